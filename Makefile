@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: MIT
+#
+# vnpu: see README.md. `make bench` and `make check` need no step before them.
+#
+#   make bench | check | check-full      set up, build, measure or test
+#   make deps | all | kmod | insmod | rmmod | install | clean
+#
+# Variables: BUILD=DIR (build), SAN=1 (ASan and UBSan, into $(BUILD)/san), KDIR=DIR (kernel to build the module for),
+# VNPU_DATA=DIR (models and texts for the larger tests), DEPS=no (never install packages), V=1 (show commands).
+
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+
+BUILD ?= build
+PREFIX ?= /usr/local
+CC := gcc
+Q := $(if $(V),,@)
+
+ifdef SAN
+O := $(BUILD)/san
+SANFLAGS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+else
+O := $(BUILD)
+endif
+
+# -ffp-contract=off: float results must not depend on which compiler fuses what.
+CFLAGS ?= -O2 -g
+ALL_CFLAGS := -std=gnu11 $(CFLAGS) -Wall -Wextra -Werror -Wno-unused-parameter -Wmissing-prototypes -Wstrict-prototypes \
+	-fvisibility=hidden -fPIC -pthread -ffp-contract=off -fno-math-errno $(SANFLAGS) \
+	-Iuapi -Ifirmware-sim -Ilibnpu -Iruntime $(shell pkg-config --cflags libdrm 2>/dev/null) \
+	-DVNPU_VERSION='"$(VERSION)"' -MMD -MP
+VERSION := 0.1.0
+# '$$ORIGIN' so that nothing installed is needed.
+LDFLAGS_COMMON := -pthread $(SANFLAGS)
+LIBS_NPU := $(shell pkg-config --libs libdrm libelf 2>/dev/null) -lm
+LIBS_LLM := $(shell pkg-config --libs libpcre2-8 2>/dev/null) -lm
+LIBS_TOOLS := $(shell pkg-config --libs json-c 2>/dev/null)
+
+# ---- sources: the name of the folder is the name of the library ----------------------------------------------------
+
+FW_MAIN := firmware-sim/vnpu_fw.c firmware-sim/port_kmd.c
+FW_SRC := $(filter-out $(FW_MAIN),$(wildcard firmware-sim/*.c))
+NPU_SRC := $(wildcard libnpu/*.c)
+LLM_SRC := $(wildcard runtime/*.c)
+TOOLS := llm-bench llm-cli llm-perplexity llm-logits llm-vocab npuc npu-info
+# tools/NAME.c and tools/NAME-*.c make build/bin/NAME; everything else in tools/ is shared by them.
+tool_src = $(wildcard tools/$(1).c tools/$(1)-*.c)
+TOOLS_SHARED := $(filter-out $(foreach t,$(TOOLS),$(call tool_src,$(t))),$(wildcard tools/*.c))
+UNIT := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
+KTEST := $(patsubst tests/kmod/%.c,%,$(wildcard tests/kmod/test_*.c))
+BENCH := $(patsubst tests/bench/%.c,%,$(wildcard tests/bench/bench_*.c))
+
+obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
+BINS := $(addprefix $(O)/bin/,vnpu-fw $(foreach t,$(TOOLS),$(if $(call tool_src,$(t)),$(t))))
+TESTS := $(addprefix $(O)/tests/,$(UNIT) $(KTEST) $(BENCH))
+
+.PHONY: all tests
+all: $(O)/lib/libnpu.a $(O)/lib/libnpu.so $(O)/lib/libllm.a $(O)/lib/pkgconfig/libnpu.pc $(BINS)
+tests: all $(TESTS)
+
+# ---- rules -----------------------------------------------------------------------------------------------------------
+
+# A SIMD file is compiled for its instruction set and called only where the host has it.
+$(O)/obj/%_avx2.o: ISA := -mavx2 -mfma -mf16c
+$(O)/obj/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c
+
+$(O)/obj/%.o: %.c Makefile
+	$(Q)mkdir -p $(@D)
+	@echo "  CC      $<"
+	$(Q)$(CC) $(ALL_CFLAGS) $(ISA) -c -o $@ $<
+
+define archive
+	$(Q)mkdir -p $(@D)
+	@echo "  AR      $@"
+	$(Q)rm -f $@ && ar rcsD $@ $^
+endef
+$(O)/lib/libvnpufw.a: $(call obj,$(FW_SRC))
+	$(archive)
+# libnpu carries the device core for its sim transport.
+$(O)/lib/libnpu.a: $(call obj,$(NPU_SRC) $(FW_SRC))
+	$(archive)
+$(O)/lib/libllm.a: $(call obj,$(LLM_SRC))
+	$(archive)
+
+$(O)/lib/libnpu.so: $(call obj,$(NPU_SRC) $(FW_SRC)) libnpu/libnpu.map
+	@echo "  LD      $@"
+	$(Q)$(CC) -shared -Wl,-soname,libnpu.so.0 -Wl,--version-script=libnpu/libnpu.map $(LDFLAGS_COMMON) -o $@ $(filter %.o,$^) $(LIBS_NPU)
+
+$(O)/lib/pkgconfig/libnpu.pc: libnpu/libnpu.pc.in
+	$(Q)mkdir -p $(@D)
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $< > $@
+
+define link
+	$(Q)mkdir -p $(@D)
+	@echo "  LD      $@"
+	$(Q)$(CC) $(LDFLAGS_COMMON) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(1)
+endef
+
+$(O)/bin/vnpu-fw: $(call obj,$(FW_MAIN)) $(O)/lib/libvnpufw.a
+	$(call link,-lm)
+
+define tool_rule
+$(O)/bin/$(1): $(call obj,$(call tool_src,$(1)) $(TOOLS_SHARED)) $(O)/lib/libllm.a $(O)/lib/libnpu.a
+	$$(call link,$(LIBS_TOOLS) $(LIBS_LLM) $(LIBS_NPU))
+endef
+$(foreach t,$(TOOLS),$(eval $(call tool_rule,$(t))))
+
+$(O)/tests/test_%: $(O)/obj/tests/unit/test_%.o $(O)/lib/libllm.a $(O)/lib/libnpu.a
+	$(call link,-lcmocka $(LIBS_TOOLS) $(LIBS_LLM) $(LIBS_NPU))
+$(addprefix $(O)/tests/,$(KTEST)): $(O)/tests/%: $(O)/obj/tests/kmod/%.o $(O)/lib/libnpu.a
+	$(call link,-lcmocka $(LIBS_NPU))
+$(addprefix $(O)/tests/,$(BENCH)): $(O)/tests/%: $(O)/obj/tests/bench/%.o $(O)/lib/libllm.a $(O)/lib/libnpu.a
+	$(call link,$(LIBS_TOOLS) $(LIBS_LLM) $(LIBS_NPU))
+
+-include $(shell find $(O)/obj -name '*.d' 2>/dev/null)
+.SECONDARY:
+
+# ---- the module ----------------------------------------------------------------------------------------------------
+# Built in a folder of its own per kernel, from links to kmod/, so that several kernels can stand beside one another.
+
+KVER ?= $(shell ls -d /lib/modules/6.12*/build 2>/dev/null | sort -V | tail -1 | cut -d/ -f4)
+KDIR ?= /lib/modules/$(KVER)/build
+KOUT := $(BUILD)/kmod/$(KVER)
+
+.PHONY: kmod
+kmod:
+	@test -d "$(KDIR)" || { echo "no kernel headers at '$(KDIR)': run make deps, or give KDIR="; exit 1; }
+	$(Q)mkdir -p $(KOUT)
+	$(Q)cp -asf $(CURDIR)/kmod/. $(KOUT)/ && cp -asf $(CURDIR)/uapi $(KOUT)/
+	$(Q)$(MAKE) --no-print-directory -C $(KDIR) M=$(abspath $(KOUT)) modules $(if $(W),W=$(W))

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * vnpu instruction set, version 1: what a command stream says.
+ *
+ * A job is a command stream and a binding table, both in the context's address space. The firmware copies both into
+ * private memory, validates everything and only then runs the first command; a job that is not valid does nothing.
+ *
+ *   stream:  struct vnpu_stream_hdr, then commands of differing size, each a multiple of 8 bytes, the last one END
+ *   table:   struct vnpu_table_hdr, then nr_slots x struct vnpu_slot, then nr_params x u64
+ *
+ * Operands are (slot, byte offset) pairs: what a slot means is told by the table, so that one stream serves any buffers.
+ * Params are integers that change from run to run of a static graph (a token's position). The firmware checks that every
+ * operand, with its shape, strides and the params in force, lies inside its slot, that the slot lies inside the context's
+ * address space and is writable where it is written, and that no operand is misaligned: f32 and s32 4 bytes, packed
+ * weights 64 bytes, s8 none.
+ *
+ * Order: commands between two BARRIERs (or the ends) are independent and run concurrently; a BARRIER waits for all
+ * before it. A stream whose concurrent commands overlap in memory gets undefined values there, and harms nobody else.
+ *
+ * Numbers: little-endian; f32 is IEEE binary32; matrices are row-major, ld* are the distances between rows in elements.
+ * Integer results are exact. Float results are those of the portable kernels (kernels_generic.c), in any number of
+ * threads the same; SIMD kernels may differ from the portable ones within the bounds in docs/isa.md.
+ */
+#ifndef VNPU_ISA_H
+#define VNPU_ISA_H
+
+#include <stdint.h>
+
+#define VNPU_ISA_MAJOR 1
+#define VNPU_ISA_MINOR 0
+#define VNPU_ISA_VERSION (VNPU_ISA_MAJOR << 16 | VNPU_ISA_MINOR)
+
+#define VNPU_STREAM_MAGIC 0x53504e56u /* "VNPS" */
+#define VNPU_TABLE_MAGIC 0x54504e56u /* "VNPT" */
+
+#define VNPU_MAX_STREAM_BYTES (16u << 20)
+#define VNPU_MAX_TABLE_BYTES (1u << 20)
+#define VNPU_MAX_SLOTS 4096
+#define VNPU_MAX_PARAMS 64
+/* Greatest number of rows or columns of any operand. */
+#define VNPU_MAX_DIM (1u << 24)
+/* Greatest K of an INT8 matmul: 2^17 products of 2^14 fill an int32. */
+#define VNPU_MAX_K_I8 (1u << 16)
+#define VNPU_MAX_HEAD_DIM 1024
+
+#define VNPU_SLOT_NONE 0xffffffffu
+#define VNPU_PARAM_NONE 0xffffffffu
+
+struct vnpu_stream_hdr {
+	uint32_t magic; /* VNPU_STREAM_MAGIC */
+	uint16_t isa_major, isa_minor;
+	uint32_t size_bytes; /* header and commands */
+	uint32_t nr_cmds; /* END included */
+	uint32_t nr_slots; /* slots that the stream refers to: 0..nr_slots-1 */
+	uint32_t nr_params;
+	uint64_t reserved; /* 0 */
+};
+
+struct vnpu_table_hdr {
+	uint32_t magic; /* VNPU_TABLE_MAGIC */
+	uint32_t version; /* VNPU_ISA_VERSION */
+	uint32_t nr_slots; /* at least those of the stream */
+	uint32_t nr_params;
+};
+
+#define VNPU_SLOT_READ (1u << 0)
+#define VNPU_SLOT_WRITE (1u << 1)
+
+struct vnpu_slot {
+	uint64_t va; /* multiple of 64; 0 with size 0: unused */
+	uint64_t size_bytes;
+	uint32_t flags; /* VNPU_SLOT_* */
+	uint32_t reserved; /* 0 */
+};
+
+/* An operand: byte @offset in slot @slot. Slot VNPU_SLOT_NONE where the operand is optional and absent. */
+struct vnpu_ref {
+	uint32_t slot;
+	uint32_t reserved; /* 0 */
+	uint64_t offset;
+};
+
+enum vnpu_op {
+	VNPU_OP_END = 1,
+	VNPU_OP_BARRIER = 2,
+	VNPU_OP_SLEEP = 3,
+	VNPU_OP_COPY = 4,
+	VNPU_OP_ADD = 5,
+	VNPU_OP_MUL = 6,
+	VNPU_OP_ACT = 7,
+	VNPU_OP_RMSNORM = 8,
+	VNPU_OP_ROPE = 9,
+	VNPU_OP_SOFTMAX = 10,
+	VNPU_OP_QUANT = 11,
+	VNPU_OP_DEQUANT = 12,
+	VNPU_OP_MATMUL_I8 = 13,
+	VNPU_OP_ATTN = 14,
+};
+
+struct vnpu_cmd {
+	uint16_t op; /* enum vnpu_op */
+	uint16_t flags; /* 0 */
+	uint32_t size_bytes; /* this structure and what follows it */
+};
+
+/* SLEEP: do nothing for a time; stops when the job is cancelled. */
+struct vnpu_cmd_sleep {
+	struct vnpu_cmd hdr;
+	uint64_t duration_ns; /* at most 60 s */
+};
+
+/* COPY: rows of bytes. Row r of src goes to row r (+ params[dst_row_param]) of dst. */
+struct vnpu_cmd_copy {
+	struct vnpu_cmd hdr;
+	struct vnpu_ref src, dst;
+	uint32_t rows;
+	uint32_t row_bytes;
+	uint64_t src_stride_bytes, dst_stride_bytes;
+	uint32_t dst_row_param; /* or VNPU_PARAM_NONE */
+	uint32_t reserved;
+};
+
+/* ADD, MUL: y[rows][cols] = a op b, f32. ldb = 0: b is one row used for all. y may be a or b exactly. */
+struct vnpu_cmd_binary {
+	struct vnpu_cmd hdr;
+	struct vnpu_ref a, b, y;
+	uint32_t rows, cols;
+	uint32_t lda, ldb, ldy;
+	uint32_t reserved;
+};
+
+enum vnpu_act {
+	VNPU_ACT_SILU = 0, /* x / (1 + exp(-x)) */
+	VNPU_ACT_GELU = 1, /* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
+};
+
+/* ACT: y = f(x), f32. y may be x exactly. */
+struct vnpu_cmd_act {
+	struct vnpu_cmd hdr;
+	struct vnpu_ref x, y;
+	uint32_t rows, cols;
+	uint32_t ldx, ldy;
+	uint32_t kind; /* enum vnpu_act */
+	uint32_t reserved;
+};
+
+/* RMSNORM: y[r][c] = x[r][c] / sqrt(mean_c(x[r][c]^2) + eps) * w[c], f32. y may be x exactly. */
+struct vnpu_cmd_rmsnorm {
+	struct vnpu_cmd hdr;
+	struct vnpu_ref x, w, y;
+	uint32_t rows, cols;
+	uint32_t ldx, ldy;
+	float eps;
+	uint32_t reserved;
+};
+
+enum vnpu_rope_mode {
+	VNPU_ROPE_ADJACENT = 0, /* pairs (2i, 2i+1) */
+	VNPU_ROPE_HALVES = 1, /* pairs (i, i + rot_dim/2) */
+};
+
+/*
+ * ROPE: x[rows][heads][head_dim] f32; the first rot_dim of each head are rotated in pairs by the angle
+ * (params[pos_param] + row) * inv_freq[i], inv_freq f32[rot_dim/2]; the rest is copied. y may be x exactly.
+ */
+struct vnpu_cmd_rope {
+	struct vnpu_cmd hdr;
+	struct vnpu_ref x, inv_freq, y;
+	uint32_t rows, heads, head_dim, rot_dim;
+	uint32_t ldx, ldy;
+	uint32_t pos_param; /* or VNPU_PARAM_NONE for 0 */
+	uint32_t mode; /* enum vnpu_rope_mode */
+};
+
+/*
+ * SOFTMAX: y[r][c] = exp(scale x[r][c]) / sum over the row, f32; y may be x exactly. With limit_param only the first
+ * min(cols, params[limit_param] + r + 1) columns of row r take part and the others become 0.
+ */
+struct vnpu_cmd_softmax {
+	struct vnpu_cmd hdr;
+	struct vnpu_ref x, y;
+	uint32_t rows, cols;
+	uint32_t ldx, ldy;
+	float scale;
+	uint32_t limit_param; /* or VNPU_PARAM_NONE */
+};
+
+/*
+ * QUANT: per row, scale[r] = max|x[r]| / 127 and q[r][c] = round-to-nearest-even(x[r][c] / scale[r]) in -127..127;
+ * a row of zeros gets scale 0. Columns cols..align4(cols)-1 of q are set to 0, so ldq >= align4(cols).
+ * A row with a NaN or an infinity gets scale NaN and q 0.
+ */
+struct vnpu_cmd_quant {
+	struct vnpu_cmd hdr;
+	struct vnpu_ref x, q, scale; /* f32[rows][ldx], s8[rows][ldq], f32[rows] */
+	uint32_t rows, cols;
+	uint32_t ldx, ldq;
+};
+
+/* DEQUANT: y[r][c] = q[r][c] * scale[r]. */
+struct vnpu_cmd_dequant {
+	struct vnpu_cmd hdr;
+	struct vnpu_ref q, scale, y;
+	uint32_t rows, cols;
+	uint32_t ldq, ldy;
+};
+
+/*
+ * MATMUL_I8: c[m][n] = (sum_k a[m][k] w[n][k]) * a_scale[m] * w_scale[n] + bias[n]
+ *
+ * a s8[m][lda] with lda >= align4(k); a_scale f32[m]; bias f32[n], optional; c f32[m][ldc].
+ * w is packed in panels of 64 output channels, VNPU_PANEL_I8_BYTES(k) each, the last one padded with zeros:
+ *
+ *   s8  w[ceil(k/4)][64][4]      element (k, n) of the panel at [k/4][n][k%4]
+ *   s32 sum[64]                  sum over k of w, which a u8 x s8 engine needs to undo its bias of 128
+ *   f32 scale[64]
+ *
+ * (The layout that vpdpbusd and its relatives read linearly; 64 channels are four 512-bit registers.)
+ * A value of sum that does not fit w makes the result undefined, no more. The float part is computed as
+ * (float)acc * (a_scale[m] * w_scale[n]), then + bias[n], each rounded once.
+ * tile_m and tile_n are the compiler's choice of the block that a worker takes at a time: tile_n a multiple of 64.
+ */
+#define VNPU_PANEL_N 64
+#define VNPU_PANEL_I8_BYTES(k) ((((uint64_t)(k) + 3) / 4) * 256 + 512)
+
+struct vnpu_cmd_matmul_i8 {
+	struct vnpu_cmd hdr;
+	struct vnpu_ref a, a_scale, w, bias, c;
+	uint32_t m, n, k;
+	uint32_t lda, ldc;
+	uint32_t tile_m, tile_n;
+	uint32_t reserved;
+};
+
+/*
+ * ATTN: causal attention over a cache. q f32[rows][heads][head_dim] (ldq per row), k and v f32[ctx_rows][kv_heads]
+ * [head_dim] (ldk, ldv per row), y f32[rows][heads][head_dim] (ldy). With p = params[pos_param], query row r sees the
+ * cache rows 0..p + r; p + rows must not exceed ctx_rows. Query head h reads KV head h / (heads / kv_heads).
+ * y = softmax(scale q k^T) v.
+ */
+struct vnpu_cmd_attn {
+	struct vnpu_cmd hdr;
+	struct vnpu_ref q, k, v, y;
+	uint32_t rows, heads, kv_heads, head_dim;
+	uint32_t ctx_rows;
+	uint32_t ldq, ldk, ldv, ldy;
+	uint32_t pos_param;
+	float scale;
+	uint32_t reserved;
+};
+
+#endif /* VNPU_ISA_H */

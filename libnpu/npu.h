@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * libnpu: devices, buffers, programs, queues and fences of a vnpu.
+ *
+ *	struct npu_device *dev;
+ *	if (npu_device_open(NULL, &dev))
+ *		errx(1, "%s", npu_error());
+ *	npu_context_create(dev, &ctx);
+ *	npu_queue_create(ctx, NULL, &queue);
+ *	npu_program_load(ctx, image, image_bytes, &prog);	(a graph that npu_graph_compile() made)
+ *	npu_job_create(prog, &job);
+ *	npu_job_bind(job, "x", x, 0, x_bytes);
+ *	npu_queue_submit(queue, &job, 1, NULL, &seqno);
+ *	npu_queue_wait(queue, seqno, NPU_FOREVER, NPU_WAIT_DRIVER);
+ *
+ * Two transports carry the same calls: `drm` is /dev/accel/accelN, `sim` the same device inside the process.
+ *
+ * Errors: functions return 0 or a negative errno, and npu_error() then gives one line, of the calling thread, that says
+ * what failed, where, and what to do. Nothing is printed by the library, but for the log that NPU_LOG asks for:
+ * NPU_LOG=ioctl writes one decoded line per device call to stderr (or to the file NPU_LOG_FILE).
+ *
+ * Threads: different objects may be used by different threads at once; one queue, job or graph by one thread at a time.
+ * Ownership: an object keeps what it was made from alive (a buffer its context, a context its device); release each
+ * with its own function, in any order.
+ */
+#ifndef NPU_H
+#define NPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct npu_device;
+struct npu_context;
+struct npu_buffer;
+struct npu_queue;
+struct npu_program;
+struct npu_job;
+struct npu_fence;
+
+#define NPU_FOREVER INT64_MAX
+
+/* The last error of this thread: one line without a newline. Never NULL. */
+const char *npu_error(void);
+
+/* ---- devices ------------------------------------------------------------------------------------------------------ */
+
+enum npu_transport {
+	NPU_TRANSPORT_AUTO = 0, /* drm if a usable vnpu node is there, else sim */
+	NPU_TRANSPORT_DRM,
+	NPU_TRANSPORT_SIM,
+};
+
+struct npu_device_options {
+	enum npu_transport transport;
+	const char *path; /* drm: the node; NULL: the first /dev/accel/accel* that is a vnpu */
+	unsigned int threads; /* sim: workers of the device; 0: one per CPU that the process may use */
+	const char *isa; /* sim: "generic", "avx2", "avx512-vnni"; NULL: the best there is */
+};
+
+/* How npu_device_open() came by its transport. */
+struct npu_device_info {
+	enum npu_transport transport; /* DRM or SIM */
+	char name[32]; /* the firmware's name for the device */
+	char path[64]; /* drm: the node; sim: "" */
+	char reason[160]; /* one line: why this transport */
+	uint32_t isa_version; /* major << 16 | minor */
+	uint32_t va_bits;
+	uint64_t mem_limit_bytes; /* 0: none */
+	uint32_t max_queue_depth;
+	uint32_t max_jobs_per_submit;
+	uint32_t default_timeout_ms;
+	uint32_t max_timeout_ms;
+};
+
+/* Opens a device. @opts NULL: all defaults. -ENOENT no node or no module, -EACCES, -ENODEV not a vnpu or no firmware,
+ * -EPROTO versions do not fit; npu_error() says what to do about it. */
+int npu_device_open(const struct npu_device_options *opts, struct npu_device **dev);
+void npu_device_close(struct npu_device *dev);
+const struct npu_device_info *npu_device_info(const struct npu_device *dev);
+
+/* What the device is doing. */
+struct npu_device_state {
+	bool lost; /* its firmware is gone */
+	uint32_t epoch;
+	uint64_t busy_ns; /* wall time spent on jobs since the device exists */
+	uint64_t mem_bytes; /* all buffers */
+};
+int npu_device_state(struct npu_device *dev, struct npu_device_state *state);
+
+/* Device calls made so far through @dev, by kind: for tests and for llm-bench's npu_jobs. */
+struct npu_device_counts {
+	uint64_t submits; /* SUBMIT calls */
+	uint64_t jobs; /* jobs in them */
+	uint64_t waits; /* WAIT and syncobj wait calls */
+	uint64_t polls; /* completions seen on a status page without a call */
+};
+void npu_device_counts(const struct npu_device *dev, struct npu_device_counts *counts);
+
+/* ---- contexts and buffers ----------------------------------------------------------------------------------------- */
+
+/* An address space; contexts cannot reach one another's buffers. */
+int npu_context_create(struct npu_device *dev, struct npu_context **ctx);
+void npu_context_free(struct npu_context *ctx);
+
+/* NPU_CONTEXT_* below; 0 while all is well. */
+#define NPU_CONTEXT_TIMEDOUT (1u << 0)
+#define NPU_CONTEXT_FAULT (1u << 1)
+#define NPU_CONTEXT_FW_LOST (1u << 2)
+struct npu_context_state {
+	uint32_t state;
+	uint64_t fault_va;
+	bool fault_write;
+	uint64_t seqno; /* the job that banned the context */
+};
+int npu_context_state(struct npu_context *ctx, struct npu_context_state *state);
+
+#define NPU_BUFFER_DEVICE_READ_ONLY (1u << 0)
+
+/* Zeroed memory that CPU and NPU share, mapped for the program and bound in the context. -ENOMEM and -ENOSPC name the
+ * bytes that were wanted. */
+int npu_buffer_create(struct npu_context *ctx, size_t size_bytes, uint32_t flags, struct npu_buffer **buf);
+void npu_buffer_free(struct npu_buffer *buf);
+void *npu_buffer_data(const struct npu_buffer *buf);
+size_t npu_buffer_size(const struct npu_buffer *buf);
+uint64_t npu_buffer_va(const struct npu_buffer *buf);
+
+/* ---- programs and jobs -------------------------------------------------------------------------------------------- */
+
+/* A compiled graph in device memory. The image is copied. -EINVAL names what is wrong with it. */
+int npu_program_load(struct npu_context *ctx, const void *image, size_t image_bytes, struct npu_program **prog);
+void npu_program_free(struct npu_program *prog);
+
+/* A program with its operands: a binding table. All symbols must be bound before it is submitted. A job may be
+ * submitted again once it is done, with other operands or the same. */
+int npu_job_create(struct npu_program *prog, struct npu_job **job);
+void npu_job_free(struct npu_job *job);
+/* Operand @symbol is @size_bytes at @offset of @buf. -ENOENT no such symbol, -ERANGE smaller than the graph needs,
+ * -EINVAL misaligned or outside the buffer. The job keeps the buffer. */
+int npu_job_bind(struct npu_job *job, const char *symbol, struct npu_buffer *buf, size_t offset, size_t size_bytes);
+int npu_job_param(struct npu_job *job, const char *param, int64_t value);
+/* 0: the device's default. */
+void npu_job_timeout(struct npu_job *job, uint32_t timeout_ms);
+
+/* ---- queues and fences -------------------------------------------------------------------------------------------- */
+
+enum npu_priority {
+	NPU_PRIORITY_NORMAL = 0,
+	NPU_PRIORITY_LOW,
+	NPU_PRIORITY_HIGH,
+};
+
+struct npu_queue_options {
+	enum npu_priority priority;
+	uint32_t depth; /* power of two; 0: 16 */
+};
+
+/* Jobs of a queue run in order. */
+int npu_queue_create(struct npu_context *ctx, const struct npu_queue_options *opts, struct npu_queue **queue);
+void npu_queue_free(struct npu_queue *queue);
+
+/* A point of a timeline syncobj, or (point 0) a binary syncobj. */
+struct npu_sync {
+	struct npu_fence *fence;
+	uint64_t point;
+};
+
+struct npu_submit_syncs {
+	const struct npu_sync *wait; /* before the first job */
+	unsigned int nr_wait;
+	const struct npu_sync *signal; /* after the last job */
+	unsigned int nr_signal;
+};
+
+/* Submits @nr_jobs jobs with one device call, all or none. *@seqno: number of the last one in the queue. */
+int npu_queue_submit(struct npu_queue *queue, struct npu_job *const *jobs, unsigned int nr_jobs,
+		     const struct npu_submit_syncs *syncs, uint64_t *seqno);
+
+enum npu_wait_mode {
+	NPU_WAIT_DRIVER, /* sleep in WAIT */
+	NPU_WAIT_FAST, /* poll the status page for about as long as such jobs took, then sleep in WAIT */
+};
+
+/* Waits until job @seqno is done; @timeout_ns is relative, NPU_FOREVER for none. 0, -ETIMEDOUT (the wait's), or the
+ * job's own failure: -EINVAL, -EFAULT, -ETIME (the job's timeout), -ECANCELED, -EIO; npu_error() explains it. */
+int npu_queue_wait(struct npu_queue *queue, uint64_t seqno, int64_t timeout_ns, enum npu_wait_mode mode);
+/* Number of the last job that the status page shows as done: no device call. */
+uint64_t npu_queue_completed(const struct npu_queue *queue);
+
+int npu_fence_create(struct npu_device *dev, bool signaled, struct npu_fence **fence);
+void npu_fence_free(struct npu_fence *fence);
+/* @timeout_ns relative. -ETIMEDOUT. Point 0: the binary syncobj. */
+int npu_fence_wait(struct npu_fence *fence, uint64_t point, int64_t timeout_ns);
+int npu_fence_signal(struct npu_fence *fence, uint64_t point);
+int npu_fence_query(struct npu_fence *fence, uint64_t *point);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NPU_H */

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Static graphs: build, compile to ELF, disassemble.
+ *
+ * A graph is tensors and operators with all shapes known. npu_graph_compile() orders it, plans its scratch memory,
+ * lowers it to a command stream (firmware-sim/vnpu_isa.h) and writes an ELF file:
+ *
+ *	.vnpu.cmd	the stream; operands refer to slots by relocation
+ *	.vnpu.const	constants (npu_tensor_const)
+ *	.symtab		a symbol per binding: inputs, outputs, weights, states, and __scratch
+ *	.vnpu.params	names of the params
+ *	.rela.vnpu.cmd	where a symbol's slot number goes
+ *	.note.vnpu	ISA version, multiply-accumulates and bytes moved by one run
+ *
+ * docs/elf.md has the format byte for byte.
+ *
+ * Building never fails half-way: an operator with an operand of a wrong shape returns NULL, NULL operands give NULL,
+ * and npu_graph_compile() reports the first error. Tensors belong to their graph.
+ */
+#ifndef NPU_GRAPH_H
+#define NPU_GRAPH_H
+
+#include "npu.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct npu_graph;
+struct npu_tensor;
+
+enum npu_dtype {
+	NPU_F32,
+	NPU_S8,
+	NPU_W8_PANEL, /* [n][k] INT8 weights as npu_pack_w8() packs them */
+};
+
+struct npu_graph *npu_graph_create(const char *name); /* NULL: no memory */
+void npu_graph_free(struct npu_graph *g);
+
+/* ---- tensors: [rows][cols], row-major, dense ---------------------------------------------------------------------- */
+
+/* Bound from outside, read. */
+struct npu_tensor *npu_graph_input(struct npu_graph *g, const char *name, enum npu_dtype type, uint32_t rows, uint32_t cols);
+/* Bound from outside, read; weights [n][k] as NPU_W8_PANEL, or f32 vectors with rows = 1. */
+struct npu_tensor *npu_graph_weight(struct npu_graph *g, const char *name, enum npu_dtype type, uint32_t rows, uint32_t cols);
+/* Bound from outside, read and written, kept between runs (a KV cache). */
+struct npu_tensor *npu_graph_state(struct npu_graph *g, const char *name, uint32_t rows, uint32_t cols);
+/* In the image. @data is copied. */
+struct npu_tensor *npu_graph_const(struct npu_graph *g, const char *name, const float *data, uint32_t rows, uint32_t cols);
+/* Makes the result of an operator a binding of its own, written by the graph. Returns @t. */
+struct npu_tensor *npu_graph_output(struct npu_graph *g, const char *name, struct npu_tensor *t);
+/* An integer given at each run; the returned index goes to the operators. Negative: -errno. */
+int npu_graph_param(struct npu_graph *g, const char *name);
+#define NPU_NO_PARAM (-1)
+
+uint32_t npu_tensor_rows(const struct npu_tensor *t);
+uint32_t npu_tensor_cols(const struct npu_tensor *t);
+/* Bytes that a binding of the tensor needs. */
+size_t npu_tensor_bytes(const struct npu_tensor *t);
+
+/* ---- operators (exact meaning: vnpu_isa.h) ------------------------------------------------------------------------ */
+
+struct npu_tensor *npu_add(struct npu_graph *g, struct npu_tensor *a, struct npu_tensor *b); /* b: same shape, or one row */
+struct npu_tensor *npu_mul(struct npu_graph *g, struct npu_tensor *a, struct npu_tensor *b);
+struct npu_tensor *npu_silu(struct npu_graph *g, struct npu_tensor *x);
+struct npu_tensor *npu_gelu(struct npu_graph *g, struct npu_tensor *x);
+/* Normalises groups of w.cols columns: w.cols = x.cols for a layer norm, = head_dim for a norm per head. */
+struct npu_tensor *npu_rmsnorm(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *w, float eps);
+enum npu_rope_mode { NPU_ROPE_ADJACENT, NPU_ROPE_HALVES };
+/* inv_freq f32 [1][rot_dim/2]; row r is at position params[pos] + r. */
+struct npu_tensor *npu_rope(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *inv_freq, uint32_t heads, int pos,
+			    enum npu_rope_mode mode);
+/* limit: row r keeps the first params[limit] + r + 1 columns; NPU_NO_PARAM: all. */
+struct npu_tensor *npu_softmax(struct npu_graph *g, struct npu_tensor *x, float scale, int limit);
+/* Per-row symmetric INT8. *@scale gets the f32 [rows][1] scales. */
+struct npu_tensor *npu_quant(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor **scale);
+struct npu_tensor *npu_dequant(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *scale);
+/* f32 [m][n] = q [m][k] x w [n][k]^T with scales; bias f32 [1][n] or NULL. */
+struct npu_tensor *npu_matmul_i8(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *scale, struct npu_tensor *w,
+				 struct npu_tensor *bias);
+/* Writes x [rows][cols] to rows params[row].. of the state. Later operators that read the state see it. 0 or -errno. */
+int npu_store_rows(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *state, int row);
+/* Causal attention: q [rows][heads * head_dim], k and v states [ctx][kv_heads * head_dim]. */
+struct npu_tensor *npu_attn(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *k, struct npu_tensor *v,
+			    uint32_t heads, uint32_t kv_heads, float scale, int pos);
+/* Pause, for tests of timeouts and schedulers: everything after it waits. 0 or -errno. */
+int npu_sleep(struct npu_graph *g, uint64_t duration_ns);
+
+/* ---- compiling ---------------------------------------------------------------------------------------------------- */
+
+/* ELF image in *image (free() it). 0 or -errno with npu_error(). */
+int npu_graph_compile(struct npu_graph *g, void **image, size_t *image_bytes);
+/* Prints header, symbols, params and commands of an image, one line each. -EINVAL if it is not one. */
+int npu_image_disassemble(const void *image, size_t image_bytes, FILE *out);
+
+struct npu_image_info {
+	char name[64];
+	uint32_t isa_version;
+	uint32_t nr_cmds, nr_symbols, nr_params;
+	uint64_t cmd_bytes, const_bytes, scratch_bytes;
+	uint64_t macs; /* multiply-accumulates of one run */
+	uint64_t bytes_moved; /* operand bytes read and written by one run */
+};
+int npu_image_info(const void *image, size_t image_bytes, struct npu_image_info *info);
+
+/* ---- packed weights ----------------------------------------------------------------------------------------------- */
+
+/* Bytes of an [n][k] matrix as NPU_W8_PANEL. */
+size_t npu_w8_bytes(uint32_t n, uint32_t k);
+/* Packs rows n0..n0 + nr - 1 (n0 a multiple of 64) of an [n][k] matrix with their scales into @panels, which is the
+ * whole matrix's memory; rows beyond n in the last panel are zeroed. rows s8 [nr][k], scales f32 [nr]. */
+void npu_pack_w8(void *panels, uint32_t n, uint32_t k, uint32_t n0, uint32_t nr, const int8_t *rows, const float *scales);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* NPU_GRAPH_H */

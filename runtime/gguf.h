@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * GGUF files (versions 2 and 3), read in place.
+ *
+ * The file is mapped; metadata strings and tensor data point into the mapping and live until gguf_close(). Everything
+ * is checked at open: magic, version, every count, length, type, alignment and offset against the file's size, so that
+ * what the functions below return can be used without further checks. Big-endian files are refused.
+ */
+#ifndef GGUF_H
+#define GGUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Tensor types, with the numbers of the file format. */
+enum gguf_type {
+	GGUF_F32 = 0,
+	GGUF_F16 = 1,
+	GGUF_Q4_0 = 2,
+	GGUF_Q8_0 = 8,
+	GGUF_Q4_K = 12,
+	GGUF_Q5_K = 13,
+	GGUF_Q6_K = 14,
+	GGUF_BF16 = 30,
+};
+
+/* Values a block holds and the bytes it takes; NULL for a type that is not supported. */
+struct gguf_type_traits {
+	const char *name; /* "Q4_K" */
+	uint32_t block_values;
+	uint32_t block_bytes;
+};
+const struct gguf_type_traits *gguf_type_traits(enum gguf_type type);
+/* Widens @n values (a multiple of block_values) from @src to F32. Exact for F32, F16, BF16; for the block types the
+ * arithmetic of the format's definition, each operation rounded once. */
+void gguf_dequantize(enum gguf_type type, const void *src, float *dst, size_t n);
+
+#define GGUF_MAX_DIMS 4
+struct gguf_tensor {
+	const char *name; /* NUL-terminated */
+	enum gguf_type type;
+	uint32_t n_dims;
+	uint64_t dims[GGUF_MAX_DIMS]; /* dims[0] is the row length; unused ones are 1 */
+	uint64_t bytes;
+	const void *data;
+};
+
+struct gguf_file;
+
+/* 0, or -errno with one line in err: -EINVAL malformed (what and at which byte), -ENOTSUP version, endianness or a
+ * tensor type, -ENOENT, -EACCES, ... */
+int gguf_open(const char *path, struct gguf_file **file, char *err, size_t err_bytes);
+void gguf_close(struct gguf_file *file);
+
+size_t gguf_n_tensors(const struct gguf_file *file);
+const struct gguf_tensor *gguf_tensor(const struct gguf_file *file, size_t i);
+const struct gguf_tensor *gguf_find_tensor(const struct gguf_file *file, const char *name); /* NULL: none */
+
+/* Metadata. Each returns 0, -ENOENT if there is no such key, -EINVAL if its type or value does not fit. Integers of any
+ * width and bools fit gguf_u64() if not negative; f32 and f64 fit gguf_f64(). */
+int gguf_u64(const struct gguf_file *file, const char *key, uint64_t *value);
+int gguf_f64(const struct gguf_file *file, const char *key, double *value);
+int gguf_bool(const struct gguf_file *file, const char *key, bool *value);
+/* The string is not NUL-terminated. */
+int gguf_string(const struct gguf_file *file, const char *key, const char **s, size_t *bytes);
+
+/* Arrays of strings, of f32 or of 32-bit integers. */
+int gguf_array_len(const struct gguf_file *file, const char *key, size_t *n);
+/* Calls @fn for each string; stops and returns its result if that is not 0. */
+int gguf_strings(const struct gguf_file *file, const char *key, int (*fn)(void *ud, size_t i, const char *s, size_t bytes),
+		 void *ud);
+int gguf_f32_array(const struct gguf_file *file, const char *key, const float **values, size_t *n); /* may be unaligned: memcpy */
+int gguf_i32_array(const struct gguf_file *file, const char *key, const int32_t **values, size_t *n); /* likewise */
+
+/* Tells the kernel that the tensor's pages will not be needed soon. */
+void gguf_tensor_done(const struct gguf_file *file, const struct gguf_tensor *tensor);
+
+#endif /* GGUF_H */

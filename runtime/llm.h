@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The LLM runtime: models, sessions, tokens.
+ *
+ *	struct llm_options opts = { .model = "m.gguf" };
+ *	struct llm_engine *engine;
+ *	struct llm_session *s;
+ *	if (llm_engine_open(&opts, &engine) || llm_session_create(engine, 0, &s))
+ *		errx(1, "%s", llm_error());
+ *	n = llm_tokenize(engine, text, text_bytes, LLM_TOKENIZE_BOS, ids, max_ids);
+ *	llm_session_eval(s, ids, n);
+ *	next = llm_argmax(llm_session_logits(s), llm_engine_info(engine)->n_vocab);
+ *
+ * An engine is a loaded model on a device; it does not change and may serve several sessions. A session is one token
+ * timeline: a KV cache and the logits of its last token. One session is used by one thread at a time.
+ *
+ * Errors: 0 or a negative errno, and one line from llm_error() (of the calling thread) that names the file, tensor or
+ * device and what to do.
+ */
+#ifndef LLM_H
+#define LLM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../libnpu/npu.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct llm_engine;
+struct llm_session;
+struct llm_sampler;
+
+const char *llm_error(void);
+
+/* ---- choices (docs/design: architecture section 6) ---------------------------------------------------------------- */
+
+/* Where a forward pass runs. */
+enum llm_placement {
+	LLM_PLACE_FINE = 0, /* prefill: INT8 matmuls on the NPU, float operators on the CPU; decode: as LLM_PLACE_NPU */
+	LLM_PLACE_CPU, /* everything on the CPU, no device is opened */
+	LLM_PLACE_NPU, /* everything but the embedding look-up on the NPU, one job per chunk or token */
+};
+
+/* What the matmuls compute with. */
+enum llm_weights {
+	LLM_WEIGHTS_AUTO = 0, /* f32 on the CPU, w8a8 on the NPU */
+	LLM_WEIGHTS_F32, /* the file's weights widened to F32, row by row while they are used; CPU only */
+	LLM_WEIGHTS_W8A8, /* INT8 per output channel, activations INT8 per row */
+};
+
+/* How the runtime learns that the NPU is done. */
+enum llm_sync {
+	LLM_SYNC_FAST = 0, /* poll the queue's status page, then wait */
+	LLM_SYNC_DRIVER, /* wait in the driver */
+};
+
+const char *llm_placement_name(enum llm_placement p); /* "fine", "cpu", "npu" */
+const char *llm_weights_name(enum llm_weights w); /* "auto", "f32", "w8a8" */
+const char *llm_sync_name(enum llm_sync s); /* "fast", "driver" */
+/* The inverse; -EINVAL for an unknown name, and llm_error() lists the names. */
+int llm_placement_parse(const char *name, enum llm_placement *p);
+int llm_weights_parse(const char *name, enum llm_weights *w);
+int llm_sync_parse(const char *name, enum llm_sync *s);
+
+/* ---- engine ------------------------------------------------------------------------------------------------------- */
+
+struct llm_options {
+	const char *model; /* a GGUF file */
+	enum llm_placement placement;
+	enum llm_weights weights;
+	enum llm_sync sync;
+	unsigned int threads; /* CPU lane; 0: one per CPU that the process may use */
+	unsigned int chunk; /* tokens of a prefill graph; 0: 64 */
+	struct npu_device_options device;
+	/* Called while loading with a fraction 0..1; non-zero stops the load with -ECANCELED. */
+	int (*progress)(void *ud, double fraction, const char *what);
+	void *ud;
+};
+
+/* Loads a model. -EINVAL a bad file or options that do not fit together, -ENOTSUP an architecture, tensor type or
+ * tokenizer that is not supported, -ENOENT, -EACCES, -ENOMEM, and the device's errors. */
+int llm_engine_open(const struct llm_options *opts, struct llm_engine **engine);
+void llm_engine_close(struct llm_engine *engine);
+
+struct llm_engine_info {
+	char arch[16]; /* "llama", "qwen2", "qwen3" */
+	char name[64]; /* general.name */
+	char type[32]; /* "llama 5.8M Q8_0", as llama-bench's model_type */
+	uint64_t n_params;
+	uint64_t file_bytes; /* sum of the tensors in the file */
+	uint64_t weight_bytes; /* weights as the matmuls read them (packed, or the file's own) */
+	unsigned int n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab, n_ctx_train;
+	enum llm_placement placement;
+	enum llm_weights weights; /* never AUTO */
+	enum llm_sync sync;
+	unsigned int threads, chunk;
+	const struct npu_device_info *device; /* NULL with LLM_PLACE_CPU */
+	int bos, eos; /* -1: none */
+	bool add_bos; /* the tokenizer puts BOS in front of a text */
+};
+const struct llm_engine_info *llm_engine_info(const struct llm_engine *engine);
+/* The device behind the engine, for its counts; NULL with LLM_PLACE_CPU. The engine owns it. */
+struct npu_device *llm_engine_device(const struct llm_engine *engine);
+
+/* ---- text <-> tokens ---------------------------------------------------------------------------------------------- */
+
+#define LLM_TOKENIZE_BOS (1u << 0) /* put BOS in front if the model wants it */
+#define LLM_TOKENIZE_SPECIAL (1u << 1) /* control tokens written in the text ("<|im_end|>") become their ids */
+
+/* Token ids of @text. Returns how many there are; if that is more than @max, only @max were stored. -errno. */
+long llm_tokenize(const struct llm_engine *engine, const char *text, size_t bytes, unsigned int flags, int32_t *ids,
+		  size_t max);
+/* Bytes of one token as they follow in a text (not NUL-terminated, may be part of a UTF-8 sequence); control tokens
+ * are empty. Returns the number of bytes, of which at most @max were stored; -EINVAL for an unknown id. */
+int llm_token_text(const struct llm_engine *engine, int32_t id, char *buf, size_t max);
+/* Text of a sequence, with the tokenizer's leading space removed. As llm_tokenize() in its result. */
+long llm_detokenize(const struct llm_engine *engine, const int32_t *ids, size_t n, char *buf, size_t max);
+/* An end-of-text or end-of-turn token. */
+bool llm_token_is_end(const struct llm_engine *engine, int32_t id);
+
+/* ---- sessions ----------------------------------------------------------------------------------------------------- */
+
+/* @n_ctx tokens of context; 0: what the model was trained with, at most 4096. -ENOMEM names the bytes. */
+int llm_session_create(struct llm_engine *engine, unsigned int n_ctx, struct llm_session **session);
+void llm_session_free(struct llm_session *session);
+unsigned int llm_session_n_ctx(const struct llm_session *session);
+unsigned int llm_session_n_past(const struct llm_session *session); /* tokens evaluated so far */
+/* Forgets all tokens from position @n_past on; -EINVAL if it is beyond the end. */
+int llm_session_truncate(struct llm_session *session, unsigned int n_past);
+
+/* Evaluates @n tokens after those evaluated so far. -ENOSPC if they overfill the context, -EINVAL for an unknown id:
+ * then nothing was evaluated. A device error leaves n_past where it was. */
+int llm_session_eval(struct llm_session *session, const int32_t *ids, size_t n);
+/* Logits of the last token evaluated: n_vocab floats, valid until the next call. NULL before the first. */
+const float *llm_session_logits(const struct llm_session *session);
+/* As llm_session_eval(), and calls @fn with the logits of every token in order (position within @ids). */
+int llm_session_eval_all(struct llm_session *session, const int32_t *ids, size_t n,
+			 void (*fn)(void *ud, size_t i, const float *logits), void *ud);
+
+/* What the session has cost. */
+struct llm_session_stats {
+	uint64_t prefill_tokens, prefill_ns;
+	uint64_t decode_tokens, decode_ns; /* evals of one token */
+	uint64_t npu_jobs;
+	uint64_t npu_wait_ns; /* time spent waiting for the NPU */
+	uint64_t kv_bytes;
+};
+void llm_session_stats(const struct llm_session *session, struct llm_session_stats *stats);
+
+/* ---- sampling ----------------------------------------------------------------------------------------------------- */
+
+struct llm_sampler_options {
+	float temperature; /* <= 0: greedy */
+	int top_k; /* <= 0: off */
+	float top_p; /* >= 1: off */
+	float min_p; /* <= 0: off */
+	uint64_t seed;
+};
+
+int llm_sampler_create(const struct llm_sampler_options *opts, unsigned int n_vocab, struct llm_sampler **sampler);
+void llm_sampler_free(struct llm_sampler *sampler);
+int32_t llm_sample(struct llm_sampler *sampler, const float *logits);
+/* The likeliest token; of equal ones the lowest id. */
+int32_t llm_argmax(const float *logits, unsigned int n_vocab);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* LLM_H */

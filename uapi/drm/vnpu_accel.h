@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * vnpu client ABI: what a program says to /dev/accel/accelN.
+ *
+ * Rules of this header
+ * - Every structure is a multiple of 8 bytes, naturally aligned, without implicit padding and without unions, so that
+ *   32-bit and 64-bit programs share one layout.
+ * - Every pad, every reserved field and every flag bit that has no name here must be zero, else -EINVAL.
+ * - Ids and flags are only appended. Zero in a field that an old program does not know keeps the old behaviour.
+ * - Arrays travel as struct drm_vnpu_obj_array: an element smaller than the kernel's is extended with zeros, a larger
+ *   one is accepted if the unknown tail is zero, else -E2BIG.
+ * - Timeouts are absolute, in nanoseconds of CLOCK_MONOTONIC; a time in the past means "do not sleep".
+ * - Ids (context, queue) belong to the open file that created them; 0 is never a valid id.
+ * - A batch (VM_BIND, SUBMIT) is taken whole or not at all.
+ *
+ * Errors used throughout
+ *   -EINVAL  a field has a value that no kernel of this version could accept
+ *   -ENOENT  no such handle, context or queue in this file
+ *   -EFAULT  a user pointer could not be read or written
+ *   -EACCES  the caller may not use this priority
+ *   -EMFILE  this file has reached its number of contexts or queues (DEV_QUERY_LIMITS)
+ *   -EBUSY   the device has no free context or queue slot at the moment
+ *   -ENOSPC  the address range is already bound, or the device's memory limit is reached
+ *   -ENOMEM  the host is out of memory
+ *   -ECANCELED  the context is banned or its firmware was lost: destroy it and make a new one
+ *   -ENODEV  the device is gone
+ */
+#ifndef _UAPI_VNPU_ACCEL_H_
+#define _UAPI_VNPU_ACCEL_H_
+
+#include "drm.h"
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+/* Append only. */
+enum drm_vnpu_ioctl_id {
+	DRM_VNPU_DEV_QUERY = 0,
+	DRM_VNPU_BO_CREATE = 1,
+	DRM_VNPU_BO_INFO = 2,
+	DRM_VNPU_BO_WAIT = 3,
+	DRM_VNPU_CTX_CREATE = 4,
+	DRM_VNPU_CTX_DESTROY = 5,
+	DRM_VNPU_CTX_GET_STATE = 6,
+	DRM_VNPU_VM_BIND = 7,
+	DRM_VNPU_QUEUE_CREATE = 8,
+	DRM_VNPU_QUEUE_DESTROY = 9,
+	DRM_VNPU_SUBMIT = 10,
+	DRM_VNPU_WAIT = 11,
+};
+
+/* Buffers, addresses and bindings are in units of this page, whatever the host's page size. */
+#define DRM_VNPU_PAGE_SIZE 4096
+
+/**
+ * struct drm_vnpu_obj_array - an array in user memory.
+ */
+struct drm_vnpu_obj_array {
+	/** @stride: bytes from one element to the next, as the caller was compiled. */
+	__u32 stride;
+	/** @count: number of elements. */
+	__u32 count;
+	/** @array: user pointer to the first element; 0 if @count is 0. */
+	__u64 array;
+};
+
+/* ---- DEV_QUERY ---------------------------------------------------------------------------------------------------- */
+
+enum drm_vnpu_query {
+	/** @DRM_VNPU_QUERY_DEVICE: struct drm_vnpu_query_device. */
+	DRM_VNPU_QUERY_DEVICE = 0,
+	/** @DRM_VNPU_QUERY_LIMITS: struct drm_vnpu_query_limits. */
+	DRM_VNPU_QUERY_LIMITS = 1,
+	/** @DRM_VNPU_QUERY_STATE: struct drm_vnpu_query_state. */
+	DRM_VNPU_QUERY_STATE = 2,
+};
+
+/**
+ * struct drm_vnpu_query_device - what the device is. Fixed while the device exists, but for @fw_features.
+ */
+struct drm_vnpu_query_device {
+	/** @name: the firmware's name for the device, NUL-terminated. */
+	char name[32];
+	/** @isa_version: command-stream ISA, major << 16 | minor. */
+	__u32 isa_version;
+	/** @fw_abi: version of the firmware ABI in use between kernel and firmware. */
+	__u32 fw_abi;
+	/** @fw_features: opaque feature bits that the firmware announced. */
+	__u64 fw_features;
+	/** @va_bits: a context's address space is 1 << @va_bits bytes. */
+	__u32 va_bits;
+	/** @pad: zero. */
+	__u32 pad;
+};
+
+/**
+ * struct drm_vnpu_query_limits - what one file and the device will bear.
+ */
+struct drm_vnpu_query_limits {
+	/** @max_ctx_per_file: contexts that one open file may have. */
+	__u32 max_ctx_per_file;
+	/** @max_queues_per_file: queues that one open file may have. */
+	__u32 max_queues_per_file;
+	/** @max_queue_depth: greatest depth of a queue. */
+	__u32 max_queue_depth;
+	/** @max_jobs_per_submit: greatest number of jobs in one SUBMIT. */
+	__u32 max_jobs_per_submit;
+	/** @max_syncs_per_job: greatest number of sync operations in a job. */
+	__u32 max_syncs_per_job;
+	/** @max_bos_per_job: greatest number of buffers in a job. */
+	__u32 max_bos_per_job;
+	/** @max_binds_per_call: greatest number of operations in one VM_BIND. */
+	__u32 max_binds_per_call;
+	/** @priorities: bit n set: the caller may create a queue of priority n. */
+	__u32 priorities;
+	/** @max_bo_bytes: greatest size of a buffer. */
+	__u64 max_bo_bytes;
+	/** @mem_limit_bytes: sum of all buffers of the device, 0 for no limit. */
+	__u64 mem_limit_bytes;
+	/** @max_cmd_bytes: greatest size of a job's command stream, and of its binding table. */
+	__u32 max_cmd_bytes;
+	/** @default_timeout_ms: a job's timeout where it names none. */
+	__u32 default_timeout_ms;
+	/** @max_timeout_ms: greatest timeout that a job may name. */
+	__u32 max_timeout_ms;
+	/** @pad: zero. */
+	__u32 pad;
+};
+
+enum drm_vnpu_device_state {
+	/** @DRM_VNPU_STATE_READY: a firmware is attached. */
+	DRM_VNPU_STATE_READY = 0,
+	/** @DRM_VNPU_STATE_LOST: the firmware is gone; submissions fail until another attaches. */
+	DRM_VNPU_STATE_LOST = 1,
+};
+
+/**
+ * struct drm_vnpu_query_state - how the device is now.
+ */
+struct drm_vnpu_query_state {
+	/** @state: enum drm_vnpu_device_state. */
+	__u32 state;
+	/** @epoch: counts up whenever the device loses its state; starts at 1. */
+	__u32 epoch;
+	/** @busy_ns: wall time that the device has spent on jobs. */
+	__u64 busy_ns;
+	/** @mem_bytes: sum of the sizes of all buffers of the device. */
+	__u64 mem_bytes;
+};
+
+/**
+ * struct drm_vnpu_dev_query - argument of DRM_IOCTL_VNPU_DEV_QUERY.
+ *
+ * With @pointer 0 the call returns the kernel's size of the structure in @size. Else the kernel copies
+ * min(@size, its own size) bytes, clears the rest of the caller's and returns its own size in @size.
+ */
+struct drm_vnpu_dev_query {
+	/** @type: enum drm_vnpu_query. */
+	__u32 type;
+	/** @size: bytes at @pointer. */
+	__u32 size;
+	/** @pointer: where the structure goes, or 0. */
+	__u64 pointer;
+};
+
+/* ---- buffers ------------------------------------------------------------------------------------------------------ */
+
+/** The device may only read the buffer: a binding without DRM_VNPU_BIND_READ_ONLY is refused. */
+#define DRM_VNPU_BO_DEVICE_READ_ONLY (1u << 0)
+
+/**
+ * struct drm_vnpu_bo_create - argument of DRM_IOCTL_VNPU_BO_CREATE.
+ *
+ * Makes a buffer of cached, zeroed memory. It lives until GEM_CLOSE and until nothing is bound to it or mapped.
+ */
+struct drm_vnpu_bo_create {
+	/** @size: bytes wanted; out: rounded up to the page. */
+	__u64 size;
+	/** @flags: DRM_VNPU_BO_*. */
+	__u32 flags;
+	/** @handle: out, the GEM handle. */
+	__u32 handle;
+};
+
+/**
+ * struct drm_vnpu_bo_info - argument of DRM_IOCTL_VNPU_BO_INFO.
+ */
+struct drm_vnpu_bo_info {
+	/** @handle: GEM handle. */
+	__u32 handle;
+	/** @flags: out, DRM_VNPU_BO_* of the buffer. */
+	__u32 flags;
+	/** @size: out, bytes. */
+	__u64 size;
+	/** @mmap_offset: out, offset for mmap() on the same file. */
+	__u64 mmap_offset;
+};
+
+/** Wait until the buffer may be written (readers done too); without it, until it may be read. */
+#define DRM_VNPU_BO_WAIT_WRITE (1u << 0)
+
+/**
+ * struct drm_vnpu_bo_wait - argument of DRM_IOCTL_VNPU_BO_WAIT.
+ *
+ * Waits for the jobs that named the buffer in &drm_vnpu_job.bos. -ETIMEDOUT if they are not done by @timeout_ns.
+ */
+struct drm_vnpu_bo_wait {
+	/** @handle: GEM handle. */
+	__u32 handle;
+	/** @flags: DRM_VNPU_BO_WAIT_*. */
+	__u32 flags;
+	/** @timeout_ns: absolute. */
+	__s64 timeout_ns;
+};
+
+/* ---- contexts and addresses --------------------------------------------------------------------------------------- */
+
+/**
+ * struct drm_vnpu_ctx_create - argument of DRM_IOCTL_VNPU_CTX_CREATE.
+ *
+ * A context is an address space and the queues that work in it. Contexts cannot reach one another's memory.
+ */
+struct drm_vnpu_ctx_create {
+	/** @flags: must be zero. */
+	__u32 flags;
+	/** @ctx_id: out. */
+	__u32 ctx_id;
+	/** @va_start: out, lowest address that may be bound. */
+	__u64 va_start;
+	/** @va_range: out, bytes from @va_start that may be bound. */
+	__u64 va_range;
+};
+
+/**
+ * struct drm_vnpu_ctx_destroy - argument of DRM_IOCTL_VNPU_CTX_DESTROY.
+ *
+ * Destroys the context with its queues and bindings; jobs in flight end with -ECANCELED.
+ */
+struct drm_vnpu_ctx_destroy {
+	/** @ctx_id: the context. */
+	__u32 ctx_id;
+	/** @pad: zero. */
+	__u32 pad;
+};
+
+/** A job of the context ran into its timeout; the context is banned. */
+#define DRM_VNPU_CTX_TIMEDOUT (1u << 0)
+/** A job touched an address that was not bound, or wrote to a read-only binding; the context is banned. */
+#define DRM_VNPU_CTX_FAULT (1u << 1)
+/** The firmware died while the context existed; jobs in flight were failed. A context with it is banned. */
+#define DRM_VNPU_CTX_FW_LOST (1u << 2)
+
+/** The faulting access was a write. */
+#define DRM_VNPU_FAULT_WRITE (1u << 0)
+
+/**
+ * struct drm_vnpu_ctx_get_state - argument of DRM_IOCTL_VNPU_CTX_GET_STATE.
+ */
+struct drm_vnpu_ctx_get_state {
+	/** @ctx_id: the context. */
+	__u32 ctx_id;
+	/** @state: out, DRM_VNPU_CTX_*; 0 while all is well. */
+	__u32 state;
+	/** @fault_va: out, first faulting address, if @state has DRM_VNPU_CTX_FAULT. */
+	__u64 fault_va;
+	/** @seqno: out, the job that banned the context, in @queue_id; 0 if none did. */
+	__u64 seqno;
+	/** @queue_id: out, see @seqno. */
+	__u32 queue_id;
+	/** @fault_flags: out, DRM_VNPU_FAULT_*. */
+	__u32 fault_flags;
+	/** @epoch: out, the device's epoch now. */
+	__u32 epoch;
+	/** @pad: zero. */
+	__u32 pad;
+};
+
+enum drm_vnpu_bind_op_type {
+	DRM_VNPU_BIND_MAP = 0,
+	DRM_VNPU_BIND_UNMAP = 1,
+};
+
+/** The device may only read through this binding; a write is a fault. */
+#define DRM_VNPU_BIND_READ_ONLY (1u << 0)
+
+/**
+ * struct drm_vnpu_bind_op - one element of &drm_vnpu_vm_bind.ops.
+ *
+ * MAP binds @size bytes of a buffer from @bo_offset at address @va; the range must be free (-ENOSPC). UNMAP removes a
+ * binding; @va and @size must be those of one MAP (-ENOENT), and @handle, @bo_offset and @flags zero. Everything is a
+ * multiple of DRM_VNPU_PAGE_SIZE. After UNMAP has returned the device cannot reach the memory: a job that still tries
+ * faults.
+ */
+struct drm_vnpu_bind_op {
+	/** @op: enum drm_vnpu_bind_op_type. */
+	__u32 op;
+	/** @flags: DRM_VNPU_BIND_*. */
+	__u32 flags;
+	/** @handle: GEM handle. */
+	__u32 handle;
+	/** @pad: zero. */
+	__u32 pad;
+	/** @bo_offset: first byte of the buffer. */
+	__u64 bo_offset;
+	/** @va: first address. */
+	__u64 va;
+	/** @size: bytes. */
+	__u64 size;
+};
+
+/**
+ * struct drm_vnpu_vm_bind - argument of DRM_IOCTL_VNPU_VM_BIND. Synchronous; all of the operations or none.
+ */
+struct drm_vnpu_vm_bind {
+	/** @ctx_id: the context. */
+	__u32 ctx_id;
+	/** @flags: must be zero. */
+	__u32 flags;
+	/** @ops: array of struct drm_vnpu_bind_op, carried out in order. */
+	struct drm_vnpu_obj_array ops;
+};
+
+/* ---- queues ------------------------------------------------------------------------------------------------------- */
+
+enum drm_vnpu_priority {
+	DRM_VNPU_PRIORITY_LOW = 0,
+	DRM_VNPU_PRIORITY_NORMAL = 1,
+	/** @DRM_VNPU_PRIORITY_HIGH: needs CAP_SYS_NICE or DRM master. */
+	DRM_VNPU_PRIORITY_HIGH = 2,
+};
+
+/**
+ * struct drm_vnpu_queue_status - the first bytes of a queue's status page.
+ *
+ * The page belongs to the kernel. A client maps it read-only (PROT_READ, one page, at
+ * &drm_vnpu_queue_create.status_offset) and may poll it instead of calling WAIT: @completed_seqno is stored with
+ * release order after the job's results are in memory, so read it with acquire order. It may run ahead of the job's
+ * fence and never promises more than the fence: where the two differ, the fence is the truth. A job that failed also
+ * advances @completed_seqno; @error then tells so.
+ */
+struct drm_vnpu_queue_status {
+	/** @completed_seqno: all jobs up to this one are done. */
+	__u64 completed_seqno;
+	/** @error: 0, or the positive errno of the first job of the queue that failed. */
+	__u32 error;
+	/** @epoch: the device's epoch; changes when the firmware is lost. */
+	__u32 epoch;
+};
+
+/**
+ * struct drm_vnpu_queue_create - argument of DRM_IOCTL_VNPU_QUEUE_CREATE.
+ *
+ * Jobs of a queue run one after another in the order of submission; jobs of different queues run in any order.
+ */
+struct drm_vnpu_queue_create {
+	/** @ctx_id: the context. */
+	__u32 ctx_id;
+	/** @priority: enum drm_vnpu_priority. */
+	__u32 priority;
+	/** @depth: jobs that the device holds at once, a power of two; more wait in the kernel. */
+	__u32 depth;
+	/** @flags: must be zero. */
+	__u32 flags;
+	/** @queue_id: out. */
+	__u32 queue_id;
+	/** @pad: zero. */
+	__u32 pad;
+	/** @status_offset: out, offset of the status page for mmap() on the same file. */
+	__u64 status_offset;
+};
+
+/**
+ * struct drm_vnpu_queue_destroy - argument of DRM_IOCTL_VNPU_QUEUE_DESTROY. Jobs in flight end with -ECANCELED.
+ */
+struct drm_vnpu_queue_destroy {
+	/** @queue_id: the queue. */
+	__u32 queue_id;
+	/** @pad: zero. */
+	__u32 pad;
+};
+
+/* ---- jobs --------------------------------------------------------------------------------------------------------- */
+
+/** Signal the syncobj when the job is done; without it, the job waits for the syncobj. */
+#define DRM_VNPU_SYNC_SIGNAL (1u << 0)
+
+/**
+ * struct drm_vnpu_sync_op - wait for, or signal, a syncobj.
+ */
+struct drm_vnpu_sync_op {
+	/** @flags: DRM_VNPU_SYNC_*. */
+	__u32 flags;
+	/** @handle: syncobj. */
+	__u32 handle;
+	/** @timeline_value: the point, or 0 for a binary syncobj. */
+	__u64 timeline_value;
+};
+
+/** The job writes the buffer: later users wait for it, and it waits for earlier readers. */
+#define DRM_VNPU_BO_USE_WRITE (1u << 0)
+
+/**
+ * struct drm_vnpu_bo_use - a buffer that takes part in implicit synchronisation (and in BO_WAIT).
+ */
+struct drm_vnpu_bo_use {
+	/** @handle: GEM handle. */
+	__u32 handle;
+	/** @flags: DRM_VNPU_BO_USE_*. */
+	__u32 flags;
+};
+
+/**
+ * struct drm_vnpu_job - one element of &drm_vnpu_submit.jobs.
+ *
+ * The kernel does not read the stream or the table; the firmware copies both into private memory, validates them and
+ * only then runs the first command.
+ */
+struct drm_vnpu_job {
+	/** @queue_id: queue of &drm_vnpu_submit.ctx_id. */
+	__u32 queue_id;
+	/** @flags: must be zero. */
+	__u32 flags;
+	/** @cmd_va: address of the command stream in the context, a multiple of 8. */
+	__u64 cmd_va;
+	/** @table_va: address of the binding table in the context, a multiple of 8. */
+	__u64 table_va;
+	/** @cmd_size: bytes at @cmd_va, a multiple of 8, not 0. */
+	__u32 cmd_size;
+	/** @table_size: bytes at @table_va, a multiple of 8, not 0. */
+	__u32 table_size;
+	/** @timeout_ms: the job fails with -ETIMEDOUT if the device needs longer; 0 for the default. */
+	__u32 timeout_ms;
+	/** @pad: zero. */
+	__u32 pad;
+	/** @syncs: array of struct drm_vnpu_sync_op. */
+	struct drm_vnpu_obj_array syncs;
+	/** @bos: array of struct drm_vnpu_bo_use; may be empty. */
+	struct drm_vnpu_obj_array bos;
+	/** @seqno: out, the job's number in its queue: 1, 2, 3, ... */
+	__u64 seqno;
+};
+
+/**
+ * struct drm_vnpu_submit - argument of DRM_IOCTL_VNPU_SUBMIT.
+ */
+struct drm_vnpu_submit {
+	/** @ctx_id: the context. */
+	__u32 ctx_id;
+	/** @flags: must be zero. */
+	__u32 flags;
+	/** @jobs: array of struct drm_vnpu_job. */
+	struct drm_vnpu_obj_array jobs;
+};
+
+/**
+ * struct drm_vnpu_wait - argument of DRM_IOCTL_VNPU_WAIT.
+ *
+ * Waits until the job @seqno of the queue is done. Returns 0 when it is, with its result in @status; -ETIMEDOUT when
+ * @timeout_ns passes first; -EINVAL for a number that was not submitted yet.
+ */
+struct drm_vnpu_wait {
+	/** @queue_id: the queue. */
+	__u32 queue_id;
+	/** @flags: must be zero. */
+	__u32 flags;
+	/** @seqno: the job. */
+	__u64 seqno;
+	/** @timeout_ns: absolute. */
+	__s64 timeout_ns;
+	/**
+	 * @status: out, 0 or a negative errno: -EINVAL the firmware refused the stream, -EFAULT an MMU fault,
+	 * -ETIMEDOUT, -ECANCELED, -EIO the firmware broke its protocol or was lost. For a job that is not among the
+	 * last &drm_vnpu_queue_create.depth failures of its queue an older error is still reported as such.
+	 */
+	__s32 status;
+	/** @epoch: out, the device's epoch. */
+	__u32 epoch;
+};
+
+#define DRM_IOCTL_VNPU_DEV_QUERY DRM_IOWR(DRM_COMMAND_BASE + DRM_VNPU_DEV_QUERY, struct drm_vnpu_dev_query)
+#define DRM_IOCTL_VNPU_BO_CREATE DRM_IOWR(DRM_COMMAND_BASE + DRM_VNPU_BO_CREATE, struct drm_vnpu_bo_create)
+#define DRM_IOCTL_VNPU_BO_INFO DRM_IOWR(DRM_COMMAND_BASE + DRM_VNPU_BO_INFO, struct drm_vnpu_bo_info)
+#define DRM_IOCTL_VNPU_BO_WAIT DRM_IOW(DRM_COMMAND_BASE + DRM_VNPU_BO_WAIT, struct drm_vnpu_bo_wait)
+#define DRM_IOCTL_VNPU_CTX_CREATE DRM_IOWR(DRM_COMMAND_BASE + DRM_VNPU_CTX_CREATE, struct drm_vnpu_ctx_create)
+#define DRM_IOCTL_VNPU_CTX_DESTROY DRM_IOW(DRM_COMMAND_BASE + DRM_VNPU_CTX_DESTROY, struct drm_vnpu_ctx_destroy)
+#define DRM_IOCTL_VNPU_CTX_GET_STATE \
+	DRM_IOWR(DRM_COMMAND_BASE + DRM_VNPU_CTX_GET_STATE, struct drm_vnpu_ctx_get_state)
+#define DRM_IOCTL_VNPU_VM_BIND DRM_IOW(DRM_COMMAND_BASE + DRM_VNPU_VM_BIND, struct drm_vnpu_vm_bind)
+#define DRM_IOCTL_VNPU_QUEUE_CREATE DRM_IOWR(DRM_COMMAND_BASE + DRM_VNPU_QUEUE_CREATE, struct drm_vnpu_queue_create)
+#define DRM_IOCTL_VNPU_QUEUE_DESTROY DRM_IOW(DRM_COMMAND_BASE + DRM_VNPU_QUEUE_DESTROY, struct drm_vnpu_queue_destroy)
+#define DRM_IOCTL_VNPU_SUBMIT DRM_IOW(DRM_COMMAND_BASE + DRM_VNPU_SUBMIT, struct drm_vnpu_submit)
+#define DRM_IOCTL_VNPU_WAIT DRM_IOWR(DRM_COMMAND_BASE + DRM_VNPU_WAIT, struct drm_vnpu_wait)
+
+#if defined(__cplusplus)
+}
+#endif
+
+#endif /* _UAPI_VNPU_ACCEL_H_ */
