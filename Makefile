@@ -130,3 +130,51 @@ kmod:
 	$(Q)mkdir -p $(KOUT)
 	$(Q)cp -asf $(CURDIR)/kmod/. $(KOUT)/ && cp -asf $(CURDIR)/uapi $(KOUT)/
 	$(Q)$(MAKE) --no-print-directory -C $(KDIR) M=$(abspath $(KOUT)) modules $(if $(W),W=$(W))
+
+# ---- what people type ----------------------------------------------------------------------------------------------
+
+MODEL := share/models/docs6m/docs6m-q8_0.gguf
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+
+# A second make, so that pkg-config and the kernel headers are looked up after the packages are there.
+.PHONY: deps bench check check-full insmod rmmod install clean
+deps:
+	$(Q)$(if $(filter no,$(DEPS)),true,tools/install-deps.sh)
+
+bench: deps
+	@echo "bench: building, then llm-bench on $(MODEL)"
+	$(Q)$(MAKE) --no-print-directory all
+	$(O)/bin/llm-bench -m $(MODEL)
+
+check: deps
+	@echo "check: building the programs, the tests (twice, once with ASan and UBSan) and the module, then running them"
+	$(Q)$(MAKE) --no-print-directory -j2 tests
+	$(Q)$(MAKE) --no-print-directory -j2 SAN=1 CFLAGS="-O1 -g" san-tests
+	$(Q)$(MAKE) --no-print-directory kmod
+	$(Q)BUILD=$(BUILD) tests/check.sh
+
+.PHONY: san-tests
+san-tests: $(addprefix $(O)/tests/,$(UNIT))
+
+insmod: kmod
+	$(SUDO) modprobe -a $$(modinfo -F depends $(KOUT)/vnpu.ko | tr ',' ' ')
+	$(SUDO) insmod $(KOUT)/vnpu.ko
+	@echo "insmod: vnpu.ko is loaded; as root start $(O)/bin/vnpu-fw, and /dev/accel/accel0 appears"
+
+rmmod:
+	$(SUDO) rmmod vnpu
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/lib/pkgconfig \
+		$(DESTDIR)$(PREFIX)/include/vnpu $(DESTDIR)$(PREFIX)/share/vnpu/models/docs6m
+	install $(addprefix $(O)/bin/,$(TOOLS)) $(DESTDIR)$(PREFIX)/bin/
+	install $(O)/bin/vnpu-fw $(DESTDIR)$(PREFIX)/sbin/
+	install -m 644 $(O)/lib/libnpu.a $(DESTDIR)$(PREFIX)/lib/
+	install $(O)/lib/libnpu.so $(DESTDIR)$(PREFIX)/lib/libnpu.so.0
+	ln -sf libnpu.so.0 $(DESTDIR)$(PREFIX)/lib/libnpu.so
+	install -m 644 $(O)/lib/pkgconfig/libnpu.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/
+	install -m 644 libnpu/npu.h libnpu/npu_graph.h $(DESTDIR)$(PREFIX)/include/vnpu/
+	install -m 644 share/models/docs6m/* $(DESTDIR)$(PREFIX)/share/vnpu/models/docs6m/ 2>/dev/null || true
+
+clean:
+	rm -rf $(BUILD)

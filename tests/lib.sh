@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+# What the test scripts share: running a cmocka binary or a script of ok/not ok lines, and counting.
+# Every group of tests ends with the line "N passed, N failed, N skipped".
+
+passed=0 failed=0 skipped=0
+failures=()
+
+# count_cmocka LOG: adds a cmocka log's tests to the counts; prints the names of failed and skipped ones.
+count_cmocka() {
+	local p s f
+	p=$(grep -c '^\[       OK \]' "$1")
+	s=$(sed -n 's/^\[  SKIPPED \] \([0-9]*\) test(s).*/\1/p' "$1" | awk '{n += $1} END {print n + 0}')
+	f=$(sed -n 's/^\[  FAILED  \] \([0-9]*\) test(s).*/\1/p' "$1" | awk '{n += $1} END {print n + 0}')
+	passed=$((passed + p)) skipped=$((skipped + s)) failed=$((failed + f))
+	last_counts="$p passed, $f failed, $s skipped"
+	last_failed=$f last_total=$((p + s + f))
+}
+
+# run_cmocka LABEL BINARY: one test binary, its output shown if it failed.
+run_cmocka() {
+	local label=$1 bin=$2 log rc start=$SECONDS
+	log=$(mktemp)
+	CMOCKA_MESSAGE_OUTPUT=STDOUT timeout -k 5 "${TEST_TIMEOUT:-600}" "$bin" >"$log" 2>&1 </dev/null
+	rc=$?
+	count_cmocka "$log"
+	if [ $rc -ne 0 ] && [ "$last_failed" -eq 0 ] || [ "$last_total" -eq 0 ]; then
+		failed=$((failed + 1)) last_failed=1
+		echo "$label: ended with status $rc ($([ $rc -eq 124 ] && echo timeout || echo crash or no test))"
+	fi
+	echo "$label: $last_counts ($((SECONDS - start)) s)"
+	sed -n 's/^\[  SKIPPED \] \([a-z_].*\)/    skipped: \1/p' "$log" | sort -u
+	if [ "$last_failed" -ne 0 ]; then
+		failures+=("$label")
+		sed 's/^/    | /' "$log" | tail -60
+	fi
+	rm -f "$log"
+}
+
+# run_script LABEL COMMAND...: a script whose last line is "N passed, N failed, N skipped".
+run_script() {
+	local label=$1 log rc start=$SECONDS line
+	shift
+	log=$(mktemp)
+	timeout -k 10 "${TEST_TIMEOUT:-1500}" "$@" >"$log" 2>&1 </dev/null
+	rc=$?
+	line=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$log" | tail -1)
+	if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
+		passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2])) skipped=$((skipped + BASH_REMATCH[3]))
+		last_failed=${BASH_REMATCH[2]}
+	else
+		last_failed=0 line="no closing line"
+	fi
+	if [ $rc -ne 0 ] && [ "$last_failed" -eq 0 ] || [ "$line" = "no closing line" ]; then
+		failed=$((failed + 1)) last_failed=1
+	fi
+	echo "$label: $line ($((SECONDS - start)) s)"
+	grep -E '^skip ' "$log" | sed 's/^/    /'
+	if [ "$last_failed" -ne 0 ]; then
+		failures+=("$label")
+		echo "$label ended with status $rc; the end of its output:"
+		tail -80 "$log" | sed 's/^/    | /'
+	fi
+	rm -f "$log"
+}
+
+# finish: the closing line; status 1 if anything failed.
+finish() {
+	[ ${#failures[@]} -eq 0 ] || echo "failed: ${failures[*]}"
+	echo "$passed passed, $failed failed, $skipped skipped"
+	[ "$failed" -eq 0 ]
+}
