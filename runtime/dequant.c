@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+/*
+ * GGUF's tensor types and their widening to F32.
+ *
+ * A block type stores small integers with a scale (and for some an offset) per 16 or 32 of them; the K types store
+ * those scales as small integers too, with one pair of F16 per 256 values. The generic kernels here define the result;
+ * the AVX2 ones do the same operations in the same order, so their results are the same bits.
+ */
+#include "dequant.h"
+
+#include <string.h>
+
+static const struct gguf_type_traits type_traits[] = {
+	[GGUF_F32] = { "F32", 1, 4 },	    [GGUF_F16] = { "F16", 1, 2 },	[GGUF_BF16] = { "BF16", 1, 2 },
+	[GGUF_Q4_0] = { "Q4_0", 32, 18 },   [GGUF_Q8_0] = { "Q8_0", 32, 34 },	[GGUF_Q4_K] = { "Q4_K", 256, 144 },
+	[GGUF_Q5_K] = { "Q5_K", 256, 176 }, [GGUF_Q6_K] = { "Q6_K", 256, 210 },
+};
+
+const struct gguf_type_traits *gguf_type_traits(enum gguf_type type)
+{
+	if ((unsigned int)type >= sizeof(type_traits) / sizeof(type_traits[0]) || !type_traits[type].name)
+		return NULL;
+	return &type_traits[type];
+}
+
+/* Exact: every F16 is an F32. A signalling NaN becomes quiet, as the processors' instruction does. */
+static float f16_to_f32(const uint8_t *p)
+{
+	uint16_t h;
+	uint32_t sign, exponent, mantissa, bits;
+	float f;
+
+	memcpy(&h, p, sizeof(h));
+	sign = (uint32_t)(h & 0x8000) << 16;
+	exponent = (h >> 10) & 31;
+	mantissa = h & 0x3ff;
+	if (!exponent) {
+		f = (float)mantissa * 0x1p-24f;
+		return sign ? -f : f;
+	}
+	if (exponent == 31)
+		bits = sign | 0x7f800000 | mantissa << 13 | (mantissa ? 0x400000 : 0);
+	else
+		bits = sign | (exponent + 112) << 23 | mantissa << 13;
+	memcpy(&f, &bits, sizeof(f));
+	return f;
+}
+
+static void dequant_f32(const uint8_t *src, float *dst, size_t n)
+{
+	memcpy(dst, src, n * sizeof(*dst));
+}
+
+static void dequant_f16(const uint8_t *src, float *dst, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		dst[i] = f16_to_f32(src + 2 * i);
+}
+
+static void dequant_bf16(const uint8_t *src, float *dst, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		uint16_t h;
+		uint32_t bits;
+
+		memcpy(&h, src + 2 * i, sizeof(h));
+		bits = (uint32_t)h << 16;
+		memcpy(&dst[i], &bits, sizeof(bits));
+	}
+}
+
+/* Q8_0: F16 scale, 32 signed bytes. */
+static void dequant_q8_0(const uint8_t *src, float *dst, size_t n)
+{
+	size_t i;
+	int j;
+
+	for (i = 0; i < n; i += 32, src += 34) {
+		float d = f16_to_f32(src);
+
+		for (j = 0; j < 32; j++)
+			dst[i + j] = d * (float)(int8_t)src[2 + j];
+	}
+}
+
+/* Q4_0: F16 scale, 16 bytes: the low nibbles are the first 16 values, the high ones the others; 8 is zero. */
+static void dequant_q4_0(const uint8_t *src, float *dst, size_t n)
+{
+	size_t i;
+	int j;
+
+	for (i = 0; i < n; i += 32, src += 18) {
+		float d = f16_to_f32(src);
+
+		for (j = 0; j < 16; j++) {
+			dst[i + j] = d * (float)((src[2 + j] & 15) - 8);
+			dst[i + j + 16] = d * (float)((src[2 + j] >> 4) - 8);
+		}
+	}
+}
+
+/*
+ * Q4_K and Q5_K: F16 scale d and F16 offset scale m; 8 groups of 32 values with a 6-bit scale and a 6-bit offset each
+ * in 12 bytes: bytes 0-3 and 4-7 hold those of groups 0-3 in their low 6 bits, bytes 8-11 the low nibbles of groups
+ * 4-7 (scale low, offset high), whose upper 2 bits are the top bits of bytes 0-7.
+ */
+void dequant_k_scales(const uint8_t *src, float scale[8], float offset[8])
+{
+	float d = f16_to_f32(src), m = f16_to_f32(src + 2);
+	const uint8_t *s = src + 4;
+	int j;
+
+	for (j = 0; j < 4; j++) {
+		scale[j] = d * (float)(s[j] & 63);
+		offset[j] = m * (float)(s[j + 4] & 63);
+		scale[j + 4] = d * (float)((s[j + 8] & 15) | (s[j] >> 6) << 4);
+		offset[j + 4] = m * (float)((s[j + 8] >> 4) | (s[j + 4] >> 6) << 4);
+	}
+}
+
+/* Q4_K: the scales, then 128 bytes: 32 of them hold two groups, the low and the high nibbles. */
+static void dequant_q4_k(const uint8_t *src, float *dst, size_t n)
+{
+	float scale[8], offset[8];
+	size_t i;
+	int g, j;
+
+	for (i = 0; i < n; i += 256, src += 144) {
+		dequant_k_scales(src, scale, offset);
+		for (g = 0; g < 8; g++) {
+			const uint8_t *q = src + 16 + g / 2 * 32;
+
+			for (j = 0; j < 32; j++)
+				*dst++ = scale[g] * (float)(q[j] >> g % 2 * 4 & 15) - offset[g];
+		}
+	}
+}
+
+/* Q5_K: the scales, 32 bytes of fifth bits (bit g of byte j: value j of group g), 128 bytes as in Q4_K. */
+static void dequant_q5_k(const uint8_t *src, float *dst, size_t n)
+{
+	float scale[8], offset[8];
+	size_t i;
+	int g, j;
+
+	for (i = 0; i < n; i += 256, src += 176) {
+		dequant_k_scales(src, scale, offset);
+		for (g = 0; g < 8; g++) {
+			const uint8_t *high = src + 16, *q = src + 48 + g / 2 * 32;
+
+			for (j = 0; j < 32; j++) {
+				int v = (q[j] >> g % 2 * 4 & 15) | (high[j] >> g & 1) << 4;
+
+				*dst++ = scale[g] * (float)v - offset[g];
+			}
+		}
+	}
+}
+
+/*
+ * Q6_K: 128 bytes of low nibbles, 64 bytes of upper bit pairs, 16 signed scales (one per 16 values), F16 scale; 32 is
+ * zero. In each half of 128 values, group g of 32 takes nibble g / 2 of the low bytes g % 2 * 32 + j and bit pair g of
+ * the upper bytes j.
+ */
+static void dequant_q6_k(const uint8_t *src, float *dst, size_t n)
+{
+	size_t i;
+	int half, g, j;
+
+	for (i = 0; i < n; i += 256, src += 210) {
+		const int8_t *scales = (const int8_t *)src + 192;
+		float d = f16_to_f32(src + 208);
+
+		for (half = 0; half < 2; half++) {
+			const uint8_t *low = src + half * 64, *high = src + 128 + half * 32;
+
+			for (g = 0; g < 4; g++) {
+				for (j = 0; j < 32; j++) {
+					float s = d * (float)scales[half * 8 + g * 2 + j / 16];
+					int v = (low[g % 2 * 32 + j] >> g / 2 * 4 & 15) | (high[j] >> g * 2 & 3) << 4;
+
+					*dst++ = s * (float)(v - 32);
+				}
+			}
+		}
+	}
+}
+
+const dequant_fn dequant_generic[GGUF_TYPES] = {
+	[GGUF_F32] = dequant_f32,   [GGUF_F16] = dequant_f16,	[GGUF_BF16] = dequant_bf16, [GGUF_Q8_0] = dequant_q8_0,
+	[GGUF_Q4_0] = dequant_q4_0, [GGUF_Q4_K] = dequant_q4_k, [GGUF_Q5_K] = dequant_q5_k, [GGUF_Q6_K] = dequant_q6_k,
+};
+
+void gguf_dequantize(enum gguf_type type, const void *src, float *dst, size_t n)
+{
+	dequant_generic[type](src, dst, n);
+}

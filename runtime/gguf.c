@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Opening a GGUF file: mapping, header and metadata (the tensor table is in gguf_tensors.c).
+ *
+ * Every count is compared with what the rest of the file could hold before anything is allocated for it, so memory and
+ * time stay proportional to the file's size. Duplicate keys are found by sorting.
+ */
+#include "gguf_private.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Bytes of the shortest metadata entry: key length, one character, type, one byte of value. */
+#define MIN_KV_BYTES (8 + 1 + 4 + 1)
+/* The format's limit for keys. */
+#define MAX_KEY_BYTES 65535
+/* Arrays in arrays: nothing in use goes beyond two levels. */
+#define MAX_ARRAY_DEPTH 4
+
+/* Bytes of a scalar; 0 for strings and arrays. */
+static const uint8_t kv_bytes[GGUF_KV_TYPES] = {
+	[GGUF_KV_U8] = 1,  [GGUF_KV_I8] = 1,  [GGUF_KV_U16] = 2, [GGUF_KV_I16] = 2,
+	[GGUF_KV_U32] = 4, [GGUF_KV_I32] = 4, [GGUF_KV_F32] = 4, [GGUF_KV_BOOL] = 1,
+	[GGUF_KV_U64] = 8, [GGUF_KV_I64] = 8, [GGUF_KV_F64] = 8,
+};
+
+int gguf_fail(struct gguf_cursor *c, int ret, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	if (!c->err || !c->err_bytes)
+		return ret;
+	n = snprintf(c->err, c->err_bytes, "%s: ", c->path);
+	if (n < 0 || (size_t)n >= c->err_bytes)
+		return ret;
+	va_start(ap, fmt);
+	vsnprintf(c->err + n, c->err_bytes - n, fmt, ap);
+	va_end(ap);
+	return ret;
+}
+
+/* Reserves @bytes at the cursor. */
+static const uint8_t *cursor_take(struct gguf_cursor *c, const char *what, uint64_t bytes)
+{
+	const uint8_t *p = c->file->map + c->pos;
+
+	if (bytes > c->file->map_bytes - c->pos) {
+		gguf_fail(c, -EINVAL,
+			  "%s at byte %" PRIu64 " needs %" PRIu64 " bytes but the file ends after %" PRIu64
+			  " (truncated or malformed; get the file again)",
+			  what, c->pos, bytes, c->file->map_bytes - c->pos);
+		return NULL;
+	}
+	c->pos += bytes;
+	return p;
+}
+
+int gguf_read_u32(struct gguf_cursor *c, const char *what, uint32_t *v)
+{
+	const uint8_t *p = cursor_take(c, what, sizeof(*v));
+
+	if (!p)
+		return -EINVAL;
+	memcpy(v, p, sizeof(*v));
+	return 0;
+}
+
+int gguf_read_u64(struct gguf_cursor *c, const char *what, uint64_t *v)
+{
+	const uint8_t *p = cursor_take(c, what, sizeof(*v));
+
+	if (!p)
+		return -EINVAL;
+	memcpy(v, p, sizeof(*v));
+	return 0;
+}
+
+int gguf_read_name(struct gguf_cursor *c, const char *what, uint64_t max, const char **s, uint64_t *bytes)
+{
+	uint64_t at = c->pos;
+	const uint8_t *p;
+
+	if (gguf_read_u64(c, what, bytes))
+		return -EINVAL;
+	if (!*bytes || *bytes > max)
+		return gguf_fail(c, -EINVAL, "%s at byte %" PRIu64 " has a length of %" PRIu64 ", not 1..%" PRIu64,
+				 what, at, *bytes, max);
+	p = cursor_take(c, what, *bytes);
+	if (!p)
+		return -EINVAL;
+	if (memchr(p, 0, *bytes))
+		return gguf_fail(c, -EINVAL, "%s at byte %" PRIu64 " contains a NUL", what, at);
+	*s = (const char *)p;
+	return 0;
+}
+
+static int skip_value(struct gguf_cursor *c, uint32_t type, unsigned int depth, struct gguf_kv *kv);
+
+static int skip_array(struct gguf_cursor *c, unsigned int depth, struct gguf_kv *kv)
+{
+	uint64_t at = c->pos, n, i;
+	uint32_t elem;
+	int ret;
+
+	if (depth >= MAX_ARRAY_DEPTH)
+		return gguf_fail(c, -EINVAL, "array at byte %" PRIu64 " is nested more than %d deep", at,
+				 MAX_ARRAY_DEPTH);
+	if (gguf_read_u32(c, "array type", &elem) || gguf_read_u64(c, "array length", &n))
+		return -EINVAL;
+	if (elem >= GGUF_KV_TYPES)
+		return gguf_fail(c, -EINVAL, "array at byte %" PRIu64 " has elements of unknown type %u", at, elem);
+	if (kv) {
+		kv->elem = elem;
+		kv->n = n;
+		kv->value = c->file->map + c->pos;
+	}
+	if (kv_bytes[elem]) {
+		if (n > (c->file->map_bytes - c->pos) / kv_bytes[elem])
+			return gguf_fail(c, -EINVAL,
+					 "array at byte %" PRIu64 " claims %" PRIu64
+					 " elements, more than the file holds",
+					 at, n);
+		c->pos += n * kv_bytes[elem];
+		return 0;
+	}
+	for (i = 0; i < n; i++) {
+		ret = skip_value(c, elem, depth + 1, NULL);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* Checks one value and moves behind it; fills @kv if given. */
+static int skip_value(struct gguf_cursor *c, uint32_t type, unsigned int depth, struct gguf_kv *kv)
+{
+	uint64_t at = c->pos, bytes;
+	const uint8_t *p;
+
+	if (type >= GGUF_KV_TYPES)
+		return gguf_fail(c, -EINVAL, "value at byte %" PRIu64 " has unknown type %u", at, type);
+	if (type == GGUF_KV_ARRAY)
+		return skip_array(c, depth, kv);
+	bytes = kv_bytes[type];
+	if (type == GGUF_KV_STRING && gguf_read_u64(c, "string", &bytes))
+		return -EINVAL;
+	p = cursor_take(c, type == GGUF_KV_STRING ? "string" : "value", bytes);
+	if (!p)
+		return -EINVAL;
+	if (type == GGUF_KV_BOOL && *p > 1)
+		return gguf_fail(c, -EINVAL, "bool at byte %" PRIu64 " is %u, not 0 or 1", at, *p);
+	if (kv) {
+		kv->value = p;
+		kv->n = bytes;
+	}
+	return 0;
+}
+
+static int kv_compare(const void *a, const void *b)
+{
+	const struct gguf_kv *x = a, *y = b;
+	uint32_t n = x->key_bytes < y->key_bytes ? x->key_bytes : y->key_bytes;
+	int d = memcmp(x->key, y->key, n);
+
+	return d ? d : (x->key_bytes > y->key_bytes) - (x->key_bytes < y->key_bytes);
+}
+
+static int read_metadata(struct gguf_cursor *c, uint64_t n)
+{
+	struct gguf_file *file = c->file;
+	size_t i;
+	int ret;
+
+	if (n > (file->map_bytes - c->pos) / MIN_KV_BYTES)
+		return gguf_fail(c, -EINVAL,
+				 "the header at byte 16 claims %" PRIu64 " metadata entries, more than the file holds",
+				 n);
+	file->kv = calloc(n ? n : 1, sizeof(*file->kv));
+	if (!file->kv)
+		return gguf_fail(c, -ENOMEM, "no memory for %" PRIu64 " metadata entries", n);
+	file->n_kv = n;
+	for (i = 0; i < n; i++) {
+		struct gguf_kv *kv = &file->kv[i];
+		uint64_t bytes;
+		uint32_t type;
+
+		ret = gguf_read_name(c, "key", MAX_KEY_BYTES, &kv->key, &bytes);
+		if (ret)
+			return ret;
+		kv->key_bytes = bytes;
+		if (gguf_read_u32(c, "value type", &type))
+			return -EINVAL;
+		kv->type = type < GGUF_KV_TYPES ? type : 0;
+		ret = skip_value(c, type, 0, kv);
+		if (ret)
+			return ret;
+	}
+	qsort(file->kv, n, sizeof(*file->kv), kv_compare);
+	for (i = 1; i < n; i++) {
+		const struct gguf_kv *kv = &file->kv[i];
+
+		if (!kv_compare(kv - 1, kv))
+			return gguf_fail(c, -EINVAL, "key '%.*s' occurs twice, once at byte %td",
+					 kv->key_bytes > 64 ? 64 : (int)kv->key_bytes, kv->key,
+					 (const uint8_t *)kv->key - file->map);
+	}
+	return 0;
+}
+
+static int read_file(struct gguf_cursor *c)
+{
+	uint64_t n_tensors, n_kv;
+	uint32_t version;
+	const uint8_t *p;
+	int ret;
+
+	p = cursor_take(c, "magic", 4);
+	if (!p || memcmp(p, "GGUF", 4))
+		return gguf_fail(c, -EINVAL, "not a GGUF file: it does not begin with 'GGUF'");
+	if (gguf_read_u32(c, "version", &version))
+		return -EINVAL;
+	if (version > 0 && !(version & 0xffffff))
+		return gguf_fail(c, -ENOTSUP, "big-endian GGUF (version %u); convert it to little-endian",
+				 version >> 24);
+	if (version != 2 && version != 3)
+		return gguf_fail(c, -ENOTSUP, "GGUF version %u at byte 4; versions 2 and 3 are supported", version);
+	if (gguf_read_u64(c, "tensor count", &n_tensors) || gguf_read_u64(c, "metadata count", &n_kv))
+		return -EINVAL;
+	ret = read_metadata(c, n_kv);
+	return ret ? ret : gguf_read_tensors(c, n_tensors);
+}
+
+/* Maps the file; the descriptor is not needed afterwards. */
+static int map_file(struct gguf_cursor *c)
+{
+	struct stat st;
+	void *map;
+	int fd;
+
+	fd = open(c->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0 || fstat(fd, &st)) {
+		int ret = -errno;
+
+		if (fd >= 0)
+			close(fd);
+		return gguf_fail(c, ret, "%s", strerror(-ret));
+	}
+	if (!S_ISREG(st.st_mode)) {
+		close(fd);
+		return S_ISDIR(st.st_mode) ? gguf_fail(c, -EISDIR, "is a directory; give a GGUF file")
+					   : gguf_fail(c, -EINVAL, "not a regular file, so it cannot be mapped");
+	}
+	if (!st.st_size) {
+		close(fd);
+		return gguf_fail(c, -EINVAL, "not a GGUF file: it is empty");
+	}
+	map = mmap(NULL, st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	close(fd);
+	if (map == MAP_FAILED) {
+		int ret = -errno;
+
+		return gguf_fail(c, ret, "cannot map %jd bytes: %s", (intmax_t)st.st_size, strerror(-ret));
+	}
+	c->file->map = map;
+	c->file->map_bytes = st.st_size;
+	return 0;
+}
+
+int gguf_open(const char *path, struct gguf_file **file, char *err, size_t err_bytes)
+{
+	struct gguf_cursor c = { .path = path, .err = err, .err_bytes = err_bytes };
+	int ret;
+
+	*file = NULL;
+	c.file = calloc(1, sizeof(*c.file));
+	if (!c.file)
+		return gguf_fail(&c, -ENOMEM, "out of memory");
+	ret = map_file(&c);
+	if (!ret)
+		ret = read_file(&c);
+	if (ret)
+		gguf_close(c.file);
+	else
+		*file = c.file;
+	return ret;
+}
+
+void gguf_close(struct gguf_file *file)
+{
+	if (!file)
+		return;
+	if (file->map)
+		munmap((void *)file->map, file->map_bytes);
+	free(file->kv);
+	free(file->tensors);
+	free(file->by_name);
+	free(file->names);
+	free(file);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What gguf.c (opening), gguf_tensors.c (the tensor table) and gguf_meta.c (look-ups) share.
+ */
+#ifndef GGUF_PRIVATE_H
+#define GGUF_PRIVATE_H
+
+#include "gguf.h"
+
+/* Metadata value types, with the numbers of the file format. */
+enum gguf_kv_type {
+	GGUF_KV_U8,
+	GGUF_KV_I8,
+	GGUF_KV_U16,
+	GGUF_KV_I16,
+	GGUF_KV_U32,
+	GGUF_KV_I32,
+	GGUF_KV_F32,
+	GGUF_KV_BOOL,
+	GGUF_KV_STRING,
+	GGUF_KV_ARRAY,
+	GGUF_KV_U64,
+	GGUF_KV_I64,
+	GGUF_KV_F64,
+	GGUF_KV_TYPES,
+};
+
+/* One metadata entry: where it lies in the mapping. For an array, @elem is the type and @value the first element. */
+struct gguf_kv {
+	const char *key;
+	const uint8_t *value;
+	uint64_t n; /* array elements, or bytes of a string */
+	uint32_t key_bytes;
+	uint8_t type;
+	uint8_t elem;
+};
+
+struct gguf_file {
+	const uint8_t *map;
+	uint64_t map_bytes;
+	struct gguf_kv *kv; /* sorted by key */
+	size_t n_kv;
+	struct gguf_tensor *tensors; /* in the file's order */
+	size_t n_tensors;
+	const struct gguf_tensor **by_name; /* sorted by name */
+	char *names; /* the tensors' names, NUL-terminated */
+};
+
+/* A place in the file while it is being read. The error line belongs to the caller of gguf_open(). */
+struct gguf_cursor {
+	struct gguf_file *file;
+	uint64_t pos;
+	const char *path;
+	char *err;
+	size_t err_bytes;
+};
+
+/* Writes "PATH: message" and returns @ret. */
+__attribute__((format(printf, 3, 4))) int gguf_fail(struct gguf_cursor *c, int ret, const char *fmt, ...);
+/* Each reads at the cursor and moves it; -EINVAL with the error line if the file ends before. */
+int gguf_read_u32(struct gguf_cursor *c, const char *what, uint32_t *v);
+int gguf_read_u64(struct gguf_cursor *c, const char *what, uint64_t *v);
+/* A length and so many bytes, at least 1 and at most @max, none of them NUL. */
+int gguf_read_name(struct gguf_cursor *c, const char *what, uint64_t max, const char **s, uint64_t *bytes);
+/* The tensor table at the cursor: @n entries, then the data. */
+int gguf_read_tensors(struct gguf_cursor *c, uint64_t n);
+
+#endif /* GGUF_PRIVATE_H */

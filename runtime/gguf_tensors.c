@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The tensor table of a GGUF file: reading, checking, finding.
+ *
+ * Two sorts keep the checks at O(n log n): by name (duplicates, and later look-ups by bisection) and by offset
+ * (overlaps).
+ */
+#include "gguf_private.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Bytes of the shortest table entry: name length, one character, n_dims, one dimension, type, offset. */
+#define MIN_TENSOR_BYTES (8 + 1 + 4 + 8 + 4 + 8)
+/* The format says 64; longer ones were seen from converters. */
+#define MAX_NAME_BYTES 255
+#define DEFAULT_ALIGNMENT 32
+/* The format says a multiple of 8. The upper limit is a huge page, above which nothing gains. */
+#define MIN_ALIGNMENT 8
+#define MAX_ALIGNMENT (2u << 20)
+
+static int read_alignment(struct gguf_cursor *c, uint64_t *alignment)
+{
+	int ret = gguf_u64(c->file, "general.alignment", alignment);
+
+	if (ret == -ENOENT) {
+		*alignment = DEFAULT_ALIGNMENT;
+		return 0;
+	}
+	if (ret)
+		return gguf_fail(c, -EINVAL, "general.alignment is not an unsigned integer");
+	if (*alignment < MIN_ALIGNMENT || *alignment > MAX_ALIGNMENT || (*alignment & (*alignment - 1)))
+		return gguf_fail(c, -EINVAL, "general.alignment is %" PRIu64 ", not a power of two in %d..%u",
+				 *alignment, MIN_ALIGNMENT, MAX_ALIGNMENT);
+	return 0;
+}
+
+/* Dimensions and type, and from them the size. */
+static int read_shape(struct gguf_cursor *c, struct gguf_tensor *t)
+{
+	const struct gguf_type_traits *traits;
+	uint64_t at = c->pos, values = 1;
+	uint32_t type, d;
+
+	if (gguf_read_u32(c, "tensor dimensions", &t->n_dims))
+		return -EINVAL;
+	if (!t->n_dims || t->n_dims > GGUF_MAX_DIMS)
+		return gguf_fail(c, -EINVAL, "tensor '%s' at byte %" PRIu64 " has %u dimensions, not 1..%d", t->name,
+				 at, t->n_dims, GGUF_MAX_DIMS);
+	for (d = 0; d < GGUF_MAX_DIMS; d++) {
+		t->dims[d] = 1;
+		if (d < t->n_dims && gguf_read_u64(c, "tensor dimensions", &t->dims[d]))
+			return -EINVAL;
+		if (!t->dims[d])
+			return gguf_fail(c, -EINVAL, "tensor '%s' at byte %" PRIu64 " has a dimension of 0", t->name,
+					 at);
+		if (__builtin_mul_overflow(values, t->dims[d], &values) || values > INT64_MAX / 8)
+			return gguf_fail(c, -EINVAL,
+					 "tensor '%s' at byte %" PRIu64 " has more values than 64 bits count", t->name,
+					 at);
+	}
+	if (gguf_read_u32(c, "tensor type", &type))
+		return -EINVAL;
+	traits = gguf_type_traits(type);
+	if (!traits)
+		return gguf_fail(c, -ENOTSUP,
+				 "tensor '%s' has type %u, which is not supported (F32, F16, BF16, Q8_0, Q4_0, Q4_K, "
+				 "Q5_K, Q6_K are)",
+				 t->name, type);
+	if (t->dims[0] % traits->block_values)
+		return gguf_fail(c, -EINVAL, "tensor '%s' has rows of %" PRIu64 " values, not a multiple of %s's %u",
+				 t->name, t->dims[0], traits->name, traits->block_values);
+	t->type = type;
+	t->bytes = values / traits->block_values * traits->block_bytes;
+	return 0;
+}
+
+/* Tensors with offsets, to be sorted by them. */
+struct extent {
+	uint64_t offset;
+	uint32_t index;
+};
+
+static int extent_compare(const void *a, const void *b)
+{
+	const struct extent *x = a, *y = b;
+
+	return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+static int name_compare(const void *a, const void *b)
+{
+	const struct gguf_tensor *const *x = a, *const *y = b;
+
+	return strcmp((*x)->name, (*y)->name);
+}
+
+/* Offsets become pointers, if they are aligned, inside the file and apart from one another. */
+static int place_tensors(struct gguf_cursor *c, struct extent *extents, uint64_t alignment)
+{
+	struct gguf_file *file = c->file;
+	uint64_t start = (c->pos + alignment - 1) & ~(alignment - 1);
+	uint64_t end = 0; /* of the tensor before, from start */
+	uint64_t space = start < file->map_bytes ? file->map_bytes - start : 0;
+	const char *before = NULL;
+	size_t i;
+
+	qsort(extents, file->n_tensors, sizeof(*extents), extent_compare);
+	for (i = 0; i < file->n_tensors; i++) {
+		struct gguf_tensor *t = &file->tensors[extents[i].index];
+		uint64_t offset = extents[i].offset;
+
+		if (offset & (alignment - 1))
+			return gguf_fail(c, -EINVAL,
+					 "tensor '%s' has offset %" PRIu64 ", not a multiple of the alignment %" PRIu64,
+					 t->name, offset, alignment);
+		if (offset > space || t->bytes > space - offset)
+			return gguf_fail(c, -EINVAL,
+					 "tensor '%s' needs %" PRIu64 " bytes at offset %" PRIu64
+					 " but the file holds %" PRIu64
+					 " bytes of data (truncated; get the file again)",
+					 t->name, t->bytes, offset, space);
+		if (offset < end)
+			return gguf_fail(c, -EINVAL, "tensors '%s' and '%s' overlap at offset %" PRIu64, before,
+					 t->name, offset);
+		end = offset + t->bytes;
+		before = t->name;
+		t->data = file->map + start + offset;
+	}
+	return 0;
+}
+
+static int read_table(struct gguf_cursor *c, struct extent *extents)
+{
+	struct gguf_file *file = c->file;
+	char *name = file->names;
+	size_t i;
+	int ret;
+
+	for (i = 0; i < file->n_tensors; i++) {
+		struct gguf_tensor *t = &file->tensors[i];
+		const char *s;
+		uint64_t bytes;
+
+		ret = gguf_read_name(c, "tensor name", MAX_NAME_BYTES, &s, &bytes);
+		if (ret)
+			return ret;
+		memcpy(name, s, bytes);
+		t->name = name;
+		name += bytes + 1;
+		ret = read_shape(c, t);
+		if (ret)
+			return ret;
+		if (gguf_read_u64(c, "tensor offset", &extents[i].offset))
+			return -EINVAL;
+		extents[i].index = i;
+		file->by_name[i] = t;
+	}
+	qsort(file->by_name, file->n_tensors, sizeof(*file->by_name), name_compare);
+	for (i = 1; i < file->n_tensors; i++)
+		if (!name_compare(&file->by_name[i - 1], &file->by_name[i]))
+			return gguf_fail(c, -EINVAL, "tensor '%s' occurs twice", file->by_name[i]->name);
+	return 0;
+}
+
+int gguf_read_tensors(struct gguf_cursor *c, uint64_t n)
+{
+	struct gguf_file *file = c->file;
+	uint64_t left = file->map_bytes - c->pos, alignment;
+	struct extent *extents;
+	int ret;
+
+	ret = read_alignment(c, &alignment);
+	if (ret)
+		return ret;
+	if (n > left / MIN_TENSOR_BYTES || n > UINT32_MAX)
+		return gguf_fail(c, -EINVAL,
+				 "the header at byte 8 claims %" PRIu64 " tensors, more than the file holds", n);
+	file->n_tensors = n;
+	file->tensors = calloc(n + 1, sizeof(*file->tensors));
+	file->by_name = calloc(n + 1, sizeof(*file->by_name));
+	/* A name with its NUL is shorter than its table entry, so what is left of the file bounds them all. */
+	file->names = calloc(1, n * (MAX_NAME_BYTES + 1) < left ? n * (MAX_NAME_BYTES + 1) + 1 : left + 1);
+	extents = calloc(n + 1, sizeof(*extents));
+	if (!file->tensors || !file->by_name || !file->names || !extents)
+		ret = gguf_fail(c, -ENOMEM, "no memory for a table of %" PRIu64 " tensors", n);
+	if (!ret)
+		ret = read_table(c, extents);
+	if (!ret)
+		ret = place_tensors(c, extents, alignment);
+	free(extents);
+	return ret;
+}
+
+size_t gguf_n_tensors(const struct gguf_file *file)
+{
+	return file->n_tensors;
+}
+
+const struct gguf_tensor *gguf_tensor(const struct gguf_file *file, size_t i)
+{
+	return i < file->n_tensors ? &file->tensors[i] : NULL;
+}
+
+const struct gguf_tensor *gguf_find_tensor(const struct gguf_file *file, const char *name)
+{
+	size_t low = 0, high = file->n_tensors;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		const struct gguf_tensor *t = file->by_name[mid];
+		int d = strcmp(name, t->name);
+
+		if (!d)
+			return t;
+		if (d < 0)
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return NULL;
+}
+
+void gguf_tensor_done(const struct gguf_file *file, const struct gguf_tensor *tensor)
+{
+	uintptr_t page = sysconf(_SC_PAGESIZE);
+	/* Only whole pages: the ends are shared with the neighbours. */
+	uintptr_t start = ((uintptr_t)tensor->data + page - 1) & ~(page - 1);
+	uintptr_t end = ((uintptr_t)tensor->data + tensor->bytes) & ~(page - 1);
+
+	if (start < end)
+		madvise((void *)start, end - start, MADV_DONTNEED);
+}
