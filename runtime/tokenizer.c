@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The tokenizer's interface: what both models share.
+ *
+ * Encoding cuts the text at special tokens and hands the stretches between them to the model. SPM's dummy space stands
+ * in front of the text and behind every control token; decoding removes it at the same places, so that a text comes
+ * back as it was.
+ */
+#include "tokenizer_private.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+/* What chat models call the end of a turn or a text, whatever their metadata says. */
+static const char *const end_tokens[] = {
+	"<|endoftext|>", "<|end_of_text|>", "<|im_end|>", "<|eot_id|>", "<|eom_id|>",
+	"<end_of_turn>", "<|end|>",	    "<EOT>",	  "</s>",	"<|end\u2581of\u2581sentence|>",
+};
+
+int tokenizer_fail(struct tokenizer_error *e, int ret, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (e->line && e->bytes) {
+		va_start(ap, fmt);
+		vsnprintf(e->line, e->bytes, fmt, ap);
+		va_end(ap);
+	}
+	return ret;
+}
+
+/* A token's id from the metadata; -1 if there is no such key. */
+static int load_id(const struct tokenizer *tok, const struct gguf_file *file, const char *key, int32_t *id,
+		   struct tokenizer_error *e)
+{
+	uint64_t v;
+	int ret = gguf_u64(file, key, &v);
+
+	*id = -1;
+	if (ret == -ENOENT)
+		return 0;
+	if (ret)
+		return tokenizer_fail(e, -EINVAL, "%s is not an unsigned integer", key);
+	if (v >= tok->n_tokens)
+		return tokenizer_fail(e, -EINVAL, "%s is %llu, but the vocabulary has %u tokens", key,
+				      (unsigned long long)v, tok->n_tokens);
+	*id = v;
+	return 0;
+}
+
+static int load_flag(const struct gguf_file *file, const char *key, bool *flag, bool missing, struct tokenizer_error *e)
+{
+	int ret = gguf_bool(file, key, flag);
+
+	if (ret == -ENOENT)
+		*flag = missing;
+	else if (ret)
+		return tokenizer_fail(e, -EINVAL, "%s is not a bool", key);
+	return 0;
+}
+
+static void mark_ends(struct tokenizer *tok)
+{
+	size_t i, j;
+
+	for (i = 0; i < tok->n_special; i++) {
+		struct token *t = &tok->tokens[tok->special[i]];
+
+		for (j = 0; j < sizeof(end_tokens) / sizeof(end_tokens[0]); j++)
+			if (strlen(end_tokens[j]) == t->bytes && !memcmp(end_tokens[j], tok->bytes + t->text, t->bytes))
+				t->end = true;
+	}
+}
+
+static int load_special_ids(struct tokenizer *tok, const struct gguf_file *file, struct tokenizer_error *e)
+{
+	static const char *const end_keys[] = { "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+						"tokenizer.ggml.eom_token_id" };
+	int32_t id;
+	size_t i;
+	int ret;
+
+	ret = load_id(tok, file, "tokenizer.ggml.bos_token_id", &tok->bos, e);
+	if (!ret)
+		ret = load_id(tok, file, "tokenizer.ggml.eos_token_id", &tok->eos, e);
+	if (!ret)
+		ret = load_id(tok, file, "tokenizer.ggml.unknown_token_id", &tok->unknown, e);
+	for (i = 0; !ret && i < sizeof(end_keys) / sizeof(end_keys[0]); i++) {
+		ret = load_id(tok, file, end_keys[i], &id, e);
+		if (!ret && id >= 0)
+			tok->tokens[id].end = true;
+	}
+	mark_ends(tok);
+	return ret;
+}
+
+static int load_model(struct tokenizer *tok, const struct gguf_file *file, struct tokenizer_error *e)
+{
+	const char *s;
+	size_t bytes;
+	int ret = gguf_string(file, "tokenizer.ggml.model", &s, &bytes);
+
+	if (ret)
+		return tokenizer_fail(e, -EINVAL,
+				      "tokenizer.ggml.model is missing or not a string: the file has no vocabulary");
+	if (bytes == 5 && !memcmp(s, "llama", 5))
+		tok->model = TOKENIZER_SPM;
+	else if (bytes == 4 && !memcmp(s, "gpt2", 4))
+		tok->model = TOKENIZER_BPE;
+	else
+		return tokenizer_fail(e, -ENOTSUP,
+				      "tokenizer.ggml.model '%.*s' is not supported ('llama' and 'gpt2' are)",
+				      bytes > 64 ? 64 : (int)bytes, s);
+	return 0;
+}
+
+int tokenizer_create(const struct gguf_file *file, struct tokenizer **out, char *err, size_t err_bytes)
+{
+	struct tokenizer_error e = { err, err_bytes };
+	const void *random = (const void *)getauxval(AT_RANDOM);
+	struct tokenizer *tok;
+	int ret;
+
+	*out = NULL;
+	tok = calloc(1, sizeof(*tok));
+	if (!tok)
+		return tokenizer_fail(&e, -ENOMEM, "no memory for a vocabulary");
+	if (random)
+		memcpy(&tok->seed, random, sizeof(tok->seed));
+	ret = load_model(tok, file, &e);
+	if (!ret)
+		ret = vocab_load(tok, file, &e);
+	if (!ret)
+		ret = special_load(tok, &e);
+	if (!ret)
+		ret = load_special_ids(tok, file, &e);
+	if (!ret)
+		ret = tok->model == TOKENIZER_SPM ? spm_load(tok, &e) : bpe_load(tok, file, &e);
+	/* Llama 2's files may lack these keys; their SPM vocabularies have both. Llama 3's pre-tokenizer sets its own. */
+	if (!ret)
+		ret = load_flag(file, "tokenizer.ggml.add_bos_token", &tok->adds_bos,
+				tok->adds_bos || tok->model == TOKENIZER_SPM, &e);
+	if (!ret)
+		ret = load_flag(file, "tokenizer.ggml.add_space_prefix", &tok->adds_space, true, &e);
+	tok->adds_space = tok->adds_space && tok->model == TOKENIZER_SPM;
+	if (!ret && tok->bos < 0)
+		tok->adds_bos = false;
+	if (ret)
+		tokenizer_free(tok);
+	else
+		*out = tok;
+	return ret;
+}
+
+void tokenizer_free(struct tokenizer *tok)
+{
+	if (!tok)
+		return;
+	bpe_free(tok->bpe);
+	free(tok->tokens);
+	free(tok->bytes);
+	free(tok->slots);
+	free(tok->special);
+	free(tok);
+}
+
+size_t tokenizer_n_vocab(const struct tokenizer *tok)
+{
+	return tok->n_tokens;
+}
+
+int tokenizer_bos(const struct tokenizer *tok)
+{
+	return tok->bos;
+}
+
+int tokenizer_eos(const struct tokenizer *tok)
+{
+	return tok->eos;
+}
+
+bool tokenizer_adds_bos(const struct tokenizer *tok)
+{
+	return tok->adds_bos;
+}
+
+bool tokenizer_is_end(const struct tokenizer *tok, int32_t id)
+{
+	return id >= 0 && (uint32_t)id < tok->n_tokens && tok->tokens[id].end;
+}
+
+static int encode_stretch(const struct tokenizer *tok, const uint8_t *text, size_t bytes, bool space,
+			  struct id_list *out)
+{
+	if (!bytes && !space)
+		return 0;
+	return tok->model == TOKENIZER_SPM ? spm_encode(tok, text, bytes, space, out)
+					   : bpe_encode(tok, text, bytes, out);
+}
+
+static bool is_control(const struct tokenizer *tok, int32_t id)
+{
+	return tok->tokens[id].type == TOKEN_CONTROL || tok->tokens[id].type == TOKEN_UNKNOWN;
+}
+
+long tokenizer_encode(const struct tokenizer *tok, const char *text, size_t bytes, unsigned int flags, int32_t *ids,
+		      size_t max)
+{
+	struct id_list out = { ids, max, 0 };
+	const uint8_t *s = (const uint8_t *)text;
+	size_t start = 0, pos = 0;
+	bool space = tok->adds_space;
+	int ret;
+
+	if (bytes > INT32_MAX)
+		return -EFBIG;
+	if ((flags & TOKENIZE_BOS) && tok->adds_bos)
+		id_list_push(&out, tok->bos);
+	while (pos < bytes) {
+		int32_t id = -1;
+
+		if (tok->special_first[s[pos]])
+			id = special_match(tok, s + pos, bytes - pos, flags & TOKENIZE_SPECIAL);
+		if (id < 0) {
+			pos++;
+			continue;
+		}
+		/* In front of a control token an empty stretch needs no dummy space; a user-defined one is text. */
+		ret = encode_stretch(tok, s + start, pos - start, space && (pos > start || !is_control(tok, id)), &out);
+		if (ret)
+			return ret;
+		id_list_push(&out, id);
+		space = tok->adds_space && is_control(tok, id);
+		pos += tok->tokens[id].bytes;
+		start = pos;
+	}
+	if (pos > start) {
+		ret = encode_stretch(tok, s + start, pos - start, space, &out);
+		if (ret)
+			return ret;
+	}
+	return out.n;
+}
+
+/* Control tokens stand for nothing in a text. */
+static size_t visible_bytes(const struct tokenizer *tok, int32_t id)
+{
+	return is_control(tok, id) ? 0 : tok->tokens[id].bytes;
+}
+
+int tokenizer_token_text(const struct tokenizer *tok, int32_t id, char *buf, size_t max)
+{
+	size_t n;
+
+	if (id < 0 || (uint32_t)id >= tok->n_tokens)
+		return -EINVAL;
+	n = visible_bytes(tok, id);
+	if (max)
+		memcpy(buf, token_text(tok, id), n < max ? n : max);
+	return n;
+}
+
+long tokenizer_decode(const struct tokenizer *tok, const int32_t *ids, size_t n, char *buf, size_t max)
+{
+	bool space = tok->adds_space; /* a space here would be the dummy */
+	size_t i, bytes, used = 0;
+
+	for (i = 0; i < n; i++) {
+		const uint8_t *text;
+
+		if (ids[i] < 0 || (uint32_t)ids[i] >= tok->n_tokens)
+			return -EINVAL;
+		if (is_control(tok, ids[i])) {
+			space = tok->adds_space;
+			continue;
+		}
+		text = token_text(tok, ids[i]);
+		bytes = tok->tokens[ids[i]].bytes;
+		if (space && bytes && *text == ' ') {
+			text++;
+			bytes--;
+		}
+		space = false;
+		if (used < max)
+			memcpy(buf + used, text, bytes < max - used ? bytes : max - used);
+		used += bytes;
+	}
+	return used;
+}

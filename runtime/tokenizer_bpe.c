@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Byte-level BPE.
+ *
+ * The pre-tokenizer's pattern cuts the text into words (PCRE2, compiled to machine code where it can be). In each word
+ * every byte is a symbol, and the pair of neighbours with the lowest rank, of equals the leftmost, is merged until no
+ * pair has a rank. A short word is scanned for its best pair; a long one keeps its pairs in a heap, so that even a
+ * megabyte without a break costs O(n log n).
+ *
+ * Bytes that are not UTF-8 belong to no word; a run of them is a word of its own.
+ */
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "tokenizer_private.h"
+
+#include <errno.h>
+#include <pcre2.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Above this many bytes the heap is faster than scanning (measured: equal at about 32). */
+#define SCAN_BYTES 32
+#define NO_RANK UINT32_MAX
+
+struct bpe_merge {
+	uint64_t key; /* left id << 32 | right id */
+	uint32_t rank; /* NO_RANK: empty slot */
+	int32_t id; /* what they become */
+};
+
+struct bpe {
+	pcre2_code *pattern;
+	struct bpe_merge *merges; /* open addressing */
+	uint32_t mask;
+	bool whole_words; /* a word that is a token needs no merging */
+};
+
+/* Unicode's White_Space; PCRE2's \s also has U+180E, which is none any more. */
+#define SPACE "\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+#define LETTERS_GPT2 "'(?:[stmd]|re|ve|ll)| ?\\p{L}+"
+#define OTHER "[^" SPACE "\\p{L}\\p{N}]+"
+#define LLAMA3(digits)                                                                                    \
+	"(?i:'(?:[stmd]|re|ve|ll))|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits "| ?" OTHER "[\\r\\n]*|[" SPACE \
+	"]*[\\r\\n]+|[" SPACE "]+(?![^" SPACE "])|[" SPACE "]+"
+
+/* Patterns of the pre-tokenizers and the names that files use for them. */
+static const struct pre_tokenizer {
+	const char *name;
+	const char *pattern;
+	bool whole_words;
+	bool adds_bos;
+} pre_tokenizers[] = {
+	{ "gpt-2", LETTERS_GPT2 "| ?\\p{N}+| ?" OTHER "|[" SPACE "]+(?![^" SPACE "])|[" SPACE "]+", false, false },
+	{ "llama-bpe", LLAMA3("\\p{N}{1,3}"), true, true },
+	{ "qwen2", LLAMA3("\\p{N}"), false, false },
+	/* Digits are cut out one by one before the pattern of gpt-2 sees the rest: a digit is like the text's end. */
+	{ "smollm", LETTERS_GPT2 "|\\p{N}| ?" OTHER "|[" SPACE "]+(?![^" SPACE "\\p{N}])|[" SPACE "]+", false, false },
+};
+
+static int load_pattern(struct tokenizer *tok, const struct gguf_file *file, struct tokenizer_error *e)
+{
+	const struct pre_tokenizer *pre = NULL;
+	PCRE2_SIZE at;
+	const char *name;
+	size_t bytes, i;
+	int code;
+
+	if (gguf_string(file, "tokenizer.ggml.pre", &name, &bytes))
+		return tokenizer_fail(
+			e, -ENOTSUP,
+			"tokenizer.ggml.pre is missing: the file does not say how to cut words; convert it again");
+	for (i = 0; i < sizeof(pre_tokenizers) / sizeof(pre_tokenizers[0]); i++)
+		if (strlen(pre_tokenizers[i].name) == bytes && !memcmp(pre_tokenizers[i].name, name, bytes))
+			pre = &pre_tokenizers[i];
+	if (!pre)
+		return tokenizer_fail(e, -ENOTSUP,
+				      "pre-tokenizer '%.*s' is not supported (gpt-2, llama-bpe, qwen2 and smollm are)",
+				      bytes > 64 ? 64 : (int)bytes, name);
+	tok->bpe->whole_words = pre->whole_words;
+	tok->adds_bos = pre->adds_bos;
+	tok->bpe->pattern =
+		pcre2_compile((PCRE2_SPTR)pre->pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &at, NULL);
+	if (!tok->bpe->pattern)
+		return tokenizer_fail(e, code == PCRE2_ERROR_NOMEMORY ? -ENOMEM : -ENOTSUP,
+				      "libpcre2 cannot compile the pattern of pre-tokenizer %s (error %d at %zu)",
+				      pre->name, code, (size_t)at);
+	/* Where machine code may not be made, the interpreter gives the same words. */
+	pcre2_jit_compile(tok->bpe->pattern, PCRE2_JIT_COMPLETE);
+	return 0;
+}
+
+static const struct bpe_merge *find_merge(const struct tokenizer *tok, int32_t left, int32_t right)
+{
+	static const struct bpe_merge none = { .rank = NO_RANK, .id = -1 };
+	uint64_t key = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
+	const struct bpe *bpe = tok->bpe;
+	uint32_t i;
+
+	if (left < 0 || right < 0)
+		return &none;
+	for (i = hash_mix(key ^ tok->seed) & bpe->mask; bpe->merges[i].rank != NO_RANK; i = (i + 1) & bpe->mask)
+		if (bpe->merges[i].key == key)
+			return &bpe->merges[i];
+	return &none;
+}
+
+struct merge_load {
+	struct tokenizer *tok;
+	struct tokenizer_error *e;
+};
+
+static int load_merge(void *ud, size_t rank, const char *s, size_t bytes)
+{
+	struct merge_load *load = ud;
+	struct tokenizer *tok = load->tok;
+	/* The first character may be a space only in vocabularies that do not print it; theirs are not byte-level. */
+	const char *space = memchr(s, ' ', bytes);
+	uint8_t text[2 * MAX_TOKEN_BYTES];
+	size_t left_bytes, right_bytes;
+	int32_t left, right, id;
+	bool complete;
+	uint32_t i;
+
+	if (!space || bytes > 2 * MAX_TOKEN_BYTES)
+		return tokenizer_fail(load->e, -EINVAL, "merge %zu is not two tokens with a space between", rank);
+	left_bytes = vocab_unprint((const uint8_t *)s, space - s, text, &complete);
+	right_bytes = vocab_unprint((const uint8_t *)space + 1, bytes - (space + 1 - s), text + left_bytes, &complete);
+	left = vocab_find(tok, text, left_bytes);
+	right = vocab_find(tok, text + left_bytes, right_bytes);
+	id = vocab_find(tok, text, left_bytes + right_bytes);
+	if (left < 0 || right < 0 || id < 0)
+		return tokenizer_fail(load->e, -EINVAL,
+				      "merge %zu, '%.*s', names a token that is not in the vocabulary", rank,
+				      bytes > 64 ? 64 : (int)bytes, s);
+	if (find_merge(tok, left, right)->rank != NO_RANK)
+		return 0;
+	i = hash_mix(((uint64_t)left << 32 | (uint32_t)right) ^ tok->seed) & tok->bpe->mask;
+	while (tok->bpe->merges[i].rank != NO_RANK)
+		i = (i + 1) & tok->bpe->mask;
+	tok->bpe->merges[i] = (struct bpe_merge){ (uint64_t)left << 32 | (uint32_t)right, rank, id };
+	return 0;
+}
+
+int bpe_load(struct tokenizer *tok, const struct gguf_file *file, struct tokenizer_error *e)
+{
+	struct merge_load load = { tok, e };
+	size_t n, slots = 16;
+	int ret;
+
+	tok->bpe = calloc(1, sizeof(*tok->bpe));
+	if (!tok->bpe)
+		return tokenizer_fail(e, -ENOMEM, "no memory for a vocabulary");
+	ret = load_pattern(tok, file, e);
+	if (ret)
+		return ret;
+	if (gguf_array_len(file, "tokenizer.ggml.merges", &n))
+		return tokenizer_fail(e, -EINVAL, "tokenizer.ggml.merges is missing or not an array");
+	if (n >= UINT32_MAX / 4)
+		return tokenizer_fail(e, -EINVAL, "tokenizer.ggml.merges has %zu elements", n);
+	while (slots < 2 * n)
+		slots *= 2;
+	tok->bpe->merges = malloc(slots * sizeof(*tok->bpe->merges));
+	if (!tok->bpe->merges)
+		return tokenizer_fail(e, -ENOMEM, "no memory for %zu merges", n);
+	memset(tok->bpe->merges, 0xff, slots * sizeof(*tok->bpe->merges));
+	tok->bpe->mask = slots - 1;
+	tokenizer_fail(e, -EINVAL, "tokenizer.ggml.merges is not an array of strings");
+	return gguf_strings(file, "tokenizer.ggml.merges", load_merge, &load);
+}
+
+void bpe_free(struct bpe *bpe)
+{
+	if (!bpe)
+		return;
+	pcre2_code_free(bpe->pattern);
+	free(bpe->merges);
+	free(bpe);
+}
+
+/* ---- one word ----------------------------------------------------------------------------------------------------- */
+
+struct bpe_symbol {
+	int32_t id; /* -1: a byte without a token */
+	int32_t prev, next; /* -1: none */
+	bool dead; /* merged into its left neighbour */
+};
+
+struct bpe_pair {
+	uint32_t rank;
+	uint32_t left;
+	int32_t left_id, right_id; /* what they were: the entry is stale if they changed */
+	int32_t id;
+};
+
+struct bpe_work {
+	const struct tokenizer *tok;
+	struct bpe_symbol *symbols;
+	struct bpe_pair *heap;
+	size_t max_symbols, n_heap, max_heap;
+	struct id_list *out;
+};
+
+/* A byte that the vocabulary has no token for. */
+static void emit(struct bpe_work *w, int32_t id)
+{
+	if (id < 0)
+		id = w->tok->unknown;
+	if (id >= 0)
+		id_list_push(w->out, id);
+}
+
+static void merge_short(struct bpe_work *w, const uint8_t *text, size_t bytes)
+{
+	const struct bpe_merge *pairs[SCAN_BYTES];
+	int32_t ids[SCAN_BYTES];
+	size_t n = bytes, i, best;
+
+	for (i = 0; i < n; i++)
+		ids[i] = w->tok->byte_ids[text[i]];
+	for (i = 0; i + 1 < n; i++)
+		pairs[i] = find_merge(w->tok, ids[i], ids[i + 1]);
+	while (n > 1) {
+		for (best = 0, i = 1; i + 1 < n; i++)
+			if (pairs[i]->rank < pairs[best]->rank)
+				best = i;
+		if (pairs[best]->rank == NO_RANK)
+			break;
+		ids[best] = pairs[best]->id;
+		n--;
+		memmove(&ids[best + 1], &ids[best + 2], (n - best - 1) * sizeof(ids[0]));
+		memmove(&pairs[best], &pairs[best + 1], (n - best - 1) * sizeof(pairs[0]));
+		if (best + 1 < n)
+			pairs[best] = find_merge(w->tok, ids[best], ids[best + 1]);
+		if (best)
+			pairs[best - 1] = find_merge(w->tok, ids[best - 1], ids[best]);
+	}
+	for (i = 0; i < n; i++)
+		emit(w, ids[i]);
+}
+
+static bool pair_before(const struct bpe_pair *a, const struct bpe_pair *b)
+{
+	return a->rank != b->rank ? a->rank < b->rank : a->left < b->left;
+}
+
+static int heap_push(struct bpe_work *w, const struct bpe_pair *pair)
+{
+	size_t i = w->n_heap;
+
+	if (i == w->max_heap) {
+		size_t max = w->max_heap ? w->max_heap * 2 : 256;
+		struct bpe_pair *heap = realloc(w->heap, max * sizeof(*heap));
+
+		if (!heap)
+			return -ENOMEM;
+		w->heap = heap;
+		w->max_heap = max;
+	}
+	w->n_heap++;
+	while (i && pair_before(pair, &w->heap[(i - 1) / 2])) {
+		w->heap[i] = w->heap[(i - 1) / 2];
+		i = (i - 1) / 2;
+	}
+	w->heap[i] = *pair;
+	return 0;
+}
+
+static struct bpe_pair heap_pop(struct bpe_work *w)
+{
+	struct bpe_pair top = w->heap[0], last = w->heap[--w->n_heap];
+	size_t i = 0, child;
+
+	while ((child = 2 * i + 1) < w->n_heap) {
+		if (child + 1 < w->n_heap && pair_before(&w->heap[child + 1], &w->heap[child]))
+			child++;
+		if (!pair_before(&w->heap[child], &last))
+			break;
+		w->heap[i] = w->heap[child];
+		i = child;
+	}
+	w->heap[i] = last;
+	return top;
+}
+
+static int offer_pair(struct bpe_work *w, int32_t left, int32_t right)
+{
+	const struct bpe_merge *m;
+	struct bpe_pair pair;
+
+	if (left < 0 || right < 0)
+		return 0;
+	m = find_merge(w->tok, w->symbols[left].id, w->symbols[right].id);
+	if (m->rank == NO_RANK)
+		return 0;
+	pair = (struct bpe_pair){ m->rank, left, w->symbols[left].id, w->symbols[right].id, m->id };
+	return heap_push(w, &pair);
+}
+
+static int apply_merges(struct bpe_work *w)
+{
+	int ret;
+
+	while (w->n_heap) {
+		struct bpe_pair pair = heap_pop(w);
+		struct bpe_symbol *a = &w->symbols[pair.left], *b;
+
+		if (a->dead || a->id != pair.left_id || a->next < 0)
+			continue;
+		b = &w->symbols[a->next];
+		if (b->id != pair.right_id)
+			continue;
+		a->id = pair.id;
+		b->dead = true;
+		a->next = b->next;
+		if (b->next >= 0)
+			w->symbols[b->next].prev = pair.left;
+		ret = offer_pair(w, a->prev, pair.left);
+		if (!ret)
+			ret = offer_pair(w, pair.left, a->next);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+static int merge_long(struct bpe_work *w, const uint8_t *text, size_t bytes)
+{
+	size_t n;
+	int32_t i;
+	int ret = 0;
+
+	if (bytes > w->max_symbols) {
+		struct bpe_symbol *symbols = realloc(w->symbols, bytes * sizeof(*symbols));
+
+		if (!symbols)
+			return -ENOMEM;
+		w->symbols = symbols;
+		w->max_symbols = bytes;
+	}
+	for (n = 0; n < bytes; n++)
+		w->symbols[n] = (struct bpe_symbol){ w->tok->byte_ids[text[n]], (int32_t)n - 1,
+						     n + 1 < bytes ? (int32_t)n + 1 : -1, false };
+	for (n = 1; !ret && n < bytes; n++)
+		ret = offer_pair(w, n - 1, n);
+	if (!ret)
+		ret = apply_merges(w);
+	for (i = 0; !ret && i >= 0; i = w->symbols[i].next)
+		emit(w, w->symbols[i].id);
+	return ret;
+}
+
+static int encode_word(struct bpe_work *w, const uint8_t *text, size_t bytes)
+{
+	if (w->tok->bpe->whole_words) {
+		int32_t id = vocab_find(w->tok, text, bytes);
+
+		if (id >= 0) {
+			id_list_push(w->out, id);
+			return 0;
+		}
+	}
+	if (bytes > SCAN_BYTES)
+		return merge_long(w, text, bytes);
+	merge_short(w, text, bytes);
+	return 0;
+}
+
+/* ---- a text ------------------------------------------------------------------------------------------------------- */
+
+/* Words of valid UTF-8. What the pattern leaves out between them is a word too, so that no byte is lost. */
+static int encode_valid(struct bpe_work *w, const uint8_t *text, size_t bytes, pcre2_match_data *match)
+{
+	PCRE2_SIZE *span = pcre2_get_ovector_pointer(match);
+	size_t pos = 0;
+	int ret;
+
+	while (pos < bytes) {
+		int n = pcre2_match(w->tok->bpe->pattern, text, bytes, pos, PCRE2_NO_UTF_CHECK, match, NULL);
+
+		if (n == PCRE2_ERROR_NOMATCH)
+			return encode_word(w, text + pos, bytes - pos);
+		if (n < 0)
+			return n == PCRE2_ERROR_NOMEMORY ? -ENOMEM : -EOVERFLOW;
+		ret = span[0] > pos ? encode_word(w, text + pos, span[0] - pos) : 0;
+		if (!ret)
+			ret = encode_word(w, text + span[0], span[1] - span[0]);
+		if (ret)
+			return ret;
+		pos = span[1];
+	}
+	return 0;
+}
+
+static size_t valid_run(const uint8_t *text, size_t bytes)
+{
+	size_t pos = 0;
+	unsigned int n;
+
+	while (pos < bytes && (n = utf8_bytes(text + pos, bytes - pos)))
+		pos += n;
+	return pos;
+}
+
+static size_t invalid_run(const uint8_t *text, size_t bytes)
+{
+	size_t pos = 0;
+
+	while (pos < bytes && !utf8_bytes(text + pos, bytes - pos))
+		pos++;
+	return pos;
+}
+
+int bpe_encode(const struct tokenizer *tok, const uint8_t *text, size_t bytes, struct id_list *out)
+{
+	struct bpe_work w = { .tok = tok, .out = out };
+	pcre2_match_data *match = pcre2_match_data_create(1, NULL);
+	size_t pos = 0, n;
+	int ret = match ? 0 : -ENOMEM;
+
+	while (!ret && pos < bytes) {
+		n = valid_run(text + pos, bytes - pos);
+		if (n) {
+			ret = encode_valid(&w, text + pos, n, match);
+		} else {
+			n = invalid_run(text + pos, bytes - pos);
+			ret = encode_word(&w, text + pos, n);
+		}
+		pos += n;
+	}
+	pcre2_match_data_free(match);
+	free(w.symbols);
+	free(w.heap);
+	return ret;
+}
