@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: MIT */
+/* The error line of the runtime: set where a failure is found, read by llm_error(). */
+#ifndef LLM_FAIL_H
+#define LLM_FAIL_H
+
+/* Sets the calling thread's error line and returns @err, a negative errno. */
+int llm_fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#endif /* LLM_FAIL_H */
