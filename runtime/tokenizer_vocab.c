@@ -166,6 +166,7 @@ static int load_token(void *ud, size_t i, const char *s, size_t bytes)
 		mergeable = false;
 	} else {
 		t->bytes = vocab_unprint((const uint8_t *)s, bytes, out, &mergeable);
+		mergeable = mergeable && t->type == TOKEN_NORMAL;
 		if (mergeable && t->bytes == 1 && tok->byte_ids[*out] < 0)
 			tok->byte_ids[*out] = i;
 	}
