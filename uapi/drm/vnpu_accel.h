@@ -19,7 +19,7 @@
  *   -EFAULT  a user pointer could not be read or written
  *   -EACCES  the caller may not use this priority
  *   -EMFILE  this file has reached its number of contexts or queues (DEV_QUERY_LIMITS)
- *   -EBUSY   the device has no free context or queue slot at the moment
+ *   -EBUSY   the device has no free context or queue slot at the moment, or no firmware for a new context
  *   -ENOSPC  the address range is already bound, or the device's memory limit is reached
  *   -ENOMEM  the host is out of memory
  *   -ECANCELED  the context is banned or its firmware was lost: destroy it and make a new one

@@ -27,8 +27,8 @@
  *
  * Completing a job: results in memory; then, if the job succeeded or failed in the firmware, a release store of
  * completed_seqno (and before it of error, where it failed) in the queue's status page; then the completion entry;
- * then, at leisure, ENTER. The kernel keeps no state that a firmware can spoil: an entry with an unknown or stale tag
- * is counted and dropped.
+ * then, at leisure, ENTER. The kernel keeps no state that a firmware can spoil: an entry with an unknown or stale tag,
+ * or one out of its queue's order, is dropped.
  *
  * Sleeping: the kernel wakes nobody who is not waiting in ENTER or poll(), so a firmware that polls the ring costs its
  * clients no system call but SUBMIT.
@@ -51,6 +51,8 @@
 /* Bounds of &vnpu_ctl_add_dev. */
 #define VNPU_FW_MAX_QUEUES 1024
 #define VNPU_FW_MAX_DEPTH 1024
+/* nr_queues * queue_depth: the rings are sized for all of them. */
+#define VNPU_FW_MAX_JOBS 65536
 #define VNPU_FW_MAX_CTX 1024
 #define VNPU_FW_MIN_VA_BITS 30
 #define VNPU_FW_MAX_VA_BITS 40
@@ -88,7 +90,10 @@ struct vnpu_ctl_add_dev {
 	__u32 isa_version;
 	/** @nr_queues: queues of the device, 1..VNPU_FW_MAX_QUEUES. */
 	__u32 nr_queues;
-	/** @queue_depth: jobs that a queue may have in the ring, a power of two up to VNPU_FW_MAX_DEPTH. */
+	/**
+	 * @queue_depth: jobs that a queue may have in the ring, a power of two up to VNPU_FW_MAX_DEPTH;
+	 * @nr_queues * @queue_depth is at most VNPU_FW_MAX_JOBS.
+	 */
 	__u32 queue_depth;
 	/** @nr_ctx: contexts of the device, 1..VNPU_FW_MAX_CTX. */
 	__u32 nr_ctx;
@@ -229,7 +234,10 @@ enum vnpu_fw_sqe_type {
 	 * rest is zero. The kernel has finished it already: an answer is welcome and ignored.
 	 */
 	VNPU_FW_SQE_CANCEL = 2,
-	/** @VNPU_FW_SQE_CTX_CLOSE: unmap the aperture of @ctx, then answer with CQE_CTX_CLOSED. */
+	/**
+	 * @VNPU_FW_SQE_CTX_CLOSE: drop what is left of the jobs of @ctx, unmap its aperture, then answer with
+	 * CQE_CTX_CLOSED. From then on the status pages of its queues may be another's.
+	 */
 	VNPU_FW_SQE_CTX_CLOSE = 3,
 };
 

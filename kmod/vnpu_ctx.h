@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef VNPU_CTX_H
+#define VNPU_CTX_H
+
+#include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
+#include <linux/rwsem.h>
+#include <drm/drm_mm.h>
+#include <drm/vnpu_accel.h>
+
+struct drm_device;
+struct drm_file;
+struct vnpu_device;
+struct vnpu_file;
+struct vnpu_fence;
+
+/*
+ * A context: an address space and the queues that work in it.
+ *
+ * References: the file's table, each queue, each aperture mapping of the firmware, and @fw_owes. The number is free again
+ * when all of them are gone.
+ */
+struct vnpu_ctx {
+	struct kref ref;
+	struct vnpu_device *vdev; /* holds a drm_dev reference */
+	u32 num; /* of the aperture */
+	u32 epoch; /* of its birth */
+
+	struct mutex submit_lock;
+	bool closing; /* under submit_lock */
+
+	struct mutex bind_lock;
+	struct rw_semaphore vm_lock;
+	struct drm_mm mm; /* in pages; changed under bind_lock and vm_lock */
+
+	/* Under vdev->lock. */
+	struct list_head queues; /* vnpu_queue.node */
+	u32 state; /* DRM_VNPU_CTX_*; not 0: banned */
+	u64 fault_va;
+	u32 fault_flags;
+	u32 ban_queue_id;
+	u64 ban_seqno;
+	bool close_pending; /* CTX_CLOSE waits for room in the ring */
+	bool fw_owes; /* CTX_CLOSED is to come; holds a reference */
+	struct list_head put_node; /* on its way to vnpu_ctx_put() */
+};
+
+static inline bool vnpu_ctx_banned(const struct vnpu_ctx *ctx)
+{
+	return READ_ONCE(ctx->state);
+}
+
+struct vnpu_ctx *vnpu_ctx_get(struct vnpu_file *vfile, u32 id);
+struct vnpu_ctx *vnpu_ctx_get_by_num(struct vnpu_device *vdev, u32 num);
+void vnpu_ctx_put(struct vnpu_ctx *ctx);
+void vnpu_ctx_close(struct vnpu_file *vfile, struct vnpu_ctx *ctx);
+void vnpu_ctx_ban(struct vnpu_ctx *ctx, u32 state, struct vnpu_fence *culprit, int error);
+
+int vnpu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *file);
+int vnpu_ioctl_ctx_destroy(struct drm_device *drm, void *data, struct drm_file *file);
+int vnpu_ioctl_ctx_get_state(struct drm_device *drm, void *data, struct drm_file *file);
+
+#endif /* VNPU_CTX_H */

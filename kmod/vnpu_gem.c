@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Buffers: GEM objects of shared memory, counted against the device's memory limit.
+ */
+#include <linux/dma-resv.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <drm/drm_gem.h>
+#include <drm/drm_print.h>
+
+#include "vnpu_drv.h"
+#include "vnpu_gem.h"
+#include "vnpu_uapi.h"
+
+/* The largest buffer: what can be bound, and what the host could hold. */
+u64 vnpu_gem_max_size(const struct vnpu_device *vdev)
+{
+	return min_t(u64, (1ull << vdev->va_bits) - VNPU_VA_START, (u64)totalram_pages() << PAGE_SHIFT);
+}
+
+static void vnpu_gem_free(struct drm_gem_object *obj)
+{
+	struct vnpu_device *vdev = to_vnpu_device(obj->dev);
+	struct vnpu_bo *bo = to_vnpu_bo(obj);
+
+	if (bo->counted)
+		atomic64_sub(obj->size, &vdev->mem_bytes);
+	drm_gem_shmem_free(&bo->base);
+}
+
+static struct dma_buf *vnpu_gem_export(struct drm_gem_object *obj, int flags)
+{
+	/* See "fences that a process signals": whoever imports the buffer waits for a process. */
+	if (!vnpu_prime_export)
+		return ERR_PTR(-EOPNOTSUPP);
+	return drm_gem_prime_export(obj, flags);
+}
+
+static const struct drm_gem_object_funcs vnpu_gem_funcs = {
+	.free = vnpu_gem_free,
+	.export = vnpu_gem_export,
+	.print_info = drm_gem_shmem_object_print_info,
+	.pin = drm_gem_shmem_object_pin,
+	.unpin = drm_gem_shmem_object_unpin,
+	.get_sg_table = drm_gem_shmem_object_get_sg_table,
+	.vmap = drm_gem_shmem_object_vmap,
+	.vunmap = drm_gem_shmem_object_vunmap,
+	.mmap = drm_gem_shmem_object_mmap,
+	.vm_ops = &drm_gem_shmem_vm_ops,
+};
+
+struct drm_gem_object *vnpu_gem_create_object(struct drm_device *drm, size_t size)
+{
+	struct vnpu_bo *bo = kzalloc(sizeof(*bo), GFP_KERNEL_ACCOUNT);
+
+	static_assert(offsetof(struct vnpu_bo, base) == 0);
+	if (!bo)
+		return ERR_PTR(-ENOMEM);
+	bo->base.base.funcs = &vnpu_gem_funcs;
+	/* The device writes through PFN mappings, which mark no page dirty; a clean page is dropped under pressure. */
+	bo->base.pages_mark_dirty_on_put = true;
+	return &bo->base.base;
+}
+
+/* Add to the device's memory, unless that goes over its limit. */
+static bool vnpu_gem_charge(struct vnpu_device *vdev, u64 size)
+{
+	s64 old = atomic64_read(&vdev->mem_bytes);
+
+	do {
+		if (vdev->mem_limit && (old > vdev->mem_limit || size > vdev->mem_limit - old))
+			return false;
+	} while (!atomic64_try_cmpxchg(&vdev->mem_bytes, &old, old + size));
+	return true;
+}
+
+int vnpu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct vnpu_device *vdev = to_vnpu_device(drm);
+	struct drm_vnpu_bo_create *args = data;
+	struct drm_gem_shmem_object *shmem;
+	struct vnpu_bo *bo;
+	u64 size;
+	int ret;
+
+	if (args->flags & ~DRM_VNPU_BO_DEVICE_READ_ONLY)
+		return -EINVAL;
+	if (!args->size || args->size > vnpu_gem_max_size(vdev))
+		return -EINVAL;
+	size = PAGE_ALIGN(args->size);
+	if (!vnpu_gem_charge(vdev, size))
+		return -ENOSPC;
+
+	shmem = drm_gem_shmem_create(drm, size);
+	if (IS_ERR(shmem)) {
+		atomic64_sub(size, &vdev->mem_bytes);
+		return PTR_ERR(shmem);
+	}
+	bo = to_vnpu_bo(&shmem->base);
+	bo->counted = true;
+	bo->flags = args->flags;
+	ret = drm_gem_create_mmap_offset(&shmem->base);
+	if (!ret)
+		ret = drm_gem_handle_create(file, &shmem->base, &args->handle);
+	drm_gem_object_put(&shmem->base);
+	if (!ret)
+		args->size = size;
+	return ret;
+}
+
+int vnpu_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct drm_vnpu_bo_info *args = data;
+	struct drm_gem_object *obj;
+
+	obj = drm_gem_object_lookup(file, args->handle);
+	if (!obj)
+		return -ENOENT;
+	args->flags = to_vnpu_bo(obj)->flags;
+	args->size = obj->size;
+	args->mmap_offset = drm_vma_node_offset_addr(&obj->vma_node);
+	drm_gem_object_put(obj);
+	return 0;
+}
+
+int vnpu_ioctl_bo_wait(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct drm_vnpu_bo_wait *args = data;
+	struct drm_gem_object *obj;
+	long ret;
+
+	if (args->flags & ~DRM_VNPU_BO_WAIT_WRITE)
+		return -EINVAL;
+	obj = drm_gem_object_lookup(file, args->handle);
+	if (!obj)
+		return -ENOENT;
+	ret = dma_resv_wait_timeout(obj->resv, dma_resv_usage_rw(args->flags & DRM_VNPU_BO_WAIT_WRITE), true,
+				    vnpu_uapi_timeout(args->timeout_ns));
+	drm_gem_object_put(obj);
+	if (!ret)
+		return -ETIMEDOUT;
+	return ret < 0 ? ret : 0;
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Jobs between the scheduler and the ring.
+ */
+#include <linux/slab.h>
+
+#include "vnpu_ctx.h"
+#include "vnpu_drv.h"
+#include "vnpu_fence.h"
+#include "vnpu_fw.h"
+#include "vnpu_job.h"
+#include "vnpu_queue.h"
+
+/* The end of a job, whoever decided it. Under vdev->lock; signals the fence, and does nothing if that has happened. */
+void vnpu_job_finish(struct vnpu_fence *fence, int error, bool by_firmware)
+{
+	if (dma_fence_is_signaled(&fence->base))
+		return;
+	vnpu_queue_job_done(fence->queue, fence->base.seqno, error, by_firmware);
+	if (error)
+		dma_fence_set_error(&fence->base, error);
+	dma_fence_signal(&fence->base);
+}
+
+/* Put the job into the ring, or say why not. */
+static int vnpu_job_send(struct vnpu_job *job)
+{
+	struct vnpu_queue *queue = job->queue;
+	struct vnpu_ctx *ctx = queue->ctx;
+	struct vnpu_device *vdev = ctx->vdev;
+	struct vnpu_hwq *hwq = &vdev->hwqs[queue->hwq];
+	bool first = !vnpu_hwq_live(hwq);
+
+	if (queue->killed)
+		return -ECANCELED;
+	if (ctx->state)
+		return ctx->state & DRM_VNPU_CTX_FW_LOST ? -EIO : -ECANCELED;
+	job->sqe.tag = vnpu_tag(queue->hwq, hwq->tail);
+	if (hwq->tail - hwq->head > hwq->mask || !vnpu_fw_send(vdev, &job->sqe)) {
+		/* The firmware takes nothing out of a ring that is larger than all it can have to do. */
+		vnpu_ctx_ban(ctx, DRM_VNPU_CTX_TIMEDOUT, job->fence, -EIO);
+		return -EIO;
+	}
+	dma_fence_get(&job->fence->base);
+	vnpu_hwq_add(hwq, job->fence);
+	if (first)
+		vnpu_queue_new_head(queue);
+	else
+		vnpu_queue_watch(queue, job->fence->timeout);
+	return 0;
+}
+
+static struct dma_fence *vnpu_job_run(struct drm_sched_job *base)
+{
+	struct vnpu_job *job = container_of(base, struct vnpu_job, base);
+	struct vnpu_device *vdev = job->queue->ctx->vdev;
+	bool cookie = dma_fence_begin_signalling();
+	int ret;
+
+	spin_lock(&vdev->lock);
+	ret = vnpu_job_send(job);
+	if (ret)
+		vnpu_job_finish(job->fence, ret, false);
+	spin_unlock(&vdev->lock);
+	dma_fence_end_signalling(cookie);
+	return dma_fence_get(&job->fence->base);
+}
+
+static void vnpu_job_free(struct drm_sched_job *base)
+{
+	struct vnpu_job *job = container_of(base, struct vnpu_job, base);
+	struct vnpu_device *vdev = job->queue->ctx->vdev;
+	bool cookie = dma_fence_begin_signalling();
+
+	/* A job whose queue was killed before its turn has not run, and ends here. */
+	spin_lock(&vdev->lock);
+	vnpu_job_finish(job->fence, -ECANCELED, false);
+	spin_unlock(&vdev->lock);
+	dma_fence_end_signalling(cookie);
+
+	drm_sched_job_cleanup(base);
+	dma_fence_put(&job->fence->base);
+	vnpu_queue_put(job->queue);
+	kfree(job);
+}
+
+/* No timedout_job: the schedulers have no timeout, see vnpu_queue_watch(). */
+const struct drm_sched_backend_ops vnpu_job_sched_ops = {
+	.run_job = vnpu_job_run,
+	.free_job = vnpu_job_free,
+};

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Rings to the firmware: single producer, single consumer, free-running indices.
+ *
+ * The firmware is not trusted: each word of its memory is read once, into kernel memory, and judged there. The kernel's
+ * own indices live in kernel memory; the copies that the firmware sees are never read back.
+ */
+#include <linux/compiler.h>
+#include <linux/errno.h>
+#include <linux/string.h>
+#include <asm/barrier.h>
+
+#include "vnpu_ring.h"
+
+void vnpu_ring_reset(struct vnpu_ring *ring)
+{
+	memset(ring->ctl, 0, sizeof(*ring->ctl));
+	ring->sq_tail = 0;
+	ring->cq_head = 0;
+	WRITE_ONCE(ring->info->sq_tail, 0);
+	WRITE_ONCE(ring->info->cq_head, 0);
+}
+
+/* False if there is no room, or if the firmware's index makes no sense, which counts as none. */
+bool vnpu_ring_push(struct vnpu_ring *ring, const struct vnpu_fw_sqe *sqe)
+{
+	/* Acquire: the firmware has read the entry that is overwritten here. */
+	u32 used = ring->sq_tail - smp_load_acquire(&ring->ctl->sq_head);
+
+	if (used >= ring->sq_entries)
+		return false;
+	ring->sq[ring->sq_tail & (ring->sq_entries - 1)] = *sqe;
+	smp_store_release(&ring->info->sq_tail, ++ring->sq_tail);
+	return true;
+}
+
+/* Entries in the completion ring, or -EPROTO if either of the firmware's indices is out of bounds. */
+int vnpu_ring_pending(const struct vnpu_ring *ring)
+{
+	u32 pending = smp_load_acquire(&ring->ctl->cq_tail) - ring->cq_head;
+	u32 used = ring->sq_tail - READ_ONCE(ring->ctl->sq_head);
+
+	if (pending > ring->cq_entries || used > ring->sq_entries)
+		return -EPROTO;
+	return pending;
+}
+
+/* Copy the oldest entry out. Only after vnpu_ring_pending() has said that it is there. */
+void vnpu_ring_pop(struct vnpu_ring *ring, struct vnpu_fw_cqe *cqe)
+{
+	const struct vnpu_fw_cqe *from = &ring->cq[ring->cq_head++ & (ring->cq_entries - 1)];
+
+	*cqe = (struct vnpu_fw_cqe){
+		.type = READ_ONCE(from->type),
+		.status = READ_ONCE(from->status),
+		.tag = READ_ONCE(from->tag),
+		.busy_ns = READ_ONCE(from->busy_ns),
+		.fault_va = READ_ONCE(from->fault_va),
+		.flags = READ_ONCE(from->flags),
+	};
+}
+
+/* Give the places of the popped entries back. */
+void vnpu_ring_commit(struct vnpu_ring *ring)
+{
+	smp_store_release(&ring->info->cq_head, ring->cq_head);
+}
+
+/* Does the submission ring hold entries that the firmware has not taken? */
+bool vnpu_ring_readable(const struct vnpu_ring *ring)
+{
+	return READ_ONCE(ring->sq_tail) != READ_ONCE(ring->ctl->sq_head);
+}
+
+/* Takes over the caller's reference to the fence. False if the queue has as many jobs in the ring as it may. */
+bool vnpu_hwq_add(struct vnpu_hwq *hwq, struct vnpu_fence *fence)
+{
+	if (hwq->tail - hwq->head > hwq->mask)
+		return false;
+	hwq->slots[hwq->tail++ & hwq->mask] = fence;
+	return true;
+}
+
+struct vnpu_fence *vnpu_hwq_first(const struct vnpu_hwq *hwq)
+{
+	return vnpu_hwq_live(hwq) ? hwq->slots[hwq->head & hwq->mask] : NULL;
+}
+
+/* Give up the oldest live job; its fence, with the reference, or NULL if there is none. */
+struct vnpu_fence *vnpu_hwq_drop_first(struct vnpu_hwq *hwq)
+{
+	struct vnpu_fence *fence = vnpu_hwq_first(hwq);
+
+	if (fence)
+		hwq->slots[hwq->head++ & hwq->mask] = NULL;
+	return fence;
+}
+
+/*
+ * The firmware says that it is done with @tag, whose slot is @hwq. Jobs of a queue end in their order. An answer for a
+ * live job leaves it to the caller to drop it.
+ */
+enum vnpu_hwq_match vnpu_hwq_answer(struct vnpu_hwq *hwq, u64 tag)
+{
+	u32 number = (u32)tag;
+
+	if (number - hwq->acked < hwq->head - hwq->acked) {
+		hwq->acked = number + 1;
+		return VNPU_HWQ_GIVEN_UP;
+	}
+	if (number != hwq->head || !vnpu_hwq_live(hwq))
+		return VNPU_HWQ_STALE;
+	hwq->acked = number + 1;
+	return VNPU_HWQ_LIVE;
+}
+
+/* The firmware that owed answers for given-up jobs is gone, or has closed their context. */
+void vnpu_hwq_forget(struct vnpu_hwq *hwq)
+{
+	hwq->acked = hwq->head;
+}

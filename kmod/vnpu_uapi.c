@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What the client ioctls share: arrays with strides, timeouts, DEV_QUERY.
+ */
+#include <linux/capability.h>
+#include <linux/mm.h>
+#include <linux/overflow.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/user_namespace.h>
+#include <drm/drm_auth.h>
+#include <drm/drm_print.h>
+#include <drm/drm_utils.h>
+
+#include "vnpu_drv.h"
+#include "vnpu_gem.h"
+#include "vnpu_uapi.h"
+
+int vnpu_uapi_get_array(const struct drm_vnpu_obj_array *in, u32 max, u32 min_stride, u32 size, void **out)
+{
+	const void __user *from = u64_to_user_ptr(in->array);
+	void *array;
+	int ret = 0;
+
+	*out = NULL;
+	if (!in->count)
+		return in->array ? -EINVAL : 0;
+	if (in->count > max || in->stride < min_stride)
+		return -EINVAL;
+	/* No structure will ever be so large; the check for zeros should not be sent through gigabytes. */
+	if (in->stride > PAGE_SIZE)
+		return -E2BIG;
+	array = kvcalloc(in->count, size, GFP_KERNEL | __GFP_ACCOUNT);
+	if (!array)
+		return -ENOMEM;
+	if (in->stride == size) {
+		if (copy_from_user(array, from, array_size(in->count, size)))
+			ret = -EFAULT;
+	} else {
+		for (u32 i = 0; i < in->count && !ret; i++)
+			ret = copy_struct_from_user(array + (size_t)i * size, size, from + (size_t)i * in->stride,
+						    in->stride);
+	}
+	if (ret) {
+		kvfree(array);
+		return ret;
+	}
+	*out = array;
+	return 0;
+}
+
+bool vnpu_uapi_may_use_high(struct drm_file *file)
+{
+	return drm_is_current_master(file) || ns_capable_noaudit(&init_user_ns, CAP_SYS_NICE);
+}
+
+/* An absolute time of CLOCK_MONOTONIC as the jiffies that are left. */
+signed long vnpu_uapi_timeout(s64 timeout_ns)
+{
+	return timeout_ns <= 0 ? 0 : drm_timeout_abs_to_jiffies(timeout_ns);
+}
+
+static void vnpu_query_device(struct vnpu_device *vdev, struct drm_vnpu_query_device *q)
+{
+	memcpy(q->name, vdev->name, sizeof(q->name));
+	q->isa_version = vdev->isa_version;
+	q->fw_abi = VNPU_FW_ABI;
+	q->fw_features = vdev->features;
+	q->va_bits = vdev->va_bits;
+}
+
+static void vnpu_query_limits(struct vnpu_device *vdev, struct drm_file *file, struct drm_vnpu_query_limits *q)
+{
+	q->max_ctx_per_file = min_t(u32, VNPU_MAX_CTX_PER_FILE, vdev->nr_ctx);
+	q->max_queues_per_file = min_t(u32, VNPU_MAX_QUEUES_PER_FILE, vdev->nr_queues);
+	q->max_queue_depth = vdev->queue_depth;
+	q->max_jobs_per_submit = VNPU_MAX_JOBS_PER_SUBMIT;
+	q->max_syncs_per_job = VNPU_MAX_SYNCS_PER_JOB;
+	q->max_bos_per_job = VNPU_MAX_BOS_PER_JOB;
+	q->max_binds_per_call = VNPU_MAX_BINDS_PER_CALL;
+	q->priorities = BIT(DRM_VNPU_PRIORITY_LOW) | BIT(DRM_VNPU_PRIORITY_NORMAL);
+	if (vnpu_uapi_may_use_high(file))
+		q->priorities |= BIT(DRM_VNPU_PRIORITY_HIGH);
+	q->max_bo_bytes = vnpu_gem_max_size(vdev);
+	q->mem_limit_bytes = vdev->mem_limit;
+	q->max_cmd_bytes = VNPU_MAX_CMD_BYTES;
+	q->default_timeout_ms = READ_ONCE(vnpu_timeout_ms);
+	q->max_timeout_ms = READ_ONCE(vnpu_max_timeout_ms);
+}
+
+static void vnpu_query_state(struct vnpu_device *vdev, struct drm_vnpu_query_state *q)
+{
+	spin_lock(&vdev->lock);
+	q->state = vdev->ready ? DRM_VNPU_STATE_READY : DRM_VNPU_STATE_LOST;
+	q->epoch = vdev->epoch;
+	q->busy_ns = vdev->busy_ns;
+	spin_unlock(&vdev->lock);
+	q->mem_bytes = atomic64_read(&vdev->mem_bytes);
+}
+
+int vnpu_ioctl_dev_query(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct vnpu_device *vdev = to_vnpu_device(drm);
+	struct drm_vnpu_dev_query *args = data;
+	void __user *to = u64_to_user_ptr(args->pointer);
+	u32 room = args->size;
+	struct drm_vnpu_query_device device = {};
+	struct drm_vnpu_query_limits limits = {};
+	struct drm_vnpu_query_state state = {};
+	const void *from;
+
+	switch (args->type) {
+	case DRM_VNPU_QUERY_DEVICE:
+		vnpu_query_device(vdev, &device);
+		from = &device;
+		args->size = sizeof(device);
+		break;
+	case DRM_VNPU_QUERY_LIMITS:
+		vnpu_query_limits(vdev, file, &limits);
+		from = &limits;
+		args->size = sizeof(limits);
+		break;
+	case DRM_VNPU_QUERY_STATE:
+		vnpu_query_state(vdev, &state);
+		from = &state;
+		args->size = sizeof(state);
+		break;
+	default:
+		return -EINVAL;
+	}
+	if (!args->pointer)
+		return 0;
+	if (copy_to_user(to, from, min(room, args->size)))
+		return -EFAULT;
+	if (room > args->size && clear_user(to + args->size, room - args->size))
+		return -EFAULT;
+	return 0;
+}

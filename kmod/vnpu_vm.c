@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A context's address space, and the aperture through which the firmware sees it.
+ *
+ * The firmware maps [ctx << va_bits, (ctx + 1) << va_bits) of its fd: a VMA without page tables. A fault looks the
+ * address up among the bindings and inserts the pages of the pinned buffer; where nothing is bound it raises SIGBUS. So
+ * the page tables of a process are the device's MMU.
+ *
+ * A PFN mapping holds no reference to the page, hence the order of unbinding: take the binding out under vm_lock, take
+ * the pages away with unmap_mapping_range(), and only then unpin. A fault that came before the first step has inserted
+ * its pages by the second; one that comes later finds nothing.
+ */
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <drm/drm_gem.h>
+#include <drm/drm_print.h>
+
+#include "vnpu_ctx.h"
+#include "vnpu_drv.h"
+#include "vnpu_fw.h"
+#include "vnpu_gem.h"
+#include "vnpu_uapi.h"
+#include "vnpu_vm.h"
+
+/* Pages per fault: an aligned block around the address. 64 instead of 1 makes a first touch about five times cheaper. */
+#define VNPU_FAULT_AROUND 64ul
+
+struct vnpu_binding {
+	struct drm_mm_node node; /* in pages */
+	struct vnpu_bo *bo; /* referenced and pinned */
+	u64 bo_page; /* first page of the buffer */
+	bool read_only;
+	struct list_head link; /* of a VM_BIND that takes it out, or of vnpu_vm_clear() */
+};
+
+/* One operation of a VM_BIND on its way. */
+struct vnpu_bind_step {
+	struct vnpu_binding *binding; /* MAP: new; UNMAP: taken out */
+	bool map;
+	bool done;
+};
+
+static u64 vnpu_vm_pages(const struct vnpu_ctx *ctx)
+{
+	return 1ull << (ctx->vdev->va_bits - PAGE_SHIFT);
+}
+
+void vnpu_vm_init(struct vnpu_ctx *ctx)
+{
+	mutex_init(&ctx->bind_lock);
+	init_rwsem(&ctx->vm_lock);
+	drm_mm_init(&ctx->mm, VNPU_VA_START >> PAGE_SHIFT, vnpu_vm_pages(ctx) - (VNPU_VA_START >> PAGE_SHIFT));
+}
+
+void vnpu_vm_fini(struct vnpu_ctx *ctx)
+{
+	drm_mm_takedown(&ctx->mm);
+}
+
+static struct vnpu_binding *vnpu_vm_find(struct vnpu_ctx *ctx, u64 page)
+{
+	struct drm_mm_node *node;
+
+	drm_mm_for_each_node_in_range(node, &ctx->mm, page, page + 1)
+		return container_of(node, struct vnpu_binding, node);
+	return NULL;
+}
+
+/* ---- VM_BIND ---- */
+
+static void vnpu_binding_free(struct vnpu_binding *binding)
+{
+	drm_gem_shmem_unpin(&binding->bo->base);
+	drm_gem_object_put(&binding->bo->base.base);
+	kfree(binding);
+}
+
+static int vnpu_bind_check(const struct vnpu_ctx *ctx, const struct drm_vnpu_bind_op *op)
+{
+	u64 end;
+
+	if (op->pad || !op->size || ((op->va | op->size | op->bo_offset) & (DRM_VNPU_PAGE_SIZE - 1)))
+		return -EINVAL;
+	if (op->va < VNPU_VA_START || check_add_overflow(op->va, op->size, &end) || end > 1ull << ctx->vdev->va_bits)
+		return -EINVAL;
+	switch (op->op) {
+	case DRM_VNPU_BIND_MAP:
+		return op->flags & ~DRM_VNPU_BIND_READ_ONLY ? -EINVAL : 0;
+	case DRM_VNPU_BIND_UNMAP:
+		return op->flags || op->handle || op->bo_offset ? -EINVAL : 0;
+	default:
+		return -EINVAL;
+	}
+}
+
+/* Everything of a MAP that can fail or sleep, but for the place in the address space. */
+static struct vnpu_binding *vnpu_binding_create(struct drm_file *file, const struct drm_vnpu_bind_op *op)
+{
+	struct drm_gem_object *obj = drm_gem_object_lookup(file, op->handle);
+	struct vnpu_binding *binding;
+	int ret = -EINVAL;
+
+	if (!obj)
+		return ERR_PTR(-ENOENT);
+	if (op->bo_offset > obj->size || op->size > obj->size - op->bo_offset)
+		goto err_put;
+	if ((to_vnpu_bo(obj)->flags & DRM_VNPU_BO_DEVICE_READ_ONLY) && !(op->flags & DRM_VNPU_BIND_READ_ONLY))
+		goto err_put;
+	ret = -ENOMEM;
+	binding = kzalloc(sizeof(*binding), GFP_KERNEL_ACCOUNT);
+	if (!binding)
+		goto err_put;
+	binding->bo = to_vnpu_bo(obj);
+	binding->bo_page = op->bo_offset >> PAGE_SHIFT;
+	binding->read_only = op->flags & DRM_VNPU_BIND_READ_ONLY;
+	ret = drm_gem_shmem_pin(&binding->bo->base);
+	if (ret)
+		goto err_free;
+	return binding;
+
+err_free:
+	kfree(binding);
+err_put:
+	drm_gem_object_put(obj);
+	return ERR_PTR(ret);
+}
+
+/* Under vm_lock; allocates nothing, so that vnpu_bind_revert() cannot fail. */
+static int vnpu_bind_apply(struct vnpu_ctx *ctx, const struct drm_vnpu_bind_op *op, struct vnpu_bind_step *step)
+{
+	u64 page = op->va >> PAGE_SHIFT, nr = op->size >> PAGE_SHIFT;
+	struct vnpu_binding *binding;
+
+	if (step->map) {
+		step->binding->node.start = page;
+		step->binding->node.size = nr;
+		if (drm_mm_reserve_node(&ctx->mm, &step->binding->node))
+			return -ENOSPC;
+	} else {
+		binding = vnpu_vm_find(ctx, page);
+		if (!binding || binding->node.start != page || binding->node.size != nr)
+			return -ENOENT;
+		drm_mm_remove_node(&binding->node);
+		step->binding = binding;
+	}
+	step->done = true;
+	return 0;
+}
+
+static void vnpu_bind_revert(struct vnpu_ctx *ctx, struct vnpu_bind_step *step)
+{
+	if (!step->done)
+		return;
+	if (step->map)
+		drm_mm_remove_node(&step->binding->node);
+	else
+		drm_WARN_ON(&ctx->vdev->drm, drm_mm_reserve_node(&ctx->mm, &step->binding->node));
+	step->done = false;
+}
+
+/* All of the operations or none, also in the eyes of the device: vm_lock keeps its faults out meanwhile. */
+static int vnpu_bind_commit(struct vnpu_ctx *ctx, const struct drm_vnpu_bind_op *ops, struct vnpu_bind_step *steps, u32 nr)
+{
+	int ret = 0;
+	u32 i;
+
+	down_write(&ctx->vm_lock);
+	for (i = 0; i < nr && !ret; i++)
+		ret = vnpu_bind_apply(ctx, &ops[i], &steps[i]);
+	if (ret)
+		while (i--)
+			vnpu_bind_revert(ctx, &steps[i]);
+	up_write(&ctx->vm_lock);
+	return ret;
+}
+
+static int vnpu_bind(struct vnpu_ctx *ctx, struct drm_file *file, const struct drm_vnpu_bind_op *ops, u32 nr)
+{
+	struct vnpu_bind_step *steps = kvcalloc(nr, sizeof(*steps), GFP_KERNEL);
+	struct vnpu_binding *binding;
+	int ret = 0;
+
+	if (!steps)
+		return -ENOMEM;
+	for (u32 i = 0; i < nr && !ret; i++) {
+		ret = vnpu_bind_check(ctx, &ops[i]);
+		if (ret || ops[i].op != DRM_VNPU_BIND_MAP)
+			continue;
+		binding = vnpu_ctx_banned(ctx) ? ERR_PTR(-ECANCELED) : vnpu_binding_create(file, &ops[i]);
+		if (IS_ERR(binding)) {
+			ret = PTR_ERR(binding);
+			continue;
+		}
+		steps[i].map = true;
+		steps[i].binding = binding;
+	}
+
+	mutex_lock(&ctx->bind_lock);
+	if (!ret)
+		ret = vnpu_bind_commit(ctx, ops, steps, nr);
+	if (!ret)
+		for (u32 i = 0; i < nr; i++)
+			if (!steps[i].map)
+				vnpu_fw_zap(ctx->vdev, ctx->num, ops[i].va, ops[i].size);
+	mutex_unlock(&ctx->bind_lock);
+
+	/* What was mapped stays unless the call failed; what was unmapped goes if it did not. */
+	for (u32 i = 0; i < nr; i++)
+		if (steps[i].binding && steps[i].map == !!ret)
+			vnpu_binding_free(steps[i].binding);
+	kvfree(steps);
+	return ret;
+}
+
+int vnpu_ioctl_vm_bind(struct drm_device *drm, void *data, struct drm_file *file)
+{
+	struct drm_vnpu_vm_bind *args = data;
+	struct drm_vnpu_bind_op *ops;
+	struct vnpu_ctx *ctx;
+	int ret;
+
+	if (args->flags)
+		return -EINVAL;
+	ctx = vnpu_ctx_get(to_vnpu_file(file), args->ctx_id);
+	if (!ctx)
+		return -ENOENT;
+	ret = VNPU_UAPI_GET_ARRAY(&args->ops, VNPU_MAX_BINDS_PER_CALL, struct drm_vnpu_bind_op, size, &ops);
+	if (!ret && ops)
+		ret = vnpu_bind(ctx, file, ops, args->ops.count);
+	kvfree(ops);
+	vnpu_ctx_put(ctx);
+	return ret;
+}
+
+/* The context closes: take everything away from the device. */
+void vnpu_vm_clear(struct vnpu_ctx *ctx)
+{
+	struct vnpu_binding *binding, *next;
+	struct drm_mm_node *node, *tmp;
+	LIST_HEAD(gone);
+
+	mutex_lock(&ctx->bind_lock);
+	down_write(&ctx->vm_lock);
+	drm_mm_for_each_node_safe(node, tmp, &ctx->mm) {
+		binding = container_of(node, struct vnpu_binding, node);
+		drm_mm_remove_node(node);
+		list_add(&binding->link, &gone);
+	}
+	up_write(&ctx->vm_lock);
+	vnpu_fw_zap(ctx->vdev, ctx->num, 0, 1ull << ctx->vdev->va_bits);
+	mutex_unlock(&ctx->bind_lock);
+
+	list_for_each_entry_safe(binding, next, &gone, link)
+		vnpu_binding_free(binding);
+}
+
+/* ---- the aperture ---- */
+
+static u64 vnpu_aperture_page(const struct vnpu_ctx *ctx, pgoff_t pgoff)
+{
+	return pgoff & (vnpu_vm_pages(ctx) - 1);
+}
+
+static vm_fault_t vnpu_aperture_fill(struct vm_area_struct *vma, struct vnpu_ctx *ctx, u64 page, bool write)
+{
+	struct vnpu_binding *b = vnpu_vm_find(ctx, page);
+	u64 vma_first = vnpu_aperture_page(ctx, vma->vm_pgoff);
+	u64 first, last, addr;
+	vm_fault_t ret = VM_FAULT_NOPAGE;
+	pgprot_t prot;
+
+	if (!b || (b->read_only && write))
+		return VM_FAULT_SIGBUS;
+	/*
+	 * A protection of our own: with .pfn_mkwrite the VMA's is read-only, and every writable page would fault twice.
+	 */
+	prot = vm_get_page_prot(vma->vm_flags & ~(b->read_only ? VM_WRITE : 0));
+	first = max3(round_down(page, VNPU_FAULT_AROUND), b->node.start, vma_first);
+	last = min3(page | (VNPU_FAULT_AROUND - 1), b->node.start + b->node.size - 1, vma_first + vma_pages(vma) - 1);
+	for (addr = vma->vm_start + ((first - vma_first) << PAGE_SHIFT); first <= last && ret == VM_FAULT_NOPAGE;
+	     first++, addr += PAGE_SIZE)
+		ret = vmf_insert_pfn_prot(vma, addr,
+					  page_to_pfn(b->bo->base.pages[b->bo_page + first - b->node.start]), prot);
+	return ret;
+}
+
+static vm_fault_t vnpu_aperture_fault(struct vm_fault *vmf)
+{
+	struct vm_area_struct *vma = vmf->vma;
+	struct vnpu_ctx *ctx = vma->vm_private_data;
+	vm_fault_t ret = VM_FAULT_SIGBUS;
+
+	if (!vnpu_fw_fault_begin(vma->vm_file))
+		return ret;
+	down_read(&ctx->vm_lock);
+	ret = vnpu_aperture_fill(vma, ctx, vnpu_aperture_page(ctx, vmf->pgoff), vmf->flags & FAULT_FLAG_WRITE);
+	up_read(&ctx->vm_lock);
+	vnpu_fw_fault_end(vma->vm_file);
+	return ret;
+}
+
+/*
+ * A write to a present read-only page. Without this hook the kernel would just make it writable. Read-write bindings have
+ * no read-only pages (mprotect() is refused), so that anything else than a read-only binding means that the page is being
+ * taken away: fault again.
+ */
+static vm_fault_t vnpu_aperture_pfn_mkwrite(struct vm_fault *vmf)
+{
+	struct vnpu_ctx *ctx = vmf->vma->vm_private_data;
+	struct vnpu_binding *b;
+	bool refuse;
+
+	down_read(&ctx->vm_lock);
+	b = vnpu_vm_find(ctx, vnpu_aperture_page(ctx, vmf->pgoff));
+	refuse = b && b->read_only;
+	up_read(&ctx->vm_lock);
+	return refuse ? VM_FAULT_SIGBUS : VM_FAULT_NOPAGE;
+}
+
+static int vnpu_aperture_mprotect(struct vm_area_struct *vma, unsigned long start, unsigned long end,
+				  unsigned long newflags)
+{
+	return -EACCES;
+}
+
+static void vnpu_aperture_open(struct vm_area_struct *vma)
+{
+	struct vnpu_ctx *ctx = vma->vm_private_data;
+
+	kref_get(&ctx->ref);
+}
+
+static void vnpu_aperture_close(struct vm_area_struct *vma)
+{
+	vnpu_ctx_put(vma->vm_private_data);
+}
+
+static const struct vm_operations_struct vnpu_aperture_ops = {
+	.open = vnpu_aperture_open,
+	.close = vnpu_aperture_close,
+	.mprotect = vnpu_aperture_mprotect,
+	.fault = vnpu_aperture_fault,
+	.pfn_mkwrite = vnpu_aperture_pfn_mkwrite,
+};
+
+/* mmap() of the firmware fd at an offset beyond its rings. */
+int vnpu_vm_mmap(struct vnpu_device *vdev, struct vm_area_struct *vma)
+{
+	u64 per_ctx = 1ull << (vdev->va_bits - PAGE_SHIFT);
+	u64 num = vma->vm_pgoff >> (vdev->va_bits - PAGE_SHIFT);
+	struct vnpu_ctx *ctx;
+
+	if (!(vma->vm_flags & VM_SHARED) || (vma->vm_flags & VM_EXEC))
+		return -EINVAL;
+	if (num > vdev->nr_ctx || (vma->vm_pgoff & (per_ctx - 1)) + vma_pages(vma) > per_ctx)
+		return -EINVAL;
+	ctx = vnpu_ctx_get_by_num(vdev, num);
+	if (!ctx)
+		return -ENOENT;
+	vm_flags_mod(vma, VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP | VM_DONTCOPY, VM_MAYEXEC);
+	vma->vm_private_data = ctx;
+	vma->vm_ops = &vnpu_aperture_ops;
+	return 0;
+}
