@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * GGUF files of tests: bytes put together one by one, or changed, and opened through a memory file. This is written
+ * without the library's own writer, so that the reader is not tested against its twin.
+ */
+#ifndef GGUF_IMAGE_H
+#define GGUF_IMAGE_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "gguf.h"
+
+struct image {
+	uint8_t *data;
+	size_t bytes, max;
+};
+
+static inline void image_put(struct image *m, const void *data, size_t bytes)
+{
+	if (m->bytes + bytes > m->max) {
+		m->max = 2 * (m->bytes + bytes) + 4096;
+		m->data = realloc(m->data, m->max);
+		if (!m->data)
+			abort();
+	}
+	if (bytes)
+		memcpy(m->data + m->bytes, data, bytes);
+	m->bytes += bytes;
+}
+
+static inline void image_u32(struct image *m, uint32_t v)
+{
+	image_put(m, &v, sizeof(v));
+}
+
+static inline void image_u64(struct image *m, uint64_t v)
+{
+	image_put(m, &v, sizeof(v));
+}
+
+static inline void image_string(struct image *m, const char *s)
+{
+	image_u64(m, strlen(s));
+	image_put(m, s, strlen(s));
+}
+
+static inline void image_header(struct image *m, uint64_t n_tensors, uint64_t n_kv)
+{
+	m->bytes = 0;
+	image_put(m, "GGUF", 4);
+	image_u32(m, 3);
+	image_u64(m, n_tensors);
+	image_u64(m, n_kv);
+}
+
+/* A key and the type of the value that the caller puts behind it. */
+static inline void image_key(struct image *m, const char *key, uint32_t type)
+{
+	image_string(m, key);
+	image_u32(m, type);
+}
+
+static inline void image_array(struct image *m, const char *key, uint32_t type, uint64_t n)
+{
+	image_key(m, key, 9);
+	image_u32(m, type);
+	image_u64(m, n);
+}
+
+static inline void image_tensor(struct image *m, const char *name, uint32_t n_dims, const uint64_t *dims, uint32_t type,
+				uint64_t offset)
+{
+	image_string(m, name);
+	image_u32(m, n_dims);
+	image_put(m, dims, n_dims * sizeof(*dims));
+	image_u32(m, type);
+	image_u64(m, offset);
+}
+
+static inline void image_pad(struct image *m, size_t alignment)
+{
+	while (m->bytes % alignment)
+		image_put(m, "", 1);
+}
+
+/* Opens the bytes as gguf_open() would a file of them. */
+static inline int image_open(const void *data, size_t bytes, struct gguf_file **file, char *err, size_t err_bytes)
+{
+	int fd = memfd_create("gguf", MFD_CLOEXEC), ret;
+	char path[64];
+
+	if (fd < 0 || write(fd, data, bytes) != (ssize_t)bytes)
+		abort();
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	ret = gguf_open(path, file, err, err_bytes);
+	close(fd);
+	return ret;
+}
+
+/* xorshift64*: the same numbers everywhere for a seed that a test prints. */
+static inline uint64_t random_u64(uint64_t *state)
+{
+	*state ^= *state >> 12;
+	*state ^= *state << 25;
+	*state ^= *state >> 27;
+	return *state * 0x2545f4914f6cdd1du;
+}
+
+#endif /* GGUF_IMAGE_H */
