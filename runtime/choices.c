@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* The runtime's choices and their names on command lines. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "llm.h"
+#include "llm_fail.h"
+
+static const char *const placement_names[] = {
+	[LLM_PLACE_FINE] = "fine",
+	[LLM_PLACE_CPU] = "cpu",
+	[LLM_PLACE_NPU] = "npu",
+};
+static const char *const weights_names[] = {
+	[LLM_WEIGHTS_AUTO] = "auto",
+	[LLM_WEIGHTS_F32] = "f32",
+	[LLM_WEIGHTS_W8A8] = "w8a8",
+};
+static const char *const sync_names[] = {
+	[LLM_SYNC_FAST] = "fast",
+	[LLM_SYNC_DRIVER] = "driver",
+};
+
+#define COUNT(a) ((unsigned int)(sizeof(a) / sizeof((a)[0])))
+
+static const char *choice_name(const char *const *names, unsigned int n, unsigned int value)
+{
+	return value < n ? names[value] : "?";
+}
+
+static int choice_parse(const char *what, const char *const *names, unsigned int n, const char *name)
+{
+	char list[64] = "";
+
+	for (unsigned int i = 0; i < n; i++) {
+		if (!strcmp(name, names[i]))
+			return (int)i;
+		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s", i ? ", " : "", names[i]);
+	}
+	return llm_fail(-EINVAL, "unknown %s '%s'; known are %s", what, name, list);
+}
+
+const char *llm_placement_name(enum llm_placement p)
+{
+	return choice_name(placement_names, COUNT(placement_names), p);
+}
+
+const char *llm_weights_name(enum llm_weights w)
+{
+	return choice_name(weights_names, COUNT(weights_names), w);
+}
+
+const char *llm_sync_name(enum llm_sync s)
+{
+	return choice_name(sync_names, COUNT(sync_names), s);
+}
+
+int llm_placement_parse(const char *name, enum llm_placement *p)
+{
+	int value = choice_parse("placement", placement_names, COUNT(placement_names), name);
+
+	if (value < 0)
+		return value;
+	*p = (enum llm_placement)value;
+	return 0;
+}
+
+int llm_weights_parse(const char *name, enum llm_weights *w)
+{
+	int value = choice_parse("weights", weights_names, COUNT(weights_names), name);
+
+	if (value < 0)
+		return value;
+	*w = (enum llm_weights)value;
+	return 0;
+}
+
+int llm_sync_parse(const char *name, enum llm_sync *s)
+{
+	int value = choice_parse("sync", sync_names, COUNT(sync_names), name);
+
+	if (value < 0)
+		return value;
+	*s = (enum llm_sync)value;
+	return 0;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Engines: a model file, its tokenizer, the CPU lane's threads and the device, opened together or not at all.
+ *
+ * On the CPU nothing is loaded: the matrices are read from the mapped file when they are used. For the NPU they are
+ * quantised and packed now (quant.c).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine.h"
+#include "llm_fail.h"
+
+#define DEFAULT_CHUNK 64
+#define MAX_CHUNK 8192
+#define MAX_THREADS 1024
+/* How long an idle thread polls for its next loop. With a device the CPUs may be its own (sim), so it sleeps at once. */
+#define CPU_SPIN_US 50
+
+/* Settles what the options leave open. */
+static int engine_choices(struct llm_engine_info *info, const struct llm_options *opts)
+{
+	if ((unsigned int)opts->placement > LLM_PLACE_NPU || (unsigned int)opts->weights > LLM_WEIGHTS_W8A8 ||
+	    (unsigned int)opts->sync > LLM_SYNC_DRIVER)
+		return llm_fail(-EINVAL, "unknown placement %d, weights %d or sync %d", opts->placement, opts->weights,
+				opts->sync);
+	info->placement = opts->placement;
+	info->weights = opts->weights;
+	info->sync = opts->sync;
+	if (info->weights == LLM_WEIGHTS_AUTO)
+		info->weights = info->placement == LLM_PLACE_CPU ? LLM_WEIGHTS_F32 : LLM_WEIGHTS_W8A8;
+	if (info->placement == LLM_PLACE_CPU && info->weights != LLM_WEIGHTS_F32)
+		return llm_fail(-EINVAL, "weights %s need the NPU; choose placement fine or npu, or weights f32",
+				llm_weights_name(info->weights));
+	if (info->placement != LLM_PLACE_CPU && info->weights != LLM_WEIGHTS_W8A8)
+		return llm_fail(-EINVAL, "weights %s run on the CPU only; choose placement cpu, or weights w8a8",
+				llm_weights_name(info->weights));
+	info->threads = opts->threads ? opts->threads : llm_pool_cpus();
+	info->chunk = opts->chunk ? opts->chunk : DEFAULT_CHUNK;
+	if (info->threads > MAX_THREADS)
+		return llm_fail(-EINVAL, "%u threads; at most %u are possible", info->threads, MAX_THREADS);
+	if (info->chunk > MAX_CHUNK)
+		return llm_fail(-EINVAL, "a chunk of %u tokens; at most %u are possible", info->chunk, MAX_CHUNK);
+	return 0;
+}
+
+static int engine_read(struct llm_engine *e)
+{
+	char line[256];
+	int err;
+
+	err = gguf_open(e->path, &e->file, line, sizeof(line));
+	if (err)
+		return llm_fail(err, "%s", line);
+	err = llm_model_read(&e->model, e->file, e->path);
+	if (err)
+		return err;
+	err = tokenizer_create(e->file, &e->tok, line, sizeof(line));
+	if (err)
+		return llm_fail(err, "%s: %s", e->path, line);
+	if (tokenizer_n_vocab(e->tok) > e->model.n_vocab)
+		return llm_fail(-EINVAL, "%s: %zu tokens in the vocabulary, %u rows in token_embd.weight", e->path,
+				tokenizer_n_vocab(e->tok), e->model.n_vocab);
+	return 0;
+}
+
+static void engine_describe(struct llm_engine *e)
+{
+	const struct llm_model *m = &e->model;
+	struct llm_engine_info *info = &e->info;
+	const char *name;
+	size_t bytes;
+
+	snprintf(info->arch, sizeof(info->arch), "%s", m->arch);
+	if (!gguf_string(e->file, "general.name", &name, &bytes))
+		snprintf(info->name, sizeof(info->name), "%.*s", bytes < 64 ? (int)bytes : 64, name);
+	llm_model_type(m, e->file, info->type, sizeof(info->type));
+	info->n_params = m->n_params;
+	info->file_bytes = m->file_bytes;
+	info->n_layer = m->n_layer;
+	info->n_embd = m->n_embd;
+	info->n_head = m->n_head;
+	info->n_head_kv = m->n_head_kv;
+	info->head_dim = m->head_dim;
+	info->n_ff = m->n_ff;
+	info->n_vocab = m->n_vocab;
+	info->n_ctx_train = m->n_ctx_train;
+	info->bos = tokenizer_bos(e->tok);
+	info->eos = tokenizer_eos(e->tok);
+	info->add_bos = tokenizer_adds_bos(e->tok);
+}
+
+static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
+{
+	struct llm_packed_source src = {
+		.model = &e->model,
+		.file = e->file,
+		.path = e->path,
+		.pool = e->pool,
+		.kernels = e->kernels,
+		.progress = opts->progress,
+		.ud = opts->ud,
+	};
+	int err;
+
+	/* The last row of a chunk is bound where it lies, and bindings are 64-byte aligned. */
+	if (e->model.n_embd % 16)
+		return llm_fail(-ENOTSUP,
+				"%s: an embedding of %u is not a multiple of 16, which the NPU's graphs need; "
+				"choose placement cpu",
+				e->path, e->model.n_embd);
+	err = npu_device_open(&opts->device, &e->dev);
+	if (!err)
+		err = npu_context_create(e->dev, &e->ctx);
+	if (err)
+		return llm_fail(err, "%s", npu_error());
+	e->info.device = npu_device_info(e->dev);
+	src.ctx = e->ctx;
+	err = llm_packed_load(&e->packed, &src);
+	e->info.weight_bytes = e->packed.weight_bytes;
+	return err;
+}
+
+static int engine_load_cpu(struct llm_engine *e, const struct llm_options *opts)
+{
+	const struct llm_model *m = &e->model;
+
+	e->info.weight_bytes = m->output->bytes;
+	for (unsigned int i = 0; i < m->n_layer; i++) {
+		for (int w = 0; w < LLM_NR_MATRICES; w++)
+			e->info.weight_bytes += m->layers[i].matrix[w]->bytes;
+	}
+	if (opts->progress && opts->progress(opts->ud, 1.0, "mapped"))
+		return llm_fail(-ECANCELED, "%s: loading was stopped", e->path);
+	return 0;
+}
+
+int llm_engine_open(const struct llm_options *opts, struct llm_engine **engine)
+{
+	struct llm_engine *e;
+	int err;
+
+	*engine = NULL;
+	if (!opts->model)
+		return llm_fail(-EINVAL, "no model file given");
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return llm_fail(-ENOMEM, "no memory for an engine");
+	atomic_init(&e->refs, 1);
+	e->kernels = cpu_kernels_get(NULL);
+	err = engine_choices(&e->info, opts);
+	if (!err) {
+		e->path = strdup(opts->model);
+		e->pool = llm_pool_create(e->info.threads, e->info.placement == LLM_PLACE_CPU ? CPU_SPIN_US : 0);
+		if (!e->path || !e->pool)
+			err = llm_fail(-ENOMEM, "no memory, or no %u threads", e->info.threads);
+	}
+	if (!err)
+		err = engine_read(e);
+	if (!err) {
+		engine_describe(e);
+		err = e->info.placement == LLM_PLACE_CPU ? engine_load_cpu(e, opts) : engine_load_npu(e, opts);
+	}
+	if (err) {
+		llm_engine_put(e);
+		return err;
+	}
+	*engine = e;
+	return 0;
+}
+
+void llm_engine_put(struct llm_engine *e)
+{
+	if (!e || atomic_fetch_sub(&e->refs, 1) > 1)
+		return;
+	llm_packed_free(&e->packed);
+	if (e->ctx)
+		npu_context_free(e->ctx);
+	if (e->dev)
+		npu_device_close(e->dev);
+	llm_pool_free(e->pool);
+	if (e->tok)
+		tokenizer_free(e->tok);
+	llm_model_release(&e->model);
+	if (e->file)
+		gguf_close(e->file);
+	free(e->path);
+	free(e);
+}
+
+void llm_engine_close(struct llm_engine *engine)
+{
+	llm_engine_put(engine);
+}
+
+const struct llm_engine_info *llm_engine_info(const struct llm_engine *engine)
+{
+	return &engine->info;
+}
+
+struct npu_device *llm_engine_device(const struct llm_engine *engine)
+{
+	return engine->dev;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The tensors of a model.
+ *
+ * Each tensor that the architecture names is taken from the file, its shape compared with the hyperparameters; at the
+ * end every tensor of the file must have been taken. So a file with experts, adapters or norms that this runtime does
+ * not know is refused and not computed without them.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "llm_fail.h"
+#include "model.h"
+#include "model_keys.h"
+
+const char *const llm_matrix_names[LLM_NR_MATRICES] = {
+	[LLM_ATTN_Q] = "attn_q",	   [LLM_ATTN_K] = "attn_k",	[LLM_ATTN_V] = "attn_v",
+	[LLM_ATTN_OUTPUT] = "attn_output", [LLM_FFN_GATE] = "ffn_gate", [LLM_FFN_UP] = "ffn_up",
+	[LLM_FFN_DOWN] = "ffn_down",
+};
+
+unsigned int llm_model_rows(const struct llm_model *model, enum llm_matrix which)
+{
+	switch (which) {
+	case LLM_ATTN_Q:
+		return model->q_dim;
+	case LLM_ATTN_K:
+	case LLM_ATTN_V:
+		return model->kv_dim;
+	case LLM_FFN_GATE:
+	case LLM_FFN_UP:
+		return model->n_ff;
+	default:
+		return model->n_embd;
+	}
+}
+
+unsigned int llm_model_cols(const struct llm_model *model, enum llm_matrix which)
+{
+	switch (which) {
+	case LLM_ATTN_OUTPUT:
+		return model->q_dim;
+	case LLM_FFN_DOWN:
+		return model->n_ff;
+	default:
+		return model->n_embd;
+	}
+}
+
+struct reader {
+	struct llm_model *model;
+	const struct gguf_file *file;
+	const char *path;
+	const struct gguf_tensor **taken; /* as many as the file has */
+	size_t nr_taken;
+};
+
+/* *t: the tensor, of @rows x @cols (@rows 0: a vector of @cols); NULL if it is absent and @optional. */
+static int reader_take(struct reader *r, const char *name, unsigned int rows, unsigned int cols, bool optional,
+		       const struct gguf_tensor **t)
+{
+	char want[32];
+
+	*t = gguf_find_tensor(r->file, name);
+	if (rows)
+		snprintf(want, sizeof(want), "[%u, %u]", cols, rows);
+	else
+		snprintf(want, sizeof(want), "[%u]", cols);
+	if (!*t) {
+		if (optional)
+			return 0;
+		return llm_fail(-EINVAL, "%s: no tensor %s %s, which a %s model needs", r->path, name, want,
+				r->model->arch);
+	}
+	if ((*t)->dims[0] != cols || (*t)->dims[1] != (rows ? rows : 1) || (*t)->dims[2] != 1 || (*t)->dims[3] != 1)
+		return llm_fail(-EINVAL, "%s: tensor %s is [%llu, %llu, %llu, %llu], expected %s", r->path, name,
+				(unsigned long long)(*t)->dims[0], (unsigned long long)(*t)->dims[1],
+				(unsigned long long)(*t)->dims[2], (unsigned long long)(*t)->dims[3], want);
+	/* A file has no two tensors of one name, and no name is asked for twice. */
+	r->taken[r->nr_taken++] = *t;
+	return 0;
+}
+
+/* A widened copy of a vector; NULL if it is absent and @optional. */
+static int reader_vector(struct reader *r, const char *name, unsigned int n, bool optional, float **vector)
+{
+	const struct gguf_tensor *t;
+	int err = reader_take(r, name, 0, n, optional, &t);
+
+	if (err || !t)
+		return err;
+	*vector = malloc(n * sizeof(float));
+	if (!*vector)
+		return llm_fail(-ENOMEM, "%s: no memory for tensor %s", r->path, name);
+	gguf_dequantize(t->type, t->data, *vector, n);
+	for (unsigned int i = 0; i < n; i++) {
+		if (!isfinite((*vector)[i]))
+			return llm_fail(-EINVAL, "%s: tensor %s holds a value that is not finite at %u", r->path, name,
+					i);
+	}
+	return 0;
+}
+
+static int reader_layer_vector(struct reader *r, unsigned int layer, const char *what, unsigned int n, bool optional,
+			       float **vector)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "blk.%u.%s", layer, what);
+	return reader_vector(r, name, n, optional, vector);
+}
+
+static int reader_layer(struct reader *r, const struct llm_arch *arch, unsigned int i)
+{
+	struct llm_model *m = r->model;
+	struct llm_layer *layer = &m->layers[i];
+	char name[64];
+	int err;
+
+	err = reader_layer_vector(r, i, "attn_norm.weight", m->n_embd, false, &layer->attn_norm);
+	if (!err)
+		err = reader_layer_vector(r, i, "ffn_norm.weight", m->n_embd, false, &layer->ffn_norm);
+	if (!err && arch->head_norms)
+		err = reader_layer_vector(r, i, "attn_q_norm.weight", m->head_dim, false, &layer->q_norm);
+	if (!err && arch->head_norms)
+		err = reader_layer_vector(r, i, "attn_k_norm.weight", m->head_dim, false, &layer->k_norm);
+	for (int w = 0; !err && w < LLM_NR_MATRICES; w++) {
+		snprintf(name, sizeof(name), "blk.%u.%s.weight", i, llm_matrix_names[w]);
+		err = reader_take(r, name, llm_model_rows(m, w), llm_model_cols(m, w), false, &layer->matrix[w]);
+		if (err)
+			return err;
+		snprintf(name, sizeof(name), "blk.%u.%s.bias", i, llm_matrix_names[w]);
+		err = reader_vector(r, name, llm_model_rows(m, w), !(arch->needs_qkv_bias && w <= LLM_ATTN_V),
+				    &layer->bias[w]);
+	}
+	/* The NPU's graph of a block serves all blocks. */
+	for (int w = 0; !err && w < LLM_NR_MATRICES; w++) {
+		if (!layer->bias[w] != !m->layers[0].bias[w])
+			err = llm_fail(-EINVAL, "%s: blk.%u.%s and blk.0.%s: only one of them has a bias", r->path, i,
+				       llm_matrix_names[w], llm_matrix_names[w]);
+	}
+	return err;
+}
+
+/* Llama 3's stretched context: each frequency divided by its own factor. */
+static int reader_rope_freqs(struct reader *r)
+{
+	struct llm_model *m = r->model;
+	float *factors = NULL;
+	int err = reader_vector(r, "rope_freqs.weight", m->rot_dim / 2, true, &factors);
+
+	for (unsigned int i = 0; !err && factors && i < m->rot_dim / 2; i++) {
+		if (!(factors[i] > 0))
+			err = llm_fail(-EINVAL, "%s: tensor rope_freqs.weight holds %g at %u", r->path,
+				       (double)factors[i], i);
+		else
+			m->inv_freq[i] /= (double)factors[i];
+	}
+	free(factors);
+	return err;
+}
+
+static int reader_embeddings(struct reader *r)
+{
+	struct llm_model *m = r->model;
+	const struct gguf_tensor *t = gguf_find_tensor(r->file, "token_embd.weight");
+	int err;
+
+	if (!t)
+		return llm_fail(-EINVAL, "%s: no tensor token_embd.weight [%u, n_vocab], which a %s model needs",
+				r->path, m->n_embd, m->arch);
+	if (t->dims[1] < 1 || t->dims[1] > 1u << 24)
+		return llm_fail(-EINVAL, "%s: tensor token_embd.weight has %llu rows, not 1..%u", r->path,
+				(unsigned long long)t->dims[1], 1u << 24);
+	m->n_vocab = (unsigned int)t->dims[1];
+	err = reader_take(r, "token_embd.weight", m->n_vocab, m->n_embd, false, &m->token_embd);
+	if (!err)
+		err = reader_take(r, "output.weight", m->n_vocab, m->n_embd, true, &m->output);
+	if (!err)
+		err = reader_vector(r, "output_norm.weight", m->n_embd, false, &m->output_norm);
+	if (!err && !m->output)
+		m->output = m->token_embd;
+	return err;
+}
+
+static bool reader_took(const struct reader *r, const struct gguf_tensor *t)
+{
+	for (size_t i = 0; i < r->nr_taken; i++) {
+		if (r->taken[i] == t)
+			return true;
+	}
+	return false;
+}
+
+/* All tensors of the file were taken. */
+static int reader_rest(struct reader *r)
+{
+	for (size_t i = 0; i < gguf_n_tensors(r->file); i++) {
+		const struct gguf_tensor *t = gguf_tensor(r->file, i);
+		uint64_t n = t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3];
+
+		if (r->nr_taken != gguf_n_tensors(r->file) && !reader_took(r, t))
+			return llm_fail(-ENOTSUP,
+					"%s: tensor %s is unknown to %s models of %u blocks here; refusing to "
+					"compute without it",
+					r->path, t->name, r->model->arch, r->model->n_layer);
+		r->model->n_params += n;
+		r->model->file_bytes += t->bytes;
+	}
+	return 0;
+}
+
+int llm_model_read(struct llm_model *model, const struct gguf_file *file, const char *path)
+{
+	struct reader r = { .model = model, .file = file, .path = path };
+	const struct llm_arch *arch;
+	int err;
+
+	memset(model, 0, sizeof(*model));
+	arch = llm_arch_find(file, path, &err);
+	if (!arch)
+		return err;
+	err = llm_model_read_keys(model, arch, file, path);
+	if (!err) {
+		r.taken = calloc(gguf_n_tensors(file), sizeof(*r.taken));
+		model->layers = calloc(model->n_layer, sizeof(*model->layers));
+		if (!model->layers || !r.taken)
+			err = llm_fail(-ENOMEM, "%s: no memory for %u blocks", path, model->n_layer);
+	}
+	if (!err)
+		err = reader_embeddings(&r);
+	for (unsigned int i = 0; !err && i < model->n_layer; i++)
+		err = reader_layer(&r, arch, i);
+	if (!err)
+		err = reader_rope_freqs(&r);
+	if (!err)
+		err = reader_rest(&r);
+	free(r.taken);
+	if (err)
+		llm_model_release(model);
+	return err;
+}
+
+void llm_model_release(struct llm_model *model)
+{
+	for (unsigned int i = 0; model->layers && i < model->n_layer; i++) {
+		struct llm_layer *layer = &model->layers[i];
+
+		free(layer->attn_norm);
+		free(layer->ffn_norm);
+		free(layer->q_norm);
+		free(layer->k_norm);
+		for (int w = 0; w < LLM_NR_MATRICES; w++)
+			free(layer->bias[w]);
+	}
+	free(model->layers);
+	free(model->inv_freq);
+	free(model->output_norm);
+	memset(model, 0, sizeof(*model));
+}
+
+/* The name of the tensor type that holds most of the file, or of the file's own mix. */
+static const char *model_file_type(const struct llm_model *model, const struct gguf_file *file)
+{
+	uint64_t ftype, bytes[64] = { 0 };
+	enum gguf_type best = GGUF_F32;
+
+	if (!gguf_u64(file, "general.file_type", &ftype)) {
+		switch (ftype) {
+		case 14:
+			return "Q4_K - Small";
+		case 15:
+			return "Q4_K - Medium";
+		case 16:
+			return "Q5_K - Small";
+		case 17:
+			return "Q5_K - Medium";
+		}
+	}
+	for (size_t i = 0; i < gguf_n_tensors(file); i++) {
+		const struct gguf_tensor *t = gguf_tensor(file, i);
+
+		if ((unsigned int)t->type >= 64)
+			continue;
+		bytes[t->type] += t->bytes;
+		if (bytes[t->type] > bytes[best])
+			best = t->type;
+	}
+	return best == GGUF_F32 ? "all F32" : gguf_type_traits(best)->name;
+}
+
+void llm_model_type(const struct llm_model *model, const struct gguf_file *file, char *type, size_t bytes)
+{
+	double n = (double)model->n_params;
+
+	snprintf(type, bytes, "%s %.1f%c %s", model->arch, n < 1e9 ? n / 1e6 : n / 1e9, n < 1e9 ? 'M' : 'B',
+		 model_file_type(model, file));
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A model: hyperparameters and tensors of a decoder-only transformer, checked against one another.
+ *
+ * Every block is   x += Wo attn(rope(Wq n(x)), rope(Wk n(x)), Wv n(x));  x += Wdown (silu(Wgate n(x)) * Wup n(x))
+ * with RMS norms n. The architectures differ in the biases, in norms of the heads and in the pairs that RoPE turns.
+ */
+#ifndef MODEL_H
+#define MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "gguf.h"
+
+enum llm_matrix {
+	LLM_ATTN_Q,
+	LLM_ATTN_K,
+	LLM_ATTN_V,
+	LLM_ATTN_OUTPUT,
+	LLM_FFN_GATE,
+	LLM_FFN_UP,
+	LLM_FFN_DOWN,
+	LLM_NR_MATRICES,
+};
+
+/* "attn_q", ... as in the tensors' names. */
+extern const char *const llm_matrix_names[LLM_NR_MATRICES];
+
+/* A block's weights. Vectors are widened copies, NULL where the model has none; matrices lie in the file. */
+struct llm_layer {
+	float *attn_norm, *ffn_norm; /* [n_embd] */
+	float *q_norm, *k_norm; /* [head_dim] */
+	const struct gguf_tensor *matrix[LLM_NR_MATRICES];
+	float *bias[LLM_NR_MATRICES];
+};
+
+struct llm_model {
+	const char *arch;
+	unsigned int n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab, n_ctx_train;
+	unsigned int q_dim, kv_dim; /* heads * head_dim */
+	float eps;
+	unsigned int rot_dim;
+	bool rope_halves; /* pairs (i, i + rot_dim / 2), else (2i, 2i + 1) */
+	double *inv_freq; /* [rot_dim / 2] */
+	const struct gguf_tensor *token_embd;
+	const struct gguf_tensor *output; /* token_embd if the file has no matrix of its own */
+	float *output_norm; /* [n_embd] */
+	struct llm_layer *layers;
+	uint64_t n_params, file_bytes;
+};
+
+/* Rows (outputs) and columns (inputs) of a block's matrix. */
+unsigned int llm_model_rows(const struct llm_model *model, enum llm_matrix which);
+unsigned int llm_model_cols(const struct llm_model *model, enum llm_matrix which);
+
+/* Reads and checks everything but the matrices' values. 0 or -errno with the error line; @path is for messages. The
+ * file must outlive the model. */
+int llm_model_read(struct llm_model *model, const struct gguf_file *file, const char *path);
+void llm_model_release(struct llm_model *model);
+
+/* "llama 5.8M Q8_0". */
+void llm_model_type(const struct llm_model *model, const struct gguf_file *file, char *type, size_t bytes);
+
+#endif /* MODEL_H */

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* W8A8 weights: symmetric INT8 per output channel, packed into the NPU's buffers. */
+#ifndef QUANT_H
+#define QUANT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model.h"
+#include "npu.h"
+
+struct cpu_kernels;
+struct llm_pool;
+
+/* What a block's buffer holds: its matrices, their biases, its norms. */
+enum llm_part {
+	LLM_PART_MATRIX = 0, /* + enum llm_matrix */
+	LLM_PART_BIAS = LLM_NR_MATRICES, /* + enum llm_matrix */
+	LLM_PART_ATTN_NORM = 2 * LLM_NR_MATRICES,
+	LLM_PART_FFN_NORM,
+	LLM_PART_Q_NORM,
+	LLM_PART_K_NORM,
+	LLM_NR_PARTS,
+};
+
+/* Name of a part as the graphs' symbols have it: "attn_q", "attn_q.bias", "attn_norm". */
+void llm_part_name(unsigned int part, char *name, size_t bytes);
+
+struct llm_packed_block {
+	struct npu_buffer *buf;
+	struct {
+		size_t off, bytes; /* bytes 0: the model has no such part */
+	} part[LLM_NR_PARTS];
+};
+
+struct llm_packed {
+	unsigned int n_layer;
+	struct llm_packed_block *blocks;
+	struct npu_buffer *head; /* the output norm, then the output matrix */
+	size_t output_off, output_bytes;
+	uint64_t weight_bytes; /* all matrices */
+};
+
+struct llm_packed_source {
+	const struct llm_model *model;
+	const struct gguf_file *file;
+	const char *path;
+	struct npu_context *ctx;
+	struct llm_pool *pool;
+	const struct cpu_kernels *kernels;
+	int (*progress)(void *ud, double fraction, const char *what);
+	void *ud;
+};
+
+/*
+ * Reads, quantises and packs all matrices. Rows are widened one at a time, so that next to the packed weights there is
+ * never a second copy, and a tensor's pages of the file are given back as soon as it is packed. 0 or -errno with the
+ * error line.
+ */
+int llm_packed_load(struct llm_packed *packed, const struct llm_packed_source *src);
+void llm_packed_free(struct llm_packed *packed);
+
+#endif /* QUANT_H */

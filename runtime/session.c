@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sessions: a KV cache, the memory that a chunk is computed in, and the logits.
+ *
+ * Tokens are evaluated in chunks of the engine's size. n_past moves only when all of them are done, so a failed
+ * evaluation leaves a session that can be used again: cache rows beyond n_past are never read before they are written.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "engine.h"
+#include "forward.h"
+#include "llm_fail.h"
+
+#define DEFAULT_MAX_CTX 4096
+/* As the NPU's operands: VNPU_MAX_DIM. */
+#define MAX_ROWS (1u << 24)
+#define AREA_ALIGN 64
+
+int llm_memory_alloc(struct llm_engine *engine, struct llm_memory *mem, size_t bytes, const char *what)
+{
+	int err;
+
+	if (engine->ctx) {
+		err = npu_buffer_create(engine->ctx, bytes, 0, &mem->buf);
+		if (err)
+			return llm_fail(err, "%s of %zu bytes: %s", what, bytes, npu_error());
+		mem->data = npu_buffer_data(mem->buf);
+	} else {
+		/* Not malloc(): pages that a short session never touches shall not be zeroed. */
+		mem->data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (mem->data == MAP_FAILED) {
+			mem->data = NULL;
+			return llm_fail(-ENOMEM, "no memory for %s of %zu bytes", what, bytes);
+		}
+	}
+	mem->bytes = bytes;
+	return 0;
+}
+
+void llm_memory_free(struct llm_memory *mem)
+{
+	if (mem->buf)
+		npu_buffer_free(mem->buf);
+	else if (mem->data)
+		munmap(mem->data, mem->bytes);
+	memset(mem, 0, sizeof(*mem));
+}
+
+static int session_alloc_kv(struct llm_session *s)
+{
+	const struct llm_model *m = &s->engine->model;
+	size_t bytes;
+
+	s->kv_stride = ((size_t)s->kv_rows * m->kv_dim * sizeof(float) + AREA_ALIGN - 1) / AREA_ALIGN * AREA_ALIGN;
+	if (__builtin_mul_overflow(s->kv_stride, 2 * (size_t)m->n_layer, &bytes))
+		return llm_fail(-ENOMEM, "a KV cache for %u tokens in %u blocks has more bytes than can be counted",
+				s->n_ctx, m->n_layer);
+	s->stats.kv_bytes = bytes;
+	return llm_memory_alloc(s->engine, &s->kv, bytes, "a KV cache");
+}
+
+static int session_alloc_work(struct llm_session *s)
+{
+	const struct llm_model *m = &s->engine->model;
+	size_t chunk = s->engine->info.chunk, end = 0;
+	const struct {
+		struct llm_area *area;
+		size_t rows, cols;
+	} areas[] = {
+		{ &s->x, chunk, m->n_embd },  { &s->y, chunk, m->n_embd }, { &s->xn, chunk, m->n_embd },
+		{ &s->q, chunk, m->q_dim },   { &s->k, chunk, m->kv_dim }, { &s->att, chunk, m->q_dim },
+		{ &s->gate, chunk, m->n_ff }, { &s->up, chunk, m->n_ff },  { &s->logits, 1, m->n_vocab },
+	};
+	int err;
+
+	for (size_t i = 0; i < sizeof(areas) / sizeof(areas[0]); i++) {
+		areas[i].area->off = end;
+		areas[i].area->bytes = areas[i].rows * areas[i].cols * sizeof(float);
+		end += (areas[i].area->bytes + AREA_ALIGN - 1) / AREA_ALIGN * AREA_ALIGN;
+	}
+	err = llm_memory_alloc(s->engine, &s->work, end, "work memory of a session");
+	for (size_t i = 0; !err && i < sizeof(areas) / sizeof(areas[0]); i++)
+		areas[i].area->data = (float *)((char *)s->work.data + areas[i].area->off);
+	return err;
+}
+
+static int session_alloc_lane(struct llm_session *s)
+{
+	struct llm_engine *e = s->engine;
+	size_t angles = (size_t)e->info.chunk * (e->model.rot_dim / 2) * sizeof(float);
+
+	s->scratch_floats = (llm_forward_scratch(e, s->n_ctx) + 15) / 16 * 16;
+	s->scratch = aligned_alloc(AREA_ALIGN, s->scratch_floats * sizeof(float) * e->info.threads);
+	s->cosines = malloc(angles);
+	s->sines = malloc(angles);
+	if (!s->scratch || !s->cosines || !s->sines)
+		return llm_fail(-ENOMEM, "no memory for %u threads' scratch of %zu bytes", e->info.threads,
+				s->scratch_floats * sizeof(float));
+	return 0;
+}
+
+int llm_session_create(struct llm_engine *engine, unsigned int n_ctx, struct llm_session **session)
+{
+	unsigned int n_ctx_train = engine->info.n_ctx_train, chunk = engine->info.chunk;
+	struct llm_session *s;
+	int err;
+
+	*session = NULL;
+	if (!n_ctx)
+		n_ctx = n_ctx_train < DEFAULT_MAX_CTX ? n_ctx_train : DEFAULT_MAX_CTX;
+	if (n_ctx > MAX_ROWS - chunk)
+		return llm_fail(-EINVAL, "a context of %u tokens; at most %u are possible", n_ctx, MAX_ROWS - chunk);
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return llm_fail(-ENOMEM, "no memory for a session");
+	s->engine = engine;
+	atomic_fetch_add(&engine->refs, 1);
+	s->n_ctx = n_ctx;
+	s->kv_rows = n_ctx + (engine->ctx ? chunk : 0);
+	err = session_alloc_kv(s);
+	if (!err)
+		err = session_alloc_work(s);
+	if (!err)
+		err = session_alloc_lane(s);
+	if (!err && engine->ctx)
+		err = llm_npu_lane_create(s);
+	if (err) {
+		llm_session_free(s);
+		return err;
+	}
+	*session = s;
+	return 0;
+}
+
+void llm_session_free(struct llm_session *s)
+{
+	if (!s)
+		return;
+	llm_npu_lane_free(s);
+	llm_memory_free(&s->kv);
+	llm_memory_free(&s->work);
+	llm_memory_free(&s->all_memory);
+	free(s->scratch);
+	free(s->cosines);
+	free(s->sines);
+	llm_engine_put(s->engine);
+	free(s);
+}
+
+unsigned int llm_session_n_ctx(const struct llm_session *session)
+{
+	return session->n_ctx;
+}
+
+unsigned int llm_session_n_past(const struct llm_session *session)
+{
+	return session->n_past;
+}
+
+int llm_session_truncate(struct llm_session *session, unsigned int n_past)
+{
+	if (n_past > session->n_past)
+		return llm_fail(-EINVAL, "cannot cut a session of %u tokens to %u", session->n_past, n_past);
+	session->n_past = n_past;
+	return 0;
+}
+
+static int session_check(const struct llm_session *s, const int32_t *ids, size_t n)
+{
+	unsigned int n_vocab = s->engine->info.n_vocab;
+
+	if (!n)
+		return llm_fail(-EINVAL, "no tokens to evaluate");
+	if (n > s->n_ctx - s->n_past)
+		return llm_fail(-ENOSPC, "%zu tokens after %u do not fit a context of %u", n, s->n_past, s->n_ctx);
+	for (size_t i = 0; i < n; i++) {
+		if (ids[i] < 0 || (unsigned int)ids[i] >= n_vocab)
+			return llm_fail(-EINVAL, "token %zu is %d, not one of the vocabulary's %u", i, ids[i], n_vocab);
+	}
+	return 0;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+struct session_listener {
+	void (*fn)(void *ud, size_t i, const float *logits);
+	void *ud;
+};
+
+/* @all NULL: only the last token's logits. */
+static int session_run(struct llm_session *s, const int32_t *ids, size_t n, const struct session_listener *all)
+{
+	unsigned int chunk = s->engine->info.chunk, n_vocab = s->engine->info.n_vocab;
+	uint64_t start = now_ns();
+	int err = session_check(s, ids, n);
+
+	if (err)
+		return err;
+	s->has_logits = false;
+	for (size_t done = 0; done < n;) {
+		unsigned int rows = n - done < chunk ? (unsigned int)(n - done) : chunk;
+		unsigned int pos = s->n_past + (unsigned int)done;
+		enum llm_want want = all ? LLM_WANT_ALL : done + rows == n ? LLM_WANT_LAST : LLM_WANT_NONE;
+
+		if (s->engine->ctx)
+			err = llm_forward_npu(s, ids + done, pos, rows, want);
+		else
+			err = llm_forward_cpu(s, ids + done, pos, rows, want);
+		if (err)
+			return err;
+		for (size_t i = 0; all && i < rows; i++)
+			all->fn(all->ud, done + i, s->all.data + i * n_vocab);
+		if (all && done + rows == n)
+			memcpy(s->logits.data, s->all.data + (size_t)(rows - 1) * n_vocab, n_vocab * sizeof(float));
+		done += rows;
+	}
+	s->n_past += (unsigned int)n;
+	s->has_logits = true;
+	if (n == 1) {
+		s->stats.decode_tokens++;
+		s->stats.decode_ns += now_ns() - start;
+	} else {
+		s->stats.prefill_tokens += n;
+		s->stats.prefill_ns += now_ns() - start;
+	}
+	return 0;
+}
+
+int llm_session_eval(struct llm_session *session, const int32_t *ids, size_t n)
+{
+	return session_run(session, ids, n, NULL);
+}
+
+int llm_session_eval_all(struct llm_session *session, const int32_t *ids, size_t n,
+			 void (*fn)(void *ud, size_t i, const float *logits), void *ud)
+{
+	const struct session_listener all = { .fn = fn, .ud = ud };
+	size_t bytes = (size_t)session->engine->info.chunk * session->engine->info.n_vocab * sizeof(float);
+	int err;
+
+	if (!session->all.data) {
+		err = llm_memory_alloc(session->engine, &session->all_memory, bytes, "logits of a chunk");
+		if (err)
+			return err;
+		session->all = (struct llm_area){ .data = session->all_memory.data, .bytes = bytes };
+	}
+	return session_run(session, ids, n, &all);
+}
+
+const float *llm_session_logits(const struct llm_session *session)
+{
+	return session->has_logits ? session->logits.data : NULL;
+}
+
+void llm_session_stats(const struct llm_session *session, struct llm_session_stats *stats)
+{
+	*stats = session->stats;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* Text and tokens of an engine's model. */
+#include <errno.h>
+
+#include "engine.h"
+#include "llm_fail.h"
+
+long llm_tokenize(const struct llm_engine *engine, const char *text, size_t bytes, unsigned int flags, int32_t *ids,
+		  size_t max)
+{
+	unsigned int f = 0;
+	long n;
+
+	if (flags & ~(LLM_TOKENIZE_BOS | LLM_TOKENIZE_SPECIAL))
+		return llm_fail(-EINVAL, "unknown flags 0x%x to llm_tokenize()", flags);
+	if (flags & LLM_TOKENIZE_BOS)
+		f |= TOKENIZE_BOS;
+	if (flags & LLM_TOKENIZE_SPECIAL)
+		f |= TOKENIZE_SPECIAL;
+	n = tokenizer_encode(engine->tok, text, bytes, f, ids, max);
+	return n < 0 ? llm_fail((int)n, "no memory to tokenise %zu bytes", bytes) : n;
+}
+
+int llm_token_text(const struct llm_engine *engine, int32_t id, char *buf, size_t max)
+{
+	int n = tokenizer_token_text(engine->tok, id, buf, max);
+
+	return n < 0 ? llm_fail(n, "no token %d; the vocabulary has %zu", id, tokenizer_n_vocab(engine->tok)) : n;
+}
+
+long llm_detokenize(const struct llm_engine *engine, const int32_t *ids, size_t n, char *buf, size_t max)
+{
+	long bytes = tokenizer_decode(engine->tok, ids, n, buf, max);
+
+	return bytes < 0 ? llm_fail((int)bytes, "a token of %zu is not one of the vocabulary's %zu", n,
+				    tokenizer_n_vocab(engine->tok))
+			 : bytes;
+}
+
+bool llm_token_is_end(const struct llm_engine *engine, int32_t id)
+{
+	return tokenizer_is_end(engine->tok, id);
+}
