@@ -36,7 +36,7 @@ VERSION := 0.1.0
 LDFLAGS_COMMON := -pthread $(SANFLAGS)
 LIBS_NPU := $(shell pkg-config --libs libdrm libelf 2>/dev/null) -lm
 LIBS_LLM := $(shell pkg-config --libs libpcre2-8 2>/dev/null) -lm
-LIBS_TOOLS := $(shell pkg-config --libs json-c 2>/dev/null)
+LIBS_TOOLS := $(shell pkg-config --libs json-c nettle 2>/dev/null)
 
 # ---- sources: the name of the folder is the name of the library ----------------------------------------------------
 
@@ -63,13 +63,25 @@ tests: all $(TESTS)
 # ---- rules -----------------------------------------------------------------------------------------------------------
 
 # A SIMD file is compiled for its instruction set and called only where the host has it.
-$(O)/obj/%_avx2.o: ISA := -mavx2 -mfma -mf16c
+$(O)/obj/%_avx2.o: ISA := -mavx2 -mfma -mf16c -Wno-psabi
 $(O)/obj/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c
+# -Wno-psabi: vectors of 16 lanes are passed between inlined functions only: no ABI is concerned.
+$(O)/obj/firmware-sim/kernels_generic.o: ISA := -Wno-psabi
 
 $(O)/obj/%.o: %.c Makefile
 	$(Q)mkdir -p $(@D)
 	@echo "  CC      $<"
 	$(Q)$(CC) $(ALL_CFLAGS) $(ISA) -c -o $@ $<
+
+# The revision, for llm-bench's build_commit; touched only when it changes.
+$(O)/obj/build_commit.h: FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)c=$$(git -c safe.directory='*' rev-parse --short HEAD 2>/dev/null); \
+		echo "#define VNPU_COMMIT \"$${c:-unknown}\"" > $@.new; \
+		cmp -s $@.new $@ && rm -f $@.new || mv $@.new $@
+$(O)/obj/tools/build_commit.o: ISA := -I$(O)/obj
+$(O)/obj/tools/build_commit.o: $(O)/obj/build_commit.h
+FORCE:
 
 define archive
 	$(Q)mkdir -p $(@D)

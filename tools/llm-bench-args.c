@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: MIT
+/* The command line of llm-bench: lists and ranges, as llama-bench takes them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "llm-bench.h"
+#include "options.h"
+#include "tool.h"
+
+#define MAX_TOKENS 10000000u
+
+enum {
+	OPT_PG = OPT_TOOL,
+	OPT_OE,
+	OPT_PROGRESS,
+	OPT_NO_WARMUP,
+	OPT_PROMPT_FILE,
+	OPT_SEED,
+};
+
+static void help(void)
+{
+	printf("usage: llm-bench [-m FILE[,FILE]] [options]\n"
+	       "Measures prompt processing (pp) and text generation (tg).\n"
+	       "LIST is 64,256 or 1-8 or 1-8+2 or 1-64*2; an option may be repeated, and lists multiply into a "
+	       "matrix.\n\n"
+	       "  -m, --model FILE[,FILE]     models (default: the one that comes with vnpu)\n"
+	       "  -p, --n-prompt LIST         prompt tokens; 0: no such test (default: 512)\n"
+	       "  -n, --n-gen LIST            tokens to generate; 0: no such test (default: 128)\n"
+	       "  -pg P,N                     a test of a prompt of P tokens and N generated ones\n"
+	       "  -d, --n-depth LIST          tokens in the KV cache before a test (default: 0)\n"
+	       "  -r, --repetitions N         runs of each test (default: 5)\n"
+	       "  -o, --output FORMAT         md, csv, json, jsonl or sql on stdout (default: md)\n"
+	       "  -oe, --output-err FORMAT    the same on stderr, none for nothing (default: none)\n"
+	       "      --progress              a line on stderr before each run\n"
+	       "      --no-warmup             no run before the measured ones\n"
+	       "      --prompt-file FILE      the prompt's tokens from a text, in place of random ones\n"
+	       "      --seed N                seed of the random prompts (default: 0)\n"
+	       "  -t, --threads LIST          threads of the CPU lane (default: one per CPU)\n"
+	       "      --transport LIST        auto, drm, sim (default: auto)\n"
+	       "      --npu-threads LIST      workers of a sim device (default: one per CPU)\n"
+	       "      --preset LIST           cpu, npu, fine or all: placement and weights together\n"
+	       "      --placement LIST        fine, cpu, npu (default: fine); after a preset it overrides its part\n"
+	       "      --weights LIST          auto, f32, w8a8 (default: auto); likewise\n"
+	       "      --sync LIST             fast, driver (default: fast)\n"
+	       "      --chunk LIST            tokens of a prefill graph (default: 64)\n"
+	       "      --list-devices          list the devices and exit\n"
+	       "  -h, --help                  this help\n"
+	       "      --version               the version\n");
+}
+
+static int word_transport(const char *word, unsigned int *value)
+{
+	enum npu_transport t;
+	int err = engine_parse_transport(word, &t);
+
+	if (!err)
+		*value = t;
+	return err;
+}
+
+static int word_placement(const char *word, unsigned int *value)
+{
+	enum llm_placement p;
+	int err = engine_parse_placement(word, &p);
+
+	if (!err)
+		*value = p;
+	return err;
+}
+
+static int word_weights(const char *word, unsigned int *value)
+{
+	enum llm_weights w;
+	int err = engine_parse_weights(word, &w);
+
+	if (!err)
+		*value = w;
+	return err;
+}
+
+static int word_sync(const char *word, unsigned int *value)
+{
+	enum llm_sync s;
+	int err = engine_parse_sync(word, &s);
+
+	if (!err)
+		*value = s;
+	return err;
+}
+
+static int word_preset(const char *word, unsigned int *value)
+{
+	const struct engine_preset *preset;
+
+	for (unsigned int i = 0; (preset = engine_preset(i)); i++) {
+		if (!strcmp(preset->name, word)) {
+			*value = i;
+			return 0;
+		}
+	}
+	return tool_usage("--preset: '%s' is none of cpu, npu, fine, all", word);
+}
+
+static int parse_preset(struct bench_args *args, const char *s)
+{
+	int err = 0;
+
+	/* A preset sets both of its parts: what stood before it is gone. */
+	range_free(&args->placement);
+	range_free(&args->weights);
+	if (strcmp(s, "all"))
+		return range_parse_words(&args->preset, s, word_preset);
+	for (unsigned int i = 0; engine_preset(i) && !err; i++)
+		err = range_add(&args->preset, i);
+	return err;
+}
+
+static int parse_format(const char *what, const char *s, bool none, enum bench_format *format)
+{
+	static const char *const names[] = { "none", "md", "csv", "json", "jsonl", "sql" };
+
+	for (unsigned int i = none ? 0 : 1; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (!strcmp(names[i], s)) {
+			*format = (enum bench_format)i;
+			return 0;
+		}
+	}
+	return tool_usage("%s: '%s' is none of %smd, csv, json, jsonl, sql", what, s, none ? "none, " : "");
+}
+
+static int add_models(struct bench_args *args, const char *s)
+{
+	char *copy = strdup(s), *next = copy, *name;
+	int err = copy ? 0 : tool_fail("no memory for a file name");
+
+	while (!err && (name = strsep(&next, ","))) {
+		char **models = realloc(args->models, (args->n_models + 1) * sizeof(*models));
+
+		if (models) {
+			args->models = models;
+			models[args->n_models] = strdup(name);
+		}
+		if (!models || !models[args->n_models])
+			err = tool_fail("no memory for a file name");
+		else
+			args->n_models++;
+	}
+	free(copy);
+	return err;
+}
+
+static int add_pair(struct bench_args *args, const char *s)
+{
+	struct bench_pair *pairs = realloc(args->pairs, (args->n_pairs + 1) * sizeof(*pairs));
+	struct range two = { 0 };
+	int err;
+
+	if (!pairs)
+		return tool_fail("no memory for a test");
+	args->pairs = pairs;
+	err = range_parse(&two, "-pg", s, 1, MAX_TOKENS);
+	if (!err && two.n != 2)
+		err = tool_usage("-pg: '%s' is not a pair of numbers such as 256,64", s);
+	if (!err)
+		pairs[args->n_pairs++] = (struct bench_pair){ two.v[0], two.v[1] };
+	range_free(&two);
+	return err;
+}
+
+static int parse_engine(struct bench_args *args, int c, const char *value)
+{
+	switch (c) {
+	case 'm':
+		return add_models(args, value);
+	case 't':
+		return range_parse(&args->threads, "-t", value, 1, ENGINE_MAX_THREADS);
+	case OPT_TRANSPORT:
+		return range_parse_words(&args->transport, value, word_transport);
+	case OPT_NPU_THREADS:
+		return range_parse(&args->npu_threads, "--npu-threads", value, 1, ENGINE_MAX_THREADS);
+	case OPT_PRESET:
+		return parse_preset(args, value);
+	case OPT_PLACEMENT:
+		return range_parse_words(&args->placement, value, word_placement);
+	case OPT_WEIGHTS:
+		return range_parse_words(&args->weights, value, word_weights);
+	case OPT_SYNC:
+		return range_parse_words(&args->sync, value, word_sync);
+	case OPT_CHUNK:
+		return range_parse(&args->chunk, "--chunk", value, 1, ENGINE_MAX_CHUNK);
+	}
+	return 0;
+}
+
+static int parse_one(struct bench_args *args, int c, const char *value)
+{
+	if (engine_option_is(c))
+		return parse_engine(args, c, value);
+	switch (c) {
+	case 'p':
+		return range_parse(&args->n_prompt, "-p", value, 0, MAX_TOKENS);
+	case 'n':
+		return range_parse(&args->n_gen, "-n", value, 0, MAX_TOKENS);
+	case 'd':
+		return range_parse(&args->n_depth, "-d", value, 0, MAX_TOKENS);
+	case OPT_PG:
+		return add_pair(args, value);
+	case 'r':
+		return tool_parse_uint("-r", value, 1, 1000000, &args->repetitions);
+	case 'o':
+		return parse_format("-o", value, false, &args->out);
+	case OPT_OE:
+		return parse_format("-oe", value, true, &args->out_err);
+	case OPT_PROGRESS:
+		args->progress = true;
+		return 0;
+	case OPT_NO_WARMUP:
+		args->warmup = false;
+		return 0;
+	case OPT_PROMPT_FILE:
+		args->prompt_file = value;
+		return 0;
+	case OPT_SEED:
+		return tool_parse_u64("--seed", value, 0, UINT64_MAX, &args->seed);
+	}
+	return 0;
+}
+
+static int set_default(struct range *range, unsigned int value)
+{
+	return range->n ? 0 : range_add(range, value);
+}
+
+/* What was not given: one value each. Placement and weights stay empty if presets stand for them. */
+static int complete(struct bench_args *args)
+{
+	int err = set_default(&args->n_prompt, 512) ?: set_default(&args->n_gen, 128) ?: set_default(&args->n_depth, 0);
+
+	/* 0 leaves the choice to the runtime. */
+	err = err ?: set_default(&args->threads, 0) ?: set_default(&args->npu_threads, 0);
+	err = err ?: set_default(&args->chunk, 0);
+	err = err ?: set_default(&args->transport, NPU_TRANSPORT_AUTO) ?: set_default(&args->sync, LLM_SYNC_FAST);
+	if (!err && !args->preset.n)
+		err = set_default(&args->placement, LLM_PLACE_FINE) ?: set_default(&args->weights, LLM_WEIGHTS_AUTO);
+	if (!err && !args->n_models) {
+		const char *model = tool_default_model();
+
+		err = model ? add_models(args, model)
+			    : tool_usage("no model: docs6m-q8_0.gguf is not beside the program, give one with -m FILE");
+	}
+	return err;
+}
+
+int bench_args_parse(struct bench_args *args, int argc, char **argv, int *status)
+{
+	static const struct option longopts[] = {
+		ENGINE_LONG_OPTIONS,
+		{ "n-prompt", required_argument, NULL, 'p' },
+		{ "n-gen", required_argument, NULL, 'n' },
+		{ "pg", required_argument, NULL, OPT_PG },
+		{ "n-depth", required_argument, NULL, 'd' },
+		{ "repetitions", required_argument, NULL, 'r' },
+		{ "output", required_argument, NULL, 'o' },
+		{ "oe", required_argument, NULL, OPT_OE },
+		{ "output-err", required_argument, NULL, OPT_OE },
+		{ "progress", no_argument, NULL, OPT_PROGRESS },
+		{ "no-warmup", no_argument, NULL, OPT_NO_WARMUP },
+		{ "prompt-file", required_argument, NULL, OPT_PROMPT_FILE },
+		{ "seed", required_argument, NULL, OPT_SEED },
+		{ NULL, 0, NULL, 0 },
+	};
+	int c;
+
+	*status = 0;
+	/* -pg and -oe are long options with one dash, as llama-bench has them. */
+	while ((c = getopt_long_only(argc, argv, ":" ENGINE_SHORT_OPTIONS "p:n:d:r:o:", longopts, NULL)) != -1) {
+		if (c == '?' || c == ':') {
+			*status = tool_bad_option(c, argv);
+		} else if (c == 'h' || c == OPT_HELP) {
+			help();
+			return 1;
+		} else if (c == OPT_VERSION) {
+			printf("llm-bench %s (%s)\n", VNPU_VERSION, tool_build_commit);
+			return 1;
+		} else if (c == OPT_LIST_DEVICES) {
+			*status = engine_list_devices();
+			return 1;
+		} else {
+			*status = parse_one(args, c, optarg);
+		}
+		if (*status)
+			return 1;
+	}
+	if (optind < argc)
+		*status = tool_usage("'%s': not an option; a model is given with -m", argv[optind]);
+	else
+		*status = complete(args);
+	return *status != 0;
+}
+
+void bench_args_free(struct bench_args *args)
+{
+	struct range *const ranges[] = {
+		&args->n_prompt,  &args->n_gen,	    &args->n_depth, &args->threads, &args->npu_threads, &args->chunk,
+		&args->transport, &args->placement, &args->weights, &args->sync,    &args->preset,
+	};
+
+	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
+		range_free(ranges[i]);
+	for (size_t i = 0; i < args->n_models; i++)
+		free(args->models[i]);
+	free(args->models);
+	free(args->pairs);
+}

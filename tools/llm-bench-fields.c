@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT
+/* A result of llm-bench as named fields. One that does not apply, or was not measured, is null. */
+#include <json-c/json.h>
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "json_out.h"
+#include "llm-bench.h"
+#include "options.h"
+#include "tool.h"
+
+const struct bench_field bench_fields[] = {
+	{ "build_commit", "TEXT" },
+	{ "cpu_info", "TEXT" },
+	{ "model_filename", "TEXT" },
+	{ "model_type", "TEXT" },
+	{ "model_size", "INTEGER" },
+	{ "model_n_params", "INTEGER" },
+	{ "n_threads", "INTEGER" },
+	{ "n_prompt", "INTEGER" },
+	{ "n_gen", "INTEGER" },
+	{ "n_depth", "INTEGER" },
+	{ "test_time", "TEXT" },
+	{ "avg_ns", "INTEGER" },
+	{ "stddev_ns", "INTEGER" },
+	{ "avg_ts", "REAL" },
+	{ "stddev_ts", "REAL" },
+	{ "samples_ns", NULL },
+	{ "samples_ts", NULL },
+	{ "transport", "TEXT" },
+	{ "clock", "TEXT" },
+	{ "profile", "TEXT" },
+	{ "preset", "TEXT" },
+	{ "graphs", "TEXT" },
+	{ "placement", "TEXT" },
+	{ "partition", "TEXT" },
+	{ "sync", "TEXT" },
+	{ "order", "TEXT" },
+	{ "weights", "TEXT" },
+	{ "start", "TEXT" },
+	{ "attention", "TEXT" },
+	{ "draft", "TEXT" },
+	{ "chunk", "INTEGER" },
+	{ "npu_threads", "INTEGER" },
+	{ "ttft_ms", "REAL" },
+	{ "syncs", "REAL" },
+	{ "driver_waits", "REAL" },
+	{ "npu_submits", "REAL" },
+	{ "npu_jobs", "REAL" },
+	{ "busy_npu", "REAL" },
+	{ "busy_gpu", "REAL" },
+	{ "busy_cpu", "REAL" },
+	{ "bubble_npu", "REAL" },
+	{ "bubble_gpu", "REAL" },
+	{ "bubble_cpu", "REAL" },
+	{ "energy_j", "REAL" },
+	{ "power_w", "REAL" },
+	{ "peak_memory_bytes", "INTEGER" },
+	{ "weight_bytes_read", "INTEGER" },
+	{ "memory_gbps", "REAL" },
+	{ "recall", "REAL" },
+	{ "accepted_per_step", "REAL" },
+	{ "graph_switch_ms", "REAL" },
+	{ "output_sha256", "TEXT" },
+	{ NULL, NULL },
+};
+
+static double sample_ts(const struct bench_result *r, unsigned int i)
+{
+	return (double)(r->test.n_prompt + r->test.n_gen) * 1e9 / (double)r->samples_ns[i];
+}
+
+static double sample_ns(const struct bench_result *r, unsigned int i)
+{
+	return (double)r->samples_ns[i];
+}
+
+static struct bench_stat stat_of(const struct bench_result *r,
+				 double (*sample)(const struct bench_result *, unsigned int))
+{
+	struct bench_stat st = { 0 };
+	double squares = 0;
+
+	for (unsigned int i = 0; i < r->n; i++)
+		st.mean += sample(r, i) / r->n;
+	for (unsigned int i = 0; i < r->n; i++)
+		squares += (sample(r, i) - st.mean) * (sample(r, i) - st.mean);
+	st.stddev = r->n > 1 ? sqrt(squares / (r->n - 1)) : NAN;
+	return st;
+}
+
+struct bench_stat bench_stat_ns(const struct bench_result *r)
+{
+	return stat_of(r, sample_ns);
+}
+
+struct bench_stat bench_stat_ts(const struct bench_result *r)
+{
+	return stat_of(r, sample_ts);
+}
+
+void bench_test_name(const struct bench_test *test, char *name, size_t bytes)
+{
+	char pp[16] = "", tg[16] = "", depth[24] = "";
+
+	if (test->n_prompt)
+		snprintf(pp, sizeof(pp), "pp%u", test->n_prompt);
+	if (test->n_gen)
+		snprintf(tg, sizeof(tg), "tg%u", test->n_gen);
+	if (test->n_depth)
+		snprintf(depth, sizeof(depth), " @ d%u", test->n_depth);
+	snprintf(name, bytes, "%s%s%s%s", pp, *pp && *tg ? "+" : "", tg, depth);
+}
+
+static const char *cpu_info(void)
+{
+	static char name[128];
+	char line[256];
+	FILE *f;
+
+	if (*name)
+		return name;
+	f = fopen("/proc/cpuinfo", "re");
+	if (!f)
+		return NULL;
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "model name : %127[^\n]", name) == 1)
+			break;
+	fclose(f);
+	return *name ? name : NULL;
+}
+
+static struct json_object *utc(time_t t)
+{
+	char text[32];
+	struct tm tm;
+
+	if (!gmtime_r(&t, &tm) || !strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm))
+		return NULL;
+	return json_object_new_string(text);
+}
+
+static struct json_object *integer(double v)
+{
+	return isfinite(v) ? json_object_new_int64(llround(v)) : NULL;
+}
+
+static void add(struct json_object *o, const char *name, struct json_object *value)
+{
+	json_object_object_add(o, name, value);
+}
+
+static void add_model(struct json_object *o, const struct bench_result *r)
+{
+	add(o, "build_commit", json_out_string(tool_build_commit));
+	add(o, "cpu_info", json_out_string(cpu_info()));
+	add(o, "model_filename", json_out_string(r->config->opts.model));
+	add(o, "model_type", json_out_string(r->info->type));
+	add(o, "model_size", json_out_u64(r->info->file_bytes));
+	add(o, "model_n_params", json_out_u64(r->info->n_params));
+	add(o, "n_threads", json_out_u64(r->info->threads));
+	add(o, "n_prompt", json_out_u64(r->test.n_prompt));
+	add(o, "n_gen", json_out_u64(r->test.n_gen));
+	add(o, "n_depth", json_out_u64(r->test.n_depth));
+	add(o, "test_time", utc(r->time));
+}
+
+static void add_times(struct json_object *o, const struct bench_result *r)
+{
+	struct bench_stat ns = bench_stat_ns(r), ts = bench_stat_ts(r);
+	struct json_object *samples_ns = json_object_new_array(), *samples_ts = json_object_new_array();
+
+	for (unsigned int i = 0; i < r->n; i++) {
+		json_object_array_add(samples_ns, json_out_u64(r->samples_ns[i]));
+		json_object_array_add(samples_ts, json_out_double(sample_ts(r, i)));
+	}
+	add(o, "avg_ns", integer(ns.mean));
+	add(o, "stddev_ns", integer(ns.stddev));
+	add(o, "avg_ts", json_out_double(ts.mean));
+	add(o, "stddev_ts", json_out_double(ts.stddev));
+	add(o, "samples_ns", samples_ns);
+	add(o, "samples_ts", samples_ts);
+}
+
+static void add_choices(struct json_object *o, const struct bench_result *r)
+{
+	const struct npu_device_info *dev = r->info->device;
+	unsigned int npu_threads = r->config->opts.device.threads;
+	bool sim = dev && dev->transport == NPU_TRANSPORT_SIM;
+
+	add(o, "transport", json_out_string(dev ? engine_transport_name(dev->transport) : NULL));
+	add(o, "clock", json_out_string("wall"));
+	add(o, "profile", NULL);
+	add(o, "preset", json_out_string(r->config->preset));
+	add(o, "graphs", NULL);
+	add(o, "placement", json_out_string(llm_placement_name(r->info->placement)));
+	add(o, "partition", NULL);
+	add(o, "sync", json_out_string(dev ? llm_sync_name(r->info->sync) : NULL));
+	add(o, "order", NULL);
+	add(o, "weights", json_out_string(llm_weights_name(r->info->weights)));
+	add(o, "start", NULL);
+	add(o, "attention", NULL);
+	add(o, "draft", NULL);
+	add(o, "chunk", json_out_u64(r->info->chunk));
+	add(o, "npu_threads", sim && npu_threads ? json_out_u64(npu_threads) : NULL);
+}
+
+/* Per repetition. */
+static struct json_object *count(const struct bench_result *r, uint64_t total)
+{
+	return r->info->device ? json_out_double((double)total / r->n) : NULL;
+}
+
+static void add_costs(struct json_object *o, const struct bench_result *r)
+{
+	double wall_ns = bench_stat_ns(r).mean * r->n;
+	double busy_npu = r->info->device && r->npu_busy_known ? (double)r->npu_busy_ns / wall_ns : NAN;
+	double busy_cpu = 1 - (double)r->npu_wait_ns / wall_ns;
+	/* Each generated token reads all weights once; how often a prompt's chunks do is the caches' affair. */
+	double decode_bytes = r->test.n_prompt ? NAN : (double)r->info->weight_bytes * r->test.n_gen;
+
+	add(o, "ttft_ms", r->ttft_ns ? json_out_double((double)r->ttft_ns / r->n / 1e6) : NULL);
+	add(o, "syncs", count(r, r->counts.waits + r->counts.polls));
+	add(o, "driver_waits", count(r, r->counts.waits));
+	add(o, "npu_submits", count(r, r->counts.submits));
+	add(o, "npu_jobs", count(r, r->counts.jobs));
+	add(o, "busy_npu", json_out_double(busy_npu));
+	add(o, "busy_gpu", NULL);
+	add(o, "busy_cpu", json_out_double(busy_cpu));
+	add(o, "bubble_npu", json_out_double(1 - busy_npu));
+	add(o, "bubble_gpu", NULL);
+	add(o, "bubble_cpu", json_out_double(1 - busy_cpu));
+	add(o, "energy_j", NULL);
+	add(o, "power_w", NULL);
+	add(o, "peak_memory_bytes", r->peak_memory_bytes ? json_out_u64(r->peak_memory_bytes) : NULL);
+	add(o, "weight_bytes_read", integer(decode_bytes));
+	add(o, "memory_gbps", json_out_double(decode_bytes * r->n / wall_ns));
+	add(o, "recall", NULL);
+	add(o, "accepted_per_step", NULL);
+	add(o, "graph_switch_ms", NULL);
+	add(o, "output_sha256", json_out_string(*r->output_sha256 ? r->output_sha256 : NULL));
+}
+
+struct json_object *bench_fields_make(const struct bench_result *r)
+{
+	struct json_object *o = json_object_new_object();
+
+	add_model(o, r);
+	add_times(o, r);
+	add_choices(o, r);
+	add_costs(o, r);
+	return o;
+}

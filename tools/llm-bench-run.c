@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT
+/*
+ * One test of llm-bench.
+ *
+ * Every repetition starts from the same state: the KV cache holds the tokens of the depth, which are evaluated once and
+ * not timed. Then the prompt is evaluated in one call, and tokens are generated greedily one by one. Clocks and counts
+ * are read before and after each repetition. Greedy tokens of all repetitions must be the same; they are hashed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "llm-bench.h"
+#include "tool.h"
+
+/* splitmix64: one state word, good enough to draw tokens. */
+static uint64_t random_next(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15u;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
+static int read_prompt_file(struct bench_tokens *t)
+{
+	size_t bytes;
+	char *text = tool_read_file(t->args->prompt_file, &bytes);
+	int err;
+
+	if (!text)
+		return 1;
+	err = tokens_from_text(t->engine, text, bytes, LLM_TOKENIZE_BOS, &t->file);
+	free(text);
+	return err;
+}
+
+int bench_tokens_init(struct bench_tokens *t, const struct bench_args *args, struct llm_engine *engine)
+{
+	unsigned int n_vocab = llm_engine_info(engine)->n_vocab;
+	char byte;
+
+	*t = (struct bench_tokens){ .args = args, .engine = engine };
+	if (args->prompt_file)
+		return read_prompt_file(t);
+	t->allowed = malloc(n_vocab * sizeof(*t->allowed));
+	if (!t->allowed)
+		return tool_fail("no memory for %u tokens", n_vocab);
+	/* Control tokens have no text. */
+	for (unsigned int id = 0; id < n_vocab; id++)
+		if (llm_token_text(engine, (int32_t)id, &byte, 1) > 0 && !llm_token_is_end(engine, (int32_t)id))
+			t->allowed[t->n_allowed++] = (int32_t)id;
+	return t->n_allowed ? 0 : tool_fail("the model has no token with a text: give --prompt-file");
+}
+
+void bench_tokens_free(struct bench_tokens *t)
+{
+	free(t->allowed);
+	free(t->file.ids);
+}
+
+/* @n tokens for one test; NULL after a message. */
+static int32_t *make_tokens(const struct bench_tokens *t, size_t n)
+{
+	const struct llm_engine_info *info = llm_engine_info(t->engine);
+	int32_t *ids = malloc((n + 1) * sizeof(*ids));
+	uint64_t state = t->args->seed;
+
+	if (!ids) {
+		tool_fail("no memory for %zu tokens", n);
+		return NULL;
+	}
+	if (t->args->prompt_file) {
+		if (n > t->file.n) {
+			tool_fail("%s: it has %zu tokens, %zu are wanted: give a longer text or a shorter prompt",
+				  t->args->prompt_file, t->file.n, n);
+			free(ids);
+			return NULL;
+		}
+		memcpy(ids, t->file.ids, n * sizeof(*ids));
+		return ids;
+	}
+	for (size_t i = 0; i < n; i++)
+		ids[i] = t->allowed[random_next(&state) % t->n_allowed];
+	if (n && info->add_bos && info->bos >= 0)
+		ids[0] = info->bos;
+	return ids;
+}
+
+void bench_memory_reset(void)
+{
+	int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	/* 5: the peak begins anew at what is resident now. Where this is refused, the peak is that of the process. */
+	if (write(fd, "5", 1) != 1)
+		errno = 0;
+	close(fd);
+}
+
+uint64_t bench_memory_peak(void)
+{
+	FILE *f = fopen("/proc/self/status", "re");
+	unsigned long long kib = 0;
+	char line[256];
+
+	if (!f)
+		return 0;
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "VmHWM: %llu kB", &kib) == 1)
+			break;
+	fclose(f);
+	return kib * 1024;
+}
+
+/* The session and tokens of one test. */
+struct run {
+	struct llm_session *s;
+	unsigned int n_vocab;
+	const struct bench_test *test;
+	const int32_t *prompt; /* n_prompt tokens */
+	int32_t first; /* the token that generation starts with, if there is no prompt */
+	int32_t *output; /* n_gen tokens */
+};
+
+static int generate(struct run *run, int32_t id, unsigned int n_gen)
+{
+	bool after_prompt = run->test->n_prompt;
+
+	for (unsigned int i = 0; i < n_gen; i++) {
+		/* After a prompt its logits give the first token; without one it is the first evaluation's. */
+		if (after_prompt)
+			run->output[i] = id;
+		if (llm_session_eval(run->s, &id, 1))
+			return tool_fail("%s", llm_error());
+		id = llm_argmax(llm_session_logits(run->s), run->n_vocab);
+		if (!after_prompt)
+			run->output[i] = id;
+	}
+	return 0;
+}
+
+/* One repetition; *@ttft_ns: until the first token after the prompt was known. */
+static int run_once(struct run *run, unsigned int n_gen, uint64_t *ttft_ns)
+{
+	uint64_t begin_ns = tool_now_ns();
+	int32_t id = run->first;
+
+	*ttft_ns = 0;
+	if (run->test->n_prompt) {
+		if (llm_session_eval(run->s, run->prompt, run->test->n_prompt))
+			return tool_fail("%s", llm_error());
+		id = llm_argmax(llm_session_logits(run->s), run->n_vocab);
+		*ttft_ns = tool_now_ns() - begin_ns;
+	}
+	return generate(run, id, n_gen);
+}
+
+/* Counts and clocks of device and session. */
+struct meter {
+	struct npu_device_counts counts;
+	struct npu_device_state state;
+	bool state_known;
+	struct llm_session_stats stats;
+};
+
+static void meter_read(struct meter *m, struct npu_device *dev, const struct llm_session *s)
+{
+	memset(m, 0, sizeof(*m));
+	if (dev) {
+		npu_device_counts(dev, &m->counts);
+		m->state_known = !npu_device_state(dev, &m->state);
+	}
+	llm_session_stats(s, &m->stats);
+}
+
+static void meter_add(struct bench_result *r, const struct meter *a, const struct meter *b)
+{
+	r->counts.submits += b->counts.submits - a->counts.submits;
+	r->counts.jobs += b->counts.jobs - a->counts.jobs;
+	r->counts.waits += b->counts.waits - a->counts.waits;
+	r->counts.polls += b->counts.polls - a->counts.polls;
+	r->npu_busy_ns += b->state.busy_ns - a->state.busy_ns;
+	r->npu_busy_known = r->npu_busy_known && a->state_known && b->state_known;
+	r->npu_wait_ns += b->stats.npu_wait_ns - a->stats.npu_wait_ns;
+}
+
+/* The tokens that a repetition gave must be those of the one before. */
+static int check_output(const struct run *run, struct bench_result *r, unsigned int repetition)
+{
+	char sha[TOKENS_SHA256_CHARS + 1];
+
+	if (!run->test->n_gen)
+		return 0;
+	tokens_sha256(run->output, run->test->n_gen, sha);
+	if (repetition && strcmp(sha, r->output_sha256))
+		return tool_fail("repetition %u generated other tokens than the one before: the device or the runtime "
+				 "is not deterministic",
+				 repetition + 1);
+	memcpy(r->output_sha256, sha, sizeof(sha));
+	return 0;
+}
+
+static int repeat(struct run *run, const struct bench_args *args, struct npu_device *dev, bench_progress_fn progress,
+		  void *ud, struct bench_result *r)
+{
+	struct meter before, after;
+	uint64_t ttft_ns;
+
+	if (args->warmup) {
+		progress(ud, run->test, 0);
+		if (run_once(run, run->test->n_gen ? 1 : 0, &ttft_ns))
+			return 1;
+	}
+	for (unsigned int i = 0; i < args->repetitions; i++) {
+		uint64_t begin_ns;
+
+		progress(ud, run->test, i + 1);
+		if (llm_session_truncate(run->s, run->test->n_depth))
+			return tool_fail("%s", llm_error());
+		meter_read(&before, dev, run->s);
+		begin_ns = tool_now_ns();
+		if (run_once(run, run->test->n_gen, &ttft_ns))
+			return 1;
+		r->samples_ns[i] = tool_now_ns() - begin_ns;
+		meter_read(&after, dev, run->s);
+		meter_add(r, &before, &after);
+		r->ttft_ns += ttft_ns;
+		if (check_output(run, r, i))
+			return 1;
+	}
+	return 0;
+}
+
+int bench_run(struct bench_tokens *tokens, const struct bench_config *config, const struct bench_test *test,
+	      uint64_t load_peak_bytes, bench_progress_fn progress, void *ud, struct bench_result *result)
+{
+	const struct bench_args *args = tokens->args;
+	size_t n_before = (size_t)test->n_depth + test->n_prompt;
+	struct run run = { .test = test, .n_vocab = llm_engine_info(tokens->engine)->n_vocab };
+	/* One token more: the one that generation starts with. */
+	int32_t *ids = make_tokens(tokens, n_before + !test->n_prompt);
+	int status = 0;
+
+	*result = (struct bench_result){
+		.config = config,
+		.info = llm_engine_info(tokens->engine),
+		.test = *test,
+		.time = time(NULL),
+		.n = args->repetitions,
+		.npu_busy_known = true,
+	};
+	if (!ids)
+		return 1;
+	run.prompt = ids + test->n_depth;
+	run.first = test->n_prompt ? 0 : ids[n_before];
+	run.output = malloc((test->n_gen + 1u) * sizeof(*run.output));
+	result->samples_ns = calloc(args->repetitions, sizeof(*result->samples_ns));
+	if (!run.output || !result->samples_ns)
+		status = tool_fail("no memory for the results");
+	bench_memory_reset();
+	if (!status && llm_session_create(tokens->engine, (unsigned int)n_before + test->n_gen, &run.s))
+		status = tool_fail("%s", llm_error());
+	if (!status && test->n_depth && llm_session_eval(run.s, ids, test->n_depth))
+		status = tool_fail("%s", llm_error());
+	if (!status)
+		status = repeat(&run, args, llm_engine_device(tokens->engine), progress, ud, result);
+	result->peak_memory_bytes = bench_memory_peak();
+	if (result->peak_memory_bytes < load_peak_bytes)
+		result->peak_memory_bytes = load_peak_bytes;
+	llm_session_free(run.s);
+	free(run.output);
+	free(ids);
+	return status;
+}

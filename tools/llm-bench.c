@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT
+/*
+ * llm-bench: the matrix.
+ *
+ * Model, transport, placement, weights, sync, device workers, chunk and threads make an engine: each combination is
+ * loaded once. On it run, for each depth, the prompt tests, the generation tests and the pairs of -pg.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "llm-bench.h"
+#include "options.h"
+#include "progress.h"
+#include "tool.h"
+
+struct bench {
+	const struct bench_args *args;
+	struct bench_output out, out_err;
+	struct bench_config *configs;
+	size_t n_configs;
+	struct bench_test *tests;
+	size_t n_tests;
+	size_t done; /* tests of all engines */
+};
+
+/* ---- the matrix ------------------------------------------------------------------------------------------------------ */
+
+static int add_test(struct bench *b, unsigned int n_prompt, unsigned int n_gen, unsigned int n_depth)
+{
+	struct bench_test *tests;
+
+	if (!n_prompt && !n_gen)
+		return 0;
+	tests = realloc(b->tests, (b->n_tests + 1) * sizeof(*tests));
+	if (!tests)
+		return tool_fail("no memory for %zu tests", b->n_tests + 1);
+	b->tests = tests;
+	tests[b->n_tests++] = (struct bench_test){ n_prompt, n_gen, n_depth };
+	return 0;
+}
+
+static int make_tests(struct bench *b)
+{
+	const struct bench_args *a = b->args;
+	int err = 0;
+
+	for (size_t d = 0; d < a->n_depth.n; d++) {
+		unsigned int n_depth = a->n_depth.v[d];
+
+		for (size_t i = 0; i < a->n_prompt.n && !err; i++)
+			err = add_test(b, a->n_prompt.v[i], 0, n_depth);
+		for (size_t i = 0; i < a->n_gen.n && !err; i++)
+			err = add_test(b, 0, a->n_gen.v[i], n_depth);
+		for (size_t i = 0; i < a->n_pairs && !err; i++)
+			err = add_test(b, a->pairs[i].n_prompt, a->pairs[i].n_gen, n_depth);
+	}
+	if (!err && !b->n_tests)
+		err = tool_usage("nothing to measure: -p and -n are 0 and there is no -pg");
+	return err;
+}
+
+static int add_config(struct bench *b, const struct bench_config *config)
+{
+	struct bench_config *configs = realloc(b->configs, (b->n_configs + 1) * sizeof(*configs));
+
+	if (!configs)
+		return tool_fail("no memory for %zu engines", b->n_configs + 1);
+	b->configs = configs;
+	configs[b->n_configs++] = *config;
+	return 0;
+}
+
+/* The innermost choices. */
+static int make_lanes(struct bench *b, struct bench_config c)
+{
+	const struct bench_args *a = b->args;
+	int err = 0;
+
+	for (size_t s = 0; s < a->sync.n; s++)
+		for (size_t k = 0; k < a->chunk.n; k++)
+			for (size_t u = 0; u < a->npu_threads.n; u++)
+				for (size_t t = 0; t < a->threads.n && !err; t++) {
+					c.opts.sync = a->sync.v[s];
+					c.opts.chunk = a->chunk.v[k];
+					c.opts.device.threads = a->npu_threads.v[u];
+					c.opts.threads = a->threads.v[t];
+					err = add_config(b, &c);
+				}
+	return err;
+}
+
+/* Placements and weights: those given, or else those of each preset. */
+static int make_places(struct bench *b, struct bench_config c)
+{
+	const struct bench_args *a = b->args;
+	size_t n_presets = a->preset.n ? a->preset.n : 1, n_places, n_weights;
+	int err = 0;
+
+	n_places = a->placement.n ? a->placement.n : 1;
+	n_weights = a->weights.n ? a->weights.n : 1;
+	for (size_t i = 0; i < n_presets; i++)
+		for (size_t p = 0; p < n_places; p++)
+			for (size_t w = 0; w < n_weights && !err; w++) {
+				const struct engine_preset *preset = a->preset.n ? engine_preset(a->preset.v[i]) : NULL;
+
+				c.preset = preset ? preset->name : NULL;
+				c.opts.placement = a->placement.n ? a->placement.v[p] : preset->placement;
+				c.opts.weights = a->weights.n ? a->weights.v[w] : preset->weights;
+				err = make_lanes(b, c);
+			}
+	return err;
+}
+
+static int make_configs(struct bench *b)
+{
+	const struct bench_args *a = b->args;
+	int err = 0;
+
+	for (size_t m = 0; m < a->n_models; m++)
+		for (size_t t = 0; t < a->transport.n && !err; t++) {
+			struct bench_config c = { .opts = { .model = a->models[m] } };
+
+			c.opts.device.transport = a->transport.v[t];
+			err = make_places(b, c);
+		}
+	return err;
+}
+
+/* ---- running it ------------------------------------------------------------------------------------------------------ */
+
+static void show_progress(void *ud, const struct bench_test *test, unsigned int repetition)
+{
+	struct bench *b = ud;
+	size_t n = b->n_configs * b->n_tests;
+	unsigned int runs = b->args->repetitions + 1;
+	char name[64], what[128];
+
+	bench_test_name(test, name, sizeof(name));
+	if (repetition)
+		snprintf(what, sizeof(what), "test %zu/%zu: %s, run %u/%u", b->done + 1, n, name, repetition,
+			 b->args->repetitions);
+	else
+		snprintf(what, sizeof(what), "test %zu/%zu: %s, warm-up", b->done + 1, n, name);
+	if (b->args->progress)
+		fprintf(stderr, "llm-bench: %s\n", what);
+	else
+		progress_show(((double)b->done + (double)repetition / runs) / (double)n, what);
+}
+
+static int run_test(struct bench *b, struct bench_tokens *tokens, const struct bench_config *config,
+		    const struct bench_test *test, uint64_t load_peak_bytes)
+{
+	struct bench_result r;
+	int status = bench_run(tokens, config, test, load_peak_bytes, show_progress, b, &r);
+
+	if (!status)
+		status = bench_output_result(&b->out, &r);
+	if (!status)
+		status = bench_output_result(&b->out_err, &r);
+	free(r.samples_ns);
+	b->done++;
+	return status;
+}
+
+static int run_config(struct bench *b, struct bench_config *config)
+{
+	struct bench_tokens tokens;
+	struct llm_engine *engine;
+	uint64_t load_peak_bytes;
+	int status;
+
+	bench_memory_reset();
+	status = engine_open(&config->opts, &engine);
+	if (status)
+		return status;
+	load_peak_bytes = bench_memory_peak();
+	status = bench_tokens_init(&tokens, b->args, engine);
+	/* Nobody reads on after stdout has failed. */
+	for (size_t i = 0; i < b->n_tests && !status && !ferror(stdout); i++)
+		status = run_test(b, &tokens, config, &b->tests[i], load_peak_bytes);
+	bench_tokens_free(&tokens);
+	llm_engine_close(engine);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct bench_args args = { .repetitions = 5, .warmup = true, .out = BENCH_MD };
+	struct bench b = { .args = &args };
+	int status;
+
+	tool_name = "llm-bench";
+	if (!bench_args_parse(&args, argc, argv, &status)) {
+		b.out = (struct bench_output){ .f = stdout, .format = args.out, .args = &args };
+		b.out_err = (struct bench_output){ .f = stderr, .format = args.out_err, .args = &args };
+		status = make_tests(&b) ?: make_configs(&b);
+		for (size_t i = 0; i < b.n_configs && !status && !ferror(stdout); i++)
+			status = run_config(&b, &b.configs[i]);
+		progress_clear();
+		/* After a failure too: what was measured is to be readable. */
+		bench_output_end(&b.out);
+		bench_output_end(&b.out_err);
+	}
+	free(b.configs);
+	free(b.tests);
+	bench_args_free(&args);
+	return tool_finish(status);
+}

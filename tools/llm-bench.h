@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * llm-bench: measures a matrix of tests and prints one row or object for each.
+ *
+ *	llm-bench.c		the matrix: engines, and the tests on each
+ *	llm-bench-args.c	the command line
+ *	llm-bench-run.c		one test: prompts, repetitions, what is measured
+ *	llm-bench-fields.c	a result as named fields
+ *	llm-bench-output.c	fields as md, csv, json, jsonl, sql
+ */
+#ifndef LLM_BENCH_H
+#define LLM_BENCH_H
+
+#include <stdio.h>
+
+#include "../runtime/llm.h"
+#include "range.h"
+#include "tokens.h"
+
+enum bench_format {
+	BENCH_NONE,
+	BENCH_MD,
+	BENCH_CSV,
+	BENCH_JSON,
+	BENCH_JSONL,
+	BENCH_SQL,
+};
+
+struct bench_pair {
+	unsigned int n_prompt, n_gen;
+};
+
+struct bench_args {
+	char **models;
+	size_t n_models;
+	struct bench_pair *pairs; /* -pg */
+	size_t n_pairs;
+	struct range n_prompt, n_gen, n_depth;
+	struct range threads, npu_threads, chunk;
+	struct range transport, placement, weights, sync; /* values of the enums */
+	struct range preset; /* index of a preset */
+	unsigned int repetitions;
+	bool warmup, progress;
+	enum bench_format out, out_err;
+	const char *prompt_file;
+	uint64_t seed;
+};
+
+/* 0 to go on; 1 to end with *@status. Free what was parsed in any case. */
+int bench_args_parse(struct bench_args *args, int argc, char **argv, int *status);
+void bench_args_free(struct bench_args *args);
+
+/* One engine of the matrix. */
+struct bench_config {
+	struct llm_options opts;
+	const char *preset; /* NULL: none */
+};
+
+struct bench_test {
+	unsigned int n_prompt, n_gen, n_depth;
+};
+
+/* What one test gave. The counts are of all repetitions, without warm-up and depth. */
+struct bench_result {
+	const struct bench_config *config;
+	const struct llm_engine_info *info;
+	struct bench_test test;
+	time_t time;
+	unsigned int n; /* repetitions */
+	uint64_t *samples_ns;
+	uint64_t ttft_ns; /* sum; 0: no prompt */
+	uint64_t npu_busy_ns, npu_wait_ns;
+	bool npu_busy_known;
+	struct npu_device_counts counts; /* difference over the repetitions */
+	uint64_t peak_memory_bytes; /* 0: not known */
+	char output_sha256[TOKENS_SHA256_CHARS + 1]; /* "": nothing was generated */
+};
+
+/* Tokens for prompts: random ones or a file's, the same for every test on this engine. */
+struct bench_tokens {
+	const struct bench_args *args;
+	struct llm_engine *engine;
+	struct token_list file; /* --prompt-file */
+	int32_t *allowed; /* ids that random prompts are made of */
+	size_t n_allowed;
+};
+int bench_tokens_init(struct bench_tokens *t, const struct bench_args *args, struct llm_engine *engine);
+void bench_tokens_free(struct bench_tokens *t);
+
+/* The peak of this process's memory, which bench_memory_reset() begins anew; 0 if /proc does not say. */
+uint64_t bench_memory_peak(void);
+void bench_memory_reset(void);
+
+/* Told before the warm-up (0) and before each repetition (1..). */
+typedef void (*bench_progress_fn)(void *ud, const struct bench_test *test, unsigned int repetition);
+
+/* Runs one test; 0, or 1 after a message. Free result->samples_ns. @load_peak_bytes: memory's peak while loading. */
+int bench_run(struct bench_tokens *tokens, const struct bench_config *config, const struct bench_test *test,
+	      uint64_t load_peak_bytes, bench_progress_fn progress, void *ud, struct bench_result *result);
+
+/* "pp512", "tg128 @ d64", "pp64+tg32" */
+void bench_test_name(const struct bench_test *test, char *name, size_t bytes);
+
+/* Mean and sample deviation; the deviation of one sample is NaN. */
+struct bench_stat {
+	double mean, stddev;
+};
+struct bench_stat bench_stat_ns(const struct bench_result *r);
+struct bench_stat bench_stat_ts(const struct bench_result *r); /* tokens a second */
+
+/* The fields in their order; the last has no name. */
+struct bench_field {
+	const char *name, *sql_type; /* sql_type NULL: a list, only in JSON */
+};
+extern const struct bench_field bench_fields[];
+struct json_object *bench_fields_make(const struct bench_result *r);
+
+struct bench_output {
+	FILE *f;
+	enum bench_format format;
+	const struct bench_args *args;
+	bool begun;
+};
+int bench_output_result(struct bench_output *out, const struct bench_result *r);
+void bench_output_end(struct bench_output *out);
+
+#endif /* LLM_BENCH_H */

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: MIT
+/*
+ * llm-cli: continues a text.
+ *
+ * The prompt is evaluated in one go; then one token after the other is sampled, written and evaluated, until an end
+ * token, -n tokens, a full context or Ctrl-C. The text goes to stdout as soon as its characters are complete, and
+ * nothing else goes there.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "options.h"
+#include "progress.h"
+#include "tokens.h"
+#include "tool.h"
+
+enum {
+	OPT_IDS = OPT_TOOL,
+	OPT_TEMP,
+	OPT_TOP_K,
+	OPT_TOP_P,
+	OPT_MIN_P,
+	OPT_SEED,
+	OPT_IGNORE_EOS,
+	OPT_NO_BOS,
+	OPT_SPECIAL,
+	OPT_STATS,
+};
+
+struct cli_options {
+	struct llm_options engine;
+	struct llm_sampler_options sampler;
+	const char *prompt, *file;
+	unsigned int n_ctx;
+	uint64_t n_predict; /* UINT64_MAX: no limit */
+	bool ids, ignore_eos, no_bos, special, stats;
+};
+
+static volatile sig_atomic_t interrupted;
+
+/* The handler is gone after one signal, so a second Ctrl-C ends the program even inside a long evaluation. */
+static void on_interrupt(int sig)
+{
+	interrupted = 1;
+	progress_stop();
+}
+
+static void help(void)
+{
+	printf("usage: llm-cli -m FILE -p PROMPT | -f FILE [options]\n"
+	       "Continues a text. The text goes to stdout, everything else to stderr.\n\n"
+	       "  -p, --prompt TEXT           the prompt\n"
+	       "  -f, --file FILE             the prompt is in FILE; - for stdin\n"
+	       "  -n, --n-predict N           tokens to generate at most; -1: until the end of text (default: 128)\n"
+	       "  -c, --ctx-size N            tokens of context (default: as the model was trained, at most 4096)\n"
+	       "      --ids                   print token ids, with a space between, in place of text\n"
+	       "      --temp T                temperature; 0: always the likeliest token (default: 0.8)\n"
+	       "      --top-k K               only the K likeliest tokens; 0: off (default: 40)\n"
+	       "      --top-p P               only the likeliest tokens that make up P; 1: off (default: 0.95)\n"
+	       "      --min-p P               only tokens at least P times as likely as the likeliest; 0: off "
+	       "(default: 0.05)\n"
+	       "      --seed N                seed of the sampler (default: 0)\n"
+	       "      --ignore-eos            go on after an end token\n"
+	       "      --no-bos                no BOS token in front of the prompt\n"
+	       "      --special               control tokens written in the prompt become their ids\n"
+	       "      --stats                 speeds and counts on stderr at the end\n"
+	       "%s",
+	       engine_options_help);
+}
+
+static int parse_n_predict(const char *s, uint64_t *n)
+{
+	if (!strcmp(s, "-1")) {
+		*n = UINT64_MAX;
+		return 0;
+	}
+	return tool_parse_u64("-n", s, 0, UINT32_MAX, n);
+}
+
+static int parse_sampler(struct llm_sampler_options *o, int c, const char *value)
+{
+	unsigned int top_k;
+	int err;
+
+	switch (c) {
+	case OPT_TEMP:
+		return tool_parse_float("--temp", value, 0, 1000, &o->temperature);
+	case OPT_TOP_P:
+		return tool_parse_float("--top-p", value, 0, 1, &o->top_p);
+	case OPT_MIN_P:
+		return tool_parse_float("--min-p", value, 0, 1, &o->min_p);
+	case OPT_SEED:
+		return tool_parse_u64("--seed", value, 0, UINT64_MAX, &o->seed);
+	case OPT_TOP_K:
+		err = tool_parse_uint("--top-k", value, 0, INT32_MAX, &top_k);
+		if (!err)
+			o->top_k = (int)top_k;
+		return err;
+	}
+	return 0;
+}
+
+static int parse_one(struct cli_options *o, int c, const char *value)
+{
+	if (engine_option_is(c))
+		return engine_option(&o->engine, c, value);
+	switch (c) {
+	case 'p':
+		o->prompt = value;
+		return 0;
+	case 'f':
+		o->file = value;
+		return 0;
+	case 'n':
+		return parse_n_predict(value, &o->n_predict);
+	case 'c':
+		return tool_parse_uint("-c", value, 1, UINT32_MAX, &o->n_ctx);
+	case OPT_IDS:
+		o->ids = true;
+		return 0;
+	case OPT_IGNORE_EOS:
+		o->ignore_eos = true;
+		return 0;
+	case OPT_NO_BOS:
+		o->no_bos = true;
+		return 0;
+	case OPT_SPECIAL:
+		o->special = true;
+		return 0;
+	case OPT_STATS:
+		o->stats = true;
+		return 0;
+	}
+	return parse_sampler(&o->sampler, c, value);
+}
+
+/* 0 to go on, 1 to end with *@status. */
+static int parse_options(int argc, char **argv, struct cli_options *o, int *status)
+{
+	static const struct option longopts[] = {
+		ENGINE_LONG_OPTIONS,
+		{ "prompt", required_argument, NULL, 'p' },
+		{ "file", required_argument, NULL, 'f' },
+		{ "n-predict", required_argument, NULL, 'n' },
+		{ "ctx-size", required_argument, NULL, 'c' },
+		{ "ids", no_argument, NULL, OPT_IDS },
+		{ "temp", required_argument, NULL, OPT_TEMP },
+		{ "top-k", required_argument, NULL, OPT_TOP_K },
+		{ "top-p", required_argument, NULL, OPT_TOP_P },
+		{ "min-p", required_argument, NULL, OPT_MIN_P },
+		{ "seed", required_argument, NULL, OPT_SEED },
+		{ "ignore-eos", no_argument, NULL, OPT_IGNORE_EOS },
+		{ "no-bos", no_argument, NULL, OPT_NO_BOS },
+		{ "special", no_argument, NULL, OPT_SPECIAL },
+		{ "stats", no_argument, NULL, OPT_STATS },
+		{ NULL, 0, NULL, 0 },
+	};
+	int c;
+
+	*status = 0;
+	while ((c = getopt_long(argc, argv, ":" ENGINE_SHORT_OPTIONS "p:f:n:c:", longopts, NULL)) != -1) {
+		if (c == '?' || c == ':') {
+			*status = tool_bad_option(c, argv);
+		} else if (c == 'h' || c == OPT_HELP) {
+			help();
+			return 1;
+		} else if (c == OPT_VERSION) {
+			printf("llm-cli %s (%s)\n", VNPU_VERSION, tool_build_commit);
+			return 1;
+		} else if (c == OPT_LIST_DEVICES) {
+			*status = engine_list_devices();
+			return 1;
+		} else {
+			*status = parse_one(o, c, optarg);
+		}
+		if (*status)
+			return 1;
+	}
+	if (optind < argc)
+		*status = tool_usage("'%s': not an option; a prompt is given with -p", argv[optind]);
+	else if (!o->engine.model)
+		*status = tool_usage("no model: give one with -m FILE");
+	else if (!o->prompt == !o->file)
+		*status = tool_usage("give a prompt with one of -p TEXT and -f FILE");
+	return *status != 0;
+}
+
+static int read_prompt(const struct cli_options *o, const struct llm_engine *engine, struct token_list *list)
+{
+	unsigned int flags = (o->no_bos ? 0 : LLM_TOKENIZE_BOS) | (o->special ? LLM_TOKENIZE_SPECIAL : 0);
+	size_t bytes = o->file ? 0 : strlen(o->prompt);
+	char *read = o->file ? tool_read_file(o->file, &bytes) : NULL;
+	int err;
+
+	if (o->file && !read)
+		return 1;
+	err = tokens_from_text(engine, read ? read : o->prompt, bytes, flags, list);
+	free(read);
+	if (!err && !list->n)
+		err = tool_fail("the prompt is empty: give at least one character");
+	return err;
+}
+
+/* Samples, writes and evaluates; the logits of the prompt's last token are there. */
+static int generate(const struct cli_options *o, struct llm_engine *engine, struct llm_session *s,
+		    struct llm_sampler *sampler, struct token_writer *w)
+{
+	unsigned int n_ctx = llm_session_n_ctx(s);
+
+	for (uint64_t n = 0; n < o->n_predict && !interrupted && !ferror(stdout); n++) {
+		int32_t id = llm_sample(sampler, llm_session_logits(s));
+
+		if (!o->ignore_eos && llm_token_is_end(engine, id))
+			break;
+		if (o->ids) {
+			printf(n ? " %" PRId32 : "%" PRId32, id);
+			fflush(stdout);
+		} else if (token_writer_add(w, engine, id)) {
+			return 1;
+		}
+		if (n + 1 == o->n_predict)
+			break;
+		if (llm_session_n_past(s) == n_ctx) {
+			fprintf(stderr, "llm-cli: stopped, the context of %u tokens is full (-c gives it more)\n",
+				n_ctx);
+			break;
+		}
+		if (llm_session_eval(s, &id, 1))
+			return tool_fail("%s", llm_error());
+	}
+	return 0;
+}
+
+static double per_second(uint64_t n, uint64_t ns)
+{
+	return ns ? (double)n * 1e9 / (double)ns : 0;
+}
+
+static void print_stats(const struct llm_engine *engine, const struct llm_session *s, uint64_t load_ns)
+{
+	const struct llm_engine_info *info = llm_engine_info(engine);
+	struct npu_device *dev = llm_engine_device(engine);
+	struct llm_session_stats st;
+
+	llm_session_stats(s, &st);
+	fprintf(stderr, "model    %s, placement %s, weights %s, %u threads, loaded in %.3f s\n", info->type,
+		llm_placement_name(info->placement), llm_weights_name(info->weights), info->threads,
+		(double)load_ns / 1e9);
+	if (info->device)
+		fprintf(stderr, "device   %s over %s: %s\n", info->device->name,
+			engine_transport_name(info->device->transport), info->device->reason);
+	fprintf(stderr, "prefill  %" PRIu64 " tokens in %.3f s, %.2f t/s\n", st.prefill_tokens,
+		(double)st.prefill_ns / 1e9, per_second(st.prefill_tokens, st.prefill_ns));
+	fprintf(stderr, "decode   %" PRIu64 " tokens in %.3f s, %.2f t/s\n", st.decode_tokens,
+		(double)st.decode_ns / 1e9, per_second(st.decode_tokens, st.decode_ns));
+	if (dev) {
+		struct npu_device_counts counts;
+
+		npu_device_counts(dev, &counts);
+		fprintf(stderr,
+			"NPU      %" PRIu64 " jobs, %" PRIu64 " waits, %" PRIu64 " polls, %.3f s waited for it\n",
+			st.npu_jobs, counts.waits, counts.polls, (double)st.npu_wait_ns / 1e9);
+	}
+	fprintf(stderr, "KV cache %.1f MiB for %u tokens, %u used\n", (double)st.kv_bytes / (1 << 20),
+		llm_session_n_ctx(s), llm_session_n_past(s));
+}
+
+static int evaluate_prompt(struct llm_session *s, const struct token_list *prompt)
+{
+	if (prompt->n > llm_session_n_ctx(s))
+		return tool_fail("the prompt has %zu tokens, the context %u: shorten it, or give -c %zu or more",
+				 prompt->n, llm_session_n_ctx(s), prompt->n + 1);
+	return llm_session_eval(s, prompt->ids, prompt->n) ? tool_fail("%s", llm_error()) : 0;
+}
+
+static int run(const struct cli_options *o, struct llm_engine *engine, uint64_t load_ns)
+{
+	struct llm_sampler *sampler = NULL;
+	struct llm_session *s = NULL;
+	struct token_list prompt = { 0 };
+	struct token_writer w;
+	int status = read_prompt(o, engine, &prompt);
+
+	token_writer_init(&w, stdout);
+	if (status)
+		return status;
+	if (llm_session_create(engine, o->n_ctx, &s) ||
+	    llm_sampler_create(&o->sampler, llm_engine_info(engine)->n_vocab, &sampler))
+		status = tool_fail("%s", llm_error());
+	if (!status)
+		status = evaluate_prompt(s, &prompt);
+	if (!status)
+		status = generate(o, engine, s, sampler, &w);
+	token_writer_end(&w);
+	/* On a terminal the shell's prompt is to begin on a line of its own; elsewhere the text stays as it is. */
+	if (!status && (o->ids || (!w.newline && isatty(STDOUT_FILENO))))
+		putchar('\n');
+	fflush(stdout);
+	if (!status && o->stats)
+		print_stats(engine, s, load_ns);
+	llm_sampler_free(sampler);
+	llm_session_free(s);
+	free(prompt.ids);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct cli_options o = {
+		.sampler = { .temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f },
+		.n_predict = 128,
+	};
+	struct sigaction sa = { .sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND };
+	struct llm_engine *engine;
+	uint64_t begin_ns;
+	int status;
+
+	tool_name = "llm-cli";
+	if (parse_options(argc, argv, &o, &status))
+		return tool_finish(status);
+	sigaction(SIGINT, &sa, NULL);
+	begin_ns = tool_now_ns();
+	status = engine_open(&o.engine, &engine);
+	if (!status) {
+		status = run(&o, engine, tool_now_ns() - begin_ns);
+		llm_engine_close(engine);
+	}
+	status = tool_finish(status);
+	/* All is written and closed; the shell is to see that the program ended by the signal. */
+	if (interrupted) {
+		signal(SIGINT, SIG_DFL);
+		raise(SIGINT);
+	}
+	return status;
+}

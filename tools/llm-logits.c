@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+/* llm-logits: the logits after a sequence of tokens, for comparison with other engines. */
+#include <endian.h>
+#include <inttypes.h>
+#include <json-c/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json_out.h"
+#include "options.h"
+#include "tokens.h"
+#include "tool.h"
+
+enum {
+	OPT_TOKENS = OPT_TOOL,
+};
+
+enum logits_format {
+	FORMAT_JSON,
+	FORMAT_TEXT,
+	FORMAT_F32,
+};
+
+struct logits_options {
+	struct llm_options engine;
+	const char *tokens, *prompt;
+	unsigned int n_ctx;
+	enum logits_format format;
+};
+
+static void help(void)
+{
+	printf("usage: llm-logits -m FILE --tokens 1,2,3 | -p TEXT [options]\n"
+	       "Prints the logits of the last position.\n\n"
+	       "      --tokens LIST           token ids with commas between them, taken as they are\n"
+	       "  -p, --prompt TEXT           a text, with BOS in front if the model wants it\n"
+	       "  -c, --ctx-size N            tokens of context (default: as the model was trained, at most 4096)\n"
+	       "  -o, --output FORMAT         json, text (a line for each token: id and logit) or f32 (little-endian,\n"
+	       "                              raw; default: json)\n"
+	       "%s",
+	       engine_options_help);
+}
+
+static int parse_format(const char *s, enum logits_format *format)
+{
+	static const char *const names[] = { "json", "text", "f32" };
+
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (!strcmp(names[i], s)) {
+			*format = (enum logits_format)i;
+			return 0;
+		}
+	}
+	return tool_usage("-o: '%s' is none of json, text, f32", s);
+}
+
+static int parse_one(struct logits_options *o, int c, const char *value)
+{
+	switch (c) {
+	case OPT_TOKENS:
+		o->tokens = value;
+		return 0;
+	case 'p':
+		o->prompt = value;
+		return 0;
+	case 'c':
+		return tool_parse_uint("-c", value, 1, UINT32_MAX, &o->n_ctx);
+	case 'o':
+		return parse_format(value, &o->format);
+	}
+	return engine_option(&o->engine, c, value);
+}
+
+/* 0 to go on, 1 to end with *@status. */
+static int parse_options(int argc, char **argv, struct logits_options *o, int *status)
+{
+	static const struct option longopts[] = {
+		ENGINE_LONG_OPTIONS,
+		{ "tokens", required_argument, NULL, OPT_TOKENS },
+		{ "prompt", required_argument, NULL, 'p' },
+		{ "ctx-size", required_argument, NULL, 'c' },
+		{ "output", required_argument, NULL, 'o' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int c;
+
+	*status = 0;
+	while ((c = getopt_long(argc, argv, ":" ENGINE_SHORT_OPTIONS "p:c:o:", longopts, NULL)) != -1) {
+		if (c == '?' || c == ':') {
+			*status = tool_bad_option(c, argv);
+		} else if (c == 'h' || c == OPT_HELP) {
+			help();
+			return 1;
+		} else if (c == OPT_VERSION) {
+			printf("llm-logits %s (%s)\n", VNPU_VERSION, tool_build_commit);
+			return 1;
+		} else if (c == OPT_LIST_DEVICES) {
+			*status = engine_list_devices();
+			return 1;
+		} else {
+			*status = parse_one(o, c, optarg);
+		}
+		if (*status)
+			return 1;
+	}
+	if (optind < argc)
+		*status = tool_usage("'%s': not an option", argv[optind]);
+	else if (!o->engine.model)
+		*status = tool_usage("no model: give one with -m FILE");
+	else if (!o->tokens == !o->prompt)
+		*status = tool_usage("give one of --tokens LIST and -p TEXT");
+	return *status != 0;
+}
+
+static int print_json(const char *model, const struct token_list *tokens, const float *logits, unsigned int n_vocab)
+{
+	struct json_object *o = json_object_new_object();
+	struct json_object *ids = json_object_new_array_ext((int)tokens->n);
+	struct json_object *values = json_object_new_array_ext((int)n_vocab);
+	int err;
+
+	for (size_t i = 0; i < tokens->n; i++)
+		json_object_array_add(ids, json_object_new_int(tokens->ids[i]));
+	for (unsigned int i = 0; i < n_vocab; i++)
+		json_object_array_add(values, json_out_float(logits[i]));
+	json_object_object_add(o, "model_filename", json_object_new_string(model));
+	json_object_object_add(o, "n_vocab", json_object_new_int64(n_vocab));
+	json_object_object_add(o, "n_tokens", json_object_new_int64((int64_t)tokens->n));
+	json_object_object_add(o, "tokens", ids);
+	json_object_object_add(o, "logits", values);
+	err = json_out_line(stdout, o);
+	json_object_put(o);
+	return err;
+}
+
+static int print_logits(const struct logits_options *o, const struct token_list *tokens, const float *logits,
+			unsigned int n_vocab)
+{
+	switch (o->format) {
+	case FORMAT_JSON:
+		return print_json(o->engine.model, tokens, logits, n_vocab);
+	case FORMAT_TEXT:
+		for (unsigned int i = 0; i < n_vocab; i++)
+			printf("%u %.9g\n", i, (double)logits[i]);
+		return 0;
+	case FORMAT_F32:
+		for (unsigned int i = 0; i < n_vocab; i++) {
+			uint32_t bits;
+
+			memcpy(&bits, &logits[i], sizeof(bits));
+			bits = htole32(bits);
+			fwrite(&bits, sizeof(bits), 1, stdout);
+		}
+		return 0;
+	}
+	return 0;
+}
+
+static int run(const struct logits_options *o, struct llm_engine *engine, struct token_list *tokens)
+{
+	struct llm_session *s;
+	int status;
+
+	if (o->prompt) {
+		status = tokens_from_text(engine, o->prompt, strlen(o->prompt), LLM_TOKENIZE_BOS, tokens);
+		if (status)
+			return status;
+		if (!tokens->n)
+			return tool_fail("the prompt is empty: give at least one character");
+	}
+	if (llm_session_create(engine, o->n_ctx, &s))
+		return tool_fail("%s", llm_error());
+	if (llm_session_eval(s, tokens->ids, tokens->n))
+		status = tool_fail("%s", llm_error());
+	else
+		status = print_logits(o, tokens, llm_session_logits(s), llm_engine_info(engine)->n_vocab);
+	llm_session_free(s);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct logits_options o = { .format = FORMAT_JSON };
+	struct token_list tokens = { 0 };
+	struct llm_engine *engine;
+	int status;
+
+	tool_name = "llm-logits";
+	if (parse_options(argc, argv, &o, &status))
+		return tool_finish(status);
+	status = o.tokens ? tokens_from_list("--tokens", o.tokens, &tokens) : 0;
+	if (!status)
+		status = engine_open(&o.engine, &engine);
+	if (!status) {
+		status = run(&o, engine, &tokens);
+		llm_engine_close(engine);
+	}
+	free(tokens.ids);
+	return tool_finish(status);
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT
+/*
+ * llm-perplexity: how well a model predicts a text.
+ *
+ * The text is tokenized as a whole and cut into windows of c tokens that do not overlap; a rest is left out. BOS takes
+ * the place of each window's first token. Position i predicts token i + 1; scored are the positions from c/2 on, so
+ * that each prediction has at least half a window before it: as llama-perplexity does it. --all scores every position.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json_out.h"
+#include "options.h"
+#include "progress.h"
+#include "tokens.h"
+#include "tool.h"
+
+enum {
+	OPT_ALL = OPT_TOOL,
+};
+
+struct ppl_options {
+	struct llm_options engine;
+	const char *file;
+	unsigned int n_ctx;
+	bool all, json;
+};
+
+/* Sums over the scored positions. */
+struct score {
+	const int32_t *next; /* the token that each position of the running evaluation predicts */
+	unsigned int n_vocab;
+	uint64_t n;
+	double nll, nll2; /* of -log p and of its square */
+};
+
+static void help(void)
+{
+	printf("usage: llm-perplexity -m FILE -f TEXT [options]\n"
+	       "Measures how well a model predicts a text; lower is better.\n\n"
+	       "  -f, --file FILE             the text; - for stdin\n"
+	       "  -c, --ctx-size N            tokens of a window (default: 512)\n"
+	       "      --all                   score all positions of a window, not only its second half\n"
+	       "  -o, --output FORMAT         text or json (default: text)\n"
+	       "%s",
+	       engine_options_help);
+}
+
+static int parse_one(struct ppl_options *o, int c, const char *value)
+{
+	switch (c) {
+	case 'f':
+		o->file = value;
+		return 0;
+	case 'c':
+		return tool_parse_uint("-c", value, 4, UINT32_MAX, &o->n_ctx);
+	case OPT_ALL:
+		o->all = true;
+		return 0;
+	case 'o':
+		o->json = !strcmp(value, "json");
+		if (!o->json && strcmp(value, "text"))
+			return tool_usage("-o: '%s' is none of text, json", value);
+		return 0;
+	}
+	return engine_option(&o->engine, c, value);
+}
+
+/* 0 to go on, 1 to end with *@status. */
+static int parse_options(int argc, char **argv, struct ppl_options *o, int *status)
+{
+	static const struct option longopts[] = {
+		ENGINE_LONG_OPTIONS,
+		{ "file", required_argument, NULL, 'f' },
+		{ "ctx-size", required_argument, NULL, 'c' },
+		{ "all", no_argument, NULL, OPT_ALL },
+		{ "output", required_argument, NULL, 'o' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int c;
+
+	*status = 0;
+	while ((c = getopt_long(argc, argv, ":" ENGINE_SHORT_OPTIONS "f:c:o:", longopts, NULL)) != -1) {
+		if (c == '?' || c == ':') {
+			*status = tool_bad_option(c, argv);
+		} else if (c == 'h' || c == OPT_HELP) {
+			help();
+			return 1;
+		} else if (c == OPT_VERSION) {
+			printf("llm-perplexity %s (%s)\n", VNPU_VERSION, tool_build_commit);
+			return 1;
+		} else if (c == OPT_LIST_DEVICES) {
+			*status = engine_list_devices();
+			return 1;
+		} else {
+			*status = parse_one(o, c, optarg);
+		}
+		if (*status)
+			return 1;
+	}
+	if (optind < argc)
+		*status = tool_usage("'%s': not an option; a text is given with -f", argv[optind]);
+	else if (!o->engine.model)
+		*status = tool_usage("no model: give one with -m FILE");
+	else if (!o->file)
+		*status = tool_usage("no text: give one with -f FILE");
+	return *status != 0;
+}
+
+/* -log of the softmax at the token that came. Exponentials of differences from the maximum cannot overflow. */
+static void score_position(void *ud, size_t i, const float *logits)
+{
+	struct score *sc = ud;
+	float max = logits[0];
+	double sum = 0, nll;
+
+	for (unsigned int v = 1; v < sc->n_vocab; v++)
+		max = logits[v] > max ? logits[v] : max;
+	for (unsigned int v = 0; v < sc->n_vocab; v++)
+		sum += (double)expf(logits[v] - max);
+	nll = log(sum) + (double)max - (double)logits[sc->next[i]];
+	sc->n++;
+	sc->nll += nll;
+	sc->nll2 += nll * nll;
+}
+
+static int score_window(const struct ppl_options *o, struct llm_session *s, const int32_t *ids, struct score *sc)
+{
+	unsigned int first = o->all ? 0 : o->n_ctx / 2;
+
+	if (llm_session_truncate(s, 0))
+		return tool_fail("%s", llm_error());
+	/* The first half is only read: its logits are not computed. The last token predicts nothing that is known. */
+	if (first && llm_session_eval(s, ids, first))
+		return tool_fail("%s", llm_error());
+	sc->next = ids + first + 1;
+	if (llm_session_eval_all(s, ids + first, o->n_ctx - first - 1, score_position, sc))
+		return tool_fail("%s", llm_error());
+	return 0;
+}
+
+static int score_text(const struct ppl_options *o, struct llm_session *s, struct token_list *text, int bos,
+		      struct score *sc)
+{
+	size_t n_windows = text->n / o->n_ctx;
+
+	for (size_t w = 0; w < n_windows; w++) {
+		int32_t *ids = text->ids + w * o->n_ctx;
+		char what[64];
+
+		snprintf(what, sizeof(what), "window %zu of %zu", w + 1, n_windows);
+		progress_show((double)w / (double)n_windows, what);
+		if (bos >= 0)
+			ids[0] = bos;
+		if (score_window(o, s, ids, sc))
+			return 1;
+	}
+	progress_clear();
+	return 0;
+}
+
+static int print_score(const struct ppl_options *o, const struct llm_engine *engine, const struct llm_session *s,
+		       const struct token_list *text, const struct score *sc)
+{
+	const struct llm_engine_info *info = llm_engine_info(engine);
+	double n = (double)sc->n, nll = sc->nll / n;
+	double variance = sc->nll2 / n - nll * nll;
+	double perplexity = exp(nll);
+	/* Of the mean nll, carried through exp(). */
+	double error = sc->n > 1 ? perplexity * sqrt(fmax(variance, 0) / (n - 1)) : NAN;
+	struct llm_session_stats st;
+	struct json_object *json;
+	int err;
+
+	llm_session_stats(s, &st);
+	if (!o->json) {
+		printf("perplexity %.4f +/- %.4f (nll %.5f, %" PRIu64 " tokens scored, %s weights)\n", perplexity,
+		       error, nll, sc->n, llm_weights_name(info->weights));
+		return 0;
+	}
+	json = json_object_new_object();
+	json_object_object_add(json, "perplexity", json_out_double(perplexity));
+	json_object_object_add(json, "stderr", json_out_double(error));
+	json_object_object_add(json, "n_tokens", json_out_u64(sc->n));
+	json_object_object_add(json, "nll", json_out_double(nll));
+	json_object_object_add(json, "npu_jobs", info->device ? json_out_u64(st.npu_jobs) : NULL);
+	json_object_object_add(json, "weights", json_out_string(llm_weights_name(info->weights)));
+	json_object_object_add(json, "placement", json_out_string(llm_placement_name(info->placement)));
+	json_object_object_add(json, "model_filename", json_out_string(o->engine.model));
+	json_object_object_add(json, "model_type", json_out_string(info->type));
+	json_object_object_add(json, "n_ctx", json_out_u64(o->n_ctx));
+	json_object_object_add(json, "n_windows", json_out_u64(text->n / o->n_ctx));
+	json_object_object_add(json, "text_tokens", json_out_u64(text->n));
+	err = json_out_line(stdout, json);
+	json_object_put(json);
+	return err;
+}
+
+static int run(const struct ppl_options *o, struct llm_engine *engine, const char *text, size_t bytes)
+{
+	const struct llm_engine_info *info = llm_engine_info(engine);
+	struct score sc = { .n_vocab = info->n_vocab };
+	struct token_list tokens;
+	struct llm_session *s;
+	int status = tokens_from_text(engine, text, bytes, LLM_TOKENIZE_BOS, &tokens);
+
+	if (status)
+		return status;
+	if (tokens.n < o->n_ctx) {
+		status = tool_fail("%s: it has %zu tokens, a window %u: give a longer text or a smaller -c", o->file,
+				   tokens.n, o->n_ctx);
+	} else if (llm_session_create(engine, o->n_ctx, &s)) {
+		status = tool_fail("%s", llm_error());
+	} else {
+		status = score_text(o, s, &tokens, info->add_bos ? info->bos : -1, &sc);
+		if (!status)
+			status = print_score(o, engine, s, &tokens, &sc);
+		llm_session_free(s);
+	}
+	free(tokens.ids);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	struct ppl_options o = { .n_ctx = 512 };
+	struct llm_engine *engine;
+	size_t bytes;
+	char *text;
+	int status;
+
+	tool_name = "llm-perplexity";
+	if (parse_options(argc, argv, &o, &status))
+		return tool_finish(status);
+	text = tool_read_file(o.file, &bytes);
+	status = text ? engine_open(&o.engine, &engine) : 1;
+	if (!status) {
+		status = run(&o, engine, text, bytes);
+		llm_engine_close(engine);
+	}
+	free(text);
+	return tool_finish(status);
+}

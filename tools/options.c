@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT
+/* The options that all llm tools share: see options.h. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "options.h"
+#include "progress.h"
+#include "tool.h"
+
+const char engine_options_help[] =
+	"  -m, --model FILE            the model, a GGUF file\n"
+	"  -t, --threads N             threads of the CPU lane (default: one per CPU)\n"
+	"      --transport NAME        auto, drm (/dev/accel) or sim (the device inside the process; default: auto)\n"
+	"      --npu-threads N         workers of a sim device (default: one per CPU)\n"
+	"      --preset NAME           placement and weights together: cpu (cpu, auto), npu (npu, w8a8) or\n"
+	"                              fine (fine, w8a8); an option after it overrides its part\n"
+	"      --placement NAME        fine (INT8 matmuls on the NPU, the rest on the CPU), npu (all on the NPU)\n"
+	"                              or cpu (default: fine)\n"
+	"      --weights NAME          auto, f32 (as in the file, CPU only) or w8a8 (INT8; default: auto)\n"
+	"      --sync NAME             fast (poll the queue's status page) or driver (wait in the driver; default: "
+	"fast)\n"
+	"      --chunk N               tokens of a prefill graph (default: 64)\n"
+	"      --list-devices          list the devices and exit\n"
+	"  -h, --help                  this help\n"
+	"      --version               the version\n";
+
+static const struct {
+	const char *name;
+	enum npu_transport transport;
+} transports[] = {
+	{ "auto", NPU_TRANSPORT_AUTO },
+	{ "drm", NPU_TRANSPORT_DRM },
+	{ "sim", NPU_TRANSPORT_SIM },
+};
+
+static const struct engine_preset presets[] = {
+	{ "cpu", LLM_PLACE_CPU, LLM_WEIGHTS_AUTO },
+	{ "npu", LLM_PLACE_NPU, LLM_WEIGHTS_W8A8 },
+	{ "fine", LLM_PLACE_FINE, LLM_WEIGHTS_W8A8 },
+};
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+const char *engine_transport_name(enum npu_transport transport)
+{
+	for (size_t i = 0; i < COUNT(transports); i++)
+		if (transports[i].transport == transport)
+			return transports[i].name;
+	return "unknown";
+}
+
+int engine_parse_transport(const char *name, enum npu_transport *transport)
+{
+	for (size_t i = 0; i < COUNT(transports); i++) {
+		if (!strcmp(transports[i].name, name)) {
+			*transport = transports[i].transport;
+			return 0;
+		}
+	}
+	return tool_usage("--transport: '%s' is none of auto, drm, sim", name);
+}
+
+int engine_parse_placement(const char *name, enum llm_placement *placement)
+{
+	return llm_placement_parse(name, placement) ? tool_usage("--placement: %s", llm_error()) : 0;
+}
+
+int engine_parse_weights(const char *name, enum llm_weights *weights)
+{
+	return llm_weights_parse(name, weights) ? tool_usage("--weights: %s", llm_error()) : 0;
+}
+
+int engine_parse_sync(const char *name, enum llm_sync *sync)
+{
+	return llm_sync_parse(name, sync) ? tool_usage("--sync: %s", llm_error()) : 0;
+}
+
+const struct engine_preset *engine_preset(unsigned int i)
+{
+	return i < COUNT(presets) ? &presets[i] : NULL;
+}
+
+const struct engine_preset *engine_preset_find(const char *name)
+{
+	for (size_t i = 0; i < COUNT(presets); i++)
+		if (!strcmp(presets[i].name, name))
+			return &presets[i];
+	tool_usage("--preset: '%s' is none of cpu, npu, fine", name);
+	return NULL;
+}
+
+bool engine_option_is(int c)
+{
+	switch (c) {
+	case 'm':
+	case 't':
+	case OPT_TRANSPORT:
+	case OPT_NPU_THREADS:
+	case OPT_PLACEMENT:
+	case OPT_WEIGHTS:
+	case OPT_SYNC:
+	case OPT_PRESET:
+	case OPT_CHUNK:
+		return true;
+	}
+	return false;
+}
+
+int engine_option(struct llm_options *opts, int c, const char *value)
+{
+	const struct engine_preset *preset;
+
+	switch (c) {
+	case 'm':
+		opts->model = value;
+		return 0;
+	case 't':
+		return tool_parse_uint("-t", value, 1, ENGINE_MAX_THREADS, &opts->threads);
+	case OPT_TRANSPORT:
+		return engine_parse_transport(value, &opts->device.transport);
+	case OPT_NPU_THREADS:
+		return tool_parse_uint("--npu-threads", value, 1, ENGINE_MAX_THREADS, &opts->device.threads);
+	case OPT_PLACEMENT:
+		return engine_parse_placement(value, &opts->placement);
+	case OPT_WEIGHTS:
+		return engine_parse_weights(value, &opts->weights);
+	case OPT_SYNC:
+		return engine_parse_sync(value, &opts->sync);
+	case OPT_CHUNK:
+		return tool_parse_uint("--chunk", value, 1, ENGINE_MAX_CHUNK, &opts->chunk);
+	case OPT_PRESET:
+		preset = engine_preset_find(value);
+		if (!preset)
+			return 2;
+		opts->placement = preset->placement;
+		opts->weights = preset->weights;
+		return 0;
+	}
+	return 0;
+}
+
+int engine_open(struct llm_options *opts, struct llm_engine **engine)
+{
+	int err;
+
+	if (!opts->model)
+		return tool_usage("no model: give one with -m FILE");
+	opts->progress = progress_load;
+	err = llm_engine_open(opts, engine);
+	progress_clear();
+	return err ? tool_fail("%s", llm_error()) : 0;
+}
+
+static int list_device(enum npu_transport transport, const char *path)
+{
+	struct npu_device_options opts = { .transport = transport, .path = path };
+	const struct npu_device_info *info;
+	struct npu_device *dev;
+	int err = npu_device_open(&opts, &dev);
+
+	if (err) {
+		printf("%-9s  not usable: %s\n", engine_transport_name(transport), npu_error());
+		return err;
+	}
+	info = npu_device_info(dev);
+	printf("%-9s  %-19s  %s, ISA %u.%u", engine_transport_name(transport),
+	       transport == NPU_TRANSPORT_DRM ? info->path : "(in this process)", info->name, info->isa_version >> 16,
+	       info->isa_version & 0xffff);
+	if (info->mem_limit_bytes)
+		printf(", %.0f MiB at most", (double)info->mem_limit_bytes / (1 << 20));
+	putchar('\n');
+	npu_device_close(dev);
+	return 0;
+}
+
+int engine_list_devices(void)
+{
+	char path[32];
+	unsigned int nodes = 0;
+
+	for (unsigned int i = 0; i < 64; i++) {
+		snprintf(path, sizeof(path), "/dev/accel/accel%u", i);
+		if (access(path, F_OK))
+			continue;
+		nodes++;
+		/* Other vendors' accelerators are here too: the line says what keeps each node from being used. */
+		list_device(NPU_TRANSPORT_DRM, path);
+	}
+	if (!nodes)
+		list_device(NPU_TRANSPORT_DRM, NULL);
+	return list_device(NPU_TRANSPORT_SIM, NULL) ? 1 : 0;
+}

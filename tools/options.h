@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The options that all llm tools share: the model, where and how it runs.
+ *
+ *	static const struct option longopts[] = { ENGINE_LONG_OPTIONS, { "ids", no_argument, NULL, 'I' }, { 0 } };
+ *	while ((c = getopt_long(argc, argv, ":" ENGINE_SHORT_OPTIONS "p:", longopts, NULL)) != -1) {
+ *		if (engine_option_is(c))
+ *			err = engine_option(&opts, c, optarg);
+ *		...
+ */
+#ifndef OPTIONS_H
+#define OPTIONS_H
+
+#include <getopt.h>
+
+#include "../runtime/llm.h"
+
+/* Values of long options without a letter; those of the tools start at OPT_TOOL. */
+enum engine_option_code {
+	OPT_TRANSPORT = 256,
+	OPT_NPU_THREADS,
+	OPT_PLACEMENT,
+	OPT_WEIGHTS,
+	OPT_SYNC,
+	OPT_PRESET,
+	OPT_CHUNK,
+	OPT_LIST_DEVICES,
+	OPT_HELP,
+	OPT_VERSION,
+	OPT_TOOL,
+};
+
+#define ENGINE_SHORT_OPTIONS "m:t:h"
+#define ENGINE_LONG_OPTIONS                                                                                         \
+	{ "model", required_argument, NULL, 'm' }, { "threads", required_argument, NULL, 't' },                     \
+		{ "transport", required_argument, NULL, OPT_TRANSPORT },                                            \
+		{ "npu-threads", required_argument, NULL, OPT_NPU_THREADS },                                        \
+		{ "placement", required_argument, NULL, OPT_PLACEMENT },                                            \
+		{ "weights", required_argument, NULL, OPT_WEIGHTS }, { "sync", required_argument, NULL, OPT_SYNC }, \
+		{ "preset", required_argument, NULL, OPT_PRESET }, { "chunk", required_argument, NULL, OPT_CHUNK }, \
+		{ "list-devices", no_argument, NULL, OPT_LIST_DEVICES }, { "help", no_argument, NULL, OPT_HELP },   \
+	{                                                                                                           \
+		"version", no_argument, NULL, OPT_VERSION                                                           \
+	}
+
+/* The part of --help about these options. */
+extern const char engine_options_help[];
+
+/* Limits of the numbers. */
+#define ENGINE_MAX_THREADS 1024
+#define ENGINE_MAX_CHUNK 65536
+
+/* One option from getopt_long(). 0, or 2 after a message. */
+bool engine_option_is(int c);
+int engine_option(struct llm_options *opts, int c, const char *value);
+
+/* Names to values; 0, or 2 after a message that lists the names. */
+int engine_parse_transport(const char *name, enum npu_transport *transport);
+int engine_parse_placement(const char *name, enum llm_placement *placement);
+int engine_parse_weights(const char *name, enum llm_weights *weights);
+int engine_parse_sync(const char *name, enum llm_sync *sync);
+const char *engine_transport_name(enum npu_transport transport);
+
+/* A preset is a placement and weights by one name. */
+struct engine_preset {
+	const char *name;
+	enum llm_placement placement;
+	enum llm_weights weights;
+};
+/* NULL past the last one. */
+const struct engine_preset *engine_preset(unsigned int i);
+const struct engine_preset *engine_preset_find(const char *name); /* NULL after a message */
+
+/* Opens the engine, with a progress bar. 0, or 1 after a message. @opts->model NULL is an error. */
+int engine_open(struct llm_options *opts, struct llm_engine **engine);
+
+/* --list-devices: what the transports offer, on stdout. */
+int engine_list_devices(void);
+
+#endif /* OPTIONS_H */

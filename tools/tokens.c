@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+/* Prompts, lists of ids, and text that is written as it comes: see tokens.h. */
+#include <errno.h>
+#include <nettle/sha2.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tokens.h"
+#include "tool.h"
+
+int tokens_from_text(const struct llm_engine *engine, const char *text, size_t bytes, unsigned int flags,
+		     struct token_list *list)
+{
+	/* A token stands for a byte or more, but for BOS and the dummy space: one call is enough but for odd models. */
+	size_t room = bytes + 16;
+
+	for (;;) {
+		int32_t *ids = malloc(room * sizeof(*ids));
+		long n;
+
+		if (!ids)
+			return tool_fail("no memory for %zu tokens", room);
+		n = llm_tokenize(engine, text, bytes, flags, ids, room);
+		if (n < 0) {
+			free(ids);
+			return tool_fail("%s", llm_error());
+		}
+		if ((size_t)n <= room) {
+			*list = (struct token_list){ .ids = ids, .n = (size_t)n };
+			return 0;
+		}
+		free(ids);
+		room = (size_t)n;
+	}
+}
+
+int tokens_from_list(const char *what, const char *s, struct token_list *list)
+{
+	int32_t *ids = malloc((strlen(s) / 2 + 1) * sizeof(*ids));
+	size_t n = 0;
+
+	if (!ids)
+		return tool_fail("no memory for %zu bytes of token ids", strlen(s));
+	for (;;) {
+		char *end;
+		long id;
+
+		s += strspn(s, " ");
+		errno = 0;
+		id = strtol(s, &end, 10);
+		if (*s < '0' || *s > '9' || errno || id > INT32_MAX) {
+			free(ids);
+			return tool_usage("%s: token ids are numbers with commas between them, as in 1,2,3; not '%s'",
+					  what, s);
+		}
+		ids[n++] = (int32_t)id;
+		s = end + strspn(end, " ");
+		if (!*s)
+			break;
+		if (*s == ',')
+			s++;
+	}
+	*list = (struct token_list){ .ids = ids, .n = n };
+	return 0;
+}
+
+void tokens_sha256(const int32_t *ids, size_t n, char hex[TOKENS_SHA256_CHARS + 1])
+{
+	unsigned char digest[SHA256_DIGEST_SIZE];
+	struct sha256_ctx ctx;
+
+	sha256_init(&ctx);
+	for (size_t i = 0; i < n; i++) {
+		uint32_t v = (uint32_t)ids[i];
+		unsigned char le[4] = { v & 0xff, v >> 8 & 0xff, v >> 16 & 0xff, v >> 24 };
+
+		sha256_update(&ctx, sizeof(le), le);
+	}
+	sha256_digest(&ctx, sizeof(digest), digest);
+	for (size_t i = 0; i < sizeof(digest); i++)
+		sprintf(hex + 2 * i, "%02x", digest[i]);
+}
+
+void token_writer_init(struct token_writer *w, FILE *out)
+{
+	*w = (struct token_writer){ .out = out, .newline = true };
+}
+
+/* Bytes of the character that begins with @lead; 1 for what cannot begin one. */
+static unsigned int utf8_length(unsigned char lead)
+{
+	return lead >= 0xf0 && lead < 0xf8 ? 4 : lead >= 0xe0 ? lead < 0xf0 ? 3 : 1 : lead >= 0xc2 ? 2 : 1;
+}
+
+static void write_held(struct token_writer *w)
+{
+	if (!w->n_held)
+		return;
+	fwrite(w->held, 1, w->n_held, w->out);
+	w->newline = w->held[w->n_held - 1] == '\n';
+	w->n_held = 0;
+}
+
+static void write_byte(struct token_writer *w, unsigned char byte)
+{
+	/* Not a continuation byte: what is held will never become a character. */
+	if (w->n_held && (byte & 0xc0) != 0x80)
+		write_held(w);
+	w->held[w->n_held++] = byte;
+	if (w->n_held >= utf8_length(w->held[0]))
+		write_held(w);
+}
+
+int token_writer_add(struct token_writer *w, const struct llm_engine *engine, int32_t id)
+{
+	char few[256], *text = few;
+	int n = llm_token_text(engine, id, few, sizeof(few));
+
+	if (n < 0)
+		return tool_fail("%s", llm_error());
+	if ((size_t)n > sizeof(few)) {
+		text = malloc((size_t)n);
+		if (!text)
+			return tool_fail("no memory for %d bytes of a token", n);
+		n = llm_token_text(engine, id, text, (size_t)n);
+	}
+	for (int i = 0; i < n; i++)
+		write_byte(w, (unsigned char)text[i]);
+	if (text != few)
+		free(text);
+	fflush(w->out);
+	return 0;
+}
+
+void token_writer_end(struct token_writer *w)
+{
+	write_held(w);
+	fflush(w->out);
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+/* Errors, numbers and files of the command-line tools: see tool.h. */
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "progress.h"
+#include "tool.h"
+
+const char *tool_name = "vnpu";
+
+static void tool_say(const char *fmt, va_list ap)
+{
+	progress_clear();
+	/* What was computed before the failure comes first where both go to one place. */
+	fflush(stdout);
+	flockfile(stderr);
+	fprintf(stderr, "%s: ", tool_name);
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+	funlockfile(stderr);
+}
+
+int tool_fail(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	tool_say(fmt, ap);
+	va_end(ap);
+	return 1;
+}
+
+int tool_usage(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	tool_say(fmt, ap);
+	va_end(ap);
+	return 2;
+}
+
+int tool_finish(int status)
+{
+	bool lost = ferror(stdout) != 0;
+
+	/* close() reports what a network file system could not store. */
+	if (fflush(stdout) || lost || close(STDOUT_FILENO)) {
+		/* A tool that already failed has said why. */
+		if (!status)
+			status = tool_fail("stdout: %s: the output is not complete", strerror(errno));
+	}
+	return status;
+}
+
+int tool_parse_u64(const char *what, const char *s, uint64_t min, uint64_t max, uint64_t *value)
+{
+	unsigned long long v;
+	char *end;
+
+	errno = 0;
+	v = strtoull(s, &end, 10);
+	if (*s < '0' || *s > '9' || *end || errno || v < min || v > max)
+		return tool_usage("%s: '%s' is not a number from %llu to %llu", what, s, (unsigned long long)min,
+				  (unsigned long long)max);
+	*value = v;
+	return 0;
+}
+
+int tool_parse_uint(const char *what, const char *s, unsigned int min, unsigned int max, unsigned int *value)
+{
+	uint64_t v;
+	int err = tool_parse_u64(what, s, min, max, &v);
+
+	if (!err)
+		*value = (unsigned int)v;
+	return err;
+}
+
+int tool_parse_float(const char *what, const char *s, float min, float max, float *value)
+{
+	char *end;
+	float v = strtof(s, &end);
+
+	/* A NaN fails the comparison. */
+	if (end == s || *end || !(v >= min && v <= max))
+		return tool_usage("%s: '%s' is not a number from %g to %g", what, s, min, max);
+	*value = v;
+	return 0;
+}
+
+char *tool_read_file(const char *path, size_t *bytes)
+{
+	bool in = !strcmp(path, "-");
+	FILE *f = in ? stdin : fopen(path, "rbe");
+	size_t n = 0, room = 0, got;
+	char *buf = NULL, *grown;
+
+	if (!f) {
+		tool_fail("%s: %s", path, strerror(errno));
+		return NULL;
+	}
+	do {
+		if (room - n < 2) {
+			room = room ? 2 * room : 65536;
+			grown = realloc(buf, room);
+			if (!grown) {
+				tool_fail("%s: no memory for %zu bytes", in ? "stdin" : path, room);
+				goto fail;
+			}
+			buf = grown;
+		}
+		got = fread(buf + n, 1, room - n - 1, f);
+		n += got;
+	} while (got);
+	if (ferror(f)) {
+		tool_fail("%s: %s", in ? "stdin" : path, strerror(errno));
+		goto fail;
+	}
+	if (!in)
+		fclose(f);
+	buf[n] = '\0';
+	*bytes = n;
+	return buf;
+fail:
+	free(buf);
+	if (!in)
+		fclose(f);
+	return NULL;
+}
+
+uint64_t tool_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+const char *tool_default_model(void)
+{
+	/* From build/bin, from build/san/bin, and from an installed PREFIX/bin. */
+	static const char *const places[] = {
+		"../../share/models/docs6m/docs6m-q8_0.gguf",
+		"../../../share/models/docs6m/docs6m-q8_0.gguf",
+		"../share/models/docs6m/docs6m-q8_0.gguf",
+		"../share/vnpu/models/docs6m/docs6m-q8_0.gguf",
+	};
+	static char path[4096 + 64], found[4096];
+	char exe[4096];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	char *slash;
+
+	if (n <= 0)
+		return NULL;
+	exe[n] = '\0';
+	slash = strrchr(exe, '/');
+	if (!slash)
+		return NULL;
+	*slash = '\0';
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		if ((size_t)snprintf(path, sizeof(path), "%s/%s", exe, places[i]) >= sizeof(path))
+			continue;
+		if (!access(path, R_OK))
+			return realpath(path, found) ? found : path;
+	}
+	return NULL;
+}
+
+int tool_bad_option(int c, char **argv)
+{
+	if (c == ':')
+		return tool_usage("%s needs a value: --help explains it", argv[optind - 1]);
+	/* An unknown letter is in optopt, as is the code of a long option that was given a value it does not take. */
+	if (optopt && optopt < 256)
+		return tool_usage("unknown option '-%c': --help lists the options", optopt);
+	if (optopt)
+		return tool_usage("'%s': this option takes no value", argv[optind - 1]);
+	return tool_usage("unknown option '%s': --help lists the options", argv[optind - 1]);
+}
