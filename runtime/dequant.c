@@ -197,5 +197,11 @@ const dequant_fn dequant_generic[GGUF_TYPES] = {
 
 void gguf_dequantize(enum gguf_type type, const void *src, float *dst, size_t n)
 {
+#if defined(__x86_64__)
+	if (dequant_avx2[type] && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) {
+		dequant_avx2[type](src, dst, n);
+		return;
+	}
+#endif
 	dequant_generic[type](src, dst, n);
 }

@@ -13,6 +13,8 @@
 typedef void (*dequant_fn)(const uint8_t *src, float *dst, size_t n);
 
 extern const dequant_fn dequant_generic[GGUF_TYPES];
+/* NULL where the generic kernel is as fast. Needs AVX2 and F16C; not there on other architectures. */
+extern const dequant_fn dequant_avx2[GGUF_TYPES];
 
 /* Scales and offsets of the 8 groups of a Q4_K or Q5_K block. */
 void dequant_k_scales(const uint8_t *src, float scale[8], float offset[8]);
