@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Raw access to vnpu.ko for its tests: ioctls without libnpu, and a firmware that a test plays itself. Everything fails
+ * the running test (cmocka) when it should have worked.
+ */
+#ifndef VNPU_RAW_H
+#define VNPU_RAW_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "drm/vnpu_accel.h"
+#include "linux/vnpu_fw.h"
+
+#define PAGE 4096ul
+#define RAW_CONTROL "/dev/" VNPU_FW_CONTROL_NODE
+
+/* 0 or -errno. */
+static inline int raw_ioctl(int fd, unsigned long cmd, void *arg)
+{
+	int ret;
+
+	do {
+		ret = ioctl(fd, cmd, arg);
+	} while (ret < 0 && errno == EINTR);
+	return ret < 0 ? -errno : ret;
+}
+
+static inline int64_t raw_now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+static inline int64_t raw_in_ms(int64_t ms)
+{
+	return raw_now_ns() + ms * 1000000;
+}
+
+#define RAW_LONG_MS 60000
+
+/* ---- a firmware of the test's own ---- */
+
+struct raw_fw {
+	int fd;
+	uint32_t dev_id;
+	int minor;
+	const struct vnpu_fw_info *info;
+	struct vnpu_fw_ctl *ctl;
+	const struct vnpu_fw_sqe *sq;
+	struct vnpu_fw_cqe *cq;
+	uint8_t *status;
+	uint32_t sq_head;
+	uint32_t cq_tail;
+};
+
+static inline void *raw_fw_map(int fd, uint64_t offset, size_t size, int prot)
+{
+	void *p = mmap(NULL, size, prot, MAP_SHARED, fd, offset);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static inline size_t raw_round(size_t size)
+{
+	return (size + PAGE - 1) & ~(PAGE - 1);
+}
+
+static inline void raw_fw_map_rings(struct raw_fw *fw)
+{
+	fw->info = raw_fw_map(fw->fd, 0, PAGE, PROT_READ);
+	assert_non_null(fw->info);
+	fw->ctl = raw_fw_map(fw->fd, fw->info->ctl_offset, PAGE, PROT_READ | PROT_WRITE);
+	fw->sq = raw_fw_map(fw->fd, fw->info->sq_offset, raw_round(fw->info->sq_entries * sizeof(*fw->sq)), PROT_READ);
+	fw->cq = raw_fw_map(fw->fd, fw->info->cq_offset, raw_round(fw->info->cq_entries * sizeof(*fw->cq)),
+			    PROT_READ | PROT_WRITE);
+	fw->status = raw_fw_map(fw->fd, fw->info->status_offset, fw->info->nr_queues * PAGE, PROT_READ | PROT_WRITE);
+	assert_non_null(fw->ctl);
+	assert_non_null(fw->sq);
+	assert_non_null(fw->cq);
+	assert_non_null(fw->status);
+	fw->sq_head = fw->cq_tail = 0;
+}
+
+static inline struct vnpu_ctl_add_dev raw_fw_defaults(void)
+{
+	return (struct vnpu_ctl_add_dev){
+		.version = VNPU_FW_ABI,
+		.name = "test device",
+		.isa_version = 1 << 16,
+		.nr_queues = 8,
+		.queue_depth = 16,
+		.nr_ctx = 8,
+		.va_bits = 32,
+	};
+}
+
+static inline int raw_control(void)
+{
+	int fd = open(RAW_CONTROL, O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		skip();
+	return fd;
+}
+
+static inline void raw_fw_start(struct raw_fw *fw)
+{
+	struct vnpu_fw_start start = { 0 };
+
+	assert_int_equal(raw_ioctl(fw->fd, VNPU_FW_START, &start), 0);
+	fw->minor = start.accel_minor;
+}
+
+static inline void raw_fw_add(struct raw_fw *fw, const struct vnpu_ctl_add_dev *with)
+{
+	struct vnpu_ctl_add_dev add = with ? *with : raw_fw_defaults();
+	int ctl = raw_control();
+
+	memset(fw, 0, sizeof(*fw));
+	assert_int_equal(raw_ioctl(ctl, VNPU_CTL_ADD_DEV, &add), 0);
+	close(ctl);
+	fw->fd = add.fw_fd;
+	fw->dev_id = add.dev_id;
+	raw_fw_map_rings(fw);
+	raw_fw_start(fw);
+}
+
+static inline void raw_fw_unmap(struct raw_fw *fw)
+{
+	size_t sq = raw_round(fw->info->sq_entries * sizeof(*fw->sq)), cq = raw_round(fw->info->cq_entries * sizeof(*fw->cq));
+	size_t status = fw->info->nr_queues * PAGE;
+
+	munmap((void *)fw->sq, sq);
+	munmap(fw->cq, cq);
+	munmap(fw->status, status);
+	munmap(fw->ctl, PAGE);
+	munmap((void *)fw->info, PAGE);
+}
+
+/* The firmware dies. */
+static inline void raw_fw_die(struct raw_fw *fw)
+{
+	raw_fw_unmap(fw);
+	close(fw->fd);
+	fw->fd = -1;
+}
+
+static inline int raw_fw_attach(struct raw_fw *fw)
+{
+	struct vnpu_ctl_attach attach = { .version = VNPU_FW_ABI, .dev_id = fw->dev_id };
+	int ctl = raw_control();
+	int ret = raw_ioctl(ctl, VNPU_CTL_ATTACH, &attach);
+
+	close(ctl);
+	if (!ret) {
+		fw->fd = attach.fw_fd;
+		raw_fw_map_rings(fw);
+	}
+	return ret;
+}
+
+static inline int raw_del_dev(uint32_t dev_id)
+{
+	struct vnpu_ctl_del_dev del = { .dev_id = dev_id };
+	int ctl = raw_control();
+	int ret = raw_ioctl(ctl, VNPU_CTL_DEL_DEV, &del);
+
+	close(ctl);
+	return ret;
+}
+
+static inline void raw_fw_remove(struct raw_fw *fw)
+{
+	if (fw->fd >= 0)
+		raw_fw_die(fw);
+	assert_int_equal(raw_del_dev(fw->dev_id), 0);
+}
+
+static inline int raw_fw_enter(struct raw_fw *fw, uint32_t flags, int64_t timeout_ns, uint32_t *completed)
+{
+	struct vnpu_fw_enter enter = { .flags = flags, .sq_seen = fw->sq_head, .timeout_ns = timeout_ns };
+	int ret = raw_ioctl(fw->fd, VNPU_FW_ENTER, &enter);
+
+	if (completed)
+		*completed = enter.nr_completed;
+	return ret;
+}
+
+/* The next submission, waiting up to @ms for it; false if none came. */
+static inline bool raw_fw_pop(struct raw_fw *fw, struct vnpu_fw_sqe *sqe, int64_t ms)
+{
+	int64_t until = raw_in_ms(ms);
+
+	while (__atomic_load_n(&fw->info->sq_tail, __ATOMIC_ACQUIRE) == fw->sq_head) {
+		if (raw_now_ns() >= until)
+			return false;
+		if (raw_fw_enter(fw, VNPU_FW_ENTER_WAIT, until, NULL))
+			return false;
+	}
+	*sqe = fw->sq[fw->sq_head & (fw->info->sq_entries - 1)];
+	__atomic_store_n(&fw->ctl->sq_head, ++fw->sq_head, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* The next submission of a type, dropping others before it. */
+static inline struct vnpu_fw_sqe raw_fw_expect(struct raw_fw *fw, uint32_t type)
+{
+	struct vnpu_fw_sqe sqe = { 0 };
+
+	do {
+		if (!raw_fw_pop(fw, &sqe, RAW_LONG_MS))
+			fail_msg("no submission of type %u came", type);
+	} while (sqe.type != type);
+	return sqe;
+}
+
+static inline void raw_fw_post(struct raw_fw *fw, struct vnpu_fw_cqe cqe)
+{
+	fw->cq[fw->cq_tail & (fw->info->cq_entries - 1)] = cqe;
+	__atomic_store_n(&fw->ctl->cq_tail, ++fw->cq_tail, __ATOMIC_RELEASE);
+}
+
+static inline struct drm_vnpu_queue_status *raw_fw_status(struct raw_fw *fw, uint32_t queue)
+{
+	return (struct drm_vnpu_queue_status *)(fw->status + queue * PAGE);
+}
+
+/* Complete one job as a good firmware does; the number of entries that the kernel took. */
+static inline uint32_t raw_fw_done(struct raw_fw *fw, const struct vnpu_fw_sqe *sqe, uint32_t status)
+{
+	struct drm_vnpu_queue_status *page = raw_fw_status(fw, sqe->queue);
+	uint32_t completed;
+
+	if (status != VNPU_FW_OK && !page->error)
+		page->error = EINVAL;
+	__atomic_store_n(&page->completed_seqno, sqe->seqno, __ATOMIC_RELEASE);
+	raw_fw_post(fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_DONE, .status = status, .tag = sqe->tag, .busy_ns = 1000 });
+	assert_int_equal(raw_fw_enter(fw, VNPU_FW_ENTER_COMPLETE, 0, &completed), 0);
+	return completed;
+}
+
+/* Take the next job and complete it. */
+static inline struct vnpu_fw_sqe raw_fw_serve(struct raw_fw *fw, uint32_t status)
+{
+	struct vnpu_fw_sqe sqe = raw_fw_expect(fw, VNPU_FW_SQE_JOB);
+
+	raw_fw_done(fw, &sqe, status);
+	return sqe;
+}
+
+/* ---- a client ---- */
+
+static inline int raw_client(int minor)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/dev/accel/accel%d", minor);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static inline uint32_t raw_bo(int fd, uint64_t size)
+{
+	struct drm_vnpu_bo_create create = { .size = size };
+
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_BO_CREATE, &create), 0);
+	assert_int_not_equal(create.handle, 0);
+	return create.handle;
+}
+
+static inline uint8_t *raw_bo_map(int fd, uint32_t handle)
+{
+	struct drm_vnpu_bo_info info = { .handle = handle };
+	uint8_t *p;
+
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_BO_INFO, &info), 0);
+	p = mmap(NULL, info.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, info.mmap_offset);
+	assert_ptr_not_equal(p, MAP_FAILED);
+	return p;
+}
+
+static inline void raw_bo_close(int fd, uint32_t handle)
+{
+	struct drm_gem_close close = { .handle = handle };
+
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_GEM_CLOSE, &close), 0);
+}
+
+static inline uint32_t raw_ctx(int fd)
+{
+	struct drm_vnpu_ctx_create create = { 0 };
+
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_CTX_CREATE, &create), 0);
+	assert_int_not_equal(create.ctx_id, 0);
+	return create.ctx_id;
+}
+
+static inline int raw_ctx_destroy(int fd, uint32_t ctx)
+{
+	struct drm_vnpu_ctx_destroy destroy = { .ctx_id = ctx };
+
+	return raw_ioctl(fd, DRM_IOCTL_VNPU_CTX_DESTROY, &destroy);
+}
+
+static inline struct drm_vnpu_ctx_get_state raw_ctx_state(int fd, uint32_t ctx)
+{
+	struct drm_vnpu_ctx_get_state state = { .ctx_id = ctx };
+
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_CTX_GET_STATE, &state), 0);
+	return state;
+}
+
+static inline int raw_bind_ops(int fd, uint32_t ctx, struct drm_vnpu_bind_op *ops, uint32_t nr)
+{
+	struct drm_vnpu_vm_bind bind = { .ctx_id = ctx, .ops = { sizeof(*ops), nr, (uintptr_t)ops } };
+
+	return raw_ioctl(fd, DRM_IOCTL_VNPU_VM_BIND, &bind);
+}
+
+static inline int raw_bind(int fd, uint32_t ctx, uint32_t handle, uint64_t va, uint64_t size, uint32_t flags)
+{
+	struct drm_vnpu_bind_op op = { .op = DRM_VNPU_BIND_MAP, .flags = flags, .handle = handle, .va = va, .size = size };
+
+	return raw_bind_ops(fd, ctx, &op, 1);
+}
+
+static inline int raw_unbind(int fd, uint32_t ctx, uint64_t va, uint64_t size)
+{
+	struct drm_vnpu_bind_op op = { .op = DRM_VNPU_BIND_UNMAP, .va = va, .size = size };
+
+	return raw_bind_ops(fd, ctx, &op, 1);
+}
+
+static inline struct drm_vnpu_queue_create raw_queue_full(int fd, uint32_t ctx, uint32_t depth)
+{
+	struct drm_vnpu_queue_create create = { .ctx_id = ctx, .priority = DRM_VNPU_PRIORITY_NORMAL, .depth = depth };
+
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_QUEUE_CREATE, &create), 0);
+	assert_int_not_equal(create.queue_id, 0);
+	return create;
+}
+
+static inline uint32_t raw_queue(int fd, uint32_t ctx)
+{
+	return raw_queue_full(fd, ctx, 4).queue_id;
+}
+
+static inline int raw_queue_destroy(int fd, uint32_t queue)
+{
+	struct drm_vnpu_queue_destroy destroy = { .queue_id = queue };
+
+	return raw_ioctl(fd, DRM_IOCTL_VNPU_QUEUE_DESTROY, &destroy);
+}
+
+static inline const struct drm_vnpu_queue_status *raw_queue_status(int fd, const struct drm_vnpu_queue_create *queue)
+{
+	void *p = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, queue->status_offset);
+
+	assert_ptr_not_equal(p, MAP_FAILED);
+	return p;
+}
+
+/* A job that the kernel accepts; its stream is nowhere, which only a firmware would notice. */
+static inline struct drm_vnpu_job raw_job(uint32_t queue)
+{
+	return (struct drm_vnpu_job){
+		.queue_id = queue,
+		.cmd_va = 0x10000,
+		.table_va = 0x20000,
+		.cmd_size = 64,
+		.table_size = 64,
+	};
+}
+
+static inline void raw_job_syncs(struct drm_vnpu_job *job, struct drm_vnpu_sync_op *syncs, uint32_t nr)
+{
+	job->syncs = (struct drm_vnpu_obj_array){ sizeof(*syncs), nr, (uintptr_t)syncs };
+}
+
+static inline void raw_job_bos(struct drm_vnpu_job *job, struct drm_vnpu_bo_use *bos, uint32_t nr)
+{
+	job->bos = (struct drm_vnpu_obj_array){ sizeof(*bos), nr, (uintptr_t)bos };
+}
+
+static inline int raw_submit_jobs(int fd, uint32_t ctx, struct drm_vnpu_job *jobs, uint32_t nr)
+{
+	struct drm_vnpu_submit submit = { .ctx_id = ctx, .jobs = { sizeof(*jobs), nr, (uintptr_t)jobs } };
+
+	return raw_ioctl(fd, DRM_IOCTL_VNPU_SUBMIT, &submit);
+}
+
+/* Submit one plain job; its number. */
+static inline uint64_t raw_submit(int fd, uint32_t ctx, uint32_t queue)
+{
+	struct drm_vnpu_job job = raw_job(queue);
+
+	assert_int_equal(raw_submit_jobs(fd, ctx, &job, 1), 0);
+	return job.seqno;
+}
+
+static inline int raw_wait(int fd, uint32_t queue, uint64_t seqno, int64_t ms, int *status)
+{
+	struct drm_vnpu_wait wait = { .queue_id = queue, .seqno = seqno, .timeout_ns = raw_in_ms(ms) };
+	int ret = raw_ioctl(fd, DRM_IOCTL_VNPU_WAIT, &wait);
+
+	if (status)
+		*status = wait.status;
+	return ret;
+}
+
+/* Wait for a job that has to end; its result. */
+static inline int raw_result(int fd, uint32_t queue, uint64_t seqno)
+{
+	int status = 0;
+
+	assert_int_equal(raw_wait(fd, queue, seqno, RAW_LONG_MS, &status), 0);
+	return status;
+}
+
+static inline bool raw_is_done(int fd, uint32_t queue, uint64_t seqno)
+{
+	return raw_wait(fd, queue, seqno, 0, NULL) == 0;
+}
+
+/* ---- syncobjs ---- */
+
+static inline uint32_t raw_syncobj(int fd)
+{
+	struct drm_syncobj_create create = { 0 };
+
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_SYNCOBJ_CREATE, &create), 0);
+	return create.handle;
+}
+
+static inline void raw_syncobj_destroy(int fd, uint32_t handle)
+{
+	struct drm_syncobj_destroy destroy = { .handle = handle };
+
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_SYNCOBJ_DESTROY, &destroy), 0);
+}
+
+static inline int raw_syncobj_wait(int fd, uint32_t handle, uint64_t point, int64_t ms)
+{
+	struct drm_syncobj_timeline_wait wait = {
+		.handles = (uintptr_t)&handle,
+		.points = (uintptr_t)&point,
+		.timeout_nsec = ms ? raw_in_ms(ms) : 0,
+		.count_handles = 1,
+	};
+
+	return raw_ioctl(fd, DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT, &wait);
+}
+
+/* Signal from the CPU: a binary syncobj, or a point. */
+static inline void raw_syncobj_signal(int fd, uint32_t handle, uint64_t point)
+{
+	struct drm_syncobj_timeline_array array = {
+		.handles = (uintptr_t)&handle,
+		.points = (uintptr_t)&point,
+		.count_handles = 1,
+	};
+
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL, &array), 0);
+}
+
+#endif /* VNPU_RAW_H */

@@ -1,0 +1,71 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# initramfs.sh KVER OUT: a busybox initramfs that loads what vnpu.ko and 9p need, mounts the host's / read-only and runs
+# the script named on the kernel's command line in it.
+set -eu
+kver=$1 out=$2
+modules="9p 9pnet_virtio virtio_pci virtio_rng gpu-sched drm_shmem_helper drm_exec"
+moddir=${MODDIR:-/lib/modules/$kver}
+busybox=$(command -v busybox) || { echo "initramfs.sh: no busybox: apt-get install busybox-static" >&2; exit 1; }
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+mkdir -p "$dir"/{bin,proc,sys,dev,mods,host}
+cp "$busybox" "$dir/bin/busybox"
+for applet in sh mount insmod cat ln mkdir chroot dmesg poweroff reboot; do ln -s busybox "$dir/bin/$applet"; done
+
+# modules.dep lists what a module needs, the first needed last.
+: >"$dir/mods/order"
+add() {
+	local rel=$1 name
+	name=$(basename "$rel")
+	name=${name%.xz}
+	[ ! -e "$dir/mods/$name" ] || return 0
+	case $rel in
+	*.xz) xz -dc "$moddir/$rel" >"$dir/mods/$name" ;;
+	*) cp "$moddir/$rel" "$dir/mods/$name" ;;
+	esac
+	echo "$name" >>"$dir/mods/order"
+}
+for m in $modules; do
+	line=$(grep -E "/${m//[-_]/[-_]}\.ko(\.xz)?:" "$moddir/modules.dep" || true)
+	if [ -z "$line" ]; then
+		grep -qE "/${m//[-_]/[-_]}\.ko" "$moddir/modules.builtin" && continue
+		echo "initramfs.sh: kernel $kver has no module $m" >&2
+		exit 1
+	fi
+	for rel in $(echo "${line#*:}" | tr ' ' '\n' | tac) "${line%%:*}"; do add "$rel"; done
+done
+
+cat >"$dir/init" <<'INIT'
+#!/bin/sh
+# VM_SCRIPT, VM_BUILD and VM_DATA come from the kernel's command line.
+export PATH=/bin:/usr/bin:/sbin:/usr/sbin
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev 2>/dev/null
+mkdir -p /dev/shm /dev/pts
+mount -t tmpfs shm /dev/shm
+mount -t devpts pts /dev/pts
+mount -t debugfs debugfs /sys/kernel/debug
+while read -r m; do insmod "/mods/$m" || echo "insmod $m failed"; done </mods/order
+mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144,cache=loose,ro hostroot /host || echo "no host file system"
+for d in proc sys dev; do mount --rbind /$d /host/$d 2>/dev/null || mount -o bind /$d /host/$d; done
+case " $VM_SCRIPT $VM_BUILD $VM_DATA" in
+*" /tmp/"*) ;;
+*) mount -t tmpfs tmp /host/tmp ;;
+esac
+mount -t tmpfs run /host/run
+ln -s /proc/self/fd /dev/fd
+export HOME=/dev/shm TMPDIR=/dev/shm BUILD="$VM_BUILD" VNPU_DATA="$VM_DATA"
+[ -n "$VNPU_DATA" ] || unset VNPU_DATA
+chroot /host /bin/bash "$VM_SCRIPT" </dev/null
+echo "vm: script ended with status $?"
+echo "vm: dmesg begins"
+dmesg
+echo "vm: dmesg ends"
+reboot -f
+INIT
+chmod +x "$dir/init"
+(cd "$dir" && find . | cpio -o -H newc --quiet | gzip -1) >"$out.$$"
+mv "$out.$$" "$out"

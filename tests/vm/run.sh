@@ -1,0 +1,51 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# tests/vm/run.sh [GUEST_SCRIPT]: boot a kernel in QEMU (software emulation: no KVM, no root) and run the script in it as
+# root, with the host's / read-only beneath. Fails if the script does, if it does not end, or if the kernel complains.
+#
+#   BUILD=DIR       where vnpu.ko and the test binaries are (build)
+#   KVER=VERSION    the kernel: an installed Debian 6.12 by default; KIMG=FILE, MODDIR=DIR if it lies elsewhere
+#   VNPU_DATA=DIR   models and texts for the larger steps
+#   VM_MEM, VM_SMP, VM_TIMEOUT (seconds), VM_APPEND (more of the kernel's command line)
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+script=$(realpath "${1:-$here/guest.sh}")
+build=$(realpath -m "${BUILD:-$root/build}")
+
+kver=${KVER:-$(ls /boot/vmlinuz-6.12* 2>/dev/null | sed 's|.*/vmlinuz-||' | sort -V | tail -1)}
+kimg=${KIMG:-/boot/vmlinuz-$kver}
+fail() { echo "tests/vm/run.sh: $*" >&2; exit 1; }
+[ -r "$kimg" ] || fail "no kernel image '$kimg': run make deps, or give KVER= or KIMG="
+[ -r "$build/kmod/$kver/vnpu.ko" ] || fail "no $build/kmod/$kver/vnpu.ko: run make kmod KVER=$kver"
+command -v qemu-system-x86_64 >/dev/null || fail "no qemu-system-x86_64: run make deps"
+
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/vnpu
+initrd=$cache/initramfs-$kver-$(cksum <"$here/initramfs.sh" | cut -d' ' -f1).gz
+mkdir -p "$cache" || exit 1
+[ -r "$initrd" ] || bash "$here/initramfs.sh" "$kver" "$initrd" || fail "no initramfs for $kver"
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# A busy host starves the guest's CPUs: stalls of the emulator are not the kernel's fault.
+timeout -k 5 "${VM_TIMEOUT:-1200}" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp "${VM_SMP:-2}" \
+	-m "${VM_MEM:-2G}" -nodefaults -display none -monitor none -serial stdio -no-reboot -device virtio-rng-pci \
+	-fsdev local,id=host,path=/,security_model=none,multidevs=remap,readonly=on \
+	-device virtio-9p-pci,fsdev=host,mount_tag=hostroot -kernel "$kimg" -initrd "$initrd" \
+	-append "console=ttyS0 quiet panic=-1 oops=panic mitigations=off nowatchdog rcupdate.rcu_cpu_stall_timeout=300 \
+VM_SCRIPT=$script VM_BUILD=$build VM_DATA=${VNPU_DATA:-} ${VM_APPEND:-}" \
+	</dev/null 2>&1 | tr -d '\r' | tee "$log" | sed '/^vm: dmesg begins$/,/^vm: dmesg ends$/d'
+rc=${PIPESTATUS[0]}
+
+[ "$rc" -ne 124 ] || fail "the guest did not end in ${VM_TIMEOUT:-1200} s"
+status=$(sed -n 's/^vm: script ended with status \([0-9]*\)$/\1/p' "$log" | tail -1)
+complaints=$(grep -nE 'WARNING:|BUG:|Oops|Call Trace|general protection|unable to handle|refcount_t|possible (circular|recursive|irq)|inconsistent lock|bad unlock|INFO: task|KASAN|UBSAN|Kernel panic|Bad page|bad pmd|leaked|soft lockup|Unbalanced' "$log" |
+	grep -v 'Command line')
+if [ -n "$complaints" ]; then
+	echo "tests/vm/run.sh: the kernel complained:" >&2
+	sed -n '/^vm: dmesg begins$/,/^vm: dmesg ends$/p' "$log" | grep -v '^vm:' | tail -150 >&2
+	exit 1
+fi
+[ -n "$status" ] || fail "the guest script did not end"
+grep -q '^vm: dmesg ends$' "$log" || fail "the guest died after its script"
+[ "$status" -eq 0 ] || fail "the guest script ended with status $status"
