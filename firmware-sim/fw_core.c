@@ -1,0 +1,517 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The command processor. One loop: take submissions, run the next job, complete it; when there is nothing to do, poll
+ * the ring for a moment and then sleep in enter(). While a job runs, the engine calls back between tiles, so that
+ * submissions are sorted into their queues, cancellations are seen, and completions do not wait for the end of a long
+ * job.
+ */
+#define _GNU_SOURCE /* sched_getaffinity */
+#include "fw.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../uapi/drm/vnpu_accel.h"
+#include "fw_exec.h"
+#include "fw_queue.h"
+#include "fw_stream.h"
+#include "kernels.h"
+
+#define MAX_THREADS 256
+#define MAX_RING (1u << 22)
+#define STATUS_STRIDE 4096
+/* Completions that were not reported with ENTER yet wait no longer than this for company. */
+#define REPORT_NS 20000
+/* Nor do they wait for a job of more than this many cycles. */
+#define REPORT_COST 50000
+
+/* Private copy of a stream or a table; kept from job to job. */
+struct copy {
+	void *data;
+	size_t max_bytes;
+};
+
+struct fw_core {
+	struct fw_config cfg;
+	struct fw_port *port;
+	struct fw_exec *exec;
+	struct fw_queues *queues;
+	struct fw_aspace *spaces; /* [nr_ctx + 1]; base NULL: not mapped */
+	struct fw_prog prog;
+	struct copy stream, table;
+
+	uint32_t sq_head, cq_tail;
+	uint32_t sq_mask, cq_mask;
+	bool running; /* job is what the engine works at */
+	bool close_after; /* CTX_CLOSE came for its context */
+	struct vnpu_fw_sqe job;
+	uint32_t unreported; /* completions since the last ENTER */
+	uint64_t unreported_since_ns;
+	int err; /* of enter(), or of a ring that makes no sense: ends the core */
+	_Atomic bool stop;
+};
+
+__attribute__((format(printf, 2, 3))) static void core_log(struct fw_core *core, const char *fmt, ...)
+{
+	char line[512];
+	va_list ap;
+
+	if (!core->cfg.log)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	core->cfg.log(core->cfg.ud, line);
+}
+
+/* ---- completion ring ----------------------------------------------------------------------------------------------- */
+
+static void enter(struct fw_core *core, uint32_t flags, int64_t timeout_ns)
+{
+	int err = core->port->ops->enter(core->port->priv, flags, core->sq_head, timeout_ns);
+
+	/* A completion that an interrupted call left behind is taken by the next one. */
+	if (err == -EINTR)
+		return;
+	if (err && !core->err)
+		core->err = err;
+	if (flags & VNPU_FW_ENTER_COMPLETE)
+		core->unreported = 0;
+}
+
+static void report(struct fw_core *core)
+{
+	if (core->unreported && !core->err)
+		enter(core, VNPU_FW_ENTER_COMPLETE, -1);
+}
+
+static uint32_t cq_used(struct fw_core *core)
+{
+	return core->cq_tail - __atomic_load_n(&core->port->info->cq_head, __ATOMIC_ACQUIRE);
+}
+
+static void post(struct fw_core *core, const struct vnpu_fw_cqe *cqe)
+{
+	uint32_t entries = core->cq_mask + 1;
+
+	if (core->err)
+		return;
+	if (cq_used(core) >= entries)
+		enter(core, VNPU_FW_ENTER_COMPLETE, -1);
+	if (cq_used(core) >= entries) {
+		core_log(core, "completion ring of %u entries is full and is not emptied", entries);
+		core->err = core->err ? core->err : -EPROTO;
+		return;
+	}
+	core->port->cq[core->cq_tail & core->cq_mask] = *cqe;
+	core->cq_tail++;
+	__atomic_store_n(&core->port->ctl->cq_tail, core->cq_tail, __ATOMIC_RELEASE);
+	if (!core->unreported++)
+		core->unreported_since_ns = fw_now_ns();
+}
+
+/* Answers a job. A cancelled one leaves its queue's status page alone: the queue may be gone. */
+static void complete(struct fw_core *core, const struct vnpu_fw_sqe *job, uint32_t status, uint64_t busy_ns,
+		     const struct fw_fault *fault)
+{
+	struct vnpu_fw_cqe cqe = {
+		.type = VNPU_FW_CQE_DONE,
+		.status = status,
+		.tag = job->tag,
+		.busy_ns = busy_ns,
+	};
+	struct drm_vnpu_queue_status *page;
+	uint32_t error = status == VNPU_FW_OK	     ? 0
+			 : status == VNPU_FW_INVALID ? EINVAL
+			 : status == VNPU_FW_FAULT   ? EFAULT
+						     : EIO;
+
+	if (fault) {
+		cqe.fault_va = fault->va;
+		cqe.flags = fault->write ? VNPU_FW_CQE_FAULT_WRITE : 0;
+	}
+	if (status != VNPU_FW_CANCELED && job->queue < core->port->info->nr_queues) {
+		page = (struct drm_vnpu_queue_status *)(core->port->status + (size_t)job->queue * STATUS_STRIDE);
+		if (error && !__atomic_load_n(&page->error, __ATOMIC_RELAXED))
+			__atomic_store_n(&page->error, error, __ATOMIC_RELAXED);
+		__atomic_store_n(&page->completed_seqno, job->seqno, __ATOMIC_RELEASE);
+	}
+	post(core, &cqe);
+}
+
+/* ---- contexts ------------------------------------------------------------------------------------------------------ */
+
+static struct fw_aspace *space_of(struct fw_core *core, uint32_t ctx)
+{
+	struct fw_aspace *as = &core->spaces[ctx];
+	uint64_t max = 1ull << core->port->info->va_bits;
+	int err;
+
+	if (as->base)
+		return as;
+	*as = (struct fw_aspace){ .ctx = ctx };
+	err = core->port->ops->map(core->port->priv, as);
+	if (err || !as->base) {
+		core_log(core, "context %u: its aperture cannot be mapped: %s", ctx, strerror(-err));
+		as->base = NULL;
+		return NULL;
+	}
+	if (as->size > max)
+		as->size = max;
+	return as;
+}
+
+static void close_context(struct fw_core *core, uint32_t ctx)
+{
+	struct vnpu_fw_cqe cqe = { .type = VNPU_FW_CQE_CTX_CLOSED, .tag = ctx };
+	struct fw_aspace *as = &core->spaces[ctx];
+
+	if (as->base)
+		core->port->ops->unmap(core->port->priv, as);
+	as->base = NULL;
+	post(core, &cqe);
+}
+
+/* ---- submission ring ----------------------------------------------------------------------------------------------- */
+
+static void take_job(struct fw_core *core, const struct vnpu_fw_sqe *sqe)
+{
+	const struct vnpu_fw_info *info = core->port->info;
+	const char *why = NULL;
+
+	if (sqe->queue >= info->nr_queues)
+		why = "no such queue";
+	else if (!sqe->ctx || sqe->ctx > info->nr_ctx)
+		why = "no such context";
+	else if (sqe->priority >= FW_NR_PRIORITIES)
+		why = "no such priority";
+	if (why) {
+		core_log(core, "job %#llx: %s (queue %u, context %u, priority %u)", (unsigned long long)sqe->tag, why,
+			 sqe->queue, sqe->ctx, sqe->priority);
+		complete(core, sqe, VNPU_FW_INVALID, 0, NULL);
+	} else if (!fw_queues_push(core->queues, sqe)) {
+		core_log(core, "job %#llx: more jobs than the ring has entries", (unsigned long long)sqe->tag);
+		complete(core, sqe, VNPU_FW_FAILED, 0, NULL);
+	}
+}
+
+static void take_cancel(struct fw_core *core, const struct vnpu_fw_sqe *sqe)
+{
+	struct vnpu_fw_sqe job;
+
+	if (core->running && core->job.tag == sqe->tag && core->job.queue == sqe->queue)
+		fw_exec_cancel(core->exec);
+	else if (sqe->queue < core->port->info->nr_queues && fw_queues_cancel(core->queues, sqe->queue, sqe->tag, &job))
+		complete(core, &job, VNPU_FW_CANCELED, 0, NULL);
+}
+
+static void take_ctx_close(struct fw_core *core, const struct vnpu_fw_sqe *sqe)
+{
+	struct vnpu_fw_sqe job;
+
+	if (!sqe->ctx || sqe->ctx > core->port->info->nr_ctx) {
+		core_log(core, "cannot close context %u of %u", sqe->ctx, core->port->info->nr_ctx);
+		return;
+	}
+	while (fw_queues_pop_ctx(core->queues, sqe->ctx, &job))
+		complete(core, &job, VNPU_FW_CANCELED, 0, NULL);
+	if (core->running && core->job.ctx == sqe->ctx) {
+		core->close_after = true;
+		fw_exec_cancel(core->exec);
+	} else {
+		close_context(core, sqe->ctx);
+	}
+}
+
+static uint32_t sq_tail(struct fw_core *core)
+{
+	return __atomic_load_n(&core->port->info->sq_tail, __ATOMIC_ACQUIRE);
+}
+
+/* Takes everything out of the submission ring. */
+static void take_submissions(struct fw_core *core)
+{
+	uint32_t tail = sq_tail(core);
+	struct vnpu_fw_sqe sqe;
+
+	if (tail - core->sq_head > core->sq_mask + 1) {
+		core_log(core, "submission ring: tail %u is %u entries past head %u", tail, tail - core->sq_head,
+			 core->sq_head);
+		core->err = core->err ? core->err : -EPROTO;
+		return;
+	}
+	while (core->sq_head != tail && !core->err) {
+		memcpy(&sqe, &core->port->sq[core->sq_head & core->sq_mask], sizeof(sqe));
+		core->sq_head++;
+		__atomic_store_n(&core->port->ctl->sq_head, core->sq_head, __ATOMIC_RELEASE);
+		if (sqe.type == VNPU_FW_SQE_JOB)
+			take_job(core, &sqe);
+		else if (sqe.type == VNPU_FW_SQE_CANCEL)
+			take_cancel(core, &sqe);
+		else if (sqe.type == VNPU_FW_SQE_CTX_CLOSE)
+			take_ctx_close(core, &sqe);
+		else
+			core_log(core, "submission of unknown type %u", sqe.type);
+	}
+}
+
+/* ---- jobs ---------------------------------------------------------------------------------------------------------- */
+
+/* Between two tiles. */
+static void job_poll(void *ud)
+{
+	struct fw_core *core = ud;
+
+	if (core->sq_head != sq_tail(core))
+		take_submissions(core);
+	if (core->unreported && fw_now_ns() - core->unreported_since_ns > REPORT_NS)
+		report(core);
+	if (core->err || atomic_load_explicit(&core->stop, memory_order_relaxed))
+		fw_exec_cancel(core->exec);
+}
+
+static void job_sleep(void *ud, uint64_t until_ns)
+{
+	struct fw_core *core = ud;
+
+	enter(core, VNPU_FW_ENTER_COMPLETE | VNPU_FW_ENTER_WAIT, until_ns);
+}
+
+struct copy_in {
+	void *dst;
+	const void *src;
+	size_t bytes;
+};
+
+static void copy_in(void *arg)
+{
+	struct copy_in *c = arg;
+
+	memcpy(c->dst, c->src, c->bytes);
+}
+
+/* Brings [va, va + bytes) into private memory. A status; *why says what was refused. */
+static uint32_t fetch(struct fw_core *core, struct fw_aspace *as, struct copy *copy, uint64_t va, uint32_t bytes,
+		      uint32_t max_bytes, struct fw_fault *fault, const char **why)
+{
+	struct fw_access acc = { .va = va, .size = bytes };
+	struct copy_in arg;
+	int err;
+
+	*why = "its size is out of bounds";
+	if (!bytes || bytes % 8 || bytes > max_bytes)
+		return VNPU_FW_INVALID;
+	*why = "it leaves the address space";
+	if (va % 8 || va > as->size || bytes > as->size - va)
+		return VNPU_FW_INVALID;
+	if (bytes > copy->max_bytes) {
+		free(copy->data);
+		copy->max_bytes = 0;
+		copy->data = malloc(bytes);
+		*why = "out of memory";
+		if (!copy->data)
+			return VNPU_FW_FAILED;
+		copy->max_bytes = bytes;
+	}
+	arg = (struct copy_in){ copy->data, as->base + va, bytes };
+	err = core->port->ops->guard(core->port->priv, as, &acc, 1, copy_in, &arg, fault);
+	*why = "MMU fault";
+	return !err ? VNPU_FW_OK : err == -EFAULT ? VNPU_FW_FAULT : VNPU_FW_FAILED;
+}
+
+/* Fetches, checks and runs core->job. */
+static uint32_t run_job(struct fw_core *core, struct fw_fault *fault)
+{
+	const struct vnpu_fw_sqe *job = &core->job;
+	struct fw_exec_job ej = {
+		.prog = &core->prog,
+		.ops = core->port->ops,
+		.port_priv = core->port->priv,
+		.poll = job_poll,
+		.sleep = job_sleep,
+		.ud = core,
+	};
+	const char *what = "stream", *why = "";
+	uint32_t status;
+	char line[256];
+	int err;
+
+	ej.as = space_of(core, job->ctx);
+	if (!ej.as)
+		return VNPU_FW_FAILED;
+	status = fetch(core, ej.as, &core->stream, job->cmd_va, job->cmd_size, VNPU_MAX_STREAM_BYTES, fault, &why);
+	if (status == VNPU_FW_OK) {
+		what = "table";
+		status = fetch(core, ej.as, &core->table, job->table_va, job->table_size, VNPU_MAX_TABLE_BYTES, fault,
+			       &why);
+	}
+	if (status != VNPU_FW_OK) {
+		core_log(core, "job %#llx of context %u: %s of %u bytes at %#llx: %s", (unsigned long long)job->tag,
+			 job->ctx, what, *what == 's' ? job->cmd_size : job->table_size,
+			 (unsigned long long)(*what == 's' ? job->cmd_va : job->table_va), why);
+		return status;
+	}
+	err = fw_prog_decode(&core->prog, core->stream.data, job->cmd_size, core->table.data, job->table_size,
+			     ej.as->size, line, sizeof(line));
+	if (err) {
+		core_log(core, "job %#llx of context %u: %s", (unsigned long long)job->tag, job->ctx,
+			 err == -EINVAL ? line : strerror(-err));
+		return err == -EINVAL ? VNPU_FW_INVALID : VNPU_FW_FAILED;
+	}
+	if (fw_prog_cost(&core->prog) > REPORT_COST)
+		report(core);
+	status = fw_exec_run(core->exec, &ej);
+	if (status == VNPU_FW_FAULT) {
+		*fault = ej.fault;
+		core_log(core, "job %#llx of context %u: MMU fault: %s at %#llx", (unsigned long long)job->tag,
+			 job->ctx, fault->write ? "write" : "read", (unsigned long long)fault->va);
+	}
+	return status;
+}
+
+static void serve_job(struct fw_core *core)
+{
+	uint64_t start = fw_now_ns();
+	struct fw_fault fault = { 0 };
+	uint32_t status;
+
+	core->running = true;
+	core->close_after = false;
+	status = run_job(core, &fault);
+	core->running = false;
+	complete(core, &core->job, status, fw_now_ns() - start, status == VNPU_FW_FAULT ? &fault : NULL);
+	if (core->close_after)
+		close_context(core, core->job.ctx);
+}
+
+/* ---- the loop ------------------------------------------------------------------------------------------------------ */
+
+static bool should_run(struct fw_core *core)
+{
+	return !core->err && !atomic_load_explicit(&core->stop, memory_order_relaxed);
+}
+
+/* Nothing to do: report, poll the ring for spin_us, then sleep. */
+static void idle(struct fw_core *core)
+{
+	uint64_t end;
+	int i;
+
+	if (core->cfg.spin_us) {
+		report(core);
+		end = fw_now_ns() + core->cfg.spin_us * 1000ull;
+		do {
+			for (i = 0; i < 64; i++) {
+				if (sq_tail(core) != core->sq_head || !should_run(core))
+					return;
+#if defined(__x86_64__)
+				__builtin_ia32_pause();
+#endif
+			}
+		} while (fw_now_ns() < end);
+	}
+	enter(core, VNPU_FW_ENTER_COMPLETE | VNPU_FW_ENTER_WAIT, -1);
+}
+
+int fw_core_run(struct fw_core *core)
+{
+	while (should_run(core)) {
+		take_submissions(core);
+		if (core->unreported && fw_now_ns() - core->unreported_since_ns > REPORT_NS)
+			report(core);
+		if (core->err)
+			break;
+		if (fw_queues_pop(core->queues, &core->job))
+			serve_job(core);
+		else
+			idle(core);
+	}
+	report(core);
+	return atomic_load(&core->stop) ? 0 : core->err;
+}
+
+void fw_core_stop(struct fw_core *core)
+{
+	atomic_store(&core->stop, true);
+}
+
+static bool is_power_of_two(uint32_t x)
+{
+	return x && !(x & (x - 1));
+}
+
+static unsigned int host_cpus(void)
+{
+	cpu_set_t set;
+	int n = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
+
+	return n > 0 ? n : 1;
+}
+
+/* The port's own numbers: a kernel that means well never gets them wrong. */
+static bool info_is_sane(const struct vnpu_fw_info *info)
+{
+	return info->magic == VNPU_FW_INFO_MAGIC && is_power_of_two(info->sq_entries) && info->sq_entries <= MAX_RING &&
+	       is_power_of_two(info->cq_entries) && info->cq_entries <= MAX_RING && info->nr_queues &&
+	       info->nr_queues <= VNPU_FW_MAX_QUEUES && info->nr_ctx && info->nr_ctx <= VNPU_FW_MAX_CTX &&
+	       info->va_bits >= VNPU_FW_MIN_VA_BITS && info->va_bits <= VNPU_FW_MAX_VA_BITS;
+}
+
+struct fw_core *fw_core_create(const struct fw_config *cfg, struct fw_port *port)
+{
+	const struct fw_kernels *kernels = fw_kernels_get(cfg->isa);
+	const struct vnpu_fw_info *info = port->info;
+	unsigned int threads = cfg->threads ? cfg->threads : host_cpus();
+	struct fw_core *core;
+
+	if (!kernels) {
+		errno = ENOTSUP;
+		return NULL;
+	}
+	if (!info_is_sane(info)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	core = calloc(1, sizeof(*core));
+	if (!core)
+		return NULL;
+	core->cfg = *cfg;
+	core->port = port;
+	core->sq_mask = info->sq_entries - 1;
+	core->cq_mask = info->cq_entries - 1;
+	core->sq_head = port->ctl->sq_head;
+	core->cq_tail = port->ctl->cq_tail;
+	core->spaces = calloc(info->nr_ctx + 1, sizeof(*core->spaces));
+	core->queues = fw_queues_create(info->nr_queues, info->sq_entries);
+	core->exec = fw_exec_create(kernels, threads < MAX_THREADS ? threads : MAX_THREADS);
+	if (!core->spaces || !core->queues || !core->exec) {
+		fw_core_destroy(core);
+		errno = ENOMEM;
+		return NULL;
+	}
+	return core;
+}
+
+void fw_core_destroy(struct fw_core *core)
+{
+	uint32_t i;
+
+	if (!core)
+		return;
+	if (core->exec)
+		fw_exec_destroy(core->exec);
+	for (i = 1; core->spaces && i <= core->port->info->nr_ctx; i++)
+		if (core->spaces[i].base)
+			core->port->ops->unmap(core->port->priv, &core->spaces[i]);
+	fw_prog_free(&core->prog);
+	fw_queues_destroy(core->queues);
+	free(core->spaces);
+	free(core->stream.data);
+	free(core->table.data);
+	free(core);
+}

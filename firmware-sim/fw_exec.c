@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Workers and regions. The tiles of a region are numbered, and every worker takes the next number from one counter. The
+ * thread of fw_exec_run() works too and looks at the rings between its tiles.
+ *
+ * Opening a region bumps a generation that the workers watch: for a moment by polling, then in a futex. A worker that
+ * comes late must not touch a region that was closed and refilled, so a worker first counts itself in (busy) and only
+ * then looks whether the region is open; the owner first closes it and then waits until nobody is in. Either the worker
+ * sees it closed or the owner sees the worker.
+ */
+#include "fw_exec.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fw_tile.h"
+
+/* A region that costs less than this many cycles is done before another worker is awake. */
+#define WAKE_COST 20000
+/* How long a worker polls for the next region of a job before it sleeps. */
+#define SPIN_NS 30000
+/* How long the owner sleeps at most before it looks at the rings again while others still compute. */
+#define POLL_NS 200000
+
+struct worker {
+	struct fw_exec *ex;
+	pthread_t thread;
+	void *scratch;
+};
+
+struct fw_exec {
+	const struct fw_kernels *kernels;
+	unsigned int nr_workers; /* the owner is worker 0 */
+	struct worker *workers;
+
+	/* The region in work; written by the owner while nobody is in. */
+	struct fw_exec_job *job;
+	const struct fw_region *region;
+
+	_Alignas(64) _Atomic uint32_t generation;
+	_Atomic uint32_t sleepers; /* workers in futex_wait(generation) */
+	_Atomic bool quit;
+	_Alignas(64) _Atomic uint64_t next_tile;
+	_Alignas(64) _Atomic bool open;
+	_Atomic uint32_t busy; /* workers in the region */
+	_Atomic bool owner_waits;
+	_Atomic uint32_t stop; /* 0, or the VNPU_FW_* status that ends the job; the first one stays */
+};
+
+uint64_t fw_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
+
+static void cpu_relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#endif
+}
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t seen, uint64_t timeout_ns)
+{
+	struct timespec ts = { timeout_ns / 1000000000, timeout_ns % 1000000000 };
+
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, timeout_ns ? &ts : NULL, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word, int nr)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, nr, NULL, NULL, 0);
+}
+
+static void stop_job(struct fw_exec *ex, uint32_t status, const struct fw_fault *fault)
+{
+	uint32_t running = VNPU_FW_OK;
+
+	if (atomic_compare_exchange_strong(&ex->stop, &running, status) && fault)
+		ex->job->fault = *fault;
+}
+
+/* Takes tiles until there are none, or until the job is stopped. */
+static void work(struct worker *w, bool owner)
+{
+	struct fw_exec *ex = w->ex;
+	const struct fw_region *region = ex->region;
+	const struct fw_cmd *cmd = ex->job->prog->cmds + region->first_cmd;
+	struct fw_fault fault;
+	uint64_t tile;
+	int err;
+
+	while (!atomic_load_explicit(&ex->stop, memory_order_relaxed)) {
+		tile = atomic_fetch_add_explicit(&ex->next_tile, 1, memory_order_relaxed);
+		if (tile >= region->nr_tiles)
+			break;
+		while (tile - cmd->tile0 >= cmd->nr_tiles)
+			cmd++;
+		err = fw_tile_run(ex->kernels, ex->job, cmd, tile - cmd->tile0, w->scratch, &fault);
+		if (err)
+			stop_job(ex, err == -EFAULT ? VNPU_FW_FAULT : VNPU_FW_FAILED, err == -EFAULT ? &fault : NULL);
+		if (owner)
+			ex->job->poll(ex->job->ud);
+	}
+}
+
+/* Waits until the generation is no longer @seen. */
+static uint32_t next_generation(struct fw_exec *ex, uint32_t seen)
+{
+	uint64_t end = fw_now_ns() + SPIN_NS;
+	uint32_t now;
+	int i;
+
+	do {
+		for (i = 0; i < 50; i++) {
+			now = atomic_load(&ex->generation);
+			if (now != seen)
+				return now;
+			cpu_relax();
+		}
+	} while (fw_now_ns() < end);
+	atomic_fetch_add(&ex->sleepers, 1);
+	while ((now = atomic_load(&ex->generation)) == seen)
+		futex_wait(&ex->generation, seen, 0);
+	atomic_fetch_sub(&ex->sleepers, 1);
+	return now;
+}
+
+static void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+	struct fw_exec *ex = w->ex;
+	uint32_t seen = 0;
+
+	for (;;) {
+		seen = next_generation(ex, seen);
+		if (atomic_load(&ex->quit))
+			return NULL;
+		atomic_fetch_add(&ex->busy, 1);
+		if (atomic_load(&ex->open))
+			work(w, false);
+		if (atomic_fetch_sub(&ex->busy, 1) == 1 && atomic_load(&ex->owner_waits))
+			futex_wake(&ex->busy, 1);
+	}
+}
+
+static void bump_generation(struct fw_exec *ex)
+{
+	atomic_fetch_add(&ex->generation, 1);
+	if (atomic_load(&ex->sleepers))
+		futex_wake(&ex->generation, ex->nr_workers);
+}
+
+/* Closes the region and waits for those who are in it. */
+static void close_region(struct fw_exec *ex)
+{
+	uint64_t end = 0;
+	uint32_t busy;
+	int i;
+
+	atomic_store(&ex->open, false);
+	for (;;) {
+		for (i = 0; i < 50; i++) {
+			if (!atomic_load(&ex->busy))
+				return;
+			cpu_relax();
+		}
+		if (!end)
+			end = fw_now_ns() + SPIN_NS;
+		if (fw_now_ns() < end)
+			continue;
+		atomic_store(&ex->owner_waits, true);
+		busy = atomic_load(&ex->busy);
+		if (busy)
+			futex_wait(&ex->busy, busy, POLL_NS);
+		atomic_store(&ex->owner_waits, false);
+		ex->job->poll(ex->job->ud);
+	}
+}
+
+static void run_region(struct fw_exec *ex, const struct fw_region *region)
+{
+	bool share = ex->nr_workers > 1 && region->nr_tiles > 1 && region->cost >= WAKE_COST;
+	uint64_t end = region->sleep_ns ? fw_now_ns() + region->sleep_ns : 0;
+
+	ex->region = region;
+	atomic_store(&ex->next_tile, 0);
+	if (region->nr_cmds) {
+		if (share) {
+			atomic_store(&ex->open, true);
+			bump_generation(ex);
+		}
+		work(&ex->workers[0], true);
+		if (share)
+			close_region(ex);
+	}
+	while (end && !atomic_load(&ex->stop) && fw_now_ns() < end) {
+		ex->job->sleep(ex->job->ud, end);
+		ex->job->poll(ex->job->ud);
+	}
+}
+
+int fw_exec_run(struct fw_exec *ex, struct fw_exec_job *job)
+{
+	uint32_t i;
+
+	ex->job = job;
+	atomic_store(&ex->stop, VNPU_FW_OK);
+	for (i = 0; i < job->prog->nr_regions && !atomic_load(&ex->stop); i++)
+		run_region(ex, &job->prog->regions[i]);
+	return atomic_load(&ex->stop);
+}
+
+void fw_exec_cancel(struct fw_exec *ex)
+{
+	stop_job(ex, VNPU_FW_CANCELED, NULL);
+}
+
+/* Workers never take the process's signals: those are for its other threads. SIGBUS and its like are not concerned,
+ * they go to the thread that faults. */
+static int start_workers(struct fw_exec *ex, unsigned int threads)
+{
+	sigset_t all, old;
+	struct worker *w;
+	int err = 0;
+
+	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGFPE);
+	sigdelset(&all, SIGILL);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	for (ex->nr_workers = 0; ex->nr_workers < threads; ex->nr_workers++) {
+		w = &ex->workers[ex->nr_workers];
+		w->ex = ex;
+		w->scratch = aligned_alloc(64, FW_SCRATCH_BYTES);
+		if (!w->scratch)
+			err = ENOMEM;
+		else if (ex->nr_workers)
+			err = pthread_create(&w->thread, NULL, worker_main, w);
+		if (err) {
+			free(w->scratch);
+			break;
+		}
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return err;
+}
+
+struct fw_exec *fw_exec_create(const struct fw_kernels *kernels, unsigned int threads)
+{
+	struct fw_exec *ex = aligned_alloc(64, sizeof(*ex));
+	int err;
+
+	if (!ex)
+		return NULL;
+	*ex = (struct fw_exec){ .kernels = kernels };
+	ex->workers = calloc(threads, sizeof(*ex->workers));
+	err = ex->workers ? start_workers(ex, threads) : ENOMEM;
+	if (err) {
+		fw_exec_destroy(ex);
+		errno = err;
+		return NULL;
+	}
+	return ex;
+}
+
+void fw_exec_destroy(struct fw_exec *ex)
+{
+	unsigned int i;
+
+	atomic_store(&ex->quit, true);
+	bump_generation(ex);
+	for (i = 0; i < ex->nr_workers; i++) {
+		if (i)
+			pthread_join(ex->workers[i].thread, NULL);
+		free(ex->workers[i].scratch);
+	}
+	free(ex->workers);
+	free(ex);
+}

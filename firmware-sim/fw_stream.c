@@ -1,0 +1,635 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Validation of command streams: one pass over the binding table, one over the commands. Nothing is trusted: each
+ * number is bounded before it takes part in arithmetic, and what cannot be bounded is multiplied with overflow checks.
+ * The output holds addresses that need no further check.
+ */
+#include "fw_stream.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Elements that a tile of a simple operator takes: some 10 us of work. */
+#define TILE_ELEMS 16384u
+/* Multiply-accumulates that a tile may take, so that a cancelled job ends soon: some ms. */
+#define TILE_MACS (1ull << 28)
+#define MAX_SLEEP_NS 60000000000ull
+/* A distance between rows that exceeds every address space; larger ones only serve to overflow. */
+#define MAX_STRIDE_BYTES (1ull << 40)
+
+struct decoder {
+	struct fw_prog *prog;
+	const struct vnpu_slot *slots;
+	const uint64_t *params;
+	uint32_t nr_slots, nr_params; /* of the stream */
+	uint32_t index; /* of the command */
+	const char *op;
+	char *why;
+	size_t why_bytes;
+};
+
+static const char *const op_names[] = {
+	[VNPU_OP_END] = "end",
+	[VNPU_OP_BARRIER] = "barrier",
+	[VNPU_OP_SLEEP] = "sleep",
+	[VNPU_OP_COPY] = "copy",
+	[VNPU_OP_ADD] = "add",
+	[VNPU_OP_MUL] = "mul",
+	[VNPU_OP_ACT] = "act",
+	[VNPU_OP_RMSNORM] = "rmsnorm",
+	[VNPU_OP_ROPE] = "rope",
+	[VNPU_OP_SOFTMAX] = "softmax",
+	[VNPU_OP_QUANT] = "quant",
+	[VNPU_OP_DEQUANT] = "dequant",
+	[VNPU_OP_MATMUL_I8] = "matmul_i8",
+	[VNPU_OP_ATTN] = "attn",
+};
+
+static const uint32_t op_bytes[] = {
+	[VNPU_OP_END] = sizeof(struct vnpu_cmd),
+	[VNPU_OP_BARRIER] = sizeof(struct vnpu_cmd),
+	[VNPU_OP_SLEEP] = sizeof(struct vnpu_cmd_sleep),
+	[VNPU_OP_COPY] = sizeof(struct vnpu_cmd_copy),
+	[VNPU_OP_ADD] = sizeof(struct vnpu_cmd_binary),
+	[VNPU_OP_MUL] = sizeof(struct vnpu_cmd_binary),
+	[VNPU_OP_ACT] = sizeof(struct vnpu_cmd_act),
+	[VNPU_OP_RMSNORM] = sizeof(struct vnpu_cmd_rmsnorm),
+	[VNPU_OP_ROPE] = sizeof(struct vnpu_cmd_rope),
+	[VNPU_OP_SOFTMAX] = sizeof(struct vnpu_cmd_softmax),
+	[VNPU_OP_QUANT] = sizeof(struct vnpu_cmd_quant),
+	[VNPU_OP_DEQUANT] = sizeof(struct vnpu_cmd_dequant),
+	[VNPU_OP_MATMUL_I8] = sizeof(struct vnpu_cmd_matmul_i8),
+	[VNPU_OP_ATTN] = sizeof(struct vnpu_cmd_attn),
+};
+
+#define NR_OPS (sizeof(op_names) / sizeof(op_names[0]))
+
+__attribute__((format(printf, 2, 3))) static int refuse(struct decoder *d, const char *fmt, ...)
+{
+	va_list ap;
+	int n = 0;
+
+	if (d->op)
+		n = snprintf(d->why, d->why_bytes, "command %u (%s): ", d->index, d->op);
+	if (n >= 0 && (size_t)n < d->why_bytes) {
+		va_start(ap, fmt);
+		vsnprintf(d->why + n, d->why_bytes - n, fmt, ap);
+		va_end(ap);
+	}
+	return -EINVAL;
+}
+
+static uint64_t div_up(uint64_t a, uint64_t b)
+{
+	return (a + b - 1) / b;
+}
+
+/* ---- operands ------------------------------------------------------------------------------------------------------ */
+
+/* Extent of @rows rows of @row_bytes, @stride_bytes apart. */
+static int extent(struct decoder *d, const char *name, uint64_t rows, uint64_t stride_bytes, uint64_t row_bytes,
+		  uint64_t *bytes)
+{
+	if (__builtin_mul_overflow(rows - 1, stride_bytes, bytes) || __builtin_add_overflow(*bytes, row_bytes, bytes))
+		return refuse(d, "%s: %llu rows %llu bytes apart overflow", name, (unsigned long long)rows,
+			      (unsigned long long)stride_bytes);
+	return 0;
+}
+
+/* Address of an operand of @bytes bytes that is accessed as @flags (VNPU_SLOT_*) say. */
+static int operand(struct decoder *d, const char *name, const struct vnpu_ref *ref, uint64_t bytes, unsigned int align,
+		   uint32_t flags, uint64_t *va)
+{
+	const struct vnpu_slot *slot;
+
+	if (ref->reserved)
+		return refuse(d, "%s: reserved field is not 0", name);
+	if (ref->slot >= d->nr_slots)
+		return refuse(d, "%s: slot %u of %u", name, ref->slot, d->nr_slots);
+	slot = &d->slots[ref->slot];
+	if ((slot->flags & flags) != flags)
+		return refuse(d, "%s: slot %u does not allow to %s", name, ref->slot,
+			      flags & ~slot->flags & VNPU_SLOT_WRITE ? "write" : "read");
+	if (ref->offset > slot->size_bytes || bytes > slot->size_bytes - ref->offset)
+		return refuse(d, "%s: %llu bytes at %llu exceed the %llu of slot %u", name, (unsigned long long)bytes,
+			      (unsigned long long)ref->offset, (unsigned long long)slot->size_bytes, ref->slot);
+	if (ref->offset % align)
+		return refuse(d, "%s: offset %llu is not a multiple of %u", name, (unsigned long long)ref->offset,
+			      align);
+	*va = slot->va + ref->offset;
+	return 0;
+}
+
+/* A matrix of @elem_bytes elements; @cols <= @ld was not checked yet. */
+static int matrix(struct decoder *d, const char *name, const struct vnpu_ref *ref, uint64_t rows, uint64_t cols,
+		  uint32_t ld, unsigned int elem_bytes, uint32_t flags, uint64_t *va)
+{
+	uint64_t bytes;
+	int err;
+
+	if (ld < cols)
+		return refuse(d, "%s: rows %u elements apart, but %llu long", name, ld, (unsigned long long)cols);
+	err = extent(d, name, rows, (uint64_t)ld * elem_bytes, cols * elem_bytes, &bytes);
+	return err ? err : operand(d, name, ref, bytes, elem_bytes, flags, va);
+}
+
+static int vector(struct decoder *d, const char *name, const struct vnpu_ref *ref, uint64_t n, uint32_t flags,
+		  uint64_t *va)
+{
+	return operand(d, name, ref, n * 4, 4, flags, va);
+}
+
+static int bounded(struct decoder *d, const char *name, uint64_t value, uint64_t max)
+{
+	if (!value || value > max)
+		return refuse(d, "%s is %llu, not 1..%llu", name, (unsigned long long)value, (unsigned long long)max);
+	return 0;
+}
+
+static int reserved(struct decoder *d, uint32_t value)
+{
+	return value ? refuse(d, "reserved field is not 0") : 0;
+}
+
+static int param(struct decoder *d, const char *name, uint32_t index, uint64_t max, uint64_t *value)
+{
+	*value = 0;
+	if (index == VNPU_PARAM_NONE)
+		return 0;
+	if (index >= d->nr_params)
+		return refuse(d, "%s: param %u of %u", name, index, d->nr_params);
+	if (d->params[index] > max)
+		return refuse(d, "%s: param %u is %llu, more than %llu", name, index,
+			      (unsigned long long)d->params[index], (unsigned long long)max);
+	*value = d->params[index];
+	return 0;
+}
+
+static int is_finite(struct decoder *d, const char *name, float value)
+{
+	return isfinite(value) ? 0 : refuse(d, "%s is not finite", name);
+}
+
+#define R VNPU_SLOT_READ
+#define W VNPU_SLOT_WRITE
+/* First refusal wins: each check runs only if all before it passed. */
+#define CHECK(call)                       \
+	do {                              \
+		int check_err = (call);   \
+		if (check_err)            \
+			return check_err; \
+	} while (0)
+
+/* Tiles of whole rows; of parts of a row where @split allows and rows are long. */
+static void tile_rows(struct fw_cmd *c, uint32_t rows, uint64_t cols, bool split)
+{
+	c->tile_cols = split && cols > TILE_ELEMS ? TILE_ELEMS : cols;
+	c->tile_rows = c->tile_cols >= TILE_ELEMS ? 1 : TILE_ELEMS / c->tile_cols;
+	c->nr_tiles = div_up(rows, c->tile_rows) * div_up(cols, c->tile_cols);
+}
+
+/* ---- commands ------------------------------------------------------------------------------------------------------ */
+
+static int check_copy(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
+{
+	const struct vnpu_cmd_copy *m = &c->u.copy;
+	uint64_t src_bytes, dst_bytes;
+
+	CHECK(reserved(d, m->reserved));
+	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM));
+	CHECK(bounded(d, "row_bytes", m->row_bytes, 4ull * VNPU_MAX_DIM));
+	if (m->src_stride_bytes > MAX_STRIDE_BYTES || m->dst_stride_bytes > MAX_STRIDE_BYTES)
+		return refuse(d, "stride exceeds every address space");
+	if (m->src_stride_bytes < m->row_bytes || m->dst_stride_bytes < m->row_bytes)
+		return refuse(d, "stride is less than row_bytes");
+	CHECK(param(d, "dst_row", m->dst_row_param, VNPU_MAX_DIM, &c->pos));
+	CHECK(extent(d, "src", m->rows, m->src_stride_bytes, m->row_bytes, &src_bytes));
+	CHECK(extent(d, "dst", c->pos + m->rows, m->dst_stride_bytes, m->row_bytes, &dst_bytes));
+	CHECK(operand(d, "src", &m->src, src_bytes, 1, R, &c->va[0]));
+	CHECK(operand(d, "dst", &m->dst, dst_bytes, 1, W, &c->va[1]));
+	tile_rows(c, m->rows, m->row_bytes, true);
+	*cost = (uint64_t)m->rows * m->row_bytes / 16;
+	return 0;
+}
+
+static int check_binary(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
+{
+	const struct vnpu_cmd_binary *m = &c->u.binary;
+
+	CHECK(reserved(d, m->reserved));
+	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM));
+	CHECK(bounded(d, "cols", m->cols, VNPU_MAX_DIM));
+	CHECK(matrix(d, "a", &m->a, m->rows, m->cols, m->lda, 4, R, &c->va[0]));
+	CHECK(matrix(d, "b", &m->b, m->ldb ? m->rows : 1, m->cols, m->ldb ? m->ldb : m->cols, 4, R, &c->va[1]));
+	CHECK(matrix(d, "y", &m->y, m->rows, m->cols, m->ldy, 4, W, &c->va[2]));
+	tile_rows(c, m->rows, m->cols, true);
+	*cost = (uint64_t)m->rows * m->cols / 4;
+	return 0;
+}
+
+static int check_act(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
+{
+	const struct vnpu_cmd_act *m = &c->u.act;
+
+	CHECK(reserved(d, m->reserved));
+	if (m->kind != VNPU_ACT_SILU && m->kind != VNPU_ACT_GELU)
+		return refuse(d, "unknown kind %u", m->kind);
+	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM));
+	CHECK(bounded(d, "cols", m->cols, VNPU_MAX_DIM));
+	CHECK(matrix(d, "x", &m->x, m->rows, m->cols, m->ldx, 4, R, &c->va[0]));
+	CHECK(matrix(d, "y", &m->y, m->rows, m->cols, m->ldy, 4, W, &c->va[1]));
+	tile_rows(c, m->rows, m->cols, true);
+	*cost = (uint64_t)m->rows * m->cols * 2;
+	return 0;
+}
+
+static int check_rmsnorm(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
+{
+	const struct vnpu_cmd_rmsnorm *m = &c->u.rmsnorm;
+
+	CHECK(reserved(d, m->reserved));
+	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM));
+	CHECK(bounded(d, "cols", m->cols, VNPU_MAX_DIM));
+	CHECK(is_finite(d, "eps", m->eps));
+	if (m->eps < 0)
+		return refuse(d, "eps is negative");
+	CHECK(matrix(d, "x", &m->x, m->rows, m->cols, m->ldx, 4, R, &c->va[0]));
+	CHECK(vector(d, "w", &m->w, m->cols, R, &c->va[1]));
+	CHECK(matrix(d, "y", &m->y, m->rows, m->cols, m->ldy, 4, W, &c->va[2]));
+	tile_rows(c, m->rows, m->cols, false);
+	*cost = (uint64_t)m->rows * m->cols / 2;
+	return 0;
+}
+
+static int check_rope(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
+{
+	const struct vnpu_cmd_rope *m = &c->u.rope;
+	uint64_t cols;
+
+	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM));
+	CHECK(bounded(d, "heads", m->heads, VNPU_MAX_DIM));
+	CHECK(bounded(d, "head_dim", m->head_dim, VNPU_MAX_HEAD_DIM));
+	CHECK(bounded(d, "rot_dim", m->rot_dim, m->head_dim));
+	if (m->rot_dim % 2)
+		return refuse(d, "rot_dim %u is odd", m->rot_dim);
+	if (m->mode != VNPU_ROPE_ADJACENT && m->mode != VNPU_ROPE_HALVES)
+		return refuse(d, "unknown mode %u", m->mode);
+	cols = (uint64_t)m->heads * m->head_dim;
+	CHECK(bounded(d, "heads x head_dim", cols, VNPU_MAX_DIM));
+	CHECK(param(d, "pos", m->pos_param, VNPU_MAX_DIM - m->rows, &c->pos));
+	CHECK(matrix(d, "x", &m->x, m->rows, cols, m->ldx, 4, R, &c->va[0]));
+	CHECK(vector(d, "inv_freq", &m->inv_freq, m->rot_dim / 2, R, &c->va[1]));
+	CHECK(matrix(d, "y", &m->y, m->rows, cols, m->ldy, 4, W, &c->va[2]));
+	tile_rows(c, m->rows, cols, false);
+	*cost = m->rows * (cols + 32ull * m->rot_dim);
+	return 0;
+}
+
+static int check_softmax(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
+{
+	const struct vnpu_cmd_softmax *m = &c->u.softmax;
+
+	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM));
+	CHECK(bounded(d, "cols", m->cols, VNPU_MAX_DIM));
+	CHECK(is_finite(d, "scale", m->scale));
+	CHECK(param(d, "limit", m->limit_param, VNPU_MAX_DIM, &c->pos));
+	CHECK(matrix(d, "x", &m->x, m->rows, m->cols, m->ldx, 4, R, &c->va[0]));
+	CHECK(matrix(d, "y", &m->y, m->rows, m->cols, m->ldy, 4, W, &c->va[1]));
+	tile_rows(c, m->rows, m->cols, false);
+	*cost = (uint64_t)m->rows * m->cols * 2;
+	return 0;
+}
+
+static int check_quant(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
+{
+	const struct vnpu_cmd_quant *m = &c->u.quant;
+
+	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM));
+	CHECK(bounded(d, "cols", m->cols, VNPU_MAX_DIM));
+	CHECK(matrix(d, "x", &m->x, m->rows, m->cols, m->ldx, 4, R, &c->va[0]));
+	CHECK(matrix(d, "q", &m->q, m->rows, (m->cols + 3) / 4 * 4, m->ldq, 1, W, &c->va[1]));
+	CHECK(vector(d, "scale", &m->scale, m->rows, W, &c->va[2]));
+	tile_rows(c, m->rows, m->cols, false);
+	*cost = (uint64_t)m->rows * m->cols;
+	return 0;
+}
+
+static int check_dequant(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
+{
+	const struct vnpu_cmd_dequant *m = &c->u.dequant;
+
+	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM));
+	CHECK(bounded(d, "cols", m->cols, VNPU_MAX_DIM));
+	CHECK(matrix(d, "q", &m->q, m->rows, m->cols, m->ldq, 1, R, &c->va[0]));
+	CHECK(vector(d, "scale", &m->scale, m->rows, R, &c->va[1]));
+	CHECK(matrix(d, "y", &m->y, m->rows, m->cols, m->ldy, 4, W, &c->va[2]));
+	tile_rows(c, m->rows, m->cols, true);
+	*cost = (uint64_t)m->rows * m->cols / 2;
+	return 0;
+}
+
+static int check_matmul(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
+{
+	const struct vnpu_cmd_matmul_i8 *m = &c->u.matmul;
+	uint64_t panels, tile_m, tile_n;
+
+	CHECK(reserved(d, m->reserved));
+	CHECK(bounded(d, "m", m->m, VNPU_MAX_DIM));
+	CHECK(bounded(d, "n", m->n, VNPU_MAX_DIM));
+	CHECK(bounded(d, "k", m->k, VNPU_MAX_K_I8));
+	CHECK(bounded(d, "tile_m", m->tile_m, VNPU_MAX_DIM));
+	CHECK(bounded(d, "tile_n", m->tile_n, VNPU_MAX_DIM));
+	if (m->tile_n % VNPU_PANEL_N)
+		return refuse(d, "tile_n %u is not a multiple of %u", m->tile_n, VNPU_PANEL_N);
+	panels = div_up(m->n, VNPU_PANEL_N);
+	CHECK(matrix(d, "a", &m->a, m->m, (m->k + 3) / 4 * 4, m->lda, 1, R, &c->va[0]));
+	CHECK(vector(d, "a_scale", &m->a_scale, m->m, R, &c->va[1]));
+	CHECK(operand(d, "w", &m->w, panels * VNPU_PANEL_I8_BYTES(m->k), 64, R, &c->va[2]));
+	if (m->bias.slot != VNPU_SLOT_NONE)
+		CHECK(vector(d, "bias", &m->bias, m->n, R, &c->va[3]));
+	else if (m->bias.reserved || m->bias.offset)
+		return refuse(d, "bias: absent, but not all 0");
+	CHECK(matrix(d, "c", &m->c, m->m, m->n, m->ldc, 4, W, &c->va[4]));
+
+	tile_n = m->tile_n < panels * VNPU_PANEL_N ? m->tile_n : panels * VNPU_PANEL_N;
+	if (tile_n > TILE_MACS / m->k)
+		tile_n = TILE_MACS / m->k / VNPU_PANEL_N * VNPU_PANEL_N;
+	tile_m = m->tile_m < m->m ? m->tile_m : m->m;
+	if (tile_m > TILE_MACS / m->k / tile_n)
+		tile_m = TILE_MACS / m->k / tile_n;
+	c->tile_cols = tile_n;
+	c->tile_rows = tile_m ? tile_m : 1;
+	c->nr_tiles = div_up(m->m, c->tile_rows) * div_up(m->n, c->tile_cols);
+	/* m, n < 2^24 and k <= 2^16 fill 64 bits: divide first. */
+	*cost = (uint64_t)m->m * div_up(m->n, VNPU_PANEL_N) * div_up(m->k, 2);
+	return 0;
+}
+
+static int check_attn(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
+{
+	const struct vnpu_cmd_attn *m = &c->u.attn;
+	uint64_t q_cols, kv_cols;
+
+	CHECK(reserved(d, m->reserved));
+	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM));
+	CHECK(bounded(d, "heads", m->heads, VNPU_MAX_DIM));
+	CHECK(bounded(d, "kv_heads", m->kv_heads, m->heads));
+	CHECK(bounded(d, "head_dim", m->head_dim, VNPU_MAX_HEAD_DIM));
+	CHECK(bounded(d, "ctx_rows", m->ctx_rows, VNPU_MAX_DIM));
+	if (m->heads % m->kv_heads)
+		return refuse(d, "%u heads are no multiple of %u kv_heads", m->heads, m->kv_heads);
+	q_cols = (uint64_t)m->heads * m->head_dim;
+	kv_cols = (uint64_t)m->kv_heads * m->head_dim;
+	CHECK(bounded(d, "heads x head_dim", q_cols, VNPU_MAX_DIM));
+	CHECK(is_finite(d, "scale", m->scale));
+	CHECK(param(d, "pos", m->pos_param, VNPU_MAX_DIM, &c->pos));
+	if (c->pos + m->rows > m->ctx_rows)
+		return refuse(d, "rows %llu..%llu of a cache of %u", (unsigned long long)c->pos,
+			      (unsigned long long)c->pos + m->rows - 1, m->ctx_rows);
+	CHECK(matrix(d, "q", &m->q, m->rows, q_cols, m->ldq, 4, R, &c->va[0]));
+	CHECK(matrix(d, "k", &m->k, m->ctx_rows, kv_cols, m->ldk, 4, R, &c->va[1]));
+	CHECK(matrix(d, "v", &m->v, m->ctx_rows, kv_cols, m->ldv, 4, R, &c->va[2]));
+	CHECK(matrix(d, "y", &m->y, m->rows, q_cols, m->ldy, 4, W, &c->va[3]));
+	c->nr_tiles = m->kv_heads * div_up((uint64_t)m->rows * (m->heads / m->kv_heads), FW_ATTN_QUERIES);
+	/* Below 2^24 x 2^24 x 2^5. */
+	*cost = m->rows * q_cols / 8 * ((c->pos + m->rows) / 4 + 1);
+	return 0;
+}
+
+#undef R
+#undef W
+
+static int check_cmd(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
+{
+	switch (c->u.hdr.op) {
+	case VNPU_OP_COPY:
+		return check_copy(d, c, cost);
+	case VNPU_OP_ADD:
+	case VNPU_OP_MUL:
+		return check_binary(d, c, cost);
+	case VNPU_OP_ACT:
+		return check_act(d, c, cost);
+	case VNPU_OP_RMSNORM:
+		return check_rmsnorm(d, c, cost);
+	case VNPU_OP_ROPE:
+		return check_rope(d, c, cost);
+	case VNPU_OP_SOFTMAX:
+		return check_softmax(d, c, cost);
+	case VNPU_OP_QUANT:
+		return check_quant(d, c, cost);
+	case VNPU_OP_DEQUANT:
+		return check_dequant(d, c, cost);
+	case VNPU_OP_MATMUL_I8:
+		return check_matmul(d, c, cost);
+	default:
+		return check_attn(d, c, cost);
+	}
+}
+
+/* ---- stream and table ---------------------------------------------------------------------------------------------- */
+
+static int check_table(struct decoder *d, const void *table, size_t bytes, uint64_t as_size)
+{
+	const struct vnpu_table_hdr *hdr = table;
+	const struct vnpu_slot *slot;
+	uint32_t i;
+
+	if (bytes < sizeof(*hdr))
+		return refuse(d, "table: %zu bytes", bytes);
+	if (hdr->magic != VNPU_TABLE_MAGIC)
+		return refuse(d, "table: magic %#x", hdr->magic);
+	if (hdr->version >> 16 != VNPU_ISA_MAJOR || (hdr->version & 0xffff) > VNPU_ISA_MINOR)
+		return refuse(d, "table: version %#x, this device has %#x", hdr->version, VNPU_ISA_VERSION);
+	if (hdr->nr_slots > VNPU_MAX_SLOTS || hdr->nr_params > VNPU_MAX_PARAMS)
+		return refuse(d, "table: %u slots and %u params", hdr->nr_slots, hdr->nr_params);
+	if (bytes != sizeof(*hdr) + hdr->nr_slots * sizeof(*slot) + hdr->nr_params * sizeof(uint64_t))
+		return refuse(d, "table: %zu bytes for %u slots and %u params", bytes, hdr->nr_slots, hdr->nr_params);
+	d->slots = (const struct vnpu_slot *)(hdr + 1);
+	d->params = (const uint64_t *)(d->slots + hdr->nr_slots);
+	for (i = 0; i < hdr->nr_slots; i++) {
+		slot = &d->slots[i];
+		if (slot->flags & ~(VNPU_SLOT_READ | VNPU_SLOT_WRITE) || slot->reserved)
+			return refuse(d, "table: slot %u: unknown flag or reserved field", i);
+		if (slot->va % 64)
+			return refuse(d, "table: slot %u: address %#llx is not a multiple of 64", i,
+				      (unsigned long long)slot->va);
+		if (!slot->size_bytes && slot->va)
+			return refuse(d, "table: slot %u: unused, but at %#llx", i, (unsigned long long)slot->va);
+		if (slot->va > as_size || slot->size_bytes > as_size - slot->va)
+			return refuse(d, "table: slot %u: %#llx + %#llx leaves the address space", i,
+				      (unsigned long long)slot->va, (unsigned long long)slot->size_bytes);
+	}
+	return 0;
+}
+
+static int check_header(struct decoder *d, const struct vnpu_stream_hdr *hdr, size_t bytes,
+			const struct vnpu_table_hdr *table)
+{
+	if (bytes < sizeof(*hdr))
+		return refuse(d, "stream: %zu bytes", bytes);
+	if (hdr->magic != VNPU_STREAM_MAGIC)
+		return refuse(d, "stream: magic %#x", hdr->magic);
+	if (hdr->isa_major != VNPU_ISA_MAJOR || hdr->isa_minor > VNPU_ISA_MINOR)
+		return refuse(d, "stream: ISA %u.%u, this device has %u.%u", hdr->isa_major, hdr->isa_minor,
+			      VNPU_ISA_MAJOR, VNPU_ISA_MINOR);
+	if (hdr->size_bytes != bytes || bytes > VNPU_MAX_STREAM_BYTES)
+		return refuse(d, "stream: says %u bytes, has %zu", hdr->size_bytes, bytes);
+	if (hdr->nr_slots > table->nr_slots || hdr->nr_params > table->nr_params)
+		return refuse(d, "stream: wants %u slots and %u params, the table has %u and %u", hdr->nr_slots,
+			      hdr->nr_params, table->nr_slots, table->nr_params);
+	if (hdr->reserved)
+		return refuse(d, "stream: reserved field is not 0");
+	d->nr_slots = hdr->nr_slots;
+	d->nr_params = hdr->nr_params;
+	return 0;
+}
+
+/* Room for one more element in an array that doubles. */
+static int grow(void **array, uint32_t nr, uint32_t *max, size_t elem_bytes)
+{
+	uint32_t want = *max ? *max * 2 : 64;
+	void *bigger;
+
+	if (nr < *max)
+		return 0;
+	bigger = realloc(*array, want * elem_bytes);
+	if (!bigger)
+		return -ENOMEM;
+	*array = bigger;
+	*max = want;
+	return 0;
+}
+
+/* Closes the current region if there is anything in it, and opens the next. */
+static int next_region(struct fw_prog *p)
+{
+	struct fw_region *r = p->nr_regions ? &p->regions[p->nr_regions - 1] : NULL;
+	int err;
+
+	if (r && !r->nr_cmds && !r->sleep_ns)
+		return 0;
+	err = grow((void **)&p->regions, p->nr_regions, &p->max_regions, sizeof(*p->regions));
+	if (err)
+		return err;
+	p->regions[p->nr_regions++] = (struct fw_region){ .first_cmd = p->nr_cmds };
+	return 0;
+}
+
+static int add_cmd(struct decoder *d, const struct vnpu_cmd *cmd)
+{
+	struct fw_prog *p = d->prog;
+	struct fw_region *r = &p->regions[p->nr_regions - 1];
+	uint64_t cost = 0, sum;
+	struct fw_cmd *c;
+	int err;
+
+	err = grow((void **)&p->cmds, p->nr_cmds, &p->max_cmds, sizeof(*p->cmds));
+	if (err)
+		return err;
+	c = &p->cmds[p->nr_cmds];
+	memset(c, 0, sizeof(*c));
+	memcpy(&c->u, cmd, cmd->size_bytes);
+	err = check_cmd(d, c, &cost);
+	if (err)
+		return err;
+	c->tile0 = r->nr_tiles;
+	r->nr_tiles += c->nr_tiles;
+	r->cost = __builtin_add_overflow(r->cost, cost, &sum) ? UINT64_MAX : sum;
+	r->nr_cmds++;
+	p->nr_cmds++;
+	return 0;
+}
+
+static int add_sleep(struct decoder *d, const struct vnpu_cmd_sleep *cmd)
+{
+	struct fw_region *r = &d->prog->regions[d->prog->nr_regions - 1];
+
+	if (cmd->duration_ns > MAX_SLEEP_NS)
+		return refuse(d, "%llu ns is more than 60 s", (unsigned long long)cmd->duration_ns);
+	if (cmd->duration_ns > r->sleep_ns)
+		r->sleep_ns = cmd->duration_ns;
+	return 0;
+}
+
+static int decode_cmds(struct decoder *d, const uint8_t *p, const uint8_t *end, uint32_t nr_cmds)
+{
+	const struct vnpu_cmd *cmd;
+	int err = next_region(d->prog);
+
+	for (d->index = 0; !err; d->index++) {
+		d->op = "?";
+		if ((size_t)(end - p) < sizeof(*cmd))
+			return refuse(d, "the stream ends without END");
+		cmd = (const struct vnpu_cmd *)p;
+		if (cmd->op >= NR_OPS || !op_names[cmd->op])
+			return refuse(d, "unknown operation %u", cmd->op);
+		d->op = op_names[cmd->op];
+		if (cmd->size_bytes != op_bytes[cmd->op])
+			return refuse(d, "%u bytes, not %u", cmd->size_bytes, op_bytes[cmd->op]);
+		if (cmd->size_bytes > (size_t)(end - p))
+			return refuse(d, "leaves the stream");
+		if (cmd->flags)
+			return refuse(d, "unknown flags %#x", cmd->flags);
+		p += cmd->size_bytes;
+		if (cmd->op == VNPU_OP_END)
+			break;
+		if (cmd->op == VNPU_OP_BARRIER)
+			err = next_region(d->prog);
+		else if (cmd->op == VNPU_OP_SLEEP)
+			err = add_sleep(d, (const struct vnpu_cmd_sleep *)cmd);
+		else
+			err = add_cmd(d, cmd);
+	}
+	if (err)
+		return err;
+	if (p != end)
+		return refuse(d, "%zu bytes after END", (size_t)(end - p));
+	if (d->index + 1 != nr_cmds)
+		return refuse(d, "END is command %u of %u", d->index + 1, nr_cmds);
+	return 0;
+}
+
+int fw_prog_decode(struct fw_prog *prog, const void *stream, size_t stream_bytes, const void *table, size_t table_bytes,
+		   uint64_t as_size, char *why, size_t why_bytes)
+{
+	struct decoder d = { .prog = prog, .why = why, .why_bytes = why_bytes };
+	const struct vnpu_stream_hdr *hdr = stream;
+	int err;
+
+	prog->nr_cmds = 0;
+	prog->nr_regions = 0;
+	err = check_table(&d, table, table_bytes, as_size);
+	if (!err)
+		err = check_header(&d, hdr, stream_bytes, table);
+	if (!err)
+		err = decode_cmds(&d, (const uint8_t *)(hdr + 1), (const uint8_t *)stream + stream_bytes, hdr->nr_cmds);
+	if (err) {
+		prog->nr_cmds = 0;
+		prog->nr_regions = 0;
+	}
+	return err;
+}
+
+uint64_t fw_prog_cost(const struct fw_prog *prog)
+{
+	uint64_t cost = 0;
+	uint32_t i;
+
+	for (i = 0; i < prog->nr_regions; i++)
+		if (__builtin_add_overflow(cost, prog->regions[i].cost, &cost) ||
+		    __builtin_add_overflow(cost, prog->regions[i].sleep_ns, &cost))
+			return UINT64_MAX;
+	return cost;
+}
+
+void fw_prog_free(struct fw_prog *prog)
+{
+	free(prog->cmds);
+	free(prog->regions);
+	memset(prog, 0, sizeof(*prog));
+}

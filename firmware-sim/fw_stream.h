@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A job as the device runs it: the private, checked form of a command stream and its binding table.
+ */
+#ifndef FW_STREAM_H
+#define FW_STREAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "vnpu_isa.h"
+
+/* Greatest number of operands of a command. */
+#define FW_MAX_OPERANDS 5
+
+/* Queries (row, head) of one KV head that a tile of ATTN takes together. */
+#define FW_ATTN_QUERIES 4
+
+/*
+ * A command whose every operand is known to lie where it may. The union is as submitted; addresses and params are
+ * resolved beside it.
+ */
+struct fw_cmd {
+	uint64_t va[FW_MAX_OPERANDS]; /* operands in the order of the command's structure */
+	uint64_t pos; /* value of the command's param, 0 where it has none */
+	uint64_t tile0; /* number of its first tile in its region */
+	uint64_t nr_tiles;
+	uint32_t tile_rows, tile_cols; /* what one tile takes; MATMUL_I8: tile_m, tile_n as cut by the firmware */
+	union {
+		struct vnpu_cmd hdr;
+		struct vnpu_cmd_copy copy;
+		struct vnpu_cmd_binary binary;
+		struct vnpu_cmd_act act;
+		struct vnpu_cmd_rmsnorm rmsnorm;
+		struct vnpu_cmd_rope rope;
+		struct vnpu_cmd_softmax softmax;
+		struct vnpu_cmd_quant quant;
+		struct vnpu_cmd_dequant dequant;
+		struct vnpu_cmd_matmul_i8 matmul;
+		struct vnpu_cmd_attn attn;
+	} u;
+};
+
+/* Commands between two barriers: they run concurrently. SLEEPs are only here: the region lasts sleep_ns at least. */
+struct fw_region {
+	uint32_t first_cmd, nr_cmds;
+	uint64_t nr_tiles;
+	uint64_t cost; /* rough, in cycles of one worker: whether it pays to wake the others */
+	uint64_t sleep_ns;
+};
+
+struct fw_prog {
+	struct fw_cmd *cmds;
+	uint32_t nr_cmds, max_cmds;
+	struct fw_region *regions;
+	uint32_t nr_regions, max_regions;
+};
+
+/*
+ * Checks everything about @stream and @table (private copies, 8-byte aligned) and fills in @prog, whose memory is kept
+ * from job to job. @as_size: bytes of the context's address space. 0; -EINVAL with the reason as one line in @why;
+ * -ENOMEM.
+ */
+int fw_prog_decode(struct fw_prog *prog, const void *stream, size_t stream_bytes, const void *table, size_t table_bytes,
+		   uint64_t as_size, char *why, size_t why_bytes);
+/* All regions' costs, rough; a sleep counts as well. */
+uint64_t fw_prog_cost(const struct fw_prog *prog);
+void fw_prog_free(struct fw_prog *prog);
+
+#endif /* FW_STREAM_H */

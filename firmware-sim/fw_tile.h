@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A tile: the part of a command that a worker takes at a time.
+ */
+#ifndef FW_TILE_H
+#define FW_TILE_H
+
+#include "fw_exec.h"
+
+/*
+ * Runs tile @index (0..nr_tiles - 1) of @cmd inside the port's guard. 0, or the guard's error and *fault. @scratch:
+ * FW_SCRATCH_BYTES of the calling worker.
+ */
+int fw_tile_run(const struct fw_kernels *k, const struct fw_exec_job *job, const struct fw_cmd *cmd, uint64_t index,
+		void *scratch, struct fw_fault *fault);
+
+#endif /* FW_TILE_H */

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT
+/*
+ * AVX2: 16-bit multiply-adds. Both factors are widened, so that no sum of products can saturate.
+ */
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#include "kernels.h"
+
+#define MM_ROWS 6
+
+/* Rows r of the register tile: 8 channels, as two vectors of 4 channels x 2 partial sums. */
+#define EACH_ROW(f) f(0) f(1) f(2) f(3) f(4) f(5)
+#define DECLARE(r)                                                   \
+	__m256i c##r##0 = _mm256_setzero_si256(), c##r##1 = c##r##0; \
+	const int8_t *a##r = a + ((r) < rows ? (r) : 0) * lda;
+#define STEP(r)                                                                \
+	if ((r) < rows) {                                                      \
+		int32_t four;                                                  \
+		__builtin_memcpy(&four, a##r + 4 * b, 4);                      \
+		__m256i x = _mm256_cvtepi8_epi16(_mm_set1_epi32(four));        \
+		c##r##0 = _mm256_add_epi32(c##r##0, _mm256_madd_epi16(x, w0)); \
+		c##r##1 = _mm256_add_epi32(c##r##1, _mm256_madd_epi16(x, w1)); \
+	}
+/* hadd works in halves of 128 bits: channels come out as 0 1 4 5 2 3 6 7. */
+#define OUT(r)                                                           \
+	if ((r) < rows)                                                  \
+		_mm256_storeu_si256((__m256i *)(acc + (r)*VNPU_PANEL_N), \
+				    _mm256_permute4x64_epi64(_mm256_hadd_epi32(c##r##0, c##r##1), 0xd8));
+
+static inline __attribute__((always_inline)) void mm_rows(const int rows, const int8_t *a, size_t lda, const uint8_t *w,
+							  uint32_t kb, int32_t *acc)
+{
+	__m256i w0, w1;
+	uint32_t b;
+
+	EACH_ROW(DECLARE)
+	for (b = 0; b < kb; b++, w += 256) {
+		w0 = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)w));
+		w1 = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(w + 16)));
+		EACH_ROW(STEP)
+	}
+	EACH_ROW(OUT)
+}
+
+/* One row against a whole panel, 32 channels at a time in pieces of K that stay in the L1 cache: the panel is read from
+ * memory once and in order. */
+static void mm_row(const int8_t *a, const uint8_t *panel, uint32_t kb, int32_t *acc)
+{
+	__m256i sum[8], x;
+	uint32_t b0, b, end, half, i;
+	const uint8_t *w;
+	int32_t four;
+
+	_Static_assert(VNPU_PANEL_N == 64, "two halves of 32 channels");
+	for (i = 0; i < VNPU_PANEL_N; i++)
+		acc[i] = 0;
+	for (b0 = 0; b0 < kb; b0 = end) {
+		end = kb - b0 < 64 ? kb : b0 + 64;
+		for (half = 0; half < 2; half++) {
+			for (i = 0; i < 8; i++)
+				sum[i] = _mm256_setzero_si256();
+			w = panel + (size_t)b0 * 256 + half * 128;
+			for (b = b0; b < end; b++, w += 256) {
+				__builtin_memcpy(&four, a + 4 * b, 4);
+				x = _mm256_cvtepi8_epi16(_mm_set1_epi32(four));
+#pragma GCC unroll 8
+				for (i = 0; i < 8; i++)
+					sum[i] = _mm256_add_epi32(
+						sum[i], _mm256_madd_epi16(x, _mm256_cvtepi8_epi16(_mm_loadu_si128(
+										     (const __m128i *)(w + 16 * i)))));
+			}
+			for (i = 0; i < 4; i++) {
+				__m256i *y = (__m256i *)(acc + half * 32 + i * 8);
+
+				x = _mm256_permute4x64_epi64(_mm256_hadd_epi32(sum[2 * i], sum[2 * i + 1]), 0xd8);
+				_mm256_storeu_si256(y, _mm256_add_epi32(_mm256_loadu_si256(y), x));
+			}
+		}
+	}
+}
+
+static void mm_block(int rows, const int8_t *a, size_t lda, const uint8_t *panel, uint32_t kb, int32_t *acc)
+{
+	int n;
+
+	if (rows == 1) {
+		mm_row(a, panel, kb, acc);
+		return;
+	}
+	for (n = 0; n < VNPU_PANEL_N; n += 8) {
+		switch (rows) {
+		case 2:
+			mm_rows(2, a, lda, panel + n * 4, kb, acc + n);
+			break;
+		case 3:
+			mm_rows(3, a, lda, panel + n * 4, kb, acc + n);
+			break;
+		case 4:
+			mm_rows(4, a, lda, panel + n * 4, kb, acc + n);
+			break;
+		case 5:
+			mm_rows(5, a, lda, panel + n * 4, kb, acc + n);
+			break;
+		default:
+			mm_rows(6, a, lda, panel + n * 4, kb, acc + n);
+		}
+	}
+}
+
+static void mm_store(const struct fw_matmul_i8 *t, uint32_t m, uint32_t n0, const int32_t *acc, const float *scale)
+{
+	uint32_t cols = t->n - n0 < VNPU_PANEL_N ? t->n - n0 : VNPU_PANEL_N, n;
+	__m256 as = _mm256_set1_ps(t->a_scale[m]), y;
+	float *c = t->c + m * t->ldc + n0;
+
+	for (n = 0; n + 8 <= cols; n += 8) {
+		y = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_loadu_si256((const __m256i *)(acc + n))),
+				  _mm256_mul_ps(as, _mm256_loadu_ps(scale + n)));
+		if (t->bias)
+			y = _mm256_add_ps(y, _mm256_loadu_ps(t->bias + n0 + n));
+		_mm256_storeu_ps(c + n, y);
+	}
+	for (; n < cols; n++) {
+		c[n] = (float)acc[n] * (t->a_scale[m] * scale[n]);
+		if (t->bias)
+			c[n] += t->bias[n0 + n];
+	}
+}
+
+static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
+{
+	uint32_t kb = (t->k + 3) / 4, n0, m, r, rows;
+	int32_t acc[MM_ROWS * VNPU_PANEL_N];
+	const uint8_t *panel = t->w;
+	const float *scale;
+
+	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N, panel += VNPU_PANEL_I8_BYTES(t->k)) {
+		scale = (const float *)(panel + (size_t)kb * 256 + 256);
+		for (m = 0; m < t->m; m += rows) {
+			rows = t->m - m < MM_ROWS ? t->m - m : MM_ROWS;
+			mm_block(rows, t->a + m * t->lda, t->lda, panel, kb, acc);
+			for (r = 0; r < rows; r++)
+				mm_store(t, m + r, n0, acc + r * VNPU_PANEL_N, scale);
+		}
+	}
+}
+
+#define FW_KERNELS_NAME fw_kernels_avx2
+#define FW_KERNELS_LABEL "avx2"
+#include "kernels_float.h"
+#endif

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A kernel for the device core to talk to, inside the test: rings, status pages, one aperture per context with a bitmap
+ * of bound pages, and a thread that runs the core. And a builder for command streams and binding tables.
+ */
+#ifndef FW_FAKE_H
+#define FW_FAKE_H
+
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../uapi/drm/vnpu_accel.h"
+#include "fw.h"
+#include "fw_stream.h"
+#include "kernels.h"
+
+#define FAKE_VA_BITS 30
+#define FAKE_PAGES (1u << (FAKE_VA_BITS - 12))
+#define FAKE_NR_CTX 4
+#define FAKE_NR_QUEUES 8
+#define FAKE_MAX_RING 256
+
+#define UNUSED __attribute__((unused))
+
+struct fake {
+	struct vnpu_fw_info info;
+	struct vnpu_fw_ctl ctl;
+	struct vnpu_fw_sqe sq[FAKE_MAX_RING];
+	struct vnpu_fw_cqe cq[FAKE_MAX_RING];
+	_Alignas(8) uint8_t status[FAKE_NR_QUEUES * 4096];
+	struct fw_port port;
+	struct fw_core *core;
+	pthread_t thread;
+	int ret; /* of fw_core_run() */
+
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	uint8_t *mem[FAKE_NR_CTX + 1];
+	uint8_t *bound[FAKE_NR_CTX + 1]; /* per page: 0 no, 1 read-only, 2 */
+	unsigned int nr_maps, nr_unmaps, nr_enters;
+	struct vnpu_fw_cqe done[4096]; /* completions in their order */
+	unsigned int nr_done;
+	bool frozen; /* enter() takes no completions */
+	void (*on_guard)(struct fake *f); /* called in every guard, before fn */
+	char last_log[512];
+	char all_logs[4096];
+};
+
+static inline struct drm_vnpu_queue_status *fake_status(struct fake *f, uint32_t queue)
+{
+	return (struct drm_vnpu_queue_status *)(f->status + queue * 4096);
+}
+
+static int fake_enter(void *priv, uint32_t flags, uint32_t sq_seen, int64_t timeout_ns)
+{
+	struct fake *f = priv;
+	struct timespec ts = { timeout_ns / 1000000000, timeout_ns % 1000000000 };
+	uint32_t tail, head;
+
+	pthread_mutex_lock(&f->lock);
+	f->nr_enters++;
+	tail = __atomic_load_n(&f->ctl.cq_tail, __ATOMIC_ACQUIRE);
+	for (head = f->info.cq_head; !f->frozen && head != tail && f->nr_done < 4096; head++)
+		f->done[f->nr_done++] = f->cq[head & (f->info.cq_entries - 1)];
+	__atomic_store_n(&f->info.cq_head, head, __ATOMIC_RELEASE);
+	pthread_cond_broadcast(&f->changed);
+	while (flags & VNPU_FW_ENTER_WAIT && f->info.sq_tail == sq_seen) {
+		if (timeout_ns < 0)
+			pthread_cond_wait(&f->changed, &f->lock);
+		else if (pthread_cond_timedwait(&f->changed, &f->lock, &ts))
+			break;
+	}
+	pthread_mutex_unlock(&f->lock);
+	return 0;
+}
+
+static int fake_map(void *priv, struct fw_aspace *as)
+{
+	struct fake *f = priv;
+
+	f->nr_maps++;
+	as->base = f->mem[as->ctx];
+	as->size = 1ull << FAKE_VA_BITS;
+	return 0;
+}
+
+static void fake_unmap(void *priv, struct fw_aspace *as)
+{
+	struct fake *f = priv;
+
+	f->nr_unmaps++;
+}
+
+static int fake_guard(void *priv, struct fw_aspace *as, const struct fw_access *acc, unsigned int nr_acc,
+		      void (*fn)(void *arg), void *arg, struct fw_fault *fault)
+{
+	struct fake *f = priv;
+	unsigned int i;
+	uint64_t page;
+
+	if (f->on_guard)
+		f->on_guard(f);
+	for (i = 0; i < nr_acc; i++) {
+		for (page = acc[i].va >> 12; page <= (acc[i].va + acc[i].size - 1) >> 12; page++) {
+			if (page < FAKE_PAGES && f->bound[as->ctx][page] > acc[i].write)
+				continue;
+			fault->va = page << 12 > acc[i].va ? page << 12 : acc[i].va;
+			fault->write = acc[i].write;
+			return -EFAULT;
+		}
+	}
+	fn(arg);
+	return 0;
+}
+
+static const struct fw_port_ops fake_ops = {
+	.enter = fake_enter,
+	.map = fake_map,
+	.unmap = fake_unmap,
+	.guard = fake_guard,
+};
+
+static void fake_log(void *ud, const char *line)
+{
+	struct fake *f = ud;
+	size_t n = strlen(f->all_logs);
+
+	snprintf(f->last_log, sizeof(f->last_log), "%s", line);
+	snprintf(f->all_logs + n, sizeof(f->all_logs) - n, "%s\n", line);
+}
+
+/* Everything but the core. */
+static UNUSED struct fake *fake_create(uint32_t ring)
+{
+	struct fake *f = calloc(1, sizeof(*f));
+	pthread_condattr_t attr;
+	int i;
+
+	assert_non_null(f);
+	f->info.magic = VNPU_FW_INFO_MAGIC;
+	f->info.version = VNPU_FW_ABI;
+	f->info.epoch = 1;
+	f->info.sq_entries = f->info.cq_entries = ring;
+	f->info.nr_queues = FAKE_NR_QUEUES;
+	f->info.nr_ctx = FAKE_NR_CTX;
+	f->info.va_bits = FAKE_VA_BITS;
+	f->port = (struct fw_port){ &f->info, f->sq, &f->ctl, f->cq, f->status, &fake_ops, f };
+	pthread_mutex_init(&f->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&f->changed, &attr);
+	for (i = 1; i <= FAKE_NR_CTX; i++) {
+		f->mem[i] = mmap(NULL, 1ull << FAKE_VA_BITS, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		assert_true(f->mem[i] != MAP_FAILED);
+		f->bound[i] = calloc(1, FAKE_PAGES);
+	}
+	return f;
+}
+
+static void *fake_thread(void *arg)
+{
+	struct fake *f = arg;
+
+	f->ret = fw_core_run(f->core);
+	pthread_mutex_lock(&f->lock);
+	pthread_cond_broadcast(&f->changed);
+	pthread_mutex_unlock(&f->lock);
+	return NULL;
+}
+
+static UNUSED void fake_start(struct fake *f, unsigned int threads, unsigned int spin_us, enum fw_isa isa)
+{
+	struct fw_config cfg = { .threads = threads, .spin_us = spin_us, .isa = isa, .log = fake_log, .ud = f };
+
+	f->core = fw_core_create(&cfg, &f->port);
+	assert_non_null(f->core);
+	assert_int_equal(pthread_create(&f->thread, NULL, fake_thread, f), 0);
+}
+
+/* Ends the core; its return value. */
+static UNUSED int fake_stop(struct fake *f)
+{
+	fw_core_stop(f->core);
+	pthread_mutex_lock(&f->lock);
+	/* A tail that the core has not seen ends its sleep; it stops before it looks at the entry. */
+	__atomic_store_n(&f->info.sq_tail, f->info.sq_tail + 1, __ATOMIC_RELEASE);
+	pthread_cond_broadcast(&f->changed);
+	pthread_mutex_unlock(&f->lock);
+	pthread_join(f->thread, NULL);
+	fw_core_destroy(f->core);
+	f->core = NULL;
+	return f->ret;
+}
+
+static UNUSED void fake_destroy(struct fake *f)
+{
+	int i;
+
+	for (i = 1; i <= FAKE_NR_CTX; i++) {
+		munmap(f->mem[i], 1ull << FAKE_VA_BITS);
+		free(f->bound[i]);
+	}
+	free(f);
+}
+
+static UNUSED void fake_bind(struct fake *f, uint32_t ctx, uint64_t va, uint64_t size, bool writable)
+{
+	memset(f->bound[ctx] + (va >> 12), writable ? 2 : 1, (size + 4095) >> 12);
+}
+
+/* Puts entries into the submission ring, all at once. */
+static UNUSED void fake_submit(struct fake *f, const struct vnpu_fw_sqe *sqes, unsigned int nr)
+{
+	unsigned int i;
+
+	pthread_mutex_lock(&f->lock);
+	for (i = 0; i < nr; i++)
+		f->sq[(f->info.sq_tail + i) & (f->info.sq_entries - 1)] = sqes[i];
+	__atomic_store_n(&f->info.sq_tail, f->info.sq_tail + nr, __ATOMIC_RELEASE);
+	pthread_cond_broadcast(&f->changed);
+	pthread_mutex_unlock(&f->lock);
+}
+
+/* Waits for the completion number @index (0, 1, ...); fails the test after 30 s. */
+static UNUSED struct vnpu_fw_cqe fake_wait(struct fake *f, unsigned int index)
+{
+	struct vnpu_fw_cqe cqe;
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	ts.tv_sec += 30;
+	pthread_mutex_lock(&f->lock);
+	while (f->nr_done <= index)
+		if (pthread_cond_timedwait(&f->changed, &f->lock, &ts))
+			break;
+	cqe = f->done[index];
+	pthread_mutex_unlock(&f->lock);
+	assert_true(f->nr_done > index);
+	return cqe;
+}
+
+/* ---- streams ------------------------------------------------------------------------------------------------------- */
+
+struct job_builder {
+	_Alignas(8) uint8_t stream[8192];
+	_Alignas(8) uint8_t table[4096];
+	uint32_t stream_bytes, table_bytes;
+	struct vnpu_slot slots[32];
+	uint64_t params[8];
+	uint32_t nr_slots, nr_params, nr_cmds;
+};
+
+static UNUSED void job_begin(struct job_builder *b)
+{
+	memset(b, 0, sizeof(*b));
+	b->stream_bytes = sizeof(struct vnpu_stream_hdr);
+}
+
+static UNUSED uint32_t job_slot(struct job_builder *b, uint64_t va, uint64_t size, uint32_t flags)
+{
+	b->slots[b->nr_slots] = (struct vnpu_slot){ va, size, flags, 0 };
+	return b->nr_slots++;
+}
+
+static UNUSED uint32_t job_param(struct job_builder *b, uint64_t value)
+{
+	b->params[b->nr_params] = value;
+	return b->nr_params++;
+}
+
+/* Appends a command; fills in its header. Returns its place in the stream. */
+static UNUSED void *job_cmd(struct job_builder *b, uint16_t op, void *cmd, uint32_t size)
+{
+	struct vnpu_cmd *hdr = cmd;
+	void *at = b->stream + b->stream_bytes;
+
+	hdr->op = op;
+	hdr->flags = 0;
+	hdr->size_bytes = size;
+	assert_true(b->stream_bytes + size <= sizeof(b->stream));
+	memcpy(at, cmd, size);
+	b->stream_bytes += size;
+	b->nr_cmds++;
+	return at;
+}
+
+static UNUSED void job_plain(struct job_builder *b, uint16_t op)
+{
+	struct vnpu_cmd cmd;
+
+	job_cmd(b, op, &cmd, sizeof(cmd));
+}
+
+static UNUSED void job_sleep(struct job_builder *b, uint64_t ns)
+{
+	struct vnpu_cmd_sleep cmd = { .duration_ns = ns };
+
+	job_cmd(b, VNPU_OP_SLEEP, &cmd, sizeof(cmd));
+}
+
+static UNUSED void job_end(struct job_builder *b)
+{
+	struct vnpu_stream_hdr *hdr = (void *)b->stream;
+	struct vnpu_table_hdr *table = (void *)b->table;
+
+	job_plain(b, VNPU_OP_END);
+	*hdr = (struct vnpu_stream_hdr){
+		.magic = VNPU_STREAM_MAGIC,
+		.isa_major = VNPU_ISA_MAJOR,
+		.isa_minor = VNPU_ISA_MINOR,
+		.size_bytes = b->stream_bytes,
+		.nr_cmds = b->nr_cmds,
+		.nr_slots = b->nr_slots,
+		.nr_params = b->nr_params,
+	};
+	*table = (struct vnpu_table_hdr){ VNPU_TABLE_MAGIC, VNPU_ISA_VERSION, b->nr_slots, b->nr_params };
+	memcpy(table + 1, b->slots, b->nr_slots * sizeof(b->slots[0]));
+	memcpy((uint8_t *)(table + 1) + b->nr_slots * sizeof(b->slots[0]), b->params, b->nr_params * 8);
+	b->table_bytes = sizeof(*table) + b->nr_slots * sizeof(b->slots[0]) + b->nr_params * 8;
+}
+
+/* Writes the job into the context's memory at @va (16 KiB, bound read-only) and makes its submission. */
+static UNUSED struct vnpu_fw_sqe job_place(struct job_builder *b, struct fake *f, uint32_t ctx, uint32_t queue,
+					   uint64_t va, uint64_t tag)
+{
+	fake_bind(f, ctx, va, 16384, false);
+	memcpy(f->mem[ctx] + va, b->stream, b->stream_bytes);
+	memcpy(f->mem[ctx] + va + 8192, b->table, b->table_bytes);
+	return (struct vnpu_fw_sqe){
+		.type = VNPU_FW_SQE_JOB,
+		.priority = DRM_VNPU_PRIORITY_NORMAL,
+		.ctx = ctx,
+		.queue = queue,
+		.tag = tag,
+		.seqno = tag,
+		.cmd_va = va,
+		.table_va = va + 8192,
+		.cmd_size = b->stream_bytes,
+		.table_size = b->table_bytes,
+	};
+}
+
+static UNUSED struct vnpu_ref ref_to(uint32_t slot, uint64_t offset)
+{
+	return (struct vnpu_ref){ .slot = slot, .offset = offset };
+}
+
+/* ---- random numbers, packed weights -------------------------------------------------------------------------------- */
+
+static uint64_t rng_state;
+
+/* The seed is printed, and taken from VNPU_SEED where that is set. */
+static UNUSED void rng_seed(const char *test)
+{
+	const char *env = getenv("VNPU_SEED");
+
+	rng_state = env ? strtoull(env, NULL, 0) : (uint64_t)time(NULL) * 1000003 + getpid();
+	print_message("%s: VNPU_SEED=%llu\n", test, (unsigned long long)rng_state);
+}
+
+static UNUSED uint32_t rng_u32(void)
+{
+	rng_state += 0x9e3779b97f4a7c15ull;
+	uint64_t z = rng_state;
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return (z ^ z >> 31) >> 32;
+}
+
+static UNUSED uint32_t rng_below(uint32_t n)
+{
+	return rng_u32() % n;
+}
+
+/* -1..1 */
+static UNUSED float rng_float(void)
+{
+	return (float)(int32_t)rng_u32() / 2147483648.0f;
+}
+
+/* Packs w [n][k] as MATMUL_I8 wants it. */
+static UNUSED void pack_w8(uint8_t *panels, const int8_t *w, const float *scale, uint32_t n, uint32_t k)
+{
+	uint32_t kb = (k + 3) / 4, i, j;
+	uint8_t *panel;
+	int32_t *sum;
+
+	memset(panels, 0, (n + 63) / 64 * VNPU_PANEL_I8_BYTES(k));
+	for (i = 0; i < n; i++) {
+		panel = panels + i / 64 * VNPU_PANEL_I8_BYTES(k);
+		sum = (int32_t *)(panel + (size_t)kb * 256) + i % 64;
+		for (j = 0; j < k; j++) {
+			panel[(size_t)j / 4 * 256 + i % 64 * 4 + j % 4] = w[(size_t)i * k + j];
+			*sum += w[(size_t)i * k + j];
+		}
+		((float *)(panel + (size_t)kb * 256 + 256))[i % 64] = scale[i];
+	}
+}
+
+#endif /* FW_FAKE_H */
