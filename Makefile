@@ -14,6 +14,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-builtin-rules
 
 BUILD ?= build
+VERSION := 0.1.0
 PREFIX ?= /usr/local
 CC := gcc
 Q := $(if $(V),,@)
@@ -31,7 +32,6 @@ ALL_CFLAGS := -std=gnu11 $(CFLAGS) -Wall -Wextra -Werror -Wno-unused-parameter -
 	-fvisibility=hidden -fPIC -pthread -ffp-contract=off -fno-math-errno $(SANFLAGS) \
 	-Iuapi -Ifirmware-sim -Ilibnpu -Iruntime $(shell pkg-config --cflags libdrm 2>/dev/null) \
 	-DVNPU_VERSION='"$(VERSION)"' -MMD -MP
-VERSION := 0.1.0
 # '$$ORIGIN' so that nothing installed is needed.
 LDFLAGS_COMMON := -pthread $(SANFLAGS)
 LIBS_NPU := $(shell pkg-config --libs libdrm libelf 2>/dev/null) -lm

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The device core's port to vnpu.ko: a firmware fd, mapped.
+ */
+#ifndef PORT_KMD_H
+#define PORT_KMD_H
+
+#include "fw.h"
+
+struct port_kmd {
+	struct fw_port port;
+	int fd;
+	/* What to unmap: info, sq, ctl, cq, status. */
+	struct {
+		void *addr;
+		size_t bytes;
+	} maps[5];
+	unsigned int nr_maps;
+};
+
+/*
+ * Maps the rings of the firmware fd @fd, which stays the caller's, and takes SIGBUS of the process for the MMU. 0 or
+ * -errno; *what then names the part that failed.
+ */
+int port_kmd_open(struct port_kmd *p, int fd, const char **what);
+void port_kmd_close(struct port_kmd *p);
+
+#endif /* PORT_KMD_H */
