@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+/*
+ * npuc: compiles graphs written as text, disassembles and describes compiled ones.
+ */
+#include "npuc.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool.h"
+
+static const char usage[] = "usage: npuc build GRAPH.txt -o GRAPH.elf     compile a graph (\"-\" reads stdin)\n"
+			    "       npuc dis GRAPH.elf                    print its symbols, params and commands\n"
+			    "       npuc info GRAPH.elf                   print its sizes and what one run costs\n"
+			    "       npuc --help | --version\n"
+			    "\n"
+			    "A graph is one statement a line; # begins a comment. Tensors are [rows][cols].\n"
+			    "\n"
+			    "  graph NAME                      names it\n"
+			    "  param P                         an integer given at each run\n"
+			    "  input X f32|s8 ROWS COLS        read, bound at each run\n"
+			    "  weight W f32|w8 ROWS COLS       read; w8: packed INT8 [n][k] with scales\n"
+			    "  state S ROWS COLS               f32, read and written, kept between runs\n"
+			    "  const C ROWS COLS = V V ...     f32, in the image\n"
+			    "  Q, SCALE = quant X              per-row INT8\n"
+			    "  Y = dequant Q SCALE\n"
+			    "  Y = matmul Q SCALE W [BIAS]     INT8 matmul with scales\n"
+			    "  Y = add A B | mul A B | silu X | gelu X\n"
+			    "  Y = rmsnorm X W EPS\n"
+			    "  Y = rope X INV_FREQ HEADS P|- adjacent|halves\n"
+			    "  Y = softmax X SCALE [P]\n"
+			    "  Y = attn Q K V HEADS KV_HEADS SCALE P\n"
+			    "  store X S P                     rows of X to rows P.. of state S\n"
+			    "  sleep NS\n"
+			    "  output NAME Y                   written, bound at each run\n";
+
+static int write_file(const char *path, const void *data, size_t bytes)
+{
+	FILE *f = fopen(path, "wb");
+	size_t n;
+
+	if (!f)
+		return tool_fail("%s: %m", path);
+	n = fwrite(data, 1, bytes, f);
+	if (fclose(f) || n != bytes)
+		return tool_fail("%s: cannot write %zu bytes: %m", path, bytes);
+	return 0;
+}
+
+static int build(const char *in, const char *out)
+{
+	struct npu_graph *g;
+	size_t bytes;
+	void *image;
+	char *text;
+	int ret;
+
+	text = tool_read_file(in, &bytes);
+	if (!text)
+		return 1;
+	if (strlen(text) != bytes) {
+		free(text);
+		return tool_fail("%s: not a text file: it has a NUL byte", in);
+	}
+	g = npuc_parse(in, text);
+	free(text);
+	if (!g)
+		return 1;
+	if (npu_graph_compile(g, &image, &bytes)) {
+		ret = tool_fail("%s: %s", in, npu_error());
+	} else {
+		ret = write_file(out, image, bytes);
+		free(image);
+	}
+	npu_graph_free(g);
+	return ret;
+}
+
+static int dis(const char *path, const void *image, size_t bytes)
+{
+	return npu_image_disassemble(image, bytes, stdout) ? tool_fail("%s: %s", path, npu_error()) : 0;
+}
+
+static int info(const char *path, const void *image, size_t bytes)
+{
+	struct npu_image_info i;
+
+	if (npu_image_info(image, bytes, &i))
+		return tool_fail("%s: %s", path, npu_error());
+	printf("graph         %s\n", i.name);
+	printf("isa           %u.%u\n", i.isa_version >> 16, i.isa_version & 0xffff);
+	printf("commands      %u in %" PRIu64 " bytes\n", i.nr_cmds, i.cmd_bytes);
+	printf("symbols       %u\n", i.nr_symbols);
+	printf("params        %u\n", i.nr_params);
+	printf("constants     %" PRIu64 " bytes\n", i.const_bytes);
+	printf("scratch       %" PRIu64 " bytes\n", i.scratch_bytes);
+	printf("one run       %" PRIu64 " multiply-accumulates, %" PRIu64 " bytes moved\n", i.macs, i.bytes_moved);
+	return 0;
+}
+
+/* Reads an image and has @fn print it. */
+static int look(const char *path, int (*fn)(const char *path, const void *image, size_t bytes))
+{
+	size_t bytes;
+	char *image = tool_read_file(path, &bytes);
+	int ret;
+
+	if (!image)
+		return 1;
+	ret = fn(path, image, bytes);
+	free(image);
+	return ret;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "output", required_argument, NULL, 'o' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'v' },
+		{ 0 },
+	};
+	const char *out = NULL, *verb, *in;
+	int c;
+
+	tool_name = "npuc";
+	while ((c = getopt_long(argc, argv, ":ho:", options, NULL)) != -1) {
+		switch (c) {
+		case 'o':
+			out = optarg;
+			break;
+		case 'h':
+			fputs(usage, stdout);
+			return tool_finish(0);
+		case 'v':
+			printf("npuc %s (%s)\n", VNPU_VERSION, tool_build_commit);
+			return tool_finish(0);
+		default:
+			return tool_bad_option(c, argv);
+		}
+	}
+	if (argc - optind != 2)
+		return tool_usage("want build, dis or info and one file; see npuc --help");
+	verb = argv[optind];
+	in = argv[optind + 1];
+	if (!strcmp(verb, "build"))
+		return out ? tool_finish(build(in, out)) : tool_usage("build needs -o GRAPH.elf");
+	if (out)
+		return tool_usage("-o goes with build only");
+	if (!strcmp(verb, "dis"))
+		return tool_finish(look(in, dis));
+	if (!strcmp(verb, "info"))
+		return tool_finish(look(in, info));
+	return tool_usage("'%s': want build, dis or info", verb);
+}
