@@ -106,6 +106,7 @@ static const struct bpe_merge *find_merge(const struct tokenizer *tok, int32_t l
 struct merge_load {
 	struct tokenizer *tok;
 	struct tokenizer_error *e;
+	bool strings; /* there were some */
 };
 
 static int load_merge(void *ud, size_t rank, const char *s, size_t bytes)
@@ -120,6 +121,7 @@ static int load_merge(void *ud, size_t rank, const char *s, size_t bytes)
 	bool complete;
 	uint32_t i;
 
+	load->strings = true;
 	if (!space || bytes > 2 * MAX_TOKEN_BYTES)
 		return tokenizer_fail(load->e, -EINVAL, "merge %zu is not two tokens with a space between", rank);
 	left_bytes = vocab_unprint((const uint8_t *)s, space - s, text, &complete);
@@ -142,7 +144,7 @@ static int load_merge(void *ud, size_t rank, const char *s, size_t bytes)
 
 int bpe_load(struct tokenizer *tok, const struct gguf_file *file, struct tokenizer_error *e)
 {
-	struct merge_load load = { tok, e };
+	struct merge_load load = { tok, e, false };
 	size_t n, slots = 16;
 	int ret;
 
@@ -163,8 +165,10 @@ int bpe_load(struct tokenizer *tok, const struct gguf_file *file, struct tokeniz
 		return tokenizer_fail(e, -ENOMEM, "no memory for %zu merges", n);
 	memset(tok->bpe->merges, 0xff, slots * sizeof(*tok->bpe->merges));
 	tok->bpe->mask = slots - 1;
-	tokenizer_fail(e, -EINVAL, "tokenizer.ggml.merges is not an array of strings");
-	return gguf_strings(file, "tokenizer.ggml.merges", load_merge, &load);
+	ret = gguf_strings(file, "tokenizer.ggml.merges", load_merge, &load);
+	if (ret == -EINVAL && !load.strings)
+		tokenizer_fail(e, ret, "tokenizer.ggml.merges is not an array of strings");
+	return ret;
 }
 
 void bpe_free(struct bpe *bpe)

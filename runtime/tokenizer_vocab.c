@@ -182,12 +182,14 @@ static int load_token(void *ud, size_t i, const char *s, size_t bytes)
 struct measure {
 	struct tokenizer_error *e;
 	size_t bytes;
+	bool strings; /* there were some */
 };
 
 static int measure_token(void *ud, size_t i, const char *s, size_t bytes)
 {
 	struct measure *m = ud;
 
+	m->strings = true;
 	if (bytes > MAX_TOKEN_BYTES)
 		return tokenizer_fail(m->e, -EINVAL, "token %zu has %zu bytes, more than %d", i, bytes,
 				      MAX_TOKEN_BYTES);
@@ -248,7 +250,7 @@ static int allocate(struct tokenizer *tok, const struct gguf_file *file, struct 
 	if (!n || n > MAX_TOKENS)
 		return tokenizer_fail(e, -EINVAL, "tokenizer.ggml.tokens has %zu elements, not 1..%u", n, MAX_TOKENS);
 	ret = gguf_strings(file, "tokenizer.ggml.tokens", measure_token, &m);
-	if (ret == -EINVAL && !m.bytes)
+	if (ret == -EINVAL && !m.strings)
 		tokenizer_fail(e, ret, "tokenizer.ggml.tokens is not an array of strings");
 	if (ret)
 		return ret;

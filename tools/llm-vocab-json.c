@@ -51,7 +51,7 @@ struct convert {
 	size_t err_bytes;
 };
 
-__attribute__((format(printf, 2, 3))) static int fail(struct convert *c, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static int convert_fail(struct convert *c, const char *fmt, ...)
 {
 	va_list ap;
 	int n = snprintf(c->err, c->err_bytes, "%s: ", c->path);
@@ -91,13 +91,13 @@ static const char *member_string(struct json_object *object, const char *key)
 static int set_entry(struct convert *c, int64_t id, const char *text, size_t bytes, int type)
 {
 	if (id < 0 || id >= MAX_TOKENS)
-		return fail(c, "token '%s' has id %lld, not 0..%u", text, (long long)id, MAX_TOKENS - 1);
+		return convert_fail(c, "token '%s' has id %lld, not 0..%u", text, (long long)id, MAX_TOKENS - 1);
 	if ((size_t)id >= c->max) {
 		size_t max = 2 * (size_t)id + 1024;
 		struct vocab_entry *entries = realloc(c->entries, max * sizeof(*entries));
 
 		if (!entries)
-			return fail(c, "no memory for %zu tokens", max);
+			return convert_fail(c, "no memory for %zu tokens", max);
 		memset(entries + c->max, 0, (max - c->max) * sizeof(*entries));
 		c->entries = entries;
 		c->max = max;
@@ -115,13 +115,14 @@ static int read_vocab(struct convert *c)
 	size_t i, n = added ? json_object_array_length(added) : 0;
 
 	if (!vocab)
-		return fail(c, "model.vocab is missing or not an object");
+		return convert_fail(c, "model.vocab is missing or not an object");
 	json_object_object_foreach(vocab, text, id_value)
 	{
 		int64_t id = json_object_is_type(id_value, json_type_int) ? json_object_get_int64(id_value) : -1;
 
 		if (id >= 0 && (size_t)id < c->max && c->entries[id].text)
-			return fail(c, "id %lld is both '%s' and '%s'", (long long)id, c->entries[id].text, text);
+			return convert_fail(c, "id %lld is both '%s' and '%s'", (long long)id, c->entries[id].text,
+					    text);
 		if (set_entry(c, id, text, strlen(text), TYPE_NORMAL))
 			return -1;
 	}
@@ -131,13 +132,13 @@ static int read_vocab(struct convert *c)
 		struct json_object *content = member(token, "content", json_type_string);
 
 		if (!id || !content)
-			return fail(c, "added_tokens[%zu] lacks id or content", i);
+			return convert_fail(c, "added_tokens[%zu] lacks id or content", i);
 		if (set_entry(c, json_object_get_int64(id), json_object_get_string(content),
 			      json_object_get_string_len(content),
 			      member_bool(token, "special", false) ? TYPE_CONTROL : TYPE_USER))
 			return -1;
 	}
-	return c->n ? 0 : fail(c, "the vocabulary is empty");
+	return c->n ? 0 : convert_fail(c, "the vocabulary is empty");
 }
 
 /* "gpt-2" for a plain ByteLevel, by its pattern for a Split, "smollm" for Digits in front; NULL if not known. */
@@ -192,22 +193,23 @@ static int read_model(struct convert *c, const struct vocab_options *opts)
 
 	c->model = member(c->root, "model", json_type_object);
 	if (!c->model)
-		return fail(c, "no model in it; is it a tokenizer.json?");
+		return convert_fail(c, "no model in it; is it a tokenizer.json?");
 	if (strcmp(member_string(c->model, "type"), "BPE") || member_bool(c->model, "byte_fallback", false))
-		return fail(c, "model.type '%s'%s: only byte-level BPE is supported", member_string(c->model, "type"),
-			    member_bool(c->model, "byte_fallback", false) ? " with byte_fallback" : "");
+		return convert_fail(c, "model.type '%s'%s: only byte-level BPE is supported",
+				    member_string(c->model, "type"),
+				    member_bool(c->model, "byte_fallback", false) ? " with byte_fallback" : "");
 	/* NFC is left out, as everywhere in GGUF: ids would then no longer give the text back. */
 	if (normalizer && strcmp(member_string(normalizer, "type"), "NFC"))
-		return fail(c, "normalizer '%s' is not supported", member_string(normalizer, "type"));
+		return convert_fail(c, "normalizer '%s' is not supported", member_string(normalizer, "type"));
 	if (adds_prefix_space(pre))
-		return fail(c, "pre_tokenizer has add_prefix_space, which a GGUF vocabulary cannot say");
+		return convert_fail(c, "pre_tokenizer has add_prefix_space, which a GGUF vocabulary cannot say");
 	c->merges = member(c->model, "merges", json_type_array);
 	if (!c->merges)
-		return fail(c, "model.merges is missing or not an array");
+		return convert_fail(c, "model.merges is missing or not an array");
 	c->pre = opts->pre ? opts->pre : recognise_pre(pre);
 	if (!c->pre)
-		return fail(c,
-			    "the pre_tokenizer is not known; name it with --pre (gpt-2, llama-bpe, qwen2 or smollm)");
+		return convert_fail(
+			c, "the pre_tokenizer is not known; name it with --pre (gpt-2, llama-bpe, qwen2 or smollm)");
 	return 0;
 }
 
@@ -229,10 +231,10 @@ static int write_merges(struct convert *c, struct gguf_writer *w)
 		left = json_object_is_type(merge, json_type_array) ? json_object_array_get_idx(merge, 0) : NULL;
 		right = left ? json_object_array_get_idx(merge, 1) : NULL;
 		if (!json_object_is_type(left, json_type_string) || !json_object_is_type(right, json_type_string))
-			return fail(c, "model.merges[%zu] is neither a string nor a pair of them", i);
+			return convert_fail(c, "model.merges[%zu] is neither a string nor a pair of them", i);
 		bytes = asprintf(&joined, "%s %s", json_object_get_string(left), json_object_get_string(right));
 		if (bytes < 0)
-			return fail(c, "no memory for %zu merges", n);
+			return convert_fail(c, "no memory for %zu merges", n);
 		gguf_writer_string_element(w, joined, bytes);
 		free(joined);
 	}
@@ -270,7 +272,7 @@ static int write_id(struct convert *c, struct gguf_writer *w, const char *key, c
 			return 0;
 		}
 	}
-	return fail(c, "there is no token '%s'", token);
+	return convert_fail(c, "there is no token '%s'", token);
 }
 
 static int write_vocab(struct convert *c, const char *gguf, const struct vocab_options *opts)
