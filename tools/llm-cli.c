@@ -206,9 +206,9 @@ static int read_prompt(const struct cli_options *o, const struct llm_engine *eng
 	return err;
 }
 
-/* Samples, writes and evaluates; the logits of the prompt's last token are there. */
+/* Samples, writes and evaluates; the logits of the prompt's last token are there. *@full: the context ended it. */
 static int generate(const struct cli_options *o, struct llm_engine *engine, struct llm_session *s,
-		    struct llm_sampler *sampler, struct token_writer *w)
+		    struct llm_sampler *sampler, struct token_writer *w, bool *full)
 {
 	unsigned int n_ctx = llm_session_n_ctx(s);
 
@@ -226,8 +226,7 @@ static int generate(const struct cli_options *o, struct llm_engine *engine, stru
 		if (n + 1 == o->n_predict)
 			break;
 		if (llm_session_n_past(s) == n_ctx) {
-			fprintf(stderr, "llm-cli: stopped, the context of %u tokens is full (-c gives it more)\n",
-				n_ctx);
+			*full = true;
 			break;
 		}
 		if (llm_session_eval(s, &id, 1))
@@ -284,6 +283,7 @@ static int run(const struct cli_options *o, struct llm_engine *engine, uint64_t 
 	struct llm_session *s = NULL;
 	struct token_list prompt = { 0 };
 	struct token_writer w;
+	bool full = false;
 	int status = read_prompt(o, engine, &prompt);
 
 	token_writer_init(&w, stdout);
@@ -295,12 +295,15 @@ static int run(const struct cli_options *o, struct llm_engine *engine, uint64_t 
 	if (!status)
 		status = evaluate_prompt(s, &prompt);
 	if (!status)
-		status = generate(o, engine, s, sampler, &w);
+		status = generate(o, engine, s, sampler, &w, &full);
 	token_writer_end(&w);
 	/* On a terminal the shell's prompt is to begin on a line of its own; elsewhere the text stays as it is. */
 	if (!status && (o->ids || (!w.newline && isatty(STDOUT_FILENO))))
 		putchar('\n');
 	fflush(stdout);
+	if (full)
+		fprintf(stderr, "llm-cli: stopped, the context of %u tokens is full: -c gives it more\n",
+			llm_session_n_ctx(s));
 	if (!status && o->stats)
 		print_stats(engine, s, load_ns);
 	llm_sampler_free(sampler);

@@ -49,14 +49,16 @@ int tool_usage(const char *fmt, ...)
 
 int tool_finish(int status)
 {
-	bool lost = ferror(stdout) != 0;
+	const char *why = NULL;
 
+	if (ferror(stdout))
+		why = "a write failed";
 	/* close() reports what a network file system could not store. */
-	if (fflush(stdout) || lost || close(STDOUT_FILENO)) {
-		/* A tool that already failed has said why. */
-		if (!status)
-			status = tool_fail("stdout: %s: the output is not complete", strerror(errno));
-	}
+	if (fflush(stdout) || close(STDOUT_FILENO))
+		why = strerror(errno);
+	/* A tool that already failed has said why. */
+	if (why && !status)
+		status = tool_fail("stdout: %s: the output is not complete", why);
 	return status;
 }
 

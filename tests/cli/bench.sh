@@ -1,0 +1,125 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# llm-bench: the matrix, the five formats, and what the fields say.
+set -u
+. tests/cli/common.bash
+
+bench=("$bin/llm-bench" -m "$model")
+quick=(-p 8 -n 4 -r 2 --preset cpu)
+
+passes "json" "${bench[@]}" "${quick[@]}" -o json
+cp "$scratch/out" "$scratch/json"
+true_in_python "json has llama-bench's fields and ours, two tests, two samples each" "
+rows = json.load(open(sys.argv[1]))
+assert [(r['n_prompt'], r['n_gen']) for r in rows] == [(8, 0), (0, 4)], rows
+for r in rows:
+    for k in '''build_commit cpu_info model_filename model_type model_size model_n_params n_threads n_prompt n_gen n_depth test_time
+        avg_ns stddev_ns avg_ts stddev_ts samples_ns samples_ts transport clock profile preset graphs placement partition sync order
+        weights start attention draft ttft_ms syncs npu_jobs busy_npu busy_gpu busy_cpu bubble_npu bubble_gpu bubble_cpu energy_j
+        power_w peak_memory_bytes weight_bytes_read memory_gbps recall accepted_per_step graph_switch_ms output_sha256'''.split():
+        assert k in r, k
+    assert len(r['samples_ns']) == len(r['samples_ts']) == 2
+    assert abs(r['avg_ns'] - sum(r['samples_ns']) / 2) <= 1
+    assert abs(r['avg_ts'] - sum(r['samples_ts']) / 2) < 1e-6 * r['avg_ts']
+    assert all(abs(t - (r['n_prompt'] + r['n_gen']) * 1e9 / n) < 1e-6 * t for t, n in zip(r['samples_ts'], r['samples_ns']))
+    assert r['model_n_params'] == 5770496 and r['clock'] == 'wall' and r['placement'] == 'cpu' and r['preset'] == 'cpu'
+    assert r['weights'] == 'f32' and r['peak_memory_bytes'] > 2**20
+    for k in 'transport sync npu_jobs syncs busy_npu bubble_npu busy_gpu energy_j power_w recall accepted_per_step draft'.split():
+        assert r[k] is None, (k, r[k])
+assert rows[0]['ttft_ms'] > 0 and rows[1]['ttft_ms'] is None
+assert rows[0]['output_sha256'] is None and re.fullmatch('[0-9a-f]{64}', rows[1]['output_sha256'])
+assert rows[0]['memory_gbps'] is None and rows[1]['memory_gbps'] > 0 and rows[1]['weight_bytes_read'] > 4 * 5e6
+" "$scratch/json"
+passes "jsonl" "${bench[@]}" "${quick[@]}" -o jsonl
+true_in_python "jsonl is one object a line" "
+assert [json.loads(l)['n_gen'] for l in open(sys.argv[1])] == [0, 4]
+" "$scratch/out"
+passes "csv" "${bench[@]}" "${quick[@]}" -o csv
+true_in_python "csv has a header and the json's fields but for the samples" "
+rows = list(csv.DictReader(open(sys.argv[1])))
+want = json.load(open(sys.argv[2]))
+assert len(rows) == 2 and list(rows[0]) == [k for k in want[0] if not k.startswith('samples')], list(rows[0])
+assert rows[1]['n_gen'] == '4' and rows[0]['transport'] == '' and rows[1]['output_sha256'] == want[1]['output_sha256']
+assert None not in rows[0] and None not in rows[0].values()
+" "$scratch/out" "$scratch/json"
+passes "sql" "${bench[@]}" "${quick[@]}" -o sql
+true_in_python "sql builds a table with null where a field does not apply" "
+import sqlite3
+db = sqlite3.connect(':memory:')
+db.executescript(open(sys.argv[1]).read())
+got = db.execute('select n_prompt, n_gen, transport, \"order\", model_size from llama_bench').fetchall()
+assert got == [(8, 0, None, None, 6140928), (0, 4, None, None, 6140928)], got
+" "$scratch/out"
+passes "md" "${bench[@]}" "${quick[@]}"
+true_in_python "md is a table like llama-bench's" "
+lines = open(sys.argv[1]).read().split('\n')
+head = [c.strip() for c in lines[0].split('|')[1:-1]]
+assert head[:4] == ['model', 'size', 'params', 'backend/transport'] and head[-3:] == ['threads', 'test', 't/s'], head
+assert set(lines[1]) <= set('|-: ')
+rows = [[c.strip() for c in l.split('|')[1:-1]] for l in lines[2:4]]
+assert [r[-2] for r in rows] == ['pp8', 'tg4'] and all('±' in r[-1] for r in rows), rows
+assert len({len(l) for l in lines[:4]}) == 1, 'columns do not line up'
+assert lines[5].startswith('build: ')
+" "$scratch/out"
+"${bench[@]}" "${quick[@]}" -oe jsonl >"$scratch/out" 2>"$scratch/err"
+true_in_python "-oe jsonl beside md" "
+assert [json.loads(l)['n_gen'] for l in open(sys.argv[1])] == [0, 4] and '| pp8 |' in re.sub(' +', ' ', open(sys.argv[2]).read())
+" "$scratch/err" "$scratch/out"
+"${bench[@]}" "${quick[@]}" --progress >"$scratch/out" 2>"$scratch/err"
+same "--progress: a line for each warm-up and run" "$(grep -c '^llm-bench: test' "$scratch/err")" 6
+"${bench[@]}" "${quick[@]}" --progress --no-warmup >"$scratch/out" 2>"$scratch/err"
+same "--no-warmup" "$(grep -c '^llm-bench: test' "$scratch/err")" 4
+
+# tests OPTIONS...: the tests that come of a command line.
+tests() { "${bench[@]}" --preset cpu --no-warmup -r 1 -o jsonl "$@" | python3 -c "
+import json, sys
+print(' '.join('%d/%d/%d/%d' % (r['n_prompt'], r['n_gen'], r['n_depth'], r['n_threads']) for r in map(json.loads, sys.stdin)))"; }
+same "lists" "$(tests -p 4,2 -n 0 -t 1)" "4/0/0/1 2/0/0/1"
+same "repeated options add up" "$(tests -p 4 -p 2 -n 1 -n 2 -t 1)" "4/0/0/1 2/0/0/1 0/1/0/1 0/2/0/1"
+same "range" "$(tests -p 1-4 -n 0 -t 1)" "1/0/0/1 2/0/0/1 3/0/0/1 4/0/0/1"
+same "range with a step" "$(tests -p 1-8+3 -n 0 -t 1)" "1/0/0/1 4/0/0/1 7/0/0/1"
+same "range with a factor" "$(tests -p 1-8*2 -n 0 -t 1)" "1/0/0/1 2/0/0/1 4/0/0/1 8/0/0/1"
+same "pairs and depths" "$(tests -p 0 -n 0 -pg 4,2 -pg 2,1 -d 0,3 -t 1)" "4/2/0/1 2/1/0/1 4/2/3/1 2/1/3/1"
+same "threads multiply" "$(tests -p 2 -n 1 -t 1,2)" "2/0/0/1 0/1/0/1 2/0/0/2 0/1/0/2"
+same "values joined to their letters" "$(tests -p4 -n0 -t1)" "4/0/0/1"
+same "two models" "$(tests -m "$model,$model" -p 2 -n 0 -t 1 | wc -w)" 3
+
+# On the device.
+passes "the whole matrix of presets and syncs" "${bench[@]}" -p 16,65 -n 4 -pg 8,4 -r 2 --preset all --sync fast,driver -o json
+true_in_python "presets, jobs, busy and bubble, and equal tokens by either sync" "
+rows = json.load(open(sys.argv[1]))
+assert len(rows) == 4 * 3 * 2
+sha = {}
+for r in rows:
+    if r['placement'] == 'cpu':
+        continue
+    assert r['npu_jobs'] >= 1 and r['syncs'] >= 1 and r['weights'] == 'w8a8' and r['transport'] in ('sim', 'drm')
+    assert 0 < r['busy_npu'] and abs(r['busy_npu'] + r['bubble_npu'] - 1) < 1e-9
+    assert 0 <= r['busy_cpu'] <= 1 and abs(r['busy_cpu'] + r['bubble_cpu'] - 1) < 1e-9
+    if r['sync'] == 'driver':
+        assert r['syncs'] == r['driver_waits'], (r['syncs'], r['driver_waits'])
+    sha.setdefault((r['n_prompt'], r['n_gen']), set()).add(r['output_sha256'])
+assert all(len(s) == 1 for s in sha.values()), sha
+npu = [r for r in rows if r['placement'] == 'npu' and r['n_gen'] == 4 and not r['n_prompt']]
+assert all(r['npu_jobs'] == 4 for r in npu), 'one job for each token'
+" "$scratch/out"
+sha() { "${bench[@]}" -p 0 -n 8 -d 4 -r 1 --no-warmup -o jsonl "$@" | python3 -c "import json, sys; print(json.loads(sys.stdin.readline())['output_sha256'])"; }
+same "tokens depend on the seed alone" "$(sha --preset cpu --seed 1)" "$(sha --preset cpu --seed 1)"
+[ "$(sha --preset cpu --seed 1)" != "$(sha --preset cpu --seed 2)" ] && ok "another seed gives another prompt" || not_ok "another seed gives another prompt"
+
+# The hash is that of the ids that llm-cli generates from the same text.
+"${bench[@]}" --preset cpu -p 0 -n 0 -pg 70,16 -r 1 --prompt-file "$refs/p1.txt" -o jsonl >"$scratch/out"
+"$bin/llm-cli" -m "$model" --preset cpu -f "$refs/p1.txt" -n 16 --temp 0 --ids --ignore-eos >"$scratch/ids"
+true_in_python "output_sha256 is of the ids as little-endian i32" "
+import hashlib, struct
+ids = list(map(int, open(sys.argv[2]).read().split()))
+assert len(ids) == 16
+assert json.loads(open(sys.argv[1]).readline())['output_sha256'] == hashlib.sha256(struct.pack('<16i', *ids)).hexdigest()
+" "$scratch/out" "$scratch/ids"
+here=$(realpath "$bin")
+(cd "$scratch" && "$here/llm-bench" --preset cpu -p 2 -n 0 -r 1 -o jsonl) >"$scratch/out" 2>"$scratch/err"
+true_in_python "without -m: the model beside the program, from any folder" "
+assert json.loads(open(sys.argv[1]).readline())['model_filename'].endswith('docs6m-q8_0.gguf')
+" "$scratch/out"
+refuses "a file that is not there" 1 "no-such.gguf" "$bin/llm-bench" -m "$scratch/no-such.gguf"
+finish

@@ -1,0 +1,59 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Files that are no models: absent, unreadable, cut short, and with hostile headers. Each is refused with one line.
+set -u
+. tests/cli/common.bash
+
+t=("$bin/llm-logits" --tokens 1,2 --preset cpu -m)
+refuses "absent file" 1 "no-such.gguf: No such file" "${t[@]}" "$scratch/no-such.gguf"
+refuses "folder" 1 "$scratch" "${t[@]}" "$scratch"
+: >"$scratch/empty.gguf"
+refuses "empty file" 1 "empty.gguf" "${t[@]}" "$scratch/empty.gguf"
+refuses "text file" 1 "p1.txt" "${t[@]}" "$refs/p1.txt"
+if [ "$(id -u)" -ne 0 ]; then
+	cp "$model" "$scratch/secret.gguf" && chmod 0 "$scratch/secret.gguf"
+	refuses "file without permission" 1 "secret.gguf: Permission denied" "${t[@]}" "$scratch/secret.gguf"
+else
+	skip "file without permission" "root reads everything"
+fi
+for bytes in 1 4 8 23 24 100 5000 60000 100000 150000 1000000 6000000; do
+	head -c $bytes "$model" >"$scratch/short.gguf"
+	refuses "cut after $bytes bytes" 1 "short.gguf" "${t[@]}" "$scratch/short.gguf"
+done
+
+# patch NAME OFFSET HEX: a copy of the model with bytes replaced.
+patch() {
+	python3 -c "import sys
+b = bytearray(open('$model', 'rb').read())
+h = bytes.fromhex('$3')
+b[$2:$2 + len(h)] = h
+open('$scratch/$1.gguf', 'wb').write(b)"
+}
+patch magic 0 00000000
+patch version 4 63000000
+patch big-endian 4 00000003
+patch tensors 8 ffffffffffffffff
+patch keys 16 ffffffffffffff7f
+patch key-length 24 ffffffffffffffff
+for name in magic version big-endian tensors keys key-length; do
+	refuses "hostile $name" 1 "$name.gguf" "${t[@]}" "$scratch/$name.gguf"
+done
+
+# Random bytes in the header: whatever comes of it, it is an answer or one line, never a signal.
+seed=${SEED:-$RANDOM}
+bad=
+for i in {1..40}; do
+	python3 -c "import random
+r = random.Random($seed * 1000 + $i)
+b = bytearray(open('$model', 'rb').read())
+for _ in range(r.choice([1, 2, 8])):
+    b[r.randrange(24, 120000)] = r.randrange(256)
+open('$scratch/fuzz.gguf', 'wb').write(b)"
+	run "${t[@]}" "$scratch/fuzz.gguf"
+	if [ $rc -gt 1 ] || { [ $rc -eq 1 ] && [ "$(wc -l <"$scratch/err")" -ne 1 ]; }; then
+		bad="seed $seed, file $i: $(outcome)"
+		break
+	fi
+done
+[ -z "$bad" ] && ok "40 files with random bytes in the header (seed $seed)" || not_ok "40 files with random bytes in the header" "$bad"
+finish

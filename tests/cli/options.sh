@@ -1,0 +1,80 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Command lines that are wrong, --help, --version, --list-devices, and an output that cannot be written.
+set -u
+. tests/cli/common.bash
+
+for tool in llm-cli llm-bench llm-perplexity llm-logits; do
+	case $tool in
+	llm-cli) work=(-p x) ;;
+	llm-bench) work=(-p 8 -n 0 -r 1) ;;
+	llm-perplexity) work=(-f "$refs/p1.txt" -c 32) ;;
+	llm-logits) work=(--tokens 1,2) ;;
+	esac
+	t=("$bin/$tool")
+	passes "$tool --help" "${t[@]}" --help
+	for option in --model --threads --transport --npu-threads --preset --placement --weights --sync --chunk --list-devices; do
+		grep -q -- "$option" "$scratch/out" || not_ok "$tool --help explains $option"
+	done
+	passes "$tool --version" "${t[@]}" --version
+	grep -Eq "^$tool [0-9]+\.[0-9]+" "$scratch/out" && ok "$tool --version has a number" || not_ok "$tool --version has a number"
+	refuses "$tool: unknown long option" 2 "unknown option '--no-such'" "${t[@]}" --no-such
+	refuses "$tool: unknown letter" 2 "unknown option '-Z'" "${t[@]}" -Z
+	refuses "$tool: option without its value" 2 "needs a value" "${t[@]}" --sync
+	refuses "$tool: a word too many" 2 "'word'" "${t[@]}" -m "$model" "${work[@]}" word
+	refuses "$tool: unknown placement lists the names" 2 "fine.*cpu.*npu" "${t[@]}" -m "$model" "${work[@]}" --placement gpu
+	refuses "$tool: unknown weights lists the names" 2 "auto.*f32.*w8a8" "${t[@]}" -m "$model" "${work[@]}" --weights w2
+	refuses "$tool: unknown sync lists the names" 2 "fast.*driver" "${t[@]}" -m "$model" "${work[@]}" --sync slow
+	refuses "$tool: unknown transport lists the names" 2 "auto.*drm.*sim" "${t[@]}" -m "$model" "${work[@]}" --transport usb
+	refuses "$tool: unknown preset lists the names" 2 "cpu.*npu.*fine" "${t[@]}" -m "$model" "${work[@]}" --preset gpu
+	for value in 0 -1 x 1x '' 99999999999999999999; do
+		refuses "$tool: -t '$value'" 2 "-t: " "${t[@]}" -m "$model" "${work[@]}" -t "$value"
+		refuses "$tool: --chunk '$value'" 2 "--chunk: " "${t[@]}" -m "$model" "${work[@]}" --chunk "$value"
+	done
+	refuses "$tool: f32 weights do not run on the NPU" 1 "placement cpu" "${t[@]}" -m "$model" "${work[@]}" --placement npu --weights f32
+
+	if [ -c /dev/full ]; then
+		timeout 60 "${t[@]}" -m "$model" "${work[@]}" --preset cpu >/dev/full 2>"$scratch/err"
+		rc=$?
+		: >"$scratch/out"
+		if [ $rc -eq 1 ] && [ "$(wc -l <"$scratch/err")" -eq 1 ] && grep -q "^$tool: stdout: " "$scratch/err"; then
+			ok "$tool: a full disk is a failure"
+		else
+			not_ok "$tool: a full disk is a failure" "$(outcome)"
+		fi
+	else
+		skip "$tool: a full disk is a failure" "no /dev/full"
+	fi
+	passes "$tool --list-devices" "${t[@]}" --list-devices
+	grep -Eq '^sim ' "$scratch/out" && grep -Eq '^drm ' "$scratch/out" && ok "$tool --list-devices names both transports" ||
+		not_ok "$tool --list-devices names both transports" "$(<"$scratch/out")"
+done
+
+for tool in llm-cli llm-perplexity llm-logits; do
+	refuses "$tool: no model" 2 "-m FILE" "$bin/$tool"
+done
+refuses "llm-cli: no prompt" 2 "-p TEXT" "$bin/llm-cli" -m "$model"
+refuses "llm-cli: two prompts" 2 "-p TEXT" "$bin/llm-cli" -m "$model" -p x -f y
+refuses "llm-cli: prompt file that is not there" 1 "no-such-file: No such file" "$bin/llm-cli" -m "$model" --preset cpu -f "$scratch/no-such-file"
+refuses "llm-cli: prompt file that is a folder" 1 "directory" "$bin/llm-cli" -m "$model" --preset cpu -f "$scratch"
+for bad in "--temp x" "--temp -1" "--temp nan" "--top-p 2" "--min-p -0.1" "--top-k -1" "--seed x" "-n x" "-n -2" "-c 0" "-c x"; do
+	# shellcheck disable=SC2086
+	refuses "llm-cli $bad" 2 "${bad%% *}: " "$bin/llm-cli" -m "$model" -p x $bad
+done
+refuses "llm-logits: no tokens" 2 "--tokens LIST" "$bin/llm-logits" -m "$model"
+for bad in x 1,,2 1, ,1 -1 1,99999999999 ''; do
+	refuses "llm-logits --tokens '$bad'" 2 "--tokens: " "$bin/llm-logits" -m "$model" --tokens "$bad"
+done
+refuses "llm-logits: unknown format" 2 "json, text, f32" "$bin/llm-logits" -m "$model" --tokens 1 -o xml
+refuses "llm-perplexity: no text" 2 "-f FILE" "$bin/llm-perplexity" -m "$model"
+refuses "llm-perplexity: unknown format" 2 "text, json" "$bin/llm-perplexity" -m "$model" -f x -o xml
+refuses "llm-perplexity: window of one token" 2 "-c: " "$bin/llm-perplexity" -m "$model" -f x -c 1
+refuses "llm-perplexity: text shorter than a window" 1 "70 tokens" "$bin/llm-perplexity" -m "$model" -f "$refs/p1.txt" --preset cpu
+for bad in "-p 1-" "-p 8-4" "-p 1-8*1" "-p 0-8*2" "-p 1-8+0" "-p x" "-p 1,,2" "-n -1" "-d x" "-pg 5" "-pg 5,0" "-pg 1,2,3" \
+	"-r 0" "-o xml" "-oe xml" "-p 1-10000" "--preset" "-t 0-4"; do
+	# shellcheck disable=SC2086
+	refuses "llm-bench $bad" 2 "." "$bin/llm-bench" -m "$model" $bad
+done
+refuses "llm-bench: nothing to measure" 2 "nothing to measure" "$bin/llm-bench" -m "$model" -p 0 -n 0
+refuses "llm-bench: prompt file too short" 1 "70 tokens, 100 are wanted" "$bin/llm-bench" -m "$model" --preset cpu -p 100 -n 0 --prompt-file "$refs/p1.txt"
+finish
