@@ -81,6 +81,7 @@ $(O)/obj/build_commit.h: FORCE
 		cmp -s $@.new $@ && rm -f $@.new || mv $@.new $@
 $(O)/obj/tools/build_commit.o: ISA := -I$(O)/obj
 $(O)/obj/tools/build_commit.o: $(O)/obj/build_commit.h
+.PHONY: FORCE
 FORCE:
 
 define archive
