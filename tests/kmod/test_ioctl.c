@@ -1,0 +1,903 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Every client ioctl of vnpu.ko, without libnpu: what it does, and each field with values that it must refuse. A thread
+ * plays a firmware that completes whatever comes.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "vnpu_raw.h"
+
+/* Tables of bad arguments: a good one with one field overridden. */
+#pragma GCC diagnostic ignored "-Woverride-init"
+
+#define VA 0x100000ull
+
+static struct raw_fw fw;
+static pthread_t fw_thread;
+static bool fw_stop;
+
+static void *serve(void *unused)
+{
+	struct vnpu_fw_sqe sqe;
+
+	while (!__atomic_load_n(&fw_stop, __ATOMIC_ACQUIRE)) {
+		if (!raw_fw_pop(&fw, &sqe, 20))
+			continue;
+		if (sqe.type == VNPU_FW_SQE_JOB)
+			raw_fw_done(&fw, &sqe, VNPU_FW_OK);
+		if (sqe.type == VNPU_FW_SQE_CTX_CLOSE) {
+			raw_fw_post(&fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_CTX_CLOSED, .tag = sqe.ctx });
+			raw_fw_enter(&fw, VNPU_FW_ENTER_COMPLETE, 0, NULL);
+		}
+	}
+	return NULL;
+}
+
+static int group_setup(void **state)
+{
+	struct vnpu_ctl_add_dev add = raw_fw_defaults();
+	int ctl = open(RAW_CONTROL, O_RDWR | O_CLOEXEC);
+
+	if (ctl < 0)
+		return 0;
+	close(ctl);
+	add.nr_queues = 300;
+	add.nr_ctx = 70;
+	add.mem_limit = 64 << 20;
+	raw_fw_add(&fw, &add);
+	return pthread_create(&fw_thread, NULL, serve, NULL);
+}
+
+static int group_teardown(void **state)
+{
+	if (!fw.info)
+		return 0;
+	__atomic_store_n(&fw_stop, true, __ATOMIC_RELEASE);
+	pthread_join(fw_thread, NULL);
+	raw_fw_remove(&fw);
+	return 0;
+}
+
+struct client {
+	int fd;
+};
+
+static int setup(void **state)
+{
+	struct client *c = calloc(1, sizeof(*c));
+
+	c->fd = fw.info ? raw_client(fw.minor) : -1;
+	*state = c;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct client *c = *state;
+
+	if (c->fd >= 0)
+		close(c->fd);
+	free(c);
+	return 0;
+}
+
+static int client(void **state)
+{
+	struct client *c = *state;
+
+	if (c->fd < 0)
+		skip();
+	return c->fd;
+}
+
+#define refuse(fd, cmd, arg, error) assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_##cmd, arg), -(error))
+
+/* An address that is never mapped. */
+#define NOWHERE 0x10ull
+
+/* ---- DEV_QUERY ---- */
+
+static void dev_query_tells_the_size_of_each_structure(void **state)
+{
+	int fd = client(state);
+	const uint32_t sizes[] = { sizeof(struct drm_vnpu_query_device), sizeof(struct drm_vnpu_query_limits),
+				   sizeof(struct drm_vnpu_query_state) };
+
+	for (uint32_t type = 0; type < 3; type++) {
+		struct drm_vnpu_dev_query q = { .type = type };
+
+		assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_DEV_QUERY, &q), 0);
+		assert_int_equal(q.size, sizes[type]);
+	}
+}
+
+static void dev_query_reports_what_the_firmware_declared(void **state)
+{
+	int fd = client(state);
+	struct drm_vnpu_query_device device;
+	struct drm_vnpu_query_limits limits;
+	struct drm_vnpu_query_state dstate;
+	struct drm_vnpu_dev_query q = { .type = DRM_VNPU_QUERY_DEVICE, .size = sizeof(device), .pointer = (uintptr_t)&device };
+
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_DEV_QUERY, &q), 0);
+	assert_string_equal(device.name, "test device");
+	assert_int_equal(device.isa_version, 1 << 16);
+	assert_int_equal(device.fw_abi, VNPU_FW_ABI);
+	assert_int_equal(device.va_bits, 32);
+
+	q = (struct drm_vnpu_dev_query){ .type = DRM_VNPU_QUERY_LIMITS, .size = sizeof(limits), .pointer = (uintptr_t)&limits };
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_DEV_QUERY, &q), 0);
+	assert_int_equal(limits.max_queue_depth, 16);
+	assert_int_equal(limits.mem_limit_bytes, 64 << 20);
+	assert_true(limits.max_ctx_per_file > 0 && limits.max_ctx_per_file <= 70);
+	assert_true(limits.default_timeout_ms > 0 && limits.default_timeout_ms <= limits.max_timeout_ms);
+
+	q = (struct drm_vnpu_dev_query){ .type = DRM_VNPU_QUERY_STATE, .size = sizeof(dstate), .pointer = (uintptr_t)&dstate };
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_DEV_QUERY, &q), 0);
+	assert_int_equal(dstate.state, DRM_VNPU_STATE_READY);
+	assert_int_equal(dstate.epoch, 1);
+}
+
+static void dev_query_clears_what_it_does_not_know_and_truncates(void **state)
+{
+	int fd = client(state);
+	uint8_t buf[256];
+	struct drm_vnpu_dev_query q = { .type = DRM_VNPU_QUERY_DEVICE, .size = sizeof(buf), .pointer = (uintptr_t)buf };
+
+	memset(buf, 0xaa, sizeof(buf));
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_DEV_QUERY, &q), 0);
+	for (size_t i = sizeof(struct drm_vnpu_query_device); i < sizeof(buf); i++)
+		assert_int_equal(buf[i], 0);
+	memset(buf, 0xaa, sizeof(buf));
+	q.size = 4;
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_DEV_QUERY, &q), 0);
+	assert_memory_equal(buf, "test\xaa\xaa", 6);
+	assert_int_equal(q.size, sizeof(struct drm_vnpu_query_device));
+}
+
+static void dev_query_refuses_unknown_types_and_bad_pointers(void **state)
+{
+	int fd = client(state);
+	struct drm_vnpu_dev_query q = { .type = 3 };
+
+	refuse(fd, DEV_QUERY, &q, EINVAL);
+	q = (struct drm_vnpu_dev_query){ .type = DRM_VNPU_QUERY_STATE, .size = 24, .pointer = NOWHERE };
+	refuse(fd, DEV_QUERY, &q, EFAULT);
+}
+
+static void high_priority_needs_a_privilege(void **state)
+{
+	int fd = client(state), status;
+	uint32_t ctx = raw_ctx(fd);
+	struct drm_vnpu_queue_create q = { .ctx_id = ctx, .priority = DRM_VNPU_PRIORITY_HIGH, .depth = 1 };
+	pid_t pid;
+
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_QUEUE_CREATE, &q), 0);
+	pid = fork();
+	if (!pid) {
+		struct drm_vnpu_query_limits limits = { 0 };
+		struct drm_vnpu_dev_query query = { DRM_VNPU_QUERY_LIMITS, sizeof(limits), (uintptr_t)&limits };
+
+		if (setuid(65534))
+			_exit(2);
+		if (raw_ioctl(fd, DRM_IOCTL_VNPU_DEV_QUERY, &query) || limits.priorities != 3)
+			_exit(3);
+		_exit(raw_ioctl(fd, DRM_IOCTL_VNPU_QUEUE_CREATE, &q) == -EACCES ? 0 : 1);
+	}
+	waitpid(pid, &status, 0);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* ---- buffers ---- */
+
+static void bo_create_rounds_up_zeroes_and_maps(void **state)
+{
+	int fd = client(state);
+	struct drm_vnpu_bo_create create = { .size = 5000 };
+	struct drm_vnpu_bo_info info;
+	uint8_t *p;
+
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_BO_CREATE, &create), 0);
+	assert_int_equal(create.size, 8192);
+	info = (struct drm_vnpu_bo_info){ .handle = create.handle };
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_BO_INFO, &info), 0);
+	assert_int_equal(info.size, 8192);
+	assert_int_equal(info.flags, 0);
+	p = raw_bo_map(fd, create.handle);
+	for (int i = 0; i < 8192; i++)
+		assert_int_equal(p[i], 0);
+	p[8191] = 7;
+	munmap(p, 8192);
+	p = raw_bo_map(fd, create.handle);
+	assert_int_equal(p[8191], 7);
+	munmap(p, 8192);
+}
+
+static void bo_create_refuses_bad_sizes_and_flags(void **state)
+{
+	int fd = client(state);
+	const uint64_t sizes[] = { 0, UINT64_MAX, UINT64_MAX - 4095, 1ull << 63, 1ull << 33 };
+	struct drm_vnpu_bo_create create;
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		create = (struct drm_vnpu_bo_create){ .size = sizes[i] };
+		refuse(fd, BO_CREATE, &create, EINVAL);
+	}
+	for (int bit = 1; bit < 32; bit++) {
+		create = (struct drm_vnpu_bo_create){ .size = 4096, .flags = 1u << bit };
+		refuse(fd, BO_CREATE, &create, EINVAL);
+	}
+}
+
+static void bo_create_stops_at_the_memory_limit(void **state)
+{
+	int fd = client(state);
+	uint32_t handle = raw_bo(fd, 48 << 20);
+	struct drm_vnpu_bo_create create = { .size = 32 << 20 };
+
+	refuse(fd, BO_CREATE, &create, ENOSPC);
+	raw_bo_close(fd, handle);
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_BO_CREATE, &create), 0);
+}
+
+static void bo_info_and_wait_refuse_unknown_handles(void **state)
+{
+	int fd = client(state), other = raw_client(fw.minor);
+	uint32_t handles[] = { 0, 12345, UINT32_MAX, raw_bo(other, 4096) };
+
+	for (int i = 0; i < 4; i++) {
+		struct drm_vnpu_bo_info info = { .handle = handles[i] };
+		struct drm_vnpu_bo_wait wait = { .handle = handles[i] };
+
+		refuse(fd, BO_INFO, &info, ENOENT);
+		refuse(fd, BO_WAIT, &wait, ENOENT);
+	}
+	close(other);
+}
+
+static void bo_wait_refuses_flags_and_returns_at_once_when_idle(void **state)
+{
+	int fd = client(state);
+	struct drm_vnpu_bo_wait wait = { .handle = raw_bo(fd, 4096) };
+
+	wait.flags = 2;
+	refuse(fd, BO_WAIT, &wait, EINVAL);
+	wait.flags = DRM_VNPU_BO_WAIT_WRITE;
+	wait.timeout_ns = INT64_MIN;
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_BO_WAIT, &wait), 0);
+	wait.timeout_ns = INT64_MAX;
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_BO_WAIT, &wait), 0);
+}
+
+static void buffers_of_another_file_cannot_be_mapped(void **state)
+{
+	int fd = client(state), other = raw_client(fw.minor);
+	struct drm_vnpu_bo_info info = { .handle = raw_bo(other, 4096) };
+
+	assert_int_equal(raw_ioctl(other, DRM_IOCTL_VNPU_BO_INFO, &info), 0);
+	assert_ptr_equal(mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, info.mmap_offset), MAP_FAILED);
+	assert_int_equal(errno, EACCES);
+	close(other);
+}
+
+static void a_buffer_does_not_leave_as_a_dma_buf(void **state)
+{
+	int fd = client(state);
+	struct drm_prime_handle prime = { .handle = raw_bo(fd, 4096), .flags = O_RDWR };
+
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime), -EOPNOTSUPP);
+}
+
+/* ---- contexts ---- */
+
+static void ctx_create_and_destroy(void **state)
+{
+	int fd = client(state);
+	struct drm_vnpu_ctx_create create = { 0 };
+	struct drm_vnpu_ctx_get_state s;
+
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_CTX_CREATE, &create), 0);
+	assert_true(create.va_start > 0);
+	assert_int_equal(create.va_start + create.va_range, 1ull << 32);
+	s = raw_ctx_state(fd, create.ctx_id);
+	assert_int_equal(s.state, 0);
+	assert_int_equal(s.epoch, 1);
+	assert_int_equal(raw_ctx_destroy(fd, create.ctx_id), 0);
+	assert_int_equal(raw_ctx_destroy(fd, create.ctx_id), -ENOENT);
+}
+
+static void ctx_calls_refuse_flags_pads_and_strangers(void **state)
+{
+	int fd = client(state), other = raw_client(fw.minor);
+	uint32_t theirs, mine = raw_ctx(fd);
+	uint32_t ids[] = { 0, 999, UINT32_MAX, 0 };
+	struct drm_vnpu_ctx_create create = { .flags = 1 };
+	struct drm_vnpu_ctx_destroy destroy = { .ctx_id = mine, .pad = 1 };
+	struct drm_vnpu_ctx_get_state s = { .ctx_id = mine, .pad = 1 };
+
+	refuse(fd, CTX_CREATE, &create, EINVAL);
+	refuse(fd, CTX_DESTROY, &destroy, EINVAL);
+	refuse(fd, CTX_GET_STATE, &s, EINVAL);
+	/* Ids of another file: make one that this file does not have. */
+	raw_ctx(other);
+	theirs = raw_ctx(other);
+	ids[3] = theirs;
+	for (int i = 0; i < 4; i++) {
+		s = (struct drm_vnpu_ctx_get_state){ .ctx_id = ids[i] };
+		refuse(fd, CTX_GET_STATE, &s, ENOENT);
+		assert_int_equal(raw_ctx_destroy(fd, ids[i]), -ENOENT);
+	}
+	close(other);
+}
+
+static void contexts_run_out_per_file_and_per_device(void **state)
+{
+	int fd = client(state), other = raw_client(fw.minor), n = 0, ret;
+	struct drm_vnpu_ctx_create create = { 0 };
+
+	while (!(ret = raw_ioctl(fd, DRM_IOCTL_VNPU_CTX_CREATE, &create)))
+		n++;
+	assert_int_equal(ret, -EMFILE);
+	assert_int_equal(n, 64);
+	while (!(ret = raw_ioctl(other, DRM_IOCTL_VNPU_CTX_CREATE, &create)))
+		n++;
+	assert_int_equal(ret, -EBUSY);
+	assert_true(n <= 70);
+	close(other);
+	/* The numbers come back when the firmware has answered. */
+	for (int i = 0; i < 64; i++)
+		assert_int_equal(raw_ctx_destroy(fd, i + 1), 0);
+	for (int64_t until = raw_in_ms(RAW_LONG_MS); raw_ioctl(fd, DRM_IOCTL_VNPU_CTX_CREATE, &create) == -EBUSY;) {
+		assert_true(raw_now_ns() < until);
+		sched_yield();
+	}
+}
+
+/* ---- VM_BIND ---- */
+
+static void bind_accepts_and_unbind_matches_exactly(void **state)
+{
+	int fd = client(state);
+	uint32_t ctx = raw_ctx(fd), handle = raw_bo(fd, 4 * PAGE);
+
+	assert_int_equal(raw_bind(fd, ctx, handle, VA, 4 * PAGE, 0), 0);
+	assert_int_equal(raw_bind(fd, ctx, handle, VA + 3 * PAGE, PAGE, 0), -ENOSPC);
+	assert_int_equal(raw_bind(fd, ctx, handle, VA + 4 * PAGE, 4 * PAGE, DRM_VNPU_BIND_READ_ONLY), 0);
+	assert_int_equal(raw_unbind(fd, ctx, VA, PAGE), -ENOENT);
+	assert_int_equal(raw_unbind(fd, ctx, VA + PAGE, 3 * PAGE), -ENOENT);
+	assert_int_equal(raw_unbind(fd, ctx, VA, 8 * PAGE), -ENOENT);
+	assert_int_equal(raw_unbind(fd, ctx, VA, 4 * PAGE), 0);
+	assert_int_equal(raw_unbind(fd, ctx, VA, 4 * PAGE), -ENOENT);
+	assert_int_equal(raw_bind(fd, ctx, handle, VA, 4 * PAGE, 0), 0);
+}
+
+static void bind_refuses_every_bad_field(void **state)
+{
+	int fd = client(state), other = raw_client(fw.minor);
+	uint32_t ctx = raw_ctx(fd), handle = raw_bo(fd, 4 * PAGE);
+	const struct drm_vnpu_bind_op good = { .handle = handle, .bo_offset = PAGE, .va = VA, .size = PAGE };
+	struct {
+		struct drm_vnpu_bind_op op;
+		int error;
+	} bad[] = {
+#define BAD(error, ...) { { .handle = handle, .bo_offset = PAGE, .va = VA, .size = PAGE, __VA_ARGS__ }, error }
+		BAD(EINVAL, .op = 2),
+		BAD(EINVAL, .op = UINT32_MAX),
+		BAD(EINVAL, .flags = 2),
+		BAD(EINVAL, .flags = 1u << 31),
+		BAD(EINVAL, .pad = 1),
+		BAD(ENOENT, .handle = 0),
+		BAD(ENOENT, .handle = 777),
+		BAD(EINVAL, .bo_offset = 1),
+		BAD(EINVAL, .bo_offset = 4 * PAGE),
+		BAD(EINVAL, .bo_offset = 5 * PAGE),
+		BAD(EINVAL, .bo_offset = ~(PAGE - 1)),
+		BAD(EINVAL, .va = 0),
+		BAD(EINVAL, .va = PAGE),
+		BAD(EINVAL, .va = VA + 1),
+		BAD(EINVAL, .va = 1ull << 32),
+		BAD(EINVAL, .va = ~(PAGE - 1)),
+		BAD(EINVAL, .size = 0),
+		BAD(EINVAL, .size = PAGE - 1),
+		BAD(EINVAL, .size = 4 * PAGE),
+		BAD(EINVAL, .size = ~(PAGE - 1)),
+		BAD(EINVAL, .op = DRM_VNPU_BIND_UNMAP),
+		BAD(EINVAL, .op = DRM_VNPU_BIND_UNMAP, .handle = 0),
+		BAD(EINVAL, .op = DRM_VNPU_BIND_UNMAP, .bo_offset = 0),
+		BAD(EINVAL, .op = DRM_VNPU_BIND_UNMAP, .handle = 0, .bo_offset = 0, .flags = 1),
+		BAD(ENOENT, .op = DRM_VNPU_BIND_UNMAP, .handle = 0, .bo_offset = 0),
+	};
+	struct drm_vnpu_bind_op op = good;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		print_message("case %zu\n", i);
+		assert_int_equal(raw_bind_ops(fd, ctx, &bad[i].op, 1), -bad[i].error);
+	}
+	op.handle = raw_bo(other, PAGE) + 100;
+	assert_int_equal(raw_bind_ops(fd, ctx, &op, 1), -ENOENT);
+	op = good;
+	op.va = (1ull << 32) - PAGE;
+	assert_int_equal(raw_bind_ops(fd, ctx, &op, 1), 0);
+	assert_int_equal(raw_bind_ops(fd, 999, &op, 1), -ENOENT);
+	assert_int_equal(raw_bind_ops(other, ctx + 1, &op, 1), -ENOENT);
+	close(other);
+}
+
+static void bind_checks_the_array_itself(void **state)
+{
+	int fd = client(state);
+	uint32_t ctx = raw_ctx(fd), handle = raw_bo(fd, 4 * PAGE);
+	struct {
+		struct drm_vnpu_bind_op op;
+		uint64_t more;
+	} wide[2] = { { .op = { .handle = handle, .va = VA, .size = PAGE } },
+		      { .op = { .handle = handle, .va = VA + PAGE, .size = PAGE } } };
+	struct drm_vnpu_vm_bind bind = { .ctx_id = ctx, .flags = 1 };
+
+	refuse(fd, VM_BIND, &bind, EINVAL);
+	bind.flags = 0;
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_VM_BIND, &bind), 0);
+	bind.ops = (struct drm_vnpu_obj_array){ 0, 0, (uintptr_t)wide };
+	refuse(fd, VM_BIND, &bind, EINVAL);
+	bind.ops = (struct drm_vnpu_obj_array){ sizeof(wide[0].op) - 8, 1, (uintptr_t)wide };
+	refuse(fd, VM_BIND, &bind, EINVAL);
+	bind.ops = (struct drm_vnpu_obj_array){ 0, 1, (uintptr_t)wide };
+	refuse(fd, VM_BIND, &bind, EINVAL);
+	bind.ops = (struct drm_vnpu_obj_array){ sizeof(wide[0].op), UINT32_MAX, (uintptr_t)wide };
+	refuse(fd, VM_BIND, &bind, EINVAL);
+	bind.ops = (struct drm_vnpu_obj_array){ sizeof(wide[0].op), 1, 0 };
+	refuse(fd, VM_BIND, &bind, EFAULT);
+	bind.ops = (struct drm_vnpu_obj_array){ sizeof(wide[0].op), 1, NOWHERE };
+	refuse(fd, VM_BIND, &bind, EFAULT);
+	bind.ops = (struct drm_vnpu_obj_array){ sizeof(wide[0].op), 1, UINT64_MAX - 8 };
+	refuse(fd, VM_BIND, &bind, EFAULT);
+	bind.ops = (struct drm_vnpu_obj_array){ UINT32_MAX & ~7u, 1, (uintptr_t)wide };
+	refuse(fd, VM_BIND, &bind, E2BIG);
+	wide[1].more = 1;
+	bind.ops = (struct drm_vnpu_obj_array){ sizeof(wide[0]), 2, (uintptr_t)wide };
+	refuse(fd, VM_BIND, &bind, E2BIG);
+	/* A newer program's elements are fine while it does not use what they have more. */
+	wide[1].more = 0;
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_VM_BIND, &bind), 0);
+	assert_int_equal(raw_unbind(fd, ctx, VA + PAGE, PAGE), 0);
+}
+
+static void bind_takes_all_operations_or_none(void **state)
+{
+	int fd = client(state);
+	uint32_t ctx = raw_ctx(fd), handle = raw_bo(fd, PAGE);
+	struct drm_vnpu_bind_op ops[] = {
+		{ .op = DRM_VNPU_BIND_UNMAP, .va = VA, .size = PAGE },
+		{ .op = DRM_VNPU_BIND_MAP, .handle = handle, .va = VA, .size = PAGE },
+		{ .op = DRM_VNPU_BIND_MAP, .handle = handle, .va = VA + PAGE, .size = PAGE },
+		{ .op = DRM_VNPU_BIND_MAP, .handle = handle, .va = VA + PAGE, .size = PAGE },
+	};
+
+	assert_int_equal(raw_bind(fd, ctx, handle, VA, PAGE, DRM_VNPU_BIND_READ_ONLY), 0);
+	assert_int_equal(raw_bind_ops(fd, ctx, ops, 4), -ENOSPC);
+	/* As before: VA bound, the next page free. */
+	assert_int_equal(raw_bind(fd, ctx, handle, VA, PAGE, 0), -ENOSPC);
+	assert_int_equal(raw_unbind(fd, ctx, VA + PAGE, PAGE), -ENOENT);
+	/* In order: what the first takes away the second may bind. */
+	assert_int_equal(raw_bind_ops(fd, ctx, ops, 3), 0);
+	assert_int_equal(raw_unbind(fd, ctx, VA + PAGE, PAGE), 0);
+	assert_int_equal(raw_unbind(fd, ctx, VA, PAGE), 0);
+}
+
+static void a_read_only_buffer_refuses_a_writable_binding(void **state)
+{
+	int fd = client(state);
+	uint32_t ctx = raw_ctx(fd);
+	struct drm_vnpu_bo_create create = { .size = PAGE, .flags = DRM_VNPU_BO_DEVICE_READ_ONLY };
+	struct drm_vnpu_bo_info info;
+
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_BO_CREATE, &create), 0);
+	info = (struct drm_vnpu_bo_info){ .handle = create.handle };
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_BO_INFO, &info), 0);
+	assert_int_equal(info.flags, DRM_VNPU_BO_DEVICE_READ_ONLY);
+	assert_int_equal(raw_bind(fd, ctx, create.handle, VA, PAGE, 0), -EINVAL);
+	assert_int_equal(raw_bind(fd, ctx, create.handle, VA, PAGE, DRM_VNPU_BIND_READ_ONLY), 0);
+}
+
+/* Random operations against a table of pages. */
+static void bindings_agree_with_a_model(void **state)
+{
+	enum { PAGES = 32, ROUNDS = 2000 };
+	int fd = client(state);
+	uint32_t ctx = raw_ctx(fd), handle = raw_bo(fd, PAGES * PAGE);
+	unsigned int start[PAGES] = { 0 }, len[PAGES] = { 0 }, seed = (unsigned int)raw_now_ns();
+	bool used[PAGES] = { false };
+
+	print_message("seed %u\n", seed);
+	srand(seed);
+	for (int i = 0; i < ROUNDS; i++) {
+		unsigned int first = rand() % PAGES, n = 1 + rand() % (PAGES - first), k;
+
+		if (rand() & 1) {
+			bool free = true;
+
+			for (k = first; k < first + n; k++)
+				free = free && !used[k];
+			assert_int_equal(raw_bind(fd, ctx, handle, VA + first * PAGE, n * PAGE, 0), free ? 0 : -ENOSPC);
+			for (k = first; free && k < first + n; k++)
+				used[k] = true, start[k] = first, len[k] = n;
+		} else {
+			bool exact = used[first] && start[first] == first;
+
+			if (exact && (rand() & 1))
+				n = len[first];
+			exact = exact && len[first] == n;
+			assert_int_equal(raw_unbind(fd, ctx, VA + first * PAGE, n * PAGE), exact ? 0 : -ENOENT);
+			for (k = first; exact && k < first + n; k++)
+				used[k] = false;
+		}
+	}
+}
+
+/* ---- queues ---- */
+
+static void queue_create_and_destroy(void **state)
+{
+	int fd = client(state);
+	uint32_t ctx = raw_ctx(fd);
+	struct drm_vnpu_queue_create q = raw_queue_full(fd, ctx, 16);
+
+	assert_int_equal(q.status_offset % PAGE, 0);
+	assert_int_equal(raw_queue_destroy(fd, q.queue_id), 0);
+	assert_int_equal(raw_queue_destroy(fd, q.queue_id), -ENOENT);
+	q = raw_queue_full(fd, ctx, 1);
+	assert_int_equal(raw_ctx_destroy(fd, ctx), 0);
+	assert_int_equal(raw_queue_destroy(fd, q.queue_id), -ENOENT);
+}
+
+static void queue_create_refuses_every_bad_field(void **state)
+{
+	int fd = client(state);
+	uint32_t ctx = raw_ctx(fd);
+	const struct {
+		struct drm_vnpu_queue_create q;
+		int error;
+	} bad[] = {
+		{ { .ctx_id = 0, .depth = 1 }, ENOENT },
+		{ { .ctx_id = ctx + 1, .depth = 1 }, ENOENT },
+		{ { .ctx_id = ctx, .depth = 0 }, EINVAL },
+		{ { .ctx_id = ctx, .depth = 3 }, EINVAL },
+		{ { .ctx_id = ctx, .depth = 32 }, EINVAL },
+		{ { .ctx_id = ctx, .depth = 1u << 31 }, EINVAL },
+		{ { .ctx_id = ctx, .depth = 1, .priority = 3 }, EINVAL },
+		{ { .ctx_id = ctx, .depth = 1, .priority = UINT32_MAX }, EINVAL },
+		{ { .ctx_id = ctx, .depth = 1, .flags = 1 }, EINVAL },
+		{ { .ctx_id = ctx, .depth = 1, .pad = 1 }, EINVAL },
+	};
+	struct drm_vnpu_queue_destroy destroy = { .queue_id = raw_queue(fd, ctx), .pad = 1 };
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		struct drm_vnpu_queue_create q = bad[i].q;
+
+		print_message("case %zu\n", i);
+		refuse(fd, QUEUE_CREATE, &q, bad[i].error);
+	}
+	refuse(fd, QUEUE_DESTROY, &destroy, EINVAL);
+	assert_int_equal(raw_queue_destroy(fd, 0), -ENOENT);
+	assert_int_equal(raw_queue_destroy(fd, 4711), -ENOENT);
+}
+
+static void queues_run_out_per_file_and_per_device(void **state)
+{
+	int fd = client(state), other = raw_client(fw.minor), n = 0, ret;
+	struct drm_vnpu_queue_create q = { .ctx_id = raw_ctx(fd), .depth = 1 };
+
+	while (!(ret = raw_ioctl(fd, DRM_IOCTL_VNPU_QUEUE_CREATE, &q)))
+		n++;
+	assert_int_equal(ret, -EMFILE);
+	assert_int_equal(n, 256);
+	q.ctx_id = raw_ctx(other);
+	while (!(ret = raw_ioctl(other, DRM_IOCTL_VNPU_QUEUE_CREATE, &q)))
+		n++;
+	assert_int_equal(ret, -EBUSY);
+	assert_int_equal(n, 300);
+	close(other);
+}
+
+static void the_status_page_is_read_only_and_ones_own(void **state)
+{
+	int fd = client(state), other = raw_client(fw.minor);
+	struct drm_vnpu_queue_create q = raw_queue_full(fd, raw_ctx(fd), 1);
+	const struct drm_vnpu_queue_status *page = raw_queue_status(fd, &q);
+
+	assert_int_equal(page->epoch, 1);
+	assert_ptr_equal(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, q.status_offset), MAP_FAILED);
+	assert_ptr_equal(mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, fd, q.status_offset), MAP_FAILED);
+	assert_ptr_equal(mmap(NULL, 2 * PAGE, PROT_READ, MAP_SHARED, fd, q.status_offset), MAP_FAILED);
+	assert_ptr_equal(mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, q.status_offset + 64 * PAGE), MAP_FAILED);
+	assert_ptr_equal(mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, 0), MAP_FAILED);
+	assert_ptr_equal(mmap(NULL, PAGE, PROT_READ, MAP_SHARED, other, q.status_offset), MAP_FAILED);
+	assert_int_equal(mprotect((void *)page, PAGE, PROT_READ | PROT_WRITE), -1);
+	assert_int_equal(errno, EACCES);
+	munmap((void *)page, PAGE);
+	close(other);
+}
+
+/* ---- SUBMIT and WAIT ---- */
+
+static void jobs_are_numbered_and_waited_for(void **state)
+{
+	int fd = client(state);
+	uint32_t ctx = raw_ctx(fd), q = raw_queue(fd, ctx), q2 = raw_queue(fd, ctx);
+	struct drm_vnpu_job jobs[] = { raw_job(q), raw_job(q2), raw_job(q) };
+
+	assert_int_equal(raw_submit_jobs(fd, ctx, jobs, 3), 0);
+	assert_int_equal(jobs[0].seqno, 1);
+	assert_int_equal(jobs[1].seqno, 1);
+	assert_int_equal(jobs[2].seqno, 2);
+	assert_int_equal(raw_result(fd, q, 2), 0);
+	assert_int_equal(raw_result(fd, q, 1), 0);
+	assert_int_equal(raw_result(fd, q2, 1), 0);
+	for (int i = 0; i < 200; i++)
+		raw_submit(fd, ctx, q);
+	assert_int_equal(raw_result(fd, q, 202), 0);
+}
+
+static void wait_refuses_what_was_not_submitted(void **state)
+{
+	int fd = client(state);
+	uint32_t ctx = raw_ctx(fd), q = raw_queue(fd, ctx);
+	struct drm_vnpu_wait wait = { .queue_id = q, .seqno = 1, .timeout_ns = INT64_MAX };
+
+	refuse(fd, WAIT, &wait, EINVAL);
+	raw_submit(fd, ctx, q);
+	wait.seqno = 0;
+	refuse(fd, WAIT, &wait, EINVAL);
+	wait.seqno = 2;
+	refuse(fd, WAIT, &wait, EINVAL);
+	wait.seqno = UINT64_MAX;
+	refuse(fd, WAIT, &wait, EINVAL);
+	wait.seqno = 1;
+	wait.flags = 1;
+	refuse(fd, WAIT, &wait, EINVAL);
+	wait.flags = 0;
+	wait.queue_id = q + 1;
+	refuse(fd, WAIT, &wait, ENOENT);
+	wait.queue_id = q;
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_WAIT, &wait), 0);
+}
+
+static void submit_refuses_every_bad_field_and_takes_no_number(void **state)
+{
+	int fd = client(state);
+	uint32_t ctx = raw_ctx(fd), q = raw_queue(fd, ctx), stranger = raw_queue(fd, raw_ctx(fd));
+	struct drm_vnpu_sync_op sync = { .handle = 4242 };
+	struct drm_vnpu_bo_use bo = { .handle = 4242 };
+	const struct {
+		struct drm_vnpu_job job;
+		int error;
+	} bad[] = {
+#define JOB(error, ...) \
+	{ { .queue_id = q, .cmd_va = VA, .table_va = VA, .cmd_size = 8, .table_size = 8, __VA_ARGS__ }, error }
+		JOB(ENOENT, .queue_id = 0),
+		JOB(ENOENT, .queue_id = 4242),
+		JOB(EINVAL, .queue_id = stranger),
+		JOB(EINVAL, .flags = 1),
+		JOB(EINVAL, .pad = 1),
+		JOB(EINVAL, .cmd_va = VA + 4),
+		JOB(EINVAL, .cmd_va = 1ull << 32),
+		JOB(EINVAL, .cmd_va = ~7ull),
+		JOB(EINVAL, .table_va = VA + 1),
+		JOB(EINVAL, .table_va = (1ull << 32) - 8, .table_size = 16),
+		JOB(EINVAL, .cmd_size = 0),
+		JOB(EINVAL, .cmd_size = 4),
+		JOB(EINVAL, .cmd_size = UINT32_MAX & ~7u),
+		JOB(EINVAL, .table_size = 0),
+		JOB(EINVAL, .table_size = 12),
+		JOB(EINVAL, .table_size = 1u << 31),
+		JOB(EINVAL, .timeout_ms = UINT32_MAX),
+		JOB(ENOENT, .syncs = { sizeof(sync), 1, (uintptr_t)&sync }),
+		JOB(EFAULT, .syncs = { sizeof(sync), 1, 0 }),
+		JOB(EINVAL, .syncs = { sizeof(sync), 0, (uintptr_t)&sync }),
+		JOB(EINVAL, .syncs = { 8, 1, (uintptr_t)&sync }),
+		JOB(EINVAL, .syncs = { sizeof(sync), 100000, (uintptr_t)&sync }),
+		JOB(ENOENT, .bos = { sizeof(bo), 1, (uintptr_t)&bo }),
+		JOB(EFAULT, .bos = { sizeof(bo), 1, NOWHERE }),
+		JOB(EINVAL, .bos = { 4, 1, (uintptr_t)&bo }),
+		JOB(EINVAL, .bos = { sizeof(bo), UINT32_MAX, (uintptr_t)&bo }),
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		struct drm_vnpu_job jobs[] = { raw_job(q), bad[i].job };
+
+		print_message("case %zu\n", i);
+		assert_int_equal(raw_submit_jobs(fd, ctx, jobs, 2), -bad[i].error);
+	}
+	assert_int_equal(raw_submit(fd, ctx, q), 1);
+}
+
+static void submit_checks_the_arrays_and_the_context(void **state)
+{
+	int fd = client(state);
+	uint32_t ctx = raw_ctx(fd), q = raw_queue(fd, ctx);
+	struct {
+		struct drm_vnpu_job job;
+		uint64_t more;
+	} wide[2] = { { raw_job(q), 0 }, { raw_job(q), 1 } };
+	struct drm_vnpu_submit submit = { .ctx_id = ctx };
+	struct drm_vnpu_job many[65];
+	void *ro;
+
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_SUBMIT, &submit), 0);
+	submit.flags = 1;
+	refuse(fd, SUBMIT, &submit, EINVAL);
+	submit.flags = 0;
+	submit.ctx_id = 0;
+	refuse(fd, SUBMIT, &submit, ENOENT);
+	submit.ctx_id = ctx;
+	submit.jobs = (struct drm_vnpu_obj_array){ sizeof(wide[0].job) - 8, 1, (uintptr_t)wide };
+	refuse(fd, SUBMIT, &submit, EINVAL);
+	submit.jobs = (struct drm_vnpu_obj_array){ sizeof(wide[0]), 2, (uintptr_t)wide };
+	refuse(fd, SUBMIT, &submit, E2BIG);
+	for (int i = 0; i < 65; i++)
+		many[i] = raw_job(q);
+	assert_int_equal(raw_submit_jobs(fd, ctx, many, 65), -EINVAL);
+	wide[1].more = 0;
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_SUBMIT, &submit), 0);
+	assert_int_equal(wide[0].job.seqno, 1);
+	assert_int_equal(wide[1].job.seqno, 2);
+	assert_int_equal(raw_submit_jobs(fd, ctx, many, 64), 0);
+	assert_int_equal(many[63].seqno, 66);
+
+	/* Numbers that cannot be written: nothing is submitted. */
+	ro = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memcpy(ro, many, sizeof(many[0]));
+	mprotect(ro, PAGE, PROT_READ);
+	assert_int_equal(raw_submit_jobs(fd, ctx, ro, 1), -EFAULT);
+	munmap(ro, PAGE);
+	assert_int_equal(raw_submit(fd, ctx, q), 67);
+	assert_int_equal(raw_result(fd, q, 67), 0);
+}
+
+static void waiting_for_an_empty_syncobj_is_refused(void **state)
+{
+	int fd = client(state);
+	uint32_t ctx = raw_ctx(fd), q = raw_queue(fd, ctx);
+	struct drm_vnpu_sync_op sync = { .handle = raw_syncobj(fd) };
+	struct drm_vnpu_job job = raw_job(q);
+
+	raw_job_syncs(&job, &sync, 1);
+	assert_int_equal(raw_submit_jobs(fd, ctx, &job, 1), -EINVAL);
+	sync.timeline_value = 5;
+	assert_int_equal(raw_submit_jobs(fd, ctx, &job, 1), -EINVAL);
+	sync.flags = 2;
+	assert_int_equal(raw_submit_jobs(fd, ctx, &job, 1), -EINVAL);
+	/* A point that was passed needs no waiting. */
+	raw_syncobj_signal(fd, sync.handle, 7);
+	sync.flags = 0;
+	assert_int_equal(raw_submit_jobs(fd, ctx, &job, 1), 0);
+	assert_int_equal(raw_result(fd, q, job.seqno), 0);
+}
+
+static void destroyed_queues_and_contexts_take_no_jobs(void **state)
+{
+	int fd = client(state);
+	uint32_t ctx = raw_ctx(fd), q = raw_queue(fd, ctx), q2 = raw_queue(fd, ctx);
+	struct drm_vnpu_job job = raw_job(q);
+
+	assert_int_equal(raw_queue_destroy(fd, q), 0);
+	assert_int_equal(raw_submit_jobs(fd, ctx, &job, 1), -ENOENT);
+	assert_int_equal(raw_wait(fd, q, 1, 0, NULL), -ENOENT);
+	assert_int_equal(raw_ctx_destroy(fd, ctx), 0);
+	job = raw_job(q2);
+	assert_int_equal(raw_submit_jobs(fd, ctx, &job, 1), -ENOENT);
+}
+
+static void ioctls_beyond_the_last_do_not_exist(void **state)
+{
+	int fd = client(state);
+	uint64_t arg[16] = { 0 };
+
+	assert_int_equal(raw_ioctl(fd, DRM_IOWR(DRM_COMMAND_BASE + 12, uint64_t[16]), arg), -EINVAL);
+	assert_int_equal(raw_ioctl(fd, DRM_IOWR(DRM_COMMAND_BASE + 63, uint64_t[16]), arg), -EINVAL);
+}
+
+/* ---- races: nothing to assert but that everybody survives and the kernel stays silent ---- */
+
+struct race {
+	int fd;
+	uint32_t ctx;
+	bool stop;
+};
+
+static void *race_submit(void *arg)
+{
+	struct race *r = arg;
+
+	while (!__atomic_load_n(&r->stop, __ATOMIC_ACQUIRE)) {
+		struct drm_vnpu_queue_create q = { .ctx_id = r->ctx, .depth = 4 };
+		struct drm_vnpu_job job;
+
+		if (raw_ioctl(r->fd, DRM_IOCTL_VNPU_QUEUE_CREATE, &q))
+			continue;
+		job = raw_job(q.queue_id);
+		for (int i = 0; i < 8; i++)
+			raw_submit_jobs(r->fd, r->ctx, &job, 1);
+		raw_wait(r->fd, q.queue_id, job.seqno ?: 1, 10, NULL);
+		raw_queue_destroy(r->fd, q.queue_id);
+	}
+	return NULL;
+}
+
+static void *race_ctx(void *arg)
+{
+	struct race *r = arg;
+
+	while (!__atomic_load_n(&r->stop, __ATOMIC_ACQUIRE)) {
+		struct drm_vnpu_ctx_create create = { 0 };
+
+		raw_ctx_destroy(r->fd, r->ctx);
+		raw_ioctl(r->fd, DRM_IOCTL_VNPU_CTX_CREATE, &create);
+		if (create.ctx_id)
+			__atomic_store_n(&r->ctx, create.ctx_id, __ATOMIC_RELEASE);
+		usleep(500);
+	}
+	return NULL;
+}
+
+static void contexts_may_go_while_others_submit(void **state)
+{
+	struct race r = { .fd = client(state) };
+	pthread_t threads[3];
+
+	r.ctx = raw_ctx(r.fd);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, race_submit, &r), 0);
+	assert_int_equal(pthread_create(&threads[2], NULL, race_ctx, &r), 0);
+	usleep(1500000);
+	__atomic_store_n(&r.stop, true, __ATOMIC_RELEASE);
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(dev_query_tells_the_size_of_each_structure),
+		TEST(dev_query_reports_what_the_firmware_declared),
+		TEST(dev_query_clears_what_it_does_not_know_and_truncates),
+		TEST(dev_query_refuses_unknown_types_and_bad_pointers),
+		TEST(high_priority_needs_a_privilege),
+		TEST(bo_create_rounds_up_zeroes_and_maps),
+		TEST(bo_create_refuses_bad_sizes_and_flags),
+		TEST(bo_create_stops_at_the_memory_limit),
+		TEST(bo_info_and_wait_refuse_unknown_handles),
+		TEST(bo_wait_refuses_flags_and_returns_at_once_when_idle),
+		TEST(buffers_of_another_file_cannot_be_mapped),
+		TEST(a_buffer_does_not_leave_as_a_dma_buf),
+		TEST(ctx_create_and_destroy),
+		TEST(ctx_calls_refuse_flags_pads_and_strangers),
+		TEST(contexts_run_out_per_file_and_per_device),
+		TEST(bind_accepts_and_unbind_matches_exactly),
+		TEST(bind_refuses_every_bad_field),
+		TEST(bind_checks_the_array_itself),
+		TEST(bind_takes_all_operations_or_none),
+		TEST(a_read_only_buffer_refuses_a_writable_binding),
+		TEST(bindings_agree_with_a_model),
+		TEST(queue_create_and_destroy),
+		TEST(queue_create_refuses_every_bad_field),
+		TEST(queues_run_out_per_file_and_per_device),
+		TEST(the_status_page_is_read_only_and_ones_own),
+		TEST(jobs_are_numbered_and_waited_for),
+		TEST(wait_refuses_what_was_not_submitted),
+		TEST(submit_refuses_every_bad_field_and_takes_no_number),
+		TEST(submit_checks_the_arrays_and_the_context),
+		TEST(waiting_for_an_empty_syncobj_is_refused),
+		TEST(destroyed_queues_and_contexts_take_no_jobs),
+		TEST(ioctls_beyond_the_last_do_not_exist),
+		TEST(contexts_may_go_while_others_submit),
+	};
+
+	return cmocka_run_group_tests_name("ioctl", tests, group_setup, group_teardown);
+}
