@@ -33,9 +33,11 @@ bool tokenizer_adds_bos(const struct tokenizer *tok);
 /* End of text or of turn (EOS, EOT, EOM, "<|im_end|>", "<|eot_id|>", ...). */
 bool tokenizer_is_end(const struct tokenizer *tok, int32_t id);
 
-/* Number of ids; at most @max of them are stored. -ENOMEM, -EFBIG above 2 GiB. Any bytes are accepted, valid UTF-8 or not.
+/* Number of ids; at most @max of them are stored. -ENOMEM, -EFBIG above 2 GiB, -EOVERFLOW if libpcre2 meets one of its
+ * limits. Any bytes are accepted, valid UTF-8 or not.
  * SPM's dummy space stands in front of the text and behind control tokens. */
-long tokenizer_encode(const struct tokenizer *tok, const char *text, size_t bytes, unsigned int flags, int32_t *ids, size_t max);
+long tokenizer_encode(const struct tokenizer *tok, const char *text, size_t bytes, unsigned int flags, int32_t *ids,
+		      size_t max);
 /* Bytes of one token, as many as there are, at most @max stored; control tokens are empty. -EINVAL: no such id. */
 int tokenizer_token_text(const struct tokenizer *tok, int32_t id, char *buf, size_t max);
 /* Bytes of a sequence, the dummy spaces removed; at most @max are stored. -EINVAL: an unknown id. */
