@@ -68,9 +68,10 @@ int gguf_string(const struct gguf_file *file, const char *key, const char **s, s
 /* Arrays of strings, of f32 or of 32-bit integers. */
 int gguf_array_len(const struct gguf_file *file, const char *key, size_t *n);
 /* Calls @fn for each string; stops and returns its result if that is not 0. */
-int gguf_strings(const struct gguf_file *file, const char *key, int (*fn)(void *ud, size_t i, const char *s, size_t bytes),
-		 void *ud);
-int gguf_f32_array(const struct gguf_file *file, const char *key, const float **values, size_t *n); /* may be unaligned: memcpy */
+int gguf_strings(const struct gguf_file *file, const char *key,
+		 int (*fn)(void *ud, size_t i, const char *s, size_t bytes), void *ud);
+int gguf_f32_array(const struct gguf_file *file, const char *key, const float **values,
+		   size_t *n); /* may be unaligned: memcpy */
 int gguf_i32_array(const struct gguf_file *file, const char *key, const int32_t **values, size_t *n); /* likewise */
 
 /* Tells the kernel that the tensor's pages will not be needed soon. */
