@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What the tools share: lists of numbers, lists of token ids, text that comes in whole characters.
+ *
+ * The sources are part of this test, and a vocabulary of single bytes and pairs stands in for an engine's.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "../../tools/progress.c"
+#include "../../tools/range.c"
+#include "../../tools/tokens.c"
+#include "../../tools/tool.c"
+
+const char tool_build_commit[] = "test";
+
+/* Ids 0..255 are bytes, 256 + i the bytes i and i + 1, 1000 is 300 bytes long, all others unknown. */
+#define LONG_ID 1000
+#define LONG_BYTES 300
+
+const char *llm_error(void)
+{
+	return "unknown id";
+}
+
+long llm_tokenize(const struct llm_engine *engine, const char *text, size_t bytes, unsigned int flags, int32_t *ids,
+		  size_t max)
+{
+	/* Three tokens for each byte: more than a caller expects. */
+	for (size_t i = 0; i < 3 * bytes && i < max; i++)
+		ids[i] = (unsigned char)text[i / 3];
+	return (long)(3 * bytes);
+}
+
+int llm_token_text(const struct llm_engine *engine, int32_t id, char *buf, size_t max)
+{
+	if (id < 0 || (id > 511 && id != LONG_ID))
+		return -EINVAL;
+	if (id == LONG_ID) {
+		memset(buf, 'x', max < LONG_BYTES ? max : LONG_BYTES);
+		return LONG_BYTES;
+	}
+	buf[0] = (char)id;
+	buf[1] = (char)(id + 1);
+	return id < 256 ? 1 : 2;
+}
+
+/* Messages of refused input are expected; they go where nobody reads them. */
+static int silence(void **state)
+{
+	int fd = dup(STDERR_FILENO);
+
+	*state = (void *)(intptr_t)fd;
+	return freopen("/dev/null", "w", stderr) ? 0 : -1;
+}
+
+static int speak(void **state)
+{
+	int fd = (int)(intptr_t)*state;
+
+	fflush(stderr);
+	dup2(fd, STDERR_FILENO);
+	close(fd);
+	return 0;
+}
+
+static void check_range(const char *s, const unsigned int *want, size_t n)
+{
+	struct range r = { 0 };
+
+	assert_int_equal(range_parse(&r, "-p", s, 0, 100000), 0);
+	assert_int_equal(r.n, n);
+	assert_memory_equal(r.v, want, n * sizeof(*want));
+	range_free(&r);
+}
+
+static void ranges_give_the_numbers_they_name(void **state)
+{
+	check_range("7", (const unsigned int[]){ 7 }, 1);
+	check_range("64,256,0", (const unsigned int[]){ 64, 256, 0 }, 3);
+	check_range("3-6", (const unsigned int[]){ 3, 4, 5, 6 }, 4);
+	check_range("5-5", (const unsigned int[]){ 5 }, 1);
+	check_range("1-8+3", (const unsigned int[]){ 1, 4, 7 }, 3);
+	check_range("1-64*4,2", (const unsigned int[]){ 1, 4, 16, 64, 2 }, 5);
+	check_range("3-100000*100000", (const unsigned int[]){ 3 }, 1);
+}
+
+static void ranges_with_random_steps_match_a_loop(void **state)
+{
+	unsigned int seed = (unsigned int)time(NULL);
+
+	print_message("seed %u\n", seed);
+	srand(seed);
+	for (int round = 0; round < 500; round++) {
+		unsigned int a = (unsigned int)rand() % 50 + 1, b = a + (unsigned int)rand() % 500;
+		unsigned int by = (unsigned int)rand() % 9 + 2, want[512];
+		bool factor = rand() % 2;
+		char s[64];
+		size_t n = 0;
+
+		for (unsigned int v = a; v <= b; v = factor ? v * by : v + by)
+			want[n++] = v;
+		snprintf(s, sizeof(s), "%u-%u%c%u", a, b, factor ? '*' : '+', by);
+		check_range(s, want, n);
+	}
+}
+
+static void ranges_that_make_no_sense_are_bad_usage(void **state)
+{
+	static const char *const bad[] = {
+		"",	 "-",	  "x",	   "1,",     ",1",	     "1-",
+		"4-2",	 "1-4+",  "1-4+0", "1-4*",   "1-4*1",	     "0-4*2",
+		"1-4*0", "1-4-6", "1 ,2",  "1-4+2x", "4294967296",   "99999999999999999999",
+		"1;2",	 "+1",	  "-1",	   "0x10",   "1-4294967295", "101",
+		"1-101",
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct range r = { 0 };
+
+		assert_int_equal(range_parse(&r, "-p", bad[i], 0, 100), 2);
+		range_free(&r);
+	}
+}
+
+static void a_range_of_too_many_values_is_bad_usage(void **state)
+{
+	struct range r = { 0 };
+
+	assert_int_equal(range_parse(&r, "-p", "1-1000000", 0, 1000000), 2);
+	range_free(&r);
+}
+
+static void token_lists_take_commas_and_spaces(void **state)
+{
+	struct token_list list;
+
+	assert_int_equal(tokens_from_list("--tokens", "1,2 ,  3 4,2147483647", &list), 0);
+	assert_int_equal(list.n, 5);
+	assert_memory_equal(list.ids, ((const int32_t[]){ 1, 2, 3, 4, INT32_MAX }), 5 * sizeof(int32_t));
+	free(list.ids);
+}
+
+static void token_lists_refuse_what_is_no_id(void **state)
+{
+	static const char *const bad[] = { "", ",", "1,", ",1", "1,,2", "-1", "x", "1x", "2147483648", "1;2" };
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct token_list list;
+
+		assert_int_equal(tokens_from_list("--tokens", bad[i], &list), 2);
+	}
+}
+
+static void a_text_of_more_tokens_than_bytes_is_whole(void **state)
+{
+	char text[100];
+	struct token_list list;
+
+	memset(text, 'a', sizeof(text));
+	assert_int_equal(tokens_from_text(NULL, text, sizeof(text), 0, &list), 0);
+	assert_int_equal(list.n, 300);
+	assert_int_equal(list.ids[299], 'a');
+	free(list.ids);
+}
+
+/* Writes single bytes as tokens; after each of them, what was written must consist of whole characters. */
+static void check_writer(const unsigned char *bytes, size_t n, const size_t *whole)
+{
+	struct token_writer w;
+	char *out;
+	size_t size;
+	FILE *f = open_memstream(&out, &size);
+
+	token_writer_init(&w, f);
+	for (size_t i = 0; i < n; i++) {
+		assert_int_equal(token_writer_add(&w, NULL, bytes[i]), 0);
+		assert_int_equal(size, whole[i]);
+	}
+	token_writer_end(&w);
+	assert_int_equal(size, n);
+	assert_memory_equal(out, bytes, n);
+	fclose(f);
+	free(out);
+}
+
+static void text_comes_in_whole_characters(void **state)
+{
+	/* One character of each length; the lengths written after each byte. */
+	check_writer((const unsigned char *)"a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z", 11,
+		     (const size_t[]){ 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11 });
+}
+
+static void broken_characters_are_written_as_they_are(void **state)
+{
+	/* A lead without its followers, a follower alone, bytes that never occur, an end in the middle. */
+	check_writer((const unsigned char *)"\xe2\x82z\x80\xff\xc0\xf0\x9f", 8,
+		     (const size_t[]){ 0, 0, 3, 4, 5, 6, 6, 6 });
+}
+
+static void every_sequence_of_bytes_is_written_completely(void **state)
+{
+	unsigned int seed = (unsigned int)time(NULL);
+	struct token_writer w;
+
+	print_message("seed %u\n", seed);
+	srand(seed);
+	for (int round = 0; round < 200; round++) {
+		char *out, want[1000];
+		size_t size, n = 0;
+		FILE *f = open_memstream(&out, &size);
+
+		token_writer_init(&w, f);
+		while (n < 600) {
+			int32_t id = rand() % 20 ? rand() % 512 : LONG_ID;
+
+			assert_int_equal(token_writer_add(&w, NULL, id), 0);
+			n += (size_t)llm_token_text(NULL, id, want + n, LONG_BYTES);
+			assert_true(n - size <= 3);
+		}
+		token_writer_end(&w);
+		assert_int_equal(size, n);
+		assert_memory_equal(out, want, n);
+		assert_int_equal(w.newline, want[n - 1] == '\n');
+		fclose(f);
+		free(out);
+	}
+}
+
+static void an_unknown_id_is_a_failure(void **state)
+{
+	struct token_writer w;
+
+	token_writer_init(&w, stdout);
+	assert_int_equal(token_writer_add(&w, NULL, 5000), 1);
+}
+
+static void the_hash_is_of_little_endian_integers(void **state)
+{
+	char hex[TOKENS_SHA256_CHARS + 1];
+
+	tokens_sha256(NULL, 0, hex);
+	assert_string_equal(hex, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+	/* "abcd" as one integer */
+	tokens_sha256((const int32_t[]){ 0x64636261 }, 1, hex);
+	assert_string_equal(hex, "88d4266fd4e6338d13b845fcf289579d209c897823b9217da3e161936f031589");
+}
+
+static void numbers_outside_their_limits_are_bad_usage(void **state)
+{
+	unsigned int u;
+	float f;
+
+	assert_int_equal(tool_parse_uint("-t", "8", 1, 8, &u), 0);
+	assert_int_equal(u, 8);
+	assert_int_equal(tool_parse_uint("-t", "9", 1, 8, &u), 2);
+	assert_int_equal(tool_parse_uint("-t", " 3", 1, 8, &u), 2);
+	assert_int_equal(tool_parse_float("--temp", "0.25", 0, 1, &f), 0);
+	assert_true(f == 0.25f);
+	assert_int_equal(tool_parse_float("--temp", "nan", 0, 1, &f), 2);
+	assert_int_equal(tool_parse_float("--temp", "inf", 0, 1, &f), 2);
+	assert_int_equal(tool_parse_float("--temp", "1.5", 0, 1, &f), 2);
+	assert_int_equal(tool_parse_float("--temp", "", 0, 1, &f), 2);
+}
+
+static void a_file_is_read_whole(void **state)
+{
+	char path[] = "/tmp/test_tools-XXXXXX", *text;
+	int fd = mkstemp(path);
+	size_t bytes, n = 200001;
+	char *want = malloc(n);
+
+	assert_true(fd >= 0 && want);
+	for (size_t i = 0; i < n; i++)
+		want[i] = (char)(i * 31);
+	assert_int_equal(write(fd, want, n), n);
+	close(fd);
+	text = tool_read_file(path, &bytes);
+	unlink(path);
+	assert_non_null(text);
+	assert_int_equal(bytes, n);
+	assert_memory_equal(text, want, n);
+	assert_int_equal(text[n], 0);
+	free(text);
+	free(want);
+	assert_null(tool_read_file(path, &bytes));
+	assert_null(tool_read_file("/tmp", &bytes));
+}
+
+int main(void)
+{
+#define QUIET(f) cmocka_unit_test_setup_teardown(f, silence, speak)
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ranges_give_the_numbers_they_name),
+		cmocka_unit_test(ranges_with_random_steps_match_a_loop),
+		QUIET(ranges_that_make_no_sense_are_bad_usage),
+		QUIET(a_range_of_too_many_values_is_bad_usage),
+		cmocka_unit_test(token_lists_take_commas_and_spaces),
+		QUIET(token_lists_refuse_what_is_no_id),
+		cmocka_unit_test(a_text_of_more_tokens_than_bytes_is_whole),
+		cmocka_unit_test(text_comes_in_whole_characters),
+		cmocka_unit_test(broken_characters_are_written_as_they_are),
+		cmocka_unit_test(every_sequence_of_bytes_is_written_completely),
+		QUIET(an_unknown_id_is_a_failure),
+		cmocka_unit_test(the_hash_is_of_little_endian_integers),
+		QUIET(numbers_outside_their_limits_are_bad_usage),
+		QUIET(a_file_is_read_whole),
+	};
+
+	tool_name = "test_tools";
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
