@@ -2,9 +2,9 @@
 /*
  * Choosing the next token.
  *
- * In this order: keep the top_k likeliest, keep those at least min_p times as likely as the likeliest, keep the fewest
- * that together reach top_p, then draw one by softmax(logits / temperature). The filters see the probabilities before
- * the temperature. A seed gives the same tokens on every host: xoshiro256** seeded by splitmix64, ties by token id.
+ * Tokens at least min_p times as likely as the likeliest are kept, of these the top_k likeliest, of these the fewest that
+ * together reach top_p; then one is drawn by softmax(logits / temperature). The filters see the probabilities before
+ * the temperature. No more of the vocabulary is sorted than the filters keep. A seed gives the same tokens on every host: xoshiro256** seeded by splitmix64, ties by token id.
  */
 #include <errno.h>
 #include <math.h>
@@ -116,52 +116,89 @@ static int candidate_cmp(const void *a, const void *b)
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Number of the sorted candidates that the filters keep. */
-static unsigned int sampler_keep(struct llm_sampler *s, unsigned int n)
+static void candidate_swap(struct candidate *a, struct candidate *b)
 {
-	const struct candidate *c = s->candidates;
+	struct candidate t = *a;
+
+	*a = *b;
+	*b = t;
+}
+
+/* Brings the @k first of @n in order to the front, sorted: a quickselect, then a sort of those only. */
+static void candidates_sort(struct candidate *c, unsigned int n, unsigned int k)
+{
+	unsigned int first = 0, end = n;
+
+	while (k < n && end - first > 1) {
+		unsigned int at = first;
+
+		candidate_swap(&c[first + (end - first) / 2], &c[end - 1]);
+		for (unsigned int i = first; i + 1 < end; i++) {
+			if (candidate_cmp(&c[i], &c[end - 1]) < 0)
+				candidate_swap(&c[i], &c[at++]);
+		}
+		candidate_swap(&c[at], &c[end - 1]);
+		if (at == k)
+			break;
+		if (at < k)
+			first = at + 1;
+		else
+			end = at;
+	}
+	qsort(c, k, sizeof(*c), candidate_cmp);
+}
+
+/* The fewest of @n candidates that reach top_p together; sorts those. */
+static unsigned int sampler_top_p(struct llm_sampler *s, unsigned int n, float max)
+{
 	double sum = 0, reached = 0;
 
-	if (s->opts.top_k > 0 && (unsigned int)s->opts.top_k < n)
-		n = (unsigned int)s->opts.top_k;
-	if (s->opts.min_p > 0) {
-		double least = (double)c[0].logit + log((double)s->opts.min_p);
-		unsigned int kept = 1;
-
-		while (kept < n && (double)c[kept].logit >= least)
-			kept++;
-		n = kept;
-	}
-	if (s->opts.top_p >= 1)
-		return n;
 	for (unsigned int i = 0; i < n; i++)
-		sum += s->p[i] = exp((double)c[i].logit - (double)c[0].logit);
-	for (unsigned int i = 0; i < n; i++) {
-		reached += s->p[i];
-		if (reached >= (double)s->opts.top_p * sum)
-			return i + 1;
+		sum += exp((double)s->candidates[i].logit - (double)max);
+	/* Usually few are enough; a flat distribution takes a few rounds. */
+	for (unsigned int sorted = 0, next = 64; sorted < n; next *= 8) {
+		unsigned int end = n - sorted < next ? n : sorted + next;
+
+		candidates_sort(s->candidates + sorted, n - sorted, end - sorted);
+		for (; sorted < end; sorted++) {
+			reached += exp((double)s->candidates[sorted].logit - (double)max);
+			if (reached >= (double)s->opts.top_p * sum)
+				return sorted + 1;
+		}
 	}
 	return n;
 }
 
-int32_t llm_sample(struct llm_sampler *s, const float *logits)
+/* Candidates that the filters keep, at the front of s->candidates. */
+static unsigned int sampler_filter(struct llm_sampler *s, const float *logits, float max)
 {
+	double least = s->opts.min_p > 0 ? (double)max + log((double)s->opts.min_p) : -INFINITY;
 	unsigned int n = 0;
-	double sum = 0, at;
 
-	if (s->opts.temperature <= 0)
-		return llm_argmax(logits, s->n_vocab);
 	for (unsigned int i = 0; i < s->n_vocab; i++) {
-		if (isfinite(logits[i]))
+		if (isfinite(logits[i]) && (double)logits[i] >= least)
 			s->candidates[n++] = (struct candidate){ .logit = logits[i], .id = (int32_t)i };
 	}
-	if (!n)
-		return llm_argmax(logits, s->n_vocab);
-	qsort(s->candidates, n, sizeof(*s->candidates), candidate_cmp);
-	n = sampler_keep(s, n);
+	if (s->opts.top_k > 0 && (unsigned int)s->opts.top_k < n) {
+		candidates_sort(s->candidates, n, (unsigned int)s->opts.top_k);
+		n = (unsigned int)s->opts.top_k;
+	}
+	return s->opts.top_p < 1 ? sampler_top_p(s, n, max) : n;
+}
+
+int32_t llm_sample(struct llm_sampler *s, const float *logits)
+{
+	int32_t best = llm_argmax(logits, s->n_vocab);
+	float max = logits[best];
+	double sum = 0, at;
+	unsigned int n;
+
+	/* Without a finite greatest logit there is no distribution to draw from. */
+	if (s->opts.temperature <= 0 || !isfinite(max))
+		return best;
+	n = sampler_filter(s, logits, max);
 	for (unsigned int i = 0; i < n; i++) {
-		s->p[i] = exp(((double)s->candidates[i].logit - (double)s->candidates[0].logit) /
-			      (double)s->opts.temperature);
+		s->p[i] = exp(((double)s->candidates[i].logit - (double)max) / (double)s->opts.temperature);
 		sum += s->p[i];
 	}
 	at = (double)(sampler_next(s) >> 11) * 0x1p-53 * sum;

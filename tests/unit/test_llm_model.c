@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Models of every architecture against a forward pass in double precision, and files that are no models.
+ *
+ * Random shapes and weights; TEST_SEED=N repeats a run.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdarg.h>
+#include <setjmp.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include "llm.h"
+#include "tiny_model.h"
+
+static uint64_t seed;
+
+/* float32 against double over up to three blocks of random weights. */
+#define F32_BOUND 1e-5
+/* The same INT8 arithmetic in double: what remains are roundings to another INT8 step of a few activations. */
+#define W8A8_BOUND 2e-2
+
+static unsigned int random_in(uint64_t *state, unsigned int min, unsigned int max)
+{
+	return min + (unsigned int)(random_u64(state) % (max - min + 1));
+}
+
+static struct tiny_config random_config(const char *arch, uint64_t *state)
+{
+	struct tiny_config c = { .arch = arch, .n_ctx = 128, .eps = 1e-5, .rope_scale = 1 };
+
+	c.n_layer = random_in(state, 1, 3);
+	c.n_head_kv = random_in(state, 1, 3);
+	c.n_head = c.n_head_kv * random_in(state, 1, 4);
+	c.head_dim = 2 * random_in(state, 2, 20);
+	c.n_embd = strcmp(arch, "qwen3") ? 0 : 16 * random_in(state, 1, 8);
+	if (!c.n_embd) {
+		/* A multiple of 16, as the NPU asks for. */
+		c.head_dim = 16 * random_in(state, 1, 2);
+		c.n_embd = c.n_head * c.head_dim;
+	}
+	c.rot_dim = c.head_dim;
+	c.n_ff = random_in(state, 5, 200);
+	c.n_vocab = random_in(state, 259, 400);
+	c.freq_base = random_in(state, 0, 1) ? 10000 : 1000000;
+	c.bias = !strcmp(arch, "qwen2");
+	c.head_norms = !strcmp(arch, "qwen3");
+	c.untied = random_in(state, 0, 1);
+	if (!strcmp(arch, "llama")) {
+		c.bias = random_in(state, 0, 1);
+		c.rope_factors = random_in(state, 0, 1);
+		c.rope_scale = random_in(state, 0, 1) ? 1 : 2.5;
+		c.rot_dim = random_in(state, 0, 1) ? c.head_dim : c.head_dim / 2;
+	}
+	return c;
+}
+
+struct gathered {
+	float *logits;
+	size_t n_vocab, seen;
+};
+
+static void gather(void *ud, size_t i, const float *logits)
+{
+	struct gathered *g = ud;
+
+	assert_int_equal(i, g->seen);
+	memcpy(g->logits + g->seen++ * g->n_vocab, logits, g->n_vocab * sizeof(*logits));
+}
+
+static struct llm_engine *open_model(const char *path, enum llm_placement placement, unsigned int threads,
+				     unsigned int chunk)
+{
+	struct llm_options opts = { .model = path, .placement = placement, .threads = threads, .chunk = chunk };
+	struct llm_engine *engine;
+
+	opts.device.transport = NPU_TRANSPORT_SIM;
+	opts.device.threads = 2;
+	if (llm_engine_open(&opts, &engine))
+		fail_msg("%s", llm_error());
+	return engine;
+}
+
+static void check_model(const struct tiny_config *c, enum llm_placement placement, uint64_t *state)
+{
+	struct tiny_model t;
+	unsigned int n = random_in(state, 2, 40), chunk = random_in(state, 2, 24);
+	bool w8a8 = placement != LLM_PLACE_CPU;
+	struct llm_engine *engine;
+	struct llm_session *s;
+	struct gathered g = { .n_vocab = c->n_vocab };
+	double *want = malloc((size_t)n * c->n_vocab * sizeof(*want)), error;
+	int32_t ids[64];
+
+	tiny_create(&t, c, random_u64(state));
+	for (unsigned int i = 0; i < n; i++)
+		ids[i] = (int32_t)random_in(state, 0, c->n_vocab - 1);
+	tiny_forward(&t, ids, n, w8a8, want);
+	engine = open_model(tiny_write(&t), placement, random_in(state, 1, 3), chunk);
+	g.logits = malloc((size_t)n * c->n_vocab * sizeof(float));
+	if (llm_session_create(engine, 64, &s) || llm_session_eval_all(s, ids, n, gather, &g))
+		fail_msg("%s", llm_error());
+	assert_int_equal(g.seen, n);
+	error = tiny_error(g.logits, want, (size_t)n * c->n_vocab);
+	print_message("%s %s: %u blocks, %u/%u heads of %u, %u -> %u, %u tokens in chunks of %u: error %.2g\n", c->arch,
+		      llm_placement_name(placement), c->n_layer, c->n_head, c->n_head_kv, c->head_dim, c->n_embd,
+		      c->n_ff, n, chunk, error);
+	assert_true(error < (w8a8 ? W8A8_BOUND : F32_BOUND));
+	/* The last token's logits are those of plain evaluation, too. */
+	assert_memory_equal(llm_session_logits(s), g.logits + (size_t)(n - 1) * c->n_vocab, c->n_vocab * sizeof(float));
+	llm_session_free(s);
+	llm_engine_close(engine);
+	tiny_free(&t);
+	free(g.logits);
+	free(want);
+}
+
+static void check_arch(const char *arch, enum llm_placement placement, int models)
+{
+	uint64_t state = seed ^ (uint64_t)placement << 32 ^ (uint64_t)arch[strlen(arch) - 1];
+
+	for (int i = 0; i < models; i++) {
+		struct tiny_config c = random_config(arch, &state);
+
+		check_model(&c, placement, &state);
+	}
+}
+
+static void test_llama_on_the_cpu_equals_double_precision(void **s)
+{
+	check_arch("llama", LLM_PLACE_CPU, 8);
+}
+
+static void test_qwen2_on_the_cpu_equals_double_precision(void **s)
+{
+	check_arch("qwen2", LLM_PLACE_CPU, 6);
+}
+
+static void test_qwen3_on_the_cpu_equals_double_precision(void **s)
+{
+	check_arch("qwen3", LLM_PLACE_CPU, 6);
+}
+
+static void test_llama_in_w8a8_equals_integer_arithmetic(void **s)
+{
+	check_arch("llama", LLM_PLACE_FINE, 4);
+	check_arch("llama", LLM_PLACE_NPU, 4);
+}
+
+static void test_qwen2_in_w8a8_equals_integer_arithmetic(void **s)
+{
+	check_arch("qwen2", LLM_PLACE_FINE, 3);
+	check_arch("qwen2", LLM_PLACE_NPU, 3);
+}
+
+static void test_qwen3_in_w8a8_equals_integer_arithmetic(void **s)
+{
+	check_arch("qwen3", LLM_PLACE_FINE, 3);
+	check_arch("qwen3", LLM_PLACE_NPU, 3);
+}
+
+/* ---- files that are no models ------------------------------------------------------------------------------------- */
+
+static const struct tiny_config plain = {
+	.arch = "llama",
+	.n_layer = 2,
+	.n_embd = 32,
+	.n_head = 4,
+	.n_head_kv = 2,
+	.head_dim = 8,
+	.n_ff = 48,
+	.n_vocab = 259,
+	.n_ctx = 64,
+	.rot_dim = 8,
+	.eps = 1e-5,
+	.freq_base = 10000,
+	.rope_scale = 1,
+};
+
+/* Opening fails with @err and a line that has all of the words. */
+static void expect_refusal(struct tiny_model *t, int err, const char *word, const char *word2)
+{
+	struct llm_options opts = { .model = tiny_write(t), .placement = LLM_PLACE_CPU, .threads = 1 };
+	struct llm_engine *engine = (struct llm_engine *)1;
+	int got = llm_engine_open(&opts, &engine);
+
+	if (got != err || !strstr(llm_error(), word) || !strstr(llm_error(), word2))
+		fail_msg("expected %d with '%s' and '%s', got %d: %s", err, word, word2, got, got ? llm_error() : "");
+	assert_null(engine);
+	assert_null(strchr(llm_error(), '\n'));
+	tiny_free(t);
+}
+
+static void test_absurd_hyperparameters_are_refused_by_name(void **s)
+{
+	static const struct {
+		const char *key;
+		char kind;
+		double value;
+		const char *word;
+	} bad[] = {
+		{ ".block_count", 'u', 0, "block_count" },
+		{ ".block_count", 'u', 2147483648.0, "block_count" },
+		{ ".block_count", 's', 0, "block_count" },
+		{ ".embedding_length", 'u', 0, "embedding_length" },
+		{ ".embedding_length", 'u', 4294967295.0, "embedding_length" },
+		{ ".embedding_length", 'u', 64, "token_embd.weight" },
+		{ ".feed_forward_length", 'u', 0, "feed_forward_length" },
+		{ ".feed_forward_length", 'u', 47, "ffn_gate" },
+		{ ".context_length", 'u', 0, "context_length" },
+		{ ".attention.head_count", 'u', 0, "head_count" },
+		{ ".attention.head_count", 'u', 3, "heads" },
+		{ ".attention.head_count", 'u', 4000000000.0, "head_count" },
+		{ ".attention.head_count_kv", 'u', 0, "head_count_kv" },
+		{ ".attention.head_count_kv", 'u', 3, "heads" },
+		{ ".attention.head_count_kv", 'u', 4, "attn_k" },
+		{ ".attention.key_length", 'u', 0, "key_length" },
+		{ ".attention.key_length", 'u', 16, "attn_q" },
+		{ ".attention.key_length", 'u', 4000000000.0, "key_length" },
+		{ ".attention.layer_norm_rms_epsilon", 'f', NAN, "epsilon" },
+		{ ".attention.layer_norm_rms_epsilon", 'f', -1, "epsilon" },
+		{ ".attention.layer_norm_rms_epsilon", 'f', INFINITY, "epsilon" },
+		{ ".rope.freq_base", 'f', 0, "freq_base" },
+		{ ".rope.freq_base", 'f', NAN, "freq_base" },
+		{ ".rope.dimension_count", 'u', 0, "dimension_count" },
+		{ ".rope.dimension_count", 'u', 7, "dimension_count" },
+		{ ".rope.dimension_count", 'u', 10, "dimension_count" },
+		{ ".rope.scale_linear", 'f', 0, "scale_linear" },
+	};
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct tiny_model t;
+
+		tiny_create(&t, &plain, seed);
+		tiny_key(&t, bad[i].key, bad[i].kind, bad[i].value, "text");
+		expect_refusal(&t, -EINVAL, bad[i].word, t.path);
+	}
+}
+
+static void test_missing_keys_are_named(void **s)
+{
+	static const char *const keys[] = { ".block_count",	     ".embedding_length",
+					    ".feed_forward_length",  ".context_length",
+					    ".attention.head_count", ".attention.layer_norm_rms_epsilon" };
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		struct tiny_model t;
+
+		tiny_create(&t, &plain, seed);
+		tiny_drop_key(&t, keys[i]);
+		expect_refusal(&t, -EINVAL, "no key", keys[i]);
+	}
+}
+
+static void test_features_that_would_change_results_are_refused(void **s)
+{
+	static const struct {
+		const char *key;
+		char kind;
+		double value;
+		const char *string;
+	} unknown[] = {
+		{ ".expert_count", 'u', 8, NULL },
+		{ ".attention.sliding_window", 'u', 16, NULL },
+		{ ".attention.value_length", 'u', 4, NULL },
+		{ ".attn_logit_softcapping", 'f', 50, NULL },
+		{ ".final_logit_softcapping", 'f', 30, NULL },
+		{ ".logit_scale", 'f', 0.5, NULL },
+		{ ".rope.scaling.type", 's', 0, "yarn" },
+	};
+	struct tiny_model t;
+
+	for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
+		tiny_create(&t, &plain, seed);
+		tiny_key(&t, unknown[i].key, unknown[i].kind, unknown[i].value, unknown[i].string);
+		expect_refusal(&t, -ENOTSUP, i == 2 ? "values of 4" : unknown[i].key, "");
+	}
+	tiny_create(&t, &plain, seed);
+	tiny_key(&t, "general.architecture", 's', 0, "mamba");
+	expect_refusal(&t, -ENOTSUP, "mamba", "llama, qwen2 and qwen3");
+	tiny_create(&t, &plain, seed);
+	tiny_add(&t, "blk.1.ffn_gate_exps.weight", 4, 32, 0, 1);
+	expect_refusal(&t, -ENOTSUP, "blk.1.ffn_gate_exps.weight", "llama");
+	tiny_create(&t, &plain, seed);
+	tiny_add(&t, "blk.2.attn_q.weight", 32, 32, 0, 1);
+	expect_refusal(&t, -ENOTSUP, "blk.2.attn_q.weight", "2 blocks");
+	tiny_create(&t, &plain, seed);
+	tiny_add(&t, "blk.0.attn_q_norm.weight", 0, 8, 0, 1);
+	expect_refusal(&t, -ENOTSUP, "attn_q_norm", "llama");
+}
+
+static void test_every_missing_tensor_is_named_with_its_shape(void **s)
+{
+	struct tiny_model t;
+
+	tiny_create(&t, &plain, seed);
+	for (unsigned int i = 0, n = t.n_tensors; i < n; i++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "%s", t.tensors[i].name);
+		tiny_free(&t);
+		tiny_create(&t, &plain, seed);
+		tiny_drop_tensor(&t, name);
+		expect_refusal(&t, -EINVAL, name, "[");
+		tiny_create(&t, &plain, seed);
+	}
+	tiny_free(&t);
+}
+
+static void test_every_tensor_of_a_wrong_shape_is_named_with_both_shapes(void **s)
+{
+	struct tiny_model t;
+
+	tiny_create(&t, &plain, seed);
+	for (unsigned int i = 0; i < t.n_tensors; i++) {
+		for (int d = 0; d < 2; d++) {
+			char name[64];
+
+			snprintf(name, sizeof(name), "%s", t.tensors[i].name);
+			/* More rows of token_embd would be a larger vocabulary, which is no error. */
+			if (d == 1 && !strcmp(name, "token_embd.weight"))
+				continue;
+			tiny_drop_tensor(&t, name);
+			tiny_add(&t, name, plain.n_embd + 17 * (d == 1), plain.n_embd + 15 * (d == 0), 0, 1);
+			expect_refusal(&t, -EINVAL, name, "expected [");
+			tiny_create(&t, &plain, seed);
+		}
+	}
+	tiny_free(&t);
+}
+
+static void test_a_bias_in_one_block_only_is_refused(void **s)
+{
+	struct tiny_model t;
+
+	tiny_create(&t, &plain, seed);
+	tiny_add(&t, "blk.1.attn_v.bias", 0, 16, 0, 1);
+	expect_refusal(&t, -EINVAL, "blk.1.attn_v", "bias");
+}
+
+static void test_a_vocabulary_larger_than_the_embedding_is_refused(void **s)
+{
+	struct tiny_model t;
+
+	tiny_create(&t, &plain, seed);
+	t.c.n_vocab++;
+	expect_refusal(&t, -EINVAL, "260", "token_embd.weight");
+}
+
+static void test_weights_that_are_not_finite_are_refused_where_they_are_read(void **s)
+{
+	struct llm_options opts = { .placement = LLM_PLACE_NPU, .threads = 2 };
+	struct llm_engine *engine;
+	struct tiny_model t;
+
+	tiny_create(&t, &plain, seed);
+	tiny_find(&t, "blk.1.ffn_norm.weight")->data[3] = INFINITY;
+	expect_refusal(&t, -EINVAL, "blk.1.ffn_norm.weight", "finite");
+	tiny_create(&t, &plain, seed);
+	tiny_find(&t, "blk.0.ffn_down.weight")->data[48 * 5 + 7] = NAN;
+	opts.model = tiny_write(&t);
+	opts.device.transport = NPU_TRANSPORT_SIM;
+	assert_int_equal(llm_engine_open(&opts, &engine), -EINVAL);
+	assert_non_null(strstr(llm_error(), "row 5 of tensor blk.0.ffn_down.weight"));
+	tiny_free(&t);
+}
+
+static bool memory_is_promised_without_limit(void)
+{
+	FILE *f = fopen("/proc/sys/vm/overcommit_memory", "r");
+	int mode = f ? fgetc(f) : '0';
+
+	if (f)
+		fclose(f);
+	return mode == '1';
+}
+
+static void test_a_cache_too_large_for_memory_is_refused_with_its_bytes(void **s)
+{
+	/* 4 blocks of K and V, 8192 floats a token each: 4 TB in all. */
+	struct tiny_config c = plain;
+	struct llm_engine *engine;
+	struct llm_session *session = (struct llm_session *)1;
+	struct tiny_model t;
+
+	if (memory_is_promised_without_limit()) {
+		print_message("vm.overcommit_memory is 1\n");
+		skip();
+	}
+	c.arch = "qwen3";
+	c.n_layer = 4;
+	c.n_head = c.n_head_kv = 8;
+	c.head_dim = c.rot_dim = 1024;
+	c.head_norms = true;
+	tiny_create(&t, &c, seed);
+	engine = open_model(tiny_write(&t), LLM_PLACE_CPU, 1, 64);
+	assert_int_equal(llm_session_create(engine, (1u << 24) - 64, &session), -ENOMEM);
+	assert_null(session);
+	assert_non_null(strstr(llm_error(), "4398029733888 bytes"));
+	llm_engine_close(engine);
+	tiny_free(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_llama_on_the_cpu_equals_double_precision),
+		cmocka_unit_test(test_qwen2_on_the_cpu_equals_double_precision),
+		cmocka_unit_test(test_qwen3_on_the_cpu_equals_double_precision),
+		cmocka_unit_test(test_llama_in_w8a8_equals_integer_arithmetic),
+		cmocka_unit_test(test_qwen2_in_w8a8_equals_integer_arithmetic),
+		cmocka_unit_test(test_qwen3_in_w8a8_equals_integer_arithmetic),
+		cmocka_unit_test(test_absurd_hyperparameters_are_refused_by_name),
+		cmocka_unit_test(test_missing_keys_are_named),
+		cmocka_unit_test(test_features_that_would_change_results_are_refused),
+		cmocka_unit_test(test_every_missing_tensor_is_named_with_its_shape),
+		cmocka_unit_test(test_every_tensor_of_a_wrong_shape_is_named_with_both_shapes),
+		cmocka_unit_test(test_a_bias_in_one_block_only_is_refused),
+		cmocka_unit_test(test_a_vocabulary_larger_than_the_embedding_is_refused),
+		cmocka_unit_test(test_a_cache_too_large_for_memory_is_refused_with_its_bytes),
+		cmocka_unit_test(test_weights_that_are_not_finite_are_refused_where_they_are_read),
+	};
+	const char *given = getenv("TEST_SEED");
+
+	seed = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL) * 2654435761u | 1;
+	print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,472 @@
+// SPDX-License-Identifier: MIT
+/* Engines and sessions on the embedded model: options, chunks, contexts, errors, threads. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "llm_refs.h"
+
+#define CHUNK 16
+
+static char model[512];
+
+static const enum llm_placement placements[] = { LLM_PLACE_CPU, LLM_PLACE_FINE, LLM_PLACE_NPU };
+#define NR_PLACEMENTS 3
+
+/* ---- engines ------------------------------------------------------------------------------------------------------ */
+
+static void expect_open(const struct llm_options *opts, int err, const char *word)
+{
+	struct llm_engine *engine = (struct llm_engine *)1;
+
+	assert_int_equal(llm_engine_open(opts, &engine), err);
+	assert_null(engine);
+	if (!strstr(llm_error(), word))
+		fail_msg("no '%s' in: %s", word, llm_error());
+}
+
+static void test_options_that_do_not_fit_together_are_refused(void **state)
+{
+	expect_open(&(struct llm_options){ 0 }, -EINVAL, "model");
+	expect_open(&(struct llm_options){ .model = model, .placement = LLM_PLACE_CPU, .weights = LLM_WEIGHTS_W8A8 },
+		    -EINVAL, "w8a8");
+	expect_open(&(struct llm_options){ .model = model, .placement = LLM_PLACE_NPU, .weights = LLM_WEIGHTS_F32 },
+		    -EINVAL, "f32");
+	expect_open(&(struct llm_options){ .model = model, .placement = LLM_PLACE_FINE, .weights = LLM_WEIGHTS_F32 },
+		    -EINVAL, "f32");
+	expect_open(&(struct llm_options){ .model = model, .placement = 9 }, -EINVAL, "9");
+	expect_open(&(struct llm_options){ .model = model, .chunk = 1000000 }, -EINVAL, "1000000");
+	expect_open(&(struct llm_options){ .model = model, .threads = 1000000 }, -EINVAL, "1000000");
+	expect_open(&(struct llm_options){ .model = "/nowhere/m.gguf", .placement = LLM_PLACE_CPU }, -ENOENT,
+		    "/nowhere/m.gguf");
+}
+
+static void test_names_of_choices_parse_to_themselves(void **state)
+{
+	enum llm_placement p;
+	enum llm_weights w;
+	enum llm_sync s;
+
+	for (unsigned int i = 0; i <= LLM_PLACE_NPU; i++)
+		assert_true(!llm_placement_parse(llm_placement_name(i), &p) && p == i);
+	for (unsigned int i = 0; i <= LLM_WEIGHTS_W8A8; i++)
+		assert_true(!llm_weights_parse(llm_weights_name(i), &w) && w == i);
+	for (unsigned int i = 0; i <= LLM_SYNC_DRIVER; i++)
+		assert_true(!llm_sync_parse(llm_sync_name(i), &s) && s == i);
+	assert_int_equal(llm_placement_parse("gpu", &p), -EINVAL);
+	assert_non_null(strstr(llm_error(), "fine, cpu, npu"));
+	assert_int_equal(llm_weights_parse("", &w), -EINVAL);
+	assert_int_equal(llm_sync_parse("fas", &s), -EINVAL);
+}
+
+static void test_the_engine_describes_its_model(void **state)
+{
+	struct llm_engine *engine = ref_open(model, LLM_PLACE_CPU, 3, 0);
+	const struct llm_engine_info *info = llm_engine_info(engine);
+
+	assert_string_equal(info->arch, "llama");
+	assert_string_equal(info->type, "llama 5.8M Q8_0");
+	assert_int_equal(info->n_params, 5770496);
+	assert_true(info->n_layer == 6 && info->n_embd == 256 && info->n_head == 8 && info->n_head_kv == 4);
+	assert_true(info->head_dim == 32 && info->n_ff == 768 && info->n_vocab == 4096 && info->n_ctx_train == 512);
+	assert_true(info->bos == 1 && info->eos == 2 && info->add_bos);
+	assert_true(info->placement == LLM_PLACE_CPU && info->weights == LLM_WEIGHTS_F32);
+	assert_true(info->threads == 3 && info->chunk == 64);
+	assert_null(info->device);
+	assert_null(llm_engine_device(engine));
+	llm_engine_close(engine);
+}
+
+struct progress_log {
+	double last;
+	int calls, stop_at;
+};
+
+static int log_progress(void *ud, double fraction, const char *what)
+{
+	struct progress_log *log = ud;
+
+	assert_true(fraction > log->last && fraction <= 1 && what[0]);
+	log->last = fraction;
+	return ++log->calls == log->stop_at;
+}
+
+static void test_loading_reports_its_progress_and_can_be_stopped(void **state)
+{
+	struct progress_log log = { 0 };
+	struct llm_options opts = { .model = model, .progress = log_progress, .ud = &log };
+	struct llm_engine *engine;
+
+	if (llm_engine_open(&opts, &engine))
+		fail_msg("%s", llm_error());
+	assert_true(log.last == 1 && log.calls == 6 * 7 + 1);
+	assert_int_equal(llm_engine_info(engine)->weights, LLM_WEIGHTS_W8A8);
+	llm_engine_close(engine);
+	log = (struct progress_log){ .stop_at = 10 };
+	assert_int_equal(llm_engine_open(&opts, &engine), -ECANCELED);
+	assert_int_equal(log.calls, 10);
+	assert_null(engine);
+}
+
+/* ---- sessions ----------------------------------------------------------------------------------------------------- */
+
+/* Logits after the first @n tokens of prompt 4, evaluated in pieces of @piece tokens. */
+static void eval_pieces(struct llm_engine *engine, const struct reference *ref, size_t n, size_t piece, float *logits)
+{
+	struct llm_session *s = ref_session(engine, 0);
+
+	for (size_t i = 0; i < n; i += piece)
+		ref_eval(s, ref->ids + i, n - i < piece ? n - i : piece);
+	assert_int_equal(llm_session_n_past(s), n);
+	memcpy(logits, llm_session_logits(s), ref->n_vocab * sizeof(*logits));
+	llm_session_free(s);
+}
+
+static void test_cpu_logits_do_not_depend_on_chunks_or_threads(void **state)
+{
+	static const size_t lengths[] = { 1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 3 * CHUNK + 5, 200 };
+	struct llm_engine *a = ref_open(model, LLM_PLACE_CPU, 1, CHUNK);
+	struct llm_engine *b = ref_open(model, LLM_PLACE_CPU, 3, 64);
+	static float want[REF_MAX_VOCAB], got[REF_MAX_VOCAB];
+	struct reference ref;
+
+	ref_load_docs6m(&ref, 4);
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		eval_pieces(a, &ref, lengths[i], lengths[i], want);
+		eval_pieces(a, &ref, lengths[i], 1, got);
+		assert_memory_equal(got, want, sizeof(want));
+		eval_pieces(b, &ref, lengths[i], lengths[i], got);
+		assert_memory_equal(got, want, sizeof(want));
+		eval_pieces(b, &ref, lengths[i], 7, got);
+		assert_memory_equal(got, want, sizeof(want));
+	}
+	llm_engine_close(a);
+	llm_engine_close(b);
+}
+
+/* The NPU's chunks round activations alike in every row, so a chunk's edge may move nothing but a rounding. */
+static void test_npu_chunk_edges_do_not_show(void **state)
+{
+	static const size_t lengths[] = { 1, 2, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 3 * CHUNK + 5 };
+	static float want[REF_MAX_VOCAB], got[REF_MAX_VOCAB];
+	struct reference ref;
+
+	ref_load_docs6m(&ref, 4);
+	for (int p = 1; p < NR_PLACEMENTS; p++) {
+		struct llm_engine *a = ref_open(model, placements[p], 2, CHUNK);
+		struct llm_engine *b = ref_open(model, placements[p], 1, 64);
+
+		for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+			eval_pieces(a, &ref, lengths[i], lengths[i], want);
+			eval_pieces(a, &ref, lengths[i], 1, got);
+			assert_true(ref_error(got, want, ref.n_vocab) < 0.03);
+			eval_pieces(a, &ref, lengths[i], 5, got);
+			assert_true(ref_error(got, want, ref.n_vocab) < 0.03);
+			eval_pieces(b, &ref, lengths[i], lengths[i], got);
+			assert_true(ref_error(got, want, ref.n_vocab) < 0.03);
+		}
+		llm_engine_close(a);
+		llm_engine_close(b);
+	}
+}
+
+static void test_npu_results_do_not_depend_on_threads_or_sync(void **state)
+{
+	static float want[REF_MAX_VOCAB];
+	struct reference ref;
+
+	ref_load_docs6m(&ref, 3);
+	for (int p = 1; p < NR_PLACEMENTS; p++) {
+		for (int i = 0; i < 4; i++) {
+			struct llm_options opts = { .model = model, .placement = placements[p] };
+			struct llm_engine *engine;
+			struct llm_session *s;
+
+			opts.threads = i ? 3 : 1;
+			opts.device.threads = i == 2 ? 3 : 1;
+			opts.sync = i == 3 ? LLM_SYNC_DRIVER : LLM_SYNC_FAST;
+			if (llm_engine_open(&opts, &engine))
+				fail_msg("%s", llm_error());
+			s = ref_session(engine, 0);
+			ref_eval(s, ref.ids, 100);
+			ref_eval(s, ref.ids + 100, 1);
+			if (!i)
+				memcpy(want, llm_session_logits(s), sizeof(want));
+			assert_memory_equal(want, llm_session_logits(s), sizeof(want));
+			llm_session_free(s);
+			llm_engine_close(engine);
+		}
+	}
+}
+
+static void test_fine_and_npu_placement_say_the_same(void **state)
+{
+	struct llm_engine *fine = ref_open(model, LLM_PLACE_FINE, 2, CHUNK);
+	struct llm_engine *npu = ref_open(model, LLM_PLACE_NPU, 2, CHUNK);
+
+	for (int p = 1; p <= 4; p++) {
+		struct llm_session *a = ref_session(fine, 0), *b = ref_session(npu, 0);
+		struct reference ref;
+		int32_t x[64], y[64];
+
+		ref_load_docs6m(&ref, p);
+		ref_eval(a, ref.ids, ref.n_ids);
+		ref_eval(b, ref.ids, ref.n_ids);
+		assert_true(ref_error(llm_session_logits(a), llm_session_logits(b), ref.n_vocab) < 0.03);
+		ref_greedy(fine, a, x, 64);
+		ref_greedy(npu, b, y, 64);
+		assert_memory_equal(x, y, sizeof(x));
+		llm_session_free(a);
+		llm_session_free(b);
+	}
+	llm_engine_close(fine);
+	llm_engine_close(npu);
+}
+
+static void test_a_token_is_one_job_and_one_submit(void **state)
+{
+	for (int p = 1; p < NR_PLACEMENTS; p++) {
+		struct llm_engine *engine = ref_open(model, placements[p], 2, CHUNK);
+		struct llm_session *s = ref_session(engine, 0);
+		struct npu_device_counts before, after;
+		struct llm_session_stats stats;
+		const int32_t ids[] = { 1, 400, 401, 402 };
+
+		ref_eval(s, ids, 4);
+		npu_device_counts(llm_engine_device(engine), &before);
+		llm_session_stats(s, &stats);
+		assert_int_equal(stats.npu_jobs, placements[p] == LLM_PLACE_NPU ? 2 : 6 * 4 + 1);
+		assert_true(stats.prefill_tokens == 4 && stats.prefill_ns && !stats.decode_tokens);
+		for (int i = 0; i < 5; i++)
+			ref_eval(s, ids + 1, 1);
+		npu_device_counts(llm_engine_device(engine), &after);
+		assert_int_equal(after.submits - before.submits, 5);
+		assert_int_equal(after.jobs - before.jobs, 5);
+		llm_session_stats(s, &stats);
+		assert_true(stats.decode_tokens == 5 && stats.decode_ns && stats.prefill_tokens == 4);
+		llm_session_free(s);
+		llm_engine_close(engine);
+	}
+}
+
+static void test_a_chunk_on_the_npu_is_one_submit(void **state)
+{
+	struct llm_engine *engine = ref_open(model, LLM_PLACE_NPU, 1, CHUNK);
+	struct llm_session *s = ref_session(engine, 0);
+	struct npu_device_counts before, after;
+	int32_t ids[3 * CHUNK];
+
+	for (int i = 0; i < 3 * CHUNK; i++)
+		ids[i] = 300 + i;
+	npu_device_counts(llm_engine_device(engine), &before);
+	ref_eval(s, ids, 3 * CHUNK);
+	npu_device_counts(llm_engine_device(engine), &after);
+	assert_int_equal(after.submits - before.submits, 3);
+	/* The head of the last chunk's last row. */
+	assert_int_equal(after.jobs - before.jobs, 4);
+	llm_session_free(s);
+	llm_engine_close(engine);
+}
+
+static void test_a_context_can_be_filled_to_its_end_and_not_beyond(void **state)
+{
+	struct reference ref;
+
+	ref_load_docs6m(&ref, 4);
+	for (int p = 0; p < NR_PLACEMENTS; p++) {
+		struct llm_engine *engine = ref_open(model, placements[p], 2, CHUNK);
+		struct llm_session *s = ref_session(engine, 2 * CHUNK + 3);
+		static float logits[REF_MAX_VOCAB];
+
+		assert_int_equal(llm_session_n_ctx(s), 2 * CHUNK + 3);
+		assert_int_equal(llm_session_eval(s, ref.ids, 2 * CHUNK + 4), -ENOSPC);
+		assert_non_null(strstr(llm_error(), "36"));
+		assert_int_equal(llm_session_n_past(s), 0);
+		assert_null(llm_session_logits(s));
+		/* A padded chunk whose rows go beyond the context. */
+		ref_eval(s, ref.ids, CHUNK + 5);
+		ref_eval(s, ref.ids + CHUNK + 5, CHUNK - 2);
+		assert_int_equal(llm_session_n_past(s), 2 * CHUNK + 3);
+		memcpy(logits, llm_session_logits(s), sizeof(logits));
+		assert_int_equal(llm_session_eval(s, ref.ids, 1), -ENOSPC);
+		assert_memory_equal(llm_session_logits(s), logits, sizeof(logits));
+		assert_int_equal(llm_session_truncate(s, 2 * CHUNK + 2), 0);
+		ref_eval(s, ref.ids + 2 * CHUNK + 2, 1);
+		assert_true(ref_error(llm_session_logits(s), logits, ref.n_vocab) < (p ? 0.03 : 1e-6));
+		llm_session_free(s);
+		llm_engine_close(engine);
+	}
+}
+
+static void test_tokens_after_a_truncation_replace_those_before(void **state)
+{
+	struct reference ref, other;
+
+	ref_load_docs6m(&ref, 3);
+	ref_load_docs6m(&other, 4);
+	for (int p = 0; p < NR_PLACEMENTS; p++) {
+		struct llm_engine *engine = ref_open(model, placements[p], 2, CHUNK);
+		struct llm_session *a = ref_session(engine, 0), *b = ref_session(engine, 0);
+
+		ref_eval(a, ref.ids, 20);
+		ref_eval(a, other.ids, 50);
+		assert_int_equal(llm_session_truncate(a, 71), -EINVAL);
+		assert_int_equal(llm_session_truncate(a, 20), 0);
+		assert_int_equal(llm_session_n_past(a), 20);
+		ref_eval(a, ref.ids + 20, 30);
+		ref_eval(b, ref.ids, 20);
+		ref_eval(b, ref.ids + 20, 30);
+		assert_memory_equal(llm_session_logits(a), llm_session_logits(b), ref.n_vocab * sizeof(float));
+		llm_session_free(a);
+		llm_session_free(b);
+		llm_engine_close(engine);
+	}
+}
+
+static void never_called(void *ud, size_t i, const float *logits)
+{
+	fail_msg("logits of token %zu, though nothing was to be evaluated", i);
+}
+
+static void test_bad_tokens_evaluate_nothing(void **state)
+{
+	const int32_t bad[][2] = { { 5, 4096 }, { -1, 5 }, { INT32_MAX, 5 }, { 5, INT32_MIN } };
+
+	for (int p = 0; p < NR_PLACEMENTS; p++) {
+		struct llm_engine *engine = ref_open(model, placements[p], 1, CHUNK);
+		struct llm_session *s = ref_session(engine, 32);
+
+		for (int i = 0; i < 4; i++) {
+			assert_int_equal(llm_session_eval(s, bad[i], 2), -EINVAL);
+			assert_non_null(strstr(llm_error(), "4096"));
+			assert_int_equal(llm_session_eval_all(s, bad[i], 2, never_called, NULL), -EINVAL);
+		}
+		assert_int_equal(llm_session_eval(s, bad[0], 0), -EINVAL);
+		assert_int_equal(llm_session_n_past(s), 0);
+		assert_null(llm_session_logits(s));
+		llm_session_free(s);
+		llm_engine_close(engine);
+	}
+}
+
+static void test_a_context_beyond_what_can_be_addressed_is_refused(void **state)
+{
+	struct llm_engine *engine = ref_open(model, LLM_PLACE_CPU, 1, 0);
+	struct llm_session *s = (struct llm_session *)1;
+
+	assert_int_equal(llm_session_create(engine, UINT32_MAX, &s), -EINVAL);
+	assert_non_null(strstr(llm_error(), "4294967295"));
+	assert_null(s);
+	llm_engine_close(engine);
+}
+
+static void test_a_session_outlives_the_close_of_its_engine(void **state)
+{
+	for (int p = 0; p < NR_PLACEMENTS; p++) {
+		struct llm_engine *engine = ref_open(model, placements[p], 2, CHUNK);
+		struct llm_session *s = ref_session(engine, 32);
+		const int32_t ids[] = { 1, 300, 301 };
+
+		llm_engine_close(engine);
+		ref_eval(s, ids, 3);
+		assert_non_null(llm_session_logits(s));
+		llm_session_free(s);
+	}
+}
+
+struct runner {
+	struct llm_engine *engine;
+	const struct reference *ref;
+	int32_t greedy[16];
+};
+
+static void *run_greedy(void *arg)
+{
+	struct runner *r = arg;
+	struct llm_session *s;
+
+	if (llm_session_create(r->engine, 0, &s) || llm_session_eval(s, r->ref->ids, r->ref->n_ids))
+		return (void *)1;
+	for (int i = 0; i < 16; i++) {
+		r->greedy[i] = llm_argmax(llm_session_logits(s), (unsigned int)r->ref->n_vocab);
+		if (llm_session_eval(s, &r->greedy[i], 1))
+			return (void *)1;
+	}
+	llm_session_free(s);
+	return NULL;
+}
+
+static void test_sessions_of_one_engine_run_in_threads_of_their_own(void **state)
+{
+	struct reference refs[2];
+
+	ref_load_docs6m(&refs[0], 1);
+	ref_load_docs6m(&refs[1], 2);
+	for (int p = 0; p < NR_PLACEMENTS; p++) {
+		struct llm_engine *engine = ref_open(model, placements[p], 2, CHUNK);
+		struct runner alone[2], both[2];
+		pthread_t threads[2];
+		void *failed;
+
+		for (int i = 0; i < 2; i++) {
+			alone[i] = both[i] = (struct runner){ .engine = engine, .ref = &refs[i] };
+			assert_null(run_greedy(&alone[i]));
+		}
+		for (int i = 0; i < 2; i++)
+			assert_int_equal(pthread_create(&threads[i], NULL, run_greedy, &both[i]), 0);
+		for (int i = 0; i < 2; i++) {
+			pthread_join(threads[i], &failed);
+			assert_null(failed);
+			assert_memory_equal(both[i].greedy, alone[i].greedy, sizeof(alone[i].greedy));
+		}
+		llm_engine_close(engine);
+	}
+}
+
+static void test_text_survives_the_way_through_tokens(void **state)
+{
+	static const char text[] = "The kernel's \xc3\xa9t\xc3\xa9, 42\n\tend";
+	struct llm_engine *engine = ref_open(model, LLM_PLACE_CPU, 1, 0);
+	int32_t ids[64];
+	char back[128];
+	long n = llm_tokenize(engine, text, strlen(text), LLM_TOKENIZE_BOS, ids, 64);
+
+	assert_true(n > 1 && n < 64 && ids[0] == 1);
+	assert_int_equal(llm_detokenize(engine, ids, (size_t)n, back, sizeof(back)), strlen(text));
+	assert_memory_equal(back, text, strlen(text));
+	assert_true(llm_token_is_end(engine, 2) && !llm_token_is_end(engine, 300));
+	assert_int_equal(llm_token_text(engine, 2, back, sizeof(back)), 0);
+	assert_int_equal(llm_token_text(engine, 4096, back, sizeof(back)), -EINVAL);
+	assert_int_equal(llm_tokenize(engine, text, strlen(text), 1u << 9, ids, 64), -EINVAL);
+	llm_engine_close(engine);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_options_that_do_not_fit_together_are_refused),
+		cmocka_unit_test(test_names_of_choices_parse_to_themselves),
+		cmocka_unit_test(test_the_engine_describes_its_model),
+		cmocka_unit_test(test_loading_reports_its_progress_and_can_be_stopped),
+		cmocka_unit_test(test_cpu_logits_do_not_depend_on_chunks_or_threads),
+		cmocka_unit_test(test_npu_chunk_edges_do_not_show),
+		cmocka_unit_test(test_npu_results_do_not_depend_on_threads_or_sync),
+		cmocka_unit_test(test_fine_and_npu_placement_say_the_same),
+		cmocka_unit_test(test_a_token_is_one_job_and_one_submit),
+		cmocka_unit_test(test_a_chunk_on_the_npu_is_one_submit),
+		cmocka_unit_test(test_a_context_can_be_filled_to_its_end_and_not_beyond),
+		cmocka_unit_test(test_tokens_after_a_truncation_replace_those_before),
+		cmocka_unit_test(test_bad_tokens_evaluate_nothing),
+		cmocka_unit_test(test_a_context_beyond_what_can_be_addressed_is_refused),
+		cmocka_unit_test(test_a_session_outlives_the_close_of_its_engine),
+		cmocka_unit_test(test_sessions_of_one_engine_run_in_threads_of_their_own),
+		cmocka_unit_test(test_text_survives_the_way_through_tokens),
+	};
+
+	ref_embedded(model, sizeof(model));
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
