@@ -202,8 +202,7 @@ static void text_comes_in_whole_characters(void **state)
 static void broken_characters_are_written_as_they_are(void **state)
 {
 	/* A lead without its followers, a follower alone, bytes that never occur, an end in the middle. */
-	check_writer((const unsigned char *)"\xe2\x82z\x80\xff\xc0\xf0\x9f", 8,
-		     (const size_t[]){ 0, 0, 3, 4, 5, 6, 6, 6 });
+	check_writer((const unsigned char *)"\xe2z\x80\xff\xc0\xf0\x9f", 7, (const size_t[]){ 0, 2, 3, 4, 5, 5, 5 });
 }
 
 static void every_sequence_of_bytes_is_written_completely(void **state)
