@@ -2,6 +2,7 @@
 /*
  * An image as an ELF file, by libelf: a relocatable object of no machine, laid out in memory through a memfd.
  */
+#define _GNU_SOURCE
 #include <elf.h>
 #include <errno.h>
 #include <libelf.h>
