@@ -179,7 +179,8 @@ rmmod:
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/lib/pkgconfig \
-		$(DESTDIR)$(PREFIX)/include/vnpu $(DESTDIR)$(PREFIX)/share/vnpu/models/docs6m
+		$(DESTDIR)$(PREFIX)/include/vnpu $(DESTDIR)$(PREFIX)/share/vnpu/models/docs6m \
+		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man8
 	install $(addprefix $(O)/bin/,$(TOOLS)) $(DESTDIR)$(PREFIX)/bin/
 	install $(O)/bin/vnpu-fw $(DESTDIR)$(PREFIX)/sbin/
 	install -m 644 $(O)/lib/libnpu.a $(DESTDIR)$(PREFIX)/lib/
@@ -187,6 +188,8 @@ install: all
 	ln -sf libnpu.so.0 $(DESTDIR)$(PREFIX)/lib/libnpu.so
 	install -m 644 $(O)/lib/pkgconfig/libnpu.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/
 	install -m 644 libnpu/npu.h libnpu/npu_graph.h $(DESTDIR)$(PREFIX)/include/vnpu/
+	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -m 644 docs/man/*.8 $(DESTDIR)$(PREFIX)/share/man/man8/
 	install -m 644 share/models/docs6m/* $(DESTDIR)$(PREFIX)/share/vnpu/models/docs6m/ 2>/dev/null || true
 
 clean:
