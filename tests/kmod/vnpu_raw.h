@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -66,6 +67,10 @@ struct raw_fw {
 	const struct vnpu_fw_sqe *sq;
 	struct vnpu_fw_cqe *cq;
 	uint8_t *status;
+	size_t sq_size; /* info is not to be read any more when the session has ended */
+	size_t cq_size;
+	size_t status_size;
+	uint32_t cq_entries;
 	uint32_t sq_head;
 	uint32_t cq_tail;
 };
@@ -86,11 +91,14 @@ static inline void raw_fw_map_rings(struct raw_fw *fw)
 {
 	fw->info = raw_fw_map(fw->fd, 0, PAGE, PROT_READ);
 	assert_non_null(fw->info);
+	fw->sq_size = raw_round(fw->info->sq_entries * sizeof(*fw->sq));
+	fw->cq_entries = fw->info->cq_entries;
+	fw->cq_size = raw_round(fw->cq_entries * sizeof(*fw->cq));
+	fw->status_size = fw->info->nr_queues * PAGE;
 	fw->ctl = raw_fw_map(fw->fd, fw->info->ctl_offset, PAGE, PROT_READ | PROT_WRITE);
-	fw->sq = raw_fw_map(fw->fd, fw->info->sq_offset, raw_round(fw->info->sq_entries * sizeof(*fw->sq)), PROT_READ);
-	fw->cq = raw_fw_map(fw->fd, fw->info->cq_offset, raw_round(fw->info->cq_entries * sizeof(*fw->cq)),
-			    PROT_READ | PROT_WRITE);
-	fw->status = raw_fw_map(fw->fd, fw->info->status_offset, fw->info->nr_queues * PAGE, PROT_READ | PROT_WRITE);
+	fw->sq = raw_fw_map(fw->fd, fw->info->sq_offset, fw->sq_size, PROT_READ);
+	fw->cq = raw_fw_map(fw->fd, fw->info->cq_offset, fw->cq_size, PROT_READ | PROT_WRITE);
+	fw->status = raw_fw_map(fw->fd, fw->info->status_offset, fw->status_size, PROT_READ | PROT_WRITE);
 	assert_non_null(fw->ctl);
 	assert_non_null(fw->sq);
 	assert_non_null(fw->cq);
@@ -144,12 +152,9 @@ static inline void raw_fw_add(struct raw_fw *fw, const struct vnpu_ctl_add_dev *
 
 static inline void raw_fw_unmap(struct raw_fw *fw)
 {
-	size_t sq = raw_round(fw->info->sq_entries * sizeof(*fw->sq)), cq = raw_round(fw->info->cq_entries * sizeof(*fw->cq));
-	size_t status = fw->info->nr_queues * PAGE;
-
-	munmap((void *)fw->sq, sq);
-	munmap(fw->cq, cq);
-	munmap(fw->status, status);
+	munmap((void *)fw->sq, fw->sq_size);
+	munmap(fw->cq, fw->cq_size);
+	munmap(fw->status, fw->status_size);
 	munmap(fw->ctl, PAGE);
 	munmap((void *)fw->info, PAGE);
 }
@@ -233,7 +238,7 @@ static inline struct vnpu_fw_sqe raw_fw_expect(struct raw_fw *fw, uint32_t type)
 
 static inline void raw_fw_post(struct raw_fw *fw, struct vnpu_fw_cqe cqe)
 {
-	fw->cq[fw->cq_tail & (fw->info->cq_entries - 1)] = cqe;
+	fw->cq[fw->cq_tail & (fw->cq_entries - 1)] = cqe;
 	__atomic_store_n(&fw->ctl->cq_tail, ++fw->cq_tail, __ATOMIC_RELEASE);
 }
 
@@ -251,7 +256,8 @@ static inline uint32_t raw_fw_done(struct raw_fw *fw, const struct vnpu_fw_sqe *
 	if (status != VNPU_FW_OK && !page->error)
 		page->error = EINVAL;
 	__atomic_store_n(&page->completed_seqno, sqe->seqno, __ATOMIC_RELEASE);
-	raw_fw_post(fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_DONE, .status = status, .tag = sqe->tag, .busy_ns = 1000 });
+	raw_fw_post(fw, (struct vnpu_fw_cqe){
+				.type = VNPU_FW_CQE_DONE, .status = status, .tag = sqe->tag, .busy_ns = 1000 });
 	assert_int_equal(raw_fw_enter(fw, VNPU_FW_ENTER_COMPLETE, 0, &completed), 0);
 	return completed;
 }
@@ -338,7 +344,9 @@ static inline int raw_bind_ops(int fd, uint32_t ctx, struct drm_vnpu_bind_op *op
 
 static inline int raw_bind(int fd, uint32_t ctx, uint32_t handle, uint64_t va, uint64_t size, uint32_t flags)
 {
-	struct drm_vnpu_bind_op op = { .op = DRM_VNPU_BIND_MAP, .flags = flags, .handle = handle, .va = va, .size = size };
+	struct drm_vnpu_bind_op op = {
+		.op = DRM_VNPU_BIND_MAP, .flags = flags, .handle = handle, .va = va, .size = size
+	};
 
 	return raw_bind_ops(fd, ctx, &op, 1);
 }
@@ -481,5 +489,138 @@ static inline void raw_syncobj_signal(int fd, uint32_t handle, uint64_t point)
 
 	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL, &array), 0);
 }
+
+/* ---- fixtures ---- */
+
+/* A device whose firmware is the test itself, with a client that has one context with one queue. */
+struct bench {
+	struct raw_fw fw;
+	int fd;
+	uint32_t ctx;
+	struct drm_vnpu_queue_create q;
+};
+
+static inline int bench_setup(void **state)
+{
+	struct bench *b = calloc(1, sizeof(*b));
+
+	*state = b;
+	b->fw.fd = b->fd = -1;
+	if (access(RAW_CONTROL, R_OK | W_OK))
+		return 0;
+	raw_fw_add(&b->fw, NULL);
+	b->fd = raw_client(b->fw.minor);
+	b->ctx = raw_ctx(b->fd);
+	b->q = raw_queue_full(b->fd, b->ctx, 4);
+	return 0;
+}
+
+static inline int bench_teardown(void **state)
+{
+	struct bench *b = *state;
+
+	if (b->fw.info) {
+		if (b->fd >= 0)
+			close(b->fd);
+		raw_fw_remove(&b->fw);
+	}
+	free(b);
+	return 0;
+}
+
+static inline struct bench *bench(void **state)
+{
+	struct bench *b = *state;
+
+	if (!b->fw.info)
+		skip();
+	return b;
+}
+
+#define BENCH_TEST(f) cmocka_unit_test_setup_teardown(f, bench_setup, bench_teardown)
+
+/* A device for a whole group of tests, with a thread that completes whatever comes; each test gets a client's fd. */
+struct raw_server {
+	struct raw_fw fw;
+	pthread_t thread;
+	bool stop;
+};
+
+static struct raw_server server __attribute__((unused));
+
+static inline void *server_run(void *unused)
+{
+	struct vnpu_fw_sqe sqe;
+
+	while (!__atomic_load_n(&server.stop, __ATOMIC_ACQUIRE)) {
+		if (!raw_fw_pop(&server.fw, &sqe, 20))
+			continue;
+		if (sqe.type == VNPU_FW_SQE_JOB)
+			raw_fw_done(&server.fw, &sqe, VNPU_FW_OK);
+		if (sqe.type == VNPU_FW_SQE_CTX_CLOSE) {
+			raw_fw_post(&server.fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_CTX_CLOSED, .tag = sqe.ctx });
+			raw_fw_enter(&server.fw, VNPU_FW_ENTER_COMPLETE, 0, NULL);
+		}
+	}
+	return NULL;
+}
+
+static inline int server_start(void **state)
+{
+	struct vnpu_ctl_add_dev add = raw_fw_defaults();
+
+	if (access(RAW_CONTROL, R_OK | W_OK))
+		return 0;
+	add.nr_queues = 300;
+	add.nr_ctx = 70;
+	add.mem_limit = 64 << 20;
+	raw_fw_add(&server.fw, &add);
+	return pthread_create(&server.thread, NULL, server_run, NULL);
+}
+
+static inline int server_stop(void **state)
+{
+	if (!server.fw.info)
+		return 0;
+	__atomic_store_n(&server.stop, true, __ATOMIC_RELEASE);
+	pthread_join(server.thread, NULL);
+	raw_fw_remove(&server.fw);
+	return 0;
+}
+
+static inline int server_open(void **state)
+{
+	int *fd = malloc(sizeof(*fd));
+
+	*fd = server.fw.info ? raw_client(server.fw.minor) : -1;
+	*state = fd;
+	return 0;
+}
+
+static inline int server_close(void **state)
+{
+	int *fd = *state;
+
+	if (*fd >= 0)
+		close(*fd);
+	free(fd);
+	return 0;
+}
+
+static inline int client(void **state)
+{
+	int *fd = *state;
+
+	if (*fd < 0)
+		skip();
+	return *fd;
+}
+
+#define SERVER_TEST(f) cmocka_unit_test_setup_teardown(f, server_open, server_close)
+
+#define refuse(fd, cmd, arg, error) assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_##cmd, arg), -(error))
+
+/* An address that is never mapped. */
+#define NOWHERE 0x10ull
 
 #endif /* VNPU_RAW_H */
