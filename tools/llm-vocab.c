@@ -4,17 +4,14 @@
  */
 #include "llm-vocab.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "tokenizer.h"
-
-#define EXIT_USAGE 2
+#include "tool.h"
 
 static const char usage[] = "usage: llm-vocab TOKENIZER.json -o VOCAB.gguf [--pre NAME] [--bos TOKEN] [--eos TOKEN]\n"
 			    "       llm-vocab --encode TEXT [--special] VOCAB.gguf\n"
@@ -32,19 +29,8 @@ static const char help[] = "Turns a Hugging Face tokenizer.json (byte-level BPE)
 			   "  --encode TEXT  print the ids of the file TEXT, one a line\n"
 			   "  --special      with --encode: control tokens written in the text become their ids\n"
 			   "  --bench TEXT   encode and decode the file TEXT for a second each and print MB/s\n"
-			   "  -h, --help     this text\n";
-
-static int fail(const char *line)
-{
-	fprintf(stderr, "llm-vocab: %s\n", line);
-	return EXIT_FAILURE;
-}
-
-static int misused(const char *line)
-{
-	fprintf(stderr, "llm-vocab: %s; see llm-vocab --help\n", line);
-	return EXIT_USAGE;
-}
+			   "  -h, --help     this text\n"
+			   "  --version      the version and the revision it was built from\n";
 
 /* A text with its ids. */
 struct run {
@@ -56,60 +42,20 @@ struct run {
 	long n;
 };
 
-static char *read_text(const char *path, size_t *bytes)
+static int run_open(struct run *run, const char *vocab, const char *text)
 {
-	FILE *f = fopen(path, "rbe");
-	size_t max = 0, n = 0, got;
-	char *text = NULL;
+	char err[512];
 
-	if (!f)
-		return NULL;
-	do {
-		char *grown = realloc(text, max = 2 * max + 65536);
-
-		if (!grown) {
-			free(text);
-			fclose(f);
-			errno = ENOMEM;
-			return NULL;
-		}
-		text = grown;
-		got = fread(text + n, 1, max - n, f);
-		n += got;
-	} while (got);
-	if (ferror(f)) {
-		int saved = errno;
-
-		free(text);
-		text = NULL;
-		errno = saved;
-	}
-	fclose(f);
-	*bytes = n;
-	return text;
-}
-
-static int run_open(struct run *run, const char *vocab, const char *text, char *err, size_t err_bytes)
-{
-	int n;
-
-	if (gguf_open(vocab, &run->file, err, err_bytes))
-		return -1;
-	n = snprintf(err, err_bytes, "%s: ", vocab);
-	if (tokenizer_create(run->file, &run->tok, err + n, err_bytes - n))
-		return -1;
-	run->text = read_text(text, &run->bytes);
-	if (!run->text) {
-		snprintf(err, err_bytes, "%s: %s", text, strerror(errno));
-		return -1;
-	}
+	if (gguf_open(vocab, &run->file, err, sizeof(err)))
+		return tool_fail("%s", err);
+	if (tokenizer_create(run->file, &run->tok, err, sizeof(err)))
+		return tool_fail("%s: %s", vocab, err);
+	run->text = tool_read_file(text, &run->bytes);
+	if (!run->text)
+		return EXIT_FAILURE;
 	/* Never more ids than bytes, a beginning of text and a dummy space. */
 	run->ids = malloc((run->bytes + 2) * sizeof(*run->ids));
-	if (!run->ids) {
-		snprintf(err, err_bytes, "%s: no memory for the ids of %zu bytes", text, run->bytes);
-		return -1;
-	}
-	return 0;
+	return run->ids ? EXIT_SUCCESS : tool_fail("%s: no memory for the ids of %zu bytes", text, run->bytes);
 }
 
 static void run_close(struct run *run)
@@ -123,62 +69,49 @@ static void run_close(struct run *run)
 static int encode(struct run *run, unsigned int flags)
 {
 	run->n = tokenizer_encode(run->tok, run->text, run->bytes, flags, run->ids, run->bytes + 2);
-	return run->n < 0 ? fail(strerror(-run->n)) : EXIT_SUCCESS;
+	return run->n < 0 ? tool_fail("the text cannot be encoded: %s", strerror(-run->n)) : EXIT_SUCCESS;
 }
 
-static double now_s(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec + ts.tv_nsec * 1e-9;
-}
-
+/* Times whole passes until a second is over. */
 static int bench(struct run *run)
 {
-	double start = now_s(), encode_s, decode_s;
+	uint64_t start = tool_now_ns(), encode_ns = 0, decode_ns = 0;
+	unsigned int n_encode, n_decode;
 	char *out = malloc(run->bytes + 1);
-	unsigned int n_encode = 0, n_decode = 0;
-	int ret = out ? EXIT_SUCCESS : fail("no memory for the text");
 	long bytes = 0;
 
-	while (!ret && ((encode_s = now_s() - start) < 1 || !n_encode)) {
-		ret = encode(run, TOKENIZE_BOS);
-		n_encode++;
+	if (!out)
+		return tool_fail("no memory for a text of %zu bytes", run->bytes);
+	for (n_encode = 0; encode_ns < 1000000000; n_encode++) {
+		if (encode(run, TOKENIZE_BOS)) {
+			free(out);
+			return EXIT_FAILURE;
+		}
+		encode_ns = tool_now_ns() - start;
 	}
-	start = now_s();
-	while (!ret && ((decode_s = now_s() - start) < 1 || !n_decode)) {
+	start = tool_now_ns();
+	for (n_decode = 0; decode_ns < 1000000000; n_decode++) {
 		bytes = tokenizer_decode(run->tok, run->ids, run->n, out, run->bytes + 1);
-		n_decode++;
+		decode_ns = tool_now_ns() - start;
 	}
-	if (!ret)
-		printf("encode %.2f MB/s, decode %.2f MB/s, %zu bytes, %ld ids, %s\n",
-		       run->bytes / 1e6 * n_encode / encode_s, run->bytes / 1e6 * n_decode / decode_s, run->bytes,
-		       run->n,
-		       (size_t)bytes == run->bytes && !memcmp(out, run->text, run->bytes) ? "lossless" : "lossy");
+	printf("encode %.2f MB/s, decode %.2f MB/s, %zu bytes, %ld ids, %s\n", 1e3 * run->bytes * n_encode / encode_ns,
+	       1e3 * run->bytes * n_decode / decode_ns, run->bytes, run->n,
+	       (size_t)bytes == run->bytes && !memcmp(out, run->text, run->bytes) ? "lossless" : "lossy");
 	free(out);
-	return ret;
+	return EXIT_SUCCESS;
 }
 
 static int run_text(const char *vocab, const char *text, bool measure, unsigned int flags)
 {
 	struct run run = { 0 };
-	char err[512];
+	int ret = run_open(&run, vocab, text);
 	long i;
-	int ret;
 
-	if (run_open(&run, vocab, text, err, sizeof(err))) {
-		ret = fail(err);
-	} else if (measure) {
-		ret = bench(&run);
-	} else {
-		ret = encode(&run, flags);
-		for (i = 0; !ret && i < run.n; i++)
-			printf("%d\n", run.ids[i]);
-	}
+	if (!ret)
+		ret = measure ? bench(&run) : encode(&run, flags);
+	for (i = 0; !ret && !measure && i < run.n; i++)
+		printf("%d\n", run.ids[i]);
 	run_close(&run);
-	if (!ret && (fflush(stdout) || ferror(stdout)))
-		ret = fail("standard output cannot be written");
 	return ret;
 }
 
@@ -189,12 +122,17 @@ static bool known_pre(const char *pre)
 
 int main(int argc, char **argv)
 {
-	enum { PRE = 256, BOS, EOS, ENCODE, SPECIAL, BENCH };
+	enum { PRE = 256, BOS, EOS, ENCODE, SPECIAL, BENCH, VERSION };
 	static const struct option options[] = {
-		{ "pre", required_argument, NULL, PRE },   { "bos", required_argument, NULL, BOS },
-		{ "eos", required_argument, NULL, EOS },   { "encode", required_argument, NULL, ENCODE },
-		{ "special", no_argument, NULL, SPECIAL }, { "bench", required_argument, NULL, BENCH },
-		{ "help", no_argument, NULL, 'h' },	   { 0 },
+		{ "pre", required_argument, NULL, PRE },
+		{ "bos", required_argument, NULL, BOS },
+		{ "eos", required_argument, NULL, EOS },
+		{ "encode", required_argument, NULL, ENCODE },
+		{ "special", no_argument, NULL, SPECIAL },
+		{ "bench", required_argument, NULL, BENCH },
+		{ "version", no_argument, NULL, VERSION },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
 	};
 	const char *out = NULL, *encode_path = NULL, *bench_path = NULL;
 	struct vocab_options opts = { 0 };
@@ -202,7 +140,9 @@ int main(int argc, char **argv)
 	char err[512];
 	int opt;
 
-	while ((opt = getopt_long(argc, argv, "o:h", options, NULL)) != -1) {
+	tool_name = "llm-vocab";
+	opterr = 0;
+	while ((opt = getopt_long(argc, argv, ":o:h", options, NULL)) != -1) {
 		switch (opt) {
 		case 'o':
 			out = optarg;
@@ -225,25 +165,28 @@ int main(int argc, char **argv)
 		case BENCH:
 			bench_path = optarg;
 			break;
+		case VERSION:
+			printf("llm-vocab %s (%s)\n", VNPU_VERSION, tool_build_commit);
+			return tool_finish(EXIT_SUCCESS);
 		case 'h':
 			printf("%s\n%s", usage, help);
-			return EXIT_SUCCESS;
+			return tool_finish(EXIT_SUCCESS);
 		default:
-			return EXIT_USAGE; /* getopt has printed the line */
+			return tool_bad_option(opt, argv);
 		}
 	}
 	if (optind + 1 != argc)
-		return misused("give one tokenizer.json or vocabulary");
+		return tool_usage("give one tokenizer.json or vocabulary: --help explains them");
 	if (!!out + !!encode_path + !!bench_path != 1)
-		return misused("give one of -o, --encode and --bench");
+		return tool_usage("give one of -o, --encode and --bench: --help explains them");
 	if (special && !encode_path)
-		return misused("--special goes with --encode");
+		return tool_usage("--special goes with --encode: --help explains them");
 	if ((opts.pre || opts.bos || opts.eos) && !out)
-		return misused("--pre, --bos and --eos go with -o");
+		return tool_usage("--pre, --bos and --eos go with -o: --help explains them");
 	if (opts.pre && !known_pre(opts.pre))
-		return misused("--pre is gpt-2, llama-bpe, qwen2 or smollm");
-	if (!out)
-		return run_text(argv[optind], bench_path ? bench_path : encode_path, bench_path,
-				special ? TOKENIZE_SPECIAL : 0);
-	return vocab_convert(argv[optind], out, &opts, err, sizeof(err)) ? fail(err) : EXIT_SUCCESS;
+		return tool_usage("--pre is gpt-2, llama-bpe, qwen2 or smollm");
+	if (out)
+		return vocab_convert(argv[optind], out, &opts, err, sizeof(err)) ? tool_fail("%s", err) : EXIT_SUCCESS;
+	return tool_finish(run_text(argv[optind], bench_path ? bench_path : encode_path, bench_path,
+				    special ? TOKENIZE_SPECIAL : 0));
 }

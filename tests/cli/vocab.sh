@@ -1,0 +1,45 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# llm-vocab: wrong command lines, ids of a text, and a tokenizer.json that is converted.
+set -u
+. tests/cli/common.bash
+
+t=("$bin/llm-vocab")
+json=$scratch/tokenizer.json
+cat >"$json" <<'EOF'
+{"added_tokens": [{"id": 3, "content": "<end>", "special": true}], "pre_tokenizer": {"type": "ByteLevel"},
+ "model": {"type": "BPE", "vocab": {"a": 0, "Ġ": 1, "Ġa": 2}, "merges": ["Ġ a"]}}
+EOF
+printf 'a a<end>' >"$scratch/text"
+
+passes "--help" "${t[@]}" --help
+for option in -o --pre --bos --eos --encode --special --bench; do
+	grep -q -- "$option" "$scratch/out" || not_ok "--help explains $option"
+done
+passes "--version" "${t[@]}" --version
+refuses "no arguments" 2 "--help" "${t[@]}"
+refuses "unknown option" 2 "unknown option '--no-such'" "${t[@]}" --no-such
+refuses "option without its value" 2 "needs a value" "${t[@]}" "$json" -o
+refuses "two actions" 2 "one of" "${t[@]}" -o x --encode y "$json"
+refuses "unknown pre-tokenizer" 2 "gpt-2.*llama-bpe.*qwen2.*smollm" "${t[@]}" "$json" -o "$scratch/x" --pre none
+refuses "missing tokenizer.json" 1 "none.json.*No such file" "${t[@]}" none.json -o "$scratch/x"
+refuses "GGUF in place of a tokenizer.json" 1 "JSON" "${t[@]}" "$model" -o "$scratch/x"
+refuses "tokenizer.json in place of a GGUF" 1 "not a GGUF" "${t[@]}" --encode "$scratch/text" "$json"
+refuses "output that cannot be written" 1 "/nonexistent/x.*No such file" "${t[@]}" "$json" -o /nonexistent/x
+refuses "unknown BOS" 1 "no token '<s>'" "${t[@]}" "$json" -o "$scratch/x" --bos '<s>'
+[ ! -e "$scratch/x" ] && ok "a refusal leaves no file" || not_ok "a refusal leaves no file"
+
+passes "conversion" "${t[@]}" "$json" -o "$scratch/v.gguf" --eos '<end>'
+same "ids of a text" "$("${t[@]}" --encode "$scratch/text" "$scratch/v.gguf" | tr '\n' ' ')" "0 2 "
+same "ids of a text with a control token" "$("${t[@]}" --encode "$scratch/text" --special "$scratch/v.gguf" | tr '\n' ' ')" "0 2 3 "
+want=$(python3 -c "import json; print(*json.load(open('$refs/p1.json'))['ids'][1:])")
+same "ids of a prompt by the embedded model" "$("${t[@]}" --encode "$refs/p1.txt" "$model" | xargs)" "$want"
+passes "--bench" "${t[@]}" --bench "$refs/p1.txt" "$model"
+grep -Eq '^encode [0-9.]+ MB/s, decode [0-9.]+ MB/s, 317 bytes, 70 ids, lossless$' "$scratch/out" &&
+	ok "--bench counts bytes and ids" || not_ok "--bench counts bytes and ids" "$(outcome)"
+if [ -n "${VNPU_DATA:-}" ]; then
+	passes "conversion of SmolLM2's tokenizer.json" "${t[@]}" "$VNPU_DATA/models/tokenizers/smollm2_tokenizer.json" -o "$scratch/s.gguf"
+else
+	skip "conversion of SmolLM2's tokenizer.json" "VNPU_DATA is not set"
+fi
+finish
