@@ -55,6 +55,7 @@ struct fake {
 	struct vnpu_fw_cqe done[4096]; /* completions in their order */
 	unsigned int nr_done;
 	bool frozen; /* enter() takes no completions */
+	bool strict; /* guards give access to the pages that they name only; for cores of one thread */
 	void (*on_guard)(struct fake *f); /* called in every guard, before fn */
 	char last_log[512];
 	char all_logs[4096];
@@ -105,6 +106,13 @@ static void fake_unmap(void *priv, struct fw_aspace *as)
 	f->nr_unmaps++;
 }
 
+static void fake_allow(struct fw_aspace *as, const struct fw_access *acc, int prot)
+{
+	uint64_t start = acc->va & ~4095ull, end = (acc->va + acc->size + 4095) & ~4095ull;
+
+	mprotect(as->base + start, end - start, prot);
+}
+
 static int fake_guard(void *priv, struct fw_aspace *as, const struct fw_access *acc, unsigned int nr_acc,
 		      void (*fn)(void *arg), void *arg, struct fw_fault *fault)
 {
@@ -123,7 +131,17 @@ static int fake_guard(void *priv, struct fw_aspace *as, const struct fw_access *
 			return -EFAULT;
 		}
 	}
+	if (f->strict) {
+		mprotect(as->base, 1ull << FAKE_VA_BITS, PROT_NONE);
+		for (i = 0; i < nr_acc; i++)
+			fake_allow(as, &acc[i], PROT_READ);
+		for (i = 0; i < nr_acc; i++)
+			if (acc[i].write)
+				fake_allow(as, &acc[i], PROT_READ | PROT_WRITE);
+	}
 	fn(arg);
+	if (f->strict)
+		mprotect(as->base, 1ull << FAKE_VA_BITS, PROT_READ | PROT_WRITE);
 	return 0;
 }
 
@@ -201,6 +219,16 @@ static UNUSED int fake_stop(struct fake *f)
 	__atomic_store_n(&f->info.sq_tail, f->info.sq_tail + 1, __ATOMIC_RELEASE);
 	pthread_cond_broadcast(&f->changed);
 	pthread_mutex_unlock(&f->lock);
+	pthread_join(f->thread, NULL);
+	fw_core_destroy(f->core);
+	f->core = NULL;
+	f->ctl.sq_head = f->info.sq_tail;
+	return f->ret;
+}
+
+/* Waits for the core to end by itself; its return value. */
+static UNUSED int fake_join(struct fake *f)
+{
 	pthread_join(f->thread, NULL);
 	fw_core_destroy(f->core);
 	f->core = NULL;
@@ -410,6 +438,194 @@ static UNUSED void pack_w8(uint8_t *panels, const int8_t *w, const float *scale,
 		}
 		((float *)(panel + (size_t)kb * 256 + 256))[i % 64] = scale[i];
 	}
+}
+
+/* ---- a job of every operation -------------------------------------------------------------------------------------- */
+
+#define ALL_DATA 0x100000 /* where the job's data lies, 64 KiB each: inputs, weights (read-only), outputs */
+#define ALL_WEIGHTS 0x110000
+#define ALL_OUT 0x120000
+#define ALL_END 0x130000
+
+enum { ALL_SLOT_IN, ALL_SLOT_W, ALL_SLOT_OUT, ALL_SLOT_UNUSED };
+enum { ALL_PARAM_POS, ALL_PARAM_HUGE, ALL_PARAM_ROW };
+
+static UNUSED void all_ops_elementwise(struct job_builder *b)
+{
+	struct vnpu_cmd_copy copy = {
+		.src = ref_to(ALL_SLOT_IN, 0),
+		.dst = ref_to(ALL_SLOT_OUT, 0),
+		.rows = 3,
+		.row_bytes = 100,
+		.src_stride_bytes = 128,
+		.dst_stride_bytes = 112,
+		.dst_row_param = ALL_PARAM_ROW,
+	};
+	struct vnpu_cmd_binary add = {
+		.a = ref_to(ALL_SLOT_IN, 0),
+		.b = ref_to(ALL_SLOT_IN, 4096),
+		.y = ref_to(ALL_SLOT_OUT, 4096),
+		.rows = 3,
+		.cols = 50,
+		.lda = 50,
+		.ldb = 52,
+		.ldy = 64,
+	};
+	struct vnpu_cmd_binary mul = add;
+	struct vnpu_cmd_act act = {
+		.x = ref_to(ALL_SLOT_IN, 0),
+		.y = ref_to(ALL_SLOT_OUT, 12288),
+		.rows = 3,
+		.cols = 50,
+		.ldx = 50,
+		.ldy = 64,
+		.kind = VNPU_ACT_GELU,
+	};
+
+	mul.ldb = 0;
+	mul.y.offset = 8192;
+	job_cmd(b, VNPU_OP_COPY, &copy, sizeof(copy));
+	job_cmd(b, VNPU_OP_ADD, &add, sizeof(add));
+	job_cmd(b, VNPU_OP_MUL, &mul, sizeof(mul));
+	job_cmd(b, VNPU_OP_ACT, &act, sizeof(act));
+}
+
+static UNUSED void all_ops_rows(struct job_builder *b)
+{
+	struct vnpu_cmd_rmsnorm norm = {
+		.x = ref_to(ALL_SLOT_IN, 0),
+		.w = ref_to(ALL_SLOT_W, 0),
+		.y = ref_to(ALL_SLOT_OUT, 16384),
+		.rows = 3,
+		.cols = 50,
+		.ldx = 50,
+		.ldy = 64,
+		.eps = 1e-5f,
+	};
+	struct vnpu_cmd_rope rope = {
+		.x = ref_to(ALL_SLOT_IN, 0),
+		.inv_freq = ref_to(ALL_SLOT_W, 1024),
+		.y = ref_to(ALL_SLOT_OUT, 20480),
+		.rows = 3,
+		.heads = 2,
+		.head_dim = 20,
+		.rot_dim = 16,
+		.ldx = 48,
+		.ldy = 40,
+		.pos_param = ALL_PARAM_POS,
+		.mode = VNPU_ROPE_HALVES,
+	};
+	struct vnpu_cmd_softmax softmax = {
+		.x = ref_to(ALL_SLOT_IN, 0),
+		.y = ref_to(ALL_SLOT_OUT, 24576),
+		.rows = 3,
+		.cols = 50,
+		.ldx = 50,
+		.ldy = 50,
+		.scale = 0.5f,
+		.limit_param = ALL_PARAM_POS,
+	};
+
+	job_cmd(b, VNPU_OP_RMSNORM, &norm, sizeof(norm));
+	job_cmd(b, VNPU_OP_ROPE, &rope, sizeof(rope));
+	job_cmd(b, VNPU_OP_SOFTMAX, &softmax, sizeof(softmax));
+}
+
+static UNUSED void all_ops_int8(struct job_builder *b)
+{
+	struct vnpu_cmd_quant quant = {
+		.x = ref_to(ALL_SLOT_IN, 0),
+		.q = ref_to(ALL_SLOT_OUT, 28672),
+		.scale = ref_to(ALL_SLOT_OUT, 32768),
+		.rows = 9,
+		.cols = 70,
+		.ldx = 70,
+		.ldq = 73,
+	};
+	struct vnpu_cmd_dequant dequant = {
+		.q = ref_to(ALL_SLOT_OUT, 28672),
+		.scale = ref_to(ALL_SLOT_OUT, 32768),
+		.y = ref_to(ALL_SLOT_OUT, 36864),
+		.rows = 9,
+		.cols = 70,
+		.ldq = 73,
+		.ldy = 70,
+	};
+	struct vnpu_cmd_matmul_i8 matmul = {
+		.a = ref_to(ALL_SLOT_OUT, 28672),
+		.a_scale = ref_to(ALL_SLOT_OUT, 32768),
+		.w = ref_to(ALL_SLOT_W, 4096),
+		.bias = ref_to(ALL_SLOT_W, 2048),
+		.c = ref_to(ALL_SLOT_OUT, 40960),
+		.m = 9,
+		.n = 130,
+		.k = 70,
+		.lda = 73,
+		.ldc = 130,
+		.tile_m = 4,
+		.tile_n = 64,
+	};
+
+	job_cmd(b, VNPU_OP_QUANT, &quant, sizeof(quant));
+	job_plain(b, VNPU_OP_BARRIER);
+	job_cmd(b, VNPU_OP_DEQUANT, &dequant, sizeof(dequant));
+	job_cmd(b, VNPU_OP_MATMUL_I8, &matmul, sizeof(matmul));
+}
+
+/* Every operation once, on data from rng_u32(). */
+static UNUSED void all_ops_make(struct job_builder *b, struct fake *f, uint32_t ctx)
+{
+	struct vnpu_cmd_attn attn = {
+		.q = ref_to(ALL_SLOT_IN, 0),
+		.k = ref_to(ALL_SLOT_IN, 8192),
+		.v = ref_to(ALL_SLOT_IN, 16384),
+		.y = ref_to(ALL_SLOT_OUT, 49152),
+		.rows = 4,
+		.heads = 6,
+		.kv_heads = 2,
+		.head_dim = 18,
+		.ctx_rows = 16,
+		.ldq = 110,
+		.ldk = 36,
+		.ldv = 40,
+		.ldy = 108,
+		.pos_param = ALL_PARAM_POS,
+		.scale = 0.2f,
+	};
+	float *in = (float *)(f->mem[ctx] + ALL_DATA), w_scale[130];
+	float *vec = (float *)(f->mem[ctx] + ALL_WEIGHTS);
+	int8_t w[130 * 70];
+	unsigned int i;
+
+	fake_bind(f, ctx, ALL_DATA, 65536, true);
+	fake_bind(f, ctx, ALL_WEIGHTS, 65536, false);
+	fake_bind(f, ctx, ALL_OUT, 65536, true);
+	for (i = 0; i < 65536 / 4; i++)
+		in[i] = rng_float() * 4;
+	for (i = 0; i < 1024; i++)
+		vec[i] = rng_float();
+	for (i = 0; i < sizeof(w); i++)
+		w[i] = rng_u32();
+	for (i = 0; i < 130; i++)
+		w_scale[i] = rng_float() * 0.01f;
+	pack_w8(f->mem[ctx] + ALL_WEIGHTS + 4096, w, w_scale, 130, 70);
+	memset(f->mem[ctx] + ALL_OUT, 0, 65536);
+
+	job_begin(b);
+	job_slot(b, ALL_DATA, 65536, VNPU_SLOT_READ);
+	job_slot(b, ALL_WEIGHTS, 65536, VNPU_SLOT_READ);
+	job_slot(b, ALL_OUT, 65536, VNPU_SLOT_READ | VNPU_SLOT_WRITE);
+	job_slot(b, 0, 0, 0);
+	job_param(b, 5);
+	job_param(b, 1ull << 40);
+	job_param(b, 2);
+	all_ops_elementwise(b);
+	all_ops_rows(b);
+	job_sleep(b, 1000);
+	all_ops_int8(b);
+	job_plain(b, VNPU_OP_BARRIER);
+	job_cmd(b, VNPU_OP_ATTN, &attn, sizeof(attn));
+	job_end(b);
 }
 
 #endif /* FW_FAKE_H */
