@@ -240,7 +240,7 @@ void vnpu_ctl_exit(void)
 
 	misc_deregister(&vnpu_ctl_misc);
 	mutex_lock(&vnpu_ctl_lock);
-	xa_for_each(&vnpu_devices, id, vdev)
+	xa_for_each (&vnpu_devices, id, vdev)
 		vnpu_ctl_forget(vdev);
 	mutex_unlock(&vnpu_ctl_lock);
 	xa_destroy(&vnpu_devices);

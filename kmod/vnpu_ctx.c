@@ -139,9 +139,18 @@ void vnpu_ctx_close(struct vnpu_file *vfile, struct vnpu_ctx *ctx)
 	ctx->closing = true;
 	mutex_unlock(&ctx->submit_lock);
 
-	xa_for_each(&vfile->queues, id, queue)
-		if (queue->ctx == ctx && xa_cmpxchg(&vfile->queues, id, queue, NULL, 0) == queue)
+	/* No queue joins any more, but another thread may destroy some: look at them under the table's lock only. */
+	do {
+		xa_lock(&vfile->queues);
+		xa_for_each (&vfile->queues, id, queue)
+			if (queue->ctx == ctx)
+				break;
+		if (queue)
+			__xa_erase(&vfile->queues, id);
+		xa_unlock(&vfile->queues);
+		if (queue)
 			vnpu_queue_kill(queue);
+	} while (queue);
 	vnpu_vm_clear(ctx);
 	vnpu_ctx_tell_firmware(ctx);
 	vnpu_ctx_put(ctx);
@@ -200,6 +209,6 @@ void vnpu_ctx_ban(struct vnpu_ctx *ctx, u32 state, struct vnpu_fence *culprit, i
 		ctx->ban_seqno = culprit->base.seqno;
 	}
 	WRITE_ONCE(ctx->state, ctx->state | state);
-	list_for_each_entry(queue, &ctx->queues, node)
+	list_for_each_entry (queue, &ctx->queues, node)
 		vnpu_queue_fail(queue, culprit, error, state == DRM_VNPU_CTX_FW_LOST ? -EIO : -ECANCELED);
 }

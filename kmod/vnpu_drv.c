@@ -25,7 +25,8 @@
 
 bool vnpu_prime_export;
 module_param_named(prime_export, vnpu_prime_export, bool, 0644);
-MODULE_PARM_DESC(prime_export, "allow buffers to leave as dma-bufs; whoever imports them may wait for a process (default: no)");
+MODULE_PARM_DESC(prime_export,
+		 "allow buffers to leave as dma-bufs; whoever imports them may wait for a process (default: no)");
 
 unsigned int vnpu_timeout_ms = 10000;
 module_param_named(timeout_ms, vnpu_timeout_ms, uint, 0644);
@@ -62,7 +63,7 @@ static void vnpu_postclose(struct drm_device *drm, struct drm_file *file)
 	struct vnpu_ctx *ctx;
 	unsigned long id;
 
-	xa_for_each(&vfile->ctxs, id, ctx) {
+	xa_for_each (&vfile->ctxs, id, ctx) {
 		xa_erase(&vfile->ctxs, id);
 		vnpu_ctx_close(vfile, ctx);
 	}

@@ -280,7 +280,7 @@ static void vnpu_fw_put_ctxs(struct list_head *put)
 {
 	struct vnpu_ctx *ctx, *next;
 
-	list_for_each_entry_safe(ctx, next, put, put_node) {
+	list_for_each_entry_safe (ctx, next, put, put_node) {
 		list_del_init(&ctx->put_node);
 		vnpu_ctx_put(ctx);
 	}

@@ -225,7 +225,13 @@ void vnpu_queue_kill(struct vnpu_queue *queue)
 	vnpu_queue_fail(queue, NULL, 0, -ECANCELED);
 	spin_unlock(&vdev->lock);
 	dma_fence_end_signalling(cookie);
+	/*
+	 * The scheduler's worker puts an entity back into its tree when it takes a job and another follows, even one that
+	 * is being killed; then both would take jobs out of the queue. So the worker stands still meanwhile.
+	 */
+	drm_sched_wqueue_stop(&queue->sched);
 	drm_sched_entity_fini(&queue->entity);
+	drm_sched_wqueue_start(&queue->sched);
 
 	down_write(&ctx->vm_lock);
 	queue->unmapped = true;

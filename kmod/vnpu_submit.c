@@ -225,7 +225,8 @@ static int vnpu_submit_number(struct vnpu_submit *submit, const struct drm_vnpu_
 		sj->job->sqe.seqno = seqno;
 	}
 	for (u32 i = 0; i < submit->nr_jobs; i++) {
-		u64 __user *to = u64_to_user_ptr(out->array + (u64)i * out->stride + offsetof(struct drm_vnpu_job, seqno));
+		u64 __user *to =
+			u64_to_user_ptr(out->array + (u64)i * out->stride + offsetof(struct drm_vnpu_job, seqno));
 
 		if (put_user(submit->jobs[i].job->sqe.seqno, to))
 			return -EFAULT;
@@ -244,7 +245,8 @@ static int vnpu_submit_depend(struct vnpu_submit_job *sj, struct dma_fence *fenc
 }
 
 /* What job @nr waits for if an earlier job of the batch signals the same syncobj. */
-static struct dma_fence *vnpu_submit_sync_in_batch(struct vnpu_submit *submit, u32 nr, const struct vnpu_submit_sync *wait)
+static struct dma_fence *vnpu_submit_sync_in_batch(struct vnpu_submit *submit, u32 nr,
+						   const struct vnpu_submit_sync *wait)
 {
 	while (nr--) {
 		struct vnpu_submit_job *sj = &submit->jobs[nr];
@@ -298,7 +300,7 @@ static int vnpu_submit_lock_bos(struct vnpu_submit *submit, struct drm_exec *exe
 {
 	int ret = 0;
 
-	drm_exec_until_all_locked(exec) {
+	drm_exec_until_all_locked (exec) {
 		ret = 0;
 		for (u32 i = 0; i < submit->nr_jobs && !ret; i++) {
 			struct vnpu_submit_job *sj = &submit->jobs[i];
@@ -341,7 +343,8 @@ static int vnpu_submit_wait_bos(struct vnpu_submit *submit, u32 nr)
 	int ret;
 
 	for (u32 k = 0; k < sj->nr_bos; k++) {
-		dma_resv_for_each_fence(&cursor, sj->bos[k].obj->resv, dma_resv_usage_rw(sj->bos[k].write), fence) {
+		dma_resv_for_each_fence(&cursor, sj->bos[k].obj->resv, dma_resv_usage_rw(sj->bos[k].write), fence)
+		{
 			ret = vnpu_submit_depend(sj, dma_fence_get(fence));
 			if (ret)
 				return ret;

@@ -61,8 +61,8 @@ static struct vnpu_binding *vnpu_vm_find(struct vnpu_ctx *ctx, u64 page)
 {
 	struct drm_mm_node *node;
 
-	drm_mm_for_each_node_in_range(node, &ctx->mm, page, page + 1)
-		return container_of(node, struct vnpu_binding, node);
+	drm_mm_for_each_node_in_range(node, &ctx->mm, page, page + 1) return container_of(node, struct vnpu_binding,
+											  node);
 	return NULL;
 }
 
@@ -159,7 +159,8 @@ static void vnpu_bind_revert(struct vnpu_ctx *ctx, struct vnpu_bind_step *step)
 }
 
 /* All of the operations or none, also in the eyes of the device: vm_lock keeps its faults out meanwhile. */
-static int vnpu_bind_commit(struct vnpu_ctx *ctx, const struct drm_vnpu_bind_op *ops, struct vnpu_bind_step *steps, u32 nr)
+static int vnpu_bind_commit(struct vnpu_ctx *ctx, const struct drm_vnpu_bind_op *ops, struct vnpu_bind_step *steps,
+			    u32 nr)
 {
 	int ret = 0;
 	u32 i;
@@ -241,7 +242,7 @@ void vnpu_vm_clear(struct vnpu_ctx *ctx)
 
 	mutex_lock(&ctx->bind_lock);
 	down_write(&ctx->vm_lock);
-	drm_mm_for_each_node_safe(node, tmp, &ctx->mm) {
+	drm_mm_for_each_node_safe (node, tmp, &ctx->mm) {
 		binding = container_of(node, struct vnpu_binding, node);
 		drm_mm_remove_node(node);
 		list_add(&binding->link, &gone);
@@ -250,7 +251,7 @@ void vnpu_vm_clear(struct vnpu_ctx *ctx)
 	vnpu_fw_zap(ctx->vdev, ctx->num, 0, 1ull << ctx->vdev->va_bits);
 	mutex_unlock(&ctx->bind_lock);
 
-	list_for_each_entry_safe(binding, next, &gone, link)
+	list_for_each_entry_safe (binding, next, &gone, link)
 		vnpu_binding_free(binding);
 }
 
@@ -279,8 +280,8 @@ static vm_fault_t vnpu_aperture_fill(struct vm_area_struct *vma, struct vnpu_ctx
 	last = min3(page | (VNPU_FAULT_AROUND - 1), b->node.start + b->node.size - 1, vma_first + vma_pages(vma) - 1);
 	for (addr = vma->vm_start + ((first - vma_first) << PAGE_SHIFT); first <= last && ret == VM_FAULT_NOPAGE;
 	     first++, addr += PAGE_SIZE)
-		ret = vmf_insert_pfn_prot(vma, addr,
-					  page_to_pfn(b->bo->base.pages[b->bo_page + first - b->node.start]), prot);
+		ret = vmf_insert_pfn_prot(vma, addr, page_to_pfn(b->bo->base.pages[b->bo_page + first - b->node.start]),
+					  prot);
 	return ret;
 }
 
