@@ -1,270 +1,446 @@
 // SPDX-License-Identifier: MIT
 /*
- * An image from an ELF file. libelf finds the sections; every offset, index and size in them is checked here, and the
- * result holds copies, so that any bytes may be given. The commands themselves are the firmware's to check.
+ * Reading a compiled graph (docs/elf.md). The file may be anything: headers are checked here against the file's size
+ * before libelf sees them, and everything that is used is bounded where it is used. The caller's bytes are copied once and
+ * not looked at again.
  */
-#include <elf.h>
+#include <ctype.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <libelf.h>
-#include <stdbool.h>
+#include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "image.h"
 #include "npu_fail.h"
-#include "vnpu_isa.h"
+#include "npu_graph.h"
 
-/* Raw bytes of a section inside the file's copy. */
-struct span {
-	const uint8_t *data;
-	size_t bytes;
-	size_t index; /* of the section; 0: there is none */
-};
+/* No compiler writes more; it bounds what a forged file can make us do. */
+#define ELF_MAX_SECTIONS 64
+#define ELF_MAX_BYTES (1ull << 36)
 
-struct reader {
+struct elf_reader {
+	struct npu_image *img;
 	uint8_t *file;
-	size_t file_bytes;
-	struct span cmd, consts, params, note, symtab, strtab, rela;
+	size_t bytes;
+	Elf *elf;
+	Elf64_Shdr *shdrs;
+	uint32_t nr_sections;
+	Elf_Data *symtab;
+	size_t strtab, cmd_ndx, const_ndx, scratch_ndx;
+	uint32_t *slot_of_symbol; /* by symbol, VNPU_SLOT_NONE where none */
+	size_t nr_syms;
 };
 
-static int bad(const char *what)
+#define BAD(...) npu_fail(-EINVAL, "image: " __VA_ARGS__)
+
+/* ---- headers ---- */
+
+static int elf_check_header(struct elf_reader *r)
 {
-	return npu_fail(-EINVAL, "not a vnpu image: %s", what);
+	Elf64_Ehdr ehdr;
+
+	if (r->bytes < sizeof(ehdr) || memcmp(r->file, ELFMAG, SELFMAG))
+		return BAD("no ELF file");
+	memcpy(&ehdr, r->file, sizeof(ehdr));
+	if (ehdr.e_ident[EI_CLASS] != ELFCLASS64 || ehdr.e_ident[EI_DATA] != ELFDATA2LSB ||
+	    ehdr.e_ident[EI_VERSION] != EV_CURRENT || ehdr.e_version != EV_CURRENT)
+		return BAD("not a 64-bit little-endian ELF file");
+	if (ehdr.e_type != ET_REL || ehdr.e_machine != NPU_ELF_MACHINE || ehdr.e_ehsize != sizeof(ehdr) || ehdr.e_phnum)
+		return BAD("an ELF file, but not a compiled graph; npuc build makes one");
+	if (ehdr.e_shentsize != sizeof(Elf64_Shdr) || ehdr.e_shnum < 2 || ehdr.e_shnum > ELF_MAX_SECTIONS ||
+	    ehdr.e_shstrndx >= ehdr.e_shnum)
+		return BAD("%u section headers of %u bytes", ehdr.e_shnum, ehdr.e_shentsize);
+	if (ehdr.e_shoff % 8 || ehdr.e_shoff > r->bytes ||
+	    r->bytes - ehdr.e_shoff < (size_t)ehdr.e_shnum * sizeof(Elf64_Shdr))
+		return BAD("its section headers lie outside the file of %zu bytes", r->bytes);
+	r->nr_sections = ehdr.e_shnum;
+	r->shdrs = (Elf64_Shdr *)(r->file + ehdr.e_shoff);
+	if (r->shdrs[0].sh_type != SHT_NULL || r->shdrs[ehdr.e_shstrndx].sh_type != SHT_STRTAB)
+		return BAD("its section names are no string table");
+	return 0;
 }
 
-static int find_sections(struct reader *r, Elf *elf)
+static int elf_check_sections(struct elf_reader *r)
 {
-	const struct {
-		const char *name;
-		uint32_t type;
-		struct span *span;
-	} wanted[] = {
-		{ ".vnpu.cmd", SHT_PROGBITS, &r->cmd },	      { ".vnpu.const", SHT_PROGBITS, &r->consts },
-		{ ".vnpu.params", SHT_PROGBITS, &r->params }, { ".note.vnpu", SHT_NOTE, &r->note },
-		{ ".symtab", SHT_SYMTAB, &r->symtab },	      { ".strtab", SHT_STRTAB, &r->strtab },
-		{ ".rela.vnpu.cmd", SHT_RELA, &r->rela },
-	};
-	Elf_Scn *scn = NULL;
-	size_t names;
+	for (uint32_t i = 1; i < r->nr_sections; i++) {
+		const Elf64_Shdr *s = &r->shdrs[i];
 
-	if (elf_getshdrstrndx(elf, &names))
-		return bad("its section names cannot be read");
-	while ((scn = elf_nextscn(elf, scn))) {
-		const Elf64_Shdr *h = elf64_getshdr(scn);
-		const char *name = h ? elf_strptr(elf, names, h->sh_name) : NULL;
-
-		if (!h || !name)
-			return bad("a section header cannot be read");
-		for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-			struct span *s = wanted[i].span;
-
-			if (strcmp(name, wanted[i].name))
-				continue;
-			if (s->index || h->sh_type != wanted[i].type)
-				return npu_fail(-EINVAL,
-						"not a vnpu image: section %s is there twice or of a wrong type", name);
-			if (h->sh_offset > r->file_bytes || h->sh_size > r->file_bytes - h->sh_offset)
-				return npu_fail(-EINVAL, "not a vnpu image: section %s lies beyond the end of the file",
-						name);
-			s->data = r->file + h->sh_offset;
-			s->bytes = h->sh_size;
-			s->index = elf_ndxscn(scn);
+		switch (s->sh_type) {
+		case SHT_PROGBITS:
+		case SHT_SYMTAB:
+		case SHT_STRTAB:
+		case SHT_RELA:
+		case SHT_NOTE:
+		case SHT_NOBITS:
+			break;
+		default:
+			return BAD("section %u has type %u", i, s->sh_type);
 		}
-	}
-	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
-		if (!wanted[i].span->index)
-			return npu_fail(-EINVAL, "not a vnpu image: there is no section %s", wanted[i].name);
-	return 0;
-}
-
-static int copy_span(const struct span *s, uint8_t **data, size_t *bytes)
-{
-	*data = malloc(s->bytes ? s->bytes : 1);
-	if (!*data)
-		return npu_fail(-ENOMEM, "no memory for %zu bytes of an image", s->bytes);
-	memcpy(*data, s->data, s->bytes);
-	*bytes = s->bytes;
-	return 0;
-}
-
-static int read_note(const struct reader *r, struct image *im)
-{
-	struct {
-		Elf64_Nhdr hdr;
-		char name[8];
-		uint32_t isa_version, nr_cmds;
-		uint64_t macs, bytes_moved;
-	} note;
-
-	if (r->note.bytes < sizeof(note))
-		return bad("its note is too short");
-	memcpy(&note, r->note.data, sizeof(note));
-	if (note.hdr.n_namesz != 5 || memcmp(note.name, "vnpu", 5) || note.hdr.n_type != NT_VNPU_GRAPH ||
-	    note.hdr.n_descsz < 24)
-		return bad("its note is not vnpu's");
-	im->isa_version = note.isa_version;
-	im->nr_cmds = note.nr_cmds;
-	im->macs = note.macs;
-	im->bytes_moved = note.bytes_moved;
-	if (note.isa_version >> 16 != VNPU_ISA_MAJOR)
-		return npu_fail(-EPROTO, "the image is for ISA %u.%u, this library knows %d.%d: compile it again",
-				note.isa_version >> 16, note.isa_version & 0xffff, VNPU_ISA_MAJOR, VNPU_ISA_MINOR);
-	return 0;
-}
-
-static int read_params(const struct reader *r, struct image *im)
-{
-	const char *s = (const char *)r->params.data;
-	size_t left = r->params.bytes;
-
-	im->params = calloc(VNPU_MAX_PARAMS, sizeof(*im->params));
-	if (!im->params)
-		return npu_fail(-ENOMEM, "out of memory");
-	while (left) {
-		size_t n = strnlen(s, left);
-
-		if (n == left || !n)
-			return bad("a param's name is empty or not terminated");
-		if (im->nr_params == VNPU_MAX_PARAMS)
-			return bad("it has too many params");
-		im->params[im->nr_params] = strdup(s);
-		if (!im->params[im->nr_params])
-			return npu_fail(-ENOMEM, "out of memory");
-		im->nr_params++;
-		s += n + 1;
-		left -= n + 1;
+		if (s->sh_flags & SHF_COMPRESSED)
+			return BAD("section %u is compressed", i);
+		if (s->sh_size > ELF_MAX_BYTES || (s->sh_addralign & (s->sh_addralign - 1)) || s->sh_addralign > 4096)
+			return BAD("section %u has a size or an alignment that cannot be", i);
+		if (s->sh_type == SHT_NOBITS)
+			continue;
+		if (s->sh_offset > r->bytes || s->sh_size > r->bytes - s->sh_offset)
+			return BAD("section %u lies outside the file of %zu bytes", i, r->bytes);
+		if (s->sh_addralign > 1 && s->sh_offset % s->sh_addralign)
+			return BAD("section %u is not aligned", i);
+		if (s->sh_type == SHT_STRTAB && (!s->sh_size || r->file[s->sh_offset + s->sh_size - 1]))
+			return BAD("string table %u has no end", i);
+		if ((s->sh_type == SHT_SYMTAB || s->sh_type == SHT_RELA) &&
+		    (s->sh_entsize != (s->sh_type == SHT_SYMTAB ? sizeof(Elf64_Sym) : sizeof(Elf64_Rela)) ||
+		     s->sh_size % s->sh_entsize || s->sh_addralign != 8))
+			return BAD("section %u has entries of a wrong size", i);
+		if (s->sh_link >= r->nr_sections)
+			return BAD("section %u refers to section %u", i, s->sh_link);
 	}
 	return 0;
 }
 
-/* A copy of the string at @at of .strtab. */
-static int read_name(const struct reader *r, uint32_t at, char **name)
+/* Index of the section, 0 if there is none. */
+static size_t elf_find(struct elf_reader *r, const char *name, Elf64_Word type)
 {
-	const char *s = (const char *)r->strtab.data + at;
+	size_t shstrndx;
+	const char *s;
 
-	if (at >= r->strtab.bytes || strnlen(s, r->strtab.bytes - at) == r->strtab.bytes - at || !*s)
-		return bad("a symbol has no name");
-	*name = strdup(s);
-	return *name ? 0 : npu_fail(-ENOMEM, "out of memory");
-}
-
-static int read_symbol(const struct reader *r, const Elf64_Sym *sym, struct image_symbol *s)
-{
-	s->bytes = sym->st_size;
-	if (sym->st_shndx == SHN_UNDEF) {
-		s->kind = IMAGE_EXTERNAL;
-		s->flags = sym->st_value;
-		if (!sym->st_value || sym->st_value & ~(uint64_t)(VNPU_SLOT_READ | VNPU_SLOT_WRITE))
-			return bad("a symbol is neither read nor written");
-	} else if (sym->st_shndx == SHN_COMMON) {
-		s->kind = IMAGE_TEMPORARY;
-		s->flags = VNPU_SLOT_READ | VNPU_SLOT_WRITE;
-	} else if (sym->st_shndx == r->consts.index) {
-		s->kind = IMAGE_CONSTANTS;
-		s->flags = VNPU_SLOT_READ;
-		if (sym->st_value || s->bytes != r->consts.bytes)
-			return bad("its constants are not where their symbol says");
-	} else {
-		return bad("a symbol lies in a section where none may");
+	if (elf_getshdrstrndx(r->elf, &shstrndx))
+		return 0;
+	for (size_t i = 1; i < r->nr_sections; i++) {
+		if (r->shdrs[i].sh_type != type)
+			continue;
+		s = elf_strptr(r->elf, shstrndx, r->shdrs[i].sh_name);
+		if (s && !strcmp(s, name))
+			return i;
 	}
-	if (!s->bytes || s->bytes > 1ull << 48)
-		return bad("a symbol has an impossible size");
-	return read_name(r, sym->st_name, &s->name);
+	return 0;
 }
 
-static int read_symbols(const struct reader *r, struct image *im)
+/* The section's bytes; NULL if there is none, or of no bytes. */
+static Elf_Data *elf_data(struct elf_reader *r, size_t ndx)
 {
-	size_t n = r->symtab.bytes / sizeof(Elf64_Sym);
+	Elf_Scn *scn = ndx ? elf_getscn(r->elf, ndx) : NULL;
+	Elf_Data *d = scn ? elf_getdata(scn, NULL) : NULL;
+
+	return d && d->d_buf && d->d_size == r->shdrs[ndx].sh_size ? d : NULL;
+}
+
+static bool elf_copy_name(char out[NPU_NAME_BYTES], const char *s)
+{
+	size_t n = 0;
+
+	while (s && n < NPU_NAME_BYTES && isgraph((unsigned char)s[n])) {
+		out[n] = s[n];
+		n++;
+	}
+	if (!s || !n || n == NPU_NAME_BYTES || s[n])
+		return false;
+	out[n] = 0;
+	return true;
+}
+
+/* ---- contents ---- */
+
+static int elf_read_note(struct elf_reader *r)
+{
+	const size_t head = sizeof(Elf64_Nhdr) + ((sizeof(NPU_NOTE_NAME) + 3) & ~3u);
+	Elf_Data *d = elf_data(r, elf_find(r, ".note.vnpu", SHT_NOTE));
+	struct npu_elf_note *note = &r->img->note;
+	char name[NPU_NAME_BYTES];
+	Elf64_Nhdr nhdr;
+
+	if (!d || d->d_size < head + sizeof(*note))
+		return BAD("no .note.vnpu, or a short one; this is not a compiled graph");
+	memcpy(&nhdr, d->d_buf, sizeof(nhdr));
+	if (nhdr.n_namesz != sizeof(NPU_NOTE_NAME) || nhdr.n_descsz != sizeof(*note) || nhdr.n_type != NPU_NOTE_GRAPH ||
+	    memcmp((uint8_t *)d->d_buf + sizeof(nhdr), NPU_NOTE_NAME, sizeof(NPU_NOTE_NAME)))
+		return BAD("its note is of another kind or version");
+	memcpy(note, (uint8_t *)d->d_buf + head, sizeof(*note));
+	if (!memchr(note->name, 0, sizeof(note->name)) || !elf_copy_name(name, note->name))
+		return BAD("the graph's name in its note is not printable");
+	if (note->isa_version >> 16 != VNPU_ISA_MAJOR)
+		return BAD("for ISA %u.%u, this libnpu knows %u.x; compile it again", note->isa_version >> 16,
+			   note->isa_version & 0xffff, VNPU_ISA_MAJOR);
+	return 0;
+}
+
+static int elf_read_memory(struct elf_reader *r)
+{
+	struct npu_image *img = r->img;
+	Elf_Data *d;
+
+	r->cmd_ndx = elf_find(r, ".vnpu.cmd", SHT_PROGBITS);
+	r->const_ndx = elf_find(r, ".vnpu.const", SHT_PROGBITS);
+	r->scratch_ndx = elf_find(r, ".vnpu.scratch", SHT_NOBITS);
+	d = elf_data(r, r->cmd_ndx);
+	if (!d || d->d_size < sizeof(struct vnpu_stream_hdr) + sizeof(struct vnpu_cmd) ||
+	    d->d_size > VNPU_MAX_STREAM_BYTES || d->d_size % 8)
+		return BAD("no .vnpu.cmd, or one of a wrong size");
+	img->cmd = malloc(d->d_size);
+	if (!img->cmd)
+		return npu_fail(-ENOMEM, "image: out of memory");
+	memcpy(img->cmd, d->d_buf, d->d_size);
+	img->cmd_bytes = (uint32_t)d->d_size;
+	d = elf_data(r, r->const_ndx);
+	if (d) {
+		img->const_bytes = d->d_size;
+		img->consts = malloc(d->d_size);
+		if (!img->consts)
+			return npu_fail(-ENOMEM, "image: out of memory");
+		memcpy(img->consts, d->d_buf, d->d_size);
+	}
+	if (r->scratch_ndx)
+		img->scratch_bytes = r->shdrs[r->scratch_ndx].sh_size;
+	return 0;
+}
+
+static int elf_read_binding(struct elf_reader *r, const struct npu_elf_binding *b, uint32_t slot)
+{
+	struct npu_image_symbol *s = &r->img->symbols[slot];
 	Elf64_Sym sym;
-	int ret;
 
-	if (n < 2 || n - 2 > VNPU_MAX_SLOTS || r->symtab.bytes % sizeof(Elf64_Sym))
-		return bad("its symbol table has an impossible size");
-	memcpy(&sym, r->symtab.data + sizeof(sym), sizeof(sym));
-	if (ELF64_ST_TYPE(sym.st_info) != STT_FILE)
-		return bad("its first symbol is not the graph's name");
-	ret = read_name(r, sym.st_name, &im->name);
+	if (b->reserved || b->kind >= NPU_SYMBOL_KINDS || b->dtype > NPU_W8_PANEL || !b->symbol ||
+	    b->symbol >= r->nr_syms)
+		return BAD("binding %u has a value that cannot be", slot);
+	memcpy(&sym, (uint8_t *)r->symtab->d_buf + b->symbol * sizeof(sym), sizeof(sym));
+	if (sym.st_shndx != SHN_UNDEF || !sym.st_size || sym.st_size > ELF_MAX_BYTES)
+		return BAD("the symbol of binding %u is defined here, or has a size that cannot be", slot);
+	if (!elf_copy_name(s->name, elf_strptr(r->elf, r->strtab, sym.st_name)))
+		return BAD("the name of binding %u is not printable", slot);
+	if (r->slot_of_symbol[b->symbol] != VNPU_SLOT_NONE)
+		return BAD("'%s' is bound twice", s->name);
+	r->slot_of_symbol[b->symbol] = slot;
+	s->kind = b->kind;
+	s->dtype = b->dtype;
+	s->rows = b->rows;
+	s->cols = b->cols;
+	s->bytes = sym.st_size;
+	return 0;
+}
+
+static int elf_read_symtab(struct elf_reader *r)
+{
+	size_t ndx = elf_find(r, ".symtab", SHT_SYMTAB);
+
+	r->symtab = elf_data(r, ndx);
+	if (!r->symtab)
+		return BAD("no symbol table");
+	r->strtab = r->shdrs[ndx].sh_link;
+	if (r->shdrs[r->strtab].sh_type != SHT_STRTAB)
+		return BAD("its symbol table has no names");
+	r->nr_syms = r->symtab->d_size / sizeof(Elf64_Sym);
+	r->slot_of_symbol = malloc(r->nr_syms * sizeof(*r->slot_of_symbol));
+	if (!r->slot_of_symbol)
+		return npu_fail(-ENOMEM, "image: out of memory");
+	memset(r->slot_of_symbol, 0xff, r->nr_syms * sizeof(*r->slot_of_symbol));
+	return 0;
+}
+
+static int elf_read_bindings(struct elf_reader *r)
+{
+	struct npu_image *img = r->img;
+	Elf_Data *d = elf_data(r, elf_find(r, ".vnpu.bindings", SHT_PROGBITS));
+	struct npu_elf_binding b;
+	int ret = 0;
+
+	if (d) {
+		if (d->d_size % sizeof(b) || d->d_size / sizeof(b) > VNPU_MAX_SLOTS - 2)
+			return BAD(".vnpu.bindings has %zu bytes", d->d_size);
+		img->nr_symbols = (uint32_t)(d->d_size / sizeof(b));
+	}
+	img->symbols = calloc(img->nr_symbols + 1, sizeof(*img->symbols));
+	if (!img->symbols)
+		return npu_fail(-ENOMEM, "image: out of memory");
+	for (uint32_t i = 0; i < img->nr_symbols && !ret; i++) {
+		memcpy(&b, (uint8_t *)d->d_buf + i * sizeof(b), sizeof(b));
+		ret = elf_read_binding(r, &b, i);
+		for (uint32_t k = 0; k < i && !ret; k++)
+			if (!strcmp(img->symbols[k].name, img->symbols[i].name))
+				ret = BAD("the name '%s' is taken twice", img->symbols[i].name);
+	}
+	img->nr_slots = img->nr_symbols;
+	img->const_slot = img->const_bytes ? img->nr_slots++ : VNPU_SLOT_NONE;
+	img->scratch_slot = img->scratch_bytes ? img->nr_slots++ : VNPU_SLOT_NONE;
+	return ret;
+}
+
+static int elf_read_params(struct elf_reader *r)
+{
+	struct npu_image *img = r->img;
+	Elf_Data *d = elf_data(r, elf_find(r, ".vnpu.params", SHT_PROGBITS));
+	const char *p, *end;
+
+	img->params = calloc(VNPU_MAX_PARAMS, sizeof(*img->params));
+	if (!img->params)
+		return npu_fail(-ENOMEM, "image: out of memory");
+	if (!d)
+		return 0;
+	p = d->d_buf;
+	end = p + d->d_size;
+	if (end[-1])
+		return BAD(".vnpu.params has no end");
+	for (; p < end; p += strlen(p) + 1) {
+		if (img->nr_params == VNPU_MAX_PARAMS || !elf_copy_name(img->params[img->nr_params], p))
+			return BAD(".vnpu.params: param %u is not printable, or one too many", img->nr_params);
+		img->nr_params++;
+	}
+	return 0;
+}
+
+static int elf_apply_rela(struct elf_reader *r, const Elf64_Rela *rela, uint64_t index)
+{
+	struct npu_image *img = r->img;
+	size_t symbol = ELF64_R_SYM(rela->r_info);
+	struct vnpu_ref ref = { 0 };
+	Elf64_Sym sym;
+
+	if (ELF64_R_TYPE(rela->r_info) != R_VNPU_REF || symbol >= r->nr_syms)
+		return BAD("relocation %llu has a type or a symbol that does not exist", (unsigned long long)index);
+	if (rela->r_offset % 8 || rela->r_offset < sizeof(struct vnpu_stream_hdr) ||
+	    rela->r_offset > img->cmd_bytes - sizeof(ref))
+		return BAD("relocation %llu lies outside the stream", (unsigned long long)index);
+	memcpy(&sym, (uint8_t *)r->symtab->d_buf + symbol * sizeof(sym), sizeof(sym));
+	if (r->slot_of_symbol[symbol] != VNPU_SLOT_NONE)
+		ref.slot = r->slot_of_symbol[symbol];
+	else if (sym.st_shndx && sym.st_shndx == r->const_ndx && img->const_slot != VNPU_SLOT_NONE)
+		ref.slot = img->const_slot;
+	else if (sym.st_shndx && sym.st_shndx == r->scratch_ndx && img->scratch_slot != VNPU_SLOT_NONE)
+		ref.slot = img->scratch_slot;
+	else
+		return BAD("relocation %llu is for a symbol without memory", (unsigned long long)index);
+	ref.offset = (uint64_t)rela->r_addend + (sym.st_shndx ? sym.st_value : 0);
+	memcpy(img->cmd + rela->r_offset, &ref, sizeof(ref));
+	return 0;
+}
+
+static int elf_relocate(struct elf_reader *r)
+{
+	size_t ndx = elf_find(r, ".rela.vnpu.cmd", SHT_RELA);
+	Elf_Data *d = elf_data(r, ndx);
+	Elf64_Rela rela;
+	int ret = 0;
+
+	if (!d)
+		return 0;
+	if (r->shdrs[ndx].sh_info != r->cmd_ndx)
+		return BAD("its relocations are not for .vnpu.cmd");
+	for (size_t i = 0; i < d->d_size / sizeof(rela) && !ret; i++) {
+		memcpy(&rela, (uint8_t *)d->d_buf + i * sizeof(rela), sizeof(rela));
+		ret = elf_apply_rela(r, &rela, i);
+	}
+	return ret;
+}
+
+/* The stream's frame: the firmware checks the rest, against the bindings of each run. */
+static int elf_check_stream(struct npu_image *img)
+{
+	struct vnpu_stream_hdr hdr;
+	uint16_t refs[NPU_MAX_REFS];
+	struct vnpu_cmd cmd;
+	uint32_t at = sizeof(hdr), nr = 0, slot;
+
+	memcpy(&hdr, img->cmd, sizeof(hdr));
+	if (hdr.magic != VNPU_STREAM_MAGIC || hdr.isa_major != VNPU_ISA_MAJOR || hdr.size_bytes != img->cmd_bytes ||
+	    hdr.nr_slots != img->nr_slots || hdr.nr_params != img->nr_params || hdr.reserved)
+		return BAD("the stream's header does not fit the file");
+	do {
+		if (img->cmd_bytes - at < sizeof(cmd))
+			return BAD("the stream has no end");
+		memcpy(&cmd, img->cmd + at, sizeof(cmd));
+		if (!npu_cmd_bytes(cmd.op) || cmd.size_bytes != npu_cmd_bytes(cmd.op) || cmd.flags ||
+		    cmd.size_bytes > img->cmd_bytes - at)
+			return BAD("command %u: opcode %u of %u bytes does not exist", nr, cmd.op, cmd.size_bytes);
+		for (unsigned int i = 0; i < npu_cmd_refs(cmd.op, refs); i++) {
+			memcpy(&slot, img->cmd + at + refs[i], sizeof(slot));
+			if (slot >= img->nr_slots && slot != VNPU_SLOT_NONE)
+				return BAD("command %u: slot %u of %u", nr, slot, img->nr_slots);
+		}
+		at += cmd.size_bytes;
+		nr++;
+	} while (cmd.op != VNPU_OP_END);
+	if (at != img->cmd_bytes || nr != hdr.nr_cmds || nr != img->note.nr_cmds)
+		return BAD("the stream has %u commands in %u bytes, its header says otherwise", nr, at);
+	return 0;
+}
+
+static int elf_parse(struct elf_reader *r)
+{
+	int ret = elf_check_header(r);
+
+	if (!ret)
+		ret = elf_check_sections(r);
 	if (ret)
 		return ret;
-	im->symbols = calloc(n, sizeof(*im->symbols));
-	if (!im->symbols)
-		return npu_fail(-ENOMEM, "out of memory");
-	for (size_t i = 2; i < n; i++) {
-		memcpy(&sym, r->symtab.data + i * sizeof(sym), sizeof(sym));
-		ret = read_symbol(r, &sym, &im->symbols[i - 2]);
-		if (ret)
-			return ret;
-		im->nr_symbols++;
-	}
-	return 0;
+	if (elf_version(EV_CURRENT) == EV_NONE)
+		return npu_fail(-ENOTSUP, "image: libelf is of another age");
+	r->elf = elf_memory((char *)r->file, r->bytes);
+	if (!r->elf)
+		return BAD("libelf: %s", elf_errmsg(-1));
+	ret = elf_read_note(r);
+	if (!ret)
+		ret = elf_read_memory(r);
+	if (!ret)
+		ret = elf_read_symtab(r);
+	if (!ret)
+		ret = elf_read_bindings(r);
+	if (!ret)
+		ret = elf_read_params(r);
+	if (!ret)
+		ret = elf_relocate(r);
+	return ret ? ret : elf_check_stream(r->img);
 }
 
-static int read_relocs(const struct reader *r, struct image *im)
+int npu_image_parse(const void *file, size_t bytes, struct npu_image *img)
 {
-	size_t n = r->rela.bytes / sizeof(Elf64_Rela);
-
-	if (r->rela.bytes % sizeof(Elf64_Rela) || n > r->cmd.bytes / 8)
-		return bad("its relocations have an impossible size");
-	im->relocs = calloc(n ? n : 1, sizeof(*im->relocs));
-	if (!im->relocs)
-		return npu_fail(-ENOMEM, "out of memory");
-	for (size_t i = 0; i < n; i++) {
-		Elf64_Rela rela;
-		uint64_t symbol;
-
-		memcpy(&rela, r->rela.data + i * sizeof(rela), sizeof(rela));
-		symbol = ELF64_R_SYM(rela.r_info);
-		if (ELF64_R_TYPE(rela.r_info) != R_VNPU_SLOT || rela.r_addend || symbol < 2 ||
-		    symbol - 2 >= im->nr_symbols || rela.r_offset % 4 || r->cmd.bytes < 4 ||
-		    rela.r_offset > r->cmd.bytes - 4)
-			return npu_fail(-EINVAL, "not a vnpu image: relocation %zu is malformed", i);
-		im->relocs[i].offset = rela.r_offset;
-		im->relocs[i].symbol = symbol - 2;
-	}
-	im->nr_relocs = n;
-	return 0;
-}
-
-static int read_image(struct reader *r, Elf *elf, struct image *im)
-{
-	const Elf64_Ehdr *ehdr = elf_kind(elf) == ELF_K_ELF ? elf64_getehdr(elf) : NULL;
+	struct elf_reader r = { .img = img, .bytes = bytes };
 	int ret;
 
-	if (!ehdr || ehdr->e_ident[EI_DATA] != ELFDATA2LSB || ehdr->e_type != ET_REL || ehdr->e_machine != EM_NONE)
-		return bad("it is no little-endian 64-bit ELF object of machine 0");
-	ret = find_sections(r, elf);
-	if (!ret && (r->cmd.bytes > VNPU_MAX_STREAM_BYTES || r->cmd.bytes < sizeof(struct vnpu_stream_hdr)))
-		ret = bad("its command stream has an impossible size");
-	ret = ret ?: read_note(r, im);
-	ret = ret ?: read_params(r, im);
-	ret = ret ?: read_symbols(r, im);
-	ret = ret ?: read_relocs(r, im);
-	ret = ret ?: copy_span(&r->cmd, &im->cmds, &im->cmd_bytes);
-	return ret ?: copy_span(&r->consts, &im->consts, &im->const_bytes);
-}
-
-int elf_read(const void *file, size_t file_bytes, struct image *im)
-{
-	struct reader r = { .file_bytes = file_bytes };
-	Elf *elf;
-	int ret;
-
-	memset(im, 0, sizeof(*im));
-	if (file_bytes < sizeof(Elf64_Ehdr))
-		return bad("it is shorter than an ELF header");
-	/* libelf may write to what it is given, and wants it aligned. */
-	r.file = malloc(file_bytes);
+	memset(img, 0, sizeof(*img));
+	if (!file || !bytes || bytes > ELF_MAX_BYTES)
+		return BAD("%zu bytes", bytes);
+	r.file = malloc(bytes);
 	if (!r.file)
-		return npu_fail(-ENOMEM, "no memory for %zu bytes of an image", file_bytes);
-	memcpy(r.file, file, file_bytes);
-	elf_version(EV_CURRENT);
-	elf = elf_memory((char *)r.file, file_bytes);
-	ret = elf ? read_image(&r, elf, im) : bad("libelf does not know it");
-	if (elf)
-		elf_end(elf);
+		return npu_fail(-ENOMEM, "image: %zu bytes: out of memory", bytes);
+	memcpy(r.file, file, bytes);
+	ret = elf_parse(&r);
+	if (r.elf)
+		elf_end(r.elf);
+	free(r.slot_of_symbol);
 	free(r.file);
 	if (ret)
-		image_clear(im);
+		npu_image_release(img);
 	return ret;
+}
+
+void npu_image_release(struct npu_image *img)
+{
+	free(img->cmd);
+	free(img->consts);
+	free(img->symbols);
+	free(img->params);
+	memset(img, 0, sizeof(*img));
+}
+
+int npu_image_info(const void *image, size_t image_bytes, struct npu_image_info *info)
+{
+	struct npu_image img;
+	int ret = npu_image_parse(image, image_bytes, &img);
+
+	memset(info, 0, sizeof(*info));
+	if (ret)
+		return ret;
+	*info = (struct npu_image_info){
+		.isa_version = img.note.isa_version,
+		.nr_cmds = img.note.nr_cmds,
+		.nr_symbols = img.nr_symbols,
+		.nr_params = img.nr_params,
+		.cmd_bytes = img.cmd_bytes,
+		.const_bytes = img.const_bytes,
+		.scratch_bytes = img.scratch_bytes,
+		.macs = img.note.macs,
+		.bytes_moved = img.note.bytes_moved,
+	};
+	strcpy(info->name, img.note.name);
+	npu_image_release(&img);
+	return 0;
 }

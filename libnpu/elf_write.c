@@ -1,277 +1,325 @@
 // SPDX-License-Identifier: MIT
 /*
- * An image as an ELF file, by libelf: a relocatable object of no machine, laid out in memory through a memfd.
+ * Writing a compiled graph as an ELF file (docs/elf.md) with libelf. libelf writes to a file descriptor, so the file is
+ * made in memory (memfd) and read back.
  */
 #define _GNU_SOURCE
-#include <elf.h>
 #include <errno.h>
-#include <libelf.h>
-#include <stdio.h>
+#include <fcntl.h>
+#include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "image.h"
 #include "npu_fail.h"
 
-enum section {
-	SEC_NULL,
-	SEC_CMD,
-	SEC_CONST,
-	SEC_PARAMS,
-	SEC_NOTE,
-	SEC_SYMTAB,
-	SEC_STRTAB,
-	SEC_RELA,
-	SEC_SHSTRTAB,
-	NR_SECTIONS
+struct elf_strings {
+	char *data;
+	size_t bytes, cap;
 };
 
-/* Bytes that grow; the first failure sticks. */
-struct bytes {
-	uint8_t *data;
-	size_t size;
-	int error;
+struct elf_writer {
+	const struct npu_image *img;
+	Elf *elf;
+	struct elf_strings shstr, str;
+	Elf64_Sym *syms;
+	uint32_t nr_syms, first_global;
+	uint32_t const_sym, scratch_sym, *binding_syms;
+	struct npu_elf_binding *bindings;
+	Elf64_Rela *relas;
+	char *params;
+	size_t params_bytes;
+	uint8_t *note;
+	size_t note_bytes;
+	size_t cmd_ndx, const_ndx, scratch_ndx, symtab_ndx, strtab_ndx;
+	int err;
 };
 
-static size_t bytes_add(struct bytes *b, const void *data, size_t size)
+/* Offset of @s in the table; 0, the empty string, if there is no memory. */
+static uint32_t elf_string(struct elf_writer *w, struct elf_strings *t, const char *s)
 {
-	size_t at = b->size;
-	uint8_t *more;
+	size_t n = strlen(s) + 1, at;
+	char *grown;
 
-	if (b->error || !size)
-		return at;
-	more = realloc(b->data, b->size + size);
-	if (!more) {
-		b->error = -ENOMEM;
+	if (!t->bytes)
+		t->bytes = 1;
+	if (t->bytes + n > t->cap) {
+		grown = realloc(t->data, t->cap * 2 + n + 256);
+		if (!grown) {
+			w->err = -ENOMEM;
+			return 0;
+		}
+		if (!t->cap)
+			grown[0] = 0;
+		t->data = grown;
+		t->cap = t->cap * 2 + n + 256;
+	}
+	at = t->bytes;
+	memcpy(t->data + at, s, n);
+	t->bytes += n;
+	return (uint32_t)at;
+}
+
+static size_t elf_section(struct elf_writer *w, const char *name, Elf64_Word type, Elf64_Xword flags, uint32_t align,
+			  uint32_t entsize, Elf_Type data_type, void *data, size_t bytes)
+{
+	uint32_t name_at = elf_string(w, &w->shstr, name);
+	Elf_Scn *scn = w->err ? NULL : elf_newscn(w->elf);
+	Elf64_Shdr *shdr = scn ? elf64_getshdr(scn) : NULL;
+	Elf_Data *d = shdr ? elf_newdata(scn) : NULL;
+
+	if (!d) {
+		if (!w->err)
+			w->err = -ENOMEM;
 		return 0;
 	}
-	memcpy(more + at, data, size);
-	b->data = more;
-	b->size += size;
-	return at;
-}
-
-static uint32_t bytes_add_string(struct bytes *b, const char *s)
-{
-	return bytes_add(b, s, strlen(s) + 1);
-}
-
-struct writer {
-	const struct image *im;
-	Elf *elf;
-	struct bytes params, note, symtab, strtab, rela, shstrtab;
-};
-
-static void add_symbol(struct writer *w, Elf64_Sym sym, const char *name)
-{
-	sym.st_name = bytes_add_string(&w->strtab, name);
-	bytes_add(&w->symtab, &sym, sizeof(sym));
-}
-
-/* Index 0 is ELF's null symbol, 1 the graph's name as a file symbol, and then come the bindings. */
-static void make_symbols(struct writer *w)
-{
-	bytes_add(&w->strtab, "", 1);
-	bytes_add(&w->symtab, &(Elf64_Sym){ 0 }, sizeof(Elf64_Sym));
-	add_symbol(w, (Elf64_Sym){ .st_info = ELF64_ST_INFO(STB_LOCAL, STT_FILE), .st_shndx = SHN_ABS }, w->im->name);
-	for (uint32_t i = 0; i < w->im->nr_symbols; i++) {
-		const struct image_symbol *s = &w->im->symbols[i];
-		Elf64_Sym sym = { .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), .st_size = s->bytes };
-
-		switch (s->kind) {
-		case IMAGE_EXTERNAL:
-			sym.st_shndx = SHN_UNDEF;
-			sym.st_value = s->flags;
-			break;
-		case IMAGE_CONSTANTS:
-			sym.st_shndx = SEC_CONST;
-			break;
-		case IMAGE_TEMPORARY:
-			sym.st_shndx = SHN_COMMON;
-			sym.st_value = 64; /* a common symbol's value is its alignment */
-			break;
-		}
-		add_symbol(w, sym, s->name);
-	}
-}
-
-static void make_note(struct writer *w)
-{
-	const struct {
-		uint32_t isa_version, nr_cmds;
-		uint64_t macs, bytes_moved;
-	} desc = { w->im->isa_version, w->im->nr_cmds, w->im->macs, w->im->bytes_moved };
-	const Elf64_Nhdr hdr = { .n_namesz = 5, .n_descsz = sizeof(desc), .n_type = NT_VNPU_GRAPH };
-
-	bytes_add(&w->note, &hdr, sizeof(hdr));
-	bytes_add(&w->note, "vnpu\0\0\0", 8);
-	bytes_add(&w->note, &desc, sizeof(desc));
-}
-
-static void make_relocs(struct writer *w)
-{
-	for (uint32_t i = 0; i < w->im->nr_relocs; i++) {
-		const struct image_reloc *r = &w->im->relocs[i];
-		const Elf64_Rela rela = { .r_offset = r->offset, .r_info = ELF64_R_INFO(r->symbol + 2, R_VNPU_SLOT) };
-
-		bytes_add(&w->rela, &rela, sizeof(rela));
-	}
-}
-
-static int add_section(struct writer *w, const char *name, Elf64_Shdr hdr, Elf_Type type, const void *data, size_t size)
-{
-	Elf_Scn *scn = elf_newscn(w->elf);
-	Elf_Data *d = scn ? elf_newdata(scn) : NULL;
-	Elf64_Shdr *shdr = scn ? elf64_getshdr(scn) : NULL;
-
-	if (!d || !shdr)
-		return -ENOMEM;
-	d->d_buf = (void *)data;
-	d->d_size = size;
-	d->d_type = type;
+	shdr->sh_name = name_at;
+	shdr->sh_type = type;
+	shdr->sh_flags = flags;
+	shdr->sh_entsize = entsize;
+	d->d_align = align;
+	d->d_buf = data;
+	d->d_size = bytes;
+	d->d_type = data_type;
 	d->d_version = EV_CURRENT;
-	d->d_align = hdr.sh_addralign;
-	hdr.sh_name = bytes_add_string(&w->shstrtab, name);
-	*shdr = hdr;
-	return 0;
+	return elf_ndxscn(scn);
 }
 
-static int add_sections(struct writer *w)
+static void elf_link(struct elf_writer *w, size_t ndx, size_t link, size_t info)
 {
-	const struct image *im = w->im;
-	Elf64_Ehdr *ehdr = elf64_newehdr(w->elf);
-	Elf_Scn *scn;
-	int ret;
+	Elf64_Shdr *shdr = w->err ? NULL : elf64_getshdr(elf_getscn(w->elf, ndx));
 
+	if (!shdr)
+		return;
+	shdr->sh_link = (Elf64_Word)link;
+	shdr->sh_info = (Elf64_Word)info;
+}
+
+static void elf_add_content(struct elf_writer *w)
+{
+	const struct npu_image *img = w->img;
+
+	w->cmd_ndx = elf_section(w, ".vnpu.cmd", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 8, 0, ELF_T_BYTE, img->cmd,
+				 img->cmd_bytes);
+	if (img->const_bytes)
+		w->const_ndx = elf_section(w, ".vnpu.const", SHT_PROGBITS, SHF_ALLOC, 64, 0, ELF_T_BYTE, img->consts,
+					   img->const_bytes);
+	if (img->scratch_bytes)
+		w->scratch_ndx = elf_section(w, ".vnpu.scratch", SHT_NOBITS, SHF_ALLOC | SHF_WRITE, 64, 0, ELF_T_BYTE,
+					     NULL, img->scratch_bytes);
+}
+
+static uint32_t elf_symbol(struct elf_writer *w, const char *name, unsigned char bind, size_t shndx, uint64_t size)
+{
+	w->syms[w->nr_syms] = (Elf64_Sym){
+		.st_name = elf_string(w, &w->str, name),
+		.st_info = ELF64_ST_INFO(bind, STT_OBJECT),
+		.st_shndx = (Elf64_Section)shndx,
+		.st_size = size,
+	};
+	return w->nr_syms++;
+}
+
+/* Local symbols stand before global ones. */
+static void elf_add_symbols(struct elf_writer *w)
+{
+	const struct npu_image *img = w->img;
+
+	w->syms = calloc(img->nr_symbols + 3, sizeof(*w->syms));
+	w->bindings = calloc(img->nr_symbols + 1, sizeof(*w->bindings));
+	if (!w->syms || !w->bindings) {
+		w->err = -ENOMEM;
+		return;
+	}
+	w->nr_syms = 1;
+	if (w->const_ndx)
+		w->const_sym = elf_symbol(w, "__const", STB_LOCAL, w->const_ndx, img->const_bytes);
+	if (w->scratch_ndx)
+		w->scratch_sym = elf_symbol(w, "__scratch", STB_LOCAL, w->scratch_ndx, img->scratch_bytes);
+	w->first_global = w->nr_syms;
+	for (uint32_t i = 0; i < img->nr_symbols; i++) {
+		const struct npu_image_symbol *s = &img->symbols[i];
+
+		w->bindings[i] = (struct npu_elf_binding){
+			.symbol = elf_symbol(w, s->name, STB_GLOBAL, SHN_UNDEF, s->bytes),
+			.kind = s->kind,
+			.dtype = s->dtype,
+			.rows = s->rows,
+			.cols = s->cols,
+		};
+	}
+	w->symtab_ndx = elf_section(w, ".symtab", SHT_SYMTAB, 0, 8, sizeof(Elf64_Sym), ELF_T_SYM, w->syms,
+				    w->nr_syms * sizeof(Elf64_Sym));
+	elf_section(w, ".vnpu.bindings", SHT_PROGBITS, 0, 8, sizeof(*w->bindings), ELF_T_BYTE, w->bindings,
+		    img->nr_symbols * sizeof(*w->bindings));
+}
+
+static void elf_add_relocs(struct elf_writer *w, const struct npu_image_reloc *relocs, uint32_t nr)
+{
+	const struct npu_image *img = w->img;
+	size_t ndx;
+
+	if (!nr || w->err)
+		return;
+	w->relas = calloc(nr, sizeof(*w->relas));
+	if (!w->relas) {
+		w->err = -ENOMEM;
+		return;
+	}
+	for (uint32_t i = 0; i < nr; i++) {
+		uint32_t sym = relocs[i].slot == img->const_slot     ? w->const_sym
+			       : relocs[i].slot == img->scratch_slot ? w->scratch_sym
+								     : w->bindings[relocs[i].slot].symbol;
+
+		w->relas[i] = (Elf64_Rela){
+			.r_offset = relocs[i].offset,
+			.r_info = ELF64_R_INFO((Elf64_Xword)sym, R_VNPU_REF),
+			.r_addend = (Elf64_Sxword)relocs[i].addend,
+		};
+	}
+	ndx = elf_section(w, ".rela.vnpu.cmd", SHT_RELA, SHF_INFO_LINK, 8, sizeof(Elf64_Rela), ELF_T_RELA, w->relas,
+			  nr * sizeof(Elf64_Rela));
+	elf_link(w, ndx, w->symtab_ndx, w->cmd_ndx);
+}
+
+static void elf_add_params(struct elf_writer *w)
+{
+	const struct npu_image *img = w->img;
+	char *p;
+
+	if (!img->nr_params || w->err)
+		return;
+	p = w->params = calloc(img->nr_params, NPU_NAME_BYTES);
+	if (!p) {
+		w->err = -ENOMEM;
+		return;
+	}
+	for (uint32_t i = 0; i < img->nr_params; i++) {
+		size_t n = strlen(img->params[i]) + 1;
+
+		memcpy(p, img->params[i], n);
+		p += n;
+	}
+	elf_section(w, ".vnpu.params", SHT_PROGBITS, SHF_MERGE | SHF_STRINGS, 1, 1, ELF_T_BYTE, w->params,
+		    (size_t)(p - w->params));
+}
+
+static void elf_add_note(struct elf_writer *w)
+{
+	const size_t name_bytes = sizeof(NPU_NOTE_NAME), name_room = (name_bytes + 3) & ~3u;
+	Elf64_Nhdr nhdr = {
+		.n_namesz = (Elf64_Word)name_bytes,
+		.n_descsz = sizeof(w->img->note),
+		.n_type = NPU_NOTE_GRAPH,
+	};
+
+	w->note_bytes = sizeof(nhdr) + name_room + sizeof(w->img->note);
+	w->note = calloc(1, w->note_bytes);
+	if (!w->note) {
+		w->err = -ENOMEM;
+		return;
+	}
+	memcpy(w->note, &nhdr, sizeof(nhdr));
+	memcpy(w->note + sizeof(nhdr), NPU_NOTE_NAME, name_bytes);
+	memcpy(w->note + sizeof(nhdr) + name_room, &w->img->note, sizeof(w->img->note));
+	elf_section(w, ".note.vnpu", SHT_NOTE, 0, 4, 0, ELF_T_BYTE, w->note, w->note_bytes);
+}
+
+static void elf_add_strings(struct elf_writer *w)
+{
+	size_t ndx;
+
+	elf_string(w, &w->str, "");
+	w->strtab_ndx = elf_section(w, ".strtab", SHT_STRTAB, 0, 1, 0, ELF_T_BYTE, w->str.data, w->str.bytes);
+	elf_link(w, w->symtab_ndx, w->strtab_ndx, w->first_global);
+	/* Its own name must be in it before it is handed over. */
+	elf_string(w, &w->shstr, ".shstrtab");
+	ndx = elf_section(w, ".shstrtab", SHT_STRTAB, 0, 1, 0, ELF_T_BYTE, NULL, 0);
+	if (!w->err) {
+		Elf_Data *d = elf_getdata(elf_getscn(w->elf, ndx), NULL);
+
+		d->d_buf = w->shstr.data;
+		d->d_size = w->shstr.bytes;
+		elf64_getehdr(w->elf)->e_shstrndx = (Elf64_Half)ndx;
+	}
+}
+
+static int elf_build(struct elf_writer *w, int fd, const struct npu_image_reloc *relocs, uint32_t nr_relocs)
+{
+	Elf64_Ehdr *ehdr;
+
+	if (elf_version(EV_CURRENT) == EV_NONE)
+		return -ENOTSUP;
+	w->elf = elf_begin(fd, ELF_C_WRITE, NULL);
+	ehdr = w->elf ? elf64_newehdr(w->elf) : NULL;
 	if (!ehdr)
 		return -ENOMEM;
 	ehdr->e_ident[EI_DATA] = ELFDATA2LSB;
 	ehdr->e_type = ET_REL;
-	ehdr->e_machine = EM_NONE;
+	ehdr->e_machine = NPU_ELF_MACHINE;
 	ehdr->e_version = EV_CURRENT;
-	ehdr->e_shstrndx = SEC_SHSTRTAB;
-	bytes_add(&w->shstrtab, "", 1);
-
-	ret = add_section(w, ".vnpu.cmd",
-			  (Elf64_Shdr){ .sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC, .sh_addralign = 64 },
-			  ELF_T_BYTE, im->cmds, im->cmd_bytes);
-	ret = ret
-		      ?: add_section(w, ".vnpu.const",
-				     (Elf64_Shdr){ .sh_type = SHT_PROGBITS, .sh_flags = SHF_ALLOC, .sh_addralign = 64 },
-				     ELF_T_BYTE, im->consts, im->const_bytes);
-	ret = ret
-		      ?: add_section(w, ".vnpu.params",
-				     (Elf64_Shdr){ .sh_type = SHT_PROGBITS,
-						   .sh_flags = SHF_MERGE | SHF_STRINGS,
-						   .sh_entsize = 1,
-						   .sh_addralign = 1 },
-				     ELF_T_BYTE, w->params.data, w->params.size);
-	/* Stored in the byte order of the file by make_note(); ELF_T_NHDR would convert the descriptor too. */
-	ret = ret
-		      ?: add_section(w, ".note.vnpu", (Elf64_Shdr){ .sh_type = SHT_NOTE, .sh_addralign = 4 },
-				     ELF_T_BYTE, w->note.data, w->note.size);
-	ret = ret
-		      ?: add_section(w, ".symtab",
-				     (Elf64_Shdr){ .sh_type = SHT_SYMTAB,
-						   .sh_link = SEC_STRTAB,
-						   .sh_info = 2,
-						   .sh_entsize = sizeof(Elf64_Sym),
-						   .sh_addralign = 8 },
-				     ELF_T_SYM, w->symtab.data, w->symtab.size);
-	ret = ret
-		      ?: add_section(w, ".strtab", (Elf64_Shdr){ .sh_type = SHT_STRTAB, .sh_addralign = 1 }, ELF_T_BYTE,
-				     w->strtab.data, w->strtab.size);
-	ret = ret
-		      ?: add_section(w, ".rela.vnpu.cmd",
-				     (Elf64_Shdr){ .sh_type = SHT_RELA,
-						   .sh_flags = SHF_INFO_LINK,
-						   .sh_link = SEC_SYMTAB,
-						   .sh_info = SEC_CMD,
-						   .sh_entsize = sizeof(Elf64_Rela),
-						   .sh_addralign = 8 },
-				     ELF_T_RELA, w->rela.data, w->rela.size);
-	ret = ret
-		      ?: add_section(w, ".shstrtab", (Elf64_Shdr){ .sh_type = SHT_STRTAB, .sh_addralign = 1 },
-				     ELF_T_BYTE, NULL, 0);
-	if (ret)
-		return ret;
-	/* The names are complete only now. */
-	scn = elf_getscn(w->elf, SEC_SHSTRTAB);
-	elf_getdata(scn, NULL)->d_buf = w->shstrtab.data;
-	elf_getdata(scn, NULL)->d_size = w->shstrtab.size;
-	return w->shstrtab.error;
+	elf_add_content(w);
+	elf_add_symbols(w);
+	elf_add_relocs(w, relocs, nr_relocs);
+	elf_add_params(w);
+	elf_add_note(w);
+	elf_add_strings(w);
+	if (w->err)
+		return w->err;
+	return elf_update(w->elf, ELF_C_WRITE) < 0 ? -EIO : 0;
 }
 
-/* The whole file behind @fd. */
-static int read_back(int fd, void **file, size_t *file_bytes)
+static int elf_read_back(int fd, void **file, size_t *bytes)
 {
-	off_t size = lseek(fd, 0, SEEK_END);
-	size_t done = 0;
+	struct stat st;
+	size_t got = 0;
+	uint8_t *buf;
+	ssize_t n;
 
-	if (size < 0)
+	if (fstat(fd, &st))
 		return -errno;
-	*file = malloc(size);
-	if (!*file)
+	buf = malloc((size_t)st.st_size);
+	if (!buf)
 		return -ENOMEM;
-	while (done < (size_t)size) {
-		ssize_t n = pread(fd, (char *)*file + done, size - done, done);
-
+	while (got < (size_t)st.st_size) {
+		n = pread(fd, buf + got, (size_t)st.st_size - got, (off_t)got);
 		if (n <= 0) {
-			free(*file);
-			*file = NULL;
+			free(buf);
 			return n ? -errno : -EIO;
 		}
-		done += n;
+		got += (size_t)n;
 	}
-	*file_bytes = size;
+	*file = buf;
+	*bytes = got;
 	return 0;
 }
 
-static int write_elf(struct writer *w, void **file, size_t *file_bytes)
+int npu_image_write(const struct npu_image *img, const struct npu_image_reloc *relocs, uint32_t nr_relocs, void **file,
+		    size_t *bytes)
 {
-	int fd = memfd_create("vnpu-elf", MFD_CLOEXEC), ret;
+	struct elf_writer w = { .img = img };
+	int fd = memfd_create("npu-image", MFD_CLOEXEC), ret;
 
 	if (fd < 0)
-		return npu_fail(-errno, "cannot make a memfd for the ELF file: %s", strerror(errno));
-	elf_version(EV_CURRENT);
-	w->elf = elf_begin(fd, ELF_C_WRITE, NULL);
-	ret = w->elf ? add_sections(w) : -ENOMEM;
-	if (!ret && elf_update(w->elf, ELF_C_WRITE) < 0)
-		ret = npu_fail(-EIO, "libelf cannot write the ELF file: %s", elf_errmsg(-1));
-	else if (ret)
-		npu_fail(ret, "no memory for the ELF file");
-	if (w->elf)
-		elf_end(w->elf);
-	if (!ret) {
-		ret = read_back(fd, file, file_bytes);
-		if (ret)
-			npu_fail(ret, "cannot read the ELF file back: %s", strerror(-ret));
-	}
+		return npu_fail(-errno, "graph %s: memfd_create: %s", img->note.name, strerror(errno));
+	ret = elf_build(&w, fd, relocs, nr_relocs);
+	if (!ret)
+		ret = elf_read_back(fd, file, bytes);
+	if (ret)
+		npu_fail(ret, "graph %s: writing its ELF file: %s%s%s", img->note.name, strerror(-ret),
+			 ret == -EIO ? ": " : "", ret == -EIO ? elf_errmsg(-1) : "");
+	if (w.elf)
+		elf_end(w.elf);
 	close(fd);
-	return ret;
-}
-
-int elf_write(const struct image *im, void **file, size_t *file_bytes)
-{
-	struct writer w = { .im = im };
-	int ret;
-
-	for (uint32_t i = 0; i < im->nr_params; i++)
-		bytes_add_string(&w.params, im->params[i]);
-	make_symbols(&w);
-	make_note(&w);
-	make_relocs(&w);
-	if (w.params.error || w.note.error || w.symtab.error || w.strtab.error || w.rela.error)
-		ret = npu_fail(-ENOMEM, "no memory for the ELF file");
-	else
-		ret = write_elf(&w, file, file_bytes);
-	free(w.params.data);
-	free(w.note.data);
-	free(w.symtab.data);
-	free(w.strtab.data);
-	free(w.rela.data);
-	free(w.shstrtab.data);
+	free(w.syms);
+	free(w.bindings);
+	free(w.relas);
+	free(w.params);
+	free(w.note);
+	free(w.str.data);
+	free(w.shstr.data);
 	return ret;
 }

@@ -1,31 +1,27 @@
 // SPDX-License-Identifier: MIT
 /*
- * Graphs, tensors and params. The operators are in graph_ops.c.
+ * Graphs: tensors, params, and the first error. Operators are in graph_ops.c.
  */
-#include "graph.h"
-
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "npu_fail.h"
+#include "graph.h"
 
-#define MAX_NAME 255
-
-void *graph_fail(struct npu_graph *g, int error, const char *fmt, ...)
+int graph_fail(struct npu_graph *g, int err, const char *fmt, ...)
 {
 	va_list ap;
 
-	if (!g->error) {
-		g->error = error;
-		va_start(ap, fmt);
-		vsnprintf(g->message, sizeof(g->message), fmt, ap);
-		va_end(ap);
-	}
-	npu_fail(g->error, "graph %s: %s", g->name, g->message);
-	return NULL;
+	if (g->err)
+		return err;
+	g->err = err;
+	va_start(ap, fmt);
+	vsnprintf(g->why, sizeof(g->why), fmt, ap);
+	va_end(ap);
+	return err;
 }
 
 struct npu_graph *npu_graph_create(const char *name)
@@ -34,178 +30,193 @@ struct npu_graph *npu_graph_create(const char *name)
 
 	if (!g)
 		return NULL;
-	g->name = strndup(name && *name ? name : "graph", MAX_NAME);
-	if (!g->name) {
-		free(g);
-		return NULL;
-	}
-	g->tensors_end = &g->tensors;
-	g->nodes_end = &g->nodes;
+	g->tensors_tail = &g->tensors;
+	if (graph_name_ok(g, name, "graph"))
+		strcpy(g->name, name);
 	return g;
 }
 
 void npu_graph_free(struct npu_graph *g)
 {
-	struct npu_tensor *t;
-	struct node *n;
+	struct npu_tensor *t, *next;
 
 	if (!g)
 		return;
-	while ((t = g->tensors)) {
-		g->tensors = t->next;
-		free(t->name);
+	for (t = g->tensors; t; t = next) {
+		next = t->next;
 		free(t->data);
 		free(t);
 	}
-	while ((n = g->nodes)) {
-		g->nodes = n->next;
-		free(n);
-	}
-	for (uint32_t i = 0; i < g->nr_params; i++)
-		free(g->params[i]);
-	free(g->params);
-	free(g->name);
+	free(g->ops);
+	free(g->order);
 	free(g);
 }
 
-/* ---- tensors ---- */
-
-/* 1 byte to 255, printable, and not one of the names that the compiler uses itself. */
-static bool name_ok(struct npu_graph *g, const char *name)
+bool graph_name_ok(struct npu_graph *g, const char *name, const char *what)
 {
-	size_t n = name ? strlen(name) : 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (name[i] <= ' ' || name[i] == 127)
-			n = 0;
-	if (n && n <= MAX_NAME && strncmp(name, "__", 2))
-		return true;
-	graph_fail(g, -EINVAL, "a name must have 1 to %d printable characters and not begin with '__'", MAX_NAME);
-	return false;
-}
-
-static bool name_free(struct npu_graph *g, const char *name)
-{
-	for (const struct npu_tensor *t = g->tensors; t; t = t->next) {
-		if (t->name && !strcmp(t->name, name)) {
-			graph_fail(g, -EEXIST, "two tensors are called '%s'", name);
+	if (!name || !*name || strlen(name) >= NPU_NAME_BYTES) {
+		graph_fail(g, -EINVAL, "%s: a name of 1 to %d characters is needed", what, NPU_NAME_BYTES - 1);
+		return false;
+	}
+	for (const char *c = name; *c; c++) {
+		if (!isgraph((unsigned char)*c)) {
+			graph_fail(g, -EINVAL, "%s: its name has a character that cannot be printed, or a space", what);
 			return false;
 		}
 	}
 	return true;
 }
 
-struct npu_tensor *graph_tensor(struct npu_graph *g, enum tensor_kind kind, enum npu_dtype type, const char *name,
+/* Names of bindings and constants share the symbol table. */
+static bool graph_symbol_ok(struct npu_graph *g, const char *name, const char *what)
+{
+	if (!graph_name_ok(g, name, what))
+		return false;
+	if (!strncmp(name, "__", 2)) {
+		graph_fail(g, -EINVAL, "%s '%s': names with __ are the compiler's", what, name);
+		return false;
+	}
+	for (const struct npu_tensor *t = g->tensors; t; t = t->next) {
+		if (strcmp(t->name, name))
+			continue;
+		graph_fail(g, -EEXIST, "%s '%s': the name is taken", what, name);
+		return false;
+	}
+	return true;
+}
+
+static bool tensor_layout(struct npu_graph *g, struct npu_tensor *t)
+{
+	const char *name = t->name[0] ? t->name : "result";
+
+	if (!t->rows || !t->cols || t->rows > VNPU_MAX_DIM || t->cols > VNPU_MAX_DIM) {
+		graph_fail(g, -EINVAL, "%s: shape %u x %u, a side may have 1 to %u", name, t->rows, t->cols,
+			   VNPU_MAX_DIM);
+		return false;
+	}
+	t->ld = t->cols;
+	switch (t->dtype) {
+	case NPU_F32:
+		t->bytes = (uint64_t)t->rows * t->cols * 4;
+		return true;
+	case NPU_S8:
+		t->ld = (t->cols + 3) & ~3u;
+		t->bytes = (uint64_t)t->rows * t->ld;
+		return true;
+	case NPU_W8_PANEL:
+		if (t->cols > VNPU_MAX_K_I8) {
+			graph_fail(g, -EINVAL, "%s: k = %u, INT8 weights may have %u", name, t->cols, VNPU_MAX_K_I8);
+			return false;
+		}
+		t->bytes = npu_w8_bytes(t->rows, t->cols);
+		return true;
+	}
+	graph_fail(g, -EINVAL, "%s: type %d is not known", name, t->dtype);
+	return false;
+}
+
+struct npu_tensor *graph_tensor(struct npu_graph *g, enum tensor_kind kind, const char *name, enum npu_dtype type,
 				uint32_t rows, uint32_t cols)
 {
-	struct npu_tensor *t;
+	struct npu_tensor *t = calloc(1, sizeof(*t));
 
-	if (g->error)
-		return graph_fail(g, g->error, "%s", g->message);
-	if (name && (!name_ok(g, name) || !name_free(g, name)))
+	if (!t) {
+		graph_fail(g, -ENOMEM, "out of memory");
 		return NULL;
-	if (!rows || !cols || rows > VNPU_MAX_DIM || cols > VNPU_MAX_DIM)
-		return graph_fail(g, -EINVAL, "tensor '%s' is [%u][%u]; want 1 to %u rows and columns",
-				  name ? name : "", rows, cols, VNPU_MAX_DIM);
-	t = calloc(1, sizeof(*t));
-	if (t && name)
-		t->name = strdup(name);
-	if (!t || (name && !t->name)) {
-		free(t);
-		return graph_fail(g, -ENOMEM, "out of memory");
 	}
 	t->graph = g;
 	t->kind = kind;
-	t->type = type;
+	t->dtype = type;
 	t->rows = rows;
 	t->cols = cols;
-	t->ld = kind == TENSOR_TEMP && type == NPU_S8 ? (cols + 63) / 64 * 64 : cols;
-	*g->tensors_end = t;
-	g->tensors_end = &t->next;
+	t->producer = NO_OP;
+	if (name)
+		strcpy(t->name, name);
+	if (!tensor_layout(g, t)) {
+		free(t);
+		return NULL;
+	}
+	*g->tensors_tail = t;
+	g->tensors_tail = &t->next;
 	return t;
 }
 
 struct npu_tensor *npu_graph_input(struct npu_graph *g, const char *name, enum npu_dtype type, uint32_t rows,
 				   uint32_t cols)
 {
-	if (type != NPU_F32 && type != NPU_S8)
-		return graph_fail(g, -EINVAL, "input '%s' must be f32 or s8", name ? name : "");
-	return graph_tensor(g, TENSOR_INPUT, type, name ? name : "", rows, cols);
+	if (!graph_symbol_ok(g, name, "input"))
+		return NULL;
+	return graph_tensor(g, TENSOR_INPUT, name, type, rows, cols);
 }
 
 struct npu_tensor *npu_graph_weight(struct npu_graph *g, const char *name, enum npu_dtype type, uint32_t rows,
 				    uint32_t cols)
 {
-	if (type != NPU_F32 && type != NPU_W8_PANEL)
-		return graph_fail(g, -EINVAL, "weight '%s' must be f32 or packed w8", name ? name : "");
-	if (type == NPU_W8_PANEL && cols > VNPU_MAX_K_I8)
-		return graph_fail(g, -EINVAL, "weight '%s' has %u columns, more than INT8 matmuls take (%u)",
-				  name ? name : "", cols, VNPU_MAX_K_I8);
-	return graph_tensor(g, TENSOR_WEIGHT, type, name ? name : "", rows, cols);
+	if (!graph_symbol_ok(g, name, "weight"))
+		return NULL;
+	return graph_tensor(g, TENSOR_WEIGHT, name, type, rows, cols);
 }
 
 struct npu_tensor *npu_graph_state(struct npu_graph *g, const char *name, uint32_t rows, uint32_t cols)
 {
-	return graph_tensor(g, TENSOR_STATE, NPU_F32, name ? name : "", rows, cols);
+	if (!graph_symbol_ok(g, name, "state"))
+		return NULL;
+	return graph_tensor(g, TENSOR_STATE, name, NPU_F32, rows, cols);
 }
 
 struct npu_tensor *npu_graph_const(struct npu_graph *g, const char *name, const float *data, uint32_t rows,
 				   uint32_t cols)
 {
-	struct npu_tensor *t = graph_tensor(g, TENSOR_CONST, NPU_F32, name ? name : "", rows, cols);
-	size_t bytes;
+	struct npu_tensor *t;
 
+	if (!graph_symbol_ok(g, name, "constant"))
+		return NULL;
+	if (!data) {
+		graph_fail(g, -EINVAL, "constant '%s': no data", name);
+		return NULL;
+	}
+	t = graph_tensor(g, TENSOR_CONST, name, NPU_F32, rows, cols);
 	if (!t)
 		return NULL;
-	bytes = npu_tensor_bytes(t);
-	t->data = malloc(bytes);
-	if (!t->data)
-		return graph_fail(g, -ENOMEM, "no memory for %zu bytes of constant '%s'", bytes, name);
-	memcpy(t->data, data, bytes);
+	t->data = malloc(t->bytes);
+	if (!t->data) {
+		graph_fail(g, -ENOMEM, "constant '%s': %llu bytes: out of memory", name, (unsigned long long)t->bytes);
+		return NULL;
+	}
+	memcpy(t->data, data, t->bytes);
 	return t;
 }
 
 struct npu_tensor *npu_graph_output(struct npu_graph *g, const char *name, struct npu_tensor *t)
 {
-	if (!t)
-		return graph_fail(g, g->error ? g->error : -EINVAL, "output '%s' has no tensor", name ? name : "");
-	if (t->graph != g || t->kind != TENSOR_TEMP || t->type == NPU_W8_PANEL)
-		return graph_fail(g, -EINVAL, "output '%s' is not the result of an operator of this graph",
-				  name ? name : "");
-	if (t->name)
-		return graph_fail(g, -EINVAL, "'%s' is an output already, it cannot be '%s' too", t->name,
-				  name ? name : "");
-	if (!name_ok(g, name) || !name_free(g, name))
+	if (!t) {
+		graph_fail(g, -EINVAL, "output '%s': no tensor", name ? name : "");
 		return NULL;
-	t->name = strdup(name);
-	return t->name ? t : graph_fail(g, -ENOMEM, "out of memory");
+	}
+	if (!graph_symbol_ok(g, name, "output"))
+		return NULL;
+	if (t->graph != g || t->kind != TENSOR_RESULT || t->output) {
+		graph_fail(g, -EINVAL, "output '%s': %s", name,
+			   t->graph != g ? "the tensor is of another graph"
+			   : t->output	 ? "the tensor is an output already"
+					 : "the tensor is no result of an operator");
+		return NULL;
+	}
+	t->output = true;
+	strcpy(t->name, name);
+	return t;
 }
 
 int npu_graph_param(struct npu_graph *g, const char *name)
 {
-	char **params;
-
-	if (g->error)
-		return g->error;
-	if (!name_ok(g, name))
-		return g->error;
-	for (uint32_t i = 0; i < g->nr_params; i++) {
-		if (!strcmp(g->params[i], name)) {
-			graph_fail(g, -EEXIST, "two params are called '%s'", name);
-			return g->error;
-		}
-	}
-	if (g->nr_params == VNPU_MAX_PARAMS) {
-		graph_fail(g, -EINVAL, "more than %d params", VNPU_MAX_PARAMS);
-		return g->error;
-	}
-	params = realloc(g->params, (g->nr_params + 1) * sizeof(*params));
-	if (params)
-		g->params = params;
-	if (!params || !(params[g->nr_params] = strdup(name))) {
-		graph_fail(g, -ENOMEM, "out of memory");
-		return g->error;
-	}
+	if (!graph_name_ok(g, name, "param"))
+		return -EINVAL;
+	for (uint32_t i = 0; i < g->nr_params; i++)
+		if (!strcmp(g->params[i], name))
+			return graph_fail(g, -EEXIST, "param '%s': the name is taken", name);
+	if (g->nr_params == VNPU_MAX_PARAMS)
+		return graph_fail(g, -ENOSPC, "param '%s': a graph may have %d", name, VNPU_MAX_PARAMS);
+	strcpy(g->params[g->nr_params], name);
 	return (int)g->nr_params++;
 }
 
@@ -221,34 +232,5 @@ uint32_t npu_tensor_cols(const struct npu_tensor *t)
 
 size_t npu_tensor_bytes(const struct npu_tensor *t)
 {
-	if (t->type == NPU_W8_PANEL)
-		return npu_w8_bytes(t->rows, t->cols);
-	return (size_t)t->rows * t->ld * (t->type == NPU_F32 ? sizeof(float) : 1);
-}
-
-/* ---- nodes ---- */
-
-struct node *graph_node(struct npu_graph *g, enum vnpu_op op)
-{
-	struct node *n = calloc(1, sizeof(*n));
-
-	if (!n)
-		return graph_fail(g, -ENOMEM, "out of memory");
-	n->op = op;
-	n->param = NPU_NO_PARAM;
-	*g->nodes_end = n;
-	g->nodes_end = &n->next;
-	return n;
-}
-
-struct npu_tensor *graph_result(struct npu_graph *g, struct node *n, unsigned int i, enum npu_dtype type, uint32_t rows,
-				uint32_t cols)
-{
-	struct npu_tensor *t = graph_tensor(g, TENSOR_TEMP, type, NULL, rows, cols);
-
-	if (t) {
-		t->producer = n;
-		n->out[i] = t;
-	}
-	return t;
+	return t->bytes;
 }

@@ -1,76 +1,98 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the graph builder (graph.c, graph_ops.c) hands to the compiler (compile.c): tensors and nodes in the order of their
- * making. Every tensor but a state is written once, by the node that made it.
+ * A graph under construction, and what the compiler works out about it.
  */
 #ifndef NPU_PRIVATE_GRAPH_H
 #define NPU_PRIVATE_GRAPH_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
+#include "image.h"
 #include "npu_graph.h"
-#include "vnpu_isa.h"
 
 enum tensor_kind {
 	TENSOR_INPUT,
 	TENSOR_WEIGHT,
 	TENSOR_STATE,
 	TENSOR_CONST,
-	TENSOR_TEMP, /* result of a node; with a name, an output */
+	TENSOR_RESULT, /* of an operator: scratch memory, or a binding if it is an output */
 };
+
+#define NO_OP UINT32_MAX
 
 struct npu_tensor {
+	struct npu_tensor *next; /* of the graph, in order of creation */
 	struct npu_graph *graph;
-	struct npu_tensor *next;
 	enum tensor_kind kind;
-	enum npu_dtype type;
+	bool output;
+	enum npu_dtype dtype;
 	uint32_t rows, cols;
-	uint32_t ld; /* elements between rows */
-	char *name; /* of the binding; NULL for a temp that is no output */
-	float *data; /* TENSOR_CONST */
-	struct node *producer; /* TENSOR_TEMP */
+	uint32_t ld; /* elements from row to row: cols, but rows of s8 begin at multiples of 4 */
+	uint64_t bytes;
+	char name[NPU_NAME_BYTES]; /* "" for an unnamed result */
+	float *data; /* constants */
+	uint32_t producer; /* results: the operator */
+
 	/* The compiler's. */
-	uint32_t symbol; /* index of its symbol: of its own, of __const or of __scratch */
-	uint64_t offset; /* in that symbol */
-	uint32_t first_level, last_level;
-	struct node *last_writer; /* TENSOR_STATE: while levels are computed */
+	uint32_t slot;
+	uint64_t offset; /* in the slot */
+	uint32_t first, last; /* results in scratch: regions in which it lives */
+	uint32_t readers, readers_op; /* operators of region @last that read it, and one of them */
+	struct npu_tensor *home; /* the tensor whose memory it takes over, or itself */
 };
 
-#define NODE_MAX_IN 5
-#define NODE_MAX_OUT 2
+#define GRAPH_OP_INPUTS 4
+#define GRAPH_OP_OUTPUTS 2
 
-struct node {
-	struct node *next;
+struct graph_op {
 	enum vnpu_op op;
-	struct npu_tensor *in[NODE_MAX_IN]; /* NULL: optional and absent */
-	struct npu_tensor *out[NODE_MAX_OUT];
-	struct npu_tensor *state; /* COPY: the state written */
-	int param; /* or NPU_NO_PARAM */
-	uint32_t heads, kv_heads;
-	uint32_t kind; /* activation or rope mode */
-	float scale; /* scale or eps */
+	struct npu_tensor *in[GRAPH_OP_INPUTS]; /* in the order of the command; NULL where absent */
+	struct npu_tensor *out[GRAPH_OP_OUTPUTS];
+	struct npu_tensor *state; /* that is written */
+	uint32_t heads, kv_heads, kind;
+	float value; /* eps or scale */
+	int param;
 	uint64_t duration_ns;
-	uint32_t level; /* the compiler's: nodes of one level run between the same barriers */
+
+	/* The compiler's. */
+	bool live;
+	uint32_t region;
 };
 
 struct npu_graph {
-	char *name;
-	struct npu_tensor *tensors, **tensors_end;
-	struct node *nodes, **nodes_end;
-	char **params;
+	char name[NPU_NAME_BYTES];
+	struct npu_tensor *tensors, **tensors_tail;
+	struct graph_op *ops;
+	uint32_t nr_ops, cap_ops;
+	char params[VNPU_MAX_PARAMS][NPU_NAME_BYTES];
 	uint32_t nr_params;
-	int error; /* the first one, sticky */
-	char message[256];
+	int err; /* the first error */
+	char why[256];
+
+	/* The compiler's. */
+	uint32_t *order; /* live operators by region */
+	uint32_t nr_live, nr_regions;
+	uint64_t scratch_bytes;
 };
 
-/* Records the first error of the graph, sets npu_error(); returns NULL for the convenience of its callers. */
-void *graph_fail(struct npu_graph *g, int error, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-struct npu_tensor *graph_tensor(struct npu_graph *g, enum tensor_kind kind, enum npu_dtype type, const char *name,
+/* Remembers the first error. Returns @err. */
+int graph_fail(struct npu_graph *g, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+struct npu_tensor *graph_tensor(struct npu_graph *g, enum tensor_kind kind, const char *name, enum npu_dtype type,
 				uint32_t rows, uint32_t cols);
-struct node *graph_node(struct npu_graph *g, enum vnpu_op op);
-/* The result @i of @n. */
-struct npu_tensor *graph_result(struct npu_graph *g, struct node *n, unsigned int i, enum npu_dtype type, uint32_t rows,
-				uint32_t cols);
+bool graph_name_ok(struct npu_graph *g, const char *name, const char *what);
+
+/* Which operators are needed, and in which region each runs. */
+int schedule_plan(struct npu_graph *g);
+/* Offsets of the results that live in scratch memory. */
+int scratch_plan(struct npu_graph *g);
+/* The stream, with relocations; and what one run costs. */
+struct lower_out {
+	uint8_t *cmd;
+	uint32_t bytes, cap;
+	uint32_t nr_cmds;
+	struct npu_image_reloc *relocs;
+	uint32_t nr_relocs, cap_relocs;
+	uint64_t macs, bytes_moved;
+	int err;
+};
+int lower_graph(const struct npu_graph *g, struct lower_out *out);
 
 #endif /* NPU_PRIVATE_GRAPH_H */

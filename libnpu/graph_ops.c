@@ -1,288 +1,277 @@
 // SPDX-License-Identifier: MIT
 /*
- * The operators: each checks its operands' types and shapes, adds a node and returns its result.
+ * Operators: each checks its operands' shapes and appends itself.
  */
-#include "graph.h"
-
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
-#define NS_PER_S 1000000000ull
+#include "graph.h"
 
-/* All operands are there, of this graph, and f32 (what else an operator takes, it checks itself). */
-static bool operands(struct npu_graph *g, const char *op, struct npu_tensor *const *t, unsigned int n)
+static const char *tensor_name(const struct npu_tensor *t)
 {
-	for (unsigned int i = 0; i < n; i++) {
-		if (!t[i]) {
-			graph_fail(g, g->error ? g->error : -EINVAL, "%s: operand %u is NULL", op, i);
-			return false;
-		}
-		if (t[i]->graph != g) {
-			graph_fail(g, -EINVAL, "%s: operand %u belongs to another graph", op, i);
-			return false;
-		}
-	}
-	return !g->error || graph_fail(g, g->error, "%s", g->message);
+	return t->name[0] ? t->name : "result";
 }
 
-static bool is_f32(struct npu_graph *g, const char *op, const struct npu_tensor *t)
+/* All of @t given, of this graph, and of type @type? */
+static bool graph_operand(struct npu_graph *g, const char *op, const struct npu_tensor *t, enum npu_dtype type)
 {
-	if (t->type == NPU_F32)
+	static const char *const types[] = { "f32", "s8", "w8" };
+
+	if (!t) {
+		/* Whoever returned NULL has said why. */
+		graph_fail(g, -EINVAL, "%s: an operand is missing", op);
+		return false;
+	}
+	if (t->graph != g) {
+		graph_fail(g, -EINVAL, "%s: '%s' is of another graph", op, tensor_name(t));
+		return false;
+	}
+	if (t->dtype != type) {
+		graph_fail(g, -EINVAL, "%s: '%s' is %s, not %s", op, tensor_name(t), types[t->dtype], types[type]);
+		return false;
+	}
+	return true;
+}
+
+static bool graph_shape(struct npu_graph *g, const char *op, const struct npu_tensor *t, uint32_t rows, uint32_t cols)
+{
+	if (t->rows == rows && t->cols == cols)
 		return true;
-	graph_fail(g, -EINVAL, "%s: an operand is not f32", op);
+	graph_fail(g, -EINVAL, "%s: '%s' is %u x %u, not %u x %u", op, tensor_name(t), t->rows, t->cols, rows, cols);
 	return false;
 }
 
-static bool param_ok(struct npu_graph *g, const char *op, int param, bool optional)
+static bool graph_param_ok(struct npu_graph *g, const char *op, int param, bool optional)
 {
 	if ((param >= 0 && (uint32_t)param < g->nr_params) || (optional && param == NPU_NO_PARAM))
 		return true;
-	graph_fail(g, -EINVAL, "%s: %d is not a param", op, param);
+	graph_fail(g, -EINVAL, "%s: param %d does not exist", op, param);
 	return false;
 }
 
-static struct npu_tensor *binary(struct npu_graph *g, const char *name, enum vnpu_op op, struct npu_tensor *a,
-				 struct npu_tensor *b)
+static bool graph_finite(struct npu_graph *g, const char *op, float value)
 {
-	struct node *n;
+	if (isfinite(value))
+		return true;
+	graph_fail(g, -EINVAL, "%s: %f is not a finite number", op, (double)value);
+	return false;
+}
 
-	if (!operands(g, name, (struct npu_tensor *[]){ a, b }, 2) || !is_f32(g, name, a) || !is_f32(g, name, b))
+static struct npu_tensor *graph_result(struct npu_graph *g, enum npu_dtype type, uint32_t rows, uint32_t cols)
+{
+	struct npu_tensor *t = graph_tensor(g, TENSOR_RESULT, NULL, type, rows, cols);
+
+	if (t)
+		t->producer = g->nr_ops;
+	return t;
+}
+
+/* Appends @op; its results must know their producer, the next operator, already. */
+static bool graph_append(struct npu_graph *g, const struct graph_op *op)
+{
+	struct graph_op *grown;
+
+	if (g->nr_ops == g->cap_ops) {
+		grown = realloc(g->ops, (g->cap_ops * 2 + 16) * sizeof(*grown));
+		if (!grown) {
+			graph_fail(g, -ENOMEM, "out of memory");
+			return false;
+		}
+		g->ops = grown;
+		g->cap_ops = g->cap_ops * 2 + 16;
+	}
+	g->ops[g->nr_ops++] = *op;
+	return true;
+}
+
+static struct npu_tensor *graph_simple(struct npu_graph *g, struct graph_op op, uint32_t rows, uint32_t cols)
+{
+	op.out[0] = graph_result(g, NPU_F32, rows, cols);
+	return op.out[0] && graph_append(g, &op) ? op.out[0] : NULL;
+}
+
+static struct npu_tensor *graph_binary(struct npu_graph *g, const char *name, enum vnpu_op op, struct npu_tensor *a,
+				       struct npu_tensor *b)
+{
+	if (!graph_operand(g, name, a, NPU_F32) || !graph_operand(g, name, b, NPU_F32))
 		return NULL;
-	if (a->cols != b->cols || (b->rows != a->rows && b->rows != 1))
-		return graph_fail(g, -EINVAL, "%s: [%u][%u] and [%u][%u] do not fit", name, a->rows, a->cols, b->rows,
-				  b->cols);
-	n = graph_node(g, op);
-	if (!n)
+	if (!graph_shape(g, name, b, b->rows == 1 ? 1 : a->rows, a->cols))
 		return NULL;
-	n->in[0] = a;
-	n->in[1] = b;
-	return graph_result(g, n, 0, NPU_F32, a->rows, a->cols);
+	return graph_simple(g, (struct graph_op){ .op = op, .in = { a, b }, .param = NPU_NO_PARAM }, a->rows, a->cols);
 }
 
 struct npu_tensor *npu_add(struct npu_graph *g, struct npu_tensor *a, struct npu_tensor *b)
 {
-	return binary(g, "add", VNPU_OP_ADD, a, b);
+	return graph_binary(g, "add", VNPU_OP_ADD, a, b);
 }
 
 struct npu_tensor *npu_mul(struct npu_graph *g, struct npu_tensor *a, struct npu_tensor *b)
 {
-	return binary(g, "mul", VNPU_OP_MUL, a, b);
+	return graph_binary(g, "mul", VNPU_OP_MUL, a, b);
 }
 
-static struct npu_tensor *activation(struct npu_graph *g, const char *name, enum vnpu_act kind, struct npu_tensor *x)
+static struct npu_tensor *graph_act(struct npu_graph *g, const char *name, enum vnpu_act kind, struct npu_tensor *x)
 {
-	struct node *n;
-
-	if (!operands(g, name, &x, 1) || !is_f32(g, name, x))
+	if (!graph_operand(g, name, x, NPU_F32))
 		return NULL;
-	n = graph_node(g, VNPU_OP_ACT);
-	if (!n)
-		return NULL;
-	n->in[0] = x;
-	n->kind = kind;
-	return graph_result(g, n, 0, NPU_F32, x->rows, x->cols);
+	return graph_simple(g, (struct graph_op){ .op = VNPU_OP_ACT, .in = { x }, .kind = kind, .param = NPU_NO_PARAM },
+			    x->rows, x->cols);
 }
 
 struct npu_tensor *npu_silu(struct npu_graph *g, struct npu_tensor *x)
 {
-	return activation(g, "silu", VNPU_ACT_SILU, x);
+	return graph_act(g, "silu", VNPU_ACT_SILU, x);
 }
 
 struct npu_tensor *npu_gelu(struct npu_graph *g, struct npu_tensor *x)
 {
-	return activation(g, "gelu", VNPU_ACT_GELU, x);
+	return graph_act(g, "gelu", VNPU_ACT_GELU, x);
 }
 
 struct npu_tensor *npu_rmsnorm(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *w, float eps)
 {
-	struct node *n;
-
-	if (!operands(g, "rmsnorm", (struct npu_tensor *[]){ x, w }, 2) || !is_f32(g, "rmsnorm", x) ||
-	    !is_f32(g, "rmsnorm", w))
+	if (!graph_operand(g, "rmsnorm", x, NPU_F32) || !graph_operand(g, "rmsnorm", w, NPU_F32))
 		return NULL;
-	if (w->rows != 1 || x->cols % w->cols)
-		return graph_fail(g, -EINVAL, "rmsnorm: %u columns are not groups of the weight's [%u][%u]", x->cols,
-				  w->rows, w->cols);
-	if (!(eps >= 0) || isinf(eps))
-		return graph_fail(g, -EINVAL, "rmsnorm: eps is %g", (double)eps);
-	n = graph_node(g, VNPU_OP_RMSNORM);
-	if (!n)
+	if (!graph_shape(g, "rmsnorm", w, 1, w->cols) || !graph_finite(g, "rmsnorm", eps))
 		return NULL;
-	n->in[0] = x;
-	n->in[1] = w;
-	n->scale = eps;
-	return graph_result(g, n, 0, NPU_F32, x->rows, x->cols);
+	if (eps < 0 || x->cols % w->cols || (uint64_t)x->rows * (x->cols / w->cols) > VNPU_MAX_DIM) {
+		graph_fail(g, -EINVAL, "rmsnorm: groups of %u in rows of %u, eps %g", w->cols, x->cols, (double)eps);
+		return NULL;
+	}
+	return graph_simple(
+		g, (struct graph_op){ .op = VNPU_OP_RMSNORM, .in = { x, w }, .value = eps, .param = NPU_NO_PARAM },
+		x->rows, x->cols);
 }
 
 struct npu_tensor *npu_rope(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *inv_freq, uint32_t heads,
 			    int pos, enum npu_rope_mode mode)
 {
-	struct node *n;
-
-	if (!operands(g, "rope", (struct npu_tensor *[]){ x, inv_freq }, 2) || !is_f32(g, "rope", x) ||
-	    !is_f32(g, "rope", inv_freq) || !param_ok(g, "rope", pos, true))
+	if (!graph_operand(g, "rope", x, NPU_F32) || !graph_operand(g, "rope", inv_freq, NPU_F32))
 		return NULL;
-	if (!heads || x->cols % heads || inv_freq->rows != 1 || inv_freq->cols * 2ull > x->cols / heads)
-		return graph_fail(g, -EINVAL, "rope: %u columns, %u heads and %u frequencies do not fit", x->cols,
-				  heads, inv_freq->cols);
-	n = graph_node(g, VNPU_OP_ROPE);
-	if (!n)
+	if (!graph_shape(g, "rope", inv_freq, 1, inv_freq->cols) || !graph_param_ok(g, "rope", pos, true))
 		return NULL;
-	n->in[0] = x;
-	n->in[1] = inv_freq;
-	n->heads = heads;
-	n->param = pos;
-	n->kind = mode == NPU_ROPE_HALVES ? VNPU_ROPE_HALVES : VNPU_ROPE_ADJACENT;
-	return graph_result(g, n, 0, NPU_F32, x->rows, x->cols);
+	if (!heads || x->cols % heads || x->cols / heads > VNPU_MAX_HEAD_DIM || inv_freq->cols > x->cols / heads / 2 ||
+	    (mode != NPU_ROPE_ADJACENT && mode != NPU_ROPE_HALVES)) {
+		graph_fail(g, -EINVAL, "rope: %u columns in %u heads with %u frequencies, mode %d", x->cols, heads,
+			   inv_freq->cols, mode);
+		return NULL;
+	}
+	return graph_simple(g,
+			    (struct graph_op){
+				    .op = VNPU_OP_ROPE,
+				    .in = { x, inv_freq },
+				    .heads = heads,
+				    .kind = mode == NPU_ROPE_HALVES ? VNPU_ROPE_HALVES : VNPU_ROPE_ADJACENT,
+				    .param = pos,
+			    },
+			    x->rows, x->cols);
 }
 
 struct npu_tensor *npu_softmax(struct npu_graph *g, struct npu_tensor *x, float scale, int limit)
 {
-	struct node *n;
-
-	if (!operands(g, "softmax", &x, 1) || !is_f32(g, "softmax", x) || !param_ok(g, "softmax", limit, true))
+	if (!graph_operand(g, "softmax", x, NPU_F32) || !graph_param_ok(g, "softmax", limit, true) ||
+	    !graph_finite(g, "softmax", scale))
 		return NULL;
-	if (!isfinite(scale))
-		return graph_fail(g, -EINVAL, "softmax: scale is %g", (double)scale);
-	n = graph_node(g, VNPU_OP_SOFTMAX);
-	if (!n)
-		return NULL;
-	n->in[0] = x;
-	n->scale = scale;
-	n->param = limit;
-	return graph_result(g, n, 0, NPU_F32, x->rows, x->cols);
+	return graph_simple(g, (struct graph_op){ .op = VNPU_OP_SOFTMAX, .in = { x }, .value = scale, .param = limit },
+			    x->rows, x->cols);
 }
 
 struct npu_tensor *npu_quant(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor **scale)
 {
-	struct npu_tensor *q;
-	struct node *n;
+	struct graph_op op = { .op = VNPU_OP_QUANT, .in = { x }, .param = NPU_NO_PARAM };
 
-	*scale = NULL;
-	if (!operands(g, "quant", &x, 1) || !is_f32(g, "quant", x))
+	if (scale)
+		*scale = NULL;
+	if (!graph_operand(g, "quant", x, NPU_F32))
 		return NULL;
-	n = graph_node(g, VNPU_OP_QUANT);
-	if (!n)
+	if (!scale) {
+		graph_fail(g, -EINVAL, "quant: no place for the scales");
 		return NULL;
-	n->in[0] = x;
-	q = graph_result(g, n, 0, NPU_S8, x->rows, x->cols);
-	*scale = graph_result(g, n, 1, NPU_F32, x->rows, 1);
-	return *scale ? q : NULL;
-}
-
-/* s8 [rows][cols] with f32 [rows][1]. */
-static bool quantised(struct npu_graph *g, const char *op, const struct npu_tensor *q, const struct npu_tensor *scale)
-{
-	if (q->type == NPU_S8 && scale->type == NPU_F32 && scale->rows == q->rows && scale->cols == 1)
-		return true;
-	graph_fail(g, -EINVAL, "%s: wants s8 rows and one f32 scale for each", op);
-	return false;
+	}
+	op.out[0] = graph_result(g, NPU_S8, x->rows, x->cols);
+	op.out[1] = graph_result(g, NPU_F32, x->rows, 1);
+	if (!op.out[0] || !op.out[1] || !graph_append(g, &op))
+		return NULL;
+	*scale = op.out[1];
+	return op.out[0];
 }
 
 struct npu_tensor *npu_dequant(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *scale)
 {
-	struct node *n;
-
-	if (!operands(g, "dequant", (struct npu_tensor *[]){ q, scale }, 2) || !quantised(g, "dequant", q, scale))
+	if (!graph_operand(g, "dequant", q, NPU_S8) || !graph_operand(g, "dequant", scale, NPU_F32))
 		return NULL;
-	n = graph_node(g, VNPU_OP_DEQUANT);
-	if (!n)
+	if (!graph_shape(g, "dequant", scale, q->rows, 1))
 		return NULL;
-	n->in[0] = q;
-	n->in[1] = scale;
-	return graph_result(g, n, 0, NPU_F32, q->rows, q->cols);
+	return graph_simple(g, (struct graph_op){ .op = VNPU_OP_DEQUANT, .in = { q, scale }, .param = NPU_NO_PARAM },
+			    q->rows, q->cols);
 }
 
 struct npu_tensor *npu_matmul_i8(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *scale,
 				 struct npu_tensor *w, struct npu_tensor *bias)
 {
-	struct node *n;
-
-	if (!operands(g, "matmul", (struct npu_tensor *[]){ q, scale, w }, 3) || !quantised(g, "matmul", q, scale))
+	if (!graph_operand(g, "matmul", q, NPU_S8) || !graph_operand(g, "matmul", scale, NPU_F32) ||
+	    !graph_operand(g, "matmul", w, NPU_W8_PANEL))
 		return NULL;
-	if (bias && (!operands(g, "matmul", &bias, 1) || !is_f32(g, "matmul", bias)))
+	if (!graph_shape(g, "matmul", scale, q->rows, 1) || !graph_shape(g, "matmul", w, w->rows, q->cols))
 		return NULL;
-	if (w->type != NPU_W8_PANEL || w->cols != q->cols)
-		return graph_fail(g, -EINVAL, "matmul: weights [%u][%u] do not fit rows of %u s8 values", w->rows,
-				  w->cols, q->cols);
-	if (q->ld < (q->cols + 3) / 4 * 4)
-		return graph_fail(g, -EINVAL, "matmul: an s8 input must have a multiple of 4 columns, not %u", q->cols);
-	if (bias && (bias->rows != 1 || bias->cols != w->rows))
-		return graph_fail(g, -EINVAL, "matmul: bias is [%u][%u], want [1][%u]", bias->rows, bias->cols,
-				  w->rows);
-	n = graph_node(g, VNPU_OP_MATMUL_I8);
-	if (!n)
+	if (bias && (!graph_operand(g, "matmul", bias, NPU_F32) || !graph_shape(g, "matmul", bias, 1, w->rows)))
 		return NULL;
-	n->in[0] = q;
-	n->in[1] = scale;
-	n->in[2] = w;
-	n->in[3] = bias;
-	return graph_result(g, n, 0, NPU_F32, q->rows, w->rows);
+	return graph_simple(
+		g, (struct graph_op){ .op = VNPU_OP_MATMUL_I8, .in = { q, scale, w, bias }, .param = NPU_NO_PARAM },
+		q->rows, w->rows);
 }
 
 int npu_store_rows(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *state, int row)
 {
-	struct node *n;
+	struct graph_op op = { .op = VNPU_OP_COPY, .in = { x }, .state = state, .param = row };
 
-	if (!operands(g, "store", (struct npu_tensor *[]){ x, state }, 2) || !is_f32(g, "store", x) ||
-	    !param_ok(g, "store", row, true))
-		return g->error;
-	if (state->kind != TENSOR_STATE || x->cols != state->cols || x->rows > state->rows) {
-		graph_fail(g, -EINVAL, "store: [%u][%u] does not fit a state of [%u][%u]", x->rows, x->cols,
-			   state->rows, state->cols);
-		return g->error;
-	}
-	n = graph_node(g, VNPU_OP_COPY);
-	if (!n)
-		return g->error;
-	n->in[0] = x;
-	n->state = state;
-	n->param = row;
-	return 0;
+	if (!graph_operand(g, "store", x, NPU_F32) || !graph_operand(g, "store", state, NPU_F32) ||
+	    !graph_param_ok(g, "store", row, true))
+		return -EINVAL;
+	if (state->kind != TENSOR_STATE || x == state)
+		return graph_fail(g, -EINVAL, "store: '%s' is %s", tensor_name(state),
+				  x == state ? "both what is stored and where" : "no state");
+	if (x->cols != state->cols || x->rows > state->rows)
+		return graph_fail(g, -EINVAL, "store: %u x %u does not fit into '%s' of %u x %u", x->rows, x->cols,
+				  tensor_name(state), state->rows, state->cols);
+	return graph_append(g, &op) ? 0 : -ENOMEM;
 }
 
 struct npu_tensor *npu_attn(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *k, struct npu_tensor *v,
 			    uint32_t heads, uint32_t kv_heads, float scale, int pos)
 {
-	struct node *n;
-
-	if (!operands(g, "attn", (struct npu_tensor *[]){ q, k, v }, 3) || !is_f32(g, "attn", q) ||
-	    !is_f32(g, "attn", k) || !is_f32(g, "attn", v) || !param_ok(g, "attn", pos, false))
+	if (!graph_operand(g, "attn", q, NPU_F32) || !graph_operand(g, "attn", k, NPU_F32) ||
+	    !graph_operand(g, "attn", v, NPU_F32) || !graph_param_ok(g, "attn", pos, true) ||
+	    !graph_finite(g, "attn", scale))
 		return NULL;
 	if (!heads || !kv_heads || heads % kv_heads || q->cols % heads || q->cols / heads > VNPU_MAX_HEAD_DIM ||
-	    k->cols != q->cols / heads * kv_heads || v->cols != k->cols || v->rows != k->rows || q->rows > k->rows)
-		return graph_fail(
-			g, -EINVAL,
-			"attn: q [%u][%u], k [%u][%u], v [%u][%u] do not fit %u heads over %u KV heads of up to %d",
-			q->rows, q->cols, k->rows, k->cols, v->rows, v->cols, heads, kv_heads, VNPU_MAX_HEAD_DIM);
-	if (!isfinite(scale))
-		return graph_fail(g, -EINVAL, "attn: scale is %g", (double)scale);
-	n = graph_node(g, VNPU_OP_ATTN);
-	if (!n)
+	    q->rows > k->rows) {
+		graph_fail(g, -EINVAL, "attn: q %u x %u in %u heads, %u KV heads, cache of %u rows", q->rows, q->cols,
+			   heads, kv_heads, k->rows);
 		return NULL;
-	n->in[0] = q;
-	n->in[1] = k;
-	n->in[2] = v;
-	n->heads = heads;
-	n->kv_heads = kv_heads;
-	n->scale = scale;
-	n->param = pos;
-	return graph_result(g, n, 0, NPU_F32, q->rows, q->cols);
+	}
+	if (!graph_shape(g, "attn", k, k->rows, q->cols / heads * kv_heads) ||
+	    !graph_shape(g, "attn", v, k->rows, q->cols / heads * kv_heads))
+		return NULL;
+	return graph_simple(g,
+			    (struct graph_op){
+				    .op = VNPU_OP_ATTN,
+				    .in = { q, k, v },
+				    .heads = heads,
+				    .kv_heads = kv_heads,
+				    .value = scale,
+				    .param = pos,
+			    },
+			    q->rows, q->cols);
 }
 
 int npu_sleep(struct npu_graph *g, uint64_t duration_ns)
 {
-	struct node *n;
+	struct graph_op op = { .op = VNPU_OP_SLEEP, .duration_ns = duration_ns, .param = NPU_NO_PARAM };
 
-	if (g->error)
-		return g->error;
-	if (duration_ns > 60 * NS_PER_S) {
-		graph_fail(g, -EINVAL, "sleep: %llu ns is more than 60 s", (unsigned long long)duration_ns);
-		return g->error;
-	}
-	n = graph_node(g, VNPU_OP_SLEEP);
-	if (!n)
-		return g->error;
-	n->duration_ns = duration_ns;
-	return 0;
+	if (duration_ns > 60000000000ull)
+		return graph_fail(g, -EINVAL, "sleep: %llu ns, at most 60 s", (unsigned long long)duration_ns);
+	return graph_append(g, &op) ? 0 : -ENOMEM;
 }

@@ -1,66 +1,90 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A compiled graph in memory, between compiler, ELF file, loader and disassembler. docs/elf.md has the file's format.
+ * A compiled graph, out of its ELF file (docs/elf.md): what the loader and the tools work with.
  */
-#ifndef NPU_PRIVATE_IMAGE_H
-#define NPU_PRIVATE_IMAGE_H
+#ifndef NPU_IMAGE_H
+#define NPU_IMAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define IMAGE_CONST "__const"
-#define IMAGE_SCRATCH "__scratch"
+#include "vnpu_isa.h"
 
-/* Relocation type: the 32-bit word at the offset becomes the slot number of the symbol. */
-#define R_VNPU_SLOT 1
-/* Type of the note "vnpu". */
-#define NT_VNPU_GRAPH 1
+/* EM_NONE: there is no number for us, and the note says whose file it is. */
+#define NPU_ELF_MACHINE 0
+#define NPU_NOTE_NAME "vnpu"
+#define NPU_NOTE_GRAPH 1
+/* At r_offset lies a struct vnpu_ref: slot = the symbol's, offset = the symbol's value + addend. */
+#define R_VNPU_REF 1
 
-enum image_symbol_kind {
-	IMAGE_EXTERNAL, /* bound by the program */
-	IMAGE_CONSTANTS, /* the constants section */
-	IMAGE_TEMPORARY, /* memory that the loader provides */
+#define NPU_NAME_BYTES 64 /* NUL included */
+
+enum npu_symbol_kind {
+	NPU_SYMBOL_INPUT = 0,
+	NPU_SYMBOL_WEIGHT = 1,
+	NPU_SYMBOL_STATE = 2,
+	NPU_SYMBOL_OUTPUT = 3,
+	NPU_SYMBOL_KINDS = 4,
 };
 
-/* A binding of the graph. Its index is its slot. */
-struct image_symbol {
-	char *name;
-	enum image_symbol_kind kind;
-	uint32_t flags; /* VNPU_SLOT_READ, VNPU_SLOT_WRITE */
-	uint64_t bytes;
+/* An entry of .vnpu.bindings; entry i is slot i. */
+struct npu_elf_binding {
+	uint32_t symbol; /* index in .symtab; its st_size is what a binding needs */
+	uint32_t kind; /* enum npu_symbol_kind */
+	uint32_t dtype; /* enum npu_dtype */
+	uint32_t rows, cols;
+	uint32_t reserved; /* 0 */
 };
 
-struct image_reloc {
-	uint32_t offset; /* in the stream */
-	uint32_t symbol;
-};
-
-struct image {
-	char *name;
-	uint8_t *cmds;
-	size_t cmd_bytes;
-	uint8_t *consts;
-	size_t const_bytes;
-	struct image_symbol *symbols;
-	uint32_t nr_symbols;
-	char **params;
-	uint32_t nr_params;
-	struct image_reloc *relocs;
-	uint32_t nr_relocs;
+/* Descriptor of the note. */
+struct npu_elf_note {
 	uint32_t isa_version;
 	uint32_t nr_cmds;
 	uint64_t macs;
 	uint64_t bytes_moved;
+	char name[NPU_NAME_BYTES];
 };
 
-/* Frees what the image holds, not the structure. */
-void image_clear(struct image *im);
-/* Writes every symbol's index where its relocations say. */
-void image_relocate(struct image *im);
+struct npu_image_symbol {
+	char name[NPU_NAME_BYTES];
+	uint32_t kind, dtype, rows, cols;
+	uint64_t bytes;
+};
 
-/* ELF file of @im in *file (free() it). 0 or -errno with npu_error(). */
-int elf_write(const struct image *im, void **file, size_t *file_bytes);
-/* Any bytes; everything is checked and copied. 0, -ENOMEM, or -EINVAL with npu_error() saying what is wrong. */
-int elf_read(const void *file, size_t file_bytes, struct image *im);
+struct npu_image {
+	struct npu_elf_note note;
+	uint8_t *cmd; /* relocated */
+	uint32_t cmd_bytes;
+	uint8_t *consts;
+	uint64_t const_bytes, scratch_bytes;
+	struct npu_image_symbol *symbols; /* by slot */
+	uint32_t nr_symbols;
+	char (*params)[NPU_NAME_BYTES];
+	uint32_t nr_params;
+	uint32_t const_slot, scratch_slot; /* or VNPU_SLOT_NONE */
+	uint32_t nr_slots;
+};
 
-#endif /* NPU_PRIVATE_IMAGE_H */
+/* A relocation on its way into a file: @slot below nr_symbols, or const_slot or scratch_slot. */
+struct npu_image_reloc {
+	uint32_t offset; /* of the struct vnpu_ref in the stream */
+	uint32_t slot;
+	uint64_t addend;
+};
+
+/* Read an ELF file; any bytes are survived. 0, or -EINVAL (-ENOMEM) with npu_error() naming what is wrong. */
+int npu_image_parse(const void *file, size_t bytes, struct npu_image *img);
+void npu_image_release(struct npu_image *img);
+/* Write an ELF file from @img, whose stream is not relocated yet. */
+int npu_image_write(const struct npu_image *img, const struct npu_image_reloc *relocs, uint32_t nr_relocs, void **file,
+		    size_t *bytes);
+
+/* Where the operands of a command are; 0 for an opcode that does not exist. */
+#define NPU_MAX_REFS 5
+unsigned int npu_cmd_refs(uint16_t op, uint16_t offsets[NPU_MAX_REFS]);
+/* Bytes of a command of that opcode, 0 if there is none. */
+uint32_t npu_cmd_bytes(uint16_t op);
+const char *npu_cmd_name(uint16_t op);
+
+#endif /* NPU_IMAGE_H */

@@ -19,6 +19,9 @@
  * what failed, where, and what to do. Nothing is printed by the library, but for the log that NPU_LOG asks for:
  * NPU_LOG=ioctl writes one decoded line per device call to stderr (or to the file NPU_LOG_FILE).
  *
+ * Environment: NPU_TRANSPORT=drm|sim|auto decides where the program leaves it to NPU_TRANSPORT_AUTO, NPU_DEVICE=PATH names
+ * the node where the program names none.
+ *
  * Threads: different objects may be used by different threads at once; one queue, job or graph by one thread at a time.
  * Ownership: an object keeps what it was made from alive (a buffer its context, a context its device); release each
  * with its own function, in any order.
@@ -34,6 +37,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 struct npu_device;
 struct npu_context;
@@ -199,6 +203,7 @@ int npu_fence_wait(struct npu_fence *fence, uint64_t point, int64_t timeout_ns);
 int npu_fence_signal(struct npu_fence *fence, uint64_t point);
 int npu_fence_query(struct npu_fence *fence, uint64_t *point);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -25,6 +25,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 struct npu_graph;
 struct npu_tensor;
@@ -41,13 +42,16 @@ void npu_graph_free(struct npu_graph *g);
 /* ---- tensors: [rows][cols], row-major, dense ---------------------------------------------------------------------- */
 
 /* Bound from outside, read. */
-struct npu_tensor *npu_graph_input(struct npu_graph *g, const char *name, enum npu_dtype type, uint32_t rows, uint32_t cols);
+struct npu_tensor *npu_graph_input(struct npu_graph *g, const char *name, enum npu_dtype type, uint32_t rows,
+				   uint32_t cols);
 /* Bound from outside, read; weights [n][k] as NPU_W8_PANEL, or f32 vectors with rows = 1. */
-struct npu_tensor *npu_graph_weight(struct npu_graph *g, const char *name, enum npu_dtype type, uint32_t rows, uint32_t cols);
+struct npu_tensor *npu_graph_weight(struct npu_graph *g, const char *name, enum npu_dtype type, uint32_t rows,
+				    uint32_t cols);
 /* Bound from outside, read and written, kept between runs (a KV cache). */
 struct npu_tensor *npu_graph_state(struct npu_graph *g, const char *name, uint32_t rows, uint32_t cols);
 /* In the image. @data is copied. */
-struct npu_tensor *npu_graph_const(struct npu_graph *g, const char *name, const float *data, uint32_t rows, uint32_t cols);
+struct npu_tensor *npu_graph_const(struct npu_graph *g, const char *name, const float *data, uint32_t rows,
+				   uint32_t cols);
 /* Makes the result of an operator a binding of its own, written by the graph. Returns @t. */
 struct npu_tensor *npu_graph_output(struct npu_graph *g, const char *name, struct npu_tensor *t);
 /* An integer given at each run; the returned index goes to the operators. Negative: -errno. */
@@ -61,7 +65,8 @@ size_t npu_tensor_bytes(const struct npu_tensor *t);
 
 /* ---- operators (exact meaning: vnpu_isa.h) ------------------------------------------------------------------------ */
 
-struct npu_tensor *npu_add(struct npu_graph *g, struct npu_tensor *a, struct npu_tensor *b); /* b: same shape, or one row */
+struct npu_tensor *npu_add(struct npu_graph *g, struct npu_tensor *a,
+			   struct npu_tensor *b); /* b: same shape, or one row */
 struct npu_tensor *npu_mul(struct npu_graph *g, struct npu_tensor *a, struct npu_tensor *b);
 struct npu_tensor *npu_silu(struct npu_graph *g, struct npu_tensor *x);
 struct npu_tensor *npu_gelu(struct npu_graph *g, struct npu_tensor *x);
@@ -69,16 +74,16 @@ struct npu_tensor *npu_gelu(struct npu_graph *g, struct npu_tensor *x);
 struct npu_tensor *npu_rmsnorm(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *w, float eps);
 enum npu_rope_mode { NPU_ROPE_ADJACENT, NPU_ROPE_HALVES };
 /* inv_freq f32 [1][rot_dim/2]; row r is at position params[pos] + r. */
-struct npu_tensor *npu_rope(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *inv_freq, uint32_t heads, int pos,
-			    enum npu_rope_mode mode);
+struct npu_tensor *npu_rope(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *inv_freq, uint32_t heads,
+			    int pos, enum npu_rope_mode mode);
 /* limit: row r keeps the first params[limit] + r + 1 columns; NPU_NO_PARAM: all. */
 struct npu_tensor *npu_softmax(struct npu_graph *g, struct npu_tensor *x, float scale, int limit);
 /* Per-row symmetric INT8. *@scale gets the f32 [rows][1] scales. */
 struct npu_tensor *npu_quant(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor **scale);
 struct npu_tensor *npu_dequant(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *scale);
 /* f32 [m][n] = q [m][k] x w [n][k]^T with scales; bias f32 [1][n] or NULL. */
-struct npu_tensor *npu_matmul_i8(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *scale, struct npu_tensor *w,
-				 struct npu_tensor *bias);
+struct npu_tensor *npu_matmul_i8(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *scale,
+				 struct npu_tensor *w, struct npu_tensor *bias);
 /* Writes x [rows][cols] to rows params[row].. of the state. Later operators that read the state see it. 0 or -errno. */
 int npu_store_rows(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *state, int row);
 /* Causal attention: q [rows][heads * head_dim], k and v states [ctx][kv_heads * head_dim]. */
@@ -110,8 +115,10 @@ int npu_image_info(const void *image, size_t image_bytes, struct npu_image_info 
 size_t npu_w8_bytes(uint32_t n, uint32_t k);
 /* Packs rows n0..n0 + nr - 1 (n0 a multiple of 64) of an [n][k] matrix with their scales into @panels, which is the
  * whole matrix's memory; rows beyond n in the last panel are zeroed. rows s8 [nr][k], scales f32 [nr]. */
-void npu_pack_w8(void *panels, uint32_t n, uint32_t k, uint32_t n0, uint32_t nr, const int8_t *rows, const float *scales);
+void npu_pack_w8(void *panels, uint32_t n, uint32_t k, uint32_t n0, uint32_t nr, const int8_t *rows,
+		 const float *scales);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

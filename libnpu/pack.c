@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Packing INT8 weights into the panels of VNPU_OP_MATMUL_I8 (vnpu_isa.h): 64 output channels, K in groups of 4, then the
- * channels' sums and scales.
+ * INT8 weights in panels of 64 output channels (vnpu_isa.h): [k/4][64][4] weights, 64 sums, 64 scales.
  */
 #include <string.h>
 
@@ -10,45 +9,49 @@
 
 size_t npu_w8_bytes(uint32_t n, uint32_t k)
 {
-	uint64_t panels = ((uint64_t)n + VNPU_PANEL_N - 1) / VNPU_PANEL_N;
-
-	return panels * VNPU_PANEL_I8_BYTES(k);
+	return ((uint64_t)n + VNPU_PANEL_N - 1) / VNPU_PANEL_N * VNPU_PANEL_I8_BYTES(k);
 }
 
-/* One panel from @nr <= 64 rows. */
-static void pack_panel(uint8_t *panel, uint32_t k, uint32_t nr, const int8_t *rows, const float *scales)
+static void npu_pack_row(uint8_t *panel, uint32_t k, uint32_t lane, const int8_t *row, float scale)
 {
-	uint64_t groups = ((uint64_t)k + 3) / 4;
-	int32_t sums[VNPU_PANEL_N] = { 0 };
-	float padded[VNPU_PANEL_N] = { 0 };
+	uint32_t groups = (k + 3) / 4, whole = k / 4;
+	int8_t *w = (int8_t *)panel + lane * 4;
+	int32_t sum = 0;
 
-	memset(panel, 0, groups * 256);
-	for (uint32_t n = 0; n < nr; n++) {
-		const int8_t *row = rows + (size_t)n * k;
-
-		for (uint32_t i = 0; i < k; i++) {
-			panel[(uint64_t)(i / 4) * 256 + n * 4 + i % 4] = (uint8_t)row[i];
-			sums[n] += row[i];
-		}
-		padded[n] = scales[n];
+	for (uint32_t i = 0; i < k; i++)
+		sum += row[i];
+	for (uint32_t g = 0; g < whole; g++)
+		memcpy(w + (size_t)g * 256, row + (size_t)g * 4, 4);
+	if (whole < groups) {
+		memset(w + (size_t)whole * 256, 0, 4);
+		memcpy(w + (size_t)whole * 256, row + (size_t)whole * 4, k - whole * 4);
 	}
-	memcpy(panel + groups * 256, sums, sizeof(sums));
-	memcpy(panel + groups * 256 + sizeof(sums), padded, sizeof(padded));
+	memcpy(panel + (size_t)groups * 256 + lane * 4, &sum, 4);
+	memcpy(panel + (size_t)groups * 256 + 256 + lane * 4, &scale, 4);
+}
+
+static void npu_pack_zero_row(uint8_t *panel, uint32_t k, uint32_t lane)
+{
+	uint32_t groups = (k + 3) / 4;
+
+	for (uint32_t g = 0; g < groups + 2; g++)
+		memset(panel + (size_t)g * 256 + lane * 4, 0, 4);
 }
 
 void npu_pack_w8(void *panels, uint32_t n, uint32_t k, uint32_t n0, uint32_t nr, const int8_t *rows,
 		 const float *scales)
 {
-	uint64_t panel_bytes = VNPU_PANEL_I8_BYTES(k);
+	uint32_t end = n0 + nr;
 
-	if (n0 >= n)
-		return;
-	if (nr > n - n0)
-		nr = n - n0;
-	for (uint32_t i = 0; i < nr; i += VNPU_PANEL_N) {
-		uint32_t in_panel = nr - i < VNPU_PANEL_N ? nr - i : VNPU_PANEL_N;
+	for (uint32_t i = 0; i < nr; i++) {
+		uint32_t channel = n0 + i;
+		uint8_t *panel = (uint8_t *)panels + channel / VNPU_PANEL_N * VNPU_PANEL_I8_BYTES(k);
 
-		pack_panel((uint8_t *)panels + (n0 + i) / VNPU_PANEL_N * panel_bytes, k, in_panel, rows + (size_t)i * k,
-			   scales + i);
+		npu_pack_row(panel, k, channel % VNPU_PANEL_N, rows + (size_t)i * k, scales[i]);
 	}
+	if (end < n)
+		return;
+	for (uint32_t channel = end; channel % VNPU_PANEL_N; channel++)
+		npu_pack_zero_row((uint8_t *)panels + channel / VNPU_PANEL_N * VNPU_PANEL_I8_BYTES(k), k,
+				  channel % VNPU_PANEL_N);
 }

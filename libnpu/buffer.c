@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Buffers: memory that the program and the device share. Each is a GEM object, mapped here and bound in its context, with
+ * an unbound page behind it, so that running off its end is a fault and not somebody else's data.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "npu_private.h"
+
+/* From here on an address that a huge page could serve is worth the gap. */
+#define NPU_HUGE (2ull << 20)
+
+struct npu_buffer *npu_buffer_get(struct npu_buffer *buf)
+{
+	atomic_fetch_add(&buf->refs, 1);
+	return buf;
+}
+
+static int npu_buffer_bind_op(struct npu_buffer *buf, uint32_t type)
+{
+	struct drm_vnpu_bind_op op = { .op = type, .va = buf->va, .size = buf->size };
+	struct drm_vnpu_vm_bind bind = {
+		.ctx_id = buf->ctx->id,
+		.ops = { .stride = sizeof(op), .count = 1, .array = (uintptr_t)&op },
+	};
+
+	if (type == DRM_VNPU_BIND_MAP) {
+		op.handle = buf->handle;
+		if (buf->flags & NPU_BUFFER_DEVICE_READ_ONLY)
+			op.flags = DRM_VNPU_BIND_READ_ONLY;
+	}
+	return transport_ioctl(buf->ctx->dev->t, DRM_IOCTL_VNPU_VM_BIND, &bind);
+}
+
+static int npu_buffer_bind(struct npu_buffer *buf)
+{
+	struct npu_context *ctx = buf->ctx;
+	int ret;
+
+	pthread_mutex_lock(&ctx->lock);
+	buf->va = npu_va_alloc(&ctx->va_free, buf->size + NPU_PAGE, buf->size >= NPU_HUGE ? NPU_HUGE : NPU_PAGE);
+	pthread_mutex_unlock(&ctx->lock);
+	if (!buf->va)
+		return npu_fail(-ENOSPC,
+				"buffer: %zu bytes do not fit into what is left of the context's address space",
+				buf->wanted);
+	ret = npu_buffer_bind_op(buf, DRM_VNPU_BIND_MAP);
+	if (!ret)
+		return 0;
+	if (ret == -ECANCELED)
+		return npu_fail(ret, "buffer: the context is banned; npu_context_state() says why, make a new one");
+	return npu_fail(ret, "buffer: binding %zu bytes: %s", buf->wanted, strerror(-ret));
+}
+
+static int npu_buffer_alloc(struct npu_buffer *buf)
+{
+	struct npu_device *dev = buf->ctx->dev;
+	struct drm_vnpu_bo_create create = { .size = buf->wanted };
+	struct drm_vnpu_bo_info info = { 0 };
+	int ret;
+
+	if (buf->flags & NPU_BUFFER_DEVICE_READ_ONLY)
+		create.flags = DRM_VNPU_BO_DEVICE_READ_ONLY;
+	ret = transport_ioctl(dev->t, DRM_IOCTL_VNPU_BO_CREATE, &create);
+	/* The size is the only thing in it that can be wrong. */
+	if (ret == -EINVAL && buf->wanted > dev->limits.max_bo_bytes)
+		ret = -ENOSPC;
+	if (ret)
+		return npu_fail(ret, "buffer: %zu bytes: %s", buf->wanted,
+				ret == -ENOSPC ? "over the device's memory limit or its greatest buffer"
+					       : strerror(-ret));
+	buf->handle = create.handle;
+	buf->size = create.size;
+	info.handle = buf->handle;
+	ret = transport_ioctl(dev->t, DRM_IOCTL_VNPU_BO_INFO, &info);
+	if (!ret)
+		ret = dev->t->ops->map(dev->t, info.mmap_offset, buf->size, PROT_READ | PROT_WRITE, &buf->data);
+	if (ret)
+		return npu_fail(ret, "buffer: mapping %zu bytes: %s", buf->wanted, strerror(-ret));
+	return 0;
+}
+
+int npu_buffer_create(struct npu_context *ctx, size_t size_bytes, uint32_t flags, struct npu_buffer **out)
+{
+	struct npu_buffer *buf;
+	int ret;
+
+	*out = NULL;
+	if (flags & ~NPU_BUFFER_DEVICE_READ_ONLY)
+		return npu_fail(-EINVAL, "buffer: flags 0x%x are not known", flags);
+	if (!size_bytes)
+		return npu_fail(-EINVAL, "buffer: 0 bytes");
+	buf = calloc(1, sizeof(*buf));
+	if (!buf)
+		return npu_fail(-ENOMEM, "buffer: out of memory");
+	atomic_init(&buf->refs, 1);
+	buf->ctx = npu_context_get(ctx);
+	buf->flags = flags;
+	buf->wanted = size_bytes;
+	ret = npu_buffer_alloc(buf);
+	if (!ret)
+		ret = npu_buffer_bind(buf);
+	if (ret) {
+		/* Nothing is bound: leave the address out of what follows. */
+		if (buf->va) {
+			pthread_mutex_lock(&ctx->lock);
+			npu_va_free(&ctx->va_free, buf->va, buf->size + NPU_PAGE);
+			pthread_mutex_unlock(&ctx->lock);
+			buf->va = 0;
+		}
+		npu_buffer_free(buf);
+		return ret;
+	}
+	*out = buf;
+	return 0;
+}
+
+void npu_buffer_free(struct npu_buffer *buf)
+{
+	struct drm_gem_close gem_close = { 0 };
+	struct npu_context *ctx;
+	struct transport *t;
+
+	if (!buf || atomic_fetch_sub(&buf->refs, 1) != 1)
+		return;
+	ctx = buf->ctx;
+	t = ctx->dev->t;
+	/* An address that could not be unbound must not be handed out again. */
+	if (buf->va && !npu_buffer_bind_op(buf, DRM_VNPU_BIND_UNMAP)) {
+		pthread_mutex_lock(&ctx->lock);
+		npu_va_free(&ctx->va_free, buf->va, buf->size + NPU_PAGE);
+		pthread_mutex_unlock(&ctx->lock);
+	}
+	if (buf->data)
+		t->ops->unmap(t, buf->data, buf->size);
+	if (buf->handle) {
+		gem_close.handle = buf->handle;
+		transport_ioctl(t, DRM_IOCTL_GEM_CLOSE, &gem_close);
+	}
+	npu_context_free(ctx);
+	free(buf);
+}
+
+void *npu_buffer_data(const struct npu_buffer *buf)
+{
+	return buf->data;
+}
+
+size_t npu_buffer_size(const struct npu_buffer *buf)
+{
+	return buf->wanted;
+}
+
+uint64_t npu_buffer_va(const struct npu_buffer *buf)
+{
+	return buf->va;
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+/*
+ * npu_graph_compile(): schedule, plan scratch memory, give out slots, lower, write.
+ *
+ * Slots: one per binding (inputs, weights, states, outputs) in the order in which they were made, then the constants
+ * together, then scratch memory.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph.h"
+#include "npu_fail.h"
+
+static bool is_binding(const struct npu_graph *g, const struct npu_tensor *t)
+{
+	if (t->kind == TENSOR_RESULT)
+		return t->output && g->ops[t->producer].live;
+	return t->kind != TENSOR_CONST;
+}
+
+static enum npu_symbol_kind symbol_kind(const struct npu_tensor *t)
+{
+	switch (t->kind) {
+	case TENSOR_INPUT:
+		return NPU_SYMBOL_INPUT;
+	case TENSOR_WEIGHT:
+		return NPU_SYMBOL_WEIGHT;
+	case TENSOR_STATE:
+		return NPU_SYMBOL_STATE;
+	default:
+		return NPU_SYMBOL_OUTPUT;
+	}
+}
+
+static void compile_count(const struct npu_graph *g, struct npu_image *img)
+{
+	for (const struct npu_tensor *t = g->tensors; t; t = t->next) {
+		if (is_binding(g, t))
+			img->nr_symbols++;
+		else if (t->kind == TENSOR_CONST)
+			img->const_bytes = ((img->const_bytes + 63) & ~63ull) + t->bytes;
+	}
+	img->scratch_bytes = g->scratch_bytes;
+	img->nr_slots = img->nr_symbols;
+	img->const_slot = img->const_bytes ? img->nr_slots++ : VNPU_SLOT_NONE;
+	img->scratch_slot = img->scratch_bytes ? img->nr_slots++ : VNPU_SLOT_NONE;
+}
+
+static void compile_bindings(struct npu_graph *g, struct npu_image *img)
+{
+	uint64_t const_end = 0;
+	uint32_t slot = 0;
+
+	for (struct npu_tensor *t = g->tensors; t; t = t->next) {
+		if (is_binding(g, t)) {
+			struct npu_image_symbol *s = &img->symbols[slot];
+
+			strcpy(s->name, t->name);
+			s->kind = symbol_kind(t);
+			s->dtype = t->dtype;
+			s->rows = t->rows;
+			s->cols = t->cols;
+			s->bytes = t->bytes;
+			t->slot = slot++;
+			t->offset = 0;
+		} else if (t->kind == TENSOR_CONST) {
+			t->slot = img->const_slot;
+			t->offset = (const_end + 63) & ~63ull;
+			memcpy(img->consts + t->offset, t->data, t->bytes);
+			const_end = t->offset + t->bytes;
+		} else {
+			t->slot = img->scratch_slot;
+		}
+	}
+}
+
+static int compile_image(struct npu_graph *g, struct npu_image *img)
+{
+	compile_count(g, img);
+	if (img->nr_slots > VNPU_MAX_SLOTS)
+		return graph_fail(g, -E2BIG, "%u bindings, a graph may have %d", img->nr_symbols, VNPU_MAX_SLOTS - 2);
+	img->symbols = calloc(img->nr_symbols + 1, sizeof(*img->symbols));
+	img->consts = calloc(1, img->const_bytes + 1);
+	img->params = calloc(VNPU_MAX_PARAMS, sizeof(*img->params));
+	if (!img->symbols || !img->consts || !img->params)
+		return graph_fail(g, -ENOMEM, "out of memory");
+	compile_bindings(g, img);
+	memcpy(img->params, g->params, sizeof(g->params));
+	img->nr_params = g->nr_params;
+	strcpy(img->note.name, g->name);
+	img->note.isa_version = VNPU_ISA_VERSION;
+	return 0;
+}
+
+static int compile_stream(struct npu_graph *g, struct npu_image *img, struct lower_out *o)
+{
+	int ret = lower_graph(g, o);
+
+	img->cmd = o->cmd;
+	if (ret)
+		return graph_fail(g, ret, ret == -E2BIG ? "its stream exceeds 16 MiB" : "out of memory");
+	*(struct vnpu_stream_hdr *)o->cmd = (struct vnpu_stream_hdr){
+		.magic = VNPU_STREAM_MAGIC,
+		.isa_major = VNPU_ISA_MAJOR,
+		.isa_minor = VNPU_ISA_MINOR,
+		.size_bytes = o->bytes,
+		.nr_cmds = o->nr_cmds,
+		.nr_slots = img->nr_slots,
+		.nr_params = img->nr_params,
+	};
+	img->cmd_bytes = o->bytes;
+	img->note.nr_cmds = o->nr_cmds;
+	img->note.macs = o->macs;
+	img->note.bytes_moved = o->bytes_moved;
+	return 0;
+}
+
+int npu_graph_compile(struct npu_graph *g, void **image, size_t *image_bytes)
+{
+	struct lower_out o = { 0 };
+	struct npu_image img = { 0 };
+	int ret = g->err;
+
+	*image = NULL;
+	*image_bytes = 0;
+	if (!ret)
+		ret = schedule_plan(g);
+	if (!ret)
+		ret = scratch_plan(g);
+	if (!ret)
+		ret = compile_image(g, &img);
+	if (!ret)
+		ret = compile_stream(g, &img, &o);
+	if (!ret)
+		ret = npu_image_write(&img, o.relocs, o.nr_relocs, image, image_bytes);
+	if (ret && g->err)
+		npu_fail(ret, "graph %s: %s", g->name, g->why);
+	free(o.relocs);
+	npu_image_release(&img);
+	return ret;
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Contexts: an address space of the device, of which libnpu hands out the addresses.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "npu_private.h"
+
+struct npu_context *npu_context_get(struct npu_context *ctx)
+{
+	atomic_fetch_add(&ctx->refs, 1);
+	return ctx;
+}
+
+int npu_context_create(struct npu_device *dev, struct npu_context **out)
+{
+	struct drm_vnpu_ctx_create create = { 0 };
+	struct drm_vnpu_ctx_destroy destroy = { 0 };
+	struct npu_context *ctx;
+	int ret;
+
+	*out = NULL;
+	ctx = calloc(1, sizeof(*ctx));
+	if (!ctx)
+		return npu_fail(-ENOMEM, "context: out of memory");
+	ret = transport_ioctl(dev->t, DRM_IOCTL_VNPU_CTX_CREATE, &create);
+	if (ret) {
+		free(ctx);
+		if (ret == -EMFILE)
+			return npu_fail(ret, "context: this device handle has its %u contexts; free one",
+					dev->limits.max_ctx_per_file);
+		if (ret == -EBUSY)
+			return npu_fail(ret, "context: all contexts of the device are taken, or its firmware is lost; "
+					     "try again later, npu-info --doctor says which");
+		return npu_fail(ret, "context: CTX_CREATE: %s", strerror(-ret));
+	}
+	ctx->id = create.ctx_id;
+	ret = npu_va_init(&ctx->va_free, create.va_start, create.va_range);
+	if (ret) {
+		destroy.ctx_id = ctx->id;
+		transport_ioctl(dev->t, DRM_IOCTL_VNPU_CTX_DESTROY, &destroy);
+		free(ctx);
+		return npu_fail(ret, "context: out of memory");
+	}
+	atomic_init(&ctx->refs, 1);
+	pthread_mutex_init(&ctx->lock, NULL);
+	ctx->dev = npu_device_get(dev);
+	*out = ctx;
+	return 0;
+}
+
+void npu_context_free(struct npu_context *ctx)
+{
+	struct drm_vnpu_ctx_destroy destroy = { 0 };
+
+	if (!ctx || atomic_fetch_sub(&ctx->refs, 1) != 1)
+		return;
+	destroy.ctx_id = ctx->id;
+	transport_ioctl(ctx->dev->t, DRM_IOCTL_VNPU_CTX_DESTROY, &destroy);
+	npu_va_fini(&ctx->va_free);
+	pthread_mutex_destroy(&ctx->lock);
+	npu_device_close(ctx->dev);
+	free(ctx);
+}
+
+int npu_context_state(struct npu_context *ctx, struct npu_context_state *state)
+{
+	struct drm_vnpu_ctx_get_state get = { .ctx_id = ctx->id };
+	int ret = transport_ioctl(ctx->dev->t, DRM_IOCTL_VNPU_CTX_GET_STATE, &get);
+
+	if (ret)
+		return npu_fail(ret, "context %u: CTX_GET_STATE: %s", ctx->id, strerror(-ret));
+	*state = (struct npu_context_state){
+		.fault_va = get.fault_va,
+		.fault_write = get.fault_flags & DRM_VNPU_FAULT_WRITE,
+		.seqno = get.seqno,
+	};
+	if (get.state & DRM_VNPU_CTX_TIMEDOUT)
+		state->state |= NPU_CONTEXT_TIMEDOUT;
+	if (get.state & DRM_VNPU_CTX_FAULT)
+		state->state |= NPU_CONTEXT_FAULT;
+	if (get.state & DRM_VNPU_CTX_FW_LOST)
+		state->state |= NPU_CONTEXT_FW_LOST;
+	return 0;
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What is known of each opcode: its name, its size, and where its operands are.
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "image.h"
+
+struct isa_op {
+	const char *name;
+	uint32_t bytes;
+	uint8_t nr_refs;
+	uint16_t refs[NPU_MAX_REFS];
+};
+
+#define AT(type, field) offsetof(struct vnpu_cmd_##type, field)
+
+static const struct isa_op isa_ops[] = {
+	[VNPU_OP_END] = { "end", sizeof(struct vnpu_cmd), 0, { 0 } },
+	[VNPU_OP_BARRIER] = { "barrier", sizeof(struct vnpu_cmd), 0, { 0 } },
+	[VNPU_OP_SLEEP] = { "sleep", sizeof(struct vnpu_cmd_sleep), 0, { 0 } },
+	[VNPU_OP_COPY] = { "copy", sizeof(struct vnpu_cmd_copy), 2, { AT(copy, src), AT(copy, dst) } },
+	[VNPU_OP_ADD] = { "add", sizeof(struct vnpu_cmd_binary), 3, { AT(binary, a), AT(binary, b), AT(binary, y) } },
+	[VNPU_OP_MUL] = { "mul", sizeof(struct vnpu_cmd_binary), 3, { AT(binary, a), AT(binary, b), AT(binary, y) } },
+	[VNPU_OP_ACT] = { "act", sizeof(struct vnpu_cmd_act), 2, { AT(act, x), AT(act, y) } },
+	[VNPU_OP_RMSNORM] = { "rmsnorm",
+			      sizeof(struct vnpu_cmd_rmsnorm),
+			      3,
+			      { AT(rmsnorm, x), AT(rmsnorm, w), AT(rmsnorm, y) } },
+	[VNPU_OP_ROPE] = { "rope", sizeof(struct vnpu_cmd_rope), 3, { AT(rope, x), AT(rope, inv_freq), AT(rope, y) } },
+	[VNPU_OP_SOFTMAX] = { "softmax", sizeof(struct vnpu_cmd_softmax), 2, { AT(softmax, x), AT(softmax, y) } },
+	[VNPU_OP_QUANT] = { "quant",
+			    sizeof(struct vnpu_cmd_quant),
+			    3,
+			    { AT(quant, x), AT(quant, q), AT(quant, scale) } },
+	[VNPU_OP_DEQUANT] = { "dequant",
+			      sizeof(struct vnpu_cmd_dequant),
+			      3,
+			      { AT(dequant, q), AT(dequant, scale), AT(dequant, y) } },
+	[VNPU_OP_MATMUL_I8] = { "matmul_i8",
+				sizeof(struct vnpu_cmd_matmul_i8),
+				5,
+				{ AT(matmul_i8, a), AT(matmul_i8, a_scale), AT(matmul_i8, w), AT(matmul_i8, bias),
+				  AT(matmul_i8, c) } },
+	[VNPU_OP_ATTN] = { "attn",
+			   sizeof(struct vnpu_cmd_attn),
+			   4,
+			   { AT(attn, q), AT(attn, k), AT(attn, v), AT(attn, y) } },
+};
+
+static const struct isa_op *isa_op(uint16_t op)
+{
+	return op < sizeof(isa_ops) / sizeof(isa_ops[0]) && isa_ops[op].name ? &isa_ops[op] : NULL;
+}
+
+unsigned int npu_cmd_refs(uint16_t op, uint16_t offsets[NPU_MAX_REFS])
+{
+	const struct isa_op *o = isa_op(op);
+
+	if (!o)
+		return 0;
+	memcpy(offsets, o->refs, sizeof(o->refs));
+	return o->nr_refs;
+}
+
+uint32_t npu_cmd_bytes(uint16_t op)
+{
+	const struct isa_op *o = isa_op(op);
+
+	return o ? o->bytes : 0;
+}
+
+const char *npu_cmd_name(uint16_t op)
+{
+	const struct isa_op *o = isa_op(op);
+
+	return o ? o->name : NULL;
+}

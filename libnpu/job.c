@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Jobs: a program with its operands, which is to say a binding table in a buffer of its own.
+ *
+ * Slots: the image's symbols, then its constants, then scratch memory. Scratch belongs to the queue: jobs of one queue run
+ * one after another and can share it, however many there are.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "npu_private.h"
+
+static struct vnpu_slot *npu_job_slots(struct npu_job *job)
+{
+	return (struct vnpu_slot *)((uint8_t *)job->table->data + sizeof(struct vnpu_table_hdr));
+}
+
+static uint64_t *npu_job_params(struct npu_job *job)
+{
+	return (uint64_t *)(npu_job_slots(job) + job->prog->image.nr_slots);
+}
+
+static int npu_job_init(struct npu_job *job)
+{
+	const struct npu_image *img = &job->prog->image;
+	size_t bytes = sizeof(struct vnpu_table_hdr) + img->nr_slots * sizeof(struct vnpu_slot) +
+		       img->nr_params * sizeof(uint64_t);
+	struct vnpu_table_hdr *hdr;
+	int ret;
+
+	job->bound = calloc(img->nr_symbols + 1, sizeof(struct npu_buffer *));
+	if (!job->bound)
+		return npu_fail(-ENOMEM, "job of %s: out of memory", img->note.name);
+	ret = npu_buffer_create(job->prog->ctx, bytes, NPU_BUFFER_DEVICE_READ_ONLY, &job->table);
+	if (ret)
+		return ret;
+	hdr = job->table->data;
+	*hdr = (struct vnpu_table_hdr){
+		.magic = VNPU_TABLE_MAGIC,
+		.version = VNPU_ISA_VERSION,
+		.nr_slots = img->nr_slots,
+		.nr_params = img->nr_params,
+	};
+	if (img->const_slot != VNPU_SLOT_NONE)
+		npu_job_slots(job)[img->const_slot] = (struct vnpu_slot){
+			.va = job->prog->code->va + job->prog->const_offset,
+			.size_bytes = img->const_bytes,
+			.flags = VNPU_SLOT_READ,
+		};
+	return 0;
+}
+
+int npu_job_create(struct npu_program *prog, struct npu_job **out)
+{
+	struct npu_job *job = calloc(1, sizeof(*job));
+	int ret;
+
+	*out = NULL;
+	if (!job)
+		return npu_fail(-ENOMEM, "job: out of memory");
+	job->prog = npu_program_get(prog);
+	ret = npu_job_init(job);
+	if (ret) {
+		npu_job_free(job);
+		return ret;
+	}
+	*out = job;
+	return 0;
+}
+
+bool npu_job_idle(struct npu_job *job)
+{
+	return !job->queue || job->queue->dead || npu_queue_completed(job->queue) >= job->seqno;
+}
+
+void npu_job_free(struct npu_job *job)
+{
+	if (!job)
+		return;
+	/* The device still reads the table: a job ends in bounded time. */
+	if (!npu_job_idle(job))
+		npu_queue_wait(job->queue, job->seqno, NPU_FOREVER, NPU_WAIT_DRIVER);
+	if (job->queue)
+		npu_queue_put(job->queue);
+	for (uint32_t i = 0; job->bound && i < job->prog->image.nr_symbols; i++)
+		npu_buffer_free(job->bound[i]);
+	npu_buffer_free(job->scratch);
+	npu_buffer_free(job->table);
+	npu_program_free(job->prog);
+	free(job->bound);
+	free(job);
+}
+
+int npu_job_bind(struct npu_job *job, const char *symbol, struct npu_buffer *buf, size_t offset, size_t size_bytes)
+{
+	static const uint32_t slot_flags[NPU_SYMBOL_KINDS] = {
+		[NPU_SYMBOL_INPUT] = VNPU_SLOT_READ,
+		[NPU_SYMBOL_WEIGHT] = VNPU_SLOT_READ,
+		[NPU_SYMBOL_STATE] = VNPU_SLOT_READ | VNPU_SLOT_WRITE,
+		/* A graph may go on with what it has written. */
+		[NPU_SYMBOL_OUTPUT] = VNPU_SLOT_READ | VNPU_SLOT_WRITE,
+	};
+	const struct npu_image *img = &job->prog->image;
+	uint32_t i = 0;
+
+	while (i < img->nr_symbols && strcmp(img->symbols[i].name, symbol))
+		i++;
+	if (i == img->nr_symbols)
+		return npu_fail(-ENOENT, "job of %s: no symbol '%s'; npuc info lists them", img->note.name, symbol);
+	if (!npu_job_idle(job))
+		return npu_fail(-EBUSY, "job of %s: still running; wait for it before binding '%s'", img->note.name,
+				symbol);
+	if (buf->ctx != job->prog->ctx)
+		return npu_fail(-EINVAL, "job of %s: the buffer for '%s' is of another context", img->note.name,
+				symbol);
+	if (offset > buf->wanted || size_bytes > buf->wanted - offset)
+		return npu_fail(-EINVAL, "job of %s: %zu bytes at %zu for '%s' lie outside the buffer of %zu",
+				img->note.name, size_bytes, offset, symbol, buf->wanted);
+	if (offset % 64)
+		return npu_fail(-EINVAL, "job of %s: offset %zu for '%s' is not a multiple of 64", img->note.name,
+				offset, symbol);
+	if (size_bytes < img->symbols[i].bytes)
+		return npu_fail(-ERANGE, "job of %s: '%s' needs %llu bytes, not %zu", img->note.name, symbol,
+				(unsigned long long)img->symbols[i].bytes, size_bytes);
+	npu_buffer_get(buf);
+	npu_buffer_free(job->bound[i]);
+	job->bound[i] = buf;
+	npu_job_slots(job)[i] = (struct vnpu_slot){
+		.va = buf->va + offset,
+		.size_bytes = size_bytes,
+		.flags = slot_flags[img->symbols[i].kind],
+	};
+	return 0;
+}
+
+int npu_job_param(struct npu_job *job, const char *param, int64_t value)
+{
+	const struct npu_image *img = &job->prog->image;
+
+	for (uint32_t i = 0; i < img->nr_params; i++) {
+		if (strcmp(img->params[i], param))
+			continue;
+		if (!npu_job_idle(job))
+			return npu_fail(-EBUSY, "job of %s: still running; wait for it before setting '%s'",
+					img->note.name, param);
+		npu_job_params(job)[i] = (uint64_t)value;
+		return 0;
+	}
+	return npu_fail(-ENOENT, "job of %s: no param '%s'; npuc info lists them", img->note.name, param);
+}
+
+void npu_job_timeout(struct npu_job *job, uint32_t timeout_ms)
+{
+	job->timeout_ms = timeout_ms;
+}
+
+int npu_job_prepare(struct npu_job *job, struct npu_queue *queue)
+{
+	const struct npu_image *img = &job->prog->image;
+	struct npu_buffer *scratch;
+	int ret;
+
+	if (job->prog->ctx != queue->ctx)
+		return npu_fail(-EINVAL, "job of %s: the queue is of another context", img->note.name);
+	if (!npu_job_idle(job))
+		return npu_fail(-EBUSY, "job of %s: still running; wait for it before submitting it again",
+				img->note.name);
+	for (uint32_t i = 0; i < img->nr_symbols; i++)
+		if (!job->bound[i])
+			return npu_fail(-EINVAL, "job of %s: '%s' is not bound", img->note.name, img->symbols[i].name);
+	if (img->scratch_slot == VNPU_SLOT_NONE)
+		return 0;
+	if (!queue->scratch || queue->scratch->wanted < img->scratch_bytes) {
+		ret = npu_buffer_create(queue->ctx, img->scratch_bytes, 0, &scratch);
+		if (ret)
+			return ret;
+		/* Jobs in flight hold the one that they were given. */
+		npu_buffer_free(queue->scratch);
+		queue->scratch = scratch;
+	}
+	if (job->scratch == queue->scratch)
+		return 0;
+	npu_buffer_free(job->scratch);
+	job->scratch = npu_buffer_get(queue->scratch);
+	npu_job_slots(job)[img->scratch_slot] = (struct vnpu_slot){
+		.va = job->scratch->va,
+		.size_bytes = img->scratch_bytes,
+		.flags = VNPU_SLOT_READ | VNPU_SLOT_WRITE,
+	};
+	return 0;
+}

@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Queues: submitting and waiting.
+ *
+ * A fast wait polls the queue's status page in place of a device call. It expects a job to take as long as the program's
+ * jobs took before: most of a long time it sleeps, then it polls until somewhat past the expected end, and if the job is
+ * late after all, it sleeps in WAIT like everybody else.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "npu_private.h"
+
+#define NPU_DEFAULT_DEPTH 16
+
+/* Sleeping costs about this much beyond what was asked for; less than that is polled through. */
+#define NPU_SLEEP_ERROR_NS 80000
+/* How long to poll for a job of which nothing is known. */
+#define NPU_POLL_UNKNOWN_NS 50000
+/* No prediction is worth polling longer than this beyond it. */
+#define NPU_POLL_MAX_NS 2000000
+
+/* ---- life ---- */
+
+struct npu_queue *npu_queue_get(struct npu_queue *queue)
+{
+	atomic_fetch_add(&queue->refs, 1);
+	return queue;
+}
+
+void npu_queue_put(struct npu_queue *queue)
+{
+	if (atomic_fetch_sub(&queue->refs, 1) != 1)
+		return;
+	npu_context_free(queue->ctx);
+	free(queue);
+}
+
+static int npu_queue_open(struct npu_queue *queue, enum npu_priority priority)
+{
+	static const uint32_t priorities[] = {
+		[NPU_PRIORITY_NORMAL] = DRM_VNPU_PRIORITY_NORMAL,
+		[NPU_PRIORITY_LOW] = DRM_VNPU_PRIORITY_LOW,
+		[NPU_PRIORITY_HIGH] = DRM_VNPU_PRIORITY_HIGH,
+	};
+	struct npu_device *dev = queue->ctx->dev;
+	struct drm_vnpu_queue_create create = { .ctx_id = queue->ctx->id, .depth = queue->depth };
+	struct drm_vnpu_queue_destroy destroy = { 0 };
+	void *status;
+	int ret;
+
+	if ((unsigned int)priority > NPU_PRIORITY_HIGH)
+		return npu_fail(-EINVAL, "queue: priority %d is not known", priority);
+	create.priority = priorities[priority];
+	ret = transport_ioctl(dev->t, DRM_IOCTL_VNPU_QUEUE_CREATE, &create);
+	switch (ret) {
+	case 0:
+		break;
+	case -EINVAL:
+		return npu_fail(ret, "queue: depth %u is not a power of two up to %u", queue->depth,
+				dev->limits.max_queue_depth);
+	case -EACCES:
+		return npu_fail(ret, "queue: high priority needs CAP_SYS_NICE; use normal");
+	case -EMFILE:
+		return npu_fail(ret, "queue: this device handle has its %u queues; free one",
+				dev->limits.max_queues_per_file);
+	case -ECANCELED:
+		return npu_fail(ret, "queue: the context is banned; npu_context_state() says why, make a new one");
+	default:
+		return npu_fail(ret, "queue: QUEUE_CREATE: %s", strerror(-ret));
+	}
+	queue->id = create.queue_id;
+	ret = dev->t->ops->map(dev->t, create.status_offset, NPU_PAGE, PROT_READ, &status);
+	if (ret) {
+		destroy.queue_id = queue->id;
+		transport_ioctl(dev->t, DRM_IOCTL_VNPU_QUEUE_DESTROY, &destroy);
+		return npu_fail(ret, "queue: mapping its status page: %s", strerror(-ret));
+	}
+	queue->status = status;
+	return 0;
+}
+
+int npu_queue_create(struct npu_context *ctx, const struct npu_queue_options *opts, struct npu_queue **out)
+{
+	struct npu_queue *queue = calloc(1, sizeof(*queue));
+	uint32_t max = ctx->dev->limits.max_queue_depth;
+	int ret;
+
+	*out = NULL;
+	if (!queue)
+		return npu_fail(-ENOMEM, "queue: out of memory");
+	atomic_init(&queue->refs, 1);
+	queue->ctx = npu_context_get(ctx);
+	queue->depth = opts && opts->depth ? opts->depth : max < NPU_DEFAULT_DEPTH ? max : NPU_DEFAULT_DEPTH;
+	ret = npu_queue_open(queue, opts ? opts->priority : NPU_PRIORITY_NORMAL);
+	if (ret) {
+		npu_queue_put(queue);
+		return ret;
+	}
+	*out = queue;
+	return 0;
+}
+
+void npu_queue_free(struct npu_queue *queue)
+{
+	struct drm_vnpu_queue_destroy destroy = { 0 };
+	struct transport *t;
+
+	if (!queue)
+		return;
+	t = queue->ctx->dev->t;
+	destroy.queue_id = queue->id;
+	transport_ioctl(t, DRM_IOCTL_VNPU_QUEUE_DESTROY, &destroy);
+	queue->dead = true;
+	t->ops->unmap(t, (void *)queue->status, NPU_PAGE);
+	queue->status = NULL;
+	npu_buffer_free(queue->scratch);
+	queue->scratch = NULL;
+	npu_queue_put(queue);
+}
+
+/* ---- submitting ---- */
+
+static void npu_queue_note_flight(struct npu_queue *queue, struct npu_job *job, uint64_t seqno, int64_t now)
+{
+	struct npu_flight *f = &queue->history[seqno % NPU_QUEUE_HISTORY];
+	struct npu_flight *prev = &queue->history[(seqno - 1) % NPU_QUEUE_HISTORY];
+	int64_t run_ns = atomic_load_explicit(&job->prog->run_ns, memory_order_relaxed), start = now;
+
+	if (prev->seqno == seqno - 1 && atomic_load(&queue->done) < prev->seqno && prev->expected_ns > start)
+		start = prev->expected_ns;
+	*f = (struct npu_flight){
+		.seqno = seqno,
+		.prog = job->prog,
+		.submitted_ns = now,
+		.expected_ns = run_ns ? start + run_ns : 0,
+	};
+	npu_queue_get(queue);
+	if (job->queue)
+		npu_queue_put(job->queue);
+	job->queue = queue;
+	job->seqno = seqno;
+}
+
+static int npu_queue_sync_ops(struct npu_queue *queue, const struct npu_sync *syncs, unsigned int nr, uint32_t flags,
+			      struct drm_vnpu_sync_op *ops)
+{
+	for (unsigned int i = 0; i < nr; i++) {
+		if (!syncs[i].fence || syncs[i].fence->dev != queue->ctx->dev)
+			return npu_fail(-EINVAL, "submit: fence %u is of another device", i);
+		ops[i] = (struct drm_vnpu_sync_op){
+			.flags = flags,
+			.handle = syncs[i].fence->handle,
+			.timeline_value = syncs[i].point,
+		};
+	}
+	return 0;
+}
+
+static int npu_queue_submit_error(struct npu_queue *queue, int ret)
+{
+	struct npu_context_state state;
+
+	switch (ret) {
+	case -ECANCELED:
+		if (npu_context_state(queue->ctx, &state))
+			return ret;
+		return npu_fail(ret, "submit: the context is banned (%s); free it and make a new one",
+				state.state & NPU_CONTEXT_FAULT	     ? "a job faulted"
+				: state.state & NPU_CONTEXT_TIMEDOUT ? "a job timed out"
+								     : "the firmware was lost");
+	case -ENODEV:
+		return npu_fail(ret, "submit: the device is gone; open it again");
+	case -EINVAL:
+		return npu_fail(
+			ret,
+			"submit: refused; a fence to wait for has nothing to signal it, or a timeout is over %u ms",
+			queue->ctx->dev->limits.max_timeout_ms);
+	default:
+		return npu_fail(ret, "submit: %s", strerror(-ret));
+	}
+}
+
+static void npu_queue_fill_job(struct npu_queue *queue, const struct npu_job *job, struct drm_vnpu_job *out)
+{
+	const struct npu_program *prog = job->prog;
+
+	*out = (struct drm_vnpu_job){
+		.queue_id = queue->id,
+		.cmd_va = prog->code->va,
+		.table_va = job->table->va,
+		.cmd_size = prog->image.cmd_bytes,
+		.table_size = (uint32_t)job->table->wanted,
+		.timeout_ms = job->timeout_ms,
+	};
+}
+
+static int npu_queue_submit_raw(struct npu_queue *queue, struct drm_vnpu_job *raw, unsigned int nr_jobs,
+				const struct npu_submit_syncs *syncs)
+{
+	unsigned int nr_wait = syncs ? syncs->nr_wait : 0, nr_signal = syncs ? syncs->nr_signal : 0;
+	struct drm_vnpu_sync_op few[8], *ops = few;
+	struct npu_device *dev = queue->ctx->dev;
+	struct drm_vnpu_submit submit = {
+		.ctx_id = queue->ctx->id,
+		.jobs = { .stride = sizeof(*raw), .count = nr_jobs, .array = (uintptr_t)raw },
+	};
+	int ret = 0;
+
+	if (nr_wait > dev->limits.max_syncs_per_job || nr_signal > dev->limits.max_syncs_per_job - nr_wait)
+		return npu_fail(-EINVAL, "submit: more than %u fences", dev->limits.max_syncs_per_job);
+	if (nr_wait + nr_signal > 8)
+		ops = calloc(nr_wait + nr_signal, sizeof(*ops));
+	if (!ops)
+		return npu_fail(-ENOMEM, "submit: out of memory");
+	if (nr_wait)
+		ret = npu_queue_sync_ops(queue, syncs->wait, nr_wait, 0, ops);
+	if (!ret && nr_signal)
+		ret = npu_queue_sync_ops(queue, syncs->signal, nr_signal, DRM_VNPU_SYNC_SIGNAL, ops + nr_wait);
+	if (!ret) {
+		struct drm_vnpu_obj_array wait = { sizeof(*ops), nr_wait, nr_wait ? (uintptr_t)ops : 0 };
+		struct drm_vnpu_obj_array signal = { sizeof(*ops), nr_signal,
+						     nr_signal ? (uintptr_t)(ops + nr_wait) : 0 };
+		struct drm_vnpu_obj_array both = { sizeof(*ops), nr_wait + nr_signal, (uintptr_t)ops };
+
+		if (nr_wait)
+			raw[0].syncs = wait;
+		if (nr_signal)
+			raw[nr_jobs - 1].syncs = nr_jobs == 1 && nr_wait ? both : signal;
+		ret = transport_ioctl(dev->t, DRM_IOCTL_VNPU_SUBMIT, &submit);
+		if (ret)
+			ret = npu_queue_submit_error(queue, ret);
+	}
+	if (ops != few)
+		free(ops);
+	return ret;
+}
+
+int npu_queue_submit(struct npu_queue *queue, struct npu_job *const *jobs, unsigned int nr_jobs,
+		     const struct npu_submit_syncs *syncs, uint64_t *seqno)
+{
+	struct npu_device *dev = queue->ctx->dev;
+	struct drm_vnpu_job few[4], *raw = few;
+	int64_t now;
+	int ret = 0;
+
+	if (!nr_jobs || nr_jobs > dev->limits.max_jobs_per_submit)
+		return npu_fail(-EINVAL, "submit: %u jobs; 1 to %u fit into one call", nr_jobs,
+				dev->limits.max_jobs_per_submit);
+	if (nr_jobs > 4)
+		raw = calloc(nr_jobs, sizeof(*raw));
+	if (!raw)
+		return npu_fail(-ENOMEM, "submit: out of memory");
+	for (unsigned int i = 0; i < nr_jobs && !ret; i++) {
+		ret = npu_job_prepare(jobs[i], queue);
+		if (!ret)
+			npu_queue_fill_job(queue, jobs[i], &raw[i]);
+	}
+	if (!ret)
+		ret = npu_queue_submit_raw(queue, raw, nr_jobs, syncs);
+	if (!ret) {
+		now = npu_now_ns();
+		for (unsigned int i = 0; i < nr_jobs; i++)
+			npu_queue_note_flight(queue, jobs[i], raw[i].seqno, now);
+		queue->submitted = raw[nr_jobs - 1].seqno;
+		if (seqno)
+			*seqno = queue->submitted;
+		atomic_fetch_add_explicit(&dev->submits, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&dev->jobs, nr_jobs, memory_order_relaxed);
+	}
+	if (raw != few)
+		free(raw);
+	return ret;
+}
+
+/* ---- waiting ---- */
+
+uint64_t npu_queue_completed(const struct npu_queue *queue)
+{
+	uint64_t done = atomic_load_explicit(&queue->done, memory_order_relaxed), seen;
+
+	if (!queue->status)
+		return done;
+	seen = __atomic_load_n(&queue->status->completed_seqno, __ATOMIC_ACQUIRE);
+	return seen > done ? seen : done;
+}
+
+static void npu_queue_known(struct npu_queue *queue, uint64_t seqno)
+{
+	if (atomic_load(&queue->done) < seqno)
+		atomic_store(&queue->done, seqno);
+}
+
+/* A job was just seen to be done: learn from it, unless it had been done for who knows how long. */
+static void npu_queue_learn(struct npu_queue *queue, uint64_t seqno, bool fresh)
+{
+	struct npu_flight *f = &queue->history[seqno % NPU_QUEUE_HISTORY];
+	int64_t now = npu_now_ns(), start = f->submitted_ns, run_ns, old;
+
+	if (f->seqno == seqno && f->prog && fresh) {
+		if (queue->last_done_ns > start)
+			start = queue->last_done_ns;
+		run_ns = now - start;
+		old = atomic_load_explicit(&f->prog->run_ns, memory_order_relaxed);
+		/* Down at once, up slowly: what made a job late is mostly not its own. */
+		if (old && run_ns > old)
+			run_ns = old + (run_ns - old) / 8;
+		else if (old)
+			run_ns = old - (old - run_ns) / 2;
+		atomic_store_explicit(&f->prog->run_ns, run_ns > 1 ? run_ns : 1, memory_order_relaxed);
+		f->prog = NULL;
+	}
+	queue->last_done_ns = now;
+	npu_queue_known(queue, seqno);
+}
+
+static void npu_relax(const struct npu_device *dev, unsigned int spins)
+{
+	if (dev->polite && !(spins & 15))
+		sched_yield();
+	else
+		__builtin_ia32_pause();
+}
+
+/* Poll until the job is done (true), or until polling does not pay any more. */
+static bool npu_queue_poll(struct npu_queue *queue, uint64_t seqno, int64_t deadline)
+{
+	const struct npu_flight *f = &queue->history[seqno % NPU_QUEUE_HISTORY];
+	int64_t expected = f->seqno == seqno ? f->expected_ns : 0, now = npu_now_ns(), end, margin;
+	struct timespec ts;
+
+	end = now + NPU_POLL_UNKNOWN_NS;
+	if (expected > now) {
+		margin = NPU_SLEEP_ERROR_NS + (expected - now) / 16;
+		if (expected - now > 2 * margin && expected < deadline) {
+			ts.tv_sec = (expected - margin) / 1000000000;
+			ts.tv_nsec = (expected - margin) % 1000000000;
+			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+		}
+		margin += (expected - f->submitted_ns) / 4;
+		end = expected + (margin < NPU_POLL_MAX_NS ? margin : NPU_POLL_MAX_NS);
+	}
+	if (end > deadline)
+		end = deadline;
+	for (unsigned int spins = 1;; spins++) {
+		if (npu_queue_completed(queue) >= seqno)
+			return true;
+		if (!(spins & 63) && npu_now_ns() >= end)
+			return false;
+		npu_relax(queue->ctx->dev, spins);
+	}
+}
+
+static int npu_queue_job_error(struct npu_queue *queue, uint64_t seqno, int status)
+{
+	struct npu_context_state state;
+
+	switch (status) {
+	case 0:
+		return 0;
+	case -EINVAL:
+		return npu_fail(-EINVAL,
+				"job %llu: the firmware refused its stream or table: an operand is misaligned, lies "
+				"outside its binding, or a param is out of range",
+				(unsigned long long)seqno);
+	case -EFAULT:
+		if (!npu_context_state(queue->ctx, &state) && (state.state & NPU_CONTEXT_FAULT))
+			return npu_fail(-EFAULT, "job %llu: fault %s address 0x%llx; the context is banned",
+					(unsigned long long)seqno, state.fault_write ? "writing" : "reading",
+					(unsigned long long)state.fault_va);
+		return npu_fail(-EFAULT, "job %llu: fault; the context is banned", (unsigned long long)seqno);
+	case -ETIMEDOUT:
+		return npu_fail(-ETIME,
+				"job %llu: took longer than its timeout; the context is banned, make a new one or "
+				"give the job more with npu_job_timeout()",
+				(unsigned long long)seqno);
+	case -ECANCELED:
+		return npu_fail(-ECANCELED, "job %llu: canceled, because its context was banned or its queue destroyed",
+				(unsigned long long)seqno);
+	default:
+		return npu_fail(status, "job %llu: the firmware failed it or was lost: %s", (unsigned long long)seqno,
+				strerror(-status));
+	}
+}
+
+int npu_queue_wait(struct npu_queue *queue, uint64_t seqno, int64_t timeout_ns, enum npu_wait_mode mode)
+{
+	struct npu_device *dev = queue->ctx->dev;
+	struct drm_vnpu_wait wait = { .queue_id = queue->id, .seqno = seqno };
+	bool fresh;
+	int ret;
+
+	if (queue->dead)
+		return npu_fail(-ECANCELED, "job %llu: its queue was freed", (unsigned long long)seqno);
+	if (!seqno || seqno > queue->submitted)
+		return npu_fail(-EINVAL, "wait: job %llu was not submitted; the last one is %llu",
+				(unsigned long long)seqno, (unsigned long long)queue->submitted);
+	wait.timeout_ns = npu_deadline_ns(timeout_ns);
+	fresh = npu_queue_completed(queue) < seqno;
+	if (mode == NPU_WAIT_FAST && npu_queue_poll(queue, seqno, wait.timeout_ns)) {
+		npu_queue_learn(queue, seqno, fresh);
+		/* An error of any job of the queue shows; WAIT says whether it was this one's. */
+		if (!__atomic_load_n(&queue->status->error, __ATOMIC_RELAXED)) {
+			atomic_fetch_add_explicit(&dev->polls, 1, memory_order_relaxed);
+			return 0;
+		}
+	}
+	atomic_fetch_add_explicit(&dev->waits, 1, memory_order_relaxed);
+	ret = transport_ioctl(dev->t, DRM_IOCTL_VNPU_WAIT, &wait);
+	if (ret == -ETIMEDOUT)
+		return npu_fail(ret, "job %llu: not done within %lld us", (unsigned long long)seqno,
+				(long long)(timeout_ns / 1000));
+	if (ret)
+		return npu_fail(ret, "wait for job %llu: %s", (unsigned long long)seqno, strerror(-ret));
+	npu_queue_learn(queue, seqno, fresh && !wait.status);
+	return npu_queue_job_error(queue, seqno, wait.status);
+}

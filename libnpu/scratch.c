@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Scratch memory: where results live that are no outputs.
+ *
+ * A result lives from the region of its operator to that of its last reader, both included, since commands of a region run
+ * concurrently. An elementwise operator that is its operand's only last reader takes the operand's memory over. The rest is
+ * placed by size, the largest first, each into the smallest gap between those that live at the same time.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "graph.h"
+
+#define SCRATCH_ALIGN 64
+
+static bool in_scratch(const struct npu_tensor *t)
+{
+	return t && t->kind == TENSOR_RESULT && !t->output;
+}
+
+static void scratch_lifetimes(struct npu_graph *g)
+{
+	for (struct npu_tensor *t = g->tensors; t; t = t->next) {
+		t->home = t;
+		t->readers = 0;
+		if (t->kind == TENSOR_RESULT)
+			t->first = t->last = g->ops[t->producer].region;
+	}
+	for (uint32_t i = 0; i < g->nr_live; i++) {
+		const struct graph_op *op = &g->ops[g->order[i]];
+
+		for (unsigned int k = 0; k < GRAPH_OP_INPUTS; k++) {
+			struct npu_tensor *t = op->in[k];
+
+			if (!in_scratch(t))
+				continue;
+			/* Operators come by region: a later one starts the count anew. */
+			if (t->last < op->region)
+				t->readers = 0;
+			if (!t->readers || t->readers_op != g->order[i])
+				t->readers++;
+			t->readers_op = g->order[i];
+			t->last = op->region;
+		}
+	}
+}
+
+static bool scratch_elementwise(enum vnpu_op op)
+{
+	return op == VNPU_OP_ADD || op == VNPU_OP_MUL || op == VNPU_OP_ACT || op == VNPU_OP_RMSNORM ||
+	       op == VNPU_OP_ROPE || op == VNPU_OP_SOFTMAX;
+}
+
+static bool scratch_takes_over(const struct npu_graph *g, uint32_t index, const struct npu_tensor *x,
+			       const struct npu_tensor *y)
+{
+	return in_scratch(x) && in_scratch(y) && x->rows == y->rows && x->cols == y->cols && x->readers == 1 &&
+	       x->readers_op == index && x->last == g->ops[index].region;
+}
+
+/* y = op(a, b): in a's memory, or in b's if it is no weight vector that each row reads. */
+static void scratch_in_place(struct npu_graph *g)
+{
+	for (uint32_t i = 0; i < g->nr_live; i++) {
+		uint32_t index = g->order[i];
+		struct graph_op *op = &g->ops[index];
+		struct npu_tensor *y = op->out[0], *a = op->in[0], *b = op->in[1];
+
+		if (!scratch_elementwise(op->op) || a == b)
+			continue;
+		if (scratch_takes_over(g, index, a, y))
+			y->home = a->home;
+		else if ((op->op == VNPU_OP_ADD || op->op == VNPU_OP_MUL) && scratch_takes_over(g, index, b, y))
+			y->home = b->home;
+		else
+			continue;
+		y->home->last = y->last;
+	}
+	/* A chain's later members have extended its first: take the last word. */
+	for (struct npu_tensor *t = g->tensors; t; t = t->next)
+		if (in_scratch(t) && t->home != t && t->home->last < t->last)
+			t->home->last = t->last;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const struct npu_tensor *x = *(struct npu_tensor *const *)a, *y = *(struct npu_tensor *const *)b;
+
+	if (x->bytes != y->bytes)
+		return x->bytes > y->bytes ? -1 : 1;
+	return x->producer < y->producer ? -1 : x->producer > y->producer;
+}
+
+static int by_offset(const void *a, const void *b)
+{
+	const struct npu_tensor *x = *(struct npu_tensor *const *)a, *y = *(struct npu_tensor *const *)b;
+
+	return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static uint64_t scratch_round(uint64_t bytes)
+{
+	return (bytes + SCRATCH_ALIGN - 1) & ~(uint64_t)(SCRATCH_ALIGN - 1);
+}
+
+/* @placed[0..nr) lie at their offsets; @near has room for as many. */
+static void scratch_place(struct npu_tensor *t, struct npu_tensor **placed, uint32_t nr, struct npu_tensor **near)
+{
+	uint64_t end = 0, best = UINT64_MAX, bytes = scratch_round(t->bytes);
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < nr; i++)
+		if (placed[i]->first <= t->last && t->first <= placed[i]->last)
+			near[n++] = placed[i];
+	qsort(near, n, sizeof(struct npu_tensor *), by_offset);
+	for (uint32_t i = 0; i < n; i++) {
+		uint64_t gap = near[i]->offset > end ? near[i]->offset - end : 0;
+
+		if (gap >= bytes && gap < best) {
+			best = gap;
+			t->offset = end;
+		}
+		if (near[i]->offset + scratch_round(near[i]->bytes) > end)
+			end = near[i]->offset + scratch_round(near[i]->bytes);
+	}
+	if (best == UINT64_MAX)
+		t->offset = end;
+}
+
+int scratch_plan(struct npu_graph *g)
+{
+	struct npu_tensor **all, **near;
+	uint32_t nr = 0, count = 0;
+
+	g->scratch_bytes = 0;
+	scratch_lifetimes(g);
+	scratch_in_place(g);
+	for (struct npu_tensor *t = g->tensors; t; t = t->next)
+		count++;
+	all = calloc(count + 1, sizeof(struct npu_tensor *));
+	near = calloc(count + 1, sizeof(struct npu_tensor *));
+	if (!all || !near) {
+		free(all);
+		free(near);
+		return graph_fail(g, -ENOMEM, "out of memory");
+	}
+	for (struct npu_tensor *t = g->tensors; t; t = t->next)
+		if (in_scratch(t) && t->home == t && g->ops[t->producer].live)
+			all[nr++] = t;
+	qsort(all, nr, sizeof(struct npu_tensor *), by_size);
+	for (uint32_t i = 0; i < nr; i++) {
+		scratch_place(all[i], all, i, near);
+		if (all[i]->offset + scratch_round(all[i]->bytes) > g->scratch_bytes)
+			g->scratch_bytes = all[i]->offset + scratch_round(all[i]->bytes);
+	}
+	for (struct npu_tensor *t = g->tensors; t; t = t->next)
+		if (in_scratch(t))
+			t->offset = t->home->offset;
+	free(all);
+	free(near);
+	return 0;
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The simulated device: what vnpu.ko does between a client and a firmware, done inside the client's process.
+ *
+ * One struct sim is one open of one device. The client's side are the structures of uapi/drm/vnpu_accel.h, checked as
+ * the kernel checks them; the firmware's side are the rings of uapi/linux/vnpu_fw.h in ordinary memory, served by a
+ * device core (firmware-sim/fw.h) in a thread of its own.
+ *
+ * Locks: sim->lock guards everything here. A context's rwlock nests inside it; the device's workers hold it for reading,
+ * and nothing else, while they touch the context's memory.
+ */
+#ifndef NPU_SIM_H
+#define NPU_SIM_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <drm/vnpu_accel.h>
+
+#include "fw.h"
+#include "transport.h"
+
+#define SIM_PAGE 4096u
+#define SIM_VA_BITS 36
+#define SIM_VA_START 0x10000ull
+#define SIM_NR_CTX 256
+#define SIM_MAX_CTX 64 /* alive at once; the others are being closed */
+#define SIM_NR_QUEUES 256
+#define SIM_MAX_DEPTH 256
+#define SIM_SQ_ENTRIES (1u << 17) /* twice all jobs that can be in flight: a CANCEL for each */
+#define SIM_CQ_ENTRIES (1u << 17)
+#define SIM_MAX_JOBS 64
+#define SIM_MAX_SYNCS 64
+#define SIM_MAX_BOS 1024
+#define SIM_MAX_BINDS 1024
+#define SIM_MAX_CMD_BYTES (16u << 20)
+#define SIM_TIMEOUT_MS 10000u
+#define SIM_MAX_TIMEOUT_MS 600000u
+
+/* Id -> object; id 0 is never valid. */
+struct sim_table {
+	void **slots; /* slot i is id i + 1 */
+	uint32_t size;
+};
+
+/* The end of a job, or (signaled from the start) nothing. */
+struct sim_fence {
+	unsigned int refs;
+	bool signaled;
+};
+
+struct sim_fences {
+	struct sim_fence **items;
+	unsigned int nr, cap;
+};
+
+struct sim_bo {
+	unsigned int refs; /* handle, bindings, mappings */
+	uint64_t offset; /* in sim->memfd, which is also the mmap offset */
+	uint64_t size;
+	uint32_t flags;
+	struct sim_fences writers, readers; /* jobs that named it */
+};
+
+struct sim_mapping {
+	struct sim_mapping *next;
+	void *addr;
+	size_t size;
+	struct sim_bo *bo; /* NULL: a status page */
+};
+
+struct sim_binding {
+	uint64_t va, size, bo_offset;
+	struct sim_bo *bo;
+	bool read_only;
+};
+
+struct sim_ctx {
+	uint32_t id; /* also its number for the device */
+	uint8_t *base;
+	pthread_rwlock_t lock; /* bindings and the pages behind them */
+	struct sim_binding *bindings; /* by address */
+	unsigned int nr_bindings, cap_bindings;
+	uint32_t state, fault_flags, ban_queue;
+	uint64_t fault_va, ban_seqno;
+};
+
+struct sim_job {
+	struct sim_job *next;
+	struct sim_queue *queue;
+	struct sim_fence *done;
+	struct sim_fences deps;
+	struct vnpu_fw_sqe sqe;
+	int64_t timeout_ns;
+};
+
+struct sim_failure {
+	uint64_t seqno;
+	int error;
+};
+
+struct sim_queue {
+	unsigned int refs; /* table, waiters */
+	uint32_t id, hwq, priority, depth;
+	struct sim_ctx *ctx;
+	bool dead;
+	uint64_t submitted, done;
+	struct sim_job *pending, **pending_tail; /* wait for fences or for room */
+	struct sim_failure *failures; /* ring of @depth */
+	uint32_t nr_failures;
+	int64_t head_since_ns;
+	unsigned int waiters;
+	pthread_cond_t cond;
+};
+
+/* A queue's place in the device: jobs that the core has and has not answered. */
+enum sim_place { SIM_PLACE_FREE, SIM_PLACE_LIVE, SIM_PLACE_FINISHED };
+
+struct sim_hwq {
+	struct sim_queue *queue; /* NULL: nobody's */
+	uint32_t ctx;
+	uint32_t head, tail; /* free-running job numbers */
+	uint8_t *place; /* [SIM_MAX_DEPTH] enum sim_place */
+	struct sim_job **jobs; /* [SIM_MAX_DEPTH] where live */
+};
+
+struct sim_point {
+	uint64_t value;
+	struct sim_fence *fence;
+};
+
+struct sim_syncobj {
+	struct sim_point *points; /* rising; a binary syncobj has one of value 0 */
+	unsigned int nr, cap;
+};
+
+struct sim {
+	struct transport base;
+	pthread_mutex_t lock;
+	pthread_cond_t cond; /* a fence was signaled, or a syncobj got one */
+	unsigned int waiters;
+
+	int memfd;
+	uint64_t file_bytes;
+	uint64_t mem_bytes, busy_ns;
+	uint32_t epoch;
+
+	struct sim_table bos, ctxs, queues, syncobjs;
+	struct sim_ctx *closing[SIM_NR_CTX]; /* destroyed, not yet given up by the core; by number - 1 */
+	struct sim_mapping *mappings;
+	struct sim_hwq hwqs[SIM_NR_QUEUES];
+	unsigned int nr_pending;
+
+	/* The rings. */
+	void *rings;
+	size_t rings_bytes;
+	struct vnpu_fw_info *info;
+	struct vnpu_fw_ctl *ctl;
+	struct vnpu_fw_sqe *sq;
+	struct vnpu_fw_cqe *cq;
+	uint8_t *status;
+
+	/* The core. */
+	struct fw_port port;
+	struct fw_core *core;
+	pthread_t core_thread;
+	bool core_started;
+	int core_result;
+	_Atomic uint32_t kick; /* futex that the core sleeps on */
+	_Atomic bool sleeping, stopping;
+
+	/* Timeouts. */
+	pthread_t timer_thread;
+	bool timer_started, timer_stop;
+	pthread_cond_t timer_cond;
+	int64_t timer_at_ns;
+};
+
+int64_t sim_now_ns(void);
+void sim_cond_init(pthread_cond_t *cond);
+/* As pthread_cond_timedwait() with an absolute time of CLOCK_MONOTONIC; false when it has passed. */
+bool sim_cond_wait(struct sim *sim, pthread_cond_t *cond, int64_t timeout_ns);
+/* Copy element @i of a caller's array into @out of @size bytes, as the kernel does. */
+int sim_array_check(const struct drm_vnpu_obj_array *a, uint32_t max, uint32_t min_stride);
+int sim_array_get(const struct drm_vnpu_obj_array *a, uint32_t i, void *out, size_t size);
+
+void *sim_table_get(const struct sim_table *t, uint32_t id);
+/* Lowest free id up to @max; 0 and *err if there is none. */
+uint32_t sim_table_add(struct sim_table *t, void *obj, uint32_t max, int *err);
+void *sim_table_del(struct sim_table *t, uint32_t id);
+
+/* ---- sim_bo.c ---- */
+int sim_bo_create(struct sim *sim, struct drm_vnpu_bo_create *args);
+int sim_bo_info(struct sim *sim, struct drm_vnpu_bo_info *args);
+int sim_bo_wait(struct sim *sim, struct drm_vnpu_bo_wait *args);
+int sim_bo_close(struct sim *sim, uint32_t handle);
+void sim_bo_put(struct sim *sim, struct sim_bo *bo);
+int sim_map(struct sim *sim, uint64_t offset, size_t size, int prot, void **addr);
+int sim_unmap(struct sim *sim, void *addr, size_t size);
+
+/* ---- sim_ctx.c ---- */
+int sim_ctx_create(struct sim *sim, struct drm_vnpu_ctx_create *args);
+int sim_ctx_destroy(struct sim *sim, struct drm_vnpu_ctx_destroy *args);
+int sim_ctx_get_state(struct sim *sim, struct drm_vnpu_ctx_get_state *args);
+int sim_vm_bind(struct sim *sim, struct drm_vnpu_vm_bind *args);
+void sim_ctx_ban(struct sim *sim, struct sim_ctx *ctx, uint32_t state, struct sim_job *culprit, int error);
+void sim_ctx_free(struct sim *sim, struct sim_ctx *ctx);
+int sim_ctx_guard(struct sim_ctx *ctx, const struct fw_access *acc, unsigned int nr_acc, void (*fn)(void *arg),
+		  void *arg, struct fw_fault *fault);
+
+/* ---- sim_queue.c ---- */
+int sim_queue_create(struct sim *sim, struct drm_vnpu_queue_create *args);
+int sim_queue_destroy(struct sim *sim, struct drm_vnpu_queue_destroy *args);
+void sim_queue_kill(struct sim *sim, struct sim_queue *queue);
+int sim_queue_wait(struct sim *sim, struct drm_vnpu_wait *args);
+struct drm_vnpu_queue_status *sim_queue_status(struct sim *sim, const struct sim_queue *queue);
+/* A job is the oldest of its queue in the device: its clock starts. */
+void sim_queue_new_head(struct sim *sim, struct sim_queue *queue);
+void sim_queue_put(struct sim_queue *queue);
+int sim_timer_start(struct sim *sim);
+void sim_timer_stop(struct sim *sim);
+
+/* ---- sim_job.c ---- */
+int sim_submit(struct sim *sim, struct drm_vnpu_submit *args);
+/* Book the end of a job and free it; @by_firmware: the status page says so already. */
+void sim_job_finish(struct sim *sim, struct sim_job *job, int error, bool by_firmware);
+/* End all that the queue has in the device and before it. */
+void sim_queue_fail(struct sim *sim, struct sim_queue *queue, struct sim_job *culprit, int culprit_error, int error);
+/* Send what has become ready. */
+void sim_run_pending(struct sim *sim);
+struct sim_job *sim_hwq_first(struct sim_hwq *hwq);
+
+/* ---- sim_sync.c ---- */
+struct sim_fence *sim_fence_create(bool signaled);
+struct sim_fence *sim_fence_get(struct sim_fence *fence);
+void sim_fence_put(struct sim_fence *fence);
+void sim_fence_signal(struct sim *sim, struct sim_fence *fence);
+int sim_fences_add(struct sim_fences *list, struct sim_fence *fence);
+/* Drop the signaled ones; true if none is left. */
+bool sim_fences_prune(struct sim_fences *list);
+void sim_fences_clear(struct sim_fences *list);
+/* What a waiter for @point has to wait for; -EINVAL if nobody has promised that point. */
+int sim_syncobj_deps(struct sim *sim, uint32_t handle, uint64_t point, struct sim_fences *deps);
+/* Room for one more point, so that sim_syncobj_add() cannot fail. */
+int sim_syncobj_reserve(struct sim *sim, uint32_t handle, unsigned int extra);
+void sim_syncobj_add(struct sim *sim, uint32_t handle, uint64_t point, struct sim_fence *fence);
+/* All DRM syncobj ioctls; -ENOTTY for any other. */
+int sim_syncobj_ioctl(struct sim *sim, unsigned long request, void *arg);
+void sim_syncobj_free_all(struct sim *sim);
+
+/* ---- sim_port.c ---- */
+int sim_port_start(struct sim *sim, const struct sim_options *opts);
+void sim_port_stop(struct sim *sim);
+bool sim_port_send(struct sim *sim, const struct vnpu_fw_sqe *sqe);
+void sim_port_kick(struct sim *sim);
+/* Take the completion ring's entries. */
+int sim_port_drain(struct sim *sim);
+
+#endif /* NPU_SIM_H */

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Buffers of the simulated device: ranges of one memfd. Offsets only rise and the file is sparse, so that a new buffer
+ * is zero without being written, and one that goes is a hole punched. A client's mmap offset is the file's.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "npu_fail.h"
+#include "sim.h"
+
+/* Large buffers begin where a huge page can. */
+#define SIM_HUGE (2ull << 20)
+
+static uint64_t sim_bo_max_bytes(void)
+{
+	uint64_t host = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t range = (1ull << SIM_VA_BITS) - SIM_VA_START;
+
+	return host < range ? host : range;
+}
+
+int sim_bo_create(struct sim *sim, struct drm_vnpu_bo_create *args)
+{
+	uint64_t size = (args->size + SIM_PAGE - 1) & ~(uint64_t)(SIM_PAGE - 1), align, offset;
+	struct sim_bo *bo;
+	int err;
+
+	if (args->flags & ~DRM_VNPU_BO_DEVICE_READ_ONLY)
+		return -EINVAL;
+	if (!args->size || args->size > sim_bo_max_bytes())
+		return -EINVAL;
+	align = size >= SIM_HUGE ? SIM_HUGE : SIM_PAGE;
+	offset = (sim->file_bytes + align - 1) & ~(align - 1);
+	if (ftruncate(sim->memfd, (off_t)(offset + size)))
+		return -errno;
+	bo = calloc(1, sizeof(*bo));
+	if (!bo)
+		return -ENOMEM;
+	bo->refs = 1;
+	bo->offset = offset;
+	bo->size = size;
+	bo->flags = args->flags;
+	args->handle = sim_table_add(&sim->bos, bo, UINT32_MAX, &err);
+	if (!args->handle) {
+		free(bo);
+		return err;
+	}
+	sim->file_bytes = offset + size;
+	sim->mem_bytes += size;
+	args->size = size;
+	return 0;
+}
+
+void sim_bo_put(struct sim *sim, struct sim_bo *bo)
+{
+	if (--bo->refs)
+		return;
+	/* Without it the memory would stay until the device is closed, no more. */
+	fallocate(sim->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)bo->offset, (off_t)bo->size);
+	sim->mem_bytes -= bo->size;
+	sim_fences_clear(&bo->writers);
+	sim_fences_clear(&bo->readers);
+	free(bo);
+}
+
+int sim_bo_info(struct sim *sim, struct drm_vnpu_bo_info *args)
+{
+	struct sim_bo *bo = sim_table_get(&sim->bos, args->handle);
+
+	if (!bo)
+		return -ENOENT;
+	args->flags = bo->flags;
+	args->size = bo->size;
+	args->mmap_offset = bo->offset;
+	return 0;
+}
+
+int sim_bo_wait(struct sim *sim, struct drm_vnpu_bo_wait *args)
+{
+	struct sim_bo *bo = sim_table_get(&sim->bos, args->handle);
+	int ret = 0;
+
+	if (args->flags & ~DRM_VNPU_BO_WAIT_WRITE)
+		return -EINVAL;
+	if (!bo)
+		return -ENOENT;
+	bo->refs++;
+	sim->waiters++;
+	while (!sim_fences_prune(&bo->writers) ||
+	       ((args->flags & DRM_VNPU_BO_WAIT_WRITE) && !sim_fences_prune(&bo->readers))) {
+		if (!sim_cond_wait(sim, &sim->cond, args->timeout_ns)) {
+			ret = -ETIMEDOUT;
+			break;
+		}
+	}
+	sim->waiters--;
+	sim_bo_put(sim, bo);
+	return ret;
+}
+
+int sim_bo_close(struct sim *sim, uint32_t handle)
+{
+	struct sim_bo *bo = sim_table_del(&sim->bos, handle);
+
+	if (!bo)
+		return -EINVAL;
+	sim_bo_put(sim, bo);
+	return 0;
+}
+
+/* ---- mappings of the client ---- */
+
+static struct sim_bo *sim_bo_by_offset(struct sim *sim, uint64_t offset, size_t size)
+{
+	for (uint32_t i = 0; i < sim->bos.size; i++) {
+		struct sim_bo *bo = sim->bos.slots[i];
+
+		if (bo && offset >= bo->offset && offset - bo->offset < bo->size)
+			return size <= bo->size - (offset - bo->offset) ? bo : NULL;
+	}
+	return NULL;
+}
+
+int sim_map(struct sim *sim, uint64_t offset, size_t size, int prot, void **addr)
+{
+	bool status = offset < (uint64_t)SIM_NR_QUEUES * SIM_PAGE;
+	struct sim_bo *bo = NULL;
+	struct sim_mapping *m;
+
+	if (!size || offset % SIM_PAGE)
+		return -EINVAL;
+	if (status && (size != SIM_PAGE || (prot & PROT_WRITE)))
+		return -EACCES;
+	if (!status) {
+		bo = sim_bo_by_offset(sim, offset, size);
+		if (!bo)
+			return -EINVAL;
+	}
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return -ENOMEM;
+	m->addr = mmap(NULL, size, prot, MAP_SHARED, sim->memfd, (off_t)offset);
+	if (m->addr == MAP_FAILED) {
+		free(m);
+		return -errno;
+	}
+	if (size >= SIM_HUGE)
+		madvise(m->addr, size, MADV_HUGEPAGE);
+	if (bo)
+		bo->refs++;
+	m->size = size;
+	m->bo = bo;
+	m->next = sim->mappings;
+	sim->mappings = m;
+	*addr = m->addr;
+	return 0;
+}
+
+int sim_unmap(struct sim *sim, void *addr, size_t size)
+{
+	for (struct sim_mapping **p = &sim->mappings; *p; p = &(*p)->next) {
+		struct sim_mapping *m = *p;
+
+		if (m->addr != addr || m->size != size)
+			continue;
+		*p = m->next;
+		munmap(addr, size);
+		if (m->bo)
+			sim_bo_put(sim, m->bo);
+		free(m);
+		return 0;
+	}
+	return -EINVAL;
+}

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Jobs of the simulated device: SUBMIT, waiting for fences and for room, the ring, and the end.
+ *
+ * SUBMIT checks everything, then collects fences to wait for, then reserves what publishing needs; only then does it
+ * change anything. A job whose fences have not signaled, or whose queue is full, waits in the queue's list; jobs of a
+ * queue leave that list in order.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+/* ---- in the device ---- */
+
+struct sim_job *sim_hwq_first(struct sim_hwq *hwq)
+{
+	for (uint32_t n = hwq->head; n != hwq->tail; n++)
+		if (hwq->place[n % SIM_MAX_DEPTH] == SIM_PLACE_LIVE)
+			return hwq->jobs[n % SIM_MAX_DEPTH];
+	return NULL;
+}
+
+static void sim_job_free(struct sim_job *job)
+{
+	sim_fences_clear(&job->deps);
+	sim_fence_put(job->done);
+	free(job);
+}
+
+void sim_job_finish(struct sim *sim, struct sim_job *job, int error, bool by_firmware)
+{
+	struct sim_queue *queue = job->queue;
+	struct drm_vnpu_queue_status *status = sim_queue_status(sim, queue);
+	uint64_t seqno = job->sqe.seqno;
+
+	if (error)
+		queue->failures[queue->nr_failures++ & (queue->depth - 1)] =
+			(struct sim_failure){ .seqno = seqno, .error = error };
+	if (!by_firmware) {
+		if (!__atomic_load_n(&status->error, __ATOMIC_RELAXED))
+			__atomic_store_n(&status->error, (uint32_t)-error, __ATOMIC_RELAXED);
+		if (__atomic_load_n(&status->completed_seqno, __ATOMIC_RELAXED) < seqno)
+			__atomic_store_n(&status->completed_seqno, seqno, __ATOMIC_RELEASE);
+	}
+	queue->done = seqno;
+	if (queue->waiters)
+		pthread_cond_broadcast(&queue->cond);
+	sim_fence_signal(sim, job->done);
+	sim_job_free(job);
+}
+
+void sim_queue_fail(struct sim *sim, struct sim_queue *queue, struct sim_job *culprit, int culprit_error, int error)
+{
+	struct sim_hwq *hwq = &sim->hwqs[queue->hwq];
+	struct sim_job *job;
+
+	for (uint32_t n = hwq->head; n != hwq->tail; n++) {
+		struct vnpu_fw_sqe cancel = {
+			.type = VNPU_FW_SQE_CANCEL,
+			.ctx = queue->ctx->id,
+			.queue = queue->hwq,
+			.tag = (uint64_t)queue->hwq << 32 | n,
+		};
+
+		if (hwq->place[n % SIM_MAX_DEPTH] != SIM_PLACE_LIVE)
+			continue;
+		job = hwq->jobs[n % SIM_MAX_DEPTH];
+		hwq->place[n % SIM_MAX_DEPTH] = SIM_PLACE_FINISHED;
+		hwq->jobs[n % SIM_MAX_DEPTH] = NULL;
+		/* No room means that the core is stuck: it would not read it either. */
+		sim_port_send(sim, &cancel);
+		sim_job_finish(sim, job, job == culprit ? culprit_error : error, false);
+	}
+	while ((job = queue->pending)) {
+		queue->pending = job->next;
+		sim->nr_pending--;
+		sim_job_finish(sim, job, error, false);
+	}
+	queue->pending_tail = &queue->pending;
+	sim_port_kick(sim);
+}
+
+/* Put the queue's next job into the ring. The caller kicks. */
+static void sim_job_send(struct sim *sim, struct sim_queue *queue, struct sim_job *job)
+{
+	struct sim_hwq *hwq = &sim->hwqs[queue->hwq];
+	bool first = !sim_hwq_first(hwq);
+	uint32_t n = hwq->tail;
+
+	job->sqe.tag = (uint64_t)queue->hwq << 32 | n;
+	if (!sim_port_send(sim, &job->sqe)) {
+		sim_job_finish(sim, job, -EIO, false);
+		sim_ctx_ban(sim, queue->ctx, DRM_VNPU_CTX_TIMEDOUT, NULL, 0);
+		return;
+	}
+	hwq->place[n % SIM_MAX_DEPTH] = SIM_PLACE_LIVE;
+	hwq->jobs[n % SIM_MAX_DEPTH] = job;
+	hwq->tail++;
+	if (first)
+		sim_queue_new_head(sim, queue);
+}
+
+static bool sim_queue_has_room(const struct sim *sim, const struct sim_queue *queue)
+{
+	const struct sim_hwq *hwq = &sim->hwqs[queue->hwq];
+
+	return hwq->tail - hwq->head < queue->depth;
+}
+
+static void sim_queue_run_pending(struct sim *sim, struct sim_queue *queue)
+{
+	struct sim_job *job;
+
+	while ((job = queue->pending) && sim_queue_has_room(sim, queue) && sim_fences_prune(&job->deps)) {
+		queue->pending = job->next;
+		if (!queue->pending)
+			queue->pending_tail = &queue->pending;
+		sim->nr_pending--;
+		sim_job_send(sim, queue, job);
+	}
+}
+
+void sim_run_pending(struct sim *sim)
+{
+	for (uint32_t i = 0; i < sim->queues.size && sim->nr_pending; i++)
+		if (sim->queues.slots[i])
+			sim_queue_run_pending(sim, sim->queues.slots[i]);
+}
+
+/* ---- SUBMIT ---- */
+
+struct sim_submit_job {
+	struct drm_vnpu_job in;
+	struct sim_job *job;
+};
+
+struct sim_submit {
+	struct sim *sim;
+	struct sim_ctx *ctx;
+	struct drm_vnpu_submit *args;
+	struct sim_submit_job *jobs;
+	uint32_t nr;
+};
+
+static int sim_submit_check(const struct drm_vnpu_job *in)
+{
+	uint64_t limit = 1ull << SIM_VA_BITS;
+
+	if (in->flags || in->pad || !in->cmd_size || !in->table_size)
+		return -EINVAL;
+	if ((in->cmd_va | in->table_va | in->cmd_size | in->table_size) & 7)
+		return -EINVAL;
+	if (in->cmd_size > SIM_MAX_CMD_BYTES || in->table_size > SIM_MAX_CMD_BYTES)
+		return -EINVAL;
+	if (in->cmd_va > limit - in->cmd_size || in->table_va > limit - in->table_size)
+		return -EINVAL;
+	return in->timeout_ms > SIM_MAX_TIMEOUT_MS ? -EINVAL : 0;
+}
+
+static int sim_submit_check_syncs(struct sim *sim, const struct drm_vnpu_job *in)
+{
+	int ret = sim_array_check(&in->syncs, SIM_MAX_SYNCS, sizeof(struct drm_vnpu_sync_op));
+	struct drm_vnpu_sync_op op;
+
+	for (uint32_t i = 0; i < in->syncs.count && !ret; i++) {
+		ret = sim_array_get(&in->syncs, i, &op, sizeof(op));
+		if (!ret && (op.flags & ~DRM_VNPU_SYNC_SIGNAL))
+			ret = -EINVAL;
+		if (!ret && !sim_table_get(&sim->syncobjs, op.handle))
+			ret = -ENOENT;
+	}
+	return ret;
+}
+
+static int sim_submit_check_bos(struct sim *sim, const struct drm_vnpu_job *in)
+{
+	int ret = sim_array_check(&in->bos, SIM_MAX_BOS, sizeof(struct drm_vnpu_bo_use));
+	struct drm_vnpu_bo_use use;
+
+	for (uint32_t i = 0; i < in->bos.count && !ret; i++) {
+		ret = sim_array_get(&in->bos, i, &use, sizeof(use));
+		if (!ret && (use.flags & ~DRM_VNPU_BO_USE_WRITE))
+			ret = -EINVAL;
+		if (!ret && !sim_table_get(&sim->bos, use.handle))
+			ret = -ENOENT;
+	}
+	return ret;
+}
+
+static int sim_submit_prepare(struct sim_submit *s, struct sim_submit_job *sj)
+{
+	const struct drm_vnpu_job *in = &sj->in;
+	struct sim_queue *queue;
+	struct sim_job *job;
+	int ret = sim_submit_check(in);
+
+	if (ret)
+		return ret;
+	queue = sim_table_get(&s->sim->queues, in->queue_id);
+	if (!queue)
+		return -ENOENT;
+	if (queue->ctx != s->ctx)
+		return -EINVAL;
+	ret = sim_submit_check_syncs(s->sim, in);
+	if (!ret)
+		ret = sim_submit_check_bos(s->sim, in);
+	if (ret)
+		return ret;
+	job = calloc(1, sizeof(*job));
+	if (!job)
+		return -ENOMEM;
+	sj->job = job;
+	job->done = sim_fence_create(false);
+	if (!job->done)
+		return -ENOMEM;
+	job->queue = queue;
+	job->timeout_ns = (in->timeout_ms ? in->timeout_ms : SIM_TIMEOUT_MS) * 1000000ll;
+	job->sqe = (struct vnpu_fw_sqe){
+		.type = VNPU_FW_SQE_JOB,
+		.priority = queue->priority,
+		.ctx = s->ctx->id,
+		.queue = queue->hwq,
+		.cmd_va = in->cmd_va,
+		.table_va = in->table_va,
+		.cmd_size = in->cmd_size,
+		.table_size = in->table_size,
+	};
+	return 0;
+}
+
+/* What job @nr waits for if an earlier job of the batch signals the same syncobj. */
+static struct sim_fence *sim_submit_sync_in_batch(struct sim_submit *s, uint32_t nr,
+						  const struct drm_vnpu_sync_op *wait)
+{
+	struct drm_vnpu_sync_op op;
+
+	while (nr--) {
+		const struct drm_vnpu_obj_array *syncs = &s->jobs[nr].in.syncs;
+
+		for (uint32_t i = 0; i < syncs->count; i++) {
+			if (sim_array_get(syncs, i, &op, sizeof(op)))
+				continue;
+			if ((op.flags & DRM_VNPU_SYNC_SIGNAL) && op.handle == wait->handle &&
+			    op.timeline_value >= wait->timeline_value)
+				return s->jobs[nr].job->done;
+		}
+	}
+	return NULL;
+}
+
+/* Explicit dependencies, and room for what will be signaled. */
+static int sim_submit_syncs(struct sim_submit *s, uint32_t nr)
+{
+	struct sim_submit_job *sj = &s->jobs[nr];
+	struct drm_vnpu_sync_op op;
+	struct sim_fence *fence;
+	int ret = 0;
+
+	for (uint32_t i = 0; i < sj->in.syncs.count && !ret; i++) {
+		ret = sim_array_get(&sj->in.syncs, i, &op, sizeof(op));
+		if (ret)
+			break;
+		if (op.flags & DRM_VNPU_SYNC_SIGNAL) {
+			ret = sim_syncobj_reserve(s->sim, op.handle, SIM_MAX_SYNCS * s->nr);
+			continue;
+		}
+		fence = sim_submit_sync_in_batch(s, nr, &op);
+		if (fence)
+			ret = sim_fences_add(&sj->job->deps, fence);
+		else
+			ret = sim_syncobj_deps(s->sim, op.handle, op.timeline_value, &sj->job->deps);
+	}
+	return ret;
+}
+
+static int sim_fences_add_all(struct sim_fences *list, const struct sim_fences *from)
+{
+	int ret = 0;
+
+	for (unsigned int i = 0; i < from->nr && !ret; i++)
+		ret = sim_fences_add(list, from->items[i]);
+	return ret;
+}
+
+/*
+ * Implicit dependencies of one job, and the job's own mark on the buffers. The mark cannot be taken back, and need not
+ * be: a batch that fails later signals the fences of its jobs.
+ */
+static int sim_submit_bos(struct sim_submit *s, struct sim_submit_job *sj)
+{
+	struct drm_vnpu_bo_use use;
+	struct sim_bo *bo;
+	int ret = 0;
+
+	for (uint32_t i = 0; i < sj->in.bos.count && !ret; i++) {
+		ret = sim_array_get(&sj->in.bos, i, &use, sizeof(use));
+		if (ret)
+			break;
+		bo = sim_table_get(&s->sim->bos, use.handle);
+		ret = sim_fences_add_all(&sj->job->deps, &bo->writers);
+		if (!ret && (use.flags & DRM_VNPU_BO_USE_WRITE))
+			ret = sim_fences_add_all(&sj->job->deps, &bo->readers);
+	}
+	for (uint32_t i = 0; i < sj->in.bos.count && !ret; i++) {
+		ret = sim_array_get(&sj->in.bos, i, &use, sizeof(use));
+		if (ret)
+			break;
+		bo = sim_table_get(&s->sim->bos, use.handle);
+		ret = sim_fences_add(use.flags & DRM_VNPU_BO_USE_WRITE ? &bo->writers : &bo->readers, sj->job->done);
+	}
+	return ret;
+}
+
+/* Nothing here fails. */
+static void sim_submit_commit(struct sim_submit *s)
+{
+	struct drm_vnpu_sync_op op;
+
+	for (uint32_t i = 0; i < s->nr; i++) {
+		struct sim_submit_job *sj = &s->jobs[i];
+		struct sim_job *job = sj->job;
+		struct sim_queue *queue = job->queue;
+		uint64_t *seqno = (uint64_t *)(uintptr_t)(s->args->jobs.array + (uint64_t)i * s->args->jobs.stride +
+							  offsetof(struct drm_vnpu_job, seqno));
+
+		job->sqe.seqno = ++queue->submitted;
+		*seqno = job->sqe.seqno;
+		for (uint32_t k = 0; k < sj->in.syncs.count; k++) {
+			if (!sim_array_get(&sj->in.syncs, k, &op, sizeof(op)) && (op.flags & DRM_VNPU_SYNC_SIGNAL))
+				sim_syncobj_add(s->sim, op.handle, op.timeline_value, job->done);
+		}
+		sj->job = NULL;
+		*queue->pending_tail = job;
+		queue->pending_tail = &job->next;
+		s->sim->nr_pending++;
+	}
+	for (uint32_t i = 0; i < s->nr; i++)
+		sim_queue_run_pending(s->sim, sim_table_get(&s->sim->queues, s->jobs[i].in.queue_id));
+	sim_port_kick(s->sim);
+}
+
+int sim_submit(struct sim *sim, struct drm_vnpu_submit *args)
+{
+	struct sim_submit_job few[4] = { 0 };
+	struct sim_submit s = { .sim = sim, .args = args, .nr = args->jobs.count, .jobs = few };
+	int ret;
+
+	if (args->flags)
+		return -EINVAL;
+	s.ctx = sim_table_get(&sim->ctxs, args->ctx_id);
+	if (!s.ctx)
+		return -ENOENT;
+	ret = sim_array_check(&args->jobs, SIM_MAX_JOBS, sizeof(struct drm_vnpu_job));
+	if (ret || !s.nr)
+		return ret;
+	if (s.nr > 4)
+		s.jobs = calloc(s.nr, sizeof(*s.jobs));
+	if (!s.jobs)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < s.nr && !ret; i++) {
+		ret = sim_array_get(&args->jobs, i, &s.jobs[i].in, sizeof(s.jobs[i].in));
+		if (!ret)
+			ret = sim_submit_prepare(&s, &s.jobs[i]);
+	}
+	if (!ret && s.ctx->state)
+		ret = -ECANCELED;
+	for (uint32_t i = 0; i < s.nr && !ret; i++)
+		ret = sim_submit_syncs(&s, i);
+	for (uint32_t i = 0; i < s.nr && !ret; i++)
+		ret = sim_submit_bos(&s, &s.jobs[i]);
+	if (!ret)
+		sim_submit_commit(&s);
+	for (uint32_t i = 0; i < s.nr; i++) {
+		if (!s.jobs[i].job)
+			continue;
+		if (s.jobs[i].job->done)
+			sim_fence_signal(sim, s.jobs[i].job->done);
+		sim_job_free(s.jobs[i].job);
+	}
+	if (s.jobs != few)
+		free(s.jobs);
+	return ret;
+}

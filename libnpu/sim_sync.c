@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Fences and syncobjs of the simulated device. A syncobj is a list of points, each with the fence of the job that will
+ * reach it; a point counts as reached when its fence and those of all points before it have signaled.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+#define SIM_MAX_WAIT_HANDLES 4096
+
+struct sim_fence *sim_fence_create(bool signaled)
+{
+	struct sim_fence *fence = calloc(1, sizeof(*fence));
+
+	if (fence) {
+		fence->refs = 1;
+		fence->signaled = signaled;
+	}
+	return fence;
+}
+
+struct sim_fence *sim_fence_get(struct sim_fence *fence)
+{
+	fence->refs++;
+	return fence;
+}
+
+void sim_fence_put(struct sim_fence *fence)
+{
+	if (fence && !--fence->refs)
+		free(fence);
+}
+
+void sim_fence_signal(struct sim *sim, struct sim_fence *fence)
+{
+	fence->signaled = true;
+	if (sim->waiters)
+		pthread_cond_broadcast(&sim->cond);
+}
+
+int sim_fences_add(struct sim_fences *list, struct sim_fence *fence)
+{
+	struct sim_fence **grown;
+
+	if (fence->signaled)
+		return 0;
+	if (list->nr == list->cap) {
+		/* A buffer that many jobs read collects fences that nobody waits for. */
+		sim_fences_prune(list);
+	}
+	if (list->nr == list->cap) {
+		grown = realloc(list->items, (list->cap * 2 + 4) * sizeof(struct sim_fence *));
+		if (!grown)
+			return -ENOMEM;
+		list->items = grown;
+		list->cap = list->cap * 2 + 4;
+	}
+	list->items[list->nr++] = sim_fence_get(fence);
+	return 0;
+}
+
+bool sim_fences_prune(struct sim_fences *list)
+{
+	unsigned int kept = 0;
+
+	for (unsigned int i = 0; i < list->nr; i++) {
+		if (list->items[i]->signaled)
+			sim_fence_put(list->items[i]);
+		else
+			list->items[kept++] = list->items[i];
+	}
+	list->nr = kept;
+	return !kept;
+}
+
+void sim_fences_clear(struct sim_fences *list)
+{
+	for (unsigned int i = 0; i < list->nr; i++)
+		sim_fence_put(list->items[i]);
+	free(list->items);
+	*list = (struct sim_fences){ 0 };
+}
+
+/* ---- syncobjs ---- */
+
+static void sim_syncobj_reset(struct sim_syncobj *obj)
+{
+	for (unsigned int i = 0; i < obj->nr; i++)
+		sim_fence_put(obj->points[i].fence);
+	obj->nr = 0;
+}
+
+static void sim_syncobj_free(struct sim_syncobj *obj)
+{
+	sim_syncobj_reset(obj);
+	free(obj->points);
+	free(obj);
+}
+
+/* Points that are reached with all before them are kept as one. */
+static void sim_syncobj_prune(struct sim_syncobj *obj)
+{
+	unsigned int reached = 0;
+
+	while (reached < obj->nr && obj->points[reached].fence->signaled)
+		reached++;
+	if (reached < 2)
+		return;
+	for (unsigned int i = 0; i + 1 < reached; i++)
+		sim_fence_put(obj->points[i].fence);
+	memmove(obj->points, obj->points + reached - 1, (obj->nr - reached + 1) * sizeof(*obj->points));
+	obj->nr -= reached - 1;
+}
+
+/* Number of points that a waiter for @point waits for, or 0 if nobody has promised it. */
+static unsigned int sim_syncobj_find(const struct sim_syncobj *obj, uint64_t point)
+{
+	if (!point)
+		return obj->nr;
+	for (unsigned int i = 0; i < obj->nr; i++)
+		if (obj->points[i].value >= point)
+			return i + 1;
+	return 0;
+}
+
+int sim_syncobj_deps(struct sim *sim, uint32_t handle, uint64_t point, struct sim_fences *deps)
+{
+	struct sim_syncobj *obj = sim_table_get(&sim->syncobjs, handle);
+	unsigned int nr;
+	int ret = 0;
+
+	if (!obj)
+		return -ENOENT;
+	nr = sim_syncobj_find(obj, point);
+	if (!nr)
+		return -EINVAL;
+	for (unsigned int i = 0; i < nr && !ret; i++)
+		ret = sim_fences_add(deps, obj->points[i].fence);
+	return ret;
+}
+
+int sim_syncobj_reserve(struct sim *sim, uint32_t handle, unsigned int extra)
+{
+	struct sim_syncobj *obj = sim_table_get(&sim->syncobjs, handle);
+	struct sim_point *grown;
+
+	if (!obj)
+		return -ENOENT;
+	sim_syncobj_prune(obj);
+	if (obj->nr + extra > obj->cap) {
+		grown = realloc(obj->points, (obj->nr + extra) * 2 * sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		obj->points = grown;
+		obj->cap = (obj->nr + extra) * 2;
+	}
+	return 0;
+}
+
+void sim_syncobj_add(struct sim *sim, uint32_t handle, uint64_t point, struct sim_fence *fence)
+{
+	struct sim_syncobj *obj = sim_table_get(&sim->syncobjs, handle);
+	unsigned int at;
+
+	if (!point)
+		sim_syncobj_reset(obj);
+	for (at = obj->nr; at && obj->points[at - 1].value > point; at--)
+		obj->points[at] = obj->points[at - 1];
+	obj->points[at] = (struct sim_point){ .value = point, .fence = sim_fence_get(fence) };
+	obj->nr++;
+	if (sim->waiters)
+		pthread_cond_broadcast(&sim->cond);
+}
+
+static uint64_t sim_syncobj_value(const struct sim_syncobj *obj, bool submitted)
+{
+	uint64_t value = 0;
+
+	for (unsigned int i = 0; i < obj->nr && (submitted || obj->points[i].fence->signaled); i++)
+		value = obj->points[i].value;
+	return value;
+}
+
+/* ---- the DRM core's ioctls ---- */
+
+static int sim_syncobj_create(struct sim *sim, struct drm_syncobj_create *args)
+{
+	struct sim_syncobj *obj;
+	struct sim_fence *fence;
+	int err;
+
+	if (args->flags & ~DRM_SYNCOBJ_CREATE_SIGNALED)
+		return -EINVAL;
+	obj = calloc(1, sizeof(*obj));
+	if (!obj)
+		return -ENOMEM;
+	args->handle = sim_table_add(&sim->syncobjs, obj, UINT32_MAX, &err);
+	if (!args->handle) {
+		free(obj);
+		return err;
+	}
+	if (!(args->flags & DRM_SYNCOBJ_CREATE_SIGNALED))
+		return 0;
+	fence = sim_fence_create(true);
+	err = fence ? sim_syncobj_reserve(sim, args->handle, 1) : -ENOMEM;
+	if (err)
+		sim_syncobj_free(sim_table_del(&sim->syncobjs, args->handle));
+	else
+		sim_syncobj_add(sim, args->handle, 0, fence);
+	sim_fence_put(fence);
+	return err;
+}
+
+static int sim_syncobj_destroy(struct sim *sim, struct drm_syncobj_destroy *args)
+{
+	struct sim_syncobj *obj;
+
+	if (args->pad)
+		return -EINVAL;
+	obj = sim_table_del(&sim->syncobjs, args->handle);
+	if (!obj)
+		return -EINVAL;
+	sim_syncobj_free(obj);
+	return 0;
+}
+
+/* SIGNAL, RESET and TIMELINE_SIGNAL, all handles or none. */
+static int sim_syncobj_array(struct sim *sim, const uint32_t *handles, const uint64_t *points, uint32_t nr, bool signal)
+{
+	struct sim_fence *fence;
+	int ret = 0;
+
+	if (!nr || nr > SIM_MAX_WAIT_HANDLES)
+		return -EINVAL;
+	if (!handles)
+		return -EFAULT;
+	for (uint32_t i = 0; i < nr && !ret; i++)
+		ret = sim_syncobj_reserve(sim, handles[i], nr);
+	if (ret)
+		return ret;
+	fence = sim_fence_create(true);
+	if (!fence)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < nr; i++) {
+		if (signal)
+			sim_syncobj_add(sim, handles[i], points ? points[i] : 0, fence);
+		else
+			sim_syncobj_reset(sim_table_get(&sim->syncobjs, handles[i]));
+	}
+	sim_fence_put(fence);
+	return 0;
+}
+
+static int sim_syncobj_query(struct sim *sim, struct drm_syncobj_timeline_array *args)
+{
+	const uint32_t *handles = (const uint32_t *)(uintptr_t)args->handles;
+	uint64_t *points = (uint64_t *)(uintptr_t)args->points;
+
+	if (args->flags & ~DRM_SYNCOBJ_QUERY_FLAGS_LAST_SUBMITTED)
+		return -EINVAL;
+	if (!args->count_handles || args->count_handles > SIM_MAX_WAIT_HANDLES)
+		return -EINVAL;
+	if (!handles || !points)
+		return -EFAULT;
+	for (uint32_t i = 0; i < args->count_handles; i++)
+		if (!sim_table_get(&sim->syncobjs, handles[i]))
+			return -ENOENT;
+	for (uint32_t i = 0; i < args->count_handles; i++)
+		points[i] = sim_syncobj_value(sim_table_get(&sim->syncobjs, handles[i]),
+					      args->flags & DRM_SYNCOBJ_QUERY_FLAGS_LAST_SUBMITTED);
+	return 0;
+}
+
+/* 1: done; 0: not yet; -errno. */
+static int sim_syncobj_poll(struct sim *sim, uint32_t handle, uint64_t point, uint32_t flags)
+{
+	struct sim_syncobj *obj = sim_table_get(&sim->syncobjs, handle);
+	unsigned int nr;
+
+	if (!obj)
+		return -ENOENT;
+	nr = sim_syncobj_find(obj, point);
+	if (!nr)
+		return flags & (DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT | DRM_SYNCOBJ_WAIT_FLAGS_WAIT_AVAILABLE)
+			       ? 0
+			       : -EINVAL;
+	if (flags & DRM_SYNCOBJ_WAIT_FLAGS_WAIT_AVAILABLE)
+		return 1;
+	for (unsigned int i = 0; i < nr; i++)
+		if (!obj->points[i].fence->signaled)
+			return 0;
+	return 1;
+}
+
+static int sim_syncobj_wait(struct sim *sim, struct drm_syncobj_timeline_wait *args, uint32_t allowed)
+{
+	const uint32_t *handles = (const uint32_t *)(uintptr_t)args->handles;
+	const uint64_t *points = (const uint64_t *)(uintptr_t)args->points;
+	bool all = args->flags & DRM_SYNCOBJ_WAIT_FLAGS_WAIT_ALL;
+	int ret = 0;
+
+	if ((args->flags & ~allowed) || !args->count_handles || args->count_handles > SIM_MAX_WAIT_HANDLES)
+		return -EINVAL;
+	if (!handles || (!points && (allowed & DRM_SYNCOBJ_WAIT_FLAGS_WAIT_AVAILABLE)))
+		return -EFAULT;
+	sim->waiters++;
+	for (;;) {
+		uint32_t done = 0;
+
+		for (uint32_t i = 0; i < args->count_handles && ret >= 0; i++) {
+			ret = sim_syncobj_poll(sim, handles[i], points ? points[i] : 0, args->flags);
+			if (ret == 1 && !done++)
+				args->first_signaled = i;
+		}
+		if (ret < 0)
+			break;
+		ret = 0;
+		if (done == args->count_handles || (done && !all))
+			break;
+		if (!sim_cond_wait(sim, &sim->cond, args->timeout_nsec)) {
+			ret = -ETIME;
+			break;
+		}
+	}
+	sim->waiters--;
+	return ret;
+}
+
+static int sim_syncobj_wait_binary(struct sim *sim, struct drm_syncobj_wait *args)
+{
+	struct drm_syncobj_timeline_wait wait = {
+		.handles = args->handles,
+		.timeout_nsec = args->timeout_nsec,
+		.count_handles = args->count_handles,
+		.flags = args->flags,
+	};
+	int ret =
+		sim_syncobj_wait(sim, &wait, DRM_SYNCOBJ_WAIT_FLAGS_WAIT_ALL | DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT);
+
+	args->first_signaled = wait.first_signaled;
+	return ret;
+}
+
+int sim_syncobj_ioctl(struct sim *sim, unsigned long request, void *arg)
+{
+	struct drm_syncobj_array *array = arg;
+	struct drm_syncobj_timeline_array *timeline = arg;
+
+	switch (request) {
+	case DRM_IOCTL_SYNCOBJ_CREATE:
+		return sim_syncobj_create(sim, arg);
+	case DRM_IOCTL_SYNCOBJ_DESTROY:
+		return sim_syncobj_destroy(sim, arg);
+	case DRM_IOCTL_SYNCOBJ_WAIT:
+		return sim_syncobj_wait_binary(sim, arg);
+	case DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT:
+		return sim_syncobj_wait(sim, arg,
+					DRM_SYNCOBJ_WAIT_FLAGS_WAIT_ALL | DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT |
+						DRM_SYNCOBJ_WAIT_FLAGS_WAIT_AVAILABLE);
+	case DRM_IOCTL_SYNCOBJ_SIGNAL:
+	case DRM_IOCTL_SYNCOBJ_RESET:
+		if (array->pad)
+			return -EINVAL;
+		return sim_syncobj_array(sim, (const uint32_t *)(uintptr_t)array->handles, NULL, array->count_handles,
+					 request == DRM_IOCTL_SYNCOBJ_SIGNAL);
+	case DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL:
+		if (timeline->flags)
+			return -EINVAL;
+		if (!timeline->points)
+			return -EFAULT;
+		return sim_syncobj_array(sim, (const uint32_t *)(uintptr_t)timeline->handles,
+					 (const uint64_t *)(uintptr_t)timeline->points, timeline->count_handles, true);
+	case DRM_IOCTL_SYNCOBJ_QUERY:
+		return sim_syncobj_query(sim, arg);
+	default:
+		return -ENOTTY;
+	}
+}
+
+void sim_syncobj_free_all(struct sim *sim)
+{
+	for (uint32_t i = 0; i < sim->syncobjs.size; i++)
+		if (sim->syncobjs.slots[i])
+			sim_syncobj_free(sim->syncobjs.slots[i]);
+}

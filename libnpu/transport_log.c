@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+/*
+ * NPU_LOG=ioctl: a transport around a transport, that writes a line per device call. Without NPU_LOG it does not exist.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "log_decode.h"
+#include "npu_fail.h"
+#include "transport.h"
+
+struct log_transport {
+	struct transport base;
+	struct transport *inner;
+	FILE *out;
+};
+
+static struct log_transport *to_log(struct transport *t)
+{
+	return (struct log_transport *)((char *)t - offsetof(struct log_transport, base));
+}
+
+static double log_now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
+}
+
+/* One write per line, so that lines of several threads do not mix. */
+static void log_line(struct log_transport *log, struct log_text *text, int ret, double start_us)
+{
+	log_add(text, " = %d", ret);
+	if (ret < 0)
+		log_add(text, " (%s)", strerror(-ret));
+	log_add(text, " %.1f us\n", log_now_us() - start_us);
+	fwrite(text->buf, 1, text->len, log->out);
+	fflush(log->out);
+}
+
+static int log_transport_ioctl(struct transport *t, unsigned long request, void *arg)
+{
+	struct log_transport *log = to_log(t);
+	struct log_text text = { .len = 0 };
+	double start_us = log_now_us();
+	int ret = log->inner->ops->ioctl(log->inner, request, arg);
+
+	/* Decoded afterwards: what the call returned is in the structure by then. */
+	log_decode_ioctl(&text, request, arg, ret);
+	log_line(log, &text, ret, start_us);
+	return ret;
+}
+
+static int log_transport_map(struct transport *t, uint64_t offset, size_t size, int prot, void **addr)
+{
+	struct log_transport *log = to_log(t);
+	struct log_text text = { .len = 0 };
+	double start_us = log_now_us();
+	int ret = log->inner->ops->map(log->inner, offset, size, prot, addr);
+
+	log_add(&text, "npu: mmap {offset=0x%llx size=%zu prot=%s addr=%p}", (unsigned long long)offset, size,
+		prot & 2 ? "rw" : "r", ret ? NULL : *addr);
+	log_line(log, &text, ret, start_us);
+	return ret;
+}
+
+static int log_transport_unmap(struct transport *t, void *addr, size_t size)
+{
+	struct log_transport *log = to_log(t);
+	struct log_text text = { .len = 0 };
+	double start_us = log_now_us();
+	int ret = log->inner->ops->unmap(log->inner, addr, size);
+
+	log_add(&text, "npu: munmap {addr=%p size=%zu}", addr, size);
+	log_line(log, &text, ret, start_us);
+	return ret;
+}
+
+static void log_transport_close(struct transport *t)
+{
+	struct log_transport *log = to_log(t);
+
+	log->inner->ops->close(log->inner);
+	if (log->out != stderr)
+		fclose(log->out);
+	free(log);
+}
+
+static const struct transport_ops log_transport_ops = {
+	.ioctl = log_transport_ioctl,
+	.map = log_transport_map,
+	.unmap = log_transport_unmap,
+	.close = log_transport_close,
+};
+
+int transport_log_wrap(struct transport *t, struct transport **out)
+{
+	const char *what = getenv("NPU_LOG"), *file = getenv("NPU_LOG_FILE");
+	struct log_transport *log;
+
+	*out = t;
+	if (!what || !*what || !strcmp(what, "none"))
+		return 0;
+	if (strcmp(what, "ioctl"))
+		return npu_fail(-EINVAL, "NPU_LOG='%s': use ioctl or none", what);
+	log = calloc(1, sizeof(*log));
+	if (!log)
+		return npu_fail(-ENOMEM, "log: out of memory");
+	log->base.ops = &log_transport_ops;
+	log->inner = t;
+	log->out = stderr;
+	if (file && *file) {
+		log->out = fopen(file, "ae");
+		if (!log->out) {
+			int err = errno;
+
+			free(log);
+			return npu_fail(-err, "NPU_LOG_FILE=%s: %s", file, strerror(err));
+		}
+	}
+	*out = &log->base;
+	return 0;
+}
