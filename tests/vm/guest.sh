@@ -43,14 +43,81 @@ no_module() {
 	! grep -q '^vnpu ' /proc/modules
 }
 
+# ---- the real firmware ----
+
+fw_log=${TMPDIR:-/tmp}/vnpu-fw.log
+fw_pid=${TMPDIR:-/tmp}/vnpu-fw.pid
+
+wait_for() {
+	for _ in $(seq 200); do
+		"$@" && return 0
+		sleep 0.1
+	done
+	echo "in vain: $*"
+	return 1
+}
+
+fw_start() {
+	"$BUILD/bin/vnpu-fw" --verbose "$@" >"$fw_log" 2>&1 </dev/null &
+	echo $! >"$fw_pid"
+	wait_for test -c /dev/accel/accel0 || { cat "$fw_log"; return 1; }
+	kill -0 "$(cat "$fw_pid")" || { cat "$fw_log"; return 1; }
+}
+
+fw_gone() {
+	! kill -0 "$(cat "$fw_pid")" 2>/dev/null
+}
+
+fw_kill() {
+	kill "$1" "$(cat "$fw_pid")" && wait_for fw_gone
+}
+
+fw_stop() {
+	fw_kill -TERM && wait_for test ! -e /dev/accel/accel0 || { cat "$fw_log"; return 1; }
+}
+
+# A dead firmware leaves its device to the next.
+fw_replace() {
+	fw_kill -KILL && test -c /dev/accel/accel0 && fw_start --attach 0
+}
+
+# Kilobytes that buffers and rings would still hold. TMPDIR's files count too, hence some tolerance.
+kept_kb() {
+	awk '/^(Shmem|VmallocUsed):/ {n += $2} END {print n}' /proc/meminfo
+}
+
+nothing_kept() {
+	sync
+	echo "$kept_before kB before, $(kept_kb) kB after"
+	[ "$(kept_kb)" -lt $((kept_before + 2048)) ]
+}
+
+rmmod_refused() {
+	! rmmod vnpu 2>/dev/null
+}
+
+# ---- steps ----
+
+kept_before=$(kept_kb)
 step "insmod" insmod "$BUILD/kmod/$kver/vnpu.ko"
 for t in tests/kmod/test_*.c; do
 	n=$(basename "$t" .c)
 	step "$n" "$BUILD/tests/$n"
 done
+if [ -x "$BUILD/bin/vnpu-fw" ]; then
+	step "vnpu-fw starts" fw_start
+	step "rmmod is refused while a firmware runs" rmmod_refused
+	[ ! -x "$BUILD/bin/npu-info" ] || step "npu-info" "$BUILD/bin/npu-info"
+	step "vnpu-fw is killed and another takes over" fw_replace
+	step "vnpu-fw stops and its device goes" fw_stop
+else
+	skipped=$((skipped + 1))
+	echo "skip vnpu-fw: not built"
+fi
 step "the driver is silent" quiet
 step "rmmod" rmmod vnpu
 step "the module is gone" no_module
+step "and so is its memory" nothing_kept
 step "insmod again" insmod "$BUILD/kmod/$kver/vnpu.ko"
 step "rmmod again" rmmod vnpu
 finish
