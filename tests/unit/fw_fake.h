@@ -269,6 +269,7 @@ static UNUSED struct vnpu_fw_cqe fake_wait(struct fake *f, unsigned int index)
 {
 	struct vnpu_fw_cqe cqe;
 	struct timespec ts;
+	bool there;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	ts.tv_sec += 30;
@@ -277,8 +278,9 @@ static UNUSED struct vnpu_fw_cqe fake_wait(struct fake *f, unsigned int index)
 		if (pthread_cond_timedwait(&f->changed, &f->lock, &ts))
 			break;
 	cqe = f->done[index];
+	there = f->nr_done > index;
 	pthread_mutex_unlock(&f->lock);
-	assert_true(f->nr_done > index);
+	assert_true(there);
 	return cqe;
 }
 
