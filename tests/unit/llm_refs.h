@@ -39,7 +39,7 @@ static inline const char *ref_embedded(char *path, size_t bytes)
 
 static inline size_t ref_read(const char *dir, const char *name, const char *suffix, void *data, size_t max)
 {
-	char path[512];
+	char path[1024];
 	size_t n;
 	FILE *f;
 

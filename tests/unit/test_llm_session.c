@@ -203,26 +203,38 @@ static void test_npu_results_do_not_depend_on_threads_or_sync(void **state)
 	}
 }
 
+/*
+ * The float operators of CPU and device round differently, and now and then an activation then takes another INT8 step.
+ * So logits differ by a few percent of the greatest, and the next token where two are nearer to one another than that.
+ */
 static void test_fine_and_npu_placement_say_the_same(void **state)
 {
 	struct llm_engine *fine = ref_open(model, LLM_PLACE_FINE, 2, CHUNK);
 	struct llm_engine *npu = ref_open(model, LLM_PLACE_NPU, 2, CHUNK);
+	size_t same = 0, all = 0;
+	double error = 0;
 
 	for (int p = 1; p <= 4; p++) {
 		struct llm_session *a = ref_session(fine, 0), *b = ref_session(npu, 0);
 		struct reference ref;
-		int32_t x[64], y[64];
 
 		ref_load_docs6m(&ref, p);
 		ref_eval(a, ref.ids, ref.n_ids);
 		ref_eval(b, ref.ids, ref.n_ids);
-		assert_true(ref_error(llm_session_logits(a), llm_session_logits(b), ref.n_vocab) < 0.03);
-		ref_greedy(fine, a, x, 64);
-		ref_greedy(npu, b, y, 64);
-		assert_memory_equal(x, y, sizeof(x));
+		for (size_t i = 0; i < ref.n_greedy; i++, all++) {
+			const float *x = llm_session_logits(a), *y = llm_session_logits(b);
+
+			error = ref_error(x, y, ref.n_vocab) > error ? ref_error(x, y, ref.n_vocab) : error;
+			same += llm_argmax(x, REF_MAX_VOCAB) == llm_argmax(y, REF_MAX_VOCAB);
+			ref_eval(a, &ref.greedy[i], 1);
+			ref_eval(b, &ref.greedy[i], 1);
+		}
 		llm_session_free(a);
 		llm_session_free(b);
 	}
+	print_message("%zu of %zu next tokens are the same, logits within %.2g\n", same, all, error);
+	assert_true(error < 0.06);
+	assert_true(same * 100 >= all * 98);
 	llm_engine_close(fine);
 	llm_engine_close(npu);
 }
