@@ -65,7 +65,7 @@ static inline void ref_load(struct reference *ref, const char *dir, const char *
 /* Prompt pN or the embedded model. */
 static inline void ref_load_docs6m(struct reference *ref, int n)
 {
-	char dir[512], name[8];
+	char dir[512], name[16];
 
 	snprintf(dir, sizeof(dir), "%s/tests/data/docs6m", ref_src());
 	snprintf(name, sizeof(name), "p%d", n);

@@ -31,7 +31,7 @@ static void check_f32(const char *path, const char *refs, const char *prefix, un
 		struct llm_session *s = ref_session(engine, 0);
 		struct reference ref;
 		int32_t greedy[64];
-		char name[8];
+		char name[16];
 		double error;
 
 		snprintf(name, sizeof(name), "%s%d", prefix, p);
