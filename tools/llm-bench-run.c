@@ -16,6 +16,9 @@
 #include "llm-bench.h"
 #include "tool.h"
 
+/* A fast wait predicts a job's time from those before it: so many tokens until the prediction holds. */
+#define WARMUP_TOKENS 16
+
 /* splitmix64: one state word, good enough to draw tokens. */
 static uint64_t random_next(uint64_t *state)
 {
@@ -214,7 +217,7 @@ static int repeat(struct run *run, const struct bench_args *args, struct npu_dev
 
 	if (args->warmup) {
 		progress(ud, run->test, 0);
-		if (run_once(run, run->test->n_gen ? 1 : 0, &ttft_ns))
+		if (run_once(run, run->test->n_gen < WARMUP_TOKENS ? run->test->n_gen : WARMUP_TOKENS, &ttft_ns))
 			return 1;
 	}
 	for (unsigned int i = 0; i < args->repetitions; i++) {

@@ -318,7 +318,7 @@ int main(int argc, char **argv)
 		.sampler = { .temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f },
 		.n_predict = 128,
 	};
-	struct sigaction sa = { .sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND };
+	struct sigaction sa = { .sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND }, before;
 	struct llm_engine *engine;
 	uint64_t begin_ns;
 	int status;
@@ -326,7 +326,9 @@ int main(int argc, char **argv)
 	tool_name = "llm-cli";
 	if (parse_options(argc, argv, &o, &status))
 		return tool_finish(status);
-	sigaction(SIGINT, &sa, NULL);
+	/* Who started the program with the signal ignored, as nohup and background jobs do, wants it so. */
+	if (!sigaction(SIGINT, NULL, &before) && before.sa_handler != SIG_IGN)
+		sigaction(SIGINT, &sa, NULL);
 	begin_ns = tool_now_ns();
 	status = engine_open(&o.engine, &engine);
 	if (!status) {
