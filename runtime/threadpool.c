@@ -9,7 +9,6 @@
  *   state	OPEN | CALLER_SLEEPS | number of workers inside the loop
  */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
