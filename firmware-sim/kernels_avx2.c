@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * AVX2: 16-bit multiply-adds. Both factors are widened, so that no sum of products can saturate.
+ * AVX2: 16-bit multiply-adds. Both factors are widened, so that no sum of products can saturate: the activations once
+ * per block, into the worker's scratch, the weights on their way.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -13,14 +14,16 @@
 #define EACH_ROW(f) f(0) f(1) f(2) f(3) f(4) f(5)
 #define DECLARE(r)                                                   \
 	__m256i c##r##0 = _mm256_setzero_si256(), c##r##1 = c##r##0; \
-	const int8_t *a##r = a + ((r) < rows ? (r) : 0) * lda;
-#define STEP(r)                                                                \
-	if ((r) < rows) {                                                      \
-		int32_t four;                                                  \
-		__builtin_memcpy(&four, a##r + 4 * b, 4);                      \
-		__m256i x = _mm256_cvtepi8_epi16(_mm_set1_epi32(four));        \
-		c##r##0 = _mm256_add_epi32(c##r##0, _mm256_madd_epi16(x, w0)); \
-		c##r##1 = _mm256_add_epi32(c##r##1, _mm256_madd_epi16(x, w1)); \
+	const int16_t *a##r = a + ((r) < rows ? (r) : 0) * lda;
+#define STEP(r)                                                                                            \
+	if ((r) < rows) {                                                                                  \
+		int64_t four;                                                                              \
+		__builtin_memcpy(&four, a##r + 4 * b, 8);                                                  \
+		__m256i x = _mm256_set1_epi64x(four);                                                      \
+		c##r##0 = _mm256_add_epi32(c##r##0, _mm256_madd_epi16(x, w0));                             \
+		c##r##1 = _mm256_add_epi32(c##r##1, _mm256_madd_epi16(x, w1));                             \
+		/* Row after row: loads that are hoisted over the sums push those out of the registers. */ \
+		__asm__ volatile("" : "+x"(c##r##0), "+x"(c##r##1));                                       \
 	}
 /* hadd works in halves of 128 bits: channels come out as 0 1 4 5 2 3 6 7. */
 #define OUT(r)                                                           \
@@ -28,8 +31,8 @@
 		_mm256_storeu_si256((__m256i *)(acc + (r)*VNPU_PANEL_N), \
 				    _mm256_permute4x64_epi64(_mm256_hadd_epi32(c##r##0, c##r##1), 0xd8));
 
-static inline __attribute__((always_inline)) void mm_rows(const int rows, const int8_t *a, size_t lda, const uint8_t *w,
-							  uint32_t kb, int32_t *acc)
+static inline __attribute__((always_inline)) void mm_rows(const int rows, const int16_t *a, size_t lda,
+							  const uint8_t *w, uint32_t kb, int32_t *acc)
 {
 	__m256i w0, w1;
 	uint32_t b;
@@ -80,16 +83,15 @@ static void mm_row(const int8_t *a, const uint8_t *panel, uint32_t kb, int32_t *
 	}
 }
 
-static void mm_block(int rows, const int8_t *a, size_t lda, const uint8_t *panel, uint32_t kb, int32_t *acc)
+static void mm_block(int rows, const int16_t *a, size_t lda, const uint8_t *panel, uint32_t kb, int32_t *acc)
 {
 	int n;
 
-	if (rows == 1) {
-		mm_row(a, panel, kb, acc);
-		return;
-	}
 	for (n = 0; n < VNPU_PANEL_N; n += 8) {
 		switch (rows) {
+		case 1:
+			mm_rows(1, a, lda, panel + n * 4, kb, acc + n);
+			break;
 		case 2:
 			mm_rows(2, a, lda, panel + n * 4, kb, acc + n);
 			break;
@@ -128,20 +130,62 @@ static void mm_store(const struct fw_matmul_i8 *t, uint32_t m, uint32_t n0, cons
 	}
 }
 
-static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
+/* One row: its weights come from memory, so they are read in order. */
+static void mm_gemv(const struct fw_matmul_i8 *t)
 {
-	uint32_t kb = (t->k + 3) / 4, n0, m, r, rows;
-	int32_t acc[MM_ROWS * VNPU_PANEL_N];
+	uint32_t kb = (t->k + 3) / 4, n0;
 	const uint8_t *panel = t->w;
-	const float *scale;
+	int32_t acc[VNPU_PANEL_N];
 
 	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N, panel += VNPU_PANEL_I8_BYTES(t->k)) {
-		scale = (const float *)(panel + (size_t)kb * 256 + 256);
-		for (m = 0; m < t->m; m += rows) {
-			rows = t->m - m < MM_ROWS ? t->m - m : MM_ROWS;
-			mm_block(rows, t->a + m * t->lda, t->lda, panel, kb, acc);
-			for (r = 0; r < rows; r++)
-				mm_store(t, m + r, n0, acc + r * VNPU_PANEL_N, scale);
+		mm_row(t->a, panel, kb, acc);
+		mm_store(t, 0, n0, acc, (const float *)(panel + (size_t)kb * 256 + 256));
+	}
+}
+
+/* Copies @rows rows as 16 bits. */
+static void mm_widen(int16_t *dst, size_t ldd, const int8_t *src, size_t lds, uint32_t rows, uint32_t n)
+{
+	uint32_t r, i;
+
+	for (r = 0; r < rows; r++, dst += ldd, src += lds) {
+		for (i = 0; i + 16 <= n; i += 16)
+			_mm256_storeu_si256((__m256i *)(dst + i),
+					    _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(src + i))));
+		for (; i < n; i++)
+			dst[i] = src[i];
+	}
+}
+
+static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
+{
+	uint32_t kb = (t->k + 3) / 4, m0, m, n0, r, group, fit, rows;
+	/* An odd number of cache lines apart, so that the rows of a tile do not share a cache set. */
+	size_t ld = ((kb * 4 + 31) / 32 | 1) * 32;
+	int32_t acc[MM_ROWS * VNPU_PANEL_N];
+	const uint8_t *panel;
+	const float *scale;
+
+	if (t->m == 1) {
+		mm_gemv(t);
+		return;
+	}
+	/* At the greatest k, half a register tile. */
+	fit = FW_SCRATCH_BYTES / 2 / ld;
+	if (fit > MM_ROWS)
+		fit = fit / MM_ROWS * MM_ROWS;
+	for (m0 = 0; m0 < t->m; m0 += group) {
+		group = t->m - m0 < fit ? t->m - m0 : fit;
+		mm_widen(scratch, ld, t->a + m0 * t->lda, t->lda, group, kb * 4);
+		panel = t->w;
+		for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N, panel += VNPU_PANEL_I8_BYTES(t->k)) {
+			scale = (const float *)(panel + (size_t)kb * 256 + 256);
+			for (m = 0; m < group; m += rows) {
+				rows = group - m < MM_ROWS ? group - m : MM_ROWS;
+				mm_block(rows, (int16_t *)scratch + m * ld, ld, panel, kb, acc);
+				for (r = 0; r < rows; r++)
+					mm_store(t, m0 + m + r, n0, acc + r * VNPU_PANEL_N, scale);
+			}
 		}
 	}
 }

@@ -18,8 +18,8 @@
  * before it. A stream whose concurrent commands overlap in memory gets undefined values there, and harms nobody else.
  *
  * Numbers: little-endian; f32 is IEEE binary32; matrices are row-major, ld* are the distances between rows in elements.
- * Integer results are exact. Float results are those of the portable kernels (kernels_generic.c), in any number of
- * threads the same; SIMD kernels may differ from the portable ones within the bounds in docs/isa.md.
+ * Integer results are exact. Float results are the same bits on every host and in any number of threads, and a row's do
+ * not depend on the number of rows; docs/isa.md has their error bounds.
  */
 #ifndef VNPU_ISA_H
 #define VNPU_ISA_H
@@ -244,7 +244,7 @@ struct vnpu_cmd_attn {
 	uint32_t rows, heads, kv_heads, head_dim;
 	uint32_t ctx_rows;
 	uint32_t ldq, ldk, ldv, ldy;
-	uint32_t pos_param;
+	uint32_t pos_param; /* or VNPU_PARAM_NONE for 0 */
 	float scale;
 	uint32_t reserved;
 };
