@@ -134,8 +134,8 @@ int npu_graph_compile(struct npu_graph *g, void **image, size_t *image_bytes)
 		ret = compile_stream(g, &img, &o);
 	if (!ret)
 		ret = npu_image_write(&img, o.relocs, o.nr_relocs, image, image_bytes);
-	if (ret && g->err)
-		npu_fail(ret, "graph %s: %s", g->name, g->why);
+	if (g->err)
+		ret = npu_fail(g->err, "graph %s: %s", g->name[0] ? g->name : "?", g->why);
 	free(o.relocs);
 	npu_image_release(&img);
 	return ret;

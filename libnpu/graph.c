@@ -10,17 +10,20 @@
 #include <string.h>
 
 #include "graph.h"
+#include "npu_fail.h"
 
 int graph_fail(struct npu_graph *g, int err, const char *fmt, ...)
 {
 	va_list ap;
 
-	if (g->err)
-		return err;
-	g->err = err;
-	va_start(ap, fmt);
-	vsnprintf(g->why, sizeof(g->why), fmt, ap);
-	va_end(ap);
+	if (!g->err) {
+		g->err = err;
+		va_start(ap, fmt);
+		vsnprintf(g->why, sizeof(g->why), fmt, ap);
+		va_end(ap);
+	}
+	/* Whoever looks after a later call still sees what went wrong first. */
+	npu_fail(g->err, "graph %s: %s", g->name[0] ? g->name : "?", g->why);
 	return err;
 }
 

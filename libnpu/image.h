@@ -14,7 +14,7 @@
 /* EM_NONE: there is no number for us, and the note says whose file it is. */
 #define NPU_ELF_MACHINE 0
 #define NPU_NOTE_NAME "vnpu"
-#define NPU_NOTE_GRAPH 1
+#define NPU_NOTE_GRAPH 0x100
 /* At r_offset lies a struct vnpu_ref: slot = the symbol's, offset = the symbol's value + addend. */
 #define R_VNPU_REF 1
 

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "npu_private.h"
+#include "relax.h"
 
 #define NPU_DEFAULT_DEPTH 16
 
@@ -321,10 +322,9 @@ static void npu_queue_learn(struct npu_queue *queue, uint64_t seqno, bool fresh)
 
 static void npu_relax(const struct npu_device *dev, unsigned int spins)
 {
-	if (dev->polite && !(spins & 15))
+	npu_cpu_relax();
+	if (dev->polite && !(spins & 7))
 		sched_yield();
-	else
-		__builtin_ia32_pause();
 }
 
 /* Poll until the job is done (true), or until polling does not pay any more. */

@@ -16,13 +16,15 @@
 #include <unistd.h>
 
 #include "npu_fail.h"
+#include "relax.h"
 #include "sim.h"
 
 /*
- * How long an idle core polls its ring. A client that submits at once, as token generation does, finds it awake; longer
- * would take a CPU from a client that works between its jobs.
+ * How long an idle core polls its ring before it sleeps. A client that submits at once, as token generation does, finds it
+ * awake; longer would take a CPU from a client that works between its jobs. It yields all the while: the client may be on
+ * the same CPU, and a poll without a yield would then last until the scheduler's next tick.
  */
-#define SIM_SPIN_US 50
+#define SIM_SPIN_NS 50000
 
 static long sim_futex(_Atomic uint32_t *word, int op, uint32_t value, const struct timespec *timeout)
 {
@@ -150,18 +152,41 @@ int sim_port_drain(struct sim *sim)
 
 /* ---- struct fw_port_ops ---- */
 
+static bool sim_port_idle(struct sim *sim, uint32_t sq_seen)
+{
+	return __atomic_load_n(&sim->info->sq_tail, __ATOMIC_SEQ_CST) == sq_seen && !atomic_load(&sim->stopping);
+}
+
+/* False: there is work. */
+static bool sim_port_spin(struct sim *sim, uint32_t sq_seen)
+{
+	int64_t end = sim_now_ns() + SIM_SPIN_NS;
+
+	do {
+		for (int i = 0; i < 8; i++) {
+			if (!sim_port_idle(sim, sq_seen))
+				return false;
+			npu_cpu_relax();
+		}
+		sched_yield();
+	} while (sim_now_ns() < end);
+	return true;
+}
+
 static void sim_port_sleep(struct sim *sim, uint32_t sq_seen, int64_t timeout_ns)
 {
 	uint32_t kick = atomic_load(&sim->kick);
 	struct timespec ts, *at = NULL;
 
+	if (!sim_port_spin(sim, sq_seen))
+		return;
 	if (timeout_ns >= 0) {
 		ts = (struct timespec){ .tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000 };
 		at = &ts;
 	}
 	atomic_store(&sim->sleeping, true);
 	atomic_thread_fence(memory_order_seq_cst);
-	if (__atomic_load_n(&sim->info->sq_tail, __ATOMIC_SEQ_CST) == sq_seen && !atomic_load(&sim->stopping))
+	if (sim_port_idle(sim, sq_seen))
 		sim_futex(&sim->kick, FUTEX_WAIT_BITSET, kick, at);
 	atomic_store(&sim->sleeping, false);
 }
@@ -289,17 +314,13 @@ static int sim_port_isa(const char *name, enum fw_isa *isa)
 
 int sim_port_start(struct sim *sim, const struct sim_options *opts)
 {
-	struct fw_config cfg = { .threads = opts->threads, .spin_us = SIM_SPIN_US };
+	struct fw_config cfg = { .threads = opts->threads };
 	sigset_t all, old;
-	cpu_set_t cpus;
 	int ret;
 
 	ret = sim_port_isa(opts->isa, &cfg.isa);
 	if (ret)
 		return ret;
-	/* On a single CPU nobody can submit while the core polls. */
-	if (!sched_getaffinity(0, sizeof(cpus), &cpus) && CPU_COUNT(&cpus) < 2)
-		cfg.spin_us = 0;
 	ret = sim_port_alloc_rings(sim);
 	if (ret)
 		return ret;

@@ -117,8 +117,9 @@ static int drm_open_node(const char *path, int *fd, enum drm_verdict *verdict)
 	}
 	case ENODEV:
 	case ENXIO:
-		return drm_refuse(verdict, DRM_VERDICT_NO_NODE,
-				  npu_fail(-ENODEV, "%s: its device is gone; start vnpu-fw again", path));
+		return drm_refuse(
+			verdict, DRM_VERDICT_NO_NODE,
+			npu_fail(-ENODEV, "%s: its device is gone with its firmware; start vnpu-fw again", path));
 	default:
 		return drm_refuse(verdict, DRM_VERDICT_ERROR, npu_fail(-err, "%s: open: %s", path, strerror(err)));
 	}
