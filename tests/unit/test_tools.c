@@ -163,7 +163,7 @@ static void token_lists_refuse_what_is_no_id(void **state)
 static void a_text_of_more_tokens_than_bytes_is_whole(void **state)
 {
 	char text[100];
-	struct token_list list;
+	struct token_list list = { 0 };
 
 	memset(text, 'a', sizeof(text));
 	assert_int_equal(tokens_from_text(NULL, text, sizeof(text), 0, &list), 0);

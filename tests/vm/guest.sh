@@ -107,7 +107,7 @@ done
 if [ -x "$BUILD/bin/vnpu-fw" ]; then
 	step "vnpu-fw starts" fw_start
 	step "rmmod is refused while a firmware runs" rmmod_refused
-	[ ! -x "$BUILD/bin/npu-info" ] || step "npu-info" "$BUILD/bin/npu-info"
+	. tests/vm/stack.sh
 	step "vnpu-fw is killed and another takes over" fw_replace
 	step "vnpu-fw stops and its device goes" fw_stop
 else

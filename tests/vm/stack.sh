@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT
+# Sourced by tests/vm/guest.sh while vnpu-fw runs: the library, the runtime and the tools over /dev/accel/accel0, compared
+# with the sim transport in the same guest.
+
+model=share/models/docs6m/docs6m-q8_0.gguf
+stories=${VNPU_DATA:-}/models/stories260K/stories260K-f32.gguf
+bin=$BUILD/bin
+out=${TMPDIR:-/tmp}
+
+# over TRANSPORT COMMAND...: never falls back to the other one.
+over() {
+	NPU_TRANSPORT=$1 "${@:2}"
+}
+
+# A model of VNPU_DATA is skipped by name without it.
+have() {
+	[ -r "$1" ] || { echo "no $1: give VNPU_DATA"; return 77; }
+}
+
+# The test binary of libnpu, on the real device.
+over_drm() {
+	over drm "$BUILD/tests/$1"
+}
+
+bench() {
+	have "$1" || return
+	"$bin/llm-bench" -m "$1" --transport drm -p "$2" -n 8 -r 2 &&
+		"$bin/llm-bench" -m "$1" --transport drm -p 0 -n 4 -r 1 -o json | grep -q '"transport": "drm"'
+}
+
+# Greedy tokens and all bits of the logits are the same on both transports. Says also that they are not empty.
+same_tokens() {
+	have "$1" || return
+	for t in drm sim; do
+		"$bin/llm-cli" -m "$1" --transport $t --placement "$2" -p "$3" -n 24 --temp 0 --ignore-eos --ids >"$out/ids.$t" || return 1
+	done
+	cat "$out/ids.drm"
+	[ "$(wc -w <"$out/ids.drm")" -eq 24 ] && cmp "$out/ids.drm" "$out/ids.sim"
+}
+
+same_logits() {
+	have "$1" || return
+	for t in drm sim; do
+		"$bin/llm-logits" -m "$1" --transport $t --placement "$2" -p "$3" -o f32 >"$out/logits.$t" || return 1
+	done
+	[ -s "$out/logits.drm" ] && cmp "$out/logits.drm" "$out/logits.sim" &&
+		echo "$(($(stat -c %s "$out/logits.drm") / 4)) logits, bit for bit the same"
+}
+
+# strace's numbers of the ioctls: SUBMIT is _IOW('d', 0x4a, 24), WAIT is _IOWR('d', 0x4b, 32).
+count_calls() { # FILE CODE
+	grep -c "ioctl([0-9]*, $2" "$1"
+}
+
+# A decoded token costs one SUBMIT, and a WAIT only where polling did not see the job's end: what strace counts is what
+# llm-bench says. The calls of two runs of different length are subtracted, so that loading does not count.
+calls_per_token() {
+	local n submits=() waits=() polls=()
+	for n in 8 40; do
+		strace -f -X raw -e trace=ioctl -o "$out/strace.$n" "$bin/llm-bench" -m "$model" --transport drm \
+			--sync "$1" -p 0 -n $n -r 1 --no-warmup -o json >"$out/bench.$n" || return 1
+		submits+=("$(count_calls "$out/strace.$n" 0x4018644a)")
+		waits+=("$(count_calls "$out/strace.$n" 0xc020644b)")
+		polls+=("$(sed -n 's/.*"syncs": \([0-9]*\),/\1/p' "$out/bench.$n")")
+		polls[-1]=$((${polls[-1]} - $(sed -n 's/.*"driver_waits": \([0-9]*\),/\1/p' "$out/bench.$n")))
+	done
+	echo "--sync $1: 32 tokens more cost $((submits[1] - submits[0])) SUBMIT and $((waits[1] - waits[0])) WAIT;" \
+		"of 40 tokens ${polls[1]} were seen by polling"
+	[ $((submits[1] - submits[0])) -eq 32 ] || return 1
+	[ "${waits[1]}" -eq $((40 - polls[1])) ] || return 1
+	[ "$1" = fast ] || [ "${polls[1]}" -eq 0 ]
+}
+
+# One decoded line per device call.
+decoded_log() {
+	NPU_LOG=ioctl "$bin/llm-cli" -m "$model" --transport drm -p "The kernel" -n 2 --temp 0 2>&1 >/dev/null |
+		tee "$out/log" | grep -E 'SUBMIT|WAIT' | head -4
+	grep -q SUBMIT "$out/log" && grep -q BO_CREATE "$out/log"
+}
+
+doctor() {
+	"$bin/npu-info" --doctor
+}
+
+# An ordinary user without the device's group: drm names the cause, auto falls back.
+no_permission() {
+	chmod 660 /dev/accel/accel0
+	setpriv --reuid 65534 --regid 65534 --clear-groups "$bin/npu-info" --transport drm 2>"$out/denied" && return 1
+	cat "$out/denied"
+	grep -qi 'permission denied' "$out/denied" || return 1
+	setpriv --reuid 65534 --regid 65534 --clear-groups "$bin/npu-info" | tee "$out/auto" | head -2
+	grep -q '^transport *sim' "$out/auto" || return 1
+	! setpriv --reuid 65534 --regid 65534 --clear-groups "$bin/npu-info" --doctor
+}
+
+step "npu-info --doctor" doctor
+step "a user without permission" no_permission
+for t in test_npu_device test_npu_graph; do
+	step "$t over drm" over_drm $t
+done
+step "llm-bench docs6m over drm" bench $model 64
+step "llm-bench stories260K over drm" bench "$stories" 64
+for p in fine npu; do
+	step "docs6m's tokens, drm and sim, $p" same_tokens $model $p "The kernel allocates memory for"
+	step "docs6m's logits, drm and sim, $p" same_logits $model $p "The kernel allocates memory for"
+	step "stories260K's tokens, drm and sim, $p" same_tokens "$stories" $p "Once upon a time"
+	step "stories260K's logits, drm and sim, $p" same_logits "$stories" $p "Once upon a time"
+done
+step "calls per token, fast" calls_per_token fast
+step "calls per token, driver" calls_per_token driver
+step "NPU_LOG=ioctl" decoded_log
