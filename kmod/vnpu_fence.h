@@ -11,7 +11,8 @@ struct vnpu_queue;
 struct vnpu_fence {
 	struct dma_fence base; /* first: dma_fence_free() frees this address */
 	spinlock_t lock;
-	struct vnpu_queue *queue; /* outlives the job; not to be used once the fence is signalled */
+	struct vnpu_queue
+		*queue; /* alive until the fence is signalled: a queue that is killed finishes its jobs first */
 	unsigned long timeout; /* jiffies */
 };
 

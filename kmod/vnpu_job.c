@@ -50,17 +50,62 @@ static int vnpu_job_send(struct vnpu_job *job)
 	return 0;
 }
 
+/* As many live jobs as the queue is deep? */
+static bool vnpu_job_ring_full(const struct vnpu_queue *queue)
+{
+	const struct vnpu_hwq *hwq = &queue->ctx->vdev->hwqs[queue->hwq];
+
+	return hwq->tail - hwq->head >= queue->depth;
+}
+
+static void vnpu_job_send_or_finish(struct vnpu_job *job)
+{
+	int ret = vnpu_job_send(job);
+
+	if (ret)
+		vnpu_job_finish(job->fence, ret, false);
+}
+
+/*
+ * The way round the scheduler, straight from the ioctl: it saves the wake-up of a worker, which is most of a short job's
+ * time. True if the job was taken (or has failed) and need not be pushed. Under vdev->lock.
+ */
+bool vnpu_job_send_now(struct vnpu_job *job)
+{
+	struct vnpu_queue *queue = job->queue;
+
+	lockdep_assert_held(&queue->ctx->vdev->lock);
+	if (queue->in_sched || !xa_empty(&job->base.dependencies) || vnpu_job_ring_full(queue)) {
+		queue->in_sched++;
+		return false;
+	}
+	vnpu_job_send_or_finish(job);
+	return true;
+}
+
+/* Jobs that went round the scheduler have not paid it credits: the next one waits until there is room in the ring. */
+static struct dma_fence *vnpu_job_prepare(struct drm_sched_job *base, struct drm_sched_entity *entity)
+{
+	struct vnpu_queue *queue = container_of(base, struct vnpu_job, base)->queue;
+	struct vnpu_device *vdev = queue->ctx->vdev;
+	struct dma_fence *fence = NULL;
+
+	spin_lock(&vdev->lock);
+	if (vnpu_job_ring_full(queue))
+		fence = dma_fence_get(&vnpu_hwq_first(&vdev->hwqs[queue->hwq])->base);
+	spin_unlock(&vdev->lock);
+	return fence;
+}
+
 static struct dma_fence *vnpu_job_run(struct drm_sched_job *base)
 {
 	struct vnpu_job *job = container_of(base, struct vnpu_job, base);
 	struct vnpu_device *vdev = job->queue->ctx->vdev;
 	bool cookie = dma_fence_begin_signalling();
-	int ret;
 
 	spin_lock(&vdev->lock);
-	ret = vnpu_job_send(job);
-	if (ret)
-		vnpu_job_finish(job->fence, ret, false);
+	vnpu_job_send_or_finish(job);
+	job->queue->in_sched--;
 	spin_unlock(&vdev->lock);
 	dma_fence_end_signalling(cookie);
 	return dma_fence_get(&job->fence->base);
@@ -86,6 +131,7 @@ static void vnpu_job_free(struct drm_sched_job *base)
 
 /* No timedout_job: the schedulers have no timeout, see vnpu_queue_watch(). */
 const struct drm_sched_backend_ops vnpu_job_sched_ops = {
+	.prepare_job = vnpu_job_prepare,
 	.run_job = vnpu_job_run,
 	.free_job = vnpu_job_free,
 };

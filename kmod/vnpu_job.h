@@ -19,6 +19,7 @@ struct vnpu_job {
 
 extern const struct drm_sched_backend_ops vnpu_job_sched_ops;
 
+bool vnpu_job_send_now(struct vnpu_job *job);
 void vnpu_job_finish(struct vnpu_fence *fence, int error, bool by_firmware);
 
 #endif /* VNPU_JOB_H */

@@ -23,7 +23,8 @@ struct vnpu_failure {
 };
 
 /*
- * A queue: a scheduler of its own, whose credits are the queue's places in the ring.
+ * A queue: a scheduler of its own, and as many places in the ring as it is deep. A job that has nothing to wait for goes
+ * into the ring at once, unless others of its queue still wait in the scheduler.
  *
  * References: the file's table, each job, each mapping of the status page. The last one may be dropped from the
  * scheduler's own work, hence @release_work.
@@ -51,6 +52,7 @@ struct vnpu_queue {
 	/* Under vdev->lock. */
 	struct list_head node; /* ctx->queues */
 	bool killed;
+	u32 in_sched; /* jobs pushed to the scheduler that have not reached the ring */
 	u64 submitted_seqno;
 	u64 done_seqno;
 	struct vnpu_failure *failures; /* ring of the last @depth failures */

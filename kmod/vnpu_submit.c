@@ -5,7 +5,8 @@
  * 1. Copy and check everything; look up queues, syncobjs and buffers; allocate jobs, fences and timeline nodes.
  * 2. Under the context's submit_lock: number the jobs, write the numbers to the user, collect the fences to wait for.
  * 3. Lock the buffers, collect their fences. This is the last step that can fail.
- * 4. Arm, publish and push. Nothing here allocates, sleeps for memory or fails.
+ * 4. Publish the fences, then put the jobs into the ring or push them to the scheduler. Nothing here allocates, sleeps
+ *    for memory or fails.
  *
  * Jobs of a batch may wait for one another through a syncobj or a buffer, in the order of the array. Jobs of one queue run
  * in order anyway and need no such wait.
@@ -41,7 +42,7 @@ struct vnpu_submit_bo {
 	bool write;
 };
 
-/* A job on its way in. What is here is released when the ioctl ends, but for @job once it is pushed. */
+/* A job on its way in. What is here is released when the ioctl ends, but for @job if it is pushed to the scheduler. */
 struct vnpu_submit_job {
 	struct vnpu_job *job;
 	struct vnpu_queue *queue; /* reference */
@@ -237,7 +238,7 @@ static int vnpu_submit_number(struct vnpu_submit *submit, const struct drm_vnpu_
 /* Takes over the reference. */
 static int vnpu_submit_depend(struct vnpu_submit_job *sj, struct dma_fence *fence)
 {
-	if (fence->context == sj->queue->fence_context) {
+	if (fence->context == sj->queue->fence_context || dma_fence_is_signaled(fence)) {
 		dma_fence_put(fence);
 		return 0;
 	}
@@ -383,22 +384,34 @@ static void vnpu_submit_publish(struct vnpu_submit_job *sj)
 	}
 }
 
+static void vnpu_submit_push(struct vnpu_submit_job *sj)
+{
+	struct vnpu_job *job = sj->job;
+
+	/* The job's own references: the ones in sj stay with sj. */
+	kref_get(&sj->queue->ref);
+	dma_fence_get(&sj->fence->base);
+	sj->job = NULL;
+	drm_sched_job_arm(&job->base);
+	drm_sched_entity_push_job(&job->base);
+}
+
 static void vnpu_submit_commit(struct vnpu_submit *submit)
 {
+	struct vnpu_device *vdev = submit->ctx->vdev;
 	bool cookie = dma_fence_begin_signalling();
+	bool sent;
 
 	for (u32 i = 0; i < submit->nr_jobs; i++) {
 		struct vnpu_submit_job *sj = &submit->jobs[i];
-		struct vnpu_job *job = sj->job;
 
-		/* The job's own references: the ones in sj stay with sj. */
-		kref_get(&sj->queue->ref);
-		dma_fence_get(&sj->fence->base);
-		drm_sched_job_arm(&job->base);
 		vnpu_submit_publish(sj);
+		spin_lock(&vdev->lock);
 		WRITE_ONCE(sj->queue->submitted_seqno, sj->fence->base.seqno);
-		sj->job = NULL;
-		drm_sched_entity_push_job(&job->base);
+		sent = vnpu_job_send_now(sj->job);
+		spin_unlock(&vdev->lock);
+		if (!sent)
+			vnpu_submit_push(sj);
 	}
 	dma_fence_end_signalling(cookie);
 }

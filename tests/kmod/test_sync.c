@@ -78,6 +78,29 @@ static void a_job_waits_for_a_job_of_another_queue(void **state)
 	assert_int_equal(raw_result(b->fd, q2, 1), 0);
 }
 
+static void a_job_does_not_overtake_one_of_its_queue_that_waits(void **state)
+{
+	struct bench *b = bench(state);
+	uint32_t q2 = raw_queue(b->fd, b->ctx), handle = raw_syncobj(b->fd);
+	struct drm_vnpu_sync_op out = { DRM_VNPU_SYNC_SIGNAL, handle, 0 }, in = { 0, handle, 0 };
+	struct vnpu_fw_sqe sqe;
+
+	submit_syncs(b, b->q.queue_id, &out, 1);
+	raw_submit(b->fd, b->ctx, q2);
+	submit_syncs(b, q2, &in, 1);
+	for (int i = 0; i < 8; i++)
+		raw_submit(b->fd, b->ctx, q2);
+	sqe = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
+	assert_int_equal(raw_fw_serve(&b->fw, VNPU_FW_OK).seqno, 1);
+	assert_true(nothing_comes(b));
+	raw_fw_done(&b->fw, &sqe, VNPU_FW_OK);
+	for (int i = 2; i <= 10; i++)
+		assert_int_equal(raw_fw_serve(&b->fw, VNPU_FW_OK).seqno, i);
+	assert_int_equal(raw_submit(b->fd, b->ctx, q2), 11);
+	assert_int_equal(raw_fw_serve(&b->fw, VNPU_FW_OK).seqno, 11);
+	assert_int_equal(raw_result(b->fd, q2, 11), 0);
+}
+
 static void jobs_of_one_batch_may_wait_for_one_another(void **state)
 {
 	struct bench *b = bench(state);
@@ -297,6 +320,7 @@ int main(void)
 		BENCH_TEST(a_binary_syncobj_signals_when_the_job_is_done),
 		BENCH_TEST(timeline_points_signal_one_by_one),
 		BENCH_TEST(a_job_waits_for_a_job_of_another_queue),
+		BENCH_TEST(a_job_does_not_overtake_one_of_its_queue_that_waits),
 		BENCH_TEST(jobs_of_one_batch_may_wait_for_one_another),
 		BENCH_TEST(a_job_waits_for_a_signal_from_the_cpu),
 		BENCH_TEST(a_job_that_waits_when_its_client_goes_does_not_run),
