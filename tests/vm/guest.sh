@@ -60,8 +60,7 @@ wait_for() {
 fw_start() {
 	"$BUILD/bin/vnpu-fw" --verbose "$@" >"$fw_log" 2>&1 </dev/null &
 	echo $! >"$fw_pid"
-	wait_for test -c /dev/accel/accel0 || { cat "$fw_log"; return 1; }
-	kill -0 "$(cat "$fw_pid")" || { cat "$fw_log"; return 1; }
+	wait_for grep -q ' is /dev/accel/accel0' "$fw_log" || { cat "$fw_log"; return 1; }
 }
 
 fw_gone() {
