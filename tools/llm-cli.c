@@ -287,10 +287,8 @@ static int run(const struct cli_options *o, struct llm_engine *engine, uint64_t 
 	int status = read_prompt(o, engine, &prompt);
 
 	token_writer_init(&w, stdout);
-	if (status)
-		return status;
-	if (llm_session_create(engine, o->n_ctx, &s) ||
-	    llm_sampler_create(&o->sampler, llm_engine_info(engine)->n_vocab, &sampler))
+	if (!status && (llm_session_create(engine, o->n_ctx, &s) ||
+			llm_sampler_create(&o->sampler, llm_engine_info(engine)->n_vocab, &sampler)))
 		status = tool_fail("%s", llm_error());
 	if (!status)
 		status = evaluate_prompt(s, &prompt);

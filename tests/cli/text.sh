@@ -56,13 +56,18 @@ refuses "unknown token id" 1 "4096" "${logits[@]}" --preset cpu --tokens 1,4096
 refuses "unknown token id on the NPU" 1 "4096" "${logits[@]}" --preset npu --tokens 1,4096
 refuses "empty prompt without BOS" 1 "empty" "${cli[@]}" --preset cpu --no-bos -p ""
 refuses "context beyond all bounds" 1 "100000000 tokens" "${cli[@]}" --preset cpu -c 100000000 -p x
-# What no machine has: 16 million tokens of this model take 96 GiB. Overcommitment is kept out by a limit.
-(ulimit -v 4000000; "${cli[@]}" --preset cpu -c 16000000 -p x) >"$scratch/out" 2>"$scratch/err"
-rc=$?
-if [ $rc -eq 1 ] && grep -Eq '^llm-cli: .*[0-9]{8,} bytes|^llm-cli: .*[0-9]+ [GM]i?B' "$scratch/err"; then
-	ok "a KV cache too large for memory names its bytes"
+# What no machine has: 16 million tokens of this model take 90 GiB. A limit keeps overcommitment out of it, and
+# AddressSanitizer cannot live under one.
+if grep -q __asan_init "$bin/llm-cli"; then
+	skip "a KV cache too large for memory names its bytes" "built with AddressSanitizer"
 else
-	not_ok "a KV cache too large for memory names its bytes" "$(outcome)"
+	(ulimit -v 4000000; "${cli[@]}" --preset cpu -c 16000000 -p x) >"$scratch/out" 2>"$scratch/err"
+	rc=$?
+	if [ $rc -eq 1 ] && grep -Eq '^llm-cli: .*([0-9]{8,} bytes|[0-9]+ [GM]i?B)' "$scratch/err"; then
+		ok "a KV cache too large for memory names its bytes"
+	else
+		not_ok "a KV cache too large for memory names its bytes" "$(outcome)"
+	fi
 fi
 run "${cli[@]}" --preset cpu -p "$prompt" --temp 0 -n -1 -c 32 --ignore-eos --ids
 if [ $rc -eq 0 ] && grep -q "context of 32 tokens is full" "$scratch/err" && [ "$(wc -l <"$scratch/err")" -eq 1 ]; then
