@@ -572,14 +572,23 @@ static void results_depend_neither_on_threads_nor_on_isa(void **state)
 	fake_destroy(f);
 }
 
-/* A job that is large enough for all workers to be woken for it, many times. */
+/*
+ * Regions that are large enough for all workers to be woken, and each of which needs all of the one before: c = a w,
+ * sum += c, c = 0, twenty times.
+ */
 static void many_regions_on_many_threads_give_the_bits_of_one(void **state)
 {
 	struct vnpu_cmd_matmul_i8 mm = {
 		.m = 24, .n = 512, .k = 512, .lda = 512, .ldc = 512, .tile_m = 6, .tile_n = 64
 	};
+	struct vnpu_cmd_binary add = { .rows = 24, .cols = 512, .lda = 512, .ldb = 512, .ldy = 512 };
+	struct vnpu_cmd_copy clear = { .rows = 24,
+				       .row_bytes = 2048,
+				       .src_stride_bytes = 2048,
+				       .dst_stride_bytes = 2048,
+				       .dst_row_param = VNPU_PARAM_NONE };
 	uint32_t panels = 512 / 64 * VNPU_PANEL_I8_BYTES(512), i;
-	float *want = malloc(24 * 512 * 4), *c, w_scale[512];
+	float *want = malloc(24 * 512 * 4), *sum, w_scale[512];
 	int8_t *w = malloc(512 * 512);
 	struct job_builder b;
 	struct fake *f;
@@ -597,18 +606,24 @@ static void many_regions_on_many_threads_give_the_bits_of_one(void **state)
 	for (i = 0; i < 512; i++)
 		w_scale[i] = rng_float();
 	pack_w8(f->mem[1] + 0x1010000, w, w_scale, 512, 512);
-	c = (float *)(f->mem[1] + 0x1100000);
+	sum = (float *)(f->mem[1] + 0x1110000);
 
 	job_begin(&b);
 	job_slot(&b, 0x1000000, 0x10000, VNPU_SLOT_READ);
 	job_slot(&b, 0x1010000, panels, VNPU_SLOT_READ);
-	job_slot(&b, 0x1100000, 24 * 512 * 4, VNPU_SLOT_WRITE);
+	job_slot(&b, 0x1100000, 0x40000, VNPU_SLOT_READ | VNPU_SLOT_WRITE);
 	mm.a_scale.offset = 0x4000;
 	mm.w.slot = 1;
 	mm.bias.slot = VNPU_SLOT_NONE;
-	mm.c.slot = 2;
-	for (i = 0; i < 30; i++) {
+	mm.c = add.b = clear.dst = ref_to(2, 0);
+	add.a = add.y = ref_to(2, 0x10000);
+	clear.src = ref_to(2, 0x20000);
+	for (i = 0; i < 20; i++) {
 		job_cmd(&b, VNPU_OP_MATMUL_I8, &mm, sizeof(mm));
+		job_plain(&b, VNPU_OP_BARRIER);
+		job_cmd(&b, VNPU_OP_ADD, &add, sizeof(add));
+		job_plain(&b, VNPU_OP_BARRIER);
+		job_cmd(&b, VNPU_OP_COPY, &clear, sizeof(clear));
 		job_plain(&b, VNPU_OP_BARRIER);
 	}
 	job_end(&b);
@@ -616,12 +631,12 @@ static void many_regions_on_many_threads_give_the_bits_of_one(void **state)
 		f->nr_done = 0;
 		fake_start(f, threads, 0, FW_ISA_AUTO);
 		for (j = 0; j < 20; j++) {
-			memset(c, 0, 24 * 512 * 4);
+			memset(sum, 0, 24 * 512 * 4);
 			submit_one(f, job_place(&b, f, 1, 0, STREAM_VA, j + 1));
 			assert_done(f, j, j + 1, VNPU_FW_OK);
 			if (threads == 1 && !j)
-				memcpy(want, c, 24 * 512 * 4);
-			assert_memory_equal(c, want, 24 * 512 * 4);
+				memcpy(want, sum, 24 * 512 * 4);
+			assert_memory_equal(sum, want, 24 * 512 * 4);
 		}
 		fake_stop(f);
 	}
