@@ -122,4 +122,9 @@ true_in_python "without -m: the model beside the program, from any folder" "
 assert json.loads(open(sys.argv[1]).readline())['model_filename'].endswith('docs6m-q8_0.gguf')
 " "$scratch/out"
 refuses "a file that is not there" 1 "no-such.gguf" "$bin/llm-bench" -m "$scratch/no-such.gguf"
+run "${bench[@]}" -m "$scratch/no-such.gguf" --preset cpu -p 2 -n 0 -r 1 -o json
+same "a failure after some rows: status 1 and one line" "$rc $(grep -c '^llm-bench: .*no-such.gguf' "$scratch/err")" "1 1"
+true_in_python "a failure after some rows: they are whole JSON" "
+assert [r['n_prompt'] for r in json.load(open(sys.argv[1]))] == [2]
+" "$scratch/out"
 finish

@@ -45,6 +45,11 @@ for tool in llm-cli llm-bench llm-perplexity llm-logits; do
 	else
 		skip "$tool: a full disk is a failure" "no /dev/full"
 	fi
+	if compgen -G '/dev/accel/accel*' >/dev/null; then
+		skip "$tool: drm without a node" "there is a node"
+	else
+		refuses "$tool: drm without a node" 1 "/dev/accel.*sim transport" "${t[@]}" -m "$model" "${work[@]}" --transport drm
+	fi
 	passes "$tool --list-devices" "${t[@]}" --list-devices
 	grep -Eq '^sim ' "$scratch/out" && grep -Eq '^drm ' "$scratch/out" && ok "$tool --list-devices names both transports" ||
 		not_ok "$tool --list-devices names both transports" "$(<"$scratch/out")"
