@@ -63,10 +63,8 @@ tests: all $(TESTS)
 # ---- rules -----------------------------------------------------------------------------------------------------------
 
 # A SIMD file is compiled for its instruction set and called only where the host has it.
-$(O)/obj/%_avx2.o: ISA := -mavx2 -mfma -mf16c -Wno-psabi
+$(O)/obj/%_avx2.o: ISA := -mavx2 -mfma -mf16c
 $(O)/obj/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c
-# -Wno-psabi: vectors of 16 lanes are passed between inlined functions only: no ABI is concerned.
-$(O)/obj/firmware-sim/kernels_generic.o: ISA := -Wno-psabi
 
 $(O)/obj/%.o: %.c Makefile
 	$(Q)mkdir -p $(@D)

@@ -55,8 +55,8 @@ struct fw_port_ops {
 	 * 0; or -EFAULT and *fault if an access was refused, in which case fn may have run in part or not at all.
 	 * Called by several workers at once.
 	 */
-	int (*guard)(void *priv, struct fw_aspace *as, const struct fw_access *acc, unsigned int nr_acc, void (*fn)(void *arg),
-		     void *arg, struct fw_fault *fault);
+	int (*guard)(void *priv, struct fw_aspace *as, const struct fw_access *acc, unsigned int nr_acc,
+		     void (*fn)(void *arg), void *arg, struct fw_fault *fault);
 };
 
 /* One end of the rings, mapped. */
@@ -88,7 +88,8 @@ struct fw_config {
 
 struct fw_core;
 
-/* A core on @port; both must outlive fw_core_run(). NULL with errno set: ENOMEM, ENOTSUP (isa not on this host). */
+/* A core on @port; both must outlive the core. NULL with errno set: ENOMEM, ENOTSUP (isa not on this host), EINVAL (the
+ * port's info page makes no sense). */
 struct fw_core *fw_core_create(const struct fw_config *cfg, struct fw_port *port);
 /* Serve until fw_core_stop() or until enter() fails. 0 after a stop, else enter()'s error. */
 int fw_core_run(struct fw_core *core);
