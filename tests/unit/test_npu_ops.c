@@ -1,0 +1,577 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Every operator, built, compiled and run, against its definition in double precision; and what the builder refuses.
+ */
+#include <errno.h>
+#include <math.h>
+
+#include "npu_run.h"
+#include "npu_random.h"
+#include "vnpu_isa.h"
+
+#define ROUNDS 12
+
+/* Float results may differ by the accuracy of exp and by the order of sums. */
+static void assert_near(const char *what, const float *got, const double *want, size_t n, double tolerance)
+{
+	for (size_t i = 0; i < n; i++) {
+		double bound = tolerance * (1 + fabs(want[i]));
+
+		if (!(fabs((double)got[i] - want[i]) <= bound))
+			fail_msg("%s: element %zu is %.9g, not %.9g", what, i, (double)got[i], want[i]);
+	}
+}
+
+struct matrix {
+	float *f;
+	double *want;
+	float *got;
+	size_t n;
+};
+
+static struct matrix matrix_new(size_t n)
+{
+	struct matrix m = { malloc(n * 4), malloc(n * 8), malloc(n * 4), n };
+
+	random_floats(m.f, n);
+	return m;
+}
+
+static void matrix_free(struct matrix *m)
+{
+	free(m->f);
+	free(m->want);
+	free(m->got);
+}
+
+/* ---- elementwise ---- */
+
+enum simple_op { OP_ADD, OP_ADD_ROW, OP_MUL, OP_MUL_ROW, OP_SILU, OP_GELU, NR_SIMPLE };
+
+static double simple_want(enum simple_op op, double a, double b)
+{
+	switch (op) {
+	case OP_ADD:
+	case OP_ADD_ROW:
+		return a + b;
+	case OP_MUL:
+	case OP_MUL_ROW:
+		return a * b;
+	case OP_SILU:
+		return a / (1 + exp(-a));
+	default:
+		return 0.5 * a * (1 + tanh(sqrt(2 / M_PI) * (a + 0.044715 * a * a * a)));
+	}
+}
+
+static void simple_round(struct fixture *f, enum simple_op op)
+{
+	static const char *const names[] = { "add", "add row", "mul", "mul row", "silu", "gelu" };
+	uint32_t rows = random_in(1, 40), cols = random_in(1, 300);
+	bool row = op == OP_ADD_ROW || op == OP_MUL_ROW;
+	struct matrix a = matrix_new((size_t)rows * cols), b = matrix_new(row ? cols : (size_t)rows * cols);
+	struct npu_graph *g = npu_graph_create("simple");
+	struct npu_tensor *x = npu_graph_input(g, "a", NPU_F32, rows, cols), *y;
+	struct npu_tensor *z = npu_graph_weight(g, "b", NPU_F32, row ? 1 : rows, cols);
+	struct run_binding bindings[] = {
+		{ "a", a.f, NULL, a.n * 4 },
+		{ "b", b.f, NULL, b.n * 4 },
+		{ "y", NULL, a.got, a.n * 4 },
+	};
+
+	for (size_t i = 0; i < a.n; i++)
+		a.f[i] *= 9;
+	if (op == OP_SILU)
+		y = npu_silu(g, x);
+	else if (op == OP_GELU)
+		y = npu_gelu(g, x);
+	else
+		y = op == OP_ADD || op == OP_ADD_ROW ? npu_add(g, x, z) : npu_mul(g, x, z);
+	npu_graph_output(g, "y", y);
+	npu_ok(run_graph(f, g, bindings, 3, NULL, 0));
+	for (size_t i = 0; i < a.n; i++)
+		a.want[i] = simple_want(op, a.f[i], b.f[row ? i % cols : i]);
+	assert_near(names[op], a.got, a.want, a.n, 2e-6);
+	matrix_free(&a);
+	matrix_free(&b);
+}
+
+static void elementwise_operators_agree_with_double_precision(void **state)
+{
+	random_begin(__func__);
+	for (int i = 0; i < ROUNDS; i++)
+		for (enum simple_op op = 0; op < NR_SIMPLE; op++)
+			simple_round(*state, op);
+}
+
+/* ---- rmsnorm ---- */
+
+static void rmsnorm_round(struct fixture *f)
+{
+	uint32_t rows = random_in(1, 20), dim = random_in(1, 200), heads = random_in(1, 4);
+	struct matrix x = matrix_new((size_t)rows * heads * dim), w = matrix_new(dim);
+	float eps = 1e-5f;
+	struct npu_graph *g = npu_graph_create("rmsnorm");
+	struct npu_tensor *t = npu_graph_input(g, "x", NPU_F32, rows, heads * dim);
+	struct run_binding bindings[] = {
+		{ "x", x.f, NULL, x.n * 4 },
+		{ "w", w.f, NULL, w.n * 4 },
+		{ "y", NULL, x.got, x.n * 4 },
+	};
+
+	npu_graph_output(g, "y", npu_rmsnorm(g, t, npu_graph_weight(g, "w", NPU_F32, 1, dim), eps));
+	npu_ok(run_graph(f, g, bindings, 3, NULL, 0));
+	for (size_t r = 0; r < (size_t)rows * heads; r++) {
+		double sum = 0;
+
+		for (uint32_t c = 0; c < dim; c++)
+			sum += (double)x.f[r * dim + c] * (double)x.f[r * dim + c];
+		for (uint32_t c = 0; c < dim; c++)
+			x.want[r * dim + c] = x.f[r * dim + c] / sqrt(sum / dim + (double)eps) * (double)w.f[c];
+	}
+	assert_near("rmsnorm", x.got, x.want, x.n, 2e-5);
+	matrix_free(&x);
+	matrix_free(&w);
+}
+
+static void rmsnorm_agrees_with_double_precision_per_row_and_per_head(void **state)
+{
+	random_begin(__func__);
+	for (int i = 0; i < ROUNDS; i++)
+		rmsnorm_round(*state);
+}
+
+/* ---- rope ---- */
+
+static void rope_want(struct matrix *x, const float *inv_freq, uint32_t rows, uint32_t heads, uint32_t dim,
+		      uint32_t rot, uint32_t pos, enum npu_rope_mode mode)
+{
+	for (size_t i = 0; i < x->n; i++)
+		x->want[i] = x->f[i];
+	for (uint32_t r = 0; r < rows; r++) {
+		for (uint32_t h = 0; h < heads; h++) {
+			size_t base = ((size_t)r * heads + h) * dim;
+
+			for (uint32_t i = 0; i < rot / 2; i++) {
+				size_t a = base + (mode == NPU_ROPE_HALVES ? i : 2 * i);
+				size_t b = mode == NPU_ROPE_HALVES ? a + rot / 2 : a + 1;
+				double angle = (double)(pos + r) * (double)inv_freq[i];
+
+				x->want[a] = x->f[a] * cos(angle) - x->f[b] * sin(angle);
+				x->want[b] = x->f[a] * sin(angle) + x->f[b] * cos(angle);
+			}
+		}
+	}
+}
+
+static void rope_round(struct fixture *f)
+{
+	uint32_t rows = random_in(1, 9), heads = random_in(1, 4), dim = random_in(1, 40) * 2;
+	uint32_t rot = random_in(1, dim / 2) * 2, pos = random_in(0, 700);
+	enum npu_rope_mode mode = random_u32() & 1 ? NPU_ROPE_HALVES : NPU_ROPE_ADJACENT;
+	struct matrix x = matrix_new((size_t)rows * heads * dim), freq = matrix_new(rot / 2);
+	struct npu_graph *g = npu_graph_create("rope");
+	struct npu_tensor *t = npu_graph_input(g, "x", NPU_F32, rows, heads * dim);
+	bool fixed = random_u32() % 4 == 0;
+	int param = npu_graph_param(g, "pos");
+	struct run_param params[] = { { "pos", pos } };
+	struct run_binding bindings[] = { { "x", x.f, NULL, x.n * 4 }, { "y", NULL, x.got, x.n * 4 } };
+
+	for (uint32_t i = 0; i < rot / 2; i++)
+		freq.f[i] = powf(10000, -2.0f * (float)i / (float)rot);
+	t = npu_rope(g, t, npu_graph_const(g, "inv_freq", freq.f, 1, rot / 2), heads, fixed ? NPU_NO_PARAM : param,
+		     mode);
+	npu_graph_output(g, "y", t);
+	npu_ok(run_graph(f, g, bindings, 2, params, 1));
+	rope_want(&x, freq.f, rows, heads, dim, rot, fixed ? 0 : pos, mode);
+	assert_near("rope", x.got, x.want, x.n, 1e-4);
+	matrix_free(&x);
+	matrix_free(&freq);
+}
+
+static void rope_agrees_with_double_precision_in_both_modes(void **state)
+{
+	random_begin(__func__);
+	for (int i = 0; i < 2 * ROUNDS; i++)
+		rope_round(*state);
+}
+
+/* ---- softmax ---- */
+
+static void softmax_round(struct fixture *f)
+{
+	uint32_t rows = random_in(1, 20), cols = random_in(1, 300), limit = random_in(0, cols);
+	bool limited = random_u32() & 1;
+	float scale = 0.25f + fabsf(random_float());
+	struct matrix x = matrix_new((size_t)rows * cols);
+	struct npu_graph *g = npu_graph_create("softmax");
+	struct npu_tensor *t = npu_graph_input(g, "x", NPU_F32, rows, cols);
+	int param = npu_graph_param(g, "limit");
+	struct run_param params[] = { { "limit", limit } };
+	struct run_binding bindings[] = { { "x", x.f, NULL, x.n * 4 }, { "y", NULL, x.got, x.n * 4 } };
+
+	for (size_t i = 0; i < x.n; i++)
+		x.f[i] *= 20;
+	npu_graph_output(g, "y", npu_softmax(g, t, scale, limited ? param : NPU_NO_PARAM));
+	npu_ok(run_graph(f, g, bindings, 2, params, 1));
+	for (uint32_t r = 0; r < rows; r++) {
+		uint32_t seen = limited && limit + r + 1 < cols ? limit + r + 1 : cols;
+		double max = -INFINITY, sum = 0;
+
+		for (uint32_t c = 0; c < seen; c++)
+			max = fmax(max, (double)scale * (double)x.f[r * cols + c]);
+		for (uint32_t c = 0; c < seen; c++)
+			sum += exp((double)scale * (double)x.f[r * cols + c] - max);
+		for (uint32_t c = 0; c < cols; c++)
+			x.want[r * cols + c] =
+				c < seen ? exp((double)scale * (double)x.f[r * cols + c] - max) / sum : 0;
+	}
+	assert_near("softmax", x.got, x.want, x.n, 1e-5);
+	matrix_free(&x);
+}
+
+static void softmax_agrees_with_double_precision_with_and_without_a_limit(void **state)
+{
+	random_begin(__func__);
+	for (int i = 0; i < 2 * ROUNDS; i++)
+		softmax_round(*state);
+}
+
+/* ---- quant and matmul ---- */
+
+static void quant_round(struct fixture *f)
+{
+	uint32_t rows = random_in(1, 20), cols = random_in(1, 300), ld = (cols + 3) & ~3u;
+	struct matrix x = matrix_new((size_t)rows * cols);
+	int8_t *q = malloc((size_t)rows * ld);
+	float *scale = malloc(rows * 4);
+	struct npu_graph *g = npu_graph_create("quant");
+	struct npu_tensor *t = npu_graph_input(g, "x", NPU_F32, rows, cols), *s;
+	struct run_binding bindings[] = {
+		{ "x", x.f, NULL, x.n * 4 },
+		{ "q", NULL, q, (size_t)rows * ld },
+		{ "scale", NULL, scale, rows * 4 },
+		{ "y", NULL, x.got, x.n * 4 },
+	};
+
+	memset(x.f, 0, cols * 4);
+	t = npu_quant(g, t, &s);
+	npu_graph_output(g, "y", npu_dequant(g, t, s));
+	npu_graph_output(g, "q", t);
+	npu_graph_output(g, "scale", s);
+	assert_int_equal(npu_tensor_bytes(t), (size_t)rows * ld);
+	npu_ok(run_graph(f, g, bindings, 4, NULL, 0));
+	assert_true(scale[0] == 0);
+	for (uint32_t r = 0; r < rows; r++) {
+		double max = 0;
+
+		for (uint32_t c = 0; c < cols; c++)
+			max = fmax(max, fabs((double)x.f[r * cols + c]));
+		assert_true(fabs((double)scale[r] - max / 127) <= 1e-6 * max);
+		for (uint32_t c = 0; c < cols; c++) {
+			assert_true(fabs(q[r * ld + c] * (double)scale[r] - (double)x.f[r * cols + c]) <=
+				    0.5001 * (double)scale[r]);
+			assert_true(x.got[r * cols + c] == (float)q[r * ld + c] * scale[r]);
+		}
+		for (uint32_t c = cols; c < ld; c++)
+			assert_int_equal(q[r * ld + c], 0);
+	}
+	free(q);
+	free(scale);
+	matrix_free(&x);
+}
+
+static void quant_rounds_to_the_nearest_and_dequant_scales_back(void **state)
+{
+	random_begin(__func__);
+	for (int i = 0; i < 2 * ROUNDS; i++)
+		quant_round(*state);
+}
+
+static void matmul_round(struct fixture *f, uint32_t m, uint32_t n, uint32_t k, bool biased)
+{
+	uint32_t ld = (k + 3) & ~3u;
+	int8_t *a = calloc(m, ld), *w = malloc((size_t)n * k);
+	struct matrix as = matrix_new(m), ws = matrix_new(n), bias = matrix_new(n), c = matrix_new((size_t)m * n);
+	uint8_t *packed = malloc(npu_w8_bytes(n, k));
+	struct npu_graph *g = npu_graph_create("matmul");
+	struct npu_tensor *q = npu_graph_input(g, "a", NPU_S8, m, k), *s = npu_graph_input(g, "a_scale", NPU_F32, m, 1);
+	struct npu_tensor *wt = npu_graph_weight(g, "w", NPU_W8_PANEL, n, k);
+	struct npu_tensor *b = biased ? npu_graph_weight(g, "bias", NPU_F32, 1, n) : NULL;
+	struct run_binding bindings[] = {
+		{ "a", a, NULL, (size_t)m * ld },	   { "a_scale", as.f, NULL, m * 4 },
+		{ "w", packed, NULL, npu_w8_bytes(n, k) }, { "c", NULL, c.got, c.n * 4 },
+		{ "bias", bias.f, NULL, n * 4 },
+	};
+	uint32_t n0 = n > 128 ? 128 : 0;
+
+	for (uint32_t i = 0; i < m; i++)
+		for (uint32_t j = 0; j < k; j++)
+			a[i * ld + j] = (int8_t)(random_in(0, 254) - 127);
+	for (size_t i = 0; i < (size_t)n * k; i++)
+		w[i] = (int8_t)(random_in(0, 255) - 128);
+	/* In two steps, as a loader does. */
+	memset(packed, 0xa5, npu_w8_bytes(n, k));
+	npu_pack_w8(packed, n, k, n0, n - n0, w + (size_t)n0 * k, ws.f + n0);
+	if (n0)
+		npu_pack_w8(packed, n, k, 0, n0, w, ws.f);
+	npu_graph_output(g, "c", npu_matmul_i8(g, q, s, wt, b));
+	npu_ok(run_graph(f, g, bindings, biased ? 5 : 4, NULL, 0));
+	for (uint32_t i = 0; i < m; i++) {
+		for (uint32_t j = 0; j < n; j++) {
+			int64_t acc = 0;
+
+			for (uint32_t l = 0; l < k; l++)
+				acc += a[i * ld + l] * w[(size_t)j * k + l];
+			c.want[(size_t)i * n + j] = (double)acc * (double)as.f[i] * (double)ws.f[j];
+			if (biased)
+				c.want[(size_t)i * n + j] += (double)bias.f[j];
+		}
+	}
+	assert_near("matmul", c.got, c.want, c.n, 1e-6);
+	free(a);
+	free(w);
+	free(packed);
+	matrix_free(&as);
+	matrix_free(&ws);
+	matrix_free(&bias);
+	matrix_free(&c);
+}
+
+static void matmul_agrees_with_double_precision_with_and_without_bias(void **state)
+{
+	random_begin(__func__);
+	matmul_round(*state, 1, 1, 1, true);
+	matmul_round(*state, 1, 64, 4, false);
+	for (int i = 0; i < ROUNDS; i++)
+		matmul_round(*state, random_in(1, 30), random_in(1, 300), random_in(1, 200), random_u32() & 1);
+	/* Many tiles in both directions, and decoding's single row. */
+	matmul_round(*state, 150, 700, 300, true);
+	matmul_round(*state, 1, 2000, 900, false);
+}
+
+/* ---- attention ---- */
+
+static void attn_want(struct matrix *q, const float *k, const float *v, uint32_t rows, uint32_t heads,
+		      uint32_t kv_heads, uint32_t dim, uint32_t pos, double scale)
+{
+	double p[512];
+
+	for (uint32_t r = 0; r < rows; r++) {
+		for (uint32_t h = 0; h < heads; h++) {
+			size_t qb = ((size_t)r * heads + h) * dim, kvh = h / (heads / kv_heads);
+			double max = -INFINITY, sum = 0;
+
+			for (uint32_t t = 0; t <= pos + r; t++) {
+				p[t] = 0;
+				for (uint32_t d = 0; d < dim; d++)
+					p[t] += (double)q->f[qb + d] * (double)k[(t * kv_heads + kvh) * dim + d];
+				p[t] *= scale;
+				max = fmax(max, p[t]);
+			}
+			for (uint32_t t = 0; t <= pos + r; t++)
+				sum += p[t] = exp(p[t] - max);
+			for (uint32_t d = 0; d < dim; d++) {
+				double y = 0;
+
+				for (uint32_t t = 0; t <= pos + r; t++)
+					y += p[t] / sum * (double)v[(t * kv_heads + kvh) * dim + d];
+				q->want[qb + d] = y;
+			}
+		}
+	}
+}
+
+/* Stores this step's keys and values, then attends: the reader must see what was stored. */
+static void attn_round(struct fixture *f)
+{
+	uint32_t rows = random_in(1, 12), kv_heads = random_in(1, 3), heads = kv_heads * random_in(1, 4);
+	uint32_t dim = random_in(1, 40), ctx = rows + random_in(0, 100), pos = random_in(0, ctx - rows);
+	struct matrix q = matrix_new((size_t)rows * heads * dim), k = matrix_new((size_t)ctx * kv_heads * dim);
+	struct matrix v = matrix_new(k.n), kn = matrix_new((size_t)rows * kv_heads * dim), vn = matrix_new(kn.n);
+	struct npu_graph *g = npu_graph_create("attn");
+	struct npu_tensor *tq = npu_graph_input(g, "q", NPU_F32, rows, heads * dim);
+	struct npu_tensor *tk = npu_graph_input(g, "kn", NPU_F32, rows, kv_heads * dim);
+	struct npu_tensor *tv = npu_graph_input(g, "vn", NPU_F32, rows, kv_heads * dim);
+	struct npu_tensor *sk = npu_graph_state(g, "k", ctx, kv_heads * dim);
+	struct npu_tensor *sv = npu_graph_state(g, "v", ctx, kv_heads * dim);
+	int param = npu_graph_param(g, "pos");
+	float scale = 1 / sqrtf((float)dim);
+	struct run_param params[] = { { "pos", pos } };
+	struct run_binding bindings[] = {
+		{ "q", q.f, NULL, q.n * 4 },  { "kn", kn.f, NULL, kn.n * 4 }, { "vn", vn.f, NULL, vn.n * 4 },
+		{ "k", k.f, k.got, k.n * 4 }, { "v", v.f, v.got, v.n * 4 },   { "y", NULL, q.got, q.n * 4 },
+	};
+
+	npu_ok(npu_store_rows(g, tk, sk, param));
+	npu_ok(npu_store_rows(g, tv, sv, param));
+	npu_graph_output(g, "y", npu_attn(g, tq, sk, sv, heads, kv_heads, scale, param));
+	npu_ok(run_graph(f, g, bindings, 6, params, 1));
+	memcpy(k.f + (size_t)pos * kv_heads * dim, kn.f, kn.n * 4);
+	memcpy(v.f + (size_t)pos * kv_heads * dim, vn.f, vn.n * 4);
+	assert_memory_equal(k.got, k.f, k.n * 4);
+	assert_memory_equal(v.got, v.f, v.n * 4);
+	attn_want(&q, k.f, v.f, rows, heads, kv_heads, dim, pos, (double)scale);
+	assert_near("attn", q.got, q.want, q.n, 2e-5);
+	matrix_free(&q);
+	matrix_free(&k);
+	matrix_free(&v);
+	matrix_free(&kn);
+	matrix_free(&vn);
+}
+
+static void attention_sees_the_rows_stored_before_it_and_agrees_with_double_precision(void **state)
+{
+	random_begin(__func__);
+	for (int i = 0; i < 2 * ROUNDS; i++)
+		attn_round(*state);
+}
+
+static void a_param_out_of_range_fails_the_job_only(void **state)
+{
+	struct fixture *f = *state;
+	struct npu_graph *g = npu_graph_create("store");
+	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 2, 4), *s = npu_graph_state(g, "s", 8, 4);
+	float data[8] = { 1, 2, 3, 4, 5, 6, 7, 8 }, got[32];
+	struct run_binding bindings[] = { { "x", data, NULL, 32 }, { "s", NULL, got, 128 } };
+	int row = npu_graph_param(g, "row");
+	struct npu_job *job;
+
+	npu_ok(npu_store_rows(g, x, s, row));
+	npu_fails(run_graph(f, g, bindings, 2, &(struct run_param){ "row", 7 }, 1), -EINVAL, "param is out of range");
+	g = npu_graph_create("store");
+	npu_ok(npu_store_rows(g, npu_graph_input(g, "x", NPU_F32, 2, 4), npu_graph_state(g, "s", 8, 4),
+			      npu_graph_param(g, "row")));
+	npu_fails(run_graph(f, g, bindings, 2, &(struct run_param){ "row", -1 }, 1), -EINVAL, "param is out of range");
+	g = npu_graph_create("store");
+	npu_ok(npu_store_rows(g, npu_graph_input(g, "x", NPU_F32, 2, 4), npu_graph_state(g, "s", 8, 4),
+			      npu_graph_param(g, "row")));
+	npu_ok(run_graph(f, g, bindings, 2, &(struct run_param){ "row", 6 }, 1));
+	assert_memory_equal(got + 24, data, 32);
+	job = fixture_sleep(f->ctx, 0);
+	npu_ok(fixture_run(f, job));
+	npu_job_free(job);
+}
+
+/* ---- what the builder refuses ---- */
+
+static void compile_fails(struct npu_graph *g, int err, const char *text)
+{
+	size_t bytes;
+	void *image;
+
+	npu_fails(npu_graph_compile(g, &image, &bytes), err, text);
+	assert_null(image);
+	npu_graph_free(g);
+}
+
+static void operands_of_a_wrong_shape_or_type_are_refused_by_name(void **state)
+{
+	struct npu_graph *g;
+	struct npu_tensor *x, *y, *s;
+
+#define BEGIN                                       \
+	g = npu_graph_create("g");                  \
+	x = npu_graph_input(g, "x", NPU_F32, 4, 6); \
+	y = npu_graph_input(g, "y", NPU_F32, 4, 5); \
+	s = npu_graph_state(g, "s", 8, 6)
+#define REFUSED(call, text)                      \
+	do {                                     \
+		BEGIN;                           \
+		assert_null(call);               \
+		(void)s;                         \
+		(void)y;                         \
+		compile_fails(g, -EINVAL, text); \
+	} while (0)
+
+	REFUSED(npu_add(g, x, y), "add: 'y' is 4 x 5, not 4 x 6");
+	REFUSED(npu_mul(g, x, s), "mul: 's' is 8 x 6, not 4 x 6");
+	REFUSED(npu_add(g, x, NULL), "add: an operand is missing");
+	REFUSED(npu_silu(g, npu_graph_input(g, "q", NPU_S8, 4, 6)), "silu: 'q' is s8, not f32");
+	REFUSED(npu_rmsnorm(g, x, y, 1e-5f), "rmsnorm: 'y' is 4 x 5, not 1 x 5");
+	REFUSED(npu_rmsnorm(g, x, npu_graph_weight(g, "w", NPU_F32, 1, 4), 1e-5f), "rmsnorm: groups of 4 in rows of 6");
+	REFUSED(npu_rmsnorm(g, x, npu_graph_weight(g, "w", NPU_F32, 1, 6), NAN), "rmsnorm: nan is not a finite");
+	REFUSED(npu_rope(g, x, npu_graph_weight(g, "f", NPU_F32, 1, 2), 2, NPU_NO_PARAM, NPU_ROPE_HALVES),
+		"rope: 6 columns in 2 heads with 2 frequencies");
+	REFUSED(npu_rope(g, x, npu_graph_weight(g, "f", NPU_F32, 1, 1), 2, 3, NPU_ROPE_HALVES),
+		"param 3 does not exist");
+	REFUSED(npu_softmax(g, x, INFINITY, NPU_NO_PARAM), "softmax: inf is not a finite");
+	REFUSED(npu_quant(g, x, NULL), "quant: no place for the scales");
+	REFUSED(npu_dequant(g, x, y), "dequant: 'x' is f32, not s8");
+	REFUSED(npu_matmul_i8(g, npu_graph_input(g, "q", NPU_S8, 4, 6), npu_graph_input(g, "qs", NPU_F32, 4, 1),
+			      npu_graph_weight(g, "w", NPU_W8_PANEL, 10, 7), NULL),
+		"matmul: 'w' is 10 x 7, not 10 x 6");
+	REFUSED(npu_attn(g, x, s, s, 4, 2, 1, NPU_NO_PARAM), "attn: q 4 x 6 in 4 heads");
+	REFUSED(npu_attn(g, x, s, s, 6, 2, 1, NPU_NO_PARAM), "attn: 's' is 8 x 6, not 8 x 2");
+	REFUSED(npu_graph_weight(g, "w", NPU_W8_PANEL, 10, 70000), "w: k = 70000");
+	REFUSED(npu_graph_input(g, "z", NPU_F32, 0, 3), "z: shape 0 x 3");
+	REFUSED(npu_graph_input(g, "__x", NPU_F32, 1, 3), "names with __ are the compiler's");
+	REFUSED(npu_graph_input(g, "a b", NPU_F32, 1, 3), "cannot be printed, or a space");
+	REFUSED(npu_graph_input(g, "", NPU_F32, 1, 3), "a name of 1 to 63 characters");
+	REFUSED(npu_graph_output(g, "o", x), "no result of an operator");
+	REFUSED(npu_graph_output(g, "o", npu_graph_output(g, "p", npu_silu(g, x))), "is an output already");
+	REFUSED(npu_store_rows(g, y, s, NPU_NO_PARAM) ? NULL : x, "store: 4 x 5 does not fit into 's'");
+	REFUSED(npu_store_rows(g, x, x, NPU_NO_PARAM) ? NULL : x, "both what is stored and where");
+	REFUSED(npu_store_rows(g, x, npu_silu(g, x), NPU_NO_PARAM) ? NULL : x, "is no state");
+	REFUSED(npu_sleep(g, 61000000000ull) ? NULL : x, "at most 60 s");
+}
+
+static void the_first_error_of_a_graph_is_the_one_that_is_told(void **state)
+{
+	struct npu_graph *g = npu_graph_create("first"), *other = npu_graph_create("other");
+	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 4, 6), *t;
+
+	t = npu_add(g, x, npu_graph_input(g, "y", NPU_F32, 3, 6));
+	t = npu_silu(g, npu_gelu(g, t));
+	assert_null(npu_graph_output(g, "o", t));
+	assert_non_null(strstr(npu_error(), "add: 'y' is 3 x 6"));
+	compile_fails(g, -EINVAL, "graph first: add: 'y' is 3 x 6, not 4 x 6");
+	g = npu_graph_create("g");
+	x = npu_graph_input(g, "x", NPU_F32, 4, 6);
+	assert_null(npu_silu(other, x));
+	compile_fails(other, -EINVAL, "of another graph");
+	compile_fails(g, -EINVAL, "no output, store or sleep");
+	compile_fails(npu_graph_create("with space"), -EINVAL, "a space");
+}
+
+static void names_are_taken_once_and_a_graph_has_at_most_64_params(void **state)
+{
+	struct npu_graph *g = npu_graph_create("params");
+	char name[16];
+
+	for (int i = 0; i < VNPU_MAX_PARAMS; i++) {
+		snprintf(name, sizeof(name), "p%d", i);
+		assert_int_equal(npu_graph_param(g, name), i);
+	}
+	assert_int_equal(npu_graph_param(g, "more"), -ENOSPC);
+	npu_graph_free(g);
+	g = npu_graph_create("names");
+	npu_graph_input(g, "x", NPU_F32, 1, 3);
+	assert_null(npu_graph_state(g, "x", 1, 3));
+	compile_fails(g, -EEXIST, "state 'x': the name is taken");
+	g = npu_graph_create("params");
+	npu_graph_param(g, "p");
+	assert_int_equal(npu_graph_param(g, "p"), -EEXIST);
+	compile_fails(g, -EEXIST, "param 'p': the name is taken");
+}
+
+#define with_device(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		with_device(elementwise_operators_agree_with_double_precision),
+		with_device(rmsnorm_agrees_with_double_precision_per_row_and_per_head),
+		with_device(rope_agrees_with_double_precision_in_both_modes),
+		with_device(softmax_agrees_with_double_precision_with_and_without_a_limit),
+		with_device(quant_rounds_to_the_nearest_and_dequant_scales_back),
+		with_device(matmul_agrees_with_double_precision_with_and_without_bias),
+		with_device(attention_sees_the_rows_stored_before_it_and_agrees_with_double_precision),
+		with_device(a_param_out_of_range_fails_the_job_only),
+		cmocka_unit_test(operands_of_a_wrong_shape_or_type_are_refused_by_name),
+		cmocka_unit_test(the_first_error_of_a_graph_is_the_one_that_is_told),
+		cmocka_unit_test(names_are_taken_once_and_a_graph_has_at_most_64_params),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
