@@ -297,19 +297,28 @@ static void npu_queue_known(struct npu_queue *queue, uint64_t seqno)
 		atomic_store(&queue->done, seqno);
 }
 
-/* A job was just seen to be done: learn from it, unless it had been done for who knows how long. */
-static void npu_queue_learn(struct npu_queue *queue, uint64_t seqno, bool fresh)
+/* How a job's end was noticed. */
+enum npu_notice {
+	NPU_NOTICE_STALE, /* it had been done for who knows how long */
+	NPU_NOTICE_FRESH, /* just now */
+	NPU_NOTICE_OVERSLEPT, /* it was done when the sleep before polling ended */
+};
+
+/* A job was seen to be done: learn from it. */
+static void npu_queue_learn(struct npu_queue *queue, uint64_t seqno, enum npu_notice notice)
 {
 	struct npu_flight *f = &queue->history[seqno % NPU_QUEUE_HISTORY];
 	int64_t now = npu_now_ns(), start = f->submitted_ns, run_ns, old;
 
-	if (f->seqno == seqno && f->prog && fresh) {
+	if (f->seqno == seqno && f->prog && notice != NPU_NOTICE_STALE) {
 		if (queue->last_done_ns > start)
 			start = queue->last_done_ns;
 		run_ns = now - start;
 		old = atomic_load_explicit(&f->prog->run_ns, memory_order_relaxed);
 		/* Down at once, up slowly: what made a job late is mostly not its own. */
-		if (old && run_ns > old)
+		if (notice == NPU_NOTICE_OVERSLEPT)
+			run_ns = (old && old < run_ns ? old : run_ns) / 2;
+		else if (old && run_ns > old)
 			run_ns = old + (run_ns - old) / 8;
 		else if (old)
 			run_ns = old - (old - run_ns) / 2;
@@ -327,8 +336,11 @@ static void npu_relax(const struct npu_device *dev, unsigned int spins)
 		sched_yield();
 }
 
-/* Poll until the job is done (true), or until polling does not pay any more. */
-static bool npu_queue_poll(struct npu_queue *queue, uint64_t seqno, int64_t deadline)
+/*
+ * Poll until the job is done (true), or until polling does not pay any more. A sleep before that ends with time to spare,
+ * for jobs of one program differ in length; and if it was too long all the same, *@notice tells.
+ */
+static bool npu_queue_poll(struct npu_queue *queue, uint64_t seqno, int64_t deadline, enum npu_notice *notice)
 {
 	const struct npu_flight *f = &queue->history[seqno % NPU_QUEUE_HISTORY];
 	int64_t expected = f->seqno == seqno ? f->expected_ns : 0, now = npu_now_ns(), end, margin;
@@ -336,11 +348,15 @@ static bool npu_queue_poll(struct npu_queue *queue, uint64_t seqno, int64_t dead
 
 	end = now + NPU_POLL_UNKNOWN_NS;
 	if (expected > now) {
-		margin = NPU_SLEEP_ERROR_NS + (expected - now) / 16;
+		margin = NPU_SLEEP_ERROR_NS + (expected - now) / 4;
 		if (expected - now > 2 * margin && expected < deadline) {
 			ts.tv_sec = (expected - margin) / 1000000000;
 			ts.tv_nsec = (expected - margin) % 1000000000;
 			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+			if (npu_queue_completed(queue) >= seqno) {
+				*notice = NPU_NOTICE_OVERSLEPT;
+				return true;
+			}
 		}
 		margin += (expected - f->submitted_ns) / 4;
 		end = expected + (margin < NPU_POLL_MAX_NS ? margin : NPU_POLL_MAX_NS);
@@ -392,7 +408,7 @@ int npu_queue_wait(struct npu_queue *queue, uint64_t seqno, int64_t timeout_ns, 
 {
 	struct npu_device *dev = queue->ctx->dev;
 	struct drm_vnpu_wait wait = { .queue_id = queue->id, .seqno = seqno };
-	bool fresh;
+	enum npu_notice notice;
 	int ret;
 
 	if (queue->dead)
@@ -401,9 +417,9 @@ int npu_queue_wait(struct npu_queue *queue, uint64_t seqno, int64_t timeout_ns, 
 		return npu_fail(-EINVAL, "wait: job %llu was not submitted; the last one is %llu",
 				(unsigned long long)seqno, (unsigned long long)queue->submitted);
 	wait.timeout_ns = npu_deadline_ns(timeout_ns);
-	fresh = npu_queue_completed(queue) < seqno;
-	if (mode == NPU_WAIT_FAST && npu_queue_poll(queue, seqno, wait.timeout_ns)) {
-		npu_queue_learn(queue, seqno, fresh);
+	notice = npu_queue_completed(queue) < seqno ? NPU_NOTICE_FRESH : NPU_NOTICE_STALE;
+	if (mode == NPU_WAIT_FAST && npu_queue_poll(queue, seqno, wait.timeout_ns, &notice)) {
+		npu_queue_learn(queue, seqno, notice);
 		/* An error of any job of the queue shows; WAIT says whether it was this one's. */
 		if (!__atomic_load_n(&queue->status->error, __ATOMIC_RELAXED)) {
 			atomic_fetch_add_explicit(&dev->polls, 1, memory_order_relaxed);
@@ -417,6 +433,6 @@ int npu_queue_wait(struct npu_queue *queue, uint64_t seqno, int64_t timeout_ns, 
 				(long long)(timeout_ns / 1000));
 	if (ret)
 		return npu_fail(ret, "wait for job %llu: %s", (unsigned long long)seqno, strerror(-ret));
-	npu_queue_learn(queue, seqno, fresh && !wait.status);
+	npu_queue_learn(queue, seqno, wait.status ? NPU_NOTICE_STALE : notice);
 	return npu_queue_job_error(queue, seqno, wait.status);
 }
