@@ -57,7 +57,7 @@ BINS := $(addprefix $(O)/bin/,vnpu-fw $(foreach t,$(TOOLS),$(if $(call tool_src,
 TESTS := $(addprefix $(O)/tests/,$(UNIT) $(KTEST) $(BENCH))
 
 .PHONY: all tests
-all: $(O)/lib/libnpu.a $(O)/lib/libnpu.so $(O)/lib/libllm.a $(O)/lib/pkgconfig/libnpu.pc $(BINS)
+all: $(O)/lib/libnpu.a $(O)/lib/libnpu.so $(O)/lib/libllm.a $(BINS)
 tests: all $(TESTS)
 
 # ---- rules -----------------------------------------------------------------------------------------------------------
@@ -98,10 +98,6 @@ $(O)/lib/libllm.a: $(call obj,$(LLM_SRC))
 $(O)/lib/libnpu.so: $(call obj,$(NPU_SRC) $(FW_SRC)) libnpu/libnpu.map
 	@echo "  LD      $@"
 	$(Q)$(CC) -shared -Wl,-soname,libnpu.so.0 -Wl,--version-script=libnpu/libnpu.map $(LDFLAGS_COMMON) -o $@ $(filter %.o,$^) $(LIBS_NPU)
-
-$(O)/lib/pkgconfig/libnpu.pc: libnpu/libnpu.pc.in
-	$(Q)mkdir -p $(@D)
-	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' $< > $@
 
 define link
 	$(Q)mkdir -p $(@D)
@@ -184,11 +180,16 @@ install: all
 	install -m 644 $(O)/lib/libnpu.a $(DESTDIR)$(PREFIX)/lib/
 	install $(O)/lib/libnpu.so $(DESTDIR)$(PREFIX)/lib/libnpu.so.0
 	ln -sf libnpu.so.0 $(DESTDIR)$(PREFIX)/lib/libnpu.so
-	install -m 644 $(O)/lib/pkgconfig/libnpu.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' libnpu/libnpu.pc.in \
+		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/libnpu.pc
 	install -m 644 libnpu/npu.h libnpu/npu_graph.h $(DESTDIR)$(PREFIX)/include/vnpu/
 	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 docs/man/*.8 $(DESTDIR)$(PREFIX)/share/man/man8/
-	install -m 644 share/models/docs6m/* $(DESTDIR)$(PREFIX)/share/vnpu/models/docs6m/ 2>/dev/null || true
+	install -m 644 share/models/docs6m/docs6m-q8_0.gguf share/models/docs6m/*.md \
+		$(DESTDIR)$(PREFIX)/share/vnpu/models/docs6m/
+	install -d $(DESTDIR)$(PREFIX)/lib/udev/rules.d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	install -m 644 share/udev/60-vnpu.rules $(DESTDIR)$(PREFIX)/lib/udev/rules.d/
+	sed 's|@PREFIX@|$(PREFIX)|' share/systemd/vnpu-fw.service.in > $(DESTDIR)$(PREFIX)/lib/systemd/system/vnpu-fw.service
 
 clean:
 	rm -rf $(BUILD)

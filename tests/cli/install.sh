@@ -1,0 +1,73 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# What make install puts in place works from there: the programs, and the library through its pkg-config file, with the
+# headers for C and for C++.
+set -u
+. tests/cli/common.bash
+
+prefix=$scratch/opt
+if make DEPS=no BUILD="$BUILD" PREFIX="$prefix" install >"$scratch/log" 2>&1; then ok "make install"; else not_ok "make install" "$(tail "$scratch/log")"; fi
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
+
+cat >"$scratch/use.c" <<'C'
+#include <npu.h>
+#include <npu_graph.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* y = x + x on the device. */
+int main(void)
+{
+	struct npu_device_options opts = { NPU_TRANSPORT_SIM };
+	struct npu_graph *g = npu_graph_create("twice");
+	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 1, 16);
+	struct npu_device *dev;
+	struct npu_context *ctx;
+	struct npu_queue *queue;
+	struct npu_buffer *in, *out;
+	struct npu_program *prog;
+	struct npu_job *job;
+	uint64_t seqno;
+	size_t bytes;
+	void *image;
+
+	npu_graph_output(g, "y", npu_add(g, x, x));
+	if (npu_graph_compile(g, &image, &bytes) || npu_device_open(&opts, &dev) || npu_context_create(dev, &ctx) ||
+	    npu_queue_create(ctx, NULL, &queue) || npu_buffer_create(ctx, 64, 0, &in) ||
+	    npu_buffer_create(ctx, 64, 0, &out) || npu_program_load(ctx, image, bytes, &prog) ||
+	    npu_job_create(prog, &job) || npu_job_bind(job, "x", in, 0, 64) || npu_job_bind(job, "y", out, 0, 64)) {
+		fprintf(stderr, "%s\n", npu_error());
+		return 1;
+	}
+	((float *)npu_buffer_data(in))[15] = 21;
+	if (npu_queue_submit(queue, &job, 1, NULL, &seqno) || npu_queue_wait(queue, seqno, NPU_FOREVER, NPU_WAIT_DRIVER)) {
+		fprintf(stderr, "%s\n", npu_error());
+		return 1;
+	}
+	printf("%g\n", (double)((float *)npu_buffer_data(out))[15]);
+	npu_job_free(job);
+	npu_program_free(prog);
+	npu_buffer_free(in);
+	npu_buffer_free(out);
+	npu_queue_free(queue);
+	npu_context_free(ctx);
+	npu_device_close(dev);
+	npu_graph_free(g);
+	free(image);
+	return 0;
+}
+C
+flags=$(pkg-config --cflags --libs libnpu)
+gcc -Wall -Werror -o "$scratch/use-c" "$scratch/use.c" $flags 2>"$scratch/err" && run "$scratch/use-c"
+same "a C program on the shared library" "$(<"$scratch/out")" 42
+: >"$scratch/out"
+g++ -Wall -Werror -Wno-missing-field-initializers -x c++ -o "$scratch/use-c++" "$scratch/use.c" -x none $flags 2>"$scratch/err" && run "$scratch/use-c++"
+same "a C++ program on the shared library" "$(<"$scratch/out")" 42
+same "the library exports npu_ names only" "$(nm -D --defined-only "$prefix/lib/libnpu.so" | awk '$2 != "A" && $3 !~ /^npu_/ {n++} END {print n + 0}')" 0
+(cd "$scratch" && run "$prefix/bin/llm-bench" -p 4 -n 2 -r 1 -o jsonl; exit $rc) && ok "llm-bench finds the installed model" || not_ok "llm-bench finds the installed model" "$(<"$scratch/err")"
+for f in "$prefix"/share/man/man?/*; do
+	n=$(basename "$f")
+	[ -x "$prefix/bin/${n%.?}" ] || [ -x "$prefix/sbin/${n%.?}" ] || { not_ok "a program for $n"; continue; }
+	ok "a program for $n"
+done
+finish
