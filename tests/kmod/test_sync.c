@@ -184,12 +184,16 @@ static void a_sync_file_outlives_queue_client_and_device(void **state)
 	submit_syncs(b, b->q.queue_id, &out, 1);
 	p.fd = export_sync_file(b->fd, out.handle);
 	assert_int_equal(poll(&p, 1, 0), 0);
+	assert_int_equal(raw_ioctl(p.fd, SYNC_IOC_FILE_INFO, &info), 0);
+	assert_string_equal(fence.driver_name, "vnpu");
 	close(b->fd);
 	assert_int_equal(poll(&p, 1, RAW_LONG_MS), 1);
 	raw_fw_remove(&b->fw);
+	/* Newer kernels no longer ask a signalled fence for its names. */
+	info.num_fences = 1;
 	assert_int_equal(raw_ioctl(p.fd, SYNC_IOC_FILE_INFO, &info), 0);
 	assert_int_equal(info.status, -ECANCELED);
-	assert_string_equal(fence.driver_name, "vnpu");
+	assert_int_equal(fence.status, -ECANCELED);
 	close(p.fd);
 	raw_fw_add(&b->fw, NULL);
 	b->fd = -1;

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# initramfs.sh KVER OUT: a busybox initramfs that loads what vnpu.ko and 9p need, mounts the host's / read-only and runs
-# the script named on the kernel's command line in it.
+# initramfs.sh KVER OUT: a busybox initramfs that loads what vnpu.ko, its tests and 9p need, mounts the host's / read-only
+# and runs the script named on the kernel's command line in it.
 set -eu
 kver=$1 out=$2
-modules="9p 9pnet_virtio virtio_pci virtio_rng gpu-sched drm_shmem_helper drm_exec"
+modules="9p 9pnet_virtio virtio_pci virtio_rng gpu-sched drm_shmem_helper drm_exec vgem"
 moddir=${MODDIR:-/lib/modules/$kver}
 busybox=$(command -v busybox) || { echo "initramfs.sh: no busybox: apt-get install busybox-static" >&2; exit 1; }
 
