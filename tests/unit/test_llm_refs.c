@@ -145,7 +145,7 @@ static void score(void *ud, size_t i, const float *logits)
 	sc->scored++;
 }
 
-/* Perplexity of the first @windows windows of docs6m's test.txt (0: all). */
+/* Perplexity of the first @windows windows of docs6m's test.txt. */
 static double perplexity(const char *file, enum llm_placement placement, size_t windows)
 {
 	char path[512];
@@ -168,7 +168,7 @@ static double perplexity(const char *file, enum llm_placement placement, size_t 
 	n = (size_t)llm_tokenize(engine, text, bytes, LLM_TOKENIZE_BOS, ids, sizeof(ids) / sizeof(ids[0]));
 	assert_int_equal(n, 84149);
 	sc.n_vocab = llm_engine_info(engine)->n_vocab;
-	for (size_t w = 0; w + WINDOW <= n && (!windows || w < windows * WINDOW); w += WINDOW) {
+	for (size_t w = 0; w + WINDOW <= n && w < windows * WINDOW; w += WINDOW) {
 		ids[w] = llm_engine_info(engine)->bos;
 		sc.ids = ids + w;
 		llm_session_truncate(s, 0);
@@ -180,24 +180,16 @@ static double perplexity(const char *file, enum llm_placement placement, size_t 
 	return exp(sc.nll / (double)sc.scored);
 }
 
-/* 41.7106 in float64 over all 164 windows of the F32 file. */
-static void test_perplexity_of_docs6m_in_f32_is_the_references(void **state)
-{
-	double got = perplexity("docs6m-f32.gguf", LLM_PLACE_CPU, 0);
-
-	print_message("docs6m-f32 on the CPU: %.4f\n", got);
-	assert_true(fabs(got - 41.710581) < 0.001);
-}
-
+/* A few windows; tests/cli/perplexity.sh has the whole text. */
 static void test_w8a8_costs_less_than_one_percent_of_perplexity(void **state)
 {
 	static const char *const files[] = { "docs6m-f32.gguf", "docs6m-q8_0.gguf" };
 
 	for (int i = 0; i < 2; i++) {
-		double cpu = perplexity(files[i], LLM_PLACE_CPU, 24), fine = perplexity(files[i], LLM_PLACE_FINE, 24);
-		double npu = perplexity(files[i], LLM_PLACE_NPU, 24);
+		double cpu = perplexity(files[i], LLM_PLACE_CPU, 8), fine = perplexity(files[i], LLM_PLACE_FINE, 8);
+		double npu = perplexity(files[i], LLM_PLACE_NPU, 8);
 
-		print_message("%s, 24 windows: cpu f32 %.4f, fine w8a8 %.4f, npu w8a8 %.4f\n", files[i], cpu, fine,
+		print_message("%s, 8 windows: cpu f32 %.4f, fine w8a8 %.4f, npu w8a8 %.4f\n", files[i], cpu, fine,
 			      npu);
 		assert_true(fabs(fine / cpu - 1) < 0.01);
 		assert_true(fabs(npu / cpu - 1) < 0.01);
@@ -211,7 +203,6 @@ int main(void)
 		cmocka_unit_test(test_stories260k_in_f32_says_what_the_reference_says),
 		cmocka_unit_test(test_the_embedded_model_is_near_the_f32_reference),
 		cmocka_unit_test(test_w8a8_on_the_npu_is_near_the_f32_reference),
-		cmocka_unit_test(test_perplexity_of_docs6m_in_f32_is_the_references),
 		cmocka_unit_test(test_w8a8_costs_less_than_one_percent_of_perplexity),
 	};
 

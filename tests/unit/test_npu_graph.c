@@ -641,7 +641,7 @@ static void independent_operators_share_a_region(void **state)
 	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 4, 64), *s, *q = npu_quant(g, x, &s);
 	static const char *const names[] = { "q", "k", "v" };
 	struct npu_image_info info;
-	char w[8];
+	char w[16];
 
 	/* Added one after another, each with its activation: three regions all the same. */
 	for (int i = 0; i < 3; i++) {
