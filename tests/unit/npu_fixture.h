@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -37,6 +38,17 @@
 			fail_msg("%s: %d instead of %d: %s (wanted: %s)", #call, npu_fails_ret, err, npu_error(), \
 				 text);                                                                           \
 	} while (0)
+
+/* A new empty file in TMPDIR; the open descriptor. */
+static inline int fixture_file(char *path, size_t size)
+{
+	int fd;
+
+	snprintf(path, size, "%s/npu-test-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	return fd;
+}
 
 struct fixture {
 	struct npu_device *dev;

@@ -114,11 +114,10 @@ static void the_listing_names_symbols_params_and_operands(void **state)
 /* Bytes that the command wrote to stderr, or -1 if it failed. */
 static long stderr_of(const char *command, const char *file)
 {
-	char line[512], out[] = "/tmp/npu-image-XXXXXX";
-	int fd = mkstemp(out);
+	char line[1024], out[256];
+	int fd = fixture_file(out, sizeof(out));
 	long n;
 
-	assert_true(fd >= 0);
 	snprintf(line, sizeof(line), "LC_ALL=C %s %s 2>%s >/dev/null", command, file, out);
 	n = system(line) ? -1 : lseek(fd, 0, SEEK_END);
 	close(fd);
@@ -128,12 +127,11 @@ static long stderr_of(const char *command, const char *file)
 
 static void binutils_read_the_file_without_a_warning(void **state)
 {
-	char path[] = "/tmp/npu-elf-XXXXXX";
-	int fd = mkstemp(path);
+	char path[256];
+	int fd = fixture_file(path, sizeof(path));
 	size_t bytes;
 	void *image = sample_image(&bytes);
 
-	assert_true(fd >= 0);
 	assert_int_equal(write(fd, image, bytes), bytes);
 	close(fd);
 	free(image);

@@ -10,7 +10,7 @@
 #include "npu_fixture.h"
 #include "npu_private.h"
 
-static char log_path[] = "/tmp/npu-log-XXXXXX";
+static char log_path[256];
 
 static char *read_log(void)
 {
@@ -36,8 +36,7 @@ static void has_line(const char *text, const char *pattern)
 
 static int log_setup(void **state)
 {
-	strcpy(log_path, "/tmp/npu-log-XXXXXX");
-	close(mkstemp(log_path));
+	close(fixture_file(log_path, sizeof(log_path)));
 	setenv("NPU_LOG", "ioctl", 1);
 	setenv("NPU_LOG_FILE", log_path, 1);
 	return fixture_setup(state);
