@@ -10,12 +10,13 @@ refuses "folder" 1 "$scratch" "${t[@]}" "$scratch"
 : >"$scratch/empty.gguf"
 refuses "empty file" 1 "empty.gguf" "${t[@]}" "$scratch/empty.gguf"
 refuses "text file" 1 "p1.txt" "${t[@]}" "$refs/p1.txt"
-if [ "$(id -u)" -ne 0 ]; then
-	cp "$model" "$scratch/secret.gguf" && chmod 0 "$scratch/secret.gguf"
-	refuses "file without permission" 1 "secret.gguf: Permission denied" "${t[@]}" "$scratch/secret.gguf"
-else
-	skip "file without permission" "root reads everything"
-fi
+# Root reads everything, so it asks as nobody.
+cp "$model" "$scratch/secret.gguf" && chmod 0 "$scratch/secret.gguf" && chmod 755 "$scratch"
+cp "$bin/llm-logits" "$scratch/"
+as_nobody=()
+[ "$(id -u)" -ne 0 ] || as_nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+run "${as_nobody[@]}" "$scratch/llm-logits" --tokens 1,2 --preset cpu -m "$scratch/secret.gguf"
+same "file without permission" "$rc $(<"$scratch/err")" "1 llm-logits: $scratch/secret.gguf: Permission denied"
 for bytes in 1 4 8 23 24 100 5000 60000 100000 150000 1000000 6000000; do
 	head -c $bytes "$model" >"$scratch/short.gguf"
 	refuses "cut after $bytes bytes" 1 "short.gguf" "${t[@]}" "$scratch/short.gguf"
