@@ -140,12 +140,13 @@ uint64_t npu_buffer_va(const struct npu_buffer *buf);
 int npu_program_load(struct npu_context *ctx, const void *image, size_t image_bytes, struct npu_program **prog);
 void npu_program_free(struct npu_program *prog);
 
-/* A program with its operands: a binding table. All symbols must be bound before it is submitted. A job may be
+/* A program with its operands: a binding table. Memory for its inner results belongs to the queue that it is submitted to. All symbols must be bound before it is submitted. A job may be
  * submitted again once it is done, with other operands or the same. */
 int npu_job_create(struct npu_program *prog, struct npu_job **job);
+/* Waits for the job if it is still in flight. */
 void npu_job_free(struct npu_job *job);
 /* Operand @symbol is @size_bytes at @offset of @buf. -ENOENT no such symbol, -ERANGE smaller than the graph needs,
- * -EINVAL misaligned or outside the buffer. The job keeps the buffer. */
+ * -EINVAL @offset no multiple of 64 or outside the buffer, -EBUSY the job is in flight. The job keeps the buffer. */
 int npu_job_bind(struct npu_job *job, const char *symbol, struct npu_buffer *buf, size_t offset, size_t size_bytes);
 int npu_job_param(struct npu_job *job, const char *param, int64_t value);
 /* 0: the device's default. */

@@ -5,12 +5,14 @@
  * A graph is tensors and operators with all shapes known. npu_graph_compile() orders it, plans its scratch memory,
  * lowers it to a command stream (firmware-sim/vnpu_isa.h) and writes an ELF file:
  *
- *	.vnpu.cmd	the stream; operands refer to slots by relocation
- *	.vnpu.const	constants (npu_tensor_const)
- *	.symtab		a symbol per binding: inputs, outputs, weights, states, and __scratch
+ *	.vnpu.cmd	the stream; operands are filled in by relocation
+ *	.vnpu.const	constants (npu_graph_const)
+ *	.vnpu.scratch	size of the memory for results that are no outputs
+ *	.symtab		a symbol per binding: inputs, outputs, weights and states; and __const and __scratch
+ *	.vnpu.bindings	kind, type and shape of each binding; its place is its slot
  *	.vnpu.params	names of the params
- *	.rela.vnpu.cmd	where a symbol's slot number goes
- *	.note.vnpu	ISA version, multiply-accumulates and bytes moved by one run
+ *	.rela.vnpu.cmd	which operand is at which offset of which symbol
+ *	.note.vnpu	ISA version, multiply-accumulates and bytes moved by one run, the graph's name
  *
  * docs/elf.md has the format byte for byte.
  *
@@ -32,14 +34,14 @@ struct npu_tensor;
 
 enum npu_dtype {
 	NPU_F32,
-	NPU_S8,
+	NPU_S8, /* [rows][cols rounded up to 4] */
 	NPU_W8_PANEL, /* [n][k] INT8 weights as npu_pack_w8() packs them */
 };
 
 struct npu_graph *npu_graph_create(const char *name); /* NULL: no memory */
 void npu_graph_free(struct npu_graph *g);
 
-/* ---- tensors: [rows][cols], row-major, dense ---------------------------------------------------------------------- */
+/* ---- tensors: [rows][cols], row-major, dense; but rows of s8 begin at multiples of 4 bytes ---------------------------- */
 
 /* Bound from outside, read. */
 struct npu_tensor *npu_graph_input(struct npu_graph *g, const char *name, enum npu_dtype type, uint32_t rows,
