@@ -140,8 +140,9 @@ uint64_t npu_buffer_va(const struct npu_buffer *buf);
 int npu_program_load(struct npu_context *ctx, const void *image, size_t image_bytes, struct npu_program **prog);
 void npu_program_free(struct npu_program *prog);
 
-/* A program with its operands: a binding table. Memory for its inner results belongs to the queue that it is submitted to. All symbols must be bound before it is submitted. A job may be
- * submitted again once it is done, with other operands or the same. */
+/* A program with its operands: a binding table. All symbols must be bound before it is submitted. A job may be submitted
+ * again once it is done, with other operands or the same. Memory for its inner results belongs to the queue that it is
+ * submitted to, whose jobs share it. */
 int npu_job_create(struct npu_program *prog, struct npu_job **job);
 /* Waits for the job if it is still in flight. */
 void npu_job_free(struct npu_job *job);

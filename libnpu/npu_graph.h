@@ -41,7 +41,7 @@ enum npu_dtype {
 struct npu_graph *npu_graph_create(const char *name); /* NULL: no memory */
 void npu_graph_free(struct npu_graph *g);
 
-/* ---- tensors: [rows][cols], row-major, dense; but rows of s8 begin at multiples of 4 bytes ---------------------------- */
+/* ---- tensors: [rows][cols], row-major, dense; but rows of s8 begin at multiples of 4 bytes ----------------------- */
 
 /* Bound from outside, read. */
 struct npu_tensor *npu_graph_input(struct npu_graph *g, const char *name, enum npu_dtype type, uint32_t rows,
