@@ -19,8 +19,8 @@
  * what failed, where, and what to do. Nothing is printed by the library, but for the log that NPU_LOG asks for:
  * NPU_LOG=ioctl writes one decoded line per device call to stderr (or to the file NPU_LOG_FILE).
  *
- * Environment: NPU_TRANSPORT=drm|sim|auto decides where the program leaves it to NPU_TRANSPORT_AUTO, NPU_DEVICE=PATH names
- * the node where the program names none.
+ * Environment: NPU_TRANSPORT=drm|sim|auto decides where the program leaves it to NPU_TRANSPORT_AUTO, and NPU_DEVICE=PATH
+ * names the node where the program names none.
  *
  * Threads: different objects may be used by different threads at once; one queue, job or graph by one thread at a time.
  * Ownership: an object keeps what it was made from alive (a buffer its context, a context its device); release each
