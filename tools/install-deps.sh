@@ -10,7 +10,7 @@ packages=(
 	libcmocka-dev g++ gcc-multilib			# tests
 	python3 strace binutils
 	linux-headers-6.12-amd64			# the module, and through it the kernel that the VM boots
-	qemu-system-x86 busybox-static cpio kmod procps	# the VM
+	qemu-system-x86 busybox-static cpio xz-utils kmod procps	# the VM
 )
 
 missing=()

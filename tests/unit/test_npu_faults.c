@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What goes wrong in the device: faults, isolation, refused streams, timeouts, and the end of queues and contexts with jobs
+ * in flight. Runs on sim, and with NPU_TRANSPORT=drm on vnpu.ko.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "npu_fixture.h"
+#include "npu_private.h"
+
+/* The address in the table's slot of @symbol, behind libnpu's back. */
+static struct vnpu_slot *job_slot(struct npu_job *job, uint32_t i)
+{
+	return (struct vnpu_slot *)((uint8_t *)job->table->data + sizeof(struct vnpu_table_hdr)) + i;
+}
+
+static void an_unmapped_operand_faults_with_its_address_and_bans_its_context(void **state)
+{
+	struct fixture *f = *state;
+	struct npu_job *job = fixture_increment(f->ctx, 2000, 0), *good = fixture_increment(f->ctx, 2000, 0);
+	struct npu_buffer *x = fixture_floats(f->ctx, 2000, 0), *y = fixture_floats(f->ctx, 2000, 0), *late;
+	struct npu_context_state st;
+	struct npu_context *other;
+	struct npu_queue *queue;
+	uint64_t seqno;
+
+	fixture_bind(job, "x", x);
+	fixture_bind(job, "y", y);
+	fixture_bind(good, "x", x);
+	fixture_bind(good, "y", y);
+	npu_ok(fixture_run(f, job));
+	npu_ok(npu_context_state(f->ctx, &st));
+	assert_int_equal(st.state, 0);
+
+	/* The second page of x's new place is not bound. */
+	job_slot(job, 0)->va = npu_buffer_va(x) + 4096;
+	npu_ok(npu_queue_submit(f->queue, &job, 1, NULL, &seqno));
+	npu_fails(npu_queue_wait(f->queue, seqno, NPU_FOREVER, NPU_WAIT_FAST), -EFAULT, "fault reading address 0x");
+	npu_ok(npu_context_state(f->ctx, &st));
+	assert_int_equal(st.state, NPU_CONTEXT_FAULT);
+	assert_int_equal(st.fault_va & ~4095ull, npu_buffer_va(x) + 8192);
+	assert_false(st.fault_write);
+	assert_int_equal(st.seqno, seqno);
+
+	npu_fails(npu_queue_submit(f->queue, &good, 1, NULL, &seqno), -ECANCELED, "a job faulted");
+	npu_fails(npu_queue_create(f->ctx, NULL, &queue), -ECANCELED, "banned");
+	npu_fails(npu_buffer_create(f->ctx, 4096, 0, &late), -ECANCELED, "banned");
+
+	/* Others go on. */
+	npu_ok(npu_context_create(f->dev, &other));
+	npu_ok(npu_queue_create(other, NULL, &queue));
+	npu_job_free(good);
+	good = fixture_sleep(other, 0);
+	npu_ok(npu_queue_submit(queue, &good, 1, NULL, &seqno));
+	npu_ok(npu_queue_wait(queue, seqno, NPU_FOREVER, NPU_WAIT_DRIVER));
+	npu_job_free(good);
+	npu_queue_free(queue);
+	npu_context_free(other);
+	npu_job_free(job);
+	npu_buffer_free(x);
+	npu_buffer_free(y);
+}
+
+static void writing_to_a_read_only_buffer_faults(void **state)
+{
+	struct fixture *f = *state;
+	struct npu_job *job = fixture_increment(f->ctx, 64, 0);
+	struct npu_buffer *x, *y;
+	struct npu_context_state st;
+
+	npu_ok(npu_buffer_create(f->ctx, 256, NPU_BUFFER_DEVICE_READ_ONLY, &x));
+	npu_ok(npu_buffer_create(f->ctx, 256, NPU_BUFFER_DEVICE_READ_ONLY, &y));
+	fixture_bind(job, "x", x);
+	fixture_bind(job, "y", y);
+	npu_fails(fixture_run(f, job), -EFAULT, "fault writing address 0x");
+	npu_ok(npu_context_state(f->ctx, &st));
+	assert_int_equal(st.state, NPU_CONTEXT_FAULT);
+	assert_true(st.fault_write);
+	assert_int_equal(st.fault_va & ~4095ull, npu_buffer_va(y));
+	assert_true(fixture_float(y, 0) == 0);
+	npu_job_free(job);
+	npu_buffer_free(x);
+	npu_buffer_free(y);
+}
+
+static void a_context_cannot_reach_the_memory_of_another(void **state)
+{
+	struct fixture *f = *state;
+	struct npu_context *other;
+	struct npu_buffer *pad, *secret, *x = fixture_floats(f->ctx, 16, 0), *y = fixture_floats(f->ctx, 16, 5);
+	struct npu_job *job = fixture_increment(f->ctx, 16, 0);
+
+	npu_ok(npu_context_create(f->dev, &other));
+	/* Where this context has nothing. */
+	npu_ok(npu_buffer_create(other, 1 << 20, 0, &pad));
+	secret = fixture_floats(other, 16, 1234);
+	fixture_bind(job, "x", x);
+	fixture_bind(job, "y", y);
+	job_slot(job, 0)->va = npu_buffer_va(secret);
+	npu_fails(fixture_run(f, job), -EFAULT, "fault reading");
+	assert_true(fixture_float(y, 0) == 5);
+	npu_job_free(job);
+	npu_buffer_free(x);
+	npu_buffer_free(y);
+	npu_buffer_free(secret);
+	npu_buffer_free(pad);
+	npu_context_free(other);
+}
+
+static void a_table_that_the_firmware_refuses_fails_its_job_alone(void **state)
+{
+	struct fixture *f = *state;
+	struct npu_job *job = fixture_increment(f->ctx, 16, 0);
+	struct npu_buffer *x = fixture_floats(f->ctx, 16, 2), *y = fixture_floats(f->ctx, 16, 0);
+	uint64_t bad, good;
+
+	fixture_bind(job, "x", x);
+	fixture_bind(job, "y", y);
+	job_slot(job, 0)->size_bytes = 4;
+	npu_ok(npu_queue_submit(f->queue, &job, 1, NULL, &bad));
+	npu_fails(npu_queue_wait(f->queue, bad, NPU_FOREVER, NPU_WAIT_DRIVER), -EINVAL, "refused");
+	fixture_bind(job, "x", x);
+	npu_ok(npu_queue_submit(f->queue, &job, 1, NULL, &good));
+	npu_ok(npu_queue_wait(f->queue, good, NPU_FOREVER, NPU_WAIT_FAST));
+	assert_true(fixture_float(y, 0) == 3);
+	/* The failure stays told. */
+	npu_fails(npu_queue_wait(f->queue, bad, NPU_FOREVER, NPU_WAIT_FAST), -EINVAL, "refused");
+	npu_job_free(job);
+	npu_buffer_free(x);
+	npu_buffer_free(y);
+}
+
+static void a_job_over_its_timeout_is_stopped_and_the_next_canceled(void **state)
+{
+	struct fixture *f = *state;
+	struct npu_job *stuck = fixture_sleep(f->ctx, 20000 * MS), *next = fixture_sleep(f->ctx, 0), *quick;
+	struct npu_context_state st;
+	struct npu_context *other;
+	struct npu_queue *queue;
+	uint64_t first, second;
+	int64_t start = fixture_now_ns();
+
+	npu_job_timeout(stuck, 50);
+	npu_ok(npu_queue_submit(f->queue, &stuck, 1, NULL, &first));
+	npu_ok(npu_queue_submit(f->queue, &next, 1, NULL, &second));
+	npu_fails(npu_queue_wait(f->queue, first, NPU_FOREVER, NPU_WAIT_DRIVER), -ETIME, "timeout");
+	npu_fails(npu_queue_wait(f->queue, second, NPU_FOREVER, NPU_WAIT_FAST), -ECANCELED, "canceled");
+	npu_ok(npu_context_state(f->ctx, &st));
+	assert_int_equal(st.state, NPU_CONTEXT_TIMEDOUT);
+	assert_int_equal(st.seqno, first);
+	npu_fails(npu_queue_submit(f->queue, &next, 1, NULL, NULL), -ECANCELED, "timed out");
+	/* The device is free again long before the job would have ended. */
+	npu_ok(npu_context_create(f->dev, &other));
+	npu_ok(npu_queue_create(other, NULL, &queue));
+	quick = fixture_sleep(other, 0);
+	npu_ok(npu_queue_submit(queue, &quick, 1, NULL, &first));
+	npu_ok(npu_queue_wait(queue, first, NPU_FOREVER, NPU_WAIT_DRIVER));
+	assert_true(fixture_now_ns() - start < 15000 * MS);
+	npu_job_free(quick);
+	npu_queue_free(queue);
+	npu_context_free(other);
+	npu_job_free(stuck);
+	npu_job_free(next);
+}
+
+static void a_timeout_over_the_device_s_greatest_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct npu_job *job = fixture_sleep(f->ctx, 0);
+
+	npu_job_timeout(job, npu_device_info(f->dev)->max_timeout_ms + 1);
+	npu_fails(npu_queue_submit(f->queue, &job, 1, NULL, NULL), -EINVAL, "a timeout is over");
+	npu_job_free(job);
+}
+
+static void freeing_a_queue_cancels_its_jobs_and_the_fence_still_signals(void **state)
+{
+	struct fixture *f = *state;
+	struct npu_job *job = fixture_sleep(f->ctx, 20000 * MS), *after = fixture_sleep(f->ctx, 0);
+	struct npu_fence *fence;
+	struct npu_queue *queue;
+	struct npu_sync signal;
+
+	npu_ok(npu_fence_create(f->dev, false, &fence));
+	signal = (struct npu_sync){ fence, 0 };
+	npu_ok(npu_queue_create(f->ctx, NULL, &queue));
+	npu_ok(npu_queue_submit(queue, &job, 1, &(struct npu_submit_syncs){ .signal = &signal, .nr_signal = 1 }, NULL));
+	npu_queue_free(queue);
+	npu_ok(npu_fence_wait(fence, 0, NPU_FOREVER));
+	/* The job may be used again elsewhere, and the context is none the worse. */
+	npu_job_free(job);
+	npu_ok(fixture_run(f, after));
+	npu_job_free(after);
+	npu_fence_free(fence);
+}
+
+static void closing_everything_with_jobs_in_flight_ends_them(void **state)
+{
+	struct npu_device *dev;
+	struct npu_context *ctx;
+	struct npu_queue *queue;
+	struct npu_job *jobs[4];
+	int64_t start = fixture_now_ns();
+
+	npu_ok(npu_device_open(NULL, &dev));
+	npu_ok(npu_context_create(dev, &ctx));
+	npu_ok(npu_queue_create(ctx, NULL, &queue));
+	for (int i = 0; i < 4; i++)
+		jobs[i] = fixture_sleep(ctx, 20000 * MS);
+	npu_ok(npu_queue_submit(queue, jobs, 4, NULL, NULL));
+	npu_queue_free(queue);
+	for (int i = 0; i < 4; i++)
+		npu_job_free(jobs[i]);
+	npu_context_free(ctx);
+	npu_device_close(dev);
+	assert_true(fixture_now_ns() - start < 15000 * MS);
+}
+
+#define with_device(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		with_device(an_unmapped_operand_faults_with_its_address_and_bans_its_context),
+		with_device(writing_to_a_read_only_buffer_faults),
+		with_device(a_context_cannot_reach_the_memory_of_another),
+		with_device(a_table_that_the_firmware_refuses_fails_its_job_alone),
+		with_device(a_job_over_its_timeout_is_stopped_and_the_next_canceled),
+		with_device(a_timeout_over_the_device_s_greatest_is_refused),
+		with_device(freeing_a_queue_cancels_its_jobs_and_the_fence_still_signals),
+		cmocka_unit_test(closing_everything_with_jobs_in_flight_ends_them),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
