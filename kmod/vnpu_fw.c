@@ -404,11 +404,9 @@ static int vnpu_fw_ioctl_start(struct vnpu_session *session, struct vnpu_fw_star
 	spin_unlock(&vdev->lock);
 	if (!ret && !vdev->registered) {
 		ret = vnpu_device_register(vdev);
-		if (ret) {
-			spin_lock(&vdev->lock);
-			vdev->ready = false;
-			spin_unlock(&vdev->lock);
-		}
+		/* The driver core adds no device twice, so this one is of no use any more. */
+		if (ret)
+			vnpu_ctl_forget(vdev);
 	}
 	args.accel_minor = ret ? -1 : vdev->drm.accel->index;
 	mutex_unlock(&vnpu_ctl_lock);

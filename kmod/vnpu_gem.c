@@ -94,7 +94,8 @@ int vnpu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *fi
 	shmem = drm_gem_shmem_create(drm, size);
 	if (IS_ERR(shmem)) {
 		atomic64_sub(size, &vdev->mem_bytes);
-		return PTR_ERR(shmem);
+		/* So tmpfs calls a failed allocation; to a client it would mean the device's limit. */
+		return PTR_ERR(shmem) == -ENOSPC ? -ENOMEM : PTR_ERR(shmem);
 	}
 	bo = to_vnpu_bo(&shmem->base);
 	bo->counted = true;
