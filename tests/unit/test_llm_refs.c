@@ -189,8 +189,7 @@ static void test_w8a8_costs_less_than_one_percent_of_perplexity(void **state)
 		double cpu = perplexity(files[i], LLM_PLACE_CPU, 8), fine = perplexity(files[i], LLM_PLACE_FINE, 8);
 		double npu = perplexity(files[i], LLM_PLACE_NPU, 8);
 
-		print_message("%s, 8 windows: cpu f32 %.4f, fine w8a8 %.4f, npu w8a8 %.4f\n", files[i], cpu, fine,
-			      npu);
+		print_message("%s, 8 windows: cpu f32 %.4f, fine w8a8 %.4f, npu w8a8 %.4f\n", files[i], cpu, fine, npu);
 		assert_true(fabs(fine / cpu - 1) < 0.01);
 		assert_true(fabs(npu / cpu - 1) < 0.01);
 	}
