@@ -61,6 +61,7 @@ static int nomem_setup(void **state)
 	fail_set("fail_page_alloc/ignore-gfp-wait", "N");
 	fail_set("fail_page_alloc/min-order", "0");
 	fail_set("fail_page_alloc/verbose", "0");
+	fail_set("fail_usercopy/verbose", "0");
 	return 0;
 }
 
