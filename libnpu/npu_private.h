@@ -57,6 +57,7 @@ struct npu_program {
 	struct npu_buffer *code; /* the relocated stream, then the constants */
 	size_t const_offset;
 	_Atomic int64_t run_ns; /* how long its jobs took, 0 while unknown */
+	_Atomic int64_t sleep_ns; /* how much of it a fast wait may sleep */
 };
 
 struct npu_job {

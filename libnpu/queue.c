@@ -24,7 +24,7 @@
 /* How long to poll for a job of which nothing is known. */
 #define NPU_POLL_UNKNOWN_NS 50000
 /* No prediction is worth polling longer than this beyond it. */
-#define NPU_POLL_MAX_NS 2000000
+#define NPU_POLL_MAX_NS 5000000
 
 /* ---- life ---- */
 
@@ -308,21 +308,27 @@ enum npu_notice {
 static void npu_queue_learn(struct npu_queue *queue, uint64_t seqno, enum npu_notice notice)
 {
 	struct npu_flight *f = &queue->history[seqno % NPU_QUEUE_HISTORY];
-	int64_t now = npu_now_ns(), start = f->submitted_ns, run_ns, old;
+	int64_t now = npu_now_ns(), start = f->submitted_ns, run_ns, sleep_ns, most_ns, old;
 
 	if (f->seqno == seqno && f->prog && notice != NPU_NOTICE_STALE) {
 		if (queue->last_done_ns > start)
 			start = queue->last_done_ns;
 		run_ns = now - start;
 		old = atomic_load_explicit(&f->prog->run_ns, memory_order_relaxed);
-		/* Down at once, up slowly: what made a job late is mostly not its own. */
-		if (notice == NPU_NOTICE_OVERSLEPT)
-			run_ns = (old && old < run_ns ? old : run_ns) / 2;
-		else if (old && run_ns > old)
-			run_ns = old + (run_ns - old) / 8;
+		sleep_ns = atomic_load_explicit(&f->prog->sleep_ns, memory_order_relaxed);
+		/* Down fast, up slowly: what made a job late is mostly not its own. */
+		if (old && run_ns > old)
+			run_ns = notice == NPU_NOTICE_OVERSLEPT ? old : old + (run_ns - old) / 4;
 		else if (old)
 			run_ns = old - (old - run_ns) / 2;
+		/* Towards most of the time, and away from a sleep that was too long. */
+		most_ns = run_ns - run_ns / 4;
+		if (notice == NPU_NOTICE_OVERSLEPT)
+			sleep_ns /= 2;
+		else
+			sleep_ns = old ? sleep_ns + (most_ns - sleep_ns) / 4 : most_ns;
 		atomic_store_explicit(&f->prog->run_ns, run_ns > 1 ? run_ns : 1, memory_order_relaxed);
+		atomic_store_explicit(&f->prog->sleep_ns, sleep_ns, memory_order_relaxed);
 		f->prog = NULL;
 	}
 	queue->last_done_ns = now;
@@ -343,23 +349,26 @@ static void npu_relax(const struct npu_device *dev, unsigned int spins)
 static bool npu_queue_poll(struct npu_queue *queue, uint64_t seqno, int64_t deadline, enum npu_notice *notice)
 {
 	const struct npu_flight *f = &queue->history[seqno % NPU_QUEUE_HISTORY];
-	int64_t expected = f->seqno == seqno ? f->expected_ns : 0, now = npu_now_ns(), end, margin;
+	int64_t expected = f->seqno == seqno ? f->expected_ns : 0, now = npu_now_ns(), end, until, late;
 	struct timespec ts;
 
 	end = now + NPU_POLL_UNKNOWN_NS;
 	if (expected > now) {
-		margin = NPU_SLEEP_ERROR_NS + (expected - now) / 4;
-		if (expected - now > 2 * margin && expected < deadline) {
-			ts.tv_sec = (expected - margin) / 1000000000;
-			ts.tv_nsec = (expected - margin) % 1000000000;
+		until = f->submitted_ns +
+			(f->prog ? atomic_load_explicit(&f->prog->sleep_ns, memory_order_relaxed) : 0);
+		if (until > expected - NPU_SLEEP_ERROR_NS)
+			until = expected - NPU_SLEEP_ERROR_NS;
+		if (until - now > NPU_SLEEP_ERROR_NS && until < deadline) {
+			ts.tv_sec = until / 1000000000;
+			ts.tv_nsec = until % 1000000000;
 			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
 			if (npu_queue_completed(queue) >= seqno) {
 				*notice = NPU_NOTICE_OVERSLEPT;
 				return true;
 			}
 		}
-		margin += (expected - f->submitted_ns) / 4;
-		end = expected + (margin < NPU_POLL_MAX_NS ? margin : NPU_POLL_MAX_NS);
+		late = NPU_SLEEP_ERROR_NS + (expected - f->submitted_ns) / 4;
+		end = expected + (late < NPU_POLL_MAX_NS ? late : NPU_POLL_MAX_NS);
 	}
 	if (end > deadline)
 		end = deadline;
