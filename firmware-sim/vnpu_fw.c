@@ -22,11 +22,14 @@
 /* 64 GiB per context: more than hosts have, little enough for a thousand contexts in 47 bits. */
 #define VA_BITS 36
 
+#define ATTACH_NONE -1 /* add a device */
+#define ATTACH_LOST -2 /* the first device without a firmware */
+
 struct options {
 	const char *name;
 	uint32_t queues, depth, contexts;
 	uint64_t mem_limit;
-	long attach; /* -1: add a device */
+	long attach; /* device to take over, or one of the two below */
 	bool keep;
 	struct fw_config cfg;
 };
@@ -44,7 +47,7 @@ static const char usage[] = "usage: vnpu-fw [options]\n"
 			    "  --depth N         jobs that a queue holds at once, a power of two (64)\n"
 			    "  --contexts N      contexts of the device (64)\n"
 			    "  --mem-limit SIZE  buffers that clients may hold together, with K, M or G (0: no limit)\n"
-			    "  --attach DEV_ID   take over a device whose firmware is gone; its shape stays\n"
+			    "  --attach ID|lost  take over a device whose firmware is gone; its shape stays\n"
 			    "  --keep            leave the device behind at the end, for another --attach\n"
 			    "  --verbose         log refused and faulting jobs to stderr\n"
 			    "  --help, --version\n"
@@ -194,6 +197,10 @@ static int parse_option(struct options *o, int c, const char *arg)
 	case 'm':
 		return parse_size("mem-limit", arg, &o->mem_limit);
 	case 'a':
+		if (!strcmp(arg, "lost")) {
+			o->attach = ATTACH_LOST;
+			return 0;
+		}
 		err = parse_number("attach", arg, 0, INT32_MAX, &n);
 		o->attach = n;
 		return err;
@@ -259,6 +266,22 @@ static int open_control(void)
 	}
 	close(fd);
 	return -1;
+}
+
+/* Puts the device that ATTACH_LOST means into @o. */
+static int find_lost(struct options *o, int control)
+{
+	struct vnpu_ctl_info info = { 0 };
+
+	for (; !ioctl(control, VNPU_CTL_INFO, &info); info = (struct vnpu_ctl_info){ .dev_id = info.dev_id + 1 }) {
+		if (info.state == VNPU_CTL_DEV_LOST) {
+			o->attach = info.dev_id;
+			return 0;
+		}
+	}
+	if (errno != ENOENT)
+		return fail("cannot look at the devices: %s", strerror(errno));
+	return fail("no device has lost its firmware: start without --attach to add one");
 }
 
 /* A new device or an orphan. The firmware fd, or -1. */
@@ -371,7 +394,7 @@ int main(int argc, char **argv)
 		.queues = 64,
 		.depth = 64,
 		.contexts = 64,
-		.attach = -1,
+		.attach = ATTACH_NONE,
 		.cfg = { .spin_us = 50 },
 	};
 	int control, status = parse_options(&o, argc, argv);
@@ -383,7 +406,8 @@ int main(int argc, char **argv)
 	control = open_control();
 	if (control < 0)
 		return 1;
-	status = run_device(&o, control);
+	status = o.attach == ATTACH_LOST ? find_lost(&o, control) : 0;
+	status = status ? status : run_device(&o, control);
 	close(control);
 	return status;
 }

@@ -160,9 +160,10 @@ static int drm_check_node(const char *path, int fd, enum drm_verdict *verdict)
 		return drm_refuse(verdict, DRM_VERDICT_ERROR,
 				  npu_fail(-errno, "%s: DEV_QUERY: %s", path, strerror(errno)));
 	if (state.state != DRM_VNPU_STATE_READY)
-		return drm_refuse(
-			verdict, DRM_VERDICT_FW_LOST,
-			npu_fail(-ENODEV, "%s: its firmware is lost; start vnpu-fw again, it will attach", path));
+		return drm_refuse(verdict, DRM_VERDICT_FW_LOST,
+				  npu_fail(-ENODEV,
+					   "%s: its firmware is lost; as root, give it another: vnpu-fw --attach lost",
+					   path));
 	return 0;
 }
 

@@ -98,14 +98,13 @@ static int check_node(const char *path)
 			return -ENODEV;
 		if (ret == -EPROTO)
 			return bad("build and install module, vnpu-fw and libnpu from one version of vnpu", "%s", why);
-		return bad("start vnpu-fw --attach N as root, or end the device and start vnpu-fw anew", "%s", why);
+		return bad("as root: vnpu-fw --attach lost", "%s", why);
 	}
 	ret = npu_device_state(dev, &state);
 	if (ret)
 		ret = bad("see the kernel's log", "%s: %s", path, npu_error());
 	else if (state.lost)
-		ret = bad("as root: vnpu-fw --attach N for the device's number N, or stop and start vnpu-fw",
-			  "%s: its firmware process is gone", path);
+		ret = bad("as root: vnpu-fw --attach lost", "%s: its firmware process is gone", path);
 	else
 		ret = good("%s is a vnpu with a running firmware ('%s'), and can be opened", path,
 			   npu_device_info(dev)->name);

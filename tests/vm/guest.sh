@@ -75,9 +75,17 @@ fw_stop() {
 	fw_kill -TERM && wait_for test ! -e /dev/accel/accel0 || { cat "$fw_log"; return 1; }
 }
 
-# A dead firmware leaves its device to the next.
-fw_replace() {
-	fw_kill -KILL && test -c /dev/accel/accel0 && fw_start --attach 0
+# A dead firmware leaves its device, and another takes it over.
+fw_dies() {
+	fw_kill -KILL && test -c /dev/accel/accel0
+}
+
+# doctor_says PATTERN: something is wrong, it is this, and there is a remedy.
+doctor_says() {
+	local said
+	said=$("$BUILD/bin/npu-info" --doctor) && return 1
+	echo "$said"
+	grep -A1 "^FAIL .*$1" <<<"$said" | grep -q 'to mend it: ..'
 }
 
 # Kilobytes that buffers and rings would still hold. TMPDIR's files count too, hence some tolerance.
@@ -98,21 +106,21 @@ rmmod_refused() {
 # ---- steps ----
 
 kept_before=$(kept_kb)
+step "npu-info --doctor without the module" doctor_says "not loaded"
 step "insmod" insmod "$BUILD/kmod/$kver/vnpu.ko"
 for t in tests/kmod/test_*.c; do
 	n=$(basename "$t" .c)
 	step "$n" "$BUILD/tests/$n"
 done
-if [ -x "$BUILD/bin/vnpu-fw" ]; then
-	step "vnpu-fw starts" fw_start
-	step "rmmod is refused while a firmware runs" rmmod_refused
-	. tests/vm/stack.sh
-	step "vnpu-fw is killed and another takes over" fw_replace
-	step "vnpu-fw stops and its device goes" fw_stop
-else
-	skipped=$((skipped + 1))
-	echo "skip vnpu-fw: not built"
-fi
+step "npu-info --doctor without a firmware" doctor_says "no firmware is running"
+step "vnpu-fw starts" fw_start
+step "rmmod is refused while a firmware runs" rmmod_refused
+. tests/vm/stack.sh
+step "vnpu-fw is killed, and its device stays" fw_dies
+step "npu-info --doctor with a dead firmware" doctor_says "firmware"
+step "another vnpu-fw takes over" fw_start --attach lost
+step "npu-info --doctor" "$BUILD/bin/npu-info" --doctor
+step "vnpu-fw stops and its device goes" fw_stop
 step "the driver is silent" quiet
 step "rmmod" rmmod vnpu
 step "the module is gone" no_module
