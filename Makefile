@@ -2,7 +2,7 @@
 #
 # vnpu: see README.md. `make bench` and `make check` need no step before them.
 #
-#   make bench | check | check-full      set up, build, measure or test
+#   make bench | check                   set up, build, measure or test
 #   make deps | all | kmod | insmod | rmmod | install | clean
 #
 # Variables: BUILD=DIR (build), SAN=1 (ASan and UBSan, into $(BUILD)/san), KDIR=DIR (kernel to build the module for),
@@ -144,7 +144,7 @@ MODEL := share/models/docs6m/docs6m-q8_0.gguf
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # A second make, so that pkg-config and the kernel headers are looked up after the packages are there.
-.PHONY: deps bench check check-full insmod rmmod install clean
+.PHONY: deps bench check insmod rmmod install clean
 deps:
 	$(Q)$(if $(filter no,$(DEPS)),true,tools/install-deps.sh)
 
