@@ -163,9 +163,15 @@ check: deps
 .PHONY: san-tests
 san-tests: $(addprefix $(O)/tests/,$(UNIT))
 
-insmod: kmod
-	$(SUDO) modprobe -a $$(modinfo -F depends $(KOUT)/vnpu.ko | tr ',' ' ')
-	$(SUDO) insmod $(KOUT)/vnpu.ko
+# For the kernel that runs, where kmod alone is for the one that the virtual machine boots.
+RUNNING := $(shell uname -r)
+insmod: deps
+	@test -d /lib/modules/$(RUNNING)/build || \
+		{ echo "insmod: no headers of the running kernel: as root, apt-get install linux-headers-$(RUNNING)"; exit 1; }
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)$(MAKE) --no-print-directory kmod KVER=$(RUNNING)
+	$(SUDO) modprobe -a $$(modinfo -F depends $(BUILD)/kmod/$(RUNNING)/vnpu.ko | tr ',' ' ')
+	$(SUDO) insmod $(BUILD)/kmod/$(RUNNING)/vnpu.ko
 	@echo "insmod: vnpu.ko is loaded; as root start $(O)/bin/vnpu-fw, and /dev/accel/accel0 appears"
 
 rmmod:
