@@ -10,6 +10,7 @@
  * Bytes that are not UTF-8 belong to no word; a run of them is a word of its own.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include "tokenizer_heap.h"
 #include "tokenizer_private.h"
 
 #include <errno.h>
@@ -182,24 +183,9 @@ void bpe_free(struct bpe *bpe)
 
 /* ---- one word ----------------------------------------------------------------------------------------------------- */
 
-struct bpe_symbol {
-	int32_t id; /* -1: a byte without a token */
-	int32_t prev, next; /* -1: none */
-	bool dead; /* merged into its left neighbour */
-};
-
-struct bpe_pair {
-	uint32_t rank;
-	uint32_t left;
-	int32_t left_id, right_id; /* what they were: the entry is stale if they changed */
-	int32_t id;
-};
-
 struct bpe_work {
 	const struct tokenizer *tok;
-	struct bpe_symbol *symbols;
-	struct bpe_pair *heap;
-	size_t max_symbols, n_heap, max_heap;
+	struct merge_heap heap; /* of tokens; -1 is a byte without one */
 	struct id_list *out;
 };
 
@@ -241,114 +227,31 @@ static void merge_short(struct bpe_work *w, const uint8_t *text, size_t bytes)
 		emit(w, ids[i]);
 }
 
-static bool pair_before(const struct bpe_pair *a, const struct bpe_pair *b)
+static bool find_pair(void *ud, const struct merge_symbol *left, const struct merge_symbol *right, uint32_t *order,
+		      uint32_t *value)
 {
-	return a->rank != b->rank ? a->rank < b->rank : a->left < b->left;
-}
+	const struct bpe_work *w = ud;
+	const struct bpe_merge *m = find_merge(w->tok, left->value, right->value);
 
-static int heap_push(struct bpe_work *w, const struct bpe_pair *pair)
-{
-	size_t i = w->n_heap;
-
-	if (i == w->max_heap) {
-		size_t max = w->max_heap ? w->max_heap * 2 : 256;
-		struct bpe_pair *heap = realloc(w->heap, max * sizeof(*heap));
-
-		if (!heap)
-			return -ENOMEM;
-		w->heap = heap;
-		w->max_heap = max;
-	}
-	w->n_heap++;
-	while (i && pair_before(pair, &w->heap[(i - 1) / 2])) {
-		w->heap[i] = w->heap[(i - 1) / 2];
-		i = (i - 1) / 2;
-	}
-	w->heap[i] = *pair;
-	return 0;
-}
-
-static struct bpe_pair heap_pop(struct bpe_work *w)
-{
-	struct bpe_pair top = w->heap[0], last = w->heap[--w->n_heap];
-	size_t i = 0, child;
-
-	while ((child = 2 * i + 1) < w->n_heap) {
-		if (child + 1 < w->n_heap && pair_before(&w->heap[child + 1], &w->heap[child]))
-			child++;
-		if (!pair_before(&w->heap[child], &last))
-			break;
-		w->heap[i] = w->heap[child];
-		i = child;
-	}
-	w->heap[i] = last;
-	return top;
-}
-
-static int offer_pair(struct bpe_work *w, int32_t left, int32_t right)
-{
-	const struct bpe_merge *m;
-	struct bpe_pair pair;
-
-	if (left < 0 || right < 0)
-		return 0;
-	m = find_merge(w->tok, w->symbols[left].id, w->symbols[right].id);
-	if (m->rank == NO_RANK)
-		return 0;
-	pair = (struct bpe_pair){ m->rank, left, w->symbols[left].id, w->symbols[right].id, m->id };
-	return heap_push(w, &pair);
-}
-
-static int apply_merges(struct bpe_work *w)
-{
-	int ret;
-
-	while (w->n_heap) {
-		struct bpe_pair pair = heap_pop(w);
-		struct bpe_symbol *a = &w->symbols[pair.left], *b;
-
-		if (a->dead || a->id != pair.left_id || a->next < 0)
-			continue;
-		b = &w->symbols[a->next];
-		if (b->id != pair.right_id)
-			continue;
-		a->id = pair.id;
-		b->dead = true;
-		a->next = b->next;
-		if (b->next >= 0)
-			w->symbols[b->next].prev = pair.left;
-		ret = offer_pair(w, a->prev, pair.left);
-		if (!ret)
-			ret = offer_pair(w, pair.left, a->next);
-		if (ret)
-			return ret;
-	}
-	return 0;
+	*order = m->rank;
+	*value = m->id;
+	return m->rank != NO_RANK;
 }
 
 static int merge_long(struct bpe_work *w, const uint8_t *text, size_t bytes)
 {
-	size_t n;
-	int32_t i;
+	struct merge_heap *heap = &w->heap;
 	int ret = 0;
+	int32_t i;
+	size_t n;
 
-	if (bytes > w->max_symbols) {
-		struct bpe_symbol *symbols = realloc(w->symbols, bytes * sizeof(*symbols));
-
-		if (!symbols)
-			return -ENOMEM;
-		w->symbols = symbols;
-		w->max_symbols = bytes;
-	}
-	for (n = 0; n < bytes; n++)
-		w->symbols[n] = (struct bpe_symbol){ w->tok->byte_ids[text[n]], (int32_t)n - 1,
-						     n + 1 < bytes ? (int32_t)n + 1 : -1, false };
-	for (n = 1; !ret && n < bytes; n++)
-		ret = offer_pair(w, n - 1, n);
+	merge_heap_clear(heap);
+	for (n = 0; !ret && n < bytes; n++)
+		ret = merge_heap_add(heap, w->tok->byte_ids[text[n]], 1);
 	if (!ret)
-		ret = apply_merges(w);
-	for (i = 0; !ret && i >= 0; i = w->symbols[i].next)
-		emit(w, w->symbols[i].id);
+		ret = merge_heap_run(heap);
+	for (i = 0; !ret && i >= 0; i = heap->symbols[i].next)
+		emit(w, heap->symbols[i].value);
 	return ret;
 }
 
@@ -415,7 +318,7 @@ static size_t invalid_run(const uint8_t *text, size_t bytes)
 
 int bpe_encode(const struct tokenizer *tok, const uint8_t *text, size_t bytes, struct id_list *out)
 {
-	struct bpe_work w = { .tok = tok, .out = out };
+	struct bpe_work w = { .tok = tok, .heap = { .find = find_pair, .ud = &w }, .out = out };
 	pcre2_match_data *match = pcre2_match_data_create(1, NULL);
 	size_t pos = 0, n;
 	int ret = match ? 0 : -ENOMEM;
@@ -431,7 +334,6 @@ int bpe_encode(const struct tokenizer *tok, const uint8_t *text, size_t bytes, s
 		pos += n;
 	}
 	pcre2_match_data_free(match);
-	free(w.symbols);
-	free(w.heap);
+	merge_heap_free(&w.heap);
 	return ret;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the tokenizer's files share: tokenizer.c (the interface), tokenizer_vocab.c (the tokens), tokenizer_special.c
- * (tokens found as text), tokenizer_spm.c and tokenizer_bpe.c (the two models).
+ * (tokens found as text), tokenizer_spm.c and tokenizer_bpe.c (the two models), tokenizer_heap.c (the order of merges).
  */
 #ifndef TOKENIZER_PRIVATE_H
 #define TOKENIZER_PRIVATE_H

@@ -2,36 +2,24 @@
 /*
  * SentencePiece's BPE.
  *
- * The text is a linked list of symbols, at first one per character. A heap holds every pair of neighbours that is a
- * piece of the vocabulary, the best score first and of equals the leftmost; the best pair is merged and its new
- * neighbours are looked up, until nothing merges: O(n log n) for any text. An entry whose symbols have changed since
- * is recognised by its length and dropped. What is no piece in the end becomes byte tokens.
+ * The text's characters are the symbols at first. Of all pairs of neighbours that together are a piece of the
+ * vocabulary the one with the best score, of equals the leftmost, is merged, until no pair is a piece. What is no piece
+ * in the end becomes byte tokens.
  *
  * Where no piece has a space behind something else (all vocabularies trained by words), no merge crosses from a word
  * to the next one's space, so each word is done for itself: the same result from a small, warm heap.
  */
+#include "tokenizer_heap.h"
 #include "tokenizer_private.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct spm_symbol {
-	uint32_t start, bytes; /* bytes 0: merged into its left neighbour */
-	int32_t prev, next; /* -1: none */
-};
-
-struct spm_pair {
-	float score;
-	uint32_t left, right, bytes;
-};
-
 struct spm_work {
 	const struct tokenizer *tok;
 	const uint8_t *text;
-	struct spm_symbol *symbols;
-	struct spm_pair *heap;
-	uint32_t n_symbols, max_symbols, n_heap, max_heap;
+	struct merge_heap heap; /* of places in the text */
 	/* For pieces of type unused: bytes of the left half they were last merged from. */
 	uint16_t *left_bytes;
 	struct id_list *out;
@@ -56,99 +44,19 @@ int spm_load(struct tokenizer *tok, struct tokenizer_error *e)
 	return 0;
 }
 
-static bool pair_before(const struct spm_pair *a, const struct spm_pair *b)
+static bool find_pair(void *ud, const struct merge_symbol *left, const struct merge_symbol *right, uint32_t *order,
+		      uint32_t *value)
 {
-	return a->score != b->score ? a->score > b->score : a->left < b->left;
-}
+	const struct spm_work *w = ud;
+	int32_t id = vocab_find(w->tok, w->text + left->value, left->bytes + right->bytes);
 
-static int heap_push(struct spm_work *w, const struct spm_pair *pair)
-{
-	uint32_t i = w->n_heap;
-
-	if (i == w->max_heap) {
-		uint32_t max = w->max_heap ? w->max_heap * 2 : 64;
-		struct spm_pair *heap = realloc(w->heap, max * sizeof(*heap));
-
-		if (!heap)
-			return -ENOMEM;
-		w->heap = heap;
-		w->max_heap = max;
-	}
-	w->n_heap++;
-	while (i && pair_before(pair, &w->heap[(i - 1) / 2])) {
-		w->heap[i] = w->heap[(i - 1) / 2];
-		i = (i - 1) / 2;
-	}
-	w->heap[i] = *pair;
-	return 0;
-}
-
-static struct spm_pair heap_pop(struct spm_work *w)
-{
-	struct spm_pair top = w->heap[0], last = w->heap[--w->n_heap];
-	uint32_t i = 0, child;
-
-	while ((child = 2 * i + 1) < w->n_heap) {
-		if (child + 1 < w->n_heap && pair_before(&w->heap[child + 1], &w->heap[child]))
-			child++;
-		if (!pair_before(&w->heap[child], &last))
-			break;
-		w->heap[i] = w->heap[child];
-		i = child;
-	}
-	w->heap[i] = last;
-	return top;
-}
-
-/* Puts the pair into the heap if it is a piece. */
-static int offer_pair(struct spm_work *w, int32_t left, int32_t right)
-{
-	const struct spm_symbol *a, *b;
-	struct spm_pair pair;
-	int32_t id;
-
-	if (left < 0 || right < 0)
-		return 0;
-	a = &w->symbols[left];
-	b = &w->symbols[right];
-	id = vocab_find(w->tok, w->text + a->start, a->bytes + b->bytes);
 	if (id < 0)
-		return 0;
+		return false;
 	if (w->left_bytes && w->tok->tokens[id].type == TOKEN_UNUSED)
-		w->left_bytes[id] = a->bytes;
-	pair = (struct spm_pair){ w->tok->tokens[id].score, left, right, a->bytes + b->bytes };
-	return heap_push(w, &pair);
-}
-
-static int merge_all(struct spm_work *w)
-{
-	uint32_t i;
-	int ret;
-
-	w->n_heap = 0;
-	for (i = 1; i < w->n_symbols; i++) {
-		ret = offer_pair(w, i - 1, i);
-		if (ret)
-			return ret;
-	}
-	while (w->n_heap) {
-		struct spm_pair pair = heap_pop(w);
-		struct spm_symbol *a = &w->symbols[pair.left], *b = &w->symbols[pair.right];
-
-		if (!a->bytes || !b->bytes || a->bytes + b->bytes != pair.bytes)
-			continue;
-		a->bytes += b->bytes;
-		b->bytes = 0;
-		a->next = b->next;
-		if (b->next >= 0)
-			w->symbols[b->next].prev = pair.left;
-		ret = offer_pair(w, a->prev, pair.left);
-		if (!ret)
-			ret = offer_pair(w, pair.left, a->next);
-		if (ret)
-			return ret;
-	}
-	return 0;
+		w->left_bytes[id] = left->bytes;
+	*order = merge_order(w->tok->tokens[id].score);
+	*value = left->value;
+	return true;
 }
 
 static void emit(struct spm_work *w, const uint8_t *text, uint32_t bytes)
@@ -175,40 +83,29 @@ static void emit(struct spm_work *w, const uint8_t *text, uint32_t bytes)
 
 static int encode_word(struct spm_work *w, uint32_t start, uint32_t end)
 {
+	struct merge_heap *heap = &w->heap;
 	uint32_t pos = start;
+	int ret = 0;
 	int32_t i;
-	int ret;
 
-	w->n_symbols = 0;
-	while (pos < end) {
+	merge_heap_clear(heap);
+	while (!ret && pos < end) {
 		unsigned int n = utf8_bytes(w->text + pos, end - pos);
 
-		if (w->n_symbols == w->max_symbols) {
-			uint32_t max = w->max_symbols ? w->max_symbols * 2 : 64;
-			struct spm_symbol *symbols = realloc(w->symbols, max * sizeof(*symbols));
-
-			if (!symbols)
-				return -ENOMEM;
-			w->symbols = symbols;
-			w->max_symbols = max;
-		}
 		n = n ? n : 1;
-		w->symbols[w->n_symbols] = (struct spm_symbol){ pos, n, (int32_t)w->n_symbols - 1, w->n_symbols + 1 };
-		w->n_symbols++;
+		ret = merge_heap_add(heap, pos, n);
 		pos += n;
 	}
-	w->symbols[w->n_symbols - 1].next = -1;
-	ret = merge_all(w);
-	if (ret)
-		return ret;
-	for (i = 0; i >= 0; i = w->symbols[i].next)
-		emit(w, w->text + w->symbols[i].start, w->symbols[i].bytes);
-	return 0;
+	if (!ret)
+		ret = merge_heap_run(heap);
+	for (i = 0; !ret && i >= 0; i = heap->symbols[i].next)
+		emit(w, w->text + heap->symbols[i].value, heap->symbols[i].bytes);
+	return ret;
 }
 
 int spm_encode(const struct tokenizer *tok, const uint8_t *text, size_t bytes, bool space, struct id_list *out)
 {
-	struct spm_work w = { .tok = tok, .out = out };
+	struct spm_work w = { .tok = tok, .heap = { .find = find_pair, .ud = &w }, .out = out };
 	uint8_t *copy = NULL;
 	uint32_t start = 0, end, n = bytes;
 	int ret = 0;
@@ -235,8 +132,7 @@ int spm_encode(const struct tokenizer *tok, const uint8_t *text, size_t bytes, b
 		ret = encode_word(&w, start, end);
 	}
 	free(w.left_bytes);
-	free(w.symbols);
-	free(w.heap);
+	merge_heap_free(&w.heap);
 	free(copy);
 	return ret;
 }

@@ -12,8 +12,21 @@
 #include <cmocka.h>
 
 #include "tokenizer_fixture.h"
+#include "tokenizer_heap.h"
 
 static struct vocab vocab;
+
+/* Scores from the one that merges first to the one that merges last. */
+static void greater_scores_merge_first(void **state)
+{
+	static const float scores[] = { INFINITY, 1e30f, 2, 1, 1e-45f, 0, -1e-45f, -1, -2, -1e30f, -INFINITY, NAN };
+	size_t i;
+
+	for (i = 1; i < sizeof(scores) / sizeof(scores[0]); i++)
+		assert_true(merge_order(scores[i - 1]) < merge_order(scores[i]));
+	assert_int_equal(merge_order(-0.0f), merge_order(0.0f));
+	assert_int_equal(merge_order(-NAN), merge_order(NAN));
+}
 
 /* ---- merging ------------------------------------------------------------------------------------------------------ */
 
@@ -594,6 +607,7 @@ static void empty_and_repeated_tokens_are_harmless(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(greater_scores_merge_first),
 		cmocka_unit_test(spm_merges_as_a_naive_implementation),
 		cmocka_unit_test(bpe_merges_as_a_naive_implementation),
 		cmocka_unit_test(llama_bpe_takes_whole_words),
