@@ -193,8 +193,10 @@ static int parse_engine(struct bench_args *args, int c, const char *value)
 	return 0;
 }
 
-static int parse_one(struct bench_args *args, int c, const char *value)
+static int parse_one(void *ud, int c, const char *value)
 {
+	struct bench_args *args = ud;
+
 	if (engine_option_is(c))
 		return parse_engine(args, c, value);
 	switch (c) {
@@ -270,28 +272,12 @@ int bench_args_parse(struct bench_args *args, int argc, char **argv, int *status
 		{ "seed", required_argument, NULL, OPT_SEED },
 		{ NULL, 0, NULL, 0 },
 	};
-	int c;
-
-	*status = 0;
 	/* -pg and -oe are long options with one dash, as llama-bench has them. */
-	while ((c = getopt_long_only(argc, argv, ":" ENGINE_SHORT_OPTIONS "p:n:d:r:o:", longopts, NULL)) != -1) {
-		if (c == '?' || c == ':') {
-			*status = tool_bad_option(c, argv);
-		} else if (c == 'h' || c == OPT_HELP) {
-			help();
-			return 1;
-		} else if (c == OPT_VERSION) {
-			printf("llm-bench %s (%s)\n", VNPU_VERSION, tool_build_commit);
-			return 1;
-		} else if (c == OPT_LIST_DEVICES) {
-			*status = engine_list_devices();
-			return 1;
-		} else {
-			*status = parse_one(args, c, optarg);
-		}
-		if (*status)
-			return 1;
-	}
+	static const struct option_set set = { ":" ENGINE_SHORT_OPTIONS "p:n:d:r:o:", longopts, getopt_long_only, help,
+					       parse_one };
+
+	if (options_parse(&set, argc, argv, args, status))
+		return 1;
 	if (optind < argc)
 		*status = tool_usage("'%s': not an option; a model is given with -m", argv[optind]);
 	else

@@ -105,8 +105,10 @@ static int parse_sampler(struct llm_sampler_options *o, int c, const char *value
 	return 0;
 }
 
-static int parse_one(struct cli_options *o, int c, const char *value)
+static int parse_one(void *ud, int c, const char *value)
 {
+	struct cli_options *o = ud;
+
 	if (engine_option_is(c))
 		return engine_option(&o->engine, c, value);
 	switch (c) {
@@ -160,27 +162,11 @@ static int parse_options(int argc, char **argv, struct cli_options *o, int *stat
 		{ "stats", no_argument, NULL, OPT_STATS },
 		{ NULL, 0, NULL, 0 },
 	};
-	int c;
+	static const struct option_set set = { ":" ENGINE_SHORT_OPTIONS "p:f:n:c:", longopts, getopt_long, help,
+					       parse_one };
 
-	*status = 0;
-	while ((c = getopt_long(argc, argv, ":" ENGINE_SHORT_OPTIONS "p:f:n:c:", longopts, NULL)) != -1) {
-		if (c == '?' || c == ':') {
-			*status = tool_bad_option(c, argv);
-		} else if (c == 'h' || c == OPT_HELP) {
-			help();
-			return 1;
-		} else if (c == OPT_VERSION) {
-			printf("llm-cli %s (%s)\n", VNPU_VERSION, tool_build_commit);
-			return 1;
-		} else if (c == OPT_LIST_DEVICES) {
-			*status = engine_list_devices();
-			return 1;
-		} else {
-			*status = parse_one(o, c, optarg);
-		}
-		if (*status)
-			return 1;
-	}
+	if (options_parse(&set, argc, argv, o, status))
+		return 1;
 	if (optind < argc)
 		*status = tool_usage("'%s': not an option; a prompt is given with -p", argv[optind]);
 	else if (!o->engine.model)

@@ -49,8 +49,10 @@ static void help(void)
 	       engine_options_help);
 }
 
-static int parse_one(struct ppl_options *o, int c, const char *value)
+static int parse_one(void *ud, int c, const char *value)
 {
+	struct ppl_options *o = ud;
+
 	switch (c) {
 	case 'f':
 		o->file = value;
@@ -80,27 +82,11 @@ static int parse_options(int argc, char **argv, struct ppl_options *o, int *stat
 		{ "output", required_argument, NULL, 'o' },
 		{ NULL, 0, NULL, 0 },
 	};
-	int c;
+	static const struct option_set set = { ":" ENGINE_SHORT_OPTIONS "f:c:o:", longopts, getopt_long, help,
+					       parse_one };
 
-	*status = 0;
-	while ((c = getopt_long(argc, argv, ":" ENGINE_SHORT_OPTIONS "f:c:o:", longopts, NULL)) != -1) {
-		if (c == '?' || c == ':') {
-			*status = tool_bad_option(c, argv);
-		} else if (c == 'h' || c == OPT_HELP) {
-			help();
-			return 1;
-		} else if (c == OPT_VERSION) {
-			printf("llm-perplexity %s (%s)\n", VNPU_VERSION, tool_build_commit);
-			return 1;
-		} else if (c == OPT_LIST_DEVICES) {
-			*status = engine_list_devices();
-			return 1;
-		} else {
-			*status = parse_one(o, c, optarg);
-		}
-		if (*status)
-			return 1;
-	}
+	if (options_parse(&set, argc, argv, o, status))
+		return 1;
 	if (optind < argc)
 		*status = tool_usage("'%s': not an option; a text is given with -f", argv[optind]);
 	else if (!o->engine.model)

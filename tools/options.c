@@ -191,3 +191,32 @@ int engine_list_devices(void)
 		list_device(NPU_TRANSPORT_DRM, NULL);
 	return list_device(NPU_TRANSPORT_SIM, NULL) ? 1 : 0;
 }
+
+int options_parse(const struct option_set *set, int argc, char **argv, void *ud, int *status)
+{
+	int c;
+
+	*status = 0;
+	while ((c = set->next(argc, argv, set->shortopts, set->longopts, NULL)) != -1) {
+		switch (c) {
+		case '?':
+		case ':':
+			*status = tool_bad_option(c, argv);
+			return 1;
+		case 'h':
+		case OPT_HELP:
+			set->help();
+			return 1;
+		case OPT_VERSION:
+			printf("%s %s (%s)\n", tool_name, VNPU_VERSION, tool_build_commit);
+			return 1;
+		case OPT_LIST_DEVICES:
+			*status = engine_list_devices();
+			return 1;
+		}
+		*status = set->option(ud, c, optarg);
+		if (*status)
+			return 1;
+	}
+	return 0;
+}

@@ -3,10 +3,10 @@
  * The options that all llm tools share: the model, where and how it runs.
  *
  *	static const struct option longopts[] = { ENGINE_LONG_OPTIONS, { "ids", no_argument, NULL, 'I' }, { 0 } };
- *	while ((c = getopt_long(argc, argv, ":" ENGINE_SHORT_OPTIONS "p:", longopts, NULL)) != -1) {
- *		if (engine_option_is(c))
- *			err = engine_option(&opts, c, optarg);
- *		...
+ *	static const struct option_set set = { ":" ENGINE_SHORT_OPTIONS "p:", longopts, getopt_long, help, parse_one };
+ *
+ *	if (options_parse(&set, argc, argv, &opts, &status))
+ *		return tool_finish(status);
  */
 #ifndef OPTIONS_H
 #define OPTIONS_H
@@ -53,6 +53,20 @@ extern const char engine_options_help[];
 /* One option from getopt_long(). 0, or 2 after a message. */
 bool engine_option_is(int c);
 int engine_option(struct llm_options *opts, int c, const char *value);
+
+/* The command line of one tool. */
+struct option_set {
+	const char *shortopts; /* begins with ":" ENGINE_SHORT_OPTIONS */
+	const struct option *longopts; /* with ENGINE_LONG_OPTIONS */
+	int (*next)(int argc, char *const argv[], const char *shortopts, const struct option *longopts, int *index);
+	void (*help)(void);
+	/* An option of engine_option_is() or of the tool's own. 0, or an exit status after a message. */
+	int (*option)(void *ud, int c, const char *value);
+};
+
+/* Gives each option to @set->option; answers --help, --version and --list-devices, and refuses unknown ones. 0 to go
+ * on, with optind at what is no option; 1 to end with *@status. */
+int options_parse(const struct option_set *set, int argc, char **argv, void *ud, int *status);
 
 /* Names to values; 0, or 2 after a message that lists the names. */
 int engine_parse_transport(const char *name, enum npu_transport *transport);
