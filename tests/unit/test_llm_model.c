@@ -17,9 +17,13 @@
 static uint64_t seed;
 
 /* float32 against double over up to three blocks of random weights. */
-#define F32_BOUND 1e-5
-/* The same INT8 arithmetic in double: what remains are roundings to another INT8 step of a few activations. */
-#define W8A8_BOUND 2e-2
+#define BOUND 1e-5
+/*
+ * With INT8, the same holds as long as both round every activation to the same step. Where the exact value lies closer to a
+ * tie than float32 may be off (in steps: a few units of 2^-24 of up to 127), either neighbour is right, and the case says
+ * nothing: another is drawn.
+ */
+#define TIE 1e-4
 
 static unsigned int random_in(uint64_t *state, unsigned int min, unsigned int max)
 {
@@ -82,22 +86,16 @@ static struct llm_engine *open_model(const char *path, enum llm_placement placem
 	return engine;
 }
 
-static void check_model(const struct tiny_config *c, enum llm_placement placement, uint64_t *state)
+/* The engine's logits of all @n tokens against @want. */
+static void check_engine(struct tiny_model *t, enum llm_placement placement, const int32_t *ids, unsigned int n,
+			 unsigned int threads, unsigned int chunk, const double *want)
 {
-	struct tiny_model t;
-	unsigned int n = random_in(state, 2, 40), chunk = random_in(state, 2, 24);
-	bool w8a8 = placement != LLM_PLACE_CPU;
-	struct llm_engine *engine;
-	struct llm_session *s;
+	const struct tiny_config *c = &t->c;
 	struct gathered g = { .n_vocab = c->n_vocab };
-	double *want = malloc((size_t)n * c->n_vocab * sizeof(*want)), error;
-	int32_t ids[64];
+	struct llm_engine *engine = open_model(tiny_write(t), placement, threads, chunk);
+	struct llm_session *s;
+	double error;
 
-	tiny_create(&t, c, random_u64(state));
-	for (unsigned int i = 0; i < n; i++)
-		ids[i] = (int32_t)random_in(state, 0, c->n_vocab - 1);
-	tiny_forward(&t, ids, n, w8a8, want);
-	engine = open_model(tiny_write(&t), placement, random_in(state, 1, 3), chunk);
 	g.logits = malloc((size_t)n * c->n_vocab * sizeof(float));
 	if (llm_session_create(engine, 64, &s) || llm_session_eval_all(s, ids, n, gather, &g))
 		fail_msg("%s", llm_error());
@@ -106,24 +104,43 @@ static void check_model(const struct tiny_config *c, enum llm_placement placemen
 	print_message("%s %s: %u blocks, %u/%u heads of %u, %u -> %u, %u tokens in chunks of %u: error %.2g\n", c->arch,
 		      llm_placement_name(placement), c->n_layer, c->n_head, c->n_head_kv, c->head_dim, c->n_embd,
 		      c->n_ff, n, chunk, error);
-	assert_true(error < (w8a8 ? W8A8_BOUND : F32_BOUND));
+	assert_true(error < BOUND);
 	/* The last token's logits are those of plain evaluation, too. */
 	assert_memory_equal(llm_session_logits(s), g.logits + (size_t)(n - 1) * c->n_vocab, c->n_vocab * sizeof(float));
 	llm_session_free(s);
 	llm_engine_close(engine);
-	tiny_free(&t);
 	free(g.logits);
+}
+
+/* False: the case is ambiguous. */
+static bool check_model(const struct tiny_config *c, enum llm_placement placement, uint64_t *state)
+{
+	unsigned int n = random_in(state, 2, 40), chunk = random_in(state, 2, 24), threads = random_in(state, 1, 3);
+	double *want = malloc((size_t)n * c->n_vocab * sizeof(*want));
+	bool w8a8 = placement != LLM_PLACE_CPU, clear;
+	struct tiny_model t;
+	int32_t ids[64];
+
+	tiny_create(&t, c, random_u64(state));
+	for (unsigned int i = 0; i < n; i++)
+		ids[i] = (int32_t)random_in(state, 0, c->n_vocab - 1);
+	clear = tiny_forward(&t, ids, n, w8a8, want) > TIE || !w8a8;
+	if (clear)
+		check_engine(&t, placement, ids, n, threads, chunk, want);
+	tiny_free(&t);
 	free(want);
+	return clear;
 }
 
 static void check_arch(const char *arch, enum llm_placement placement, int models)
 {
 	uint64_t state = seed ^ (uint64_t)placement << 32 ^ (uint64_t)arch[strlen(arch) - 1];
 
-	for (int i = 0; i < models; i++) {
+	for (int i = 0, drawn = 0; i < models; drawn++) {
 		struct tiny_config c = random_config(arch, &state);
 
-		check_model(&c, placement, &state);
+		assert_true(drawn < 100 * models);
+		i += check_model(&c, placement, &state);
 	}
 }
 

@@ -278,6 +278,7 @@ struct tiny_pass {
 	struct tiny_model *t;
 	unsigned int layer;
 	bool w8a8; /* linear layers on INT8 weights per row and INT8 inputs per row */
+	double tie; /* least distance, in steps, of an input from where rounding turns to the next step */
 };
 
 static inline const float *tiny_weights(struct tiny_pass *p, const char *what)
@@ -299,6 +300,12 @@ static inline double tiny_max(const double *x, unsigned int n)
 	return max;
 }
 
+/* An INT8 weight as vnpu_isa.h defines it, in float32: no other rounding is right. */
+static inline double tiny_w8(float w, float scale)
+{
+	return scale > 0 ? (double)nearbyintf(w / scale) * (double)scale : 0;
+}
+
 /* y = W x + b */
 static inline void tiny_linear(struct tiny_pass *p, double *y, const double *x, const float *w, const float *bias,
 			       unsigned int rows, unsigned int cols)
@@ -307,15 +314,19 @@ static inline void tiny_linear(struct tiny_pass *p, double *y, const double *x, 
 
 	memcpy(in, x, cols * sizeof(*in));
 	scale = tiny_max(in, cols) / 127;
-	for (unsigned int c = 0; p->w8a8 && scale > 0 && c < cols; c++)
+	for (unsigned int c = 0; p->w8a8 && scale > 0 && c < cols; c++) {
+		p->tie = fmin(p->tie, fabs(fabs(in[c] / scale - trunc(in[c] / scale)) - 0.5));
 		in[c] = nearbyint(in[c] / scale) * scale;
+	}
 	for (unsigned int r = 0; r < rows; r++) {
+		float w_scale;
+
 		for (unsigned int c = 0; c < cols; c++)
 			row[c] = (double)w[(size_t)r * cols + c];
-		scale = tiny_max(row, cols) / 127;
+		w_scale = (float)tiny_max(row, cols) / 127.0f;
 		y[r] = bias ? (double)bias[r] : 0;
 		for (unsigned int c = 0; c < cols; c++)
-			y[r] += in[c] * (p->w8a8 && scale > 0 ? nearbyint(row[c] / scale) * scale : row[c]);
+			y[r] += in[c] * (p->w8a8 ? tiny_w8(w[(size_t)r * cols + c], w_scale) : row[c]);
 	}
 }
 
@@ -429,9 +440,9 @@ static inline void tiny_block(struct tiny_pass *p, double *x, unsigned int n)
 }
 
 /* Logits [n][n_vocab] of all positions. */
-static inline void tiny_forward(struct tiny_model *t, const int32_t *ids, unsigned int n, bool w8a8, double *logits)
+static inline double tiny_forward(struct tiny_model *t, const int32_t *ids, unsigned int n, bool w8a8, double *logits)
 {
-	struct tiny_pass p = { .t = t, .w8a8 = w8a8 };
+	struct tiny_pass p = { .t = t, .w8a8 = w8a8, .tie = 1 };
 	unsigned int E = t->c.n_embd;
 	const float *embd = tiny_find(t, "token_embd.weight")->data;
 	struct tiny_tensor *output = tiny_find(t, "output.weight");
@@ -449,6 +460,7 @@ static inline void tiny_forward(struct tiny_model *t, const int32_t *ids, unsign
 			    NULL, t->c.n_vocab, E);
 	}
 	free(x);
+	return p.tie;
 }
 
 /* max |a - b| / max |b| */
