@@ -113,7 +113,10 @@ int llm_session_create(struct llm_engine *engine, unsigned int n_ctx, struct llm
 	if (!n_ctx)
 		n_ctx = n_ctx_train < DEFAULT_MAX_CTX ? n_ctx_train : DEFAULT_MAX_CTX;
 	if (n_ctx > MAX_ROWS - chunk)
-		return llm_fail(-EINVAL, "a context of %u tokens; at most %u are possible", n_ctx, MAX_ROWS - chunk);
+		return llm_fail(-EINVAL,
+				"a context of %u tokens, a KV cache of %llu bytes; at most %u tokens are possible",
+				n_ctx, 2ull * n_ctx * engine->model.n_layer * engine->model.kv_dim * sizeof(float),
+				MAX_ROWS - chunk);
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return llm_fail(-ENOMEM, "no memory for a session");

@@ -55,7 +55,7 @@ refuses "token ids longer than the context" 1 "16" "${logits[@]}" --preset cpu -
 refuses "unknown token id" 1 "4096" "${logits[@]}" --preset cpu --tokens 1,4096
 refuses "unknown token id on the NPU" 1 "4096" "${logits[@]}" --preset npu --tokens 1,4096
 refuses "empty prompt without BOS" 1 "empty" "${cli[@]}" --preset cpu --no-bos -p ""
-refuses "context beyond all bounds" 1 "100000000 tokens" "${cli[@]}" --preset cpu -c 100000000 -p x
+refuses "context beyond all bounds" 1 "100000000 tokens, a KV cache of 614400000000 bytes" "${cli[@]}" --preset cpu -c 100000000 -p x
 # What no machine has: 16 million tokens of this model take 90 GiB. A limit keeps overcommitment out of it, and
 # AddressSanitizer cannot live under one.
 if grep -q __asan_init "$bin/llm-cli"; then
