@@ -6,6 +6,7 @@
 #   BUILD=DIR       where vnpu.ko and the test binaries are (build)
 #   KVER=VERSION    the kernel: an installed Debian 6.12 by default; KIMG=FILE, MODDIR=DIR if it lies elsewhere
 #   VNPU_DATA=DIR   models and texts for the larger steps
+#   FUZZ_SECONDS, FUZZ_SEED, KILLS, SOAK_SEED  go to the script
 #   VM_MEM, VM_SMP, VM_TIMEOUT (seconds), VM_APPEND (more of the kernel's command line)
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -25,6 +26,12 @@ initrd=$cache/initramfs-$kver-$(cksum <"$here/initramfs.sh" | cut -d' ' -f1).gz
 mkdir -p "$cache" || exit 1
 [ -r "$initrd" ] || bash "$here/initramfs.sh" "$kver" "$initrd" || fail "no initramfs for $kver"
 
+# What has an equals sign and no dot on the kernel's command line becomes the environment of the first process.
+pass=
+for v in FUZZ_SECONDS FUZZ_SEED KILLS SOAK_SEED; do
+	[ -z "${!v:-}" ] || pass+=" $v=${!v}"
+done
+
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 # A busy host starves the guest's CPUs: stalls of the emulator are not the kernel's fault.
@@ -33,7 +40,7 @@ timeout -k 5 "${VM_TIMEOUT:-1200}" qemu-system-x86_64 -accel tcg,thread=multi -c
 	-fsdev local,id=host,path=/,security_model=none,multidevs=remap,readonly=on \
 	-device virtio-9p-pci,fsdev=host,mount_tag=hostroot -kernel "$kimg" -initrd "$initrd" \
 	-append "console=ttyS0 quiet panic=-1 oops=panic mitigations=off nowatchdog rcupdate.rcu_cpu_stall_timeout=300 \
-VM_SCRIPT=$script VM_BUILD=$build VM_DATA=${VNPU_DATA:-} ${VM_APPEND:-}" \
+VM_SCRIPT=$script VM_BUILD=$build VM_DATA=${VNPU_DATA:-} $pass ${VM_APPEND:-}" \
 	</dev/null 2>&1 | tr -d '\r' | tee "$log" | sed '/^vm: dmesg begins$/,/^vm: dmesg ends$/d'
 rc=${PIPESTATUS[0]}
 

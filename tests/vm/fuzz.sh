@@ -1,0 +1,52 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The long runs in a virtual machine: tests/vm/run.sh tests/vm/fuzz.sh
+#   FUZZ_SECONDS=N  how long to fuzz the ioctls (600; 0: not), FUZZ_SEED=N to begin with the same choices
+#   KILLS=N         how many firmwares and as many clients to kill under load (1000; 0: none)
+# In the end the device must compute, the module must go, and memory must be what it was; where the kernel has kmemleak, it
+# must have found nothing.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+. tests/vm/steps.sh
+export FUZZ_SECONDS=${FUZZ_SECONDS:-600}
+kills=${KILLS:-1000}
+leaks=/sys/kernel/debug/kmemleak
+
+computes() {
+	NPU_TRANSPORT=drm "$BUILD/bin/llm-cli" -m share/models/docs6m/docs6m-q8_0.gguf --placement npu -p "The kernel" -n 2 \
+		--temp 0 --ids >"$TMPDIR/drm" &&
+		"$BUILD/bin/llm-cli" -m share/models/docs6m/docs6m-q8_0.gguf --transport sim --placement npu -p "The kernel" \
+			-n 2 --temp 0 --ids >"$TMPDIR/sim" && cat "$TMPDIR/drm" && cmp "$TMPDIR/drm" "$TMPDIR/sim"
+}
+
+# Twice: what is found at first may be on a stack.
+no_leaks() {
+	[ -w $leaks ] || { echo "this kernel has no kmemleak"; return 77; }
+	echo scan >$leaks && sleep 6 && echo scan >$leaks
+	head -200 $leaks
+	[ -z "$(head -c 1 $leaks)" ]
+}
+
+insmod_once() {
+	insmod "$BUILD/kmod/$kver/vnpu.ko"
+}
+
+# Once for all that is allocated once.
+step "insmod" insmod_once
+step "soak_kill, briefly" "$BUILD/tests/soak_kill" 3
+step "rmmod" rmmod vnpu
+[ ! -w $leaks ] || echo clear >$leaks
+kept_before=$(kept_kb)
+step "insmod again" insmod_once
+[ "$FUZZ_SECONDS" -eq 0 ] || STEP_TIMEOUT=$((FUZZ_SECONDS + 300)) step "fuzz_ioctl, $FUZZ_SECONDS s" "$BUILD/tests/fuzz_ioctl"
+[ "$kills" -eq 0 ] || STEP_TIMEOUT=$((kills * 4 + 300)) step "soak_kill $kills" "$BUILD/tests/soak_kill" "$kills"
+step "vnpu-fw starts" fw_start
+step "npu-info --doctor" "$BUILD/bin/npu-info" --doctor
+step "libnpu's tests over drm" env NPU_TRANSPORT=drm "$BUILD/tests/test_npu_device"
+step "docs6m's tokens, drm and sim" computes
+step "vnpu-fw stops and its device goes" fw_stop
+step "rmmod again" rmmod vnpu
+step "the module is gone" no_module
+step "and so is its memory" nothing_kept
+step "kmemleak finds nothing" no_leaks
+finish

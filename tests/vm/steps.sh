@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+# Sourced by the scripts that run in the virtual machine, as root, from the root of the tree: steps that are counted, the
+# real firmware, and what must be left when the driver is gone. BUILD and VNPU_DATA come from tests/vm/run.sh; the tree is
+# read-only, TMPDIR is not.
+. tests/lib.sh
+kver=$(uname -r)
+export CMOCKA_MESSAGE_OUTPUT=STDOUT
+
+# step NAME COMMAND...: run, show and count. A cmocka binary counts as its tests; anything else as one, where status 77
+# means skipped.
+step() {
+	local name=$1 log rc start=$SECONDS limit=()
+	shift
+	log=$(mktemp)
+	echo "== $name"
+	[ "$(type -t "$1")" = function ] || limit=(timeout -k 5 "${STEP_TIMEOUT:-300}")
+	"${limit[@]}" "$@" 2>&1 </dev/null | tee "$log"
+	rc=${PIPESTATUS[0]}
+	if grep -q '^\[==========\]' "$log"; then
+		count_cmocka "$log"
+		[ $rc -eq 0 ] || [ "$last_failed" -ne 0 ] || { failed=$((failed + 1)) last_failed=1; }
+	else
+		last_failed=0
+		case $rc in
+		0) passed=$((passed + 1)) ;;
+		77) skipped=$((skipped + 1)) && echo "skip $name" ;;
+		*) failed=$((failed + 1)) last_failed=1 ;;
+		esac
+	fi
+	[ "$last_failed" -eq 0 ] || failures+=("$name")
+	echo "== $name: status $rc, $((SECONDS - start)) s"
+	rm -f "$log"
+}
+
+# The driver has nothing to say about what users do wrong; a firmware that breaks its protocol is worth a line.
+quiet() {
+	! dmesg | grep -E 'vnpu[ :.]|\[drm' | grep -vE 'loading out-of-tree|module verification|Initialized (vnpu|vgem)|out of bounds'
+}
+
+no_module() {
+	! grep -q '^vnpu ' /proc/modules
+}
+
+# ---- the real firmware ----
+
+fw_log=${TMPDIR:-/tmp}/vnpu-fw.log
+fw_pid=${TMPDIR:-/tmp}/vnpu-fw.pid
+
+wait_for() {
+	for _ in $(seq 200); do
+		"$@" && return 0
+		sleep 0.1
+	done
+	echo "in vain: $*"
+	return 1
+}
+
+fw_start() {
+	"$BUILD/bin/vnpu-fw" --verbose "$@" >"$fw_log" 2>&1 </dev/null &
+	echo $! >"$fw_pid"
+	wait_for grep -q ' is /dev/accel/accel0' "$fw_log" || { cat "$fw_log"; return 1; }
+}
+
+fw_gone() {
+	! kill -0 "$(cat "$fw_pid")" 2>/dev/null
+}
+
+fw_kill() {
+	kill "$1" "$(cat "$fw_pid")" && wait_for fw_gone
+}
+
+fw_stop() {
+	fw_kill -TERM && wait_for test ! -e /dev/accel/accel0 || { cat "$fw_log"; return 1; }
+}
+
+# A dead firmware leaves its device, and another takes it over.
+fw_dies() {
+	fw_kill -KILL && test -c /dev/accel/accel0
+}
+
+# doctor_says PATTERN: something is wrong, it is this, and there is a remedy.
+doctor_says() {
+	local said
+	said=$("$BUILD/bin/npu-info" --doctor) && return 1
+	echo "$said"
+	grep -A1 "^FAIL .*$1" <<<"$said" | grep -q 'to mend it: ..'
+}
+
+# Kilobytes that buffers and rings would still hold. TMPDIR's files count too, hence some tolerance.
+kept_kb() {
+	awk '/^(Shmem|VmallocUsed):/ {n += $2} END {print n}' /proc/meminfo
+}
+
+nothing_kept() {
+	sync
+	echo "$kept_before kB before, $(kept_kb) kB after"
+	[ "$(kept_kb)" -lt $((kept_before + 2048)) ]
+}
+
+rmmod_refused() {
+	! rmmod vnpu 2>/dev/null
+}
