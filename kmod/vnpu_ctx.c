@@ -91,6 +91,9 @@ int vnpu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *f
 		return -ENOMEM;
 	kref_init(&ctx->ref);
 	ctx->vdev = vdev;
+	ctx->client_id = file->client_id;
+	ctx->pid = task_tgid_nr(current);
+	get_task_comm(ctx->comm, current);
 	mutex_init(&ctx->submit_lock);
 	INIT_LIST_HEAD(&ctx->queues);
 	INIT_LIST_HEAD(&ctx->put_node);
@@ -104,7 +107,10 @@ int vnpu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *f
 	drm_dev_get(drm);
 
 	/* From here on another thread may use the context, and close it. */
-	ret = xa_alloc(&vfile->ctxs, &args->ctx_id, ctx, XA_LIMIT(1, VNPU_MAX_CTX_PER_FILE), GFP_KERNEL_ACCOUNT);
+	kref_get(&ctx->ref);
+	ret = xa_alloc(&vfile->ctxs, &ctx->id, ctx, XA_LIMIT(1, VNPU_MAX_CTX_PER_FILE), GFP_KERNEL_ACCOUNT);
+	args->ctx_id = ctx->id;
+	vnpu_ctx_put(ctx);
 	if (ret) {
 		vnpu_ctx_put(ctx);
 		return ret == -EBUSY ? -EMFILE : ret;

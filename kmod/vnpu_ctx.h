@@ -5,6 +5,7 @@
 #include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
+#include <linux/sched.h>
 #include <linux/rwsem.h>
 #include <drm/drm_mm.h>
 #include <drm/vnpu_accel.h>
@@ -26,6 +27,12 @@ struct vnpu_ctx {
 	struct vnpu_device *vdev; /* holds a drm_dev reference */
 	u32 num; /* of the aperture */
 	u32 epoch; /* of its birth */
+
+	/* Who made it, for tracing. */
+	u32 id; /* in the file */
+	u64 client_id; /* of the file */
+	pid_t pid;
+	char comm[TASK_COMM_LEN];
 
 	struct mutex submit_lock;
 	bool closing; /* under submit_lock */

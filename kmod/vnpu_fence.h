@@ -14,6 +14,10 @@ struct vnpu_fence {
 	struct vnpu_queue
 		*queue; /* alive until the fence is signalled: a queue that is killed finishes its jobs first */
 	unsigned long timeout; /* jiffies */
+	/* Under vdev->lock. */
+	u64 submitted_ns;
+	u64 started_ns; /* when the job entered the ring; 0: it has not */
+	u64 busy_ns; /* device time charged for the job so far */
 };
 
 struct vnpu_fence *vnpu_fence_alloc(void);

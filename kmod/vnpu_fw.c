@@ -24,6 +24,7 @@
 #include "vnpu_fw.h"
 #include "vnpu_job.h"
 #include "vnpu_queue.h"
+#include "vnpu_trace.h"
 #include "vnpu_vm.h"
 
 /* Entries of the completion ring that are taken in one go under the lock. */
@@ -239,6 +240,7 @@ static void vnpu_fw_done(struct vnpu_device *vdev, const struct vnpu_fw_cqe *cqe
 			ctx->fault_va = cqe->fault_va;
 			ctx->fault_flags = cqe->flags & VNPU_FW_CQE_FAULT_WRITE ? DRM_VNPU_FAULT_WRITE : 0;
 		}
+		trace_vnpu_fault(fence, cqe->fault_va, cqe->flags & VNPU_FW_CQE_FAULT_WRITE);
 		vnpu_job_finish(fence, error, true);
 		vnpu_ctx_ban(ctx, DRM_VNPU_CTX_FAULT, fence, error);
 	} else {

@@ -10,6 +10,7 @@
 #include "vnpu_fw.h"
 #include "vnpu_job.h"
 #include "vnpu_queue.h"
+#include "vnpu_trace.h"
 
 /* The end of a job, whoever decided it. Under vdev->lock; signals the fence, and does nothing if that has happened. */
 void vnpu_job_finish(struct vnpu_fence *fence, int error, bool by_firmware)
@@ -19,6 +20,7 @@ void vnpu_job_finish(struct vnpu_fence *fence, int error, bool by_firmware)
 	vnpu_queue_job_done(fence->queue, fence->base.seqno, error, by_firmware);
 	if (error)
 		dma_fence_set_error(&fence->base, error);
+	trace_vnpu_job_complete(fence, error, by_firmware);
 	dma_fence_signal(&fence->base);
 }
 
@@ -43,6 +45,8 @@ static int vnpu_job_send(struct vnpu_job *job)
 	}
 	dma_fence_get(&job->fence->base);
 	vnpu_hwq_add(hwq, job->fence);
+	job->fence->started_ns = ktime_get_ns();
+	trace_vnpu_job_start(job->fence);
 	if (first)
 		vnpu_queue_new_head(queue);
 	else

@@ -28,6 +28,7 @@
 #include "vnpu_job.h"
 #include "vnpu_queue.h"
 #include "vnpu_submit.h"
+#include "vnpu_trace.h"
 #include "vnpu_uapi.h"
 
 struct vnpu_submit_sync {
@@ -408,6 +409,8 @@ static void vnpu_submit_commit(struct vnpu_submit *submit)
 		vnpu_submit_publish(sj);
 		spin_lock(&vdev->lock);
 		WRITE_ONCE(sj->queue->submitted_seqno, sj->fence->base.seqno);
+		sj->fence->submitted_ns = ktime_get_ns();
+		trace_vnpu_job_submit(sj->fence, &sj->job->sqe);
 		sent = vnpu_job_send_now(sj->job);
 		spin_unlock(&vdev->lock);
 		if (!sent)

@@ -19,6 +19,7 @@
 #include "vnpu_drv.h"
 #include "vnpu_fw.h"
 #include "vnpu_gem.h"
+#include "vnpu_trace.h"
 #include "vnpu_uapi.h"
 #include "vnpu_vm.h"
 
@@ -228,6 +229,8 @@ int vnpu_ioctl_vm_bind(struct drm_device *drm, void *data, struct drm_file *file
 	ret = VNPU_UAPI_GET_ARRAY(&args->ops, VNPU_MAX_BINDS_PER_CALL, struct drm_vnpu_bind_op, size, &ops);
 	if (!ret && ops)
 		ret = vnpu_bind(ctx, file, ops, args->ops.count);
+	for (u32 i = 0; trace_vnpu_bind_enabled() && !ret && i < args->ops.count; i++)
+		trace_vnpu_bind(ctx, &ops[i]);
 	kvfree(ops);
 	vnpu_ctx_put(ctx);
 	return ret;
