@@ -7,8 +7,9 @@
 #include <linux/mutex.h>
 #include <linux/sched.h>
 #include <linux/rwsem.h>
-#include <drm/drm_mm.h>
 #include <drm/vnpu_accel.h>
+
+#include "vnpu_space.h"
 
 struct drm_device;
 struct drm_file;
@@ -39,7 +40,7 @@ struct vnpu_ctx {
 
 	struct mutex bind_lock;
 	struct rw_semaphore vm_lock;
-	struct drm_mm mm; /* in pages; changed under bind_lock and vm_lock */
+	struct vnpu_space space; /* changed under bind_lock and vm_lock */
 
 	/* Under vdev->lock. */
 	struct list_head queues; /* vnpu_queue.node */

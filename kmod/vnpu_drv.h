@@ -44,9 +44,6 @@ static_assert(PAGE_SIZE == DRM_VNPU_PAGE_SIZE);
 #define VNPU_MAX_BINDS_PER_CALL 1024
 #define VNPU_MAX_CMD_BYTES (16u << 20)
 
-/* The lowest address that a context may bind: a null pointer plus some index is a fault. */
-#define VNPU_VA_START 0x10000ull
-
 /* Parts of the firmware fd's file before the first aperture. */
 enum vnpu_region_id {
 	VNPU_REGION_INFO,

@@ -10,6 +10,7 @@
 
 #include "vnpu_drv.h"
 #include "vnpu_gem.h"
+#include "vnpu_space.h"
 #include "vnpu_uapi.h"
 
 /* The largest buffer: what can be bound, and what the host could hold. */

@@ -13,7 +13,6 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 #include <drm/drm_gem.h>
-#include <drm/drm_print.h>
 
 #include "vnpu_ctx.h"
 #include "vnpu_drv.h"
@@ -26,45 +25,16 @@
 /* Pages per fault: an aligned block around the address. 64 instead of 1 makes a first touch about five times cheaper. */
 #define VNPU_FAULT_AROUND 64ul
 
-struct vnpu_binding {
-	struct drm_mm_node node; /* in pages */
-	struct vnpu_bo *bo; /* referenced and pinned */
-	u64 bo_page; /* first page of the buffer */
-	bool read_only;
-	struct list_head link; /* of a VM_BIND that takes it out, or of vnpu_vm_clear() */
-};
-
-/* One operation of a VM_BIND on its way. */
-struct vnpu_bind_step {
-	struct vnpu_binding *binding; /* MAP: new; UNMAP: taken out */
-	bool map;
-	bool done;
-};
-
-static u64 vnpu_vm_pages(const struct vnpu_ctx *ctx)
-{
-	return 1ull << (ctx->vdev->va_bits - PAGE_SHIFT);
-}
-
 void vnpu_vm_init(struct vnpu_ctx *ctx)
 {
 	mutex_init(&ctx->bind_lock);
 	init_rwsem(&ctx->vm_lock);
-	drm_mm_init(&ctx->mm, VNPU_VA_START >> PAGE_SHIFT, vnpu_vm_pages(ctx) - (VNPU_VA_START >> PAGE_SHIFT));
+	vnpu_space_init(&ctx->space, ctx->vdev->va_bits);
 }
 
 void vnpu_vm_fini(struct vnpu_ctx *ctx)
 {
-	drm_mm_takedown(&ctx->mm);
-}
-
-static struct vnpu_binding *vnpu_vm_find(struct vnpu_ctx *ctx, u64 page)
-{
-	struct drm_mm_node *node;
-
-	drm_mm_for_each_node_in_range(node, &ctx->mm, page, page + 1) return container_of(node, struct vnpu_binding,
-											  node);
-	return NULL;
+	vnpu_space_fini(&ctx->space);
 }
 
 /* ---- VM_BIND ---- */
@@ -74,24 +44,6 @@ static void vnpu_binding_free(struct vnpu_binding *binding)
 	drm_gem_shmem_unpin(&binding->bo->base);
 	drm_gem_object_put(&binding->bo->base.base);
 	kfree(binding);
-}
-
-static int vnpu_bind_check(const struct vnpu_ctx *ctx, const struct drm_vnpu_bind_op *op)
-{
-	u64 end;
-
-	if (op->pad || !op->size || ((op->va | op->size | op->bo_offset) & (DRM_VNPU_PAGE_SIZE - 1)))
-		return -EINVAL;
-	if (op->va < VNPU_VA_START || check_add_overflow(op->va, op->size, &end) || end > 1ull << ctx->vdev->va_bits)
-		return -EINVAL;
-	switch (op->op) {
-	case DRM_VNPU_BIND_MAP:
-		return op->flags & ~DRM_VNPU_BIND_READ_ONLY ? -EINVAL : 0;
-	case DRM_VNPU_BIND_UNMAP:
-		return op->flags || op->handle || op->bo_offset ? -EINVAL : 0;
-	default:
-		return -EINVAL;
-	}
 }
 
 /* Everything of a MAP that can fail or sleep, but for the place in the address space. */
@@ -126,56 +78,6 @@ err_put:
 	return ERR_PTR(ret);
 }
 
-/* Under vm_lock; allocates nothing, so that vnpu_bind_revert() cannot fail. */
-static int vnpu_bind_apply(struct vnpu_ctx *ctx, const struct drm_vnpu_bind_op *op, struct vnpu_bind_step *step)
-{
-	u64 page = op->va >> PAGE_SHIFT, nr = op->size >> PAGE_SHIFT;
-	struct vnpu_binding *binding;
-
-	if (step->map) {
-		step->binding->node.start = page;
-		step->binding->node.size = nr;
-		if (drm_mm_reserve_node(&ctx->mm, &step->binding->node))
-			return -ENOSPC;
-	} else {
-		binding = vnpu_vm_find(ctx, page);
-		if (!binding || binding->node.start != page || binding->node.size != nr)
-			return -ENOENT;
-		drm_mm_remove_node(&binding->node);
-		step->binding = binding;
-	}
-	step->done = true;
-	return 0;
-}
-
-static void vnpu_bind_revert(struct vnpu_ctx *ctx, struct vnpu_bind_step *step)
-{
-	if (!step->done)
-		return;
-	if (step->map)
-		drm_mm_remove_node(&step->binding->node);
-	else
-		drm_WARN_ON(&ctx->vdev->drm, drm_mm_reserve_node(&ctx->mm, &step->binding->node));
-	step->done = false;
-}
-
-/* All of the operations or none, also in the eyes of the device: vm_lock keeps its faults out meanwhile. */
-static int vnpu_bind_commit(struct vnpu_ctx *ctx, const struct drm_vnpu_bind_op *ops, struct vnpu_bind_step *steps,
-			    u32 nr)
-{
-	int ret = 0;
-	u32 i;
-
-	down_write(&ctx->vm_lock);
-	for (i = 0; i < nr && !ret; i++)
-		ret = vnpu_bind_apply(ctx, &ops[i], &steps[i]);
-	if (ret)
-		while (i--)
-			vnpu_bind_revert(ctx, &steps[i]);
-	up_write(&ctx->vm_lock);
-	return ret;
-}
-
 static int vnpu_bind(struct vnpu_ctx *ctx, struct drm_file *file, const struct drm_vnpu_bind_op *ops, u32 nr)
 {
 	struct vnpu_bind_step *steps = kvcalloc(nr, sizeof(*steps), GFP_KERNEL);
@@ -185,7 +87,7 @@ static int vnpu_bind(struct vnpu_ctx *ctx, struct drm_file *file, const struct d
 	if (!steps)
 		return -ENOMEM;
 	for (u32 i = 0; i < nr && !ret; i++) {
-		ret = vnpu_bind_check(ctx, &ops[i]);
+		ret = vnpu_space_check(&ctx->space, &ops[i]);
 		if (ret || ops[i].op != DRM_VNPU_BIND_MAP)
 			continue;
 		binding = vnpu_ctx_banned(ctx) ? ERR_PTR(-ECANCELED) : vnpu_binding_create(file, &ops[i]);
@@ -198,8 +100,12 @@ static int vnpu_bind(struct vnpu_ctx *ctx, struct drm_file *file, const struct d
 	}
 
 	mutex_lock(&ctx->bind_lock);
-	if (!ret)
-		ret = vnpu_bind_commit(ctx, ops, steps, nr);
+	if (!ret) {
+		/* The device's faults are kept out meanwhile, so that it sees all of the operations or none. */
+		down_write(&ctx->vm_lock);
+		ret = vnpu_space_commit(&ctx->space, ops, steps, nr);
+		up_write(&ctx->vm_lock);
+	}
 	if (!ret)
 		for (u32 i = 0; i < nr; i++)
 			if (!steps[i].map)
@@ -240,16 +146,11 @@ int vnpu_ioctl_vm_bind(struct drm_device *drm, void *data, struct drm_file *file
 void vnpu_vm_clear(struct vnpu_ctx *ctx)
 {
 	struct vnpu_binding *binding, *next;
-	struct drm_mm_node *node, *tmp;
 	LIST_HEAD(gone);
 
 	mutex_lock(&ctx->bind_lock);
 	down_write(&ctx->vm_lock);
-	drm_mm_for_each_node_safe (node, tmp, &ctx->mm) {
-		binding = container_of(node, struct vnpu_binding, node);
-		drm_mm_remove_node(node);
-		list_add(&binding->link, &gone);
-	}
+	vnpu_space_clear(&ctx->space, &gone);
 	up_write(&ctx->vm_lock);
 	vnpu_fw_zap(ctx->vdev, ctx->num, 0, 1ull << ctx->vdev->va_bits);
 	mutex_unlock(&ctx->bind_lock);
@@ -262,12 +163,12 @@ void vnpu_vm_clear(struct vnpu_ctx *ctx)
 
 static u64 vnpu_aperture_page(const struct vnpu_ctx *ctx, pgoff_t pgoff)
 {
-	return pgoff & (vnpu_vm_pages(ctx) - 1);
+	return pgoff & (vnpu_space_pages(&ctx->space) - 1);
 }
 
 static vm_fault_t vnpu_aperture_fill(struct vm_area_struct *vma, struct vnpu_ctx *ctx, u64 page, bool write)
 {
-	struct vnpu_binding *b = vnpu_vm_find(ctx, page);
+	struct vnpu_binding *b = vnpu_space_find(&ctx->space, page);
 	u64 vma_first = vnpu_aperture_page(ctx, vma->vm_pgoff);
 	u64 first, last, addr;
 	vm_fault_t ret = VM_FAULT_NOPAGE;
@@ -315,7 +216,7 @@ static vm_fault_t vnpu_aperture_pfn_mkwrite(struct vm_fault *vmf)
 	bool refuse;
 
 	down_read(&ctx->vm_lock);
-	b = vnpu_vm_find(ctx, vnpu_aperture_page(ctx, vmf->pgoff));
+	b = vnpu_space_find(&ctx->space, vnpu_aperture_page(ctx, vmf->pgoff));
 	refuse = b && b->read_only;
 	up_read(&ctx->vm_lock);
 	return refuse ? VM_FAULT_SIGBUS : VM_FAULT_NOPAGE;
