@@ -5,6 +5,26 @@
 passed=0 failed=0 skipped=0
 failures=()
 
+# CHECK_UNTIL: when the run must have ended, in seconds since 1970; empty for never. A machine that is too slow for all of
+# the tests runs as many as it can, and says which it did not.
+seconds_left() {
+	[ -n "${CHECK_UNTIL:-}" ] && echo $((CHECK_UNTIL - $(date +%s))) || echo 86400
+}
+
+# time_limit SECONDS: that, or what is left of the run if that is less.
+time_limit() {
+	local left
+	left=$(seconds_left)
+	echo $(($1 < left ? $1 : left))
+}
+
+# no_time LABEL: true, and counted as a skip, if the run's time is over.
+no_time() {
+	[ "$(seconds_left)" -le 0 ] || return 1
+	skipped=$((skipped + 1))
+	echo "skip $1: the time for this run is over"
+}
+
 # count_cmocka LOG: adds a cmocka log's tests to the counts; prints the names of failed and skipped ones.
 count_cmocka() {
 	local p s f
@@ -19,10 +39,15 @@ count_cmocka() {
 # run_cmocka LABEL BINARY: one test binary, its output shown if it failed.
 run_cmocka() {
 	local label=$1 bin=$2 log rc start=$SECONDS
+	no_time "$label" && return
 	log=$(mktemp)
-	CMOCKA_MESSAGE_OUTPUT=STDOUT timeout -k 5 "${TEST_TIMEOUT:-600}" "$bin" >"$log" 2>&1 </dev/null
+	CMOCKA_MESSAGE_OUTPUT=STDOUT timeout -k 5 "$(time_limit "${TEST_TIMEOUT:-1200}")" "$bin" >"$log" 2>&1 </dev/null
 	rc=$?
 	count_cmocka "$log"
+	if [ $rc -eq 124 ] && [ "$last_failed" -eq 0 ] && no_time "$label, in its middle"; then
+		rm -f "$log"
+		return
+	fi
 	if [ $rc -ne 0 ] && [ "$last_failed" -eq 0 ] || [ "$last_total" -eq 0 ]; then
 		failed=$((failed + 1)) last_failed=1
 		echo "$label: ended with status $rc ($([ $rc -eq 124 ] && echo timeout || echo crash or no test))"
@@ -40,9 +65,14 @@ run_cmocka() {
 run_script() {
 	local label=$1 log rc start=$SECONDS line
 	shift
+	no_time "$label" && return
 	log=$(mktemp)
-	timeout -k 10 "${TEST_TIMEOUT:-1500}" "$@" >"$log" 2>&1 </dev/null
+	timeout -k 10 "$(time_limit "${TEST_TIMEOUT:-4000}")" "$@" >"$log" 2>&1 </dev/null
 	rc=$?
+	if [ $rc -eq 124 ] && ! grep -qE '^(not ok|fail)|status [1-9]' "$log" && no_time "$label, in its middle"; then
+		rm -f "$log"
+		return
+	fi
 	line=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$log" | tail -1)
 	if [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
 		passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2])) skipped=$((skipped + BASH_REMATCH[3]))
@@ -61,6 +91,24 @@ run_script() {
 		tail -80 "$log" | sed 's/^/    | /'
 	fi
 	rm -f "$log"
+}
+
+# run_build LABEL COMMAND...: what must be built for the tests that follow; false if it was not.
+run_build() {
+	local label=$1 log rc
+	shift
+	no_time "$label" && return 1
+	log=$(mktemp)
+	timeout -k 10 "$(seconds_left)" "$@" >"$log" 2>&1 </dev/null
+	rc=$?
+	if [ $rc -ne 0 ] && ! { [ $rc -eq 124 ] && no_time "$label, in its middle"; }; then
+		failed=$((failed + 1))
+		failures+=("$label")
+		echo "$label ended with status $rc; the end of its output:"
+		tail -40 "$log" | sed 's/^/    | /'
+	fi
+	rm -f "$log"
+	[ $rc -eq 0 ]
 }
 
 # finish: the closing line; status 1 if anything failed.
