@@ -3,6 +3,7 @@
 # vnpu: see README.md. `make bench` and `make check` need no step before them.
 #
 #   make bench | check                   set up, build, measure or test
+#   make check-full                      what is too long for check: newer kernels, debug kernels (tests/check-full.sh)
 #   make deps | all | kmod | insmod | rmmod | install | clean
 #
 # Variables: BUILD=DIR (build), SAN=1 (ASan and UBSan, into $(BUILD)/san), KDIR=DIR (kernel to build the module for),
@@ -144,7 +145,7 @@ MODEL := share/models/docs6m/docs6m-q8_0.gguf
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # A second make, so that pkg-config and the kernel headers are looked up after the packages are there.
-.PHONY: deps bench check insmod rmmod install clean
+.PHONY: deps bench check check-full insmod rmmod install clean
 deps:
 	$(Q)$(if $(filter no,$(DEPS)),true,tools/install-deps.sh)
 
@@ -157,8 +158,12 @@ check: deps
 	@echo "check: building the programs, the tests (twice, once with ASan and UBSan) and the module, then running them"
 	$(Q)$(MAKE) --no-print-directory -j2 tests
 	$(Q)$(MAKE) --no-print-directory -j2 SAN=1 CFLAGS="-O1 -g" san-tests
-	$(Q)$(MAKE) --no-print-directory kmod
 	$(Q)BUILD=$(BUILD) tests/check.sh
+
+check-full: deps
+	@echo "check-full: building the programs and the tests, then kernels to run them on"
+	$(Q)$(MAKE) --no-print-directory -j2 tests
+	$(Q)BUILD=$(BUILD) tests/check-full.sh
 
 .PHONY: san-tests
 san-tests: $(addprefix $(O)/tests/,$(UNIT))

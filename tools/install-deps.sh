@@ -11,6 +11,7 @@ packages=(
 	python3 strace binutils
 	linux-headers-6.12-amd64			# the module, and through it the kernel that the VM boots
 	qemu-system-x86 busybox-static cpio xz-utils kmod procps	# the VM
+	sparse flex bison bc mmdebstrap			# other kernels to build it for, and to build
 )
 
 missing=()

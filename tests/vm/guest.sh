@@ -5,6 +5,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/vm/steps.sh
 
+leaks_forget
 kept_before=$(kept_kb)
 step "npu-info --doctor without the module" doctor_says "not loaded"
 step "insmod" insmod "$BUILD/kmod/$kver/vnpu.ko"
@@ -27,4 +28,5 @@ step "the module is gone" no_module
 step "and so is its memory" nothing_kept
 step "insmod again" insmod "$BUILD/kmod/$kver/vnpu.ko"
 step "rmmod again" rmmod vnpu
+leaks_step
 finish

@@ -1,11 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# initramfs.sh KVER OUT: a busybox initramfs that loads what vnpu.ko, its tests and 9p need, mounts the host's / read-only
-# and runs the script named on the kernel's command line in it.
+# initramfs.sh KVER MODDIR OUT: a busybox initramfs that loads what vnpu.ko, its tests and 9p need of MODDIR (a kernel's
+# modules.dep and modules.builtin tell), mounts the host's / read-only and runs the script named on the kernel's command line
+# in it.
 set -eu
-kver=$1 out=$2
-modules="9p 9pnet_virtio virtio_pci virtio_rng gpu-sched drm_shmem_helper drm_exec vgem"
-moddir=${MODDIR:-/lib/modules/$kver}
+kver=$1 moddir=$2 out=$3
+modules="9p 9pnet_virtio virtio_rng gpu-sched drm_shmem_helper drm_exec vgem"
+# The bus that QEMU's devices are on; microvm's kernels have no other than virtio_mmio.
+grep -q '/virtio_mmio\.ko' "$moddir/modules.builtin" || modules="virtio_pci $modules"
 busybox=$(command -v busybox) || { echo "initramfs.sh: no busybox: apt-get install busybox-static" >&2; exit 1; }
 
 dir=$(mktemp -d)

@@ -13,7 +13,7 @@ step() {
 	shift
 	log=$(mktemp)
 	echo "== $name"
-	[ "$(type -t "$1")" = function ] || limit=(timeout -k 5 "${STEP_TIMEOUT:-300}")
+	[ "$(type -t "$1")" = function ] || limit=(timeout -k 5 "${STEP_TIMEOUT:-900}")
 	"${limit[@]}" "$@" 2>&1 </dev/null | tee "$log"
 	rc=${PIPESTATUS[0]}
 	if grep -q '^\[==========\]' "$log"; then
@@ -99,4 +99,24 @@ nothing_kept() {
 
 rmmod_refused() {
 	! rmmod vnpu 2>/dev/null
+}
+
+# ---- kmemleak, where the kernel has it ----
+
+leaks=/sys/kernel/debug/kmemleak
+
+# What was found until now is not the module's.
+leaks_forget() {
+	[ ! -w $leaks ] || echo clear >$leaks
+}
+
+# Twice: what is found at first may be on a stack, and nothing counts in its first five seconds.
+no_leaks() {
+	echo scan >$leaks && sleep 6 && echo scan >$leaks || { echo "kmemleak has given up"; return 1; }
+	head -200 $leaks
+	[ -z "$(head -c 1 $leaks)" ]
+}
+
+leaks_step() {
+	[ ! -e $leaks ] || step "kmemleak finds nothing" no_leaks
 }

@@ -1,0 +1,26 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The tests behind `make check-full`, which are too long for `make check` or need what it does not fetch.
+# From the root of the tree: tests/check-full.sh [kernels] [mass]     BUILD=DIR, VNPU_DATA=DIR as in the Makefile.
+#
+#   kernels   all of tests/vm/guest.sh on Debian's newest 7.x and on the debug kernels of 6.12 and 7.x: fetches 450 MB and
+#             compiles two kernels, once; half an hour on two idle CPUs, then 10 minutes a kernel
+#   mass      vnpu.ko compiles for every 7.x that trixie-backports has headers of
+set -u
+cd "$(dirname "$0")/.." || exit 1
+. tests/lib.sh
+export BUILD=${BUILD:-build}
+[ $# -gt 0 ] || set -- kernels mass
+
+for group; do
+	case $group in
+	kernels)
+		FETCH=1 FULL=1 TEST_TIMEOUT=36000 run_script "kernels" bash tests/kernels/check.sh 7 debug-6.12 debug-7 ;;
+	mass)
+		TEST_TIMEOUT=7200 run_script "mass build" bash tests/kernels/mass-build.sh archive ;;
+	*)
+		echo "tests/check-full.sh: no group '$group'; there are kernels, mass" >&2
+		exit 2 ;;
+	esac
+done
+finish

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT
+# Sourced after archive.sh: a chroot of Debian 13 (trixie) in the cache that compiles modules, and commands in it.
+
+trixie=$cache/trixie
+as_root=()
+[ "$(id -u)" = 0 ] || as_root=(sudo -n)
+
+can_root() {
+	"${as_root[@]}" true 2>/dev/null
+}
+
+# chroot_make: unless it is there. Packages are unpacked but not configured, which compilers do not need.
+chroot_make() {
+	local site start=$SECONDS
+	[ ! -e "$trixie/ready" ] || return 0
+	command -v mmdebstrap >/dev/null || fail "no mmdebstrap: run make deps"
+	site=$(archive_site)
+	[ -n "$site" ] || fail "apt knows no archive of Debian 12 (bookworm main): run apt-get update"
+	say "making a trixie chroot with gcc-14 (100 MB to fetch)"
+	"${as_root[@]}" rm -rf "$trixie.new"
+	"${as_root[@]}" mmdebstrap --quiet --mode=root --variant=extract --include="base-files bash dash coreutils sed grep mawk \
+findutils diffutils gzip tar make gcc-14 binutils libc6-dev libelf1t64 libssl3t64 zlib1g kmod perl-base" trixie "$trixie.new" \
+		"deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $site trixie main" >"$cache/trixie.log" 2>&1 ||
+		{ tail -5 "$cache/trixie.log" >&2; fail "mmdebstrap failed: see $cache/trixie.log"; }
+	"${as_root[@]}" ln -sf mawk "$trixie.new/usr/bin/awk"
+	"${as_root[@]}" rm -rf "$trixie.new"/usr/share/{doc,man,locale} "$trixie.new"/var/cache/apt/archives/*.deb
+	"${as_root[@]}" touch "$trixie.new/ready"
+	"${as_root[@]}" rm -rf "$trixie" && "${as_root[@]}" mv "$trixie.new" "$trixie"
+	say "the chroot is ready after $((SECONDS - start)) s, $("${as_root[@]}" du -sh "$trixie" | cut -f1)"
+}
+
+# chroot_unpack DEB...: without the links to /lib and /bin that a package might bring as directories.
+chroot_unpack() {
+	local deb
+	for deb; do
+		dpkg-deb --fsys-tarfile "$deb" | "${as_root[@]}" tar -x --keep-directory-symlink -C "$trixie" || return 1
+	done
+}
+
+# in_trixie DIR... -- COMMAND...: with the directories at the same places. objtool wants /proc.
+in_trixie() {
+	local dirs=()
+	while [ "$1" != -- ]; do dirs+=("$1") && shift; done
+	shift
+	"${as_root[@]}" unshare -m bash -c '
+		root=$0 n=$1
+		shift
+		mount --make-rprivate / && mount -t proc proc "$root/proc" && mount --bind /dev "$root/dev" || exit 1
+		for ((; n > 0; n--)); do
+			mkdir -p "$root$1" && mount --bind "$1" "$root$1" || exit 1
+			shift
+		done
+		exec chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin LC_ALL=C "$@"' "$trixie" ${#dirs[@]} "${dirs[@]}" "$@"
+}

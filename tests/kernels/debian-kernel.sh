@@ -1,0 +1,81 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# tests/kernels/debian-kernel.sh: Debian's newest 7.x kernel (trixie-backports), not installed but unpacked in the cache
+# with the headers to build modules for it, and a small trixie chroot, since those headers' tools and their gcc-14 do not run
+# on Debian 12. Prints the kernel's directory, laid out like that of debug-kernel.sh:
+#
+#   bzImage, System.map, release, modules/
+#   build -> the headers, as seen within the chroot
+#   chroot -> the chroot (in-trixie.sh runs commands there)
+#
+# As root, or where sudo asks for no password. Status 77: the archive or root is not within reach, and it says which.
+set -eu
+. "$(dirname "$0")/archive.sh"
+. "$kernels/chroot.sh"
+
+# Of 4000 modules those that vnpu.ko, its tests and QEMU's devices need, and what those depend on.
+subset=(drivers/gpu/drm/'*.ko*' drivers/gpu/drm/scheduler drivers/gpu/drm/vgem drivers/virtio drivers/char/hw_random
+	drivers/dma-buf drivers/video drivers/acpi drivers/i2c fs/9p fs/netfs net/9p lib)
+
+# kernel VERSION OUT: the image and the modules.
+kernel() {
+	local v=$1 out=$2 debs=$cache/source/debian-7 d patterns=()
+	for d in "${subset[@]}"; do patterns+=("kernel/$d"); done
+	rm -rf "$debs" "$out.new"
+	say "fetching linux $v (120 MB)"
+	archive_get "$debs" "linux-binary-$v-amd64" "linux-modules-$v-amd64" "linux-base-$v-amd64" || fail "linux $v cannot be fetched"
+	mkdir -p "$out.new/root"
+	for d in "$debs"/*.deb; do
+		case $d in
+		*/linux-modules-*)
+			dpkg-deb --fsys-tarfile "$d" | tar -x -C "$out.new/root" --wildcards --no-wildcards-match-slash \
+				--no-anchored "${patterns[@]}" 'modules.*' ;;
+		*) dpkg -x "$d" "$out.new/root" ;;
+		esac
+	done
+	find "$out.new/root" -name "vmlinuz*" -type f -exec mv {} "$out.new/bzImage" \;
+	find "$out.new/root" -name "System.map*" -type f -exec mv {} "$out.new/System.map" \;
+	mv "$(find "$out.new/root" -type d -path '*/lib/modules/*' -name "$v-amd64" | head -1)" "$out.new/modules"
+	[ -s "$out.new/bzImage" ] && [ -d "$out.new/modules/kernel" ] || fail "linux-binary and linux-modules of $v are not laid out as expected"
+	# depmod wants lib/modules/VERSION.
+	mkdir -p "$out.new/dep/lib/modules"
+	ln -s "$out.new/modules" "$out.new/dep/lib/modules/$v-amd64"
+	depmod -b "$out.new/dep" "$v-amd64" || fail "depmod failed"
+	rm -rf "$out.new/dep" "$out.new/root" "$debs"
+	ln -s "/usr/src/linux-headers-$v-amd64" "$out.new/build"
+	ln -s "$trixie" "$out.new/chroot"
+	echo "$v-amd64" >"$out.new/release"
+	mv "$out.new" "$out"
+}
+
+# headers VERSION: into the chroot.
+headers() {
+	local v=$1 debs=$cache/source/headers-7
+	[ ! -e "$trixie/usr/src/linux-headers-$v-amd64/Module.symvers" ] || return 0
+	rm -rf "$debs"
+	say "fetching the headers of linux $v (15 MB)"
+	archive_get "$debs" "linux-headers-$v-amd64" "linux-headers-$v-common" "linux-kbuild-$v" || fail "the headers of $v cannot be fetched"
+	chroot_unpack "$debs"/*.deb
+	rm -rf "$debs"
+}
+
+lock trixie
+can_root || { say "a chroot needs root, or sudo without a password"; exit 77; }
+if archive_update; then
+	name=$(archive_newest 'linux-headers-7\.[0-9.]+\+deb13-amd64')
+	[ -n "$name" ] || { say "trixie-backports has no linux-headers-7.x"; exit 77; }
+	v=${name#linux-headers-}
+	v=${v%-amd64}
+	out=$cache/built-7-$v
+else
+	out=$(ls -dt "$cache"/built-7-*/release 2>/dev/null | head -1)
+	[ -n "$out" ] && [ -d "$trixie" ] || exit 77
+	out=${out%/release}
+	v=${out#"$cache/built-7-"}
+	say "using $v of the cache"
+fi
+chroot_make
+headers "$v"
+[ -e "$out/release" ] || kernel "$v" "$out"
+publish 7 "$out"
+echo "$out"
