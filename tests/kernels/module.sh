@@ -33,5 +33,5 @@ module_clean() {
 # too, which is not ours.
 module_sparse() {
 	module_make "$1" "$2" "$3" "" C=2 CHECK=sparse && grep -q '  CHECK .*vnpu_drv' "$1" || return 1
-	! grep -E "/kmod/$2/[^ ]*:[0-9]+:[0-9]+: (warning|error):" "$1"
+	! grep -E '/kmod/[^/ ]+/[^ ]*:[0-9]+:[0-9]+: (warning|error):' "$1"
 }
