@@ -34,7 +34,7 @@ step() {
 
 # The driver has nothing to say about what users do wrong; a firmware that breaks its protocol is worth a line.
 quiet() {
-	! dmesg | grep -E 'vnpu[ :.]|\[drm' | grep -vE 'loading out-of-tree|module verification|Initialized (vnpu|vgem)|out of bounds'
+	! dmesg | grep -E 'vnpu[ :.]|\[drm' | grep -vE 'loading out-of-tree|module verification|Initialized (vnpu|vgem)|device reset, epoch'
 }
 
 no_module() {
