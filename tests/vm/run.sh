@@ -58,7 +58,7 @@ rc=${PIPESTATUS[0]}
 status=$(sed -n 's/^vm: script ended with status \([0-9]*\)$/\1/p' "$log" | tail -1)
 # What the kernel itself, lockdep, KASAN, UBSAN, kmemleak, DEBUG_OBJECTS and DMA_API_DEBUG begin their reports with, or say
 # when they give up.
-complaints=$(grep -nE 'WARNING:|BUG:|Oops|Call Trace|general protection|unable to handle|refcount_t|Kernel panic|Bad page|bad pmd|leaked|soft lockup|Unbalanced|INFO: task|possible (circular|recursive|irq)|inconsistent lock|bad unlock|INFO: (trying to register|lockdep is turned off)|turning off the locking|KASAN|UBSAN|kmemleak: .*(new suspected|disabled|Cannot|pool)|ODEBUG: |DMA-API: .*(error|device driver|leak)' "$log" |
+complaints=$(grep -nE 'WARNING:|BUG:|Oops|Call Trace|general protection|unable to handle|refcount_t|Kernel panic|Bad page|bad pmd|leaked|soft lockup|Unbalanced|INFO: task|possible (circular|recursive|irq)|inconsistent lock|bad unlock|INFO: (trying to register|lockdep is turned off)|turning off the locking|KASAN|UBSAN|kmemleak: .*(new suspected|disabled|Cannot|pool empty)|ODEBUG: |DMA-API: .*(error|device driver|leak)' "$log" |
 	grep -v 'Command line')
 if [ -n "$complaints" ]; then
 	echo "tests/vm/run.sh: the kernel complained:" >&2
