@@ -52,10 +52,12 @@ TOOLS_SHARED := $(filter-out $(foreach t,$(TOOLS),$(call tool_src,$(t))),$(wildc
 UNIT := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
 KTEST := $(patsubst tests/kmod/%.c,%,$(wildcard tests/kmod/test_*.c))
 BENCH := $(patsubst tests/bench/%.c,%,$(wildcard tests/bench/bench_*.c))
+# Not cmocka's: each is one long run.
+FUZZ := fuzz_ioctl soak_kill
 
 obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
 BINS := $(addprefix $(O)/bin/,vnpu-fw $(foreach t,$(TOOLS),$(if $(call tool_src,$(t)),$(t))))
-TESTS := $(addprefix $(O)/tests/,$(UNIT) $(KTEST) $(BENCH))
+TESTS := $(addprefix $(O)/tests/,$(UNIT) $(KTEST) $(BENCH) $(FUZZ))
 
 .PHONY: all tests
 all: $(O)/lib/libnpu.a $(O)/lib/libnpu.so $(O)/lib/libllm.a $(BINS)
@@ -121,6 +123,10 @@ $(addprefix $(O)/tests/,$(KTEST)): $(O)/tests/%: $(O)/obj/tests/kmod/%.o $(O)/li
 	$(call link,-lcmocka $(LIBS_NPU))
 $(addprefix $(O)/tests/,$(BENCH)): $(O)/tests/%: $(O)/obj/tests/bench/%.o $(O)/lib/libllm.a $(O)/lib/libnpu.a
 	$(call link,$(LIBS_TOOLS) $(LIBS_LLM) $(LIBS_NPU))
+$(O)/tests/fuzz_ioctl: $(call obj,$(wildcard tests/fuzz/fuzz_*.c))
+	$(call link)
+$(O)/tests/soak_kill: $(call obj,tests/fuzz/soak_kill.c tests/fuzz/compute.c) $(O)/lib/libnpu.a
+	$(call link,$(LIBS_NPU))
 
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)
 .SECONDARY:

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A client process of the fuzzer: threads that open, close, pass and use files of all devices until someone kills them.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fuzz_client.h"
+
+#define NR_THREADS 3
+
+struct client *cl;
+
+/* ---- tables ---- */
+
+uint32_t pick(const uint32_t *table, uint32_t nr)
+{
+	uint32_t v = 0;
+
+	if (fz_one_in(40))
+		return fz_number(1);
+	/* Handles and ids are small numbers: this finds those of files that came from elsewhere. */
+	if (fz_one_in(12))
+		return 1 + fz_below(6);
+	for (int i = 0; i < 4 && !v; i++)
+		v = __atomic_load_n(&table[fz_below(nr)], __ATOMIC_RELAXED);
+	return v;
+}
+
+uint32_t put(uint32_t *table, uint32_t nr, uint32_t value)
+{
+	return __atomic_exchange_n(&table[fz_below(nr)], value, __ATOMIC_RELAXED);
+}
+
+int pick_fd(void)
+{
+	int fd = -1;
+
+	for (int i = 0; i < 4 && fd < 0; i++)
+		fd = __atomic_load_n(&cl->fds[fz_below(NR_FDS)], __ATOMIC_RELAXED);
+	return fd;
+}
+
+void put_fd(int fd)
+{
+	int old = __atomic_exchange_n(&cl->fds[fz_below(NR_FDS)], fd, __ATOMIC_RELAXED);
+
+	if (old >= 0)
+		close(old);
+}
+
+int64_t some_deadline(void)
+{
+	switch (fz_below(8)) {
+	case 0:
+		return fz_number(0);
+	case 1:
+	case 2:
+	case 3:
+		return 0;
+	default:
+		return fz_now_ns() + fz_below(20) * 1000000ll;
+	}
+}
+
+void *arg_or_worse(void *arg, size_t size)
+{
+	static _Thread_local uint8_t *edge;
+
+	if (!fz_one_in(25))
+		return arg;
+	if (fz_one_in(3))
+		return (void *)(uintptr_t)fz_pointer();
+	/* The structure ends where memory ends. */
+	if (!edge) {
+		edge = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (edge == MAP_FAILED)
+			return arg;
+		munmap(edge + PAGE, PAGE);
+	}
+	return memcpy(edge + PAGE - size, arg, size);
+}
+
+int call(enum fz_call c, int fd, void *arg)
+{
+	size_t size = fz_arg_size(c);
+
+	if (fz_one_in(8))
+		fz_mutate(arg, size);
+	return fz_ioctl(c, fd, arg_or_worse(arg, size));
+}
+
+/* ---- files ---- */
+
+static int open_any(void)
+{
+	struct vnpu_ctl_info info;
+	char path[64];
+	int minor = fz_below(4);
+
+	if (!fz_one_in(10) && fz_any_device(&info))
+		minor = info.accel_minor;
+	snprintf(path, sizeof(path), "/dev/accel/accel%d", minor);
+	return fz_count(FZ_OPEN, open(path, O_RDWR | O_CLOEXEC));
+}
+
+static void reopen(struct file *f)
+{
+	int fd = open_any(), old;
+
+	if (fd < 0) {
+		fz_sleep_ms(1 + fz_below(5));
+		return;
+	}
+	old = __atomic_exchange_n(&f->fd, fd, __ATOMIC_RELAXED);
+	/* Its numbers are nobody's now, and are tried all the same. */
+	if (old >= 0 && fz_one_in(4))
+		put_fd(old);
+	else if (old >= 0)
+		close(old);
+}
+
+static void pass_some(struct file *f)
+{
+	int fd;
+
+	if (fz_one_in(2)) {
+		fd = fz_one_in(3) ? f->fd : pick_fd();
+		if (fd >= 0)
+			fz_pass(fd);
+		return;
+	}
+	fd = fz_take_passed();
+	if (fd < 0)
+		return;
+	if (fz_one_in(2)) {
+		fd = __atomic_exchange_n(&f->fd, fd, __ATOMIC_RELAXED);
+		if (fd < 0)
+			return;
+	}
+	put_fd(fd);
+}
+
+/* A child with the same files and some of the same mappings, for a moment. */
+static void fork_some(struct file *f)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		return;
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		fz_seed_thread();
+		for (int i = fz_below(20); i > 0; i--) {
+			if (fz_one_in(2))
+				memory_step(f);
+			else
+				drm_step(f);
+		}
+		_exit(0);
+	}
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+/* ---- calls that nobody has defined ---- */
+
+static void wild(struct file *f)
+{
+	uint64_t words[32];
+	int fd = fz_one_in(3) ? pick_fd() : f->fd;
+	unsigned long request;
+
+	for (int i = 0; i < 32; i++)
+		words[i] = fz_one_in(3) ? fz_pointer() : fz_number(i);
+	switch (fz_below(3)) {
+	case 0: /* of the driver's clients */
+		request = _IOC(fz_below(4), 'd', DRM_COMMAND_BASE + fz_below(20), fz_below(sizeof(words)));
+		break;
+	case 1: /* of its firmware */
+		request = _IOC(fz_below(4), 'V', fz_one_in(2) ? fz_below(8) : 0x20 + fz_below(4), fz_below(64));
+		break;
+	default:
+		request = fz_rand() & 0xffffff00u;
+	}
+	fz_ioctl_raw(FZ_WILD, fd, request, words);
+}
+
+static void poll_some(struct file *f)
+{
+	struct pollfd p[2] = { { f->fd, POLLIN | POLLOUT, 0 }, { pick_fd(), POLLIN | POLLOUT, 0 } };
+	char buf[64];
+
+	fz_count(FZ_POLL, poll(p, 2, fz_below(5)));
+	if (fz_one_in(4) && p[0].revents & POLLIN)
+		fz_count(FZ_READ, read(f->fd, buf, sizeof(buf)));
+}
+
+/* A firmware fd that came over a socket: its calls from another process, and a mapping of its own. */
+static void play_firmware(void)
+{
+	struct vnpu_fw_enter enter = { .flags = fz_below(4), .sq_seen = fz_below(64), .timeout_ns = some_deadline() };
+	struct vnpu_fw_start start = { 0 };
+	int fd = pick_fd();
+
+	if (fz_one_in(4))
+		call(FZ_FW_START, fd, &start);
+	else
+		call(FZ_FW_ENTER, fd, &enter);
+}
+
+/* ---- threads ---- */
+
+static void *client_thread(void *arg)
+{
+	struct file *f;
+
+	fz_seed_thread();
+	for (;;) {
+		f = &cl->files[fz_below(NR_FILES)];
+		if (f->fd < 0 || fz_one_in(150))
+			reopen(f);
+		switch (fz_below(64)) {
+		case 0:
+			pass_some(f);
+			break;
+		case 1:
+			if (fz_one_in(8))
+				fork_some(f);
+			break;
+		case 2:
+		case 3:
+			wild(f);
+			break;
+		case 4:
+			poll_some(f);
+			break;
+		case 5:
+			play_firmware();
+			break;
+		case 6 ... 13:
+			memory_step(f);
+			break;
+		case 14 ... 25:
+			sync_step(f);
+			break;
+		default:
+			drm_step(f);
+		}
+	}
+	return NULL;
+}
+
+static void on_tick(int sig)
+{
+}
+
+/* Whoever sleeps in the kernel is woken now and then, so that signals are met everywhere. */
+static void tick(void)
+{
+	struct itimerval every = { { 0, 30000 }, { 0, 30000 } };
+	struct sigaction sa = { .sa_handler = on_tick };
+
+	sigaction(SIGALRM, &sa, NULL);
+	setitimer(ITIMER_REAL, &every, NULL);
+}
+
+_Noreturn void fz_client(void)
+{
+	pthread_t thread;
+
+	fz_catch_faults();
+	tick();
+	cl = calloc(1, sizeof(*cl));
+	for (int i = 0; i < NR_FILES; i++)
+		cl->files[i].fd = -1;
+	for (int i = 0; i < NR_FDS; i++)
+		cl->fds[i] = -1;
+	cl->places = mmap(NULL, NR_PLACES * PLACE_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (cl->places == MAP_FAILED)
+		_exit(4);
+	for (int i = 1; i < NR_THREADS; i++)
+		if (pthread_create(&thread, NULL, client_thread, NULL))
+			_exit(4);
+	client_thread(NULL);
+	_exit(0);
+}

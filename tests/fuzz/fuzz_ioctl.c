@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT
+/*
+ * fuzz_ioctl: calls vnpu.ko from all sides at once, rightly, nearly rightly and wildly.
+ *
+ * Several client processes of several threads, a process of lying firmwares, the real vnpu-fw, and a process that reads
+ * sysfs and debugfs. All of them are killed at random and begin anew; vnpu-fw is stopped and continued too. A device that
+ * is wedged is deleted. Nothing is asserted about a single call: what counts is that no process that was killed stays, that
+ * each call was seen to succeed and to fail, and what the kernel and whoever runs this say afterwards.
+ *
+ * FUZZ_SECONDS (30) and FUZZ_SEED (by chance) come from the environment, BUILD too: $BUILD/bin/vnpu-fw is the firmware.
+ * Needs root.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fuzz.h"
+
+#define NR_CLIENTS 3
+#define LIAR NR_CLIENTS
+#define READER (LIAR + 1)
+#define NR_CHILDREN (READER + 1)
+#define MAX_DEVICES 6
+/* How long a process that was killed may take to end: what it has in the kernel is taken apart by itself. */
+#define REAP_MS 60000
+#define REAL_NAME "real"
+
+struct child {
+	pid_t pid;
+	int64_t until;
+};
+
+static struct child children[NR_CHILDREN];
+static struct child real;
+static bool real_is_stopped;
+static bool hung;
+static char real_path[256];
+
+static struct {
+	uint64_t client_kills, liar_kills, own_ends, fw_starts, fw_kills, fw_stops, fw_terms, wedged, deleted;
+} tally;
+
+/* ---- processes ---- */
+
+static pid_t start(void)
+{
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (!pid)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return pid;
+}
+
+static void start_child(int i)
+{
+	struct child *c = &children[i];
+
+	c->until = fz_now_ms() + (i == READER ? 20000 : 50 + fz_below(fz_one_in(4) ? 10000 : 2000));
+	c->pid = start();
+	if (c->pid)
+		return;
+	if (i == READER)
+		fz_reader();
+	if (i == LIAR)
+		fz_liar();
+	fz_client();
+}
+
+static void show_stacks(pid_t pid)
+{
+	char path[64], line[256];
+	struct dirent *e;
+	FILE *f;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	d = opendir(path);
+	while (d && (e = readdir(d))) {
+		char stack[320];
+
+		snprintf(stack, sizeof(stack), "%s/%.20s/stack", path, e->d_name);
+		f = e->d_name[0] == '.' ? NULL : fopen(stack, "r");
+		if (!f)
+			continue;
+		printf("thread %s of %d:\n", e->d_name, pid);
+		while (fgets(line, sizeof(line), f))
+			printf("  %s", line);
+		fclose(f);
+	}
+	if (d)
+		closedir(d);
+}
+
+/* Kill it and see it end. */
+static void end(struct child *c, const char *what)
+{
+	int64_t until = fz_now_ms() + REAP_MS;
+
+	kill(c->pid, SIGKILL);
+	while (waitpid(c->pid, NULL, WNOHANG) == 0) {
+		if (fz_now_ms() > until) {
+			printf("%s %d has not ended %d s after SIGKILL\n", what, c->pid, REAP_MS / 1000);
+			show_stacks(c->pid);
+			hung = true;
+			break;
+		}
+		fz_sleep_ms(1);
+	}
+	c->pid = 0;
+}
+
+static void turn_children(void)
+{
+	for (int i = 0; i < NR_CHILDREN; i++) {
+		struct child *c = &children[i];
+
+		if (c->pid > 0 && waitpid(c->pid, NULL, WNOHANG) == c->pid) {
+			tally.own_ends++;
+			c->pid = 0;
+		} else if (c->pid > 0 && fz_now_ms() >= c->until) {
+			end(c, i == LIAR ? "liar" : "client");
+			if (i == LIAR)
+				tally.liar_kills++;
+			else if (i < NR_CLIENTS)
+				tally.client_kills++;
+		}
+		if (c->pid <= 0 && !hung)
+			start_child(i);
+	}
+}
+
+/* ---- devices ---- */
+
+static void delete (int control, uint32_t dev_id)
+{
+	struct vnpu_ctl_del_dev del = { .dev_id = dev_id };
+
+	if (!fz_ioctl(FZ_CTL_DEL_DEV, control, &del))
+		tally.deleted++;
+}
+
+/* Wedged devices go; orphans go when there are too many. The number that is left. */
+static int tend_devices(int control, bool all)
+{
+	struct vnpu_ctl_info info = { 0 };
+	int nr = 0;
+
+	while (!fz_ioctl(FZ_CTL_INFO, control, &info)) {
+		bool wedged = info.state > VNPU_CTL_DEV_LOST;
+
+		nr++;
+		tally.wedged += wedged;
+		if (all || wedged || (nr > MAX_DEVICES - 2 && info.state == VNPU_CTL_DEV_LOST && fz_one_in(4)))
+			delete (control, info.dev_id);
+		info = (struct vnpu_ctl_info){ .dev_id = info.dev_id + 1 };
+	}
+	return nr;
+}
+
+/* The device of vnpu-fw, whoever serves it now; -1 if there is none. */
+static int find_real(int control, uint32_t *state)
+{
+	struct vnpu_ctl_info info = { 0 };
+
+	while (!fz_ioctl(FZ_CTL_INFO, control, &info)) {
+		if (!strcmp(info.name, REAL_NAME)) {
+			*state = info.state;
+			return info.dev_id;
+		}
+		info = (struct vnpu_ctl_info){ .dev_id = info.dev_id + 1 };
+	}
+	return -1;
+}
+
+/* ---- the real firmware ---- */
+
+static void start_real(int control)
+{
+	uint32_t state = VNPU_CTL_DEV_LOST;
+	int dev = find_real(control, &state);
+	char id[16];
+
+	/* Someone else has taken it over: mostly wait, then begin anew. */
+	if (dev >= 0 && state != VNPU_CTL_DEV_LOST) {
+		if (fz_one_in(20))
+			delete (control, dev);
+		return;
+	}
+	fz->real_dev = dev;
+	real.until = fz_now_ms() + 50 + fz_below(fz_one_in(4) ? 500 : 5000);
+	real_is_stopped = false;
+	tally.fw_starts++;
+	snprintf(id, sizeof(id), "%d", dev);
+	real.pid = start();
+	if (real.pid)
+		return;
+	dup2(open("/dev/null", O_RDWR), 0);
+	dup2(0, 1);
+	dup2(0, 2);
+	if (dev >= 0)
+		execl(real_path, real_path, "--threads", "1", "--spin-us", "0", "--attach", id, NULL);
+	else
+		execl(real_path, real_path, "--threads", "1", "--spin-us", "0", "--name", REAL_NAME, "--queues", "12",
+		      "--depth", "8", "--contexts", "8", "--mem-limit", "48M", NULL);
+	_exit(127);
+}
+
+static void turn_real(int control)
+{
+	if (real.pid > 0 && waitpid(real.pid, NULL, WNOHANG) == real.pid)
+		real.pid = 0;
+	if (real.pid <= 0) {
+		start_real(control);
+		return;
+	}
+	if (fz_now_ms() < real.until)
+		return;
+	real.until = fz_now_ms() + fz_below(1500);
+	if (real_is_stopped && fz_one_in(2)) {
+		kill(real.pid, SIGCONT);
+		real_is_stopped = false;
+		return;
+	}
+	switch (fz_below(6)) {
+	case 0 ... 2:
+		end(&real, "vnpu-fw");
+		tally.fw_kills++;
+		break;
+	case 3:
+		kill(real.pid, SIGTERM);
+		kill(real.pid, SIGCONT);
+		real.until += 2000;
+		tally.fw_terms++;
+		break;
+	default:
+		kill(real.pid, SIGSTOP);
+		real_is_stopped = true;
+		tally.fw_stops++;
+	}
+}
+
+/* ---- the run ---- */
+
+static void prepare(void)
+{
+	const char *build = getenv("BUILD"), *seed = getenv("FUZZ_SEED");
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	fz = mmap(NULL, sizeof(*fz), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (fz == MAP_FAILED || socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, fz_passing)) {
+		perror("fuzz_ioctl");
+		exit(1);
+	}
+	fz->real_dev = -1;
+	fz->seed = seed && *seed ? strtoull(seed, NULL, 0) : (uint64_t)t.tv_sec * 1000000000ull + t.tv_nsec;
+	fz_seed_thread();
+	snprintf(real_path, sizeof(real_path), "%s/bin/vnpu-fw", build ? build : "build");
+	if (access(real_path, X_OK)) {
+		fprintf(stderr, "fuzz_ioctl: %s: %s; give BUILD=\n", real_path, strerror(errno));
+		exit(1);
+	}
+}
+
+static void finish(int control)
+{
+	__atomic_store_n(&fz->stop, 1, __ATOMIC_RELAXED);
+	for (int i = 0; i < NR_CHILDREN; i++)
+		if (children[i].pid > 0)
+			end(&children[i], "child");
+	if (real.pid > 0)
+		end(&real, "vnpu-fw");
+	/* What still travels. */
+	close(fz_passing[0]);
+	close(fz_passing[1]);
+	for (int i = 0; i < 100 && tend_devices(control, true); i++)
+		fz_sleep_ms(10);
+}
+
+int main(void)
+{
+	int seconds = getenv("FUZZ_SECONDS") ? atoi(getenv("FUZZ_SECONDS")) : 30, control, lacking;
+	int64_t until, next_look = 0;
+
+	prepare();
+	printf("FUZZ_SEED=%llu FUZZ_SECONDS=%d\n", (unsigned long long)fz->seed, seconds);
+	control = fz_control();
+	if (control < 0) {
+		fprintf(stderr, "fuzz_ioctl: /dev/vnpu-control: %s; load vnpu.ko, and be root\n", strerror(errno));
+		return 1;
+	}
+	until = fz_now_ms() + seconds * 1000ll;
+	while (fz_now_ms() < until && !hung) {
+		turn_children();
+		turn_real(control);
+		if (fz_now_ms() >= next_look) {
+			tend_devices(control, false);
+			next_look = fz_now_ms() + 200;
+		}
+		fz_sleep_ms(5);
+	}
+	finish(control);
+	lacking = fz_report();
+	printf("killed: %llu clients, %llu liars; ended by themselves: %llu\n", (unsigned long long)tally.client_kills,
+	       (unsigned long long)tally.liar_kills, (unsigned long long)tally.own_ends);
+	printf("vnpu-fw: %llu starts, %llu kills, %llu stops, %llu terminations\n", (unsigned long long)tally.fw_starts,
+	       (unsigned long long)tally.fw_kills, (unsigned long long)tally.fw_stops,
+	       (unsigned long long)tally.fw_terms);
+	printf("%llu answers by liars, %llu devices deleted, %llu of them wedged\n",
+	       (unsigned long long)fz->jobs_posted, (unsigned long long)tally.deleted,
+	       (unsigned long long)tally.wedged);
+	return hung || lacking;
+}
