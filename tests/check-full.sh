@@ -1,16 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The tests behind `make check-full`, which are too long for `make check` or need what it does not fetch.
-# From the root of the tree: tests/check-full.sh [kernels] [mass]     BUILD=DIR, VNPU_DATA=DIR as in the Makefile.
+# From the root of the tree: tests/check-full.sh [kernels] [mass] [fuzz]     BUILD=DIR, VNPU_DATA=DIR as in the Makefile.
 #
 #   kernels   all of tests/vm/guest.sh on Debian's newest 7.x and on the debug kernels of 6.12 and 7.x: fetches 450 MB and
 #             compiles two kernels, once; half an hour on two idle CPUs, then 10 minutes a kernel
+#   fuzz      tests/vm/fuzz.sh, ten minutes of the ioctl fuzzer and 1,000 kills each, on 6.12 and on the debug kernels that
+#             the group kernels has made; FUZZ_SECONDS, KILLS
 #   mass      vnpu.ko compiles for every 7.x that trixie-backports has headers of
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/lib.sh
 export BUILD=${BUILD:-build}
-[ $# -gt 0 ] || set -- kernels mass
+[ $# -gt 0 ] || set -- kernels mass fuzz
 
 for group; do
 	case $group in
@@ -18,8 +20,13 @@ for group; do
 		FETCH=1 FULL=1 TEST_TIMEOUT=36000 run_script "kernels" bash tests/kernels/check.sh 7 debug-6.12 debug-7 ;;
 	mass)
 		TEST_TIMEOUT=7200 run_script "mass build" bash tests/kernels/mass-build.sh archive ;;
+	fuzz)
+		for kernel in 6.12 debug-6.12 debug-7; do
+			KERNEL=$kernel VM_TIMEOUT=36000 TEST_TIMEOUT=36000 \
+				run_script "fuzz on $kernel" bash tests/vm/run.sh tests/vm/fuzz.sh
+		done ;;
 	*)
-		echo "tests/check-full.sh: no group '$group'; there are kernels, mass" >&2
+		echo "tests/check-full.sh: no group '$group'; there are kernels, mass, fuzz" >&2
 		exit 2 ;;
 	esac
 done
