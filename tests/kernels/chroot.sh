@@ -37,6 +37,23 @@ chroot_unpack() {
 	done
 }
 
+# chroot_headers VERSION...: of trixie-backports, such as 7.3.4+deb13; those that are not there yet. A version counts as there
+# when all of its packages are unpacked.
+chroot_headers() {
+	local v debs=$cache/source/headers missing=()
+	for v; do
+		[ -e "$trixie/usr/src/linux-headers-$v-amd64/.complete" ] ||
+			missing+=("linux-headers-$v-amd64" "linux-headers-$v-common" "linux-kbuild-$v")
+	done
+	[ ${#missing[@]} -gt 0 ] || return 0
+	say "fetching the headers of $((${#missing[@]} / 3)) versions (15 MB each)"
+	rm -rf "$debs"
+	archive_get "$debs" "${missing[@]}" || fail "the headers cannot be fetched"
+	chroot_unpack "$debs"/*.deb || fail "the headers cannot be unpacked into $trixie"
+	for v; do "${as_root[@]}" touch "$trixie/usr/src/linux-headers-$v-amd64/.complete"; done
+	rm -rf "$debs"
+}
+
 # in_trixie DIR... -- COMMAND...: with the directories at the same places. objtool wants /proc.
 in_trixie() {
 	local dirs=()

@@ -48,17 +48,6 @@ kernel() {
 	mv "$out.new" "$out"
 }
 
-# headers VERSION: into the chroot.
-headers() {
-	local v=$1 debs=$cache/source/headers-7
-	[ ! -e "$trixie/usr/src/linux-headers-$v-amd64/Module.symvers" ] || return 0
-	rm -rf "$debs"
-	say "fetching the headers of linux $v (15 MB)"
-	archive_get "$debs" "linux-headers-$v-amd64" "linux-headers-$v-common" "linux-kbuild-$v" || fail "the headers of $v cannot be fetched"
-	chroot_unpack "$debs"/*.deb
-	rm -rf "$debs"
-}
-
 lock trixie
 can_root || { say "a chroot needs root, or sudo without a password"; exit 77; }
 if archive_update; then
@@ -75,7 +64,7 @@ else
 	say "using $v of the cache"
 fi
 chroot_make
-headers "$v"
+chroot_headers "$v"
 [ -e "$out/release" ] || kernel "$v" "$out"
 publish 7 "$out"
 echo "$out"

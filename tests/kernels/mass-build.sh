@@ -53,21 +53,11 @@ need_chroot() {
 }
 
 from_archive() {
-	local names missing=() v
+	local names
 	archive_update || fail "the archive is not within reach"
 	names=$(apt_private apt-cache pkgnames linux-headers- | grep -E '^linux-headers-7\..*\+deb13-amd64$' | flavours)
 	[ -n "$names" ] || fail "trixie-backports has no linux-headers-7.x"
-	for v in $names; do
-		[ -e "$trixie/usr/src/linux-headers-$v/Module.symvers" ] ||
-			missing+=("linux-headers-$v" "linux-headers-${v%-amd64}-common" "linux-kbuild-${v%-amd64}")
-	done
-	if [ ${#missing[@]} -gt 0 ]; then
-		say "fetching $((${#missing[@]} / 3)) versions of the headers (15 MB each)"
-		rm -rf "$cache/source/mass"
-		archive_get "$cache/source/mass" "${missing[@]}" || fail "the headers cannot be fetched"
-		chroot_unpack "$cache/source/mass"/*.deb || fail "the headers cannot be unpacked"
-		rm -rf "$cache/source/mass"
-	fi
+	chroot_headers ${names//-amd64/}
 	in_chroot $names
 }
 
