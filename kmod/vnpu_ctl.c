@@ -62,6 +62,10 @@ static int vnpu_ctl_check(const struct vnpu_ctl_add_dev *args)
 		return -EINVAL;
 	if (args->va_bits < VNPU_FW_MIN_VA_BITS || args->va_bits > VNPU_FW_MAX_VA_BITS)
 		return -EINVAL;
+	if (args->timeout_ms > VNPU_FW_MAX_TIMEOUT_MS || args->max_timeout_ms > VNPU_FW_MAX_TIMEOUT_MS)
+		return -EINVAL;
+	if (args->max_timeout_ms && args->timeout_ms > args->max_timeout_ms)
+		return -EINVAL;
 	return 0;
 }
 
@@ -174,7 +178,9 @@ static int vnpu_ctl_info(struct vnpu_ctl_info __user *user)
 		args.accel_minor = vdev->drm.accel->index;
 	spin_lock(&vdev->lock);
 	args.epoch = vdev->epoch;
-	if (vdev->ready)
+	if (vdev->wedged)
+		args.state = VNPU_CTL_DEV_WEDGED;
+	else if (vdev->ready)
 		args.state = VNPU_CTL_DEV_READY;
 	else
 		args.state = vdev->registered ? VNPU_CTL_DEV_LOST : VNPU_CTL_DEV_NEW;

@@ -12,6 +12,7 @@
 #include "vnpu_fw.h"
 #include "vnpu_job.h"
 #include "vnpu_queue.h"
+#include "vnpu_reset.h"
 #include "vnpu_vm.h"
 
 static void vnpu_ctx_release(struct kref *ref)
@@ -59,9 +60,10 @@ struct vnpu_ctx *vnpu_ctx_get_by_num(struct vnpu_device *vdev, u32 num)
 
 static int vnpu_ctx_take_number(struct vnpu_device *vdev, struct vnpu_ctx *ctx)
 {
-	int ret = -EBUSY;
+	int ret;
 
 	spin_lock(&vdev->lock);
+	ret = vdev->wedged ? -EIO : -EBUSY;
 	/* Without a firmware nothing can run, and the context would be born banned. */
 	for (u32 num = 1; vdev->ready && num <= vdev->nr_ctx; num++) {
 		if (vdev->ctxs[num])
@@ -129,8 +131,10 @@ static void vnpu_ctx_tell_firmware(struct vnpu_ctx *ctx)
 	if (vdev->ready && ctx->epoch == vdev->epoch) {
 		kref_get(&ctx->ref);
 		ctx->fw_owes = true;
+		ctx->owed_since = jiffies;
 		ctx->close_pending = true;
 		vnpu_fw_send_closes(vdev);
+		vnpu_reset_watch(vdev);
 	}
 	spin_unlock(&vdev->lock);
 }

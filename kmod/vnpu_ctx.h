@@ -51,6 +51,7 @@ struct vnpu_ctx {
 	u64 ban_seqno;
 	bool close_pending; /* CTX_CLOSE waits for room in the ring */
 	bool fw_owes; /* CTX_CLOSED is to come; holds a reference */
+	unsigned long owed_since; /* jiffies when that began */
 	struct list_head put_node; /* on its way to vnpu_ctx_put() */
 };
 

@@ -19,6 +19,7 @@
 #include "vnpu_fw.h"
 #include "vnpu_gem.h"
 #include "vnpu_queue.h"
+#include "vnpu_reset.h"
 #include "vnpu_submit.h"
 #include "vnpu_uapi.h"
 #include "vnpu_vm.h"
@@ -34,7 +35,15 @@ MODULE_PARM_DESC(timeout_ms, "timeout of a job that names none (default: 10000)"
 
 unsigned int vnpu_max_timeout_ms = 60000;
 module_param_named(max_timeout_ms, vnpu_max_timeout_ms, uint, 0644);
-MODULE_PARM_DESC(max_timeout_ms, "longest timeout that a job may name (default: 60000)");
+MODULE_PARM_DESC(max_timeout_ms, "longest timeout that a job may name, and longest run of a job (default: 60000)");
+
+unsigned int vnpu_reset_ms = 2000;
+module_param_named(reset_ms, vnpu_reset_ms, uint, 0644);
+MODULE_PARM_DESC(reset_ms, "a device that owes an answer for longer is reset (default: 2000)");
+
+unsigned int vnpu_max_resets = 3;
+module_param_named(max_resets, vnpu_max_resets, uint, 0644);
+MODULE_PARM_DESC(max_resets, "resets in a row, without a job that succeeds, that wedge a device; 0: none do (default: 3)");
 
 struct workqueue_struct *vnpu_release_wq;
 
@@ -157,6 +166,7 @@ static int vnpu_device_init(struct vnpu_device *vdev)
 	mutex_init(&vdev->map_lock);
 	spin_lock_init(&vdev->lock);
 	init_waitqueue_head(&vdev->fw_wait);
+	vnpu_reset_init(vdev);
 	vdev->epoch = 1;
 	atomic_inc(&vnpu_live_devices);
 	ret = drmm_add_action_or_reset(&vdev->drm, vnpu_device_free, NULL);
@@ -217,6 +227,8 @@ struct vnpu_device *vnpu_device_create(const struct vnpu_ctl_add_dev *args)
 	vdev->queue_depth = args->queue_depth;
 	vdev->nr_ctx = args->nr_ctx;
 	vdev->va_bits = args->va_bits;
+	vdev->timeout_ms = args->timeout_ms;
+	vdev->max_timeout_ms = args->max_timeout_ms;
 	ret = vnpu_device_init(vdev);
 	if (ret) {
 		vnpu_device_drop(parent);
@@ -238,7 +250,7 @@ int vnpu_device_register(struct vnpu_device *vdev)
 void vnpu_device_remove(struct vnpu_device *vdev)
 {
 	if (vdev->session)
-		vnpu_fw_session_end(vdev->session, -ENODEV);
+		vnpu_fw_session_end(vdev->session, DRM_VNPU_LOSS_EXIT, -ENODEV, NULL, NULL);
 	if (vdev->registered)
 		drm_dev_unplug(&vdev->drm);
 	vnpu_device_drop(vdev->parent);

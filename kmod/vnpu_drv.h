@@ -75,10 +75,13 @@ struct vnpu_device {
 	u32 queue_depth;
 	u32 nr_ctx;
 	u32 va_bits;
+	u32 timeout_ms; /* see vnpu_device_timeout_ms() */
+	u32 max_timeout_ms;
 
 	atomic64_t mem_bytes;
 	struct workqueue_struct *submit_wq;
 	struct workqueue_struct *watchdog_wq;
+	struct delayed_work reset_work; /* see vnpu_reset.c */
 
 	struct vnpu_region regions[VNPU_NR_REGIONS];
 
@@ -91,8 +94,16 @@ struct vnpu_device {
 	spinlock_t lock;
 	/* Under lock. */
 	bool ready; /* a firmware has called START and is alive */
+	bool wedged; /* no firmware is let in any more */
 	u32 epoch;
 	u64 busy_ns;
+	u64 nr_jobs;
+	u32 nr_resets;
+	u32 resets_in_a_row;
+	enum drm_vnpu_loss last_loss;
+	enum drm_vnpu_loss reset_wanted; /* why, until it is done */
+	unsigned long alive_at; /* jiffies when the device last answered, or was seen to work */
+	unsigned long sampled_at; /* jiffies when all queues were last looked at for that */
 	struct vnpu_session *session; /* written under vnpu_ctl_lock too */
 	struct vnpu_ring ring;
 	struct vnpu_hwq *hwqs; /* [nr_queues] */
@@ -127,6 +138,22 @@ static inline struct drm_vnpu_queue_status *vnpu_status_page(struct vnpu_device 
 extern bool vnpu_prime_export;
 extern unsigned int vnpu_timeout_ms;
 extern unsigned int vnpu_max_timeout_ms;
+extern unsigned int vnpu_reset_ms;
+extern unsigned int vnpu_max_resets;
+
+/* The longest that a job may name, and that one may run. Both are bounded: fences are finite. */
+static inline u32 vnpu_device_max_timeout_ms(const struct vnpu_device *vdev)
+{
+	return vdev->max_timeout_ms ?: clamp(READ_ONCE(vnpu_max_timeout_ms), 1u, VNPU_FW_MAX_TIMEOUT_MS);
+}
+
+/* Of a job that names none. */
+static inline u32 vnpu_device_timeout_ms(const struct vnpu_device *vdev)
+{
+	u32 timeout_ms = vdev->timeout_ms ?: READ_ONCE(vnpu_timeout_ms);
+
+	return clamp(timeout_ms, 1u, vnpu_device_max_timeout_ms(vdev));
+}
 
 /* Where queues are taken apart; not a scheduler's own queue, for drm_sched_fini() waits for that. */
 extern struct workqueue_struct *vnpu_release_wq;

@@ -18,8 +18,9 @@
  *
  * - The kernel alone decides when a fence signals. The firmware's entry in the completion ring is a hint that makes it
  *   happen earlier. Without one, the job's timeout ends it with -ETIMEDOUT (&vnpu_queue.watchdog), and the death of the
- *   process with -EIO. A job's clock starts when the job is the oldest of its queue in the ring, and a queue has a
- *   bounded number of jobs there, each with a bounded timeout.
+ *   process or a reset of the device with -EIO. A job's clock starts when the job is the oldest of its queue in the ring.
+ *   What the process says about its progress holds the clock, but not for ever: there is a bound that no progress moves,
+ *   and a queue has a bounded number of jobs in the ring.
  * - Nothing on the way to the signal waits for the firmware, faults on its memory, or allocates: rings are kernel memory
  *   that is mapped into the process, not the other way round; the fence and all that its publication needs are allocated
  *   in the ioctl; the sections that signal are marked with dma_fence_begin_signalling().

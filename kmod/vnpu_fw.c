@@ -24,6 +24,7 @@
 #include "vnpu_fw.h"
 #include "vnpu_job.h"
 #include "vnpu_queue.h"
+#include "vnpu_reset.h"
 #include "vnpu_trace.h"
 #include "vnpu_vm.h"
 
@@ -218,6 +219,7 @@ static void vnpu_fw_done(struct vnpu_device *vdev, const struct vnpu_fw_cqe *cqe
 {
 	int error = vnpu_fw_status_error(cqe->status);
 	u32 slot = vnpu_tag_hwq(cqe->tag);
+	enum vnpu_hwq_match match;
 	struct vnpu_queue *queue;
 	struct vnpu_fence *fence;
 	struct vnpu_hwq *hwq;
@@ -226,8 +228,15 @@ static void vnpu_fw_done(struct vnpu_device *vdev, const struct vnpu_fw_cqe *cqe
 	if (slot >= vdev->nr_queues)
 		return;
 	hwq = &vdev->hwqs[slot];
-	if (vnpu_hwq_answer(hwq, cqe->tag) != VNPU_HWQ_LIVE)
+	match = vnpu_hwq_answer(hwq, cqe->tag);
+	if (match == VNPU_HWQ_STALE)
 		return;
+	vdev->alive_at = jiffies;
+	if (match != VNPU_HWQ_LIVE)
+		return;
+	vdev->nr_jobs++;
+	if (!error)
+		vdev->resets_in_a_row = 0;
 	fence = vnpu_hwq_drop_first(hwq);
 	queue = fence->queue;
 	elapsed_ns = jiffies64_to_nsecs(jiffies - queue->head_since + 1);
@@ -254,6 +263,7 @@ static void vnpu_fw_ctx_closed(struct vnpu_device *vdev, struct vnpu_ctx *ctx, s
 {
 	ctx->fw_owes = false;
 	ctx->close_pending = false;
+	vdev->alive_at = jiffies;
 	for (u32 i = 0; i < vdev->nr_queues; i++)
 		if (vdev->hwqs[i].ctx == ctx->num && !vdev->hwqs[i].queue)
 			vnpu_hwq_forget(&vdev->hwqs[i]);
@@ -289,8 +299,8 @@ static void vnpu_fw_put_ctxs(struct list_head *put)
 }
 
 /*
- * Finish what the firmware has completed. Entries taken, or -EPROTO if its indices are nonsense. With a session given,
- * only if that is the device's.
+ * Finish what the firmware has completed. Entries taken, or -EPROTO if its indices are nonsense, for which it will be
+ * reset. With a session given, only if that is the device's.
  */
 int vnpu_fw_drain(struct vnpu_device *vdev, struct vnpu_session *session)
 {
@@ -305,6 +315,8 @@ int vnpu_fw_drain(struct vnpu_device *vdev, struct vnpu_session *session)
 		pending = 0;
 		if (vdev->ready && (!session || vdev->session == session))
 			pending = vnpu_ring_pending(&vdev->ring);
+		if (pending < 0)
+			vnpu_reset_request(vdev, DRM_VNPU_LOSS_PROTOCOL);
 		for (n = 0; n < pending && n < VNPU_DRAIN_BATCH; n++) {
 			vnpu_ring_pop(&vdev->ring, &cqe);
 			vnpu_fw_take(vdev, &cqe, &put);
@@ -325,11 +337,12 @@ int vnpu_fw_drain(struct vnpu_device *vdev, struct vnpu_session *session)
 }
 
 /* The firmware is gone: nothing that it had is ever answered. */
-static void vnpu_fw_lost(struct vnpu_device *vdev, struct list_head *put)
+static void vnpu_fw_lost(struct vnpu_device *vdev, enum drm_vnpu_loss cause, struct list_head *put)
 {
 	lockdep_assert_held(&vdev->lock);
 	vdev->ready = false;
 	vdev->epoch++;
+	vnpu_reset_count(vdev, cause);
 	WRITE_ONCE(vdev->ring.info->epoch, vdev->epoch);
 	for (u32 num = 1; num <= vdev->nr_ctx; num++) {
 		struct vnpu_ctx *ctx = vdev->ctxs[num];
@@ -353,12 +366,37 @@ static void vnpu_fw_lost(struct vnpu_device *vdev, struct list_head *put)
 
 /* ---- sessions ---- */
 
-/* The firmware's time is over, for whatever reason. Its mappings are taken away first, so that the kernel writes last. */
-void vnpu_fw_session_end(struct vnpu_session *session, int error)
+struct vnpu_session *vnpu_session_get(struct vnpu_session *session)
+{
+	kref_get(&session->ref);
+	return session;
+}
+
+static void vnpu_session_release(struct kref *ref)
+{
+	struct vnpu_session *session = container_of(ref, struct vnpu_session, ref);
+	struct vnpu_device *vdev = session->vdev;
+
+	put_pid(session->pid);
+	kfree(session);
+	drm_dev_put(&vdev->drm);
+}
+
+void vnpu_session_put(struct vnpu_session *session)
+{
+	kref_put(&session->ref, vnpu_session_release);
+}
+
+/*
+ * The firmware's time is over, for whatever reason. Its mappings are taken away first, so that the kernel writes last.
+ * True if that cost a device that was ready its state; then @dump, if given, has been taken just before.
+ */
+bool vnpu_fw_session_end(struct vnpu_session *session, enum drm_vnpu_loss cause, int error, struct vnpu_coredump *dump,
+			 const char *reason)
 {
 	struct vnpu_device *vdev = session->vdev;
+	bool cookie, lost = false;
 	LIST_HEAD(put);
-	bool cookie;
 
 	down_write(&session->lock);
 	session->dead = true;
@@ -375,14 +413,20 @@ void vnpu_fw_session_end(struct vnpu_session *session, int error)
 	if (!session->error)
 		session->error = error;
 	if (vdev->session == session) {
+		lost = vdev->ready;
+		if (lost && dump)
+			vnpu_coredump_take(dump, vdev, reason);
+		if (lost)
+			vnpu_fw_lost(vdev, cause, &put);
 		vdev->session = NULL;
-		if (vdev->ready)
-			vnpu_fw_lost(vdev, &put);
 	}
 	spin_unlock(&vdev->lock);
 	dma_fence_end_signalling(cookie);
 	wake_up_all(&vdev->fw_wait);
+	if (lost)
+		vnpu_reset_unwatch(vdev);
 	vnpu_fw_put_ctxs(&put);
+	return lost;
 }
 
 static int vnpu_fw_ioctl_start(struct vnpu_session *session, struct vnpu_fw_start __user *user)
@@ -403,6 +447,7 @@ static int vnpu_fw_ioctl_start(struct vnpu_session *session, struct vnpu_fw_star
 		ret = -EBUSY;
 	else
 		vdev->ready = true;
+	vdev->alive_at = jiffies;
 	spin_unlock(&vdev->lock);
 	if (!ret && !vdev->registered) {
 		ret = vnpu_device_register(vdev);
@@ -455,9 +500,7 @@ static int vnpu_fw_ioctl_enter(struct vnpu_session *session, struct vnpu_fw_ente
 	if (args.flags & VNPU_FW_ENTER_COMPLETE) {
 		ret = vnpu_fw_drain(session->vdev, session);
 		if (ret < 0) {
-			drm_err(&session->vdev->drm, "firmware pid %d: ring indices out of bounds, device lost\n",
-				pid_nr(session->pid));
-			vnpu_fw_session_end(session, ret);
+			vnpu_reset_session(session, DRM_VNPU_LOSS_PROTOCOL);
 			return ret;
 		}
 		args.nr_completed = ret;
@@ -499,15 +542,15 @@ static int vnpu_fw_release(struct inode *inode, struct file *file)
 	struct vnpu_session *session = file->private_data;
 	struct vnpu_device *vdev = session->vdev;
 
+	/* What it has answered counts, even if it came to say no more. */
+	vnpu_fw_drain(vdev, session);
 	mutex_lock(&vnpu_ctl_lock);
-	vnpu_fw_session_end(session, -ENODEV);
+	vnpu_fw_session_end(session, DRM_VNPU_LOSS_EXIT, -ENODEV, NULL, NULL);
 	/* Nobody else has ever known of it. */
 	if (!vdev->registered)
 		vnpu_ctl_forget(vdev);
 	mutex_unlock(&vnpu_ctl_lock);
-	put_pid(session->pid);
-	kfree(session);
-	drm_dev_put(&vdev->drm);
+	vnpu_session_put(session);
 	return 0;
 }
 
@@ -526,13 +569,18 @@ struct file *vnpu_fw_session_create(struct vnpu_device *vdev)
 {
 	struct vnpu_session *session;
 	struct file *file;
+	int ret;
 
 	lockdep_assert_held(&vnpu_ctl_lock);
-	if (vdev->session)
-		return ERR_PTR(-EBUSY);
+	spin_lock(&vdev->lock);
+	ret = vdev->session ? -EBUSY : vdev->wedged ? -EIO : 0;
+	spin_unlock(&vdev->lock);
+	if (ret)
+		return ERR_PTR(ret);
 	session = kzalloc(sizeof(*session), GFP_KERNEL_ACCOUNT);
 	if (!session)
 		return ERR_PTR(-ENOMEM);
+	kref_init(&session->ref);
 	session->vdev = vdev;
 	init_rwsem(&session->lock);
 	session->pid = get_pid(task_tgid(current));

@@ -2,16 +2,20 @@
 #ifndef VNPU_FW_H
 #define VNPU_FW_H
 
+#include <linux/kref.h>
 #include <linux/rwsem.h>
 #include <linux/types.h>
+#include <drm/vnpu_accel.h>
 #include <linux/vnpu_fw.h>
 
 struct file;
 struct pid;
+struct vnpu_coredump;
 struct vnpu_device;
 
 /* One firmware's time with a device: from ADD_DEV or ATTACH until its fd is released. */
 struct vnpu_session {
+	struct kref ref; /* the fd's, and one of whoever resets the device */
 	struct vnpu_device *vdev; /* holds a drm_dev reference */
 	struct pid *pid;
 	struct rw_semaphore lock;
@@ -22,7 +26,10 @@ struct vnpu_session {
 int vnpu_fw_alloc_regions(struct vnpu_device *vdev);
 void vnpu_fw_free_regions(struct vnpu_device *vdev);
 struct file *vnpu_fw_session_create(struct vnpu_device *vdev);
-void vnpu_fw_session_end(struct vnpu_session *session, int error);
+bool vnpu_fw_session_end(struct vnpu_session *session, enum drm_vnpu_loss cause, int error, struct vnpu_coredump *dump,
+			 const char *reason);
+struct vnpu_session *vnpu_session_get(struct vnpu_session *session);
+void vnpu_session_put(struct vnpu_session *session);
 
 bool vnpu_fw_fault_begin(struct file *file);
 void vnpu_fw_fault_end(struct file *file);

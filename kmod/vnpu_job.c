@@ -10,6 +10,7 @@
 #include "vnpu_fw.h"
 #include "vnpu_job.h"
 #include "vnpu_queue.h"
+#include "vnpu_reset.h"
 #include "vnpu_trace.h"
 
 /* The end of a job, whoever decided it. Under vdev->lock; signals the fence, and does nothing if that has happened. */
@@ -39,8 +40,9 @@ static int vnpu_job_send(struct vnpu_job *job)
 		return ctx->state & DRM_VNPU_CTX_FW_LOST ? -EIO : -ECANCELED;
 	job->sqe.tag = vnpu_tag(queue->hwq, hwq->tail);
 	if (hwq->tail - hwq->head > hwq->mask || !vnpu_fw_send(vdev, &job->sqe)) {
-		/* The firmware takes nothing out of a ring that is larger than all it can have to do. */
-		vnpu_ctx_ban(ctx, DRM_VNPU_CTX_TIMEDOUT, job->fence, -EIO);
+		/* The ring is larger than all that the firmware can have to do: its indices are nonsense. */
+		vnpu_ctx_ban(ctx, DRM_VNPU_CTX_FW_LOST, NULL, 0);
+		vnpu_reset_request(vdev, DRM_VNPU_LOSS_PROTOCOL);
 		return -EIO;
 	}
 	dma_fence_get(&job->fence->base);
@@ -49,8 +51,6 @@ static int vnpu_job_send(struct vnpu_job *job)
 	trace_vnpu_job_start(job->fence);
 	if (first)
 		vnpu_queue_new_head(queue);
-	else
-		vnpu_queue_watch(queue, job->fence->timeout);
 	return 0;
 }
 
@@ -133,7 +133,7 @@ static void vnpu_job_free(struct drm_sched_job *base)
 	kfree(job);
 }
 
-/* No timedout_job: the schedulers have no timeout, see vnpu_queue_watch(). */
+/* No timedout_job: the schedulers have no timeout, see vnpu_queue_watchdog(). */
 const struct drm_sched_backend_ops vnpu_job_sched_ops = {
 	.prepare_job = vnpu_job_prepare,
 	.run_job = vnpu_job_run,

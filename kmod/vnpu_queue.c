@@ -15,6 +15,7 @@
 #include "vnpu_fw.h"
 #include "vnpu_job.h"
 #include "vnpu_queue.h"
+#include "vnpu_reset.h"
 #include "vnpu_uapi.h"
 
 /* Offset of a status page in the client's file. Page 0 stays free; GEM's offsets begin at 4 GiB. */
@@ -288,6 +289,10 @@ void vnpu_queue_fail(struct vnpu_queue *queue, struct vnpu_fence *culprit, int c
 	u32 number;
 
 	lockdep_assert_held(&vdev->lock);
+	if (vnpu_hwq_live(hwq)) {
+		hwq->owed_since = jiffies;
+		vnpu_reset_watch(vdev);
+	}
 	while (number = hwq->head, (fence = vnpu_hwq_drop_first(hwq))) {
 		struct vnpu_fw_sqe cancel = {
 			.type = VNPU_FW_SQE_CANCEL,
@@ -306,19 +311,35 @@ void vnpu_queue_fail(struct vnpu_queue *queue, struct vnpu_fence *culprit, int c
 /* ---- the watchdog ---- */
 
 /*
- * Jobs have timeouts of their own, counted from when they are the oldest of their queue in the ring. The timer is only
- * moved to be earlier; it runs, finds how things stand, and is set again. So a job that ends in time costs no timer.
+ * Each queue's oldest job in the ring is watched for signs of life: what the firmware writes to started_seqno and progress
+ * of the status page is sampled. Jobs have timeouts of their own.
+ *
+ * A job that has started must make progress itself. One that has not is not to blame for the jobs before it: any progress
+ * of the device will do. That may be a lie, so neither goes on for ever. A job that waits has some time more, so that of
+ * two jobs the one that hangs is found first, and the device has time to say that it went on.
+ *
+ * The timer is only moved to be earlier; it runs, finds how things stand, and is set again. So a job that ends in time
+ * costs no timer.
  */
-void vnpu_queue_watch(struct vnpu_queue *queue, unsigned long timeout)
+#define VNPU_SAMPLE (HZ / 2)
+#define VNPU_WAIT_MORE (HZ / 4)
+#define VNPU_WAIT_FACTOR 10
+
+static void vnpu_queue_watch(struct vnpu_queue *queue, unsigned long delay)
 {
-	unsigned long at = jiffies + timeout;
+	unsigned long at = jiffies + delay;
 
 	lockdep_assert_held(&queue->ctx->vdev->lock);
 	if (queue->watching && time_before_eq(queue->watch_at, at))
 		return;
 	queue->watching = true;
 	queue->watch_at = at;
-	mod_delayed_work(queue->ctx->vdev->watchdog_wq, &queue->watchdog, timeout);
+	mod_delayed_work(queue->ctx->vdev->watchdog_wq, &queue->watchdog, delay);
+}
+
+static unsigned long vnpu_queue_period(const struct vnpu_fence *fence)
+{
+	return clamp(fence->timeout / 4, 1ul, (unsigned long)VNPU_SAMPLE);
 }
 
 /* The oldest live job has changed: its clock starts. */
@@ -327,8 +348,59 @@ void vnpu_queue_new_head(struct vnpu_queue *queue)
 	struct vnpu_fence *fence = vnpu_hwq_first(&queue->ctx->vdev->hwqs[queue->hwq]);
 
 	queue->head_since = jiffies;
+	queue->alive_at = jiffies;
+	queue->running = false;
 	if (fence)
-		vnpu_queue_watch(queue, fence->timeout);
+		vnpu_queue_watch(queue, vnpu_queue_period(fence));
+}
+
+static void vnpu_queue_sample(struct vnpu_queue *queue)
+{
+	struct vnpu_device *vdev = queue->ctx->vdev;
+	const struct drm_vnpu_queue_status *status = vnpu_status_page(vdev, queue->hwq);
+	u64 started = READ_ONCE(status->started_seqno), progress = READ_ONCE(status->progress);
+	struct vnpu_fence *fence = vnpu_hwq_first(&vdev->hwqs[queue->hwq]);
+
+	if (started != queue->seen_started || progress != queue->seen_progress) {
+		queue->seen_started = started;
+		queue->seen_progress = progress;
+		queue->alive_at = jiffies;
+		vdev->alive_at = jiffies;
+	}
+	if (fence && !queue->running && started >= fence->base.seqno) {
+		queue->running = true;
+		queue->running_since = jiffies;
+		queue->alive_at = jiffies;
+	}
+}
+
+/* Does anything move in the device? However many ask, it is looked at once in a jiffy. */
+static void vnpu_queue_sample_all(struct vnpu_device *vdev)
+{
+	if (vdev->sampled_at == jiffies)
+		return;
+	vdev->sampled_at = jiffies;
+	for (u32 i = 0; i < vdev->nr_queues; i++)
+		if (vdev->hwqs[i].queue && vnpu_hwq_live(&vdev->hwqs[i]))
+			vnpu_queue_sample(vdev->hwqs[i].queue);
+}
+
+/* When the time of the oldest job is up if nothing more is heard. */
+static unsigned long vnpu_queue_deadline(const struct vnpu_queue *queue, const struct vnpu_fence *fence)
+{
+	struct vnpu_device *vdev = queue->ctx->vdev;
+	unsigned long max = msecs_to_jiffies(vnpu_device_max_timeout_ms(vdev));
+	unsigned long heard, quiet, end;
+
+	if (queue->running) {
+		quiet = queue->alive_at + fence->timeout;
+		end = queue->running_since + max;
+	} else {
+		heard = time_after(vdev->alive_at, queue->head_since) ? vdev->alive_at : queue->head_since;
+		quiet = heard + fence->timeout + VNPU_WAIT_MORE;
+		end = queue->head_since + VNPU_WAIT_FACTOR * max;
+	}
+	return time_before(end, quiet) ? end : quiet;
 }
 
 static void vnpu_queue_watchdog(struct work_struct *work)
@@ -348,9 +420,12 @@ static void vnpu_queue_watchdog(struct work_struct *work)
 	queue->watching = false;
 	fence = queue->killed ? NULL : vnpu_hwq_first(&vdev->hwqs[queue->hwq]);
 	if (fence) {
-		deadline = queue->head_since + fence->timeout;
+		vnpu_queue_sample(queue);
+		if (!queue->running)
+			vnpu_queue_sample_all(vdev);
+		deadline = vnpu_queue_deadline(queue, fence);
 		if (time_before(jiffies, deadline))
-			vnpu_queue_watch(queue, deadline - jiffies);
+			vnpu_queue_watch(queue, min(deadline - jiffies, vnpu_queue_period(fence)));
 		else
 			vnpu_ctx_ban(ctx, DRM_VNPU_CTX_TIMEDOUT, fence, -ETIMEDOUT);
 	}

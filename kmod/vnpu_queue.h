@@ -58,6 +58,11 @@ struct vnpu_queue {
 	struct vnpu_failure *failures; /* ring of the last @depth failures */
 	u32 nr_failures;
 	unsigned long head_since; /* jiffies when the oldest live job became that */
+	bool running; /* the device has said that it works on it */
+	unsigned long running_since; /* jiffies when that was seen */
+	unsigned long alive_at; /* jiffies when its last progress was seen */
+	u64 seen_started; /* of the status page, when it was last sampled */
+	u64 seen_progress;
 	unsigned long watch_at; /* jiffies when @watchdog runs, if watching */
 	bool watching;
 	struct delayed_work watchdog;
@@ -69,7 +74,6 @@ void vnpu_queue_kill(struct vnpu_queue *queue);
 void vnpu_queue_fail(struct vnpu_queue *queue, struct vnpu_fence *culprit, int culprit_error, int error);
 void vnpu_queue_job_done(struct vnpu_queue *queue, u64 seqno, int error, bool by_firmware);
 void vnpu_queue_new_head(struct vnpu_queue *queue);
-void vnpu_queue_watch(struct vnpu_queue *queue, unsigned long timeout);
 int vnpu_queue_mmap(struct vnpu_file *vfile, struct vm_area_struct *vma);
 
 int vnpu_ioctl_queue_create(struct drm_device *drm, void *data, struct drm_file *file);

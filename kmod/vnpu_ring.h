@@ -47,6 +47,7 @@ struct vnpu_hwq {
 	u32 tail;
 	u32 acked;
 	u32 ctx; /* number of the last owner's context */
+	unsigned long owed_since; /* jiffies when the jobs of [acked, head) were given up, all at once */
 };
 
 enum vnpu_hwq_match {

@@ -77,7 +77,7 @@ static int vnpu_submit_check(const struct vnpu_ctx *ctx, const struct drm_vnpu_j
 		return -EINVAL;
 	if (in->cmd_va > limit - in->cmd_size || in->table_va > limit - in->table_size)
 		return -EINVAL;
-	if (in->timeout_ms > READ_ONCE(vnpu_max_timeout_ms))
+	if (in->timeout_ms > vnpu_device_max_timeout_ms(ctx->vdev))
 		return -EINVAL;
 	return 0;
 }
@@ -161,7 +161,7 @@ static int vnpu_submit_parse_bos(struct vnpu_submit *submit, struct vnpu_submit_
 
 static int vnpu_submit_parse_job(struct vnpu_submit *submit, struct vnpu_submit_job *sj, const struct drm_vnpu_job *in)
 {
-	u32 timeout_ms = in->timeout_ms ?: READ_ONCE(vnpu_timeout_ms);
+	u32 timeout_ms = in->timeout_ms ?: vnpu_device_timeout_ms(submit->ctx->vdev);
 	struct vnpu_job *job;
 	int ret;
 

@@ -84,16 +84,22 @@ static void vnpu_query_limits(struct vnpu_device *vdev, struct drm_file *file, s
 	q->max_bo_bytes = vnpu_gem_max_size(vdev);
 	q->mem_limit_bytes = vdev->mem_limit;
 	q->max_cmd_bytes = VNPU_MAX_CMD_BYTES;
-	q->default_timeout_ms = READ_ONCE(vnpu_timeout_ms);
-	q->max_timeout_ms = READ_ONCE(vnpu_max_timeout_ms);
+	q->default_timeout_ms = vnpu_device_timeout_ms(vdev);
+	q->max_timeout_ms = vnpu_device_max_timeout_ms(vdev);
 }
 
 static void vnpu_query_state(struct vnpu_device *vdev, struct drm_vnpu_query_state *q)
 {
 	spin_lock(&vdev->lock);
-	q->state = vdev->ready ? DRM_VNPU_STATE_READY : DRM_VNPU_STATE_LOST;
+	if (vdev->wedged)
+		q->state = DRM_VNPU_STATE_WEDGED;
+	else
+		q->state = vdev->ready ? DRM_VNPU_STATE_READY : DRM_VNPU_STATE_LOST;
 	q->epoch = vdev->epoch;
 	q->busy_ns = vdev->busy_ns;
+	q->nr_jobs = vdev->nr_jobs;
+	q->nr_resets = vdev->nr_resets;
+	q->last_loss = vdev->last_loss;
 	spin_unlock(&vdev->lock);
 	q->mem_bytes = atomic64_read(&vdev->mem_bytes);
 }

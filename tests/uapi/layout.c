@@ -73,7 +73,7 @@ FIELD(drm_vnpu_query_limits, pad, 60, 4);
 NEXT(drm_vnpu_query_limits, pad, max_timeout_ms);
 LAST(drm_vnpu_query_limits, pad);
 
-SIZE(drm_vnpu_query_state, 24);
+SIZE(drm_vnpu_query_state, 40);
 FIELD(drm_vnpu_query_state, state, 0, 4);
 FIELD(drm_vnpu_query_state, epoch, 4, 4);
 NEXT(drm_vnpu_query_state, epoch, state);
@@ -81,7 +81,13 @@ FIELD(drm_vnpu_query_state, busy_ns, 8, 8);
 NEXT(drm_vnpu_query_state, busy_ns, epoch);
 FIELD(drm_vnpu_query_state, mem_bytes, 16, 8);
 NEXT(drm_vnpu_query_state, mem_bytes, busy_ns);
-LAST(drm_vnpu_query_state, mem_bytes);
+FIELD(drm_vnpu_query_state, nr_jobs, 24, 8);
+NEXT(drm_vnpu_query_state, nr_jobs, mem_bytes);
+FIELD(drm_vnpu_query_state, nr_resets, 32, 4);
+NEXT(drm_vnpu_query_state, nr_resets, nr_jobs);
+FIELD(drm_vnpu_query_state, last_loss, 36, 4);
+NEXT(drm_vnpu_query_state, last_loss, nr_resets);
+LAST(drm_vnpu_query_state, last_loss);
 
 SIZE(drm_vnpu_dev_query, 16);
 FIELD(drm_vnpu_dev_query, type, 0, 4);
@@ -175,13 +181,17 @@ FIELD(drm_vnpu_vm_bind, ops, 8, 16);
 NEXT(drm_vnpu_vm_bind, ops, flags);
 LAST(drm_vnpu_vm_bind, ops);
 
-SIZE(drm_vnpu_queue_status, 16);
+SIZE(drm_vnpu_queue_status, 32);
 FIELD(drm_vnpu_queue_status, completed_seqno, 0, 8);
 FIELD(drm_vnpu_queue_status, error, 8, 4);
 NEXT(drm_vnpu_queue_status, error, completed_seqno);
 FIELD(drm_vnpu_queue_status, epoch, 12, 4);
 NEXT(drm_vnpu_queue_status, epoch, error);
-LAST(drm_vnpu_queue_status, epoch);
+FIELD(drm_vnpu_queue_status, started_seqno, 16, 8);
+NEXT(drm_vnpu_queue_status, started_seqno, epoch);
+FIELD(drm_vnpu_queue_status, progress, 24, 8);
+NEXT(drm_vnpu_queue_status, progress, started_seqno);
+LAST(drm_vnpu_queue_status, progress);
 
 SIZE(drm_vnpu_queue_create, 32);
 FIELD(drm_vnpu_queue_create, ctx_id, 0, 4);
@@ -299,8 +309,12 @@ FIELD(vnpu_ctl_add_dev, fw_fd, 80, 4);
 NEXT(vnpu_ctl_add_dev, fw_fd, mem_limit);
 FIELD(vnpu_ctl_add_dev, pad, 84, 4);
 NEXT(vnpu_ctl_add_dev, pad, fw_fd);
-FIELD(vnpu_ctl_add_dev, reserved, 88, 32);
-NEXT(vnpu_ctl_add_dev, reserved, pad);
+FIELD(vnpu_ctl_add_dev, timeout_ms, 88, 4);
+NEXT(vnpu_ctl_add_dev, timeout_ms, pad);
+FIELD(vnpu_ctl_add_dev, max_timeout_ms, 92, 4);
+NEXT(vnpu_ctl_add_dev, max_timeout_ms, timeout_ms);
+FIELD(vnpu_ctl_add_dev, reserved, 96, 24);
+NEXT(vnpu_ctl_add_dev, reserved, max_timeout_ms);
 LAST(vnpu_ctl_add_dev, reserved);
 
 SIZE(vnpu_ctl_attach, 16);

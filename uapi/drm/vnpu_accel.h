@@ -23,6 +23,7 @@
  *   -ENOSPC  the address range is already bound, or the device's memory limit is reached
  *   -ENOMEM  the host is out of memory
  *   -ECANCELED  the context is banned or its firmware was lost: destroy it and make a new one
+ *   -EIO     the device is wedged: no context can be made any more (DRM_VNPU_STATE_WEDGED)
  *   -ENODEV  the device is gone
  */
 #ifndef _UAPI_VNPU_ACCEL_H_
@@ -122,7 +123,7 @@ struct drm_vnpu_query_limits {
 	__u32 max_cmd_bytes;
 	/** @default_timeout_ms: a job's timeout where it names none. */
 	__u32 default_timeout_ms;
-	/** @max_timeout_ms: greatest timeout that a job may name. */
+	/** @max_timeout_ms: greatest timeout that a job may name, and the longest that a job may run. */
 	__u32 max_timeout_ms;
 	/** @pad: zero. */
 	__u32 pad;
@@ -133,6 +134,25 @@ enum drm_vnpu_device_state {
 	DRM_VNPU_STATE_READY = 0,
 	/** @DRM_VNPU_STATE_LOST: the firmware is gone; submissions fail until another attaches. */
 	DRM_VNPU_STATE_LOST = 1,
+	/**
+	 * @DRM_VNPU_STATE_WEDGED: the device was reset too often without a job that succeeded in between. No firmware
+	 * is let in any more; the device has to be removed. A uevent of the node said so (WEDGED=vendor-specific).
+	 */
+	DRM_VNPU_STATE_WEDGED = 2,
+};
+
+/** enum drm_vnpu_loss - how the device lost its state the last time. */
+enum drm_vnpu_loss {
+	/** @DRM_VNPU_LOSS_NONE: it never did. */
+	DRM_VNPU_LOSS_NONE = 0,
+	/** @DRM_VNPU_LOSS_EXIT: the firmware left. This is no reset. */
+	DRM_VNPU_LOSS_EXIT = 1,
+	/** @DRM_VNPU_LOSS_PROTOCOL: the kernel reset it because it broke its protocol. */
+	DRM_VNPU_LOSS_PROTOCOL = 2,
+	/** @DRM_VNPU_LOSS_HANG: the kernel reset it because it owed an answer for too long. */
+	DRM_VNPU_LOSS_HANG = 3,
+	/** @DRM_VNPU_LOSS_FORCED: an administrator reset it. */
+	DRM_VNPU_LOSS_FORCED = 4,
 };
 
 /**
@@ -147,6 +167,12 @@ struct drm_vnpu_query_state {
 	__u64 busy_ns;
 	/** @mem_bytes: sum of the sizes of all buffers of the device. */
 	__u64 mem_bytes;
+	/** @nr_jobs: jobs that the device has completed. */
+	__u64 nr_jobs;
+	/** @nr_resets: how often the kernel has reset the device. */
+	__u32 nr_resets;
+	/** @last_loss: enum drm_vnpu_loss. */
+	__u32 last_loss;
 };
 
 /**
@@ -244,6 +270,10 @@ struct drm_vnpu_ctx_destroy {
 	__u32 pad;
 };
 
+/*
+ * DRM_VNPU_CTX_FW_LOST alone is an innocent victim of somebody else's job or of the firmware; together with one of the
+ * others the context had been banned before.
+ */
 /** A job of the context ran into its timeout; the context is banned. */
 #define DRM_VNPU_CTX_TIMEDOUT (1u << 0)
 /** A job touched an address that was not bound, or wrote to a read-only binding; the context is banned. */
@@ -338,6 +368,9 @@ enum drm_vnpu_priority {
  * release order after the job's results are in memory, so read it with acquire order. It may run ahead of the job's
  * fence and never promises more than the fence: where the two differ, the fence is the truth. A job that failed also
  * advances @completed_seqno; @error then tells so.
+ *
+ * @started_seqno and @progress are the device's word about itself. The kernel compares them with what they were and
+ * believes nothing else; see &drm_vnpu_job.timeout_ms.
  */
 struct drm_vnpu_queue_status {
 	/** @completed_seqno: all jobs up to this one are done. */
@@ -346,6 +379,10 @@ struct drm_vnpu_queue_status {
 	__u32 error;
 	/** @epoch: the device's epoch; changes when the firmware is lost. */
 	__u32 epoch;
+	/** @started_seqno: job of the queue that the device works on, or worked on last. */
+	__u64 started_seqno;
+	/** @progress: counts up while the device works on the queue's jobs; it wraps, and only changes matter. */
+	__u64 progress;
 };
 
 /**
@@ -429,7 +466,12 @@ struct drm_vnpu_job {
 	__u32 cmd_size;
 	/** @table_size: bytes at @table_va, a multiple of 8, not 0. */
 	__u32 table_size;
-	/** @timeout_ms: the job fails with -ETIMEDOUT if the device needs longer; 0 for the default. */
+	/**
+	 * @timeout_ms: how long the device may go without a sign of life before the job fails with -ETIMEDOUT and its
+	 * context is banned; 0 for the default. A job that has started must make progress itself, and may run for
+	 * &drm_vnpu_query_limits.max_timeout_ms in all. One that waits for the device is content with any progress of
+	 * the device, for ten times that long. A job whose device stops fails within @timeout_ms + 1 s.
+	 */
 	__u32 timeout_ms;
 	/** @pad: zero. */
 	__u32 pad;

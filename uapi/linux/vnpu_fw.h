@@ -2,7 +2,7 @@
 /*
  * vnpu device-side ABI: what a firmware process says to vnpu.ko.
  *
- * A firmware opens /dev/vnpu-control and calls ADD_DEV (a new device) or ATTACH (one whose firmware died). Either
+ * A firmware opens /dev/vnpu-control and calls ADD_DEV (a new device) or ATTACH (one without a firmware). Either
  * returns the firmware fd; START on it makes /dev/accel/accelN appear, or marks the device ready again. The process is
  * the hardware: the kernel treats every word that it writes as hostile.
  *
@@ -25,10 +25,21 @@
  * when it is done with the entries. The kernel never waits for room: the submission ring is as large as all that can
  * be in flight, and if a stuck firmware lets it fill all the same, the jobs that do not fit fail.
  *
+ * Running a job: a release store of started_seqno in the queue's status page before the first command, and progress
+ * counted up with each piece of work that is done (a tile, a command). From these two the kernel knows a long job from
+ * a hung one; they are no promise, and a job that claims progress for ever is ended all the same.
+ *
  * Completing a job: results in memory; then, if the job succeeded or failed in the firmware, a release store of
  * completed_seqno (and before it of error, where it failed) in the queue's status page; then the completion entry;
  * then, at leisure, ENTER. The kernel keeps no state that a firmware can spoil: an entry with an unknown or stale tag,
- * or one out of its queue's order, is dropped.
+ * or one out of its queue's order, is dropped. Jobs of a queue are answered in their order, cancelled ones too: the
+ * answer to one says that the device is done with all before it.
+ *
+ * Owing an answer: every job that was cancelled and every context that was closed must be answered within the module's
+ * reset_ms. A firmware that does not do so, or whose ring indices make no sense, is reset: what it had mapped is taken
+ * away (touching it raises SIGBUS), its jobs fail with -EIO, every context is lost, the epoch counts up, and ENTER
+ * returns an error for good. It closes the fd then, and may ATTACH. After the module's max_resets resets in a row, with
+ * no job that succeeded in between, the device is wedged: ATTACH fails with -EIO, and DEL_DEV is all that is left.
  *
  * Sleeping: the kernel wakes nobody who is not waiting in ENTER or poll(), so a firmware that polls the ring costs its
  * clients no system call but SUBMIT.
@@ -56,6 +67,7 @@
 #define VNPU_FW_MAX_CTX 1024
 #define VNPU_FW_MIN_VA_BITS 30
 #define VNPU_FW_MAX_VA_BITS 40
+#define VNPU_FW_MAX_TIMEOUT_MS 3600000
 
 /* ---- /dev/vnpu-control -------------------------------------------------------------------------------------------- */
 
@@ -107,12 +119,19 @@ struct vnpu_ctl_add_dev {
 	__s32 fw_fd;
 	/** @pad: zero. */
 	__u32 pad;
+	/** @timeout_ms: timeout of a job that names none; 0 for the module's parameter. At most @max_timeout_ms. */
+	__u32 timeout_ms;
+	/**
+	 * @max_timeout_ms: longest timeout that a job may name, up to VNPU_FW_MAX_TIMEOUT_MS; 0 for the module's
+	 * parameter.
+	 */
+	__u32 max_timeout_ms;
 	/** @reserved: zero. */
-	__u64 reserved[4];
+	__u64 reserved[3];
 };
 
 /**
- * struct vnpu_ctl_attach - take over a device whose firmware is gone; -EBUSY while it has one.
+ * struct vnpu_ctl_attach - take over a device whose firmware is gone; -EBUSY while it has one, -EIO if it is wedged.
  */
 struct vnpu_ctl_attach {
 	/** @version: VNPU_FW_ABI. */
@@ -142,6 +161,8 @@ enum vnpu_ctl_dev_state {
 	VNPU_CTL_DEV_READY = 1,
 	/** @VNPU_CTL_DEV_LOST: started, without a firmware. */
 	VNPU_CTL_DEV_LOST = 2,
+	/** @VNPU_CTL_DEV_WEDGED: was reset too often; takes no firmware any more. */
+	VNPU_CTL_DEV_WEDGED = 3,
 };
 
 /**
@@ -231,7 +252,8 @@ enum vnpu_fw_sqe_type {
 	VNPU_FW_SQE_JOB = 1,
 	/**
 	 * @VNPU_FW_SQE_CANCEL: give up the job @tag (its timeout passed, or its owner went); ctx and queue are set, the
-	 * rest is zero. The kernel has finished it already: an answer is welcome and ignored.
+	 * rest is zero. The kernel has finished it already, so what the answer says is ignored; that it comes is not:
+	 * until then the device may still write the queue's status page.
 	 */
 	VNPU_FW_SQE_CANCEL = 2,
 	/**
@@ -318,8 +340,8 @@ struct vnpu_fw_cqe {
 #define VNPU_FW_ENTER_WAIT (1u << 1)
 
 /**
- * struct vnpu_fw_enter - complete and sleep in one call. -ENODEV when the device was deleted, -EPROTO when the
- * firmware's indices were nonsense (the device counts as lost), -EINTR.
+ * struct vnpu_fw_enter - complete and sleep in one call. -ENODEV when the device was deleted, -EIO when it was reset,
+ * -EPROTO when it was reset because the firmware's indices were nonsense, -EINTR.
  */
 struct vnpu_fw_enter {
 	/** @flags: VNPU_FW_ENTER_*. */
