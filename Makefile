@@ -38,6 +38,7 @@ LDFLAGS_COMMON := -pthread $(SANFLAGS)
 LIBS_NPU := $(shell pkg-config --libs libdrm libelf 2>/dev/null) -lm
 LIBS_LLM := $(shell pkg-config --libs libpcre2-8 2>/dev/null) -lm
 LIBS_TOOLS := $(shell pkg-config --libs json-c nettle 2>/dev/null)
+LIBS_npu-top := $(shell pkg-config --libs ncursesw 2>/dev/null)
 
 # ---- sources: the name of the folder is the name of the library ----------------------------------------------------
 
@@ -45,7 +46,7 @@ FW_MAIN := firmware-sim/vnpu_fw.c firmware-sim/port_kmd.c
 FW_SRC := $(filter-out $(FW_MAIN),$(wildcard firmware-sim/*.c))
 NPU_SRC := $(wildcard libnpu/*.c)
 LLM_SRC := $(wildcard runtime/*.c)
-TOOLS := llm-bench llm-cli llm-perplexity llm-logits llm-vocab npuc npu-info
+TOOLS := llm-bench llm-cli llm-perplexity llm-logits llm-vocab npuc npu-info npu-top
 # tools/NAME.c and tools/NAME-*.c make build/bin/NAME; everything else in tools/ is shared by them.
 tool_src = $(wildcard tools/$(1).c tools/$(1)-*.c)
 TOOLS_SHARED := $(filter-out $(foreach t,$(TOOLS),$(call tool_src,$(t))),$(wildcard tools/*.c))
@@ -113,7 +114,7 @@ $(O)/bin/vnpu-fw: $(call obj,$(FW_MAIN)) $(O)/lib/libvnpufw.a
 
 define tool_rule
 $(O)/bin/$(1): $(call obj,$(call tool_src,$(1)) $(TOOLS_SHARED)) $(O)/lib/libllm.a $(O)/lib/libnpu.a
-	$$(call link,$(LIBS_TOOLS) $(LIBS_LLM) $(LIBS_NPU))
+	$$(call link,$(LIBS_TOOLS) $(LIBS_$(1)) $(LIBS_LLM) $(LIBS_NPU))
 endef
 $(foreach t,$(TOOLS),$(eval $(call tool_rule,$(t))))
 
