@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "npu_private.h"
+#include "probes.h"
 
 /* From here on an address that a huge page could serve is worth the gap. */
 #define NPU_HUGE (2ull << 20)
@@ -114,6 +115,7 @@ int npu_buffer_create(struct npu_context *ctx, size_t size_bytes, uint32_t flags
 		npu_buffer_free(buf);
 		return ret;
 	}
+	npu_probe_buffer_create(ctx->id, buf->va, buf->size, flags);
 	*out = buf;
 	return 0;
 }
@@ -128,6 +130,8 @@ void npu_buffer_free(struct npu_buffer *buf)
 		return;
 	ctx = buf->ctx;
 	t = ctx->dev->t;
+	if (buf->va)
+		npu_probe_buffer_free(ctx->id, buf->va, buf->size);
 	/* An address that could not be unbound must not be handed out again. */
 	if (buf->va && !npu_buffer_bind_op(buf, DRM_VNPU_BIND_UNMAP)) {
 		pthread_mutex_lock(&ctx->lock);

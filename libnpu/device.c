@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "npu_private.h"
+#include "probes.h"
 #include "vnpu_isa.h"
 
 int64_t npu_now_ns(void)
@@ -88,6 +89,7 @@ int npu_device_open_on(struct transport *t, enum npu_transport kind, const char 
 		npu_device_close(dev);
 		return ret;
 	}
+	npu_probe_device_open(dev->info.transport, (const char *)dev->info.path, (const char *)dev->info.reason);
 	*out = dev;
 	return 0;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "npu_private.h"
+#include "probes.h"
 
 int npu_fence_create(struct npu_device *dev, bool signaled, struct npu_fence **out)
 {
@@ -52,7 +53,9 @@ int npu_fence_wait(struct npu_fence *fence, uint64_t point, int64_t timeout_ns)
 	int ret;
 
 	atomic_fetch_add_explicit(&fence->dev->waits, 1, memory_order_relaxed);
+	npu_probe_fence_wait(fence->handle, point, timeout_ns);
 	ret = transport_ioctl(fence->dev->t, DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT, &wait);
+	npu_probe_fence_done(fence->handle, point, ret);
 	if (ret == -ETIME)
 		return npu_fail(-ETIMEDOUT, "fence: point %llu not reached within %lld us", (unsigned long long)point,
 				(long long)(timeout_ns / 1000));

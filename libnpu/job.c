@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "npu_private.h"
+#include "probes.h"
 
 static struct vnpu_slot *npu_job_slots(struct npu_job *job)
 {
@@ -126,6 +127,7 @@ int npu_job_bind(struct npu_job *job, const char *symbol, struct npu_buffer *buf
 	npu_buffer_get(buf);
 	npu_buffer_free(job->bound[i]);
 	job->bound[i] = buf;
+	npu_probe_job_bind(buf->ctx->id, (const char *)img->note.name, symbol, buf->va + offset, size_bytes);
 	npu_job_slots(job)[i] = (struct vnpu_slot){
 		.va = buf->va + offset,
 		.size_bytes = size_bytes,

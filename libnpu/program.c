@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "npu_private.h"
+#include "probes.h"
 
 struct npu_program *npu_program_get(struct npu_program *prog)
 {
@@ -46,6 +47,7 @@ int npu_program_load(struct npu_context *ctx, const void *image, size_t image_by
 	memcpy(prog->code->data, img->cmd, img->cmd_bytes);
 	if (img->const_bytes)
 		memcpy((uint8_t *)prog->code->data + const_offset, img->consts, img->const_bytes);
+	npu_probe_program_load(ctx->id, (const char *)img->note.name, prog->code->va, img->cmd_bytes, img->const_bytes);
 	*out = prog;
 	return 0;
 err:

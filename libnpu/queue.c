@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "npu_private.h"
+#include "probes.h"
 #include "relax.h"
 
 #define NPU_DEFAULT_DEPTH 16
@@ -262,12 +263,17 @@ int npu_queue_submit(struct npu_queue *queue, struct npu_job *const *jobs, unsig
 		if (!ret)
 			npu_queue_fill_job(queue, jobs[i], &raw[i]);
 	}
-	if (!ret)
+	if (!ret) {
+		npu_probe_submit(queue->ctx->id, queue->id, nr_jobs);
 		ret = npu_queue_submit_raw(queue, raw, nr_jobs, syncs);
+	}
 	if (!ret) {
 		now = npu_now_ns();
-		for (unsigned int i = 0; i < nr_jobs; i++)
+		for (unsigned int i = 0; i < nr_jobs; i++) {
 			npu_queue_note_flight(queue, jobs[i], raw[i].seqno, now);
+			npu_probe_job_submit(queue->ctx->id, queue->id, raw[i].seqno,
+					     (const char *)jobs[i]->prog->image.note.name);
+		}
 		queue->submitted = raw[nr_jobs - 1].seqno;
 		if (seqno)
 			*seqno = queue->submitted;
@@ -333,6 +339,14 @@ static void npu_queue_learn(struct npu_queue *queue, uint64_t seqno, enum npu_no
 	}
 	queue->last_done_ns = now;
 	npu_queue_known(queue, seqno);
+}
+
+static void npu_queue_trace_done(const struct npu_queue *queue, uint64_t seqno, int status)
+{
+	const struct npu_flight *f = &queue->history[seqno % NPU_QUEUE_HISTORY];
+
+	npu_probe_job_done(queue->ctx->id, queue->id, seqno, status,
+			   f->seqno == seqno ? queue->last_done_ns - f->submitted_ns : 0);
 }
 
 static void npu_relax(const struct npu_device *dev, unsigned int spins)
@@ -425,6 +439,7 @@ int npu_queue_wait(struct npu_queue *queue, uint64_t seqno, int64_t timeout_ns, 
 	if (!seqno || seqno > queue->submitted)
 		return npu_fail(-EINVAL, "wait: job %llu was not submitted; the last one is %llu",
 				(unsigned long long)seqno, (unsigned long long)queue->submitted);
+	npu_probe_wait(queue->ctx->id, queue->id, seqno, mode);
 	wait.timeout_ns = npu_deadline_ns(timeout_ns);
 	notice = npu_queue_completed(queue) < seqno ? NPU_NOTICE_FRESH : NPU_NOTICE_STALE;
 	if (mode == NPU_WAIT_FAST && npu_queue_poll(queue, seqno, wait.timeout_ns, &notice)) {
@@ -432,6 +447,7 @@ int npu_queue_wait(struct npu_queue *queue, uint64_t seqno, int64_t timeout_ns, 
 		/* An error of any job of the queue shows; WAIT says whether it was this one's. */
 		if (!__atomic_load_n(&queue->status->error, __ATOMIC_RELAXED)) {
 			atomic_fetch_add_explicit(&dev->polls, 1, memory_order_relaxed);
+			npu_queue_trace_done(queue, seqno, 0);
 			return 0;
 		}
 	}
@@ -443,5 +459,6 @@ int npu_queue_wait(struct npu_queue *queue, uint64_t seqno, int64_t timeout_ns, 
 	if (ret)
 		return npu_fail(ret, "wait for job %llu: %s", (unsigned long long)seqno, strerror(-ret));
 	npu_queue_learn(queue, seqno, wait.status ? NPU_NOTICE_STALE : notice);
+	npu_queue_trace_done(queue, seqno, wait.status);
 	return npu_queue_job_error(queue, seqno, wait.status);
 }

@@ -6,7 +6,7 @@ set -u
 
 packages=(
 	gcc make pkg-config libc6-dev			# user space
-	libdrm-dev libelf-dev libpcre2-dev libjson-c-dev nettle-dev libncurses-dev
+	libdrm-dev libelf-dev libpcre2-dev libjson-c-dev nettle-dev libncurses-dev systemtap-sdt-dev
 	libcmocka-dev g++ gcc-multilib			# tests
 	python3 strace binutils
 	linux-headers-6.12-amd64			# the module, and through it the kernel that the VM boots
