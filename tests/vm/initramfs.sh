@@ -61,9 +61,9 @@ mount -t tmpfs run /host/run
 ln -s /proc/self/fd /dev/fd
 export HOME=/dev/shm TMPDIR=/dev/shm BUILD="$VM_BUILD" VNPU_DATA="$VM_DATA"
 [ -n "$VNPU_DATA" ] || unset VNPU_DATA
-# Usually ten seconds. Where the emulated CPUs stand still for so long, tests that know time limits say nothing.
+# Usually ten seconds, and twenty on a busy machine. Where the emulated CPUs stand still for so long, tests that know time limits say nothing.
 read -r up _ </proc/uptime
-if [ "${up%.*}" -le "${VM_BOOT_LIMIT:-150}" ]; then
+if [ "${up%.*}" -le "${VM_BOOT_LIMIT:-30}" ]; then
 	chroot /host /bin/bash "$VM_SCRIPT" </dev/null
 	echo "vm: script ended with status $?"
 else

@@ -7,7 +7,7 @@
 #   KERNEL=NAME     6.12 (the default), 7, debug-6.12, debug-7, or another of tests/kernels/kernels.sh
 #   VNPU_DATA=DIR   models and texts for the larger steps
 #   FUZZ_SECONDS, FUZZ_SEED, KILLS, SOAK_SEED  go to the script
-#   VM_BOOT_LIMIT   seconds (150) in which the guest must be up; on a host that is slower its script is skipped
+#   VM_BOOT_LIMIT   seconds (30) in which the guest must be up; on a host that is slower its script is skipped
 #   VM_MEM, VM_SMP, VM_TIMEOUT (seconds), VM_APPEND (more of the kernel's command line)
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
