@@ -121,8 +121,8 @@ static void draw(struct screen *s)
 		s->y = last;
 		put_line(s, hidden, A_BOLD);
 	}
-	snprintf(line, sizeof(line), "q quit  s sort: %s  p pause%s", top_sort_names[s->sort],
-		 s->paused ? "d" : "");
+	snprintf(line, sizeof(line), "q quit  s sort: %s  p %s", top_sort_names[s->sort],
+		 s->paused ? "continue" : "pause");
 	top_clip(line, sizeof(line), columns);
 	s->y = LINES - 1;
 	put_line(s, line, A_NORMAL);

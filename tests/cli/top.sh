@@ -202,7 +202,7 @@ for size in "1 1" "7 4" "20 5" "20 24" "60 10" "500 200"; do
 	screen "a terminal of $size" 0 $size "s|$down$down|$page|$up|pp|sss|resize|xq"
 done
 screen "80 columns" 0 80 24 "s|p|x|q"
-for word in 'NPU \[' 'MEM \[' '1\.0M/8\.0M' 'firmware 77, epoch 2, 1 resets' 'COMMAND' 'many101' 'sort: .*npu' 'memory' 'paused'; do
+for word in 'NPU \[' 'MEM \[' '1\.0M/8\.0M' 'firmware 77, epoch 2, 1 resets' 'COMMAND' 'many101' 'sort: .*npu' 'memory' 'continue'; do
 	LC_ALL=C.UTF-8 grep -Eaq -- "$word" "$scratch/out" && ok "the screen shows $word" || not_ok "the screen shows $word" "$(tr '\033' ' ' <"$scratch/out" | head -c 600)"
 done
 run python3 "$scratch/screen.py" 80 24 'x|hangup' "${top[@]}" -d 0.1
