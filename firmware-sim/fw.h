@@ -7,8 +7,8 @@
  * process. Both look the same to the core through struct fw_port.
  *
  * Threads: fw_core_run() is the command processor and runs in its caller's thread, which is also the first worker;
- * cfg.threads - 1 more workers sleep beside it. Jobs run one at a time, of the highest priority first and of the queues
- * of one priority in turn; the tiles of a job's concurrent commands are shared between all workers. Results do not
+ * cfg.threads - 1 more workers sleep beside it. Jobs run one at a time, in an order that is fair to contexts (fw_queue.h);
+ * the tiles of a job's concurrent commands are shared between all workers. Results do not
  * depend on the number of threads.
  */
 #ifndef FW_H

@@ -45,6 +45,8 @@ struct fw_core {
 	struct fw_prog prog;
 	struct copy stream, table;
 
+	/* The info page's constants: the page itself may be taken away. */
+	uint32_t nr_queues, nr_ctx, va_bits;
 	uint32_t sq_head, cq_tail;
 	uint32_t sq_mask, cq_mask;
 	bool running; /* job is what the engine works at */
@@ -103,9 +105,11 @@ static void post(struct fw_core *core, const struct vnpu_fw_cqe *cqe)
 		return;
 	if (cq_used(core) >= entries)
 		enter(core, VNPU_FW_ENTER_COMPLETE, -1);
+	if (core->err)
+		return;
 	if (cq_used(core) >= entries) {
 		core_log(core, "completion ring of %u entries is full and is not emptied", entries);
-		core->err = core->err ? core->err : -EPROTO;
+		core->err = -EPROTO;
 		return;
 	}
 	core->port->cq[core->cq_tail & core->cq_mask] = *cqe;
@@ -113,6 +117,11 @@ static void post(struct fw_core *core, const struct vnpu_fw_cqe *cqe)
 	__atomic_store_n(&core->port->ctl->cq_tail, core->cq_tail, __ATOMIC_RELEASE);
 	if (!core->unreported++)
 		core->unreported_since_ns = fw_now_ns();
+}
+
+static struct drm_vnpu_queue_status *status_of(struct fw_core *core, uint32_t queue)
+{
+	return (struct drm_vnpu_queue_status *)(core->port->status + (size_t)queue * STATUS_STRIDE);
 }
 
 /* Answers a job. A cancelled one leaves its queue's status page alone: the queue may be gone. */
@@ -135,8 +144,8 @@ static void complete(struct fw_core *core, const struct vnpu_fw_sqe *job, uint32
 		cqe.fault_va = fault->va;
 		cqe.flags = fault->write ? VNPU_FW_CQE_FAULT_WRITE : 0;
 	}
-	if (status != VNPU_FW_CANCELED && job->queue < core->port->info->nr_queues) {
-		page = (struct drm_vnpu_queue_status *)(core->port->status + (size_t)job->queue * STATUS_STRIDE);
+	if (status != VNPU_FW_CANCELED && job->queue < core->nr_queues) {
+		page = status_of(core, job->queue);
 		if (error && !__atomic_load_n(&page->error, __ATOMIC_RELAXED))
 			__atomic_store_n(&page->error, error, __ATOMIC_RELAXED);
 		__atomic_store_n(&page->completed_seqno, job->seqno, __ATOMIC_RELEASE);
@@ -149,7 +158,7 @@ static void complete(struct fw_core *core, const struct vnpu_fw_sqe *job, uint32
 static struct fw_aspace *space_of(struct fw_core *core, uint32_t ctx)
 {
 	struct fw_aspace *as = &core->spaces[ctx];
-	uint64_t max = 1ull << core->port->info->va_bits;
+	uint64_t max = 1ull << core->va_bits;
 	int err;
 
 	if (as->base)
@@ -181,12 +190,11 @@ static void close_context(struct fw_core *core, uint32_t ctx)
 
 static void take_job(struct fw_core *core, const struct vnpu_fw_sqe *sqe)
 {
-	const struct vnpu_fw_info *info = core->port->info;
 	const char *why = NULL;
 
-	if (sqe->queue >= info->nr_queues)
+	if (sqe->queue >= core->nr_queues)
 		why = "no such queue";
-	else if (!sqe->ctx || sqe->ctx > info->nr_ctx)
+	else if (!sqe->ctx || sqe->ctx > core->nr_ctx)
 		why = "no such context";
 	else if (sqe->priority >= FW_NR_PRIORITIES)
 		why = "no such priority";
@@ -194,37 +202,56 @@ static void take_job(struct fw_core *core, const struct vnpu_fw_sqe *sqe)
 		core_log(core, "job %#llx: %s (queue %u, context %u, priority %u)", (unsigned long long)sqe->tag, why,
 			 sqe->queue, sqe->ctx, sqe->priority);
 		complete(core, sqe, VNPU_FW_INVALID, 0, NULL);
-	} else if (!fw_queues_push(core->queues, sqe)) {
+	} else if (!fw_queues_push(core->queues, sqe, fw_now_ns())) {
 		core_log(core, "job %#llx: more jobs than the ring has entries", (unsigned long long)sqe->tag);
 		complete(core, sqe, VNPU_FW_FAILED, 0, NULL);
 	}
 }
 
-static void take_cancel(struct fw_core *core, const struct vnpu_fw_sqe *sqe)
+/* Answers the cancelled jobs that are next in @queue: jobs of a queue are answered in their order. */
+static void answer_canceled(struct fw_core *core, uint32_t queue)
 {
 	struct vnpu_fw_sqe job;
 
-	if (core->running && core->job.tag == sqe->tag && core->job.queue == sqe->queue)
-		fw_exec_cancel(core->exec);
-	else if (sqe->queue < core->port->info->nr_queues && fw_queues_cancel(core->queues, sqe->queue, sqe->tag, &job))
+	while (fw_queues_pop_canceled(core->queues, queue, fw_now_ns(), &job))
 		complete(core, &job, VNPU_FW_CANCELED, 0, NULL);
+}
+
+static void take_cancel(struct fw_core *core, const struct vnpu_fw_sqe *sqe)
+{
+	bool busy = core->running && core->job.queue == sqe->queue;
+
+	if (sqe->queue >= core->nr_queues)
+		return;
+	if (busy && core->job.tag == sqe->tag)
+		fw_exec_cancel(core->exec);
+	else
+		fw_queues_cancel(core->queues, sqe->queue, sqe->tag);
+	if (!busy)
+		answer_canceled(core, sqe->queue);
+}
+
+/* Gives up what is left of the context. */
+static void drop_context(struct fw_core *core, uint32_t ctx)
+{
+	struct vnpu_fw_sqe job;
+
+	while (fw_queues_pop_ctx(core->queues, ctx, fw_now_ns(), &job))
+		complete(core, &job, VNPU_FW_CANCELED, 0, NULL);
+	close_context(core, ctx);
 }
 
 static void take_ctx_close(struct fw_core *core, const struct vnpu_fw_sqe *sqe)
 {
-	struct vnpu_fw_sqe job;
-
-	if (!sqe->ctx || sqe->ctx > core->port->info->nr_ctx) {
-		core_log(core, "cannot close context %u of %u", sqe->ctx, core->port->info->nr_ctx);
+	if (!sqe->ctx || sqe->ctx > core->nr_ctx) {
+		core_log(core, "cannot close context %u of %u", sqe->ctx, core->nr_ctx);
 		return;
 	}
-	while (fw_queues_pop_ctx(core->queues, sqe->ctx, &job))
-		complete(core, &job, VNPU_FW_CANCELED, 0, NULL);
 	if (core->running && core->job.ctx == sqe->ctx) {
 		core->close_after = true;
 		fw_exec_cancel(core->exec);
 	} else {
-		close_context(core, sqe->ctx);
+		drop_context(core, sqe->ctx);
 	}
 }
 
@@ -240,9 +267,13 @@ static void take_submissions(struct fw_core *core)
 	struct vnpu_fw_sqe sqe;
 
 	if (tail - core->sq_head > core->sq_mask + 1) {
+		/* A kernel that ends the session takes its pages away before it can be asked. */
+		enter(core, 0, -1);
+		if (core->err)
+			return;
 		core_log(core, "submission ring: tail %u is %u entries past head %u", tail, tail - core->sq_head,
 			 core->sq_head);
-		core->err = core->err ? core->err : -EPROTO;
+		core->err = -EPROTO;
 		return;
 	}
 	while (core->sq_head != tail && !core->err) {
@@ -335,6 +366,7 @@ static uint32_t run_job(struct fw_core *core, struct fw_fault *fault)
 		.poll = job_poll,
 		.sleep = job_sleep,
 		.ud = core,
+		.progress = &status_of(core, job->queue)->progress,
 	};
 	const char *what = "stream", *why = "";
 	uint32_t status;
@@ -376,17 +408,21 @@ static uint32_t run_job(struct fw_core *core, struct fw_fault *fault)
 
 static void serve_job(struct fw_core *core)
 {
-	uint64_t start = fw_now_ns();
+	uint64_t busy_ns, start = fw_now_ns();
 	struct fw_fault fault = { 0 };
 	uint32_t status;
 
 	core->running = true;
 	core->close_after = false;
+	__atomic_store_n(&status_of(core, core->job.queue)->started_seqno, core->job.seqno, __ATOMIC_RELEASE);
 	status = run_job(core, &fault);
 	core->running = false;
-	complete(core, &core->job, status, fw_now_ns() - start, status == VNPU_FW_FAULT ? &fault : NULL);
+	busy_ns = fw_now_ns() - start;
+	fw_queues_charge(core->queues, &core->job, busy_ns);
+	complete(core, &core->job, status, busy_ns, status == VNPU_FW_FAULT ? &fault : NULL);
+	answer_canceled(core, core->job.queue);
 	if (core->close_after)
-		close_context(core, core->job.ctx);
+		drop_context(core, core->job.ctx);
 }
 
 /* ---- the loop ------------------------------------------------------------------------------------------------------ */
@@ -426,7 +462,7 @@ int fw_core_run(struct fw_core *core)
 			report(core);
 		if (core->err)
 			break;
-		if (fw_queues_pop(core->queues, &core->job))
+		if (fw_queues_pop(core->queues, fw_now_ns(), &core->job))
 			serve_job(core);
 		else
 			idle(core);
@@ -482,12 +518,15 @@ struct fw_core *fw_core_create(const struct fw_config *cfg, struct fw_port *port
 		return NULL;
 	core->cfg = *cfg;
 	core->port = port;
+	core->nr_queues = info->nr_queues;
+	core->nr_ctx = info->nr_ctx;
+	core->va_bits = info->va_bits;
 	core->sq_mask = info->sq_entries - 1;
 	core->cq_mask = info->cq_entries - 1;
 	core->sq_head = port->ctl->sq_head;
 	core->cq_tail = port->ctl->cq_tail;
 	core->spaces = calloc(info->nr_ctx + 1, sizeof(*core->spaces));
-	core->queues = fw_queues_create(info->nr_queues, info->sq_entries);
+	core->queues = fw_queues_create(info->nr_queues, info->nr_ctx, info->sq_entries);
 	core->exec = fw_exec_create(kernels, threads < MAX_THREADS ? threads : MAX_THREADS);
 	if (!core->spaces || !core->queues || !core->exec) {
 		fw_core_destroy(core);
@@ -505,7 +544,7 @@ void fw_core_destroy(struct fw_core *core)
 		return;
 	if (core->exec)
 		fw_exec_destroy(core->exec);
-	for (i = 1; core->spaces && i <= core->port->info->nr_ctx; i++)
+	for (i = 1; core->spaces && i <= core->nr_ctx; i++)
 		if (core->spaces[i].base)
 			core->port->ops->unmap(core->port->priv, &core->spaces[i]);
 	fw_prog_free(&core->prog);

@@ -108,6 +108,7 @@ static void work(struct worker *w, bool owner)
 		err = fw_tile_run(ex->kernels, ex->job, cmd, tile - cmd->tile0, w->scratch, &fault);
 		if (err)
 			stop_job(ex, err == -EFAULT ? VNPU_FW_FAULT : VNPU_FW_FAILED, err == -EFAULT ? &fault : NULL);
+		__atomic_fetch_add(ex->job->progress, 1, __ATOMIC_RELAXED);
 		if (owner)
 			ex->job->poll(ex->job->ud);
 	}

@@ -21,6 +21,7 @@ struct fw_exec_job {
 	/* Sleep until @until_ns (CLOCK_MONOTONIC) or until there may be something to poll. */
 	void (*sleep)(void *ud, uint64_t until_ns);
 	void *ud;
+	__u64 *progress; /* counted up with each tile; a sleep makes none */
 	struct fw_fault fault; /* out, if the result is VNPU_FW_FAULT */
 };
 

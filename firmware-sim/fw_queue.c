@@ -2,7 +2,10 @@
 /*
  * Places for jobs are allocated once, for as many as the submission ring can hold, and linked: into a list of free ones
  * or into the FIFO of their queue. Queues with jobs stand in a list per priority, that of their first job; a queue whose
- * job was taken goes to the end of the list of its next one.
+ * job was taken goes to the end of the list of its next one. The next job is looked for along a list.
+ *
+ * Device time is kept per context and priority. clock[] is what the context had used that was served last: those that
+ * wait have used at least that much.
  */
 #include "fw_queue.h"
 
@@ -13,11 +16,18 @@
 struct place {
 	struct vnpu_fw_sqe job;
 	uint32_t next;
+	bool canceled;
 };
 
 struct fifo {
 	uint32_t first, last; /* places */
 	uint32_t next, prev; /* queues of the same ready list */
+	uint64_t since_ns; /* when the first job became that */
+};
+
+struct share {
+	uint64_t used_ns;
+	uint32_t nr_ready; /* queues in the ready list */
 };
 
 struct fw_queues {
@@ -29,9 +39,12 @@ struct fw_queues {
 	uint32_t nr_queues;
 	struct fifo *fifos;
 	uint32_t head[FW_NR_PRIORITIES], tail[FW_NR_PRIORITIES]; /* ready lists */
+	struct share *shares; /* [nr_ctx + 1][FW_NR_PRIORITIES] */
+	uint64_t clock[FW_NR_PRIORITIES];
+	uint64_t aged_ns; /* when a job last went first because of its age */
 };
 
-struct fw_queues *fw_queues_create(uint32_t nr_queues, uint32_t nr_jobs)
+struct fw_queues *fw_queues_create(uint32_t nr_queues, uint32_t nr_ctx, uint32_t nr_jobs)
 {
 	struct fw_queues *q = calloc(1, sizeof(*q));
 	uint32_t i;
@@ -40,7 +53,8 @@ struct fw_queues *fw_queues_create(uint32_t nr_queues, uint32_t nr_jobs)
 		return NULL;
 	q->places = calloc(nr_jobs, sizeof(*q->places));
 	q->fifos = calloc(nr_queues, sizeof(*q->fifos));
-	if (!q->places || !q->fifos) {
+	q->shares = calloc((nr_ctx + 1) * FW_NR_PRIORITIES, sizeof(*q->shares));
+	if (!q->places || !q->fifos || !q->shares) {
 		fw_queues_destroy(q);
 		return NULL;
 	}
@@ -60,19 +74,30 @@ void fw_queues_destroy(struct fw_queues *q)
 		return;
 	free(q->places);
 	free(q->fifos);
+	free(q->shares);
 	free(q);
 }
 
-static uint32_t priority_of(const struct fw_queues *q, uint32_t queue)
+static const struct vnpu_fw_sqe *first_of(const struct fw_queues *q, uint32_t queue)
 {
-	return q->places[q->fifos[queue].first].job.priority;
+	return &q->places[q->fifos[queue].first].job;
 }
 
-static void ready(struct fw_queues *q, uint32_t queue)
+static struct share *share_of(const struct fw_queues *q, const struct vnpu_fw_sqe *job)
 {
-	uint32_t p = priority_of(q, queue);
-	struct fifo *f = &q->fifos[queue];
+	return &q->shares[job->ctx * FW_NR_PRIORITIES + job->priority];
+}
 
+static void ready(struct fw_queues *q, uint32_t queue, uint64_t now_ns)
+{
+	const struct vnpu_fw_sqe *job = first_of(q, queue);
+	struct share *share = share_of(q, job);
+	struct fifo *f = &q->fifos[queue];
+	uint32_t p = job->priority;
+
+	if (!share->nr_ready++ && share->used_ns < q->clock[p])
+		share->used_ns = q->clock[p];
+	f->since_ns = now_ns;
 	f->next = NONE;
 	f->prev = q->tail[p];
 	if (f->prev == NONE)
@@ -84,9 +109,11 @@ static void ready(struct fw_queues *q, uint32_t queue)
 
 static void unready(struct fw_queues *q, uint32_t queue)
 {
-	uint32_t p = priority_of(q, queue);
+	const struct vnpu_fw_sqe *job = first_of(q, queue);
 	struct fifo *f = &q->fifos[queue];
+	uint32_t p = job->priority;
 
+	share_of(q, job)->nr_ready--;
 	if (f->prev == NONE)
 		q->head[p] = f->next;
 	else
@@ -97,7 +124,7 @@ static void unready(struct fw_queues *q, uint32_t queue)
 		q->fifos[f->next].prev = f->prev;
 }
 
-bool fw_queues_push(struct fw_queues *q, const struct vnpu_fw_sqe *job)
+bool fw_queues_push(struct fw_queues *q, const struct vnpu_fw_sqe *job, uint64_t now_ns)
 {
 	struct fifo *f = &q->fifos[job->queue];
 	uint32_t place = q->free;
@@ -108,11 +135,10 @@ bool fw_queues_push(struct fw_queues *q, const struct vnpu_fw_sqe *job)
 		place = q->fresh++;
 	else
 		return false;
-	q->places[place].job = *job;
-	q->places[place].next = NONE;
+	q->places[place] = (struct place){ .job = *job, .next = NONE };
 	if (f->first == NONE) {
 		f->first = f->last = place;
-		ready(q, job->queue);
+		ready(q, job->queue, now_ns);
 	} else {
 		q->places[f->last].next = place;
 		f->last = place;
@@ -121,67 +147,105 @@ bool fw_queues_push(struct fw_queues *q, const struct vnpu_fw_sqe *job)
 	return true;
 }
 
-/* Takes the place after @prev (NONE: the first) out of @queue. */
-static void take(struct fw_queues *q, uint32_t queue, uint32_t prev, struct vnpu_fw_sqe *job)
+/* Takes the first job of @queue. */
+static void take(struct fw_queues *q, uint32_t queue, uint64_t now_ns, struct vnpu_fw_sqe *job)
 {
 	struct fifo *f = &q->fifos[queue];
-	uint32_t place = prev == NONE ? f->first : q->places[prev].next;
+	uint32_t place = f->first;
 
 	*job = q->places[place].job;
-	if (prev == NONE) {
-		unready(q, queue);
-		f->first = q->places[place].next;
-		if (f->first != NONE)
-			ready(q, queue);
-	} else {
-		q->places[prev].next = q->places[place].next;
-	}
-	if (f->last == place)
-		f->last = prev;
+	unready(q, queue);
+	f->first = q->places[place].next;
+	if (f->first == NONE)
+		f->last = NONE;
+	else
+		ready(q, queue, now_ns);
 	q->places[place].next = q->free;
 	q->free = place;
 	q->nr_waiting--;
 }
 
-bool fw_queues_pop(struct fw_queues *q, struct vnpu_fw_sqe *job)
+/* The queue below priority @p whose first job has waited too long, or NONE. */
+static uint32_t pick_aged(const struct fw_queues *q, int p, uint64_t now_ns)
 {
-	int p;
+	uint32_t queue, oldest = NONE;
 
-	for (p = FW_NR_PRIORITIES - 1; p >= 0; p--) {
-		if (q->head[p] != NONE) {
-			take(q, q->head[p], NONE, job);
-			return true;
-		}
-	}
-	return false;
+	if (now_ns - q->aged_ns < FW_AGING_NS)
+		return NONE;
+	while (--p >= 0)
+		for (queue = q->head[p]; queue != NONE; queue = q->fifos[queue].next)
+			if (oldest == NONE || q->fifos[queue].since_ns < q->fifos[oldest].since_ns)
+				oldest = queue;
+	return oldest != NONE && now_ns - q->fifos[oldest].since_ns > FW_AGING_NS ? oldest : NONE;
 }
 
-bool fw_queues_cancel(struct fw_queues *q, uint32_t queue, uint64_t tag, struct vnpu_fw_sqe *job)
+/* The queue of priority @p whose context has used the least; of equals the one that has stood in the list the longest. */
+static uint32_t pick_fair(const struct fw_queues *q, int p)
 {
-	uint32_t place, prev = NONE;
+	uint32_t queue, best = q->head[p];
 
-	for (place = q->fifos[queue].first; place != NONE; prev = place, place = q->places[place].next) {
-		if (q->places[place].job.tag == tag) {
-			take(q, queue, prev, job);
-			return true;
-		}
-	}
-	return false;
+	for (queue = q->head[p]; queue != NONE; queue = q->fifos[queue].next)
+		if (share_of(q, first_of(q, queue))->used_ns < share_of(q, first_of(q, best))->used_ns)
+			best = queue;
+	return best;
 }
 
-bool fw_queues_pop_ctx(struct fw_queues *q, uint32_t ctx, struct vnpu_fw_sqe *job)
+bool fw_queues_pop(struct fw_queues *q, uint64_t now_ns, struct vnpu_fw_sqe *job)
 {
-	uint32_t queue, place, prev;
+	int p = FW_NR_PRIORITIES - 1;
+	uint32_t queue;
+
+	while (p >= 0 && q->head[p] == NONE)
+		p--;
+	if (p < 0)
+		return false;
+	queue = pick_aged(q, p, now_ns);
+	if (queue != NONE) {
+		q->aged_ns = now_ns;
+	} else {
+		queue = pick_fair(q, p);
+		q->clock[p] = share_of(q, first_of(q, queue))->used_ns;
+	}
+	take(q, queue, now_ns, job);
+	return true;
+}
+
+void fw_queues_charge(struct fw_queues *q, const struct vnpu_fw_sqe *job, uint64_t ns)
+{
+	share_of(q, job)->used_ns += ns;
+}
+
+void fw_queues_cancel(struct fw_queues *q, uint32_t queue, uint64_t tag)
+{
+	uint32_t place;
+
+	for (place = q->fifos[queue].first; place != NONE; place = q->places[place].next)
+		if (q->places[place].job.tag == tag)
+			q->places[place].canceled = true;
+}
+
+bool fw_queues_pop_canceled(struct fw_queues *q, uint32_t queue, uint64_t now_ns, struct vnpu_fw_sqe *job)
+{
+	uint32_t first = q->fifos[queue].first;
+
+	if (first == NONE || !q->places[first].canceled)
+		return false;
+	take(q, queue, now_ns, job);
+	return true;
+}
+
+bool fw_queues_pop_ctx(struct fw_queues *q, uint32_t ctx, uint64_t now_ns, struct vnpu_fw_sqe *job)
+{
+	uint32_t queue, p;
 
 	for (queue = 0; queue < q->nr_queues; queue++) {
-		prev = NONE;
-		for (place = q->fifos[queue].first; place != NONE; prev = place, place = q->places[place].next) {
-			if (q->places[place].job.ctx == ctx) {
-				take(q, queue, prev, job);
-				return true;
-			}
+		if (q->fifos[queue].first != NONE && first_of(q, queue)->ctx == ctx) {
+			take(q, queue, now_ns, job);
+			return true;
 		}
 	}
+	for (p = 0; p < FW_NR_PRIORITIES; p++)
+		q->shares[ctx * FW_NR_PRIORITIES + p].used_ns = 0;
 	return false;
 }
 

@@ -2,8 +2,11 @@
 /*
  * The port to vnpu.ko. A context's aperture is one mapping of the firmware fd, which the kernel fills page by page: the
  * page tables of this process are the MMU. An access that the kernel refuses raises SIGBUS in the worker; its handler
- * jumps back to the guard around the tile with the address and the direction. A SIGBUS from anywhere else is a bug and
- * ends the process as it always does.
+ * jumps back to the guard around the tile with the address and the direction.
+ *
+ * When the kernel resets the device it takes all mappings away, those of the rings too, and whoever touches one gets
+ * SIGBUS. The handler then puts memory of our own there: what is read or written no longer matters, and the next ENTER
+ * tells what happened. A SIGBUS from anywhere else is a bug and ends the process as it always does.
  */
 #define _GNU_SOURCE /* REG_ERR */
 #include "port_kmd.h"
@@ -26,6 +29,9 @@ struct guard {
 /* The guard that this thread is in. */
 static _Thread_local struct guard *volatile current;
 
+/* The port whose rings are mapped; there is one in a process. */
+static struct port_kmd *volatile mapped;
+
 static bool is_write(const void *context)
 {
 #if defined(__x86_64__)
@@ -37,20 +43,39 @@ static bool is_write(const void *context)
 #endif
 }
 
+/* Memory of our own in place of the part of the rings that @addr lies in. False if it is not of the rings. */
+static bool replace_part(uintptr_t addr)
+{
+	struct port_kmd *p = mapped;
+	int err = errno;
+	unsigned int i;
+	void *own;
+
+	for (i = 0; p && i < p->nr_maps; i++) {
+		if (addr - (uintptr_t)p->maps[i].addr >= p->maps[i].bytes)
+			continue;
+		own = mmap(p->maps[i].addr, p->maps[i].bytes, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+		errno = err;
+		return own != MAP_FAILED;
+	}
+	return false;
+}
+
 static void on_sigbus(int sig, siginfo_t *info, void *context)
 {
 	struct guard *g = current;
 	uintptr_t addr = (uintptr_t)info->si_addr;
 	uintptr_t base = g ? (uintptr_t)g->as->base : 0;
 
-	if (!g || addr < base || addr - base >= g->as->size) {
-		/* Returning repeats the access, which then ends the process. */
-		signal(SIGBUS, SIG_DFL);
-		return;
+	if (g && addr - base < g->as->size) {
+		g->fault.va = addr - base;
+		g->fault.write = is_write(context);
+		siglongjmp(g->env, 1);
 	}
-	g->fault.va = addr - base;
-	g->fault.write = is_write(context);
-	siglongjmp(g->env, 1);
+	/* Returning repeats the access, which then ends the process. */
+	if (!replace_part(addr))
+		signal(SIGBUS, SIG_DFL);
 }
 
 static int port_guard(void *priv, struct fw_aspace *as, const struct fw_access *acc, unsigned int nr_acc,
@@ -126,6 +151,10 @@ int port_kmd_open(struct port_kmd *p, int fd, const char **what)
 
 	memset(p, 0, sizeof(*p));
 	p->fd = fd;
+	mapped = p;
+	*what = "SIGBUS handler";
+	if (sigaction(SIGBUS, &sa, NULL))
+		goto fail;
 	*what = "info page";
 	info = map_part(p, 0, sizeof(*info), PROT_READ);
 	if (!info)
@@ -152,9 +181,6 @@ int port_kmd_open(struct port_kmd *p, int fd, const char **what)
 	p->port.status = map_part(p, info->status_offset, info->nr_queues * 4096ul, PROT_READ | PROT_WRITE);
 	if (!p->port.status)
 		goto fail;
-	*what = "SIGBUS handler";
-	if (sigaction(SIGBUS, &sa, NULL))
-		goto fail;
 	p->port.ops = &port_ops;
 	p->port.priv = p;
 	return 0;
@@ -167,6 +193,7 @@ void port_kmd_close(struct port_kmd *p)
 {
 	int err = errno;
 
+	mapped = NULL;
 	while (p->nr_maps) {
 		p->nr_maps--;
 		munmap(p->maps[p->nr_maps].addr, p->maps[p->nr_maps].bytes);

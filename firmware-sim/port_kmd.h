@@ -19,8 +19,8 @@ struct port_kmd {
 };
 
 /*
- * Maps the rings of the firmware fd @fd, which stays the caller's, and takes SIGBUS of the process for the MMU. 0 or
- * -errno; *what then names the part that failed.
+ * Maps the rings of the firmware fd @fd, which stays the caller's, and takes SIGBUS of the process for the MMU and for
+ * the end of the session. One port at a time. 0 or -errno; *what then names the part that failed.
  */
 int port_kmd_open(struct port_kmd *p, int fd, const char **what);
 void port_kmd_close(struct port_kmd *p);

@@ -29,30 +29,38 @@ struct options {
 	const char *name;
 	uint32_t queues, depth, contexts;
 	uint64_t mem_limit;
+	uint32_t job_timeout, max_job_timeout; /* ms */
+	long remove; /* device to remove, or -1 */
 	long attach; /* device to take over, or one of the two below */
 	bool keep;
 	struct fw_config cfg;
 };
 
 static struct fw_core *volatile running; /* for the signal handler; NULL: there is nothing to stop */
+static volatile sig_atomic_t told_to_end;
 
-static const char usage[] = "usage: vnpu-fw [options]\n"
-			    "Serves a vnpu device in the foreground until SIGTERM or SIGINT, which remove the device.\n"
-			    "\n"
-			    "  --name NAME       name that clients see (vnpu-sim)\n"
-			    "  --threads N       workers (one per CPU that the process may use)\n"
-			    "  --isa ISA         auto, generic, avx2 or avx512-vnni (auto: the best of this host)\n"
-			    "  --spin-us N       poll so long for work before sleeping (50; 0: never)\n"
-			    "  --queues N        queues of the device (64)\n"
-			    "  --depth N         jobs that a queue holds at once, a power of two (64)\n"
-			    "  --contexts N      contexts of the device (64)\n"
-			    "  --mem-limit SIZE  buffers that clients may hold together, with K, M or G (0: no limit)\n"
-			    "  --attach ID|lost  take over a device whose firmware is gone; its shape stays\n"
-			    "  --keep            leave the device behind at the end, for another --attach\n"
-			    "  --verbose         log refused and faulting jobs to stderr\n"
-			    "  --help, --version\n"
-			    "\n"
-			    "Exit status: 0 ended as told, 1 failed, 2 bad usage.\n";
+static const char usage[] =
+	"usage: vnpu-fw [options]\n"
+	"Serves a vnpu device in the foreground until SIGTERM or SIGINT, which remove the device.\n"
+	"\n"
+	"  --name NAME       name that clients see (vnpu-sim)\n"
+	"  --threads N       workers (one per CPU that the process may use)\n"
+	"  --isa ISA         auto, generic, avx2 or avx512-vnni (auto: the best of this host)\n"
+	"  --spin-us N       poll so long for work before sleeping (50; 0: never)\n"
+	"  --queues N        queues of the device (64)\n"
+	"  --depth N         jobs that a queue holds at once, a power of two (64)\n"
+	"  --contexts N      contexts of the device (64)\n"
+	"  --mem-limit SIZE  buffers that clients may hold together, with K, M or G (0: no limit)\n"
+	"  --job-timeout MS  timeout of a job that names none (0: the module's)\n"
+	"  --max-job-timeout MS\n"
+	"                    longest timeout that a job may name, and longest run (0: the module's)\n"
+	"  --attach ID|lost  take over a device whose firmware is gone; its shape stays\n"
+	"  --keep            leave the device behind at the end, for another --attach\n"
+	"  --remove ID       remove a device, whatever its state, and do nothing else\n"
+	"  --verbose         log refused and faulting jobs to stderr\n"
+	"  --help, --version\n"
+	"\n"
+	"Exit status: 0 ended as told, 1 failed, 2 bad usage.\n";
 
 __attribute__((format(printf, 1, 2))) static int fail(const char *fmt, ...)
 {
@@ -68,9 +76,10 @@ __attribute__((format(printf, 1, 2))) static int fail(const char *fmt, ...)
 
 static void on_signal(int sig)
 {
-	/* A signal that arrives just before ENTER would not end it: the alarm comes again until the core has stopped. */
+	told_to_end = 1;
 	if (!running)
 		return;
+	/* A signal that arrives just before ENTER would not end it: the alarm comes again until the core has stopped. */
 	fw_core_stop(running);
 	alarm(1);
 }
@@ -155,13 +164,23 @@ static int parse_depth(const char *s, uint32_t *depth)
 }
 
 static const struct option long_options[] = {
-	{ "name", required_argument, NULL, 'n' },     { "threads", required_argument, NULL, 't' },
-	{ "isa", required_argument, NULL, 'i' },      { "spin-us", required_argument, NULL, 's' },
-	{ "queues", required_argument, NULL, 'q' },   { "depth", required_argument, NULL, 'd' },
-	{ "contexts", required_argument, NULL, 'c' }, { "mem-limit", required_argument, NULL, 'm' },
-	{ "attach", required_argument, NULL, 'a' },   { "keep", no_argument, NULL, 'k' },
-	{ "verbose", no_argument, NULL, 'v' },	      { "help", no_argument, NULL, 'h' },
-	{ "version", no_argument, NULL, 'V' },	      { NULL, 0, NULL, 0 },
+	{ "name", required_argument, NULL, 'n' },
+	{ "threads", required_argument, NULL, 't' },
+	{ "isa", required_argument, NULL, 'i' },
+	{ "spin-us", required_argument, NULL, 's' },
+	{ "queues", required_argument, NULL, 'q' },
+	{ "depth", required_argument, NULL, 'd' },
+	{ "contexts", required_argument, NULL, 'c' },
+	{ "mem-limit", required_argument, NULL, 'm' },
+	{ "job-timeout", required_argument, NULL, 'j' },
+	{ "max-job-timeout", required_argument, NULL, 'J' },
+	{ "remove", required_argument, NULL, 'r' },
+	{ "attach", required_argument, NULL, 'a' },
+	{ "keep", no_argument, NULL, 'k' },
+	{ "verbose", no_argument, NULL, 'v' },
+	{ "help", no_argument, NULL, 'h' },
+	{ "version", no_argument, NULL, 'V' },
+	{ NULL, 0, NULL, 0 },
 };
 
 /* 0, 2 for bad usage, or -1 if there is nothing more to do. */
@@ -196,6 +215,18 @@ static int parse_option(struct options *o, int c, const char *arg)
 		return err;
 	case 'm':
 		return parse_size("mem-limit", arg, &o->mem_limit);
+	case 'j':
+		err = parse_number("job-timeout", arg, 0, VNPU_FW_MAX_TIMEOUT_MS, &n);
+		o->job_timeout = n;
+		return err;
+	case 'J':
+		err = parse_number("max-job-timeout", arg, 0, VNPU_FW_MAX_TIMEOUT_MS, &n);
+		o->max_job_timeout = n;
+		return err;
+	case 'r':
+		err = parse_number("remove", arg, 0, INT32_MAX, &n);
+		o->remove = n;
+		return err;
 	case 'a':
 		if (!strcmp(arg, "lost")) {
 			o->attach = ATTACH_LOST;
@@ -236,6 +267,10 @@ static int parse_options(struct options *o, int argc, char **argv)
 		fail("%s: no arguments are wanted; see --help", argv[optind]);
 		return 2;
 	}
+	if (o->max_job_timeout && o->job_timeout > o->max_job_timeout) {
+		fail("--job-timeout %u is more than --max-job-timeout %u", o->job_timeout, o->max_job_timeout);
+		return 2;
+	}
 	return 0;
 }
 
@@ -268,26 +303,54 @@ static int open_control(void)
 	return -1;
 }
 
+static int fail_wedged(uint32_t dev_id)
+{
+	return fail(
+		"device %u is wedged, it was reset too often (see dmesg): vnpu-fw --remove %u, then start a new one",
+		dev_id, dev_id);
+}
+
 /* Puts the device that ATTACH_LOST means into @o. */
 static int find_lost(struct options *o, int control)
 {
 	struct vnpu_ctl_info info = { 0 };
+	long wedged = -1;
 
 	for (; !ioctl(control, VNPU_CTL_INFO, &info); info = (struct vnpu_ctl_info){ .dev_id = info.dev_id + 1 }) {
 		if (info.state == VNPU_CTL_DEV_LOST) {
 			o->attach = info.dev_id;
 			return 0;
 		}
+		if (info.state == VNPU_CTL_DEV_WEDGED)
+			wedged = info.dev_id;
 	}
 	if (errno != ENOENT)
 		return fail("cannot look at the devices: %s", strerror(errno));
-	return fail("no device has lost its firmware: start without --attach to add one");
+	return wedged < 0 ? fail("no device has lost its firmware: start without --attach to add one")
+			  : fail_wedged(wedged);
+}
+
+/* The firmware fd of a device without a firmware, or -1. */
+static int attach_device(int control, uint32_t dev_id)
+{
+	struct vnpu_ctl_attach attach = { .version = VNPU_FW_ABI, .dev_id = dev_id };
+
+	if (!ioctl(control, VNPU_CTL_ATTACH, &attach))
+		return attach.fw_fd;
+	if (errno == EBUSY)
+		fail("device %u has a firmware already: end that one first", dev_id);
+	else if (errno == EIO)
+		fail_wedged(dev_id);
+	else if (errno == ENOENT || errno == ENODEV)
+		fail("there is no device %u: start without --attach to add one", dev_id);
+	else
+		fail("cannot attach to device %u: %s", dev_id, strerror(errno));
+	return -1;
 }
 
 /* A new device or an orphan. The firmware fd, or -1. */
 static int get_device(const struct options *o, int control, uint32_t *dev_id)
 {
-	struct vnpu_ctl_attach attach = { .version = VNPU_FW_ABI, .dev_id = o->attach };
 	struct vnpu_ctl_add_dev add = {
 		.version = VNPU_FW_ABI,
 		.isa_version = VNPU_ISA_VERSION,
@@ -296,28 +359,21 @@ static int get_device(const struct options *o, int control, uint32_t *dev_id)
 		.nr_ctx = o->contexts,
 		.va_bits = VA_BITS,
 		.mem_limit = o->mem_limit,
+		.timeout_ms = o->job_timeout,
+		.max_timeout_ms = o->max_job_timeout,
 	};
 
-	if (o->attach < 0) {
-		snprintf(add.name, sizeof(add.name), "%s", o->name);
-		if (ioctl(control, VNPU_CTL_ADD_DEV, &add)) {
-			fail("cannot add a device: %s", strerror(errno));
-			return -1;
-		}
-		*dev_id = add.dev_id;
-		return add.fw_fd;
+	if (o->attach >= 0) {
+		*dev_id = o->attach;
+		return attach_device(control, o->attach);
 	}
-	if (ioctl(control, VNPU_CTL_ATTACH, &attach)) {
-		if (errno == EBUSY)
-			fail("device %ld has a firmware already: end that one first", o->attach);
-		else if (errno == ENOENT || errno == ENODEV)
-			fail("there is no device %ld: start without --attach to add one", o->attach);
-		else
-			fail("cannot attach to device %ld: %s", o->attach, strerror(errno));
+	snprintf(add.name, sizeof(add.name), "%s", o->name);
+	if (ioctl(control, VNPU_CTL_ADD_DEV, &add)) {
+		fail("cannot add a device: %s", strerror(errno));
 		return -1;
 	}
-	*dev_id = o->attach;
-	return attach.fw_fd;
+	*dev_id = add.dev_id;
+	return add.fw_fd;
 }
 
 static void catch_signals(void)
@@ -330,61 +386,93 @@ static void catch_signals(void)
 	sigaction(SIGALRM, &sa, NULL);
 }
 
-/* From START to the end of the core. An exit status. */
-static int serve(const struct options *o, int fw_fd, uint32_t dev_id, const struct port_kmd *p)
+/* From START to the end of the core; -errno. */
+static int serve(const struct options *o, int fw_fd, uint32_t dev_id, struct fw_core *core, const struct port_kmd *p)
 {
 	struct vnpu_fw_start start = { 0 };
 	const struct vnpu_fw_info *info = p->port.info;
 	int err;
 
-	catch_signals();
-	if (ioctl(fw_fd, VNPU_FW_START, &start))
-		return fail("device %u: cannot be started: %s", dev_id, strerror(errno));
+	if (ioctl(fw_fd, VNPU_FW_START, &start)) {
+		err = -errno;
+		fail("device %u: cannot be started: %s", dev_id, strerror(errno));
+		return err;
+	}
 	printf("vnpu-fw: device %u is /dev/accel/accel%d, %s, %u queues, %u contexts\n", dev_id, start.accel_minor,
 	       fw_isa_name(o->cfg.isa), info->nr_queues, info->nr_ctx);
 	fflush(stdout);
-	err = fw_core_run(running);
+	running = core;
+	if (told_to_end)
+		fw_core_stop(core);
+	err = fw_core_run(core);
+	running = NULL;
 	alarm(0);
-	if (err == -ENODEV)
-		return fail("device %u was deleted by someone else", dev_id);
-	if (err)
-		return fail("device %u: %s", dev_id,
-			    err == -EPROTO
-				    ? "kernel and firmware disagree about the rings: run --verbose, and report it"
+	if (err == -EIO)
+		fail("device %u was reset by the kernel, and its jobs have failed (see dmesg)", dev_id);
+	else if (err == -ENODEV)
+		fail("device %u was deleted by someone else", dev_id);
+	else if (err)
+		fail("device %u: %s", dev_id,
+		     err == -EPROTO ? "kernel and firmware disagree about the rings: run --verbose, and report it"
 				    : strerror(-err));
-	return 0;
+	return err;
 }
 
-static int run_device(const struct options *o, int control)
+/* One session: maps the firmware fd, serves it, closes it. -errno; -EIO for a device that was reset. */
+static int run_session(const struct options *o, int fw_fd, uint32_t dev_id)
 {
-	struct vnpu_ctl_del_dev del = { 0 };
 	struct fw_core *core;
 	struct port_kmd port;
 	const char *what;
-	int fw_fd, err, status;
+	int err = port_kmd_open(&port, fw_fd, &what);
 
-	fw_fd = get_device(o, control, &del.dev_id);
-	if (fw_fd < 0)
-		return 1;
-	err = port_kmd_open(&port, fw_fd, &what);
 	if (err) {
-		status = fail("device %u: its %s: %s", del.dev_id, what, strerror(-err));
+		fail("device %u: its %s: %s", dev_id, what, strerror(-err));
 	} else {
-		running = core = fw_core_create(&o->cfg, &port.port);
-		if (!core)
-			status = fail("device %u: %s", del.dev_id, strerror(errno));
+		core = fw_core_create(&o->cfg, &port.port);
+		err = core ? 0 : -errno;
+		if (core)
+			err = serve(o, fw_fd, dev_id, core, &port);
 		else
-			status = serve(o, fw_fd, del.dev_id, &port);
-		running = NULL;
+			fail("device %u: %s", dev_id, strerror(errno));
 		fw_core_destroy(core);
 		port_kmd_close(&port);
 	}
+	return err;
+}
+
+static int remove_device(int control, uint32_t dev_id)
+{
+	struct vnpu_ctl_del_dev del = { .dev_id = dev_id };
+
+	if (!ioctl(control, VNPU_CTL_DEL_DEV, &del))
+		return 0;
+	return fail("device %u: cannot be removed: %s", dev_id, strerror(errno));
+}
+
+/* Serves a device, again and again if it is reset. An exit status. */
+static int run_device(const struct options *o, int control)
+{
+	uint32_t dev_id;
+	int fw_fd = get_device(o, control, &dev_id), err = 0;
+
+	if (fw_fd < 0)
+		return 1;
+	catch_signals();
+	for (;;) {
+		err = run_session(o, fw_fd, dev_id);
+		if (err != -EIO || told_to_end)
+			break;
+		close(fw_fd);
+		fw_fd = attach_device(control, dev_id);
+		if (fw_fd < 0)
+			return 1;
+	}
 	/* A device that was taken over is left for the next one if this one could not serve it. */
-	if (!o->keep && (o->attach < 0 || !status) && ioctl(control, VNPU_CTL_DEL_DEV, &del) && errno != ENOENT &&
-	    errno != ENODEV)
-		status = fail("device %u: cannot be removed: %s", del.dev_id, strerror(errno));
+	if (!o->keep && err != -ENODEV && (o->attach < 0 || !err) && remove_device(control, dev_id))
+		err = -EIO;
 	close(fw_fd);
-	return status;
+	return err ? 1 : 0;
 }
 
 int main(int argc, char **argv)
@@ -394,6 +482,7 @@ int main(int argc, char **argv)
 		.queues = 64,
 		.depth = 64,
 		.contexts = 64,
+		.remove = -1,
 		.attach = ATTACH_NONE,
 		.cfg = { .spin_us = 50 },
 	};
@@ -406,8 +495,12 @@ int main(int argc, char **argv)
 	control = open_control();
 	if (control < 0)
 		return 1;
-	status = o.attach == ATTACH_LOST ? find_lost(&o, control) : 0;
-	status = status ? status : run_device(&o, control);
+	if (o.remove >= 0)
+		status = remove_device(control, o.remove);
+	else
+		status = o.attach == ATTACH_LOST ? find_lost(&o, control) : 0;
+	if (!status && o.remove < 0)
+		status = run_device(&o, control);
 	close(control);
 	return status;
 }

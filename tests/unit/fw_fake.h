@@ -55,6 +55,7 @@ struct fake {
 	struct vnpu_fw_cqe done[4096]; /* completions in their order */
 	unsigned int nr_done;
 	bool frozen; /* enter() takes no completions */
+	int enter_error; /* what enter() returns at once, if not 0 */
 	bool strict; /* guards give access to the pages that they name only; for cores of one thread */
 	void (*on_guard)(struct fake *f); /* called in every guard, before fn */
 	char last_log[512];
@@ -74,6 +75,10 @@ static int fake_enter(void *priv, uint32_t flags, uint32_t sq_seen, int64_t time
 
 	pthread_mutex_lock(&f->lock);
 	f->nr_enters++;
+	if (f->enter_error) {
+		pthread_mutex_unlock(&f->lock);
+		return f->enter_error;
+	}
 	tail = __atomic_load_n(&f->ctl.cq_tail, __ATOMIC_ACQUIRE);
 	for (head = f->info.cq_head; !f->frozen && head != tail && f->nr_done < 4096; head++)
 		f->done[f->nr_done++] = f->cq[head & (f->info.cq_entries - 1)];

@@ -146,11 +146,13 @@ static void a_waiting_job_can_be_cancelled(void **state)
 	s[5] = empty_job(f, 1, 1, 4);
 	fake_submit(f, s, 6);
 	fake_start(f, 1, 0, FW_ISA_AUTO);
-	assert_done(f, 0, 2, VNPU_FW_CANCELED);
-	assert_done(f, 1, 3, VNPU_FW_CANCELED);
-	assert_done(f, 2, 1, VNPU_FW_OK);
+	/* Answers of a queue keep its order. */
+	assert_done(f, 0, 1, VNPU_FW_OK);
+	assert_done(f, 1, 2, VNPU_FW_CANCELED);
+	assert_done(f, 2, 3, VNPU_FW_CANCELED);
 	assert_done(f, 3, 4, VNPU_FW_OK);
 	assert_int_equal(fake_status(f, 1)->completed_seqno, 4);
+	assert_int_equal(fake_status(f, 1)->started_seqno, 4);
 	assert_int_equal(fake_status(f, 1)->error, 0);
 	fake_stop(f);
 	fake_destroy(f);
@@ -248,10 +250,10 @@ static void closing_a_context_ends_its_jobs_and_unmaps_it(void **state)
 	fake_submit(f, s, 4);
 	wait_taken(f);
 	submit_one(f, close1);
-	/* Those that wait, then the one that runs, then the context; the other context's job lives. */
-	assert_done(f, 0, 2, VNPU_FW_CANCELED);
-	assert_done(f, 1, 4, VNPU_FW_CANCELED);
-	assert_done(f, 2, 1, VNPU_FW_CANCELED);
+	/* The one that runs, then those that wait, then the context; the other context's job lives. */
+	assert_done(f, 0, 1, VNPU_FW_CANCELED);
+	assert_done(f, 1, 2, VNPU_FW_CANCELED);
+	assert_done(f, 2, 4, VNPU_FW_CANCELED);
 	assert_closed(f, 3, 1);
 	assert_done(f, 4, 3, VNPU_FW_OK);
 	assert_int_equal(f->nr_unmaps, 1);
@@ -279,11 +281,11 @@ static void closing_an_idle_context_is_answered(void **state)
 
 /* ---- faults -------------------------------------------------------------------------------------------------------- */
 
-/* COPY of 8 KiB from @src to @dst. */
-static struct vnpu_fw_sqe copy_job(struct fake *f, uint64_t tag, uint64_t src, uint64_t dst)
+/* COPY of @rows rows of 4 KiB from @src to @dst. */
+static struct vnpu_fw_sqe copy_rows_job(struct fake *f, uint64_t tag, uint64_t src, uint64_t dst, uint32_t rows)
 {
 	struct vnpu_cmd_copy copy = {
-		.rows = 2,
+		.rows = rows,
 		.row_bytes = 4096,
 		.src_stride_bytes = 4096,
 		.dst_stride_bytes = 4096,
@@ -292,11 +294,57 @@ static struct vnpu_fw_sqe copy_job(struct fake *f, uint64_t tag, uint64_t src, u
 	struct job_builder b;
 
 	job_begin(&b);
-	copy.src = ref_to(job_slot(&b, src, 8192, VNPU_SLOT_READ), 0);
-	copy.dst = ref_to(job_slot(&b, dst, 8192, VNPU_SLOT_WRITE), 0);
+	copy.src = ref_to(job_slot(&b, src, rows * 4096ull, VNPU_SLOT_READ), 0);
+	copy.dst = ref_to(job_slot(&b, dst, rows * 4096ull, VNPU_SLOT_WRITE), 0);
 	job_cmd(&b, VNPU_OP_COPY, &copy, sizeof(copy));
 	job_end(&b);
 	return job_place(&b, f, 1, 0, tag * STREAM_VA, tag);
+}
+
+static struct vnpu_fw_sqe copy_job(struct fake *f, uint64_t tag, uint64_t src, uint64_t dst)
+{
+	return copy_rows_job(f, tag, src, dst, 2);
+}
+
+static void a_job_says_when_it_starts_and_counts_its_tiles(void **state)
+{
+	static const unsigned int threads[] = { 1, 3 };
+	uint64_t few, many;
+
+	for (int i = 0; i < 2; i++) {
+		struct fake *f = fake_create(16);
+		struct drm_vnpu_queue_status *page = fake_status(f, 0);
+		struct vnpu_fw_sqe job;
+
+		fake_bind(f, 1, 0x100000, 0x400000, false);
+		fake_bind(f, 1, 0x800000, 0x400000, true);
+		fake_start(f, threads[i], 0, FW_ISA_AUTO);
+		submit_one(f, copy_rows_job(f, 1, 0x100000, 0x800000, 4));
+		assert_done(f, 0, 1, VNPU_FW_OK);
+		assert_int_equal(page->started_seqno, 1);
+		few = page->progress;
+		assert_true(few > 0);
+		submit_one(f, copy_rows_job(f, 2, 0x100000, 0x800000, 1024));
+		assert_done(f, 1, 2, VNPU_FW_OK);
+		assert_int_equal(page->started_seqno, 2);
+		many = page->progress - few;
+		assert_true(many > 16 * few);
+		/* A sleep is none, and what only waits has not started. */
+		job = sleep_job(f, 1, 0, 3, 60000000000ull);
+		submit_one(f, job);
+		submit_one(f, empty_job(f, 1, 0, 4));
+		while (__atomic_load_n(&page->started_seqno, __ATOMIC_ACQUIRE) == 2)
+			usleep(1000);
+		usleep(50000);
+		assert_int_equal(page->started_seqno, 3);
+		assert_int_equal(page->progress, few + many);
+		submit_one(f, cancel_of(&job));
+		assert_done(f, 2, 3, VNPU_FW_CANCELED);
+		assert_done(f, 3, 4, VNPU_FW_OK);
+		assert_int_equal(fake_status(f, 1)->started_seqno, 0);
+		fake_stop(f);
+		fake_destroy(f);
+	}
 }
 
 static void a_fault_is_reported_with_its_address(void **state)
@@ -444,6 +492,28 @@ static void more_jobs_than_the_ring_holds_fail(void **state)
 	assert_done(f, 1, 1, VNPU_FW_CANCELED);
 	fake_wait(f, 9);
 	fake_stop(f);
+	fake_destroy(f);
+}
+
+/* A kernel that ends the session takes the rings away: what they seem to say then is not the reason. */
+static void the_kernel_is_asked_before_a_ring_is_blamed(void **state)
+{
+	struct fake *f = fake_create(16);
+	struct vnpu_fw_sqe job = sleep_job(f, 1, 0, 1, 60000000000ull);
+
+	fake_start(f, 2, 0, FW_ISA_AUTO);
+	submit_one(f, job);
+	wait_taken(f);
+	pthread_mutex_lock(&f->lock);
+	f->enter_error = -EIO;
+	f->info.sq_tail = 0x80000000;
+	f->info.nr_queues = f->info.nr_ctx = f->info.va_bits = 0;
+	pthread_cond_broadcast(&f->changed);
+	pthread_mutex_unlock(&f->lock);
+	assert_int_equal(fake_join(f), -EIO);
+	assert_string_equal(f->all_logs, "");
+	/* And nothing of the context stays mapped. */
+	assert_int_equal(f->nr_maps, f->nr_unmaps);
 	fake_destroy(f);
 }
 
@@ -699,6 +769,7 @@ int main(void)
 		cmocka_unit_test(jobs_of_a_queue_complete_in_order),
 		cmocka_unit_test(higher_priorities_go_first_and_queues_take_turns),
 		cmocka_unit_test(a_waiting_job_can_be_cancelled),
+		cmocka_unit_test(a_job_says_when_it_starts_and_counts_its_tiles),
 		cmocka_unit_test(a_sleeping_job_can_be_cancelled),
 		cmocka_unit_test(a_computing_job_can_be_cancelled),
 		cmocka_unit_test(cancelling_what_is_not_there_is_ignored),
@@ -709,6 +780,7 @@ int main(void)
 		cmocka_unit_test(entries_with_numbers_out_of_range_are_refused),
 		cmocka_unit_test(sizes_and_addresses_of_a_job_are_checked),
 		cmocka_unit_test(more_jobs_than_the_ring_holds_fail),
+		cmocka_unit_test(the_kernel_is_asked_before_a_ring_is_blamed),
 		cmocka_unit_test(a_tail_beyond_the_ring_ends_the_core),
 		cmocka_unit_test(a_completion_ring_that_stays_full_ends_the_core),
 		cmocka_unit_test(ring_indices_wrap_around),

@@ -214,6 +214,40 @@ static void a_sigbus_outside_of_a_guard_is_a_crash(void **state)
 	assert_sigbus(in_foreign_memory);
 }
 
+/* The kernel takes the rings away by making the file shorter than they are. */
+static void rings_that_are_taken_away_end_neither_reader_nor_writer(void **state)
+{
+	struct fw_aspace as = { .ctx = 1 };
+	struct vnpu_fw_info info;
+	struct fw_fault fault;
+	int fd = make_fd(&info);
+	struct port_kmd p;
+	const char *what;
+
+	assert_int_equal(port_kmd_open(&p, fd, &what), 0);
+	assert_int_equal(p.port.ops->map(p.port.priv, &as), 0);
+	p.port.ctl->cq_tail = 5;
+	assert_int_equal(ftruncate(fd, 0), 0);
+	assert_int_equal(__atomic_load_n(&p.port.info->sq_tail, __ATOMIC_ACQUIRE), 0);
+	assert_int_equal(p.port.sq[15].type, 0);
+	assert_int_equal(p.port.ctl->cq_tail, 0);
+	p.port.ctl->cq_tail = 6;
+	p.port.cq[255].tag = 77;
+	p.port.status[2 * 4096 + 4095] = 1;
+	assert_int_equal(p.port.ctl->cq_tail, 6);
+	/* An access in a guard is a fault, as ever. */
+	assert_int_equal(guarded(&p, &as, 0, true, &fault), -EFAULT);
+	p.port.ops->unmap(p.port.priv, &as);
+	port_kmd_close(&p);
+	/* The next session finds its own. */
+	close(fd);
+	fd = make_fd(&info);
+	assert_int_equal(port_kmd_open(&p, fd, &what), 0);
+	assert_int_equal(p.port.info->nr_queues, 3);
+	port_kmd_close(&p);
+	close(fd);
+}
+
 static void what_is_no_firmware_fd_is_refused(void **state)
 {
 	struct vnpu_fw_info info;
@@ -242,6 +276,7 @@ int main(void)
 		cmocka_unit_test(a_refused_access_becomes_a_fault_with_address_and_direction),
 		cmocka_unit_test(workers_fault_independently),
 		cmocka_unit_test(a_sigbus_outside_of_a_guard_is_a_crash),
+		cmocka_unit_test(rings_that_are_taken_away_end_neither_reader_nor_writer),
 		cmocka_unit_test(what_is_no_firmware_fd_is_refused),
 	};
 
