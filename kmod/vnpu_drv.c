@@ -85,6 +85,8 @@ static int vnpu_mmap(struct file *filp, struct vm_area_struct *vma)
 {
 	struct drm_file *file = filp->private_data;
 
+	if (drm_dev_is_unplugged(&to_vnpu_file(file)->vdev->drm))
+		return -ENODEV;
 	/* GEM's offsets begin at 4 GiB. */
 	if (vma->vm_pgoff < DRM_FILE_PAGE_OFFSET_START)
 		return vnpu_queue_mmap(to_vnpu_file(file), vma);

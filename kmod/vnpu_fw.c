@@ -439,6 +439,10 @@ static int vnpu_fw_ioctl_start(struct vnpu_session *session, struct vnpu_fw_star
 		return -EFAULT;
 	if (args.flags)
 		return -EINVAL;
+	/* Known since ADD_DEV; told before anything happens, which could not be taken back. */
+	args.accel_minor = vdev->drm.accel->index;
+	if (copy_to_user(user, &args, sizeof(args)))
+		return -EFAULT;
 	mutex_lock(&vnpu_ctl_lock);
 	spin_lock(&vdev->lock);
 	if (vdev->session != session)
@@ -455,10 +459,7 @@ static int vnpu_fw_ioctl_start(struct vnpu_session *session, struct vnpu_fw_star
 		if (ret)
 			vnpu_ctl_forget(vdev);
 	}
-	args.accel_minor = ret ? -1 : vdev->drm.accel->index;
 	mutex_unlock(&vnpu_ctl_lock);
-	if (!ret && copy_to_user(user, &args, sizeof(args)))
-		ret = -EFAULT;
 	return ret;
 }
 
