@@ -95,7 +95,7 @@ no_permission() {
 
 step "npu-info --doctor" doctor
 step "a user without permission" no_permission
-for t in test_npu_device test_npu_faults test_npu_calls test_npu_ops test_npu_graph test_npu_image test_npu_log; do
+for t in test_npu_device test_npu_faults test_npu_isolation test_npu_calls test_npu_ops test_npu_graph test_npu_image test_npu_log; do
 	step "$t over drm" over_drm $t
 done
 step "llm-bench docs6m over drm" bench $model 64
