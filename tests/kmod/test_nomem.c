@@ -4,6 +4,8 @@
  * user) of the calling thread: each call is repeated for n = 1, 2, 3, ... until it meets no failure, and must either succeed or change nothing. What
  * it leaks, or does with locks held, is for kmemleak and lockdep to see.
  */
+#include <poll.h>
+
 #include "vnpu_raw.h"
 
 #define VA 0x100000ull
@@ -434,6 +436,304 @@ static void what_is_destroyed_is_gone_or_still_there(void **state)
 	}
 }
 
+/* ---- taking over, entering, mapping, exporting ---- */
+
+static struct vnpu_ctl_attach attached;
+
+/* The bench's firmware has died for it. */
+static int attach(struct bench *b)
+{
+	int ctl = raw_control(), ret;
+
+	attached = (struct vnpu_ctl_attach){ .version = VNPU_FW_ABI, .dev_id = b->fw.dev_id };
+	ret = raw_ioctl(ctl, VNPU_CTL_ATTACH, &attached);
+	close(ctl);
+	return ret;
+}
+
+static void attach_undo(struct bench *b)
+{
+	close(attached.fw_fd);
+}
+
+static void a_device_is_taken_over_or_not(void **state)
+{
+	struct bench *b = nomem(state);
+
+	raw_fw_die(&b->fw);
+	until_no_failure(b, &(struct call){ "ATTACH", attach, attach_undo, false });
+	assert_int_equal(raw_fw_attach(&b->fw), 0);
+	raw_fw_start(&b->fw);
+}
+
+/* Takes the answer for a job, and one for a closed context, whose number is free again then. */
+static int enter(struct bench *b)
+{
+	struct vnpu_fw_enter enter = { .flags = VNPU_FW_ENTER_COMPLETE };
+
+	return raw_ioctl(b->fw.fd, VNPU_FW_ENTER, &enter);
+}
+
+static void completions_are_taken_whatever_fails(void **state)
+{
+	struct bench *b = nomem(state);
+	bool struck = true;
+
+	for (int n = 1; struck; n++) {
+		uint32_t ctx = patient_ctx(b);
+		struct vnpu_fw_sqe sqe;
+		uint64_t seqno;
+		int ret;
+
+		assert_true(n < MAX_NTH);
+		seqno = raw_submit(b->fd, b->ctx, b->q.queue_id);
+		sqe = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
+		raw_fw_post(&b->fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_DONE, .tag = sqe.tag });
+		assert_int_equal(raw_ctx_destroy(b->fd, ctx), 0);
+		sqe = raw_fw_expect(&b->fw, VNPU_FW_SQE_CTX_CLOSE);
+		raw_fw_post(&b->fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_CTX_CLOSED, .tag = sqe.ctx });
+		fail_write(n);
+		ret = enter(b);
+		struck = fail_struck();
+		assert_true(!ret || (struck && ret == -EFAULT));
+		assert_int_equal(enter(b), 0);
+		assert_int_equal(raw_result(b->fd, b->q.queue_id, seqno), 0);
+	}
+}
+
+/* A mapping, of which the first byte is touched: page tables are allocated then, and a fault without them is repeated. */
+struct mapping {
+	int fd;
+	uint64_t offset;
+	void *at;
+};
+
+static struct mapping mapping;
+
+static int map(struct bench *b)
+{
+	mapping.at = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, mapping.fd, mapping.offset);
+	if (mapping.at == MAP_FAILED)
+		return -errno;
+	(void)*(volatile uint8_t *)mapping.at;
+	return 0;
+}
+
+static void map_undo(struct bench *b)
+{
+	munmap(mapping.at, PAGE);
+}
+
+static void everything_is_mapped_or_not(void **state)
+{
+	struct bench *b = nomem(state);
+	struct drm_vnpu_bo_info info = { .handle = raw_bo(b->fd, SIZE) };
+
+	assert_int_equal(raw_ioctl(b->fd, DRM_IOCTL_VNPU_BO_INFO, &info), 0);
+	mapping = (struct mapping){ .fd = b->fd, .offset = info.mmap_offset };
+	until_no_failure(b, &(struct call){ "mmap of a buffer", map, map_undo, false });
+	mapping = (struct mapping){ .fd = b->fd, .offset = b->q.status_offset };
+	until_no_failure(b, &(struct call){ "mmap of a status page", map, map_undo, false });
+	mapping = (struct mapping){ .fd = b->fw.fd, .offset = b->fw.info->cq_offset };
+	until_no_failure(b, &(struct call){ "mmap of a ring", map, map_undo, false });
+	assert_int_equal(raw_bind(b->fd, b->ctx, info.handle, VA, SIZE, 0), 0);
+	mapping = (struct mapping){ .fd = b->fw.fd, .offset = (1ull << b->fw.info->va_bits) + VA };
+	until_no_failure(b, &(struct call){ "mmap of an aperture", map, map_undo, false });
+	assert_int_equal(raw_unbind(b->fd, b->ctx, VA, SIZE), 0);
+	raw_bo_close(b->fd, info.handle);
+	assert_int_equal(mem_bytes(b), 0);
+}
+
+static struct drm_syncobj_handle exported;
+
+static int export(struct bench *b)
+{
+	exported = (struct drm_syncobj_handle){ .handle = submit_out,
+						.flags = DRM_SYNCOBJ_HANDLE_TO_FD_FLAGS_EXPORT_SYNC_FILE };
+	return raw_ioctl(b->fd, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &exported);
+}
+
+static void export_undo(struct bench *b)
+{
+	close(exported.fd);
+}
+
+/* A call whose number of the new fd cannot be copied leaves it open: DRM's affair, and the process's end closes it. */
+static void a_fence_is_exported_or_not_and_polled(void **state)
+{
+	struct bench *b = nomem(state);
+	struct drm_vnpu_sync_op out = { DRM_VNPU_SYNC_SIGNAL, raw_syncobj(b->fd), 0 };
+	struct drm_vnpu_job job = raw_job(b->q.queue_id);
+	struct pollfd p[2] = { { .events = POLLIN }, { .fd = b->fw.fd, .events = POLLIN } };
+	bool struck = true;
+
+	submit_out = out.handle;
+	raw_job_syncs(&job, &out, 1);
+	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), 0);
+	until_no_failure(b, &(struct call){ "sync_file", export, export_undo, false });
+	assert_int_equal(export(b), 0);
+	p[0].fd = exported.fd;
+	for (int n = 1; struck; n++) {
+		int ret, error;
+
+		assert_true(n < MAX_NTH);
+		fail_write(n);
+		ret = poll(p, 2, 0);
+		error = errno;
+		struck = fail_struck();
+		assert_true(ret == 1 || (struck && ret < 0 && (error == ENOMEM || error == EFAULT)));
+	}
+	raw_fw_serve(&b->fw, VNPU_FW_OK);
+	assert_int_equal(poll(p, 1, RAW_LONG_MS), 1);
+	close(exported.fd);
+}
+
+/* ---- the end of a file ---- */
+
+static void a_file_that_closes_leaves_nothing_whatever_fails(void **state)
+{
+	struct bench *b = nomem(state);
+	bool struck = true;
+
+	for (int n = 1; struck; n++) {
+		struct bench other = { .fw = b->fw };
+		int64_t until = raw_in_ms(RAW_LONG_MS);
+		uint32_t bo;
+
+		assert_true(n < MAX_NTH);
+		assert_int_equal(client_open(b), 0);
+		other.fd = client_fd;
+		other.ctx = patient_ctx(&other);
+		other.q = raw_queue_full(other.fd, other.ctx, 4);
+		bo = raw_bo(other.fd, SIZE);
+		assert_int_equal(raw_bind(other.fd, other.ctx, bo, VA, SIZE, 0), 0);
+		for (int i = 0; i < 6; i++)
+			raw_submit(other.fd, other.ctx, other.q.queue_id);
+		fail_write(n);
+		close(other.fd);
+		struck = fail_struck();
+		answer_closes(b);
+		while (mem_bytes(b)) {
+			assert_true(raw_now_ns() < until);
+			usleep(1000);
+		}
+	}
+	raw_submit(b->fd, b->ctx, b->q.queue_id);
+	raw_fw_serve(&b->fw, VNPU_FW_OK);
+}
+
+/* ---- every thread, the kernel's own too ---- */
+
+/* Only what is allocated from the module's code fails. */
+static void fail_in_the_module(void)
+{
+	unsigned long start = 0, size = 0;
+	char line[128];
+	FILE *f = fopen("/sys/module/vnpu/sections/.text", "re");
+
+	assert_true(f && fgets(line, sizeof(line), f));
+	start = strtoul(line, NULL, 16);
+	fclose(f);
+	f = fopen("/proc/modules", "re");
+	while (!size && f && fgets(line, sizeof(line), f))
+		sscanf(line, "vnpu %lu", &size);
+	assert_true(start && size);
+	fclose(f);
+	snprintf(line, sizeof(line), "%#lx", start);
+	fail_set("failslab/require-start", line);
+	snprintf(line, sizeof(line), "%#lx", start + size);
+	fail_set("failslab/require-end", line);
+}
+
+struct churn {
+	struct bench *b;
+	bool stop;
+	uint64_t rounds, failed;
+};
+
+/* A client's life, each step of which may fail for lack of memory and for no other reason. */
+static void *churn_run(void *arg)
+{
+	struct churn *c = arg;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/dev/accel/accel%d", c->b->fw.minor);
+	for (; !__atomic_load_n(&c->stop, __ATOMIC_ACQUIRE); c->rounds++) {
+		struct drm_vnpu_ctx_create ctx = { 0 };
+		struct drm_vnpu_queue_create queue = { .depth = 2 };
+		struct drm_vnpu_bo_create create = { .size = SIZE };
+		int fd = open(path, O_RDWR | O_CLOEXEC), ret = 0;
+
+		if (fd < 0) {
+			c->failed++;
+			continue;
+		}
+		ret = raw_ioctl(fd, DRM_IOCTL_VNPU_CTX_CREATE, &ctx);
+		queue.ctx_id = ctx.ctx_id;
+		if (!ret)
+			ret = raw_ioctl(fd, DRM_IOCTL_VNPU_QUEUE_CREATE, &queue);
+		if (!ret)
+			ret = raw_ioctl(fd, DRM_IOCTL_VNPU_BO_CREATE, &create);
+		if (!ret)
+			ret = raw_bind(fd, ctx.ctx_id, create.handle, VA, SIZE, 0);
+		for (int i = 0; i < 6 && !ret; i++) {
+			struct drm_vnpu_job job = raw_job(queue.queue_id);
+
+			ret = raw_submit_jobs(fd, ctx.ctx_id, &job, 1);
+			if (!ret && i == 5)
+				ret = raw_wait(fd, queue.queue_id, job.seqno, RAW_LONG_MS, NULL);
+		}
+		if (ret && ret != -ENOMEM && ret != -EBUSY)
+			fail_msg("a step failed with %d", ret);
+		c->failed += !!ret;
+		close(fd);
+	}
+	return NULL;
+}
+
+static void any_allocation_of_the_module_may_fail_in_any_thread(void **state)
+{
+	struct bench *b = nomem(state);
+	struct churn c = { .b = b };
+	int64_t until = raw_in_ms(3000);
+	struct vnpu_fw_sqe sqe;
+	pthread_t thread;
+
+	if (access("/sys/kernel/debug/failslab/require-start", W_OK))
+		skip();
+	fail_in_the_module();
+	fail_set("failslab/task-filter", "N");
+	fail_set("failslab/interval", "1");
+	fail_set("failslab/times", "-1");
+	fail_set("failslab/probability", "10");
+	assert_int_equal(pthread_create(&thread, NULL, churn_run, &c), 0);
+	while (raw_now_ns() < until || !c.stop) {
+		if (raw_now_ns() >= until) {
+			fail_set("failslab/probability", "0");
+			/* One more second, for what the client still waits for. */
+			__atomic_store_n(&c.stop, true, __ATOMIC_RELEASE);
+			until = raw_in_ms(1000);
+		}
+		if (!raw_fw_pop(&b->fw, &sqe, 5))
+			continue;
+		if (sqe.type == VNPU_FW_SQE_JOB)
+			raw_fw_done(&b->fw, &sqe, VNPU_FW_OK);
+		if (sqe.type == VNPU_FW_SQE_CTX_CLOSE)
+			raw_fw_post(&b->fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_CTX_CLOSED, .tag = sqe.ctx });
+		raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL);
+	}
+	pthread_join(thread, NULL);
+	fail_set("failslab/require-start", "0");
+	fail_set("failslab/require-end", "0xffffffffffffffff");
+	print_message("%llu lives, %llu cut short\n", (unsigned long long)c.rounds, (unsigned long long)c.failed);
+	assert_true(c.failed > 0);
+	for (until = raw_in_ms(RAW_LONG_MS); mem_bytes(b); usleep(1000))
+		assert_true(raw_now_ns() < until);
+	raw_submit(b->fd, b->ctx, b->q.queue_id);
+	raw_fw_serve(&b->fw, VNPU_FW_OK);
+	assert_int_equal(raw_result(b->fd, b->q.queue_id, 1), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -445,6 +745,12 @@ int main(void)
 		NOMEM_TEST(a_device_is_started_or_gone),
 		NOMEM_TEST(a_file_is_opened_or_not),
 		NOMEM_TEST(what_is_destroyed_is_gone_or_still_there),
+		NOMEM_TEST(a_device_is_taken_over_or_not),
+		NOMEM_TEST(completions_are_taken_whatever_fails),
+		NOMEM_TEST(everything_is_mapped_or_not),
+		NOMEM_TEST(a_fence_is_exported_or_not_and_polled),
+		NOMEM_TEST(a_file_that_closes_leaves_nothing_whatever_fails),
+		NOMEM_TEST(any_allocation_of_the_module_may_fail_in_any_thread),
 	};
 
 	return cmocka_run_group_tests_name("nomem", tests, NULL, NULL);
