@@ -4,55 +4,26 @@
  * firmware; the others are udmabuf and vgem where the kernel has them.
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <poll.h>
 #include <linux/udmabuf.h>
 
-#include "vnpu_raw.h"
+#include "vgem.h"
 
 #define VA 0x100000ull
 #define SIZE (4 * PAGE)
-#define PARAMETER "/sys/module/vnpu/parameters/prime_export"
-
-static bool set_export(char value)
-{
-	int fd = open(PARAMETER, O_WRONLY | O_CLOEXEC);
-	bool ok = fd >= 0 && write(fd, &value, 1) == 1;
-
-	if (fd >= 0)
-		close(fd);
-	return ok;
-}
 
 static int export_setup(void **state)
 {
-	return bench_setup(state) || (((struct bench *)*state)->fw.info && !set_export('Y'));
+	return bench_setup(state) || (((struct bench *)*state)->fw.info && !vgem_allow_export(true));
 }
 
 static int export_teardown(void **state)
 {
-	set_export('N');
+	vgem_allow_export(false);
 	return bench_teardown(state);
 }
 
 #define EXPORT_TEST(f) cmocka_unit_test_setup_teardown(f, export_setup, export_teardown)
-
-static int export(int fd, uint32_t handle)
-{
-	struct drm_prime_handle prime = { .handle = handle, .flags = DRM_CLOEXEC | DRM_RDWR };
-	int ret = raw_ioctl(fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime);
-
-	return ret ?: prime.fd;
-}
-
-static int import(int fd, int dmabuf, uint32_t *handle)
-{
-	struct drm_prime_handle prime = { .fd = dmabuf };
-	int ret = raw_ioctl(fd, DRM_IOCTL_PRIME_FD_TO_HANDLE, &prime);
-
-	*handle = prime.handle;
-	return ret;
-}
 
 static uint8_t *map(int fd, uint64_t offset)
 {
@@ -62,53 +33,12 @@ static uint8_t *map(int fd, uint64_t offset)
 	return p;
 }
 
-/* vgem's fences; libdrm has no header for them. */
-struct vgem_attach {
-	uint32_t handle;
-	uint32_t flags;
-	uint32_t out_fence;
-	uint32_t pad;
-};
-
-struct vgem_signal {
-	uint32_t fence;
-	uint32_t flags;
-};
-
-#define VGEM_ATTACH DRM_IOWR(DRM_COMMAND_BASE + 1, struct vgem_attach)
-#define VGEM_ATTACH_WRITE 1
-#define VGEM_SIGNAL DRM_IOW(DRM_COMMAND_BASE + 2, struct vgem_signal)
-
-/* The first node under /dev/dri that is vgem's, or -1. */
-static int open_vgem(void)
-{
-	DIR *dir = opendir("/dev/dri");
-	struct dirent *entry;
-	int fd = -1;
-
-	while (dir && fd < 0 && (entry = readdir(dir))) {
-		char name[8] = { 0 };
-		struct drm_version version = { .name = name, .name_len = sizeof(name) - 1 };
-
-		if (strncmp(entry->d_name, "card", 4))
-			continue;
-		fd = openat(dirfd(dir), entry->d_name, O_RDWR | O_CLOEXEC);
-		if (fd >= 0 && (raw_ioctl(fd, DRM_IOCTL_VERSION, &version) || strcmp(name, "vgem"))) {
-			close(fd);
-			fd = -1;
-		}
-	}
-	if (dir)
-		closedir(dir);
-	return fd;
-}
-
 static void an_exported_buffer_is_the_same_memory_and_outlives_its_file_and_device(void **state)
 {
 	struct bench *b = bench(state);
 	uint32_t handle = raw_bo(b->fd, SIZE);
 	uint8_t *own = raw_bo_map(b->fd, handle), *shared;
-	int dmabuf = export(b->fd, handle);
+	int dmabuf = vgem_export(b->fd, handle);
 
 	assert_true(dmabuf >= 0);
 	assert_int_equal(lseek(dmabuf, 0, SEEK_END), SIZE);
@@ -144,9 +74,9 @@ static void a_second_file_gets_the_same_buffer_back(void **state)
 	uint8_t *p;
 
 	assert_int_equal(raw_ioctl(b->fd, DRM_IOCTL_VNPU_BO_CREATE, &create), 0);
-	dmabuf = export(b->fd, create.handle);
+	dmabuf = vgem_export(b->fd, create.handle);
 	assert_true(dmabuf >= 0);
-	assert_int_equal(import(other, dmabuf, &handle), 0);
+	assert_int_equal(vgem_import(other, dmabuf, &handle), 0);
 	info.handle = handle;
 	assert_int_equal(raw_ioctl(other, DRM_IOCTL_VNPU_BO_INFO, &info), 0);
 	assert_int_equal(info.size, SIZE);
@@ -167,7 +97,7 @@ static void polling_a_dma_buf_waits_for_the_job_that_writes_it(void **state)
 {
 	struct bench *b = bench(state);
 	struct drm_vnpu_bo_use use = { raw_bo(b->fd, SIZE), DRM_VNPU_BO_USE_WRITE };
-	struct pollfd p = { .fd = export(b->fd, use.handle), .events = POLLIN };
+	struct pollfd p = { .fd = vgem_export(b->fd, use.handle), .events = POLLIN };
 	struct drm_vnpu_job job = raw_job(b->q.queue_id);
 
 	assert_true(p.fd >= 0);
@@ -183,7 +113,7 @@ static void polling_a_dma_buf_waits_for_the_job_that_writes_it(void **state)
 static void a_buffer_that_another_driver_holds_outlives_its_device(void **state)
 {
 	struct bench *b = bench(state);
-	int vgem = open_vgem(), dmabuf;
+	int vgem = vgem_open(), dmabuf;
 	uint32_t handle, theirs;
 	uint8_t *p;
 
@@ -193,13 +123,13 @@ static void a_buffer_that_another_driver_holds_outlives_its_device(void **state)
 	p = raw_bo_map(b->fd, handle);
 	p[PAGE] = 33;
 	munmap(p, SIZE);
-	dmabuf = export(b->fd, handle);
+	dmabuf = vgem_export(b->fd, handle);
 	assert_true(dmabuf >= 0);
-	assert_int_equal(import(vgem, dmabuf, &theirs), 0);
+	assert_int_equal(vgem_import(vgem, dmabuf, &theirs), 0);
 	close(dmabuf);
 	close(b->fd);
 	raw_fw_remove(&b->fw);
-	dmabuf = export(vgem, theirs);
+	dmabuf = vgem_export(vgem, theirs);
 	assert_true(dmabuf >= 0);
 	p = map(dmabuf, 0);
 	close(dmabuf);
@@ -213,26 +143,23 @@ static void a_buffer_that_another_driver_holds_outlives_its_device(void **state)
 static void a_job_waits_for_the_fence_of_another_driver(void **state)
 {
 	struct bench *b = bench(state);
-	int vgem = open_vgem(), dmabuf;
-	struct vgem_attach attach = { .flags = VGEM_ATTACH_WRITE };
-	struct vgem_signal signal = { 0 };
+	int vgem = vgem_open(), dmabuf;
 	struct drm_vnpu_job job = raw_job(b->q.queue_id);
 	struct drm_vnpu_bo_use use = { 0 };
 	struct vnpu_fw_sqe sqe;
+	uint32_t fence;
 
 	if (vgem < 0)
 		skip();
 	use.handle = raw_bo(b->fd, SIZE);
-	dmabuf = export(b->fd, use.handle);
+	dmabuf = vgem_export(b->fd, use.handle);
 	assert_true(dmabuf >= 0);
-	assert_int_equal(import(vgem, dmabuf, &attach.handle), 0);
+	fence = vgem_attach(vgem, dmabuf);
 	close(dmabuf);
-	assert_int_equal(raw_ioctl(vgem, VGEM_ATTACH, &attach), 0);
 	raw_job_bos(&job, &use, 1);
 	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), 0);
 	assert_false(raw_fw_pop(&b->fw, &sqe, 50));
-	signal.fence = attach.out_fence;
-	assert_int_equal(raw_ioctl(vgem, VGEM_SIGNAL, &signal), 0);
+	vgem_signal(vgem, fence);
 	raw_fw_serve(&b->fw, VNPU_FW_OK);
 	assert_int_equal(raw_result(b->fd, b->q.queue_id, 1), 0);
 	close(vgem);
@@ -254,7 +181,7 @@ static void a_dma_buf_of_another_driver_is_refused(void **state)
 	assert_int_equal(fcntl(create.memfd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
 	dmabuf = ioctl(control, UDMABUF_CREATE, &create);
 	assert_true(dmabuf >= 0);
-	assert_int_equal(import(b->fd, dmabuf, &handle), -EINVAL);
+	assert_int_equal(vgem_import(b->fd, dmabuf, &handle), -EINVAL);
 	assert_int_equal(handle, 0);
 	close(dmabuf);
 	close(control);
@@ -266,8 +193,8 @@ static void a_file_that_is_no_dma_buf_is_refused(void **state)
 	struct bench *b = bench(state);
 	uint32_t handle = 0;
 
-	assert_int_equal(import(b->fd, b->fd, &handle), -EINVAL);
-	assert_int_equal(import(b->fd, -1, &handle), -EBADF);
+	assert_int_equal(vgem_import(b->fd, b->fd, &handle), -EINVAL);
+	assert_int_equal(vgem_import(b->fd, -1, &handle), -EBADF);
 	assert_int_equal(handle, 0);
 }
 
@@ -275,11 +202,11 @@ static void exporting_is_refused_when_the_parameter_is_taken_back(void **state)
 {
 	struct bench *b = bench(state);
 	uint32_t first = raw_bo(b->fd, SIZE), second = raw_bo(b->fd, SIZE);
-	int dmabuf = export(b->fd, first);
+	int dmabuf = vgem_export(b->fd, first);
 
 	assert_true(dmabuf >= 0);
-	assert_true(set_export('N'));
-	assert_int_equal(export(b->fd, second), -EOPNOTSUPP);
+	assert_true(vgem_allow_export(false));
+	assert_int_equal(vgem_export(b->fd, second), -EOPNOTSUPP);
 	close(dmabuf);
 }
 

@@ -13,6 +13,9 @@ for t in tests/kmod/test_*.c; do
 	n=$(basename "$t" .c)
 	step "$n" "$BUILD/tests/$n"
 done
+step "32-bit programs" same_for_32_bits
+step "rmmod is refused while a signalled fence lives" fence_holds_module signalled
+step "rmmod is refused while an unsignalled fence lives" fence_holds_module pending
 step "npu-info --doctor without a firmware" doctor_says "no firmware is running"
 step "vnpu-fw starts" fw_start
 step "rmmod is refused while a firmware runs" rmmod_refused

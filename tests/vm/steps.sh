@@ -101,6 +101,27 @@ rmmod_refused() {
 	! rmmod vnpu 2>/dev/null
 }
 
+# A program of 32 bits and one of 64 print the same of every call.
+same_for_32_bits() {
+	"$BUILD/tests/abi64" >"${TMPDIR:-/tmp}/abi64.log" || { cat "${TMPDIR:-/tmp}/abi64.log"; return 1; }
+	"$BUILD/tests/abi32" >"${TMPDIR:-/tmp}/abi32.log"
+	diff "${TMPDIR:-/tmp}/abi64.log" "${TMPDIR:-/tmp}/abi32.log" && echo "$(wc -l <"${TMPDIR:-/tmp}/abi64.log") lines, the same"
+}
+
+# fence_holds_module signalled|pending: a sync_file is all that is left of a device, and the module has to stay for it.
+fence_holds_module() {
+	local log=${TMPDIR:-/tmp}/fence.log pid rc=0
+	"$BUILD/tests/test_fences" hold "$1" >"$log" 2>&1 </dev/null &
+	pid=$!
+	wait_for grep -q '^holding\|^no vgem' "$log" || { cat "$log"; return 1; }
+	grep -q '^no vgem' "$log" && { cat "$log"; return 77; }
+	rmmod_refused || rc=1
+	kill "$pid"
+	wait "$pid"
+	# A job that waits for another driver's fence ends with that.
+	[ $rc -eq 0 ] && wait_for rmmod vnpu 2>/dev/null && insmod "$BUILD/kmod/$kver/vnpu.ko"
+}
+
 # ---- kmemleak, where the kernel has it ----
 
 leaks=/sys/kernel/debug/kmemleak

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Fences that outlive what they came from: a sync_file is asked for its names and its status after the job's queue, its
+ * context, its file and its device are gone, one by one, with the job done and with the job still waiting. Only one that
+ * waits for another driver's fence can still be unsignalled then: vgem's, through an exported buffer.
+ *
+ * With the argument "hold" it makes such a sync_file, of which nothing else is left, and keeps it until it is killed.
+ */
+#include <poll.h>
+#include <linux/sync_file.h>
+
+#include "vnpu_raw.h"
+#include "vgem.h"
+
+struct fences {
+	struct raw_fw fw;
+	int fd, vgem;
+	uint32_t ctx, queue, vgem_fence;
+	int sync_file;
+};
+
+static int export_sync_file(int fd, uint32_t syncobj)
+{
+	struct drm_syncobj_handle handle = { .handle = syncobj,
+					     .flags = DRM_SYNCOBJ_HANDLE_TO_FD_FLAGS_EXPORT_SYNC_FILE };
+
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &handle), 0);
+	return handle.fd;
+}
+
+/* A buffer with a fence of vgem's, which nobody signals yet. */
+static uint32_t fenced_buffer(struct fences *f)
+{
+	uint32_t handle = raw_bo(f->fd, PAGE);
+	int dmabuf = vgem_export(f->fd, handle);
+
+	assert_true(dmabuf >= 0);
+	f->vgem_fence = vgem_attach(f->vgem, dmabuf);
+	close(dmabuf);
+	return handle;
+}
+
+/* A device of the test's own with one job, and the job's fence as a sync_file. */
+static void fences_make(struct fences *f, bool done)
+{
+	struct drm_vnpu_bo_use use = { .flags = DRM_VNPU_BO_USE_WRITE };
+	struct drm_vnpu_sync_op out = { .flags = DRM_VNPU_SYNC_SIGNAL };
+	struct drm_vnpu_job job;
+
+	raw_fw_add(&f->fw, NULL);
+	f->fd = raw_client(f->fw.minor);
+	f->ctx = raw_ctx(f->fd);
+	f->queue = raw_queue(f->fd, f->ctx);
+	out.handle = raw_syncobj(f->fd);
+	job = raw_job(f->queue);
+	raw_job_syncs(&job, &out, 1);
+	if (!done) {
+		use.handle = fenced_buffer(f);
+		raw_job_bos(&job, &use, 1);
+	}
+	assert_int_equal(raw_submit_jobs(f->fd, f->ctx, &job, 1), 0);
+	f->sync_file = export_sync_file(f->fd, out.handle);
+	if (done)
+		raw_fw_serve(&f->fw, VNPU_FW_OK);
+}
+
+/* What the sync_file and its fence say. Kernels after 6.12 no longer ask a signalled fence for its names. */
+static void fences_expect(const struct fences *f, int status, const char *after)
+{
+	struct sync_fence_info fence = { 0 };
+	struct sync_file_info info = { .num_fences = 1, .sync_fence_info = (uintptr_t)&fence };
+	struct pollfd p = { .fd = f->sync_file, .events = POLLIN };
+
+	print_message("after %s\n", after);
+	assert_int_equal(raw_ioctl(f->sync_file, SYNC_IOC_FILE_INFO, &info), 0);
+	assert_int_equal(info.num_fences, 1);
+	assert_int_equal(info.status, status);
+	assert_int_equal(fence.status, status);
+	assert_int_equal(poll(&p, 1, 0), status ? 1 : 0);
+	if (strcmp(fence.driver_name, "detached-driver") || !status) {
+		assert_string_equal(fence.driver_name, "vnpu");
+		assert_string_equal(fence.obj_name, "queue");
+	} else {
+		assert_string_equal(fence.obj_name, "signaled-timeline");
+	}
+	assert_true(fence.timestamp_ns != 0 || !status);
+}
+
+static void fences_wait(const struct fences *f)
+{
+	struct pollfd p = { .fd = f->sync_file, .events = POLLIN };
+
+	assert_int_equal(poll(&p, 1, RAW_LONG_MS), 1);
+}
+
+/* What is taken away, the outermost last. */
+static const char *const steps[] = { "its making", "its queue",		 "its context",
+				     "its file",   "the firmware's end", "its device" };
+
+static void fences_step(struct fences *f, int step)
+{
+	switch (step) {
+	case 1:
+		assert_int_equal(raw_queue_destroy(f->fd, f->queue), 0);
+		break;
+	case 2:
+		assert_int_equal(raw_ctx_destroy(f->fd, f->ctx), 0);
+		break;
+	case 3:
+		close(f->fd);
+		break;
+	case 4:
+		raw_fw_die(&f->fw);
+		break;
+	case 5:
+		assert_int_equal(raw_del_dev(f->fw.dev_id), 0);
+		break;
+	}
+}
+
+/* What the last @last steps have left. */
+static void fences_drop(struct fences *f, int last)
+{
+	if (last < 3)
+		close(f->fd);
+	if (last < 2)
+		raw_fw_die(&f->fw);
+	close(f->sync_file);
+}
+
+static void needed(void)
+{
+	if (access(RAW_CONTROL, R_OK | W_OK))
+		skip();
+}
+
+static void a_signalled_fence_outlives_all_that_it_came_from(void **state)
+{
+	struct fences f = { 0 };
+
+	needed();
+	/* The device alone, the device after its firmware, and so on. */
+	for (int last = 1; last < 6; last++) {
+		fences_make(&f, true);
+		fences_expect(&f, 1, steps[0]);
+		for (int step = 6 - last; step < 6; step++) {
+			fences_step(&f, step);
+			fences_expect(&f, 1, steps[step]);
+		}
+		fences_drop(&f, last);
+	}
+}
+
+static void an_unsignalled_fence_outlives_all_that_it_came_from(void **state)
+{
+	struct fences f = { 0 };
+
+	needed();
+	f.vgem = vgem_open();
+	if (f.vgem < 0 || !vgem_allow_export(true))
+		skip();
+	for (int last = 1; last < 6; last++) {
+		fences_make(&f, false);
+		fences_expect(&f, 0, steps[0]);
+		for (int step = 6 - last; step < 6; step++) {
+			fences_step(&f, step);
+			fences_expect(&f, 0, steps[step]);
+		}
+		vgem_signal(f.vgem, f.vgem_fence);
+		fences_wait(&f);
+		/* The job has not run: its queue is gone, or its device. */
+		fences_expect(&f, last < 3 ? -EIO : -ECANCELED, "its dependency");
+		fences_drop(&f, last);
+	}
+	vgem_allow_export(false);
+	close(f.vgem);
+}
+
+static void a_syncobj_sent_to_another_device_outlives_all_that_it_came_from(void **state)
+{
+	struct fences f = { 0 };
+	struct drm_syncobj_handle handle = { 0 };
+	struct raw_fw other;
+	uint32_t syncobj;
+	int fd;
+
+	needed();
+	fences_make(&f, true);
+	raw_fw_add(&other, NULL);
+	fd = raw_client(other.minor);
+	syncobj = raw_syncobj(fd);
+	handle = (struct drm_syncobj_handle){ .handle = syncobj,
+					      .flags = DRM_SYNCOBJ_FD_TO_HANDLE_FLAGS_IMPORT_SYNC_FILE,
+					      .fd = f.sync_file };
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &handle), 0);
+	close(f.sync_file);
+	for (int step = 1; step < 6; step++)
+		fences_step(&f, step);
+	assert_int_equal(raw_syncobj_wait(fd, syncobj, 0, RAW_LONG_MS), 0);
+	f.sync_file = export_sync_file(fd, syncobj);
+	fences_expect(&f, 1, "its device, through another's syncobj");
+	close(f.sync_file);
+	close(fd);
+	raw_fw_remove(&other);
+}
+
+/* The step "rmmod is refused while somebody holds a fence" of the virtual machine. */
+static int hold(const char *how)
+{
+	struct fences f = { 0 };
+	bool done = !strcmp(how, "signalled");
+
+	if (!done) {
+		f.vgem = vgem_open();
+		if (f.vgem < 0 || !vgem_allow_export(true)) {
+			printf("no vgem, whose fence it would wait for\n");
+			return 77;
+		}
+	}
+	fences_make(&f, done);
+	for (int step = 1; step < 6; step++)
+		fences_step(&f, step);
+	fences_expect(&f, done, "all");
+	vgem_allow_export(false);
+	printf("holding\n");
+	fflush(stdout);
+	pause();
+	return 1;
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_signalled_fence_outlives_all_that_it_came_from),
+		cmocka_unit_test(an_unsignalled_fence_outlives_all_that_it_came_from),
+		cmocka_unit_test(a_syncobj_sent_to_another_device_outlives_all_that_it_came_from),
+	};
+
+	if (argc == 3 && !strcmp(argv[1], "hold"))
+		return hold(argv[2]);
+	return cmocka_run_group_tests_name("fences", tests, NULL, NULL);
+}
