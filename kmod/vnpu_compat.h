@@ -52,15 +52,24 @@ static inline int vnpu_compat_job_init(struct drm_sched_job *job, struct drm_sch
 #endif
 }
 
-/* The device without a bus that stands behind the DRM device. */
+/*
+ * The device without a bus that stands behind the DRM device. Numbers are not used again: what is named after them in
+ * debugfs stays until the last file of a device that was deleted is closed.
+ */
+static inline int vnpu_compat_parent_nr(void)
+{
+	static atomic_t nr = ATOMIC_INIT(-1);
+
+	return atomic_inc_return(&nr) & INT_MAX;
+}
+
 #ifdef HAVE_FAUX_DEVICE
 static inline struct device *vnpu_compat_parent_create(void)
 {
 	struct faux_device *faux;
-	static atomic_t nr = ATOMIC_INIT(0);
 	char name[24];
 
-	snprintf(name, sizeof(name), "vnpu.%d", atomic_inc_return(&nr) - 1);
+	snprintf(name, sizeof(name), "vnpu.%d", vnpu_compat_parent_nr());
 	faux = faux_device_create(name, NULL, NULL);
 	return faux ? &faux->dev : ERR_PTR(-ENODEV);
 }
@@ -72,7 +81,7 @@ static inline void vnpu_compat_parent_destroy(struct device *dev)
 #else
 static inline struct device *vnpu_compat_parent_create(void)
 {
-	struct platform_device *pdev = platform_device_register_simple("vnpu", PLATFORM_DEVID_AUTO, NULL, 0);
+	struct platform_device *pdev = platform_device_register_simple("vnpu", vnpu_compat_parent_nr(), NULL, 0);
 
 	return IS_ERR(pdev) ? ERR_CAST(pdev) : &pdev->dev;
 }

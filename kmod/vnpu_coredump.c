@@ -11,6 +11,7 @@
 #include <linux/sprintf.h>
 #include <linux/timekeeping.h>
 #include <linux/vmalloc.h>
+#include <drm/drm_drv.h>
 
 #include "vnpu_ctx.h"
 #include "vnpu_drv.h"
@@ -100,11 +101,15 @@ void vnpu_coredump_take(struct vnpu_coredump *dump, struct vnpu_device *vdev, co
 		vnpu_coredump_hwq(dump, vdev, i);
 }
 
-/* Hand the text over, or free it if there is none. */
+/* Hand the text over, or free it if there is none. A device that is being deleted has nothing to link it to. */
 void vnpu_coredump_publish(struct vnpu_coredump *dump, struct vnpu_device *vdev)
 {
-	if (dump->len)
+	int idx;
+
+	if (dump->len && drm_dev_enter(&vdev->drm, &idx)) {
 		dev_coredumpv(vdev->parent, dump->text, dump->len, GFP_KERNEL);
-	else
+		drm_dev_exit(idx);
+	} else {
 		vfree(dump->text);
+	}
 }

@@ -60,6 +60,8 @@ static int vnpu_ctl_check(const struct vnpu_ctl_add_dev *args)
 	if (!is_power_of_2(args->queue_depth) || args->queue_depth > VNPU_FW_MAX_DEPTH ||
 	    args->nr_queues * args->queue_depth > VNPU_FW_MAX_JOBS)
 		return -EINVAL;
+	if (args->user_ctx > args->nr_ctx || args->user_queues > args->nr_queues)
+		return -EINVAL;
 	if (args->va_bits < VNPU_FW_MIN_VA_BITS || args->va_bits > VNPU_FW_MAX_VA_BITS)
 		return -EINVAL;
 	if (args->timeout_ms > VNPU_FW_MAX_TIMEOUT_MS || args->max_timeout_ms > VNPU_FW_MAX_TIMEOUT_MS)

@@ -13,6 +13,7 @@
 #include "vnpu_job.h"
 #include "vnpu_queue.h"
 #include "vnpu_reset.h"
+#include "vnpu_user.h"
 #include "vnpu_vm.h"
 
 static void vnpu_ctx_release(struct kref *ref)
@@ -23,6 +24,7 @@ static void vnpu_ctx_release(struct kref *ref)
 	spin_lock(&vdev->lock);
 	vdev->ctxs[ctx->num] = NULL;
 	spin_unlock(&vdev->lock);
+	vnpu_user_uncharge(ctx->user, VNPU_USER_CTX, 1);
 	vnpu_vm_fini(ctx);
 	kfree(ctx);
 	drm_dev_put(&vdev->drm);
@@ -88,11 +90,17 @@ int vnpu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *f
 
 	if (args->flags)
 		return -EINVAL;
+	ret = vnpu_user_charge(vfile->user, VNPU_USER_CTX, 1);
+	if (ret)
+		return ret;
 	ctx = kzalloc(sizeof(*ctx), GFP_KERNEL_ACCOUNT);
-	if (!ctx)
+	if (!ctx) {
+		vnpu_user_uncharge(vfile->user, VNPU_USER_CTX, 1);
 		return -ENOMEM;
+	}
 	kref_init(&ctx->ref);
 	ctx->vdev = vdev;
+	ctx->user = vfile->user;
 	ctx->client_id = file->client_id;
 	ctx->pid = task_tgid_nr(current);
 	get_task_comm(ctx->comm, current);
@@ -102,6 +110,7 @@ int vnpu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *f
 	vnpu_vm_init(ctx);
 	ret = vnpu_ctx_take_number(vdev, ctx);
 	if (ret) {
+		vnpu_user_uncharge(ctx->user, VNPU_USER_CTX, 1);
 		vnpu_vm_fini(ctx);
 		kfree(ctx);
 		return ret;
@@ -133,6 +142,7 @@ static void vnpu_ctx_tell_firmware(struct vnpu_ctx *ctx)
 		ctx->fw_owes = true;
 		ctx->owed_since = jiffies;
 		ctx->close_pending = true;
+		vdev->closes_pending = true;
 		vnpu_fw_send_closes(vdev);
 		vnpu_reset_watch(vdev);
 	}
@@ -146,7 +156,7 @@ void vnpu_ctx_close(struct vnpu_file *vfile, struct vnpu_ctx *ctx)
 	unsigned long id;
 
 	mutex_lock(&ctx->submit_lock);
-	ctx->closing = true;
+	WRITE_ONCE(ctx->closing, true);
 	mutex_unlock(&ctx->submit_lock);
 
 	/* No queue joins any more, but another thread may destroy some: look at them under the table's lock only. */

@@ -34,9 +34,10 @@ struct vnpu_ctx {
 	u64 client_id; /* of the file */
 	pid_t pid;
 	char comm[TASK_COMM_LEN];
+	struct vnpu_user *user; /* reference; who is charged for it and for its queues */
 
 	struct mutex submit_lock;
-	bool closing; /* under submit_lock */
+	bool closing; /* set under submit_lock, before the bindings go under bind_lock: whoever holds either may look */
 
 	struct mutex bind_lock;
 	struct rw_semaphore vm_lock;

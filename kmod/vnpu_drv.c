@@ -15,13 +15,17 @@
 #include "vnpu_compat.h"
 #include "vnpu_ctl.h"
 #include "vnpu_ctx.h"
+#include "vnpu_debugfs.h"
 #include "vnpu_drv.h"
 #include "vnpu_fw.h"
 #include "vnpu_gem.h"
 #include "vnpu_queue.h"
 #include "vnpu_reset.h"
+#include "vnpu_stats.h"
 #include "vnpu_submit.h"
+#include "vnpu_sysfs.h"
 #include "vnpu_uapi.h"
+#include "vnpu_user.h"
 #include "vnpu_vm.h"
 
 bool vnpu_prime_export;
@@ -60,6 +64,11 @@ static int vnpu_open(struct drm_device *drm, struct drm_file *file)
 	if (!vfile)
 		return -ENOMEM;
 	vfile->vdev = to_vnpu_device(drm);
+	vfile->user = vnpu_user_get(vfile->vdev);
+	if (!vfile->user) {
+		kfree(vfile);
+		return -ENOMEM;
+	}
 	xa_init_flags(&vfile->ctxs, XA_FLAGS_ALLOC1);
 	xa_init_flags(&vfile->queues, XA_FLAGS_ALLOC1);
 	file->driver_priv = vfile;
@@ -78,6 +87,7 @@ static void vnpu_postclose(struct drm_device *drm, struct drm_file *file)
 	}
 	xa_destroy(&vfile->ctxs);
 	xa_destroy(&vfile->queues);
+	vnpu_user_put(vfile->user);
 	kfree(vfile);
 }
 
@@ -103,6 +113,7 @@ static const struct file_operations vnpu_fops = {
 	.read = drm_read,
 	.llseek = noop_llseek,
 	.mmap = vnpu_mmap,
+	.show_fdinfo = drm_show_fdinfo,
 	.fop_flags = FOP_UNSIGNED_OFFSET,
 };
 
@@ -128,6 +139,7 @@ static const struct drm_driver vnpu_driver = {
 	.open = vnpu_open,
 	.postclose = vnpu_postclose,
 	.gem_create_object = vnpu_gem_create_object,
+	.show_fdinfo = vnpu_show_fdinfo,
 	.ioctls = vnpu_ioctls,
 	.num_ioctls = ARRAY_SIZE(vnpu_ioctls),
 	.fops = &vnpu_fops,
@@ -167,6 +179,8 @@ static int vnpu_device_init(struct vnpu_device *vdev)
 
 	mutex_init(&vdev->map_lock);
 	spin_lock_init(&vdev->lock);
+	spin_lock_init(&vdev->users_lock);
+	INIT_LIST_HEAD(&vdev->users);
 	init_waitqueue_head(&vdev->fw_wait);
 	vnpu_reset_init(vdev);
 	vdev->epoch = 1;
@@ -231,6 +245,9 @@ struct vnpu_device *vnpu_device_create(const struct vnpu_ctl_add_dev *args)
 	vdev->va_bits = args->va_bits;
 	vdev->timeout_ms = args->timeout_ms;
 	vdev->max_timeout_ms = args->max_timeout_ms;
+	vdev->user_limits[VNPU_USER_CTX] = args->user_ctx ?: max(1u, args->nr_ctx / 2);
+	vdev->user_limits[VNPU_USER_QUEUES] = args->user_queues ?: max(1u, args->nr_queues / 2);
+	vdev->user_limits[VNPU_USER_MEM] = args->user_mem;
 	ret = vnpu_device_init(vdev);
 	if (ret) {
 		vnpu_device_drop(parent);
@@ -242,8 +259,16 @@ struct vnpu_device *vnpu_device_create(const struct vnpu_ctl_add_dev *args)
 /* Under vnpu_ctl_lock. */
 int vnpu_device_register(struct vnpu_device *vdev)
 {
-	int ret = drm_dev_register(&vdev->drm, 0);
+	int ret;
 
+	vnpu_debugfs_add(vdev);
+	/* Before the node is announced, so that whoever hears of it finds them. */
+	ret = vnpu_sysfs_add(vdev);
+	if (ret)
+		return ret;
+	ret = drm_dev_register(&vdev->drm, 0);
+	if (ret)
+		vnpu_sysfs_remove(vdev);
 	vdev->registered = !ret;
 	return ret;
 }
@@ -253,8 +278,11 @@ void vnpu_device_remove(struct vnpu_device *vdev)
 {
 	if (vdev->session)
 		vnpu_fw_session_end(vdev->session, DRM_VNPU_LOSS_EXIT, -ENODEV, NULL, NULL);
-	if (vdev->registered)
+	vnpu_debugfs_remove(vdev);
+	if (vdev->registered) {
+		vnpu_sysfs_remove(vdev);
 		drm_dev_unplug(&vdev->drm);
+	}
 	vnpu_device_drop(vdev->parent);
 }
 

@@ -14,6 +14,7 @@
  *   vdev->map_lock       mutex: which file to take pages away from; i_mmap_rwsem nests inside
  *   vdev->lock           spinlock: rings, queue slots, context numbers, ban states. Fences are signalled under it, hence
  *                        nothing that sleeps or allocates
+ *   vdev->users_lock     spinlock: who uses the device; nests inside nothing and holds nothing
  */
 #ifndef VNPU_DRV_H
 #define VNPU_DRV_H
@@ -29,6 +30,7 @@
 #include <linux/vnpu_fw.h>
 
 #include "vnpu_ring.h"
+#include "vnpu_user.h"
 
 struct vnpu_ctx;
 struct vnpu_session;
@@ -78,7 +80,11 @@ struct vnpu_device {
 	u32 timeout_ms; /* see vnpu_device_timeout_ms() */
 	u32 max_timeout_ms;
 
+	u64 user_limits[VNPU_USER_KINDS]; /* 0: none */
+
 	atomic64_t mem_bytes;
+	spinlock_t users_lock;
+	struct list_head users; /* vnpu_user.node, under users_lock */
 	struct workqueue_struct *submit_wq;
 	struct workqueue_struct *watchdog_wq;
 	struct delayed_work reset_work; /* see vnpu_reset.c */
@@ -87,6 +93,7 @@ struct vnpu_device {
 
 	/* Under vnpu_ctl_lock. */
 	bool registered;
+	struct dentry *force_reset; /* in debugfs */
 
 	struct mutex map_lock;
 	struct file *aperture; /* the session's file, not a reference: cleared before it goes */
@@ -96,8 +103,10 @@ struct vnpu_device {
 	bool ready; /* a firmware has called START and is alive */
 	bool wedged; /* no firmware is let in any more */
 	u32 epoch;
-	u64 busy_ns;
+	u64 busy_ns; /* see vnpu_stats.c */
+	u64 busy_until;
 	u64 nr_jobs;
+	bool closes_pending; /* a context may have close_pending */
 	u32 nr_resets;
 	u32 resets_in_a_row;
 	enum drm_vnpu_loss last_loss;
@@ -120,8 +129,10 @@ static inline struct vnpu_device *to_vnpu_device(struct drm_device *drm)
 /* One open of /dev/accel/accelN. */
 struct vnpu_file {
 	struct vnpu_device *vdev;
+	struct vnpu_user *user; /* reference; who opened it */
 	struct xarray ctxs; /* id -> struct vnpu_ctx, with a reference */
 	struct xarray queues; /* id -> struct vnpu_queue, with a reference */
+	u64 busy_ns; /* device time of all jobs so far; under vdev->lock */
 };
 
 static inline struct vnpu_file *to_vnpu_file(struct drm_file *file)

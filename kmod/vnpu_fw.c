@@ -25,6 +25,7 @@
 #include "vnpu_job.h"
 #include "vnpu_queue.h"
 #include "vnpu_reset.h"
+#include "vnpu_stats.h"
 #include "vnpu_trace.h"
 #include "vnpu_vm.h"
 
@@ -185,6 +186,9 @@ bool vnpu_fw_send(struct vnpu_device *vdev, const struct vnpu_fw_sqe *sqe)
 void vnpu_fw_send_closes(struct vnpu_device *vdev)
 {
 	lockdep_assert_held(&vdev->lock);
+	/* Asked with every completion, so contexts are looked through only if there is one. */
+	if (!vdev->closes_pending)
+		return;
 	for (u32 num = 1; num <= vdev->nr_ctx; num++) {
 		struct vnpu_fw_sqe sqe = { .type = VNPU_FW_SQE_CTX_CLOSE, .ctx = num };
 		struct vnpu_ctx *ctx = vdev->ctxs[num];
@@ -195,6 +199,7 @@ void vnpu_fw_send_closes(struct vnpu_device *vdev)
 			return;
 		ctx->close_pending = false;
 	}
+	vdev->closes_pending = false;
 }
 
 /* ---- firmware to kernel; under vdev->lock ---- */
@@ -223,7 +228,6 @@ static void vnpu_fw_done(struct vnpu_device *vdev, const struct vnpu_fw_cqe *cqe
 	struct vnpu_queue *queue;
 	struct vnpu_fence *fence;
 	struct vnpu_hwq *hwq;
-	u64 elapsed_ns;
 
 	if (slot >= vdev->nr_queues)
 		return;
@@ -239,8 +243,7 @@ static void vnpu_fw_done(struct vnpu_device *vdev, const struct vnpu_fw_cqe *cqe
 		vdev->resets_in_a_row = 0;
 	fence = vnpu_hwq_drop_first(hwq);
 	queue = fence->queue;
-	elapsed_ns = jiffies64_to_nsecs(jiffies - queue->head_since + 1);
-	vdev->busy_ns += min(cqe->busy_ns, elapsed_ns);
+	vnpu_stats_job_done(fence, cqe->busy_ns);
 	vnpu_queue_new_head(queue);
 	if (error == -EFAULT) {
 		struct vnpu_ctx *ctx = queue->ctx;

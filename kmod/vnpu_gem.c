@@ -12,6 +12,7 @@
 #include "vnpu_gem.h"
 #include "vnpu_space.h"
 #include "vnpu_uapi.h"
+#include "vnpu_user.h"
 
 /* The largest buffer: what can be bound, and what the host could hold. */
 u64 vnpu_gem_max_size(const struct vnpu_device *vdev)
@@ -19,13 +20,36 @@ u64 vnpu_gem_max_size(const struct vnpu_device *vdev)
 	return min_t(u64, (1ull << vdev->va_bits) - VNPU_VA_START, (u64)totalram_pages() << PAGE_SHIFT);
 }
 
+/* Add to the user's and to the device's memory, unless that goes over a limit. */
+static int vnpu_gem_charge(struct vnpu_device *vdev, struct vnpu_user *user, u64 size)
+{
+	s64 old = atomic64_read(&vdev->mem_bytes);
+	int ret = vnpu_user_charge(user, VNPU_USER_MEM, size);
+
+	if (ret)
+		return ret;
+	do {
+		if (vdev->mem_limit && (old > vdev->mem_limit || size > vdev->mem_limit - old)) {
+			vnpu_user_uncharge(user, VNPU_USER_MEM, size);
+			return -ENOSPC;
+		}
+	} while (!atomic64_try_cmpxchg(&vdev->mem_bytes, &old, old + size));
+	return 0;
+}
+
+static void vnpu_gem_uncharge(struct vnpu_device *vdev, struct vnpu_user *user, u64 size)
+{
+	atomic64_sub(size, &vdev->mem_bytes);
+	vnpu_user_uncharge(user, VNPU_USER_MEM, size);
+}
+
 static void vnpu_gem_free(struct drm_gem_object *obj)
 {
 	struct vnpu_device *vdev = to_vnpu_device(obj->dev);
 	struct vnpu_bo *bo = to_vnpu_bo(obj);
 
-	if (bo->counted)
-		atomic64_sub(obj->size, &vdev->mem_bytes);
+	if (bo->user)
+		vnpu_gem_uncharge(vdev, bo->user, obj->size);
 	drm_gem_shmem_free(&bo->base);
 }
 
@@ -37,9 +61,15 @@ static struct dma_buf *vnpu_gem_export(struct drm_gem_object *obj, int flags)
 	return drm_gem_prime_export(obj, flags);
 }
 
+static enum drm_gem_object_status vnpu_gem_status(struct drm_gem_object *obj)
+{
+	return vnpu_gem_resident(obj) ? DRM_GEM_OBJECT_RESIDENT : 0;
+}
+
 static const struct drm_gem_object_funcs vnpu_gem_funcs = {
 	.free = vnpu_gem_free,
 	.export = vnpu_gem_export,
+	.status = vnpu_gem_status,
 	.print_info = drm_gem_shmem_object_print_info,
 	.pin = drm_gem_shmem_object_pin,
 	.unpin = drm_gem_shmem_object_unpin,
@@ -63,21 +93,10 @@ struct drm_gem_object *vnpu_gem_create_object(struct drm_device *drm, size_t siz
 	return &bo->base.base;
 }
 
-/* Add to the device's memory, unless that goes over its limit. */
-static bool vnpu_gem_charge(struct vnpu_device *vdev, u64 size)
-{
-	s64 old = atomic64_read(&vdev->mem_bytes);
-
-	do {
-		if (vdev->mem_limit && (old > vdev->mem_limit || size > vdev->mem_limit - old))
-			return false;
-	} while (!atomic64_try_cmpxchg(&vdev->mem_bytes, &old, old + size));
-	return true;
-}
-
 int vnpu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct vnpu_device *vdev = to_vnpu_device(drm);
+	struct vnpu_user *user = to_vnpu_file(file)->user;
 	struct drm_vnpu_bo_create *args = data;
 	struct drm_gem_shmem_object *shmem;
 	struct vnpu_bo *bo;
@@ -89,17 +108,18 @@ int vnpu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *fi
 	if (!args->size || args->size > vnpu_gem_max_size(vdev))
 		return -EINVAL;
 	size = PAGE_ALIGN(args->size);
-	if (!vnpu_gem_charge(vdev, size))
-		return -ENOSPC;
+	ret = vnpu_gem_charge(vdev, user, size);
+	if (ret)
+		return ret;
 
 	shmem = drm_gem_shmem_create(drm, size);
 	if (IS_ERR(shmem)) {
-		atomic64_sub(size, &vdev->mem_bytes);
+		vnpu_gem_uncharge(vdev, user, size);
 		/* So tmpfs calls a failed allocation; to a client it would mean the device's limit. */
 		return PTR_ERR(shmem) == -ENOSPC ? -ENOMEM : PTR_ERR(shmem);
 	}
 	bo = to_vnpu_bo(&shmem->base);
-	bo->counted = true;
+	bo->user = user;
 	bo->flags = args->flags;
 	ret = drm_gem_create_mmap_offset(&shmem->base);
 	if (!ret)

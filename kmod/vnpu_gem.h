@@ -5,17 +5,24 @@
 #include <drm/drm_gem_shmem_helper.h>
 
 struct vnpu_device;
+struct vnpu_user;
 
 /* A buffer: cached shared memory, pinned while it is bound or mapped. */
 struct vnpu_bo {
 	struct drm_gem_shmem_object base; /* first: drm_gem_shmem_free() frees this address */
 	u32 flags; /* DRM_VNPU_BO_* */
-	bool counted; /* in vdev->mem_bytes */
+	struct vnpu_user *user; /* reference; who is charged for it, as is the device. NULL: nobody */
 };
 
 static inline struct vnpu_bo *to_vnpu_bo(struct drm_gem_object *obj)
 {
 	return container_of(to_drm_gem_shmem_obj(obj), struct vnpu_bo, base);
+}
+
+/* Has it pages? It keeps those that it once had when it is unpinned, but they may be swapped out then. */
+static inline bool vnpu_gem_resident(struct drm_gem_object *obj)
+{
+	return READ_ONCE(to_vnpu_bo(obj)->base.pages);
 }
 
 u64 vnpu_gem_max_size(const struct vnpu_device *vdev);

@@ -11,6 +11,7 @@
 #include "vnpu_job.h"
 #include "vnpu_queue.h"
 #include "vnpu_reset.h"
+#include "vnpu_stats.h"
 #include "vnpu_trace.h"
 
 /* The end of a job, whoever decided it. Under vdev->lock; signals the fence, and does nothing if that has happened. */
@@ -18,6 +19,8 @@ void vnpu_job_finish(struct vnpu_fence *fence, int error, bool by_firmware)
 {
 	if (dma_fence_is_signaled(&fence->base))
 		return;
+	if (!by_firmware)
+		vnpu_stats_job_so_far(fence);
 	vnpu_queue_job_done(fence->queue, fence->base.seqno, error, by_firmware);
 	if (error)
 		dma_fence_set_error(&fence->base, error);

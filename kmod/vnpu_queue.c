@@ -17,6 +17,7 @@
 #include "vnpu_queue.h"
 #include "vnpu_reset.h"
 #include "vnpu_uapi.h"
+#include "vnpu_user.h"
 
 /* Offset of a status page in the client's file. Page 0 stays free; GEM's offsets begin at 4 GiB. */
 static u64 vnpu_queue_status_offset(u32 hwq)
@@ -66,8 +67,11 @@ struct vnpu_queue *vnpu_queue_get(struct vnpu_file *vfile, u32 id)
 static int vnpu_queue_take_slot(struct vnpu_queue *queue)
 {
 	struct vnpu_device *vdev = queue->ctx->vdev;
-	int ret = -EBUSY;
+	int ret = vnpu_user_charge(queue->ctx->user, VNPU_USER_QUEUES, 1);
 
+	if (ret)
+		return ret;
+	ret = -EBUSY;
 	spin_lock(&vdev->lock);
 	for (u32 i = 0; i < vdev->nr_queues; i++) {
 		struct vnpu_hwq *hwq = &vdev->hwqs[i];
@@ -83,6 +87,8 @@ static int vnpu_queue_take_slot(struct vnpu_queue *queue)
 		break;
 	}
 	spin_unlock(&vdev->lock);
+	if (ret)
+		vnpu_user_uncharge(queue->ctx->user, VNPU_USER_QUEUES, 1);
 	return ret;
 }
 
@@ -94,6 +100,7 @@ static void vnpu_queue_give_slot(struct vnpu_queue *queue)
 	list_del_init(&queue->node);
 	vdev->hwqs[queue->hwq].queue = NULL;
 	spin_unlock(&vdev->lock);
+	vnpu_user_uncharge(queue->ctx->user, VNPU_USER_QUEUES, 1);
 }
 
 static enum drm_sched_priority vnpu_queue_sched_priority(u32 priority)
@@ -467,6 +474,9 @@ int vnpu_ioctl_wait(struct drm_device *drm, void *data, struct drm_file *file)
 		ret = -EINVAL;
 		goto out;
 	}
+	/* What the firmware has posted but not yet come to tell of is taken here: cheaper than to sleep until it comes. */
+	if (READ_ONCE(queue->done_seqno) < args->seqno)
+		vnpu_fw_drain(vdev, NULL);
 	ret = wait_event_interruptible_timeout(queue->wait, READ_ONCE(queue->done_seqno) >= args->seqno,
 					       vnpu_uapi_timeout(args->timeout_ns));
 	if (ret <= 0) {

@@ -176,7 +176,7 @@ void vnpu_reset_count(struct vnpu_device *vdev, enum drm_vnpu_loss cause)
 		vdev->resets_in_a_row++;
 		vdev->wedged = max && vdev->resets_in_a_row >= max;
 	}
-	trace_vnpu_reset(vdev, cause, vdev->epoch, vdev->nr_resets, vdev->wedged, pid_nr(vdev->session->pid));
+	trace_vnpu_reset(vdev, cause, pid_nr(vdev->session->pid));
 }
 
 /* As drm_dev_wedged_event() does for devices that have a primary node. */

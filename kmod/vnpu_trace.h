@@ -171,10 +171,13 @@ TRACE_EVENT(vnpu_bind,
 		  __entry->handle, __entry->bo_offset, __print_flags(__entry->flags, "|", { 1, "read_only" }))
 );
 
-/* The device has lost its state; epoch is the new one. fw_pid is the firmware whose time is over. */
+/*
+ * The device has lost its state; epoch is the new one. fw_pid is the firmware whose time is over. One that left by itself
+ * (exit) is no reset. cause is enum drm_vnpu_loss.
+ */
 TRACE_EVENT(vnpu_reset,
-	TP_PROTO(const struct vnpu_device *vdev, u32 cause, u32 epoch, u32 nr_resets, bool wedged, pid_t fw_pid),
-	TP_ARGS(vdev, cause, epoch, nr_resets, wedged, fw_pid),
+	TP_PROTO(const struct vnpu_device *vdev, u32 cause, pid_t fw_pid),
+	TP_ARGS(vdev, cause, fw_pid),
 	TP_STRUCT__entry(
 		__field(u32, dev)
 		__field(u32, cause)
@@ -186,9 +189,9 @@ TRACE_EVENT(vnpu_reset,
 	TP_fast_assign(
 		__entry->dev = vdev->drm.accel->index;
 		__entry->cause = cause;
-		__entry->epoch = epoch;
-		__entry->nr_resets = nr_resets;
-		__entry->state = wedged;
+		__entry->epoch = vdev->epoch;
+		__entry->nr_resets = vdev->nr_resets;
+		__entry->state = vdev->wedged;
 		__entry->fw_pid = fw_pid;
 	),
 	TP_printk("dev=%u cause=%s epoch=%u nr_resets=%u state=%s fw_pid=%d", __entry->dev,

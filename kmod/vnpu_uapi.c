@@ -14,6 +14,7 @@
 
 #include "vnpu_drv.h"
 #include "vnpu_gem.h"
+#include "vnpu_stats.h"
 #include "vnpu_uapi.h"
 
 int vnpu_uapi_get_array(const struct drm_vnpu_obj_array *in, u32 max, u32 min_stride, u32 size, void **out)
@@ -86,17 +87,20 @@ static void vnpu_query_limits(struct vnpu_device *vdev, struct drm_file *file, s
 	q->max_cmd_bytes = VNPU_MAX_CMD_BYTES;
 	q->default_timeout_ms = vnpu_device_timeout_ms(vdev);
 	q->max_timeout_ms = vnpu_device_max_timeout_ms(vdev);
+	q->max_ctx_per_user = vdev->user_limits[VNPU_USER_CTX];
+	q->max_queues_per_user = vdev->user_limits[VNPU_USER_QUEUES];
+	q->max_bytes_per_user = vdev->user_limits[VNPU_USER_MEM];
 }
 
 static void vnpu_query_state(struct vnpu_device *vdev, struct drm_vnpu_query_state *q)
 {
+	q->busy_ns = vnpu_stats_busy_ns(vdev);
 	spin_lock(&vdev->lock);
 	if (vdev->wedged)
 		q->state = DRM_VNPU_STATE_WEDGED;
 	else
 		q->state = vdev->ready ? DRM_VNPU_STATE_READY : DRM_VNPU_STATE_LOST;
 	q->epoch = vdev->epoch;
-	q->busy_ns = vdev->busy_ns;
 	q->nr_jobs = vdev->nr_jobs;
 	q->nr_resets = vdev->nr_resets;
 	q->last_loss = vdev->last_loss;

@@ -100,6 +100,9 @@ static int vnpu_bind(struct vnpu_ctx *ctx, struct drm_file *file, const struct d
 	}
 
 	mutex_lock(&ctx->bind_lock);
+	/* Who comes after vnpu_vm_clear() would bind for ever. */
+	if (!ret && READ_ONCE(ctx->closing))
+		ret = -ECANCELED;
 	if (!ret) {
 		/* The device's faults are kept out meanwhile, so that it sees all of the operations or none. */
 		down_write(&ctx->vm_lock);

@@ -18,7 +18,7 @@ static struct {
 	int fd, stranger;
 	uint32_t ctx, ctx2; /* both of this file */
 	uint32_t queue, queue2; /* of ctx; of ctx2 */
-	uint32_t bo, read_only_bo, syncobj, empty_syncobj;
+	uint32_t bo, read_only_bo, syncobj, empty_syncobj, signalled_syncobj; /* syncobj is a timeline at 5 */
 	uint32_t spare_ctx, spare_queue; /* for a call that destroys */
 	uint64_t seqno; /* last one of queue */
 } n;
@@ -27,7 +27,7 @@ static struct {
 struct footprint {
 	uint64_t mem_bytes;
 	uint32_t bo, ctx, queue, syncobj;
-	int fd;
+	int64_t fd; /* as wide as leaves no padding: footprints are compared byte by byte */
 };
 
 static struct footprint footprint;
@@ -41,26 +41,13 @@ static inline uint64_t mem_bytes(int fd)
 	return q.mem_bytes;
 }
 
-/* A context's number comes back only when the device has answered. */
-static inline uint32_t patient_ctx(int fd)
-{
-	struct drm_vnpu_ctx_create create = { 0 };
-	int64_t until = raw_in_ms(RAW_LONG_MS);
-	int ret;
-
-	while ((ret = raw_ioctl(fd, DRM_IOCTL_VNPU_CTX_CREATE, &create)) == -EBUSY && raw_now_ns() < until)
-		usleep(200);
-	assert_int_equal(ret, 0);
-	return create.ctx_id;
-}
-
 static inline struct footprint take_footprint(void)
 {
 	struct footprint f = { .mem_bytes = mem_bytes(n.fd) };
 
 	f.bo = raw_bo(n.fd, PAGE);
 	raw_bo_close(n.fd, f.bo);
-	f.ctx = patient_ctx(n.fd);
+	f.ctx = raw_ctx(n.fd);
 	assert_int_equal(raw_ctx_destroy(n.fd, f.ctx), 0);
 	f.queue = raw_queue(n.fd, n.ctx);
 	assert_int_equal(raw_queue_destroy(n.fd, f.queue), 0);
@@ -95,7 +82,7 @@ static inline void make_strangers(void)
 
 	for (int i = 0; i < 9; i++) {
 		bo = raw_bo(n.stranger, PAGE);
-		ctx = patient_ctx(n.stranger);
+		ctx = raw_ctx(n.stranger);
 		queue = raw_queue(n.stranger, ctx);
 		syncobj = raw_syncobj(n.stranger);
 	}
@@ -117,8 +104,8 @@ static inline int negative_open(void **state)
 	memset(&n, 0, sizeof(n));
 	n.fd = raw_client(server.fw.minor);
 	n.stranger = raw_client(server.fw.minor);
-	n.ctx = patient_ctx(n.fd);
-	n.ctx2 = patient_ctx(n.fd);
+	n.ctx = raw_ctx(n.fd);
+	n.ctx2 = raw_ctx(n.fd);
 	n.queue = raw_queue(n.fd, n.ctx);
 	n.queue2 = raw_queue(n.fd, n.ctx2);
 	n.bo = raw_bo(n.fd, 4 * PAGE);
@@ -127,6 +114,7 @@ static inline int negative_open(void **state)
 	n.syncobj = raw_syncobj(n.fd);
 	raw_syncobj_signal(n.fd, n.syncobj, 5);
 	n.empty_syncobj = raw_syncobj(n.fd);
+	n.signalled_syncobj = raw_syncobj(n.fd);
 	footprint = take_footprint();
 	make_strangers();
 	footprint = take_footprint();
@@ -150,7 +138,7 @@ static inline int the_file(void)
 /* Objects to be destroyed take the next ids; what was closed is then another id. */
 static inline void add_spares(void)
 {
-	n.spare_ctx = patient_ctx(n.fd);
+	n.spare_ctx = raw_ctx(n.fd);
 	n.spare_queue = raw_queue(n.fd, n.ctx);
 	footprint = take_footprint();
 	bad_ctx[3].value = footprint.ctx;

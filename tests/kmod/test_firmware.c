@@ -514,6 +514,8 @@ static void add_dev_refuses_every_bad_field(void **state)
 		BAD(timeout_ms, UINT32_MAX, EINVAL),
 		BAD(max_timeout_ms, VNPU_FW_MAX_TIMEOUT_MS + 1, EINVAL),
 		BAD(max_timeout_ms, UINT32_MAX, EINVAL),
+		BAD(user_ctx, 9, EINVAL),
+		BAD(user_queues, UINT32_MAX, EINVAL),
 		BAD(reserved[0], 1ull << 63, EINVAL),
 		BAD(name[0], 0, EINVAL),
 		BAD(name[1], '\n', EINVAL),

@@ -156,7 +156,7 @@ static void good_ctx_destroy(void *arg)
 
 static void undo_ctx_destroy(void *arg)
 {
-	assert_int_equal(patient_ctx(n.fd), n.spare_ctx);
+	assert_int_equal(raw_ctx(n.fd), n.spare_ctx);
 }
 
 static const struct field ctx_destroy_fields[] = {
@@ -449,11 +449,14 @@ static void an_argument_that_cannot_be_written_leaves_nothing_beyond_its_file(vo
 static void ioctls_beyond_the_last_do_not_exist(void **state)
 {
 	uint64_t arg[16] = { 0 };
+	int ret;
 
 	client(state);
 	for (unsigned int nr = DRM_VNPU_WAIT + 1; nr < DRM_COMMAND_END - DRM_COMMAND_BASE; nr++)
 		assert_int_equal(raw_ioctl(n.fd, DRM_IOWR(DRM_COMMAND_BASE + nr, uint64_t[16]), arg), -EINVAL);
-	assert_int_equal(raw_ioctl(n.fd, _IOWR('V', 0, uint64_t[16]), arg), -EINVAL);
+	/* DRM's answer to what is not of DRM differs between kernels. */
+	ret = raw_ioctl(n.fd, _IOWR('V', 0, uint64_t[16]), arg);
+	assert_true(ret == -EINVAL || ret == -ENOTTY);
 	nothing_changed();
 }
 

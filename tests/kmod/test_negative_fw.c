@@ -155,6 +155,13 @@ static const struct field_bad bad_timeout[] = {
 	{ UINT32_MAX, EINVAL },
 	{ 0, 0 },
 };
+/* More than the device of raw_fw_defaults() has. */
+static const struct field_bad bad_user_slots[] = {
+	{ 9, EINVAL },
+	{ 1u << 31, EINVAL },
+	{ UINT32_MAX, EINVAL },
+	{ 0, 0 },
+};
 
 static const struct field add_dev_fields[] = {
 	FIELD(struct vnpu_ctl_add_dev, version, VALUE, .bad = bad_version),
@@ -172,6 +179,9 @@ static const struct field add_dev_fields[] = {
 	FIELD(struct vnpu_ctl_add_dev, pad, ZERO),
 	FIELD(struct vnpu_ctl_add_dev, timeout_ms, VALUE, .bad = bad_timeout),
 	FIELD(struct vnpu_ctl_add_dev, max_timeout_ms, VALUE, .bad = bad_timeout),
+	FIELD(struct vnpu_ctl_add_dev, user_ctx, VALUE, .bad = bad_user_slots),
+	FIELD(struct vnpu_ctl_add_dev, user_queues, VALUE, .bad = bad_user_slots),
+	FIELD(struct vnpu_ctl_add_dev, user_mem, ANY),
 	FIELD(struct vnpu_ctl_add_dev, reserved, ZERO),
 };
 

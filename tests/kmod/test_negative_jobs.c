@@ -152,10 +152,11 @@ static void wait_good(void *arg)
 	*(struct drm_vnpu_sync_op *)arg = (struct drm_vnpu_sync_op){ .handle = n.syncobj, .timeline_value = 5 };
 }
 
+/* Not what the good job waits for: a job's fence takes the place of the points. */
 static void signal_good(void *arg)
 {
 	*(struct drm_vnpu_sync_op *)arg =
-		(struct drm_vnpu_sync_op){ .flags = DRM_VNPU_SYNC_SIGNAL, .handle = n.syncobj };
+		(struct drm_vnpu_sync_op){ .flags = DRM_VNPU_SYNC_SIGNAL, .handle = n.signalled_syncobj };
 }
 
 /* What nobody has promised to signal. */

@@ -99,26 +99,13 @@ static void answer_closes(struct bench *b)
 	assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL), 0);
 }
 
-/* A number may still be on its way back from a queue that is taken apart. */
-static uint32_t patient_ctx(struct bench *b)
-{
-	struct drm_vnpu_ctx_create create = { 0 };
-	int64_t until = raw_in_ms(RAW_LONG_MS);
-	int ret;
-
-	while ((ret = raw_ioctl(b->fd, DRM_IOCTL_VNPU_CTX_CREATE, &create)) == -EBUSY && raw_now_ns() < until)
-		usleep(1000);
-	assert_int_equal(ret, 0);
-	return create.ctx_id;
-}
-
 /* A new client, for the old one has something whose name could not be copied to the user. */
 static void fresh_client(struct bench *b)
 {
 	close(b->fd);
 	answer_closes(b);
 	b->fd = raw_client(b->fw.minor);
-	b->ctx = patient_ctx(b);
+	b->ctx = raw_ctx(b->fd);
 	b->q = raw_queue_full(b->fd, b->ctx, 4);
 }
 
@@ -127,6 +114,7 @@ struct call {
 	int (*call)(struct bench *b); /* 0 or -errno */
 	void (*undo)(struct bench *b); /* takes back what a success did */
 	bool names; /* the result is the name of something new */
+	int instead; /* what the kernel's own part of the call says where -ENOMEM is meant, or 0 */
 };
 
 /*
@@ -146,7 +134,7 @@ static void until_no_failure(struct bench *b, const struct call *c)
 		struck = fail_struck();
 		if (!ret)
 			c->undo(b);
-		else if (!struck || (ret != -ENOMEM && ret != -EFAULT))
+		else if (!struck || (ret != -ENOMEM && ret != -EFAULT && ret != (c->instead ?: -ENOMEM)))
 			fail_msg("%s with failure %d: %d", c->name, n, ret);
 		if (!struck) {
 			print_message("%s: %d steps may fail, the call with %d\n", c->name, n - 1, failures);
@@ -187,7 +175,7 @@ static void a_buffer_is_made_or_not(void **state)
 {
 	struct bench *b = nomem(state);
 
-	until_no_failure(b, &(struct call){ "BO_CREATE", bo_create, bo_undo, true });
+	until_no_failure(b, &(struct call){ "BO_CREATE", bo_create, bo_undo, true, 0 });
 	assert_int_equal(mem_bytes(b), 0);
 }
 
@@ -215,10 +203,10 @@ static void a_context_is_made_or_not(void **state)
 {
 	struct bench *b = nomem(state);
 
-	until_no_failure(b, &(struct call){ "CTX_CREATE", ctx_create, ctx_undo, true });
+	until_no_failure(b, &(struct call){ "CTX_CREATE", ctx_create, ctx_undo, true, 0 });
 	/* All numbers but the bench's own are free. */
 	for (int i = 0; i < 7; i++)
-		patient_ctx(b);
+		raw_ctx(b->fd);
 	assert_int_equal(ctx_create(b), -EBUSY);
 }
 
@@ -242,7 +230,7 @@ static void a_queue_is_made_or_not(void **state)
 {
 	struct bench *b = nomem(state);
 
-	until_no_failure(b, &(struct call){ "QUEUE_CREATE", queue_create, queue_undo, true });
+	until_no_failure(b, &(struct call){ "QUEUE_CREATE", queue_create, queue_undo, true, 0 });
 	for (int i = 0; i < 7; i++)
 		assert_int_equal(queue_create(b), 0);
 	assert_int_equal(queue_create(b), -EBUSY);
@@ -274,7 +262,7 @@ static void a_batch_of_bindings_is_taken_whole_or_not_at_all(void **state)
 	struct bench *b = nomem(state);
 
 	bind_handle = raw_bo(b->fd, SIZE);
-	until_no_failure(b, &(struct call){ "VM_BIND", bind, bind_undo, false });
+	until_no_failure(b, &(struct call){ "VM_BIND", bind, bind_undo, false, 0 });
 	assert_int_equal(bind(b), 0);
 	raw_bo_close(b->fd, bind_handle);
 	bind_undo(b);
@@ -329,7 +317,7 @@ static void a_batch_of_jobs_is_taken_whole_or_not_at_all(void **state)
 	submit_out = raw_syncobj(b->fd);
 	submit_point = raw_syncobj(b->fd);
 	raw_syncobj_signal(b->fd, submit_in, 0);
-	until_no_failure(b, &(struct call){ "SUBMIT", submit, submit_undo, false });
+	until_no_failure(b, &(struct call){ "SUBMIT", submit, submit_undo, false, 0 });
 	assert_int_equal(raw_submit(b->fd, b->ctx, b->q.queue_id), submit_last + 1);
 }
 
@@ -408,7 +396,7 @@ static void a_file_is_opened_or_not(void **state)
 {
 	struct bench *b = nomem(state);
 
-	until_no_failure(b, &(struct call){ "open", client_open, client_undo, false });
+	until_no_failure(b, &(struct call){ "open", client_open, client_undo, false, 0 });
 }
 
 /* Once the arguments are copied, destroying needs no memory: a second try finds all or nothing. */
@@ -461,7 +449,7 @@ static void a_device_is_taken_over_or_not(void **state)
 	struct bench *b = nomem(state);
 
 	raw_fw_die(&b->fw);
-	until_no_failure(b, &(struct call){ "ATTACH", attach, attach_undo, false });
+	until_no_failure(b, &(struct call){ "ATTACH", attach, attach_undo, false, 0 });
 	assert_int_equal(raw_fw_attach(&b->fw), 0);
 	raw_fw_start(&b->fw);
 }
@@ -480,7 +468,7 @@ static void completions_are_taken_whatever_fails(void **state)
 	bool struck = true;
 
 	for (int n = 1; struck; n++) {
-		uint32_t ctx = patient_ctx(b);
+		uint32_t ctx = raw_ctx(b->fd);
 		struct vnpu_fw_sqe sqe;
 		uint64_t seqno;
 		int ret;
@@ -531,14 +519,14 @@ static void everything_is_mapped_or_not(void **state)
 
 	assert_int_equal(raw_ioctl(b->fd, DRM_IOCTL_VNPU_BO_INFO, &info), 0);
 	mapping = (struct mapping){ .fd = b->fd, .offset = info.mmap_offset };
-	until_no_failure(b, &(struct call){ "mmap of a buffer", map, map_undo, false });
+	until_no_failure(b, &(struct call){ "mmap of a buffer", map, map_undo, false, 0 });
 	mapping = (struct mapping){ .fd = b->fd, .offset = b->q.status_offset };
-	until_no_failure(b, &(struct call){ "mmap of a status page", map, map_undo, false });
+	until_no_failure(b, &(struct call){ "mmap of a status page", map, map_undo, false, 0 });
 	mapping = (struct mapping){ .fd = b->fw.fd, .offset = b->fw.info->cq_offset };
-	until_no_failure(b, &(struct call){ "mmap of a ring", map, map_undo, false });
+	until_no_failure(b, &(struct call){ "mmap of a ring", map, map_undo, false, 0 });
 	assert_int_equal(raw_bind(b->fd, b->ctx, info.handle, VA, SIZE, 0), 0);
 	mapping = (struct mapping){ .fd = b->fw.fd, .offset = (1ull << b->fw.info->va_bits) + VA };
-	until_no_failure(b, &(struct call){ "mmap of an aperture", map, map_undo, false });
+	until_no_failure(b, &(struct call){ "mmap of an aperture", map, map_undo, false, 0 });
 	assert_int_equal(raw_unbind(b->fd, b->ctx, VA, SIZE), 0);
 	raw_bo_close(b->fd, info.handle);
 	assert_int_equal(mem_bytes(b), 0);
@@ -570,7 +558,8 @@ static void a_fence_is_exported_or_not_and_polled(void **state)
 	submit_out = out.handle;
 	raw_job_syncs(&job, &out, 1);
 	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), 0);
-	until_no_failure(b, &(struct call){ "sync_file", export, export_undo, false });
+	/* drm_syncobj_export_sync_file() of 6.12 to 7.3 takes a sync_file that cannot be had for a bad handle. */
+	until_no_failure(b, &(struct call){ "sync_file", export, export_undo, false, -EINVAL });
 	assert_int_equal(export(b), 0);
 	p[0].fd = exported.fd;
 	for (int n = 1; struck; n++) {
@@ -603,7 +592,7 @@ static void a_file_that_closes_leaves_nothing_whatever_fails(void **state)
 		assert_true(n < MAX_NTH);
 		assert_int_equal(client_open(b), 0);
 		other.fd = client_fd;
-		other.ctx = patient_ctx(&other);
+		other.ctx = raw_ctx(other.fd);
 		other.q = raw_queue_full(other.fd, other.ctx, 4);
 		bo = raw_bo(other.fd, SIZE);
 		assert_int_equal(raw_bind(other.fd, other.ctx, bo, VA, SIZE, 0), 0);

@@ -311,11 +311,16 @@ static inline void raw_bo_close(int fd, uint32_t handle)
 	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_GEM_CLOSE, &close), 0);
 }
 
+/* The number of a context that was destroyed comes back a moment later. */
 static inline uint32_t raw_ctx(int fd)
 {
 	struct drm_vnpu_ctx_create create = { 0 };
+	int64_t until = raw_in_ms(RAW_LONG_MS);
+	int ret;
 
-	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_CTX_CREATE, &create), 0);
+	while ((ret = raw_ioctl(fd, DRM_IOCTL_VNPU_CTX_CREATE, &create)) == -EBUSY && raw_now_ns() < until)
+		usleep(200);
+	assert_int_equal(ret, 0);
 	assert_int_not_equal(create.ctx_id, 0);
 	return create.ctx_id;
 }

@@ -395,34 +395,37 @@ static void space_unmap_must_match_a_map(struct kunit *test)
 
 static void space_batch_that_fails_changes_nothing(struct kunit *test)
 {
-	struct vnpu_binding a = {}, b = {}, c = {}, d = {};
+	/* Not on the stack, which KUnit's checks fill. */
+	struct vnpu_binding *bindings = kunit_kcalloc(test, 4, sizeof(*bindings), GFP_KERNEL);
+	struct vnpu_binding *a = bindings, *b = bindings + 1, *c = bindings + 2, *d = bindings + 3;
 	struct vnpu_bind_step steps[4] = {};
 	struct drm_vnpu_bind_op ops[4];
 	struct vnpu_space space;
 	LIST_HEAD(gone);
 
+	KUNIT_ASSERT_NOT_NULL(test, bindings);
 	vnpu_space_init(&space, VA_BITS);
-	KUNIT_ASSERT_EQ(test, bind_one(&space, op_map(0, 2), &a, NULL), 0);
-	KUNIT_ASSERT_EQ(test, bind_one(&space, op_map(2, 2), &b, NULL), 0);
+	KUNIT_ASSERT_EQ(test, bind_one(&space, op_map(0, 2), a, NULL), 0);
+	KUNIT_ASSERT_EQ(test, bind_one(&space, op_map(2, 2), b, NULL), 0);
 	/* a goes, c takes its place, b goes, d collides with c. */
 	ops[0] = op_unmap(0, 2);
-	ops[1] = op_map(0, 2), steps[1] = (struct vnpu_bind_step){ .map = true, .binding = &c };
+	ops[1] = op_map(0, 2), steps[1] = (struct vnpu_bind_step){ .map = true, .binding = c };
 	ops[2] = op_unmap(2, 2);
-	ops[3] = op_map(1, 3), steps[3] = (struct vnpu_bind_step){ .map = true, .binding = &d };
+	ops[3] = op_map(1, 3), steps[3] = (struct vnpu_bind_step){ .map = true, .binding = d };
 	KUNIT_EXPECT_EQ(test, vnpu_space_commit(&space, ops, steps, 4), -ENOSPC);
-	KUNIT_EXPECT_PTR_EQ(test, bound_at(&space, 0), &a);
-	KUNIT_EXPECT_PTR_EQ(test, bound_at(&space, 1), &a);
-	KUNIT_EXPECT_PTR_EQ(test, bound_at(&space, 2), &b);
-	KUNIT_EXPECT_PTR_EQ(test, bound_at(&space, 3), &b);
+	KUNIT_EXPECT_PTR_EQ(test, bound_at(&space, 0), a);
+	KUNIT_EXPECT_PTR_EQ(test, bound_at(&space, 1), a);
+	KUNIT_EXPECT_PTR_EQ(test, bound_at(&space, 2), b);
+	KUNIT_EXPECT_PTR_EQ(test, bound_at(&space, 3), b);
 	for (int i = 0; i < 4; i++)
 		KUNIT_EXPECT_FALSE(test, steps[i].done);
 	/* Without the collision the same batch is taken. */
 	ops[3] = op_map(2, 3);
 	KUNIT_EXPECT_EQ(test, vnpu_space_commit(&space, ops, steps, 4), 0);
-	KUNIT_EXPECT_PTR_EQ(test, steps[0].binding, &a);
-	KUNIT_EXPECT_PTR_EQ(test, steps[2].binding, &b);
-	KUNIT_EXPECT_PTR_EQ(test, bound_at(&space, 1), &c);
-	KUNIT_EXPECT_PTR_EQ(test, bound_at(&space, 4), &d);
+	KUNIT_EXPECT_PTR_EQ(test, steps[0].binding, a);
+	KUNIT_EXPECT_PTR_EQ(test, steps[2].binding, b);
+	KUNIT_EXPECT_PTR_EQ(test, bound_at(&space, 1), c);
+	KUNIT_EXPECT_PTR_EQ(test, bound_at(&space, 4), d);
 	vnpu_space_clear(&space, &gone);
 	KUNIT_EXPECT_EQ(test, list_count_nodes(&gone), (size_t)2);
 	vnpu_space_fini(&space);

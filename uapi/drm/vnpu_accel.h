@@ -19,6 +19,8 @@
  *   -EFAULT  a user pointer could not be read or written
  *   -EACCES  the caller may not use this priority
  *   -EMFILE  this file has reached its number of contexts or queues (DEV_QUERY_LIMITS)
+ *   -EDQUOT  this user (the uid that opened the file) has reached a limit of contexts, queues or bytes of buffers
+ *            (DEV_QUERY_LIMITS), in all files together; who has CAP_SYS_RESOURCE is exempt
  *   -EBUSY   the device has no free context or queue slot at the moment, or no firmware for a new context
  *   -ENOSPC  the address range is already bound, or the device's memory limit is reached
  *   -ENOMEM  the host is out of memory
@@ -96,7 +98,10 @@ struct drm_vnpu_query_device {
 };
 
 /**
- * struct drm_vnpu_query_limits - what one file and the device will bear.
+ * struct drm_vnpu_query_limits - what one file, one user and the device will bear.
+ *
+ * A context counts until the firmware is done with it, a moment after its end; a queue until its end; a buffer until its
+ * memory is free, and to who made it, whoever else uses it.
  */
 struct drm_vnpu_query_limits {
 	/** @max_ctx_per_file: contexts that one open file may have. */
@@ -127,6 +132,12 @@ struct drm_vnpu_query_limits {
 	__u32 max_timeout_ms;
 	/** @pad: zero. */
 	__u32 pad;
+	/** @max_ctx_per_user: contexts that one user may have in all open files. */
+	__u32 max_ctx_per_user;
+	/** @max_queues_per_user: queues that one user may have in all open files. */
+	__u32 max_queues_per_user;
+	/** @max_bytes_per_user: sum of the buffers of one user, 0 for no limit but @mem_limit_bytes. */
+	__u64 max_bytes_per_user;
 };
 
 enum drm_vnpu_device_state {

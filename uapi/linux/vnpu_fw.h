@@ -126,8 +126,17 @@ struct vnpu_ctl_add_dev {
 	 * parameter.
 	 */
 	__u32 max_timeout_ms;
+	/**
+	 * @user_ctx: contexts that one user (uid) may have, up to @nr_ctx; 0 for half of them, at least one. Who has
+	 * CAP_SYS_RESOURCE is exempt, here and below.
+	 */
+	__u32 user_ctx;
+	/** @user_queues: queues that one user may have, up to @nr_queues; 0 for half of them, at least one. */
+	__u32 user_queues;
+	/** @user_mem: bytes of buffers that one user may hold, 0 for no limit but @mem_limit. */
+	__u64 user_mem;
 	/** @reserved: zero. */
-	__u64 reserved[3];
+	__u64 reserved[1];
 };
 
 /**

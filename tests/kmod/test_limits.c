@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What one file, one user and one device may have of vnpu.ko, and the errno of each limit. Users are processes that the
+ * test sends orders to, each with a uid and no privilege.
+ */
+#define _GNU_SOURCE
+#include <grp.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "vnpu_raw.h"
+
+#define VA 0x100000ull
+#define MIB (1ull << 20)
+
+/* ---- users ---- */
+
+enum order { OPEN, CLOSE, CTX, QUEUE, HIGH_QUEUE, BO, BO_CLOSE, EXPORT, CLOSE_FD, PRIORITIES };
+
+struct message {
+	int order;
+	int fd;
+	uint64_t arg;
+};
+
+struct user {
+	pid_t pid;
+	int sock;
+};
+
+static struct drm_vnpu_query_limits limits_of(int fd)
+{
+	struct drm_vnpu_query_limits limits = { 0 };
+	struct drm_vnpu_dev_query query = { DRM_VNPU_QUERY_LIMITS, sizeof(limits), (uintptr_t)&limits };
+
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_DEV_QUERY, &query), 0);
+	return limits;
+}
+
+/* An id or fd that is not negative, or -errno. */
+static int64_t obey(const struct message *m)
+{
+	struct drm_vnpu_ctx_create ctx = { 0 };
+	struct drm_vnpu_queue_create queue = {
+		.ctx_id = m->arg,
+		.priority = m->order == HIGH_QUEUE ? DRM_VNPU_PRIORITY_HIGH : DRM_VNPU_PRIORITY_NORMAL,
+		.depth = 1,
+	};
+	struct drm_vnpu_bo_create bo = { .size = m->arg };
+	struct drm_gem_close gem = { .handle = m->arg };
+	struct drm_prime_handle prime = { .handle = m->arg, .flags = DRM_CLOEXEC };
+	char path[64];
+	int ret;
+
+	switch (m->order) {
+	case OPEN:
+		snprintf(path, sizeof(path), "/dev/accel/accel%d", (int)m->arg);
+		ret = open(path, O_RDWR | O_CLOEXEC);
+		return ret < 0 ? -errno : ret;
+	case CLOSE:
+	case CLOSE_FD:
+		return close(m->fd) ? -errno : 0;
+	case CTX:
+		ret = raw_ioctl(m->fd, DRM_IOCTL_VNPU_CTX_CREATE, &ctx);
+		return ret ? ret : (int64_t)ctx.ctx_id;
+	case QUEUE:
+	case HIGH_QUEUE:
+		ret = raw_ioctl(m->fd, DRM_IOCTL_VNPU_QUEUE_CREATE, &queue);
+		return ret ? ret : (int64_t)queue.queue_id;
+	case BO:
+		ret = raw_ioctl(m->fd, DRM_IOCTL_VNPU_BO_CREATE, &bo);
+		return ret ? ret : (int64_t)bo.handle;
+	case BO_CLOSE:
+		return raw_ioctl(m->fd, DRM_IOCTL_GEM_CLOSE, &gem);
+	case EXPORT:
+		ret = raw_ioctl(m->fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime);
+		return ret ? ret : prime.fd;
+	case PRIORITIES:
+		return limits_of(m->fd).priorities;
+	}
+	return -ENOSYS;
+}
+
+static void become(uid_t uid, bool keep_resource)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { { 0 } };
+
+	data[0].effective = data[0].permitted = keep_resource ? 1u << CAP_SYS_RESOURCE : 0;
+	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) || setgroups(0, NULL) || setresgid(uid, uid, uid) ||
+	    setresuid(uid, uid, uid) || syscall(SYS_capset, &header, data))
+		_exit(1);
+}
+
+static struct user user_start(uid_t uid, bool keep_resource)
+{
+	struct message m;
+	struct user user;
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	user.pid = fork();
+	assert_true(user.pid >= 0);
+	if (!user.pid) {
+		close(pair[0]);
+		become(uid, keep_resource);
+		while (read(pair[1], &m, sizeof(m)) == sizeof(m)) {
+			int64_t result = obey(&m);
+
+			if (write(pair[1], &result, sizeof(result)) != sizeof(result))
+				break;
+		}
+		_exit(0);
+	}
+	close(pair[1]);
+	user.sock = pair[0];
+	return user;
+}
+
+static int64_t tell(struct user *user, enum order order, int fd, uint64_t arg)
+{
+	struct message m = { order, fd, arg };
+	int64_t result;
+
+	assert_int_equal(write(user->sock, &m, sizeof(m)), sizeof(m));
+	assert_int_equal(read(user->sock, &result, sizeof(result)), sizeof(result));
+	return result;
+}
+
+static void user_end(struct user *user)
+{
+	close(user->sock);
+	waitpid(user->pid, NULL, 0);
+}
+
+/* ---- devices: two users of uid 2001 and 2002, one of 2001 with CAP_SYS_RESOURCE, and root ---- */
+
+struct place {
+	struct user a, b, strong;
+	int root;
+	int minor;
+};
+
+static struct vnpu_ctl_add_dev small(void)
+{
+	struct vnpu_ctl_add_dev add = raw_fw_defaults();
+
+	add.user_ctx = 3;
+	add.user_queues = 4;
+	add.user_mem = MIB;
+	add.mem_limit = 2 * MIB;
+	return add;
+}
+
+static int start(void **state, const struct vnpu_ctl_add_dev *add)
+{
+	struct place *p = calloc(1, sizeof(*p));
+	char path[64];
+
+	*state = p;
+	p->minor = -1;
+	if (access(RAW_CONTROL, R_OK | W_OK))
+		return 0;
+	memset(&server, 0, sizeof(server));
+	raw_fw_add(&server.fw, add);
+	if (pthread_create(&server.thread, NULL, server_run, NULL))
+		return -1;
+	p->minor = server.fw.minor;
+	snprintf(path, sizeof(path), "/dev/accel/accel%d", p->minor);
+	if (chmod(path, 0666))
+		return -1;
+	p->root = raw_client(p->minor);
+	p->a = user_start(2001, false);
+	p->b = user_start(2002, false);
+	p->strong = user_start(2001, true);
+	return 0;
+}
+
+static int start_small(void **state)
+{
+	struct vnpu_ctl_add_dev add = small();
+
+	return start(state, &add);
+}
+
+/* More of everything than a file may have. */
+static int start_large(void **state)
+{
+	struct vnpu_ctl_add_dev add = raw_fw_defaults();
+
+	add.nr_ctx = 140;
+	add.nr_queues = 520;
+	add.user_ctx = 100;
+	return start(state, &add);
+}
+
+static int end(void **state)
+{
+	struct place *p = *state;
+
+	if (p->minor >= 0) {
+		/* The last first: each has copies of the sockets of those before it. */
+		user_end(&p->strong);
+		user_end(&p->b);
+		user_end(&p->a);
+		close(p->root);
+		server_stop(NULL);
+	}
+	free(p);
+	return 0;
+}
+
+static struct place *place(void **state)
+{
+	struct place *p = *state;
+
+	if (p->minor < 0)
+		skip();
+	return p;
+}
+
+static int user_open(struct place *p, struct user *user)
+{
+	int64_t fd = tell(user, OPEN, 0, p->minor);
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
+/* How many orders succeed until one is refused, as it must be with @error. */
+static int count(struct user *user, enum order order, int fd, uint64_t arg, int error)
+{
+	int64_t ret;
+	int n = 0;
+
+	while ((ret = tell(user, order, fd, arg)) >= 0)
+		n++;
+	assert_int_equal(ret, -error);
+	return n;
+}
+
+static int root_ctx(struct place *p)
+{
+	return obey(&(struct message){ CTX, p->root, 0 });
+}
+
+/* Contexts come back when the firmware has answered. */
+static void becomes_possible(struct user *user, enum order order, int fd, uint64_t arg)
+{
+	int64_t until = raw_in_ms(RAW_LONG_MS), ret;
+
+	while ((ret = tell(user, order, fd, arg)) == -EDQUOT) {
+		assert_true(raw_now_ns() < until);
+		usleep(1000);
+	}
+	assert_true(ret >= 0);
+}
+
+/* ---- tests ---- */
+
+static void limits_are_what_the_device_was_added_with(void **state)
+{
+	struct place *p = place(state);
+	struct drm_vnpu_query_limits limits = limits_of(p->root);
+
+	assert_int_equal(limits.max_ctx_per_user, 3);
+	assert_int_equal(limits.max_queues_per_user, 4);
+	assert_int_equal(limits.max_bytes_per_user, MIB);
+	assert_int_equal(limits.mem_limit_bytes, 2 * MIB);
+}
+
+static void without_limits_a_user_gets_half_and_at_least_one(void **state)
+{
+	struct vnpu_ctl_add_dev add = raw_fw_defaults();
+	struct drm_vnpu_query_limits limits;
+	struct raw_fw fw;
+	int fd;
+
+	add.nr_ctx = 1;
+	add.nr_queues = 7;
+	raw_fw_add(&fw, &add);
+	fd = raw_client(fw.minor);
+	limits = limits_of(fd);
+	assert_int_equal(limits.max_ctx_per_user, 1);
+	assert_int_equal(limits.max_queues_per_user, 3);
+	assert_int_equal(limits.max_bytes_per_user, 0);
+	close(fd);
+	raw_fw_remove(&fw);
+}
+
+static void add_dev_refuses_more_for_a_user_than_there_is(void **state)
+{
+	struct vnpu_ctl_add_dev add = small();
+	int ctl = raw_control();
+
+	add.user_ctx = add.nr_ctx + 1;
+	assert_int_equal(raw_ioctl(ctl, VNPU_CTL_ADD_DEV, &add), -EINVAL);
+	add = small();
+	add.user_queues = add.nr_queues + 1;
+	assert_int_equal(raw_ioctl(ctl, VNPU_CTL_ADD_DEV, &add), -EINVAL);
+	add = small();
+	add.reserved[0] = 1;
+	assert_int_equal(raw_ioctl(ctl, VNPU_CTL_ADD_DEV, &add), -EINVAL);
+	close(ctl);
+}
+
+static void a_users_contexts_are_counted_over_all_its_files(void **state)
+{
+	struct place *p = place(state);
+	int first = user_open(p, &p->a), second = user_open(p, &p->a), other = user_open(p, &p->b);
+
+	assert_true(tell(&p->a, CTX, first, 0) > 0);
+	assert_int_equal(count(&p->a, CTX, second, 0, EDQUOT), 2);
+	assert_int_equal(count(&p->a, CTX, first, 0, EDQUOT), 0);
+	/* Others have their own. */
+	assert_int_equal(count(&p->b, CTX, other, 0, EDQUOT), 3);
+	/* Root is exempt, and gets what the device has left. */
+	assert_true(root_ctx(p) > 0);
+	assert_true(root_ctx(p) > 0);
+	assert_int_equal(root_ctx(p), -EBUSY);
+	/* A full device is not the user's fault, but the user's limit is what it hears of first. */
+	assert_int_equal(tell(&p->a, CTX, first, 0), -EDQUOT);
+	tell(&p->a, CLOSE, second, 0);
+	becomes_possible(&p->a, CTX, first, 0);
+}
+
+static void a_privileged_process_of_the_same_user_is_exempt(void **state)
+{
+	struct place *p = place(state);
+	int weak = user_open(p, &p->a), strong = user_open(p, &p->strong);
+
+	assert_int_equal(count(&p->a, CTX, weak, 0, EDQUOT), 3);
+	assert_int_equal(count(&p->strong, CTX, strong, 0, EBUSY), 5);
+	/* It counts all the same. */
+	tell(&p->a, CLOSE, weak, 0);
+	weak = user_open(p, &p->a);
+	assert_int_equal(tell(&p->a, CTX, weak, 0), -EDQUOT);
+}
+
+static void a_users_queues_are_counted_over_all_its_contexts(void **state)
+{
+	struct place *p = place(state);
+	int fd = user_open(p, &p->a), more = user_open(p, &p->a), other = user_open(p, &p->b);
+	int64_t ctx1 = tell(&p->a, CTX, fd, 0), ctx2 = tell(&p->a, CTX, more, 0), ctx3 = tell(&p->b, CTX, other, 0);
+	int64_t queue = tell(&p->a, QUEUE, fd, ctx1);
+
+	assert_true(ctx1 > 0 && ctx2 > 0 && ctx3 > 0 && queue > 0);
+	assert_int_equal(count(&p->a, QUEUE, more, ctx2, EDQUOT), 3);
+	assert_int_equal(tell(&p->a, QUEUE, fd, ctx1), -EDQUOT);
+	assert_int_equal(count(&p->b, QUEUE, other, ctx3, EDQUOT), 4);
+	/* Eight of eight. */
+	assert_int_equal(obey(&(struct message){ QUEUE, p->root, root_ctx(p) }), -EBUSY);
+	tell(&p->a, CLOSE, fd, 0);
+	assert_true(tell(&p->a, QUEUE, more, ctx2) > 0);
+}
+
+static void a_users_memory_is_limited_and_so_is_the_devices(void **state)
+{
+	struct place *p = place(state);
+	int fd = user_open(p, &p->a), more = user_open(p, &p->a), other = user_open(p, &p->b);
+	int64_t half = tell(&p->a, BO, fd, MIB / 2);
+
+	assert_true(half > 0);
+	assert_int_equal(tell(&p->a, BO, more, MIB / 2 + 1), -EDQUOT);
+	assert_true(tell(&p->a, BO, more, MIB / 2) > 0);
+	assert_int_equal(tell(&p->a, BO, fd, 1), -EDQUOT);
+	assert_true(tell(&p->b, BO, other, MIB) > 0);
+	/* Now the device is full, for root too. */
+	assert_int_equal(obey(&(struct message){ BO, p->root, 1 }), -ENOSPC);
+	assert_int_equal(tell(&p->a, BO_CLOSE, fd, half), 0);
+	assert_true(obey(&(struct message){ BO, p->root, MIB / 2 }) > 0);
+	/* The user has room again, the device has not. What was refused is not charged. */
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(tell(&p->a, BO, fd, MIB / 2), -ENOSPC);
+	tell(&p->b, CLOSE, other, 0);
+	assert_true(tell(&p->a, BO, fd, MIB / 2) > 0);
+}
+
+static bool set_export(char value)
+{
+	int fd = open("/sys/module/vnpu/parameters/prime_export", O_WRONLY | O_CLOEXEC);
+	bool ok = fd >= 0 && write(fd, &value, 1) == 1;
+
+	if (fd >= 0)
+		close(fd);
+	return ok;
+}
+
+static void a_buffer_is_charged_until_nobody_holds_it(void **state)
+{
+	struct place *p = place(state);
+	int fd = user_open(p, &p->a);
+	int64_t bo = tell(&p->a, BO, fd, MIB), dmabuf;
+
+	assert_true(bo > 0);
+	assert_true(set_export('Y'));
+	dmabuf = tell(&p->a, EXPORT, fd, bo);
+	set_export('N');
+	assert_true(dmabuf >= 0);
+	tell(&p->a, CLOSE, fd, 0);
+	fd = user_open(p, &p->a);
+	assert_int_equal(tell(&p->a, BO, fd, PAGE), -EDQUOT);
+	tell(&p->a, CLOSE_FD, dmabuf, 0);
+	becomes_possible(&p->a, BO, fd, MIB);
+}
+
+static void one_file_runs_out_before_its_user_and_says_so(void **state)
+{
+	struct place *p = place(state);
+	int fd = user_open(p, &p->a), more = user_open(p, &p->a);
+	int64_t ctx;
+
+	assert_int_equal(count(&p->a, CTX, fd, 0, EMFILE), 64);
+	assert_int_equal(count(&p->a, CTX, more, 0, EDQUOT), 36);
+	tell(&p->a, CLOSE, fd, 0);
+	fd = user_open(p, &p->b);
+	ctx = tell(&p->b, CTX, fd, 0);
+	assert_int_equal(count(&p->b, QUEUE, fd, ctx, EMFILE), 256);
+	more = user_open(p, &p->b);
+	ctx = tell(&p->b, CTX, more, 0);
+	assert_int_equal(count(&p->b, QUEUE, more, ctx, EDQUOT), 4);
+}
+
+static void a_taken_address_is_neither_quota_nor_a_full_device(void **state)
+{
+	struct place *p = place(state);
+	uint32_t ctx = raw_ctx(p->root), handle = raw_bo(p->root, PAGE);
+
+	assert_int_equal(raw_bind(p->root, ctx, handle, VA, PAGE, 0), 0);
+	assert_int_equal(raw_bind(p->root, ctx, handle, VA, PAGE, 0), -ENOSPC);
+}
+
+static void priorities_that_a_user_may_not_have_are_neither_offered_nor_given(void **state)
+{
+	struct place *p = place(state);
+	const int64_t common = 1 << DRM_VNPU_PRIORITY_LOW | 1 << DRM_VNPU_PRIORITY_NORMAL;
+	int fd = user_open(p, &p->a);
+	int64_t ctx = tell(&p->a, CTX, fd, 0);
+
+	assert_int_equal(tell(&p->a, PRIORITIES, fd, 0), common);
+	assert_int_equal(tell(&p->a, HIGH_QUEUE, fd, ctx), -EACCES);
+	assert_true(tell(&p->a, QUEUE, fd, ctx) > 0);
+	/* Not by way of another privilege. */
+	fd = user_open(p, &p->strong);
+	assert_int_equal(tell(&p->strong, PRIORITIES, fd, 0), common);
+	assert_int_equal(tell(&p->strong, HIGH_QUEUE, fd, tell(&p->strong, CTX, fd, 0)), -EACCES);
+	assert_int_equal(obey(&(struct message){ PRIORITIES, p->root, 0 }), common | 1 << DRM_VNPU_PRIORITY_HIGH);
+	assert_true(obey(&(struct message){ HIGH_QUEUE, p->root, root_ctx(p) }) > 0);
+}
+
+#define SMALL(f) cmocka_unit_test_setup_teardown(f, start_small, end)
+#define LARGE(f) cmocka_unit_test_setup_teardown(f, start_large, end)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		SMALL(limits_are_what_the_device_was_added_with),
+		cmocka_unit_test(without_limits_a_user_gets_half_and_at_least_one),
+		cmocka_unit_test(add_dev_refuses_more_for_a_user_than_there_is),
+		SMALL(a_users_contexts_are_counted_over_all_its_files),
+		SMALL(a_privileged_process_of_the_same_user_is_exempt),
+		SMALL(a_users_queues_are_counted_over_all_its_contexts),
+		SMALL(a_users_memory_is_limited_and_so_is_the_devices),
+		SMALL(a_buffer_is_charged_until_nobody_holds_it),
+		LARGE(one_file_runs_out_before_its_user_and_says_so),
+		SMALL(a_taken_address_is_neither_quota_nor_a_full_device),
+		SMALL(priorities_that_a_user_may_not_have_are_neither_offered_nor_given),
+	};
+
+	return cmocka_run_group_tests_name("limits", tests, NULL, NULL);
+}

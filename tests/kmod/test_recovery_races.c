@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Resets that are due at any moment, while firmware comes, goes and is removed, and clients go on.
+ */
+#include "recovery.h"
+
+struct racer {
+	int minor;
+	bool stop;
+	uint64_t jobs;
+};
+
+static void *race_client(void *arg)
+{
+	struct racer *r = arg;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/dev/accel/accel%d", r->minor);
+	while (!__atomic_load_n(&r->stop, __ATOMIC_ACQUIRE)) {
+		struct drm_vnpu_ctx_create ctx = { 0 };
+		struct drm_vnpu_queue_create q = { .depth = 4 };
+		int fd = open(path, O_RDWR | O_CLOEXEC);
+
+		if (fd < 0)
+			continue;
+		if (raw_ioctl(fd, DRM_IOCTL_VNPU_CTX_CREATE, &ctx)) {
+			usleep(500);
+		} else {
+			q.ctx_id = ctx.ctx_id;
+			if (!raw_ioctl(fd, DRM_IOCTL_VNPU_QUEUE_CREATE, &q)) {
+				struct drm_vnpu_job job = raw_job(q.queue_id);
+
+				job.timeout_ms = 1 + rand() % 20;
+				for (int i = 0; i < 6; i++)
+					raw_submit_jobs(fd, ctx.ctx_id, &job, 1);
+				if (job.seqno && raw_wait(fd, q.queue_id, job.seqno, RAW_LONG_MS, NULL) == -ETIMEDOUT)
+					abort();
+				r->jobs += 6;
+			}
+		}
+		close(fd);
+	}
+	return NULL;
+}
+
+static void resets_race_with_everything(void **state)
+{
+	struct bench *b = bench(state);
+	unsigned int seed = (unsigned int)raw_now_ns();
+	struct racer r = { .minor = b->fw.minor };
+	pthread_t threads[3];
+	int64_t until = raw_in_ms(4000);
+	struct vnpu_fw_sqe sqe;
+	int resets, rounds = 0;
+
+	print_message("seed %u\n", seed);
+	srand(seed);
+	module_set("reset_ms", 1);
+	module_set("max_resets", 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, race_client, &r), 0);
+	while (raw_now_ns() < until) {
+		struct raw_fw *fw = &b->fw;
+
+		/* Some live on for a while, some are gone before the reset comes; rings are touched only through ENTER. */
+		raw_fw_enter(fw, VNPU_FW_ENTER_WAIT, raw_in_ms(rand() % 12), NULL);
+		if (rand() % 3 == 0)
+			raw_fw_enter(fw, VNPU_FW_ENTER_COMPLETE, 0, NULL);
+		if (rand() % 2)
+			usleep(rand() % 5000);
+		if (rand() % 8 == 0)
+			usleep(30000);
+		/* And some own the device for long enough to be reset for sure: jobs that wait have 250 ms more than they ask
+		 * for. */
+		if (++rounds % 40 == 0)
+			usleep(400000);
+		fw_comes_again(b);
+	}
+	resets = device_state(b->fd).nr_resets;
+	__atomic_store_n(&r.stop, true, __ATOMIC_RELEASE);
+	raw_fw_die(&b->fw);
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	print_message("%d resets, %d losses, %d jobs\n", resets, (int)device_state(b->fd).epoch, (int)r.jobs);
+	assert_true(resets > 0);
+	module_set("reset_ms", module_was.reset_ms);
+	assert_int_equal(raw_fw_attach(&b->fw), 0);
+	raw_fw_start(&b->fw);
+	assert_int_equal(raw_ctx_destroy(b->fd, b->ctx), 0);
+	device_works(b);
+	while (raw_fw_pop(&b->fw, &sqe, 0))
+		;
+}
+
+static void a_device_is_deleted_while_a_reset_is_due(void **state)
+{
+	struct bench *b = bench(state);
+
+	for (int i = 0; i < 60; i++) {
+		module_set("reset_ms", 1 + i % 8);
+		raw_submit(b->fd, b->ctx, b->q.queue_id);
+		assert_int_equal(raw_ctx_destroy(b->fd, b->ctx), 0);
+		usleep(i * 300);
+		if (i % 2)
+			close(b->fd);
+		assert_int_equal(raw_del_dev(b->fw.dev_id), 0);
+		if (i % 2 == 0)
+			close(b->fd);
+		raw_fw_die(&b->fw);
+		raw_fw_add(&b->fw, NULL);
+		b->fd = raw_client(b->fw.minor);
+		b->ctx = raw_ctx(b->fd);
+		b->q = raw_queue_full(b->fd, b->ctx, 4);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RECOVERY_TEST(resets_race_with_everything),
+		RECOVERY_TEST(a_device_is_deleted_while_a_reset_is_due),
+	};
+
+	return cmocka_run_group_tests_name("recovery races", tests, NULL, NULL);
+}
