@@ -76,12 +76,19 @@ enum fw_isa {
 	FW_ISA_GENERIC,
 	FW_ISA_AVX2,
 	FW_ISA_AVX512_VNNI,
+	FW_ISA_AVX512_AMX,
+	FW_ISA_NEON_DOTPROD,
+	FW_ISA_NEON_I8MM,
 };
+
+struct profile_npu;
 
 struct fw_config {
 	unsigned int threads; /* workers, 0: one per CPU that the process may use */
 	unsigned int spin_us; /* how long to poll the ring before sleeping; 0: not at all */
 	enum fw_isa isa; /* AUTO: the best that the host has */
+	/* The modelled NPU (profile.h) for jobs' device times; must outlive the core. NULL: device times are 0. */
+	const struct profile_npu *npu;
 	void (*log)(void *ud, const char *line); /* NULL: quiet */
 	void *ud;
 };
@@ -98,7 +105,8 @@ int fw_core_run(struct fw_core *core);
 void fw_core_stop(struct fw_core *core);
 void fw_core_destroy(struct fw_core *core);
 
-/* "avx512-vnni", "avx2", "generic": what @isa (or AUTO) means on this host; NULL if the host lacks it. */
+/* "avx512-amx", "avx512-vnni", "avx2", "neon-i8mm", "neon-dotprod", "generic": what @isa (or AUTO) means on this host; NULL if
+ * the host lacks it. */
 const char *fw_isa_name(enum fw_isa isa);
 
 #endif /* FW_H */

@@ -18,7 +18,9 @@
 
 #include "../uapi/drm/vnpu_accel.h"
 #include "fw_exec.h"
+#include "fw_poll.h"
 #include "fw_queue.h"
+#include "fw_record.h"
 #include "fw_stream.h"
 #include "kernels.h"
 
@@ -50,12 +52,15 @@ struct fw_core {
 	uint32_t sq_head, cq_tail;
 	uint32_t sq_mask, cq_mask;
 	bool running; /* job is what the engine works at */
+	uint64_t started_ns; /* when it was taken up */
 	bool close_after; /* CTX_CLOSE came for its context */
 	struct vnpu_fw_sqe job;
+	uint64_t now_ns; /* when a job was last taken up or done: not every step looks at the clock */
 	uint32_t unreported; /* completions since the last ENTER */
 	uint64_t unreported_since_ns;
 	int err; /* of enter(), or of a ring that makes no sense: ends the core */
 	_Atomic bool stop;
+	struct fw_poll poll;
 };
 
 __attribute__((format(printf, 2, 3))) static void core_log(struct fw_core *core, const char *fmt, ...)
@@ -116,7 +121,7 @@ static void post(struct fw_core *core, const struct vnpu_fw_cqe *cqe)
 	core->cq_tail++;
 	__atomic_store_n(&core->port->ctl->cq_tail, core->cq_tail, __ATOMIC_RELEASE);
 	if (!core->unreported++)
-		core->unreported_since_ns = fw_now_ns();
+		core->unreported_since_ns = core->now_ns;
 }
 
 static struct drm_vnpu_queue_status *status_of(struct fw_core *core, uint32_t queue)
@@ -202,7 +207,7 @@ static void take_job(struct fw_core *core, const struct vnpu_fw_sqe *sqe)
 		core_log(core, "job %#llx: %s (queue %u, context %u, priority %u)", (unsigned long long)sqe->tag, why,
 			 sqe->queue, sqe->ctx, sqe->priority);
 		complete(core, sqe, VNPU_FW_INVALID, 0, NULL);
-	} else if (!fw_queues_push(core->queues, sqe, fw_now_ns())) {
+	} else if (!fw_queues_push(core->queues, sqe, core->now_ns)) {
 		core_log(core, "job %#llx: more jobs than the ring has entries", (unsigned long long)sqe->tag);
 		complete(core, sqe, VNPU_FW_FAILED, 0, NULL);
 	}
@@ -213,7 +218,7 @@ static void answer_canceled(struct fw_core *core, uint32_t queue)
 {
 	struct vnpu_fw_sqe job;
 
-	while (fw_queues_pop_canceled(core->queues, queue, fw_now_ns(), &job))
+	while (fw_queues_pop_canceled(core->queues, queue, core->now_ns, &job))
 		complete(core, &job, VNPU_FW_CANCELED, 0, NULL);
 }
 
@@ -236,7 +241,7 @@ static void drop_context(struct fw_core *core, uint32_t ctx)
 {
 	struct vnpu_fw_sqe job;
 
-	while (fw_queues_pop_ctx(core->queues, ctx, fw_now_ns(), &job))
+	while (fw_queues_pop_ctx(core->queues, ctx, core->now_ns, &job))
 		complete(core, &job, VNPU_FW_CANCELED, 0, NULL);
 	close_context(core, ctx);
 }
@@ -298,8 +303,10 @@ static void job_poll(void *ud)
 {
 	struct fw_core *core = ud;
 
-	if (core->sq_head != sq_tail(core))
+	if (core->sq_head != sq_tail(core)) {
+		core->now_ns = fw_now_ns();
 		take_submissions(core);
+	}
 	if (core->unreported && fw_now_ns() - core->unreported_since_ns > REPORT_NS)
 		report(core);
 	if (core->err || atomic_load_explicit(&core->stop, memory_order_relaxed))
@@ -355,6 +362,21 @@ static uint32_t fetch(struct fw_core *core, struct fw_aspace *as, struct copy *c
 	return !err ? VNPU_FW_OK : err == -EFAULT ? VNPU_FW_FAULT : VNPU_FW_FAILED;
 }
 
+/* Runs the decoded job and, if all went well, writes down what it took. */
+static uint32_t run_prog(struct fw_core *core, struct fw_exec_job *ej)
+{
+	uint32_t status;
+	int err;
+
+	ej->timed = fw_record_wants_cmds(&core->prog);
+	status = fw_exec_run(core->exec, ej);
+	core->now_ns = fw_now_ns();
+	if (status != VNPU_FW_OK || !core->prog.record_bytes)
+		return status;
+	err = fw_record_write(ej, core->cfg.npu, core->stream.data, core->started_ns, core->now_ns);
+	return !err ? VNPU_FW_OK : err == -EFAULT ? VNPU_FW_FAULT : VNPU_FW_FAILED;
+}
+
 /* Fetches, checks and runs core->job. */
 static uint32_t run_job(struct fw_core *core, struct fw_fault *fault)
 {
@@ -397,7 +419,7 @@ static uint32_t run_job(struct fw_core *core, struct fw_fault *fault)
 	}
 	if (fw_prog_cost(&core->prog) > REPORT_COST)
 		report(core);
-	status = fw_exec_run(core->exec, &ej);
+	status = run_prog(core, &ej);
 	if (status == VNPU_FW_FAULT) {
 		*fault = ej.fault;
 		core_log(core, "job %#llx of context %u: MMU fault: %s at %#llx", (unsigned long long)job->tag,
@@ -408,16 +430,20 @@ static uint32_t run_job(struct fw_core *core, struct fw_fault *fault)
 
 static void serve_job(struct fw_core *core)
 {
-	uint64_t busy_ns, start = fw_now_ns();
 	struct fw_fault fault = { 0 };
+	uint64_t busy_ns;
 	uint32_t status;
 
 	core->running = true;
 	core->close_after = false;
+	core->started_ns = core->now_ns;
 	__atomic_store_n(&status_of(core, core->job.queue)->started_seqno, core->job.seqno, __ATOMIC_RELEASE);
 	status = run_job(core, &fault);
+	/* The end of a job that ran is known. */
+	if (status != VNPU_FW_OK)
+		core->now_ns = fw_now_ns();
 	core->running = false;
-	busy_ns = fw_now_ns() - start;
+	busy_ns = core->now_ns - core->started_ns;
 	fw_queues_charge(core->queues, &core->job, busy_ns);
 	complete(core, &core->job, status, busy_ns, status == VNPU_FW_FAULT ? &fault : NULL);
 	answer_canceled(core, core->job.queue);
@@ -432,37 +458,50 @@ static bool should_run(struct fw_core *core)
 	return !core->err && !atomic_load_explicit(&core->stop, memory_order_relaxed);
 }
 
+/* Polls the ring until there is something in it, for spin_us. */
+static bool poll_ring(struct fw_core *core)
+{
+	uint64_t end = 0, now;
+	bool found;
+
+	while (!(found = sq_tail(core) != core->sq_head || !should_run(core))) {
+		fw_poll_again(&core->poll);
+		if (core->poll.looks % 64)
+			continue;
+		now = fw_now_ns();
+		if (!end)
+			end = now + core->cfg.spin_us * 1000ull;
+		if (now >= end)
+			break;
+	}
+	fw_poll_end(&core->poll, found);
+	return found;
+}
+
 /* Nothing to do: report, poll the ring for spin_us, then sleep. */
 static void idle(struct fw_core *core)
 {
-	uint64_t end;
-	int i;
-
 	if (core->cfg.spin_us) {
 		report(core);
-		end = fw_now_ns() + core->cfg.spin_us * 1000ull;
-		do {
-			for (i = 0; i < 64; i++) {
-				if (sq_tail(core) != core->sq_head || !should_run(core))
-					return;
-#if defined(__x86_64__)
-				__builtin_ia32_pause();
-#endif
-			}
-		} while (fw_now_ns() < end);
+		if (poll_ring(core))
+			return;
 	}
 	enter(core, VNPU_FW_ENTER_COMPLETE | VNPU_FW_ENTER_WAIT, -1);
+	fw_poll_woken(&core->poll);
 }
 
 int fw_core_run(struct fw_core *core)
 {
 	while (should_run(core)) {
+		/* Else it is the end of the last job. */
+		if (sq_tail(core) != core->sq_head)
+			core->now_ns = fw_now_ns();
 		take_submissions(core);
-		if (core->unreported && fw_now_ns() - core->unreported_since_ns > REPORT_NS)
+		if (core->unreported && core->now_ns - core->unreported_since_ns > REPORT_NS)
 			report(core);
 		if (core->err)
 			break;
-		if (fw_queues_pop(core->queues, fw_now_ns(), &core->job))
+		if (fw_queues_pop(core->queues, core->now_ns, &core->job))
 			serve_job(core);
 		else
 			idle(core);

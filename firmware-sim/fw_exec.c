@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Workers and regions. The tiles of a region are numbered, and every worker takes the next number from one counter. The
- * thread of fw_exec_run() works too and looks at the rings between its tiles.
+ * Workers and regions. The tiles of a region are numbered, and each worker has an equal share of consecutive ones, so that it
+ * reads memory in order, which is what the prefetchers of its CPU expect; with its own done, it takes from what others have
+ * left. The thread of fw_exec_run() works too and looks at the rings between its tiles.
  *
  * Opening a region bumps a generation that the workers watch: for a moment by polling, then in a futex. A worker that
  * comes late must not touch a region that was closed and refilled, so a worker first counts itself in (busy) and only
@@ -16,6 +17,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,12 +26,16 @@
 
 /* A region that costs less than this many cycles is done before another worker is awake. */
 #define WAKE_COST 20000
-/* How long a worker polls for the next region of a job before it sleeps. */
+/* How long a worker polls for the next region before it sleeps: between two jobs, and in a job, whose short commands the owner
+ * does alone. There it shall be awake when the next long one comes. */
 #define SPIN_NS 30000
+#define SPIN_JOB_NS 200000
 /* How long the owner sleeps at most before it looks at the rings again while others still compute. */
 #define POLL_NS 200000
 
 struct worker {
+	_Alignas(64) _Atomic uint64_t next_tile; /* of its share, also for those who help it */
+	uint64_t end_tile;
 	struct fw_exec *ex;
 	pthread_t thread;
 	void *scratch;
@@ -43,11 +49,12 @@ struct fw_exec {
 	/* The region in work; written by the owner while nobody is in. */
 	struct fw_exec_job *job;
 	const struct fw_region *region;
+	unsigned int nr_shares; /* workers who have one */
 
 	_Alignas(64) _Atomic uint32_t generation;
 	_Atomic uint32_t sleepers; /* workers in futex_wait(generation) */
 	_Atomic bool quit;
-	_Alignas(64) _Atomic uint64_t next_tile;
+	_Atomic bool running; /* a job */
 	_Alignas(64) _Atomic bool open;
 	_Atomic uint32_t busy; /* workers in the region */
 	_Atomic bool owner_waits;
@@ -89,20 +96,52 @@ static void stop_job(struct fw_exec *ex, uint32_t status, const struct fw_fault 
 		ex->job->fault = *fault;
 }
 
+/* Shares the region's tiles among the first @shares workers. */
+static void share_tiles(struct fw_exec *ex, unsigned int shares)
+{
+	uint64_t tiles = ex->region->nr_tiles;
+	unsigned int i;
+
+	ex->nr_shares = shares;
+	for (i = 0; i < shares; i++) {
+		ex->workers[i].end_tile = tiles * (i + 1) / shares;
+		atomic_store_explicit(&ex->workers[i].next_tile, tiles * i / shares, memory_order_relaxed);
+	}
+}
+
+/* The next tile of worker *@from's share, or of the next one after it that has some left. False: none has. */
+static bool take_tile(struct fw_exec *ex, unsigned int *from, uint64_t *tile)
+{
+	unsigned int i;
+
+	for (i = 0; i < ex->nr_shares; i++) {
+		struct worker *w = &ex->workers[*from];
+
+		/* Looked at first: else the number would grow with each visit. */
+		if (atomic_load_explicit(&w->next_tile, memory_order_relaxed) < w->end_tile) {
+			*tile = atomic_fetch_add_explicit(&w->next_tile, 1, memory_order_relaxed);
+			if (*tile < w->end_tile)
+				return true;
+		}
+		*from = *from + 1 < ex->nr_shares ? *from + 1 : 0;
+	}
+	return false;
+}
+
 /* Takes tiles until there are none, or until the job is stopped. */
 static void work(struct worker *w, bool owner)
 {
+	unsigned int from = (unsigned int)(w - w->ex->workers);
 	struct fw_exec *ex = w->ex;
 	const struct fw_region *region = ex->region;
-	const struct fw_cmd *cmd = ex->job->prog->cmds + region->first_cmd;
+	const struct fw_cmd *first = ex->job->prog->cmds + region->first_cmd, *cmd = first;
 	struct fw_fault fault;
 	uint64_t tile;
 	int err;
 
-	while (!atomic_load_explicit(&ex->stop, memory_order_relaxed)) {
-		tile = atomic_fetch_add_explicit(&ex->next_tile, 1, memory_order_relaxed);
-		if (tile >= region->nr_tiles)
-			break;
+	while (!atomic_load_explicit(&ex->stop, memory_order_relaxed) && take_tile(ex, &from, &tile)) {
+		if (tile < cmd->tile0)
+			cmd = first;
 		while (tile - cmd->tile0 >= cmd->nr_tiles)
 			cmd++;
 		err = fw_tile_run(ex->kernels, ex->job, cmd, tile - cmd->tile0, w->scratch, &fault);
@@ -117,7 +156,7 @@ static void work(struct worker *w, bool owner)
 /* Waits until the generation is no longer @seen. */
 static uint32_t next_generation(struct fw_exec *ex, uint32_t seen)
 {
-	uint64_t end = fw_now_ns() + SPIN_NS;
+	uint64_t start = fw_now_ns();
 	uint32_t now;
 	int i;
 
@@ -128,7 +167,7 @@ static uint32_t next_generation(struct fw_exec *ex, uint32_t seen)
 				return now;
 			cpu_relax();
 		}
-	} while (fw_now_ns() < end);
+	} while (fw_now_ns() - start < (atomic_load_explicit(&ex->running, memory_order_relaxed) ? SPIN_JOB_NS : SPIN_NS));
 	atomic_fetch_add(&ex->sleepers, 1);
 	while ((now = atomic_load(&ex->generation)) == seen)
 		futex_wait(&ex->generation, seen, 0);
@@ -194,8 +233,8 @@ static void run_region(struct fw_exec *ex, const struct fw_region *region)
 	uint64_t end = region->sleep_ns ? fw_now_ns() + region->sleep_ns : 0;
 
 	ex->region = region;
-	atomic_store(&ex->next_tile, 0);
 	if (region->nr_cmds) {
+		share_tiles(ex, share ? ex->nr_workers : 1);
 		if (share) {
 			atomic_store(&ex->open, true);
 			bump_generation(ex);
@@ -212,12 +251,19 @@ static void run_region(struct fw_exec *ex, const struct fw_region *region)
 
 int fw_exec_run(struct fw_exec *ex, struct fw_exec_job *job)
 {
+	struct fw_region *region;
 	uint32_t i;
 
 	ex->job = job;
 	atomic_store(&ex->stop, VNPU_FW_OK);
-	for (i = 0; i < job->prog->nr_regions && !atomic_load(&ex->stop); i++)
-		run_region(ex, &job->prog->regions[i]);
+	atomic_store_explicit(&ex->running, true, memory_order_relaxed);
+	for (i = 0; i < job->prog->nr_regions && !atomic_load(&ex->stop); i++) {
+		region = &job->prog->regions[i];
+		region->start_ns = job->timed ? fw_now_ns() : 0;
+		run_region(ex, region);
+		region->end_ns = job->timed ? fw_now_ns() : 0;
+	}
+	atomic_store_explicit(&ex->running, false, memory_order_relaxed);
 	return atomic_load(&ex->stop);
 }
 
@@ -265,7 +311,9 @@ struct fw_exec *fw_exec_create(const struct fw_kernels *kernels, unsigned int th
 	if (!ex)
 		return NULL;
 	*ex = (struct fw_exec){ .kernels = kernels };
-	ex->workers = calloc(threads, sizeof(*ex->workers));
+	ex->workers = aligned_alloc(64, threads * sizeof(*ex->workers));
+	if (ex->workers)
+		memset(ex->workers, 0, threads * sizeof(*ex->workers));
 	err = ex->workers ? start_workers(ex, threads) : ENOMEM;
 	if (err) {
 		fw_exec_destroy(ex);

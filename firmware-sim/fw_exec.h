@@ -12,7 +12,8 @@ struct fw_exec;
 
 /* One job, as the command processor hands it over. */
 struct fw_exec_job {
-	const struct fw_prog *prog;
+	struct fw_prog *prog; /* only its regions' times are written */
+	bool timed; /* say when each region began and ended */
 	const struct fw_port_ops *ops;
 	void *port_priv;
 	struct fw_aspace *as;

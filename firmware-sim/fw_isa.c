@@ -1,23 +1,56 @@
 // SPDX-License-Identifier: MIT
 /*
- * Which kernels this host can run, and the scalar mathematics that all of them share.
+ * Which kernels this host can run, and the conversions that all of them share.
  */
-#include <math.h>
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 #include "kernels.h"
+
+#if defined(__x86_64__)
+#define ARCH_REQ_XCOMP_PERM 0x1023
+#define XFEATURE_XTILEDATA 18
+
+/* The tiles' registers are 8 KB per thread: the kernel gives them to those processes that ask. */
+static bool has_amx(void)
+{
+	uint32_t a, b, c, d;
+
+	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && d & bit_AMX_TILE && d & bit_AMX_INT8 &&
+	       !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA);
+}
+#endif
 
 const struct fw_kernels *fw_kernels_get(enum fw_isa isa)
 {
 #if defined(__x86_64__)
-	bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+	bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
 	bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
 		      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
 		      __builtin_cpu_supports("avx512vnni");
 
+	if (avx512 && (isa == FW_ISA_AUTO || isa == FW_ISA_AVX512_AMX) && has_amx())
+		return &fw_kernels_amx;
 	if (avx512 && (isa == FW_ISA_AUTO || isa == FW_ISA_AVX512_VNNI))
 		return &fw_kernels_avx512;
 	if (avx2 && (isa == FW_ISA_AUTO || isa == FW_ISA_AVX2))
 		return &fw_kernels_avx2;
+#elif defined(__aarch64__)
+	bool dotprod = getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+	bool i8mm = dotprod && getauxval(AT_HWCAP2) & HWCAP2_I8MM;
+
+	if (i8mm && (isa == FW_ISA_AUTO || isa == FW_ISA_NEON_I8MM))
+		return &fw_kernels_neon_i8mm;
+	if (dotprod && (isa == FW_ISA_AUTO || isa == FW_ISA_NEON_DOTPROD))
+		return &fw_kernels_neon_dotprod;
 #endif
 	return isa == FW_ISA_AUTO || isa == FW_ISA_GENERIC ? &fw_kernels_generic : NULL;
 }
@@ -29,29 +62,41 @@ const char *fw_isa_name(enum fw_isa isa)
 	return k ? k->name : NULL;
 }
 
-/*
- * x = q pi/2 + r with |r| <= pi/4, then Taylor's polynomials in double: their error, 2^-37 at most, and that of the
- * reduction vanish in the rounding to float.
- */
-void fw_sincos(double x, float *s, float *c)
+float fw_f16_to_f32(uint16_t h)
 {
-	double q, r, r2, sin_r, cos_r;
-	long n;
+	uint32_t sign = (uint32_t)(h & 0x8000) << 16, exp = h >> 10 & 31, man = h & 0x3ff, bits;
+	float f;
 
-	if (!(fabs(x) < 1e9)) {
-		*s = (float)sin(x);
-		*c = (float)cos(x);
-		return;
+	if (!exp) {
+		/* man 2^-24, exactly. */
+		f = (float)man * 0x1p-24f;
+		return sign ? -f : f;
 	}
-	/* Adding 1.5 * 2^52 rounds to an integer. */
-	q = x * 0.63661977236758134308 + 6755399441055744.0 - 6755399441055744.0;
-	/* pi/2 as 33 bits and the rest: q times the first part is exact. */
-	r = (x - q * 1.57079632673412561417e+00) - q * 6.07710050650619224932e-11;
-	n = (long)q & 3;
-	r2 = r * r;
-	sin_r = r + r * r2 * (-1.0 / 6 + r2 * (1.0 / 120 + r2 * (-1.0 / 5040 + r2 * (1.0 / 362880 - r2 / 39916800))));
-	cos_r = 1 - r2 / 2 +
-		r2 * r2 * (1.0 / 24 + r2 * (-1.0 / 720 + r2 * (1.0 / 40320 + r2 * (-1.0 / 3628800 + r2 / 479001600))));
-	*s = (float)(n == 0 ? sin_r : n == 1 ? cos_r : n == 2 ? -sin_r : -cos_r);
-	*c = (float)(n == 0 ? cos_r : n == 1 ? -sin_r : n == 2 ? -cos_r : sin_r);
+	bits = sign | (exp == 31 ? 255 : exp + 112) << 23 | man << 13;
+	memcpy(&f, &bits, sizeof(f));
+	return f;
+}
+
+uint16_t fw_f32_to_f16(float x)
+{
+	uint32_t bits, sign, abs;
+	float f;
+
+	memcpy(&bits, &x, sizeof(bits));
+	sign = bits >> 16 & 0x8000;
+	abs = bits & 0x7fffffff;
+	if (abs > 0x7f800000)
+		return sign | 0x7e00;
+	/* 65520, which is half-way to 2^16, and beyond. */
+	if (abs >= 0x477ff000)
+		return sign | 0x7c00;
+	if (abs < 0x38800000) {
+		/* A subnormal: next to 0.5, units of float are those of the result, and the addition rounds. */
+		memcpy(&f, &abs, sizeof(f));
+		f += 0.5f;
+		memcpy(&abs, &f, sizeof(abs));
+		return sign | (abs - 0x3f000000);
+	}
+	/* 13 bits go; half of them is added, less one where what stays is even. */
+	return sign | (abs - (112u << 23) + 0xfff + (abs >> 13 & 1)) >> 13;
 }

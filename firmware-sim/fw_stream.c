@@ -14,10 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels.h"
+
 /* Elements that a tile of a simple operator takes: some 10 us of work. */
 #define TILE_ELEMS 16384u
 /* Multiply-accumulates that a tile may take, so that a cancelled job ends soon: some ms. */
-#define TILE_MACS (1ull << 28)
+#define TILE_MACS (3ull << 27)
 #define MAX_SLEEP_NS 60000000000ull
 /* A distance between rows that exceeds every address space; larger ones only serve to overflow. */
 #define MAX_STRIDE_BYTES (1ull << 40)
@@ -48,6 +50,10 @@ static const char *const op_names[] = {
 	[VNPU_OP_DEQUANT] = "dequant",
 	[VNPU_OP_MATMUL_I8] = "matmul_i8",
 	[VNPU_OP_ATTN] = "attn",
+	[VNPU_OP_MATMUL_W4] = "matmul_w4",
+	[VNPU_OP_MATMUL_W4F] = "matmul_w4f",
+	[VNPU_OP_STORE] = "store",
+	[VNPU_OP_GLU] = "glu",
 };
 
 static const uint32_t op_bytes[] = {
@@ -65,6 +71,10 @@ static const uint32_t op_bytes[] = {
 	[VNPU_OP_DEQUANT] = sizeof(struct vnpu_cmd_dequant),
 	[VNPU_OP_MATMUL_I8] = sizeof(struct vnpu_cmd_matmul_i8),
 	[VNPU_OP_ATTN] = sizeof(struct vnpu_cmd_attn),
+	[VNPU_OP_MATMUL_W4] = sizeof(struct vnpu_cmd_matmul_w4),
+	[VNPU_OP_MATMUL_W4F] = sizeof(struct vnpu_cmd_matmul_w4),
+	[VNPU_OP_STORE] = sizeof(struct vnpu_cmd_store),
+	[VNPU_OP_GLU] = sizeof(struct vnpu_cmd_glu),
 };
 
 #define NR_OPS (sizeof(op_names) / sizeof(op_names[0]))
@@ -248,6 +258,22 @@ static int check_act(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 	return 0;
 }
 
+static int check_glu(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
+{
+	const struct vnpu_cmd_glu *m = &c->u.glu;
+
+	if (m->kind != VNPU_ACT_SILU && m->kind != VNPU_ACT_GELU)
+		return refuse(d, "unknown kind %u", m->kind);
+	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM));
+	CHECK(bounded(d, "cols", m->cols, VNPU_MAX_DIM));
+	CHECK(matrix(d, "a", &m->a, m->rows, m->cols, m->lda, 4, R, &c->va[0]));
+	CHECK(matrix(d, "b", &m->b, m->rows, m->cols, m->ldb, 4, R, &c->va[1]));
+	CHECK(matrix(d, "y", &m->y, m->rows, m->cols, m->ldy, 4, W, &c->va[2]));
+	tile_rows(c, m->rows, m->cols, true);
+	*cost = (uint64_t)m->rows * m->cols * 2;
+	return 0;
+}
+
 static int check_rmsnorm(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 {
 	const struct vnpu_cmd_rmsnorm *m = &c->u.rmsnorm;
@@ -333,12 +359,12 @@ static int check_dequant(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 	return 0;
 }
 
-static int check_matmul(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
+/* All but what depends on the type of the weights, whose panels are of @panel_bytes. */
+static int check_matmul(struct decoder *d, struct fw_cmd *c, uint64_t panel_bytes, uint64_t *cost)
 {
 	const struct vnpu_cmd_matmul_i8 *m = &c->u.matmul;
-	uint64_t panels, tile_m, tile_n;
+	uint64_t panels, tile_m, tile_n, cycles;
 
-	CHECK(reserved(d, m->reserved));
 	CHECK(bounded(d, "m", m->m, VNPU_MAX_DIM));
 	CHECK(bounded(d, "n", m->n, VNPU_MAX_DIM));
 	CHECK(bounded(d, "k", m->k, VNPU_MAX_K_I8));
@@ -347,9 +373,7 @@ static int check_matmul(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 	if (m->tile_n % VNPU_PANEL_N)
 		return refuse(d, "tile_n %u is not a multiple of %u", m->tile_n, VNPU_PANEL_N);
 	panels = div_up(m->n, VNPU_PANEL_N);
-	CHECK(matrix(d, "a", &m->a, m->m, (m->k + 3) / 4 * 4, m->lda, 1, R, &c->va[0]));
-	CHECK(vector(d, "a_scale", &m->a_scale, m->m, R, &c->va[1]));
-	CHECK(operand(d, "w", &m->w, panels * VNPU_PANEL_I8_BYTES(m->k), 64, R, &c->va[2]));
+	CHECK(operand(d, "w", &m->w, panels * panel_bytes, 64, R, &c->va[2]));
 	if (m->bias.slot != VNPU_SLOT_NONE)
 		CHECK(vector(d, "bias", &m->bias, m->n, R, &c->va[3]));
 	else if (m->bias.reserved || m->bias.offset)
@@ -366,16 +390,65 @@ static int check_matmul(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 	c->tile_rows = tile_m ? tile_m : 1;
 	c->nr_tiles = div_up(m->m, c->tile_rows) * div_up(m->n, c->tile_cols);
 	/* m, n < 2^24 and k <= 2^16 fill 64 bits: divide first. */
-	*cost = (uint64_t)m->m * div_up(m->n, VNPU_PANEL_N) * div_up(m->k, 2);
+	/* Cycles of a panel: of multiplying, or of reading it from memory, which takes longer for few rows. */
+	cycles = (uint64_t)m->m * div_up(m->k, 2);
+	if (cycles < panel_bytes / 6)
+		cycles = panel_bytes / 6;
+	*cost = cycles * panels;
+	return 0;
+}
+
+/* A cache of @rows rows of @cols values. */
+static int cache(struct decoder *d, const char *name, const struct vnpu_ref *ref, uint64_t rows, uint64_t cols,
+		 uint32_t ld, uint32_t type, uint32_t flags, uint64_t *va)
+{
+	uint64_t bytes;
+
+	if (ld < cols)
+		return refuse(d, "%s: rows %u values apart, but %llu long", name, ld, (unsigned long long)cols);
+	if (type == VNPU_KV_Q8_0 && ld % VNPU_Q8_0_VALUES)
+		return refuse(d, "%s: rows %u values apart, no multiple of %u", name, ld, VNPU_Q8_0_VALUES);
+	CHECK(extent(d, name, rows, VNPU_KV_BYTES(type, ld), VNPU_KV_BYTES(type, cols), &bytes));
+	return operand(d, name, ref, bytes, type == VNPU_KV_F32 ? 4 : 2, flags, va);
+}
+
+static int check_matmul_i8(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
+{
+	const struct vnpu_cmd_matmul_i8 *m = &c->u.matmul;
+
+	CHECK(reserved(d, m->reserved));
+	CHECK(check_matmul(d, c, VNPU_PANEL_I8_BYTES(m->k), cost));
+	CHECK(matrix(d, "a", &m->a, m->m, (m->k + 3) / 4 * 4, m->lda, 1, R, &c->va[0]));
+	return vector(d, "a_scale", &m->a_scale, m->m, R, &c->va[1]);
+}
+
+static int check_matmul_w4(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
+{
+	const struct vnpu_cmd_matmul_w4 *m = &c->u.matmul_w4;
+	bool floats = m->hdr.op == VNPU_OP_MATMUL_W4F;
+
+	_Static_assert(offsetof(struct vnpu_cmd_matmul_w4, tile_n) == offsetof(struct vnpu_cmd_matmul_i8, tile_n),
+		       "check_matmul() sees the one as the other");
+	if (m->group != 32 && m->group != 64 && m->group != 128)
+		return refuse(d, "group is %u, not 32, 64 or 128", m->group);
+	if (m->k % m->group)
+		return refuse(d, "k %u is not a multiple of the group, %u", m->k, m->group);
+	CHECK(check_matmul(d, c, VNPU_PANEL_W4_BYTES(m->k, m->group), cost));
+	CHECK(matrix(d, "a", &m->a, m->m, m->k, m->lda, floats ? 4 : 1, R, &c->va[0]));
+	if (!floats)
+		return vector(d, "a_scale", &m->a_scale, m->m, R, &c->va[1]);
+	if (m->a_scale.slot != VNPU_SLOT_NONE || m->a_scale.reserved || m->a_scale.offset)
+		return refuse(d, "a_scale: rows of floats have none");
 	return 0;
 }
 
 static int check_attn(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 {
 	const struct vnpu_cmd_attn *m = &c->u.attn;
-	uint64_t q_cols, kv_cols;
+	uint64_t q_cols, kv_cols, fit;
 
-	CHECK(reserved(d, m->reserved));
+	if (m->kv_type > VNPU_KV_Q8_0)
+		return refuse(d, "unknown kv_type %u", m->kv_type);
 	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM));
 	CHECK(bounded(d, "heads", m->heads, VNPU_MAX_DIM));
 	CHECK(bounded(d, "kv_heads", m->kv_heads, m->heads));
@@ -383,6 +456,8 @@ static int check_attn(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 	CHECK(bounded(d, "ctx_rows", m->ctx_rows, VNPU_MAX_DIM));
 	if (m->heads % m->kv_heads)
 		return refuse(d, "%u heads are no multiple of %u kv_heads", m->heads, m->kv_heads);
+	if (m->kv_type == VNPU_KV_Q8_0 && m->head_dim % VNPU_Q8_0_VALUES)
+		return refuse(d, "head_dim %u is no multiple of %u", m->head_dim, VNPU_Q8_0_VALUES);
 	q_cols = (uint64_t)m->heads * m->head_dim;
 	kv_cols = (uint64_t)m->kv_heads * m->head_dim;
 	CHECK(bounded(d, "heads x head_dim", q_cols, VNPU_MAX_DIM));
@@ -392,12 +467,36 @@ static int check_attn(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 		return refuse(d, "rows %llu..%llu of a cache of %u", (unsigned long long)c->pos,
 			      (unsigned long long)c->pos + m->rows - 1, m->ctx_rows);
 	CHECK(matrix(d, "q", &m->q, m->rows, q_cols, m->ldq, 4, R, &c->va[0]));
-	CHECK(matrix(d, "k", &m->k, m->ctx_rows, kv_cols, m->ldk, 4, R, &c->va[1]));
-	CHECK(matrix(d, "v", &m->v, m->ctx_rows, kv_cols, m->ldv, 4, R, &c->va[2]));
+	CHECK(cache(d, "k", &m->k, m->ctx_rows, kv_cols, m->ldk, m->kv_type, R, &c->va[1]));
+	CHECK(cache(d, "v", &m->v, m->ctx_rows, kv_cols, m->ldv, m->kv_type, R, &c->va[2]));
 	CHECK(matrix(d, "y", &m->y, m->rows, q_cols, m->ldy, 4, W, &c->va[3]));
-	c->nr_tiles = m->kv_heads * div_up((uint64_t)m->rows * (m->heads / m->kv_heads), FW_ATTN_QUERIES);
-	/* Below 2^24 x 2^24 x 2^5. */
-	*cost = m->rows * q_cols / 8 * ((c->pos + m->rows) / 4 + 1);
+	fit = TILE_MACS / (2 * m->head_dim * (c->pos + m->rows));
+	c->tile_rows = fw_attn_tile(m->head_dim, (uint64_t)m->rows * m->heads);
+	if (c->tile_rows > fit)
+		c->tile_rows = fit ? fit : 1;
+	c->tile_cols = 1;
+	c->nr_tiles = m->kv_heads * div_up((uint64_t)m->rows * (m->heads / m->kv_heads), c->tile_rows);
+	/* Below 2^24 x 2^24 x 2^5; and each tile widens each block of 64 keys. */
+	*cost = m->rows * q_cols / 8 * ((c->pos + m->rows) / 4 + 1) +
+		c->nr_tiles * ((c->pos + m->rows) / 64 + 1) * m->head_dim * 512;
+	return 0;
+}
+
+static int check_store(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
+{
+	const struct vnpu_cmd_store *m = &c->u.store;
+
+	if (m->type != VNPU_KV_F16 && m->type != VNPU_KV_Q8_0)
+		return refuse(d, "unknown type %u", m->type);
+	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM));
+	CHECK(bounded(d, "cols", m->cols, VNPU_MAX_DIM));
+	if (m->type == VNPU_KV_Q8_0 && m->cols % VNPU_Q8_0_VALUES)
+		return refuse(d, "cols %u is no multiple of %u", m->cols, VNPU_Q8_0_VALUES);
+	CHECK(param(d, "row", m->row_param, VNPU_MAX_DIM, &c->pos));
+	CHECK(matrix(d, "x", &m->x, m->rows, m->cols, m->ldx, 4, R, &c->va[0]));
+	CHECK(cache(d, "dst", &m->dst, c->pos + m->rows, m->cols, m->ld_dst, m->type, W, &c->va[1]));
+	tile_rows(c, m->rows, m->cols, false);
+	*cost = (uint64_t)m->rows * m->cols / 2;
 	return 0;
 }
 
@@ -425,7 +524,14 @@ static int check_cmd(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 	case VNPU_OP_DEQUANT:
 		return check_dequant(d, c, cost);
 	case VNPU_OP_MATMUL_I8:
-		return check_matmul(d, c, cost);
+		return check_matmul_i8(d, c, cost);
+	case VNPU_OP_MATMUL_W4:
+	case VNPU_OP_MATMUL_W4F:
+		return check_matmul_w4(d, c, cost);
+	case VNPU_OP_STORE:
+		return check_store(d, c, cost);
+	case VNPU_OP_GLU:
+		return check_glu(d, c, cost);
 	default:
 		return check_attn(d, c, cost);
 	}
@@ -433,23 +539,48 @@ static int check_cmd(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 
 /* ---- stream and table ---------------------------------------------------------------------------------------------- */
 
+/* The slot that the job's times go to. */
+static int check_profile_slot(struct decoder *d, const struct vnpu_table_hdr *hdr)
+{
+	const struct vnpu_slot *slot;
+
+	if (hdr->reserved)
+		return refuse(d, "table: reserved field is not 0");
+	if (hdr->profile_slot == VNPU_SLOT_NONE)
+		return 0;
+	if (hdr->profile_slot >= hdr->nr_slots)
+		return refuse(d, "table: profile slot %u of %u", hdr->profile_slot, hdr->nr_slots);
+	slot = &d->slots[hdr->profile_slot];
+	if (!(slot->flags & VNPU_SLOT_WRITE))
+		return refuse(d, "table: profile slot %u does not allow to write", hdr->profile_slot);
+	if (slot->size_bytes < sizeof(struct vnpu_record))
+		return refuse(d, "table: profile slot %u: a record of %zu bytes exceeds its %llu", hdr->profile_slot,
+			      sizeof(struct vnpu_record), (unsigned long long)slot->size_bytes);
+	d->prog->record_va = slot->va;
+	d->prog->record_bytes = slot->size_bytes;
+	return 0;
+}
+
 static int check_table(struct decoder *d, const void *table, size_t bytes, uint64_t as_size)
 {
 	const struct vnpu_table_hdr *hdr = table;
 	const struct vnpu_slot *slot;
+	size_t hdr_bytes = VNPU_TABLE_HDR_BYTES_1_0;
 	uint32_t i;
 
-	if (bytes < sizeof(*hdr))
+	if (bytes < hdr_bytes)
 		return refuse(d, "table: %zu bytes", bytes);
 	if (hdr->magic != VNPU_TABLE_MAGIC)
 		return refuse(d, "table: magic %#x", hdr->magic);
 	if (hdr->version >> 16 != VNPU_ISA_MAJOR || (hdr->version & 0xffff) > VNPU_ISA_MINOR)
 		return refuse(d, "table: version %#x, this device has %#x", hdr->version, VNPU_ISA_VERSION);
+	if (hdr->version & 0xffff)
+		hdr_bytes = sizeof(*hdr);
 	if (hdr->nr_slots > VNPU_MAX_SLOTS || hdr->nr_params > VNPU_MAX_PARAMS)
 		return refuse(d, "table: %u slots and %u params", hdr->nr_slots, hdr->nr_params);
-	if (bytes != sizeof(*hdr) + hdr->nr_slots * sizeof(*slot) + hdr->nr_params * sizeof(uint64_t))
+	if (bytes != hdr_bytes + hdr->nr_slots * sizeof(*slot) + hdr->nr_params * sizeof(uint64_t))
 		return refuse(d, "table: %zu bytes for %u slots and %u params", bytes, hdr->nr_slots, hdr->nr_params);
-	d->slots = (const struct vnpu_slot *)(hdr + 1);
+	d->slots = (const struct vnpu_slot *)((const uint8_t *)table + hdr_bytes);
 	d->params = (const uint64_t *)(d->slots + hdr->nr_slots);
 	for (i = 0; i < hdr->nr_slots; i++) {
 		slot = &d->slots[i];
@@ -464,7 +595,7 @@ static int check_table(struct decoder *d, const void *table, size_t bytes, uint6
 			return refuse(d, "table: slot %u: %#llx + %#llx leaves the address space", i,
 				      (unsigned long long)slot->va, (unsigned long long)slot->size_bytes);
 	}
-	return 0;
+	return hdr_bytes == sizeof(*hdr) ? check_profile_slot(d, hdr) : 0;
 }
 
 static int check_header(struct decoder *d, const struct vnpu_stream_hdr *hdr, size_t bytes,
@@ -506,7 +637,7 @@ static int grow(void **array, uint32_t nr, uint32_t *max, size_t elem_bytes)
 }
 
 /* Closes the current region if there is anything in it, and opens the next. */
-static int next_region(struct fw_prog *p)
+static int next_region(struct fw_prog *p, uint32_t first_index)
 {
 	struct fw_region *r = p->nr_regions ? &p->regions[p->nr_regions - 1] : NULL;
 	int err;
@@ -516,7 +647,7 @@ static int next_region(struct fw_prog *p)
 	err = grow((void **)&p->regions, p->nr_regions, &p->max_regions, sizeof(*p->regions));
 	if (err)
 		return err;
-	p->regions[p->nr_regions++] = (struct fw_region){ .first_cmd = p->nr_cmds };
+	p->regions[p->nr_regions++] = (struct fw_region){ .first_index = first_index, .first_cmd = p->nr_cmds };
 	return 0;
 }
 
@@ -537,6 +668,7 @@ static int add_cmd(struct decoder *d, const struct vnpu_cmd *cmd)
 	err = check_cmd(d, c, &cost);
 	if (err)
 		return err;
+	c->index = d->index;
 	c->tile0 = r->nr_tiles;
 	r->nr_tiles += c->nr_tiles;
 	r->cost = __builtin_add_overflow(r->cost, cost, &sum) ? UINT64_MAX : sum;
@@ -553,13 +685,15 @@ static int add_sleep(struct decoder *d, const struct vnpu_cmd_sleep *cmd)
 		return refuse(d, "%llu ns is more than 60 s", (unsigned long long)cmd->duration_ns);
 	if (cmd->duration_ns > r->sleep_ns)
 		r->sleep_ns = cmd->duration_ns;
+	/* At most 2^20 of a minute each. */
+	d->prog->sleep_ns += cmd->duration_ns;
 	return 0;
 }
 
 static int decode_cmds(struct decoder *d, const uint8_t *p, const uint8_t *end, uint32_t nr_cmds)
 {
 	const struct vnpu_cmd *cmd;
-	int err = next_region(d->prog);
+	int err = next_region(d->prog, 0);
 
 	for (d->index = 0; !err; d->index++) {
 		d->op = "?";
@@ -579,7 +713,7 @@ static int decode_cmds(struct decoder *d, const uint8_t *p, const uint8_t *end, 
 		if (cmd->op == VNPU_OP_END)
 			break;
 		if (cmd->op == VNPU_OP_BARRIER)
-			err = next_region(d->prog);
+			err = next_region(d->prog, d->index + 1);
 		else if (cmd->op == VNPU_OP_SLEEP)
 			err = add_sleep(d, (const struct vnpu_cmd_sleep *)cmd);
 		else
@@ -591,6 +725,7 @@ static int decode_cmds(struct decoder *d, const uint8_t *p, const uint8_t *end, 
 		return refuse(d, "%zu bytes after END", (size_t)(end - p));
 	if (d->index + 1 != nr_cmds)
 		return refuse(d, "END is command %u of %u", d->index + 1, nr_cmds);
+	d->prog->nr_stream_cmds = nr_cmds;
 	return 0;
 }
 
@@ -603,6 +738,8 @@ int fw_prog_decode(struct fw_prog *prog, const void *stream, size_t stream_bytes
 
 	prog->nr_cmds = 0;
 	prog->nr_regions = 0;
+	prog->sleep_ns = 0;
+	prog->record_va = prog->record_bytes = 0;
 	err = check_table(&d, table, table_bytes, as_size);
 	if (!err)
 		err = check_header(&d, hdr, stream_bytes, table);

@@ -13,9 +13,6 @@
 /* Greatest number of operands of a command. */
 #define FW_MAX_OPERANDS 5
 
-/* Queries (row, head) of one KV head that a tile of ATTN takes together. */
-#define FW_ATTN_QUERIES 4
-
 /*
  * A command whose every operand is known to lie where it may. The union is as submitted; addresses and params are
  * resolved beside it.
@@ -23,9 +20,11 @@
 struct fw_cmd {
 	uint64_t va[FW_MAX_OPERANDS]; /* operands in the order of the command's structure */
 	uint64_t pos; /* value of the command's param, 0 where it has none */
+	uint32_t index; /* in the stream, which counts BARRIERs and SLEEPs too */
 	uint64_t tile0; /* number of its first tile in its region */
 	uint64_t nr_tiles;
-	uint32_t tile_rows, tile_cols; /* what one tile takes; MATMUL_I8: tile_m, tile_n as cut by the firmware */
+	/* What one tile takes. Matmuls: tile_m, tile_n as cut by the firmware; ATTN: queries of a KV head, and 1. */
+	uint32_t tile_rows, tile_cols;
 	union {
 		struct vnpu_cmd hdr;
 		struct vnpu_cmd_copy copy;
@@ -37,16 +36,21 @@ struct fw_cmd {
 		struct vnpu_cmd_quant quant;
 		struct vnpu_cmd_dequant dequant;
 		struct vnpu_cmd_matmul_i8 matmul;
+		struct vnpu_cmd_matmul_w4 matmul_w4;
 		struct vnpu_cmd_attn attn;
+		struct vnpu_cmd_store store;
+		struct vnpu_cmd_glu glu;
 	} u;
 };
 
 /* Commands between two barriers: they run concurrently. SLEEPs are only here: the region lasts sleep_ns at least. */
 struct fw_region {
+	uint32_t first_index; /* in the stream; the BARRIER that ends the region is its last command */
 	uint32_t first_cmd, nr_cmds;
 	uint64_t nr_tiles;
 	uint64_t cost; /* rough, in cycles of one worker: whether it pays to wake the others */
 	uint64_t sleep_ns;
+	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC, written by the engine where a job is timed */
 };
 
 struct fw_prog {
@@ -54,6 +58,9 @@ struct fw_prog {
 	uint32_t nr_cmds, max_cmds;
 	struct fw_region *regions;
 	uint32_t nr_regions, max_regions;
+	uint32_t nr_stream_cmds; /* BARRIERs, SLEEPs and END included */
+	uint64_t sleep_ns; /* of all SLEEPs together */
+	uint64_t record_va, record_bytes; /* the profile slot; 0 bytes: none */
 };
 
 /*

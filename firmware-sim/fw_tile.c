@@ -91,6 +91,17 @@ static void run_act(void *arg)
 								     f32_at(t, 0, r, m->ldx, t->col), t->cols);
 }
 
+static void run_glu(void *arg)
+{
+	struct tile *t = arg;
+	const struct vnpu_cmd_glu *m = &t->cmd->u.glu;
+	uint64_t r;
+
+	for (r = t->row; r < t->row + t->rows; r++)
+		t->k->glu(f32_at(t, 2, r, m->ldy, t->col), f32_at(t, 0, r, m->lda, t->col),
+			  f32_at(t, 1, r, m->ldb, t->col), t->cols, m->kind);
+}
+
 static void run_rmsnorm(void *arg)
 {
 	struct tile *t = arg;
@@ -166,37 +177,72 @@ static void run_matmul(void *arg)
 	t->k->matmul_i8(&mm, t->scratch);
 }
 
-/* A tile of ATTN is nr_q consecutive queries of KV head t->col; query i is head i % group of row i / group. */
+static void run_matmul_w4(void *arg)
+{
+	struct tile *t = arg;
+	const struct vnpu_cmd_matmul_w4 *m = &t->cmd->u.matmul_w4;
+	bool floats = m->hdr.op == VNPU_OP_MATMUL_W4F;
+	struct fw_matmul_w4 mm = {
+		.a = (uint8_t *)at(t, 0) + t->row * m->lda * (floats ? 4 : 1),
+		.a_scale = floats ? NULL : f32_at(t, 1, t->row, 1, 0),
+		.w = (uint8_t *)at(t, 2) + t->col / VNPU_PANEL_N * VNPU_PANEL_W4_BYTES(m->k, m->group),
+		.bias = m->bias.slot == VNPU_SLOT_NONE ? NULL : f32_at(t, 3, 0, 0, t->col),
+		.c = f32_at(t, 4, t->row, m->ldc, t->col),
+		.m = t->rows,
+		.n = t->cols,
+		.k = m->k,
+		.group = m->group,
+		.lda = m->lda,
+		.ldc = m->ldc,
+	};
+
+	(floats ? t->k->matmul_w4f : t->k->matmul_w4)(&mm, t->scratch);
+}
+
+/* A tile of ATTN is t->cols queries of KV head t->col, from query t->row on. */
 static void run_attn(void *arg)
 {
 	struct tile *t = arg;
 	const struct vnpu_cmd_attn *m = &t->cmd->u.attn;
-	uint64_t group = m->heads / m->kv_heads, row, head, i;
+	uint64_t group = m->heads / m->kv_heads, head_bytes = VNPU_KV_BYTES(m->kv_type, m->head_dim);
 	struct fw_attn a = {
+		.q = f32_at(t, 0, 0, 0, t->col * group * m->head_dim),
+		.y = f32_at(t, 3, 0, 0, t->col * group * m->head_dim),
+		.ldq = m->ldq,
+		.ldy = m->ldy,
+		.group = group,
+		.first = t->row,
 		.nr_q = t->cols,
-		.k = f32_at(t, 1, 0, 0, t->col * m->head_dim),
-		.v = f32_at(t, 2, 0, 0, t->col * m->head_dim),
-		.ldk = m->ldk,
-		.ldv = m->ldv,
+		.pos = t->cmd->pos,
+		.k = (uint8_t *)at(t, 1) + t->col * head_bytes,
+		.v = (uint8_t *)at(t, 2) + t->col * head_bytes,
+		.k_row_bytes = VNPU_KV_BYTES(m->kv_type, m->ldk),
+		.v_row_bytes = VNPU_KV_BYTES(m->kv_type, m->ldv),
+		.kv_type = m->kv_type,
 		.head_dim = m->head_dim,
 		.scale = m->scale,
 	};
 
-	for (i = 0; i < t->cols; i++) {
-		row = (t->row + i) / group;
-		head = t->col * group + (t->row + i) % group;
-		a.q[i] = f32_at(t, 0, row, m->ldq, head * m->head_dim);
-		a.y[i] = f32_at(t, 3, row, m->ldy, head * m->head_dim);
-		a.nr_keys[i] = t->cmd->pos + row + 1;
-	}
-	t->k->attn(&a);
+	t->k->attn(&a, t->scratch);
 }
 
-static void prepare_matmul(struct tile *t, uint64_t index)
+static void run_store(void *arg)
+{
+	struct tile *t = arg;
+	const struct vnpu_cmd_store *m = &t->cmd->u.store;
+	uint64_t row_bytes = VNPU_KV_BYTES(m->type, m->ld_dst), r;
+
+	for (r = t->row; r < t->row + t->rows; r++)
+		t->k->store((uint8_t *)at(t, 1) + (t->cmd->pos + r) * row_bytes, f32_at(t, 0, r, m->ldx, 0), m->cols,
+			    m->type);
+}
+
+/* All three matmuls: their structures differ in the last word only (check_matmul_w4()). A row of a has @a_bytes. */
+static void prepare_matmul(struct tile *t, uint64_t index, uint64_t a_stride, uint64_t a_bytes, uint64_t panel_bytes)
 {
 	const struct vnpu_cmd_matmul_i8 *m = &t->cmd->u.matmul;
 	const uint64_t *va = t->cmd->va;
-	uint64_t panel = t->cmd->tile_cols / VNPU_PANEL_N, panel_bytes = VNPU_PANEL_I8_BYTES(m->k);
+	uint64_t panel = t->cmd->tile_cols / VNPU_PANEL_N;
 	uint64_t down = (m->m + t->cmd->tile_rows - 1) / t->cmd->tile_rows;
 
 	/* Rows vary first: tiles that are in work at the same time share weights. */
@@ -204,8 +250,9 @@ static void prepare_matmul(struct tile *t, uint64_t index)
 	t->col = index / down * t->cmd->tile_cols;
 	t->rows = min_u64(t->cmd->tile_rows, m->m - t->row);
 	t->cols = min_u64(t->cmd->tile_cols, m->n - t->col);
-	touch(t, va[0] + t->row * m->lda, (t->rows - 1) * m->lda + (m->k + 3) / 4 * 4, false);
-	touch(t, va[1] + t->row * 4, t->rows * 4, false);
+	touch(t, va[0] + t->row * a_stride, (t->rows - 1) * a_stride + a_bytes, false);
+	if (m->a_scale.slot != VNPU_SLOT_NONE)
+		touch(t, va[1] + t->row * 4, t->rows * 4, false);
 	touch(t, va[2] + index / down * panel * panel_bytes, (t->cols + VNPU_PANEL_N - 1) / VNPU_PANEL_N * panel_bytes,
 	      false);
 	if (m->bias.slot != VNPU_SLOT_NONE)
@@ -216,23 +263,35 @@ static void prepare_matmul(struct tile *t, uint64_t index)
 static void prepare_attn(struct tile *t, uint64_t index)
 {
 	const struct vnpu_cmd_attn *m = &t->cmd->u.attn;
-	uint64_t group = m->heads / m->kv_heads, queries = m->rows * group;
-	uint64_t tiles = (queries + FW_ATTN_QUERIES - 1) / FW_ATTN_QUERIES;
-	uint64_t first, rows, keys, bytes = m->head_dim * 4ull;
+	uint64_t group = m->heads / m->kv_heads, queries = m->rows * group, per_tile = t->cmd->tile_rows;
+	uint64_t tiles = (queries + per_tile - 1) / per_tile;
+	uint64_t first, rows, keys, bytes = m->head_dim * 4ull, head_bytes = VNPU_KV_BYTES(m->kv_type, m->head_dim);
 	const uint64_t *va = t->cmd->va;
 
+	/* A head's last queries, which see most, come first: what ends a region then is short. */
 	t->col = index / tiles;
-	t->row = index % tiles * FW_ATTN_QUERIES;
-	t->cols = min_u64(FW_ATTN_QUERIES, queries - t->row);
+	t->row = (tiles - 1 - index % tiles) * per_tile;
+	t->cols = min_u64(per_tile, queries - t->row);
 	first = t->row / group;
 	rows = (t->row + t->cols - 1) / group - first + 1;
 	keys = t->cmd->pos + first + rows;
 	touch(t, va[0] + (first * m->ldq + t->col * group * m->head_dim) * 4,
 	      (rows - 1) * m->ldq * 4ull + group * bytes, false);
-	touch(t, va[1] + t->col * bytes, (keys - 1) * m->ldk * 4 + bytes, false);
-	touch(t, va[2] + t->col * bytes, (keys - 1) * m->ldv * 4 + bytes, false);
+	touch(t, va[1] + t->col * head_bytes, (keys - 1) * VNPU_KV_BYTES(m->kv_type, m->ldk) + head_bytes, false);
+	touch(t, va[2] + t->col * head_bytes, (keys - 1) * VNPU_KV_BYTES(m->kv_type, m->ldv) + head_bytes, false);
 	touch(t, va[3] + (first * m->ldy + t->col * group * m->head_dim) * 4,
 	      (rows - 1) * m->ldy * 4ull + group * bytes, true);
+}
+
+static void prepare_store(struct tile *t, uint64_t index)
+{
+	const struct vnpu_cmd_store *m = &t->cmd->u.store;
+	uint64_t row_bytes = VNPU_KV_BYTES(m->type, m->ld_dst);
+
+	place(t, m->rows, m->cols, index);
+	touch_f32(t, t->cmd->va[0], m->ldx, false);
+	touch(t, t->cmd->va[1] + (t->cmd->pos + t->row) * row_bytes,
+	      (t->rows - 1) * row_bytes + VNPU_KV_BYTES(m->type, m->cols), true);
 }
 
 static void prepare_copy(struct tile *t, uint64_t index)
@@ -249,6 +308,16 @@ static void prepare_copy(struct tile *t, uint64_t index)
 static void prepare_binary(struct tile *t, uint64_t index)
 {
 	const struct vnpu_cmd_binary *m = &t->cmd->u.binary;
+
+	place(t, m->rows, m->cols, index);
+	touch_f32(t, t->cmd->va[0], m->lda, false);
+	touch_f32(t, t->cmd->va[1], m->ldb, false);
+	touch_f32(t, t->cmd->va[2], m->ldy, true);
+}
+
+static void prepare_glu(struct tile *t, uint64_t index)
+{
+	const struct vnpu_cmd_glu *m = &t->cmd->u.glu;
 
 	place(t, m->rows, m->cols, index);
 	touch_f32(t, t->cmd->va[0], m->lda, false);
@@ -293,6 +362,8 @@ typedef void (*tile_fn)(void *arg);
 static tile_fn prepare(struct tile *t, uint64_t index)
 {
 	const struct vnpu_cmd_softmax *softmax = &t->cmd->u.softmax;
+	const struct vnpu_cmd_matmul_w4 *w4 = &t->cmd->u.matmul_w4;
+	const struct vnpu_cmd_matmul_i8 *i8 = &t->cmd->u.matmul;
 	const struct vnpu_cmd_rmsnorm *norm = &t->cmd->u.rmsnorm;
 	const struct vnpu_cmd_rope *rope = &t->cmd->u.rope;
 	const struct vnpu_cmd_act *act = &t->cmd->u.act;
@@ -325,8 +396,20 @@ static tile_fn prepare(struct tile *t, uint64_t index)
 		prepare_dequant(t, index);
 		return run_dequant;
 	case VNPU_OP_MATMUL_I8:
-		prepare_matmul(t, index);
+		prepare_matmul(t, index, i8->lda, (i8->k + 3) / 4 * 4, VNPU_PANEL_I8_BYTES(i8->k));
 		return run_matmul;
+	case VNPU_OP_MATMUL_W4:
+		prepare_matmul(t, index, w4->lda, w4->k, VNPU_PANEL_W4_BYTES(w4->k, w4->group));
+		return run_matmul_w4;
+	case VNPU_OP_MATMUL_W4F:
+		prepare_matmul(t, index, w4->lda * 4ull, w4->k * 4ull, VNPU_PANEL_W4_BYTES(w4->k, w4->group));
+		return run_matmul_w4;
+	case VNPU_OP_STORE:
+		prepare_store(t, index);
+		return run_store;
+	case VNPU_OP_GLU:
+		prepare_glu(t, index);
+		return run_glu;
 	default:
 		prepare_attn(t, index);
 		return run_attn;

@@ -2,9 +2,9 @@
 /*
  * What the device computes with: one table of kernels per instruction set of the host.
  *
- * kernels_float.h holds the float kernels, written once in vectors of 16 lanes and compiled for each instruction set:
- * the same operations in the same order, hence the same bits everywhere. The INT8 matmul exists once per instruction
- * set; its integer part is exact, so that its results are the same bits as well.
+ * kernels_float.h and kernels_attn.h hold the float kernels, written once in vectors of 16 lanes and compiled for each instruction set:
+ * the same operations in the same order, hence the same bits everywhere. The matmuls exist once per instruction
+ * set; their integer parts are exact and their float operations in one order, so that their results are the same bits as well.
  *
  * Kernels read context memory, which its owner may rewrite at any moment: no value that is read may become an index or
  * a size.
@@ -32,25 +32,62 @@ struct fw_matmul_i8 {
 	size_t lda, ldc;
 };
 
-/* Queries of one KV head of ATTN. */
+/* A block of MATMUL_W4 or MATMUL_W4F. */
+struct fw_matmul_w4 {
+	const void *a; /* [m][lda], W4: s8, W4F: f32 */
+	const float *a_scale; /* W4: [m] */
+	const uint8_t *w; /* panels */
+	const float *bias; /* [n] or NULL */
+	float *c; /* [m][ldc] */
+	uint32_t m, n, k, group;
+	size_t lda, ldc;
+};
+
+/* A tile of ATTN: one KV head, and some of the queries that read it. Query i is head i % group of row i / group. */
 struct fw_attn {
-	const float *q[4]; /* nr_q of [head_dim] */
-	float *y[4];
-	uint64_t nr_keys[4]; /* cache rows that the query sees, at least 1 */
-	unsigned int nr_q;
-	const float *k, *v; /* [rows][ld*] */
-	size_t ldk, ldv;
+	const float *q; /* [rows][ldq], of the group's first head */
+	float *y; /* [rows][ldy], as q */
+	size_t ldq, ldy;
+	uint32_t group; /* query heads of the KV head */
+	uint64_t first; /* query of the tile */
+	uint32_t nr_q; /* 1 to fw_attn_queries() */
+	uint64_t pos; /* row r sees the keys 0..pos + r */
+	const void *k, *v; /* of the KV head */
+	size_t k_row_bytes, v_row_bytes; /* from row to row of the cache */
+	uint32_t kv_type; /* enum vnpu_kv_type */
 	uint32_t head_dim;
 	float scale;
 };
 
+#define FW_ATTN_MAX_QUERIES 96
+
+/* Queries that a tile of ATTN may have, whose results wait in the worker's scratch until the last key. */
+static inline uint32_t fw_attn_queries(uint32_t head_dim)
+{
+	uint32_t fit = 16384 / ((head_dim + 15) / 16 * 16);
+
+	return fit < FW_ATTN_MAX_QUERIES ? fit : FW_ATTN_MAX_QUERIES;
+}
+
+/* Those that it should have, of @queries in all: enough to share what widening the keys costs, and tiles for all workers. */
+static inline uint32_t fw_attn_tile(uint32_t head_dim, uint64_t queries)
+{
+	uint32_t most = fw_attn_queries(head_dim), tile = queries / 32 < most ? (uint32_t)(queries / 32) : most;
+
+	return tile > 48 ? tile : most < 48 ? most : 48;
+}
+
 struct fw_kernels {
 	const char *name;
 	void (*matmul_i8)(const struct fw_matmul_i8 *t, void *scratch);
+	void (*matmul_w4)(const struct fw_matmul_w4 *t, void *scratch);
+	void (*matmul_w4f)(const struct fw_matmul_w4 *t, void *scratch);
 	void (*add)(float *y, const float *a, const float *b, size_t n);
 	void (*mul)(float *y, const float *a, const float *b, size_t n);
 	void (*silu)(float *y, const float *x, size_t n);
 	void (*gelu)(float *y, const float *x, size_t n);
+	/* silu() or gelu() of a, times b. */
+	void (*glu)(float *y, const float *a, const float *b, size_t n, uint32_t kind);
 	void (*rmsnorm)(float *y, const float *x, const float *w, size_t n, float eps);
 	/* The first @n of @cols columns; the rest becomes 0. */
 	void (*softmax)(float *y, const float *x, size_t n, size_t cols, float scale);
@@ -60,7 +97,9 @@ struct fw_kernels {
 	/* One row; @scratch: FW_SCRATCH_BYTES. */
 	void (*rope)(float *y, const float *x, const float *inv_freq, uint64_t pos, uint32_t heads, uint32_t head_dim,
 		     uint32_t rot_dim, uint32_t mode, void *scratch);
-	void (*attn)(const struct fw_attn *t);
+	void (*attn)(const struct fw_attn *t, void *scratch);
+	/* One row of @n values to a cache of @type (enum vnpu_kv_type, not F32). */
+	void (*store)(void *row, const float *x, size_t n, uint32_t type);
 	/* y[i] = exp(x[i]): the function inside silu, softmax and attn, for tests. */
 	void (*exp)(float *y, const float *x, size_t n);
 };
@@ -68,11 +107,15 @@ struct fw_kernels {
 extern const struct fw_kernels fw_kernels_generic;
 extern const struct fw_kernels fw_kernels_avx2;
 extern const struct fw_kernels fw_kernels_avx512;
+extern const struct fw_kernels fw_kernels_amx;
+extern const struct fw_kernels fw_kernels_neon_dotprod;
+extern const struct fw_kernels fw_kernels_neon_i8mm;
 
-/* The kernels for @isa (AUTO: the best), or NULL if this host cannot run them. */
+/* The kernels for @isa (AUTO: the best), or NULL if this host cannot run them. Threads that exist already may run them too. */
 const struct fw_kernels *fw_kernels_get(enum fw_isa isa);
 
-/* sin and cos of x to float accuracy, the same bits on every host. */
-void fw_sincos(double x, float *s, float *c);
+/* IEEE binary16, to nearest even. */
+float fw_f16_to_f32(uint16_t h);
+uint16_t fw_f32_to_f16(float x);
 
 #endif /* KERNELS_H */

@@ -1,140 +1,155 @@
 // SPDX-License-Identifier: MIT
 /*
  * AVX-512 VNNI: vpdpbusd multiplies unsigned by signed bytes, so 128 is added to the activations (their top bit is
- * flipped) and 128 times the sum of the weights, which each panel carries, is taken off at the end. In 32 bits all of
- * this is exact modulo 2^32, and the true sum fits.
+ * flipped), and the sums begin at -128 times the sum of the weights, which each panel carries. In 32 bits all of this is
+ * exact modulo 2^32, and the true sum fits.
  *
- * The register tile is 6 rows x 64 channels: 24 sums, 4 weights, 1 activation. Flipped activations are kept in the
- * worker's scratch, as many rows at a time as fit, and used against every panel of the block. A single row skips that:
- * it flips its four bytes on the way, since memory is the limit there.
+ * The register tile is 6 rows x 64 channels: 24 sums, 4 weights, 1 activation. K is taken in pieces: of each piece the
+ * activations of all rows are flipped into the worker's scratch, and then each panel's part, which fits the first-level
+ * cache, is multiplied with all of them, while the next one is fetched into the second level. So the loop lives in the
+ * first level but for its activations, a tenth of the bytes. Sums wait in scratch for the next piece. A single row skips
+ * all that: it flips its four bytes on the way, since memory is the limit there.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
 
 #include "kernels.h"
+#include "kernels_avx512.h"
+#include "kernels_w4.h"
 
 #define MM_ROWS 6
 #define FLIP ((int32_t)0x80808080)
 
+/* One instruction and no more: as an intrinsic, GCC 12 copies sums to and fro and runs out of registers. */
+#define DOT(sum, x, w) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w))
+
 #define EACH_ROW(f) f(0) f(1) f(2) f(3) f(4) f(5)
-#define DECLARE(r)                                                                                         \
-	__m512i c##r##0 = _mm512_setzero_si512(), c##r##1 = c##r##0, c##r##2 = c##r##0, c##r##3 = c##r##0; \
-	const uint8_t *a##r = a + ((r) < rows ? (r) : 0) * lda;
-#define STEP(r)                                                \
-	if ((r) < rows) {                                      \
-		int32_t four;                                  \
-		__builtin_memcpy(&four, a##r + 4 * b, 4);      \
-		__m512i x = _mm512_set1_epi32(four);           \
-		c##r##0 = _mm512_dpbusd_epi32(c##r##0, x, w0); \
-		c##r##1 = _mm512_dpbusd_epi32(c##r##1, x, w1); \
-		c##r##2 = _mm512_dpbusd_epi32(c##r##2, x, w2); \
-		c##r##3 = _mm512_dpbusd_epi32(c##r##3, x, w3); \
+#define DECLARE(r)                                                      \
+	__m512i c##r##0, c##r##1, c##r##2, c##r##3;                     \
+	if ((r) < rows) {                                               \
+		c##r##0 = _mm512_load_si512(first + (r)*first_ld);      \
+		c##r##1 = _mm512_load_si512(first + (r)*first_ld + 16); \
+		c##r##2 = _mm512_load_si512(first + (r)*first_ld + 32); \
+		c##r##3 = _mm512_load_si512(first + (r)*first_ld + 48); \
 	}
-#define OUT(r)          \
-	if ((r) < rows) \
-		mm_store(t, m + (r), n0, w, c##r##0, c##r##1, c##r##2, c##r##3);
+#define STEP(r)                                          \
+	if ((r) < rows) {                                \
+		int32_t four;                            \
+		__builtin_memcpy(&four, a + (r)*lda, 4); \
+		__m512i x = _mm512_set1_epi32(four);     \
+		DOT(c##r##0, x, w0);                     \
+		DOT(c##r##1, x, w1);                     \
+		DOT(c##r##2, x, w2);                     \
+		DOT(c##r##3, x, w3);                     \
+	}
+#define OUT(r)                                                  \
+	if ((r) < rows) {                                       \
+		_mm512_store_si512(acc + (r)*64, c##r##0);      \
+		_mm512_store_si512(acc + (r)*64 + 16, c##r##1); \
+		_mm512_store_si512(acc + (r)*64 + 32, c##r##2); \
+		_mm512_store_si512(acc + (r)*64 + 48, c##r##3); \
+	}
 
-static inline __attribute__((always_inline)) void mm_store16(const struct fw_matmul_i8 *t, uint32_t m, uint32_t n,
-							     const uint8_t *sums, __m512 as, __m512i acc)
+/*
+ * acc[rows][64] = first[rows][first_ld] + a[rows][lda] x w: @kb steps of four k. @lines cache lines a step, 1, 2 or 4, are
+ * fetched from @next on.
+ */
+static inline __attribute__((always_inline)) void mm_rows(const int rows, const uint8_t *a, size_t lda,
+							  const uint8_t *w, uint32_t kb, const uint8_t *next,
+							  uint32_t lines, const int32_t *first, size_t first_ld,
+							  int32_t *acc)
 {
-	__mmask16 live = t->n - n < 16 ? (1u << (t->n - n)) - 1 : 0xffff;
-	__m512 y;
-
-	acc = _mm512_sub_epi32(acc, _mm512_slli_epi32(_mm512_loadu_si512(sums), 7));
-	y = _mm512_mul_ps(_mm512_cvtepi32_ps(acc), _mm512_mul_ps(as, _mm512_loadu_ps(sums + 256)));
-	if (t->bias)
-		y = _mm512_add_ps(y, _mm512_maskz_loadu_ps(live, t->bias + n));
-	_mm512_mask_storeu_ps(t->c + m * t->ldc + n, live, y);
-}
-
-/* @sums: what follows the panel's weights. */
-static inline __attribute__((always_inline)) void mm_store(const struct fw_matmul_i8 *t, uint32_t m, uint32_t n0,
-							   const uint8_t *sums, __m512i c0, __m512i c1, __m512i c2,
-							   __m512i c3)
-{
-	__m512 as = _mm512_set1_ps(t->a_scale[m]);
-
-	mm_store16(t, m, n0, sums, as, c0);
-	if (t->n - n0 > 16)
-		mm_store16(t, m, n0 + 16, sums + 64, as, c1);
-	if (t->n - n0 > 32)
-		mm_store16(t, m, n0 + 32, sums + 128, as, c2);
-	if (t->n - n0 > 48)
-		mm_store16(t, m, n0 + 48, sums + 192, as, c3);
-}
-
-/* Rows m..m + rows - 1, flipped at @a, against the panel @w of the channels from n0. */
-static inline __attribute__((always_inline)) void mm_rows(const int rows, const struct fw_matmul_i8 *t, uint32_t m,
-							  uint32_t n0, const uint8_t *a, size_t lda, const uint8_t *w)
-{
-	uint32_t kb = (t->k + 3) / 4, b;
+	const uint8_t *end = w + (size_t)kb * 256;
 	__m512i w0, w1, w2, w3;
 
 	EACH_ROW(DECLARE)
-	for (b = 0; b < kb; b++, w += 256) {
+	for (; w != end; w += 256, a += 4, next += lines * 64) {
 		w0 = _mm512_loadu_si512(w);
 		w1 = _mm512_loadu_si512(w + 64);
 		w2 = _mm512_loadu_si512(w + 128);
 		w3 = _mm512_loadu_si512(w + 192);
+		_mm_prefetch(next, _MM_HINT_T1);
+		if (lines > 1)
+			_mm_prefetch(next + 64, _MM_HINT_T1);
+		if (lines > 2) {
+			_mm_prefetch(next + 128, _MM_HINT_T1);
+			_mm_prefetch(next + 192, _MM_HINT_T1);
+		}
 		EACH_ROW(STEP)
 	}
 	EACH_ROW(OUT)
 }
 
-static void mm_block(int rows, const struct fw_matmul_i8 *t, uint32_t m, uint32_t n0, const uint8_t *a, size_t lda,
-		     const uint8_t *w)
+static void mm_block(uint32_t rows, const uint8_t *a, size_t lda, const uint8_t *w, uint32_t kb, const uint8_t *next,
+		     uint32_t lines, const int32_t *first, size_t first_ld, int32_t *acc)
 {
 	switch (rows) {
 	case 1:
-		mm_rows(1, t, m, n0, a, lda, w);
+		mm_rows(1, a, lda, w, kb, next, lines, first, first_ld, acc);
 		break;
 	case 2:
-		mm_rows(2, t, m, n0, a, lda, w);
+		mm_rows(2, a, lda, w, kb, next, lines, first, first_ld, acc);
 		break;
 	case 3:
-		mm_rows(3, t, m, n0, a, lda, w);
+		mm_rows(3, a, lda, w, kb, next, lines, first, first_ld, acc);
 		break;
 	case 4:
-		mm_rows(4, t, m, n0, a, lda, w);
+		mm_rows(4, a, lda, w, kb, next, lines, first, first_ld, acc);
 		break;
 	case 5:
-		mm_rows(5, t, m, n0, a, lda, w);
+		mm_rows(5, a, lda, w, kb, next, lines, first, first_ld, acc);
 		break;
 	default:
-		mm_rows(6, t, m, n0, a, lda, w);
+		mm_rows(6, a, lda, w, kb, next, lines, first, first_ld, acc);
 	}
 }
 
-/* How far ahead the weights of a single row are fetched: two pages of them are under way at any time. */
-#define PREFETCH_BYTES 4096
+/* What sums of flipped activations begin with. @sums: what follows the panel's weights. */
+static void mm_first(int32_t *first, const uint8_t *sums)
+{
+	uint32_t i;
+
+	for (i = 0; i < VNPU_PANEL_N; i += 16)
+		_mm512_store_si512(first + i, _mm512_sub_epi32(_mm512_setzero_si512(),
+							       _mm512_slli_epi32(_mm512_loadu_si512(sums + i * 4), 7)));
+}
 
 static void mm_gemv(const struct fw_matmul_i8 *t)
 {
 	uint32_t kb = (t->k + 3) / 4, n0, b;
+	_Alignas(64) int32_t acc[VNPU_PANEL_N];
 	__m512i c0, c1, c2, c3, x;
 	const uint8_t *w = t->w;
 	int32_t four;
 
 	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
-		c0 = c1 = c2 = c3 = _mm512_setzero_si512();
+		mm_first(acc, w + (size_t)kb * 256);
+		c0 = _mm512_load_si512(acc);
+		c1 = _mm512_load_si512(acc + 16);
+		c2 = _mm512_load_si512(acc + 32);
+		c3 = _mm512_load_si512(acc + 48);
 		for (b = 0; b < kb; b++, w += 256) {
 			__builtin_memcpy(&four, t->a + 4 * b, 4);
 			x = _mm512_set1_epi32(four ^ FLIP);
-			_mm_prefetch(w + PREFETCH_BYTES, _MM_HINT_T0);
-			_mm_prefetch(w + PREFETCH_BYTES + 64, _MM_HINT_T0);
-			_mm_prefetch(w + PREFETCH_BYTES + 128, _MM_HINT_T0);
-			_mm_prefetch(w + PREFETCH_BYTES + 192, _MM_HINT_T0);
+			stream_ahead(w);
+			stream_ahead(w + 64);
+			stream_ahead(w + 128);
+			stream_ahead(w + 192);
 			c0 = _mm512_dpbusd_epi32(c0, x, _mm512_loadu_si512(w));
 			c1 = _mm512_dpbusd_epi32(c1, x, _mm512_loadu_si512(w + 64));
 			c2 = _mm512_dpbusd_epi32(c2, x, _mm512_loadu_si512(w + 128));
 			c3 = _mm512_dpbusd_epi32(c3, x, _mm512_loadu_si512(w + 192));
 		}
-		mm_store(t, 0, n0, w, c0, c1, c2, c3);
+		_mm512_store_si512(acc, c0);
+		_mm512_store_si512(acc + 16, c1);
+		_mm512_store_si512(acc + 32, c2);
+		_mm512_store_si512(acc + 48, c3);
+		mm_store(t, 0, 1, n0, (const float *)(w + 256), acc);
 		w += 512;
 	}
 }
 
-/* Copies @rows rows with their top bits flipped, each to a multiple of 64 bytes. */
+/* Copies @rows rows of a piece with their top bits flipped, each to a multiple of 64 bytes. */
 static void mm_flip(uint8_t *dst, size_t ldd, const int8_t *src, size_t lds, uint32_t rows, uint32_t bytes)
 {
 	__m512i flip = _mm512_set1_epi8((char)0x80);
@@ -143,36 +158,69 @@ static void mm_flip(uint8_t *dst, size_t ldd, const int8_t *src, size_t lds, uin
 
 	for (r = 0; r < rows; r++, dst += ldd, src += lds) {
 		for (i = 0; i < bytes; i += 64) {
+			/* Pieces of rows are too short for the hardware to see them coming. */
+			_mm_prefetch(src + 8 * lds + i, _MM_HINT_T0);
 			m = bytes - i < 64 ? (1ull << (bytes - i)) - 1 : ~0ull;
 			_mm512_store_si512(dst + i, _mm512_xor_si512(flip, _mm512_maskz_loadu_epi8(m, src + i)));
 		}
 	}
 }
 
+/* Rows m0.., @rows of them: as many as their sums fit the scratch. */
+static void mm_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, uint8_t *flipped, int32_t *sums)
+{
+	uint32_t bytes = (t->k + 3) / 4 * 4, k0, n0, m, now, piece;
+	const size_t panel_bytes = VNPU_PANEL_I8_BYTES(t->k);
+	_Alignas(64) int32_t first[VNPU_PANEL_N];
+	/* So many a step that the next panel's part is fetched when this one's is done. */
+	uint32_t lines = rows <= MM_ROWS ? 4 : rows < 4 * MM_ROWS ? 2 : 1;
+	const uint8_t *panel, *next;
+	int32_t *acc;
+
+	for (k0 = 0; k0 < bytes; k0 += piece) {
+		piece = bytes - k0 < MM_PIECE ? bytes - k0 : MM_PIECE;
+		mm_flip(flipped, MM_LD, t->a + m0 * t->lda + k0, t->lda, rows, piece);
+		panel = t->w;
+		acc = sums;
+		for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N, panel += panel_bytes) {
+			if (!k0)
+				mm_first(first, panel + bytes * 64ull);
+			next = n0 + VNPU_PANEL_N < t->n ? panel + panel_bytes + k0 * 64ull
+							: t->w + (k0 + piece) * 64ull;
+			for (m = 0; m < rows; m += now, acc += now * VNPU_PANEL_N) {
+				now = rows - m < MM_ROWS ? rows - m : MM_ROWS;
+				if (k0 + piece == bytes)
+					mm_expect(t, m0 + m, now, n0);
+				mm_block(now, flipped + m * MM_LD, MM_LD, panel + k0 * 64ull, piece / 4, next, lines,
+					 k0 ? acc : first, k0 ? VNPU_PANEL_N : 0, acc);
+				next += piece * 16 * lines;
+				if (k0 + piece == bytes)
+					mm_store(t, m0 + m, now, n0, (const float *)(panel + bytes * 64ull + 256), acc);
+			}
+		}
+	}
+}
+
 static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 {
-	uint32_t bytes = (t->k + 3) / 4 * 4, m0, m, n0, group, fit, rows;
-	/* An odd number of cache lines apart, so that the rows of a tile do not share a cache set. */
-	size_t ld = ((bytes + 63) / 64 | 1) * 64;
-	const uint8_t *panel;
+	uint32_t n0, m0, rows, most;
+	struct fw_matmul_i8 part;
 
 	if (t->m == 1) {
 		mm_gemv(t);
 		return;
 	}
-	fit = FW_SCRATCH_BYTES / ld / MM_ROWS * MM_ROWS;
-	for (m0 = 0; m0 < t->m; m0 += group) {
-		group = t->m - m0 < fit ? t->m - m0 : fit;
-		mm_flip(scratch, ld, t->a + m0 * t->lda, t->lda, group, bytes);
-		panel = t->w;
-		for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N, panel += VNPU_PANEL_I8_BYTES(t->k))
-			for (m = 0; m < group; m += rows) {
-				rows = group - m < MM_ROWS ? group - m : MM_ROWS;
-				mm_block(rows, t, m0 + m, n0, (uint8_t *)scratch + m * ld, ld, panel);
-			}
+	for (n0 = 0; n0 < t->n; n0 += part.n) {
+		most = mm_columns(&part, t, n0, MM_ROWS);
+		for (m0 = 0; m0 < t->m; m0 += rows) {
+			rows = t->m - m0 < most ? t->m - m0 : most;
+			mm_group(&part, m0, rows, scratch, (int32_t *)((uint8_t *)scratch + most * MM_LD));
+		}
 	}
 }
 
+#define kernel_matmul_w4 fw_matmul_w4_avx512
+#define kernel_matmul_w4f fw_matmul_w4f_avx512
 #define FW_KERNELS_NAME fw_kernels_avx512
 #define FW_KERNELS_LABEL "avx512-vnni"
 #include "kernels_float.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The float kernels, in GCC's portable vectors. Included by one file per instruction set, which defines FW_KERNELS_NAME
- * (the table's symbol), FW_KERNELS_LABEL and kernel_matmul_i8() before.
+ * (the table's symbol), FW_KERNELS_LABEL, kernel_matmul_i8(), kernel_matmul_w4() and kernel_matmul_w4f() before.
  *
  * Order of operations, and so every result, is fixed here and depends neither on the instruction set nor on how a job
  * is cut into tiles: sums run in 16 lanes by index modulo 16 and are folded in halves (8, 4, 2, 1), whether 16 lanes are
- * one register or four; no multiply-add is fused (-ffp-contract=off). A row that is no multiple of the vector ends with
- * one that is filled up with zeros.
+ * one register or four; a multiply-add is fused where it is written as fma_v(), and nowhere else (-ffp-contract=off). A
+ * row that is no multiple of the vector ends with one that is filled up with zeros.
  *
  * exp(x) = 2^n exp(r) with n = round(x / ln 2) and |r| <= ln(2) / 2, where ln 2 is subtracted in two parts and exp(r)
  * is Taylor's polynomial of degree 7. 2^n is applied in two factors, so that the whole range works, subnormals included.
@@ -16,6 +16,8 @@
 
 #if defined(__SSE2__)
 #include <immintrin.h>
+#elif defined(__ARM_FEATURE_DOTPROD)
+#include <arm_neon.h>
 #endif
 
 #include "kernels.h"
@@ -65,7 +67,6 @@ typedef float vf __attribute__((vector_size(4 * LANES)));
 typedef int32_t vi __attribute__((vector_size(4 * LANES)));
 typedef uint32_t vu __attribute__((vector_size(4 * LANES)));
 typedef int8_t vb __attribute__((vector_size(LANES)));
-typedef float v4f __attribute__((vector_size(16)));
 
 INLINE vf load(const float *p)
 {
@@ -105,37 +106,92 @@ INLINE vf choose(vi mask, vf a, vf b)
 	return (vf)(((vi)a & mask) | ((vi)b & ~mask));
 }
 
+/* a > b ? a : b */
 INLINE vf greater(vf a, vf b)
 {
+#if LANES == 16
+	return (vf)_mm512_max_ps((__m512)a, (__m512)b);
+#elif LANES == 8
+	return (vf)_mm256_max_ps((__m256)a, (__m256)b);
+#else
 	return choose(a > b, a, b);
+#endif
+}
+
+/* a < b ? a : b */
+INLINE vf lesser(vf a, vf b)
+{
+#if LANES == 16
+	return (vf)_mm512_min_ps((__m512)a, (__m512)b);
+#elif LANES == 8
+	return (vf)_mm256_min_ps((__m256)a, (__m256)b);
+#else
+	return choose(a < b, a, b);
+#endif
+}
+
+/* a b + c, rounded once. Where fmaf() is a call, so is this: inlined, those calls would be most of each kernel. */
+#if LANES >= 8 || defined(__FP_FAST_FMAF)
+INLINE
+#else
+static __attribute__((noinline))
+#endif
+vf fma_v(vf a, vf b, vf c)
+{
+#if LANES == 16
+	return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif LANES == 8
+	return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+	for (int i = 0; i < LANES; i++)
+		a[i] = fmaf(a[i], b[i], c[i]);
+	return a;
+#endif
 }
 
 /* Adding 1.5 * 2^23 rounds to an integer, nearest even, which then stands in the low bits. */
 #define ROUND_MAGIC 12582912.0f
 #define ROUND_MAGIC_BITS 0x4b400000
 
+/* exp(r), and n in *@ni. */
+INLINE vf exp_parts(vf x, vi *ni)
+{
+	vf t = fma_v(x, splat(1.44269504f), splat(ROUND_MAGIC)), n = t - ROUND_MAGIC, r, p;
+
+	*ni = (vi)t - ROUND_MAGIC_BITS;
+	r = fma_v(n, splat(-0.693359375f), x);
+	r = fma_v(n, splat(2.12194440e-4f), r);
+	p = fma_v(r, splat(1.0f / 5040), splat(1.0f / 720));
+	p = fma_v(p, r, splat(1.0f / 120));
+	p = fma_v(p, r, splat(1.0f / 24));
+	p = fma_v(p, r, splat(1.0f / 6));
+	p = fma_v(p, r, splat(0.5f));
+	p = fma_v(p, r, splat(1.0f));
+	return fma_v(p, r, splat(1.0f));
+}
+
+/* 2^n, a normal number. */
+INLINE vf exp2_v(vi n)
+{
+	return (vf)((vu)(n + 127) << 23);
+}
+
 INLINE vf exp_v(vf x)
 {
-	vf hi = splat(89.0f), lo = splat(-104.0f), t, n, r, p;
-	vi ni, e1, e2;
+	vf p;
+	vi n;
 
-	x = choose(x > hi, hi, x);
-	x = choose(x < lo, lo, x);
-	t = x * 1.44269504f + ROUND_MAGIC;
-	n = t - ROUND_MAGIC;
-	ni = (vi)t - ROUND_MAGIC_BITS;
-	r = x - n * 0.693359375f;
-	r = r - n * -2.12194440e-4f;
-	p = r * (1.0f / 5040) + (1.0f / 720);
-	p = p * r + (1.0f / 120);
-	p = p * r + (1.0f / 24);
-	p = p * r + (1.0f / 6);
-	p = p * r + 0.5f;
-	p = p * r + 1.0f;
-	p = p * r + 1.0f;
-	e1 = ni >> 1;
-	e2 = ni - e1;
-	return p * (vf)((vu)(e1 + 127) << 23) * (vf)((vu)(e2 + 127) << 23);
+	/* In this order a NaN stays one. */
+	x = greater(splat(-104.0f), lesser(splat(89.0f), x));
+	p = exp_parts(x, &n);
+#if LANES == 16
+	return (vf)_mm512_scalef_ps((__m512)p, _mm512_cvtepi32_ps((__m512i)n));
+#else
+	vi half = n >> 1;
+
+	/* The first product is exact, so that the result is rounded once, as scalef() does. */
+	return p * exp2_v(half) * exp2_v(n - half);
+#endif
 }
 
 /* ---- element by element -------------------------------------------------------------------------------------------- */
@@ -169,9 +225,38 @@ INLINE vf exp_v(vf x)
 ELEMENTWISE2(add, +)
 ELEMENTWISE2(mul, *)
 ELEMENTWISE1(exp, exp_v(x))
-ELEMENTWISE1(silu, x / (1.0f + exp_v(-x)))
+
+INLINE vf silu_v(vf x)
+{
+	return x / (1.0f + exp_v(-x));
+}
+
 /* 0.5 (1 + tanh(u)) = 1 / (1 + exp(-2u)), u = sqrt(2 / pi) (x + 0.044715 x^3) */
-ELEMENTWISE1(gelu, x / (1.0f + exp_v(x * (x * x * -0.0713548163f - 1.59576912f))))
+INLINE vf gelu_v(vf x)
+{
+	return x / (1.0f + exp_v(x * (x * x * -0.0713548163f - 1.59576912f)));
+}
+
+ELEMENTWISE1(silu, silu_v(x))
+ELEMENTWISE1(gelu, gelu_v(x))
+
+#define ELEMENTWISE_GLU(name, f)                                                                        \
+	static void name(float *y, const float *a, const float *b, size_t n)                            \
+	{                                                                                               \
+		size_t i;                                                                               \
+		for (i = 0; i + LANES <= n; i += LANES)                                                 \
+			store(y + i, f(load(a + i)) * load(b + i));                                     \
+		if (i < n)                                                                              \
+			store_part(y + i, f(load_part(a + i, n - i)) * load_part(b + i, n - i), n - i); \
+	}
+
+ELEMENTWISE_GLU(glu_silu, silu_v)
+ELEMENTWISE_GLU(glu_gelu, gelu_v)
+
+static void kernel_glu(float *y, const float *a, const float *b, size_t n, uint32_t kind)
+{
+	(kind == VNPU_ACT_SILU ? glu_silu : glu_gelu)(y, a, b, n);
+}
 
 /* To bytes, of numbers that fit. */
 INLINE vb narrow(vi x)
@@ -191,38 +276,79 @@ INLINE vb narrow(vi x)
 
 	memcpy(&b, &bytes, sizeof(b));
 	return b;
+#elif defined(__ARM_FEATURE_DOTPROD)
+	int16x4_t q = vmovn_s32((int32x4_t)x);
+	int8x8_t bytes = vmovn_s16(vcombine_s16(q, q));
+	vb b;
+
+	memcpy(&b, &bytes, sizeof(b));
+	return b;
 #else
 	return __builtin_convertvector(x, vb);
 #endif
 }
 
-/* x / s rounded to nearest even and held to -127..127. The clamp matters for subnormal scales, and for a row that
+/* A quotient rounded to nearest even and held to -127..127. The clamp matters for subnormal scales, and for a row that
  * changes while it is read. */
-INLINE vb quant_v(vf x, float s)
+INLINE vb quant_v(vf t)
 {
-	vf hi = splat(127.0f), lo = splat(-127.0f), t = x / s;
-
-	t = choose(t > hi, hi, t);
-	t = choose(t < lo, lo, t);
+	t = greater(splat(-127.0f), lesser(splat(127.0f), t));
 	return narrow((vi)(t + ROUND_MAGIC) - ROUND_MAGIC_BITS);
+}
+
+#if LANES >= 8
+/*
+ * x / s as a division rounds it, from inv = 1 / s, several times as fast (Markstein): each step adds the quotient's exact
+ * remainder, divided. After the first the quotient is off by less than a unit in the last place, after the second it is
+ * correctly rounded. Where s is far from both ends of the floats, nothing that matters to quant_v() underflows.
+ */
+INLINE vf divide_v(vf x, vf s, vf inv)
+{
+	vf q = x * inv;
+
+	q = fma_v(fma_v(-q, s, x), inv, q);
+	return fma_v(fma_v(-q, s, x), inv, q);
+}
+
+#define DIVIDE_MIN 0x1p-100f
+#define DIVIDE_MAX 0x1p100f
+#endif
+
+INLINE vi greater_i(vi a, vi b)
+{
+#if LANES == 16
+	return (vi)_mm512_max_epi32((__m512i)a, (__m512i)b);
+#elif LANES == 8
+	return (vi)_mm256_max_epi32((__m256i)a, (__m256i)b);
+#else
+	return (a & (a > b)) | (b & ~(a > b));
+#endif
+}
+
+/* The greatest of |x|, as its bits: without their sign, floats order as those do, infinities and NaNs last. */
+static int32_t greatest_bits(const float *x, size_t n)
+{
+	int32_t t[LANES], m = 0;
+	vi bits, max = { 0 };
+	size_t i;
+
+	for (i = 0; i < n; i += LANES) {
+		bits = (vi)(i + LANES <= n ? load(x + i) : load_part(x + i, n - i)) & 0x7fffffff;
+		max = greater_i(bits, max);
+	}
+	memcpy(t, &max, sizeof(t));
+	for (i = 0; i < LANES; i++)
+		m = t[i] > m ? t[i] : m;
+	return m;
 }
 
 static void kernel_quant(int8_t *q, float *scale, const float *x, size_t n)
 {
 	size_t i, padded = (n + 3) / 4 * 4;
-	vi bits, max = { 0 };
-	int32_t t[LANES], m = 0;
+	int32_t m = greatest_bits(x, n);
 	float fmax, s;
 	vb b;
 
-	/* Without their sign, floats order as their bits do, infinities and NaNs last. */
-	for (i = 0; i < n; i += LANES) {
-		bits = (vi)(i + LANES <= n ? load(x + i) : load_part(x + i, n - i)) & 0x7fffffff;
-		max = (bits & (bits > max)) | (max & ~(bits > max));
-	}
-	memcpy(t, &max, sizeof(t));
-	for (i = 0; i < LANES; i++)
-		m = t[i] > m ? t[i] : m;
 	memcpy(&fmax, &m, sizeof(fmax));
 	s = fmax / 127.0f;
 	if (m >= 0x7f800000)
@@ -232,28 +358,54 @@ static void kernel_quant(int8_t *q, float *scale, const float *x, size_t n)
 		memset(q, 0, padded);
 		return;
 	}
-	for (i = 0; i + LANES <= n; i += LANES) {
-		b = quant_v(load(x + i), s);
+	i = 0;
+#if LANES >= 8
+	if (s >= DIVIDE_MIN && s <= DIVIDE_MAX)
+		for (; i + LANES <= n; i += LANES) {
+			b = quant_v(divide_v(load(x + i), splat(s), splat(1.0f / s)));
+			memcpy(q + i, &b, sizeof(b));
+		}
+#endif
+	for (; i + LANES <= n; i += LANES) {
+		b = quant_v(load(x + i) / s);
 		memcpy(q + i, &b, sizeof(b));
 	}
 	if (i < n) {
-		b = quant_v(load_part(x + i, n - i), s);
+		b = quant_v(load_part(x + i, n - i) / s);
 		memcpy(q + i, &b, padded - i);
 	}
 }
 
+/* LANES bytes as numbers. */
+INLINE vf load_s8(const int8_t *q)
+{
+#if LANES == 16
+	return (vf)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)q)));
+#elif LANES == 8
+	return (vf)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)q)));
+#elif defined(__ARM_FEATURE_DOTPROD)
+	int32_t four;
+
+	memcpy(&four, q, sizeof(four));
+	return (vf)vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four))))));
+#else
+	vb b;
+
+	memcpy(&b, q, sizeof(b));
+	return __builtin_convertvector(b, vf);
+#endif
+}
+
 static void kernel_dequant(float *y, const int8_t *q, float scale, size_t n)
 {
-	vb b = { 0 };
+	int8_t last[LANES] = { 0 };
 	size_t i;
 
-	for (i = 0; i + LANES <= n; i += LANES) {
-		memcpy(&b, q + i, sizeof(b));
-		store(y + i, __builtin_convertvector(b, vf) * scale);
-	}
+	for (i = 0; i + LANES <= n; i += LANES)
+		store(y + i, load_s8(q + i) * scale);
 	if (i < n) {
-		memcpy(&b, q + i, n - i);
-		store_part(y + i, __builtin_convertvector(b, vf) * scale, n - i);
+		memcpy(last, q + i, n - i);
+		store_part(y + i, load_s8(last) * scale, n - i);
 	}
 }
 
@@ -325,6 +477,14 @@ INLINE struct v16 add_mul16(struct v16 sum, struct v16 a, struct v16 b)
 	return sum;
 }
 
+/* a b + c, rounded once */
+INLINE struct v16 fma16(struct v16 a, struct v16 b, struct v16 c)
+{
+#define FMA(i) a.p##i = fma_v(a.p##i, b.p##i, c.p##i);
+	EACH(FMA)
+	return a;
+}
+
 INLINE struct v16 mul16(struct v16 a, struct v16 b)
 {
 #define MUL(i) a.p##i = a.p##i * b.p##i;
@@ -371,6 +531,9 @@ INLINE float fold_sum(struct v16 v)
 
 INLINE float fold_max(struct v16 v)
 {
+#if LANES == 16
+	return _mm512_reduce_max_ps((__m512)v.p0);
+#else
 	float t[16];
 	int half, i;
 
@@ -379,6 +542,7 @@ INLINE float fold_max(struct v16 v)
 		for (i = 0; i < half; i++)
 			t[i] = t[i] > t[i + half] ? t[i] : t[i + half];
 	return t[0];
+#endif
 }
 
 static void kernel_rmsnorm(float *y, const float *x, const float *w, size_t n, float eps)
@@ -438,252 +602,151 @@ static void kernel_softmax(float *y, const float *x, size_t n, size_t cols, floa
 	memset(y + n, 0, (cols - n) * sizeof(float));
 }
 
+/* ---- rotation ------------------------------------------------------------------------------------------------------ */
+
+#define DOUBLES (LANES / 2)
+typedef double vd __attribute__((vector_size(4 * LANES)));
+typedef int64_t vl __attribute__((vector_size(4 * LANES)));
+typedef float vh __attribute__((vector_size(2 * LANES)));
+
+/* Angles from here on are left to libm: their reduction by two parts of pi / 2 would be too coarse. */
+#define SINCOS_MAX 1e9
+
+/*
+ * x = q pi/2 + r with |r| <= pi/4, then Taylor's polynomials in double: their error, 2^-37 at most, and that of the
+ * reduction vanish in the rounding to float.
+ */
+INLINE void sincos_v(vd x, float *s, float *c)
+{
+	/* Adding 1.5 * 2^52 rounds to an integer, whose last bits then are those of the sum. */
+	vd t = x * 0.63661977236758134308 + 6755399441055744.0, q = t - 6755399441055744.0, r, r2, sin_r, cos_r;
+	vl odd = -((vl)t & 1), n = (vl)t;
+	vh y;
+
+	/* pi/2 as 33 bits and the rest: q times the first part is exact. */
+	r = (x - q * 1.57079632673412561417e+00) - q * 6.07710050650619224932e-11;
+	r2 = r * r;
+	sin_r = r + r * r2 *
+			    (-1.0 / 6 +
+			     r2 * (1.0 / 120 + r2 * (-1.0 / 5040 + r2 * (1.0 / 362880 - r2 * (1.0 / 39916800)))));
+	cos_r = 1 - r2 * 0.5 +
+		r2 * r2 *
+			(1.0 / 24 +
+			 r2 * (-1.0 / 720 + r2 * (1.0 / 40320 + r2 * (-1.0 / 3628800 + r2 * (1.0 / 479001600)))));
+	/* A quarter turn makes a sine of a cosine; two turn the sign. */
+	y = __builtin_convertvector((vd)((((vl)sin_r & ~odd) | ((vl)cos_r & odd)) ^ (n & 2) << 62), vh);
+	memcpy(s, &y, sizeof(y));
+	y = __builtin_convertvector((vd)((((vl)cos_r & ~odd) | ((vl)sin_r & odd)) ^ ((n + 1) & 2) << 62), vh);
+	memcpy(c, &y, sizeof(y));
+}
+
+/* Sines and cosines of pos freq[0..half - 1]; up to DOUBLES - 1 more of each are written. */
+static void rope_angles(float *s, float *c, const float *freq, uint64_t pos, uint32_t half)
+{
+	uint32_t i, n;
+	double x;
+	vl wild = { 0 };
+	vd angle;
+	vh f;
+
+	for (i = 0; i < half; i += DOUBLES) {
+		n = half - i < DOUBLES ? half - i : DOUBLES;
+		memset(&f, 0, sizeof(f));
+		memcpy(&f, freq + i, n * sizeof(float));
+		angle = __builtin_convertvector(f, vd) * (double)pos;
+		wild |= ~((angle < SINCOS_MAX) & (angle > -SINCOS_MAX));
+		sincos_v(angle, s + i, c + i);
+	}
+	for (i = 0, n = 0; i < DOUBLES; i++)
+		n |= wild[i] != 0;
+	for (i = 0; n && i < half; i++) {
+		x = (double)pos * freq[i];
+		if (!(fabs(x) < SINCOS_MAX)) {
+			s[i] = (float)sin(x);
+			c[i] = (float)cos(x);
+		}
+	}
+}
+
+/* Halves of a head: y = x turned by the angles of @s and @c. */
+INLINE void rope_halves(float *y, const float *x, const float *s, const float *c, uint32_t half)
+{
+	uint32_t i;
+	vf a, b;
+
+	for (i = 0; i + LANES <= half; i += LANES) {
+		a = load(x + i);
+		b = load(x + half + i);
+		store(y + i, a * load(c + i) - b * load(s + i));
+		store(y + half + i, a * load(s + i) + b * load(c + i));
+	}
+	if (i < half) {
+		a = load_part(x + i, half - i);
+		b = load_part(x + half + i, half - i);
+		store_part(y + i, a * load(c + i) - b * load(s + i), half - i);
+		store_part(y + half + i, a * load(s + i) + b * load(c + i), half - i);
+	}
+}
+
+/* Neighbours: @c has each cosine twice, @s each sine as -s, s. */
+INLINE void rope_adjacent(float *y, const float *x, const float *s, const float *c, uint32_t rot_dim)
+{
+	const vi iota = IOTA, other = iota ^ 1;
+	uint32_t i;
+	vf a;
+
+	for (i = 0; i + LANES <= rot_dim; i += LANES) {
+		a = load(x + i);
+		store(y + i, a * load(c + i) + __builtin_shuffle(a, other) * load(s + i));
+	}
+	if (i < rot_dim) {
+		a = load_part(x + i, rot_dim - i);
+		store_part(y + i, a * load(c + i) + __builtin_shuffle(a, other) * load(s + i), rot_dim - i);
+	}
+}
+
 static void kernel_rope(float *y, const float *x, const float *inv_freq, uint64_t pos, uint32_t heads,
 			uint32_t head_dim, uint32_t rot_dim, uint32_t mode, void *scratch)
 {
+	/* Of each with room for a vector more. */
+	float *s = scratch, *c = s + VNPU_MAX_HEAD_DIM + 16, *twice_s = c + VNPU_MAX_HEAD_DIM + 16;
+	float *twice_c = twice_s + VNPU_MAX_HEAD_DIM + 16;
 	uint32_t half = rot_dim / 2, h, i;
-	uint32_t step = mode == VNPU_ROPE_ADJACENT ? 2 : 1, other = mode == VNPU_ROPE_ADJACENT ? 1 : half;
-	float *s = scratch, *c = s + half, a, b;
 
-	for (i = 0; i < half; i++)
-		fw_sincos((double)pos * inv_freq[i], &s[i], &c[i]);
+	rope_angles(s, c, inv_freq, pos, half);
+	for (i = 0; mode == VNPU_ROPE_ADJACENT && i < half; i++) {
+		twice_c[2 * i] = twice_c[2 * i + 1] = c[i];
+		twice_s[2 * i] = -s[i];
+		twice_s[2 * i + 1] = s[i];
+	}
 	for (h = 0; h < heads; h++, x += head_dim, y += head_dim) {
-		for (i = 0; i < half; i++) {
-			a = x[i * step];
-			b = x[i * step + other];
-			y[i * step] = a * c[i] - b * s[i];
-			y[i * step + other] = a * s[i] + b * c[i];
-		}
+		if (mode == VNPU_ROPE_ADJACENT)
+			rope_adjacent(y, x, twice_s, twice_c, rot_dim);
+		else
+			rope_halves(y, x, s, c, half);
 		if (y != x)
 			memmove(y + rot_dim, x + rot_dim, (head_dim - rot_dim) * sizeof(float));
 	}
 }
 
-/* ---- attention ----------------------------------------------------------------------------------------------------- */
-
-#define ATTN_BLOCK 64 /* keys */
-#define ATTN_VECS (VNPU_MAX_HEAD_DIM / 16)
-
-/* Lane j becomes the sum of in[j], folded as fold_sum() does. */
-#if LANES == 16
-INLINE struct v16 fold_sum16(const struct v16 in[16])
-{
-	const vi lo8 = { 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23 };
-	const vi lo4 = { 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27 };
-	const vi lo2 = { 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29 };
-	const vi lo1 = { 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30 };
-	struct v16 sum;
-	vf t[8];
-	int i;
-
-#pragma GCC unroll 8
-	for (i = 0; i < 8; i++)
-		t[i] = __builtin_shuffle(in[i].p0, in[i + 8].p0, lo8) +
-		       __builtin_shuffle(in[i].p0, in[i + 8].p0, lo8 + 8);
-#pragma GCC unroll 4
-	for (i = 0; i < 4; i++)
-		t[i] = __builtin_shuffle(t[i], t[i + 4], lo4) + __builtin_shuffle(t[i], t[i + 4], lo4 + 4);
-#pragma GCC unroll 2
-	for (i = 0; i < 2; i++)
-		t[i] = __builtin_shuffle(t[i], t[i + 2], lo2) + __builtin_shuffle(t[i], t[i + 2], lo2 + 2);
-	sum.p0 = __builtin_shuffle(t[0], t[1], lo1) + __builtin_shuffle(t[0], t[1], lo1 + 1);
-	return sum;
-}
-#else
-INLINE v4f fold_4(struct v16 v)
-{
-#if LANES == 8
-	vf h = v.p0 + v.p1;
-
-	return __builtin_shufflevector(h, h, 0, 1, 2, 3) + __builtin_shufflevector(h, h, 4, 5, 6, 7);
-#else
-	return (v.p0 + v.p2) + (v.p1 + v.p3);
-#endif
-}
-
-INLINE v4f fold_2(v4f a, v4f b)
-{
-	return __builtin_shufflevector(a, b, 0, 1, 4, 5) + __builtin_shufflevector(a, b, 2, 3, 6, 7);
-}
-
-INLINE v4f fold_1(v4f a, v4f b)
-{
-	return __builtin_shufflevector(a, b, 0, 2, 4, 6) + __builtin_shufflevector(a, b, 1, 3, 5, 7);
-}
-
-INLINE struct v16 fold_sum16(const struct v16 in[16])
-{
-	float sums[16];
-	v4f t;
-	int i;
-
-#pragma GCC unroll 4
-	for (i = 0; i < 16; i += 4) {
-		t = fold_1(fold_2(fold_4(in[i]), fold_4(in[i + 1])), fold_2(fold_4(in[i + 2]), fold_4(in[i + 3])));
-		memcpy(sums + i, &t, sizeof(t));
-	}
-	return load16(sums);
-}
-#endif
-
-/* Scores of keys j0..j0 + n - 1, n <= 16; -inf in the other lanes. */
-INLINE struct v16 attn_scores(const struct fw_attn *t, const struct v16 *q, uint32_t vecs, uint32_t tail, uint64_t j0,
-			      unsigned int n)
-{
-	struct v16 part[16], sum;
-	const float *k;
-	unsigned int j;
-	uint32_t i;
-
-	for (j = 0; j < 16; j++) {
-		sum = splat16(0);
-		if (j < n) {
-			k = t->k + (j0 + j) * t->ldk;
-			for (i = 0; i < vecs; i++)
-				sum = add_mul16(sum, q[i], load16(k + 16 * i));
-			if (tail)
-				sum = add_mul16(sum, q[i], load16_part(k + 16 * i, tail, 0));
-		}
-		part[j] = sum;
-	}
-	return first16(mul16(fold_sum16(part), splat16(t->scale)), n, -INFINITY);
-}
-
-/* acc = acc * scale + sum_j p[j] v[j]; as many sums side by side as there are registers for. */
-INLINE void attn_values(const struct fw_attn *t, struct v16 *acc, uint32_t vecs, uint32_t tail, const float *p,
-			uint64_t j0, unsigned int n, float scale)
-{
-	const float *v0 = t->v + j0 * t->ldv, *v;
-	struct v16 a0, a1, s = splat16(scale), w;
-	unsigned int j;
-	uint32_t i = 0;
-#if LANES == 16
-	struct v16 a2, a3;
-
-	for (; i + 4 <= vecs; i += 4) {
-		a0 = mul16(acc[i], s);
-		a1 = mul16(acc[i + 1], s);
-		a2 = mul16(acc[i + 2], s);
-		a3 = mul16(acc[i + 3], s);
-		for (j = 0, v = v0 + 16 * i; j < n; j++, v += t->ldv) {
-			w = splat16(p[j]);
-			a0 = add_mul16(a0, w, load16(v));
-			a1 = add_mul16(a1, w, load16(v + 16));
-			a2 = add_mul16(a2, w, load16(v + 32));
-			a3 = add_mul16(a3, w, load16(v + 48));
-		}
-		acc[i] = a0;
-		acc[i + 1] = a1;
-		acc[i + 2] = a2;
-		acc[i + 3] = a3;
-	}
-#endif
-	for (; i + 2 <= vecs; i += 2) {
-		a0 = mul16(acc[i], s);
-		a1 = mul16(acc[i + 1], s);
-		for (j = 0, v = v0 + 16 * i; j < n; j++, v += t->ldv) {
-			w = splat16(p[j]);
-			a0 = add_mul16(a0, w, load16(v));
-			a1 = add_mul16(a1, w, load16(v + 16));
-		}
-		acc[i] = a0;
-		acc[i + 1] = a1;
-	}
-	if (i < vecs) {
-		a0 = mul16(acc[i], s);
-		for (j = 0, v = v0 + 16 * i; j < n; j++, v += t->ldv)
-			a0 = add_mul16(a0, splat16(p[j]), load16(v));
-		acc[i++] = a0;
-	}
-	if (tail) {
-		a0 = mul16(acc[i], s);
-		for (j = 0, v = v0 + 16 * i; j < n; j++, v += t->ldv)
-			a0 = add_mul16(a0, splat16(p[j]), load16_part(v, tail, 0));
-		acc[i] = a0;
-	}
-}
-
-/* What a query carries from block to block. */
-struct attn_query {
-	struct v16 q[ATTN_VECS], acc[ATTN_VECS];
-	float max, total;
-};
-
-INLINE void attn_block(const struct fw_attn *t, struct attn_query *q, uint32_t vecs, uint32_t tail, uint64_t j0,
-		       unsigned int n)
-{
-	struct v16 s[ATTN_BLOCK / 16], mx = splat16(q->max), sum = splat16(0);
-	float p[ATTN_BLOCK], m, scale;
-	unsigned int b;
-
-	for (b = 0; b * 16 < n; b++) {
-		s[b] = attn_scores(t, q->q, vecs, tail, j0 + b * 16, n - b * 16 < 16 ? n - b * 16 : 16);
-		mx = greater16(s[b], mx);
-	}
-	m = fold_max(mx);
-	for (b = 0; b * 16 < n; b++) {
-		s[b] = exp16(s[b], m);
-		sum = add16(sum, s[b]);
-		store16(p + b * 16, s[b]);
-	}
-	scale = exp_v(splat(q->max - m))[0];
-	q->total = q->total * scale + fold_sum(sum);
-	q->max = m;
-	attn_values(t, q->acc, vecs, tail, p, j0, n, scale);
-}
-
-/*
- * One pass over the keys in blocks: scores, the greatest one so far, and sums that are rescaled when it grows. The
- * queries take turns at a block, which stays in the cache.
- */
-static void kernel_attn(const struct fw_attn *t)
-{
-	uint32_t vecs = t->head_dim / 16, tail = t->head_dim % 16, i;
-	struct attn_query query[4], *q;
-	uint64_t j0, most = 0, left;
-	struct v16 inv;
-	unsigned int r;
-
-	for (r = 0, q = query; r < t->nr_q; r++, q++) {
-		for (i = 0; i < vecs; i++)
-			q->q[i] = load16(t->q[r] + 16 * i);
-		if (tail)
-			q->q[i] = load16_part(t->q[r] + 16 * i, tail, 0);
-		for (i = 0; i < vecs + !!tail; i++)
-			q->acc[i] = splat16(0);
-		q->max = -INFINITY;
-		q->total = 0;
-		most = t->nr_keys[r] > most ? t->nr_keys[r] : most;
-	}
-	for (j0 = 0; j0 < most; j0 += ATTN_BLOCK) {
-		for (r = 0; r < t->nr_q; r++) {
-			if (j0 >= t->nr_keys[r])
-				continue;
-			left = t->nr_keys[r] - j0;
-			attn_block(t, &query[r], vecs, tail, j0, left < ATTN_BLOCK ? left : ATTN_BLOCK);
-		}
-	}
-	for (r = 0, q = query; r < t->nr_q; r++, q++) {
-		inv = splat16(1.0f / q->total);
-		for (i = 0; i < vecs; i++)
-			store16(t->y[r] + 16 * i, mul16(q->acc[i], inv));
-		if (tail)
-			store16_part(t->y[r] + 16 * i, mul16(q->acc[i], inv), tail);
-	}
-}
+#include "kernels_attn.h"
 
 const struct fw_kernels FW_KERNELS_NAME = {
 	.name = FW_KERNELS_LABEL,
 	.matmul_i8 = kernel_matmul_i8,
+	.matmul_w4 = kernel_matmul_w4,
+	.matmul_w4f = kernel_matmul_w4f,
 	.add = kernel_add,
 	.mul = kernel_mul,
 	.silu = kernel_silu,
 	.gelu = kernel_gelu,
+	.glu = kernel_glu,
 	.rmsnorm = kernel_rmsnorm,
 	.softmax = kernel_softmax,
 	.quant = kernel_quant,
 	.dequant = kernel_dequant,
 	.rope = kernel_rope,
 	.attn = kernel_attn,
+	.store = kernel_store,
 	.exp = kernel_exp,
 };

@@ -2,7 +2,10 @@
 /*
  * The portable kernels: what every other set must equal, bit for bit.
  */
+#include <math.h>
+
 #include "kernels.h"
+#include "kernels_w4.h"
 
 static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 {
@@ -29,6 +32,70 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 				y = (float)acc[n] * (t->a_scale[m] * scale[n]);
 				t->c[m * t->ldc + n0 + n] = t->bias ? y + t->bias[n0 + n] : y;
 			}
+		}
+	}
+}
+
+/* The float of an f16, exact. */
+static float f16_float(const uint8_t *p)
+{
+	uint32_t h = p[0] | p[1] << 8, exponent = h >> 10 & 31, mantissa = h & 1023;
+	float x = exponent ? ldexpf(1024 + mantissa, (int)exponent - 25) : ldexpf(mantissa, -24);
+
+	if (exponent == 31)
+		x = mantissa ? NAN : INFINITY;
+	return h >> 15 ? -x : x;
+}
+
+/* Number k of channel n of a group, without its scale. */
+static int w4_number(const uint8_t *w, uint32_t k, uint32_t n)
+{
+	return (w[k / 8 * 256 + n * 4 + k % 4] >> k % 8 / 4 * 4 & 15) - W4_ZERO;
+}
+
+static void kernel_matmul_w4(const struct fw_matmul_w4 *t, void *scratch)
+{
+	uint32_t n, m, k0, k;
+	const uint8_t *w;
+	const int8_t *a;
+	int32_t acc;
+	float c;
+
+	for (m = 0; m < t->m; m++) {
+		for (n = 0; n < t->n; n++) {
+			a = (const int8_t *)t->a + m * t->lda;
+			w = t->w + n / VNPU_PANEL_N * VNPU_PANEL_W4_BYTES(t->k, t->group);
+			c = 0;
+			for (k0 = 0; k0 < t->k; k0 += t->group, w += w4_group_bytes(t->group)) {
+				acc = 0;
+				for (k = 0; k < t->group; k++)
+					acc += a[k0 + k] * w4_number(w, k, n % VNPU_PANEL_N);
+				c += (float)acc * f16_float(w4_scales(w, t->group) + n % VNPU_PANEL_N * 2);
+			}
+			c *= t->a_scale[m];
+			t->c[m * t->ldc + n] = t->bias ? c + t->bias[n] : c;
+		}
+	}
+}
+
+static void kernel_matmul_w4f(const struct fw_matmul_w4 *t, void *scratch)
+{
+	uint32_t n, m, k0, k;
+	const uint8_t *w;
+	const float *a;
+	float c, scale;
+
+	for (m = 0; m < t->m; m++) {
+		for (n = 0; n < t->n; n++) {
+			a = (const float *)t->a + m * t->lda;
+			w = t->w + n / VNPU_PANEL_N * VNPU_PANEL_W4_BYTES(t->k, t->group);
+			c = 0;
+			for (k0 = 0; k0 < t->k; k0 += t->group, w += w4_group_bytes(t->group)) {
+				scale = f16_float(w4_scales(w, t->group) + n % VNPU_PANEL_N * 2);
+				for (k = 0; k < t->group; k++)
+					c = fmaf(a[k0 + k], (float)w4_number(w, k, n % VNPU_PANEL_N) * scale, c);
+			}
+			t->c[m * t->ldc + n] = t->bias ? c + t->bias[n] : c;
 		}
 	}
 }

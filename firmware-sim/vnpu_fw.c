@@ -16,6 +16,7 @@
 
 #include "fw.h"
 #include "port_kmd.h"
+#include "profile.h"
 #include "vnpu_isa.h"
 
 #define CONTROL "/dev/" VNPU_FW_CONTROL_NODE
@@ -29,10 +30,13 @@ struct options {
 	const char *name;
 	uint32_t queues, depth, contexts;
 	uint64_t mem_limit;
+	uint32_t user_contexts, user_queues; /* 0: the kernel's default */
+	uint64_t user_mem;
 	uint32_t job_timeout, max_job_timeout; /* ms */
 	long remove; /* device to remove, or -1 */
 	long attach; /* device to take over, or one of the two below */
 	bool keep;
+	const char *profile; /* NULL: the default */
 	struct fw_config cfg;
 };
 
@@ -45,12 +49,15 @@ static const char usage[] =
 	"\n"
 	"  --name NAME       name that clients see (vnpu-sim)\n"
 	"  --threads N       workers (one per CPU that the process may use)\n"
-	"  --isa ISA         auto, generic, avx2 or avx512-vnni (auto: the best of this host)\n"
+	"  --isa ISA         auto, generic, avx2, avx512-vnni, avx512-amx, neon-dotprod or neon-i8mm (auto: the best)\n"
 	"  --spin-us N       poll so long for work before sleeping (50; 0: never)\n"
+	"  --profile NAME    SoC whose NPU jobs' device times are of: a name of share/profiles, or a file (sd8gen3)\n"
 	"  --queues N        queues of the device (64)\n"
 	"  --depth N         jobs that a queue holds at once, a power of two (64)\n"
 	"  --contexts N      contexts of the device (64)\n"
 	"  --mem-limit SIZE  buffers that clients may hold together, with K, M or G (0: no limit)\n"
+	"  --user-contexts N, --user-queues N, --user-mem SIZE\n"
+	"                    what one user may have of them (half; half; 0: no limit)\n"
 	"  --job-timeout MS  timeout of a job that names none (0: the module's)\n"
 	"  --max-job-timeout MS\n"
 	"                    longest timeout that a job may name, and longest run (0: the module's)\n"
@@ -123,7 +130,9 @@ static int parse_size(const char *option, const char *s, uint64_t *value)
 
 static int parse_isa(const char *s, enum fw_isa *isa)
 {
-	static const char *const names[] = { "auto", "generic", "avx2", "avx512-vnni" };
+	/* As enum fw_isa has them. */
+	static const char *const names[] = { "auto",	   "generic",	   "avx2",     "avx512-vnni",
+					     "avx512-amx", "neon-dotprod", "neon-i8mm" };
 	unsigned int i;
 
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -132,7 +141,7 @@ static int parse_isa(const char *s, enum fw_isa *isa)
 			return 0;
 		}
 	}
-	fail("--isa %s: auto, generic, avx2 or avx512-vnni are known", s);
+	fail("--isa %s: auto, generic, avx2, avx512-vnni, avx512-amx, neon-dotprod and neon-i8mm are known", s);
 	return 2;
 }
 
@@ -168,10 +177,14 @@ static const struct option long_options[] = {
 	{ "threads", required_argument, NULL, 't' },
 	{ "isa", required_argument, NULL, 'i' },
 	{ "spin-us", required_argument, NULL, 's' },
+	{ "profile", required_argument, NULL, 'p' },
 	{ "queues", required_argument, NULL, 'q' },
 	{ "depth", required_argument, NULL, 'd' },
 	{ "contexts", required_argument, NULL, 'c' },
 	{ "mem-limit", required_argument, NULL, 'm' },
+	{ "user-contexts", required_argument, NULL, 'C' },
+	{ "user-queues", required_argument, NULL, 'Q' },
+	{ "user-mem", required_argument, NULL, 'M' },
 	{ "job-timeout", required_argument, NULL, 'j' },
 	{ "max-job-timeout", required_argument, NULL, 'J' },
 	{ "remove", required_argument, NULL, 'r' },
@@ -203,6 +216,9 @@ static int parse_option(struct options *o, int c, const char *arg)
 		err = parse_number("spin-us", arg, 0, 1000000, &n);
 		o->cfg.spin_us = n;
 		return err;
+	case 'p':
+		o->profile = arg;
+		return 0;
 	case 'q':
 		err = parse_number("queues", arg, 1, VNPU_FW_MAX_QUEUES, &n);
 		o->queues = n;
@@ -215,6 +231,16 @@ static int parse_option(struct options *o, int c, const char *arg)
 		return err;
 	case 'm':
 		return parse_size("mem-limit", arg, &o->mem_limit);
+	case 'C':
+		err = parse_number("user-contexts", arg, 1, VNPU_FW_MAX_CTX, &n);
+		o->user_contexts = n;
+		return err;
+	case 'Q':
+		err = parse_number("user-queues", arg, 1, VNPU_FW_MAX_QUEUES, &n);
+		o->user_queues = n;
+		return err;
+	case 'M':
+		return parse_size("user-mem", arg, &o->user_mem);
 	case 'j':
 		err = parse_number("job-timeout", arg, 0, VNPU_FW_MAX_TIMEOUT_MS, &n);
 		o->job_timeout = n;
@@ -269,6 +295,11 @@ static int parse_options(struct options *o, int argc, char **argv)
 	}
 	if (o->max_job_timeout && o->job_timeout > o->max_job_timeout) {
 		fail("--job-timeout %u is more than --max-job-timeout %u", o->job_timeout, o->max_job_timeout);
+		return 2;
+	}
+	if (o->user_contexts > o->contexts || o->user_queues > o->queues) {
+		fail("--user-contexts, --user-queues: the device has only %u contexts and %u queues", o->contexts,
+		     o->queues);
 		return 2;
 	}
 	return 0;
@@ -359,6 +390,9 @@ static int get_device(const struct options *o, int control, uint32_t *dev_id)
 		.nr_ctx = o->contexts,
 		.va_bits = VA_BITS,
 		.mem_limit = o->mem_limit,
+		.user_ctx = o->user_contexts,
+		.user_queues = o->user_queues,
+		.user_mem = o->user_mem,
 		.timeout_ms = o->job_timeout,
 		.max_timeout_ms = o->max_job_timeout,
 	};
@@ -475,6 +509,20 @@ static int run_device(const struct options *o, int control)
 	return err ? 1 : 0;
 }
 
+/* The profile of @o; the caller's to free. An exit status. */
+static int load_profile(struct options *o, struct profile **profile)
+{
+	char why[512];
+
+	if (profile_load_device(o->profile, profile, why, sizeof(why)))
+		return fail("%s", why);
+	if (*profile)
+		o->cfg.npu = &(*profile)->npu;
+	else
+		fprintf(stderr, "vnpu-fw: no profile " PROFILE_DEFAULT " is installed: device times are 0\n");
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct options o = {
@@ -486,15 +534,20 @@ int main(int argc, char **argv)
 		.attach = ATTACH_NONE,
 		.cfg = { .spin_us = 50 },
 	};
+	struct profile *profile = NULL;
 	int control, status = parse_options(&o, argc, argv);
 
 	if (status)
 		return status < 0 ? 0 : status;
 	if (!fw_isa_name(o.cfg.isa))
 		return fail("--isa: this host does not have it; --isa auto takes the best there is");
-	control = open_control();
-	if (control < 0)
+	if (o.remove < 0 && load_profile(&o, &profile))
 		return 1;
+	control = open_control();
+	if (control < 0) {
+		profile_free(profile);
+		return 1;
+	}
 	if (o.remove >= 0)
 		status = remove_device(control, o.remove);
 	else
@@ -502,5 +555,6 @@ int main(int argc, char **argv)
 	if (!status && o.remove < 0)
 		status = run_device(&o, control);
 	close(control);
+	profile_free(profile);
 	return status;
 }

@@ -7,12 +7,13 @@
  *
  *   stream:  struct vnpu_stream_hdr, then commands of differing size, each a multiple of 8 bytes, the last one END
  *   table:   struct vnpu_table_hdr, then nr_slots x struct vnpu_slot, then nr_params x u64
+ *   record:  what the job took, written by the device if the table says where (struct vnpu_record)
  *
  * Operands are (slot, byte offset) pairs: what a slot means is told by the table, so that one stream serves any buffers.
  * Params are integers that change from run to run of a static graph (a token's position). The firmware checks that every
  * operand, with its shape, strides and the params in force, lies inside its slot, that the slot lies inside the context's
- * address space and is writable where it is written, and that no operand is misaligned: f32 and s32 4 bytes, packed
- * weights 64 bytes, s8 none.
+ * address space and is writable where it is written, and that no operand is misaligned: f32 and s32 4 bytes, caches of
+ * f16 and q8_0 2, packed weights 64 bytes, s8 none.
  *
  * Order: commands between two BARRIERs (or the ends) are independent and run concurrently; a BARRIER waits for all
  * before it. A stream whose concurrent commands overlap in memory gets undefined values there, and harms nobody else.
@@ -27,7 +28,7 @@
 #include <stdint.h>
 
 #define VNPU_ISA_MAJOR 1
-#define VNPU_ISA_MINOR 0
+#define VNPU_ISA_MINOR 2
 #define VNPU_ISA_VERSION (VNPU_ISA_MAJOR << 16 | VNPU_ISA_MINOR)
 
 #define VNPU_STREAM_MAGIC 0x53504e56u /* "VNPS" */
@@ -39,7 +40,7 @@
 #define VNPU_MAX_PARAMS 64
 /* Greatest number of rows or columns of any operand. */
 #define VNPU_MAX_DIM (1u << 24)
-/* Greatest K of an INT8 matmul: 2^17 products of 2^14 fill an int32. */
+/* Greatest K of a matmul: 2^17 products of 2^14 fill an int32. */
 #define VNPU_MAX_K_I8 (1u << 16)
 #define VNPU_MAX_HEAD_DIM 1024
 
@@ -58,10 +59,13 @@ struct vnpu_stream_hdr {
 
 struct vnpu_table_hdr {
 	uint32_t magic; /* VNPU_TABLE_MAGIC */
-	uint32_t version; /* VNPU_ISA_VERSION */
+	uint32_t version; /* VNPU_ISA_VERSION; a table of version 1.0 ends its header after nr_params */
 	uint32_t nr_slots; /* at least those of the stream */
 	uint32_t nr_params;
+	uint32_t profile_slot; /* where the job's times go (struct vnpu_record), or VNPU_SLOT_NONE */
+	uint32_t reserved; /* 0 */
 };
+#define VNPU_TABLE_HDR_BYTES_1_0 16
 
 #define VNPU_SLOT_READ (1u << 0)
 #define VNPU_SLOT_WRITE (1u << 1)
@@ -71,6 +75,32 @@ struct vnpu_slot {
 	uint64_t size_bytes;
 	uint32_t flags; /* VNPU_SLOT_* */
 	uint32_t reserved; /* 0 */
+};
+
+/*
+ * What the device writes to the start of the profile slot when all commands of a job have succeeded, before the job is
+ * completed. A job that ends in any other way writes none. The slot is any slot of the table, of the stream's or beyond
+ * them, that allows to write and has room for this structure. As many struct vnpu_record_cmd follow it as the slot has
+ * room for, at most one for each command of the stream, in their order.
+ *
+ * Device times are those of the modelled NPU (firmware-sim/fw_time.h), the same for each run of a job with the same params;
+ * cycles are of its clock. They are 0 on a device without a profile. Wall times are this host's, from the moment when the
+ * firmware took the job up.
+ */
+struct vnpu_record {
+	uint64_t device_ns, device_cycles; /* of the job: its launch and all commands */
+	uint64_t wall_ns; /* until its last command was done */
+	uint32_t nr_cmds; /* of the stream, BARRIERs and END included: never 0 */
+	uint32_t nr_records; /* of them that follow */
+};
+
+struct vnpu_record_cmd {
+	uint32_t index; /* in the stream */
+	uint16_t op; /* enum vnpu_op */
+	uint16_t reserved; /* 0 */
+	uint64_t device_start_ns; /* since the job's start, launch included: commands follow one another */
+	uint64_t device_ns, device_cycles;
+	uint64_t wall_start_ns, wall_end_ns; /* of all commands between the same barriers, which run concurrently */
 };
 
 /* An operand: byte @offset in slot @slot. Slot VNPU_SLOT_NONE where the operand is optional and absent. */
@@ -95,6 +125,10 @@ enum vnpu_op {
 	VNPU_OP_DEQUANT = 12,
 	VNPU_OP_MATMUL_I8 = 13,
 	VNPU_OP_ATTN = 14,
+	VNPU_OP_MATMUL_W4 = 15, /* 1.2 */
+	VNPU_OP_MATMUL_W4F = 16, /* 1.2 */
+	VNPU_OP_STORE = 17, /* 1.2 */
+	VNPU_OP_GLU = 18, /* 1.2 */
 };
 
 struct vnpu_cmd {
@@ -232,11 +266,53 @@ struct vnpu_cmd_matmul_i8 {
 	uint32_t reserved;
 };
 
+/* What the rows of a cache of keys or values are made of. */
+enum vnpu_kv_type {
+	VNPU_KV_F32 = 0,
+	VNPU_KV_F16 = 1, /* IEEE binary16 */
+	VNPU_KV_Q8_0 = 2, /* blocks of 32 values: f16 scale, s8 q[32]; a value is q * scale */
+};
+
+#define VNPU_Q8_0_VALUES 32
+#define VNPU_Q8_0_BYTES 34
+/* Bytes of n values in a row; n a multiple of 32 for Q8_0. */
+#define VNPU_KV_BYTES(type, n)                     \
+	((type) == VNPU_KV_F32	 ? (uint64_t)(n)*4 \
+	 : (type) == VNPU_KV_F16 ? (uint64_t)(n)*2 \
+				 : (uint64_t)(n) / VNPU_Q8_0_VALUES * VNPU_Q8_0_BYTES)
+
 /*
- * ATTN: causal attention over a cache. q f32[rows][heads][head_dim] (ldq per row), k and v f32[ctx_rows][kv_heads]
- * [head_dim] (ldk, ldv per row), y f32[rows][heads][head_dim] (ldy). With p = params[pos_param], query row r sees the
- * cache rows 0..p + r; p + rows must not exceed ctx_rows. Query head h reads KV head h / (heads / kv_heads).
+ * MATMUL_W4, MATMUL_W4F: 4-bit weights, numbers u of 0..15 that mean (u - 8) scale, where each @group of k of a channel has
+ * a scale f16. k is a multiple of group, group is 32, 64 or 128. w is packed in panels of 64 output channels,
+ * VNPU_PANEL_W4_BYTES(k, group) each, the last one padded with zeros; a panel is k / group times
+ *
+ *   u8  w[group/8][64][4]   numbers (8b + j, n) and (8b + 4 + j, n) of the group in the halves of [b][n][j], the first low
+ *   f16 scale[64]
+ *
+ * MATMUL_W4: a s8[m][lda], a_scale f32[m]. Per group acc = sum of a (u - 8), exact; c = 0, then for each group in order
+ * c = c + (float)acc * (float)scale, then c * a_scale[m], then + bias[n], each rounded once.
+ * MATMUL_W4F: a f32[m][lda], a_scale absent. c = 0, then for each k in order c = fma(a, (float)(u - 8) * (float)scale, c), then
+ * + bias[n]. fma is fused: rounded once.
+ */
+#define VNPU_PANEL_W4_BYTES(k, group) ((uint64_t)(k) / (group) * ((uint64_t)(group)*32 + 128))
+
+struct vnpu_cmd_matmul_w4 {
+	struct vnpu_cmd hdr;
+	struct vnpu_ref a, a_scale, w, bias, c;
+	uint32_t m, n, k;
+	uint32_t lda, ldc;
+	uint32_t tile_m, tile_n; /* as of MATMUL_I8 */
+	uint32_t group;
+};
+
+/*
+ * ATTN: causal attention over a cache. q f32[rows][heads][head_dim] (ldq per row), k and v of kv_type [ctx_rows]
+ * [kv_heads][head_dim] (ldk, ldv per row), y f32[rows][heads][head_dim] (ldy). With p = params[pos_param], query row r
+ * sees the cache rows 0..p + r; p + rows must not exceed ctx_rows. Query head h reads KV head h / (heads / kv_heads).
  * y = softmax(scale q k^T) v.
+ *
+ * ldk and ldv count values, whatever the type: a row of Q8_0 is ld / 32 blocks, and head_dim, ldk and ldv are multiples
+ * of 32. In streams below version 1.2 kv_type is a reserved word, hence F32.
  */
 struct vnpu_cmd_attn {
 	struct vnpu_cmd hdr;
@@ -246,7 +322,34 @@ struct vnpu_cmd_attn {
 	uint32_t ldq, ldk, ldv, ldy;
 	uint32_t pos_param; /* or VNPU_PARAM_NONE for 0 */
 	float scale;
-	uint32_t reserved;
+	uint32_t kv_type; /* enum vnpu_kv_type */
+};
+
+/*
+ * STORE (1.2): row r of x f32[rows][cols] goes to row params[row_param] + r of the cache dst [..][ld_dst] of @type, which is
+ * not F32 (that is COPY's). ld_dst counts values; cols and ld_dst are multiples of 32 for Q8_0.
+ *
+ *	F16	to nearest even; what exceeds it becomes an infinity
+ *	Q8_0	per 32 values: scale = max|x| / 127, rounded to f32 and then to f16, and q = x / scale, rounded to f32 and then
+ *		to an integer, nearest even, held to -127..127. Scale 0: q 0. A scale that is no finite number of f16, as
+ *		that of a NaN: scale NaN, q 0.
+ */
+struct vnpu_cmd_store {
+	struct vnpu_cmd hdr;
+	struct vnpu_ref x, dst;
+	uint32_t rows, cols;
+	uint32_t ldx, ld_dst;
+	uint32_t row_param; /* or VNPU_PARAM_NONE for 0 */
+	uint32_t type; /* enum vnpu_kv_type */
+};
+
+/* GLU (1.2): y[rows][cols] = f(a) b, f32, with the same bits as ACT and then MUL. y may be a or b exactly. */
+struct vnpu_cmd_glu {
+	struct vnpu_cmd hdr;
+	struct vnpu_ref a, b, y;
+	uint32_t rows, cols;
+	uint32_t lda, ldb, ldy;
+	uint32_t kind; /* enum vnpu_act: f */
 };
 
 #endif /* VNPU_ISA_H */

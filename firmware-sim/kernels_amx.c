@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+/*
+ * AMX: tdpbssd multiplies 16 rows x 64 k of activations by 64 k x 16 channels of weights, signed by signed, and a panel is
+ * what it reads already: 16 lines of 64 bytes, 256 apart. The register tile is 32 rows x 32 channels, four tiles of sums.
+ *
+ * K is cut in pieces as in kernels_avx512.c and for the same reason; sums between pieces wait in scratch. Activations whose
+ * rows are whole tiles of k are read where they are. Others are copied to scratch, filled up with zeros, so that the end of K
+ * needs no tile of its own, and so are the last rows of a block if they fill no tile. Few rows leave the tiles empty: they are
+ * kernels_avx512.c's.
+ */
+#if defined(__x86_64__)
+#include <immintrin.h>
+#include <string.h>
+
+#include "kernels.h"
+#include "kernels_avx512.h"
+#include "kernels_w4.h"
+
+/* Fewer rows are faster with vpdpbusd. */
+#define AMX_MIN_ROWS 12
+#define AMX_ROWS 32
+/* k of a tile. */
+#define AMX_K 64
+
+/* The operand of ldtilecfg. */
+struct amx_config {
+	uint8_t palette, start_row, reserved[14];
+	uint16_t row_bytes[16];
+	uint8_t rows[16];
+};
+
+/* Eight tiles of 16 rows of 64 bytes: sums 0..3, activations 4 and 5, weights 6 and 7. */
+static const struct amx_config amx_config = {
+	.palette = 1,
+	.row_bytes = { 64, 64, 64, 64, 64, 64, 64, 64 },
+	.rows = { 16, 16, 16, 16, 16, 16, 16, 16 },
+};
+
+/* Copies @rows rows of a piece, each filled up to whole tiles. */
+static void amx_copy(uint8_t *dst, const int8_t *src, size_t lds, uint32_t rows, uint32_t bytes)
+{
+	uint32_t r, i;
+	__mmask64 m;
+
+	for (r = 0; r < rows; r++, dst += MM_LD, src += lds) {
+		for (i = 0; i < bytes; i += AMX_K) {
+			_mm_prefetch(src + 8 * lds + i, _MM_HINT_T0);
+			m = bytes - i < 64 ? (1ull << (bytes - i)) - 1 : ~0ull;
+			_mm512_store_si512(dst + i, _mm512_maskz_loadu_epi8(m, src + i));
+		}
+	}
+}
+
+/*
+ * acc[32][64] of the first 32 channels of w and acc: the sums so far (0 if @first) and @tiles times 64 k more, of which the
+ * last may be in @tail. @lines cache lines per 64 k are fetched from @next on.
+ */
+static void amx_block(const uint8_t *a, size_t lda, const uint8_t *w, const uint8_t *tail, uint32_t tiles, bool first,
+		      const uint8_t *next, uint32_t lines, int32_t *acc)
+{
+	uint32_t i, j;
+
+	if (first) {
+		_tile_zero(0);
+		_tile_zero(1);
+		_tile_zero(2);
+		_tile_zero(3);
+	} else {
+		_tile_loadd(0, acc, 256);
+		_tile_loadd(1, acc + 16, 256);
+		_tile_loadd(2, acc + 16 * 64, 256);
+		_tile_loadd(3, acc + 16 * 64 + 16, 256);
+	}
+	for (i = 0; i < tiles; i++, a += AMX_K, w += AMX_K * VNPU_PANEL_N) {
+		if (tail && i + 1 == tiles)
+			w = tail;
+		_tile_loadd(4, a, lda);
+		_tile_loadd(6, w, 256);
+		_tile_loadd(7, w + 64, 256);
+		_tile_loadd(5, a + 16 * lda, lda);
+		for (j = 0; j < lines; j++, next += 64)
+			_mm_prefetch(next, _MM_HINT_T1);
+		_tile_dpbssd(0, 4, 6);
+		_tile_dpbssd(1, 4, 7);
+		_tile_dpbssd(2, 5, 6);
+		_tile_dpbssd(3, 5, 7);
+	}
+	_tile_stored(0, acc, 256);
+	_tile_stored(1, acc + 16, 256);
+	_tile_stored(2, acc + 16 * 64, 256);
+	_tile_stored(3, acc + 16 * 64 + 16, 256);
+}
+
+/* Rows m0.., @rows of them: as many as their sums fit the scratch. */
+static void amx_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, uint8_t *a, int32_t *sums)
+{
+	uint32_t bytes = (t->k + 3) / 4 * 4, k0, n0, m, now, piece, tiles, lines;
+	const size_t panel_bytes = VNPU_PANEL_I8_BYTES(t->k);
+	_Alignas(64) uint8_t last[AMX_K * VNPU_PANEL_N];
+	/* Rows that can be read in place. */
+	uint32_t whole = t->k % AMX_K ? 0 : rows / AMX_ROWS * AMX_ROWS;
+	const uint8_t *panel, *w, *tail, *next, *src;
+	int32_t *acc;
+	size_t ld;
+
+	for (k0 = 0; k0 < bytes; k0 += piece) {
+		piece = bytes - k0 < MM_PIECE ? bytes - k0 : MM_PIECE;
+		tiles = (piece + AMX_K - 1) / AMX_K;
+		/* A panel's part of the piece, in as many portions as there are steps before it is wanted. */
+		lines = (AMX_K + (rows + AMX_ROWS - 1) / AMX_ROWS * 2 - 1) / ((rows + AMX_ROWS - 1) / AMX_ROWS * 2);
+		if (whole < rows)
+			amx_copy(a + whole * MM_LD, t->a + (m0 + whole) * t->lda + k0, t->lda, rows - whole, piece);
+		panel = t->w;
+		acc = sums;
+		for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N, panel += panel_bytes) {
+			w = panel + k0 * 64ull;
+			tail = NULL;
+			if (piece % AMX_K) {
+				/* The panel ends before the tile does. */
+				memset(last, 0, sizeof(last));
+				memcpy(last, w + (tiles - 1) * sizeof(last), piece % AMX_K * VNPU_PANEL_N);
+				tail = last;
+			}
+			next = n0 + VNPU_PANEL_N < t->n ? w + panel_bytes : t->w + (k0 + piece) * 64ull;
+			for (m = 0; m < rows; m += AMX_ROWS, acc += AMX_ROWS * VNPU_PANEL_N) {
+				now = rows - m < AMX_ROWS ? rows - m : AMX_ROWS;
+				src = m < whole ? (const uint8_t *)t->a + (m0 + m) * t->lda + k0 : a + m * MM_LD;
+				ld = m < whole ? t->lda : MM_LD;
+				if (k0 + piece == bytes)
+					mm_expect(t, m0 + m, now, n0);
+				amx_block(src, ld, w, tail, tiles, !k0, next, lines, acc);
+				next += tiles * lines * 64;
+				amx_block(src, ld, w + 128, tail ? tail + 128 : NULL, tiles, !k0, next, lines,
+					  acc + 32);
+				next += tiles * lines * 64;
+				if (k0 + piece == bytes)
+					mm_store(t, m0 + m, now, n0, (const float *)(panel + bytes * 64ull + 256), acc);
+			}
+		}
+	}
+}
+
+static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
+{
+	uint32_t n0, m0, rows, most;
+	struct fw_matmul_i8 part;
+
+	if (t->m < AMX_MIN_ROWS) {
+		fw_kernels_avx512.matmul_i8(t, scratch);
+		return;
+	}
+	_tile_loadconfig(&amx_config);
+	for (n0 = 0; n0 < t->n; n0 += part.n) {
+		most = mm_columns(&part, t, n0, AMX_ROWS);
+		for (m0 = 0; m0 < t->m; m0 += rows) {
+			rows = t->m - m0 < most ? t->m - m0 : most;
+			/* What lies between the last row and the end of its tile is multiplied and forgotten. */
+			amx_group(&part, m0, rows, scratch, (int32_t *)((uint8_t *)scratch + most * MM_LD));
+		}
+	}
+	_tile_release();
+}
+
+#define kernel_matmul_w4 fw_matmul_w4_amx
+#define kernel_matmul_w4f fw_matmul_w4f_avx512
+#define FW_KERNELS_NAME fw_kernels_amx
+#define FW_KERNELS_LABEL "avx512-amx"
+#include "kernels_float.h"
+#endif

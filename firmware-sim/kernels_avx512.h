@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the matmuls of kernels_avx512.c and kernels_amx.c share: how K is cut, and what becomes of the sums.
+ */
+#ifndef KERNELS_AVX512_H
+#define KERNELS_AVX512_H
+
+#include <immintrin.h>
+
+#include "kernels.h"
+
+/* K of a piece: 32 KB of a panel, and the same of 64 rows. */
+#define MM_PIECE 512
+/* Panels whose sums are kept at a time: so those of a few dozen rows fit the scratch, whatever a stream calls a tile. */
+#define MM_PANELS 16
+/* Rows of a piece in scratch: an odd number of cache lines apart, so that those of a tile do not share a cache set. */
+#define MM_LD (MM_PIECE + 64)
+
+/*
+ * The weights of a single row come from memory, each line once and in order. Fetched from afar into the second-level cache and
+ * from near into the first, they arrive half again as fast as with either alone, or with none: requests to memory then wait
+ * where many can, and the first level's few wait for the second only.
+ */
+#define STREAM_FAR 3072
+#define STREAM_NEAR 512
+static inline __attribute__((always_inline)) void stream_ahead(const uint8_t *line)
+{
+	_mm_prefetch(line + STREAM_FAR, _MM_HINT_T1);
+	_mm_prefetch(line + STREAM_NEAR, _MM_HINT_T0);
+}
+
+/* Channels n0.. of a block, and how many rows of them fit the scratch, in whole multiples of @step. */
+static inline uint32_t mm_columns(struct fw_matmul_i8 *part, const struct fw_matmul_i8 *t, uint32_t n0, uint32_t step)
+{
+	uint32_t most = MM_PANELS * VNPU_PANEL_N;
+
+	*part = *t;
+	part->w += n0 / VNPU_PANEL_N * VNPU_PANEL_I8_BYTES(t->k);
+	part->bias = t->bias ? t->bias + n0 : NULL;
+	part->c += n0;
+	part->n = t->n - n0 < most ? t->n - n0 : most;
+	return FW_SCRATCH_BYTES / (MM_LD + (part->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N * VNPU_PANEL_N * 4) / step *
+	       step;
+}
+
+/* c from the sums of @rows rows, from row m on; @scale and @n0: of the panel. */
+static inline void mm_store(const struct fw_matmul_i8 *t, uint32_t m, uint32_t rows, uint32_t n0, const float *scale,
+			    const int32_t *acc)
+{
+	__m512 s, bias, y;
+	__mmask16 live;
+	uint32_t i, r;
+
+	for (i = 0; i < VNPU_PANEL_N && n0 + i < t->n; i += 16) {
+		live = t->n - n0 - i < 16 ? (1u << (t->n - n0 - i)) - 1 : 0xffff;
+		s = _mm512_loadu_ps(scale + i);
+		bias = t->bias ? _mm512_maskz_loadu_ps(live, t->bias + n0 + i) : s;
+		for (r = 0; r < rows; r++) {
+			y = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_load_si512(acc + r * VNPU_PANEL_N + i)),
+					  _mm512_mul_ps(_mm512_set1_ps(t->a_scale[m + r]), s));
+			if (t->bias)
+				y = _mm512_add_ps(y, bias);
+			_mm512_mask_storeu_ps(t->c + (m + r) * t->ldc + n0 + i, live, y);
+		}
+	}
+}
+
+/* Fetches the part of c that mm_store() will write. */
+static inline void mm_expect(const struct fw_matmul_i8 *t, uint32_t m, uint32_t rows, uint32_t n0)
+{
+	uint32_t i, r;
+
+	for (r = 0; r < rows; r++)
+		for (i = 0; i < VNPU_PANEL_N && n0 + i < t->n; i += 16)
+			__builtin_prefetch(t->c + (m + r) * t->ldc + n0 + i, 1);
+}
+
+#endif /* KERNELS_AVX512_H */

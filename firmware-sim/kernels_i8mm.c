@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The kernels of aarch64 with SMMLA (FEAT_I8MM), for all but single rows, beside SDOT.
+ */
+#if defined(__aarch64__)
+#include "kernels_w4_neon.h"
+
+#define FW_KERNELS_NAME fw_kernels_neon_i8mm
+#define FW_KERNELS_LABEL "neon-i8mm"
+#include "kernels_float.h"
+#endif

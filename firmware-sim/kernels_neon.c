@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The kernels of aarch64 with SDOT (FEAT_DotProd): from 2018 on nearly every core.
+ */
+#if defined(__aarch64__)
+#include "kernels_w4_neon.h"
+
+#define FW_KERNELS_NAME fw_kernels_neon_dotprod
+#define FW_KERNELS_LABEL "neon-dotprod"
+#include "kernels_float.h"
+#endif

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * INT8 matmul for aarch64. Included by one file per instruction set: with SDOT, and with SMMLA beside it (FEAT_I8MM).
+ *
+ * Both read the panels as they are. SDOT multiplies 4 channels x 4 k, which is a register of the panel, by 4 k of a row, picked
+ * from a register by number. SMMLA multiplies 2 rows x 8 k by 2 channels x 8 k and has twice the products per instruction: two
+ * registers of a panel, one below the other, interleave to two such pairs of channels, and rows are laid out in pairs in the
+ * worker's scratch, once per block.
+ *
+ * A panel goes by in pieces that stay in the L1 cache, and all rows of the block pass by a piece; their sums wait in the
+ * scratch.
+ */
+#include <arm_neon.h>
+#include <string.h>
+
+#include "kernels.h"
+
+#define MM_INLINE static inline __attribute__((always_inline))
+/* Of 4 k each: 16 KB of weights. */
+#define MM_PIECE 64
+/* Rows whose sums, and whose part of a piece, stay near. */
+#define MM_BLOCK 128
+/* The register tile has 16 sums: as many as hide the latency of the sum before. */
+#define MM_SUMS 16
+
+/* One k block: number @i of the four in each x[rows], and of those at w. */
+MM_INLINE void mm_dot_block(const uint32_t rows, const uint32_t vecs, int32x4_t *sum, const int8x16_t *x,
+			    const uint8_t *w, const int i)
+{
+	uint32_t r, v;
+	int8x16_t y;
+
+#pragma GCC unroll 16
+	for (v = 0; v < vecs; v++) {
+		y = vld1q_s8((const int8_t *)w + i * 256 + v * 16);
+#pragma GCC unroll 4
+		for (r = 0; r < rows; r++)
+			sum[r * vecs + v] = vdotq_laneq_s32(sum[r * vecs + v], y, x[r], i);
+	}
+}
+
+/* acc[rows][64] += a[rows][4 kb] x w, @vecs x 4 channels of it. */
+MM_INLINE void mm_dot(const uint32_t rows, const uint32_t vecs, int32_t *acc, const int8_t *a, size_t lda,
+		      const uint8_t *w, uint32_t kb)
+{
+	int32x4_t sum[MM_SUMS];
+	int8x16_t x[4];
+	uint32_t r, v, b;
+	int32_t four;
+
+#pragma GCC unroll 16
+	for (r = 0; r < rows; r++)
+#pragma GCC unroll 16
+		for (v = 0; v < vecs; v++)
+			sum[r * vecs + v] = vld1q_s32(acc + r * VNPU_PANEL_N + v * 4);
+	for (b = 0; b + 4 <= kb; b += 4, a += 16, w += 1024) {
+#pragma GCC unroll 16
+		for (r = 0; r < rows; r++)
+			x[r] = vld1q_s8(a + r * lda);
+		mm_dot_block(rows, vecs, sum, x, w, 0);
+		mm_dot_block(rows, vecs, sum, x, w, 1);
+		mm_dot_block(rows, vecs, sum, x, w, 2);
+		mm_dot_block(rows, vecs, sum, x, w, 3);
+	}
+	for (; b < kb; b++, a += 4, w += 256) {
+#pragma GCC unroll 16
+		for (r = 0; r < rows; r++) {
+			memcpy(&four, a + r * lda, 4);
+			x[r] = vreinterpretq_s8_s32(vdupq_n_s32(four));
+		}
+		mm_dot_block(rows, vecs, sum, x, w, 0);
+	}
+#pragma GCC unroll 16
+	for (r = 0; r < rows; r++)
+#pragma GCC unroll 16
+		for (v = 0; v < vecs; v++)
+			vst1q_s32(acc + r * VNPU_PANEL_N + v * 4, sum[r * vecs + v]);
+}
+
+/* All 64 channels. A single row reads its weights from their beginning to their end. */
+static void mm_dots(uint32_t rows, int32_t *acc, const int8_t *a, size_t lda, const uint8_t *w, uint32_t kb)
+{
+	uint32_t n;
+
+	switch (rows) {
+	case 1:
+		mm_dot(1, 16, acc, a, lda, w, kb);
+		break;
+	case 2:
+		for (n = 0; n < VNPU_PANEL_N; n += 32)
+			mm_dot(2, 8, acc + n, a, lda, w + n * 4, kb);
+		break;
+	case 3:
+		for (n = 0; n < VNPU_PANEL_N; n += 16)
+			mm_dot(3, 4, acc + n, a, lda, w + n * 4, kb);
+		break;
+	default:
+		for (n = 0; n < VNPU_PANEL_N; n += 16)
+			mm_dot(4, 4, acc + n, a, lda, w + n * 4, kb);
+	}
+}
+
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+#define MM_ROWS 8
+
+/* Bytes of a pair of rows of @kb x 4 k. */
+static size_t mm_pair_bytes(uint32_t kb)
+{
+	return (size_t)(kb + 1) / 2 * 16;
+}
+
+/* Rows of which all pairs fit @bytes; no more than @m. */
+static uint32_t mm_pair_rows(uint32_t m, uint32_t kb, size_t bytes)
+{
+	size_t fit = bytes / mm_pair_bytes(kb) * 2;
+
+	return m < fit ? m : (uint32_t)fit;
+}
+
+/* Pairs of rows as s8 [rows / 2][kb / 2][2][8]; after an odd kb any bytes, which meet zeros. */
+static void mm_pair(int8_t *pairs, const int8_t *a, size_t lda, uint32_t rows, uint32_t kb)
+{
+	const int8_t *b = a + lda;
+	int64x2_t x, y;
+	uint32_t r, i;
+
+	for (r = 0; r + 2 <= rows; r += 2, a += 2 * lda, b += 2 * lda) {
+		for (i = 0; i + 4 <= kb; i += 4, pairs += 32) {
+			x = vreinterpretq_s64_s8(vld1q_s8(a + i * 4));
+			y = vreinterpretq_s64_s8(vld1q_s8(b + i * 4));
+			vst1q_s8(pairs, vreinterpretq_s8_s64(vzip1q_s64(x, y)));
+			vst1q_s8(pairs + 16, vreinterpretq_s8_s64(vzip2q_s64(x, y)));
+		}
+		for (; i < kb; i += 2, pairs += 16) {
+			memcpy(pairs, a + i * 4, kb - i < 2 ? 4 : 8);
+			memcpy(pairs + 8, b + i * 4, kb - i < 2 ? 4 : 8);
+		}
+	}
+}
+
+/* Channels 0 1 and 2 3 of two k blocks, of the first's and the second's register. */
+MM_INLINE int8x16x2_t mm_zip(int8x16_t first, int8x16_t second)
+{
+	int32x4_t x = vreinterpretq_s32_s8(first), y = vreinterpretq_s32_s8(second);
+
+	return (int8x16x2_t){ { vreinterpretq_s8_s32(vzip1q_s32(x, y)), vreinterpretq_s8_s32(vzip2q_s32(x, y)) } };
+}
+
+/* Two sums of 2 rows x 2 channels are two of 1 row x 4 channels, and the other way round. */
+MM_INLINE int32x4_t mm_half(int32x4_t x, int32x4_t y, const int half)
+{
+	int64x2_t a = vreinterpretq_s64_s32(x), b = vreinterpretq_s64_s32(y);
+
+	return vreinterpretq_s32_s64(half ? vzip2q_s64(a, b) : vzip1q_s64(a, b));
+}
+
+/* Two k blocks, the second of which may be missing. */
+MM_INLINE void mm_product_blocks(const uint32_t pairs, const uint32_t vecs, int32x4_t *sum, const int8_t *a, size_t lda,
+				 const uint8_t *w, const bool two)
+{
+	int8x16_t rows[4], y;
+	int8x16x2_t z;
+	uint32_t p, v;
+	int32x4_t *s;
+
+#pragma GCC unroll 4
+	for (p = 0; p < pairs; p++)
+		rows[p] = vld1q_s8(a + p * lda);
+#pragma GCC unroll 16
+	for (v = 0; v < vecs; v++) {
+		y = two ? vld1q_s8((const int8_t *)w + 256 + v * 16) : vdupq_n_s8(0);
+		z = mm_zip(vld1q_s8((const int8_t *)w + v * 16), y);
+#pragma GCC unroll 4
+		for (p = 0; p < pairs; p++) {
+			s = &sum[(p * vecs + v) * 2];
+			s[0] = vmmlaq_s32(s[0], rows[p], z.val[0]);
+			s[1] = vmmlaq_s32(s[1], rows[p], z.val[1]);
+		}
+	}
+}
+
+/* acc[2 pairs][64] += a[pairs][kb / 2][2][8] x w, @vecs x 4 channels of it. */
+MM_INLINE void mm_product(const uint32_t pairs, const uint32_t vecs, int32_t *acc, const int8_t *a, size_t lda,
+			  const uint8_t *w, uint32_t kb)
+{
+	int32x4_t sum[MM_SUMS], x, y;
+	uint32_t p, v, b;
+
+#pragma GCC unroll 16
+	for (p = 0; p < pairs; p++) {
+#pragma GCC unroll 16
+		for (v = 0; v < vecs; v++) {
+			x = vld1q_s32(acc + 2 * p * VNPU_PANEL_N + v * 4);
+			y = vld1q_s32(acc + (2 * p + 1) * VNPU_PANEL_N + v * 4);
+			sum[(p * vecs + v) * 2] = mm_half(x, y, 0);
+			sum[(p * vecs + v) * 2 + 1] = mm_half(x, y, 1);
+		}
+	}
+	for (b = 0; b + 2 <= kb; b += 2, a += 16, w += 512)
+		mm_product_blocks(pairs, vecs, sum, a, lda, w, true);
+	if (b < kb)
+		mm_product_blocks(pairs, vecs, sum, a, lda, w, false);
+#pragma GCC unroll 16
+	for (p = 0; p < pairs; p++) {
+#pragma GCC unroll 16
+		for (v = 0; v < vecs; v++) {
+			x = sum[(p * vecs + v) * 2];
+			y = sum[(p * vecs + v) * 2 + 1];
+			vst1q_s32(acc + 2 * p * VNPU_PANEL_N + v * 4, mm_half(x, y, 0));
+			vst1q_s32(acc + (2 * p + 1) * VNPU_PANEL_N + v * 4, mm_half(x, y, 1));
+		}
+	}
+}
+
+/* All 64 channels. */
+static void mm_products(uint32_t pairs, int32_t *acc, const int8_t *a, size_t lda, const uint8_t *w, uint32_t kb)
+{
+	uint32_t n;
+
+	switch (pairs) {
+	case 1:
+		for (n = 0; n < VNPU_PANEL_N; n += 32)
+			mm_product(1, 8, acc + n, a, lda, w + n * 4, kb);
+		break;
+	case 2:
+		for (n = 0; n < VNPU_PANEL_N; n += 16)
+			mm_product(2, 4, acc + n, a, lda, w + n * 4, kb);
+		break;
+	case 3:
+		for (n = 0; n < VNPU_PANEL_N; n += 8)
+			mm_product(3, 2, acc + n, a, lda, w + n * 4, kb);
+		break;
+	default:
+		for (n = 0; n < VNPU_PANEL_N; n += 8)
+			mm_product(4, 2, acc + n, a, lda, w + n * 4, kb);
+	}
+}
+#endif
+
+static void mm_store(const struct fw_matmul_i8 *t, uint32_t m, uint32_t n0, const int32_t *acc, const float *scale)
+{
+	uint32_t cols = t->n - n0 < VNPU_PANEL_N ? t->n - n0 : VNPU_PANEL_N, n;
+	float *c = t->c + m * t->ldc + n0, as = t->a_scale[m];
+	float32x4_t y;
+
+	for (n = 0; n + 4 <= cols; n += 4) {
+		y = vmulq_f32(vcvtq_f32_s32(vld1q_s32(acc + n)), vmulq_n_f32(vld1q_f32(scale + n), as));
+		if (t->bias)
+			y = vaddq_f32(y, vld1q_f32(t->bias + n0 + n));
+		vst1q_f32(c + n, y);
+	}
+	for (; n < cols; n++) {
+		c[n] = (float)acc[n] * (as * scale[n]);
+		if (t->bias)
+			c[n] += t->bias[n0 + n];
+	}
+}
+
+/* @rows rows from m0 on pass by a piece of a panel. */
+static void mm_piece(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, int32_t *acc, const int8_t *pairs,
+		     const uint8_t *w, uint32_t b0, uint32_t kb)
+{
+	uint32_t m = 0, n;
+
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+	size_t ldp = mm_pair_bytes((t->k + 3) / 4);
+
+	_Static_assert(!(MM_PIECE % 2), "a piece begins with a pair of k blocks");
+	for (; m + 2 <= rows; m += n) {
+		n = rows - m < MM_ROWS ? (rows - m) & ~1u : MM_ROWS;
+		mm_products(n / 2, acc + m * VNPU_PANEL_N, pairs + m / 2 * ldp + b0 * 8, ldp, w, kb);
+	}
+#endif
+	for (; m < rows; m += n) {
+		n = rows - m < 4 ? rows - m : 4;
+		mm_dots(n, acc + m * VNPU_PANEL_N, t->a + (m0 + m) * t->lda + b0 * 4, t->lda, w, kb);
+	}
+}
+
+static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
+{
+	uint32_t kb = (t->k + 3) / 4, m0, m, n0, b, rows, piece, most = MM_BLOCK;
+	int8_t *pairs = (int8_t *)scratch + MM_BLOCK * VNPU_PANEL_N * sizeof(int32_t);
+	int32_t *acc = scratch;
+	const uint8_t *panel;
+
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+	most = mm_pair_rows(most, kb, FW_SCRATCH_BYTES - MM_BLOCK * VNPU_PANEL_N * sizeof(int32_t));
+#endif
+	for (m0 = 0; m0 < t->m; m0 += rows) {
+		rows = t->m - m0 < most ? t->m - m0 : most;
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+		mm_pair(pairs, t->a + m0 * t->lda, t->lda, rows, kb);
+#endif
+		panel = t->w;
+		for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N, panel += VNPU_PANEL_I8_BYTES(t->k)) {
+			memset(acc, 0, rows * VNPU_PANEL_N * sizeof(int32_t));
+			for (b = 0; b < kb; b += piece) {
+				piece = kb - b < MM_PIECE ? kb - b : MM_PIECE;
+				mm_piece(t, m0, rows, acc, pairs, panel + (size_t)b * 256, b, piece);
+			}
+			for (m = 0; m < rows; m++)
+				mm_store(t, m0 + m, n0, acc + m * VNPU_PANEL_N,
+					 (const float *)(panel + (size_t)kb * 256 + 256));
+		}
+	}
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the kernels of 4-bit weights for AVX-512 and AMX share: their scratch, and what becomes of the sums.
+ */
+#ifndef KERNELS_W4_AVX512_H
+#define KERNELS_W4_AVX512_H
+
+#include <immintrin.h>
+
+#include "kernels_w4.h"
+
+#define W4_PIECE 512
+#define W4F_PIECE 128
+/* Rows that pass by a piece; their sums are 32 KB. */
+#define W4_MAX_ROWS 128
+
+/* In scratch; FW_SCRATCH_BYTES hold 40 rows of the greatest K and smallest group. */
+struct w4_scratch {
+	union {
+		uint8_t u[W4_PIECE / 4][VNPU_PANEL_N][4];
+		float f[W4F_PIECE][VNPU_PANEL_N];
+	} w;
+	float scale[W4_PIECE / 32][VNPU_PANEL_N];
+	float sum[W4_MAX_ROWS][VNPU_PANEL_N];
+	int32_t first[]; /* [rows][k / group]: what the sums of the groups begin at */
+};
+
+static inline __attribute__((always_inline)) __m512 w4_scale(const uint8_t *w, uint32_t group, uint32_t i)
+{
+	return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(w4_scales(w, group) + i * 2)));
+}
+
+/* @acc: sums without the rows' scales. */
+static inline void w4_store(const struct fw_matmul_w4 *t, uint32_t m, uint32_t rows, uint32_t n0, const float *acc)
+{
+	uint32_t i, r, cols = w4_channels(t, n0);
+	__mmask16 live;
+	__m512 y;
+
+	for (i = 0; i < cols; i += 16) {
+		live = cols - i < 16 ? (1u << (cols - i)) - 1 : 0xffff;
+		for (r = 0; r < rows; r++) {
+			y = _mm512_loadu_ps(acc + r * VNPU_PANEL_N + i);
+			if (t->a_scale)
+				y = _mm512_mul_ps(y, _mm512_set1_ps(t->a_scale[m + r]));
+			if (t->bias)
+				y = _mm512_add_ps(y, _mm512_maskz_loadu_ps(live, t->bias + n0 + i));
+			_mm512_mask_storeu_ps(t->c + (m + r) * t->ldc + n0 + i, live, y);
+		}
+	}
+}
+
+/* Fetches the packed bytes of what comes next, in @parts parts. */
+static inline void w4_fetch(const uint8_t *next, size_t bytes, uint32_t part, uint32_t parts)
+{
+	size_t lines = (bytes + 63) / 64, i = lines * part / parts, end = lines * (part + 1) / parts;
+
+	for (; i < end; i++)
+		_mm_prefetch(next + i * 64, _MM_HINT_T1);
+}
+
+#endif /* KERNELS_W4_AVX512_H */
