@@ -10,6 +10,7 @@
 
 #include "npu_private.h"
 #include "probes.h"
+#include "trace.h"
 
 /* From here on an address that a huge page could serve is worth the gap. */
 #define NPU_HUGE (2ull << 20)
@@ -71,8 +72,9 @@ static int npu_buffer_alloc(struct npu_buffer *buf)
 		ret = -ENOSPC;
 	if (ret)
 		return npu_fail(ret, "buffer: %zu bytes: %s", buf->wanted,
-				ret == -ENOSPC ? "over the device's memory limit or its greatest buffer"
-					       : strerror(-ret));
+				ret == -ENOSPC	 ? "over the device's memory limit or its greatest buffer"
+				: ret == -EDQUOT ? "over what one user may hold of this device's memory"
+						 : strerror(-ret));
 	buf->handle = create.handle;
 	buf->size = create.size;
 	info.handle = buf->handle;
@@ -84,7 +86,7 @@ static int npu_buffer_alloc(struct npu_buffer *buf)
 	return 0;
 }
 
-int npu_buffer_create(struct npu_context *ctx, size_t size_bytes, uint32_t flags, struct npu_buffer **out)
+static int npu_buffer_make(struct npu_context *ctx, size_t size_bytes, uint32_t flags, struct npu_buffer **out)
 {
 	struct npu_buffer *buf;
 	int ret;
@@ -120,9 +122,25 @@ int npu_buffer_create(struct npu_context *ctx, size_t size_bytes, uint32_t flags
 	return 0;
 }
 
+int npu_buffer_create(struct npu_context *ctx, size_t size_bytes, uint32_t flags, struct npu_buffer **out)
+{
+	int64_t start_ns = npu_trace_begin();
+	int ret = npu_buffer_make(ctx, size_bytes, flags, out);
+
+	if (start_ns) {
+		npu_trace_call(start_ns, "npu_buffer_create", ret,
+			       "\"ctx\":%u,\"bytes\":%zu,\"flags\":%u,\"va\":\"0x%llx\"", ctx->id, size_bytes, flags,
+			       ret ? 0 : (unsigned long long)(*out)->va);
+		if (!ret)
+			npu_trace_memory((int64_t)(*out)->size);
+	}
+	return ret;
+}
+
 void npu_buffer_free(struct npu_buffer *buf)
 {
 	struct drm_gem_close gem_close = { 0 };
+	int64_t start_ns = npu_trace_begin();
 	struct npu_context *ctx;
 	struct transport *t;
 
@@ -138,11 +156,15 @@ void npu_buffer_free(struct npu_buffer *buf)
 		npu_va_free(&ctx->va_free, buf->va, buf->size + NPU_PAGE);
 		pthread_mutex_unlock(&ctx->lock);
 	}
-	if (buf->data)
-		t->ops->unmap(t, buf->data, buf->size);
+	npu_buffer_unmap(buf);
 	if (buf->handle) {
 		gem_close.handle = buf->handle;
 		transport_ioctl(t, DRM_IOCTL_GEM_CLOSE, &gem_close);
+	}
+	if (start_ns && buf->va) {
+		npu_trace_call(start_ns, "npu_buffer_free", 0, "\"ctx\":%u,\"bytes\":%zu,\"va\":\"0x%llx\"", ctx->id,
+			       buf->wanted, (unsigned long long)buf->va);
+		npu_trace_memory(-(int64_t)buf->size);
 	}
 	npu_context_free(ctx);
 	free(buf);
@@ -151,6 +173,15 @@ void npu_buffer_free(struct npu_buffer *buf)
 void *npu_buffer_data(const struct npu_buffer *buf)
 {
 	return buf->data;
+}
+
+void npu_buffer_unmap(struct npu_buffer *buf)
+{
+	struct transport *t = buf->ctx->dev->t;
+
+	if (buf->data)
+		t->ops->unmap(t, buf->data, buf->size);
+	buf->data = NULL;
 }
 
 size_t npu_buffer_size(const struct npu_buffer *buf)

@@ -11,6 +11,7 @@
 
 #include "graph.h"
 #include "npu_fail.h"
+#include "predict.h"
 
 static bool is_binding(const struct npu_graph *g, const struct npu_tensor *t)
 {
@@ -61,6 +62,7 @@ static void compile_bindings(struct npu_graph *g, struct npu_image *img)
 			s->dtype = t->dtype;
 			s->rows = t->rows;
 			s->cols = t->cols;
+			s->group = t->group;
 			s->bytes = t->bytes;
 			t->slot = slot++;
 			t->offset = 0;
@@ -78,8 +80,8 @@ static void compile_bindings(struct npu_graph *g, struct npu_image *img)
 static int compile_image(struct npu_graph *g, struct npu_image *img)
 {
 	compile_count(g, img);
-	if (img->nr_slots > VNPU_MAX_SLOTS)
-		return graph_fail(g, -E2BIG, "%u bindings, a graph may have %d", img->nr_symbols, VNPU_MAX_SLOTS - 2);
+	if (img->nr_symbols > NPU_MAX_SYMBOLS)
+		return graph_fail(g, -E2BIG, "%u bindings, a graph may have %d", img->nr_symbols, NPU_MAX_SYMBOLS);
 	img->symbols = calloc(img->nr_symbols + 1, sizeof(*img->symbols));
 	img->consts = calloc(1, img->const_bytes + 1);
 	img->params = calloc(VNPU_MAX_PARAMS, sizeof(*img->params));
@@ -89,7 +91,6 @@ static int compile_image(struct npu_graph *g, struct npu_image *img)
 	memcpy(img->params, g->params, sizeof(g->params));
 	img->nr_params = g->nr_params;
 	strcpy(img->note.name, g->name);
-	img->note.isa_version = VNPU_ISA_VERSION;
 	return 0;
 }
 
@@ -103,16 +104,46 @@ static int compile_stream(struct npu_graph *g, struct npu_image *img, struct low
 	*(struct vnpu_stream_hdr *)o->cmd = (struct vnpu_stream_hdr){
 		.magic = VNPU_STREAM_MAGIC,
 		.isa_major = VNPU_ISA_MAJOR,
-		.isa_minor = VNPU_ISA_MINOR,
+		.isa_minor = o->isa_minor,
 		.size_bytes = o->bytes,
 		.nr_cmds = o->nr_cmds,
 		.nr_slots = img->nr_slots,
 		.nr_params = img->nr_params,
 	};
 	img->cmd_bytes = o->bytes;
+	img->note.isa_version = VNPU_ISA_MAJOR << 16 | o->isa_minor;
 	img->note.nr_cmds = o->nr_cmds;
 	img->note.macs = o->macs;
 	img->note.bytes_moved = o->bytes_moved;
+	return 0;
+}
+
+int npu_graph_profile(struct npu_graph *g, const char *name)
+{
+	struct profile *p = NULL;
+	int ret = name ? npu_profile_load(name, &p) : 0;
+
+	if (ret)
+		return ret;
+	profile_free(g->profile);
+	g->profile = p;
+	return 0;
+}
+
+static int compile_times(struct npu_graph *g, struct npu_image *img)
+{
+	struct fw_prog prog = { 0 };
+	int ret;
+
+	if (!g->profile)
+		return 0;
+	ret = npu_predict(img, &prog);
+	if (ret)
+		return ret;
+	img->times.device_ns = fw_time_job_ns(&g->profile->npu, &prog);
+	img->times.device_cycles = fw_time_cycles(&g->profile->npu, img->times.device_ns);
+	strcpy(img->times.profile, g->profile->name);
+	fw_prog_free(&prog);
 	return 0;
 }
 
@@ -132,6 +163,8 @@ int npu_graph_compile(struct npu_graph *g, void **image, size_t *image_bytes)
 		ret = compile_image(g, &img);
 	if (!ret)
 		ret = compile_stream(g, &img, &o);
+	if (!ret)
+		ret = compile_times(g, &img);
 	if (!ret)
 		ret = npu_image_write(&img, o.relocs, o.nr_relocs, image, image_bytes);
 	if (g->err)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "npu_private.h"
+#include "trace.h"
 
 struct npu_context *npu_context_get(struct npu_context *ctx)
 {
@@ -14,7 +15,7 @@ struct npu_context *npu_context_get(struct npu_context *ctx)
 	return ctx;
 }
 
-int npu_context_create(struct npu_device *dev, struct npu_context **out)
+static int npu_context_make(struct npu_device *dev, struct npu_context **out)
 {
 	struct drm_vnpu_ctx_create create = { 0 };
 	struct drm_vnpu_ctx_destroy destroy = { 0 };
@@ -31,6 +32,11 @@ int npu_context_create(struct npu_device *dev, struct npu_context **out)
 		if (ret == -EMFILE)
 			return npu_fail(ret, "context: this device handle has its %u contexts; free one",
 					dev->limits.max_ctx_per_file);
+		if (ret == -EDQUOT)
+			return npu_fail(ret,
+					"context: your user has the %u contexts that one may have of this device; "
+					"free one, or give vnpu-fw more --user-contexts",
+					dev->limits.max_ctx_per_user);
 		if (ret == -EBUSY)
 			return npu_fail(ret, "context: all contexts of the device are taken, or its firmware is lost; "
 					     "try again later, npu-info --doctor says which");
@@ -57,9 +63,21 @@ int npu_context_create(struct npu_device *dev, struct npu_context **out)
 	return 0;
 }
 
+int npu_context_create(struct npu_device *dev, struct npu_context **out)
+{
+	int64_t start_ns = npu_trace_begin();
+	int ret = npu_context_make(dev, out);
+
+	if (start_ns)
+		npu_trace_call(start_ns, "npu_context_create", ret, "\"device\":%u,\"ctx\":%u", dev->trace_nr,
+			       ret ? 0 : (*out)->id);
+	return ret;
+}
+
 void npu_context_free(struct npu_context *ctx)
 {
 	struct drm_vnpu_ctx_destroy destroy = { 0 };
+	int64_t start_ns = npu_trace_begin();
 
 	if (!ctx || atomic_fetch_sub(&ctx->refs, 1) != 1)
 		return;
@@ -67,6 +85,9 @@ void npu_context_free(struct npu_context *ctx)
 	transport_ioctl(ctx->dev->t, DRM_IOCTL_VNPU_CTX_DESTROY, &destroy);
 	npu_va_fini(&ctx->va_free);
 	pthread_mutex_destroy(&ctx->lock);
+	if (start_ns)
+		npu_trace_call(start_ns, "npu_context_free", 0, "\"device\":%u,\"ctx\":%u", ctx->dev->trace_nr,
+			       ctx->id);
 	npu_device_close(ctx->dev);
 	free(ctx);
 }

@@ -11,6 +11,7 @@
 
 #include "npu_private.h"
 #include "probes.h"
+#include "trace.h"
 #include "vnpu_isa.h"
 
 int64_t npu_now_ns(void)
@@ -82,7 +83,11 @@ int npu_device_open_on(struct transport *t, enum npu_transport kind, const char 
 	dev->info.transport = kind;
 	strncpy(dev->info.path, path, sizeof(dev->info.path) - 1);
 	strncpy(dev->info.reason, reason, sizeof(dev->info.reason) - 1);
-	ret = transport_log_wrap(t, &dev->t);
+	npu_trace_init();
+	dev->trace_nr = npu_trace_device();
+	ret = npu_trace_wrap(t, &dev->t);
+	if (!ret)
+		ret = transport_log_wrap(dev->t, &dev->t);
 	if (!ret)
 		ret = npu_device_learn(dev);
 	if (ret) {
@@ -94,25 +99,18 @@ int npu_device_open_on(struct transport *t, enum npu_transport kind, const char 
 	return 0;
 }
 
-static unsigned int npu_cpus(void)
-{
-	cpu_set_t cpus;
-
-	return sched_getaffinity(0, sizeof(cpus), &cpus) ? 1 : (unsigned int)CPU_COUNT(&cpus);
-}
-
 static int npu_device_open_sim(const struct npu_device_options *opts, const char *reason, struct npu_device **dev)
 {
-	struct sim_options sim = { .threads = opts->threads, .isa = opts->isa };
+	struct sim_options sim = { .threads = opts->threads, .isa = opts->isa, .profile = opts->profile };
 	struct transport *t;
 	int ret;
 
+	if (!sim.profile)
+		sim.profile = getenv("NPU_PROFILE");
+	if (sim.profile && !*sim.profile)
+		sim.profile = NULL;
 	ret = transport_sim_open(&sim, &t);
-	if (!ret)
-		ret = npu_device_open_on(t, NPU_TRANSPORT_SIM, "", reason, dev);
-	if (!ret)
-		(*dev)->polite = npu_cpus() <= (opts->threads ? opts->threads : npu_cpus()) + 1;
-	return ret;
+	return ret ? ret : npu_device_open_on(t, NPU_TRANSPORT_SIM, "", reason, dev);
 }
 
 static int npu_device_transport(const struct npu_device_options *opts, enum npu_transport *kind, const char **why)
@@ -136,7 +134,7 @@ static int npu_device_transport(const struct npu_device_options *opts, enum npu_
 	return npu_fail(-EINVAL, "NPU_TRANSPORT='%s': use auto, drm or sim", env);
 }
 
-int npu_device_open(const struct npu_device_options *options, struct npu_device **dev)
+static int npu_device_choose(const struct npu_device_options *options, struct npu_device **dev)
 {
 	struct npu_device_options opts = { 0 };
 	enum drm_verdict verdict;
@@ -162,16 +160,31 @@ int npu_device_open(const struct npu_device_options *options, struct npu_device 
 	if (!ret)
 		ret = npu_device_open_on(t, NPU_TRANSPORT_DRM, node,
 					 kind == NPU_TRANSPORT_DRM ? why : "a vnpu that is ready", dev);
-	if (!ret) {
-		(*dev)->polite = npu_cpus() <= 2;
+	if (!ret)
 		return 0;
-	}
 	/* A path that was named is meant. */
 	if (kind == NPU_TRANSPORT_DRM || opts.path)
 		return ret;
 	strncpy(reason, npu_error(), sizeof(reason) - 1);
 	reason[sizeof(reason) - 1] = 0;
 	return npu_device_open_sim(&opts, reason, dev);
+}
+
+int npu_device_open(const struct npu_device_options *options, struct npu_device **dev)
+{
+	int64_t start_ns;
+	int ret;
+
+	npu_trace_init();
+	start_ns = npu_trace_begin();
+	ret = npu_device_choose(options, dev);
+	if (start_ns)
+		npu_trace_call(start_ns, "npu_device_open", ret, "\"device\":%u,\"transport\":\"%s\"",
+			       ret ? 0 : (*dev)->trace_nr,
+			       ret					     ? "none"
+			       : (*dev)->info.transport == NPU_TRANSPORT_DRM ? "drm"
+									     : "sim");
+	return ret;
 }
 
 struct npu_device *npu_device_get(struct npu_device *dev)
@@ -202,7 +215,10 @@ int npu_device_state(struct npu_device *dev, struct npu_device_state *state)
 		return ret;
 	*state = (struct npu_device_state){
 		.lost = q.state != DRM_VNPU_STATE_READY,
+		.wedged = q.state == DRM_VNPU_STATE_WEDGED,
 		.epoch = q.epoch,
+		.nr_resets = q.nr_resets,
+		.nr_jobs = q.nr_jobs,
 		.busy_ns = q.busy_ns,
 		.mem_bytes = q.mem_bytes,
 	};

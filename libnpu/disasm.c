@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Images as text: a line for the graph, then for each symbol, param and command.
+ * Images as text: a line for the graph, then for each symbol, param and command; with device times where wanted.
  */
 #include <errno.h>
 #include <string.h>
@@ -8,12 +8,15 @@
 #include "image.h"
 #include "npu_fail.h"
 #include "npu_graph.h"
+#include "predict.h"
 
 typedef unsigned long long ull;
 
 struct disasm {
 	const struct npu_image *img;
 	FILE *out;
+	struct profile *profile; /* NULL: without times */
+	struct fw_prog prog;
 };
 
 static void dis_ref(const struct disasm *d, const char *field, const struct vnpu_ref *ref)
@@ -68,15 +71,32 @@ static void dis_binary(const struct disasm *d, const void *p)
 	fprintf(d->out, " rows=%u cols=%u lda=%u ldb=%u ldy=%u", c.rows, c.cols, c.lda, c.ldb, c.ldy);
 }
 
+static const char *dis_act_kind(uint32_t kind)
+{
+	return kind == VNPU_ACT_SILU ? "silu" : kind == VNPU_ACT_GELU ? "gelu" : "?";
+}
+
 static void dis_act(const struct disasm *d, const void *p)
 {
 	struct vnpu_cmd_act c;
 
 	memcpy(&c, p, sizeof(c));
-	fprintf(d->out, " %s", c.kind == VNPU_ACT_SILU ? "silu" : c.kind == VNPU_ACT_GELU ? "gelu" : "?");
+	fprintf(d->out, " %s", dis_act_kind(c.kind));
 	REF(y);
 	REF(x);
 	fprintf(d->out, " rows=%u cols=%u ldx=%u ldy=%u", c.rows, c.cols, c.ldx, c.ldy);
+}
+
+static void dis_glu(const struct disasm *d, const void *p)
+{
+	struct vnpu_cmd_glu c;
+
+	memcpy(&c, p, sizeof(c));
+	fprintf(d->out, " %s", dis_act_kind(c.kind));
+	REF(y);
+	REF(a);
+	REF(b);
+	fprintf(d->out, " rows=%u cols=%u lda=%u ldb=%u ldy=%u", c.rows, c.cols, c.lda, c.ldb, c.ldy);
 }
 
 static void dis_rmsnorm(const struct disasm *d, const void *p)
@@ -149,6 +169,28 @@ static void dis_matmul(const struct disasm *d, const void *p)
 	fprintf(d->out, " m=%u n=%u k=%u lda=%u ldc=%u tile=%ux%u", c.m, c.n, c.k, c.lda, c.ldc, c.tile_m, c.tile_n);
 }
 
+static const char *dis_kv_type(uint32_t type)
+{
+	static const char *const names[] = { "f32", "f16", "q8_0" };
+
+	return type <= VNPU_KV_Q8_0 ? names[type] : "?";
+}
+
+static void dis_matmul_w4(const struct disasm *d, const void *p)
+{
+	struct vnpu_cmd_matmul_w4 c;
+
+	memcpy(&c, p, sizeof(c));
+	REF(c);
+	REF(a);
+	if (c.hdr.op == VNPU_OP_MATMUL_W4)
+		REF(a_scale);
+	REF(w);
+	REF(bias);
+	fprintf(d->out, " m=%u n=%u k=%u group=%u lda=%u ldc=%u tile=%ux%u", c.m, c.n, c.k, c.group, c.lda, c.ldc,
+		c.tile_m, c.tile_n);
+}
+
 static void dis_attn(const struct disasm *d, const void *p)
 {
 	struct vnpu_cmd_attn c;
@@ -158,12 +200,27 @@ static void dis_attn(const struct disasm *d, const void *p)
 	REF(q);
 	REF(k);
 	REF(v);
-	fprintf(d->out, " rows=%u heads=%u kv_heads=%u head_dim=%u ctx_rows=%u ldq=%u ldk=%u ldv=%u ldy=%u scale=%g",
-		c.rows, c.heads, c.kv_heads, c.head_dim, c.ctx_rows, c.ldq, c.ldk, c.ldv, c.ldy, (double)c.scale);
+	fprintf(d->out,
+		" rows=%u heads=%u kv_heads=%u head_dim=%u ctx_rows=%u ldq=%u ldk=%u ldv=%u ldy=%u scale=%g "
+		"kv=%s",
+		c.rows, c.heads, c.kv_heads, c.head_dim, c.ctx_rows, c.ldq, c.ldk, c.ldv, c.ldy, (double)c.scale,
+		dis_kv_type(c.kv_type));
 	dis_param(d, "pos", c.pos_param);
 }
 
-static void dis_cmd(const struct disasm *d, uint32_t at, const struct vnpu_cmd *cmd)
+static void dis_store(const struct disasm *d, const void *p)
+{
+	struct vnpu_cmd_store c;
+
+	memcpy(&c, p, sizeof(c));
+	REF(dst);
+	REF(x);
+	fprintf(d->out, " rows=%u cols=%u ldx=%u ld_dst=%u type=%s", c.rows, c.cols, c.ldx, c.ld_dst,
+		dis_kv_type(c.type));
+	dis_param(d, "row", c.row_param);
+}
+
+static void dis_cmd(const struct disasm *d, uint32_t at, const struct vnpu_cmd *cmd, const struct fw_time_step *step)
 {
 	const void *p = d->img->cmd + at;
 	struct vnpu_cmd_sleep sleep;
@@ -184,6 +241,9 @@ static void dis_cmd(const struct disasm *d, uint32_t at, const struct vnpu_cmd *
 	case VNPU_OP_ACT:
 		dis_act(d, p);
 		break;
+	case VNPU_OP_GLU:
+		dis_glu(d, p);
+		break;
 	case VNPU_OP_RMSNORM:
 		dis_rmsnorm(d, p);
 		break;
@@ -202,17 +262,25 @@ static void dis_cmd(const struct disasm *d, uint32_t at, const struct vnpu_cmd *
 	case VNPU_OP_MATMUL_I8:
 		dis_matmul(d, p);
 		break;
+	case VNPU_OP_MATMUL_W4:
+	case VNPU_OP_MATMUL_W4F:
+		dis_matmul_w4(d, p);
+		break;
 	case VNPU_OP_ATTN:
 		dis_attn(d, p);
 		break;
+	case VNPU_OP_STORE:
+		dis_store(d, p);
+		break;
 	}
+	if (d->profile)
+		fprintf(d->out, " device_ns=%llu cycles=%llu", (ull)step->ns, (ull)step->cycles);
 	fputc('\n', d->out);
 }
 
 static void dis_head(const struct disasm *d)
 {
 	static const char *const kinds[] = { "input", "weight", "state", "output" };
-	static const char *const types[] = { "f32", "s8", "w8" };
 	const struct npu_image *img = d->img;
 
 	fprintf(d->out, "graph %s isa=%u.%u cmds=%u macs=%llu bytes_moved=%llu\n", img->note.name,
@@ -221,8 +289,11 @@ static void dis_head(const struct disasm *d)
 	for (uint32_t i = 0; i < img->nr_symbols; i++) {
 		const struct npu_image_symbol *s = &img->symbols[i];
 
-		fprintf(d->out, "slot %u %s %s %s [%u][%u] bytes=%llu\n", i, kinds[s->kind], s->name, types[s->dtype],
-			s->rows, s->cols, (ull)s->bytes);
+		fprintf(d->out, "slot %u %s %s %s [%u][%u]", i, kinds[s->kind], s->name, npu_dtype_names[s->dtype], s->rows,
+			s->cols);
+		if (s->group)
+			fprintf(d->out, " group=%u", s->group);
+		fprintf(d->out, " bytes=%llu\n", (ull)s->bytes);
 	}
 	if (img->const_slot != VNPU_SLOT_NONE)
 		fprintf(d->out, "slot %u const __const bytes=%llu\n", img->const_slot, (ull)img->const_bytes);
@@ -232,20 +303,55 @@ static void dis_head(const struct disasm *d)
 		fprintf(d->out, "param %u %s\n", i, img->params[i]);
 }
 
-int npu_image_disassemble(const void *image, size_t image_bytes, FILE *out)
+static void dis_profile(const struct disasm *d)
+{
+	const struct profile_npu *npu = &d->profile->npu;
+	uint64_t launch = fw_time_launch_ns(npu), ns = fw_time_job_ns(npu, &d->prog);
+
+	fprintf(d->out, "profile %s clock_mhz=%g launch_ns=%llu launch_cycles=%llu device_ns=%llu cycles=%llu\n",
+		d->profile->name, npu->clock_mhz, (ull)launch, (ull)fw_time_cycles(npu, launch), (ull)ns,
+		(ull)fw_time_cycles(npu, ns));
+}
+
+static void dis_image(const struct disasm *d)
+{
+	const struct npu_image *img = d->img;
+	struct fw_time_step step = { 0 };
+	struct fw_time_walk walk;
+	struct vnpu_cmd cmd;
+
+	dis_head(d);
+	if (d->profile) {
+		dis_profile(d);
+		fw_time_begin(&walk, &d->profile->npu, &d->prog, img->cmd);
+	}
+	for (uint32_t at = sizeof(struct vnpu_stream_hdr); at < img->cmd_bytes; at += cmd.size_bytes) {
+		memcpy(&cmd, img->cmd + at, sizeof(cmd));
+		if (d->profile)
+			fw_time_next(&walk, &step);
+		dis_cmd(d, at, &cmd, &step);
+	}
+}
+
+int npu_image_disassemble(const void *image, size_t image_bytes, const char *profile, FILE *out)
 {
 	struct npu_image img;
 	struct disasm d = { .img = &img, .out = out };
-	struct vnpu_cmd cmd;
 	int ret = npu_image_parse(image, image_bytes, &img);
 
 	if (ret)
 		return ret;
-	dis_head(&d);
-	for (uint32_t at = sizeof(struct vnpu_stream_hdr); at < img.cmd_bytes; at += cmd.size_bytes) {
-		memcpy(&cmd, img.cmd + at, sizeof(cmd));
-		dis_cmd(&d, at, &cmd);
+	if (profile)
+		ret = npu_profile_load(profile, &d.profile);
+	if (!ret && profile)
+		ret = npu_predict(&img, &d.prog);
+	if (!ret) {
+		dis_image(&d);
+		if (ferror(out))
+			ret = npu_fail(-EIO, "writing the listing: %s", strerror(errno));
 	}
+	fw_prog_free(&d.prog);
+	profile_free(d.profile);
 	npu_image_release(&img);
-	return ferror(out) ? npu_fail(-EIO, "writing the listing: %s", strerror(errno)) : 0;
+	return ret;
 }

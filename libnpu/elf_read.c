@@ -141,26 +141,47 @@ static bool elf_copy_name(char out[NPU_NAME_BYTES], const char *s)
 
 /* ---- contents ---- */
 
-static int elf_read_note(struct elf_reader *r)
+/* The note at *at, of @type and with a descriptor of exactly @bytes; *at goes on to its end. */
+static bool elf_take_note(const Elf_Data *d, size_t *at, Elf64_Word type, void *desc, size_t bytes)
 {
-	const size_t head = sizeof(Elf64_Nhdr) + ((sizeof(NPU_NOTE_NAME) + 3) & ~3u);
-	Elf_Data *d = elf_data(r, elf_find(r, ".note.vnpu", SHT_NOTE));
-	struct npu_elf_note *note = &r->img->note;
-	char name[NPU_NAME_BYTES];
+	const size_t head = sizeof(Elf64_Nhdr) + NPU_NOTE_NAME_ROOM;
+	const uint8_t *p = (const uint8_t *)d->d_buf + *at;
 	Elf64_Nhdr nhdr;
 
-	if (!d || d->d_size < head + sizeof(*note))
-		return BAD("no .note.vnpu, or a short one; this is not a compiled graph");
-	memcpy(&nhdr, d->d_buf, sizeof(nhdr));
-	if (nhdr.n_namesz != sizeof(NPU_NOTE_NAME) || nhdr.n_descsz != sizeof(*note) || nhdr.n_type != NPU_NOTE_GRAPH ||
-	    memcmp((uint8_t *)d->d_buf + sizeof(nhdr), NPU_NOTE_NAME, sizeof(NPU_NOTE_NAME)))
-		return BAD("its note is of another kind or version");
-	memcpy(note, (uint8_t *)d->d_buf + head, sizeof(*note));
+	if (d->d_size - *at < head + bytes)
+		return false;
+	memcpy(&nhdr, p, sizeof(nhdr));
+	if (nhdr.n_namesz != sizeof(NPU_NOTE_NAME) || nhdr.n_descsz != bytes || nhdr.n_type != type ||
+	    memcmp(p + sizeof(nhdr), NPU_NOTE_NAME, sizeof(NPU_NOTE_NAME)))
+		return false;
+	memcpy(desc, p + head, bytes);
+	*at += head + bytes;
+	return true;
+}
+
+static int elf_read_note(struct elf_reader *r)
+{
+	Elf_Data *d = elf_data(r, elf_find(r, ".note.vnpu", SHT_NOTE));
+	struct npu_elf_note *note = &r->img->note;
+	struct npu_elf_times *times = &r->img->times;
+	char name[NPU_NAME_BYTES];
+	size_t at = 0;
+
+	if (!d)
+		return BAD("no .note.vnpu; this is not a compiled graph");
+	if (!elf_take_note(d, &at, NPU_NOTE_GRAPH, note, sizeof(*note)))
+		return BAD("its note is short, or of another kind or version");
 	if (!memchr(note->name, 0, sizeof(note->name)) || !elf_copy_name(name, note->name))
 		return BAD("the graph's name in its note is not printable");
 	if (note->isa_version >> 16 != VNPU_ISA_MAJOR)
 		return BAD("for ISA %u.%u, this libnpu knows %u.x; compile it again", note->isa_version >> 16,
 			   note->isa_version & 0xffff, VNPU_ISA_MAJOR);
+	if (at == d->d_size)
+		return 0;
+	if (!elf_take_note(d, &at, NPU_NOTE_TIMES, times, sizeof(*times)) || at != d->d_size)
+		return BAD("its second note is of another kind or version");
+	if (!memchr(times->profile, 0, sizeof(times->profile)) || !elf_copy_name(name, times->profile))
+		return BAD("the profile's name in its note is not printable");
 	return 0;
 }
 
@@ -199,8 +220,8 @@ static int elf_read_binding(struct elf_reader *r, const struct npu_elf_binding *
 	struct npu_image_symbol *s = &r->img->symbols[slot];
 	Elf64_Sym sym;
 
-	if (b->reserved || b->kind >= NPU_SYMBOL_KINDS || b->dtype > NPU_W8_PANEL || !b->symbol ||
-	    b->symbol >= r->nr_syms)
+	if (b->kind >= NPU_SYMBOL_KINDS || b->dtype >= NPU_NR_DTYPES || !b->symbol || b->symbol >= r->nr_syms ||
+	    (b->dtype == NPU_W4_PANEL ? !npu_w4_bytes(1, b->group, b->group) : b->group))
 		return BAD("binding %u has a value that cannot be", slot);
 	memcpy(&sym, (uint8_t *)r->symtab->d_buf + b->symbol * sizeof(sym), sizeof(sym));
 	if (sym.st_shndx != SHN_UNDEF || !sym.st_size || sym.st_size > ELF_MAX_BYTES)
@@ -214,6 +235,7 @@ static int elf_read_binding(struct elf_reader *r, const struct npu_elf_binding *
 	s->dtype = b->dtype;
 	s->rows = b->rows;
 	s->cols = b->cols;
+	s->group = b->group;
 	s->bytes = sym.st_size;
 	return 0;
 }
@@ -244,7 +266,7 @@ static int elf_read_bindings(struct elf_reader *r)
 	int ret = 0;
 
 	if (d) {
-		if (d->d_size % sizeof(b) || d->d_size / sizeof(b) > VNPU_MAX_SLOTS - 2)
+		if (d->d_size % sizeof(b) || d->d_size / sizeof(b) > NPU_MAX_SYMBOLS)
 			return BAD(".vnpu.bindings has %zu bytes", d->d_size);
 		img->nr_symbols = (uint32_t)(d->d_size / sizeof(b));
 	}
@@ -439,8 +461,11 @@ int npu_image_info(const void *image, size_t image_bytes, struct npu_image_info 
 		.scratch_bytes = img.scratch_bytes,
 		.macs = img.note.macs,
 		.bytes_moved = img.note.bytes_moved,
+		.device_ns = img.times.device_ns,
+		.device_cycles = img.times.device_cycles,
 	};
 	strcpy(info->name, img.note.name);
+	strcpy(info->profile, img.times.profile);
 	npu_image_release(&img);
 	return 0;
 }

@@ -33,7 +33,6 @@ struct elf_writer {
 	char *params;
 	size_t params_bytes;
 	uint8_t *note;
-	size_t note_bytes;
 	size_t cmd_ndx, const_ndx, scratch_ndx, symtab_ndx, strtab_ndx;
 	int err;
 };
@@ -149,6 +148,7 @@ static void elf_add_symbols(struct elf_writer *w)
 			.dtype = s->dtype,
 			.rows = s->rows,
 			.cols = s->cols,
+			.group = s->group,
 		};
 	}
 	w->symtab_ndx = elf_section(w, ".symtab", SHT_SYMTAB, 0, 8, sizeof(Elf64_Sym), ELF_T_SYM, w->syms,
@@ -207,25 +207,33 @@ static void elf_add_params(struct elf_writer *w)
 		    (size_t)(p - w->params));
 }
 
+/* One note at @at; where it ends. */
+static uint8_t *elf_put_note(uint8_t *at, Elf64_Word type, const void *desc, size_t bytes)
+{
+	Elf64_Nhdr nhdr = { .n_namesz = sizeof(NPU_NOTE_NAME), .n_descsz = (Elf64_Word)bytes, .n_type = type };
+
+	memcpy(at, &nhdr, sizeof(nhdr));
+	memcpy(at + sizeof(nhdr), NPU_NOTE_NAME, sizeof(NPU_NOTE_NAME));
+	at += sizeof(nhdr) + NPU_NOTE_NAME_ROOM;
+	memcpy(at, desc, bytes);
+	return at + bytes;
+}
+
 static void elf_add_note(struct elf_writer *w)
 {
-	const size_t name_bytes = sizeof(NPU_NOTE_NAME), name_room = (name_bytes + 3) & ~3u;
-	Elf64_Nhdr nhdr = {
-		.n_namesz = (Elf64_Word)name_bytes,
-		.n_descsz = sizeof(w->img->note),
-		.n_type = NPU_NOTE_GRAPH,
-	};
+	const size_t head = sizeof(Elf64_Nhdr) + NPU_NOTE_NAME_ROOM;
+	const struct npu_image *img = w->img;
+	uint8_t *end;
 
-	w->note_bytes = sizeof(nhdr) + name_room + sizeof(w->img->note);
-	w->note = calloc(1, w->note_bytes);
+	w->note = calloc(1, 2 * head + sizeof(img->note) + sizeof(img->times));
 	if (!w->note) {
 		w->err = -ENOMEM;
 		return;
 	}
-	memcpy(w->note, &nhdr, sizeof(nhdr));
-	memcpy(w->note + sizeof(nhdr), NPU_NOTE_NAME, name_bytes);
-	memcpy(w->note + sizeof(nhdr) + name_room, &w->img->note, sizeof(w->img->note));
-	elf_section(w, ".note.vnpu", SHT_NOTE, 0, 4, 0, ELF_T_BYTE, w->note, w->note_bytes);
+	end = elf_put_note(w->note, NPU_NOTE_GRAPH, &img->note, sizeof(img->note));
+	if (img->times.profile[0])
+		end = elf_put_note(end, NPU_NOTE_TIMES, &img->times, sizeof(img->times));
+	elf_section(w, ".note.vnpu", SHT_NOTE, 0, 4, 0, ELF_T_BYTE, w->note, (size_t)(end - w->note));
 }
 
 static void elf_add_strings(struct elf_writer *w)

@@ -8,6 +8,7 @@
 
 #include "npu_private.h"
 #include "probes.h"
+#include "trace.h"
 
 int npu_fence_create(struct npu_device *dev, bool signaled, struct npu_fence **out)
 {
@@ -41,7 +42,7 @@ void npu_fence_free(struct npu_fence *fence)
 	free(fence);
 }
 
-int npu_fence_wait(struct npu_fence *fence, uint64_t point, int64_t timeout_ns)
+static int npu_fence_sleep(struct npu_fence *fence, uint64_t point, int64_t timeout_ns)
 {
 	struct drm_syncobj_timeline_wait wait = {
 		.handles = (uintptr_t)&fence->handle,
@@ -62,6 +63,20 @@ int npu_fence_wait(struct npu_fence *fence, uint64_t point, int64_t timeout_ns)
 	if (ret)
 		return npu_fail(ret, "fence: waiting for point %llu: %s", (unsigned long long)point, strerror(-ret));
 	return 0;
+}
+
+int npu_fence_wait(struct npu_fence *fence, uint64_t point, int64_t timeout_ns)
+{
+	int64_t start_ns = npu_trace_begin();
+	int ret = npu_fence_sleep(fence, point, timeout_ns);
+
+	if (start_ns) {
+		/* It may have waited for a job. */
+		npu_trace_look_all();
+		npu_trace_call(start_ns, "npu_fence_wait", ret, "\"handle\":%u,\"point\":%llu,\"timeout_ns\":%lld",
+			       fence->handle, (unsigned long long)point, (long long)timeout_ns);
+	}
+	return ret;
 }
 
 int npu_fence_signal(struct npu_fence *fence, uint64_t point)

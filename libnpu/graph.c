@@ -52,6 +52,7 @@ void npu_graph_free(struct npu_graph *g)
 	}
 	free(g->ops);
 	free(g->order);
+	profile_free(g->profile);
 	free(g);
 }
 
@@ -113,13 +114,31 @@ static bool tensor_layout(struct npu_graph *g, struct npu_tensor *t)
 		}
 		t->bytes = npu_w8_bytes(t->rows, t->cols);
 		return true;
+	case NPU_F16:
+		t->bytes = t->rows * VNPU_KV_BYTES(VNPU_KV_F16, t->cols);
+		return true;
+	case NPU_Q8_0:
+		if (t->cols % VNPU_Q8_0_VALUES) {
+			graph_fail(g, -EINVAL, "%s: %u columns, of q8_0 a multiple of %d", name, t->cols,
+				   VNPU_Q8_0_VALUES);
+			return false;
+		}
+		t->bytes = t->rows * VNPU_KV_BYTES(VNPU_KV_Q8_0, t->cols);
+		return true;
+	case NPU_W4_PANEL:
+		t->bytes = t->cols > VNPU_MAX_K_I8 ? 0 : npu_w4_bytes(t->rows, t->cols, t->group);
+		if (!t->bytes)
+			graph_fail(g, -EINVAL,
+				   "%s: k = %u in groups of %u: groups have 32, 64 or 128 and fill k, which may be %u",
+				   name, t->cols, t->group, VNPU_MAX_K_I8);
+		return t->bytes != 0;
 	}
 	graph_fail(g, -EINVAL, "%s: type %d is not known", name, t->dtype);
 	return false;
 }
 
 struct npu_tensor *graph_tensor(struct npu_graph *g, enum tensor_kind kind, const char *name, enum npu_dtype type,
-				uint32_t rows, uint32_t cols)
+				uint32_t rows, uint32_t cols, uint32_t group)
 {
 	struct npu_tensor *t = calloc(1, sizeof(*t));
 
@@ -132,6 +151,7 @@ struct npu_tensor *graph_tensor(struct npu_graph *g, enum tensor_kind kind, cons
 	t->dtype = type;
 	t->rows = rows;
 	t->cols = cols;
+	t->group = group;
 	t->producer = NO_OP;
 	if (name)
 		strcpy(t->name, name);
@@ -149,7 +169,7 @@ struct npu_tensor *npu_graph_input(struct npu_graph *g, const char *name, enum n
 {
 	if (!graph_symbol_ok(g, name, "input"))
 		return NULL;
-	return graph_tensor(g, TENSOR_INPUT, name, type, rows, cols);
+	return graph_tensor(g, TENSOR_INPUT, name, type, rows, cols, 0);
 }
 
 struct npu_tensor *npu_graph_weight(struct npu_graph *g, const char *name, enum npu_dtype type, uint32_t rows,
@@ -157,14 +177,26 @@ struct npu_tensor *npu_graph_weight(struct npu_graph *g, const char *name, enum 
 {
 	if (!graph_symbol_ok(g, name, "weight"))
 		return NULL;
-	return graph_tensor(g, TENSOR_WEIGHT, name, type, rows, cols);
+	return graph_tensor(g, TENSOR_WEIGHT, name, type, rows, cols, 0);
 }
 
-struct npu_tensor *npu_graph_state(struct npu_graph *g, const char *name, uint32_t rows, uint32_t cols)
+struct npu_tensor *npu_graph_weight_w4(struct npu_graph *g, const char *name, uint32_t n, uint32_t k, uint32_t group)
+{
+	if (!graph_symbol_ok(g, name, "weight"))
+		return NULL;
+	return graph_tensor(g, TENSOR_WEIGHT, name, NPU_W4_PANEL, n, k, group);
+}
+
+struct npu_tensor *npu_graph_state(struct npu_graph *g, const char *name, enum npu_dtype type, uint32_t rows,
+				   uint32_t cols)
 {
 	if (!graph_symbol_ok(g, name, "state"))
 		return NULL;
-	return graph_tensor(g, TENSOR_STATE, name, NPU_F32, rows, cols);
+	if (type != NPU_F32 && type != NPU_F16 && type != NPU_Q8_0) {
+		graph_fail(g, -EINVAL, "state '%s': type %d is none of f32, f16 and q8_0", name, type);
+		return NULL;
+	}
+	return graph_tensor(g, TENSOR_STATE, name, type, rows, cols, 0);
 }
 
 struct npu_tensor *npu_graph_const(struct npu_graph *g, const char *name, const float *data, uint32_t rows,
@@ -178,7 +210,7 @@ struct npu_tensor *npu_graph_const(struct npu_graph *g, const char *name, const 
 		graph_fail(g, -EINVAL, "constant '%s': no data", name);
 		return NULL;
 	}
-	t = graph_tensor(g, TENSOR_CONST, name, NPU_F32, rows, cols);
+	t = graph_tensor(g, TENSOR_CONST, name, NPU_F32, rows, cols, 0);
 	if (!t)
 		return NULL;
 	t->data = malloc(t->bytes);

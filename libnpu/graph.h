@@ -7,6 +7,7 @@
 
 #include "image.h"
 #include "npu_graph.h"
+#include "profile.h"
 
 enum tensor_kind {
 	TENSOR_INPUT,
@@ -26,6 +27,7 @@ struct npu_tensor {
 	enum npu_dtype dtype;
 	uint32_t rows, cols;
 	uint32_t ld; /* elements from row to row: cols, but rows of s8 begin at multiples of 4 */
+	uint32_t group; /* of NPU_W4_PANEL */
 	uint64_t bytes;
 	char name[NPU_NAME_BYTES]; /* "" for an unnamed result */
 	float *data; /* constants */
@@ -64,6 +66,7 @@ struct npu_graph {
 	uint32_t nr_ops, cap_ops;
 	char params[VNPU_MAX_PARAMS][NPU_NAME_BYTES];
 	uint32_t nr_params;
+	struct profile *profile; /* that times are predicted for; NULL: none */
 	int err; /* the first error */
 	char why[256];
 
@@ -75,8 +78,9 @@ struct npu_graph {
 
 /* Remembers the first error. Returns @err. */
 int graph_fail(struct npu_graph *g, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* @group: of NPU_W4_PANEL, else 0. */
 struct npu_tensor *graph_tensor(struct npu_graph *g, enum tensor_kind kind, const char *name, enum npu_dtype type,
-				uint32_t rows, uint32_t cols);
+				uint32_t rows, uint32_t cols, uint32_t group);
 bool graph_name_ok(struct npu_graph *g, const char *name, const char *what);
 
 /* Which operators are needed, and in which region each runs. */
@@ -91,6 +95,7 @@ struct lower_out {
 	struct npu_image_reloc *relocs;
 	uint32_t nr_relocs, cap_relocs;
 	uint64_t macs, bytes_moved;
+	uint16_t isa_minor; /* the lowest that has all its operations, so that older devices run it too */
 	int err;
 };
 int lower_graph(const struct npu_graph *g, struct lower_out *out);

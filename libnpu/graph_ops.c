@@ -14,11 +14,9 @@ static const char *tensor_name(const struct npu_tensor *t)
 	return t->name[0] ? t->name : "result";
 }
 
-/* All of @t given, of this graph, and of type @type? */
-static bool graph_operand(struct npu_graph *g, const char *op, const struct npu_tensor *t, enum npu_dtype type)
+/* @t given, and of this graph? */
+static bool graph_member(struct npu_graph *g, const char *op, const struct npu_tensor *t)
 {
-	static const char *const types[] = { "f32", "s8", "w8" };
-
 	if (!t) {
 		/* Whoever returned NULL has said why. */
 		graph_fail(g, -EINVAL, "%s: an operand is missing", op);
@@ -28,11 +26,30 @@ static bool graph_operand(struct npu_graph *g, const char *op, const struct npu_
 		graph_fail(g, -EINVAL, "%s: '%s' is of another graph", op, tensor_name(t));
 		return false;
 	}
+	return true;
+}
+
+/* And of type @type? */
+static bool graph_operand(struct npu_graph *g, const char *op, const struct npu_tensor *t, enum npu_dtype type)
+{
+	if (!graph_member(g, op, t))
+		return false;
 	if (t->dtype != type) {
-		graph_fail(g, -EINVAL, "%s: '%s' is %s, not %s", op, tensor_name(t), types[t->dtype], types[type]);
+		graph_fail(g, -EINVAL, "%s: '%s' is %s, not %s", op, tensor_name(t), npu_dtype_names[t->dtype],
+			   npu_dtype_names[type]);
 		return false;
 	}
 	return true;
+}
+
+/* And of a type that caches may have? */
+static bool graph_cache(struct npu_graph *g, const char *op, const struct npu_tensor *t)
+{
+	if (!graph_member(g, op, t))
+		return false;
+	if (t->dtype == NPU_F16 || t->dtype == NPU_Q8_0)
+		return true;
+	return graph_operand(g, op, t, NPU_F32);
 }
 
 static bool graph_shape(struct npu_graph *g, const char *op, const struct npu_tensor *t, uint32_t rows, uint32_t cols)
@@ -61,7 +78,7 @@ static bool graph_finite(struct npu_graph *g, const char *op, float value)
 
 static struct npu_tensor *graph_result(struct npu_graph *g, enum npu_dtype type, uint32_t rows, uint32_t cols)
 {
-	struct npu_tensor *t = graph_tensor(g, TENSOR_RESULT, NULL, type, rows, cols);
+	struct npu_tensor *t = graph_tensor(g, TENSOR_RESULT, NULL, type, rows, cols, 0);
 
 	if (t)
 		t->producer = g->nr_ops;
@@ -128,6 +145,25 @@ struct npu_tensor *npu_silu(struct npu_graph *g, struct npu_tensor *x)
 struct npu_tensor *npu_gelu(struct npu_graph *g, struct npu_tensor *x)
 {
 	return graph_act(g, "gelu", VNPU_ACT_GELU, x);
+}
+
+struct npu_tensor *npu_glu(struct npu_graph *g, struct npu_tensor *a, struct npu_tensor *b, enum npu_glu_kind kind)
+{
+	if (!graph_operand(g, "glu", a, NPU_F32) || !graph_operand(g, "glu", b, NPU_F32) ||
+	    !graph_shape(g, "glu", b, a->rows, a->cols))
+		return NULL;
+	if (kind != NPU_GLU_SILU && kind != NPU_GLU_GELU) {
+		graph_fail(g, -EINVAL, "glu: kind %d is not known", kind);
+		return NULL;
+	}
+	return graph_simple(g,
+			    (struct graph_op){
+				    .op = VNPU_OP_GLU,
+				    .in = { a, b },
+				    .kind = kind == NPU_GLU_SILU ? VNPU_ACT_SILU : VNPU_ACT_GELU,
+				    .param = NPU_NO_PARAM,
+			    },
+			    a->rows, a->cols);
 }
 
 struct npu_tensor *npu_rmsnorm(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *w, float eps)
@@ -223,11 +259,39 @@ struct npu_tensor *npu_matmul_i8(struct npu_graph *g, struct npu_tensor *q, stru
 		q->rows, w->rows);
 }
 
+struct npu_tensor *npu_matmul_w4(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *scale,
+				 struct npu_tensor *w, struct npu_tensor *bias)
+{
+	if (!graph_operand(g, "matmul_w4", q, NPU_S8) || !graph_operand(g, "matmul_w4", scale, NPU_F32) ||
+	    !graph_operand(g, "matmul_w4", w, NPU_W4_PANEL))
+		return NULL;
+	if (!graph_shape(g, "matmul_w4", scale, q->rows, 1) || !graph_shape(g, "matmul_w4", w, w->rows, q->cols))
+		return NULL;
+	if (bias && (!graph_operand(g, "matmul_w4", bias, NPU_F32) || !graph_shape(g, "matmul_w4", bias, 1, w->rows)))
+		return NULL;
+	return graph_simple(
+		g, (struct graph_op){ .op = VNPU_OP_MATMUL_W4, .in = { q, scale, w, bias }, .param = NPU_NO_PARAM },
+		q->rows, w->rows);
+}
+
+struct npu_tensor *npu_matmul_w4f(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *w,
+				  struct npu_tensor *bias)
+{
+	if (!graph_operand(g, "matmul_w4f", x, NPU_F32) || !graph_operand(g, "matmul_w4f", w, NPU_W4_PANEL) ||
+	    !graph_shape(g, "matmul_w4f", w, w->rows, x->cols))
+		return NULL;
+	if (bias && (!graph_operand(g, "matmul_w4f", bias, NPU_F32) || !graph_shape(g, "matmul_w4f", bias, 1, w->rows)))
+		return NULL;
+	return graph_simple(
+		g, (struct graph_op){ .op = VNPU_OP_MATMUL_W4F, .in = { x, NULL, w, bias }, .param = NPU_NO_PARAM },
+		x->rows, w->rows);
+}
+
 int npu_store_rows(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *state, int row)
 {
 	struct graph_op op = { .op = VNPU_OP_COPY, .in = { x }, .state = state, .param = row };
 
-	if (!graph_operand(g, "store", x, NPU_F32) || !graph_operand(g, "store", state, NPU_F32) ||
+	if (!graph_operand(g, "store", x, NPU_F32) || !graph_cache(g, "store", state) ||
 	    !graph_param_ok(g, "store", row, true))
 		return -EINVAL;
 	if (state->kind != TENSOR_STATE || x == state)
@@ -236,20 +300,27 @@ int npu_store_rows(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor 
 	if (x->cols != state->cols || x->rows > state->rows)
 		return graph_fail(g, -EINVAL, "store: %u x %u does not fit into '%s' of %u x %u", x->rows, x->cols,
 				  tensor_name(state), state->rows, state->cols);
+	if (state->dtype != NPU_F32)
+		op.op = VNPU_OP_STORE;
 	return graph_append(g, &op) ? 0 : -ENOMEM;
 }
 
 struct npu_tensor *npu_attn(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *k, struct npu_tensor *v,
 			    uint32_t heads, uint32_t kv_heads, float scale, int pos)
 {
-	if (!graph_operand(g, "attn", q, NPU_F32) || !graph_operand(g, "attn", k, NPU_F32) ||
-	    !graph_operand(g, "attn", v, NPU_F32) || !graph_param_ok(g, "attn", pos, true) ||
+	if (!graph_operand(g, "attn", q, NPU_F32) || !graph_cache(g, "attn", k) ||
+	    !graph_operand(g, "attn", v, k->dtype) || !graph_param_ok(g, "attn", pos, true) ||
 	    !graph_finite(g, "attn", scale))
 		return NULL;
 	if (!heads || !kv_heads || heads % kv_heads || q->cols % heads || q->cols / heads > VNPU_MAX_HEAD_DIM ||
 	    q->rows > k->rows) {
 		graph_fail(g, -EINVAL, "attn: q %u x %u in %u heads, %u KV heads, cache of %u rows", q->rows, q->cols,
 			   heads, kv_heads, k->rows);
+		return NULL;
+	}
+	if (k->dtype == NPU_Q8_0 && q->cols / heads % VNPU_Q8_0_VALUES) {
+		graph_fail(g, -EINVAL, "attn: heads of %u values, with a cache of q8_0 a multiple of %d",
+			   q->cols / heads, VNPU_Q8_0_VALUES);
 		return NULL;
 	}
 	if (!graph_shape(g, "attn", k, k->rows, q->cols / heads * kv_heads) ||

@@ -14,11 +14,19 @@
 /* EM_NONE: there is no number for us, and the note says whose file it is. */
 #define NPU_ELF_MACHINE 0
 #define NPU_NOTE_NAME "vnpu"
+#define NPU_NOTE_NAME_ROOM ((sizeof(NPU_NOTE_NAME) + 3) & ~3u)
 #define NPU_NOTE_GRAPH 0x100
+#define NPU_NOTE_TIMES 0x101
 /* At r_offset lies a struct vnpu_ref: slot = the symbol's, offset = the symbol's value + addend. */
 #define R_VNPU_REF 1
 
 #define NPU_NAME_BYTES 64 /* NUL included */
+/* Constants, scratch memory and a job's record need a slot each. */
+#define NPU_MAX_SYMBOLS (VNPU_MAX_SLOTS - 3)
+
+/* By enum npu_dtype. */
+#define NPU_NR_DTYPES 6
+extern const char *const npu_dtype_names[NPU_NR_DTYPES];
 
 enum npu_symbol_kind {
 	NPU_SYMBOL_INPUT = 0,
@@ -34,7 +42,7 @@ struct npu_elf_binding {
 	uint32_t kind; /* enum npu_symbol_kind */
 	uint32_t dtype; /* enum npu_dtype */
 	uint32_t rows, cols;
-	uint32_t reserved; /* 0 */
+	uint32_t group; /* of NPU_W4_PANEL, else 0 */
 };
 
 /* Descriptor of the note. */
@@ -46,14 +54,21 @@ struct npu_elf_note {
 	char name[NPU_NAME_BYTES];
 };
 
+/* Descriptor of a second note, which is there if the graph was compiled for a profile. */
+struct npu_elf_times {
+	uint64_t device_ns, device_cycles; /* of one run, launch included */
+	char profile[32];
+};
+
 struct npu_image_symbol {
 	char name[NPU_NAME_BYTES];
-	uint32_t kind, dtype, rows, cols;
+	uint32_t kind, dtype, rows, cols, group;
 	uint64_t bytes;
 };
 
 struct npu_image {
 	struct npu_elf_note note;
+	struct npu_elf_times times; /* profile "": none */
 	uint8_t *cmd; /* relocated */
 	uint32_t cmd_bytes;
 	uint8_t *consts;
@@ -86,5 +101,7 @@ unsigned int npu_cmd_refs(uint16_t op, uint16_t offsets[NPU_MAX_REFS]);
 /* Bytes of a command of that opcode, 0 if there is none. */
 uint32_t npu_cmd_bytes(uint16_t op);
 const char *npu_cmd_name(uint16_t op);
+/* The minor version of the ISA that brought it. */
+uint16_t npu_cmd_minor(uint16_t op);
 
 #endif /* NPU_IMAGE_H */

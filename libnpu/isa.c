@@ -12,6 +12,7 @@ struct isa_op {
 	uint32_t bytes;
 	uint8_t nr_refs;
 	uint16_t refs[NPU_MAX_REFS];
+	uint16_t minor; /* the version that brought it, 1.minor */
 };
 
 #define AT(type, field) offsetof(struct vnpu_cmd_##type, field)
@@ -47,7 +48,23 @@ static const struct isa_op isa_ops[] = {
 			   sizeof(struct vnpu_cmd_attn),
 			   4,
 			   { AT(attn, q), AT(attn, k), AT(attn, v), AT(attn, y) } },
+	[VNPU_OP_MATMUL_W4] = { "matmul_w4",
+				sizeof(struct vnpu_cmd_matmul_w4),
+				5,
+				{ AT(matmul_w4, a), AT(matmul_w4, a_scale), AT(matmul_w4, w), AT(matmul_w4, bias),
+				  AT(matmul_w4, c) },
+				.minor = 2 },
+	[VNPU_OP_MATMUL_W4F] = { "matmul_w4f",
+				 sizeof(struct vnpu_cmd_matmul_w4),
+				 5,
+				 { AT(matmul_w4, a), AT(matmul_w4, a_scale), AT(matmul_w4, w), AT(matmul_w4, bias),
+				   AT(matmul_w4, c) },
+				 .minor = 2 },
+	[VNPU_OP_GLU] = { "glu", sizeof(struct vnpu_cmd_glu), 3, { AT(glu, a), AT(glu, b), AT(glu, y) }, .minor = 2 },
+	[VNPU_OP_STORE] = { "store", sizeof(struct vnpu_cmd_store), 2, { AT(store, x), AT(store, dst) }, .minor = 2 },
 };
+
+const char *const npu_dtype_names[NPU_NR_DTYPES] = { "f32", "s8", "w8", "f16", "q8_0", "w4" };
 
 static const struct isa_op *isa_op(uint16_t op)
 {
@@ -76,4 +93,11 @@ const char *npu_cmd_name(uint16_t op)
 	const struct isa_op *o = isa_op(op);
 
 	return o ? o->name : NULL;
+}
+
+uint16_t npu_cmd_minor(uint16_t op)
+{
+	const struct isa_op *o = isa_op(op);
+
+	return o ? o->minor : 0;
 }

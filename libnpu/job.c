@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Jobs: a program with its operands, which is to say a binding table in a buffer of its own.
+ * Jobs: a program with its operands, which is to say a binding table in a buffer of its own, and what it took.
  *
- * Slots: the image's symbols, then its constants, then scratch memory. Scratch belongs to the queue: jobs of one queue run
+ * Slots: the image's symbols, then its constants, then scratch memory, then the record of times. Scratch belongs to the queue: jobs of one queue run
  * one after another and can share it, however many there are.
  */
 #include <errno.h>
@@ -12,39 +12,57 @@
 #include "npu_private.h"
 #include "probes.h"
 
-static struct vnpu_slot *npu_job_slots(struct npu_job *job)
+/* The slot of the record is behind those of the program. */
+static void npu_job_point_record(struct npu_job *job, struct vnpu_record *record, uint64_t va, uint64_t bytes)
 {
-	return (struct vnpu_slot *)((uint8_t *)job->table->data + sizeof(struct vnpu_table_hdr));
+	job->record = record;
+	job->slots[job->prog->image.nr_slots] = (struct vnpu_slot){
+		.va = va,
+		.size_bytes = bytes,
+		.flags = VNPU_SLOT_WRITE,
+	};
 }
 
-static uint64_t *npu_job_params(struct npu_job *job)
+static uint64_t npu_job_record_offset(const struct npu_job *job)
 {
-	return (uint64_t *)(npu_job_slots(job) + job->prog->image.nr_slots);
+	return (job->table_bytes + 63) & ~63ull;
 }
 
+/* Buffer: the table, then the record, which is all of it that the device has a slot for. */
 static int npu_job_init(struct npu_job *job)
 {
 	const struct npu_image *img = &job->prog->image;
-	size_t bytes = sizeof(struct vnpu_table_hdr) + img->nr_slots * sizeof(struct vnpu_slot) +
-		       img->nr_params * sizeof(uint64_t);
-	struct vnpu_table_hdr *hdr;
+	bool timed = job->prog->ctx->dev->info.isa_version >= (1u << 16 | 1);
+	size_t hdr_bytes = timed ? sizeof(struct vnpu_table_hdr) : VNPU_TABLE_HDR_BYTES_1_0;
+	uint32_t nr_slots = img->nr_slots + timed;
+	struct vnpu_table_hdr hdr = {
+		.magic = VNPU_TABLE_MAGIC,
+		.version = timed ? VNPU_ISA_VERSION : VNPU_ISA_MAJOR << 16,
+		.nr_slots = nr_slots,
+		.nr_params = img->nr_params,
+		.profile_slot = img->nr_slots,
+	};
 	int ret;
 
 	job->bound = calloc(img->nr_symbols + 1, sizeof(struct npu_buffer *));
 	if (!job->bound)
 		return npu_fail(-ENOMEM, "job of %s: out of memory", img->note.name);
-	ret = npu_buffer_create(job->prog->ctx, bytes, NPU_BUFFER_DEVICE_READ_ONLY, &job->table);
+	job->table_bytes =
+		(uint32_t)(hdr_bytes + nr_slots * sizeof(struct vnpu_slot) + img->nr_params * sizeof(uint64_t));
+	ret = npu_buffer_create(job->prog->ctx,
+				timed ? npu_job_record_offset(job) + sizeof(struct vnpu_record) : job->table_bytes,
+				timed ? 0 : NPU_BUFFER_DEVICE_READ_ONLY, &job->table);
 	if (ret)
 		return ret;
-	hdr = job->table->data;
-	*hdr = (struct vnpu_table_hdr){
-		.magic = VNPU_TABLE_MAGIC,
-		.version = VNPU_ISA_VERSION,
-		.nr_slots = img->nr_slots,
-		.nr_params = img->nr_params,
-	};
+	memcpy(job->table->data, &hdr, hdr_bytes);
+	job->slots = (struct vnpu_slot *)((uint8_t *)job->table->data + hdr_bytes);
+	job->params = (uint64_t *)(job->slots + nr_slots);
+	if (timed)
+		npu_job_point_record(job,
+				     (struct vnpu_record *)((uint8_t *)job->table->data + npu_job_record_offset(job)),
+				     job->table->va + npu_job_record_offset(job), sizeof(struct vnpu_record));
 	if (img->const_slot != VNPU_SLOT_NONE)
-		npu_job_slots(job)[img->const_slot] = (struct vnpu_slot){
+		job->slots[img->const_slot] = (struct vnpu_slot){
 			.va = job->prog->code->va + job->prog->const_offset,
 			.size_bytes = img->const_bytes,
 			.flags = VNPU_SLOT_READ,
@@ -70,7 +88,7 @@ int npu_job_create(struct npu_program *prog, struct npu_job **out)
 	return 0;
 }
 
-bool npu_job_idle(struct npu_job *job)
+bool npu_job_idle(const struct npu_job *job)
 {
 	return !job->queue || job->queue->dead || npu_queue_completed(job->queue) >= job->seqno;
 }
@@ -87,6 +105,7 @@ void npu_job_free(struct npu_job *job)
 	for (uint32_t i = 0; job->bound && i < job->prog->image.nr_symbols; i++)
 		npu_buffer_free(job->bound[i]);
 	npu_buffer_free(job->scratch);
+	npu_buffer_free(job->records);
 	npu_buffer_free(job->table);
 	npu_program_free(job->prog);
 	free(job->bound);
@@ -128,7 +147,7 @@ int npu_job_bind(struct npu_job *job, const char *symbol, struct npu_buffer *buf
 	npu_buffer_free(job->bound[i]);
 	job->bound[i] = buf;
 	npu_probe_job_bind(buf->ctx->id, (const char *)img->note.name, symbol, buf->va + offset, size_bytes);
-	npu_job_slots(job)[i] = (struct vnpu_slot){
+	job->slots[i] = (struct vnpu_slot){
 		.va = buf->va + offset,
 		.size_bytes = size_bytes,
 		.flags = slot_flags[img->symbols[i].kind],
@@ -146,7 +165,7 @@ int npu_job_param(struct npu_job *job, const char *param, int64_t value)
 		if (!npu_job_idle(job))
 			return npu_fail(-EBUSY, "job of %s: still running; wait for it before setting '%s'",
 					img->note.name, param);
-		npu_job_params(job)[i] = (uint64_t)value;
+		job->params[i] = (uint64_t)value;
 		return 0;
 	}
 	return npu_fail(-ENOENT, "job of %s: no param '%s'; npuc info lists them", img->note.name, param);
@@ -156,6 +175,110 @@ void npu_job_timeout(struct npu_job *job, uint32_t timeout_ms)
 {
 	job->timeout_ms = timeout_ms;
 }
+
+/* ---- times ---- */
+
+/* There is a record, and the device has written it. */
+static int npu_job_has_record(const struct npu_job *job)
+{
+	const char *name = (const char *)job->prog->image.note.name;
+
+	if (!job->record)
+		return npu_fail(-EOPNOTSUPP,
+				"job of %s: the device has ISA 1.0, which tells no times; install a newer "
+				"vnpu-fw",
+				name);
+	if (!job->queue)
+		return npu_fail(-EAGAIN, "job of %s: it was not submitted yet", name);
+	if (!npu_job_idle(job))
+		return npu_fail(-EBUSY, "job of %s: still running; wait for it before asking for its times", name);
+	if (npu_queue_completed(job->queue) < job->seqno || !job->record->nr_cmds)
+		return npu_fail(-ENODATA, "job of %s: it did not succeed, so that it has no times", name);
+	return 0;
+}
+
+int npu_job_times(const struct npu_job *job, struct npu_job_times *times)
+{
+	int ret = npu_job_has_record(job);
+
+	if (ret)
+		return ret;
+	*times = (struct npu_job_times){
+		.device_ns = job->record->device_ns,
+		.device_cycles = job->record->device_cycles,
+		.wall_ns = job->record->wall_ns,
+		.nr_commands = job->record->nr_cmds,
+	};
+	return 0;
+}
+
+int npu_job_profile(struct npu_job *job, bool on)
+{
+	const struct npu_image *img = &job->prog->image;
+	size_t bytes = sizeof(struct vnpu_record) + img->note.nr_cmds * sizeof(struct vnpu_record_cmd);
+	struct npu_buffer *home = job->table, *records = NULL;
+	uint64_t offset = npu_job_record_offset(job);
+	struct vnpu_record last;
+	int ret;
+
+	if (!job->record)
+		return npu_fail(-EOPNOTSUPP,
+				"job of %s: the device has ISA 1.0, which tells no times; install a newer "
+				"vnpu-fw",
+				img->note.name);
+	if (!npu_job_idle(job))
+		return npu_fail(-EBUSY, "job of %s: still running; wait for it before changing what it records",
+				img->note.name);
+	if (on == (job->records != NULL))
+		return 0;
+	if (on) {
+		ret = npu_buffer_create(job->prog->ctx, bytes, 0, &records);
+		if (ret)
+			return ret;
+		home = records;
+		offset = 0;
+	}
+	/* The last submission keeps its times, but for those of single commands. */
+	last = *job->record;
+	last.nr_records = 0;
+	npu_job_point_record(job, (struct vnpu_record *)((uint8_t *)home->data + offset), home->va + offset,
+			     on ? bytes : sizeof(last));
+	*job->record = last;
+	npu_buffer_free(job->records);
+	job->records = records;
+	return 0;
+}
+
+int npu_job_command(const struct npu_job *job, uint32_t i, struct npu_command_times *times)
+{
+	const struct vnpu_record_cmd *cmd;
+	const char *op;
+	int ret = npu_job_has_record(job);
+
+	if (ret)
+		return ret;
+	if (i >= job->record->nr_cmds)
+		return npu_fail(-ERANGE, "job of %s: command %u of %u", job->prog->image.note.name, i,
+				job->record->nr_cmds);
+	if (!job->records || i >= job->record->nr_records || i >= job->prog->image.note.nr_cmds)
+		return npu_fail(-ENODATA,
+				"job of %s: its commands were not timed; npu_job_profile() before it is "
+				"submitted has that done",
+				job->prog->image.note.name);
+	cmd = (const struct vnpu_record_cmd *)(job->record + 1) + i;
+	op = npu_cmd_name(cmd->op);
+	*times = (struct npu_command_times){
+		.op = op ? op : "?",
+		.device_start_ns = cmd->device_start_ns,
+		.device_ns = cmd->device_ns,
+		.device_cycles = cmd->device_cycles,
+		.wall_start_ns = cmd->wall_start_ns,
+		.wall_end_ns = cmd->wall_end_ns,
+	};
+	return 0;
+}
+
+/* ---- submission ---- */
 
 int npu_job_prepare(struct npu_job *job, struct npu_queue *queue)
 {
@@ -171,6 +294,9 @@ int npu_job_prepare(struct npu_job *job, struct npu_queue *queue)
 	for (uint32_t i = 0; i < img->nr_symbols; i++)
 		if (!job->bound[i])
 			return npu_fail(-EINVAL, "job of %s: '%s' is not bound", img->note.name, img->symbols[i].name);
+	/* A job that fails writes none, and must not seem to have the last one's. */
+	if (job->record)
+		job->record->nr_cmds = 0;
 	if (img->scratch_slot == VNPU_SLOT_NONE)
 		return 0;
 	if (!queue->scratch || queue->scratch->wanted < img->scratch_bytes) {
@@ -185,7 +311,7 @@ int npu_job_prepare(struct npu_job *job, struct npu_queue *queue)
 		return 0;
 	npu_buffer_free(job->scratch);
 	job->scratch = npu_buffer_get(queue->scratch);
-	npu_job_slots(job)[img->scratch_slot] = (struct vnpu_slot){
+	job->slots[img->scratch_slot] = (struct vnpu_slot){
 		.va = job->scratch->va,
 		.size_bytes = img->scratch_bytes,
 		.flags = VNPU_SLOT_READ | VNPU_SLOT_WRITE,

@@ -54,18 +54,20 @@ static void log_query(struct log_text *t, const struct drm_vnpu_dev_query *a, in
 		log_add(t, " name=%.32s isa_version=%u.%u fw_abi=%u fw_features=0x%llx va_bits=%u", d->name,
 			d->isa_version >> 16, d->isa_version & 0xffff, d->fw_abi, (ull)d->fw_features, d->va_bits);
 	if (!ret && p && a->type == DRM_VNPU_QUERY_STATE && a->size >= sizeof(*s))
-		log_add(t, " state=%u epoch=%u busy_ns=%llu mem_bytes=%llu", s->state, s->epoch, (ull)s->busy_ns,
-			(ull)s->mem_bytes);
+		log_add(t, " state=%u epoch=%u busy_ns=%llu mem_bytes=%llu nr_jobs=%llu nr_resets=%u last_loss=%u",
+			s->state, s->epoch, (ull)s->busy_ns, (ull)s->mem_bytes, (ull)s->nr_jobs, s->nr_resets,
+			s->last_loss);
 	if (!ret && p && a->type == DRM_VNPU_QUERY_LIMITS && a->size >= sizeof(*l))
 		log_add(t,
 			" max_ctx_per_file=%u max_queues_per_file=%u max_queue_depth=%u max_jobs_per_submit=%u "
 			"max_syncs_per_job=%u max_bos_per_job=%u max_binds_per_call=%u priorities=0x%x "
 			"max_bo_bytes=%llu "
-			"mem_limit_bytes=%llu max_cmd_bytes=%u default_timeout_ms=%u max_timeout_ms=%u",
+			"mem_limit_bytes=%llu max_cmd_bytes=%u default_timeout_ms=%u max_timeout_ms=%u "
+			"max_ctx_per_user=%u max_queues_per_user=%u max_bytes_per_user=%llu",
 			l->max_ctx_per_file, l->max_queues_per_file, l->max_queue_depth, l->max_jobs_per_submit,
 			l->max_syncs_per_job, l->max_bos_per_job, l->max_binds_per_call, l->priorities,
 			(ull)l->max_bo_bytes, (ull)l->mem_limit_bytes, l->max_cmd_bytes, l->default_timeout_ms,
-			l->max_timeout_ms);
+			l->max_timeout_ms, l->max_ctx_per_user, l->max_queues_per_user, (ull)l->max_bytes_per_user);
 	log_add(t, "}");
 }
 

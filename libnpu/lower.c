@@ -36,6 +36,8 @@ static void *lower_cmd(struct lower_out *o, enum vnpu_op op)
 	cmd->size_bytes = bytes;
 	o->bytes += bytes;
 	o->nr_cmds++;
+	if (o->isa_minor < npu_cmd_minor(op))
+		o->isa_minor = npu_cmd_minor(op);
 	return cmd;
 }
 
@@ -68,38 +70,54 @@ static uint32_t lower_param(int param)
 	return param == NPU_NO_PARAM ? VNPU_PARAM_NONE : (uint32_t)param;
 }
 
+static void lower_needs(struct lower_out *o, uint16_t isa_minor)
+{
+	if (o->isa_minor < isa_minor)
+		o->isa_minor = isa_minor;
+}
+
+static enum vnpu_kv_type lower_kv_type(const struct npu_tensor *cache)
+{
+	return cache->dtype == NPU_F16 ? VNPU_KV_F16 : cache->dtype == NPU_Q8_0 ? VNPU_KV_Q8_0 : VNPU_KV_F32;
+}
+
 /* ---- tiles ---- */
 
-/* What a worker takes at a time should stay in its second-level cache: half for rows of A, half for panels of W. */
-#define TILE_BYTES (256u << 10)
+/*
+ * What a worker takes at a time. The engine turns its rows of A into its own form once per tile, which 16 panels make cheap,
+ * and fetches panels of W while it multiplies others with all rows, which 128 rows give it time for. The sums of such a tile
+ * are 512 KB.
+ */
+#define TILE_ROWS 128u
+#define TILE_PANELS 16u
+/* The device cuts what is longer, and then to no multiple of its register tile. */
+#define TILE_MACS (3ull << 27)
 /* Fewer tiles than this leave workers idle at the end. */
-#define TILE_MIN_COUNT 32u
-/* Rows of the register tile of the fastest engine. */
-#define TILE_M_STEP 6u
+#define TILE_MIN_COUNT 8u
+/* Rows of the register tile of the fastest engine; others lose nothing by it. */
+#define TILE_M_STEP 32u
 
 static uint32_t div_up(uint32_t a, uint32_t b)
 {
 	return (a + b - 1) / b;
 }
 
-static void lower_tiles(struct vnpu_cmd_matmul_i8 *c)
+static void lower_tiles(uint32_t m, uint32_t n, uint32_t k, uint32_t *tile_m, uint32_t *tile_n)
 {
-	uint32_t panels = div_up(c->n, VNPU_PANEL_N), rows = TILE_BYTES / c->k / TILE_M_STEP * TILE_M_STEP;
-	uint32_t per_tile = TILE_BYTES / (c->k * VNPU_PANEL_N);
+	uint32_t panels = div_up(n, VNPU_PANEL_N), per_tile = panels < TILE_PANELS ? panels : TILE_PANELS;
 
-	if (rows < TILE_M_STEP)
-		rows = TILE_M_STEP;
-	c->tile_m = c->m < rows ? c->m : rows;
-	if (!per_tile)
-		per_tile = 1;
-	if (per_tile > panels)
-		per_tile = panels;
+	/* Tiles of one size, so that none is the last for long. */
+	*tile_m = div_up(div_up(m, div_up(m, TILE_ROWS)), TILE_M_STEP) * TILE_M_STEP;
+	if (*tile_m > m)
+		*tile_m = m;
+	while (per_tile > 1 && (uint64_t)*tile_m * per_tile * VNPU_PANEL_N * k > TILE_MACS)
+		per_tile /= 2;
 	/* Columns first: a panel is then read by one worker only. */
-	while (per_tile > 1 && div_up(panels, per_tile) * div_up(c->m, c->tile_m) < TILE_MIN_COUNT)
+	while (per_tile > 1 && div_up(panels, per_tile) * div_up(m, *tile_m) < TILE_MIN_COUNT)
 		per_tile = div_up(per_tile, 2);
-	while (c->tile_m > 4 * TILE_M_STEP && div_up(panels, per_tile) * div_up(c->m, c->tile_m) < TILE_MIN_COUNT)
-		c->tile_m = div_up(c->tile_m, 2 * TILE_M_STEP) * TILE_M_STEP;
-	c->tile_n = per_tile * VNPU_PANEL_N;
+	while (*tile_m > TILE_M_STEP && div_up(panels, per_tile) * div_up(m, *tile_m) < TILE_MIN_COUNT)
+		*tile_m = div_up(*tile_m, 2 * TILE_M_STEP) * TILE_M_STEP;
+	*tile_n = per_tile * VNPU_PANEL_N;
 }
 
 /* ---- operators ---- */
@@ -119,6 +137,24 @@ static void lower_copy(struct lower_out *o, const struct graph_op *op)
 	lower_ref(o, &c->src, x);
 	lower_ref(o, &c->dst, op->state);
 	o->bytes_moved += 2 * x->bytes;
+}
+
+static void lower_store(struct lower_out *o, const struct graph_op *op)
+{
+	struct vnpu_cmd_store *c = lower_cmd(o, VNPU_OP_STORE);
+	const struct npu_tensor *x = op->in[0];
+
+	if (!c)
+		return;
+	c->rows = x->rows;
+	c->cols = x->cols;
+	c->ldx = x->ld;
+	c->ld_dst = op->state->ld;
+	c->row_param = lower_param(op->param);
+	c->type = lower_kv_type(op->state);
+	lower_ref(o, &c->x, x);
+	lower_ref(o, &c->dst, op->state);
+	o->bytes_moved += x->bytes + op->state->bytes / op->state->rows * x->rows;
 }
 
 static void lower_binary(struct lower_out *o, const struct graph_op *op)
@@ -154,6 +190,25 @@ static void lower_act(struct lower_out *o, const struct graph_op *op)
 	lower_ref(o, &c->x, x);
 	lower_ref(o, &c->y, y);
 	o->bytes_moved += x->bytes + y->bytes;
+}
+
+static void lower_glu(struct lower_out *o, const struct graph_op *op)
+{
+	struct vnpu_cmd_glu *c = lower_cmd(o, VNPU_OP_GLU);
+	const struct npu_tensor *a = op->in[0], *b = op->in[1], *y = op->out[0];
+
+	if (!c)
+		return;
+	c->rows = a->rows;
+	c->cols = a->cols;
+	c->lda = a->ld;
+	c->ldb = b->ld;
+	c->ldy = y->ld;
+	c->kind = op->kind;
+	lower_ref(o, &c->a, a);
+	lower_ref(o, &c->b, b);
+	lower_ref(o, &c->y, y);
+	o->bytes_moved += a->bytes + b->bytes + y->bytes;
 }
 
 /* Rows are dense, so that groups within rows are rows of a narrower matrix. */
@@ -259,7 +314,7 @@ static void lower_matmul(struct lower_out *o, const struct graph_op *op)
 	c->k = q->cols;
 	c->lda = q->ld;
 	c->ldc = y->ld;
-	lower_tiles(c);
+	lower_tiles(c->m, c->n, c->k, &c->tile_m, &c->tile_n);
 	lower_ref(o, &c->a, q);
 	lower_ref(o, &c->a_scale, scale);
 	lower_ref(o, &c->w, w);
@@ -267,6 +322,30 @@ static void lower_matmul(struct lower_out *o, const struct graph_op *op)
 	lower_ref(o, &c->c, y);
 	o->macs += (uint64_t)c->m * c->n * c->k;
 	o->bytes_moved += q->bytes + scale->bytes + w->bytes + (bias ? bias->bytes : 0) + y->bytes;
+}
+
+/* MATMUL_W4, and MATMUL_W4F whose rows have no scales. */
+static void lower_matmul_w4(struct lower_out *o, const struct graph_op *op)
+{
+	struct vnpu_cmd_matmul_w4 *c = lower_cmd(o, op->op);
+	const struct npu_tensor *x = op->in[0], *scale = op->in[1], *w = op->in[2], *bias = op->in[3], *y = op->out[0];
+
+	if (!c)
+		return;
+	c->m = x->rows;
+	c->n = w->rows;
+	c->k = x->cols;
+	c->group = w->group;
+	c->lda = x->ld;
+	c->ldc = y->ld;
+	lower_tiles(c->m, c->n, c->k, &c->tile_m, &c->tile_n);
+	lower_ref(o, &c->a, x);
+	lower_ref(o, &c->a_scale, scale);
+	lower_ref(o, &c->w, w);
+	lower_ref(o, &c->bias, bias);
+	lower_ref(o, &c->c, y);
+	o->macs += (uint64_t)c->m * c->n * c->k;
+	o->bytes_moved += x->bytes + (scale ? scale->bytes : 0) + w->bytes + (bias ? bias->bytes : 0) + y->bytes;
 }
 
 /* Counted for the last rows of the cache, where most is seen: row r of them sees all but the rows after it. */
@@ -289,6 +368,9 @@ static void lower_attn(struct lower_out *o, const struct graph_op *op)
 	c->ldy = y->ld;
 	c->pos_param = lower_param(op->param);
 	c->scale = op->value;
+	c->kv_type = lower_kv_type(k);
+	if (c->kv_type != VNPU_KV_F32)
+		lower_needs(o, 2);
 	lower_ref(o, &c->q, q);
 	lower_ref(o, &c->k, k);
 	lower_ref(o, &c->v, v);
@@ -311,12 +393,18 @@ static void lower_op(struct lower_out *o, const struct graph_op *op)
 	case VNPU_OP_COPY:
 		lower_copy(o, op);
 		break;
+	case VNPU_OP_STORE:
+		lower_store(o, op);
+		break;
 	case VNPU_OP_ADD:
 	case VNPU_OP_MUL:
 		lower_binary(o, op);
 		break;
 	case VNPU_OP_ACT:
 		lower_act(o, op);
+		break;
+	case VNPU_OP_GLU:
+		lower_glu(o, op);
 		break;
 	case VNPU_OP_RMSNORM:
 		lower_rmsnorm(o, op);
@@ -335,6 +423,10 @@ static void lower_op(struct lower_out *o, const struct graph_op *op)
 		break;
 	case VNPU_OP_MATMUL_I8:
 		lower_matmul(o, op);
+		break;
+	case VNPU_OP_MATMUL_W4:
+	case VNPU_OP_MATMUL_W4F:
+		lower_matmul_w4(o, op);
 		break;
 	case VNPU_OP_ATTN:
 		lower_attn(o, op);

@@ -17,10 +17,12 @@
  *
  * Errors: functions return 0 or a negative errno, and npu_error() then gives one line, of the calling thread, that says
  * what failed, where, and what to do. Nothing is printed by the library, but for the log that NPU_LOG asks for:
- * NPU_LOG=ioctl writes one decoded line per device call to stderr (or to the file NPU_LOG_FILE).
+ * NPU_LOG=ioctl writes one decoded line per device call to stderr (or to the file NPU_LOG_FILE). NPU_TRACE=FILE appends
+ * calls, waits, jobs and memory to FILE, with their times, as events of Chrome's trace format (docs/tracing.md; npu-trace
+ * runs a program with it); where that file cannot be written, one line on stderr says so and the program goes on.
  *
  * Environment: NPU_TRANSPORT=drm|sim|auto decides where the program leaves it to NPU_TRANSPORT_AUTO, and NPU_DEVICE=PATH
- * names the node where the program names none.
+ * names the node where the program names none. NPU_PROFILE=NAME is the sim's profile where the program names none.
  *
  * Threads: different objects may be used by different threads at once; one queue, job or graph by one thread at a time.
  * Ownership: an object keeps what it was made from alive (a buffer its context, a context its device); release each
@@ -64,7 +66,10 @@ struct npu_device_options {
 	enum npu_transport transport;
 	const char *path; /* drm: the node; NULL: the first /dev/accel/accel* that is a vnpu */
 	unsigned int threads; /* sim: workers of the device; 0: one per CPU that the process may use */
-	const char *isa; /* sim: "generic", "avx2", "avx512-vnni"; NULL: the best there is */
+	const char *isa; /* sim: instruction set of the kernels, as --isa of vnpu-fw(8); NULL: the best there is */
+	/* sim: the SoC whose NPU jobs' device times are of (docs/soc-model.md): a name of share/profiles, or a file with a
+	 * '/' or ".conf" in its name. NULL: NPU_PROFILE, or else sd8gen3 where that is installed. With drm it is vnpu-fw's. */
+	const char *profile;
 };
 
 /* How npu_device_open() came by its transport. */
@@ -82,8 +87,8 @@ struct npu_device_info {
 	uint32_t max_timeout_ms;
 };
 
-/* Opens a device. @opts NULL: all defaults. -ENOENT no node or no module, -EACCES, -ENODEV not a vnpu or no firmware,
- * -EPROTO versions do not fit; npu_error() says what to do about it. */
+/* Opens a device. @opts NULL: all defaults. -ENOENT no node, no module or no such profile, -EINVAL a file that is no
+ * profile, -EACCES, -ENODEV not a vnpu or no firmware, -EPROTO versions do not fit; npu_error() says what to do about it. */
 int npu_device_open(const struct npu_device_options *opts, struct npu_device **dev);
 void npu_device_close(struct npu_device *dev);
 const struct npu_device_info *npu_device_info(const struct npu_device *dev);
@@ -91,7 +96,10 @@ const struct npu_device_info *npu_device_info(const struct npu_device *dev);
 /* What the device is doing. */
 struct npu_device_state {
 	bool lost; /* its firmware is gone */
+	bool wedged; /* and no other may come: it was reset too often */
 	uint32_t epoch;
+	uint32_t nr_resets;
+	uint64_t nr_jobs; /* completed since the device exists */
 	uint64_t busy_ns; /* wall time spent on jobs since the device exists */
 	uint64_t mem_bytes; /* all buffers */
 };
@@ -130,7 +138,10 @@ int npu_context_state(struct npu_context *ctx, struct npu_context_state *state);
  * bytes that were wanted. */
 int npu_buffer_create(struct npu_context *ctx, size_t size_bytes, uint32_t flags, struct npu_buffer **buf);
 void npu_buffer_free(struct npu_buffer *buf);
-void *npu_buffer_data(const struct npu_buffer *buf);
+void *npu_buffer_data(const struct npu_buffer *buf); /* NULL after npu_buffer_unmap() */
+/* Gives up the program's own view of the memory, for good: what is filled once and then read by the device only counts once in
+ * the program's memory then. */
+void npu_buffer_unmap(struct npu_buffer *buf);
 size_t npu_buffer_size(const struct npu_buffer *buf);
 uint64_t npu_buffer_va(const struct npu_buffer *buf);
 
@@ -152,6 +163,34 @@ int npu_job_bind(struct npu_job *job, const char *symbol, struct npu_buffer *buf
 int npu_job_param(struct npu_job *job, const char *param, int64_t value);
 /* 0: the device's default. */
 void npu_job_timeout(struct npu_job *job, uint32_t timeout_ms);
+
+/*
+ * What a job took, on two clocks: the device's, which is the modelled SoC's NPU (docs/soc-model.md), and this host's. Device
+ * times are the same for each run with the same params; they are 0 on a device without a profile. Cycles are of that NPU's
+ * clock. Waiting in the queue is in neither.
+ */
+struct npu_job_times {
+	uint64_t device_ns, device_cycles; /* the launch and all commands, one after another */
+	uint64_t wall_ns; /* from when the firmware took the job up until its last command was done */
+	uint32_t nr_commands; /* of the job's stream, barriers and the end included: those that npuc dis lists */
+};
+/* The job's last submission. -EBUSY it is in flight, -EAGAIN it was never submitted, -ENODATA it failed, was canceled or
+ * refused, -EOPNOTSUPP the device's ISA is older than 1.1. */
+int npu_job_times(const struct npu_job *job, struct npu_job_times *times);
+
+/* One command; times count from the job's start on either clock. */
+struct npu_command_times {
+	const char *op; /* as npuc dis names it; never freed */
+	uint64_t device_start_ns, device_ns, device_cycles;
+	/* Commands between two barriers run concurrently on this host, and have the time of all of them together. */
+	uint64_t wall_start_ns, wall_end_ns;
+};
+/* Have the times of single commands taken as well, in the job's submissions from here on. Costs memory of 48 bytes a
+ * command, and two readings of the clock a barrier. -EBUSY the job is in flight, -EOPNOTSUPP, -ENOMEM. */
+int npu_job_profile(struct npu_job *job, bool on);
+/* Command @i of the last submission. As npu_job_times(); -ENODATA also where the last submission was without
+ * npu_job_profile(), -ERANGE @i is not below nr_commands. */
+int npu_job_command(const struct npu_job *job, uint32_t i, struct npu_command_times *times);
 
 /* ---- queues and fences -------------------------------------------------------------------------------------------- */
 

@@ -12,7 +12,8 @@
  *	.vnpu.bindings	kind, type and shape of each binding; its place is its slot
  *	.vnpu.params	names of the params
  *	.rela.vnpu.cmd	which operand is at which offset of which symbol
- *	.note.vnpu	ISA version, multiply-accumulates and bytes moved by one run, the graph's name
+ *	.note.vnpu	ISA version, multiply-accumulates and bytes moved by one run, the graph's name; with
+ *			npu_graph_profile() the device time of one run
  *
  * docs/elf.md has the format byte for byte.
  *
@@ -36,6 +37,9 @@ enum npu_dtype {
 	NPU_F32,
 	NPU_S8, /* [rows][cols rounded up to 4] */
 	NPU_W8_PANEL, /* [n][k] INT8 weights as npu_pack_w8() packs them */
+	NPU_F16, /* caches: IEEE binary16 */
+	NPU_Q8_0, /* caches: blocks of 32 values with an F16 scale (VNPU_KV_Q8_0); columns a multiple of 32 */
+	NPU_W4_PANEL, /* [n][k] 4-bit weights in groups along k, as npu_pack_w4() packs them; npu_graph_weight_w4() */
 };
 
 struct npu_graph *npu_graph_create(const char *name); /* NULL: no memory */
@@ -49,8 +53,11 @@ struct npu_tensor *npu_graph_input(struct npu_graph *g, const char *name, enum n
 /* Bound from outside, read; weights [n][k] as NPU_W8_PANEL, or f32 vectors with rows = 1. */
 struct npu_tensor *npu_graph_weight(struct npu_graph *g, const char *name, enum npu_dtype type, uint32_t rows,
 				    uint32_t cols);
-/* Bound from outside, read and written, kept between runs (a KV cache). */
-struct npu_tensor *npu_graph_state(struct npu_graph *g, const char *name, uint32_t rows, uint32_t cols);
+/* The same as NPU_W4_PANEL: each @group of k, 32, 64 or 128 of them, has a scale. */
+struct npu_tensor *npu_graph_weight_w4(struct npu_graph *g, const char *name, uint32_t n, uint32_t k, uint32_t group);
+/* Bound from outside, read and written, kept between runs (a KV cache): NPU_F32, NPU_F16 or NPU_Q8_0. */
+struct npu_tensor *npu_graph_state(struct npu_graph *g, const char *name, enum npu_dtype type, uint32_t rows,
+				   uint32_t cols);
 /* In the image. @data is copied. */
 struct npu_tensor *npu_graph_const(struct npu_graph *g, const char *name, const float *data, uint32_t rows,
 				   uint32_t cols);
@@ -72,6 +79,9 @@ struct npu_tensor *npu_add(struct npu_graph *g, struct npu_tensor *a,
 struct npu_tensor *npu_mul(struct npu_graph *g, struct npu_tensor *a, struct npu_tensor *b);
 struct npu_tensor *npu_silu(struct npu_graph *g, struct npu_tensor *x);
 struct npu_tensor *npu_gelu(struct npu_graph *g, struct npu_tensor *x);
+enum npu_glu_kind { NPU_GLU_SILU, NPU_GLU_GELU };
+/* silu(a) * b or gelu(a) * b: the gate of a feed-forward network. Shapes are equal. */
+struct npu_tensor *npu_glu(struct npu_graph *g, struct npu_tensor *a, struct npu_tensor *b, enum npu_glu_kind kind);
 /* Normalises groups of w.cols columns: w.cols = x.cols for a layer norm, = head_dim for a norm per head. */
 struct npu_tensor *npu_rmsnorm(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *w, float eps);
 enum npu_rope_mode { NPU_ROPE_ADJACENT, NPU_ROPE_HALVES };
@@ -86,9 +96,16 @@ struct npu_tensor *npu_dequant(struct npu_graph *g, struct npu_tensor *q, struct
 /* f32 [m][n] = q [m][k] x w [n][k]^T with scales; bias f32 [1][n] or NULL. */
 struct npu_tensor *npu_matmul_i8(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *scale,
 				 struct npu_tensor *w, struct npu_tensor *bias);
-/* Writes x [rows][cols] to rows params[row].. of the state. Later operators that read the state see it. 0 or -errno. */
+/* The same with 4-bit weights. */
+struct npu_tensor *npu_matmul_w4(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *scale,
+				 struct npu_tensor *w, struct npu_tensor *bias);
+/* f32 [m][n] = x f32 [m][k] x 4-bit w [n][k]^T; bias f32 [1][n] or NULL. */
+struct npu_tensor *npu_matmul_w4f(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *w,
+				  struct npu_tensor *bias);
+/* Writes x [rows][cols] to rows params[row].. of the state, converted to the state's type. Later operators that read the state see it. 0 or -errno. */
 int npu_store_rows(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *state, int row);
-/* Causal attention: q [rows][heads * head_dim], k and v states [ctx][kv_heads * head_dim]. */
+/* Causal attention: q [rows][heads * head_dim], k and v states [ctx][kv_heads * head_dim] of one type; head_dim is a multiple
+ * of 32 with NPU_Q8_0. */
 struct npu_tensor *npu_attn(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *k, struct npu_tensor *v,
 			    uint32_t heads, uint32_t kv_heads, float scale, int pos);
 /* Pause, for tests of timeouts and schedulers: everything after it waits. 0 or -errno. */
@@ -96,10 +113,15 @@ int npu_sleep(struct npu_graph *g, uint64_t duration_ns);
 
 /* ---- compiling ---------------------------------------------------------------------------------------------------- */
 
+/* Have npu_graph_compile() predict what one run takes on the modelled NPU of @profile (npu.h: npu_device_options) and say so
+ * in the image; NULL: not to. 0, -ENOENT no such profile, -EINVAL a file that is none, -ENOMEM. */
+int npu_graph_profile(struct npu_graph *g, const char *profile);
 /* ELF image in *image (free() it). 0 or -errno with npu_error(). */
 int npu_graph_compile(struct npu_graph *g, void **image, size_t *image_bytes);
-/* Prints header, symbols, params and commands of an image, one line each. -EINVAL if it is not one. */
-int npu_image_disassemble(const void *image, size_t image_bytes, FILE *out);
+/* Prints header, symbols, params and commands of an image, one line each. With a @profile, not NULL, each command's line ends
+ * with its device time there, and a line after the header has that of the launch and of all. -EINVAL if it is no image, or no
+ * device would run it, or for the profile as npu_graph_profile(). */
+int npu_image_disassemble(const void *image, size_t image_bytes, const char *profile, FILE *out);
 
 struct npu_image_info {
 	char name[64];
@@ -108,6 +130,8 @@ struct npu_image_info {
 	uint64_t cmd_bytes, const_bytes, scratch_bytes;
 	uint64_t macs; /* multiply-accumulates of one run */
 	uint64_t bytes_moved; /* operand bytes read and written by one run */
+	char profile[32]; /* that it was compiled for; "": none */
+	uint64_t device_ns, device_cycles; /* predicted for one run there; attention for the last rows of its cache */
 };
 int npu_image_info(const void *image, size_t image_bytes, struct npu_image_info *info);
 
@@ -119,6 +143,15 @@ size_t npu_w8_bytes(uint32_t n, uint32_t k);
  * whole matrix's memory; rows beyond n in the last panel are zeroed. rows s8 [nr][k], scales f32 [nr]. */
 void npu_pack_w8(void *panels, uint32_t n, uint32_t k, uint32_t n0, uint32_t nr, const int8_t *rows,
 		 const float *scales);
+/* Bytes of an [n][k] matrix as NPU_W4_PANEL; 0: @group is not 32, 64 or 128, or does not divide k. */
+size_t npu_w4_bytes(uint32_t n, uint32_t k, uint32_t group);
+/* As npu_pack_w8(). @numbers [nr][k], one in a byte: u of 0..15 means (u - 8) times its group's scale, and an f16 of @scales
+ * [nr][k / group]. Channels beyond n are zeroed, scales included. */
+void npu_pack_w4(void *panels, uint32_t n, uint32_t k, uint32_t group, uint32_t n0, uint32_t nr, const uint8_t *numbers,
+		 const uint16_t *scales);
+/* One channel back from its panel: @numbers [k], @scales [k / group]. */
+void npu_unpack_w4(const void *panels, uint32_t k, uint32_t group, uint32_t channel, uint8_t *numbers,
+		   uint16_t *scales);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

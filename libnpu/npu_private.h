@@ -10,6 +10,7 @@
 
 #include <drm/vnpu_accel.h>
 
+#include "fw_poll.h"
 #include "image.h"
 #include "npu.h"
 #include "npu_fail.h"
@@ -22,8 +23,8 @@ struct npu_device {
 	struct transport *t;
 	struct npu_device_info info;
 	struct drm_vnpu_query_limits limits;
-	bool polite; /* device and client share too few CPUs to poll without yielding */
 	atomic_ullong submits, jobs, waits, polls;
+	uint32_t trace_nr; /* which opening of a device in this process */
 };
 
 /* Free address ranges of a context, by address. */
@@ -62,7 +63,13 @@ struct npu_program {
 
 struct npu_job {
 	struct npu_program *prog;
-	struct npu_buffer *table;
+	struct npu_buffer *table; /* the binding table, and behind it the record of its times */
+	uint32_t table_bytes;
+	struct vnpu_slot *slots; /* in the table */
+	uint64_t *params;
+	struct vnpu_record *record; /* NULL: the device cannot */
+	struct npu_buffer
+		*records; /* in place of that behind the table, with room for each command; NULL: not wanted */
 	struct npu_buffer **bound; /* by symbol; NULL: not bound */
 	struct npu_buffer *scratch;
 	uint32_t timeout_ms;
@@ -91,6 +98,8 @@ struct npu_queue {
 	struct npu_buffer *scratch; /* of all its jobs, which run one after another */
 	struct npu_flight history[NPU_QUEUE_HISTORY];
 	int64_t last_done_ns;
+	struct fw_poll poll;
+	struct npu_trace_queue *trace; /* NULL: its jobs are not traced */
 };
 
 struct npu_fence {
@@ -119,7 +128,7 @@ int npu_va_free(struct npu_va_range **list, uint64_t start, uint64_t size);
 void npu_va_fini(struct npu_va_range **list);
 
 /* The job may be changed and submitted. */
-bool npu_job_idle(struct npu_job *job);
+bool npu_job_idle(const struct npu_job *job);
 /* Everything bound? Point the job at the queue's scratch memory. */
 int npu_job_prepare(struct npu_job *job, struct npu_queue *queue);
 

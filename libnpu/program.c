@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "json_text.h"
 #include "npu_private.h"
 #include "probes.h"
+#include "trace.h"
 
 struct npu_program *npu_program_get(struct npu_program *prog)
 {
@@ -15,7 +17,7 @@ struct npu_program *npu_program_get(struct npu_program *prog)
 	return prog;
 }
 
-int npu_program_load(struct npu_context *ctx, const void *image, size_t image_bytes, struct npu_program **out)
+static int npu_program_make(struct npu_context *ctx, const void *image, size_t image_bytes, struct npu_program **out)
 {
 	struct npu_program *prog;
 	struct npu_image *img;
@@ -52,6 +54,22 @@ int npu_program_load(struct npu_context *ctx, const void *image, size_t image_by
 	return 0;
 err:
 	npu_program_free(prog);
+	return ret;
+}
+
+int npu_program_load(struct npu_context *ctx, const void *image, size_t image_bytes, struct npu_program **out)
+{
+	char name[NPU_JSON_TEXT_SIZE(64)] = "";
+	int64_t start_ns = npu_trace_begin();
+	int ret = npu_program_make(ctx, image, image_bytes, out);
+
+	if (start_ns) {
+		if (!ret)
+			npu_json_text(name, sizeof(name), (*out)->image.note.name);
+		npu_trace_call(start_ns, "npu_program_load", ret,
+			       "\"ctx\":%u,\"program\":\"%s\",\"image_bytes\":%zu,\"cmd_bytes\":%zu", ctx->id, name,
+			       image_bytes, ret ? 0 : (size_t)(*out)->image.cmd_bytes);
+	}
 	return ret;
 }
 

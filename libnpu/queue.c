@@ -8,15 +8,15 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
+#include "fw_poll.h"
 #include "npu_private.h"
 #include "probes.h"
-#include "relax.h"
+#include "trace.h"
 
 #define NPU_DEFAULT_DEPTH 16
 
@@ -24,6 +24,10 @@
 #define NPU_SLEEP_ERROR_NS 80000
 /* How long to poll for a job of which nothing is known. */
 #define NPU_POLL_UNKNOWN_NS 50000
+/* With nothing to do for so long, the device has gone to sleep. */
+#define NPU_DEVICE_NAPS_NS 50000
+/* Looks at the status page for one at the clock. */
+#define NPU_POLL_LOOKS 64
 /* No prediction is worth polling longer than this beyond it. */
 #define NPU_POLL_MAX_NS 5000000
 
@@ -71,6 +75,14 @@ static int npu_queue_open(struct npu_queue *queue, enum npu_priority priority)
 	case -EMFILE:
 		return npu_fail(ret, "queue: this device handle has its %u queues; free one",
 				dev->limits.max_queues_per_file);
+	case -EDQUOT:
+		return npu_fail(ret,
+				"queue: your user has the %u queues that one may have of this device; free one, or "
+				"give vnpu-fw more --user-queues",
+				dev->limits.max_queues_per_user);
+	case -EBUSY:
+		return npu_fail(ret, "queue: all queues of the device are taken; try again later, or give vnpu-fw more "
+				     "--queues");
 	case -ECANCELED:
 		return npu_fail(ret, "queue: the context is banned; npu_context_state() says why, make a new one");
 	default:
@@ -87,7 +99,7 @@ static int npu_queue_open(struct npu_queue *queue, enum npu_priority priority)
 	return 0;
 }
 
-int npu_queue_create(struct npu_context *ctx, const struct npu_queue_options *opts, struct npu_queue **out)
+static int npu_queue_make(struct npu_context *ctx, const struct npu_queue_options *opts, struct npu_queue **out)
 {
 	struct npu_queue *queue = calloc(1, sizeof(*queue));
 	uint32_t max = ctx->dev->limits.max_queue_depth;
@@ -104,25 +116,47 @@ int npu_queue_create(struct npu_context *ctx, const struct npu_queue_options *op
 		npu_queue_put(queue);
 		return ret;
 	}
+	queue->trace = npu_trace_queue_create(ctx->dev, ctx->id, queue->id, queue->status);
 	*out = queue;
 	return 0;
+}
+
+int npu_queue_create(struct npu_context *ctx, const struct npu_queue_options *opts, struct npu_queue **out)
+{
+	int64_t start_ns = npu_trace_begin();
+	int ret = npu_queue_make(ctx, opts, out);
+
+	if (start_ns)
+		npu_trace_call(start_ns, "npu_queue_create", ret,
+			       "\"ctx\":%u,\"priority\":%d,\"depth\":%u,\"queue\":%u", ctx->id,
+			       opts ? (int)opts->priority : NPU_PRIORITY_NORMAL, ret ? 0 : (*out)->depth,
+			       ret ? 0 : (*out)->id);
+	return ret;
 }
 
 void npu_queue_free(struct npu_queue *queue)
 {
 	struct drm_vnpu_queue_destroy destroy = { 0 };
+	int64_t start_ns = npu_trace_begin();
 	struct transport *t;
 
 	if (!queue)
 		return;
 	t = queue->ctx->dev->t;
+	/* Its jobs may be asked later whether they were done. */
+	atomic_store(&queue->done, npu_queue_completed(queue));
 	destroy.queue_id = queue->id;
+	/* The status page goes with the queue. */
+	npu_trace_queue_free(queue->trace);
+	queue->trace = NULL;
 	transport_ioctl(t, DRM_IOCTL_VNPU_QUEUE_DESTROY, &destroy);
 	queue->dead = true;
 	t->ops->unmap(t, (void *)queue->status, NPU_PAGE);
 	queue->status = NULL;
 	npu_buffer_free(queue->scratch);
 	queue->scratch = NULL;
+	if (start_ns)
+		npu_trace_call(start_ns, "npu_queue_free", 0, "\"ctx\":%u,\"queue\":%u", queue->ctx->id, queue->id);
 	npu_queue_put(queue);
 }
 
@@ -197,7 +231,7 @@ static void npu_queue_fill_job(struct npu_queue *queue, const struct npu_job *jo
 		.cmd_va = prog->code->va,
 		.table_va = job->table->va,
 		.cmd_size = prog->image.cmd_bytes,
-		.table_size = (uint32_t)job->table->wanted,
+		.table_size = job->table_bytes,
 		.timeout_ms = job->timeout_ms,
 	};
 }
@@ -243,8 +277,8 @@ static int npu_queue_submit_raw(struct npu_queue *queue, struct drm_vnpu_job *ra
 	return ret;
 }
 
-int npu_queue_submit(struct npu_queue *queue, struct npu_job *const *jobs, unsigned int nr_jobs,
-		     const struct npu_submit_syncs *syncs, uint64_t *seqno)
+static int npu_queue_submit_jobs(struct npu_queue *queue, struct npu_job *const *jobs, unsigned int nr_jobs,
+				 const struct npu_submit_syncs *syncs, int64_t start_ns, uint64_t *seqno)
 {
 	struct npu_device *dev = queue->ctx->dev;
 	struct drm_vnpu_job few[4], *raw = few;
@@ -273,6 +307,8 @@ int npu_queue_submit(struct npu_queue *queue, struct npu_job *const *jobs, unsig
 			npu_queue_note_flight(queue, jobs[i], raw[i].seqno, now);
 			npu_probe_job_submit(queue->ctx->id, queue->id, raw[i].seqno,
 					     (const char *)jobs[i]->prog->image.note.name);
+			if (start_ns && queue->trace)
+				npu_trace_job(queue->trace, raw[i].seqno, jobs[i]->prog->image.note.name, start_ns);
 		}
 		queue->submitted = raw[nr_jobs - 1].seqno;
 		if (seqno)
@@ -285,9 +321,24 @@ int npu_queue_submit(struct npu_queue *queue, struct npu_job *const *jobs, unsig
 	return ret;
 }
 
+int npu_queue_submit(struct npu_queue *queue, struct npu_job *const *jobs, unsigned int nr_jobs,
+		     const struct npu_submit_syncs *syncs, uint64_t *seqno)
+{
+	int64_t start_ns = npu_trace_begin();
+	int ret = npu_queue_submit_jobs(queue, jobs, nr_jobs, syncs, start_ns, seqno);
+
+	if (start_ns)
+		npu_trace_call(
+			start_ns, "npu_queue_submit", ret,
+			"\"ctx\":%u,\"queue\":%u,\"jobs\":%u,\"wait_fences\":%u,\"signal_fences\":%u,\"seqno\":%llu",
+			queue->ctx->id, queue->id, nr_jobs, syncs ? syncs->nr_wait : 0, syncs ? syncs->nr_signal : 0,
+			ret ? 0 : (unsigned long long)queue->submitted);
+	return ret;
+}
+
 /* ---- waiting ---- */
 
-uint64_t npu_queue_completed(const struct npu_queue *queue)
+static uint64_t npu_queue_look(const struct npu_queue *queue)
 {
 	uint64_t done = atomic_load_explicit(&queue->done, memory_order_relaxed), seen;
 
@@ -295,6 +346,15 @@ uint64_t npu_queue_completed(const struct npu_queue *queue)
 		return done;
 	seen = __atomic_load_n(&queue->status->completed_seqno, __ATOMIC_ACQUIRE);
 	return seen > done ? seen : done;
+}
+
+uint64_t npu_queue_completed(const struct npu_queue *queue)
+{
+	uint64_t done = npu_queue_look(queue);
+
+	if (queue->trace)
+		npu_trace_look_ended(queue->trace);
+	return done;
 }
 
 static void npu_queue_known(struct npu_queue *queue, uint64_t seqno)
@@ -347,52 +407,76 @@ static void npu_queue_trace_done(const struct npu_queue *queue, uint64_t seqno, 
 
 	npu_probe_job_done(queue->ctx->id, queue->id, seqno, status,
 			   f->seqno == seqno ? queue->last_done_ns - f->submitted_ns : 0);
+	if (queue->trace)
+		npu_trace_job_done(queue->trace, seqno, status);
 }
 
-static void npu_relax(const struct npu_device *dev, unsigned int spins)
+/* Sleep through most of a job that takes long, with time to spare, for jobs of one program differ. True: it is done. */
+static bool npu_queue_doze(struct npu_queue *queue, const struct npu_flight *f, int64_t deadline)
 {
-	npu_cpu_relax();
-	if (dev->polite && !(spins & 7))
-		sched_yield();
+	int64_t until =
+		f->submitted_ns + (f->prog ? atomic_load_explicit(&f->prog->sleep_ns, memory_order_relaxed) : 0);
+	int64_t start_ns;
+	struct timespec ts;
+
+	if (until > f->expected_ns - NPU_SLEEP_ERROR_NS)
+		until = f->expected_ns - NPU_SLEEP_ERROR_NS;
+	if (until - npu_now_ns() <= NPU_SLEEP_ERROR_NS || until >= deadline)
+		return false;
+	ts.tv_sec = until / 1000000000;
+	ts.tv_nsec = until % 1000000000;
+	start_ns = npu_trace_begin();
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+	if (start_ns)
+		npu_trace_wait_part(start_ns, "sleep");
+	return npu_queue_look(queue) >= f->seqno;
+}
+
+/* When polling for a job stops to pay, seen from now; @f NULL: nothing is known of it. */
+static int64_t npu_queue_poll_end(const struct npu_flight *f, int64_t now)
+{
+	int64_t late;
+
+	if (!f || f->expected_ns <= now)
+		return now + NPU_POLL_UNKNOWN_NS;
+	late = NPU_SLEEP_ERROR_NS + (f->expected_ns - f->submitted_ns) / 4;
+	return f->expected_ns + (late < NPU_POLL_MAX_NS ? late : NPU_POLL_MAX_NS);
 }
 
 /*
- * Poll until the job is done (true), or until polling does not pay any more. A sleep before that ends with time to spare,
- * for jobs of one program differ in length; and if it was too long all the same, *@notice tells.
+ * Poll until the job is done (true), or until polling does not pay any more. If a sleep before that was too long, *@notice
+ * tells. The clock is looked at now and then only: a job that does nothing is done before that.
  */
 static bool npu_queue_poll(struct npu_queue *queue, uint64_t seqno, int64_t deadline, enum npu_notice *notice)
 {
 	const struct npu_flight *f = &queue->history[seqno % NPU_QUEUE_HISTORY];
-	int64_t expected = f->seqno == seqno ? f->expected_ns : 0, now = npu_now_ns(), end, until, late;
-	struct timespec ts;
+	int64_t end = 0, now, start_ns;
+	bool seen;
 
-	end = now + NPU_POLL_UNKNOWN_NS;
-	if (expected > now) {
-		until = f->submitted_ns +
-			(f->prog ? atomic_load_explicit(&f->prog->sleep_ns, memory_order_relaxed) : 0);
-		if (until > expected - NPU_SLEEP_ERROR_NS)
-			until = expected - NPU_SLEEP_ERROR_NS;
-		if (until - now > NPU_SLEEP_ERROR_NS && until < deadline) {
-			ts.tv_sec = until / 1000000000;
-			ts.tv_nsec = until % 1000000000;
-			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
-			if (npu_queue_completed(queue) >= seqno) {
-				*notice = NPU_NOTICE_OVERSLEPT;
-				return true;
-			}
-		}
-		late = NPU_SLEEP_ERROR_NS + (expected - f->submitted_ns) / 4;
-		end = expected + (late < NPU_POLL_MAX_NS ? late : NPU_POLL_MAX_NS);
+	if (f->seqno != seqno)
+		f = NULL;
+	if (f && f->expected_ns - f->submitted_ns > NPU_SLEEP_ERROR_NS && npu_queue_doze(queue, f, deadline)) {
+		*notice = NPU_NOTICE_OVERSLEPT;
+		return true;
 	}
-	if (end > deadline)
-		end = deadline;
-	for (unsigned int spins = 1;; spins++) {
-		if (npu_queue_completed(queue) >= seqno)
-			return true;
-		if (!(spins & 63) && npu_now_ns() >= end)
-			return false;
-		npu_relax(queue->ctx->dev, spins);
+	/* A device that was asleep may have been woken on this very CPU. */
+	if (f && f->submitted_ns - queue->last_done_ns > NPU_DEVICE_NAPS_NS)
+		fw_poll_woken(&queue->poll);
+	start_ns = npu_trace_begin();
+	while (!(seen = npu_queue_look(queue) >= seqno)) {
+		fw_poll_again(&queue->poll);
+		if (queue->poll.looks % NPU_POLL_LOOKS)
+			continue;
+		now = npu_now_ns();
+		if (!end)
+			end = npu_queue_poll_end(f, now);
+		if (now >= end || now >= deadline)
+			break;
 	}
+	fw_poll_end(&queue->poll, seen);
+	if (start_ns)
+		npu_trace_wait_part(start_ns, "poll");
+	return seen;
 }
 
 static int npu_queue_job_error(struct npu_queue *queue, uint64_t seqno, int status)
@@ -427,7 +511,7 @@ static int npu_queue_job_error(struct npu_queue *queue, uint64_t seqno, int stat
 	}
 }
 
-int npu_queue_wait(struct npu_queue *queue, uint64_t seqno, int64_t timeout_ns, enum npu_wait_mode mode)
+static int npu_queue_wait_job(struct npu_queue *queue, uint64_t seqno, int64_t timeout_ns, enum npu_wait_mode mode)
 {
 	struct npu_device *dev = queue->ctx->dev;
 	struct drm_vnpu_wait wait = { .queue_id = queue->id, .seqno = seqno };
@@ -440,9 +524,13 @@ int npu_queue_wait(struct npu_queue *queue, uint64_t seqno, int64_t timeout_ns, 
 		return npu_fail(-EINVAL, "wait: job %llu was not submitted; the last one is %llu",
 				(unsigned long long)seqno, (unsigned long long)queue->submitted);
 	npu_probe_wait(queue->ctx->id, queue->id, seqno, mode);
+	if (queue->trace)
+		npu_trace_look_started(queue->trace);
 	wait.timeout_ns = npu_deadline_ns(timeout_ns);
-	notice = npu_queue_completed(queue) < seqno ? NPU_NOTICE_FRESH : NPU_NOTICE_STALE;
-	if (mode == NPU_WAIT_FAST && npu_queue_poll(queue, seqno, wait.timeout_ns, &notice)) {
+	notice = npu_queue_look(queue) < seqno ? NPU_NOTICE_FRESH : NPU_NOTICE_STALE;
+	/* A stale job's program may be gone. */
+	if (mode == NPU_WAIT_FAST &&
+	    (notice == NPU_NOTICE_STALE || npu_queue_poll(queue, seqno, wait.timeout_ns, &notice))) {
 		npu_queue_learn(queue, seqno, notice);
 		/* An error of any job of the queue shows; WAIT says whether it was this one's. */
 		if (!__atomic_load_n(&queue->status->error, __ATOMIC_RELAXED)) {
@@ -461,4 +549,17 @@ int npu_queue_wait(struct npu_queue *queue, uint64_t seqno, int64_t timeout_ns, 
 	npu_queue_learn(queue, seqno, wait.status ? NPU_NOTICE_STALE : notice);
 	npu_queue_trace_done(queue, seqno, wait.status);
 	return npu_queue_job_error(queue, seqno, wait.status);
+}
+
+int npu_queue_wait(struct npu_queue *queue, uint64_t seqno, int64_t timeout_ns, enum npu_wait_mode mode)
+{
+	int64_t start_ns = npu_trace_begin();
+	int ret = npu_queue_wait_job(queue, seqno, timeout_ns, mode);
+
+	if (start_ns)
+		npu_trace_call(start_ns, "npu_queue_wait", ret,
+			       "\"ctx\":%u,\"queue\":%u,\"seqno\":%llu,\"timeout_ns\":%lld,\"mode\":\"%s\"",
+			       queue->ctx->id, queue->id, (unsigned long long)seqno, (long long)timeout_ns,
+			       mode == NPU_WAIT_FAST ? "fast" : "driver");
+	return ret;
 }

@@ -47,8 +47,8 @@ static void scratch_lifetimes(struct npu_graph *g)
 
 static bool scratch_elementwise(enum vnpu_op op)
 {
-	return op == VNPU_OP_ADD || op == VNPU_OP_MUL || op == VNPU_OP_ACT || op == VNPU_OP_RMSNORM ||
-	       op == VNPU_OP_ROPE || op == VNPU_OP_SOFTMAX;
+	return op == VNPU_OP_ADD || op == VNPU_OP_MUL || op == VNPU_OP_ACT || op == VNPU_OP_GLU ||
+	       op == VNPU_OP_RMSNORM || op == VNPU_OP_ROPE || op == VNPU_OP_SOFTMAX;
 }
 
 static bool scratch_takes_over(const struct npu_graph *g, uint32_t index, const struct npu_tensor *x,
@@ -70,7 +70,8 @@ static void scratch_in_place(struct npu_graph *g)
 			continue;
 		if (scratch_takes_over(g, index, a, y))
 			y->home = a->home;
-		else if ((op->op == VNPU_OP_ADD || op->op == VNPU_OP_MUL) && scratch_takes_over(g, index, b, y))
+		else if ((op->op == VNPU_OP_ADD || op->op == VNPU_OP_MUL || op->op == VNPU_OP_GLU) &&
+			 scratch_takes_over(g, index, b, y))
 			y->home = b->home;
 		else
 			continue;

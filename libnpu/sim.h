@@ -8,6 +8,9 @@
  *
  * Locks: sim->lock guards everything here. A context's rwlock nests inside it; the device's workers hold it for reading,
  * and nothing else, while they touch the context's memory.
+ *
+ * Whoever takes the lock for an ioctl takes the completions first, so that the core need not come and do it while nobody
+ * waits for one: where client and device keep each other busy, the core never takes the lock.
  */
 #ifndef NPU_SIM_H
 #define NPU_SIM_H
@@ -21,9 +24,12 @@
 #include <drm/vnpu_accel.h>
 
 #include "fw.h"
+#include "fw_poll.h"
 #include "transport.h"
 
 #define SIM_PAGE 4096u
+/* From here on a buffer begins where a huge page can, in the file and wherever it is mapped. */
+#define SIM_HUGE (2ul << 20)
 #define SIM_VA_BITS 36
 #define SIM_VA_START 0x10000ull
 #define SIM_NR_CTX 256
@@ -39,6 +45,8 @@
 #define SIM_MAX_CMD_BYTES (16u << 20)
 #define SIM_TIMEOUT_MS 10000u
 #define SIM_MAX_TIMEOUT_MS 600000u
+#define SIM_MS 1000000ll
+#define SIM_MAX_WAKE 16
 
 /* Id -> object; id 0 is never valid. */
 struct sim_table {
@@ -111,9 +119,11 @@ struct sim_queue {
 	struct sim_job *pending, **pending_tail; /* wait for fences or for room */
 	struct sim_failure *failures; /* ring of @depth */
 	uint32_t nr_failures;
-	int64_t head_since_ns;
+	int64_t head_since_ns; /* when the oldest job in the device became that */
+	bool running; /* the device has said that it works on it */
+	int64_t running_since_ns, alive_ns; /* when that was seen; when its last progress was */
+	uint64_t seen_started, seen_progress; /* of the status page, when it was last sampled */
 	unsigned int waiters;
-	pthread_cond_t cond;
 };
 
 /* A queue's place in the device: jobs that the core has and has not answered. */
@@ -124,6 +134,7 @@ struct sim_hwq {
 	uint32_t ctx;
 	uint32_t head, tail; /* free-running job numbers */
 	uint8_t *place; /* [SIM_MAX_DEPTH] enum sim_place */
+	_Atomic uint32_t ends; /* futex of those who wait for its jobs */
 	struct sim_job **jobs; /* [SIM_MAX_DEPTH] where live */
 };
 
@@ -141,11 +152,13 @@ struct sim {
 	struct transport base;
 	pthread_mutex_t lock;
 	pthread_cond_t cond; /* a fence was signaled, or a syncobj got one */
-	unsigned int waiters;
+	uint32_t wake[SIM_MAX_WAKE]; /* hwqs whose waiters sim_unlock() wakes */
+	unsigned int nr_wake;
+	bool wake_cond;
 
 	int memfd;
 	uint64_t file_bytes;
-	uint64_t mem_bytes, busy_ns;
+	uint64_t mem_bytes, busy_ns, nr_jobs;
 	uint32_t epoch;
 
 	struct sim_table bos, ctxs, queues, syncobjs;
@@ -153,6 +166,9 @@ struct sim {
 	struct sim_mapping *mappings;
 	struct sim_hwq hwqs[SIM_NR_QUEUES];
 	unsigned int nr_pending;
+	/* Threads that sleep until a job ends, and whether a job waits for that: then the core tells of each end at once. */
+	_Atomic unsigned int listeners;
+	_Atomic bool backlog;
 
 	/* The rings. */
 	void *rings;
@@ -166,20 +182,34 @@ struct sim {
 	/* The core. */
 	struct fw_port port;
 	struct fw_core *core;
+	struct profile *profile; /* NULL: none is installed */
 	pthread_t core_thread;
 	bool core_started;
 	int core_result;
 	_Atomic uint32_t kick; /* futex that the core sleeps on */
 	_Atomic bool sleeping, stopping;
+	struct fw_poll poll;
 
 	/* Timeouts. */
 	pthread_t timer_thread;
 	bool timer_started, timer_stop;
 	pthread_cond_t timer_cond;
 	int64_t timer_at_ns;
+	int64_t alive_ns; /* when the device last answered, or was seen to work, as far as the timer's last look goes */
+	bool answered; /* since that look */
 };
 
 int64_t sim_now_ns(void);
+/* Give up sim->lock, and only then wake those whose jobs have ended: they want it first of all. */
+void sim_unlock(struct sim *sim);
+void sim_wake_later(struct sim *sim, uint32_t hwq);
+/* The same without giving up the lock, for those who do so in another way. */
+void sim_wake_now(struct sim *sim);
+/* Sleep until a job of the queue's place may have ended; false when the time has passed. sim->lock is given up meanwhile. */
+bool sim_wait_end(struct sim *sim, struct sim_hwq *hwq, int64_t timeout_ns);
+/* Around sleeping for the end of a job: from begin on the core tells of each, and those before it have been taken. */
+void sim_listen_begin(struct sim *sim);
+void sim_listen_end(struct sim *sim);
 void sim_cond_init(pthread_cond_t *cond);
 /* As pthread_cond_timedwait() with an absolute time of CLOCK_MONOTONIC; false when it has passed. */
 bool sim_cond_wait(struct sim *sim, pthread_cond_t *cond, int64_t timeout_ns);
@@ -198,7 +228,14 @@ int sim_bo_info(struct sim *sim, struct drm_vnpu_bo_info *args);
 int sim_bo_wait(struct sim *sim, struct drm_vnpu_bo_wait *args);
 int sim_bo_close(struct sim *sim, uint32_t handle);
 void sim_bo_put(struct sim *sim, struct sim_bo *bo);
-int sim_map(struct sim *sim, uint64_t offset, size_t size, int prot, void **addr);
+/* *@weights: the memory is for the program to fill and for the device to read, so sim_map_huge() is due. */
+int sim_map(struct sim *sim, uint64_t offset, size_t size, int prot, void **addr, bool *weights);
+/* Makes a new mapping of huge pages, as far as the kernel can. It takes a while: not under the lock. */
+void sim_map_huge(void *addr, size_t size);
+/* Addresses without memory that begin where a huge page can, or MAP_FAILED: the kernel itself places mappings anywhere. */
+void *sim_reserve(size_t size);
+/* Part of the file in place of what is mapped at @at (NULL: anywhere); MAP_FAILED with errno. */
+void *sim_map_pages(struct sim *sim, void *at, uint64_t offset, size_t size, int prot);
 int sim_unmap(struct sim *sim, void *addr, size_t size);
 
 /* ---- sim_ctx.c ---- */
@@ -229,7 +266,7 @@ int sim_submit(struct sim *sim, struct drm_vnpu_submit *args);
 void sim_job_finish(struct sim *sim, struct sim_job *job, int error, bool by_firmware);
 /* End all that the queue has in the device and before it. */
 void sim_queue_fail(struct sim *sim, struct sim_queue *queue, struct sim_job *culprit, int culprit_error, int error);
-/* Send what has become ready. */
+/* Send what has become ready. The caller kicks. */
 void sim_run_pending(struct sim *sim);
 struct sim_job *sim_hwq_first(struct sim_hwq *hwq);
 
@@ -256,7 +293,7 @@ int sim_port_start(struct sim *sim, const struct sim_options *opts);
 void sim_port_stop(struct sim *sim);
 bool sim_port_send(struct sim *sim, const struct vnpu_fw_sqe *sqe);
 void sim_port_kick(struct sim *sim);
-/* Take the completion ring's entries. */
+/* Take the completion ring's entries, and send what has become ready by it. */
 int sim_port_drain(struct sim *sim);
 
 #endif /* NPU_SIM_H */

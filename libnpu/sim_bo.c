@@ -13,9 +13,6 @@
 #include "npu_fail.h"
 #include "sim.h"
 
-/* Large buffers begin where a huge page can. */
-#define SIM_HUGE (2ull << 20)
-
 static uint64_t sim_bo_max_bytes(void)
 {
 	uint64_t host = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -90,7 +87,7 @@ int sim_bo_wait(struct sim *sim, struct drm_vnpu_bo_wait *args)
 	if (!bo)
 		return -ENOENT;
 	bo->refs++;
-	sim->waiters++;
+	sim_listen_begin(sim);
 	while (!sim_fences_prune(&bo->writers) ||
 	       ((args->flags & DRM_VNPU_BO_WAIT_WRITE) && !sim_fences_prune(&bo->readers))) {
 		if (!sim_cond_wait(sim, &sim->cond, args->timeout_ns)) {
@@ -98,7 +95,7 @@ int sim_bo_wait(struct sim *sim, struct drm_vnpu_bo_wait *args)
 			break;
 		}
 	}
-	sim->waiters--;
+	sim_listen_end(sim);
 	sim_bo_put(sim, bo);
 	return ret;
 }
@@ -126,11 +123,58 @@ static struct sim_bo *sim_bo_by_offset(struct sim *sim, uint64_t offset, size_t 
 	return NULL;
 }
 
-int sim_map(struct sim *sim, uint64_t offset, size_t size, int prot, void **addr)
+void *sim_reserve(size_t size)
+{
+	uint8_t *room, *start, *end;
+
+	size = (size + SIM_PAGE - 1) & ~(size_t)(SIM_PAGE - 1);
+	room = mmap(NULL, size + SIM_HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (room == MAP_FAILED)
+		return MAP_FAILED;
+	start = (uint8_t *)(((uintptr_t)room + SIM_HUGE - 1) & ~(uintptr_t)(SIM_HUGE - 1));
+	end = room + size + SIM_HUGE;
+	if (start > room)
+		munmap(room, (size_t)(start - room));
+	munmap(start + size, (size_t)(end - (start + size)));
+	return start;
+}
+
+void *sim_map_pages(struct sim *sim, void *at, uint64_t offset, size_t size, int prot)
+{
+	void *p = mmap(at, size, prot, MAP_SHARED | (at ? MAP_FIXED : 0), sim->memfd, (off_t)offset);
+
+	if (p != MAP_FAILED && size >= SIM_HUGE)
+		madvise(p, size, MADV_HUGEPAGE);
+	return p;
+}
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
+
+/*
+ * Weights are read by each job from end to end, where every page of 4 KiB costs a walk of the page tables: such memory is made
+ * of huge pages before it is filled. MADV_COLLAPSE does that whatever the host's setting for shared memory is, but needs a page
+ * to be there. Where the kernel cannot, the memory is made of small pages, as any other.
+ */
+void sim_map_huge(void *addr, size_t size)
+{
+	uint8_t *p = addr;
+
+	for (size_t i = 0; i + SIM_HUGE <= size; i += SIM_HUGE) {
+		__atomic_fetch_or(p + i, 0, __ATOMIC_RELAXED);
+		if (madvise(p + i, SIM_HUGE, MADV_COLLAPSE))
+			return;
+	}
+}
+
+int sim_map(struct sim *sim, uint64_t offset, size_t size, int prot, void **addr, bool *weights)
 {
 	bool status = offset < (uint64_t)SIM_NR_QUEUES * SIM_PAGE;
 	struct sim_bo *bo = NULL;
 	struct sim_mapping *m;
+	void *at = NULL;
+	int err;
 
 	if (!size || offset % SIM_PAGE)
 		return -EINVAL;
@@ -144,15 +188,19 @@ int sim_map(struct sim *sim, uint64_t offset, size_t size, int prot, void **addr
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return -ENOMEM;
-	m->addr = mmap(NULL, size, prot, MAP_SHARED, sim->memfd, (off_t)offset);
-	if (m->addr == MAP_FAILED) {
-		free(m);
-		return -errno;
-	}
 	if (size >= SIM_HUGE)
-		madvise(m->addr, size, MADV_HUGEPAGE);
+		at = sim_reserve(size);
+	m->addr = at == MAP_FAILED ? at : sim_map_pages(sim, at, offset, size, prot);
+	if (m->addr == MAP_FAILED) {
+		err = errno;
+		if (at && at != MAP_FAILED)
+			munmap(at, size);
+		free(m);
+		return -err;
+	}
 	if (bo)
 		bo->refs++;
+	*weights = bo && (bo->flags & DRM_VNPU_BO_DEVICE_READ_ONLY) && (prot & PROT_WRITE);
 	m->size = size;
 	m->bo = bo;
 	m->next = sim->mappings;

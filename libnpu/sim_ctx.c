@@ -53,7 +53,7 @@ int sim_ctx_create(struct sim *sim, struct drm_vnpu_ctx_create *args)
 	ctx = calloc(1, sizeof(*ctx));
 	if (!ctx)
 		return -ENOMEM;
-	ctx->base = mmap(NULL, 1ull << SIM_VA_BITS, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	ctx->base = sim_reserve(1ull << SIM_VA_BITS);
 	if (ctx->base == MAP_FAILED) {
 		free(ctx);
 		return -ENOMEM;
@@ -226,8 +226,7 @@ static int sim_bind_check(struct sim *sim, const struct drm_vnpu_bind_op *op)
 static int sim_binding_pages(struct sim *sim, struct sim_ctx *ctx, const struct sim_binding *b)
 {
 	int prot = PROT_READ | (b->read_only ? 0 : PROT_WRITE);
-	void *p = mmap(ctx->base + b->va, b->size, prot, MAP_SHARED | MAP_FIXED, sim->memfd,
-		       (off_t)(b->bo->offset + b->bo_offset));
+	void *p = sim_map_pages(sim, ctx->base + b->va, b->bo->offset + b->bo_offset, b->size, prot);
 
 	return p == MAP_FAILED ? -errno : 0;
 }

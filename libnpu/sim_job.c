@@ -46,7 +46,7 @@ void sim_job_finish(struct sim *sim, struct sim_job *job, int error, bool by_fir
 	}
 	queue->done = seqno;
 	if (queue->waiters)
-		pthread_cond_broadcast(&queue->cond);
+		sim_wake_later(sim, queue->hwq);
 	sim_fence_signal(sim, job->done);
 	sim_job_free(job);
 }
@@ -338,6 +338,11 @@ static void sim_submit_commit(struct sim_submit *s)
 	}
 	for (uint32_t i = 0; i < s->nr; i++)
 		sim_queue_run_pending(s->sim, sim_table_get(&s->sim->queues, s->jobs[i].in.queue_id));
+	/* What these wait for may have come since this ioctl began, without a word from the core. */
+	if (s->sim->nr_pending) {
+		atomic_store(&s->sim->backlog, true);
+		sim_port_drain(s->sim);
+	}
 	sim_port_kick(s->sim);
 }
 

@@ -5,8 +5,8 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,15 +16,17 @@
 #include <unistd.h>
 
 #include "npu_fail.h"
-#include "relax.h"
+#include "profile.h"
 #include "sim.h"
 
 /*
  * How long an idle core polls its ring before it sleeps. A client that submits at once, as token generation does, finds it
- * awake; longer would take a CPU from a client that works between its jobs. It yields all the while: the client may be on
- * the same CPU, and a poll without a yield would then last until the scheduler's next tick.
+ * awake; longer would take a CPU from a client that works between its jobs.
  */
 #define SIM_SPIN_NS 50000
+
+/* At most so much of the completion ring is left to whoever takes the lock next. */
+#define SIM_CQ_LEFT (SIM_CQ_ENTRIES / 4)
 
 static long sim_futex(_Atomic uint32_t *word, int op, uint32_t value, const struct timespec *timeout)
 {
@@ -90,8 +92,10 @@ static void sim_port_job_done(struct sim *sim, const struct vnpu_fw_cqe *cqe)
 	while (hwq->head != hwq->tail && hwq->place[hwq->head % SIM_MAX_DEPTH] == SIM_PLACE_FREE)
 		hwq->head++;
 	sim->busy_ns += cqe->busy_ns;
+	sim->answered = true;
 	if (place != SIM_PLACE_LIVE)
 		return;
+	sim->nr_jobs++;
 	queue = job->queue;
 	if (cqe->status == VNPU_FW_FAULT) {
 		struct sim_ctx *ctx = queue->ctx;
@@ -137,6 +141,8 @@ int sim_port_drain(struct sim *sim)
 	uint32_t head = sim->info->cq_head, tail = __atomic_load_n(&sim->ctl->cq_tail, __ATOMIC_ACQUIRE);
 	struct vnpu_fw_cqe cqe;
 
+	if (head == tail)
+		return 0;
 	if (tail - head > SIM_CQ_ENTRIES)
 		return -EPROTO;
 	for (; head != tail; head++) {
@@ -147,7 +153,98 @@ int sim_port_drain(struct sim *sim)
 			sim_port_ctx_closed(sim, cqe.tag);
 	}
 	__atomic_store_n(&sim->info->cq_head, head, __ATOMIC_RELEASE);
+	if (sim->nr_pending) {
+		sim_run_pending(sim);
+		sim_port_kick(sim);
+	}
+	atomic_store_explicit(&sim->backlog, sim->nr_pending != 0, memory_order_relaxed);
 	return 0;
+}
+
+/* ---- waiting for ends ---- */
+
+static void sim_wake_hwq(struct sim *sim, uint32_t hwq)
+{
+	sim_futex(&sim->hwqs[hwq].ends, FUTEX_WAKE, INT_MAX, NULL);
+}
+
+void sim_wake_later(struct sim *sim, uint32_t hwq)
+{
+	atomic_fetch_add(&sim->hwqs[hwq].ends, 1);
+	for (unsigned int i = 0; i < sim->nr_wake; i++)
+		if (sim->wake[i] == hwq)
+			return;
+	if (sim->nr_wake < SIM_MAX_WAKE)
+		sim->wake[sim->nr_wake++] = hwq;
+	else
+		sim_wake_hwq(sim, hwq);
+}
+
+/* What is to be woken, once. True: those of sim->cond too. */
+static bool sim_wake_take(struct sim *sim, uint32_t wake[SIM_MAX_WAKE], unsigned int *nr)
+{
+	bool cond = sim->wake_cond && atomic_load_explicit(&sim->listeners, memory_order_relaxed);
+
+	*nr = sim->nr_wake;
+	memcpy(wake, sim->wake, *nr * sizeof(*wake));
+	sim->wake_cond = false;
+	sim->nr_wake = 0;
+	return cond;
+}
+
+static void sim_wake(struct sim *sim, const uint32_t *wake, unsigned int nr, bool cond)
+{
+	for (unsigned int i = 0; i < nr; i++)
+		sim_wake_hwq(sim, wake[i]);
+	if (cond)
+		pthread_cond_broadcast(&sim->cond);
+}
+
+void sim_wake_now(struct sim *sim)
+{
+	uint32_t wake[SIM_MAX_WAKE];
+	unsigned int nr;
+	bool cond = sim_wake_take(sim, wake, &nr);
+
+	sim_wake(sim, wake, nr, cond);
+}
+
+void sim_unlock(struct sim *sim)
+{
+	uint32_t wake[SIM_MAX_WAKE];
+	unsigned int nr;
+	bool cond = sim_wake_take(sim, wake, &nr);
+
+	pthread_mutex_unlock(&sim->lock);
+	sim_wake(sim, wake, nr, cond);
+}
+
+bool sim_wait_end(struct sim *sim, struct sim_hwq *hwq, int64_t timeout_ns)
+{
+	struct timespec ts = { .tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000 };
+	uint32_t seen = atomic_load(&hwq->ends);
+	bool late = false;
+
+	if (timeout_ns <= 0)
+		return false;
+	sim_unlock(sim);
+	if (sim_futex(&hwq->ends, FUTEX_WAIT_BITSET, seen, timeout_ns == INT64_MAX ? NULL : &ts))
+		late = errno == ETIMEDOUT;
+	pthread_mutex_lock(&sim->lock);
+	return !late;
+}
+
+/* Pairs with sim_port_must_tell(): either the core sees the listener, or this sees what it has posted. */
+void sim_listen_begin(struct sim *sim)
+{
+	atomic_fetch_add(&sim->listeners, 1);
+	atomic_thread_fence(memory_order_seq_cst);
+	sim_port_drain(sim);
+}
+
+void sim_listen_end(struct sim *sim)
+{
+	atomic_fetch_sub(&sim->listeners, 1);
 }
 
 /* ---- struct fw_port_ops ---- */
@@ -160,26 +257,62 @@ static bool sim_port_idle(struct sim *sim, uint32_t sq_seen)
 /* False: there is work. */
 static bool sim_port_spin(struct sim *sim, uint32_t sq_seen)
 {
-	int64_t end = sim_now_ns() + SIM_SPIN_NS;
+	int64_t end = 0, now;
+	bool found;
 
-	do {
-		for (int i = 0; i < 8; i++) {
-			if (!sim_port_idle(sim, sq_seen))
-				return false;
-			npu_cpu_relax();
-		}
-		sched_yield();
-	} while (sim_now_ns() < end);
-	return true;
+	while (!(found = !sim_port_idle(sim, sq_seen))) {
+		fw_poll_again(&sim->poll);
+		if (sim->poll.looks % 64)
+			continue;
+		now = sim_now_ns();
+		if (!end)
+			end = now + SIM_SPIN_NS;
+		if (now >= end)
+			break;
+	}
+	fw_poll_end(&sim->poll, found);
+	return !found;
 }
 
-static void sim_port_sleep(struct sim *sim, uint32_t sq_seen, int64_t timeout_ns)
+/*
+ * Does somebody wait for what the core has posted? If not, it is left to whoever takes the lock next. A job that failed is told
+ * of at once: its context is to be banned before the core takes the next one.
+ */
+static bool sim_port_must_tell(struct sim *sim)
+{
+	uint32_t head = __atomic_load_n(&sim->info->cq_head, __ATOMIC_ACQUIRE), tail = sim->ctl->cq_tail;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load(&sim->listeners) || atomic_load(&sim->backlog) || tail - head > SIM_CQ_LEFT)
+		return true;
+	for (; head != tail; head++)
+		if (sim->cq[head & (SIM_CQ_ENTRIES - 1)].type != VNPU_FW_CQE_DONE ||
+		    sim->cq[head & (SIM_CQ_ENTRIES - 1)].status != VNPU_FW_OK)
+			return true;
+	return false;
+}
+
+static int sim_port_tell(struct sim *sim)
+{
+	int ret;
+
+	pthread_mutex_lock(&sim->lock);
+	ret = sim_port_drain(sim);
+	sim_unlock(sim);
+	return ret;
+}
+
+static int sim_port_sleep(struct sim *sim, uint32_t sq_seen, int64_t timeout_ns)
 {
 	uint32_t kick = atomic_load(&sim->kick);
 	struct timespec ts, *at = NULL;
+	int ret;
 
 	if (!sim_port_spin(sim, sq_seen))
-		return;
+		return 0;
+	ret = sim_port_tell(sim);
+	if (ret)
+		return ret;
 	if (timeout_ns >= 0) {
 		ts = (struct timespec){ .tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000 };
 		at = &ts;
@@ -189,6 +322,8 @@ static void sim_port_sleep(struct sim *sim, uint32_t sq_seen, int64_t timeout_ns
 	if (sim_port_idle(sim, sq_seen))
 		sim_futex(&sim->kick, FUTEX_WAIT_BITSET, kick, at);
 	atomic_store(&sim->sleeping, false);
+	fw_poll_woken(&sim->poll);
+	return 0;
 }
 
 static int sim_port_enter(void *priv, uint32_t flags, uint32_t sq_seen, int64_t timeout_ns)
@@ -196,14 +331,10 @@ static int sim_port_enter(void *priv, uint32_t flags, uint32_t sq_seen, int64_t 
 	struct sim *sim = priv;
 	int ret = 0;
 
-	if (flags & VNPU_FW_ENTER_COMPLETE) {
-		pthread_mutex_lock(&sim->lock);
-		ret = sim_port_drain(sim);
-		sim_run_pending(sim);
-		pthread_mutex_unlock(&sim->lock);
-	}
+	if ((flags & VNPU_FW_ENTER_COMPLETE) && sim_port_must_tell(sim))
+		ret = sim_port_tell(sim);
 	if (!ret && (flags & VNPU_FW_ENTER_WAIT))
-		sim_port_sleep(sim, sq_seen, timeout_ns);
+		ret = sim_port_sleep(sim, sq_seen, timeout_ns);
 	return ret;
 }
 
@@ -216,7 +347,7 @@ static int sim_port_map(void *priv, struct fw_aspace *as)
 	ctx = sim_table_get(&sim->ctxs, as->ctx);
 	if (!ctx && as->ctx && as->ctx <= SIM_NR_CTX)
 		ctx = sim->closing[as->ctx - 1];
-	pthread_mutex_unlock(&sim->lock);
+	sim_unlock(sim);
 	if (!ctx)
 		return -ENOENT;
 	as->base = ctx->base;
@@ -294,13 +425,16 @@ static void *sim_core_main(void *arg)
 
 static int sim_port_isa(const char *name, enum fw_isa *isa)
 {
-	static const enum fw_isa all[] = { FW_ISA_GENERIC, FW_ISA_AVX2, FW_ISA_AVX512_VNNI };
-	static const char *const names[] = { "generic", "avx2", "avx512-vnni" };
+	static const enum fw_isa all[] = { FW_ISA_GENERIC,    FW_ISA_AVX2,	   FW_ISA_AVX512_VNNI,
+					   FW_ISA_AVX512_AMX, FW_ISA_NEON_DOTPROD, FW_ISA_NEON_I8MM };
+	static const char *const names[] = {
+		"generic", "avx2", "avx512-vnni", "avx512-amx", "neon-dotprod", "neon-i8mm"
+	};
 
 	*isa = FW_ISA_AUTO;
 	if (!name)
 		return 0;
-	for (unsigned int i = 0; i < 3; i++) {
+	for (unsigned int i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		if (strcmp(name, names[i]))
 			continue;
 		*isa = all[i];
@@ -309,18 +443,26 @@ static int sim_port_isa(const char *name, enum fw_isa *isa)
 					name);
 		return 0;
 	}
-	return npu_fail(-EINVAL, "sim: isa '%s' is not known: generic, avx2 or avx512-vnni", name);
+	return npu_fail(-EINVAL,
+			"sim: isa '%s' is not known: generic, avx2, avx512-vnni, avx512-amx, neon-dotprod or neon-i8mm",
+			name);
 }
 
 int sim_port_start(struct sim *sim, const struct sim_options *opts)
 {
 	struct fw_config cfg = { .threads = opts->threads };
 	sigset_t all, old;
+	char why[512];
 	int ret;
 
 	ret = sim_port_isa(opts->isa, &cfg.isa);
 	if (ret)
 		return ret;
+	ret = profile_load_device(opts->profile, &sim->profile, why, sizeof(why));
+	if (ret)
+		return npu_fail(ret, "sim: %s", why);
+	if (sim->profile)
+		cfg.npu = &sim->profile->npu;
 	ret = sim_port_alloc_rings(sim);
 	if (ret)
 		return ret;
@@ -345,6 +487,7 @@ void sim_port_stop(struct sim *sim)
 	}
 	if (sim->core)
 		fw_core_destroy(sim->core);
+	profile_free(sim->profile);
 	if (sim->rings)
 		munmap(sim->rings, sim->rings_bytes);
 }

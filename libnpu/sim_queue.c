@@ -53,7 +53,6 @@ static struct sim_queue *sim_queue_new(struct sim_ctx *ctx, const struct drm_vnp
 	queue->priority = args->priority;
 	queue->depth = args->depth;
 	queue->pending_tail = &queue->pending;
-	sim_cond_init(&queue->cond);
 	return queue;
 }
 
@@ -61,7 +60,6 @@ void sim_queue_put(struct sim_queue *queue)
 {
 	if (--queue->refs)
 		return;
-	pthread_cond_destroy(&queue->cond);
 	free(queue->failures);
 	free(queue);
 }
@@ -155,9 +153,11 @@ int sim_queue_wait(struct sim *sim, struct drm_vnpu_wait *args)
 		return -EINVAL;
 	queue->refs++;
 	queue->waiters++;
+	sim_listen_begin(sim);
 	while (queue->done < args->seqno && !ret)
-		if (!sim_cond_wait(sim, &queue->cond, args->timeout_ns) && queue->done < args->seqno)
+		if (!sim_wait_end(sim, &sim->hwqs[queue->hwq], args->timeout_ns) && queue->done < args->seqno)
 			ret = -ETIMEDOUT;
+	sim_listen_end(sim);
 	queue->waiters--;
 	if (!ret) {
 		args->status = sim_queue_result(queue, args->seqno);
@@ -170,9 +170,17 @@ int sim_queue_wait(struct sim *sim, struct drm_vnpu_wait *args)
 /* ---- timeouts ---- */
 
 /*
- * A job's timeout counts from when it is the oldest of its queue in the device. The timer is only ever moved to be
- * earlier: it wakes, finds how things stand, and goes to sleep again, so that a job that ends in time costs nothing.
+ * As the kernel's: the oldest job of each queue in the device is watched for signs of life. One that has started must make
+ * progress itself, and may run for SIM_MAX_TIMEOUT_MS; one that waits for the device is content with any progress of the
+ * device, for ten times that long, and has some time more than one that runs.
+ *
+ * The timer is only ever moved to be earlier: it wakes, finds how things stand, and goes to sleep again, so that a job that
+ * ends in time costs nothing.
  */
+#define SIM_SAMPLE_NS (500 * SIM_MS)
+#define SIM_WAIT_MORE_NS (250 * SIM_MS)
+#define SIM_WAIT_FACTOR 10
+
 static void sim_timer_at(struct sim *sim, int64_t at_ns)
 {
 	if (at_ns >= sim->timer_at_ns)
@@ -181,32 +189,86 @@ static void sim_timer_at(struct sim *sim, int64_t at_ns)
 	pthread_cond_signal(&sim->timer_cond);
 }
 
+static int64_t sim_min(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+static int64_t sim_timer_period(const struct sim_job *job)
+{
+	return sim_min(job->timeout_ns / 4, SIM_SAMPLE_NS);
+}
+
 void sim_queue_new_head(struct sim *sim, struct sim_queue *queue)
 {
 	struct sim_job *job = sim_hwq_first(&sim->hwqs[queue->hwq]);
 
-	queue->head_since_ns = sim_now_ns();
-	if (job)
-		sim_timer_at(sim, queue->head_since_ns + job->timeout_ns);
+	if (!job)
+		return;
+	queue->head_since_ns = queue->alive_ns = sim_now_ns();
+	queue->running = false;
+	sim_timer_at(sim, queue->head_since_ns + sim_timer_period(job));
 }
 
-/* The time of the next deadline, after all that have passed were dealt with. */
+static void sim_timer_sample(struct sim *sim, struct sim_queue *queue, const struct sim_job *job, int64_t now)
+{
+	struct drm_vnpu_queue_status *status = sim_queue_status(sim, queue);
+	uint64_t started = __atomic_load_n(&status->started_seqno, __ATOMIC_RELAXED);
+	uint64_t progress = __atomic_load_n(&status->progress, __ATOMIC_RELAXED);
+
+	if (started != queue->seen_started || progress != queue->seen_progress) {
+		queue->seen_started = started;
+		queue->seen_progress = progress;
+		queue->alive_ns = sim->alive_ns = now;
+	}
+	if (!queue->running && started >= job->sqe.seqno) {
+		queue->running = true;
+		queue->running_since_ns = queue->alive_ns = now;
+	}
+}
+
+/* When the time of the queue's oldest job is up if nothing more is heard. */
+static int64_t sim_timer_deadline(const struct sim *sim, const struct sim_queue *queue, const struct sim_job *job)
+{
+	int64_t heard = sim->alive_ns > queue->head_since_ns ? sim->alive_ns : queue->head_since_ns;
+
+	if (queue->running)
+		return sim_min(queue->alive_ns + job->timeout_ns,
+			       queue->running_since_ns + SIM_MAX_TIMEOUT_MS * SIM_MS);
+	return sim_min(heard + job->timeout_ns + SIM_WAIT_MORE_NS,
+		       queue->head_since_ns + SIM_WAIT_FACTOR * SIM_MAX_TIMEOUT_MS * SIM_MS);
+}
+
+static struct sim_job *sim_timer_job(struct sim *sim, uint32_t hwq)
+{
+	return sim->hwqs[hwq].queue ? sim_hwq_first(&sim->hwqs[hwq]) : NULL;
+}
+
+/* When to look again, after all whose time is up were dealt with. */
 static int64_t sim_timer_check(struct sim *sim)
 {
 	int64_t next = INT64_MAX, now = sim_now_ns();
 
+	if (sim->answered)
+		sim->alive_ns = now;
+	sim->answered = false;
 	for (uint32_t i = 0; i < SIM_NR_QUEUES; i++) {
-		struct sim_queue *queue = sim->hwqs[i].queue;
-		struct sim_job *job = queue ? sim_hwq_first(&sim->hwqs[i]) : NULL;
+		struct sim_job *job = sim_timer_job(sim, i);
+
+		if (job)
+			sim_timer_sample(sim, job->queue, job, now);
+	}
+	for (uint32_t i = 0; i < SIM_NR_QUEUES; i++) {
+		struct sim_job *job = sim_timer_job(sim, i);
 		int64_t deadline;
 
 		if (!job)
 			continue;
-		deadline = queue->head_since_ns + job->timeout_ns;
+		deadline = sim_timer_deadline(sim, job->queue, job);
 		if (deadline <= now)
-			sim_ctx_ban(sim, queue->ctx, DRM_VNPU_CTX_TIMEDOUT, job, -ETIMEDOUT);
-		else if (deadline < next)
-			next = deadline;
+			sim_ctx_ban(sim, job->queue->ctx, DRM_VNPU_CTX_TIMEDOUT, job, -ETIMEDOUT);
+		else
+			next = sim_min(next, sim_min(deadline, now + sim_timer_period(job)));
 	}
 	return next;
 }
@@ -224,8 +286,10 @@ static void *sim_timer_main(void *arg)
 		sim->timer_at_ns = sim_timer_check(sim);
 		sim_run_pending(sim);
 		sim_port_kick(sim);
+		sim_unlock(sim);
+		pthread_mutex_lock(&sim->lock);
 	}
-	pthread_mutex_unlock(&sim->lock);
+	sim_unlock(sim);
 	return NULL;
 }
 
@@ -253,6 +317,6 @@ void sim_timer_stop(struct sim *sim)
 	pthread_mutex_lock(&sim->lock);
 	sim->timer_stop = true;
 	pthread_cond_signal(&sim->timer_cond);
-	pthread_mutex_unlock(&sim->lock);
+	sim_unlock(sim);
 	pthread_join(sim->timer_thread, NULL);
 }

@@ -37,8 +37,7 @@ void sim_fence_put(struct sim_fence *fence)
 void sim_fence_signal(struct sim *sim, struct sim_fence *fence)
 {
 	fence->signaled = true;
-	if (sim->waiters)
-		pthread_cond_broadcast(&sim->cond);
+	sim->wake_cond = true;
 }
 
 int sim_fences_add(struct sim_fences *list, struct sim_fence *fence)
@@ -171,8 +170,7 @@ void sim_syncobj_add(struct sim *sim, uint32_t handle, uint64_t point, struct si
 		obj->points[at] = obj->points[at - 1];
 	obj->points[at] = (struct sim_point){ .value = point, .fence = sim_fence_get(fence) };
 	obj->nr++;
-	if (sim->waiters)
-		pthread_cond_broadcast(&sim->cond);
+	sim->wake_cond = true;
 }
 
 static uint64_t sim_syncobj_value(const struct sim_syncobj *obj, bool submitted)
@@ -306,7 +304,7 @@ static int sim_syncobj_wait(struct sim *sim, struct drm_syncobj_timeline_wait *a
 		return -EINVAL;
 	if (!handles || (!points && (allowed & DRM_SYNCOBJ_WAIT_FLAGS_WAIT_AVAILABLE)))
 		return -EFAULT;
-	sim->waiters++;
+	sim_listen_begin(sim);
 	for (;;) {
 		uint32_t done = 0;
 
@@ -325,7 +323,7 @@ static int sim_syncobj_wait(struct sim *sim, struct drm_syncobj_timeline_wait *a
 			break;
 		}
 	}
-	sim->waiters--;
+	sim_listen_end(sim);
 	return ret;
 }
 

@@ -29,6 +29,7 @@ struct transport {
 struct sim_options {
 	unsigned int threads; /* 0: one per CPU that the process may use */
 	const char *isa; /* NULL: the best there is */
+	const char *profile; /* NULL: the default, if it is installed */
 };
 
 /* Why a path, or all of /dev/accel, gives no device. */

@@ -38,10 +38,11 @@ bool sim_cond_wait(struct sim *sim, pthread_cond_t *cond, int64_t timeout_ns)
 {
 	struct timespec ts = { .tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000 };
 
-	if (timeout_ns == INT64_MAX)
-		return !pthread_cond_wait(cond, &sim->lock);
 	if (timeout_ns <= 0)
 		return false;
+	sim_wake_now(sim);
+	if (timeout_ns == INT64_MAX)
+		return !pthread_cond_wait(cond, &sim->lock);
 	return pthread_cond_timedwait(cond, &sim->lock, &ts) != ETIMEDOUT;
 }
 
@@ -133,6 +134,8 @@ static void sim_query_limits(struct drm_vnpu_query_limits *q)
 	q->max_cmd_bytes = SIM_MAX_CMD_BYTES;
 	q->default_timeout_ms = SIM_TIMEOUT_MS;
 	q->max_timeout_ms = SIM_MAX_TIMEOUT_MS;
+	q->max_ctx_per_user = SIM_MAX_CTX;
+	q->max_queues_per_user = SIM_NR_QUEUES;
 }
 
 static int sim_dev_query(struct sim *sim, struct drm_vnpu_dev_query *args)
@@ -158,6 +161,7 @@ static int sim_dev_query(struct sim *sim, struct drm_vnpu_dev_query *args)
 		q.state.epoch = sim->epoch;
 		q.state.busy_ns = sim->busy_ns;
 		q.state.mem_bytes = sim->mem_bytes;
+		q.state.nr_jobs = sim->nr_jobs;
 		args->size = sizeof(q.state);
 		break;
 	default:
@@ -225,19 +229,24 @@ static int sim_transport_ioctl(struct transport *t, unsigned long request, void 
 	if (!arg)
 		return -EFAULT;
 	pthread_mutex_lock(&sim->lock);
-	ret = sim_ioctl_locked(sim, request, arg);
-	pthread_mutex_unlock(&sim->lock);
+	ret = sim_port_drain(sim);
+	if (!ret)
+		ret = sim_ioctl_locked(sim, request, arg);
+	sim_unlock(sim);
 	return ret;
 }
 
 static int sim_transport_map(struct transport *t, uint64_t offset, size_t size, int prot, void **addr)
 {
 	struct sim *sim = to_sim(t);
+	bool weights = false;
 	int ret;
 
 	pthread_mutex_lock(&sim->lock);
-	ret = sim_map(sim, offset, size, prot, addr);
-	pthread_mutex_unlock(&sim->lock);
+	ret = sim_map(sim, offset, size, prot, addr, &weights);
+	sim_unlock(sim);
+	if (!ret && weights)
+		sim_map_huge(*addr, size);
 	return ret;
 }
 
@@ -248,7 +257,7 @@ static int sim_transport_unmap(struct transport *t, void *addr, size_t size)
 
 	pthread_mutex_lock(&sim->lock);
 	ret = sim_unmap(sim, addr, size);
-	pthread_mutex_unlock(&sim->lock);
+	sim_unlock(sim);
 	return ret;
 }
 
@@ -287,7 +296,7 @@ static void sim_transport_close(struct transport *t)
 			sim_queue_kill(sim, sim->queues.slots[i]);
 		sim->queues.slots[i] = NULL;
 	}
-	pthread_mutex_unlock(&sim->lock);
+	sim_unlock(sim);
 	sim_timer_stop(sim);
 	sim_port_stop(sim);
 	sim_free_objects(sim);
@@ -329,13 +338,18 @@ static int sim_open_memory(struct sim *sim)
 int transport_sim_open(const struct sim_options *opts, struct transport **t)
 {
 	struct sim *sim = calloc(1, sizeof(*sim));
+	pthread_mutexattr_t attr;
 	int ret;
 
 	if (!sim)
 		return npu_fail(-ENOMEM, "sim: out of memory");
 	sim->base.ops = &sim_transport_ops;
 	sim->epoch = 1;
-	pthread_mutex_init(&sim->lock, NULL);
+	/* Held for a moment only: spinning for it costs less than to sleep. */
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+	pthread_mutex_init(&sim->lock, &attr);
+	pthread_mutexattr_destroy(&attr);
 	sim_cond_init(&sim->cond);
 	sim_cond_init(&sim->timer_cond);
 	ret = sim_open_memory(sim);
