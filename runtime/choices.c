@@ -11,11 +11,24 @@ static const char *const placement_names[] = {
 	[LLM_PLACE_FINE] = "fine",
 	[LLM_PLACE_CPU] = "cpu",
 	[LLM_PLACE_NPU] = "npu",
+	[LLM_PLACE_GPU] = "gpu",
 };
 static const char *const weights_names[] = {
 	[LLM_WEIGHTS_AUTO] = "auto",
 	[LLM_WEIGHTS_F32] = "f32",
 	[LLM_WEIGHTS_W8A8] = "w8a8",
+	[LLM_WEIGHTS_F16] = "f16",
+	[LLM_WEIGHTS_W4A16] = "w4a16",
+	[LLM_WEIGHTS_W4A8] = "w4a8",
+};
+static const char *const graphs_names[] = {
+	[LLM_GRAPHS_BUCKETED] = "bucketed",
+	[LLM_GRAPHS_SHARED] = "shared",
+};
+static const char *const kv_names[] = {
+	[LLM_KV_F16] = "f16",
+	[LLM_KV_F32] = "f32",
+	[LLM_KV_Q8_0] = "q8_0",
 };
 static const char *const sync_names[] = {
 	[LLM_SYNC_FAST] = "fast",
@@ -51,6 +64,16 @@ const char *llm_weights_name(enum llm_weights w)
 	return choice_name(weights_names, COUNT(weights_names), w);
 }
 
+const char *llm_graphs_name(enum llm_graphs g)
+{
+	return choice_name(graphs_names, COUNT(graphs_names), g);
+}
+
+const char *llm_kv_name(enum llm_kv kv)
+{
+	return choice_name(kv_names, COUNT(kv_names), kv);
+}
+
 const char *llm_sync_name(enum llm_sync s)
 {
 	return choice_name(sync_names, COUNT(sync_names), s);
@@ -73,6 +96,26 @@ int llm_weights_parse(const char *name, enum llm_weights *w)
 	if (value < 0)
 		return value;
 	*w = (enum llm_weights)value;
+	return 0;
+}
+
+int llm_graphs_parse(const char *name, enum llm_graphs *g)
+{
+	int value = choice_parse("graphs", graphs_names, COUNT(graphs_names), name);
+
+	if (value < 0)
+		return value;
+	*g = (enum llm_graphs)value;
+	return 0;
+}
+
+int llm_kv_parse(const char *name, enum llm_kv *kv)
+{
+	int value = choice_parse("KV cache", kv_names, COUNT(kv_names), name);
+
+	if (value < 0)
+		return value;
+	*kv = (enum llm_kv)value;
 	return 0;
 }
 

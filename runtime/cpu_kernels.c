@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Float kernels of the CPU lane, portable, and the choice between the sets.
+ * Kernels of the CPU lane, portable, and the choice between the sets.
  *
  * Sums run in eight lanes, which compilers turn into vector instructions without being allowed to reorder anything.
  */
@@ -40,57 +40,6 @@ static void matmul_generic(float *y, size_t ldy, const float *x, size_t ldx, uns
 	}
 }
 
-static void weigh_generic(float *y, size_t ldy, const float *p, size_t ldp, unsigned int m, const float *v, size_t ldv,
-			  unsigned int n, unsigned int d)
-{
-	for (unsigned int i = 0; i < m; i++) {
-		float *row = y + i * ldy;
-
-		memset(row, 0, d * sizeof(*row));
-		for (unsigned int t = 0; t < n; t++) {
-			float weight = p[i * ldp + t];
-
-			for (unsigned int c = 0; c < d; c++)
-				row[c] += weight * v[t * ldv + c];
-		}
-	}
-}
-
-static void rmsnorm_generic(float *y, const float *x, const float *w, unsigned int n, float eps)
-{
-	float scale = 1.0f / sqrtf(dot_generic(x, x, n) / (float)n + eps);
-
-	for (unsigned int i = 0; i < n; i++)
-		y[i] = x[i] * scale * w[i];
-}
-
-static void softmax_generic(float *x, unsigned int n, float scale)
-{
-	float max = x[0], acc[LANES] = { 0 }, inv;
-
-	for (unsigned int i = 1; i < n; i++)
-		max = x[i] > max ? x[i] : max;
-	for (unsigned int i = 0; i < n; i++) {
-		x[i] = expf((x[i] - max) * scale);
-		acc[i % LANES] += x[i];
-	}
-	inv = 1.0f / lanes_sum(acc);
-	for (unsigned int i = 0; i < n; i++)
-		x[i] *= inv;
-}
-
-static void silu_mul_generic(float *y, const float *gate, const float *up, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		y[i] = gate[i] / (1.0f + expf(-gate[i])) * up[i];
-}
-
-static void add_generic(float *y, const float *x, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		y[i] += x[i];
-}
-
 static int quant_generic(int8_t *q, float *scale, const float *x, size_t n)
 {
 	float max = 0.0f;
@@ -117,11 +66,6 @@ static int quant_generic(int8_t *q, float *scale, const float *x, size_t n)
 const struct cpu_kernels cpu_kernels_generic = {
 	.name = "generic",
 	.matmul = matmul_generic,
-	.weigh = weigh_generic,
-	.rmsnorm = rmsnorm_generic,
-	.softmax = softmax_generic,
-	.silu_mul = silu_mul_generic,
-	.add = add_generic,
 	.quant = quant_generic,
 };
 

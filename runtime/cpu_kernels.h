@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Float kernels of the CPU lane: portable C, AVX2 + FMA, AVX-512, chosen at run time.
+ * What the CPU lane computes that the device does not: F32 products, and the quantisation of weights. Portable C, AVX2 + FMA,
+ * AVX-512, chosen at run time. Its float operators are the device's (firmware-sim/kernels.h).
  *
  * Within one instruction set every result element is computed by the same operations in the same order, whatever the
  * number of rows, the blocking or the threads; so chunk sizes and thread counts never change a result. Between
@@ -18,17 +19,6 @@ struct cpu_kernels {
 	/* Y = X @ W^T: y[m][n] (ldy), x[m][k] (ldx), w[n][k] (ldw). */
 	void (*matmul)(float *y, size_t ldy, const float *x, size_t ldx, unsigned int m, const float *w, size_t ldw,
 		       unsigned int n, unsigned int k);
-	/* Y = P @ V: y[m][d] (ldy), p[m][n] (ldp), v[n][d] (ldv). */
-	void (*weigh)(float *y, size_t ldy, const float *p, size_t ldp, unsigned int m, const float *v, size_t ldv,
-		      unsigned int n, unsigned int d);
-	/* y = x / sqrt(mean(x^2) + eps) * w; y may be x. */
-	void (*rmsnorm)(float *y, const float *x, const float *w, unsigned int n, float eps);
-	/* x = exp(scale x) / sum. */
-	void (*softmax)(float *x, unsigned int n, float scale);
-	/* y = gate / (1 + exp(-gate)) * up; y may be gate or up. */
-	void (*silu_mul)(float *y, const float *gate, const float *up, size_t n);
-	/* y += x. */
-	void (*add)(float *y, const float *x, size_t n);
 	/* Symmetric INT8: *scale = max|x| / 127, q = round-to-nearest-even(x / *scale); a row of zeros gets scale 0.
 	 * -1: x holds a NaN or an infinity. */
 	int (*quant)(int8_t *q, float *scale, const float *x, size_t n);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Float kernels of the CPU lane for AVX2 and FMA: eight lanes, and 3x4 blocks: twelve sums and what they are made of
+ * Kernels of the CPU lane for AVX2 and FMA: eight lanes, and 3x4 blocks: twelve sums and what they are made of
  * fill the sixteen registers.
  */
+#if defined(__x86_64__)
 #include <immintrin.h>
 #include <stdint.h>
 #include <string.h>
 
 #define LANES 8
 #define BLOCK_M 3
-#define WEIGH_REGS 4
 #define INLINE static inline __attribute__((always_inline))
 
 typedef __m256 vf;
@@ -31,16 +31,6 @@ INLINE vf load(const float *p)
 INLINE vf load_part(const float *p, vmask mask)
 {
 	return _mm256_maskload_ps(p, mask);
-}
-
-INLINE void store(float *p, vf v)
-{
-	_mm256_storeu_ps(p, v);
-}
-
-INLINE void store_part(float *p, vmask mask, vf v)
-{
-	_mm256_maskstore_ps(p, mask, v);
 }
 
 INLINE vf splat(float x)
@@ -71,31 +61,10 @@ INLINE vf round_v(vf x)
 	return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/* p 2^n for an integer n of -126..127 and p near 1: by adding to the exponent. */
-INLINE vf scale2(vf p, vf n)
-{
-	return _mm256_castsi256_ps(
-		_mm256_add_epi32(_mm256_castps_si256(p), _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23)));
-}
-
-/* a in the lanes of the mask, b in the others. */
-INLINE vf choose(vmask mask, vf a, vf b)
-{
-	return _mm256_blendv_ps(b, a, _mm256_castsi256_ps(mask));
-}
-
 /* Four sums, each of the lanes of one index modulo 4. */
 INLINE __m128 fold(vf v)
 {
 	return _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-}
-
-INLINE float max_lane(vf v)
-{
-	__m128 h = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-
-	h = _mm_max_ps(h, _mm_movehl_ps(h, h));
-	return _mm_cvtss_f32(_mm_max_ss(h, _mm_movehdup_ps(h)));
 }
 
 /* The greater of max and |v|, as integers. */
@@ -129,10 +98,6 @@ INLINE void store_i8(int8_t *q, vf v, size_t n)
 const struct cpu_kernels cpu_kernels_avx2 = {
 	.name = "avx2",
 	.matmul = matmul,
-	.weigh = weigh,
-	.rmsnorm = rmsnorm,
-	.softmax = softmax,
-	.silu_mul = silu_mul,
-	.add = add,
 	.quant = quant,
 };
+#endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Float kernels of the CPU lane for AVX-512: sixteen lanes, 4x4 blocks of matmul, 4x2 of weigh.
+ * Kernels of the CPU lane for AVX-512: sixteen lanes, 4x4 blocks.
  */
+#if defined(__x86_64__)
 #include <immintrin.h>
 #include <stdint.h>
 
 #define LANES 16
 #define BLOCK_M 4
-#define WEIGH_REGS 2
 #define INLINE static inline __attribute__((always_inline))
 
 typedef __m512 vf;
@@ -27,16 +27,6 @@ INLINE vf load(const float *p)
 INLINE vf load_part(const float *p, vmask mask)
 {
 	return _mm512_maskz_loadu_ps(mask, p);
-}
-
-INLINE void store(float *p, vf v)
-{
-	_mm512_storeu_ps(p, v);
-}
-
-INLINE void store_part(float *p, vmask mask, vf v)
-{
-	_mm512_mask_storeu_ps(p, mask, v);
 }
 
 INLINE vf splat(float x)
@@ -67,29 +57,12 @@ INLINE vf round_v(vf x)
 	return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/* p 2^n. */
-INLINE vf scale2(vf p, vf n)
-{
-	return _mm512_scalef_ps(p, n);
-}
-
-/* a in the lanes of the mask, b in the others. */
-INLINE vf choose(vmask mask, vf a, vf b)
-{
-	return _mm512_mask_blend_ps(mask, b, a);
-}
-
 /* Four sums, each of the lanes of one index modulo 4. */
 INLINE __m128 fold(vf v)
 {
 	__m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
 
 	return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
-}
-
-INLINE float max_lane(vf v)
-{
-	return _mm512_reduce_max_ps(v);
 }
 
 /* The greater of max and |v|, as integers. */
@@ -114,10 +87,6 @@ INLINE void store_i8(int8_t *q, vf v, size_t n)
 const struct cpu_kernels cpu_kernels_avx512 = {
 	.name = "avx512",
 	.matmul = matmul,
-	.weigh = weigh,
-	.rmsnorm = rmsnorm,
-	.softmax = softmax,
-	.silu_mul = silu_mul,
-	.add = add,
 	.quant = quant,
 };
+#endif

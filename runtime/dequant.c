@@ -13,7 +13,7 @@
 static const struct gguf_type_traits type_traits[] = {
 	[GGUF_F32] = { "F32", 1, 4 },	    [GGUF_F16] = { "F16", 1, 2 },	[GGUF_BF16] = { "BF16", 1, 2 },
 	[GGUF_Q4_0] = { "Q4_0", 32, 18 },   [GGUF_Q8_0] = { "Q8_0", 32, 34 },	[GGUF_Q4_K] = { "Q4_K", 256, 144 },
-	[GGUF_Q5_K] = { "Q5_K", 256, 176 }, [GGUF_Q6_K] = { "Q6_K", 256, 210 },
+	[GGUF_Q5_K] = { "Q5_K", 256, 176 }, [GGUF_Q6_K] = { "Q6_K", 256, 210 },	[GGUF_I8] = { "I8", 1, 1 },
 };
 
 const struct gguf_type_traits *gguf_type_traits(enum gguf_type type)
@@ -194,6 +194,11 @@ const dequant_fn dequant_generic[GGUF_TYPES] = {
 	[GGUF_F32] = dequant_f32,   [GGUF_F16] = dequant_f16,	[GGUF_BF16] = dequant_bf16, [GGUF_Q8_0] = dequant_q8_0,
 	[GGUF_Q4_0] = dequant_q4_0, [GGUF_Q4_K] = dequant_q4_k, [GGUF_Q5_K] = dequant_q5_k, [GGUF_Q6_K] = dequant_q6_k,
 };
+
+bool gguf_type_is_float(enum gguf_type type)
+{
+	return (unsigned int)type < GGUF_TYPES && dequant_generic[type];
+}
 
 void gguf_dequantize(enum gguf_type type, const void *src, float *dst, size_t n)
 {

@@ -13,7 +13,7 @@
 #include "engine.h"
 #include "llm_fail.h"
 
-#define DEFAULT_CHUNK 64
+#define DEFAULT_CHUNK 256
 #define MAX_CHUNK 8192
 #define MAX_THREADS 1024
 /* How long an idle thread polls for its next loop. With a device the CPUs may be its own (sim), so it sleeps at once. */
@@ -22,19 +22,26 @@
 /* Settles what the options leave open. */
 static int engine_choices(struct llm_engine_info *info, const struct llm_options *opts)
 {
-	if ((unsigned int)opts->placement > LLM_PLACE_NPU || (unsigned int)opts->weights > LLM_WEIGHTS_W8A8 ||
+	if ((unsigned int)opts->placement > LLM_PLACE_GPU || (unsigned int)opts->weights > LLM_WEIGHTS_W4A8 ||
+	    (unsigned int)opts->graphs > LLM_GRAPHS_SHARED || (unsigned int)opts->kv > LLM_KV_Q8_0 ||
 	    (unsigned int)opts->sync > LLM_SYNC_DRIVER)
-		return llm_fail(-EINVAL, "unknown placement %d, weights %d or sync %d", opts->placement, opts->weights,
-				opts->sync);
+		return llm_fail(-EINVAL, "unknown placement %d, weights %d, graphs %d, KV cache %d or sync %d", opts->placement,
+				opts->weights, opts->graphs, opts->kv, opts->sync);
+	if (opts->placement == LLM_PLACE_GPU)
+		return llm_fail(-ENOTSUP, "placement gpu can only be planned: llm-bench --dry-run");
+	if (opts->weights == LLM_WEIGHTS_F16)
+		return llm_fail(-ENOTSUP, "weights f16 can only be planned: llm-bench --dry-run");
 	info->placement = opts->placement;
 	info->weights = opts->weights;
+	info->graphs = opts->graphs;
+	info->kv = opts->kv;
 	info->sync = opts->sync;
-	if (info->weights == LLM_WEIGHTS_AUTO)
-		info->weights = info->placement == LLM_PLACE_CPU ? LLM_WEIGHTS_F32 : LLM_WEIGHTS_W8A8;
+	if (info->weights == LLM_WEIGHTS_AUTO && info->placement == LLM_PLACE_CPU)
+		info->weights = LLM_WEIGHTS_F32;
 	if (info->placement == LLM_PLACE_CPU && info->weights != LLM_WEIGHTS_F32)
 		return llm_fail(-EINVAL, "weights %s need the NPU; choose placement fine or npu, or weights f32",
 				llm_weights_name(info->weights));
-	if (info->placement != LLM_PLACE_CPU && info->weights != LLM_WEIGHTS_W8A8)
+	if (info->placement != LLM_PLACE_CPU && info->weights == LLM_WEIGHTS_F32)
 		return llm_fail(-EINVAL, "weights %s run on the CPU only; choose placement cpu, or weights w8a8",
 				llm_weights_name(info->weights));
 	info->threads = opts->threads ? opts->threads : llm_pool_cpus();
@@ -44,6 +51,37 @@ static int engine_choices(struct llm_engine_info *info, const struct llm_options
 	if (info->chunk > MAX_CHUNK)
 		return llm_fail(-EINVAL, "a chunk of %u tokens; at most %u are possible", info->chunk, MAX_CHUNK);
 	return 0;
+}
+
+/* What a packed file can be computed with. */
+static int engine_packed(const struct llm_engine *e, enum llm_weights *weights)
+{
+	enum llm_weights made;
+
+	if (llm_weights_parse(e->model.packed, &made) ||
+	    (made != LLM_WEIGHTS_W8A8 && made != LLM_WEIGHTS_W4A8 && made != LLM_WEIGHTS_W4A16))
+		return llm_fail(-ENOTSUP, "%s: packed for weights '%s', which are not known", e->path, e->model.packed);
+	if (*weights == LLM_WEIGHTS_AUTO)
+		*weights = made;
+	/* The panels of 4 bits are the same for both. */
+	if (*weights == made || (*weights != LLM_WEIGHTS_W8A8 && *weights != LLM_WEIGHTS_F32 && made != LLM_WEIGHTS_W8A8))
+		return 0;
+	return llm_fail(-EINVAL, "%s: packed for the NPU with weights %s; for %s take the original file", e->path,
+			e->model.packed, llm_weights_name(*weights));
+}
+
+/* On the NPU, a file of 4-bit weights is computed with as they are. */
+static enum llm_weights engine_weights(const struct llm_model *m)
+{
+	uint64_t bytes = 0, q4 = 0;
+
+	for (unsigned int i = 0; i < m->n_layer; i++) {
+		for (int w = 0; w < LLM_NR_MATRICES; w++) {
+			bytes += m->layers[i].matrix[w]->bytes;
+			q4 += m->layers[i].matrix[w]->type == GGUF_Q4_0 ? m->layers[i].matrix[w]->bytes : 0;
+		}
+	}
+	return q4 > bytes / 2 ? LLM_WEIGHTS_W4A8 : LLM_WEIGHTS_W8A8;
 }
 
 static int engine_read(struct llm_engine *e)
@@ -63,6 +101,14 @@ static int engine_read(struct llm_engine *e)
 	if (tokenizer_n_vocab(e->tok) > e->model.n_vocab)
 		return llm_fail(-EINVAL, "%s: %zu tokens in the vocabulary, %u rows in token_embd.weight", e->path,
 				tokenizer_n_vocab(e->tok), e->model.n_vocab);
+	if (e->info.kv == LLM_KV_Q8_0 && e->model.head_dim % VNPU_Q8_0_VALUES)
+		return llm_fail(-EINVAL,
+				"%s: heads of %u values; a KV cache of q8_0 needs a multiple of %d, choose f16 or f32",
+				e->path, e->model.head_dim, VNPU_Q8_0_VALUES);
+	if (e->model.packed[0])
+		return engine_packed(e, &e->info.weights);
+	if (e->info.weights == LLM_WEIGHTS_AUTO)
+		e->info.weights = engine_weights(&e->model);
 	return 0;
 }
 
@@ -98,11 +144,13 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 		.model = &e->model,
 		.file = e->file,
 		.path = e->path,
+		.weights = e->info.weights,
 		.pool = e->pool,
 		.kernels = e->kernels,
 		.progress = opts->progress,
 		.ud = opts->ud,
 	};
+	struct npu_device_options device = opts->device;
 	int err;
 
 	/* The last row of a chunk is bound where it lies, and bindings are 64-byte aligned. */
@@ -111,7 +159,10 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 				"%s: an embedding of %u is not a multiple of 16, which the NPU's graphs need; "
 				"choose placement cpu",
 				e->path, e->model.n_embd);
-	err = npu_device_open(&opts->device, &e->dev);
+	/* One SoC on both sides of the transport. */
+	if (!device.profile)
+		device.profile = opts->profile;
+	err = npu_device_open(&device, &e->dev);
 	if (!err)
 		err = npu_context_create(e->dev, &e->ctx);
 	if (err)
@@ -137,6 +188,17 @@ static int engine_load_cpu(struct llm_engine *e, const struct llm_options *opts)
 	return 0;
 }
 
+static int engine_load_profile(struct llm_engine *e, const char *name)
+{
+	char why[512];
+
+	e->profile = profile_load(name, why, sizeof(why));
+	if (!e->profile)
+		return llm_fail(-EINVAL, "%s", why);
+	e->info.profile = e->profile->name;
+	return 0;
+}
+
 int llm_engine_open(const struct llm_options *opts, struct llm_engine **engine)
 {
 	struct llm_engine *e;
@@ -150,7 +212,12 @@ int llm_engine_open(const struct llm_options *opts, struct llm_engine **engine)
 		return llm_fail(-ENOMEM, "no memory for an engine");
 	atomic_init(&e->refs, 1);
 	e->kernels = cpu_kernels_get(NULL);
+	e->floats = fw_kernels_get(FW_ISA_AUTO);
 	err = engine_choices(&e->info, opts);
+	e->jitter = opts->jitter;
+	e->seed = opts->seed;
+	if (!err && opts->profile)
+		err = engine_load_profile(e, opts->profile);
 	if (!err) {
 		e->path = strdup(opts->model);
 		e->pool = llm_pool_create(e->info.threads, e->info.placement == LLM_PLACE_CPU ? CPU_SPIN_US : 0);
@@ -181,6 +248,7 @@ void llm_engine_put(struct llm_engine *e)
 	if (e->dev)
 		npu_device_close(e->dev);
 	llm_pool_free(e->pool);
+	profile_free(e->profile);
 	if (e->tok)
 		tokenizer_free(e->tok);
 	llm_model_release(&e->model);

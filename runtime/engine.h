@@ -6,9 +6,11 @@
 #include <stdatomic.h>
 
 #include "cpu_kernels.h"
+#include "kernels.h"
 #include "llm.h"
 #include "model.h"
-#include "quant.h"
+#include "profile.h"
+#include "packed.h"
 #include "threadpool.h"
 #include "tokenizer.h"
 
@@ -19,7 +21,12 @@ struct llm_engine {
 	struct tokenizer *tok;
 	struct llm_model model;
 	struct llm_pool *pool;
+	struct profile *profile; /* of the virtual clock; NULL: the wall's */
+	float jitter; /* of its durations */
+	uint64_t seed;
 	const struct cpu_kernels *kernels;
+	const struct fw_kernels
+		*floats; /* the device's, for the CPU lane's float operators: both lanes give the same bits */
 	atomic_uint refs; /* the user's and one per session */
 	/* Not with LLM_PLACE_CPU: */
 	struct npu_device *dev;
@@ -52,25 +59,46 @@ enum llm_want {
 };
 
 struct llm_npu_lane;
+struct llm_pass;
+
+static inline enum vnpu_kv_type llm_kv_type(enum llm_kv kv)
+{
+	return kv == LLM_KV_F32 ? VNPU_KV_F32 : kv == LLM_KV_F16 ? VNPU_KV_F16 : VNPU_KV_Q8_0;
+}
 
 struct llm_session {
 	struct llm_engine *engine;
 	unsigned int n_ctx, n_past;
-	/* Rows of the cache: n_ctx, and with an NPU one chunk more for the padded rows of a chunk at the end. */
+	unsigned int chunk; /* the engine's, but no more than the context needs */
+	/* Rows of the cache: n_ctx, and with an NPU those more that a graph at its end may have beyond the chunk's tokens. */
 	unsigned int kv_rows;
-	struct llm_memory kv; /* [n_layer][K, V], [kv_rows][kv_dim] each, 64-byte aligned */
+	struct llm_memory kv; /* [n_layer][K, V], [kv_rows][kv_dim] of the engine's type each, 64-byte aligned */
 	size_t kv_stride; /* bytes from one such matrix to the next */
+	size_t kv_row_bytes;
 	struct llm_memory work;
-	struct llm_area x, y, xn, q, k, att, gate, up, logits; /* [chunk][...]; logits [1][n_vocab] */
+	struct llm_area x, y, xn, q, k, v, att, gate, up, logits; /* [chunk][...]; logits [1][n_vocab] */
 	struct llm_memory all_memory; /* made at the first llm_session_eval_all() */
-	struct llm_area all; /* [chunk][n_vocab] */
-	float *cosines, *sines; /* [chunk][rot_dim / 2] of the chunk's positions */
+	struct llm_area all; /* [llm_session_all_rows()][n_vocab] */
 	float *scratch; /* per thread */
 	size_t scratch_floats;
 	bool has_logits;
+	const struct llm_pass *pass; /* under way */
+	uint64_t nr_passes; /* so far */
+	unsigned int embedded; /* rows looked up since their pages were last given back */
+	struct sched_plan *wall_plans[2][2]; /* by: one job does all; logits are wanted. NULL: not made yet */
+	struct {
+		llm_run_fn fn; /* NULL: nobody listens */
+		void *ud;
+	} listener;
 	struct llm_npu_lane *npu;
 	struct llm_session_stats stats;
 };
+
+/* Tokens whose logits are computed at a time when all of them are wanted. */
+static inline unsigned int llm_session_all_rows(const struct llm_session *s)
+{
+	return s->chunk < 64 ? s->chunk : 64;
+}
 
 static inline size_t llm_session_k_off(const struct llm_session *s, unsigned int layer)
 {
@@ -83,9 +111,9 @@ static inline size_t llm_session_v_off(const struct llm_session *s, unsigned int
 }
 
 /* Layer's K or V from position @pos on. */
-static inline float *llm_session_kv(const struct llm_session *s, size_t off, unsigned int pos)
+static inline void *llm_session_kv(const struct llm_session *s, size_t off, unsigned int pos)
 {
-	return (float *)((char *)s->kv.data + off) + (size_t)pos * s->engine->model.kv_dim;
+	return (char *)s->kv.data + off + pos * s->kv_row_bytes;
 }
 
 #endif /* ENGINE_H */

@@ -55,8 +55,11 @@ static void task_product(void *arg, unsigned int task, unsigned int worker)
 		w = wide;
 	}
 	pass->s->engine->kernels->matmul(p->y + first, p->w->dims[1], p->x, cols, pass->n, w, cols, rows, cols);
-	for (size_t i = 0; p->bias && i < pass->n; i++)
-		pass->s->engine->kernels->add(p->y + i * p->w->dims[1] + first, p->bias + first, rows);
+	for (size_t i = 0; p->bias && i < pass->n; i++) {
+		float *y = p->y + i * p->w->dims[1] + first;
+
+		pass->s->engine->floats->add(y, y, p->bias + first, rows);
+	}
 }
 
 /* Products that do not depend on one another, as one loop. */
@@ -78,15 +81,32 @@ static struct product layer_product(const struct llm_session *s, unsigned int la
 	return (struct product){ .w = l->matrix[which], .bias = l->bias[which], .x = x, .y = y };
 }
 
+struct values {
+	struct llm_session *s;
+	unsigned int layer, pos;
+};
+
+/* A row of V to the cache. */
+static void task_values(void *arg, unsigned int row, unsigned int worker)
+{
+	const struct values *v = arg;
+	const struct llm_session *s = v->s;
+
+	llm_forward_store(s, llm_session_kv(s, llm_session_v_off(s, v->layer), v->pos + row),
+			  s->v.data + (size_t)row * s->engine->model.kv_dim);
+}
+
 static int cpu_qkv(struct llm_session *s, unsigned int layer, unsigned int pos, unsigned int n)
 {
 	const struct product p[] = {
 		layer_product(s, layer, LLM_ATTN_Q, s->xn.data, s->q.data),
 		layer_product(s, layer, LLM_ATTN_K, s->xn.data, s->k.data),
-		layer_product(s, layer, LLM_ATTN_V, s->xn.data, llm_session_kv(s, llm_session_v_off(s, layer), pos)),
+		layer_product(s, layer, LLM_ATTN_V, s->xn.data, s->v.data),
 	};
+	struct values v = { .s = s, .layer = layer, .pos = pos };
 
 	products_run(s, p, 3, n);
+	llm_pool_run(s->engine->pool, task_values, &v, n);
 	return 0;
 }
 
@@ -117,34 +137,31 @@ static int cpu_down(struct llm_session *s, unsigned int layer, unsigned int n)
 	return 0;
 }
 
-static const struct llm_products cpu_products = {
-	.qkv = cpu_qkv,
-	.attn_output = cpu_attn_output,
-	.gate_up = cpu_gate_up,
-	.down = cpu_down,
-};
-
 /* Logits of @rows tokens from @first on. */
-static void cpu_head(struct llm_session *s, unsigned int first, unsigned int rows, float *logits)
+static void head_rows(struct llm_session *s, unsigned int first, unsigned int rows, float *logits)
 {
 	const struct llm_model *m = &s->engine->model;
 	struct product p = { .w = m->output, .x = s->xn.data, .y = logits };
 
 	for (size_t i = 0; i < rows; i++)
-		s->engine->kernels->rmsnorm(s->xn.data + i * m->n_embd, s->x.data + (first + i) * m->n_embd,
-					    m->output_norm, m->n_embd, m->eps);
+		s->engine->floats->rmsnorm(s->xn.data + i * m->n_embd, s->x.data + (first + i) * m->n_embd,
+					   m->output_norm, m->n_embd, m->eps);
 	products_run(s, &p, 1, rows);
 }
 
-int llm_forward_cpu(struct llm_session *s, const int32_t *ids, unsigned int pos, unsigned int n, enum llm_want want)
+static int cpu_head(struct llm_session *s, unsigned int n, enum llm_want want)
 {
-	int err;
-
-	llm_forward_embed(s, ids, n);
-	err = llm_forward_blocks(s, &cpu_products, pos, n);
-	if (!err && want == LLM_WANT_LAST)
-		cpu_head(s, n - 1, 1, s->logits.data);
-	else if (!err && want == LLM_WANT_ALL)
-		cpu_head(s, 0, n, s->all.data);
-	return err;
+	if (want == LLM_WANT_LAST)
+		head_rows(s, n - 1, 1, s->logits.data);
+	else
+		head_rows(s, 0, n, s->all.data);
+	return 0;
 }
+
+const struct llm_products llm_forward_cpu_products = {
+	.qkv = cpu_qkv,
+	.attn_output = cpu_attn_output,
+	.gate_up = cpu_gate_up,
+	.down = cpu_down,
+	.head = cpu_head,
+};

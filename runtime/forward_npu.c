@@ -2,8 +2,9 @@
 /*
  * Forward passes on the NPU.
  *
- * A prompt's chunk always has the graph's number of rows; rows beyond its tokens are zeros, their results are not used,
- * and what they leave in the cache lies beyond n_past, where it is overwritten before it is ever read.
+ * Graphs are static, so a chunk has more rows than tokens if no graph has just as many: results of rows beyond its tokens are
+ * not used, and what they leave in the cache lies beyond n_past, where it is overwritten before it is ever read. Bucketed, there
+ * is a graph for each multiple of LLM_BUCKET_ROWS, made when the first chunk wants it; shared, one for all chunks.
  *
  *   fine	a chunk's matmuls are four jobs per block, between which the CPU lane does the float operators in the
  *		same memory (forward.c); the output head is a job of its own for the rows that are wanted
@@ -28,10 +29,19 @@ struct lane_graph {
 	unsigned int rows;
 };
 
+/* The graphs of chunks of one size: four of a block, or one of all blocks. */
+struct lane_bucket {
+	unsigned int rows;
+	struct lane_graph graphs[LLM_NR_GRAPHS];
+	bool ready;
+};
+
 struct llm_npu_lane {
 	struct npu_queue *queue;
-	struct lane_graph graphs[LLM_NR_GRAPHS];
-	struct lane_graph head_all; /* LLM_GRAPH_HEAD with a chunk's rows, made when first wanted */
+	struct lane_graph token, head;
+	struct lane_graph head_all; /* for llm_session_all_rows(), made when first wanted */
+	struct lane_bucket *buckets, *bucket; /* by rows; that of the chunk under way */
+	unsigned int nr_buckets;
 };
 
 static uint64_t now_ns(void)
@@ -72,7 +82,8 @@ static int graph_load(struct llm_session *s, struct lane_graph *g, enum llm_grap
 	uint32_t timeout_ms;
 	size_t bytes;
 	void *image;
-	int err = llm_graph_build(&s->engine->model, which, rows, s->kv_rows, &image, &bytes);
+	int err = llm_graph_build(&s->engine->model, &s->engine->packed, which, rows, s->kv_rows, s->engine->info.kv, &image,
+				  &bytes);
 
 	if (err)
 		return err;
@@ -158,9 +169,8 @@ static int job_bind_head(struct llm_session *s, struct npu_job *job)
 }
 
 /* The four jobs of a block. */
-static int lane_bind_fine(struct llm_session *s, unsigned int i)
+static int lane_bind_fine(struct llm_session *s, struct lane_graph *g, unsigned int i)
 {
-	struct lane_graph *g = s->npu->graphs;
 	struct npu_job *qkv = g[LLM_GRAPH_QKV].jobs[i], *out = g[LLM_GRAPH_ATTN_OUTPUT].jobs[i];
 	struct npu_job *gate_up = g[LLM_GRAPH_GATE_UP].jobs[i], *down = g[LLM_GRAPH_DOWN].jobs[i];
 	int err = job_bind_area(s, qkv, "x", &s->xn);
@@ -183,31 +193,73 @@ static int lane_bind_fine(struct llm_session *s, unsigned int i)
 	return err ? err : job_bind_matrix(s, down, i, LLM_FFN_DOWN);
 }
 
-static int lane_create_fine(struct llm_session *s)
+static int bucket_load_fine(struct llm_session *s, struct lane_bucket *b)
 {
 	unsigned int n_layer = s->engine->model.n_layer;
 	int err = 0;
 
 	for (enum llm_graph which = LLM_GRAPH_QKV; !err && which <= LLM_GRAPH_DOWN; which++)
-		err = graph_load(s, &s->npu->graphs[which], which, s->engine->info.chunk, n_layer);
+		err = graph_load(s, &b->graphs[which], which, b->rows, n_layer);
 	for (unsigned int i = 0; !err && i < n_layer; i++)
-		err = lane_bind_fine(s, i);
+		err = lane_bind_fine(s, b->graphs, i);
 	return err;
 }
 
-static int lane_create_blocks(struct llm_session *s)
+static int bucket_load_blocks(struct llm_session *s, struct lane_bucket *b)
 {
-	struct lane_graph *g = &s->npu->graphs[LLM_GRAPH_BLOCKS];
-	int err = graph_load(s, g, LLM_GRAPH_BLOCKS, s->engine->info.chunk, 1);
+	struct lane_graph *g = &b->graphs[LLM_GRAPH_BLOCKS];
+	int err = graph_load(s, g, LLM_GRAPH_BLOCKS, b->rows, 1);
 
 	err = err ? err : job_bind_blocks(s, g->jobs[0]);
 	err = err ? err : job_bind_area(s, g->jobs[0], "x", &s->x);
 	return err ? err : job_bind_area(s, g->jobs[0], "y", &s->y);
 }
 
+static void bucket_unload(struct lane_bucket *b)
+{
+	for (int i = 0; i < LLM_NR_GRAPHS; i++)
+		graph_unload(&b->graphs[i]);
+	b->ready = false;
+}
+
+/* The graphs for a chunk of @n tokens. */
+static int lane_choose(struct llm_session *s, unsigned int n)
+{
+	struct llm_npu_lane *lane = s->npu;
+	struct lane_bucket *b = lane->buckets;
+	int err = 0;
+
+	while (b->rows < n)
+		b++;
+	if (!b->ready) {
+		err = s->engine->info.placement == LLM_PLACE_FINE ? bucket_load_fine(s, b) : bucket_load_blocks(s, b);
+		if (err)
+			bucket_unload(b);
+		b->ready = !err;
+	}
+	lane->bucket = b;
+	return err;
+}
+
+static int lane_create_buckets(struct llm_session *s)
+{
+	bool bucketed = s->engine->info.graphs == LLM_GRAPHS_BUCKETED;
+	struct llm_npu_lane *lane = s->npu;
+
+	lane->nr_buckets = bucketed ? (s->chunk + LLM_BUCKET_ROWS - 1) / LLM_BUCKET_ROWS : 1;
+	lane->buckets = calloc(lane->nr_buckets, sizeof(*lane->buckets));
+	if (!lane->buckets)
+		return llm_fail(-ENOMEM, "no memory for a session");
+	for (unsigned int i = 0; i < lane->nr_buckets; i++)
+		lane->buckets[i].rows = (i + 1) * LLM_BUCKET_ROWS;
+	lane->buckets[lane->nr_buckets - 1].rows = s->chunk;
+	/* What every long prompt needs, now: the sooner it fails. */
+	return s->chunk > 1 ? lane_choose(s, s->chunk) : 0;
+}
+
 static int lane_create_token(struct llm_session *s)
 {
-	struct lane_graph *g = &s->npu->graphs[LLM_GRAPH_TOKEN];
+	struct lane_graph *g = &s->npu->token;
 	int err = graph_load(s, g, LLM_GRAPH_TOKEN, 1, 1);
 
 	err = err ? err : job_bind_blocks(s, g->jobs[0]);
@@ -236,17 +288,19 @@ int llm_npu_lane_create(struct llm_session *s)
 	if (err)
 		return llm_fail(err, "%s", npu_error());
 	err = lane_create_token(s);
-	if (!err && s->engine->info.chunk > 1)
-		err = s->engine->info.placement == LLM_PLACE_FINE ? lane_create_fine(s) : lane_create_blocks(s);
-	return err ? err : lane_create_head(s, &s->npu->graphs[LLM_GRAPH_HEAD], 1, &s->logits);
+	err = err ? err : lane_create_buckets(s);
+	return err ? err : lane_create_head(s, &s->npu->head, 1, &s->logits);
 }
 
 void llm_npu_lane_free(struct llm_session *s)
 {
 	if (!s->npu)
 		return;
-	for (int i = 0; i < LLM_NR_GRAPHS; i++)
-		graph_unload(&s->npu->graphs[i]);
+	for (unsigned int i = 0; i < s->npu->nr_buckets && s->npu->buckets; i++)
+		bucket_unload(&s->npu->buckets[i]);
+	free(s->npu->buckets);
+	graph_unload(&s->npu->token);
+	graph_unload(&s->npu->head);
 	graph_unload(&s->npu->head_all);
 	if (s->npu->queue)
 		npu_queue_free(s->npu->queue);
@@ -279,7 +333,7 @@ static int lane_set_pos(struct npu_job *job, unsigned int pos)
 
 static int fine_qkv(struct llm_session *s, unsigned int layer, unsigned int pos, unsigned int n)
 {
-	struct npu_job **job = &s->npu->graphs[LLM_GRAPH_QKV].jobs[layer];
+	struct npu_job **job = &s->npu->bucket->graphs[LLM_GRAPH_QKV].jobs[layer];
 	int err = lane_set_pos(*job, pos);
 
 	return err ? err : lane_run(s, job, 1);
@@ -287,25 +341,18 @@ static int fine_qkv(struct llm_session *s, unsigned int layer, unsigned int pos,
 
 static int fine_attn_output(struct llm_session *s, unsigned int layer, unsigned int n)
 {
-	return lane_run(s, &s->npu->graphs[LLM_GRAPH_ATTN_OUTPUT].jobs[layer], 1);
+	return lane_run(s, &s->npu->bucket->graphs[LLM_GRAPH_ATTN_OUTPUT].jobs[layer], 1);
 }
 
 static int fine_gate_up(struct llm_session *s, unsigned int layer, unsigned int n)
 {
-	return lane_run(s, &s->npu->graphs[LLM_GRAPH_GATE_UP].jobs[layer], 1);
+	return lane_run(s, &s->npu->bucket->graphs[LLM_GRAPH_GATE_UP].jobs[layer], 1);
 }
 
 static int fine_down(struct llm_session *s, unsigned int layer, unsigned int n)
 {
-	return lane_run(s, &s->npu->graphs[LLM_GRAPH_DOWN].jobs[layer], 1);
+	return lane_run(s, &s->npu->bucket->graphs[LLM_GRAPH_DOWN].jobs[layer], 1);
 }
-
-static const struct llm_products fine_products = {
-	.qkv = fine_qkv,
-	.attn_output = fine_attn_output,
-	.gate_up = fine_gate_up,
-	.down = fine_down,
-};
 
 /* The head's job for the wanted rows of @x; *job NULL: none is wanted. */
 static int lane_head(struct llm_session *s, const struct llm_area *x, unsigned int n, enum llm_want want,
@@ -318,7 +365,7 @@ static int lane_head(struct llm_session *s, const struct llm_area *x, unsigned i
 	*job = NULL;
 	if (want == LLM_WANT_ALL) {
 		if (!lane->head_all.prog) {
-			err = lane_create_head(s, &lane->head_all, s->engine->info.chunk, &s->all);
+			err = lane_create_head(s, &lane->head_all, llm_session_all_rows(s), &s->all);
 			if (err) {
 				graph_unload(&lane->head_all);
 				return err;
@@ -328,54 +375,66 @@ static int lane_head(struct llm_session *s, const struct llm_area *x, unsigned i
 		return job_bind_area(s, *job, "x", x);
 	}
 	if (want == LLM_WANT_LAST) {
-		*job = lane->graphs[LLM_GRAPH_HEAD].jobs[0];
+		*job = lane->head.jobs[0];
 		err = job_bind(*job, "x", s->work.buf, x->off + (n - 1) * row_bytes, row_bytes);
 	}
 	return err;
 }
 
-static int forward_token(struct llm_session *s, unsigned int pos)
+/* Rows of a chunk beyond its tokens are zeros. */
+static void pad_chunk(struct llm_session *s, unsigned int n)
 {
-	struct npu_job **job = s->npu->graphs[LLM_GRAPH_TOKEN].jobs;
+	size_t n_embd = s->engine->model.n_embd;
+
+	memset(s->x.data + n * n_embd, 0, (s->npu->bucket->rows - n) * n_embd * sizeof(float));
+}
+
+static int whole_token(struct llm_session *s, unsigned int pos, unsigned int n, enum llm_want want)
+{
+	struct npu_job **job = s->npu->token.jobs;
 	int err = lane_set_pos(*job, pos);
 
-	return err ? err : lane_run(s, job, 1);
+	err = err ? err : lane_run(s, job, 1);
+	if (!err && want == LLM_WANT_ALL)
+		memcpy(s->all.data, s->logits.data, s->logits.bytes);
+	return err;
 }
 
-static int forward_fine(struct llm_session *s, unsigned int pos, unsigned int n, enum llm_want want)
+static int whole_chunk(struct llm_session *s, unsigned int pos, unsigned int n, enum llm_want want)
 {
-	struct npu_job *head;
-	int err = llm_forward_blocks(s, &fine_products, pos, n);
-
-	if (!err)
-		err = lane_head(s, &s->x, n, want, &head);
-	return err || !head ? err : lane_run(s, &head, 1);
-}
-
-static int forward_blocks(struct llm_session *s, unsigned int pos, unsigned int n, enum llm_want want)
-{
-	struct npu_job *jobs[2] = { s->npu->graphs[LLM_GRAPH_BLOCKS].jobs[0] };
+	struct npu_job *jobs[2] = { s->npu->bucket->graphs[LLM_GRAPH_BLOCKS].jobs[0] };
 	int err = lane_set_pos(jobs[0], pos);
 
+	pad_chunk(s, n);
 	if (!err)
 		err = lane_head(s, &s->y, n, want, &jobs[1]);
 	return err ? err : lane_run(s, jobs, jobs[1] ? 2 : 1);
 }
 
-int llm_forward_npu(struct llm_session *s, const int32_t *ids, unsigned int pos, unsigned int n, enum llm_want want)
+static int fine_head(struct llm_session *s, unsigned int n, enum llm_want want)
 {
-	size_t n_embd = s->engine->model.n_embd;
-	int err;
+	struct npu_job *head;
+	int err = lane_head(s, &s->x, n, want, &head);
 
-	llm_forward_embed(s, ids, n);
-	if (n == 1) {
-		err = forward_token(s, pos);
-		if (!err && want == LLM_WANT_ALL)
-			memcpy(s->all.data, s->logits.data, s->logits.bytes);
-		return err;
-	}
-	memset(s->x.data + n * n_embd, 0, (s->engine->info.chunk - n) * n_embd * sizeof(float));
-	if (s->engine->info.placement == LLM_PLACE_FINE)
-		return forward_fine(s, pos, n, want);
-	return forward_blocks(s, pos, n, want);
+	return err || !head ? err : lane_run(s, &head, 1);
+}
+
+int llm_forward_npu_products(struct llm_session *s, unsigned int n, const struct llm_products **products)
+{
+	static const struct llm_products token = { .whole = whole_token }, chunk = { .whole = whole_chunk };
+	static const struct llm_products fine = {
+		.qkv = fine_qkv,
+		.attn_output = fine_attn_output,
+		.gate_up = fine_gate_up,
+		.down = fine_down,
+		.head = fine_head,
+	};
+
+	*products = n == 1 ? &token : s->engine->info.placement == LLM_PLACE_FINE ? &fine : &chunk;
+	return n == 1 ? 0 : lane_choose(s, n);
+}
+
+unsigned int llm_forward_npu_rows(const struct llm_session *s, unsigned int n)
+{
+	return n == 1 ? 1 : s->npu->bucket->rows;
 }

@@ -190,7 +190,7 @@ static int read_metadata(struct gguf_cursor *c, uint64_t n)
 	file->n_kv = n;
 	for (i = 0; i < n; i++) {
 		struct gguf_kv *kv = &file->kv[i];
-		uint64_t bytes;
+		uint64_t at = c->pos, bytes;
 		uint32_t type;
 
 		ret = gguf_read_name(c, "key", MAX_KEY_BYTES, &kv->key, &bytes);
@@ -203,6 +203,8 @@ static int read_metadata(struct gguf_cursor *c, uint64_t n)
 		ret = skip_value(c, type, 0, kv);
 		if (ret)
 			return ret;
+		kv->entry = file->map + at;
+		kv->entry_bytes = c->pos - at;
 	}
 	qsort(file->kv, n, sizeof(*file->kv), kv_compare);
 	for (i = 1; i < n; i++) {

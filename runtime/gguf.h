@@ -22,6 +22,7 @@ enum gguf_type {
 	GGUF_Q4_K = 12,
 	GGUF_Q5_K = 13,
 	GGUF_Q6_K = 14,
+	GGUF_I8 = 24, /* bytes: no weights, but what else a file may carry */
 	GGUF_BF16 = 30,
 };
 
@@ -32,6 +33,8 @@ struct gguf_type_traits {
 	uint32_t block_bytes;
 };
 const struct gguf_type_traits *gguf_type_traits(enum gguf_type type);
+/* False: a tensor of this type has no values for gguf_dequantize(). */
+bool gguf_type_is_float(enum gguf_type type);
 /* Widens @n values (a multiple of block_values) from @src to F32. Exact for F32, F16, BF16; for the block types the
  * arithmetic of the format's definition, each operation rounded once. */
 void gguf_dequantize(enum gguf_type type, const void *src, float *dst, size_t n);

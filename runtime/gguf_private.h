@@ -29,6 +29,8 @@ enum gguf_kv_type {
 struct gguf_kv {
 	const char *key;
 	const uint8_t *value;
+	const uint8_t *entry; /* the whole of it: key, type, value */
+	uint64_t entry_bytes;
 	uint64_t n; /* array elements, or bytes of a string */
 	uint32_t key_bytes;
 	uint8_t type;

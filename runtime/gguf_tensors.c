@@ -69,7 +69,7 @@ static int read_shape(struct gguf_cursor *c, struct gguf_tensor *t)
 	if (!traits)
 		return gguf_fail(c, -ENOTSUP,
 				 "tensor '%s' has type %u, which is not supported (F32, F16, BF16, Q8_0, Q4_0, Q4_K, "
-				 "Q5_K, Q6_K are)",
+				 "Q5_K, Q6_K, I8 are)",
 				 t->name, type);
 	if (t->dims[0] % traits->block_values)
 		return gguf_fail(c, -EINVAL, "tensor '%s' has rows of %" PRIu64 " values, not a multiple of %s's %u",

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * Making a GGUF file: metadata and tensor table grow in two buffers and are joined, with the tensors' data behind them,
- * when the file is asked for.
+ * Making a GGUF file: metadata and tensor table grow in two buffers; the tensors' data follows them into a sink, which
+ * is memory or a file, when the file is asked for.
  */
 #include "gguf_writer.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define ALIGNMENT 32
@@ -19,9 +21,20 @@ struct buffer {
 	bool failed;
 };
 
+/* A tensor's data: memory, or what @make puts. */
 struct payload {
 	const void *data;
+	int (*make)(void *ud, struct gguf_sink *sink);
+	void *ud;
 	uint64_t bytes;
+};
+
+/* Where the file goes: into the buffer, or to the stream if there is one. */
+struct gguf_sink {
+	struct buffer *buffer;
+	FILE *stream;
+	uint64_t bytes; /* so far */
+	int err; /* of a write that failed */
 };
 
 struct gguf_writer {
@@ -57,15 +70,6 @@ static void buffer_put(struct buffer *b, const void *data, size_t bytes)
 
 	if (p && bytes)
 		memcpy(p, data, bytes);
-}
-
-static void buffer_pad(struct buffer *b)
-{
-	size_t pad = -b->bytes & (ALIGNMENT - 1);
-	void *p = buffer_grow(b, pad);
-
-	if (p)
-		memset(p, 0, pad);
 }
 
 static void put_u32(struct buffer *b, uint32_t v)
@@ -181,11 +185,52 @@ void gguf_writer_f32_element(struct gguf_writer *w, float v)
 		buffer_put(&w->metadata, &v, sizeof(v));
 }
 
-void gguf_writer_tensor(struct gguf_writer *w, const char *name, enum gguf_type type, uint32_t n_dims,
-			const uint64_t *dims, const void *data)
+static int entry_compare(const void *a, const void *b)
+{
+	const struct gguf_kv *const *x = a, *const *y = b;
+
+	return ((*x)->entry > (*y)->entry) - ((*x)->entry < (*y)->entry);
+}
+
+static bool is_among(const struct gguf_kv *kv, const char *const *keys, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (kv->key_bytes == strlen(keys[i]) && !memcmp(kv->key, keys[i], kv->key_bytes))
+			return true;
+	return false;
+}
+
+void gguf_writer_copy(struct gguf_writer *w, const struct gguf_file *file, const char *const *except, size_t n_except)
+{
+	const struct gguf_kv **kv;
+	size_t i;
+
+	if (!w)
+		return;
+	w->malformed |= w->missing != 0;
+	kv = calloc(file->n_kv + 1, sizeof(*kv));
+	if (!kv) {
+		w->metadata.failed = true;
+		return;
+	}
+	for (i = 0; i < file->n_kv; i++)
+		kv[i] = &file->kv[i];
+	qsort(kv, file->n_kv, sizeof(*kv), entry_compare);
+	for (i = 0; i < file->n_kv; i++) {
+		if (is_among(kv[i], except, n_except))
+			continue;
+		buffer_put(&w->metadata, kv[i]->entry, kv[i]->entry_bytes);
+		w->n_kv++;
+	}
+	free(kv);
+}
+
+static void put_tensor(struct gguf_writer *w, const char *name, enum gguf_type type, uint32_t n_dims,
+		       const uint64_t *dims, struct payload payload)
 {
 	const struct gguf_type_traits *traits = gguf_type_traits(type);
-	struct payload payload = { .data = data };
 	uint64_t values = 1;
 	uint32_t d;
 
@@ -209,34 +254,102 @@ void gguf_writer_tensor(struct gguf_writer *w, const char *name, enum gguf_type 
 	w->n_tensors++;
 }
 
-int gguf_writer_data(struct gguf_writer *w, const void **data, size_t *bytes)
+void gguf_writer_tensor(struct gguf_writer *w, const char *name, enum gguf_type type, uint32_t n_dims,
+			const uint64_t *dims, const void *data)
 {
-	struct payload payload;
-	struct buffer *file;
-	uint64_t i;
+	put_tensor(w, name, type, n_dims, dims, (struct payload){ .data = data });
+}
 
+void gguf_writer_tensor_made(struct gguf_writer *w, const char *name, enum gguf_type type, uint32_t n_dims,
+			     const uint64_t *dims, int (*make)(void *ud, struct gguf_sink *sink), void *ud)
+{
+	put_tensor(w, name, type, n_dims, dims, (struct payload){ .make = make, .ud = ud });
+}
+
+int gguf_sink_put(struct gguf_sink *sink, const void *data, size_t bytes)
+{
+	if (sink->err || !bytes)
+		return sink->err;
+	if (sink->stream)
+		sink->err = fwrite(data, 1, bytes, sink->stream) == bytes ? 0 : -errno;
+	else
+		buffer_put(sink->buffer, data, bytes);
+	if (!sink->stream && sink->buffer->failed)
+		sink->err = -ENOMEM;
+	sink->bytes += bytes;
+	return sink->err;
+}
+
+static int sink_pad(struct gguf_sink *sink)
+{
+	static const uint8_t zeros[ALIGNMENT];
+
+	return gguf_sink_put(sink, zeros, -sink->bytes & (ALIGNMENT - 1));
+}
+
+static int sink_payload(struct gguf_sink *sink, const struct payload *payload)
+{
+	uint64_t start = sink->bytes;
+	int ret;
+
+	if (!payload->make)
+		return gguf_sink_put(sink, payload->data, payload->bytes);
+	ret = payload->make(payload->ud, sink);
+	if (ret || sink->err)
+		return ret ? ret : sink->err;
+	return sink->bytes - start == payload->bytes ? 0 : -EINVAL;
+}
+
+/* What was remembered. */
+static int writer_state(const struct gguf_writer *w)
+{
 	if (!w || w->metadata.failed || w->table.failed || w->payloads.failed)
 		return -ENOMEM;
-	if (w->malformed || w->missing)
-		return -EINVAL;
-	file = &w->file;
-	file->bytes = 0;
-	buffer_put(file, "GGUF", 4);
-	put_u32(file, 3);
-	put_u64(file, w->n_tensors);
-	put_u64(file, w->n_kv);
-	buffer_put(file, w->metadata.data, w->metadata.bytes);
-	buffer_put(file, w->table.data, w->table.bytes);
-	buffer_pad(file);
-	for (i = 0; i < w->n_tensors; i++) {
+	return w->malformed || w->missing ? -EINVAL : 0;
+}
+
+static int sink_file(struct gguf_sink *sink, const struct gguf_writer *w)
+{
+	struct buffer head = { 0 };
+	struct payload payload;
+	uint64_t i;
+	int ret;
+
+	buffer_put(&head, "GGUF", 4);
+	put_u32(&head, 3);
+	put_u64(&head, w->n_tensors);
+	put_u64(&head, w->n_kv);
+	ret = head.failed ? -ENOMEM : gguf_sink_put(sink, head.data, head.bytes);
+	free(head.data);
+	if (!ret)
+		ret = gguf_sink_put(sink, w->metadata.data, w->metadata.bytes);
+	if (!ret)
+		ret = gguf_sink_put(sink, w->table.data, w->table.bytes);
+	if (!ret)
+		ret = sink_pad(sink);
+	for (i = 0; !ret && i < w->n_tensors; i++) {
 		memcpy(&payload, w->payloads.data + i * sizeof(payload), sizeof(payload));
-		buffer_put(file, payload.data, payload.bytes);
-		buffer_pad(file);
+		ret = sink_payload(sink, &payload);
+		if (!ret)
+			ret = sink_pad(sink);
 	}
-	if (file->failed)
-		return -ENOMEM;
-	*data = file->data;
-	*bytes = file->bytes;
+	return ret;
+}
+
+int gguf_writer_data(struct gguf_writer *w, const void **data, size_t *bytes)
+{
+	struct gguf_sink sink = { 0 };
+	int ret = writer_state(w);
+
+	if (ret)
+		return ret;
+	sink.buffer = &w->file;
+	w->file.bytes = 0;
+	ret = sink_file(&sink, w);
+	if (ret)
+		return ret;
+	*data = w->file.data;
+	*bytes = w->file.bytes;
 	return 0;
 }
 
@@ -247,28 +360,40 @@ static int save_failed(int ret, const char *path, char *err, size_t err_bytes)
 	return ret;
 }
 
+static int save_to(struct gguf_writer *w, const char *path)
+{
+	struct gguf_sink sink = { .stream = fopen(path, "wbe") };
+	int ret;
+
+	if (!sink.stream)
+		return -errno;
+	ret = sink_file(&sink, w);
+	if (fclose(sink.stream) && !ret)
+		ret = -errno;
+	return ret;
+}
+
 int gguf_writer_save(struct gguf_writer *w, const char *path, char *err, size_t err_bytes)
 {
-	char temporary[4096];
-	const void *data;
-	size_t bytes;
-	FILE *f;
-	int ret = gguf_writer_data(w, &data, &bytes);
+	char target[PATH_MAX], temporary[PATH_MAX + 32];
+	struct stat st;
+	int ret = writer_state(w);
 
 	if (ret)
 		return save_failed(ret, path, err, err_bytes);
-	if ((size_t)snprintf(temporary, sizeof(temporary), "%s.%d.part", path, (int)getpid()) >= sizeof(temporary))
+	if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
+		ret = S_ISDIR(st.st_mode) ? -EISDIR : save_to(w, path);
+		return ret < 0 ? save_failed(ret, path, err, err_bytes) : ret;
+	}
+	/* A link stays one: what it points to is replaced. */
+	if (!realpath(path, target) && (size_t)snprintf(target, sizeof(target), "%s", path) >= sizeof(target))
 		return save_failed(-ENAMETOOLONG, path, err, err_bytes);
-	f = fopen(temporary, "wbe");
-	if (!f)
-		return save_failed(-errno, path, err, err_bytes);
-	ret = fwrite(data, 1, bytes, f) == bytes ? 0 : -errno;
-	if (fclose(f) && !ret)
-		ret = -errno;
-	if (!ret && rename(temporary, path))
+	snprintf(temporary, sizeof(temporary), "%s.%d.part", target, (int)getpid());
+	ret = save_to(w, temporary);
+	if (!ret && rename(temporary, target))
 		ret = -errno;
 	if (!ret)
 		return 0;
 	unlink(temporary);
-	return save_failed(ret, path, err, err_bytes);
+	return ret < 0 ? save_failed(ret, path, err, err_bytes) : ret;
 }

@@ -8,8 +8,10 @@
 #ifndef GRAPHS_H
 #define GRAPHS_H
 
+#include "llm.h"
 #include "model.h"
 #include "npu_graph.h"
+#include "packed.h"
 
 enum llm_graph {
 	LLM_GRAPH_QKV, /* x -> q, k; V to rows pos.. of the cache v */
@@ -25,8 +27,7 @@ enum llm_graph {
 /* "qkv", ...: for messages and as the graphs' names. */
 const char *llm_graph_name(enum llm_graph which);
 
-/* ELF image of a graph for @rows tokens and caches of @kv_rows rows. 0 or -errno with the error line. */
-int llm_graph_build(const struct llm_model *model, enum llm_graph which, unsigned int rows, unsigned int kv_rows,
-		    void **image, size_t *image_bytes);
+int llm_graph_build(const struct llm_model *model, const struct llm_packed *packed, enum llm_graph which, unsigned int rows,
+		    unsigned int kv_rows, enum llm_kv kv, void **image, size_t *image_bytes);
 
 #endif /* GRAPHS_H */

@@ -43,13 +43,33 @@ enum llm_placement {
 	LLM_PLACE_FINE = 0, /* prefill: INT8 matmuls on the NPU, float operators on the CPU; decode: as LLM_PLACE_NPU */
 	LLM_PLACE_CPU, /* everything on the CPU, no device is opened */
 	LLM_PLACE_NPU, /* everything but the embedding look-up on the NPU, one job per chunk or token */
+	LLM_PLACE_GPU, /* everything on the GPU; planned only (plan.h), no engine opens it */
 };
 
 /* What the matmuls compute with. */
 enum llm_weights {
-	LLM_WEIGHTS_AUTO = 0, /* f32 on the CPU, w8a8 on the NPU */
+	LLM_WEIGHTS_AUTO = 0, /* f32 on the CPU; on the NPU w4a8 for a file of Q4_0, else w8a8 */
 	LLM_WEIGHTS_F32, /* the file's weights widened to F32, row by row while they are used; CPU only */
 	LLM_WEIGHTS_W8A8, /* INT8 per output channel, activations INT8 per row */
+	LLM_WEIGHTS_F16, /* planned only */
+	/* INT4 in groups of 32 (packed.h); the output matrix stays INT8 unless the file has 4 bits: */
+	LLM_WEIGHTS_W4A16, /* activations stay floats, and so does the arithmetic (HeteroLLM, table 2) */
+	LLM_WEIGHTS_W4A8, /* activations INT8 per row */
+};
+
+/* As large as the steps of the engines' tiles, so that the rows which a chunk leaves unused cost about nothing. */
+#define LLM_BUCKET_ROWS 32
+
+/* Which static graphs a prompt's chunks run on. */
+enum llm_graphs {
+	LLM_GRAPHS_BUCKETED = 0, /* one per multiple of LLM_BUCKET_ROWS tokens, made when a chunk first needs it */
+	LLM_GRAPHS_SHARED, /* one, to which every chunk is padded (llm.npu section 3.2: chunk-sharing graphs) */
+};
+/* What a KV cache is made of. */
+enum llm_kv {
+	LLM_KV_F16 = 0,
+	LLM_KV_F32,
+	LLM_KV_Q8_0, /* INT8 with an F16 scale per 32 values; for models whose heads are multiples of 32 */
 };
 
 /* How the runtime learns that the NPU is done. */
@@ -58,12 +78,16 @@ enum llm_sync {
 	LLM_SYNC_DRIVER, /* wait in the driver */
 };
 
-const char *llm_placement_name(enum llm_placement p); /* "fine", "cpu", "npu" */
-const char *llm_weights_name(enum llm_weights w); /* "auto", "f32", "w8a8" */
+const char *llm_placement_name(enum llm_placement p); /* "fine", "cpu", "npu", "gpu" */
+const char *llm_weights_name(enum llm_weights w); /* "auto", "f32", "w8a8", "f16", "w4a16", "w4a8" */
+const char *llm_graphs_name(enum llm_graphs g); /* "bucketed", "shared" */
+const char *llm_kv_name(enum llm_kv kv); /* "f16", "f32", "q8_0" */
 const char *llm_sync_name(enum llm_sync s); /* "fast", "driver" */
 /* The inverse; -EINVAL for an unknown name, and llm_error() lists the names. */
 int llm_placement_parse(const char *name, enum llm_placement *p);
 int llm_weights_parse(const char *name, enum llm_weights *w);
+int llm_graphs_parse(const char *name, enum llm_graphs *g);
+int llm_kv_parse(const char *name, enum llm_kv *kv);
 int llm_sync_parse(const char *name, enum llm_sync *s);
 
 /* ---- engine ------------------------------------------------------------------------------------------------------- */
@@ -72,9 +96,18 @@ struct llm_options {
 	const char *model; /* a GGUF file */
 	enum llm_placement placement;
 	enum llm_weights weights;
+	enum llm_graphs graphs;
+	enum llm_kv kv; /* of its sessions */
 	enum llm_sync sync;
 	unsigned int threads; /* CPU lane; 0: one per CPU that the process may use */
-	unsigned int chunk; /* tokens of a prefill graph; 0: 64 */
+	unsigned int chunk; /* tokens of a prefill graph, bucketed: of the largest one; 0: 256 */
+	/* The clock: NULL for the wall's. Else a profile (docs/soc-model.md), and every evaluation's time is what it
+	 * would take on that SoC; results are the same. */
+	const char *profile;
+	/* The virtual clock: what tasks take varies evenly by up to this fraction, 0 to below 1; which way @seed says, for each
+	 * session anew. 0: not at all. */
+	float jitter;
+	uint64_t seed;
 	struct npu_device_options device;
 	/* Called while loading with a fraction 0..1; non-zero stops the load with -ECANCELED. */
 	int (*progress)(void *ud, double fraction, const char *what);
@@ -96,8 +129,11 @@ struct llm_engine_info {
 	unsigned int n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab, n_ctx_train;
 	enum llm_placement placement;
 	enum llm_weights weights; /* never AUTO */
+	enum llm_graphs graphs;
+	enum llm_kv kv;
 	enum llm_sync sync;
 	unsigned int threads, chunk;
+	const char *profile; /* the virtual clock's; NULL: the wall's clock */
 	const struct npu_device_info *device; /* NULL with LLM_PLACE_CPU */
 	int bos, eos; /* -1: none */
 	bool add_bos; /* the tokenizer puts BOS in front of a text */
@@ -141,10 +177,31 @@ const float *llm_session_logits(const struct llm_session *session);
 int llm_session_eval_all(struct llm_session *session, const int32_t *ids, size_t n,
 			 void (*fn)(void *ud, size_t i, const float *logits), void *ud);
 
-/* What the session has cost. */
+/* The engine's clock: CLOCK_MONOTONIC, or what the session's evaluations have taken on the virtual one. */
+uint64_t llm_session_now_ns(const struct llm_session *session);
+
+/* What a forward pass did when: for timelines. Called after each one that went well, in the thread that evaluates;
+ * @at_ns: when it began, on the engine's clock. @plan and @run (scheduler.h) are valid during the call. */
+struct sched_plan;
+struct sched_run;
+typedef void (*llm_run_fn)(void *ud, uint64_t at_ns, const struct sched_plan *plan, const struct sched_run *run);
+void llm_session_listen(struct llm_session *session, llm_run_fn fn, void *ud); /* @fn NULL: no more */
+
+/* What the evaluations so far have taken on the virtual clock's SoC, by lane: NPU, GPU, CPU. 0 with the wall's clock. */
+struct llm_virtual_stats {
+	uint64_t ns;
+	uint64_t busy_ns[3];
+	uint64_t launches; /* of NPU graphs */
+	uint64_t handovers; /* results that another lane needed */
+	double dram_bytes;
+	double energy_j;
+};
+
+/* What the session has cost, in the engine's clock. */
 struct llm_session_stats {
 	uint64_t prefill_tokens, prefill_ns;
 	uint64_t decode_tokens, decode_ns; /* evals of one token */
+	struct llm_virtual_stats virtual_clock;
 	uint64_t npu_jobs;
 	uint64_t npu_wait_ns; /* time spent waiting for the NPU */
 	uint64_t kv_bytes;

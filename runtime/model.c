@@ -65,6 +65,9 @@ static int reader_take(struct reader *r, const char *name, unsigned int rows, un
 	char want[32];
 
 	*t = gguf_find_tensor(r->file, name);
+	if (*t && !gguf_type_is_float((*t)->type))
+		return llm_fail(-EINVAL, "%s: tensor %s is %s: that holds no weights", r->path, name,
+				gguf_type_traits((*t)->type)->name);
 	if (rows)
 		snprintf(want, sizeof(want), "[%u, %u]", cols, rows);
 	else
@@ -81,6 +84,32 @@ static int reader_take(struct reader *r, const char *name, unsigned int rows, un
 				(unsigned long long)(*t)->dims[2], (unsigned long long)(*t)->dims[3], want);
 	/* A file has no two tensors of one name, and no name is asked for twice. */
 	r->taken[r->nr_taken++] = *t;
+	return 0;
+}
+
+/* @name.panels in a packed model, else @name.weight. What it is packed as shows in its size. */
+static int reader_matrix(struct reader *r, const char *name, unsigned int rows, unsigned int cols, bool optional,
+			 const struct gguf_tensor **t, enum llm_format *format)
+{
+	char full[96];
+
+	snprintf(full, sizeof(full), "%s.%s", name, r->model->packed[0] ? "panels" : "weight");
+	if (!r->model->packed[0])
+		return reader_take(r, full, rows, cols, optional, t);
+	*t = gguf_find_tensor(r->file, full);
+	if (!*t)
+		return llm_fail(-EINVAL, "%s: no tensor %s, which a packed %s model needs", r->path, full,
+				r->model->arch);
+	r->taken[r->nr_taken++] = *t;
+	r->model->n_params += (uint64_t)rows * cols - (*t)->bytes;
+	if ((*t)->type == GGUF_I8 && (*t)->bytes == llm_pack_bytes(LLM_FORMAT_W8, rows, cols))
+		*format = LLM_FORMAT_W8;
+	else if ((*t)->type == GGUF_I8 && cols % LLM_W4_GROUP == 0 &&
+		 (*t)->bytes == llm_pack_bytes(LLM_FORMAT_W4, rows, cols))
+		*format = LLM_FORMAT_W4;
+	else
+		return llm_fail(-EINVAL, "%s: tensor %s of %llu bytes is no panels of a matrix [%u, %u]", r->path, full,
+				(unsigned long long)(*t)->bytes, cols, rows);
 	return 0;
 }
 
@@ -128,10 +157,17 @@ static int reader_layer(struct reader *r, const struct llm_arch *arch, unsigned 
 	if (!err && arch->head_norms)
 		err = reader_layer_vector(r, i, "attn_k_norm.weight", m->head_dim, false, &layer->k_norm);
 	for (int w = 0; !err && w < LLM_NR_MATRICES; w++) {
-		snprintf(name, sizeof(name), "blk.%u.%s.weight", i, llm_matrix_names[w]);
-		err = reader_take(r, name, llm_model_rows(m, w), llm_model_cols(m, w), false, &layer->matrix[w]);
+		enum llm_format format = LLM_FORMAT_W8;
+
+		snprintf(name, sizeof(name), "blk.%u.%s", i, llm_matrix_names[w]);
+		err = reader_matrix(r, name, llm_model_rows(m, w), llm_model_cols(m, w), false, &layer->matrix[w],
+				    &format);
 		if (err)
 			return err;
+		if (i && format != m->formats.matrix[w])
+			return llm_fail(-EINVAL, "%s: %s.panels and blk.0.%s.panels are packed in different ways", r->path,
+					name, llm_matrix_names[w]);
+		m->formats.matrix[w] = format;
 		snprintf(name, sizeof(name), "blk.%u.%s.bias", i, llm_matrix_names[w]);
 		err = reader_vector(r, name, llm_model_rows(m, w), !(arch->needs_qkv_bias && w <= LLM_ATTN_V),
 				    &layer->bias[w]);
@@ -157,7 +193,7 @@ static int reader_rope_freqs(struct reader *r)
 			err = llm_fail(-EINVAL, "%s: tensor rope_freqs.weight holds %g at %u", r->path,
 				       (double)factors[i], i);
 		else
-			m->inv_freq[i] /= (double)factors[i];
+			m->inv_freq[i] /= factors[i];
 	}
 	free(factors);
 	return err;
@@ -167,6 +203,7 @@ static int reader_embeddings(struct reader *r)
 {
 	struct llm_model *m = r->model;
 	const struct gguf_tensor *t = gguf_find_tensor(r->file, "token_embd.weight");
+	bool tied = false;
 	int err;
 
 	if (!t)
@@ -178,9 +215,11 @@ static int reader_embeddings(struct reader *r)
 	m->n_vocab = (unsigned int)t->dims[1];
 	err = reader_take(r, "token_embd.weight", m->n_vocab, m->n_embd, false, &m->token_embd);
 	if (!err)
-		err = reader_take(r, "output.weight", m->n_vocab, m->n_embd, true, &m->output);
+		err = reader_matrix(r, "output", m->n_vocab, m->n_embd, true, &m->output, &m->formats.output);
 	if (!err)
 		err = reader_vector(r, "output_norm.weight", m->n_embd, false, &m->output_norm);
+	if (!err && m->packed[0] && !gguf_bool(r->file, "vnpu.tied", &tied) && tied)
+		m->n_params -= (uint64_t)m->n_vocab * m->n_embd;
 	if (!err && !m->output)
 		m->output = m->token_embd;
 	return err;
@@ -193,6 +232,24 @@ static bool reader_took(const struct reader *r, const struct gguf_tensor *t)
 			return true;
 	}
 	return false;
+}
+
+/* Whether the model is packed, and for what. */
+static int reader_packing(struct reader *r)
+{
+	const char *weights;
+	uint64_t version;
+	size_t bytes;
+	int err = gguf_u64(r->file, "vnpu.panels", &version);
+
+	if (err == -ENOENT)
+		return 0;
+	if (err || version != LLM_PANELS_VERSION)
+		return llm_fail(-ENOTSUP, "%s: was packed by another version of llm-quantize; pack the original again", r->path);
+	if (gguf_string(r->file, "vnpu.weights", &weights, &bytes) || !bytes || bytes >= sizeof(r->model->packed))
+		return llm_fail(-EINVAL, "%s: vnpu.weights does not say what it was packed for", r->path);
+	memcpy(r->model->packed, weights, bytes);
+	return 0;
 }
 
 /* All tensors of the file were taken. */
@@ -224,6 +281,8 @@ int llm_model_read(struct llm_model *model, const struct gguf_file *file, const 
 	if (!arch)
 		return err;
 	err = llm_model_read_keys(model, arch, file, path);
+	if (!err)
+		err = reader_packing(&r);
 	if (!err) {
 		r.taken = calloc(gguf_n_tensors(file), sizeof(*r.taken));
 		model->layers = calloc(model->n_layer, sizeof(*model->layers));
@@ -268,6 +327,8 @@ static const char *model_file_type(const struct llm_model *model, const struct g
 	uint64_t ftype, bytes[64] = { 0 };
 	enum gguf_type best = GGUF_F32;
 
+	if (model->packed[0])
+		return model->packed;
 	if (!gguf_u64(file, "general.file_type", &ftype)) {
 		switch (ftype) {
 		case 14:

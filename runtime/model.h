@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "gguf.h"
+#include "pack.h"
 
 enum llm_matrix {
 	LLM_ATTN_Q,
@@ -26,6 +27,21 @@ enum llm_matrix {
 
 /* "attn_q", ... as in the tensors' names. */
 extern const char *const llm_matrix_names[LLM_NR_MATRICES];
+
+/*
+ * What the matrices are packed as. All blocks have the same, as one graph serves them all. The output matrix, whose error goes
+ * into the logits directly, has 8 bits unless the file has it as Q4_0; so have matrices whose rows groups do not divide.
+ */
+struct llm_formats {
+	enum llm_format matrix[LLM_NR_MATRICES], output;
+};
+
+/*
+ * A file that llm-quantize has packed: metadata "vnpu.panels" is LLM_PANELS_VERSION, "vnpu.weights" the weights that it is for,
+ * "vnpu.tied" whether the output
+ * matrix is the embeddings once more, and in place of "blk.0.attn_q.weight" there is "blk.0.attn_q.panels", an I8 tensor of the panels' bytes (pack.h).
+ */
+#define LLM_PANELS_VERSION 1
 
 /* A block's weights. Vectors are widened copies, NULL where the model has none; matrices lie in the file. */
 struct llm_layer {
@@ -42,11 +58,13 @@ struct llm_model {
 	float eps;
 	unsigned int rot_dim;
 	bool rope_halves; /* pairs (i, i + rot_dim / 2), else (2i, 2i + 1) */
-	double *inv_freq; /* [rot_dim / 2] */
+	float *inv_freq; /* [rot_dim / 2] */
 	const struct gguf_tensor *token_embd;
 	const struct gguf_tensor *output; /* token_embd if the file has no matrix of its own */
 	float *output_norm; /* [n_embd] */
 	struct llm_layer *layers;
+	char packed[16]; /* vnpu.weights; "": matrices are as GGUF has them */
+	struct llm_formats formats; /* if packed */
 	uint64_t n_params, file_bytes;
 };
 

@@ -178,7 +178,7 @@ static int keys_rope(struct keys *k, struct llm_model *model)
 	if (!model->inv_freq)
 		return llm_fail(-ENOMEM, "%s: no memory", k->path);
 	for (unsigned int i = 0; i < model->rot_dim / 2; i++)
-		model->inv_freq[i] = pow(base, -2.0 * i / model->rot_dim) / factor;
+		model->inv_freq[i] = (float)(pow(base, -2.0 * i / model->rot_dim) / factor);
 	return 0;
 }
 

@@ -55,7 +55,8 @@ static int session_alloc_kv(struct llm_session *s)
 	const struct llm_model *m = &s->engine->model;
 	size_t bytes;
 
-	s->kv_stride = ((size_t)s->kv_rows * m->kv_dim * sizeof(float) + AREA_ALIGN - 1) / AREA_ALIGN * AREA_ALIGN;
+	s->kv_row_bytes = VNPU_KV_BYTES(llm_kv_type(s->engine->info.kv), m->kv_dim);
+	s->kv_stride = (s->kv_rows * s->kv_row_bytes + AREA_ALIGN - 1) / AREA_ALIGN * AREA_ALIGN;
 	if (__builtin_mul_overflow(s->kv_stride, 2 * (size_t)m->n_layer, &bytes))
 		return llm_fail(-ENOMEM, "a KV cache for %u tokens in %u blocks has more bytes than can be counted",
 				s->n_ctx, m->n_layer);
@@ -66,14 +67,15 @@ static int session_alloc_kv(struct llm_session *s)
 static int session_alloc_work(struct llm_session *s)
 {
 	const struct llm_model *m = &s->engine->model;
-	size_t chunk = s->engine->info.chunk, end = 0;
+	size_t chunk = s->chunk, end = 0;
 	const struct {
 		struct llm_area *area;
 		size_t rows, cols;
 	} areas[] = {
-		{ &s->x, chunk, m->n_embd },  { &s->y, chunk, m->n_embd }, { &s->xn, chunk, m->n_embd },
-		{ &s->q, chunk, m->q_dim },   { &s->k, chunk, m->kv_dim }, { &s->att, chunk, m->q_dim },
-		{ &s->gate, chunk, m->n_ff }, { &s->up, chunk, m->n_ff },  { &s->logits, 1, m->n_vocab },
+		{ &s->x, chunk, m->n_embd },   { &s->y, chunk, m->n_embd },  { &s->xn, chunk, m->n_embd },
+		{ &s->q, chunk, m->q_dim },    { &s->k, chunk, m->kv_dim },  { &s->v, chunk, m->kv_dim },
+		{ &s->att, chunk, m->q_dim },  { &s->gate, chunk, m->n_ff }, { &s->up, chunk, m->n_ff },
+		{ &s->logits, 1, m->n_vocab },
 	};
 	int err;
 
@@ -91,13 +93,10 @@ static int session_alloc_work(struct llm_session *s)
 static int session_alloc_lane(struct llm_session *s)
 {
 	struct llm_engine *e = s->engine;
-	size_t angles = (size_t)e->info.chunk * (e->model.rot_dim / 2) * sizeof(float);
 
-	s->scratch_floats = (llm_forward_scratch(e, s->n_ctx) + 15) / 16 * 16;
+	s->scratch_floats = (llm_forward_scratch(e) + 15) / 16 * 16;
 	s->scratch = aligned_alloc(AREA_ALIGN, s->scratch_floats * sizeof(float) * e->info.threads);
-	s->cosines = malloc(angles);
-	s->sines = malloc(angles);
-	if (!s->scratch || !s->cosines || !s->sines)
+	if (!s->scratch)
 		return llm_fail(-ENOMEM, "no memory for %u threads' scratch of %zu bytes", e->info.threads,
 				s->scratch_floats * sizeof(float));
 	return 0;
@@ -115,7 +114,9 @@ int llm_session_create(struct llm_engine *engine, unsigned int n_ctx, struct llm
 	if (n_ctx > MAX_ROWS - chunk)
 		return llm_fail(-EINVAL,
 				"a context of %u tokens, a KV cache of %llu bytes; at most %u tokens are possible",
-				n_ctx, 2ull * n_ctx * engine->model.n_layer * engine->model.kv_dim * sizeof(float),
+				n_ctx,
+				2ull * n_ctx * engine->model.n_layer *
+					VNPU_KV_BYTES(llm_kv_type(engine->info.kv), engine->model.kv_dim),
 				MAX_ROWS - chunk);
 	s = calloc(1, sizeof(*s));
 	if (!s)
@@ -123,7 +124,13 @@ int llm_session_create(struct llm_engine *engine, unsigned int n_ctx, struct llm
 	s->engine = engine;
 	atomic_fetch_add(&engine->refs, 1);
 	s->n_ctx = n_ctx;
-	s->kv_rows = n_ctx + (engine->ctx ? chunk : 0);
+	s->chunk = chunk;
+	if (engine->info.graphs == LLM_GRAPHS_BUCKETED && n_ctx < chunk)
+		s->chunk = (n_ctx + LLM_BUCKET_ROWS - 1) / LLM_BUCKET_ROWS * LLM_BUCKET_ROWS;
+	s->chunk = s->chunk < chunk ? s->chunk : chunk;
+	s->kv_rows = n_ctx;
+	if (engine->ctx)
+		s->kv_rows += engine->info.graphs == LLM_GRAPHS_BUCKETED ? LLM_BUCKET_ROWS : chunk;
 	err = session_alloc_kv(s);
 	if (!err)
 		err = session_alloc_work(s);
@@ -144,12 +151,11 @@ void llm_session_free(struct llm_session *s)
 	if (!s)
 		return;
 	llm_npu_lane_free(s);
+	llm_forward_free(s);
 	llm_memory_free(&s->kv);
 	llm_memory_free(&s->work);
 	llm_memory_free(&s->all_memory);
 	free(s->scratch);
-	free(s->cosines);
-	free(s->sines);
 	llm_engine_put(s->engine);
 	free(s);
 }
@@ -195,6 +201,33 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+uint64_t llm_session_now_ns(const struct llm_session *s)
+{
+	return s->engine->profile ? s->stats.virtual_clock.ns : now_ns();
+}
+
+void llm_session_listen(struct llm_session *session, llm_run_fn fn, void *ud)
+{
+	session->listener.fn = fn;
+	session->listener.ud = ud;
+}
+
+static int session_forward(struct llm_session *s, const int32_t *ids, unsigned int pos, unsigned int n,
+			   enum llm_want want)
+{
+	struct llm_pass pass = {
+		.s = s,
+		.products = &llm_forward_cpu_products,
+		.ids = ids,
+		.pos = pos,
+		.n = n,
+		.want = want,
+	};
+	int err = s->engine->ctx ? llm_forward_npu_products(s, n, &pass.products) : 0;
+
+	return err ? err : llm_forward(&pass);
+}
+
 struct session_listener {
 	void (*fn)(void *ud, size_t i, const float *logits);
 	void *ud;
@@ -203,8 +236,8 @@ struct session_listener {
 /* @all NULL: only the last token's logits. */
 static int session_run(struct llm_session *s, const int32_t *ids, size_t n, const struct session_listener *all)
 {
-	unsigned int chunk = s->engine->info.chunk, n_vocab = s->engine->info.n_vocab;
-	uint64_t start = now_ns();
+	unsigned int chunk = all ? llm_session_all_rows(s) : s->chunk, n_vocab = s->engine->info.n_vocab;
+	uint64_t start = llm_session_now_ns(s);
 	int err = session_check(s, ids, n);
 
 	if (err)
@@ -215,10 +248,7 @@ static int session_run(struct llm_session *s, const int32_t *ids, size_t n, cons
 		unsigned int pos = s->n_past + (unsigned int)done;
 		enum llm_want want = all ? LLM_WANT_ALL : done + rows == n ? LLM_WANT_LAST : LLM_WANT_NONE;
 
-		if (s->engine->ctx)
-			err = llm_forward_npu(s, ids + done, pos, rows, want);
-		else
-			err = llm_forward_cpu(s, ids + done, pos, rows, want);
+		err = session_forward(s, ids + done, pos, rows, want);
 		if (err)
 			return err;
 		for (size_t i = 0; all && i < rows; i++)
@@ -231,10 +261,10 @@ static int session_run(struct llm_session *s, const int32_t *ids, size_t n, cons
 	s->has_logits = true;
 	if (n == 1) {
 		s->stats.decode_tokens++;
-		s->stats.decode_ns += now_ns() - start;
+		s->stats.decode_ns += llm_session_now_ns(s) - start;
 	} else {
 		s->stats.prefill_tokens += n;
-		s->stats.prefill_ns += now_ns() - start;
+		s->stats.prefill_ns += llm_session_now_ns(s) - start;
 	}
 	return 0;
 }
@@ -248,11 +278,11 @@ int llm_session_eval_all(struct llm_session *session, const int32_t *ids, size_t
 			 void (*fn)(void *ud, size_t i, const float *logits), void *ud)
 {
 	const struct session_listener all = { .fn = fn, .ud = ud };
-	size_t bytes = (size_t)session->engine->info.chunk * session->engine->info.n_vocab * sizeof(float);
+	size_t bytes = (size_t)llm_session_all_rows(session) * session->engine->info.n_vocab * sizeof(float);
 	int err;
 
 	if (!session->all.data) {
-		err = llm_memory_alloc(session->engine, &session->all_memory, bytes, "logits of a chunk");
+		err = llm_memory_alloc(session->engine, &session->all_memory, bytes, "logits of all tokens");
 		if (err)
 			return err;
 		session->all = (struct llm_area){ .data = session->all_memory.data, .bytes = bytes };

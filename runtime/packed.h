@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* W8A8 weights: symmetric INT8 per output channel, packed into the NPU's buffers. */
-#ifndef QUANT_H
-#define QUANT_H
+/* A model's weights, packed into the NPU's buffers. */
+#ifndef PACKED_H
+#define PACKED_H
 
 #include <stddef.h>
 #include <stdint.h>
 
+#include "llm.h"
 #include "model.h"
 #include "npu.h"
-
-struct cpu_kernels;
-struct llm_pool;
+#include "pack.h"
 
 /* What a block's buffer holds: its matrices, their biases, its norms. */
 enum llm_part {
@@ -26,6 +25,9 @@ enum llm_part {
 /* Name of a part as the graphs' symbols have it: "attn_q", "attn_q.bias", "attn_norm". */
 void llm_part_name(unsigned int part, char *name, size_t bytes);
 
+/* W8A8, W4A8 or W4A16; a packed model has its formats already. */
+void llm_formats_choose(struct llm_formats *f, const struct llm_model *m, enum llm_weights weights);
+
 struct llm_packed_block {
 	struct npu_buffer *buf;
 	struct {
@@ -34,6 +36,8 @@ struct llm_packed_block {
 };
 
 struct llm_packed {
+	struct llm_formats formats;
+	bool float_input; /* 4-bit matrices multiply F32 activations, not INT8 ones */
 	unsigned int n_layer;
 	struct llm_packed_block *blocks;
 	struct npu_buffer *head; /* the output norm, then the output matrix */
@@ -45,6 +49,7 @@ struct llm_packed_source {
 	const struct llm_model *model;
 	const struct gguf_file *file;
 	const char *path;
+	enum llm_weights weights; /* W8A8, W4A8 or W4A16 */
 	struct npu_context *ctx;
 	struct llm_pool *pool;
 	const struct cpu_kernels *kernels;
@@ -52,12 +57,9 @@ struct llm_packed_source {
 	void *ud;
 };
 
-/*
- * Reads, quantises and packs all matrices. Rows are widened one at a time, so that next to the packed weights there is
- * never a second copy, and a tensor's pages of the file are given back as soon as it is packed. 0 or -errno with the
- * error line.
- */
+/* Reads, quantises and packs all matrices; a tensor's pages of the file are given back as soon as it is packed. 0 or -errno with
+ * the error line. */
 int llm_packed_load(struct llm_packed *packed, const struct llm_packed_source *src);
 void llm_packed_free(struct llm_packed *packed);
 
-#endif /* QUANT_H */
+#endif /* PACKED_H */

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Narrowing of F32 to GGUF's tensor types. The kernels here define the result; those in gguf_quantize_avx2.c give the
+ * same bits.
+ */
+#include "gguf_quantize.h"
+
+#include <math.h>
+#include <string.h>
+
+#define F16_INFINITY 0x7c00
+
+/* To nearest, ties to even; what is too great becomes infinite. */
+static uint16_t f32_to_f16(float f)
+{
+	uint32_t bits, sign, magnitude;
+
+	memcpy(&bits, &f, sizeof(bits));
+	sign = bits >> 16 & 0x8000;
+	magnitude = bits & 0x7fffffff;
+	if (magnitude >= 0x7f800000)
+		return sign | F16_INFINITY | (magnitude > 0x7f800000) << 9;
+	/* Below 2^-14 results are multiples of 2^-24, and so are the floats from 0.5 to 1: the addition rounds. */
+	if (magnitude < 0x38800000) {
+		float sum = fabsf(f) + 0.5f;
+
+		memcpy(&bits, &sum, sizeof(bits));
+		return sign | (bits - 0x3f000000);
+	}
+	/* Half a unit less one, and one more if the last bit that stays is odd; a carry is the next exponent. */
+	magnitude += 0xfff + (magnitude >> 13 & 1);
+	magnitude = (magnitude >> 13) - (112 << 10);
+	return sign | (magnitude < F16_INFINITY ? magnitude : F16_INFINITY);
+}
+
+/* Stores a block's scale. False: it is not finite. */
+static bool put_scale(uint8_t *dst, float d, bool *zero)
+{
+	uint16_t h = f32_to_f16(d);
+
+	memcpy(dst, &h, sizeof(h));
+	*zero = !(h & 0x7fff);
+	return (h & 0x7fff) < F16_INFINITY;
+}
+
+/* The value of greatest magnitude, the first of several. False: not all are finite. */
+static bool greatest(const float *src, float *x)
+{
+	int j;
+
+	*x = src[0];
+	for (j = 0; j < 32; j++) {
+		if (!isfinite(src[j]))
+			return false;
+		if (fabsf(src[j]) > fabsf(*x))
+			*x = src[j];
+	}
+	return true;
+}
+
+static bool quantize_f32(const float *src, uint8_t *dst, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		if (!isfinite(src[i]))
+			return false;
+	memcpy(dst, src, n * sizeof(*src));
+	return true;
+}
+
+static bool quantize_f16(const float *src, uint8_t *dst, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		uint16_t h = f32_to_f16(src[i]);
+
+		if ((h & 0x7fff) >= F16_INFINITY)
+			return false;
+		memcpy(dst + 2 * i, &h, sizeof(h));
+	}
+	return true;
+}
+
+static bool quantize_q8_0(const float *src, uint8_t *dst, size_t n)
+{
+	size_t i;
+	int j;
+
+	for (i = 0; i < n; i += 32, src += 32, dst += 34) {
+		float x, d, inverse;
+		bool zero;
+
+		if (!greatest(src, &x))
+			return false;
+		d = fabsf(x) / 127;
+		if (!put_scale(dst, d, &zero))
+			return false;
+		inverse = zero ? 0 : 1 / d;
+		for (j = 0; j < 32; j++)
+			dst[2 + j] = (uint8_t)(int8_t)roundf(src[j] * inverse);
+	}
+	return true;
+}
+
+static uint8_t nibble(float x)
+{
+	int q = (int)(x + 8.5f);
+
+	return q < 15 ? q : 15;
+}
+
+static bool quantize_q4_0(const float *src, uint8_t *dst, size_t n)
+{
+	size_t i;
+	int j;
+
+	for (i = 0; i < n; i += 32, src += 32, dst += 18) {
+		float x, d, inverse;
+		bool zero;
+
+		if (!greatest(src, &x))
+			return false;
+		d = x / -8;
+		if (!put_scale(dst, d, &zero))
+			return false;
+		inverse = zero ? 0 : 1 / d;
+		for (j = 0; j < 16; j++)
+			dst[2 + j] = nibble(src[j] * inverse) | nibble(src[j + 16] * inverse) << 4;
+	}
+	return true;
+}
+
+const quantize_fn quantize_generic[GGUF_TYPES] = {
+	[GGUF_F32] = quantize_f32,
+	[GGUF_F16] = quantize_f16,
+	[GGUF_Q8_0] = quantize_q8_0,
+	[GGUF_Q4_0] = quantize_q4_0,
+};
+
+bool gguf_quantize(enum gguf_type type, const float *src, void *dst, size_t n)
+{
+#if defined(__x86_64__)
+	if (quantize_avx2[type] && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"))
+		return quantize_avx2[type](src, dst, n);
+#endif
+	return quantize_generic[type](src, dst, n);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Packing: a panel of 64 channels is a task of the pool, and needs nothing of another one.
+ */
+#include "pack.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu_kernels.h"
+#include "npu_graph.h"
+#include "quant_w4.h"
+#include "threadpool.h"
+
+#define PANEL_ROWS 64
+
+_Static_assert(LLM_W4_GROUP == QUANT_W4_GROUP, "one size of groups");
+
+struct pack {
+	const struct llm_packer *packer;
+	const struct gguf_tensor *t;
+	enum llm_format format;
+	void *panels;
+	unsigned int rows, cols;
+	size_t scratch_bytes; /* per thread: scales, a widened row, a panel's rows as bytes */
+	atomic_uint bad_row; /* the first row that is not finite; UINT_MAX: none */
+};
+
+size_t llm_pack_bytes(enum llm_format format, unsigned int rows, unsigned int cols)
+{
+	return format == LLM_FORMAT_W4 ? npu_w4_bytes(rows, cols, LLM_W4_GROUP) : npu_w8_bytes(rows, cols);
+}
+
+/* An F32 scale per row, or an F16 one per group. */
+static size_t scales_bytes(enum llm_format format, unsigned int cols)
+{
+	size_t row = format == LLM_FORMAT_W4 ? cols / LLM_W4_GROUP * sizeof(uint16_t) : sizeof(float);
+
+	return (PANEL_ROWS * row + 63) / 64 * 64;
+}
+
+/* Row @r of the panel, which is row @n of the matrix. False: it is not finite. */
+static bool pack_row(const struct pack *p, unsigned int n, unsigned int r, void *scales, float *row, uint8_t *bytes)
+{
+	const struct gguf_type_traits *traits = gguf_type_traits(p->t->type);
+	const uint8_t *src = (const uint8_t *)p->t->data + n * ((size_t)(p->cols / traits->block_values) * traits->block_bytes);
+	uint16_t *groups = (uint16_t *)scales + r * (p->cols / LLM_W4_GROUP);
+	uint8_t *dst = bytes + (size_t)r * p->cols;
+
+	if (p->format == LLM_FORMAT_W4 && p->t->type == GGUF_Q4_0)
+		return quant_w4_from_q4_0(src, p->cols, dst, groups);
+	gguf_dequantize(p->t->type, src, row, p->cols);
+	if (p->format == LLM_FORMAT_W4)
+		return quant_w4(row, p->cols, dst, groups);
+	return !p->packer->kernels->quant((int8_t *)dst, (float *)scales + r, row, p->cols);
+}
+
+static void pack_refuse(struct pack *p, unsigned int row)
+{
+	unsigned int bad = atomic_load(&p->bad_row);
+
+	while (row < bad && !atomic_compare_exchange_weak(&p->bad_row, &bad, row))
+		;
+}
+
+static void pack_panel(void *arg, unsigned int task, unsigned int worker)
+{
+	struct pack *p = arg;
+	uint8_t *scales = p->packer->scratch + worker * p->scratch_bytes;
+	float *row = (float *)(scales + scales_bytes(p->format, p->cols));
+	uint8_t *bytes = (uint8_t *)(row + p->cols);
+	unsigned int n0 = task * PANEL_ROWS, nr = p->rows - n0 < PANEL_ROWS ? p->rows - n0 : PANEL_ROWS;
+
+	for (unsigned int r = 0; r < nr; r++) {
+		if (!pack_row(p, n0 + r, r, scales, row, bytes)) {
+			pack_refuse(p, n0 + r);
+			return;
+		}
+	}
+	if (p->format == LLM_FORMAT_W4)
+		npu_pack_w4(p->panels, p->rows, p->cols, LLM_W4_GROUP, n0, nr, bytes, (const uint16_t *)scales);
+	else
+		npu_pack_w8(p->panels, p->rows, p->cols, n0, nr, (const int8_t *)bytes, (const float *)scales);
+}
+
+int llm_pack_matrix(struct llm_packer *packer, const struct gguf_tensor *t, enum llm_format format, void *panels,
+		    unsigned int *bad)
+{
+	struct pack p = {
+		.packer = packer,
+		.t = t,
+		.format = format,
+		.panels = panels,
+		.rows = (unsigned int)t->dims[1],
+		.cols = (unsigned int)t->dims[0],
+	};
+	size_t bytes;
+
+	p.scratch_bytes = scales_bytes(format, p.cols) + (size_t)p.cols * (sizeof(float) + PANEL_ROWS);
+	p.scratch_bytes = (p.scratch_bytes + 63) / 64 * 64;
+	bytes = p.scratch_bytes * llm_pool_threads(packer->pool);
+	if (bytes > packer->scratch_bytes) {
+		llm_packer_release(packer);
+		packer->scratch = aligned_alloc(64, bytes);
+		if (!packer->scratch)
+			return -ENOMEM;
+		packer->scratch_bytes = bytes;
+	}
+	atomic_init(&p.bad_row, UINT32_MAX);
+	llm_pool_run(packer->pool, pack_panel, &p, (p.rows + PANEL_ROWS - 1) / PANEL_ROWS);
+	*bad = atomic_load(&p.bad_row);
+	return *bad != UINT32_MAX ? -ERANGE : 0;
+}
+
+/* The first channel of a panel whose scales are not all finite; PANEL_ROWS: none. */
+static unsigned int panel_check(const uint8_t *panel, size_t bytes, enum llm_format format)
+{
+	const size_t group_bytes = PANEL_ROWS * (LLM_W4_GROUP / 2 + sizeof(uint16_t));
+	unsigned int first = PANEL_ROWS;
+
+	for (unsigned int r = 0; format == LLM_FORMAT_W8 && r < first; r++) {
+		float scale;
+
+		memcpy(&scale, panel + bytes - (PANEL_ROWS - r) * sizeof(scale), sizeof(scale));
+		if (!isfinite(scale))
+			first = r;
+	}
+	for (size_t at = group_bytes; format == LLM_FORMAT_W4 && at <= bytes; at += group_bytes) {
+		for (unsigned int r = 0; r < first; r++) {
+			uint16_t scale;
+
+			memcpy(&scale, panel + at - (PANEL_ROWS - r) * sizeof(scale), sizeof(scale));
+			if ((scale & 0x7c00) == 0x7c00)
+				first = r;
+		}
+	}
+	return first;
+}
+
+static void copy_panel(void *arg, unsigned int task, unsigned int worker)
+{
+	struct pack *p = arg;
+	size_t bytes = llm_pack_bytes(p->format, PANEL_ROWS, p->cols);
+	uint8_t *panel = (uint8_t *)p->panels + task * bytes;
+	unsigned int bad;
+
+	memcpy(panel, (const uint8_t *)p->t->data + task * bytes, bytes);
+	bad = panel_check(panel, bytes, p->format);
+	if (bad < PANEL_ROWS)
+		pack_refuse(p, task * PANEL_ROWS + bad);
+}
+
+int llm_pack_copy(struct llm_packer *packer, const struct gguf_tensor *t, enum llm_format format, unsigned int rows,
+		  unsigned int cols, void *panels, unsigned int *bad)
+{
+	struct pack p = { .t = t, .format = format, .panels = panels, .rows = rows, .cols = cols };
+
+	atomic_init(&p.bad_row, UINT32_MAX);
+	llm_pool_run(packer->pool, copy_panel, &p, (rows + PANEL_ROWS - 1) / PANEL_ROWS);
+	*bad = atomic_load(&p.bad_row);
+	return *bad != UINT32_MAX ? -ERANGE : 0;
+}
+
+void llm_packer_release(struct llm_packer *packer)
+{
+	free(packer->scratch);
+	packer->scratch = NULL;
+	packer->scratch_bytes = 0;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A model's weights in the NPU's buffers: one buffer per block, one for the output.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "llm_fail.h"
+#include "npu_graph.h"
+#include "packed.h"
+
+/* Alignment of what a job binds. */
+#define BIND_ALIGN 64
+
+void llm_part_name(unsigned int part, char *name, size_t bytes)
+{
+	static const char *const norms[] = { "attn_norm", "ffn_norm", "attn_q_norm", "attn_k_norm" };
+
+	if (part >= LLM_PART_ATTN_NORM)
+		snprintf(name, bytes, "%s", norms[part - LLM_PART_ATTN_NORM]);
+	else
+		snprintf(name, bytes, "%s%s", llm_matrix_names[part % LLM_NR_MATRICES],
+			 part >= LLM_PART_BIAS ? ".bias" : "");
+}
+
+void llm_formats_choose(struct llm_formats *f, const struct llm_model *m, enum llm_weights weights)
+{
+	bool w4 = weights == LLM_WEIGHTS_W4A8 || weights == LLM_WEIGHTS_W4A16;
+
+	if (m->packed[0]) {
+		*f = m->formats;
+		return;
+	}
+	for (unsigned int w = 0; w < LLM_NR_MATRICES; w++)
+		f->matrix[w] = w4 && llm_model_cols(m, w) % LLM_W4_GROUP == 0 ? LLM_FORMAT_W4 : LLM_FORMAT_W8;
+	f->output = w4 && m->output->type == GGUF_Q4_0 ? LLM_FORMAT_W4 : LLM_FORMAT_W8;
+}
+
+/* What is under way. */
+struct loader {
+	const struct llm_packed_source *src;
+	struct llm_packer packer;
+	const struct llm_formats *formats;
+	uint64_t done, total; /* bytes of matrices */
+};
+
+static int load_matrix(struct loader *l, const struct gguf_tensor *t, enum llm_format format, unsigned int rows,
+		       unsigned int cols, struct npu_buffer *buf, size_t off)
+{
+	const struct llm_packed_source *src = l->src;
+	uint8_t *panels = (uint8_t *)npu_buffer_data(buf) + off;
+	unsigned int bad;
+	int err;
+
+	if (src->model->packed[0])
+		err = llm_pack_copy(&l->packer, t, format, rows, cols, panels, &bad);
+	else
+		err = llm_pack_matrix(&l->packer, t, format, panels, &bad);
+	if (err == -ERANGE)
+		return llm_fail(-EINVAL, "%s: row %u of tensor %s holds a value that is not finite", src->path, bad,
+				t->name);
+	if (err)
+		return llm_fail(err, "%s: no memory to quantise the weights", src->path);
+	gguf_tensor_done(src->file, t);
+	l->done += llm_pack_bytes(format, rows, cols);
+	if (src->progress && src->progress(src->ud, (double)l->done / (double)l->total, t->name))
+		return llm_fail(-ECANCELED, "%s: loading was stopped at tensor %s", src->path, t->name);
+	return 0;
+}
+
+static const float *layer_vector(const struct llm_layer *layer, unsigned int part)
+{
+	switch (part) {
+	case LLM_PART_ATTN_NORM:
+		return layer->attn_norm;
+	case LLM_PART_FFN_NORM:
+		return layer->ffn_norm;
+	case LLM_PART_Q_NORM:
+		return layer->q_norm;
+	case LLM_PART_K_NORM:
+		return layer->k_norm;
+	default:
+		return layer->bias[part - LLM_PART_BIAS];
+	}
+}
+
+/* Sizes and places of a block's parts; returns the bytes of its buffer. */
+static size_t block_plan(struct llm_packed_block *block, const struct llm_model *m, const struct llm_layer *layer,
+			 const struct llm_formats *formats)
+{
+	size_t off = 0;
+
+	for (unsigned int part = 0; part < LLM_NR_PARTS; part++) {
+		unsigned int rows = llm_model_rows(m, part % LLM_NR_MATRICES);
+		size_t bytes;
+
+		if (part < LLM_PART_BIAS)
+			bytes = llm_pack_bytes(formats->matrix[part], rows, llm_model_cols(m, part));
+		else if (!layer_vector(layer, part))
+			bytes = 0;
+		else if (part < LLM_PART_ATTN_NORM)
+			bytes = rows * sizeof(float);
+		else
+			bytes = (part < LLM_PART_Q_NORM ? m->n_embd : m->head_dim) * sizeof(float);
+		block->part[part].off = off;
+		block->part[part].bytes = bytes;
+		off += (bytes + BIND_ALIGN - 1) / BIND_ALIGN * BIND_ALIGN;
+	}
+	return off;
+}
+
+static int load_block(struct loader *l, struct llm_packed_block *block, unsigned int i)
+{
+	const struct llm_model *m = l->src->model;
+	const struct llm_layer *layer = &m->layers[i];
+	size_t bytes = block_plan(block, m, layer, l->formats);
+	int err = npu_buffer_create(l->src->ctx, bytes, NPU_BUFFER_DEVICE_READ_ONLY, &block->buf);
+
+	if (err)
+		return llm_fail(err, "%s: weights of block %u: %s", l->src->path, i, npu_error());
+	for (unsigned int part = LLM_PART_BIAS; part < LLM_NR_PARTS; part++) {
+		if (block->part[part].bytes)
+			memcpy((uint8_t *)npu_buffer_data(block->buf) + block->part[part].off,
+			       layer_vector(layer, part), block->part[part].bytes);
+	}
+	for (unsigned int w = 0; !err && w < LLM_NR_MATRICES; w++)
+		err = load_matrix(l, layer->matrix[w], l->formats->matrix[w], llm_model_rows(m, w), llm_model_cols(m, w),
+				  block->buf, block->part[w].off);
+	npu_buffer_unmap(block->buf);
+	return err;
+}
+
+static int load_output(struct loader *l, struct llm_packed *packed)
+{
+	const struct llm_model *m = l->src->model;
+	int err;
+
+	packed->output_off = (m->n_embd * sizeof(float) + BIND_ALIGN - 1) / BIND_ALIGN * BIND_ALIGN;
+	packed->output_bytes = llm_pack_bytes(l->formats->output, m->n_vocab, m->n_embd);
+	err = npu_buffer_create(l->src->ctx, packed->output_off + packed->output_bytes, NPU_BUFFER_DEVICE_READ_ONLY,
+				&packed->head);
+	if (err)
+		return llm_fail(err, "%s: weights of the output: %s", l->src->path, npu_error());
+	memcpy(npu_buffer_data(packed->head), m->output_norm, m->n_embd * sizeof(float));
+	err = load_matrix(l, m->output, l->formats->output, m->n_vocab, m->n_embd, packed->head, packed->output_off);
+	npu_buffer_unmap(packed->head);
+	return err;
+}
+
+int llm_packed_load(struct llm_packed *packed, const struct llm_packed_source *src)
+{
+	const struct llm_model *m = src->model;
+	struct loader l = {
+		.src = src,
+		.packer = { .pool = src->pool, .kernels = src->kernels },
+		.formats = &packed->formats,
+	};
+	int err = 0;
+
+	llm_formats_choose(&packed->formats, m, src->weights);
+	packed->float_input = src->weights == LLM_WEIGHTS_W4A16;
+	for (unsigned int w = 0; w < LLM_NR_MATRICES; w++)
+		l.total += llm_pack_bytes(packed->formats.matrix[w], llm_model_rows(m, w), llm_model_cols(m, w)) *
+			   m->n_layer;
+	l.total += llm_pack_bytes(packed->formats.output, m->n_vocab, m->n_embd);
+	packed->n_layer = m->n_layer;
+	packed->blocks = calloc(m->n_layer, sizeof(*packed->blocks));
+	if (!packed->blocks)
+		err = llm_fail(-ENOMEM, "%s: no memory to quantise the weights", src->path);
+	for (unsigned int i = 0; !err && i < m->n_layer; i++)
+		err = load_block(&l, &packed->blocks[i], i);
+	if (!err)
+		err = load_output(&l, packed);
+	packed->weight_bytes = l.total;
+	llm_packer_release(&l.packer);
+	if (err)
+		llm_packed_free(packed);
+	return err;
+}
+
+void llm_packed_free(struct llm_packed *packed)
+{
+	for (unsigned int i = 0; packed->blocks && i < packed->n_layer; i++) {
+		if (packed->blocks[i].buf)
+			npu_buffer_free(packed->blocks[i].buf);
+	}
+	free(packed->blocks);
+	if (packed->head)
+		npu_buffer_free(packed->head);
+	memset(packed, 0, sizeof(*packed));
+}

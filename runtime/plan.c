@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: MIT
+#include "plan.h"
+
+#include "vnpu_isa.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *plan_op_name(uint16_t op)
+{
+	static const char *const names[PLAN_NR_OPS + 1] = {
+		"embed",   "attn_norm", "qkv",	"rope", "attn",	       "attn_output", "ffn_norm",
+		"gate_up", "act",	"down", "add",	"output_norm", "head",	      "whole",
+	};
+
+	return names[op];
+}
+
+double plan_weight_bits(enum llm_weights w)
+{
+	switch (w) {
+	case LLM_WEIGHTS_F32:
+		return 32;
+	case LLM_WEIGHTS_F16:
+		return 16;
+	case LLM_WEIGHTS_W4A16:
+	case LLM_WEIGHTS_W4A8:
+		return 4;
+	default:
+		return 8;
+	}
+}
+
+unsigned int plan_act_bits(enum llm_weights w)
+{
+	return w == LLM_WEIGHTS_F32 ? 32 : w == LLM_WEIGHTS_F16 || w == LLM_WEIGHTS_W4A16 ? 16 : 8;
+}
+
+struct builder {
+	const struct plan_options *o;
+	struct sched_plan *plan;
+	uint32_t chunk, rows; /* the chunk's number, and its rows with padding */
+	uint32_t pos; /* of its first token */
+	uint32_t last; /* the task that the next one of the chunk comes after */
+	bool failed;
+};
+
+bool plan_product(const struct shape *s, enum plan_op op, uint64_t *k, uint64_t *n)
+{
+	uint64_t q = (uint64_t)s->heads * s->head_dim, kv = (uint64_t)s->kv_heads * s->head_dim;
+
+	*k = op == PLAN_ATTN_OUTPUT ? q : op == PLAN_DOWN ? s->ffn : s->dim;
+	switch (op) {
+	case PLAN_QKV:
+		*n = q + 2 * kv;
+		return true;
+	case PLAN_GATE_UP:
+		*n = (uint64_t)s->ffn * (s->gated ? 2 : 1);
+		return true;
+	case PLAN_ATTN_OUTPUT:
+	case PLAN_DOWN:
+		*n = s->dim;
+		return true;
+	case PLAN_HEAD:
+		*n = s->vocab;
+		return true;
+	default:
+		return false;
+	}
+}
+
+static enum soc_lane lane_of(const struct plan_options *o, enum plan_op op)
+{
+	uint64_t k, n;
+
+	if (op == PLAN_EMBED)
+		return SOC_CPU;
+	switch (o->placement) {
+	case LLM_PLACE_CPU:
+		return SOC_CPU;
+	case LLM_PLACE_GPU:
+		return SOC_GPU;
+	case LLM_PLACE_NPU:
+		return SOC_NPU;
+	default:
+		return plan_product(o->shape, op, &k, &n) ? SOC_NPU : SOC_CPU;
+	}
+}
+
+static uint32_t graph_of(const struct builder *b, uint32_t layer)
+{
+	switch (b->o->graphs) {
+	case PLAN_GRAPH_CHUNK:
+		return 1 + b->chunk;
+	case PLAN_GRAPH_LAYER:
+		return 1 + b->chunk * (b->o->shape->layers + 1) + layer;
+	default:
+		return 0;
+	}
+}
+
+static struct soc_cost cost_of(const struct plan_options *o, enum soc_lane lane, const struct soc_op *work)
+{
+	struct soc_cost cost = soc_op_cost(o->profile, lane, work);
+
+	if (o->predictor && lane == SOC_NPU && work->kind == SOC_MATMUL)
+		cost.ns = predictor_ns(o->predictor, work);
+	return cost;
+}
+
+/* Adds the chunk's next task. */
+static uint32_t add(struct builder *b, uint32_t layer, enum plan_op op, const struct soc_op *work)
+{
+	enum soc_lane lane = lane_of(b->o, op);
+	struct sched_task task = {
+		.chunk = b->chunk,
+		.layer = layer,
+		.op = op,
+		.home = lane,
+		.graph = graph_of(b, layer),
+		.run = b->o->run,
+		.ud = b->o->ud,
+	};
+	uint32_t id;
+
+	if (b->o->profile)
+		task.cost[lane] = cost_of(b->o, lane, work);
+	id = sched_add(b->plan, &task);
+	if (id == SCHED_NONE || sched_after(b->plan, id, b->last))
+		b->failed = true;
+	b->last = id;
+	return id;
+}
+
+static uint32_t add_vector(struct builder *b, uint32_t layer, enum plan_op op, uint64_t cols, double ops)
+{
+	return add(b, layer, op,
+		   &(struct soc_op){ .kind = SOC_VECTOR,
+				     .m = b->rows,
+				     .n = cols,
+				     .ops = ops,
+				     .act_bits = FLOAT_BITS,
+				     .density = 1 });
+}
+
+/* INT8 products take their activations quantised: by whoever made them. */
+static double quant_ops(const struct builder *b)
+{
+	return plan_act_bits(b->o->weights) == 8 ? FLOAT_OPS_QUANT : 0;
+}
+
+/* And the product of gate and upward projection. */
+static double act_ops(const struct shape *s)
+{
+	double ops = s->activation == SHAPE_SILU   ? FLOAT_OPS_SILU
+		     : s->activation == SHAPE_GELU ? FLOAT_OPS_GELU
+						   : FLOAT_OPS_RELU;
+
+	return ops + s->gated;
+}
+
+static void add_product(struct builder *b, uint32_t layer, enum plan_op op)
+{
+	struct soc_op work = {
+		.kind = SOC_MATMUL,
+		.m = b->rows,
+		.weight_bits = plan_weight_bits(b->o->weights),
+		.act_bits = plan_act_bits(b->o->weights),
+		.order = NPU_TIME_WEIGHTS_STATIONARY,
+		.density = 1,
+	};
+	struct soc_op turned;
+
+	plan_product(b->o->shape, op, &work.k, &work.n);
+	turned = work;
+	turned.order = NPU_TIME_WEIGHTS_STREAMED;
+	if (b->o->profile && b->o->best_order &&
+	    soc_alone_ns(b->o->profile, SOC_NPU, cost_of(b->o, SOC_NPU, &turned)) <
+		    soc_alone_ns(b->o->profile, SOC_NPU, cost_of(b->o, SOC_NPU, &work)))
+		work = turned;
+	add(b, layer, op, &work);
+}
+
+static uint32_t add_attention(struct builder *b, uint32_t layer)
+{
+	const struct shape *s = b->o->shape;
+
+	return add(b, layer, PLAN_ATTN,
+		   &(struct soc_op){
+			   .kind = SOC_ATTENTION,
+			   .m = b->rows,
+			   .k = s->head_dim,
+			   .n = s->heads,
+			   .kv_heads = s->kv_heads,
+			   .kv_bits = plan_kv_bits(b->o->kv),
+			   .ctx = b->pos + (b->rows + 1) / 2.0,
+			   .act_bits = FLOAT_BITS,
+			   .density = 1,
+		   });
+}
+
+/* One layer of the chunk; @cached: by chunk, the task after which its keys and values of this layer are there. */
+static void add_layer(struct builder *b, uint32_t layer, uint32_t *cached)
+{
+	const struct shape *s = b->o->shape;
+	uint64_t q = (uint64_t)s->heads * s->head_dim, kv = (uint64_t)s->kv_heads * s->head_dim;
+	uint32_t attn;
+
+	add_vector(b, layer, PLAN_ATTN_NORM, s->dim, FLOAT_OPS_NORM + quant_ops(b));
+	add_product(b, layer, PLAN_QKV);
+	cached[b->chunk] = add_vector(b, layer, PLAN_ROPE, q + kv, FLOAT_OPS_ROPE);
+	attn = add_attention(b, layer);
+	/* Chunks that follow one another need no such edges, whose number grows with the square of theirs. */
+	for (uint32_t c = 0; c < b->chunk && b->o->overlap; c++)
+		if (sched_after(b->plan, attn, cached[c]))
+			b->failed = true;
+	add_product(b, layer, PLAN_ATTN_OUTPUT);
+	add_vector(b, layer, PLAN_FFN_NORM, s->dim, FLOAT_OPS_ADD + FLOAT_OPS_NORM + quant_ops(b));
+	add_product(b, layer, PLAN_GATE_UP);
+	add_vector(b, layer, PLAN_ACT, s->ffn, act_ops(s) + quant_ops(b));
+	add_product(b, layer, PLAN_DOWN);
+	add_vector(b, layer, PLAN_ADD, s->dim, FLOAT_OPS_ADD);
+}
+
+static void add_chunk(struct builder *b, bool last, uint32_t *cached, uint32_t nr_chunks)
+{
+	const struct shape *s = b->o->shape;
+
+	if (b->o->overlap)
+		b->last = SCHED_NONE;
+	add_vector(b, 0, PLAN_EMBED, s->dim, FLOAT_OPS_COPY);
+	if (b->o->graphs == PLAN_GRAPH_WHOLE) {
+		add(b, 0, PLAN_WHOLE, NULL);
+		return;
+	}
+	for (uint32_t layer = 0; layer < s->layers; layer++)
+		add_layer(b, layer, cached + (size_t)layer * nr_chunks);
+	if (!last || !b->o->logits)
+		return;
+	b->rows = b->o->logits;
+	add_vector(b, s->layers, PLAN_OUTPUT_NORM, s->dim, FLOAT_OPS_NORM + quant_ops(b));
+	add_product(b, s->layers, PLAN_HEAD);
+}
+
+/* Rows of chunk @c with its padding. */
+static uint32_t chunk_rows(const struct plan_options *o, uint32_t chunk, uint32_t c)
+{
+	uint32_t tokens = o->n_tokens - c * chunk;
+
+	if (tokens >= chunk || !o->bucket)
+		return chunk;
+	tokens = (tokens + o->bucket - 1) / o->bucket * o->bucket;
+	return tokens < chunk ? tokens : chunk;
+}
+
+struct sched_plan *plan_forward(const struct plan_options *o)
+{
+	uint32_t chunk = o->chunk ? o->chunk : o->n_tokens;
+	uint32_t nr_chunks = (o->n_tokens + chunk - 1) / chunk;
+	struct builder b = { .o = o, .plan = sched_plan_create(plan_op_name), .last = SCHED_NONE };
+	uint32_t *cached = calloc((size_t)nr_chunks * o->shape->layers + 1, sizeof(*cached));
+
+	b.failed = !b.plan || !cached;
+	for (uint32_t c = 0; c < nr_chunks && !b.failed; c++) {
+		b.chunk = c;
+		b.rows = chunk_rows(o, chunk, c);
+		b.pos = o->n_past + c * chunk;
+		add_chunk(&b, c + 1 == nr_chunks, cached, nr_chunks);
+	}
+	free(cached);
+	if (!b.failed)
+		return b.plan;
+	sched_plan_free(b.plan);
+	return NULL;
+}
+
+uint64_t plan_weight_bytes(const struct shape *shape, enum llm_weights weights)
+{
+	uint64_t matrices = shape_layer_weights(shape) * shape->layers + (uint64_t)shape->dim * shape->vocab;
+
+	return (uint64_t)((double)matrices * plan_weight_bits(weights) / 8);
+}
+
+double plan_kv_bits(enum llm_kv kv)
+{
+	return kv == LLM_KV_Q8_0 ? VNPU_Q8_0_BYTES * 8.0 / VNPU_Q8_0_VALUES : FLOAT_BITS;
+}
+
+uint64_t plan_kv_bytes(const struct shape *shape, uint32_t n_ctx, enum llm_kv kv)
+{
+	uint64_t values = (uint64_t)shape->layers * n_ctx * 2 * shape->kv_heads * shape->head_dim;
+
+	return (uint64_t)((double)values * plan_kv_bits(kv) / 8);
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT
+/* How good a predictor is: on given samples, and on those that it was not learned from. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "llm_fail.h"
+#include "predictor.h"
+
+struct tally {
+	struct predictor_error e;
+	double sum, squares; /* of the logarithms measured */
+	double missed; /* squares of what the predicted ones are off */
+};
+
+static void tally_add(struct tally *t, double predicted, double measured)
+{
+	double error = fabs(predicted / measured - 1), log_measured = log(measured);
+	double off = log(predicted) - log_measured;
+
+	t->e.n++;
+	t->e.mean += error;
+	t->e.worst = error > t->e.worst ? error : t->e.worst;
+	t->sum += log_measured;
+	t->squares += log_measured * log_measured;
+	t->missed += off * off;
+}
+
+static struct predictor_error tally_end(const struct tally *t)
+{
+	struct predictor_error e = t->e;
+	double spread;
+
+	if (!e.n)
+		return e;
+	e.mean /= (double)e.n;
+	spread = t->squares - t->sum * t->sum / (double)e.n;
+	/* Of times that are all alike nothing but rounding is left. */
+	if (spread < 1e-9 * (double)e.n)
+		e.r2 = t->missed < 1e-9 * (double)e.n;
+	else
+		e.r2 = 1 - t->missed / spread;
+	return e;
+}
+
+struct predictor_error predictor_test(const struct predictor *p, const struct op_samples *samples)
+{
+	struct predictor_info info;
+	struct tally t = { 0 };
+
+	predictor_info(p, &info);
+	for (size_t i = 0; i < samples->n; i++)
+		if (samples->v[i].lane == info.lane)
+			tally_add(&t, predictor_ns(p, &samples->v[i].op), samples->v[i].ns);
+	return tally_end(&t);
+}
+
+/* ---- cross-validation ---- */
+
+static int compare_numbers(double a, double b)
+{
+	return (a > b) - (a < b);
+}
+
+static int compare_shapes(const struct soc_op *a, const struct soc_op *b)
+{
+	return compare_numbers((double)a->m, (double)b->m) ?: compare_numbers((double)a->k, (double)b->k) ?:
+	       compare_numbers((double)a->n, (double)b->n);
+}
+
+static int compare_samples(const void *a, const void *b)
+{
+	const struct op_sample *x = a, *y = b;
+
+	return compare_shapes(&x->op, &y->op) ?: compare_numbers(x->op.act_bits, y->op.act_bits) ?:
+	       compare_numbers(x->op.weight_bits, y->op.weight_bits) ?: compare_numbers(x->op.order, y->op.order) ?:
+	       compare_numbers(x->ns, y->ns);
+}
+
+/* xorshift64*, which never sees a state of 0. */
+static uint64_t next_random(uint64_t *state)
+{
+	*state ^= *state >> 12;
+	*state ^= *state << 25;
+	*state ^= *state >> 27;
+	return *state * 0x2545f4914f6cdd1d;
+}
+
+/* Gives each sample (sorted) a part: the same one to those of one shape. Number of shapes. */
+static size_t draw_parts(const struct op_samples *s, uint32_t folds, uint64_t seed, uint32_t *part, uint32_t *order)
+{
+	uint64_t state = seed * 0x9e3779b97f4a7c15 | 1;
+	size_t shapes = 0;
+
+	for (size_t i = 0; i < s->n; i++)
+		shapes += !i || compare_shapes(&s->v[i - 1].op, &s->v[i].op);
+	for (size_t i = 0; i < shapes; i++)
+		order[i] = (uint32_t)(i % folds);
+	for (size_t i = shapes; i > 1; i--) {
+		size_t j = next_random(&state) % i;
+		uint32_t swap = order[i - 1];
+
+		order[i - 1] = order[j];
+		order[j] = swap;
+	}
+	for (size_t i = 0, shape = 0; i < s->n; i++) {
+		shape += i && compare_shapes(&s->v[i - 1].op, &s->v[i].op);
+		part[i] = order[shape];
+	}
+	return shapes;
+}
+
+/* Learns from all but part @fold, into @learn, and predicts that. */
+static int validate_part(const struct op_samples *s, const uint32_t *part, uint32_t fold, enum soc_lane lane,
+			 const struct predictor_options *opts, struct op_samples *learn, struct tally *t)
+{
+	struct predictor *p;
+	int err = 0;
+
+	learn->n = 0;
+	for (size_t i = 0; i < s->n && !err; i++)
+		if (part[i] != fold)
+			err = op_samples_add(learn, &s->v[i]);
+	err = err ? err : predictor_fit(learn, lane, opts, &p);
+	if (err)
+		return err;
+	for (size_t i = 0; i < s->n; i++)
+		if (part[i] == fold)
+			tally_add(t, predictor_ns(p, &s->v[i].op), s->v[i].ns);
+	predictor_free(p);
+	return 0;
+}
+
+int predictor_cross_validate(const struct op_samples *samples, enum soc_lane lane, const struct predictor_options *opts,
+			     uint32_t folds, uint64_t seed, struct predictor_error *error)
+{
+	struct op_samples own = { 0 }, learn = { 0 };
+	uint32_t *part = NULL, *order = NULL;
+	struct tally t = { 0 };
+	int err = 0;
+
+	for (size_t i = 0; i < samples->n && !err; i++)
+		if (samples->v[i].lane == lane)
+			err = op_samples_add(&own, &samples->v[i]);
+	if (!err) {
+		part = calloc(own.n + 1, sizeof(*part));
+		order = calloc(own.n + 1, sizeof(*order));
+		if (!part || !order)
+			err = llm_fail(-ENOMEM, "no memory to cross-validate %zu samples", own.n);
+	}
+	if (!err) {
+		size_t shapes;
+
+		qsort(own.v, own.n, sizeof(*own.v), compare_samples);
+		shapes = folds < 2 ? 0 : draw_parts(&own, folds, seed, part, order);
+		if (shapes < folds || folds < 2)
+			err = llm_fail(-EINVAL, "%zu different shapes of lane %s cannot be cut into %u parts", shapes,
+				       soc_lane_name(lane), folds);
+	}
+	for (uint32_t fold = 0; fold < folds && !err; fold++)
+		err = validate_part(&own, part, fold, lane, opts, &learn, &t);
+	*error = tally_end(&t);
+	op_samples_free(&own);
+	op_samples_free(&learn);
+	free(part);
+	free(order);
+	return err;
+}

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Learning: a node's samples are split where the two parts, each with a leaf of its own, are described best; then the
+ * parts are split in turn.
+ *
+ * A sample is a row of a least-squares problem, coefficients * z = t: for sums z = terms / ns and t = 1, so that the
+ * residual is the relative error; for constants z = 1 and t = log(ns). All that a leaf needs to know of its samples are
+ * the sums of z z^T, z t and t^2, which move from one part to the other, sample by sample, while a feature's thresholds
+ * are tried in order.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "llm_fail.h"
+#include "predictor_private.h"
+
+/* Thresholds tried of a feature where leaves are sums; the parts are looked into again. */
+#define MAX_THRESHOLDS 32
+/* A mean square error below which there is nothing left to explain: one millionth, and above what rounding leaves. */
+#define EXACT 1e-12
+/* Added to the diagonal of the scaled normal equations: terms that say the same share the coefficient. */
+#define RIDGE 1e-12
+/* A split that does not take away so much of the expected error is none. */
+#define LEAST_GAIN 0.02
+
+struct row {
+	struct predictor_shape shape;
+	double ns;
+};
+
+struct sums {
+	double zz[NR_TERMS][NR_TERMS]; /* lower triangle */
+	double zt[NR_TERMS];
+	double tt;
+	uint32_t n;
+};
+
+struct leaf_fit {
+	double coefficients[NR_TERMS];
+	double error; /* sum of squares */
+	uint32_t used; /* coefficients that are not 0 */
+};
+
+struct fitter {
+	const struct predictor_options *o;
+	struct row *rows;
+	uint32_t *index; /* of rows: a node's are in one piece */
+	struct by_feature {
+		double value;
+		uint32_t row;
+	} * sorted;
+	struct predictor *p;
+	uint32_t room;
+	bool no_memory;
+};
+
+static int nr_terms(const struct fitter *f)
+{
+	return f->o->leaves == PREDICTOR_LINEAR ? NR_TERMS : 1;
+}
+
+static void count(const struct fitter *f, struct sums *s, const struct row *row, double sign)
+{
+	double z[NR_TERMS], t = 1;
+	int n = nr_terms(f);
+
+	s->n += sign > 0 ? 1 : -1;
+	if (f->o->leaves == PREDICTOR_LINEAR) {
+		for (int i = 0; i < n; i++)
+			z[i] = row->shape.terms[i] / row->ns;
+	} else {
+		z[0] = 1;
+		t = log(row->ns);
+	}
+	for (int i = 0; i < n; i++) {
+		for (int j = 0; j <= i; j++)
+			s->zz[i][j] += sign * z[i] * z[j];
+		s->zt[i] += sign * z[i] * t;
+	}
+	s->tt += sign * t * t;
+}
+
+/* Solves the @n equations by Cholesky's decomposition; they are positive definite by the ridge, or dropped as 0. */
+static void solve(double a[NR_TERMS][NR_TERMS], double *b, int n)
+{
+	for (int i = 0; i < n; i++) {
+		for (int j = 0; j <= i; j++) {
+			double sum = a[i][j];
+
+			for (int k = 0; k < j; k++)
+				sum -= a[i][k] * a[j][k];
+			if (i == j)
+				a[i][i] = sum > RIDGE / 4 ? sqrt(sum) : INFINITY;
+			else
+				a[i][j] = sum / a[j][j];
+		}
+	}
+	for (int i = 0; i < n; i++) {
+		for (int j = 0; j < i; j++)
+			b[i] -= a[i][j] * b[j];
+		b[i] /= a[i][i];
+	}
+	for (int i = n - 1; i >= 0; i--) {
+		for (int j = i + 1; j < n; j++)
+			b[i] -= a[j][i] * b[j];
+		b[i] /= a[i][i];
+	}
+}
+
+/* The terms of @set (bits) alone. */
+static void solve_terms(const struct sums *s, unsigned int set, double *coefficients)
+{
+	double a[NR_TERMS][NR_TERMS], b[NR_TERMS], scale[NR_TERMS];
+	int term[NR_TERMS], n = 0;
+
+	memset(coefficients, 0, NR_TERMS * sizeof(*coefficients));
+	for (int i = 0; i < NR_TERMS; i++)
+		if (set >> i & 1)
+			term[n++] = i;
+	for (int i = 0; i < n; i++) {
+		scale[i] = sqrt(s->zz[term[i]][term[i]]);
+		for (int j = 0; j <= i; j++)
+			a[i][j] = s->zz[term[i]][term[j]] / scale[i] / scale[j];
+		a[i][i] += RIDGE;
+		b[i] = s->zt[term[i]] / scale[i];
+	}
+	solve(a, b, n);
+	for (int i = 0; i < n; i++)
+		coefficients[term[i]] = b[i] / scale[i];
+}
+
+/* What remains: t^2 - 2 c z t + c z z^T c, summed. */
+static double remaining(const struct sums *s, const double *c, int n)
+{
+	double e = s->tt;
+
+	for (int i = 0; i < n; i++) {
+		e += c[i] * (c[i] * s->zz[i][i] - 2 * s->zt[i]);
+		for (int j = 0; j < i; j++)
+			e += 2 * c[i] * c[j] * s->zz[i][j];
+	}
+	return e > 0 ? e : 0;
+}
+
+/* The most negative of the coefficients, in units of what it contributes; NR_TERMS: none is. */
+static int most_negative(const struct sums *s, const double *c)
+{
+	double least = 0;
+	int which = NR_TERMS;
+
+	for (int i = 0; i < NR_TERMS; i++) {
+		if (c[i] * sqrt(s->zz[i][i]) < least) {
+			least = c[i] * sqrt(s->zz[i][i]);
+			which = i;
+		}
+	}
+	return which;
+}
+
+static struct leaf_fit fit_leaf(const struct fitter *f, const struct sums *s)
+{
+	struct leaf_fit fit = { .used = 1 };
+	unsigned int set = 0;
+	int worst;
+
+	if (f->o->leaves == PREDICTOR_CONSTANT) {
+		fit.coefficients[0] = s->zt[0] / s->n;
+		fit.error = remaining(s, fit.coefficients, 1);
+		return fit;
+	}
+	for (int i = 0; i < NR_TERMS; i++)
+		set |= s->zz[i][i] > 0 ? 1u << i : 0;
+	solve_terms(s, set, fit.coefficients);
+	while ((worst = most_negative(s, fit.coefficients)) < NR_TERMS) {
+		set &= ~(1u << worst);
+		solve_terms(s, set, fit.coefficients);
+	}
+	fit.used = 0;
+	for (int i = 0; i < NR_TERMS; i++)
+		fit.used += fit.coefficients[i] > 0;
+	fit.error = remaining(s, fit.coefficients, NR_TERMS);
+	return fit;
+}
+
+/* M5's estimate of the error on samples that were not seen. */
+static double expected_error(const struct leaf_fit *fit, uint32_t n)
+{
+	double freedom = n > fit->used ? n - fit->used : 0.5;
+
+	return fit->error <= EXACT * n ? 0 : fit->error * (n + fit->used) / freedom;
+}
+
+/* ---- splits ---- */
+
+struct split {
+	double error;
+	double at;
+	int feature; /* -1: none */
+};
+
+static int compare(const void *a, const void *b)
+{
+	const struct by_feature *x = a, *y = b;
+
+	if (x->value != y->value)
+		return x->value < y->value ? -1 : 1;
+	/* For the same tree wherever qsort() comes from. */
+	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+static double between(double a, double b)
+{
+	double mid = (a + b) / 2;
+
+	return mid < b ? mid : a;
+}
+
+/* Thresholds of one feature: between samples of different values. */
+static void try_feature(struct fitter *f, uint32_t first, uint32_t n, const struct sums *all, int feature,
+			struct split *best)
+{
+	uint32_t places = 0, stride, place = 0;
+	struct sums below = { 0 }, above = *all;
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t row = f->index[first + i];
+
+		f->sorted[i] = (struct by_feature){ f->rows[row].shape.features[feature], row };
+	}
+	qsort(f->sorted, n, sizeof(*f->sorted), compare);
+	for (uint32_t i = 1; i < n; i++)
+		places += f->sorted[i].value > f->sorted[i - 1].value;
+	stride = f->o->leaves == PREDICTOR_CONSTANT ? 1 : (places + MAX_THRESHOLDS - 1) / MAX_THRESHOLDS;
+	for (uint32_t i = 1; i < n; i++) {
+		const struct row *row = &f->rows[f->sorted[i - 1].row];
+		struct leaf_fit fits[2];
+		double error;
+
+		count(f, &below, row, 1);
+		count(f, &above, row, -1);
+		if (!(f->sorted[i].value > f->sorted[i - 1].value))
+			continue;
+		if (place++ % stride || i < f->o->min_samples || n - i < f->o->min_samples)
+			continue;
+		fits[0] = fit_leaf(f, &below);
+		fits[1] = fit_leaf(f, &above);
+		error = expected_error(&fits[0], below.n) + expected_error(&fits[1], above.n);
+		if (error < best->error)
+			*best = (struct split){ error, between(f->sorted[i - 1].value, f->sorted[i].value), feature };
+	}
+}
+
+static uint32_t new_node(struct fitter *f)
+{
+	struct predictor *p = f->p;
+
+	if (p->nr_nodes == f->room) {
+		uint32_t room = f->room ? 2 * f->room : 64;
+		struct predictor_node *nodes = realloc(p->nodes, room * sizeof(*nodes));
+
+		if (!nodes) {
+			f->no_memory = true;
+			return 0;
+		}
+		p->nodes = nodes;
+		f->room = room;
+	}
+	p->nodes[p->nr_nodes] = (struct predictor_node){ .leaf = true };
+	return p->nr_nodes++;
+}
+
+/* Moves those at or below the threshold to the front; how many they are. */
+static uint32_t partition(struct fitter *f, uint32_t first, uint32_t n, const struct split *split)
+{
+	uint32_t *index = f->index + first, low = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		f->sorted[i].row = index[i];
+	for (uint32_t i = 0; i < n; i++)
+		if (f->rows[f->sorted[i].row].shape.features[split->feature] <= split->at)
+			index[low++] = f->sorted[i].row;
+	for (uint32_t i = 0, high = low; i < n; i++)
+		if (!(f->rows[f->sorted[i].row].shape.features[split->feature] <= split->at))
+			index[high++] = f->sorted[i].row;
+	return low;
+}
+
+/* The tree of the samples index[first..first + n). Its root's number. */
+static uint32_t grow(struct fitter *f, uint32_t first, uint32_t n, uint32_t depth)
+{
+	struct split split = { .feature = -1 };
+	uint32_t node = new_node(f), low, child;
+	struct sums sums = { 0 };
+	struct leaf_fit leaf;
+
+	if (f->no_memory)
+		return 0;
+	for (uint32_t i = 0; i < n; i++)
+		count(f, &sums, &f->rows[f->index[first + i]], 1);
+	leaf = fit_leaf(f, &sums);
+	split.error = expected_error(&leaf, n) * (1 - LEAST_GAIN);
+	if (depth < f->o->max_depth && split.error > 0)
+		for (int feature = 0; feature < NR_FEATURES; feature++)
+			try_feature(f, first, n, &sums, feature, &split);
+	if (split.feature < 0) {
+		if (f->o->leaves == PREDICTOR_CONSTANT)
+			leaf.coefficients[TERM_ONE] = exp(leaf.coefficients[TERM_ONE]);
+		memcpy(f->p->nodes[node].coefficients, leaf.coefficients, sizeof(leaf.coefficients));
+		return node;
+	}
+	low = partition(f, first, n, &split);
+	f->p->nodes[node].leaf = false;
+	f->p->nodes[node].feature = (uint8_t)split.feature;
+	f->p->nodes[node].at = split.at;
+	child = grow(f, first, low, depth + 1);
+	f->p->nodes[node].below = child;
+	child = grow(f, first + low, n - low, depth + 1);
+	f->p->nodes[node].above = child;
+	return node;
+}
+
+static bool prepare(struct fitter *f, const struct op_samples *samples, enum soc_lane lane, uint32_t *n)
+{
+	f->rows = calloc(samples->n, sizeof(*f->rows));
+	f->index = calloc(samples->n, sizeof(*f->index));
+	f->sorted = calloc(samples->n, sizeof(*f->sorted));
+	f->p = calloc(1, sizeof(*f->p));
+	*n = 0;
+	if (!f->rows || !f->index || !f->sorted || !f->p)
+		return false;
+	for (size_t i = 0; i < samples->n; i++) {
+		if (samples->v[i].lane != lane)
+			continue;
+		predictor_shape(f->o, &samples->v[i].op, &f->rows[*n].shape);
+		f->rows[*n].ns = samples->v[i].ns;
+		f->index[*n] = *n;
+		++*n;
+	}
+	return true;
+}
+
+int predictor_fit(const struct op_samples *samples, enum soc_lane lane, const struct predictor_options *opts,
+		  struct predictor **p)
+{
+	struct fitter f = { .o = opts };
+	uint32_t n = 0;
+	int err = 0;
+
+	*p = NULL;
+	if (!samples->n || samples->n > UINT32_MAX)
+		return llm_fail(-EINVAL, "%zu samples: nothing can be learned from them", samples->n);
+	if (!prepare(&f, samples, lane, &n)) {
+		err = llm_fail(-ENOMEM, "no memory to learn from %zu samples", samples->n);
+	} else if (!n) {
+		err = llm_fail(-EINVAL, "none of the %zu samples is of lane %s", samples->n, soc_lane_name(lane));
+	} else {
+		f.p->info = (struct predictor_info){ .lane = lane, .options = *opts, .samples = n };
+		memcpy(f.p->info.source, samples->source, sizeof(f.p->info.source));
+		grow(&f, 0, n, 0);
+		if (f.no_memory)
+			err = llm_fail(-ENOMEM, "no memory for a tree over %u samples", n);
+	}
+	free(f.rows);
+	free(f.index);
+	free(f.sorted);
+	if (err) {
+		predictor_free(f.p);
+		return err;
+	}
+	predictor_count(f.p);
+	*p = f.p;
+	return 0;
+}

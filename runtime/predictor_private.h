@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* What predictor.c (prediction), predictor_fit.c, predictor_error.c and predictor_file.c share. */
+#ifndef PREDICTOR_PRIVATE_H
+#define PREDICTOR_PRIVATE_H
+
+#include <stdbool.h>
+
+#include "predictor.h"
+
+/* What a split can ask. Dimensions are padded to tiles, but for the first three. */
+enum predictor_feature {
+	FEATURE_M,
+	FEATURE_K,
+	FEATURE_N,
+	FEATURE_STREAMED, /* rows that are streamed past the tiles */
+	FEATURE_TILES, /* of the stationary operand */
+	FEATURE_PRODUCTS,
+	FEATURE_WEIGHT_BYTES,
+	FEATURE_ACT_BYTES, /* activations and results */
+	FEATURE_ACT_BITS,
+	FEATURE_WEIGHT_BITS,
+	FEATURE_ORDER,
+	NR_FEATURES,
+};
+
+/* What a leaf can add up. */
+enum predictor_term {
+	TERM_ONE,
+	TERM_TILES, /* loading them */
+	TERM_PASSES, /* rows past a tile */
+	TERM_PRODUCTS, /* without padding */
+	TERM_WEIGHT_BYTES,
+	TERM_INPUT_BYTES,
+	TERM_OUTPUTS,
+	NR_TERMS,
+};
+
+extern const char *const predictor_feature_names[NR_FEATURES];
+extern const char *const predictor_term_names[NR_TERMS];
+
+struct predictor_node {
+	bool leaf;
+	uint8_t feature;
+	uint32_t below, above; /* a split: feature <= at, or not */
+	double at;
+	double coefficients[NR_TERMS]; /* a leaf: ns */
+};
+
+/* A tree of full depth. */
+#define PREDICTOR_MAX_NODES ((2u << PREDICTOR_MAX_DEPTH) - 1)
+
+struct predictor {
+	struct predictor_info info; /* leaves and depth are counted by predictor_count() */
+	uint32_t nr_nodes;
+	struct predictor_node *nodes; /* children come after their parents */
+};
+
+struct predictor_shape {
+	double features[NR_FEATURES];
+	double terms[NR_TERMS];
+};
+void predictor_shape(const struct predictor_options *o, const struct soc_op *op, struct predictor_shape *s);
+double predictor_leaf_ns(const double coefficients[NR_TERMS], const double terms[NR_TERMS]);
+void predictor_count(struct predictor *p);
+
+#endif /* PREDICTOR_PRIVATE_H */

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The search for a group's scale. Its cost is that of rounding 32 values as often as there are candidates, so it is written in
+ * vectors, once, and compiled for each instruction set; operations and their order are the same everywhere, hence the results.
+ */
+#include "quant_w4.h"
+
+#include <string.h>
+
+#include "gguf_quantize.h"
+
+#if defined(__x86_64__)
+#define CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
+#else
+#define CLONES
+#endif
+
+#define LANES 16
+typedef float vf __attribute__((vector_size(LANES * 4)));
+typedef int32_t vi __attribute__((vector_size(LANES * 4)));
+
+/* Greatest magnitude over a scale: from 8, which wastes nothing of -8..7, to what lets the tails be cut. */
+static const float spans[] = { 8.0f, 7.75f, 7.5f, 7.25f, 7.0f, 6.75f, 6.5f, 6.25f, 6.0f, 5.5f, 8.5f, 9.0f };
+#define NR_SPANS (sizeof(spans) / sizeof(spans[0]))
+
+/* Vectors go by address: as arguments they would have no one ABI. */
+static inline __attribute__((always_inline)) float sum(const vf *p)
+{
+	vf v = *p;
+
+	v += __builtin_shuffle(v, (vi){ 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7 });
+	v += __builtin_shuffle(v, (vi){ 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11 });
+	v += __builtin_shuffle(v, (vi){ 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13 });
+	return v[0] + v[1];
+}
+
+/* x times @inverse, rounded to nearest even and held to -8..7. Adding 1.5 * 2^23 rounds: no fraction is left. */
+static inline __attribute__((always_inline)) void rounded(vf *y, const vf *x, float inverse)
+{
+	const vf zero = { 0 }, low = zero - 8, high = zero + 7;
+	vf v = *x * inverse;
+
+	v = (v + 12582912.0f) - 12582912.0f;
+	v = (vf)(((vi)v & (v > low)) | ((vi)low & ~(v > low)));
+	*y = (vf)(((vi)v & (v < high)) | ((vi)high & ~(v < high)));
+}
+
+/* The best scale of a group whose value of greatest magnitude is @peak. */
+CLONES static float search(const float *x, float peak)
+{
+	float best = 0, scale = 0;
+	vf a, b, p, q, y;
+
+	memcpy(&a, x, sizeof(a));
+	memcpy(&b, x + LANES, sizeof(b));
+	for (size_t i = 0; i < 2 * NR_SPANS; i++) {
+		float inverse = (i % 2 ? spans[i / 2] : -spans[i / 2]) / peak;
+		float xq, qq;
+
+		rounded(&p, &a, inverse);
+		rounded(&q, &b, inverse);
+		y = a * p + b * q;
+		xq = sum(&y);
+		y = p * p + q * q;
+		qq = sum(&y);
+		/* |x - s q|^2 is least for s = xq / qq, and less than |x|^2 by this. */
+		if (xq * xq > best * qq) {
+			best = xq * xq / qq;
+			scale = xq / qq;
+		}
+	}
+	return scale;
+}
+
+CLONES static void round_group(const float *x, float inverse, uint8_t *q)
+{
+	for (int i = 0; i < QUANT_W4_GROUP; i += LANES) {
+		float y[LANES];
+		vf v;
+
+		memcpy(&v, x + i, sizeof(v));
+		rounded(&v, &v, inverse);
+		v += 8;
+		memcpy(y, &v, sizeof(y));
+		for (int k = 0; k < LANES; k++)
+			q[i + k] = (uint8_t)(int)y[k];
+	}
+}
+
+/* The value of greatest magnitude; false: one is not finite. */
+static bool peak_of(const float *x, float *peak)
+{
+	*peak = 0;
+	for (int i = 0; i < QUANT_W4_GROUP; i++) {
+		float m = x[i] < 0 ? -x[i] : x[i], top = *peak < 0 ? -*peak : *peak;
+
+		if (!(m < __builtin_inff()))
+			return false;
+		if (m > top)
+			*peak = x[i];
+	}
+	return true;
+}
+
+bool quant_w4(const float *x, size_t n, uint8_t *q, uint16_t *scale)
+{
+	for (size_t i = 0; i < n; i += QUANT_W4_GROUP, scale++) {
+		float peak, s, stored;
+
+		if (!peak_of(x + i, &peak))
+			return false;
+		/* A square of what is smaller may be no float, nor the reciprocal of its scale. */
+		s = peak > 1e-15f || peak < -1e-15f ? search(x + i, peak) : 0;
+		if (!gguf_quantize(GGUF_F16, &s, scale, 1))
+			return false;
+		gguf_dequantize(GGUF_F16, scale, &stored, 1);
+		round_group(x + i, stored != 0 ? 1 / stored : 0, q + i);
+	}
+	return true;
+}
+
+bool quant_w4_from_q4_0(const uint8_t *blocks, size_t n, uint8_t *q, uint16_t *scale)
+{
+	for (size_t i = 0; i < n; i += QUANT_W4_GROUP, blocks += 18, scale++) {
+		memcpy(scale, blocks, sizeof(*scale));
+		if ((*scale & 0x7c00) == 0x7c00)
+			return false;
+		for (int k = 0; k < QUANT_W4_GROUP / 2; k++) {
+			q[i + k] = blocks[2 + k] & 15;
+			q[i + QUANT_W4_GROUP / 2 + k] = blocks[2 + k] >> 4;
+		}
+	}
+	return true;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The scheduler: tasks with dependencies on lanes, under either clock.
+ *
+ *	plan = sched_plan_create();
+ *	a = sched_add(plan, &(struct sched_task){ .home = SOC_NPU, .cost = ..., .run = ... });
+ *	b = sched_add(plan, &(struct sched_task){ .home = SOC_CPU, ... });
+ *	sched_after(plan, b, a);
+ *	sched_run(plan, &opts, &run);
+ *
+ * A task is one operator, or a slice of it, of one layer and one chunk of tokens. It becomes ready when all that it
+ * comes after has ended, and then waits in the ready list of every lane that may run it. Whenever a lane is free, the
+ * policy picks one of its ready tasks, or leaves the lane idle. What runs, where and when depends on the plan and the
+ * policy only; the clock is one of two:
+ *
+ *	wall	the tasks' functions are called, on the caller's thread and on as many more as there are lanes at work at
+ *		once; time passes by itself
+ *	virtual	a discrete-event simulation over a profile: a task takes what its cost says (runtime/soc.h), lanes that are
+ *		at work together share the memory, and starting and learning of an end take their time. The functions are
+ *		called in the order of the simulated starts, or not at all (execute = false)
+ *
+ * A policy sees the plan, the time and the ready list, and cannot tell which clock it runs under. The virtual clock is
+ * deterministic: the same plan, policy and seed give the same run to the last bit.
+ */
+#ifndef SCHEDULER_H
+#define SCHEDULER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "soc.h"
+
+#define SCHED_NONE UINT32_MAX
+
+struct sched_plan;
+
+struct sched_task {
+	uint32_t chunk, layer; /* of the prompt, of the model */
+	uint16_t op, slice; /* meaning is the plan maker's; op names the task in traces, see sched_plan_create() */
+	uint8_t home; /* enum soc_lane: where the plan puts it */
+	uint8_t lanes; /* bits of other lanes that may run it instead; 0: none */
+	uint32_t
+		graph; /* the NPU's graph that it is part of: tasks of one that follow one another are one launch. 0: its own */
+	struct soc_cost cost[SOC_NR_LANES]; /* by lane, of those that may run it */
+	/* Does the work, for the clocks that execute. 0, or -errno, which ends the run. NULL: nothing to do. */
+	int (*run)(void *ud, const struct sched_task *task, enum soc_lane lane);
+	void *ud;
+};
+
+/* @op_name: the name of a task's op for traces and errors. NULL: no memory. */
+struct sched_plan *sched_plan_create(const char *(*op_name)(uint16_t op));
+void sched_plan_free(struct sched_plan *plan);
+/* Number of the new task, or SCHED_NONE without memory. Tasks count up from 0. */
+uint32_t sched_add(struct sched_plan *plan, const struct sched_task *task);
+/* @task begins after @before, an earlier task, has ended. SCHED_NONE as either is nothing. -ENOMEM, -EINVAL. */
+int sched_after(struct sched_plan *plan, uint32_t task, uint32_t before);
+
+uint32_t sched_nr_tasks(const struct sched_plan *plan);
+const struct sched_task *sched_get(const struct sched_plan *plan, uint32_t task);
+const char *sched_op_name(const struct sched_plan *plan, const struct sched_task *task);
+/* What comes directly after @task, in ascending order; *@n of them. Valid once the plan has run or is being run. */
+const uint32_t *sched_successors(const struct sched_plan *plan, uint32_t task, size_t *n);
+const uint32_t *sched_predecessors(const struct sched_plan *plan, uint32_t task, size_t *n);
+
+/* ---- policies --------------------------------------------------------------------------------------------------- */
+
+/* What a policy decides on: @lane is free, and these tasks could run on it now, in ascending order. */
+struct sched_view {
+	const struct sched_plan *plan;
+	enum soc_lane lane;
+	uint64_t now_ns;
+	const uint32_t *ready;
+	size_t nr_ready;
+	size_t waiting[SOC_NR_LANES]; /* ready tasks by the lane that is their home */
+	const uint32_t *left; /* by task: predecessors that have not ended */
+};
+
+struct sched_policy {
+	const char *name;
+	/* Index into view->ready, or SCHED_NONE: the lane stays idle until something has ended. */
+	uint32_t (*pick)(const struct sched_view *view, const void *param);
+};
+
+/* The order choices of the runtime. Each keeps to a task's home unless its name says otherwise. */
+extern const struct sched_policy
+	sched_policy_chunk; /* chunk after chunk: nothing of a chunk before all earlier is done */
+extern const struct sched_policy sched_policy_fifo; /* the lowest number first: the plan's own order */
+
+/* ---- running ---------------------------------------------------------------------------------------------------- */
+
+enum sched_clock {
+	SCHED_WALL,
+	SCHED_VIRTUAL,
+};
+
+struct sched_options {
+	enum sched_clock clock;
+	const struct profile *profile; /* virtual; NULL with the wall clock */
+	enum soc_sync sync;
+	const struct sched_policy *policy; /* NULL: fifo */
+	const void *param; /* the policy's */
+	bool execute; /* virtual: call the tasks' functions */
+	uint64_t seed; /* virtual: of the jitter */
+	double jitter; /* virtual: durations vary evenly by up to this fraction, 0: not at all */
+};
+
+/* One task's way through the run; times from the run's beginning. */
+struct sched_span {
+	uint64_t ready_ns, start_ns, end_ns;
+	uint64_t overhead_ns; /* of it, starting the work: from start_ns on */
+	uint8_t lane;
+};
+
+struct sched_run {
+	struct sched_span *spans; /* by task */
+	uint32_t nr_spans;
+	uint64_t makespan_ns;
+	uint64_t busy_ns[SOC_NR_LANES];
+	uint64_t handovers; /* dependencies that crossed lanes */
+	uint64_t launches; /* virtual: of NPU graphs */
+	/* Virtual only, else 0: */
+	double dram_bytes;
+	double peak_gbps; /* greatest bandwidth of all lanes together */
+	double energy_j;
+	int error; /* a task's failure; spans are then of those that ran */
+	uint32_t failed; /* that task */
+};
+
+/* Runs the plan once; it can be run again. 0, a task's error, -EINVAL a task whose home is no lane, or no profile for the
+ * virtual clock, -EDEADLK the policy left every lane idle with work at hand, -ENOMEM. @run is to be freed in any case. */
+int sched_run(struct sched_plan *plan, const struct sched_options *opts, struct sched_run *run);
+void sched_run_free(struct sched_run *run);
+
+/* The longest way through the plan if every task ran alone on its home, without starts and handovers. */
+double sched_critical_path_ns(struct sched_plan *plan, const struct profile *p);
+
+#endif /* SCHEDULER_H */

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The virtual clock: a discrete-event simulation.
+ *
+ * A lane is idle, starting a task (overhead), or working on it. Work progresses at a rate that depends on who else uses
+ * the memory: a task of e ns in the lane and b bytes wants b/e bytes a ns, and with g bytes a ns it progresses by
+ * min(1/e, g/b) of itself a ns. Rates hold from one event to the next: a start, an end of an overhead, an end of a
+ * task, or the time at which the result of one lane is known on another.
+ *
+ * Times are doubles in ns; equal times are taken in the order of task numbers, so a run has one outcome only.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "scheduler_private.h"
+
+struct arrival {
+	double at;
+	uint32_t task;
+	uint8_t lane;
+};
+
+struct lane {
+	uint32_t task; /* SCHED_NONE: idle */
+	double overhead; /* ns that are left of it */
+	double left; /* fraction of the work */
+	double ns, bytes; /* of the whole task */
+	double rate; /* fractions a ns, once the overhead is over */
+	double ended; /* when its last task did; -1: none yet */
+	uint32_t graph; /* of its last task */
+};
+
+struct simulation {
+	struct sched_state *s;
+	const struct profile *p;
+	double now;
+	struct lane lanes[SOC_NR_LANES];
+	double *end; /* by task */
+	struct arrival *heap;
+	size_t nr_arrivals, max_arrivals;
+	double busy[SOC_NR_LANES];
+};
+
+/* ---- arrivals, by time ---- */
+
+static int arrival_before(const struct arrival *a, const struct arrival *b)
+{
+	if (a->at != b->at)
+		return a->at < b->at;
+	return a->task != b->task ? a->task < b->task : a->lane < b->lane;
+}
+
+static int arrival_push(struct simulation *sim, struct arrival a)
+{
+	size_t i = sim->nr_arrivals;
+
+	if (i == sim->max_arrivals) {
+		size_t max = i ? 2 * i : 256;
+		struct arrival *heap = realloc(sim->heap, max * sizeof(*heap));
+
+		if (!heap)
+			return -ENOMEM;
+		sim->heap = heap;
+		sim->max_arrivals = max;
+	}
+	sim->nr_arrivals++;
+	for (; i && arrival_before(&a, &sim->heap[(i - 1) / 2]); i = (i - 1) / 2)
+		sim->heap[i] = sim->heap[(i - 1) / 2];
+	sim->heap[i] = a;
+	return 0;
+}
+
+static struct arrival arrival_pop(struct simulation *sim)
+{
+	struct arrival top = sim->heap[0], last = sim->heap[--sim->nr_arrivals];
+	size_t i = 0, child;
+
+	while ((child = 2 * i + 1) < sim->nr_arrivals) {
+		if (child + 1 < sim->nr_arrivals && arrival_before(&sim->heap[child + 1], &sim->heap[child]))
+			child++;
+		if (!arrival_before(&sim->heap[child], &last))
+			break;
+		sim->heap[i] = sim->heap[child];
+		i = child;
+	}
+	sim->heap[i] = last;
+	return top;
+}
+
+/* ---- jitter ---- */
+
+static uint64_t mix(uint64_t x)
+{
+	x += 0x9e3779b97f4a7c15u;
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+	return x ^ (x >> 31);
+}
+
+static double jitter(const struct sched_options *opts, uint32_t task)
+{
+	double even = (double)(mix(opts->seed ^ mix(task)) >> 11) / 9007199254740992.0; /* 0 .. 1 */
+
+	return 1 + opts->jitter * (2 * even - 1);
+}
+
+/* ---- lanes ---- */
+
+static uint64_t whole(double ns)
+{
+	return (uint64_t)llround(ns);
+}
+
+/* All that @task needs is there; when it is known on each lane depends on where it was made. */
+static int announce(struct simulation *sim, uint32_t task)
+{
+	const struct sched_task *t = sched_get(sim->s->plan, task);
+	size_t n;
+	const uint32_t *before = sched_predecessors(sim->s->plan, task, &n);
+	int err = 0;
+
+	for (int lane = 0; lane < SOC_NR_LANES && !err; lane++) {
+		double at = sim->now;
+
+		if (!sched_may_run(t, lane))
+			continue;
+		for (size_t i = 0; i < n; i++) {
+			double known = sim->end[before[i]] + soc_handover_ns(sim->p, sim->s->run->spans[before[i]].lane,
+									     lane, sim->s->opts->sync);
+
+			at = known > at ? known : at;
+		}
+		err = arrival_push(sim, (struct arrival){ at, task, (uint8_t)lane });
+	}
+	return err;
+}
+
+static int start(struct simulation *sim, int lane, uint32_t task)
+{
+	const struct sched_options *opts = sim->s->opts;
+	const struct sched_task *t = sched_get(sim->s->plan, task);
+	struct lane *l = &sim->lanes[lane];
+	double factor = jitter(opts, task);
+	double idle = l->ended < 0 ? INFINITY : sim->now - l->ended;
+	bool launch = lane != SOC_NPU || !t->graph || t->graph != l->graph;
+
+	*l = (struct lane){
+		.task = task,
+		.graph = t->graph,
+		.overhead = launch ? soc_start_ns(sim->p, lane, opts->sync, idle) * factor : 0,
+		.left = 1,
+		.ns = t->cost[lane].ns * factor,
+		.bytes = t->cost[lane].dram_bytes * factor,
+	};
+	sim->s->run->spans[task].start_ns = whole(sim->now);
+	sim->s->run->spans[task].overhead_ns = whole(l->overhead);
+	sim->s->run->spans[task].lane = (uint8_t)lane;
+	sim->s->run->dram_bytes += l->bytes;
+	sim->s->run->launches += launch && lane == SOC_NPU;
+	return opts->execute && t->run ? t->run(t->ud, t, lane) : 0;
+}
+
+/* Gives ready tasks to idle lanes until none takes any more. */
+static int fill_lanes(struct simulation *sim)
+{
+	bool again;
+	int err;
+
+	do {
+		again = false;
+		for (int lane = 0; lane < SOC_NR_LANES; lane++) {
+			uint32_t task;
+
+			if (sim->lanes[lane].task != SCHED_NONE)
+				continue;
+			task = sched_state_pick(sim->s, lane, whole(sim->now));
+			if (task == SCHED_NONE)
+				continue;
+			again = true;
+			err = start(sim, lane, task);
+			if (err) {
+				sim->s->run->error = err;
+				sim->s->run->failed = task;
+				return err;
+			}
+		}
+	} while (again);
+	return 0;
+}
+
+/* Bandwidth for those at work, and the rates that follow. */
+static void set_rates(struct simulation *sim)
+{
+	double want[SOC_NR_LANES] = { 0 }, got[SOC_NR_LANES], sum = 0;
+
+	for (int i = 0; i < SOC_NR_LANES; i++) {
+		const struct lane *l = &sim->lanes[i];
+
+		if (l->task != SCHED_NONE && l->overhead <= 0 && l->bytes > 0)
+			want[i] = l->ns > 0 ? l->bytes / l->ns : soc_lane_gbps(sim->p, i);
+	}
+	soc_share_gbps(sim->p, want, got);
+	for (int i = 0; i < SOC_NR_LANES; i++) {
+		struct lane *l = &sim->lanes[i];
+		double compute, memory;
+
+		if (l->task == SCHED_NONE || l->overhead > 0)
+			continue;
+		compute = l->ns > 0 ? 1 / l->ns : INFINITY;
+		memory = l->bytes > 0 ? got[i] / l->bytes : INFINITY;
+		l->rate = compute < memory ? compute : memory;
+		if (l->bytes > 0 && isfinite(l->rate))
+			sum += l->rate * l->bytes;
+	}
+	if (sum > sim->s->run->peak_gbps)
+		sim->s->run->peak_gbps = sum;
+}
+
+/* Time that is left is rounding, where adding it would not move the clock. */
+static bool is_rounding(const struct simulation *sim, double ns)
+{
+	return ns <= sim->now * 1e-15;
+}
+
+/* The rate is that of the time that has just passed. */
+static bool work_done(const struct simulation *sim, const struct lane *l)
+{
+	return l->left <= 0 || !isfinite(l->rate) || is_rounding(sim, l->left / l->rate);
+}
+
+static double lane_next(const struct simulation *sim, const struct lane *l)
+{
+	if (l->task == SCHED_NONE)
+		return INFINITY;
+	if (l->overhead > 0)
+		return sim->now + l->overhead;
+	return isfinite(l->rate) ? sim->now + l->left / l->rate : sim->now;
+}
+
+static void advance(struct simulation *sim, double to)
+{
+	double ns = to - sim->now;
+
+	for (int i = 0; i < SOC_NR_LANES; i++) {
+		struct lane *l = &sim->lanes[i];
+
+		if (l->task == SCHED_NONE)
+			continue;
+		sim->busy[i] += ns;
+		if (l->overhead > 0) {
+			l->overhead -= ns;
+			if (l->overhead <= to * 1e-15)
+				l->overhead = 0;
+			/* set_rates() comes before any of the work. */
+			l->rate = 0;
+		} else {
+			l->left -= isfinite(l->rate) ? ns * l->rate : l->left;
+		}
+	}
+	sim->now = to;
+}
+
+/* Ends what is done; its successors are announced. */
+static int end_tasks(struct simulation *sim)
+{
+	struct sched_run *run = sim->s->run;
+
+	for (int i = 0; i < SOC_NR_LANES; i++) {
+		struct lane *l = &sim->lanes[i];
+		uint32_t task = l->task;
+		const uint32_t *after;
+		size_t n;
+		int err;
+
+		if (task == SCHED_NONE || l->overhead > 0 || !work_done(sim, l))
+			continue;
+		run->spans[task].end_ns = whole(sim->now);
+		sim->end[task] = sim->now;
+		l->task = SCHED_NONE;
+		l->ended = sim->now;
+		sched_state_ended(sim->s, task);
+		after = sched_successors(sim->s->plan, task, &n);
+		for (size_t k = 0; k < n; k++) {
+			if (--sim->s->left[after[k]])
+				continue;
+			err = announce(sim, after[k]);
+			if (err)
+				return err;
+		}
+	}
+	return 0;
+}
+
+static int take_arrivals(struct simulation *sim)
+{
+	while (sim->nr_arrivals && sim->heap[0].at <= sim->now) {
+		struct arrival a = arrival_pop(sim);
+		struct sched_span *span = &sim->s->run->spans[a.task];
+		int err;
+
+		/* Another lane that it was known on earlier has taken it. */
+		if (sim->s->taken[a.task])
+			continue;
+		if (!span->ready_ns)
+			span->ready_ns = whole(a.at);
+		err = sched_state_ready(sim->s, a.task, a.lane);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int step(struct simulation *sim)
+{
+	double next = sim->nr_arrivals ? sim->heap[0].at : INFINITY;
+	int err;
+
+	set_rates(sim);
+	for (int i = 0; i < SOC_NR_LANES; i++) {
+		double at = lane_next(sim, &sim->lanes[i]);
+
+		next = at < next ? at : next;
+	}
+	if (!isfinite(next))
+		return -EDEADLK;
+	advance(sim, next > sim->now ? next : sim->now);
+	err = end_tasks(sim);
+	err = err ? err : take_arrivals(sim);
+	return err ? err : fill_lanes(sim);
+}
+
+static int simulate(struct simulation *sim)
+{
+	uint32_t n = sched_nr_tasks(sim->s->plan);
+	int err = 0;
+
+	for (uint32_t i = 0; i < n && !err; i++)
+		if (!sim->s->left[i])
+			err = announce(sim, i);
+	err = err ? err : take_arrivals(sim);
+	err = err ? err : fill_lanes(sim);
+	while (!err && sim->s->nr_ended < n)
+		err = step(sim);
+	return err;
+}
+
+static void sum_up(struct simulation *sim)
+{
+	struct sched_run *run = sim->s->run;
+	double joules = sim->now * sim->p->soc.base_w;
+
+	run->makespan_ns = whole(sim->now);
+	for (int i = 0; i < SOC_NR_LANES; i++) {
+		run->busy_ns[i] = whole(sim->busy[i]);
+		joules += sim->busy[i] * soc_active_w(sim->p, i) + (sim->now - sim->busy[i]) * soc_idle_w(sim->p, i);
+	}
+	run->energy_j = joules / 1e9;
+}
+
+int sched_run_virtual(struct sched_state *s)
+{
+	struct simulation sim = { .s = s, .p = s->opts->profile };
+	int err;
+
+	if (!sim.p)
+		return -EINVAL;
+	for (int i = 0; i < SOC_NR_LANES; i++)
+		sim.lanes[i] = (struct lane){ .task = SCHED_NONE, .ended = -1 };
+	sim.end = calloc((size_t)sched_nr_tasks(s->plan) + 1, sizeof(*sim.end));
+	err = sim.end ? simulate(&sim) : -ENOMEM;
+	sum_up(&sim);
+	free(sim.end);
+	free(sim.heap);
+	return err;
+}
