@@ -1,18 +1,37 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Installs the Debian packages that vnpu's build, tests and VM need, and only those that are missing. Prints what it
-# does and never asks. As root, or through sudo where that works without a password.
+# tools/install-deps.sh [build | deb]
+# Installs the Debian packages that vnpu needs: its programs (build), its packages as well (deb), or, by default, all that
+# its build, tests and VM need. Only those that are missing; prints what it does and never asks. As root, or through sudo
+# where that works without a password.
 set -u
 
 packages=(
 	gcc make pkg-config libc6-dev			# user space
-	libdrm-dev libelf-dev libpcre2-dev libjson-c-dev nettle-dev libncurses-dev systemtap-sdt-dev
-	libcmocka-dev g++ gcc-multilib			# tests
+	libdrm-dev libelf-dev libinih-dev libpcre2-dev libjson-c-dev nettle-dev libncurses-dev systemtap-sdt-dev
+)
+packaging=(
+	dpkg-dev debhelper
+)
+tests=(
+	libcmocka-dev g++
+	gcc-12-multilib					# gcc-multilib itself excludes compilers for other machines
 	python3 strace binutils
 	linux-headers-6.12-amd64			# the module, and through it the kernel that the VM boots
 	qemu-system-x86 busybox-static cpio xz-utils kmod procps	# the VM
+	linux-perf trace-cmd bpftrace			# the driver's tracepoints
 	sparse flex bison bc mmdebstrap			# other kernels to build it for, and to build
+	gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user	# the kernels of aarch64
+	lintian						# the Debian packages
 )
+case ${1:-all} in
+build) ;;
+deb) packages+=("${packaging[@]}") ;;
+all) packages+=("${packaging[@]}" "${tests[@]}") ;;
+*)
+	echo "deps: no group '$1'; there are build and deb, and without one all packages" >&2
+	exit 2 ;;
+esac
 
 missing=()
 for p in "${packages[@]}"; do

@@ -16,6 +16,12 @@ enum {
 	OPT_NO_WARMUP,
 	OPT_PROMPT_FILE,
 	OPT_SEED,
+	OPT_DRY_RUN,
+	OPT_SHAPE,
+	OPT_CALIBRATION,
+	OPT_TIMELINE,
+	OPT_PREDICTOR,
+	OPT_JITTER,
 };
 
 static void help(void)
@@ -35,15 +41,30 @@ static void help(void)
 	       "      --progress              a line on stderr before each run\n"
 	       "      --no-warmup             no run before the measured ones\n"
 	       "      --prompt-file FILE      the prompt's tokens from a text, in place of random ones\n"
-	       "      --seed N                seed of the random prompts (default: 0)\n"
+	       "      --seed N                seed of the random prompts and of --jitter (default: 0)\n"
+	       "      --jitter FRACTION       on the virtual clock, durations vary by up to this (default: 0)\n"
 	       "  -t, --threads LIST          threads of the CPU lane (default: one per CPU)\n"
 	       "      --transport LIST        auto, drm, sim (default: auto)\n"
 	       "      --npu-threads LIST      workers of a sim device (default: one per CPU)\n"
-	       "      --preset LIST           cpu, npu, fine or all: placement and weights together\n"
+	       "      --preset LIST           cpu, npu, fine, gpu or all: placement and weights together\n"
 	       "      --placement LIST        fine, cpu, npu (default: fine); after a preset it overrides its part\n"
-	       "      --weights LIST          auto, f32, w8a8 (default: auto); likewise\n"
+	       "      --weights LIST          auto, f32, w8a8, w4a8, w4a16 (default: auto); likewise\n"
+	       "      --graphs LIST           bucketed, shared (default: bucketed)\n"
+	       "      --kv LIST               KV cache: f16, f32, q8_0 (default: f16)\n"
 	       "      --sync LIST             fast, driver (default: fast)\n"
-	       "      --chunk LIST            tokens of a prefill graph (default: 64)\n"
+	       "      --chunk LIST            tokens of the largest prefill graph (default: 256)\n"
+	       "      --dry-run               no weights and no results: plan the tests for a model's shape, and "
+	       "simulate\n"
+	       "                              them on a phone's SoC. Also placement gpu, weights f16\n"
+	       "      --shape NAME[,NAME]     the shapes, of share/shapes, or files (with --dry-run)\n"
+	       "      --timeline FILE         what ran when, for Perfetto's UI; without warm-up\n"
+	       "      --predictor FILE        products on the NPU take what this model of npu-profile predicts (with "
+	       "--dry-run)\n"
+	       "      --clock CLOCK           wall, or virtual: what a phone's SoC would take (default: wall)\n"
+	       "      --profile NAME          that SoC, of share/profiles, or a file (default: sd8gen3); implies\n"
+	       "                              --clock virtual, as does --dry-run\n"
+	       "      --calibration           what is published of the SoC beside what the profile's model says, and "
+	       "exit\n"
 	       "      --list-devices          list the devices and exit\n"
 	       "  -h, --help                  this help\n"
 	       "      --version               the version\n");
@@ -79,6 +100,25 @@ static int word_weights(const char *word, unsigned int *value)
 	return err;
 }
 
+static int word_graphs(const char *word, unsigned int *value)
+{
+	enum llm_graphs g;
+	int err = engine_parse_graphs(word, &g);
+
+	*value = g;
+	return err;
+}
+
+static int word_kv(const char *word, unsigned int *value)
+{
+	enum llm_kv kv;
+	int err = engine_parse_kv(word, &kv);
+
+	if (!err)
+		*value = kv;
+	return err;
+}
+
 static int word_sync(const char *word, unsigned int *value)
 {
 	enum llm_sync s;
@@ -99,20 +139,29 @@ static int word_preset(const char *word, unsigned int *value)
 			return 0;
 		}
 	}
-	return tool_usage("--preset: '%s' is none of cpu, npu, fine, all", word);
+	return tool_usage("--preset: '%s' is none of cpu, npu, fine, gpu, all", word);
 }
 
 static int parse_preset(struct bench_args *args, const char *s)
 {
-	int err = 0;
-
 	/* A preset sets both of its parts: what stood before it is gone. */
 	range_free(&args->placement);
 	range_free(&args->weights);
 	if (strcmp(s, "all"))
 		return range_parse_words(&args->preset, s, word_preset);
-	for (unsigned int i = 0; engine_preset(i) && !err; i++)
-		err = range_add(&args->preset, i);
+	args->all_presets = true;
+	return 0;
+}
+
+/* All that can be run; a GPU can only be planned. */
+static int expand_presets(struct bench_args *args)
+{
+	const struct engine_preset *preset;
+	int err = 0;
+
+	for (unsigned int i = 0; args->all_presets && (preset = engine_preset(i)) && !err; i++)
+		if (args->dry_run || preset->placement != LLM_PLACE_GPU)
+			err = range_add(&args->preset, i);
 	return err;
 }
 
@@ -129,22 +178,22 @@ static int parse_format(const char *what, const char *s, bool none, enum bench_f
 	return tool_usage("%s: '%s' is none of %smd, csv, json, jsonl, sql", what, s, none ? "none, " : "");
 }
 
-static int add_models(struct bench_args *args, const char *s)
+static int add_names(char ***list, size_t *n, const char *s)
 {
 	char *copy = strdup(s), *next = copy, *name;
 	int err = copy ? 0 : tool_fail("no memory for a file name");
 
 	while (!err && (name = strsep(&next, ","))) {
-		char **models = realloc(args->models, (args->n_models + 1) * sizeof(*models));
+		char **names = realloc(*list, (*n + 1) * sizeof(*names));
 
-		if (models) {
-			args->models = models;
-			models[args->n_models] = strdup(name);
+		if (names) {
+			*list = names;
+			names[*n] = strdup(name);
 		}
-		if (!models || !models[args->n_models])
+		if (!names || !names[*n])
 			err = tool_fail("no memory for a file name");
 		else
-			args->n_models++;
+			(*n)++;
 	}
 	free(copy);
 	return err;
@@ -172,7 +221,7 @@ static int parse_engine(struct bench_args *args, int c, const char *value)
 {
 	switch (c) {
 	case 'm':
-		return add_models(args, value);
+		return add_names(&args->models, &args->n_models, value);
 	case 't':
 		return range_parse(&args->threads, "-t", value, 1, ENGINE_MAX_THREADS);
 	case OPT_TRANSPORT:
@@ -185,8 +234,18 @@ static int parse_engine(struct bench_args *args, int c, const char *value)
 		return range_parse_words(&args->placement, value, word_placement);
 	case OPT_WEIGHTS:
 		return range_parse_words(&args->weights, value, word_weights);
+	case OPT_GRAPHS:
+		return range_parse_words(&args->graphs, value, word_graphs);
+	case OPT_KV:
+		return range_parse_words(&args->kv, value, word_kv);
 	case OPT_SYNC:
 		return range_parse_words(&args->sync, value, word_sync);
+	case OPT_CLOCK:
+		args->wall_clock = !strcmp(value, "wall");
+		return engine_parse_clock(value, &args->profile_name);
+	case OPT_PROFILE:
+		args->profile_name = value;
+		return 0;
 	case OPT_CHUNK:
 		return range_parse(&args->chunk, "--chunk", value, 1, ENGINE_MAX_CHUNK);
 	}
@@ -225,6 +284,22 @@ static int parse_one(void *ud, int c, const char *value)
 		return 0;
 	case OPT_SEED:
 		return tool_parse_u64("--seed", value, 0, UINT64_MAX, &args->seed);
+	case OPT_DRY_RUN:
+		args->dry_run = true;
+		return 0;
+	case OPT_SHAPE:
+		return add_names(&args->shapes, &args->n_shapes, value);
+	case OPT_TIMELINE:
+		args->timeline_path = value;
+		return 0;
+	case OPT_JITTER:
+		return tool_parse_float("--jitter", value, 0, 0.99f, &args->jitter);
+	case OPT_PREDICTOR:
+		args->predictor_path = value;
+		return 0;
+	case OPT_CALIBRATION:
+		args->calibration = true;
+		return 0;
 	}
 	return 0;
 }
@@ -234,21 +309,64 @@ static int set_default(struct range *range, unsigned int value)
 	return range->n ? 0 : range_add(range, value);
 }
 
+static int load_predictor(struct bench_args *args)
+{
+	struct predictor_info info;
+
+	if (predictor_load(args->predictor_path, &args->predictor))
+		return tool_fail("%s", llm_error());
+	predictor_info(args->predictor, &info);
+	if (info.lane != SOC_NPU)
+		return tool_fail("%s: predicts lane %s; of lane npu is wanted: npu-profile fit --lane npu",
+				 args->predictor_path, soc_lane_name(info.lane));
+	return 0;
+}
+
+/* The SoC, for those that need one, and what does not go together. */
+static int complete_soc(struct bench_args *args)
+{
+	char why[512];
+
+	if (args->dry_run && args->n_models)
+		return tool_usage("--dry-run takes shapes (--shape), not models (-m)");
+	if (args->dry_run && args->wall_clock)
+		return tool_usage("--dry-run has no wall clock");
+	if (args->dry_run && !args->n_shapes)
+		return tool_usage("--dry-run needs a model's shape: --shape llama3-8b, or another of share/shapes");
+	if (!args->dry_run && args->n_shapes)
+		return tool_usage("--shape: only with --dry-run");
+	if (!args->dry_run && !args->profile_name && args->jitter > 0)
+		return tool_usage("--jitter: only on the virtual clock (--clock virtual)");
+	if (!args->dry_run && args->predictor_path)
+		return tool_usage("--predictor: only with --dry-run");
+	if (!args->dry_run && !args->calibration)
+		return 0;
+	args->profile = profile_load(args->profile_name ? args->profile_name : "sd8gen3", why, sizeof(why));
+	if (!args->profile)
+		return tool_usage("%s", why);
+	return args->predictor_path ? load_predictor(args) : 0;
+}
+
 /* What was not given: one value each. Placement and weights stay empty if presets stand for them. */
 static int complete(struct bench_args *args)
 {
 	int err = set_default(&args->n_prompt, 512) ?: set_default(&args->n_gen, 128) ?: set_default(&args->n_depth, 0);
 
 	/* 0 leaves the choice to the runtime. */
+	err = err ?: expand_presets(args);
 	err = err ?: set_default(&args->threads, 0) ?: set_default(&args->npu_threads, 0);
 	err = err ?: set_default(&args->chunk, 0);
 	err = err ?: set_default(&args->transport, NPU_TRANSPORT_AUTO) ?: set_default(&args->sync, LLM_SYNC_FAST);
+	err = err ?: set_default(&args->graphs, LLM_GRAPHS_BUCKETED);
+	err = err ?: set_default(&args->kv, LLM_KV_F16);
 	if (!err && !args->preset.n)
 		err = set_default(&args->placement, LLM_PLACE_FINE) ?: set_default(&args->weights, LLM_WEIGHTS_AUTO);
-	if (!err && !args->n_models) {
+	if (!err)
+		err = complete_soc(args);
+	if (!err && !args->n_models && !args->dry_run && !args->calibration) {
 		const char *model = tool_default_model();
 
-		err = model ? add_models(args, model)
+		err = model ? add_names(&args->models, &args->n_models, model)
 			    : tool_usage("no model: docs6m-q8_0.gguf is not beside the program, give one with -m FILE");
 	}
 	return err;
@@ -270,6 +388,12 @@ int bench_args_parse(struct bench_args *args, int argc, char **argv, int *status
 		{ "no-warmup", no_argument, NULL, OPT_NO_WARMUP },
 		{ "prompt-file", required_argument, NULL, OPT_PROMPT_FILE },
 		{ "seed", required_argument, NULL, OPT_SEED },
+		{ "dry-run", no_argument, NULL, OPT_DRY_RUN },
+		{ "shape", required_argument, NULL, OPT_SHAPE },
+		{ "timeline", required_argument, NULL, OPT_TIMELINE },
+		{ "predictor", required_argument, NULL, OPT_PREDICTOR },
+		{ "jitter", required_argument, NULL, OPT_JITTER },
+		{ "calibration", no_argument, NULL, OPT_CALIBRATION },
 		{ NULL, 0, NULL, 0 },
 	};
 	/* -pg and -oe are long options with one dash, as llama-bench has them. */
@@ -290,12 +414,18 @@ void bench_args_free(struct bench_args *args)
 	struct range *const ranges[] = {
 		&args->n_prompt,  &args->n_gen,	    &args->n_depth, &args->threads, &args->npu_threads, &args->chunk,
 		&args->transport, &args->placement, &args->weights, &args->sync,    &args->preset,
+		&args->graphs,	&args->kv,
 	};
 
 	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
 		range_free(ranges[i]);
 	for (size_t i = 0; i < args->n_models; i++)
 		free(args->models[i]);
+	for (size_t i = 0; i < args->n_shapes; i++)
+		free(args->shapes[i]);
 	free(args->models);
+	free(args->shapes);
+	profile_free(args->profile);
+	predictor_free(args->predictor);
 	free(args->pairs);
 }

@@ -38,6 +38,7 @@ const struct bench_field bench_fields[] = {
 	{ "sync", "TEXT" },
 	{ "order", "TEXT" },
 	{ "weights", "TEXT" },
+	{ "kv", "TEXT" },
 	{ "start", "TEXT" },
 	{ "attention", "TEXT" },
 	{ "draft", "TEXT" },
@@ -63,6 +64,8 @@ const struct bench_field bench_fields[] = {
 	{ "accepted_per_step", "REAL" },
 	{ "graph_switch_ms", "REAL" },
 	{ "output_sha256", "TEXT" },
+	{ "predictor", "TEXT" },
+	{ "modelled_ns", "INTEGER" },
 	{ NULL, NULL },
 };
 
@@ -159,7 +162,7 @@ static void add_model(struct json_object *o, const struct bench_result *r)
 	add(o, "model_type", json_out_string(r->info->type));
 	add(o, "model_size", json_out_u64(r->info->file_bytes));
 	add(o, "model_n_params", json_out_u64(r->info->n_params));
-	add(o, "n_threads", json_out_u64(r->info->threads));
+	add(o, "n_threads", r->dry ? NULL : json_out_u64(r->info->threads));
 	add(o, "n_prompt", json_out_u64(r->test.n_prompt));
 	add(o, "n_gen", json_out_u64(r->test.n_gen));
 	add(o, "n_depth", json_out_u64(r->test.n_depth));
@@ -190,15 +193,16 @@ static void add_choices(struct json_object *o, const struct bench_result *r)
 	bool sim = dev && dev->transport == NPU_TRANSPORT_SIM;
 
 	add(o, "transport", json_out_string(dev ? engine_transport_name(dev->transport) : NULL));
-	add(o, "clock", json_out_string("wall"));
-	add(o, "profile", NULL);
+	add(o, "clock", json_out_string(r->info->profile ? "virtual" : "wall"));
+	add(o, "profile", json_out_string(r->info->profile));
 	add(o, "preset", json_out_string(r->config->preset));
-	add(o, "graphs", NULL);
+	add(o, "graphs", json_out_string(dev || r->dry ? llm_graphs_name(r->info->graphs) : NULL));
 	add(o, "placement", json_out_string(llm_placement_name(r->info->placement)));
 	add(o, "partition", NULL);
-	add(o, "sync", json_out_string(dev ? llm_sync_name(r->info->sync) : NULL));
+	add(o, "sync", json_out_string(dev || r->dry ? llm_sync_name(r->info->sync) : NULL));
 	add(o, "order", NULL);
 	add(o, "weights", json_out_string(llm_weights_name(r->info->weights)));
+	add(o, "kv", json_out_string(llm_kv_name(r->info->kv)));
 	add(o, "start", NULL);
 	add(o, "attention", NULL);
 	add(o, "draft", NULL);
@@ -212,34 +216,66 @@ static struct json_object *count(const struct bench_result *r, uint64_t total)
 	return r->info->device ? json_out_double((double)total / r->n) : NULL;
 }
 
-static void add_costs(struct json_object *o, const struct bench_result *r)
+/* How busy the lanes were: fractions of the measured time, NaN where that is not known. */
+static void lanes_busy(const struct bench_result *r, double busy[SOC_NR_LANES])
 {
-	double wall_ns = bench_stat_ns(r).mean * r->n;
-	double busy_npu = r->info->device && r->npu_busy_known ? (double)r->npu_busy_ns / wall_ns : NAN;
-	double busy_cpu = 1 - (double)r->npu_wait_ns / wall_ns;
-	/* Each generated token reads all weights once; how often a prompt's chunks do is the caches' affair. */
-	double decode_bytes = r->test.n_prompt ? NAN : (double)r->info->weight_bytes * r->test.n_gen;
+	double ns = bench_stat_ns(r).mean * r->n;
+
+	for (int lane = 0; lane < SOC_NR_LANES; lane++)
+		busy[lane] = r->info->profile ? (double)r->virtual_clock.busy_ns[lane] / ns : NAN;
+	if (r->info->profile)
+		return;
+	if (r->info->device && r->npu_busy_known)
+		busy[SOC_NPU] = (double)r->npu_busy_ns / ns;
+	busy[SOC_CPU] = 1 - (double)r->npu_wait_ns / ns;
+}
+
+static void add_lanes(struct json_object *o, const struct bench_result *r)
+{
+	static const char *const busy_names[] = { "busy_npu", "busy_gpu", "busy_cpu" };
+	static const char *const bubble_names[] = { "bubble_npu", "bubble_gpu", "bubble_cpu" };
+	double busy[SOC_NR_LANES];
+
+	lanes_busy(r, busy);
+	for (int lane = 0; lane < SOC_NR_LANES; lane++)
+		add(o, busy_names[lane], json_out_double(busy[lane]));
+	/* A lane of the SoC that is not used has no bubbles. */
+	for (int lane = 0; lane < SOC_NR_LANES; lane++)
+		add(o, bubble_names[lane], r->info->profile && !busy[lane] ? NULL : json_out_double(1 - busy[lane]));
+}
+
+static void add_counts(struct json_object *o, const struct bench_result *r)
+{
+	const struct llm_virtual_stats *v = &r->virtual_clock;
 
 	add(o, "ttft_ms", r->ttft_ns ? json_out_double((double)r->ttft_ns / r->n / 1e6) : NULL);
-	add(o, "syncs", count(r, r->counts.waits + r->counts.polls));
+	add(o, "syncs", r->dry ? json_out_double((double)v->handovers) : count(r, r->counts.waits + r->counts.polls));
 	add(o, "driver_waits", count(r, r->counts.waits));
 	add(o, "npu_submits", count(r, r->counts.submits));
-	add(o, "npu_jobs", count(r, r->counts.jobs));
-	add(o, "busy_npu", json_out_double(busy_npu));
-	add(o, "busy_gpu", NULL);
-	add(o, "busy_cpu", json_out_double(busy_cpu));
-	add(o, "bubble_npu", json_out_double(1 - busy_npu));
-	add(o, "bubble_gpu", NULL);
-	add(o, "bubble_cpu", json_out_double(1 - busy_cpu));
-	add(o, "energy_j", NULL);
-	add(o, "power_w", NULL);
+	add(o, "npu_jobs", r->dry ? json_out_double((double)v->launches) : count(r, r->counts.jobs));
+}
+
+static void add_costs(struct json_object *o, const struct bench_result *r)
+{
+	const struct llm_virtual_stats *v = &r->virtual_clock;
+	double ns = bench_stat_ns(r).mean * r->n;
+	/* Each generated token reads all weights once; how often a prompt's chunks do is the caches' affair. */
+	double decode_bytes = r->dry || r->test.n_prompt ? NAN : (double)r->info->weight_bytes * r->test.n_gen;
+	double gbps = r->info->profile ? v->dram_bytes / ns : decode_bytes * r->n / ns;
+
+	add_counts(o, r);
+	add_lanes(o, r);
+	add(o, "energy_j", r->info->profile ? json_out_double(v->energy_j / r->n) : NULL);
+	add(o, "power_w", r->info->profile ? json_out_double(v->energy_j / ns * 1e9) : NULL);
 	add(o, "peak_memory_bytes", r->peak_memory_bytes ? json_out_u64(r->peak_memory_bytes) : NULL);
 	add(o, "weight_bytes_read", integer(decode_bytes));
-	add(o, "memory_gbps", json_out_double(decode_bytes * r->n / wall_ns));
+	add(o, "memory_gbps", json_out_double(gbps));
 	add(o, "recall", NULL);
 	add(o, "accepted_per_step", NULL);
 	add(o, "graph_switch_ms", NULL);
 	add(o, "output_sha256", json_out_string(*r->output_sha256 ? r->output_sha256 : NULL));
+	add(o, "predictor", json_out_string(r->predictor));
+	add(o, "modelled_ns", r->predictor ? json_out_u64(r->modelled_ns) : NULL);
 }
 
 struct json_object *bench_fields_make(const struct bench_result *r)

@@ -20,9 +20,19 @@ struct md_column {
 	void (*cell)(const struct bench_result *r, char *text, size_t bytes);
 };
 
+static bool shown_kv(const struct bench_args *args)
+{
+	return args->kv.n > 1 || args->kv.v[0] != LLM_KV_F16;
+}
+
 static bool shown_sync(const struct bench_args *args)
 {
 	return args->sync.n > 1 || args->sync.v[0] != LLM_SYNC_FAST;
+}
+
+static bool shown_graphs(const struct bench_args *args)
+{
+	return args->graphs.n > 1 || args->graphs.v[0] != LLM_GRAPHS_BUCKETED;
 }
 
 static bool shown_chunk(const struct bench_args *args)
@@ -58,8 +68,9 @@ static void cell_backend(const struct bench_result *r, char *text, size_t bytes)
 {
 	const struct npu_device_info *dev = r->info->device;
 
-	snprintf(text, bytes, "%s%s%s", llm_placement_name(r->info->placement), dev ? "/" : "",
-		 dev ? engine_transport_name(dev->transport) : "");
+	const char *on = r->info->profile ? r->info->profile : dev ? engine_transport_name(dev->transport) : NULL;
+
+	snprintf(text, bytes, "%s%s%s", llm_placement_name(r->info->placement), on ? "/" : "", on ? on : "");
 }
 
 static void cell_weights(const struct bench_result *r, char *text, size_t bytes)
@@ -67,9 +78,19 @@ static void cell_weights(const struct bench_result *r, char *text, size_t bytes)
 	snprintf(text, bytes, "%s", llm_weights_name(r->info->weights));
 }
 
+static void cell_kv(const struct bench_result *r, char *text, size_t bytes)
+{
+	snprintf(text, bytes, "%s", llm_kv_name(r->info->kv));
+}
+
 static void cell_sync(const struct bench_result *r, char *text, size_t bytes)
 {
-	snprintf(text, bytes, "%s", r->info->device ? llm_sync_name(r->info->sync) : "-");
+	snprintf(text, bytes, "%s", r->info->device || r->dry ? llm_sync_name(r->info->sync) : "-");
+}
+
+static void cell_graphs(const struct bench_result *r, char *text, size_t bytes)
+{
+	snprintf(text, bytes, "%s", r->info->device || r->dry ? llm_graphs_name(r->info->graphs) : "-");
 }
 
 static void cell_chunk(const struct bench_result *r, char *text, size_t bytes)
@@ -89,7 +110,10 @@ static void cell_npu_threads(const struct bench_result *r, char *text, size_t by
 
 static void cell_threads(const struct bench_result *r, char *text, size_t bytes)
 {
-	snprintf(text, bytes, "%u", r->info->threads);
+	if (r->dry)
+		snprintf(text, bytes, "-");
+	else
+		snprintf(text, bytes, "%u", r->info->threads);
 }
 
 static void cell_test(const struct bench_result *r, char *text, size_t bytes)
@@ -107,13 +131,32 @@ static void cell_speed(const struct bench_result *r, char *text, size_t bytes)
 		snprintf(text, bytes, "%.2f ± %.2f", ts.mean, ts.stddev);
 }
 
+static bool shown_predictor(const struct bench_args *args)
+{
+	return args->predictor_path;
+}
+
+/* The time with predicted products over that with modelled ones. */
+static void cell_predictor(const struct bench_result *r, char *text, size_t bytes)
+{
+	snprintf(text, bytes, "%+.3f %%", 100 * (bench_stat_ns(r).mean / (double)r->modelled_ns - 1));
+}
+
 static const struct md_column md_columns[] = {
-	{ "model", -24, NULL, cell_model },	 { "size", 10, NULL, cell_size },
-	{ "params", 10, NULL, cell_params },	 { "backend/transport", -17, NULL, cell_backend },
-	{ "weights", -7, NULL, cell_weights },	 { "sync", -6, shown_sync, cell_sync },
-	{ "chunk", 6, shown_chunk, cell_chunk }, { "npu_threads", 11, shown_npu_threads, cell_npu_threads },
-	{ "threads", 7, NULL, cell_threads },	 { "test", 16, NULL, cell_test },
+	{ "model", -24, NULL, cell_model },
+	{ "size", 10, NULL, cell_size },
+	{ "params", 10, NULL, cell_params },
+	{ "backend/transport", -17, NULL, cell_backend },
+	{ "weights", -7, NULL, cell_weights },
+	{ "graphs", -8, shown_graphs, cell_graphs },
+	{ "kv", -4, shown_kv, cell_kv },
+	{ "sync", -6, shown_sync, cell_sync },
+	{ "chunk", 6, shown_chunk, cell_chunk },
+	{ "npu_threads", 11, shown_npu_threads, cell_npu_threads },
+	{ "threads", 7, NULL, cell_threads },
+	{ "test", 16, NULL, cell_test },
 	{ "t/s", 20, NULL, cell_speed },
+	{ "predicted", 10, shown_predictor, cell_predictor },
 };
 
 #define MD_COLUMNS (sizeof(md_columns) / sizeof(md_columns[0]))

@@ -151,7 +151,7 @@ static int generate(struct run *run, int32_t id, unsigned int n_gen)
 /* One repetition; *@ttft_ns: until the first token after the prompt was known. */
 static int run_once(struct run *run, unsigned int n_gen, uint64_t *ttft_ns)
 {
-	uint64_t begin_ns = tool_now_ns();
+	uint64_t begin_ns = llm_session_now_ns(run->s);
 	int32_t id = run->first;
 
 	*ttft_ns = 0;
@@ -159,7 +159,7 @@ static int run_once(struct run *run, unsigned int n_gen, uint64_t *ttft_ns)
 		if (llm_session_eval(run->s, run->prompt, run->test->n_prompt))
 			return tool_fail("%s", llm_error());
 		id = llm_argmax(llm_session_logits(run->s), run->n_vocab);
-		*ttft_ns = tool_now_ns() - begin_ns;
+		*ttft_ns = llm_session_now_ns(run->s) - begin_ns;
 	}
 	return generate(run, id, n_gen);
 }
@@ -182,6 +182,18 @@ static void meter_read(struct meter *m, struct npu_device *dev, const struct llm
 	llm_session_stats(s, &m->stats);
 }
 
+static void meter_add_virtual(struct llm_virtual_stats *sum, const struct llm_virtual_stats *a,
+			      const struct llm_virtual_stats *b)
+{
+	sum->ns += b->ns - a->ns;
+	for (int lane = 0; lane < SOC_NR_LANES; lane++)
+		sum->busy_ns[lane] += b->busy_ns[lane] - a->busy_ns[lane];
+	sum->launches += b->launches - a->launches;
+	sum->handovers += b->handovers - a->handovers;
+	sum->dram_bytes += b->dram_bytes - a->dram_bytes;
+	sum->energy_j += b->energy_j - a->energy_j;
+}
+
 static void meter_add(struct bench_result *r, const struct meter *a, const struct meter *b)
 {
 	r->counts.submits += b->counts.submits - a->counts.submits;
@@ -191,6 +203,7 @@ static void meter_add(struct bench_result *r, const struct meter *a, const struc
 	r->npu_busy_ns += b->state.busy_ns - a->state.busy_ns;
 	r->npu_busy_known = r->npu_busy_known && a->state_known && b->state_known;
 	r->npu_wait_ns += b->stats.npu_wait_ns - a->stats.npu_wait_ns;
+	meter_add_virtual(&r->virtual_clock, &a->stats.virtual_clock, &b->stats.virtual_clock);
 }
 
 /* The tokens that a repetition gave must be those of the one before. */
@@ -209,8 +222,19 @@ static int check_output(const struct run *run, struct bench_result *r, unsigned 
 	return 0;
 }
 
-static int repeat(struct run *run, const struct bench_args *args, struct npu_device *dev, bench_progress_fn progress,
-		  void *ud, struct bench_result *r)
+/* Adds what follows to the timeline. */
+static int listen(const struct run *run, struct timeline *timeline, const struct llm_engine_info *info)
+{
+	char name[128], test[64];
+
+	bench_test_name(run->test, test, sizeof(test));
+	snprintf(name, sizeof(name), "%.30s %s %s %.40s", info->type, llm_placement_name(info->placement),
+		 llm_weights_name(info->weights), test);
+	return timeline_listen(timeline, name, run->s);
+}
+
+static int repeat(struct run *run, const struct bench_args *args, struct npu_device *dev, struct timeline *timeline,
+		  bench_progress_fn progress, void *ud, struct bench_result *r)
 {
 	struct meter before, after;
 	uint64_t ttft_ns;
@@ -220,6 +244,8 @@ static int repeat(struct run *run, const struct bench_args *args, struct npu_dev
 		if (run_once(run, run->test->n_gen < WARMUP_TOKENS ? run->test->n_gen : WARMUP_TOKENS, &ttft_ns))
 			return 1;
 	}
+	if (timeline && listen(run, timeline, r->info))
+		return 1;
 	for (unsigned int i = 0; i < args->repetitions; i++) {
 		uint64_t begin_ns;
 
@@ -227,10 +253,10 @@ static int repeat(struct run *run, const struct bench_args *args, struct npu_dev
 		if (llm_session_truncate(run->s, run->test->n_depth))
 			return tool_fail("%s", llm_error());
 		meter_read(&before, dev, run->s);
-		begin_ns = tool_now_ns();
+		begin_ns = llm_session_now_ns(run->s);
 		if (run_once(run, run->test->n_gen, &ttft_ns))
 			return 1;
-		r->samples_ns[i] = tool_now_ns() - begin_ns;
+		r->samples_ns[i] = llm_session_now_ns(run->s) - begin_ns;
 		meter_read(&after, dev, run->s);
 		meter_add(r, &before, &after);
 		r->ttft_ns += ttft_ns;
@@ -241,7 +267,8 @@ static int repeat(struct run *run, const struct bench_args *args, struct npu_dev
 }
 
 int bench_run(struct bench_tokens *tokens, const struct bench_config *config, const struct bench_test *test,
-	      uint64_t load_peak_bytes, bench_progress_fn progress, void *ud, struct bench_result *result)
+	      uint64_t load_peak_bytes, struct timeline *timeline, bench_progress_fn progress, void *ud,
+	      struct bench_result *result)
 {
 	const struct bench_args *args = tokens->args;
 	size_t n_before = (size_t)test->n_depth + test->n_prompt;
@@ -272,7 +299,7 @@ int bench_run(struct bench_tokens *tokens, const struct bench_config *config, co
 	if (!status && test->n_depth && llm_session_eval(run.s, ids, test->n_depth))
 		status = tool_fail("%s", llm_error());
 	if (!status)
-		status = repeat(&run, args, llm_engine_device(tokens->engine), progress, ud, result);
+		status = repeat(&run, args, llm_engine_device(tokens->engine), timeline, progress, ud, result);
 	result->peak_memory_bytes = bench_memory_peak();
 	if (result->peak_memory_bytes < load_peak_bytes)
 		result->peak_memory_bytes = load_peak_bytes;

@@ -2,8 +2,9 @@
 /*
  * llm-bench: the matrix.
  *
- * Model, transport, placement, weights, sync, device workers, chunk and threads make an engine: each combination is
- * loaded once. On it run, for each depth, the prompt tests, the generation tests and the pairs of -pg.
+ * Model, transport, placement, weights, graphs, cache, sync, device workers, chunk and threads make an engine: each
+ * combination is loaded once. On it run, for each depth, the prompt tests, the generation tests and the pairs of -pg. With --dry-run
+ * shapes stand for models, and nothing is loaded.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@ struct bench {
 	struct bench_test *tests;
 	size_t n_tests;
 	size_t done; /* tests of all engines */
+	struct timeline *timeline; /* NULL: none */
 };
 
 /* ---- the matrix ------------------------------------------------------------------------------------------------------ */
@@ -77,15 +79,17 @@ static int make_lanes(struct bench *b, struct bench_config c)
 	int err = 0;
 
 	for (size_t s = 0; s < a->sync.n; s++)
-		for (size_t k = 0; k < a->chunk.n; k++)
-			for (size_t u = 0; u < a->npu_threads.n; u++)
-				for (size_t t = 0; t < a->threads.n && !err; t++) {
-					c.opts.sync = a->sync.v[s];
-					c.opts.chunk = a->chunk.v[k];
-					c.opts.device.threads = a->npu_threads.v[u];
-					c.opts.threads = a->threads.v[t];
-					err = add_config(b, &c);
-				}
+		for (size_t g = 0; g < a->graphs.n; g++)
+			for (size_t k = 0; k < a->chunk.n; k++)
+				for (size_t u = 0; u < a->npu_threads.n; u++)
+					for (size_t t = 0; t < a->threads.n && !err; t++) {
+						c.opts.sync = a->sync.v[s];
+						c.opts.graphs = a->graphs.v[g];
+						c.opts.chunk = a->chunk.v[k];
+						c.opts.device.threads = a->npu_threads.v[u];
+						c.opts.threads = a->threads.v[t];
+						err = add_config(b, &c);
+					}
 	return err;
 }
 
@@ -106,7 +110,10 @@ static int make_places(struct bench *b, struct bench_config c)
 				c.preset = preset ? preset->name : NULL;
 				c.opts.placement = a->placement.n ? a->placement.v[p] : preset->placement;
 				c.opts.weights = a->weights.n ? a->weights.v[w] : preset->weights;
-				err = make_lanes(b, c);
+				for (size_t k = 0; k < a->kv.n && !err; k++) {
+					c.opts.kv = a->kv.v[k];
+					err = make_lanes(b, c);
+				}
 			}
 	return err;
 }
@@ -116,9 +123,14 @@ static int make_configs(struct bench *b)
 	const struct bench_args *a = b->args;
 	int err = 0;
 
+	for (size_t s = 0; s < a->n_shapes && !err; s++)
+		err = make_places(b, (struct bench_config){ .shape = a->shapes[s] });
 	for (size_t m = 0; m < a->n_models; m++)
 		for (size_t t = 0; t < a->transport.n && !err; t++) {
-			struct bench_config c = { .opts = { .model = a->models[m] } };
+			struct bench_config c = { .opts = { .model = a->models[m],
+							    .profile = a->profile_name,
+							    .jitter = a->jitter,
+							    .seed = a->seed } };
 
 			c.opts.device.transport = a->transport.v[t];
 			err = make_places(b, c);
@@ -151,7 +163,7 @@ static int run_test(struct bench *b, struct bench_tokens *tokens, const struct b
 		    const struct bench_test *test, uint64_t load_peak_bytes)
 {
 	struct bench_result r;
-	int status = bench_run(tokens, config, test, load_peak_bytes, show_progress, b, &r);
+	int status = bench_run(tokens, config, test, load_peak_bytes, b->timeline, show_progress, b, &r);
 
 	if (!status)
 		status = bench_output_result(&b->out, &r);
@@ -162,6 +174,31 @@ static int run_test(struct bench *b, struct bench_tokens *tokens, const struct b
 	return status;
 }
 
+static int run_dry_test(struct bench *b, const struct bench_config *config, const struct shape *shape,
+			const struct bench_test *test)
+{
+	struct llm_engine_info info;
+	struct bench_result r;
+	int status = bench_dry_run(b->args, config, shape, test, b->timeline, &info, &r);
+
+	if (!status)
+		status = bench_output_result(&b->out, &r);
+	if (!status)
+		status = bench_output_result(&b->out_err, &r);
+	free(r.samples_ns);
+	return status;
+}
+
+static int run_dry_config(struct bench *b, const struct bench_config *config)
+{
+	struct shape shape;
+	int status = shape_load(config->shape, &shape) ? tool_fail("%s", llm_error()) : 0;
+
+	for (size_t i = 0; i < b->n_tests && !status && !ferror(stdout); i++)
+		status = run_dry_test(b, config, &shape, &b->tests[i]);
+	return status;
+}
+
 static int run_config(struct bench *b, struct bench_config *config)
 {
 	struct bench_tokens tokens;
@@ -169,6 +206,8 @@ static int run_config(struct bench *b, struct bench_config *config)
 	uint64_t load_peak_bytes;
 	int status;
 
+	if (config->shape)
+		return run_dry_config(b, config);
 	bench_memory_reset();
 	status = engine_open(&config->opts, &engine);
 	if (status)
@@ -183,6 +222,27 @@ static int run_config(struct bench *b, struct bench_config *config)
 	return status;
 }
 
+static int measure(struct bench *b)
+{
+	const struct bench_args *args = b->args;
+	int status = 0;
+
+	if (args->timeline_path && !(b->timeline = timeline_open(args->timeline_path)))
+		return 1;
+	b->out = (struct bench_output){ .f = stdout, .format = args->out, .args = args };
+	b->out_err = (struct bench_output){ .f = stderr, .format = args->out_err, .args = args };
+	status = make_tests(b) ?: make_configs(b);
+	for (size_t i = 0; i < b->n_configs && !status && !ferror(stdout); i++)
+		status = run_config(b, &b->configs[i]);
+	progress_clear();
+	/* After a failure too: what was measured is to be readable. */
+	bench_output_end(&b->out);
+	bench_output_end(&b->out_err);
+	if (b->timeline && timeline_close(b->timeline))
+		status = 1;
+	return status;
+}
+
 int main(int argc, char **argv)
 {
 	struct bench_args args = { .repetitions = 5, .warmup = true, .out = BENCH_MD };
@@ -190,17 +250,8 @@ int main(int argc, char **argv)
 	int status;
 
 	tool_name = "llm-bench";
-	if (!bench_args_parse(&args, argc, argv, &status)) {
-		b.out = (struct bench_output){ .f = stdout, .format = args.out, .args = &args };
-		b.out_err = (struct bench_output){ .f = stderr, .format = args.out_err, .args = &args };
-		status = make_tests(&b) ?: make_configs(&b);
-		for (size_t i = 0; i < b.n_configs && !status && !ferror(stdout); i++)
-			status = run_config(&b, &b.configs[i]);
-		progress_clear();
-		/* After a failure too: what was measured is to be readable. */
-		bench_output_end(&b.out);
-		bench_output_end(&b.out_err);
-	}
+	if (!bench_args_parse(&args, argc, argv, &status))
+		status = args.calibration ? bench_calibration(&args) : measure(&b);
 	free(b.configs);
 	free(b.tests);
 	bench_args_free(&args);

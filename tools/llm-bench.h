@@ -5,6 +5,8 @@
  *	llm-bench.c		the matrix: engines, and the tests on each
  *	llm-bench-args.c	the command line
  *	llm-bench-run.c		one test: prompts, repetitions, what is measured
+ *	llm-bench-dry.c		one test without weights: planned, and simulated on a profile
+ *	llm-bench-calibration.c	a profile's model beside what is published
  *	llm-bench-fields.c	a result as named fields
  *	llm-bench-output.c	fields as md, csv, json, jsonl, sql
  */
@@ -13,8 +15,9 @@
 
 #include <stdio.h>
 
-#include "../runtime/llm.h"
+#include "../runtime/plan.h"
 #include "range.h"
+#include "timeline.h"
 #include "tokens.h"
 
 enum bench_format {
@@ -37,13 +40,25 @@ struct bench_args {
 	size_t n_pairs;
 	struct range n_prompt, n_gen, n_depth;
 	struct range threads, npu_threads, chunk;
-	struct range transport, placement, weights, sync; /* values of the enums */
+	struct range transport, placement, weights, graphs, kv, sync; /* values of the enums */
 	struct range preset; /* index of a preset */
 	unsigned int repetitions;
 	bool warmup, progress;
 	enum bench_format out, out_err;
 	const char *prompt_file;
-	uint64_t seed;
+	uint64_t seed; /* of the prompts, and of the jitter */
+	float jitter; /* of the virtual clock's durations */
+	bool all_presets;
+	bool dry_run;
+	char **shapes; /* of a dry run, in place of models */
+	size_t n_shapes;
+	bool wall_clock; /* was asked for */
+	bool calibration;
+	const char *profile_name; /* NULL: the wall's clock, or the default one */
+	const char *timeline_path; /* NULL: none */
+	const char *predictor_path; /* likewise */
+	struct predictor *predictor;
+	struct profile *profile; /* of a dry run or a calibration */
 };
 
 /* 0 to go on; 1 to end with *@status. Free what was parsed in any case. */
@@ -54,6 +69,7 @@ void bench_args_free(struct bench_args *args);
 struct bench_config {
 	struct llm_options opts;
 	const char *preset; /* NULL: none */
+	const char *shape; /* of a dry run; else NULL */
 };
 
 struct bench_test {
@@ -74,7 +90,20 @@ struct bench_result {
 	struct npu_device_counts counts; /* difference over the repetitions */
 	uint64_t peak_memory_bytes; /* 0: not known */
 	char output_sha256[TOKENS_SHA256_CHARS + 1]; /* "": nothing was generated */
+	bool dry; /* planned, not run */
+	const char *predictor; /* a dry run's, its file; NULL: none */
+	uint64_t modelled_ns; /* the same dry run without it */
+	struct llm_virtual_stats virtual_clock; /* difference over the repetitions, of whichever clock was virtual */
 };
+
+/* Plans and simulates one test of @shape, and writes it to @timeline unless that is NULL; *@info stands for the
+ * engine's. 0, or 1 after a message. Free result->samples_ns. */
+int bench_dry_run(const struct bench_args *args, const struct bench_config *config, const struct shape *shape,
+		  const struct bench_test *test, struct timeline *timeline, struct llm_engine_info *info,
+		  struct bench_result *result);
+
+/* Prints what is published of the profile's SoC and what the model says; 0, or 1 after a message. */
+int bench_calibration(const struct bench_args *args);
 
 /* Tokens for prompts: random ones or a file's, the same for every test on this engine. */
 struct bench_tokens {
@@ -94,9 +123,10 @@ void bench_memory_reset(void);
 /* Told before the warm-up (0) and before each repetition (1..). */
 typedef void (*bench_progress_fn)(void *ud, const struct bench_test *test, unsigned int repetition);
 
-/* Runs one test; 0, or 1 after a message. Free result->samples_ns. @load_peak_bytes: memory's peak while loading. */
+/* Runs one test, and writes its repetitions to @timeline unless that is NULL; 0, or 1 after a message. Free
+ * result->samples_ns. @load_peak_bytes: memory's peak while loading. */
 int bench_run(struct bench_tokens *tokens, const struct bench_config *config, const struct bench_test *test,
-	      uint64_t load_peak_bytes, bench_progress_fn progress, void *ud, struct bench_result *result);
+	      uint64_t load_peak_bytes, struct timeline *timeline, bench_progress_fn progress, void *ud, struct bench_result *result);
 
 /* "pp512", "tg128 @ d64", "pp64+tg32" */
 void bench_test_name(const struct bench_test *test, char *name, size_t bytes);

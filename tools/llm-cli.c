@@ -16,6 +16,7 @@
 
 #include "options.h"
 #include "progress.h"
+#include "timeline.h"
 #include "tokens.h"
 #include "tool.h"
 
@@ -30,6 +31,7 @@ enum {
 	OPT_NO_BOS,
 	OPT_SPECIAL,
 	OPT_STATS,
+	OPT_TIMELINE,
 };
 
 struct cli_options {
@@ -39,6 +41,7 @@ struct cli_options {
 	unsigned int n_ctx;
 	uint64_t n_predict; /* UINT64_MAX: no limit */
 	bool ids, ignore_eos, no_bos, special, stats;
+	const char *timeline;
 };
 
 static volatile sig_atomic_t interrupted;
@@ -69,6 +72,7 @@ static void help(void)
 	       "      --no-bos                no BOS token in front of the prompt\n"
 	       "      --special               control tokens written in the prompt become their ids\n"
 	       "      --stats                 speeds and counts on stderr at the end\n"
+	       "      --timeline FILE         what ran when, for Perfetto's UI\n"
 	       "%s",
 	       engine_options_help);
 }
@@ -137,6 +141,9 @@ static int parse_one(void *ud, int c, const char *value)
 	case OPT_STATS:
 		o->stats = true;
 		return 0;
+	case OPT_TIMELINE:
+		o->timeline = value;
+		return 0;
 	}
 	return parse_sampler(&o->sampler, c, value);
 }
@@ -160,6 +167,7 @@ static int parse_options(int argc, char **argv, struct cli_options *o, int *stat
 		{ "no-bos", no_argument, NULL, OPT_NO_BOS },
 		{ "special", no_argument, NULL, OPT_SPECIAL },
 		{ "stats", no_argument, NULL, OPT_STATS },
+		{ "timeline", required_argument, NULL, OPT_TIMELINE },
 		{ NULL, 0, NULL, 0 },
 	};
 	static const struct option_set set = { ":" ENGINE_SHORT_OPTIONS "p:f:n:c:", longopts, getopt_long, help,
@@ -268,6 +276,7 @@ static int run(const struct cli_options *o, struct llm_engine *engine, uint64_t 
 	struct llm_sampler *sampler = NULL;
 	struct llm_session *s = NULL;
 	struct token_list prompt = { 0 };
+	struct timeline *timeline = NULL;
 	struct token_writer w;
 	bool full = false;
 	int status = read_prompt(o, engine, &prompt);
@@ -276,6 +285,9 @@ static int run(const struct cli_options *o, struct llm_engine *engine, uint64_t 
 	if (!status && (llm_session_create(engine, o->n_ctx, &s) ||
 			llm_sampler_create(&o->sampler, llm_engine_info(engine)->n_vocab, &sampler)))
 		status = tool_fail("%s", llm_error());
+	if (!status && o->timeline)
+		status = !(timeline = timeline_open(o->timeline)) ||
+			 timeline_listen(timeline, llm_engine_info(engine)->type, s);
 	if (!status)
 		status = evaluate_prompt(s, &prompt);
 	if (!status)
@@ -290,6 +302,8 @@ static int run(const struct cli_options *o, struct llm_engine *engine, uint64_t 
 			llm_session_n_ctx(s));
 	if (!status && o->stats)
 		print_stats(engine, s, load_ns);
+	if (timeline && timeline_close(timeline))
+		status = 1;
 	llm_sampler_free(sampler);
 	llm_session_free(s);
 	free(prompt.ids);

@@ -174,6 +174,7 @@ static int print_score(const struct ppl_options *o, const struct llm_engine *eng
 	json_object_object_add(json, "nll", json_out_double(nll));
 	json_object_object_add(json, "npu_jobs", info->device ? json_out_u64(st.npu_jobs) : NULL);
 	json_object_object_add(json, "weights", json_out_string(llm_weights_name(info->weights)));
+	json_object_object_add(json, "kv", json_out_string(llm_kv_name(info->kv)));
 	json_object_object_add(json, "placement", json_out_string(llm_placement_name(info->placement)));
 	json_object_object_add(json, "model_filename", json_out_string(o->engine.model));
 	json_object_object_add(json, "model_type", json_out_string(info->type));

@@ -103,6 +103,9 @@ static int check_node(const char *path)
 	ret = npu_device_state(dev, &state);
 	if (ret)
 		ret = bad("see the kernel's log", "%s: %s", path, npu_error());
+	else if (state.wedged)
+		ret = bad("as root: vnpu-fw --attach lost, which says how to remove it",
+			  "%s: wedged, it was reset too often", path);
 	else if (state.lost)
 		ret = bad("as root: vnpu-fw --attach lost", "%s: its firmware process is gone", path);
 	else

@@ -41,13 +41,18 @@ static int print_text(const struct npu_device_info *info, const struct npu_devic
 		printf("node          %s\n", info->path);
 	printf("device        %s\n", info->name);
 	printf("isa           %u.%u\n", info->isa_version >> 16, info->isa_version & 0xffff);
-	printf("state         %s, epoch %u\n", state->lost ? "firmware lost" : "ready", state->epoch);
+	printf("state         %s, epoch %u, %u resets\n",
+	       state->wedged ? "wedged"
+	       : state->lost ? "firmware lost"
+			     : "ready",
+	       state->epoch, state->nr_resets);
 	printf("address space %u bits per context\n", info->va_bits);
 	if (info->mem_limit_bytes)
 		printf("memory        %" PRIu64 " of %" PRIu64 " bytes\n", state->mem_bytes, info->mem_limit_bytes);
 	else
 		printf("memory        %" PRIu64 " bytes, no limit\n", state->mem_bytes);
-	printf("busy          %.6f s since the device exists\n", state->busy_ns * 1e-9);
+	printf("busy          %.6f s with %" PRIu64 " jobs since the device exists\n", state->busy_ns * 1e-9,
+	       state->nr_jobs);
 	printf("queue depth   up to %u, %u jobs in a submission\n", info->max_queue_depth, info->max_jobs_per_submit);
 	printf("job timeout   %u ms, up to %u ms\n", info->default_timeout_ms, info->max_timeout_ms);
 	return 0;
@@ -66,7 +71,10 @@ static int print_json(const struct npu_device_info *info, const struct npu_devic
 	json_object_object_add(o, "device", json_out_string(info->name));
 	json_object_object_add(o, "isa", json_out_string(isa));
 	json_object_object_add(o, "lost", json_object_new_boolean(state->lost));
+	json_object_object_add(o, "wedged", json_object_new_boolean(state->wedged));
 	json_object_object_add(o, "epoch", json_out_u64(state->epoch));
+	json_object_object_add(o, "nr_resets", json_out_u64(state->nr_resets));
+	json_object_object_add(o, "nr_jobs", json_out_u64(state->nr_jobs));
 	json_object_object_add(o, "va_bits", json_out_u64(info->va_bits));
 	json_object_object_add(o, "mem_bytes", json_out_u64(state->mem_bytes));
 	json_object_object_add(o, "mem_limit_bytes",

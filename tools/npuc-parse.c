@@ -156,10 +156,30 @@ static void do_input(struct parser *p)
 		define(p, p->words[1], npu_graph_input(p->g, p->words[1], type, rows, cols), -1);
 }
 
+static void do_weight_w4(struct parser *p)
+{
+	uint32_t rows = integer(p, 3, UINT32_MAX), cols = integer(p, 4, UINT32_MAX), group = integer(p, 5, UINT32_MAX);
+
+	if (!p->failed)
+		define(p, p->words[1], npu_graph_weight_w4(p->g, p->words[1], rows, cols, group), -1);
+}
+
 static void do_weight(struct parser *p)
 {
-	enum npu_dtype type = dtype(p, 2, NPU_W8_PANEL, "w8");
-	uint32_t rows = integer(p, 3, UINT32_MAX), cols = integer(p, 4, UINT32_MAX);
+	enum npu_dtype type;
+	uint32_t rows, cols;
+
+	if (!strcmp(p->words[2], "w4") && p->nr_words == 6) {
+		do_weight_w4(p);
+		return;
+	}
+	if (p->nr_words != 5 || !strcmp(p->words[2], "w4")) {
+		fail(p, "weight %s: w4 wants a group after its shape, and no other type does", p->words[1]);
+		return;
+	}
+	type = dtype(p, 2, NPU_W8_PANEL, "w8");
+	rows = integer(p, 3, UINT32_MAX);
+	cols = integer(p, 4, UINT32_MAX);
 
 	if (!p->failed)
 		define(p, p->words[1], npu_graph_weight(p->g, p->words[1], type, rows, cols), -1);
@@ -167,10 +187,21 @@ static void do_weight(struct parser *p)
 
 static void do_state(struct parser *p)
 {
-	uint32_t rows = integer(p, 2, UINT32_MAX), cols = integer(p, 3, UINT32_MAX);
+	enum npu_dtype type = NPU_F32;
+	unsigned int at = 2;
+	uint32_t rows, cols;
 
+	if (p->nr_words == 5) {
+		at = 3;
+		if (!strcmp(p->words[2], "f16"))
+			type = NPU_F16;
+		else
+			type = dtype(p, 2, NPU_Q8_0, "q8_0");
+	}
+	rows = integer(p, at, UINT32_MAX);
+	cols = integer(p, at + 1, UINT32_MAX);
 	if (!p->failed)
-		define(p, p->words[1], npu_graph_state(p->g, p->words[1], rows, cols), -1);
+		define(p, p->words[1], npu_graph_state(p->g, p->words[1], type, rows, cols), -1);
 }
 
 static void do_const(struct parser *p)
@@ -243,6 +274,17 @@ static struct npu_tensor *op_gelu(struct parser *p)
 	return npu_gelu(p->g, tensor(p, 3));
 }
 
+static struct npu_tensor *op_glu(struct parser *p)
+{
+	enum npu_glu_kind kind = NPU_GLU_SILU;
+
+	if (!strcmp(p->words[5], "gelu"))
+		kind = NPU_GLU_GELU;
+	else if (strcmp(p->words[5], "silu"))
+		fail(p, "'%s' is not an activation: want silu or gelu", p->words[5]);
+	return npu_glu(p->g, tensor(p, 3), tensor(p, 4), kind);
+}
+
 static struct npu_tensor *op_rmsnorm(struct parser *p)
 {
 	return npu_rmsnorm(p->g, tensor(p, 3), tensor(p, 4), number(p, 5));
@@ -256,6 +298,16 @@ static struct npu_tensor *op_dequant(struct parser *p)
 static struct npu_tensor *op_matmul(struct parser *p)
 {
 	return npu_matmul_i8(p->g, tensor(p, 3), tensor(p, 4), tensor(p, 5), p->nr_words > 6 ? tensor(p, 6) : NULL);
+}
+
+static struct npu_tensor *op_matmul_w4(struct parser *p)
+{
+	return npu_matmul_w4(p->g, tensor(p, 3), tensor(p, 4), tensor(p, 5), p->nr_words > 6 ? tensor(p, 6) : NULL);
+}
+
+static struct npu_tensor *op_matmul_w4f(struct parser *p)
+{
+	return npu_matmul_w4f(p->g, tensor(p, 3), tensor(p, 4), p->nr_words > 5 ? tensor(p, 5) : NULL);
 }
 
 static struct npu_tensor *op_softmax(struct parser *p)
@@ -298,8 +350,8 @@ static const struct statement {
 	unsigned int min, max; /* words in the line */
 	void (*run)(struct parser *p);
 } statements[] = {
-	{ "param", 2, 2, do_param }, { "input", 5, 5, do_input },	  { "weight", 5, 5, do_weight },
-	{ "state", 4, 4, do_state }, { "const", 5, MAX_WORDS, do_const }, { "output", 3, 3, do_output },
+	{ "param", 2, 2, do_param }, { "input", 5, 5, do_input },	  { "weight", 5, 6, do_weight },
+	{ "state", 4, 5, do_state }, { "const", 5, MAX_WORDS, do_const }, { "output", 3, 3, do_output },
 	{ "store", 4, 4, do_store }, { "sleep", 2, 2, do_sleep },
 };
 
@@ -310,10 +362,19 @@ static const struct operator
 	struct npu_tensor *(*run)(struct parser * p);
 }
 operators[] = {
-	{ "add", 5, 5, op_add },       { "mul", 5, 5, op_mul },		{ "silu", 4, 4, op_silu },
-	{ "gelu", 4, 4, op_gelu },     { "rmsnorm", 6, 6, op_rmsnorm }, { "dequant", 5, 5, op_dequant },
-	{ "matmul", 6, 7, op_matmul }, { "softmax", 5, 6, op_softmax }, { "rope", 8, 8, op_rope },
+	{ "add", 5, 5, op_add },
+	{ "mul", 5, 5, op_mul },
+	{ "silu", 4, 4, op_silu },
+	{ "gelu", 4, 4, op_gelu },
+	{ "rmsnorm", 6, 6, op_rmsnorm },
+	{ "dequant", 5, 5, op_dequant },
+	{ "matmul", 6, 7, op_matmul },
+	{ "softmax", 5, 6, op_softmax },
+	{ "rope", 8, 8, op_rope },
 	{ "attn", 10, 10, op_attn },
+	{ "matmul_w4", 6, 7, op_matmul_w4 },
+	{ "matmul_w4f", 5, 6, op_matmul_w4f },
+	{ "glu", 6, 6, op_glu },
 };
 
 static bool wants(struct parser *p, const char *word, unsigned int min, unsigned int max)

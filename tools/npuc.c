@@ -12,30 +12,38 @@
 
 #include "tool.h"
 
-static const char usage[] = "usage: npuc build GRAPH.txt -o GRAPH.elf     compile a graph (\"-\" reads stdin)\n"
-			    "       npuc dis GRAPH.elf                    print its symbols, params and commands\n"
-			    "       npuc info GRAPH.elf                   print its sizes and what one run costs\n"
-			    "       npuc --help | --version\n"
-			    "\n"
-			    "A graph is one statement a line; # begins a comment. Tensors are [rows][cols].\n"
-			    "\n"
-			    "  graph NAME                      names it\n"
-			    "  param P                         an integer given at each run\n"
-			    "  input X f32|s8 ROWS COLS        read, bound at each run\n"
-			    "  weight W f32|w8 ROWS COLS       read; w8: packed INT8 [n][k] with scales\n"
-			    "  state S ROWS COLS               f32, read and written, kept between runs\n"
-			    "  const C ROWS COLS = V V ...     f32, in the image\n"
-			    "  Q, SCALE = quant X              per-row INT8\n"
-			    "  Y = dequant Q SCALE\n"
-			    "  Y = matmul Q SCALE W [BIAS]     INT8 matmul with scales\n"
-			    "  Y = add A B | mul A B | silu X | gelu X\n"
-			    "  Y = rmsnorm X W EPS\n"
-			    "  Y = rope X INV_FREQ HEADS P|- adjacent|halves\n"
-			    "  Y = softmax X SCALE [P]\n"
-			    "  Y = attn Q K V HEADS KV_HEADS SCALE P\n"
-			    "  store X S P                     rows of X to rows P.. of state S\n"
-			    "  sleep NS\n"
-			    "  output NAME Y                   written, bound at each run\n";
+static const char usage[] =
+	"usage: npuc build GRAPH.txt -o GRAPH.elf     compile a graph (\"-\" reads stdin)\n"
+	"       npuc dis GRAPH.elf                    print its symbols, params and commands\n"
+	"       npuc info GRAPH.elf                   print its sizes and what one run costs\n"
+	"       npuc --help | --version\n"
+	"\n"
+	"  --profile NAME    build: predict one run's device time on that SoC's NPU, for info to show;\n"
+	"                    dis: show that of each command. A name of share/profiles, or a file\n"
+	"\n"
+	"A graph is one statement a line; # begins a comment. Tensors are [rows][cols].\n"
+	"\n"
+	"  graph NAME                      names it\n"
+	"  param P                         an integer given at each run\n"
+	"  input X f32|s8 ROWS COLS        read, bound at each run\n"
+	"  weight W f32|w8 ROWS COLS       read; w8: packed INT8 [n][k] with scales\n"
+	"  weight W w4 ROWS COLS GROUP     read; packed 4 bits, a scale for each 32, 64 or 128 of k\n"
+	"  state S [TYPE] ROWS COLS        f32, f16 or q8_0, read and written, kept between runs\n"
+	"  const C ROWS COLS = V V ...     f32, in the image\n"
+	"  Q, SCALE = quant X              per-row INT8\n"
+	"  Y = dequant Q SCALE\n"
+	"  Y = matmul Q SCALE W [BIAS]     INT8 matmul with scales\n"
+	"  Y = matmul_w4 Q SCALE W [BIAS]  the same with 4-bit weights\n"
+	"  Y = matmul_w4f X W [BIAS]       f32 rows, 4-bit weights\n"
+	"  Y = add A B | mul A B | silu X | gelu X\n"
+	"  Y = glu A B silu|gelu           activation of A, times B\n"
+	"  Y = rmsnorm X W EPS\n"
+	"  Y = rope X INV_FREQ HEADS P|- adjacent|halves\n"
+	"  Y = softmax X SCALE [P]\n"
+	"  Y = attn Q K V HEADS KV_HEADS SCALE P\n"
+	"  store X S P                     rows of X to rows P.. of state S, as its type\n"
+	"  sleep NS\n"
+	"  output NAME Y                   written, bound at each run\n";
 
 static int write_file(const char *path, const void *data, size_t bytes)
 {
@@ -50,7 +58,7 @@ static int write_file(const char *path, const void *data, size_t bytes)
 	return 0;
 }
 
-static int build(const char *in, const char *out)
+static int build(const char *in, const char *out, const char *profile)
 {
 	struct npu_graph *g;
 	size_t bytes;
@@ -69,7 +77,9 @@ static int build(const char *in, const char *out)
 	free(text);
 	if (!g)
 		return 1;
-	if (npu_graph_compile(g, &image, &bytes)) {
+	if (profile && npu_graph_profile(g, profile)) {
+		ret = tool_fail("%s", npu_error());
+	} else if (npu_graph_compile(g, &image, &bytes)) {
 		ret = tool_fail("%s: %s", in, npu_error());
 	} else {
 		ret = write_file(out, image, bytes);
@@ -79,12 +89,14 @@ static int build(const char *in, const char *out)
 	return ret;
 }
 
-static int dis(const char *path, const void *image, size_t bytes)
+static int dis(const char *path, const void *image, size_t bytes, const char *profile)
 {
-	return npu_image_disassemble(image, bytes, stdout) ? tool_fail("%s: %s", path, npu_error()) : 0;
+	if (npu_image_disassemble(image, bytes, profile, stdout))
+		return tool_fail("%s: %s", path, npu_error());
+	return 0;
 }
 
-static int info(const char *path, const void *image, size_t bytes)
+static int info(const char *path, const void *image, size_t bytes, const char *profile)
 {
 	struct npu_image_info i;
 
@@ -98,11 +110,15 @@ static int info(const char *path, const void *image, size_t bytes)
 	printf("constants     %" PRIu64 " bytes\n", i.const_bytes);
 	printf("scratch       %" PRIu64 " bytes\n", i.scratch_bytes);
 	printf("one run       %" PRIu64 " multiply-accumulates, %" PRIu64 " bytes moved\n", i.macs, i.bytes_moved);
+	if (i.profile[0])
+		printf("device time   %" PRIu64 " ns, %" PRIu64 " cycles on %s\n", i.device_ns, i.device_cycles,
+		       i.profile);
 	return 0;
 }
 
 /* Reads an image and has @fn print it. */
-static int look(const char *path, int (*fn)(const char *path, const void *image, size_t bytes))
+static int look(const char *path, const char *profile,
+		int (*fn)(const char *path, const void *image, size_t bytes, const char *profile))
 {
 	size_t bytes;
 	char *image = tool_read_file(path, &bytes);
@@ -110,7 +126,7 @@ static int look(const char *path, int (*fn)(const char *path, const void *image,
 
 	if (!image)
 		return 1;
-	ret = fn(path, image, bytes);
+	ret = fn(path, image, bytes, profile);
 	free(image);
 	return ret;
 }
@@ -119,11 +135,12 @@ int main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "output", required_argument, NULL, 'o' },
+		{ "profile", required_argument, NULL, 'p' },
 		{ "help", no_argument, NULL, 'h' },
 		{ "version", no_argument, NULL, 'v' },
 		{ 0 },
 	};
-	const char *out = NULL, *verb, *in;
+	const char *out = NULL, *profile = NULL, *verb, *in;
 	int c;
 
 	tool_name = "npuc";
@@ -131,6 +148,9 @@ int main(int argc, char **argv)
 		switch (c) {
 		case 'o':
 			out = optarg;
+			break;
+		case 'p':
+			profile = optarg;
 			break;
 		case 'h':
 			fputs(usage, stdout);
@@ -147,12 +167,13 @@ int main(int argc, char **argv)
 	verb = argv[optind];
 	in = argv[optind + 1];
 	if (!strcmp(verb, "build"))
-		return out ? tool_finish(build(in, out)) : tool_usage("build needs -o GRAPH.elf");
+		return out ? tool_finish(build(in, out, profile)) : tool_usage("build needs -o GRAPH.elf");
 	if (out)
 		return tool_usage("-o goes with build only");
 	if (!strcmp(verb, "dis"))
-		return tool_finish(look(in, dis));
+		return tool_finish(look(in, profile, dis));
 	if (!strcmp(verb, "info"))
-		return tool_finish(look(in, info));
+		return profile ? tool_usage("--profile goes with build and dis only")
+			       : tool_finish(look(in, NULL, info));
 	return tool_usage("'%s': want build, dis or info", verb);
 }

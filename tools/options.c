@@ -13,14 +13,21 @@ const char engine_options_help[] =
 	"  -t, --threads N             threads of the CPU lane (default: one per CPU)\n"
 	"      --transport NAME        auto, drm (/dev/accel) or sim (the device inside the process; default: auto)\n"
 	"      --npu-threads N         workers of a sim device (default: one per CPU)\n"
-	"      --preset NAME           placement and weights together: cpu (cpu, auto), npu (npu, w8a8) or\n"
-	"                              fine (fine, w8a8); an option after it overrides its part\n"
+	"      --preset NAME           placement and weights together: cpu (cpu, auto), npu (npu, auto) or\n"
+	"                              fine (fine, auto); an option after it overrides its part\n"
 	"      --placement NAME        fine (INT8 matmuls on the NPU, the rest on the CPU), npu (all on the NPU)\n"
 	"                              or cpu (default: fine)\n"
-	"      --weights NAME          auto, f32 (as in the file, CPU only) or w8a8 (INT8; default: auto)\n"
+	"      --weights NAME          auto, f32 (as in the file, CPU only), w8a8 (INT8), w4a8 (INT4 weights, INT8\n"
+	"                              activations) or w4a16 (INT4 weights, float activations; default: auto)\n"
+	"      --graphs NAME           of prompts: bucketed (a graph for each multiple of 32 tokens) or shared (one,\n"
+	"                              which chunks are padded to; default: bucketed)\n"
+	"      --kv NAME               KV cache: f16, f32 or q8_0 (INT8 with an F16 scale per 32; default: f16)\n"
 	"      --sync NAME             fast (poll the queue's status page) or driver (wait in the driver; default: "
 	"fast)\n"
-	"      --chunk N               tokens of a prefill graph (default: 64)\n"
+	"      --chunk N               tokens of the largest prefill graph (default: 256)\n"
+	"      --clock CLOCK           wall, or virtual: what a phone's SoC would take (default: wall)\n"
+	"      --profile NAME          that SoC, of share/profiles, or a file (default: sd8gen3);\n"
+	"                              implies --clock virtual\n"
 	"      --list-devices          list the devices and exit\n"
 	"  -h, --help                  this help\n"
 	"      --version               the version\n";
@@ -36,8 +43,9 @@ static const struct {
 
 static const struct engine_preset presets[] = {
 	{ "cpu", LLM_PLACE_CPU, LLM_WEIGHTS_AUTO },
-	{ "npu", LLM_PLACE_NPU, LLM_WEIGHTS_W8A8 },
-	{ "fine", LLM_PLACE_FINE, LLM_WEIGHTS_W8A8 },
+	{ "npu", LLM_PLACE_NPU, LLM_WEIGHTS_AUTO },
+	{ "fine", LLM_PLACE_FINE, LLM_WEIGHTS_AUTO },
+	{ "gpu", LLM_PLACE_GPU, LLM_WEIGHTS_F16 },
 };
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -71,6 +79,16 @@ int engine_parse_weights(const char *name, enum llm_weights *weights)
 	return llm_weights_parse(name, weights) ? tool_usage("--weights: %s", llm_error()) : 0;
 }
 
+int engine_parse_graphs(const char *name, enum llm_graphs *graphs)
+{
+	return llm_graphs_parse(name, graphs) ? tool_usage("--graphs: %s", llm_error()) : 0;
+}
+
+int engine_parse_kv(const char *name, enum llm_kv *kv)
+{
+	return llm_kv_parse(name, kv) ? tool_usage("--kv: %s", llm_error()) : 0;
+}
+
 int engine_parse_sync(const char *name, enum llm_sync *sync)
 {
 	return llm_sync_parse(name, sync) ? tool_usage("--sync: %s", llm_error()) : 0;
@@ -86,8 +104,19 @@ const struct engine_preset *engine_preset_find(const char *name)
 	for (size_t i = 0; i < COUNT(presets); i++)
 		if (!strcmp(presets[i].name, name))
 			return &presets[i];
-	tool_usage("--preset: '%s' is none of cpu, npu, fine", name);
+	tool_usage("--preset: '%s' is none of cpu, npu, fine, gpu", name);
 	return NULL;
+}
+
+int engine_parse_clock(const char *name, const char **profile)
+{
+	if (!strcmp(name, "wall"))
+		*profile = NULL;
+	else if (strcmp(name, "virtual"))
+		return tool_usage("--clock: '%s' is none of wall, virtual", name);
+	else if (!*profile)
+		*profile = "sd8gen3";
+	return 0;
 }
 
 bool engine_option_is(int c)
@@ -99,9 +128,13 @@ bool engine_option_is(int c)
 	case OPT_NPU_THREADS:
 	case OPT_PLACEMENT:
 	case OPT_WEIGHTS:
+	case OPT_GRAPHS:
+	case OPT_KV:
 	case OPT_SYNC:
 	case OPT_PRESET:
 	case OPT_CHUNK:
+	case OPT_CLOCK:
+	case OPT_PROFILE:
 		return true;
 	}
 	return false;
@@ -125,10 +158,19 @@ int engine_option(struct llm_options *opts, int c, const char *value)
 		return engine_parse_placement(value, &opts->placement);
 	case OPT_WEIGHTS:
 		return engine_parse_weights(value, &opts->weights);
+	case OPT_GRAPHS:
+		return engine_parse_graphs(value, &opts->graphs);
+	case OPT_KV:
+		return engine_parse_kv(value, &opts->kv);
 	case OPT_SYNC:
 		return engine_parse_sync(value, &opts->sync);
 	case OPT_CHUNK:
 		return tool_parse_uint("--chunk", value, 1, ENGINE_MAX_CHUNK, &opts->chunk);
+	case OPT_CLOCK:
+		return engine_parse_clock(value, &opts->profile);
+	case OPT_PROFILE:
+		opts->profile = value;
+		return 0;
 	case OPT_PRESET:
 		preset = engine_preset_find(value);
 		if (!preset)

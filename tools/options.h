@@ -21,9 +21,13 @@ enum engine_option_code {
 	OPT_NPU_THREADS,
 	OPT_PLACEMENT,
 	OPT_WEIGHTS,
+	OPT_GRAPHS,
+	OPT_KV,
 	OPT_SYNC,
 	OPT_PRESET,
 	OPT_CHUNK,
+	OPT_CLOCK,
+	OPT_PROFILE,
 	OPT_LIST_DEVICES,
 	OPT_HELP,
 	OPT_VERSION,
@@ -36,8 +40,11 @@ enum engine_option_code {
 		{ "transport", required_argument, NULL, OPT_TRANSPORT },                                            \
 		{ "npu-threads", required_argument, NULL, OPT_NPU_THREADS },                                        \
 		{ "placement", required_argument, NULL, OPT_PLACEMENT },                                            \
-		{ "weights", required_argument, NULL, OPT_WEIGHTS }, { "sync", required_argument, NULL, OPT_SYNC }, \
+		{ "weights", required_argument, NULL, OPT_WEIGHTS },                                                \
+		{ "graphs", required_argument, NULL, OPT_GRAPHS }, { "kv", required_argument, NULL, OPT_KV },       \
+		{ "sync", required_argument, NULL, OPT_SYNC },                                                      \
 		{ "preset", required_argument, NULL, OPT_PRESET }, { "chunk", required_argument, NULL, OPT_CHUNK }, \
+		{ "clock", required_argument, NULL, OPT_CLOCK }, { "profile", required_argument, NULL, OPT_PROFILE },       \
 		{ "list-devices", no_argument, NULL, OPT_LIST_DEVICES }, { "help", no_argument, NULL, OPT_HELP },   \
 	{                                                                                                           \
 		"version", no_argument, NULL, OPT_VERSION                                                           \
@@ -72,7 +79,11 @@ int options_parse(const struct option_set *set, int argc, char **argv, void *ud,
 int engine_parse_transport(const char *name, enum npu_transport *transport);
 int engine_parse_placement(const char *name, enum llm_placement *placement);
 int engine_parse_weights(const char *name, enum llm_weights *weights);
+int engine_parse_graphs(const char *name, enum llm_graphs *graphs);
+int engine_parse_kv(const char *name, enum llm_kv *kv);
 int engine_parse_sync(const char *name, enum llm_sync *sync);
+/* "wall" leaves *@profile NULL, "virtual" a profile. */
+int engine_parse_clock(const char *name, const char **profile);
 const char *engine_transport_name(enum npu_transport transport);
 
 /* A preset is a placement and weights by one name. */

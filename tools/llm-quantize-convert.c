@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+/* llm-quantize IN OUT TYPE: the same metadata and tensors, the matrices in another type. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "llm-quantize.h"
+#include "tool.h"
+
+/* Tensors that were block types before, and those whose rows do not fit a block. */
+struct doubts {
+	unsigned int again, odd;
+};
+
+static void add_tensor(struct quantize *q, const struct gguf_tensor *from, bool head, struct quantize_tensor *t,
+		       struct doubts *doubts)
+{
+	enum gguf_type type = quantize_target(q->type, from->name, from->dims, from->type, head);
+
+	*t = (struct quantize_tensor){ .name = from->name, .type = type, .n_dims = from->n_dims, .from = from };
+	memcpy(t->dims, from->dims, sizeof(t->dims));
+	doubts->again += type != from->type && gguf_type_traits(from->type)->block_values > 1 &&
+			 gguf_type_traits(type)->block_values > 1;
+	doubts->odd += from->dims[0] % gguf_type_traits(q->type)->block_values && type != from->type;
+	quantize_add(q, t);
+}
+
+static void warn(const struct quantize *q, const struct doubts *doubts)
+{
+	if (doubts->again)
+		fprintf(stderr,
+			"%s: warning: %s: %u tensors were quantised before, and both errors count; better begin with "
+			"F32 or F16\n",
+			tool_name, q->in, doubts->again);
+	if (doubts->odd)
+		fprintf(stderr, "%s: warning: %s: %u tensors become F16: their rows are no multiple of %u values\n",
+			tool_name, q->in, doubts->odd, gguf_type_traits(q->type)->block_values);
+}
+
+/* Bytes are no weights: those of a packed file, or whatever another program means by them. */
+static int refuse_bytes(const struct quantize *q)
+{
+	for (size_t i = 0; i < gguf_n_tensors(q->file); i++) {
+		const struct gguf_tensor *t = gguf_tensor(q->file, i);
+
+		if (gguf_type_is_float(t->type))
+			continue;
+		if (gguf_find_tensor(q->file, "output.panels"))
+			return tool_fail("%s: is packed for the NPU, which cannot be undone; take the original file", q->in);
+		return tool_fail("%s: tensor %s is %s: that holds no weights", q->in, t->name,
+				 gguf_type_traits(t->type)->name);
+	}
+	return 0;
+}
+
+int quantize_convert(struct quantize *q)
+{
+	/* What depends on the type, and an alignment that is not the writer's, which is the default. */
+	static const char *const except[] = { "general.file_type", "general.quantization_version",
+					      "general.alignment" };
+	bool tied = !gguf_find_tensor(q->file, "output.weight");
+	size_t n = gguf_n_tensors(q->file), i;
+	struct quantize_tensor *tensors = calloc(n + 1, sizeof(*tensors));
+	struct doubts doubts = { 0 };
+	uint64_t alignment;
+	bool aligned = !gguf_u64(q->file, "general.alignment", &alignment) && alignment == 32;
+	int ret = refuse_bytes(q);
+
+	if (ret) {
+		free(tensors);
+		return ret;
+	}
+	if (!tensors)
+		return tool_fail("%s: no memory for %zu tensors", q->in, n);
+	gguf_writer_copy(q->writer, q->file, except, aligned ? 2 : 3);
+	gguf_writer_u32(q->writer, "general.quantization_version", 2);
+	gguf_writer_u32(q->writer, "general.file_type", q->file_type);
+	for (i = 0; i < n; i++) {
+		const struct gguf_tensor *from = gguf_tensor(q->file, i);
+
+		add_tensor(q, from, !strcmp(from->name, tied ? "token_embd.weight" : "output.weight"), &tensors[i],
+			   &doubts);
+	}
+	warn(q, &doubts);
+	ret = quantize_save(q);
+	free(tensors);
+	return ret;
+}

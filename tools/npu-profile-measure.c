@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+/* npu-profile measure: a list of products, and what they take. */
+#include <stdio.h>
+
+#include "npu-profile.h"
+#include "progress.h"
+#include "tool.h"
+
+static const unsigned int default_rows[] = { 1, 8, 32, 64, 128, 256, 512 };
+
+/* One lane, type and order. */
+static int add_products(const struct profile_args *a, const struct shape *shape, enum soc_lane lane,
+			enum llm_weights weights, enum npu_time_order order, struct op_samples *s)
+{
+	struct op_profile_random random = a->random;
+	bool given = a->rows.n;
+	int err = 0;
+
+	random.seed = a->seed;
+	if (shape)
+		err = op_profile_grid(shape, given ? a->rows.v : default_rows,
+				      given ? a->rows.n : sizeof(default_rows) / sizeof(default_rows[0]), lane, weights,
+				      order, s);
+	if (!err && random.n)
+		err = op_profile_random(&random, lane, weights, order, s);
+	return err ? tool_fail("%s", llm_error()) : 0;
+}
+
+static int add_all(const struct profile_args *a, const struct shape *shape, struct op_samples *s)
+{
+	size_t nr_lanes = a->lanes.n ? a->lanes.n : 1, nr_weights = a->weights.n ? a->weights.n : 1;
+	int err = 0;
+
+	for (size_t l = 0; l < nr_lanes; l++) {
+		enum soc_lane lane = a->lanes.n ? a->lanes.v[l] : SOC_NPU;
+		/* Orders are the NPU's. */
+		size_t nr_orders = lane == SOC_NPU && a->orders.n ? a->orders.n : 1;
+
+		for (size_t w = 0; w < nr_weights; w++)
+			for (size_t o = 0; o < nr_orders && !err; o++)
+				err = add_products(a, shape, lane, a->weights.n ? a->weights.v[w] : LLM_WEIGHTS_W8A8,
+						   lane == SOC_NPU && a->orders.n ? a->orders.v[o]
+										  : NPU_TIME_WEIGHTS_STATIONARY,
+						   s);
+	}
+	return err;
+}
+
+static int show_progress(void *ud, size_t done, size_t n)
+{
+	char what[64];
+
+	snprintf(what, sizeof(what), "product %zu of %zu", done + 1, n);
+	progress_show((double)done / (double)n, what);
+	return 0;
+}
+
+static int measure(const struct profile_args *a, struct op_samples *s)
+{
+	struct profile *p;
+	char why[512];
+	int err;
+
+	if (a->wall) {
+		err = op_profile_wall(&a->device, s, show_progress, NULL);
+		progress_clear();
+		return err ? tool_fail("%s", llm_error()) : 0;
+	}
+	p = profile_load(a->profile ? a->profile : "sd8gen3", why, sizeof(why));
+	if (!p)
+		return tool_fail("%s", why);
+	op_profile_virtual(p, s);
+	profile_free(p);
+	return 0;
+}
+
+static int check(const struct profile_args *a)
+{
+	if (!a->shape && !a->random.n)
+		return tool_usage("measure: what? --shape NAME gives a model's products, --random N random ones");
+	if (a->rows.n && !a->shape)
+		return tool_usage("--rows goes with --shape");
+	if (a->wall && a->profile)
+		return tool_usage("--profile has no wall clock");
+	if (!a->wall && (a->device.transport != NPU_TRANSPORT_AUTO || a->device.threads))
+		return tool_usage("--transport and --npu-threads go with --clock wall");
+	return 0;
+}
+
+int npu_profile_measure(const struct profile_args *a)
+{
+	struct op_samples s = { 0 };
+	struct shape shape;
+	FILE *f = NULL;
+	int status = check(a);
+
+	if (!status && a->shape && shape_load(a->shape, &shape))
+		status = tool_fail("%s", llm_error());
+	status = status ?: add_all(a, a->shape ? &shape : NULL, &s);
+	/* Before the minutes that a measurement takes. */
+	if (!status && !(f = npu_profile_open(a->out)))
+		status = 1;
+	status = status ?: measure(a, &s);
+	if (!status)
+		op_samples_write(&s, f);
+	if (f)
+		status = npu_profile_close(f, a->out, status);
+	op_samples_free(&s);
+	return status;
+}
