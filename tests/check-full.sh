@@ -1,10 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The tests behind `make check-full`, which are too long for `make check` or need what it does not fetch.
-# From the root of the tree: tests/check-full.sh [kernels] [mass] [fuzz]     BUILD=DIR, VNPU_DATA=DIR as in the Makefile.
+# From the root of the tree: tests/check-full.sh [deb] [kernels] [igt] [mass] [fuzz]     BUILD=DIR, VNPU_DATA=DIR as in the
+# Makefile.
 #
-#   kernels   no warning at W=1 and from sparse on 6.12; all of tests/vm/guest.sh on Debian's newest 7.x and on the debug kernels of 6.12 and 7.x: fetches 450 MB and
-#             compiles two kernels, once; half an hour on two idle CPUs, then 10 minutes a kernel
+#   deb       the Debian packages: what is in them, lintian, and the module's in a Debian 12 of its own (150 MB to fetch, once)
+#   kernels   no warning at W=1 and from sparse on 6.12; all of tests/vm/guest.sh on Debian's newest 7.x and on the debug
+#             kernels of 6.12 and 7.x: fetches 450 MB and compiles two kernels, once; half an hour on two idle CPUs, then 10
+#             minutes a kernel
+#   igt       core_*, syncobj_* and *_drm_fdinfo of Debian forky's igt-gpu-tools, and gputop, on the debug kernel of 6.12 that
+#             the group kernels has made (25 MB to fetch, once)
 #   fuzz      tests/vm/fuzz.sh, ten minutes of the ioctl fuzzer and 1,000 kills each, on 6.12 and on the debug kernels that
 #             the group kernels has made; FUZZ_SECONDS, KILLS
 #   mass      vnpu.ko compiles for every 7.x that trixie-backports has headers of
@@ -12,12 +17,22 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/lib.sh
 export BUILD=${BUILD:-build}
-[ $# -gt 0 ] || set -- kernels mass fuzz
+[ $# -gt 0 ] || set -- deb kernels igt mass fuzz
 
 for group; do
 	case $group in
+	deb)
+		TEST_TIMEOUT=3600 run_script "deb packages" bash tests/deb/packages.sh
+		TEST_TIMEOUT=3600 run_script "deb module in a Debian 12" bash tests/deb/chroot.sh ;;
 	kernels)
 		FETCH=1 FULL=1 TEST_TIMEOUT=36000 run_script "kernels" bash tests/kernels/check.sh 6.12 7 debug-6.12 debug-7 ;;
+	igt)
+		if dir=$(bash tests/vm/igt-fetch.sh); then
+			KERNEL=debug-6.12 VM_CLOCK=instructions IGT_TESTS=$dir TEST_TIMEOUT=4000 \
+				run_script "igt" bash tests/vm/run.sh tests/vm/igt.sh
+		else
+			echo "igt: cannot be fetched" && failed=$((failed + 1)) failures+=("igt-fetch")
+		fi ;;
 	mass)
 		TEST_TIMEOUT=7200 run_script "mass build" bash tests/kernels/mass-build.sh archive ;;
 	fuzz)
@@ -26,7 +41,7 @@ for group; do
 				run_script "fuzz on $kernel" bash tests/vm/run.sh tests/vm/fuzz.sh
 		done ;;
 	*)
-		echo "tests/check-full.sh: no group '$group'; there are kernels, mass, fuzz" >&2
+		echo "tests/check-full.sh: no group '$group'; there are deb, kernels, igt, mass, fuzz" >&2
 		exit 2 ;;
 	esac
 done

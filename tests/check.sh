@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The tests behind `make check`: unit tests, command lines, the module in a VM, and the unit tests again under ASan and UBSan.
-# What is most likely to find something new comes first.
-# From the root of the tree: tests/check.sh [unit] [cli] [vm] [san]     BUILD=DIR, VNPU_DATA=DIR as in the Makefile.
+# The tests behind `make check`: unit tests, command lines, the module in a VM, briefly on Debian's newest kernel too, and the
+# unit tests again under ASan and UBSan, and the kernels of aarch64 in emulation. What is most likely to find something new comes first.
+# From the root of the tree: tests/check.sh [unit] [cli] [vm] [san] [arm] [kernels]     BUILD=DIR, VNPU_DATA=DIR as in the Makefile.
 # CHECK_UNTIL (tests/lib.sh) bounds the run.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/lib.sh
 export BUILD=${BUILD:-build}
-[ $# -gt 0 ] || set -- unit cli vm san
+[ $# -gt 0 ] || set -- unit cli vm san arm kernels
 
 for group; do
 	case $group in
@@ -31,9 +31,18 @@ for group; do
 		done ;;
 	vm)
 		run_build "module for 6.12" make --no-print-directory kmod || continue
-		run_script "vm 6.12" bash tests/vm/run.sh ;;
+		run_script "vm 6.12" bash tests/vm/run.sh
+		run_script "vm 6.12, deadlines" env VM_CLOCK=instructions bash tests/vm/run.sh tests/vm/deadlines.sh
+		run_script "vm 6.12, fuzz" env VM_CLOCK=instructions FUZZ_SECONDS=20 KILLS=20 bash tests/vm/run.sh tests/vm/fuzz.sh ;;
+	arm)
+		if command -v qemu-aarch64 >/dev/null; then
+			run_build "arm build" make --no-print-directory -j2 arm-tests || continue
+		fi
+		run_script "arm" bash tests/arm/check.sh ;;
+	kernels)
+		run_script "kernels" env FETCH=1 bash tests/kernels/check.sh 6.12 7 ;;
 	*)
-		echo "tests/check.sh: no group '$group'; there are unit, cli, vm, san" >&2
+		echo "tests/check.sh: no group '$group'; there are unit, cli, vm, san, arm, kernels" >&2
 		exit 2 ;;
 	esac
 done

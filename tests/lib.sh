@@ -41,7 +41,7 @@ run_cmocka() {
 	local label=$1 bin=$2 log rc start=$SECONDS
 	no_time "$label" && return
 	log=$(mktemp)
-	CMOCKA_MESSAGE_OUTPUT=STDOUT timeout -k 5 "$(time_limit "${TEST_TIMEOUT:-1200}")" "$bin" >"$log" 2>&1 </dev/null
+	CMOCKA_MESSAGE_OUTPUT=STDOUT timeout -k 5 "$(time_limit "${TEST_TIMEOUT:-600}")" "$bin" >"$log" 2>&1 </dev/null
 	rc=$?
 	count_cmocka "$log"
 	if [ $rc -eq 124 ] && [ "$last_failed" -eq 0 ] && no_time "$label, in its middle"; then

@@ -1,43 +1,100 @@
 // SPDX-License-Identifier: MIT
 /*
- * INT8 matmul: GOPS (2 m n k per second) of each instruction set that this host has, on one thread, beside what the
- * host can do at most, measured in the same run: vpdpbusd on registers only, and reading memory for the shapes of one
- * row, which read every weight once.
+ * Matmul: GOPS (2 m n k per second) of each instruction set that this host has, and what part that is of what the host can
+ * do at most: vpdpbusd on registers only, and for one row, which reads every weight once, reading memory.
  *
- *	bench_matmul [SECONDS per figure (0.2)]
+ *	bench_matmul [-t SECONDS per figure (0.3)] [-i ISA] [-w i8|w4|w4f] [-g GROUP (32)] [kernel] [device]
+ *
+ * kernel: one call on one thread, without and with huge pages. device: a compiled graph on the sim transport with one and
+ * two workers, as a program would run it.
+ *
+ * GOPS are by the wall's clock, and tell how well the workers shared the work. Hosts are not quiet and clocks not constant:
+ * the part of the peer is by time that the CPUs gave, and subject and peer take turns of about a millisecond, so that they find
+ * the same clock and the same neighbours. Figures are medians over the turns, ratios those to the peer's turns right
+ * before and after.
  */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "kernels.h"
+#include "npu.h"
+#include "npu_graph.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
-static double seconds(void)
+#define HUGE (2ul << 20)
+#define MEMORY_BYTES (256ul << 20)
+#define TURN_S 1e-3
+#define MAX_TURNS 4000
+#define MAX_THREADS 2
+
+static double clock_s(clockid_t clock)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock_gettime(clock, &ts);
 	return ts.tv_sec + ts.tv_nsec * 1e-9;
 }
 
+static double seconds(void)
+{
+	return clock_s(CLOCK_MONOTONIC);
+}
+
+static void die(const char *what)
+{
+	fprintf(stderr, "bench_matmul: %s\n", what);
+	exit(1);
+}
+
+/* Random bytes or zeros. */
+static void *fill(size_t bytes, bool random, bool huge)
+{
+	size_t size = (bytes + 2 * HUGE - 1) / HUGE * HUGE, i;
+	uint8_t *p = mmap(NULL, size + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint32_t x = 1;
+
+	if (p == MAP_FAILED)
+		die("out of memory");
+	p += -(uintptr_t)p % HUGE;
+	madvise(p, size, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+	for (i = 0; i < size / 4; i++)
+		((uint32_t *)p)[i] = random ? x = x * 1664525 + 1013904223 : 0;
+	return p;
+}
+
+static void unfill(void *p, size_t bytes)
+{
+	munmap(p, (bytes + 2 * HUGE - 1) / HUGE * HUGE);
+}
+
+/* ---- the peers ----------------------------------------------------------------------------------------------------- */
+
+struct peer {
+	double (*rate)(double limit); /* GOPS or GB/s of one thread, over @limit seconds */
+	double limit, result;
+};
+
 #if defined(__x86_64__)
-/* Twelve independent sums hide the latency. GOPS. */
-__attribute__((target("avx512f,avx512vnni"))) static double vpdpbusd_peak(double limit)
+/* Twelve independent sums hide the latency. */
+__attribute__((target("avx512f,avx512vnni"))) static double vpdpbusd_rate(double limit)
 {
 	__m512i a = _mm512_set1_epi32(0x01020304), b = _mm512_set1_epi32(0x01010101);
 	__m512i c0 = a, c1 = a, c2 = a, c3 = a, c4 = a, c5 = a, c6 = a, c7 = a, c8 = a, c9 = a, c10 = a, c11 = a;
-	double start = seconds(), t;
+	double start = clock_s(CLOCK_THREAD_CPUTIME_ID), t;
 	uint64_t n = 0;
 	int i;
 
 	do {
-		for (i = 0; i < 20000; i++)
+		for (i = 0; i < 5000; i++)
 			__asm__ volatile("vpdpbusd %13, %12, %0; vpdpbusd %13, %12, %1; vpdpbusd %13, %12, %2;"
 					 "vpdpbusd %13, %12, %3; vpdpbusd %13, %12, %4; vpdpbusd %13, %12, %5;"
 					 "vpdpbusd %13, %12, %6; vpdpbusd %13, %12, %7; vpdpbusd %13, %12, %8;"
@@ -45,124 +102,401 @@ __attribute__((target("avx512f,avx512vnni"))) static double vpdpbusd_peak(double
 					 : "+v"(c0), "+v"(c1), "+v"(c2), "+v"(c3), "+v"(c4), "+v"(c5), "+v"(c6),
 					   "+v"(c7), "+v"(c8), "+v"(c9), "+v"(c10), "+v"(c11)
 					 : "v"(a), "v"(b));
-		n += 20000;
-		t = seconds() - start;
+		n += 5000;
+		t = clock_s(CLOCK_THREAD_CPUTIME_ID) - start;
 	} while (t < limit);
 	return n * 12.0 * 128 / t * 1e-9;
 }
-
-/* Adding up @bytes again and again: GB/s. */
-__attribute__((target("avx512f"))) static double read_bandwidth(const uint8_t *p, size_t bytes, double limit)
-{
-	__m512i a = _mm512_setzero_si512(), b = a, c = a, d = a;
-	double start = seconds(), t;
-	uint64_t n = 0;
-	size_t i;
-
-	do {
-		for (i = 0; i + 256 <= bytes; i += 256) {
-			_mm_prefetch(p + i + 4096, _MM_HINT_T0);
-			_mm_prefetch(p + i + 4160, _MM_HINT_T0);
-			_mm_prefetch(p + i + 4224, _MM_HINT_T0);
-			_mm_prefetch(p + i + 4288, _MM_HINT_T0);
-			a = _mm512_add_epi32(a, _mm512_loadu_si512(p + i));
-			b = _mm512_add_epi32(b, _mm512_loadu_si512(p + i + 64));
-			c = _mm512_add_epi32(c, _mm512_loadu_si512(p + i + 128));
-			d = _mm512_add_epi32(d, _mm512_loadu_si512(p + i + 192));
-		}
-		n += bytes;
-		t = seconds() - start;
-	} while (t < limit);
-	a = _mm512_add_epi32(_mm512_add_epi32(a, b), _mm512_add_epi32(c, d));
-	__asm__ volatile("" : : "v"(a));
-	return n / t * 1e-9;
-}
 #endif
 
-static void *fill(size_t bytes, bool random)
-{
-	uint32_t *p = aligned_alloc(64, (bytes + 63) / 64 * 64), x = 1;
-	size_t i;
+static uint8_t *memory; /* in pages such as the subject has: it makes a difference of a quarter */
 
-	if (!p) {
-		fprintf(stderr, "bench_matmul: no memory for %zu bytes\n", bytes);
-		exit(1);
-	}
-	for (i = 0; i < (bytes + 63) / 64 * 16; i++)
-		p[i] = random ? x = x * 1664525 + 1013904223 : 0;
-	return p;
+/* Adds up what is in memory, fetched into the second-level cache from afar and into the first from near: the fastest that was
+ * found. */
+#if defined(__x86_64__)
+__attribute__((target("avx2")))
+#endif
+static double
+read_rate(double limit)
+{
+	typedef uint64_t vec __attribute__((vector_size(32), aligned(32)));
+	static __thread size_t at;
+	double start = clock_s(CLOCK_THREAD_CPUTIME_ID), t;
+	vec a = { 0 }, b = a, c = a, d = a;
+	uint64_t n = 0;
+
+	do {
+		const vec *p = (const vec *)(memory + at), *end = p + (256 << 10) / sizeof(vec);
+
+		for (; p < end; p += 8) {
+			for (int line = 0; line < 256; line += 64) {
+				__builtin_prefetch((const uint8_t *)p + line + 3072, 0, 2);
+				__builtin_prefetch((const uint8_t *)p + line + 512, 0, 3);
+			}
+			a += p[0] + p[1];
+			b += p[2] + p[3];
+			c += p[4] + p[5];
+			d += p[6] + p[7];
+		}
+		at = (at + (256 << 10)) % MEMORY_BYTES;
+		n += 256 << 10;
+		t = clock_s(CLOCK_THREAD_CPUTIME_ID) - start;
+	} while (t < limit);
+	a += b + c + d;
+	__asm__ volatile("" : : "r"(a[0] + a[1] + a[2] + a[3]));
+	return n / t * 1e-9;
 }
 
-/* GOPS of one kernel on one shape. */
-static double measure(const struct fw_kernels *k, uint32_t m, uint32_t n, uint32_t kk, void *scratch, double limit)
+static void *peer_main(void *arg)
 {
-	size_t lda = (kk + 3) / 4 * 4, w_bytes = (n + 63) / 64 * VNPU_PANEL_I8_BYTES(kk);
-	struct fw_matmul_i8 t = { .m = m, .n = n, .k = kk, .lda = lda, .ldc = n };
-	int8_t *a = fill(m * lda, true);
-	float *scale = fill(m * 4, false), *c = fill((size_t)m * n * 4, false);
-	uint8_t *w = fill(w_bytes, true);
-	double start, s;
-	uint64_t runs = 0;
+	struct peer *p = arg;
 
-	t.a = a;
-	t.a_scale = scale;
-	t.w = w;
-	t.c = c;
-	k->matmul_i8(&t, scratch);
+	p->result = p->rate(p->limit);
+	return NULL;
+}
+
+/* Of each of @threads threads that run together, on average. */
+static double peer_rate(double (*rate)(double), unsigned int threads, double limit)
+{
+	struct peer p[MAX_THREADS];
+	pthread_t id[MAX_THREADS];
+	double sum = 0;
+	unsigned int i;
+
+	p[0] = (struct peer){ rate, limit, 0 };
+	for (i = 1; i < threads; i++) {
+		p[i] = p[0];
+		if (pthread_create(&id[i], NULL, peer_main, &p[i]))
+			die("no thread");
+	}
+	peer_main(&p[0]);
+	for (i = 0; i < threads; i++) {
+		if (i)
+			pthread_join(id[i], NULL);
+		sum += p[i].result;
+	}
+	return sum / threads;
+}
+
+/* ---- taking turns -------------------------------------------------------------------------------------------------- */
+
+struct subject {
+	void (*run)(void *arg);
+	void *arg;
+	double giga; /* operations or bytes of a run, 1e9 */
+	unsigned int threads;
+};
+
+struct figure {
+	double rate, ratio;
+};
+
+static int ascending(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* @peer may be NULL: no ratio. */
+static struct figure measure(const struct subject *s, double (*peer)(double), double limit)
+{
+	static double rates[MAX_TURNS], ratios[MAX_TURNS];
+	double end, start, cpu, t, before = 0, after = 0;
+	unsigned int n = 0, runs, i;
+
+	s->run(s->arg);
 	start = seconds();
+	s->run(s->arg);
+	t = seconds() - start;
+	runs = t < TURN_S ? TURN_S / t : 1;
+	if (peer)
+		before = peer_rate(peer, s->threads, TURN_S);
+	end = seconds() + limit;
 	do {
-		k->matmul_i8(&t, scratch);
-		runs++;
-		s = seconds() - start;
-	} while (s < limit);
-	free(a);
-	free(scale);
-	free(w);
-	free(c);
-	return 2.0 * m * n * kk * runs / s * 1e-9;
+		start = seconds();
+		cpu = clock_s(CLOCK_PROCESS_CPUTIME_ID);
+		for (i = 0; i < runs; i++)
+			s->run(s->arg);
+		t = seconds() - start;
+		cpu = clock_s(CLOCK_PROCESS_CPUTIME_ID) - cpu;
+		rates[n] = s->giga * runs / t;
+		if (peer)
+			after = peer_rate(peer, s->threads, TURN_S);
+		ratios[n] = peer ? s->giga * runs / cpu / ((before + after) / 2) : 0;
+		before = after;
+		n++;
+	} while (n < MAX_TURNS && seconds() < end);
+	qsort(rates, n, sizeof(*rates), ascending);
+	qsort(ratios, n, sizeof(*ratios), ascending);
+	return (struct figure){ rates[n / 2], ratios[n / 2] };
+}
+
+/* ---- the subjects -------------------------------------------------------------------------------------------------- */
+
+struct shape {
+	uint32_t m, n, k;
+};
+
+/* What is multiplied: MATMUL_I8, _W4 or _W4F. */
+static enum vnpu_op op = VNPU_OP_MATMUL_I8;
+static uint32_t group = 32;
+
+static size_t weight_bytes(uint32_t n, uint32_t k)
+{
+	return op == VNPU_OP_MATMUL_I8 ? npu_w8_bytes(n, k) : npu_w4_bytes(n, k, group);
+}
+
+static size_t row_bytes(uint32_t k)
+{
+	return op == VNPU_OP_MATMUL_W4F ? k * 4ul : (k + 3) / 4 * 4;
+}
+
+/* Scales that are no subnormals: those cost what no model's do. */
+static void set_scales(uint8_t *w, uint32_t n, uint32_t k)
+{
+	uint64_t panel_bytes = weight_bytes(1, op == VNPU_OP_MATMUL_I8 ? k : group), i;
+	uint8_t *end = w + weight_bytes(n, k);
+
+	for (w += panel_bytes; w <= end; w += panel_bytes) {
+		for (i = 1; i <= 64; i++) {
+			if (op == VNPU_OP_MATMUL_I8)
+				((float *)w)[-i] = 0.01f;
+			else
+				((uint16_t *)w)[-i] = 0x2000;
+		}
+	}
+}
+
+struct kernel_arg {
+	const struct fw_kernels *k;
+	struct fw_matmul_i8 i8;
+	struct fw_matmul_w4 w4;
+	void *scratch;
+};
+
+static void kernel_run(void *arg)
+{
+	struct kernel_arg *a = arg;
+
+	if (op == VNPU_OP_MATMUL_I8)
+		a->k->matmul_i8(&a->i8, a->scratch);
+	else
+		(op == VNPU_OP_MATMUL_W4 ? a->k->matmul_w4 : a->k->matmul_w4f)(&a->w4, a->scratch);
+}
+
+static struct figure kernel_figure(const struct fw_kernels *k, const struct shape *s, bool huge, double (*peer)(double),
+				   double giga, double limit)
+{
+	size_t w_bytes = weight_bytes(s->n, s->k), c_bytes = (size_t)s->m * s->n * 4, a_bytes = s->m * row_bytes(s->k);
+	/* Floats are 0: random bytes make subnormals. */
+	void *a = fill(a_bytes, op != VNPU_OP_MATMUL_W4F, huge);
+	float *scale = fill(s->m * 4, false, huge), *c = fill(c_bytes, false, huge);
+	uint8_t *w = fill(w_bytes, true, huge), *scratch = fill(FW_SCRATCH_BYTES, false, huge);
+	struct kernel_arg arg = {
+		k,
+		{ a, scale, w, NULL, c, s->m, s->n, s->k, (s->k + 3) / 4 * 4, s->n },
+		{ a, op == VNPU_OP_MATMUL_W4 ? scale : NULL, w, NULL, c, s->m, s->n, s->k, group, s->k, s->n },
+		scratch,
+	};
+	struct subject subject = { kernel_run, &arg, giga, 1 };
+	struct figure f;
+
+	set_scales(w, s->n, s->k);
+	f = measure(&subject, peer, limit);
+	unfill(a, a_bytes);
+	unfill(scale, s->m * 4);
+	unfill(c, c_bytes);
+	unfill(w, w_bytes);
+	unfill(scratch, FW_SCRATCH_BYTES);
+	return f;
+}
+
+struct device_arg {
+	struct npu_device *dev;
+	struct npu_context *ctx;
+	struct npu_queue *queue;
+	struct npu_job *job;
+};
+
+static void device_run(void *arg)
+{
+	struct device_arg *d = arg;
+	uint64_t seqno;
+
+	if (npu_queue_submit(d->queue, &d->job, 1, NULL, &seqno) ||
+	    npu_queue_wait(d->queue, seqno, NPU_FOREVER, NPU_WAIT_DRIVER))
+		die(npu_error());
+}
+
+/* A buffer of random bytes, or zeros, for a symbol of the job. */
+static struct npu_buffer *device_buffer(struct device_arg *d, const char *symbol, size_t bytes, bool random)
+{
+	struct npu_buffer *buf;
+	uint32_t *p, x = 1;
+	size_t i;
+
+	if (npu_buffer_create(d->ctx, bytes, 0, &buf) || npu_job_bind(d->job, symbol, buf, 0, bytes))
+		die(npu_error());
+	p = npu_buffer_data(buf);
+	for (i = 0; i < bytes / 4; i++)
+		p[i] = random ? x = x * 1664525 + 1013904223 : 0;
+	return buf;
+}
+
+static void device_job(struct device_arg *d, const struct shape *s)
+{
+	struct npu_graph *g = npu_graph_create("matmul");
+	struct npu_tensor *a = npu_graph_input(g, "a", op == VNPU_OP_MATMUL_W4F ? NPU_F32 : NPU_S8, s->m, s->k), *c;
+	struct npu_tensor *scale = npu_graph_input(g, "a_scale", NPU_F32, s->m, 1), *w;
+	struct npu_program *prog;
+	size_t bytes;
+	void *image;
+
+	if (op == VNPU_OP_MATMUL_I8)
+		w = npu_graph_weight(g, "w", NPU_W8_PANEL, s->n, s->k);
+	else
+		w = npu_graph_weight_w4(g, "w", s->n, s->k, group);
+	if (op == VNPU_OP_MATMUL_I8)
+		c = npu_matmul_i8(g, a, scale, w, NULL);
+	else
+		c = op == VNPU_OP_MATMUL_W4 ? npu_matmul_w4(g, a, scale, w, NULL) : npu_matmul_w4f(g, a, w, NULL);
+	npu_graph_output(g, "c", c);
+	if (npu_graph_compile(g, &image, &bytes) || npu_program_load(d->ctx, image, bytes, &prog) ||
+	    npu_job_create(prog, &d->job))
+		die(npu_error());
+	npu_program_free(prog);
+	npu_graph_free(g);
+	free(image);
+}
+
+static struct figure device_figure(const struct fw_kernels *k, const struct shape *s, unsigned int threads,
+				   double (*peer)(double), double giga, double limit)
+{
+	struct npu_device_options opts = { .transport = NPU_TRANSPORT_SIM, .threads = threads, .isa = k->name };
+	struct device_arg d;
+	struct npu_buffer *bufs[4];
+	struct subject subject = { device_run, &d, giga, threads };
+	struct figure f;
+	unsigned int i;
+
+	if (npu_device_open(&opts, &d.dev) || npu_context_create(d.dev, &d.ctx) ||
+	    npu_queue_create(d.ctx, NULL, &d.queue))
+		die(npu_error());
+	device_job(&d, s);
+	bufs[0] = device_buffer(&d, "a", s->m * row_bytes(s->k), op != VNPU_OP_MATMUL_W4F);
+	bufs[1] = device_buffer(&d, "a_scale", s->m * 4, false);
+	bufs[2] = device_buffer(&d, "w", weight_bytes(s->n, s->k), true);
+	bufs[3] = device_buffer(&d, "c", (size_t)s->m * s->n * 4, false);
+	set_scales(npu_buffer_data(bufs[2]), s->n, s->k);
+	f = measure(&subject, peer, limit);
+	npu_job_free(d.job);
+	for (i = 0; i < 4; i++)
+		npu_buffer_free(bufs[i]);
+	npu_queue_free(d.queue);
+	npu_context_free(d.ctx);
+	npu_device_close(d.dev);
+	return f;
+}
+
+/* ---- the table ----------------------------------------------------------------------------------------------------- */
+
+static const struct shape shapes[] = {
+	{ 1, 1024, 1024 },  { 1, 4096, 4096 },	 { 1, 151936, 2048 }, { 2, 16384, 2048 },  { 4, 16384, 2048 },
+	{ 8, 16384, 2048 }, { 16, 16384, 2048 }, { 64, 2048, 2048 },  { 128, 256, 2048 },  { 256, 2048, 2048 },
+	{ 256, 4096, 896 }, { 96, 1024, 8192 },	 { 256, 2560, 9728 }, { 512, 8192, 2048 }, { 512, 2048, 8192 },
+};
+
+static uint8_t *memories[2]; /* in 4k pages, in huge ones */
+
+/* The same figure against one peer: of a row's, the memory, of others', the multipliers. */
+static void row(const struct fw_kernels *k, const struct shape *s, const char *how, unsigned int threads, bool huge,
+		double (*peak)(double), double limit)
+{
+	bool gemv = s->m == 1;
+	double ops = 2.0 * s->m * s->n * s->k * 1e-9, giga = gemv ? weight_bytes(s->n, s->k) * 1e-9 : ops;
+	double (*peer)(double) = gemv ? read_rate : peak;
+	struct figure f;
+
+	memory = memories[huge];
+	f = threads ? device_figure(k, s, threads, peer, giga, limit) : kernel_figure(k, s, huge, peer, giga, limit);
+	printf("%-12s %-10s %5u %6u %6u %9.1f", k->name, how, s->m, s->n, s->k, f.rate / giga * ops);
+	if (peer)
+		printf("  %.3f of %s", f.ratio, gemv ? "bandwidth" : "peak");
+	printf("\n");
+	fflush(stdout);
+}
+
+static void table(enum fw_isa isa, bool kernel, bool device, double (*peak)(double), double limit)
+{
+	const struct fw_kernels *k = fw_kernels_get(isa);
+	unsigned int i;
+
+	for (i = 0; k && i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		const struct shape *s = &shapes[i];
+
+		/* The portable kernels take seconds a turn for the larger ones. */
+		if (isa == FW_ISA_GENERIC && (double)s->m * s->n * s->k > 7e7)
+			continue;
+		if (kernel) {
+			row(k, s, "4k pages", 0, false, peak, limit);
+			row(k, s, "huge pages", 0, true, peak, limit);
+		}
+		if (device) {
+			row(k, s, "device x1", 1, false, peak, limit);
+			if (sysconf(_SC_NPROCESSORS_ONLN) > 1)
+				row(k, s, "device x2", 2, false, peak, limit);
+		}
+	}
 }
 
 int main(int argc, char **argv)
 {
-	static const uint32_t shapes[][3] = {
-		{ 1, 1024, 1024 },  { 1, 4096, 4096 },	 { 1, 32768, 2048 }, { 4, 4096, 2048 },	 { 16, 4096, 2048 },
-		{ 64, 2048, 2048 }, { 256, 2048, 2048 }, { 256, 4096, 896 }, { 96, 1024, 8192 }, { 6, 64, 2048 },
-	};
-	static const enum fw_isa isas[] = { FW_ISA_AVX512_VNNI, FW_ISA_AVX2, FW_ISA_GENERIC };
-	double limit = argc > 1 ? atof(argv[1]) : 0.2, peak = 0, bandwidth = 0, gops;
-	void *scratch = aligned_alloc(64, FW_SCRATCH_BYTES);
-	const struct fw_kernels *k;
-	unsigned int i, j;
+	static const enum fw_isa isas[] = { FW_ISA_AVX512_AMX, FW_ISA_AVX512_VNNI,  FW_ISA_AVX2,
+					    FW_ISA_NEON_I8MM,  FW_ISA_NEON_DOTPROD, FW_ISA_GENERIC };
+	double limit = 0.3, (*peak)(double) = NULL;
+	const char *isa = NULL;
+	bool kernel, device;
+	unsigned int i;
+	int opt;
 
-	if (!scratch || limit <= 0) {
-		fprintf(stderr, "usage: bench_matmul [SECONDS]\n");
+	while ((opt = getopt(argc, argv, "t:i:w:g:")) != -1) {
+		if (opt == 't')
+			limit = atof(optarg);
+		else if (opt == 'i')
+			isa = optarg;
+		else if (opt == 'g')
+			group = atoi(optarg);
+		else if (opt == 'w' && !strcmp(optarg, "w4"))
+			op = VNPU_OP_MATMUL_W4;
+		else if (opt == 'w' && !strcmp(optarg, "w4f"))
+			op = VNPU_OP_MATMUL_W4F;
+		else if (opt != 'w' || strcmp(optarg, "i8"))
+			limit = 0;
+	}
+	kernel = optind == argc || !strcmp(argv[optind], "kernel");
+	device = optind == argc || !strcmp(argv[argc - 1], "device");
+	if (limit <= 0 || (!kernel && !device) || !npu_w4_bytes(1, group, group)) {
+		fprintf(stderr,
+			"usage: bench_matmul [-t SECONDS] [-i ISA] [-w i8|w4|w4f] [-g 32|64|128] [kernel] [device]\n");
 		return 2;
 	}
+	for (i = 0; i < 2; i++)
+		memories[i] = fill(MEMORY_BYTES + 8192, true, i);
 #if defined(__x86_64__)
-	if (fw_kernels_get(FW_ISA_AVX512_VNNI)) {
-		size_t bytes = 64 << 20;
-		uint8_t *mem = fill(bytes + 8192, true);
-
-		peak = vpdpbusd_peak(limit);
-		bandwidth = read_bandwidth(mem, bytes, limit);
-		printf("vpdpbusd peak %.1f GOPS, reading memory %.1f GB/s\n", peak, bandwidth);
-		free(mem);
-	}
+	if (fw_kernels_get(FW_ISA_AVX512_VNNI))
+		peak = vpdpbusd_rate;
 #endif
-	printf("%-12s %6s %6s %6s %10s %8s %12s\n", "isa", "m", "n", "k", "GOPS", "of peak", "of bandwidth");
-	for (i = 0; i < sizeof(isas) / sizeof(isas[0]); i++) {
-		k = fw_kernels_get(isas[i]);
-		for (j = 0; k && j < sizeof(shapes) / sizeof(shapes[0]); j++) {
-			gops = measure(k, shapes[j][0], shapes[j][1], shapes[j][2], scratch, limit);
-			printf("%-12s %6u %6u %6u %10.1f", k->name, shapes[j][0], shapes[j][1], shapes[j][2], gops);
-			if (peak)
-				printf(" %8.3f", gops / peak);
-			/* A weight is a byte and two operations. */
-			if (bandwidth && shapes[j][0] == 1)
-				printf(" %12.3f", gops / 2 / bandwidth);
-			printf("\n");
-		}
+	if (peak)
+		printf("vpdpbusd peak %.1f GOPS, ", peer_rate(peak, 1, limit));
+	for (i = 0; i < 2; i++) {
+		memory = memories[i];
+		printf("%sreading memory %.1f GB/s", i ? ", in huge pages " : "", peer_rate(read_rate, 1, limit));
 	}
-	free(scratch);
+	printf("\n");
+	printf("%-12s %-10s %5s %6s %6s %9s\n", "isa", "", "m", "n", "k", "GOPS");
+	for (i = 0; i < sizeof(isas) / sizeof(isas[0]); i++)
+		if (!isa || (fw_kernels_get(isas[i]) && !strcmp(isa, fw_kernels_get(isas[i])->name)))
+			table(isas[i], kernel, device, peak, limit);
 	return 0;
 }

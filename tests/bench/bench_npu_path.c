@@ -1,28 +1,73 @@
 // SPDX-License-Identifier: MIT
 /*
- * The path to the device: the round trip of a job that does nothing, beside two threads that hand a word to and fro, by
- * futex (two wake-ups) and by polling shared memory, measured in the same run and in turns.
+ * The path to the device: the round trip of a job that does nothing, beside the least that a round trip between two threads
+ * costs, measured in the same run and in turns.
  *
- *	bench_npu_path [ROUNDS (20000)]        NPU_TRANSPORT=drm for vnpu.ko
+ *	bench_npu_path [ROUNDS of each turn (20000)]        NPU_TRANSPORT=drm for vnpu.ko
  *
- * "awake": the next job follows at once, and finds the device polling. "asleep": it follows after 300 us of nothing.
+ * "awake": the next job follows at once, and finds the device polling. "asleep": it follows after a pause in which the
+ * device, and the other thread of the peers, has gone to sleep. The peers are
+ *
+ *	shared memory	two threads that poll a word each: what no device that is awake can beat
+ *	eventfd		two threads that sleep in read() of an eventfd each: two hops, after the same pause
+ *	empty ioctl	over drm: DEV_QUERY that asks for a size only, which is a system call through drm_ioctl() and back
+ *
+ * A ratio is of the medians of one turn; printed is the median of the turns, and the least and the greatest of them. Only
+ * the asleep jobs and eventfds wait in the kernel, so only they show what waking a CPU costs on this host.
  */
 #define _GNU_SOURCE
-#include <linux/futex.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <drm/vnpu_accel.h>
+
+#include "fw_poll.h"
 #include "npu.h"
 #include "npu_graph.h"
 
 #define TURNS 5
 #define PAUSE_NS 300000
+/* They take that long each. */
+#define ASLEEP_ROUNDS(rounds) ((rounds) / 50 + 1)
+
+enum what {
+	SHARED_MEMORY,
+	EVENTFD,
+	EVENTFD_BUSY,
+	EMPTY_IOCTL,
+	FAST_AWAKE,
+	DRIVER_AWAKE,
+	FAST_ASLEEP,
+	DRIVER_ASLEEP,
+	NR_WHATS,
+};
+
+static const char *const names[NR_WHATS] = {
+	[SHARED_MEMORY] = "shared memory, polled",
+	[EVENTFD] = "two eventfd hops, asleep",
+	[EVENTFD_BUSY] = "two eventfd hops, at once",
+	[EMPTY_IOCTL] = "empty ioctl",
+	[FAST_AWAKE] = "fast wait, awake",
+	[DRIVER_AWAKE] = "driver wait, awake",
+	[FAST_ASLEEP] = "fast wait, asleep",
+	[DRIVER_ASLEEP] = "driver wait, asleep",
+};
+
+/* The round trips of all turns, one turn after another, each sorted. */
+struct samples {
+	double *us;
+	unsigned int per_turn;
+	double median[TURNS];
+};
 
 static double now_us(void)
 {
@@ -40,74 +85,146 @@ static void pause_ns(long ns)
 /* ---- the peers ---- */
 
 struct ping {
-	_Atomic uint32_t word; /* even: the client's turn */
-	bool sleeps;
+	_Alignas(64) _Atomic uint32_t there; /* rising */
+	_Alignas(64) _Atomic uint32_t back;
+	int to, from; /* eventfds; -1: the words are polled */
+	bool alone; /* one CPU for both: polling without giving way would never end */
 	unsigned int rounds;
 };
 
-static void ping_pass(struct ping *p, uint32_t value)
+static void ping_poll(const struct ping *p, const _Atomic uint32_t *word, uint32_t value)
 {
-	atomic_store(&p->word, value);
-	if (p->sleeps)
-		syscall(SYS_futex, &p->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-}
-
-static void ping_wait(struct ping *p, uint32_t value)
-{
-	for (unsigned int spins = 1; atomic_load(&p->word) != value; spins++) {
-		if (p->sleeps)
-			syscall(SYS_futex, &p->word, FUTEX_WAIT_PRIVATE, value - 1, NULL, NULL, 0);
-		else if (!(spins & 7))
+	while (atomic_load_explicit(word, memory_order_acquire) != value) {
+		fw_relax();
+		if (p->alone)
 			sched_yield();
 	}
+}
+
+static bool ping_sleep(int fd)
+{
+	uint64_t count;
+
+	return read(fd, &count, sizeof(count)) == sizeof(count);
+}
+
+static bool ping_wake(int fd)
+{
+	uint64_t one = 1;
+
+	return write(fd, &one, sizeof(one)) == sizeof(one);
 }
 
 static void *ping_echo(void *arg)
 {
 	struct ping *p = arg;
 
-	for (unsigned int i = 0; i < p->rounds; i++) {
-		ping_wait(p, 2 * i + 1);
-		ping_pass(p, 2 * i + 2);
+	for (uint32_t i = 1; i <= p->rounds; i++) {
+		if (p->to < 0) {
+			ping_poll(p, &p->there, i);
+			atomic_store_explicit(&p->back, i, memory_order_release);
+		} else if (!ping_sleep(p->to) || !ping_wake(p->from)) {
+			break;
+		}
 	}
 	return NULL;
 }
 
-static double ping_us(bool sleeps, unsigned int rounds)
+static bool ping_round(struct ping *p, uint32_t i)
 {
-	struct ping p = { .sleeps = sleeps, .rounds = rounds };
-	double start, us;
-	pthread_t thread;
+	if (p->to >= 0)
+		return ping_wake(p->to) && ping_sleep(p->from);
+	atomic_store_explicit(&p->there, i, memory_order_release);
+	ping_poll(p, &p->back, i);
+	return true;
+}
 
-	if (pthread_create(&thread, NULL, ping_echo, &p))
-		return 0;
-	start = now_us();
-	for (unsigned int i = 0; i < rounds; i++) {
-		ping_pass(&p, 2 * i + 1);
-		ping_wait(&p, 2 * i + 2);
+/* @sleeps: on eventfds; else the words are polled. */
+static int ping_start(struct ping *p, bool sleeps, unsigned int rounds, pthread_t *thread)
+{
+	*p = (struct ping){ .to = -1, .from = -1, .rounds = rounds, .alone = sysconf(_SC_NPROCESSORS_ONLN) < 2 };
+	if (sleeps) {
+		p->to = eventfd(0, EFD_CLOEXEC);
+		p->from = eventfd(0, EFD_CLOEXEC);
 	}
-	us = (now_us() - start) / rounds;
+	if ((sleeps && (p->to < 0 || p->from < 0)) || pthread_create(thread, NULL, ping_echo, p)) {
+		perror("bench_npu_path: the peer");
+		return 1;
+	}
+	return 0;
+}
+
+/* After all its rounds. */
+static void ping_stop(struct ping *p, pthread_t thread)
+{
 	pthread_join(thread, NULL);
-	return us;
+	if (p->to >= 0) {
+		close(p->to);
+		close(p->from);
+	}
+}
+
+static double ping_us(struct ping *p, uint32_t i)
+{
+	double start = now_us();
+
+	/* Eventfds of one's own do not fail; and if they did, nobody would answer. */
+	if (!ping_round(p, i))
+		abort();
+	return now_us() - start;
+}
+
+static int pings_us(bool sleeps, unsigned int rounds, double *us)
+{
+	pthread_t thread;
+	struct ping p;
+
+	if (ping_start(&p, sleeps, rounds, &thread))
+		return 1;
+	for (uint32_t i = 1; i <= rounds; i++)
+		us[i - 1] = ping_us(&p, i);
+	ping_stop(&p, thread);
+	return 0;
+}
+
+static int ioctls_us(int fd, unsigned int rounds, double *us)
+{
+	for (unsigned int i = 0; i < rounds; i++) {
+		struct drm_vnpu_dev_query query = { .type = DRM_VNPU_QUERY_DEVICE };
+		double start = now_us();
+
+		if (ioctl(fd, DRM_IOCTL_VNPU_DEV_QUERY, &query)) {
+			perror("bench_npu_path: DEV_QUERY");
+			return 1;
+		}
+		us[i] = now_us() - start;
+	}
+	return 0;
 }
 
 /* ---- the device ---- */
 
-static int job_us(struct npu_queue *queue, struct npu_job *job, enum npu_wait_mode mode, bool asleep,
-		  unsigned int rounds, double *us)
+/* Below 0 if it failed. */
+static double job_us(struct npu_queue *queue, struct npu_job *job, enum npu_wait_mode mode)
 {
-	double start, sum = 0;
+	double start = now_us();
 	uint64_t seqno;
 
-	for (unsigned int i = 0; i < rounds; i++) {
-		if (asleep)
-			pause_ns(PAUSE_NS);
-		start = now_us();
-		if (npu_queue_submit(queue, &job, 1, NULL, &seqno) || npu_queue_wait(queue, seqno, NPU_FOREVER, mode))
-			return 1;
-		sum += now_us() - start;
+	if (npu_queue_submit(queue, &job, 1, NULL, &seqno) || npu_queue_wait(queue, seqno, NPU_FOREVER, mode)) {
+		fprintf(stderr, "bench_npu_path: %s\n", npu_error());
+		return -1;
 	}
-	*us = sum / rounds;
+	return now_us() - start;
+}
+
+static int jobs_us(struct npu_queue *queue, struct npu_job *job, enum npu_wait_mode mode, unsigned int rounds,
+		   double *us)
+{
+	for (unsigned int i = 0; i < rounds; i++) {
+		us[i] = job_us(queue, job, mode);
+		if (us[i] < 0)
+			return 1;
+	}
 	return 0;
 }
 
@@ -128,34 +245,133 @@ static struct npu_job *noop_job(struct npu_context *ctx)
 	return job;
 }
 
-static void keep_least(double *least, double us)
-{
-	if (!*least || us < *least)
-		*least = us;
-}
+/* ---- measuring ---- */
 
-static int measure(struct npu_queue *queue, struct npu_job *job, unsigned int rounds)
+/* One after another in each round: what a host does to threads that sleep changes from one moment to the next. */
+static int measure_asleep(struct npu_queue *queue, struct npu_job *job, unsigned int rounds, double *const *us)
 {
-	static const char *const names[] = { "futex ping-pong",	    "polling ping-pong", "driver wait, awake",
-					     "driver wait, asleep", "fast wait, awake",	 "fast wait, asleep" };
-	double least[6] = { 0 }, us;
+	pthread_t thread;
+	struct ping p;
+	int ret = 0;
 
-	for (int turn = 0; turn < TURNS; turn++) {
-		keep_least(&least[0], ping_us(true, rounds));
-		keep_least(&least[1], ping_us(false, rounds));
-		for (int i = 0; i < 4; i++) {
-			if (job_us(queue, job, i < 2 ? NPU_WAIT_DRIVER : NPU_WAIT_FAST, i & 1,
-				   i & 1 ? rounds / 50 + 1 : rounds, &us)) {
-				fprintf(stderr, "bench_npu_path: %s\n", npu_error());
-				return 1;
-			}
-			keep_least(&least[2 + i], us);
+	if (ping_start(&p, true, rounds, &thread))
+		return 1;
+	for (uint32_t i = 1; i <= rounds; i++) {
+		pause_ns(PAUSE_NS);
+		us[EVENTFD][i - 1] = ping_us(&p, i);
+		for (enum what what = FAST_ASLEEP; what <= DRIVER_ASLEEP && !ret; what++) {
+			pause_ns(PAUSE_NS);
+			us[what][i - 1] = job_us(queue, job, what == FAST_ASLEEP ? NPU_WAIT_FAST : NPU_WAIT_DRIVER);
+			ret = us[what][i - 1] < 0;
 		}
 	}
-	for (int i = 0; i < 6; i++)
-		printf("%-22s %8.2f us   %5.2f x futex   %5.2f x polling\n", names[i], least[i], least[i] / least[0],
-		       least[i] / least[1]);
+	ping_stop(&p, thread);
+	return ret;
+}
+
+static int measure_turn(struct npu_queue *queue, struct npu_job *job, int fd, unsigned int rounds, double *const *us)
+{
+	return pings_us(false, rounds, us[SHARED_MEMORY]) || pings_us(true, rounds, us[EVENTFD_BUSY]) ||
+	       (fd >= 0 && ioctls_us(fd, rounds, us[EMPTY_IOCTL])) ||
+	       jobs_us(queue, job, NPU_WAIT_FAST, rounds, us[FAST_AWAKE]) ||
+	       jobs_us(queue, job, NPU_WAIT_DRIVER, rounds, us[DRIVER_AWAKE]) ||
+	       measure_asleep(queue, job, ASLEEP_ROUNDS(rounds), us);
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static int measure(struct npu_queue *queue, struct npu_job *job, int fd, unsigned int rounds, struct samples *all)
+{
+	double *us[NR_WHATS];
+
+	for (int turn = 0; turn < TURNS; turn++) {
+		for (enum what what = 0; what < NR_WHATS; what++)
+			us[what] = all[what].us + (size_t)turn * all[what].per_turn;
+		if (measure_turn(queue, job, fd, rounds, us))
+			return 1;
+		for (enum what what = 0; what < NR_WHATS; what++) {
+			struct samples *s = &all[what];
+
+			qsort(us[what], s->per_turn, sizeof(double), compare_doubles);
+			s->median[turn] = s->per_turn ? us[what][s->per_turn / 2] : 0;
+		}
+	}
 	return 0;
+}
+
+/* ---- results ---- */
+
+static void print_distribution(enum what what, struct samples *s)
+{
+	static const double parts[] = { 0, 0.1, 0.5, 0.9, 0.99, 1 };
+	size_t n = (size_t)s->per_turn * TURNS;
+
+	if (!n)
+		return;
+	qsort(s->us, n, sizeof(*s->us), compare_doubles);
+	printf("%-26s", names[what]);
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		printf(" %9.2f", s->us[(size_t)(parts[i] * (double)(n - 1))]);
+	printf("\n");
+}
+
+/* Against one peer, and the empty ioctl where there is one. */
+static void print_ratio(const struct samples *all, enum what what, enum what peer, const char *name)
+{
+	double ratio[TURNS];
+
+	for (int turn = 0; turn < TURNS; turn++)
+		ratio[turn] = all[what].median[turn] / (all[peer].median[turn] + all[EMPTY_IOCTL].median[turn]);
+	qsort(ratio, TURNS, sizeof(ratio[0]), compare_doubles);
+	printf("%-26s %6.2f (%.2f .. %.2f) x %s%s\n", names[what], ratio[TURNS / 2], ratio[0], ratio[TURNS - 1], name,
+	       all[EMPTY_IOCTL].per_turn ? " + empty ioctl" : "");
+}
+
+static void print_results(struct samples *all)
+{
+	printf("%-26s %9s %9s %9s %9s %9s %9s\n", "us", "min", "p10", "p50", "p90", "p99", "max");
+	for (enum what what = 0; what < NR_WHATS; what++)
+		print_distribution(what, &all[what]);
+	printf("\n");
+	print_ratio(all, FAST_AWAKE, SHARED_MEMORY, "shared memory");
+	print_ratio(all, DRIVER_AWAKE, SHARED_MEMORY, "shared memory");
+	print_ratio(all, FAST_ASLEEP, EVENTFD, "two eventfd hops, asleep");
+	print_ratio(all, DRIVER_ASLEEP, EVENTFD, "two eventfd hops, asleep");
+}
+
+static int run(struct npu_device *dev, struct npu_queue *queue, struct npu_job *job, unsigned int rounds)
+{
+	const char *path = npu_device_info(dev)->path;
+	int fd = *path ? open(path, O_RDWR | O_CLOEXEC) : -1, ret = 0;
+	struct samples all[NR_WHATS] = { 0 };
+
+	if (*path && fd < 0) {
+		perror(path);
+		return 1;
+	}
+	for (enum what what = 0; what < NR_WHATS; what++) {
+		bool asleep = what == EVENTFD || what == FAST_ASLEEP || what == DRIVER_ASLEEP;
+
+		all[what].per_turn = what == EMPTY_IOCTL && fd < 0 ? 0 : asleep ? ASLEEP_ROUNDS(rounds) : rounds;
+		all[what].us = calloc((size_t)all[what].per_turn * TURNS + 1, sizeof(double));
+		ret |= !all[what].us;
+	}
+	if (ret)
+		fprintf(stderr, "bench_npu_path: out of memory\n");
+	else
+		ret = measure(queue, job, fd, rounds, all);
+	if (!ret)
+		print_results(all);
+	for (enum what what = 0; what < NR_WHATS; what++)
+		free(all[what].us);
+	if (fd >= 0)
+		close(fd);
+	return ret;
 }
 
 int main(int argc, char **argv)
@@ -168,7 +384,7 @@ int main(int argc, char **argv)
 	int ret = 1;
 
 	if (!rounds) {
-		fprintf(stderr, "usage: bench_npu_path [ROUNDS]\n");
+		fprintf(stderr, "usage: bench_npu_path [ROUNDS of each turn]\n");
 		return 2;
 	}
 	if (npu_device_open(NULL, &dev)) {
@@ -181,7 +397,7 @@ int main(int argc, char **argv)
 		job = noop_job(ctx);
 	printf("%s: %s\n", npu_device_info(dev)->name, npu_device_info(dev)->reason);
 	if (job)
-		ret = measure(queue, job, rounds);
+		ret = run(dev, queue, job, rounds);
 	npu_job_free(job);
 	npu_queue_free(queue);
 	npu_context_free(ctx);

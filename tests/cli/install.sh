@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # What make install puts in place works from there: the programs, and the library through its pkg-config file, with the
-# headers for C and for C++.
+# headers for C and for C++; and a packager can put it where it belongs.
 set -u
 . tests/cli/common.bash
 
@@ -65,6 +65,23 @@ g++ -Wall -Werror -Wno-missing-field-initializers -x c++ -o "$scratch/use-c++" "
 same "a C++ program on the shared library" "$(<"$scratch/out")" 42
 same "the library exports npu_ names only" "$(nm -D --defined-only "$prefix/lib/libnpu.so" | awk '$2 != "A" && $3 !~ /^npu_/ {n++} END {print n + 0}')" 0
 (cd "$scratch" && run "$prefix/bin/llm-bench" -p 4 -n 2 -r 1 -o jsonl; exit $rc) && ok "llm-bench finds the installed model" || not_ok "llm-bench finds the installed model" "$(<"$scratch/err")"
+same "the unit starts the installed vnpu-fw" "$(sed -n 's/^ExecStart=//p' "$prefix/lib/systemd/system/vnpu-fw.service")" "$prefix/sbin/vnpu-fw"
+same "the udev rule is installed" "$(<"$prefix/lib/udev/rules.d/60-vnpu.rules")" "$(<share/udev/60-vnpu.rules)"
+echo '#include <drm/vnpu_accel.h>
+#include <linux/vnpu_fw.h>' >"$scratch/uapi.c"
+passes "the interfaces of the driver compile from the installed headers" gcc -Wall -Werror -fsyntax-only $(pkg-config --cflags libnpu) "$scratch/uapi.c"
+
+# What a packager does: another root, and folders of the distribution's.
+run make DEPS=no BUILD="$BUILD" DESTDIR="$scratch/root" PREFIX=/usr LIBDIR=/usr/lib/triplet UNITDIR=/lib/systemd/system \
+	UDEVDIR=/lib/udev/rules.d install
+same "make install with DESTDIR" "$rc" 0
+same "nothing installed names DESTDIR" "none$(grep -rlIF "$scratch" "$scratch/root")" none
+same "the library's folder is where LIBDIR says" "$(cd "$scratch/root/usr/lib" && find . ! -type d | sort | xargs)" \
+	"./triplet/libnpu.a ./triplet/libnpu.so ./triplet/libnpu.so.0 ./triplet/pkgconfig/libnpu.pc"
+same "the pkg-config file says so" "$(PKG_CONFIG_PATH=$scratch/root/usr/lib/triplet/pkgconfig pkg-config --variable=libdir libnpu)" /usr/lib/triplet
+same "unit and rule are where UNITDIR and UDEVDIR say" "$(cd "$scratch/root/lib" && find . ! -type d | sort | xargs)" \
+	"./systemd/system/vnpu-fw.service ./udev/rules.d/60-vnpu.rules"
+
 for f in "$prefix"/share/man/man?/*; do
 	n=$(basename "$f")
 	[ -x "$prefix/bin/${n%.?}" ] || [ -x "$prefix/sbin/${n%.?}" ] || { not_ok "a program for $n"; continue; }

@@ -36,10 +36,37 @@ passes "npuc lists it" "$bin/npuc" dis "$scratch/layer.elf"
 for op in rmsnorm rope copy attn quant matmul_i8 dequant add act mul softmax sleep barrier end; do
 	grep -q ": $op" "$scratch/out" && ok "the listing has $op" || not_ok "the listing has $op" "$(<"$scratch/out")"
 done
+cat >"$scratch/w4.txt" <<'GRAPH'
+graph w4
+input x f32 3 64
+weight w w4 10 64 32
+q, s = quant x
+y = matmul_w4 q s w
+z = matmul_w4f x w
+output out y
+output outf z
+GRAPH
+passes "npuc builds a graph of 4-bit weights" "$bin/npuc" build "$scratch/w4.txt" -o "$scratch/w4.elf"
+passes "npuc lists it" "$bin/npuc" dis "$scratch/w4.elf"
+grep -q '^graph w4 isa=1.2 ' "$scratch/out" && grep -q ': matmul_w4 .* group=32' "$scratch/out" && grep -q ': matmul_w4f ' "$scratch/out" &&
+	ok "the listing has 4-bit matmuls" || not_ok "the listing has 4-bit matmuls" "$(<"$scratch/out")"
+sed -i 's/ w4 10 64 32/ w4 10 64/' "$scratch/w4.txt"
+refuses "w4 without a group" 1 "w4 wants a group after its shape, and no other type does" "$bin/npuc" build "$scratch/w4.txt" -o "$scratch/w4.elf"
 passes "npuc describes it" "$bin/npuc" info "$scratch/layer.elf"
 grep -q '^one run  *624 multiply-accumulates' "$scratch/out" && ok "multiply-accumulates" || not_ok "multiply-accumulates" "$(<"$scratch/out")"
 "$bin/npuc" build - -o "$scratch/stdin.elf" <"$scratch/layer.txt"
 cmp -s "$scratch/layer.elf" "$scratch/stdin.elf" && ok "standard input gives the same file" || not_ok "standard input gives the same file"
+
+passes "npuc builds for a profile" "$bin/npuc" build "$scratch/layer.txt" -o "$scratch/timed.elf" --profile sd8gen3
+passes "npuc info of it" "$bin/npuc" info "$scratch/timed.elf"
+grep -Eq '^device time +[0-9]+ ns, [0-9]+ cycles on sd8gen3$' "$scratch/out" && ok "its device time" || not_ok "its device time" "$(<"$scratch/out")"
+passes "npuc info of one without" "$bin/npuc" info "$scratch/layer.elf"
+! grep -q '^device time' "$scratch/out" && ok "no device time where none was predicted" || not_ok "no device time where none was predicted" "$(<"$scratch/out")"
+passes "npuc dis --profile" "$bin/npuc" dis --profile sd8elite "$scratch/layer.elf"
+grep -q '^profile sd8elite ' "$scratch/out" && grep -Eq ': matmul_i8 .* device_ns=[0-9]+ cycles=[0-9]+$' "$scratch/out" && ok "the time of each command" || not_ok "the time of each command" "$(<"$scratch/out")"
+refuses "npuc build with a profile that is not there" 1 "profile no-such-soc: No such file" "$bin/npuc" build "$scratch/layer.txt" -o "$scratch/o.elf" --profile no-such-soc
+refuses "npuc dis with a profile that is not there" 1 "profile no-such-soc: No such file" "$bin/npuc" dis --profile no-such-soc "$scratch/layer.elf"
+refuses "npuc info with a profile" 2 "build and dis only" "$bin/npuc" info --profile sd8gen3 "$scratch/layer.elf"
 
 bad() { # NAME PATTERN LINE...
 	local name=$1 pattern=$2
@@ -65,10 +92,14 @@ grep -q '^transport  *sim' "$scratch/out" && grep -q '^reason .*NPU_TRANSPORT' "
 passes "npu-info --json" "$bin/npu-info" --transport sim --json
 true_in_python "its JSON has the device's fields" '
 d = json.load(open(sys.argv[1]))
-assert d["transport"] == "sim" and d["isa"] == "1.0" and d["va_bits"] >= 30 and d["node"] is None and not d["lost"]' "$scratch/out"
+assert d["transport"] == "sim" and d["isa"] == "1.2" and d["va_bits"] >= 30 and d["node"] is None and not d["lost"]' "$scratch/out"
 refuses "npu-info with a node that is no vnpu" 1 "not a vnpu" "$bin/npu-info" --device /dev/null
 refuses "npu-info with an unknown transport" 2 "auto, drm or sim" "$bin/npu-info" --transport pci
 NPU_TRANSPORT=pci refuses "NPU_TRANSPORT of an unknown kind" 1 "use auto, drm or sim" "$bin/npu-info"
+NPU_PROFILE=no-such-soc refuses "NPU_PROFILE that is not there" 1 "profile no-such-soc: No such file" "$bin/npu-info" --transport sim
+NPU_PROFILE=sd8elite passes "NPU_PROFILE of another SoC" "$bin/npu-info" --transport sim
+refuses "vnpu-fw with a profile that is not there" 1 "profile no-such-soc: No such file" "$bin/vnpu-fw" --profile no-such-soc
+refuses "vnpu-fw with a file that is no profile" 1 "profile /dev/null: .* is missing" "$bin/vnpu-fw" --profile /dev/null
 run "$bin/npu-info" --doctor
 if [ -e /sys/module/vnpu ]; then
 	grep -q '^ok    module vnpu is loaded' "$scratch/out" && ok "the doctor sees the module" || not_ok "the doctor sees the module" "$(<"$scratch/out")"

@@ -13,7 +13,7 @@ for tool in llm-cli llm-bench llm-perplexity llm-logits; do
 	esac
 	t=("$bin/$tool")
 	passes "$tool --help" "${t[@]}" --help
-	for option in --model --threads --transport --npu-threads --preset --placement --weights --sync --chunk --list-devices; do
+	for option in --model --threads --transport --npu-threads --preset --placement --weights --graphs --kv --sync --chunk --list-devices; do
 		grep -q -- "$option" "$scratch/out" || not_ok "$tool --help explains $option"
 	done
 	passes "$tool --version" "${t[@]}" --version
@@ -22,11 +22,13 @@ for tool in llm-cli llm-bench llm-perplexity llm-logits; do
 	refuses "$tool: unknown letter" 2 "unknown option '-Z'" "${t[@]}" -Z
 	refuses "$tool: option without its value" 2 "needs a value" "${t[@]}" --sync
 	refuses "$tool: a word too many" 2 "'word'" "${t[@]}" -m "$model" "${work[@]}" word
-	refuses "$tool: unknown placement lists the names" 2 "fine.*cpu.*npu" "${t[@]}" -m "$model" "${work[@]}" --placement gpu
+	refuses "$tool: unknown placement lists the names" 2 "fine.*cpu.*npu" "${t[@]}" -m "$model" "${work[@]}" --placement tpu
 	refuses "$tool: unknown weights lists the names" 2 "auto.*f32.*w8a8" "${t[@]}" -m "$model" "${work[@]}" --weights w2
+	refuses "$tool: unknown graphs list the names" 2 "bucketed, shared" "${t[@]}" -m "$model" "${work[@]}" --graphs online
+	refuses "$tool: unknown KV cache lists the names" 2 "f16.*f32.*q8_0" "${t[@]}" -m "$model" "${work[@]}" --kv q4_0
 	refuses "$tool: unknown sync lists the names" 2 "fast.*driver" "${t[@]}" -m "$model" "${work[@]}" --sync slow
 	refuses "$tool: unknown transport lists the names" 2 "auto.*drm.*sim" "${t[@]}" -m "$model" "${work[@]}" --transport usb
-	refuses "$tool: unknown preset lists the names" 2 "cpu.*npu.*fine" "${t[@]}" -m "$model" "${work[@]}" --preset gpu
+	refuses "$tool: unknown preset lists the names" 2 "cpu.*npu.*fine" "${t[@]}" -m "$model" "${work[@]}" --preset tpu
 	for value in 0 -1 x 1x '' 99999999999999999999; do
 		refuses "$tool: -t '$value'" 2 "-t: " "${t[@]}" -m "$model" "${work[@]}" -t "$value"
 		refuses "$tool: --chunk '$value'" 2 "--chunk: " "${t[@]}" -m "$model" "${work[@]}" --chunk "$value"

@@ -147,5 +147,8 @@ int fz_control(void);
 _Noreturn void fz_client(void);
 _Noreturn void fz_liar(void);
 _Noreturn void fz_reader(void);
+/* The module's parameters and the like, which the reader turns: as they stood. 0, or 1 after a message. */
+void fz_switches_save(void);
+int fz_switches_restore(void);
 
 #endif /* FUZZ_H */

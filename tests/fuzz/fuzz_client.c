@@ -75,15 +75,11 @@ int64_t some_deadline(void)
 	}
 }
 
-void *arg_or_worse(void *arg, size_t size)
+/* A copy of the structure that ends where memory ends. */
+static void *arg_at_edge(void *arg, size_t size)
 {
 	static _Thread_local uint8_t *edge;
 
-	if (!fz_one_in(25))
-		return arg;
-	if (fz_one_in(3))
-		return (void *)(uintptr_t)fz_pointer();
-	/* The structure ends where memory ends. */
 	if (!edge) {
 		edge = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (edge == MAP_FAILED)
@@ -91,6 +87,20 @@ void *arg_or_worse(void *arg, size_t size)
 		munmap(edge + PAGE, PAGE);
 	}
 	return memcpy(edge + PAGE - size, arg, size);
+}
+
+void *arg_or_worse(void *arg, size_t size)
+{
+	if (!fz_one_in(25))
+		return arg;
+	return fz_one_in(3) ? (void *)(uintptr_t)fz_pointer() : arg_at_edge(arg, size);
+}
+
+void *arg_or_none(void *arg, size_t size)
+{
+	if (!fz_one_in(25))
+		return arg;
+	return fz_one_in(3) ? (void *)(PAGE - size) : arg_at_edge(arg, size);
 }
 
 int call(enum fz_call c, int fd, void *arg)

@@ -54,6 +54,9 @@ int pick_fd(void);
 void put_fd(int fd);
 /* The client's pointer for this call: mostly @arg itself, now and then a bad one. */
 void *arg_or_worse(void *arg, size_t size);
+/* The same, but never what happens to lie at an address: the kernel's own calls about many syncobjs believe any number of
+ * them, and warn of an allocation that is too large (drm_syncobj_array_find() of 6.12). */
+void *arg_or_none(void *arg, size_t size);
 /* A call with @arg, mostly as it is. */
 int call(enum fz_call c, int fd, void *arg);
 /* An absolute time: passed, soon, or far. */

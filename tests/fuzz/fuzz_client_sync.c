@@ -89,9 +89,9 @@ static void syncobj_wait(struct file *f)
 	some_handles(f, &s);
 	wait.count_handles = tl.count_handles = fz_one_in(20) ? 0 : s.nr;
 	if (fz_one_in(2))
-		fz_ioctl(FZ_SYNCOBJ_WAIT, f->fd, arg_or_worse(&wait, sizeof(wait)));
+		fz_ioctl(FZ_SYNCOBJ_WAIT, f->fd, arg_or_none(&wait, sizeof(wait)));
 	else
-		fz_ioctl(FZ_SYNCOBJ_TIMELINE_WAIT, f->fd, arg_or_worse(&tl, sizeof(tl)));
+		fz_ioctl(FZ_SYNCOBJ_TIMELINE_WAIT, f->fd, arg_or_none(&tl, sizeof(tl)));
 }
 
 static void syncobj_array(struct file *f)
@@ -110,9 +110,9 @@ static void syncobj_array(struct file *f)
 	if (fz_one_in(20))
 		tl.handles = array.handles = fz_pointer();
 	if (c == FZ_SYNCOBJ_RESET || c == FZ_SYNCOBJ_SIGNAL)
-		fz_ioctl(c, f->fd, arg_or_worse(&array, sizeof(array)));
+		fz_ioctl(c, f->fd, arg_or_none(&array, sizeof(array)));
 	else
-		fz_ioctl(c, f->fd, arg_or_worse(&tl, sizeof(tl)));
+		fz_ioctl(c, f->fd, arg_or_none(&tl, sizeof(tl)));
 }
 
 static void syncobj_eventfd(struct file *f)

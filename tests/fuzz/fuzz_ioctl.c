@@ -302,6 +302,7 @@ int main(void)
 		fprintf(stderr, "fuzz_ioctl: /dev/vnpu-control: %s; load vnpu.ko, and be root\n", strerror(errno));
 		return 1;
 	}
+	fz_switches_save();
 	until = fz_now_ms() + seconds * 1000ll;
 	while (fz_now_ms() < until && !hung) {
 		turn_children();
@@ -313,7 +314,7 @@ int main(void)
 		fz_sleep_ms(5);
 	}
 	finish(control);
-	lacking = fz_report();
+	lacking = fz_switches_restore() + fz_report();
 	printf("killed: %llu clients, %llu liars; ended by themselves: %llu\n", (unsigned long long)tally.client_kills,
 	       (unsigned long long)tally.liar_kills, (unsigned long long)tally.own_ends);
 	printf("vnpu-fw: %llu starts, %llu kills, %llu stops, %llu terminations\n", (unsigned long long)tally.fw_starts,

@@ -4,6 +4,7 @@
  * the switches that root has.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <stdio.h>
@@ -73,6 +74,41 @@ static void turn_some(void)
 		close(fd);
 	}
 	globfree(&found);
+}
+
+/* ---- how the switches stood ---- */
+
+static char stood[sizeof(switches) / sizeof(*switches)][32];
+
+void fz_switches_save(void)
+{
+	for (size_t i = 0; i < sizeof(switches) / sizeof(*switches); i++) {
+		/* What has wildcards comes and goes with devices. */
+		int fd = strchr(switches[i].pattern, '*') ? -1 : open(switches[i].pattern, O_RDONLY | O_CLOEXEC);
+
+		if (fd < 0 || read(fd, stood[i], sizeof(stood[i]) - 1) < 0)
+			stood[i][0] = 0;
+		if (fd >= 0)
+			close(fd);
+	}
+}
+
+int fz_switches_restore(void)
+{
+	int failed = 0;
+
+	for (size_t i = 0; i < sizeof(switches) / sizeof(*switches); i++) {
+		size_t n = strlen(stood[i]);
+		int fd = n ? open(switches[i].pattern, O_WRONLY | O_CLOEXEC) : -1;
+
+		if (n && (fd < 0 || write(fd, stood[i], n) != (ssize_t)n)) {
+			printf("%s cannot be set back: %s\n", switches[i].pattern, strerror(errno));
+			failed = 1;
+		}
+		if (fd >= 0)
+			close(fd);
+	}
+	return failed;
 }
 
 _Noreturn void fz_reader(void)

@@ -42,6 +42,7 @@
 struct outcome {
 	uint64_t fences, right, wrong, lost, timed_out, odd;
 	int64_t worst_ns; /* longest time from submission to the end */
+	char why[160]; /* a context or a job could not be had, last: "" if it never was so */
 };
 
 static struct {
@@ -158,8 +159,10 @@ static bool one_round(struct compute *c, struct npu_fence *fence, uint64_t *poin
 	for (; sent < nr; sent++) {
 		syncs[sent] = (struct npu_sync){ fence, *point + 1 };
 		since[sent] = now_ns();
-		if (compute_submit(c, sent, &syncs[sent]))
+		if (compute_submit(c, sent, &syncs[sent])) {
+			snprintf(o->why, sizeof(o->why), "%s", npu_error());
 			break;
+		}
 		++*point;
 	}
 	for (unsigned int i = 0; i < sent; i++) {
@@ -179,6 +182,7 @@ static void live(struct compute *c, struct npu_fence *fence, struct outcome *o)
 
 	while (phase() < 2) {
 		if (compute_begin(c, TIMEOUT_MS)) {
+			snprintf(o->why, sizeof(o->why), "%s", npu_error());
 			sleep_ms(1 + rand() % 3);
 			continue;
 		}
@@ -464,7 +468,9 @@ static bool survivors_end(pid_t *pids)
 			sleep_ms(2);
 		}
 		if (status)
-			printf("survivor %d: no right results after the last kill (status 0x%x)\n", i, status);
+			printf("survivor %d: no right results after the last kill (status 0x%x); what it could not have "
+			       "last: %s\n",
+			       i, status, shared->survivors[i].why);
 		good = good && !status;
 	}
 	return good;

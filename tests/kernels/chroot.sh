@@ -9,22 +9,26 @@ can_root() {
 	"${as_root[@]}" true 2>/dev/null
 }
 
+# pahole is for the module's BTF, which kbuild insists on where the kernel has it.
+chroot_packages="base-files bash dash coreutils sed grep mawk findutils diffutils gzip tar make gcc-14 binutils libc6-dev \
+libelf1t64 libssl3t64 zlib1g kmod perl-base pahole"
+chroot_ready=$trixie/ready-$(cksum <<<"$chroot_packages" | cut -d' ' -f1)
+
 # chroot_make: unless it is there. Packages are unpacked but not configured, which compilers do not need.
 chroot_make() {
 	local site start=$SECONDS
-	[ ! -e "$trixie/ready" ] || return 0
+	[ ! -e "$chroot_ready" ] || return 0
 	command -v mmdebstrap >/dev/null || fail "no mmdebstrap: run make deps"
 	site=$(archive_site)
 	[ -n "$site" ] || fail "apt knows no archive of Debian 12 (bookworm main): run apt-get update"
 	say "making a trixie chroot with gcc-14 (100 MB to fetch)"
 	"${as_root[@]}" rm -rf "$trixie.new"
-	"${as_root[@]}" mmdebstrap --quiet --mode=root --variant=extract --include="base-files bash dash coreutils sed grep mawk \
-findutils diffutils gzip tar make gcc-14 binutils libc6-dev libelf1t64 libssl3t64 zlib1g kmod perl-base" trixie "$trixie.new" \
+	"${as_root[@]}" mmdebstrap --quiet --mode=root --variant=extract --include="$chroot_packages" trixie "$trixie.new" \
 		"deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $site trixie main" >"$cache/trixie.log" 2>&1 ||
 		{ tail -5 "$cache/trixie.log" >&2; fail "mmdebstrap failed: see $cache/trixie.log"; }
 	"${as_root[@]}" ln -sf mawk "$trixie.new/usr/bin/awk"
 	"${as_root[@]}" rm -rf "$trixie.new"/usr/share/{doc,man,locale} "$trixie.new"/var/cache/apt/archives/*.deb
-	"${as_root[@]}" touch "$trixie.new/ready"
+	"${as_root[@]}" touch "$trixie.new/${chroot_ready##*/}"
 	"${as_root[@]}" rm -rf "$trixie" && "${as_root[@]}" mv "$trixie.new" "$trixie"
 	say "the chroot is ready after $((SECONDS - start)) s, $("${as_root[@]}" du -sh "$trixie" | cut -f1)"
 }

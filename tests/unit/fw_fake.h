@@ -25,6 +25,7 @@
 
 #include "../../uapi/drm/vnpu_accel.h"
 #include "fw.h"
+#include "fw_data.h"
 #include "fw_stream.h"
 #include "kernels.h"
 
@@ -46,6 +47,7 @@ struct fake {
 	struct fw_core *core;
 	pthread_t thread;
 	int ret; /* of fw_core_run() */
+	const struct profile_npu *npu; /* the core's */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -208,7 +210,9 @@ static void *fake_thread(void *arg)
 
 static UNUSED void fake_start(struct fake *f, unsigned int threads, unsigned int spin_us, enum fw_isa isa)
 {
-	struct fw_config cfg = { .threads = threads, .spin_us = spin_us, .isa = isa, .log = fake_log, .ud = f };
+	struct fw_config cfg = {
+		.threads = threads, .spin_us = spin_us, .isa = isa, .npu = f->npu, .log = fake_log, .ud = f
+	};
 
 	f->core = fw_core_create(&cfg, &f->port);
 	assert_non_null(f->core);
@@ -363,7 +367,13 @@ static UNUSED void job_end(struct job_builder *b)
 		.nr_slots = b->nr_slots,
 		.nr_params = b->nr_params,
 	};
-	*table = (struct vnpu_table_hdr){ VNPU_TABLE_MAGIC, VNPU_ISA_VERSION, b->nr_slots, b->nr_params };
+	*table = (struct vnpu_table_hdr){
+		.magic = VNPU_TABLE_MAGIC,
+		.version = VNPU_ISA_VERSION,
+		.nr_slots = b->nr_slots,
+		.nr_params = b->nr_params,
+		.profile_slot = VNPU_SLOT_NONE,
+	};
 	memcpy(table + 1, b->slots, b->nr_slots * sizeof(b->slots[0]));
 	memcpy((uint8_t *)(table + 1) + b->nr_slots * sizeof(b->slots[0]), b->params, b->nr_params * 8);
 	b->table_bytes = sizeof(*table) + b->nr_slots * sizeof(b->slots[0]) + b->nr_params * 8;
@@ -395,9 +405,7 @@ static UNUSED struct vnpu_ref ref_to(uint32_t slot, uint64_t offset)
 	return (struct vnpu_ref){ .slot = slot, .offset = offset };
 }
 
-/* ---- random numbers, packed weights -------------------------------------------------------------------------------- */
-
-static uint64_t rng_state;
+/* ---- random numbers --------------------------------------------------------------------------------------------------- */
 
 /* The seed is printed, and taken from VNPU_SEED where that is set. */
 static UNUSED void rng_seed(const char *test)
@@ -408,51 +416,13 @@ static UNUSED void rng_seed(const char *test)
 	print_message("%s: VNPU_SEED=%llu\n", test, (unsigned long long)rng_state);
 }
 
-static UNUSED uint32_t rng_u32(void)
-{
-	rng_state += 0x9e3779b97f4a7c15ull;
-	uint64_t z = rng_state;
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return (z ^ z >> 31) >> 32;
-}
-
-static UNUSED uint32_t rng_below(uint32_t n)
-{
-	return rng_u32() % n;
-}
-
-/* -1..1 */
-static UNUSED float rng_float(void)
-{
-	return (float)(int32_t)rng_u32() / 2147483648.0f;
-}
-
-/* Packs w [n][k] as MATMUL_I8 wants it. */
-static UNUSED void pack_w8(uint8_t *panels, const int8_t *w, const float *scale, uint32_t n, uint32_t k)
-{
-	uint32_t kb = (k + 3) / 4, i, j;
-	uint8_t *panel;
-	int32_t *sum;
-
-	memset(panels, 0, (n + 63) / 64 * VNPU_PANEL_I8_BYTES(k));
-	for (i = 0; i < n; i++) {
-		panel = panels + i / 64 * VNPU_PANEL_I8_BYTES(k);
-		sum = (int32_t *)(panel + (size_t)kb * 256) + i % 64;
-		for (j = 0; j < k; j++) {
-			panel[(size_t)j / 4 * 256 + i % 64 * 4 + j % 4] = w[(size_t)i * k + j];
-			*sum += w[(size_t)i * k + j];
-		}
-		((float *)(panel + (size_t)kb * 256 + 256))[i % 64] = scale[i];
-	}
-}
-
 /* ---- a job of every operation -------------------------------------------------------------------------------------- */
 
-#define ALL_DATA 0x100000 /* where the job's data lies, 64 KiB each: inputs, weights (read-only), outputs */
+#define ALL_DATA 0x100000 /* where the job's data lies: 64 KiB of inputs, as much of weights (read-only), outputs */
 #define ALL_WEIGHTS 0x110000
 #define ALL_OUT 0x120000
-#define ALL_END 0x130000
+#define ALL_OUT_BYTES (18 * 4096)
+#define ALL_END (ALL_OUT + ALL_OUT_BYTES)
 
 enum { ALL_SLOT_IN, ALL_SLOT_W, ALL_SLOT_OUT, ALL_SLOT_UNUSED };
 enum { ALL_PARAM_POS, ALL_PARAM_HUGE, ALL_PARAM_ROW };
@@ -489,12 +459,25 @@ static UNUSED void all_ops_elementwise(struct job_builder *b)
 		.kind = VNPU_ACT_GELU,
 	};
 
+	struct vnpu_cmd_glu glu = {
+		.a = ref_to(ALL_SLOT_IN, 0),
+		.b = ref_to(ALL_SLOT_IN, 4096),
+		.y = ref_to(ALL_SLOT_OUT, 61440),
+		.rows = 3,
+		.cols = 50,
+		.lda = 50,
+		.ldb = 52,
+		.ldy = 64,
+		.kind = VNPU_ACT_SILU,
+	};
+
 	mul.ldb = 0;
 	mul.y.offset = 8192;
 	job_cmd(b, VNPU_OP_COPY, &copy, sizeof(copy));
 	job_cmd(b, VNPU_OP_ADD, &add, sizeof(add));
 	job_cmd(b, VNPU_OP_MUL, &mul, sizeof(mul));
 	job_cmd(b, VNPU_OP_ACT, &act, sizeof(act));
+	job_cmd(b, VNPU_OP_GLU, &glu, sizeof(glu));
 }
 
 static UNUSED void all_ops_rows(struct job_builder *b)
@@ -579,6 +562,68 @@ static UNUSED void all_ops_int8(struct job_builder *b)
 	job_cmd(b, VNPU_OP_MATMUL_I8, &matmul, sizeof(matmul));
 }
 
+/* A cache of both narrow types: stored to, and read. What is read is any bytes. */
+static UNUSED void all_ops_caches(struct job_builder *b)
+{
+	struct vnpu_cmd_store store = {
+		.x = ref_to(ALL_SLOT_IN, 0),
+		.dst = ref_to(ALL_SLOT_OUT, 53248),
+		.rows = 3,
+		.cols = 64,
+		.ldx = 70,
+		.ld_dst = 96,
+		.row_param = ALL_PARAM_ROW,
+		.type = VNPU_KV_Q8_0,
+	};
+	struct vnpu_cmd_attn attn = {
+		.q = ref_to(ALL_SLOT_IN, 0),
+		.k = ref_to(ALL_SLOT_IN, 8194),
+		.v = ref_to(ALL_SLOT_IN, 16386),
+		.y = ref_to(ALL_SLOT_OUT, 57344),
+		.rows = 3,
+		.heads = 2,
+		.kv_heads = 1,
+		.head_dim = 32,
+		.ctx_rows = 12,
+		.ldq = 64,
+		.ldk = 64,
+		.ldv = 32,
+		.ldy = 64,
+		.pos_param = ALL_PARAM_POS,
+		.scale = 0.2f,
+		.kv_type = VNPU_KV_Q8_0,
+	};
+
+	job_cmd(b, VNPU_OP_STORE, &store, sizeof(store));
+	job_cmd(b, VNPU_OP_ATTN, &attn, sizeof(attn));
+}
+
+/* INT8 rows as all_ops_int8() quantised them, and rows of floats. */
+static UNUSED void all_ops_w4(struct job_builder *b)
+{
+	struct vnpu_cmd_matmul_w4 c = {
+		.a = ref_to(ALL_SLOT_OUT, 28672),
+		.a_scale = ref_to(ALL_SLOT_OUT, 32768),
+		.w = ref_to(ALL_SLOT_W, 20480),
+		.bias = ref_to(ALL_SLOT_W, 2048),
+		.c = ref_to(ALL_SLOT_OUT, 65536),
+		.m = 9,
+		.n = 70,
+		.k = 64,
+		.lda = 73,
+		.ldc = 70,
+		.tile_m = 4,
+		.tile_n = 64,
+		.group = 32,
+	};
+
+	job_cmd(b, VNPU_OP_MATMUL_W4, &c, sizeof(c));
+	c.a = ref_to(ALL_SLOT_IN, 0);
+	c.a_scale = ref_to(VNPU_SLOT_NONE, 0);
+	c.c = ref_to(ALL_SLOT_OUT, 69632);
+	job_cmd(b, VNPU_OP_MATMUL_W4F, &c, sizeof(c));
+}
+
 /* Every operation once, on data from rng_u32(). */
 static UNUSED void all_ops_make(struct job_builder *b, struct fake *f, uint32_t ctx)
 {
@@ -601,12 +646,14 @@ static UNUSED void all_ops_make(struct job_builder *b, struct fake *f, uint32_t 
 	};
 	float *in = (float *)(f->mem[ctx] + ALL_DATA), w_scale[130];
 	float *vec = (float *)(f->mem[ctx] + ALL_WEIGHTS);
+	uint16_t w4_scale[70 * 2];
+	uint8_t w4[70 * 64];
 	int8_t w[130 * 70];
 	unsigned int i;
 
 	fake_bind(f, ctx, ALL_DATA, 65536, true);
 	fake_bind(f, ctx, ALL_WEIGHTS, 65536, false);
-	fake_bind(f, ctx, ALL_OUT, 65536, true);
+	fake_bind(f, ctx, ALL_OUT, ALL_OUT_BYTES, true);
 	for (i = 0; i < 65536 / 4; i++)
 		in[i] = rng_float() * 4;
 	for (i = 0; i < 1024; i++)
@@ -616,12 +663,17 @@ static UNUSED void all_ops_make(struct job_builder *b, struct fake *f, uint32_t 
 	for (i = 0; i < 130; i++)
 		w_scale[i] = rng_float() * 0.01f;
 	pack_w8(f->mem[ctx] + ALL_WEIGHTS + 4096, w, w_scale, 130, 70);
-	memset(f->mem[ctx] + ALL_OUT, 0, 65536);
+	for (i = 0; i < sizeof(w4); i++)
+		w4[i] = rng_below(16);
+	for (i = 0; i < 140; i++)
+		w4_scale[i] = 0x2000 + rng_below(1024);
+	pack_w4(f->mem[ctx] + ALL_WEIGHTS + 20480, w4, w4_scale, 70, 64, 32);
+	memset(f->mem[ctx] + ALL_OUT, 0, ALL_OUT_BYTES);
 
 	job_begin(b);
 	job_slot(b, ALL_DATA, 65536, VNPU_SLOT_READ);
 	job_slot(b, ALL_WEIGHTS, 65536, VNPU_SLOT_READ);
-	job_slot(b, ALL_OUT, 65536, VNPU_SLOT_READ | VNPU_SLOT_WRITE);
+	job_slot(b, ALL_OUT, ALL_OUT_BYTES, VNPU_SLOT_READ | VNPU_SLOT_WRITE);
 	job_slot(b, 0, 0, 0);
 	job_param(b, 5);
 	job_param(b, 1ull << 40);
@@ -630,8 +682,10 @@ static UNUSED void all_ops_make(struct job_builder *b, struct fake *f, uint32_t 
 	all_ops_rows(b);
 	job_sleep(b, 1000);
 	all_ops_int8(b);
+	all_ops_w4(b);
 	job_plain(b, VNPU_OP_BARRIER);
 	job_cmd(b, VNPU_OP_ATTN, &attn, sizeof(attn));
+	all_ops_caches(b);
 	job_end(b);
 }
 

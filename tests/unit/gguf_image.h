@@ -111,4 +111,36 @@ static inline uint64_t random_u64(uint64_t *state)
 	return *state * 0x2545f4914f6cdd1du;
 }
 
+/* One entry of every type. */
+static inline void put_all_types(struct image *m)
+{
+	static const uint8_t sizes[] = { 1, 1, 2, 2, 4, 4, 4, 1 };
+	static const uint64_t minus_two = -2;
+	float f = 0.5f;
+	double d = 0.1;
+	char key[8];
+	uint32_t type;
+
+	for (type = 0; type < 6; type++) {
+		snprintf(key, sizeof(key), "t%u", type);
+		image_key(m, key, type);
+		image_put(m, &minus_two, sizes[type]);
+	}
+	image_key(m, "t6", 6);
+	image_put(m, &f, 4);
+	image_key(m, "t7", 7);
+	image_put(m, "\1", 1);
+	image_key(m, "t8", 8);
+	image_string(m, "text");
+	image_array(m, "t9", 8, 2);
+	image_string(m, "one");
+	image_string(m, "");
+	image_key(m, "t10", 10);
+	image_u64(m, minus_two);
+	image_key(m, "t11", 11);
+	image_u64(m, minus_two);
+	image_key(m, "t12", 12);
+	image_put(m, &d, 8);
+}
+
 #endif /* GGUF_IMAGE_H */

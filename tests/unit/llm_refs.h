@@ -73,15 +73,24 @@ static inline void ref_load_docs6m(struct reference *ref, int n)
 }
 
 /* Opens @path; exits the test with the runtime's line if that fails. */
-static inline struct llm_engine *ref_open(const char *path, enum llm_placement placement, unsigned int threads,
-					  unsigned int chunk)
+static inline struct llm_engine *ref_open_kv(const char *path, enum llm_placement placement, unsigned int threads,
+					     unsigned int chunk, enum llm_kv kv)
 {
-	struct llm_options opts = { .model = path, .placement = placement, .threads = threads, .chunk = chunk };
+	struct llm_options opts = {
+		.model = path, .placement = placement, .kv = kv, .threads = threads, .chunk = chunk
+	};
 	struct llm_engine *engine;
 
 	if (llm_engine_open(&opts, &engine))
 		fail_msg("%s", llm_error());
 	return engine;
+}
+
+/* The references are exact: so is the cache. */
+static inline struct llm_engine *ref_open(const char *path, enum llm_placement placement, unsigned int threads,
+					  unsigned int chunk)
+{
+	return ref_open_kv(path, placement, threads, chunk, LLM_KV_F32);
 }
 
 static inline struct llm_session *ref_session(struct llm_engine *engine, unsigned int n_ctx)

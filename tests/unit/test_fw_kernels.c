@@ -3,172 +3,9 @@
  * Kernels: every instruction set of this host gives the bits of the portable kernels, and those keep the bounds against
  * double precision that docs/isa.md states. Buffers end where their operands end, so that ASan sees an access beyond.
  */
-#include "fw_fake.h"
+#include "fw_sets.h"
 
-#include <float.h>
-#include <math.h>
-
-/* The bounds of docs/isa.md; U is half a unit in the last place of 1. */
-#define U (0x1p-24)
 #define EXP_REL (4 * U)
-
-static const struct fw_kernels *sets[3];
-static unsigned int nr_sets;
-
-static void find_sets(void)
-{
-	static const enum fw_isa all[] = { FW_ISA_GENERIC, FW_ISA_AVX2, FW_ISA_AVX512_VNNI };
-	unsigned int i;
-
-	for (i = 0; i < 3; i++)
-		if (fw_kernels_get(all[i]))
-			sets[nr_sets++] = fw_kernels_get(all[i]);
-}
-
-static void *need(size_t bytes)
-{
-	void *p = malloc(bytes ? bytes : 1);
-
-	assert_non_null(p);
-	return p;
-}
-
-static float *random_floats(size_t n, float scale)
-{
-	float *x = need(n * sizeof(*x));
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		x[i] = rng_float() * scale;
-	return x;
-}
-
-/* Two rows of floats are the same bits; NaNs equal each other. */
-static void assert_same(const float *a, const float *b, size_t n, const char *set, const char *what)
-{
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		if (memcmp(&a[i], &b[i], sizeof(a[i])) && !(isnan(a[i]) && isnan(b[i])))
-			fail_msg("%s %s: element %zu of %zu is %a, portable %a", set, what, i, n, a[i], b[i]);
-}
-
-/* Lengths around the vectors' and the unrolled loops'. */
-static size_t random_length(void)
-{
-	return rng_below(2) ? 1 + rng_below(70) : 1 + rng_below(700);
-}
-
-/* ---- INT8 matmul --------------------------------------------------------------------------------------------------- */
-
-struct mm {
-	struct fw_matmul_i8 t;
-	int8_t *a, *w;
-	uint8_t *panels;
-	float *a_scale, *w_scale, *bias, *ref;
-	void *scratch;
-};
-
-static void mm_make(struct mm *x, uint32_t m, uint32_t n, uint32_t k, bool extreme, bool bias)
-{
-	uint32_t k4 = (k + 3) / 4 * 4, i;
-	size_t lda = k4 + rng_below(9), ldc = n + rng_below(9);
-
-	x->a = need((m - 1) * lda + k4);
-	for (i = 0; i < (m - 1) * lda + k4; i++)
-		x->a[i] = extreme ? (rng_below(2) ? -128 : 127) : (int8_t)rng_u32();
-	x->w = need((size_t)n * k);
-	for (i = 0; i < n * k; i++)
-		x->w[i] = extreme ? (rng_below(8) ? -128 : 127) : (int8_t)rng_u32();
-	x->a_scale = random_floats(m, 0.1f);
-	x->w_scale = random_floats(n, 0.1f);
-	x->bias = bias ? random_floats(n, 10) : NULL;
-	x->panels = aligned_alloc(64, (n + 63) / 64 * VNPU_PANEL_I8_BYTES(k));
-	pack_w8(x->panels, x->w, x->w_scale, n, k);
-	x->scratch = aligned_alloc(64, FW_SCRATCH_BYTES);
-	x->ref = need(((m - 1) * ldc + n) * sizeof(float));
-	x->t = (struct fw_matmul_i8){ x->a, x->a_scale, x->panels, x->bias, NULL, m, n, k, lda, ldc };
-}
-
-static void mm_free(struct mm *x)
-{
-	free(x->a);
-	free(x->w);
-	free(x->a_scale);
-	free(x->w_scale);
-	free(x->bias);
-	free(x->panels);
-	free(x->scratch);
-	free(x->ref);
-}
-
-/* What vnpu_isa.h defines, from the unpacked weights. */
-static float mm_element(const struct mm *x, uint32_t m, uint32_t n)
-{
-	int64_t acc = 0;
-	uint32_t k;
-	float y;
-
-	for (k = 0; k < x->t.k; k++)
-		acc += x->a[m * x->t.lda + k] * x->w[(size_t)n * x->t.k + k];
-	y = (float)acc * (x->a_scale[m] * x->w_scale[n]);
-	return x->bias ? y + x->bias[n] : y;
-}
-
-static void mm_check(uint32_t m, uint32_t n, uint32_t k, bool extreme, bool bias)
-{
-	struct mm x;
-	uint32_t i, j, s;
-	float *c;
-
-	mm_make(&x, m, n, k, extreme, bias);
-	for (i = 0; i < m; i++)
-		for (j = 0; j < n; j++)
-			x.ref[i * x.t.ldc + j] = mm_element(&x, i, j);
-	for (s = 0; s < nr_sets; s++) {
-		c = need(((m - 1) * x.t.ldc + n) * sizeof(float));
-		memset(c, 0x55, ((m - 1) * x.t.ldc + n) * sizeof(float));
-		x.t.c = c;
-		sets[s]->matmul_i8(&x.t, x.scratch);
-		for (i = 0; i < m; i++)
-			for (j = 0; j < n; j++)
-				if (c[i * x.t.ldc + j] != x.ref[i * x.t.ldc + j])
-					fail_msg("%s: m %u n %u k %u: c[%u][%u] is %a, not %a", sets[s]->name, m, n, k,
-						 i, j, c[i * x.t.ldc + j], x.ref[i * x.t.ldc + j]);
-		/* Between the rows nothing is written. */
-		for (i = 0; i + 1 < m; i++)
-			for (j = n; j < x.t.ldc; j++)
-				assert_memory_equal(&c[i * x.t.ldc + j], "\x55\x55\x55\x55", 4);
-		free(c);
-	}
-	mm_free(&x);
-}
-
-static void matmul_is_exact_on_every_isa(void **state)
-{
-	int i;
-
-	rng_seed(__func__);
-	for (i = 0; i < 150; i++)
-		mm_check(1 + rng_below(20), 1 + rng_below(200), 1 + rng_below(300), false, rng_below(2));
-}
-
-static void matmul_is_exact_where_16_bit_sums_would_saturate(void **state)
-{
-	int i;
-
-	rng_seed(__func__);
-	for (i = 0; i < 20; i++)
-		mm_check(1 + rng_below(8), 1 + rng_below(130), 1 + rng_below(500), true, false);
-}
-
-static void matmul_takes_the_greatest_k(void **state)
-{
-	rng_seed(__func__);
-	mm_check(1, 3, VNPU_MAX_K_I8, true, true);
-	mm_check(13, 2, VNPU_MAX_K_I8, true, true);
-	mm_check(7, 65, VNPU_MAX_K_I8 - 1, false, false);
-}
 
 /* ---- quantiser ----------------------------------------------------------------------------------------------------- */
 
@@ -242,6 +79,31 @@ static void quant_rounds_to_nearest_even_on_every_isa(void **state)
 	}
 }
 
+/* Next to each boundary between two integers, and on it, for scales of any mantissa: where a quotient that is off by its last
+ * bit would show. */
+static void quant_divides_as_a_division_rounds(void **state)
+{
+	float x[128], scale, edge;
+	int8_t q[128], ref[128];
+	unsigned int s, i;
+	int round;
+
+	rng_seed(__func__);
+	for (round = 0; round < 20000; round++) {
+		x[0] = 127 * ldexpf(1 + (float)(rng_u32() >> 9) * 0x1p-23f, (int)rng_below(60) - 30);
+		for (i = 1; i < 128; i++) {
+			edge = x[0] / 127.0f * ((float)rng_below(127) + 0.5f);
+			x[i] = rng_below(2) ? edge : nextafterf(edge, rng_below(2) ? 0 : INFINITY);
+			x[i] = rng_below(2) ? x[i] : -x[i];
+		}
+		quant_reference(ref, &scale, x, 128);
+		for (s = 0; s < nr_sets; s++) {
+			sets[s]->quant(q, &scale, x, 128);
+			assert_memory_equal(q, ref, 128);
+		}
+	}
+}
+
 static void dequant_multiplies_once(void **state)
 {
 	size_t n = 77, i;
@@ -260,20 +122,6 @@ static void dequant_multiplies_once(void **state)
 }
 
 /* ---- float kernels: one result on every instruction set ------------------------------------------------------------ */
-
-/* Numbers of every size, with the special ones among them. */
-static float wild(void)
-{
-	static const float special[] = { 0,	   -0.0f,   INFINITY, -INFINITY, NAN, FLT_MAX,
-					 -FLT_MAX, FLT_MIN, 1e-45f,   88.8f,	 -104 };
-	uint32_t bits = rng_u32();
-	float f;
-
-	if (!rng_below(20))
-		return special[rng_below(11)];
-	memcpy(&f, &bits, sizeof(f));
-	return rng_below(2) ? f : rng_float() * 20;
-}
 
 static void every_isa_gives_the_bits_of_the_portable_kernels(void **state)
 {
@@ -307,8 +155,42 @@ static void every_isa_gives_the_bits_of_the_portable_kernels(void **state)
 		SAME(exp, a, n);
 		SAME(silu, a, n);
 		SAME(gelu, a, n);
+		SAME(glu, a, b, n, VNPU_ACT_SILU);
+		SAME(glu, a, b, n, VNPU_ACT_GELU);
 		SAME(rmsnorm, a, b, n, 1e-5f);
 		SAME(softmax, a, live, n, 0.7f);
+		free(a);
+		free(b);
+		free(y);
+		free(ref);
+	}
+}
+
+static void a_gate_has_the_bits_of_activation_and_product(void **state)
+{
+	float *a, *b, *y, *ref;
+	unsigned int s;
+	size_t n, i;
+	int round;
+
+	rng_seed(__func__);
+	for (round = 0; round < 100; round++) {
+		n = random_length();
+		s = rng_below(nr_sets);
+		a = need(n * 4);
+		b = need(n * 4);
+		y = need(n * 4);
+		ref = need(n * 4);
+		for (i = 0; i < n; i++) {
+			a[i] = wild();
+			b[i] = wild();
+		}
+		(round % 2 ? sets[s]->silu : sets[s]->gelu)(ref, a, n);
+		sets[s]->mul(ref, ref, b, n);
+		sets[s]->glu(y, a, b, n, round % 2 ? VNPU_ACT_SILU : VNPU_ACT_GELU);
+		assert_same(y, ref, n, sets[s]->name, "glu");
+		sets[s]->glu(a, a, b, n, round % 2 ? VNPU_ACT_SILU : VNPU_ACT_GELU);
+		assert_same(a, ref, n, sets[s]->name, "glu in place");
 		free(a);
 		free(b);
 		free(y);
@@ -444,7 +326,7 @@ static void softmax_keeps_its_bound_and_clears_the_rest(void **state)
 
 static void rope_turns_pairs_by_the_angle(void **state)
 {
-	float scratch[VNPU_MAX_HEAD_DIM], inv_freq[64], *x, *y;
+	float *scratch = need(FW_SCRATCH_BYTES), inv_freq[64], *x, *y;
 	uint32_t heads, dim, rot, mode, h, i, a, b;
 	double c, s, worst = 0, err, norm;
 	uint64_t pos;
@@ -479,110 +361,45 @@ static void rope_turns_pairs_by_the_angle(void **state)
 		free(x);
 		free(y);
 	}
+	free(scratch);
 	print_message("rope: %.2f U of the pair's length\n", worst / U);
 	assert_true(worst <= 4 * U);
 }
 
-static void attn_row(double *y, const struct fw_attn *t, unsigned int r)
+/* In any shape, in place, and for angles that are no numbers. */
+static void rope_has_the_same_bits_on_every_isa(void **state)
 {
-	double *p = need(t->nr_keys[r] * sizeof(*p)), max = -INFINITY, sum = 0;
-	uint64_t j;
-	uint32_t d;
-
-	for (j = 0; j < t->nr_keys[r]; j++) {
-		for (d = 0, p[j] = 0; d < t->head_dim; d++)
-			p[j] += (double)t->q[r][d] * t->k[j * t->ldk + d];
-		p[j] *= t->scale;
-		max = fmax(max, p[j]);
-	}
-	for (j = 0; j < t->nr_keys[r]; j++)
-		sum += p[j] = exp(p[j] - max);
-	for (d = 0; d < t->head_dim; d++)
-		for (j = 0, y[d] = 0; j < t->nr_keys[r]; j++)
-			y[d] += p[j] / sum * t->v[j * t->ldv + d];
-	free(p);
-}
-
-static void attention_keeps_its_bound_on_every_isa(void **state)
-{
-	static const uint32_t dims[] = { 1, 8, 16, 17, 64, 80, 100, 128, 256, VNPU_MAX_HEAD_DIM };
-	double want[VNPU_MAX_HEAD_DIM], worst = 0, err;
-	float *k, *v, *y, *ref;
-	struct fw_attn t;
-	unsigned int r, s;
-	uint32_t keys, d;
+	float *scratch = need(FW_SCRATCH_BYTES), inv_freq[512], *x, *y, *ref;
+	uint32_t heads, dim, rot, mode, i;
+	unsigned int s;
+	uint64_t pos;
 	int round;
 
 	rng_seed(__func__);
-	for (round = 0; round < 60; round++) {
-		t = (struct fw_attn){ .nr_q = 1 + rng_below(4), .head_dim = dims[rng_below(10)] };
-		keys = 1 + rng_below(200);
-		t.ldk = t.head_dim + rng_below(5);
-		t.ldv = t.head_dim + rng_below(5);
-		t.scale = 1 / sqrtf(t.head_dim);
-		t.k = k = random_floats((keys - 1) * t.ldk + t.head_dim, 2);
-		t.v = v = random_floats((keys - 1) * t.ldv + t.head_dim, 1);
-		y = need(4 * t.head_dim * 4);
-		ref = need(4 * t.head_dim * 4);
-		for (r = 0; r < t.nr_q; r++) {
-			t.q[r] = random_floats(t.head_dim, 2);
-			t.nr_keys[r] = 1 + rng_below(keys);
+	for (round = 0; round < 500; round++) {
+		heads = 1 + rng_below(4);
+		dim = round ? 2 + rng_below(300) : VNPU_MAX_HEAD_DIM;
+		rot = 2 * (1 + rng_below(dim / 2));
+		mode = rng_below(2);
+		pos = rng_below(2) ? rng_below(100) : rng_below(VNPU_MAX_DIM);
+		for (i = 0; i < rot / 2; i++)
+			inv_freq[i] = rng_below(20) ? powf(10000, -2.0f * i / rot) : wild();
+		x = random_floats(heads * dim, 1);
+		y = need(heads * dim * 4);
+		ref = need(heads * dim * 4);
+		fw_kernels_generic.rope(ref, x, inv_freq, pos, heads, dim, rot, mode, scratch);
+		for (s = 1; s < nr_sets; s++) {
+			sets[s]->rope(y, x, inv_freq, pos, heads, dim, rot, mode, scratch);
+			assert_same(y, ref, heads * dim, sets[s]->name, "rope");
 		}
-		for (s = 0; s < nr_sets; s++) {
-			for (r = 0; r < t.nr_q; r++)
-				t.y[r] = (s ? y : ref) + r * t.head_dim;
-			sets[s]->attn(&t);
-			if (s)
-				assert_same(y, ref, t.nr_q * t.head_dim, sets[s]->name, "attn");
-		}
-		for (r = 0; r < t.nr_q; r++) {
-			attn_row(want, &t, r);
-			for (d = 0; d < t.head_dim; d++) {
-				err = fabs(ref[r * t.head_dim + d] - want[d]);
-				worst = err > worst ? err : worst;
-			}
-			free((void *)t.q[r]);
-		}
-		free(k);
-		free(v);
+		s = rng_below(nr_sets);
+		sets[s]->rope(x, x, inv_freq, pos, heads, dim, rot, mode, scratch);
+		assert_same(x, ref, heads * dim, sets[s]->name, "rope in place");
+		free(x);
 		free(y);
 		free(ref);
 	}
-	/* Values are up to 1, scores up to 4 sqrt(head_dim). */
-	print_message("attn: greatest error %.2f U for values up to 1\n", worst / U);
-	assert_true(worst <= 256 * U);
-}
-
-/* A row of a batch, and the same row alone. */
-static void attention_of_a_query_does_not_depend_on_its_neighbours(void **state)
-{
-	struct fw_attn t = { .nr_q = 4, .ldk = 64, .ldv = 64, .head_dim = 64, .scale = 0.125f };
-	float *k, *v, *q, y[4 * 64], alone[64];
-	unsigned int r;
-
-	rng_seed(__func__);
-	t.k = k = random_floats(300 * 64, 2);
-	t.v = v = random_floats(300 * 64, 1);
-	q = random_floats(4 * 64, 2);
-	for (r = 0; r < 4; r++) {
-		t.q[r] = q + r * 64;
-		t.y[r] = y + r * 64;
-		t.nr_keys[r] = 60 + 77 * r;
-	}
-	sets[nr_sets - 1]->attn(&t);
-	for (r = 0; r < 4; r++) {
-		struct fw_attn one = t;
-
-		one.nr_q = 1;
-		one.q[0] = t.q[r];
-		one.y[0] = alone;
-		one.nr_keys[0] = t.nr_keys[r];
-		sets[nr_sets - 1]->attn(&one);
-		assert_memory_equal(alone, y + r * 64, sizeof(alone));
-	}
-	free(k);
-	free(v);
-	free(q);
+	free(scratch);
 }
 
 static void unknown_isa_is_refused(void **state)
@@ -596,20 +413,18 @@ static void unknown_isa_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(matmul_is_exact_on_every_isa),
-		cmocka_unit_test(matmul_is_exact_where_16_bit_sums_would_saturate),
-		cmocka_unit_test(matmul_takes_the_greatest_k),
 		cmocka_unit_test(quant_rounds_to_nearest_even_on_every_isa),
+		cmocka_unit_test(quant_divides_as_a_division_rounds),
 		cmocka_unit_test(dequant_multiplies_once),
 		cmocka_unit_test(every_isa_gives_the_bits_of_the_portable_kernels),
+		cmocka_unit_test(a_gate_has_the_bits_of_activation_and_product),
 		cmocka_unit_test(exp_keeps_its_bound),
 		cmocka_unit_test(exp_has_the_limits_of_exp),
 		cmocka_unit_test(activations_keep_their_bounds),
 		cmocka_unit_test(rmsnorm_keeps_its_bound),
 		cmocka_unit_test(softmax_keeps_its_bound_and_clears_the_rest),
 		cmocka_unit_test(rope_turns_pairs_by_the_angle),
-		cmocka_unit_test(attention_keeps_its_bound_on_every_isa),
-		cmocka_unit_test(attention_of_a_query_does_not_depend_on_its_neighbours),
+		cmocka_unit_test(rope_has_the_same_bits_on_every_isa),
 		cmocka_unit_test(unknown_isa_is_refused),
 	};
 

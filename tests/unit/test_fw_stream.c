@@ -7,6 +7,8 @@
 
 #include <math.h>
 
+#include "profile.h"
+
 #define STREAM_VA 0x10000
 #define NOT_CMD 0
 
@@ -44,7 +46,7 @@ struct bad_field {
 #define REF(OPC, type, ref)                                                                 \
 	CMD(OPC, type, ref.slot, 4), CMD(OPC, type, ref.slot, VNPU_SLOT_NONE - 1),          \
 		CMD(OPC, type, ref.slot, ALL_SLOT_UNUSED), CMD(OPC, type, ref.reserved, 1), \
-		CMD(OPC, type, ref.offset, 65536), CMD(OPC, type, ref.offset, 65532),       \
+		CMD(OPC, type, ref.offset, ALL_OUT_BYTES), CMD(OPC, type, ref.offset, ALL_OUT_BYTES - 4),       \
 		CMD(OPC, type, ref.offset, UINT64_MAX - 3), CMD(OPC, type, ref.offset, 1ull << 63)
 #define REF4(OPC, type, ref) REF(OPC, type, ref), CMD(OPC, type, ref.offset, 2), CMD(OPC, type, ref.offset, 1)
 /* Written operands must not be in a slot that is read-only. */
@@ -54,7 +56,7 @@ struct bad_field {
 #define COMMON(OPC, type)                                                                                          \
 	CMD(OPC, type, hdr.flags, 1), CMD(OPC, type, hdr.size_bytes, 0), CMD(OPC, type, hdr.size_bytes, 4),        \
 		CMD(OPC, type, hdr.size_bytes, sizeof(struct vnpu_cmd_##type) + 8),                                \
-		CMD(OPC, type, hdr.size_bytes, UINT32_MAX), CMD(OPC, type, hdr.op, 0), CMD(OPC, type, hdr.op, 15), \
+		CMD(OPC, type, hdr.size_bytes, UINT32_MAX), CMD(OPC, type, hdr.op, 0), CMD(OPC, type, hdr.op, 99), \
 		CMD(OPC, type, hdr.op, UINT16_MAX), CMD(OPC, type, hdr.op, VNPU_OP_END)
 
 static const struct bad_field bad_stream[] = {
@@ -123,6 +125,18 @@ static const struct bad_field bad_stream[] = {
 	CMD(ACT, act, ldy, 49),
 	CMD(ACT, act, kind, 2),
 	CMD(ACT, act, reserved, 1),
+
+	COMMON(GLU, glu),
+	REF4(GLU, glu, a),
+	REF4(GLU, glu, b),
+	REF4(GLU, glu, y),
+	OUT(GLU, glu, y),
+	DIM(GLU, glu, rows),
+	DIM(GLU, glu, cols),
+	CMD(GLU, glu, lda, 49),
+	CMD(GLU, glu, ldb, 0),
+	CMD(GLU, glu, ldy, 49),
+	CMD(GLU, glu, kind, 2),
 
 	COMMON(RMSNORM, rmsnorm),
 	REF4(RMSNORM, rmsnorm, x),
@@ -214,6 +228,47 @@ static const struct bad_field bad_stream[] = {
 	CMD(MATMUL_I8, matmul_i8, tile_n, UINT32_MAX - 63),
 	CMD(MATMUL_I8, matmul_i8, reserved, 1),
 
+	COMMON(MATMUL_W4, matmul_w4),
+	REF(MATMUL_W4, matmul_w4, a),
+	REF4(MATMUL_W4, matmul_w4, a_scale),
+	REF(MATMUL_W4, matmul_w4, w),
+	CMD(MATMUL_W4, matmul_w4, w.offset, 20480 + 32),
+	CMD(MATMUL_W4, matmul_w4, w.offset, 65536 - 4608 + 64),
+	REF4(MATMUL_W4, matmul_w4, bias),
+	REF4(MATMUL_W4, matmul_w4, c),
+	OUT(MATMUL_W4, matmul_w4, c),
+	CMD(MATMUL_W4, matmul_w4, a_scale.slot, VNPU_SLOT_NONE),
+	DIM(MATMUL_W4, matmul_w4, m),
+	DIM(MATMUL_W4, matmul_w4, n),
+	DIM(MATMUL_W4, matmul_w4, k),
+	CMD(MATMUL_W4, matmul_w4, k, 63),
+	CMD(MATMUL_W4, matmul_w4, k, 48),
+	CMD(MATMUL_W4, matmul_w4, k, VNPU_MAX_K_I8 + 32),
+	CMD(MATMUL_W4, matmul_w4, lda, 63),
+	CMD(MATMUL_W4, matmul_w4, ldc, 69),
+	CMD(MATMUL_W4, matmul_w4, tile_m, 0),
+	CMD(MATMUL_W4, matmul_w4, tile_n, 0),
+	CMD(MATMUL_W4, matmul_w4, tile_n, 65),
+	CMD(MATMUL_W4, matmul_w4, group, 0),
+	CMD(MATMUL_W4, matmul_w4, group, 16),
+	CMD(MATMUL_W4, matmul_w4, group, 33),
+	CMD(MATMUL_W4, matmul_w4, group, 128), /* which does not divide 64 */
+	CMD(MATMUL_W4, matmul_w4, group, UINT32_MAX),
+
+	COMMON(MATMUL_W4F, matmul_w4),
+	REF4(MATMUL_W4F, matmul_w4, a),
+	REF(MATMUL_W4F, matmul_w4, w),
+	REF4(MATMUL_W4F, matmul_w4, bias),
+	REF4(MATMUL_W4F, matmul_w4, c),
+	OUT(MATMUL_W4F, matmul_w4, c),
+	CMD(MATMUL_W4F, matmul_w4, a_scale.slot, ALL_SLOT_IN),
+	CMD(MATMUL_W4F, matmul_w4, a_scale.offset, 4),
+	CMD(MATMUL_W4F, matmul_w4, a_scale.reserved, 1),
+	CMD(MATMUL_W4F, matmul_w4, a.offset, 65536 - 9 * 73 * 4 + 256), /* rows of floats, not of bytes */
+	CMD(MATMUL_W4F, matmul_w4, lda, 63),
+	CMD(MATMUL_W4F, matmul_w4, k, 96), /* more than lda */
+	CMD(MATMUL_W4F, matmul_w4, group, 48),
+
 	COMMON(ATTN, attn),
 	REF4(ATTN, attn, q),
 	REF4(ATTN, attn, k),
@@ -238,7 +293,28 @@ static const struct bad_field bad_stream[] = {
 	CMD(ATTN, attn, pos_param, 3),
 	CMD(ATTN, attn, pos_param, ALL_PARAM_HUGE),
 	CMD(ATTN, attn, scale, 0x7fc00000), /* NaN */
-	CMD(ATTN, attn, reserved, 1),
+	CMD(ATTN, attn, kv_type, VNPU_KV_Q8_0 + 1),
+	CMD(ATTN, attn, kv_type, UINT32_MAX),
+	CMD(ATTN, attn, kv_type, VNPU_KV_Q8_0), /* whose heads are multiples of 32 */
+
+	COMMON(STORE, store),
+	REF(STORE, store, x),
+	CMD(STORE, store, x.offset, 2),
+	REF(STORE, store, dst),
+	CMD(STORE, store, dst.offset, 53249),
+	OUT(STORE, store, dst),
+	DIM(STORE, store, rows),
+	DIM(STORE, store, cols),
+	CMD(STORE, store, cols, 65),
+	CMD(STORE, store, ldx, 63),
+	CMD(STORE, store, ldx, UINT32_MAX),
+	CMD(STORE, store, ld_dst, 32),
+	CMD(STORE, store, ld_dst, 97),
+	CMD(STORE, store, ld_dst, UINT32_MAX - 31),
+	CMD(STORE, store, row_param, 3),
+	CMD(STORE, store, row_param, ALL_PARAM_HUGE),
+	CMD(STORE, store, type, VNPU_KV_F32),
+	CMD(STORE, store, type, VNPU_KV_Q8_0 + 1),
 };
 
 static const struct bad_field bad_table[] = {
@@ -256,6 +332,16 @@ static const struct bad_field bad_table[] = {
 	TABLE(nr_params, 4),
 	TABLE(nr_params, VNPU_MAX_PARAMS + 1),
 	TABLE(nr_params, UINT32_MAX),
+	TABLE(version, 0x10000), /* whose header is shorter */
+	TABLE(profile_slot, ALL_SLOT_IN),
+	TABLE(profile_slot, ALL_SLOT_W),
+	TABLE(profile_slot, ALL_SLOT_UNUSED),
+	TABLE(profile_slot, 4),
+	TABLE(profile_slot, VNPU_MAX_SLOTS),
+	TABLE(profile_slot, 1u << 31),
+	TABLE(profile_slot, VNPU_SLOT_NONE - 1),
+	TABLE(reserved, 1),
+	TABLE(reserved, UINT32_MAX),
 	SLOT(0, va, ALL_DATA + 4),
 	SLOT(0, va, ALL_DATA + 32),
 	SLOT(0, va, UINT64_MAX - 63),
@@ -358,7 +444,7 @@ static void a_stream_of_every_operation_runs(void **state)
 	if (run(x, &x->good).status != VNPU_FW_OK)
 		fail_msg("refused: %s", x->f->last_log);
 	/* Each operation writes to a page of its own. */
-	for (page = 0; page < 13; page++)
+	for (page = 0; page < ALL_OUT_BYTES / 4096; page++)
 		assert_memory_not_equal(x->f->mem[1] + ALL_OUT + page * 4096, zeros, sizeof(zeros));
 	assert_memory_equal(x->f->mem[1] + ALL_DATA, x->before, ALL_OUT - ALL_DATA);
 }
@@ -542,13 +628,20 @@ static void spoilt_streams_never_crash_and_touch_only_what_they_announce(void **
 	unsigned int i, rounds = fuzz_rounds(6000), valid = 0;
 	struct fw_prog prog = { 0 };
 	struct job_builder b;
+	struct profile *soc;
 	uint32_t status;
+	char why[256];
 
+	soc = profile_load("sd8gen3", why, sizeof(why));
+	assert_non_null(soc);
 	fake_stop(x->f);
 	x->f->strict = true;
+	x->f->npu = &soc->npu;
 	fake_start(x->f, 1, 0, FW_ISA_AUTO);
 	for (i = 0; i < rounds; i++) {
 		b = x->good;
+		if (rng_below(2))
+			((struct vnpu_table_hdr *)b.table)->profile_slot = rng_below(8) ? ALL_SLOT_OUT : edgy();
 		if (rng_below(5))
 			spoil(b.stream, b.stream_bytes);
 		else
@@ -569,6 +662,11 @@ static void spoilt_streams_never_crash_and_touch_only_what_they_announce(void **
 	print_message("%u of %u spoilt jobs were valid\n", valid, rounds);
 	assert_true(valid > 0 && valid < rounds);
 	fw_prog_free(&prog);
+	/* The core must not outlive its profile. */
+	fake_stop(x->f);
+	x->f->npu = NULL;
+	fake_start(x->f, 1, 0, FW_ISA_AUTO);
+	profile_free(soc);
 }
 
 static void random_bytes_are_refused(void **state)

@@ -73,10 +73,15 @@ static void gather(void *ud, size_t i, const float *logits)
 	memcpy(g->logits + g->seen++ * g->n_vocab, logits, g->n_vocab * sizeof(*logits));
 }
 
-static struct llm_engine *open_model(const char *path, enum llm_placement placement, unsigned int threads,
-				     unsigned int chunk)
+static struct llm_engine *open_model(const char *path, enum llm_placement placement, enum llm_weights weights,
+				     unsigned int threads, unsigned int chunk)
 {
-	struct llm_options opts = { .model = path, .placement = placement, .threads = threads, .chunk = chunk };
+	struct llm_options opts = { .model = path,
+				    .placement = placement,
+				    .weights = weights,
+				    .kv = LLM_KV_F32,
+				    .threads = threads,
+				    .chunk = chunk };
 	struct llm_engine *engine;
 
 	opts.device.transport = NPU_TRANSPORT_SIM;
@@ -87,12 +92,12 @@ static struct llm_engine *open_model(const char *path, enum llm_placement placem
 }
 
 /* The engine's logits of all @n tokens against @want. */
-static void check_engine(struct tiny_model *t, enum llm_placement placement, const int32_t *ids, unsigned int n,
-			 unsigned int threads, unsigned int chunk, const double *want)
+static void check_engine(struct tiny_model *t, enum llm_placement placement, enum llm_weights weights, const int32_t *ids,
+			 unsigned int n, unsigned int threads, unsigned int chunk, const double *want)
 {
 	const struct tiny_config *c = &t->c;
 	struct gathered g = { .n_vocab = c->n_vocab };
-	struct llm_engine *engine = open_model(tiny_write(t), placement, threads, chunk);
+	struct llm_engine *engine = open_model(tiny_write(t), placement, weights, threads, chunk);
 	struct llm_session *s;
 	double error;
 
@@ -101,8 +106,8 @@ static void check_engine(struct tiny_model *t, enum llm_placement placement, con
 		fail_msg("%s", llm_error());
 	assert_int_equal(g.seen, n);
 	error = tiny_error(g.logits, want, (size_t)n * c->n_vocab);
-	print_message("%s %s: %u blocks, %u/%u heads of %u, %u -> %u, %u tokens in chunks of %u: error %.2g\n", c->arch,
-		      llm_placement_name(placement), c->n_layer, c->n_head, c->n_head_kv, c->head_dim, c->n_embd,
+	print_message("%s %s %s: %u blocks, %u/%u heads of %u, %u -> %u, %u tokens in chunks of %u: error %.2g\n", c->arch,
+		      llm_placement_name(placement), llm_weights_name(weights), c->n_layer, c->n_head, c->n_head_kv, c->head_dim, c->n_embd,
 		      c->n_ff, n, chunk, error);
 	assert_true(error < BOUND);
 	/* The last token's logits are those of plain evaluation, too. */
@@ -113,68 +118,87 @@ static void check_engine(struct tiny_model *t, enum llm_placement placement, con
 }
 
 /* False: the case is ambiguous. */
-static bool check_model(const struct tiny_config *c, enum llm_placement placement, uint64_t *state)
+static bool check_model(const struct tiny_config *c, enum llm_placement placement, enum llm_weights weights, uint64_t *state)
 {
 	unsigned int n = random_in(state, 2, 40), chunk = random_in(state, 2, 24), threads = random_in(state, 1, 3);
 	double *want = malloc((size_t)n * c->n_vocab * sizeof(*want));
-	bool w8a8 = placement != LLM_PLACE_CPU, clear;
+	bool clear;
 	struct tiny_model t;
 	int32_t ids[64];
 
 	tiny_create(&t, c, random_u64(state));
 	for (unsigned int i = 0; i < n; i++)
 		ids[i] = (int32_t)random_in(state, 0, c->n_vocab - 1);
-	clear = tiny_forward(&t, ids, n, w8a8, want) > TIE || !w8a8;
+	clear = tiny_forward(&t, ids, n, weights, want) > TIE || weights == LLM_WEIGHTS_F32;
 	if (clear)
-		check_engine(&t, placement, ids, n, threads, chunk, want);
+		check_engine(&t, placement, weights, ids, n, threads, chunk, want);
 	tiny_free(&t);
 	free(want);
 	return clear;
 }
 
-static void check_arch(const char *arch, enum llm_placement placement, int models)
+static void check_arch(const char *arch, enum llm_placement placement, enum llm_weights weights, int models)
 {
-	uint64_t state = seed ^ (uint64_t)placement << 32 ^ (uint64_t)arch[strlen(arch) - 1];
+	uint64_t state = seed ^ (uint64_t)placement << 32 ^ (uint64_t)weights << 40 ^ (uint64_t)arch[strlen(arch) - 1];
 
 	for (int i = 0, drawn = 0; i < models; drawn++) {
 		struct tiny_config c = random_config(arch, &state);
 
+		/* Rows that groups of 4 bits divide, and some that they do not. */
+		if (weights > LLM_WEIGHTS_W8A8 && drawn % 4) {
+			c.n_ff = (c.n_ff + 31) / 32 * 32;
+			c.n_embd = strcmp(arch, "qwen3") ? (c.n_embd + 31) / 32 * 32 : c.n_embd;
+		}
 		assert_true(drawn < 100 * models);
-		i += check_model(&c, placement, &state);
+		i += check_model(&c, placement, weights, &state);
 	}
 }
 
 static void test_llama_on_the_cpu_equals_double_precision(void **s)
 {
-	check_arch("llama", LLM_PLACE_CPU, 8);
+	check_arch("llama", LLM_PLACE_CPU, LLM_WEIGHTS_F32, 8);
 }
 
 static void test_qwen2_on_the_cpu_equals_double_precision(void **s)
 {
-	check_arch("qwen2", LLM_PLACE_CPU, 6);
+	check_arch("qwen2", LLM_PLACE_CPU, LLM_WEIGHTS_F32, 6);
 }
 
 static void test_qwen3_on_the_cpu_equals_double_precision(void **s)
 {
-	check_arch("qwen3", LLM_PLACE_CPU, 6);
+	check_arch("qwen3", LLM_PLACE_CPU, LLM_WEIGHTS_F32, 6);
 }
 
 static void test_llama_in_w8a8_equals_integer_arithmetic(void **s)
 {
-	check_arch("llama", LLM_PLACE_FINE, 4);
-	check_arch("llama", LLM_PLACE_NPU, 4);
+	check_arch("llama", LLM_PLACE_FINE, LLM_WEIGHTS_W8A8, 4);
+	check_arch("llama", LLM_PLACE_NPU, LLM_WEIGHTS_W8A8, 4);
 }
 
 static void test_qwen2_in_w8a8_equals_integer_arithmetic(void **s)
 {
-	check_arch("qwen2", LLM_PLACE_FINE, 3);
-	check_arch("qwen2", LLM_PLACE_NPU, 3);
+	check_arch("qwen2", LLM_PLACE_FINE, LLM_WEIGHTS_W8A8, 3);
+	check_arch("qwen2", LLM_PLACE_NPU, LLM_WEIGHTS_W8A8, 3);
 }
 
 static void test_qwen3_in_w8a8_equals_integer_arithmetic(void **s)
 {
-	check_arch("qwen3", LLM_PLACE_FINE, 3);
-	check_arch("qwen3", LLM_PLACE_NPU, 3);
+	check_arch("qwen3", LLM_PLACE_FINE, LLM_WEIGHTS_W8A8, 3);
+	check_arch("qwen3", LLM_PLACE_NPU, LLM_WEIGHTS_W8A8, 3);
+}
+
+static void test_w4a8_equals_integer_arithmetic_in_groups(void **s)
+{
+	check_arch("llama", LLM_PLACE_FINE, LLM_WEIGHTS_W4A8, 3);
+	check_arch("qwen2", LLM_PLACE_NPU, LLM_WEIGHTS_W4A8, 3);
+	check_arch("qwen3", LLM_PLACE_NPU, LLM_WEIGHTS_W4A8, 2);
+}
+
+static void test_w4a16_equals_float_arithmetic(void **s)
+{
+	check_arch("llama", LLM_PLACE_NPU, LLM_WEIGHTS_W4A16, 3);
+	check_arch("qwen2", LLM_PLACE_FINE, LLM_WEIGHTS_W4A16, 3);
+	check_arch("qwen3", LLM_PLACE_FINE, LLM_WEIGHTS_W4A16, 2);
 }
 
 /* ---- files that are no models ------------------------------------------------------------------------------------- */
@@ -198,7 +222,9 @@ static const struct tiny_config plain = {
 /* Opening fails with @err and a line that has all of the words. */
 static void expect_refusal(struct tiny_model *t, int err, const char *word, const char *word2)
 {
-	struct llm_options opts = { .model = tiny_write(t), .placement = LLM_PLACE_CPU, .threads = 1 };
+	struct llm_options opts = {
+		.model = tiny_write(t), .placement = LLM_PLACE_CPU, .kv = LLM_KV_F32, .threads = 1
+	};
 	struct llm_engine *engine = (struct llm_engine *)1;
 	int got = llm_engine_open(&opts, &engine);
 
@@ -365,6 +391,20 @@ static void test_a_vocabulary_larger_than_the_embedding_is_refused(void **s)
 	expect_refusal(&t, -EINVAL, "260", "token_embd.weight");
 }
 
+/* Blocks of Q8_0 must not have two heads in them. */
+static void test_heads_that_do_not_fill_blocks_have_no_q8_0_cache(void **s)
+{
+	struct llm_options opts = { .placement = LLM_PLACE_CPU, .kv = LLM_KV_Q8_0, .threads = 1 };
+	struct llm_engine *engine;
+	struct tiny_model t;
+
+	tiny_create(&t, &plain, 7);
+	opts.model = tiny_write(&t);
+	assert_int_equal(llm_engine_open(&opts, &engine), -EINVAL);
+	assert_non_null(strstr(llm_error(), "heads of 8 values; a KV cache of q8_0 needs a multiple of 32"));
+	tiny_free(&t);
+}
+
 static void test_weights_that_are_not_finite_are_refused_where_they_are_read(void **s)
 {
 	struct llm_options opts = { .placement = LLM_PLACE_NPU, .threads = 2 };
@@ -411,7 +451,7 @@ static void test_a_cache_too_large_for_memory_is_refused_with_its_bytes(void **s
 	c.head_dim = c.rot_dim = 1024;
 	c.head_norms = true;
 	tiny_create(&t, &c, seed);
-	engine = open_model(tiny_write(&t), LLM_PLACE_CPU, 1, 64);
+	engine = open_model(tiny_write(&t), LLM_PLACE_CPU, LLM_WEIGHTS_F32, 1, 64);
 	assert_int_equal(llm_session_create(engine, (1u << 24) - 64, &session), -ENOMEM);
 	assert_null(session);
 	assert_non_null(strstr(llm_error(), "4398029733888 bytes"));
@@ -428,6 +468,8 @@ int main(void)
 		cmocka_unit_test(test_llama_in_w8a8_equals_integer_arithmetic),
 		cmocka_unit_test(test_qwen2_in_w8a8_equals_integer_arithmetic),
 		cmocka_unit_test(test_qwen3_in_w8a8_equals_integer_arithmetic),
+		cmocka_unit_test(test_w4a8_equals_integer_arithmetic_in_groups),
+		cmocka_unit_test(test_w4a16_equals_float_arithmetic),
 		cmocka_unit_test(test_absurd_hyperparameters_are_refused_by_name),
 		cmocka_unit_test(test_missing_keys_are_named),
 		cmocka_unit_test(test_features_that_would_change_results_are_refused),
@@ -436,6 +478,7 @@ int main(void)
 		cmocka_unit_test(test_a_bias_in_one_block_only_is_refused),
 		cmocka_unit_test(test_a_vocabulary_larger_than_the_embedding_is_refused),
 		cmocka_unit_test(test_a_cache_too_large_for_memory_is_refused_with_its_bytes),
+		cmocka_unit_test(test_heads_that_do_not_fill_blocks_have_no_q8_0_cache),
 		cmocka_unit_test(test_weights_that_are_not_finite_are_refused_where_they_are_read),
 	};
 	const char *given = getenv("TEST_SEED");

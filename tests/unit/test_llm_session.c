@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "llm_refs.h"
+#include "npu_random.h"
 
 #define CHUNK 16
 
@@ -39,6 +40,10 @@ static void test_options_that_do_not_fit_together_are_refused(void **state)
 	expect_open(&(struct llm_options){ .model = model, .placement = LLM_PLACE_FINE, .weights = LLM_WEIGHTS_F32 },
 		    -EINVAL, "f32");
 	expect_open(&(struct llm_options){ .model = model, .placement = 9 }, -EINVAL, "9");
+	expect_open(&(struct llm_options){ .model = model, .kv = 3 }, -EINVAL, "KV cache 3");
+	expect_open(&(struct llm_options){ .model = model, .placement = LLM_PLACE_GPU }, -ENOTSUP, "gpu");
+	expect_open(&(struct llm_options){ .model = model, .weights = LLM_WEIGHTS_F16 }, -ENOTSUP, "f16");
+	expect_open(&(struct llm_options){ .model = model, .profile = "no-such-soc" }, -EINVAL, "no-such-soc");
 	expect_open(&(struct llm_options){ .model = model, .chunk = 1000000 }, -EINVAL, "1000000");
 	expect_open(&(struct llm_options){ .model = model, .threads = 1000000 }, -EINVAL, "1000000");
 	expect_open(&(struct llm_options){ .model = "/nowhere/m.gguf", .placement = LLM_PLACE_CPU }, -ENOENT,
@@ -51,13 +56,13 @@ static void test_names_of_choices_parse_to_themselves(void **state)
 	enum llm_weights w;
 	enum llm_sync s;
 
-	for (unsigned int i = 0; i <= LLM_PLACE_NPU; i++)
+	for (unsigned int i = 0; i <= LLM_PLACE_GPU; i++)
 		assert_true(!llm_placement_parse(llm_placement_name(i), &p) && p == i);
-	for (unsigned int i = 0; i <= LLM_WEIGHTS_W8A8; i++)
+	for (unsigned int i = 0; i <= LLM_WEIGHTS_W4A8; i++)
 		assert_true(!llm_weights_parse(llm_weights_name(i), &w) && w == i);
 	for (unsigned int i = 0; i <= LLM_SYNC_DRIVER; i++)
 		assert_true(!llm_sync_parse(llm_sync_name(i), &s) && s == i);
-	assert_int_equal(llm_placement_parse("gpu", &p), -EINVAL);
+	assert_int_equal(llm_placement_parse("tpu", &p), -EINVAL);
 	assert_non_null(strstr(llm_error(), "fine, cpu, npu"));
 	assert_int_equal(llm_weights_parse("", &w), -EINVAL);
 	assert_int_equal(llm_sync_parse("fas", &s), -EINVAL);
@@ -75,7 +80,7 @@ static void test_the_engine_describes_its_model(void **state)
 	assert_true(info->head_dim == 32 && info->n_ff == 768 && info->n_vocab == 4096 && info->n_ctx_train == 512);
 	assert_true(info->bos == 1 && info->eos == 2 && info->add_bos);
 	assert_true(info->placement == LLM_PLACE_CPU && info->weights == LLM_WEIGHTS_F32);
-	assert_true(info->threads == 3 && info->chunk == 64);
+	assert_true(info->threads == 3 && info->chunk == 256);
 	assert_null(info->device);
 	assert_null(llm_engine_device(engine));
 	llm_engine_close(engine);
@@ -174,6 +179,38 @@ static void test_npu_chunk_edges_do_not_show(void **state)
 	}
 }
 
+/* Graphs of 32, 64, ... rows up to one for all; rows that the last chunk pads must show nowhere. */
+static void test_bucketed_graphs_give_what_a_shared_one_gives(void **state)
+{
+	static float want[REF_MAX_VOCAB], got[REF_MAX_VOCAB];
+	struct reference ref;
+
+	random_begin(__func__);
+	ref_load_docs6m(&ref, 4);
+	for (int p = 1; p < NR_PLACEMENTS; p++) {
+		struct llm_options opts = { .model = model, .placement = placements[p], .chunk = 96 };
+		struct llm_engine *bucketed, *shared;
+
+		if (llm_engine_open(&opts, &bucketed))
+			fail_msg("%s", llm_error());
+		opts.graphs = LLM_GRAPHS_SHARED;
+		opts.chunk = 100;
+		if (llm_engine_open(&opts, &shared))
+			fail_msg("%s", llm_error());
+		assert_int_equal(llm_engine_info(shared)->graphs, LLM_GRAPHS_SHARED);
+		for (int i = 0; i < 6; i++) {
+			size_t n = 2 + random_u32() % 95;
+
+			eval_pieces(bucketed, &ref, n, n, got);
+			eval_pieces(shared, &ref, n, n, want);
+			if (memcmp(got, want, ref.n_vocab * sizeof(*got)))
+				fail_msg("placement %d, %zu tokens: other logits", placements[p], n);
+		}
+		llm_engine_close(bucketed);
+		llm_engine_close(shared);
+	}
+}
+
 static void test_npu_results_do_not_depend_on_threads_or_sync(void **state)
 {
 	static float want[REF_MAX_VOCAB];
@@ -203,16 +240,11 @@ static void test_npu_results_do_not_depend_on_threads_or_sync(void **state)
 	}
 }
 
-/*
- * The float operators of CPU and device round differently, and now and then an activation then takes another INT8 step.
- * So logits differ by a few percent of the greatest, and the next token where two are nearer to one another than that.
- */
-static void test_fine_and_npu_placement_say_the_same(void **state)
+/* The CPU lane's float operators are the device's. */
+static void check_fine_and_npu(enum llm_kv kv)
 {
-	struct llm_engine *fine = ref_open(model, LLM_PLACE_FINE, 2, CHUNK);
-	struct llm_engine *npu = ref_open(model, LLM_PLACE_NPU, 2, CHUNK);
-	size_t same = 0, all = 0;
-	double error = 0;
+	struct llm_engine *fine = ref_open_kv(model, LLM_PLACE_FINE, 2, CHUNK, kv);
+	struct llm_engine *npu = ref_open_kv(model, LLM_PLACE_NPU, 2, CHUNK, kv);
 
 	for (int p = 1; p <= 4; p++) {
 		struct llm_session *a = ref_session(fine, 0), *b = ref_session(npu, 0);
@@ -221,22 +253,108 @@ static void test_fine_and_npu_placement_say_the_same(void **state)
 		ref_load_docs6m(&ref, p);
 		ref_eval(a, ref.ids, ref.n_ids);
 		ref_eval(b, ref.ids, ref.n_ids);
-		for (size_t i = 0; i < ref.n_greedy; i++, all++) {
-			const float *x = llm_session_logits(a), *y = llm_session_logits(b);
-
-			error = ref_error(x, y, ref.n_vocab) > error ? ref_error(x, y, ref.n_vocab) : error;
-			same += llm_argmax(x, REF_MAX_VOCAB) == llm_argmax(y, REF_MAX_VOCAB);
+		for (size_t i = 0; i < ref.n_greedy; i++) {
+			assert_memory_equal(llm_session_logits(a), llm_session_logits(b), ref.n_vocab * sizeof(float));
 			ref_eval(a, &ref.greedy[i], 1);
 			ref_eval(b, &ref.greedy[i], 1);
 		}
 		llm_session_free(a);
 		llm_session_free(b);
 	}
-	print_message("%zu of %zu next tokens are the same, logits within %.2g\n", same, all, error);
-	assert_true(error < 0.06);
-	assert_true(same * 100 >= all * 98);
 	llm_engine_close(fine);
 	llm_engine_close(npu);
+}
+
+static void test_fine_and_npu_placement_give_the_same_bits(void **state)
+{
+	for (enum llm_kv kv = 0; kv <= LLM_KV_Q8_0; kv++)
+		check_fine_and_npu(kv);
+}
+
+/* Each type of cache has its size, and logits as near to those of F32 as its rounding lets it be. */
+static void test_narrow_caches_are_smaller_and_near_the_exact_one(void **state)
+{
+	static const double bound[] = { [LLM_KV_F16] = 1e-3, [LLM_KV_F32] = 0, [LLM_KV_Q8_0] = 1.5e-2 };
+	static const uint64_t bytes_of_32[] = { [LLM_KV_F16] = 64, [LLM_KV_F32] = 128, [LLM_KV_Q8_0] = 34 };
+	static float want[REF_MAX_VOCAB];
+	const enum llm_kv order[] = { LLM_KV_F32, LLM_KV_F16, LLM_KV_Q8_0 };
+	struct reference ref;
+
+	ref_load_docs6m(&ref, 4);
+	for (int i = 0; i < 3; i++) {
+		struct llm_engine *engine = ref_open_kv(model, LLM_PLACE_CPU, 2, CHUNK, order[i]);
+		struct llm_session *s = ref_session(engine, 256);
+		const struct llm_engine_info *info = llm_engine_info(engine);
+		struct llm_session_stats stats;
+		double error;
+
+		assert_int_equal(info->kv, order[i]);
+		llm_session_stats(s, &stats);
+		assert_int_equal(stats.kv_bytes, 2ull * info->n_layer * 256 * (info->n_head_kv * info->head_dim / 32) *
+							 bytes_of_32[order[i]]);
+		ref_eval(s, ref.ids, ref.n_ids);
+		if (!i)
+			memcpy(want, llm_session_logits(s), ref.n_vocab * sizeof(float));
+		error = ref_error(llm_session_logits(s), want, ref.n_vocab);
+		print_message("%s: logits differ by %.2g of the greatest\n", llm_kv_name(order[i]), error);
+		assert_true(error <= bound[order[i]]);
+		llm_session_free(s);
+		llm_engine_close(engine);
+	}
+}
+
+/* On the virtual clock, after the first @n tokens of prompt 4 in one piece and one token more: the logits and the stats. */
+static struct llm_session_stats eval_virtual(enum llm_placement placement, const char *profile,
+					     const struct reference *ref, size_t n, float *logits)
+{
+	struct llm_options opts = { .model = model, .placement = placement, .chunk = CHUNK, .profile = profile };
+	struct llm_session_stats stats;
+	struct llm_engine *engine;
+	struct llm_session *s;
+
+	if (llm_engine_open(&opts, &engine))
+		fail_msg("%s", llm_error());
+	s = ref_session(engine, 0);
+	ref_eval(s, ref->ids, n);
+	ref_eval(s, ref->ids + n, 1);
+	memcpy(logits, llm_session_logits(s), ref->n_vocab * sizeof(*logits));
+	llm_session_stats(s, &stats);
+	if (profile)
+		assert_int_equal(llm_session_now_ns(s), stats.virtual_clock.ns);
+	llm_session_free(s);
+	llm_engine_close(engine);
+	return stats;
+}
+
+static void test_the_virtual_clock_changes_no_result(void **state)
+{
+	static float want[REF_MAX_VOCAB], got[REF_MAX_VOCAB];
+	struct reference ref;
+
+	ref_load_docs6m(&ref, 4);
+	for (int i = 0; i < NR_PLACEMENTS; i++) {
+		struct llm_session_stats wall = eval_virtual(placements[i], NULL, &ref, 3 * CHUNK + 5, want);
+		struct llm_session_stats a = eval_virtual(placements[i], "sd8gen3", &ref, 3 * CHUNK + 5, got);
+		struct llm_session_stats b;
+
+		assert_memory_equal(got, want, ref.n_vocab * sizeof(*got));
+		assert_int_equal(wall.virtual_clock.ns, 0);
+		assert_true(wall.prefill_ns > 0 && wall.decode_ns > 0);
+		assert_int_equal(a.npu_jobs, wall.npu_jobs);
+		/* The SoC's time, the same each time, and another on another SoC. */
+		assert_int_equal(a.prefill_ns + a.decode_ns, a.virtual_clock.ns);
+		assert_true(a.prefill_ns > 0 && a.decode_ns > 0);
+		assert_true(a.virtual_clock.energy_j > 0 && a.virtual_clock.dram_bytes > 0);
+		for (int lane = 0; lane < 3; lane++)
+			assert_true(a.virtual_clock.busy_ns[lane] <= a.virtual_clock.ns);
+		assert_int_equal(a.virtual_clock.busy_ns[1], 0);
+		assert_int_equal(a.virtual_clock.busy_ns[0] > 0, placements[i] != LLM_PLACE_CPU);
+		b = eval_virtual(placements[i], "sd8gen3", &ref, 3 * CHUNK + 5, got);
+		assert_memory_equal(&a.virtual_clock, &b.virtual_clock, sizeof(a.virtual_clock));
+		b = eval_virtual(placements[i], "sd8elite", &ref, 3 * CHUNK + 5, got);
+		assert_memory_equal(got, want, ref.n_vocab * sizeof(*got));
+		assert_true(b.virtual_clock.ns < a.virtual_clock.ns);
+	}
 }
 
 static void test_a_token_is_one_job_and_one_submit(void **state)
@@ -466,8 +584,11 @@ int main(void)
 		cmocka_unit_test(test_loading_reports_its_progress_and_can_be_stopped),
 		cmocka_unit_test(test_cpu_logits_do_not_depend_on_chunks_or_threads),
 		cmocka_unit_test(test_npu_chunk_edges_do_not_show),
+		cmocka_unit_test(test_bucketed_graphs_give_what_a_shared_one_gives),
 		cmocka_unit_test(test_npu_results_do_not_depend_on_threads_or_sync),
-		cmocka_unit_test(test_fine_and_npu_placement_say_the_same),
+		cmocka_unit_test(test_fine_and_npu_placement_give_the_same_bits),
+		cmocka_unit_test(test_narrow_caches_are_smaller_and_near_the_exact_one),
+		cmocka_unit_test(test_the_virtual_clock_changes_no_result),
 		cmocka_unit_test(test_a_token_is_one_job_and_one_submit),
 		cmocka_unit_test(test_a_chunk_on_the_npu_is_one_submit),
 		cmocka_unit_test(test_a_context_can_be_filled_to_its_end_and_not_beyond),

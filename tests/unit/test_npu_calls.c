@@ -59,7 +59,7 @@ static struct drm_vnpu_job raw_job(struct calls *c)
 		.cmd_va = c->job->prog->code->va,
 		.table_va = c->job->table->va,
 		.cmd_size = c->job->prog->image.cmd_bytes,
-		.table_size = (uint32_t)c->job->table->wanted,
+		.table_size = c->job->table_bytes,
 	};
 }
 
@@ -493,7 +493,7 @@ static void jobs_of_a_batch_wait_for_one_another_through_a_syncobj(void **state)
 			.cmd_va = j->prog->code->va,
 			.table_va = j->table->va,
 			.cmd_size = j->prog->image.cmd_bytes,
-			.table_size = (uint32_t)j->table->wanted,
+			.table_size = j->table_bytes,
 			.syncs = array_of(&ops[i], 1, sizeof(ops[i])),
 		};
 	}
@@ -544,7 +544,7 @@ static void jobs_that_name_a_buffer_wait_for_its_writer_and_so_does_bo_wait(void
 			.cmd_va = j->prog->code->va,
 			.table_va = j->table->va,
 			.cmd_size = j->prog->image.cmd_bytes,
-			.table_size = (uint32_t)j->table->wanted,
+			.table_size = j->table_bytes,
 			.bos = array_of(&uses[i], 1, sizeof(uses[i])),
 		};
 		assert_int_equal(submit(c, &jobs[i], 1), 0);
@@ -687,6 +687,8 @@ static bool faulty_scenario(struct faulty *x, const void *image, size_t bytes)
 		ret = npu_job_bind(job, "x", buf, 0, 1024);
 	if (!ret)
 		ret = npu_job_bind(job, "y", buf, 1024, 1024);
+	if (!ret)
+		ret = npu_job_profile(job, true);
 	if (!ret)
 		ret = npu_fence_create(dev, true, &fence);
 	if (!ret)

@@ -64,6 +64,32 @@ static void the_isa_of_the_simulated_device_can_be_chosen(void **state)
 	npu_fails(npu_device_open(&opts, &dev), -EINVAL, "isa 'mmx'");
 }
 
+static void a_profile_that_is_named_must_be_there(void **state)
+{
+	struct npu_device_options opts = { .transport = NPU_TRANSPORT_SIM, .profile = "no-such-soc" };
+	char *kept = getenv("NPU_PROFILE") ? strdup(getenv("NPU_PROFILE")) : NULL;
+	struct npu_device *dev;
+
+	npu_fails(npu_device_open(&opts, &dev), -ENOENT, "profile no-such-soc: No such file");
+	opts.profile = "/dev/null";
+	npu_fails(npu_device_open(&opts, &dev), -EINVAL, "profile /dev/null: ");
+	opts.profile = "sd8elite";
+	setenv("NPU_PROFILE", "no-such-soc", 1);
+	npu_ok(npu_device_open(&opts, &dev));
+	npu_device_close(dev);
+	/* The environment's counts where the program names none. */
+	opts.profile = NULL;
+	npu_fails(npu_device_open(&opts, &dev), -ENOENT, "profile no-such-soc");
+	setenv("NPU_PROFILE", "", 1);
+	npu_ok(npu_device_open(&opts, &dev));
+	npu_device_close(dev);
+	if (kept)
+		setenv("NPU_PROFILE", kept, 1);
+	else
+		unsetenv("NPU_PROFILE");
+	free(kept);
+}
+
 static void a_device_tells_its_memory_and_its_busy_time(void **state)
 {
 	struct fixture *f = *state;
@@ -106,6 +132,36 @@ static void buffers_are_zeroed_apart_and_as_large_as_wanted(void **state)
 	}
 	for (int i = 0; i < 5; i++)
 		npu_buffer_free(bufs[i]);
+}
+
+/* Large enough for huge pages, and a page more. */
+static void the_device_still_has_what_the_program_gave_up(void **state)
+{
+	struct fixture *f = *state;
+	const uint32_t n = ((4 << 20) + 4096) / 4;
+	struct npu_graph *g = npu_graph_create("sum");
+	struct npu_buffer *w = NULL, *y = fixture_floats(f->ctx, n, 0);
+	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 1, n);
+	struct npu_job *job;
+
+	npu_graph_output(g, "y", npu_add(g, x, x));
+	job = fixture_job(f->ctx, g);
+	npu_ok(npu_buffer_create(f->ctx, n * 4ull, NPU_BUFFER_DEVICE_READ_ONLY, &w));
+	for (uint32_t i = 0; i < n; i++) {
+		assert_true(fixture_float(w, i) == 0.0f);
+		((float *)npu_buffer_data(w))[i] = (float)i;
+	}
+	npu_buffer_unmap(w);
+	assert_null(npu_buffer_data(w));
+	npu_buffer_unmap(w);
+	fixture_bind(job, "x", w);
+	fixture_bind(job, "y", y);
+	npu_ok(fixture_run(f, job));
+	for (uint32_t i = 0; i < n; i++)
+		assert_true(fixture_float(y, i) == 2.0f * (float)i);
+	npu_job_free(job);
+	npu_buffer_free(w);
+	npu_buffer_free(y);
 }
 
 static void a_buffer_that_cannot_be_is_refused_with_its_size(void **state)
@@ -305,18 +361,22 @@ static void a_fast_wait_for_a_long_job_ends_without_polling_all_along(void **sta
 	struct fixture *f = *state;
 	struct npu_job *job = fixture_sleep(f->ctx, 30 * MS);
 	struct timespec before, after;
+	int64_t used, least = INT64_MAX;
 	uint64_t seqno;
 
 	npu_ok(fixture_run(f, job));
 	npu_ok(fixture_run(f, job));
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
-	for (int i = 0; i < 5; i++) {
+	/* The least of several: a busy host, or an emulator's, adds to what a thread seems to have worked. */
+	for (int i = 0; i < 10; i++) {
 		npu_ok(npu_queue_submit(f->queue, &job, 1, NULL, &seqno));
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
 		npu_ok(npu_queue_wait(f->queue, seqno, NPU_FOREVER, NPU_WAIT_FAST));
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+		used = (after.tv_sec - before.tv_sec) * 1000000000ll + after.tv_nsec - before.tv_nsec;
+		if (used < least)
+			least = used;
 	}
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
-	/* 150 ms passed; what the thread itself worked is no matter of how loaded the machine is. */
-	assert_true((after.tv_sec - before.tv_sec) * 1000000000ll + after.tv_nsec - before.tv_nsec < 75 * MS);
+	assert_true(least < 15 * MS);
 	npu_job_free(job);
 }
 
@@ -606,8 +666,10 @@ int main(void)
 		cmocka_unit_test(environment_chooses_the_transport_where_the_program_does_not),
 		cmocka_unit_test(a_node_that_is_no_vnpu_is_refused_with_its_reason),
 		cmocka_unit_test(the_isa_of_the_simulated_device_can_be_chosen),
+		cmocka_unit_test(a_profile_that_is_named_must_be_there),
 		with_device(a_device_tells_its_memory_and_its_busy_time),
 		with_device(buffers_are_zeroed_apart_and_as_large_as_wanted),
+		with_device(the_device_still_has_what_the_program_gave_up),
 		with_device(a_buffer_that_cannot_be_is_refused_with_its_size),
 		with_device(addresses_of_freed_buffers_are_used_again),
 		cmocka_unit_test(free_ranges_join_and_the_first_that_fits_is_taken),

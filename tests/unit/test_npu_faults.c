@@ -12,7 +12,7 @@
 /* The address in the table's slot of @symbol, behind libnpu's back. */
 static struct vnpu_slot *job_slot(struct npu_job *job, uint32_t i)
 {
-	return (struct vnpu_slot *)((uint8_t *)job->table->data + sizeof(struct vnpu_table_hdr)) + i;
+	return job->slots + i;
 }
 
 static void an_unmapped_operand_faults_with_its_address_and_bans_its_context(void **state)
@@ -58,6 +58,32 @@ static void an_unmapped_operand_faults_with_its_address_and_bans_its_context(voi
 	npu_queue_free(queue);
 	npu_context_free(other);
 	npu_job_free(job);
+	npu_buffer_free(x);
+	npu_buffer_free(y);
+}
+
+static void a_fault_cancels_what_is_behind_it_though_nobody_asks(void **state)
+{
+	struct fixture *f = *state;
+	struct npu_job *jobs[2] = { fixture_increment(f->ctx, 64, 0), fixture_sleep(f->ctx, 5000 * MS) };
+	struct npu_buffer *x = fixture_floats(f->ctx, 64, 0), *y = fixture_floats(f->ctx, 64, 0);
+	struct npu_context_state st;
+	uint64_t seqno;
+
+	fixture_bind(jobs[0], "x", x);
+	fixture_bind(jobs[0], "y", y);
+	job_slot(jobs[0], 0)->va = npu_buffer_va(x) + (1 << 20);
+	npu_ok(npu_queue_submit(f->queue, jobs, 2, NULL, &seqno));
+	/* Nothing but looking at the status page, which is no call to the device; and far less than the second job's time. */
+	for (int ms = 0; ms < 2500 && npu_queue_completed(f->queue) < seqno; ms++)
+		usleep(1000);
+	assert_int_equal(npu_queue_completed(f->queue), seqno);
+	npu_ok(npu_context_state(f->ctx, &st));
+	assert_int_equal(st.state, NPU_CONTEXT_FAULT);
+	assert_int_equal(st.seqno, seqno - 1);
+	npu_fails(npu_queue_wait(f->queue, seqno, NPU_FOREVER, NPU_WAIT_DRIVER), -ECANCELED, "canceled");
+	npu_job_free(jobs[0]);
+	npu_job_free(jobs[1]);
 	npu_buffer_free(x);
 	npu_buffer_free(y);
 }
@@ -127,6 +153,28 @@ static void a_table_that_the_firmware_refuses_fails_its_job_alone(void **state)
 	/* The failure stays told. */
 	npu_fails(npu_queue_wait(f->queue, bad, NPU_FOREVER, NPU_WAIT_FAST), -EINVAL, "refused");
 	npu_job_free(job);
+	npu_buffer_free(x);
+	npu_buffer_free(y);
+}
+
+/* It ended long before it was expected to, and who waits again has nothing of it left to expect. */
+static void a_job_that_was_freed_can_still_be_asked_about(void **state)
+{
+	struct fixture *f = *state;
+	struct npu_job *bad = fixture_increment(f->ctx, 16, 5 * MS), *job = fixture_sleep(f->ctx, 500 * MS);
+	struct npu_buffer *x = fixture_floats(f->ctx, 16, 2), *y = fixture_floats(f->ctx, 16, 0);
+	uint64_t seqno;
+
+	npu_ok(fixture_run(f, job));
+	fixture_bind(bad, "x", x);
+	fixture_bind(bad, "y", y);
+	job_slot(bad, 0)->va = 4096;
+	npu_ok(npu_queue_submit(f->queue, &bad, 1, NULL, NULL));
+	npu_ok(npu_queue_submit(f->queue, &job, 1, NULL, &seqno));
+	npu_fails(npu_queue_wait(f->queue, seqno, NPU_FOREVER, NPU_WAIT_DRIVER), -ECANCELED, "canceled");
+	npu_job_free(job);
+	npu_fails(npu_queue_wait(f->queue, seqno, NPU_FOREVER, NPU_WAIT_FAST), -ECANCELED, "canceled");
+	npu_job_free(bad);
 	npu_buffer_free(x);
 	npu_buffer_free(y);
 }
@@ -223,9 +271,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		with_device(an_unmapped_operand_faults_with_its_address_and_bans_its_context),
+		with_device(a_fault_cancels_what_is_behind_it_though_nobody_asks),
 		with_device(writing_to_a_read_only_buffer_faults),
 		with_device(a_context_cannot_reach_the_memory_of_another),
 		with_device(a_table_that_the_firmware_refuses_fails_its_job_alone),
+		with_device(a_job_that_was_freed_can_still_be_asked_about),
 		with_device(a_job_over_its_timeout_is_stopped_and_the_next_canceled),
 		with_device(a_timeout_over_the_device_s_greatest_is_refused),
 		with_device(freeing_a_queue_cancels_its_jobs_and_the_fence_still_signals),

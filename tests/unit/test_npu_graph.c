@@ -122,7 +122,7 @@ struct build {
 static struct npu_tensor *build_state(struct build *b, struct npu_tensor **t, const char *name, uint32_t rows)
 {
 	if (!*t)
-		*t = npu_graph_state(b->g, name, rows, COLS);
+		*t = npu_graph_state(b->g, name, NPU_F32, rows, COLS);
 	return *t;
 }
 
@@ -495,6 +495,18 @@ static unsigned int ranges_of(const struct vnpu_cmd *cmd, struct range r[MAX_RAN
 		WR(c, c->m, c->ldc * 4ull, c->n * 4ull);
 		break;
 	}
+	case VNPU_OP_MATMUL_W4:
+	case VNPU_OP_MATMUL_W4F: {
+		const struct vnpu_cmd_matmul_w4 *c = (const void *)cmd;
+		uint64_t elem = cmd->op == VNPU_OP_MATMUL_W4 ? 1 : 4;
+
+		RD(a, c->m, c->lda * elem, c->k * elem);
+		RD(a_scale, 1, 0, c->m * 4ull);
+		RD(w, 1, 0, npu_w4_bytes(c->n, c->k, c->group));
+		RD(bias, 1, 0, c->n * 4ull);
+		WR(c, c->m, c->ldc * 4ull, c->n * 4ull);
+		break;
+	}
 	case VNPU_OP_ATTN: {
 		const struct vnpu_cmd_attn *c = (const void *)cmd;
 
@@ -538,7 +550,8 @@ static void check_in_place(const struct vnpu_cmd *cmd)
 			if (r[i].begin != r[k].begin || r[i].end != r[k].end || r[i].write == r[k].write)
 				fail_msg("%s: %s and %s overlap", npu_cmd_name(cmd->op), r[k].field, r[i].field);
 			if (cmd->op == VNPU_OP_QUANT || cmd->op == VNPU_OP_DEQUANT || cmd->op == VNPU_OP_MATMUL_I8 ||
-			    cmd->op == VNPU_OP_ATTN || cmd->op == VNPU_OP_COPY)
+			    cmd->op == VNPU_OP_MATMUL_W4 || cmd->op == VNPU_OP_MATMUL_W4F || cmd->op == VNPU_OP_ATTN ||
+			    cmd->op == VNPU_OP_COPY)
 				fail_msg("%s in place", npu_cmd_name(cmd->op));
 		}
 	}
@@ -723,7 +736,7 @@ static void macs_and_bytes_are_counted_exactly(void **state)
 	assert_int_equal(info.nr_symbols, 3);
 
 	g = npu_graph_create("attn");
-	k = npu_graph_state(g, "k", 10, 8);
+	k = npu_graph_state(g, "k", NPU_F32, 10, 8);
 	npu_graph_output(g, "y", npu_attn(g, npu_graph_input(g, "q", NPU_F32, 3, 16), k, k, 4, 2, 1, NPU_NO_PARAM));
 	count_regions(g, &info);
 	/* The last three of ten rows see 8, 9 and 10, in 4 heads of 4, for q k and for p v. */

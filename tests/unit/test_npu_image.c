@@ -21,8 +21,8 @@ static void *sample_image(size_t *bytes)
 	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 2, 8), *k, *v, *w, *s, *q, *t;
 	void *image;
 
-	k = npu_graph_state(g, "k", 16, 8);
-	v = npu_graph_state(g, "v", 16, 8);
+	k = npu_graph_state(g, "k", NPU_F32, 16, 8);
+	v = npu_graph_state(g, "v", NPU_F32, 16, 8);
 	w = npu_graph_weight(g, "w", NPU_W8_PANEL, 8, 8);
 	t = npu_rope(g, x, npu_graph_const(g, "inv_freq", freq, 1, 2), 2, pos, NPU_ROPE_HALVES);
 	npu_ok(npu_store_rows(g, t, k, pos));
@@ -31,6 +31,7 @@ static void *sample_image(size_t *bytes)
 	q = npu_quant(g, t, &s);
 	t = npu_matmul_i8(g, q, s, w, NULL);
 	npu_graph_output(g, "y", npu_add(g, npu_silu(g, t), x));
+	npu_ok(npu_graph_profile(g, "sd8gen3"));
 	npu_ok(npu_graph_compile(g, &image, bytes));
 	npu_graph_free(g);
 	return image;
@@ -66,18 +67,22 @@ static void what_is_written_is_read_back(void **state)
 	assert_string_equal(info.name, "sample");
 	assert_int_equal(info.nr_cmds, img.note.nr_cmds);
 	assert_int_equal(info.scratch_bytes, img.scratch_bytes);
-	assert_int_equal(info.isa_version, VNPU_ISA_VERSION);
+	assert_int_equal(info.isa_version, VNPU_ISA_MAJOR << 16);
+	assert_string_equal(info.profile, "sd8gen3");
+	assert_true(info.device_ns > 600000 && info.device_cycles > 450000);
+	assert_int_equal(info.device_ns, img.times.device_ns);
+	assert_int_equal(info.device_cycles, img.times.device_cycles);
 	npu_image_release(&img);
 	free(image);
 }
 
-static char *disassemble(const void *image, size_t bytes)
+static char *disassemble(const void *image, size_t bytes, const char *profile)
 {
 	char *text = NULL;
 	size_t size;
 	FILE *f = open_memstream(&text, &size);
 
-	npu_ok(npu_image_disassemble(image, bytes, f));
+	npu_ok(npu_image_disassemble(image, bytes, profile, f));
 	fclose(f);
 	return text;
 }
@@ -95,20 +100,151 @@ static void the_listing_names_symbols_params_and_operands(void **state)
 		"param 0 pos\n",
 		": copy dst=v src=x rows=2 row_bytes=32 src_stride=32 dst_stride=32 dst_row=pos\n",
 		" x=x inv_freq=__const rows=2 heads=2 head_dim=4 rot_dim=4 ldx=8 ldy=8 mode=halves pos=pos\n",
-		" k=k v=v rows=2 heads=2 kv_heads=2 head_dim=4 ctx_rows=16 ldq=8 ldk=8 ldv=8 ldy=8 scale=0.5 pos=pos\n",
+		" k=k v=v rows=2 heads=2 kv_heads=2 head_dim=4 ctx_rows=16 ldq=8 ldk=8 ldv=8 ldy=8 scale=0.5 kv=f32 "
+		"pos=pos\n",
 		" w=w bias=none m=2 n=8 k=8 lda=8 ldc=8 tile=2x64\n",
 		": barrier\n",
 		": end\n",
 	};
 	size_t bytes;
 	void *image = sample_image(&bytes);
-	char *text = disassemble(image, bytes);
+	char *text = disassemble(image, bytes, NULL);
 
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
 		if (!strstr(text, lines[i]))
 			fail_msg("missing: %sin:\n%s", lines[i], text);
 	free(text);
 	free(image);
+}
+
+/* A stream says the lowest version that it needs, and a cache its type. */
+static void narrow_caches_need_version_1_2(void **state)
+{
+	static const char *const names[] = { "f16", "q8_0" };
+	static const enum npu_dtype types[] = { NPU_F16, NPU_Q8_0 };
+	static const uint64_t sizes[] = { 16 * 64, 16 * 34 };
+
+	for (int i = 0; i < 2; i++) {
+		struct npu_graph *g = npu_graph_create("kv");
+		struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 2, 32), *k;
+		char line[128], *text;
+		struct npu_image img;
+		size_t bytes;
+		void *image;
+
+		k = npu_graph_state(g, "k", types[i], 16, 32);
+		npu_ok(npu_store_rows(g, x, k, NPU_NO_PARAM));
+		npu_graph_output(g, "y", npu_attn(g, x, k, k, 1, 1, 0.5f, NPU_NO_PARAM));
+		npu_ok(npu_graph_compile(g, &image, &bytes));
+		npu_graph_free(g);
+		npu_ok(npu_image_parse(image, bytes, &img));
+		assert_int_equal(img.note.isa_version, VNPU_ISA_MAJOR << 16 | 2);
+		assert_int_equal(((const struct vnpu_stream_hdr *)img.cmd)->isa_minor, 2);
+		assert_int_equal(img.symbols[1].dtype, types[i]);
+		assert_int_equal(img.symbols[1].bytes, sizes[i]);
+		npu_image_release(&img);
+		text = disassemble(image, bytes, NULL);
+		snprintf(line, sizeof(line), ": store dst=k x=x rows=2 cols=32 ldx=32 ld_dst=32 type=%s\n", names[i]);
+		assert_non_null(strstr(text, line));
+		snprintf(line, sizeof(line), " scale=0.5 kv=%s\n", names[i]);
+		assert_non_null(strstr(text, line));
+		free(text);
+		free(image);
+	}
+}
+
+/* A stream wants no younger device than its operations do. */
+static void an_image_says_which_isa_its_operations_need(void **state)
+{
+	struct npu_graph *g = npu_graph_create("w4");
+	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 2, 128);
+	struct npu_image_info info;
+	struct npu_image img;
+	char *text;
+	size_t bytes;
+	void *image;
+
+	npu_graph_output(g, "y", npu_matmul_w4f(g, x, npu_graph_weight_w4(g, "w", 8, 128, 64), NULL));
+	npu_ok(npu_graph_compile(g, &image, &bytes));
+	npu_graph_free(g);
+	npu_ok(npu_image_info(image, bytes, &info));
+	assert_int_equal(info.isa_version, 1 << 16 | 2);
+	npu_ok(npu_image_parse(image, bytes, &img));
+	assert_int_equal(((struct vnpu_stream_hdr *)img.cmd)->isa_minor, 2);
+	assert_int_equal(img.symbols[1].dtype, NPU_W4_PANEL);
+	assert_int_equal(img.symbols[1].group, 64);
+	npu_image_release(&img);
+	text = disassemble(image, bytes, NULL);
+	assert_non_null(strstr(text, "graph w4 isa=1.2 cmds=2 macs=2048 bytes_moved=5440\n"));
+	assert_non_null(strstr(text, "slot 1 weight w w4 [8][128] group=64 bytes=4352\n"));
+	assert_non_null(
+		strstr(text, ": matmul_w4f c=y a=x w=w bias=none m=2 n=8 k=128 group=64 lda=128 ldc=8 tile=2x64\n"));
+	free(text);
+	free(image);
+}
+
+/* Each command's line has its time, and they add up to what the image predicts. */
+static void a_listing_for_a_profile_has_the_time_of_each_command(void **state)
+{
+	unsigned long long ns = 0, cycles = 0, sum_ns, sum_cycles, t[4];
+	struct npu_image_info info;
+	size_t bytes, nr = 0;
+	void *image = sample_image(&bytes);
+	char *text = disassemble(image, bytes, "sd8gen3"), *line = strstr(text, "\nprofile sd8gen3 ");
+
+	npu_ok(npu_image_info(image, bytes, &info));
+	assert_non_null(line);
+	assert_int_equal(sscanf(strstr(line, "launch_ns="),
+				"launch_ns=%llu launch_cycles=%llu device_ns=%llu cycles=%llu", &t[0], &t[1], &t[2],
+				&t[3]),
+			 4);
+	sum_ns = t[0];
+	sum_cycles = t[1];
+	for (line = strchr(line + 1, '\n') + 1; *line; line = strchr(line, '\n') + 1, nr++) {
+		char *end = strchr(line, '\n'), *at = strstr(line, " device_ns=");
+
+		assert_true(at && at < end);
+		assert_int_equal(sscanf(at, " device_ns=%llu cycles=%llu", &ns, &cycles), 2);
+		sum_ns += ns;
+		sum_cycles += cycles;
+	}
+	assert_int_equal(nr, info.nr_cmds);
+	assert_int_equal(sum_ns, info.device_ns);
+	assert_int_equal(sum_cycles, info.device_cycles);
+	assert_int_equal(t[2], info.device_ns);
+	assert_int_equal(t[3], info.device_cycles);
+	free(text);
+	npu_fails(npu_image_disassemble(image, bytes, "no-such-soc", stderr), -ENOENT, "profile no-such-soc");
+	free(image);
+}
+
+static void a_graph_predicts_for_the_profile_that_it_was_told_or_not_at_all(void **state)
+{
+	static const char *const profiles[] = { NULL, "sd8gen3", "sd8elite", "host" };
+	uint64_t ns[4];
+
+	for (int i = 0; i < 4; i++) {
+		struct npu_graph *g = npu_graph_create("one");
+		struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 64, 64);
+		struct npu_image_info info;
+		size_t bytes;
+		void *image;
+
+		npu_graph_output(g, "y", npu_gelu(g, x));
+		npu_fails(npu_graph_profile(g, "no-such-soc"), -ENOENT, "profile no-such-soc");
+		npu_fails(npu_graph_profile(g, "/dev/null"), -EINVAL, "profile /dev/null");
+		/* The last one counts. */
+		npu_ok(npu_graph_profile(g, "sd8gen2"));
+		npu_ok(npu_graph_profile(g, profiles[i]));
+		npu_ok(npu_graph_compile(g, &image, &bytes));
+		npu_ok(npu_image_info(image, bytes, &info));
+		assert_string_equal(info.profile, profiles[i] ? profiles[i] : "");
+		ns[i] = info.device_ns;
+		npu_graph_free(g);
+		free(image);
+	}
+	assert_int_equal(ns[0], 0);
+	assert_true(ns[1] && ns[2] && ns[3] && ns[1] != ns[2] && ns[2] != ns[3]);
 }
 
 /* Bytes that the command wrote to stderr, or -1 if it failed. */
@@ -183,11 +319,17 @@ enum damage {
 	D_COMPRESSED,
 	D_STRTAB_END,
 	D_NOTE_NAME,
+	D_NOTE_SECOND,
+	D_NOTE_SECOND_SIZE,
+	D_NOTE_PROFILE,
 	D_NOTE_ISA,
 	D_NOTE_TEXT,
 	D_NO_CMD,
 	D_SYMTAB_ENTSIZE,
 	D_BINDING_KIND,
+	D_BINDING_TYPE,
+	D_BINDING_GROUP,
+	D_BINDING_NO_GROUP,
 	D_BINDING_SYMBOL,
 	D_BINDING_TWICE,
 	D_SYMBOL_NAME,
@@ -264,6 +406,7 @@ static void damage_file(uint8_t *image, enum damage what)
 static void damage_tables(uint8_t *image, enum damage what)
 {
 	struct npu_elf_note *note = (void *)(image + section(image, ".note.vnpu")->sh_offset + 20);
+	uint8_t *profile = (uint8_t *)(note + 1) + 20 + offsetof(struct npu_elf_times, profile);
 	struct npu_elf_binding *b = (void *)(image + section(image, ".vnpu.bindings")->sh_offset);
 	Elf64_Sym *syms = (void *)(image + section(image, ".symtab")->sh_offset);
 	Elf64_Rela *rela = (void *)(image + section(image, ".rela.vnpu.cmd")->sh_offset);
@@ -271,6 +414,15 @@ static void damage_tables(uint8_t *image, enum damage what)
 	switch (what) {
 	case D_NOTE_NAME:
 		image[section(image, ".note.vnpu")->sh_offset + 12] = 'V';
+		break;
+	case D_NOTE_SECOND:
+		image[section(image, ".note.vnpu")->sh_offset + 20 + sizeof(*note) + 8] = 2;
+		break;
+	case D_NOTE_SECOND_SIZE:
+		section(image, ".note.vnpu")->sh_size -= 4;
+		break;
+	case D_NOTE_PROFILE:
+		memset(profile, 'n', sizeof(((struct npu_elf_times *)0)->profile));
 		break;
 	case D_NOTE_ISA:
 		note->isa_version = 7 << 16;
@@ -286,6 +438,15 @@ static void damage_tables(uint8_t *image, enum damage what)
 		break;
 	case D_BINDING_KIND:
 		b[1].kind = NPU_SYMBOL_KINDS;
+		break;
+	case D_BINDING_TYPE:
+		b[1].dtype = 99;
+		break;
+	case D_BINDING_GROUP:
+		b[1].group = 32;
+		break;
+	case D_BINDING_NO_GROUP:
+		b[1].dtype = NPU_W4_PANEL;
 		break;
 	case D_BINDING_SYMBOL:
 		b[1].symbol = 1000;
@@ -385,11 +546,17 @@ static void each_damage_to_an_image_is_refused_with_its_reason(void **state)
 		[D_COMPRESSED] = "is compressed",
 		[D_STRTAB_END] = "has no end",
 		[D_NOTE_NAME] = "of another kind",
+		[D_NOTE_SECOND] = "second note",
+		[D_NOTE_SECOND_SIZE] = "second note",
+		[D_NOTE_PROFILE] = "profile's name",
 		[D_NOTE_ISA] = "for ISA 7.0",
 		[D_NOTE_TEXT] = "not printable",
 		[D_NO_CMD] = "no .vnpu.cmd",
 		[D_SYMTAB_ENTSIZE] = "entries of a wrong size",
 		[D_BINDING_KIND] = "binding 1 has a value",
+		[D_BINDING_TYPE] = "binding 1 has a value",
+		[D_BINDING_GROUP] = "binding 1 has a value",
+		[D_BINDING_NO_GROUP] = "binding 1 has a value",
 		[D_BINDING_SYMBOL] = "binding 1 has a value",
 		[D_BINDING_TWICE] = "'x' is bound twice",
 		[D_SYMBOL_NAME] = "name of binding 2",
@@ -451,7 +618,7 @@ static void no_truncated_image_is_accepted(void **state)
 static void mutated_images_do_no_harm(void **state)
 {
 	struct fixture *f = *state;
-	size_t bytes, accepted = 0;
+	size_t bytes, accepted = 0, predicted = 0;
 	uint8_t *image = sample_image(&bytes), *copy = malloc(bytes);
 	FILE *null = fopen("/dev/null", "w");
 
@@ -478,14 +645,18 @@ static void mutated_images_do_no_harm(void **state)
 				memcpy(copy + (at & ~3ull), &(uint32_t){ random_in(0, 64) }, 4);
 			}
 		}
-		if (npu_image_disassemble(copy, bytes, null))
+		if (npu_image_disassemble(copy, bytes, NULL, null)) {
+			assert_int_equal(npu_image_disassemble(copy, bytes, "sd8gen3", null), -EINVAL);
 			continue;
+		}
 		accepted++;
+		/* Unless a device would refuse its stream. */
+		predicted += !npu_image_disassemble(copy, bytes, "sd8gen3", null);
 		if (!npu_program_load(f->ctx, copy, bytes, &prog))
 			npu_program_free(prog);
 	}
 	/* Changes in tensors' shapes and unused bytes are no errors of the file. */
-	assert_true(accepted > 100);
+	assert_true(accepted > 100 && predicted > 100 && predicted < accepted);
 	fclose(null);
 	free(copy);
 	free(image);
@@ -498,6 +669,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_written_is_read_back),
 		cmocka_unit_test(the_listing_names_symbols_params_and_operands),
+		cmocka_unit_test(narrow_caches_need_version_1_2),
+		cmocka_unit_test(an_image_says_which_isa_its_operations_need),
+		cmocka_unit_test(a_listing_for_a_profile_has_the_time_of_each_command),
+		cmocka_unit_test(a_graph_predicts_for_the_profile_that_it_was_told_or_not_at_all),
 		cmocka_unit_test(binutils_read_the_file_without_a_warning),
 		cmocka_unit_test(each_damage_to_an_image_is_refused_with_its_reason),
 		cmocka_unit_test(no_truncated_image_is_accepted),

@@ -41,7 +41,7 @@ static void victim_free(struct victim *v)
 
 static struct vnpu_slot *job_slot(struct npu_job *job, int i)
 {
-	return (struct vnpu_slot *)((uint8_t *)job->table->data + sizeof(struct vnpu_table_hdr)) + i;
+	return job->slots + i;
 }
 
 enum outcome {

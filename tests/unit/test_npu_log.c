@@ -77,8 +77,8 @@ static void every_device_call_has_a_line_with_its_fields_and_its_time(void **sta
 	npu_job_free(jobs[1]);
 	text = read_log();
 	has_line(text,
-		 "^npu: DEV_QUERY \\{type=device size=[0-9]+ name=.* isa_version=1\\.0 .*va_bits=[0-9]+\\} = 0 " US);
-	has_line(text, "^npu: DEV_QUERY \\{type=limits .* max_queue_depth=[0-9]+ .*max_timeout_ms=[0-9]+\\} = 0 " US);
+		 "^npu: DEV_QUERY \\{type=device size=[0-9]+ name=.* isa_version=1\\.2 .*va_bits=[0-9]+\\} = 0 " US);
+	has_line(text, "^npu: DEV_QUERY \\{type=limits .* max_queue_depth=[0-9]+ .*max_timeout_ms=[0-9]+ .*max_bytes_per_user=[0-9]+\\} = 0 " US);
 	has_line(text,
 		 "^npu: CTX_CREATE \\{flags=0x0 ctx_id=[0-9]+ va_start=0x[0-9a-f]+ va_range=0x[0-9a-f]+\\} = 0 " US);
 	has_line(text, "^npu: QUEUE_CREATE \\{ctx_id=[0-9]+ priority=1 depth=[0-9]+ flags=0x0 queue_id=[0-9]+ "
@@ -91,7 +91,7 @@ static void every_device_call_has_a_line_with_its_fields_and_its_time(void **sta
 		 "va=0x[0-9a-f]+ size=4096\\}\\]\\} = 0 " US);
 	has_line(text,
 		 "^npu: SUBMIT \\{ctx_id=[0-9]+ flags=0x0 count=2 jobs=\\[\\{queue_id=[0-9]+ flags=0x0 "
-		 "cmd_va=0x[0-9a-f]+ cmd_size=56 table_va=0x[0-9a-f]+ table_size=16 timeout_ms=0 syncs=\\[\\] "
+		 "cmd_va=0x[0-9a-f]+ cmd_size=56 table_va=0x[0-9a-f]+ table_size=48 timeout_ms=0 syncs=\\[\\] "
 		 "bos=\\[\\] "
 		 "seqno=1\\} \\{.* timeout_ms=1234 syncs=\\[\\{signal handle=[0-9]+ timeline_value=9\\}\\] bos=\\[\\] "
 		 "seqno=2\\}\\]\\} = 0 " US);

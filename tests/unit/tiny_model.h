@@ -10,6 +10,8 @@
 #include <stdbool.h>
 
 #include "gguf_image.h"
+#include "llm.h"
+#include "quant_w4.h"
 
 #define TINY_MAX_TENSORS 64
 #define TINY_MAX_KEYS 48
@@ -277,7 +279,7 @@ static inline const char *tiny_write(struct tiny_model *t)
 struct tiny_pass {
 	struct tiny_model *t;
 	unsigned int layer;
-	bool w8a8; /* linear layers on INT8 weights per row and INT8 inputs per row */
+	enum llm_weights weights; /* what linear layers compute with: F32, W8A8, W4A8 or W4A16 */
 	double tie; /* least distance, in steps, of an input from where rounding turns to the next step */
 };
 
@@ -306,27 +308,47 @@ static inline double tiny_w8(float w, float scale)
 	return scale > 0 ? (double)nearbyintf(w / scale) * (double)scale : 0;
 }
 
-/* y = W x + b */
+/* One row of weights, as the linear layer has them. */
+static inline void tiny_row(const struct tiny_pass *p, double *row, const float *w, unsigned int cols, bool w4)
+{
+	float max = 0;
+
+	for (unsigned int c = 0; c < cols; c++)
+		max = fmaxf(max, fabsf(w[c]));
+	for (unsigned int c = 0; c < cols && !w4; c++)
+		row[c] = p->weights == LLM_WEIGHTS_F32 ? (double)w[c] : tiny_w8(w[c], max / 127.0f);
+	for (unsigned int c = 0; c < cols && w4; c += QUANT_W4_GROUP) {
+		uint8_t q[QUANT_W4_GROUP];
+		uint16_t half;
+		float scale;
+
+		if (!quant_w4(w + c, QUANT_W4_GROUP, q, &half))
+			abort();
+		gguf_dequantize(GGUF_F16, &half, &scale, 1);
+		for (unsigned int i = 0; i < QUANT_W4_GROUP; i++)
+			row[c + i] = (double)((int)q[i] - 8) * (double)scale;
+	}
+}
+
+/* y = W x + b. With 4 bits, the output layer and rows that groups do not divide have 8. */
 static inline void tiny_linear(struct tiny_pass *p, double *y, const double *x, const float *w, const float *bias,
 			       unsigned int rows, unsigned int cols)
 {
-	double row[4096], in[4096], scale;
+	bool w4 = p->weights > LLM_WEIGHTS_W8A8 && cols % QUANT_W4_GROUP == 0 && p->layer < p->t->c.n_layer;
+	bool int8 = p->weights != LLM_WEIGHTS_F32 && !(w4 && p->weights == LLM_WEIGHTS_W4A16);
+	double in[cols], row[cols], scale;
 
 	memcpy(in, x, cols * sizeof(*in));
 	scale = tiny_max(in, cols) / 127;
-	for (unsigned int c = 0; p->w8a8 && scale > 0 && c < cols; c++) {
+	for (unsigned int c = 0; int8 && scale > 0 && c < cols; c++) {
 		p->tie = fmin(p->tie, fabs(fabs(in[c] / scale - trunc(in[c] / scale)) - 0.5));
 		in[c] = nearbyint(in[c] / scale) * scale;
 	}
 	for (unsigned int r = 0; r < rows; r++) {
-		float w_scale;
-
-		for (unsigned int c = 0; c < cols; c++)
-			row[c] = (double)w[(size_t)r * cols + c];
-		w_scale = (float)tiny_max(row, cols) / 127.0f;
+		tiny_row(p, row, w + (size_t)r * cols, cols, w4);
 		y[r] = bias ? (double)bias[r] : 0;
 		for (unsigned int c = 0; c < cols; c++)
-			y[r] += in[c] * (p->w8a8 ? tiny_w8(w[(size_t)r * cols + c], w_scale) : row[c]);
+			y[r] += in[c] * row[c];
 	}
 }
 
@@ -440,9 +462,10 @@ static inline void tiny_block(struct tiny_pass *p, double *x, unsigned int n)
 }
 
 /* Logits [n][n_vocab] of all positions. */
-static inline double tiny_forward(struct tiny_model *t, const int32_t *ids, unsigned int n, bool w8a8, double *logits)
+static inline double tiny_forward(struct tiny_model *t, const int32_t *ids, unsigned int n, enum llm_weights weights,
+				  double *logits)
 {
-	struct tiny_pass p = { .t = t, .w8a8 = w8a8, .tie = 1 };
+	struct tiny_pass p = { .t = t, .weights = weights, .tie = 1 };
 	unsigned int E = t->c.n_embd;
 	const float *embd = tiny_find(t, "token_embd.weight")->data;
 	struct tiny_tensor *output = tiny_find(t, "output.weight");

@@ -30,7 +30,7 @@ leaks_forget
 kept_before=$(kept_kb)
 step "insmod again" insmod_once
 [ "$FUZZ_SECONDS" -eq 0 ] || STEP_TIMEOUT=$((FUZZ_SECONDS + 300)) step "fuzz_ioctl, $FUZZ_SECONDS s" "$BUILD/tests/fuzz_ioctl"
-[ "$kills" -eq 0 ] || STEP_TIMEOUT=$((kills * 4 + 300)) step "soak_kill $kills" "$BUILD/tests/soak_kill" "$kills"
+[ "$kills" -eq 0 ] || STEP_TIMEOUT=$((kills * 30 + 300)) step "soak_kill $kills" "$BUILD/tests/soak_kill" "$kills"
 step "vnpu-fw starts" fw_start
 step "npu-info --doctor" "$BUILD/bin/npu-info" --doctor
 step "libnpu's tests over drm" env NPU_TRANSPORT=drm "$BUILD/tests/test_npu_device"

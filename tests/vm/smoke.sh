@@ -8,7 +8,8 @@ cd "$(dirname "$0")/../.." || exit 1
 
 leaks_forget
 kept_before=$(kept_kb)
-step "insmod" insmod "$BUILD/kmod/$kver/vnpu.ko"
+kunit_step
+step "insmod" load
 for t in test_ioctl test_submit; do
 	step "$t" "$BUILD/tests/$t"
 done

@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: MIT
+/*
+ * kernel_bits SEED: what all kernels compute from random data, in one line per call. Each set of kernels that this machine has
+ * must give the bits of the portable ones, and two machines must print the same lines: tests/arm/check.sh compares them. Operands end where no page is.
+ *
+ * "set NAME" for each set comes first, the portable one before the others and the best one last. Status 1 if a set differs.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "../unit/fw_data.h"
+#include "kernels.h"
+
+static const struct fw_kernels *sets[FW_ISA_NEON_I8MM];
+static unsigned int nr_sets;
+static int status;
+static _Alignas(64) uint8_t scratch[FW_SCRATCH_BYTES];
+
+/* What a case has allocated, to be given back at its end. */
+static struct {
+	void *map;
+	size_t bytes;
+} maps[32];
+static unsigned int nr_maps;
+
+/* Memory that ends where the page after it may not be touched. */
+static void *need(size_t bytes)
+{
+	size_t page = sysconf(_SC_PAGESIZE), size = (bytes + page - 1) / page * page;
+	uint8_t *map = mmap(NULL, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (nr_maps == sizeof(maps) / sizeof(maps[0]) || map == MAP_FAILED || mprotect(map + size, page, PROT_NONE)) {
+		fprintf(stderr, "kernel_bits: %zu bytes: %s\n", bytes, strerror(errno));
+		exit(2);
+	}
+	maps[nr_maps].map = map;
+	maps[nr_maps++].bytes = size + page;
+	return map + size - bytes;
+}
+
+static void end_case(void)
+{
+	while (nr_maps) {
+		nr_maps--;
+		munmap(maps[nr_maps].map, maps[nr_maps].bytes);
+	}
+}
+
+static float *random_floats(size_t n, float scale)
+{
+	float *x = need(n * sizeof(*x));
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		x[i] = rng_float() * scale;
+	return x;
+}
+
+static void *random_bytes(size_t n, bool extreme)
+{
+	int8_t *x = need(n);
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		x[i] = (int8_t)rng_u32();
+		if (extreme)
+			x[i] = x[i] & 7 ? -128 : 127;
+	}
+	return x;
+}
+
+/* lo..hi */
+static uint32_t random_in(uint32_t lo, uint32_t hi)
+{
+	return lo + rng_below(hi - lo + 1);
+}
+
+/* ---- comparing ----------------------------------------------------------------------------------------------------- */
+
+enum of { F32, F16, BYTES };
+
+/* NaNs become one NaN: their sign and payload are nobody's promise. */
+static void settle(void *y, size_t bytes, enum of of)
+{
+	uint32_t *f32 = y;
+	uint16_t *f16 = y;
+	size_t i;
+
+	for (i = 0; of == F32 && i < bytes / 4; i++)
+		if ((f32[i] & 0x7fffffff) > 0x7f800000)
+			f32[i] = 0x7fc00000;
+	for (i = 0; of == F16 && i < bytes / 2; i++)
+		if ((f16[i] & 0x7fff) > 0x7c00)
+			f16[i] = 0x7e00;
+}
+
+/* FNV-1a */
+static uint64_t checksum(const uint8_t *p, size_t n)
+{
+	uint64_t sum = 0xcbf29ce484222325;
+
+	while (n--)
+		sum = (sum ^ *p++) * 0x100000001b3;
+	return sum;
+}
+
+/* All sets run @call, which writes to y[bytes] or leaves what is there. */
+static void compare(const char *what, size_t bytes, enum of of,
+		    void (*call)(const struct fw_kernels *k, void *y, const void *arg), const void *arg)
+{
+	uint8_t *ref = need(bytes), *y = need(bytes);
+	unsigned int s;
+	size_t i;
+
+	for (s = 0; s < nr_sets; s++) {
+		memset(s ? y : ref, 0x55, bytes);
+		call(sets[s], s ? y : ref, arg);
+		settle(s ? y : ref, bytes, of);
+		for (i = 0; s && i < bytes && y[i] == ref[i]; i++)
+			;
+		if (!s || i == bytes)
+			continue;
+		fprintf(stderr, "%s: %s differs from %s at byte %zu of %zu\n", what, sets[s]->name, sets[0]->name, i,
+			bytes);
+		status = 1;
+	}
+	printf("%s %016llx\n", what, (unsigned long long)checksum(ref, bytes));
+}
+
+/* ---- products ------------------------------------------------------------------------------------------------------ */
+
+static void call_i8(const struct fw_kernels *k, void *y, const void *arg)
+{
+	struct fw_matmul_i8 t = *(const struct fw_matmul_i8 *)arg;
+
+	t.c = y;
+	k->matmul_i8(&t, scratch);
+}
+
+static void test_i8(uint32_t m, uint32_t n, uint32_t k, bool extreme)
+{
+	uint32_t k4 = (k + 3) / 4 * 4;
+	size_t lda = k4 + rng_below(9), ldc = n + rng_below(9);
+	int8_t *a = random_bytes((m - 1) * lda + k4, extreme), *w = random_bytes((size_t)n * k, extreme);
+	float *a_scale = random_floats(m, 0.1f), *w_scale = random_floats(n, 0.1f), *bias = random_floats(n, 10);
+	uint8_t *panels = need((n + 63) / 64 * VNPU_PANEL_I8_BYTES(k));
+	struct fw_matmul_i8 t = { a, a_scale, panels, bias, NULL, m, n, k, lda, ldc };
+	char what[96];
+
+	if (rng_below(2))
+		t.bias = NULL;
+	pack_w8(panels, w, w_scale, n, k);
+	snprintf(what, sizeof(what), "matmul_i8 m %u n %u k %u", m, n, k);
+	compare(what, ((m - 1) * ldc + n) * 4, F32, call_i8, &t);
+	end_case();
+}
+
+static void call_w4(const struct fw_kernels *k, void *y, const void *arg)
+{
+	struct fw_matmul_w4 t = *(const struct fw_matmul_w4 *)arg;
+
+	t.c = y;
+	(t.a_scale ? k->matmul_w4 : k->matmul_w4f)(&t, scratch);
+}
+
+static void test_w4(uint32_t m, uint32_t n, uint32_t k, uint32_t group, bool extreme, bool wild)
+{
+	size_t lda = k + rng_below(9), ldc = n + rng_below(9), i;
+	int8_t *q = random_bytes((m - 1) * lda + k, extreme);
+	float *x = random_floats((m - 1) * lda + k, 3), *a_scale = random_floats(m, 0.1f), *bias = random_floats(n, 10);
+	uint8_t *panels = need((n + 63) / 64 * VNPU_PANEL_W4_BYTES(k, group)), *u = random_bytes((size_t)n * k, false);
+	uint16_t *scale = need((size_t)n * (k / group) * 2);
+	struct fw_matmul_w4 t = { q, a_scale, panels, bias, NULL, m, n, k, group, lda, ldc };
+	char what[96];
+
+	for (i = 0; i < (size_t)n * k; i++)
+		u[i] = extreme ? (u[i] & 7 ? 0 : 15) : u[i] & 15;
+	for (i = 0; i < (size_t)n * (k / group); i++)
+		scale[i] = random_f16(wild);
+	pack_w4(panels, u, scale, n, k, group);
+	if (rng_below(2))
+		t.bias = NULL;
+	snprintf(what, sizeof(what), "matmul_w4 m %u n %u k %u group %u", m, n, k, group);
+	compare(what, ((m - 1) * ldc + n) * 4, F32, call_w4, &t);
+	t.a = x;
+	t.a_scale = NULL;
+	snprintf(what, sizeof(what), "matmul_w4f m %u n %u k %u group %u", m, n, k, group);
+	compare(what, ((m - 1) * ldc + n) * 4, F32, call_w4, &t);
+	end_case();
+}
+
+/* More rows than a block has, too. */
+static void test_products(void)
+{
+	uint32_t round, m, n, k, group;
+
+	for (round = 0; round < 60; round++) {
+		m = random_in(1, round % 8 ? 20 : 300);
+		n = random_in(1, round % 4 ? 70 : 200);
+		k = random_in(1, round % 4 ? 300 : 1200);
+		test_i8(m, n, k, round % 5 == 1);
+	}
+	test_i8(9, 3, VNPU_MAX_K_I8, true);
+	test_i8(2, 65, VNPU_MAX_K_I8 - 5, false);
+	for (round = 0; round < 60; round++) {
+		group = 32 << rng_below(3);
+		m = random_in(1, round % 8 ? 20 : 150);
+		n = random_in(1, round % 4 ? 70 : 140);
+		k = group * random_in(1, round % 4 ? 4 : 8);
+		test_w4(m, n, k, group, round % 5 == 1, round % 5 == 2);
+	}
+	test_w4(11, 2, VNPU_MAX_K_I8, 64, true, false);
+}
+
+/* ---- element by element, and rows ---------------------------------------------------------------------------------- */
+
+struct row {
+	const float *a, *b;
+	size_t n, live;
+	int kernel;
+};
+
+static const char *const row_kernels[] = { "add",      "mul",	   "exp",     "silu",	 "gelu",
+					   "glu_silu", "glu_gelu", "rmsnorm", "softmax", "dequant" };
+
+static void call_row(const struct fw_kernels *k, void *y, const void *arg)
+{
+	const struct row *r = arg;
+
+	switch (r->kernel) {
+	case 0:
+		k->add(y, r->a, r->b, r->n);
+		break;
+	case 1:
+		k->mul(y, r->a, r->b, r->n);
+		break;
+	case 2:
+		k->exp(y, r->a, r->n);
+		break;
+	case 3:
+		k->silu(y, r->a, r->n);
+		break;
+	case 4:
+		k->gelu(y, r->a, r->n);
+		break;
+	case 5:
+		k->glu(y, r->a, r->b, r->n, VNPU_ACT_SILU);
+		break;
+	case 6:
+		k->glu(y, r->a, r->b, r->n, VNPU_ACT_GELU);
+		break;
+	case 7:
+		k->rmsnorm(y, r->a, r->b, r->n, 1e-5f);
+		break;
+	case 8:
+		k->softmax(y, r->a, r->live, r->n, 0.7f);
+		break;
+	default:
+		k->dequant(y, (const int8_t *)r->a, 0.37f, r->n);
+	}
+}
+
+/* A scale, then q. */
+static void call_quant(const struct fw_kernels *k, void *y, const void *arg)
+{
+	const struct row *r = arg;
+	float scale;
+
+	k->quant((int8_t *)y + 4, &scale, r->a, r->n);
+	settle(&scale, sizeof(scale), F32);
+	memcpy(y, &scale, sizeof(scale));
+}
+
+static void call_store_f16(const struct fw_kernels *k, void *y, const void *arg)
+{
+	const struct row *r = arg;
+
+	k->store(y, r->a, r->n, VNPU_KV_F16);
+}
+
+static void call_store_q8_0(const struct fw_kernels *k, void *y, const void *arg)
+{
+	const struct row *r = arg;
+
+	k->store(y, r->a, r->n / 32 * 32, VNPU_KV_Q8_0);
+}
+
+static void test_rows(void)
+{
+	static const float scales[] = { 10, 1, 1e-3f, 1e4f, 1e-6f, 1e30f, 1e-38f, 2.6e-43f };
+	float *a, *b, scale;
+	char what[96];
+	struct row r;
+	size_t i;
+
+	for (int round = 0; round < 120; round++) {
+		r.n = random_length();
+		r.live = 1 + rng_below(r.n);
+		scale = scales[rng_below(8)];
+		r.a = a = random_floats(r.n, round % 3 ? 10 : scale);
+		r.b = b = random_floats(r.n, 10);
+		for (i = 0; i < r.n && round % 3 == 1; i++) {
+			a[i] = wild();
+			b[i] = wild();
+		}
+		for (r.kernel = 0; r.kernel < 10; r.kernel++) {
+			snprintf(what, sizeof(what), "%s n %zu", row_kernels[r.kernel], r.n);
+			compare(what, r.n * 4, F32, call_row, &r);
+		}
+		snprintf(what, sizeof(what), "quant n %zu", r.n);
+		compare(what, 4 + (r.n + 3) / 4 * 4, BYTES, call_quant, &r);
+		snprintf(what, sizeof(what), "store f16 n %zu", r.n);
+		compare(what, r.n * 2, F16, call_store_f16, &r);
+		snprintf(what, sizeof(what), "store q8_0 n %zu", r.n / 32 * 32);
+		compare(what, r.n / 32 * 34, BYTES, call_store_q8_0, &r);
+		end_case();
+	}
+}
+
+/* ---- heads --------------------------------------------------------------------------------------------------------- */
+
+struct rope {
+	const float *x, *inv_freq;
+	uint64_t pos;
+	uint32_t heads, dim, rot, mode;
+};
+
+static void call_rope(const struct fw_kernels *k, void *y, const void *arg)
+{
+	const struct rope *r = arg;
+
+	k->rope(y, r->x, r->inv_freq, r->pos, r->heads, r->dim, r->rot, r->mode, scratch);
+}
+
+static void test_rope(void)
+{
+	float inv_freq[VNPU_MAX_HEAD_DIM / 2], f;
+	struct rope r = { .inv_freq = inv_freq };
+	char what[96];
+	uint32_t i;
+
+	for (int round = 0; round < 150; round++) {
+		r.heads = random_in(1, 4);
+		r.dim = round ? random_in(2, 300) : VNPU_MAX_HEAD_DIM;
+		r.rot = 2 * random_in(1, r.dim / 2);
+		r.mode = rng_below(2);
+		r.pos = rng_below(round % 2 ? 100 : VNPU_MAX_DIM);
+		/* By products, as a library's powf() may differ between machines. */
+		for (i = 0, f = 1; i < r.rot / 2; i++, f *= 0.9f)
+			inv_freq[i] = f;
+		r.x = random_floats(r.heads * r.dim, 1);
+		snprintf(what, sizeof(what), "rope %u x %u, %u by mode %u, at %llu", r.heads, r.dim, r.rot, r.mode,
+			 (unsigned long long)r.pos);
+		compare(what, r.heads * r.dim * 4, F32, call_rope, &r);
+		end_case();
+	}
+}
+
+struct attn {
+	struct fw_attn t;
+	uint32_t queries;
+};
+
+static void call_attn(const struct fw_kernels *k, void *y, const void *arg)
+{
+	const struct attn *x = arg;
+	struct fw_attn t = x->t;
+	uint32_t left;
+
+	t.y = y;
+	for (t.first = 0; t.first < x->queries; t.first += t.nr_q) {
+		left = x->queries - t.first;
+		t.nr_q = left < fw_attn_queries(t.head_dim) ? left : fw_attn_queries(t.head_dim);
+		k->attn(&t, scratch);
+	}
+}
+
+/* A cache of @keys rows that ends with the last one's last value; stored by the portable kernels. */
+static void *random_cache(uint64_t keys, uint32_t dim, size_t row_bytes, uint32_t type)
+{
+	uint8_t *rows = need((keys - 1) * row_bytes + VNPU_KV_BYTES(type, dim));
+	float *x = need(dim * sizeof(*x));
+	uint64_t j;
+	uint32_t d;
+
+	for (j = 0; j < keys; j++) {
+		for (d = 0; d < dim; d++)
+			x[d] = rng_float() * 2;
+		if (type == VNPU_KV_F32)
+			memcpy(rows + j * row_bytes, x, dim * sizeof(*x));
+		else
+			sets[0]->store(rows + j * row_bytes, x, dim, type);
+	}
+	return rows;
+}
+
+static void test_attn(void)
+{
+	static const uint32_t dims[] = { 32, 64, 96, 128, 256, 1, 8, 17, 80, 100 };
+	uint32_t type, dim, group, rows, unit;
+	uint64_t pos, ldk, ldv;
+	struct attn x;
+	char what[96];
+
+	for (int round = 0; round < 60; round++) {
+		type = round % 3;
+		unit = type == VNPU_KV_Q8_0 ? 32 : 1;
+		dim = dims[rng_below(type == VNPU_KV_Q8_0 ? 5 : 10)];
+		group = random_in(1, 8);
+		rows = random_in(1, round % 2 ? 1 : 12);
+		pos = rng_below(round % 4 ? 100 : 300);
+		ldk = dim + unit * rng_below(5);
+		ldv = dim + unit * rng_below(5);
+		x.queries = group * rows;
+		x.t = (struct fw_attn){
+			.ldq = group * dim + rng_below(5),
+			.group = group,
+			.pos = pos,
+			.k_row_bytes = VNPU_KV_BYTES(type, ldk),
+			.v_row_bytes = VNPU_KV_BYTES(type, ldv),
+			.kv_type = type,
+			.head_dim = dim,
+			.scale = 1 / sqrtf(dim),
+		};
+		x.t.ldy = x.t.ldq + 3;
+		x.t.k = random_cache(pos + rows, dim, x.t.k_row_bytes, type);
+		x.t.v = random_cache(pos + rows, dim, x.t.v_row_bytes, type);
+		x.t.q = random_floats((rows - 1) * x.t.ldq + group * dim, 2);
+		snprintf(what, sizeof(what), "attn type %u dim %u group %u rows %u at %llu", type, dim, group, rows,
+			 (unsigned long long)pos);
+		compare(what, ((rows - 1) * x.t.ldy + group * dim) * 4, F32, call_attn, &x);
+		end_case();
+	}
+}
+
+int main(int argc, char **argv)
+{
+	enum fw_isa isa;
+
+	if (argc != 2) {
+		fprintf(stderr, "usage: kernel_bits SEED\n");
+		return 2;
+	}
+	/* So that after a crash the last line tells how far it came. */
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	rng_state = strtoull(argv[1], NULL, 0);
+	for (isa = FW_ISA_GENERIC; isa <= FW_ISA_NEON_I8MM; isa++) {
+		if (!fw_kernels_get(isa))
+			continue;
+		sets[nr_sets++] = fw_kernels_get(isa);
+		printf("set %s\n", sets[nr_sets - 1]->name);
+	}
+	if (fw_kernels_get(FW_ISA_AUTO) != sets[nr_sets - 1]) {
+		fprintf(stderr, "kernel_bits: %s is chosen, not %s\n", fw_isa_name(FW_ISA_AUTO),
+			sets[nr_sets - 1]->name);
+		status = 1;
+	}
+	test_products();
+	test_rows();
+	test_rope();
+	test_attn();
+	return status;
+}

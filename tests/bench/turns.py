@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: MIT
+# What peer.sh and transports.sh leave to Python: benchmarks that are run by turns, and what comes of it.
+#   turns.py run RUNS SIDE KIND FILE COMMAND...   runs one that writes JSON as llm-bench does, and appends a line on it to RUNS
+#   turns.py table RUNS md|json SIDE SIDE         compares the two sides of all that is in RUNS: how many times better the first was
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+
+# What a table calls a side, if not by its name.
+PROGRAMS = {'ours': 'llm-bench', 'theirs': 'llama-bench'}
+
+
+def fail(text):
+    sys.exit(os.environ.get('TURNS_FOR', 'turns.py') + ': ' + text)
+
+
+def run(runs, side, kind, model, *command):
+    """The wall's time from before the program is there until it has ended, and its peak memory as the kernel counts it."""
+    start = time.monotonic()
+    with tempfile.TemporaryFile() as err:
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err, stdin=subprocess.DEVNULL)
+        text = child.stdout.read()
+        _, status, usage = os.wait4(child.pid, 0)
+        wall_s = time.monotonic() - start
+        child.returncode = status
+        err.seek(0)
+        said = err.read().decode(errors='replace').strip().split('\n')
+    name = os.path.basename(command[0])
+    if status:
+        how = 'signal %d' % os.WTERMSIG(status) if os.WIFSIGNALED(status) else 'status %d' % os.WEXITSTATUS(status)
+        fail('%s ended with %s on %s: %s' % (name, how, model, said[-1] or 'without a word'))
+    try:
+        rows = json.loads(text)
+        results = [{k: r.get(k) for k in ROW} for r in rows]
+    except (ValueError, AttributeError, TypeError):
+        fail('%s printed no JSON of tests for %s' % (name, model))
+    with open(runs, 'a') as f:
+        f.write(json.dumps({'side': side, 'kind': kind, 'model': model, 'wall_s': wall_s,
+                            'rss_bytes': usage.ru_maxrss * 1024, 'rows': results}) + '\n')
+
+
+ROW = 'build_commit n_threads n_prompt n_gen avg_ts transport placement weights peak_memory_bytes'.split()
+
+
+def speed(runs, n_prompt, n_gen):
+    """Tokens per second of one test, a round at a time."""
+    got = []
+    for r in runs:
+        rows = [x for x in r['rows'] if (x['n_prompt'], x['n_gen']) == (n_prompt, n_gen)]
+        if len(rows) != 1 or not rows[0]['avg_ts']:
+            fail('no result of the test %s in what %s printed' % (test_name(n_prompt, n_gen), PROGRAMS.get(r['side'], 'llm-bench')))
+        got.append(rows[0]['avg_ts'])
+    return got
+
+
+def test_name(n_prompt, n_gen):
+    return 'pp%d' % n_prompt if n_prompt else 'tg%d' % n_gen
+
+
+class Model:
+    """All runs on one file."""
+
+    def __init__(self, path, sides, runs):
+        self.path, self.sides, self.runs = path, sides, runs
+
+    def of(self, side, kind):
+        return [r for r in self.runs if (r['side'], r['kind']) == (side, kind)]
+
+    def row(self, test, unit, kind, get):
+        a, b = self.sides
+        got = {s: get(self.of(s, kind)) for s in self.sides}
+        # Above 1 is better for the first, whatever the unit. Of the same round each, so that what slows a round slows both.
+        ratios = [x / y if unit == 't/s' else y / x for x, y in zip(got[a], got[b])]
+        of = self.of(a, 'warm')[0]['rows'][0]
+        row = {'model': os.path.basename(self.path), 'test': test, 'unit': unit, 'rounds': len(ratios)}
+        row.update({k: of[k] for k in ('n_threads', 'placement', 'weights')})
+        for s in self.sides:
+            first = self.of(s, 'warm')[0]['rows'][0]
+            row.update({s: statistics.median(got[s]), s + '_min': min(got[s]), s + '_max': max(got[s]),
+                        s + '_samples': got[s], s + '_build': first['build_commit'], s + '_transport': first['transport']})
+        row.update({'ratio': statistics.median(ratios), 'ratio_min': min(ratios), 'ratio_max': max(ratios)})
+        return row
+
+    def compare(self):
+        warm = self.of(self.sides[0], 'warm')
+        tests = [(x['n_prompt'], x['n_gen']) for x in warm[0]['rows']]
+        rows = [self.row(test_name(*t), 't/s', 'warm', lambda r, t=t: speed(r, *t)) for t in tests]
+        if not self.of(self.sides[0], 'cold'):
+            return rows
+        rows.append(self.row('cold start', 's', 'cold', lambda r: [x['wall_s'] for x in r]))
+        rows.append(self.row('peak memory', 'MiB', 'warm', lambda r: [x['rss_bytes'] / 2**20 for x in r]))
+        # llm-bench's own count says how much of that it asked for; files that are mapped are in neither's hands.
+        rows[-1]['ours_peak_memory_bytes'] = max(x['peak_memory_bytes'] or 0 for r in warm for x in r['rows']) or None
+        return rows
+
+
+def spread(c, what, form='%.4g'):
+    return '%s (%s .. %s)' % tuple(form % c[what + part] for part in ('', '_min', '_max'))
+
+
+def print_md(rows, sides):
+    head = ['model', 'test', 'unit'] + [PROGRAMS.get(s, s) for s in sides] + ['times better']
+    lines = [[c['model'], c['test'], c['unit']] + [spread(c, s) for s in sides] + [spread(c, 'ratio', '%.3f')] for c in rows]
+    width = [max(len(line[i]) for line in [head] + lines) for i in range(len(head))]
+
+    def show(line):
+        print('| ' + ' | '.join(x.ljust(w) if i < 3 else x.rjust(w) for i, (x, w) in enumerate(zip(line, width))) + ' |')
+
+    show(head)
+    print('| ' + ' | '.join('-' * w if i < 3 else '-' * (w - 1) + ':' for i, w in enumerate(width)) + ' |')
+    for line in lines:
+        show(line)
+    c = rows[0]
+    modes = dict.fromkeys(', '.join(r[k] for k in ('placement', 'weights') if r[k]) for r in rows)
+    print('\nmedians of %d rounds by turns (least .. most); %d threads; %s; builds %s' % (
+        c['rounds'], c['n_threads'], ' and '.join(modes),
+        ', '.join('%s %s' % (PROGRAMS.get(s, s), c[s + '_build']) for s in sides)))
+
+
+def table(path, form, *sides):
+    by_model = {}
+    with open(path) as f:
+        for line in f:
+            r = json.loads(line)
+            by_model.setdefault(r['model'], []).append(r)
+    rows = [c for model, runs in by_model.items() for c in Model(model, sides, runs).compare()]
+    if form == 'json':
+        print('[\n' + ',\n'.join(json.dumps(c) for c in rows) + '\n]')
+    else:
+        print_md(rows, sides)
+
+
+if __name__ == '__main__':
+    (run if sys.argv[1] == 'run' else table)(*sys.argv[2:])

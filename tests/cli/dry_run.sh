@@ -1,0 +1,151 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# llm-bench on a phone's SoC: dry runs without a model, their timelines, models on the virtual clock, and the calibration.
+set -u
+. tests/cli/common.bash
+
+dry=("$bin/llm-bench" --dry-run)
+shapes=$(cd share/shapes && ls ./*.conf | sed 's|.*/||; s|\.conf$||' | paste -sd,)
+
+passes "a dry run" "${dry[@]}" --shape llama3.2-1b --preset all -p 256 -n 4 -o json
+cp "$scratch/out" "$scratch/json"
+true_in_python "its fields are those of the simulation" "
+rows = json.load(open(sys.argv[1]))
+assert {(r['preset'], r['n_prompt']) for r in rows} == {(p, n) for p in ('cpu', 'npu', 'fine', 'gpu') for n in (256, 0)}, rows
+for r in rows:
+    assert r['clock'] == 'virtual' and r['profile'] == 'sd8gen3' and r['model_filename'] is None
+    assert len(r['samples_ns']) == 1 and r['samples_ns'][0] > 0 and r['stddev_ns'] is None
+    assert r['energy_j'] > 0 and abs(r['power_w'] - r['energy_j'] * 1e9 / r['avg_ns']) < 1e-9 * r['power_w']
+    assert 0 < r['memory_gbps'] <= 60
+    lanes = [r['busy_npu'], r['busy_gpu'], r['busy_cpu']]
+    assert all(0 <= b <= 1 + 1e-9 for b in lanes) and sum(lanes) > 0.9
+    for b, bubble in zip(lanes, [r['bubble_npu'], r['bubble_gpu'], r['bubble_cpu']]):
+        assert bubble is None if b == 0 else abs(bubble - (1 - b)) < 1e-9
+    for k in 'transport output_sha256 recall npu_submits driver_waits n_threads'.split():
+        assert r[k] is None, (k, r[k])
+    assert r['peak_memory_bytes'] > r['model_size'] > 1e9
+by = {(r['preset'], r['n_prompt']): r for r in rows}
+assert by['npu', 0]['busy_gpu'] == 0 and by['gpu', 0]['busy_npu'] == 0 and by['cpu', 0]['busy_npu'] == 0
+assert by['npu', 0]['npu_jobs'] == 4 and by['cpu', 0]['npu_jobs'] == 0
+" "$scratch/json"
+passes "the same again" "${dry[@]}" --shape llama3.2-1b --preset all -p 256 -n 4 -o json
+same "a dry run can be repeated to the nanosecond" "$(grep -A1 samples_ns "$scratch/out")" "$(grep -A1 samples_ns "$scratch/json")"
+passes "every shape, with every preset" "${dry[@]}" --shape "$shapes" --preset cpu,gpu,npu -p 64,128,256,512,1024 -n 0 -o jsonl
+same "is a test" "$(wc -l <"$scratch/out")" "$(($(wc -w <<<"${shapes//,/ }") * 15))"
+for profile in share/profiles/*.conf; do
+	passes "profile $profile" "${dry[@]}" --shape qwen2.5-0.5b --profile "$profile" -p 64 -n 0
+done
+passes "the drivers' synchronisation and the fast one" "${dry[@]}" --shape qwen2.5-0.5b --sync driver,fast -p 0 -n 2 -o jsonl
+true_in_python "the fast one is" "
+a, b = (json.loads(l) for l in open(sys.argv[1]))
+assert (a['sync'], b['sync']) == ('driver', 'fast') and a['avg_ns'] > 1.5 * b['avg_ns']
+" "$scratch/out"
+
+passes "a timeline" "${dry[@]}" --shape qwen2.5-0.5b --preset fine -p 64 -n 2 --timeline "$scratch/trace"
+true_in_python "has all lanes, slices inside one another or apart, and flows between them" "
+trace = json.load(open(sys.argv[1]))['traceEvents']
+names = {(e['pid'], e['tid']): e['args']['name'] for e in trace if e['name'] == 'thread_name'}
+processes = [e['args']['name'] for e in trace if e['name'] == 'process_name']
+assert processes == ['qwen2.5-0.5b fine w8a8 pp64', 'qwen2.5-0.5b fine w8a8 tg2'], processes
+assert {n for (p, t), n in names.items() if p == 1} == {'npu', 'gpu', 'cpu'}
+slices = [e for e in trace if e['ph'] == 'X']
+tasks = [e for e in slices if e['name'] != 'start']
+assert len(tasks) == 3 * (1 + 24 * 10 + 2), len(tasks)
+for key in names:
+    end = -1
+    for e in sorted((e for e in tasks if (e['pid'], e['tid']) == key), key=lambda e: e['ts']):
+        assert e['ts'] >= end - 1e-6 and e['dur'] >= 0
+        end = e['ts'] + e['dur']
+flows = [e for e in trace if e['ph'] == 's']
+assert len(flows) == len([e for e in trace if e['ph'] == 'f']) > 24
+assert {e['args']['layer'] for e in tasks} == set(range(25))
+" "$scratch/trace"
+
+# Jitter: a seed is a timeline.
+for run in "--dry-run --shape qwen2.5-0.5b --preset fine -p 64 -n 2 -r 3" "-m $model --transport sim --clock virtual --preset fine -p 24 -n 2 -r 3"; do
+	passes "durations that vary: $run" "$bin/llm-bench" $run -o jsonl --jitter 0.2 --seed 7 --timeline "$scratch/trace.7"
+	cp "$scratch/trace.7" "$scratch/first"
+	true_in_python "from one repetition to the next" "
+for line in open(sys.argv[1]):
+    r = json.loads(line)
+    assert len(set(r['samples_ns'])) == 3 and 0 < r['stddev_ns'] < 0.2 * r['avg_ns'], r
+" "$scratch/out"
+	passes "once more" "$bin/llm-bench" $run -o jsonl --jitter 0.2 --seed 7 --timeline "$scratch/trace.7"
+	passes "and with another seed" "$bin/llm-bench" $run -o jsonl --jitter 0.2 --seed 8 --timeline "$scratch/trace.8"
+	passes "the same seed gives the same timeline, bit for bit" cmp "$scratch/first" "$scratch/trace.7"
+	passes "another gives another" sh -c "! cmp -s '$scratch/first' '$scratch/trace.8'"
+done
+refuses "jitter of the wall" 2 "only on the virtual clock" "$bin/llm-bench" -m "$model" --jitter 0.1
+refuses "jitter that makes times negative" 2 "jitter" "$bin/llm-bench" --dry-run --shape llama3-8b --jitter 1
+
+# On either clock, a real model's.
+for clock in wall virtual; do
+	passes "a timeline on the $clock clock" "$bin/llm-bench" -m "$model" --transport sim --preset fine --chunk 16 -p 32 -n 3 -r 2 \
+		-o json --clock $clock --timeline "$scratch/trace"
+	true_in_python "has every task of both tests and repetitions, one at a time" "
+trace = json.load(open(sys.argv[1]))['traceEvents']
+bench = json.load(open(sys.argv[2]))
+processes = [e['args']['name'] for e in trace if e['name'] == 'process_name']
+assert len(processes) == 2 and processes[0].endswith('fine w8a8 pp32') and processes[1].endswith('fine w8a8 tg3'), processes
+tasks = [e for e in trace if e['ph'] == 'X' and e['name'] != 'start']
+prompt = [e for e in tasks if e['pid'] == 1]
+layers = 1 + max(e['args']['layer'] for e in prompt if e['name'] == 'attn')
+assert layers > 1 and len(prompt) == 2 * (2 * (1 + 10 * layers) + 2), (len(prompt), layers)
+assert sum(e['name'] == 'embed' for e in tasks) == 2 * 2 + 2 * 3
+end = -1
+for e in sorted(tasks, key=lambda e: e['ts']):
+    assert e['ts'] >= end - 1e-3, e
+    end = e['ts'] + e['dur']
+busy = sum(e['dur'] for e in prompt) / 2
+assert busy <= bench[0]['avg_ns'] / 1e3 + 1, (busy, bench[0]['avg_ns'])
+" "$scratch/trace" "$scratch/out"
+done
+passes "a timeline of llm-cli" "$bin/llm-cli" -m "$model" --transport sim -p "The kernel" -n 4 --timeline "$scratch/trace"
+true_in_python "has the prompt and the tokens after it" "
+trace = json.load(open(sys.argv[1]))['traceEvents']
+assert sum(e['name'] == 'embed' for e in trace) == 1 + 3
+" "$scratch/trace"
+refuses "a timeline of llm-cli that cannot be written" 1 "/nowhere/t.json" "$bin/llm-cli" -m "$model" --transport sim -p A -n 1 --timeline /nowhere/t.json
+
+real=("$bin/llm-bench" -m "$model" --transport sim --preset cpu,fine -pg 40,6 -p 0 -n 0 -r 2 --no-warmup -o jsonl)
+passes "a real model on the wall's clock" "${real[@]}" --clock wall
+cp "$scratch/out" "$scratch/wall"
+passes "and on the virtual one" "${real[@]}" --clock virtual
+true_in_python "gives the same tokens in the phone's time" "
+wall, phone = ([json.loads(l) for l in open(f)] for f in sys.argv[1:])
+assert [r['output_sha256'] for r in wall] == [r['output_sha256'] for r in phone] and len(wall) == 2
+for w, p in zip(wall, phone):
+    assert (w['clock'], w['profile'], w['energy_j'], w['busy_gpu']) == ('wall', None, None, None)
+    assert (p['clock'], p['profile']) == ('virtual', 'sd8gen3') and p['energy_j'] > 0 and p['busy_gpu'] == 0
+    assert len(set(p['samples_ns'])) == 1 and p['stddev_ns'] == 0
+    assert p['npu_jobs'] == w['npu_jobs'] and p['ttft_ms'] < p['avg_ns'] / 1e6
+" "$scratch/wall" "$scratch/out"
+refuses "an unknown profile for a real model" 1 "profile nope" "${real[@]}" --profile nope
+
+passes "the calibration" "$bin/llm-bench" --calibration -o json
+true_in_python "is near what is published" "
+c = json.load(open(sys.argv[1]))
+rows = [r for r in c['rows'] if not r['parameter']]
+assert c['profile'] == 'sd8gen3' and len(rows) == c['derived'] >= 20
+assert all(abs(r['error'] - (r['modelled'] / r['published'] - 1)) < 1e-9 for r in c['rows'])
+errors = [abs(r['error']) for r in rows]
+assert abs(c['mean_error'] - sum(errors) / len(errors)) < 1e-9 and c['worst_error'] == max(errors)
+assert c['mean_error'] < 0.10 and c['worst_error'] < 0.25
+assert len({r['characteristic'] for r in c['rows']}) == len(c['rows'])
+" "$scratch/out"
+passes "the calibration as a table" "$bin/llm-bench" --calibration
+same "every number of the profile has a source in it" "$(grep -cE '\| (published|fitted|assumed) +\|' "$scratch/out")" \
+	"$(grep -cE '^[a-z0-9_]+ = .* @ ' share/profiles/sd8gen3.conf)"
+
+refuses "no shape" 2 "needs a model's shape" "${dry[@]}"
+refuses "an unknown shape" 1 "shape nope" "${dry[@]}" --shape nope
+refuses "an unknown profile" 2 "profile nope" "${dry[@]}" --shape llama3-8b --profile nope
+refuses "a model" 2 "takes shapes" "${dry[@]}" --shape llama3-8b -m "$model"
+refuses "the wall clock" 2 "no wall clock" "${dry[@]}" --shape llama3-8b --clock wall
+refuses "another clock" 2 "none of wall, virtual" "${dry[@]}" --shape llama3-8b --clock sun
+refuses "a timeline that cannot be written" 1 "/nowhere/t.json" "${dry[@]}" --shape llama3-8b -p 8 -n 0 --timeline /nowhere/t.json
+refuses "a shape without a dry run" 2 "only with --dry-run" "$bin/llm-bench" --shape llama3-8b
+refuses "a GPU that is not planned only" 1 "can only be planned" "$bin/llm-bench" -m "$model" --placement gpu -p 8 -n 0
+refuses "weights that are planned only" 1 "can only be planned" "$bin/llm-bench" -m "$model" --weights f16 -p 8 -n 0
+refuses "a calibration as csv" 2 "md or json" "$bin/llm-bench" --calibration -o csv
+finish

@@ -1,0 +1,234 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# llm-quantize: every type of a real model against the files that llama.cpp made, models of a given shape, wrong command
+# lines, damaged input, and outputs that cannot be written.
+set -u
+. tests/cli/common.bash
+
+t=("$bin/llm-quantize")
+out=$scratch/out.gguf
+
+passes "--help" "${t[@]}" --help
+for option in --synthetic --seed --vocab --threads --help --version f32 f16 q8_0 q4_0 w8a8 w4a8 w4a16; do
+	grep -q -- "$option" "$scratch/out" || not_ok "--help explains $option"
+done
+passes "--version" "${t[@]}" --version
+refuses "no arguments" 2 "--help" "${t[@]}"
+refuses "a word too many" 2 "--help" "${t[@]}" "$model" "$out" f16 f16
+refuses "unknown option" 2 "unknown option '--no-such'" "${t[@]}" --no-such
+refuses "option without its value" 2 "needs a value" "${t[@]}" "$model" "$out" f16 --seed
+refuses "unknown type lists the names" 2 "'q2_k'.*f32, f16, q8_0 and q4_0" "${t[@]}" "$model" "$out" q2_k
+refuses "--seed without --synthetic" 2 "go with --synthetic" "${t[@]}" "$model" "$out" f16 --seed 1
+for bad in "-t 0" "-t x" "--seed -1" "--vocab 259" "--vocab x"; do
+	# shellcheck disable=SC2086
+	refuses "$bad" 2 "${bad%% *}: " "${t[@]}" --synthetic qwen2.5-0.5b "$out" f16 $bad
+done
+refuses "input and output are one file" 2 "one file" "${t[@]}" "$model" "$model" f16
+ln -s "$PWD/$model" "$scratch/link.gguf"
+refuses "input and output are one file through a link" 2 "one file" "${t[@]}" "$model" "$scratch/link.gguf" f16
+refuses "input that is not there" 1 "none.gguf.*No such file" "${t[@]}" none.gguf "$out" f16
+head -c 1000000 "$model" >"$scratch/cut.gguf"
+refuses "truncated input" 1 "cut.gguf.*truncated" "${t[@]}" "$scratch/cut.gguf" "$out" f16
+refuses "output in no folder" 1 "/nonexistent/x.*No such file" "${t[@]}" "$model" /nonexistent/x f16
+refuses "output that is a folder" 1 "$scratch.*directory" "${t[@]}" "$model" "$scratch" f16
+if [ -c /dev/full ]; then
+	refuses "full device" 1 "/dev/full: .*No space left" "${t[@]}" "$model" /dev/full f16
+	[ -c /dev/full ] && ok "the device is still there" || not_ok "the device is still there"
+else
+	skip "full device" "no /dev/full"
+fi
+echo before >"$out"
+cat >"$scratch/llm-quantize" <<SH
+#!/bin/bash
+trap '' XFSZ
+ulimit -f 1000
+exec "$bin/llm-quantize" "\$@"
+SH
+chmod +x "$scratch/llm-quantize"
+refuses "disk full" 1 "out.gguf: .*File too large" "$scratch/llm-quantize" "$model" "$out" f16
+same "what was there before stays" "$(<"$out")" before
+rm "$out"
+same "a refusal leaves nothing behind" "none$(find "$scratch" -name 'out.gguf*')" none
+
+# ---- types ----
+
+# The embedded model is Q8_0: the same type is a copy, a smaller one is made with a warning.
+passes "q8_0 to q8_0" "${t[@]}" "$model" "$out" q8_0
+cmp "$model" "$out" >"$scratch/err" && ok "the same type gives the same file" || not_ok "the same type gives the same file" "$(<"$scratch/err")"
+passes "q8_0 to f32" "${t[@]}" "$model" "$scratch/f32.gguf" F32
+grep -Eq '56 tensors, [0-9]+ -> 23081984 bytes, 32.00 bits per weight, [0-9.]+ s$' "$scratch/out" &&
+	ok "the summary counts tensors and bytes" || not_ok "the summary counts tensors and bytes" "$(outcome)"
+passes "f32 back to q8_0" "${t[@]}" "$scratch/f32.gguf" "$scratch/again.gguf" q8_0
+run "${t[@]}" "$model" "$out" q4_0
+[ $rc -eq 0 ] && [ "$(wc -l <"$scratch/err")" -eq 1 ] && grep -q 'warning: .*42 tensors were quantised before' "$scratch/err" &&
+	ok "q8_0 to q4_0 with a warning" || not_ok "q8_0 to q4_0 with a warning" "$(outcome)"
+ln -sf "$scratch/target.gguf" "$scratch/out-link.gguf"
+: >"$scratch/target.gguf"
+passes "output through a link" "${t[@]}" "$model" "$scratch/out-link.gguf" f16
+[ -L "$scratch/out-link.gguf" ] && [ -s "$scratch/target.gguf" ] && ok "the link stays" || not_ok "the link stays"
+
+ppl() { "$bin/llm-perplexity" -m "$1" -f "$refs/p1.txt" -c 64 --preset cpu -o json >"$scratch/ppl.json" 2>&1; python3 -c "import json; print(json.load(open('$scratch/ppl.json'))['perplexity'])"; }
+near() {
+	true_in_python "$1" "a, b, bound = map(float, sys.argv[1:]); print(a, b); assert abs(a - b) <= bound * b, (a, b)" "$2" "$3" "$4"
+}
+want=$(ppl "$model")
+near "f32 of a q8_0 file computes the same" "$(ppl "$scratch/f32.gguf")" "$want" 1e-6
+near "f16 of a q8_0 file computes nearly the same" "$(ppl "$scratch/target.gguf")" "$want" 2e-3
+near "q8_0 made again is near" "$(ppl "$scratch/again.gguf")" "$want" 2e-3
+near "q4_0 is within 10 %" "$(ppl "$out")" "$want" 0.1
+
+data=${VNPU_DATA:-}/models/docs6m
+if [ -n "${VNPU_DATA:-}" ] && [ -r "$data/docs6m-f32.gguf" ]; then
+	passes "docs6m f32 to f16" "${t[@]}" "$data/docs6m-f32.gguf" "$scratch/f16.gguf" f16
+	near "f16 computes what f32 does" "$(ppl "$scratch/f16.gguf")" "$(ppl "$data/docs6m-f32.gguf")" 1e-3
+	for type in q8_0 q4_0; do
+		passes "docs6m f32 to $type" "${t[@]}" -t 1 "$data/docs6m-f32.gguf" "$out" $type
+		run "${t[@]}" -t 3 "$data/docs6m-f32.gguf" "$scratch/t3.gguf" $type
+		cmp "$out" "$scratch/t3.gguf" >"$scratch/err" 2>&1 && ok "$type of three threads" || not_ok "$type of three threads" "$(<"$scratch/err")"
+		true_in_python "$type: the tensors of llama.cpp's file, byte for byte" "
+sizes = {0: (1, 4), 2: (32, 18), 8: (32, 34), 14: (256, 210)}
+def tensors(path):
+    d = open(path, 'rb').read()
+    number = lambda at, n: int.from_bytes(d[at:at + n], 'little')
+    # The table begins with the length of the first tensor's name, and ends 32-aligned.
+    at = min(d.index(len(n).to_bytes(8, 'little') + n) for n in (b'output_norm.weight', b'token_embd.weight'))
+    found = []
+    for _ in range(number(8, 8)):
+        name = d[at + 8:at + 8 + number(at, 8)]
+        at += 8 + len(name)
+        dims = [number(at + 4 + 8 * i, 8) for i in range(number(at, 4))]
+        at += 4 + 8 * len(dims)
+        found.append((name, dims, number(at, 4), number(at + 4, 8)))
+        at += 12
+    start = (at + 31) // 32 * 32
+    block = {n: (math.prod(dims) // sizes[t][0] * sizes[t][1]) for n, dims, t, at in found}
+    return {n: (dims, t, d[start + at:start + at + block[n]]) for n, dims, t, at in found}
+a, b = map(tensors, sys.argv[1:])
+assert a.keys() == b.keys() and len(a) == 56
+# In its Q4_0 file the embedding, which is the output matrix too, is Q6_K.
+differ = [n for n in a if a[n] != b[n]]
+assert differ == ([b'token_embd.weight'] if '$type' == 'q4_0' else []), differ
+" "$out" "$data/docs6m-$type.gguf"
+		near "$type computes what llama.cpp's file does" "$(ppl "$out")" "$(ppl "$data/docs6m-$type.gguf")" 0.01
+	done
+else
+	skip "docs6m f32 to every type" "VNPU_DATA names no folder with models/docs6m/docs6m-f32.gguf"
+fi
+
+# ---- packed for the NPU ----
+
+logits() { "$bin/llm-logits" --transport sim --placement npu --tokens 1,5,900,77,3,1200 -o json "$@" >"$scratch/logits" 2>&1 && sed 's/.*"logits"://' "$scratch/logits" || cat "$scratch/logits"; }
+for weights in w8a8 w4a8 w4a16; do
+	passes "$weights" "${t[@]}" "$model" "$scratch/$weights.gguf" $weights
+	run "${t[@]}" -t 1 "$model" "$scratch/t1.gguf" $weights
+	cmp "$scratch/$weights.gguf" "$scratch/t1.gguf" >"$scratch/err" 2>&1 && ok "$weights of one thread" || not_ok "$weights of one thread" "$(<"$scratch/err")"
+	same "$weights: the logits of the original" "$(logits -m "$scratch/$weights.gguf")" "$(logits -m "$model" --weights $weights)"
+done
+same "what is packed for w4a16 serves w4a8" "$(logits -m "$scratch/w4a16.gguf" --weights w4a8)" "$(logits -m "$model" --weights w4a8)"
+refuses "packed for other weights" 1 "w8a8.gguf: packed for the NPU with weights w8a8; for w4a8 take the original" "$bin/llm-logits" -m "$scratch/w8a8.gguf" --tokens 1 --weights w4a8
+refuses "packed, on the CPU" 1 "packed for the NPU with weights w4a8; for f32 take the original" "$bin/llm-logits" -m "$scratch/w4a8.gguf" --tokens 1 --placement cpu
+refuses "packing once more" 1 "is packed already, for w8a8" "${t[@]}" "$scratch/w8a8.gguf" "$out" w4a8
+refuses "unpacking" 1 "is packed for the NPU, which cannot be undone" "${t[@]}" "$scratch/w8a8.gguf" "$out" q8_0
+refuses "packed and synthetic" 2 "w8a8 is packed from" "${t[@]}" --synthetic qwen2.5-0.5b "$out" w8a8
+damage() { # NAME FROM WITH: the first occurrence of a text of the file becomes another of its length
+	python3 - "$scratch/w8a8.gguf" "$scratch/$1.gguf" "$2" "$3" <<'PY'
+import sys
+d = open(sys.argv[1], 'rb').read()
+a, b = (s.encode('latin-1').decode('unicode_escape').encode('latin-1') for s in sys.argv[3:5])
+assert a in d and len(a) == len(b)
+open(sys.argv[2], 'wb').write(d.replace(a, b, 1))
+PY
+}
+damage version 'vnpu.panels\x04\0\0\0\x01' 'vnpu.panels\x04\0\0\0\x02'
+refuses "panels of another version" 1 "packed by another version" "$bin/llm-logits" -m "$scratch/version.gguf" --tokens 1
+damage name 'w8a8' 'w7a8'
+refuses "packed for unknown weights" 1 "packed for weights 'w7a8'" "$bin/llm-logits" -m "$scratch/name.gguf" --tokens 1
+damage lost 'blk.1.attn_q.panels' 'blk.1.attn_q.panelz'
+refuses "panels that are not there" 1 "no tensor blk.1.attn_q.panels" "$bin/llm-logits" -m "$scratch/lost.gguf" --tokens 1
+python3 - "$scratch/w8a8.gguf" "$scratch/bytes.gguf" <<'PY'
+import sys
+d = open(sys.argv[1], 'rb').read()
+d = d.replace(b'vnpu.panels', b'vnpu.panelz').replace(b'.panels', b'.weight')
+open(sys.argv[2], 'wb').write(d)
+PY
+refuses "bytes in place of weights" 1 "tensor .*weight is I8: that holds no weights" "$bin/llm-logits" -m "$scratch/bytes.gguf" --tokens 1
+refuses "bytes to be converted" 1 "tensor .*weight is I8: that holds no weights" "${t[@]}" "$scratch/bytes.gguf" "$out" q8_0
+python3 - "$scratch/w8a8.gguf" "$scratch/scale.gguf" <<'PY'
+import struct, sys
+d = bytearray(open(sys.argv[1], 'rb').read())
+at = d.index(b'blk.0.attn_k.panels') + 19
+dims = struct.unpack_from('<I', d, at)[0]
+size = struct.unpack_from('<Q', d, at + 4)[0]
+offset = struct.unpack_from('<Q', d, at + 4 + 8 * dims + 4)[0]
+names = [d.rfind(b'.weight'), d.rfind(b'.panels')]
+end = max(names) + 7
+end += 4 + 8 * struct.unpack_from('<I', d, end)[0] + 12
+start = (end + 31) // 32 * 32
+struct.pack_into('<f', d, start + offset + size - 4, float('nan'))
+open(sys.argv[2], 'wb').write(d)
+PY
+refuses "a scale that is no number" 1 "row 127 of tensor blk.0.attn_k.panels" "$bin/llm-logits" -m "$scratch/scale.gguf" --tokens 1
+
+# ---- synthetic models ----
+
+shape() { # NAME KEY=VALUE...: a small one, changed
+	printf '[model]\nlayers = 2\ndim = 64\nheads = 4\nkv_heads = 2\nhead_dim = 16\nffn = 96\nvocab = 400\nactivation = silu\ngated = yes\ntied = yes\nqkv_bias = no\n' >"$scratch/$1.conf"
+	local change
+	for change in "${@:2}"; do
+		sed -i "s/^${change%%=*} = .*/${change%%=*} = ${change#*=}/" "$scratch/$1.conf"
+	done
+}
+shape tied
+shape untied tied=no qkv_bias=yes head_dim=32
+shape odd dim=80
+shape relu activation=relu
+shape plain gated=no
+shape head head_dim=15
+shape few vocab=100
+
+for name in tied untied; do
+	for type in f32 f16 q8_0 q4_0; do
+		passes "synthetic $name, $type" "${t[@]}" --synthetic "$scratch/$name.conf" "$out" $type --seed 7
+		for preset in cpu npu; do
+			run "$bin/llm-cli" -m "$out" -p "ab c" -n 8 --ids --temp 0 --preset $preset -t 1
+			first=$(<"$scratch/out")
+			[ $rc -eq 0 ] && [ "$(wc -w <"$scratch/out")" -ge 8 ] && ok "$name $type generates, $preset" ||
+				not_ok "$name $type generates, $preset" "$(outcome)"
+			run "$bin/llm-cli" -m "$out" -p "ab c" -n 8 --ids --temp 0 --preset $preset -t 3
+			same "$name $type generates the same with three threads, $preset" "$(<"$scratch/out")" "$first"
+		done
+	done
+done
+same "the words of the vocabulary are found" "$("$bin/llm-vocab" --encode <(printf 'ab c') "$out" | wc -l)" 3
+make_synthetic() { "${t[@]}" --synthetic "$scratch/tied.conf" "$@" >/dev/null; }
+make_synthetic "$scratch/a.gguf" q8_0 --seed 7 -t 1
+make_synthetic "$scratch/b.gguf" q8_0 --seed 7 -t 4
+make_synthetic "$scratch/c.gguf" q8_0 --seed 8
+make_synthetic "$scratch/v.gguf" q8_0 --seed 7 --vocab 1000
+cmp "$scratch/a.gguf" "$scratch/b.gguf" >"$scratch/err" 2>&1 && ok "one seed gives one file" || not_ok "one seed gives one file" "$(<"$scratch/err")"
+# Further than the name, which says the seed.
+differ=$(cmp -l "$scratch/a.gguf" "$scratch/c.gguf" | wc -l)
+[ "$differ" -gt 10000 ] && ok "another seed gives other weights" || not_ok "another seed gives other weights" "$differ bytes differ"
+passes "--vocab" "$bin/llm-logits" -m "$scratch/v.gguf" --tokens 1,999 --preset cpu -o json
+true_in_python "--vocab is the number of logits, all finite" "
+l = json.load(open(sys.argv[1]))['logits']
+assert len(l) == 1000 and all(map(math.isfinite, l)) and 0.3 < (sum(x * x for x in l) / 1000) ** 0.5 < 3
+" "$scratch/out"
+grep -aq 'synthetic tied, seed 7' "$scratch/a.gguf" && ok "the file says that it is synthetic" || not_ok "the file says that it is synthetic"
+passes "rows that no block divides" "${t[@]}" --synthetic "$scratch/odd.conf" "$out" q4_0
+passes "and they are loaded" "$bin/llm-logits" -m "$out" --tokens 1,2 --preset cpu
+# The last value of the last tensor, [96, 64].
+"${t[@]}" --synthetic "$scratch/tied.conf" "$scratch/nan.gguf" f32 >/dev/null
+printf '\0\0\300\177' | dd of="$scratch/nan.gguf" bs=4 seek=$(($(stat -c %s "$scratch/nan.gguf") / 4 - 1)) conv=notrunc status=none
+rm -f "$out"
+for type in f16 q8_0 q4_0; do
+	refuses "NaN in a matrix, $type" 1 "nan.gguf: tensor blk.1.ffn_down.weight: value 6143 is nan, which ${type^^}" "${t[@]}" "$scratch/nan.gguf" "$out" $type
+done
+same "and it leaves nothing behind" "none$(find "$scratch" -name 'out.gguf*')" none
+refuses "unknown shape" 1 "no-such-shape.*share/shapes" "${t[@]}" --synthetic no-such-shape "$out" f16
+for name in relu plain; do
+	refuses "shape that no model file has: $name" 1 "shape $name: only gated SiLU" "${t[@]}" --synthetic "$scratch/$name.conf" "$out" f16
+done
+refuses "heads that RoPE cannot turn" 1 "head_dim = 15" "${t[@]}" --synthetic "$scratch/head.conf" "$out" f16
+refuses "vocabulary that is too small" 1 "100.*260.*--vocab" "${t[@]}" --synthetic "$scratch/few.conf" "$out" f16
+finish

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Data for tests of kernels: random numbers, the same from the same seed on every machine, and packed weights.
+ */
+#ifndef FW_DATA_H
+#define FW_DATA_H
+
+#include <float.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "vnpu_isa.h"
+
+static uint64_t rng_state;
+
+static inline uint32_t rng_u32(void)
+{
+	rng_state += 0x9e3779b97f4a7c15ull;
+	uint64_t z = rng_state;
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return (z ^ z >> 31) >> 32;
+}
+
+static inline uint32_t rng_below(uint32_t n)
+{
+	return rng_u32() % n;
+}
+
+/* -1..1 */
+static inline float rng_float(void)
+{
+	return (float)(int32_t)rng_u32() / 2147483648.0f;
+}
+
+/* Packs w [n][k] as MATMUL_I8 wants it. */
+static inline void pack_w8(uint8_t *panels, const int8_t *w, const float *scale, uint32_t n, uint32_t k)
+{
+	uint32_t kb = (k + 3) / 4, i, j;
+	uint8_t *panel;
+	int32_t *sum;
+
+	memset(panels, 0, (n + 63) / 64 * VNPU_PANEL_I8_BYTES(k));
+	for (i = 0; i < n; i++) {
+		panel = panels + i / 64 * VNPU_PANEL_I8_BYTES(k);
+		sum = (int32_t *)(panel + (size_t)kb * 256) + i % 64;
+		for (j = 0; j < k; j++) {
+			panel[(size_t)j / 4 * 256 + i % 64 * 4 + j % 4] = w[(size_t)i * k + j];
+			*sum += w[(size_t)i * k + j];
+		}
+		((float *)(panel + (size_t)kb * 256 + 256))[i % 64] = scale[i];
+	}
+}
+
+/* Packs numbers u [n][k] with scales f16 [n][k / group] as MATMUL_W4 wants it. */
+static inline void pack_w4(uint8_t *panels, const uint8_t *u, const uint16_t *scale, uint32_t n, uint32_t k,
+			   uint32_t group)
+{
+	uint32_t i, j;
+	uint8_t *at;
+
+	memset(panels, 0, (n + 63) / 64 * VNPU_PANEL_W4_BYTES(k, group));
+	for (i = 0; i < n; i++) {
+		for (j = 0; j < k; j++) {
+			at = panels + i / 64 * VNPU_PANEL_W4_BYTES(k, group) + j / group * (group * 32 + 128);
+			at[j % group / 8 * 256 + i % 64 * 4 + j % 4] |= u[(size_t)i * k + j] << (j % 8 < 4 ? 0 : 4);
+			memcpy(at + group * 32 + i % 64 * 2, &scale[i * (k / group) + j / group], 2);
+		}
+	}
+}
+
+/* Lengths around the vectors' and the unrolled loops'. */
+static inline size_t random_length(void)
+{
+	return rng_below(2) ? 1 + rng_below(70) : 1 + rng_below(700);
+}
+
+/* Numbers of every size, with the special ones among them. */
+static inline float wild(void)
+{
+	static const float special[] = { 0,	   -0.0f,   INFINITY, -INFINITY, NAN, FLT_MAX,
+					 -FLT_MAX, FLT_MIN, 1e-45f,   88.8f,	 -104 };
+	uint32_t bits = rng_u32();
+	float f;
+
+	if (!rng_below(20))
+		return special[rng_below(11)];
+	memcpy(&f, &bits, sizeof(f));
+	return rng_below(2) ? f : rng_float() * 20;
+}
+
+/* Signs, subnormals and zeros among them; seldom what is no number. */
+static inline uint16_t random_f16(bool wild)
+{
+	uint16_t h = rng_u32() & 0x83ff;
+
+	if (wild && !rng_below(200))
+		return 0x7c00 | h;
+	return rng_below(10) ? h | (10 + rng_below(8)) << 10 : rng_below(2) ? h : 0;
+}
+
+#endif /* FW_DATA_H */

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Attention and the rows of its cache: every instruction set of this host gives the bits of the portable kernels, which keep
+ * the bound of docs/isa.md; a query has the same bits in any tile, and sees what it may see and no more.
+ */
+#include "fw_sets.h"
+
+/* ---- rows of a cache ----------------------------------------------------------------------------------------------- */
+
+static double f16_value(uint16_t h)
+{
+	int exp = h >> 10 & 31, man = h & 0x3ff;
+	double v = exp ? ldexp(1024 + man, exp - 25) : ldexp(man, -24);
+
+	return h & 0x8000 ? -v : v;
+}
+
+static void f16_numbers_widen_exactly_and_come_back(void **state)
+{
+	uint32_t h;
+	float f;
+
+	for (h = 0; h < 65536; h++) {
+		f = fw_f16_to_f32(h);
+		if ((h & 0x7fff) > 0x7c00) {
+			assert_true(isnan(f) && (fw_f32_to_f16(f) & 0x7fff) > 0x7c00);
+			continue;
+		}
+		assert_int_equal(fw_f32_to_f16(f), h);
+		if ((h & 0x7fff) == 0x7c00)
+			assert_true(isinf(f));
+		else
+			assert_true((double)f == f16_value(h));
+	}
+}
+
+/* Of the two neighbours the nearer; half-way the one with an even last bit. */
+static void f16_rounds_to_nearest_even(void **state)
+{
+	uint32_t i, bits;
+	double below, above, x;
+	uint16_t h, low;
+	float f;
+
+	rng_seed(__func__);
+	for (i = 0; i < 200000; i++) {
+		low = rng_below(0x7bff);
+		below = f16_value(low);
+		above = f16_value(low + 1);
+		f = (float)((below + above) / 2);
+		memcpy(&bits, &f, sizeof(bits));
+		bits += rng_below(3) - 1;
+		memcpy(&f, &bits, sizeof(f));
+		if (!rng_below(3))
+			f = (float)(below + (above - below) * fabs((double)rng_float()));
+		x = f;
+		h = fw_f32_to_f16(f);
+		if (x - below != above - x)
+			assert_int_equal(h, x - below < above - x ? low : low + 1);
+		else
+			assert_int_equal(h, low + (low & 1));
+		assert_int_equal(fw_f32_to_f16(-f), h | 0x8000);
+	}
+	assert_int_equal(fw_f32_to_f16(65519.996f), 0x7bff);
+	assert_int_equal(fw_f32_to_f16(65520), 0x7c00);
+	assert_int_equal(fw_f32_to_f16(FLT_MAX), 0x7c00);
+	assert_int_equal(fw_f32_to_f16(1e-45f), 0);
+}
+
+/* Q8_0 as vnpu_isa.h defines it. */
+static void store_q8_0_reference(uint8_t *row, const float *x, size_t n)
+{
+	uint16_t h;
+	float max, scale, r;
+	bool bad;
+	size_t b, i;
+
+	for (b = 0; b < n; b += 32, row += 34) {
+		for (i = 0, max = 0, bad = false; i < 32; i++) {
+			bad |= !isfinite(x[b + i]);
+			max = fmaxf(max, fabsf(x[b + i]));
+		}
+		h = fw_f32_to_f16(max / 127.0f);
+		bad |= h >= 0x7c00;
+		if (bad)
+			h = 0x7e00;
+		memcpy(row, &h, 2);
+		scale = bad ? 0 : fw_f16_to_f32(h);
+		for (i = 0; i < 32; i++) {
+			r = scale > 0 ? nearbyintf(x[b + i] / scale) : 0;
+			((int8_t *)row)[2 + i] = r > 127 ? 127 : r < -127 ? -127 : r;
+		}
+	}
+}
+
+static void stored_rows_are_the_same_bytes_on_every_isa(void **state)
+{
+	static const float scales[] = { 1, 1e-3f, 1e4f, 1e-6f, 2e-7f, 1e6f, 1e7f };
+	uint8_t *row, *want;
+	unsigned int s;
+	size_t n, i;
+	int round;
+	float *x;
+
+	rng_seed(__func__);
+	for (round = 0; round < 2000; round++) {
+		n = round % 2 ? 32 * (1 + rng_below(8)) : random_length();
+		x = random_floats(n, scales[rng_below(7)]);
+		if (!rng_below(4))
+			x[rng_below(n)] = wild();
+		row = need(VNPU_KV_BYTES(round % 2 ? VNPU_KV_Q8_0 : VNPU_KV_F16, n));
+		want = need(n * 2);
+		if (round % 2)
+			store_q8_0_reference(want, x, n);
+		for (i = 0; i < n && !(round % 2); i++)
+			((uint16_t *)want)[i] = fw_f32_to_f16(x[i]);
+		for (s = 0; s < nr_sets; s++) {
+			sets[s]->store(row, x, n, round % 2 ? VNPU_KV_Q8_0 : VNPU_KV_F16);
+			for (i = 0; i < n && !(round % 2); i++)
+				if (isnan(x[i]))
+					((uint16_t *)row)[i] = ((uint16_t *)want)[i] = 0;
+			assert_memory_equal(row, want, VNPU_KV_BYTES(round % 2 ? VNPU_KV_Q8_0 : VNPU_KV_F16, n));
+		}
+		free(x);
+		free(row);
+		free(want);
+	}
+}
+
+/* ---- attention ----------------------------------------------------------------------------------------------------- */
+
+struct attn {
+	struct fw_attn t;
+	uint32_t rows; /* of all queries */
+	uint64_t keys;
+	float *q, *y, *k_values, *v_values; /* of K and V what is stored, as floats: [keys][head_dim] */
+	uint8_t *k, *v;
+	void *scratch;
+};
+
+static uint64_t kv_bytes(const struct attn *x, uint64_t ld)
+{
+	return (x->keys - 1) * VNPU_KV_BYTES(x->t.kv_type, ld) + VNPU_KV_BYTES(x->t.kv_type, x->t.head_dim);
+}
+
+/* Random rows, stored as the type wants them; what they are then worth to @values. */
+static uint8_t *kv_make(struct attn *x, uint64_t ld, float scale, float *values)
+{
+	uint64_t row_bytes = VNPU_KV_BYTES(x->t.kv_type, ld), j;
+	uint32_t d, dim = x->t.head_dim;
+	uint8_t *rows = need(kv_bytes(x, ld)), *row;
+	float block_scale;
+	uint16_t h;
+
+	for (j = 0; j < x->keys; j++, values += dim) {
+		row = rows + j * row_bytes;
+		for (d = 0; d < dim; d++)
+			values[d] = rng_float() * scale;
+		if (x->t.kv_type == VNPU_KV_F32) {
+			memcpy(row, values, dim * 4);
+			continue;
+		}
+		fw_kernels_generic.store(row, values, dim, x->t.kv_type);
+		for (d = 0; d < dim; d++) {
+			memcpy(&h, x->t.kv_type == VNPU_KV_F16 ? row + 2 * d : row + d / 32 * 34, 2);
+			block_scale = fw_f16_to_f32(h);
+			values[d] = x->t.kv_type == VNPU_KV_F16
+					    ? block_scale
+					    : block_scale * ((int8_t *)row)[d / 32 * 34 + 2 + d % 32];
+		}
+	}
+	return rows;
+}
+
+static void attn_make(struct attn *x, uint32_t type, uint32_t dim, uint32_t group, uint32_t rows, uint64_t pos)
+{
+	uint64_t unit = type == VNPU_KV_Q8_0 ? 32 : 1, ldk = dim + unit * rng_below(5), ldv = dim + unit * rng_below(5);
+
+	x->rows = rows;
+	x->keys = pos + rows;
+	x->t = (struct fw_attn){
+		.ldq = group * dim + rng_below(5),
+		.ldy = group * dim + rng_below(5),
+		.group = group,
+		.pos = pos,
+		.k_row_bytes = VNPU_KV_BYTES(type, ldk),
+		.v_row_bytes = VNPU_KV_BYTES(type, ldv),
+		.kv_type = type,
+		.head_dim = dim,
+		.scale = 1 / sqrtf(dim),
+	};
+	x->k_values = need(x->keys * dim * 4);
+	x->v_values = need(x->keys * dim * 4);
+	x->t.k = x->k = kv_make(x, ldk, 2, x->k_values);
+	x->t.v = x->v = kv_make(x, ldv, 1, x->v_values);
+	x->t.q = x->q = random_floats((rows - 1) * x->t.ldq + group * dim, 2);
+	x->t.y = x->y = need(((rows - 1) * x->t.ldy + group * dim) * 4);
+	x->scratch = aligned_alloc(64, FW_SCRATCH_BYTES);
+}
+
+static void attn_free(struct attn *x)
+{
+	free(x->q);
+	free(x->y);
+	free(x->k);
+	free(x->v);
+	free(x->k_values);
+	free(x->v_values);
+	free(x->scratch);
+}
+
+/* All queries, in tiles of @most. Results go to @y as [query][head_dim]. */
+static void attn_run(struct attn *x, const struct fw_kernels *set, uint32_t most, float *y)
+{
+	uint64_t i, n = (uint64_t)x->rows * x->t.group;
+	uint32_t dim = x->t.head_dim;
+
+	for (i = 0; i < n; i += x->t.nr_q) {
+		x->t.first = i;
+		x->t.nr_q = n - i < most ? n - i : most;
+		set->attn(&x->t, x->scratch);
+	}
+	for (i = 0; i < n; i++)
+		memcpy(y + i * dim, x->y + i / x->t.group * x->t.ldy + i % x->t.group * dim, dim * 4);
+}
+
+static void attn_query(double *y, const struct attn *x, uint64_t i)
+{
+	const float *q = x->q + i / x->t.group * x->t.ldq + i % x->t.group * x->t.head_dim;
+	uint64_t n = x->t.pos + i / x->t.group + 1, j;
+	double *p = need(n * sizeof(*p)), max = -INFINITY, sum = 0;
+	uint32_t d, dim = x->t.head_dim;
+
+	for (j = 0; j < n; j++) {
+		for (d = 0, p[j] = 0; d < dim; d++)
+			p[j] += (double)q[d] * x->k_values[j * dim + d];
+		p[j] *= x->t.scale;
+		max = fmax(max, p[j]);
+	}
+	for (j = 0; j < n; j++)
+		sum += p[j] = exp(p[j] - max);
+	for (d = 0; d < dim; d++)
+		for (j = 0, y[d] = 0; j < n; j++)
+			y[d] += p[j] / sum * x->v_values[j * dim + d];
+	free(p);
+}
+
+static const uint32_t attn_dims[] = { 1, 8, 16, 17, 64, 80, 100, 128, 256, VNPU_MAX_HEAD_DIM };
+static const uint32_t attn_q8_dims[] = { 32, 64, 96, 128, 256, VNPU_MAX_HEAD_DIM };
+
+/* A tile of any type and shape of up to 200 keys; some end where a block of keys does. */
+static void attn_random(struct attn *x, uint32_t type)
+{
+	uint32_t dim = type == VNPU_KV_Q8_0 ? attn_q8_dims[rng_below(6)] : attn_dims[rng_below(10)];
+	uint32_t group = 1 + rng_below(8), rows = 1 + rng_below(fw_attn_queries(dim) / group + 1);
+	uint64_t pos = rng_below(4) ? rng_below(200 - rows) : 64 * (2 + rng_below(2)) - rows;
+
+	attn_make(x, type, dim, group, rows, pos);
+}
+
+static void attention_keeps_its_bound_on_every_isa(void **state)
+{
+	double want[VNPU_MAX_HEAD_DIM], worst[3] = { 0 }, err;
+	uint32_t d, type, dim;
+	float *y, *ref;
+	struct attn x;
+	unsigned int s;
+	uint64_t i, n;
+	int round;
+
+	rng_seed(__func__);
+	for (round = 0; round < 90; round++) {
+		type = round % 3;
+		attn_random(&x, type);
+		dim = x.t.head_dim;
+		n = (uint64_t)x.rows * x.t.group;
+		y = need(n * dim * 4);
+		ref = need(n * dim * 4);
+		for (s = 0; s < nr_sets; s++) {
+			attn_run(&x, sets[s], fw_attn_queries(dim), s ? y : ref);
+			if (s)
+				assert_same(y, ref, n * dim, sets[s]->name, "attn");
+		}
+		for (i = 0; i < n; i++) {
+			attn_query(want, &x, i);
+			for (d = 0; d < dim; d++) {
+				err = fabs(ref[i * dim + d] - want[d]);
+				worst[type] = err > worst[type] ? err : worst[type];
+			}
+		}
+		attn_free(&x);
+		free(y);
+		free(ref);
+	}
+	/* Values are up to 1, scores up to 4 sqrt(head_dim). */
+	print_message("attn: greatest error %.2f U of f32, %.2f U of f16, %.2f U of q8_0 for values up to 1\n",
+		      worst[0] / U, worst[1] / U, worst[2] / U);
+	for (type = 0; type < 3; type++)
+		assert_true(worst[type] <= 256 * U);
+}
+
+/* A query has the same bits in a tile of any size, alone included. */
+static void attention_of_a_query_does_not_depend_on_its_neighbours(void **state)
+{
+	float *y, *other;
+	struct attn x;
+	unsigned int s;
+	size_t n;
+	int round;
+
+	rng_seed(__func__);
+	for (round = 0; round < 60; round++) {
+		attn_random(&x, round % 3);
+		n = (size_t)x.rows * x.t.group * x.t.head_dim;
+		y = need(n * 4);
+		other = need(n * 4);
+		s = rng_below(nr_sets);
+		attn_run(&x, sets[s], fw_attn_queries(x.t.head_dim), y);
+		attn_run(&x, sets[s], 1, other);
+		assert_same(other, y, n, sets[s]->name, "attn alone");
+		attn_run(&x, sets[s], 1 + rng_below(fw_attn_queries(x.t.head_dim)), other);
+		assert_same(other, y, n, sets[s]->name, "attn in other tiles");
+		attn_free(&x);
+		free(y);
+		free(other);
+	}
+}
+
+/* What a query does not see changes nothing, whatever it is: also in the block of its last key. */
+static void attention_is_blind_to_later_keys(void **state)
+{
+	uint32_t dim = 64, row = 3, d;
+	float *y, *other;
+	struct attn x;
+	unsigned int s;
+	size_t seen;
+
+	rng_seed(__func__);
+	for (s = 0; s < nr_sets; s++) {
+		attn_make(&x, VNPU_KV_F32, dim, 2, 12, 50);
+		seen = (size_t)(row + 1) * x.t.group * dim;
+		y = need((size_t)x.rows * x.t.group * dim * 4);
+		other = need((size_t)x.rows * x.t.group * dim * 4);
+		attn_run(&x, sets[s], 24, y);
+		for (d = 0; d < dim; d++) {
+			((float *)(x.k + (x.t.pos + row + 1) * x.t.k_row_bytes))[d] = d % 2 ? NAN : INFINITY;
+			((float *)(x.v + (x.t.pos + row + 1) * x.t.v_row_bytes))[d] = d % 2 ? NAN : INFINITY;
+		}
+		attn_run(&x, sets[s], 24, other);
+		assert_same(other, y, seen, sets[s]->name, "attn of rows before");
+		for (d = 0; d < dim; d++)
+			assert_true(isnan(other[seen + d]));
+		attn_free(&x);
+		free(y);
+		free(other);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(f16_numbers_widen_exactly_and_come_back),
+		cmocka_unit_test(f16_rounds_to_nearest_even),
+		cmocka_unit_test(stored_rows_are_the_same_bytes_on_every_isa),
+		cmocka_unit_test(attention_keeps_its_bound_on_every_isa),
+		cmocka_unit_test(attention_of_a_query_does_not_depend_on_its_neighbours),
+		cmocka_unit_test(attention_is_blind_to_later_keys),
+	};
+
+	find_sets();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

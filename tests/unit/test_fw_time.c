@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: MIT
+/* Device times: the pure function of a decoded job, and that a plan of the runtime counts the same. */
+#include "fw_fake.h"
+
+#include <math.h>
+
+#include "fw_time.h"
+#include "plan.h"
+#include "profile.h"
+
+/* Larger than any address space, so that no shape is too large for its slot. */
+#define AS_BITS 44
+#define BIG (1ull << AS_BITS)
+
+static struct profile *soc;
+
+static int setup(void **state)
+{
+	char why[512];
+
+	soc = profile_load("sd8gen3", why, sizeof(why));
+	if (!soc)
+		puts(why);
+	rng_seed("test_fw_time");
+	return !soc;
+}
+
+static int teardown(void **state)
+{
+	profile_free(soc);
+	return 0;
+}
+
+static uint32_t any(uint32_t min, uint32_t max)
+{
+	return min + rng_below(max - min + 1);
+}
+
+static double launch_ns(void)
+{
+	return soc->npu.launch_us * 1000;
+}
+
+/* One slot for everything: only shapes matter. */
+static void begin(struct job_builder *b)
+{
+	job_begin(b);
+	job_slot(b, 0, BIG, VNPU_SLOT_READ | VNPU_SLOT_WRITE);
+}
+
+static void decode(struct fw_prog *prog, struct job_builder *b)
+{
+	char why[256];
+
+	if (fw_prog_decode(prog, b->stream, b->stream_bytes, b->table, b->table_bytes, BIG, why, sizeof(why)))
+		fail_msg("%s", why);
+}
+
+static uint64_t job_ns(struct job_builder *b)
+{
+	struct fw_prog prog = { 0 };
+	uint64_t ns;
+
+	job_end(b);
+	decode(&prog, b);
+	ns = fw_time_job_ns(&soc->npu, &prog);
+	fw_prog_free(&prog);
+	return ns;
+}
+
+static void add_matmul(struct job_builder *b, uint32_t m, uint32_t k, uint32_t n)
+{
+	struct vnpu_cmd_matmul_i8 c = {
+		.bias = { .slot = VNPU_SLOT_NONE },
+		.m = m,
+		.n = n,
+		.k = k,
+		.lda = (k + 3) / 4 * 4,
+		.ldc = n,
+		.tile_m = any(1, 64),
+		.tile_n = 64 * any(1, 8),
+	};
+
+	job_cmd(b, VNPU_OP_MATMUL_I8, &c, sizeof(c));
+}
+
+static uint64_t matmul_ns(uint32_t m, uint32_t k, uint32_t n)
+{
+	struct job_builder b;
+
+	begin(&b);
+	add_matmul(&b, m, k, n);
+	return job_ns(&b);
+}
+
+static void add_norm(struct job_builder *b, uint32_t rows, uint32_t cols)
+{
+	struct vnpu_cmd_rmsnorm c = { .rows = rows, .cols = cols, .ldx = cols, .ldy = cols, .eps = 1e-5f };
+
+	job_cmd(b, VNPU_OP_RMSNORM, &c, sizeof(c));
+}
+
+static void add_quant(struct job_builder *b, uint32_t rows, uint32_t cols)
+{
+	struct vnpu_cmd_quant c = { .rows = rows, .cols = cols, .ldx = cols, .ldq = (cols + 3) / 4 * 4 };
+
+	job_cmd(b, VNPU_OP_QUANT, &c, sizeof(c));
+}
+
+static void add_binary(struct job_builder *b, enum vnpu_op op, uint32_t rows, uint32_t cols)
+{
+	struct vnpu_cmd_binary c = { .rows = rows, .cols = cols, .lda = cols, .ldb = cols, .ldy = cols };
+
+	job_cmd(b, op, &c, sizeof(c));
+}
+
+static void add_act(struct job_builder *b, uint32_t rows, uint32_t cols)
+{
+	struct vnpu_cmd_act c = { .rows = rows, .cols = cols, .ldx = cols, .ldy = cols, .kind = VNPU_ACT_SILU };
+
+	job_cmd(b, VNPU_OP_ACT, &c, sizeof(c));
+}
+
+static void add_rope(struct job_builder *b, uint32_t rows, uint32_t heads, uint32_t head_dim)
+{
+	struct vnpu_cmd_rope c = {
+		.rows = rows,
+		.heads = heads,
+		.head_dim = head_dim,
+		.rot_dim = head_dim,
+		.ldx = heads * head_dim,
+		.ldy = heads * head_dim,
+		.pos_param = VNPU_PARAM_NONE,
+	};
+
+	job_cmd(b, VNPU_OP_ROPE, &c, sizeof(c));
+}
+
+static void add_attn(struct job_builder *b, uint32_t rows, const struct shape *s, uint32_t ctx_rows, uint32_t param,
+		     enum vnpu_kv_type kv_type)
+{
+	struct vnpu_cmd_attn c = {
+		.rows = rows,
+		.heads = s->heads,
+		.kv_heads = s->kv_heads,
+		.head_dim = s->head_dim,
+		.ctx_rows = ctx_rows,
+		.ldq = s->heads * s->head_dim,
+		.ldk = s->kv_heads * s->head_dim,
+		.ldv = s->kv_heads * s->head_dim,
+		.ldy = s->heads * s->head_dim,
+		.pos_param = param,
+		.scale = 1,
+		.kv_type = kv_type,
+	};
+
+	job_cmd(b, VNPU_OP_ATTN, &c, sizeof(c));
+}
+
+static void a_matmul_takes_its_launch_and_what_the_model_says(void **state)
+{
+	for (int i = 0; i < 300; i++) {
+		struct npu_time_matmul op = {
+			.m = any(1, 2048),
+			.k = any(1, 16384),
+			.n = any(1, 16384),
+			.type = NPU_TIME_I8,
+			.weight_bits = 8,
+		};
+		double alone = npu_time_alone_ns(&soc->npu, npu_time_matmul(&soc->npu, &op));
+		uint64_t ns = matmul_ns(op.m, op.k, op.n);
+
+		assert_true(fabs((double)ns - launch_ns() - alone) <= 1);
+	}
+}
+
+static void a_matmul_of_4_bits_reads_half_the_bytes(void **state)
+{
+	for (int i = 0; i < 300; i++) {
+		struct vnpu_cmd_matmul_w4 c = {
+			.bias = { .slot = VNPU_SLOT_NONE },
+			.a_scale = { .slot = VNPU_SLOT_NONE },
+			.m = any(1, 2048),
+			.n = any(1, 16384),
+			.k = any(1, 128) * 128,
+			.tile_m = 32,
+			.tile_n = 64,
+			.group = 32u << any(0, 2),
+		};
+		struct npu_time_matmul op = { .m = c.m, .k = c.k, .n = c.n, .type = NPU_TIME_F16, .weight_bits = 4 };
+		struct job_builder b;
+
+		c.lda = c.k;
+		c.ldc = c.n;
+		begin(&b);
+		job_cmd(&b, VNPU_OP_MATMUL_W4F, &c, sizeof(c));
+		assert_true(fabs((double)job_ns(&b) - launch_ns() -
+				 npu_time_alone_ns(&soc->npu, npu_time_matmul(&soc->npu, &op))) <= 1);
+		op.type = NPU_TIME_I8;
+		c.a_scale.slot = 0;
+		begin(&b);
+		job_cmd(&b, VNPU_OP_MATMUL_W4, &c, sizeof(c));
+		assert_true(fabs((double)job_ns(&b) - launch_ns() -
+				 npu_time_alone_ns(&soc->npu, npu_time_matmul(&soc->npu, &op))) <= 1);
+	}
+}
+
+static void a_job_is_its_launch_and_its_commands_in_ns_and_in_cycles(void **state)
+{
+	struct fake *f = fake_create(16);
+	struct fw_prog prog = { 0 };
+	struct fw_time_step step;
+	struct fw_time_walk walk;
+	struct job_builder b;
+	uint64_t ns = fw_time_launch_ns(&soc->npu), cycles = fw_time_cycles(&soc->npu, ns), cmds = 0;
+	char why[256];
+
+	all_ops_make(&b, f, 1);
+	assert_int_equal(fw_prog_decode(&prog, b.stream, b.stream_bytes, b.table, b.table_bytes, 1ull << FAKE_VA_BITS,
+					why, sizeof(why)),
+			 0);
+	assert_int_equal(prog.nr_stream_cmds, b.nr_cmds);
+	fw_time_begin(&walk, &soc->npu, &prog, b.stream);
+	for (uint32_t i = 0; i < prog.nr_stream_cmds; i++) {
+		fw_time_next(&walk, &step);
+		assert_int_equal(step.index, i);
+		assert_int_equal(step.start_ns, ns);
+		ns += step.ns;
+		cycles += step.cycles;
+		if (step.op == VNPU_OP_BARRIER || step.op == VNPU_OP_END) {
+			assert_int_equal(step.ns, 0);
+		} else if (step.op == VNPU_OP_SLEEP) {
+			assert_int_equal(step.ns, 1000);
+		} else {
+			assert_true(step.ns > 0);
+			assert_int_equal(step.ns, fw_time_cmd_ns(&soc->npu, &prog.cmds[cmds]));
+			assert_int_equal(step.op, prog.cmds[cmds].u.hdr.op);
+			cmds++;
+		}
+	}
+	assert_int_equal(step.op, VNPU_OP_END);
+	assert_int_equal(step.region, prog.nr_regions - 1);
+	assert_int_equal(cmds, prog.nr_cmds);
+	assert_int_equal(ns, fw_time_job_ns(&soc->npu, &prog));
+	assert_int_equal(cycles, fw_time_cycles(&soc->npu, ns));
+	assert_true(fabs((double)cycles - (double)ns * soc->npu.clock_mhz / 1000) <= 1);
+
+	/* Without a profile there is nothing to tell but what ran where. */
+	fw_time_begin(&walk, NULL, &prog, b.stream);
+	for (uint32_t i = 0; i < prog.nr_stream_cmds; i++) {
+		fw_time_next(&walk, &step);
+		assert_int_equal(step.start_ns + step.ns + step.cycles, 0);
+	}
+	assert_int_equal(step.region, prog.nr_regions - 1);
+	fw_prog_free(&prog);
+	fake_destroy(f);
+}
+
+static void sleeps_take_their_time_one_after_another(void **state)
+{
+	struct job_builder b;
+
+	begin(&b);
+	job_sleep(&b, 1000000);
+	job_sleep(&b, 2000000);
+	job_plain(&b, VNPU_OP_BARRIER);
+	job_sleep(&b, 500);
+	assert_int_equal(job_ns(&b), (uint64_t)launch_ns() + 3000500);
+	begin(&b);
+	job_plain(&b, VNPU_OP_BARRIER);
+	assert_int_equal(job_ns(&b), (uint64_t)launch_ns());
+}
+
+static void a_copy_takes_its_bytes(void **state)
+{
+	struct vnpu_cmd_copy c = { .rows = 1000, .row_bytes = 42000, .dst_row_param = VNPU_PARAM_NONE };
+	struct job_builder b;
+
+	c.src_stride_bytes = c.dst_stride_bytes = c.row_bytes;
+	begin(&b);
+	job_cmd(&b, VNPU_OP_COPY, &c, sizeof(c));
+	assert_int_equal(job_ns(&b), (uint64_t)(launch_ns() + 2.0 * 1000 * 42000 / soc->npu.dram_gbps + 0.5));
+}
+
+/* The more of its cache a query sees, the longer it takes, and the param says how much. */
+static void attention_takes_as_long_as_its_cache_is_full(void **state)
+{
+	struct shape s = { .heads = 8, .kv_heads = 2, .head_dim = 64 };
+	uint64_t last = 0;
+
+	for (uint32_t pos = 64; pos <= 4096; pos *= 2) {
+		struct npu_time_attention op = {
+			.rows = 32, .heads = 8, .head_dim = 64, .ctx = pos + 16.5, .type = NPU_TIME_F16
+		};
+		double alone = npu_time_alone_ns(&soc->npu, npu_time_attention(&soc->npu, &op));
+		struct job_builder b;
+		uint64_t ns;
+
+		begin(&b);
+		add_attn(&b, 32, &s, 8192, job_param(&b, pos), VNPU_KV_F16);
+		ns = job_ns(&b);
+		assert_true(fabs((double)ns - launch_ns() - alone) <= 1);
+		assert_true(ns > last);
+		last = ns;
+	}
+}
+
+static void times_beyond_what_fits_stay_at_the_most(void **state)
+{
+	struct profile_npu slow = soc->npu;
+	struct fw_prog prog = { 0 };
+	struct job_builder b;
+
+	slow.load_gbps = slow.dram_gbps = 1e-6;
+	begin(&b);
+	for (int i = 0; i < 40; i++)
+		add_matmul(&b, 1u << 16, 1u << 16, 1u << 24);
+	job_end(&b);
+	decode(&prog, &b);
+	assert_true(fw_time_cmd_ns(&slow, &prog.cmds[0]) > 1ull << 60);
+	slow.launch_us = 1e9;
+	assert_int_equal(fw_time_job_ns(&slow, &prog), UINT64_MAX);
+	slow.clock_mhz = 1e5;
+	assert_true(fw_time_cycles(&slow, UINT64_MAX) > 1ull << 62);
+	fw_prog_free(&prog);
+}
+
+/* ---- the runtime's plan --------------------------------------------------------------------------------------------- */
+
+/* What each operator of the first layer takes when it is a launch of its own. */
+static void plan_layer(const struct shape *s, uint32_t tokens, enum llm_kv kv, uint64_t ns[PLAN_NR_OPS])
+{
+	struct plan_options o = {
+		.profile = soc,
+		.shape = s,
+		.placement = LLM_PLACE_NPU,
+		.graphs = PLAN_GRAPH_OP,
+		.weights = LLM_WEIGHTS_W8A8,
+		.kv = kv,
+		.n_tokens = tokens,
+		.logits = 1,
+	};
+	struct sched_options so = { .clock = SCHED_VIRTUAL, .profile = soc, .sync = SOC_SYNC_DRIVER };
+	struct sched_plan *plan = plan_forward(&o);
+	struct sched_run run;
+
+	assert_non_null(plan);
+	assert_int_equal(sched_run(plan, &so, &run), 0);
+	for (uint32_t i = 0; i < sched_nr_tasks(plan); i++) {
+		const struct sched_task *task = sched_get(plan, i);
+
+		if (!task->layer || task->op == PLAN_HEAD)
+			ns[task->op] = run.spans[i].end_ns - run.spans[i].start_ns;
+	}
+	sched_run_free(&run);
+	sched_plan_free(plan);
+}
+
+/* The plan rounds starts and ends, the device each of up to three commands. */
+#define SAME(name, plan, device)                                                                         \
+	do {                                                                                             \
+		if (fabs((double)(plan) - (double)(device)) > 4)                                         \
+			fail_msg("%s of %u tokens: the plan has %llu ns, the device %llu", name, tokens, \
+				 (unsigned long long)(plan), (unsigned long long)(device));              \
+	} while (0)
+
+static void a_plan_and_the_device_agree(void **state)
+{
+	static const uint32_t batches[] = { 1, 4, 5, 64, 300 };
+	uint64_t ns[PLAN_NR_OPS];
+	struct job_builder b;
+	struct shape s;
+
+	assert_int_equal(shape_load("llama3.2-1b", &s), 0);
+	for (unsigned int i = 0; i < sizeof(batches) / sizeof(batches[0]); i++) {
+		uint32_t tokens = batches[i], q = s.heads * s.head_dim, kv = s.kv_heads * s.head_dim;
+
+		plan_layer(&s, tokens, LLM_KV_F16, ns);
+		SAME("qkv", ns[PLAN_QKV], matmul_ns(tokens, s.dim, q + 2 * kv));
+		SAME("attn_output", ns[PLAN_ATTN_OUTPUT], matmul_ns(tokens, q, s.dim));
+		SAME("gate_up", ns[PLAN_GATE_UP], matmul_ns(tokens, s.dim, 2 * s.ffn));
+		SAME("down", ns[PLAN_DOWN], matmul_ns(tokens, s.ffn, s.dim));
+		SAME("head", ns[PLAN_HEAD], matmul_ns(1, s.dim, s.vocab));
+		begin(&b);
+		add_norm(&b, tokens, s.dim);
+		add_quant(&b, tokens, s.dim);
+		SAME("attn_norm", ns[PLAN_ATTN_NORM], job_ns(&b));
+		begin(&b);
+		add_rope(&b, tokens, s.heads + s.kv_heads, s.head_dim);
+		SAME("rope", ns[PLAN_ROPE], job_ns(&b));
+		begin(&b);
+		add_attn(&b, tokens, &s, 4096, VNPU_PARAM_NONE, VNPU_KV_F16);
+		SAME("attn", ns[PLAN_ATTN], job_ns(&b));
+		for (int kv = 0; kv < 3; kv++) {
+			static const enum llm_kv kvs[] = { LLM_KV_F32, LLM_KV_F16, LLM_KV_Q8_0 };
+			uint64_t other[PLAN_NR_OPS];
+
+			plan_layer(&s, tokens, kvs[kv], other);
+			begin(&b);
+			add_attn(&b, tokens, &s, 4096, VNPU_PARAM_NONE, (enum vnpu_kv_type)kv);
+			SAME("attn of another cache", other[PLAN_ATTN], job_ns(&b));
+			/* F32 counts as F16; what the vector engine has to widen takes longer. */
+			assert_true(kv == VNPU_KV_Q8_0 ? other[PLAN_ATTN] > ns[PLAN_ATTN]
+						       : other[PLAN_ATTN] == ns[PLAN_ATTN]);
+		}
+		begin(&b);
+		add_binary(&b, VNPU_OP_ADD, tokens, s.dim);
+		add_norm(&b, tokens, s.dim);
+		add_quant(&b, tokens, s.dim);
+		SAME("ffn_norm", ns[PLAN_FFN_NORM], job_ns(&b));
+		begin(&b);
+		add_act(&b, tokens, s.ffn);
+		add_binary(&b, VNPU_OP_MUL, tokens, s.ffn);
+		add_quant(&b, tokens, s.ffn);
+		SAME("act", ns[PLAN_ACT], job_ns(&b));
+		begin(&b);
+		add_binary(&b, VNPU_OP_ADD, tokens, s.dim);
+		SAME("add", ns[PLAN_ADD], job_ns(&b));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_matmul_takes_its_launch_and_what_the_model_says),
+		cmocka_unit_test(a_matmul_of_4_bits_reads_half_the_bytes),
+		cmocka_unit_test(a_job_is_its_launch_and_its_commands_in_ns_and_in_cycles),
+		cmocka_unit_test(sleeps_take_their_time_one_after_another),
+		cmocka_unit_test(a_copy_takes_its_bytes),
+		cmocka_unit_test(attention_takes_as_long_as_its_cache_is_full),
+		cmocka_unit_test(times_beyond_what_fits_stay_at_the_most),
+		cmocka_unit_test(a_plan_and_the_device_agree),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Quantisation and matmuls, built, compiled and run, against their definitions in double precision.
+ */
+#include <errno.h>
+#include <math.h>
+
+#include "npu_matrix.h"
+#include "vnpu_isa.h"
+
+/* ---- quant and matmul ---- */
+
+static void quant_round(struct fixture *f)
+{
+	uint32_t rows = random_in(1, 20), cols = random_in(1, 300), ld = (cols + 3) & ~3u;
+	struct matrix x = matrix_new((size_t)rows * cols);
+	int8_t *q = malloc((size_t)rows * ld);
+	float *scale = malloc(rows * 4);
+	struct npu_graph *g = npu_graph_create("quant");
+	struct npu_tensor *t = npu_graph_input(g, "x", NPU_F32, rows, cols), *s;
+	struct run_binding bindings[] = {
+		{ "x", x.f, NULL, x.n * 4 },
+		{ "q", NULL, q, (size_t)rows * ld },
+		{ "scale", NULL, scale, rows * 4 },
+		{ "y", NULL, x.got, x.n * 4 },
+	};
+
+	memset(x.f, 0, cols * 4);
+	t = npu_quant(g, t, &s);
+	npu_graph_output(g, "y", npu_dequant(g, t, s));
+	npu_graph_output(g, "q", t);
+	npu_graph_output(g, "scale", s);
+	assert_int_equal(npu_tensor_bytes(t), (size_t)rows * ld);
+	npu_ok(run_graph(f, g, bindings, 4, NULL, 0));
+	assert_true(scale[0] == 0);
+	for (uint32_t r = 0; r < rows; r++) {
+		double max = 0;
+
+		for (uint32_t c = 0; c < cols; c++)
+			max = fmax(max, fabs((double)x.f[r * cols + c]));
+		assert_true(fabs((double)scale[r] - max / 127) <= 1e-6 * max);
+		for (uint32_t c = 0; c < cols; c++) {
+			assert_true(fabs(q[r * ld + c] * (double)scale[r] - (double)x.f[r * cols + c]) <=
+				    0.5001 * (double)scale[r]);
+			assert_true(x.got[r * cols + c] == (float)q[r * ld + c] * scale[r]);
+		}
+		for (uint32_t c = cols; c < ld; c++)
+			assert_int_equal(q[r * ld + c], 0);
+	}
+	free(q);
+	free(scale);
+	matrix_free(&x);
+}
+
+static void quant_rounds_to_the_nearest_and_dequant_scales_back(void **state)
+{
+	random_begin(__func__);
+	for (int i = 0; i < 2 * ROUNDS; i++)
+		quant_round(*state);
+}
+
+static void matmul_round(struct fixture *f, uint32_t m, uint32_t n, uint32_t k, bool biased)
+{
+	uint32_t ld = (k + 3) & ~3u;
+	int8_t *a = calloc(m, ld), *w = malloc((size_t)n * k);
+	struct matrix as = matrix_new(m), ws = matrix_new(n), bias = matrix_new(n), c = matrix_new((size_t)m * n);
+	uint8_t *packed = malloc(npu_w8_bytes(n, k));
+	struct npu_graph *g = npu_graph_create("matmul");
+	struct npu_tensor *q = npu_graph_input(g, "a", NPU_S8, m, k), *s = npu_graph_input(g, "a_scale", NPU_F32, m, 1);
+	struct npu_tensor *wt = npu_graph_weight(g, "w", NPU_W8_PANEL, n, k);
+	struct npu_tensor *b = biased ? npu_graph_weight(g, "bias", NPU_F32, 1, n) : NULL;
+	struct run_binding bindings[] = {
+		{ "a", a, NULL, (size_t)m * ld },	   { "a_scale", as.f, NULL, m * 4 },
+		{ "w", packed, NULL, npu_w8_bytes(n, k) }, { "c", NULL, c.got, c.n * 4 },
+		{ "bias", bias.f, NULL, n * 4 },
+	};
+	uint32_t n0 = n > 128 ? 128 : 0;
+
+	for (uint32_t i = 0; i < m; i++)
+		for (uint32_t j = 0; j < k; j++)
+			a[i * ld + j] = (int8_t)(random_in(0, 254) - 127);
+	for (size_t i = 0; i < (size_t)n * k; i++)
+		w[i] = (int8_t)(random_in(0, 255) - 128);
+	/* In two steps, as a loader does. */
+	memset(packed, 0xa5, npu_w8_bytes(n, k));
+	npu_pack_w8(packed, n, k, n0, n - n0, w + (size_t)n0 * k, ws.f + n0);
+	if (n0)
+		npu_pack_w8(packed, n, k, 0, n0, w, ws.f);
+	npu_graph_output(g, "c", npu_matmul_i8(g, q, s, wt, b));
+	npu_ok(run_graph(f, g, bindings, biased ? 5 : 4, NULL, 0));
+	for (uint32_t i = 0; i < m; i++) {
+		for (uint32_t j = 0; j < n; j++) {
+			int64_t acc = 0;
+
+			for (uint32_t l = 0; l < k; l++)
+				acc += a[i * ld + l] * w[(size_t)j * k + l];
+			c.want[(size_t)i * n + j] = (double)acc * (double)as.f[i] * (double)ws.f[j];
+			if (biased)
+				c.want[(size_t)i * n + j] += (double)bias.f[j];
+		}
+	}
+	assert_near("matmul", c.got, c.want, c.n, 1e-6);
+	free(a);
+	free(w);
+	free(packed);
+	matrix_free(&as);
+	matrix_free(&ws);
+	matrix_free(&bias);
+	matrix_free(&c);
+}
+
+static void matmul_agrees_with_double_precision_with_and_without_bias(void **state)
+{
+	random_begin(__func__);
+	matmul_round(*state, 1, 1, 1, true);
+	matmul_round(*state, 1, 64, 4, false);
+	for (int i = 0; i < ROUNDS; i++)
+		matmul_round(*state, random_in(1, 30), random_in(1, 300), random_in(1, 200), random_u32() & 1);
+	/* Many tiles in both directions, and decoding's single row. */
+	matmul_round(*state, 150, 700, 300, true);
+	matmul_round(*state, 1, 2000, 900, false);
+}
+
+/* ---- matmul with 4-bit weights ---- */
+
+struct w4 {
+	uint32_t m, n, k, group;
+	uint8_t *u, *packed;
+	uint16_t *scales;
+	struct matrix bias, c;
+};
+
+static void w4_make(struct w4 *x, uint32_t m, uint32_t n, uint32_t k, uint32_t group)
+{
+	size_t bytes = npu_w4_bytes(n, k, group), groups = k / group;
+	uint32_t n0 = n > 64 ? 64 : 0;
+
+	*x = (struct w4){ m,
+			  n,
+			  k,
+			  group,
+			  malloc((size_t)n * k),
+			  malloc(bytes),
+			  malloc(n * groups * 2),
+			  matrix_new(n),
+			  matrix_new((size_t)m * n) };
+	for (size_t i = 0; i < (size_t)n * k; i++)
+		x->u[i] = (uint8_t)random_in(0, 15);
+	for (size_t i = 0; i < n * groups; i++)
+		x->scales[i] = (uint16_t)(random_in(0, 1) << 15 | random_in(0x1c00, 0x3000));
+	/* In two steps, as a loader does. */
+	memset(x->packed, 0xa5, bytes);
+	npu_pack_w4(x->packed, n, k, group, n0, n - n0, x->u + (size_t)n0 * k, x->scales + n0 * groups);
+	if (n0)
+		npu_pack_w4(x->packed, n, k, group, 0, n0, x->u, x->scales);
+}
+
+static void w4_free(struct w4 *x)
+{
+	free(x->u);
+	free(x->packed);
+	free(x->scales);
+	matrix_free(&x->bias);
+	matrix_free(&x->c);
+}
+
+static double w4_weight(const struct w4 *x, uint32_t n, uint32_t k)
+{
+	uint16_t h = x->scales[n * (x->k / x->group) + k / x->group];
+
+	return (x->u[(size_t)n * x->k + k] - 8) * (h >> 15 ? -1 : 1) * ldexp(1024 + (h & 1023), (h >> 10 & 31) - 25);
+}
+
+/* INT8 rows, or floats if @scale is NULL. */
+static void w4_run(struct fixture *f, struct w4 *x, const int8_t *q, const float *scale, const float *a, bool biased)
+{
+	struct npu_graph *g = npu_graph_create("w4");
+	struct npu_tensor *w = npu_graph_weight_w4(g, "w", x->n, x->k, x->group);
+	struct npu_tensor *b = biased ? npu_graph_weight(g, "bias", NPU_F32, 1, x->n) : NULL;
+	struct npu_tensor *t = npu_graph_input(g, "a", scale ? NPU_S8 : NPU_F32, x->m, x->k);
+	struct run_binding bindings[5] = {
+		{ "a", scale ? (const void *)q : a, NULL, (size_t)x->m * x->k * (scale ? 1 : 4) },
+		{ "w", x->packed, NULL, npu_w4_bytes(x->n, x->k, x->group) },
+		{ "c", NULL, x->c.got, x->c.n * 4 },
+	};
+	unsigned int nr = 3;
+
+	assert_int_equal(npu_tensor_bytes(w), npu_w4_bytes(x->n, x->k, x->group));
+	if (scale) {
+		bindings[nr++] = (struct run_binding){ "scale", scale, NULL, x->m * 4 };
+		t = npu_matmul_w4(g, t, npu_graph_input(g, "scale", NPU_F32, x->m, 1), w, b);
+	} else {
+		t = npu_matmul_w4f(g, t, w, b);
+	}
+	if (biased)
+		bindings[nr++] = (struct run_binding){ "bias", x->bias.f, NULL, x->n * 4 };
+	npu_graph_output(g, "c", t);
+	npu_ok(run_graph(f, g, bindings, nr, NULL, 0));
+	for (uint32_t i = 0; i < x->m; i++) {
+		for (uint32_t j = 0; j < x->n; j++) {
+			double sum = 0;
+
+			for (uint32_t k = 0; k < x->k; k++)
+				sum += w4_weight(x, j, k) *
+				       (scale ? q[i * x->k + k] * (double)scale[i] : (double)a[i * x->k + k]);
+			x->c.want[(size_t)i * x->n + j] = sum + (biased ? (double)x->bias.f[j] : 0);
+		}
+	}
+	assert_near(scale ? "matmul_w4" : "matmul_w4f", x->c.got, x->c.want, x->c.n, 2e-5);
+}
+
+static void w4_round(struct fixture *f, uint32_t m, uint32_t n, uint32_t k, uint32_t group)
+{
+	struct matrix a = matrix_new((size_t)m * k), scale = matrix_new(m);
+	int8_t *q = malloc((size_t)m * k);
+	struct w4 x;
+
+	w4_make(&x, m, n, k, group);
+	for (size_t i = 0; i < (size_t)m * k; i++)
+		q[i] = (int8_t)(random_in(0, 254) - 127);
+	for (uint32_t i = 0; i < m; i++)
+		scale.f[i] *= 0.01f;
+	w4_run(f, &x, q, scale.f, NULL, random_u32() & 1);
+	w4_run(f, &x, NULL, NULL, a.f, random_u32() & 1);
+	w4_free(&x);
+	matrix_free(&a);
+	matrix_free(&scale);
+	free(q);
+}
+
+static void matmuls_of_4_bits_agree_with_double_precision(void **state)
+{
+	random_begin(__func__);
+	for (int i = 0; i < ROUNDS; i++) {
+		uint32_t group = 32u << random_in(0, 2);
+
+		w4_round(*state, random_in(1, 30), random_in(1, 200), group * random_in(1, 4), group);
+	}
+	w4_round(*state, 150, 600, 256, 64);
+	w4_round(*state, 1, 1500, 960, 32);
+}
+
+static void weights_of_4_bits_come_back_from_their_panels(void **state)
+{
+	uint8_t u[384];
+	uint16_t scales[12];
+	struct w4 x;
+
+	random_begin(__func__);
+	w4_make(&x, 1, 130, 384, 32);
+	for (uint32_t i = 0; i < 130; i++) {
+		npu_unpack_w4(x.packed, 384, 32, i, u, scales);
+		assert_memory_equal(u, x.u + i * 384, sizeof(u));
+		assert_memory_equal(scales, x.scales + i * 12, sizeof(scales));
+	}
+	/* Beyond the last channel there is nothing. */
+	npu_unpack_w4(x.packed, 384, 32, 191, u, scales);
+	for (uint32_t i = 0; i < 384; i++)
+		assert_int_equal(u[i], 0);
+	for (uint32_t i = 0; i < 12; i++)
+		assert_int_equal(scales[i], 0);
+	w4_free(&x);
+	assert_int_equal(npu_w4_bytes(64, 64, 48), 0);
+	assert_int_equal(npu_w4_bytes(64, 96, 64), 0);
+	assert_int_equal(npu_w4_bytes(65, 128, 32), 2 * 4 * 1152);
+}
+
+#define with_device(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		with_device(quant_rounds_to_the_nearest_and_dequant_scales_back),
+		with_device(matmul_agrees_with_double_precision_with_and_without_bias),
+		with_device(matmuls_of_4_bits_agree_with_double_precision),
+		with_device(weights_of_4_bits_come_back_from_their_panels),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

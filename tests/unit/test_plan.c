@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: MIT
+/* Plans of forward passes over a SoC's lanes: what is in them, what waits for what, and how near the model is to what is
+ * published. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "calibration.h"
+#include "plan.h"
+
+static struct profile *soc;
+static struct shape llama;
+
+static int setup(void **state)
+{
+	char why[512];
+
+	soc = profile_load("sd8gen3", why, sizeof(why));
+	if (!soc)
+		puts(why);
+	return !soc || shape_load("llama3.2-1b", &llama);
+}
+
+static int teardown(void **state)
+{
+	profile_free(soc);
+	return 0;
+}
+
+static struct plan_options options(enum llm_placement placement, uint32_t tokens, uint32_t chunk)
+{
+	return (struct plan_options){
+		.profile = soc,
+		.shape = &llama,
+		.placement = placement,
+		.weights = placement == LLM_PLACE_GPU ? LLM_WEIGHTS_F16 : LLM_WEIGHTS_W8A8,
+		.n_tokens = tokens,
+		.chunk = chunk,
+		.logits = 1,
+		.overlap = true,
+	};
+}
+
+static struct sched_run run_of(const struct plan_options *o, enum soc_sync sync)
+{
+	struct sched_options so = { .clock = SCHED_VIRTUAL, .profile = o->profile, .sync = sync };
+	struct sched_plan *plan = plan_forward(o);
+	struct sched_run run;
+
+	assert_non_null(plan);
+	assert_int_equal(sched_run(plan, &so, &run), 0);
+	sched_plan_free(plan);
+	return run;
+}
+
+static uint64_t time_of(const struct plan_options *o, enum soc_sync sync)
+{
+	struct sched_run run = run_of(o, sync);
+	uint64_t ns = run.makespan_ns;
+
+	sched_run_free(&run);
+	return ns;
+}
+
+static void test_tasks_are_where_the_placement_says(void **state)
+{
+	static const enum llm_placement placements[] = { LLM_PLACE_CPU, LLM_PLACE_GPU, LLM_PLACE_NPU, LLM_PLACE_FINE };
+
+	for (size_t i = 0; i < 4; i++) {
+		struct plan_options o = options(placements[i], 300, 128);
+		struct sched_plan *plan = plan_forward(&o);
+		uint32_t on[SOC_NR_LANES] = { 0 };
+
+		/* Three chunks of ten operators a layer and the embedding; norm and head once. */
+		assert_int_equal(sched_nr_tasks(plan), 3 * (1 + 10 * llama.layers) + 2);
+		for (uint32_t t = 0; t < sched_nr_tasks(plan); t++)
+			on[sched_get(plan, t)->home]++;
+		switch (placements[i]) {
+		case LLM_PLACE_CPU:
+			assert_int_equal(on[SOC_NPU] + on[SOC_GPU], 0);
+			break;
+		case LLM_PLACE_GPU:
+			assert_int_equal(on[SOC_CPU], 3);
+			assert_int_equal(on[SOC_NPU], 0);
+			break;
+		case LLM_PLACE_NPU:
+			assert_int_equal(on[SOC_CPU], 3);
+			assert_int_equal(on[SOC_GPU], 0);
+			break;
+		default:
+			assert_int_equal(on[SOC_NPU], 3 * 4 * llama.layers + 1);
+			assert_int_equal(on[SOC_GPU], 0);
+			break;
+		}
+		sched_plan_free(plan);
+	}
+}
+
+static bool waits_for(const struct sched_plan *plan, uint32_t task, uint32_t chunk, uint32_t layer, uint16_t op)
+{
+	size_t n;
+	const uint32_t *before = sched_predecessors(plan, task, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct sched_task *t = sched_get(plan, before[i]);
+
+		if (t->chunk == chunk && t->layer == layer && t->op == op)
+			return true;
+	}
+	return false;
+}
+
+static void test_attention_waits_for_the_caches_of_all_earlier_chunks(void **state)
+{
+	struct plan_options o = options(LLM_PLACE_FINE, 1000, 256);
+	struct sched_options so = { .clock = SCHED_VIRTUAL, .profile = soc };
+	struct sched_plan *plan = plan_forward(&o);
+	struct sched_run run;
+
+	assert_int_equal(sched_run(plan, &so, &run), 0);
+	for (uint32_t id = 0; id < sched_nr_tasks(plan); id++) {
+		const struct sched_task *t = sched_get(plan, id);
+		size_t n;
+
+		sched_predecessors(plan, id, &n);
+		if (t->op != PLAN_ATTN) {
+			assert_in_range(n, 0, 1);
+			continue;
+		}
+		assert_int_equal(n, t->chunk + 1);
+		for (uint32_t c = 0; c <= t->chunk; c++)
+			assert_true(waits_for(plan, id, c, t->layer, PLAN_ROPE));
+	}
+	sched_run_free(&run);
+	sched_plan_free(plan);
+}
+
+static void test_chunks_one_after_another_are_a_chain(void **state)
+{
+	struct plan_options o = options(LLM_PLACE_FINE, 4000, 16);
+	struct sched_options so = { .clock = SCHED_VIRTUAL, .profile = soc };
+	struct sched_plan *plan;
+	struct sched_run run;
+
+	o.overlap = false;
+	plan = plan_forward(&o);
+	assert_int_equal(sched_run(plan, &so, &run), 0);
+	for (uint32_t id = 0; id < sched_nr_tasks(plan); id++) {
+		size_t n;
+		const uint32_t *before = sched_predecessors(plan, id, &n);
+
+		assert_int_equal(n, id > 0);
+		assert_true(!id || *before == id - 1);
+	}
+	sched_run_free(&run);
+	sched_plan_free(plan);
+}
+
+static void test_longer_prompts_and_contexts_take_longer(void **state)
+{
+	static const enum llm_placement placements[] = { LLM_PLACE_CPU, LLM_PLACE_GPU, LLM_PLACE_NPU, LLM_PLACE_FINE };
+
+	for (size_t i = 0; i < 4; i++) {
+		struct plan_options o = options(placements[i], 64, 64);
+		uint64_t last = 0, ns;
+
+		for (; o.n_tokens <= 1024; o.n_tokens *= 2) {
+			ns = time_of(&o, SOC_SYNC_FAST);
+			assert_true(ns > last);
+			last = ns;
+		}
+		o.n_tokens = 1;
+		for (last = 0, o.n_past = 0; o.n_past <= 8192; o.n_past += 2048) {
+			ns = time_of(&o, SOC_SYNC_FAST);
+			assert_true(ns > last);
+			last = ns;
+		}
+	}
+}
+
+static void test_padding_costs_what_its_rows_do(void **state)
+{
+	struct plan_options whole = options(LLM_PLACE_NPU, 512, 256), padded = options(LLM_PLACE_NPU, 300, 256);
+
+	assert_int_equal(time_of(&whole, SOC_SYNC_FAST), time_of(&padded, SOC_SYNC_FAST));
+	padded.chunk = 0;
+	assert_true(time_of(&padded, SOC_SYNC_FAST) < time_of(&whole, SOC_SYNC_FAST));
+}
+
+static void test_buckets_pad_the_last_chunk_only(void **state)
+{
+	struct plan_options bucketed = options(LLM_PLACE_NPU, 300, 256), exact = options(LLM_PLACE_NPU, 320, 256);
+	struct plan_options shared = options(LLM_PLACE_NPU, 300, 256);
+	uint64_t ns;
+
+	bucketed.bucket = exact.bucket = 32;
+	ns = time_of(&bucketed, SOC_SYNC_FAST);
+	assert_int_equal(ns, time_of(&exact, SOC_SYNC_FAST));
+	assert_true(ns < time_of(&shared, SOC_SYNC_FAST));
+	exact.n_tokens = 321;
+	assert_true(ns < time_of(&exact, SOC_SYNC_FAST));
+}
+
+static void test_the_drivers_synchronisation_costs_more(void **state)
+{
+	struct plan_options o = options(LLM_PLACE_FINE, 1, 0);
+
+	o.graphs = PLAN_GRAPH_OP;
+	/* Four launches a layer, and the head's. */
+	assert_true(time_of(&o, SOC_SYNC_DRIVER) >
+		    time_of(&o, SOC_SYNC_FAST) + (4 * llama.layers + 1) *
+							 (uint64_t)(soc->npu.launch_us - soc->npu.launch_awake_us) *
+							 1000 * 9 / 10);
+}
+
+static void test_decoding_is_bound_by_memory(void **state)
+{
+	struct plan_options o = options(LLM_PLACE_GPU, 1, 0);
+	struct sched_run run = run_of(&o, SOC_SYNC_FAST);
+	double floor_ns = (double)plan_weight_bytes(&llama, o.weights) / soc->gpu.dram_gbps;
+
+	assert_true((double)run.makespan_ns > floor_ns && (double)run.makespan_ns < 1.3 * floor_ns);
+	sched_run_free(&run);
+}
+
+/* ---- shapes ---- */
+
+static void test_all_shapes_are_read_and_have_their_models_size(void **state)
+{
+	/* Parameters in 1e9, of the models' cards. */
+	static const struct {
+		const char *name;
+		double params;
+	} cards[] = {
+		{ "llama3-8b", 8.03 },
+		{ "llama2-7b", 6.74 },
+		{ "llama3.2-3b", 3.21 },
+		{ "llama3.2-1b", 1.24 },
+		{ "internlm2-1.8b", 1.89 },
+		{ "qwen1.5-1.8b", 1.84 },
+		{ "gemma-2b", 2.51 },
+		{ "phi2-2.7b", 2.78 },
+		{ "phi3-3.8b", 3.82 },
+		{ "mistral-7b", 7.24 },
+		{ "qwen2.5-0.5b", 0.494 },
+		{ "qwen2.5-1.5b", 1.54 },
+		/* Their cards round to a half, and do not say whether with the embeddings. */
+		{ "phonelm-0.5b", 0 },
+		{ "phonelm-1.5b", 0 },
+	};
+
+	for (size_t i = 0; i < sizeof(cards) / sizeof(cards[0]); i++) {
+		struct shape s;
+		double params;
+
+		assert_int_equal(shape_load(cards[i].name, &s), 0);
+		assert_string_equal(s.name, cards[i].name);
+		params = (double)shape_params(&s) / 1e9;
+		assert_true(params > 0.4);
+		if (!cards[i].params)
+			continue;
+		if (params < 0.95 * cards[i].params || params > 1.05 * cards[i].params)
+			fail_msg("%s: %.3f, its card says %.3f", s.name, params, cards[i].params);
+	}
+}
+
+static void test_shapes_that_are_wrong_are_refused(void **state)
+{
+#define REST                                                                                                  \
+	"dim = 64\nheads = 4\nhead_dim = 16\nffn = 128\nvocab = 100\nactivation = silu\ngated = yes\ntied = " \
+	"no\nqkv_bias = no\n"
+	static const struct {
+		const char *text, *says;
+	} wrong[] = {
+		{ "", "layers is missing" },
+		{ "[model]\nlayers = 2\n" REST, "kv_heads is missing" },
+		{ "[model]\nlayers = 2\nkv_heads = 3\n" REST, "no multiple" },
+		{ "[model]\nlayers = 0\nkv_heads = 2\n" REST, "layers = 0" },
+		{ "[model]\nlayers = -2\nkv_heads = 2\n" REST, "layers = -2" },
+		{ "[model]\nlayers = 2x\nkv_heads = 2\n" REST, "layers = 2x" },
+		{ "[model]\nlayers = 99999\nkv_heads = 2\n" REST, "layers = 99999" },
+		{ "[model]\nlayers = 2\nlayers = 2\nkv_heads = 2\n" REST, "given twice" },
+		{ "[model]\nlayers = 2\nkv_heads = 2\ncolour = red\n" REST, "no such key" },
+		{ "[shape]\nlayers = 2\n", "only [model]" },
+		{ "[model]\nlayers = 2\nkv_heads\n" REST, "line 3" },
+		{ "[model]\ngated = maybe\n", "yes or no" },
+		{ "[model]\nactivation = tanh\n", "silu, gelu or relu" },
+	};
+	struct shape s;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		char path[] = "/tmp/vnpu-shape-XXXXXX.conf";
+		int fd = mkstemps(path, 5);
+
+		assert_true(fd >= 0);
+		assert_int_equal(write(fd, wrong[i].text, strlen(wrong[i].text)), strlen(wrong[i].text));
+		close(fd);
+		assert_int_equal(shape_load(path, &s), -EINVAL);
+		unlink(path);
+		if (!strstr(llm_error(), wrong[i].says))
+			fail_msg("%s; wanted: %s", llm_error(), wrong[i].says);
+	}
+	assert_int_equal(shape_load("no-such-model", &s), -ENOENT);
+	assert_non_null(strstr(llm_error(), "no-such-model"));
+}
+
+/* ---- calibration ---- */
+
+static void test_the_model_is_near_what_is_published(void **state)
+{
+	struct calibration c;
+
+	assert_int_equal(calibration_make(soc, &c), 0);
+	assert_true(c.nr_derived >= 20);
+	assert_true(c.mean_error < 0.10);
+	assert_true(c.worst_error < 0.25);
+	for (size_t i = 0; i < c.n; i++) {
+		assert_true(c.rows[i].published > 0 && c.rows[i].modelled > 0);
+		assert_true(strlen(c.rows[i].name) > 0 && strlen(c.rows[i].source) > 0);
+	}
+	calibration_free(&c);
+}
+
+static void test_so_is_that_of_the_8_elite(void **state)
+{
+	char why[512];
+	struct profile *elite = profile_load("sd8elite", why, sizeof(why));
+	struct calibration c;
+
+	assert_non_null(elite);
+	assert_int_equal(calibration_make(elite, &c), 0);
+	assert_true(c.nr_derived >= 2);
+	assert_true(c.worst_error < 0.25);
+	calibration_free(&c);
+	profile_free(elite);
+}
+
+static void test_a_changed_profile_shows(void **state)
+{
+	struct profile changed = *soc;
+	struct calibration before, after;
+
+	changed.npu.load_gbps /= 2;
+	assert_int_equal(calibration_make(soc, &before), 0);
+	assert_int_equal(calibration_make(&changed, &after), 0);
+	assert_int_equal(before.n, after.n);
+	assert_true(after.worst_error > before.worst_error);
+	calibration_free(&before);
+	calibration_free(&after);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_tasks_are_where_the_placement_says),
+		cmocka_unit_test(test_attention_waits_for_the_caches_of_all_earlier_chunks),
+		cmocka_unit_test(test_chunks_one_after_another_are_a_chain),
+		cmocka_unit_test(test_longer_prompts_and_contexts_take_longer),
+		cmocka_unit_test(test_padding_costs_what_its_rows_do),
+		cmocka_unit_test(test_buckets_pad_the_last_chunk_only),
+		cmocka_unit_test(test_the_drivers_synchronisation_costs_more),
+		cmocka_unit_test(test_decoding_is_bound_by_memory),
+		cmocka_unit_test(test_all_shapes_are_read_and_have_their_models_size),
+		cmocka_unit_test(test_shapes_that_are_wrong_are_refused),
+		cmocka_unit_test(test_the_model_is_near_what_is_published),
+		cmocka_unit_test(test_so_is_that_of_the_8_elite),
+		cmocka_unit_test(test_a_changed_profile_shows),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

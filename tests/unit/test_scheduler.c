@@ -1,0 +1,658 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The scheduler. Properties that every run has, of random plans under either clock: each lane does one thing at a time,
+ * nothing begins before what it waits for, all tasks run once; and of simulated runs that they can be repeated and
+ * are no faster than the plan, the lanes and the memory allow.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include "scheduler.h"
+
+static struct profile *soc;
+
+static int setup(void **state)
+{
+	const char *seed = getenv("TEST_SEED");
+	unsigned int s = seed ? (unsigned int)strtoul(seed, NULL, 0) : (unsigned int)time(NULL);
+	char why[512];
+
+	soc = profile_load("sd8gen3", why, sizeof(why));
+	if (!soc)
+		puts(why);
+	printf("TEST_SEED=%u\n", s);
+	srand(s);
+	return !soc;
+}
+
+static int teardown(void **state)
+{
+	profile_free(soc);
+	return 0;
+}
+
+static uint32_t any(uint32_t min, uint32_t max)
+{
+	return min + (uint32_t)rand() % (max - min + 1);
+}
+
+/* ---- random plans ---- */
+
+#define MAX_TASKS 400
+
+struct work {
+	struct sched_plan *plan;
+	atomic_int ran[MAX_TASKS];
+	atomic_int lane_busy[SOC_NR_LANES];
+	atomic_bool overlap, early, away;
+	uint32_t order[MAX_TASKS];
+	atomic_uint nr_ran;
+	uint32_t fail_at; /* the task with this number fails */
+};
+
+static struct work work;
+
+/* By the task's slice and op together: its number. */
+static uint32_t number_of(const struct sched_task *t)
+{
+	return (uint32_t)t->op << 8 | t->slice;
+}
+
+static int run_task(void *ud, const struct sched_task *task, enum soc_lane lane)
+{
+	struct work *w = ud;
+	uint32_t id = number_of(task);
+	size_t n;
+	const uint32_t *before = sched_predecessors(w->plan, id, &n);
+
+	if (atomic_fetch_add(&w->lane_busy[lane], 1))
+		w->overlap = true;
+	for (size_t i = 0; i < n; i++)
+		if (!atomic_load(&w->ran[before[i]]))
+			w->early = true;
+	if (task->home != lane && !(task->lanes >> lane & 1))
+		w->away = true;
+	if (id % 7 == 0)
+		nanosleep(&(struct timespec){ 0, 20000 }, NULL);
+	w->order[atomic_fetch_add(&w->nr_ran, 1)] = id;
+	atomic_fetch_add(&w->ran[id], 1);
+	atomic_fetch_sub(&w->lane_busy[lane], 1);
+	return id == w->fail_at ? -ENXIO : 0;
+}
+
+static void forget(struct work *w)
+{
+	struct sched_plan *plan = w->plan;
+
+	memset(w, 0, sizeof(*w));
+	w->plan = plan;
+	w->fail_at = SCHED_NONE;
+}
+
+static struct sched_plan *random_plan(void)
+{
+	uint32_t n = any(1, MAX_TASKS), width = any(1, 30);
+	struct sched_plan *plan = sched_plan_create(NULL);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct sched_task t = {
+			.chunk = any(0, 7),
+			.op = (uint16_t)(i >> 8),
+			.slice = (uint16_t)(i & 255),
+			.home = (uint8_t)any(0, SOC_NR_LANES - 1),
+			.lanes = (uint8_t)(any(0, 3) ? 0 : any(0, 7)),
+			.graph = any(0, 4),
+			.run = run_task,
+			.ud = &work,
+		};
+
+		for (int lane = 0; lane < SOC_NR_LANES; lane++)
+			t.cost[lane] =
+				(struct soc_cost){ any(0, 5) ? any(0, 3000000) : 0, any(0, 5) ? any(0, 90000000) : 0 };
+		assert_int_equal(sched_add(plan, &t), i);
+		for (uint32_t k = any(0, 3); k && i; k--)
+			assert_int_equal(sched_after(plan, i, i - 1 - any(0, i < width ? i - 1 : width - 1)), 0);
+	}
+	work.plan = plan;
+	forget(&work);
+	return plan;
+}
+
+/* ---- what every run has ---- */
+
+static int span_cmp(const void *a, const void *b)
+{
+	const struct sched_span *x = *(struct sched_span *const *)a, *y = *(struct sched_span *const *)b;
+
+	if (x->start_ns != y->start_ns)
+		return x->start_ns < y->start_ns ? -1 : 1;
+	return x->end_ns < y->end_ns ? -1 : x->end_ns > y->end_ns;
+}
+
+static void check_lanes(const struct sched_run *run)
+{
+	for (int lane = 0; lane < SOC_NR_LANES; lane++) {
+		const struct sched_span *on[MAX_TASKS];
+		uint64_t busy = 0;
+		size_t n = 0;
+
+		for (uint32_t i = 0; i < run->nr_spans; i++)
+			if (run->spans[i].lane == lane)
+				on[n++] = &run->spans[i];
+		qsort(on, n, sizeof(on[0]), span_cmp);
+		for (size_t i = 0; i < n; i++) {
+			assert_true(on[i]->end_ns >= on[i]->start_ns);
+			assert_true(!i || on[i]->start_ns >= on[i - 1]->end_ns);
+			assert_true(on[i]->end_ns <= run->makespan_ns);
+			busy += on[i]->end_ns - on[i]->start_ns;
+		}
+		/* Each of them is rounded to a ns. */
+		assert_true(busy <= run->busy_ns[lane] + n + 1 && run->busy_ns[lane] <= busy + n + 1);
+		assert_true(run->busy_ns[lane] <= run->makespan_ns + 1);
+	}
+}
+
+static void check_order(const struct sched_plan *plan, const struct sched_run *run)
+{
+	uint64_t handovers = 0;
+
+	assert_int_equal(run->nr_spans, sched_nr_tasks(plan));
+	for (uint32_t i = 0; i < run->nr_spans; i++) {
+		const struct sched_task *t = sched_get(plan, i);
+		const struct sched_span *s = &run->spans[i];
+		size_t n;
+		const uint32_t *before = sched_predecessors(plan, i, &n);
+
+		assert_true(t->home == s->lane || (t->lanes >> s->lane & 1));
+		assert_true(s->start_ns >= s->ready_ns);
+		for (size_t k = 0; k < n; k++) {
+			assert_true(run->spans[before[k]].end_ns <= s->start_ns);
+			handovers += run->spans[before[k]].lane != s->lane;
+		}
+	}
+	assert_int_equal(run->handovers, handovers);
+}
+
+static void check_work(const struct sched_plan *plan)
+{
+	for (uint32_t i = 0; i < sched_nr_tasks(plan); i++)
+		assert_int_equal(work.ran[i], 1);
+	assert_false(work.overlap);
+	assert_false(work.early);
+	assert_false(work.away);
+}
+
+/* Takes whatever it may: tasks of other homes too. */
+static uint32_t pick_last(const struct sched_view *view, const void *param)
+{
+	return (uint32_t)view->nr_ready - 1;
+}
+
+static const struct sched_policy greedy = { "greedy", pick_last };
+
+static const struct sched_policy *any_policy(void)
+{
+	static const struct sched_policy *const all[] = { &sched_policy_fifo, &sched_policy_chunk, &greedy };
+
+	return all[any(0, 2)];
+}
+
+static struct sched_options virtual_options(void)
+{
+	return (struct sched_options){
+		.clock = SCHED_VIRTUAL,
+		.profile = soc,
+		.sync = any(0, 1) ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
+		.policy = any_policy(),
+		.seed = any(0, 1u << 30),
+		.jitter = any(0, 1) ? 0.3 : 0,
+	};
+}
+
+static void test_random_plans_on_the_virtual_clock(void **state)
+{
+	for (int i = 0; i < 60; i++) {
+		struct sched_plan *plan = random_plan();
+		struct sched_options opts = virtual_options();
+		struct sched_run run;
+
+		opts.execute = true;
+		assert_int_equal(sched_run(plan, &opts, &run), 0);
+		check_lanes(&run);
+		check_order(plan, &run);
+		check_work(plan);
+		assert_true(run.peak_gbps <= soc->soc.dram_shared_gbps * (1 + 1e-9));
+		assert_true(run.energy_j > 0);
+		sched_run_free(&run);
+		sched_plan_free(plan);
+	}
+}
+
+static void test_random_plans_on_the_wall_clock(void **state)
+{
+	for (int i = 0; i < 25; i++) {
+		struct sched_plan *plan = random_plan();
+		struct sched_options opts = { .clock = SCHED_WALL, .policy = any_policy() };
+		struct sched_run run;
+
+		assert_int_equal(sched_run(plan, &opts, &run), 0);
+		check_lanes(&run);
+		check_order(plan, &run);
+		check_work(plan);
+		sched_run_free(&run);
+		sched_plan_free(plan);
+	}
+}
+
+static void test_no_run_is_shorter_than_its_plan(void **state)
+{
+	for (int i = 0; i < 60; i++) {
+		struct sched_plan *plan = random_plan();
+		struct sched_options opts = virtual_options();
+		struct sched_run run;
+		double bytes = 0;
+
+		/* At home, and as long as the plan says. */
+		opts.policy = &sched_policy_fifo;
+		opts.jitter = 0;
+		assert_int_equal(sched_run(plan, &opts, &run), 0);
+		assert_true((double)run.makespan_ns + 1 >= sched_critical_path_ns(plan, soc));
+		for (int lane = 0; lane < SOC_NR_LANES; lane++) {
+			double alone = 0;
+
+			for (uint32_t t = 0; t < sched_nr_tasks(plan); t++)
+				if (sched_get(plan, t)->home == lane)
+					alone += soc_alone_ns(soc, lane, sched_get(plan, t)->cost[lane]);
+			assert_true((double)run.busy_ns[lane] + 1 >= alone);
+		}
+		for (uint32_t t = 0; t < sched_nr_tasks(plan); t++)
+			bytes += sched_get(plan, t)->cost[sched_get(plan, t)->home].dram_bytes;
+		assert_true(run.dram_bytes >= bytes * (1 - 1e-9) && run.dram_bytes <= bytes * (1 + 1e-9));
+		assert_true((double)run.makespan_ns + 1 >= bytes / soc->soc.dram_shared_gbps);
+		sched_run_free(&run);
+		sched_plan_free(plan);
+	}
+}
+
+static void test_a_seed_gives_one_timeline(void **state)
+{
+	for (int i = 0; i < 20; i++) {
+		struct sched_plan *plan = random_plan();
+		struct sched_options opts = virtual_options();
+		struct sched_run a, b, c;
+		bool differs = false;
+
+		opts.jitter = 0.3;
+		assert_int_equal(sched_run(plan, &opts, &a), 0);
+		/* Executing the tasks changes nothing. */
+		opts.execute = true;
+		assert_int_equal(sched_run(plan, &opts, &b), 0);
+		assert_memory_equal(a.spans, b.spans, a.nr_spans * sizeof(*a.spans));
+		assert_int_equal(a.makespan_ns, b.makespan_ns);
+		assert_true(a.energy_j == b.energy_j && a.dram_bytes == b.dram_bytes);
+		forget(&work);
+		opts.seed++;
+		assert_int_equal(sched_run(plan, &opts, &c), 0);
+		for (uint32_t t = 0; t < a.nr_spans; t++)
+			differs |= a.spans[t].end_ns != c.spans[t].end_ns;
+		for (uint32_t t = 0; t < a.nr_spans && !differs; t++)
+			differs = sched_get(plan, t)->cost[a.spans[t].lane].ns == 0;
+		assert_true(differs);
+		sched_run_free(&a);
+		sched_run_free(&b);
+		sched_run_free(&c);
+		sched_plan_free(plan);
+	}
+}
+
+/* ---- durations that can be told in advance ---- */
+
+static struct sched_task task_on(enum soc_lane lane, double ns, double bytes)
+{
+	struct sched_task t = { .home = (uint8_t)lane };
+
+	t.cost[lane] = (struct soc_cost){ ns, bytes };
+	return t;
+}
+
+static struct sched_run simulate(struct sched_plan *plan, enum soc_sync sync)
+{
+	struct sched_options opts = { .clock = SCHED_VIRTUAL, .profile = soc, .sync = sync };
+	struct sched_run run;
+
+	assert_int_equal(sched_run(plan, &opts, &run), 0);
+	sched_plan_free(plan);
+	return run;
+}
+
+static void expect_ns(uint64_t got, double wanted)
+{
+	if ((double)got > wanted + 1 || (double)got < wanted - 1)
+		fail_msg("%llu ns, %.1f wanted", (unsigned long long)got, wanted);
+}
+
+static void test_lanes_together_share_the_memory(void **state)
+{
+	const double bytes = 1e9;
+	struct sched_plan *plan = sched_plan_create(NULL);
+	struct sched_run run;
+	double shared = soc->soc.dram_shared_gbps, sum = soc->gpu.dram_gbps + soc->cpu.dram_gbps, slow;
+
+	/* One alone is as fast as its lane. */
+	sched_add(plan, &(struct sched_task){ .home = SOC_CPU, .cost[SOC_CPU] = { 0, bytes } });
+	run = simulate(plan, SOC_SYNC_FAST);
+	expect_ns(run.makespan_ns, soc->cpu.dispatch_us * 1e3 + bytes / soc->cpu.dram_gbps);
+	sched_run_free(&run);
+
+	/* Two that want more than there is get it in proportion. */
+	plan = sched_plan_create(NULL);
+	sched_add(plan, &(struct sched_task){ .home = SOC_GPU, .cost[SOC_GPU] = { 0, bytes } });
+	sched_add(plan, &(struct sched_task){ .home = SOC_CPU, .cost[SOC_CPU] = { 0, bytes } });
+	run = simulate(plan, SOC_SYNC_FAST);
+	slow = bytes / (shared * soc->cpu.dram_gbps / sum);
+	assert_true(run.peak_gbps > shared * (1 - 1e-9) && run.peak_gbps <= shared * (1 + 1e-9));
+	assert_true((double)run.spans[1].end_ns < slow + soc->cpu.dispatch_us * 1e3);
+	assert_true((double)run.makespan_ns > 2 * bytes / shared);
+	sched_run_free(&run);
+
+	/* One that computes takes no longer for it. */
+	plan = sched_plan_create(NULL);
+	sched_add(plan, &(struct sched_task){ .home = SOC_GPU, .cost[SOC_GPU] = { 1e9, 1e6 } });
+	sched_add(plan, &(struct sched_task){ .home = SOC_CPU, .cost[SOC_CPU] = { 0, bytes } });
+	run = simulate(plan, SOC_SYNC_FAST);
+	expect_ns(run.spans[0].end_ns, soc->gpu.submit_drained_us * 1e3 + 1e9);
+	expect_ns(run.spans[1].end_ns, soc->cpu.dispatch_us * 1e3 + bytes / soc->cpu.dram_gbps);
+	sched_run_free(&run);
+}
+
+static void test_an_empty_gpu_queue_costs_more_than_a_full_one(void **state)
+{
+	struct sched_plan *plan = sched_plan_create(NULL);
+	struct sched_task t = task_on(SOC_GPU, 1000, 0);
+	struct sched_run run;
+
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(sched_after(plan, sched_add(plan, &t), i ? i - 1 : SCHED_NONE), 0);
+	run = simulate(plan, SOC_SYNC_DRIVER);
+	expect_ns(run.makespan_ns, (soc->gpu.submit_drained_us + 2 * soc->gpu.submit_us) * 1e3 + 3000);
+	sched_run_free(&run);
+}
+
+static void test_a_graph_is_launched_once(void **state)
+{
+	struct sched_plan *plan = sched_plan_create(NULL);
+	struct sched_run run;
+
+	for (uint32_t i = 0; i < 4; i++) {
+		struct sched_task t = task_on(SOC_NPU, 1000, 0);
+
+		t.graph = 1 + i / 3;
+		assert_int_equal(sched_after(plan, sched_add(plan, &t), i ? i - 1 : SCHED_NONE), 0);
+	}
+	run = simulate(plan, SOC_SYNC_DRIVER);
+	expect_ns(run.makespan_ns, 2 * soc->npu.launch_us * 1e3 + 4000);
+	sched_run_free(&run);
+}
+
+static void test_a_result_for_another_lane_is_known_later(void **state)
+{
+	static const enum soc_lane lanes[] = { SOC_CPU, SOC_GPU, SOC_CPU };
+	struct sched_plan *plan;
+	struct sched_run run;
+
+	for (int sync = 0; sync < 2; sync++) {
+		double there = soc_handover_ns(soc, SOC_CPU, SOC_GPU, sync),
+		       back = soc_handover_ns(soc, SOC_GPU, SOC_CPU, sync);
+
+		plan = sched_plan_create(NULL);
+		for (uint32_t i = 0; i < 3; i++) {
+			struct sched_task t = task_on(lanes[i], 1000, 0);
+
+			assert_int_equal(sched_after(plan, sched_add(plan, &t), i ? i - 1 : SCHED_NONE), 0);
+		}
+		run = simulate(plan, sync);
+		expect_ns(run.spans[1].start_ns - run.spans[0].end_ns, there);
+		expect_ns(run.spans[2].start_ns - run.spans[1].end_ns, back);
+		assert_int_equal(run.handovers, 2);
+		if (sync == SOC_SYNC_DRIVER)
+			assert_true(there + back >= 2 * soc->gpu.copy_us * 1e3);
+		sched_run_free(&run);
+	}
+}
+
+/* ---- what cannot be run ---- */
+
+static void test_a_failing_task_ends_the_run(void **state)
+{
+	for (int i = 0; i < 30; i++) {
+		struct sched_plan *plan = random_plan();
+		struct sched_options opts = virtual_options();
+		struct sched_run run;
+
+		opts.execute = true;
+		if (i % 2)
+			opts = (struct sched_options){ .clock = SCHED_WALL, .policy = any_policy() };
+		work.fail_at = any(0, sched_nr_tasks(plan) - 1);
+		assert_int_equal(sched_run(plan, &opts, &run), -ENXIO);
+		assert_int_equal(run.error, -ENXIO);
+		assert_int_equal(run.failed, work.fail_at);
+		for (uint32_t t = 0; t < sched_nr_tasks(plan); t++) {
+			size_t n;
+			const uint32_t *before = sched_predecessors(plan, t, &n);
+
+			for (size_t k = 0; k < n; k++)
+				if (before[k] == work.fail_at)
+					assert_int_equal(work.ran[t], 0);
+		}
+		sched_run_free(&run);
+		sched_plan_free(plan);
+	}
+}
+
+static uint32_t pick_nothing(const struct sched_view *view, const void *param)
+{
+	return SCHED_NONE;
+}
+
+static void test_a_policy_that_does_nothing_is_noticed(void **state)
+{
+	static const struct sched_policy lazy = { "lazy", pick_nothing };
+	struct sched_plan *plan = random_plan();
+	struct sched_options opts = { .clock = SCHED_VIRTUAL, .profile = soc, .policy = &lazy };
+	struct sched_run run;
+
+	assert_int_equal(sched_run(plan, &opts, &run), -EDEADLK);
+	sched_run_free(&run);
+	opts.clock = SCHED_WALL;
+	assert_int_equal(sched_run(plan, &opts, &run), -EDEADLK);
+	sched_run_free(&run);
+	sched_plan_free(plan);
+}
+
+static void test_bad_plans_are_refused(void **state)
+{
+	struct sched_plan *plan = sched_plan_create(NULL);
+	struct sched_options opts = { .clock = SCHED_VIRTUAL, .profile = soc };
+	struct sched_run run;
+	uint32_t a = sched_add(plan, &(struct sched_task){ .home = SOC_CPU });
+	uint32_t b = sched_add(plan, &(struct sched_task){ .home = SOC_NPU });
+
+	assert_int_equal(sched_after(plan, a, b), -EINVAL);
+	assert_int_equal(sched_after(plan, a, a), -EINVAL);
+	assert_int_equal(sched_after(plan, b + 1, a), -EINVAL);
+	assert_int_equal(sched_after(plan, b, a), 0);
+	assert_int_equal(sched_run(plan, &opts, &run), 0);
+	sched_run_free(&run);
+	opts.profile = NULL;
+	assert_int_equal(sched_run(plan, &opts, &run), -EINVAL);
+	sched_run_free(&run);
+	opts.profile = soc;
+	sched_add(plan, &(struct sched_task){ .home = SOC_NR_LANES });
+	assert_int_equal(sched_run(plan, &opts, &run), -EINVAL);
+	sched_run_free(&run);
+	sched_plan_free(plan);
+}
+
+static void test_an_empty_plan_takes_no_time(void **state)
+{
+	struct sched_plan *plan = sched_plan_create(NULL);
+	struct sched_options opts = { .clock = SCHED_VIRTUAL, .profile = soc };
+	struct sched_run run;
+
+	assert_int_equal(sched_run(plan, &opts, &run), 0);
+	assert_int_equal(run.makespan_ns, 0);
+	sched_run_free(&run);
+	opts.clock = SCHED_WALL;
+	assert_int_equal(sched_run(plan, &opts, &run), 0);
+	sched_run_free(&run);
+	sched_plan_free(plan);
+}
+
+/* ---- policies ---- */
+
+static void test_chunk_order_finishes_a_chunk_before_the_next(void **state)
+{
+	struct sched_plan *plan = sched_plan_create(NULL);
+	struct sched_options opts = { .clock = SCHED_VIRTUAL, .profile = soc, .execute = true };
+	struct sched_run run;
+
+	/* Independent tasks, whose numbers go through the chunks in turn. */
+	for (uint32_t i = 0; i < 12; i++) {
+		struct sched_task t = task_on(SOC_CPU, 1000, 0);
+
+		t.chunk = i % 3;
+		t.slice = (uint16_t)i;
+		t.run = run_task;
+		t.ud = &work;
+		sched_add(plan, &t);
+	}
+	work.plan = plan;
+	forget(&work);
+	opts.policy = &sched_policy_fifo;
+	assert_int_equal(sched_run(plan, &opts, &run), 0);
+	for (uint32_t i = 0; i < 12; i++)
+		assert_int_equal(work.order[i], i);
+	sched_run_free(&run);
+	forget(&work);
+	opts.policy = &sched_policy_chunk;
+	assert_int_equal(sched_run(plan, &opts, &run), 0);
+	for (uint32_t i = 0; i < 12; i++)
+		assert_int_equal(work.order[i], i % 4 * 3 + i / 4);
+	sched_run_free(&run);
+	sched_plan_free(plan);
+}
+
+/* ---- threads of the wall clock ---- */
+
+static struct hands {
+	pthread_t thread;
+	atomic_uint elsewhere; /* tasks that ran on another thread than that */
+	atomic_uint together, meeting; /* tasks that are in, and how many of them have to be */
+} hands;
+
+static int note_thread(void *ud, const struct sched_task *task, enum soc_lane lane)
+{
+	if (!pthread_equal(pthread_self(), hands.thread))
+		atomic_fetch_add(&hands.elsewhere, 1);
+	return 0;
+}
+
+/* Comes back when as many tasks are in as there are to meet, or fails after a while. */
+static int meet(void *ud, const struct sched_task *task, enum soc_lane lane)
+{
+	const struct timespec ms = { .tv_nsec = 1000000 };
+
+	atomic_fetch_add(&hands.together, 1);
+	for (int i = 0; i < 20000 && atomic_load(&hands.together) < hands.meeting; i++)
+		nanosleep(&ms, NULL);
+	return atomic_load(&hands.together) < hands.meeting ? -ETIMEDOUT : 0;
+}
+
+static uint32_t add_plain(struct sched_plan *plan, enum soc_lane lane, int (*fn)(void *, const struct sched_task *, enum soc_lane))
+{
+	return sched_add(plan, &(struct sched_task){ .home = lane, .run = fn });
+}
+
+static void test_a_chain_over_all_lanes_needs_no_thread(void **state)
+{
+	struct sched_plan *plan = sched_plan_create(NULL);
+	struct sched_options opts = { .clock = SCHED_WALL };
+	struct sched_run run;
+	uint32_t last = SCHED_NONE;
+
+	hands = (struct hands){ .thread = pthread_self() };
+	for (int i = 0; i < 300; i++) {
+		uint32_t task = add_plain(plan, i % SOC_NR_LANES, note_thread);
+
+		assert_int_equal(sched_after(plan, task, last), 0);
+		last = task;
+	}
+	assert_int_equal(sched_run(plan, &opts, &run), 0);
+	assert_int_equal(hands.elsewhere, 0);
+	assert_int_equal(run.handovers, 299);
+	sched_run_free(&run);
+	sched_plan_free(plan);
+}
+
+/* Tasks of all lanes that can only end together; over and over, so that threads wait and are woken. */
+static void test_lanes_work_at_the_same_time(void **state)
+{
+	struct sched_plan *plan = sched_plan_create(NULL);
+	struct sched_options opts = { .clock = SCHED_WALL };
+	struct sched_run run;
+	uint32_t join = SCHED_NONE;
+	int rounds = 50;
+
+	hands = (struct hands){ .thread = pthread_self() };
+	for (int round = 0; round < rounds; round++) {
+		uint32_t tasks[SOC_NR_LANES];
+
+		for (int lane = 0; lane < SOC_NR_LANES; lane++) {
+			tasks[lane] = add_plain(plan, lane, round ? note_thread : meet);
+			assert_int_equal(sched_after(plan, tasks[lane], join), 0);
+		}
+		join = add_plain(plan, round % SOC_NR_LANES, note_thread);
+		for (int lane = 0; lane < SOC_NR_LANES; lane++)
+			assert_int_equal(sched_after(plan, join, tasks[lane]), 0);
+	}
+	hands.meeting = SOC_NR_LANES;
+	assert_int_equal(sched_run(plan, &opts, &run), 0);
+	for (int i = 0; i < rounds; i++)
+		for (int lane = 0; lane < SOC_NR_LANES; lane++)
+			assert_int_equal(run.spans[(SOC_NR_LANES + 1) * i + lane].lane, lane);
+	sched_run_free(&run);
+	sched_plan_free(plan);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_random_plans_on_the_virtual_clock),
+		cmocka_unit_test(test_random_plans_on_the_wall_clock),
+		cmocka_unit_test(test_no_run_is_shorter_than_its_plan),
+		cmocka_unit_test(test_a_seed_gives_one_timeline),
+		cmocka_unit_test(test_lanes_together_share_the_memory),
+		cmocka_unit_test(test_an_empty_gpu_queue_costs_more_than_a_full_one),
+		cmocka_unit_test(test_a_graph_is_launched_once),
+		cmocka_unit_test(test_a_result_for_another_lane_is_known_later),
+		cmocka_unit_test(test_a_failing_task_ends_the_run),
+		cmocka_unit_test(test_a_policy_that_does_nothing_is_noticed),
+		cmocka_unit_test(test_bad_plans_are_refused),
+		cmocka_unit_test(test_an_empty_plan_takes_no_time),
+		cmocka_unit_test(test_chunk_order_finishes_a_chunk_before_the_next),
+		cmocka_unit_test(test_a_chain_over_all_lanes_needs_no_thread),
+		cmocka_unit_test(test_lanes_work_at_the_same_time),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
