@@ -3,11 +3,14 @@
 # vnpu: see README.md. `make bench` and `make check` need no step before them.
 #
 #   make bench | check                   set up, build, measure or test
+#   make bench-peer LLAMA_BENCH=PROGRAM  beside llama.cpp's llama-bench; ARGS= for tests/bench/peer.sh; docs/benchmarks.md
 #   make check-full                      what is too long for check: newer kernels, debug kernels (tests/check-full.sh)
 #   make deps | all | kmod | insmod | rmmod | install | clean
+#   make deb                             Debian packages, into $(BUILD)/deb; docs/packaging.md
 #
 # Variables: BUILD=DIR (build), SAN=1 (ASan and UBSan, into $(BUILD)/san), KDIR=DIR (kernel to build the module for),
 # VNPU_DATA=DIR (models and texts for the larger tests), DEPS=no (never install packages), V=1 (show commands).
+# install takes DESTDIR, PREFIX (/usr/local), LIBDIR, UNITDIR and UDEVDIR.
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
@@ -17,6 +20,9 @@ MAKEFLAGS += --no-builtin-rules
 BUILD ?= build
 VERSION := 0.1.0
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+UDEVDIR ?= $(PREFIX)/lib/udev/rules.d
 CC := gcc
 Q := $(if $(V),,@)
 
@@ -29,13 +35,13 @@ endif
 
 # -ffp-contract=off: float results must not depend on which compiler fuses what.
 CFLAGS ?= -O2 -g
-ALL_CFLAGS := -std=gnu11 $(CFLAGS) -Wall -Wextra -Werror -Wno-unused-parameter -Wmissing-prototypes -Wstrict-prototypes \
+ALL_CFLAGS := -std=gnu11 $(CPPFLAGS) $(CFLAGS) -Wall -Wextra -Werror -Wno-unused-parameter -Wmissing-prototypes -Wstrict-prototypes \
 	-fvisibility=hidden -fPIC -pthread -ffp-contract=off -fno-math-errno $(SANFLAGS) \
 	-Iuapi -Ifirmware-sim -Ilibnpu -Iruntime $(shell pkg-config --cflags libdrm 2>/dev/null) \
 	-DVNPU_VERSION='"$(VERSION)"' -MMD -MP
 # '$$ORIGIN' so that nothing installed is needed.
-LDFLAGS_COMMON := -pthread $(SANFLAGS)
-LIBS_NPU := $(shell pkg-config --libs libdrm libelf 2>/dev/null) -lm
+LDFLAGS_COMMON := -pthread $(SANFLAGS) $(LDFLAGS)
+LIBS_NPU := $(shell pkg-config --libs libdrm libelf inih 2>/dev/null) -lm
 LIBS_LLM := $(shell pkg-config --libs libpcre2-8 2>/dev/null) -lm
 LIBS_TOOLS := $(shell pkg-config --libs json-c nettle 2>/dev/null)
 LIBS_npu-top := $(shell pkg-config --libs ncursesw 2>/dev/null)
@@ -46,7 +52,7 @@ FW_MAIN := firmware-sim/vnpu_fw.c firmware-sim/port_kmd.c
 FW_SRC := $(filter-out $(FW_MAIN),$(wildcard firmware-sim/*.c))
 NPU_SRC := $(wildcard libnpu/*.c)
 LLM_SRC := $(wildcard runtime/*.c)
-TOOLS := llm-bench llm-cli llm-perplexity llm-logits llm-vocab npuc npu-info npu-top
+TOOLS := llm-bench llm-cli llm-perplexity llm-logits llm-quantize llm-vocab npuc npu-info npu-profile npu-top npu-trace
 # tools/NAME.c and tools/NAME-*.c make build/bin/NAME; everything else in tools/ is shared by them.
 tool_src = $(wildcard tools/$(1).c tools/$(1)-*.c)
 TOOLS_SHARED := $(filter-out $(foreach t,$(TOOLS),$(call tool_src,$(t))),$(wildcard tools/*.c))
@@ -58,7 +64,7 @@ FUZZ := fuzz_ioctl soak_kill
 
 obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
 BINS := $(addprefix $(O)/bin/,vnpu-fw $(foreach t,$(TOOLS),$(if $(call tool_src,$(t)),$(t))))
-TESTS := $(addprefix $(O)/tests/,$(UNIT) $(KTEST) $(BENCH) $(FUZZ) abi32 abi64)
+TESTS := $(addprefix $(O)/tests/,$(UNIT) $(KTEST) $(BENCH) $(FUZZ) abi32 abi64 accel_as_dri.so)
 
 .PHONY: all tests
 all: $(O)/lib/libnpu.a $(O)/lib/libnpu.so $(O)/lib/libllm.a $(BINS)
@@ -66,9 +72,18 @@ tests: all $(TESTS)
 
 # ---- rules -----------------------------------------------------------------------------------------------------------
 
-# A SIMD file is compiled for its instruction set and called only where the host has it.
+# A SIMD file is compiled for its instruction set and called only where the host has it; for another machine it is empty.
+MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+ifeq ($(MACHINE),x86_64)
 $(O)/obj/%_avx2.o: ISA := -mavx2 -mfma -mf16c
-$(O)/obj/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c
+AVX512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c
+$(O)/obj/%_avx512.o: ISA := $(AVX512)
+$(O)/obj/%_amx.o: ISA := $(AVX512) -mamx-tile -mamx-int8
+endif
+ifeq ($(MACHINE),aarch64)
+$(O)/obj/%_neon.o: ISA := -march=armv8.2-a+dotprod
+$(O)/obj/%_i8mm.o: ISA := -march=armv8.2-a+dotprod+i8mm
+endif
 
 $(O)/obj/%.o: %.c Makefile
 	$(Q)mkdir -p $(@D)
@@ -110,7 +125,7 @@ define link
 endef
 
 $(O)/bin/vnpu-fw: $(call obj,$(FW_MAIN)) $(O)/lib/libvnpufw.a
-	$(call link,-lm)
+	$(call link,$(shell pkg-config --libs inih 2>/dev/null) -lm)
 
 define tool_rule
 $(O)/bin/$(1): $(call obj,$(call tool_src,$(1)) $(TOOLS_SHARED)) $(O)/lib/libllm.a $(O)/lib/libnpu.a
@@ -122,8 +137,14 @@ $(O)/tests/test_%: $(O)/obj/tests/unit/test_%.o $(O)/lib/libllm.a $(O)/lib/libnp
 	$(call link,-lcmocka $(LIBS_TOOLS) $(LIBS_LLM) $(LIBS_NPU))
 $(addprefix $(O)/tests/,$(KTEST)): $(O)/tests/%: $(O)/obj/tests/kmod/%.o $(O)/lib/libnpu.a
 	$(call link,-lcmocka $(LIBS_NPU))
+# For tests/vm/igt.sh to preload.
+$(O)/tests/accel_as_dri.so: $(O)/obj/tests/vm/accel_as_dri.o
+	$(Q)mkdir -p $(@D)
+	@echo "  LD      $@"
+	$(Q)$(CC) -shared $(LDFLAGS_COMMON) -o $@ $<
 # A program of 32 bits and one of 64, which have to see the same.
-$(O)/tests/abi32: ISA := -m32 -D_FILE_OFFSET_BITS=64
+# asm/ is where gcc-multilib links to, which no compiler for another machine can be installed beside.
+$(O)/tests/abi32: ISA := -m32 -D_FILE_OFFSET_BITS=64 -idirafter /usr/include/$(shell $(CC) -print-multiarch)
 $(O)/tests/abi32 $(O)/tests/abi64: tests/kmod/abi.c $(wildcard uapi/*/*.h) Makefile
 	$(Q)mkdir -p $(@D)
 	@echo "  CC      $@"
@@ -134,6 +155,9 @@ $(O)/tests/fuzz_ioctl: $(call obj,$(wildcard tests/fuzz/fuzz_*.c))
 	$(call link)
 $(O)/tests/soak_kill: $(call obj,tests/fuzz/soak_kill.c tests/fuzz/compute.c) $(O)/lib/libnpu.a
 	$(call link,$(LIBS_NPU))
+
+$(O)/tests/kernel_bits: $(O)/obj/tests/arm/kernel_bits.o $(O)/lib/libvnpufw.a
+	$(call link,-lm)
 
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)
 .SECONDARY:
@@ -158,14 +182,19 @@ MODEL := share/models/docs6m/docs6m-q8_0.gguf
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # A second make, so that pkg-config and the kernel headers are looked up after the packages are there.
-.PHONY: deps bench check check-full insmod rmmod install clean
-deps:
-	$(Q)$(if $(filter no,$(DEPS)),true,tools/install-deps.sh)
+.PHONY: deps deps-build deps-deb bench bench-peer check check-full insmod rmmod install deb clean
+deps deps-build deps-deb:
+	$(Q)$(if $(filter no,$(DEPS)),true,tools/install-deps.sh $(patsubst deps-%,%,$(filter deps-%,$@)))
 
-bench: deps
+bench: deps-build
 	@echo "bench: building, then llm-bench on $(MODEL)"
 	$(Q)$(MAKE) --no-print-directory all
 	$(O)/bin/llm-bench -m $(MODEL)
+
+bench-peer: deps-build
+	@echo "bench-peer: building, then llm-bench and $(or $(LLAMA_BENCH),llama-bench) by turns"
+	$(Q)$(MAKE) --no-print-directory all
+	$(Q)BUILD=$(O) LLAMA_BENCH=$(LLAMA_BENCH) tests/bench/peer.sh $(ARGS)
 
 check: deps
 	@echo "check: building the programs, the tests (twice, once with ASan and UBSan) and the module, then running them"
@@ -179,6 +208,15 @@ check-full: deps
 
 .PHONY: san-tests
 san-tests: $(addprefix $(O)/tests/,$(UNIT))
+
+# For tests/arm/check.sh: what compares kernels, for this machine and for aarch64, static as no libraries of aarch64 are here.
+# Of the rest of the tree, that it compiles: headers of other libraries, this machine's, are the same for both.
+ARM := $(O)/arm
+.PHONY: arm-tests
+arm-tests: $(O)/tests/kernel_bits
+	$(Q)$(MAKE) --no-print-directory BUILD=$(ARM) CC=aarch64-linux-gnu-gcc LDFLAGS=-static \
+		CPPFLAGS="$(addprefix -idirafter ,/usr/include /usr/include/$(shell $(CC) -print-multiarch))" \
+		$(ARM)/tests/kernel_bits $(ARM)/lib/libnpu.a $(ARM)/lib/libllm.a $(FW_MAIN:%.c=$(ARM)/obj/%.o)
 
 # For the kernel that runs, where kmod alone is for the one that the virtual machine boots.
 RUNNING := $(shell uname -r)
@@ -195,24 +233,36 @@ rmmod:
 	$(SUDO) rmmod vnpu
 
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/lib/pkgconfig \
-		$(DESTDIR)$(PREFIX)/include/vnpu $(DESTDIR)$(PREFIX)/share/vnpu/models/docs6m \
-		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man8
+	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin sbin include/vnpu/drm include/vnpu/linux share/man/man1 share/man/man8 \
+		share/vnpu/models/docs6m share/vnpu/bpftrace share/vnpu/profiles share/vnpu/shapes) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(UNITDIR) $(DESTDIR)$(UDEVDIR)
 	install $(addprefix $(O)/bin/,$(TOOLS)) $(DESTDIR)$(PREFIX)/bin/
 	install $(O)/bin/vnpu-fw $(DESTDIR)$(PREFIX)/sbin/
-	install -m 644 $(O)/lib/libnpu.a $(DESTDIR)$(PREFIX)/lib/
-	install $(O)/lib/libnpu.so $(DESTDIR)$(PREFIX)/lib/libnpu.so.0
-	ln -sf libnpu.so.0 $(DESTDIR)$(PREFIX)/lib/libnpu.so
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' libnpu/libnpu.pc.in \
-		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/libnpu.pc
+	install -m 644 $(O)/lib/libnpu.a $(DESTDIR)$(LIBDIR)/
+	install -m 644 $(O)/lib/libnpu.so $(DESTDIR)$(LIBDIR)/libnpu.so.0
+	ln -sf libnpu.so.0 $(DESTDIR)$(LIBDIR)/libnpu.so
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' libnpu/libnpu.pc.in \
+		> $(DESTDIR)$(LIBDIR)/pkgconfig/libnpu.pc
 	install -m 644 libnpu/npu.h libnpu/npu_graph.h $(DESTDIR)$(PREFIX)/include/vnpu/
+	install -m 644 uapi/drm/*.h $(DESTDIR)$(PREFIX)/include/vnpu/drm/
+	install -m 644 uapi/linux/*.h $(DESTDIR)$(PREFIX)/include/vnpu/linux/
 	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 docs/man/*.8 $(DESTDIR)$(PREFIX)/share/man/man8/
 	install -m 644 share/models/docs6m/docs6m-q8_0.gguf share/models/docs6m/*.md \
 		$(DESTDIR)$(PREFIX)/share/vnpu/models/docs6m/
-	install -d $(DESTDIR)$(PREFIX)/lib/udev/rules.d $(DESTDIR)$(PREFIX)/lib/systemd/system
-	install -m 644 share/udev/60-vnpu.rules $(DESTDIR)$(PREFIX)/lib/udev/rules.d/
-	sed 's|@PREFIX@|$(PREFIX)|' share/systemd/vnpu-fw.service.in > $(DESTDIR)$(PREFIX)/lib/systemd/system/vnpu-fw.service
+	install -m 644 share/bpftrace/*.bt $(DESTDIR)$(PREFIX)/share/vnpu/bpftrace/
+	install -m 644 share/profiles/*.conf $(DESTDIR)$(PREFIX)/share/vnpu/profiles/
+	install -m 644 share/shapes/*.conf $(DESTDIR)$(PREFIX)/share/vnpu/shapes/
+	install -m 644 share/udev/60-vnpu.rules $(DESTDIR)$(UDEVDIR)/
+	sed 's|@PREFIX@|$(PREFIX)|' share/systemd/vnpu-fw.service.in > $(DESTDIR)$(UNITDIR)/vnpu-fw.service
+
+# From a copy of the tree without what is built, so that nothing is left in it.
+deb: deps-deb
+	@echo "deb: building Debian packages into $(BUILD)/deb"
+	$(Q)rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb/vnpu-$(VERSION)
+	$(Q)tar -c --exclude-vcs --exclude=./build --exclude=./$(BUILD) . | tar -x -C $(BUILD)/deb/vnpu-$(VERSION)
+	$(Q)cd $(BUILD)/deb/vnpu-$(VERSION) && env -u MAKEFLAGS -u MAKELEVEL dpkg-buildpackage -us -uc -J \
+		> ../build.log 2>&1 || { tail -40 ../build.log; echo "deb: failed, see $(BUILD)/deb/build.log"; exit 1; }
+	@ls -l $(BUILD)/deb/*.deb
 
 clean:
 	rm -rf $(BUILD)
