@@ -242,6 +242,32 @@ struct npu_tensor *npu_graph_output(struct npu_graph *g, const char *name, struc
 	return t;
 }
 
+/* Of which each is a row of the command, beside the others. */
+static bool graph_reads_groups(const struct graph_op *op)
+{
+	return op->op == VNPU_OP_RMSNORM && op->in[1]->cols != op->in[0]->cols;
+}
+
+struct npu_tensor *npu_graph_output_columns(struct npu_graph *g, const char *name, struct npu_tensor *t, uint32_t ld)
+{
+	bool dense = false;
+
+	if (!npu_graph_output(g, name, t))
+		return NULL;
+	for (uint32_t i = 0; i < g->nr_ops; i++)
+		dense |= graph_reads_groups(&g->ops[i]) && (g->ops[i].in[0] == t || g->ops[i].out[0] == t);
+	if (t->dtype != NPU_F32 || ld < t->cols || ld > VNPU_MAX_DIM || dense) {
+		graph_fail(g, -EINVAL, "output '%s': %s", name,
+			   t->dtype != NPU_F32 ? "only f32 can be columns of a wider matrix"
+			   : dense	       ? "a norm per head wants its rows dense"
+					       : "the matrix is narrower than the output, or too wide");
+		return NULL;
+	}
+	t->ld = ld;
+	t->bytes = ((uint64_t)(t->rows - 1) * ld + t->cols) * 4;
+	return t;
+}
+
 int npu_graph_param(struct npu_graph *g, const char *name)
 {
 	if (!graph_name_ok(g, name, "param"))

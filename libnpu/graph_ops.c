@@ -176,6 +176,10 @@ struct npu_tensor *npu_rmsnorm(struct npu_graph *g, struct npu_tensor *x, struct
 		graph_fail(g, -EINVAL, "rmsnorm: groups of %u in rows of %u, eps %g", w->cols, x->cols, (double)eps);
 		return NULL;
 	}
+	if (x->ld != x->cols && w->cols != x->cols) {
+		graph_fail(g, -EINVAL, "rmsnorm: rows of %u, %u apart: a norm per head wants them dense", x->cols, x->ld);
+		return NULL;
+	}
 	return graph_simple(
 		g, (struct graph_op){ .op = VNPU_OP_RMSNORM, .in = { x, w }, .value = eps, .param = NPU_NO_PARAM },
 		x->rows, x->cols);

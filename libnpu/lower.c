@@ -211,7 +211,7 @@ static void lower_glu(struct lower_out *o, const struct graph_op *op)
 	o->bytes_moved += a->bytes + b->bytes + y->bytes;
 }
 
-/* Rows are dense, so that groups within rows are rows of a narrower matrix. */
+/* Where a row has several groups rows are dense, and its groups rows of a narrower matrix. */
 static void lower_rmsnorm(struct lower_out *o, const struct graph_op *op)
 {
 	struct vnpu_cmd_rmsnorm *c = lower_cmd(o, VNPU_OP_RMSNORM);
@@ -221,7 +221,8 @@ static void lower_rmsnorm(struct lower_out *o, const struct graph_op *op)
 		return;
 	c->rows = x->rows * (x->cols / w->cols);
 	c->cols = w->cols;
-	c->ldx = c->ldy = w->cols;
+	c->ldx = w->cols == x->cols ? x->ld : w->cols;
+	c->ldy = w->cols == x->cols ? y->ld : w->cols;
 	c->eps = op->value;
 	lower_ref(o, &c->x, x);
 	lower_ref(o, &c->w, w);

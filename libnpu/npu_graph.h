@@ -63,6 +63,12 @@ struct npu_tensor *npu_graph_const(struct npu_graph *g, const char *name, const 
 				   uint32_t cols);
 /* Makes the result of an operator a binding of its own, written by the graph. Returns @t. */
 struct npu_tensor *npu_graph_output(struct npu_graph *g, const char *name, struct npu_tensor *t);
+/*
+ * The same as some columns of a wider f32 matrix, whose rows are @ld elements apart: what several graphs, or other processors,
+ * compute of one result comes together without a copy. The binding begins at the first element and ends with the last; what
+ * lies between its rows is left alone. Not for the result of a norm per head, nor for its operand.
+ */
+struct npu_tensor *npu_graph_output_columns(struct npu_graph *g, const char *name, struct npu_tensor *t, uint32_t ld);
 /* An integer given at each run; the returned index goes to the operators. Negative: -errno. */
 int npu_graph_param(struct npu_graph *g, const char *name);
 #define NPU_NO_PARAM (-1)

@@ -230,8 +230,12 @@ static void do_const(struct parser *p)
 static void do_output(struct parser *p)
 {
 	struct npu_tensor *t = tensor(p, 2);
+	uint32_t ld = p->nr_words > 3 ? (uint32_t)integer(p, 3, UINT32_MAX) : 0;
 
-	if (t && !npu_graph_output(p->g, p->words[1], t))
+	if (!t || p->failed)
+		return;
+	if (!(p->nr_words > 3 ? npu_graph_output_columns(p->g, p->words[1], t, ld)
+			      : npu_graph_output(p->g, p->words[1], t)))
 		fail(p, "%s", npu_error());
 }
 
@@ -351,7 +355,7 @@ static const struct statement {
 	void (*run)(struct parser *p);
 } statements[] = {
 	{ "param", 2, 2, do_param }, { "input", 5, 5, do_input },	  { "weight", 5, 6, do_weight },
-	{ "state", 4, 5, do_state }, { "const", 5, MAX_WORDS, do_const }, { "output", 3, 3, do_output },
+	{ "state", 4, 5, do_state }, { "const", 5, MAX_WORDS, do_const }, { "output", 3, 4, do_output },
 	{ "store", 4, 4, do_store }, { "sleep", 2, 2, do_sleep },
 };
 

@@ -50,6 +50,12 @@ passes "npuc builds a graph of 4-bit weights" "$bin/npuc" build "$scratch/w4.txt
 passes "npuc lists it" "$bin/npuc" dis "$scratch/w4.elf"
 grep -q '^graph w4 isa=1.2 ' "$scratch/out" && grep -q ': matmul_w4 .* group=32' "$scratch/out" && grep -q ': matmul_w4f ' "$scratch/out" &&
 	ok "the listing has 4-bit matmuls" || not_ok "the listing has 4-bit matmuls" "$(<"$scratch/out")"
+sed 's/^output \(.*\)/output \1 12/' "$scratch/w4.txt" >"$scratch/columns.txt"
+passes "npuc builds outputs that are columns of a wider matrix" "$bin/npuc" build "$scratch/columns.txt" -o "$scratch/w4.elf"
+passes "npuc lists their rows" "$bin/npuc" dis "$scratch/w4.elf"
+grep -q ': matmul_w4 .* ldc=12 ' "$scratch/out" && ok "a row is wider than the output" || not_ok "a row is wider than the output" "$(<"$scratch/out")"
+sed -i 's/^output \(.*\) 12/output \1 9/' "$scratch/columns.txt"
+refuses "a matrix narrower than its columns" 1 "the matrix is narrower than the output" "$bin/npuc" build "$scratch/columns.txt" -o "$scratch/w4.elf"
 sed -i 's/ w4 10 64 32/ w4 10 64/' "$scratch/w4.txt"
 refuses "w4 without a group" 1 "w4 wants a group after its shape, and no other type does" "$bin/npuc" build "$scratch/w4.txt" -o "$scratch/w4.elf"
 passes "npuc describes it" "$bin/npuc" info "$scratch/layer.elf"
