@@ -30,10 +30,27 @@
 #include <stdint.h>
 
 #include "soc.h"
+#include "waits.h"
 
 #define SCHED_NONE UINT32_MAX
 
 struct sched_plan;
+struct sched_task;
+
+/*
+ * Work that goes on by itself once it has begun: that of a device with a queue, which keeps the order in which it is given work. 0
+ * or -errno each, which ends the run.
+ *
+ * On the wall's clock, by the fast way of synchronisation, one thread begins it and goes on to other lanes, and looks at it by
+ * @poll when it has nothing else to do. A task that comes after it on the same lane only, and is of this kind too, is given to the
+ * lane at once. The end of what was given to a lane before is implied by what @poll says of a later task, so @poll need not tell
+ * it of a task that is followed on its own lane only; and a lane that failed with one fails with all that it is given after. Else, and on the virtual clock, @begin is followed by @wait.
+ */
+struct sched_async {
+	int (*begin)(void *ud, const struct sched_task *task, enum soc_lane lane);
+	int (*poll)(void *ud, const struct sched_task *task, enum soc_lane lane); /* 1: it has ended; 0: not yet */
+	int (*wait)(void *ud, const struct sched_task *task, enum soc_lane lane); /* until it has ended */
+};
 
 struct sched_task {
 	uint32_t chunk, layer; /* of the prompt, of the model */
@@ -45,6 +62,7 @@ struct sched_task {
 	struct soc_cost cost[SOC_NR_LANES]; /* by lane, of those that may run it */
 	/* Does the work, for the clocks that execute. 0, or -errno, which ends the run. NULL: nothing to do. */
 	int (*run)(void *ud, const struct sched_task *task, enum soc_lane lane);
+	const struct sched_async *async; /* in place of run; NULL: none */
 	void *ud;
 };
 
@@ -98,6 +116,7 @@ struct sched_options {
 	enum sched_clock clock;
 	const struct profile *profile; /* virtual; NULL with the wall clock */
 	enum soc_sync sync;
+	struct waits *waits; /* wall: what work under way took before, to be learned from; NULL: nothing is predicted */
 	const struct sched_policy *policy; /* NULL: fifo */
 	const void *param; /* the policy's */
 	bool execute; /* virtual: call the tasks' functions */

@@ -53,6 +53,17 @@ static inline bool sched_may_run(const struct sched_task *task, int lane)
 	return task->home == lane || (task->lanes >> lane & 1);
 }
 
+/* Does a task's work, to its end. */
+static inline int sched_task_run(const struct sched_task *task, enum soc_lane lane)
+{
+	int err;
+
+	if (!task->async)
+		return task->run ? task->run(task->ud, task, lane) : 0;
+	err = task->async->begin(task->ud, task, lane);
+	return err ? err : task->async->wait(task->ud, task, lane);
+}
+
 /* @task may start on @lane from now on. 0 or -ENOMEM. */
 int sched_state_ready(struct sched_state *s, uint32_t task, enum soc_lane lane);
 /* Asks the policy; the task it took, out of all ready lists, or SCHED_NONE. */

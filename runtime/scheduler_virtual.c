@@ -158,7 +158,7 @@ static int start(struct simulation *sim, int lane, uint32_t task)
 	sim->s->run->spans[task].lane = (uint8_t)lane;
 	sim->s->run->dram_bytes += l->bytes;
 	sim->s->run->launches += launch && lane == SOC_NPU;
-	return opts->execute && t->run ? t->run(t->ud, t, lane) : 0;
+	return opts->execute ? sched_task_run(t, lane) : 0;
 }
 
 /* Gives ready tasks to idle lanes until none takes any more. */

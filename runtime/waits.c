@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+#include "waits.h"
+
+/* Weight of the newest in the running mean. */
+#define NEWEST 0.25f
+/* Of a predicted time this part may be wrong either way: it is polled through. */
+#define UNSURE 0.125
+#define PATIENCE_MIN_NS 2000000
+#define PATIENCE_UNKNOWN_NS 20000000
+
+static bool known(enum soc_lane lane, unsigned int op, unsigned int slice)
+{
+	return (unsigned int)lane < SOC_NR_LANES && op < WAITS_OPS && slice < WAITS_SLICES;
+}
+
+uint64_t waits_predict(const struct waits *w, enum soc_lane lane, unsigned int op, unsigned int slice)
+{
+	return known(lane, op, slice) ? (uint64_t)w->by[lane][op][slice].mean_ns : 0;
+}
+
+void waits_learn(struct waits *w, enum soc_lane lane, unsigned int op, unsigned int slice,
+		 const struct wait_sample *sample)
+{
+	if (!known(lane, op, slice))
+		return;
+	if (!w->by[lane][op][slice].n++)
+		w->by[lane][op][slice].mean_ns = (float)sample->took_ns;
+	else
+		w->by[lane][op][slice].mean_ns += NEWEST * ((float)sample->took_ns - w->by[lane][op][slice].mean_ns);
+	if (sample->predicted_ns)
+		w->samples[w->nr_samples++ % WAITS_SAMPLES] = *sample;
+}
+
+int64_t waits_sleep_ns(int64_t left_ns, uint64_t predicted_ns)
+{
+	int64_t sleep_ns = left_ns - (int64_t)((double)predicted_ns * UNSURE) - WAITS_SLEEP_ERROR_NS;
+
+	return sleep_ns < WAITS_MIN_SLEEP_NS ? 0 : sleep_ns;
+}
+
+uint64_t waits_patience_ns(uint64_t predicted_ns)
+{
+	if (!predicted_ns)
+		return PATIENCE_UNKNOWN_NS;
+	return 2 * predicted_ns > PATIENCE_MIN_NS ? 2 * predicted_ns : PATIENCE_MIN_NS;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Predicted waits (HeteroLLM 4.2): a forward pass does the same operators in every layer, so what one took tells what the next
+ * will. Whoever waits sleeps for most of that time, since a sleep's end is known to some tens of microseconds only, and polls for
+ * the rest.
+ *
+ * A prediction is for an operator's slice on a lane. It is the running mean of what those before it took, so that a change is
+ * followed within a few layers.
+ */
+#ifndef WAITS_H
+#define WAITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "soc.h"
+
+#define WAITS_OPS 32
+#define WAITS_SLICES 16
+/* The last so many waits are kept. */
+#define WAITS_SAMPLES 4096
+
+struct wait_sample {
+	uint32_t predicted_ns, took_ns; /* from the work's beginning, or that of what was before it on the lane */
+	uint32_t slept_ns; /* of it; 0: polled only */
+	bool overslept; /* it had ended when the sleep did */
+};
+
+struct waits {
+	struct {
+		float mean_ns;
+		uint32_t n; /* learned from */
+	} by[SOC_NR_LANES][WAITS_OPS][WAITS_SLICES];
+	struct wait_sample samples[WAITS_SAMPLES]; /* a ring */
+	uint64_t nr_samples; /* ever */
+	uint64_t slept_ns, polled_ns;
+	uint64_t nr_given_up; /* later than predicted by so much that polling was no use: waited for in the driver */
+};
+
+/* 0: nothing is known. */
+uint64_t waits_predict(const struct waits *w, enum soc_lane lane, unsigned int op, unsigned int slice);
+/* What it took; and a sample, if there was a prediction. */
+void waits_learn(struct waits *w, enum soc_lane lane, unsigned int op, unsigned int slice,
+		 const struct wait_sample *sample);
+
+/* How long to sleep and poll when the predicted end is @left_ns away (below 0: past). */
+#define WAITS_SLEEP_ERROR_NS 80000 /* a sleep ends so much later than it was to (HeteroLLM 4.2: 80 to 100 us) */
+#define WAITS_MIN_SLEEP_NS 60000 /* less is not worth it */
+int64_t waits_sleep_ns(int64_t left_ns, uint64_t predicted_ns); /* 0: poll */
+/* When polling is given up: so long after the predicted end, or, with nothing predicted, after the beginning. */
+uint64_t waits_patience_ns(uint64_t predicted_ns);
+
+#endif /* WAITS_H */
