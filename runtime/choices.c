@@ -12,6 +12,7 @@ static const char *const placement_names[] = {
 	[LLM_PLACE_CPU] = "cpu",
 	[LLM_PLACE_NPU] = "npu",
 	[LLM_PLACE_GPU] = "gpu",
+	[LLM_PLACE_LAYER] = "layer",
 };
 static const char *const weights_names[] = {
 	[LLM_WEIGHTS_AUTO] = "auto",
@@ -24,6 +25,17 @@ static const char *const weights_names[] = {
 static const char *const graphs_names[] = {
 	[LLM_GRAPHS_BUCKETED] = "bucketed",
 	[LLM_GRAPHS_SHARED] = "shared",
+	[LLM_GRAPHS_ONLINE] = "online",
+	[LLM_GRAPHS_PADDED] = "padded",
+	[LLM_GRAPHS_PIPE] = "pipe",
+};
+static const char *const partition_names[] = {
+	[LLM_PARTITION_NONE] = "none",
+	[LLM_PARTITION_ROW] = "row",
+	[LLM_PARTITION_SEQUENCE] = "sequence",
+	[LLM_PARTITION_MULTI_SEQUENCE] = "multi-sequence",
+	[LLM_PARTITION_HYBRID] = "hybrid",
+	[LLM_PARTITION_AUTO] = "auto",
 };
 static const char *const kv_names[] = {
 	[LLM_KV_F16] = "f16",
@@ -69,6 +81,11 @@ const char *llm_graphs_name(enum llm_graphs g)
 	return choice_name(graphs_names, COUNT(graphs_names), g);
 }
 
+const char *llm_partition_name(enum llm_partition p)
+{
+	return choice_name(partition_names, COUNT(partition_names), p);
+}
+
 const char *llm_kv_name(enum llm_kv kv)
 {
 	return choice_name(kv_names, COUNT(kv_names), kv);
@@ -109,6 +126,16 @@ int llm_graphs_parse(const char *name, enum llm_graphs *g)
 	return 0;
 }
 
+int llm_partition_parse(const char *name, enum llm_partition *p)
+{
+	int value = choice_parse("partition", partition_names, COUNT(partition_names), name);
+
+	if (value < 0)
+		return value;
+	*p = (enum llm_partition)value;
+	return 0;
+}
+
 int llm_kv_parse(const char *name, enum llm_kv *kv)
 {
 	int value = choice_parse("KV cache", kv_names, COUNT(kv_names), name);
@@ -126,5 +153,18 @@ int llm_sync_parse(const char *name, enum llm_sync *s)
 	if (value < 0)
 		return value;
 	*s = (enum llm_sync)value;
+	return 0;
+}
+
+int llm_choices_check(enum llm_placement placement, enum llm_graphs graphs, enum llm_partition partition)
+{
+	if (placement == LLM_PLACE_LAYER)
+		return 0;
+	if (graphs > LLM_GRAPHS_SHARED)
+		return llm_fail(-EINVAL, "graphs %s are those of placement layer; choose it, or graphs bucketed",
+				llm_graphs_name(graphs));
+	if (partition != LLM_PARTITION_NONE)
+		return llm_fail(-EINVAL, "partition %s: only placement layer cuts products; choose it, or partition none",
+				llm_partition_name(partition));
 	return 0;
 }

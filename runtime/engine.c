@@ -22,18 +22,26 @@
 /* Settles what the options leave open. */
 static int engine_choices(struct llm_engine_info *info, const struct llm_options *opts)
 {
-	if ((unsigned int)opts->placement > LLM_PLACE_GPU || (unsigned int)opts->weights > LLM_WEIGHTS_W4A8 ||
-	    (unsigned int)opts->graphs > LLM_GRAPHS_SHARED || (unsigned int)opts->kv > LLM_KV_Q8_0 ||
-	    (unsigned int)opts->sync > LLM_SYNC_DRIVER)
-		return llm_fail(-EINVAL, "unknown placement %d, weights %d, graphs %d, KV cache %d or sync %d", opts->placement,
-				opts->weights, opts->graphs, opts->kv, opts->sync);
-	if (opts->placement == LLM_PLACE_GPU)
-		return llm_fail(-ENOTSUP, "placement gpu can only be planned: llm-bench --dry-run");
+	int err;
+
+	if ((unsigned int)opts->placement > LLM_PLACE_LAYER || (unsigned int)opts->weights > LLM_WEIGHTS_W4A8 ||
+	    (unsigned int)opts->graphs > LLM_GRAPHS_PIPE || (unsigned int)opts->partition > LLM_PARTITION_AUTO ||
+	    (unsigned int)opts->kv > LLM_KV_Q8_0 || (unsigned int)opts->sync > LLM_SYNC_DRIVER)
+		return llm_fail(-EINVAL, "unknown placement %d, weights %d, graphs %d, partition %d, KV cache %d or sync %d",
+				opts->placement, opts->weights, opts->graphs, opts->partition, opts->kv, opts->sync);
+	err = llm_choices_check(opts->placement, opts->graphs, opts->partition);
+	if (err)
+		return err;
+	/* No engine has a GPU. */
+	if (opts->placement == LLM_PLACE_GPU || opts->placement == LLM_PLACE_LAYER)
+		return llm_fail(-ENOTSUP, "placement %s can only be planned: llm-bench --dry-run",
+				llm_placement_name(opts->placement));
 	if (opts->weights == LLM_WEIGHTS_F16)
 		return llm_fail(-ENOTSUP, "weights f16 can only be planned: llm-bench --dry-run");
 	info->placement = opts->placement;
 	info->weights = opts->weights;
 	info->graphs = opts->graphs;
+	info->partition = opts->partition;
 	info->kv = opts->kv;
 	info->sync = opts->sync;
 	if (info->weights == LLM_WEIGHTS_AUTO && info->placement == LLM_PLACE_CPU)

@@ -44,6 +44,9 @@ enum llm_placement {
 	LLM_PLACE_CPU, /* everything on the CPU, no device is opened */
 	LLM_PLACE_NPU, /* everything but the embedding look-up on the NPU, one job per chunk or token */
 	LLM_PLACE_GPU, /* everything on the GPU; planned only (plan.h), no engine opens it */
+	/* Float operators on the GPU, each product on the NPU or the GPU, whichever is sooner done with it, or cut between
+	 * them (HeteroLLM 4); planned only */
+	LLM_PLACE_LAYER,
 };
 
 /* What the matmuls compute with. */
@@ -60,11 +63,26 @@ enum llm_weights {
 /* As large as the steps of the engines' tiles, so that the rows which a chunk leaves unused cost about nothing. */
 #define LLM_BUCKET_ROWS 32
 
-/* Which static graphs a prompt's chunks run on. */
+/* Which static graphs a prompt's chunks run on. The last three are those of placement layer, whose chunk is the whole
+ * prompt, and whose graphs are a product each, of 32, 64, ... 1024 tokens (HeteroLLM 4.1.1). */
 enum llm_graphs {
 	LLM_GRAPHS_BUCKETED = 0, /* one per multiple of LLM_BUCKET_ROWS tokens, made when a chunk first needs it */
 	LLM_GRAPHS_SHARED, /* one, to which every chunk is padded (llm.npu section 3.2: chunk-sharing graphs) */
+	LLM_GRAPHS_ONLINE, /* one of exactly the prompt's length, which is made when the prompt is there */
+	LLM_GRAPHS_PADDED, /* the next larger one; past 1024 tokens several of 1024 before it */
+	LLM_GRAPHS_PIPE, /* several in sequence, the last one padded */
 };
+
+/* How placement layer cuts a product between GPU and NPU (HeteroLLM 4.1; partition.h). */
+enum llm_partition {
+	LLM_PARTITION_NONE = 0, /* not at all */
+	LLM_PARTITION_ROW, /* the GPU takes rows of the weights: output columns */
+	LLM_PARTITION_SEQUENCE, /* the NPU takes one graph's tokens, the GPU the rest */
+	LLM_PARTITION_MULTI_SEQUENCE, /* the same with several graphs */
+	LLM_PARTITION_HYBRID, /* rows of the weights, with padded graphs or with tokens besides */
+	LLM_PARTITION_AUTO, /* whichever is the fastest */
+};
+
 /* What a KV cache is made of. */
 enum llm_kv {
 	LLM_KV_F16 = 0,
@@ -78,15 +96,18 @@ enum llm_sync {
 	LLM_SYNC_DRIVER, /* wait in the driver */
 };
 
-const char *llm_placement_name(enum llm_placement p); /* "fine", "cpu", "npu", "gpu" */
+const char *llm_placement_name(enum llm_placement p); /* "fine", "cpu", "npu", "gpu", "layer" */
 const char *llm_weights_name(enum llm_weights w); /* "auto", "f32", "w8a8", "f16", "w4a16", "w4a8" */
-const char *llm_graphs_name(enum llm_graphs g); /* "bucketed", "shared" */
+const char *llm_graphs_name(enum llm_graphs g); /* "bucketed", "shared", "online", "padded", "pipe" */
+/* "none", "row", "sequence", "multi-sequence", "hybrid", "auto" */
+const char *llm_partition_name(enum llm_partition p);
 const char *llm_kv_name(enum llm_kv kv); /* "f16", "f32", "q8_0" */
 const char *llm_sync_name(enum llm_sync s); /* "fast", "driver" */
 /* The inverse; -EINVAL for an unknown name, and llm_error() lists the names. */
 int llm_placement_parse(const char *name, enum llm_placement *p);
 int llm_weights_parse(const char *name, enum llm_weights *w);
 int llm_graphs_parse(const char *name, enum llm_graphs *g);
+int llm_partition_parse(const char *name, enum llm_partition *p);
 int llm_kv_parse(const char *name, enum llm_kv *kv);
 int llm_sync_parse(const char *name, enum llm_sync *s);
 
@@ -97,6 +118,7 @@ struct llm_options {
 	enum llm_placement placement;
 	enum llm_weights weights;
 	enum llm_graphs graphs;
+	enum llm_partition partition;
 	enum llm_kv kv; /* of its sessions */
 	enum llm_sync sync;
 	unsigned int threads; /* CPU lane; 0: one per CPU that the process may use */
@@ -114,6 +136,9 @@ struct llm_options {
 	void *ud;
 };
 
+/* Whether graphs and partition fit the placement. -EINVAL. */
+int llm_choices_check(enum llm_placement placement, enum llm_graphs graphs, enum llm_partition partition);
+
 /* Loads a model. -EINVAL a bad file or options that do not fit together, -ENOTSUP an architecture, tensor type or
  * tokenizer that is not supported, -ENOENT, -EACCES, -ENOMEM, and the device's errors. */
 int llm_engine_open(const struct llm_options *opts, struct llm_engine **engine);
@@ -130,6 +155,7 @@ struct llm_engine_info {
 	enum llm_placement placement;
 	enum llm_weights weights; /* never AUTO */
 	enum llm_graphs graphs;
+	enum llm_partition partition;
 	enum llm_kv kv;
 	enum llm_sync sync;
 	unsigned int threads, chunk;

@@ -8,9 +8,9 @@
 
 const char *plan_op_name(uint16_t op)
 {
-	static const char *const names[PLAN_NR_OPS + 1] = {
-		"embed",   "attn_norm", "qkv",	"rope", "attn",	       "attn_output", "ffn_norm",
-		"gate_up", "act",	"down", "add",	"output_norm", "head",	      "whole",
+	static const char *const names[PLAN_BUILD + 1] = {
+		"embed", "attn_norm", "qkv", "rope",	    "attn", "attn_output", "ffn_norm", "gate_up",
+		"act",	 "down",      "add", "output_norm", "head", "whole",	   "build",
 	};
 
 	return names[op];
@@ -36,12 +36,20 @@ unsigned int plan_act_bits(enum llm_weights w)
 	return w == LLM_WEIGHTS_F32 ? 32 : w == LLM_WEIGHTS_F16 || w == LLM_WEIGHTS_W4A16 ? 16 : 8;
 }
 
+/* Products of a layer. */
+#define LAYER_PRODUCTS 4
+
 struct builder {
 	const struct plan_options *o;
 	struct sched_plan *plan;
 	uint32_t chunk, rows; /* the chunk's number, and its rows with padding */
 	uint32_t pos; /* of its first token */
-	uint32_t last; /* the task that the next one of the chunk comes after */
+	uint32_t first, last; /* tasks that the next one of the chunk comes after; SCHED_NONE: nothing */
+	uint32_t built; /* the task that makes the graphs, or SCHED_NONE */
+	struct cut {
+		bool found;
+		struct partition part; /* of products with part.m rows */
+	} cuts[PLAN_NR_OPS];
 	bool failed;
 };
 
@@ -73,12 +81,13 @@ static enum soc_lane lane_of(const struct plan_options *o, enum plan_op op)
 {
 	uint64_t k, n;
 
-	if (op == PLAN_EMBED)
+	if (op == PLAN_EMBED || op == PLAN_BUILD)
 		return SOC_CPU;
 	switch (o->placement) {
 	case LLM_PLACE_CPU:
 		return SOC_CPU;
 	case LLM_PLACE_GPU:
+	case LLM_PLACE_LAYER:
 		return SOC_GPU;
 	case LLM_PLACE_NPU:
 		return SOC_NPU;
@@ -108,14 +117,15 @@ static struct soc_cost cost_of(const struct plan_options *o, enum soc_lane lane,
 	return cost;
 }
 
-/* Adds the chunk's next task. */
-static uint32_t add(struct builder *b, uint32_t layer, enum plan_op op, const struct soc_op *work)
+/* Adds a task that comes after those before. */
+static uint32_t add_task(struct builder *b, uint32_t layer, enum plan_op op, uint16_t slice, enum soc_lane lane,
+			 struct soc_cost cost)
 {
-	enum soc_lane lane = lane_of(b->o, op);
 	struct sched_task task = {
 		.chunk = b->chunk,
 		.layer = layer,
 		.op = op,
+		.slice = slice,
 		.home = lane,
 		.graph = graph_of(b, layer),
 		.run = b->o->run,
@@ -123,13 +133,59 @@ static uint32_t add(struct builder *b, uint32_t layer, enum plan_op op, const st
 	};
 	uint32_t id;
 
-	if (b->o->profile)
-		task.cost[lane] = cost_of(b->o, lane, work);
+	task.cost[lane] = cost;
 	id = sched_add(b->plan, &task);
-	if (id == SCHED_NONE || sched_after(b->plan, id, b->last))
+	if (id == SCHED_NONE)
 		b->failed = true;
-	b->last = id;
+	if (b->last != SCHED_NONE)
+		for (uint32_t before = b->first; before <= b->last && !b->failed; before++)
+			b->failed = sched_after(b->plan, id, before);
 	return id;
+}
+
+/* Adds the chunk's next task. */
+static uint32_t add(struct builder *b, uint32_t layer, enum plan_op op, const struct soc_op *work)
+{
+	enum soc_lane lane = lane_of(b->o, op);
+	struct soc_cost cost = { 0, 0 };
+
+	if (b->o->profile && work)
+		cost = cost_of(b->o, lane, work);
+	b->first = b->last = add_task(b, layer, op, 0, lane, cost);
+	return b->last;
+}
+
+/* A product of placement layer: a task a slice. */
+static void add_slices(struct builder *b, uint32_t layer, enum plan_op op)
+{
+	struct cut *cut = &b->cuts[op];
+	uint32_t n, id = SCHED_NONE, first = SCHED_NONE;
+
+	if (!cut->found || cut->part.m != b->rows) {
+		uint64_t depth, cols;
+
+		plan_product(b->o->shape, op, &depth, &cols);
+		partition_search(&b->o->cuts, b->rows, depth, cols, &cut->part);
+		cut->found = true;
+	}
+	n = partition_nr_slices(&cut->part);
+	for (uint32_t i = 0; i < n && !b->failed; i++) {
+		struct soc_cost cost = { 0, 0 };
+		struct partition_slice s;
+
+		partition_slice(&cut->part, i, &s);
+		if (b->o->profile) {
+			struct soc_op work = partition_work(b->o->profile, s.lane, s.graph_rows, cut->part.k, s.cols,
+							    b->o->weights);
+
+			cost = soc_op_cost(b->o->profile, s.lane, &work);
+		}
+		id = add_task(b, layer, op, (uint16_t)i, s.lane, cost);
+		if (!i)
+			first = id;
+	}
+	b->first = first;
+	b->last = id;
 }
 
 static uint32_t add_vector(struct builder *b, uint32_t layer, enum plan_op op, uint64_t cols, double ops)
@@ -171,6 +227,10 @@ static void add_product(struct builder *b, uint32_t layer, enum plan_op op)
 	};
 	struct soc_op turned;
 
+	if (b->o->placement == LLM_PLACE_LAYER) {
+		add_slices(b, layer, op);
+		return;
+	}
 	plan_product(b->o->shape, op, &work.k, &work.n);
 	turned = work;
 	turned.order = NPU_TIME_WEIGHTS_STREAMED;
@@ -227,7 +287,7 @@ static void add_chunk(struct builder *b, bool last, uint32_t *cached, uint32_t n
 	const struct shape *s = b->o->shape;
 
 	if (b->o->overlap)
-		b->last = SCHED_NONE;
+		b->first = b->last = b->built;
 	add_vector(b, 0, PLAN_EMBED, s->dim, FLOAT_OPS_COPY);
 	if (b->o->graphs == PLAN_GRAPH_WHOLE) {
 		add(b, 0, PLAN_WHOLE, NULL);
@@ -242,12 +302,30 @@ static void add_chunk(struct builder *b, bool last, uint32_t *cached, uint32_t n
 	add_product(b, s->layers, PLAN_HEAD);
 }
 
+/* The graphs of a prompt's length: one for each of a layer's products. All layers share them, with weights that are bound
+ * when they run. Outputs are a token's, whose graphs are there. */
+static void add_build(struct builder *b)
+{
+	const struct profile *p = b->o->profile;
+	struct soc_cost cost = { 0, 0 };
+
+	if (p)
+		cost.ns = npu_time_build_ns(&p->npu, LAYER_PRODUCTS) +
+			  npu_time_optimize_ns(&p->npu, shape_layer_weights(b->o->shape));
+	b->first = b->last = b->built = add_task(b, 0, PLAN_BUILD, 0, SOC_CPU, cost);
+}
+
 /* Rows of chunk @c with its padding. */
 static uint32_t chunk_rows(const struct plan_options *o, uint32_t chunk, uint32_t c)
 {
 	uint32_t tokens = o->n_tokens - c * chunk;
 
-	if (tokens >= chunk || !o->bucket)
+	if (tokens >= chunk)
+		return chunk;
+	/* Placement layer: what is padded is a product's graph. */
+	if (o->placement == LLM_PLACE_LAYER && o->cuts.graphs > LLM_GRAPHS_SHARED)
+		return tokens;
+	if (!o->bucket)
 		return chunk;
 	tokens = (tokens + o->bucket - 1) / o->bucket * o->bucket;
 	return tokens < chunk ? tokens : chunk;
@@ -257,10 +335,19 @@ struct sched_plan *plan_forward(const struct plan_options *o)
 {
 	uint32_t chunk = o->chunk ? o->chunk : o->n_tokens;
 	uint32_t nr_chunks = (o->n_tokens + chunk - 1) / chunk;
-	struct builder b = { .o = o, .plan = sched_plan_create(plan_op_name), .last = SCHED_NONE };
+	struct builder b = {
+		.o = o,
+		.plan = sched_plan_create(plan_op_name),
+		.first = SCHED_NONE,
+		.last = SCHED_NONE,
+		.built = SCHED_NONE,
+	};
 	uint32_t *cached = calloc((size_t)nr_chunks * o->shape->layers + 1, sizeof(*cached));
 
 	b.failed = !b.plan || !cached;
+	if (!b.failed && o->placement == LLM_PLACE_LAYER && o->cuts.graphs == LLM_GRAPHS_ONLINE &&
+	    o->n_tokens > PARTITION_EXACT_ROWS)
+		add_build(&b);
 	for (uint32_t c = 0; c < nr_chunks && !b.failed; c++) {
 		b.chunk = c;
 		b.rows = chunk_rows(o, chunk, c);

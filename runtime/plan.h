@@ -3,13 +3,15 @@
  * Plans of a forward pass: the tasks of a prompt's chunks or of one token, for a model's shape (shape.h) on a SoC's
  * lanes (soc.h), for the scheduler (scheduler.h). No weights and no results: what takes how long, and what waits for what.
  *
- * A chunk's tasks follow one another; beyond that, a chunk's attention in a layer waits until all earlier chunks have
+ * A chunk's tasks follow one another. A product that is cut (partition.h) is a task for each of its slices, which come
+ * after the same operator and before the same one; task.slice counts them as partition_slice() does. Beyond that, a chunk's attention in a layer waits until all earlier chunks have
  * put their keys and values into that layer's cache (llm.npu 3.4, equations 2 and 3).
  */
 #ifndef PLAN_H
 #define PLAN_H
 
 #include "llm.h"
+#include "partition.h"
 #include "predictor.h"
 #include "scheduler.h"
 #include "shape.h"
@@ -30,6 +32,7 @@ enum plan_op {
 	PLAN_HEAD,
 	PLAN_NR_OPS,
 	PLAN_WHOLE = PLAN_NR_OPS, /* no operator, but all after PLAN_EMBED as one task */
+	PLAN_BUILD, /* the graphs of a prompt's length are made on the CPU (LLM_GRAPHS_ONLINE) */
 };
 const char *plan_op_name(uint16_t op);
 
@@ -45,6 +48,8 @@ struct plan_options {
 	const struct profile *profile; /* NULL: tasks have no costs, for the wall's clock */
 	const struct shape *shape;
 	enum llm_placement placement;
+	/* Placement layer: how its products are cut. Its profile is the solver's, and is there on the wall's clock too. */
+	struct partition_options cuts;
 	enum plan_graphs graphs;
 	/* NULL, or of lane npu: what products take there, in place of the profile's model; their traffic stays the model's. */
 	const struct predictor *predictor;
@@ -69,6 +74,15 @@ unsigned int plan_act_bits(enum llm_weights w);
 
 /* NULL: no memory. */
 struct sched_plan *plan_forward(const struct plan_options *opts);
+
+/*
+ * Placement layer, where chunks are free to choose (partition.h cuts one product as if it had both lanes for itself): sets
+ * chunk, overlap and cuts.gpu_busy. Chunks of one prompt that follow each other through the layers let the GPU do float
+ * operators of one during the products of another; the more of the GPU's time those take, the less of a product it is to
+ * get. What is the fastest a few simulated layers tell. Plans with overlap want sched_policy_layer. 0, or -errno of
+ * sched_run().
+ */
+int plan_tune(struct plan_options *opts);
 
 /* Adds a run on the virtual clock to @stats. */
 void llm_virtual_count(struct llm_virtual_stats *stats, const struct sched_run *run);

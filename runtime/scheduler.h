@@ -103,6 +103,8 @@ struct sched_policy {
 /* The order choices of the runtime. Each keeps to a task's home unless its name says otherwise. */
 extern const struct sched_policy
 	sched_policy_chunk; /* chunk after chunk: nothing of a chunk before all earlier is done */
+extern const struct sched_policy
+	sched_policy_layer; /* the lowest layer first: chunks go through the layers side by side */
 extern const struct sched_policy sched_policy_fifo; /* the lowest number first: the plan's own order */
 
 /* ---- running ---------------------------------------------------------------------------------------------------- */

@@ -46,16 +46,21 @@ static void help(void)
 	       "  -t, --threads LIST          threads of the CPU lane (default: one per CPU)\n"
 	       "      --transport LIST        auto, drm, sim (default: auto)\n"
 	       "      --npu-threads LIST      workers of a sim device (default: one per CPU)\n"
-	       "      --preset LIST           cpu, npu, fine, gpu or all: placement and weights together\n"
-	       "      --placement LIST        fine, cpu, npu (default: fine); after a preset it overrides its part\n"
+	       "      --preset LIST           cpu, npu, fine, gpu, hetero-layer, hetero-tensor or all: placement, weights,\n"
+	       "                              graphs and partition together\n"
+	       "      --placement LIST        fine, cpu, npu (default: fine); overrides its part of a preset\n"
 	       "      --weights LIST          auto, f32, w8a8, w4a8, w4a16 (default: auto); likewise\n"
-	       "      --graphs LIST           bucketed, shared (default: bucketed)\n"
+	       "      --graphs LIST           bucketed, shared (default: bucketed); likewise. Placement layer also online,\n"
+	       "                              padded, pipe\n"
+	       "      --partition LIST        how placement layer cuts products: none, row, sequence, multi-sequence,\n"
+	       "                              hybrid, auto (default: none); likewise\n"
 	       "      --kv LIST               KV cache: f16, f32, q8_0 (default: f16)\n"
 	       "      --sync LIST             fast, driver (default: fast)\n"
 	       "      --chunk LIST            tokens of the largest prefill graph (default: 256)\n"
 	       "      --dry-run               no weights and no results: plan the tests for a model's shape, and "
 	       "simulate\n"
-	       "                              them on a phone's SoC. Also placement gpu, weights f16\n"
+	       "                              them on a phone's SoC. Also placements gpu and layer,\n"
+	       "                              weights f16\n"
 	       "      --shape NAME[,NAME]     the shapes, of share/shapes, or files (with --dry-run)\n"
 	       "      --timeline FILE         what ran when, for Perfetto's UI; without warm-up\n"
 	       "      --predictor FILE        products on the NPU take what this model of npu-profile predicts (with "
@@ -106,6 +111,16 @@ static int word_graphs(const char *word, unsigned int *value)
 	int err = engine_parse_graphs(word, &g);
 
 	*value = g;
+	return err;
+}
+
+static int word_partition(const char *word, unsigned int *value)
+{
+	enum llm_partition p;
+	int err = engine_parse_partition(word, &p);
+
+	if (!err)
+		*value = p;
 	return err;
 }
 
@@ -160,7 +175,7 @@ static int expand_presets(struct bench_args *args)
 	int err = 0;
 
 	for (unsigned int i = 0; args->all_presets && (preset = engine_preset(i)) && !err; i++)
-		if (args->dry_run || preset->placement != LLM_PLACE_GPU)
+		if (args->dry_run || (preset->placement != LLM_PLACE_GPU && preset->placement != LLM_PLACE_LAYER))
 			err = range_add(&args->preset, i);
 	return err;
 }
@@ -236,6 +251,8 @@ static int parse_engine(struct bench_args *args, int c, const char *value)
 		return range_parse_words(&args->weights, value, word_weights);
 	case OPT_GRAPHS:
 		return range_parse_words(&args->graphs, value, word_graphs);
+	case OPT_PARTITION:
+		return range_parse_words(&args->partition, value, word_partition);
 	case OPT_KV:
 		return range_parse_words(&args->kv, value, word_kv);
 	case OPT_SYNC:
@@ -347,7 +364,7 @@ static int complete_soc(struct bench_args *args)
 	return args->predictor_path ? load_predictor(args) : 0;
 }
 
-/* What was not given: one value each. Placement and weights stay empty if presets stand for them. */
+/* What was not given: one value each. What presets stand for stays empty. */
 static int complete(struct bench_args *args)
 {
 	int err = set_default(&args->n_prompt, 512) ?: set_default(&args->n_gen, 128) ?: set_default(&args->n_depth, 0);
@@ -357,10 +374,10 @@ static int complete(struct bench_args *args)
 	err = err ?: set_default(&args->threads, 0) ?: set_default(&args->npu_threads, 0);
 	err = err ?: set_default(&args->chunk, 0);
 	err = err ?: set_default(&args->transport, NPU_TRANSPORT_AUTO) ?: set_default(&args->sync, LLM_SYNC_FAST);
-	err = err ?: set_default(&args->graphs, LLM_GRAPHS_BUCKETED);
 	err = err ?: set_default(&args->kv, LLM_KV_F16);
 	if (!err && !args->preset.n)
-		err = set_default(&args->placement, LLM_PLACE_FINE) ?: set_default(&args->weights, LLM_WEIGHTS_AUTO);
+		err = set_default(&args->placement, LLM_PLACE_FINE) ?: set_default(&args->weights, LLM_WEIGHTS_AUTO)
+		      ?: set_default(&args->graphs, LLM_GRAPHS_BUCKETED) ?: set_default(&args->partition, LLM_PARTITION_NONE);
 	if (!err)
 		err = complete_soc(args);
 	if (!err && !args->n_models && !args->dry_run && !args->calibration) {
@@ -414,7 +431,7 @@ void bench_args_free(struct bench_args *args)
 	struct range *const ranges[] = {
 		&args->n_prompt,  &args->n_gen,	    &args->n_depth, &args->threads, &args->npu_threads, &args->chunk,
 		&args->transport, &args->placement, &args->weights, &args->sync,    &args->preset,
-		&args->graphs,	&args->kv,
+		&args->graphs,	  &args->partition, &args->kv,
 	};
 
 	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)

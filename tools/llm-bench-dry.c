@@ -17,6 +17,8 @@ static enum llm_weights weights_of(const struct llm_options *opts)
 {
 	if (opts->weights != LLM_WEIGHTS_AUTO)
 		return opts->weights;
+	if (opts->placement == LLM_PLACE_LAYER)
+		return LLM_WEIGHTS_W4A16;
 	return opts->placement == LLM_PLACE_NPU || opts->placement == LLM_PLACE_FINE ? LLM_WEIGHTS_W8A8
 										     : LLM_WEIGHTS_F16;
 }
@@ -27,6 +29,7 @@ struct dry {
 	struct plan_options plan;
 	struct timeline *timeline;
 	char name[128]; /* in the timeline */
+	bool tune; /* chunks are to be chosen */
 	uint64_t now_ns;
 	uint64_t seed; /* of the next forward pass */
 	float jitter;
@@ -41,6 +44,7 @@ static int simulate(struct dry *d)
 		.clock = SCHED_VIRTUAL,
 		.profile = o->profile,
 		.sync = d->config->opts.sync == LLM_SYNC_FAST ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
+		.policy = o->overlap ? &sched_policy_layer : NULL,
 		.seed = d->seed++,
 		.jitter = d->jitter,
 	};
@@ -74,6 +78,7 @@ static struct llm_engine_info describe(const struct bench_config *config, const 
 		.placement = o->placement,
 		.weights = o->weights,
 		.graphs = config->opts.graphs,
+		.partition = config->opts.partition,
 		.kv = o->kv,
 		.sync = config->opts.sync,
 		.chunk = o->chunk,
@@ -86,23 +91,27 @@ static struct llm_engine_info describe(const struct bench_config *config, const 
 /* The prompt in chunks, then token after token; adds up *@ttft_ns. */
 static int run_test(struct dry *d, const struct bench_test *test, uint64_t *ttft_ns)
 {
-	uint32_t chunk = d->plan.chunk;
+	struct plan_options plan = d->plan;
 	uint64_t begin_ns = d->now_ns;
 	int status = 0;
 
 	if (test->n_prompt) {
 		d->plan.n_past = test->n_depth;
 		d->plan.n_tokens = test->n_prompt;
+		if (d->tune && plan_tune(&d->plan))
+			return tool_fail("no memory for the plan of %u tokens", test->n_prompt);
 		status = simulate(d);
 		*ttft_ns += d->now_ns - begin_ns;
 	}
 	d->plan.chunk = 0;
+	d->plan.overlap = false;
+	d->plan.cuts.gpu_busy = 0;
 	d->plan.n_tokens = 1;
 	for (unsigned int i = 0; i < test->n_gen && !status; i++) {
 		d->plan.n_past = test->n_depth + test->n_prompt + i;
 		status = simulate(d);
 	}
-	d->plan.chunk = chunk;
+	d->plan = plan;
 	return status;
 }
 
@@ -115,11 +124,18 @@ static int run_modelled(const struct dry *with, const struct bench_test *test, s
 	int status;
 
 	d.plan.predictor = NULL;
+	d.plan.cuts.predictor = NULL;
 	d.timeline = NULL;
 	d.sums = &sums;
 	status = run_test(&d, test, &ttft_ns);
 	result->modelled_ns = d.now_ns;
 	return status;
+}
+
+/* Placement layer cuts products by itself; chunks are those that were asked for. */
+static bool has_chunks(const struct llm_options *opts)
+{
+	return opts->placement != LLM_PLACE_LAYER || opts->graphs <= LLM_GRAPHS_SHARED;
 }
 
 int bench_dry_run(const struct bench_args *args, const struct bench_config *config, const struct shape *shape,
@@ -136,11 +152,21 @@ int bench_dry_run(const struct bench_args *args, const struct bench_config *conf
 			.graphs = config->opts.placement == LLM_PLACE_NPU ? PLAN_GRAPH_CHUNK : PLAN_GRAPH_OP,
 			.weights = weights_of(&config->opts),
 			.kv = config->opts.kv,
-			.chunk = config->opts.chunk ? config->opts.chunk : DRY_CHUNK,
+			.chunk = config->opts.chunk || !has_chunks(&config->opts) ? config->opts.chunk : DRY_CHUNK,
 			.bucket = config->opts.graphs == LLM_GRAPHS_BUCKETED ? LLM_BUCKET_ROWS : 0,
 			.logits = 1,
+			.cuts = {
+				.profile = args->profile,
+				.predictor = args->predictor,
+				.weights = weights_of(&config->opts),
+				.sync = config->opts.sync == LLM_SYNC_FAST ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
+				.partition = config->opts.partition,
+				.graphs = config->opts.graphs,
+			},
 		},
 		.timeline = timeline,
+		.tune = !has_chunks(&config->opts) && !config->opts.chunk &&
+			config->opts.partition != LLM_PARTITION_NONE,
 		.seed = args->seed,
 		.jitter = args->jitter,
 		.sums = &result->virtual_clock,

@@ -198,7 +198,8 @@ static void add_choices(struct json_object *o, const struct bench_result *r)
 	add(o, "preset", json_out_string(r->config->preset));
 	add(o, "graphs", json_out_string(dev || r->dry ? llm_graphs_name(r->info->graphs) : NULL));
 	add(o, "placement", json_out_string(llm_placement_name(r->info->placement)));
-	add(o, "partition", NULL);
+	add(o, "partition",
+	    r->info->placement == LLM_PLACE_LAYER ? json_out_string(llm_partition_name(r->info->partition)) : NULL);
 	add(o, "sync", json_out_string(dev || r->dry ? llm_sync_name(r->info->sync) : NULL));
 	add(o, "order", NULL);
 	add(o, "weights", json_out_string(llm_weights_name(r->info->weights)));

@@ -32,7 +32,7 @@ static bool shown_sync(const struct bench_args *args)
 
 static bool shown_graphs(const struct bench_args *args)
 {
-	return args->graphs.n > 1 || args->graphs.v[0] != LLM_GRAPHS_BUCKETED;
+	return args->graphs.n > 1 || (args->graphs.n && args->graphs.v[0] != LLM_GRAPHS_BUCKETED);
 }
 
 static bool shown_chunk(const struct bench_args *args)

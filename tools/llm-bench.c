@@ -79,17 +79,33 @@ static int make_lanes(struct bench *b, struct bench_config c)
 	int err = 0;
 
 	for (size_t s = 0; s < a->sync.n; s++)
-		for (size_t g = 0; g < a->graphs.n; g++)
-			for (size_t k = 0; k < a->chunk.n; k++)
-				for (size_t u = 0; u < a->npu_threads.n; u++)
-					for (size_t t = 0; t < a->threads.n && !err; t++) {
-						c.opts.sync = a->sync.v[s];
-						c.opts.graphs = a->graphs.v[g];
-						c.opts.chunk = a->chunk.v[k];
-						c.opts.device.threads = a->npu_threads.v[u];
-						c.opts.threads = a->threads.v[t];
-						err = add_config(b, &c);
-					}
+		for (size_t k = 0; k < a->chunk.n; k++)
+			for (size_t u = 0; u < a->npu_threads.n; u++)
+				for (size_t t = 0; t < a->threads.n && !err; t++) {
+					c.opts.sync = a->sync.v[s];
+					c.opts.chunk = a->chunk.v[k];
+					c.opts.device.threads = a->npu_threads.v[u];
+					c.opts.threads = a->threads.v[t];
+					err = add_config(b, &c);
+				}
+	return err;
+}
+
+/* Graphs, partitions and caches: those given, or else those of @preset. */
+static int make_graphs(struct bench *b, const struct engine_preset *preset, struct bench_config c)
+{
+	const struct bench_args *a = b->args;
+	size_t n_graphs = a->graphs.n ? a->graphs.n : 1, n_partitions = a->partition.n ? a->partition.n : 1;
+	int err = 0;
+
+	for (size_t k = 0; k < a->kv.n; k++)
+		for (size_t g = 0; g < n_graphs; g++)
+			for (size_t p = 0; p < n_partitions && !err; p++) {
+				c.opts.kv = a->kv.v[k];
+				c.opts.graphs = a->graphs.n ? a->graphs.v[g] : preset->graphs;
+				c.opts.partition = a->partition.n ? a->partition.v[p] : preset->partition;
+				err = make_lanes(b, c);
+			}
 	return err;
 }
 
@@ -110,10 +126,7 @@ static int make_places(struct bench *b, struct bench_config c)
 				c.preset = preset ? preset->name : NULL;
 				c.opts.placement = a->placement.n ? a->placement.v[p] : preset->placement;
 				c.opts.weights = a->weights.n ? a->weights.v[w] : preset->weights;
-				for (size_t k = 0; k < a->kv.n && !err; k++) {
-					c.opts.kv = a->kv.v[k];
-					err = make_lanes(b, c);
-				}
+				err = make_graphs(b, preset, c);
 			}
 	return err;
 }
@@ -192,7 +205,10 @@ static int run_dry_test(struct bench *b, const struct bench_config *config, cons
 static int run_dry_config(struct bench *b, const struct bench_config *config)
 {
 	struct shape shape;
-	int status = shape_load(config->shape, &shape) ? tool_fail("%s", llm_error()) : 0;
+	const struct llm_options *o = &config->opts;
+	int status = shape_load(config->shape, &shape) || llm_choices_check(o->placement, o->graphs, o->partition)
+			     ? tool_fail("%s", llm_error())
+			     : 0;
 
 	for (size_t i = 0; i < b->n_tests && !status && !ferror(stdout); i++)
 		status = run_dry_test(b, config, &shape, &b->tests[i]);

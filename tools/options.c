@@ -13,14 +13,15 @@ const char engine_options_help[] =
 	"  -t, --threads N             threads of the CPU lane (default: one per CPU)\n"
 	"      --transport NAME        auto, drm (/dev/accel) or sim (the device inside the process; default: auto)\n"
 	"      --npu-threads N         workers of a sim device (default: one per CPU)\n"
-	"      --preset NAME           placement and weights together: cpu (cpu, auto), npu (npu, auto) or\n"
-	"                              fine (fine, auto); an option after it overrides its part\n"
+	"      --preset NAME           placement, weights, graphs and partition together: cpu, npu or fine (that\n"
+	"                              placement, the rest by default); an option after it overrides its part\n"
 	"      --placement NAME        fine (INT8 matmuls on the NPU, the rest on the CPU), npu (all on the NPU)\n"
 	"                              or cpu (default: fine)\n"
 	"      --weights NAME          auto, f32 (as in the file, CPU only), w8a8 (INT8), w4a8 (INT4 weights, INT8\n"
 	"                              activations) or w4a16 (INT4 weights, float activations; default: auto)\n"
 	"      --graphs NAME           of prompts: bucketed (a graph for each multiple of 32 tokens) or shared (one,\n"
 	"                              which chunks are padded to; default: bucketed)\n"
+	"      --partition NAME        how products are cut between GPU and NPU; but none is planned only (llm-bench)\n"
 	"      --kv NAME               KV cache: f16, f32 or q8_0 (INT8 with an F16 scale per 32; default: f16)\n"
 	"      --sync NAME             fast (poll the queue's status page) or driver (wait in the driver; default: "
 	"fast)\n"
@@ -42,10 +43,12 @@ static const struct {
 };
 
 static const struct engine_preset presets[] = {
-	{ "cpu", LLM_PLACE_CPU, LLM_WEIGHTS_AUTO },
-	{ "npu", LLM_PLACE_NPU, LLM_WEIGHTS_AUTO },
-	{ "fine", LLM_PLACE_FINE, LLM_WEIGHTS_AUTO },
-	{ "gpu", LLM_PLACE_GPU, LLM_WEIGHTS_F16 },
+	{ "cpu", LLM_PLACE_CPU, LLM_WEIGHTS_AUTO, LLM_GRAPHS_BUCKETED, LLM_PARTITION_NONE },
+	{ "npu", LLM_PLACE_NPU, LLM_WEIGHTS_AUTO, LLM_GRAPHS_BUCKETED, LLM_PARTITION_NONE },
+	{ "fine", LLM_PLACE_FINE, LLM_WEIGHTS_AUTO, LLM_GRAPHS_BUCKETED, LLM_PARTITION_NONE },
+	{ "gpu", LLM_PLACE_GPU, LLM_WEIGHTS_F16, LLM_GRAPHS_BUCKETED, LLM_PARTITION_NONE },
+	{ "hetero-layer", LLM_PLACE_LAYER, LLM_WEIGHTS_W4A16, LLM_GRAPHS_PADDED, LLM_PARTITION_NONE },
+	{ "hetero-tensor", LLM_PLACE_LAYER, LLM_WEIGHTS_W4A16, LLM_GRAPHS_PIPE, LLM_PARTITION_AUTO },
 };
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -84,6 +87,11 @@ int engine_parse_graphs(const char *name, enum llm_graphs *graphs)
 	return llm_graphs_parse(name, graphs) ? tool_usage("--graphs: %s", llm_error()) : 0;
 }
 
+int engine_parse_partition(const char *name, enum llm_partition *partition)
+{
+	return llm_partition_parse(name, partition) ? tool_usage("--partition: %s", llm_error()) : 0;
+}
+
 int engine_parse_kv(const char *name, enum llm_kv *kv)
 {
 	return llm_kv_parse(name, kv) ? tool_usage("--kv: %s", llm_error()) : 0;
@@ -104,7 +112,7 @@ const struct engine_preset *engine_preset_find(const char *name)
 	for (size_t i = 0; i < COUNT(presets); i++)
 		if (!strcmp(presets[i].name, name))
 			return &presets[i];
-	tool_usage("--preset: '%s' is none of cpu, npu, fine, gpu", name);
+	tool_usage("--preset: '%s' is none of cpu, npu, fine, gpu, hetero-layer, hetero-tensor", name);
 	return NULL;
 }
 
@@ -129,6 +137,7 @@ bool engine_option_is(int c)
 	case OPT_PLACEMENT:
 	case OPT_WEIGHTS:
 	case OPT_GRAPHS:
+	case OPT_PARTITION:
 	case OPT_KV:
 	case OPT_SYNC:
 	case OPT_PRESET:
@@ -160,6 +169,8 @@ int engine_option(struct llm_options *opts, int c, const char *value)
 		return engine_parse_weights(value, &opts->weights);
 	case OPT_GRAPHS:
 		return engine_parse_graphs(value, &opts->graphs);
+	case OPT_PARTITION:
+		return engine_parse_partition(value, &opts->partition);
 	case OPT_KV:
 		return engine_parse_kv(value, &opts->kv);
 	case OPT_SYNC:
@@ -177,6 +188,8 @@ int engine_option(struct llm_options *opts, int c, const char *value)
 			return 2;
 		opts->placement = preset->placement;
 		opts->weights = preset->weights;
+		opts->graphs = preset->graphs;
+		opts->partition = preset->partition;
 		return 0;
 	}
 	return 0;

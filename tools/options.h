@@ -22,6 +22,7 @@ enum engine_option_code {
 	OPT_PLACEMENT,
 	OPT_WEIGHTS,
 	OPT_GRAPHS,
+	OPT_PARTITION,
 	OPT_KV,
 	OPT_SYNC,
 	OPT_PRESET,
@@ -41,7 +42,8 @@ enum engine_option_code {
 		{ "npu-threads", required_argument, NULL, OPT_NPU_THREADS },                                        \
 		{ "placement", required_argument, NULL, OPT_PLACEMENT },                                            \
 		{ "weights", required_argument, NULL, OPT_WEIGHTS },                                                \
-		{ "graphs", required_argument, NULL, OPT_GRAPHS }, { "kv", required_argument, NULL, OPT_KV },       \
+		{ "graphs", required_argument, NULL, OPT_GRAPHS },                                                  \
+		{ "partition", required_argument, NULL, OPT_PARTITION }, { "kv", required_argument, NULL, OPT_KV },       \
 		{ "sync", required_argument, NULL, OPT_SYNC },                                                      \
 		{ "preset", required_argument, NULL, OPT_PRESET }, { "chunk", required_argument, NULL, OPT_CHUNK }, \
 		{ "clock", required_argument, NULL, OPT_CLOCK }, { "profile", required_argument, NULL, OPT_PROFILE },       \
@@ -80,17 +82,20 @@ int engine_parse_transport(const char *name, enum npu_transport *transport);
 int engine_parse_placement(const char *name, enum llm_placement *placement);
 int engine_parse_weights(const char *name, enum llm_weights *weights);
 int engine_parse_graphs(const char *name, enum llm_graphs *graphs);
+int engine_parse_partition(const char *name, enum llm_partition *partition);
 int engine_parse_kv(const char *name, enum llm_kv *kv);
 int engine_parse_sync(const char *name, enum llm_sync *sync);
 /* "wall" leaves *@profile NULL, "virtual" a profile. */
 int engine_parse_clock(const char *name, const char **profile);
 const char *engine_transport_name(enum npu_transport transport);
 
-/* A preset is a placement and weights by one name. */
+/* A preset is a placement, and what goes with it, by one name. */
 struct engine_preset {
 	const char *name;
 	enum llm_placement placement;
 	enum llm_weights weights;
+	enum llm_graphs graphs;
+	enum llm_partition partition;
 };
 /* NULL past the last one. */
 const struct engine_preset *engine_preset(unsigned int i);

@@ -11,7 +11,8 @@ passes "a dry run" "${dry[@]}" --shape llama3.2-1b --preset all -p 256 -n 4 -o j
 cp "$scratch/out" "$scratch/json"
 true_in_python "its fields are those of the simulation" "
 rows = json.load(open(sys.argv[1]))
-assert {(r['preset'], r['n_prompt']) for r in rows} == {(p, n) for p in ('cpu', 'npu', 'fine', 'gpu') for n in (256, 0)}, rows
+assert {(r['preset'], r['n_prompt']) for r in rows} == {(p, n) for p in ('cpu', 'npu', 'fine', 'gpu', 'hetero-layer', 'hetero-tensor')
+    for n in (256, 0)}, rows
 for r in rows:
     assert r['clock'] == 'virtual' and r['profile'] == 'sd8gen3' and r['model_filename'] is None
     assert len(r['samples_ns']) == 1 and r['samples_ns'][0] > 0 and r['stddev_ns'] is None
@@ -23,7 +24,8 @@ for r in rows:
         assert bubble is None if b == 0 else abs(bubble - (1 - b)) < 1e-9
     for k in 'transport output_sha256 recall npu_submits driver_waits n_threads'.split():
         assert r[k] is None, (k, r[k])
-    assert r['peak_memory_bytes'] > r['model_size'] > 1e9
+    assert r['peak_memory_bytes'] > r['model_size'] > 6e8
+    assert r['partition'] == {'hetero-layer': 'none', 'hetero-tensor': 'auto'}.get(r['preset'])
 by = {(r['preset'], r['n_prompt']): r for r in rows}
 assert by['npu', 0]['busy_gpu'] == 0 and by['gpu', 0]['busy_npu'] == 0 and by['cpu', 0]['busy_npu'] == 0
 assert by['npu', 0]['npu_jobs'] == 4 and by['cpu', 0]['npu_jobs'] == 0

@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: MIT
+/* Partitions: what a cut takes, which cuts there are, and the search (partition.h). */
+#include "partition.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "partition_private.h"
+#include "plan.h"
+
+const char *partition_cut_name(enum partition_cut cut)
+{
+	static const char *const names[PARTITION_NR_CUTS] = {
+		"gpu", "npu", "row", "sequence", "multi-sequence", "hybrid",
+	};
+
+	return names[cut];
+}
+
+/* ---- the profiler: what a slice takes ---- */
+
+struct soc_op partition_work(const struct profile *p, enum soc_lane lane, uint64_t rows, uint64_t k, uint64_t n,
+			     enum llm_weights weights)
+{
+	struct soc_op work = {
+		.kind = SOC_MATMUL,
+		.m = rows,
+		.k = k,
+		.n = n,
+		.weight_bits = plan_weight_bits(weights),
+		.act_bits = plan_act_bits(weights),
+		.order = NPU_TIME_WEIGHTS_STATIONARY,
+		.density = 1,
+	};
+	struct soc_op turned = work;
+
+	turned.order = NPU_TIME_WEIGHTS_STREAMED;
+	if (lane == SOC_NPU &&
+	    soc_alone_ns(p, lane, soc_op_cost(p, lane, &turned)) < soc_alone_ns(p, lane, soc_op_cost(p, lane, &work)))
+		return turned;
+	return work;
+}
+
+struct soc_cost partition_cost(const struct partition_options *o, enum soc_lane lane, uint64_t rows, uint64_t k,
+			       uint64_t n)
+{
+	struct soc_op work = partition_work(o->profile, lane, rows, k, n, o->weights);
+	struct soc_cost cost = soc_op_cost(o->profile, lane, &work);
+
+	if (o->predictor && lane == SOC_NPU)
+		cost.ns = predictor_ns(o->predictor, &work);
+	if (o->predictor && lane == SOC_GPU)
+		cost.ns = 2 * (double)rows * (double)k * (double)n / o->profile->gpu.tflops / 1e3;
+	if (lane == SOC_GPU) {
+		cost.ns /= 1 - o->gpu_busy;
+		cost.dram_bytes /= 1 - o->gpu_busy;
+	}
+	return cost;
+}
+
+/* ---- both lanes at work ---- */
+
+/* Work on one lane, one piece after the other. */
+struct pieces {
+	enum soc_lane lane;
+	struct {
+		double start_ns; /* before it; without traffic */
+		struct soc_cost cost;
+	} v[PARTITION_NR_GRAPHS + 2];
+	unsigned int n;
+	double end_ns; /* of all */
+};
+
+/* Where a lane is in its pieces. */
+struct progress {
+	unsigned int i;
+	double start_ns; /* left */
+	double left; /* fraction of the work */
+	double rate; /* fractions a ns */
+};
+
+static void add_piece(struct pieces *p, double start_ns, struct soc_cost cost, double times)
+{
+	p->v[p->n].start_ns = start_ns * times;
+	p->v[p->n].cost = (struct soc_cost){ cost.ns * times, cost.dram_bytes * times };
+	p->n++;
+}
+
+static void next_piece(const struct pieces *p, struct progress *at, unsigned int i)
+{
+	*at = (struct progress){ .i = i, .left = 1 };
+	if (i < p->n)
+		at->start_ns = p->v[i].start_ns;
+}
+
+static void set_rates(const struct profile *prof, struct pieces *const lanes[2], struct progress at[2])
+{
+	double want[SOC_NR_LANES] = { 0 }, got[SOC_NR_LANES];
+
+	for (int l = 0; l < 2; l++) {
+		const struct soc_cost *c = &lanes[l]->v[at[l].i].cost;
+
+		if (at[l].i < lanes[l]->n && at[l].start_ns <= 0 && c->dram_bytes > 0)
+			want[lanes[l]->lane] = c->dram_bytes / c->ns;
+	}
+	soc_share_gbps(prof, want, got);
+	for (int l = 0; l < 2; l++) {
+		const struct soc_cost *c = &lanes[l]->v[at[l].i].cost;
+		double memory;
+
+		if (at[l].i == lanes[l]->n || at[l].start_ns > 0)
+			continue;
+		memory = c->dram_bytes > 0 ? got[lanes[l]->lane] / c->dram_bytes : INFINITY;
+		at[l].rate = 1 / c->ns < memory ? 1 / c->ns : memory;
+	}
+}
+
+/* Lets both lanes work until all is done: the virtual clock's rules (scheduler_virtual.c) for two lines of pieces. */
+static void run_pieces(const struct profile *prof, struct pieces *gpu, struct pieces *npu)
+{
+	struct pieces *const lanes[2] = { gpu, npu };
+	struct progress at[2];
+	double now = 0;
+
+	for (int l = 0; l < 2; l++) {
+		next_piece(lanes[l], &at[l], 0);
+		lanes[l]->end_ns = 0;
+	}
+	while (at[0].i < gpu->n || at[1].i < npu->n) {
+		double ns = INFINITY, need[2] = { INFINITY, INFINITY };
+
+		set_rates(prof, lanes, at);
+		for (int l = 0; l < 2; l++) {
+			if (at[l].i < lanes[l]->n)
+				need[l] = at[l].start_ns > 0 ? at[l].start_ns : at[l].left / at[l].rate;
+			ns = need[l] < ns ? need[l] : ns;
+		}
+		now += ns;
+		for (int l = 0; l < 2; l++) {
+			if (at[l].i == lanes[l]->n)
+				continue;
+			if (at[l].start_ns > 0) {
+				at[l].start_ns = need[l] <= ns ? 0 : at[l].start_ns - ns;
+			} else if (need[l] <= ns) {
+				lanes[l]->end_ns = now;
+				next_piece(lanes[l], &at[l], at[l].i + 1);
+			} else {
+				at[l].left -= ns * at[l].rate;
+			}
+		}
+	}
+}
+
+/* ---- a cut ---- */
+
+uint32_t partition_nr_segments(const struct partition *part)
+{
+	uint32_t n = part->exact ? 1 : 0;
+
+	for (int i = 0; i < PARTITION_NR_GRAPHS; i++)
+		n += part->graphs[i];
+	return n;
+}
+
+uint32_t partition_segment(const struct partition *part, uint32_t index)
+{
+	if (part->exact)
+		return part->exact;
+	for (int i = PARTITION_NR_GRAPHS - 1; i >= 0; i--) {
+		if (index < part->graphs[i])
+			return partition_graph_tokens(i);
+		index -= part->graphs[i];
+	}
+	return 0;
+}
+
+uint32_t partition_nr_slices(const struct partition *part)
+{
+	return partition_nr_segments(part) + (part->gpu_cols > 0) + (part->gpu_tokens > 0);
+}
+
+void partition_slice(const struct partition *part, uint32_t i, struct partition_slice *slice)
+{
+	uint32_t segments = partition_nr_segments(part), tokens = part->m - part->gpu_tokens;
+
+	if (i >= segments) {
+		bool columns = part->gpu_cols && i == segments;
+
+		*slice = (struct partition_slice){
+			.lane = SOC_GPU,
+			.row = columns ? 0 : tokens,
+			.rows = columns ? tokens : part->gpu_tokens,
+			.col = columns ? part->n - part->gpu_cols : 0,
+			.cols = columns ? part->gpu_cols : part->n,
+		};
+		slice->graph_rows = slice->rows;
+		return;
+	}
+	*slice = (struct partition_slice){ .lane = SOC_NPU, .cols = part->n - part->gpu_cols };
+	for (uint32_t before = 0; before < i; before++)
+		slice->row += partition_segment(part, before);
+	slice->graph_rows = partition_segment(part, i);
+	slice->rows = tokens - slice->row < slice->graph_rows ? tokens - slice->row : slice->graph_rows;
+}
+
+static uint64_t graph_tokens(const struct partition *part)
+{
+	uint64_t tokens = part->exact;
+
+	for (int i = 0; i < PARTITION_NR_GRAPHS; i++)
+		tokens += (uint64_t)part->graphs[i] * partition_graph_tokens(i);
+	return tokens;
+}
+
+uint32_t partition_padding(const struct partition *part)
+{
+	uint64_t tokens = graph_tokens(part);
+
+	return tokens ? (uint32_t)(tokens - (part->m - part->gpu_tokens)) : 0;
+}
+
+static void npu_pieces(const struct partition_options *o, const struct partition *part, struct pieces *npu)
+{
+	double launch = soc_start_ns(o->profile, SOC_NPU, o->sync, 0);
+	uint64_t cols = part->n - part->gpu_cols;
+
+	if (part->exact)
+		add_piece(npu, launch, partition_cost(o, SOC_NPU, part->exact, part->k, cols), 1);
+	for (int i = PARTITION_NR_GRAPHS - 1; i >= 0; i--)
+		if (part->graphs[i])
+			add_piece(npu, launch, partition_cost(o, SOC_NPU, partition_graph_tokens(i), part->k, cols),
+				  part->graphs[i]);
+}
+
+static void gpu_pieces(const struct partition_options *o, const struct partition *part, struct pieces *gpu)
+{
+	double submit = soc_start_ns(o->profile, SOC_GPU, o->sync, 0);
+
+	if (part->gpu_cols)
+		add_piece(gpu, submit, partition_cost(o, SOC_GPU, part->m - part->gpu_tokens, part->k, part->gpu_cols),
+			  1);
+	if (part->gpu_tokens)
+		add_piece(gpu, submit, partition_cost(o, SOC_GPU, part->gpu_tokens, part->k, part->n), 1);
+}
+
+void partition_predict(const struct partition_options *o, struct partition *part)
+{
+	const struct profile *p = o->profile;
+	struct pieces gpu = { .lane = SOC_GPU }, npu = { .lane = SOC_NPU };
+	double to_npu = soc_handover_ns(p, SOC_GPU, SOC_NPU, o->sync);
+	double to_gpu = soc_handover_ns(p, SOC_NPU, SOC_GPU, o->sync);
+	double drained = soc_start_ns(p, SOC_GPU, o->sync, 1) - soc_start_ns(p, SOC_GPU, o->sync, 0);
+	double copies = o->sync == SOC_SYNC_DRIVER ? 2 * p->gpu.copy_us * 1e3 : 0, longest, rest;
+
+	npu_pieces(o, part, &npu);
+	gpu_pieces(o, part, &gpu);
+	if (npu.n)
+		npu.v[0].start_ns += to_npu;
+	run_pieces(p, &gpu, &npu);
+	part->gpu_ns = gpu.end_ns;
+	part->npu_ns = npu.n ? npu.end_ns - to_npu : 0;
+	part->total_ns = npu.n && npu.end_ns + to_gpu > gpu.end_ns ? npu.end_ns + to_gpu + drained : gpu.end_ns;
+	longest = part->gpu_ns > part->npu_ns ? part->gpu_ns : part->npu_ns;
+	rest = part->total_ns - longest;
+	part->copy_ns = copies < rest ? copies : rest;
+	part->sync_ns = rest - part->copy_ns;
+}
+
+bool partition_is_exact(const struct partition_options *o, uint32_t m)
+{
+	return m <= PARTITION_EXACT_ROWS || (o->graphs != LLM_GRAPHS_PADDED && o->graphs != LLM_GRAPHS_PIPE);
+}
+
+uint32_t partition_first(uint32_t m)
+{
+	return m < PARTITION_REGION ? 0 : m / PARTITION_MAX_GRAPH - 1;
+}
+
+void partition_take_graphs(enum llm_graphs graphs, uint32_t tokens, uint32_t count[PARTITION_NR_GRAPHS])
+{
+	uint32_t units = partition_units(tokens), most = 1u << (PARTITION_NR_GRAPHS - 1);
+
+	memset(count, 0, PARTITION_NR_GRAPHS * sizeof(count[0]));
+	count[PARTITION_NR_GRAPHS - 1] = units / most;
+	units %= most;
+	for (int i = 0; graphs == LLM_GRAPHS_PIPE && i < PARTITION_NR_GRAPHS - 1; i++)
+		count[i] = units >> i & 1;
+	if (graphs == LLM_GRAPHS_PADDED && units)
+		for (int i = 0; i < PARTITION_NR_GRAPHS; i++)
+			if (units <= 1u << i) {
+				count[i]++;
+				break;
+			}
+}
+
+void partition_search_single(const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n,
+			     struct partition *part)
+{
+	struct partition npu = { .cut = PARTITION_NPU, .m = m, .k = k, .n = n };
+
+	*part = (struct partition){ .cut = PARTITION_GPU, .m = m, .k = k, .n = n, .gpu_cols = n };
+	if (partition_is_exact(o, m))
+		npu.exact = m;
+	else
+		partition_take_graphs(o->graphs, m, npu.graphs);
+	partition_predict(o, part);
+	partition_predict(o, &npu);
+	if (npu.total_ns < part->total_ns)
+		*part = npu;
+}
+
+bool partition_classify(const struct partition_options *o, struct partition *part)
+{
+	uint32_t segments = partition_nr_segments(part);
+	/* What any graph of 32 has to spare is no choice. */
+	bool padded = partition_padding(part) >= PARTITION_MIN_GRAPH;
+	enum llm_partition cut = o->partition;
+
+	if (!segments)
+		part->cut = PARTITION_GPU;
+	else if (part->gpu_cols)
+		part->cut = part->gpu_tokens || padded ? PARTITION_HYBRID : PARTITION_ROW;
+	else if (part->gpu_tokens)
+		part->cut = segments == 1 ? PARTITION_SEQUENCE : PARTITION_MULTI_SEQUENCE;
+	else
+		part->cut = PARTITION_NPU;
+	if (cut == LLM_PARTITION_AUTO)
+		return true;
+	switch (part->cut) {
+	case PARTITION_ROW:
+		return cut == LLM_PARTITION_ROW || cut == LLM_PARTITION_HYBRID;
+	case PARTITION_SEQUENCE:
+		return cut == LLM_PARTITION_SEQUENCE || cut == LLM_PARTITION_MULTI_SEQUENCE;
+	case PARTITION_MULTI_SEQUENCE:
+		return cut == LLM_PARTITION_MULTI_SEQUENCE;
+	case PARTITION_HYBRID:
+		return cut == LLM_PARTITION_HYBRID;
+	default:
+		return false;
+	}
+}
+
+/* ---- the search ---- */
+
+struct search {
+	const struct partition_options *o;
+	struct partition *best;
+	uint64_t cols; /* of the GPU */
+	double graph_ns[PARTITION_NR_GRAPHS]; /* launch and work, alone, with the columns that are left */
+	/* By units of 32 tokens: the fastest graphs for at least so many, and the smallest one's index. */
+	double fastest_ns[PARTITION_UNITS + 1];
+	uint8_t graph[PARTITION_UNITS + 1];
+};
+
+static double graph_alone_ns(const struct search *s, uint32_t rows)
+{
+	const struct partition_options *o = s->o;
+	uint64_t cols = s->best->n - s->cols;
+
+	return soc_start_ns(o->profile, SOC_NPU, o->sync, 0) +
+	       soc_alone_ns(o->profile, SOC_NPU, partition_cost(o, SOC_NPU, rows, s->best->k, cols));
+}
+
+static void find_graphs(struct search *s, uint32_t units)
+{
+	for (int i = 0; i < PARTITION_NR_GRAPHS; i++)
+		s->graph_ns[i] = graph_alone_ns(s, partition_graph_tokens(i));
+	s->fastest_ns[0] = 0;
+	for (uint32_t u = 1; u <= units; u++) {
+		s->fastest_ns[u] = INFINITY;
+		for (uint8_t i = 0; i < PARTITION_NR_GRAPHS; i++) {
+			uint32_t has = 1u << i;
+			double ns = s->graph_ns[i] + (has < u ? s->fastest_ns[u - has] : 0);
+
+			if (ns < s->fastest_ns[u]) {
+				s->fastest_ns[u] = ns;
+				s->graph[u] = i;
+			}
+			if (has >= u)
+				break;
+		}
+	}
+}
+
+static double gpu_alone_ns(const struct search *s, uint32_t rows, uint64_t cols)
+{
+	const struct partition_options *o = s->o;
+
+	if (!rows || !cols)
+		return 0;
+	return soc_start_ns(o->profile, SOC_GPU, o->sync, 0) +
+	       soc_alone_ns(o->profile, SOC_GPU, partition_cost(o, SOC_GPU, rows, s->best->k, cols));
+}
+
+static void keep_if_faster(struct search *s, struct partition *part)
+{
+	if (!partition_classify(s->o, part))
+		return;
+	partition_predict(s->o, part);
+	if (part->total_ns < s->best->total_ns)
+		*s->best = *part;
+}
+
+/* @tokens for the GPU beside its columns. */
+static void try_tokens(struct search *s, uint32_t tokens)
+{
+	struct partition part = {
+		.m = s->best->m, .k = s->best->k, .n = s->best->n, .gpu_tokens = tokens, .gpu_cols = s->cols
+	};
+	uint32_t first = partition_first(part.m), rows = part.m - tokens;
+	uint32_t units = partition_units(rows - first * PARTITION_MAX_GRAPH);
+	double npu_ns = first * s->graph_ns[PARTITION_NR_GRAPHS - 1] + s->fastest_ns[units];
+	double gpu_ns = gpu_alone_ns(s, rows, s->cols) + gpu_alone_ns(s, tokens, part.n);
+
+	if (npu_ns >= s->best->total_ns || gpu_ns >= s->best->total_ns)
+		return;
+	if (s->o->graphs == LLM_GRAPHS_PADDED) {
+		partition_take_graphs(LLM_GRAPHS_PADDED, rows, part.graphs);
+	} else {
+		part.graphs[PARTITION_NR_GRAPHS - 1] = first;
+		while (units) {
+			uint32_t has = 1u << s->graph[units];
+
+			part.graphs[s->graph[units]]++;
+			units -= has < units ? has : units;
+		}
+	}
+	/* Tokens that the GPU takes are not padded for the NPU too. */
+	if (!tokens || !partition_padding(&part))
+		keep_if_faster(s, &part);
+}
+
+static void try_columns(struct search *s)
+{
+	uint32_t m = s->best->m, first = partition_first(m), region = m - first * PARTITION_MAX_GRAPH;
+
+	if (partition_is_exact(s->o, m)) {
+		struct partition part = { .m = m, .k = s->best->k, .n = s->best->n, .exact = m, .gpu_cols = s->cols };
+
+		if (gpu_alone_ns(s, m, s->cols) < s->best->total_ns && graph_alone_ns(s, m) < s->best->total_ns)
+			keep_if_faster(s, &part);
+		return;
+	}
+	find_graphs(s, partition_units(region));
+	try_tokens(s, 0);
+	for (uint32_t left = region % PARTITION_MIN_GRAPH ?: PARTITION_MIN_GRAPH; left < region;
+	     left += PARTITION_MIN_GRAPH)
+		try_tokens(s, left);
+}
+
+void partition_search(const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n, struct partition *part)
+{
+	struct search s = { .o = o, .best = part };
+
+	partition_search_single(o, m, k, n, part);
+	if (o->partition == LLM_PARTITION_NONE)
+		return;
+	for (s.cols = 0; s.cols < n; s.cols += PARTITION_COLS)
+		try_columns(&s);
+}
