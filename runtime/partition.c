@@ -347,9 +347,11 @@ struct search {
 	struct partition *best;
 	uint64_t cols; /* of the GPU */
 	double graph_ns[PARTITION_NR_GRAPHS]; /* launch and work, alone, with the columns that are left */
-	/* By units of 32 tokens: the fastest graphs for at least so many, and the smallest one's index. */
-	double fastest_ns[PARTITION_UNITS + 1];
-	uint8_t graph[PARTITION_UNITS + 1];
+	/* By units of 32 tokens: the fastest graphs for exactly so many, [1] for at least, and the index of one. */
+	struct fastest {
+		double ns;
+		uint8_t graph;
+	} fastest[2][PARTITION_UNITS + 1];
 };
 
 static double graph_alone_ns(const struct search *s, uint32_t rows)
@@ -365,21 +367,53 @@ static void find_graphs(struct search *s, uint32_t units)
 {
 	for (int i = 0; i < PARTITION_NR_GRAPHS; i++)
 		s->graph_ns[i] = graph_alone_ns(s, partition_graph_tokens(i));
-	s->fastest_ns[0] = 0;
-	for (uint32_t u = 1; u <= units; u++) {
-		s->fastest_ns[u] = INFINITY;
-		for (uint8_t i = 0; i < PARTITION_NR_GRAPHS; i++) {
-			uint32_t has = 1u << i;
-			double ns = s->graph_ns[i] + (has < u ? s->fastest_ns[u - has] : 0);
+	for (int padded = 0; padded < 2; padded++) {
+		struct fastest *f = s->fastest[padded];
 
-			if (ns < s->fastest_ns[u]) {
-				s->fastest_ns[u] = ns;
-				s->graph[u] = i;
+		f[0].ns = 0;
+		for (uint32_t u = 1; u <= units; u++) {
+			f[u].ns = INFINITY;
+			for (uint8_t i = 0; i < PARTITION_NR_GRAPHS; i++) {
+				uint32_t has = 1u << i;
+				double ns = s->graph_ns[i] + (has < u ? f[u - has].ns : 0);
+
+				if (has > u && !padded)
+					break;
+				if (ns < f[u].ns)
+					f[u] = (struct fastest){ ns, i };
+				if (has >= u)
+					break;
 			}
-			if (has >= u)
-				break;
 		}
 	}
+}
+
+/* The graphs that go with @part's cut; what they take if nothing else is at work, or INFINITY if there are none. */
+static double choose_graphs(const struct search *s, struct partition *part)
+{
+	enum llm_partition allowed = s->o->partition;
+	uint32_t first = partition_first(part->m), rows = part->m - part->gpu_tokens;
+	uint32_t units = partition_units(rows - first * PARTITION_MAX_GRAPH);
+	/* Tokens that the GPU takes are not padded for the NPU too. */
+	bool padded = !part->gpu_tokens && (allowed == LLM_PARTITION_AUTO || allowed == LLM_PARTITION_HYBRID);
+	const struct fastest *f = s->fastest[padded];
+	double ns = first * s->graph_ns[PARTITION_NR_GRAPHS - 1];
+
+	if (s->o->graphs == LLM_GRAPHS_PADDED || allowed == LLM_PARTITION_SEQUENCE) {
+		partition_take_graphs(LLM_GRAPHS_PADDED, rows, part->graphs);
+		for (int i = 0; i < PARTITION_NR_GRAPHS; i++)
+			ns += (part->graphs[i] - (i == PARTITION_NR_GRAPHS - 1 ? first : 0)) * s->graph_ns[i];
+		return part->gpu_tokens && partition_padding(part) ? INFINITY : ns;
+	}
+	ns += f[units].ns;
+	part->graphs[PARTITION_NR_GRAPHS - 1] = first;
+	while (units) {
+		uint32_t has = 1u << f[units].graph;
+
+		part->graphs[f[units].graph]++;
+		units -= has < units ? has : units;
+	}
+	return ns;
 }
 
 static double gpu_alone_ns(const struct search *s, uint32_t rows, uint64_t cols)
@@ -407,26 +441,9 @@ static void try_tokens(struct search *s, uint32_t tokens)
 	struct partition part = {
 		.m = s->best->m, .k = s->best->k, .n = s->best->n, .gpu_tokens = tokens, .gpu_cols = s->cols
 	};
-	uint32_t first = partition_first(part.m), rows = part.m - tokens;
-	uint32_t units = partition_units(rows - first * PARTITION_MAX_GRAPH);
-	double npu_ns = first * s->graph_ns[PARTITION_NR_GRAPHS - 1] + s->fastest_ns[units];
-	double gpu_ns = gpu_alone_ns(s, rows, s->cols) + gpu_alone_ns(s, tokens, part.n);
+	double gpu_ns = gpu_alone_ns(s, part.m - tokens, s->cols) + gpu_alone_ns(s, tokens, part.n);
 
-	if (npu_ns >= s->best->total_ns || gpu_ns >= s->best->total_ns)
-		return;
-	if (s->o->graphs == LLM_GRAPHS_PADDED) {
-		partition_take_graphs(LLM_GRAPHS_PADDED, rows, part.graphs);
-	} else {
-		part.graphs[PARTITION_NR_GRAPHS - 1] = first;
-		while (units) {
-			uint32_t has = 1u << s->graph[units];
-
-			part.graphs[s->graph[units]]++;
-			units -= has < units ? has : units;
-		}
-	}
-	/* Tokens that the GPU takes are not padded for the NPU too. */
-	if (!tokens || !partition_padding(&part))
+	if (gpu_ns < s->best->total_ns && choose_graphs(s, &part) < s->best->total_ns)
 		keep_if_faster(s, &part);
 }
 

@@ -30,6 +30,7 @@ struct dry {
 	struct timeline *timeline;
 	char name[128]; /* in the timeline */
 	bool tune; /* chunks are to be chosen */
+	uint32_t chunk; /* that prompts were cut into */
 	uint64_t now_ns;
 	uint64_t seed; /* of the next forward pass */
 	float jitter;
@@ -102,6 +103,7 @@ static int run_test(struct dry *d, const struct bench_test *test, uint64_t *ttft
 			return tool_fail("no memory for the plan of %u tokens", test->n_prompt);
 		status = simulate(d);
 		*ttft_ns += d->now_ns - begin_ns;
+		d->chunk = d->plan.chunk ? d->plan.chunk : test->n_prompt;
 	}
 	d->plan.chunk = 0;
 	d->plan.overlap = false;
@@ -202,5 +204,7 @@ int bench_dry_run(const struct bench_args *args, const struct bench_config *conf
 		status = run_test(&d, test, &result->ttft_ns);
 		result->samples_ns[i] = d.now_ns - begin_ns;
 	}
+	if (test->n_prompt)
+		info->chunk = d.chunk;
 	return status;
 }

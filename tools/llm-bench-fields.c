@@ -207,7 +207,8 @@ static void add_choices(struct json_object *o, const struct bench_result *r)
 	add(o, "start", NULL);
 	add(o, "attention", NULL);
 	add(o, "draft", NULL);
-	add(o, "chunk", json_out_u64(r->info->chunk));
+	/* Placement layer chooses chunks for prompts only. */
+	add(o, "chunk", r->info->chunk ? json_out_u64(r->info->chunk) : NULL);
 	add(o, "npu_threads", sim && npu_threads ? json_out_u64(npu_threads) : NULL);
 }
 

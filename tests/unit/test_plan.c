@@ -2,6 +2,7 @@
 /* Plans of forward passes over a SoC's lanes: what is in them, what waits for what, and how near the model is to what is
  * published. */
 #include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -356,6 +357,150 @@ static void test_a_changed_profile_shows(void **state)
 	calibration_free(&after);
 }
 
+static struct plan_options layer_options(uint32_t tokens, enum llm_partition partition, enum llm_graphs graphs)
+{
+	return (struct plan_options){
+		.profile = soc,
+		.shape = &llama,
+		.placement = LLM_PLACE_LAYER,
+		.graphs = PLAN_GRAPH_OP,
+		.weights = LLM_WEIGHTS_W4A16,
+		.n_tokens = tokens,
+		.logits = 1,
+		.cuts = {
+			.profile = soc,
+			.weights = LLM_WEIGHTS_W4A16,
+			.sync = SOC_SYNC_FAST,
+			.partition = partition,
+			.graphs = graphs,
+		},
+	};
+}
+
+/* Each slice comes after all tasks of the operator before it, and nothing else in its chunk: chunks' tasks are chained by
+ * operators. */
+static void check_chain(const struct sched_plan *plan)
+{
+	uint32_t n = sched_nr_tasks(plan), begin = 0;
+
+	for (uint32_t first = 1, last; first < n; begin = first, first = last) {
+		const struct sched_task *t = sched_get(plan, first);
+
+		for (last = first; last < n && sched_get(plan, last)->op == t->op; last++) {
+			size_t nr_before;
+			const uint32_t *before = sched_predecessors(plan, last, &nr_before);
+
+			assert_int_equal(sched_get(plan, last)->layer, t->layer);
+			assert_int_equal(sched_get(plan, last)->slice, last - first);
+			assert_int_equal(nr_before, first - begin);
+			for (size_t i = 0; i < nr_before; i++)
+				assert_int_equal(before[i], begin + i);
+		}
+	}
+}
+
+static void check_lanes(const struct sched_plan *plan, const struct sched_run *run)
+{
+	for (int lane = 0; lane < SOC_NR_LANES; lane++)
+		for (uint32_t i = 0; i < run->nr_spans; i++)
+			for (uint32_t k = 0; k < i; k++) {
+				const struct sched_span *a = &run->spans[i], *b = &run->spans[k];
+
+				if (a->lane == lane && b->lane == lane)
+					assert_true(a->start_ns >= b->end_ns || b->start_ns >= a->end_ns);
+			}
+}
+
+static void test_a_cut_product_is_a_task_a_slice(void **state)
+{
+	static const uint32_t tokens[] = { 1, 5, 64, 135, 300, 1500 };
+
+	for (size_t i = 0; i < sizeof(tokens) / sizeof(tokens[0]); i++)
+		for (int partition = LLM_PARTITION_NONE; partition <= LLM_PARTITION_AUTO; partition++) {
+			struct plan_options o = layer_options(tokens[i], partition, LLM_GRAPHS_PIPE);
+			struct sched_options so = { .clock = SCHED_VIRTUAL, .profile = soc, .sync = SOC_SYNC_FAST };
+			struct sched_plan *plan = plan_forward(&o);
+			struct sched_run run;
+			uint64_t k, n, columns = 0;
+
+			assert_non_null(plan);
+			assert_int_equal(sched_run(plan, &so, &run), 0);
+			check_chain(plan);
+			check_lanes(plan, &run);
+			for (uint32_t t = 0; t < sched_nr_tasks(plan); t++) {
+				const struct sched_task *task = sched_get(plan, t);
+
+				if (plan_product(&llama, task->op, &k, &n))
+					columns += !task->slice;
+				else
+					assert_int_equal(task->home, task->op == PLAN_EMBED ? SOC_CPU : SOC_GPU);
+			}
+			assert_int_equal(columns, 4 * llama.layers + 1);
+			sched_run_free(&run);
+			sched_plan_free(plan);
+		}
+}
+
+static uint64_t tuned_ns(struct plan_options *o)
+{
+	struct sched_options so = { .clock = SCHED_VIRTUAL, .profile = soc, .sync = SOC_SYNC_FAST };
+	struct sched_plan *plan;
+	struct sched_run run;
+	uint64_t ns;
+
+	assert_int_equal(plan_tune(o), 0);
+	so.policy = o->overlap ? &sched_policy_layer : NULL;
+	plan = plan_forward(o);
+	assert_non_null(plan);
+	assert_int_equal(sched_run(plan, &so, &run), 0);
+	check_lanes(plan, &run);
+	ns = run.makespan_ns;
+	sched_run_free(&run);
+	sched_plan_free(plan);
+	return ns;
+}
+
+/* What is chosen from a few layers is no worse over all of them. */
+static void test_chosen_chunks_are_faster_than_one(void **state)
+{
+	static const uint32_t tokens[] = { 9, 64, 300, 1024 };
+
+	for (size_t i = 0; i < sizeof(tokens) / sizeof(tokens[0]); i++) {
+		struct plan_options o = layer_options(tokens[i], LLM_PARTITION_AUTO, LLM_GRAPHS_PIPE);
+		uint64_t one = time_of(&o, SOC_SYNC_FAST), chosen = tuned_ns(&o);
+
+		assert_true(o.chunk % 32 == 0 && o.chunk < tokens[i] + 32);
+		assert_true(o.cuts.gpu_busy >= 0 && o.cuts.gpu_busy < 1);
+		assert_true((double)chosen <= 1.001 * (double)one);
+		if (tokens[i] == 1024)
+			assert_true(chosen < one);
+	}
+}
+
+/* HeteroLLM 4.1.1, figure 9: what is made at run time is paid before the first product. */
+static void test_graphs_of_the_exact_length_are_made_first(void **state)
+{
+	struct plan_options online = layer_options(300, LLM_PARTITION_NONE, LLM_GRAPHS_ONLINE);
+	struct plan_options padded = layer_options(320, LLM_PARTITION_NONE, LLM_GRAPHS_PIPE);
+	struct sched_plan *plan = plan_forward(&online);
+	const struct sched_task *build = sched_get(plan, 0);
+	double made = npu_time_build_ns(&soc->npu, 4) + npu_time_optimize_ns(&soc->npu, shape_layer_weights(&llama));
+
+	assert_int_equal(build->op, PLAN_BUILD);
+	assert_string_equal(sched_op_name(plan, build), "build");
+	assert_true(build->home == SOC_CPU && fabs(build->cost[SOC_CPU].ns - made) < 1);
+	assert_int_equal(sched_get(plan, 1)->op, PLAN_EMBED);
+	assert_true((double)time_of(&online, SOC_SYNC_FAST) > made);
+	/* And no more than that, beside two graphs of 320 tokens. */
+	assert_true((double)time_of(&online, SOC_SYNC_FAST) < made + (double)time_of(&padded, SOC_SYNC_FAST));
+	sched_plan_free(plan);
+	/* A token's graphs are there. */
+	online.n_tokens = 1;
+	plan = plan_forward(&online);
+	assert_int_equal(sched_get(plan, 0)->op, PLAN_EMBED);
+	sched_plan_free(plan);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -372,6 +517,9 @@ int main(void)
 		cmocka_unit_test(test_the_model_is_near_what_is_published),
 		cmocka_unit_test(test_so_is_that_of_the_8_elite),
 		cmocka_unit_test(test_a_changed_profile_shows),
+		cmocka_unit_test(test_a_cut_product_is_a_task_a_slice),
+		cmocka_unit_test(test_chosen_chunks_are_faster_than_one),
+		cmocka_unit_test(test_graphs_of_the_exact_length_are_made_first),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

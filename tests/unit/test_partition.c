@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: MIT
+/* The partition solver: what its cuts are made of, that none is slower than no cut, and how near it comes to the best. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "partition.h"
+#include "npu_random.h"
+#include "plan.h"
+
+static struct profile *soc;
+
+static int setup(void **state)
+{
+	char why[512];
+	soc = profile_load("sd8gen3", why, sizeof(why));
+	if (!soc)
+		puts(why);
+	return !soc;
+}
+
+static int teardown(void **state)
+{
+	profile_free(soc);
+	return 0;
+}
+
+struct product {
+	uint32_t m;
+	uint64_t k, n;
+};
+
+static struct product random_product(void)
+{
+	return (struct product){ (uint32_t)(random_in(0, 3) ? random_in(1, 1100) : random_in(1, 5000)),
+				 64 * random_in(1, 256), 64 * random_in(1, 512) };
+}
+
+static struct partition_options random_options(void)
+{
+	return (struct partition_options){
+		.profile = soc,
+		.weights = random_in(0, 1) ? LLM_WEIGHTS_W4A16 : LLM_WEIGHTS_W8A8,
+		.sync = random_in(0, 3) ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
+		.partition = (enum llm_partition)random_in(LLM_PARTITION_NONE, LLM_PARTITION_AUTO),
+		.graphs = (enum llm_graphs)random_in(LLM_GRAPHS_BUCKETED, LLM_GRAPHS_PIPE),
+		.gpu_busy = random_in(0, 3) ? 0 : (double)random_in(0, 9) / 10,
+	};
+}
+
+static struct partition_options best_options(void)
+{
+	return (struct partition_options){
+		.profile = soc,
+		.weights = LLM_WEIGHTS_W4A16,
+		.sync = SOC_SYNC_FAST,
+		.partition = LLM_PARTITION_AUTO,
+		.graphs = LLM_GRAPHS_PIPE,
+	};
+}
+
+#define check(part, what)                                                                                          \
+	do {                                                                                                       \
+		if (!(what))                                                                                       \
+			fail_msg("%s: %s of %u x %llu x %llu: %u tokens and %llu columns for the GPU, %u graphs",  \
+				 #what, partition_cut_name((part)->cut), (part)->m, (unsigned long long)(part)->k, \
+				 (unsigned long long)(part)->n, (part)->gpu_tokens,                                \
+				 (unsigned long long)(part)->gpu_cols, partition_nr_segments(part));               \
+	} while (0)
+
+/* Slices are rectangles that follow one another: their areas add up, and no two of them meet. */
+static void check_slices(const struct partition *part)
+{
+	uint32_t n = partition_nr_slices(part);
+	uint64_t area = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct partition_slice a, b;
+
+		partition_slice(part, i, &a);
+		check(part, a.rows && a.cols && a.rows <= a.graph_rows);
+		check(part, a.row + a.rows <= part->m && a.col + a.cols <= part->n);
+		check(part, a.lane == (i < partition_nr_segments(part) ? SOC_NPU : SOC_GPU));
+		check(part, a.rows == a.graph_rows || i + 1 == partition_nr_segments(part));
+		area += a.rows * a.cols;
+		for (uint32_t j = 0; j < i; j++) {
+			partition_slice(part, j, &b);
+			check(part, a.row >= b.row + b.rows || b.row >= a.row + a.rows || a.col >= b.col + b.cols ||
+					    b.col >= a.col + a.cols);
+		}
+	}
+	check(part, area == part->m * part->n);
+}
+
+static void check_alignment(const struct partition_options *o, const struct partition *part)
+{
+	bool exact =
+		part->m <= PARTITION_EXACT_ROWS || (o->graphs != LLM_GRAPHS_PADDED && o->graphs != LLM_GRAPHS_PIPE);
+
+	check(part, part->cut == PARTITION_GPU || part->gpu_cols % PARTITION_COLS == 0);
+	if (part->cut == PARTITION_GPU)
+		return;
+	check(part, exact ? part->exact == part->m && partition_nr_segments(part) == 1 : !part->exact);
+	for (uint32_t i = 0; i < partition_nr_segments(part) && !exact; i++) {
+		uint32_t tokens = partition_segment(part, i);
+
+		check(part, tokens >= 32 && tokens <= 1024 && !(tokens & (tokens - 1)));
+		check(part, !i || tokens <= partition_segment(part, i - 1));
+	}
+	/* What the GPU has of the tokens leaves whole graphs. */
+	check(part, !part->gpu_tokens || (part->m - part->gpu_tokens) % 32 == 0);
+	check(part, !part->gpu_tokens || !partition_padding(part));
+}
+
+static bool allowed(enum llm_partition choice, const struct partition *part)
+{
+	switch (part->cut) {
+	case PARTITION_GPU:
+	case PARTITION_NPU:
+		return true;
+	case PARTITION_ROW:
+		return choice == LLM_PARTITION_ROW || choice == LLM_PARTITION_HYBRID || choice == LLM_PARTITION_AUTO;
+	case PARTITION_SEQUENCE:
+		return choice == LLM_PARTITION_SEQUENCE || choice == LLM_PARTITION_MULTI_SEQUENCE ||
+		       choice == LLM_PARTITION_AUTO;
+	case PARTITION_MULTI_SEQUENCE:
+		return choice == LLM_PARTITION_MULTI_SEQUENCE || choice == LLM_PARTITION_AUTO;
+	default:
+		return choice == LLM_PARTITION_HYBRID || choice == LLM_PARTITION_AUTO;
+	}
+}
+
+static void check_name(const struct partition *part)
+{
+	uint32_t segments = partition_nr_segments(part);
+	bool padded = partition_padding(part) >= 32;
+
+	switch (part->cut) {
+	case PARTITION_GPU:
+		check(part, !segments && part->gpu_cols == part->n);
+		break;
+	case PARTITION_NPU:
+		check(part, !part->gpu_cols && !part->gpu_tokens);
+		break;
+	case PARTITION_ROW:
+		check(part, part->gpu_cols && !part->gpu_tokens && !padded);
+		break;
+	case PARTITION_SEQUENCE:
+		check(part, !part->gpu_cols && part->gpu_tokens && segments == 1);
+		break;
+	case PARTITION_MULTI_SEQUENCE:
+		check(part, !part->gpu_cols && part->gpu_tokens && segments > 1);
+		break;
+	default:
+		check(part, part->gpu_cols && (part->gpu_tokens || padded));
+		break;
+	}
+}
+
+static void test_parts_add_up_and_are_aligned(void **state)
+{
+	uint32_t seen[PARTITION_NR_CUTS] = { 0 };
+
+	random_begin(__func__);
+	for (int i = 0; i < 3000; i++) {
+		struct product p = random_product();
+		struct partition_options o = random_options();
+		struct partition part;
+
+		partition_search(&o, p.m, p.k, p.n, &part);
+		assert_true(part.m == p.m && part.k == p.k && part.n == p.n);
+		check_slices(&part);
+		check_alignment(&o, &part);
+		check_name(&part);
+		check(&part, allowed(o.partition, &part));
+		seen[part.cut]++;
+	}
+	for (int i = 0; i < PARTITION_NR_CUTS; i++)
+		print_message("%s: %u\n", partition_cut_name(i), seen[i]);
+	for (int i = 0; i < PARTITION_NR_CUTS; i++)
+		assert_true(seen[i] > 0);
+}
+
+/* By the solver's own measure; and more freedom is never worse. */
+static void test_no_cut_is_slower_than_none(void **state)
+{
+	random_begin(__func__);
+	for (int i = 0; i < 1000; i++) {
+		struct product p = random_product();
+		struct partition_options o = random_options();
+		struct partition part, gpu = { .m = p.m, .k = p.k, .n = p.n, .gpu_cols = p.n }, none, free;
+		double longest;
+
+		partition_search(&o, p.m, p.k, p.n, &part);
+		partition_predict(&o, &gpu);
+		longest = part.gpu_ns > part.npu_ns ? part.gpu_ns : part.npu_ns;
+		check(&part, part.total_ns > 0 && part.sync_ns >= -1e-6 && part.copy_ns >= -1e-6);
+		check(&part, fabs(part.total_ns - longest - part.sync_ns - part.copy_ns) < 1e-9 * part.total_ns);
+		check(&part, part.total_ns <= gpu.total_ns);
+		check(&part, (part.gpu_ns > 0) == (part.cut != PARTITION_NPU));
+		check(&part, (part.npu_ns > 0) == (part.cut != PARTITION_GPU));
+		o.partition = LLM_PARTITION_NONE;
+		partition_search(&o, p.m, p.k, p.n, &none);
+		check(&none, none.cut == PARTITION_GPU || none.cut == PARTITION_NPU);
+		check(&part, part.total_ns <= none.total_ns);
+		o.partition = LLM_PARTITION_AUTO;
+		partition_search(&o, p.m, p.k, p.n, &free);
+		check(&part, free.total_ns <= part.total_ns * (1 + 1e-9));
+	}
+}
+
+static double whole_search_ratio(const struct partition_options *o, struct product p)
+{
+	struct partition some, all;
+
+	partition_search(o, p.m, p.k, p.n, &some);
+	partition_search_all(o, p.m, p.k, p.n, &all);
+	check_slices(&all);
+	check_alignment(o, &all);
+	check_name(&all);
+	check(&all, allowed(o->partition, &all));
+	check(&all, all.total_ns <= some.total_ns * (1 + 1e-9));
+	return some.total_ns / all.total_ns;
+}
+
+static void test_the_search_comes_near_the_best_of_all(void **state)
+{
+	static const char *const shapes[] = { "llama3-8b", "internlm2-1.8b", "qwen2.5-0.5b", "gemma-2b" };
+	static const uint32_t rows[] = { 1, 4, 20, 64, 135, 300 };
+	struct partition_options o = best_options();
+	double worst = 1;
+
+	random_begin(__func__);
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
+		struct shape shape;
+
+		assert_int_equal(shape_load(shapes[i], &shape), 0);
+		for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++)
+			for (int op = 0; op < PLAN_NR_OPS; op++) {
+				struct product p = { .m = rows[r] };
+
+				if (!plan_product(&shape, op, &p.k, &p.n) || (op == PLAN_HEAD && p.m > 8))
+					continue;
+				worst = fmax(worst, whole_search_ratio(&o, p));
+			}
+	}
+	for (int i = 0; i < 40; i++) {
+		struct product p = random_product();
+
+		p.m = p.m % 400 + 1;
+		o = random_options();
+		worst = fmax(worst, whole_search_ratio(&o, p));
+	}
+	print_message("worst of the search over the best of all: %.4f\n", worst);
+	assert_true(worst <= 1.03);
+}
+
+/* A cut with tokens to spare is one for fewer of them, but that a GPU which is done early has an empty queue. */
+static void test_more_tokens_never_take_less(void **state)
+{
+	struct partition_options o = best_options();
+	double drained = soc_start_ns(soc, SOC_GPU, o.sync, 1) - soc_start_ns(soc, SOC_GPU, o.sync, 0) +
+			 soc_handover_ns(soc, SOC_NPU, SOC_GPU, o.sync);
+
+	random_begin(__func__);
+	for (int i = 0; i < 20; i++) {
+		struct product p = random_product();
+		double before = 0;
+
+		for (uint32_t m = (uint32_t)random_in(9, 40); m < 700; m += (uint32_t)random_in(1, 60)) {
+			struct partition part;
+
+			partition_search(&o, m, p.k, p.n, &part);
+			check(&part, part.total_ns >= (before - drained) / 1.03);
+			before = part.total_ns;
+		}
+	}
+}
+
+/* The same in a plan: an operator on the GPU, the slices, an operator on the GPU. */
+static double simulated_ns(const struct partition_options *o, const struct partition *part)
+{
+	struct sched_options so = { .clock = SCHED_VIRTUAL, .profile = soc, .sync = o->sync };
+	struct sched_plan *plan = sched_plan_create(NULL);
+	struct soc_cost some = { 1000, 0 };
+	struct sched_run run;
+	uint32_t first, last;
+	double ns;
+
+	first = sched_add(plan, &(struct sched_task){ .home = SOC_GPU, .cost[SOC_GPU] = some });
+	for (uint32_t i = 0; i < partition_nr_slices(part); i++) {
+		struct sched_task task = { 0 };
+		struct partition_slice s;
+		struct soc_op work;
+
+		partition_slice(part, i, &s);
+		work = partition_work(soc, s.lane, s.graph_rows, part->k, s.cols, o->weights);
+		task.home = s.lane;
+		task.cost[s.lane] = soc_op_cost(soc, s.lane, &work);
+		assert_int_equal(sched_after(plan, sched_add(plan, &task), first), 0);
+	}
+	last = sched_add(plan, &(struct sched_task){ .home = SOC_GPU, .cost[SOC_GPU] = some });
+	for (uint32_t before = first + 1; before < last; before++)
+		assert_int_equal(sched_after(plan, last, before), 0);
+	assert_int_equal(sched_run(plan, &so, &run), 0);
+	ns = (double)(run.spans[last].start_ns + run.spans[last].overhead_ns) - (double)run.spans[first].end_ns -
+	     soc_start_ns(soc, SOC_GPU, o->sync, 0);
+	sched_run_free(&run);
+	sched_plan_free(plan);
+	return ns;
+}
+
+static void test_predictions_are_what_the_simulation_takes(void **state)
+{
+	double worst = 0;
+
+	random_begin(__func__);
+	for (int i = 0; i < 1000; i++) {
+		struct product p = random_product();
+		struct partition_options o = random_options();
+		struct partition part;
+		double ns, error;
+
+		o.gpu_busy = 0;
+		partition_search(&o, p.m, p.k, p.n, &part);
+		ns = simulated_ns(&o, &part);
+		error = fabs(part.total_ns / ns - 1);
+		worst = fmax(worst, error);
+		/* Launches of several equal graphs are counted before all of them, not one before each. */
+		check(&part, error < 0.03);
+		check(&part, partition_nr_segments(&part) > 1 || error * ns < 10);
+	}
+	print_message("worst error of a prediction: %.4f\n", worst);
+}
+
+/* HeteroLLM 3.3 and 4.1.2: one lane does not get all of the memory's bandwidth. */
+static void test_decoding_is_cut_for_bandwidth(void **state)
+{
+	struct partition_options o = best_options();
+	struct partition cut, none;
+
+	partition_search(&o, 1, 4096, 28672, &cut);
+	o.partition = LLM_PARTITION_NONE;
+	partition_search(&o, 1, 4096, 28672, &none);
+	assert_int_equal(cut.cut, PARTITION_ROW);
+	/* 4 bits a weight: not faster than all of the shared bandwidth, and faster than a lane's. */
+	assert_true(cut.total_ns > 4096 * 28672 / 2 / soc->soc.dram_shared_gbps);
+	assert_true(cut.total_ns < none.total_ns / 1.2);
+	/* Queue order is the synchronisation: the GPU ends last. */
+	assert_true(cut.sync_ns == 0 && cut.gpu_ns > cut.npu_ns);
+}
+
+/* HeteroLLM 4.1.1: its examples. */
+static void test_graphs_without_cuts(void **state)
+{
+	struct partition_options o = best_options();
+	struct partition part;
+
+	o.partition = LLM_PARTITION_NONE;
+	o.graphs = LLM_GRAPHS_PADDED;
+	partition_search(&o, 300, 4096, 4096, &part);
+	assert_int_equal(part.cut, PARTITION_NPU);
+	assert_true(partition_nr_segments(&part) == 1 && partition_segment(&part, 0) == 512);
+	assert_int_equal(partition_padding(&part), 212);
+	o.graphs = LLM_GRAPHS_PIPE;
+	partition_search(&o, 300, 4096, 4096, &part);
+	assert_true(partition_nr_segments(&part) == 2 && partition_segment(&part, 0) == 256 &&
+		    partition_segment(&part, 1) == 64);
+	assert_int_equal(partition_padding(&part), 20);
+	partition_search(&o, 3100, 4096, 4096, &part);
+	assert_true(partition_nr_segments(&part) == 4 && partition_segment(&part, 2) == 1024 &&
+		    partition_segment(&part, 3) == 32);
+	o.graphs = LLM_GRAPHS_ONLINE;
+	partition_search(&o, 300, 4096, 4096, &part);
+	assert_true(part.exact == 300 && partition_nr_segments(&part) == 1 && !partition_padding(&part));
+}
+
+/* The less of the GPU there is, the less it gets; all of it taken by others, nothing. */
+static void test_a_busy_gpu_gets_less(void **state)
+{
+	struct partition_options o = best_options();
+	uint64_t before = UINT64_MAX;
+
+	for (int busy = 0; busy < 100; busy += 11) {
+		struct partition part;
+		uint64_t area;
+
+		o.gpu_busy = busy / 100.0;
+		o.partition = LLM_PARTITION_ROW;
+		partition_search(&o, 256, 4096, 28672, &part);
+		area = part.cut == PARTITION_GPU ? part.n : part.gpu_cols;
+		assert_true(area <= before);
+		before = area;
+	}
+	assert_int_equal(before, 0);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_parts_add_up_and_are_aligned),
+		cmocka_unit_test(test_no_cut_is_slower_than_none),
+		cmocka_unit_test(test_the_search_comes_near_the_best_of_all),
+		cmocka_unit_test(test_more_tokens_never_take_less),
+		cmocka_unit_test(test_predictions_are_what_the_simulation_takes),
+		cmocka_unit_test(test_decoding_is_cut_for_bandwidth),
+		cmocka_unit_test(test_graphs_without_cuts),
+		cmocka_unit_test(test_a_busy_gpu_gets_less),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
