@@ -162,10 +162,12 @@ static void add_slices(struct builder *b, uint32_t layer, enum plan_op op)
 	uint32_t n, id = SCHED_NONE, first = SCHED_NONE;
 
 	if (!cut->found || cut->part.m != b->rows) {
+		struct partition_options cuts = b->o->cuts;
 		uint64_t depth, cols;
 
 		plan_product(b->o->shape, op, &depth, &cols);
-		partition_search(&b->o->cuts, b->rows, depth, cols, &cut->part);
+		cuts.gpu_busy = b->o->gpu_busy[op];
+		partition_search(&cuts, b->rows, depth, cols, &cut->part);
 		cut->found = true;
 	}
 	n = partition_nr_slices(&cut->part);

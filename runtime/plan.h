@@ -48,8 +48,10 @@ struct plan_options {
 	const struct profile *profile; /* NULL: tasks have no costs, for the wall's clock */
 	const struct shape *shape;
 	enum llm_placement placement;
-	/* Placement layer: how its products are cut. Its profile is the solver's, and is there on the wall's clock too. */
+	/* Placement layer: how its products are cut. Its profile is the solver's, and is there on the wall's clock too. Its
+	 * gpu_busy is that of the operator, */
 	struct partition_options cuts;
+	double gpu_busy[PLAN_NR_OPS];
 	enum plan_graphs graphs;
 	/* NULL, or of lane npu: what products take there, in place of the profile's model; their traffic stays the model's. */
 	const struct predictor *predictor;
@@ -77,7 +79,7 @@ struct sched_plan *plan_forward(const struct plan_options *opts);
 
 /*
  * Placement layer, where chunks are free to choose (partition.h cuts one product as if it had both lanes for itself): sets
- * chunk, overlap and cuts.gpu_busy. Chunks of one prompt that follow each other through the layers let the GPU do float
+ * chunk, overlap and gpu_busy. Chunks of one prompt that follow each other through the layers let the GPU do float
  * operators of one during the products of another; the more of the GPU's time those take, the less of a product it is to
  * get. What is the fastest a few simulated layers tell. Plans with overlap want sched_policy_layer. 0, or -errno of
  * sched_run().

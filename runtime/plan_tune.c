@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: MIT
-/* Placement layer's chunks, by simulation of a few layers (plan.h). */
+/*
+ * Placement layer's chunks, by simulation of a few layers (plan.h): first into how many chunks, with one share for all
+ * products of what the GPU has no time for; then that share of one product after the other.
+ */
 #include <errno.h>
 
 #include "plan.h"
 
-#define TUNE_LAYERS 2
+#define TUNE_LAYERS 3
 /* Of longer prompts the first tokens are enough to tell. */
 #define TUNE_TOKENS 4096
+#define TUNE_ROUNDS 2
 
-/* Into how many chunks; rounded up to multiples of a graph's tokens. */
+/* Chunks are rounded up to multiples of the smallest graph's tokens. */
 static const uint32_t chunk_counts[] = { 1, 2, 3, 4, 6, 8 };
-static const double busy_shares[] = { 0, 0.3, 0.5, 0.7, 0.85 };
+static const double busy_shares[] = { 0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99 };
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+struct tuner {
+	struct plan_options try;
+	struct plan_options *best;
+	uint64_t best_ns;
+};
 
 static int simulate(const struct plan_options *o, uint64_t *ns)
 {
@@ -41,37 +51,73 @@ static int simulate(const struct plan_options *o, uint64_t *ns)
 	return err;
 }
 
-int plan_tune(struct plan_options *o)
+static int try_it(struct tuner *t)
 {
-	struct plan_options try = *o;
-	uint64_t best = UINT64_MAX;
+	uint64_t ns;
+	int err = simulate(&t->try, &ns);
 
-	try.n_tokens = o->n_tokens < TUNE_TOKENS ? o->n_tokens : TUNE_TOKENS;
-	for (size_t c = 0; c < COUNT(chunk_counts); c++) {
-		uint32_t tokens = (try.n_tokens + chunk_counts[c] - 1) / chunk_counts[c];
+	if (err || ns >= t->best_ns)
+		return err;
+	t->best_ns = ns;
+	t->best->chunk = t->try.chunk;
+	t->best->overlap = t->try.overlap;
+	for (int op = 0; op < PLAN_NR_OPS; op++)
+		t->best->gpu_busy[op] = t->try.gpu_busy[op];
+	return 0;
+}
 
-		try.chunk = (tokens + PARTITION_MIN_GRAPH - 1) / PARTITION_MIN_GRAPH * PARTITION_MIN_GRAPH;
+static int tune_chunks(struct tuner *t)
+{
+	int err = 0;
+
+	for (size_t c = 0; c < COUNT(chunk_counts) && !err; c++) {
+		uint32_t tokens = (t->try.n_tokens + chunk_counts[c] - 1) / chunk_counts[c];
+
 		if (c && tokens < PARTITION_MIN_GRAPH)
 			break;
+		t->try.chunk = (tokens + PARTITION_MIN_GRAPH - 1) / PARTITION_MIN_GRAPH * PARTITION_MIN_GRAPH;
 		if (!c)
-			try.chunk = 0;
-		try.overlap = c > 0;
+			t->try.chunk = 0;
+		t->try.overlap = c > 0;
 		/* One chunk has nothing beside it. */
-		for (size_t s = 0; s < (c ? COUNT(busy_shares) : 1); s++) {
-			uint64_t ns;
-			int err;
-
-			try.cuts.gpu_busy = busy_shares[s];
-			err = simulate(&try, &ns);
-			if (err)
-				return err;
-			if (ns >= best)
-				continue;
-			best = ns;
-			o->chunk = try.chunk;
-			o->overlap = try.overlap;
-			o->cuts.gpu_busy = try.cuts.gpu_busy;
+		for (size_t s = 0; s < (c ? COUNT(busy_shares) : 1) && !err; s++) {
+			for (int op = 0; op < PLAN_NR_OPS; op++)
+				t->try.gpu_busy[op] = busy_shares[s];
+			err = try_it(t);
 		}
 	}
-	return 0;
+	return err;
+}
+
+static int tune_products(struct tuner *t)
+{
+	uint64_t k, n;
+	int err = 0;
+
+	for (int op = 0; op < PLAN_NR_OPS && !err; op++) {
+		if (!plan_product(t->try.shape, op, &k, &n) || op == PLAN_HEAD)
+			continue;
+		for (size_t s = 0; s < COUNT(busy_shares) && !err; s++) {
+			t->try.gpu_busy[op] = busy_shares[s];
+			err = try_it(t);
+		}
+		t->try.gpu_busy[op] = t->best->gpu_busy[op];
+	}
+	return err;
+}
+
+int plan_tune(struct plan_options *o)
+{
+	struct tuner t = { .try = *o, .best = o, .best_ns = UINT64_MAX };
+	int err;
+
+	t.try.n_tokens = o->n_tokens < TUNE_TOKENS ? o->n_tokens : TUNE_TOKENS;
+	err = tune_chunks(&t);
+	t.try.chunk = o->chunk;
+	t.try.overlap = o->overlap;
+	for (int op = 0; op < PLAN_NR_OPS; op++)
+		t.try.gpu_busy[op] = o->gpu_busy[op];
+	for (int round = 0; round < TUNE_ROUNDS && o->overlap && !err; round++)
+		err = tune_products(&t);
+	return err;
 }

@@ -107,7 +107,7 @@ static int run_test(struct dry *d, const struct bench_test *test, uint64_t *ttft
 	}
 	d->plan.chunk = 0;
 	d->plan.overlap = false;
-	d->plan.cuts.gpu_busy = 0;
+	memset(d->plan.gpu_busy, 0, sizeof(d->plan.gpu_busy));
 	d->plan.n_tokens = 1;
 	for (unsigned int i = 0; i < test->n_gen && !status; i++) {
 		d->plan.n_past = test->n_depth + test->n_prompt + i;

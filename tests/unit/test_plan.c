@@ -470,7 +470,8 @@ static void test_chosen_chunks_are_faster_than_one(void **state)
 		uint64_t one = time_of(&o, SOC_SYNC_FAST), chosen = tuned_ns(&o);
 
 		assert_true(o.chunk % 32 == 0 && o.chunk < tokens[i] + 32);
-		assert_true(o.cuts.gpu_busy >= 0 && o.cuts.gpu_busy < 1);
+		for (int op = 0; op < PLAN_NR_OPS; op++)
+			assert_true(o.gpu_busy[op] >= 0 && o.gpu_busy[op] < 1);
 		assert_true((double)chosen <= 1.001 * (double)one);
 		if (tokens[i] == 1024)
 			assert_true(chosen < one);
