@@ -81,7 +81,8 @@ struct sched_plan *plan_forward(const struct plan_options *opts);
  * Placement layer, where chunks are free to choose (partition.h cuts one product as if it had both lanes for itself): sets
  * chunk, overlap and gpu_busy. Chunks of one prompt that follow each other through the layers let the GPU do float
  * operators of one during the products of another; the more of the GPU's time those take, the less of a product it is to
- * get. What is the fastest a few simulated layers tell. Plans with overlap want sched_policy_layer. 0, or -errno of
+ * get. What is the fastest a few layers tell, simulated on the solver's
+ * profile. Plans with overlap want sched_policy_layer. 0, or -errno of
  * sched_run().
  */
 int plan_tune(struct plan_options *opts);

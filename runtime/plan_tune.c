@@ -27,7 +27,7 @@ static int simulate(const struct plan_options *o, uint64_t *ns)
 {
 	struct sched_options so = {
 		.clock = SCHED_VIRTUAL,
-		.profile = o->profile,
+		.profile = o->cuts.profile,
 		.sync = o->cuts.sync,
 		.policy = o->overlap ? &sched_policy_layer : NULL,
 	};
@@ -38,6 +38,7 @@ static int simulate(const struct plan_options *o, uint64_t *ns)
 	int err;
 
 	shape.layers = shape.layers < TUNE_LAYERS ? shape.layers : TUNE_LAYERS;
+	few.profile = o->cuts.profile;
 	few.shape = &shape;
 	few.logits = 0;
 	few.run = NULL;

@@ -57,8 +57,9 @@ struct sched_task {
 	uint16_t op, slice; /* meaning is the plan maker's; op names the task in traces, see sched_plan_create() */
 	uint8_t home; /* enum soc_lane: where the plan puts it */
 	uint8_t lanes; /* bits of other lanes that may run it instead; 0: none */
-	uint32_t
-		graph; /* the NPU's graph that it is part of: tasks of one that follow one another are one launch. 0: its own */
+	/* The NPU's graph that it is part of: tasks of one that follow one another are one launch. On the GPU: kernels that are
+	 * enqueued together, which no other client's come between. 0: its own. */
+	uint32_t graph;
 	struct soc_cost cost[SOC_NR_LANES]; /* by lane, of those that may run it */
 	/* Does the work, for the clocks that execute. 0, or -errno, which ends the run. NULL: nothing to do. */
 	int (*run)(void *ud, const struct sched_task *task, enum soc_lane lane);
@@ -114,6 +115,28 @@ enum sched_clock {
 	SCHED_VIRTUAL,
 };
 
+/*
+ * Another client of the GPU, on the virtual clock: a game, which makes a frame every @period_ns, of @kernels kernels that
+ * take the GPU @work_ns together. The driver serves the two clients' queues in turn, and nothing is preempted: a frame's
+ * kernel waits for the task that runs, and for those that are enqueued with it (sched_task.graph). A frame that is not
+ * finished when the next one is due is dropped, and not begun at all if it has not been by then. The game's memory traffic
+ * and power are not counted.
+ *
+ * Runs go on where the one before has left the game, so that it may outlast many of them.
+ */
+struct sched_game {
+	double period_ns, work_ns;
+	uint32_t kernels;
+	/* The rest is 0 before the first run. */
+	uint64_t shown, dropped; /* frames */
+	double now_ns; /* from the game's beginning until the end of the last run */
+	uint64_t next; /* frame that has not begun */
+	uint32_t left; /* kernels of the one that has */
+	double deadline_ns; /* of that one */
+	double end_ns; /* of the kernel on the GPU; 0: none is */
+	bool was_last; /* the game was served last */
+};
+
 struct sched_options {
 	enum sched_clock clock;
 	const struct profile *profile; /* virtual; NULL with the wall clock */
@@ -124,6 +147,7 @@ struct sched_options {
 	bool execute; /* virtual: call the tasks' functions */
 	uint64_t seed; /* virtual: of the jitter */
 	double jitter; /* virtual: durations vary evenly by up to this fraction, 0: not at all */
+	struct sched_game *game; /* virtual; NULL: none */
 };
 
 /* One task's way through the run; times from the run's beginning. */

@@ -7,6 +7,8 @@
  * min(1/e, g/b) of itself a ns. Rates hold from one event to the next: a start, an end of an overhead, an end of a
  * task, or the time at which the result of one lane is known on another.
  *
+ * A game's kernel (scheduler_game.c) has the GPU's lane for itself from its beginning to its end.
+ *
  * Times are doubles in ns; equal times are taken in the order of task numbers, so a run has one outcome only.
  */
 #include <errno.h>
@@ -34,6 +36,8 @@ struct lane {
 struct simulation {
 	struct sched_state *s;
 	const struct profile *p;
+	struct sched_game *game;
+	double game_ns; /* the game's time when the run began */
 	double now;
 	struct lane lanes[SOC_NR_LANES];
 	double *end; /* by task */
@@ -153,12 +157,37 @@ static int start(struct simulation *sim, int lane, uint32_t task)
 		.ns = t->cost[lane].ns * factor,
 		.bytes = t->cost[lane].dram_bytes * factor,
 	};
+	if (lane == SOC_GPU && sim->game)
+		sim->game->was_last = false;
 	sim->s->run->spans[task].start_ns = whole(sim->now);
 	sim->s->run->spans[task].overhead_ns = whole(l->overhead);
 	sim->s->run->spans[task].lane = (uint8_t)lane;
 	sim->s->run->dram_bytes += l->bytes;
 	sim->s->run->launches += launch && lane == SOC_NPU;
 	return opts->execute ? sched_task_run(t, lane) : 0;
+}
+
+/* The GPU is free: whether it is the game's turn. Tasks that are enqueued with the last one come before a frame. */
+static bool game_takes(struct simulation *sim)
+{
+	const struct sched_ready *ready = &sim->s->ready[SOC_GPU];
+	const struct sched_task *t = ready->n ? sched_get(sim->s->plan, ready->tasks[0]) : NULL;
+
+	if (!sched_game_waits(sim->game, sim->game_ns + sim->now))
+		return false;
+	return !t || (!sim->game->was_last && (!t->graph || t->graph != sim->lanes[SOC_GPU].graph));
+}
+
+/* Whether @lane may take a task; the GPU begins the game's kernel instead if that comes first. */
+static bool lane_free(struct simulation *sim, int lane)
+{
+	if (sim->lanes[lane].task != SCHED_NONE)
+		return false;
+	if (lane != SOC_GPU || !sim->game)
+		return true;
+	if (!sched_game_runs(sim->game) && game_takes(sim))
+		sched_game_begin(sim->game, sim->game_ns + sim->now);
+	return !sched_game_runs(sim->game);
 }
 
 /* Gives ready tasks to idle lanes until none takes any more. */
@@ -172,7 +201,7 @@ static int fill_lanes(struct simulation *sim)
 		for (int lane = 0; lane < SOC_NR_LANES; lane++) {
 			uint32_t task;
 
-			if (sim->lanes[lane].task != SCHED_NONE)
+			if (!lane_free(sim, lane))
 				continue;
 			task = sched_state_pick(sim->s, lane, whole(sim->now));
 			if (task == SCHED_NONE)
@@ -311,6 +340,16 @@ static int take_arrivals(struct simulation *sim)
 	return 0;
 }
 
+/* A task that became ready meanwhile stands in the queue behind the game's kernel. */
+static void end_game_kernel(struct simulation *sim)
+{
+	if (!sched_game_done(sim->game, sim->game_ns + sim->now))
+		return;
+	sched_game_end(sim->game);
+	if (sim->s->ready[SOC_GPU].n && sim->lanes[SOC_GPU].ended >= 0)
+		sim->lanes[SOC_GPU].ended = sim->now;
+}
+
 static int step(struct simulation *sim)
 {
 	double next = sim->nr_arrivals ? sim->heap[0].at : INFINITY;
@@ -322,9 +361,11 @@ static int step(struct simulation *sim)
 
 		next = at < next ? at : next;
 	}
-	if (!isfinite(next))
+	if (!isfinite(next) && !sched_game_runs(sim->game))
 		return -EDEADLK;
+	next = fmin(next, sched_game_next(sim->game, sim->game_ns + sim->now) - sim->game_ns);
 	advance(sim, next > sim->now ? next : sim->now);
+	end_game_kernel(sim);
 	err = end_tasks(sim);
 	err = err ? err : take_arrivals(sim);
 	return err ? err : fill_lanes(sim);
@@ -360,16 +401,22 @@ static void sum_up(struct simulation *sim)
 
 int sched_run_virtual(struct sched_state *s)
 {
-	struct simulation sim = { .s = s, .p = s->opts->profile };
+	struct simulation sim = { .s = s, .p = s->opts->profile, .game = s->opts->game };
 	int err;
 
 	if (!sim.p)
 		return -EINVAL;
+	if (sim.game)
+		sim.game_ns = sim.game->now_ns;
 	for (int i = 0; i < SOC_NR_LANES; i++)
 		sim.lanes[i] = (struct lane){ .task = SCHED_NONE, .ended = -1 };
 	sim.end = calloc((size_t)sched_nr_tasks(s->plan) + 1, sizeof(*sim.end));
 	err = sim.end ? simulate(&sim) : -ENOMEM;
 	sum_up(&sim);
+	if (sim.game) {
+		sim.game->now_ns += sim.now;
+		sched_game_expire(sim.game, sim.game->now_ns);
+	}
 	free(sim.end);
 	free(sim.heap);
 	return err;

@@ -8,6 +8,8 @@
 #include "tool.h"
 
 #define MAX_TOKENS 10000000u
+/* Of a game's frame: some draw calls. */
+#define GAME_KERNELS 16
 
 enum {
 	OPT_PG = OPT_TOOL,
@@ -22,6 +24,7 @@ enum {
 	OPT_TIMELINE,
 	OPT_PREDICTOR,
 	OPT_JITTER,
+	OPT_GAME,
 };
 
 static void help(void)
@@ -65,6 +68,8 @@ static void help(void)
 	       "      --timeline FILE         what ran when, for Perfetto's UI; without warm-up\n"
 	       "      --predictor FILE        products on the NPU take what this model of npu-profile predicts (with "
 	       "--dry-run)\n"
+	       "      --game FPS:MS[:KERNELS] beside a game of so many frames a second, each of so many kernels (default: 16)\n"
+	       "                              that take the GPU so long together (with --dry-run)\n"
 	       "      --clock CLOCK           wall, or virtual: what a phone's SoC would take (default: wall)\n"
 	       "      --profile NAME          that SoC, of share/profiles, or a file (default: sd8gen3); implies\n"
 	       "                              --clock virtual, as does --dry-run\n"
@@ -269,6 +274,23 @@ static int parse_engine(struct bench_args *args, int c, const char *value)
 	return 0;
 }
 
+/* FPS:MS or FPS:MS:KERNELS */
+static int parse_game(struct bench_args *args, const char *value)
+{
+	double fps, ms, kernels = GAME_KERNELS;
+	char rest;
+	int n = sscanf(value, "%lf:%lf:%lf%c", &fps, &ms, &kernels, &rest);
+	bool whole = n == 3 || (n == 2 && strchr(value, ':') == strrchr(value, ':'));
+
+	if (!whole || !(fps >= 1 && fps <= 1000) || !(ms >= 0.001 && ms <= 1000) ||
+	    !(kernels >= 1 && kernels <= 10000) || kernels != (uint32_t)kernels)
+		return tool_usage("--game: '%s' is not FPS:MS or FPS:MS:KERNELS, such as 60:4: 1 to 1000 frames a second, "
+				  "0.001 to 1000 ms and 1 to 10000 kernels of each",
+				  value);
+	args->game = (struct sched_game){ .period_ns = 1e9 / fps, .work_ns = ms * 1e6, .kernels = (uint32_t)kernels };
+	return 0;
+}
+
 static int parse_one(void *ud, int c, const char *value)
 {
 	struct bench_args *args = ud;
@@ -311,6 +333,8 @@ static int parse_one(void *ud, int c, const char *value)
 		return 0;
 	case OPT_JITTER:
 		return tool_parse_float("--jitter", value, 0, 0.99f, &args->jitter);
+	case OPT_GAME:
+		return parse_game(args, value);
 	case OPT_PREDICTOR:
 		args->predictor_path = value;
 		return 0;
@@ -356,6 +380,8 @@ static int complete_soc(struct bench_args *args)
 		return tool_usage("--jitter: only on the virtual clock (--clock virtual)");
 	if (!args->dry_run && args->predictor_path)
 		return tool_usage("--predictor: only with --dry-run");
+	if (!args->dry_run && args->game.period_ns > 0)
+		return tool_usage("--game: only with --dry-run");
 	if (!args->dry_run && !args->calibration)
 		return 0;
 	args->profile = profile_load(args->profile_name ? args->profile_name : "sd8gen3", why, sizeof(why));
@@ -410,6 +436,7 @@ int bench_args_parse(struct bench_args *args, int argc, char **argv, int *status
 		{ "timeline", required_argument, NULL, OPT_TIMELINE },
 		{ "predictor", required_argument, NULL, OPT_PREDICTOR },
 		{ "jitter", required_argument, NULL, OPT_JITTER },
+		{ "game", required_argument, NULL, OPT_GAME },
 		{ "calibration", no_argument, NULL, OPT_CALIBRATION },
 		{ NULL, 0, NULL, 0 },
 	};

@@ -12,6 +12,8 @@
 
 /* Tokens of a prompt's chunk where none is given: what llm.npu 3.2 chose for this class of devices. */
 #define DRY_CHUNK 256
+/* A game that wants all of the GPU's time gets no more than its turns. */
+#define GPU_LEFT_MIN 0.1
 
 static enum llm_weights weights_of(const struct llm_options *opts)
 {
@@ -30,10 +32,12 @@ struct dry {
 	struct timeline *timeline;
 	char name[128]; /* in the timeline */
 	bool tune; /* chunks are to be chosen */
+	const struct profile *prompts; /* the solver's for them */
 	uint32_t chunk; /* that prompts were cut into */
 	uint64_t now_ns;
 	uint64_t seed; /* of the next forward pass */
 	float jitter;
+	struct sched_game *game; /* NULL: none */
 	struct llm_virtual_stats *sums; /* over all forward passes */
 };
 
@@ -48,6 +52,7 @@ static int simulate(struct dry *d)
 		.policy = o->overlap ? &sched_policy_layer : NULL,
 		.seed = d->seed++,
 		.jitter = d->jitter,
+		.game = d->game,
 	};
 	struct sched_plan *plan = plan_forward(o);
 	struct sched_run run = { 0 };
@@ -89,6 +94,15 @@ static struct llm_engine_info describe(const struct bench_config *config, const 
 	return info;
 }
 
+/* A graph is the NPU's for all that a chunk or token does there if nothing else comes between. A GPU's work is enqueued
+ * ahead, of a layer, or of all of a token; but beside an NPU kernel by kernel. */
+static enum plan_graphs graphs_of(enum llm_placement placement, bool token)
+{
+	if (placement == LLM_PLACE_GPU)
+		return token ? PLAN_GRAPH_CHUNK : PLAN_GRAPH_LAYER;
+	return placement == LLM_PLACE_NPU ? PLAN_GRAPH_CHUNK : PLAN_GRAPH_OP;
+}
+
 /* The prompt in chunks, then token after token; adds up *@ttft_ns. */
 static int run_test(struct dry *d, const struct bench_test *test, uint64_t *ttft_ns)
 {
@@ -99,12 +113,15 @@ static int run_test(struct dry *d, const struct bench_test *test, uint64_t *ttft
 	if (test->n_prompt) {
 		d->plan.n_past = test->n_depth;
 		d->plan.n_tokens = test->n_prompt;
+		d->plan.cuts.profile = d->prompts;
 		if (d->tune && plan_tune(&d->plan))
 			return tool_fail("no memory for the plan of %u tokens", test->n_prompt);
 		status = simulate(d);
 		*ttft_ns += d->now_ns - begin_ns;
 		d->chunk = d->plan.chunk ? d->plan.chunk : test->n_prompt;
 	}
+	d->plan.cuts.profile = plan.cuts.profile;
+	d->plan.graphs = graphs_of(d->plan.placement, true);
 	d->plan.chunk = 0;
 	d->plan.overlap = false;
 	memset(d->plan.gpu_busy, 0, sizeof(d->plan.gpu_busy));
@@ -117,20 +134,22 @@ static int run_test(struct dry *d, const struct bench_test *test, uint64_t *ttft
 	return status;
 }
 
-/* What the test takes without the predictor. */
-static int run_modelled(const struct dry *with, const struct bench_test *test, struct bench_result *result)
+/* What the test takes, with the predictor or without it; before the game begins. */
+static int run_otherwise(const struct dry *with, bool predictor, const struct bench_test *test, uint64_t *ns)
 {
 	struct llm_virtual_stats sums = { 0 };
 	struct dry d = *with;
 	uint64_t ttft_ns = 0;
 	int status;
 
-	d.plan.predictor = NULL;
-	d.plan.cuts.predictor = NULL;
+	if (!predictor) {
+		d.plan.predictor = NULL;
+		d.plan.cuts.predictor = NULL;
+	}
 	d.timeline = NULL;
 	d.sums = &sums;
 	status = run_test(&d, test, &ttft_ns);
-	result->modelled_ns = d.now_ns;
+	*ns = d.now_ns;
 	return status;
 }
 
@@ -138,6 +157,21 @@ static int run_modelled(const struct dry *with, const struct bench_test *test, s
 static bool has_chunks(const struct llm_options *opts)
 {
 	return opts->placement != LLM_PLACE_LAYER || opts->graphs <= LLM_GRAPHS_SHARED;
+}
+
+/* The GPU that is left to a prompt's plan, which knows of the game: slower by the share of time that frames take. A token is
+ * shorter than what lies between two frames. */
+static struct profile gpu_beside(const struct profile *p, const struct sched_game *game)
+{
+	double left = 1 - game->work_ns / game->period_ns;
+	struct profile slower = *p;
+
+	left = left > GPU_LEFT_MIN ? left : GPU_LEFT_MIN;
+	slower.gpu.tflops *= left;
+	slower.gpu.gemv_tflops *= left;
+	slower.gpu.vector_gelems *= left;
+	slower.gpu.dram_gbps *= left;
+	return slower;
 }
 
 int bench_dry_run(const struct bench_args *args, const struct bench_config *config, const struct shape *shape,
@@ -151,7 +185,7 @@ int bench_dry_run(const struct bench_args *args, const struct bench_config *conf
 			.predictor = args->predictor,
 			.shape = shape,
 			.placement = config->opts.placement,
-			.graphs = config->opts.placement == LLM_PLACE_NPU ? PLAN_GRAPH_CHUNK : PLAN_GRAPH_OP,
+			.graphs = graphs_of(config->opts.placement, false),
 			.weights = weights_of(&config->opts),
 			.kv = config->opts.kv,
 			.chunk = config->opts.chunk || !has_chunks(&config->opts) ? config->opts.chunk : DRY_CHUNK,
@@ -167,12 +201,14 @@ int bench_dry_run(const struct bench_args *args, const struct bench_config *conf
 			},
 		},
 		.timeline = timeline,
+		.prompts = args->profile,
 		.tune = !has_chunks(&config->opts) && !config->opts.chunk &&
 			config->opts.partition != LLM_PARTITION_NONE,
 		.seed = args->seed,
 		.jitter = args->jitter,
 		.sums = &result->virtual_clock,
 	};
+	struct profile beside_game;
 	char name[64];
 	int status = 0;
 
@@ -193,11 +229,18 @@ int bench_dry_run(const struct bench_args *args, const struct bench_config *conf
 			plan_kv_bytes(shape, test->n_depth + test->n_prompt + test->n_gen, config->opts.kv),
 		.dry = true,
 		.predictor = args->predictor_path,
+		.game = args->game,
 	};
 	if (!result->samples_ns)
 		return tool_fail("no memory for the results");
 	if (args->predictor)
-		status = run_modelled(&d, test, result);
+		status = run_otherwise(&d, false, test, &result->modelled_ns);
+	if (args->game.period_ns > 0 && !status) {
+		status = run_otherwise(&d, true, test, &result->alone_ns);
+		d.game = &result->game;
+		beside_game = gpu_beside(args->profile, &args->game);
+		d.prompts = &beside_game;
+	}
 	for (unsigned int i = 0; i < result->n && !status; i++) {
 		uint64_t begin_ns = d.now_ns;
 

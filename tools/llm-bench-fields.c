@@ -66,6 +66,9 @@ const struct bench_field bench_fields[] = {
 	{ "output_sha256", "TEXT" },
 	{ "predictor", "TEXT" },
 	{ "modelled_ns", "INTEGER" },
+	{ "game_fps", "REAL" },
+	{ "game_dropped", "INTEGER" },
+	{ "alone_ns", "INTEGER" },
 	{ NULL, NULL },
 };
 
@@ -280,6 +283,20 @@ static void add_costs(struct json_object *o, const struct bench_result *r)
 	add(o, "modelled_ns", r->predictor ? json_out_u64(r->modelled_ns) : NULL);
 }
 
+double bench_game_fps(const struct bench_result *r)
+{
+	return (double)r->game.shown / (r->game.now_ns / 1e9);
+}
+
+static void add_game(struct json_object *o, const struct bench_result *r)
+{
+	bool game = r->game.period_ns > 0;
+
+	add(o, "game_fps", game ? json_out_double(bench_game_fps(r)) : NULL);
+	add(o, "game_dropped", game ? json_out_u64(r->game.dropped) : NULL);
+	add(o, "alone_ns", game ? json_out_u64(r->alone_ns) : NULL);
+}
+
 struct json_object *bench_fields_make(const struct bench_result *r)
 {
 	struct json_object *o = json_object_new_object();
@@ -288,5 +305,6 @@ struct json_object *bench_fields_make(const struct bench_result *r)
 	add_times(o, r);
 	add_choices(o, r);
 	add_costs(o, r);
+	add_game(o, r);
 	return o;
 }

@@ -142,6 +142,22 @@ static void cell_predictor(const struct bench_result *r, char *text, size_t byte
 	snprintf(text, bytes, "%+.3f %%", 100 * (bench_stat_ns(r).mean / (double)r->modelled_ns - 1));
 }
 
+static bool shown_game(const struct bench_args *args)
+{
+	return args->game.period_ns > 0;
+}
+
+static void cell_game_fps(const struct bench_result *r, char *text, size_t bytes)
+{
+	snprintf(text, bytes, "%.1f", bench_game_fps(r));
+}
+
+/* How much longer the test took than without the game. */
+static void cell_slowdown(const struct bench_result *r, char *text, size_t bytes)
+{
+	snprintf(text, bytes, "%+.1f %%", 100 * (bench_stat_ns(r).mean / (double)r->alone_ns - 1));
+}
+
 static const struct md_column md_columns[] = {
 	{ "model", -24, NULL, cell_model },
 	{ "size", 10, NULL, cell_size },
@@ -157,6 +173,8 @@ static const struct md_column md_columns[] = {
 	{ "test", 16, NULL, cell_test },
 	{ "t/s", 20, NULL, cell_speed },
 	{ "predicted", 10, shown_predictor, cell_predictor },
+	{ "game fps", 8, shown_game, cell_game_fps },
+	{ "slowdown", 9, shown_game, cell_slowdown },
 };
 
 #define MD_COLUMNS (sizeof(md_columns) / sizeof(md_columns[0]))

@@ -48,6 +48,7 @@ struct bench_args {
 	const char *prompt_file;
 	uint64_t seed; /* of the prompts, and of the jitter */
 	float jitter; /* of the virtual clock's durations */
+	struct sched_game game; /* beside a dry run; period_ns 0: none */
 	bool all_presets;
 	bool dry_run;
 	char **shapes; /* of a dry run, in place of models */
@@ -93,6 +94,8 @@ struct bench_result {
 	bool dry; /* planned, not run */
 	const char *predictor; /* a dry run's, its file; NULL: none */
 	uint64_t modelled_ns; /* the same dry run without it */
+	struct sched_game game; /* a dry run's; period_ns 0: none */
+	uint64_t alone_ns; /* the same dry run without it */
 	struct llm_virtual_stats virtual_clock; /* difference over the repetitions, of whichever clock was virtual */
 };
 
@@ -137,6 +140,7 @@ struct bench_stat {
 };
 struct bench_stat bench_stat_ns(const struct bench_result *r);
 struct bench_stat bench_stat_ts(const struct bench_result *r); /* tokens a second */
+double bench_game_fps(const struct bench_result *r); /* frames that the game has shown, a second */
 
 /* The fields in their order; the last has no name. */
 struct bench_field {

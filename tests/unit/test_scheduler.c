@@ -5,6 +5,7 @@
  * are no faster than the plan, the lanes and the memory allow.
  */
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -202,9 +203,10 @@ static const struct sched_policy greedy = { "greedy", pick_last };
 
 static const struct sched_policy *any_policy(void)
 {
-	static const struct sched_policy *const all[] = { &sched_policy_fifo, &sched_policy_chunk, &greedy };
+	static const struct sched_policy *const all[] = { &sched_policy_fifo, &sched_policy_chunk, &sched_policy_layer,
+							     &greedy };
 
-	return all[any(0, 2)];
+	return all[any(0, 3)];
 }
 
 static struct sched_options virtual_options(void)
@@ -219,23 +221,127 @@ static struct sched_options virtual_options(void)
 	};
 }
 
+static struct sched_game any_game(void)
+{
+	return (struct sched_game){ .period_ns = any(100, 20000) * 1e3, .work_ns = any(1, 15000) * 1e3, .kernels = any(1, 20) };
+}
+
+/* Every frame that was due is shown or dropped, but for one that may be on its way. */
+static void check_game(const struct sched_game *game)
+{
+	uint64_t due = (uint64_t)(game->now_ns / game->period_ns);
+
+	assert_true(game->shown + game->dropped <= due + 1);
+	assert_true(game->shown + game->dropped + 1 >= due);
+}
+
 static void test_random_plans_on_the_virtual_clock(void **state)
 {
+	struct sched_game game = any_game();
+
 	for (int i = 0; i < 60; i++) {
 		struct sched_plan *plan = random_plan();
 		struct sched_options opts = virtual_options();
 		struct sched_run run;
 
 		opts.execute = true;
+		/* Of some, which go on where the one before has left it. */
+		if (i >= 20)
+			opts.game = &game;
+		if (i == 40)
+			game = any_game();
 		assert_int_equal(sched_run(plan, &opts, &run), 0);
 		check_lanes(&run);
 		check_order(plan, &run);
 		check_work(plan);
+		check_game(&game);
 		assert_true(run.peak_gbps <= soc->soc.dram_shared_gbps * (1 + 1e-9));
 		assert_true(run.energy_j > 0);
 		sched_run_free(&run);
 		sched_plan_free(plan);
 	}
+}
+
+/* Kernels of @ns on the GPU, one after the other, enqueued together if @together. */
+static struct sched_plan *kernels(uint32_t n, double ns, bool together)
+{
+	struct sched_plan *plan = sched_plan_create(NULL);
+	struct sched_task t = { .home = SOC_GPU, .graph = together, .cost[SOC_GPU] = { ns, 0 } };
+
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(sched_after(plan, sched_add(plan, &t), i ? i - 1 : SCHED_NONE), 0);
+	return plan;
+}
+
+static uint64_t run_beside(struct sched_plan *plan, struct sched_game *game)
+{
+	struct sched_options opts = { .clock = SCHED_VIRTUAL, .profile = soc, .sync = SOC_SYNC_FAST, .game = game };
+	struct sched_run run;
+	uint64_t ns;
+
+	assert_int_equal(sched_run(plan, &opts, &run), 0);
+	ns = run.makespan_ns;
+	sched_run_free(&run);
+	return ns;
+}
+
+static void test_a_game_alone_drops_no_frame(void **state)
+{
+	struct sched_plan *plan = sched_plan_create(NULL);
+	struct sched_task t = { .home = SOC_CPU, .cost[SOC_CPU] = { 1e9, 0 } };
+
+	sched_add(plan, &t);
+	for (uint32_t n = 1; n < 30; n += 7) {
+		/* As much as the GPU has time for, and then more. */
+		struct sched_game fits = { .period_ns = 1e7, .work_ns = 1e7, .kernels = n }, late = fits;
+
+		late.work_ns = 1.001e7;
+		run_beside(plan, &fits);
+		run_beside(plan, &fits);
+		assert_int_equal(fits.dropped, 0);
+		assert_true(fits.shown >= 199);
+		run_beside(plan, &late);
+		assert_int_equal(late.shown, 0);
+		assert_true(late.dropped >= 95);
+	}
+	sched_plan_free(plan);
+}
+
+/* The driver serves the two queues in turn: what stands in one together is served together. */
+static void test_frames_wait_for_what_is_enqueued_ahead(void **state)
+{
+	struct sched_game one_by_one = { .period_ns = 1e7, .work_ns = 2e6, .kernels = 4 }, ahead = one_by_one;
+	struct sched_plan *plan = kernels(400, 1e6, false);
+	uint64_t alone = run_beside(plan, NULL), beside = run_beside(plan, &one_by_one);
+
+	/* 400 ms of kernels and as much of the game's as is due meanwhile. */
+	assert_int_equal(one_by_one.dropped, 0);
+	assert_true(one_by_one.shown >= 49);
+	assert_true(fabs((double)(beside - alone) / 2e6 - (double)one_by_one.shown) < 2);
+	sched_plan_free(plan);
+
+	plan = kernels(400, 1e6, true);
+	/* The first frame is due with them, and has its turn. */
+	beside = run_beside(plan, &ahead);
+	assert_true(ahead.shown <= 1 && ahead.dropped >= 38);
+	assert_true(beside - alone < 3e6);
+	/* Between two runs it gets another. */
+	run_beside(plan, &ahead);
+	assert_true(ahead.shown <= 2 && ahead.dropped >= 77);
+	sched_plan_free(plan);
+}
+
+static void test_what_is_no_gpus_work_runs_beside_a_game(void **state)
+{
+	struct sched_game game = { .period_ns = 1e6, .work_ns = 1e6, .kernels = 1 };
+	struct sched_plan *plan = sched_plan_create(NULL);
+	struct sched_task t = { .home = SOC_NPU, .cost[SOC_NPU] = { 1e7, 1e6 } };
+	uint64_t alone;
+
+	sched_add(plan, &t);
+	alone = run_beside(plan, NULL);
+	assert_int_equal(run_beside(plan, &game), alone);
+	sched_plan_free(plan);
 }
 
 static void test_random_plans_on_the_wall_clock(void **state)
@@ -469,8 +575,12 @@ static void test_a_policy_that_does_nothing_is_noticed(void **state)
 	static const struct sched_policy lazy = { "lazy", pick_nothing };
 	struct sched_plan *plan = random_plan();
 	struct sched_options opts = { .clock = SCHED_VIRTUAL, .profile = soc, .policy = &lazy };
+	struct sched_game game = { .period_ns = 1e6, .work_ns = 1e5, .kernels = 2 };
 	struct sched_run run;
 
+	assert_int_equal(sched_run(plan, &opts, &run), -EDEADLK);
+	sched_run_free(&run);
+	opts.game = &game;
 	assert_int_equal(sched_run(plan, &opts, &run), -EDEADLK);
 	sched_run_free(&run);
 	opts.clock = SCHED_WALL;
@@ -638,6 +748,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random_plans_on_the_virtual_clock),
+		cmocka_unit_test(test_a_game_alone_drops_no_frame),
+		cmocka_unit_test(test_frames_wait_for_what_is_enqueued_ahead),
+		cmocka_unit_test(test_what_is_no_gpus_work_runs_beside_a_game),
 		cmocka_unit_test(test_random_plans_on_the_wall_clock),
 		cmocka_unit_test(test_no_run_is_shorter_than_its_plan),
 		cmocka_unit_test(test_a_seed_gives_one_timeline),
