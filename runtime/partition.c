@@ -435,34 +435,38 @@ static void keep_if_faster(struct search *s, struct partition *part)
 		*s->best = *part;
 }
 
-/* @tokens for the GPU beside its columns. */
-static void try_tokens(struct search *s, uint32_t tokens)
+/* @tokens for the GPU beside its columns. False if that alone takes too long, and so do more. */
+static bool try_tokens(struct search *s, uint32_t tokens)
 {
 	struct partition part = {
 		.m = s->best->m, .k = s->best->k, .n = s->best->n, .gpu_tokens = tokens, .gpu_cols = s->cols
 	};
-	double gpu_ns = gpu_alone_ns(s, part.m - tokens, s->cols) + gpu_alone_ns(s, tokens, part.n);
 
-	if (gpu_ns < s->best->total_ns && choose_graphs(s, &part) < s->best->total_ns)
+	if (gpu_alone_ns(s, part.m - tokens, s->cols) + gpu_alone_ns(s, tokens, part.n) >= s->best->total_ns)
+		return false;
+	if (choose_graphs(s, &part) < s->best->total_ns)
 		keep_if_faster(s, &part);
+	return true;
 }
 
 static void try_columns(struct search *s)
 {
 	uint32_t m = s->best->m, first = partition_first(m), region = m - first * PARTITION_MAX_GRAPH;
+	uint32_t tokens = region % PARTITION_MIN_GRAPH ?: PARTITION_MIN_GRAPH;
 
 	if (partition_is_exact(s->o, m)) {
-		struct partition part = { .m = m, .k = s->best->k, .n = s->best->n, .exact = m, .gpu_cols = s->cols };
+		struct partition part = {
+			.m = m, .k = s->best->k, .n = s->best->n, .exact = m, .gpu_cols = s->cols
+		};
 
-		if (gpu_alone_ns(s, m, s->cols) < s->best->total_ns && graph_alone_ns(s, m) < s->best->total_ns)
+		if (graph_alone_ns(s, m) < s->best->total_ns)
 			keep_if_faster(s, &part);
 		return;
 	}
 	find_graphs(s, partition_units(region));
 	try_tokens(s, 0);
-	for (uint32_t left = region % PARTITION_MIN_GRAPH ?: PARTITION_MIN_GRAPH; left < region;
-	     left += PARTITION_MIN_GRAPH)
-		try_tokens(s, left);
+	while (tokens < region && try_tokens(s, tokens))
+		tokens += PARTITION_MIN_GRAPH;
 }
 
 void partition_search(const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n, struct partition *part)
@@ -472,6 +476,7 @@ void partition_search(const struct partition_options *o, uint32_t m, uint64_t k,
 	partition_search_single(o, m, k, n, part);
 	if (o->partition == LLM_PARTITION_NONE)
 		return;
-	for (s.cols = 0; s.cols < n; s.cols += PARTITION_COLS)
+	/* Tokens beside them make the GPU's part larger still. */
+	for (s.cols = 0; s.cols < n && gpu_alone_ns(&s, m, s.cols) < part->total_ns; s.cols += PARTITION_COLS)
 		try_columns(&s);
 }

@@ -102,6 +102,10 @@ void partition_search_all(const struct partition_options *o, uint32_t m, uint64_
 /* Predicted times of @part's cut, into it; its other fields are set. */
 void partition_predict(const struct partition_options *o, struct partition *part);
 
+/* What the cut takes on the virtual clock, as total_ns counts: between two operators on a GPU that nobody else uses, by the
+ * profile's model. 0, -ENOMEM. */
+int partition_simulate(const struct partition_options *o, const struct partition *part, double *ns);
+
 uint32_t partition_nr_segments(const struct partition *part); /* graphs that the NPU runs, one after another */
 uint32_t partition_segment(const struct partition *part, uint32_t i); /* tokens of graph @i, the largest first */
 uint32_t partition_padding(const struct partition *part); /* tokens that they have too many */

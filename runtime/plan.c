@@ -180,7 +180,7 @@ static void add_slices(struct builder *b, uint32_t layer, enum plan_op op)
 			struct soc_op work = partition_work(b->o->profile, s.lane, s.graph_rows, cut->part.k, s.cols,
 							    b->o->weights);
 
-			cost = soc_op_cost(b->o->profile, s.lane, &work);
+			cost = cost_of(b->o, s.lane, &work);
 		}
 		id = add_task(b, layer, op, (uint16_t)i, s.lane, cost);
 		if (!i)
@@ -317,10 +317,19 @@ static void add_build(struct builder *b)
 	b->first = b->last = b->built = add_task(b, 0, PLAN_BUILD, 0, SOC_CPU, cost);
 }
 
-/* Rows of chunk @c with its padding. */
-static uint32_t chunk_rows(const struct plan_options *o, uint32_t chunk, uint32_t c)
+static uint32_t chunk_tokens(const struct plan_options *o)
 {
-	uint32_t tokens = o->n_tokens - c * chunk;
+	return o->chunk ? o->chunk : o->n_tokens;
+}
+
+uint32_t plan_nr_chunks(const struct plan_options *o)
+{
+	return (o->n_tokens + chunk_tokens(o) - 1) / chunk_tokens(o);
+}
+
+uint32_t plan_chunk_rows(const struct plan_options *o, uint32_t c)
+{
+	uint32_t chunk = chunk_tokens(o), tokens = o->n_tokens - c * chunk;
 
 	if (tokens >= chunk)
 		return chunk;
@@ -335,8 +344,7 @@ static uint32_t chunk_rows(const struct plan_options *o, uint32_t chunk, uint32_
 
 struct sched_plan *plan_forward(const struct plan_options *o)
 {
-	uint32_t chunk = o->chunk ? o->chunk : o->n_tokens;
-	uint32_t nr_chunks = (o->n_tokens + chunk - 1) / chunk;
+	uint32_t nr_chunks = plan_nr_chunks(o);
 	struct builder b = {
 		.o = o,
 		.plan = sched_plan_create(plan_op_name),
@@ -352,8 +360,8 @@ struct sched_plan *plan_forward(const struct plan_options *o)
 		add_build(&b);
 	for (uint32_t c = 0; c < nr_chunks && !b.failed; c++) {
 		b.chunk = c;
-		b.rows = chunk_rows(o, chunk, c);
-		b.pos = o->n_past + c * chunk;
+		b.rows = plan_chunk_rows(o, c);
+		b.pos = o->n_past + c * chunk_tokens(o);
 		add_chunk(&b, c + 1 == nr_chunks, cached, nr_chunks);
 	}
 	free(cached);

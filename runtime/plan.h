@@ -77,6 +77,10 @@ unsigned int plan_act_bits(enum llm_weights w);
 /* NULL: no memory. */
 struct sched_plan *plan_forward(const struct plan_options *opts);
 
+uint32_t plan_nr_chunks(const struct plan_options *opts);
+/* Rows of chunk @c with its padding. */
+uint32_t plan_chunk_rows(const struct plan_options *opts, uint32_t c);
+
 /*
  * Placement layer, where chunks are free to choose (partition.h cuts one product as if it had both lanes for itself): sets
  * chunk, overlap and gpu_busy. Chunks of one prompt that follow each other through the layers let the GPU do float

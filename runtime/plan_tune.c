@@ -39,6 +39,7 @@ static int simulate(const struct plan_options *o, uint64_t *ns)
 
 	shape.layers = shape.layers < TUNE_LAYERS ? shape.layers : TUNE_LAYERS;
 	few.profile = o->cuts.profile;
+	few.predictor = o->cuts.predictor;
 	few.shape = &shape;
 	few.logits = 0;
 	few.run = NULL;
@@ -82,7 +83,8 @@ static int tune_chunks(struct tuner *t)
 		t->try.overlap = c > 0;
 		/* One chunk has nothing beside it. */
 		for (size_t s = 0; s < (c ? COUNT(busy_shares) : 1) && !err; s++) {
-			for (int op = 0; op < PLAN_NR_OPS; op++)
+			/* Nor has the output. */
+			for (int op = 0; op < PLAN_HEAD; op++)
 				t->try.gpu_busy[op] = busy_shares[s];
 			err = try_it(t);
 		}

@@ -25,6 +25,8 @@ enum {
 	OPT_PREDICTOR,
 	OPT_JITTER,
 	OPT_GAME,
+	OPT_PLAN,
+	OPT_EXHAUSTIVE,
 };
 
 static void help(void)
@@ -66,6 +68,9 @@ static void help(void)
 	       "                              weights f16\n"
 	       "      --shape NAME[,NAME]     the shapes, of share/shapes, or files (with --dry-run)\n"
 	       "      --timeline FILE         what ran when, for Perfetto's UI; without warm-up\n"
+	       "      --plan                  how placement layer cuts each product of a test, and what that takes: predicted,\n"
+	       "                              and simulated alone; in place of the test (md, json; with --dry-run)\n"
+	       "      --exhaustive            with --plan: and what the best among all cuts would take\n"
 	       "      --predictor FILE        products on the NPU take what this model of npu-profile predicts (with "
 	       "--dry-run)\n"
 	       "      --game FPS:MS[:KERNELS] beside a game of so many frames a second, each of so many kernels (default: 16)\n"
@@ -278,12 +283,12 @@ static int parse_engine(struct bench_args *args, int c, const char *value)
 static int parse_game(struct bench_args *args, const char *value)
 {
 	double fps, ms, kernels = GAME_KERNELS;
-	char rest;
-	int n = sscanf(value, "%lf:%lf:%lf%c", &fps, &ms, &kernels, &rest);
-	bool whole = n == 3 || (n == 2 && strchr(value, ':') == strrchr(value, ':'));
+	int end = 0;
 
-	if (!whole || !(fps >= 1 && fps <= 1000) || !(ms >= 0.001 && ms <= 1000) ||
-	    !(kernels >= 1 && kernels <= 10000) || kernels != (uint32_t)kernels)
+	/* How far a number was read, where one is missing or more follows, tells. */
+	if (sscanf(value, "%lf:%lf%n:%lf%n", &fps, &ms, &end, &kernels, &end) < 2 || value[end] ||
+	    !(fps >= 1 && fps <= 1000) || !(ms >= 0.001 && ms <= 1000) || !(kernels >= 1 && kernels <= 10000) ||
+	    kernels != (uint32_t)kernels)
 		return tool_usage("--game: '%s' is not FPS:MS or FPS:MS:KERNELS, such as 60:4: 1 to 1000 frames a second, "
 				  "0.001 to 1000 ms and 1 to 10000 kernels of each",
 				  value);
@@ -333,6 +338,12 @@ static int parse_one(void *ud, int c, const char *value)
 		return 0;
 	case OPT_JITTER:
 		return tool_parse_float("--jitter", value, 0, 0.99f, &args->jitter);
+	case OPT_PLAN:
+		args->plan = true;
+		return 0;
+	case OPT_EXHAUSTIVE:
+		args->exhaustive = true;
+		return 0;
 	case OPT_GAME:
 		return parse_game(args, value);
 	case OPT_PREDICTOR:
@@ -382,6 +393,12 @@ static int complete_soc(struct bench_args *args)
 		return tool_usage("--predictor: only with --dry-run");
 	if (!args->dry_run && args->game.period_ns > 0)
 		return tool_usage("--game: only with --dry-run");
+	if (!args->dry_run && args->plan)
+		return tool_usage("--plan: only with --dry-run");
+	if (args->plan && args->out != BENCH_MD && args->out != BENCH_JSON)
+		return tool_usage("--plan: -o md or json is wanted");
+	if (!args->plan && args->exhaustive)
+		return tool_usage("--exhaustive: only with --plan");
 	if (!args->dry_run && !args->calibration)
 		return 0;
 	args->profile = profile_load(args->profile_name ? args->profile_name : "sd8gen3", why, sizeof(why));
@@ -437,6 +454,8 @@ int bench_args_parse(struct bench_args *args, int argc, char **argv, int *status
 		{ "predictor", required_argument, NULL, OPT_PREDICTOR },
 		{ "jitter", required_argument, NULL, OPT_JITTER },
 		{ "game", required_argument, NULL, OPT_GAME },
+		{ "plan", no_argument, NULL, OPT_PLAN },
+		{ "exhaustive", no_argument, NULL, OPT_EXHAUSTIVE },
 		{ "calibration", no_argument, NULL, OPT_CALIBRATION },
 		{ NULL, 0, NULL, 0 },
 	};

@@ -153,12 +153,6 @@ static int run_otherwise(const struct dry *with, bool predictor, const struct be
 	return status;
 }
 
-/* Placement layer cuts products by itself; chunks are those that were asked for. */
-static bool has_chunks(const struct llm_options *opts)
-{
-	return opts->placement != LLM_PLACE_LAYER || opts->graphs <= LLM_GRAPHS_SHARED;
-}
-
 /* The GPU that is left to a prompt's plan, which knows of the game: slower by the share of time that frames take. A token is
  * shorter than what lies between two frames. */
 static struct profile gpu_beside(const struct profile *p, const struct sched_game *game)
@@ -174,36 +168,45 @@ static struct profile gpu_beside(const struct profile *p, const struct sched_gam
 	return slower;
 }
 
+bool bench_dry_plan(const struct bench_args *args, const struct bench_config *config, const struct shape *shape,
+		    struct plan_options *plan)
+{
+	const struct llm_options *opts = &config->opts;
+	/* Of the length of a prompt, whole graphs for chunks are the others. */
+	bool whole = opts->placement == LLM_PLACE_LAYER && opts->graphs > LLM_GRAPHS_SHARED;
+
+	*plan = (struct plan_options){
+		.profile = args->profile,
+		/* Placement layer only decides by it. */
+		.predictor = opts->placement == LLM_PLACE_LAYER ? NULL : args->predictor,
+		.shape = shape,
+		.placement = opts->placement,
+		.graphs = graphs_of(opts->placement, false),
+		.weights = weights_of(opts),
+		.kv = opts->kv,
+		.chunk = opts->chunk || whole ? opts->chunk : DRY_CHUNK,
+		.bucket = opts->graphs == LLM_GRAPHS_BUCKETED ? LLM_BUCKET_ROWS : 0,
+		.logits = 1,
+		.cuts = {
+			.profile = args->profile,
+			.predictor = args->predictor,
+			.weights = weights_of(opts),
+			.sync = opts->sync == LLM_SYNC_FAST ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
+			.partition = opts->partition,
+			.graphs = opts->graphs,
+		},
+	};
+	return whole && !opts->chunk && opts->partition != LLM_PARTITION_NONE;
+}
+
 int bench_dry_run(const struct bench_args *args, const struct bench_config *config, const struct shape *shape,
 		  const struct bench_test *test, struct timeline *timeline, struct llm_engine_info *info,
 		  struct bench_result *result)
 {
 	struct dry d = {
 		.config = config,
-		.plan = {
-			.profile = args->profile,
-			.predictor = args->predictor,
-			.shape = shape,
-			.placement = config->opts.placement,
-			.graphs = graphs_of(config->opts.placement, false),
-			.weights = weights_of(&config->opts),
-			.kv = config->opts.kv,
-			.chunk = config->opts.chunk || !has_chunks(&config->opts) ? config->opts.chunk : DRY_CHUNK,
-			.bucket = config->opts.graphs == LLM_GRAPHS_BUCKETED ? LLM_BUCKET_ROWS : 0,
-			.logits = 1,
-			.cuts = {
-				.profile = args->profile,
-				.predictor = args->predictor,
-				.weights = weights_of(&config->opts),
-				.sync = config->opts.sync == LLM_SYNC_FAST ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
-				.partition = config->opts.partition,
-				.graphs = config->opts.graphs,
-			},
-		},
 		.timeline = timeline,
 		.prompts = args->profile,
-		.tune = !has_chunks(&config->opts) && !config->opts.chunk &&
-			config->opts.partition != LLM_PARTITION_NONE,
 		.seed = args->seed,
 		.jitter = args->jitter,
 		.sums = &result->virtual_clock,
@@ -212,6 +215,7 @@ int bench_dry_run(const struct bench_args *args, const struct bench_config *conf
 	char name[64];
 	int status = 0;
 
+	d.tune = bench_dry_plan(args, config, shape, &d.plan);
 	*info = describe(config, &d.plan);
 	bench_test_name(test, name, sizeof(name));
 	snprintf(d.name, sizeof(d.name), "%.30s %s %s %.40s", shape->name, llm_placement_name(d.plan.placement),

@@ -23,6 +23,7 @@ struct bench {
 	size_t n_tests;
 	size_t done; /* tests of all engines */
 	struct timeline *timeline; /* NULL: none */
+	struct bench_plan_output plans;
 };
 
 /* ---- the matrix ------------------------------------------------------------------------------------------------------ */
@@ -211,7 +212,8 @@ static int run_dry_config(struct bench *b, const struct bench_config *config)
 			     : 0;
 
 	for (size_t i = 0; i < b->n_tests && !status && !ferror(stdout); i++)
-		status = run_dry_test(b, config, &shape, &b->tests[i]);
+		status = b->args->plan ? bench_plan_test(b->args, config, &shape, &b->tests[i], &b->plans)
+				       : run_dry_test(b, config, &shape, &b->tests[i]);
 	return status;
 }
 
@@ -252,8 +254,12 @@ static int measure(struct bench *b)
 		status = run_config(b, &b->configs[i]);
 	progress_clear();
 	/* After a failure too: what was measured is to be readable. */
-	bench_output_end(&b->out);
-	bench_output_end(&b->out_err);
+	if (args->plan) {
+		bench_plan_end(&b->plans);
+	} else {
+		bench_output_end(&b->out);
+		bench_output_end(&b->out_err);
+	}
 	if (b->timeline && timeline_close(b->timeline))
 		status = 1;
 	return status;

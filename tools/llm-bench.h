@@ -6,6 +6,7 @@
  *	llm-bench-args.c	the command line
  *	llm-bench-run.c		one test: prompts, repetitions, what is measured
  *	llm-bench-dry.c		one test without weights: planned, and simulated on a profile
+ *	llm-bench-plan.c	how products are cut, printed in place of a test
  *	llm-bench-calibration.c	a profile's model beside what is published
  *	llm-bench-fields.c	a result as named fields
  *	llm-bench-output.c	fields as md, csv, json, jsonl, sql
@@ -55,6 +56,7 @@ struct bench_args {
 	size_t n_shapes;
 	bool wall_clock; /* was asked for */
 	bool calibration;
+	bool plan, exhaustive; /* print plans; and beside them the best among all */
 	const char *profile_name; /* NULL: the wall's clock, or the default one */
 	const char *timeline_path; /* NULL: none */
 	const char *predictor_path; /* likewise */
@@ -104,6 +106,19 @@ struct bench_result {
 int bench_dry_run(const struct bench_args *args, const struct bench_config *config, const struct shape *shape,
 		  const struct bench_test *test, struct timeline *timeline, struct llm_engine_info *info,
 		  struct bench_result *result);
+
+/* The plan of a prompt in a dry run of @config, but for its tokens; true if its chunks are to be chosen: plan_tune(). */
+bool bench_dry_plan(const struct bench_args *args, const struct bench_config *config, const struct shape *shape,
+		    struct plan_options *plan);
+
+/* --plan: how placement layer cuts the products of each test, as md or json. 0, or 1 after a message. */
+struct bench_plan_output {
+	struct json_object *rows; /* json; NULL before the first */
+	bool begun; /* md */
+};
+int bench_plan_test(const struct bench_args *args, const struct bench_config *config, const struct shape *shape,
+		    const struct bench_test *test, struct bench_plan_output *out);
+void bench_plan_end(struct bench_plan_output *out);
 
 /* Prints what is published of the profile's SoC and what the model says; 0, or 1 after a message. */
 int bench_calibration(const struct bench_args *args);

@@ -284,39 +284,6 @@ static void test_more_tokens_never_take_less(void **state)
 	}
 }
 
-/* The same in a plan: an operator on the GPU, the slices, an operator on the GPU. */
-static double simulated_ns(const struct partition_options *o, const struct partition *part)
-{
-	struct sched_options so = { .clock = SCHED_VIRTUAL, .profile = soc, .sync = o->sync };
-	struct sched_plan *plan = sched_plan_create(NULL);
-	struct soc_cost some = { 1000, 0 };
-	struct sched_run run;
-	uint32_t first, last;
-	double ns;
-
-	first = sched_add(plan, &(struct sched_task){ .home = SOC_GPU, .cost[SOC_GPU] = some });
-	for (uint32_t i = 0; i < partition_nr_slices(part); i++) {
-		struct sched_task task = { 0 };
-		struct partition_slice s;
-		struct soc_op work;
-
-		partition_slice(part, i, &s);
-		work = partition_work(soc, s.lane, s.graph_rows, part->k, s.cols, o->weights);
-		task.home = s.lane;
-		task.cost[s.lane] = soc_op_cost(soc, s.lane, &work);
-		assert_int_equal(sched_after(plan, sched_add(plan, &task), first), 0);
-	}
-	last = sched_add(plan, &(struct sched_task){ .home = SOC_GPU, .cost[SOC_GPU] = some });
-	for (uint32_t before = first + 1; before < last; before++)
-		assert_int_equal(sched_after(plan, last, before), 0);
-	assert_int_equal(sched_run(plan, &so, &run), 0);
-	ns = (double)(run.spans[last].start_ns + run.spans[last].overhead_ns) - (double)run.spans[first].end_ns -
-	     soc_start_ns(soc, SOC_GPU, o->sync, 0);
-	sched_run_free(&run);
-	sched_plan_free(plan);
-	return ns;
-}
-
 static void test_predictions_are_what_the_simulation_takes(void **state)
 {
 	double worst = 0;
@@ -330,7 +297,7 @@ static void test_predictions_are_what_the_simulation_takes(void **state)
 
 		o.gpu_busy = 0;
 		partition_search(&o, p.m, p.k, p.n, &part);
-		ns = simulated_ns(&o, &part);
+		assert_int_equal(partition_simulate(&o, &part, &ns), 0);
 		error = fabs(part.total_ns / ns - 1);
 		worst = fmax(worst, error);
 		/* Launches of several equal graphs are counted before all of them, not one before each. */

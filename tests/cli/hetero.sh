@@ -1,0 +1,132 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Layers and products over GPU and NPU on a phone's SoC: what docs/hetero.md says of profile sd8gen3, on the virtual clock;
+# how plans are printed, a game beside them, and command lines that are wrong.
+set -u
+. tests/cli/common.bash
+
+dry=("$bin/llm-bench" --dry-run)
+models=llama3-8b,llama2-7b,llama3.2-3b,internlm2-1.8b
+read_rows='
+rows = [json.loads(l) for f in sys.argv[1:] for l in open(f)]
+models = list(dict.fromkeys(r["model_type"] for r in rows))
+def ts(key): return {tuple(r[k] for k in key): r["avg_ts"] for r in rows}
+'
+
+passes "layers and cut products" "${dry[@]}" --shape $models --preset hetero-layer,hetero-tensor -p 64,256,1024 -n 32 -o jsonl
+cp "$scratch/out" "$scratch/hetero"
+true_in_python "cut products are 1.25 times as fast on average, and never slower" "$read_rows
+assert len(models) == 4
+v = ts(('model_type', 'preset', 'n_prompt'))
+gains = {(m, p): v[m, 'hetero-tensor', p] / v[m, 'hetero-layer', p] for m in models for p in (64, 256, 1024, 0)}
+assert min(gains.values()) >= 1, gains
+prompts = [g for (m, p), g in gains.items() if p]
+assert sum(prompts) / len(prompts) >= 1.25, gains
+for r in rows:
+    assert r['placement'] == 'layer' and r['weights'] == 'w4a16' and r['energy_j'] > 0 and r['power_w'] > 0
+    assert (r['partition'], r['graphs']) == (('none', 'padded') if r['preset'] == 'hetero-layer' else ('auto', 'pipe'))
+    assert r['syncs'] > 0 and r['busy_gpu'] > 0 and (r['chunk'] is None) == (r['n_prompt'] == 0)
+    if r['preset'] == 'hetero-tensor':
+        assert r['busy_npu'] > 0 and r['npu_jobs'] > 0
+" "$scratch/hetero"
+passes "everything on the GPU" "${dry[@]}" --shape $models --preset gpu --weights w4a16 -p 256 -n 32 -o jsonl
+cp "$scratch/out" "$scratch/gpu"
+true_in_python "is slower for every model, prompts and tokens, and takes more energy" "$read_rows
+v = ts(('model_type', 'preset', 'n_prompt'))
+e = {(r['model_type'], r['preset'], r['n_prompt']): r['energy_j'] for r in rows}
+for m in models:
+    assert v[m, 'hetero-tensor', 0] > 1.1 * v[m, 'gpu', 0], (m, v)
+    assert v[m, 'hetero-layer', 256] > v[m, 'gpu', 256] and e[m, 'hetero-tensor', 256] < e[m, 'gpu', 256]
+" "$scratch/hetero" "$scratch/gpu"
+
+lengths=135,300,525,600,1000
+passes "graphs made, padded and in sequence" "${dry[@]}" --shape $models --preset hetero-layer --graphs online,padded,pipe -p $lengths -n 0 -o jsonl
+cp "$scratch/out" "$scratch/graphs"
+passes "cut products at lengths that no graph has" "${dry[@]}" --shape $models --preset hetero-tensor -p $lengths -n 0 -o jsonl
+true_in_python "are faster than each of them, at every length" "$read_rows
+v = {(r['model_type'], r['partition'], r['graphs'], r['n_prompt']): r['avg_ts'] for r in rows}
+for m in models:
+    for p in (135, 300, 525, 600, 1000):
+        for g in ('online', 'padded', 'pipe'):
+            assert v[m, 'auto', 'pipe', p] > v[m, 'none', g, p], (m, g, p)
+        assert v[m, 'none', 'pipe', p] >= v[m, 'none', 'padded', p] > v[m, 'none', 'online', p]
+" "$scratch/graphs" "$scratch/out"
+passes "each cut alone, and all of them" "${dry[@]}" --shape llama3-8b --preset hetero-tensor --chunk 1024 \
+	--partition none,row,sequence,multi-sequence,hybrid,auto -p 64,135,600 -n 4 -o jsonl
+true_in_python "more freedom is not slower" "$read_rows
+v = ts(('partition', 'n_prompt', 'n_gen'))
+for p in (64, 135, 600):
+    for cut in 'row sequence multi-sequence hybrid auto'.split():
+        assert v[cut, p, 0] >= 0.999 * v['none', p, 0], (cut, p)
+        assert v['auto', p, 0] >= 0.99 * v[cut, p, 0], (cut, p)
+assert v['row', 0, 4] == v['auto', 0, 4] > v['none', 0, 4] == v['sequence', 0, 4]
+" "$scratch/out"
+passes "both ways to synchronise" "${dry[@]}" --shape $models --preset hetero-layer,hetero-tensor --sync fast,driver -p 256 -n 8 -o jsonl
+true_in_python "the fast one is the faster" "$read_rows
+v = ts(('model_type', 'preset', 'n_prompt', 'sync'))
+for m in models:
+    for preset in ('hetero-layer', 'hetero-tensor'):
+        assert v[m, preset, 256, 'fast'] > 1.1 * v[m, preset, 256, 'driver'], m
+    assert v[m, 'hetero-tensor', 0, 'fast'] > 1.2 * v[m, 'hetero-tensor', 0, 'driver'], m
+" "$scratch/out"
+
+passes "a game beside them" "${dry[@]}" --shape llama3-8b --preset gpu,npu,hetero-layer,hetero-tensor --weights w4a16 -p 256 -n 16 --game 60:4 -o jsonl
+cp "$scratch/out" "$scratch/game"
+true_in_python "shows its frames unless a GPU's work is enqueued ahead" "$read_rows
+for r in rows:
+    slowdown = r['avg_ns'] / r['alone_ns'] - 1
+    if r['preset'] == 'gpu':
+        assert r['game_fps'] < 10 and r['game_dropped'] > 0, r
+    else:
+        assert r['game_fps'] > 55, r
+    if r['preset'] == 'npu':
+        assert slowdown == 0 and r['game_dropped'] == 0
+    if r['n_prompt']:
+        assert 0 <= slowdown < 0.10, (r['preset'], slowdown)
+    else:
+        assert 0 <= slowdown < 0.35, (r['preset'], slowdown)
+" "$scratch/game"
+passes "the same game again" "${dry[@]}" --shape llama3-8b --preset gpu,npu,hetero-layer,hetero-tensor --weights w4a16 -p 256 -n 16 --game 60:4:16 -o jsonl
+same "has 16 kernels a frame, and can be repeated" "$(sed 's/"test_time": *"[^"]*"//' "$scratch/out" | sha256sum)" "$(sed 's/"test_time": *"[^"]*"//' "$scratch/game" | sha256sum)"
+passes "without a game" "${dry[@]}" --shape llama3-8b --preset hetero-layer -p 64 -n 0 -o jsonl
+true_in_python "there are no frames" "$read_rows
+assert all(r[k] is None for r in rows for k in ('game_fps', 'game_dropped', 'alone_ns'))" "$scratch/out"
+
+passes "plans" "${dry[@]}" --plan --exhaustive --shape llama3-8b --preset hetero-tensor -p 64,300 -n 1 -o json
+true_in_python "say what each product is cut into, and what that takes" "
+rows = json.load(open(sys.argv[1]))
+assert {(r['test'], r['product']) for r in rows} == {(t, p) for t in ('pp64', 'pp300', 'tg1')
+    for p in ('qkv', 'attn_output', 'gate_up', 'down', 'head')}
+for r in rows:
+    assert abs(r['predicted_ns'] / r['simulated_ns'] - 1) < 0.01, r
+    assert abs(max(r['gpu_ns'], r['npu_ns']) + r['sync_ns'] + r['copy_ns'] - r['predicted_ns']) < 1
+    assert 1 <= r['of_all'] <= 1.03 and r['solver_ns'] > 0
+    assert r['gpu_cols'] % 256 == 0 or r['cut'] == 'gpu'
+    tokens = sum(r['npu_graphs']) - r['npu_padding'] + r['gpu_tokens']
+    assert tokens == r['tokens'] or r['cut'] == 'gpu', r
+" "$scratch/out"
+passes "plans as a table" "${dry[@]}" --plan --shape llama3-8b --preset hetero-layer -p 300 -n 0
+same "a row a product" "$(grep -cE '^\| llama3-8b .* (npu|gpu) ' "$scratch/out")" 5
+
+# Solving by predictions: of the profile's own samples.
+passes "a predictor" sh -c "'$bin/npu-profile' measure --random 300 --weights w4a16 --order stationary,streamed -o '$scratch/s.csv' >/dev/null &&
+	'$bin/npu-profile' fit '$scratch/s.csv' -o '$scratch/npu.model' >/dev/null"
+passes "plans by predictions" "${dry[@]}" --shape llama3-8b --preset hetero-tensor -p 300 -n 4 --predictor "$scratch/npu.model" -o jsonl
+true_in_python "are near those by measurements" "$read_rows
+for r in rows:
+    assert 0.9 < r['avg_ns'] / r['modelled_ns'] < 1.25, r" "$scratch/out"
+
+refuses "no placement that cuts" 1 "placement fine cuts no products" "${dry[@]}" --plan --shape llama3-8b -p 64 -n 0
+refuses "plans as csv" 2 "md or json" "${dry[@]}" --plan --shape llama3-8b --preset hetero-tensor -o csv
+refuses "plans of a model" 2 "only with --dry-run" "$bin/llm-bench" -m "$model" --plan
+refuses "all cuts of no plan" 2 "only with --plan" "${dry[@]}" --shape llama3-8b --exhaustive
+refuses "a game without a dry run" 2 "only with --dry-run" "$bin/llm-bench" -m "$model" --game 60:4
+for game in 60 60: :4 0:4 60:0 60:-1 x:4 60:4x 60:4:0 60:4:1.5 60:4:16: 60:4:16:1 nan:4 1e9:4 60:1e9 ''; do
+	refuses "a game '$game'" 2 "--game: " "${dry[@]}" --shape llama3-8b --preset gpu -p 8 -n 0 --game "$game"
+done
+refuses "graphs of placement layer with another" 1 "graphs pipe are those of placement layer" "${dry[@]}" --shape llama3-8b --preset npu --graphs pipe
+refuses "a cut with another placement" 1 "only placement layer cuts" "${dry[@]}" --shape llama3-8b --preset gpu --partition auto
+refuses "an unknown cut" 2 "none, row, sequence, multi-sequence, hybrid, auto" "${dry[@]}" --shape llama3-8b --partition column
+refuses "a preset that is planned only" 1 "placement layer can only be planned" "$bin/llm-bench" -m "$model" --preset hetero-layer -p 8 -n 0
+refuses "on the virtual clock too" 1 "placement layer can only be planned" "$bin/llm-bench" -m "$model" --preset hetero-tensor --clock virtual -p 8 -n 0
+finish
