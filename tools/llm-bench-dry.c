@@ -153,8 +153,8 @@ static int run_otherwise(const struct dry *with, bool predictor, const struct be
 	return status;
 }
 
-/* The GPU that is left to a prompt's plan, which knows of the game: slower by the share of time that frames take. A token is
- * shorter than what lies between two frames. */
+/* The GPU that is left to a prompt's plan, which knows of the game: slower by the share of time that frames take. A token's
+ * products are shorter than the pause between two frames: most have all of it. */
 static struct profile gpu_beside(const struct profile *p, const struct sched_game *game)
 {
 	double left = 1 - game->work_ns / game->period_ns;

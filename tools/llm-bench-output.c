@@ -35,6 +35,15 @@ static bool shown_graphs(const struct bench_args *args)
 	return args->graphs.n > 1 || (args->graphs.n && args->graphs.v[0] != LLM_GRAPHS_BUCKETED);
 }
 
+static bool shown_partition(const struct bench_args *args)
+{
+	bool cut = false;
+
+	for (size_t i = 0; i < args->preset.n; i++)
+		cut |= engine_preset(args->preset.v[i])->partition != LLM_PARTITION_NONE;
+	return cut || args->partition.n > 1 || (args->partition.n && args->partition.v[0] != LLM_PARTITION_NONE);
+}
+
 static bool shown_chunk(const struct bench_args *args)
 {
 	return args->chunk.n > 1 || args->chunk.v[0];
@@ -91,6 +100,13 @@ static void cell_sync(const struct bench_result *r, char *text, size_t bytes)
 static void cell_graphs(const struct bench_result *r, char *text, size_t bytes)
 {
 	snprintf(text, bytes, "%s", r->info->device || r->dry ? llm_graphs_name(r->info->graphs) : "-");
+}
+
+static void cell_partition(const struct bench_result *r, char *text, size_t bytes)
+{
+	bool cut = r->info->placement == LLM_PLACE_LAYER;
+
+	snprintf(text, bytes, "%s", cut ? llm_partition_name(r->info->partition) : "-");
 }
 
 static void cell_chunk(const struct bench_result *r, char *text, size_t bytes)
@@ -165,6 +181,7 @@ static const struct md_column md_columns[] = {
 	{ "backend/transport", -17, NULL, cell_backend },
 	{ "weights", -7, NULL, cell_weights },
 	{ "graphs", -8, shown_graphs, cell_graphs },
+	{ "partition", -14, shown_partition, cell_partition },
 	{ "kv", -4, shown_kv, cell_kv },
 	{ "sync", -6, shown_sync, cell_sync },
 	{ "chunk", 6, shown_chunk, cell_chunk },
