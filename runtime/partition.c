@@ -162,16 +162,28 @@ uint32_t partition_nr_segments(const struct partition *part)
 	return n;
 }
 
-uint32_t partition_segment(const struct partition *part, uint32_t index)
+/* Tokens of graph @index, and in *@before those of the ones before it. */
+static uint32_t find_segment(const struct partition *part, uint32_t index, uint32_t *before)
 {
+	*before = 0;
 	if (part->exact)
 		return part->exact;
 	for (int i = PARTITION_NR_GRAPHS - 1; i >= 0; i--) {
-		if (index < part->graphs[i])
-			return partition_graph_tokens(i);
-		index -= part->graphs[i];
+		uint32_t tokens = partition_graph_tokens(i), n = part->graphs[i];
+
+		*before += (index < n ? index : n) * tokens;
+		if (index < n)
+			return tokens;
+		index -= n;
 	}
 	return 0;
+}
+
+uint32_t partition_segment(const struct partition *part, uint32_t i)
+{
+	uint32_t before;
+
+	return find_segment(part, i, &before);
 }
 
 uint32_t partition_nr_slices(const struct partition *part)
@@ -197,9 +209,7 @@ void partition_slice(const struct partition *part, uint32_t i, struct partition_
 		return;
 	}
 	*slice = (struct partition_slice){ .lane = SOC_NPU, .cols = part->n - part->gpu_cols };
-	for (uint32_t before = 0; before < i; before++)
-		slice->row += partition_segment(part, before);
-	slice->graph_rows = partition_segment(part, i);
+	slice->graph_rows = find_segment(part, i, &slice->row);
 	slice->rows = tokens - slice->row < slice->graph_rows ? tokens - slice->row : slice->graph_rows;
 }
 
@@ -455,9 +465,7 @@ static void try_columns(struct search *s)
 	uint32_t tokens = region % PARTITION_MIN_GRAPH ?: PARTITION_MIN_GRAPH;
 
 	if (partition_is_exact(s->o, m)) {
-		struct partition part = {
-			.m = m, .k = s->best->k, .n = s->best->n, .exact = m, .gpu_cols = s->cols
-		};
+		struct partition part = { .m = m, .k = s->best->k, .n = s->best->n, .exact = m, .gpu_cols = s->cols };
 
 		if (graph_alone_ns(s, m) < s->best->total_ns)
 			keep_if_faster(s, &part);
