@@ -4,8 +4,9 @@
  * lanes (soc.h), for the scheduler (scheduler.h). No weights and no results: what takes how long, and what waits for what.
  *
  * A chunk's tasks follow one another. A product that is cut (partition.h) is a task for each of its slices, which come
- * after the same operator and before the same one; task.slice counts them as partition_slice() does. Beyond that, a chunk's attention in a layer waits until all earlier chunks have
- * put their keys and values into that layer's cache (llm.npu 3.4, equations 2 and 3).
+ * after the same operator and before the same one; task.slice counts them as partition_slice() does. Beyond that, a
+ * chunk's attention in a layer waits until all earlier chunks have put their keys and values into that layer's cache
+ * (llm.npu 3.4, equations 2 and 3).
  */
 #ifndef PLAN_H
 #define PLAN_H

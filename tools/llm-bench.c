@@ -2,7 +2,7 @@
 /*
  * llm-bench: the matrix.
  *
- * Model, transport, placement, weights, graphs, cache, sync, device workers, chunk and threads make an engine: each
+ * Model, transport, placement, weights, graphs, partition, cache, sync, device workers, chunk and threads make an engine: each
  * combination is loaded once. On it run, for each depth, the prompt tests, the generation tests and the pairs of -pg. With --dry-run
  * shapes stand for models, and nothing is loaded.
  */
