@@ -42,7 +42,7 @@ ALL_CFLAGS := -std=gnu11 $(CPPFLAGS) $(CFLAGS) -Wall -Wextra -Werror -Wno-unused
 # '$$ORIGIN' so that nothing installed is needed.
 LDFLAGS_COMMON := -pthread $(SANFLAGS) $(LDFLAGS)
 LIBS_NPU := $(shell pkg-config --libs libdrm libelf inih 2>/dev/null) -lm
-LIBS_LLM := $(shell pkg-config --libs libpcre2-8 2>/dev/null) -lm
+LIBS_LLM := $(shell pkg-config --libs libpcre2-8 OpenCL 2>/dev/null) -lm
 LIBS_TOOLS := $(shell pkg-config --libs json-c nettle 2>/dev/null)
 LIBS_npu-top := $(shell pkg-config --libs ncursesw 2>/dev/null)
 
@@ -100,6 +100,8 @@ $(O)/obj/tools/build_commit.o: ISA := -I$(O)/obj
 $(O)/obj/tools/build_commit.o: $(O)/obj/build_commit.h
 .PHONY: FORCE
 FORCE:
+# The GPU lane's kernels, which it holds as text.
+$(O)/obj/runtime/gpu_source.o: $(wildcard runtime/*.cl)
 
 define archive
 	$(Q)mkdir -p $(@D)

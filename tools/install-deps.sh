@@ -9,12 +9,14 @@ set -u
 packages=(
 	gcc make pkg-config libc6-dev			# user space
 	libdrm-dev libelf-dev libinih-dev libpcre2-dev libjson-c-dev nettle-dev libncurses-dev systemtap-sdt-dev
+	ocl-icd-opencl-dev
 )
 packaging=(
 	dpkg-dev debhelper
 )
 tests=(
 	libcmocka-dev g++
+	pocl-opencl-icd					# an OpenCL device: the CPU
 	gcc-12-multilib					# gcc-multilib itself excludes compilers for other machines
 	python3 strace binutils
 	linux-headers-6.12-amd64			# the module, and through it the kernel that the VM boots

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+/* The GPU lane's memory: the host's, seen by the device, or the device's own. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu_private.h"
+#include "llm_fail.h"
+
+static int buffer_create(struct llm_gpu *gpu, void *host, size_t bytes, bool shared, struct llm_gpu_buffer **out)
+{
+	struct llm_gpu_buffer *buf;
+	cl_int err;
+
+	*out = NULL;
+	if (!bytes)
+		return llm_fail(-EINVAL, "OpenCL: a buffer of no bytes");
+	buf = calloc(1, sizeof(*buf));
+	if (!buf)
+		return llm_fail(-ENOMEM, "no memory for an OpenCL buffer");
+	*buf = (struct llm_gpu_buffer){ .gpu = gpu, .host = host, .bytes = bytes, .shared = shared };
+	buf->mem = clCreateBuffer(gpu->context, CL_MEM_READ_WRITE | (shared ? CL_MEM_USE_HOST_PTR : 0), bytes,
+				  shared ? host : NULL, &err);
+	if (err) {
+		free(buf);
+		return gpu_fail(err, "a buffer");
+	}
+	*out = buf;
+	return 0;
+}
+
+int llm_gpu_map(struct llm_gpu *gpu, void *host, size_t bytes, enum llm_gpu_sharing sharing, struct llm_gpu_buffer **buf)
+{
+	if (!host || (uintptr_t)host % LLM_GPU_PAGE) {
+		*buf = NULL;
+		return llm_fail(-EINVAL, "OpenCL: memory at %p does not begin a page", host);
+	}
+	return buffer_create(gpu, host, bytes, sharing == LLM_GPU_SHARED && gpu->info.unified, buf);
+}
+
+int llm_gpu_alloc(struct llm_gpu *gpu, size_t bytes, struct llm_gpu_buffer **buf)
+{
+	return buffer_create(gpu, NULL, bytes, false, buf);
+}
+
+void llm_gpu_unmap(struct llm_gpu_buffer *buf)
+{
+	if (!buf)
+		return;
+	clReleaseMemObject(buf->mem);
+	free(buf);
+}
+
+bool llm_gpu_shared(const struct llm_gpu_buffer *buf)
+{
+	return buf->shared;
+}
+
+int gpu_check(const struct llm_gpu_area *area, uint64_t rows, uint64_t row_bytes, uint64_t stride, unsigned int align,
+	      const struct llm_gpu_queue *q, const char *op, const char *what)
+{
+	uint64_t bytes;
+
+	if (!area->buf)
+		return llm_fail(-EINVAL, "OpenCL: %s has no %s", op, what);
+	if (area->buf->gpu != q->gpu)
+		return llm_fail(-EINVAL, "OpenCL: %s of %s is memory of another device", what, op);
+	if (area->off % align || (rows > 1 && stride % align))
+		return llm_fail(-EINVAL, "OpenCL: %s of %s is no multiple of %u bytes", what, op, align);
+	if (rows > 1 && stride < row_bytes)
+		return llm_fail(-EINVAL, "OpenCL: rows of %s of %s overlap", what, op);
+	if (__builtin_mul_overflow(rows ? rows - 1 : 0, stride, &bytes) || __builtin_add_overflow(bytes, row_bytes, &bytes) ||
+	    area->off > area->buf->bytes || bytes > area->buf->bytes - area->off)
+		return llm_fail(-EINVAL, "OpenCL: %s of %s does not lie in its buffer of %zu bytes", what, op, area->buf->bytes);
+	return 0;
+}
+
+/* What llm_gpu_map() will be asked for: the host writes, a kernel answers, and neither is told to look again. */
+static int probe(struct llm_gpu *gpu, struct llm_gpu_queue *q, volatile uint32_t *words, struct llm_gpu_buffer *buf,
+		 bool *coherent)
+{
+	enum { OFF = 64 };
+	struct gpu_launch l;
+	int err;
+
+	for (uint32_t turn = 1; turn <= 4; turn++) {
+		struct llm_gpu_area in = { buf, 0 }, out = { buf, OFF }, flag = { buf, 2 * OFF };
+
+		words[0] = turn * 0x01010101;
+		words[OFF / 4] = words[2 * OFF / 4] = 0;
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		gpu_begin(&l, q, GPU_probe);
+		gpu_arg_area(&l, &in);
+		gpu_arg_area(&l, &out);
+		err = gpu_run(&l, (size_t[]){ 1, 1 }, (size_t[]){ 1, 1 }, NULL);
+		if (err)
+			return err;
+		gpu_begin(&l, q, GPU_flag);
+		gpu_arg_area(&l, &flag);
+		gpu_arg_u32(&l, turn);
+		err = gpu_run(&l, (size_t[]){ 1, 1 }, (size_t[]){ 1, 1 }, NULL);
+		err = err ? err : llm_gpu_finish(q);
+		if (err)
+			return err;
+		if (words[2 * OFF / 4] != turn || words[OFF / 4] != ~(turn * 0x01010101)) {
+			*coherent = false;
+			return 0;
+		}
+	}
+	*coherent = true;
+	return 0;
+}
+
+int gpu_probe(struct llm_gpu *gpu, bool *coherent)
+{
+	struct llm_gpu_buffer *buf = NULL;
+	struct llm_gpu_queue *q = NULL;
+	uint32_t *words;
+	int err;
+
+	*coherent = false;
+	if (!gpu->info.unified)
+		return 0;
+	words = aligned_alloc(LLM_GPU_PAGE, LLM_GPU_PAGE);
+	if (!words)
+		return llm_fail(-ENOMEM, "no memory to try an OpenCL device with");
+	memset(words, 0, LLM_GPU_PAGE);
+	err = llm_gpu_map(gpu, words, LLM_GPU_PAGE, LLM_GPU_SHARED, &buf);
+	err = err ? err : llm_gpu_queue_create(gpu, &q);
+	err = err ? err : probe(gpu, q, words, buf, coherent);
+	llm_gpu_queue_free(q);
+	llm_gpu_unmap(buf);
+	free(words);
+	return err;
+}
