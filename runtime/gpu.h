@@ -106,7 +106,8 @@ enum llm_gpu_sharing {
 
 /* @host: begins a page of LLM_GPU_PAGE bytes; stays the caller's, and in place until llm_gpu_unmap(). Memory has one buffer per
  * llm_gpu at most. What a copied buffer holds is undefined until to_device or an operator has written it. */
-int llm_gpu_map(struct llm_gpu *gpu, void *host, size_t bytes, enum llm_gpu_sharing sharing, struct llm_gpu_buffer **buf);
+int llm_gpu_map(struct llm_gpu *gpu, void *host, size_t bytes, enum llm_gpu_sharing sharing,
+		struct llm_gpu_buffer **buf);
 /* Memory that the host never sees, for what passes between operators. */
 int llm_gpu_alloc(struct llm_gpu *gpu, size_t bytes, struct llm_gpu_buffer **buf);
 /* When nothing that uses it is in any queue. */

@@ -83,7 +83,8 @@ static int find_all(struct found *found, unsigned int *n)
 	*n = 0;
 	/* The loader's own error (-1001) is that it found none. */
 	if (err || !nr_platforms)
-		return llm_fail(-ENODEV, "no OpenCL platform; install the one of the GPU, or pocl-opencl-icd, which computes on the CPU");
+		return llm_fail(-ENODEV, "no OpenCL platform; install the one of the GPU, or pocl-opencl-icd, which "
+					 "computes on the CPU");
 	if (nr_platforms > MAX_PLATFORMS)
 		nr_platforms = MAX_PLATFORMS;
 	for (i = 0; i < nr_platforms; i++) {
@@ -190,7 +191,8 @@ static int choose(const struct found *found, unsigned int n, const char *select,
 	unsigned int i;
 
 	if (!n)
-		return llm_fail(-ENODEV, "no OpenCL device: the platforms that are installed find none on this machine");
+		return llm_fail(-ENODEV,
+				"no OpenCL device: the platforms that are installed find none on this machine");
 	if (!select) {
 		for (i = 0; i < n; i++)
 			if (device_number(found[i].device, CL_DEVICE_TYPE, sizeof(cl_device_type)) & CL_DEVICE_TYPE_GPU)
@@ -202,7 +204,8 @@ static int choose(const struct found *found, unsigned int n, const char *select,
 		unsigned long number = strtoul(select, NULL, 10);
 
 		if (number >= n)
-			return llm_fail(-ENOENT, "no OpenCL device %s: there %s %u, counted from 0; npu-info lists them", select,
+			return llm_fail(-ENOENT,
+					"no OpenCL device %s: there %s %u, counted from 0; npu-info lists them", select,
 					n == 1 ? "is" : "are", n);
 		*which = (unsigned int)number;
 		return 0;
@@ -264,9 +267,10 @@ static int build(struct llm_gpu *gpu)
 
 	gpu_sources_get(sources, bytes);
 	snprintf(options, sizeof(options),
-		 "-cl-std=CL1.2 %s -DV=%u -DNV=%u -DSPLIT=%u -DGEMM_Y=%u -DROW_ITEMS=%u -DATTN_ITEMS=%u -DR=%u -DTILE=%u -DROWS_X=%u -DQUERIES=%u",
-		 gpu->info.exact ? "-cl-fp32-correctly-rounded-divide-sqrt" : "", s->vector, s->gemv_vectors, s->gemv_split,
-		 s->gemm_groups, s->row_items, s->attn_items, GPU_GEMM_ROWS, GPU_ROWS_TILE, GPU_ROWS_X,
+		 "-cl-std=CL1.2 %s -DV=%u -DNV=%u -DSPLIT=%u -DGEMM_Y=%u -DROW_ITEMS=%u -DATTN_ITEMS=%u -DR=%u "
+		 "-DTILE=%u -DROWS_X=%u -DQUERIES=%u",
+		 gpu->info.exact ? "-cl-fp32-correctly-rounded-divide-sqrt" : "", s->vector, s->gemv_vectors,
+		 s->gemv_split, s->gemm_groups, s->row_items, s->attn_items, GPU_GEMM_ROWS, GPU_ROWS_TILE, GPU_ROWS_X,
 		 GPU_ATTN_QUERIES);
 	gpu->program = clCreateProgramWithSource(gpu->context, GPU_NR_SOURCES, sources, bytes, &err);
 	if (err)
@@ -292,9 +296,9 @@ static int open_device(struct llm_gpu *gpu, const char *select, const struct llm
 	err = choose_shape(gpu, opts);
 	if (err)
 		return err;
-	gpu->context = clCreateContext((cl_context_properties[]){ CL_CONTEXT_PLATFORM,
-								  (cl_context_properties)found[which].platform, 0 },
-				       1, &gpu->device, NULL, NULL, &cl_err);
+	gpu->context = clCreateContext(
+		(cl_context_properties[]){ CL_CONTEXT_PLATFORM, (cl_context_properties)found[which].platform, 0 }, 1,
+		&gpu->device, NULL, NULL, &cl_err);
 	if (cl_err)
 		return gpu_fail(cl_err, gpu->info.name);
 	err = build(gpu);

@@ -27,14 +27,17 @@ static int check_shape(const struct llm_gpu_matmul *op)
 		return llm_fail(-EINVAL, "OpenCL: a product with weights of no format");
 	if (!op->m || !op->k || !op->n || op->m > VNPU_MAX_DIM || op->k > VNPU_MAX_DIM || op->first > VNPU_MAX_DIM ||
 	    op->n > VNPU_MAX_DIM - op->first)
-		return llm_fail(-EINVAL, "OpenCL: a product of %u x %u x %u from channel %u: sizes are 1 to %u", op->m, op->k,
-				op->n, op->first, VNPU_MAX_DIM);
+		return llm_fail(-EINVAL, "OpenCL: a product of %u x %u x %u from channel %u: sizes are 1 to %u", op->m,
+				op->k, op->n, op->first, VNPU_MAX_DIM);
 	if (op->format == LLM_GPU_W8 && (!int8 || op->k > VNPU_MAX_K_I8))
-		return llm_fail(-EINVAL, "OpenCL: a product of W8 takes INT8 activations, of at most %u columns", VNPU_MAX_K_I8);
+		return llm_fail(-EINVAL, "OpenCL: a product of W8 takes INT8 activations, of at most %u columns",
+				VNPU_MAX_K_I8);
 	if (!in_panels(op) && int8)
 		return llm_fail(-EINVAL, "OpenCL: a product of F32 or F16 weights takes F32 activations");
 	if (op->format == LLM_GPU_W4 && ((op->group != 32 && op->group != 64 && op->group != 128) || op->k % op->group))
-		return llm_fail(-EINVAL, "OpenCL: a product of W4 with %u columns in groups of %u: groups are 32, 64 or 128 and divide the columns",
+		return llm_fail(-EINVAL,
+				"OpenCL: a product of W4 with %u columns in groups of %u: groups are 32, 64 or 128 and "
+				"divide the columns",
 				op->k, op->group);
 	return 0;
 }
@@ -55,11 +58,11 @@ static int check_areas(const struct llm_gpu_queue *q, const struct llm_gpu_matmu
 	if (err)
 		return err;
 	if (in_panels(op))
-		err = gpu_check(&op->w, (end + VNPU_PANEL_N - 1) / VNPU_PANEL_N, panel_bytes(op), panel_bytes(op), 64, q,
-				"a product", "the weights");
+		err = gpu_check(&op->w, (end + VNPU_PANEL_N - 1) / VNPU_PANEL_N, panel_bytes(op), panel_bytes(op), 64,
+				q, "a product", "the weights");
 	else
-		err = gpu_check(&op->w, end, (uint64_t)op->k * element, (uint64_t)op->ldw * element, element, q, "a product",
-				"the weights");
+		err = gpu_check(&op->w, end, (uint64_t)op->k * element, (uint64_t)op->ldw * element, element, q,
+				"a product", "the weights");
 	if (!err && op->bias.buf)
 		err = gpu_check(&op->bias, 1, end * 4, 0, 4, q, "a product", "the bias");
 	return err ? err : gpu_check(&op->y, op->m, end * 4, op->ldy * 4ull, 4, q, "a product", "y");

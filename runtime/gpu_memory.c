@@ -29,7 +29,8 @@ static int buffer_create(struct llm_gpu *gpu, void *host, size_t bytes, bool sha
 	return 0;
 }
 
-int llm_gpu_map(struct llm_gpu *gpu, void *host, size_t bytes, enum llm_gpu_sharing sharing, struct llm_gpu_buffer **buf)
+int llm_gpu_map(struct llm_gpu *gpu, void *host, size_t bytes, enum llm_gpu_sharing sharing,
+		struct llm_gpu_buffer **buf)
 {
 	if (!host || (uintptr_t)host % LLM_GPU_PAGE) {
 		*buf = NULL;
@@ -69,9 +70,11 @@ int gpu_check(const struct llm_gpu_area *area, uint64_t rows, uint64_t row_bytes
 		return llm_fail(-EINVAL, "OpenCL: %s of %s is no multiple of %u bytes", what, op, align);
 	if (rows > 1 && stride < row_bytes)
 		return llm_fail(-EINVAL, "OpenCL: rows of %s of %s overlap", what, op);
-	if (__builtin_mul_overflow(rows ? rows - 1 : 0, stride, &bytes) || __builtin_add_overflow(bytes, row_bytes, &bytes) ||
-	    area->off > area->buf->bytes || bytes > area->buf->bytes - area->off)
-		return llm_fail(-EINVAL, "OpenCL: %s of %s does not lie in its buffer of %zu bytes", what, op, area->buf->bytes);
+	if (__builtin_mul_overflow(rows ? rows - 1 : 0, stride, &bytes) ||
+	    __builtin_add_overflow(bytes, row_bytes, &bytes) || area->off > area->buf->bytes ||
+	    bytes > area->buf->bytes - area->off)
+		return llm_fail(-EINVAL, "OpenCL: %s of %s does not lie in its buffer of %zu bytes", what, op,
+				area->buf->bytes);
 	return 0;
 }
 

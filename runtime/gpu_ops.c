@@ -37,8 +37,8 @@ static int check_kv(const struct llm_gpu_area *area, unsigned int type, unsigned
 		return llm_fail(-EINVAL, "OpenCL: %s with a cache of no type", op);
 	if (type == VNPU_KV_Q8_0 && (cols % VNPU_Q8_0_VALUES || ld % VNPU_Q8_0_VALUES))
 		return llm_fail(-EINVAL, "OpenCL: %s of %s: Q8_0 is blocks of %d", what, op, VNPU_Q8_0_VALUES);
-	return gpu_check(area, rows, VNPU_KV_BYTES(type, cols), VNPU_KV_BYTES(type, ld), type == VNPU_KV_F32 ? 4 : 2, q, op,
-			 what);
+	return gpu_check(area, rows, VNPU_KV_BYTES(type, cols), VNPU_KV_BYTES(type, ld), type == VNPU_KV_F32 ? 4 : 2, q,
+			 op, what);
 }
 
 int llm_gpu_quant(struct llm_gpu_queue *q, const struct llm_gpu_quant *op, struct llm_gpu_order *order)
@@ -112,7 +112,8 @@ int llm_gpu_rope(struct llm_gpu_queue *q, const struct llm_gpu_rope *op, struct 
 	gpu_arg_u32(&l, op->rot_dim);
 	gpu_arg_u32(&l, op->pos);
 	gpu_arg_u32(&l, op->mode == VNPU_ROPE_ADJACENT);
-	return gpu_run(&l, (size_t[]){ groups_of(op->head_dim - op->rot_dim / 2), op->rows }, (size_t[]){ ITEMS, 1 }, order);
+	return gpu_run(&l, (size_t[]){ groups_of(op->head_dim - op->rot_dim / 2), op->rows }, (size_t[]){ ITEMS, 1 },
+		       order);
 }
 
 int llm_gpu_binary(struct llm_gpu_queue *q, const struct llm_gpu_binary *op, struct llm_gpu_order *order)
@@ -139,7 +140,8 @@ int llm_gpu_binary(struct llm_gpu_queue *q, const struct llm_gpu_binary *op, str
 	gpu_arg_u64(&l, op->ldb);
 	gpu_arg_u64(&l, op->ldy);
 	gpu_arg_u32(&l, op->cols);
-	return gpu_run(&l, (size_t[]){ groups_of((op->cols + q->gpu->shape.vector - 1) / q->gpu->shape.vector), op->rows },
+	return gpu_run(&l,
+		       (size_t[]){ groups_of((op->cols + q->gpu->shape.vector - 1) / q->gpu->shape.vector), op->rows },
 		       (size_t[]){ ITEMS, 1 }, order);
 }
 
@@ -152,21 +154,27 @@ int llm_gpu_store(struct llm_gpu_queue *q, const struct llm_gpu_store *op, struc
 
 	err = err ? err : check_f32(&op->x, op->rows, op->cols, op->ldx, q, name, "x");
 	/* The row that is written first is the place to begin, if no overflow makes another of it. */
-	err = err ? err : check_kv(&dst, op->type, op->row > VNPU_MAX_DIM ? 0 : op->row + op->rows, op->cols, op->ld_dst, q, name,
-				   "the cache");
+	err = err ? err
+		  : check_kv(&dst, op->type, op->row > VNPU_MAX_DIM ? 0 : op->row + op->rows, op->cols, op->ld_dst, q,
+			     name, "the cache");
 	if (!err && op->row > VNPU_MAX_DIM)
 		err = llm_fail(-EINVAL, "OpenCL: a store to row %u", op->row);
 	if (err)
 		return err;
 	dst.off += (size_t)op->row * VNPU_KV_BYTES(op->type, op->ld_dst);
-	gpu_begin(&l, q, op->type == VNPU_KV_F32 ? GPU_store_f32 : op->type == VNPU_KV_F16 ? GPU_store_f16 : GPU_store_q8_0);
+	gpu_begin(&l, q,
+		  op->type == VNPU_KV_F32   ? GPU_store_f32
+		  : op->type == VNPU_KV_F16 ? GPU_store_f16
+					    : GPU_store_q8_0);
 	gpu_arg_area(&l, &op->x);
 	gpu_arg_area(&l, &dst);
 	gpu_arg_u64(&l, op->ldx);
 	gpu_arg_u64(&l, VNPU_KV_BYTES(op->type, op->ld_dst));
 	gpu_arg_u32(&l, op->cols);
-	return gpu_run(&l, (size_t[]){ groups_of(op->type == VNPU_KV_Q8_0 ? op->cols / VNPU_Q8_0_VALUES : op->cols), op->rows },
-		       (size_t[]){ ITEMS, 1 }, order);
+	return gpu_run(
+		&l,
+		(size_t[]){ groups_of(op->type == VNPU_KV_Q8_0 ? op->cols / VNPU_Q8_0_VALUES : op->cols), op->rows },
+		(size_t[]){ ITEMS, 1 }, order);
 }
 
 static int check_attn(const struct llm_gpu_queue *q, const struct llm_gpu_attn *op)
@@ -176,8 +184,8 @@ static int check_attn(const struct llm_gpu_queue *q, const struct llm_gpu_attn *
 	int err = check_sizes(name, op->rows, cols);
 
 	if (!err && (!op->kv_heads || op->heads % op->kv_heads || op->head_dim > VNPU_MAX_HEAD_DIM))
-		err = llm_fail(-EINVAL, "OpenCL: attention of %u heads of %u elements with %u KV heads", op->heads, op->head_dim,
-			       op->kv_heads);
+		err = llm_fail(-EINVAL, "OpenCL: attention of %u heads of %u elements with %u KV heads", op->heads,
+			       op->head_dim, op->kv_heads);
 	if (!err && ((uint64_t)op->pos + op->rows > op->ctx_rows || op->ctx_rows > VNPU_MAX_DIM))
 		err = llm_fail(-EINVAL, "OpenCL: attention of rows %u to %llu over a cache of %u", op->pos,
 			       (unsigned long long)op->pos + op->rows, op->ctx_rows);
@@ -199,7 +207,10 @@ int llm_gpu_attn(struct llm_gpu_queue *q, const struct llm_gpu_attn *op, struct 
 	if (err)
 		return err;
 	share = op->heads / op->kv_heads;
-	gpu_begin(&l, q, op->kv_type == VNPU_KV_F32 ? GPU_attn_f32 : op->kv_type == VNPU_KV_F16 ? GPU_attn_f16 : GPU_attn_q8_0);
+	gpu_begin(&l, q,
+		  op->kv_type == VNPU_KV_F32   ? GPU_attn_f32
+		  : op->kv_type == VNPU_KV_F16 ? GPU_attn_f16
+					       : GPU_attn_q8_0);
 	gpu_arg_area(&l, &op->q);
 	gpu_arg_area(&l, &op->k);
 	gpu_arg_area(&l, &op->v);

@@ -154,15 +154,15 @@ BINARY(glu_silu, silu(av) * bv)
 BINARY(glu_gelu, gelu(av) * bv)
 
 /*
- * A work-item per pair of a head. pos freq is of greater precision than a float has: high is rounded, low what that left out, and
- * the angle is turned by low after high. (firmware-sim computes the angle in double, which few GPUs can.)
+ * A work-item per pair of all heads. The angle pos freq has more digits than a float: it is high, rounded, and low, what that left
+ * out. (firmware-sim computes it in double, which few GPUs can.)
  */
 __kernel void rope(memory x, ulong x_off, memory freq, ulong freq_off, memory y, ulong y_off, ulong ldx, ulong ldy, uint heads,
 		   uint dim, uint rot_dim, uint pos, uint adjacent)
 {
 #pragma OPENCL FP_CONTRACT OFF
 	uint half_dim = rot_dim / 2, i = get_global_id(0), r = get_global_id(1), first, second;
-	float p, f, high, low, s, c, sine, cosine;
+	float p, f, high, low, s, c, sine, cosine, low_sine, low_cosine;
 
 	if (i >= half_dim) {
 		/* What is not turned: the i-th element behind it. */
@@ -175,8 +175,9 @@ __kernel void rope(memory x, ulong x_off, memory freq, ulong freq_off, memory y,
 	high = p * f;
 	low = fma(p, f, -high);
 	sine = sincos(high, &cosine);
-	s = sine + low * cosine;
-	c = cosine - low * sine;
+	low_sine = sincos(low, &low_cosine);
+	s = sine * low_cosine + cosine * low_sine;
+	c = cosine * low_cosine - sine * low_sine;
 	first = adjacent ? 2 * i : i;
 	second = adjacent ? 2 * i + 1 : i + half_dim;
 	for (uint h = 0; h < heads; h++) {

@@ -95,8 +95,8 @@ static int wait_list_make(struct llm_gpu_queue *q, const struct llm_gpu_order *o
 	list->nr = 0;
 	if (order) {
 		if (order->nr_after > LLM_GPU_MAX_AFTER)
-			return llm_fail(-EINVAL, "OpenCL: an operator after %u others, which may be %u", order->nr_after,
-					LLM_GPU_MAX_AFTER);
+			return llm_fail(-EINVAL, "OpenCL: an operator after %u others, which may be %u",
+					order->nr_after, LLM_GPU_MAX_AFTER);
 		for (unsigned int i = 0; i < order->nr_after; i++) {
 			if (order->after[i] > q->last)
 				return llm_fail(-EINVAL, "OpenCL: an operator after one that is not in the queue");
@@ -174,7 +174,8 @@ int gpu_run(struct gpu_launch *l, const size_t groups[2], const size_t items[2],
 	ret = wait_list_make(l->q, order, &list);
 	if (ret)
 		return ret;
-	l->err = clEnqueueNDRangeKernel(l->q->queue, l->kernel, 2, NULL, global, items, list.nr, wait_list_events(&list), &event);
+	l->err = clEnqueueNDRangeKernel(l->q->queue, l->kernel, 2, NULL, global, items, list.nr,
+					wait_list_events(&list), &event);
 	if (l->err)
 		return gpu_fail(l->err, kernel_names[l->which]);
 	return event_keep(l->q, event, !order, order);
@@ -251,8 +252,8 @@ int llm_gpu_finish(struct llm_gpu_queue *q)
 	cl_int err = clFinish(q->queue), status;
 
 	for (uint64_t t = first; !err && t <= q->last; t++)
-		if (!clGetEventInfo(q->events[t % GPU_EVENTS], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status,
-				    NULL) &&
+		if (!clGetEventInfo(q->events[t % GPU_EVENTS], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
+				    &status, NULL) &&
 		    status < 0)
 			err = status;
 	return err ? gpu_fail(err, "an operator") : 0;
@@ -276,7 +277,8 @@ static void CL_CALLBACK flag_write(cl_event event, cl_int status, void *ud)
 	atomic_fetch_sub_explicit(&q->callbacks, 1, memory_order_release);
 }
 
-static int flag_by_callback(struct llm_gpu_queue *q, struct llm_gpu_area flag, uint32_t value, struct llm_gpu_order *order)
+static int flag_by_callback(struct llm_gpu_queue *q, struct llm_gpu_area flag, uint32_t value,
+			    struct llm_gpu_order *order)
 {
 	struct late_flag *late = malloc(sizeof(*late));
 	struct wait_list list;

@@ -2,15 +2,15 @@
 /* The OpenCL C of the GPU lane, in the program itself: what is compiled on the device comes with it. */
 #include "gpu_private.h"
 
-#define SOURCE(name)                                              \
-	__asm__(".section .rodata\n"                              \
-		".globl gpu_source_" #name ", gpu_end_" #name "\n" \
+#define SOURCE(name)                                                \
+	__asm__(".section .rodata\n"                                \
+		".globl gpu_source_" #name ", gpu_end_" #name "\n"  \
 		".hidden gpu_source_" #name ", gpu_end_" #name "\n" \
-		"gpu_source_" #name ":\n"                         \
-		".incbin \"runtime/gpu_" #name ".cl\"\n"          \
-		"gpu_end_" #name ":\n"                            \
-		".byte 0\n"                                       \
-		".text\n");                                       \
+		"gpu_source_" #name ":\n"                           \
+		".incbin \"runtime/gpu_" #name ".cl\"\n"            \
+		"gpu_end_" #name ":\n"                              \
+		".byte 0\n"                                         \
+		".text\n");                                         \
 	extern const char gpu_source_##name[], gpu_end_##name[]
 
 SOURCE(common);
@@ -23,10 +23,10 @@ void gpu_sources_get(const char *sources[GPU_NR_SOURCES], size_t bytes[GPU_NR_SO
 {
 	unsigned int i = 0;
 
-#define GET(name)                                                                \
-	do {                                                                     \
-		sources[i] = gpu_source_##name;                                  \
-		bytes[i++] = (size_t)(gpu_end_##name - gpu_source_##name);       \
+#define GET(name)                                                          \
+	do {                                                               \
+		sources[i] = gpu_source_##name;                            \
+		bytes[i++] = (size_t)(gpu_end_##name - gpu_source_##name); \
 	} while (0)
 	GET(common);
 	GET(panels);

@@ -8,6 +8,9 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/lib.sh
 export BUILD=${BUILD:-build}
+# Kernels of OpenCL that PoCL has compiled; a path that does not depend on where a test runs.
+export POCL_CACHE_DIR=${POCL_CACHE_DIR:-$(realpath -m "$BUILD")/pocl}
+mkdir -p "$POCL_CACHE_DIR"
 [ $# -gt 0 ] || set -- unit cli vm san arm kernels
 
 for group; do

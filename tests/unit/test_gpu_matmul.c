@@ -100,9 +100,9 @@ static void channel_weights(const struct product *p, unsigned int c)
 		break;
 	default:
 		for (unsigned int i = 0; i < op->k; i++)
-			p->row[i] = op->format == LLM_GPU_F32 ?
-					    ((const float *)p->w)[(size_t)c * op->ldw + i] :
-					    fw_f16_to_f32(((const uint16_t *)p->w)[(size_t)c * op->ldw + i]);
+			p->row[i] = op->format == LLM_GPU_F32
+					    ? ((const float *)p->w)[(size_t)c * op->ldw + i]
+					    : fw_f16_to_f32(((const uint16_t *)p->w)[(size_t)c * op->ldw + i]);
 	}
 }
 
@@ -128,7 +128,8 @@ static void check_exact(const struct product *p)
 			}
 			for (unsigned int i = 0; i < op->k; i++) {
 				if (p->x_scale)
-					term = (double)((const int8_t *)p->x)[(size_t)r * op->ldx + i] * p->x_scale[r] * p->row[i];
+					term = (double)((const int8_t *)p->x)[(size_t)r * op->ldx + i] * p->x_scale[r] *
+					       p->row[i];
 				else
 					term = (double)((const float *)p->x)[(size_t)r * op->ldx + i] * p->row[i];
 				sum += term;
@@ -136,8 +137,8 @@ static void check_exact(const struct product *p)
 			}
 			bound = (op->k + 4) * U * size;
 			if (!(fabs(got - sum) <= bound))
-				fail_msg("format %d, %u x %u x %u, channel %u, row %u: %.9g, not %.9g", op->format, op->m, op->k,
-					 p->channels, c, r, got, sum);
+				fail_msg("format %d, %u x %u x %u, channel %u, row %u: %.9g, not %.9g", op->format,
+					 op->m, op->k, p->channels, c, r, got, sum);
 		}
 	}
 }
@@ -147,10 +148,27 @@ static void check_same(const struct product *p)
 {
 	const struct llm_gpu_matmul *op = &p->op;
 	float *want = malloc((size_t)op->m * p->channels * 4);
-	struct fw_matmul_i8 i8 = { .a = p->x, .a_scale = p->x_scale, .w = p->w, .bias = p->bias, .c = want, .m = op->m,
-				   .n = p->channels, .k = op->k, .lda = op->ldx, .ldc = p->channels };
-	struct fw_matmul_w4 w4 = { .a = p->x, .a_scale = p->x_scale, .w = p->w, .bias = p->bias, .c = want, .m = op->m,
-				   .n = p->channels, .k = op->k, .group = op->group, .lda = op->ldx, .ldc = p->channels };
+	struct fw_matmul_i8 i8 = { .a = p->x,
+				   .a_scale = p->x_scale,
+				   .w = p->w,
+				   .bias = p->bias,
+				   .c = want,
+				   .m = op->m,
+				   .n = p->channels,
+				   .k = op->k,
+				   .lda = op->ldx,
+				   .ldc = p->channels };
+	struct fw_matmul_w4 w4 = { .a = p->x,
+				   .a_scale = p->x_scale,
+				   .w = p->w,
+				   .bias = p->bias,
+				   .c = want,
+				   .m = op->m,
+				   .n = p->channels,
+				   .k = op->k,
+				   .group = op->group,
+				   .lda = op->ldx,
+				   .ldc = p->channels };
 
 	if (op->format == LLM_GPU_W8)
 		fw_kernels_generic.matmul_i8(&i8, NULL);
@@ -161,8 +179,8 @@ static void check_same(const struct product *p)
 			float a = p->y[(size_t)r * op->ldy + c], b = want[(size_t)r * p->channels + c];
 
 			if (memcmp(&a, &b, 4))
-				fail_msg("format %d, %u x %u x %u, channel %u, row %u: %a, of the NPU %a", op->format, op->m, op->k,
-					 p->channels, c, r, a, b);
+				fail_msg("format %d, %u x %u x %u, channel %u, row %u: %a, of the NPU %a", op->format,
+					 op->m, op->k, p->channels, c, r, a, b);
 		}
 	free(want);
 }
@@ -171,7 +189,7 @@ static void check_same(const struct product *p)
 static bool keeps_order(int i)
 {
 #if defined(__x86_64__)
-	return widths[i] > 4 && llm_gpu_info(gpus[i])->cpu && __builtin_cpu_supports("fma");
+	return llm_gpu_info(gpus[i])->vector > 4 && llm_gpu_info(gpus[i])->cpu && __builtin_cpu_supports("fma");
 #else
 	return false;
 #endif
@@ -240,8 +258,8 @@ static void random_products(const char *name, enum llm_gpu_weights format, bool 
 		unsigned int k = format == LLM_GPU_W4 ? group * random_in(1, 512 / group) : random_in(1, 400);
 
 		/* The first rounds: each number of rows that has a kernel of its own. */
-		run_product(i, format, int8, random_in(0, 1), round < 6 ? round + 1 : random_in(5, 70), random_in(1, 300), k, group,
-			    random_in(0, 1) ? LLM_GPU_SHARED : LLM_GPU_COPIED);
+		run_product(i, format, int8, random_in(0, 1), round < 6 ? round + 1 : random_in(5, 70),
+			    random_in(1, 300), k, group, random_in(0, 1) ? LLM_GPU_SHARED : LLM_GPU_COPIED);
 	}
 }
 
@@ -306,7 +324,9 @@ static void w8_sums_are_exact_at_the_greatest_k(void **state)
 
 static void bad_operands_are_refused(void **state)
 {
-	struct llm_gpu_matmul good = { .format = LLM_GPU_W4, .m = 2, .k = 64, .n = 70, .ldx = 64, .ldy = 70, .group = 32 }, op;
+	struct llm_gpu_matmul
+		good = { .format = LLM_GPU_W4, .m = 2, .k = 64, .n = 70, .ldx = 64, .ldy = 70, .group = 32 },
+		op;
 	struct llm_gpu_queue *q;
 	struct arena a;
 
@@ -319,11 +339,11 @@ static void bad_operands_are_refused(void **state)
 	arena_take(&a, 2 * 70 * 4, &good.y);
 	OK(llm_gpu_matmul(q, &good, NULL));
 
-#define BAD(part, ...)                                          \
-	do {                                                    \
-		op = good;                                      \
-		__VA_ARGS__;                                    \
-		REFUSED(llm_gpu_matmul(q, &op, NULL), part);    \
+#define BAD(part, ...)                                       \
+	do {                                                 \
+		op = good;                                   \
+		__VA_ARGS__;                                 \
+		REFUSED(llm_gpu_matmul(q, &op, NULL), part); \
 	} while (0)
 	BAD("sizes are", op.m = 0);
 	BAD("sizes are", op.k = 0);

@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The GPU lane's devices, memory and queues: which device is chosen, what waits for what, memory of which there is one copy and
+ * memory of which there are two, and flags that the host polls.
+ */
+#include "gpu_fixture.h"
+
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- devices ------------------------------------------------------------------------------------------------------- */
+
+static void devices_are_described_and_chosen(void **state)
+{
+	struct llm_gpu_info list[16];
+	struct llm_gpu *gpu;
+	char part[8];
+	unsigned int n;
+
+	if (no_platform)
+		skip();
+	OK(llm_gpu_list(list, 16, &n));
+	assert_in_range(n, 1, 16);
+	for (unsigned int i = 0; i < n; i++) {
+		assert_true(list[i].platform[0] && list[i].name[0]);
+		assert_true(!strncmp(list[i].version, "OpenCL ", 7));
+		assert_true(list[i].compute_units > 0 && list[i].memory_bytes > 0 && list[i].max_buffer_bytes > 0);
+	}
+	OK(llm_gpu_open("0", NULL, &gpu));
+	assert_string_equal(llm_gpu_info(gpu)->name, list[0].name);
+	assert_true(llm_gpu_info(gpu)->vector >= 4);
+	llm_gpu_close(gpu);
+	/* A part of the name, in other letters. */
+	snprintf(part, sizeof(part), "%.6s", list[0].platform);
+	for (char *c = part; *c; c++)
+		*c ^= (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ? 0x20 : 0;
+	OK(llm_gpu_open(part, NULL, &gpu));
+	assert_string_equal(llm_gpu_info(gpu)->platform, list[0].platform);
+	llm_gpu_close(gpu);
+}
+
+static void devices_that_are_not_there_are_refused(void **state)
+{
+	static const char *const none[] = { "4711", "99999999999999999999", "no such device", "" };
+	struct llm_gpu_options wide = { .vector = 5 };
+	struct llm_gpu *gpu;
+
+	if (no_platform)
+		skip();
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(llm_gpu_open(none[i], NULL, &gpu), -ENOENT);
+		assert_null(gpu);
+		assert_non_null(strstr(llm_error(), "npu-info lists them"));
+		assert_non_null(strstr(llm_error(), none[i]));
+	}
+	REFUSED(llm_gpu_open("0", &wide, &gpu), "4, 8 or 16");
+	assert_null(gpu);
+}
+
+static void the_environment_chooses_where_the_program_does_not(void **state)
+{
+	struct llm_gpu *gpu;
+
+	if (no_platform)
+		skip();
+	setenv("VNPU_OPENCL", "no such device", 1);
+	assert_int_equal(llm_gpu_open(NULL, NULL, &gpu), -ENOENT);
+	OK(llm_gpu_open("0", NULL, &gpu));
+	llm_gpu_close(gpu);
+	setenv("VNPU_OPENCL", "0", 1);
+	OK(llm_gpu_open(NULL, NULL, &gpu));
+	llm_gpu_close(gpu);
+	unsetenv("VNPU_OPENCL");
+}
+
+/* In a program of its own: the loader looks for platforms once. */
+static int without_platform(void)
+{
+	struct llm_gpu *gpu;
+	unsigned int n;
+	int listed = llm_gpu_list(NULL, 0, &n), opened = llm_gpu_open(NULL, NULL, &gpu);
+
+	if (listed != -ENODEV || opened != -ENODEV || gpu || !strstr(llm_error(), "pocl-opencl-icd") ||
+	    strchr(llm_error(), '\n')) {
+		fprintf(stderr, "%d, %d: %s\n", listed, opened, llm_error());
+		return 1;
+	}
+	return 0;
+}
+
+static void without_a_platform_there_is_one_line(void **state)
+{
+	char dir[] = "/tmp/test_gpu.XXXXXX";
+	int status;
+	pid_t pid;
+
+	assert_non_null(mkdtemp(dir));
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		setenv("OCL_ICD_VENDORS", dir, 1);
+		unsetenv("OCL_ICD_FILENAMES");
+		execl("/proc/self/exe", "test_gpu_queue", "without-platform", NULL);
+		_exit(127);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	rmdir(dir);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* ---- memory -------------------------------------------------------------------------------------------------------- */
+
+static void memory_that_cannot_be_mapped_is_refused(void **state)
+{
+	struct llm_gpu_buffer *buf;
+	struct arena a;
+
+	if (no_platform)
+		skip();
+	arena_open(&a, gpus[0], 4096, LLM_GPU_SHARED);
+	REFUSED(llm_gpu_map(gpus[0], a.host + 64, 64, LLM_GPU_SHARED, &buf), "does not begin a page");
+	assert_null(buf);
+	REFUSED(llm_gpu_map(gpus[0], NULL, 64, LLM_GPU_COPIED, &buf), "does not begin a page");
+	REFUSED(llm_gpu_map(gpus[0], a.host, 0, LLM_GPU_COPIED, &buf), "no bytes");
+	REFUSED(llm_gpu_alloc(gpus[0], 0, &buf), "no bytes");
+	OK(llm_gpu_alloc(gpus[0], 64, &buf));
+	assert_false(llm_gpu_shared(buf));
+	REFUSED(llm_gpu_to_host(queues[0], buf, 0, 64, NULL), "the device's alone");
+	REFUSED(llm_gpu_flag(queues[0], (struct llm_gpu_area){ buf, 0 }, 1, NULL), "the device's alone");
+	llm_gpu_unmap(buf);
+	REFUSED(llm_gpu_to_device(queues[0], a.buf, 0, 0, NULL), "no bytes");
+	REFUSED(llm_gpu_to_device(queues[0], a.buf, 4000, 97, NULL), "does not lie");
+	REFUSED(llm_gpu_to_host(queues[0], a.buf, SIZE_MAX, 2, NULL), "does not lie");
+	REFUSED(llm_gpu_flag(queues[0], (struct llm_gpu_area){ a.buf, 4094 }, 1, NULL), "no multiple of 4");
+	REFUSED(llm_gpu_flag(queues[0], (struct llm_gpu_area){ a.buf, 4096 }, 1, NULL), "does not lie");
+	arena_close(&a);
+}
+
+/* y = a + b over @cols floats. */
+static struct llm_gpu_binary sum(unsigned int cols, struct llm_gpu_area a, struct llm_gpu_area b, struct llm_gpu_area y)
+{
+	return (struct llm_gpu_binary){ LLM_GPU_ADD, a, b, y, 1, cols, cols, cols, cols };
+}
+
+static void copied_memory_is_another(void **state)
+{
+	struct llm_gpu_area x, y;
+	struct llm_gpu_binary op;
+	struct arena a;
+	float *xs, *ys;
+
+	FOR_EACH_WIDTH(i)
+	{
+		arena_open(&a, gpus[i], 4096, LLM_GPU_COPIED);
+		assert_false(llm_gpu_shared(a.buf));
+		xs = arena_take(&a, 64, &x);
+		ys = arena_take(&a, 64, &y);
+		for (int j = 0; j < 16; j++)
+			xs[j] = (float)j, ys[j] = -1;
+		OK(llm_gpu_to_device(queues[i], a.buf, 0, 128, NULL));
+		/* After the copy: not seen by the device. */
+		OK(llm_gpu_finish(queues[i]));
+		xs[3] = 100;
+		op = sum(16, x, x, y);
+		OK(llm_gpu_binary(queues[i], &op, NULL));
+		OK(llm_gpu_finish(queues[i]));
+		/* Before the copy: not seen by the host. */
+		assert_true(ys[5] == -1);
+		OK(llm_gpu_to_host(queues[i], a.buf, y.off, 64, NULL));
+		OK(llm_gpu_finish(queues[i]));
+		for (int j = 0; j < 16; j++)
+			assert_true(ys[j] == (float)(2 * j));
+		assert_true(xs[3] == 100);
+		arena_close(&a);
+	}
+}
+
+/* With nothing but a flag between host and device, and no call to learn of the end. */
+static void shared_memory_is_one_on_a_coherent_device(void **state)
+{
+	struct llm_gpu_area x, y, flag;
+	struct llm_gpu_binary op;
+	struct arena a;
+	float *xs, *ys;
+	uint32_t *word;
+
+	FOR_EACH_WIDTH(i)
+	{
+		if (!llm_gpu_info(gpus[i])->coherent)
+			skip();
+		arena_open(&a, gpus[i], 1 << 20, LLM_GPU_SHARED);
+		assert_true(llm_gpu_shared(a.buf));
+		xs = arena_take(&a, 100000, &x);
+		ys = arena_take(&a, 100000, &y);
+		word = arena_take(&a, 4, &flag);
+		op = sum(25000, x, x, y);
+		*word = 0;
+		for (uint32_t turn = 1; turn <= 50; turn++) {
+			for (int j = 0; j < 25000; j++)
+				xs[j] = (float)(j + turn);
+			OK(llm_gpu_binary(queues[i], &op, NULL));
+			OK(llm_gpu_flag(queues[i], flag, turn, NULL));
+			while (!llm_gpu_flag_is(word, turn))
+				sched_yield();
+			for (int j = 0; j < 25000; j++)
+				assert_true(ys[j] == (float)(2 * (j + turn)));
+		}
+		OK(llm_gpu_finish(queues[i]));
+		arena_close(&a);
+	}
+}
+
+static void flags_of_copied_memory_are_written_by_the_driver(void **state)
+{
+	struct llm_gpu_area x, y, flag;
+	struct llm_gpu_binary op;
+	struct arena a;
+	float *xs, *ys;
+	uint32_t *word;
+
+	FOR_EACH_WIDTH(i)
+	{
+		arena_open(&a, gpus[i], 8192, LLM_GPU_COPIED);
+		xs = arena_take(&a, 400, &x);
+		ys = arena_take(&a, 400, &y);
+		word = arena_take(&a, 4, &flag);
+		op = sum(100, x, x, y);
+		for (uint32_t turn = 1; turn <= 20; turn++) {
+			for (int j = 0; j < 100; j++)
+				xs[j] = (float)(j * turn);
+			OK(llm_gpu_to_device(queues[i], a.buf, x.off, 400, NULL));
+			OK(llm_gpu_binary(queues[i], &op, NULL));
+			OK(llm_gpu_to_host(queues[i], a.buf, y.off, 400, NULL));
+			OK(llm_gpu_flag(queues[i], flag, turn, NULL));
+			while (!llm_gpu_flag_is(word, turn))
+				sched_yield();
+			for (int j = 0; j < 100; j++)
+				assert_true(ys[j] == (float)(2 * j * turn));
+		}
+		arena_close(&a);
+	}
+}
+
+/* ---- order --------------------------------------------------------------------------------------------------------- */
+
+#define CHAINS 5
+#define LINKS 60
+#define COLS 5000
+
+/* Chains of additions in place, woven into one another; each link is right only after the one before. */
+static void tickets_order_an_out_of_order_queue(void **state)
+{
+	FOR_EACH_WIDTH(i)
+	{
+		struct llm_gpu_area at[CHAINS], one, total;
+		uint64_t tickets[CHAINS] = { 0 };
+		float *v[CHAINS], *ones, *t;
+		struct llm_gpu_order order;
+		struct llm_gpu_binary op;
+		struct arena a;
+
+		arena_open(&a, gpus[i], (CHAINS + 2) * (COLS * 4 + 64), LLM_GPU_SHARED);
+		ones = arena_take(&a, COLS * 4, &one);
+		t = arena_take(&a, COLS * 4, &total);
+		for (int c = 0; c < CHAINS; c++)
+			v[c] = arena_take(&a, COLS * 4, &at[c]);
+		for (int j = 0; j < COLS; j++) {
+			ones[j] = 1;
+			for (int c = 0; c < CHAINS; c++)
+				v[c][j] = (float)c;
+		}
+		arena_send(&a, queues[i]);
+		OK(llm_gpu_finish(queues[i]));
+		for (int l = 0; l < LINKS; l++)
+			for (int c = 0; c < CHAINS; c++) {
+				/* Every other link doubles. */
+				op = sum(COLS, at[c], l % 2 && l < 12 ? at[c] : one, at[c]);
+				order = (struct llm_gpu_order){ &tickets[c], 1, 0 };
+				OK(llm_gpu_binary(queues[i], &op, &order));
+				assert_true(order.done > tickets[c]);
+				tickets[c] = order.done;
+			}
+		/* One operator after several, and the rest in the order of calls. */
+		op = sum(COLS, at[0], at[1], total);
+		order = (struct llm_gpu_order){ tickets, 2, 0 };
+		OK(llm_gpu_binary(queues[i], &op, &order));
+		for (int c = 2; c < CHAINS; c++) {
+			op = sum(COLS, total, at[c], total);
+			OK(llm_gpu_binary(queues[i], &op, NULL));
+		}
+		arena_fetch(&a, queues[i]);
+		for (int j = 0; j < COLS; j++) {
+			float want = 0;
+
+			for (int c = 0; c < CHAINS; c++) {
+				float w = (float)c;
+
+				for (int l = 0; l < LINKS; l++)
+					w += l % 2 && l < 12 ? w : 1;
+				want += w;
+				assert_true(v[c][j] == w);
+			}
+			assert_true(t[j] == want);
+		}
+		arena_close(&a);
+	}
+}
+
+/* One group is long at work while another thread of the device would have time for what comes after it. */
+static void a_short_operator_waits_for_a_long_one(void **state)
+{
+	enum { K = 1 << 20 };
+	FOR_EACH_WIDTH(i)
+	{
+		struct llm_gpu_matmul dot = {
+			.format = LLM_GPU_F32, .m = 1, .k = K, .n = 1, .ldx = K, .ldw = K, .ldy = 1
+		};
+		struct llm_gpu_area twice, flag;
+		struct llm_gpu_order order;
+		struct llm_gpu_binary op;
+		uint64_t ticket;
+		struct arena a;
+		float *x, *y, *z;
+		uint32_t *word;
+
+		arena_open(&a, gpus[i], K * 4 + 4096, LLM_GPU_SHARED);
+		x = arena_take(&a, K * 4, &dot.x);
+		dot.w = dot.x;
+		y = arena_take(&a, 4, &dot.y);
+		z = arena_take(&a, 4, &twice);
+		word = arena_take(&a, 4, &flag);
+		for (int j = 0; j < K; j++)
+			x[j] = 1;
+		op = sum(1, dot.y, dot.y, twice);
+		for (unsigned int turn = 0; turn < 6; turn++) {
+			*y = *z = 0;
+			*word = 0;
+			arena_send(&a, queues[i]);
+			OK(llm_gpu_finish(queues[i]));
+			order = (struct llm_gpu_order){ 0 };
+			OK(llm_gpu_matmul(queues[i], &dot, turn % 2 ? &order : NULL));
+			ticket = order.done;
+			order = (struct llm_gpu_order){ &ticket, 1, 0 };
+			OK(llm_gpu_binary(queues[i], &op, turn % 2 ? &order : NULL));
+			ticket = order.done;
+			order = (struct llm_gpu_order){ &ticket, 1, 0 };
+			OK(llm_gpu_flag(queues[i], flag, 1, turn % 2 ? &order : NULL));
+			while (!llm_gpu_flag_is(word, 1))
+				sched_yield();
+			arena_fetch(&a, queues[i]);
+			assert_true(*y == K);
+			assert_true(*z == 2.0f * K);
+		}
+		arena_close(&a);
+	}
+}
+
+static void more_operators_than_events_are_kept(void **state)
+{
+	FOR_EACH_WIDTH(i)
+	{
+		struct llm_gpu_area at, one;
+		struct llm_gpu_order order;
+		struct llm_gpu_binary op;
+		uint64_t first = 0, last = 0;
+		struct arena a;
+		float *v, *ones;
+
+		arena_open(&a, gpus[i], 4096, LLM_GPU_SHARED);
+		v = arena_take(&a, 64, &at);
+		ones = arena_take(&a, 64, &one);
+		for (int j = 0; j < 16; j++)
+			v[j] = 0, ones[j] = 1;
+		arena_send(&a, queues[i]);
+		OK(llm_gpu_finish(queues[i]));
+		op = sum(16, at, one, at);
+		for (int l = 0; l < 2500; l++) {
+			/* The first ticket's event is long forgotten by the last of them. */
+			order = (struct llm_gpu_order){ (uint64_t[]){ last, first }, 2, 0 };
+			OK(llm_gpu_binary(queues[i], &op, &order));
+			last = order.done;
+			first = first ? first : last;
+		}
+		OK(llm_gpu_wait(queues[i], first));
+		arena_fetch(&a, queues[i]);
+		assert_true(v[0] == 2500 && v[15] == 2500);
+		arena_close(&a);
+	}
+}
+
+static void waiting_for_what_is_not_there_is_refused(void **state)
+{
+	uint64_t many[LLM_GPU_MAX_AFTER + 1] = { 0 }, later;
+	struct llm_gpu_order order = { 0 };
+	struct llm_gpu_area x;
+	struct llm_gpu_binary op;
+	struct arena a;
+	float *v;
+
+	if (no_platform)
+		skip();
+	arena_open(&a, gpus[0], 4096, LLM_GPU_SHARED);
+	v = arena_take(&a, 4, &x);
+	*v = 1;
+	arena_send(&a, queues[0]);
+	op = sum(1, x, x, x);
+	order = (struct llm_gpu_order){ many, LLM_GPU_MAX_AFTER + 1, 0 };
+	REFUSED(llm_gpu_binary(queues[0], &op, &order), "17 others");
+	OK(llm_gpu_finish(queues[0]));
+	order.nr_after = LLM_GPU_MAX_AFTER;
+	OK(llm_gpu_binary(queues[0], &op, &order));
+	later = order.done + 1;
+	REFUSED(llm_gpu_wait(queues[0], later), "not in the queue");
+	order = (struct llm_gpu_order){ &later, 1, 0 };
+	REFUSED(llm_gpu_binary(queues[0], &op, &order), "not in the queue");
+	OK(llm_gpu_wait(queues[0], later - 1));
+	OK(llm_gpu_wait(queues[0], 0));
+	arena_fetch(&a, queues[0]);
+	/* What was refused did nothing. */
+	assert_true(*v == 2);
+	arena_close(&a);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(without_a_platform_there_is_one_line),
+		cmocka_unit_test(devices_are_described_and_chosen),
+		cmocka_unit_test(devices_that_are_not_there_are_refused),
+		cmocka_unit_test(the_environment_chooses_where_the_program_does_not),
+		cmocka_unit_test(memory_that_cannot_be_mapped_is_refused),
+		cmocka_unit_test(copied_memory_is_another),
+		cmocka_unit_test(shared_memory_is_one_on_a_coherent_device),
+		cmocka_unit_test(flags_of_copied_memory_are_written_by_the_driver),
+		cmocka_unit_test(tickets_order_an_out_of_order_queue),
+		cmocka_unit_test(a_short_operator_waits_for_a_long_one),
+		cmocka_unit_test(more_operators_than_events_are_kept),
+		cmocka_unit_test(waiting_for_what_is_not_there_is_refused),
+	};
+
+	if (argc > 1 && !strcmp(argv[1], "without-platform"))
+		return without_platform();
+	return cmocka_run_group_tests_name("gpu_queue", tests, gpu_setup, gpu_teardown);
+}
