@@ -3,14 +3,16 @@
  * What the GPU lane's kernels share. The host gives, as macros (struct gpu_shape in runtime/gpu_private.h):
  *
  *	V		floats of a vector: columns, or elements along k, that a work-item computes side by side
- *	NV		vectors of columns of a GEMV's work-item, independent sums that hide the latency of an addition
- *	SPLIT		work-items among which a GEMV divides k, so that few columns fill a GPU; 1 keeps the order of k
- *	R, GEMM_Y	rows of a GEMM's work-item, and work-items of a group that have rows below one another
- *	TILE		rows and columns of a work-item where weights are not in panels
- *	ROWS_X		work-items of a group with neighbouring channels, there
+ *	NV		vectors of channels of a GEMV's work-item, independent sums that hide the latency of an addition
+ *	SPLIT		work-items among which a GEMV divides k, so that few channels fill a GPU; 1 keeps the order of k
+ *	R, GEMM_NV	rows and vectors of channels of a GEMM's work-item
+ *	GROUP_X		work-items of a group with neighbouring channels; 1 where a work-item is a loop of a CPU's thread
+ *	GEMM_Y		work-items of a GEMM's group that have rows below one another
+ *	TILE		rows and channels of a work-item where weights are not in panels
  *	ROW_ITEMS	work-items that share a row of a norm or a quantisation
  *	QUERIES		queries of a group of attention
- *	ATTN_ITEMS	its work-items, and keys of a tile
+ *	KEYS		keys of its tiles, a multiple of V
+ *	ATTN_ITEMS	its work-items
  *
  * Operands are a buffer and a byte offset. An element's type is not that of the buffer: all memory is read and written as the
  * type that it holds, which is what the host and the NPU do with it too.
@@ -58,6 +60,21 @@ static float sum_of(vf v)
 	float2 c = b.lo + b.hi;
 
 	return c.x + c.y;
+}
+
+/* The greatest of a vector. */
+static float max_of(vf v)
+{
+#if V == 16
+	float8 a = fmax(v.lo, v.hi);
+	float4 b = fmax(a.lo, a.hi);
+#elif V == 8
+	float4 b = fmax(v.lo, v.hi);
+#else
+	float4 b = v;
+#endif
+
+	return fmax(fmax(b.x, b.y), fmax(b.z, b.w));
 }
 
 /* Rounded each, whatever the compiler would like to fuse. */

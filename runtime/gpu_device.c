@@ -238,10 +238,13 @@ static int choose_shape(struct llm_gpu *gpu, const struct llm_gpu_options *opts)
 	if (v != 4 && v != 8 && v != 16)
 		return llm_fail(-EINVAL, "OpenCL: vectors of %u floats: they are of 4, 8 or 16", v);
 	s->vector = v;
-	if (gpu->info.cpu && v > 4)
-		*s = (struct gpu_shape){ v, 4, 1, 2, 1, 16 };
+	/* 32 registers of AVX-512, 16 of AVX2. */
+	if (gpu->info.cpu && v == 16)
+		*s = (struct gpu_shape){ v, 4, 1, 8, 2, 1, 1, 1, 8, 64, 1 };
+	else if (gpu->info.cpu && v == 8)
+		*s = (struct gpu_shape){ v, 2, 1, 4, 2, 1, 1, 1, 8, 64, 1 };
 	else
-		*s = (struct gpu_shape){ v, 1, 8, 4, 32, 32 };
+		*s = (struct gpu_shape){ v, 1, 8, 8, 1, 4, 16, 32, 4, 128, 32 };
 	gpu->info.vector = v;
 	return 0;
 }
@@ -267,11 +270,11 @@ static int build(struct llm_gpu *gpu)
 
 	gpu_sources_get(sources, bytes);
 	snprintf(options, sizeof(options),
-		 "-cl-std=CL1.2 %s -DV=%u -DNV=%u -DSPLIT=%u -DGEMM_Y=%u -DROW_ITEMS=%u -DATTN_ITEMS=%u -DR=%u "
-		 "-DTILE=%u -DROWS_X=%u -DQUERIES=%u",
+		 "-cl-std=CL1.2 %s -DV=%u -DNV=%u -DSPLIT=%u -DR=%u -DGEMM_NV=%u -DGEMM_Y=%u -DGROUP_X=%u "
+		 "-DROW_ITEMS=%u -DQUERIES=%u -DKEYS=%u -DATTN_ITEMS=%u -DTILE=%u",
 		 gpu->info.exact ? "-cl-fp32-correctly-rounded-divide-sqrt" : "", s->vector, s->gemv_vectors,
-		 s->gemv_split, s->gemm_groups, s->row_items, s->attn_items, GPU_GEMM_ROWS, GPU_ROWS_TILE, GPU_ROWS_X,
-		 GPU_ATTN_QUERIES);
+		 s->gemv_split, s->gemm_rows, s->gemm_vectors, s->gemm_groups, s->group, s->row_items, s->queries,
+		 s->keys, s->attn_items, GPU_ROWS_TILE);
 	gpu->program = clCreateProgramWithSource(gpu->context, GPU_NR_SOURCES, sources, bytes, &err);
 	if (err)
 		return gpu_fail(err, "the kernels' source");

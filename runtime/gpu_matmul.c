@@ -79,7 +79,9 @@ static int run_panels(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op, 
 	const struct gpu_shape *s = &q->gpu->shape;
 	enum gpu_kernel gemm = op->format == LLM_GPU_W8 ? GPU_gemm_w8 : op->x_scale.buf ? GPU_gemm_w4 : GPU_gemm_w4f;
 	unsigned int panels = (op->first + op->n - 1) / VNPU_PANEL_N - op->first / VNPU_PANEL_N + 1;
-	unsigned int tile = GPU_GEMM_ROWS * s->gemm_groups;
+	bool many = op->m > GEMV_ROWS;
+	unsigned int units = panels * (VNPU_PANEL_N / (s->vector * (many ? s->gemm_vectors : s->gemv_vectors)));
+	unsigned int tile = s->gemm_rows * s->gemm_groups;
 	struct gpu_launch l;
 
 	gpu_begin(&l, q, kernel_for(gemm, op->m));
@@ -95,16 +97,14 @@ static int run_panels(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op, 
 	gpu_arg_u32(&l, op->first);
 	gpu_arg_u32(&l, op->n);
 	gpu_arg_u32(&l, op->group);
-	if (op->m > GEMV_ROWS)
-		return gpu_run(&l, (size_t[]){ panels, (op->m + tile - 1) / tile },
-			       (size_t[]){ VNPU_PANEL_N / s->vector, s->gemm_groups }, order);
-	return gpu_run(&l, (size_t[]){ panels, 1 },
-		       (size_t[]){ VNPU_PANEL_N / (s->vector * s->gemv_vectors), s->gemv_split }, order);
+	return gpu_run(&l, (size_t[]){ (units + s->group - 1) / s->group, many ? (op->m + tile - 1) / tile : 1 },
+		       (size_t[]){ s->group, many ? s->gemm_groups : s->gemv_split }, order);
 }
 
 static int run_rows(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op, struct llm_gpu_order *order)
 {
 	unsigned int element = op->format == LLM_GPU_F32 ? 4 : 2, tiles = (op->n + GPU_ROWS_TILE - 1) / GPU_ROWS_TILE;
+	unsigned int group = q->gpu->shape.group;
 	struct gpu_launch l;
 
 	gpu_begin(&l, q, kernel_for(op->format == LLM_GPU_F32 ? GPU_gemm_f32 : GPU_gemm_f16, op->m));
@@ -121,11 +121,10 @@ static int run_rows(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op, st
 	gpu_arg_u32(&l, op->n);
 	if (op->m > GEMV_ROWS)
 		return gpu_run(&l,
-			       (size_t[]){ (tiles + GPU_ROWS_X - 1) / GPU_ROWS_X,
-					   (op->m + GPU_ROWS_TILE - 1) / GPU_ROWS_TILE },
-			       (size_t[]){ GPU_ROWS_X, 1 }, order);
-	return gpu_run(&l, (size_t[]){ 1, (op->n + GPU_ROWS_X - 1) / GPU_ROWS_X },
-		       (size_t[]){ q->gpu->shape.gemv_split, GPU_ROWS_X }, order);
+			       (size_t[]){ (tiles + group - 1) / group, (op->m + GPU_ROWS_TILE - 1) / GPU_ROWS_TILE },
+			       (size_t[]){ group, 1 }, order);
+	return gpu_run(&l, (size_t[]){ 1, (op->n + group - 1) / group }, (size_t[]){ q->gpu->shape.gemv_split, group },
+		       order);
 }
 
 int llm_gpu_matmul(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op, struct llm_gpu_order *order)

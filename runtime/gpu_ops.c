@@ -200,7 +200,7 @@ static int check_attn(const struct llm_gpu_queue *q, const struct llm_gpu_attn *
 
 int llm_gpu_attn(struct llm_gpu_queue *q, const struct llm_gpu_attn *op, struct llm_gpu_order *order)
 {
-	unsigned int share;
+	unsigned int share, queries = q->gpu->shape.queries;
 	struct gpu_launch l;
 	int err = check_attn(q, op);
 
@@ -225,7 +225,6 @@ int llm_gpu_attn(struct llm_gpu_queue *q, const struct llm_gpu_attn *op, struct 
 	gpu_arg_u32(&l, op->head_dim);
 	gpu_arg_u32(&l, op->pos);
 	gpu_arg_float(&l, op->scale);
-	return gpu_run(&l,
-		       (size_t[]){ ((size_t)op->rows * share + GPU_ATTN_QUERIES - 1) / GPU_ATTN_QUERIES, op->kv_heads },
+	return gpu_run(&l, (size_t[]){ ((size_t)op->rows * share + queries - 1) / queries, op->kv_heads },
 		       (size_t[]){ q->gpu->shape.attn_items, 1 }, order);
 }

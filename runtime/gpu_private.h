@@ -24,20 +24,17 @@ enum gpu_kernel {
 		GPU_NR_KERNELS,
 };
 
-/* How the kernels are cut; runtime/gpu_common.cl says what each means. */
+/* How the kernels are cut: the macros of runtime/gpu_common.cl, which says what each means. */
 struct gpu_shape {
 	unsigned int vector; /* V */
-	unsigned int gemv_vectors; /* NV: vectors of columns of a GEMV's work-item */
-	unsigned int gemv_split; /* SPLIT: work-items among which a GEMV divides k */
-	unsigned int gemm_groups; /* GEMM_Y: work-items of a group that lie below one another */
-	unsigned int row_items; /* ROW_ITEMS: work-items that share a row of a norm or a quantisation */
-	unsigned int attn_items; /* ATTN_ITEMS: work-items of attention's groups, and keys of its tiles */
+	unsigned int gemv_vectors, gemv_split; /* NV, SPLIT */
+	unsigned int gemm_rows, gemm_vectors, gemm_groups; /* R, GEMM_NV, GEMM_Y */
+	unsigned int group; /* GROUP_X */
+	unsigned int row_items; /* ROW_ITEMS */
+	unsigned int queries, keys, attn_items; /* QUERIES, KEYS, ATTN_ITEMS */
 };
 
-#define GPU_GEMM_ROWS 8 /* R: rows of a work-item */
-#define GPU_ROWS_TILE 4 /* rows and columns of a work-item where weights are not in panels */
-#define GPU_ROWS_X 16 /* ROWS_X: work-items of a group with neighbouring channels, there */
-#define GPU_ATTN_QUERIES 4
+#define GPU_ROWS_TILE 4 /* TILE */
 
 struct llm_gpu {
 	struct llm_gpu_info info;

@@ -17,7 +17,7 @@
 
 /* Rows and channels beyond the last are computed as that one, and not stored. */
 #define GEMM_ROWS(name, W, W1)                                                                                       \
-	__kernel __attribute__((reqd_work_group_size(ROWS_X, 1, 1))) void name(ROWS_ARGS)                            \
+	__kernel __attribute__((reqd_work_group_size(GROUP_X, 1, 1))) void name(ROWS_ARGS)                            \
 	{                                                                                                            \
 		uint c0 = get_global_id(0) * TILE, r0 = get_global_id(1) * TILE, i = 0;                              \
 		__global float *xr[TILE];                                                                            \
@@ -63,7 +63,7 @@ GEMM_ROWS(gemm_f32, W_F32, W_F32_1)
 GEMM_ROWS(gemm_f16, W_F16, W_F16_1)
 
 #define GEMV_ROWS(name, M, W, W1)                                                                                    \
-	__kernel __attribute__((reqd_work_group_size(SPLIT, ROWS_X, 1))) void name(ROWS_ARGS)                        \
+	__kernel __attribute__((reqd_work_group_size(SPLIT, GROUP_X, 1))) void name(ROWS_ARGS)                        \
 	{                                                                                                            \
 		uint part = get_local_id(0), c = min((uint)get_global_id(1), n - 1) + first, i;                      \
 		memory wr = w + w_off + c * ldw_bytes;                                                               \
@@ -88,7 +88,7 @@ GEMM_ROWS(gemm_f16, W_F16, W_F16_1)
 
 #if SPLIT > 1
 #define FOLD_ROWS(M)                                                                  \
-	__local float parts[ROWS_X][SPLIT][M];                                        \
+	__local float parts[GROUP_X][SPLIT][M];                                        \
 	for (uint r = 0; r < M; r++)                                                  \
 		parts[get_local_id(1)][part][r] = sum[r];                             \
 	barrier(CLK_LOCAL_MEM_FENCE);                                                 \

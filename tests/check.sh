@@ -23,6 +23,7 @@ for group; do
 	san)
 		# The sim transport reserves whole address spaces; nothing of that is touched by accident.
 		export ASAN_OPTIONS=${ASAN_OPTIONS:-allocator_may_return_null=1} UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+		export LSAN_OPTIONS=${LSAN_OPTIONS:-suppressions=$PWD/tests/lsan.supp:print_suppressions=0}
 		run_build "san build" make --no-print-directory -j2 SAN=1 CFLAGS="-O1 -g" san-tests || continue
 		for t in tests/unit/test_*.c; do
 			n=$(basename "$t" .c)
