@@ -86,7 +86,8 @@ struct llm_gpu_options {
 };
 
 /*
- * Opens a device and compiles the kernels for it, which takes the platform seconds when it has not cached them.
+ * Opens a device and compiles the kernels for it. Some platforms compile part of a kernel when it first runs only, and keep it for
+ * the next process (PoCL: a second each, in POCL_CACHE_DIR or ~/.cache/pocl): who measures lets each run once before.
  * @select: a number in llm_gpu_list(), or a part of "platform name", in any case of letters; NULL: what VNPU_OPENCL says, and
  * without it the first GPU, or else the first device. -ENODEV no platform or no device at all, -ENOENT none like @select,
  * -EINVAL options.
@@ -104,8 +105,9 @@ enum llm_gpu_sharing {
 	LLM_GPU_COPIED, /* a second copy in memory of the device's */
 };
 
-/* @host: begins a page of LLM_GPU_PAGE bytes; stays the caller's, and in place until llm_gpu_unmap(). Memory has one buffer per
- * llm_gpu at most. What a copied buffer holds is undefined until to_device or an operator has written it. */
+/* @host: begins a page of LLM_GPU_PAGE bytes; stays the caller's, and in place until llm_gpu_unmap(): no npu_buffer_unmap() before
+ * that. Memory has one buffer per llm_gpu at most, of at most info.max_buffer_bytes. What a copied buffer holds is undefined until
+ * to_device or an operator has written it. */
 int llm_gpu_map(struct llm_gpu *gpu, void *host, size_t bytes, enum llm_gpu_sharing sharing,
 		struct llm_gpu_buffer **buf);
 /* Memory that the host never sees, for what passes between operators. */
@@ -142,7 +144,7 @@ int llm_gpu_wait(struct llm_gpu_queue *q, uint64_t ticket);
 int llm_gpu_finish(struct llm_gpu_queue *q);
 
 /* @bytes at @off of a buffer: what the host wrote becomes visible to operators that come after, or what they wrote to the host,
- * when it is done. */
+ * when it is done. Neither side may write there meanwhile. */
 int llm_gpu_to_device(struct llm_gpu_queue *q, struct llm_gpu_buffer *buf, size_t off, size_t bytes,
 		      struct llm_gpu_order *order);
 int llm_gpu_to_host(struct llm_gpu_queue *q, struct llm_gpu_buffer *buf, size_t off, size_t bytes,

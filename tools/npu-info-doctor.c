@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * npu-info --doctor: walks the way from the module to the device. Each step has its own cause and its own remedy, and
- * the steps behind a failed one are not tried.
+ * the steps behind a failed one are not tried. What OpenCL has stands before them, and fails nothing: no program needs it.
  */
 #include "npu-info.h"
 
@@ -139,6 +139,7 @@ int npu_info_doctor(void)
 {
 	static int (*const checks[])(void) = { check_module, check_control_node, check_nodes };
 
+	npu_info_opencl_doctor();
 	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
 		if (checks[i]()) {
 			puts("The drm transport cannot be used. Programs run on sim, the same device in their own "

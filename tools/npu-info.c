@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * npu-info: which device a program would get, why, and what it can do; with --doctor, what stands between a program and
- * the device of vnpu.ko (npu-info-doctor.c).
+ * npu-info: which device a program would get, why, and what it can do; which devices OpenCL has for the GPU lane
+ * (npu-info-opencl.c); with --doctor, what stands between a program and the device of vnpu.ko (npu-info-doctor.c).
  */
 #include "npu-info.h"
 
@@ -18,7 +18,7 @@ static const char usage[] =
 	"usage: npu-info [--transport auto|drm|sim] [--device PATH] [--json]\n"
 	"       npu-info --doctor\n"
 	"\n"
-	"Shows the NPU that a program would get, and why that one.\n"
+	"Shows the NPU that a program would get, and why that one; and the devices of OpenCL.\n"
 	"\n"
 	"  --transport T   auto (default): drm if a usable vnpu node is there, else sim\n"
 	"  --device PATH   this /dev/accel/accelN\n"
@@ -55,6 +55,7 @@ static int print_text(const struct npu_device_info *info, const struct npu_devic
 	       state->nr_jobs);
 	printf("queue depth   up to %u, %u jobs in a submission\n", info->max_queue_depth, info->max_jobs_per_submit);
 	printf("job timeout   %u ms, up to %u ms\n", info->default_timeout_ms, info->max_timeout_ms);
+	npu_info_opencl_text();
 	return 0;
 }
 
@@ -84,6 +85,7 @@ static int print_json(const struct npu_device_info *info, const struct npu_devic
 	json_object_object_add(o, "max_jobs_per_submit", json_out_u64(info->max_jobs_per_submit));
 	json_object_object_add(o, "default_timeout_ms", json_out_u64(info->default_timeout_ms));
 	json_object_object_add(o, "max_timeout_ms", json_out_u64(info->max_timeout_ms));
+	json_object_object_add(o, "opencl", npu_info_opencl_json());
 	ret = json_out_line(stdout, o);
 	json_object_put(o);
 	return ret;

@@ -99,6 +99,25 @@ passes "npu-info --json" "$bin/npu-info" --transport sim --json
 true_in_python "its JSON has the device's fields" '
 d = json.load(open(sys.argv[1]))
 assert d["transport"] == "sim" and d["isa"] == "1.2" and d["va_bits"] >= 30 and d["node"] is None and not d["lost"]' "$scratch/out"
+mkdir "$scratch/no-vendors"
+OCL_ICD_VENDORS=$scratch/no-vendors passes "npu-info without a platform of OpenCL" "$bin/npu-info" --transport sim
+grep -q '^opencl  *none: no OpenCL platform; install .*pocl-opencl-icd' "$scratch/out" && ok "it says what to install" || not_ok "it says what to install" "$(<"$scratch/out")"
+OCL_ICD_VENDORS=$scratch/no-vendors passes "npu-info --json without one" "$bin/npu-info" --transport sim --json
+true_in_python "its JSON has no OpenCL device" 'assert json.load(open(sys.argv[1]))["opencl"] == []' "$scratch/out"
+OCL_ICD_VENDORS=$scratch/no-vendors run "$bin/npu-info" --doctor
+grep -q '^--    no OpenCL platform; install ' "$scratch/out" && ok "the doctor says that there is none" || not_ok "the doctor says that there is none" "$(<"$scratch/out")"
+if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
+	passes "npu-info with platforms of OpenCL" "$bin/npu-info" --transport sim
+	grep -Eq '^opencl 0 +[^,]+, .+' "$scratch/out" && ok "npu-info lists OpenCL's devices" || not_ok "npu-info lists OpenCL's devices" "$(<"$scratch/out")"
+	passes "npu-info --json with them" "$bin/npu-info" --transport sim --json
+	true_in_python "its JSON has their fields" '
+for d in json.load(open(sys.argv[1]))["opencl"]:
+    assert d["name"] and d["platform"] and d["version"].startswith("OpenCL ") and d["compute_units"] > 0 and d["max_buffer_bytes"] > 0' "$scratch/out"
+	run "$bin/npu-info" --doctor
+	grep -Eq '^ok    OpenCL has [0-9]+ devices?; the first is ' "$scratch/out" && ok "the doctor names the first" || not_ok "the doctor names the first" "$(<"$scratch/out")"
+else
+	skip "npu-info lists OpenCL's devices" "no platform is installed: apt-get install pocl-opencl-icd"
+fi
 refuses "npu-info with a node that is no vnpu" 1 "not a vnpu" "$bin/npu-info" --device /dev/null
 refuses "npu-info with an unknown transport" 2 "auto, drm or sim" "$bin/npu-info" --transport pci
 NPU_TRANSPORT=pci refuses "NPU_TRANSPORT of an unknown kind" 1 "use auto, drm or sim" "$bin/npu-info"

@@ -62,6 +62,9 @@ mount -t tmpfs run /host/run
 ln -s /proc/self/fd /dev/fd
 export HOME=/dev/shm TMPDIR=/dev/shm BUILD="$VM_BUILD" VNPU_DATA="$VM_DATA"
 [ -n "$VNPU_DATA" ] || unset VNPU_DATA
+# Nothing here computes with OpenCL, and loading a platform's compiler takes an emulated CPU longer than most steps.
+mkdir -p /dev/shm/no-opencl
+export OCL_ICD_VENDORS=/dev/shm/no-opencl
 # Usually ten seconds, and twenty on a busy machine. Where the emulated CPUs stand still for so long, tests that know time limits say nothing.
 read -r up _ </proc/uptime
 if [ "${up%.*}" -le "${VM_BOOT_LIMIT:-30}" ]; then

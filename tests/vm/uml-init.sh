@@ -9,6 +9,9 @@ mkdir -p /dev/shm
 mount -t tmpfs -o size=80% shm /dev/shm
 mount -t debugfs debugfs /sys/kernel/debug
 export HOME=/dev/shm TMPDIR=/dev/shm BUILD="$VM_BUILD"
+# The host's platforms of OpenCL take longer to load than most steps.
+mkdir -p /dev/shm/no-opencl
+export OCL_ICD_VENDORS=/dev/shm/no-opencl
 if [ -n "$VM_OUT" ]; then
 	mkdir /dev/shm/out
 	mount -t hostfs -o "$VM_OUT" out /dev/shm/out && VM_OUT=/dev/shm/out
