@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The GPU lane's memory: the host's, seen by the device, or the device's own. */
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,40 +79,40 @@ int gpu_check(const struct llm_gpu_area *area, uint64_t rows, uint64_t row_bytes
 	return 0;
 }
 
-/* What llm_gpu_map() will be asked for: the host writes, a kernel answers, and neither is told to look again. */
-static int probe(struct llm_gpu *gpu, struct llm_gpu_queue *q, volatile uint32_t *words, struct llm_gpu_buffer *buf,
-		 bool *coherent)
+/* Words of the page that is tried, in lines of a cache of their own. */
+enum { PROBE_IN = 0, PROBE_OUT = 64, PROBE_FLAG = 128, PROBE_TURNS = 4 };
+
+/* The host writes, a kernel answers, another raises the flag, and neither side is told to look again. Whether the flag was seen
+ * before its operator was reported as done, and the answer with it, or both at least then. */
+static int probe_turn(struct llm_gpu_queue *q, uint32_t *words, struct llm_gpu_buffer *buf, uint32_t turn, bool *seen)
 {
-	enum { OFF = 64 };
+	struct llm_gpu_area in = { buf, PROBE_IN }, out = { buf, PROBE_OUT }, flag = { buf, PROBE_FLAG };
+	cl_int status = CL_QUEUED;
 	struct gpu_launch l;
 	int err;
 
-	for (uint32_t turn = 1; turn <= 4; turn++) {
-		struct llm_gpu_area in = { buf, 0 }, out = { buf, OFF }, flag = { buf, 2 * OFF };
-
-		words[0] = turn * 0x01010101;
-		words[OFF / 4] = words[2 * OFF / 4] = 0;
-		__atomic_thread_fence(__ATOMIC_SEQ_CST);
-		gpu_begin(&l, q, GPU_probe);
-		gpu_arg_area(&l, &in);
-		gpu_arg_area(&l, &out);
-		err = gpu_run(&l, (size_t[]){ 1, 1 }, (size_t[]){ 1, 1 }, NULL);
-		if (err)
-			return err;
-		gpu_begin(&l, q, GPU_flag);
-		gpu_arg_area(&l, &flag);
-		gpu_arg_u32(&l, turn);
-		err = gpu_run(&l, (size_t[]){ 1, 1 }, (size_t[]){ 1, 1 }, NULL);
-		err = err ? err : llm_gpu_finish(q);
-		if (err)
-			return err;
-		if (words[2 * OFF / 4] != turn || words[OFF / 4] != ~(turn * 0x01010101)) {
-			*coherent = false;
-			return 0;
-		}
+	__atomic_store_n(&words[PROBE_IN / 4], turn * 0x01010101, __ATOMIC_RELEASE);
+	gpu_begin(&l, q, GPU_probe);
+	gpu_arg_area(&l, &in);
+	gpu_arg_area(&l, &out);
+	err = gpu_run(&l, (size_t[]){ 1, 1 }, (size_t[]){ 1, 1 }, NULL);
+	if (err)
+		return err;
+	gpu_begin(&l, q, GPU_flag);
+	gpu_arg_area(&l, &flag);
+	gpu_arg_u32(&l, turn);
+	err = gpu_run(&l, (size_t[]){ 1, 1 }, (size_t[]){ 1, 1 }, NULL);
+	err = err ? err : llm_gpu_flush(q);
+	if (err)
+		return err;
+	while (!llm_gpu_flag_is(&words[PROBE_FLAG / 4], turn) && status > CL_COMPLETE) {
+		sched_yield();
+		clGetEventInfo(q->events[q->last % GPU_EVENTS], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
+			       &status, NULL);
 	}
-	*coherent = true;
-	return 0;
+	*seen = llm_gpu_flag_is(&words[PROBE_FLAG / 4], turn) &&
+		llm_gpu_flag_is(&words[PROBE_OUT / 4], ~(turn * 0x01010101));
+	return llm_gpu_finish(q);
 }
 
 int gpu_probe(struct llm_gpu *gpu, bool *coherent)
@@ -130,7 +131,9 @@ int gpu_probe(struct llm_gpu *gpu, bool *coherent)
 	memset(words, 0, LLM_GPU_PAGE);
 	err = llm_gpu_map(gpu, words, LLM_GPU_PAGE, LLM_GPU_SHARED, &buf);
 	err = err ? err : llm_gpu_queue_create(gpu, &q);
-	err = err ? err : probe(gpu, q, words, buf, coherent);
+	*coherent = true;
+	for (uint32_t turn = 1; !err && *coherent && turn <= PROBE_TURNS; turn++)
+		err = probe_turn(q, words, buf, turn, coherent);
 	llm_gpu_queue_free(q);
 	llm_gpu_unmap(buf);
 	free(words);
