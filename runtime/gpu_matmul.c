@@ -51,7 +51,7 @@ static int check_areas(const struct llm_gpu_queue *q, const struct llm_gpu_matmu
 
 	if (op->x_scale.buf) {
 		err = gpu_check(&op->x, op->m, ((uint64_t)op->k + 3) / 4 * 4, op->ldx, 1, q, "a product", "x");
-		err = err ? err : gpu_check(&op->x_scale, 1, op->m * 4ull, 0, 4, q, "a product", "the scales of x");
+		err = err ? err : gpu_check(&op->x_scale, 1, op->m * 4ull, 0, 4, q, "a product", "scales of x");
 	} else {
 		err = gpu_check(&op->x, op->m, op->k * 4ull, op->ldx * 4ull, 4, q, "a product", "x");
 	}
@@ -59,12 +59,12 @@ static int check_areas(const struct llm_gpu_queue *q, const struct llm_gpu_matmu
 		return err;
 	if (in_panels(op))
 		err = gpu_check(&op->w, (end + VNPU_PANEL_N - 1) / VNPU_PANEL_N, panel_bytes(op), panel_bytes(op), 64,
-				q, "a product", "the weights");
+				q, "a product", "weights");
 	else
 		err = gpu_check(&op->w, end, (uint64_t)op->k * element, (uint64_t)op->ldw * element, element, q,
-				"a product", "the weights");
+				"a product", "weights");
 	if (!err && op->bias.buf)
-		err = gpu_check(&op->bias, 1, end * 4, 0, 4, q, "a product", "the bias");
+		err = gpu_check(&op->bias, 1, end * 4, 0, 4, q, "a product", "bias");
 	return err ? err : gpu_check(&op->y, op->m, end * 4, op->ldy * 4ull, 4, q, "a product", "y");
 }
 

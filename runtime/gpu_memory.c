@@ -64,17 +64,17 @@ int gpu_check(const struct llm_gpu_area *area, uint64_t rows, uint64_t row_bytes
 	uint64_t bytes;
 
 	if (!area->buf)
-		return llm_fail(-EINVAL, "OpenCL: %s has no %s", op, what);
+		return llm_fail(-EINVAL, "OpenCL: %s: %s: missing", op, what);
 	if (area->buf->gpu != q->gpu)
-		return llm_fail(-EINVAL, "OpenCL: %s of %s is memory of another device", what, op);
+		return llm_fail(-EINVAL, "OpenCL: %s: %s: memory of another device", op, what);
 	if (area->off % align || (rows > 1 && stride % align))
-		return llm_fail(-EINVAL, "OpenCL: %s of %s is no multiple of %u bytes", what, op, align);
+		return llm_fail(-EINVAL, "OpenCL: %s: %s: no multiple of %u bytes", op, what, align);
 	if (rows > 1 && stride < row_bytes)
-		return llm_fail(-EINVAL, "OpenCL: rows of %s of %s overlap", what, op);
+		return llm_fail(-EINVAL, "OpenCL: %s: %s: rows overlap", op, what);
 	if (__builtin_mul_overflow(rows ? rows - 1 : 0, stride, &bytes) ||
 	    __builtin_add_overflow(bytes, row_bytes, &bytes) || area->off > area->buf->bytes ||
 	    bytes > area->buf->bytes - area->off)
-		return llm_fail(-EINVAL, "OpenCL: %s of %s does not lie in its buffer of %zu bytes", what, op,
+		return llm_fail(-EINVAL, "OpenCL: %s: %s: not inside the buffer of %zu bytes", op, what,
 				area->buf->bytes);
 	return 0;
 }

@@ -36,7 +36,7 @@ static int check_kv(const struct llm_gpu_area *area, unsigned int type, unsigned
 	if (type > VNPU_KV_Q8_0)
 		return llm_fail(-EINVAL, "OpenCL: %s with a cache of no type", op);
 	if (type == VNPU_KV_Q8_0 && (cols % VNPU_Q8_0_VALUES || ld % VNPU_Q8_0_VALUES))
-		return llm_fail(-EINVAL, "OpenCL: %s of %s: Q8_0 is blocks of %d", what, op, VNPU_Q8_0_VALUES);
+		return llm_fail(-EINVAL, "OpenCL: %s: %s: Q8_0 is blocks of %d", op, what, VNPU_Q8_0_VALUES);
 	return gpu_check(area, rows, VNPU_KV_BYTES(type, cols), VNPU_KV_BYTES(type, ld), type == VNPU_KV_F32 ? 4 : 2, q,
 			 op, what);
 }
@@ -49,7 +49,7 @@ int llm_gpu_quant(struct llm_gpu_queue *q, const struct llm_gpu_quant *op, struc
 
 	err = err ? err : check_f32(&op->x, op->rows, op->cols, op->ldx, q, name, "x");
 	err = err ? err : gpu_check(&op->q, op->rows, ((uint64_t)op->cols + 3) / 4 * 4, op->ldq, 1, q, name, "q");
-	err = err ? err : gpu_check(&op->scale, 1, op->rows * 4ull, 0, 4, q, name, "the scales");
+	err = err ? err : gpu_check(&op->scale, 1, op->rows * 4ull, 0, 4, q, name, "scales");
 	if (err)
 		return err;
 	gpu_begin(&l, q, GPU_quant);
@@ -70,7 +70,7 @@ int llm_gpu_rmsnorm(struct llm_gpu_queue *q, const struct llm_gpu_rmsnorm *op, s
 	int err = check_sizes(name, op->rows, cols);
 
 	err = err ? err : check_f32(&op->x, op->rows, cols, op->ldx, q, name, "x");
-	err = err ? err : check_f32(&op->w, 1, op->head_dim, 0, q, name, "the weights");
+	err = err ? err : check_f32(&op->w, 1, op->head_dim, 0, q, name, "weights");
 	err = err ? err : check_f32(&op->y, op->rows, cols, op->ldy, q, name, "y");
 	if (err)
 		return err;
@@ -97,7 +97,7 @@ int llm_gpu_rope(struct llm_gpu_queue *q, const struct llm_gpu_rope *op, struct 
 		err = llm_fail(-EINVAL, "OpenCL: a rotation of %u of %u elements, mode %u, position %u", op->rot_dim,
 			       op->head_dim, op->mode, op->pos);
 	err = err ? err : check_f32(&op->x, op->rows, cols, op->ldx, q, name, "x");
-	err = err ? err : check_f32(&op->inv_freq, 1, op->rot_dim / 2, 0, q, name, "the frequencies");
+	err = err ? err : check_f32(&op->inv_freq, 1, op->rot_dim / 2, 0, q, name, "frequencies");
 	err = err ? err : check_f32(&op->y, op->rows, cols, op->ldy, q, name, "y");
 	if (err)
 		return err;
@@ -156,7 +156,7 @@ int llm_gpu_store(struct llm_gpu_queue *q, const struct llm_gpu_store *op, struc
 	/* The row that is written first is the place to begin, if no overflow makes another of it. */
 	err = err ? err
 		  : check_kv(&dst, op->type, op->row > VNPU_MAX_DIM ? 0 : op->row + op->rows, op->cols, op->ld_dst, q,
-			     name, "the cache");
+			     name, "cache");
 	if (!err && op->row > VNPU_MAX_DIM)
 		err = llm_fail(-EINVAL, "OpenCL: a store to row %u", op->row);
 	if (err)
@@ -193,8 +193,8 @@ static int check_attn(const struct llm_gpu_queue *q, const struct llm_gpu_attn *
 	if (!err && op->kv_type == VNPU_KV_Q8_0 && op->head_dim % VNPU_Q8_0_VALUES)
 		err = llm_fail(-EINVAL, "OpenCL: attention of heads of %u elements over Q8_0", op->head_dim);
 	err = err ? err : check_f32(&op->q, op->rows, cols, op->ldq, q, name, "q");
-	err = err ? err : check_kv(&op->k, op->kv_type, op->ctx_rows, kv_cols, op->ldk, q, name, "the keys");
-	err = err ? err : check_kv(&op->v, op->kv_type, op->ctx_rows, kv_cols, op->ldv, q, name, "the values");
+	err = err ? err : check_kv(&op->k, op->kv_type, op->ctx_rows, kv_cols, op->ldk, q, name, "keys");
+	err = err ? err : check_kv(&op->v, op->kv_type, op->ctx_rows, kv_cols, op->ldv, q, name, "values");
 	return err ? err : check_f32(&op->y, op->rows, cols, op->ldy, q, name, "y");
 }
 

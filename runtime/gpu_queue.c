@@ -314,7 +314,7 @@ static int flag_by_callback(struct llm_gpu_queue *q, struct llm_gpu_area flag, u
 int llm_gpu_flag(struct llm_gpu_queue *q, struct llm_gpu_area flag, uint32_t value, struct llm_gpu_order *order)
 {
 	struct gpu_launch l;
-	int ret = gpu_check(&flag, 1, sizeof(value), 0, sizeof(value), q, "a flag", "the word");
+	int ret = gpu_check(&flag, 1, sizeof(value), 0, sizeof(value), q, "a flag", "its word");
 
 	if (!ret && !flag.buf->host)
 		ret = llm_fail(-EINVAL, "OpenCL: a flag in memory that is the device's alone");

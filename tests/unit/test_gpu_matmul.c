@@ -357,22 +357,22 @@ static void bad_operands_are_refused(void **state)
 	BAD("groups are 32", op.k = 65);
 	BAD("INT8 activations", op.format = LLM_GPU_W8);
 	BAD("F32 activations", op.format = LLM_GPU_F32; op.ldw = 64; op.x_scale = good.x);
-	BAD("has no x", op.x.buf = NULL);
-	BAD("has no the weights", op.w.buf = NULL);
-	BAD("has no y", op.y.buf = NULL);
-	BAD("the weights of a product is no multiple of 64", op.w.off += 32);
-	BAD("x of a product is no multiple of 4", op.x.off += 2);
-	BAD("y of a product is no multiple of 4", op.y.off += 1);
-	BAD("the weights of a product does not lie", op.w.off = 65536 - 64);
-	BAD("the weights of a product does not lie", op.n = 4000; op.ldy = 4000);
-	BAD("x of a product does not lie", op.x.off = 65536 - 2 * 64 * 4 + 4);
-	BAD("x of a product does not lie", op.x.off = SIZE_MAX - 3);
-	BAD("x of a product does not lie", op.ldx = UINT32_MAX);
-	BAD("y of a product does not lie", op.y.off = 65536);
-	BAD("rows of x of a product overlap", op.ldx = 63);
-	BAD("rows of y of a product overlap", op.ldy = 69);
-	BAD("the bias of a product does not lie", op.bias = (struct llm_gpu_area){ a.buf, 65536 - 69 * 4 });
-	BAD("the scales of x of a product does not lie", op.x_scale = (struct llm_gpu_area){ a.buf, 65536 - 4 });
+	BAD(": x: missing", op.x.buf = NULL);
+	BAD(": weights: missing", op.w.buf = NULL);
+	BAD(": y: missing", op.y.buf = NULL);
+	BAD("a product: weights: no multiple of 64", op.w.off += 32);
+	BAD("a product: x: no multiple of 4", op.x.off += 2);
+	BAD("a product: y: no multiple of 4", op.y.off += 1);
+	BAD("a product: weights: not inside", op.w.off = 65536 - 64);
+	BAD("a product: weights: not inside", op.n = 4000; op.ldy = 4000);
+	BAD("a product: x: not inside", op.x.off = 65536 - 2 * 64 * 4 + 4);
+	BAD("a product: x: not inside", op.x.off = SIZE_MAX - 3);
+	BAD("a product: x: not inside", op.ldx = UINT32_MAX);
+	BAD("a product: y: not inside", op.y.off = 65536);
+	BAD("a product: x: rows overlap", op.ldx = 63);
+	BAD("a product: y: rows overlap", op.ldy = 69);
+	BAD("a product: bias: not inside", op.bias = (struct llm_gpu_area){ a.buf, 65536 - 69 * 4 });
+	BAD("a product: scales of x: not inside", op.x_scale = (struct llm_gpu_area){ a.buf, 65536 - 4 });
 	/* Memory of another device. */
 	struct arena other;
 

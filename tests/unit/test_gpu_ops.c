@@ -480,9 +480,9 @@ static void bad_operands_are_refused(void **state)
 	BAD(llm_gpu_rmsnorm, norm, "sizes are", op.rows = 0);
 	BAD(llm_gpu_rmsnorm, norm, "sizes are", op.head_dim = 0);
 	BAD(llm_gpu_rmsnorm, norm, "sizes are", op.heads = op.head_dim = UINT32_MAX);
-	BAD(llm_gpu_rmsnorm, norm, "x of a norm does not lie", op.x.off = 8192 - 64);
-	BAD(llm_gpu_rmsnorm, norm, "has no the weights", op.w.buf = NULL);
-	BAD(llm_gpu_rmsnorm, norm, "rows of y of a norm overlap", op.ldy = 15);
+	BAD(llm_gpu_rmsnorm, norm, "a norm: x: not inside", op.x.off = 8192 - 64);
+	BAD(llm_gpu_rmsnorm, norm, ": weights: missing", op.w.buf = NULL);
+	BAD(llm_gpu_rmsnorm, norm, "a norm: y: rows overlap", op.ldy = 15);
 
 	struct llm_gpu_rope rope = { at,	   at,	      at,	.rows = 2, .heads = 2, .head_dim = 8,
 				     .rot_dim = 8, .ldx = 16, .ldy = 16 };
@@ -490,24 +490,24 @@ static void bad_operands_are_refused(void **state)
 	BAD(llm_gpu_rope, rope, "a rotation of 10", op.rot_dim = 10);
 	BAD(llm_gpu_rope, rope, "mode 2", op.mode = 2);
 	BAD(llm_gpu_rope, rope, "position 16777215", op.pos = (1 << 24) - 1);
-	BAD(llm_gpu_rope, rope, "the frequencies of a rotation does not lie", op.inv_freq.off = 8192 - 12);
+	BAD(llm_gpu_rope, rope, "a rotation: frequencies: not inside", op.inv_freq.off = 8192 - 12);
 
 	struct llm_gpu_binary add = {
 		.a = at, .b = at, .y = at, .rows = 2, .cols = 16, .lda = 16, .ldb = 16, .ldy = 16
 	};
 	BAD(llm_gpu_binary, add, "of no kind", op.kind = 3);
-	BAD(llm_gpu_binary, add, "b of an operator", op.ldb = 4096);
+	BAD(llm_gpu_binary, add, "element by element: b: not inside", op.ldb = 4096);
 	BAD(llm_gpu_binary, add, "no multiple of 4", op.a.off = 2);
 
 	struct llm_gpu_quant quant = { at, at, at, .rows = 2, .cols = 15, .ldx = 15, .ldq = 16 };
-	BAD(llm_gpu_quant, quant, "rows of q of a quantisation overlap", op.ldq = 15);
-	BAD(llm_gpu_quant, quant, "the scales of a quantisation does not lie", op.scale.off = 8192 - 4);
+	BAD(llm_gpu_quant, quant, "a quantisation: q: rows overlap", op.ldq = 15);
+	BAD(llm_gpu_quant, quant, "a quantisation: scales: not inside", op.scale.off = 8192 - 4);
 
 	struct llm_gpu_store store = { at, at, .rows = 2, .cols = 32, .type = VNPU_KV_Q8_0, .ldx = 32, .ld_dst = 32 };
 	BAD(llm_gpu_store, store, "blocks of 32", op.cols = 31);
 	BAD(llm_gpu_store, store, "blocks of 32", op.ld_dst = 33);
 	BAD(llm_gpu_store, store, "no type", op.type = 3);
-	BAD(llm_gpu_store, store, "the cache of a store does not lie", op.row = 8192 / 34);
+	BAD(llm_gpu_store, store, "a store: cache: not inside", op.row = 8192 / 34);
 	BAD(llm_gpu_store, store, "a store to row 4294967295", op.row = UINT32_MAX);
 	BAD(llm_gpu_store, store, "no multiple of 2", op.dst.off = 1);
 
@@ -531,7 +531,7 @@ static void bad_operands_are_refused(void **state)
 	BAD(llm_gpu_attn, attn, "over a cache of 4", op.pos = 3);
 	BAD(llm_gpu_attn, attn, "over a cache of 4", op.pos = UINT32_MAX);
 	BAD(llm_gpu_attn, attn, "of 8 elements over Q8_0", op.kv_type = VNPU_KV_Q8_0);
-	BAD(llm_gpu_attn, attn, "the keys of attention does not lie", op.ctx_rows = 8192);
+	BAD(llm_gpu_attn, attn, "attention: keys: not inside", op.ctx_rows = 8192);
 	BAD(llm_gpu_attn, attn, "of 2048 elements", op.head_dim = 2048);
 	OK(llm_gpu_finish(q));
 	arena_close(&a);

@@ -131,10 +131,10 @@ static void memory_that_cannot_be_mapped_is_refused(void **state)
 	REFUSED(llm_gpu_flag(queues[0], (struct llm_gpu_area){ buf, 0 }, 1, NULL), "the device's alone");
 	llm_gpu_unmap(buf);
 	REFUSED(llm_gpu_to_device(queues[0], a.buf, 0, 0, NULL), "no bytes");
-	REFUSED(llm_gpu_to_device(queues[0], a.buf, 4000, 97, NULL), "does not lie");
-	REFUSED(llm_gpu_to_host(queues[0], a.buf, SIZE_MAX, 2, NULL), "does not lie");
+	REFUSED(llm_gpu_to_device(queues[0], a.buf, 4000, 97, NULL), "not inside");
+	REFUSED(llm_gpu_to_host(queues[0], a.buf, SIZE_MAX, 2, NULL), "not inside");
 	REFUSED(llm_gpu_flag(queues[0], (struct llm_gpu_area){ a.buf, 4094 }, 1, NULL), "no multiple of 4");
-	REFUSED(llm_gpu_flag(queues[0], (struct llm_gpu_area){ a.buf, 4096 }, 1, NULL), "does not lie");
+	REFUSED(llm_gpu_flag(queues[0], (struct llm_gpu_area){ a.buf, 4096 }, 1, NULL), "not inside");
 	arena_close(&a);
 }
 
