@@ -425,6 +425,11 @@ static uint32_t run_job(struct fw_core *core, struct fw_fault *fault)
 		core_log(core, "job %#llx of context %u: MMU fault: %s at %#llx", (unsigned long long)job->tag,
 			 job->ctx, fault->write ? "write" : "read", (unsigned long long)fault->va);
 	}
+	if (ej.failed)
+		core_log(core,
+			 "job %#llx of context %u: command %u: its table gives a panel a place or a width that cannot "
+			 "be",
+			 (unsigned long long)job->tag, job->ctx, ej.failed->index);
 	return status;
 }
 

@@ -88,12 +88,22 @@ static void futex_wake(_Atomic uint32_t *word, int nr)
 	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, nr, NULL, NULL, 0);
 }
 
-static void stop_job(struct fw_exec *ex, uint32_t status, const struct fw_fault *fault)
+static bool stop_job(struct fw_exec *ex, uint32_t status)
 {
 	uint32_t running = VNPU_FW_OK;
 
-	if (atomic_compare_exchange_strong(&ex->stop, &running, status) && fault)
+	return atomic_compare_exchange_strong(&ex->stop, &running, status);
+}
+
+/* A tile of @cmd has come to nothing. */
+static void tile_failed(struct fw_exec *ex, const struct fw_cmd *cmd, int err, const struct fw_fault *fault)
+{
+	if (!stop_job(ex, err == -EFAULT ? VNPU_FW_FAULT : VNPU_FW_FAILED))
+		return;
+	if (err == -EFAULT)
 		ex->job->fault = *fault;
+	else if (err == -EINVAL)
+		ex->job->failed = cmd;
 }
 
 /* Shares the region's tiles among the first @shares workers. */
@@ -146,7 +156,7 @@ static void work(struct worker *w, bool owner)
 			cmd++;
 		err = fw_tile_run(ex->kernels, ex->job, cmd, tile - cmd->tile0, w->scratch, &fault);
 		if (err)
-			stop_job(ex, err == -EFAULT ? VNPU_FW_FAULT : VNPU_FW_FAILED, err == -EFAULT ? &fault : NULL);
+			tile_failed(ex, cmd, err, &fault);
 		__atomic_fetch_add(ex->job->progress, 1, __ATOMIC_RELAXED);
 		if (owner)
 			ex->job->poll(ex->job->ud);
@@ -269,7 +279,7 @@ int fw_exec_run(struct fw_exec *ex, struct fw_exec_job *job)
 
 void fw_exec_cancel(struct fw_exec *ex)
 {
-	stop_job(ex, VNPU_FW_CANCELED, NULL);
+	stop_job(ex, VNPU_FW_CANCELED);
 }
 
 /* Workers never take the process's signals: those are for its other threads. SIGBUS and its like are not concerned,

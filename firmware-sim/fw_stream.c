@@ -54,6 +54,7 @@ static const char *const op_names[] = {
 	[VNPU_OP_MATMUL_W4F] = "matmul_w4f",
 	[VNPU_OP_STORE] = "store",
 	[VNPU_OP_GLU] = "glu",
+	[VNPU_OP_MATMUL_WK] = "matmul_wk",
 };
 
 static const uint32_t op_bytes[] = {
@@ -75,6 +76,7 @@ static const uint32_t op_bytes[] = {
 	[VNPU_OP_MATMUL_W4F] = sizeof(struct vnpu_cmd_matmul_w4),
 	[VNPU_OP_STORE] = sizeof(struct vnpu_cmd_store),
 	[VNPU_OP_GLU] = sizeof(struct vnpu_cmd_glu),
+	[VNPU_OP_MATMUL_WK] = sizeof(struct vnpu_cmd_matmul_wk),
 };
 
 #define NR_OPS (sizeof(op_names) / sizeof(op_names[0]))
@@ -359,8 +361,8 @@ static int check_dequant(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 	return 0;
 }
 
-/* All but what depends on the type of the weights, whose panels are of @panel_bytes. */
-static int check_matmul(struct decoder *d, struct fw_cmd *c, uint64_t panel_bytes, uint64_t *cost)
+/* All but what depends on the type of the weights, of which there are @w_bytes. A tile has @max_n channels at most. */
+static int check_matmul(struct decoder *d, struct fw_cmd *c, uint64_t w_bytes, uint32_t max_n, uint64_t *cost)
 {
 	const struct vnpu_cmd_matmul_i8 *m = &c->u.matmul;
 	uint64_t panels, tile_m, tile_n, cycles;
@@ -373,7 +375,7 @@ static int check_matmul(struct decoder *d, struct fw_cmd *c, uint64_t panel_byte
 	if (m->tile_n % VNPU_PANEL_N)
 		return refuse(d, "tile_n %u is not a multiple of %u", m->tile_n, VNPU_PANEL_N);
 	panels = div_up(m->n, VNPU_PANEL_N);
-	CHECK(operand(d, "w", &m->w, panels * panel_bytes, 64, R, &c->va[2]));
+	CHECK(operand(d, "w", &m->w, w_bytes, 64, R, &c->va[2]));
 	if (m->bias.slot != VNPU_SLOT_NONE)
 		CHECK(vector(d, "bias", &m->bias, m->n, R, &c->va[3]));
 	else if (m->bias.reserved || m->bias.offset)
@@ -381,6 +383,8 @@ static int check_matmul(struct decoder *d, struct fw_cmd *c, uint64_t panel_byte
 	CHECK(matrix(d, "c", &m->c, m->m, m->n, m->ldc, 4, W, &c->va[4]));
 
 	tile_n = m->tile_n < panels * VNPU_PANEL_N ? m->tile_n : panels * VNPU_PANEL_N;
+	if (tile_n > max_n)
+		tile_n = max_n;
 	if (tile_n > TILE_MACS / m->k)
 		tile_n = TILE_MACS / m->k / VNPU_PANEL_N * VNPU_PANEL_N;
 	tile_m = m->tile_m < m->m ? m->tile_m : m->m;
@@ -392,8 +396,8 @@ static int check_matmul(struct decoder *d, struct fw_cmd *c, uint64_t panel_byte
 	/* m, n < 2^24 and k <= 2^16 fill 64 bits: divide first. */
 	/* Cycles of a panel: of multiplying, or of reading it from memory, which takes longer for few rows. */
 	cycles = (uint64_t)m->m * div_up(m->k, 2);
-	if (cycles < panel_bytes / 6)
-		cycles = panel_bytes / 6;
+	if (cycles < w_bytes / panels / 6)
+		cycles = w_bytes / panels / 6;
 	*cost = cycles * panels;
 	return 0;
 }
@@ -417,7 +421,7 @@ static int check_matmul_i8(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 	const struct vnpu_cmd_matmul_i8 *m = &c->u.matmul;
 
 	CHECK(reserved(d, m->reserved));
-	CHECK(check_matmul(d, c, VNPU_PANEL_I8_BYTES(m->k), cost));
+	CHECK(check_matmul(d, c, div_up(m->n, VNPU_PANEL_N) * VNPU_PANEL_I8_BYTES(m->k), VNPU_MAX_DIM, cost));
 	CHECK(matrix(d, "a", &m->a, m->m, (m->k + 3) / 4 * 4, m->lda, 1, R, &c->va[0]));
 	return vector(d, "a_scale", &m->a_scale, m->m, R, &c->va[1]);
 }
@@ -433,13 +437,34 @@ static int check_matmul_w4(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 		return refuse(d, "group is %u, not 32, 64 or 128", m->group);
 	if (m->k % m->group)
 		return refuse(d, "k %u is not a multiple of the group, %u", m->k, m->group);
-	CHECK(check_matmul(d, c, VNPU_PANEL_W4_BYTES(m->k, m->group), cost));
+	CHECK(check_matmul(d, c, div_up(m->n, VNPU_PANEL_N) * VNPU_PANEL_W4_BYTES(m->k, m->group), VNPU_MAX_DIM, cost));
 	CHECK(matrix(d, "a", &m->a, m->m, m->k, m->lda, floats ? 4 : 1, R, &c->va[0]));
 	if (!floats)
 		return vector(d, "a_scale", &m->a_scale, m->m, R, &c->va[1]);
 	if (m->a_scale.slot != VNPU_SLOT_NONE || m->a_scale.reserved || m->a_scale.offset)
 		return refuse(d, "a_scale: rows of floats have none");
 	return 0;
+}
+
+/* The table is the client's until the tile that it is for is run (fw_tile.c): here only its place is known. */
+static int check_matmul_wk(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
+{
+	const struct vnpu_cmd_matmul_wk *m = &c->u.matmul_wk;
+	uint64_t least, most;
+
+	_Static_assert(offsetof(struct vnpu_cmd_matmul_wk, tile_n) == offsetof(struct vnpu_cmd_matmul_i8, tile_n),
+		       "check_matmul() sees the one as the other");
+	CHECK(reserved(d, m->reserved));
+	CHECK(bounded(d, "n", m->n, VNPU_MAX_DIM));
+	CHECK(bounded(d, "k", m->k, VNPU_MAX_K_I8));
+	least = VNPU_WK_TABLE_BYTES(m->n) + div_up(m->n, VNPU_PANEL_N) * VNPU_PANEL_WK_BYTES(m->k, 1);
+	most = VNPU_WK_TABLE_BYTES(m->n) + div_up(m->n, VNPU_PANEL_N) * VNPU_PANEL_WK_BYTES(m->k, 8);
+	if (m->w_bytes < least || m->w_bytes > most || m->w_bytes % 64)
+		return refuse(d, "w_bytes is %llu, not %llu..%llu in steps of 64", (unsigned long long)m->w_bytes,
+			      (unsigned long long)least, (unsigned long long)most);
+	CHECK(check_matmul(d, c, m->w_bytes, FW_WK_PANELS * VNPU_PANEL_N, cost));
+	CHECK(matrix(d, "a", &m->a, m->m, (m->k + 3) / 4 * 4, m->lda, 1, R, &c->va[0]));
+	return vector(d, "a_scale", &m->a_scale, m->m, R, &c->va[1]);
 }
 
 static int check_attn(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
@@ -528,6 +553,8 @@ static int check_cmd(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 	case VNPU_OP_MATMUL_W4:
 	case VNPU_OP_MATMUL_W4F:
 		return check_matmul_w4(d, c, cost);
+	case VNPU_OP_MATMUL_WK:
+		return check_matmul_wk(d, c, cost);
 	case VNPU_OP_STORE:
 		return check_store(d, c, cost);
 	case VNPU_OP_GLU:

@@ -37,6 +37,7 @@ struct fw_cmd {
 		struct vnpu_cmd_dequant dequant;
 		struct vnpu_cmd_matmul_i8 matmul;
 		struct vnpu_cmd_matmul_w4 matmul_w4;
+		struct vnpu_cmd_matmul_wk matmul_wk;
 		struct vnpu_cmd_attn attn;
 		struct vnpu_cmd_store store;
 		struct vnpu_cmd_glu glu;

@@ -5,6 +5,7 @@
  */
 #include "fw_tile.h"
 
+#include <errno.h>
 #include <string.h>
 
 struct tile {
@@ -15,6 +16,9 @@ struct tile {
 	uint64_t row, rows, col, cols;
 	struct fw_access acc[FW_MAX_OPERANDS];
 	unsigned int nr_acc;
+	/* MATMUL_WK: the tile's part of the table, as it was when it was read. */
+	struct vnpu_wk_panel table[FW_WK_PANELS];
+	uint32_t nr_panels;
 };
 
 static uint64_t min_u64(uint64_t a, uint64_t b)
@@ -177,6 +181,30 @@ static void run_matmul(void *arg)
 	t->k->matmul_i8(&mm, t->scratch);
 }
 
+static void run_matmul_wk(void *arg)
+{
+	struct tile *t = arg;
+	const struct vnpu_cmd_matmul_wk *m = &t->cmd->u.matmul_wk;
+	struct fw_wk_panel panels[FW_WK_PANELS];
+	struct fw_matmul_i8 mm = {
+		.a = (int8_t *)at(t, 0) + t->row * m->lda,
+		.a_scale = f32_at(t, 1, t->row, 1, 0),
+		.bias = m->bias.slot == VNPU_SLOT_NONE ? NULL : f32_at(t, 3, 0, 0, t->col),
+		.c = f32_at(t, 4, t->row, m->ldc, t->col),
+		.m = t->rows,
+		.n = t->cols,
+		.k = m->k,
+		.lda = m->lda,
+		.ldc = m->ldc,
+		.wk = panels,
+	};
+	uint32_t i;
+
+	for (i = 0; i < t->nr_panels; i++)
+		panels[i] = (struct fw_wk_panel){ (uint8_t *)at(t, 2) + t->table[i].offset * 64ull, t->table[i].bits };
+	t->k->matmul_i8(&mm, t->scratch);
+}
+
 static void run_matmul_w4(void *arg)
 {
 	struct tile *t = arg;
@@ -237,12 +265,25 @@ static void run_store(void *arg)
 			    m->type);
 }
 
-/* All three matmuls: their structures differ in the last word only (check_matmul_w4()). A row of a has @a_bytes. */
-static void prepare_matmul(struct tile *t, uint64_t index, uint64_t a_stride, uint64_t a_bytes, uint64_t panel_bytes)
+/* All matmuls, of whose weights the tile reads @w_bytes at @w: their structures differ in what follows tile_n only
+ * (check_matmul_w4()). A row of a has @a_bytes. */
+static void touch_matmul(struct tile *t, uint64_t a_stride, uint64_t a_bytes, uint64_t w, uint64_t w_bytes)
 {
 	const struct vnpu_cmd_matmul_i8 *m = &t->cmd->u.matmul;
 	const uint64_t *va = t->cmd->va;
-	uint64_t panel = t->cmd->tile_cols / VNPU_PANEL_N;
+
+	touch(t, va[0] + t->row * a_stride, (t->rows - 1) * a_stride + a_bytes, false);
+	if (m->a_scale.slot != VNPU_SLOT_NONE)
+		touch(t, va[1] + t->row * 4, t->rows * 4, false);
+	touch(t, va[2] + w, w_bytes, false);
+	if (m->bias.slot != VNPU_SLOT_NONE)
+		touch(t, va[3] + t->col * 4, t->cols * 4, false);
+	touch_f32(t, va[4], m->ldc, true);
+}
+
+static void place_matmul(struct tile *t, uint64_t index)
+{
+	const struct vnpu_cmd_matmul_i8 *m = &t->cmd->u.matmul;
 	uint64_t down = (m->m + t->cmd->tile_rows - 1) / t->cmd->tile_rows;
 
 	/* Rows vary first: tiles that are in work at the same time share weights. */
@@ -250,14 +291,50 @@ static void prepare_matmul(struct tile *t, uint64_t index, uint64_t a_stride, ui
 	t->col = index / down * t->cmd->tile_cols;
 	t->rows = min_u64(t->cmd->tile_rows, m->m - t->row);
 	t->cols = min_u64(t->cmd->tile_cols, m->n - t->col);
-	touch(t, va[0] + t->row * a_stride, (t->rows - 1) * a_stride + a_bytes, false);
-	if (m->a_scale.slot != VNPU_SLOT_NONE)
-		touch(t, va[1] + t->row * 4, t->rows * 4, false);
-	touch(t, va[2] + index / down * panel * panel_bytes, (t->cols + VNPU_PANEL_N - 1) / VNPU_PANEL_N * panel_bytes,
-	      false);
-	if (m->bias.slot != VNPU_SLOT_NONE)
-		touch(t, va[3] + t->col * 4, t->cols * 4, false);
-	touch_f32(t, va[4], m->ldc, true);
+}
+
+static void prepare_matmul(struct tile *t, uint64_t index, uint64_t a_stride, uint64_t a_bytes, uint64_t panel_bytes)
+{
+	place_matmul(t, index);
+	touch_matmul(t, a_stride, a_bytes, t->col / VNPU_PANEL_N * panel_bytes,
+		     (t->cols + VNPU_PANEL_N - 1) / VNPU_PANEL_N * panel_bytes);
+}
+
+static void copy_table(void *arg)
+{
+	struct tile *t = arg;
+
+	memcpy(t->table, (struct vnpu_wk_panel *)at(t, 2) + t->col / VNPU_PANEL_N, t->nr_panels * sizeof(*t->table));
+}
+
+/* The table is in the client's memory: it is copied, once, and then checked. 0, the guard's error, or -EINVAL. */
+static int prepare_matmul_wk(struct tile *t, const struct fw_exec_job *job, uint64_t index, struct fw_fault *fault)
+{
+	const struct vnpu_cmd_matmul_wk *m = &t->cmd->u.matmul_wk;
+	uint64_t begin = m->w_bytes, end = 0, at, bytes;
+	struct fw_access table;
+	uint32_t i;
+	int err;
+
+	place_matmul(t, index);
+	t->nr_panels = (t->cols + VNPU_PANEL_N - 1) / VNPU_PANEL_N;
+	table = (struct fw_access){ t->cmd->va[2] + t->col / VNPU_PANEL_N * sizeof(*t->table),
+				    t->nr_panels * sizeof(*t->table), false };
+	err = job->ops->guard(job->port_priv, job->as, &table, 1, copy_table, t, fault);
+	if (err)
+		return err;
+	for (i = 0; i < t->nr_panels; i++) {
+		if (!t->table[i].bits || t->table[i].bits > 8)
+			return -EINVAL;
+		at = t->table[i].offset * 64ull;
+		bytes = VNPU_PANEL_WK_BYTES(m->k, t->table[i].bits);
+		if (at > m->w_bytes || bytes > m->w_bytes - at)
+			return -EINVAL;
+		begin = min_u64(begin, at);
+		end = at + bytes > end ? at + bytes : end;
+	}
+	touch_matmul(t, m->lda, (m->k + 3) / 4 * 4, begin, end - begin);
+	return 0;
 }
 
 static void prepare_attn(struct tile *t, uint64_t index)
@@ -420,7 +497,15 @@ int fw_tile_run(const struct fw_kernels *k, const struct fw_exec_job *job, const
 		void *scratch, struct fw_fault *fault)
 {
 	struct tile t = { .k = k, .cmd = cmd, .base = job->as->base, .scratch = scratch };
-	tile_fn fn = prepare(&t, index);
+	tile_fn fn = run_matmul_wk;
+	int err;
 
+	if (cmd->u.hdr.op == VNPU_OP_MATMUL_WK) {
+		err = prepare_matmul_wk(&t, job, index, fault);
+		if (err)
+			return err;
+	} else {
+		fn = prepare(&t, index);
+	}
 	return job->ops->guard(job->port_priv, job->as, t.acc, t.nr_acc, fn, &t, fault);
 }

@@ -8,8 +8,8 @@
 #include "fw_exec.h"
 
 /*
- * Runs tile @index (0..nr_tiles - 1) of @cmd inside the port's guard. 0, or the guard's error and *fault. @scratch:
- * FW_SCRATCH_BYTES of the calling worker.
+ * Runs tile @index (0..nr_tiles - 1) of @cmd inside the port's guard. 0, or the guard's error and *fault; -EINVAL: what the
+ * command says of its weights in memory (MATMUL_WK) cannot be. @scratch: FW_SCRATCH_BYTES of the calling worker.
  */
 int fw_tile_run(const struct fw_kernels *k, const struct fw_exec_job *job, const struct fw_cmd *cmd, uint64_t index,
 		void *scratch, struct fw_fault *fault);

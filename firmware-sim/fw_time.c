@@ -113,6 +113,24 @@ static struct npu_cost matmul_w4_cost(const struct profile_npu *npu, const struc
 	return npu_time_matmul(npu, &op);
 }
 
+/* Widths are in memory, but how long the panels are together is their average. Sums and scales are not counted. */
+static struct npu_cost matmul_wk_cost(const struct profile_npu *npu, const struct vnpu_cmd_matmul_wk *m)
+{
+	uint64_t panels = (m->n + VNPU_PANEL_N - 1ull) / VNPU_PANEL_N;
+	uint64_t all = panels * (VNPU_PANEL_WK_BYTES(m->k, 1) - 512);
+	struct npu_time_matmul op = {
+		.m = m->m,
+		.k = m->k,
+		.n = m->n,
+		.type = NPU_TIME_I8,
+		.order = NPU_TIME_WEIGHTS_STATIONARY,
+		.weight_bits = (double)(m->w_bytes - VNPU_WK_TABLE_BYTES(m->n) - panels * 512) / (double)all,
+	};
+
+	op.widened = op.weight_bits < 8;
+	return npu_time_matmul(npu, &op);
+}
+
 static struct npu_cost attn_cost(const struct profile_npu *npu, const struct vnpu_cmd_attn *m, uint64_t pos)
 {
 	struct npu_time_attention op = {
@@ -160,6 +178,8 @@ static struct npu_cost cmd_cost(const struct profile_npu *npu, const struct fw_c
 	case VNPU_OP_MATMUL_W4:
 	case VNPU_OP_MATMUL_W4F:
 		return matmul_w4_cost(npu, &c->u.matmul_w4);
+	case VNPU_OP_MATMUL_WK:
+		return matmul_wk_cost(npu, &c->u.matmul_wk);
 	case VNPU_OP_STORE:
 		return store_cost(npu, &c->u.store);
 	case VNPU_OP_GLU:

@@ -10,6 +10,7 @@
  *	MATMUL_I8	npu_time_matmul(): INT8, stationary weights of 8 bits (HeteroLLM 3.2, llm.npu table 3)
  *	MATMUL_W4	the same with weights of 4 bits
  *	MATMUL_W4F	the same with F16 activations
+ *	MATMUL_WK	as MATMUL_I8 with the panels' average width, and below 8 bits the vector engine widens all of them first
  *	ATTN		npu_time_attention(): F16, over the rows of the cache that its queries see on average (shadowAttn 4.3)
  *	COPY		its bytes, read and written
  *	SLEEP		its duration

@@ -18,18 +18,30 @@
 #include "fw.h"
 #include "vnpu_isa.h"
 
+/* At the start of a worker's scratch: 512 k of a packed panel, unpacked. */
+#define FW_UNPACK_BYTES (512 * VNPU_PANEL_N)
 /* Private memory of a worker, 64-byte aligned. */
-#define FW_SCRATCH_BYTES (6 * VNPU_MAX_K_I8 + 4096)
+#define FW_SCRATCH_BYTES (FW_UNPACK_BYTES + 6 * VNPU_MAX_K_I8 + 4096)
 
-/* A block of MATMUL_I8: m rows and n channels, beginning with a panel. */
+/* Panels of MATMUL_WK that a tile has at most: so many entries of the table are copied for it. */
+#define FW_WK_PANELS 32
+
+/* A panel of MATMUL_WK, from a table that was copied and checked. */
+struct fw_wk_panel {
+	const uint8_t *w;
+	uint32_t bits; /* 1..8 */
+};
+
+/* A block of MATMUL_I8 or MATMUL_WK: m rows and n channels, beginning with a panel. */
 struct fw_matmul_i8 {
 	const int8_t *a; /* [m][lda] */
 	const float *a_scale; /* [m] */
-	const uint8_t *w; /* panels */
+	const uint8_t *w; /* I8: panels */
 	const float *bias; /* [n] or NULL */
 	float *c; /* [m][ldc] */
 	uint32_t m, n, k;
 	size_t lda, ldc;
+	const struct fw_wk_panel *wk; /* WK: [ceil(n/64)]; I8: NULL */
 };
 
 /* A block of MATMUL_W4 or MATMUL_W4F. */

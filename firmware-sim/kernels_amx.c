@@ -92,14 +92,15 @@ static void amx_block(const uint8_t *a, size_t lda, const uint8_t *w, const uint
 }
 
 /* Rows m0.., @rows of them: as many as their sums fit the scratch. */
-static void amx_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, uint8_t *a, int32_t *sums)
+static void amx_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, uint8_t *unpacked, uint8_t *a,
+		      int32_t *sums)
 {
 	uint32_t bytes = (t->k + 3) / 4 * 4, k0, n0, m, now, piece, tiles, lines;
-	const size_t panel_bytes = VNPU_PANEL_I8_BYTES(t->k);
 	_Alignas(64) uint8_t last[AMX_K * VNPU_PANEL_N];
 	/* Rows that can be read in place. */
 	uint32_t whole = t->k % AMX_K ? 0 : rows / AMX_ROWS * AMX_ROWS;
-	const uint8_t *panel, *w, *tail, *next, *src;
+	const uint8_t *w, *tail, *next, *src;
+	struct mm_part part;
 	int32_t *acc;
 	size_t ld;
 
@@ -110,10 +111,10 @@ static void amx_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, 
 		lines = (AMX_K + (rows + AMX_ROWS - 1) / AMX_ROWS * 2 - 1) / ((rows + AMX_ROWS - 1) / AMX_ROWS * 2);
 		if (whole < rows)
 			amx_copy(a + whole * MM_LD, t->a + (m0 + whole) * t->lda + k0, t->lda, rows - whole, piece);
-		panel = t->w;
 		acc = sums;
-		for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N, panel += panel_bytes) {
-			w = panel + k0 * 64ull;
+		for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
+			part = mm_part(t, n0, k0, piece, unpacked);
+			w = part.w;
 			tail = NULL;
 			if (piece % AMX_K) {
 				/* The panel ends before the tile does. */
@@ -121,7 +122,7 @@ static void amx_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, 
 				memcpy(last, w + (tiles - 1) * sizeof(last), piece % AMX_K * VNPU_PANEL_N);
 				tail = last;
 			}
-			next = n0 + VNPU_PANEL_N < t->n ? w + panel_bytes : t->w + (k0 + piece) * 64ull;
+			next = part.next;
 			for (m = 0; m < rows; m += AMX_ROWS, acc += AMX_ROWS * VNPU_PANEL_N) {
 				now = rows - m < AMX_ROWS ? rows - m : AMX_ROWS;
 				src = m < whole ? (const uint8_t *)t->a + (m0 + m) * t->lda + k0 : a + m * MM_LD;
@@ -129,12 +130,14 @@ static void amx_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, 
 				if (k0 + piece == bytes)
 					mm_expect(t, m0 + m, now, n0);
 				amx_block(src, ld, w, tail, tiles, !k0, next, lines, acc);
-				next += tiles * lines * 64;
+				if ((size_t)(next - part.next) < part.next_bytes)
+					next += tiles * lines * 64;
 				amx_block(src, ld, w + 128, tail ? tail + 128 : NULL, tiles, !k0, next, lines,
 					  acc + 32);
-				next += tiles * lines * 64;
+				if ((size_t)(next - part.next) < part.next_bytes)
+					next += tiles * lines * 64;
 				if (k0 + piece == bytes)
-					mm_store(t, m0 + m, now, n0, (const float *)(panel + bytes * 64ull + 256), acc);
+					mm_store(t, m0 + m, now, n0, (const float *)(part.sums + 256), acc);
 			}
 		}
 	}
@@ -142,6 +145,7 @@ static void amx_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, 
 
 static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 {
+	uint8_t *a = (uint8_t *)scratch + FW_UNPACK_BYTES;
 	uint32_t n0, m0, rows, most;
 	struct fw_matmul_i8 part;
 
@@ -155,7 +159,7 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 		for (m0 = 0; m0 < t->m; m0 += rows) {
 			rows = t->m - m0 < most ? t->m - m0 : most;
 			/* What lies between the last row and the end of its tile is multiplied and forgotten. */
-			amx_group(&part, m0, rows, scratch, (int32_t *)((uint8_t *)scratch + most * MM_LD));
+			amx_group(&part, m0, rows, scratch, a, (int32_t *)(a + most * MM_LD));
 		}
 	}
 	_tile_release();

@@ -8,6 +8,7 @@
 
 #include "kernels.h"
 #include "kernels_w4.h"
+#include "kernels_wk.h"
 
 #define MM_ROWS 6
 
@@ -27,15 +28,18 @@
 		__asm__ volatile("" : "+x"(c##r##0), "+x"(c##r##1));                                       \
 	}
 /* hadd works in halves of 128 bits: channels come out as 0 1 4 5 2 3 6 7. */
-#define OUT(r)                                                           \
-	if ((r) < rows)                                                  \
-		_mm256_storeu_si256((__m256i *)(acc + (r)*VNPU_PANEL_N), \
-				    _mm256_permute4x64_epi64(_mm256_hadd_epi32(c##r##0, c##r##1), 0xd8));
+#define OUT(r)                                                                                        \
+	if ((r) < rows) {                                                                             \
+		__m256i *at = (__m256i *)(acc + (r)*VNPU_PANEL_N);                                    \
+		sum = _mm256_permute4x64_epi64(_mm256_hadd_epi32(c##r##0, c##r##1), 0xd8);            \
+		_mm256_storeu_si256(at, first ? sum : _mm256_add_epi32(sum, _mm256_loadu_si256(at))); \
+	}
 
+/* acc[rows][64] of 8 channels (0 if @first) += a[rows][lda] x w: @kb times four k. */
 static inline __attribute__((always_inline)) void mm_rows(const int rows, const int16_t *a, size_t lda,
-							  const uint8_t *w, uint32_t kb, int32_t *acc)
+							  const uint8_t *w, uint32_t kb, bool first, int32_t *acc)
 {
-	__m256i w0, w1;
+	__m256i w0, w1, sum;
 	uint32_t b;
 
 	EACH_ROW(DECLARE)
@@ -84,29 +88,30 @@ static void mm_row(const int8_t *a, const uint8_t *panel, uint32_t kb, int32_t *
 	}
 }
 
-static void mm_block(int rows, const int16_t *a, size_t lda, const uint8_t *panel, uint32_t kb, int32_t *acc)
+static void mm_block(int rows, const int16_t *a, size_t lda, const uint8_t *panel, uint32_t kb, bool first,
+		     int32_t *acc)
 {
 	int n;
 
 	for (n = 0; n < VNPU_PANEL_N; n += 8) {
 		switch (rows) {
 		case 1:
-			mm_rows(1, a, lda, panel + n * 4, kb, acc + n);
+			mm_rows(1, a, lda, panel + n * 4, kb, first, acc + n);
 			break;
 		case 2:
-			mm_rows(2, a, lda, panel + n * 4, kb, acc + n);
+			mm_rows(2, a, lda, panel + n * 4, kb, first, acc + n);
 			break;
 		case 3:
-			mm_rows(3, a, lda, panel + n * 4, kb, acc + n);
+			mm_rows(3, a, lda, panel + n * 4, kb, first, acc + n);
 			break;
 		case 4:
-			mm_rows(4, a, lda, panel + n * 4, kb, acc + n);
+			mm_rows(4, a, lda, panel + n * 4, kb, first, acc + n);
 			break;
 		case 5:
-			mm_rows(5, a, lda, panel + n * 4, kb, acc + n);
+			mm_rows(5, a, lda, panel + n * 4, kb, first, acc + n);
 			break;
 		default:
-			mm_rows(6, a, lda, panel + n * 4, kb, acc + n);
+			mm_rows(6, a, lda, panel + n * 4, kb, first, acc + n);
 		}
 	}
 }
@@ -158,36 +163,54 @@ static void mm_widen(int16_t *dst, size_t ldd, const int8_t *src, size_t lds, ui
 	}
 }
 
+/* Rows m0.., @rows of them, of which @a has 16-bit copies @ld apart. */
+static void mm_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, uint8_t *unpacked, const int16_t *a,
+		     size_t ld, int32_t *acc)
+{
+	uint32_t bytes = (t->k + 3) / 4 * 4, k0, n0, m, r, now, piece;
+	const struct fw_wk_panel *wk = t->wk;
+	const uint8_t *w, *sums;
+
+	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
+		w = wk ? unpacked : t->w + n0 / VNPU_PANEL_N * VNPU_PANEL_I8_BYTES(t->k);
+		sums = wk ? wk_sums(wk, t->k) : w + bytes * 64ull;
+		for (k0 = 0; k0 < bytes; k0 += piece) {
+			piece = !wk || bytes - k0 < WK_PIECE ? bytes - k0 : WK_PIECE;
+			if (wk)
+				fw_wk_unpack_avx2(unpacked, wk, k0, t->k - k0 < piece ? t->k - k0 : piece);
+			for (m = 0; m < rows; m += now) {
+				now = rows - m < MM_ROWS ? rows - m : MM_ROWS;
+				mm_block(now, a + m * ld + k0, ld, w, piece / 4, !k0, acc + m * VNPU_PANEL_N);
+			}
+		}
+		for (r = 0; r < rows; r++)
+			mm_store(t, m0 + r, n0, acc + r * VNPU_PANEL_N, (const float *)(sums + 256));
+		wk = wk ? wk + 1 : NULL;
+	}
+}
+
 static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 {
-	uint32_t kb = (t->k + 3) / 4, m0, m, n0, r, group, fit, rows;
+	uint32_t kb = (t->k + 3) / 4, m0, rows, fit;
 	/* An odd number of cache lines apart, so that the rows of a tile do not share a cache set. */
 	size_t ld = ((kb * 4 + 31) / 32 | 1) * 32;
-	int32_t acc[MM_ROWS * VNPU_PANEL_N];
-	const uint8_t *panel;
-	const float *scale;
+	int16_t *a = (int16_t *)((uint8_t *)scratch + FW_UNPACK_BYTES);
 
 	if (t->m == 1) {
-		mm_gemv(t);
+		if (t->wk)
+			fw_wk_row_avx2(t, scratch);
+		else
+			mm_gemv(t);
 		return;
 	}
 	/* At the greatest k, half a register tile. */
-	fit = FW_SCRATCH_BYTES / 2 / ld;
+	fit = (FW_SCRATCH_BYTES - FW_UNPACK_BYTES) / (2 * ld + VNPU_PANEL_N * sizeof(int32_t));
 	if (fit > MM_ROWS)
 		fit = fit / MM_ROWS * MM_ROWS;
-	for (m0 = 0; m0 < t->m; m0 += group) {
-		group = t->m - m0 < fit ? t->m - m0 : fit;
-		mm_widen(scratch, ld, t->a + m0 * t->lda, t->lda, group, kb * 4);
-		panel = t->w;
-		for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N, panel += VNPU_PANEL_I8_BYTES(t->k)) {
-			scale = (const float *)(panel + (size_t)kb * 256 + 256);
-			for (m = 0; m < group; m += rows) {
-				rows = group - m < MM_ROWS ? group - m : MM_ROWS;
-				mm_block(rows, (int16_t *)scratch + m * ld, ld, panel, kb, acc);
-				for (r = 0; r < rows; r++)
-					mm_store(t, m0 + m + r, n0, acc + r * VNPU_PANEL_N, scale);
-			}
-		}
+	for (m0 = 0; m0 < t->m; m0 += rows) {
+		rows = t->m - m0 < fit ? t->m - m0 : fit;
+		mm_widen(a, ld, t->a + m0 * t->lda, t->lda, rows, kb * 4);
+		mm_group(t, m0, rows, scratch, a, ld, (int32_t *)(a + fit * ld));
 	}
 }
 

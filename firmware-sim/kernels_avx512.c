@@ -167,35 +167,36 @@ static void mm_flip(uint8_t *dst, size_t ldd, const int8_t *src, size_t lds, uin
 }
 
 /* Rows m0.., @rows of them: as many as their sums fit the scratch. */
-static void mm_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, uint8_t *flipped, int32_t *sums)
+static void mm_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, uint8_t *unpacked, uint8_t *flipped,
+		     int32_t *sums)
 {
 	uint32_t bytes = (t->k + 3) / 4 * 4, k0, n0, m, now, piece;
-	const size_t panel_bytes = VNPU_PANEL_I8_BYTES(t->k);
 	_Alignas(64) int32_t first[VNPU_PANEL_N];
 	/* So many a step that the next panel's part is fetched when this one's is done. */
 	uint32_t lines = rows <= MM_ROWS ? 4 : rows < 4 * MM_ROWS ? 2 : 1;
-	const uint8_t *panel, *next;
+	struct mm_part part;
+	const uint8_t *next;
 	int32_t *acc;
 
 	for (k0 = 0; k0 < bytes; k0 += piece) {
 		piece = bytes - k0 < MM_PIECE ? bytes - k0 : MM_PIECE;
 		mm_flip(flipped, MM_LD, t->a + m0 * t->lda + k0, t->lda, rows, piece);
-		panel = t->w;
 		acc = sums;
-		for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N, panel += panel_bytes) {
+		for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
+			part = mm_part(t, n0, k0, piece, unpacked);
 			if (!k0)
-				mm_first(first, panel + bytes * 64ull);
-			next = n0 + VNPU_PANEL_N < t->n ? panel + panel_bytes + k0 * 64ull
-							: t->w + (k0 + piece) * 64ull;
+				mm_first(first, part.sums);
+			next = part.next;
 			for (m = 0; m < rows; m += now, acc += now * VNPU_PANEL_N) {
 				now = rows - m < MM_ROWS ? rows - m : MM_ROWS;
 				if (k0 + piece == bytes)
 					mm_expect(t, m0 + m, now, n0);
-				mm_block(now, flipped + m * MM_LD, MM_LD, panel + k0 * 64ull, piece / 4, next, lines,
+				mm_block(now, flipped + m * MM_LD, MM_LD, part.w, piece / 4, next, lines,
 					 k0 ? acc : first, k0 ? VNPU_PANEL_N : 0, acc);
-				next += piece * 16 * lines;
+				if ((size_t)(next - part.next) < part.next_bytes)
+					next += piece * 16 * lines;
 				if (k0 + piece == bytes)
-					mm_store(t, m0 + m, now, n0, (const float *)(panel + bytes * 64ull + 256), acc);
+					mm_store(t, m0 + m, now, n0, (const float *)(part.sums + 256), acc);
 			}
 		}
 	}
@@ -203,9 +204,14 @@ static void mm_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, u
 
 static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 {
+	uint8_t *flipped = (uint8_t *)scratch + FW_UNPACK_BYTES;
 	uint32_t n0, m0, rows, most;
 	struct fw_matmul_i8 part;
 
+	if (t->wk && t->m <= WK_FEW) {
+		fw_wk_few_avx512(t, scratch);
+		return;
+	}
 	if (t->m == 1) {
 		mm_gemv(t);
 		return;
@@ -214,7 +220,7 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 		most = mm_columns(&part, t, n0, MM_ROWS);
 		for (m0 = 0; m0 < t->m; m0 += rows) {
 			rows = t->m - m0 < most ? t->m - m0 : most;
-			mm_group(&part, m0, rows, scratch, (int32_t *)((uint8_t *)scratch + most * MM_LD));
+			mm_group(&part, m0, rows, scratch, flipped, (int32_t *)(flipped + most * MM_LD));
 		}
 	}
 }

@@ -8,11 +8,14 @@
 #include <immintrin.h>
 
 #include "kernels.h"
+#include "kernels_wk.h"
 
 /* K of a piece: 32 KB of a panel, and the same of 64 rows. */
 #define MM_PIECE 512
 /* Panels whose sums are kept at a time: so those of a few dozen rows fit the scratch, whatever a stream calls a tile. */
 #define MM_PANELS 16
+/* Of packed ones, which are unpacked for these rows: so that there are more of them. */
+#define MM_PANELS_WK 8
 /* Rows of a piece in scratch: an odd number of cache lines apart, so that those of a tile do not share a cache set. */
 #define MM_LD (MM_PIECE + 64)
 
@@ -32,15 +35,51 @@ static inline __attribute__((always_inline)) void stream_ahead(const uint8_t *li
 /* Channels n0.. of a block, and how many rows of them fit the scratch, in whole multiples of @step. */
 static inline uint32_t mm_columns(struct fw_matmul_i8 *part, const struct fw_matmul_i8 *t, uint32_t n0, uint32_t step)
 {
-	uint32_t most = MM_PANELS * VNPU_PANEL_N;
+	uint32_t most = (t->wk ? MM_PANELS_WK : MM_PANELS) * VNPU_PANEL_N;
 
 	*part = *t;
-	part->w += n0 / VNPU_PANEL_N * VNPU_PANEL_I8_BYTES(t->k);
+	if (t->wk)
+		part->wk += n0 / VNPU_PANEL_N;
+	else
+		part->w += n0 / VNPU_PANEL_N * VNPU_PANEL_I8_BYTES(t->k);
 	part->bias = t->bias ? t->bias + n0 : NULL;
 	part->c += n0;
 	part->n = t->n - n0 < most ? t->n - n0 : most;
-	return FW_SCRATCH_BYTES / (MM_LD + (part->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N * VNPU_PANEL_N * 4) / step *
-	       step;
+	return (FW_SCRATCH_BYTES - FW_UNPACK_BYTES) /
+	       (MM_LD + (part->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N * VNPU_PANEL_N * 4) / step * step;
+}
+
+/* A panel's part of a piece of K. */
+struct mm_part {
+	const uint8_t *w; /* s8 [k/4][64][4] */
+	const uint8_t *sums; /* what follows the panel's weights */
+	/* What comes next in memory, and how much of it is wanted: the next panel's part, or the first one's of the next piece. */
+	const uint8_t *next;
+	size_t next_bytes;
+};
+
+/* Panel n0 / 64 and @piece bytes of K from @k0 on, unpacked to @unpacked if it is packed. */
+static inline struct mm_part mm_part(const struct fw_matmul_i8 *t, uint32_t n0, uint32_t k0, uint32_t piece,
+				     uint8_t *unpacked)
+{
+	uint32_t i = n0 / VNPU_PANEL_N, bytes = (t->k + 3) / 4 * 4, next = n0 + VNPU_PANEL_N < t->n ? i + 1 : 0;
+	const uint8_t *panel;
+	struct mm_part p;
+
+	if (!t->wk) {
+		panel = t->w + i * VNPU_PANEL_I8_BYTES(t->k);
+		p.w = panel + k0 * 64ull;
+		p.sums = panel + bytes * 64ull;
+		p.next = next ? p.w + VNPU_PANEL_I8_BYTES(t->k) : t->w + (k0 + piece) * 64ull;
+		p.next_bytes = SIZE_MAX;
+		return p;
+	}
+	fw_wk_unpack_avx512(unpacked, &t->wk[i], k0, t->k - k0 < piece ? t->k - k0 : piece);
+	p.w = unpacked;
+	p.sums = wk_sums(&t->wk[i], t->k);
+	p.next = wk_piece(&t->wk[next], next ? k0 : k0 + piece);
+	p.next_bytes = (size_t)piece * 8 * t->wk[next].bits;
+	return p;
 }
 
 /* c from the sums of @rows rows, from row m on; @scale and @n0: of the panel. */

@@ -6,6 +6,46 @@
 
 #include "kernels.h"
 #include "kernels_w4.h"
+#include "kernels_wk.h"
+
+/* Number (k, n) of a panel of MATMUL_WK. */
+static int wk_number(const struct fw_wk_panel *p, uint32_t k, uint32_t n)
+{
+	uint32_t line = k % 8 / 4 * 4 + n / 16, plane, to = 0, u = 0;
+	const uint8_t *at = wk_piece(p, k / 8 * 8) + n % 16 * 4 + k % 4;
+
+	if (p->bits == 8)
+		return (int8_t)at[line * 64];
+	for (plane = 4; plane; plane /= 2) {
+		if (!(p->bits & plane))
+			continue;
+		u |= (at[line % plane * 64] >> line / plane * plane & ((1 << plane) - 1)) << to;
+		at += plane * 64;
+		to += plane;
+	}
+	return p->bits == 1 ? 2 * (int)u - 1 : (int)u - wk_zero(p->bits);
+}
+
+static void matmul_wk(const struct fw_matmul_i8 *t)
+{
+	const struct fw_wk_panel *p;
+	const float *scale;
+	uint32_t m, n, k;
+	int32_t acc;
+	float y;
+
+	for (m = 0; m < t->m; m++) {
+		for (n = 0; n < t->n; n++) {
+			p = &t->wk[n / VNPU_PANEL_N];
+			scale = (const float *)(wk_sums(p, t->k) + 256);
+			acc = 0;
+			for (k = 0; k < t->k; k++)
+				acc += t->a[m * t->lda + k] * wk_number(p, k, n % VNPU_PANEL_N);
+			y = (float)acc * (t->a_scale[m] * scale[n % VNPU_PANEL_N]);
+			t->c[m * t->ldc + n] = t->bias ? y + t->bias[n] : y;
+		}
+	}
+}
 
 static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 {
@@ -16,6 +56,10 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 	int32_t acc[VNPU_PANEL_N];
 	float y;
 
+	if (t->wk) {
+		matmul_wk(t);
+		return;
+	}
 	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N, panel += VNPU_PANEL_I8_BYTES(t->k)) {
 		cols = t->n - n0 < VNPU_PANEL_N ? t->n - n0 : VNPU_PANEL_N;
 		scale = (const float *)(panel + (size_t)kb * 256 + 256);

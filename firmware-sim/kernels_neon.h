@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "kernels.h"
+#include "kernels_wk_neon.h"
 
 #define MM_INLINE static inline __attribute__((always_inline))
 /* Of 4 k each: 16 KB of weights. */
@@ -277,31 +278,60 @@ static void mm_piece(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, i
 	}
 }
 
+/* A single row past packed panels. */
+static void mm_packed_row(const struct fw_matmul_i8 *t, int8_t *a)
+{
+	const struct fw_wk_panel *p = t->wk;
+	size_t bytes = wk_row(a, t, 0);
+	int32_t sum = wk_sum(a, bytes), acc[VNPU_PANEL_N];
+	uint32_t n0;
+
+	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N, p++) {
+		wk_panel(p, a, bytes, sum, acc);
+		mm_store(t, 0, n0, acc, (const float *)(wk_sums(p, t->k) + 256));
+	}
+}
+
+/* Rows m0.., @rows of them, past panel n0 / 64. */
+static void mm_panel(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, uint32_t n0, uint8_t *unpacked,
+		     int32_t *acc, const int8_t *pairs)
+{
+	const struct fw_wk_panel *p = t->wk ? t->wk + n0 / VNPU_PANEL_N : NULL;
+	const uint8_t *panel = p ? NULL : t->w + n0 / VNPU_PANEL_N * VNPU_PANEL_I8_BYTES(t->k), *w, *sums;
+	uint32_t kb = (t->k + 3) / 4, b, m, piece;
+
+	memset(acc, 0, rows * VNPU_PANEL_N * sizeof(int32_t));
+	for (b = 0; b < kb; b += piece) {
+		piece = kb - b < MM_PIECE ? kb - b : MM_PIECE;
+		if (p)
+			wk_unpack(unpacked, p, b * 4, t->k - b * 4 < piece * 4 ? t->k - b * 4 : piece * 4);
+		w = p ? unpacked : panel + (size_t)b * 256;
+		mm_piece(t, m0, rows, acc, pairs, w, b, piece);
+	}
+	sums = p ? wk_sums(p, t->k) : panel + (size_t)kb * 256;
+	for (m = 0; m < rows; m++)
+		mm_store(t, m0 + m, n0, acc + m * VNPU_PANEL_N, (const float *)(sums + 256));
+}
+
 static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 {
-	uint32_t kb = (t->k + 3) / 4, m0, m, n0, b, rows, piece, most = MM_BLOCK;
-	int8_t *pairs = (int8_t *)scratch + MM_BLOCK * VNPU_PANEL_N * sizeof(int32_t);
-	int32_t *acc = scratch;
-	const uint8_t *panel;
+	uint32_t m0, n0, rows, most = MM_BLOCK;
+	int32_t *acc = (int32_t *)((uint8_t *)scratch + FW_UNPACK_BYTES);
+	int8_t *pairs = (int8_t *)(acc + MM_BLOCK * VNPU_PANEL_N);
 
+	if (t->wk && t->m == 1) {
+		mm_packed_row(t, scratch);
+		return;
+	}
 #if defined(__ARM_FEATURE_MATMUL_INT8)
-	most = mm_pair_rows(most, kb, FW_SCRATCH_BYTES - MM_BLOCK * VNPU_PANEL_N * sizeof(int32_t));
+	most = mm_pair_rows(most, (t->k + 3) / 4, (int8_t *)scratch + FW_SCRATCH_BYTES - pairs);
 #endif
 	for (m0 = 0; m0 < t->m; m0 += rows) {
 		rows = t->m - m0 < most ? t->m - m0 : most;
 #if defined(__ARM_FEATURE_MATMUL_INT8)
-		mm_pair(pairs, t->a + m0 * t->lda, t->lda, rows, kb);
+		mm_pair(pairs, t->a + m0 * t->lda, t->lda, rows, (t->k + 3) / 4);
 #endif
-		panel = t->w;
-		for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N, panel += VNPU_PANEL_I8_BYTES(t->k)) {
-			memset(acc, 0, rows * VNPU_PANEL_N * sizeof(int32_t));
-			for (b = 0; b < kb; b += piece) {
-				piece = kb - b < MM_PIECE ? kb - b : MM_PIECE;
-				mm_piece(t, m0, rows, acc, pairs, panel + (size_t)b * 256, b, piece);
-			}
-			for (m = 0; m < rows; m++)
-				mm_store(t, m0 + m, n0, acc + m * VNPU_PANEL_N,
-					 (const float *)(panel + (size_t)kb * 256 + 256));
-		}
+		for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N)
+			mm_panel(t, m0, rows, n0, scratch, acc, pairs);
 	}
 }

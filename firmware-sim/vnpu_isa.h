@@ -28,7 +28,7 @@
 #include <stdint.h>
 
 #define VNPU_ISA_MAJOR 1
-#define VNPU_ISA_MINOR 2
+#define VNPU_ISA_MINOR 3
 #define VNPU_ISA_VERSION (VNPU_ISA_MAJOR << 16 | VNPU_ISA_MINOR)
 
 #define VNPU_STREAM_MAGIC 0x53504e56u /* "VNPS" */
@@ -129,6 +129,7 @@ enum vnpu_op {
 	VNPU_OP_MATMUL_W4F = 16, /* 1.2 */
 	VNPU_OP_STORE = 17, /* 1.2 */
 	VNPU_OP_GLU = 18, /* 1.2 */
+	VNPU_OP_MATMUL_WK = 19, /* 1.3 */
 };
 
 struct vnpu_cmd {
@@ -303,6 +304,42 @@ struct vnpu_cmd_matmul_w4 {
 	uint32_t lda, ldc;
 	uint32_t tile_m, tile_n; /* as of MATMUL_I8 */
 	uint32_t group;
+};
+
+/*
+ * MATMUL_WK: MATMUL_I8 with weights of 1 to 8 bits; each panel of 64 output channels has a width of its own (EdgeFlow 4.1, 4.2).
+ * w is w_bytes long and begins with a table, VNPU_WK_TABLE_BYTES(n), of a struct vnpu_wk_panel for each panel. A panel is
+ * VNPU_PANEL_WK_BYTES(k, bits):
+ *
+ *   u8  planes[ceil(k/8)][bits][64]   of 8 k, plane after plane, 64 bytes each bit of width
+ *   s32 sum[64]                       as of MATMUL_I8
+ *   f32 scale[64]
+ *
+ * A plane is one of 4, 2 or 1 bits, EdgeFlow's weightlets; a width has those that add up to it, the widest first. Two's
+ * complement numbers q of -2^(bits-1)..2^(bits-1)-1 are kept as u = q + 2^(bits-1), the planes from u's lowest bits to its
+ * highest; of 1 bit, q is -1 or 1 and u = (q + 1) / 2. The 8 x 64 numbers are as of MATMUL_I8, [2][64][4], 8 lines of
+ * 64 bytes; byte b of a plane of p bits' vector v holds p bits of byte b of the lines v, v + p, v + 2p.., from the lowest up. 8 bits
+ * are no planes but the lines themselves, s8: a panel of MATMUL_I8 whose k is filled up to a multiple of 8.
+ *
+ * Numbers beyond k and n are not looked at. A table whose offset, width or panel cannot be ends the job with an error when the
+ * device comes to it, not when the stream is checked: it lies in the client's memory.
+ */
+struct vnpu_wk_panel {
+	uint32_t offset; /* of the panel, in units of 64 bytes from the start of w */
+	uint32_t bits; /* 1..8 */
+};
+
+#define VNPU_WK_TABLE_BYTES(n) ((((uint64_t)(n) + 63) / 64 * 8 + 63) / 64 * 64)
+#define VNPU_PANEL_WK_BYTES(k, bits) (((uint64_t)(k) + 7) / 8 * 64 * (bits) + 512)
+
+struct vnpu_cmd_matmul_wk {
+	struct vnpu_cmd hdr;
+	struct vnpu_ref a, a_scale, w, bias, c;
+	uint32_t m, n, k;
+	uint32_t lda, ldc;
+	uint32_t tile_m, tile_n; /* as of MATMUL_I8 */
+	uint32_t reserved;
+	uint64_t w_bytes; /* a multiple of 64, between what all panels of 1 and all of 8 bits take */
 };
 
 /*

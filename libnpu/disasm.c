@@ -191,6 +191,20 @@ static void dis_matmul_w4(const struct disasm *d, const void *p)
 		c.tile_m, c.tile_n);
 }
 
+static void dis_matmul_wk(const struct disasm *d, const void *p)
+{
+	struct vnpu_cmd_matmul_wk c;
+
+	memcpy(&c, p, sizeof(c));
+	REF(c);
+	REF(a);
+	REF(a_scale);
+	REF(w);
+	REF(bias);
+	fprintf(d->out, " m=%u n=%u k=%u w_bytes=%llu lda=%u ldc=%u tile=%ux%u", c.m, c.n, c.k, (ull)c.w_bytes, c.lda,
+		c.ldc, c.tile_m, c.tile_n);
+}
+
 static void dis_attn(const struct disasm *d, const void *p)
 {
 	struct vnpu_cmd_attn c;
@@ -265,6 +279,9 @@ static void dis_cmd(const struct disasm *d, uint32_t at, const struct vnpu_cmd *
 	case VNPU_OP_MATMUL_W4:
 	case VNPU_OP_MATMUL_W4F:
 		dis_matmul_w4(d, p);
+		break;
+	case VNPU_OP_MATMUL_WK:
+		dis_matmul_wk(d, p);
 		break;
 	case VNPU_OP_ATTN:
 		dis_attn(d, p);

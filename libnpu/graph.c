@@ -89,7 +89,8 @@ static bool graph_symbol_ok(struct npu_graph *g, const char *name, const char *w
 	return true;
 }
 
-static bool tensor_layout(struct npu_graph *g, struct npu_tensor *t)
+/* @bits: of each row of NPU_WK_PANEL. */
+static bool tensor_layout(struct npu_graph *g, struct npu_tensor *t, const uint8_t *bits)
 {
 	const char *name = t->name[0] ? t->name : "result";
 
@@ -132,13 +133,19 @@ static bool tensor_layout(struct npu_graph *g, struct npu_tensor *t)
 				   "%s: k = %u in groups of %u: groups have 32, 64 or 128 and fill k, which may be %u",
 				   name, t->cols, t->group, VNPU_MAX_K_I8);
 		return t->bytes != 0;
+	case NPU_WK_PANEL:
+		t->bytes = t->cols > VNPU_MAX_K_I8 || !bits ? 0 : npu_wk_bytes(t->rows, t->cols, bits);
+		if (!t->bytes)
+			graph_fail(g, -EINVAL, "%s: each row wants a width of 1 to 8 bits, and k = %u may be %u", name,
+				   t->cols, VNPU_MAX_K_I8);
+		return t->bytes != 0;
 	}
 	graph_fail(g, -EINVAL, "%s: type %d is not known", name, t->dtype);
 	return false;
 }
 
 struct npu_tensor *graph_tensor(struct npu_graph *g, enum tensor_kind kind, const char *name, enum npu_dtype type,
-				uint32_t rows, uint32_t cols, uint32_t group)
+				uint32_t rows, uint32_t cols, uint32_t group, const uint8_t *bits)
 {
 	struct npu_tensor *t = calloc(1, sizeof(*t));
 
@@ -155,7 +162,7 @@ struct npu_tensor *graph_tensor(struct npu_graph *g, enum tensor_kind kind, cons
 	t->producer = NO_OP;
 	if (name)
 		strcpy(t->name, name);
-	if (!tensor_layout(g, t)) {
+	if (!tensor_layout(g, t, bits)) {
 		free(t);
 		return NULL;
 	}
@@ -169,7 +176,7 @@ struct npu_tensor *npu_graph_input(struct npu_graph *g, const char *name, enum n
 {
 	if (!graph_symbol_ok(g, name, "input"))
 		return NULL;
-	return graph_tensor(g, TENSOR_INPUT, name, type, rows, cols, 0);
+	return graph_tensor(g, TENSOR_INPUT, name, type, rows, cols, 0, NULL);
 }
 
 struct npu_tensor *npu_graph_weight(struct npu_graph *g, const char *name, enum npu_dtype type, uint32_t rows,
@@ -177,14 +184,22 @@ struct npu_tensor *npu_graph_weight(struct npu_graph *g, const char *name, enum 
 {
 	if (!graph_symbol_ok(g, name, "weight"))
 		return NULL;
-	return graph_tensor(g, TENSOR_WEIGHT, name, type, rows, cols, 0);
+	return graph_tensor(g, TENSOR_WEIGHT, name, type, rows, cols, 0, NULL);
 }
 
 struct npu_tensor *npu_graph_weight_w4(struct npu_graph *g, const char *name, uint32_t n, uint32_t k, uint32_t group)
 {
 	if (!graph_symbol_ok(g, name, "weight"))
 		return NULL;
-	return graph_tensor(g, TENSOR_WEIGHT, name, NPU_W4_PANEL, n, k, group);
+	return graph_tensor(g, TENSOR_WEIGHT, name, NPU_W4_PANEL, n, k, group, NULL);
+}
+
+struct npu_tensor *npu_graph_weight_wk(struct npu_graph *g, const char *name, uint32_t n, uint32_t k,
+				       const uint8_t *bits)
+{
+	if (!graph_symbol_ok(g, name, "weight"))
+		return NULL;
+	return graph_tensor(g, TENSOR_WEIGHT, name, NPU_WK_PANEL, n, k, 0, bits);
 }
 
 struct npu_tensor *npu_graph_state(struct npu_graph *g, const char *name, enum npu_dtype type, uint32_t rows,
@@ -196,7 +211,7 @@ struct npu_tensor *npu_graph_state(struct npu_graph *g, const char *name, enum n
 		graph_fail(g, -EINVAL, "state '%s': type %d is none of f32, f16 and q8_0", name, type);
 		return NULL;
 	}
-	return graph_tensor(g, TENSOR_STATE, name, type, rows, cols, 0);
+	return graph_tensor(g, TENSOR_STATE, name, type, rows, cols, 0, NULL);
 }
 
 struct npu_tensor *npu_graph_const(struct npu_graph *g, const char *name, const float *data, uint32_t rows,
@@ -210,7 +225,7 @@ struct npu_tensor *npu_graph_const(struct npu_graph *g, const char *name, const 
 		graph_fail(g, -EINVAL, "constant '%s': no data", name);
 		return NULL;
 	}
-	t = graph_tensor(g, TENSOR_CONST, name, NPU_F32, rows, cols, 0);
+	t = graph_tensor(g, TENSOR_CONST, name, NPU_F32, rows, cols, 0, NULL);
 	if (!t)
 		return NULL;
 	t->data = malloc(t->bytes);

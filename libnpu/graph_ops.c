@@ -78,7 +78,7 @@ static bool graph_finite(struct npu_graph *g, const char *op, float value)
 
 static struct npu_tensor *graph_result(struct npu_graph *g, enum npu_dtype type, uint32_t rows, uint32_t cols)
 {
-	struct npu_tensor *t = graph_tensor(g, TENSOR_RESULT, NULL, type, rows, cols, 0);
+	struct npu_tensor *t = graph_tensor(g, TENSOR_RESULT, NULL, type, rows, cols, 0, NULL);
 
 	if (t)
 		t->producer = g->nr_ops;
@@ -275,6 +275,21 @@ struct npu_tensor *npu_matmul_w4(struct npu_graph *g, struct npu_tensor *q, stru
 		return NULL;
 	return graph_simple(
 		g, (struct graph_op){ .op = VNPU_OP_MATMUL_W4, .in = { q, scale, w, bias }, .param = NPU_NO_PARAM },
+		q->rows, w->rows);
+}
+
+struct npu_tensor *npu_matmul_wk(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *scale,
+				 struct npu_tensor *w, struct npu_tensor *bias)
+{
+	if (!graph_operand(g, "matmul_wk", q, NPU_S8) || !graph_operand(g, "matmul_wk", scale, NPU_F32) ||
+	    !graph_operand(g, "matmul_wk", w, NPU_WK_PANEL))
+		return NULL;
+	if (!graph_shape(g, "matmul_wk", scale, q->rows, 1) || !graph_shape(g, "matmul_wk", w, w->rows, q->cols))
+		return NULL;
+	if (bias && (!graph_operand(g, "matmul_wk", bias, NPU_F32) || !graph_shape(g, "matmul_wk", bias, 1, w->rows)))
+		return NULL;
+	return graph_simple(
+		g, (struct graph_op){ .op = VNPU_OP_MATMUL_WK, .in = { q, scale, w, bias }, .param = NPU_NO_PARAM },
 		q->rows, w->rows);
 }
 

@@ -25,7 +25,7 @@
 #define NPU_MAX_SYMBOLS (VNPU_MAX_SLOTS - 3)
 
 /* By enum npu_dtype. */
-#define NPU_NR_DTYPES 6
+#define NPU_NR_DTYPES 7
 extern const char *const npu_dtype_names[NPU_NR_DTYPES];
 
 enum npu_symbol_kind {

@@ -61,10 +61,16 @@ static const struct isa_op isa_ops[] = {
 				   AT(matmul_w4, c) },
 				 .minor = 2 },
 	[VNPU_OP_GLU] = { "glu", sizeof(struct vnpu_cmd_glu), 3, { AT(glu, a), AT(glu, b), AT(glu, y) }, .minor = 2 },
+	[VNPU_OP_MATMUL_WK] = { "matmul_wk",
+				sizeof(struct vnpu_cmd_matmul_wk),
+				5,
+				{ AT(matmul_wk, a), AT(matmul_wk, a_scale), AT(matmul_wk, w), AT(matmul_wk, bias),
+				  AT(matmul_wk, c) },
+				.minor = 3 },
 	[VNPU_OP_STORE] = { "store", sizeof(struct vnpu_cmd_store), 2, { AT(store, x), AT(store, dst) }, .minor = 2 },
 };
 
-const char *const npu_dtype_names[NPU_NR_DTYPES] = { "f32", "s8", "w8", "f16", "q8_0", "w4" };
+const char *const npu_dtype_names[NPU_NR_DTYPES] = { "f32", "s8", "w8", "f16", "q8_0", "w4", "wk" };
 
 static const struct isa_op *isa_op(uint16_t op)
 {

@@ -349,6 +349,29 @@ static void lower_matmul_w4(struct lower_out *o, const struct graph_op *op)
 	o->bytes_moved += x->bytes + (scale ? scale->bytes : 0) + w->bytes + (bias ? bias->bytes : 0) + y->bytes;
 }
 
+static void lower_matmul_wk(struct lower_out *o, const struct graph_op *op)
+{
+	struct vnpu_cmd_matmul_wk *c = lower_cmd(o, VNPU_OP_MATMUL_WK);
+	const struct npu_tensor *q = op->in[0], *scale = op->in[1], *w = op->in[2], *bias = op->in[3], *y = op->out[0];
+
+	if (!c)
+		return;
+	c->m = q->rows;
+	c->n = w->rows;
+	c->k = q->cols;
+	c->lda = q->ld;
+	c->ldc = y->ld;
+	c->w_bytes = w->bytes;
+	lower_tiles(c->m, c->n, c->k, &c->tile_m, &c->tile_n);
+	lower_ref(o, &c->a, q);
+	lower_ref(o, &c->a_scale, scale);
+	lower_ref(o, &c->w, w);
+	lower_ref(o, &c->bias, bias);
+	lower_ref(o, &c->c, y);
+	o->macs += (uint64_t)c->m * c->n * c->k;
+	o->bytes_moved += q->bytes + scale->bytes + w->bytes + (bias ? bias->bytes : 0) + y->bytes;
+}
+
 /* Counted for the last rows of the cache, where most is seen: row r of them sees all but the rows after it. */
 static void lower_attn(struct lower_out *o, const struct graph_op *op)
 {
@@ -428,6 +451,9 @@ static void lower_op(struct lower_out *o, const struct graph_op *op)
 	case VNPU_OP_MATMUL_W4:
 	case VNPU_OP_MATMUL_W4F:
 		lower_matmul_w4(o, op);
+		break;
+	case VNPU_OP_MATMUL_WK:
+		lower_matmul_wk(o, op);
 		break;
 	case VNPU_OP_ATTN:
 		lower_attn(o, op);

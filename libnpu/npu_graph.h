@@ -40,6 +40,7 @@ enum npu_dtype {
 	NPU_F16, /* caches: IEEE binary16 */
 	NPU_Q8_0, /* caches: blocks of 32 values with an F16 scale (VNPU_KV_Q8_0); columns a multiple of 32 */
 	NPU_W4_PANEL, /* [n][k] 4-bit weights in groups along k, as npu_pack_w4() packs them; npu_graph_weight_w4() */
+	NPU_WK_PANEL, /* [n][k] weights of 1 to 8 bits, as npu_pack_wk() packs them; npu_graph_weight_wk() */
 };
 
 struct npu_graph *npu_graph_create(const char *name); /* NULL: no memory */
@@ -55,6 +56,10 @@ struct npu_tensor *npu_graph_weight(struct npu_graph *g, const char *name, enum 
 				    uint32_t cols);
 /* The same as NPU_W4_PANEL: each @group of k, 32, 64 or 128 of them, has a scale. */
 struct npu_tensor *npu_graph_weight_w4(struct npu_graph *g, const char *name, uint32_t n, uint32_t k, uint32_t group);
+/* The same as NPU_WK_PANEL: channel i, a row, has @bits[i] bits, 1 to 8, and a scale. Only the size of what will be bound
+ * depends on them; which panels are how wide is read from there at each run. */
+struct npu_tensor *npu_graph_weight_wk(struct npu_graph *g, const char *name, uint32_t n, uint32_t k,
+				       const uint8_t *bits);
 /* Bound from outside, read and written, kept between runs (a KV cache): NPU_F32, NPU_F16 or NPU_Q8_0. */
 struct npu_tensor *npu_graph_state(struct npu_graph *g, const char *name, enum npu_dtype type, uint32_t rows,
 				   uint32_t cols);
@@ -104,6 +109,9 @@ struct npu_tensor *npu_matmul_i8(struct npu_graph *g, struct npu_tensor *q, stru
 				 struct npu_tensor *w, struct npu_tensor *bias);
 /* The same with 4-bit weights. */
 struct npu_tensor *npu_matmul_w4(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *scale,
+				 struct npu_tensor *w, struct npu_tensor *bias);
+/* The same with weights of 1 to 8 bits. Of 8 bits everywhere, the result has npu_matmul_i8()'s bits. */
+struct npu_tensor *npu_matmul_wk(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *scale,
 				 struct npu_tensor *w, struct npu_tensor *bias);
 /* f32 [m][n] = x f32 [m][k] x 4-bit w [n][k]^T; bias f32 [1][n] or NULL. */
 struct npu_tensor *npu_matmul_w4f(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *w,
@@ -158,6 +166,24 @@ void npu_pack_w4(void *panels, uint32_t n, uint32_t k, uint32_t group, uint32_t 
 /* One channel back from its panel: @numbers [k], @scales [k / group]. */
 void npu_unpack_w4(const void *panels, uint32_t k, uint32_t group, uint32_t channel, uint8_t *numbers,
 		   uint16_t *scales);
+
+/*
+ * Weights of 1 to 8 bits, each output channel with a width and a scale of its own, as EdgeFlow's quantisation gives them
+ * (4.1); a panel of 64 channels is packed with the greatest width of its own, so that channels that are sorted by width waste
+ * least. Numbers are -2^(bits-1)..2^(bits-1)-1; those of 1 bit are -1 and 1, as a symmetric quantiser has no other use for one
+ * bit. One of fewer bits is the same number in a wider panel.
+ */
+
+/* Bytes of an [n][k] matrix as NPU_WK_PANEL, with its table of panels. @bits [n]. 0: one of them is not 1 to 8, or the table
+ * cannot say where the panels are, beyond 256 GiB. */
+size_t npu_wk_bytes(uint32_t n, uint32_t k, const uint8_t *bits);
+/* As npu_pack_w8(): rows n0.. of all, s8 [nr][k], with f32 @scales [nr]; @bits [n] are those of the whole matrix at each call.
+ * A number that its panel's width does not have becomes the nearest one, of 1 bit 0 becomes -1. Rows beyond n in the last
+ * panel get a scale of 0. */
+void npu_pack_wk(void *panels, uint32_t n, uint32_t k, const uint8_t *bits, uint32_t n0, uint32_t nr,
+		 const int8_t *rows, const float *scales);
+/* One channel back from its panel: @row s8 [k]. */
+void npu_unpack_wk(const void *panels, uint32_t k, uint32_t channel, int8_t *row, float *scale);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

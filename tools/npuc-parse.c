@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "tool.h"
+#include "vnpu_isa.h"
 
 #define MAX_WORDS 4100
 
@@ -164,11 +165,51 @@ static void do_weight_w4(struct parser *p)
 		define(p, p->words[1], npu_graph_weight_w4(p->g, p->words[1], rows, cols, group), -1);
 }
 
+/* Widths of panels of 64 rows, separated by commas; the last one is that of all others too. */
+static void do_weight_wk(struct parser *p)
+{
+	uint32_t rows = integer(p, 3, VNPU_MAX_DIM), cols = integer(p, 4, UINT32_MAX), i;
+	char *at = p->words[5], *end;
+	unsigned long width;
+	uint8_t *bits;
+
+	if (p->failed)
+		return;
+	bits = malloc(rows ? rows : 1);
+	if (!bits) {
+		fail(p, "weight %s: out of memory", p->words[1]);
+		return;
+	}
+	for (i = 0; i < rows && !p->failed; i++) {
+		if (i % VNPU_PANEL_N || (i && !*at)) {
+			bits[i] = bits[i - 1];
+			continue;
+		}
+		width = strtoul(at, &end, 10);
+		if (*at < '1' || width > 8 || (*end && (*end != ',' || !end[1])))
+			fail(p, "'%s': widths are 1 to 8 bits, with a comma between them", p->words[5]);
+		bits[i] = (uint8_t)width;
+		at = *end ? end + 1 : end;
+	}
+	if (*at && !p->failed)
+		fail(p, "weight %s: %u rows have fewer panels than '%s' has widths", p->words[1], rows, p->words[5]);
+	if (!p->failed)
+		define(p, p->words[1], npu_graph_weight_wk(p->g, p->words[1], rows, cols, bits), -1);
+	free(bits);
+}
+
 static void do_weight(struct parser *p)
 {
 	enum npu_dtype type;
 	uint32_t rows, cols;
 
+	if (!strcmp(p->words[2], "wk")) {
+		if (p->nr_words == 6)
+			do_weight_wk(p);
+		else
+			fail(p, "weight %s: wk wants widths after its shape", p->words[1]);
+		return;
+	}
 	if (!strcmp(p->words[2], "w4") && p->nr_words == 6) {
 		do_weight_w4(p);
 		return;
@@ -309,6 +350,11 @@ static struct npu_tensor *op_matmul_w4(struct parser *p)
 	return npu_matmul_w4(p->g, tensor(p, 3), tensor(p, 4), tensor(p, 5), p->nr_words > 6 ? tensor(p, 6) : NULL);
 }
 
+static struct npu_tensor *op_matmul_wk(struct parser *p)
+{
+	return npu_matmul_wk(p->g, tensor(p, 3), tensor(p, 4), tensor(p, 5), p->nr_words > 6 ? tensor(p, 6) : NULL);
+}
+
 static struct npu_tensor *op_matmul_w4f(struct parser *p)
 {
 	return npu_matmul_w4f(p->g, tensor(p, 3), tensor(p, 4), p->nr_words > 5 ? tensor(p, 5) : NULL);
@@ -378,6 +424,7 @@ operators[] = {
 	{ "attn", 10, 10, op_attn },
 	{ "matmul_w4", 6, 7, op_matmul_w4 },
 	{ "matmul_w4f", 5, 6, op_matmul_w4f },
+	{ "matmul_wk", 6, 7, op_matmul_wk },
 	{ "glu", 6, 6, op_glu },
 };
 

@@ -147,7 +147,7 @@ static void test_i8(uint32_t m, uint32_t n, uint32_t k, bool extreme)
 	int8_t *a = random_bytes((m - 1) * lda + k4, extreme), *w = random_bytes((size_t)n * k, extreme);
 	float *a_scale = random_floats(m, 0.1f), *w_scale = random_floats(n, 0.1f), *bias = random_floats(n, 10);
 	uint8_t *panels = need((n + 63) / 64 * VNPU_PANEL_I8_BYTES(k));
-	struct fw_matmul_i8 t = { a, a_scale, panels, bias, NULL, m, n, k, lda, ldc };
+	struct fw_matmul_i8 t = { a, a_scale, panels, bias, NULL, m, n, k, lda, ldc, NULL };
 	char what[96];
 
 	if (rng_below(2))
@@ -192,6 +192,33 @@ static void test_w4(uint32_t m, uint32_t n, uint32_t k, uint32_t group, bool ext
 	end_case();
 }
 
+static void test_wk(uint32_t m, uint32_t n, uint32_t k, uint32_t width, bool extreme)
+{
+	uint32_t k4 = (k + 3) / 4 * 4, nr = (n + 63) / 64, i;
+	size_t lda = k4 + rng_below(9), ldc = n + rng_below(9), j;
+	int8_t *a = random_bytes((m - 1) * lda + k4, extreme), *q = need((size_t)n * k);
+	float *a_scale = random_floats(m, 0.1f), *w_scale = random_floats(n, 0.1f), *bias = random_floats(n, 10);
+	uint32_t *bits = need(nr * sizeof(*bits));
+	struct fw_wk_panel *panels = need(nr * sizeof(*panels));
+	struct fw_matmul_i8 t = { a, a_scale, NULL, bias, NULL, m, n, k, lda, ldc, panels };
+	uint8_t *w;
+	char what[96];
+
+	for (i = 0; i < nr; i++)
+		bits[i] = width ? width : 1 + rng_below(8);
+	for (j = 0; j < (size_t)n * k; j++)
+		q[j] = random_wk(bits[j / k / 64]);
+	w = need(wk_bytes(bits, n, k));
+	pack_wk(w, q, w_scale, bits, n, k);
+	for (i = 0; i < nr; i++)
+		panels[i] = (struct fw_wk_panel){ w + ((struct vnpu_wk_panel *)w)[i].offset * 64ull, bits[i] };
+	if (rng_below(2))
+		t.bias = NULL;
+	snprintf(what, sizeof(what), "matmul_wk m %u n %u k %u, %u bits", m, n, k, width);
+	compare(what, ((m - 1) * ldc + n) * 4, F32, call_i8, &t);
+	end_case();
+}
+
 /* More rows than a block has, too. */
 static void test_products(void)
 {
@@ -213,6 +240,14 @@ static void test_products(void)
 		test_w4(m, n, k, group, round % 5 == 1, round % 5 == 2);
 	}
 	test_w4(11, 2, VNPU_MAX_K_I8, 64, true, false);
+	for (round = 0; round < 80; round++) {
+		m = random_in(1, round % 8 ? 20 : 150);
+		n = random_in(1, round % 4 ? 70 : 140);
+		k = random_in(1, round % 4 ? 300 : 700);
+		test_wk(round % 3 ? m : 1, n, k, round % 9, round % 5 == 1);
+	}
+	test_wk(1, 2, VNPU_MAX_K_I8, 8, true);
+	test_wk(9, 3, VNPU_MAX_K_I8 - 5, 7, true);
 }
 
 /* ---- element by element, and rows ---------------------------------------------------------------------------------- */

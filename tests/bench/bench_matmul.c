@@ -3,7 +3,9 @@
  * Matmul: GOPS (2 m n k per second) of each instruction set that this host has, and what part that is of what the host can
  * do at most: vpdpbusd on registers only, and for one row, which reads every weight once, reading memory.
  *
- *	bench_matmul [-t SECONDS per figure (0.3)] [-i ISA] [-w i8|w4|w4f] [-g GROUP (32)] [kernel] [device]
+ *	bench_matmul [-t SECONDS per figure (0.3)] [-i ISA] [-w i8|w4|w4f|wk] [-g GROUP (32)] [kernel] [device]
+ *
+ * wk: few shapes, each with every width of 1 to 8 bits, after MATMUL_I8.
  *
  * kernel: one call on one thread, without and with huge pages. device: a compiled graph on the sim transport with one and
  * two workers, as a program would run it.
@@ -238,12 +240,25 @@ struct shape {
 	uint32_t m, n, k;
 };
 
-/* What is multiplied: MATMUL_I8, _W4 or _W4F. */
+/* What is multiplied: MATMUL_I8, _W4, _W4F or _WK. */
 static enum vnpu_op op = VNPU_OP_MATMUL_I8;
 static uint32_t group = 32;
+static uint32_t bits; /* of all weights of MATMUL_WK */
+
+#define MAX_N 151936
+
+static const uint8_t *all_bits(void)
+{
+	static uint8_t each[MAX_N];
+
+	memset(each, (int)bits, sizeof(each));
+	return each;
+}
 
 static size_t weight_bytes(uint32_t n, uint32_t k)
 {
+	if (op == VNPU_OP_MATMUL_WK)
+		return npu_wk_bytes(n, k, all_bits());
 	return op == VNPU_OP_MATMUL_I8 ? npu_w8_bytes(n, k) : npu_w4_bytes(n, k, group);
 }
 
@@ -252,12 +267,22 @@ static size_t row_bytes(uint32_t k)
 	return op == VNPU_OP_MATMUL_W4F ? k * 4ul : (k + 3) / 4 * 4;
 }
 
-/* Scales that are no subnormals: those cost what no model's do. */
+/* Scales that are no subnormals: those cost what no model's do. And MATMUL_WK's table. */
 static void set_scales(uint8_t *w, uint32_t n, uint32_t k)
 {
-	uint64_t panel_bytes = weight_bytes(1, op == VNPU_OP_MATMUL_I8 ? k : group), i;
+	uint64_t panel_bytes = weight_bytes(1, op == VNPU_OP_MATMUL_I8 ? k : group), i, at = VNPU_WK_TABLE_BYTES(n);
+	struct vnpu_wk_panel *entry = (struct vnpu_wk_panel *)w;
 	uint8_t *end = w + weight_bytes(n, k);
 
+	if (op == VNPU_OP_MATMUL_WK) {
+		panel_bytes = VNPU_PANEL_WK_BYTES(k, bits);
+		for (w += at; w < end; at += panel_bytes, w += panel_bytes) {
+			*entry++ = (struct vnpu_wk_panel){ (uint32_t)(at / 64), bits };
+			for (i = 1; i <= 64; i++)
+				((float *)(w + panel_bytes))[-i] = 0.01f;
+		}
+		return;
+	}
 	for (w += panel_bytes; w <= end; w += panel_bytes) {
 		for (i = 1; i <= 64; i++) {
 			if (op == VNPU_OP_MATMUL_I8)
@@ -279,7 +304,7 @@ static void kernel_run(void *arg)
 {
 	struct kernel_arg *a = arg;
 
-	if (op == VNPU_OP_MATMUL_I8)
+	if (op == VNPU_OP_MATMUL_I8 || op == VNPU_OP_MATMUL_WK)
 		a->k->matmul_i8(&a->i8, a->scratch);
 	else
 		(op == VNPU_OP_MATMUL_W4 ? a->k->matmul_w4 : a->k->matmul_w4f)(&a->w4, a->scratch);
@@ -295,14 +320,20 @@ static struct figure kernel_figure(const struct fw_kernels *k, const struct shap
 	uint8_t *w = fill(w_bytes, true, huge), *scratch = fill(FW_SCRATCH_BYTES, false, huge);
 	struct kernel_arg arg = {
 		k,
-		{ a, scale, w, NULL, c, s->m, s->n, s->k, (s->k + 3) / 4 * 4, s->n },
+		{ a, scale, w, NULL, c, s->m, s->n, s->k, (s->k + 3) / 4 * 4, s->n, NULL },
 		{ a, op == VNPU_OP_MATMUL_W4 ? scale : NULL, w, NULL, c, s->m, s->n, s->k, group, s->k, s->n },
 		scratch,
 	};
 	struct subject subject = { kernel_run, &arg, giga, 1 };
+	static struct fw_wk_panel panels[MAX_N / VNPU_PANEL_N];
 	struct figure f;
+	uint32_t i;
 
 	set_scales(w, s->n, s->k);
+	for (i = 0; op == VNPU_OP_MATMUL_WK && i < (s->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N; i++)
+		panels[i] = (struct fw_wk_panel){ w + ((struct vnpu_wk_panel *)w)[i].offset * 64ull, bits };
+	if (op == VNPU_OP_MATMUL_WK)
+		arg.i8.wk = panels;
 	f = measure(&subject, peer, limit);
 	unfill(a, a_bytes);
 	unfill(scale, s->m * 4);
@@ -355,10 +386,14 @@ static void device_job(struct device_arg *d, const struct shape *s)
 
 	if (op == VNPU_OP_MATMUL_I8)
 		w = npu_graph_weight(g, "w", NPU_W8_PANEL, s->n, s->k);
+	else if (op == VNPU_OP_MATMUL_WK)
+		w = npu_graph_weight_wk(g, "w", s->n, s->k, all_bits());
 	else
 		w = npu_graph_weight_w4(g, "w", s->n, s->k, group);
 	if (op == VNPU_OP_MATMUL_I8)
 		c = npu_matmul_i8(g, a, scale, w, NULL);
+	else if (op == VNPU_OP_MATMUL_WK)
+		c = npu_matmul_wk(g, a, scale, w, NULL);
 	else
 		c = op == VNPU_OP_MATMUL_W4 ? npu_matmul_w4(g, a, scale, w, NULL) : npu_matmul_w4f(g, a, w, NULL);
 	npu_graph_output(g, "c", c);
@@ -407,6 +442,10 @@ static const struct shape shapes[] = {
 	{ 256, 4096, 896 }, { 96, 1024, 8192 },	 { 256, 2560, 9728 }, { 512, 8192, 2048 }, { 512, 2048, 8192 },
 };
 
+static const struct shape wk_shapes[] = {
+	{ 1, 151936, 2048 }, { 4, 16384, 2048 }, { 16, 16384, 2048 }, { 256, 2048, 2048 }
+};
+
 static uint8_t *memories[2]; /* in 4k pages, in huge ones */
 
 /* The same figure against one peer: of a row's, the memory, of others', the multipliers. */
@@ -421,10 +460,46 @@ static void row(const struct fw_kernels *k, const struct shape *s, const char *h
 	memory = memories[huge];
 	f = threads ? device_figure(k, s, threads, peer, giga, limit) : kernel_figure(k, s, huge, peer, giga, limit);
 	printf("%-12s %-10s %5u %6u %6u %9.1f", k->name, how, s->m, s->n, s->k, f.rate / giga * ops);
+	if (gemv)
+		printf(" %6.1f GB/s", f.rate);
 	if (peer)
 		printf("  %.3f of %s", f.ratio, gemv ? "bandwidth" : "peak");
 	printf("\n");
 	fflush(stdout);
+}
+
+/* One thing in each way. */
+static void rows(const struct fw_kernels *k, const struct shape *s, bool kernel, bool device, double (*peak)(double),
+		 double limit)
+{
+	char how[4][16];
+
+	snprintf(how[0], sizeof(how[0]), bits ? "4k %ub" : "4k pages", bits);
+	snprintf(how[1], sizeof(how[1]), bits ? "huge %ub" : "huge pages", bits);
+	snprintf(how[2], sizeof(how[2]), bits ? "dev x1 %ub" : "device x1", bits);
+	snprintf(how[3], sizeof(how[3]), bits ? "dev x2 %ub" : "device x2", bits);
+	if (kernel) {
+		row(k, s, how[0], 0, false, peak, limit);
+		row(k, s, how[1], 0, true, peak, limit);
+	}
+	if (device) {
+		row(k, s, how[2], 1, false, peak, limit);
+		if (sysconf(_SC_NPROCESSORS_ONLN) > 1)
+			row(k, s, how[3], 2, false, peak, limit);
+	}
+}
+
+static void wk_table(const struct fw_kernels *k, bool kernel, bool device, double (*peak)(double), double limit)
+{
+	unsigned int i;
+
+	for (i = 0; i < sizeof(wk_shapes) / sizeof(wk_shapes[0]); i++) {
+		for (bits = 0; bits <= 8; bits++) {
+			op = bits ? VNPU_OP_MATMUL_WK : VNPU_OP_MATMUL_I8;
+			rows(k, &wk_shapes[i], kernel, device, peak, limit);
+		}
+		op = VNPU_OP_MATMUL_WK;
+	}
 }
 
 static void table(enum fw_isa isa, bool kernel, bool device, double (*peak)(double), double limit)
@@ -432,21 +507,18 @@ static void table(enum fw_isa isa, bool kernel, bool device, double (*peak)(doub
 	const struct fw_kernels *k = fw_kernels_get(isa);
 	unsigned int i;
 
+	if (op == VNPU_OP_MATMUL_WK) {
+		if (k && isa != FW_ISA_GENERIC)
+			wk_table(k, kernel, device, peak, limit);
+		return;
+	}
 	for (i = 0; k && i < sizeof(shapes) / sizeof(shapes[0]); i++) {
 		const struct shape *s = &shapes[i];
 
 		/* The portable kernels take seconds a turn for the larger ones. */
 		if (isa == FW_ISA_GENERIC && (double)s->m * s->n * s->k > 7e7)
 			continue;
-		if (kernel) {
-			row(k, s, "4k pages", 0, false, peak, limit);
-			row(k, s, "huge pages", 0, true, peak, limit);
-		}
-		if (device) {
-			row(k, s, "device x1", 1, false, peak, limit);
-			if (sysconf(_SC_NPROCESSORS_ONLN) > 1)
-				row(k, s, "device x2", 2, false, peak, limit);
-		}
+		rows(k, s, kernel, device, peak, limit);
 	}
 }
 
@@ -471,14 +543,16 @@ int main(int argc, char **argv)
 			op = VNPU_OP_MATMUL_W4;
 		else if (opt == 'w' && !strcmp(optarg, "w4f"))
 			op = VNPU_OP_MATMUL_W4F;
+		else if (opt == 'w' && !strcmp(optarg, "wk"))
+			op = VNPU_OP_MATMUL_WK;
 		else if (opt != 'w' || strcmp(optarg, "i8"))
 			limit = 0;
 	}
 	kernel = optind == argc || !strcmp(argv[optind], "kernel");
 	device = optind == argc || !strcmp(argv[argc - 1], "device");
 	if (limit <= 0 || (!kernel && !device) || !npu_w4_bytes(1, group, group)) {
-		fprintf(stderr,
-			"usage: bench_matmul [-t SECONDS] [-i ISA] [-w i8|w4|w4f] [-g 32|64|128] [kernel] [device]\n");
+		fprintf(stderr, "usage: bench_matmul [-t SECONDS] [-i ISA] [-w i8|w4|w4f|wk] [-g 32|64|128] [kernel] "
+				"[device]\n");
 		return 2;
 	}
 	for (i = 0; i < 2; i++)

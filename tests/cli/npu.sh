@@ -58,6 +58,29 @@ sed -i 's/^output \(.*\) 12/output \1 9/' "$scratch/columns.txt"
 refuses "a matrix narrower than its columns" 1 "the matrix is narrower than the output" "$bin/npuc" build "$scratch/columns.txt" -o "$scratch/w4.elf"
 sed -i 's/ w4 10 64 32/ w4 10 64/' "$scratch/w4.txt"
 refuses "w4 without a group" 1 "w4 wants a group after its shape, and no other type does" "$bin/npuc" build "$scratch/w4.txt" -o "$scratch/w4.elf"
+cat >"$scratch/wk.txt" <<'GRAPH'
+graph wk
+input x f32 3 62
+weight w wk 150 62 3,7
+weight b f32 1 150
+q, s = quant x
+y = matmul_wk q s w b
+output out y
+GRAPH
+passes "npuc builds a graph of weights of 1 to 8 bits" "$bin/npuc" build "$scratch/wk.txt" -o "$scratch/wk.elf"
+passes "npuc lists it" "$bin/npuc" dis "$scratch/wk.elf"
+# A table of 64 bytes, panels of 3, 7 and 7 bits.
+grep -q '^graph wk isa=1.3 ' "$scratch/out" && grep -q ' weight w wk \[150\]\[62\] bytes=10304$' "$scratch/out" &&
+	grep -q ': matmul_wk .* w=w bias=b m=3 n=150 k=62 w_bytes=10304 ' "$scratch/out" &&
+	ok "the listing has its matmul" || not_ok "the listing has its matmul" "$(<"$scratch/out")"
+for bits in 0 9 3, 3,,4 3,x -1 3:4; do
+	sed "s/ 62 3,7/ 62 $bits/" "$scratch/wk.txt" >"$scratch/bad.txt"
+	refuses "widths of $bits" 1 "widths are 1 to 8 bits, with a comma between them" "$bin/npuc" build "$scratch/bad.txt" -o "$scratch/bad.elf"
+done
+sed 's/ 62 3,7/ 62 1,2,3,4/' "$scratch/wk.txt" >"$scratch/bad.txt"
+refuses "widths of more panels than there are" 1 "150 rows have fewer panels than '1,2,3,4' has widths" "$bin/npuc" build "$scratch/bad.txt" -o "$scratch/bad.elf"
+sed 's/ 62 3,7/ 62/' "$scratch/wk.txt" >"$scratch/bad.txt"
+refuses "wk without widths" 1 "wk wants widths after its shape" "$bin/npuc" build "$scratch/bad.txt" -o "$scratch/bad.elf"
 passes "npuc describes it" "$bin/npuc" info "$scratch/layer.elf"
 grep -q '^one run  *624 multiply-accumulates' "$scratch/out" && ok "multiply-accumulates" || not_ok "multiply-accumulates" "$(<"$scratch/out")"
 "$bin/npuc" build - -o "$scratch/stdin.elf" <"$scratch/layer.txt"
@@ -98,7 +121,7 @@ grep -q '^transport  *sim' "$scratch/out" && grep -q '^reason .*NPU_TRANSPORT' "
 passes "npu-info --json" "$bin/npu-info" --transport sim --json
 true_in_python "its JSON has the device's fields" '
 d = json.load(open(sys.argv[1]))
-assert d["transport"] == "sim" and d["isa"] == "1.2" and d["va_bits"] >= 30 and d["node"] is None and not d["lost"]' "$scratch/out"
+assert d["transport"] == "sim" and d["isa"] == "1.3" and d["va_bits"] >= 30 and d["node"] is None and not d["lost"]' "$scratch/out"
 mkdir "$scratch/no-vendors"
 OCL_ICD_VENDORS=$scratch/no-vendors passes "npu-info without a platform of OpenCL" "$bin/npu-info" --transport sim
 grep -q '^opencl  *none: no OpenCL platform; install .*pocl-opencl-icd' "$scratch/out" && ok "it says what to install" || not_ok "it says what to install" "$(<"$scratch/out")"

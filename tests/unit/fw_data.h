@@ -72,6 +72,65 @@ static inline void pack_w4(uint8_t *panels, const uint8_t *u, const uint16_t *sc
 	}
 }
 
+/* A weight of @bits bits; of 1 bit, -1 or 1. */
+static inline int8_t random_wk(uint32_t bits)
+{
+	return bits == 1 ? (int8_t)(rng_below(2) * 2 - 1)
+			 : (int8_t)((int32_t)rng_below(1u << bits) - (1 << (bits - 1)));
+}
+
+/* Bytes of what pack_wk() makes, with a width for each panel. */
+static inline uint64_t wk_bytes(const uint32_t *bits, uint32_t n, uint32_t k)
+{
+	uint64_t bytes = VNPU_WK_TABLE_BYTES(n);
+	uint32_t p;
+
+	for (p = 0; p < (n + 63) / 64; p++)
+		bytes += VNPU_PANEL_WK_BYTES(k, bits[p]);
+	return bytes;
+}
+
+/* Packs q [n][k] as MATMUL_WK wants it, bit by bit; what is beyond n and k are random bytes. */
+static inline void pack_wk(uint8_t *w, const int8_t *q, const float *scale, const uint32_t *bits, uint32_t n,
+			   uint32_t k)
+{
+	uint64_t at = VNPU_WK_TABLE_BYTES(n), bytes = wk_bytes(bits, n, k), i;
+	uint32_t p, c, j, b, u, line, plane, down;
+	int32_t sum;
+	uint8_t *to;
+
+	for (i = 0; i < bytes; i++)
+		w[i] = i < at ? 0 : rng_u32();
+	for (p = 0; p < (n + 63) / 64; p++, at += VNPU_PANEL_WK_BYTES(k, bits[p - 1])) {
+		((struct vnpu_wk_panel *)w)[p] = (struct vnpu_wk_panel){ at / 64, bits[p] };
+		for (c = p * 64; c < n && c < p * 64 + 64; c++) {
+			sum = 0;
+			for (j = 0; j < k; j++) {
+				sum += q[(size_t)c * k + j];
+				u = bits[p] == 1 ? q[(size_t)c * k + j] > 0
+						 : q[(size_t)c * k + j] + (1 << (bits[p] - 1));
+				line = j % 8 / 4 * 4 + c % 64 / 16;
+				/* Bit b of u is in the plane of 4, 2 or 1 bits that it falls into, @down bits above its start. */
+				for (b = 0; b < bits[p] % 8; b++) {
+					to = w + at + j / 8 * 64ull * bits[p] + c % 16 * 4 + j % 4;
+					for (plane = 4, down = b; down >= (bits[p] & plane); plane /= 2) {
+						down -= bits[p] & plane;
+						to += (bits[p] & plane) * 64;
+					}
+					to += line % plane * 64;
+					*to &= ~(1 << (line / plane * plane + down));
+					*to |= (u >> b & 1) << (line / plane * plane + down);
+				}
+				if (bits[p] == 8)
+					w[at + j / 8 * 512ull + line * 64 + c % 16 * 4 + j % 4] = q[(size_t)c * k + j];
+			}
+			to = w + at + VNPU_PANEL_WK_BYTES(k, bits[p]) - 512 + c % 64 * 4;
+			memcpy(to, &sum, 4);
+			memcpy(to + 256, &scale[c], 4);
+		}
+	}
+}
+
 /* Lengths around the vectors' and the unrolled loops'. */
 static inline size_t random_length(void)
 {

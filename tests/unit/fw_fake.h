@@ -421,7 +421,7 @@ static UNUSED void rng_seed(const char *test)
 #define ALL_DATA 0x100000 /* where the job's data lies: 64 KiB of inputs, as much of weights (read-only), outputs */
 #define ALL_WEIGHTS 0x110000
 #define ALL_OUT 0x120000
-#define ALL_OUT_BYTES (18 * 4096)
+#define ALL_OUT_BYTES (19 * 4096)
 #define ALL_END (ALL_OUT + ALL_OUT_BYTES)
 
 enum { ALL_SLOT_IN, ALL_SLOT_W, ALL_SLOT_OUT, ALL_SLOT_UNUSED };
@@ -624,6 +624,29 @@ static UNUSED void all_ops_w4(struct job_builder *b)
 	job_cmd(b, VNPU_OP_MATMUL_W4F, &c, sizeof(c));
 }
 
+#define ALL_WK 28672 /* in ALL_WEIGHTS: 70 channels of 61 numbers, panels of 3 and 5 bits */
+
+static UNUSED void all_ops_wk(struct job_builder *b)
+{
+	struct vnpu_cmd_matmul_wk c = {
+		.a = ref_to(ALL_SLOT_OUT, 28672),
+		.a_scale = ref_to(ALL_SLOT_OUT, 32768),
+		.w = ref_to(ALL_SLOT_W, ALL_WK),
+		.bias = ref_to(ALL_SLOT_W, 2048),
+		.c = ref_to(ALL_SLOT_OUT, 73728),
+		.m = 9,
+		.n = 70,
+		.k = 61,
+		.lda = 73,
+		.ldc = 70,
+		.tile_m = 4,
+		.tile_n = 128,
+		.w_bytes = 64 + 8 * 64 * (3 + 5) + 2 * 512,
+	};
+
+	job_cmd(b, VNPU_OP_MATMUL_WK, &c, sizeof(c));
+}
+
 /* Every operation once, on data from rng_u32(). */
 static UNUSED void all_ops_make(struct job_builder *b, struct fake *f, uint32_t ctx)
 {
@@ -647,6 +670,7 @@ static UNUSED void all_ops_make(struct job_builder *b, struct fake *f, uint32_t 
 	float *in = (float *)(f->mem[ctx] + ALL_DATA), w_scale[130];
 	float *vec = (float *)(f->mem[ctx] + ALL_WEIGHTS);
 	uint16_t w4_scale[70 * 2];
+	uint32_t wk_bits[2] = { 3, 5 };
 	uint8_t w4[70 * 64];
 	int8_t w[130 * 70];
 	unsigned int i;
@@ -668,6 +692,9 @@ static UNUSED void all_ops_make(struct job_builder *b, struct fake *f, uint32_t 
 	for (i = 0; i < 140; i++)
 		w4_scale[i] = 0x2000 + rng_below(1024);
 	pack_w4(f->mem[ctx] + ALL_WEIGHTS + 20480, w4, w4_scale, 70, 64, 32);
+	for (i = 0; i < 70 * 61; i++)
+		w[i] = random_wk(wk_bits[i / (64 * 61)]);
+	pack_wk(f->mem[ctx] + ALL_WEIGHTS + ALL_WK, w, w_scale, wk_bits, 70, 61);
 	memset(f->mem[ctx] + ALL_OUT, 0, ALL_OUT_BYTES);
 
 	job_begin(b);
@@ -683,6 +710,7 @@ static UNUSED void all_ops_make(struct job_builder *b, struct fake *f, uint32_t 
 	job_sleep(b, 1000);
 	all_ops_int8(b);
 	all_ops_w4(b);
+	all_ops_wk(b);
 	job_plain(b, VNPU_OP_BARRIER);
 	job_cmd(b, VNPU_OP_ATTN, &attn, sizeof(attn));
 	all_ops_caches(b);

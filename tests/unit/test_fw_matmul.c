@@ -51,7 +51,7 @@ static void mm_make(struct mm *x, uint32_t m, uint32_t n, uint32_t k, bool extre
 	pack_w8(x->panels, x->w, x->w_scale, n, k);
 	x->scratch = aligned_alloc(64, FW_SCRATCH_BYTES);
 	x->ref = need(((m - 1) * ldc + n) * sizeof(float));
-	x->t = (struct fw_matmul_i8){ x->a, x->a_scale, x->panels, x->bias, NULL, m, n, k, lda, ldc };
+	x->t = (struct fw_matmul_i8){ x->a, x->a_scale, x->panels, x->bias, NULL, m, n, k, lda, ldc, NULL };
 }
 
 static void mm_free(struct mm *x)

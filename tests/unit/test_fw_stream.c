@@ -269,6 +269,38 @@ static const struct bad_field bad_stream[] = {
 	CMD(MATMUL_W4F, matmul_w4, k, 96), /* more than lda */
 	CMD(MATMUL_W4F, matmul_w4, group, 48),
 
+	COMMON(MATMUL_WK, matmul_wk),
+	REF(MATMUL_WK, matmul_wk, a),
+	REF4(MATMUL_WK, matmul_wk, a_scale),
+	REF(MATMUL_WK, matmul_wk, w),
+	CMD(MATMUL_WK, matmul_wk, w.offset, ALL_WK + 32),
+	CMD(MATMUL_WK, matmul_wk, w.offset, 65536 - 5184 + 64),
+	REF4(MATMUL_WK, matmul_wk, bias),
+	REF4(MATMUL_WK, matmul_wk, c),
+	OUT(MATMUL_WK, matmul_wk, c),
+	CMD(MATMUL_WK, matmul_wk, bias.slot, VNPU_SLOT_NONE), /* with an offset */
+	CMD(MATMUL_WK, matmul_wk, a_scale.slot, VNPU_SLOT_NONE),
+	DIM(MATMUL_WK, matmul_wk, m),
+	DIM(MATMUL_WK, matmul_wk, n),
+	DIM(MATMUL_WK, matmul_wk, k),
+	CMD(MATMUL_WK, matmul_wk, k, VNPU_MAX_K_I8 + 1),
+	CMD(MATMUL_WK, matmul_wk, k, 700), /* which 1 bit each would exceed w_bytes with */
+	CMD(MATMUL_WK, matmul_wk, n, 800),
+	CMD(MATMUL_WK, matmul_wk, lda, 63), /* 61 columns are read as 64 */
+	CMD(MATMUL_WK, matmul_wk, ldc, 69),
+	CMD(MATMUL_WK, matmul_wk, tile_m, 0),
+	CMD(MATMUL_WK, matmul_wk, tile_n, 0),
+	CMD(MATMUL_WK, matmul_wk, tile_n, 65),
+	CMD(MATMUL_WK, matmul_wk, tile_n, UINT32_MAX - 63),
+	CMD(MATMUL_WK, matmul_wk, reserved, 1),
+	CMD(MATMUL_WK, matmul_wk, w_bytes, 0),
+	CMD(MATMUL_WK, matmul_wk, w_bytes, 5184 - 1),
+	CMD(MATMUL_WK, matmul_wk, w_bytes, 5184 - 32),
+	CMD(MATMUL_WK, matmul_wk, w_bytes, 64 + 8 * 64 * 2 + 2 * 512 - 64), /* less than all of 1 bit */
+	CMD(MATMUL_WK, matmul_wk, w_bytes, 64 + 8 * 64 * 16 + 2 * 512 + 64), /* more than all of 8 */
+	CMD(MATMUL_WK, matmul_wk, w_bytes, UINT64_MAX - 63),
+	CMD(MATMUL_WK, matmul_wk, w_bytes, 1ull << 63),
+
 	COMMON(ATTN, attn),
 	REF4(ATTN, attn, q),
 	REF4(ATTN, attn, k),
@@ -625,6 +657,7 @@ static int decode(struct fw_prog *prog, const struct job_builder *b)
 static void spoilt_streams_never_crash_and_touch_only_what_they_announce(void **state)
 {
 	struct fixture *x = *state;
+	struct vnpu_wk_panel *wk = (struct vnpu_wk_panel *)(x->f->mem[1] + ALL_WEIGHTS + ALL_WK), wk_good[2];
 	unsigned int i, rounds = fuzz_rounds(6000), valid = 0;
 	struct fw_prog prog = { 0 };
 	struct job_builder b;
@@ -634,6 +667,7 @@ static void spoilt_streams_never_crash_and_touch_only_what_they_announce(void **
 
 	soc = profile_load("sd8gen3", why, sizeof(why));
 	assert_non_null(soc);
+	memcpy(wk_good, wk, sizeof(wk_good));
 	fake_stop(x->f);
 	x->f->strict = true;
 	x->f->npu = &soc->npu;
@@ -656,8 +690,12 @@ static void spoilt_streams_never_crash_and_touch_only_what_they_announce(void **
 		x->nr_jobs = x->nr_jobs % 4000;
 		if (!x->nr_jobs)
 			x->f->nr_done = 0;
+		/* What lies in memory is checked when it is read: the table of weights of 1 to 8 bits. */
+		memcpy(wk, wk_good, sizeof(wk_good));
+		if (!rng_below(3))
+			spoil((uint8_t *)wk, sizeof(wk_good));
 		status = run(x, &b).status;
-		assert_true(status == VNPU_FW_OK || status == VNPU_FW_FAULT);
+		assert_true(status == VNPU_FW_OK || status == VNPU_FW_FAULT || status == VNPU_FW_FAILED);
 	}
 	print_message("%u of %u spoilt jobs were valid\n", valid, rounds);
 	assert_true(valid > 0 && valid < rounds);

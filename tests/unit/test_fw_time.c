@@ -205,6 +205,43 @@ static void a_matmul_of_4_bits_reads_half_the_bytes(void **state)
 	}
 }
 
+/* Sums, scales and the table are not counted; below 8 bits all weights are widened. */
+static void a_matmul_of_k_bits_reads_k_bits_of_each_weight(void **state)
+{
+	for (int i = 0; i < 300; i++) {
+		uint32_t bits = 1 + i % 8, panels = any(1, 200);
+		struct vnpu_cmd_matmul_wk c = {
+			.bias = { .slot = VNPU_SLOT_NONE },
+			.m = any(1, 2048),
+			.n = panels * 64,
+			.k = any(1, 2000) * 8,
+			.tile_m = 32,
+			.tile_n = 64,
+		};
+		struct npu_time_matmul op = {
+			.m = c.m,
+			.k = c.k,
+			.n = c.n,
+			.type = NPU_TIME_I8,
+			.weight_bits = bits,
+			.widened = bits < 8,
+		};
+		struct job_builder b;
+		uint64_t ns;
+
+		c.lda = c.k;
+		c.ldc = c.n;
+		c.w_bytes = VNPU_WK_TABLE_BYTES(c.n) + panels * VNPU_PANEL_WK_BYTES(c.k, bits);
+		begin(&b);
+		job_cmd(&b, VNPU_OP_MATMUL_WK, &c, sizeof(c));
+		ns = job_ns(&b);
+		assert_true(fabs((double)ns - launch_ns() -
+				 npu_time_alone_ns(&soc->npu, npu_time_matmul(&soc->npu, &op))) <= 1);
+		if (bits == 8)
+			assert_int_equal(ns, matmul_ns(c.m, c.k, c.n));
+	}
+}
+
 static void a_job_is_its_launch_and_its_commands_in_ns_and_in_cycles(void **state)
 {
 	struct fake *f = fake_create(16);
@@ -424,6 +461,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_matmul_takes_its_launch_and_what_the_model_says),
 		cmocka_unit_test(a_matmul_of_4_bits_reads_half_the_bytes),
+		cmocka_unit_test(a_matmul_of_k_bits_reads_k_bits_of_each_weight),
 		cmocka_unit_test(a_job_is_its_launch_and_its_commands_in_ns_and_in_cycles),
 		cmocka_unit_test(sleeps_take_their_time_one_after_another),
 		cmocka_unit_test(a_copy_takes_its_bytes),

@@ -507,6 +507,16 @@ static unsigned int ranges_of(const struct vnpu_cmd *cmd, struct range r[MAX_RAN
 		WR(c, c->m, c->ldc * 4ull, c->n * 4ull);
 		break;
 	}
+	case VNPU_OP_MATMUL_WK: {
+		const struct vnpu_cmd_matmul_wk *c = (const void *)cmd;
+
+		RD(a, c->m, c->lda, c->lda);
+		RD(a_scale, 1, 0, c->m * 4ull);
+		RD(w, 1, 0, c->w_bytes);
+		RD(bias, 1, 0, c->n * 4ull);
+		WR(c, c->m, c->ldc * 4ull, c->n * 4ull);
+		break;
+	}
 	case VNPU_OP_ATTN: {
 		const struct vnpu_cmd_attn *c = (const void *)cmd;
 
@@ -550,8 +560,8 @@ static void check_in_place(const struct vnpu_cmd *cmd)
 			if (r[i].begin != r[k].begin || r[i].end != r[k].end || r[i].write == r[k].write)
 				fail_msg("%s: %s and %s overlap", npu_cmd_name(cmd->op), r[k].field, r[i].field);
 			if (cmd->op == VNPU_OP_QUANT || cmd->op == VNPU_OP_DEQUANT || cmd->op == VNPU_OP_MATMUL_I8 ||
-			    cmd->op == VNPU_OP_MATMUL_W4 || cmd->op == VNPU_OP_MATMUL_W4F || cmd->op == VNPU_OP_ATTN ||
-			    cmd->op == VNPU_OP_COPY)
+			    cmd->op == VNPU_OP_MATMUL_W4 || cmd->op == VNPU_OP_MATMUL_W4F ||
+			    cmd->op == VNPU_OP_MATMUL_WK || cmd->op == VNPU_OP_ATTN || cmd->op == VNPU_OP_COPY)
 				fail_msg("%s in place", npu_cmd_name(cmd->op));
 		}
 	}

@@ -406,6 +406,15 @@ static void compile_fails(struct npu_graph *g, int err, const char *text)
 	npu_graph_free(g);
 }
 
+/* The same width for each of up to 16 rows. */
+static const uint8_t *bits_of(uint8_t width)
+{
+	static uint8_t bits[16];
+
+	memset(bits, width, sizeof(bits));
+	return bits;
+}
+
 static void operands_of_a_wrong_shape_or_type_are_refused_by_name(void **state)
 {
 	struct npu_graph *g;
@@ -455,6 +464,25 @@ static void operands_of_a_wrong_shape_or_type_are_refused_by_name(void **state)
 	REFUSED(npu_matmul_w4(g, npu_graph_input(g, "q", NPU_S8, 4, 32), npu_graph_input(g, "qs", NPU_F32, 4, 1),
 			      npu_graph_weight_w4(g, "w", 10, 32, 32), x),
 		"matmul_w4: 'x' is 4 x 6, not 1 x 10");
+	REFUSED(npu_graph_weight_wk(g, "w", 10, 64, bits_of(0)), "w: each row wants a width of 1 to 8 bits");
+	REFUSED(npu_graph_weight_wk(g, "w", 10, 64, bits_of(9)), "w: each row wants a width of 1 to 8 bits");
+	REFUSED(npu_graph_weight_wk(g, "w", 10, 64, NULL), "w: each row wants a width of 1 to 8 bits");
+	REFUSED(npu_graph_weight_wk(g, "w", 10, 65537, bits_of(4)), "k = 65537 may be 65536");
+	REFUSED(npu_graph_weight_wk(g, "w", 0, 64, bits_of(4)), "w: shape 0 x 64");
+	REFUSED(npu_graph_weight(g, "w", NPU_WK_PANEL, 10, 64), "w: each row wants a width");
+	REFUSED(npu_matmul_wk(g, x, x, npu_graph_weight_wk(g, "w", 10, 6, bits_of(4)), NULL), "'x' is f32, not s8");
+	REFUSED(npu_matmul_wk(g, npu_graph_input(g, "q", NPU_S8, 4, 6), npu_graph_input(g, "qs", NPU_F32, 4, 1),
+			      npu_graph_weight_wk(g, "w", 10, 7, bits_of(4)), NULL),
+		"matmul_wk: 'w' is 10 x 7, not 10 x 6");
+	REFUSED(npu_matmul_wk(g, npu_graph_input(g, "q", NPU_S8, 4, 6), npu_graph_input(g, "qs", NPU_F32, 4, 1),
+			      npu_graph_weight(g, "w", NPU_W8_PANEL, 10, 6), NULL),
+		"matmul_wk: 'w' is w8, not wk");
+	REFUSED(npu_matmul_wk(g, npu_graph_input(g, "q", NPU_S8, 4, 6), npu_graph_input(g, "qs", NPU_F32, 3, 1),
+			      npu_graph_weight_wk(g, "w", 10, 6, bits_of(4)), NULL),
+		"matmul_wk: 'qs' is 3 x 1, not 4 x 1");
+	REFUSED(npu_matmul_wk(g, npu_graph_input(g, "q", NPU_S8, 4, 6), npu_graph_input(g, "qs", NPU_F32, 4, 1),
+			      npu_graph_weight_wk(g, "w", 10, 6, bits_of(4)), x),
+		"matmul_wk: 'x' is 4 x 6, not 1 x 10");
 	REFUSED(npu_attn(g, x, s, s, 4, 2, 1, NPU_NO_PARAM), "attn: q 4 x 6 in 4 heads");
 	REFUSED(npu_attn(g, x, s, s, 6, 2, 1, NPU_NO_PARAM), "attn: 's' is 8 x 6, not 8 x 2");
 	REFUSED(npu_attn(g, x, npu_graph_state(g, "h", NPU_F16, 8, 6), s, 2, 2, 1, NPU_NO_PARAM),

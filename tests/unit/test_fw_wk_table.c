@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The table of MATMUL_WK lies in the client's memory: whatever it says, or comes to say while the device looks at it, no tile reads
+ * beyond the weights or writes beyond the result.
+ */
+#include "fw_fake.h"
+
+#include "kernels.h"
+
+#define STREAM_VA 0x10000
+#define WK_VA (ALL_WEIGHTS) /* the weights and nothing else: what is around them is not bound */
+#define NR 5 /* panels */
+#define M 3
+#define N 300
+#define K 60
+
+struct fixture {
+	struct fake *f;
+	uint8_t *w;
+	uint64_t w_bytes, w_pages_bytes;
+	struct job_builder job;
+	float want[M * N];
+	unsigned int nr_jobs;
+};
+
+static struct fixture *the_fixture; /* for what is called in a guard */
+static unsigned int guards;
+
+static float *result(struct fixture *x)
+{
+	return (float *)(x->f->mem[1] + ALL_OUT);
+}
+
+static struct vnpu_wk_panel *table(struct fixture *x)
+{
+	return (struct vnpu_wk_panel *)x->w;
+}
+
+static uint32_t run(struct fixture *x)
+{
+	struct job_builder copy = x->job;
+	struct vnpu_fw_sqe sqe = job_place(&copy, x->f, 1, 0, STREAM_VA, ++x->nr_jobs);
+
+	memset(result(x), 0x55, ALL_OUT_BYTES);
+	fake_submit(x->f, &sqe, 1);
+	return fake_wait(x->f, x->nr_jobs - 1).status;
+}
+
+/* Activations, then scales, at the start of ALL_DATA; two tiles down and two across. */
+static int set_up(void **state)
+{
+	static const uint32_t bits[NR] = { 4, 1, 8, 3, 7 };
+	struct vnpu_cmd_matmul_wk c = { .m = M, .n = N, .k = K, .lda = K, .ldc = N, .tile_m = 2, .tile_n = 192 };
+	struct fixture *x = calloc(1, sizeof(*x));
+	static int8_t q[N * K];
+	float scale[N];
+	unsigned int i;
+
+	rng_seed("test_fw_wk_table");
+	x->f = fake_create(16);
+	fake_bind(x->f, 1, ALL_DATA, 4096, true);
+	fake_bind(x->f, 1, ALL_OUT, 4096, true);
+	x->w = x->f->mem[1] + WK_VA;
+	x->w_bytes = wk_bytes(bits, N, K);
+	x->w_pages_bytes = (x->w_bytes + 4095) / 4096 * 4096;
+	fake_bind(x->f, 1, WK_VA, x->w_pages_bytes, false);
+	for (i = 0; i < M * K; i++)
+		x->f->mem[1][ALL_DATA + i] = rng_u32();
+	for (i = 0; i < M; i++)
+		((float *)(x->f->mem[1] + ALL_DATA + 1024))[i] = rng_float();
+	for (i = 0; i < N * K; i++)
+		q[i] = random_wk(bits[i / K / 64]);
+	for (i = 0; i < N; i++)
+		scale[i] = rng_float();
+	pack_wk(x->w, q, scale, bits, N, K);
+	job_begin(&x->job);
+	job_plain(&x->job, VNPU_OP_BARRIER);
+	c.a = ref_to(job_slot(&x->job, ALL_DATA, 4096, VNPU_SLOT_READ), 0);
+	c.a_scale = ref_to(0, 1024);
+	c.w = ref_to(job_slot(&x->job, WK_VA, x->w_bytes, VNPU_SLOT_READ), 0);
+	c.bias = ref_to(VNPU_SLOT_NONE, 0);
+	c.c = ref_to(job_slot(&x->job, ALL_OUT, M * N * 4, VNPU_SLOT_WRITE), 0);
+	c.w_bytes = x->w_bytes;
+	job_cmd(&x->job, VNPU_OP_MATMUL_WK, &c, sizeof(c));
+	job_end(&x->job);
+	/* A tile that touches a page that it did not announce crashes this test. */
+	x->f->strict = true;
+	fake_start(x->f, 1, 0, FW_ISA_AUTO);
+	assert_int_equal(run(x), VNPU_FW_OK);
+	memcpy(x->want, result(x), sizeof(x->want));
+	*state = the_fixture = x;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *x = *state;
+
+	fake_stop(x->f);
+	fake_destroy(x->f);
+	free(x);
+	return 0;
+}
+
+static void entries_that_cannot_be_end_the_job(void **state)
+{
+	struct fixture *x = *state;
+	uint32_t lines = x->w_bytes / 64;
+	const struct vnpu_wk_panel bad[] = {
+		{ 1, 0 },	   { 1, 9 },	       { 1, 16 },	  { 1, UINT32_MAX },
+		{ 1, 1u << 31 },   { lines, 1 },       { lines - 15, 1 }, /* whose panel has 16 */
+		{ lines + 1, 1 },  { 1, 8 | 1u << 8 }, { lines - 70, 8 }, /* whose panel has 72 */
+		{ UINT32_MAX, 1 }, { UINT32_MAX, 8 },  { 1u << 31, 1 },
+	};
+	struct vnpu_wk_panel good;
+	unsigned int i, p;
+
+	for (p = 0; p < NR; p++) {
+		good = table(x)[p];
+		for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+			table(x)[p] = bad[i];
+			if (run(x) != VNPU_FW_FAILED)
+				fail_msg("entry %u as offset %u, %u bits was taken", p, bad[i].offset, bad[i].bits);
+			assert_non_null(
+				strstr(x->f->last_log, ": command 1: its table gives a panel a place or a width"));
+		}
+		table(x)[p] = good;
+	}
+	/* The device goes on, and the same job runs. */
+	assert_int_equal(run(x), VNPU_FW_OK);
+	assert_memory_equal(result(x), x->want, sizeof(x->want));
+}
+
+/* They may share bytes, lie in any order, even over the table: that is the client's affair. */
+static void entries_that_lie_in_the_weights_are_taken_as_they_are(void **state)
+{
+	uint32_t lines, i, p;
+	struct fixture *x = *state;
+
+	lines = x->w_bytes / 64;
+	for (i = 0; i < 200; i++) {
+		for (p = 0; p < NR; p++) {
+			table(x)[p].bits = 1 + rng_below(8);
+			table(x)[p].offset = rng_below(lines - VNPU_PANEL_WK_BYTES(K, table(x)[p].bits) / 64 + 1);
+		}
+		assert_int_equal(run(x), VNPU_FW_OK);
+	}
+}
+
+static void equal_entries_give_equal_columns(void **state)
+{
+	struct fixture *x = *state;
+	uint32_t m, n;
+
+	for (n = 1; n < NR; n++)
+		table(x)[n] = table(x)[0];
+	assert_int_equal(run(x), VNPU_FW_OK);
+	for (m = 0; m < M; m++)
+		for (n = 0; n < N; n++)
+			assert_memory_equal(&result(x)[m * N + n], &x->want[m * N + n % 64], 4);
+}
+
+/* The stream and the binding table are copied by the first two guards; then each of the four tiles has one to copy its part of
+ * the table, and one to compute. */
+static void spoil_before_computing(struct fake *f)
+{
+	struct fixture *x = the_fixture;
+	static struct vnpu_wk_panel good[NR];
+
+	guards++;
+	if (guards <= 2)
+		return;
+	if (guards % 2)
+		memcpy(guards == 3 ? (void *)good : table(x), guards == 3 ? table(x) : good, sizeof(good));
+	else
+		memset(table(x), 0xff, sizeof(good));
+}
+
+static void rewriting_the_table_after_a_tile_has_copied_it_changes_nothing(void **state)
+{
+	struct fixture *x = *state;
+
+	guards = 0;
+	x->f->on_guard = spoil_before_computing;
+	assert_int_equal(run(x), VNPU_FW_OK);
+	x->f->on_guard = NULL;
+	assert_int_equal(guards, 2 + 2 * 4);
+	assert_memory_equal(result(x), x->want, sizeof(x->want));
+}
+
+/* Only a tile's own entries, and its own panels. */
+static void a_table_or_weights_that_are_not_bound_are_a_fault(void **state)
+{
+	struct fixture *x = *state;
+	struct vnpu_fw_sqe sqe;
+	struct vnpu_fw_cqe cqe;
+	struct job_builder copy;
+	uint64_t page;
+
+	for (page = 0; page < x->w_pages_bytes; page += 4096) {
+		x->f->bound[1][(WK_VA + page) >> 12] = 0;
+		copy = x->job;
+		sqe = job_place(&copy, x->f, 1, 0, STREAM_VA, ++x->nr_jobs);
+		fake_submit(x->f, &sqe, 1);
+		cqe = fake_wait(x->f, x->nr_jobs - 1);
+		assert_int_equal(cqe.status, VNPU_FW_FAULT);
+		assert_int_equal(cqe.fault_va >> 12, (WK_VA + page) >> 12);
+		fake_bind(x->f, 1, WK_VA + page, 4096, false);
+	}
+	assert_int_equal(run(x), VNPU_FW_OK);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(entries_that_cannot_be_end_the_job),
+		TEST(entries_that_lie_in_the_weights_are_taken_as_they_are),
+		TEST(equal_entries_give_equal_columns),
+		TEST(rewriting_the_table_after_a_tile_has_copied_it_changes_nothing),
+		TEST(a_table_or_weights_that_are_not_bound_are_a_fault),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
