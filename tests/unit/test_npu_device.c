@@ -383,7 +383,7 @@ static void a_fast_wait_for_a_long_job_ends_without_polling_all_along(void **sta
 static void a_wait_that_runs_out_leaves_the_job_alone(void **state)
 {
 	struct fixture *f = *state;
-	struct npu_job *job = fixture_sleep(f->ctx, 60 * MS);
+	struct npu_job *job = fixture_sleep(f->ctx, 1000 * MS);
 	uint64_t seqno;
 
 	npu_ok(npu_queue_submit(f->queue, &job, 1, NULL, &seqno));
