@@ -61,11 +61,7 @@ static const struct dma_fence_ops vnpu_fence_ops = {
 /* A fence that is not yet one: vnpu_fence_init() or vnpu_fence_free() comes next. */
 struct vnpu_fence *vnpu_fence_alloc(void)
 {
-	struct vnpu_fence *fence = kzalloc(sizeof(*fence), GFP_KERNEL);
-
-	if (fence)
-		spin_lock_init(&fence->lock);
-	return fence;
+	return kzalloc(sizeof(struct vnpu_fence), GFP_KERNEL);
 }
 
 void vnpu_fence_init(struct vnpu_fence *fence, struct vnpu_queue *queue, u64 seqno)
@@ -74,6 +70,7 @@ void vnpu_fence_init(struct vnpu_fence *fence, struct vnpu_queue *queue, u64 seq
 
 	__module_get(THIS_MODULE);
 	fence->queue = queue;
+	spin_lock_init(&fence->lock);
 	dma_fence_init(&fence->base, &vnpu_fence_ops, &fence->lock, queue->fence_context, seqno);
 }
 

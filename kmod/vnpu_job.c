@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Jobs between the scheduler and the ring.
+ * Jobs on their way into the ring, straight or through the scheduler, and their end.
  */
 #include <linux/slab.h>
 
+#include "vnpu_compat.h"
 #include "vnpu_ctx.h"
 #include "vnpu_drv.h"
 #include "vnpu_fence.h"
@@ -28,10 +29,9 @@ void vnpu_job_finish(struct vnpu_fence *fence, int error, bool by_firmware)
 	dma_fence_signal(&fence->base);
 }
 
-/* Put the job into the ring, or say why not. */
-static int vnpu_job_send(struct vnpu_job *job)
+/* Put the job into the ring, with the caller's reference to its fence, or say why not. */
+static int vnpu_job_try_send(struct vnpu_queue *queue, struct vnpu_fence *fence, struct vnpu_fw_sqe *sqe, u64 now_ns)
 {
-	struct vnpu_queue *queue = job->queue;
 	struct vnpu_ctx *ctx = queue->ctx;
 	struct vnpu_device *vdev = ctx->vdev;
 	struct vnpu_hwq *hwq = &vdev->hwqs[queue->hwq];
@@ -41,17 +41,16 @@ static int vnpu_job_send(struct vnpu_job *job)
 		return -ECANCELED;
 	if (ctx->state)
 		return ctx->state & DRM_VNPU_CTX_FW_LOST ? -EIO : -ECANCELED;
-	job->sqe.tag = vnpu_tag(queue->hwq, hwq->tail);
-	if (hwq->tail - hwq->head > hwq->mask || !vnpu_fw_send(vdev, &job->sqe)) {
+	sqe->tag = vnpu_tag(queue->hwq, hwq->tail);
+	if (hwq->tail - hwq->head > hwq->mask || !vnpu_fw_send(vdev, sqe)) {
 		/* The ring is larger than all that the firmware can have to do: its indices are nonsense. */
 		vnpu_ctx_ban(ctx, DRM_VNPU_CTX_FW_LOST, NULL, 0);
 		vnpu_reset_request(vdev, DRM_VNPU_LOSS_PROTOCOL);
 		return -EIO;
 	}
-	dma_fence_get(&job->fence->base);
-	vnpu_hwq_add(hwq, job->fence);
-	job->fence->started_ns = ktime_get_ns();
-	trace_vnpu_job_start(job->fence);
+	fence->started_ns = now_ns;
+	vnpu_hwq_add(hwq, fence);
+	trace_vnpu_job_start(fence);
 	if (first)
 		vnpu_queue_new_head(queue);
 	return 0;
@@ -65,29 +64,51 @@ static bool vnpu_job_ring_full(const struct vnpu_queue *queue)
 	return hwq->tail - hwq->head >= queue->depth;
 }
 
-static void vnpu_job_send_or_finish(struct vnpu_job *job)
+/* Put the job into the ring, or finish it if that is not to be. Takes over a reference to the fence. Under vdev->lock. */
+void vnpu_job_send(struct vnpu_queue *queue, struct vnpu_fence *fence, struct vnpu_fw_sqe *sqe, u64 now_ns)
 {
-	int ret = vnpu_job_send(job);
-
-	if (ret)
-		vnpu_job_finish(job->fence, ret, false);
-}
-
-/*
- * The way round the scheduler, straight from the ioctl: it saves the wake-up of a worker, which is most of a short job's
- * time. True if the job was taken (or has failed) and need not be pushed. Under vdev->lock.
- */
-bool vnpu_job_send_now(struct vnpu_job *job)
-{
-	struct vnpu_queue *queue = job->queue;
+	int ret;
 
 	lockdep_assert_held(&queue->ctx->vdev->lock);
-	if (queue->in_sched || !xa_empty(&job->base.dependencies) || vnpu_job_ring_full(queue)) {
-		queue->in_sched++;
-		return false;
+	ret = vnpu_job_try_send(queue, fence, sqe, now_ns);
+	if (!ret)
+		return;
+	vnpu_job_finish(fence, ret, false);
+	dma_fence_put(&fence->base);
+}
+
+/* What the scheduler needs of a job. Or -errno. */
+struct vnpu_job *vnpu_job_create(struct vnpu_queue *queue, u64 client_id)
+{
+	struct vnpu_job *job = kzalloc(sizeof(*job), GFP_KERNEL_ACCOUNT);
+	int ret;
+
+	if (!job)
+		return ERR_PTR(-ENOMEM);
+	ret = vnpu_compat_job_init(&job->base, &queue->entity, client_id);
+	if (ret) {
+		kfree(job);
+		return ERR_PTR(ret);
 	}
-	vnpu_job_send_or_finish(job);
-	return true;
+	job->queue = queue;
+	return job;
+}
+
+/* One that was not pushed. */
+void vnpu_job_destroy(struct vnpu_job *job)
+{
+	drm_sched_job_cleanup(&job->base);
+	kfree(job);
+}
+
+/* Give the job to the scheduler. Takes over the job and a reference to its fence; queue->in_sched has counted it. */
+void vnpu_job_push(struct vnpu_job *job, struct vnpu_fence *fence, const struct vnpu_fw_sqe *sqe)
+{
+	kref_get(&job->queue->ref);
+	job->fence = fence;
+	job->sqe = *sqe;
+	drm_sched_job_arm(&job->base);
+	drm_sched_entity_push_job(&job->base);
 }
 
 /* Jobs that went round the scheduler have not paid it credits: the next one waits until there is room in the ring. */
@@ -110,9 +131,10 @@ static struct dma_fence *vnpu_job_run(struct drm_sched_job *base)
 	struct vnpu_device *vdev = job->queue->ctx->vdev;
 	bool cookie = dma_fence_begin_signalling();
 
+	dma_fence_get(&job->fence->base);
 	spin_lock(&vdev->lock);
-	vnpu_job_send_or_finish(job);
-	job->queue->in_sched--;
+	vnpu_job_send(job->queue, job->fence, &job->sqe, ktime_get_ns());
+	WRITE_ONCE(job->queue->in_sched, job->queue->in_sched - 1);
 	spin_unlock(&vdev->lock);
 	dma_fence_end_signalling(cookie);
 	return dma_fence_get(&job->fence->base);

@@ -72,20 +72,6 @@ bool vnpu_ring_readable(const struct vnpu_ring *ring)
 	return READ_ONCE(ring->sq_tail) != READ_ONCE(ring->ctl->sq_head);
 }
 
-/* Takes over the caller's reference to the fence. False if the queue has as many jobs in the ring as it may. */
-bool vnpu_hwq_add(struct vnpu_hwq *hwq, struct vnpu_fence *fence)
-{
-	if (hwq->tail - hwq->head > hwq->mask)
-		return false;
-	hwq->slots[hwq->tail++ & hwq->mask] = fence;
-	return true;
-}
-
-struct vnpu_fence *vnpu_hwq_first(const struct vnpu_hwq *hwq)
-{
-	return vnpu_hwq_live(hwq) ? hwq->slots[hwq->head & hwq->mask] : NULL;
-}
-
 /* Give up the oldest live job; its fence, with the reference, or NULL if there is none. */
 struct vnpu_fence *vnpu_hwq_drop_first(struct vnpu_hwq *hwq)
 {

@@ -76,8 +76,20 @@ static inline bool vnpu_hwq_answered(const struct vnpu_hwq *hwq)
 	return hwq->acked == hwq->tail;
 }
 
-bool vnpu_hwq_add(struct vnpu_hwq *hwq, struct vnpu_fence *fence);
-struct vnpu_fence *vnpu_hwq_first(const struct vnpu_hwq *hwq);
+/* Takes over the caller's reference to the fence. False if the queue has as many jobs in the ring as it may. */
+static inline bool vnpu_hwq_add(struct vnpu_hwq *hwq, struct vnpu_fence *fence)
+{
+	if (hwq->tail - hwq->head > hwq->mask)
+		return false;
+	hwq->slots[hwq->tail++ & hwq->mask] = fence;
+	return true;
+}
+
+static inline struct vnpu_fence *vnpu_hwq_first(const struct vnpu_hwq *hwq)
+{
+	return vnpu_hwq_live(hwq) ? hwq->slots[hwq->head & hwq->mask] : NULL;
+}
+
 struct vnpu_fence *vnpu_hwq_drop_first(struct vnpu_hwq *hwq);
 enum vnpu_hwq_match vnpu_hwq_answer(struct vnpu_hwq *hwq, u64 tag);
 void vnpu_hwq_forget(struct vnpu_hwq *hwq);

@@ -2,9 +2,10 @@
 /*
  * SUBMIT: a batch of jobs, taken whole or not at all.
  *
- * 1. Copy and check everything; look up queues, syncobjs and buffers; allocate jobs, fences and timeline nodes.
+ * 1. Copy and check everything; look up queues, syncobjs and buffers; allocate fences and timeline nodes.
  * 2. Under the context's submit_lock: number the jobs, write the numbers to the user, collect the fences to wait for.
- * 3. Lock the buffers, collect their fences. This is the last step that can fail.
+ * 3. Lock the buffers, collect their fences. Decide which jobs go straight into the ring; the others get what the scheduler
+ *    needs. This is the last step that can fail.
  * 4. Publish the fences, then put the jobs into the ring or push them to the scheduler. Nothing here allocates, sleeps
  *    for memory or fails.
  *
@@ -21,7 +22,6 @@
 #include <drm/drm_gem.h>
 #include <drm/drm_syncobj.h>
 
-#include "vnpu_compat.h"
 #include "vnpu_ctx.h"
 #include "vnpu_drv.h"
 #include "vnpu_fence.h"
@@ -43,12 +43,13 @@ struct vnpu_submit_bo {
 	bool write;
 };
 
-/* A job on its way in. What is here is released when the ioctl ends, but for @job if it is pushed to the scheduler. */
+/* A job on its way in. What is here is released when the ioctl ends, but for @fence and @job if the job is sent. */
 struct vnpu_submit_job {
-	struct vnpu_job *job;
 	struct vnpu_queue *queue; /* reference */
 	struct vnpu_fence *fence;
 	bool fence_ready; /* fence is initialised and this holds a reference to it */
+	struct vnpu_job *job; /* NULL: the job does not need the scheduler */
+	struct vnpu_fw_sqe sqe; /* but for its tag */
 	struct vnpu_submit_sync *syncs;
 	u32 nr_syncs;
 	struct vnpu_submit_bo *bos; /* sorted by object */
@@ -57,17 +58,19 @@ struct vnpu_submit_job {
 
 struct vnpu_submit {
 	struct drm_file *file;
-	struct vnpu_ctx *ctx;
-	struct vnpu_submit_job *jobs;
+	u32 ctx_id; /* as the user says */
+	struct vnpu_ctx *ctx; /* held by the first job's queue */
+	struct vnpu_submit_job *jobs; /* new, or @one */
 	u32 nr_jobs;
 	bool has_bos;
+	struct vnpu_submit_job one; /* most batches are of one job */
 };
 
 /* ---- 1: parse ---- */
 
-static int vnpu_submit_check(const struct vnpu_ctx *ctx, const struct drm_vnpu_job *in)
+static int vnpu_submit_check(const struct vnpu_device *vdev, const struct drm_vnpu_job *in)
 {
-	u64 limit = 1ull << ctx->vdev->va_bits;
+	u64 limit = 1ull << vdev->va_bits;
 
 	if (in->flags || in->pad || !in->cmd_size || !in->table_size)
 		return -EINVAL;
@@ -77,9 +80,25 @@ static int vnpu_submit_check(const struct vnpu_ctx *ctx, const struct drm_vnpu_j
 		return -EINVAL;
 	if (in->cmd_va > limit - in->cmd_size || in->table_va > limit - in->table_size)
 		return -EINVAL;
-	if (in->timeout_ms > vnpu_device_max_timeout_ms(ctx->vdev))
+	if (in->timeout_ms > vnpu_device_max_timeout_ms(vdev))
 		return -EINVAL;
 	return 0;
+}
+
+static int vnpu_submit_wrong_ctx(const struct vnpu_submit *submit)
+{
+	return xa_load(&to_vnpu_file(submit->file)->ctxs, submit->ctx_id) ? -EINVAL : -ENOENT;
+}
+
+/* Look up the queue, and with the first one the context, which needs no look into its own table. */
+static int vnpu_submit_find_queue(struct vnpu_submit *submit, struct vnpu_submit_job *sj, u32 id)
+{
+	sj->queue = vnpu_queue_get(to_vnpu_file(submit->file), id);
+	if (!sj->queue)
+		return -ENOENT;
+	if (!submit->ctx)
+		submit->ctx = sj->queue->ctx;
+	return sj->queue->ctx == submit->ctx && submit->ctx->id == submit->ctx_id ? 0 : vnpu_submit_wrong_ctx(submit);
 }
 
 static int vnpu_submit_parse_syncs(struct vnpu_submit *submit, struct vnpu_submit_job *sj,
@@ -88,7 +107,7 @@ static int vnpu_submit_parse_syncs(struct vnpu_submit *submit, struct vnpu_submi
 	struct drm_vnpu_sync_op *ops;
 	int ret;
 
-	ret = VNPU_UAPI_GET_ARRAY(in, VNPU_MAX_SYNCS_PER_JOB, struct drm_vnpu_sync_op, timeline_value, &ops);
+	ret = VNPU_UAPI_GET_ARRAY(in, VNPU_MAX_SYNCS_PER_JOB, struct drm_vnpu_sync_op, timeline_value, NULL, &ops);
 	if (ret || !ops)
 		return ret;
 	sj->syncs = kvcalloc(in->count, sizeof(*sj->syncs), GFP_KERNEL);
@@ -133,7 +152,7 @@ static int vnpu_submit_parse_bos(struct vnpu_submit *submit, struct vnpu_submit_
 	struct drm_vnpu_bo_use *uses;
 	int ret;
 
-	ret = VNPU_UAPI_GET_ARRAY(in, VNPU_MAX_BOS_PER_JOB, struct drm_vnpu_bo_use, flags, &uses);
+	ret = VNPU_UAPI_GET_ARRAY(in, VNPU_MAX_BOS_PER_JOB, struct drm_vnpu_bo_use, flags, NULL, &uses);
 	if (ret || !uses)
 		return ret;
 	sj->bos = kvcalloc(in->count, sizeof(*sj->bos), GFP_KERNEL);
@@ -161,18 +180,15 @@ static int vnpu_submit_parse_bos(struct vnpu_submit *submit, struct vnpu_submit_
 
 static int vnpu_submit_parse_job(struct vnpu_submit *submit, struct vnpu_submit_job *sj, const struct drm_vnpu_job *in)
 {
-	u32 timeout_ms = in->timeout_ms ?: vnpu_device_timeout_ms(submit->ctx->vdev);
-	struct vnpu_job *job;
+	const struct vnpu_device *vdev = to_vnpu_file(submit->file)->vdev;
+	u32 timeout_ms = in->timeout_ms ?: vnpu_device_timeout_ms(vdev);
 	int ret;
 
-	ret = vnpu_submit_check(submit->ctx, in);
+	ret = vnpu_submit_check(vdev, in);
+	if (!ret)
+		ret = vnpu_submit_find_queue(submit, sj, in->queue_id);
 	if (ret)
 		return ret;
-	sj->queue = vnpu_queue_get(to_vnpu_file(submit->file), in->queue_id);
-	if (!sj->queue)
-		return -ENOENT;
-	if (sj->queue->ctx != submit->ctx)
-		return -EINVAL;
 	ret = vnpu_submit_parse_syncs(submit, sj, &in->syncs);
 	if (!ret)
 		ret = vnpu_submit_parse_bos(submit, sj, &in->bos);
@@ -183,27 +199,15 @@ static int vnpu_submit_parse_job(struct vnpu_submit *submit, struct vnpu_submit_
 	if (!sj->fence)
 		return -ENOMEM;
 	sj->fence->timeout = msecs_to_jiffies(timeout_ms) ?: 1;
-	job = kzalloc(sizeof(*job), GFP_KERNEL_ACCOUNT);
-	if (!job)
-		return -ENOMEM;
-	ret = vnpu_compat_job_init(&job->base, &sj->queue->entity, submit->file->client_id);
-	if (ret) {
-		kfree(job);
-		return ret;
-	}
-	job->queue = sj->queue;
-	job->fence = sj->fence;
-	job->sqe = (struct vnpu_fw_sqe){
-		.type = VNPU_FW_SQE_JOB,
-		.priority = sj->queue->priority,
-		.ctx = submit->ctx->num,
-		.queue = sj->queue->hwq,
-		.cmd_va = in->cmd_va,
-		.table_va = in->table_va,
-		.cmd_size = in->cmd_size,
-		.table_size = in->table_size,
-	};
-	sj->job = job;
+	/* Field by field: the rest is zero, and a structure made elsewhere would be copied. */
+	sj->sqe.type = VNPU_FW_SQE_JOB;
+	sj->sqe.priority = sj->queue->priority;
+	sj->sqe.ctx = submit->ctx->num;
+	sj->sqe.queue = sj->queue->hwq;
+	sj->sqe.cmd_va = in->cmd_va;
+	sj->sqe.table_va = in->table_va;
+	sj->sqe.cmd_size = in->cmd_size;
+	sj->sqe.table_size = in->table_size;
 	return 0;
 }
 
@@ -224,26 +228,44 @@ static int vnpu_submit_number(struct vnpu_submit *submit, const struct drm_vnpu_
 
 		vnpu_fence_init(sj->fence, sj->queue, seqno);
 		sj->fence_ready = true;
-		sj->job->sqe.seqno = seqno;
+		sj->sqe.seqno = seqno;
 	}
 	for (u32 i = 0; i < submit->nr_jobs; i++) {
 		u64 __user *to =
 			u64_to_user_ptr(out->array + (u64)i * out->stride + offsetof(struct drm_vnpu_job, seqno));
 
-		if (put_user(submit->jobs[i].job->sqe.seqno, to))
+		if (put_user(submit->jobs[i].sqe.seqno, to))
 			return -EFAULT;
 	}
 	return 0;
 }
 
-/* Takes over the reference. */
-static int vnpu_submit_depend(struct vnpu_submit_job *sj, struct dma_fence *fence)
+/* The job goes to the scheduler. */
+static int vnpu_submit_to_sched(struct vnpu_submit *submit, struct vnpu_submit_job *sj)
 {
-	if (fence->context == sj->queue->fence_context || dma_fence_is_signaled(fence)) {
-		dma_fence_put(fence);
+	struct vnpu_job *job;
+
+	if (sj->job)
 		return 0;
+	job = vnpu_job_create(sj->queue, submit->file->client_id);
+	if (IS_ERR(job))
+		return PTR_ERR(job);
+	sj->job = job;
+	return 0;
+}
+
+/* Takes over the reference. */
+static int vnpu_submit_depend(struct vnpu_submit *submit, struct vnpu_submit_job *sj, struct dma_fence *fence)
+{
+	int ret = 0;
+
+	if (fence->context != sj->queue->fence_context && !dma_fence_is_signaled(fence)) {
+		ret = vnpu_submit_to_sched(submit, sj);
+		if (!ret)
+			return drm_sched_job_add_dependency(&sj->job->base, fence);
 	}
-	return drm_sched_job_add_dependency(&sj->job->base, fence);
+	dma_fence_put(fence);
+	return ret;
 }
 
 /* What job @nr waits for if an earlier job of the batch signals the same syncobj. */
@@ -282,7 +304,7 @@ static int vnpu_submit_wait_sync(struct vnpu_submit *submit, u32 nr, const struc
 		if (!fence)
 			return 0;
 	}
-	return vnpu_submit_depend(&submit->jobs[nr], fence);
+	return vnpu_submit_depend(submit, &submit->jobs[nr], fence);
 }
 
 static int vnpu_submit_wait_syncs(struct vnpu_submit *submit)
@@ -347,7 +369,7 @@ static int vnpu_submit_wait_bos(struct vnpu_submit *submit, u32 nr)
 	for (u32 k = 0; k < sj->nr_bos; k++) {
 		dma_resv_for_each_fence(&cursor, sj->bos[k].obj->resv, dma_resv_usage_rw(sj->bos[k].write), fence)
 		{
-			ret = vnpu_submit_depend(sj, dma_fence_get(fence));
+			ret = vnpu_submit_depend(submit, sj, dma_fence_get(fence));
 			if (ret)
 				return ret;
 		}
@@ -355,11 +377,39 @@ static int vnpu_submit_wait_bos(struct vnpu_submit *submit, u32 nr)
 	for (u32 i = 0; i < nr; i++) {
 		if (!vnpu_submit_conflict(&submit->jobs[i], sj))
 			continue;
-		ret = vnpu_submit_depend(sj, dma_fence_get(&submit->jobs[i].fence->base));
+		ret = vnpu_submit_depend(submit, sj, dma_fence_get(&submit->jobs[i].fence->base));
 		if (ret)
 			return ret;
 	}
 	return 0;
+}
+
+/* ---- the ways ---- */
+
+/* The last job before @nr that goes to the same queue, or NULL. */
+static const struct vnpu_submit_job *vnpu_submit_before(const struct vnpu_submit *submit, u32 nr)
+{
+	const struct vnpu_queue *queue = submit->jobs[nr].queue;
+
+	while (nr--)
+		if (submit->jobs[nr].queue == queue)
+			return &submit->jobs[nr];
+	return NULL;
+}
+
+/* Jobs that may not go straight into the ring go to the scheduler, even if they wait for nothing. */
+static int vnpu_submit_choose(struct vnpu_submit *submit)
+{
+	int ret = 0;
+
+	for (u32 i = 0; i < submit->nr_jobs && !ret; i++) {
+		struct vnpu_submit_job *sj = &submit->jobs[i];
+		const struct vnpu_submit_job *before = vnpu_submit_before(submit, i);
+
+		if ((before && before->job) || !vnpu_job_may_go_now(sj->queue, sj->sqe.seqno))
+			ret = vnpu_submit_to_sched(submit, sj);
+	}
+	return ret;
 }
 
 /* ---- 4: the point of no return ---- */
@@ -385,38 +435,41 @@ static void vnpu_submit_publish(struct vnpu_submit_job *sj)
 	}
 }
 
-static void vnpu_submit_push(struct vnpu_submit_job *sj)
-{
-	struct vnpu_job *job = sj->job;
-
-	/* The job's own references: the ones in sj stay with sj. */
-	kref_get(&sj->queue->ref);
-	dma_fence_get(&sj->fence->base);
-	sj->job = NULL;
-	drm_sched_job_arm(&job->base);
-	drm_sched_entity_push_job(&job->base);
-}
-
 static void vnpu_submit_commit(struct vnpu_submit *submit)
 {
 	struct vnpu_device *vdev = submit->ctx->vdev;
 	bool cookie = dma_fence_begin_signalling();
-	bool sent;
 
 	for (u32 i = 0; i < submit->nr_jobs; i++) {
 		struct vnpu_submit_job *sj = &submit->jobs[i];
+		struct vnpu_fence *fence = sj->fence;
+		struct vnpu_job *job = sj->job;
 
 		vnpu_submit_publish(sj);
+		sj->fence = NULL;
+		sj->job = NULL;
 		spin_lock(&vdev->lock);
-		WRITE_ONCE(sj->queue->submitted_seqno, sj->fence->base.seqno);
-		sj->fence->submitted_ns = ktime_get_ns();
-		trace_vnpu_job_submit(sj->fence, &sj->job->sqe);
-		sent = vnpu_job_send_now(sj->job);
+		WRITE_ONCE(sj->queue->submitted_seqno, sj->sqe.seqno);
+		fence->submitted_ns = ktime_get_ns();
+		trace_vnpu_job_submit(fence, &sj->sqe);
+		if (job)
+			WRITE_ONCE(sj->queue->in_sched, sj->queue->in_sched + 1);
+		else
+			vnpu_job_send(sj->queue, fence, &sj->sqe, fence->submitted_ns);
 		spin_unlock(&vdev->lock);
-		if (!sent)
-			vnpu_submit_push(sj);
+		if (job)
+			vnpu_job_push(job, fence, &sj->sqe);
 	}
 	dma_fence_end_signalling(cookie);
+}
+
+static int vnpu_submit_send(struct vnpu_submit *submit)
+{
+	int ret = vnpu_submit_choose(submit);
+
+	if (!ret)
+		vnpu_submit_commit(submit);
+	return ret;
 }
 
 static int vnpu_submit_with_bos(struct vnpu_submit *submit)
@@ -429,7 +482,7 @@ static int vnpu_submit_with_bos(struct vnpu_submit *submit)
 	for (u32 i = 0; i < submit->nr_jobs && !ret; i++)
 		ret = vnpu_submit_wait_bos(submit, i);
 	if (!ret)
-		vnpu_submit_commit(submit);
+		ret = vnpu_submit_send(submit);
 	drm_exec_fini(&exec);
 	return ret;
 }
@@ -444,7 +497,7 @@ static int vnpu_submit_locked(struct vnpu_submit *submit, const struct drm_vnpu_
 	if (!ret && submit->has_bos)
 		ret = vnpu_submit_with_bos(submit);
 	else if (!ret)
-		vnpu_submit_commit(submit);
+		ret = vnpu_submit_send(submit);
 	/* The numbers were only lent. */
 	for (u32 i = 0; ret && i < submit->nr_jobs; i++)
 		if (submit->jobs[i].fence_ready)
@@ -452,49 +505,62 @@ static int vnpu_submit_locked(struct vnpu_submit *submit, const struct drm_vnpu_
 	return ret;
 }
 
+/* What is left of a job that was not sent. */
+static void vnpu_submit_release_unsent(struct vnpu_submit_job *sj)
+{
+	if (sj->job)
+		vnpu_job_destroy(sj->job);
+	if (sj->fence_ready)
+		dma_fence_put(&sj->fence->base);
+	else
+		vnpu_fence_free(sj->fence);
+}
+
+static void vnpu_submit_release_lists(struct vnpu_submit_job *sj)
+{
+	for (u32 k = 0; k < sj->nr_syncs; k++) {
+		dma_fence_chain_free(sj->syncs[k].chain);
+		drm_syncobj_put(sj->syncs[k].syncobj);
+	}
+	for (u32 k = 0; k < sj->nr_bos; k++)
+		drm_gem_object_put(sj->bos[k].obj);
+	kvfree(sj->syncs);
+	kvfree(sj->bos);
+}
+
 static void vnpu_submit_release(struct vnpu_submit *submit)
 {
 	for (u32 i = 0; i < submit->nr_jobs; i++) {
 		struct vnpu_submit_job *sj = &submit->jobs[i];
 
-		if (sj->job) {
-			drm_sched_job_cleanup(&sj->job->base);
-			kfree(sj->job);
-		}
-		if (sj->fence_ready)
-			dma_fence_put(&sj->fence->base);
-		else
-			vnpu_fence_free(sj->fence);
-		for (u32 k = 0; k < sj->nr_syncs; k++) {
-			dma_fence_chain_free(sj->syncs[k].chain);
-			drm_syncobj_put(sj->syncs[k].syncobj);
-		}
-		for (u32 k = 0; k < sj->nr_bos; k++)
-			drm_gem_object_put(sj->bos[k].obj);
-		kvfree(sj->syncs);
-		kvfree(sj->bos);
+		if (sj->fence)
+			vnpu_submit_release_unsent(sj);
+		if (sj->syncs || sj->bos)
+			vnpu_submit_release_lists(sj);
 		if (sj->queue)
 			vnpu_queue_put(sj->queue);
 	}
-	kvfree(submit->jobs);
+	if (submit->jobs != &submit->one)
+		kvfree(submit->jobs);
 }
 
 int vnpu_ioctl_submit(struct drm_device *drm, void *data, struct drm_file *file)
 {
 	struct drm_vnpu_submit *args = data;
-	struct vnpu_submit submit = { .file = file };
-	struct drm_vnpu_job *in;
+	struct vnpu_submit submit = { .file = file, .ctx_id = args->ctx_id };
+	struct drm_vnpu_job one, *in;
 	int ret;
 
 	if (args->flags)
 		return -EINVAL;
-	submit.ctx = vnpu_ctx_get(to_vnpu_file(file), args->ctx_id);
-	if (!submit.ctx)
-		return -ENOENT;
-	ret = VNPU_UAPI_GET_ARRAY(&args->jobs, VNPU_MAX_JOBS_PER_SUBMIT, struct drm_vnpu_job, seqno, &in);
-	if (ret || !in)
-		goto out;
-	submit.jobs = kvcalloc(args->jobs.count, sizeof(*submit.jobs), GFP_KERNEL);
+	ret = VNPU_UAPI_GET_ARRAY(&args->jobs, VNPU_MAX_JOBS_PER_SUBMIT, struct drm_vnpu_job, seqno, &one, &in);
+	if (ret)
+		return ret;
+	if (!in)
+		return xa_load(&to_vnpu_file(file)->ctxs, args->ctx_id) ? 0 : -ENOENT;
+	submit.jobs = &submit.one;
+	if (args->jobs.count > 1)
+		submit.jobs = kvcalloc(args->jobs.count, sizeof(*submit.jobs), GFP_KERNEL);
 	ret = submit.jobs ? 0 : -ENOMEM;
 	for (u32 i = 0; i < args->jobs.count && !ret; i++) {
 		submit.nr_jobs = i + 1;
@@ -506,8 +572,7 @@ int vnpu_ioctl_submit(struct drm_device *drm, void *data, struct drm_file *file)
 		mutex_unlock(&submit.ctx->submit_lock);
 	}
 	vnpu_submit_release(&submit);
-	kvfree(in);
-out:
-	vnpu_ctx_put(submit.ctx);
+	if (in != &one)
+		kvfree(in);
 	return ret;
 }

@@ -17,15 +17,13 @@
 #include "vnpu_stats.h"
 #include "vnpu_uapi.h"
 
-int vnpu_uapi_get_array(const struct drm_vnpu_obj_array *in, u32 max, u32 min_stride, u32 size, void **out)
+/* An array that is not empty. */
+int vnpu_uapi_new_array(const struct drm_vnpu_obj_array *in, u32 max, u32 min_stride, u32 size, void **out)
 {
 	const void __user *from = u64_to_user_ptr(in->array);
 	void *array;
 	int ret = 0;
 
-	*out = NULL;
-	if (!in->count)
-		return in->array ? -EINVAL : 0;
 	if (in->count > max || in->stride < min_stride)
 		return -EINVAL;
 	/* No structure will ever be so large; the check for zeros should not be sent through gigabytes. */

@@ -135,7 +135,7 @@ int vnpu_ioctl_vm_bind(struct drm_device *drm, void *data, struct drm_file *file
 	ctx = vnpu_ctx_get(to_vnpu_file(file), args->ctx_id);
 	if (!ctx)
 		return -ENOENT;
-	ret = VNPU_UAPI_GET_ARRAY(&args->ops, VNPU_MAX_BINDS_PER_CALL, struct drm_vnpu_bind_op, size, &ops);
+	ret = VNPU_UAPI_GET_ARRAY(&args->ops, VNPU_MAX_BINDS_PER_CALL, struct drm_vnpu_bind_op, size, NULL, &ops);
 	if (!ret && ops)
 		ret = vnpu_bind(ctx, file, ops, args->ops.count);
 	for (u32 i = 0; trace_vnpu_bind_enabled() && !ret && i < args->ops.count; i++)

@@ -189,7 +189,7 @@ static void submit_refuses_every_bad_field_and_takes_no_number(void **state)
 static void submit_checks_the_arrays_and_the_context(void **state)
 {
 	int fd = client(state);
-	uint32_t ctx = raw_ctx(fd), q = raw_queue(fd, ctx);
+	uint32_t ctx = raw_ctx(fd), other = raw_ctx(fd), q = raw_queue(fd, ctx);
 	struct {
 		struct drm_vnpu_job job;
 		uint64_t more;
@@ -212,6 +212,14 @@ static void submit_checks_the_arrays_and_the_context(void **state)
 	for (int i = 0; i < 65; i++)
 		many[i] = raw_job(q);
 	assert_int_equal(raw_submit_jobs(fd, ctx, many, 65), -EINVAL);
+	/* The queue is of another context, and of one that there is not. */
+	assert_int_equal(raw_submit_jobs(fd, other, many, 1), -EINVAL);
+	many[1].queue_id = raw_queue(fd, other);
+	assert_int_equal(raw_submit_jobs(fd, ctx, many, 2), -EINVAL);
+	assert_int_equal(raw_submit_jobs(fd, other, many, 2), -EINVAL);
+	many[1].queue_id = q;
+	assert_int_equal(raw_ctx_destroy(fd, other), 0);
+	assert_int_equal(raw_submit_jobs(fd, other, many, 1), -ENOENT);
 	wide[1].more = 0;
 	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_SUBMIT, &submit), 0);
 	assert_int_equal(wide[0].job.seqno, 1);

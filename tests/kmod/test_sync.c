@@ -101,6 +101,66 @@ static void a_job_does_not_overtake_one_of_its_queue_that_waits(void **state)
 	assert_int_equal(raw_result(b->fd, q2, 11), 0);
 }
 
+/* Of one batch some go straight into the ring, some wait in the scheduler, and some only come after one that waits. */
+static void jobs_of_one_batch_keep_the_order_of_their_queue(void **state)
+{
+	struct bench *b = bench(state);
+	uint32_t q2 = raw_queue(b->fd, b->ctx), handle = raw_syncobj(b->fd);
+	struct drm_vnpu_sync_op out = { DRM_VNPU_SYNC_SIGNAL, handle, 0 }, in = { 0, handle, 0 };
+	struct drm_vnpu_job jobs[] = { raw_job(q2), raw_job(q2), raw_job(b->q.queue_id), raw_job(q2) };
+	struct vnpu_fw_sqe first, sqe;
+
+	submit_syncs(b, b->q.queue_id, &out, 1);
+	raw_job_syncs(&jobs[1], &in, 1);
+	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, jobs, 4), 0);
+	first = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
+	sqe = raw_fw_serve(&b->fw, VNPU_FW_OK);
+	assert_int_not_equal(sqe.queue, first.queue);
+	assert_int_equal(sqe.seqno, 1);
+	sqe = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
+	assert_int_equal(sqe.queue, first.queue);
+	assert_int_equal(sqe.seqno, 2);
+	assert_true(nothing_comes(b));
+	raw_fw_done(&b->fw, &first, VNPU_FW_OK);
+	raw_fw_done(&b->fw, &sqe, VNPU_FW_OK);
+	for (int i = 2; i <= 3; i++) {
+		sqe = raw_fw_serve(&b->fw, VNPU_FW_OK);
+		assert_int_not_equal(sqe.queue, first.queue);
+		assert_int_equal(sqe.seqno, i);
+	}
+	assert_int_equal(raw_result(b->fd, q2, 3), 0);
+}
+
+static void a_batch_beyond_the_depth_of_its_queue_waits_for_room(void **state)
+{
+	enum { DEPTH = 4, JOBS = 11 };
+	struct bench *b = bench(state);
+	uint32_t q2 = raw_queue_full(b->fd, b->ctx, DEPTH).queue_id;
+	struct vnpu_fw_sqe sqe[JOBS];
+	struct drm_vnpu_job jobs[JOBS];
+
+	for (int i = 0; i < JOBS; i++)
+		jobs[i] = raw_job(q2);
+	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, jobs, JOBS), 0);
+	for (int i = 0; i < JOBS; i++) {
+		if (i < DEPTH)
+			sqe[i] = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
+		if (i == DEPTH - 1)
+			assert_true(nothing_comes(b));
+		if (i < DEPTH)
+			continue;
+		raw_fw_done(&b->fw, &sqe[i - DEPTH], VNPU_FW_OK);
+		sqe[i] = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
+		assert_int_equal(sqe[i].seqno, i + 1);
+	}
+	for (int i = JOBS - DEPTH; i < JOBS; i++)
+		raw_fw_done(&b->fw, &sqe[i], VNPU_FW_OK);
+	assert_int_equal(raw_result(b->fd, q2, JOBS), 0);
+	/* Nothing is left in the scheduler: the next one need not wait for it. */
+	assert_int_equal(raw_submit(b->fd, b->ctx, q2), JOBS + 1);
+	assert_int_equal(raw_fw_serve(&b->fw, VNPU_FW_OK).seqno, JOBS + 1);
+}
+
 static void jobs_of_one_batch_may_wait_for_one_another(void **state)
 {
 	struct bench *b = bench(state);
@@ -325,6 +385,8 @@ int main(void)
 		BENCH_TEST(timeline_points_signal_one_by_one),
 		BENCH_TEST(a_job_waits_for_a_job_of_another_queue),
 		BENCH_TEST(a_job_does_not_overtake_one_of_its_queue_that_waits),
+		BENCH_TEST(jobs_of_one_batch_keep_the_order_of_their_queue),
+		BENCH_TEST(a_batch_beyond_the_depth_of_its_queue_waits_for_room),
 		BENCH_TEST(jobs_of_one_batch_may_wait_for_one_another),
 		BENCH_TEST(a_job_waits_for_a_signal_from_the_cpu),
 		BENCH_TEST(a_job_that_waits_when_its_client_goes_does_not_run),
