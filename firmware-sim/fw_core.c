@@ -321,26 +321,23 @@ static void job_sleep(void *ud, uint64_t until_ns)
 }
 
 struct copy_in {
-	void *dst;
-	const void *src;
-	size_t bytes;
+	void *dst[2];
+	const void *src[2];
+	size_t bytes[2];
 };
 
 static void copy_in(void *arg)
 {
 	struct copy_in *c = arg;
 
-	memcpy(c->dst, c->src, c->bytes);
+	memcpy(c->dst[0], c->src[0], c->bytes[0]);
+	memcpy(c->dst[1], c->src[1], c->bytes[1]);
 }
 
-/* Brings [va, va + bytes) into private memory. A status; *why says what was refused. */
-static uint32_t fetch(struct fw_core *core, struct fw_aspace *as, struct copy *copy, uint64_t va, uint32_t bytes,
-		      uint32_t max_bytes, struct fw_fault *fault, const char **why)
+/* Room in private memory for [va, va + bytes) of the context. A status; *why says what was refused. */
+static uint32_t make_room(const struct fw_aspace *as, struct copy *copy, uint64_t va, uint32_t bytes,
+			  uint32_t max_bytes, const char **why)
 {
-	struct fw_access acc = { .va = va, .size = bytes };
-	struct copy_in arg;
-	int err;
-
 	*why = "its size is out of bounds";
 	if (!bytes || bytes % 8 || bytes > max_bytes)
 		return VNPU_FW_INVALID;
@@ -356,10 +353,42 @@ static uint32_t fetch(struct fw_core *core, struct fw_aspace *as, struct copy *c
 			return VNPU_FW_FAILED;
 		copy->max_bytes = bytes;
 	}
-	arg = (struct copy_in){ copy->data, as->base + va, bytes };
-	err = core->port->ops->guard(core->port->priv, as, &acc, 1, copy_in, &arg, fault);
+	return VNPU_FW_OK;
+}
+
+/* Brings the job's stream and table into private memory, both behind one guard. A status; *what is *why refused. */
+static uint32_t fetch(struct fw_core *core, struct fw_aspace *as, struct fw_fault *fault, const char **what,
+		      const char **why)
+{
+	const struct vnpu_fw_sqe *job = &core->job;
+	const struct fw_access acc[] = {
+		{ .va = job->cmd_va, .size = job->cmd_size },
+		{ .va = job->table_va, .size = job->table_size },
+	};
+	struct copy_in arg;
+	uint32_t status;
+	int err;
+
+	*what = "stream";
+	status = make_room(as, &core->stream, job->cmd_va, job->cmd_size, VNPU_MAX_STREAM_BYTES, why);
+	if (status != VNPU_FW_OK)
+		return status;
+	*what = "table";
+	status = make_room(as, &core->table, job->table_va, job->table_size, VNPU_MAX_TABLE_BYTES, why);
+	if (status != VNPU_FW_OK)
+		return status;
+	arg = (struct copy_in){
+		.dst = { core->stream.data, core->table.data },
+		.src = { as->base + job->cmd_va, as->base + job->table_va },
+		.bytes = { job->cmd_size, job->table_size },
+	};
+	err = core->port->ops->guard(core->port->priv, as, acc, 2, copy_in, &arg, fault);
+	if (!err)
+		return VNPU_FW_OK;
 	*why = "MMU fault";
-	return !err ? VNPU_FW_OK : err == -EFAULT ? VNPU_FW_FAULT : VNPU_FW_FAILED;
+	if (fault->va - job->cmd_va < job->cmd_size)
+		*what = "stream";
+	return err == -EFAULT ? VNPU_FW_FAULT : VNPU_FW_FAILED;
 }
 
 /* Runs the decoded job and, if all went well, writes down what it took. */
@@ -390,7 +419,7 @@ static uint32_t run_job(struct fw_core *core, struct fw_fault *fault)
 		.ud = core,
 		.progress = &status_of(core, job->queue)->progress,
 	};
-	const char *what = "stream", *why = "";
+	const char *what = "", *why = "";
 	uint32_t status;
 	char line[256];
 	int err;
@@ -398,12 +427,7 @@ static uint32_t run_job(struct fw_core *core, struct fw_fault *fault)
 	ej.as = space_of(core, job->ctx);
 	if (!ej.as)
 		return VNPU_FW_FAILED;
-	status = fetch(core, ej.as, &core->stream, job->cmd_va, job->cmd_size, VNPU_MAX_STREAM_BYTES, fault, &why);
-	if (status == VNPU_FW_OK) {
-		what = "table";
-		status = fetch(core, ej.as, &core->table, job->table_va, job->table_size, VNPU_MAX_TABLE_BYTES, fault,
-			       &why);
-	}
+	status = fetch(core, ej.as, fault, &what, &why);
 	if (status != VNPU_FW_OK) {
 		core_log(core, "job %#llx of context %u: %s of %u bytes at %#llx: %s", (unsigned long long)job->tag,
 			 job->ctx, what, *what == 's' ? job->cmd_size : job->table_size,

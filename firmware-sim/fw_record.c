@@ -87,7 +87,7 @@ int fw_record_write(struct fw_exec_job *job, const struct profile_npu *npu, cons
 		.nr_cmds = job->prog->nr_stream_cmds,
 		.nr_records = nr_records(job->prog),
 	};
-	int err = put_cmds(job, npu, stream, start_ns, record.nr_records);
+	int err = record.nr_records ? put_cmds(job, npu, stream, start_ns, record.nr_records) : 0;
 
 	return err ? err : put(job, 0, &record, sizeof(record));
 }

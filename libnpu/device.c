@@ -24,10 +24,13 @@ int64_t npu_now_ns(void)
 
 int64_t npu_deadline_ns(int64_t timeout_ns)
 {
-	int64_t now = npu_now_ns();
+	int64_t now;
 
 	if (timeout_ns <= 0)
 		return 0;
+	if (timeout_ns == NPU_FOREVER)
+		return INT64_MAX;
+	now = npu_now_ns();
 	return timeout_ns > INT64_MAX - now ? INT64_MAX : now + timeout_ns;
 }
 
