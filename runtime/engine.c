@@ -11,9 +11,12 @@
 #include <string.h>
 
 #include "engine.h"
+#include "hetero.h"
 #include "llm_fail.h"
 
 #define DEFAULT_CHUNK 256
+/* Placements gpu and layer take a prompt whole, as far as memory is no matter. */
+#define DEFAULT_LAYER_CHUNK 2048
 #define MAX_CHUNK 8192
 #define MAX_THREADS 1024
 /* How long an idle thread polls for its next loop. With a device the CPUs may be its own (sim), so it sleeps at once. */
@@ -32,10 +35,11 @@ static int engine_choices(struct llm_engine_info *info, const struct llm_options
 	err = llm_choices_check(opts->placement, opts->graphs, opts->partition);
 	if (err)
 		return err;
-	/* No engine has a GPU. */
-	if (opts->placement == LLM_PLACE_GPU || opts->placement == LLM_PLACE_LAYER)
-		return llm_fail(-ENOTSUP, "placement %s can only be planned: llm-bench --dry-run",
-				llm_placement_name(opts->placement));
+	if (!(opts->gpu_share >= 0 && opts->gpu_share <= 1))
+		return llm_fail(-EINVAL, "a GPU's share of %g; it is from 0 to 1", (double)opts->gpu_share);
+	if (opts->gpu_share > 0 && opts->partition == LLM_PARTITION_NONE)
+		return llm_fail(-EINVAL, "a GPU's share without a partition; choose placement layer and partition row, "
+					 "sequence, multi-sequence or hybrid");
 	if (opts->weights == LLM_WEIGHTS_F16)
 		return llm_fail(-ENOTSUP, "weights f16 can only be planned: llm-bench --dry-run");
 	info->placement = opts->placement;
@@ -53,7 +57,9 @@ static int engine_choices(struct llm_engine_info *info, const struct llm_options
 		return llm_fail(-EINVAL, "weights %s run on the CPU only; choose placement cpu, or weights w8a8",
 				llm_weights_name(info->weights));
 	info->threads = opts->threads ? opts->threads : llm_pool_cpus();
-	info->chunk = opts->chunk ? opts->chunk : DEFAULT_CHUNK;
+	info->chunk = opts->chunk			? opts->chunk
+		      : info->placement >= LLM_PLACE_GPU ? DEFAULT_LAYER_CHUNK
+							 : DEFAULT_CHUNK;
 	if (info->threads > MAX_THREADS)
 		return llm_fail(-EINVAL, "%u threads; at most %u are possible", info->threads, MAX_THREADS);
 	if (info->chunk > MAX_CHUNK)
@@ -146,6 +152,22 @@ static void engine_describe(struct llm_engine *e)
 	info->add_bos = tokenizer_adds_bos(e->tok);
 }
 
+/* After the weights are packed. Without OpenCL the virtual clock has a GPU all the same. */
+static int engine_load_gpu(struct llm_engine *e, const struct llm_options *opts)
+{
+	int err = llm_gpu_open(opts->gpu, NULL, &e->gpu);
+
+	if (err == -ENODEV && e->profile && !opts->gpu)
+		return 0;
+	if (err == -ENODEV)
+		return llm_fail(err, "placement %s: %s; or --clock virtual, which has a GPU of its own",
+				llm_placement_name(e->info.placement), llm_error());
+	if (err)
+		return err;
+	e->info.gpu = llm_gpu_info(e->gpu)->name;
+	return hetero_gpu_load(e);
+}
+
 static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 {
 	struct llm_packed_source src = {
@@ -155,6 +177,7 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 		.weights = e->info.weights,
 		.pool = e->pool,
 		.kernels = e->kernels,
+		.keep_mapped = e->info.placement >= LLM_PLACE_GPU,
 		.progress = opts->progress,
 		.ud = opts->ud,
 	};
@@ -179,6 +202,8 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 	src.ctx = e->ctx;
 	err = llm_packed_load(&e->packed, &src);
 	e->info.weight_bytes = e->packed.weight_bytes;
+	if (!err && e->info.placement >= LLM_PLACE_GPU)
+		err = engine_load_gpu(e, opts);
 	return err;
 }
 
@@ -196,15 +221,18 @@ static int engine_load_cpu(struct llm_engine *e, const struct llm_options *opts)
 	return 0;
 }
 
-static int engine_load_profile(struct llm_engine *e, const char *name)
+static int engine_load_profiles(struct llm_engine *e, const struct llm_options *opts)
 {
-	char why[512];
+	const char *cuts = opts->cuts_profile ? opts->cuts_profile : "host";
+	char why[512] = "";
 
-	e->profile = profile_load(name, why, sizeof(why));
-	if (!e->profile)
-		return llm_fail(-EINVAL, "%s", why);
-	e->info.profile = e->profile->name;
-	return 0;
+	if (opts->profile) {
+		e->profile = profile_load(opts->profile, why, sizeof(why));
+		e->info.profile = e->profile ? e->profile->name : NULL;
+	} else if (opts->placement == LLM_PLACE_LAYER) {
+		e->cuts_profile = profile_load(cuts, why, sizeof(why));
+	}
+	return why[0] ? llm_fail(-EINVAL, "%s", why) : 0;
 }
 
 int llm_engine_open(const struct llm_options *opts, struct llm_engine **engine)
@@ -224,8 +252,9 @@ int llm_engine_open(const struct llm_options *opts, struct llm_engine **engine)
 	err = engine_choices(&e->info, opts);
 	e->jitter = opts->jitter;
 	e->seed = opts->seed;
-	if (!err && opts->profile)
-		err = engine_load_profile(e, opts->profile);
+	e->gpu_share = opts->gpu_share;
+	if (!err)
+		err = engine_load_profiles(e, opts);
 	if (!err) {
 		e->path = strdup(opts->model);
 		e->pool = llm_pool_create(e->info.threads, e->info.placement == LLM_PLACE_CPU ? CPU_SPIN_US : 0);
@@ -250,6 +279,7 @@ void llm_engine_put(struct llm_engine *e)
 {
 	if (!e || atomic_fetch_sub(&e->refs, 1) > 1)
 		return;
+	hetero_gpu_unload(e);
 	llm_packed_free(&e->packed);
 	if (e->ctx)
 		npu_context_free(e->ctx);
@@ -257,6 +287,7 @@ void llm_engine_put(struct llm_engine *e)
 		npu_device_close(e->dev);
 	llm_pool_free(e->pool);
 	profile_free(e->profile);
+	profile_free(e->cuts_profile);
 	if (e->tok)
 		tokenizer_free(e->tok);
 	llm_model_release(&e->model);

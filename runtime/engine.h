@@ -14,6 +14,15 @@
 #include "threadpool.h"
 #include "tokenizer.h"
 
+struct llm_gpu;
+struct llm_gpu_buffer;
+
+/* The packed weights as the GPU sees them: the NPU's buffers. */
+struct hetero_gpu_weights {
+	struct llm_gpu_buffer **blocks, *head, *inv_freq; /* by layer; as struct llm_packed; the model's */
+	float *inv_freq_host;
+};
+
 struct llm_engine {
 	struct llm_engine_info info;
 	char *path;
@@ -32,6 +41,11 @@ struct llm_engine {
 	struct npu_device *dev;
 	struct npu_context *ctx;
 	struct llm_packed packed;
+	/* Placements gpu and layer: */
+	struct llm_gpu *gpu; /* NULL: its part is the CPU lane's, on the virtual clock */
+	struct hetero_gpu_weights gpu_weights;
+	struct profile *cuts_profile; /* that products are cut for on the wall's clock */
+	float gpu_share; /* forced; 0: the solver's */
 };
 
 void llm_engine_put(struct llm_engine *engine);
@@ -58,6 +72,7 @@ enum llm_want {
 	LLM_WANT_ALL, /* session->all, a row per token */
 };
 
+struct llm_hetero;
 struct llm_npu_lane;
 struct llm_pass;
 
@@ -83,6 +98,7 @@ struct llm_session {
 	size_t scratch_floats;
 	bool has_logits;
 	const struct llm_pass *pass; /* under way */
+	const struct sched_plan *plan; /* likewise */
 	uint64_t nr_passes; /* so far */
 	unsigned int embedded; /* rows looked up since their pages were last given back */
 	struct sched_plan *wall_plans[2][2]; /* by: one job does all; logits are wanted. NULL: not made yet */
@@ -91,6 +107,7 @@ struct llm_session {
 		void *ud;
 	} listener;
 	struct llm_npu_lane *npu;
+	struct llm_hetero *hetero; /* placements gpu and layer */
 	struct llm_session_stats stats;
 };
 

@@ -35,6 +35,8 @@ struct llm_pass {
  * product's error. */
 int llm_forward_step(const struct llm_pass *pass, enum plan_op op, unsigned int layer);
 
+struct shape llm_forward_shape(const struct llm_model *m);
+
 /* All of them: a plan of tasks (plan.h), which the scheduler runs under the engine's clock. Tells the session's listener.
  * On the virtual clock, adds what they take on the engine's profile to the session's stats. */
 int llm_forward(const struct llm_pass *pass);

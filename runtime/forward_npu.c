@@ -62,20 +62,6 @@ static void graph_unload(struct lane_graph *g)
 	memset(g, 0, sizeof(*g));
 }
 
-/* A graph's time limit: the device's own, or more where a slow host could need it (1e9 multiply-accumulates a second). */
-static uint32_t graph_timeout_ms(const struct npu_device_info *info, const void *image, size_t image_bytes)
-{
-	struct npu_image_info image_info;
-	uint64_t ms;
-
-	if (npu_image_info(image, image_bytes, &image_info))
-		return 0;
-	ms = image_info.macs / 1000000;
-	if (ms <= info->default_timeout_ms)
-		return 0;
-	return ms < info->max_timeout_ms ? (uint32_t)ms : info->max_timeout_ms;
-}
-
 static int graph_load(struct llm_session *s, struct lane_graph *g, enum llm_graph which, unsigned int rows,
 		      unsigned int jobs)
 {
@@ -87,7 +73,7 @@ static int graph_load(struct llm_session *s, struct lane_graph *g, enum llm_grap
 
 	if (err)
 		return err;
-	timeout_ms = graph_timeout_ms(s->engine->info.device, image, bytes);
+	timeout_ms = llm_graph_timeout_ms(s->engine->info.device, image, bytes);
 	g->rows = rows;
 	err = npu_program_load(s->engine->ctx, image, bytes, &g->prog);
 	free(image);

@@ -11,9 +11,10 @@
 #include <string.h>
 
 #include "forward.h"
+#include "hetero.h"
 #include "llm_fail.h"
 
-static struct shape shape_of(const struct llm_model *m)
+struct shape llm_forward_shape(const struct llm_model *m)
 {
 	struct shape s = {
 		.layers = m->n_layer,
@@ -68,7 +69,7 @@ static struct sched_plan *make_plan(const struct llm_pass *pass)
 	const struct llm_engine_info *info = &s->engine->info;
 	const struct profile *profile = s->engine->profile;
 	bool whole = pass->products->whole;
-	struct shape shape = shape_of(&s->engine->model);
+	struct shape shape = llm_forward_shape(&s->engine->model);
 	struct plan_options o = {
 		.profile = profile,
 		.shape = &shape,
@@ -117,14 +118,22 @@ int llm_forward(const struct llm_pass *pass)
 		.seed = engine->seed + s->nr_passes++,
 		.jitter = engine->jitter,
 	};
-	struct sched_plan *plan = engine->profile ? make_plan(pass) : wall_plan(pass);
+	struct sched_plan *plan = NULL;
 	uint64_t at_ns = s->listener.fn ? llm_session_now_ns(s) : 0;
 	struct sched_run run;
 	int err;
 
-	if (!plan)
-		return llm_fail(-ENOMEM, "no memory for the plan of %u tokens", pass->n);
 	s->pass = pass;
+	err = s->hetero ? llm_hetero_plan(pass, &plan) : 0;
+	if (!err && !plan)
+		plan = engine->profile ? make_plan(pass) : wall_plan(pass);
+	if (err || !plan) {
+		s->pass = NULL;
+		return err ? err : llm_fail(-ENOMEM, "no memory for the plan of %u tokens", pass->n);
+	}
+	if (s->hetero)
+		so.waits = llm_hetero_pass_waits(s, pass);
+	s->plan = plan;
 	err = sched_run(plan, &so, &run);
 	s->pass = NULL;
 	if (err && !run.error)
@@ -134,7 +143,7 @@ int llm_forward(const struct llm_pass *pass)
 	if (!err && engine->profile)
 		llm_virtual_count(&s->stats.virtual_clock, &run);
 	sched_run_free(&run);
-	if (engine->profile)
+	if (engine->profile && !s->hetero)
 		sched_plan_free(plan);
 	return err;
 }

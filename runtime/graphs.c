@@ -69,9 +69,9 @@ static struct npu_tensor *build_product(struct builder *b, struct input *in, enu
 	return npu_matmul_i8(b->g, in->q, in->scale, w, bias);
 }
 
-static struct npu_tensor *build_matmul(struct builder *b, struct input *in, enum llm_matrix which)
+/* The product with @rows of a block's matrix. */
+static struct npu_tensor *build_rows(struct builder *b, struct input *in, enum llm_matrix which, unsigned int rows)
 {
-	unsigned int rows = llm_model_rows(b->m, which);
 	struct npu_tensor *bias = NULL;
 	char name[64];
 
@@ -79,6 +79,11 @@ static struct npu_tensor *build_matmul(struct builder *b, struct input *in, enum
 		bias = build_vector(b, LLM_PART_BIAS + which, rows);
 	snprintf(name, sizeof(name), "%s%s", b->prefix, llm_matrix_names[which]);
 	return build_product(b, in, b->packed->formats.matrix[which], name, rows, bias);
+}
+
+static struct npu_tensor *build_matmul(struct builder *b, struct input *in, enum llm_matrix which)
+{
+	return build_rows(b, in, which, llm_model_rows(b->m, which));
 }
 
 static struct npu_tensor *build_cache(struct builder *b, const char *which)
@@ -198,4 +203,45 @@ int llm_graph_build(const struct llm_model *model, const struct llm_packed *pack
 		llm_fail(err, "graph %s: %s", name, npu_error());
 	npu_graph_free(b.g);
 	return err;
+}
+
+int llm_graph_build_parts(const struct llm_model *model, const struct llm_packed *packed, const char *name, unsigned int rows,
+			  unsigned int k, const struct llm_graph_part *parts, unsigned int nr_parts, void **image,
+			  size_t *image_bytes)
+{
+	struct builder b = { .m = model, .packed = packed, .rows = rows, .pos = NPU_NO_PARAM };
+	struct input in = { 0 };
+	char full[48];
+	int err;
+
+	snprintf(full, sizeof(full), "%s_%u", name, rows);
+	b.g = npu_graph_create(full);
+	if (!b.g)
+		return llm_fail(-ENOMEM, "no memory for graph %s", full);
+	in.x = npu_graph_input(b.g, "x", NPU_F32, rows, k);
+	for (unsigned int i = 0; i < nr_parts; i++) {
+		struct npu_tensor *y;
+
+		y = parts[i].matrix < 0 ? build_product(&b, &in, packed->formats.output, "output", parts[i].cols, NULL)
+					: build_rows(&b, &in, (enum llm_matrix)parts[i].matrix, parts[i].cols);
+		npu_graph_output_columns(b.g, parts[i].output, y, parts[i].ld);
+	}
+	err = npu_graph_compile(b.g, image, image_bytes);
+	if (err)
+		llm_fail(err, "graph %s: %s", full, npu_error());
+	npu_graph_free(b.g);
+	return err;
+}
+
+uint32_t llm_graph_timeout_ms(const struct npu_device_info *info, const void *image, size_t image_bytes)
+{
+	struct npu_image_info image_info;
+	uint64_t ms;
+
+	if (npu_image_info(image, image_bytes, &image_info))
+		return 0;
+	ms = image_info.macs / 1000000;
+	if (ms <= info->default_timeout_ms)
+		return 0;
+	return ms < info->max_timeout_ms ? (uint32_t)ms : info->max_timeout_ms;
 }

@@ -43,9 +43,9 @@ enum llm_placement {
 	LLM_PLACE_FINE = 0, /* prefill: INT8 matmuls on the NPU, float operators on the CPU; decode: as LLM_PLACE_NPU */
 	LLM_PLACE_CPU, /* everything on the CPU, no device is opened */
 	LLM_PLACE_NPU, /* everything but the embedding look-up on the NPU, one job per chunk or token */
-	LLM_PLACE_GPU, /* everything on the GPU; planned only (plan.h), no engine opens it */
+	LLM_PLACE_GPU, /* everything but the embedding look-up on the GPU: OpenCL (gpu.h) */
 	/* Float operators on the GPU, each product on the NPU or the GPU, whichever is sooner done with it, or cut between
-	 * them (HeteroLLM 4); planned only */
+	 * them (HeteroLLM 4) */
 	LLM_PLACE_LAYER,
 };
 
@@ -131,6 +131,13 @@ struct llm_options {
 	float jitter;
 	uint64_t seed;
 	struct npu_device_options device;
+	/* Placements gpu and layer: which OpenCL device (llm_gpu_open()). Without OpenCL they run on the virtual clock only, where
+	 * the host computes what the modelled GPU takes its time for. */
+	const char *gpu;
+	/* Placement layer on the wall's clock: a profile of the machine, for which products are cut; NULL: host. The virtual clock's
+	 * own is taken there. */
+	const char *cuts_profile;
+	float gpu_share; /* placement layer: cuts that give the GPU so much of a product, 0 to 1; 0: the fastest ones */
 	/* Called while loading with a fraction 0..1; non-zero stops the load with -ECANCELED. */
 	int (*progress)(void *ud, double fraction, const char *what);
 	void *ud;
@@ -161,6 +168,7 @@ struct llm_engine_info {
 	unsigned int threads, chunk;
 	const char *profile; /* the virtual clock's; NULL: the wall's clock */
 	const struct npu_device_info *device; /* NULL with LLM_PLACE_CPU */
+	const char *gpu; /* the OpenCL device's name; NULL: none is used */
 	int bos, eos; /* -1: none */
 	bool add_bos; /* the tokenizer puts BOS in front of a text */
 };
@@ -233,6 +241,20 @@ struct llm_session_stats {
 	uint64_t kv_bytes;
 };
 void llm_session_stats(const struct llm_session *session, struct llm_session_stats *stats);
+
+/* The fast waits of placements gpu and layer (HeteroLLM 4.2), of prompts or of single tokens: each is for the end of one lane's
+ * work, which took took_us where predicted_us had been predicted from those before. */
+struct llm_wait_stats {
+	uint64_t waits; /* that were predicted */
+	uint64_t overslept; /* of them: it had ended when the sleep did */
+	uint64_t given_up; /* polling was; then it was waited for in the driver */
+	double slept_s, polled_s; /* of the waiting thread */
+	/* Percentiles 10, 50, 90 and 99, of the last few thousand. */
+	double predicted_us[4], took_us[4];
+	double late_us[4]; /* took - predicted; below 0: it was early */
+};
+/* False: the session has no such waits; *@stats is zero then. */
+bool llm_session_waits(const struct llm_session *session, bool tokens, struct llm_wait_stats *stats);
 
 /* ---- sampling ----------------------------------------------------------------------------------------------------- */
 

@@ -128,7 +128,8 @@ static int load_block(struct loader *l, struct llm_packed_block *block, unsigned
 	for (unsigned int w = 0; !err && w < LLM_NR_MATRICES; w++)
 		err = load_matrix(l, layer->matrix[w], l->formats->matrix[w], llm_model_rows(m, w), llm_model_cols(m, w),
 				  block->buf, block->part[w].off);
-	npu_buffer_unmap(block->buf);
+	if (!l->src->keep_mapped)
+		npu_buffer_unmap(block->buf);
 	return err;
 }
 
@@ -145,7 +146,8 @@ static int load_output(struct loader *l, struct llm_packed *packed)
 		return llm_fail(err, "%s: weights of the output: %s", l->src->path, npu_error());
 	memcpy(npu_buffer_data(packed->head), m->output_norm, m->n_embd * sizeof(float));
 	err = load_matrix(l, m->output, l->formats->output, m->n_vocab, m->n_embd, packed->head, packed->output_off);
-	npu_buffer_unmap(packed->head);
+	if (!l->src->keep_mapped)
+		npu_buffer_unmap(packed->head);
 	return err;
 }
 

@@ -51,6 +51,7 @@ struct llm_packed_source {
 	const char *path;
 	enum llm_weights weights; /* W8A8, W4A8 or W4A16 */
 	struct npu_context *ctx;
+	bool keep_mapped; /* others than the device read the panels too */
 	struct llm_pool *pool;
 	const struct cpu_kernels *kernels;
 	int (*progress)(void *ud, double fraction, const char *what);

@@ -94,6 +94,11 @@ struct partition {
  */
 void partition_search(const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n, struct partition *part);
 
+/* In its place: the cut of o->partition (auto: hybrid) in which the GPU has about @share of the work, 0 to 1, of its columns,
+ * tokens, or half by half; the nearest that graphs and alignment allow. For experiments, whichever is faster. */
+void partition_share(const struct partition_options *o, double share, uint32_t m, uint64_t k, uint64_t n,
+		     struct partition *part);
+
 /* The same among all: every set of graphs, by every number of columns and of tokens. For tests and for llm-bench --plan;
  * it takes up to seconds. */
 void partition_search_all(const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n,

@@ -133,6 +133,10 @@ static uint32_t add_task(struct builder *b, uint32_t layer, enum plan_op op, uin
 	};
 	uint32_t id;
 
+	if (lane != SOC_CPU && b->o->async) {
+		task.run = NULL;
+		task.async = b->o->async;
+	}
 	task.cost[lane] = cost;
 	id = sched_add(b->plan, &task);
 	if (id == SCHED_NONE)
@@ -167,7 +171,10 @@ static void add_slices(struct builder *b, uint32_t layer, enum plan_op op)
 
 		plan_product(b->o->shape, op, &depth, &cols);
 		cuts.gpu_busy = b->o->gpu_busy[op];
-		partition_search(&cuts, b->rows, depth, cols, &cut->part);
+		if (b->o->cut)
+			b->o->cut(b->o->ud, op, b->rows, depth, cols, &cut->part);
+		else
+			partition_search(&cuts, b->rows, depth, cols, &cut->part);
 		cut->found = true;
 	}
 	n = partition_nr_slices(&cut->part);

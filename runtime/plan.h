@@ -50,9 +50,11 @@ struct plan_options {
 	const struct shape *shape;
 	enum llm_placement placement;
 	/* Placement layer: how its products are cut. Its profile is the solver's, and is there on the wall's clock too. Its
-	 * gpu_busy is that of the operator, */
+	 * gpu_busy is that of the operator. */
 	struct partition_options cuts;
 	double gpu_busy[PLAN_NR_OPS];
+	/* Tells the cut in place of partition_search(); NULL: that is it. Called with @ud. */
+	void (*cut)(void *ud, enum plan_op op, uint32_t m, uint64_t k, uint64_t n, struct partition *part);
 	enum plan_graphs graphs;
 	/* NULL, or of lane npu: what products take there, in place of the profile's model; their traffic stays the model's. */
 	const struct predictor *predictor;
@@ -66,6 +68,7 @@ struct plan_options {
 	uint32_t logits; /* so many tokens of the last chunk get some, from its end; 0: none */
 	bool overlap; /* chunks may run at the same time, each in memory of its own; else one after another */
 	int (*run)(void *ud, const struct sched_task *task, enum soc_lane lane); /* of every task; NULL: a plan only */
+	const struct sched_async *async; /* in place of it for the tasks of lanes npu and gpu; NULL: none */
 	void *ud;
 };
 

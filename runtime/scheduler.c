@@ -87,6 +87,11 @@ const struct sched_task *sched_get(const struct sched_plan *plan, uint32_t task)
 	return &plan->tasks[task];
 }
 
+uint32_t sched_number(const struct sched_plan *plan, const struct sched_task *task)
+{
+	return (uint32_t)(task - plan->tasks);
+}
+
 const char *sched_op_name(const struct sched_plan *plan, const struct sched_task *task)
 {
 	return plan->op_name ? plan->op_name(task->op) : "task";

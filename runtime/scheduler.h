@@ -44,8 +44,9 @@ struct sched_task;
  * On the wall's clock, by the fast way of synchronisation, one thread begins it and goes on to other lanes, and looks at it by
  * @poll when it has nothing else to do. A task that comes after it on the same lane only, and is of this kind too, is given to the
  * lane at once. The end of what was given to a lane before is implied by what @poll says of a later task, so @poll need not tell
- * it of a task that is followed on its own lane only; and a lane that failed with one fails with all that it is given after. Else, and on the virtual clock, @begin is followed by @wait.
+ * it of a task that is followed on its own lane only, if it does of one of any SCHED_UNDER_WAY that begin in a row; and a lane that failed with one fails with all that it is given after. Else, and on the virtual clock, @begin is followed by @wait.
  */
+#define SCHED_UNDER_WAY 16 /* a lane has at most so many */
 struct sched_async {
 	int (*begin)(void *ud, const struct sched_task *task, enum soc_lane lane);
 	int (*poll)(void *ud, const struct sched_task *task, enum soc_lane lane); /* 1: it has ended; 0: not yet */
@@ -77,6 +78,7 @@ int sched_after(struct sched_plan *plan, uint32_t task, uint32_t before);
 
 uint32_t sched_nr_tasks(const struct sched_plan *plan);
 const struct sched_task *sched_get(const struct sched_plan *plan, uint32_t task);
+uint32_t sched_number(const struct sched_plan *plan, const struct sched_task *task); /* of one that sched_get() gave */
 const char *sched_op_name(const struct sched_plan *plan, const struct sched_task *task);
 /* What comes directly after @task, in ascending order; *@n of them. Valid once the plan has run or is being run. */
 const uint32_t *sched_successors(const struct sched_plan *plan, uint32_t task, size_t *n);

@@ -14,12 +14,11 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <time.h>
 
 #include "scheduler_private.h"
 
-/* Tasks that a lane may have under way. */
-#define UNDER_WAY 16
 /* Looks at what is under way for one at the clock. */
 #define LOOKS 64
 
@@ -39,7 +38,7 @@ struct wall {
 		bool busy; /* has a task that a thread works on, or is to */
 		bool begun; /* and a thread that works on it */
 		uint32_t task;
-		struct under_way way[UNDER_WAY]; /* in the order in which they began */
+		struct under_way way[SCHED_UNDER_WAY]; /* in the order in which they began */
 		uint32_t nr_way;
 		uint64_t free_ns; /* when work under way last ended */
 	} lanes[SOC_NR_LANES];
@@ -117,7 +116,7 @@ static void hand_out(struct wall *w, uint64_t now_ns)
 		for (int i = 0; i < SOC_NR_LANES; i++) {
 			struct wall_lane *l = &w->lanes[i];
 
-			if (!l->used || l->busy || l->nr_way == UNDER_WAY)
+			if (!l->used || l->busy || l->nr_way == SCHED_UNDER_WAY)
 				continue;
 			l->task = sched_state_pick(w->s, i, now_ns);
 			if (l->task == SCHED_NONE)
@@ -370,8 +369,11 @@ static void doze(struct wall *w, int64_t sleep_ns)
 	int err;
 
 	pthread_mutex_unlock(&w->lock);
+	/* Who is watched may need this very CPU. */
 	if (sleep_ns)
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, NULL);
+	else
+		sched_yield();
 	pthread_mutex_lock(&w->lock);
 	if (!sleep_ns)
 		return;

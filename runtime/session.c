@@ -13,6 +13,7 @@
 
 #include "engine.h"
 #include "forward.h"
+#include "hetero.h"
 #include "llm_fail.h"
 
 #define DEFAULT_MAX_CTX 4096
@@ -67,7 +68,7 @@ static int session_alloc_kv(struct llm_session *s)
 static int session_alloc_work(struct llm_session *s)
 {
 	const struct llm_model *m = &s->engine->model;
-	size_t chunk = s->chunk, end = 0;
+	size_t chunk = llm_hetero_rows(s->engine->info.placement, s->engine->info.graphs, s->chunk), end = 0;
 	const struct {
 		struct llm_area *area;
 		size_t rows, cols;
@@ -102,6 +103,12 @@ static int session_alloc_lane(struct llm_session *s)
 	return 0;
 }
 
+/* Placements gpu and layer. */
+static bool session_is_layered(const struct llm_session *s)
+{
+	return s->engine->info.placement == LLM_PLACE_GPU || s->engine->info.placement == LLM_PLACE_LAYER;
+}
+
 int llm_session_create(struct llm_engine *engine, unsigned int n_ctx, struct llm_session **session)
 {
 	unsigned int n_ctx_train = engine->info.n_ctx_train, chunk = engine->info.chunk;
@@ -125,18 +132,23 @@ int llm_session_create(struct llm_engine *engine, unsigned int n_ctx, struct llm
 	atomic_fetch_add(&engine->refs, 1);
 	s->n_ctx = n_ctx;
 	s->chunk = chunk;
-	if (engine->info.graphs == LLM_GRAPHS_BUCKETED && n_ctx < chunk)
+	if (session_is_layered(s))
+		s->chunk = n_ctx;
+	else if (engine->info.graphs == LLM_GRAPHS_BUCKETED && n_ctx < chunk)
 		s->chunk = (n_ctx + LLM_BUCKET_ROWS - 1) / LLM_BUCKET_ROWS * LLM_BUCKET_ROWS;
 	s->chunk = s->chunk < chunk ? s->chunk : chunk;
 	s->kv_rows = n_ctx;
-	if (engine->ctx)
+	/* There attention writes the tokens' own rows only. */
+	if (engine->ctx && !session_is_layered(s))
 		s->kv_rows += engine->info.graphs == LLM_GRAPHS_BUCKETED ? LLM_BUCKET_ROWS : chunk;
 	err = session_alloc_kv(s);
 	if (!err)
 		err = session_alloc_work(s);
 	if (!err)
 		err = session_alloc_lane(s);
-	if (!err && engine->ctx)
+	if (!err && session_is_layered(s))
+		err = llm_hetero_create(s);
+	else if (!err && engine->ctx)
 		err = llm_npu_lane_create(s);
 	if (err) {
 		llm_session_free(s);
@@ -151,6 +163,7 @@ void llm_session_free(struct llm_session *s)
 	if (!s)
 		return;
 	llm_npu_lane_free(s);
+	llm_hetero_free(s);
 	llm_forward_free(s);
 	llm_memory_free(&s->kv);
 	llm_memory_free(&s->work);
@@ -223,7 +236,7 @@ static int session_forward(struct llm_session *s, const int32_t *ids, unsigned i
 		.n = n,
 		.want = want,
 	};
-	int err = s->engine->ctx ? llm_forward_npu_products(s, n, &pass.products) : 0;
+	int err = s->engine->ctx && !s->hetero ? llm_forward_npu_products(s, n, &pass.products) : 0;
 
 	return err ? err : llm_forward(&pass);
 }
@@ -298,4 +311,25 @@ const float *llm_session_logits(const struct llm_session *session)
 void llm_session_stats(const struct llm_session *session, struct llm_session_stats *stats)
 {
 	*stats = session->stats;
+}
+
+bool llm_session_waits(const struct llm_session *session, bool tokens, struct llm_wait_stats *stats)
+{
+	static const double percents[] = { 10, 50, 90, 99 };
+	const struct waits *w = llm_hetero_waits(session, tokens);
+
+	memset(stats, 0, sizeof(*stats));
+	if (!w)
+		return false;
+	stats->waits = w->nr_samples;
+	stats->overslept = w->nr_overslept;
+	stats->given_up = w->nr_given_up;
+	stats->slept_s = (double)w->slept_ns / 1e9;
+	stats->polled_s = (double)w->polled_ns / 1e9;
+	for (int i = 0; i < 4; i++) {
+		stats->predicted_us[i] = waits_percentile(w, WAITS_PREDICTED, percents[i]) / 1e3;
+		stats->took_us[i] = waits_percentile(w, WAITS_TOOK, percents[i]) / 1e3;
+		stats->late_us[i] = waits_percentile(w, WAITS_LATE, percents[i]) / 1e3;
+	}
+	return true;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "waits.h"
 
+#include <stdlib.h>
+
 /* Weight of the newest in the running mean. */
 #define NEWEST 0.25f
 /* Of a predicted time this part may be wrong either way: it is polled through. */
@@ -27,8 +29,10 @@ void waits_learn(struct waits *w, enum soc_lane lane, unsigned int op, unsigned 
 		w->by[lane][op][slice].mean_ns = (float)sample->took_ns;
 	else
 		w->by[lane][op][slice].mean_ns += NEWEST * ((float)sample->took_ns - w->by[lane][op][slice].mean_ns);
-	if (sample->predicted_ns)
-		w->samples[w->nr_samples++ % WAITS_SAMPLES] = *sample;
+	if (!sample->predicted_ns)
+		return;
+	w->samples[w->nr_samples++ % WAITS_SAMPLES] = *sample;
+	w->nr_overslept += sample->overslept;
 }
 
 int64_t waits_sleep_ns(int64_t left_ns, uint64_t predicted_ns)
@@ -43,4 +47,36 @@ uint64_t waits_patience_ns(uint64_t predicted_ns)
 	if (!predicted_ns)
 		return PATIENCE_UNKNOWN_NS;
 	return 2 * predicted_ns > PATIENCE_MIN_NS ? 2 * predicted_ns : PATIENCE_MIN_NS;
+}
+
+static unsigned int kept(const struct waits *w)
+{
+	return w->nr_samples < WAITS_SAMPLES ? (unsigned int)w->nr_samples : WAITS_SAMPLES;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+double waits_percentile(const struct waits *w, enum waits_value what, double percent)
+{
+	unsigned int n = kept(w);
+	double *v = n ? malloc(n * sizeof(*v)) : NULL, value;
+
+	if (!v)
+		return 0;
+	for (unsigned int i = 0; i < n; i++) {
+		const struct wait_sample *s = &w->samples[i];
+
+		v[i] = what == WAITS_PREDICTED ? s->predicted_ns
+		       : what == WAITS_TOOK    ? s->took_ns
+					       : (double)s->took_ns - (double)s->predicted_ns;
+	}
+	qsort(v, n, sizeof(*v), by_value);
+	value = v[(unsigned int)(percent / 100 * (n - 1) + 0.5)];
+	free(v);
+	return value;
 }

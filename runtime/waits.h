@@ -32,7 +32,7 @@ struct waits {
 		uint32_t n; /* learned from */
 	} by[SOC_NR_LANES][WAITS_OPS][WAITS_SLICES];
 	struct wait_sample samples[WAITS_SAMPLES]; /* a ring */
-	uint64_t nr_samples; /* ever */
+	uint64_t nr_samples, nr_overslept; /* ever */
 	uint64_t slept_ns, polled_ns;
 	uint64_t nr_given_up; /* later than predicted by so much that polling was no use: waited for in the driver */
 };
@@ -42,6 +42,14 @@ uint64_t waits_predict(const struct waits *w, enum soc_lane lane, unsigned int o
 /* What it took; and a sample, if there was a prediction. */
 void waits_learn(struct waits *w, enum soc_lane lane, unsigned int op, unsigned int slice,
 		 const struct wait_sample *sample);
+
+/* Value at @percent of the kept samples' predicted_ns, took_ns, or their difference; 0 without samples, or without memory. */
+enum waits_value {
+	WAITS_PREDICTED,
+	WAITS_TOOK,
+	WAITS_LATE,
+};
+double waits_percentile(const struct waits *w, enum waits_value what, double percent);
 
 /* How long to sleep and poll when the predicted end is @left_ns away (below 0: past). */
 #define WAITS_SLEEP_ERROR_NS 80000 /* a sleep ends so much later than it was to (HeteroLLM 4.2: 80 to 100 us) */

@@ -273,6 +273,14 @@ static int parse_engine(struct bench_args *args, int c, const char *value)
 	case OPT_PROFILE:
 		args->profile_name = value;
 		return 0;
+	case OPT_GPU:
+		args->gpu = value;
+		return 0;
+	case OPT_GPU_SHARE:
+		return engine_parse_share(value, &args->gpu_share);
+	case OPT_CUTS_PROFILE:
+		args->cuts_profile = value;
+		return 0;
 	case OPT_CHUNK:
 		return range_parse(&args->chunk, "--chunk", value, 1, ENGINE_MAX_CHUNK);
 	}

@@ -83,6 +83,9 @@ static int make_lanes(struct bench *b, struct bench_config c)
 		for (size_t k = 0; k < a->chunk.n; k++)
 			for (size_t u = 0; u < a->npu_threads.n; u++)
 				for (size_t t = 0; t < a->threads.n && !err; t++) {
+					c.opts.gpu = a->gpu;
+					c.opts.gpu_share = a->gpu_share;
+					c.opts.cuts_profile = a->cuts_profile;
 					c.opts.sync = a->sync.v[s];
 					c.opts.chunk = a->chunk.v[k];
 					c.opts.device.threads = a->npu_threads.v[u];

@@ -57,6 +57,8 @@ struct bench_args {
 	bool wall_clock; /* was asked for */
 	bool calibration;
 	bool plan, exhaustive; /* print plans; and beside them the best among all */
+	const char *gpu, *cuts_profile; /* of all engines; NULL: the default */
+	float gpu_share; /* likewise; 0: the fastest cuts */
 	const char *profile_name; /* NULL: the wall's clock, or the default one */
 	const char *timeline_path; /* NULL: none */
 	const char *predictor_path; /* likewise */

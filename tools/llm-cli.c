@@ -234,6 +234,20 @@ static double per_second(uint64_t n, uint64_t ns)
 	return ns ? (double)n * 1e9 / (double)ns : 0;
 }
 
+/* How well the ends of the lanes' work were foreseen. */
+static void print_waits(const struct llm_session *s, bool tokens)
+{
+	struct llm_wait_stats w;
+
+	if (!llm_session_waits(s, tokens, &w) || !w.waits)
+		return;
+	fprintf(stderr, "waits    %s: %" PRIu64 " predicted, %" PRIu64 " overslept, %" PRIu64 " given up; slept %.3f s, polled %.3f s\n",
+		tokens ? "decode" : "prefill", w.waits, w.overslept, w.given_up, w.slept_s, w.polled_s);
+	fprintf(stderr, "         late by (us, percentiles 10 50 90 99) %.0f %.0f %.0f %.0f of %.0f %.0f %.0f %.0f predicted\n",
+		w.late_us[0], w.late_us[1], w.late_us[2], w.late_us[3], w.predicted_us[0], w.predicted_us[1],
+		w.predicted_us[2], w.predicted_us[3]);
+}
+
 static void print_stats(const struct llm_engine *engine, const struct llm_session *s, uint64_t load_ns)
 {
 	const struct llm_engine_info *info = llm_engine_info(engine);
@@ -259,6 +273,10 @@ static void print_stats(const struct llm_engine *engine, const struct llm_sessio
 			"NPU      %" PRIu64 " jobs, %" PRIu64 " waits, %" PRIu64 " polls, %.3f s waited for it\n",
 			st.npu_jobs, counts.waits, counts.polls, (double)st.npu_wait_ns / 1e9);
 	}
+	if (info->gpu)
+		fprintf(stderr, "GPU      %s\n", info->gpu);
+	print_waits(s, false);
+	print_waits(s, true);
 	fprintf(stderr, "KV cache %.1f MiB for %u tokens, %u used\n", (double)st.kv_bytes / (1 << 20),
 		llm_session_n_ctx(s), llm_session_n_past(s));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The options that all llm tools share: see options.h. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,15 +14,18 @@ const char engine_options_help[] =
 	"  -t, --threads N             threads of the CPU lane (default: one per CPU)\n"
 	"      --transport NAME        auto, drm (/dev/accel) or sim (the device inside the process; default: auto)\n"
 	"      --npu-threads N         workers of a sim device (default: one per CPU)\n"
-	"      --preset NAME           placement, weights, graphs and partition together: cpu, npu or fine (that\n"
-	"                              placement, the rest by default); an option after it overrides its part\n"
-	"      --placement NAME        fine (INT8 matmuls on the NPU, the rest on the CPU), npu (all on the NPU)\n"
-	"                              or cpu (default: fine)\n"
+	"      --preset NAME           placement, weights, graphs and partition together: cpu, npu, gpu or fine (that\n"
+	"                              placement, the rest by default), hetero-layer or hetero-tensor (layer; w4a16);\n"
+	"                              an option after it overrides its part\n"
+	"      --placement NAME        fine (INT8 matmuls on the NPU, the rest on the CPU), npu (all on the NPU), cpu,\n"
+	"                              gpu (all by OpenCL) or layer (products on NPU and GPU, the rest on the GPU;\n"
+	"                              default: fine)\n"
 	"      --weights NAME          auto, f32 (as in the file, CPU only), w8a8 (INT8), w4a8 (INT4 weights, INT8\n"
 	"                              activations) or w4a16 (INT4 weights, float activations; default: auto)\n"
 	"      --graphs NAME           of prompts: bucketed (a graph for each multiple of 32 tokens) or shared (one,\n"
 	"                              which chunks are padded to; default: bucketed)\n"
-	"      --partition NAME        how products are cut between GPU and NPU; but none is planned only (llm-bench)\n"
+	"      --partition NAME        with placement layer, how products are cut between GPU and NPU: none, row, sequence,\n"
+	"                              multi-sequence, hybrid, auto (default: none)\n"
 	"      --kv NAME               KV cache: f16, f32 or q8_0 (INT8 with an F16 scale per 32; default: f16)\n"
 	"      --sync NAME             fast (poll the queue's status page) or driver (wait in the driver; default: "
 	"fast)\n"
@@ -29,6 +33,9 @@ const char engine_options_help[] =
 	"      --clock CLOCK           wall, or virtual: what a phone's SoC would take (default: wall)\n"
 	"      --profile NAME          that SoC, of share/profiles, or a file (default: sd8gen3);\n"
 	"                              implies --clock virtual\n"
+	"      --gpu NAME              the OpenCL device, by number or part of its name (default: the first GPU)\n"
+	"      --gpu-share F           cut products so that the GPU has this share, 0 to 1 (default: the fastest cut)\n"
+	"      --cuts-profile NAME     on the wall's clock, the machine that products are cut for (default: host)\n"
 	"      --list-devices          list the devices and exit\n"
 	"  -h, --help                  this help\n"
 	"      --version               the version\n";
@@ -46,7 +53,7 @@ static const struct engine_preset presets[] = {
 	{ "cpu", LLM_PLACE_CPU, LLM_WEIGHTS_AUTO, LLM_GRAPHS_BUCKETED, LLM_PARTITION_NONE },
 	{ "npu", LLM_PLACE_NPU, LLM_WEIGHTS_AUTO, LLM_GRAPHS_BUCKETED, LLM_PARTITION_NONE },
 	{ "fine", LLM_PLACE_FINE, LLM_WEIGHTS_AUTO, LLM_GRAPHS_BUCKETED, LLM_PARTITION_NONE },
-	{ "gpu", LLM_PLACE_GPU, LLM_WEIGHTS_F16, LLM_GRAPHS_BUCKETED, LLM_PARTITION_NONE },
+	{ "gpu", LLM_PLACE_GPU, LLM_WEIGHTS_AUTO, LLM_GRAPHS_BUCKETED, LLM_PARTITION_NONE },
 	{ "hetero-layer", LLM_PLACE_LAYER, LLM_WEIGHTS_W4A16, LLM_GRAPHS_PADDED, LLM_PARTITION_NONE },
 	{ "hetero-tensor", LLM_PLACE_LAYER, LLM_WEIGHTS_W4A16, LLM_GRAPHS_PIPE, LLM_PARTITION_AUTO },
 };
@@ -127,6 +134,17 @@ int engine_parse_clock(const char *name, const char **profile)
 	return 0;
 }
 
+int engine_parse_share(const char *value, float *share)
+{
+	char *end;
+	double v = strtod(value, &end);
+
+	if (*end || end == value || !(v >= 0 && v <= 1))
+		return tool_usage("--gpu-share: '%s' is no number from 0 to 1", value);
+	*share = (float)v;
+	return 0;
+}
+
 bool engine_option_is(int c)
 {
 	switch (c) {
@@ -144,6 +162,9 @@ bool engine_option_is(int c)
 	case OPT_CHUNK:
 	case OPT_CLOCK:
 	case OPT_PROFILE:
+	case OPT_GPU:
+	case OPT_GPU_SHARE:
+	case OPT_CUTS_PROFILE:
 		return true;
 	}
 	return false;
@@ -181,6 +202,14 @@ int engine_option(struct llm_options *opts, int c, const char *value)
 		return engine_parse_clock(value, &opts->profile);
 	case OPT_PROFILE:
 		opts->profile = value;
+		return 0;
+	case OPT_GPU:
+		opts->gpu = value;
+		return 0;
+	case OPT_GPU_SHARE:
+		return engine_parse_share(value, &opts->gpu_share);
+	case OPT_CUTS_PROFILE:
+		opts->cuts_profile = value;
 		return 0;
 	case OPT_PRESET:
 		preset = engine_preset_find(value);

@@ -29,6 +29,9 @@ enum engine_option_code {
 	OPT_CHUNK,
 	OPT_CLOCK,
 	OPT_PROFILE,
+	OPT_GPU,
+	OPT_GPU_SHARE,
+	OPT_CUTS_PROFILE,
 	OPT_LIST_DEVICES,
 	OPT_HELP,
 	OPT_VERSION,
@@ -47,6 +50,8 @@ enum engine_option_code {
 		{ "sync", required_argument, NULL, OPT_SYNC },                                                      \
 		{ "preset", required_argument, NULL, OPT_PRESET }, { "chunk", required_argument, NULL, OPT_CHUNK }, \
 		{ "clock", required_argument, NULL, OPT_CLOCK }, { "profile", required_argument, NULL, OPT_PROFILE },       \
+		{ "gpu", required_argument, NULL, OPT_GPU }, { "gpu-share", required_argument, NULL, OPT_GPU_SHARE },        \
+		{ "cuts-profile", required_argument, NULL, OPT_CUTS_PROFILE },                                              \
 		{ "list-devices", no_argument, NULL, OPT_LIST_DEVICES }, { "help", no_argument, NULL, OPT_HELP },   \
 	{                                                                                                           \
 		"version", no_argument, NULL, OPT_VERSION                                                           \
@@ -86,6 +91,7 @@ int engine_parse_partition(const char *name, enum llm_partition *partition);
 int engine_parse_kv(const char *name, enum llm_kv *kv);
 int engine_parse_sync(const char *name, enum llm_sync *sync);
 /* "wall" leaves *@profile NULL, "virtual" a profile. */
+int engine_parse_share(const char *value, float *share);
 int engine_parse_clock(const char *name, const char **profile);
 const char *engine_transport_name(enum npu_transport transport);
 

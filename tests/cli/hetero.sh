@@ -127,6 +127,39 @@ done
 refuses "graphs of placement layer with another" 1 "graphs pipe are those of placement layer" "${dry[@]}" --shape llama3-8b --preset npu --graphs pipe
 refuses "a cut with another placement" 1 "only placement layer cuts" "${dry[@]}" --shape llama3-8b --preset gpu --partition auto
 refuses "an unknown cut" 2 "none, row, sequence, multi-sequence, hybrid, auto" "${dry[@]}" --shape llama3-8b --partition column
-refuses "a preset that is planned only" 1 "placement layer can only be planned" "$bin/llm-bench" -m "$model" --preset hetero-layer -p 8 -n 0
-refuses "on the virtual clock too" 1 "placement layer can only be planned" "$bin/llm-bench" -m "$model" --preset hetero-tensor --clock virtual -p 8 -n 0
+
+# A real model. The embedded one's weights of 4 bits, so that all lanes multiply the same numbers.
+greedy=("$bin/llm-cli" -m "$model" --weights w4a16 -p "The kernel is" -n 24 --ids)
+run "${greedy[@]}" --placement npu
+want=$(<"$scratch/out")
+mkdir "$scratch/no-vendors"
+for way in "--placement gpu" "--preset hetero-layer" "--preset hetero-tensor" "--preset hetero-tensor --partition row --gpu-share 0.5" \
+	"--preset hetero-tensor --partition sequence --gpu-share 0.4 --sync driver" "--preset hetero-tensor --cuts-profile sd8gen3"; do
+	if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
+		# shellcheck disable=SC2086
+		passes "tokens of $way" "${greedy[@]}" $way
+		same "are those of the NPU" "$(<"$scratch/out")" "$want"
+	else
+		skip "tokens of $way" "no platform of OpenCL"
+		skip "are those of the NPU" "no platform of OpenCL"
+	fi
+	case $way in *cuts-profile*) continue ;; esac
+	# shellcheck disable=SC2086
+	OCL_ICD_VENDORS=$scratch/no-vendors passes "tokens of $way, of a modelled GPU" "${greedy[@]}" $way --clock virtual
+	same "are those of the NPU, too" "$(<"$scratch/out")" "$want"
+done
+if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
+	run "${greedy[@]}" --preset hetero-tensor --partition row --gpu-share 0.5 --stats
+	grep -Eq '^waits +decode: [1-9][0-9]* predicted' "$scratch/err" && grep -q '^GPU  *[^ ]' "$scratch/err" &&
+		ok "how waits were foreseen is told, with the GPU's name" || not_ok "how waits were foreseen is told, with the GPU's name" "$(<"$scratch/err")"
+	refuses "a GPU that is not there" 1 "no such GPU" "${greedy[@]}" --placement gpu --gpu "no such GPU"
+else
+	for what in "how waits were foreseen is told, with the GPU's name" "a GPU that is not there"; do
+		skip "$what" "no platform of OpenCL"
+	done
+fi
+passes "a bench on the virtual clock" "$bin/llm-bench" -m "$model" --preset hetero-tensor --clock virtual -p 40 -n 4 -r 1 -o jsonl
+true_in_python "has a time of the GPU's" "$read_rows
+for r in rows:
+    assert r['preset'] == 'hetero-tensor' and r['busy_gpu'] > 0 and r['busy_npu'] is not None and r['energy_j'] > 0, r" "$scratch/out"
 finish

@@ -4,6 +4,7 @@
 set -u
 . tests/cli/common.bash
 
+mkdir "$scratch/no-vendors"
 for tool in llm-cli llm-bench llm-perplexity llm-logits; do
 	case $tool in
 	llm-cli) work=(-p x) ;;
@@ -28,7 +29,12 @@ for tool in llm-cli llm-bench llm-perplexity llm-logits; do
 	refuses "$tool: unknown partition lists the names" 2 "none, row, sequence, multi-sequence, hybrid, auto" "${t[@]}" -m "$model" "${work[@]}" --partition column
 	refuses "$tool: graphs of another placement" 1 "graphs online are those of placement layer" "${t[@]}" -m "$model" "${work[@]}" --graphs online
 	refuses "$tool: a partition of another placement" 1 "only placement layer cuts products" "${t[@]}" -m "$model" "${work[@]}" --partition row
-	refuses "$tool: a placement that is planned only" 1 "placement layer can only be planned" "${t[@]}" -m "$model" "${work[@]}" --preset hetero-tensor
+	OCL_ICD_VENDORS=$scratch/no-vendors refuses "$tool: a GPU without OpenCL" 1 "no OpenCL platform.*--clock virtual" "${t[@]}" -m "$model" "${work[@]}" --preset hetero-tensor
+	for value in -0.1 1.1 nan x ''; do
+		refuses "$tool: --gpu-share '$value'" 2 "--gpu-share: " "${t[@]}" -m "$model" "${work[@]}" --placement layer --partition row --gpu-share "$value"
+	done
+	refuses "$tool: --gpu-share without a cut" 1 "share without a partition" "${t[@]}" -m "$model" "${work[@]}" --placement layer --gpu-share 0.5
+	refuses "$tool: an unknown profile to cut for" 1 "no-such-soc" "${t[@]}" -m "$model" "${work[@]}" --placement layer --cuts-profile no-such-soc
 	refuses "$tool: unknown KV cache lists the names" 2 "f16.*f32.*q8_0" "${t[@]}" -m "$model" "${work[@]}" --kv q4_0
 	refuses "$tool: unknown sync lists the names" 2 "fast.*driver" "${t[@]}" -m "$model" "${work[@]}" --sync slow
 	refuses "$tool: unknown transport lists the names" 2 "auto.*drm.*sim" "${t[@]}" -m "$model" "${work[@]}" --transport usb

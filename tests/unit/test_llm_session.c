@@ -41,7 +41,6 @@ static void test_options_that_do_not_fit_together_are_refused(void **state)
 		    -EINVAL, "f32");
 	expect_open(&(struct llm_options){ .model = model, .placement = 9 }, -EINVAL, "9");
 	expect_open(&(struct llm_options){ .model = model, .kv = 3 }, -EINVAL, "KV cache 3");
-	expect_open(&(struct llm_options){ .model = model, .placement = LLM_PLACE_GPU }, -ENOTSUP, "gpu");
 	expect_open(&(struct llm_options){ .model = model, .weights = LLM_WEIGHTS_F16 }, -ENOTSUP, "f16");
 	expect_open(&(struct llm_options){ .model = model, .profile = "no-such-soc" }, -EINVAL, "no-such-soc");
 	expect_open(&(struct llm_options){ .model = model, .chunk = 1000000 }, -EINVAL, "1000000");
@@ -56,7 +55,7 @@ static void test_names_of_choices_parse_to_themselves(void **state)
 	enum llm_weights w;
 	enum llm_sync s;
 
-	for (unsigned int i = 0; i <= LLM_PLACE_GPU; i++)
+	for (unsigned int i = 0; i <= LLM_PLACE_LAYER; i++)
 		assert_true(!llm_placement_parse(llm_placement_name(i), &p) && p == i);
 	for (unsigned int i = 0; i <= LLM_WEIGHTS_W4A8; i++)
 		assert_true(!llm_weights_parse(llm_weights_name(i), &w) && w == i);

@@ -3,6 +3,7 @@
  * The scheduler with lanes that go on by themselves: devices with a queue each, played by threads.
  */
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -149,7 +150,7 @@ static int poll_end(void *ud, const struct sched_task *t, enum soc_lane lane)
 	uint32_t id = number_of(t);
 
 	atomic_fetch_add(&world.nr_polls, 1);
-	if (!followed_elsewhere(t) || !atomic_load(&world.ended[id]))
+	if (!(followed_elsewhere(t) || id % SCHED_UNDER_WAY == 0) || !atomic_load(&world.ended[id]))
 		return 0;
 	return world.devices[lane].broken ? -ENXIO : 1;
 }
@@ -395,6 +396,16 @@ static void test_predictions_follow_what_they_are_of(void **state)
 	waits_learn(&w, SOC_GPU, WAITS_OPS, 0, &s);
 	waits_learn(&w, SOC_GPU, 0, WAITS_SLICES, &s);
 	assert_int_equal(waits_predict(&w, SOC_GPU, WAITS_OPS, 0) + waits_predict(&w, SOC_GPU, 0, WAITS_SLICES), 0);
+	/* Of 1 to 1000 us where 2000 were predicted. */
+	memset(&w, 0, sizeof(w));
+	assert_true(waits_percentile(&w, WAITS_TOOK, 50) == 0);
+	for (uint32_t i = 1000; i > 0; i--)
+		waits_learn(&w, SOC_NPU, 0, 0,
+			    &(struct wait_sample){ .predicted_ns = 2000000, .took_ns = i * 1000, .overslept = i % 2 });
+	assert_int_equal(w.nr_overslept, 500);
+	assert_true(waits_percentile(&w, WAITS_TOOK, 0) == 1000 && waits_percentile(&w, WAITS_TOOK, 100) == 1000000);
+	assert_true(waits_percentile(&w, WAITS_PREDICTED, 10) == 2000000);
+	assert_true(fabs(waits_percentile(&w, WAITS_LATE, 50) + 1500000) <= 1000);
 	/* A sleep ends before the work does; a short wait is polled. */
 	assert_int_equal(waits_sleep_ns(100000, 100000), 0);
 	assert_int_equal(waits_sleep_ns(-5, 1000000), 0);

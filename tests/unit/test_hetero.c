@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Placements gpu and layer: products on the NPU, on the GPU and in slices on both give what one lane gives, however they are cut,
+ * waited for and timed. Random models of every architecture whose products are wide and long enough to be cut, and the
+ * embedded one.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include "gpu.h"
+#include "hetero.h"
+#include "llm_refs.h"
+#include "tiny_model.h"
+
+/*
+ * Of the largest logit. Lanes round differently, and a number that is quantised near a tie may move by a step: with float weights
+ * that is one in some thousands of the output matrix' input, where it makes some 1e-3; with INT8 ones in every product. What is
+ * wrong anywhere is wrong by tenths.
+ */
+#define FLOAT_BOUND 1e-2
+#define INT8_BOUND 1e-1
+#define MAX_TOKENS 1100
+#define DECODED 3
+
+static uint64_t seed_state;
+static bool no_platform;
+
+static unsigned int any(unsigned int min, unsigned int max)
+{
+	return min + (unsigned int)(random_u64(&seed_state) % (max - min + 1));
+}
+
+static int setup(void **state)
+{
+	const char *seed = getenv("TEST_SEED");
+	unsigned int n;
+
+	seed_state = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL);
+	printf("TEST_SEED=%llu\n", (unsigned long long)seed_state);
+	no_platform = llm_gpu_list(NULL, 0, &n) == -ENODEV || !n;
+	return 0;
+}
+
+static struct tiny_config wide_config(const char *arch)
+{
+	struct tiny_config c = {
+		.arch = arch,
+		.n_layer = 2,
+		.n_head_kv = any(1, 2),
+		.head_dim = 64,
+		.n_ctx = MAX_TOKENS + 2 * DECODED,
+		.eps = 1e-5,
+		.rope_scale = 1,
+		.freq_base = 10000,
+		.bias = !strcmp(arch, "qwen2"),
+		.head_norms = !strcmp(arch, "qwen3"),
+		.untied = any(0, 1),
+	};
+
+	c.n_head = c.n_head_kv * any(2, 3);
+	c.n_embd = c.n_head * c.head_dim;
+	c.rot_dim = c.head_dim;
+	c.n_ff = 64 * any(5, 10);
+	c.n_vocab = 16 * any(20, 60);
+	return c;
+}
+
+static struct llm_engine *open_engine(const struct llm_options *opts)
+{
+	struct llm_options o = *opts;
+	struct llm_engine *engine;
+
+	o.device.transport = NPU_TRANSPORT_SIM;
+	o.device.threads = 2;
+	o.threads = 2;
+	if (llm_engine_open(&o, &engine))
+		fail_msg("%s", llm_error());
+	return engine;
+}
+
+/* Logits of the last of @n tokens, and of some decoded after them. */
+static void logits_of(struct llm_engine *engine, const int32_t *ids, unsigned int n, float *out)
+{
+	struct llm_session *s;
+	size_t n_vocab = llm_engine_info(engine)->n_vocab;
+
+	if (llm_session_create(engine, MAX_TOKENS + 2 * DECODED, &s))
+		fail_msg("%s", llm_error());
+	for (unsigned int i = 0; i <= DECODED; i++) {
+		if (llm_session_eval(s, i ? ids + n + i - 1 : ids, i ? 1 : n))
+			fail_msg("%s", llm_error());
+		memcpy(out + i * n_vocab, llm_session_logits(s), n_vocab * sizeof(float));
+	}
+	llm_session_free(s);
+}
+
+struct way {
+	enum llm_placement placement;
+	enum llm_graphs graphs;
+	enum llm_partition partition;
+	float share;
+};
+
+static const struct way ways[] = {
+	{ LLM_PLACE_GPU, LLM_GRAPHS_BUCKETED, LLM_PARTITION_NONE, 0 },
+	{ LLM_PLACE_LAYER, LLM_GRAPHS_PADDED, LLM_PARTITION_NONE, 0 },
+	{ LLM_PLACE_LAYER, LLM_GRAPHS_ONLINE, LLM_PARTITION_NONE, 0 },
+	{ LLM_PLACE_LAYER, LLM_GRAPHS_PIPE, LLM_PARTITION_NONE, 0 },
+	{ LLM_PLACE_LAYER, LLM_GRAPHS_PADDED, LLM_PARTITION_ROW, 0.4f },
+	{ LLM_PLACE_LAYER, LLM_GRAPHS_PIPE, LLM_PARTITION_ROW, 0.7f },
+	{ LLM_PLACE_LAYER, LLM_GRAPHS_ONLINE, LLM_PARTITION_ROW, 0.5f },
+	{ LLM_PLACE_LAYER, LLM_GRAPHS_PIPE, LLM_PARTITION_SEQUENCE, 0.3f },
+	{ LLM_PLACE_LAYER, LLM_GRAPHS_PIPE, LLM_PARTITION_MULTI_SEQUENCE, 0.2f },
+	{ LLM_PLACE_LAYER, LLM_GRAPHS_PIPE, LLM_PARTITION_HYBRID, 0.5f },
+	{ LLM_PLACE_LAYER, LLM_GRAPHS_PADDED, LLM_PARTITION_HYBRID, 0.5f },
+	{ LLM_PLACE_LAYER, LLM_GRAPHS_PIPE, LLM_PARTITION_AUTO, 0 },
+};
+#define NR_WAYS (sizeof(ways) / sizeof(ways[0]))
+
+static double error_of(const float *a, const float *b, size_t n)
+{
+	double diff = 0, most = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		diff = fmax(diff, fabs((double)a[i] - (double)b[i]));
+		most = fmax(most, fabs((double)b[i]));
+	}
+	return diff / most;
+}
+
+static void check_way(const char *path, const struct way *w, struct llm_options o, const int32_t *ids, unsigned int n,
+		      const float *want, double bound)
+{
+	struct llm_engine *engine;
+	size_t values;
+	double error;
+	float *got;
+
+	o.model = path;
+	o.placement = w->placement;
+	o.graphs = w->graphs;
+	o.partition = w->partition;
+	o.gpu_share = w->share;
+	/* Of a phone, whose lanes are worth cutting for. */
+	o.cuts_profile = "sd8gen3";
+	engine = open_engine(&o);
+	values = (DECODED + 1) * (size_t)llm_engine_info(engine)->n_vocab;
+	got = malloc(values * sizeof(*got));
+	logits_of(engine, ids, n, got);
+	error = error_of(got, want, values);
+	if (!(error < bound))
+		fail_msg("%u tokens, %s %s %s %g %s %s %s: error %g", n, llm_placement_name(o.placement),
+			 llm_graphs_name(o.graphs), llm_partition_name(o.partition), (double)o.gpu_share,
+			 llm_weights_name(o.weights), llm_sync_name(o.sync), o.profile ? "virtual" : "wall", error);
+	free(got);
+	llm_engine_close(engine);
+}
+
+/* @n tokens by @nr_ways ways, taken at random. */
+static void check_model(const char *path, unsigned int n, unsigned int nr_ways, enum llm_weights weights, unsigned int n_vocab)
+{
+	struct llm_options o = { .model = path, .placement = LLM_PLACE_NPU, .weights = weights, .kv = any(0, 2) };
+	float *want = malloc((DECODED + 1) * (size_t)n_vocab * sizeof(*want));
+	struct llm_engine *engine = open_engine(&o);
+	int32_t ids[MAX_TOKENS + DECODED];
+
+	for (unsigned int i = 0; i < n + DECODED; i++)
+		ids[i] = (int32_t)any(0, n_vocab - 1);
+	assert_int_equal(llm_engine_info(engine)->n_vocab, n_vocab);
+	logits_of(engine, ids, n, want);
+	llm_engine_close(engine);
+	for (unsigned int i = 0; i < nr_ways; i++) {
+		o.sync = any(0, 1) ? LLM_SYNC_FAST : LLM_SYNC_DRIVER;
+		o.profile = any(0, 3) ? NULL : "sd8gen3";
+		check_way(path, &ways[any(0, NR_WAYS - 1)], o, ids, n, want,
+			  weights == LLM_WEIGHTS_W4A16 ? FLOAT_BOUND : INT8_BOUND);
+	}
+	free(want);
+}
+
+static enum llm_weights any_weights(void)
+{
+	static const enum llm_weights all[] = { LLM_WEIGHTS_W4A16, LLM_WEIGHTS_W4A16, LLM_WEIGHTS_W8A8, LLM_WEIGHTS_W4A8 };
+
+	return all[any(0, 3)];
+}
+
+static void test_every_cut_gives_what_one_lane_gives(void **state)
+{
+	static const unsigned int lengths[] = { 1, 2, 9, 31, 32, 33, 64, 135, 300, 525, 1000, MAX_TOKENS };
+	static const char *const archs[] = { "llama", "qwen2", "qwen3" };
+
+	if (no_platform)
+		skip();
+	for (unsigned int i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		struct tiny_config c = wide_config(archs[i % 3]);
+		unsigned int n = any(0, 2) ? lengths[i] : any(1, MAX_TOKENS);
+		struct tiny_model t;
+
+		tiny_create(&t, &c, random_u64(&seed_state));
+		/* Long ones are few: on a small host most of their time is attention's. */
+		check_model(tiny_write(&t), n, n < 200 ? 6 : 2, any_weights(), c.n_vocab);
+		tiny_free(&t);
+	}
+}
+
+static void test_every_way_on_the_embedded_model(void **state)
+{
+	struct llm_options o = { .weights = LLM_WEIGHTS_W4A16, .placement = LLM_PLACE_NPU };
+	struct llm_engine *engine;
+	static float want[(DECODED + 1) * 4096];
+	char path[512];
+	int32_t ids[100 + DECODED];
+
+	if (no_platform)
+		skip();
+	o.model = ref_embedded(path, sizeof(path));
+	for (unsigned int i = 0; i < 100 + DECODED; i++)
+		ids[i] = (int32_t)any(3, 4095);
+	engine = open_engine(&o);
+	logits_of(engine, ids, 100, want);
+	llm_engine_close(engine);
+	for (unsigned int i = 0; i < 2 * NR_WAYS; i++) {
+		o.sync = i % 2 ? LLM_SYNC_FAST : LLM_SYNC_DRIVER;
+		check_way(path, &ways[i / 2], o, ids, 100, want, FLOAT_BOUND);
+	}
+}
+
+static void gather(void *ud, size_t i, const float *logits)
+{
+	float *out = ud;
+
+	memcpy(out + i * 4096, logits, 4096 * sizeof(*logits));
+}
+
+static void test_logits_of_all_tokens(void **state)
+{
+	enum { N = 70 };
+	struct llm_options o = { .weights = LLM_WEIGHTS_W4A16, .cuts_profile = "sd8gen3" };
+	float *want = malloc(N * 4096 * sizeof(float)), *got = malloc(N * 4096 * sizeof(float));
+	struct llm_engine *engine;
+	struct llm_session *s;
+	int32_t ids[N];
+	char path[512];
+
+	if (no_platform)
+		skip();
+	o.model = ref_embedded(path, sizeof(path));
+	for (unsigned int i = 0; i < N; i++)
+		ids[i] = (int32_t)any(3, 4095);
+	for (unsigned int w = 0; w < 3; w++) {
+		o.placement = w ? LLM_PLACE_LAYER : LLM_PLACE_NPU;
+		o.partition = w ? LLM_PARTITION_ROW : LLM_PARTITION_NONE;
+		o.graphs = w ? LLM_GRAPHS_PADDED : LLM_GRAPHS_BUCKETED;
+		o.gpu_share = w ? 0.5f : 0;
+		o.sync = w == 1 ? LLM_SYNC_FAST : LLM_SYNC_DRIVER;
+		engine = open_engine(&o);
+		if (llm_session_create(engine, 128, &s) || llm_session_eval_all(s, ids, N, gather, w ? got : want))
+			fail_msg("%s", llm_error());
+		if (w)
+			assert_true(error_of(got, want, N * 4096) < FLOAT_BOUND);
+		llm_session_free(s);
+		llm_engine_close(engine);
+	}
+	free(want);
+	free(got);
+}
+
+static void test_slices_are_disjoint_and_make_up_the_product(void **state)
+{
+	struct llm_options o = { .placement = LLM_PLACE_NPU };
+	static const enum plan_op ops[] = { PLAN_QKV, PLAN_ATTN_OUTPUT, PLAN_GATE_UP, PLAN_DOWN, PLAN_HEAD };
+	struct llm_session *s;
+	struct llm_engine *engine;
+	char path[512];
+
+	o.model = ref_embedded(path, sizeof(path));
+	engine = open_engine(&o);
+	if (llm_session_create(engine, 128, &s))
+		fail_msg("%s", llm_error());
+	for (unsigned int round = 0; round < 2000; round++) {
+		struct shape shape = llm_forward_shape(&engine->model);
+		struct partition cut = { .m = any(1, 300) };
+		enum plan_op op = ops[any(0, 4)];
+		uint64_t cells = 0;
+
+		plan_product(&shape, op, &cut.k, &cut.n);
+		/* Any cut at all, panels or not. */
+		cut.gpu_cols = any(0, (unsigned int)cut.n);
+		if (cut.gpu_cols == cut.n)
+			cut.gpu_tokens = 0;
+		else
+			cut.gpu_tokens = any(0, 1) ? any(0, cut.m - 1) : 0;
+		if (cut.gpu_cols < cut.n)
+			cut.exact = cut.m - cut.gpu_tokens;
+		for (unsigned int i = 0; i < partition_nr_slices(&cut); i++) {
+			struct hetero_slice slice;
+
+			llm_hetero_slice(s, op, 0, &cut, i, &slice);
+			assert_true(slice.row + slice.rows <= cut.m && slice.rows <= slice.graph_rows);
+			for (unsigned int p = 0; p < slice.nr_parts; p++) {
+				const struct hetero_part *part = &slice.parts[p];
+
+				if (!part->cols)
+					continue;
+				assert_false(slice.empty);
+				assert_int_equal(part->first % 64, 0);
+				assert_true(part->first + part->cols <= part->n);
+				cells += (uint64_t)slice.rows * part->cols;
+			}
+		}
+		if (cells != cut.m * cut.n)
+			fail_msg("%s of %u rows: %llu results of %llu", plan_op_name(op), cut.m, (unsigned long long)cells,
+				 (unsigned long long)(cut.m * cut.n));
+	}
+	llm_session_free(s);
+	llm_engine_close(engine);
+}
+
+static void expect_open(struct llm_options o, int err, const char *word)
+{
+	struct llm_engine *engine;
+	char path[512];
+
+	o.model = ref_embedded(path, sizeof(path));
+	assert_int_equal(llm_engine_open(&o, &engine), err);
+	if (!strstr(llm_error(), word))
+		fail_msg("no '%s' in: %s", word, llm_error());
+}
+
+static void test_options_that_do_not_fit_together_are_refused(void **state)
+{
+	struct llm_options o = { .placement = LLM_PLACE_LAYER, .partition = LLM_PARTITION_ROW, .gpu_share = 1.5f };
+
+	expect_open(o, -EINVAL, "1.5");
+	o.gpu_share = NAN;
+	expect_open(o, -EINVAL, "nan");
+	o.gpu_share = 0.5f;
+	o.partition = LLM_PARTITION_NONE;
+	expect_open(o, -EINVAL, "without a partition");
+	o.gpu_share = 0;
+	o.cuts_profile = "no-such-soc";
+	expect_open(o, -EINVAL, "no-such-soc");
+	o.cuts_profile = NULL;
+	o.weights = LLM_WEIGHTS_F32;
+	expect_open(o, -EINVAL, "f32");
+	if (no_platform)
+		return;
+	o.weights = LLM_WEIGHTS_W8A8;
+	o.gpu = "no such GPU";
+	expect_open(o, -ENOENT, "no such GPU");
+	/* Nor does the virtual clock make one up in its place. */
+	o.profile = "sd8gen3";
+	expect_open(o, -ENOENT, "no such GPU");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_slices_are_disjoint_and_make_up_the_product),
+		cmocka_unit_test(test_every_way_on_the_embedded_model),
+		cmocka_unit_test(test_every_cut_gives_what_one_lane_gives),
+		cmocka_unit_test(test_logits_of_all_tokens),
+		cmocka_unit_test(test_options_that_do_not_fit_together_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, setup, NULL);
+}
