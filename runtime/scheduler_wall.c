@@ -321,7 +321,7 @@ static struct outlook foresee(const struct wall *w, uint64_t now_ns)
 		for (uint32_t k = 0; k < l->nr_way && !want_ns; k++)
 			want_ns = predicted(w, i, l->way[k].task);
 		end_ns = l->way[0].begun_ns + want_ns;
-		sleep_ns = want_ns ? waits_sleep_ns((int64_t)(end_ns - now_ns), want_ns) : 0;
+		sleep_ns = want_ns ? waits_sleep_ns(w->s->opts->waits, (int64_t)(end_ns - now_ns), want_ns) : 0;
 		o.sleep_ns = sleep_ns < o.sleep_ns ? sleep_ns : o.sleep_ns;
 		o.late = i;
 		patient |= now_ns < end_ns + waits_patience_ns(want_ns);
@@ -378,8 +378,7 @@ static void doze(struct wall *w, int64_t sleep_ns)
 	if (!sleep_ns)
 		return;
 	slept_ns = wall_now(w) - from_ns;
-	if (w->s->opts->waits)
-		w->s->opts->waits->slept_ns += slept_ns;
+	waits_slept(w->s->opts->waits, (uint64_t)sleep_ns, slept_ns);
 	for (int i = 0; i < SOC_NR_LANES; i++) {
 		struct wall_lane *l = &w->lanes[i];
 

@@ -5,6 +5,11 @@
 
 /* Weight of the newest in the running mean. */
 #define NEWEST 0.25f
+/* Of a prediction that was too long, so much is believed. */
+#define TOO_LONG 0.75f
+/* Weight of the newest sleep's error. */
+#define LATER 0.5
+#define SOONER 0.02
 /* Of a predicted time this part may be wrong either way: it is polled through. */
 #define UNSURE 0.125
 #define PATIENCE_MIN_NS 2000000
@@ -23,23 +28,37 @@ uint64_t waits_predict(const struct waits *w, enum soc_lane lane, unsigned int o
 void waits_learn(struct waits *w, enum soc_lane lane, unsigned int op, unsigned int slice,
 		 const struct wait_sample *sample)
 {
+	float took_ns = (float)sample->took_ns, most_ns = TOO_LONG * (float)sample->predicted_ns;
+
 	if (!known(lane, op, slice))
 		return;
+	if (sample->overslept && took_ns > most_ns)
+		took_ns = most_ns;
 	if (!w->by[lane][op][slice].n++)
-		w->by[lane][op][slice].mean_ns = (float)sample->took_ns;
+		w->by[lane][op][slice].mean_ns = took_ns;
 	else
-		w->by[lane][op][slice].mean_ns += NEWEST * ((float)sample->took_ns - w->by[lane][op][slice].mean_ns);
+		w->by[lane][op][slice].mean_ns += NEWEST * (took_ns - w->by[lane][op][slice].mean_ns);
 	if (!sample->predicted_ns)
 		return;
 	w->samples[w->nr_samples++ % WAITS_SAMPLES] = *sample;
 	w->nr_overslept += sample->overslept;
 }
 
-int64_t waits_sleep_ns(int64_t left_ns, uint64_t predicted_ns)
+int64_t waits_sleep_ns(const struct waits *w, int64_t left_ns, uint64_t predicted_ns)
 {
-	int64_t sleep_ns = left_ns - (int64_t)((double)predicted_ns * UNSURE) - WAITS_SLEEP_ERROR_NS;
+	double error_ns = w->sleep_error_ns > WAITS_SLEEP_ERROR_NS ? w->sleep_error_ns : WAITS_SLEEP_ERROR_NS;
+	int64_t sleep_ns = left_ns - (int64_t)((double)predicted_ns * UNSURE + error_ns);
 
 	return sleep_ns < WAITS_MIN_SLEEP_NS ? 0 : sleep_ns;
+}
+
+void waits_slept(struct waits *w, uint64_t asked_ns, uint64_t took_ns)
+{
+	double error_ns = (double)took_ns - (double)asked_ns;
+
+	w->slept_ns += took_ns;
+	/* A late one counts at once, and is forgotten slowly. */
+	w->sleep_error_ns += (error_ns > w->sleep_error_ns ? LATER : SOONER) * (error_ns - w->sleep_error_ns);
 }
 
 uint64_t waits_patience_ns(uint64_t predicted_ns)

@@ -407,9 +407,28 @@ static void test_predictions_follow_what_they_are_of(void **state)
 	assert_true(waits_percentile(&w, WAITS_PREDICTED, 10) == 2000000);
 	assert_true(fabs(waits_percentile(&w, WAITS_LATE, 50) + 1500000) <= 1000);
 	/* A sleep ends before the work does; a short wait is polled. */
-	assert_int_equal(waits_sleep_ns(100000, 100000), 0);
-	assert_int_equal(waits_sleep_ns(-5, 1000000), 0);
-	assert_in_range(waits_sleep_ns(1000000, 1000000), 500000, 1000000 - WAITS_SLEEP_ERROR_NS);
+	assert_int_equal(waits_sleep_ns(&w, 100000, 100000), 0);
+	assert_int_equal(waits_sleep_ns(&w, -5, 1000000), 0);
+	assert_in_range(waits_sleep_ns(&w, 1000000, 1000000), 500000, 1000000 - WAITS_SLEEP_ERROR_NS);
+	/* Where sleeps end late there are fewer of them. */
+	for (int i = 0; i < 20; i++)
+		waits_slept(&w, 500000, 1400000);
+	assert_in_range(waits_sleep_ns(&w, 2000000, 2000000), 800000, 900000);
+	assert_int_equal(waits_sleep_ns(&w, 1000000, 1000000), 0);
+	for (int i = 0; i < 300; i++)
+		waits_slept(&w, 500000, 550000);
+	assert_in_range(waits_sleep_ns(&w, 1000000, 1000000), 500000, 1000000 - WAITS_SLEEP_ERROR_NS);
+	/* What is overslept was predicted too long, however long the sleep was. */
+	memset(&w, 0, sizeof(w));
+	s = (struct wait_sample){ .took_ns = 4000000 };
+	waits_learn(&w, SOC_CPU, 0, 0, &s);
+	for (int i = 0; i < 40; i++) {
+		s.predicted_ns = (uint32_t)waits_predict(&w, SOC_CPU, 0, 0);
+		s.overslept = s.predicted_ns > 1000000;
+		s.took_ns = s.overslept ? s.predicted_ns + 500000 : 1000000;
+		waits_learn(&w, SOC_CPU, 0, 0, &s);
+	}
+	assert_in_range(waits_predict(&w, SOC_CPU, 0, 0), 900000, 1100000);
 }
 
 int main(void)

@@ -1,0 +1,97 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# tests/bench/sync.sh [options] [-- arguments for llm-bench]
+# Measures what fast synchronisation is worth (HeteroLLM 4.2; runtime/hetero.h): llm-bench with --sync fast and with --sync
+# driver on the same model, by turns, and how the ends of the lanes' work were foreseen. docs/hetero.md says more.
+#
+#   --shapes LIST   shapes of models of random weights (qwen2.5-0.5b,llama3.2-1b): names of share/shapes, or files
+#   -m LIST         these files in place of them
+#   -p LIST         prompt lengths (64)
+#   -n N            tokens to generate (32)
+#   -r N            rounds (5)
+#   -o FORMAT       md for a table (the default), json for one object per comparison
+#
+# Without arguments for llm-bench: --preset hetero-tensor --partition row --gpu-share 0.25, so that every product is cut.
+#   BUILD           where bin/llm-bench is (build)
+#   PEER_MODELS     where the models of random weights are kept (~/.cache/vnpu/models)
+set -u
+export TURNS_FOR=sync.sh
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+bin=$(realpath -m "${BUILD:-$root/build}")/bin
+models=${PEER_MODELS:-${XDG_CACHE_HOME:-$HOME/.cache}/vnpu/models}
+shapes=qwen2.5-0.5b,llama3.2-1b files='' prompts=64 gen=32 rounds=5 format=md
+
+fail() { echo "sync.sh: $*" >&2; exit 1; }
+usage() { echo "sync.sh: $*; sync.sh --help tells more" >&2; exit 2; }
+
+while [ $# -gt 0 ]; do
+	case $1 in
+	-h | --help) sed -n '3,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+	--) shift; break ;;
+	--shapes | -m | -p | -n | -r | -o) [ $# -gt 1 ] || usage "$1 needs a value" ;;
+	*) usage "no option '$1'" ;;
+	esac
+	case $1 in
+	--shapes) shapes=$2 ;;
+	-m) files=$2 ;;
+	-p) prompts=$2 ;;
+	-n) gen=$2 ;;
+	-r) rounds=$2 ;;
+	-o) format=$2 ;;
+	esac
+	shift 2
+done
+[[ $prompts =~ ^[1-9][0-9]*(,[1-9][0-9]*)*$ ]] || usage "-p $prompts: not a list of numbers"
+[[ $gen =~ ^[1-9][0-9]*$ ]] || usage "-n $gen: not a number"
+[[ $rounds =~ ^[1-9][0-9]*$ ]] || usage "-r $rounds: not a number"
+[ "$format" = md ] || [ "$format" = json ] || usage "-o $format: there are md and json"
+[ -x "$bin/llm-bench" ] || fail "no $bin/llm-bench: run make all"
+[ $# -gt 0 ] || set -- --preset hetero-tensor --partition row --gpu-share 0.25
+
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+
+measure() { # SYNC FILE ARGUMENTS...
+	local sync=$1 file=$2
+	shift 2
+	python3 "$here/turns.py" run "$work/runs" "$sync" warm "$file" "$bin/llm-bench" -m "$file" -p "$prompts" -n "$gen" -r 1 -o json \
+		"$@" --sync "$sync" || exit 1
+}
+
+compare() { # FILE ARGUMENTS...
+	local file=$1 round
+	shift
+	for ((round = 1; round <= rounds; round++)); do
+		echo "sync.sh: $(basename "$file"), round $round of $rounds" >&2
+		measure fast "$file" "$@"
+		measure driver "$file" "$@"
+	done
+	# Of the same length, so that the waits are those of the prompt measured.
+	"$bin/llm-cli" -m "$file" -p "$(printf 'a %.0s' $(seq "${prompts%%,*}"))" -n "$gen" --ignore-eos --stats --ids "$@" --sync fast \
+		2>"$work/err" >/dev/null || fail "$(tail -1 "$work/err")"
+	{
+		basename "$file"
+		grep -A1 '^waits' "$work/err"
+	} >>"$work/waits"
+}
+
+if [ -n "$files" ]; then
+	for file in ${files//,/ }; do
+		[ -r "$file" ] || fail "$file: no such file"
+		compare "$file" "$@"
+	done
+else
+	mkdir -p "$models" || exit 1
+	for shape in ${shapes//,/ }; do
+		file=$models/$(basename "$shape" .conf)-q4_0.gguf
+		if [ ! -e "$file" ]; then
+			echo "sync.sh: making $file" >&2
+			"$bin/llm-quantize" --synthetic "$shape" "$file.$$" q4_0 --seed 1 2>"$work/err" && mv "$file.$$" "$file" ||
+				fail "$(head -1 "$work/err")"
+		fi
+		compare "$file" "$@"
+	done
+fi
+python3 "$here/turns.py" table "$work/runs" "$format" fast driver
+[ "$format" = json ] || { echo; cat "$work/waits"; }
