@@ -142,6 +142,10 @@ int llm_forward(const struct llm_pass *pass)
 		s->listener.fn(s->listener.ud, at_ns, plan, &run);
 	if (!err && engine->profile)
 		llm_virtual_count(&s->stats.virtual_clock, &run);
+	if (!err && !engine->profile && s->hetero) {
+		s->stats.gpu_busy_ns += run.busy_ns[SOC_GPU];
+		s->stats.cpu_busy_ns += run.busy_ns[SOC_CPU];
+	}
 	sched_run_free(&run);
 	if (engine->profile && !s->hetero)
 		sched_plan_free(plan);

@@ -237,7 +237,8 @@ struct llm_session_stats {
 	uint64_t decode_tokens, decode_ns; /* evals of one token */
 	struct llm_virtual_stats virtual_clock;
 	uint64_t npu_jobs;
-	uint64_t npu_wait_ns; /* time spent waiting for the NPU */
+	uint64_t npu_wait_ns; /* time spent waiting for the NPU; not of placements gpu and layer */
+	uint64_t gpu_busy_ns, cpu_busy_ns; /* of these, on the wall's clock: while the lane had work under way */
 	uint64_t kv_bytes;
 };
 void llm_session_stats(const struct llm_session *session, struct llm_session_stats *stats);

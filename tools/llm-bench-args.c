@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu.h"
 #include "llm-bench.h"
 #include "options.h"
 #include "tool.h"
@@ -178,14 +179,18 @@ static int parse_preset(struct bench_args *args, const char *s)
 	return 0;
 }
 
-/* All that can be run; a GPU can only be planned. */
+/* All that can be run: without OpenCL only the virtual clock has a GPU. */
 static int expand_presets(struct bench_args *args)
 {
 	const struct engine_preset *preset;
+	bool gpu = args->dry_run || args->profile_name;
+	unsigned int n;
 	int err = 0;
 
+	if (args->all_presets && !gpu)
+		gpu = !llm_gpu_list(NULL, 0, &n) && n;
 	for (unsigned int i = 0; args->all_presets && (preset = engine_preset(i)) && !err; i++)
-		if (args->dry_run || (preset->placement != LLM_PLACE_GPU && preset->placement != LLM_PLACE_LAYER))
+		if (gpu || (preset->placement != LLM_PLACE_GPU && preset->placement != LLM_PLACE_LAYER))
 			err = range_add(&args->preset, i);
 	return err;
 }

@@ -233,6 +233,10 @@ static void lanes_busy(const struct bench_result *r, double busy[SOC_NR_LANES])
 	if (r->info->device && r->npu_busy_known)
 		busy[SOC_NPU] = (double)r->npu_busy_ns / ns;
 	busy[SOC_CPU] = 1 - (double)r->npu_wait_ns / ns;
+	if (r->info->gpu) {
+		busy[SOC_GPU] = (double)r->gpu_busy_ns / ns;
+		busy[SOC_CPU] = (double)r->cpu_busy_ns / ns;
+	}
 }
 
 static void add_lanes(struct json_object *o, const struct bench_result *r)

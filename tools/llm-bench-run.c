@@ -203,6 +203,8 @@ static void meter_add(struct bench_result *r, const struct meter *a, const struc
 	r->npu_busy_ns += b->state.busy_ns - a->state.busy_ns;
 	r->npu_busy_known = r->npu_busy_known && a->state_known && b->state_known;
 	r->npu_wait_ns += b->stats.npu_wait_ns - a->stats.npu_wait_ns;
+	r->gpu_busy_ns += b->stats.gpu_busy_ns - a->stats.gpu_busy_ns;
+	r->cpu_busy_ns += b->stats.cpu_busy_ns - a->stats.cpu_busy_ns;
 	meter_add_virtual(&r->virtual_clock, &a->stats.virtual_clock, &b->stats.virtual_clock);
 }
 

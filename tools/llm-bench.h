@@ -90,7 +90,7 @@ struct bench_result {
 	unsigned int n; /* repetitions */
 	uint64_t *samples_ns;
 	uint64_t ttft_ns; /* sum; 0: no prompt */
-	uint64_t npu_busy_ns, npu_wait_ns;
+	uint64_t npu_busy_ns, npu_wait_ns, gpu_busy_ns, cpu_busy_ns;
 	bool npu_busy_known;
 	struct npu_device_counts counts; /* difference over the repetitions */
 	uint64_t peak_memory_bytes; /* 0: not known */

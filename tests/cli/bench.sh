@@ -87,7 +87,7 @@ same "two models" "$(tests -m "$model,$model" -p 2 -n 0 -t 1 | wc -w)" 3
 same "caches multiply" "$(tests --kv f16,q8_0 -p 2 -n 0 -t 1 | wc -w)" 2
 
 # On the device.
-passes "the whole matrix of presets and syncs" "${bench[@]}" -p 16,65 -n 4 -pg 8,4 -r 2 --preset all --sync fast,driver -o json
+passes "the whole matrix of presets and syncs" "${bench[@]}" -p 16,65 -n 4 -pg 8,4 -r 2 --preset cpu,npu,fine --sync fast,driver -o json
 true_in_python "presets, jobs, busy and bubble, and equal tokens by either sync" "
 rows = json.load(open(sys.argv[1]))
 assert len(rows) == 4 * 3 * 2
@@ -105,6 +105,20 @@ assert all(len(s) == 1 for s in sha.values()), sha
 npu = [r for r in rows if r['placement'] == 'npu' and r['n_gen'] == 4 and not r['n_prompt']]
 assert all(r['npu_jobs'] == 4 for r in npu), 'one job for each token'
 " "$scratch/out"
+if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
+	passes "all presets" "${bench[@]}" -p 40 -n 4 -r 2 --preset all -o json
+	true_in_python "those of a GPU say how busy it was, and give the same tokens twice" "
+rows = json.load(open(sys.argv[1]))
+assert {r['preset'] for r in rows} == {'cpu', 'npu', 'fine', 'gpu', 'hetero-layer', 'hetero-tensor'}
+for r in rows:
+    gpu = r['placement'] in ('gpu', 'layer')
+    assert (r['busy_gpu'] is not None) == gpu and (not gpu or 0 < r['busy_gpu'] <= 1), r
+    assert 0 <= r['busy_cpu'] <= 1 and (r['placement'] != 'layer' or r['weights'] == 'w4a16'), r
+" "$scratch/out"
+else
+	skip "all presets" "no platform of OpenCL"
+	skip "those of a GPU say how busy it was, and give the same tokens twice" "no platform of OpenCL"
+fi
 sha() { "${bench[@]}" -p 0 -n 8 -d 4 -r 1 --no-warmup -o jsonl "$@" | python3 -c "import json, sys; print(json.loads(sys.stdin.readline())['output_sha256'])"; }
 same "tokens depend on the seed alone" "$(sha --preset cpu --seed 1)" "$(sha --preset cpu --seed 1)"
 [ "$(sha --preset cpu --seed 1)" != "$(sha --preset cpu --seed 2)" ] && ok "another seed gives another prompt" || not_ok "another seed gives another prompt"
