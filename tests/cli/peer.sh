@@ -108,6 +108,15 @@ true_in_python "two transports" "
 row, = json.load(open(sys.argv[1]))
 assert (row['test'], row['drm'], row['sim'], row['ratio'], row['rounds']) == ('pp8', 90, 100, 0.9, 2), row
 assert (row['drm_transport'], row['sim_transport']) == ('drm', 'sim')" "$scratch/out"
+passes "sync.sh --help" tests/bench/sync.sh --help
+refuses "sync.sh with an unknown option" 2 "no option '--rounds'" tests/bench/sync.sh --rounds 3
+refuses "sync.sh without its model" 1 "no-such.gguf: no such file" tests/bench/sync.sh -m "$scratch/no-such.gguf"
+run tests/bench/sync.sh -m "$model" -p 40 -n 4 -r 1 -o json -- --preset hetero-tensor --clock virtual
+[ $rc -eq 0 ] && ok "sync.sh by turns" || not_ok "sync.sh by turns" "$(<"$scratch/err")"
+true_in_python "fast beside driver" "
+rows = [json.loads(l) for l in open(sys.argv[1])] if open(sys.argv[1]).read(1) == '{' else json.load(open(sys.argv[1]))
+assert {r['test'] for r in rows} == {'pp40', 'tg4'} and all(r['ratio'] > 1 for r in rows if r['test'] == 'tg4'), rows
+" "$scratch/out"
 passes "transports.sh --help" tests/bench/transports.sh --help
 refuses "transports.sh with an unknown option" 2 "no option '--rounds'" tests/bench/transports.sh --rounds 3
 refuses "transports.sh without its model" 1 "no-such.gguf: no such file" tests/bench/transports.sh -m "$scratch/no-such.gguf"
