@@ -63,6 +63,8 @@ same "a C program on the shared library" "$(<"$scratch/out")" 42
 : >"$scratch/out"
 g++ -Wall -Werror -Wno-missing-field-initializers -x c++ -o "$scratch/use-c++" "$scratch/use.c" -x none $flags 2>"$scratch/err" && run "$scratch/use-c++"
 same "a C++ program on the shared library" "$(<"$scratch/out")" 42
+same "debian/libnpu0.symbols lists them all" "$(sed -n 's/^ \(npu_[a-z0-9_]*\)@.*/\1/p' debian/libnpu0.symbols | sort | xargs)" \
+	"$(nm -D --defined-only "$prefix/lib/libnpu.so" | awk '$3 ~ /^npu_/ {sub(/@.*/, "", $3); print $3}' | sort | xargs)"
 same "the library exports npu_ names only" "$(nm -D --defined-only "$prefix/lib/libnpu.so" | awk '$2 != "A" && $3 !~ /^npu_/ {n++} END {print n + 0}')" 0
 (cd "$scratch" && run "$prefix/bin/llm-bench" -p 4 -n 2 -r 1 -o jsonl; exit $rc) && ok "llm-bench finds the installed model" || not_ok "llm-bench finds the installed model" "$(<"$scratch/err")"
 same "the unit starts the installed vnpu-fw" "$(sed -n 's/^ExecStart=//p' "$prefix/lib/systemd/system/vnpu-fw.service")" "$prefix/sbin/vnpu-fw"
