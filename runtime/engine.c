@@ -155,8 +155,13 @@ static void engine_describe(struct llm_engine *e)
 /* After the weights are packed. Without OpenCL the virtual clock has a GPU all the same. */
 static int engine_load_gpu(struct llm_engine *e, const struct llm_options *opts)
 {
-	int err = llm_gpu_open(opts->gpu, NULL, &e->gpu);
+	int err;
 
+	if (opts->gpu && !strcmp(opts->gpu, LLM_GPU_HOST)) {
+		e->info.gpu = LLM_GPU_HOST;
+		return 0;
+	}
+	err = llm_gpu_open(opts->gpu, NULL, &e->gpu);
 	if (err == -ENODEV && e->profile && !opts->gpu)
 		return 0;
 	if (err == -ENODEV)

@@ -4,7 +4,7 @@
  *
  * A chunk's plan (plan.h) has a task for each operator, and for each slice of a product. What this file's functions do is one
  * task: hetero_npu.c gives a slice to the NPU as a job of a graph of its own, hetero_gpu.c an operator or a slice to OpenCL, and
- * hetero_host.c computes those on the CPU lane where there is no OpenCL and the clock is virtual. All of them read and write the
+ * hetero_host.c computes those on the CPU lane where there is no OpenCL. All of them read and write the
  * session's work memory, and one copy of the packed weights: nothing is copied to cut a product or to merge its parts.
  *
  * The result of a product is the columns of its matrices side by side: q, k and v; gate and up. Slices are counted in these

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The GPU's part on the host, for the virtual clock without OpenCL: float operators as the CPU lane computes them, and products
+ * The GPU's part on the host, where there is no OpenCL: float operators as the CPU lane computes them, and products
  * from the packed weights by the device's kernels.
  */
 #include <errno.h>

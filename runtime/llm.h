@@ -131,9 +131,10 @@ struct llm_options {
 	float jitter;
 	uint64_t seed;
 	struct npu_device_options device;
-	/* Placements gpu and layer: which OpenCL device (llm_gpu_open()). Without OpenCL they run on the virtual clock only, where
-	 * the host computes what the modelled GPU takes its time for. */
+	/* Placements gpu and layer: which OpenCL device (llm_gpu_open()), or LLM_GPU_HOST, the CPU lane in its place. Without OpenCL
+	 * they run on the virtual clock only, if nothing is said: there the host computes what the modelled GPU takes its time for. */
 	const char *gpu;
+#define LLM_GPU_HOST "host"
 	/* Placement layer on the wall's clock: a profile of the machine, for which products are cut; NULL: host. The virtual clock's
 	 * own is taken there. */
 	const char *cuts_profile;
@@ -168,7 +169,7 @@ struct llm_engine_info {
 	unsigned int threads, chunk;
 	const char *profile; /* the virtual clock's; NULL: the wall's clock */
 	const struct npu_device_info *device; /* NULL with LLM_PLACE_CPU */
-	const char *gpu; /* the OpenCL device's name; NULL: none is used */
+	const char *gpu; /* the OpenCL device's name, or LLM_GPU_HOST; NULL: none is used */
 	int bos, eos; /* -1: none */
 	bool add_bos; /* the tokenizer puts BOS in front of a text */
 };

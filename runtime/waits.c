@@ -12,8 +12,8 @@
 #define SOONER 0.02
 /* Of a predicted time this part may be wrong either way: it is polled through. */
 #define UNSURE 0.125
-#define PATIENCE_MIN_NS 2000000
-#define PATIENCE_UNKNOWN_NS 20000000
+/* Polling for longer than a wake-up costs is no gain, and takes a CPU from who is waited for where they are few. */
+#define PATIENCE_NS 100000
 
 static bool known(enum soc_lane lane, unsigned int op, unsigned int slice)
 {
@@ -63,9 +63,7 @@ void waits_slept(struct waits *w, uint64_t asked_ns, uint64_t took_ns)
 
 uint64_t waits_patience_ns(uint64_t predicted_ns)
 {
-	if (!predicted_ns)
-		return PATIENCE_UNKNOWN_NS;
-	return 2 * predicted_ns > PATIENCE_MIN_NS ? 2 * predicted_ns : PATIENCE_MIN_NS;
+	return predicted_ns / 2 + PATIENCE_NS;
 }
 
 static unsigned int kept(const struct waits *w)

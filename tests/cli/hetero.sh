@@ -143,6 +143,9 @@ for way in "--placement gpu" "--preset hetero-layer" "--preset hetero-tensor" "-
 		skip "tokens of $way" "no platform of OpenCL"
 		skip "are those of the NPU" "no platform of OpenCL"
 	fi
+	# shellcheck disable=SC2086
+	OCL_ICD_VENDORS=$scratch/no-vendors passes "tokens of $way, by the CPU lane" "${greedy[@]}" $way --gpu host
+	same "are those of the NPU, also" "$(<"$scratch/out")" "$want"
 	case $way in *cuts-profile*) continue ;; esac
 	# shellcheck disable=SC2086
 	OCL_ICD_VENDORS=$scratch/no-vendors passes "tokens of $way, of a modelled GPU" "${greedy[@]}" $way --clock virtual
