@@ -124,7 +124,7 @@ enum sched_clock {
  * finished when the next one is due is dropped, and not begun at all if it has not been by then. The game's memory traffic
  * and power are not counted.
  *
- * Runs go on where the one before has left the game, so that it may outlast many of them.
+ * Runs go on where the one before has left the game, so that it may outlast many of them. gpu_game.h plays it on the wall's clock.
  */
 struct sched_game {
 	double period_ns, work_ns;

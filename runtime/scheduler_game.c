@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A game's frames: when they are due, drawn and dropped (scheduler.h). */
+/* A game's frames: when they are due, drawn and dropped (scheduler.h), under either clock. */
 #include <math.h>
 
 #include "scheduler_private.h"
@@ -38,11 +38,24 @@ bool sched_game_done(const struct sched_game *game, double now)
 	return sched_game_runs(game) && game->end_ns <= now + SAME_NS;
 }
 
+void sched_game_frame_begin(struct sched_game *game)
+{
+	game->next++;
+	game->deadline_ns = release_ns(game, game->next);
+}
+
+void sched_game_frame_end(struct sched_game *game, double now)
+{
+	if (now <= game->deadline_ns + SAME_NS)
+		game->shown++;
+	else
+		game->dropped++;
+}
+
 void sched_game_begin(struct sched_game *game, double now)
 {
 	if (!game->left) {
-		game->next++;
-		game->deadline_ns = release_ns(game, game->next);
+		sched_game_frame_begin(game);
 		game->left = game->kernels;
 	}
 	game->end_ns = now + game->work_ns / game->kernels;
@@ -54,12 +67,8 @@ void sched_game_end(struct sched_game *game)
 	double end_ns = game->end_ns;
 
 	game->end_ns = 0;
-	if (--game->left)
-		return;
-	if (end_ns <= game->deadline_ns + SAME_NS)
-		game->shown++;
-	else
-		game->dropped++;
+	if (!--game->left)
+		sched_game_frame_end(game, end_ns);
 }
 
 double sched_game_next(const struct sched_game *game, double now)

@@ -79,6 +79,9 @@ bool sched_game_done(const struct sched_game *game, double now); /* the one that
 void sched_game_begin(struct sched_game *game, double now);
 void sched_game_end(struct sched_game *game);
 double sched_game_next(const struct sched_game *game, double now); /* its end, or the next frame; INFINITY: neither */
+/* A whole frame, which begin and end count too: by those who know its beginning and its end without them (gpu_game.h). */
+void sched_game_frame_begin(struct sched_game *game); /* the next one */
+void sched_game_frame_end(struct sched_game *game, double now); /* shown or dropped */
 
 int sched_run_virtual(struct sched_state *s);
 int sched_run_wall(struct sched_state *s);

@@ -75,7 +75,7 @@ static void help(void)
 	       "      --predictor FILE        products on the NPU take what this model of npu-profile predicts (with "
 	       "--dry-run)\n"
 	       "      --game FPS:MS[:KERNELS] beside a game of so many frames a second, each of so many kernels (default: 16)\n"
-	       "                              that take the GPU so long together (with --dry-run)\n"
+	       "                              that take the GPU so long together (with a model: OpenCL's device, --gpu)\n"
 	       "      --clock CLOCK           wall, or virtual: what a phone's SoC would take (default: wall)\n"
 	       "      --profile NAME          that SoC, of share/profiles, or a file (default: sd8gen3); implies\n"
 	       "                              --clock virtual, as does --dry-run\n"
@@ -404,8 +404,8 @@ static int complete_soc(struct bench_args *args)
 		return tool_usage("--jitter: only on the virtual clock (--clock virtual)");
 	if (!args->dry_run && args->predictor_path)
 		return tool_usage("--predictor: only with --dry-run");
-	if (!args->dry_run && args->game.period_ns > 0)
-		return tool_usage("--game: only with --dry-run");
+	if (!args->dry_run && args->profile_name && args->game.period_ns > 0)
+		return tool_usage("--game: on the virtual clock only with --dry-run");
 	if (!args->dry_run && args->plan)
 		return tool_usage("--plan: only with --dry-run");
 	if (args->plan && args->out != BENCH_MD && args->out != BENCH_JSON)

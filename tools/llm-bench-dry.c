@@ -234,6 +234,7 @@ int bench_dry_run(const struct bench_args *args, const struct bench_config *conf
 		.dry = true,
 		.predictor = args->predictor_path,
 		.game = args->game,
+		.frame_ns = args->game.work_ns,
 	};
 	if (!result->samples_ns)
 		return tool_fail("no memory for the results");

@@ -69,6 +69,7 @@ const struct bench_field bench_fields[] = {
 	{ "game_fps", "REAL" },
 	{ "game_dropped", "INTEGER" },
 	{ "alone_ns", "INTEGER" },
+	{ "game_frame_ns", "INTEGER" },
 	{ NULL, NULL },
 };
 
@@ -299,6 +300,7 @@ static void add_game(struct json_object *o, const struct bench_result *r)
 	add(o, "game_fps", game ? json_out_double(bench_game_fps(r)) : NULL);
 	add(o, "game_dropped", game ? json_out_u64(r->game.dropped) : NULL);
 	add(o, "alone_ns", game ? json_out_u64(r->alone_ns) : NULL);
+	add(o, "game_frame_ns", game ? integer(r->frame_ns) : NULL);
 }
 
 struct json_object *bench_fields_make(const struct bench_result *r)

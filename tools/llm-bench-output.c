@@ -163,6 +163,17 @@ static bool shown_game(const struct bench_args *args)
 	return args->game.period_ns > 0;
 }
 
+/* In a dry run it is what was asked for. */
+static bool shown_frame(const struct bench_args *args)
+{
+	return args->game.period_ns > 0 && !args->dry_run;
+}
+
+static void cell_frame(const struct bench_result *r, char *text, size_t bytes)
+{
+	snprintf(text, bytes, "%.3f", r->frame_ns / 1e6);
+}
+
 static void cell_game_fps(const struct bench_result *r, char *text, size_t bytes)
 {
 	snprintf(text, bytes, "%.1f", bench_game_fps(r));
@@ -190,6 +201,7 @@ static const struct md_column md_columns[] = {
 	{ "test", 16, NULL, cell_test },
 	{ "t/s", 20, NULL, cell_speed },
 	{ "predicted", 10, shown_predictor, cell_predictor },
+	{ "frame ms", 8, shown_frame, cell_frame },
 	{ "game fps", 8, shown_game, cell_game_fps },
 	{ "slowdown", 9, shown_game, cell_slowdown },
 };

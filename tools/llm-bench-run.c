@@ -5,6 +5,9 @@
  * Every repetition starts from the same state: the KV cache holds the tokens of the depth, which are evaluated once and
  * not timed. Then the prompt is evaluated in one call, and tokens are generated greedily one by one. Clocks and counts
  * are read before and after each repetition. Greedy tokens of all repetitions must be the same; they are hashed.
+ *
+ * Beside a game all repetitions are made twice in one session, without it and with it: of the first only their time counts, and
+ * their tokens, which must be those of the others too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -235,23 +238,26 @@ static int listen(const struct run *run, struct timeline *timeline, const struct
 	return timeline_listen(timeline, name, run->s);
 }
 
-static int repeat(struct run *run, const struct bench_args *args, struct npu_device *dev, struct timeline *timeline,
-		  bench_progress_fn progress, void *ud, struct bench_result *r)
+/* What a test runs beside, and who is told. */
+struct surroundings {
+	struct npu_device *dev; /* NULL: none */
+	struct llm_gpu_game *game; /* likewise */
+	struct timeline *timeline; /* likewise */
+	bench_progress_fn progress;
+	void *ud;
+};
+
+/* All repetitions, after @first others. */
+static int repeat(struct run *run, const struct surroundings *around, unsigned int first, struct bench_result *r)
 {
+	struct npu_device *dev = around->dev;
 	struct meter before, after;
 	uint64_t ttft_ns;
 
-	if (args->warmup) {
-		progress(ud, run->test, 0);
-		if (run_once(run, run->test->n_gen < WARMUP_TOKENS ? run->test->n_gen : WARMUP_TOKENS, &ttft_ns))
-			return 1;
-	}
-	if (timeline && listen(run, timeline, r->info))
-		return 1;
-	for (unsigned int i = 0; i < args->repetitions; i++) {
+	for (unsigned int i = 0; i < r->n; i++) {
 		uint64_t begin_ns;
 
-		progress(ud, run->test, i + 1);
+		around->progress(around->ud, run->test, first + i + 1);
 		if (llm_session_truncate(run->s, run->test->n_depth))
 			return tool_fail("%s", llm_error());
 		meter_read(&before, dev, run->s);
@@ -262,17 +268,59 @@ static int repeat(struct run *run, const struct bench_args *args, struct npu_dev
 		meter_read(&after, dev, run->s);
 		meter_add(r, &before, &after);
 		r->ttft_ns += ttft_ns;
-		if (check_output(run, r, i))
+		if (check_output(run, r, first + i))
 			return 1;
 	}
 	return 0;
 }
 
+/* All repetitions without the game: their time and tokens for @r. */
+static int repeat_alone(struct run *run, const struct surroundings *around, struct bench_result *r)
+{
+	struct bench_result alone = *r;
+
+	if (repeat(run, around, 0, &alone))
+		return 1;
+	r->alone_ns = (uint64_t)bench_stat_ns(&alone).mean;
+	memcpy(r->output_sha256, alone.output_sha256, sizeof(r->output_sha256));
+	return 0;
+}
+
+static int repeat_beside(struct run *run, const struct surroundings *around, struct bench_result *r)
+{
+	int status;
+
+	if (llm_gpu_game_start(around->game))
+		return tool_fail("--game: %s", llm_error());
+	status = repeat(run, around, r->n, r);
+	r->frame_ns = llm_gpu_game_frame_ns(around->game);
+	if (llm_gpu_game_stop(around->game, &r->game) && !status)
+		status = tool_fail("--game: %s", llm_error());
+	return status;
+}
+
+static int measure(struct run *run, const struct surroundings *around, bool warmup, struct bench_result *r)
+{
+	uint64_t ttft_ns;
+
+	if (warmup) {
+		around->progress(around->ud, run->test, 0);
+		if (run_once(run, run->test->n_gen < WARMUP_TOKENS ? run->test->n_gen : WARMUP_TOKENS, &ttft_ns))
+			return 1;
+	}
+	if (around->game && repeat_alone(run, around, r))
+		return 1;
+	if (around->timeline && listen(run, around->timeline, r->info))
+		return 1;
+	return around->game ? repeat_beside(run, around, r) : repeat(run, around, 0, r);
+}
+
 int bench_run(struct bench_tokens *tokens, const struct bench_config *config, const struct bench_test *test,
-	      uint64_t load_peak_bytes, struct timeline *timeline, bench_progress_fn progress, void *ud,
-	      struct bench_result *result)
+	      uint64_t load_peak_bytes, struct llm_gpu_game *game, struct timeline *timeline,
+	      bench_progress_fn progress, void *ud, struct bench_result *result)
 {
 	const struct bench_args *args = tokens->args;
+	const struct surroundings around = { llm_engine_device(tokens->engine), game, timeline, progress, ud };
 	size_t n_before = (size_t)test->n_depth + test->n_prompt;
 	struct run run = { .test = test, .n_vocab = llm_engine_info(tokens->engine)->n_vocab };
 	/* One token more: the one that generation starts with. */
@@ -301,7 +349,7 @@ int bench_run(struct bench_tokens *tokens, const struct bench_config *config, co
 	if (!status && test->n_depth && llm_session_eval(run.s, ids, test->n_depth))
 		status = tool_fail("%s", llm_error());
 	if (!status)
-		status = repeat(&run, args, llm_engine_device(tokens->engine), timeline, progress, ud, result);
+		status = measure(&run, &around, args->warmup, result);
 	result->peak_memory_bytes = bench_memory_peak();
 	if (result->peak_memory_bytes < load_peak_bytes)
 		result->peak_memory_bytes = load_peak_bytes;

@@ -22,6 +22,7 @@ struct bench {
 	struct bench_test *tests;
 	size_t n_tests;
 	size_t done; /* tests of all engines */
+	struct llm_gpu_game *game; /* of tests that are not dry; NULL: none */
 	struct timeline *timeline; /* NULL: none */
 	struct bench_plan_output plans;
 };
@@ -161,13 +162,13 @@ static void show_progress(void *ud, const struct bench_test *test, unsigned int 
 {
 	struct bench *b = ud;
 	size_t n = b->n_configs * b->n_tests;
-	unsigned int runs = b->args->repetitions + 1;
+	unsigned int repetitions = b->args->repetitions * (b->game ? 2 : 1), runs = repetitions + 1;
 	char name[64], what[128];
 
 	bench_test_name(test, name, sizeof(name));
 	if (repetition)
 		snprintf(what, sizeof(what), "test %zu/%zu: %s, run %u/%u", b->done + 1, n, name, repetition,
-			 b->args->repetitions);
+			 repetitions);
 	else
 		snprintf(what, sizeof(what), "test %zu/%zu: %s, warm-up", b->done + 1, n, name);
 	if (b->args->progress)
@@ -180,7 +181,7 @@ static int run_test(struct bench *b, struct bench_tokens *tokens, const struct b
 		    const struct bench_test *test, uint64_t load_peak_bytes)
 {
 	struct bench_result r;
-	int status = bench_run(tokens, config, test, load_peak_bytes, b->timeline, show_progress, b, &r);
+	int status = bench_run(tokens, config, test, load_peak_bytes, b->game, b->timeline, show_progress, b, &r);
 
 	if (!status)
 		status = bench_output_result(&b->out, &r);
@@ -253,8 +254,13 @@ static int measure(struct bench *b)
 	b->out = (struct bench_output){ .f = stdout, .format = args->out, .args = args };
 	b->out_err = (struct bench_output){ .f = stderr, .format = args->out_err, .args = args };
 	status = make_tests(b) ?: make_configs(b);
+	/* The device is idle now. */
+	if (!status && args->game.period_ns > 0 && !args->dry_run &&
+	    llm_gpu_game_open(args->gpu && strcmp(args->gpu, LLM_GPU_HOST) ? args->gpu : NULL, &args->game, &b->game))
+		status = tool_fail("--game: %s", llm_error());
 	for (size_t i = 0; i < b->n_configs && !status && !ferror(stdout); i++)
 		status = run_config(b, &b->configs[i]);
+	llm_gpu_game_close(b->game);
 	progress_clear();
 	/* After a failure too: what was measured is to be readable. */
 	if (args->plan) {

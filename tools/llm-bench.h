@@ -16,6 +16,7 @@
 
 #include <stdio.h>
 
+#include "../runtime/gpu_game.h"
 #include "../runtime/plan.h"
 #include "range.h"
 #include "timeline.h"
@@ -49,7 +50,7 @@ struct bench_args {
 	const char *prompt_file;
 	uint64_t seed; /* of the prompts, and of the jitter */
 	float jitter; /* of the virtual clock's durations */
-	struct sched_game game; /* beside a dry run; period_ns 0: none */
+	struct sched_game game; /* beside the tests; period_ns 0: none */
 	bool all_presets;
 	bool dry_run;
 	char **shapes; /* of a dry run, in place of models */
@@ -98,8 +99,9 @@ struct bench_result {
 	bool dry; /* planned, not run */
 	const char *predictor; /* a dry run's, its file; NULL: none */
 	uint64_t modelled_ns; /* the same dry run without it */
-	struct sched_game game; /* a dry run's; period_ns 0: none */
-	uint64_t alone_ns; /* the same dry run without it */
+	struct sched_game game; /* period_ns 0: none */
+	double frame_ns; /* what a frame of it takes of the idle GPU */
+	uint64_t alone_ns; /* a repetition without it, on average */
 	struct llm_virtual_stats virtual_clock; /* difference over the repetitions, of whichever clock was virtual */
 };
 
@@ -140,13 +142,15 @@ void bench_tokens_free(struct bench_tokens *t);
 uint64_t bench_memory_peak(void);
 void bench_memory_reset(void);
 
-/* Told before the warm-up (0) and before each repetition (1..). */
+/* Told before the warm-up (0) and before each repetition (1..; beside a game these follow those without it). */
 typedef void (*bench_progress_fn)(void *ud, const struct bench_test *test, unsigned int repetition);
 
-/* Runs one test, and writes its repetitions to @timeline unless that is NULL; 0, or 1 after a message. Free
- * result->samples_ns. @load_peak_bytes: memory's peak while loading. */
+/* Runs one test, and writes its repetitions to @timeline unless that is NULL; 0, or 1 after a message. With @game, unless NULL,
+ * first without the game, for result->alone_ns only, and then beside it. Free result->samples_ns. @load_peak_bytes: memory's
+ * peak while loading. */
 int bench_run(struct bench_tokens *tokens, const struct bench_config *config, const struct bench_test *test,
-	      uint64_t load_peak_bytes, struct timeline *timeline, bench_progress_fn progress, void *ud, struct bench_result *result);
+	      uint64_t load_peak_bytes, struct llm_gpu_game *game, struct timeline *timeline, bench_progress_fn progress, void *ud,
+	      struct bench_result *result);
 
 /* "pp512", "tg128 @ d64", "pp64+tg32" */
 void bench_test_name(const struct bench_test *test, char *name, size_t bytes);

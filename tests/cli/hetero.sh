@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Layers and products over GPU and NPU on a phone's SoC: what docs/hetero.md says of profile sd8gen3, on the virtual clock;
-# how plans are printed, a game beside them, and command lines that are wrong.
+# how plans are printed, a game beside them and beside a real model, and command lines that are wrong.
 set -u
 . tests/cli/common.bash
 
@@ -74,6 +74,7 @@ passes "a game beside them" "${dry[@]}" --shape llama3-8b --preset gpu,npu,heter
 cp "$scratch/out" "$scratch/game"
 true_in_python "shows its frames unless a GPU's work is enqueued ahead" "$read_rows
 for r in rows:
+    assert r['game_frame_ns'] == 4e6
     slowdown = r['avg_ns'] / r['alone_ns'] - 1
     if r['preset'] == 'gpu':
         assert r['game_fps'] < 10 and r['game_dropped'] > 0, r
@@ -90,7 +91,7 @@ passes "the same game again" "${dry[@]}" --shape llama3-8b --preset gpu,npu,hete
 same "has 16 kernels a frame, and can be repeated" "$(sed 's/"test_time": *"[^"]*"//' "$scratch/out" | sha256sum)" "$(sed 's/"test_time": *"[^"]*"//' "$scratch/game" | sha256sum)"
 passes "without a game" "${dry[@]}" --shape llama3-8b --preset hetero-layer -p 64 -n 0 -o jsonl
 true_in_python "there are no frames" "$read_rows
-assert all(r[k] is None for r in rows for k in ('game_fps', 'game_dropped', 'alone_ns'))" "$scratch/out"
+assert all(r[k] is None for r in rows for k in ('game_fps', 'game_dropped', 'alone_ns', 'game_frame_ns'))" "$scratch/out"
 
 passes "plans" "${dry[@]}" --plan --exhaustive --shape llama3-8b --preset hetero-tensor -p 64,300 -n 1 -o json
 true_in_python "say what each product is cut into, and what that takes" "
@@ -120,7 +121,10 @@ refuses "no placement that cuts" 1 "placement fine cuts no products" "${dry[@]}"
 refuses "plans as csv" 2 "md or json" "${dry[@]}" --plan --shape llama3-8b --preset hetero-tensor -o csv
 refuses "plans of a model" 2 "only with --dry-run" "$bin/llm-bench" -m "$model" --plan
 refuses "all cuts of no plan" 2 "only with --plan" "${dry[@]}" --shape llama3-8b --exhaustive
-refuses "a game without a dry run" 2 "only with --dry-run" "$bin/llm-bench" -m "$model" --game 60:4
+for clock in "--clock virtual" "--profile sd8gen3"; do
+	# shellcheck disable=SC2086
+	refuses "a game beside a model, $clock" 2 "only with --dry-run" "$bin/llm-bench" -m "$model" --game 60:4 $clock
+done
 for game in 60 60: :4 0:4 60:0 60:-1 x:4 60:4x 60:4:0 60:4:1.5 60:4:16: 60:4:16:1 nan:4 1e9:4 60:1e9 ''; do
 	refuses "a game '$game'" 2 "--game: " "${dry[@]}" --shape llama3-8b --preset gpu -p 8 -n 0 --game "$game"
 done
@@ -158,6 +162,32 @@ if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
 	refuses "a GPU that is not there" 1 "no such GPU" "${greedy[@]}" --placement gpu --gpu "no such GPU"
 else
 	for what in "how waits were foreseen is told, with the GPU's name" "a GPU that is not there"; do
+		skip "$what" "no platform of OpenCL"
+	done
+fi
+# A game beside it. How many frames it shows, and how much slower the model is, is the machine's affair.
+game=("$bin/llm-bench" -m "$model" --weights w4a16 -p 16 -n 4 -r 2)
+OCL_ICD_VENDORS=$scratch/no-vendors refuses "a game without OpenCL" 1 "--game: no OpenCL platform" "${game[@]}" --placement cpu --game 60:4
+if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
+	refuses "a game on a GPU that is not there" 1 "--game: .*no such GPU" "${game[@]}" --placement cpu --game 60:4 --gpu "no such GPU"
+	run "${game[@]}" --preset npu,gpu,hetero-tensor -o jsonl
+	cp "$scratch/out" "$scratch/alone"
+	passes "a game beside a model" "${game[@]}" --preset npu,gpu,hetero-tensor --game 60:4 -o jsonl
+	true_in_python "every frame is shown or dropped, and the model's tokens stay" "$read_rows
+assert len(rows) == 12
+for a, r in zip(rows[:6], rows[6:]):
+    assert (a['preset'], a['n_gen'], a['output_sha256']) == (r['preset'], r['n_gen'], r['output_sha256'])
+    assert a['game_fps'] is None and r['alone_ns'] > 0 and r['game_frame_ns'] > 0 and len(r['samples_ns']) == 2
+    # The game lasts as long as the repetitions, or a little longer; a frame may be on its way.
+    assert r['game_fps'] >= 0 and r['game_dropped'] + 1 >= (60 - r['game_fps']) * sum(r['samples_ns']) / 1e9, r
+" "$scratch/alone" "$scratch/out"
+	passes "a game of short frames beside the CPU, as a table" "$bin/llm-bench" -m "$model" --placement cpu -p 8 -n 0 -r 1 --game 500:0.2:2
+	same "has its columns" "$(grep -cE '\| frame ms \| game fps \|  slowdown \|$' "$scratch/out")" 1
+	run "$bin/llm-bench" -m "$model" --placement cpu -p 8 -n 0 -r 2 --game 60:1 -o jsonl --progress
+	same "its runs follow those without it" "$(sed -n 's/.*, //p' "$scratch/err" | paste -sd' ')" "warm-up run 1/4 run 2/4 run 3/4 run 4/4"
+else
+	for what in "a game on a GPU that is not there" "a game beside a model" "every frame is shown or dropped, and the model's tokens stay" \
+		"a game of short frames beside the CPU, as a table" "has its columns" "its runs follow those without it"; do
 		skip "$what" "no platform of OpenCL"
 	done
 fi
