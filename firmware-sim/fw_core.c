@@ -133,27 +133,29 @@ static struct drm_vnpu_queue_status *status_of(struct fw_core *core, uint32_t qu
 static void complete(struct fw_core *core, const struct vnpu_fw_sqe *job, uint32_t status, uint64_t busy_ns,
 		     const struct fw_fault *fault)
 {
-	struct vnpu_fw_cqe cqe = {
-		.type = VNPU_FW_CQE_DONE,
-		.status = status,
-		.tag = job->tag,
-		.busy_ns = busy_ns,
-	};
 	struct drm_vnpu_queue_status *page;
+	struct vnpu_fw_cqe cqe;
 	uint32_t error = status == VNPU_FW_OK	     ? 0
 			 : status == VNPU_FW_INVALID ? EINVAL
 			 : status == VNPU_FW_FAULT   ? EFAULT
 						     : EIO;
 
-	if (fault) {
-		cqe.fault_va = fault->va;
-		cqe.flags = fault->write ? VNPU_FW_CQE_FAULT_WRITE : 0;
-	}
+	/* First of all what a client may be polling. */
 	if (status != VNPU_FW_CANCELED && job->queue < core->nr_queues) {
 		page = status_of(core, job->queue);
 		if (error && !__atomic_load_n(&page->error, __ATOMIC_RELAXED))
 			__atomic_store_n(&page->error, error, __ATOMIC_RELAXED);
 		__atomic_store_n(&page->completed_seqno, job->seqno, __ATOMIC_RELEASE);
+	}
+	cqe = (struct vnpu_fw_cqe){
+		.type = VNPU_FW_CQE_DONE,
+		.status = status,
+		.tag = job->tag,
+		.busy_ns = busy_ns,
+	};
+	if (fault) {
+		cqe.fault_va = fault->va;
+		cqe.flags = fault->write ? VNPU_FW_CQE_FAULT_WRITE : 0;
 	}
 	post(core, &cqe);
 }
@@ -193,16 +195,22 @@ static void close_context(struct fw_core *core, uint32_t ctx)
 
 /* ---- submission ring ----------------------------------------------------------------------------------------------- */
 
+/* Why the device cannot have the job; NULL: it can. */
+static const char *refusal(const struct fw_core *core, const struct vnpu_fw_sqe *sqe)
+{
+	if (sqe->queue >= core->nr_queues)
+		return "no such queue";
+	if (!sqe->ctx || sqe->ctx > core->nr_ctx)
+		return "no such context";
+	if (sqe->priority >= FW_NR_PRIORITIES)
+		return "no such priority";
+	return NULL;
+}
+
 static void take_job(struct fw_core *core, const struct vnpu_fw_sqe *sqe)
 {
-	const char *why = NULL;
+	const char *why = refusal(core, sqe);
 
-	if (sqe->queue >= core->nr_queues)
-		why = "no such queue";
-	else if (!sqe->ctx || sqe->ctx > core->nr_ctx)
-		why = "no such context";
-	else if (sqe->priority >= FW_NR_PRIORITIES)
-		why = "no such priority";
 	if (why) {
 		core_log(core, "job %#llx: %s (queue %u, context %u, priority %u)", (unsigned long long)sqe->tag, why,
 			 sqe->queue, sqe->ctx, sqe->priority);
@@ -265,6 +273,28 @@ static uint32_t sq_tail(struct fw_core *core)
 	return __atomic_load_n(&core->port->info->sq_tail, __ATOMIC_ACQUIRE);
 }
 
+static void took_entry(struct fw_core *core)
+{
+	core->sq_head++;
+	__atomic_store_n(&core->port->ctl->sq_head, core->sq_head, __ATOMIC_RELEASE);
+}
+
+/*
+ * Takes what is alone in the submission ring, if it is a job and no other one waits, past the queues into core->job. False:
+ * nothing was taken.
+ */
+static bool take_only_job(struct fw_core *core)
+{
+	if (sq_tail(core) - core->sq_head != 1 || !fw_queues_empty(core->queues))
+		return false;
+	core->job = core->port->sq[core->sq_head & core->sq_mask];
+	if (core->job.type != VNPU_FW_SQE_JOB || refusal(core, &core->job))
+		return false;
+	took_entry(core);
+	fw_queues_pass(core->queues, &core->job);
+	return true;
+}
+
 /* Takes everything out of the submission ring. */
 static void take_submissions(struct fw_core *core)
 {
@@ -283,8 +313,7 @@ static void take_submissions(struct fw_core *core)
 	}
 	while (core->sq_head != tail && !core->err) {
 		memcpy(&sqe, &core->port->sq[core->sq_head & core->sq_mask], sizeof(sqe));
-		core->sq_head++;
-		__atomic_store_n(&core->port->ctl->sq_head, core->sq_head, __ATOMIC_RELEASE);
+		took_entry(core);
 		if (sqe.type == VNPU_FW_SQE_JOB)
 			take_job(core, &sqe);
 		else if (sqe.type == VNPU_FW_SQE_CANCEL)
@@ -441,7 +470,7 @@ static uint32_t run_job(struct fw_core *core, struct fw_fault *fault)
 			 err == -EINVAL ? line : strerror(-err));
 		return err == -EINVAL ? VNPU_FW_INVALID : VNPU_FW_FAILED;
 	}
-	if (fw_prog_cost(&core->prog) > REPORT_COST)
+	if (core->unreported && fw_prog_cost(&core->prog) > REPORT_COST)
 		report(core);
 	status = run_prog(core, &ej);
 	if (status == VNPU_FW_FAULT) {
@@ -473,8 +502,8 @@ static void serve_job(struct fw_core *core)
 		core->now_ns = fw_now_ns();
 	core->running = false;
 	busy_ns = core->now_ns - core->started_ns;
-	fw_queues_charge(core->queues, &core->job, busy_ns);
 	complete(core, &core->job, status, busy_ns, status == VNPU_FW_FAULT ? &fault : NULL);
+	fw_queues_charge(core->queues, &core->job, busy_ns);
 	answer_canceled(core, core->job.queue);
 	if (core->close_after)
 		drop_context(core, core->job.ctx);
@@ -519,18 +548,30 @@ static void idle(struct fw_core *core)
 	fw_poll_woken(&core->poll);
 }
 
+/* The next job, into core->job. False: there is none. */
+static bool next_job(struct fw_core *core)
+{
+	/* Else now_ns is the end of the last job. */
+	if (sq_tail(core) != core->sq_head) {
+		core->now_ns = fw_now_ns();
+		if (take_only_job(core))
+			return true;
+		take_submissions(core);
+	}
+	return !core->err && fw_queues_pop(core->queues, core->now_ns, &core->job);
+}
+
 int fw_core_run(struct fw_core *core)
 {
+	bool found;
+
 	while (should_run(core)) {
-		/* Else it is the end of the last job. */
-		if (sq_tail(core) != core->sq_head)
-			core->now_ns = fw_now_ns();
-		take_submissions(core);
+		found = next_job(core);
 		if (core->unreported && core->now_ns - core->unreported_since_ns > REPORT_NS)
 			report(core);
 		if (core->err)
 			break;
-		if (fw_queues_pop(core->queues, core->now_ns, &core->job))
+		if (found)
 			serve_job(core);
 		else
 			idle(core);

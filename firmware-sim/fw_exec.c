@@ -265,7 +265,8 @@ int fw_exec_run(struct fw_exec *ex, struct fw_exec_job *job)
 	uint32_t i;
 
 	ex->job = job;
-	atomic_store(&ex->stop, VNPU_FW_OK);
+	/* Workers see it with the region that is opened next. */
+	atomic_store_explicit(&ex->stop, VNPU_FW_OK, memory_order_relaxed);
 	atomic_store_explicit(&ex->running, true, memory_order_relaxed);
 	for (i = 0; i < job->prog->nr_regions && !atomic_load(&ex->stop); i++) {
 		region = &job->prog->regions[i];

@@ -210,6 +210,16 @@ bool fw_queues_pop(struct fw_queues *q, uint64_t now_ns, struct vnpu_fw_sqe *job
 	return true;
 }
 
+void fw_queues_pass(struct fw_queues *q, const struct vnpu_fw_sqe *job)
+{
+	uint64_t *used_ns = &share_of(q, job)->used_ns, *clock_ns = &q->clock[job->priority];
+
+	if (*used_ns < *clock_ns)
+		*used_ns = *clock_ns;
+	else
+		*clock_ns = *used_ns;
+}
+
 void fw_queues_charge(struct fw_queues *q, const struct vnpu_fw_sqe *job, uint64_t ns)
 {
 	share_of(q, job)->used_ns += ns;

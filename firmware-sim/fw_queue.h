@@ -32,6 +32,8 @@ void fw_queues_destroy(struct fw_queues *q);
 bool fw_queues_push(struct fw_queues *q, const struct vnpu_fw_sqe *job, uint64_t now_ns);
 /* Takes the next job by the rule above. False: there is none. */
 bool fw_queues_pop(struct fw_queues *q, uint64_t now_ns, struct vnpu_fw_sqe *job);
+/* What pushing @job and taking it would do while no other job waits: it is next by any rule, and needs no place. */
+void fw_queues_pass(struct fw_queues *q, const struct vnpu_fw_sqe *job);
 /* The device has spent @ns on a job that was taken. */
 void fw_queues_charge(struct fw_queues *q, const struct vnpu_fw_sqe *job, uint64_t ns);
 /* Marks the job @tag of @queue, if it is there, as cancelled. */

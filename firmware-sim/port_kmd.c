@@ -81,8 +81,10 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
 static int port_guard(void *priv, struct fw_aspace *as, const struct fw_access *acc, unsigned int nr_acc,
 		      void (*fn)(void *arg), void *arg, struct fw_fault *fault)
 {
-	struct guard g = { .as = as };
+	struct guard g;
 
+	/* The buffer is sigsetjmp()'s to fill in, the fault the handler's. */
+	g.as = as;
 	/* The signal mask is not saved: the handler runs with SA_NODEFER and changes nothing. */
 	if (sigsetjmp(g.env, 0)) {
 		current = NULL;

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "../../uapi/drm/vnpu_accel.h"
+#include "fw_data.h"
 #include "fw_queue.h"
 
 #define MS 1000000ull
@@ -213,6 +214,45 @@ static void places_run_out_and_come_back(void **state)
 	}
 }
 
+static void passing_a_lone_job_through_leaves_everything_as_pushing_and_taking_it_does(void **state)
+{
+	struct fw_queues *other = fw_queues_create(NR_QUEUES, NR_CTX, 256);
+	struct vnpu_fw_sqe job, same;
+	uint64_t ns;
+
+	assert_non_null(other);
+	rng_state = 20261122;
+	print_message("%s: seed %llu\n", __func__, (unsigned long long)rng_state);
+	for (uint64_t i = 0; i < 50000; i++) {
+		ns = rng_below(100) * MS;
+		if (rng_below(3) && !fw_queues_empty(queues)) {
+			assert_true(fw_queues_pop(queues, now_ns, &job));
+			assert_true(fw_queues_pop(other, now_ns, &same));
+			assert_int_equal(job.tag, same.tag);
+			now_ns += ns;
+			fw_queues_charge(queues, &job, ns);
+			fw_queues_charge(other, &job, ns);
+			continue;
+		}
+		/* Contexts have priorities in common, and a queue keeps its own. */
+		job = (struct vnpu_fw_sqe){ .ctx = 1 + rng_below(NR_CTX), .tag = i };
+		job.priority = job.ctx % FW_NR_PRIORITIES;
+		job.queue = job.ctx - 1 + NR_CTX * rng_below(2);
+		if (fw_queues_empty(queues) && rng_below(2)) {
+			fw_queues_pass(queues, &job);
+			assert_true(fw_queues_empty(queues));
+			assert_true(fw_queues_push(other, &job, now_ns));
+			assert_true(fw_queues_pop(other, now_ns, &same));
+			now_ns += ns;
+			fw_queues_charge(queues, &job, ns);
+			fw_queues_charge(other, &job, ns);
+		} else if (fw_queues_push(other, &job, now_ns)) {
+			assert_true(fw_queues_push(queues, &job, now_ns));
+		}
+	}
+	fw_queues_destroy(other);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -228,6 +268,7 @@ int main(void)
 		TEST(cancelled_jobs_come_out_in_their_order),
 		TEST(a_closed_context_s_time_is_not_its_successor_s),
 		TEST(places_run_out_and_come_back),
+		TEST(passing_a_lone_job_through_leaves_everything_as_pushing_and_taking_it_does),
 	};
 
 	return cmocka_run_group_tests_name("fw_queue", tests, NULL, NULL);
