@@ -35,7 +35,7 @@
 /* Private copy of a stream or a table; kept from job to job. */
 struct copy {
 	void *data;
-	size_t max_bytes;
+	size_t bytes, max_bytes;
 };
 
 struct fw_core {
@@ -46,6 +46,8 @@ struct fw_core {
 	struct fw_aspace *spaces; /* [nr_ctx + 1]; base NULL: not mapped */
 	struct fw_prog prog;
 	struct copy stream, table;
+	/* prog is what stream and table say in an address space of so many bytes; 0: it is nothing. */
+	uint64_t decoded_for_bytes;
 
 	/* The info page's constants: the page itself may be taken away. */
 	uint32_t nr_queues, nr_ctx, va_bits;
@@ -353,12 +355,17 @@ struct copy_in {
 	void *dst[2];
 	const void *src[2];
 	size_t bytes[2];
+	bool same; /* in: dst may already be it; out: it was, byte by byte, and was left as it is */
 };
 
 static void copy_in(void *arg)
 {
 	struct copy_in *c = arg;
 
+	/* The table first: it is what changes from job to job. */
+	c->same = c->same && !memcmp(c->dst[1], c->src[1], c->bytes[1]) && !memcmp(c->dst[0], c->src[0], c->bytes[0]);
+	if (c->same)
+		return;
 	memcpy(c->dst[0], c->src[0], c->bytes[0]);
 	memcpy(c->dst[1], c->src[1], c->bytes[1]);
 }
@@ -385,7 +392,10 @@ static uint32_t make_room(const struct fw_aspace *as, struct copy *copy, uint64_
 	return VNPU_FW_OK;
 }
 
-/* Brings the job's stream and table into private memory, both behind one guard. A status; *what is *why refused. */
+/*
+ * Brings the job's stream and table into private memory, both behind one guard. If they are there already from the last job,
+ * prog stays decoded: not the client's memory was checked, but what is here. A status; *what is *why refused.
+ */
 static uint32_t fetch(struct fw_core *core, struct fw_aspace *as, struct fw_fault *fault, const char **what,
 		      const char **why)
 {
@@ -394,10 +404,13 @@ static uint32_t fetch(struct fw_core *core, struct fw_aspace *as, struct fw_faul
 		{ .va = job->cmd_va, .size = job->cmd_size },
 		{ .va = job->table_va, .size = job->table_size },
 	};
+	bool same = core->decoded_for_bytes == as->size && core->stream.bytes == job->cmd_size &&
+		    core->table.bytes == job->table_size;
 	struct copy_in arg;
 	uint32_t status;
 	int err;
 
+	core->decoded_for_bytes = 0;
 	*what = "stream";
 	status = make_room(as, &core->stream, job->cmd_va, job->cmd_size, VNPU_MAX_STREAM_BYTES, why);
 	if (status != VNPU_FW_OK)
@@ -410,14 +423,36 @@ static uint32_t fetch(struct fw_core *core, struct fw_aspace *as, struct fw_faul
 		.dst = { core->stream.data, core->table.data },
 		.src = { as->base + job->cmd_va, as->base + job->table_va },
 		.bytes = { job->cmd_size, job->table_size },
+		.same = same,
 	};
+	core->stream.bytes = job->cmd_size;
+	core->table.bytes = job->table_size;
 	err = core->port->ops->guard(core->port->priv, as, acc, 2, copy_in, &arg, fault);
-	if (!err)
+	if (!err) {
+		core->decoded_for_bytes = arg.same ? as->size : 0;
 		return VNPU_FW_OK;
+	}
 	*why = "MMU fault";
 	if (fault->va - job->cmd_va < job->cmd_size)
 		*what = "stream";
 	return err == -EFAULT ? VNPU_FW_FAULT : VNPU_FW_FAILED;
+}
+
+/* Checks what was fetched and makes core->prog of it. A status. */
+static uint32_t decode(struct fw_core *core, uint64_t as_bytes)
+{
+	const struct vnpu_fw_sqe *job = &core->job;
+	char line[256];
+	int err = fw_prog_decode(&core->prog, core->stream.data, job->cmd_size, core->table.data, job->table_size,
+				 as_bytes, line, sizeof(line));
+
+	if (err) {
+		core_log(core, "job %#llx of context %u: %s", (unsigned long long)job->tag, job->ctx,
+			 err == -EINVAL ? line : strerror(-err));
+		return err == -EINVAL ? VNPU_FW_INVALID : VNPU_FW_FAILED;
+	}
+	core->decoded_for_bytes = as_bytes;
+	return VNPU_FW_OK;
 }
 
 /* Runs the decoded job and, if all went well, writes down what it took. */
@@ -450,8 +485,6 @@ static uint32_t run_job(struct fw_core *core, struct fw_fault *fault)
 	};
 	const char *what = "", *why = "";
 	uint32_t status;
-	char line[256];
-	int err;
 
 	ej.as = space_of(core, job->ctx);
 	if (!ej.as)
@@ -463,12 +496,10 @@ static uint32_t run_job(struct fw_core *core, struct fw_fault *fault)
 			 (unsigned long long)(*what == 's' ? job->cmd_va : job->table_va), why);
 		return status;
 	}
-	err = fw_prog_decode(&core->prog, core->stream.data, job->cmd_size, core->table.data, job->table_size,
-			     ej.as->size, line, sizeof(line));
-	if (err) {
-		core_log(core, "job %#llx of context %u: %s", (unsigned long long)job->tag, job->ctx,
-			 err == -EINVAL ? line : strerror(-err));
-		return err == -EINVAL ? VNPU_FW_INVALID : VNPU_FW_FAILED;
+	if (!core->decoded_for_bytes) {
+		status = decode(core, ej.as->size);
+		if (status != VNPU_FW_OK)
+			return status;
 	}
 	if (core->unreported && fw_prog_cost(&core->prog) > REPORT_COST)
 		report(core);

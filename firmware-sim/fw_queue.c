@@ -195,10 +195,10 @@ bool fw_queues_pop(struct fw_queues *q, uint64_t now_ns, struct vnpu_fw_sqe *job
 	int p = FW_NR_PRIORITIES - 1;
 	uint32_t queue;
 
-	while (p >= 0 && q->head[p] == NONE)
-		p--;
-	if (p < 0)
+	if (!q->nr_waiting)
 		return false;
+	while (q->head[p] == NONE)
+		p--;
 	queue = pick_aged(q, p, now_ns);
 	if (queue != NONE) {
 		q->aged_ns = now_ns;

@@ -4,12 +4,12 @@
 #define FLOAT_BYTES (FLOAT_BITS / 8.0)
 #define SCALE_BYTES 4.0 /* of a quantised row */
 
-/* Beyond this a double is no integer of 64 bits any more. */
+/* Beyond this a double is no integer of 64 bits any more, signed ones included: those a CPU converts in one step. */
 #define MAX_TIME 9e18
 
 static uint64_t whole(double x)
 {
-	return x < MAX_TIME ? (uint64_t)x : (uint64_t)MAX_TIME;
+	return x < MAX_TIME ? (uint64_t)(int64_t)x : (uint64_t)MAX_TIME;
 }
 
 static uint64_t add(uint64_t a, uint64_t b)
