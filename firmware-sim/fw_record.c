@@ -36,7 +36,8 @@ static uint32_t nr_records(const struct fw_prog *prog)
 
 bool fw_record_wants_cmds(const struct fw_prog *prog)
 {
-	return prog->record_bytes && nr_records(prog);
+	/* A stream has one command at least, its END. */
+	return prog->record_bytes >= sizeof(struct vnpu_record) + sizeof(struct vnpu_record_cmd);
 }
 
 static void next_record(struct fw_time_walk *walk, uint64_t start_ns, struct vnpu_record_cmd *record)
@@ -85,7 +86,7 @@ int fw_record_write(struct fw_exec_job *job, const struct profile_npu *npu, cons
 		.device_cycles = npu ? fw_time_cycles(npu, device_ns) : 0,
 		.wall_ns = end_ns - start_ns,
 		.nr_cmds = job->prog->nr_stream_cmds,
-		.nr_records = nr_records(job->prog),
+		.nr_records = fw_record_wants_cmds(job->prog) ? nr_records(job->prog) : 0,
 	};
 	int err = record.nr_records ? put_cmds(job, npu, stream, start_ns, record.nr_records) : 0;
 
