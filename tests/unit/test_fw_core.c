@@ -726,7 +726,7 @@ static _Atomic unsigned int nr_guards;
 
 static void spoil_after_copies(struct fake *f)
 {
-	if (++nr_guards > 2)
+	if (++nr_guards > 1)
 		spoil(f);
 }
 
