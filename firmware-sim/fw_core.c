@@ -57,6 +57,7 @@ struct fw_core {
 	uint64_t started_ns; /* when it was taken up */
 	bool close_after; /* CTX_CLOSE came for its context */
 	struct vnpu_fw_sqe job;
+	struct fw_exec_job engine_job; /* job for the engine; what is the same for all was filled in once */
 	uint64_t now_ns; /* when a job was last taken up or done: not every step looks at the clock */
 	uint32_t unreported; /* completions since the last ENTER */
 	uint64_t unreported_since_ns;
@@ -474,22 +475,16 @@ static uint32_t run_prog(struct fw_core *core, struct fw_exec_job *ej)
 static uint32_t run_job(struct fw_core *core, struct fw_fault *fault)
 {
 	const struct vnpu_fw_sqe *job = &core->job;
-	struct fw_exec_job ej = {
-		.prog = &core->prog,
-		.ops = core->port->ops,
-		.port_priv = core->port->priv,
-		.poll = job_poll,
-		.sleep = job_sleep,
-		.ud = core,
-		.progress = &status_of(core, job->queue)->progress,
-	};
+	struct fw_exec_job *ej = &core->engine_job;
 	const char *what = "", *why = "";
 	uint32_t status;
 
-	ej.as = space_of(core, job->ctx);
-	if (!ej.as)
+	ej->progress = &status_of(core, job->queue)->progress;
+	ej->failed = NULL;
+	ej->as = space_of(core, job->ctx);
+	if (!ej->as)
 		return VNPU_FW_FAILED;
-	status = fetch(core, ej.as, fault, &what, &why);
+	status = fetch(core, ej->as, fault, &what, &why);
 	if (status != VNPU_FW_OK) {
 		core_log(core, "job %#llx of context %u: %s of %u bytes at %#llx: %s", (unsigned long long)job->tag,
 			 job->ctx, what, *what == 's' ? job->cmd_size : job->table_size,
@@ -497,23 +492,23 @@ static uint32_t run_job(struct fw_core *core, struct fw_fault *fault)
 		return status;
 	}
 	if (!core->decoded_for_bytes) {
-		status = decode(core, ej.as->size);
+		status = decode(core, ej->as->size);
 		if (status != VNPU_FW_OK)
 			return status;
 	}
 	if (core->unreported && fw_prog_cost(&core->prog) > REPORT_COST)
 		report(core);
-	status = run_prog(core, &ej);
+	status = run_prog(core, ej);
 	if (status == VNPU_FW_FAULT) {
-		*fault = ej.fault;
+		*fault = ej->fault;
 		core_log(core, "job %#llx of context %u: MMU fault: %s at %#llx", (unsigned long long)job->tag,
 			 job->ctx, fault->write ? "write" : "read", (unsigned long long)fault->va);
 	}
-	if (ej.failed)
+	if (ej->failed)
 		core_log(core,
 			 "job %#llx of context %u: command %u: its table gives a panel a place or a width that cannot "
 			 "be",
-			 (unsigned long long)job->tag, job->ctx, ej.failed->index);
+			 (unsigned long long)job->tag, job->ctx, ej->failed->index);
 	return status;
 }
 
@@ -665,6 +660,14 @@ struct fw_core *fw_core_create(const struct fw_config *cfg, struct fw_port *port
 	core->cq_mask = info->cq_entries - 1;
 	core->sq_head = port->ctl->sq_head;
 	core->cq_tail = port->ctl->cq_tail;
+	core->engine_job = (struct fw_exec_job){
+		.prog = &core->prog,
+		.ops = port->ops,
+		.port_priv = port->priv,
+		.poll = job_poll,
+		.sleep = job_sleep,
+		.ud = core,
+	};
 	core->spaces = calloc(info->nr_ctx + 1, sizeof(*core->spaces));
 	core->queues = fw_queues_create(info->nr_queues, info->nr_ctx, info->sq_entries);
 	core->exec = fw_exec_create(kernels, threads < MAX_THREADS ? threads : MAX_THREADS);
