@@ -9,9 +9,10 @@
 #define TOO_LONG 0.75f
 /* Weight of the newest sleep's error. */
 #define LATER 0.5
-#define SOONER 0.02
-/* Of a predicted time this part may be wrong either way: it is polled through. */
+#define SOONER 0.004
+/* Of a predicted time this part may be wrong either way: it is polled through, but for no longer than a few wake-ups cost. */
 #define UNSURE 0.125
+#define UNSURE_MOST_NS 200000
 /* Polling for longer than a wake-up costs is no gain, and takes a CPU from who is waited for where they are few. */
 #define PATIENCE_NS 100000
 
@@ -47,8 +48,11 @@ void waits_learn(struct waits *w, enum soc_lane lane, unsigned int op, unsigned 
 int64_t waits_sleep_ns(const struct waits *w, int64_t left_ns, uint64_t predicted_ns)
 {
 	double error_ns = w->sleep_error_ns > WAITS_SLEEP_ERROR_NS ? w->sleep_error_ns : WAITS_SLEEP_ERROR_NS;
-	int64_t sleep_ns = left_ns - (int64_t)((double)predicted_ns * UNSURE + error_ns);
+	double unsure_ns = (double)predicted_ns * UNSURE;
+	int64_t sleep_ns;
 
+	unsure_ns = unsure_ns < UNSURE_MOST_NS ? unsure_ns : UNSURE_MOST_NS;
+	sleep_ns = left_ns - (int64_t)(unsure_ns + error_ns);
 	return sleep_ns < WAITS_MIN_SLEEP_NS ? 0 : sleep_ns;
 }
 
@@ -63,7 +67,7 @@ void waits_slept(struct waits *w, uint64_t asked_ns, uint64_t took_ns)
 
 uint64_t waits_patience_ns(uint64_t predicted_ns)
 {
-	return predicted_ns / 2 + PATIENCE_NS;
+	return PATIENCE_NS + (predicted_ns / 2 < UNSURE_MOST_NS ? predicted_ns / 2 : UNSURE_MOST_NS);
 }
 
 static unsigned int kept(const struct waits *w)
