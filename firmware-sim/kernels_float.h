@@ -158,7 +158,8 @@ INLINE vf exp_parts(vf x, vi *ni)
 {
 	vf t = fma_v(x, splat(1.44269504f), splat(ROUND_MAGIC)), n = t - ROUND_MAGIC, r, p;
 
-	*ni = (vi)t - ROUND_MAGIC_BITS;
+	/* Unsigned: of a value far out of range, or of none, n has no meaning but must have a value. */
+	*ni = (vi)((vu)t - ROUND_MAGIC_BITS);
 	r = fma_v(n, splat(-0.693359375f), x);
 	r = fma_v(n, splat(2.12194440e-4f), r);
 	p = fma_v(r, splat(1.0f / 5040), splat(1.0f / 720));
@@ -173,7 +174,7 @@ INLINE vf exp_parts(vf x, vi *ni)
 /* 2^n, a normal number. */
 INLINE vf exp2_v(vi n)
 {
-	return (vf)((vu)(n + 127) << 23);
+	return (vf)(((vu)n + 127) << 23);
 }
 
 INLINE vf exp_v(vf x)
