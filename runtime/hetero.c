@@ -16,6 +16,8 @@
 
 #define MAX_PLANS 16
 #define MAX_CUTS 32
+/* Of a product: more than the solver ever makes of the longest chunk, whose last 2048 tokens may be graphs of 32. */
+#define MAX_SLICES 80
 
 static_assert(PLAN_NR_OPS <= WAITS_OPS, "every operator's waits are predicted");
 
@@ -42,7 +44,7 @@ struct llm_hetero {
 		uint64_t used;
 	} plans[MAX_PLANS];
 	uint64_t uses;
-	struct ticket tickets[PLAN_NR_OPS][WAITS_SLICES];
+	struct ticket tickets[PLAN_NR_OPS][MAX_SLICES];
 	struct waits waits[2]; /* of chunks, and of tokens */
 	unsigned int waits_n; /* tokens of the chunks that the first is of */
 };
@@ -174,11 +176,14 @@ static int begin(void *ud, const struct sched_task *task, enum soc_lane lane)
 {
 	struct llm_session *s = ud;
 	struct llm_hetero *l = s->hetero;
-	struct ticket *ticket = &l->tickets[task->op][task->slice];
+	struct ticket *ticket;
 	const struct llm_model *m = &s->engine->model;
 	struct hetero_slice slice;
 	bool product = is_product(task->op), flagged;
 
+	if (task->slice >= MAX_SLICES)
+		return llm_fail(-E2BIG, "a product in more than %d slices; give a smaller --chunk", MAX_SLICES);
+	ticket = &l->tickets[task->op][task->slice];
 	if (product) {
 		struct partition cut;
 		struct shape shape = llm_forward_shape(m);

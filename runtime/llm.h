@@ -122,7 +122,8 @@ struct llm_options {
 	enum llm_kv kv; /* of its sessions */
 	enum llm_sync sync;
 	unsigned int threads; /* CPU lane; 0: one per CPU that the process may use */
-	unsigned int chunk; /* tokens of a prefill graph, bucketed: of the largest one; 0: 256 */
+	unsigned int chunk; /* tokens of a prefill graph, bucketed: of the largest one; placements gpu and layer: of a prompt taken
+			     * whole. 0: 256, there 2048 */
 	/* The clock: NULL for the wall's. Else a profile (docs/soc-model.md), and every evaluation's time is what it
 	 * would take on that SoC; results are the same. */
 	const char *profile;

@@ -29,7 +29,7 @@ const char engine_options_help[] =
 	"      --kv NAME               KV cache: f16, f32 or q8_0 (INT8 with an F16 scale per 32; default: f16)\n"
 	"      --sync NAME             fast (poll the queue's status page) or driver (wait in the driver; default: "
 	"fast)\n"
-	"      --chunk N               tokens of the largest prefill graph (default: 256)\n"
+	"      --chunk N               tokens of the largest prefill graph (default: 256; gpu and layer: 2048)\n"
 	"      --clock CLOCK           wall, or virtual: what a phone's SoC would take (default: wall)\n"
 	"      --profile NAME          that SoC, of share/profiles, or a file (default: sd8gen3);\n"
 	"                              implies --clock virtual\n"
