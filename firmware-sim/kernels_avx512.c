@@ -166,21 +166,28 @@ static void mm_flip(uint8_t *dst, size_t ldd, const int8_t *src, size_t lds, uin
 	}
 }
 
+/* From row to row of the flipped activations. */
+static size_t mm_ld(const struct fw_matmul_i8 *t)
+{
+	return t->wk ? MM_LD : MM_LD_I8;
+}
+
 /* Rows m0.., @rows of them: as many as their sums fit the scratch. */
 static void mm_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, uint8_t *unpacked, uint8_t *flipped,
 		     int32_t *sums)
 {
-	uint32_t bytes = (t->k + 3) / 4 * 4, k0, n0, m, now, piece;
+	uint32_t bytes = (t->k + 3) / 4 * 4, most = t->wk ? MM_PIECE : MM_PIECE_I8, k0, n0, m, now, piece;
 	_Alignas(64) int32_t first[VNPU_PANEL_N];
 	/* So many a step that the next panel's part is fetched when this one's is done. */
 	uint32_t lines = rows <= MM_ROWS ? 4 : rows < 4 * MM_ROWS ? 2 : 1;
+	size_t ld = mm_ld(t);
 	struct mm_part part;
 	const uint8_t *next;
 	int32_t *acc;
 
 	for (k0 = 0; k0 < bytes; k0 += piece) {
-		piece = bytes - k0 < MM_PIECE ? bytes - k0 : MM_PIECE;
-		mm_flip(flipped, MM_LD, t->a + m0 * t->lda + k0, t->lda, rows, piece);
+		piece = bytes - k0 < most ? bytes - k0 : most;
+		mm_flip(flipped, ld, t->a + m0 * t->lda + k0, t->lda, rows, piece);
 		acc = sums;
 		for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
 			part = mm_part(t, n0, k0, piece, unpacked);
@@ -191,8 +198,8 @@ static void mm_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, u
 				now = rows - m < MM_ROWS ? rows - m : MM_ROWS;
 				if (k0 + piece == bytes)
 					mm_expect(t, m0 + m, now, n0);
-				mm_block(now, flipped + m * MM_LD, MM_LD, part.w, piece / 4, next, lines,
-					 k0 ? acc : first, k0 ? VNPU_PANEL_N : 0, acc);
+				mm_block(now, flipped + m * ld, ld, part.w, piece / 4, next, lines, k0 ? acc : first,
+					 k0 ? VNPU_PANEL_N : 0, acc);
 				if ((size_t)(next - part.next) < part.next_bytes)
 					next += piece * 16 * lines;
 				if (k0 + piece == bytes)
@@ -217,10 +224,10 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 		return;
 	}
 	for (n0 = 0; n0 < t->n; n0 += part.n) {
-		most = mm_columns(&part, t, n0, MM_ROWS);
+		most = mm_columns(&part, t, n0, MM_ROWS, mm_ld(t));
 		for (m0 = 0; m0 < t->m; m0 += rows) {
 			rows = t->m - m0 < most ? t->m - m0 : most;
-			mm_group(&part, m0, rows, scratch, flipped, (int32_t *)(flipped + most * MM_LD));
+			mm_group(&part, m0, rows, scratch, flipped, (int32_t *)(flipped + most * mm_ld(t)));
 		}
 	}
 }

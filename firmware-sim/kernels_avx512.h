@@ -12,12 +12,17 @@
 
 /* K of a piece: 32 KB of a panel, and the same of 64 rows. */
 #define MM_PIECE 512
+/*
+ * Of unpacked panels with vpdpbusd, which is content with the second-level cache: longer pieces come back to their sums less often.
+ */
+#define MM_PIECE_I8 1024
 /* Panels whose sums are kept at a time: so those of a few dozen rows fit the scratch, whatever a stream calls a tile. */
 #define MM_PANELS 16
 /* Of packed ones, which are unpacked for these rows: so that there are more of them. */
 #define MM_PANELS_WK 8
 /* Rows of a piece in scratch: an odd number of cache lines apart, so that those of a tile do not share a cache set. */
 #define MM_LD (MM_PIECE + 64)
+#define MM_LD_I8 (MM_PIECE_I8 + 64)
 
 /*
  * The weights of a single row come from memory, each line once and in order. Fetched from afar into the second-level cache and
@@ -32,8 +37,9 @@ static inline __attribute__((always_inline)) void stream_ahead(const uint8_t *li
 	_mm_prefetch(line + STREAM_NEAR, _MM_HINT_T0);
 }
 
-/* Channels n0.. of a block, and how many rows of them fit the scratch, in whole multiples of @step. */
-static inline uint32_t mm_columns(struct fw_matmul_i8 *part, const struct fw_matmul_i8 *t, uint32_t n0, uint32_t step)
+/* Channels n0.. of a block, and how many rows of them fit the scratch at @ld bytes each, in whole multiples of @step. */
+static inline uint32_t mm_columns(struct fw_matmul_i8 *part, const struct fw_matmul_i8 *t, uint32_t n0, uint32_t step,
+				  uint32_t ld)
 {
 	uint32_t most = (t->wk ? MM_PANELS_WK : MM_PANELS) * VNPU_PANEL_N;
 
@@ -46,7 +52,7 @@ static inline uint32_t mm_columns(struct fw_matmul_i8 *part, const struct fw_mat
 	part->c += n0;
 	part->n = t->n - n0 < most ? t->n - n0 : most;
 	return (FW_SCRATCH_BYTES - FW_UNPACK_BYTES) /
-	       (MM_LD + (part->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N * VNPU_PANEL_N * 4) / step * step;
+	       (ld + (part->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N * VNPU_PANEL_N * 4) / step * step;
 }
 
 /* A panel's part of a piece of K. */
@@ -71,7 +77,7 @@ static inline struct mm_part mm_part(const struct fw_matmul_i8 *t, uint32_t n0, 
 		p.w = panel + k0 * 64ull;
 		p.sums = panel + bytes * 64ull;
 		p.next = next ? p.w + VNPU_PANEL_I8_BYTES(t->k) : t->w + (k0 + piece) * 64ull;
-		p.next_bytes = SIZE_MAX;
+		p.next_bytes = (size_t)piece * VNPU_PANEL_N;
 		return p;
 	}
 	fw_wk_unpack_avx512(unpacked, &t->wk[i], k0, t->k - k0 < piece ? t->k - k0 : piece);
