@@ -114,7 +114,7 @@ static void kernel_matmul_w4(const struct fw_matmul_w4 *t, void *scratch)
 				acc = 0;
 				for (k = 0; k < t->group; k++)
 					acc += a[k0 + k] * w4_number(w, k, n % VNPU_PANEL_N);
-				c += (float)acc * f16_float(w4_scales(w, t->group) + n % VNPU_PANEL_N * 2);
+				c = fmaf((float)acc, f16_float(w4_scales(w, t->group) + n % VNPU_PANEL_N * 2), c);
 			}
 			c *= t->a_scale[m];
 			t->c[m * t->ldc + n] = t->bias ? c + t->bias[n] : c;

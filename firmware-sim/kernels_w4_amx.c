@@ -118,8 +118,7 @@ static void amx_block(const uint8_t *a, const uint8_t *w, const float *scale, ui
 			s = _mm512_loadu_ps(scale);
 #pragma GCC unroll 16
 			for (r = 0; r < 16; r++)
-				c[r] = _mm512_add_ps(
-					c[r], _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_load_si512(acc[j][r])), s));
+				c[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_load_si512(acc[j][r])), s, c[r]);
 		}
 	}
 #pragma GCC unroll 16

@@ -75,10 +75,9 @@ static void w4_store(const struct fw_matmul_w4 *t, uint32_t m, uint32_t rows, ui
 #define WIDEN(r)        \
 	if ((r) < rows) \
 		i##r = _mm256_add_epi32(i##r, _mm256_madd_epi16(s##r, words));
-#define SCALE(r)                                                                    \
-	if ((r) < rows)                                                             \
-		_mm256_storeu_ps(c[r] + n, _mm256_add_ps(_mm256_loadu_ps(c[r] + n), \
-							 _mm256_mul_ps(_mm256_cvtepi32_ps(i##r), scale)));
+#define SCALE(r)        \
+	if ((r) < rows) \
+		_mm256_storeu_ps(c[r] + n, _mm256_fmadd_ps(_mm256_cvtepi32_ps(i##r), scale, _mm256_loadu_ps(c[r] + n)));
 
 /* c[rows][64] += one group of a[rows][lda] x w. */
 static inline __attribute__((always_inline)) void w4_rows(const int rows, const int8_t *a, size_t lda, const uint8_t *w,

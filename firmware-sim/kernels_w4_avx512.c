@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * 4-bit weights with AVX-512 VNNI. The numbers 0..15 are vpdpbusd's unsigned side and the activations the signed one; the sums
- * of a group begin at -8 times the sum of its activations, which is worked out once per row.
+ * 4-bit weights and INT8 activations with AVX-512 VNNI. The numbers 0..15 are vpdpbusd's unsigned side and the activations the
+ * signed one; the sums of a group begin at -8 times the sum of its activations.
  *
- * A panel's piece of 512 k is unpacked into scratch, where it fits the first-level cache, and all rows pass by it, three at a
- * time: 12 sums of a group, 12 of the row, 4 weights, 1 activation. A group of 32 has 96 multiplications in such a tile, and 36
- * operations more to convert, scale and add its sums, on the same two ports: so three quarters of the peak are the most
- * that this can reach. A single row unpacks on the way.
- *
- * With float activations a piece is 128 k, unpacked to floats, and the tile 6 rows of fused multiply-adds.
+ * K is taken in pieces of 512. Of each piece the rows are copied into scratch, where they lie at distances that the compiler
+ * knows, and with them what their sums begin at; then each panel's part is unpacked, first one half of its channels and then the
+ * other, which fit the first-level cache, and all rows pass by a half, six at a time: 12 sums of a group, 12 of the row, 2 weights, 1 activation. A group
+ * of 32 has 96 multiplications in such a tile, and 24 operations more to convert its sums and to add them by their scales, on the
+ * same two ports: so four fifths of the peak are the most that this can reach. Few rows unpack on the way.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -16,389 +15,301 @@
 #include "kernels_avx512.h"
 #include "kernels_w4_avx512.h"
 
-#define W4_ROWS 3
-#define W4F_ROWS 6
+#define W4_ROWS 6
+/* Rows that memory keeps waiting, and how many of them go at a time. */
+#define W4_FEW 16
+#define W4_STREAM_ROWS 4
+/* Tiles of rows that pass by a part, and panels whose sums are kept meanwhile. */
+#define W4_TILES 22
+#define W4_PANELS 8
+#define W4_HALF (VNPU_PANEL_N / 2)
+/* From row to row of a piece: an odd number of cache lines. */
+#define W4_LD (W4_PIECE + 64)
+/* What the sums of a group begin at, for the rows of a tile. */
+#define W4_FIRST 8
+
+struct w4_i8_scratch {
+	uint8_t u[W4_PIECE / 4][W4_HALF][4];
+	float scale[W4_PIECE / 32][W4_HALF];
+	float sum[W4_PANELS][W4_TILES * W4_ROWS][VNPU_PANEL_N];
+	int8_t a[W4_TILES * W4_ROWS][W4_LD];
+	int32_t first[W4_TILES][W4_PIECE / 32][W4_FIRST];
+};
+
+_Static_assert(sizeof(struct w4_i8_scratch) <= FW_SCRATCH_BYTES, "a piece of all tiles fits");
 
 /* One instruction and no more: as an intrinsic, GCC 12 copies sums to and fro and runs out of registers. */
 #define DOT(sum, w, x) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x))
-#define FMA(sum, w, x) __asm__("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x))
 
 #define EACH_ROW(f) f(0) f(1) f(2) f(3) f(4) f(5)
-#define EACH_ROW3(f) f(0) f(1) f(2)
 
-/* first[g] = -8 times the sum of group g of the row. */
-static void w4_first(int32_t *first, const int8_t *a, uint32_t k, uint32_t group)
+/* -8 times the sum of a group. */
+static int32_t w4_first(const int8_t *a, uint32_t group)
 {
 	const __m256i ones = _mm256_set1_epi8(1);
-	__m256i sum;
+	__m256i sum = _mm256_setzero_si256();
 	__m128i t;
-	uint32_t i, j;
+	uint32_t i;
 
-	for (i = 0; i < k; i += group) {
-		sum = _mm256_setzero_si256();
-		for (j = 0; j < group; j += 32)
-			sum = _mm256_dpbusd_epi32(sum, ones, _mm256_loadu_si256((const __m256i *)(a + i + j)));
-		t = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
-		t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0x4e));
-		t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0xb1));
-		*first++ = _mm_cvtsi128_si32(t) * -W4_ZERO;
+	for (i = 0; i < group; i += 32)
+		sum = _mm256_dpbusd_epi32(sum, ones, _mm256_loadu_si256((const __m256i *)(a + i)));
+	t = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+	t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0x4e));
+	t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0xb1));
+	return _mm_cvtsi128_si32(t) * -W4_ZERO;
+}
+
+/* Rows from @a on, @k of a piece. */
+static void w4_copy(struct w4_i8_scratch *s, const int8_t *a, size_t lda, uint32_t rows, uint32_t k, uint32_t group)
+{
+	uint32_t r, i;
+
+	for (r = 0; r < rows; r++, a += lda) {
+		for (i = 0; i < k; i += 32) {
+			/* Pieces of rows are too short for the hardware to see them coming. */
+			_mm_prefetch(a + 8 * lda + i, _MM_HINT_T0);
+			_mm256_storeu_si256((__m256i *)(s->a[r] + i), _mm256_loadu_si256((const __m256i *)(a + i)));
+		}
+		for (i = 0; i < k / group; i++)
+			s->first[r / W4_ROWS][i][r % W4_ROWS] = w4_first(a + i * group, group);
 	}
 }
 
-/* ---- INT8 activations ---------------------------------------------------------------------------------------------- */
-
-/* A piece of a panel, @k of it. */
-static void w4_unpack(struct w4_scratch *s, const uint8_t *w, uint32_t k, uint32_t group)
+/* Half of a panel's part of a piece, @k of it. */
+static void w4_unpack(struct w4_i8_scratch *s, const uint8_t *w, uint32_t half, uint32_t k, uint32_t group)
 {
 	const __m512i low = _mm512_set1_epi8(15);
-	uint8_t *u = s->w.u[0][0];
+	uint8_t *u = s->u[0][0];
 	uint32_t k0, b, i, g = 0;
+	const uint8_t *src;
 	__m512i x;
 
 	for (k0 = 0; k0 < k; k0 += group, w += w4_group_bytes(group), g++) {
-		for (b = 0; b < group / 8; b++, u += 512) {
-			for (i = 0; i < 256; i += 64) {
-				x = _mm512_loadu_si512(w + b * 256 + i);
+		src = w + half * 4 * W4_HALF;
+		for (b = 0; b < group / 8; b++, src += 256, u += 8 * W4_HALF) {
+			for (i = 0; i < 4 * W4_HALF; i += 64) {
+				x = _mm512_loadu_si512(src + i);
 				_mm512_store_si512(u + i, _mm512_and_si512(x, low));
-				_mm512_store_si512(u + 256 + i, _mm512_and_si512(_mm512_srli_epi16(x, 4), low));
+				_mm512_store_si512(u + 4 * W4_HALF + i, _mm512_and_si512(_mm512_srli_epi16(x, 4), low));
 			}
 		}
-		for (i = 0; i < VNPU_PANEL_N; i += 16)
-			_mm512_storeu_ps(s->scale[g] + i, w4_scale(w, group, i));
+		for (i = 0; i < W4_HALF; i += 16)
+			_mm512_store_ps(s->scale[g] + i, w4_scale(w, group, half * W4_HALF + i));
 	}
 }
 
-#define DECLARE(r)                                                                                    \
-	__m512i i##r##0, i##r##1, i##r##2, i##r##3;                                                   \
-	__m512 c##r##0, c##r##1, c##r##2, c##r##3;                                                    \
-	if ((r) < rows) {                                                                             \
-		c##r##0 = start ? _mm512_setzero_ps() : _mm512_loadu_ps(sum + (r)*VNPU_PANEL_N);      \
-		c##r##1 = start ? _mm512_setzero_ps() : _mm512_loadu_ps(sum + (r)*VNPU_PANEL_N + 16); \
-		c##r##2 = start ? _mm512_setzero_ps() : _mm512_loadu_ps(sum + (r)*VNPU_PANEL_N + 32); \
-		c##r##3 = start ? _mm512_setzero_ps() : _mm512_loadu_ps(sum + (r)*VNPU_PANEL_N + 48); \
+#define DECLARE(r)                                                                                   \
+	__m512i i##r##0, i##r##1;                                                                    \
+	__m512 c##r##0, c##r##1;                                                                     \
+	if ((r) < rows) {                                                                            \
+		c##r##0 = start ? _mm512_setzero_ps() : _mm512_load_ps(sum + (r)*VNPU_PANEL_N);      \
+		c##r##1 = start ? _mm512_setzero_ps() : _mm512_load_ps(sum + (r)*VNPU_PANEL_N + 16); \
 	}
 #define FIRST(r)        \
 	if ((r) < rows) \
-		i##r##0 = i##r##1 = i##r##2 = i##r##3 = _mm512_set1_epi32(first[(r)*first_ld]);
-/* Held in a register: GCC would rather load a weight again for each row, and loads are few. */
-#define HOLD(x) __asm__("" : "+v"(x))
-#define LOAD(r)                                          \
-	__m512i x##r = _mm512_setzero_si512();           \
-	if ((r) < rows) {                                \
-		int32_t four;                            \
-		__builtin_memcpy(&four, a + (r)*lda, 4); \
-		x##r = _mm512_set1_epi32(four);          \
-		HOLD(x##r);                              \
+		i##r##0 = i##r##1 = _mm512_set1_epi32(first[r]);
+#define STEP(r)                                            \
+	if ((r) < rows) {                                  \
+		int32_t four;                              \
+		__builtin_memcpy(&four, a + (r)*W4_LD, 4); \
+		__m512i x = _mm512_set1_epi32(four);       \
+		DOT(i##r##0, w0, x);                       \
+		DOT(i##r##1, w1, x);                       \
 	}
-#define COLUMN(v)                                          \
-	do {                                               \
-		__m512i u = _mm512_load_si512(w + (v)*64); \
-		HOLD(u);                                   \
-		if (0 < rows)                              \
-			DOT(i0##v, u, x0);                 \
-		if (1 < rows)                              \
-			DOT(i1##v, u, x1);                 \
-		if (2 < rows)                              \
-			DOT(i2##v, u, x2);                 \
-	} while (0)
-#define SCALE1(c, i, s) c = _mm512_add_ps(c, _mm512_mul_ps(_mm512_cvtepi32_ps(i), _mm512_loadu_ps(s)))
-#define SCALE(r)                                      \
-	if ((r) < rows) {                             \
-		SCALE1(c##r##0, i##r##0, scale);      \
-		SCALE1(c##r##1, i##r##1, scale + 16); \
-		SCALE1(c##r##2, i##r##2, scale + 32); \
-		SCALE1(c##r##3, i##r##3, scale + 48); \
+#define SCALE(r)                                                                     \
+	if ((r) < rows) {                                                            \
+		c##r##0 = _mm512_fmadd_ps(_mm512_cvtepi32_ps(i##r##0), s0, c##r##0); \
+		c##r##1 = _mm512_fmadd_ps(_mm512_cvtepi32_ps(i##r##1), s1, c##r##1); \
 	}
-#define OUT(r)                                                          \
-	if ((r) < rows) {                                               \
-		_mm512_storeu_ps(sum + (r)*VNPU_PANEL_N, c##r##0);      \
-		_mm512_storeu_ps(sum + (r)*VNPU_PANEL_N + 16, c##r##1); \
-		_mm512_storeu_ps(sum + (r)*VNPU_PANEL_N + 32, c##r##2); \
-		_mm512_storeu_ps(sum + (r)*VNPU_PANEL_N + 48, c##r##3); \
+#define OUT(r)                                                         \
+	if ((r) < rows) {                                              \
+		_mm512_store_ps(sum + (r)*VNPU_PANEL_N, c##r##0);      \
+		_mm512_store_ps(sum + (r)*VNPU_PANEL_N + 16, c##r##1); \
 	}
 
-/* sum[rows][64] (0 if @start) += a[rows][lda] x the unpacked piece of @groups groups. */
-static inline __attribute__((always_inline)) void w4_rows(const int rows, const struct w4_scratch *s, const int8_t *a,
-							  size_t lda, uint32_t groups, uint32_t group,
-							  const int32_t *first, size_t first_ld, bool start, float *sum)
+/* sum[rows][64], 32 of them (0 if @start), += a[rows][W4_LD] x half a part of @groups groups of so many @blocks of 32 k. */
+static inline __attribute__((always_inline)) void w4_rows(const int rows, const int8_t *a, const uint8_t *w,
+							  const float *scale, uint32_t groups, uint32_t blocks,
+							  const int32_t *first, bool start, float *sum)
 {
-	const uint8_t *w = s->w.u[0][0], *end = w;
-	const float *scale = s->scale[0];
+	__m512i w0, w1;
+	__m512 s0, s1;
+	uint32_t b;
+	int j;
 
-	EACH_ROW3(DECLARE)
-	for (; groups; groups--, first++, scale += VNPU_PANEL_N) {
-		EACH_ROW3(FIRST)
-		for (end += group * VNPU_PANEL_N; w != end; w += 256, a += 4) {
-			EACH_ROW3(LOAD)
-			COLUMN(0);
-			COLUMN(1);
-			COLUMN(2);
-			COLUMN(3);
+	EACH_ROW(DECLARE)
+	for (; groups; groups--, first += W4_FIRST, scale += W4_HALF) {
+		EACH_ROW(FIRST)
+		for (b = blocks; b; b--) {
+#pragma GCC unroll 8
+			for (j = 0; j < 8; j++, w += 4 * W4_HALF, a += 4) {
+				w0 = _mm512_load_si512(w);
+				w1 = _mm512_load_si512(w + 64);
+				EACH_ROW(STEP)
+			}
 		}
-		EACH_ROW3(SCALE)
+		s0 = _mm512_load_ps(scale);
+		s1 = _mm512_load_ps(scale + 16);
+		EACH_ROW(SCALE)
 	}
-	EACH_ROW3(OUT)
+	EACH_ROW(OUT)
 }
 
-static void w4_block(uint32_t rows, const struct w4_scratch *s, const int8_t *a, size_t lda, uint32_t groups,
-		     uint32_t group, const int32_t *first, size_t first_ld, bool start, float *sum)
+#define CASE(n)                                                                 \
+	case n:                                                                 \
+		w4_rows(n, a, w, scale, groups, group / 32, first, start, sum); \
+		break;
+
+/* Tile @tile, @rows of it, and half @half of panel @panel. */
+static void w4_block(struct w4_i8_scratch *s, uint32_t tile, uint32_t rows, uint32_t panel, uint32_t half,
+		     uint32_t groups, uint32_t group, bool start)
 {
+	float *sum = s->sum[panel][tile * W4_ROWS] + half * W4_HALF, *scale = s->scale[0];
+	const int8_t *a = s->a[tile * W4_ROWS];
+	const int32_t *first = s->first[tile][0];
+	const uint8_t *w = s->u[0][0];
+
 	switch (rows) {
-	case 1:
-		w4_rows(1, s, a, lda, groups, group, first, first_ld, start, sum);
-		break;
-	case 2:
-		w4_rows(2, s, a, lda, groups, group, first, first_ld, start, sum);
-		break;
-	default:
-		w4_rows(3, s, a, lda, groups, group, first, first_ld, start, sum);
+		CASE(1)
+		CASE(2)
+		CASE(3)
+		CASE(4)
+		CASE(5)
+		CASE(6)
 	}
 }
 
-static void w4_gemv(const struct fw_matmul_w4 *t, struct w4_scratch *s)
+/*
+ * Rows @m.. and channels @n0..: of so few rows that memory is the limit. A panel is unpacked on the way. @first: [groups][rows].
+ */
+static inline __attribute__((always_inline)) void w4_stream(const int rows, const struct fw_matmul_w4 *t, uint32_t m,
+							    uint32_t n0, const int32_t *first)
 {
+	const uint8_t *w = t->w + n0 / VNPU_PANEL_N * VNPU_PANEL_W4_BYTES(t->k, t->group);
+	const int8_t *a = (const int8_t *)t->a + m * t->lda, *end = a + t->k;
 	const __m512i low = _mm512_set1_epi8(15);
-	const uint8_t *w = t->w;
-	uint32_t n0, k0, b, g, i;
-	const int8_t *a;
-	__m512i sum[4], x, even, odd;
-	__m512 c[4];
+	_Alignas(64) float out[W4_STREAM_ROWS][VNPU_PANEL_N];
+	__m512i sum[W4_STREAM_ROWS][4], even[W4_STREAM_ROWS], odd[W4_STREAM_ROWS], x, y;
+	__m512 scale;
 	int32_t four;
+	uint32_t b;
+	int r, i;
 
-	w4_first(s->first, t->a, t->k, t->group);
-	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
-		for (i = 0; i < 4; i++)
-			c[i] = _mm512_setzero_ps();
-		a = t->a;
-		for (k0 = g = 0; k0 < t->k; k0 += t->group, g++) {
-			for (i = 0; i < 4; i++)
-				sum[i] = _mm512_set1_epi32(s->first[g]);
-			for (b = 0; b < t->group; b += 8, a += 8, w += 256) {
-				__builtin_memcpy(&four, a, 4);
-				even = _mm512_set1_epi32(four);
-				__builtin_memcpy(&four, a + 4, 4);
-				odd = _mm512_set1_epi32(four);
+	memset(out, 0, rows * sizeof(out[0]));
+	for (; a < end; first += rows) {
 #pragma GCC unroll 4
-				for (i = 0; i < 4; i++) {
-					stream_ahead(w + i * 64);
-					x = _mm512_loadu_si512(w + i * 64);
-					DOT(sum[i], _mm512_and_si512(x, low), even);
-					DOT(sum[i], _mm512_and_si512(_mm512_srli_epi16(x, 4), low), odd);
+		for (r = 0; r < rows; r++)
+			sum[r][0] = sum[r][1] = sum[r][2] = sum[r][3] = _mm512_set1_epi32(first[r]);
+		for (b = 0; b < t->group; b += 8, a += 8, w += 256) {
+#pragma GCC unroll 4
+			for (r = 0; r < rows; r++) {
+				__builtin_memcpy(&four, a + r * t->lda, 4);
+				even[r] = _mm512_set1_epi32(four);
+				__builtin_memcpy(&four, a + r * t->lda + 4, 4);
+				odd[r] = _mm512_set1_epi32(four);
+			}
+#pragma GCC unroll 4
+			for (i = 0; i < 4; i++) {
+				stream_ahead(w + i * 64);
+				x = _mm512_loadu_si512(w + i * 64);
+				y = _mm512_and_si512(_mm512_srli_epi16(x, 4), low);
+				x = _mm512_and_si512(x, low);
+#pragma GCC unroll 4
+				for (r = 0; r < rows; r++) {
+					DOT(sum[r][i], x, even[r]);
+					DOT(sum[r][i], y, odd[r]);
 				}
 			}
-			stream_ahead(w);
-			stream_ahead(w + 64);
-			w -= t->group * 32;
-#pragma GCC unroll 4
-			for (i = 0; i < 4; i++)
-				c[i] = _mm512_add_ps(
-					c[i], _mm512_mul_ps(_mm512_cvtepi32_ps(sum[i]), w4_scale(w, t->group, i * 16)));
-			w += w4_group_bytes(t->group);
 		}
-		for (i = 0; i < 4; i++)
-			_mm512_storeu_ps(s->sum[0] + i * 16, c[i]);
-		w4_store(t, 0, 1, n0, s->sum[0]);
+		stream_ahead(w);
+		stream_ahead(w + 64);
+#pragma GCC unroll 4
+		for (i = 0; i < 4; i++, w += 32) {
+			scale = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)w));
+#pragma GCC unroll 4
+			for (r = 0; r < rows; r++)
+				_mm512_store_ps(out[r] + i * 16, _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r][i]), scale,
+										 _mm512_load_ps(out[r] + i * 16)));
+		}
+	}
+	w4_store(t, m, rows, n0, out[0]);
+}
+
+/* All of few rows: each panel is read from memory once, and by those after the first four from the caches. */
+static void w4_few(const struct fw_matmul_w4 *t, int32_t *first)
+{
+	uint32_t groups = t->k / t->group, n0, m, g, rows;
+
+	for (m = 0; m < t->m; m++) {
+		rows = t->m - m / W4_STREAM_ROWS * W4_STREAM_ROWS;
+		rows = rows < W4_STREAM_ROWS ? rows : W4_STREAM_ROWS;
+		for (g = 0; g < groups; g++)
+			first[m / W4_STREAM_ROWS * W4_STREAM_ROWS * groups + g * rows + m % W4_STREAM_ROWS] =
+				w4_first((const int8_t *)t->a + m * t->lda + g * t->group, t->group);
+	}
+	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
+		for (m = 0; m < t->m; m += W4_STREAM_ROWS) {
+			switch (t->m - m) {
+			case 1:
+				w4_stream(1, t, m, n0, first + m * groups);
+				break;
+			case 2:
+				w4_stream(2, t, m, n0, first + m * groups);
+				break;
+			case 3:
+				w4_stream(3, t, m, n0, first + m * groups);
+				break;
+			default:
+				w4_stream(4, t, m, n0, first + m * groups);
+			}
+		}
 	}
 }
 
-/* Rows m0.., @rows of them. */
-static void w4_group(const struct fw_matmul_w4 *t, uint32_t m0, uint32_t rows, struct w4_scratch *s)
+/* Rows m0.., @rows of them, and channels n0.., in @panels panels. */
+static void w4_group(const struct fw_matmul_w4 *t, uint32_t m0, uint32_t rows, uint32_t n0, uint32_t panels,
+		     struct w4_i8_scratch *s)
 {
-	uint32_t groups = t->k / t->group, blocks = (rows + W4_ROWS - 1) / W4_ROWS, n0, k0, m, now, piece, i;
-	const int8_t *a = (const int8_t *)t->a + m0 * t->lda;
-	const uint8_t *w = t->w;
+	uint32_t tiles = (rows + W4_ROWS - 1) / W4_ROWS, groups, half, k0, p, i, now, piece;
+	const uint8_t *panel = t->w + n0 / VNPU_PANEL_N * VNPU_PANEL_W4_BYTES(t->k, t->group), *w, *next;
 	size_t bytes;
 
-	for (m = 0; m < rows; m++)
-		w4_first(s->first + m * groups, a + m * t->lda, t->k, t->group);
-	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
-		for (k0 = 0; k0 < t->k; k0 += piece, w += bytes) {
-			piece = t->k - k0 < W4_PIECE ? t->k - k0 : W4_PIECE;
-			bytes = VNPU_PANEL_W4_BYTES(piece, t->group);
-			w4_unpack(s, w, piece, t->group);
-			for (m = i = 0; m < rows; m += now, i++) {
-				now = rows - m < W4_ROWS ? rows - m : W4_ROWS;
-				w4_fetch(w + bytes, bytes, i, blocks);
-				w4_block(now, s, a + m * t->lda + k0, t->lda, piece / t->group, t->group,
-					 s->first + m * groups + k0 / t->group, groups, !k0, s->sum[m]);
+	for (k0 = 0; k0 < t->k; k0 += piece) {
+		piece = t->k - k0 < W4_PIECE ? t->k - k0 : W4_PIECE;
+		bytes = VNPU_PANEL_W4_BYTES(piece, t->group);
+		groups = piece / t->group;
+		w4_copy(s, (const int8_t *)t->a + m0 * t->lda + k0, t->lda, rows, piece, t->group);
+		for (p = 0, w = panel + VNPU_PANEL_W4_BYTES(k0, t->group); p < panels; p++, w = next) {
+			next = p + 1 < panels ? w + VNPU_PANEL_W4_BYTES(t->k, t->group)
+					      : panel + VNPU_PANEL_W4_BYTES(k0 + piece, t->group);
+			for (half = 0; half < 2; half++) {
+				w4_unpack(s, w, half, piece, t->group);
+				for (i = 0; i < tiles; i++) {
+					now = rows - i * W4_ROWS < W4_ROWS ? rows - i * W4_ROWS : W4_ROWS;
+					w4_fetch(next, bytes, half * tiles + i, 2 * tiles);
+					w4_block(s, i, now, p, half, groups, t->group, !k0);
+					if (half && k0 + piece == t->k)
+						w4_store(t, m0 + i * W4_ROWS, now, n0 + p * VNPU_PANEL_N,
+							 s->sum[p][i * W4_ROWS]);
+				}
 			}
 		}
-		w4_store(t, m0, rows, n0, s->sum[0]);
 	}
 }
 
 void fw_matmul_w4_avx512(const struct fw_matmul_w4 *t, void *scratch)
 {
-	uint32_t fit = (FW_SCRATCH_BYTES - sizeof(struct w4_scratch)) / (t->k / t->group * 4), m0, rows;
+	uint32_t all = (t->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N, m0, rows, p, panels;
 
-	if (t->m == 1) {
-		w4_gemv(t, scratch);
+	if (t->m <= W4_FEW) {
+		w4_few(t, scratch);
 		return;
 	}
-	if (fit > W4_MAX_ROWS)
-		fit = W4_MAX_ROWS;
 	for (m0 = 0; m0 < t->m; m0 += rows) {
-		rows = t->m - m0 < fit ? t->m - m0 : fit;
-		w4_group(t, m0, rows, scratch);
-	}
-}
-
-/* ---- float activations --------------------------------------------------------------------------------------------- */
-
-/* Of 8 k in 32 bits, which bits k i is at. */
-#define SHIFT(i) ((i) % 4 * 8 + (i) / 4 * 4)
-
-/* The number in the lowest four bits of each lane, times its scale: exact. */
-static inline __attribute__((always_inline)) __m512 w4f_weight(__m512i x, __m512 scale)
-{
-	const __m512 numbers = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
-
-	return _mm512_mul_ps(_mm512_permutexvar_ps(x, numbers), scale);
-}
-
-static void w4f_unpack(struct w4_scratch *s, const uint8_t *w, uint32_t k, uint32_t group)
-{
-	float(*f)[VNPU_PANEL_N] = s->w.f;
-	uint32_t k0, b, i, j;
-	__m512 scale;
-	__m512i x;
-
-	for (k0 = 0; k0 < k; k0 += group, w += w4_group_bytes(group), f += group) {
-		for (i = 0; i < VNPU_PANEL_N; i += 16) {
-			scale = w4_scale(w, group, i);
-			for (b = 0; b < group; b += 8) {
-				x = _mm512_loadu_si512(w + b * 32 + i * 4);
-#pragma GCC unroll 8
-				for (j = 0; j < 8; j++)
-					_mm512_storeu_ps(f[b + j] + i,
-							 w4f_weight(_mm512_srli_epi32(x, SHIFT(j)), scale));
-			}
-		}
-	}
-}
-
-#define STEPF(r)                                       \
-	if ((r) < rows) {                              \
-		__m512 x = _mm512_set1_ps(a[(r)*lda]); \
-		FMA(c##r##0, w0, x);                   \
-		FMA(c##r##1, w1, x);                   \
-		FMA(c##r##2, w2, x);                   \
-		FMA(c##r##3, w3, x);                   \
-	}
-#define DECLAREF(r)                                                                                   \
-	__m512 c##r##0, c##r##1, c##r##2, c##r##3;                                                    \
-	if ((r) < rows) {                                                                             \
-		c##r##0 = start ? _mm512_setzero_ps() : _mm512_loadu_ps(sum + (r)*VNPU_PANEL_N);      \
-		c##r##1 = start ? _mm512_setzero_ps() : _mm512_loadu_ps(sum + (r)*VNPU_PANEL_N + 16); \
-		c##r##2 = start ? _mm512_setzero_ps() : _mm512_loadu_ps(sum + (r)*VNPU_PANEL_N + 32); \
-		c##r##3 = start ? _mm512_setzero_ps() : _mm512_loadu_ps(sum + (r)*VNPU_PANEL_N + 48); \
-	}
-
-static inline __attribute__((always_inline)) void w4f_rows(const int rows, const struct w4_scratch *s, const float *a,
-							   size_t lda, uint32_t k, bool start, float *sum)
-{
-	const float *w = s->w.f[0], *end = w + k * VNPU_PANEL_N;
-	__m512 w0, w1, w2, w3;
-
-	EACH_ROW(DECLAREF)
-	for (; w != end; w += VNPU_PANEL_N, a++) {
-		w0 = _mm512_loadu_ps(w);
-		w1 = _mm512_loadu_ps(w + 16);
-		w2 = _mm512_loadu_ps(w + 32);
-		w3 = _mm512_loadu_ps(w + 48);
-		EACH_ROW(STEPF)
-	}
-	EACH_ROW(OUT)
-}
-
-static void w4f_block(uint32_t rows, const struct w4_scratch *s, const float *a, size_t lda, uint32_t k, bool start,
-		      float *sum)
-{
-	switch (rows) {
-	case 1:
-		w4f_rows(1, s, a, lda, k, start, sum);
-		break;
-	case 2:
-		w4f_rows(2, s, a, lda, k, start, sum);
-		break;
-	case 3:
-		w4f_rows(3, s, a, lda, k, start, sum);
-		break;
-	case 4:
-		w4f_rows(4, s, a, lda, k, start, sum);
-		break;
-	case 5:
-		w4f_rows(5, s, a, lda, k, start, sum);
-		break;
-	default:
-		w4f_rows(6, s, a, lda, k, start, sum);
-	}
-}
-
-static void w4f_gemv(const struct fw_matmul_w4 *t, struct w4_scratch *s)
-{
-	const uint8_t *w = t->w;
-	uint32_t n0, k0, b, i, j;
-	__m512 c[4], scale[4], y;
-	const float *a;
-	__m512i x[4];
-
-	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
-		for (i = 0; i < 4; i++)
-			c[i] = _mm512_setzero_ps();
-		a = t->a;
-		for (k0 = 0; k0 < t->k; k0 += t->group, w += VNPU_PANEL_N * 2) {
-			for (i = 0; i < 4; i++)
-				scale[i] = w4_scale(w, t->group, i * 16);
-			for (b = 0; b < t->group; b += 8, a += 8, w += 256) {
-#pragma GCC unroll 4
-				for (i = 0; i < 4; i++) {
-					stream_ahead(w + i * 64);
-					x[i] = _mm512_loadu_si512(w + i * 64);
-				}
-#pragma GCC unroll 8
-				for (j = 0; j < 8; j++) {
-					y = _mm512_set1_ps(a[j]);
-#pragma GCC unroll 4
-					for (i = 0; i < 4; i++)
-						FMA(c[i], w4f_weight(_mm512_srli_epi32(x[i], SHIFT(j)), scale[i]), y);
-				}
-			}
-		}
-		for (i = 0; i < 4; i++)
-			_mm512_storeu_ps(s->sum[0] + i * 16, c[i]);
-		w4_store(t, 0, 1, n0, s->sum[0]);
-	}
-}
-
-void fw_matmul_w4f_avx512(const struct fw_matmul_w4 *t, void *scratch)
-{
-	uint32_t m0, n0, k0, m, i, rows, now, piece, blocks;
-	struct w4_scratch *s = scratch;
-	const float *a = t->a;
-	const uint8_t *w;
-	size_t bytes;
-
-	if (t->m == 1) {
-		w4f_gemv(t, s);
-		return;
-	}
-	for (m0 = 0; m0 < t->m; m0 += rows, a += rows * t->lda) {
-		rows = t->m - m0 < W4_MAX_ROWS ? t->m - m0 : W4_MAX_ROWS;
-		blocks = (rows + W4F_ROWS - 1) / W4F_ROWS;
-		w = t->w;
-		for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
-			for (k0 = 0; k0 < t->k; k0 += piece, w += bytes) {
-				piece = t->k - k0 < W4F_PIECE ? t->k - k0 : W4F_PIECE;
-				bytes = VNPU_PANEL_W4_BYTES(piece, t->group);
-				w4f_unpack(s, w, piece, t->group);
-				for (m = i = 0; m < rows; m += now, i++) {
-					now = rows - m < W4F_ROWS ? rows - m : W4F_ROWS;
-					w4_fetch(w + bytes, bytes, i, blocks);
-					w4f_block(now, s, a + m * t->lda + k0, t->lda, piece, !k0, s->sum[m]);
-				}
-			}
-			w4_store(t, m0, rows, n0, s->sum[0]);
+		rows = t->m - m0 < W4_TILES * W4_ROWS ? t->m - m0 : W4_TILES * W4_ROWS;
+		for (p = 0; p < all; p += panels) {
+			panels = all - p < W4_PANELS ? all - p : W4_PANELS;
+			w4_group(t, m0, rows, p * VNPU_PANEL_N, panels, scratch);
 		}
 	}
 }

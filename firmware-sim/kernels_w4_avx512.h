@@ -14,7 +14,7 @@
 /* Rows that pass by a piece; their sums are 32 KB. */
 #define W4_MAX_ROWS 128
 
-/* In scratch; FW_SCRATCH_BYTES hold 40 rows of the greatest K and smallest group. */
+/* In scratch: a part of a panel, unpacked, and the sums of the rows. */
 struct w4_scratch {
 	union {
 		uint8_t u[W4_PIECE / 4][VNPU_PANEL_N][4];
@@ -22,7 +22,6 @@ struct w4_scratch {
 	} w;
 	float scale[W4_PIECE / 32][VNPU_PANEL_N];
 	float sum[W4_MAX_ROWS][VNPU_PANEL_N];
-	int32_t first[]; /* [rows][k / group]: what the sums of the groups begin at */
 };
 
 static inline __attribute__((always_inline)) __m512 w4_scale(const uint8_t *w, uint32_t group, uint32_t i)

@@ -37,10 +37,10 @@ MM_INLINE int8x16_t w4_high(uint8x16_t x)
 	return vreinterpretq_s8_u8(vshrq_n_u8(x, 4));
 }
 
-/* c += (float)sum scale, rounded once each. */
+/* c += (float)sum scale, rounded once. */
 MM_INLINE void w4_add(float *c, int32x4_t sum, float32x4_t scale)
 {
-	vst1q_f32(c, vaddq_f32(vld1q_f32(c), vmulq_f32(vcvtq_f32_s32(sum), scale)));
+	vst1q_f32(c, vfmaq_f32(vld1q_f32(c), vcvtq_f32_s32(sum), scale));
 }
 
 /* Eight k: number @i of the two times eight in each x[rows], and of those at w. */

@@ -291,9 +291,9 @@ enum vnpu_kv_type {
  *   f16 scale[64]
  *
  * MATMUL_W4: a s8[m][lda], a_scale f32[m]. Per group acc = sum of a (u - 8), exact; c = 0, then for each group in order
- * c = c + (float)acc * (float)scale, then c * a_scale[m], then + bias[n], each rounded once.
+ * c = fma((float)acc, (float)scale, c), then c * a_scale[m], then + bias[n], each rounded once; fma is fused.
  * MATMUL_W4F: a f32[m][lda], a_scale absent. c = 0, then for each k in order c = fma(a, (float)(u - 8) * (float)scale, c), then
- * + bias[n]. fma is fused: rounded once.
+ * + bias[n].
  */
 #define VNPU_PANEL_W4_BYTES(k, group) ((uint64_t)(k) / (group) * ((uint64_t)(group)*32 + 128))
 

@@ -212,7 +212,7 @@ static double w4_element(const struct w4 *x, bool floats, uint32_t m, uint32_t n
 		sum += x->bias[n];
 		size += fabs(x->bias[n]);
 	}
-	*bound = size * ((floats ? x->t.k : 2 * groups) + 3) * U + FLT_MIN;
+	*bound = size * ((floats ? x->t.k : groups) + 3) * U + FLT_MIN;
 	return sum;
 }
 
