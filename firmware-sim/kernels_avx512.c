@@ -5,10 +5,10 @@
  * exact modulo 2^32, and the true sum fits.
  *
  * The register tile is 6 rows x 64 channels: 24 sums, 4 weights, 1 activation. K is taken in pieces: of each piece the
- * activations of all rows are flipped into the worker's scratch, and then each panel's part, which fits the first-level
- * cache, is multiplied with all of them, while the next one is fetched into the second level. So the loop lives in the
- * first level but for its activations, a tenth of the bytes. Sums wait in scratch for the next piece. A single row skips
- * all that: it flips its four bytes on the way, since memory is the limit there.
+ * activations of all rows are flipped into the worker's scratch, and then each panel's part, which is in the second-level
+ * cache and comes into the first a few steps ahead, is multiplied with all of them, while the next part is fetched into the
+ * second. Sums wait in scratch for the next piece. A single row skips all that: it flips its four bytes on the way, since
+ * memory is the limit there.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -50,6 +50,9 @@
 		_mm512_store_si512(acc + (r)*64 + 48, c##r##3); \
 	}
 
+/* Bytes of a panel from what is multiplied to what is fetched into the first level meanwhile. */
+#define MM_AHEAD 1024
+
 /*
  * acc[rows][64] = first[rows][first_ld] + a[rows][lda] x w: @kb steps of four k. @lines cache lines a step, 1, 2 or 4, are
  * fetched from @next on.
@@ -75,6 +78,10 @@ static inline __attribute__((always_inline)) void mm_rows(const int rows, const 
 			_mm_prefetch(next + 128, _MM_HINT_T1);
 			_mm_prefetch(next + 192, _MM_HINT_T1);
 		}
+		_mm_prefetch(w + MM_AHEAD, _MM_HINT_T0);
+		_mm_prefetch(w + MM_AHEAD + 64, _MM_HINT_T0);
+		_mm_prefetch(w + MM_AHEAD + 128, _MM_HINT_T0);
+		_mm_prefetch(w + MM_AHEAD + 192, _MM_HINT_T0);
 		EACH_ROW(STEP)
 	}
 	EACH_ROW(OUT)
