@@ -3,6 +3,7 @@
  * Lowering: operators to commands, with the tiles of matmuls, and the cost of one run.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -303,40 +304,21 @@ static void lower_dequant(struct lower_out *o, const struct graph_op *op)
 	o->bytes_moved += q->bytes + scale->bytes + y->bytes;
 }
 
-static void lower_matmul(struct lower_out *o, const struct graph_op *op)
-{
-	struct vnpu_cmd_matmul_i8 *c = lower_cmd(o, VNPU_OP_MATMUL_I8);
-	const struct npu_tensor *q = op->in[0], *scale = op->in[1], *w = op->in[2], *bias = op->in[3], *y = op->out[0];
+_Static_assert(offsetof(struct vnpu_cmd_matmul_w4, tile_n) == offsetof(struct vnpu_cmd_matmul_i8, tile_n) &&
+		       offsetof(struct vnpu_cmd_matmul_wk, tile_n) == offsetof(struct vnpu_cmd_matmul_i8, tile_n),
+	       "matmuls differ in what follows tile_n");
 
-	if (!c)
-		return;
-	c->m = q->rows;
-	c->n = w->rows;
-	c->k = q->cols;
-	c->lda = q->ld;
-	c->ldc = y->ld;
-	lower_tiles(c->m, c->n, c->k, &c->tile_m, &c->tile_n);
-	lower_ref(o, &c->a, q);
-	lower_ref(o, &c->a_scale, scale);
-	lower_ref(o, &c->w, w);
-	lower_ref(o, &c->bias, bias);
-	lower_ref(o, &c->c, y);
-	o->macs += (uint64_t)c->m * c->n * c->k;
-	o->bytes_moved += q->bytes + scale->bytes + w->bytes + (bias ? bias->bytes : 0) + y->bytes;
-}
-
-/* MATMUL_W4, and MATMUL_W4F whose rows have no scales. */
-static void lower_matmul_w4(struct lower_out *o, const struct graph_op *op)
+/* What all matmuls have, written as one of INT8. Rows of floats have no scales. */
+static void *lower_product(struct lower_out *o, const struct graph_op *op)
 {
-	struct vnpu_cmd_matmul_w4 *c = lower_cmd(o, op->op);
+	struct vnpu_cmd_matmul_i8 *c = lower_cmd(o, op->op);
 	const struct npu_tensor *x = op->in[0], *scale = op->in[1], *w = op->in[2], *bias = op->in[3], *y = op->out[0];
 
 	if (!c)
-		return;
+		return NULL;
 	c->m = x->rows;
 	c->n = w->rows;
 	c->k = x->cols;
-	c->group = w->group;
 	c->lda = x->ld;
 	c->ldc = y->ld;
 	lower_tiles(c->m, c->n, c->k, &c->tile_m, &c->tile_n);
@@ -347,29 +329,23 @@ static void lower_matmul_w4(struct lower_out *o, const struct graph_op *op)
 	lower_ref(o, &c->c, y);
 	o->macs += (uint64_t)c->m * c->n * c->k;
 	o->bytes_moved += x->bytes + (scale ? scale->bytes : 0) + w->bytes + (bias ? bias->bytes : 0) + y->bytes;
+	return c;
+}
+
+static void lower_matmul_w4(struct lower_out *o, const struct graph_op *op)
+{
+	struct vnpu_cmd_matmul_w4 *c = lower_product(o, op);
+
+	if (c)
+		c->group = op->in[2]->group;
 }
 
 static void lower_matmul_wk(struct lower_out *o, const struct graph_op *op)
 {
-	struct vnpu_cmd_matmul_wk *c = lower_cmd(o, VNPU_OP_MATMUL_WK);
-	const struct npu_tensor *q = op->in[0], *scale = op->in[1], *w = op->in[2], *bias = op->in[3], *y = op->out[0];
+	struct vnpu_cmd_matmul_wk *c = lower_product(o, op);
 
-	if (!c)
-		return;
-	c->m = q->rows;
-	c->n = w->rows;
-	c->k = q->cols;
-	c->lda = q->ld;
-	c->ldc = y->ld;
-	c->w_bytes = w->bytes;
-	lower_tiles(c->m, c->n, c->k, &c->tile_m, &c->tile_n);
-	lower_ref(o, &c->a, q);
-	lower_ref(o, &c->a_scale, scale);
-	lower_ref(o, &c->w, w);
-	lower_ref(o, &c->bias, bias);
-	lower_ref(o, &c->c, y);
-	o->macs += (uint64_t)c->m * c->n * c->k;
-	o->bytes_moved += q->bytes + scale->bytes + w->bytes + (bias ? bias->bytes : 0) + y->bytes;
+	if (c)
+		c->w_bytes = op->in[2]->bytes;
 }
 
 /* Counted for the last rows of the cache, where most is seen: row r of them sees all but the rows after it. */
@@ -446,7 +422,7 @@ static void lower_op(struct lower_out *o, const struct graph_op *op)
 		lower_dequant(o, op);
 		break;
 	case VNPU_OP_MATMUL_I8:
-		lower_matmul(o, op);
+		lower_product(o, op);
 		break;
 	case VNPU_OP_MATMUL_W4:
 	case VNPU_OP_MATMUL_W4F:
