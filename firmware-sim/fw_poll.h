@@ -4,6 +4,10 @@
  * call and finds the change late; if the two share one, the word changes only when the other is let run. Which of both it is
  * changes with what else the host does, so it is learned: a change that was found right after giving way speaks for a shared
  * CPU, one that came while this thread ran speaks against.
+ *
+ * Two threads that give way to each other stay together: to the scheduler neither waits, and both are too hot in the cache to be
+ * moved, whatever other CPUs are idle. So a thread of the device moves to another CPU after a while, and then polls without giving
+ * way at first; in vain, it is tried again after twice as many polls. Where the threads of a client run is not the device's to say.
  */
 #ifndef FW_POLL_H
 #define FW_POLL_H
@@ -16,11 +20,19 @@
 /* Then, or else from the start, it gives way after so many. */
 #define FW_POLL_LOOKS 8
 
-/* Kept from one poll to the next; all zero at first. */
+/* Changes that come by giving way before the first move, and between two at most. */
+#define FW_POLL_PATIENCE 16
+#define FW_POLL_PATIENCE_MAX 65536
+
+/* Kept from one poll to the next; all zero at first but for may_move. */
 struct fw_poll {
+	bool may_move; /* the thread is the device's */
 	bool shared;
 	bool gave_way; /* just now */
+	bool trial; /* the CPU may be another one now */
 	unsigned int looks; /* in this poll */
+	unsigned int together; /* changes that came by giving way since the last move */
+	unsigned int patience; /* with how many of them; 0: FW_POLL_PATIENCE */
 };
 
 /* Between two looks at a word that another CPU writes. */
@@ -33,13 +45,30 @@ static inline void fw_relax(void)
 #endif
 }
 
+/* The calling thread goes to another of the CPUs that it may use. False: there is none. */
+bool fw_poll_move(void);
+
+/* Gives the CPU away, or leaves it if that has gone to and fro for long. */
+static inline void fw_poll_give_way(struct fw_poll *p)
+{
+	unsigned int patience = p->patience ? p->patience : FW_POLL_PATIENCE;
+
+	if (!p->may_move || p->together < patience || p->looks >= FW_POLL_ALONE) {
+		sched_yield();
+		return;
+	}
+	p->trial = fw_poll_move();
+	p->together = 0;
+	p->patience = patience < FW_POLL_PATIENCE_MAX ? 2 * patience : patience;
+}
+
 /* After a look that found nothing. */
 static inline void fw_poll_again(struct fw_poll *p)
 {
 	p->looks++;
-	p->gave_way = !(p->looks % FW_POLL_LOOKS) && (p->shared || p->looks >= FW_POLL_ALONE);
+	p->gave_way = !(p->looks % FW_POLL_LOOKS) && ((p->shared && !p->trial) || p->looks >= FW_POLL_ALONE);
 	if (p->gave_way)
-		sched_yield();
+		fw_poll_give_way(p);
 	else
 		fw_relax();
 }
@@ -53,10 +82,18 @@ static inline void fw_poll_woken(struct fw_poll *p)
 /* After the last look. Where it gave way again and again, that the change came just then says nothing. */
 static inline void fw_poll_end(struct fw_poll *p, bool found)
 {
-	if (found && p->looks && !p->gave_way)
+	if (found && p->looks && !p->gave_way) {
 		p->shared = false;
-	else if (found && p->looks == FW_POLL_ALONE)
+		p->together = 0;
+		p->patience = 0;
+	} else if (found && p->looks == FW_POLL_ALONE) {
 		p->shared = true;
+	}
+	/* A move is tried out in what is left of its poll, or in the next one. */
+	if (!p->gave_way || p->looks >= FW_POLL_ALONE)
+		p->trial = false;
+	else if (found)
+		p->together++;
 	p->gave_way = false;
 	p->looks = 0;
 }

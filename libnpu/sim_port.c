@@ -463,6 +463,7 @@ int sim_port_start(struct sim *sim, const struct sim_options *opts)
 		return npu_fail(ret, "sim: %s", why);
 	if (sim->profile)
 		cfg.npu = &sim->profile->npu;
+	sim->poll.may_move = true;
 	ret = sim_port_alloc_rings(sim);
 	if (ret)
 		return ret;

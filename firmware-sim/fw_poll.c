@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Leaving a CPU: by not being allowed to use it for a moment.
+ */
+#define _GNU_SOURCE
+#include <sched.h>
+
+#include "fw_poll.h"
+
+bool fw_poll_move(void)
+{
+	int cpu = sched_getcpu();
+	cpu_set_t all, others;
+
+	if (cpu < 0 || sched_getaffinity(0, sizeof(all), &all))
+		return false;
+	others = all;
+	CPU_CLR(cpu, &others);
+	if (!CPU_COUNT(&others) || sched_setaffinity(0, sizeof(others), &others))
+		return false;
+	sched_setaffinity(0, sizeof(all), &all);
+	return true;
+}
