@@ -76,16 +76,3 @@ static float max_of(vf v)
 
 	return fmax(fmax(b.x, b.y), fmax(b.z, b.w));
 }
-
-/* Rounded each, whatever the compiler would like to fuse. */
-static vf times(vf a, vf b)
-{
-#pragma OPENCL FP_CONTRACT OFF
-	return a * b;
-}
-
-static vf plus(vf a, vf b)
-{
-#pragma OPENCL FP_CONTRACT OFF
-	return a + b;
-}

@@ -157,7 +157,7 @@ static void put(__global float *y, memory bias, ulong bias_off, vf v, uint c, ui
 			{                                                                                            \
 				vf scale = LOAD_HALF(0, HALF(g, (ulong)group * 32) + lane + v * V);                  \
 				_Pragma("unroll") for (uint r = 0; r < M; r++) acc[r][v] =                           \
-					plus(acc[r][v], times(sum[r][v], scale));                                    \
+					MAC(sum[r][v], scale, acc[r][v]);                                            \
 			}                                                                                            \
 		}                                                                                                    \
 		FOLD(M, N, acc, vf)                                                                                  \
