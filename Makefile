@@ -76,7 +76,9 @@ tests: all $(TESTS)
 MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 ifeq ($(MACHINE),x86_64)
 $(O)/obj/%_avx2.o: ISA := -mavx2 -mfma -mf16c
-AVX512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c
+# Where in 32 bytes a branch comes to lie must not matter: cores before Ice Lake decode those anew that cross a boundary.
+PLACED := -falign-functions=64 -Wa,-mbranches-within-32B-boundaries
+AVX512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c $(PLACED)
 $(O)/obj/%_avx512.o: ISA := $(AVX512)
 $(O)/obj/%_amx.o: ISA := $(AVX512) -mamx-tile -mamx-int8
 endif
