@@ -18,7 +18,8 @@
  * Relative errors are what is made small: constants are fitted to the logarithms of the times, sums to the times with
  * weights 1 / time^2. No term has a negative coefficient: a leaf's time does not fall when the work grows, and is never
  * negative, however far a shape is from the samples. Splits and coefficients that cost more than they bring are left out,
- * by M5's estimate: error * (n + v) / (n - v) for n samples and v coefficients.
+ * by M5's estimate: error * (n + v) / (n - v) for n samples and v coefficients; a split that brings nothing by itself is
+ * kept if those below it are worth both. What a leaf's own samples leave open is decided by all of the samples.
  */
 #ifndef PREDICTOR_H
 #define PREDICTOR_H

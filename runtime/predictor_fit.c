@@ -22,8 +22,19 @@
 #define EXACT 1e-12
 /* Added to the diagonal of the scaled normal equations: terms that say the same share the coefficient. */
 #define RIDGE 1e-12
-/* A split that does not take away so much of the expected error is none. */
+/* Splits that do not take away so much of the expected error are none. */
 #define LEAST_GAIN 0.02
+/*
+ * Splits in a row that may gain less, in hope of those below them: two outliers on either side of the others cancel out in
+ * every single cut. Such a split is that which describes the samples best, whatever it costs. What is not worth its splits
+ * in the end is pruned.
+ */
+#define PATIENCE 2
+/*
+ * Weight of all samples together in the fit of every leaf, in units of one sample: next to nothing where the leaf's own
+ * samples say anything, but a coefficient that they leave open is not one that is wrong a hundredfold elsewhere.
+ */
+#define WHISPER 1e-4
 
 struct row {
 	struct predictor_shape shape;
@@ -51,6 +62,7 @@ struct fitter {
 		double value;
 		uint32_t row;
 	} * sorted;
+	struct sums whisper; /* of all samples, with that weight */
 	struct predictor *p;
 	uint32_t room;
 	bool no_memory;
@@ -80,6 +92,15 @@ static void count(const struct fitter *f, struct sums *s, const struct row *row,
 		s->zt[i] += sign * z[i] * t;
 	}
 	s->tt += sign * t * t;
+}
+
+static void add_sums(struct sums *to, const struct sums *s, double weight)
+{
+	for (int i = 0; i < NR_TERMS; i++) {
+		for (int j = 0; j <= i; j++)
+			to->zz[i][j] += weight * s->zz[i][j];
+		to->zt[i] += weight * s->zt[i];
+	}
 }
 
 /* Solves the @n equations by Cholesky's decomposition; they are positive definite by the ridge, or dropped as 0. */
@@ -162,6 +183,7 @@ static int most_negative(const struct sums *s, const double *c)
 static struct leaf_fit fit_leaf(const struct fitter *f, const struct sums *s)
 {
 	struct leaf_fit fit = { .used = 1 };
+	struct sums with;
 	unsigned int set = 0;
 	int worst;
 
@@ -170,12 +192,14 @@ static struct leaf_fit fit_leaf(const struct fitter *f, const struct sums *s)
 		fit.error = remaining(s, fit.coefficients, 1);
 		return fit;
 	}
+	with = *s;
+	add_sums(&with, &f->whisper, 1);
 	for (int i = 0; i < NR_TERMS; i++)
-		set |= s->zz[i][i] > 0 ? 1u << i : 0;
-	solve_terms(s, set, fit.coefficients);
-	while ((worst = most_negative(s, fit.coefficients)) < NR_TERMS) {
+		set |= with.zz[i][i] > 0 ? 1u << i : 0;
+	solve_terms(&with, set, fit.coefficients);
+	while ((worst = most_negative(&with, fit.coefficients)) < NR_TERMS) {
 		set &= ~(1u << worst);
-		solve_terms(s, set, fit.coefficients);
+		solve_terms(&with, set, fit.coefficients);
 	}
 	fit.used = 0;
 	for (int i = 0; i < NR_TERMS; i++)
@@ -195,9 +219,14 @@ static double expected_error(const struct leaf_fit *fit, uint32_t n)
 /* ---- splits ---- */
 
 struct split {
-	double error;
+	double error; /* INFINITY: there is none */
 	double at;
-	int feature; /* -1: none */
+	int feature;
+};
+
+/* The best ones, by the error that is to be expected, and by that of the samples alone. */
+struct splits {
+	struct split expected, own;
 };
 
 static int compare(const void *a, const void *b)
@@ -219,7 +248,7 @@ static double between(double a, double b)
 
 /* Thresholds of one feature: between samples of different values. */
 static void try_feature(struct fitter *f, uint32_t first, uint32_t n, const struct sums *all, int feature,
-			struct split *best)
+			struct splits *best)
 {
 	uint32_t places = 0, stride, place = 0;
 	struct sums below = { 0 }, above = *all;
@@ -236,7 +265,7 @@ static void try_feature(struct fitter *f, uint32_t first, uint32_t n, const stru
 	for (uint32_t i = 1; i < n; i++) {
 		const struct row *row = &f->rows[f->sorted[i - 1].row];
 		struct leaf_fit fits[2];
-		double error;
+		struct split split = { .feature = feature };
 
 		count(f, &below, row, 1);
 		count(f, &above, row, -1);
@@ -246,9 +275,13 @@ static void try_feature(struct fitter *f, uint32_t first, uint32_t n, const stru
 			continue;
 		fits[0] = fit_leaf(f, &below);
 		fits[1] = fit_leaf(f, &above);
-		error = expected_error(&fits[0], below.n) + expected_error(&fits[1], above.n);
-		if (error < best->error)
-			*best = (struct split){ error, between(f->sorted[i - 1].value, f->sorted[i].value), feature };
+		split.at = between(f->sorted[i - 1].value, f->sorted[i].value);
+		split.error = expected_error(&fits[0], below.n) + expected_error(&fits[1], above.n);
+		if (split.error < best->expected.error)
+			best->expected = split;
+		split.error = fits[0].error + fits[1].error;
+		if (split.error < best->own.error)
+			best->own = split;
 	}
 }
 
@@ -287,38 +320,56 @@ static uint32_t partition(struct fitter *f, uint32_t first, uint32_t n, const st
 	return low;
 }
 
-/* The tree of the samples index[first..first + n). Its root's number. */
-static uint32_t grow(struct fitter *f, uint32_t first, uint32_t n, uint32_t depth)
+/* Makes @node a leaf, and takes the nodes that were grown below it away: they are the last ones. */
+static double end_in_leaf(struct fitter *f, uint32_t node, const struct leaf_fit *leaf, uint32_t n)
 {
-	struct split split = { .feature = -1 };
+	struct predictor_node *to = &f->p->nodes[node];
+
+	*to = (struct predictor_node){ .leaf = true };
+	memcpy(to->coefficients, leaf->coefficients, sizeof(to->coefficients));
+	if (f->o->leaves == PREDICTOR_CONSTANT)
+		to->coefficients[TERM_ONE] = exp(to->coefficients[TERM_ONE]);
+	f->p->nr_nodes = node + 1;
+	return expected_error(leaf, n);
+}
+
+/*
+ * Grows the tree of the samples index[first..first + n) as the next node and those that follow it, after @weak splits in
+ * a row that gained nothing. Its expected error.
+ */
+static double grow(struct fitter *f, uint32_t first, uint32_t n, uint32_t depth, uint32_t weak)
+{
+	struct splits best = { { .error = INFINITY }, { .error = INFINITY } };
+	struct split split;
 	uint32_t node = new_node(f), low, child;
 	struct sums sums = { 0 };
 	struct leaf_fit leaf;
+	double worth, error;
 
 	if (f->no_memory)
 		return 0;
 	for (uint32_t i = 0; i < n; i++)
 		count(f, &sums, &f->rows[f->index[first + i]], 1);
 	leaf = fit_leaf(f, &sums);
-	split.error = expected_error(&leaf, n) * (1 - LEAST_GAIN);
-	if (depth < f->o->max_depth && split.error > 0)
+	worth = expected_error(&leaf, n) * (1 - LEAST_GAIN);
+	if (depth < f->o->max_depth && worth > 0)
 		for (int feature = 0; feature < NR_FEATURES; feature++)
-			try_feature(f, first, n, &sums, feature, &split);
-	if (split.feature < 0) {
-		if (f->o->leaves == PREDICTOR_CONSTANT)
-			leaf.coefficients[TERM_ONE] = exp(leaf.coefficients[TERM_ONE]);
-		memcpy(f->p->nodes[node].coefficients, leaf.coefficients, sizeof(leaf.coefficients));
-		return node;
-	}
+			try_feature(f, first, n, &sums, feature, &best);
+	weak = best.expected.error < worth ? 0 : weak + 1;
+	if (isinf(best.own.error) || weak > PATIENCE)
+		return end_in_leaf(f, node, &leaf, n);
+	split = weak ? best.own : best.expected;
 	low = partition(f, first, n, &split);
 	f->p->nodes[node].leaf = false;
 	f->p->nodes[node].feature = (uint8_t)split.feature;
 	f->p->nodes[node].at = split.at;
-	child = grow(f, first, low, depth + 1);
+	child = f->p->nr_nodes;
+	error = grow(f, first, low, depth + 1, weak);
 	f->p->nodes[node].below = child;
-	child = grow(f, first + low, n - low, depth + 1);
+	child = f->p->nr_nodes;
+	error += grow(f, first + low, n - low, depth + 1, weak);
 	f->p->nodes[node].above = child;
-	return node;
+	return error < worth || f->no_memory ? error : end_in_leaf(f, node, &leaf, n);
 }
 
 static bool prepare(struct fitter *f, const struct op_samples *samples, enum soc_lane lane, uint32_t *n)
@@ -341,6 +392,15 @@ static bool prepare(struct fitter *f, const struct op_samples *samples, enum soc
 	return true;
 }
 
+static void whisper(struct fitter *f, uint32_t n)
+{
+	struct sums all = { 0 };
+
+	for (uint32_t i = 0; i < n; i++)
+		count(f, &all, &f->rows[i], 1);
+	add_sums(&f->whisper, &all, WHISPER / n);
+}
+
 int predictor_fit(const struct op_samples *samples, enum soc_lane lane, const struct predictor_options *opts,
 		  struct predictor **p)
 {
@@ -358,7 +418,8 @@ int predictor_fit(const struct op_samples *samples, enum soc_lane lane, const st
 	} else {
 		f.p->info = (struct predictor_info){ .lane = lane, .options = *opts, .samples = n };
 		memcpy(f.p->info.source, samples->source, sizeof(f.p->info.source));
-		grow(&f, 0, n, 0);
+		whisper(&f, n);
+		grow(&f, 0, n, 0, 0);
 		if (f.no_memory)
 			err = llm_fail(-ENOMEM, "no memory for a tree over %u samples", n);
 	}

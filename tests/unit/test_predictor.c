@@ -103,6 +103,26 @@ static void test_a_piecewise_constant_function_is_learned_exactly(void **state)
 	op_samples_free(&s);
 }
 
+/* No single cut brings anything: what it leaves of the one, it takes of the other. */
+static void test_outliers_that_cancel_out_are_learned_exactly(void **state)
+{
+	struct op_samples s = { 0 };
+	struct predictor_error e;
+	struct predictor *p;
+
+	random_begin(__func__);
+	for (int i = 0; i < 200; i++)
+		add(&s, random_in(1, 100), random_in(2, 300), random_in(1, 300), 7000);
+	add(&s, 101, 50, 100, 70);
+	add(&s, 101, 51, 100, 700000);
+	p = learn(&s, SOC_NPU, constants());
+	e = predictor_test(p, &s);
+	assert_int_equal(e.n, 202);
+	assert_true(e.worst < 1e-9);
+	predictor_free(p);
+	op_samples_free(&s);
+}
+
 static void test_steps_of_one_dimension_are_learned_for_all_of_the_others(void **state)
 {
 	struct op_samples s = { 0 };
@@ -573,6 +593,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_piecewise_constant_function_is_learned_exactly),
+		cmocka_unit_test(test_outliers_that_cancel_out_are_learned_exactly),
 		cmocka_unit_test(test_steps_of_one_dimension_are_learned_for_all_of_the_others),
 		cmocka_unit_test(test_a_sum_of_terms_is_learned_exactly_and_carries_beyond_the_samples),
 		cmocka_unit_test(test_modelled_lanes_are_predicted_within_ten_percent),
