@@ -35,52 +35,6 @@ struct decoder {
 	size_t why_bytes;
 };
 
-static const char *const op_names[] = {
-	[VNPU_OP_END] = "end",
-	[VNPU_OP_BARRIER] = "barrier",
-	[VNPU_OP_SLEEP] = "sleep",
-	[VNPU_OP_COPY] = "copy",
-	[VNPU_OP_ADD] = "add",
-	[VNPU_OP_MUL] = "mul",
-	[VNPU_OP_ACT] = "act",
-	[VNPU_OP_RMSNORM] = "rmsnorm",
-	[VNPU_OP_ROPE] = "rope",
-	[VNPU_OP_SOFTMAX] = "softmax",
-	[VNPU_OP_QUANT] = "quant",
-	[VNPU_OP_DEQUANT] = "dequant",
-	[VNPU_OP_MATMUL_I8] = "matmul_i8",
-	[VNPU_OP_ATTN] = "attn",
-	[VNPU_OP_MATMUL_W4] = "matmul_w4",
-	[VNPU_OP_MATMUL_W4F] = "matmul_w4f",
-	[VNPU_OP_STORE] = "store",
-	[VNPU_OP_GLU] = "glu",
-	[VNPU_OP_MATMUL_WK] = "matmul_wk",
-};
-
-static const uint32_t op_bytes[] = {
-	[VNPU_OP_END] = sizeof(struct vnpu_cmd),
-	[VNPU_OP_BARRIER] = sizeof(struct vnpu_cmd),
-	[VNPU_OP_SLEEP] = sizeof(struct vnpu_cmd_sleep),
-	[VNPU_OP_COPY] = sizeof(struct vnpu_cmd_copy),
-	[VNPU_OP_ADD] = sizeof(struct vnpu_cmd_binary),
-	[VNPU_OP_MUL] = sizeof(struct vnpu_cmd_binary),
-	[VNPU_OP_ACT] = sizeof(struct vnpu_cmd_act),
-	[VNPU_OP_RMSNORM] = sizeof(struct vnpu_cmd_rmsnorm),
-	[VNPU_OP_ROPE] = sizeof(struct vnpu_cmd_rope),
-	[VNPU_OP_SOFTMAX] = sizeof(struct vnpu_cmd_softmax),
-	[VNPU_OP_QUANT] = sizeof(struct vnpu_cmd_quant),
-	[VNPU_OP_DEQUANT] = sizeof(struct vnpu_cmd_dequant),
-	[VNPU_OP_MATMUL_I8] = sizeof(struct vnpu_cmd_matmul_i8),
-	[VNPU_OP_ATTN] = sizeof(struct vnpu_cmd_attn),
-	[VNPU_OP_MATMUL_W4] = sizeof(struct vnpu_cmd_matmul_w4),
-	[VNPU_OP_MATMUL_W4F] = sizeof(struct vnpu_cmd_matmul_w4),
-	[VNPU_OP_STORE] = sizeof(struct vnpu_cmd_store),
-	[VNPU_OP_GLU] = sizeof(struct vnpu_cmd_glu),
-	[VNPU_OP_MATMUL_WK] = sizeof(struct vnpu_cmd_matmul_wk),
-};
-
-#define NR_OPS (sizeof(op_names) / sizeof(op_names[0]))
-
 __attribute__((format(printf, 2, 3))) static int refuse(struct decoder *d, const char *fmt, ...)
 {
 	va_list ap;
@@ -336,14 +290,17 @@ static int check_softmax(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 static int check_quant(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 {
 	const struct vnpu_cmd_quant *m = &c->u.quant;
+	/* What the first plane leaves of a row waits in a worker's scratch. */
+	uint32_t planes = m->hdr.op == VNPU_OP_QUANT16 ? 2 : 1, max_cols = planes > 1 ? VNPU_MAX_K_I8 : VNPU_MAX_DIM;
 
-	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM));
-	CHECK(bounded(d, "cols", m->cols, VNPU_MAX_DIM));
+	_Static_assert(VNPU_MAX_K_I8 * sizeof(float) <= FW_SCRATCH_BYTES, "QUANT16: a row fits the scratch");
+	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM / planes));
+	CHECK(bounded(d, "cols", m->cols, max_cols));
 	CHECK(matrix(d, "x", &m->x, m->rows, m->cols, m->ldx, 4, R, &c->va[0]));
-	CHECK(matrix(d, "q", &m->q, m->rows, (m->cols + 3) / 4 * 4, m->ldq, 1, W, &c->va[1]));
-	CHECK(vector(d, "scale", &m->scale, m->rows, W, &c->va[2]));
+	CHECK(matrix(d, "q", &m->q, m->rows * planes, (m->cols + 3) / 4 * 4, m->ldq, 1, W, &c->va[1]));
+	CHECK(vector(d, "scale", &m->scale, m->rows * planes, W, &c->va[2]));
 	tile_rows(c, m->rows, m->cols, false);
-	*cost = (uint64_t)m->rows * m->cols;
+	*cost = (uint64_t)m->rows * m->cols * planes;
 	return 0;
 }
 
@@ -545,6 +502,7 @@ static int check_cmd(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 	case VNPU_OP_SOFTMAX:
 		return check_softmax(d, c, cost);
 	case VNPU_OP_QUANT:
+	case VNPU_OP_QUANT16:
 		return check_quant(d, c, cost);
 	case VNPU_OP_DEQUANT:
 		return check_dequant(d, c, cost);
@@ -727,11 +685,11 @@ static int decode_cmds(struct decoder *d, const uint8_t *p, const uint8_t *end, 
 		if ((size_t)(end - p) < sizeof(*cmd))
 			return refuse(d, "the stream ends without END");
 		cmd = (const struct vnpu_cmd *)p;
-		if (cmd->op >= NR_OPS || !op_names[cmd->op])
+		if (!fw_op_name(cmd->op))
 			return refuse(d, "unknown operation %u", cmd->op);
-		d->op = op_names[cmd->op];
-		if (cmd->size_bytes != op_bytes[cmd->op])
-			return refuse(d, "%u bytes, not %u", cmd->size_bytes, op_bytes[cmd->op]);
+		d->op = fw_op_name(cmd->op);
+		if (cmd->size_bytes != fw_op_bytes(cmd->op))
+			return refuse(d, "%u bytes, not %u", cmd->size_bytes, fw_op_bytes(cmd->op));
 		if (cmd->size_bytes > (size_t)(end - p))
 			return refuse(d, "leaves the stream");
 		if (cmd->flags)

@@ -75,4 +75,8 @@ int fw_prog_decode(struct fw_prog *prog, const void *stream, size_t stream_bytes
 uint64_t fw_prog_cost(const struct fw_prog *prog);
 void fw_prog_free(struct fw_prog *prog);
 
+/* Of an enum vnpu_op: its name, NULL if there is no such operation; the bytes of its command. */
+const char *fw_op_name(uint16_t op);
+uint32_t fw_op_bytes(uint16_t op);
+
 #endif /* FW_STREAM_H */

@@ -150,6 +150,24 @@ static void run_quant(void *arg)
 			    m->cols);
 }
 
+static void run_quant16(void *arg)
+{
+	struct tile *t = arg;
+	const struct vnpu_cmd_quant *m = &t->cmd->u.quant;
+	uint64_t r, plane = (uint64_t)m->rows * m->ldq;
+	float *scale, *x;
+	int8_t *q;
+
+	for (r = t->row; r < t->row + t->rows; r++) {
+		q = (int8_t *)at(t, 1) + r * m->ldq;
+		scale = f32_at(t, 2, r, 1, 0);
+		x = f32_at(t, 0, r, m->ldx, 0);
+		t->k->quant(q, scale, x, m->cols);
+		t->k->rest(t->scratch, x, q, *scale, m->cols);
+		t->k->quant(q + plane, scale + m->rows, t->scratch, m->cols);
+	}
+}
+
 static void run_dequant(void *arg)
 {
 	struct tile *t = arg;
@@ -402,14 +420,18 @@ static void prepare_glu(struct tile *t, uint64_t index)
 	touch_f32(t, t->cmd->va[2], m->ldy, true);
 }
 
-static void prepare_quant(struct tile *t, uint64_t index)
+static void prepare_quant(struct tile *t, uint64_t index, uint32_t planes)
 {
 	const struct vnpu_cmd_quant *m = &t->cmd->u.quant;
+	uint64_t row, p;
 
 	place(t, m->rows, m->cols, index);
 	touch_f32(t, t->cmd->va[0], m->ldx, false);
-	touch(t, t->cmd->va[1] + t->row * m->ldq, (t->rows - 1) * m->ldq + (m->cols + 3) / 4 * 4, true);
-	touch(t, t->cmd->va[2] + t->row * 4, t->rows * 4, true);
+	for (p = 0; p < planes; p++) {
+		row = p * m->rows + t->row;
+		touch(t, t->cmd->va[1] + row * m->ldq, (t->rows - 1) * m->ldq + (m->cols + 3) / 4 * 4, true);
+		touch(t, t->cmd->va[2] + row * 4, t->rows * 4, true);
+	}
 }
 
 static void prepare_dequant(struct tile *t, uint64_t index)
@@ -467,8 +489,11 @@ static tile_fn prepare(struct tile *t, uint64_t index)
 		prepare_unary(t, index, softmax->rows, softmax->cols, softmax->ldx, softmax->ldy, 0);
 		return run_softmax;
 	case VNPU_OP_QUANT:
-		prepare_quant(t, index);
+		prepare_quant(t, index, 1);
 		return run_quant;
+	case VNPU_OP_QUANT16:
+		prepare_quant(t, index, 2);
+		return run_quant16;
 	case VNPU_OP_DEQUANT:
 		prepare_dequant(t, index);
 		return run_dequant;

@@ -69,11 +69,12 @@ static struct npu_cost softmax_cost(const struct profile_npu *npu, const struct 
 	return vector(npu, elements, FLOAT_OPS_SOFTMAX, 2 * elements, 0);
 }
 
-static struct npu_cost quant_cost(const struct profile_npu *npu, uint32_t rows, uint32_t cols, double ops)
+/* And of @planes that a row is in. */
+static struct npu_cost quant_cost(const struct profile_npu *npu, uint32_t rows, uint32_t cols, double ops, int planes)
 {
 	double elements = (double)rows * cols;
 
-	return vector(npu, elements, ops, elements, elements + rows * SCALE_BYTES);
+	return vector(npu, elements, ops, elements, planes * (elements + rows * SCALE_BYTES));
 }
 
 static struct npu_cost matmul_cost(const struct profile_npu *npu, const struct vnpu_cmd_matmul_i8 *m)
@@ -170,9 +171,11 @@ static struct npu_cost cmd_cost(const struct profile_npu *npu, const struct fw_c
 	case VNPU_OP_SOFTMAX:
 		return softmax_cost(npu, &c->u.softmax);
 	case VNPU_OP_QUANT:
-		return quant_cost(npu, c->u.quant.rows, c->u.quant.cols, FLOAT_OPS_QUANT);
+		return quant_cost(npu, c->u.quant.rows, c->u.quant.cols, FLOAT_OPS_QUANT, 1);
+	case VNPU_OP_QUANT16:
+		return quant_cost(npu, c->u.quant.rows, c->u.quant.cols, FLOAT_OPS_QUANT16, 2);
 	case VNPU_OP_DEQUANT:
-		return quant_cost(npu, c->u.dequant.rows, c->u.dequant.cols, FLOAT_OPS_DEQUANT);
+		return quant_cost(npu, c->u.dequant.rows, c->u.dequant.cols, FLOAT_OPS_DEQUANT, 1);
 	case VNPU_OP_MATMUL_I8:
 		return matmul_cost(npu, &c->u.matmul);
 	case VNPU_OP_MATMUL_W4:

@@ -106,6 +106,8 @@ struct fw_kernels {
 	/* Pads q with zeros to a multiple of 4. */
 	void (*quant)(int8_t *q, float *scale, const float *x, size_t n);
 	void (*dequant)(float *y, const int8_t *q, float scale, size_t n);
+	/* y = x - q * scale, rounded once: what quant() left. */
+	void (*rest)(float *y, const float *x, const int8_t *q, float scale, size_t n);
 	/* One row; @scratch: FW_SCRATCH_BYTES. */
 	void (*rope)(float *y, const float *x, const float *inv_freq, uint64_t pos, uint32_t heads, uint32_t head_dim,
 		     uint32_t rot_dim, uint32_t mode, void *scratch);

@@ -410,6 +410,19 @@ static void kernel_dequant(float *y, const int8_t *q, float scale, size_t n)
 	}
 }
 
+static void kernel_rest(float *y, const float *x, const int8_t *q, float scale, size_t n)
+{
+	int8_t last[LANES] = { 0 };
+	size_t i;
+
+	for (i = 0; i + LANES <= n; i += LANES)
+		store(y + i, fma_v(-load_s8(q + i), splat(scale), load(x + i)));
+	if (i < n) {
+		memcpy(last, q + i, n - i);
+		store_part(y + i, fma_v(-load_s8(last), splat(scale), load_part(x + i, n - i)), n - i);
+	}
+}
+
 /* ---- over a row ---------------------------------------------------------------------------------------------------- */
 
 /* 16 lanes. */
@@ -746,6 +759,7 @@ const struct fw_kernels FW_KERNELS_NAME = {
 	.softmax = kernel_softmax,
 	.quant = kernel_quant,
 	.dequant = kernel_dequant,
+	.rest = kernel_rest,
 	.rope = kernel_rope,
 	.attn = kernel_attn,
 	.store = kernel_store,

@@ -28,7 +28,7 @@
 #include <stdint.h>
 
 #define VNPU_ISA_MAJOR 1
-#define VNPU_ISA_MINOR 3
+#define VNPU_ISA_MINOR 4
 #define VNPU_ISA_VERSION (VNPU_ISA_MAJOR << 16 | VNPU_ISA_MINOR)
 
 #define VNPU_STREAM_MAGIC 0x53504e56u /* "VNPS" */
@@ -130,6 +130,7 @@ enum vnpu_op {
 	VNPU_OP_STORE = 17, /* 1.2 */
 	VNPU_OP_GLU = 18, /* 1.2 */
 	VNPU_OP_MATMUL_WK = 19, /* 1.3 */
+	VNPU_OP_QUANT16 = 20, /* 1.4 */
 };
 
 struct vnpu_cmd {
@@ -224,10 +225,14 @@ struct vnpu_cmd_softmax {
  * QUANT: per row, scale[r] = max|x[r]| / 127 and q[r][c] = round-to-nearest-even(x[r][c] / scale[r]) in -127..127;
  * a row of zeros gets scale 0. Columns cols..align4(cols)-1 of q are set to 0, so ldq >= align4(cols).
  * A row with a NaN or an infinity gets scale NaN and q 0.
+ *
+ * QUANT16: the same in two planes, that is twice as many rows: q[r], scale[r] as QUANT has them, and q[rows + r],
+ * scale[rows + r] as QUANT has them of what they leave, fma(-q[r][c], scale[r], x[r][c]), rounded once. Together a plane of 16
+ * bits, nearly; products with both, row by row, are added. cols is VNPU_MAX_K_I8 at most.
  */
 struct vnpu_cmd_quant {
 	struct vnpu_cmd hdr;
-	struct vnpu_ref x, q, scale; /* f32[rows][ldx], s8[rows][ldq], f32[rows] */
+	struct vnpu_ref x, q, scale; /* f32[rows][ldx], s8[planes * rows][ldq], f32[planes * rows] */
 	uint32_t rows, cols;
 	uint32_t ldx, ldq;
 };

@@ -268,6 +268,7 @@ static void dis_cmd(const struct disasm *d, uint32_t at, const struct vnpu_cmd *
 		dis_softmax(d, p);
 		break;
 	case VNPU_OP_QUANT:
+	case VNPU_OP_QUANT16:
 		dis_quant(d, p);
 		break;
 	case VNPU_OP_DEQUANT:

@@ -177,7 +177,8 @@ struct npu_tensor *npu_rmsnorm(struct npu_graph *g, struct npu_tensor *x, struct
 		return NULL;
 	}
 	if (x->ld != x->cols && w->cols != x->cols) {
-		graph_fail(g, -EINVAL, "rmsnorm: rows of %u, %u apart: a norm per head wants them dense", x->cols, x->ld);
+		graph_fail(g, -EINVAL, "rmsnorm: rows of %u, %u apart: a norm per head wants them dense", x->cols,
+			   x->ld);
 		return NULL;
 	}
 	return graph_simple(
@@ -218,24 +219,53 @@ struct npu_tensor *npu_softmax(struct npu_graph *g, struct npu_tensor *x, float 
 			    x->rows, x->cols);
 }
 
-struct npu_tensor *npu_quant(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor **scale)
+/* @x in @planes of INT8. */
+static struct npu_tensor *graph_quant(struct npu_graph *g, enum vnpu_op which, const char *name, uint32_t planes,
+				      struct npu_tensor *x, struct npu_tensor **scale)
 {
-	struct graph_op op = { .op = VNPU_OP_QUANT, .in = { x }, .param = NPU_NO_PARAM };
+	struct graph_op op = { .op = which, .in = { x }, .param = NPU_NO_PARAM };
 
 	if (scale)
 		*scale = NULL;
-	if (!graph_operand(g, "quant", x, NPU_F32))
+	if (!graph_operand(g, name, x, NPU_F32))
 		return NULL;
 	if (!scale) {
-		graph_fail(g, -EINVAL, "quant: no place for the scales");
+		graph_fail(g, -EINVAL, "%s: no place for the scales", name);
 		return NULL;
 	}
-	op.out[0] = graph_result(g, NPU_S8, x->rows, x->cols);
-	op.out[1] = graph_result(g, NPU_F32, x->rows, 1);
+	op.out[0] = graph_result(g, NPU_S8, x->rows * planes, x->cols);
+	op.out[1] = graph_result(g, NPU_F32, x->rows * planes, 1);
 	if (!op.out[0] || !op.out[1] || !graph_append(g, &op))
 		return NULL;
 	*scale = op.out[1];
 	return op.out[0];
+}
+
+struct npu_tensor *npu_quant(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor **scale)
+{
+	return graph_quant(g, VNPU_OP_QUANT, "quant", 1, x, scale);
+}
+
+struct npu_tensor *npu_quant16(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor **scale)
+{
+	if (x && (x->rows > VNPU_MAX_DIM / 2 || x->cols > VNPU_MAX_K_I8)) {
+		graph_fail(g, -EINVAL, "quant16: %u x %u exceeds %u x %u", x->rows, x->cols, VNPU_MAX_DIM / 2,
+			   VNPU_MAX_K_I8);
+		return NULL;
+	}
+	return graph_quant(g, VNPU_OP_QUANT16, "quant16", 2, x, scale);
+}
+
+struct npu_tensor *npu_fold(struct npu_graph *g, struct npu_tensor *x)
+{
+	if (!graph_operand(g, "fold", x, NPU_F32))
+		return NULL;
+	if (x->rows % 2) {
+		graph_fail(g, -EINVAL, "fold: %u rows have no halves", x->rows);
+		return NULL;
+	}
+	return graph_simple(g, (struct graph_op){ .op = VNPU_OP_ADD, .in = { x }, .param = NPU_NO_PARAM }, x->rows / 2,
+			    x->cols);
 }
 
 struct npu_tensor *npu_dequant(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *scale)

@@ -42,7 +42,8 @@ static void *lower_cmd(struct lower_out *o, enum vnpu_op op)
 	return cmd;
 }
 
-static void lower_ref(struct lower_out *o, struct vnpu_ref *ref, const struct npu_tensor *t)
+/* Row @row of @t. */
+static void lower_ref_row(struct lower_out *o, struct vnpu_ref *ref, const struct npu_tensor *t, uint32_t row)
 {
 	struct npu_image_reloc *grown;
 
@@ -62,8 +63,13 @@ static void lower_ref(struct lower_out *o, struct vnpu_ref *ref, const struct np
 	o->relocs[o->nr_relocs++] = (struct npu_image_reloc){
 		.offset = (uint32_t)((uint8_t *)ref - o->cmd),
 		.slot = t->slot,
-		.addend = t->offset,
+		.addend = t->offset + (uint64_t)row * t->ld * 4,
 	};
+}
+
+static void lower_ref(struct lower_out *o, struct vnpu_ref *ref, const struct npu_tensor *t)
+{
+	lower_ref_row(o, ref, t, 0);
 }
 
 static uint32_t lower_param(int param)
@@ -158,6 +164,7 @@ static void lower_store(struct lower_out *o, const struct graph_op *op)
 	o->bytes_moved += x->bytes + op->state->bytes / op->state->rows * x->rows;
 }
 
+/* Without a second operand: the lower half of the first one's rows is. */
 static void lower_binary(struct lower_out *o, const struct graph_op *op)
 {
 	struct vnpu_cmd_binary *c = lower_cmd(o, op->op);
@@ -165,15 +172,15 @@ static void lower_binary(struct lower_out *o, const struct graph_op *op)
 
 	if (!c)
 		return;
-	c->rows = a->rows;
-	c->cols = a->cols;
+	c->rows = y->rows;
+	c->cols = y->cols;
 	c->lda = a->ld;
-	c->ldb = b->rows == 1 && a->rows > 1 ? 0 : b->ld;
+	c->ldb = b && b->rows == 1 && a->rows > 1 ? 0 : b ? b->ld : a->ld;
 	c->ldy = y->ld;
 	lower_ref(o, &c->a, a);
-	lower_ref(o, &c->b, b);
+	lower_ref_row(o, &c->b, b ? b : a, b ? 0 : y->rows);
 	lower_ref(o, &c->y, y);
-	o->bytes_moved += a->bytes + b->bytes + y->bytes;
+	o->bytes_moved += a->bytes + (b ? b->bytes : 0) + y->bytes;
 }
 
 static void lower_act(struct lower_out *o, const struct graph_op *op)
@@ -272,7 +279,7 @@ static void lower_softmax(struct lower_out *o, const struct graph_op *op)
 
 static void lower_quant(struct lower_out *o, const struct graph_op *op)
 {
-	struct vnpu_cmd_quant *c = lower_cmd(o, VNPU_OP_QUANT);
+	struct vnpu_cmd_quant *c = lower_cmd(o, op->op);
 	const struct npu_tensor *x = op->in[0], *q = op->out[0], *scale = op->out[1];
 
 	if (!c)
@@ -416,6 +423,7 @@ static void lower_op(struct lower_out *o, const struct graph_op *op)
 		lower_softmax(o, op);
 		break;
 	case VNPU_OP_QUANT:
+	case VNPU_OP_QUANT16:
 		lower_quant(o, op);
 		break;
 	case VNPU_OP_DEQUANT:

@@ -104,6 +104,16 @@ struct npu_tensor *npu_softmax(struct npu_graph *g, struct npu_tensor *x, float 
 /* Per-row symmetric INT8. *@scale gets the f32 [rows][1] scales. */
 struct npu_tensor *npu_quant(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor **scale);
 struct npu_tensor *npu_dequant(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *scale);
+/*
+ * Per-row symmetric, nearly 16 bits, in two INT8 planes: [2 * rows][cols], and scales f32 [2 * rows][1]. The second half of the rows
+ * is what the first one leaves. A product with it has twice the rows too: npu_fold() adds its halves. A bias is added after that.
+ *
+ *	q = npu_quant16(g, x, &scale);
+ *	y = npu_fold(g, npu_matmul_i8(g, q, scale, w, NULL));
+ */
+struct npu_tensor *npu_quant16(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor **scale);
+/* [rows / 2][cols]: row r is x[r] + x[rows / 2 + r]. The number of rows is even. */
+struct npu_tensor *npu_fold(struct npu_graph *g, struct npu_tensor *x);
 /* f32 [m][n] = q [m][k] x w [n][k]^T with scales; bias f32 [1][n] or NULL. */
 struct npu_tensor *npu_matmul_i8(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *scale,
 				 struct npu_tensor *w, struct npu_tensor *bias);

@@ -557,6 +557,9 @@ static UNUSED void all_ops_int8(struct job_builder *b)
 	};
 
 	job_cmd(b, VNPU_OP_QUANT, &quant, sizeof(quant));
+	quant.q.offset += 1024;
+	quant.scale.offset += 1024;
+	job_cmd(b, VNPU_OP_QUANT16, &quant, sizeof(quant));
 	job_plain(b, VNPU_OP_BARRIER);
 	job_cmd(b, VNPU_OP_DEQUANT, &dequant, sizeof(dequant));
 	job_cmd(b, VNPU_OP_MATMUL_I8, &matmul, sizeof(matmul));

@@ -121,6 +121,26 @@ static void dequant_multiplies_once(void **state)
 	}
 }
 
+static void what_is_left_is_rounded_once(void **state)
+{
+	float x[77], y[77], scale;
+	unsigned int s, round, i;
+	size_t n;
+	int8_t q[80];
+
+	rng_seed(__func__);
+	for (round = 0; round < 500; round++) {
+		n = 1 + rng_below(77);
+		quant_row(x, n);
+		quant_reference(q, &scale, x, n);
+		for (s = 0; s < nr_sets; s++) {
+			sets[s]->rest(y, x, q, scale, n);
+			for (i = 0; i < n; i++)
+				assert_true(y[i] == fmaf(-(float)q[i], scale, x[i]) || isnan(scale));
+		}
+	}
+}
+
 /* ---- float kernels: one result on every instruction set ------------------------------------------------------------ */
 
 static void every_isa_gives_the_bits_of_the_portable_kernels(void **state)
@@ -416,6 +436,7 @@ int main(void)
 		cmocka_unit_test(quant_rounds_to_nearest_even_on_every_isa),
 		cmocka_unit_test(quant_divides_as_a_division_rounds),
 		cmocka_unit_test(dequant_multiplies_once),
+		cmocka_unit_test(what_is_left_is_rounded_once),
 		cmocka_unit_test(every_isa_gives_the_bits_of_the_portable_kernels),
 		cmocka_unit_test(a_gate_has_the_bits_of_activation_and_product),
 		cmocka_unit_test(exp_keeps_its_bound),

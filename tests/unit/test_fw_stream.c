@@ -194,6 +194,20 @@ static const struct bad_field bad_stream[] = {
 	CMD(QUANT, quant, ldx, 69),
 	CMD(QUANT, quant, ldq, 71), /* 70 columns are padded to 72 */
 
+	COMMON(QUANT16, quant),
+	REF(QUANT16, quant, q),
+	OUT(QUANT16, quant, q),
+	OUT(QUANT16, quant, scale),
+	/* Where one plane would fit, and two do not. */
+	CMD(QUANT16, quant, q.offset, ALL_OUT_BYTES - 1000),
+	CMD(QUANT16, quant, scale.offset, ALL_OUT_BYTES - 36),
+	CMD(QUANT16, quant, rows, VNPU_MAX_DIM / 2 + 1),
+	DIM(QUANT16, quant, rows),
+	CMD(QUANT16, quant, cols, 0),
+	CMD(QUANT16, quant, cols, VNPU_MAX_K_I8 + 1),
+	CMD(QUANT16, quant, ldx, 69),
+	CMD(QUANT16, quant, ldq, 71),
+
 	COMMON(DEQUANT, dequant),
 	REF(DEQUANT, dequant, q),
 	REF4(DEQUANT, dequant, scale),

@@ -31,6 +31,7 @@ enum kind {
 	K_ROPE,
 	K_SOFTMAX,
 	K_MATMUL,
+	K_MATMUL16, /* with two planes of activations */
 	K_REQUANT,
 	K_ATTN,
 	K_READ, /* + the state m */
@@ -148,15 +149,21 @@ static struct npu_tensor *build_attn(struct build *b, struct npu_tensor *x)
 			build_pos(b));
 }
 
-static struct npu_tensor *build_matmul(struct build *b, struct npu_tensor *x, bool matmul)
+static struct npu_tensor *build_matmul(struct build *b, struct npu_tensor *x, unsigned int planes)
+{
+	struct npu_tensor *s, *q = planes > 1 ? npu_quant16(b->g, x, &s) : npu_quant(b->g, x, &s), *y;
+
+	if (!b->w)
+		b->w = npu_graph_weight(b->g, "w", NPU_W8_PANEL, COLS, COLS);
+	y = npu_matmul_i8(b->g, q, s, b->w, NULL);
+	return planes > 1 ? npu_fold(b->g, y) : y;
+}
+
+static struct npu_tensor *build_requant(struct build *b, struct npu_tensor *x)
 {
 	struct npu_tensor *s, *q = npu_quant(b->g, x, &s);
 
-	if (!matmul)
-		return npu_dequant(b->g, q, s);
-	if (!b->w)
-		b->w = npu_graph_weight(b->g, "w", NPU_W8_PANEL, COLS, COLS);
-	return npu_matmul_i8(b->g, q, s, b->w, NULL);
+	return npu_dequant(b->g, q, s);
 }
 
 static struct npu_tensor *build_node(struct build *b, unsigned int i, struct npu_tensor *x, struct npu_tensor *y)
@@ -184,9 +191,11 @@ static struct npu_tensor *build_node(struct build *b, unsigned int i, struct npu
 	case K_SOFTMAX:
 		return npu_softmax(g, x, 1.5f, NPU_NO_PARAM);
 	case K_MATMUL:
-		return build_matmul(b, x, true);
+		return build_matmul(b, x, 1);
+	case K_MATMUL16:
+		return build_matmul(b, x, 2);
 	case K_REQUANT:
-		return build_matmul(b, x, false);
+		return build_requant(b, x);
 	case K_ATTN:
 		return build_attn(b, x);
 	case K_READ:
@@ -469,12 +478,14 @@ static unsigned int ranges_of(const struct vnpu_cmd *cmd, struct range r[MAX_RAN
 		WR(y, c->rows, c->ldy * 4ull, c->cols * 4ull);
 		break;
 	}
-	case VNPU_OP_QUANT: {
+	case VNPU_OP_QUANT:
+	case VNPU_OP_QUANT16: {
 		const struct vnpu_cmd_quant *c = (const void *)cmd;
+		uint32_t planes = cmd->op == VNPU_OP_QUANT16 ? 2 : 1;
 
 		RD(x, c->rows, c->ldx * 4ull, c->cols * 4ull);
-		WR(q, c->rows, c->ldq, c->ldq);
-		WR(scale, 1, 0, c->rows * 4ull);
+		WR(q, planes * c->rows, c->ldq, c->ldq);
+		WR(scale, 1, 0, planes * c->rows * 4ull);
 		break;
 	}
 	case VNPU_OP_DEQUANT: {

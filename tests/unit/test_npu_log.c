@@ -77,7 +77,7 @@ static void every_device_call_has_a_line_with_its_fields_and_its_time(void **sta
 	npu_job_free(jobs[1]);
 	text = read_log();
 	has_line(text,
-		 "^npu: DEV_QUERY \\{type=device size=[0-9]+ name=.* isa_version=1\\.3 .*va_bits=[0-9]+\\} = 0 " US);
+		 "^npu: DEV_QUERY \\{type=device size=[0-9]+ name=.* isa_version=1\\.4 .*va_bits=[0-9]+\\} = 0 " US);
 	has_line(text, "^npu: DEV_QUERY \\{type=limits .* max_queue_depth=[0-9]+ .*max_timeout_ms=[0-9]+ .*max_bytes_per_user=[0-9]+\\} = 0 " US);
 	has_line(text,
 		 "^npu: CTX_CREATE \\{flags=0x0 ctx_id=[0-9]+ va_start=0x[0-9a-f]+ va_range=0x[0-9a-f]+\\} = 0 " US);

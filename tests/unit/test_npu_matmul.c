@@ -121,6 +121,73 @@ static void matmul_agrees_with_double_precision_with_and_without_bias(void **sta
 	matmul_round(*state, 1, 2000, 900, false);
 }
 
+/* ---- two planes ---- */
+
+/* Each row is the sum of its planes, up to half of a step of the second. */
+static void quant16_round(struct fixture *f)
+{
+	uint32_t rows = random_in(1, 20), cols = random_in(1, 300);
+	struct matrix x = matrix_new((size_t)rows * cols), planes = matrix_new(2 * x.n), scale = matrix_new(2 * rows);
+	struct npu_graph *g = npu_graph_create("quant16");
+	struct npu_tensor *s, *q = npu_quant16(g, npu_graph_input(g, "x", NPU_F32, rows, cols), &s), *y;
+	struct run_binding bindings[] = {
+		{ "x", x.f, NULL, x.n * 4 },
+		{ "planes", NULL, planes.got, planes.n * 4 },
+		{ "scale", NULL, scale.got, scale.n * 4 },
+		{ "y", NULL, x.got, x.n * 4 },
+	};
+
+	memset(x.f, 0, cols * 4);
+	if (rows > 1)
+		x.f[x.n - 1] *= 1000;
+	y = npu_dequant(g, q, s);
+	assert_int_equal(npu_tensor_rows(q), 2 * rows);
+	npu_graph_output(g, "planes", y);
+	npu_graph_output(g, "scale", s);
+	npu_graph_output(g, "y", npu_fold(g, y));
+	npu_ok(run_graph(f, g, bindings, 4, NULL, 0));
+	assert_true(scale.got[0] == 0 && scale.got[rows] == 0);
+	for (uint32_t r = 0; r < rows; r++) {
+		assert_true(scale.got[rows + r] <= scale.got[r] / 253);
+		for (uint32_t c = 0; c < cols; c++) {
+			size_t i = (size_t)r * cols + c;
+
+			assert_true(x.got[i] == planes.got[i] + planes.got[x.n + i]);
+			assert_true(fabs((double)x.got[i] - (double)x.f[i]) <=
+				    0.5001 * (double)scale.got[rows + r] + 0x1p-22 * fabs((double)x.f[i]));
+		}
+	}
+	matrix_free(&x);
+	matrix_free(&planes);
+	matrix_free(&scale);
+}
+
+static void quant16_leaves_half_a_step_of_15_bits(void **state)
+{
+	random_begin(__func__);
+	for (int i = 0; i < 2 * ROUNDS; i++)
+		quant16_round(*state);
+}
+
+static void planes_that_cannot_be_are_refused(void **state)
+{
+	struct npu_graph *g = npu_graph_create("odd");
+	void *image;
+	size_t bytes;
+
+	npu_graph_output(g, "y", npu_fold(g, npu_graph_input(g, "x", NPU_F32, 3, 4)));
+	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "3 rows have no halves");
+	npu_graph_free(g);
+	g = npu_graph_create("deep");
+	assert_null(npu_quant16(g, npu_graph_input(g, "x", NPU_F32, 1, VNPU_MAX_K_I8 + 1), &(struct npu_tensor *){ 0 }));
+	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "1 x 65537 exceeds");
+	npu_graph_free(g);
+	g = npu_graph_create("nowhere");
+	assert_null(npu_quant16(g, npu_graph_input(g, "x", NPU_F32, 1, 4), NULL));
+	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "no place for the scales");
+	npu_graph_free(g);
+}
+
 /* ---- matmul with 4-bit weights ---- */
 
 struct w4 {
@@ -272,6 +339,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		with_device(quant_rounds_to_the_nearest_and_dequant_scales_back),
 		with_device(matmul_agrees_with_double_precision_with_and_without_bias),
+		with_device(quant16_leaves_half_a_step_of_15_bits),
+		cmocka_unit_test(planes_that_cannot_be_are_refused),
 		with_device(matmuls_of_4_bits_agree_with_double_precision),
 		with_device(weights_of_4_bits_come_back_from_their_panels),
 	};
