@@ -186,14 +186,15 @@ struct llm_gpu_matmul {
 	struct llm_gpu_area x, x_scale, w, bias, y;
 	unsigned int ldx, ldw, ldy; /* ldw: F32 and F16 */
 	unsigned int group; /* W4: 32, 64 or 128, which divides k */
+	bool add; /* W8 and W4: y + the product, + bias: of the second plane of x (llm_gpu_quant) */
 };
 int llm_gpu_matmul(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op, struct llm_gpu_order *order);
 
-/* QUANT: per row scale = max|x| / 127 and q = round(x / scale); see struct vnpu_cmd_quant. x F32 [rows][ldx], q INT8 [rows][ldq],
- * scale F32 [rows]. */
+/* QUANT: per row scale = max|x| / 127 and q = round(x / scale); see struct vnpu_cmd_quant. x F32 [rows][ldx], q INT8
+ * [planes * rows][ldq], scale F32 [planes * rows]. With two planes QUANT16, with none or one QUANT. */
 struct llm_gpu_quant {
 	struct llm_gpu_area x, q, scale;
-	unsigned int rows, cols;
+	unsigned int rows, cols, planes;
 	unsigned int ldx, ldq;
 };
 int llm_gpu_quant(struct llm_gpu_queue *q, const struct llm_gpu_quant *op, struct llm_gpu_order *order);

@@ -32,6 +32,8 @@ static int check_shape(const struct llm_gpu_matmul *op)
 	if (op->format == LLM_GPU_W8 && (!int8 || op->k > VNPU_MAX_K_I8))
 		return llm_fail(-EINVAL, "OpenCL: a product of W8 takes INT8 activations, of at most %u columns",
 				VNPU_MAX_K_I8);
+	if (!in_panels(op) && op->add)
+		return llm_fail(-EINVAL, "OpenCL: a product of F32 or F16 weights that is added to what is there");
 	if (!in_panels(op) && int8)
 		return llm_fail(-EINVAL, "OpenCL: a product of F32 or F16 weights takes F32 activations");
 	if (op->format == LLM_GPU_W4 && ((op->group != 32 && op->group != 64 && op->group != 128) || op->k % op->group))
@@ -97,6 +99,7 @@ static int run_panels(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op, 
 	gpu_arg_u32(&l, op->first);
 	gpu_arg_u32(&l, op->n);
 	gpu_arg_u32(&l, op->group);
+	gpu_arg_u32(&l, op->add);
 	return gpu_run(&l, (size_t[]){ (units + s->group - 1) / s->group, many ? (op->m + tile - 1) / tile : 1 },
 		       (size_t[]){ s->group, many ? s->gemm_groups : s->gemv_split }, order);
 }

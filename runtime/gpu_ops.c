@@ -41,17 +41,11 @@ static int check_kv(const struct llm_gpu_area *area, unsigned int type, unsigned
 			 op, what);
 }
 
-int llm_gpu_quant(struct llm_gpu_queue *q, const struct llm_gpu_quant *op, struct llm_gpu_order *order)
+static int run_quant(struct llm_gpu_queue *q, const struct llm_gpu_quant *op, unsigned int plane,
+		     struct llm_gpu_order *order)
 {
-	static const char name[] = "a quantisation";
 	struct gpu_launch l;
-	int err = check_sizes(name, op->rows, op->cols);
 
-	err = err ? err : check_f32(&op->x, op->rows, op->cols, op->ldx, q, name, "x");
-	err = err ? err : gpu_check(&op->q, op->rows, ((uint64_t)op->cols + 3) / 4 * 4, op->ldq, 1, q, name, "q");
-	err = err ? err : gpu_check(&op->scale, 1, op->rows * 4ull, 0, 4, q, name, "scales");
-	if (err)
-		return err;
 	gpu_begin(&l, q, GPU_quant);
 	gpu_arg_area(&l, &op->x);
 	gpu_arg_area(&l, &op->q);
@@ -59,7 +53,36 @@ int llm_gpu_quant(struct llm_gpu_queue *q, const struct llm_gpu_quant *op, struc
 	gpu_arg_u64(&l, op->ldx);
 	gpu_arg_u64(&l, op->ldq);
 	gpu_arg_u32(&l, op->cols);
+	gpu_arg_u32(&l, op->rows);
+	gpu_arg_u32(&l, plane);
 	return gpu_run(&l, (size_t[]){ op->rows, 1 }, (size_t[]){ q->gpu->shape.row_items, 1 }, order);
+}
+
+int llm_gpu_quant(struct llm_gpu_queue *q, const struct llm_gpu_quant *op, struct llm_gpu_order *order)
+{
+	static const char name[] = "a quantisation";
+	unsigned int rows = op->planes > 1 ? 2 * op->rows : op->rows;
+	struct llm_gpu_order second;
+	int err = check_sizes(name, op->rows, op->cols);
+
+	if (!err && op->planes > 2)
+		err = llm_fail(-EINVAL, "OpenCL: %s to %u planes: there are one or two", name, op->planes);
+	if (!err && op->planes > 1)
+		err = check_sizes(name, rows, op->cols);
+	err = err ? err : check_f32(&op->x, op->rows, op->cols, op->ldx, q, name, "x");
+	err = err ? err : gpu_check(&op->q, rows, ((uint64_t)op->cols + 3) / 4 * 4, op->ldq, 1, q, name, "q");
+	err = err ? err : gpu_check(&op->scale, 1, rows * 4ull, 0, 4, q, name, "scales");
+	if (err)
+		return err;
+	err = run_quant(q, op, 0, order);
+	if (err || op->planes < 2)
+		return err;
+	if (!order)
+		return run_quant(q, op, 1, NULL);
+	second = (struct llm_gpu_order){ .after = &order->done, .nr_after = 1 };
+	err = run_quant(q, op, 1, &second);
+	order->done = second.done;
+	return err;
 }
 
 int llm_gpu_rmsnorm(struct llm_gpu_queue *q, const struct llm_gpu_rmsnorm *op, struct llm_gpu_order *order)

@@ -64,36 +64,44 @@ rmsnorm(memory x, ulong x_off, memory w, ulong w_off, memory y, ulong y_off, ulo
 		ys[i] = xs[i] * inv * ws[i];
 }
 
+#define QUANT_V(i) \
+	(plane ? fma(-TO_FLOATS(LOAD(0, before + (i))), (vf)(taken), LOAD(0, xs + (i))) : LOAD(0, xs + (i)))
+#define QUANT_1(i) (plane ? fma(-(float)before[i], taken, xs[i]) : xs[i])
+
 /* Floats without their sign order as their bits do, infinities and NaNs last. */
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1))) void
-quant(memory x, ulong x_off, memory q, ulong q_off, memory scale, ulong scale_off, ulong ldx, ulong ldq, uint cols)
+quant(memory x, ulong x_off, memory q, ulong q_off, memory scale, ulong scale_off, ulong ldx, ulong ldq, uint cols, uint rows,
+      uint plane)
 {
 	__global float *xs = F32(x, x_off) + get_group_id(0) * ldx;
-	__global char *qs = S8(q, q_off) + get_group_id(0) * ldq;
+	__global char *qs = S8(q, q_off) + (get_group_id(0) + plane * rows) * ldq;
+	/* The first plane, which leaves what the second is made of. */
+	__global char *before = S8(q, q_off) + get_group_id(0) * ldq;
+	float taken = F32(scale, scale_off)[get_group_id(0)];
 	__local uint t[ROW_ITEMS];
 	uint item = get_local_id(0), whole = cols / V * V, greatest = 0, i;
 	vu most = 0;
 	float s;
 
 	for (i = item * V; i < whole; i += ROW_ITEMS * V)
-		most = max(most, CAT(as_uint, V)(LOAD(0, xs + i)) & 0x7fffffffu);
+		most = max(most, CAT(as_uint, V)(QUANT_V(i)) & 0x7fffffffu);
 	for (i = 0; i < V; i++)
 		greatest = max(greatest, ((uint *)&most)[i]);
 	for (i = whole + item; i < cols; i += ROW_ITEMS)
-		greatest = max(greatest, as_uint(xs[i]) & 0x7fffffffu);
+		greatest = max(greatest, as_uint(QUANT_1(i)) & 0x7fffffffu);
 	greatest = group_max(greatest, t);
 	s = greatest >= 0x7f800000u ? NAN : as_float(greatest) / 127.0f;
 	if (item == 0)
-		F32(scale, scale_off)[get_group_id(0)] = s;
+		F32(scale, scale_off)[get_group_id(0) + plane * rows] = s;
 	if (!(s > 0)) {
 		for (i = item; i < (cols + 3) / 4 * 4; i += ROW_ITEMS)
 			qs[i] = 0;
 		return;
 	}
 	for (i = item * V; i < whole; i += ROW_ITEMS * V)
-		STORE(CAT(convert_char, V)(clamp(rint(LOAD(0, xs + i) / s), -127.0f, 127.0f)), 0, qs + i);
+		STORE(CAT(convert_char, V)(clamp(rint(QUANT_V(i) / s), -127.0f, 127.0f)), 0, qs + i);
 	for (i = whole + item; i < cols; i += ROW_ITEMS)
-		qs[i] = convert_char(clamp(rint(xs[i] / s), -127.0f, 127.0f));
+		qs[i] = convert_char(clamp(rint(QUANT_1(i) / s), -127.0f, 127.0f));
 	for (i = cols + item; i < (cols + 3) / 4 * 4; i += ROW_ITEMS)
 		qs[i] = 0;
 }

@@ -25,24 +25,29 @@
 #define NUMBER(u, j) TO_FLOATS(CAT(as_int, V)((u) << (28 - 8 * ((j) % 4) - 4 * ((j) / 4))) >> 28)
 #define W4_SIGNS 0x88888888u
 
-/* Channels c.. of the range to a row of y. */
-static void put(__global float *y, memory bias, ulong bias_off, vf v, uint c, uint first, uint n)
+/* Channels c.. of the range to a row of y, or added to it. */
+static void put(__global float *y, uint add, memory bias, ulong bias_off, vf v, uint c, uint first, uint n)
 {
 	if (c >= first && c + V <= first + n) {
+		v = add ? LOAD(0, y + c) + v : v;
 		STORE(bias ? v + LOAD(0, F32(bias, bias_off) + c) : v, 0, y + c);
 	} else {
 		float t[V];
 
 		STORE(v, 0, t);
-		for (uint i = 0; i < V; i++)
-			if (c + i >= first && c + i < first + n)
-				y[c + i] = bias ? t[i] + F32(bias, bias_off)[c + i] : t[i];
+		for (uint i = 0; i < V; i++) {
+			if (c + i < first || c + i >= first + n)
+				continue;
+			t[i] = add ? y[c + i] + t[i] : t[i];
+			y[c + i] = bias ? t[i] + F32(bias, bias_off)[c + i] : t[i];
+		}
 	}
 }
 
 #define ARGS                                                                                                          \
 	memory x, ulong x_off, memory x_scale, ulong x_scale_off, memory w, ulong w_off, memory bias, ulong bias_off, \
-		memory y, ulong y_off, ulong ldx, ulong ldy, uint m, uint k, uint first, uint n, uint group
+		memory y, ulong y_off, ulong ldx, ulong ldy, uint m, uint k, uint first, uint n, uint group, \
+		uint add
 
 /* Rows and parts of k of a work-item: of a GEMM, and of a GEMV. */
 #define ROWS_GEMM                          \
@@ -118,7 +123,7 @@ static void put(__global float *y, memory bias, ulong bias_off, vf v, uint c, ui
 			uint r = row0 + i / N, v = i % N;                                                            \
 			vf scale = LOAD(0, F32(p, PANEL_I8_BYTES(k) - 256) + lane + v * V);                          \
 			if (r < m)                                                                                   \
-				put(F32(y, y_off) + r * ldy, bias, bias_off,                                         \
+				put(F32(y, y_off) + r * ldy, add, bias, bias_off,                                         \
 				    TO_FLOATS(acc[i / N][v]) * (F32(x_scale, x_scale_off)[r] * scale), c + v * V, first, n); \
 		}                                                                                                    \
 	}
@@ -165,7 +170,7 @@ static void put(__global float *y, memory bias, ulong bias_off, vf v, uint c, ui
 		{                                                                                                    \
 			uint r = row0 + i / N, v = i % N;                                                            \
 			if (r < m)                                                                                   \
-				put(F32(y, y_off) + r * ldy, bias, bias_off,                                         \
+				put(F32(y, y_off) + r * ldy, add, bias, bias_off,                                         \
 				    acc[i / N][v] * F32(x_scale, x_scale_off)[r], c + v * V, first, n);              \
 		}                                                                                                    \
 	}
@@ -189,7 +194,7 @@ static void put(__global float *y, memory bias, ulong bias_off, vf v, uint c, ui
 		{                                                                                                    \
 			uint r = row0 + i / N, v = i % N;                                                            \
 			if (r < m)                                                                                   \
-				put(F32(y, y_off) + r * ldy, bias, bias_off, sum[i / N][v], c + v * V, first, n);    \
+				put(F32(y, y_off) + r * ldy, add, bias, bias_off, sum[i / N][v], c + v * V, first, n);    \
 		}                                                                                                    \
 	}
 

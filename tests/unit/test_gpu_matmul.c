@@ -19,6 +19,7 @@ struct product {
 	unsigned int channels; /* of the weights */
 	const void *x, *w;
 	float *x_scale, *bias, *y;
+	float *before; /* [m][ldy]: what y was, if it is added to */
 	double *row; /* [k]: a channel's weights */
 };
 
@@ -126,6 +127,10 @@ static void check_exact(const struct product *p)
 				assert_int_equal(bits, 0xeeeeeeee);
 				continue;
 			}
+			if (p->before) {
+				sum += p->before[(size_t)r * op->ldy + c];
+				size += fabs(p->before[(size_t)r * op->ldy + c]);
+			}
 			for (unsigned int i = 0; i < op->k; i++) {
 				if (p->x_scale)
 					term = (double)((const int8_t *)p->x)[(size_t)r * op->ldx + i] * p->x_scale[r] *
@@ -151,7 +156,7 @@ static void check_same(const struct product *p)
 	struct fw_matmul_i8 i8 = { .a = p->x,
 				   .a_scale = p->x_scale,
 				   .w = p->w,
-				   .bias = p->bias,
+				   .bias = p->before ? NULL : p->bias,
 				   .c = want,
 				   .m = op->m,
 				   .n = p->channels,
@@ -161,7 +166,7 @@ static void check_same(const struct product *p)
 	struct fw_matmul_w4 w4 = { .a = p->x,
 				   .a_scale = p->x_scale,
 				   .w = p->w,
-				   .bias = p->bias,
+				   .bias = p->before ? NULL : p->bias,
 				   .c = want,
 				   .m = op->m,
 				   .n = p->channels,
@@ -178,6 +183,10 @@ static void check_same(const struct product *p)
 		for (unsigned int c = op->first; c < op->first + op->n; c++) {
 			float a = p->y[(size_t)r * op->ldy + c], b = want[(size_t)r * p->channels + c];
 
+			if (p->before) {
+				b = p->before[(size_t)r * op->ldy + c] + b;
+				b = p->bias ? b + p->bias[c] : b;
+			}
 			if (memcmp(&a, &b, 4))
 				fail_msg("format %d, %u x %u x %u, channel %u, row %u: %a, of the NPU %a", op->format,
 					 op->m, op->k, p->channels, c, r, a, b);
@@ -236,6 +245,13 @@ static void run_product(int i, enum llm_gpu_weights format, bool int8, bool bias
 	}
 	p.y = arena_take(&a, y_bytes, &p.op.y);
 	memset(p.y, 0xee, y_bytes);
+	p.op.add = (format == LLM_GPU_W8 || format == LLM_GPU_W4) && random_in(0, 1);
+	for (unsigned int r = 0; p.op.add && r < m; r++)
+		random_floats(p.y + (size_t)r * p.op.ldy + p.op.first, p.op.n);
+	if (p.op.add) {
+		p.before = malloc(y_bytes);
+		memcpy(p.before, p.y, y_bytes);
+	}
 
 	arena_send(&a, queues[i]);
 	OK(llm_gpu_matmul(queues[i], &p.op, NULL));
@@ -244,6 +260,7 @@ static void run_product(int i, enum llm_gpu_weights format, bool int8, bool bias
 	if (format == LLM_GPU_W8 || (format == LLM_GPU_W4 && keeps_order(i)))
 		check_same(&p);
 	free(p.row);
+	free(p.before);
 	arena_close(&a);
 }
 
@@ -357,6 +374,7 @@ static void bad_operands_are_refused(void **state)
 	BAD("groups are 32", op.k = 65);
 	BAD("INT8 activations", op.format = LLM_GPU_W8);
 	BAD("F32 activations", op.format = LLM_GPU_F32; op.ldw = 64; op.x_scale = good.x);
+	BAD("added to what is there", op.format = LLM_GPU_F32; op.ldw = 64; op.add = true);
 	BAD(": x: missing", op.x.buf = NULL);
 	BAD(": weights: missing", op.w.buf = NULL);
 	BAD(": y: missing", op.y.buf = NULL);

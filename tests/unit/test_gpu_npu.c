@@ -122,7 +122,9 @@ static void cut_product(const struct lanes *l, bool w4, bool same_bits)
 		    z = both_new(l, m * n * 4);
 	struct both w = both_new(l, w4 ? npu_w4_bytes(n, k, 32) : npu_w8_bytes(n, k));
 	struct llm_gpu_rmsnorm norm_op = { at(&x, 0), at(&ones, 0), at(&norm, 0), m, 1, k, k, k, 1e-5f };
-	struct llm_gpu_quant quant = { at(&norm, 0), at(&q, 0), at(&scale, 0), m, k, k, k };
+	struct llm_gpu_quant quant = {
+		.x = at(&norm, 0), .q = at(&q, 0), .scale = at(&scale, 0), .rows = m, .cols = k, .ldx = k, .ldq = k
+	};
 	struct llm_gpu_matmul product = { .format = w4 ? LLM_GPU_W4 : LLM_GPU_W8,
 					  .m = m,
 					  .k = k,

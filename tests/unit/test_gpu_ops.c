@@ -208,18 +208,20 @@ static void quant_has_the_npus_numbers(void **state)
 	random_begin(__func__);
 	FOR_EACH_WIDTH(i)
 	for (int round = 0; round < ROUNDS; round++) {
-		struct llm_gpu_quant op = { .rows = random_in(1, 9), .cols = random_in(1, 700) };
-		unsigned int padded = (op.cols + 3) / 4 * 4;
+		struct llm_gpu_quant op = { .rows = random_in(1, 9),
+					    .cols = random_in(1, 700),
+					    .planes = random_in(0, 2) };
+		unsigned int padded = (op.cols + 3) / 4 * 4, rows = op.planes > 1 ? 2 * op.rows : op.rows;
 		int8_t *q, *want = malloc(padded);
-		float *x, *scale, want_scale;
+		float *x, *scale, *rest = malloc(op.cols * 4), want_scale;
 		struct arena a;
 
 		op.ldx = op.cols + random_in(0, 7);
 		op.ldq = padded + random_in(0, 7);
-		arena_open(&a, gpus[i], (size_t)op.rows * (op.ldx * 4 + op.ldq + 4) + 4096, any_sharing());
+		arena_open(&a, gpus[i], (size_t)rows * (op.ldx * 4 + op.ldq + 4) + 4096, any_sharing());
 		x = take_floats(&a, op.rows, op.ldx, powf(10, 8 * random_float()), &op.x);
-		q = arena_take(&a, (size_t)op.rows * op.ldq, &op.q);
-		scale = arena_take(&a, op.rows * 4, &op.scale);
+		q = arena_take(&a, (size_t)rows * op.ldq, &op.q);
+		scale = arena_take(&a, rows * 4, &op.scale);
 		/* Rows that are special. */
 		if (round % 4 == 1)
 			memset(x, 0, op.cols * 4);
@@ -230,8 +232,14 @@ static void quant_has_the_npus_numbers(void **state)
 		arena_send(&a, queues[i]);
 		OK(llm_gpu_quant(queues[i], &op, NULL));
 		arena_fetch(&a, queues[i]);
-		for (unsigned int r = 0; r < op.rows; r++) {
-			fw_kernels_generic.quant(want, &want_scale, x + (size_t)r * op.ldx, op.cols);
+		for (unsigned int r = 0; r < rows; r++) {
+			const float *from = x + (size_t)(r % op.rows) * op.ldx;
+
+			/* The second plane's: of what the first one, as it is, has left. */
+			if (r >= op.rows)
+				fw_kernels_generic.rest(rest, from, q + (size_t)(r - op.rows) * op.ldq, scale[r - op.rows],
+							op.cols);
+			fw_kernels_generic.quant(want, &want_scale, r < op.rows ? from : rest, op.cols);
 			if (isnan(want_scale))
 				assert_true(isnan(scale[r]));
 			else
@@ -243,6 +251,7 @@ static void quant_has_the_npus_numbers(void **state)
 						 q[(size_t)r * op.ldq + c], want[c]);
 		}
 		free(want);
+		free(rest);
 		arena_close(&a);
 	}
 }
@@ -502,6 +511,8 @@ static void bad_operands_are_refused(void **state)
 	struct llm_gpu_quant quant = { at, at, at, .rows = 2, .cols = 15, .ldx = 15, .ldq = 16 };
 	BAD(llm_gpu_quant, quant, "a quantisation: q: rows overlap", op.ldq = 15);
 	BAD(llm_gpu_quant, quant, "a quantisation: scales: not inside", op.scale.off = 8192 - 4);
+	BAD(llm_gpu_quant, quant, "a quantisation: scales: not inside", (op.planes = 2, op.scale.off = 8192 - 8));
+	BAD(llm_gpu_quant, quant, "to 3 planes", op.planes = 3);
 
 	struct llm_gpu_store store = { at, at, .rows = 2, .cols = 32, .type = VNPU_KV_Q8_0, .ldx = 32, .ld_dst = 32 };
 	BAD(llm_gpu_store, store, "blocks of 32", op.cols = 31);
