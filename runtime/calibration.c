@@ -293,6 +293,7 @@ static int forward_ms(const struct profile *p, const char *shape_name, uint32_t 
 		.placement = LLM_PLACE_FINE,
 		.graphs = PLAN_GRAPH_LAYER,
 		.weights = LLM_WEIGHTS_W8A8,
+		.activations = LLM_ACTIVATIONS_INT8,
 		.n_past = n_past,
 		.n_tokens = tokens,
 		.logits = 1,

@@ -22,6 +22,12 @@ static const char *const weights_names[] = {
 	[LLM_WEIGHTS_W4A16] = "w4a16",
 	[LLM_WEIGHTS_W4A8] = "w4a8",
 };
+static const char *const activations_names[] = {
+	[LLM_ACTIVATIONS_AUTO] = "auto",
+	[LLM_ACTIVATIONS_INT8] = "int8",
+	[LLM_ACTIVATIONS_MIXED] = "mixed",
+	[LLM_ACTIVATIONS_INT16] = "int16",
+};
 static const char *const graphs_names[] = {
 	[LLM_GRAPHS_BUCKETED] = "bucketed",
 	[LLM_GRAPHS_SHARED] = "shared",
@@ -76,6 +82,11 @@ const char *llm_weights_name(enum llm_weights w)
 	return choice_name(weights_names, COUNT(weights_names), w);
 }
 
+const char *llm_activations_name(enum llm_activations a)
+{
+	return choice_name(activations_names, COUNT(activations_names), a);
+}
+
 const char *llm_graphs_name(enum llm_graphs g)
 {
 	return choice_name(graphs_names, COUNT(graphs_names), g);
@@ -113,6 +124,16 @@ int llm_weights_parse(const char *name, enum llm_weights *w)
 	if (value < 0)
 		return value;
 	*w = (enum llm_weights)value;
+	return 0;
+}
+
+int llm_activations_parse(const char *name, enum llm_activations *a)
+{
+	int value = choice_parse("activations", activations_names, COUNT(activations_names), name);
+
+	if (value < 0)
+		return value;
+	*a = (enum llm_activations)value;
 	return 0;
 }
 

@@ -28,10 +28,14 @@ static int engine_choices(struct llm_engine_info *info, const struct llm_options
 	int err;
 
 	if ((unsigned int)opts->placement > LLM_PLACE_LAYER || (unsigned int)opts->weights > LLM_WEIGHTS_W4A8 ||
-	    (unsigned int)opts->graphs > LLM_GRAPHS_PIPE || (unsigned int)opts->partition > LLM_PARTITION_AUTO ||
-	    (unsigned int)opts->kv > LLM_KV_Q8_0 || (unsigned int)opts->sync > LLM_SYNC_DRIVER)
-		return llm_fail(-EINVAL, "unknown placement %d, weights %d, graphs %d, partition %d, KV cache %d or sync %d",
-				opts->placement, opts->weights, opts->graphs, opts->partition, opts->kv, opts->sync);
+	    (unsigned int)opts->activations > LLM_ACTIVATIONS_INT16 || (unsigned int)opts->graphs > LLM_GRAPHS_PIPE ||
+	    (unsigned int)opts->partition > LLM_PARTITION_AUTO || (unsigned int)opts->kv > LLM_KV_Q8_0 ||
+	    (unsigned int)opts->sync > LLM_SYNC_DRIVER)
+		return llm_fail(-EINVAL,
+				"unknown placement %d, weights %d, activations %d, graphs %d, partition %d, KV cache "
+				"%d or sync %d",
+				opts->placement, opts->weights, opts->activations, opts->graphs, opts->partition,
+				opts->kv, opts->sync);
 	err = llm_choices_check(opts->placement, opts->graphs, opts->partition);
 	if (err)
 		return err;
@@ -44,6 +48,7 @@ static int engine_choices(struct llm_engine_info *info, const struct llm_options
 		return llm_fail(-ENOTSUP, "weights f16 can only be planned: llm-bench --dry-run");
 	info->placement = opts->placement;
 	info->weights = opts->weights;
+	info->activations = opts->activations;
 	info->graphs = opts->graphs;
 	info->partition = opts->partition;
 	info->kv = opts->kv;
@@ -180,6 +185,7 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 		.file = e->file,
 		.path = e->path,
 		.weights = e->info.weights,
+		.activations = e->info.activations,
 		.pool = e->pool,
 		.kernels = e->kernels,
 		.keep_mapped = e->info.placement >= LLM_PLACE_GPU,

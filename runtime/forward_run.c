@@ -79,6 +79,7 @@ static struct sched_plan *make_plan(const struct llm_pass *pass)
 			  : whole	    ? PLAN_GRAPH_CHUNK
 					    : PLAN_GRAPH_OP,
 		.weights = info->weights,
+		.activations = info->activations,
 		.kv = info->kv,
 		.n_past = pass->pos,
 		.n_tokens = pass->n,

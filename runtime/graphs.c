@@ -50,23 +50,36 @@ static struct npu_tensor *build_vector(struct builder *b, unsigned int part, uns
 	return npu_graph_weight(b->g, name, NPU_F32, 1, n);
 }
 
-static struct npu_tensor *build_product(struct builder *b, struct input *in, enum llm_format format, const char *name,
+/* The integers of @in, which are made once, and the numbers of planes that its matrices want: all the same. */
+static void build_quant(struct builder *b, struct input *in, unsigned int planes)
+{
+	if (!in->q)
+		in->q = planes > 1 ? npu_quant16(b->g, in->x, &in->scale) : npu_quant(b->g, in->x, &in->scale);
+}
+
+/* @matrix: enum llm_matrix; -1: the output matrix. */
+static struct npu_tensor *build_product(struct builder *b, struct input *in, int matrix, const char *name,
 					unsigned int rows, struct npu_tensor *bias)
 {
-	unsigned int cols = npu_tensor_cols(in->x);
-	struct npu_tensor *w;
+	enum llm_format format = matrix < 0 ? b->packed->formats.output : b->packed->formats.matrix[matrix];
+	unsigned int cols = npu_tensor_cols(in->x), planes = llm_packed_planes(b->packed, matrix);
+	struct npu_tensor *w, *y, *early = planes > 1 ? NULL : bias;
 
 	if (format == LLM_FORMAT_W4)
 		w = npu_graph_weight_w4(b->g, name, rows, cols, LLM_W4_GROUP);
 	else
 		w = npu_graph_weight(b->g, name, NPU_W8_PANEL, rows, cols);
-	if (format == LLM_FORMAT_W4 && b->packed->float_input)
+	if (!planes)
 		return npu_matmul_w4f(b->g, in->x, w, bias);
-	if (!in->q)
-		in->q = npu_quant(b->g, in->x, &in->scale);
+	build_quant(b, in, planes);
 	if (format == LLM_FORMAT_W4)
-		return npu_matmul_w4(b->g, in->q, in->scale, w, bias);
-	return npu_matmul_i8(b->g, in->q, in->scale, w, bias);
+		y = npu_matmul_w4(b->g, in->q, in->scale, w, early);
+	else
+		y = npu_matmul_i8(b->g, in->q, in->scale, w, early);
+	if (planes < 2)
+		return y;
+	y = npu_fold(b->g, y);
+	return bias ? npu_add(b->g, y, bias) : y;
 }
 
 /* The product with @rows of a block's matrix. */
@@ -78,7 +91,7 @@ static struct npu_tensor *build_rows(struct builder *b, struct input *in, enum l
 	if (b->m->layers[0].bias[which])
 		bias = build_vector(b, LLM_PART_BIAS + which, rows);
 	snprintf(name, sizeof(name), "%s%s", b->prefix, llm_matrix_names[which]);
-	return build_product(b, in, b->packed->formats.matrix[which], name, rows, bias);
+	return build_product(b, in, (int)which, name, rows, bias);
 }
 
 static struct npu_tensor *build_matmul(struct builder *b, struct input *in, enum llm_matrix which)
@@ -145,7 +158,7 @@ static struct npu_tensor *build_head(struct builder *b, struct npu_tensor *x)
 	struct npu_tensor *norm = npu_graph_weight(b->g, "output_norm", NPU_F32, 1, m->n_embd);
 	struct input in = { .x = npu_rmsnorm(b->g, x, norm, m->eps) };
 
-	return build_product(b, &in, b->packed->formats.output, "output", m->n_vocab, NULL);
+	return build_product(b, &in, -1, "output", m->n_vocab, NULL);
 }
 
 static void build_graph(struct builder *b, enum llm_graph which)
@@ -222,7 +235,7 @@ int llm_graph_build_parts(const struct llm_model *model, const struct llm_packed
 	for (unsigned int i = 0; i < nr_parts; i++) {
 		struct npu_tensor *y;
 
-		y = parts[i].matrix < 0 ? build_product(&b, &in, packed->formats.output, "output", parts[i].cols, NULL)
+		y = parts[i].matrix < 0 ? build_product(&b, &in, -1, "output", parts[i].cols, NULL)
 					: build_rows(&b, &in, (enum llm_matrix)parts[i].matrix, parts[i].cols);
 		npu_graph_output_columns(b.g, parts[i].output, y, parts[i].ld);
 	}

@@ -35,6 +35,7 @@ struct llm_hetero {
 	float gpu_share;
 	struct {
 		struct partition part; /* m 0: none */
+		unsigned int planes;
 		uint64_t used;
 	} cuts[MAX_CUTS];
 	struct {
@@ -125,16 +126,18 @@ static void cut_product(void *ud, enum plan_op op, uint32_t m, uint64_t k, uint6
 {
 	struct llm_session *s = ud;
 	struct llm_hetero *l = s->hetero;
+	struct partition_options o = l->cuts_opts;
 	unsigned int oldest = 0;
 
 	if (s->engine->info.placement == LLM_PLACE_GPU) {
 		*part = (struct partition){ .cut = PARTITION_GPU, .m = m, .k = k, .n = n, .gpu_cols = n };
 		return;
 	}
+	o.planes = plan_planes(o.weights, s->engine->info.activations, op);
 	for (unsigned int i = 0; i < MAX_CUTS; i++) {
 		const struct partition *known = &l->cuts[i].part;
 
-		if (known->m == m && known->k == k && known->n == n) {
+		if (known->m == m && known->k == k && known->n == n && l->cuts[i].planes == o.planes) {
 			l->cuts[i].used = ++l->uses;
 			*part = *known;
 			return;
@@ -143,10 +146,11 @@ static void cut_product(void *ud, enum plan_op op, uint32_t m, uint64_t k, uint6
 			oldest = i;
 	}
 	if (l->gpu_share > 0)
-		partition_share(&l->cuts_opts, (double)l->gpu_share, m, k, n, part);
+		partition_share(&o, (double)l->gpu_share, m, k, n, part);
 	else
-		partition_search(&l->cuts_opts, m, k, n, part);
+		partition_search(&o, m, k, n, part);
 	l->cuts[oldest].part = *part;
+	l->cuts[oldest].planes = o.planes;
 	l->cuts[oldest].used = ++l->uses;
 }
 
@@ -249,6 +253,7 @@ static struct sched_plan *make_plan(const struct llm_pass *pass)
 		.cut = cut_product,
 		.graphs = PLAN_GRAPH_OP,
 		.weights = info->weights,
+		.activations = info->activations,
 		.kv = info->kv,
 		.n_past = pass->pos,
 		.n_tokens = pass->n,

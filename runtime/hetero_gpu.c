@@ -90,8 +90,9 @@ static int make_quant(struct hetero_gpu *g)
 	unsigned int k = m->n_embd > m->n_ff ? m->n_embd : m->n_ff;
 
 	k = k > m->q_dim ? k : m->q_dim;
-	g->scale_off = ((size_t)g->s->chunk * ((k + 3) / 4 * 4) + 63) / 64 * 64;
-	return llm_gpu_alloc(g->s->engine->gpu, g->scale_off + g->s->chunk * sizeof(float), &g->quant);
+	/* In two planes at most. */
+	g->scale_off = (2 * (size_t)g->s->chunk * ((k + 3) / 4 * 4) + 63) / 64 * 64;
+	return llm_gpu_alloc(g->s->engine->gpu, g->scale_off + 2 * (size_t)g->s->chunk * sizeof(float), &g->quant);
 }
 
 int hetero_gpu_create(struct llm_session *s, struct hetero_gpu **out)
@@ -319,7 +320,7 @@ static int attention(struct hetero_gpu *g, const struct llm_pass *pass, unsigned
 	return err ? err : wrote(g, &s->att, 0, pass->n, m->q_dim);
 }
 
-static int quant(struct hetero_gpu *g, const struct hetero_slice *slice)
+static int quant(struct hetero_gpu *g, const struct hetero_slice *slice, unsigned int planes)
 {
 	struct llm_gpu_quant op = {
 		.x = at(g, slice->x, slice->row, slice->k),
@@ -327,6 +328,7 @@ static int quant(struct hetero_gpu *g, const struct hetero_slice *slice)
 		.scale = { g->quant, g->scale_off },
 		.rows = slice->rows,
 		.cols = slice->k,
+		.planes = planes,
 		.ldx = slice->k,
 		.ldq = (slice->k + 3) / 4 * 4,
 	};
@@ -341,7 +343,8 @@ static int part_product(struct hetero_gpu *g, const struct hetero_slice *slice, 
 	const struct llm_packed *packed = &g->s->engine->packed;
 	bool head = part->matrix < 0;
 	enum llm_format format = head ? packed->formats.output : packed->formats.matrix[part->matrix];
-	bool floats = format == LLM_FORMAT_W4 && packed->float_input;
+	unsigned int planes = llm_packed_planes(packed, part->matrix);
+	struct llm_gpu_area bias = { 0 };
 	struct llm_gpu_matmul op = {
 		.format = format == LLM_FORMAT_W8 ? LLM_GPU_W8 : LLM_GPU_W4,
 		.m = slice->rows,
@@ -359,14 +362,21 @@ static int part_product(struct hetero_gpu *g, const struct hetero_slice *slice, 
 	op.w = head ? (struct llm_gpu_area){ g->s->engine->gpu_weights.head, packed->output_off }
 		    : part_of(g, slice->layer, (unsigned int)part->matrix);
 	if (!head && packed->blocks[slice->layer].part[LLM_PART_BIAS + part->matrix].bytes)
-		op.bias = part_of(g, slice->layer, LLM_PART_BIAS + (unsigned int)part->matrix);
-	if (!floats) {
-		err = *quantised ? 0 : quant(g, slice);
+		bias = part_of(g, slice->layer, LLM_PART_BIAS + (unsigned int)part->matrix);
+	if (planes) {
+		err = *quantised ? 0 : quant(g, slice, planes);
 		*quantised = true;
 		op.x = (struct llm_gpu_area){ g->quant, 0 };
 		op.x_scale = (struct llm_gpu_area){ g->quant, g->scale_off };
 		op.ldx = (slice->k + 3) / 4 * 4;
 	}
+	if (planes > 1) {
+		err = err ? err : llm_gpu_matmul(g->queue, &op, NULL);
+		op.x.off += (size_t)slice->rows * op.ldx;
+		op.x_scale.off += slice->rows * sizeof(float);
+		op.add = true;
+	}
+	op.bias = bias;
 	return err ? err : llm_gpu_matmul(g->queue, &op, NULL);
 }
 

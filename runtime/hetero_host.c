@@ -22,35 +22,37 @@ struct host_product {
 	const uint8_t *w; /* from the part's first column on */
 	const float *bias; /* likewise, or NULL */
 	const float *x; /* the slice's rows */
-	const int8_t *q; /* the same quantised; NULL: floats are multiplied */
-	const float *scale;
+	unsigned int planes; /* that they are quantised to; 0: floats are multiplied */
+	int8_t *q; /* [planes * rows][ldq] */
+	float *scale; /* [planes * rows] */
+	float *rest; /* [threads][k]: what the first plane leaves of a row */
+	float *low; /* [rows][columns of a part]: products of the second plane */
 	unsigned int ldq;
 };
 
-static void task_columns(void *arg, unsigned int task, unsigned int worker)
+/* Columns first.., @n of them, of the product with plane @plane. */
+static void plane_columns(const struct host_product *h, unsigned int plane, unsigned int first, unsigned int n,
+			  const float *bias, float *y, unsigned int ldy, void *scratch)
 {
-	const struct host_product *h = arg;
 	const struct fw_kernels *k = h->s->engine->floats;
-	void *scratch = h->s->scratch + worker * h->s->scratch_floats;
-	unsigned int first = task * TASK_COLS, left = h->part->cols - first, n = left < TASK_COLS ? left : TASK_COLS;
 	const uint8_t *w = h->w + (first ? llm_pack_bytes(h->format, first, h->slice->k) : 0);
-	float *y = h->part->y->data + (size_t)h->slice->row * h->part->n + h->part->first + first;
+	const int8_t *q = h->q + (size_t)plane * h->slice->rows * h->ldq;
 	struct fw_matmul_w4 w4 = {
-		.a = h->q ? (const void *)h->q : h->x,
-		.a_scale = h->scale,
+		.a = h->planes ? (const void *)q : h->x,
+		.a_scale = h->planes ? h->scale + (size_t)plane * h->slice->rows : NULL,
 		.w = w,
-		.bias = h->bias ? h->bias + first : NULL,
+		.bias = bias ? bias + first : NULL,
 		.c = y,
 		.m = h->slice->rows,
 		.n = n,
 		.k = h->slice->k,
 		.group = LLM_W4_GROUP,
-		.lda = h->q ? h->ldq : h->slice->k,
-		.ldc = h->part->n,
+		.lda = h->planes ? h->ldq : h->slice->k,
+		.ldc = ldy,
 	};
 	struct fw_matmul_i8 i8 = {
-		.a = h->q,
-		.a_scale = h->scale,
+		.a = q,
+		.a_scale = w4.a_scale,
 		.w = w,
 		.bias = w4.bias,
 		.c = y,
@@ -58,29 +60,78 @@ static void task_columns(void *arg, unsigned int task, unsigned int worker)
 		.n = n,
 		.k = w4.k,
 		.lda = h->ldq,
-		.ldc = w4.ldc,
+		.ldc = ldy,
 	};
 
 	if (h->format == LLM_FORMAT_W8)
 		k->matmul_i8(&i8, scratch);
-	else if (h->q)
+	else if (h->planes)
 		k->matmul_w4(&w4, scratch);
 	else
 		k->matmul_w4f(&w4, scratch);
 }
 
-struct host_rows {
-	const struct host_product *h;
-	int8_t *q;
-	float *scale;
-};
+static void task_columns(void *arg, unsigned int task, unsigned int worker)
+{
+	const struct host_product *h = arg;
+	const struct fw_kernels *k = h->s->engine->floats;
+	void *scratch = h->s->scratch + worker * h->s->scratch_floats;
+	unsigned int first = task * TASK_COLS, left = h->part->cols - first, n = left < TASK_COLS ? left : TASK_COLS;
+	float *y = h->part->y->data + (size_t)h->slice->row * h->part->n + h->part->first + first;
+
+	if (h->planes < 2) {
+		plane_columns(h, 0, first, n, h->bias, y, h->part->n, scratch);
+		return;
+	}
+	plane_columns(h, 0, first, n, NULL, y, h->part->n, scratch);
+	plane_columns(h, 1, first, n, NULL, h->low + first, h->part->cols, scratch);
+	for (unsigned int r = 0; r < h->slice->rows; r++, y += h->part->n) {
+		k->add(y, y, h->low + (size_t)r * h->part->cols + first, n);
+		if (h->bias)
+			k->add(y, y, h->bias + first, n);
+	}
+}
 
 static void task_quant(void *arg, unsigned int row, unsigned int worker)
 {
-	const struct host_rows *r = arg;
+	const struct host_product *h = arg;
+	const struct fw_kernels *k = h->s->engine->floats;
+	unsigned int low = h->slice->rows + row, n = h->slice->k;
+	const float *x = h->x + (size_t)row * n;
+	int8_t *q = h->q + (size_t)row * h->ldq;
 
-	r->h->s->engine->floats->quant(r->q + (size_t)row * r->h->ldq, r->scale + row,
-				       r->h->x + (size_t)row * r->h->slice->k, r->h->slice->k);
+	k->quant(q, h->scale + row, x, n);
+	if (h->planes < 2)
+		return;
+	k->rest(h->rest + (size_t)worker * n, x, q, h->scale[row], n);
+	k->quant(h->q + (size_t)low * h->ldq, h->scale + low, h->rest + (size_t)worker * n, n);
+}
+
+static int product_alloc(struct host_product *h)
+{
+	size_t rows = (size_t)h->planes * h->slice->rows, most = 0;
+
+	for (unsigned int i = 0; i < h->slice->nr_parts; i++)
+		most = h->slice->parts[i].cols > most ? h->slice->parts[i].cols : most;
+	if (!rows)
+		return 0;
+	h->q = malloc(rows * h->ldq);
+	h->scale = malloc(rows * sizeof(*h->scale));
+	if (h->planes > 1) {
+		h->rest = malloc((size_t)h->s->engine->info.threads * h->slice->k * sizeof(*h->rest));
+		h->low = malloc(h->slice->rows * most * sizeof(*h->low) + 1);
+	}
+	if (!h->q || !h->scale || (h->planes > 1 && (!h->rest || !h->low)))
+		return llm_fail(-ENOMEM, "no memory for the activations of %u tokens", h->slice->rows);
+	return 0;
+}
+
+static void product_free(struct host_product *h)
+{
+	free(h->q);
+	free(h->scale);
+	free(h->rest);
+	free(h->low);
 }
 
 static int product(struct llm_session *s, const struct hetero_slice *slice)
@@ -91,20 +142,18 @@ static int product(struct llm_session *s, const struct hetero_slice *slice)
 		.s = s,
 		.slice = slice,
 		.x = slice->x->data + (size_t)slice->row * slice->k,
+		/* All matrices of a product read the same rows. */
+		.planes = llm_packed_planes(packed, slice->parts[0].matrix),
 		.ldq = (slice->k + 3) / 4 * 4,
 	};
-	struct host_rows rows = { .h = &h };
-	int8_t *q = malloc((size_t)slice->rows * h.ldq);
-	float *scale = malloc(slice->rows * sizeof(*scale));
+	int err = product_alloc(&h);
 
-	if (!q || !scale) {
-		free(q);
-		free(scale);
-		return llm_fail(-ENOMEM, "no memory for the activations of %u tokens", slice->rows);
+	if (err) {
+		product_free(&h);
+		return err;
 	}
-	rows.q = q;
-	rows.scale = scale;
-	llm_pool_run(s->engine->pool, task_quant, &rows, slice->rows);
+	if (h.planes)
+		llm_pool_run(s->engine->pool, task_quant, &h, slice->rows);
 	for (unsigned int i = 0; i < slice->nr_parts; i++) {
 		const struct hetero_part *part = &slice->parts[i];
 		bool head = part->matrix < 0;
@@ -121,12 +170,9 @@ static int product(struct llm_session *s, const struct hetero_slice *slice)
 			h.bias = (const float *)((const char *)npu_buffer_data(block->buf) +
 						 block->part[LLM_PART_BIAS + part->matrix].off) +
 				 part->first;
-		h.q = h.format == LLM_FORMAT_W4 && packed->float_input ? NULL : q;
-		h.scale = h.q ? scale : NULL;
 		llm_pool_run(s->engine->pool, task_columns, &h, (part->cols + TASK_COLS - 1) / TASK_COLS);
 	}
-	free(q);
-	free(scale);
+	product_free(&h);
 	return 0;
 }
 

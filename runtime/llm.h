@@ -53,11 +53,24 @@ enum llm_placement {
 enum llm_weights {
 	LLM_WEIGHTS_AUTO = 0, /* f32 on the CPU; on the NPU w4a8 for a file of Q4_0, else w8a8 */
 	LLM_WEIGHTS_F32, /* the file's weights widened to F32, row by row while they are used; CPU only */
-	LLM_WEIGHTS_W8A8, /* INT8 per output channel, activations INT8 per row */
+	LLM_WEIGHTS_W8A8, /* INT8 per output channel, activations integers per row (enum llm_activations) */
 	LLM_WEIGHTS_F16, /* planned only */
 	/* INT4 in groups of 32 (packed.h); the output matrix stays INT8 unless the file has 4 bits: */
 	LLM_WEIGHTS_W4A16, /* activations stay floats, and so does the arithmetic (HeteroLLM, table 2) */
-	LLM_WEIGHTS_W4A8, /* activations INT8 per row */
+	LLM_WEIGHTS_W4A8, /* activations integers per row */
+};
+
+/*
+ * What a row of activations is rounded to where the matmuls are of integers. 16 bits are two planes of INT8 (VNPU_OP_QUANT16), and
+ * twice the arithmetic; weights are still read once. They matter where a few large values take the others' bits: to the down
+ * projection, and to the output matrix.
+ */
+enum llm_activations {
+	/* mixed, but INT8 for 4-bit down projections, whose arithmetic is what a prompt takes */
+	LLM_ACTIVATIONS_AUTO = 0,
+	LLM_ACTIVATIONS_INT8, /* everywhere */
+	LLM_ACTIVATIONS_MIXED, /* INT16 for the inputs of down projections and of the output matrix, else INT8 */
+	LLM_ACTIVATIONS_INT16, /* everywhere */
 };
 
 /* As large as the steps of the engines' tiles, so that the rows which a chunk leaves unused cost about nothing. */
@@ -98,6 +111,7 @@ enum llm_sync {
 
 const char *llm_placement_name(enum llm_placement p); /* "fine", "cpu", "npu", "gpu", "layer" */
 const char *llm_weights_name(enum llm_weights w); /* "auto", "f32", "w8a8", "f16", "w4a16", "w4a8" */
+const char *llm_activations_name(enum llm_activations a); /* "auto", "int8", "mixed", "int16" */
 const char *llm_graphs_name(enum llm_graphs g); /* "bucketed", "shared", "online", "padded", "pipe" */
 /* "none", "row", "sequence", "multi-sequence", "hybrid", "auto" */
 const char *llm_partition_name(enum llm_partition p);
@@ -106,6 +120,7 @@ const char *llm_sync_name(enum llm_sync s); /* "fast", "driver" */
 /* The inverse; -EINVAL for an unknown name, and llm_error() lists the names. */
 int llm_placement_parse(const char *name, enum llm_placement *p);
 int llm_weights_parse(const char *name, enum llm_weights *w);
+int llm_activations_parse(const char *name, enum llm_activations *a);
 int llm_graphs_parse(const char *name, enum llm_graphs *g);
 int llm_partition_parse(const char *name, enum llm_partition *p);
 int llm_kv_parse(const char *name, enum llm_kv *kv);
@@ -117,12 +132,14 @@ struct llm_options {
 	const char *model; /* a GGUF file */
 	enum llm_placement placement;
 	enum llm_weights weights;
+	enum llm_activations activations; /* w8a8 and w4a8; others are of floats */
 	enum llm_graphs graphs;
 	enum llm_partition partition;
 	enum llm_kv kv; /* of its sessions */
 	enum llm_sync sync;
 	unsigned int threads; /* CPU lane; 0: one per CPU that the process may use */
-	unsigned int chunk; /* tokens of a prefill graph, bucketed: of the largest one; placements gpu and layer: of a prompt taken
+	unsigned int
+		chunk; /* tokens of a prefill graph, bucketed: of the largest one; placements gpu and layer: of a prompt taken
 			     * whole. 0: 256, there 2048 */
 	/* The clock: NULL for the wall's. Else a profile (docs/soc-model.md), and every evaluation's time is what it
 	 * would take on that SoC; results are the same. */
@@ -163,6 +180,7 @@ struct llm_engine_info {
 	unsigned int n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab, n_ctx_train;
 	enum llm_placement placement;
 	enum llm_weights weights; /* never AUTO */
+	enum llm_activations activations; /* of w8a8 and w4a8 */
 	enum llm_graphs graphs;
 	enum llm_partition partition;
 	enum llm_kv kv;

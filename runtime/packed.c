@@ -163,6 +163,7 @@ int llm_packed_load(struct llm_packed *packed, const struct llm_packed_source *s
 
 	llm_formats_choose(&packed->formats, m, src->weights);
 	packed->float_input = src->weights == LLM_WEIGHTS_W4A16;
+	packed->activations = src->activations;
 	for (unsigned int w = 0; w < LLM_NR_MATRICES; w++)
 		l.total += llm_pack_bytes(packed->formats.matrix[w], llm_model_rows(m, w), llm_model_cols(m, w)) *
 			   m->n_layer;
@@ -192,4 +193,23 @@ void llm_packed_free(struct llm_packed *packed)
 	if (packed->head)
 		npu_buffer_free(packed->head);
 	memset(packed, 0, sizeof(*packed));
+}
+
+unsigned int llm_packed_planes(const struct llm_packed *packed, int matrix)
+{
+	enum llm_format format = matrix < 0 ? packed->formats.output : packed->formats.matrix[matrix];
+	bool head = matrix < 0, down = matrix == LLM_FFN_DOWN;
+
+	if (format == LLM_FORMAT_W4 && packed->float_input)
+		return 0;
+	switch (packed->activations) {
+	case LLM_ACTIVATIONS_INT8:
+		return 1;
+	case LLM_ACTIVATIONS_INT16:
+		return 2;
+	case LLM_ACTIVATIONS_MIXED:
+		return head || down ? 2 : 1;
+	default:
+		return head || (down && format == LLM_FORMAT_W8) ? 2 : 1;
+	}
 }

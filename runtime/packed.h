@@ -38,6 +38,7 @@ struct llm_packed_block {
 struct llm_packed {
 	struct llm_formats formats;
 	bool float_input; /* 4-bit matrices multiply F32 activations, not INT8 ones */
+	enum llm_activations activations; /* of the others */
 	unsigned int n_layer;
 	struct llm_packed_block *blocks;
 	struct npu_buffer *head; /* the output norm, then the output matrix */
@@ -50,6 +51,7 @@ struct llm_packed_source {
 	const struct gguf_file *file;
 	const char *path;
 	enum llm_weights weights; /* W8A8, W4A8 or W4A16 */
+	enum llm_activations activations;
 	struct npu_context *ctx;
 	bool keep_mapped; /* others than the device read the panels too */
 	struct llm_pool *pool;
@@ -62,5 +64,8 @@ struct llm_packed_source {
  * the error line. */
 int llm_packed_load(struct llm_packed *packed, const struct llm_packed_source *src);
 void llm_packed_free(struct llm_packed *packed);
+
+/* What a matrix' input is rounded to: planes of INT8, 1 or 2; 0: it stays floats. @matrix: enum llm_matrix; -1: the output matrix. */
+unsigned int llm_packed_planes(const struct llm_packed *packed, int matrix);
 
 #endif /* PACKED_H */

@@ -19,16 +19,17 @@ const char *partition_cut_name(enum partition_cut cut)
 
 /* ---- the profiler: what a slice takes ---- */
 
-struct soc_op partition_work(const struct profile *p, enum soc_lane lane, uint64_t rows, uint64_t k, uint64_t n,
-			     enum llm_weights weights)
+struct soc_op partition_work(const struct partition_options *o, enum soc_lane lane, uint64_t rows, uint64_t k,
+			     uint64_t n)
 {
+	const struct profile *p = o->profile;
 	struct soc_op work = {
 		.kind = SOC_MATMUL,
-		.m = rows,
+		.m = o->planes ? rows * o->planes : rows,
 		.k = k,
 		.n = n,
-		.weight_bits = plan_weight_bits(weights),
-		.act_bits = plan_act_bits(weights),
+		.weight_bits = plan_weight_bits(o->weights),
+		.act_bits = plan_act_bits(o->weights),
 		.order = NPU_TIME_WEIGHTS_STATIONARY,
 		.density = 1,
 	};
@@ -44,13 +45,13 @@ struct soc_op partition_work(const struct profile *p, enum soc_lane lane, uint64
 struct soc_cost partition_cost(const struct partition_options *o, enum soc_lane lane, uint64_t rows, uint64_t k,
 			       uint64_t n)
 {
-	struct soc_op work = partition_work(o->profile, lane, rows, k, n, o->weights);
+	struct soc_op work = partition_work(o, lane, rows, k, n);
 	struct soc_cost cost = soc_op_cost(o->profile, lane, &work);
 
 	if (o->predictor && lane == SOC_NPU)
 		cost.ns = predictor_ns(o->predictor, &work);
 	if (o->predictor && lane == SOC_GPU)
-		cost.ns = 2 * (double)rows * (double)k * (double)n / o->profile->gpu.tflops / 1e3;
+		cost.ns = 2 * (double)work.m * (double)k * (double)n / o->profile->gpu.tflops / 1e3;
 	if (lane == SOC_GPU) {
 		cost.ns /= 1 - o->gpu_busy;
 		cost.dram_bytes /= 1 - o->gpu_busy;

@@ -67,6 +67,7 @@ struct partition_options {
 	 */
 	const struct predictor *predictor;
 	enum llm_weights weights; /* not AUTO */
+	unsigned int planes; /* of activations (plan_planes()): so many times as many rows are multiplied; 0 is 1 */
 	enum soc_sync sync;
 	enum llm_partition partition; /* which cuts are allowed, beside none */
 	/* PADDED and PIPE: the NPU's graphs are of the sizes above. PIPE without a cut takes them by falling size and pads the
@@ -128,7 +129,7 @@ uint32_t partition_nr_slices(const struct partition *part);
 void partition_slice(const struct partition *part, uint32_t i, struct partition_slice *slice);
 
 /* A product of that size on @lane, by the order of operands that is faster there (HeteroLLM 3.2). */
-struct soc_op partition_work(const struct profile *p, enum soc_lane lane, uint64_t rows, uint64_t k, uint64_t n,
-			     enum llm_weights weights);
+struct soc_op partition_work(const struct partition_options *o, enum soc_lane lane, uint64_t rows, uint64_t k,
+			     uint64_t n);
 
 #endif /* PARTITION_H */

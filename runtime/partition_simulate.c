@@ -33,7 +33,7 @@ static int simulate(const struct partition_options *o, const struct partition *p
 		struct soc_op work;
 
 		partition_slice(part, i, &s);
-		work = partition_work(o->profile, s.lane, s.graph_rows, part->k, s.cols, o->weights);
+		work = partition_work(o, s.lane, s.graph_rows, part->k, s.cols);
 		id = add(plan, s.lane, soc_op_cost(o->profile, s.lane, &work), 0, 1);
 	}
 	if (id != SCHED_NONE)

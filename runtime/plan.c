@@ -36,6 +36,15 @@ unsigned int plan_act_bits(enum llm_weights w)
 	return w == LLM_WEIGHTS_F32 ? 32 : w == LLM_WEIGHTS_F16 || w == LLM_WEIGHTS_W4A16 ? 16 : 8;
 }
 
+unsigned int plan_planes(enum llm_weights w, enum llm_activations a, enum plan_op op)
+{
+	bool down = op == PLAN_DOWN && (a == LLM_ACTIVATIONS_MIXED || w == LLM_WEIGHTS_W8A8);
+
+	if (!plan_integers(w) || a == LLM_ACTIVATIONS_INT8)
+		return 1;
+	return a == LLM_ACTIVATIONS_INT16 || op == PLAN_HEAD || down ? 2 : 1;
+}
+
 /* Products of a layer. */
 #define LAYER_PRODUCTS 4
 
@@ -94,6 +103,11 @@ static enum soc_lane lane_of(const struct plan_options *o, enum plan_op op)
 	default:
 		return plan_product(o->shape, op, &k, &n) ? SOC_NPU : SOC_CPU;
 	}
+}
+
+static unsigned int planes_of(const struct builder *b, enum plan_op op)
+{
+	return plan_planes(b->o->weights, b->o->activations, op);
 }
 
 static uint32_t graph_of(const struct builder *b, uint32_t layer)
@@ -162,15 +176,18 @@ static uint32_t add(struct builder *b, uint32_t layer, enum plan_op op, const st
 /* A product of placement layer: a task a slice. */
 static void add_slices(struct builder *b, uint32_t layer, enum plan_op op)
 {
+	struct partition_options cuts = b->o->cuts, lanes = cuts;
 	struct cut *cut = &b->cuts[op];
 	uint32_t n, id = SCHED_NONE, first = SCHED_NONE;
 
+	cuts.gpu_busy = b->o->gpu_busy[op];
+	cuts.planes = lanes.planes = planes_of(b, op);
+	lanes.profile = b->o->profile;
+	lanes.weights = b->o->weights;
 	if (!cut->found || cut->part.m != b->rows) {
-		struct partition_options cuts = b->o->cuts;
 		uint64_t depth, cols;
 
 		plan_product(b->o->shape, op, &depth, &cols);
-		cuts.gpu_busy = b->o->gpu_busy[op];
 		if (b->o->cut)
 			b->o->cut(b->o->ud, op, b->rows, depth, cols, &cut->part);
 		else
@@ -184,8 +201,7 @@ static void add_slices(struct builder *b, uint32_t layer, enum plan_op op)
 
 		partition_slice(&cut->part, i, &s);
 		if (b->o->profile) {
-			struct soc_op work = partition_work(b->o->profile, s.lane, s.graph_rows, cut->part.k, s.cols,
-							    b->o->weights);
+			struct soc_op work = partition_work(&lanes, s.lane, s.graph_rows, cut->part.k, s.cols);
 
 			cost = cost_of(b->o, s.lane, &work);
 		}
@@ -208,10 +224,16 @@ static uint32_t add_vector(struct builder *b, uint32_t layer, enum plan_op op, u
 				     .density = 1 });
 }
 
-/* INT8 products take their activations quantised: by whoever made them. */
-static double quant_ops(const struct builder *b)
+/* Products of integers take their activations quantised: by whoever made them. @op: the product. */
+static double quant_ops(const struct builder *b, enum plan_op op)
 {
-	return plan_act_bits(b->o->weights) == 8 ? FLOAT_OPS_QUANT : 0;
+	return !plan_integers(b->o->weights) ? 0 : planes_of(b, op) > 1 ? FLOAT_OPS_QUANT16 : FLOAT_OPS_QUANT;
+}
+
+/* And the results of two planes are added by whoever takes them. */
+static double fold_ops(const struct builder *b, enum plan_op op)
+{
+	return planes_of(b, op) > 1 ? FLOAT_OPS_ADD : 0;
 }
 
 /* And the product of gate and upward projection. */
@@ -228,7 +250,7 @@ static void add_product(struct builder *b, uint32_t layer, enum plan_op op)
 {
 	struct soc_op work = {
 		.kind = SOC_MATMUL,
-		.m = b->rows,
+		.m = b->rows * planes_of(b, op),
 		.weight_bits = plan_weight_bits(b->o->weights),
 		.act_bits = plan_act_bits(b->o->weights),
 		.order = NPU_TIME_WEIGHTS_STATIONARY,
@@ -275,20 +297,22 @@ static void add_layer(struct builder *b, uint32_t layer, uint32_t *cached)
 	uint64_t q = (uint64_t)s->heads * s->head_dim, kv = (uint64_t)s->kv_heads * s->head_dim;
 	uint32_t attn;
 
-	add_vector(b, layer, PLAN_ATTN_NORM, s->dim, FLOAT_OPS_NORM + quant_ops(b));
+	add_vector(b, layer, PLAN_ATTN_NORM, s->dim, FLOAT_OPS_NORM + quant_ops(b, PLAN_QKV));
 	add_product(b, layer, PLAN_QKV);
-	cached[b->chunk] = add_vector(b, layer, PLAN_ROPE, q + kv, FLOAT_OPS_ROPE);
+	cached[b->chunk] = add_vector(b, layer, PLAN_ROPE, q + kv, FLOAT_OPS_ROPE + fold_ops(b, PLAN_QKV));
 	attn = add_attention(b, layer);
 	/* Chunks that follow one another need no such edges, whose number grows with the square of theirs. */
 	for (uint32_t c = 0; c < b->chunk && b->o->overlap; c++)
 		if (sched_after(b->plan, attn, cached[c]))
 			b->failed = true;
 	add_product(b, layer, PLAN_ATTN_OUTPUT);
-	add_vector(b, layer, PLAN_FFN_NORM, s->dim, FLOAT_OPS_ADD + FLOAT_OPS_NORM + quant_ops(b));
+	add_vector(b, layer, PLAN_FFN_NORM, s->dim,
+		   FLOAT_OPS_ADD + FLOAT_OPS_NORM + fold_ops(b, PLAN_ATTN_OUTPUT) + quant_ops(b, PLAN_GATE_UP));
 	add_product(b, layer, PLAN_GATE_UP);
-	add_vector(b, layer, PLAN_ACT, s->ffn, act_ops(s) + quant_ops(b));
+	add_vector(b, layer, PLAN_ACT, s->ffn,
+		   act_ops(s) + fold_ops(b, PLAN_GATE_UP) * (s->gated ? 2 : 1) + quant_ops(b, PLAN_DOWN));
 	add_product(b, layer, PLAN_DOWN);
-	add_vector(b, layer, PLAN_ADD, s->dim, FLOAT_OPS_ADD);
+	add_vector(b, layer, PLAN_ADD, s->dim, FLOAT_OPS_ADD + fold_ops(b, PLAN_DOWN));
 }
 
 static void add_chunk(struct builder *b, bool last, uint32_t *cached, uint32_t nr_chunks)
@@ -307,7 +331,7 @@ static void add_chunk(struct builder *b, bool last, uint32_t *cached, uint32_t n
 	if (!last || !b->o->logits)
 		return;
 	b->rows = b->o->logits;
-	add_vector(b, s->layers, PLAN_OUTPUT_NORM, s->dim, FLOAT_OPS_NORM + quant_ops(b));
+	add_vector(b, s->layers, PLAN_OUTPUT_NORM, s->dim, FLOAT_OPS_NORM + quant_ops(b, PLAN_HEAD));
 	add_product(b, s->layers, PLAN_HEAD);
 }
 

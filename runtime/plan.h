@@ -60,6 +60,7 @@ struct plan_options {
 	const struct predictor *predictor;
 	bool best_order; /* NPU: the faster order of a product's operands (HeteroLLM 3.2); else the weights are stationary */
 	enum llm_weights weights; /* not AUTO */
+	enum llm_activations activations;
 	enum llm_kv kv;
 	uint32_t n_past; /* tokens in the cache */
 	uint32_t n_tokens; /* to evaluate: a prompt, or 1 */
@@ -77,6 +78,14 @@ bool plan_product(const struct shape *shape, enum plan_op op, uint64_t *k, uint6
 /* Of a weight in memory, and of an activation; @w not AUTO. */
 double plan_weight_bits(enum llm_weights w);
 unsigned int plan_act_bits(enum llm_weights w);
+/* Whether activations are integers. */
+static inline bool plan_integers(enum llm_weights w)
+{
+	return w == LLM_WEIGHTS_W8A8 || w == LLM_WEIGHTS_W4A8;
+}
+/* Of the product @op: what its activations are rounded to, 1 or 2 planes of 8 bits; 1 for floats. So many times as many rows are
+ * multiplied. */
+unsigned int plan_planes(enum llm_weights w, enum llm_activations a, enum plan_op op);
 
 /* NULL: no memory. */
 struct sched_plan *plan_forward(const struct plan_options *opts);

@@ -56,7 +56,9 @@ static void help(void)
 	       "                              graphs and partition together\n"
 	       "      --placement LIST        fine, cpu, npu (default: fine); overrides its part of a preset\n"
 	       "      --weights LIST          auto, f32, w8a8, w4a8, w4a16 (default: auto); likewise\n"
-	       "      --graphs LIST           bucketed, shared (default: bucketed); likewise. Placement layer also online,\n"
+	       "      --activations LIST      of w8a8 and w4a8: auto, int8, mixed, int16 (default: auto)\n"
+	       "      --graphs LIST           bucketed, shared (default: bucketed); likewise. Placement layer also "
+	       "online,\n"
 	       "                              padded, pipe\n"
 	       "      --partition LIST        how placement layer cuts products: none, row, sequence, multi-sequence,\n"
 	       "                              hybrid, auto (default: none); likewise\n"
@@ -113,6 +115,16 @@ static int word_weights(const char *word, unsigned int *value)
 
 	if (!err)
 		*value = w;
+	return err;
+}
+
+static int word_activations(const char *word, unsigned int *value)
+{
+	enum llm_activations a;
+	int err = engine_parse_activations(word, &a);
+
+	if (!err)
+		*value = a;
 	return err;
 }
 
@@ -264,6 +276,8 @@ static int parse_engine(struct bench_args *args, int c, const char *value)
 		return range_parse_words(&args->placement, value, word_placement);
 	case OPT_WEIGHTS:
 		return range_parse_words(&args->weights, value, word_weights);
+	case OPT_ACTIVATIONS:
+		return range_parse_words(&args->activations, value, word_activations);
 	case OPT_GRAPHS:
 		return range_parse_words(&args->graphs, value, word_graphs);
 	case OPT_PARTITION:
@@ -430,7 +444,7 @@ static int complete(struct bench_args *args)
 	err = err ?: set_default(&args->threads, 0) ?: set_default(&args->npu_threads, 0);
 	err = err ?: set_default(&args->chunk, 0);
 	err = err ?: set_default(&args->transport, NPU_TRANSPORT_AUTO) ?: set_default(&args->sync, LLM_SYNC_FAST);
-	err = err ?: set_default(&args->kv, LLM_KV_F16);
+	err = err ?: set_default(&args->kv, LLM_KV_F16) ?: set_default(&args->activations, LLM_ACTIVATIONS_AUTO);
 	if (!err && !args->preset.n)
 		err = set_default(&args->placement, LLM_PLACE_FINE) ?: set_default(&args->weights, LLM_WEIGHTS_AUTO)
 		      ?: set_default(&args->graphs, LLM_GRAPHS_BUCKETED) ?: set_default(&args->partition, LLM_PARTITION_NONE);
@@ -488,9 +502,9 @@ int bench_args_parse(struct bench_args *args, int argc, char **argv, int *status
 void bench_args_free(struct bench_args *args)
 {
 	struct range *const ranges[] = {
-		&args->n_prompt,  &args->n_gen,	    &args->n_depth, &args->threads, &args->npu_threads, &args->chunk,
-		&args->transport, &args->placement, &args->weights, &args->sync,    &args->preset,
-		&args->graphs,	  &args->partition, &args->kv,
+		&args->n_prompt, &args->n_gen,	   &args->n_depth,   &args->threads, &args->npu_threads,
+		&args->chunk,	 &args->transport, &args->placement, &args->weights, &args->sync,
+		&args->preset,	 &args->graphs,	   &args->partition, &args->kv,	     &args->activations,
 	};
 
 	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)

@@ -38,6 +38,7 @@ const struct bench_field bench_fields[] = {
 	{ "sync", "TEXT" },
 	{ "order", "TEXT" },
 	{ "weights", "TEXT" },
+	{ "activations", "TEXT" },
 	{ "kv", "TEXT" },
 	{ "start", "TEXT" },
 	{ "attention", "TEXT" },
@@ -207,6 +208,8 @@ static void add_choices(struct json_object *o, const struct bench_result *r)
 	add(o, "sync", json_out_string(dev || r->dry ? llm_sync_name(r->info->sync) : NULL));
 	add(o, "order", NULL);
 	add(o, "weights", json_out_string(llm_weights_name(r->info->weights)));
+	add(o, "activations",
+	    plan_integers(r->info->weights) ? json_out_string(llm_activations_name(r->info->activations)) : NULL);
 	add(o, "kv", json_out_string(llm_kv_name(r->info->kv)));
 	add(o, "start", NULL);
 	add(o, "attention", NULL);

@@ -25,6 +25,11 @@ static bool shown_kv(const struct bench_args *args)
 	return args->kv.n > 1 || args->kv.v[0] != LLM_KV_F16;
 }
 
+static bool shown_activations(const struct bench_args *args)
+{
+	return args->activations.n > 1 || args->activations.v[0] != LLM_ACTIVATIONS_AUTO;
+}
+
 static bool shown_sync(const struct bench_args *args)
 {
 	return args->sync.n > 1 || args->sync.v[0] != LLM_SYNC_FAST;
@@ -85,6 +90,11 @@ static void cell_backend(const struct bench_result *r, char *text, size_t bytes)
 static void cell_weights(const struct bench_result *r, char *text, size_t bytes)
 {
 	snprintf(text, bytes, "%s", llm_weights_name(r->info->weights));
+}
+
+static void cell_activations(const struct bench_result *r, char *text, size_t bytes)
+{
+	snprintf(text, bytes, "%s", plan_integers(r->info->weights) ? llm_activations_name(r->info->activations) : "-");
 }
 
 static void cell_kv(const struct bench_result *r, char *text, size_t bytes)
@@ -191,6 +201,7 @@ static const struct md_column md_columns[] = {
 	{ "params", 10, NULL, cell_params },
 	{ "backend/transport", -17, NULL, cell_backend },
 	{ "weights", -7, NULL, cell_weights },
+	{ "activations", -11, shown_activations, cell_activations },
 	{ "graphs", -8, shown_graphs, cell_graphs },
 	{ "partition", -14, shown_partition, cell_partition },
 	{ "kv", -4, shown_kv, cell_kv },

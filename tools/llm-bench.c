@@ -96,17 +96,18 @@ static int make_lanes(struct bench *b, struct bench_config c)
 	return err;
 }
 
-/* Graphs, partitions and caches: those given, or else those of @preset. */
+/* Graphs and partitions: those given, or else those of @preset. Caches, activations. */
 static int make_graphs(struct bench *b, const struct engine_preset *preset, struct bench_config c)
 {
 	const struct bench_args *a = b->args;
 	size_t n_graphs = a->graphs.n ? a->graphs.n : 1, n_partitions = a->partition.n ? a->partition.n : 1;
 	int err = 0;
 
-	for (size_t k = 0; k < a->kv.n; k++)
+	for (size_t k = 0; k < a->kv.n * a->activations.n; k++)
 		for (size_t g = 0; g < n_graphs; g++)
 			for (size_t p = 0; p < n_partitions && !err; p++) {
-				c.opts.kv = a->kv.v[k];
+				c.opts.kv = a->kv.v[k / a->activations.n];
+				c.opts.activations = a->activations.v[k % a->activations.n];
 				c.opts.graphs = a->graphs.n ? a->graphs.v[g] : preset->graphs;
 				c.opts.partition = a->partition.n ? a->partition.v[p] : preset->partition;
 				err = make_lanes(b, c);

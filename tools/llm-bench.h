@@ -42,7 +42,7 @@ struct bench_args {
 	size_t n_pairs;
 	struct range n_prompt, n_gen, n_depth;
 	struct range threads, npu_threads, chunk;
-	struct range transport, placement, weights, graphs, partition, kv, sync; /* values of the enums */
+	struct range transport, placement, weights, activations, graphs, partition, kv, sync; /* values of the enums */
 	struct range preset; /* index of a preset */
 	unsigned int repetitions;
 	bool warmup, progress;

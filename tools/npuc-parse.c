@@ -319,6 +319,11 @@ static struct npu_tensor *op_gelu(struct parser *p)
 	return npu_gelu(p->g, tensor(p, 3));
 }
 
+static struct npu_tensor *op_fold(struct parser *p)
+{
+	return npu_fold(p->g, tensor(p, 3));
+}
+
 static struct npu_tensor *op_glu(struct parser *p)
 {
 	enum npu_glu_kind kind = NPU_GLU_SILU;
@@ -382,6 +387,11 @@ static struct npu_tensor *op_attn(struct parser *p)
 			integer(p, 7, UINT32_MAX), number(p, 8), param(p, 9));
 }
 
+static bool is_quant(const char *word)
+{
+	return !strcmp(word, "quant") || !strcmp(word, "quant16");
+}
+
 static void do_quant(struct parser *p)
 {
 	struct npu_tensor *x = tensor(p, 4), *q, *scale = NULL;
@@ -390,7 +400,7 @@ static void do_quant(struct parser *p)
 	if (!x)
 		return;
 	*comma = 0;
-	q = npu_quant(p->g, x, &scale);
+	q = strcmp(p->words[3], "quant") ? npu_quant16(p->g, x, &scale) : npu_quant(p->g, x, &scale);
 	define(p, p->words[0], q, -1);
 	define(p, p->words[1], scale, -1);
 }
@@ -416,6 +426,7 @@ operators[] = {
 	{ "mul", 5, 5, op_mul },
 	{ "silu", 4, 4, op_silu },
 	{ "gelu", 4, 4, op_gelu },
+	{ "fold", 4, 4, op_fold },
 	{ "rmsnorm", 6, 6, op_rmsnorm },
 	{ "dequant", 5, 5, op_dequant },
 	{ "matmul", 6, 7, op_matmul },
@@ -462,7 +473,7 @@ static void parse_line(struct parser *p)
 		return;
 	}
 	if (p->nr_words == 5 && p->words[0][strlen(p->words[0]) - 1] == ',' && !strcmp(p->words[2], "=") &&
-	    !strcmp(p->words[3], "quant"))
+	    is_quant(p->words[3]))
 		do_quant(p);
 	else if (p->nr_words >= 4 && !strcmp(p->words[1], "="))
 		parse_operator(p);

@@ -32,6 +32,8 @@ static const char usage[] =
 	"  state S [TYPE] ROWS COLS        f32, f16 or q8_0, read and written, kept between runs\n"
 	"  const C ROWS COLS = V V ...     f32, in the image\n"
 	"  Q, SCALE = quant X              per-row INT8\n"
+	"  Q, SCALE = quant16 X            per-row 16 bits, in two planes of INT8: twice the rows\n"
+	"  Y = fold X                      the lower half of the rows added to the upper one\n"
 	"  Y = dequant Q SCALE\n"
 	"  Y = matmul Q SCALE W [BIAS]     INT8 matmul with scales\n"
 	"  Y = matmul_w4 Q SCALE W [BIAS]  the same with 4-bit weights\n"

@@ -20,8 +20,13 @@ const char engine_options_help[] =
 	"      --placement NAME        fine (INT8 matmuls on the NPU, the rest on the CPU), npu (all on the NPU), cpu,\n"
 	"                              gpu (all by OpenCL) or layer (products on NPU and GPU, the rest on the GPU;\n"
 	"                              default: fine)\n"
-	"      --weights NAME          auto, f32 (as in the file, CPU only), w8a8 (INT8), w4a8 (INT4 weights, INT8\n"
-	"                              activations) or w4a16 (INT4 weights, float activations; default: auto)\n"
+	"      --weights NAME          auto, f32 (as in the file, CPU only), w8a8 (INT8), w4a8 (INT4 weights,\n"
+	"                              integer activations) or w4a16 (INT4 weights, float activations; default: auto)\n"
+	"      --activations NAME      with w8a8 and w4a8: int8, int16 (two passes), mixed (int16 for the inputs of "
+	"down\n"
+	"                              projections and output matrix) or auto (as mixed, but int8 for down "
+	"projections\n"
+	"                              of 4 bits; default: auto)\n"
 	"      --graphs NAME           of prompts: bucketed (a graph for each multiple of 32 tokens) or shared (one,\n"
 	"                              which chunks are padded to; default: bucketed)\n"
 	"      --partition NAME        with placement layer, how products are cut between GPU and NPU: none, row, sequence,\n"
@@ -90,6 +95,11 @@ int engine_parse_weights(const char *name, enum llm_weights *weights)
 	return llm_weights_parse(name, weights) ? tool_usage("--weights: %s", llm_error()) : 0;
 }
 
+int engine_parse_activations(const char *name, enum llm_activations *activations)
+{
+	return llm_activations_parse(name, activations) ? tool_usage("--activations: %s", llm_error()) : 0;
+}
+
 int engine_parse_graphs(const char *name, enum llm_graphs *graphs)
 {
 	return llm_graphs_parse(name, graphs) ? tool_usage("--graphs: %s", llm_error()) : 0;
@@ -155,6 +165,7 @@ bool engine_option_is(int c)
 	case OPT_NPU_THREADS:
 	case OPT_PLACEMENT:
 	case OPT_WEIGHTS:
+	case OPT_ACTIVATIONS:
 	case OPT_GRAPHS:
 	case OPT_PARTITION:
 	case OPT_KV:
@@ -189,6 +200,8 @@ int engine_option(struct llm_options *opts, int c, const char *value)
 		return engine_parse_placement(value, &opts->placement);
 	case OPT_WEIGHTS:
 		return engine_parse_weights(value, &opts->weights);
+	case OPT_ACTIVATIONS:
+		return engine_parse_activations(value, &opts->activations);
 	case OPT_GRAPHS:
 		return engine_parse_graphs(value, &opts->graphs);
 	case OPT_PARTITION:

@@ -24,6 +24,7 @@ enum engine_option_code {
 	OPT_GRAPHS,
 	OPT_PARTITION,
 	OPT_KV,
+	OPT_ACTIVATIONS,
 	OPT_SYNC,
 	OPT_PRESET,
 	OPT_CHUNK,
@@ -45,13 +46,14 @@ enum engine_option_code {
 		{ "npu-threads", required_argument, NULL, OPT_NPU_THREADS },                                        \
 		{ "placement", required_argument, NULL, OPT_PLACEMENT },                                            \
 		{ "weights", required_argument, NULL, OPT_WEIGHTS },                                                \
+		{ "activations", required_argument, NULL, OPT_ACTIVATIONS },                                        \
 		{ "graphs", required_argument, NULL, OPT_GRAPHS },                                                  \
-		{ "partition", required_argument, NULL, OPT_PARTITION }, { "kv", required_argument, NULL, OPT_KV },       \
-		{ "sync", required_argument, NULL, OPT_SYNC },                                                      \
-		{ "preset", required_argument, NULL, OPT_PRESET }, { "chunk", required_argument, NULL, OPT_CHUNK }, \
-		{ "clock", required_argument, NULL, OPT_CLOCK }, { "profile", required_argument, NULL, OPT_PROFILE },       \
-		{ "gpu", required_argument, NULL, OPT_GPU }, { "gpu-share", required_argument, NULL, OPT_GPU_SHARE },        \
-		{ "cuts-profile", required_argument, NULL, OPT_CUTS_PROFILE },                                              \
+		{ "partition", required_argument, NULL, OPT_PARTITION }, { "kv", required_argument, NULL, OPT_KV }, \
+		{ "sync", required_argument, NULL, OPT_SYNC }, { "preset", required_argument, NULL, OPT_PRESET },   \
+		{ "chunk", required_argument, NULL, OPT_CHUNK }, { "clock", required_argument, NULL, OPT_CLOCK },   \
+		{ "profile", required_argument, NULL, OPT_PROFILE }, { "gpu", required_argument, NULL, OPT_GPU },   \
+		{ "gpu-share", required_argument, NULL, OPT_GPU_SHARE },                                            \
+		{ "cuts-profile", required_argument, NULL, OPT_CUTS_PROFILE },                                      \
 		{ "list-devices", no_argument, NULL, OPT_LIST_DEVICES }, { "help", no_argument, NULL, OPT_HELP },   \
 	{                                                                                                           \
 		"version", no_argument, NULL, OPT_VERSION                                                           \
@@ -86,6 +88,7 @@ int options_parse(const struct option_set *set, int argc, char **argv, void *ud,
 int engine_parse_transport(const char *name, enum npu_transport *transport);
 int engine_parse_placement(const char *name, enum llm_placement *placement);
 int engine_parse_weights(const char *name, enum llm_weights *weights);
+int engine_parse_activations(const char *name, enum llm_activations *activations);
 int engine_parse_graphs(const char *name, enum llm_graphs *graphs);
 int engine_parse_partition(const char *name, enum llm_partition *partition);
 int engine_parse_kv(const char *name, enum llm_kv *kv);

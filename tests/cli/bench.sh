@@ -15,7 +15,7 @@ assert [(r['n_prompt'], r['n_gen']) for r in rows] == [(8, 0), (0, 4)], rows
 for r in rows:
     for k in '''build_commit cpu_info model_filename model_type model_size model_n_params n_threads n_prompt n_gen n_depth test_time
         avg_ns stddev_ns avg_ts stddev_ts samples_ns samples_ts transport clock profile preset graphs placement partition sync order
-        weights kv start attention draft ttft_ms syncs npu_jobs busy_npu busy_gpu busy_cpu bubble_npu bubble_gpu bubble_cpu energy_j
+        weights activations kv start attention draft ttft_ms syncs npu_jobs busy_npu busy_gpu busy_cpu bubble_npu bubble_gpu bubble_cpu energy_j
         power_w peak_memory_bytes weight_bytes_read memory_gbps recall accepted_per_step graph_switch_ms output_sha256 predictor modelled_ns'''.split():
         assert k in r, k
     assert len(r['samples_ns']) == len(r['samples_ts']) == 2
@@ -84,6 +84,7 @@ same "threads multiply" "$(tests -p 2 -n 1 -t 1,2)" "2/0/0/1 0/1/0/1 2/0/0/2 0/1
 same "values joined to their letters" "$(tests -p4 -n0 -t1)" "4/0/0/1"
 same "two models" "$(tests -m "$model,$model" -p 2 -n 0 -t 1 | wc -w)" 3
 
+same "activations multiply" "$(tests --activations int8,mixed,int16 -p 2 -n 0 -t 1 | wc -w)" 3
 same "caches multiply" "$(tests --kv f16,q8_0 -p 2 -n 0 -t 1 | wc -w)" 2
 
 # On the device.

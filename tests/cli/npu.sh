@@ -58,6 +58,23 @@ sed -i 's/^output \(.*\) 12/output \1 9/' "$scratch/columns.txt"
 refuses "a matrix narrower than its columns" 1 "the matrix is narrower than the output" "$bin/npuc" build "$scratch/columns.txt" -o "$scratch/w4.elf"
 sed -i 's/ w4 10 64 32/ w4 10 64/' "$scratch/w4.txt"
 refuses "w4 without a group" 1 "w4 wants a group after its shape, and no other type does" "$bin/npuc" build "$scratch/w4.txt" -o "$scratch/w4.elf"
+cat >"$scratch/planes.txt" <<'GRAPH'
+graph planes
+input x f32 3 60
+weight w w8 70 60
+q, s = quant16 x
+c = matmul q s w
+y = fold c
+output y y
+GRAPH
+passes "npuc builds a graph of two planes" "$bin/npuc" build "$scratch/planes.txt" -o "$scratch/planes.elf"
+passes "npuc lists it" "$bin/npuc" dis "$scratch/planes.elf"
+grep -q '^graph planes isa=1.4 ' "$scratch/out" && grep -q ': quant16 .* rows=3 cols=60 ' "$scratch/out" &&
+	grep -q ': matmul_i8 .* m=6 n=70 ' "$scratch/out" && grep -q ': add .* rows=3 cols=70 ' "$scratch/out" &&
+	ok "twice the rows are multiplied, and their halves added" ||
+	not_ok "twice the rows are multiplied, and their halves added" "$(<"$scratch/out")"
+sed -i 's/^y = fold c/y = fold x/; s/ f32 3 / f32 5 /' "$scratch/planes.txt"
+refuses "a fold of an odd number of rows" 1 "5 rows have no halves" "$bin/npuc" build "$scratch/planes.txt" -o "$scratch/planes.elf"
 cat >"$scratch/wk.txt" <<'GRAPH'
 graph wk
 input x f32 3 62
@@ -121,7 +138,7 @@ grep -q '^transport  *sim' "$scratch/out" && grep -q '^reason .*NPU_TRANSPORT' "
 passes "npu-info --json" "$bin/npu-info" --transport sim --json
 true_in_python "its JSON has the device's fields" '
 d = json.load(open(sys.argv[1]))
-assert d["transport"] == "sim" and d["isa"] == "1.3" and d["va_bits"] >= 30 and d["node"] is None and not d["lost"]' "$scratch/out"
+assert d["transport"] == "sim" and d["isa"] == "1.4" and d["va_bits"] >= 30 and d["node"] is None and not d["lost"]' "$scratch/out"
 mkdir "$scratch/no-vendors"
 OCL_ICD_VENDORS=$scratch/no-vendors passes "npu-info without a platform of OpenCL" "$bin/npu-info" --transport sim
 grep -q '^opencl  *none: no OpenCL platform; install .*pocl-opencl-icd' "$scratch/out" && ok "it says what to install" || not_ok "it says what to install" "$(<"$scratch/out")"

@@ -100,11 +100,11 @@ static void add_norm(struct job_builder *b, uint32_t rows, uint32_t cols)
 	job_cmd(b, VNPU_OP_RMSNORM, &c, sizeof(c));
 }
 
-static void add_quant(struct job_builder *b, uint32_t rows, uint32_t cols)
+static void add_quant(struct job_builder *b, unsigned int planes, uint32_t rows, uint32_t cols)
 {
 	struct vnpu_cmd_quant c = { .rows = rows, .cols = cols, .ldx = cols, .ldq = (cols + 3) / 4 * 4 };
 
-	job_cmd(b, VNPU_OP_QUANT, &c, sizeof(c));
+	job_cmd(b, planes > 1 ? VNPU_OP_QUANT16 : VNPU_OP_QUANT, &c, sizeof(c));
 }
 
 static void add_binary(struct job_builder *b, enum vnpu_op op, uint32_t rows, uint32_t cols)
@@ -365,7 +365,8 @@ static void times_beyond_what_fits_stay_at_the_most(void **state)
 /* ---- the runtime's plan --------------------------------------------------------------------------------------------- */
 
 /* What each operator of the first layer takes when it is a launch of its own. */
-static void plan_layer(const struct shape *s, uint32_t tokens, enum llm_kv kv, uint64_t ns[PLAN_NR_OPS])
+static void plan_layer(const struct shape *s, uint32_t tokens, enum llm_activations activations, enum llm_kv kv,
+		       uint64_t ns[PLAN_NR_OPS])
 {
 	struct plan_options o = {
 		.profile = soc,
@@ -373,6 +374,7 @@ static void plan_layer(const struct shape *s, uint32_t tokens, enum llm_kv kv, u
 		.placement = LLM_PLACE_NPU,
 		.graphs = PLAN_GRAPH_OP,
 		.weights = LLM_WEIGHTS_W8A8,
+		.activations = activations,
 		.kv = kv,
 		.n_tokens = tokens,
 		.logits = 1,
@@ -401,58 +403,79 @@ static void plan_layer(const struct shape *s, uint32_t tokens, enum llm_kv kv, u
 				 (unsigned long long)(plan), (unsigned long long)(device));              \
 	} while (0)
 
+/* The results of two planes, added by whoever reads them. */
+static void add_fold(struct job_builder *b, unsigned int planes, uint32_t rows, uint32_t cols)
+{
+	if (planes > 1)
+		add_binary(b, VNPU_OP_ADD, rows, cols);
+}
+
+/* @inner: planes of the activations inside a layer, @outer: of those of the down projection and of the head. */
+static void check_plan(const struct shape *s, uint32_t tokens, enum llm_activations activations, unsigned int inner,
+		       unsigned int outer)
+{
+	uint32_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
+	uint64_t ns[PLAN_NR_OPS];
+	struct job_builder b;
+
+	plan_layer(s, tokens, activations, LLM_KV_F16, ns);
+	SAME("qkv", ns[PLAN_QKV], matmul_ns(inner * tokens, s->dim, q + 2 * kv));
+	SAME("attn_output", ns[PLAN_ATTN_OUTPUT], matmul_ns(inner * tokens, q, s->dim));
+	SAME("gate_up", ns[PLAN_GATE_UP], matmul_ns(inner * tokens, s->dim, 2 * s->ffn));
+	SAME("down", ns[PLAN_DOWN], matmul_ns(outer * tokens, s->ffn, s->dim));
+	SAME("head", ns[PLAN_HEAD], matmul_ns(outer, s->dim, s->vocab));
+	begin(&b);
+	add_norm(&b, tokens, s->dim);
+	add_quant(&b, inner, tokens, s->dim);
+	SAME("attn_norm", ns[PLAN_ATTN_NORM], job_ns(&b));
+	begin(&b);
+	add_rope(&b, tokens, s->heads + s->kv_heads, s->head_dim);
+	add_fold(&b, inner, tokens, q + kv);
+	SAME("rope", ns[PLAN_ROPE], job_ns(&b));
+	begin(&b);
+	add_attn(&b, tokens, s, 4096, VNPU_PARAM_NONE, VNPU_KV_F16);
+	SAME("attn", ns[PLAN_ATTN], job_ns(&b));
+	begin(&b);
+	add_fold(&b, inner, tokens, s->dim);
+	add_binary(&b, VNPU_OP_ADD, tokens, s->dim);
+	add_norm(&b, tokens, s->dim);
+	add_quant(&b, inner, tokens, s->dim);
+	SAME("ffn_norm", ns[PLAN_FFN_NORM], job_ns(&b));
+	begin(&b);
+	add_fold(&b, inner, tokens, s->ffn);
+	add_fold(&b, inner, tokens, s->ffn);
+	add_act(&b, tokens, s->ffn);
+	add_binary(&b, VNPU_OP_MUL, tokens, s->ffn);
+	add_quant(&b, outer, tokens, s->ffn);
+	SAME("act", ns[PLAN_ACT], job_ns(&b));
+	begin(&b);
+	add_fold(&b, outer, tokens, s->dim);
+	add_binary(&b, VNPU_OP_ADD, tokens, s->dim);
+	SAME("add", ns[PLAN_ADD], job_ns(&b));
+	for (int kv = 0; kv < 3; kv++) {
+		static const enum llm_kv kvs[] = { LLM_KV_F32, LLM_KV_F16, LLM_KV_Q8_0 };
+		uint64_t other[PLAN_NR_OPS];
+
+		plan_layer(s, tokens, activations, kvs[kv], other);
+		begin(&b);
+		add_attn(&b, tokens, s, 4096, VNPU_PARAM_NONE, (enum vnpu_kv_type)kv);
+		SAME("attn of another cache", other[PLAN_ATTN], job_ns(&b));
+		/* F32 counts as F16; what the vector engine has to widen takes longer. */
+		assert_true(kv == VNPU_KV_Q8_0 ? other[PLAN_ATTN] > ns[PLAN_ATTN] : other[PLAN_ATTN] == ns[PLAN_ATTN]);
+	}
+}
+
 static void a_plan_and_the_device_agree(void **state)
 {
 	static const uint32_t batches[] = { 1, 4, 5, 64, 300 };
-	uint64_t ns[PLAN_NR_OPS];
-	struct job_builder b;
 	struct shape s;
 
 	assert_int_equal(shape_load("llama3.2-1b", &s), 0);
 	for (unsigned int i = 0; i < sizeof(batches) / sizeof(batches[0]); i++) {
-		uint32_t tokens = batches[i], q = s.heads * s.head_dim, kv = s.kv_heads * s.head_dim;
-
-		plan_layer(&s, tokens, LLM_KV_F16, ns);
-		SAME("qkv", ns[PLAN_QKV], matmul_ns(tokens, s.dim, q + 2 * kv));
-		SAME("attn_output", ns[PLAN_ATTN_OUTPUT], matmul_ns(tokens, q, s.dim));
-		SAME("gate_up", ns[PLAN_GATE_UP], matmul_ns(tokens, s.dim, 2 * s.ffn));
-		SAME("down", ns[PLAN_DOWN], matmul_ns(tokens, s.ffn, s.dim));
-		SAME("head", ns[PLAN_HEAD], matmul_ns(1, s.dim, s.vocab));
-		begin(&b);
-		add_norm(&b, tokens, s.dim);
-		add_quant(&b, tokens, s.dim);
-		SAME("attn_norm", ns[PLAN_ATTN_NORM], job_ns(&b));
-		begin(&b);
-		add_rope(&b, tokens, s.heads + s.kv_heads, s.head_dim);
-		SAME("rope", ns[PLAN_ROPE], job_ns(&b));
-		begin(&b);
-		add_attn(&b, tokens, &s, 4096, VNPU_PARAM_NONE, VNPU_KV_F16);
-		SAME("attn", ns[PLAN_ATTN], job_ns(&b));
-		for (int kv = 0; kv < 3; kv++) {
-			static const enum llm_kv kvs[] = { LLM_KV_F32, LLM_KV_F16, LLM_KV_Q8_0 };
-			uint64_t other[PLAN_NR_OPS];
-
-			plan_layer(&s, tokens, kvs[kv], other);
-			begin(&b);
-			add_attn(&b, tokens, &s, 4096, VNPU_PARAM_NONE, (enum vnpu_kv_type)kv);
-			SAME("attn of another cache", other[PLAN_ATTN], job_ns(&b));
-			/* F32 counts as F16; what the vector engine has to widen takes longer. */
-			assert_true(kv == VNPU_KV_Q8_0 ? other[PLAN_ATTN] > ns[PLAN_ATTN]
-						       : other[PLAN_ATTN] == ns[PLAN_ATTN]);
-		}
-		begin(&b);
-		add_binary(&b, VNPU_OP_ADD, tokens, s.dim);
-		add_norm(&b, tokens, s.dim);
-		add_quant(&b, tokens, s.dim);
-		SAME("ffn_norm", ns[PLAN_FFN_NORM], job_ns(&b));
-		begin(&b);
-		add_act(&b, tokens, s.ffn);
-		add_binary(&b, VNPU_OP_MUL, tokens, s.ffn);
-		add_quant(&b, tokens, s.ffn);
-		SAME("act", ns[PLAN_ACT], job_ns(&b));
-		begin(&b);
-		add_binary(&b, VNPU_OP_ADD, tokens, s.dim);
-		SAME("add", ns[PLAN_ADD], job_ns(&b));
+		check_plan(&s, batches[i], LLM_ACTIVATIONS_INT8, 1, 1);
+		check_plan(&s, batches[i], LLM_ACTIVATIONS_AUTO, 1, 2);
+		check_plan(&s, batches[i], LLM_ACTIVATIONS_MIXED, 1, 2);
+		check_plan(&s, batches[i], LLM_ACTIVATIONS_INT16, 2, 2);
 	}
 }
 

@@ -159,9 +159,9 @@ static void check_way(const char *path, const struct way *w, struct llm_options 
 	logits_of(engine, ids, n, got);
 	error = error_of(got, want, values);
 	if (!(error < bound))
-		fail_msg("%u tokens, %s %s %s %g %s %s %s: error %g", n, llm_placement_name(o.placement),
+		fail_msg("%u tokens, %s %s %s %g %s %s %s %s: error %g", n, llm_placement_name(o.placement),
 			 llm_graphs_name(o.graphs), llm_partition_name(o.partition), (double)o.gpu_share,
-			 llm_weights_name(o.weights), llm_sync_name(o.sync), o.profile ? "virtual" : "wall", error);
+			 llm_weights_name(o.weights), llm_activations_name(o.activations), llm_sync_name(o.sync), o.profile ? "virtual" : "wall", error);
 	free(got);
 	llm_engine_close(engine);
 }
@@ -171,9 +171,11 @@ static void check_model(const char *path, unsigned int n, unsigned int nr_ways, 
 {
 	struct llm_options o = { .model = path, .placement = LLM_PLACE_NPU, .weights = weights, .kv = any(0, 2) };
 	float *want = malloc((DECODED + 1) * (size_t)n_vocab * sizeof(*want));
-	struct llm_engine *engine = open_engine(&o);
 	int32_t ids[MAX_TOKENS + DECODED];
+	struct llm_engine *engine;
 
+	o.activations = any(LLM_ACTIVATIONS_AUTO, LLM_ACTIVATIONS_INT16);
+	engine = open_engine(&o);
 	for (unsigned int i = 0; i < n + DECODED; i++)
 		ids[i] = (int32_t)any(0, n_vocab - 1);
 	assert_int_equal(llm_engine_info(engine)->n_vocab, n_vocab);

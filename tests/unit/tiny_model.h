@@ -280,6 +280,7 @@ struct tiny_pass {
 	struct tiny_model *t;
 	unsigned int layer;
 	enum llm_weights weights; /* what linear layers compute with: F32, W8A8, W4A8 or W4A16 */
+	enum llm_activations activations;
 	double tie; /* least distance, in steps, of an input from where rounding turns to the next step */
 };
 
@@ -330,19 +331,49 @@ static inline void tiny_row(const struct tiny_pass *p, double *row, const float 
 	}
 }
 
+/* Rounds x to steps of max |x| / 127; the scale. */
+static inline double tiny_round(double *x, unsigned int n)
+{
+	double scale = tiny_max(x, n) / 127;
+
+	for (unsigned int i = 0; scale > 0 && i < n; i++)
+		x[i] = nearbyint(x[i] / scale) * scale;
+	return scale;
+}
+
+/* The same twice, the second time of what the first leaves: where the first goes is all the same. */
+static inline void tiny_round_twice(double *x, unsigned int n)
+{
+	double rest[n], first[n];
+
+	memcpy(first, x, n * sizeof(*x));
+	tiny_round(first, n);
+	for (unsigned int i = 0; i < n; i++)
+		rest[i] = x[i] - first[i];
+	tiny_round(rest, n);
+	for (unsigned int i = 0; i < n; i++)
+		x[i] = first[i] + rest[i];
+}
+
 /* y = W x + b. With 4 bits, the output layer and rows that groups do not divide have 8. */
 static inline void tiny_linear(struct tiny_pass *p, double *y, const double *x, const float *w, const float *bias,
 			       unsigned int rows, unsigned int cols)
 {
 	bool w4 = p->weights > LLM_WEIGHTS_W8A8 && cols % QUANT_W4_GROUP == 0 && p->layer < p->t->c.n_layer;
 	bool int8 = p->weights != LLM_WEIGHTS_F32 && !(w4 && p->weights == LLM_WEIGHTS_W4A16);
+	bool head = p->layer == p->t->c.n_layer, down = !head && w == tiny_weights(p, "ffn_down.weight");
+	bool twice = p->activations == LLM_ACTIVATIONS_INT16 ||
+		     (p->activations == LLM_ACTIVATIONS_MIXED && (head || down)) ||
+		     (p->activations == LLM_ACTIVATIONS_AUTO && (head || (down && !w4)));
 	double in[cols], row[cols], scale;
 
 	memcpy(in, x, cols * sizeof(*in));
-	scale = tiny_max(in, cols) / 127;
-	for (unsigned int c = 0; int8 && scale > 0 && c < cols; c++) {
-		p->tie = fmin(p->tie, fabs(fabs(in[c] / scale - trunc(in[c] / scale)) - 0.5));
-		in[c] = nearbyint(in[c] / scale) * scale;
+	if (int8 && twice) {
+		tiny_round_twice(in, cols);
+	} else if (int8) {
+		scale = tiny_round(in, cols);
+		for (unsigned int c = 0; scale > 0 && c < cols; c++)
+			p->tie = fmin(p->tie, fabs(fabs(x[c] / scale - trunc(x[c] / scale)) - 0.5));
 	}
 	for (unsigned int r = 0; r < rows; r++) {
 		tiny_row(p, row, w + (size_t)r * cols, cols, w4);
@@ -463,9 +494,9 @@ static inline void tiny_block(struct tiny_pass *p, double *x, unsigned int n)
 
 /* Logits [n][n_vocab] of all positions. */
 static inline double tiny_forward(struct tiny_model *t, const int32_t *ids, unsigned int n, enum llm_weights weights,
-				  double *logits)
+				  enum llm_activations activations, double *logits)
 {
-	struct tiny_pass p = { .t = t, .weights = weights, .tie = 1 };
+	struct tiny_pass p = { .t = t, .weights = weights, .activations = activations, .tie = 1 };
 	unsigned int E = t->c.n_embd;
 	const float *embd = tiny_find(t, "token_embd.weight")->data;
 	struct tiny_tensor *output = tiny_find(t, "output.weight");
