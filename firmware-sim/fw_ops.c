@@ -23,6 +23,8 @@ static const char *const op_names[] = {
 	[VNPU_OP_GLU] = "glu",
 	[VNPU_OP_MATMUL_WK] = "matmul_wk",
 	[VNPU_OP_QUANT16] = "quant16",
+	[VNPU_OP_QUANT_OUTLIERS] = "quant_outliers",
+	[VNPU_OP_ADD_OUTLIERS] = "add_outliers",
 };
 
 static const uint32_t op_bytes[] = {
@@ -46,6 +48,8 @@ static const uint32_t op_bytes[] = {
 	[VNPU_OP_GLU] = sizeof(struct vnpu_cmd_glu),
 	[VNPU_OP_MATMUL_WK] = sizeof(struct vnpu_cmd_matmul_wk),
 	[VNPU_OP_QUANT16] = sizeof(struct vnpu_cmd_quant),
+	[VNPU_OP_QUANT_OUTLIERS] = sizeof(struct vnpu_cmd_quant_outliers),
+	[VNPU_OP_ADD_OUTLIERS] = sizeof(struct vnpu_cmd_add_outliers),
 };
 
 const char *fw_op_name(uint16_t op)

@@ -1,528 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
- * Validation of command streams: one pass over the binding table, one over the commands. Nothing is trusted: each
- * number is bounded before it takes part in arithmetic, and what cannot be bounded is multiplied with overflow checks.
- * The output holds addresses that need no further check.
+ * Validation of command streams: one pass over the binding table, one over the commands (fw_check.c). The output holds
+ * addresses that need no further check.
  */
 #include "fw_stream.h"
 
 #include <errno.h>
-#include <math.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels.h"
+#include "fw_check.h"
 
-/* Elements that a tile of a simple operator takes: some 10 us of work. */
-#define TILE_ELEMS 16384u
-/* Multiply-accumulates that a tile may take, so that a cancelled job ends soon: some ms. */
-#define TILE_MACS (3ull << 27)
 #define MAX_SLEEP_NS 60000000000ull
-/* A distance between rows that exceeds every address space; larger ones only serve to overflow. */
-#define MAX_STRIDE_BYTES (1ull << 40)
-
-struct decoder {
-	struct fw_prog *prog;
-	const struct vnpu_slot *slots;
-	const uint64_t *params;
-	uint32_t nr_slots, nr_params; /* of the stream */
-	uint32_t index; /* of the command */
-	const char *op;
-	char *why;
-	size_t why_bytes;
-};
-
-__attribute__((format(printf, 2, 3))) static int refuse(struct decoder *d, const char *fmt, ...)
-{
-	va_list ap;
-	int n = 0;
-
-	if (d->op)
-		n = snprintf(d->why, d->why_bytes, "command %u (%s): ", d->index, d->op);
-	if (n >= 0 && (size_t)n < d->why_bytes) {
-		va_start(ap, fmt);
-		vsnprintf(d->why + n, d->why_bytes - n, fmt, ap);
-		va_end(ap);
-	}
-	return -EINVAL;
-}
-
-static uint64_t div_up(uint64_t a, uint64_t b)
-{
-	return (a + b - 1) / b;
-}
-
-/* ---- operands ------------------------------------------------------------------------------------------------------ */
-
-/* Extent of @rows rows of @row_bytes, @stride_bytes apart. */
-static int extent(struct decoder *d, const char *name, uint64_t rows, uint64_t stride_bytes, uint64_t row_bytes,
-		  uint64_t *bytes)
-{
-	if (__builtin_mul_overflow(rows - 1, stride_bytes, bytes) || __builtin_add_overflow(*bytes, row_bytes, bytes))
-		return refuse(d, "%s: %llu rows %llu bytes apart overflow", name, (unsigned long long)rows,
-			      (unsigned long long)stride_bytes);
-	return 0;
-}
-
-/* Address of an operand of @bytes bytes that is accessed as @flags (VNPU_SLOT_*) say. */
-static int operand(struct decoder *d, const char *name, const struct vnpu_ref *ref, uint64_t bytes, unsigned int align,
-		   uint32_t flags, uint64_t *va)
-{
-	const struct vnpu_slot *slot;
-
-	if (ref->reserved)
-		return refuse(d, "%s: reserved field is not 0", name);
-	if (ref->slot >= d->nr_slots)
-		return refuse(d, "%s: slot %u of %u", name, ref->slot, d->nr_slots);
-	slot = &d->slots[ref->slot];
-	if ((slot->flags & flags) != flags)
-		return refuse(d, "%s: slot %u does not allow to %s", name, ref->slot,
-			      flags & ~slot->flags & VNPU_SLOT_WRITE ? "write" : "read");
-	if (ref->offset > slot->size_bytes || bytes > slot->size_bytes - ref->offset)
-		return refuse(d, "%s: %llu bytes at %llu exceed the %llu of slot %u", name, (unsigned long long)bytes,
-			      (unsigned long long)ref->offset, (unsigned long long)slot->size_bytes, ref->slot);
-	if (ref->offset % align)
-		return refuse(d, "%s: offset %llu is not a multiple of %u", name, (unsigned long long)ref->offset,
-			      align);
-	*va = slot->va + ref->offset;
-	return 0;
-}
-
-/* A matrix of @elem_bytes elements; @cols <= @ld was not checked yet. */
-static int matrix(struct decoder *d, const char *name, const struct vnpu_ref *ref, uint64_t rows, uint64_t cols,
-		  uint32_t ld, unsigned int elem_bytes, uint32_t flags, uint64_t *va)
-{
-	uint64_t bytes;
-	int err;
-
-	if (ld < cols)
-		return refuse(d, "%s: rows %u elements apart, but %llu long", name, ld, (unsigned long long)cols);
-	err = extent(d, name, rows, (uint64_t)ld * elem_bytes, cols * elem_bytes, &bytes);
-	return err ? err : operand(d, name, ref, bytes, elem_bytes, flags, va);
-}
-
-static int vector(struct decoder *d, const char *name, const struct vnpu_ref *ref, uint64_t n, uint32_t flags,
-		  uint64_t *va)
-{
-	return operand(d, name, ref, n * 4, 4, flags, va);
-}
-
-static int bounded(struct decoder *d, const char *name, uint64_t value, uint64_t max)
-{
-	if (!value || value > max)
-		return refuse(d, "%s is %llu, not 1..%llu", name, (unsigned long long)value, (unsigned long long)max);
-	return 0;
-}
-
-static int reserved(struct decoder *d, uint32_t value)
-{
-	return value ? refuse(d, "reserved field is not 0") : 0;
-}
-
-static int param(struct decoder *d, const char *name, uint32_t index, uint64_t max, uint64_t *value)
-{
-	*value = 0;
-	if (index == VNPU_PARAM_NONE)
-		return 0;
-	if (index >= d->nr_params)
-		return refuse(d, "%s: param %u of %u", name, index, d->nr_params);
-	if (d->params[index] > max)
-		return refuse(d, "%s: param %u is %llu, more than %llu", name, index,
-			      (unsigned long long)d->params[index], (unsigned long long)max);
-	*value = d->params[index];
-	return 0;
-}
-
-static int is_finite(struct decoder *d, const char *name, float value)
-{
-	return isfinite(value) ? 0 : refuse(d, "%s is not finite", name);
-}
-
-#define R VNPU_SLOT_READ
-#define W VNPU_SLOT_WRITE
-/* First refusal wins: each check runs only if all before it passed. */
-#define CHECK(call)                       \
-	do {                              \
-		int check_err = (call);   \
-		if (check_err)            \
-			return check_err; \
-	} while (0)
-
-/* Tiles of whole rows; of parts of a row where @split allows and rows are long. */
-static void tile_rows(struct fw_cmd *c, uint32_t rows, uint64_t cols, bool split)
-{
-	c->tile_cols = split && cols > TILE_ELEMS ? TILE_ELEMS : cols;
-	c->tile_rows = c->tile_cols >= TILE_ELEMS ? 1 : TILE_ELEMS / c->tile_cols;
-	c->nr_tiles = div_up(rows, c->tile_rows) * div_up(cols, c->tile_cols);
-}
-
-/* ---- commands ------------------------------------------------------------------------------------------------------ */
-
-static int check_copy(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
-{
-	const struct vnpu_cmd_copy *m = &c->u.copy;
-	uint64_t src_bytes, dst_bytes;
-
-	CHECK(reserved(d, m->reserved));
-	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM));
-	CHECK(bounded(d, "row_bytes", m->row_bytes, 4ull * VNPU_MAX_DIM));
-	if (m->src_stride_bytes > MAX_STRIDE_BYTES || m->dst_stride_bytes > MAX_STRIDE_BYTES)
-		return refuse(d, "stride exceeds every address space");
-	if (m->src_stride_bytes < m->row_bytes || m->dst_stride_bytes < m->row_bytes)
-		return refuse(d, "stride is less than row_bytes");
-	CHECK(param(d, "dst_row", m->dst_row_param, VNPU_MAX_DIM, &c->pos));
-	CHECK(extent(d, "src", m->rows, m->src_stride_bytes, m->row_bytes, &src_bytes));
-	CHECK(extent(d, "dst", c->pos + m->rows, m->dst_stride_bytes, m->row_bytes, &dst_bytes));
-	CHECK(operand(d, "src", &m->src, src_bytes, 1, R, &c->va[0]));
-	CHECK(operand(d, "dst", &m->dst, dst_bytes, 1, W, &c->va[1]));
-	tile_rows(c, m->rows, m->row_bytes, true);
-	*cost = (uint64_t)m->rows * m->row_bytes / 16;
-	return 0;
-}
-
-static int check_binary(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
-{
-	const struct vnpu_cmd_binary *m = &c->u.binary;
-
-	CHECK(reserved(d, m->reserved));
-	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM));
-	CHECK(bounded(d, "cols", m->cols, VNPU_MAX_DIM));
-	CHECK(matrix(d, "a", &m->a, m->rows, m->cols, m->lda, 4, R, &c->va[0]));
-	CHECK(matrix(d, "b", &m->b, m->ldb ? m->rows : 1, m->cols, m->ldb ? m->ldb : m->cols, 4, R, &c->va[1]));
-	CHECK(matrix(d, "y", &m->y, m->rows, m->cols, m->ldy, 4, W, &c->va[2]));
-	tile_rows(c, m->rows, m->cols, true);
-	*cost = (uint64_t)m->rows * m->cols / 4;
-	return 0;
-}
-
-static int check_act(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
-{
-	const struct vnpu_cmd_act *m = &c->u.act;
-
-	CHECK(reserved(d, m->reserved));
-	if (m->kind != VNPU_ACT_SILU && m->kind != VNPU_ACT_GELU)
-		return refuse(d, "unknown kind %u", m->kind);
-	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM));
-	CHECK(bounded(d, "cols", m->cols, VNPU_MAX_DIM));
-	CHECK(matrix(d, "x", &m->x, m->rows, m->cols, m->ldx, 4, R, &c->va[0]));
-	CHECK(matrix(d, "y", &m->y, m->rows, m->cols, m->ldy, 4, W, &c->va[1]));
-	tile_rows(c, m->rows, m->cols, true);
-	*cost = (uint64_t)m->rows * m->cols * 2;
-	return 0;
-}
-
-static int check_glu(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
-{
-	const struct vnpu_cmd_glu *m = &c->u.glu;
-
-	if (m->kind != VNPU_ACT_SILU && m->kind != VNPU_ACT_GELU)
-		return refuse(d, "unknown kind %u", m->kind);
-	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM));
-	CHECK(bounded(d, "cols", m->cols, VNPU_MAX_DIM));
-	CHECK(matrix(d, "a", &m->a, m->rows, m->cols, m->lda, 4, R, &c->va[0]));
-	CHECK(matrix(d, "b", &m->b, m->rows, m->cols, m->ldb, 4, R, &c->va[1]));
-	CHECK(matrix(d, "y", &m->y, m->rows, m->cols, m->ldy, 4, W, &c->va[2]));
-	tile_rows(c, m->rows, m->cols, true);
-	*cost = (uint64_t)m->rows * m->cols * 2;
-	return 0;
-}
-
-static int check_rmsnorm(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
-{
-	const struct vnpu_cmd_rmsnorm *m = &c->u.rmsnorm;
-
-	CHECK(reserved(d, m->reserved));
-	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM));
-	CHECK(bounded(d, "cols", m->cols, VNPU_MAX_DIM));
-	CHECK(is_finite(d, "eps", m->eps));
-	if (m->eps < 0)
-		return refuse(d, "eps is negative");
-	CHECK(matrix(d, "x", &m->x, m->rows, m->cols, m->ldx, 4, R, &c->va[0]));
-	CHECK(vector(d, "w", &m->w, m->cols, R, &c->va[1]));
-	CHECK(matrix(d, "y", &m->y, m->rows, m->cols, m->ldy, 4, W, &c->va[2]));
-	tile_rows(c, m->rows, m->cols, false);
-	*cost = (uint64_t)m->rows * m->cols / 2;
-	return 0;
-}
-
-static int check_rope(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
-{
-	const struct vnpu_cmd_rope *m = &c->u.rope;
-	uint64_t cols;
-
-	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM));
-	CHECK(bounded(d, "heads", m->heads, VNPU_MAX_DIM));
-	CHECK(bounded(d, "head_dim", m->head_dim, VNPU_MAX_HEAD_DIM));
-	CHECK(bounded(d, "rot_dim", m->rot_dim, m->head_dim));
-	if (m->rot_dim % 2)
-		return refuse(d, "rot_dim %u is odd", m->rot_dim);
-	if (m->mode != VNPU_ROPE_ADJACENT && m->mode != VNPU_ROPE_HALVES)
-		return refuse(d, "unknown mode %u", m->mode);
-	cols = (uint64_t)m->heads * m->head_dim;
-	CHECK(bounded(d, "heads x head_dim", cols, VNPU_MAX_DIM));
-	CHECK(param(d, "pos", m->pos_param, VNPU_MAX_DIM - m->rows, &c->pos));
-	CHECK(matrix(d, "x", &m->x, m->rows, cols, m->ldx, 4, R, &c->va[0]));
-	CHECK(vector(d, "inv_freq", &m->inv_freq, m->rot_dim / 2, R, &c->va[1]));
-	CHECK(matrix(d, "y", &m->y, m->rows, cols, m->ldy, 4, W, &c->va[2]));
-	tile_rows(c, m->rows, cols, false);
-	*cost = m->rows * (cols + 32ull * m->rot_dim);
-	return 0;
-}
-
-static int check_softmax(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
-{
-	const struct vnpu_cmd_softmax *m = &c->u.softmax;
-
-	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM));
-	CHECK(bounded(d, "cols", m->cols, VNPU_MAX_DIM));
-	CHECK(is_finite(d, "scale", m->scale));
-	CHECK(param(d, "limit", m->limit_param, VNPU_MAX_DIM, &c->pos));
-	CHECK(matrix(d, "x", &m->x, m->rows, m->cols, m->ldx, 4, R, &c->va[0]));
-	CHECK(matrix(d, "y", &m->y, m->rows, m->cols, m->ldy, 4, W, &c->va[1]));
-	tile_rows(c, m->rows, m->cols, false);
-	*cost = (uint64_t)m->rows * m->cols * 2;
-	return 0;
-}
-
-static int check_quant(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
-{
-	const struct vnpu_cmd_quant *m = &c->u.quant;
-	/* What the first plane leaves of a row waits in a worker's scratch. */
-	uint32_t planes = m->hdr.op == VNPU_OP_QUANT16 ? 2 : 1, max_cols = planes > 1 ? VNPU_MAX_K_I8 : VNPU_MAX_DIM;
-
-	_Static_assert(VNPU_MAX_K_I8 * sizeof(float) <= FW_SCRATCH_BYTES, "QUANT16: a row fits the scratch");
-	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM / planes));
-	CHECK(bounded(d, "cols", m->cols, max_cols));
-	CHECK(matrix(d, "x", &m->x, m->rows, m->cols, m->ldx, 4, R, &c->va[0]));
-	CHECK(matrix(d, "q", &m->q, m->rows * planes, (m->cols + 3) / 4 * 4, m->ldq, 1, W, &c->va[1]));
-	CHECK(vector(d, "scale", &m->scale, m->rows * planes, W, &c->va[2]));
-	tile_rows(c, m->rows, m->cols, false);
-	*cost = (uint64_t)m->rows * m->cols * planes;
-	return 0;
-}
-
-static int check_dequant(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
-{
-	const struct vnpu_cmd_dequant *m = &c->u.dequant;
-
-	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM));
-	CHECK(bounded(d, "cols", m->cols, VNPU_MAX_DIM));
-	CHECK(matrix(d, "q", &m->q, m->rows, m->cols, m->ldq, 1, R, &c->va[0]));
-	CHECK(vector(d, "scale", &m->scale, m->rows, R, &c->va[1]));
-	CHECK(matrix(d, "y", &m->y, m->rows, m->cols, m->ldy, 4, W, &c->va[2]));
-	tile_rows(c, m->rows, m->cols, true);
-	*cost = (uint64_t)m->rows * m->cols / 2;
-	return 0;
-}
-
-/* All but what depends on the type of the weights, of which there are @w_bytes. A tile has @max_n channels at most. */
-static int check_matmul(struct decoder *d, struct fw_cmd *c, uint64_t w_bytes, uint32_t max_n, uint64_t *cost)
-{
-	const struct vnpu_cmd_matmul_i8 *m = &c->u.matmul;
-	uint64_t panels, tile_m, tile_n, cycles;
-
-	CHECK(bounded(d, "m", m->m, VNPU_MAX_DIM));
-	CHECK(bounded(d, "n", m->n, VNPU_MAX_DIM));
-	CHECK(bounded(d, "k", m->k, VNPU_MAX_K_I8));
-	CHECK(bounded(d, "tile_m", m->tile_m, VNPU_MAX_DIM));
-	CHECK(bounded(d, "tile_n", m->tile_n, VNPU_MAX_DIM));
-	if (m->tile_n % VNPU_PANEL_N)
-		return refuse(d, "tile_n %u is not a multiple of %u", m->tile_n, VNPU_PANEL_N);
-	panels = div_up(m->n, VNPU_PANEL_N);
-	CHECK(operand(d, "w", &m->w, w_bytes, 64, R, &c->va[2]));
-	if (m->bias.slot != VNPU_SLOT_NONE)
-		CHECK(vector(d, "bias", &m->bias, m->n, R, &c->va[3]));
-	else if (m->bias.reserved || m->bias.offset)
-		return refuse(d, "bias: absent, but not all 0");
-	CHECK(matrix(d, "c", &m->c, m->m, m->n, m->ldc, 4, W, &c->va[4]));
-
-	tile_n = m->tile_n < panels * VNPU_PANEL_N ? m->tile_n : panels * VNPU_PANEL_N;
-	if (tile_n > max_n)
-		tile_n = max_n;
-	if (tile_n > TILE_MACS / m->k)
-		tile_n = TILE_MACS / m->k / VNPU_PANEL_N * VNPU_PANEL_N;
-	tile_m = m->tile_m < m->m ? m->tile_m : m->m;
-	if (tile_m > TILE_MACS / m->k / tile_n)
-		tile_m = TILE_MACS / m->k / tile_n;
-	c->tile_cols = tile_n;
-	c->tile_rows = tile_m ? tile_m : 1;
-	c->nr_tiles = div_up(m->m, c->tile_rows) * div_up(m->n, c->tile_cols);
-	/* m, n < 2^24 and k <= 2^16 fill 64 bits: divide first. */
-	/* Cycles of a panel: of multiplying, or of reading it from memory, which takes longer for few rows. */
-	cycles = (uint64_t)m->m * div_up(m->k, 2);
-	if (cycles < w_bytes / panels / 6)
-		cycles = w_bytes / panels / 6;
-	*cost = cycles * panels;
-	return 0;
-}
-
-/* A cache of @rows rows of @cols values. */
-static int cache(struct decoder *d, const char *name, const struct vnpu_ref *ref, uint64_t rows, uint64_t cols,
-		 uint32_t ld, uint32_t type, uint32_t flags, uint64_t *va)
-{
-	uint64_t bytes;
-
-	if (ld < cols)
-		return refuse(d, "%s: rows %u values apart, but %llu long", name, ld, (unsigned long long)cols);
-	if (type == VNPU_KV_Q8_0 && ld % VNPU_Q8_0_VALUES)
-		return refuse(d, "%s: rows %u values apart, no multiple of %u", name, ld, VNPU_Q8_0_VALUES);
-	CHECK(extent(d, name, rows, VNPU_KV_BYTES(type, ld), VNPU_KV_BYTES(type, cols), &bytes));
-	return operand(d, name, ref, bytes, type == VNPU_KV_F32 ? 4 : 2, flags, va);
-}
-
-static int check_matmul_i8(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
-{
-	const struct vnpu_cmd_matmul_i8 *m = &c->u.matmul;
-
-	CHECK(reserved(d, m->reserved));
-	CHECK(check_matmul(d, c, div_up(m->n, VNPU_PANEL_N) * VNPU_PANEL_I8_BYTES(m->k), VNPU_MAX_DIM, cost));
-	CHECK(matrix(d, "a", &m->a, m->m, (m->k + 3) / 4 * 4, m->lda, 1, R, &c->va[0]));
-	return vector(d, "a_scale", &m->a_scale, m->m, R, &c->va[1]);
-}
-
-static int check_matmul_w4(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
-{
-	const struct vnpu_cmd_matmul_w4 *m = &c->u.matmul_w4;
-	bool floats = m->hdr.op == VNPU_OP_MATMUL_W4F;
-
-	_Static_assert(offsetof(struct vnpu_cmd_matmul_w4, tile_n) == offsetof(struct vnpu_cmd_matmul_i8, tile_n),
-		       "check_matmul() sees the one as the other");
-	if (m->group != 32 && m->group != 64 && m->group != 128)
-		return refuse(d, "group is %u, not 32, 64 or 128", m->group);
-	if (m->k % m->group)
-		return refuse(d, "k %u is not a multiple of the group, %u", m->k, m->group);
-	CHECK(check_matmul(d, c, div_up(m->n, VNPU_PANEL_N) * VNPU_PANEL_W4_BYTES(m->k, m->group), VNPU_MAX_DIM, cost));
-	CHECK(matrix(d, "a", &m->a, m->m, m->k, m->lda, floats ? 4 : 1, R, &c->va[0]));
-	if (!floats)
-		return vector(d, "a_scale", &m->a_scale, m->m, R, &c->va[1]);
-	if (m->a_scale.slot != VNPU_SLOT_NONE || m->a_scale.reserved || m->a_scale.offset)
-		return refuse(d, "a_scale: rows of floats have none");
-	return 0;
-}
-
-/* The table is the client's until the tile that it is for is run (fw_tile.c): here only its place is known. */
-static int check_matmul_wk(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
-{
-	const struct vnpu_cmd_matmul_wk *m = &c->u.matmul_wk;
-	uint64_t least, most;
-
-	_Static_assert(offsetof(struct vnpu_cmd_matmul_wk, tile_n) == offsetof(struct vnpu_cmd_matmul_i8, tile_n),
-		       "check_matmul() sees the one as the other");
-	CHECK(reserved(d, m->reserved));
-	CHECK(bounded(d, "n", m->n, VNPU_MAX_DIM));
-	CHECK(bounded(d, "k", m->k, VNPU_MAX_K_I8));
-	least = VNPU_WK_TABLE_BYTES(m->n) + div_up(m->n, VNPU_PANEL_N) * VNPU_PANEL_WK_BYTES(m->k, 1);
-	most = VNPU_WK_TABLE_BYTES(m->n) + div_up(m->n, VNPU_PANEL_N) * VNPU_PANEL_WK_BYTES(m->k, 8);
-	if (m->w_bytes < least || m->w_bytes > most || m->w_bytes % 64)
-		return refuse(d, "w_bytes is %llu, not %llu..%llu in steps of 64", (unsigned long long)m->w_bytes,
-			      (unsigned long long)least, (unsigned long long)most);
-	CHECK(check_matmul(d, c, m->w_bytes, FW_WK_PANELS * VNPU_PANEL_N, cost));
-	CHECK(matrix(d, "a", &m->a, m->m, (m->k + 3) / 4 * 4, m->lda, 1, R, &c->va[0]));
-	return vector(d, "a_scale", &m->a_scale, m->m, R, &c->va[1]);
-}
-
-static int check_attn(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
-{
-	const struct vnpu_cmd_attn *m = &c->u.attn;
-	uint64_t q_cols, kv_cols, fit;
-
-	if (m->kv_type > VNPU_KV_Q8_0)
-		return refuse(d, "unknown kv_type %u", m->kv_type);
-	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM));
-	CHECK(bounded(d, "heads", m->heads, VNPU_MAX_DIM));
-	CHECK(bounded(d, "kv_heads", m->kv_heads, m->heads));
-	CHECK(bounded(d, "head_dim", m->head_dim, VNPU_MAX_HEAD_DIM));
-	CHECK(bounded(d, "ctx_rows", m->ctx_rows, VNPU_MAX_DIM));
-	if (m->heads % m->kv_heads)
-		return refuse(d, "%u heads are no multiple of %u kv_heads", m->heads, m->kv_heads);
-	if (m->kv_type == VNPU_KV_Q8_0 && m->head_dim % VNPU_Q8_0_VALUES)
-		return refuse(d, "head_dim %u is no multiple of %u", m->head_dim, VNPU_Q8_0_VALUES);
-	q_cols = (uint64_t)m->heads * m->head_dim;
-	kv_cols = (uint64_t)m->kv_heads * m->head_dim;
-	CHECK(bounded(d, "heads x head_dim", q_cols, VNPU_MAX_DIM));
-	CHECK(is_finite(d, "scale", m->scale));
-	CHECK(param(d, "pos", m->pos_param, VNPU_MAX_DIM, &c->pos));
-	if (c->pos + m->rows > m->ctx_rows)
-		return refuse(d, "rows %llu..%llu of a cache of %u", (unsigned long long)c->pos,
-			      (unsigned long long)c->pos + m->rows - 1, m->ctx_rows);
-	CHECK(matrix(d, "q", &m->q, m->rows, q_cols, m->ldq, 4, R, &c->va[0]));
-	CHECK(cache(d, "k", &m->k, m->ctx_rows, kv_cols, m->ldk, m->kv_type, R, &c->va[1]));
-	CHECK(cache(d, "v", &m->v, m->ctx_rows, kv_cols, m->ldv, m->kv_type, R, &c->va[2]));
-	CHECK(matrix(d, "y", &m->y, m->rows, q_cols, m->ldy, 4, W, &c->va[3]));
-	fit = TILE_MACS / (2 * m->head_dim * (c->pos + m->rows));
-	c->tile_rows = fw_attn_tile(m->head_dim, (uint64_t)m->rows * m->heads);
-	if (c->tile_rows > fit)
-		c->tile_rows = fit ? fit : 1;
-	c->tile_cols = 1;
-	c->nr_tiles = m->kv_heads * div_up((uint64_t)m->rows * (m->heads / m->kv_heads), c->tile_rows);
-	/* Below 2^24 x 2^24 x 2^5; and each tile widens each block of 64 keys. */
-	*cost = m->rows * q_cols / 8 * ((c->pos + m->rows) / 4 + 1) +
-		c->nr_tiles * ((c->pos + m->rows) / 64 + 1) * m->head_dim * 512;
-	return 0;
-}
-
-static int check_store(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
-{
-	const struct vnpu_cmd_store *m = &c->u.store;
-
-	if (m->type != VNPU_KV_F16 && m->type != VNPU_KV_Q8_0)
-		return refuse(d, "unknown type %u", m->type);
-	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM));
-	CHECK(bounded(d, "cols", m->cols, VNPU_MAX_DIM));
-	if (m->type == VNPU_KV_Q8_0 && m->cols % VNPU_Q8_0_VALUES)
-		return refuse(d, "cols %u is no multiple of %u", m->cols, VNPU_Q8_0_VALUES);
-	CHECK(param(d, "row", m->row_param, VNPU_MAX_DIM, &c->pos));
-	CHECK(matrix(d, "x", &m->x, m->rows, m->cols, m->ldx, 4, R, &c->va[0]));
-	CHECK(cache(d, "dst", &m->dst, c->pos + m->rows, m->cols, m->ld_dst, m->type, W, &c->va[1]));
-	tile_rows(c, m->rows, m->cols, false);
-	*cost = (uint64_t)m->rows * m->cols / 2;
-	return 0;
-}
-
-#undef R
-#undef W
-
-static int check_cmd(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
-{
-	switch (c->u.hdr.op) {
-	case VNPU_OP_COPY:
-		return check_copy(d, c, cost);
-	case VNPU_OP_ADD:
-	case VNPU_OP_MUL:
-		return check_binary(d, c, cost);
-	case VNPU_OP_ACT:
-		return check_act(d, c, cost);
-	case VNPU_OP_RMSNORM:
-		return check_rmsnorm(d, c, cost);
-	case VNPU_OP_ROPE:
-		return check_rope(d, c, cost);
-	case VNPU_OP_SOFTMAX:
-		return check_softmax(d, c, cost);
-	case VNPU_OP_QUANT:
-	case VNPU_OP_QUANT16:
-		return check_quant(d, c, cost);
-	case VNPU_OP_DEQUANT:
-		return check_dequant(d, c, cost);
-	case VNPU_OP_MATMUL_I8:
-		return check_matmul_i8(d, c, cost);
-	case VNPU_OP_MATMUL_W4:
-	case VNPU_OP_MATMUL_W4F:
-		return check_matmul_w4(d, c, cost);
-	case VNPU_OP_MATMUL_WK:
-		return check_matmul_wk(d, c, cost);
-	case VNPU_OP_STORE:
-		return check_store(d, c, cost);
-	case VNPU_OP_GLU:
-		return check_glu(d, c, cost);
-	default:
-		return check_attn(d, c, cost);
-	}
-}
-
-/* ---- stream and table ---------------------------------------------------------------------------------------------- */
 
 /* The slot that the job's times go to. */
 static int check_profile_slot(struct decoder *d, const struct vnpu_table_hdr *hdr)
@@ -530,17 +19,17 @@ static int check_profile_slot(struct decoder *d, const struct vnpu_table_hdr *hd
 	const struct vnpu_slot *slot;
 
 	if (hdr->reserved)
-		return refuse(d, "table: reserved field is not 0");
+		return fw_refuse(d, "table: reserved field is not 0");
 	if (hdr->profile_slot == VNPU_SLOT_NONE)
 		return 0;
 	if (hdr->profile_slot >= hdr->nr_slots)
-		return refuse(d, "table: profile slot %u of %u", hdr->profile_slot, hdr->nr_slots);
+		return fw_refuse(d, "table: profile slot %u of %u", hdr->profile_slot, hdr->nr_slots);
 	slot = &d->slots[hdr->profile_slot];
 	if (!(slot->flags & VNPU_SLOT_WRITE))
-		return refuse(d, "table: profile slot %u does not allow to write", hdr->profile_slot);
+		return fw_refuse(d, "table: profile slot %u does not allow to write", hdr->profile_slot);
 	if (slot->size_bytes < sizeof(struct vnpu_record))
-		return refuse(d, "table: profile slot %u: a record of %zu bytes exceeds its %llu", hdr->profile_slot,
-			      sizeof(struct vnpu_record), (unsigned long long)slot->size_bytes);
+		return fw_refuse(d, "table: profile slot %u: a record of %zu bytes exceeds its %llu", hdr->profile_slot,
+				 sizeof(struct vnpu_record), (unsigned long long)slot->size_bytes);
 	d->prog->record_va = slot->va;
 	d->prog->record_bytes = slot->size_bytes;
 	return 0;
@@ -554,31 +43,32 @@ static int check_table(struct decoder *d, const void *table, size_t bytes, uint6
 	uint32_t i;
 
 	if (bytes < hdr_bytes)
-		return refuse(d, "table: %zu bytes", bytes);
+		return fw_refuse(d, "table: %zu bytes", bytes);
 	if (hdr->magic != VNPU_TABLE_MAGIC)
-		return refuse(d, "table: magic %#x", hdr->magic);
+		return fw_refuse(d, "table: magic %#x", hdr->magic);
 	if (hdr->version >> 16 != VNPU_ISA_MAJOR || (hdr->version & 0xffff) > VNPU_ISA_MINOR)
-		return refuse(d, "table: version %#x, this device has %#x", hdr->version, VNPU_ISA_VERSION);
+		return fw_refuse(d, "table: version %#x, this device has %#x", hdr->version, VNPU_ISA_VERSION);
 	if (hdr->version & 0xffff)
 		hdr_bytes = sizeof(*hdr);
 	if (hdr->nr_slots > VNPU_MAX_SLOTS || hdr->nr_params > VNPU_MAX_PARAMS)
-		return refuse(d, "table: %u slots and %u params", hdr->nr_slots, hdr->nr_params);
+		return fw_refuse(d, "table: %u slots and %u params", hdr->nr_slots, hdr->nr_params);
 	if (bytes != hdr_bytes + hdr->nr_slots * sizeof(*slot) + hdr->nr_params * sizeof(uint64_t))
-		return refuse(d, "table: %zu bytes for %u slots and %u params", bytes, hdr->nr_slots, hdr->nr_params);
+		return fw_refuse(d, "table: %zu bytes for %u slots and %u params", bytes, hdr->nr_slots,
+				 hdr->nr_params);
 	d->slots = (const struct vnpu_slot *)((const uint8_t *)table + hdr_bytes);
 	d->params = (const uint64_t *)(d->slots + hdr->nr_slots);
 	for (i = 0; i < hdr->nr_slots; i++) {
 		slot = &d->slots[i];
 		if (slot->flags & ~(VNPU_SLOT_READ | VNPU_SLOT_WRITE) || slot->reserved)
-			return refuse(d, "table: slot %u: unknown flag or reserved field", i);
+			return fw_refuse(d, "table: slot %u: unknown flag or reserved field", i);
 		if (slot->va % 64)
-			return refuse(d, "table: slot %u: address %#llx is not a multiple of 64", i,
-				      (unsigned long long)slot->va);
+			return fw_refuse(d, "table: slot %u: address %#llx is not a multiple of 64", i,
+					 (unsigned long long)slot->va);
 		if (!slot->size_bytes && slot->va)
-			return refuse(d, "table: slot %u: unused, but at %#llx", i, (unsigned long long)slot->va);
+			return fw_refuse(d, "table: slot %u: unused, but at %#llx", i, (unsigned long long)slot->va);
 		if (slot->va > as_size || slot->size_bytes > as_size - slot->va)
-			return refuse(d, "table: slot %u: %#llx + %#llx leaves the address space", i,
-				      (unsigned long long)slot->va, (unsigned long long)slot->size_bytes);
+			return fw_refuse(d, "table: slot %u: %#llx + %#llx leaves the address space", i,
+					 (unsigned long long)slot->va, (unsigned long long)slot->size_bytes);
 	}
 	return hdr_bytes == sizeof(*hdr) ? check_profile_slot(d, hdr) : 0;
 }
@@ -587,19 +77,19 @@ static int check_header(struct decoder *d, const struct vnpu_stream_hdr *hdr, si
 			const struct vnpu_table_hdr *table)
 {
 	if (bytes < sizeof(*hdr))
-		return refuse(d, "stream: %zu bytes", bytes);
+		return fw_refuse(d, "stream: %zu bytes", bytes);
 	if (hdr->magic != VNPU_STREAM_MAGIC)
-		return refuse(d, "stream: magic %#x", hdr->magic);
+		return fw_refuse(d, "stream: magic %#x", hdr->magic);
 	if (hdr->isa_major != VNPU_ISA_MAJOR || hdr->isa_minor > VNPU_ISA_MINOR)
-		return refuse(d, "stream: ISA %u.%u, this device has %u.%u", hdr->isa_major, hdr->isa_minor,
-			      VNPU_ISA_MAJOR, VNPU_ISA_MINOR);
+		return fw_refuse(d, "stream: ISA %u.%u, this device has %u.%u", hdr->isa_major, hdr->isa_minor,
+				 VNPU_ISA_MAJOR, VNPU_ISA_MINOR);
 	if (hdr->size_bytes != bytes || bytes > VNPU_MAX_STREAM_BYTES)
-		return refuse(d, "stream: says %u bytes, has %zu", hdr->size_bytes, bytes);
+		return fw_refuse(d, "stream: says %u bytes, has %zu", hdr->size_bytes, bytes);
 	if (hdr->nr_slots > table->nr_slots || hdr->nr_params > table->nr_params)
-		return refuse(d, "stream: wants %u slots and %u params, the table has %u and %u", hdr->nr_slots,
-			      hdr->nr_params, table->nr_slots, table->nr_params);
+		return fw_refuse(d, "stream: wants %u slots and %u params, the table has %u and %u", hdr->nr_slots,
+				 hdr->nr_params, table->nr_slots, table->nr_params);
 	if (hdr->reserved)
-		return refuse(d, "stream: reserved field is not 0");
+		return fw_refuse(d, "stream: reserved field is not 0");
 	d->nr_slots = hdr->nr_slots;
 	d->nr_params = hdr->nr_params;
 	return 0;
@@ -650,7 +140,7 @@ static int add_cmd(struct decoder *d, const struct vnpu_cmd *cmd)
 	c = &p->cmds[p->nr_cmds];
 	memset(c, 0, sizeof(*c));
 	memcpy(&c->u, cmd, cmd->size_bytes);
-	err = check_cmd(d, c, &cost);
+	err = fw_check_cmd(d, c, &cost);
 	if (err)
 		return err;
 	c->index = d->index;
@@ -667,7 +157,7 @@ static int add_sleep(struct decoder *d, const struct vnpu_cmd_sleep *cmd)
 	struct fw_region *r = &d->prog->regions[d->prog->nr_regions - 1];
 
 	if (cmd->duration_ns > MAX_SLEEP_NS)
-		return refuse(d, "%llu ns is more than 60 s", (unsigned long long)cmd->duration_ns);
+		return fw_refuse(d, "%llu ns is more than 60 s", (unsigned long long)cmd->duration_ns);
 	if (cmd->duration_ns > r->sleep_ns)
 		r->sleep_ns = cmd->duration_ns;
 	/* At most 2^20 of a minute each. */
@@ -683,17 +173,17 @@ static int decode_cmds(struct decoder *d, const uint8_t *p, const uint8_t *end, 
 	for (d->index = 0; !err; d->index++) {
 		d->op = "?";
 		if ((size_t)(end - p) < sizeof(*cmd))
-			return refuse(d, "the stream ends without END");
+			return fw_refuse(d, "the stream ends without END");
 		cmd = (const struct vnpu_cmd *)p;
 		if (!fw_op_name(cmd->op))
-			return refuse(d, "unknown operation %u", cmd->op);
+			return fw_refuse(d, "unknown operation %u", cmd->op);
 		d->op = fw_op_name(cmd->op);
 		if (cmd->size_bytes != fw_op_bytes(cmd->op))
-			return refuse(d, "%u bytes, not %u", cmd->size_bytes, fw_op_bytes(cmd->op));
+			return fw_refuse(d, "%u bytes, not %u", cmd->size_bytes, fw_op_bytes(cmd->op));
 		if (cmd->size_bytes > (size_t)(end - p))
-			return refuse(d, "leaves the stream");
+			return fw_refuse(d, "leaves the stream");
 		if (cmd->flags)
-			return refuse(d, "unknown flags %#x", cmd->flags);
+			return fw_refuse(d, "unknown flags %#x", cmd->flags);
 		p += cmd->size_bytes;
 		if (cmd->op == VNPU_OP_END)
 			break;
@@ -707,9 +197,9 @@ static int decode_cmds(struct decoder *d, const uint8_t *p, const uint8_t *end, 
 	if (err)
 		return err;
 	if (p != end)
-		return refuse(d, "%zu bytes after END", (size_t)(end - p));
+		return fw_refuse(d, "%zu bytes after END", (size_t)(end - p));
 	if (d->index + 1 != nr_cmds)
-		return refuse(d, "END is command %u of %u", d->index + 1, nr_cmds);
+		return fw_refuse(d, "END is command %u of %u", d->index + 1, nr_cmds);
 	d->prog->nr_stream_cmds = nr_cmds;
 	return 0;
 }

@@ -41,6 +41,8 @@ struct fw_cmd {
 		struct vnpu_cmd_attn attn;
 		struct vnpu_cmd_store store;
 		struct vnpu_cmd_glu glu;
+		struct vnpu_cmd_quant_outliers quant_outliers;
+		struct vnpu_cmd_add_outliers add_outliers;
 	} u;
 };
 

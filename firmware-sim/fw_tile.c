@@ -168,6 +168,42 @@ static void run_quant16(void *arg)
 	}
 }
 
+static void run_quant_outliers(void *arg)
+{
+	struct tile *t = arg;
+	const struct vnpu_cmd_quant_outliers *m = &t->cmd->u.quant_outliers;
+	uint64_t r;
+
+	for (r = t->row; r < t->row + t->rows; r++)
+		t->k->quant_outliers((int8_t *)at(t, 1) + r * m->ldq, f32_at(t, 2, r, 1, 0),
+				     (struct vnpu_outliers *)at(t, 3) + r, f32_at(t, 0, r, m->ldx, 0), m->cols);
+}
+
+static uint64_t outliers_panel_bytes(const struct vnpu_cmd_add_outliers *m)
+{
+	return m->group ? VNPU_PANEL_W4_BYTES(m->k, m->group) : VNPU_PANEL_I8_BYTES(m->k);
+}
+
+static void run_add_outliers(void *arg)
+{
+	struct tile *t = arg;
+	const struct vnpu_cmd_add_outliers *m = &t->cmd->u.add_outliers;
+	struct fw_add_outliers ao = {
+		.x = f32_at(t, 0, t->row, m->ldx, t->col),
+		.outliers = (struct vnpu_outliers *)at(t, 1) + t->row,
+		.w = (uint8_t *)at(t, 2) + t->col / VNPU_PANEL_N * outliers_panel_bytes(m),
+		.y = f32_at(t, 3, t->row, m->ldy, t->col),
+		.m = t->rows,
+		.n = t->cols,
+		.k = m->k,
+		.group = m->group,
+		.ldx = m->ldx,
+		.ldy = m->ldy,
+	};
+
+	t->k->add_outliers(&ao, t->scratch);
+}
+
 static void run_dequant(void *arg)
 {
 	struct tile *t = arg;
@@ -434,6 +470,31 @@ static void prepare_quant(struct tile *t, uint64_t index, uint32_t planes)
 	}
 }
 
+static void prepare_quant_outliers(struct tile *t, uint64_t index)
+{
+	const struct vnpu_cmd_quant_outliers *m = &t->cmd->u.quant_outliers;
+	const uint64_t *va = t->cmd->va;
+
+	place(t, m->rows, m->cols, index);
+	touch_f32(t, va[0], m->ldx, false);
+	touch(t, va[1] + t->row * m->ldq, (t->rows - 1) * m->ldq + (m->cols + 3) / 4 * 4, true);
+	touch(t, va[2] + t->row * 4, t->rows * 4, true);
+	touch(t, va[3] + t->row * sizeof(struct vnpu_outliers), t->rows * sizeof(struct vnpu_outliers), true);
+}
+
+static void prepare_add_outliers(struct tile *t, uint64_t index)
+{
+	const struct vnpu_cmd_add_outliers *m = &t->cmd->u.add_outliers;
+	uint64_t panel = outliers_panel_bytes(m);
+	const uint64_t *va = t->cmd->va;
+
+	place(t, m->m, m->n, index);
+	touch_f32(t, va[0], m->ldx, false);
+	touch(t, va[1] + t->row * sizeof(struct vnpu_outliers), t->rows * sizeof(struct vnpu_outliers), false);
+	touch(t, va[2] + t->col / VNPU_PANEL_N * panel, (t->cols + VNPU_PANEL_N - 1) / VNPU_PANEL_N * panel, false);
+	touch_f32(t, va[3], m->ldy, true);
+}
+
 static void prepare_dequant(struct tile *t, uint64_t index)
 {
 	const struct vnpu_cmd_dequant *m = &t->cmd->u.dequant;
@@ -494,6 +555,12 @@ static tile_fn prepare(struct tile *t, uint64_t index)
 	case VNPU_OP_QUANT16:
 		prepare_quant(t, index, 2);
 		return run_quant16;
+	case VNPU_OP_QUANT_OUTLIERS:
+		prepare_quant_outliers(t, index);
+		return run_quant_outliers;
+	case VNPU_OP_ADD_OUTLIERS:
+		prepare_add_outliers(t, index);
+		return run_add_outliers;
 	case VNPU_OP_DEQUANT:
 		prepare_dequant(t, index);
 		return run_dequant;

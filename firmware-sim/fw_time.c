@@ -3,6 +3,7 @@
 
 #define FLOAT_BYTES (FLOAT_BITS / 8.0)
 #define SCALE_BYTES 4.0 /* of a quantised row */
+#define OUTLIER_BYTES (VNPU_OUTLIERS * (FLOAT_BYTES + 2)) /* likewise, with columns of 16 bits */
 
 /* Beyond this a double is no integer of 64 bits any more, signed ones included: those a CPU converts in one step. */
 #define MAX_TIME 9e18
@@ -75,6 +76,24 @@ static struct npu_cost quant_cost(const struct profile_npu *npu, uint32_t rows, 
 	double elements = (double)rows * cols;
 
 	return vector(npu, elements, ops, elements, planes * (elements + rows * SCALE_BYTES));
+}
+
+/* As QUANT; and lists as long as they can be, since a static graph's engine takes all. */
+static struct npu_cost quant_outliers_cost(const struct profile_npu *npu, const struct vnpu_cmd_quant_outliers *m)
+{
+	double elements = (double)m->rows * m->cols;
+
+	return vector(npu, elements, FLOAT_OPS_QUANT_OUTLIERS, elements,
+		      elements + m->rows * (SCALE_BYTES + OUTLIER_BYTES));
+}
+
+/* Of the weights the words that hold a row's columns are read, 4 numbers of 8 bits or 8 of 4; of many rows all are. */
+static struct npu_cost add_outliers_cost(const struct profile_npu *npu, const struct vnpu_cmd_add_outliers *m)
+{
+	double elements = (double)m->m * m->n, words = (double)m->m * VNPU_OUTLIERS, all = m->k / (m->group ? 8.0 : 4.0);
+
+	return vector(npu, elements, FLOAT_OPS_ADD_OUTLIERS, 2 * elements,
+		      m->m * OUTLIER_BYTES + 4.0 * m->n * (words < all ? words : all));
 }
 
 static struct npu_cost matmul_cost(const struct profile_npu *npu, const struct vnpu_cmd_matmul_i8 *m)
@@ -174,6 +193,10 @@ static struct npu_cost cmd_cost(const struct profile_npu *npu, const struct fw_c
 		return quant_cost(npu, c->u.quant.rows, c->u.quant.cols, FLOAT_OPS_QUANT, 1);
 	case VNPU_OP_QUANT16:
 		return quant_cost(npu, c->u.quant.rows, c->u.quant.cols, FLOAT_OPS_QUANT16, 2);
+	case VNPU_OP_QUANT_OUTLIERS:
+		return quant_outliers_cost(npu, &c->u.quant_outliers);
+	case VNPU_OP_ADD_OUTLIERS:
+		return add_outliers_cost(npu, &c->u.add_outliers);
 	case VNPU_OP_DEQUANT:
 		return quant_cost(npu, c->u.dequant.rows, c->u.dequant.cols, FLOAT_OPS_DEQUANT, 1);
 	case VNPU_OP_MATMUL_I8:

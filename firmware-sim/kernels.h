@@ -2,12 +2,13 @@
 /*
  * What the device computes with: one table of kernels per instruction set of the host.
  *
- * kernels_float.h and kernels_attn.h hold the float kernels, written once in vectors of 16 lanes and compiled for each instruction set:
- * the same operations in the same order, hence the same bits everywhere. The matmuls exist once per instruction
- * set; their integer parts are exact and their float operations in one order, so that their results are the same bits as well.
+ * kernels_float.h, kernels_attn.h and kernels_outliers.h hold the float kernels, written once in vectors of 16 lanes and
+ * compiled for each instruction set: the same operations in the same order, hence the same bits everywhere. The matmuls exist
+ * once per instruction set; their integer parts are exact and their float operations in one order, so that their results are
+ * the same bits as well.
  *
- * Kernels read context memory, which its owner may rewrite at any moment: no value that is read may become an index or
- * a size.
+ * Kernels read context memory, which its owner may rewrite at any moment: no value that is read may become an index or a size
+ * before a copy of it was checked.
  */
 #ifndef KERNELS_H
 #define KERNELS_H
@@ -71,6 +72,17 @@ struct fw_attn {
 	float scale;
 };
 
+/* A block of ADD_OUTLIERS: m rows and n channels, beginning with a panel. */
+struct fw_add_outliers {
+	const float *x; /* [m][ldx] */
+	const struct vnpu_outliers *outliers; /* [m] */
+	const uint8_t *w; /* panels */
+	float *y; /* [m][ldy] */
+	uint32_t m, n, k;
+	uint32_t group; /* of W4's panels; 0: those of I8 */
+	size_t ldx, ldy;
+};
+
 #define FW_ATTN_MAX_QUERIES 96
 
 /* Queries that a tile of ATTN may have, whose results wait in the worker's scratch until the last key. */
@@ -105,6 +117,9 @@ struct fw_kernels {
 	void (*softmax)(float *y, const float *x, size_t n, size_t cols, float scale);
 	/* Pads q with zeros to a multiple of 4. */
 	void (*quant)(int8_t *q, float *scale, const float *x, size_t n);
+	/* A row of at most VNPU_MAX_K_I8 values; q as of quant(). */
+	void (*quant_outliers)(int8_t *q, float *scale, struct vnpu_outliers *outliers, const float *x, size_t n);
+	void (*add_outliers)(const struct fw_add_outliers *t, void *scratch);
 	void (*dequant)(float *y, const int8_t *q, float scale, size_t n);
 	/* y = x - q * scale, rounded once: what quant() left. */
 	void (*rest)(float *y, const float *x, const int8_t *q, float scale, size_t n);

@@ -744,6 +744,7 @@ static void kernel_rope(float *y, const float *x, const float *inv_freq, uint64_
 }
 
 #include "kernels_attn.h"
+#include "kernels_outliers.h"
 
 const struct fw_kernels FW_KERNELS_NAME = {
 	.name = FW_KERNELS_LABEL,
@@ -760,6 +761,8 @@ const struct fw_kernels FW_KERNELS_NAME = {
 	.quant = kernel_quant,
 	.dequant = kernel_dequant,
 	.rest = kernel_rest,
+	.quant_outliers = kernel_quant_outliers,
+	.add_outliers = kernel_add_outliers,
 	.rope = kernel_rope,
 	.attn = kernel_attn,
 	.store = kernel_store,

@@ -26,6 +26,8 @@
 #define FLOAT_OPS_NORM 4 /* square, sum, scale by the root, scale by the weight */
 #define FLOAT_OPS_QUANT 3 /* maximum, scale, round */
 #define FLOAT_OPS_QUANT16 7 /* twice, and what the first leaves */
+#define FLOAT_OPS_QUANT_OUTLIERS 6 /* maximum, clip, scale, round; and whether it is one */
+#define FLOAT_OPS_ADD_OUTLIERS 17 /* of a result: 16 multiply-adds, and the sum with it */
 #define FLOAT_OPS_DEQUANT 1
 #define FLOAT_OPS_ROPE 3 /* two products and a sum */
 #define FLOAT_OPS_SILU 5 /* sign, exponential, sum, division, product */

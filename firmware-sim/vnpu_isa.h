@@ -131,6 +131,8 @@ enum vnpu_op {
 	VNPU_OP_GLU = 18, /* 1.2 */
 	VNPU_OP_MATMUL_WK = 19, /* 1.3 */
 	VNPU_OP_QUANT16 = 20, /* 1.4 */
+	VNPU_OP_QUANT_OUTLIERS = 21, /* 1.4 */
+	VNPU_OP_ADD_OUTLIERS = 22, /* 1.4 */
 };
 
 struct vnpu_cmd {
@@ -233,6 +235,29 @@ struct vnpu_cmd_softmax {
 struct vnpu_cmd_quant {
 	struct vnpu_cmd hdr;
 	struct vnpu_ref x, q, scale; /* f32[rows][ldx], s8[planes * rows][ldq], f32[planes * rows] */
+	uint32_t rows, cols;
+	uint32_t ldx, ldq;
+};
+
+/* The outliers of a row: what is left of at most so many columns of it, and which columns those are, as floats, in rising order. The
+ * list ends with the first column that is none of the row's, or not greater than the one before. */
+#define VNPU_OUTLIERS 16
+
+struct vnpu_outliers {
+	float value[VNPU_OUTLIERS];
+	float column[VNPU_OUTLIERS];
+};
+
+/*
+ * QUANT_OUTLIERS (1.4): INT8 for most of a row, and floats for the few values that would take the others' bits. The greatest |x|
+ * in each of 64 lanes, column modulo 64, are ordered; t is the ninth of them, or the next greater one until at most
+ * VNPU_OUTLIERS columns exceed it. scale[r] = t / 127 and q[r][c] as QUANT has them of x held to -t..t. Columns with |x| > t are
+ * listed in their order: value = fma(-q, scale, x), rounded once, so that q * scale + value is x. The list is filled up with
+ * value 0, column -1. A row with a NaN or an infinity gets scale NaN, q 0 and no outliers. cols is VNPU_MAX_K_I8 at most.
+ */
+struct vnpu_cmd_quant_outliers {
+	struct vnpu_cmd hdr;
+	struct vnpu_ref x, q, scale, outliers; /* f32[rows][ldx], s8[rows][ldq], f32[rows], struct vnpu_outliers[rows] */
 	uint32_t rows, cols;
 	uint32_t ldx, ldq;
 };
@@ -345,6 +370,24 @@ struct vnpu_cmd_matmul_wk {
 	uint32_t tile_m, tile_n; /* as of MATMUL_I8 */
 	uint32_t reserved;
 	uint64_t w_bytes; /* a multiple of 64, between what all panels of 1 and all of 8 bits take */
+};
+
+/*
+ * ADD_OUTLIERS (1.4): what the outliers of a matmul's activations add to its result x, with its weights:
+ * y[m][n] = x[m][n] + sum_j value[m][j] w[n][column[m][j]], f32; y may be x exactly. @w is MATMUL_I8's with a group of 0, and
+ * MATMUL_W4's with one of 32, 64 or 128. With acc = 0, then for each outlier in order
+ *
+ *	I8	acc = fma(value, (float)w, acc), and at the end y = fma(acc, (float)scale[n], x)
+ *	W4	acc = fma(value, (float)(u - 8) * (float)scale, acc), and at the end y = x + acc
+ *
+ * each rounded once.
+ */
+struct vnpu_cmd_add_outliers {
+	struct vnpu_cmd hdr;
+	struct vnpu_ref x, outliers, w, y; /* f32[m][ldx], struct vnpu_outliers[m], panels, f32[m][ldy] */
+	uint32_t m, n, k;
+	uint32_t ldx, ldy;
+	uint32_t group;
 };
 
 /*

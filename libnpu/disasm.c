@@ -145,6 +145,32 @@ static void dis_quant(const struct disasm *d, const void *p)
 	fprintf(d->out, " rows=%u cols=%u ldx=%u ldq=%u", c.rows, c.cols, c.ldx, c.ldq);
 }
 
+static void dis_quant_outliers(const struct disasm *d, const void *p)
+{
+	struct vnpu_cmd_quant_outliers c;
+
+	memcpy(&c, p, sizeof(c));
+	REF(q);
+	REF(scale);
+	REF(outliers);
+	REF(x);
+	fprintf(d->out, " rows=%u cols=%u ldx=%u ldq=%u", c.rows, c.cols, c.ldx, c.ldq);
+}
+
+static void dis_add_outliers(const struct disasm *d, const void *p)
+{
+	struct vnpu_cmd_add_outliers c;
+
+	memcpy(&c, p, sizeof(c));
+	REF(y);
+	REF(x);
+	REF(outliers);
+	REF(w);
+	fprintf(d->out, " m=%u n=%u k=%u ldx=%u ldy=%u", c.m, c.n, c.k, c.ldx, c.ldy);
+	if (c.group)
+		fprintf(d->out, " group=%u", c.group);
+}
+
 static void dis_dequant(const struct disasm *d, const void *p)
 {
 	struct vnpu_cmd_dequant c;
@@ -270,6 +296,12 @@ static void dis_cmd(const struct disasm *d, uint32_t at, const struct vnpu_cmd *
 	case VNPU_OP_QUANT:
 	case VNPU_OP_QUANT16:
 		dis_quant(d, p);
+		break;
+	case VNPU_OP_QUANT_OUTLIERS:
+		dis_quant_outliers(d, p);
+		break;
+	case VNPU_OP_ADD_OUTLIERS:
+		dis_add_outliers(d, p);
 		break;
 	case VNPU_OP_DEQUANT:
 		dis_dequant(d, p);

@@ -42,7 +42,7 @@ struct npu_tensor {
 };
 
 #define GRAPH_OP_INPUTS 4
-#define GRAPH_OP_OUTPUTS 2
+#define GRAPH_OP_OUTPUTS 3
 
 struct graph_op {
 	enum vnpu_op op;

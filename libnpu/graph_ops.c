@@ -9,6 +9,9 @@
 
 #include "graph.h"
 
+/* Of the tensor that has a struct vnpu_outliers in each row. */
+#define OUTLIERS_COLS ((uint32_t)(sizeof(struct vnpu_outliers) / sizeof(float)))
+
 static const char *tensor_name(const struct npu_tensor *t)
 {
 	return t->name[0] ? t->name : "result";
@@ -266,6 +269,51 @@ struct npu_tensor *npu_fold(struct npu_graph *g, struct npu_tensor *x)
 	}
 	return graph_simple(g, (struct graph_op){ .op = VNPU_OP_ADD, .in = { x }, .param = NPU_NO_PARAM }, x->rows / 2,
 			    x->cols);
+}
+
+struct npu_tensor *npu_quant_outliers(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor **scale,
+				      struct npu_tensor **outliers)
+{
+	struct graph_op op = { .op = VNPU_OP_QUANT_OUTLIERS, .in = { x }, .param = NPU_NO_PARAM };
+
+	if (scale)
+		*scale = NULL;
+	if (outliers)
+		*outliers = NULL;
+	if (!graph_operand(g, "quant_outliers", x, NPU_F32))
+		return NULL;
+	if (!scale || !outliers) {
+		graph_fail(g, -EINVAL, "quant_outliers: no place for the %s", scale ? "outliers" : "scales");
+		return NULL;
+	}
+	if (x->cols > VNPU_MAX_K_I8) {
+		graph_fail(g, -EINVAL, "quant_outliers: rows of %u exceed %u", x->cols, VNPU_MAX_K_I8);
+		return NULL;
+	}
+	op.out[0] = graph_result(g, NPU_S8, x->rows, x->cols);
+	op.out[1] = graph_result(g, NPU_F32, x->rows, 1);
+	op.out[2] = graph_result(g, NPU_F32, x->rows, OUTLIERS_COLS);
+	if (!op.out[0] || !op.out[1] || !op.out[2] || !graph_append(g, &op))
+		return NULL;
+	*scale = op.out[1];
+	*outliers = op.out[2];
+	return op.out[0];
+}
+
+struct npu_tensor *npu_add_outliers(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *outliers,
+				    struct npu_tensor *w)
+{
+	if (!graph_operand(g, "add_outliers", x, NPU_F32) || !graph_operand(g, "add_outliers", outliers, NPU_F32) ||
+	    !graph_member(g, "add_outliers", w))
+		return NULL;
+	if (w->dtype != NPU_W4_PANEL && !graph_operand(g, "add_outliers", w, NPU_W8_PANEL))
+		return NULL;
+	if (!graph_shape(g, "add_outliers", outliers, x->rows, OUTLIERS_COLS) ||
+	    !graph_shape(g, "add_outliers", w, x->cols, w->cols))
+		return NULL;
+	return graph_simple(
+		g, (struct graph_op){ .op = VNPU_OP_ADD_OUTLIERS, .in = { x, outliers, w }, .param = NPU_NO_PARAM },
+		x->rows, x->cols);
 }
 
 struct npu_tensor *npu_dequant(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *scale)

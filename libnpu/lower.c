@@ -294,6 +294,48 @@ static void lower_quant(struct lower_out *o, const struct graph_op *op)
 	o->bytes_moved += x->bytes + q->bytes + scale->bytes;
 }
 
+static void lower_quant_outliers(struct lower_out *o, const struct graph_op *op)
+{
+	struct vnpu_cmd_quant_outliers *c = lower_cmd(o, VNPU_OP_QUANT_OUTLIERS);
+	const struct npu_tensor *x = op->in[0], *q = op->out[0], *scale = op->out[1], *outliers = op->out[2];
+
+	if (!c)
+		return;
+	c->rows = x->rows;
+	c->cols = x->cols;
+	c->ldx = x->ld;
+	c->ldq = q->ld;
+	lower_ref(o, &c->x, x);
+	lower_ref(o, &c->q, q);
+	lower_ref(o, &c->scale, scale);
+	lower_ref(o, &c->outliers, outliers);
+	o->bytes_moved += x->bytes + q->bytes + scale->bytes + outliers->bytes;
+}
+
+/* All outliers that there can be are counted, each with a column of weights; but no weight twice. */
+static void lower_add_outliers(struct lower_out *o, const struct graph_op *op)
+{
+	struct vnpu_cmd_add_outliers *c = lower_cmd(o, VNPU_OP_ADD_OUTLIERS);
+	const struct npu_tensor *x = op->in[0], *outliers = op->in[1], *w = op->in[2], *y = op->out[0];
+	uint64_t columns;
+
+	if (!c)
+		return;
+	c->m = x->rows;
+	c->n = w->rows;
+	c->k = w->cols;
+	c->ldx = x->ld;
+	c->ldy = y->ld;
+	c->group = w->dtype == NPU_W4_PANEL ? w->group : 0;
+	lower_ref(o, &c->x, x);
+	lower_ref(o, &c->outliers, outliers);
+	lower_ref(o, &c->w, w);
+	lower_ref(o, &c->y, y);
+	columns = (uint64_t)c->m * VNPU_OUTLIERS;
+	o->macs += columns * c->n;
+	o->bytes_moved += x->bytes + outliers->bytes + w->bytes * (columns < c->k ? columns : c->k) / c->k + y->bytes;
+}
+
 static void lower_dequant(struct lower_out *o, const struct graph_op *op)
 {
 	struct vnpu_cmd_dequant *c = lower_cmd(o, VNPU_OP_DEQUANT);
@@ -425,6 +467,12 @@ static void lower_op(struct lower_out *o, const struct graph_op *op)
 	case VNPU_OP_QUANT:
 	case VNPU_OP_QUANT16:
 		lower_quant(o, op);
+		break;
+	case VNPU_OP_QUANT_OUTLIERS:
+		lower_quant_outliers(o, op);
+		break;
+	case VNPU_OP_ADD_OUTLIERS:
+		lower_add_outliers(o, op);
 		break;
 	case VNPU_OP_DEQUANT:
 		lower_dequant(o, op);

@@ -114,6 +114,19 @@ struct npu_tensor *npu_dequant(struct npu_graph *g, struct npu_tensor *q, struct
 struct npu_tensor *npu_quant16(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor **scale);
 /* [rows / 2][cols]: row r is x[r] + x[rows / 2 + r]. The number of rows is even. */
 struct npu_tensor *npu_fold(struct npu_graph *g, struct npu_tensor *x);
+/*
+ * Per-row symmetric INT8 of most of a row; the few values that would take the others' bits stay floats (vnpu_isa.h:
+ * QUANT_OUTLIERS), and npu_add_outliers() adds what they contribute to a product with the same weights, NPU_W8_PANEL or
+ * NPU_W4_PANEL. Much of what npu_quant16() gives, for some hundredths of its time. *@scale as npu_quant()'s; *@outliers f32
+ * [rows][32].
+ *
+ *	q = npu_quant_outliers(g, x, &scale, &outliers);
+ *	y = npu_add_outliers(g, npu_matmul_i8(g, q, scale, w, bias), outliers, w);
+ */
+struct npu_tensor *npu_quant_outliers(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor **scale,
+				      struct npu_tensor **outliers);
+struct npu_tensor *npu_add_outliers(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *outliers,
+				    struct npu_tensor *w);
 /* f32 [m][n] = q [m][k] x w [n][k]^T with scales; bias f32 [1][n] or NULL. */
 struct npu_tensor *npu_matmul_i8(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *scale,
 				 struct npu_tensor *w, struct npu_tensor *bias);

@@ -48,7 +48,7 @@ static void scratch_lifetimes(struct npu_graph *g)
 static bool scratch_elementwise(enum vnpu_op op)
 {
 	return op == VNPU_OP_ADD || op == VNPU_OP_MUL || op == VNPU_OP_ACT || op == VNPU_OP_GLU ||
-	       op == VNPU_OP_RMSNORM || op == VNPU_OP_ROPE || op == VNPU_OP_SOFTMAX;
+	       op == VNPU_OP_RMSNORM || op == VNPU_OP_ROPE || op == VNPU_OP_SOFTMAX || op == VNPU_OP_ADD_OUTLIERS;
 }
 
 static bool scratch_takes_over(const struct npu_graph *g, uint32_t index, const struct npu_tensor *x,

@@ -324,6 +324,11 @@ static struct npu_tensor *op_fold(struct parser *p)
 	return npu_fold(p->g, tensor(p, 3));
 }
 
+static struct npu_tensor *op_add_outliers(struct parser *p)
+{
+	return npu_add_outliers(p->g, tensor(p, 3), tensor(p, 4), tensor(p, 5));
+}
+
 static struct npu_tensor *op_glu(struct parser *p)
 {
 	enum npu_glu_kind kind = NPU_GLU_SILU;
@@ -387,22 +392,40 @@ static struct npu_tensor *op_attn(struct parser *p)
 			integer(p, 7, UINT32_MAX), number(p, 8), param(p, 9));
 }
 
-static bool is_quant(const char *word)
+/* Quantisers, whose results are several: "Q, SCALE = quant X", "Q, SCALE, OUTLIERS = quant_outliers X". */
+static unsigned int quant_results(const char *word)
 {
-	return !strcmp(word, "quant") || !strcmp(word, "quant16");
+	return !strcmp(word, "quant") || !strcmp(word, "quant16") ? 2 : !strcmp(word, "quant_outliers") ? 3 : 0;
+}
+
+static bool is_quant(const struct parser *p)
+{
+	unsigned int n = p->nr_words > 2 ? p->nr_words - 3 : 0;
+
+	if (n < 2 || strcmp(p->words[n], "=") || quant_results(p->words[n + 1]) != n)
+		return false;
+	for (unsigned int i = 0; i + 1 < n; i++)
+		if (p->words[i][strlen(p->words[i]) - 1] != ',')
+			return false;
+	return true;
 }
 
 static void do_quant(struct parser *p)
 {
-	struct npu_tensor *x = tensor(p, 4), *q, *scale = NULL;
-	char *comma = strchr(p->words[0], ',');
+	unsigned int n = p->nr_words - 3;
+	const char *word = p->words[n + 1];
+	struct npu_tensor *x = tensor(p, n + 2), *t[3] = { 0 };
 
 	if (!x)
 		return;
-	*comma = 0;
-	q = strcmp(p->words[3], "quant") ? npu_quant16(p->g, x, &scale) : npu_quant(p->g, x, &scale);
-	define(p, p->words[0], q, -1);
-	define(p, p->words[1], scale, -1);
+	for (unsigned int i = 0; i + 1 < n; i++)
+		p->words[i][strlen(p->words[i]) - 1] = 0;
+	if (n == 3)
+		t[0] = npu_quant_outliers(p->g, x, &t[1], &t[2]);
+	else
+		t[0] = strcmp(word, "quant") ? npu_quant16(p->g, x, &t[1]) : npu_quant(p->g, x, &t[1]);
+	for (unsigned int i = 0; i < n; i++)
+		define(p, p->words[i], t[i], -1);
 }
 
 static const struct statement {
@@ -427,6 +450,7 @@ operators[] = {
 	{ "silu", 4, 4, op_silu },
 	{ "gelu", 4, 4, op_gelu },
 	{ "fold", 4, 4, op_fold },
+	{ "add_outliers", 6, 6, op_add_outliers },
 	{ "rmsnorm", 6, 6, op_rmsnorm },
 	{ "dequant", 5, 5, op_dequant },
 	{ "matmul", 6, 7, op_matmul },
@@ -472,8 +496,7 @@ static void parse_line(struct parser *p)
 			statements[i].run(p);
 		return;
 	}
-	if (p->nr_words == 5 && p->words[0][strlen(p->words[0]) - 1] == ',' && !strcmp(p->words[2], "=") &&
-	    is_quant(p->words[3]))
+	if (is_quant(p))
 		do_quant(p);
 	else if (p->nr_words >= 4 && !strcmp(p->words[1], "="))
 		parse_operator(p);

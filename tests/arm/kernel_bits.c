@@ -140,6 +140,32 @@ static void call_i8(const struct fw_kernels *k, void *y, const void *arg)
 	k->matmul_i8(&t, scratch);
 }
 
+static void call_add_outliers(const struct fw_kernels *k, void *y, const void *arg)
+{
+	struct fw_add_outliers t = *(const struct fw_add_outliers *)arg;
+
+	t.y = y;
+	k->add_outliers(&t, scratch);
+}
+
+/* With the weights of a product. */
+static void test_add_outliers(uint32_t m, uint32_t n, uint32_t k, uint32_t group, const uint8_t *panels)
+{
+	size_t ldx = n + rng_below(9), ldy = n + rng_below(9);
+	struct vnpu_outliers *lists = need(m * sizeof(*lists));
+	float *x = random_floats((m - 1) * ldx + n, 10);
+	struct fw_add_outliers t = { x, lists, panels, NULL, m, n, k, group, ldx, ldy };
+	char what[96];
+
+	for (uint32_t i = 0; i < m; i++)
+		for (uint32_t j = 0, column = rng_below(k); j < VNPU_OUTLIERS; j++, column += 1 + rng_below(k / 8 + 1)) {
+			lists[i].value[j] = rng_float() * 10;
+			lists[i].column[j] = (float)column;
+		}
+	snprintf(what, sizeof(what), "add_outliers m %u n %u k %u group %u", m, n, k, group);
+	compare(what, ((m - 1) * ldy + n) * 4, F32, call_add_outliers, &t);
+}
+
 static void test_i8(uint32_t m, uint32_t n, uint32_t k, bool extreme)
 {
 	uint32_t k4 = (k + 3) / 4 * 4;
@@ -155,6 +181,7 @@ static void test_i8(uint32_t m, uint32_t n, uint32_t k, bool extreme)
 	pack_w8(panels, w, w_scale, n, k);
 	snprintf(what, sizeof(what), "matmul_i8 m %u n %u k %u", m, n, k);
 	compare(what, ((m - 1) * ldc + n) * 4, F32, call_i8, &t);
+	test_add_outliers(m, n, k, 0, panels);
 	end_case();
 }
 
@@ -189,6 +216,7 @@ static void test_w4(uint32_t m, uint32_t n, uint32_t k, uint32_t group, bool ext
 	t.a_scale = NULL;
 	snprintf(what, sizeof(what), "matmul_w4f m %u n %u k %u group %u", m, n, k, group);
 	compare(what, ((m - 1) * ldc + n) * 4, F32, call_w4, &t);
+	test_add_outliers(m, n, k, group, panels);
 	end_case();
 }
 
@@ -309,6 +337,19 @@ static void call_quant(const struct fw_kernels *k, void *y, const void *arg)
 	memcpy(y, &scale, sizeof(scale));
 }
 
+/* A scale, the outliers, then q. */
+static void call_quant_outliers(const struct fw_kernels *k, void *y, const void *arg)
+{
+	const struct row *r = arg;
+	struct vnpu_outliers o;
+	float scale;
+
+	k->quant_outliers((int8_t *)y + sizeof(scale) + sizeof(o), &scale, &o, r->a, r->n);
+	settle(&scale, sizeof(scale), F32);
+	memcpy(y, &scale, sizeof(scale));
+	memcpy((uint8_t *)y + sizeof(scale), &o, sizeof(o));
+}
+
 static void call_store_f16(const struct fw_kernels *k, void *y, const void *arg)
 {
 	const struct row *r = arg;
@@ -347,6 +388,8 @@ static void test_rows(void)
 		}
 		snprintf(what, sizeof(what), "quant n %zu", r.n);
 		compare(what, 4 + (r.n + 3) / 4 * 4, BYTES, call_quant, &r);
+		snprintf(what, sizeof(what), "quant_outliers n %zu", r.n);
+		compare(what, 4 + sizeof(struct vnpu_outliers) + (r.n + 3) / 4 * 4, BYTES, call_quant_outliers, &r);
 		snprintf(what, sizeof(what), "store f16 n %zu", r.n);
 		compare(what, r.n * 2, F16, call_store_f16, &r);
 		snprintf(what, sizeof(what), "store q8_0 n %zu", r.n / 32 * 32);

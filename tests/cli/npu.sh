@@ -75,6 +75,23 @@ grep -q '^graph planes isa=1.4 ' "$scratch/out" && grep -q ': quant16 .* rows=3 
 	not_ok "twice the rows are multiplied, and their halves added" "$(<"$scratch/out")"
 sed -i 's/^y = fold c/y = fold x/; s/ f32 3 / f32 5 /' "$scratch/planes.txt"
 refuses "a fold of an odd number of rows" 1 "5 rows have no halves" "$bin/npuc" build "$scratch/planes.txt" -o "$scratch/planes.elf"
+cat >"$scratch/outliers.txt" <<'GRAPH'
+graph outliers
+input x f32 3 64
+weight w w4 70 64 32
+q, s, o = quant_outliers x
+c = matmul_w4 q s w
+y = add_outliers c o w
+output y y
+GRAPH
+passes "npuc builds a graph with outliers" "$bin/npuc" build "$scratch/outliers.txt" -o "$scratch/outliers.elf"
+passes "npuc lists it, too" "$bin/npuc" dis "$scratch/outliers.elf"
+grep -q '^graph outliers isa=1.4 ' "$scratch/out" && grep -q ': quant_outliers .* rows=3 cols=64 ' "$scratch/out" &&
+	grep -q ': add_outliers .* m=3 n=70 k=64 ldx=[0-9]* ldy=[0-9]* group=32' "$scratch/out" &&
+	ok "outliers are set apart, and added with the product's weights" ||
+	not_ok "outliers are set apart, and added with the product's weights" "$(<"$scratch/out")"
+sed -i 's/^q, s, o = /q, s = /' "$scratch/outliers.txt"
+refuses "outliers without a name" 1 "is not a statement" "$bin/npuc" build "$scratch/outliers.txt" -o "$scratch/outliers.elf"
 cat >"$scratch/wk.txt" <<'GRAPH'
 graph wk
 input x f32 3 62

@@ -421,7 +421,7 @@ static UNUSED void rng_seed(const char *test)
 #define ALL_DATA 0x100000 /* where the job's data lies: 64 KiB of inputs, as much of weights (read-only), outputs */
 #define ALL_WEIGHTS 0x110000
 #define ALL_OUT 0x120000
-#define ALL_OUT_BYTES (19 * 4096)
+#define ALL_OUT_BYTES (23 * 4096)
 #define ALL_END (ALL_OUT + ALL_OUT_BYTES)
 
 enum { ALL_SLOT_IN, ALL_SLOT_W, ALL_SLOT_OUT, ALL_SLOT_UNUSED };
@@ -532,6 +532,16 @@ static UNUSED void all_ops_int8(struct job_builder *b)
 		.ldx = 70,
 		.ldq = 73,
 	};
+	struct vnpu_cmd_quant_outliers apart = {
+		.x = ref_to(ALL_SLOT_IN, 0),
+		.q = ref_to(ALL_SLOT_OUT, 77824),
+		.scale = ref_to(ALL_SLOT_OUT, 78848),
+		.outliers = ref_to(ALL_SLOT_OUT, 79872),
+		.rows = 9,
+		.cols = 70,
+		.ldx = 70,
+		.ldq = 73,
+	};
 	struct vnpu_cmd_dequant dequant = {
 		.q = ref_to(ALL_SLOT_OUT, 28672),
 		.scale = ref_to(ALL_SLOT_OUT, 32768),
@@ -560,6 +570,7 @@ static UNUSED void all_ops_int8(struct job_builder *b)
 	quant.q.offset += 1024;
 	quant.scale.offset += 1024;
 	job_cmd(b, VNPU_OP_QUANT16, &quant, sizeof(quant));
+	job_cmd(b, VNPU_OP_QUANT_OUTLIERS, &apart, sizeof(apart));
 	job_plain(b, VNPU_OP_BARRIER);
 	job_cmd(b, VNPU_OP_DEQUANT, &dequant, sizeof(dequant));
 	job_cmd(b, VNPU_OP_MATMUL_I8, &matmul, sizeof(matmul));
@@ -625,6 +636,30 @@ static UNUSED void all_ops_w4(struct job_builder *b)
 	c.a_scale = ref_to(VNPU_SLOT_NONE, 0);
 	c.c = ref_to(ALL_SLOT_OUT, 69632);
 	job_cmd(b, VNPU_OP_MATMUL_W4F, &c, sizeof(c));
+}
+
+/* Those of all_ops_int8(), with the weights of its product and of one of 4 bits. */
+static UNUSED void all_ops_outliers(struct job_builder *b)
+{
+	struct vnpu_cmd_add_outliers c = {
+		.x = ref_to(ALL_SLOT_IN, 0),
+		.outliers = ref_to(ALL_SLOT_OUT, 79872),
+		.w = ref_to(ALL_SLOT_W, 4096),
+		.y = ref_to(ALL_SLOT_OUT, 81920),
+		.m = 9,
+		.n = 130,
+		.k = 70,
+		.ldx = 131,
+		.ldy = 130,
+	};
+
+	job_cmd(b, VNPU_OP_ADD_OUTLIERS, &c, sizeof(c));
+	c.w = ref_to(ALL_SLOT_W, 20480);
+	c.y = ref_to(ALL_SLOT_OUT, 90112);
+	c.n = c.ldy = 70;
+	c.k = 64;
+	c.group = 32;
+	job_cmd(b, VNPU_OP_ADD_OUTLIERS, &c, sizeof(c));
 }
 
 #define ALL_WK 28672 /* in ALL_WEIGHTS: 70 channels of 61 numbers, panels of 3 and 5 bits */
@@ -713,6 +748,7 @@ static UNUSED void all_ops_make(struct job_builder *b, struct fake *f, uint32_t 
 	job_sleep(b, 1000);
 	all_ops_int8(b);
 	all_ops_w4(b);
+	all_ops_outliers(b);
 	all_ops_wk(b);
 	job_plain(b, VNPU_OP_BARRIER);
 	job_cmd(b, VNPU_OP_ATTN, &attn, sizeof(attn));

@@ -307,6 +307,120 @@ static void matmuls_of_4_bits_agree_with_double_precision(void **state)
 	w4_round(*state, 1, 1500, 960, 32);
 }
 
+/* ---- outliers ---- */
+
+/* The weights of @x in double precision, by a row of floats: its products without and with outliers apart. */
+static void outliers_run(struct fixture *f, struct w4 *x, const float *a, const int8_t *w8, const float *w8_scale, bool apart)
+{
+	struct npu_graph *g = npu_graph_create("outliers");
+	struct npu_tensor *t = npu_graph_input(g, "a", NPU_F32, x->m, x->k), *s, *o, *w, *q;
+	size_t bytes = w8 ? npu_w8_bytes(x->n, x->k) : npu_w4_bytes(x->n, x->k, x->group);
+	uint8_t *packed = w8 ? malloc(bytes) : NULL;
+	struct run_binding bindings[] = {
+		{ "a", a, NULL, (size_t)x->m * x->k * 4 },
+		{ "w", w8 ? packed : x->packed, NULL, bytes },
+		{ "c", NULL, x->c.got, x->c.n * 4 },
+	};
+
+	if (w8)
+		npu_pack_w8(packed, x->n, x->k, 0, x->n, w8, w8_scale);
+	w = w8 ? npu_graph_weight(g, "w", NPU_W8_PANEL, x->n, x->k) : npu_graph_weight_w4(g, "w", x->n, x->k, x->group);
+	q = apart ? npu_quant_outliers(g, t, &s, &o) : npu_quant(g, t, &s);
+	t = w8 ? npu_matmul_i8(g, q, s, w, NULL) : npu_matmul_w4(g, q, s, w, NULL);
+	npu_graph_output(g, "c", apart ? npu_add_outliers(g, t, o, w) : t);
+	npu_ok(run_graph(f, g, bindings, 3, NULL, 0));
+	free(packed);
+}
+
+/* The greatest error of a result, of the size of the results. */
+static double outliers_error(const struct w4 *x)
+{
+	double error = 0, size = 0;
+
+	for (size_t i = 0; i < x->c.n; i++) {
+		error = fmax(error, fabs((double)x->c.got[i] - x->c.want[i]));
+		size = fmax(size, fabs(x->c.want[i]));
+	}
+	return error / size;
+}
+
+static void outliers_round(struct fixture *f, bool w8)
+{
+	uint32_t m = random_in(1, 20), n = random_in(1, 200), k = 64 * random_in(4, 20);
+	struct matrix a = matrix_new((size_t)m * k), w8_scale = matrix_new(n);
+	int8_t *q8 = malloc((size_t)n * k);
+	double plain, apart;
+	struct w4 x;
+
+	w4_make(&x, m, n, k, 64);
+	for (size_t i = 0; i < (size_t)n * k; i++)
+		q8[i] = (int8_t)(random_in(0, 254) - 127);
+	for (uint32_t r = 0; r < m; r++)
+		for (int i = 0; i < 8; i++)
+			a.f[r * k + random_in(0, k - 1)] *= 2000;
+	for (uint32_t i = 0; i < m; i++)
+		for (uint32_t j = 0; j < n; j++) {
+			double sum = 0;
+
+			for (uint32_t c = 0; c < k; c++)
+				sum += (double)a.f[i * k + c] *
+				       (w8 ? q8[(size_t)j * k + c] * (double)w8_scale.f[j] : w4_weight(&x, j, c));
+			x.c.want[(size_t)i * n + j] = sum;
+		}
+	outliers_run(f, &x, a.f, w8 ? q8 : NULL, w8_scale.f, false);
+	plain = outliers_error(&x);
+	outliers_run(f, &x, a.f, w8 ? q8 : NULL, w8_scale.f, true);
+	apart = outliers_error(&x);
+	/* Eight values two thousand times as large: with them apart, the others have their bits again. */
+	assert_true(apart < plain / 20);
+	w4_free(&x);
+	matrix_free(&a);
+	matrix_free(&w8_scale);
+	free(q8);
+}
+
+static void outliers_apart_leave_the_others_their_bits(void **state)
+{
+	random_begin(__func__);
+	for (int i = 0; i < ROUNDS; i++)
+		outliers_round(*state, i % 2);
+}
+
+static void outliers_that_cannot_be_are_refused(void **state)
+{
+	struct npu_tensor *s, *o, *x, *q;
+	struct npu_graph *g;
+	void *image;
+	size_t bytes;
+
+	g = npu_graph_create("deep");
+	assert_null(npu_quant_outliers(g, npu_graph_input(g, "x", NPU_F32, 1, VNPU_MAX_K_I8 + 1), &s, &o));
+	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "rows of 65537 exceed 65536");
+	npu_graph_free(g);
+	g = npu_graph_create("nowhere");
+	assert_null(npu_quant_outliers(g, npu_graph_input(g, "x", NPU_F32, 1, 4), &s, NULL));
+	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "no place for the outliers");
+	npu_graph_free(g);
+	g = npu_graph_create("other");
+	x = npu_graph_input(g, "x", NPU_F32, 3, 64);
+	q = npu_quant_outliers(g, x, &s, &o);
+	assert_non_null(q);
+	assert_null(npu_add_outliers(g, x, o, npu_graph_weight(g, "w", NPU_W8_PANEL, 65, 64)));
+	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "'w' is 65 x 64, not 64 x 64");
+	npu_graph_free(g);
+	g = npu_graph_create("list");
+	x = npu_graph_input(g, "x", NPU_F32, 3, 64);
+	assert_null(npu_add_outliers(g, x, x, npu_graph_weight(g, "w", NPU_W8_PANEL, 64, 64)));
+	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "'x' is 3 x 64, not 3 x 32");
+	npu_graph_free(g);
+	g = npu_graph_create("floats");
+	x = npu_graph_input(g, "x", NPU_F32, 3, 64);
+	q = npu_quant_outliers(g, x, &s, &o);
+	assert_null(npu_add_outliers(g, x, o, npu_graph_weight(g, "w", NPU_F32, 1, 64)));
+	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "'w' is f32, not w8");
+	npu_graph_free(g);
+}
+
 static void weights_of_4_bits_come_back_from_their_panels(void **state)
 {
 	uint8_t u[384];
@@ -342,6 +456,8 @@ int main(void)
 		with_device(quant16_leaves_half_a_step_of_15_bits),
 		cmocka_unit_test(planes_that_cannot_be_are_refused),
 		with_device(matmuls_of_4_bits_agree_with_double_precision),
+		with_device(outliers_apart_leave_the_others_their_bits),
+		cmocka_unit_test(outliers_that_cannot_be_are_refused),
 		with_device(weights_of_4_bits_come_back_from_their_panels),
 	};
 
