@@ -199,6 +199,26 @@ struct llm_gpu_quant {
 };
 int llm_gpu_quant(struct llm_gpu_queue *q, const struct llm_gpu_quant *op, struct llm_gpu_order *order);
 
+/* QUANT_OUTLIERS: INT8 with a row's outliers apart. x F32 [rows][ldx], q INT8 [rows][ldq], scale F32 [rows], outliers struct
+ * vnpu_outliers [rows]. */
+struct llm_gpu_quant_outliers {
+	struct llm_gpu_area x, q, scale, outliers;
+	unsigned int rows, cols;
+	unsigned int ldx, ldq;
+};
+int llm_gpu_quant_outliers(struct llm_gpu_queue *q, const struct llm_gpu_quant_outliers *op, struct llm_gpu_order *order);
+
+/* ADD_OUTLIERS, in place: y[r][c] + what the outliers of row r add to it with the weights of channel c, for the channels of a
+ * range as llm_gpu_matmul() has it. format: W8 or W4. */
+struct llm_gpu_add_outliers {
+	enum llm_gpu_weights format;
+	unsigned int m, k, first, n;
+	struct llm_gpu_area outliers, w, y;
+	unsigned int ldy;
+	unsigned int group; /* W4 */
+};
+int llm_gpu_add_outliers(struct llm_gpu_queue *q, const struct llm_gpu_add_outliers *op, struct llm_gpu_order *order);
+
 /* RMSNORM of each head: y[r][h][c] = x[r][h][c] / sqrt(mean over c of x^2 + eps) w[c], F32, x [rows][ldx] with head after head. heads 1
  * for whole rows. y may be x. */
 struct llm_gpu_rmsnorm {

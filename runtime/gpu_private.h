@@ -12,7 +12,7 @@
 /* The kernels, by the names that they have in runtime/gpu_*.cl. Products of panels: gemv_* take 1, 2 or 4 rows. */
 #define GPU_KERNELS(f)                                                                                               \
 	f(flag) f(probe) f(quant) f(rmsnorm) f(rope) f(add) f(glu_silu) f(glu_gelu) f(store_f32) f(store_f16)        \
-		f(store_q8_0) f(attn_f32) f(attn_f16) f(attn_q8_0) f(gemm_w8) f(gemv_w8_1) f(gemv_w8_2) f(gemv_w8_4) \
+		f(store_q8_0) f(quant_outliers) f(add_outliers) f(attn_f32) f(attn_f16) f(attn_q8_0) f(gemm_w8) f(gemv_w8_1) f(gemv_w8_2) f(gemv_w8_4) \
 			f(gemm_w4) f(gemv_w4_1) f(gemv_w4_2) f(gemv_w4_4) f(gemm_w4f) f(gemv_w4f_1) f(gemv_w4f_2)    \
 				f(gemv_w4f_4) f(gemm_f32) f(gemv_f32_1) f(gemv_f32_2) f(gemv_f32_4) f(gemm_f16)      \
 					f(gemv_f16_1) f(gemv_f16_2) f(gemv_f16_4)
@@ -92,7 +92,7 @@ int gpu_check(const struct llm_gpu_area *area, uint64_t rows, uint64_t row_bytes
 	      const struct llm_gpu_queue *q, const char *op, const char *what);
 
 /* The source of the kernels: strings that follow one another. */
-#define GPU_NR_SOURCES 5
+#define GPU_NR_SOURCES 6
 void gpu_sources_get(const char *sources[GPU_NR_SOURCES], size_t bytes[GPU_NR_SOURCES]);
 
 /* Whether host and kernels see one another's writes to shared memory, tried out. */

@@ -15,6 +15,7 @@
 
 SOURCE(common);
 SOURCE(panels);
+SOURCE(outliers);
 SOURCE(rows);
 SOURCE(ops);
 SOURCE(attn);
@@ -30,6 +31,7 @@ void gpu_sources_get(const char *sources[GPU_NR_SOURCES], size_t bytes[GPU_NR_SO
 	} while (0)
 	GET(common);
 	GET(panels);
+	GET(outliers);
 	GET(rows);
 	GET(ops);
 	GET(attn);
