@@ -23,7 +23,7 @@ static const char *const weights_names[] = {
 	[LLM_WEIGHTS_W4A8] = "w4a8",
 };
 static const char *const activations_names[] = {
-	[LLM_ACTIVATIONS_AUTO] = "auto",
+	[LLM_ACTIVATIONS_OUTLIERS] = "outliers",
 	[LLM_ACTIVATIONS_INT8] = "int8",
 	[LLM_ACTIVATIONS_MIXED] = "mixed",
 	[LLM_ACTIVATIONS_INT16] = "int16",

@@ -27,7 +27,7 @@ struct builder {
 
 /* What matrices read: floats, and their INT8 form once one of them wants it. */
 struct input {
-	struct npu_tensor *x, *q, *scale;
+	struct npu_tensor *x, *q, *scale, *outliers;
 };
 
 const char *llm_graph_name(enum llm_graph which)
@@ -50,11 +50,17 @@ static struct npu_tensor *build_vector(struct builder *b, unsigned int part, uns
 	return npu_graph_weight(b->g, name, NPU_F32, 1, n);
 }
 
-/* The integers of @in, which are made once, and the numbers of planes that its matrices want: all the same. */
-static void build_quant(struct builder *b, struct input *in, unsigned int planes)
+/* What @input says of @in, which is made once: all its matrices want the same. */
+static void build_quant(struct builder *b, struct input *in, enum llm_input input)
 {
-	if (!in->q)
-		in->q = planes > 1 ? npu_quant16(b->g, in->x, &in->scale) : npu_quant(b->g, in->x, &in->scale);
+	if (in->q)
+		return;
+	if (input == LLM_INPUT_INT16)
+		in->q = npu_quant16(b->g, in->x, &in->scale);
+	else if (input == LLM_INPUT_OUTLIERS)
+		in->q = npu_quant_outliers(b->g, in->x, &in->scale, &in->outliers);
+	else
+		in->q = npu_quant(b->g, in->x, &in->scale);
 }
 
 /* @matrix: enum llm_matrix; -1: the output matrix. */
@@ -62,21 +68,24 @@ static struct npu_tensor *build_product(struct builder *b, struct input *in, int
 					unsigned int rows, struct npu_tensor *bias)
 {
 	enum llm_format format = matrix < 0 ? b->packed->formats.output : b->packed->formats.matrix[matrix];
-	unsigned int cols = npu_tensor_cols(in->x), planes = llm_packed_planes(b->packed, matrix);
-	struct npu_tensor *w, *y, *early = planes > 1 ? NULL : bias;
+	enum llm_input input = llm_packed_input(b->packed, matrix);
+	struct npu_tensor *w, *y, *early = input == LLM_INPUT_INT16 ? NULL : bias;
+	unsigned int cols = npu_tensor_cols(in->x);
 
 	if (format == LLM_FORMAT_W4)
 		w = npu_graph_weight_w4(b->g, name, rows, cols, LLM_W4_GROUP);
 	else
 		w = npu_graph_weight(b->g, name, NPU_W8_PANEL, rows, cols);
-	if (!planes)
+	if (input == LLM_INPUT_FLOATS)
 		return npu_matmul_w4f(b->g, in->x, w, bias);
-	build_quant(b, in, planes);
+	build_quant(b, in, input);
 	if (format == LLM_FORMAT_W4)
 		y = npu_matmul_w4(b->g, in->q, in->scale, w, early);
 	else
 		y = npu_matmul_i8(b->g, in->q, in->scale, w, early);
-	if (planes < 2)
+	if (input == LLM_INPUT_OUTLIERS)
+		return npu_add_outliers(b->g, y, in->outliers, w);
+	if (input != LLM_INPUT_INT16)
 		return y;
 	y = npu_fold(b->g, y);
 	return bias ? npu_add(b->g, y, bias) : y;

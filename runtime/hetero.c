@@ -133,7 +133,7 @@ static void cut_product(void *ud, enum plan_op op, uint32_t m, uint64_t k, uint6
 		*part = (struct partition){ .cut = PARTITION_GPU, .m = m, .k = k, .n = n, .gpu_cols = n };
 		return;
 	}
-	o.planes = plan_planes(o.weights, s->engine->info.activations, op);
+	o.planes = llm_input_planes(plan_input(o.weights, s->engine->info.activations, op));
 	for (unsigned int i = 0; i < MAX_CUTS; i++) {
 		const struct partition *known = &l->cuts[i].part;
 

@@ -21,7 +21,7 @@ struct hetero_gpu {
 	struct llm_gpu_buffer *work, *kv, *all, *flag, *quant;
 	uint32_t *words; /* the flag's page */
 	uint32_t value; /* last put behind an operator */
-	size_t scale_off; /* in quant, behind the numbers */
+	size_t scale_off, outliers_off; /* in quant, behind the numbers */
 	unsigned int unflagged; /* operators since then */
 	bool explicit; /* memory is handed over by calls */
 };
@@ -90,9 +90,10 @@ static int make_quant(struct hetero_gpu *g)
 	unsigned int k = m->n_embd > m->n_ff ? m->n_embd : m->n_ff;
 
 	k = k > m->q_dim ? k : m->q_dim;
-	/* In two planes at most. */
+	/* In two planes at most; and outliers. */
 	g->scale_off = (2 * (size_t)g->s->chunk * ((k + 3) / 4 * 4) + 63) / 64 * 64;
-	return llm_gpu_alloc(g->s->engine->gpu, g->scale_off + 2 * (size_t)g->s->chunk * sizeof(float), &g->quant);
+	g->outliers_off = g->scale_off + 2 * (size_t)g->s->chunk * sizeof(float);
+	return llm_gpu_alloc(g->s->engine->gpu, g->outliers_off + g->s->chunk * sizeof(struct vnpu_outliers), &g->quant);
 }
 
 int hetero_gpu_create(struct llm_session *s, struct hetero_gpu **out)
@@ -320,7 +321,7 @@ static int attention(struct hetero_gpu *g, const struct llm_pass *pass, unsigned
 	return err ? err : wrote(g, &s->att, 0, pass->n, m->q_dim);
 }
 
-static int quant(struct hetero_gpu *g, const struct hetero_slice *slice, unsigned int planes)
+static int quant(struct hetero_gpu *g, const struct hetero_slice *slice, enum llm_input input)
 {
 	struct llm_gpu_quant op = {
 		.x = at(g, slice->x, slice->row, slice->k),
@@ -328,12 +329,43 @@ static int quant(struct hetero_gpu *g, const struct hetero_slice *slice, unsigne
 		.scale = { g->quant, g->scale_off },
 		.rows = slice->rows,
 		.cols = slice->k,
-		.planes = planes,
+		.planes = llm_input_planes(input),
 		.ldx = slice->k,
 		.ldq = (slice->k + 3) / 4 * 4,
 	};
+	struct llm_gpu_quant_outliers apart = {
+		.x = op.x,
+		.q = op.q,
+		.scale = op.scale,
+		.outliers = { g->quant, g->outliers_off },
+		.rows = op.rows,
+		.cols = op.cols,
+		.ldx = op.ldx,
+		.ldq = op.ldq,
+	};
 
+	if (input == LLM_INPUT_OUTLIERS)
+		return llm_gpu_quant_outliers(g->queue, &apart, NULL);
 	return llm_gpu_quant(g->queue, &op, NULL);
+}
+
+/* What the outliers add to @of, their product. */
+static int add_outliers(struct hetero_gpu *g, const struct llm_gpu_matmul *of)
+{
+	struct llm_gpu_add_outliers op = {
+		.format = of->format,
+		.m = of->m,
+		.k = of->k,
+		.first = of->first,
+		.n = of->n,
+		.outliers = { g->quant, g->outliers_off },
+		.w = of->w,
+		.y = of->y,
+		.ldy = of->ldy,
+		.group = of->group,
+	};
+
+	return llm_gpu_add_outliers(g->queue, &op, NULL);
 }
 
 /* One matrix' columns; *@quantised: the slice's rows are. */
@@ -343,7 +375,7 @@ static int part_product(struct hetero_gpu *g, const struct hetero_slice *slice, 
 	const struct llm_packed *packed = &g->s->engine->packed;
 	bool head = part->matrix < 0;
 	enum llm_format format = head ? packed->formats.output : packed->formats.matrix[part->matrix];
-	unsigned int planes = llm_packed_planes(packed, part->matrix);
+	enum llm_input input = llm_packed_input(packed, part->matrix);
 	struct llm_gpu_area bias = { 0 };
 	struct llm_gpu_matmul op = {
 		.format = format == LLM_FORMAT_W8 ? LLM_GPU_W8 : LLM_GPU_W4,
@@ -363,21 +395,22 @@ static int part_product(struct hetero_gpu *g, const struct hetero_slice *slice, 
 		    : part_of(g, slice->layer, (unsigned int)part->matrix);
 	if (!head && packed->blocks[slice->layer].part[LLM_PART_BIAS + part->matrix].bytes)
 		bias = part_of(g, slice->layer, LLM_PART_BIAS + (unsigned int)part->matrix);
-	if (planes) {
-		err = *quantised ? 0 : quant(g, slice, planes);
+	if (input != LLM_INPUT_FLOATS) {
+		err = *quantised ? 0 : quant(g, slice, input);
 		*quantised = true;
 		op.x = (struct llm_gpu_area){ g->quant, 0 };
 		op.x_scale = (struct llm_gpu_area){ g->quant, g->scale_off };
 		op.ldx = (slice->k + 3) / 4 * 4;
 	}
-	if (planes > 1) {
+	if (input == LLM_INPUT_INT16) {
 		err = err ? err : llm_gpu_matmul(g->queue, &op, NULL);
 		op.x.off += (size_t)slice->rows * op.ldx;
 		op.x_scale.off += slice->rows * sizeof(float);
 		op.add = true;
 	}
 	op.bias = bias;
-	return err ? err : llm_gpu_matmul(g->queue, &op, NULL);
+	err = err ? err : llm_gpu_matmul(g->queue, &op, NULL);
+	return err || input != LLM_INPUT_OUTLIERS ? err : add_outliers(g, &op);
 }
 
 static int product(struct hetero_gpu *g, const struct hetero_slice *slice)

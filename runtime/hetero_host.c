@@ -22,9 +22,10 @@ struct host_product {
 	const uint8_t *w; /* from the part's first column on */
 	const float *bias; /* likewise, or NULL */
 	const float *x; /* the slice's rows */
-	unsigned int planes; /* that they are quantised to; 0: floats are multiplied */
-	int8_t *q; /* [planes * rows][ldq] */
+	enum llm_input input; /* what they are quantised to */
+	int8_t *q; /* [planes * rows][ldq], unless they stay floats */
 	float *scale; /* [planes * rows] */
+	struct vnpu_outliers *outliers; /* [rows], of LLM_INPUT_OUTLIERS */
 	float *rest; /* [threads][k]: what the first plane leaves of a row */
 	float *low; /* [rows][columns of a part]: products of the second plane */
 	unsigned int ldq;
@@ -37,9 +38,10 @@ static void plane_columns(const struct host_product *h, unsigned int plane, unsi
 	const struct fw_kernels *k = h->s->engine->floats;
 	const uint8_t *w = h->w + (first ? llm_pack_bytes(h->format, first, h->slice->k) : 0);
 	const int8_t *q = h->q + (size_t)plane * h->slice->rows * h->ldq;
+	bool integers = h->input != LLM_INPUT_FLOATS;
 	struct fw_matmul_w4 w4 = {
-		.a = h->planes ? (const void *)q : h->x,
-		.a_scale = h->planes ? h->scale + (size_t)plane * h->slice->rows : NULL,
+		.a = integers ? (const void *)q : h->x,
+		.a_scale = integers ? h->scale + (size_t)plane * h->slice->rows : NULL,
 		.w = w,
 		.bias = bias ? bias + first : NULL,
 		.c = y,
@@ -47,7 +49,7 @@ static void plane_columns(const struct host_product *h, unsigned int plane, unsi
 		.n = n,
 		.k = h->slice->k,
 		.group = LLM_W4_GROUP,
-		.lda = h->planes ? h->ldq : h->slice->k,
+		.lda = integers ? h->ldq : h->slice->k,
 		.ldc = ldy,
 	};
 	struct fw_matmul_i8 i8 = {
@@ -65,10 +67,30 @@ static void plane_columns(const struct host_product *h, unsigned int plane, unsi
 
 	if (h->format == LLM_FORMAT_W8)
 		k->matmul_i8(&i8, scratch);
-	else if (h->planes)
+	else if (integers)
 		k->matmul_w4(&w4, scratch);
 	else
 		k->matmul_w4f(&w4, scratch);
+}
+
+/* What the outliers add to columns first.., @n of them, of the product. */
+static void outlier_columns(const struct host_product *h, unsigned int first, unsigned int n, float *y, unsigned int ldy,
+			    void *scratch)
+{
+	struct fw_add_outliers t = {
+		.x = y,
+		.outliers = h->outliers,
+		.w = h->w + (first ? llm_pack_bytes(h->format, first, h->slice->k) : 0),
+		.y = y,
+		.m = h->slice->rows,
+		.n = n,
+		.k = h->slice->k,
+		.group = h->format == LLM_FORMAT_W4 ? LLM_W4_GROUP : 0,
+		.ldx = ldy,
+		.ldy = ldy,
+	};
+
+	h->s->engine->floats->add_outliers(&t, scratch);
 }
 
 static void task_columns(void *arg, unsigned int task, unsigned int worker)
@@ -79,8 +101,10 @@ static void task_columns(void *arg, unsigned int task, unsigned int worker)
 	unsigned int first = task * TASK_COLS, left = h->part->cols - first, n = left < TASK_COLS ? left : TASK_COLS;
 	float *y = h->part->y->data + (size_t)h->slice->row * h->part->n + h->part->first + first;
 
-	if (h->planes < 2) {
+	if (h->input != LLM_INPUT_INT16) {
 		plane_columns(h, 0, first, n, h->bias, y, h->part->n, scratch);
+		if (h->input == LLM_INPUT_OUTLIERS)
+			outlier_columns(h, first, n, y, h->part->n, scratch);
 		return;
 	}
 	plane_columns(h, 0, first, n, NULL, y, h->part->n, scratch);
@@ -100,8 +124,12 @@ static void task_quant(void *arg, unsigned int row, unsigned int worker)
 	const float *x = h->x + (size_t)row * n;
 	int8_t *q = h->q + (size_t)row * h->ldq;
 
+	if (h->input == LLM_INPUT_OUTLIERS) {
+		k->quant_outliers(q, h->scale + row, h->outliers + row, x, n);
+		return;
+	}
 	k->quant(q, h->scale + row, x, n);
-	if (h->planes < 2)
+	if (h->input != LLM_INPUT_INT16)
 		return;
 	k->rest(h->rest + (size_t)worker * n, x, q, h->scale[row], n);
 	k->quant(h->q + (size_t)low * h->ldq, h->scale + low, h->rest + (size_t)worker * n, n);
@@ -109,27 +137,33 @@ static void task_quant(void *arg, unsigned int row, unsigned int worker)
 
 static int product_alloc(struct host_product *h)
 {
-	size_t rows = (size_t)h->planes * h->slice->rows, most = 0;
+	size_t rows = (size_t)llm_input_planes(h->input) * h->slice->rows, most = 0;
+	bool failed;
 
-	for (unsigned int i = 0; i < h->slice->nr_parts; i++)
-		most = h->slice->parts[i].cols > most ? h->slice->parts[i].cols : most;
-	if (!rows)
+	if (h->input == LLM_INPUT_FLOATS || !rows)
 		return 0;
 	h->q = malloc(rows * h->ldq);
 	h->scale = malloc(rows * sizeof(*h->scale));
-	if (h->planes > 1) {
+	failed = !h->q || !h->scale;
+	if (h->input == LLM_INPUT_OUTLIERS) {
+		h->outliers = malloc(rows * sizeof(*h->outliers));
+		failed |= !h->outliers;
+	}
+	if (h->input == LLM_INPUT_INT16) {
+		for (unsigned int i = 0; i < h->slice->nr_parts; i++)
+			most = h->slice->parts[i].cols > most ? h->slice->parts[i].cols : most;
 		h->rest = malloc((size_t)h->s->engine->info.threads * h->slice->k * sizeof(*h->rest));
 		h->low = malloc(h->slice->rows * most * sizeof(*h->low) + 1);
+		failed |= !h->rest || !h->low;
 	}
-	if (!h->q || !h->scale || (h->planes > 1 && (!h->rest || !h->low)))
-		return llm_fail(-ENOMEM, "no memory for the activations of %u tokens", h->slice->rows);
-	return 0;
+	return failed ? llm_fail(-ENOMEM, "no memory for the activations of %u tokens", h->slice->rows) : 0;
 }
 
 static void product_free(struct host_product *h)
 {
 	free(h->q);
 	free(h->scale);
+	free(h->outliers);
 	free(h->rest);
 	free(h->low);
 }
@@ -143,7 +177,7 @@ static int product(struct llm_session *s, const struct hetero_slice *slice)
 		.slice = slice,
 		.x = slice->x->data + (size_t)slice->row * slice->k,
 		/* All matrices of a product read the same rows. */
-		.planes = llm_packed_planes(packed, slice->parts[0].matrix),
+		.input = llm_packed_input(packed, slice->parts[0].matrix),
 		.ldq = (slice->k + 3) / 4 * 4,
 	};
 	int err = product_alloc(&h);
@@ -152,7 +186,7 @@ static int product(struct llm_session *s, const struct hetero_slice *slice)
 		product_free(&h);
 		return err;
 	}
-	if (h.planes)
+	if (h.input != LLM_INPUT_FLOATS)
 		llm_pool_run(s->engine->pool, task_quant, &h, slice->rows);
 	for (unsigned int i = 0; i < slice->nr_parts; i++) {
 		const struct hetero_part *part = &slice->parts[i];

@@ -61,15 +61,16 @@ enum llm_weights {
 };
 
 /*
- * What a row of activations is rounded to where the matmuls are of integers. 16 bits are two planes of INT8 (VNPU_OP_QUANT16), and
- * twice the arithmetic; weights are still read once. They matter where a few large values take the others' bits: to the down
- * projection, and to the output matrix.
+ * What a row of activations is rounded to where the matmuls are of integers. With one scale for all of a row, a few large values take
+ * the others' bits, most in what the down projection reads and in what the output matrix does. 16 bits are two planes of INT8
+ * (VNPU_OP_QUANT16) and twice the arithmetic; outliers that stay floats (VNPU_OP_QUANT_OUTLIERS) are a few hundredths of it on a
+ * CPU, and about as much on an NPU whose vector unit is as much slower than its matrix unit as phones' are.
  */
 enum llm_activations {
-	/* mixed, but INT8 for 4-bit down projections, whose arithmetic is what a prompt takes */
-	LLM_ACTIVATIONS_AUTO = 0,
+	/* INT8; outliers apart for down projections, INT16 for the output matrix */
+	LLM_ACTIVATIONS_OUTLIERS = 0,
 	LLM_ACTIVATIONS_INT8, /* everywhere */
-	LLM_ACTIVATIONS_MIXED, /* INT16 for the inputs of down projections and of the output matrix, else INT8 */
+	LLM_ACTIVATIONS_MIXED, /* INT8; INT16 for down projections and the output matrix */
 	LLM_ACTIVATIONS_INT16, /* everywhere */
 };
 
@@ -111,7 +112,7 @@ enum llm_sync {
 
 const char *llm_placement_name(enum llm_placement p); /* "fine", "cpu", "npu", "gpu", "layer" */
 const char *llm_weights_name(enum llm_weights w); /* "auto", "f32", "w8a8", "f16", "w4a16", "w4a8" */
-const char *llm_activations_name(enum llm_activations a); /* "auto", "int8", "mixed", "int16" */
+const char *llm_activations_name(enum llm_activations a); /* "outliers", "int8", "mixed", "int16" */
 const char *llm_graphs_name(enum llm_graphs g); /* "bucketed", "shared", "online", "padded", "pipe" */
 /* "none", "row", "sequence", "multi-sequence", "hybrid", "auto" */
 const char *llm_partition_name(enum llm_partition p);

@@ -195,21 +195,11 @@ void llm_packed_free(struct llm_packed *packed)
 	memset(packed, 0, sizeof(*packed));
 }
 
-unsigned int llm_packed_planes(const struct llm_packed *packed, int matrix)
+enum llm_input llm_packed_input(const struct llm_packed *packed, int matrix)
 {
 	enum llm_format format = matrix < 0 ? packed->formats.output : packed->formats.matrix[matrix];
-	bool head = matrix < 0, down = matrix == LLM_FFN_DOWN;
 
 	if (format == LLM_FORMAT_W4 && packed->float_input)
-		return 0;
-	switch (packed->activations) {
-	case LLM_ACTIVATIONS_INT8:
-		return 1;
-	case LLM_ACTIVATIONS_INT16:
-		return 2;
-	case LLM_ACTIVATIONS_MIXED:
-		return head || down ? 2 : 1;
-	default:
-		return head || (down && format == LLM_FORMAT_W8) ? 2 : 1;
-	}
+		return LLM_INPUT_FLOATS;
+	return llm_integer_input(packed->activations, matrix < 0, matrix == LLM_FFN_DOWN);
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "activations.h"
 #include "llm.h"
 #include "model.h"
 #include "npu.h"
@@ -65,7 +66,7 @@ struct llm_packed_source {
 int llm_packed_load(struct llm_packed *packed, const struct llm_packed_source *src);
 void llm_packed_free(struct llm_packed *packed);
 
-/* What a matrix' input is rounded to: planes of INT8, 1 or 2; 0: it stays floats. @matrix: enum llm_matrix; -1: the output matrix. */
-unsigned int llm_packed_planes(const struct llm_packed *packed, int matrix);
+/* What a matrix' input is rounded to. @matrix: enum llm_matrix; -1: the output matrix. */
+enum llm_input llm_packed_input(const struct llm_packed *packed, int matrix);
 
 #endif /* PACKED_H */

@@ -67,7 +67,7 @@ struct partition_options {
 	 */
 	const struct predictor *predictor;
 	enum llm_weights weights; /* not AUTO */
-	unsigned int planes; /* of activations (plan_planes()): so many times as many rows are multiplied; 0 is 1 */
+	unsigned int planes; /* of activations (llm_input_planes()): so many times as many rows are multiplied; 0 is 1 */
 	enum soc_sync sync;
 	enum llm_partition partition; /* which cuts are allowed, beside none */
 	/* PADDED and PIPE: the NPU's graphs are of the sizes above. PIPE without a cut takes them by falling size and pads the

@@ -36,13 +36,9 @@ unsigned int plan_act_bits(enum llm_weights w)
 	return w == LLM_WEIGHTS_F32 ? 32 : w == LLM_WEIGHTS_F16 || w == LLM_WEIGHTS_W4A16 ? 16 : 8;
 }
 
-unsigned int plan_planes(enum llm_weights w, enum llm_activations a, enum plan_op op)
+enum llm_input plan_input(enum llm_weights w, enum llm_activations a, enum plan_op op)
 {
-	bool down = op == PLAN_DOWN && (a == LLM_ACTIVATIONS_MIXED || w == LLM_WEIGHTS_W8A8);
-
-	if (!plan_integers(w) || a == LLM_ACTIVATIONS_INT8)
-		return 1;
-	return a == LLM_ACTIVATIONS_INT16 || op == PLAN_HEAD || down ? 2 : 1;
+	return plan_integers(w) ? llm_integer_input(a, op == PLAN_HEAD, op == PLAN_DOWN) : LLM_INPUT_FLOATS;
 }
 
 /* Products of a layer. */
@@ -105,9 +101,9 @@ static enum soc_lane lane_of(const struct plan_options *o, enum plan_op op)
 	}
 }
 
-static unsigned int planes_of(const struct builder *b, enum plan_op op)
+static enum llm_input input_of(const struct builder *b, enum plan_op op)
 {
-	return plan_planes(b->o->weights, b->o->activations, op);
+	return plan_input(b->o->weights, b->o->activations, op);
 }
 
 static uint32_t graph_of(const struct builder *b, uint32_t layer)
@@ -181,7 +177,7 @@ static void add_slices(struct builder *b, uint32_t layer, enum plan_op op)
 	uint32_t n, id = SCHED_NONE, first = SCHED_NONE;
 
 	cuts.gpu_busy = b->o->gpu_busy[op];
-	cuts.planes = lanes.planes = planes_of(b, op);
+	cuts.planes = lanes.planes = llm_input_planes(input_of(b, op));
 	lanes.profile = b->o->profile;
 	lanes.weights = b->o->weights;
 	if (!cut->found || cut->part.m != b->rows) {
@@ -227,13 +223,22 @@ static uint32_t add_vector(struct builder *b, uint32_t layer, enum plan_op op, u
 /* Products of integers take their activations quantised: by whoever made them. @op: the product. */
 static double quant_ops(const struct builder *b, enum plan_op op)
 {
-	return !plan_integers(b->o->weights) ? 0 : planes_of(b, op) > 1 ? FLOAT_OPS_QUANT16 : FLOAT_OPS_QUANT;
+	static const double ops[] = {
+		[LLM_INPUT_FLOATS] = 0,
+		[LLM_INPUT_INT8] = FLOAT_OPS_QUANT,
+		[LLM_INPUT_OUTLIERS] = FLOAT_OPS_QUANT_OUTLIERS,
+		[LLM_INPUT_INT16] = FLOAT_OPS_QUANT16,
+	};
+
+	return ops[input_of(b, op)];
 }
 
-/* And the results of two planes are added by whoever takes them. */
+/* And the results of two planes, or of integers and outliers, are added by whoever takes them. */
 static double fold_ops(const struct builder *b, enum plan_op op)
 {
-	return planes_of(b, op) > 1 ? FLOAT_OPS_ADD : 0;
+	enum llm_input input = input_of(b, op);
+
+	return input == LLM_INPUT_INT16 ? FLOAT_OPS_ADD : input == LLM_INPUT_OUTLIERS ? FLOAT_OPS_ADD_OUTLIERS : 0;
 }
 
 /* And the product of gate and upward projection. */
@@ -250,7 +255,7 @@ static void add_product(struct builder *b, uint32_t layer, enum plan_op op)
 {
 	struct soc_op work = {
 		.kind = SOC_MATMUL,
-		.m = b->rows * planes_of(b, op),
+		.m = b->rows * llm_input_planes(input_of(b, op)),
 		.weight_bits = plan_weight_bits(b->o->weights),
 		.act_bits = plan_act_bits(b->o->weights),
 		.order = NPU_TIME_WEIGHTS_STATIONARY,

@@ -11,6 +11,7 @@
 #ifndef PLAN_H
 #define PLAN_H
 
+#include "activations.h"
 #include "llm.h"
 #include "partition.h"
 #include "predictor.h"
@@ -83,9 +84,8 @@ static inline bool plan_integers(enum llm_weights w)
 {
 	return w == LLM_WEIGHTS_W8A8 || w == LLM_WEIGHTS_W4A8;
 }
-/* Of the product @op: what its activations are rounded to, 1 or 2 planes of 8 bits; 1 for floats. So many times as many rows are
- * multiplied. */
-unsigned int plan_planes(enum llm_weights w, enum llm_activations a, enum plan_op op);
+/* What the activations of the product @op are rounded to. */
+enum llm_input plan_input(enum llm_weights w, enum llm_activations a, enum plan_op op);
 
 /* NULL: no memory. */
 struct sched_plan *plan_forward(const struct plan_options *opts);

@@ -56,7 +56,8 @@ static void help(void)
 	       "                              graphs and partition together\n"
 	       "      --placement LIST        fine, cpu, npu (default: fine); overrides its part of a preset\n"
 	       "      --weights LIST          auto, f32, w8a8, w4a8, w4a16 (default: auto); likewise\n"
-	       "      --activations LIST      of w8a8 and w4a8: auto, int8, mixed, int16 (default: auto)\n"
+	       "      --activations LIST      of w8a8 and w4a8: outliers, int8, mixed, int16\n"
+	       "                              (default: outliers)\n"
 	       "      --graphs LIST           bucketed, shared (default: bucketed); likewise. Placement layer also "
 	       "online,\n"
 	       "                              padded, pipe\n"
@@ -444,7 +445,7 @@ static int complete(struct bench_args *args)
 	err = err ?: set_default(&args->threads, 0) ?: set_default(&args->npu_threads, 0);
 	err = err ?: set_default(&args->chunk, 0);
 	err = err ?: set_default(&args->transport, NPU_TRANSPORT_AUTO) ?: set_default(&args->sync, LLM_SYNC_FAST);
-	err = err ?: set_default(&args->kv, LLM_KV_F16) ?: set_default(&args->activations, LLM_ACTIVATIONS_AUTO);
+	err = err ?: set_default(&args->kv, LLM_KV_F16) ?: set_default(&args->activations, LLM_ACTIVATIONS_OUTLIERS);
 	if (!err && !args->preset.n)
 		err = set_default(&args->placement, LLM_PLACE_FINE) ?: set_default(&args->weights, LLM_WEIGHTS_AUTO)
 		      ?: set_default(&args->graphs, LLM_GRAPHS_BUCKETED) ?: set_default(&args->partition, LLM_PARTITION_NONE);

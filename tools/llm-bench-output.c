@@ -27,7 +27,7 @@ static bool shown_kv(const struct bench_args *args)
 
 static bool shown_activations(const struct bench_args *args)
 {
-	return args->activations.n > 1 || args->activations.v[0] != LLM_ACTIVATIONS_AUTO;
+	return args->activations.n > 1 || args->activations.v[0] != LLM_ACTIVATIONS_OUTLIERS;
 }
 
 static bool shown_sync(const struct bench_args *args)

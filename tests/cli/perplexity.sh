@@ -62,12 +62,12 @@ for q in q8_0:41.7174 q6_k:41.7535 q5_k_m:41.7642 q4_k_m:41.9078 q4_0:42.0382; d
 	whole "${q%:*} is llama-perplexity's within 0.5 %" "docs6m-${q%:*}.gguf" "${q#*:}" "0.005 * ${q#*:}" --preset cpu
 done
 # Integer activations; docs/architecture.md has the figures.
-whole "W8A8, fine, within 0.05 % of F32" docs6m-f32.gguf "$f32" "0.0005 * $f32" --preset fine
-whole "W8A8, npu, within 0.05 % of F32" docs6m-f32.gguf "$f32" "0.0005 * $f32" --preset npu
+whole "W8A8, fine, within 0.03 % of F32" docs6m-f32.gguf "$f32" "0.0003 * $f32" --preset fine
+whole "W8A8, npu, within 0.03 % of F32" docs6m-f32.gguf "$f32" "0.0003 * $f32" --preset npu
 whole "W8A8, INT8 activations, within 0.1 % of F32" docs6m-f32.gguf "$f32" "0.001 * $f32" --preset npu --activations int8
 whole "W8A8, INT16 activations, within 0.03 % of F32" docs6m-f32.gguf "$f32" "0.0003 * $f32" --preset npu --activations int16
 whole "W8A8 with a Q8_0 cache, fine, within 0.1 % of F32" docs6m-f32.gguf "$f32" "0.001 * $f32" --preset fine --kv q8_0
-whole "W8A8 from the Q8_0 file, fine, is llama-perplexity's within 0.02 %" docs6m-q8_0.gguf 41.7174 "0.0002 * $f32" --preset fine
-whole "W4A8 from the Q4_0 file is llama-perplexity's within 0.05 %" docs6m-q4_0.gguf 42.0382 "0.0005 * $f32" --preset npu
+whole "W8A8 from the Q8_0 file, fine, is llama-perplexity's within 0.01 %" docs6m-q8_0.gguf 41.7174 "0.0001 * $f32" --preset fine
+whole "W4A8 from the Q4_0 file is llama-perplexity's within 0.01 %" docs6m-q4_0.gguf 42.0382 "0.0001 * $f32" --preset npu
 whole "W4A8, mixed activations, is llama-perplexity's within 0.01 %" docs6m-q4_0.gguf 42.0382 "0.0001 * $f32" --preset npu --activations mixed
 finish

@@ -100,11 +100,15 @@ static void add_norm(struct job_builder *b, uint32_t rows, uint32_t cols)
 	job_cmd(b, VNPU_OP_RMSNORM, &c, sizeof(c));
 }
 
-static void add_quant(struct job_builder *b, unsigned int planes, uint32_t rows, uint32_t cols)
+static void add_quant(struct job_builder *b, enum llm_input input, uint32_t rows, uint32_t cols)
 {
 	struct vnpu_cmd_quant c = { .rows = rows, .cols = cols, .ldx = cols, .ldq = (cols + 3) / 4 * 4 };
+	struct vnpu_cmd_quant_outliers apart = { .rows = rows, .cols = cols, .ldx = cols, .ldq = c.ldq };
 
-	job_cmd(b, planes > 1 ? VNPU_OP_QUANT16 : VNPU_OP_QUANT, &c, sizeof(c));
+	if (input == LLM_INPUT_OUTLIERS)
+		job_cmd(b, VNPU_OP_QUANT_OUTLIERS, &apart, sizeof(apart));
+	else
+		job_cmd(b, input == LLM_INPUT_INT16 ? VNPU_OP_QUANT16 : VNPU_OP_QUANT, &c, sizeof(c));
 }
 
 static void add_binary(struct job_builder *b, enum vnpu_op op, uint32_t rows, uint32_t cols)
@@ -403,53 +407,58 @@ static void plan_layer(const struct shape *s, uint32_t tokens, enum llm_activati
 				 (unsigned long long)(plan), (unsigned long long)(device));              \
 	} while (0)
 
-/* The results of two planes, added by whoever reads them. */
-static void add_fold(struct job_builder *b, unsigned int planes, uint32_t rows, uint32_t cols)
+/* The results of two planes, or what outliers add to those of a product of @depth, by whoever reads them. */
+static void add_fold(struct job_builder *b, enum llm_input input, uint32_t rows, uint32_t depth, uint32_t cols)
 {
-	if (planes > 1)
+	struct vnpu_cmd_add_outliers c = { .m = rows, .n = cols, .k = depth, .ldx = cols, .ldy = cols };
+
+	if (input == LLM_INPUT_INT16)
 		add_binary(b, VNPU_OP_ADD, rows, cols);
+	if (input == LLM_INPUT_OUTLIERS)
+		job_cmd(b, VNPU_OP_ADD_OUTLIERS, &c, sizeof(c));
 }
 
-/* @inner: planes of the activations inside a layer, @outer: of those of the down projection and of the head. */
-static void check_plan(const struct shape *s, uint32_t tokens, enum llm_activations activations, unsigned int inner,
-		       unsigned int outer)
+/* What the activations of the down projection, of the head and of the others are rounded to. */
+static void check_plan(const struct shape *s, uint32_t tokens, enum llm_activations activations, enum llm_input down,
+		       enum llm_input head, enum llm_input inner)
 {
+	unsigned int planes = llm_input_planes(inner);
 	uint32_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
 	uint64_t ns[PLAN_NR_OPS];
 	struct job_builder b;
 
 	plan_layer(s, tokens, activations, LLM_KV_F16, ns);
-	SAME("qkv", ns[PLAN_QKV], matmul_ns(inner * tokens, s->dim, q + 2 * kv));
-	SAME("attn_output", ns[PLAN_ATTN_OUTPUT], matmul_ns(inner * tokens, q, s->dim));
-	SAME("gate_up", ns[PLAN_GATE_UP], matmul_ns(inner * tokens, s->dim, 2 * s->ffn));
-	SAME("down", ns[PLAN_DOWN], matmul_ns(outer * tokens, s->ffn, s->dim));
-	SAME("head", ns[PLAN_HEAD], matmul_ns(outer, s->dim, s->vocab));
+	SAME("qkv", ns[PLAN_QKV], matmul_ns(planes * tokens, s->dim, q + 2 * kv));
+	SAME("attn_output", ns[PLAN_ATTN_OUTPUT], matmul_ns(planes * tokens, q, s->dim));
+	SAME("gate_up", ns[PLAN_GATE_UP], matmul_ns(planes * tokens, s->dim, 2 * s->ffn));
+	SAME("down", ns[PLAN_DOWN], matmul_ns(llm_input_planes(down) * tokens, s->ffn, s->dim));
+	SAME("head", ns[PLAN_HEAD], matmul_ns(llm_input_planes(head), s->dim, s->vocab));
 	begin(&b);
 	add_norm(&b, tokens, s->dim);
 	add_quant(&b, inner, tokens, s->dim);
 	SAME("attn_norm", ns[PLAN_ATTN_NORM], job_ns(&b));
 	begin(&b);
 	add_rope(&b, tokens, s->heads + s->kv_heads, s->head_dim);
-	add_fold(&b, inner, tokens, q + kv);
+	add_fold(&b, inner, tokens, s->dim, q + kv);
 	SAME("rope", ns[PLAN_ROPE], job_ns(&b));
 	begin(&b);
 	add_attn(&b, tokens, s, 4096, VNPU_PARAM_NONE, VNPU_KV_F16);
 	SAME("attn", ns[PLAN_ATTN], job_ns(&b));
 	begin(&b);
-	add_fold(&b, inner, tokens, s->dim);
+	add_fold(&b, inner, tokens, q, s->dim);
 	add_binary(&b, VNPU_OP_ADD, tokens, s->dim);
 	add_norm(&b, tokens, s->dim);
 	add_quant(&b, inner, tokens, s->dim);
 	SAME("ffn_norm", ns[PLAN_FFN_NORM], job_ns(&b));
 	begin(&b);
-	add_fold(&b, inner, tokens, s->ffn);
-	add_fold(&b, inner, tokens, s->ffn);
+	add_fold(&b, inner, tokens, s->dim, s->ffn);
+	add_fold(&b, inner, tokens, s->dim, s->ffn);
 	add_act(&b, tokens, s->ffn);
 	add_binary(&b, VNPU_OP_MUL, tokens, s->ffn);
-	add_quant(&b, outer, tokens, s->ffn);
+	add_quant(&b, down, tokens, s->ffn);
 	SAME("act", ns[PLAN_ACT], job_ns(&b));
 	begin(&b);
-	add_fold(&b, outer, tokens, s->dim);
+	add_fold(&b, down, tokens, s->ffn, s->dim);
 	add_binary(&b, VNPU_OP_ADD, tokens, s->dim);
 	SAME("add", ns[PLAN_ADD], job_ns(&b));
 	for (int kv = 0; kv < 3; kv++) {
@@ -472,10 +481,11 @@ static void a_plan_and_the_device_agree(void **state)
 
 	assert_int_equal(shape_load("llama3.2-1b", &s), 0);
 	for (unsigned int i = 0; i < sizeof(batches) / sizeof(batches[0]); i++) {
-		check_plan(&s, batches[i], LLM_ACTIVATIONS_INT8, 1, 1);
-		check_plan(&s, batches[i], LLM_ACTIVATIONS_AUTO, 1, 2);
-		check_plan(&s, batches[i], LLM_ACTIVATIONS_MIXED, 1, 2);
-		check_plan(&s, batches[i], LLM_ACTIVATIONS_INT16, 2, 2);
+		check_plan(&s, batches[i], LLM_ACTIVATIONS_INT8, LLM_INPUT_INT8, LLM_INPUT_INT8, LLM_INPUT_INT8);
+		check_plan(&s, batches[i], LLM_ACTIVATIONS_OUTLIERS, LLM_INPUT_OUTLIERS, LLM_INPUT_INT16,
+			   LLM_INPUT_INT8);
+		check_plan(&s, batches[i], LLM_ACTIVATIONS_MIXED, LLM_INPUT_INT16, LLM_INPUT_INT16, LLM_INPUT_INT8);
+		check_plan(&s, batches[i], LLM_ACTIVATIONS_INT16, LLM_INPUT_INT16, LLM_INPUT_INT16, LLM_INPUT_INT16);
 	}
 }
 

@@ -174,7 +174,7 @@ static void check_model(const char *path, unsigned int n, unsigned int nr_ways, 
 	int32_t ids[MAX_TOKENS + DECODED];
 	struct llm_engine *engine;
 
-	o.activations = any(LLM_ACTIVATIONS_AUTO, LLM_ACTIVATIONS_INT16);
+	o.activations = any(LLM_ACTIVATIONS_OUTLIERS, LLM_ACTIVATIONS_INT16);
 	engine = open_engine(&o);
 	for (unsigned int i = 0; i < n + DECODED; i++)
 		ids[i] = (int32_t)any(0, n_vocab - 1);

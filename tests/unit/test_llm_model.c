@@ -130,7 +130,7 @@ static bool check_model(const struct tiny_config *c, enum llm_placement placemen
 			uint64_t *state)
 {
 	unsigned int n = random_in(state, 2, 40), chunk = random_in(state, 2, 24), threads = random_in(state, 1, 3);
-	enum llm_activations activations = random_in(state, LLM_ACTIVATIONS_AUTO, LLM_ACTIVATIONS_INT16);
+	enum llm_activations activations = random_in(state, LLM_ACTIVATIONS_OUTLIERS, LLM_ACTIVATIONS_INT16);
 	double *want = malloc((size_t)n * c->n_vocab * sizeof(*want));
 	bool clear;
 	struct tiny_model t;
@@ -461,7 +461,7 @@ static void test_a_cache_too_large_for_memory_is_refused_with_its_bytes(void **s
 	c.head_dim = c.rot_dim = 1024;
 	c.head_norms = true;
 	tiny_create(&t, &c, seed);
-	engine = open_model(tiny_write(&t), LLM_PLACE_CPU, LLM_WEIGHTS_F32, LLM_ACTIVATIONS_AUTO, 1, 64);
+	engine = open_model(tiny_write(&t), LLM_PLACE_CPU, LLM_WEIGHTS_F32, LLM_ACTIVATIONS_OUTLIERS, 1, 64);
 	assert_int_equal(llm_session_create(engine, (1u << 24) - 64, &session), -ENOMEM);
 	assert_null(session);
 	assert_non_null(strstr(llm_error(), "4398029733888 bytes"));

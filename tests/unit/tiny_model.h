@@ -8,10 +8,13 @@
 
 #include <math.h>
 #include <stdbool.h>
+#include <stdlib.h>
 
+#include "activations.h"
 #include "gguf_image.h"
 #include "llm.h"
 #include "quant_w4.h"
+#include "vnpu_isa.h"
 
 #define TINY_MAX_TENSORS 64
 #define TINY_MAX_KEYS 48
@@ -355,6 +358,43 @@ static inline void tiny_round_twice(double *x, unsigned int n)
 		x[i] = first[i] + rest[i];
 }
 
+static inline int tiny_descending(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x < y) - (x > y);
+}
+
+/* The greatest |x| that is no outlier (vnpu_isa.h: QUANT_OUTLIERS). */
+static inline double tiny_bound(const double *x, unsigned int n)
+{
+	double lanes[64] = { 0 };
+
+	for (unsigned int i = 0; i < n; i++)
+		lanes[i % 64] = fmax(lanes[i % 64], fabs(x[i]));
+	qsort(lanes, 64, sizeof(*lanes), tiny_descending);
+	for (unsigned int rank = 8; rank; rank--) {
+		unsigned int beyond = 0;
+
+		for (unsigned int i = 0; i < n; i++)
+			beyond += fabs(x[i]) > lanes[rank];
+		if (beyond <= VNPU_OUTLIERS)
+			return lanes[rank];
+	}
+	return lanes[0];
+}
+
+/* Rounds x but for its outliers; the scale. */
+static inline double tiny_round_most(double *x, unsigned int n)
+{
+	double bound = tiny_bound(x, n), scale = bound / 127;
+
+	for (unsigned int i = 0; scale > 0 && i < n; i++)
+		if (fabs(x[i]) <= bound)
+			x[i] = nearbyint(x[i] / scale) * scale;
+	return scale;
+}
+
 /* y = W x + b. With 4 bits, the output layer and rows that groups do not divide have 8. */
 static inline void tiny_linear(struct tiny_pass *p, double *y, const double *x, const float *w, const float *bias,
 			       unsigned int rows, unsigned int cols)
@@ -362,16 +402,14 @@ static inline void tiny_linear(struct tiny_pass *p, double *y, const double *x, 
 	bool w4 = p->weights > LLM_WEIGHTS_W8A8 && cols % QUANT_W4_GROUP == 0 && p->layer < p->t->c.n_layer;
 	bool int8 = p->weights != LLM_WEIGHTS_F32 && !(w4 && p->weights == LLM_WEIGHTS_W4A16);
 	bool head = p->layer == p->t->c.n_layer, down = !head && w == tiny_weights(p, "ffn_down.weight");
-	bool twice = p->activations == LLM_ACTIVATIONS_INT16 ||
-		     (p->activations == LLM_ACTIVATIONS_MIXED && (head || down)) ||
-		     (p->activations == LLM_ACTIVATIONS_AUTO && (head || (down && !w4)));
+	enum llm_input input = int8 ? llm_integer_input(p->activations, head, down) : LLM_INPUT_FLOATS;
 	double in[cols], row[cols], scale;
 
 	memcpy(in, x, cols * sizeof(*in));
-	if (int8 && twice) {
+	if (input == LLM_INPUT_INT16) {
 		tiny_round_twice(in, cols);
-	} else if (int8) {
-		scale = tiny_round(in, cols);
+	} else if (input != LLM_INPUT_FLOATS) {
+		scale = input == LLM_INPUT_INT8 ? tiny_round(in, cols) : tiny_round_most(in, cols);
 		for (unsigned int c = 0; scale > 0 && c < cols; c++)
 			p->tie = fmin(p->tie, fabs(fabs(x[c] / scale - trunc(x[c] / scale)) - 0.5));
 	}
