@@ -32,15 +32,15 @@
 		c##r##2 = _mm512_load_si512(first + (r)*first_ld + 32); \
 		c##r##3 = _mm512_load_si512(first + (r)*first_ld + 48); \
 	}
-#define STEP(r)                                          \
-	if ((r) < rows) {                                \
-		int32_t four;                            \
-		__builtin_memcpy(&four, a + (r)*lda, 4); \
-		__m512i x = _mm512_set1_epi32(four);     \
-		DOT(c##r##0, x, w0);                     \
-		DOT(c##r##1, x, w1);                     \
-		DOT(c##r##2, x, w2);                     \
-		DOT(c##r##3, x, w3);                     \
+#define STEP(r)                                         \
+	if ((r) < rows) {                               \
+		int32_t four;                           \
+		__builtin_memcpy(&four, a + (r)*ld, 4); \
+		__m512i x = _mm512_set1_epi32(four);    \
+		DOT(c##r##0, x, w0);                    \
+		DOT(c##r##1, x, w1);                    \
+		DOT(c##r##2, x, w2);                    \
+		DOT(c##r##3, x, w3);                    \
 	}
 #define OUT(r)                                                  \
 	if ((r) < rows) {                                       \
@@ -54,10 +54,10 @@
 #define MM_AHEAD 1024
 
 /*
- * acc[rows][64] = first[rows][first_ld] + a[rows][lda] x w: @kb steps of four k. @lines cache lines a step, 1, 2 or 4, are
+ * acc[rows][64] = first[rows][first_ld] + a[rows][ld] x w: @kb steps of four k. @lines cache lines a step, 1, 2 or 4, are
  * fetched from @next on.
  */
-static inline __attribute__((always_inline)) void mm_rows(const int rows, const uint8_t *a, size_t lda,
+static inline __attribute__((always_inline)) void mm_rows(const int rows, const size_t ld, const uint8_t *a,
 							  const uint8_t *w, uint32_t kb, const uint8_t *next,
 							  uint32_t lines, const int32_t *first, size_t first_ld,
 							  int32_t *acc)
@@ -87,27 +87,28 @@ static inline __attribute__((always_inline)) void mm_rows(const int rows, const 
 	EACH_ROW(OUT)
 }
 
-static void mm_block(uint32_t rows, const uint8_t *a, size_t lda, const uint8_t *w, uint32_t kb, const uint8_t *next,
+/* Rows are @ld apart, which every call of mm_rows() has as a constant, and so in its instructions. */
+static void mm_block(uint32_t rows, size_t ld, const uint8_t *a, const uint8_t *w, uint32_t kb, const uint8_t *next,
 		     uint32_t lines, const int32_t *first, size_t first_ld, int32_t *acc)
 {
-	switch (rows) {
-	case 1:
-		mm_rows(1, a, lda, w, kb, next, lines, first, first_ld, acc);
+#define ROWS(n)                                                                    \
+	case n:                                                                    \
+		mm_rows(n, MM_LD_I8, a, w, kb, next, lines, first, first_ld, acc); \
+		break;                                                             \
+	case n + MM_ROWS:                                                          \
+		mm_rows(n, MM_LD, a, w, kb, next, lines, first, first_ld, acc);    \
 		break;
-	case 2:
-		mm_rows(2, a, lda, w, kb, next, lines, first, first_ld, acc);
-		break;
-	case 3:
-		mm_rows(3, a, lda, w, kb, next, lines, first, first_ld, acc);
-		break;
-	case 4:
-		mm_rows(4, a, lda, w, kb, next, lines, first, first_ld, acc);
-		break;
-	case 5:
-		mm_rows(5, a, lda, w, kb, next, lines, first, first_ld, acc);
-		break;
-	default:
-		mm_rows(6, a, lda, w, kb, next, lines, first, first_ld, acc);
+	if (rows == MM_ROWS && lines == 1 && ld == MM_LD_I8) {
+		mm_rows(MM_ROWS, MM_LD_I8, a, w, kb, next, 1, first, first_ld, acc);
+		return;
+	}
+	switch (ld == MM_LD_I8 ? rows : rows + MM_ROWS) {
+		ROWS(1)
+		ROWS(2)
+		ROWS(3)
+		ROWS(4)
+		ROWS(5)
+		ROWS(6)
 	}
 }
 
@@ -165,8 +166,9 @@ static void mm_flip(uint8_t *dst, size_t ldd, const int8_t *src, size_t lds, uin
 
 	for (r = 0; r < rows; r++, dst += ldd, src += lds) {
 		for (i = 0; i < bytes; i += 64) {
-			/* Pieces of rows are too short for the hardware to see them coming. */
-			_mm_prefetch(src + 8 * lds + i, _MM_HINT_T0);
+			/* Pieces of rows are too short for the hardware to see them coming; and many a power of two apart, so
+			 * that what is fetched too early is gone again. */
+			_mm_prefetch(src + 2 * lds + i, _MM_HINT_T0);
 			m = bytes - i < 64 ? (1ull << (bytes - i)) - 1 : ~0ull;
 			_mm512_store_si512(dst + i, _mm512_xor_si512(flip, _mm512_maskz_loadu_epi8(m, src + i)));
 		}
@@ -177,6 +179,24 @@ static void mm_flip(uint8_t *dst, size_t ldd, const int8_t *src, size_t lds, uin
 static size_t mm_ld(const struct fw_matmul_i8 *t)
 {
 	return t->wk ? MM_LD : MM_LD_I8;
+}
+
+/* Fetches panel n0 / 64's share of the @bytes of activations from @k on, the next piece, into the second level. */
+static void mm_activations(const struct fw_matmul_i8 *t, uint32_t m, uint32_t rows, uint32_t k, uint32_t bytes,
+			   uint32_t n0)
+{
+	uint32_t panels = (t->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N, share = (bytes / 64 + panels - 1) / panels * 64;
+	uint32_t from = n0 / VNPU_PANEL_N * share, end = from + share < bytes ? from + share : bytes, i, r;
+
+	for (r = 0; r < rows; r++)
+		for (i = from; i < end && k + i < t->k; i += 64)
+			_mm_prefetch(t->a + (m + r) * t->lda + k + i, _MM_HINT_T1);
+}
+
+/* Rows of the next tile, of @left: two of four rather than one of six and one of two, whose loads would be its limit. */
+static uint32_t mm_now(uint32_t left)
+{
+	return left == MM_ROWS + 1 || left == MM_ROWS + 2 ? 4 : left < MM_ROWS ? left : MM_ROWS;
 }
 
 /* Rows m0.., @rows of them: as many as their sums fit the scratch. */
@@ -202,10 +222,11 @@ static void mm_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, u
 				mm_first(first, part.sums);
 			next = part.next;
 			for (m = 0; m < rows; m += now, acc += now * VNPU_PANEL_N) {
-				now = rows - m < MM_ROWS ? rows - m : MM_ROWS;
+				now = mm_now(rows - m);
+				mm_activations(t, m0 + m, now, k0 + piece, most, n0);
 				if (k0 + piece == bytes)
 					mm_expect(t, m0 + m, now, n0);
-				mm_block(now, flipped + m * ld, ld, part.w, piece / 4, next, lines, k0 ? acc : first,
+				mm_block(now, ld, flipped + m * ld, part.w, piece / 4, next, lines, k0 ? acc : first,
 					 k0 ? VNPU_PANEL_N : 0, acc);
 				if ((size_t)(next - part.next) < part.next_bytes)
 					next += piece * 16 * lines;
