@@ -4,11 +4,11 @@
  * flipped), and the sums begin at -128 times the sum of the weights, which each panel carries. In 32 bits all of this is
  * exact modulo 2^32, and the true sum fits.
  *
- * The register tile is 6 rows x 64 channels: 24 sums, 4 weights, 1 activation. K is taken in pieces: of each piece the
- * activations of all rows are flipped into the worker's scratch, and then each panel's part, which is in the second-level
- * cache and comes into the first a few steps ahead, is multiplied with all of them, while the next part is fetched into the
- * second. Sums wait in scratch for the next piece. A single row skips all that: it flips its four bytes on the way, since
- * memory is the limit there.
+ * The register tile is 6 rows x 64 channels: 24 sums, 4 weights, 1 activation. The activations of all rows are flipped into the
+ * worker's scratch, and then each panel, which is in the second-level cache and comes into the first a few steps ahead, is
+ * multiplied with all of them, while the next one is fetched into the second; results leave from the registers. A K too long
+ * for that is taken in pieces, between which the sums wait in scratch. A single row skips all that: it flips its four bytes on
+ * the way, since memory is the limit there.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -50,18 +50,40 @@
 		_mm512_store_si512(acc + (r)*64 + 48, c##r##3); \
 	}
 
+/* Where a tile's results go, of all channels of a panel. */
+struct mm_out {
+	const float *a_scale, *scale, *bias; /* [rows], [64], [64] or NULL */
+	float *c;
+	size_t ldc;
+};
+
+#define RESULT1(r, i)                                                                 \
+	y = _mm512_mul_ps(_mm512_cvtepi32_ps(c##r##i), _mm512_mul_ps(a_scale, s##i)); \
+	if (out->bias)                                                                \
+		y = _mm512_add_ps(y, _mm512_loadu_ps(out->bias + (i)*16));            \
+	_mm512_storeu_ps(out->c + (r)*out->ldc + (i)*16, y);
+#define RESULT(r)                                          \
+	if ((r) < rows) {                                  \
+		a_scale = _mm512_set1_ps(out->a_scale[r]); \
+		RESULT1(r, 0)                              \
+		RESULT1(r, 1)                              \
+		RESULT1(r, 2)                              \
+		RESULT1(r, 3)                              \
+	}
+
 /* Bytes of a panel from what is multiplied to what is fetched into the first level meanwhile. */
 #define MM_AHEAD 1024
 
 /*
  * acc[rows][64] = first[rows][first_ld] + a[rows][ld] x w: @kb steps of four k. @lines cache lines a step, 1, 2 or 4, are
- * fetched from @next on.
+ * fetched from @next on. With @out the results go there, and acc stays as it is.
  */
 static inline __attribute__((always_inline)) void mm_rows(const int rows, const size_t ld, const uint8_t *a,
 							  const uint8_t *w, uint32_t kb, const uint8_t *next,
 							  uint32_t lines, const int32_t *first, size_t first_ld,
-							  int32_t *acc)
+							  int32_t *acc, const struct mm_out *out)
 {
+	__m512 s0, s1, s2, s3, a_scale, y;
 	const uint8_t *end = w + (size_t)kb * 256;
 	__m512i w0, w1, w2, w3;
 
@@ -84,31 +106,34 @@ static inline __attribute__((always_inline)) void mm_rows(const int rows, const 
 		_mm_prefetch(w + MM_AHEAD + 192, _MM_HINT_T0);
 		EACH_ROW(STEP)
 	}
+	if (out) {
+		s0 = _mm512_loadu_ps(out->scale);
+		s1 = _mm512_loadu_ps(out->scale + 16);
+		s2 = _mm512_loadu_ps(out->scale + 32);
+		s3 = _mm512_loadu_ps(out->scale + 48);
+		EACH_ROW(RESULT)
+		return;
+	}
 	EACH_ROW(OUT)
 }
 
-/* Rows are @ld apart, which every call of mm_rows() has as a constant, and so in its instructions. */
+/* Rows are @ld apart, which every call of mm_rows() has as a constant, and so in its instructions; as full tiles have @lines. */
 static void mm_block(uint32_t rows, size_t ld, const uint8_t *a, const uint8_t *w, uint32_t kb, const uint8_t *next,
-		     uint32_t lines, const int32_t *first, size_t first_ld, int32_t *acc)
+		     uint32_t lines, const int32_t *first, size_t first_ld, int32_t *acc, const struct mm_out *out)
 {
-#define ROWS(n)                                                                    \
-	case n:                                                                    \
-		mm_rows(n, MM_LD_I8, a, w, kb, next, lines, first, first_ld, acc); \
-		break;                                                             \
-	case n + MM_ROWS:                                                          \
-		mm_rows(n, MM_LD, a, w, kb, next, lines, first, first_ld, acc);    \
+#define ROWS(n, ld, from)                                                                 \
+	case (n) + (from):                                                                \
+		if ((n) == MM_ROWS && lines == 1)                                         \
+			mm_rows(n, ld, a, w, kb, next, 1, first, first_ld, acc, out);     \
+		else                                                                      \
+			mm_rows(n, ld, a, w, kb, next, lines, first, first_ld, acc, out); \
 		break;
-	if (rows == MM_ROWS && lines == 1 && ld == MM_LD_I8) {
-		mm_rows(MM_ROWS, MM_LD_I8, a, w, kb, next, 1, first, first_ld, acc);
-		return;
-	}
-	switch (ld == MM_LD_I8 ? rows : rows + MM_ROWS) {
-		ROWS(1)
-		ROWS(2)
-		ROWS(3)
-		ROWS(4)
-		ROWS(5)
-		ROWS(6)
+#define EACH_NUMBER(ld, from) \
+	ROWS(1, ld, from) ROWS(2, ld, from) ROWS(3, ld, from) ROWS(4, ld, from) ROWS(5, ld, from) ROWS(6, ld, from)
+	switch (rows + (ld == MM_LD_WHOLE ? 0 : ld == MM_LD_I8 ? MM_ROWS : 2 * MM_ROWS)) {
+		EACH_NUMBER(MM_LD_WHOLE, 0)
+		EACH_NUMBER(MM_LD_I8, MM_ROWS)
+		EACH_NUMBER(MM_LD, 2 * MM_ROWS)
 	}
 }
 
@@ -175,10 +200,30 @@ static void mm_flip(uint8_t *dst, size_t ldd, const int8_t *src, size_t lds, uin
 	}
 }
 
-/* From row to row of the flipped activations. */
-static size_t mm_ld(const struct fw_matmul_i8 *t)
+/* How K is cut: the bytes of a piece, and from row to row of the flipped activations. */
+struct mm_cut {
+	uint32_t piece, ld;
+	bool whole; /* not at all */
+};
+
+static struct mm_cut mm_cut(const struct fw_matmul_i8 *t)
 {
-	return t->wk ? MM_LD : MM_LD_I8;
+	if (t->wk)
+		return (struct mm_cut){ MM_PIECE, MM_LD, false };
+	if (t->k <= MM_WHOLE)
+		return (struct mm_cut){ MM_WHOLE, MM_LD_WHOLE, true };
+	return (struct mm_cut){ MM_PIECE_I8, MM_LD_I8, false };
+}
+
+static struct mm_out mm_out(const struct fw_matmul_i8 *t, uint32_t m, uint32_t n0, const uint8_t *sums)
+{
+	return (struct mm_out){
+		.a_scale = t->a_scale + m,
+		.scale = (const float *)(sums + 256),
+		.bias = t->bias ? t->bias + n0 : NULL,
+		.c = t->c + m * t->ldc + n0,
+		.ldc = t->ldc,
+	};
 }
 
 /* Fetches panel n0 / 64's share of the @bytes of activations from @k on, the next piece, into the second level. */
@@ -199,39 +244,44 @@ static uint32_t mm_now(uint32_t left)
 	return left == MM_ROWS + 1 || left == MM_ROWS + 2 ? 4 : left < MM_ROWS ? left : MM_ROWS;
 }
 
-/* Rows m0.., @rows of them: as many as their sums fit the scratch. */
-static void mm_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, uint8_t *unpacked, uint8_t *flipped,
-		     int32_t *sums)
+/* Rows m0.., @rows of them: as many as fit the scratch. @sums: of all, or of a tile if K is not cut. */
+static void mm_group(const struct fw_matmul_i8 *t, const struct mm_cut *cut, uint32_t m0, uint32_t rows,
+		     uint8_t *unpacked, uint8_t *flipped, int32_t *sums)
 {
-	uint32_t bytes = (t->k + 3) / 4 * 4, most = t->wk ? MM_PIECE : MM_PIECE_I8, k0, n0, m, now, piece;
+	uint32_t bytes = (t->k + 3) / 4 * 4, k0, n0, m, now, piece;
 	_Alignas(64) int32_t first[VNPU_PANEL_N];
 	/* So many a step that the next panel's part is fetched when this one's is done. */
 	uint32_t lines = rows <= MM_ROWS ? 4 : rows < 4 * MM_ROWS ? 2 : 1;
-	size_t ld = mm_ld(t);
 	struct mm_part part;
 	const uint8_t *next;
+	struct mm_out out;
+	bool last, direct;
 	int32_t *acc;
 
 	for (k0 = 0; k0 < bytes; k0 += piece) {
-		piece = bytes - k0 < most ? bytes - k0 : most;
-		mm_flip(flipped, ld, t->a + m0 * t->lda + k0, t->lda, rows, piece);
+		piece = bytes - k0 < cut->piece ? bytes - k0 : cut->piece;
+		last = k0 + piece == bytes;
+		mm_flip(flipped, cut->ld, t->a + m0 * t->lda + k0, t->lda, rows, piece);
 		acc = sums;
 		for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
 			part = mm_part(t, n0, k0, piece, unpacked);
 			if (!k0)
 				mm_first(first, part.sums);
 			next = part.next;
-			for (m = 0; m < rows; m += now, acc += now * VNPU_PANEL_N) {
+			direct = last && t->n - n0 >= VNPU_PANEL_N;
+			for (m = 0; m < rows; m += now, acc += cut->whole ? 0 : now * VNPU_PANEL_N) {
 				now = mm_now(rows - m);
-				mm_activations(t, m0 + m, now, k0 + piece, most, n0);
-				if (k0 + piece == bytes)
+				if (last)
 					mm_expect(t, m0 + m, now, n0);
-				mm_block(now, ld, flipped + m * ld, part.w, piece / 4, next, lines, k0 ? acc : first,
-					 k0 ? VNPU_PANEL_N : 0, acc);
+				else
+					mm_activations(t, m0 + m, now, k0 + piece, cut->piece, n0);
+				out = mm_out(t, m0 + m, n0, part.sums);
+				mm_block(now, cut->ld, flipped + m * cut->ld, part.w, piece / 4, next, lines,
+					 k0 ? acc : first, k0 ? VNPU_PANEL_N : 0, acc, direct ? &out : NULL);
 				if ((size_t)(next - part.next) < part.next_bytes)
 					next += piece * 16 * lines;
-				if (k0 + piece == bytes)
-					mm_store(t, m0 + m, now, n0, (const float *)(part.sums + 256), acc);
+				if (last && !direct)
+					mm_store(t, m0 + m, now, n0, out.scale, acc);
 			}
 		}
 	}
@@ -240,6 +290,8 @@ static void mm_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, u
 static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 {
 	uint8_t *flipped = (uint8_t *)scratch + FW_UNPACK_BYTES;
+	_Alignas(64) int32_t tile[MM_ROWS * VNPU_PANEL_N];
+	struct mm_cut cut = mm_cut(t);
 	uint32_t n0, m0, rows, most;
 	struct fw_matmul_i8 part;
 
@@ -252,10 +304,11 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 		return;
 	}
 	for (n0 = 0; n0 < t->n; n0 += part.n) {
-		most = mm_columns(&part, t, n0, MM_ROWS, mm_ld(t));
+		most = mm_columns(&part, t, n0, MM_ROWS, cut.ld, !cut.whole);
 		for (m0 = 0; m0 < t->m; m0 += rows) {
 			rows = t->m - m0 < most ? t->m - m0 : most;
-			mm_group(&part, m0, rows, scratch, flipped, (int32_t *)(flipped + most * mm_ld(t)));
+			mm_group(&part, &cut, m0, rows, scratch, flipped,
+				 cut.whole ? tile : (int32_t *)(flipped + most * cut.ld));
 		}
 	}
 }

@@ -6,6 +6,7 @@
 #define KERNELS_AVX512_H
 
 #include <immintrin.h>
+#include <stdbool.h>
 
 #include "kernels.h"
 #include "kernels_wk.h"
@@ -16,6 +17,8 @@
  * Of unpacked panels with vpdpbusd, which is content with the second-level cache: longer pieces come back to their sums less often.
  */
 #define MM_PIECE_I8 1024
+/* A K that is not cut, so that there are no sums to come back to. */
+#define MM_WHOLE 2048
 /* Panels whose sums are kept at a time: so those of a few dozen rows fit the scratch, whatever a stream calls a tile. */
 #define MM_PANELS 16
 /* Of packed ones, which are unpacked for these rows: so that there are more of them. */
@@ -23,6 +26,7 @@
 /* Rows of a piece in scratch: an odd number of cache lines apart, so that those of a tile do not share a cache set. */
 #define MM_LD (MM_PIECE + 64)
 #define MM_LD_I8 (MM_PIECE_I8 + 64)
+#define MM_LD_WHOLE (MM_WHOLE + 64)
 
 /*
  * The weights of a single row come from memory, each line once and in order. Fetched from afar into the second-level cache and
@@ -37,9 +41,10 @@ static inline __attribute__((always_inline)) void stream_ahead(const uint8_t *li
 	_mm_prefetch(line + STREAM_NEAR, _MM_HINT_T0);
 }
 
-/* Channels n0.. of a block, and how many rows of them fit the scratch at @ld bytes each, in whole multiples of @step. */
+/* Channels n0.. of a block, and how many rows of them fit the scratch at @ld bytes each, and their @sums if there are any, in whole
+ * multiples of @step. */
 static inline uint32_t mm_columns(struct fw_matmul_i8 *part, const struct fw_matmul_i8 *t, uint32_t n0, uint32_t step,
-				  uint32_t ld)
+				  uint32_t ld, bool sums)
 {
 	uint32_t most = (t->wk ? MM_PANELS_WK : MM_PANELS) * VNPU_PANEL_N;
 
@@ -51,8 +56,9 @@ static inline uint32_t mm_columns(struct fw_matmul_i8 *part, const struct fw_mat
 	part->bias = t->bias ? t->bias + n0 : NULL;
 	part->c += n0;
 	part->n = t->n - n0 < most ? t->n - n0 : most;
-	return (FW_SCRATCH_BYTES - FW_UNPACK_BYTES) /
-	       (ld + (part->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N * VNPU_PANEL_N * 4) / step * step;
+	if (sums)
+		ld += (part->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N * VNPU_PANEL_N * 4;
+	return (FW_SCRATCH_BYTES - FW_UNPACK_BYTES) / ld / step * step;
 }
 
 /* A panel's part of a piece of K. */

@@ -2,9 +2,9 @@
 /*
  * Outliers: the few values of a row that would take the bits of all others. Part of kernels_float.h, which includes it.
  *
- * Which they are a row says in one pass: the greatest values of 64 lanes, the least of the greatest of which bounds the rest. Two
- * outliers in one lane count once there, so that a bound may leave more than the list has room for; the next greater one is
- * tried then, up to the greatest, which leaves none.
+ * One pass finds the greatest values of 64 lanes, and the ninth greatest of these bounds what INT8 has to hold. Two outliers in
+ * one lane count once there, so that more values may exceed the bound than the list has room for; the next greater one is tried
+ * then, up to the greatest, which none exceeds.
  */
 #include <stdbool.h>
 
@@ -24,10 +24,10 @@ static void lane_bits(int32_t max[OUTLIER_LANES], const float *x, size_t n)
 #pragma GCC unroll 16
 		for (v = 0; v < OUTLIER_LANES / LANES; v++)
 			m[v] = greater_i((vi)load(x + i + v * LANES) & 0x7fffffff, m[v]);
-			/* In memory from here on: the register cannot be chosen by a variable. */
 #pragma GCC unroll 16
 	for (v = 0; v < OUTLIER_LANES / LANES; v++)
 		memcpy(max + v * LANES, &m[v], sizeof(m[v]));
+	/* In memory: which register it would be is not known to the compiler. */
 	for (v = 0; i < n; i += LANES, v += LANES) {
 		bits = (vi)(i + LANES <= n ? load(x + i) : load_part(x + i, n - i)) & 0x7fffffff;
 		memcpy(&before, max + v, sizeof(before));
