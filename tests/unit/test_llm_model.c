@@ -125,9 +125,11 @@ static void check_engine(struct tiny_model *t, enum llm_placement placement, enu
 	free(g.logits);
 }
 
-/* False: the case is ambiguous. */
-static bool check_model(const struct tiny_config *c, enum llm_placement placement, enum llm_weights weights,
-			uint64_t *state)
+/*
+ * False: the case is ambiguous. What 16 bits leave to chance is more than a tie of 8 bits allows for: where a block has both, another
+ * block after it would be, nearly always.
+ */
+static bool check_model(struct tiny_config *c, enum llm_placement placement, enum llm_weights weights, uint64_t *state)
 {
 	unsigned int n = random_in(state, 2, 40), chunk = random_in(state, 2, 24), threads = random_in(state, 1, 3);
 	enum llm_activations activations = random_in(state, LLM_ACTIVATIONS_OUTLIERS, LLM_ACTIVATIONS_INT16);
@@ -136,6 +138,8 @@ static bool check_model(const struct tiny_config *c, enum llm_placement placemen
 	struct tiny_model t;
 	int32_t ids[64];
 
+	if (activations == LLM_ACTIVATIONS_MIXED && weights != LLM_WEIGHTS_F32)
+		c->n_layer = 1;
 	tiny_create(&t, c, random_u64(state));
 	for (unsigned int i = 0; i < n; i++)
 		ids[i] = (int32_t)random_in(state, 0, c->n_vocab - 1);
