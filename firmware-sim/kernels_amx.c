@@ -155,7 +155,7 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 	}
 	_tile_loadconfig(&amx_config);
 	for (n0 = 0; n0 < t->n; n0 += part.n) {
-		most = mm_columns(&part, t, n0, AMX_ROWS, MM_LD, true);
+		most = mm_columns(&part, t, n0, AMX_ROWS, MM_LD);
 		for (m0 = 0; m0 < t->m; m0 += rows) {
 			rows = t->m - m0 < most ? t->m - m0 : most;
 			/* What lies between the last row and the end of its tile is multiplied and forgotten. */

@@ -4,8 +4,8 @@
  * flipped), and the sums begin at -128 times the sum of the weights, which each panel carries. In 32 bits all of this is
  * exact modulo 2^32, and the true sum fits.
  *
- * The register tile is 6 rows x 64 channels: 24 sums, 4 weights, 1 activation. The activations of all rows are flipped into the
- * worker's scratch, and then each panel, which is in the second-level cache and comes into the first a few steps ahead, is
+ * The register tile is 6 rows x 64 channels: 24 sums, 4 weights, 1 activation. The activations of some rows are flipped into
+ * the worker's scratch, and then each panel, which is in the second-level cache and comes into the first a few steps ahead, is
  * multiplied with all of them, while the next one is fetched into the second; results leave from the registers. A K too long
  * for that is taken in pieces, between which the sums wait in scratch. A single row skips all that: it flips its four bytes on
  * the way, since memory is the limit there.
@@ -32,16 +32,31 @@
 		c##r##2 = _mm512_load_si512(first + (r)*first_ld + 32); \
 		c##r##3 = _mm512_load_si512(first + (r)*first_ld + 48); \
 	}
-#define STEP(r)                                         \
+#define ROW(r)                                          \
 	if ((r) < rows) {                               \
 		int32_t four;                           \
-		__builtin_memcpy(&four, a + (r)*ld, 4); \
+		__builtin_memcpy(&four, k + (r)*ld, 4); \
 		__m512i x = _mm512_set1_epi32(four);    \
 		DOT(c##r##0, x, w0);                    \
 		DOT(c##r##1, x, w1);                    \
 		DOT(c##r##2, x, w2);                    \
 		DOT(c##r##3, x, w3);                    \
 	}
+/* Four k of all rows, the @i-th from w and a on. */
+#define STEP(i)                                                    \
+	do {                                                       \
+		const uint8_t *k = a + (i)*4, *line = w + (i)*256; \
+                                                                   \
+		w0 = _mm512_loadu_si512(line);                     \
+		w1 = _mm512_loadu_si512(line + 64);                \
+		w2 = _mm512_loadu_si512(line + 128);               \
+		w3 = _mm512_loadu_si512(line + 192);               \
+		_mm_prefetch(line + MM_AHEAD, _MM_HINT_T0);        \
+		_mm_prefetch(line + MM_AHEAD + 64, _MM_HINT_T0);   \
+		_mm_prefetch(line + MM_AHEAD + 128, _MM_HINT_T0);  \
+		_mm_prefetch(line + MM_AHEAD + 192, _MM_HINT_T0);  \
+		EACH_ROW(ROW)                                      \
+	} while (0)
 #define OUT(r)                                                  \
 	if ((r) < rows) {                                       \
 		_mm512_store_si512(acc + (r)*64, c##r##0);      \
@@ -75,24 +90,20 @@ struct mm_out {
 #define MM_AHEAD 1024
 
 /*
- * acc[rows][64] = first[rows][first_ld] + a[rows][ld] x w: @kb steps of four k. @lines cache lines a step, 1, 2 or 4, are
- * fetched from @next on. With @out the results go there, and acc stays as it is.
+ * acc[rows][64] = first[rows][first_ld] + a[rows][ld] x w: @kb steps of four k. @lines cache lines, 1, 2, 4 or 8, are fetched
+ * from @next on with each two steps. With @out the results go there, and acc stays as it is.
  */
 static inline __attribute__((always_inline)) void mm_rows(const int rows, const size_t ld, const uint8_t *a,
 							  const uint8_t *w, uint32_t kb, const uint8_t *next,
 							  uint32_t lines, const int32_t *first, size_t first_ld,
 							  int32_t *acc, const struct mm_out *out)
 {
+	const uint8_t *end = w + (size_t)(kb / 2) * 512;
 	__m512 s0, s1, s2, s3, a_scale, y;
-	const uint8_t *end = w + (size_t)kb * 256;
 	__m512i w0, w1, w2, w3;
 
 	EACH_ROW(DECLARE)
-	for (; w != end; w += 256, a += 4, next += lines * 64) {
-		w0 = _mm512_loadu_si512(w);
-		w1 = _mm512_loadu_si512(w + 64);
-		w2 = _mm512_loadu_si512(w + 128);
-		w3 = _mm512_loadu_si512(w + 192);
+	for (; w != end; w += 512, a += 8, next += lines * 64) {
 		_mm_prefetch(next, _MM_HINT_T1);
 		if (lines > 1)
 			_mm_prefetch(next + 64, _MM_HINT_T1);
@@ -100,12 +111,17 @@ static inline __attribute__((always_inline)) void mm_rows(const int rows, const 
 			_mm_prefetch(next + 128, _MM_HINT_T1);
 			_mm_prefetch(next + 192, _MM_HINT_T1);
 		}
-		_mm_prefetch(w + MM_AHEAD, _MM_HINT_T0);
-		_mm_prefetch(w + MM_AHEAD + 64, _MM_HINT_T0);
-		_mm_prefetch(w + MM_AHEAD + 128, _MM_HINT_T0);
-		_mm_prefetch(w + MM_AHEAD + 192, _MM_HINT_T0);
-		EACH_ROW(STEP)
+		if (lines > 4) {
+			_mm_prefetch(next + 256, _MM_HINT_T1);
+			_mm_prefetch(next + 320, _MM_HINT_T1);
+			_mm_prefetch(next + 384, _MM_HINT_T1);
+			_mm_prefetch(next + 448, _MM_HINT_T1);
+		}
+		STEP(0);
+		STEP(1);
 	}
+	if (kb % 2)
+		STEP(0);
 	if (out) {
 		s0 = _mm512_loadu_ps(out->scale);
 		s1 = _mm512_loadu_ps(out->scale + 16);
@@ -250,8 +266,8 @@ static void mm_group(const struct fw_matmul_i8 *t, const struct mm_cut *cut, uin
 {
 	uint32_t bytes = (t->k + 3) / 4 * 4, k0, n0, m, now, piece;
 	_Alignas(64) int32_t first[VNPU_PANEL_N];
-	/* So many a step that the next panel's part is fetched when this one's is done. */
-	uint32_t lines = rows <= MM_ROWS ? 4 : rows < 4 * MM_ROWS ? 2 : 1;
+	/* So many with each two steps, which are as many of this panel's, that the next one's part is there when it is its turn. */
+	uint32_t lines = rows <= MM_ROWS ? 8 : rows < 4 * MM_ROWS ? 4 : rows < 8 * MM_ROWS ? 2 : 1;
 	struct mm_part part;
 	const uint8_t *next;
 	struct mm_out out;
@@ -279,7 +295,7 @@ static void mm_group(const struct fw_matmul_i8 *t, const struct mm_cut *cut, uin
 				mm_block(now, cut->ld, flipped + m * cut->ld, part.w, piece / 4, next, lines,
 					 k0 ? acc : first, k0 ? VNPU_PANEL_N : 0, acc, direct ? &out : NULL);
 				if ((size_t)(next - part.next) < part.next_bytes)
-					next += piece * 16 * lines;
+					next += piece * 8 * lines;
 				if (last && !direct)
 					mm_store(t, m0 + m, now, n0, out.scale, acc);
 			}
@@ -304,7 +320,8 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 		return;
 	}
 	for (n0 = 0; n0 < t->n; n0 += part.n) {
-		most = mm_columns(&part, t, n0, MM_ROWS, cut.ld, !cut.whole);
+		part = *t;
+		most = cut.whole ? MM_ROWS_WHOLE : mm_columns(&part, t, n0, MM_ROWS, cut.ld);
 		for (m0 = 0; m0 < t->m; m0 += rows) {
 			rows = t->m - m0 < most ? t->m - m0 : most;
 			mm_group(&part, &cut, m0, rows, scratch, flipped,

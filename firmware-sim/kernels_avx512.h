@@ -19,6 +19,11 @@
 #define MM_PIECE_I8 1024
 /* A K that is not cut, so that there are no sums to come back to. */
 #define MM_WHOLE 2048
+/*
+ * Rows that are then multiplied with all panels before others are: a panel is fetched in their time, and they leave most of the
+ * second-level cache to it, to the next one and to results.
+ */
+#define MM_ROWS_WHOLE 66
 /* Panels whose sums are kept at a time: so those of a few dozen rows fit the scratch, whatever a stream calls a tile. */
 #define MM_PANELS 16
 /* Of packed ones, which are unpacked for these rows: so that there are more of them. */
@@ -41,10 +46,10 @@ static inline __attribute__((always_inline)) void stream_ahead(const uint8_t *li
 	_mm_prefetch(line + STREAM_NEAR, _MM_HINT_T0);
 }
 
-/* Channels n0.. of a block, and how many rows of them fit the scratch at @ld bytes each, and their @sums if there are any, in whole
- * multiples of @step. */
+/* Channels n0.. of a block, and how many rows of them fit the scratch at @ld bytes each and with their sums, in whole multiples of
+ * @step. */
 static inline uint32_t mm_columns(struct fw_matmul_i8 *part, const struct fw_matmul_i8 *t, uint32_t n0, uint32_t step,
-				  uint32_t ld, bool sums)
+				  uint32_t ld)
 {
 	uint32_t most = (t->wk ? MM_PANELS_WK : MM_PANELS) * VNPU_PANEL_N;
 
@@ -56,8 +61,7 @@ static inline uint32_t mm_columns(struct fw_matmul_i8 *part, const struct fw_mat
 	part->bias = t->bias ? t->bias + n0 : NULL;
 	part->c += n0;
 	part->n = t->n - n0 < most ? t->n - n0 : most;
-	if (sums)
-		ld += (part->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N * VNPU_PANEL_N * 4;
+	ld += (part->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N * VNPU_PANEL_N * 4;
 	return (FW_SCRATCH_BYTES - FW_UNPACK_BYTES) / ld / step * step;
 }
 
