@@ -3,9 +3,9 @@
  * Matmul: GOPS (2 m n k per second) of each instruction set that this host has, and what part that is of what the host can
  * do at most: vpdpbusd on registers only, and for one row, which reads every weight once, reading memory.
  *
- *	bench_matmul [-t SECONDS per figure (0.3)] [-i ISA] [-w i8|w4|w4f|wk] [-g GROUP (32)] [kernel] [device]
+ *	bench_matmul [-t SECONDS per figure (0.3)] [-i ISA] [-w i8|w4|w4f|wk] [-g GROUP (32)] [-s MxNxK] [kernel] [device]
  *
- * wk: few shapes, each with every width of 1 to 8 bits, after MATMUL_I8.
+ * -s: this shape alone. wk: few shapes, each with every width of 1 to 8 bits, after MATMUL_I8.
  *
  * kernel: one call on one thread, without and with huge pages. device: a compiled graph on the sim transport with one and
  * two workers, as a program would run it.
@@ -489,37 +489,46 @@ static void rows(const struct fw_kernels *k, const struct shape *s, bool kernel,
 	}
 }
 
-static void wk_table(const struct fw_kernels *k, bool kernel, bool device, double (*peak)(double), double limit)
+static void wk_rows(const struct fw_kernels *k, const struct shape *s, bool kernel, bool device, double (*peak)(double),
+		    double limit)
 {
-	unsigned int i;
+	for (bits = 0; bits <= 8; bits++) {
+		op = bits ? VNPU_OP_MATMUL_WK : VNPU_OP_MATMUL_I8;
+		rows(k, s, kernel, device, peak, limit);
+	}
+	op = VNPU_OP_MATMUL_WK;
+}
 
-	for (i = 0; i < sizeof(wk_shapes) / sizeof(wk_shapes[0]); i++) {
-		for (bits = 0; bits <= 8; bits++) {
-			op = bits ? VNPU_OP_MATMUL_WK : VNPU_OP_MATMUL_I8;
-			rows(k, &wk_shapes[i], kernel, device, peak, limit);
-		}
-		op = VNPU_OP_MATMUL_WK;
+/* @one: this shape, or NULL: those of the table that the portable kernels do not take seconds a turn for. */
+static void table(enum fw_isa isa, const struct shape *one, bool kernel, bool device, double (*peak)(double),
+		  double limit)
+{
+	const struct shape *s = op == VNPU_OP_MATMUL_WK ? wk_shapes : shapes, *end;
+	const struct fw_kernels *k = fw_kernels_get(isa);
+
+	end = s + (op == VNPU_OP_MATMUL_WK ? sizeof(wk_shapes) : sizeof(shapes)) / sizeof(*s);
+	if (one) {
+		s = one;
+		end = one + 1;
+	}
+	for (; k && s < end; s++) {
+		if (!one && isa == FW_ISA_GENERIC && (op == VNPU_OP_MATMUL_WK || (double)s->m * s->n * s->k > 7e7))
+			continue;
+		if (op == VNPU_OP_MATMUL_WK)
+			wk_rows(k, s, kernel, device, peak, limit);
+		else
+			rows(k, s, kernel, device, peak, limit);
 	}
 }
 
-static void table(enum fw_isa isa, bool kernel, bool device, double (*peak)(double), double limit)
+/* False: no shape, or one that is too large. */
+static bool parse_shape(const char *text, struct shape *s)
 {
-	const struct fw_kernels *k = fw_kernels_get(isa);
-	unsigned int i;
+	int end = 0;
 
-	if (op == VNPU_OP_MATMUL_WK) {
-		if (k && isa != FW_ISA_GENERIC)
-			wk_table(k, kernel, device, peak, limit);
-		return;
-	}
-	for (i = 0; k && i < sizeof(shapes) / sizeof(shapes[0]); i++) {
-		const struct shape *s = &shapes[i];
-
-		/* The portable kernels take seconds a turn for the larger ones. */
-		if (isa == FW_ISA_GENERIC && (double)s->m * s->n * s->k > 7e7)
-			continue;
-		rows(k, s, kernel, device, peak, limit);
-	}
+	if (sscanf(text, "%5ux%6ux%6u%n", &s->m, &s->n, &s->k, &end) != 3 || text[end])
+		return false;
+	return s->m && s->m <= VNPU_MAX_DIM && s->n && s->n <= MAX_N && s->k && s->k <= VNPU_MAX_K_I8;
 }
 
 int main(int argc, char **argv)
@@ -528,12 +537,15 @@ int main(int argc, char **argv)
 					    FW_ISA_NEON_I8MM,  FW_ISA_NEON_DOTPROD, FW_ISA_GENERIC };
 	double limit = 0.3, (*peak)(double) = NULL;
 	const char *isa = NULL;
+	struct shape shape, *one = NULL;
 	bool kernel, device;
 	unsigned int i;
 	int opt;
 
-	while ((opt = getopt(argc, argv, "t:i:w:g:")) != -1) {
-		if (opt == 't')
+	while ((opt = getopt(argc, argv, "t:i:w:g:s:")) != -1) {
+		if (opt == 's' && parse_shape(optarg, &shape))
+			one = &shape;
+		else if (opt == 't')
 			limit = atof(optarg);
 		else if (opt == 'i')
 			isa = optarg;
@@ -550,9 +562,11 @@ int main(int argc, char **argv)
 	}
 	kernel = optind == argc || !strcmp(argv[optind], "kernel");
 	device = optind == argc || !strcmp(argv[argc - 1], "device");
+	if (one && (op == VNPU_OP_MATMUL_W4 || op == VNPU_OP_MATMUL_W4F) && one->k % group)
+		limit = 0;
 	if (limit <= 0 || (!kernel && !device) || !npu_w4_bytes(1, group, group)) {
-		fprintf(stderr, "usage: bench_matmul [-t SECONDS] [-i ISA] [-w i8|w4|w4f|wk] [-g 32|64|128] [kernel] "
-				"[device]\n");
+		fprintf(stderr, "usage: bench_matmul [-t SECONDS] [-i ISA] [-w i8|w4|w4f|wk] [-g 32|64|128] [-s MxNxK] "
+				"[kernel] [device]\n");
 		return 2;
 	}
 	for (i = 0; i < 2; i++)
@@ -571,6 +585,6 @@ int main(int argc, char **argv)
 	printf("%-12s %-10s %5s %6s %6s %9s\n", "isa", "", "m", "n", "k", "GOPS");
 	for (i = 0; i < sizeof(isas) / sizeof(isas[0]); i++)
 		if (!isa || (fw_kernels_get(isas[i]) && !strcmp(isa, fw_kernels_get(isas[i])->name)))
-			table(isas[i], kernel, device, peak, limit);
+			table(isas[i], one, kernel, device, peak, limit);
 	return 0;
 }
