@@ -13,48 +13,61 @@ size_t npu_w8_bytes(uint32_t n, uint32_t k)
 	return ((uint64_t)n + VNPU_PANEL_N - 1) / VNPU_PANEL_N * VNPU_PANEL_I8_BYTES(k);
 }
 
-static void npu_pack_row(uint8_t *panel, uint32_t k, uint32_t lane, const int8_t *row, float scale)
+/* K that are packed of one channel before the next one: a cache line of its row, and a step of the panel for each four. */
+#define RUN 64u
+
+/* Numbers 0..@count - 1 of a lane to a panel, count a multiple of 4, and their sum. */
+static inline __attribute__((always_inline)) int32_t w8_run(uint8_t *lane, const int8_t *row, uint32_t count)
 {
-	uint32_t groups = (k + 3) / 4, whole = k / 4;
-	int8_t *w = (int8_t *)panel + lane * 4;
 	int32_t sum = 0;
 
-	for (uint32_t i = 0; i < k; i++)
+	for (uint32_t i = 0; i < count; i += 4)
+		memcpy(lane + i * 64, row + i, 4);
+	for (uint32_t i = 0; i < count; i++)
 		sum += row[i];
-	for (uint32_t g = 0; g < whole; g++)
-		memcpy(w + (size_t)g * 256, row + (size_t)g * 4, 4);
-	if (whole < groups) {
-		memset(w + (size_t)whole * 256, 0, 4);
-		memcpy(w + (size_t)whole * 256, row + (size_t)whole * 4, k - whole * 4);
-	}
-	memcpy(panel + (size_t)groups * 256 + lane * 4, &sum, 4);
-	memcpy(panel + (size_t)groups * 256 + 256 + lane * 4, &scale, 4);
+	return sum;
 }
 
-static void npu_pack_zero_row(uint8_t *panel, uint32_t k, uint32_t lane)
+static uint32_t least(uint32_t a, uint32_t b)
 {
-	uint32_t groups = (k + 3) / 4;
+	return a < b ? a : b;
+}
 
-	for (uint32_t g = 0; g < groups + 2; g++)
-		memset(panel + (size_t)g * 256 + lane * 4, 0, 4);
+/* @lanes rows to a panel; lanes that no channel has, from @used on, become zero. */
+static void w8_panel(uint8_t *panel, uint32_t k, uint32_t lanes, uint32_t used, const int8_t *rows, const float *scales)
+{
+	uint32_t steps = (k + 3) / 4, k0, lane;
+	int32_t sums[VNPU_PANEL_N] = { 0 };
+	int8_t last[4];
+
+	for (k0 = 0; k0 + RUN <= k; k0 += RUN)
+		for (lane = 0; lane < lanes; lane++)
+			sums[lane] += w8_run(panel + k0 * 64ull + lane * 4, rows + (size_t)lane * k + k0, RUN);
+	for (lane = 0; lane < lanes; lane++) {
+		const int8_t *row = rows + (size_t)lane * k;
+		uint32_t fours = k / 4 * 4;
+
+		sums[lane] += w8_run(panel + k0 * 64ull + lane * 4, row + k0, fours - k0);
+		if (fours < k) {
+			memset(last, 0, sizeof(last));
+			memcpy(last, row + fours, k - fours);
+			sums[lane] += w8_run(panel + fours * 64ull + lane * 4, last, 4);
+		}
+	}
+	memcpy(panel + steps * 256ull, sums, lanes * 4);
+	memcpy(panel + steps * 256ull + 256, scales, lanes * 4);
+	for (uint32_t i = 0; used < VNPU_PANEL_N && i < steps + 2; i++)
+		memset(panel + i * 256ull + used * 4, 0, (VNPU_PANEL_N - used) * 4);
 }
 
 void npu_pack_w8(void *panels, uint32_t n, uint32_t k, uint32_t n0, uint32_t nr, const int8_t *rows,
 		 const float *scales)
 {
-	uint32_t end = n0 + nr;
+	uint8_t *panel = (uint8_t *)panels + n0 / VNPU_PANEL_N * VNPU_PANEL_I8_BYTES(k);
 
-	for (uint32_t i = 0; i < nr; i++) {
-		uint32_t channel = n0 + i;
-		uint8_t *panel = (uint8_t *)panels + channel / VNPU_PANEL_N * VNPU_PANEL_I8_BYTES(k);
-
-		npu_pack_row(panel, k, channel % VNPU_PANEL_N, rows + (size_t)i * k, scales[i]);
-	}
-	if (end < n)
-		return;
-	for (uint32_t channel = end; channel % VNPU_PANEL_N; channel++)
-		npu_pack_zero_row((uint8_t *)panels + channel / VNPU_PANEL_N * VNPU_PANEL_I8_BYTES(k), k,
-				  channel % VNPU_PANEL_N);
+	for (uint32_t i = 0; i < nr; i += VNPU_PANEL_N, panel += VNPU_PANEL_I8_BYTES(k))
+		w8_panel(panel, k, least(nr - i, VNPU_PANEL_N), least(n - n0 - i, VNPU_PANEL_N), rows + (size_t)i * k,
+			 scales + i);
 }
 
 size_t npu_w4_bytes(uint32_t n, uint32_t k, uint32_t group)
@@ -75,33 +88,47 @@ static uint64_t w4_scale_at(uint32_t g, uint32_t group, uint32_t channel)
 	return VNPU_PANEL_W4_BYTES(g * group, group) + group * 32 + channel % VNPU_PANEL_N * 2;
 }
 
-/* Numbers and scales NULL: zeros, which multiply with a scale of 0. */
-static void npu_pack_w4_row(uint8_t *panel, uint32_t k, uint32_t group, uint32_t channel, const uint8_t *numbers,
-			    const uint16_t *scales)
+/* Eight numbers of a lane: 0..3 in the low halves of four bytes, 4..7 in the high ones. */
+static inline void w4_eight(uint8_t *dst, const uint8_t *numbers)
 {
-	uint16_t scale;
+	uint32_t low, high;
 
-	for (uint32_t i = 0; i < k; i += i % 8 == 3 ? 5 : 1)
-		panel[w4_at(i, group, channel)] = numbers ? (numbers[i] & 15) | (numbers[i + 4] & 15) << 4 : 0;
-	for (uint32_t g = 0; g < k / group; g++) {
-		scale = scales ? scales[g] : 0;
-		memcpy(panel + w4_scale_at(g, group, channel), &scale, sizeof(scale));
+	memcpy(&low, numbers, 4);
+	memcpy(&high, numbers + 4, 4);
+	low = (low & 0x0f0f0f0f) | (high & 0x0f0f0f0f) << 4;
+	memcpy(dst, &low, 4);
+}
+
+/* @lanes rows to a panel; in lanes that no channel has, from @used on, zeros are multiplied with a scale of 0. */
+static void w4_panel(uint8_t *panel, uint32_t k, uint32_t group, uint32_t lanes, uint32_t used, const uint8_t *numbers,
+		     const uint16_t *scales)
+{
+	uint32_t groups = k / group, rest = VNPU_PANEL_N - used;
+
+	for (uint32_t g = 0; g < groups; g++, numbers += group, scales++) {
+		for (uint32_t lane = 0; lane < lanes; lane++) {
+			const uint8_t *from = numbers + (size_t)lane * k;
+
+			for (uint32_t i = 0; i < group; i += 8)
+				w4_eight(panel + i * 32 + lane * 4, from + i);
+			memcpy(panel + group * 32 + lane * 2, scales + (size_t)lane * groups, 2);
+		}
+		for (uint32_t i = 0; rest && i < group; i += 8)
+			memset(panel + i * 32 + used * 4, 0, rest * 4);
+		panel += group * 32;
+		memset(panel + used * 2, 0, rest * 2);
+		panel += VNPU_PANEL_N * 2;
 	}
 }
 
 void npu_pack_w4(void *panels, uint32_t n, uint32_t k, uint32_t group, uint32_t n0, uint32_t nr, const uint8_t *numbers,
 		 const uint16_t *scales)
 {
-	uint32_t end = n0 + nr;
+	uint8_t *panel = (uint8_t *)panels + n0 / VNPU_PANEL_N * VNPU_PANEL_W4_BYTES(k, group);
 
-	for (uint32_t i = 0; i < nr; i++)
-		npu_pack_w4_row((uint8_t *)panels + (n0 + i) / VNPU_PANEL_N * VNPU_PANEL_W4_BYTES(k, group), k, group,
-				n0 + i, numbers + (size_t)i * k, scales + (size_t)i * (k / group));
-	if (end < n)
-		return;
-	for (uint32_t channel = end; channel % VNPU_PANEL_N; channel++)
-		npu_pack_w4_row((uint8_t *)panels + channel / VNPU_PANEL_N * VNPU_PANEL_W4_BYTES(k, group), k, group,
-				channel, NULL, NULL);
+	for (uint32_t i = 0; i < nr; i += VNPU_PANEL_N, panel += VNPU_PANEL_W4_BYTES(k, group))
+		w4_panel(panel, k, group, least(nr - i, VNPU_PANEL_N), least(n - n0 - i, VNPU_PANEL_N),
+			 numbers + (size_t)i * k, scales + (size_t)i * (k / group));
 }
 
 void npu_unpack_w4(const void *panels, uint32_t k, uint32_t group, uint32_t channel, uint8_t *numbers, uint16_t *scales)
