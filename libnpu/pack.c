@@ -16,16 +16,22 @@ size_t npu_w8_bytes(uint32_t n, uint32_t k)
 /* K that are packed of one channel before the next one: a cache line of its row, and a step of the panel for each four. */
 #define RUN 64u
 
-/* Numbers 0..@count - 1 of a lane to a panel, count a multiple of 4, and their sum. */
+/* Numbers 0..@count - 1 of a lane to a panel, count a multiple of 4 and at most RUN, and their sum. */
 static inline __attribute__((always_inline)) int32_t w8_run(uint8_t *lane, const int8_t *row, uint32_t count)
 {
-	int32_t sum = 0;
+	uint32_t sums = 0; /* of each second number plus 128, and of those between */
 
+#pragma GCC unroll 16
 	for (uint32_t i = 0; i < count; i += 4)
 		memcpy(lane + i * 64, row + i, 4);
-	for (uint32_t i = 0; i < count; i++)
-		sum += row[i];
-	return sum;
+	for (uint32_t i = 0; i < count; i += 4) {
+		uint32_t four;
+
+		memcpy(&four, row + i, 4);
+		four ^= 0x80808080;
+		sums += (four & 0x00ff00ff) + (four >> 8 & 0x00ff00ff);
+	}
+	return (int32_t)((sums & 0xffff) + (sums >> 16)) - 128 * (int32_t)count;
 }
 
 static uint32_t least(uint32_t a, uint32_t b)

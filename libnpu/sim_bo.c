@@ -6,6 +6,9 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -152,20 +155,51 @@ void *sim_map_pages(struct sim *sim, void *at, uint64_t offset, size_t size, int
 #define MADV_COLLAPSE 25 /* Linux 6.1 */
 #endif
 
+#define SIM_HUGE_THREADS 4
+
+/* Memory that is being made of huge pages, by as many threads as have begun with it. */
+struct sim_huge {
+	uint8_t *at;
+	size_t size;
+	atomic_size_t next;
+};
+
+/* A page at a time, of those that no other thread has taken. */
+static void *sim_huge_main(void *arg)
+{
+	struct sim_huge *h = arg;
+	size_t i;
+
+	while ((i = atomic_fetch_add(&h->next, SIM_HUGE)) + SIM_HUGE <= h->size) {
+		__atomic_fetch_or(h->at + i, 0, __ATOMIC_RELAXED);
+		if (madvise(h->at + i, SIM_HUGE, MADV_COLLAPSE))
+			atomic_store(&h->next, h->size);
+	}
+	return NULL;
+}
+
 /*
  * Weights are read by each job from end to end, where every page of 4 KiB costs a walk of the page tables: such memory is made
  * of huge pages before it is filled. MADV_COLLAPSE does that whatever the host's setting for shared memory is, but needs a page
- * to be there. Where the kernel cannot, the memory is made of small pages, as any other.
+ * to be there. Where the kernel cannot, the memory is made of small pages, as any other. Clearing it is half of what loading a
+ * model takes, hence the threads.
  */
 void sim_map_huge(void *addr, size_t size)
 {
-	uint8_t *p = addr;
+	struct sim_huge h = { .at = addr, .size = size };
+	pthread_t id[SIM_HUGE_THREADS - 1];
+	unsigned int n = 0;
+	sigset_t all, old;
 
-	for (size_t i = 0; i + SIM_HUGE <= size; i += SIM_HUGE) {
-		__atomic_fetch_or(p + i, 0, __ATOMIC_RELAXED);
-		if (madvise(p + i, SIM_HUGE, MADV_COLLAPSE))
-			return;
-	}
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	while (n < SIM_HUGE_THREADS - 1 && size / SIM_HUGE > 2 * n + 2 &&
+	       !pthread_create(&id[n], NULL, sim_huge_main, &h))
+		n++;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	sim_huge_main(&h);
+	while (n)
+		pthread_join(id[--n], NULL);
 }
 
 int sim_map(struct sim *sim, uint64_t offset, size_t size, int prot, void **addr, bool *weights)
