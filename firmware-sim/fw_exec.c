@@ -8,6 +8,9 @@
  * comes late must not touch a region that was closed and refilled, so a worker first counts itself in (busy) and only
  * then looks whether the region is open; the owner first closes it and then waits until nobody is in. Either the worker
  * sees it closed or the owner sees the worker.
+ *
+ * While a worker polls in a job, whose short commands the owner does alone, it fetches the weights that its share of the next
+ * product begins with: a token is as fast as memory, which would have nothing to do meanwhile.
  */
 #include "fw_exec.h"
 
@@ -30,12 +33,21 @@
  * does alone. There it shall be awake when the next long one comes. */
 #define SPIN_NS 30000
 #define SPIN_JOB_NS 200000
+/* Bytes of weights that a worker fetches while it polls: what its second-level cache has room for. */
+#define AHEAD_BYTES (256u << 10)
+/* So many between two looks at the generation: a few hundred nanoseconds. */
+#define AHEAD_STEP 1024u
+/* Regions, from the one in work, among which a product is looked for: more than a transformer's block has between two. */
+#define AHEAD_REGIONS 16
 /* How long the owner sleeps at most before it looks at the rings again while others still compute. */
 #define POLL_NS 200000
 
 struct worker {
 	_Alignas(64) _Atomic uint64_t next_tile; /* of its share, also for those who help it */
 	uint64_t end_tile;
+	/* Weights for it to fetch, until they are announced anew; hints that may not fit together for a moment. */
+	_Atomic(const uint8_t *) ahead;
+	_Atomic uint32_t ahead_bytes;
 	struct fw_exec *ex;
 	pthread_t thread;
 	void *scratch;
@@ -163,14 +175,27 @@ static void work(struct worker *w, bool owner)
 	}
 }
 
+/* Fetches what was announced to @w, as long as the generation is @seen. */
+static void fetch_ahead(struct worker *w, uint32_t seen)
+{
+	uint32_t bytes = atomic_exchange_explicit(&w->ahead_bytes, 0, memory_order_relaxed), i = 0, step;
+	const uint8_t *ahead = atomic_load_explicit(&w->ahead, memory_order_relaxed);
+
+	while (i < bytes && atomic_load_explicit(&w->ex->generation, memory_order_relaxed) == seen)
+		for (step = i + AHEAD_STEP; i < step; i += 64)
+			__builtin_prefetch(ahead + i, 0, 2);
+}
+
 /* Waits until the generation is no longer @seen. */
-static uint32_t next_generation(struct fw_exec *ex, uint32_t seen)
+static uint32_t next_generation(struct worker *w, uint32_t seen)
 {
 	uint64_t start = fw_now_ns();
+	struct fw_exec *ex = w->ex;
 	uint32_t now;
 	int i;
 
 	do {
+		fetch_ahead(w, seen);
 		for (i = 0; i < 50; i++) {
 			now = atomic_load(&ex->generation);
 			if (now != seen)
@@ -192,7 +217,7 @@ static void *worker_main(void *arg)
 	uint32_t seen = 0;
 
 	for (;;) {
-		seen = next_generation(ex, seen);
+		seen = next_generation(w, seen);
 		if (atomic_load(&ex->quit))
 			return NULL;
 		atomic_fetch_add(&ex->busy, 1);
@@ -237,15 +262,56 @@ static void close_region(struct fw_exec *ex)
 	}
 }
 
+static bool is_shared(const struct fw_exec *ex, const struct fw_region *region)
+{
+	return ex->nr_workers > 1 && region->nr_tiles > 1 && region->cost >= WAKE_COST;
+}
+
+/* Tells the workers with which weights their shares of @region begin. False: it has none. */
+static bool announce(struct fw_exec *ex, const struct fw_region *region)
+{
+	const struct fw_cmd *cmd = ex->job->prog->cmds + region->first_cmd;
+	const uint8_t *weights;
+	unsigned int i;
+	uint64_t tile;
+	size_t bytes;
+
+	for (i = 1; i < ex->nr_workers; i++) {
+		tile = region->nr_tiles * i / ex->nr_workers;
+		while (tile - cmd->tile0 >= cmd->nr_tiles)
+			cmd++;
+		bytes = fw_tile_weights(ex->job, cmd, tile - cmd->tile0, &weights);
+		if (!bytes)
+			return false;
+		atomic_store_explicit(&ex->workers[i].ahead, weights, memory_order_relaxed);
+		atomic_store_explicit(&ex->workers[i].ahead_bytes, bytes < AHEAD_BYTES ? (uint32_t)bytes : AHEAD_BYTES,
+				      memory_order_relaxed);
+	}
+	return true;
+}
+
+/* Announces the next shared product after @region, if it is near. */
+static void announce_next(struct fw_exec *ex, const struct fw_region *region)
+{
+	const struct fw_region *end = ex->job->prog->regions + ex->job->prog->nr_regions;
+
+	if (end - region > AHEAD_REGIONS)
+		end = region + AHEAD_REGIONS;
+	for (region++; region < end; region++)
+		if (is_shared(ex, region) && announce(ex, region))
+			return;
+}
+
 static void run_region(struct fw_exec *ex, const struct fw_region *region)
 {
-	bool share = ex->nr_workers > 1 && region->nr_tiles > 1 && region->cost >= WAKE_COST;
+	bool share = is_shared(ex, region);
 	uint64_t end = region->sleep_ns ? fw_now_ns() + region->sleep_ns : 0;
 
 	ex->region = region;
 	if (region->nr_cmds) {
 		share_tiles(ex, share ? ex->nr_workers : 1);
 		if (share) {
+			announce_next(ex, region);
 			atomic_store(&ex->open, true);
 			bump_generation(ex);
 		}

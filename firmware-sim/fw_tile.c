@@ -585,6 +585,29 @@ static tile_fn prepare(struct tile *t, uint64_t index)
 	}
 }
 
+size_t fw_tile_weights(const struct fw_exec_job *job, const struct fw_cmd *cmd, uint64_t index, const uint8_t **weights)
+{
+	const struct vnpu_cmd_matmul_w4 *w4 = &cmd->u.matmul_w4;
+	const struct vnpu_cmd_matmul_i8 *m = &cmd->u.matmul;
+	uint64_t down, before, panel_bytes;
+
+	switch (cmd->u.hdr.op) {
+	case VNPU_OP_MATMUL_I8:
+		panel_bytes = VNPU_PANEL_I8_BYTES(m->k);
+		break;
+	case VNPU_OP_MATMUL_W4:
+	case VNPU_OP_MATMUL_W4F:
+		panel_bytes = VNPU_PANEL_W4_BYTES(w4->k, w4->group);
+		break;
+	default:
+		return 0;
+	}
+	down = (m->m + cmd->tile_rows - 1) / cmd->tile_rows;
+	before = index / down * cmd->tile_cols / VNPU_PANEL_N;
+	*weights = job->as->base + cmd->va[2] + before * panel_bytes;
+	return ((m->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N - before) * panel_bytes;
+}
+
 int fw_tile_run(const struct fw_kernels *k, const struct fw_exec_job *job, const struct fw_cmd *cmd, uint64_t index,
 		void *scratch, struct fw_fault *fault)
 {

@@ -14,4 +14,11 @@
 int fw_tile_run(const struct fw_kernels *k, const struct fw_exec_job *job, const struct fw_cmd *cmd, uint64_t index,
 		void *scratch, struct fw_fault *fault);
 
+/*
+ * The weights of tile @index of @cmd and those that follow it in memory, for a worker who may fetch what it will soon read; not
+ * checked, and so not to be read from. Bytes, 0 if the command has none or if where they are is in memory itself (MATMUL_WK).
+ */
+size_t fw_tile_weights(const struct fw_exec_job *job, const struct fw_cmd *cmd, uint64_t index,
+		       const uint8_t **weights);
+
 #endif /* FW_TILE_H */

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+/* Tiles: what may be fetched ahead for one is what it reads. */
+#include "fw_fake.h"
+
+#include "fw_tile.h"
+
+#define AS_BYTES (1ull << 32)
+
+/* What the last tile said that it touches; nothing is computed. */
+struct recorder {
+	struct fw_access acc[FW_MAX_OPERANDS];
+	unsigned int nr_acc;
+};
+
+static int record(void *priv, struct fw_aspace *as, const struct fw_access *acc, unsigned int nr_acc,
+		  void (*fn)(void *arg), void *arg, struct fw_fault *fault)
+{
+	struct recorder *r = priv;
+
+	assert_true(nr_acc <= FW_MAX_OPERANDS);
+	memcpy(r->acc, acc, nr_acc * sizeof(*acc));
+	r->nr_acc = nr_acc;
+	return 0;
+}
+
+/* Addresses from a page of this program on, of which none is used. */
+struct space {
+	uint8_t page[64];
+	struct fw_aspace as;
+	struct fw_port_ops ops;
+	struct recorder recorder;
+	struct fw_prog prog;
+	struct fw_exec_job job;
+};
+
+static void space_decode(struct space *s, struct job_builder *b, uint64_t as_bytes)
+{
+	char why[256];
+
+	*s = (struct space){ .ops.guard = record };
+	s->as.base = s->page;
+	s->as.size = as_bytes;
+	if (fw_prog_decode(&s->prog, b->stream, b->stream_bytes, b->table, b->table_bytes, as_bytes, why, sizeof(why)))
+		fail_msg("%s", why);
+	s->job = (struct fw_exec_job){ .prog = &s->prog, .ops = &s->ops, .port_priv = &s->recorder, .as = &s->as };
+}
+
+static uint32_t any(uint32_t min, uint32_t max)
+{
+	return min + rng_below(max - min + 1);
+}
+
+/* A product of any shape and kind, in a slot that is large enough for each. */
+static void add_product(struct job_builder *b, uint16_t op)
+{
+	uint32_t groups[] = { 32, 64, 128 }, group = groups[rng_below(3)], k = group * any(1, 12);
+	struct vnpu_cmd_matmul_w4 c = {
+		.a = ref_to(0, 0),
+		.a_scale = ref_to(0, 4 << 20),
+		.w = ref_to(0, (8 << 20) + 64 * any(0, 1000)),
+		.bias = { .slot = VNPU_SLOT_NONE },
+		.c = ref_to(0, 128 << 20),
+		.m = any(1, 300),
+		.n = any(1, 4000),
+		.k = k,
+		.lda = k,
+		.tile_m = any(1, 64),
+		.tile_n = 64 * any(1, 8),
+		.group = op == VNPU_OP_MATMUL_I8 ? 0 : group,
+	};
+
+	c.ldc = c.n;
+	if (op == VNPU_OP_MATMUL_W4F)
+		c.a_scale = (struct vnpu_ref){ .slot = VNPU_SLOT_NONE };
+	job_cmd(b, op, &c, op == VNPU_OP_MATMUL_I8 ? sizeof(struct vnpu_cmd_matmul_i8) : sizeof(c));
+}
+
+static void what_is_fetched_ahead_is_what_the_tile_reads(void **state)
+{
+	static const uint16_t ops[] = { VNPU_OP_MATMUL_I8, VNPU_OP_MATMUL_W4, VNPU_OP_MATMUL_W4F };
+	const struct fw_kernels *k = fw_kernels_get(FW_ISA_AUTO);
+	const uint8_t *weights;
+	struct job_builder b;
+	struct fw_fault fault;
+	struct space s;
+
+	for (int round = 0; round < 200; round++) {
+		const struct fw_cmd *cmd;
+		uint64_t first, bytes = 0;
+
+		job_begin(&b);
+		job_slot(&b, 4096, AS_BYTES - 4096, VNPU_SLOT_READ | VNPU_SLOT_WRITE);
+		add_product(&b, ops[round % 3]);
+		job_end(&b);
+		space_decode(&s, &b, AS_BYTES);
+		cmd = &s.prog.cmds[0];
+		for (uint64_t tile = 0; tile < cmd->nr_tiles; tile++) {
+			bool found = false;
+
+			bytes = fw_tile_weights(&s.job, cmd, tile, &weights);
+			assert_int_equal(fw_tile_run(k, &s.job, cmd, tile, NULL, &fault), 0);
+			first = (uint64_t)(weights - s.page);
+			for (unsigned int i = 0; i < s.recorder.nr_acc; i++)
+				found |= s.recorder.acc[i].va == first && !s.recorder.acc[i].write &&
+					 s.recorder.acc[i].size <= bytes;
+			assert_true(found);
+		}
+		/* The last tile's are the last of all. */
+		assert_int_equal(s.recorder.acc[ops[round % 3] == VNPU_OP_MATMUL_W4F ? 1 : 2].size, bytes);
+		fw_prog_free(&s.prog);
+	}
+}
+
+static void others_have_nothing_to_fetch_ahead(void **state)
+{
+	struct fake *f = fake_create(16);
+	unsigned int products = 0;
+	const uint8_t *weights;
+	struct job_builder b;
+	struct space s;
+
+	all_ops_make(&b, f, 1);
+	space_decode(&s, &b, 1ull << FAKE_VA_BITS);
+	for (uint32_t i = 0; i < s.prog.nr_cmds; i++) {
+		uint16_t op = s.prog.cmds[i].u.hdr.op;
+
+		if (op == VNPU_OP_MATMUL_I8 || op == VNPU_OP_MATMUL_W4 || op == VNPU_OP_MATMUL_W4F)
+			products++;
+		else
+			assert_int_equal(fw_tile_weights(&s.job, &s.prog.cmds[i], 0, &weights), 0);
+	}
+	assert_true(products >= 3);
+	fw_prog_free(&s.prog);
+	fake_destroy(f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_fetched_ahead_is_what_the_tile_reads),
+		cmocka_unit_test(others_have_nothing_to_fetch_ahead),
+	};
+
+	rng_seed("test_fw_tile");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
