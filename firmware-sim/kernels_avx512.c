@@ -6,8 +6,8 @@
  *
  * The register tile is 6 rows x 64 channels: 24 sums, 4 weights, 1 activation. The activations of some rows are flipped into
  * the worker's scratch, and then each panel, which is in the second-level cache and comes into the first a few steps ahead, is
- * multiplied with all of them, while the next one is fetched into the second; results leave from the registers. A K too long
- * for that is taken in pieces, between which the sums wait in scratch. A single row skips all that: it flips its four bytes on
+ * multiplied with all of them, while the next one is fetched into the second; results leave from the registers. A long K is
+ * taken in pieces, between which the sums wait in scratch. A single row skips all that: it flips its four bytes on
  * the way, since memory is the limit there.
  */
 #if defined(__x86_64__)
@@ -146,10 +146,9 @@ static void mm_block(uint32_t rows, size_t ld, const uint8_t *a, const uint8_t *
 		break;
 #define EACH_NUMBER(ld, from) \
 	ROWS(1, ld, from) ROWS(2, ld, from) ROWS(3, ld, from) ROWS(4, ld, from) ROWS(5, ld, from) ROWS(6, ld, from)
-	switch (rows + (ld == MM_LD_WHOLE ? 0 : ld == MM_LD_I8 ? MM_ROWS : 2 * MM_ROWS)) {
-		EACH_NUMBER(MM_LD_WHOLE, 0)
-		EACH_NUMBER(MM_LD_I8, MM_ROWS)
-		EACH_NUMBER(MM_LD, 2 * MM_ROWS)
+	switch (rows + (ld == MM_LD_I8 ? 0 : MM_ROWS)) {
+		EACH_NUMBER(MM_LD_I8, 0)
+		EACH_NUMBER(MM_LD, MM_ROWS)
 	}
 }
 
@@ -224,11 +223,12 @@ struct mm_cut {
 
 static struct mm_cut mm_cut(const struct fw_matmul_i8 *t)
 {
+	uint32_t pieces = (t->k + MM_PIECE_I8 - 1) / MM_PIECE_I8;
+
 	if (t->wk)
 		return (struct mm_cut){ MM_PIECE, MM_LD, false };
-	if (t->k <= MM_WHOLE)
-		return (struct mm_cut){ MM_WHOLE, MM_LD_WHOLE, true };
-	return (struct mm_cut){ MM_PIECE_I8, MM_LD_I8, false };
+	/* Pieces of one size, in whole cache lines of activations. */
+	return (struct mm_cut){ ((t->k + pieces - 1) / pieces + 63) / 64 * 64, MM_LD_I8, pieces == 1 };
 }
 
 static struct mm_out mm_out(const struct fw_matmul_i8 *t, uint32_t m, uint32_t n0, const uint8_t *sums)
@@ -321,7 +321,10 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 	}
 	for (n0 = 0; n0 < t->n; n0 += part.n) {
 		part = *t;
-		most = cut.whole ? MM_ROWS_WHOLE : mm_columns(&part, t, n0, MM_ROWS, cut.ld);
+		/* Where no sums wait, their number is no limit for the columns. */
+		most = cut.whole ? MM_ROWS_I8 : mm_columns(&part, t, n0, MM_ROWS, cut.ld);
+		if (!t->wk && most > MM_ROWS_I8)
+			most = MM_ROWS_I8;
 		for (m0 = 0; m0 < t->m; m0 += rows) {
 			rows = t->m - m0 < most ? t->m - m0 : most;
 			mm_group(&part, &cut, m0, rows, scratch, flipped,

@@ -14,16 +14,15 @@
 /* K of a piece: 32 KB of a panel, and the same of 64 rows. */
 #define MM_PIECE 512
 /*
- * Of unpacked panels with vpdpbusd, which is content with the second-level cache: longer pieces come back to their sums less often.
+ * Of unpacked panels with vpdpbusd at most, which is content with the second-level cache: longer pieces come back to their sums
+ * less often, or not at all.
  */
-#define MM_PIECE_I8 1024
-/* A K that is not cut, so that there are no sums to come back to. */
-#define MM_WHOLE 2048
+#define MM_PIECE_I8 2048
 /*
  * Rows that are then multiplied with all panels before others are: a panel is fetched in their time, and they leave most of the
  * second-level cache to it, to the next one and to results.
  */
-#define MM_ROWS_WHOLE 66
+#define MM_ROWS_I8 66
 /* Panels whose sums are kept at a time: so those of a few dozen rows fit the scratch, whatever a stream calls a tile. */
 #define MM_PANELS 16
 /* Of packed ones, which are unpacked for these rows: so that there are more of them. */
@@ -31,7 +30,6 @@
 /* Rows of a piece in scratch: an odd number of cache lines apart, so that those of a tile do not share a cache set. */
 #define MM_LD (MM_PIECE + 64)
 #define MM_LD_I8 (MM_PIECE_I8 + 64)
-#define MM_LD_WHOLE (MM_WHOLE + 64)
 
 /*
  * The weights of a single row come from memory, each line once and in order. Fetched from afar into the second-level cache and
