@@ -134,6 +134,10 @@ static void matmul_takes_blocks_of_any_size(void **state)
 	mm_check(19, 70001, 3, false, true);
 	mm_check(700, 130, 9, false, true);
 	mm_check(90, 1100, 530, false, false);
+	/* A long K, in pieces that none of its shapes fills. */
+	for (int i = 0; i < 4; i++)
+		mm_check(60 + rng_below(90), 1 + rng_below(200), 2040 + rng_below(4000), i == 0, i % 2);
+	mm_check(9, 1100, 2049, false, true);
 }
 
 static void matmul_takes_the_greatest_k(void **state)
