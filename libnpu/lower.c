@@ -92,8 +92,7 @@ static enum vnpu_kv_type lower_kv_type(const struct npu_tensor *cache)
 
 /*
  * What a worker takes at a time. The engine turns its rows of A into its own form once per tile, which 16 panels make cheap,
- * and fetches panels of W while it multiplies others with all rows, which 128 rows give it time for. The sums of such a tile
- * are 512 KB.
+ * and fetches panels of W while it multiplies others with many rows, which 128 give it time for on any engine.
  */
 #define TILE_ROWS 128u
 #define TILE_PANELS 16u
