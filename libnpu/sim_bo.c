@@ -181,8 +181,8 @@ static void *sim_huge_main(void *arg)
 /*
  * Weights are read by each job from end to end, where every page of 4 KiB costs a walk of the page tables: such memory is made
  * of huge pages before it is filled. MADV_COLLAPSE does that whatever the host's setting for shared memory is, but needs a page
- * to be there. Where the kernel cannot, the memory is made of small pages, as any other. Clearing it is half of what loading a
- * model takes, hence the threads.
+ * to be there. Where the kernel cannot, the memory is made of small pages, as any other. Clearing it is much of what loading a
+ * model takes, hence the threads. They take none of the process's signals but that of their own access, where no memory is left.
  */
 void sim_map_huge(void *addr, size_t size)
 {
@@ -192,6 +192,7 @@ void sim_map_huge(void *addr, size_t size)
 	sigset_t all, old;
 
 	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
 	while (n < SIM_HUGE_THREADS - 1 && size / SIM_HUGE > 2 * n + 2 &&
 	       !pthread_create(&id[n], NULL, sim_huge_main, &h))
