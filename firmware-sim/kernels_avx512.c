@@ -6,8 +6,10 @@
  *
  * The register tile is 6 rows x 64 channels: 24 sums, 4 weights, 1 activation. The activations of some rows are flipped into
  * the worker's scratch, and then each panel, which is in the second-level cache and comes into the first a few steps ahead, is
- * multiplied with all of them, while the next one is fetched into the second; results leave from the registers. A long K is
- * taken in pieces, between which the sums wait in scratch. A single row skips all that: it flips its four bytes on
+ * multiplied with all of them, while the next one is fetched into the second; results leave from the registers. A tile's
+ * activations are flipped while the tile before it is multiplied with the first panel: their loads and stores find room
+ * between the products.
+ * A long K is taken in pieces, between which the sums wait in scratch. A single row skips all that: it flips its four bytes on
  * the way, since memory is the limit there.
  */
 #if defined(__x86_64__)
@@ -57,96 +59,138 @@
 		_mm_prefetch(line + MM_AHEAD + 192, _MM_HINT_T0);  \
 		EACH_ROW(ROW)                                      \
 	} while (0)
-#define OUT(r)                                                  \
-	if ((r) < rows) {                                       \
-		_mm512_store_si512(acc + (r)*64, c##r##0);      \
-		_mm512_store_si512(acc + (r)*64 + 16, c##r##1); \
-		_mm512_store_si512(acc + (r)*64 + 32, c##r##2); \
-		_mm512_store_si512(acc + (r)*64 + 48, c##r##3); \
+#define OUT(r)                                                     \
+	if ((r) < rows) {                                          \
+		_mm512_store_si512(t->acc + (r)*64, c##r##0);      \
+		_mm512_store_si512(t->acc + (r)*64 + 16, c##r##1); \
+		_mm512_store_si512(t->acc + (r)*64 + 32, c##r##2); \
+		_mm512_store_si512(t->acc + (r)*64 + 48, c##r##3); \
 	}
 
-/* Where a tile's results go, of all channels of a panel. */
-struct mm_out {
-	const float *a_scale, *scale, *bias; /* [rows], [64], [64] or NULL */
-	float *c;
-	size_t ldc;
-};
-
-#define RESULT1(r, i)                                                                 \
+#define RESULT1(r, i, plus_bias)                                                      \
 	y = _mm512_mul_ps(_mm512_cvtepi32_ps(c##r##i), _mm512_mul_ps(a_scale, s##i)); \
-	if (out->bias)                                                                \
-		y = _mm512_add_ps(y, _mm512_loadu_ps(out->bias + (i)*16));            \
-	_mm512_storeu_ps(out->c + (r)*out->ldc + (i)*16, y);
-#define RESULT(r)                                          \
-	if ((r) < rows) {                                  \
-		a_scale = _mm512_set1_ps(out->a_scale[r]); \
-		RESULT1(r, 0)                              \
-		RESULT1(r, 1)                              \
-		RESULT1(r, 2)                              \
-		RESULT1(r, 3)                              \
+	if (plus_bias)                                                                \
+		y = _mm512_add_ps(y, _mm512_loadu_ps(bias + (i)*16));                 \
+	_mm512_storeu_ps(c + (i)*16, y);
+#define RESULT(r, plus_bias)                             \
+	if ((r) < rows) {                                \
+		a_scale = _mm512_set1_ps(t->a_scale[r]); \
+		RESULT1(r, 0, plus_bias)                 \
+		RESULT1(r, 1, plus_bias)                 \
+		RESULT1(r, 2, plus_bias)                 \
+		RESULT1(r, 3, plus_bias)                 \
+		c += ldc;                                \
 	}
+#define RESULT_BIAS(r) RESULT(r, true)
+#define RESULT_PLAIN(r) RESULT(r, false)
 
 /* Bytes of a panel from what is multiplied to what is fetched into the first level meanwhile. */
 #define MM_AHEAD 1024
+/* Bytes of a panel that are as many k as a cache line of activations has. */
+#define MM_LINE_W (64 * VNPU_PANEL_N)
+/* Bytes of activations from what is flipped to what is fetched meanwhile. */
+#define MM_AHEAD_A 256
+
+/* What a tile is multiplied from and to. */
+struct mm_tile {
+	const uint8_t *a, *w; /* u8 [rows][ld], s8 [kb][64][4] */
+	size_t ld;
+	uint32_t kb; /* steps of four k */
+	uint32_t lines; /* to be fetched from @next on with each two steps: 1, 2, 4 or 8 */
+	const uint8_t *next;
+	/* acc[rows][64] = first[rows][first_ld] + a x w, unless there is c, where results go. */
+	const int32_t *first;
+	size_t first_ld;
+	int32_t *acc;
+	float *c;
+	size_t ldc;
+	const float *a_scale, *scale, *bias; /* [rows], [64], [64] or NULL */
+	/* Activations that are flipped meanwhile: @flip_lines cache lines of each of some rows. */
+	const int8_t *flip_src;
+	uint8_t *flip_dst;
+	size_t flip_lds;
+	uint32_t flip_rows, flip_lines;
+};
 
 /*
- * acc[rows][64] = first[rows][first_ld] + a[rows][ld] x w: @kb steps of four k. @lines cache lines, 1, 2, 4 or 8, are fetched
- * from @next on with each two steps. With @out the results go there, and acc stays as it is.
+ * Rows are @ld apart, which every call has as a constant, and so in its instructions; as full tiles have @lines. What is flipped
+ * has a line for each of the tile's.
  */
-static inline __attribute__((always_inline)) void mm_rows(const int rows, const size_t ld, const uint8_t *a,
-							  const uint8_t *w, uint32_t kb, const uint8_t *next,
-							  uint32_t lines, const int32_t *first, size_t first_ld,
-							  int32_t *acc, const struct mm_out *out)
+static inline __attribute__((always_inline)) void mm_rows(const int rows, const size_t ld, const struct mm_tile *t,
+							  const uint32_t lines)
 {
-	const uint8_t *end = w + (size_t)(kb / 2) * 512;
+	const uint8_t *a = t->a, *w = t->w, *end = w + (size_t)(t->kb / 2) * 512, *stop, *next = t->next;
+	const int8_t *src = t->flip_src, *src_end = src + t->flip_lines * 64ul;
+	const size_t lds = t->flip_lds, first_ld = t->first_ld, ldc = t->ldc;
+	const __m512i flip = _mm512_set1_epi8((char)0x80);
 	__m512 s0, s1, s2, s3, a_scale, y;
+	const int32_t *first = t->first;
+	const float *bias = t->bias;
+	uint8_t *dst = t->flip_dst;
 	__m512i w0, w1, w2, w3;
+	float *c = t->c;
+	uint32_t r;
 
 	EACH_ROW(DECLARE)
-	for (; w != end; w += 512, a += 8, next += lines * 64) {
-		_mm_prefetch(next, _MM_HINT_T1);
-		if (lines > 1)
-			_mm_prefetch(next + 64, _MM_HINT_T1);
-		if (lines > 2) {
-			_mm_prefetch(next + 128, _MM_HINT_T1);
-			_mm_prefetch(next + 192, _MM_HINT_T1);
+	while (w != end) {
+		stop = end;
+		if (src != src_end) {
+			stop = w + MM_LINE_W;
+			for (r = 0; r < t->flip_rows; r++) {
+				_mm_prefetch(src + r * lds + MM_AHEAD_A, _MM_HINT_T0);
+				_mm512_store_si512(dst + r * ld,
+						   _mm512_xor_si512(flip, _mm512_loadu_si512(src + r * lds)));
+			}
+			src += 64;
+			dst += 64;
 		}
-		if (lines > 4) {
-			_mm_prefetch(next + 256, _MM_HINT_T1);
-			_mm_prefetch(next + 320, _MM_HINT_T1);
-			_mm_prefetch(next + 384, _MM_HINT_T1);
-			_mm_prefetch(next + 448, _MM_HINT_T1);
+		for (; w != stop; w += 512, a += 8, next += lines * 64) {
+			_mm_prefetch(next, _MM_HINT_T1);
+			if (lines > 1)
+				_mm_prefetch(next + 64, _MM_HINT_T1);
+			if (lines > 2) {
+				_mm_prefetch(next + 128, _MM_HINT_T1);
+				_mm_prefetch(next + 192, _MM_HINT_T1);
+			}
+			if (lines > 4) {
+				_mm_prefetch(next + 256, _MM_HINT_T1);
+				_mm_prefetch(next + 320, _MM_HINT_T1);
+				_mm_prefetch(next + 384, _MM_HINT_T1);
+				_mm_prefetch(next + 448, _MM_HINT_T1);
+			}
+			STEP(0);
+			STEP(1);
 		}
-		STEP(0);
-		STEP(1);
 	}
-	if (kb % 2)
+	if (t->kb % 2)
 		STEP(0);
-	if (out) {
-		s0 = _mm512_loadu_ps(out->scale);
-		s1 = _mm512_loadu_ps(out->scale + 16);
-		s2 = _mm512_loadu_ps(out->scale + 32);
-		s3 = _mm512_loadu_ps(out->scale + 48);
-		EACH_ROW(RESULT)
+	if (!c) {
+		EACH_ROW(OUT)
 		return;
 	}
-	EACH_ROW(OUT)
+	s0 = _mm512_loadu_ps(t->scale);
+	s1 = _mm512_loadu_ps(t->scale + 16);
+	s2 = _mm512_loadu_ps(t->scale + 32);
+	s3 = _mm512_loadu_ps(t->scale + 48);
+	if (bias) {
+		EACH_ROW(RESULT_BIAS)
+	} else {
+		EACH_ROW(RESULT_PLAIN)
+	}
 }
 
-/* Rows are @ld apart, which every call of mm_rows() has as a constant, and so in its instructions; as full tiles have @lines. */
-static void mm_block(uint32_t rows, size_t ld, const uint8_t *a, const uint8_t *w, uint32_t kb, const uint8_t *next,
-		     uint32_t lines, const int32_t *first, size_t first_ld, int32_t *acc, const struct mm_out *out)
+static void mm_block(uint32_t rows, const struct mm_tile *t)
 {
-#define ROWS(n, ld, from)                                                                 \
-	case (n) + (from):                                                                \
-		if ((n) == MM_ROWS && lines == 1)                                         \
-			mm_rows(n, ld, a, w, kb, next, 1, first, first_ld, acc, out);     \
-		else                                                                      \
-			mm_rows(n, ld, a, w, kb, next, lines, first, first_ld, acc, out); \
+#define ROWS(n, ld, from)                            \
+	case (n) + (from):                           \
+		if ((n) == MM_ROWS && t->lines == 1) \
+			mm_rows(n, ld, t, 1);        \
+		else                                 \
+			mm_rows(n, ld, t, t->lines); \
 		break;
 #define EACH_NUMBER(ld, from) \
 	ROWS(1, ld, from) ROWS(2, ld, from) ROWS(3, ld, from) ROWS(4, ld, from) ROWS(5, ld, from) ROWS(6, ld, from)
-	switch (rows + (ld == MM_LD_I8 ? 0 : MM_ROWS)) {
+	switch (rows + (t->ld == MM_LD_I8 ? 0 : MM_ROWS)) {
 		EACH_NUMBER(MM_LD_I8, 0)
 		EACH_NUMBER(MM_LD, MM_ROWS)
 	}
@@ -215,100 +259,116 @@ static void mm_flip(uint8_t *dst, size_t ldd, const int8_t *src, size_t lds, uin
 	}
 }
 
-/* How K is cut: the bytes of a piece, and from row to row of the flipped activations. */
-struct mm_cut {
-	uint32_t piece, ld;
-	bool whole; /* not at all */
-};
-
-static struct mm_cut mm_cut(const struct fw_matmul_i8 *t)
-{
-	uint32_t pieces = (t->k + MM_PIECE_I8 - 1) / MM_PIECE_I8;
-
-	if (t->wk)
-		return (struct mm_cut){ MM_PIECE, MM_LD, false };
-	/* Pieces of one size, in whole cache lines of activations. */
-	return (struct mm_cut){ ((t->k + pieces - 1) / pieces + 63) / 64 * 64, MM_LD_I8, pieces == 1 };
-}
-
-static struct mm_out mm_out(const struct fw_matmul_i8 *t, uint32_t m, uint32_t n0, const uint8_t *sums)
-{
-	return (struct mm_out){
-		.a_scale = t->a_scale + m,
-		.scale = (const float *)(sums + 256),
-		.bias = t->bias ? t->bias + n0 : NULL,
-		.c = t->c + m * t->ldc + n0,
-		.ldc = t->ldc,
-	};
-}
-
-/* Fetches panel n0 / 64's share of the @bytes of activations from @k on, the next piece, into the second level. */
-static void mm_activations(const struct fw_matmul_i8 *t, uint32_t m, uint32_t rows, uint32_t k, uint32_t bytes,
-			   uint32_t n0)
-{
-	uint32_t panels = (t->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N, share = (bytes / 64 + panels - 1) / panels * 64;
-	uint32_t from = n0 / VNPU_PANEL_N * share, end = from + share < bytes ? from + share : bytes, i, r;
-
-	for (r = 0; r < rows; r++)
-		for (i = from; i < end && k + i < t->k; i += 64)
-			_mm_prefetch(t->a + (m + r) * t->lda + k + i, _MM_HINT_T1);
-}
-
-/* Rows of the next tile, of @left: two of four rather than one of six and one of two, whose loads would be its limit. */
+/* Rows of the next tile, of @left: all tiles about the same, since those of few rows wait for their loads. */
 static uint32_t mm_now(uint32_t left)
 {
-	return left == MM_ROWS + 1 || left == MM_ROWS + 2 ? 4 : left < MM_ROWS ? left : MM_ROWS;
+	uint32_t tiles = (left + MM_ROWS - 1) / MM_ROWS;
+
+	return (left + tiles - 1) / tiles;
 }
 
-/* Rows m0.., @rows of them: as many as fit the scratch. @sums: of all, or of a tile if K is not cut. */
-static void mm_group(const struct fw_matmul_i8 *t, const struct mm_cut *cut, uint32_t m0, uint32_t rows,
-		     uint8_t *unpacked, uint8_t *flipped, int32_t *sums)
-{
-	uint32_t bytes = (t->k + 3) / 4 * 4, k0, n0, m, now, piece;
-	_Alignas(64) int32_t first[VNPU_PANEL_N];
-	/* So many with each two steps, which are as many of this panel's, that the next one's part is there when it is its turn. */
-	uint32_t lines = rows <= MM_ROWS ? 8 : rows < 4 * MM_ROWS ? 4 : rows < 8 * MM_ROWS ? 2 : 1;
-	struct mm_part part;
-	const uint8_t *next;
-	struct mm_out out;
-	bool last, direct;
-	int32_t *acc;
+/* Rows @m.. of @t, and a piece of their K: @bytes from @k on. */
+struct mm_piece {
+	const struct fw_matmul_i8 *t;
+	uint32_t m, rows, k, bytes;
+	uint8_t *flipped; /* [rows][ld] */
+	size_t ld;
+};
 
-	for (k0 = 0; k0 < bytes; k0 += piece) {
-		piece = bytes - k0 < cut->piece ? bytes - k0 : cut->piece;
-		last = k0 + piece == bytes;
-		mm_flip(flipped, cut->ld, t->a + m0 * t->lda + k0, t->lda, rows, piece);
-		acc = sums;
-		for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
-			part = mm_part(t, n0, k0, piece, unpacked);
-			if (!k0)
-				mm_first(first, part.sums);
-			next = part.next;
-			direct = last && t->n - n0 >= VNPU_PANEL_N;
-			for (m = 0; m < rows; m += now, acc += cut->whole ? 0 : now * VNPU_PANEL_N) {
-				now = mm_now(rows - m);
-				if (last)
-					mm_expect(t, m0 + m, now, n0);
-				else
-					mm_activations(t, m0 + m, now, k0 + piece, cut->piece, n0);
-				out = mm_out(t, m0 + m, n0, part.sums);
-				mm_block(now, cut->ld, flipped + m * cut->ld, part.w, piece / 4, next, lines,
-					 k0 ? acc : first, k0 ? VNPU_PANEL_N : 0, acc, direct ? &out : NULL);
-				if ((size_t)(next - part.next) < part.next_bytes)
-					next += piece * 8 * lines;
-				if (last && !direct)
-					mm_store(t, m0 + m, now, n0, out.scale, acc);
+/* The tile from row @m of the piece on is to be flipped while @tile is multiplied, but for what does not fill cache lines. */
+static void mm_flip_later(struct mm_tile *tile, const struct mm_piece *p, uint32_t m)
+{
+	tile->flip_src = p->t->a + (p->m + m) * p->t->lda + p->k;
+	tile->flip_dst = p->flipped + m * p->ld;
+	tile->flip_lds = p->t->lda;
+	tile->flip_rows = mm_now(p->rows - m);
+	tile->flip_lines = p->bytes / 64;
+}
+
+/* That of all rows; and @first_too, the first tile, if it has not been flipped with the piece before. */
+static void mm_flip_now(const struct mm_piece *p, bool first_too)
+{
+	const int8_t *src = p->t->a + p->m * p->t->lda + p->k;
+	uint32_t lines = p->bytes / 64 * 64;
+
+	if (first_too)
+		mm_flip(p->flipped, p->ld, src, p->t->lda, mm_now(p->rows), lines);
+	if (lines < p->bytes)
+		mm_flip(p->flipped + lines, p->ld, src + lines, p->t->lda, p->rows, p->bytes - lines);
+}
+
+/* @sums: [panels][rows][64], or of one tile if K is not cut. */
+static void mm_piece(const struct mm_piece *p, uint8_t *unpacked, int32_t *sums)
+{
+	uint32_t bytes = (p->t->k + 3) / 4 * 4, n0, m, now;
+	bool first = !p->k, last = p->k + p->bytes == bytes;
+	_Alignas(64) int32_t start[VNPU_PANEL_N];
+	const struct fw_matmul_i8 *t = p->t;
+	struct mm_piece after = *p;
+	struct mm_tile tile = {
+		.ld = p->ld,
+		.kb = p->bytes / 4,
+		/* So many with each two steps, which are as many of this panel's, that the next one's part is there when it is
+		 * its turn. */
+		.lines = p->rows <= MM_ROWS	  ? 8
+			 : p->rows <= 2 * MM_ROWS ? 4
+			 : p->rows <= 6 * MM_ROWS ? 2
+						  : 1,
+		.acc = sums,
+		.ldc = t->ldc,
+	};
+	struct mm_part part;
+
+	mm_flip_now(p, first || p->rows <= MM_ROWS);
+	after.k += p->bytes;
+	after.bytes = bytes - after.k < p->bytes ? bytes - after.k : p->bytes;
+	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
+		part = mm_part(t, n0, p->k, p->bytes, unpacked);
+		if (first)
+			mm_first(start, part.sums);
+		tile.w = part.w;
+		tile.next = part.next;
+		tile.scale = (const float *)(part.sums + 256);
+		tile.bias = t->bias ? t->bias + n0 : NULL;
+		for (m = 0; m < p->rows; m += now) {
+			now = mm_now(p->rows - m);
+			tile.a = p->flipped + m * p->ld;
+			tile.first = first ? start : tile.acc;
+			tile.first_ld = first ? 0 : VNPU_PANEL_N;
+			tile.a_scale = t->a_scale + p->m + m;
+			tile.c = last && t->n - n0 >= VNPU_PANEL_N ? t->c + (p->m + m) * t->ldc + n0 : NULL;
+			tile.flip_lines = 0;
+			if (!n0 && m + now < p->rows) {
+				mm_flip_later(&tile, p, m + now);
+			} else if (!last && t->n - n0 <= VNPU_PANEL_N && m && m + now == p->rows) {
+				/* The first tile of this piece is done with: now that of the next piece. */
+				mm_flip_later(&tile, &after, 0);
 			}
+			mm_block(now, &tile);
+			if (last && !tile.c)
+				mm_store(t, p->m + m, now, n0, tile.scale, tile.acc);
+			if ((size_t)(tile.next - part.next) < part.next_bytes)
+				tile.next += p->bytes * 8 * tile.lines;
+			if (!first || !last)
+				tile.acc += now * VNPU_PANEL_N;
 		}
 	}
 }
 
+/* Bytes of K in a piece: whole cache lines of activations, and all pieces about the same. */
+static uint32_t mm_piece_bytes(const struct fw_matmul_i8 *t)
+{
+	uint32_t pieces = (t->k + MM_PIECE_I8 - 1) / MM_PIECE_I8;
+
+	return t->wk ? MM_PIECE : ((t->k + pieces - 1) / pieces + 63) / 64 * 64;
+}
+
 static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 {
-	uint8_t *flipped = (uint8_t *)scratch + FW_UNPACK_BYTES;
-	_Alignas(64) int32_t tile[MM_ROWS * VNPU_PANEL_N];
-	struct mm_cut cut = mm_cut(t);
-	uint32_t n0, m0, rows, most;
+	uint32_t bytes = (t->k + 3) / 4 * 4, piece = mm_piece_bytes(t), n0, most;
+	struct mm_piece p = { .flipped = (uint8_t *)scratch + FW_UNPACK_BYTES, .ld = t->wk ? MM_LD : MM_LD_I8 };
+	_Alignas(64) int32_t tile[MM_ROWS * VNPU_PANEL_N], *sums;
+	bool whole = piece >= bytes;
 	struct fw_matmul_i8 part;
 
 	if (t->wk && t->m <= WK_FEW) {
@@ -319,16 +379,20 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 		mm_gemv(t);
 		return;
 	}
+	p.t = &part;
 	for (n0 = 0; n0 < t->n; n0 += part.n) {
 		part = *t;
 		/* Where no sums wait, their number is no limit for the columns. */
-		most = cut.whole ? MM_ROWS_I8 : mm_columns(&part, t, n0, MM_ROWS, cut.ld);
+		most = whole && !t->wk ? MM_ROWS_I8 : mm_columns(&part, t, n0, MM_ROWS, p.ld);
 		if (!t->wk && most > MM_ROWS_I8)
 			most = MM_ROWS_I8;
-		for (m0 = 0; m0 < t->m; m0 += rows) {
-			rows = t->m - m0 < most ? t->m - m0 : most;
-			mm_group(&part, &cut, m0, rows, scratch, flipped,
-				 cut.whole ? tile : (int32_t *)(flipped + most * cut.ld));
+		sums = whole ? tile : (int32_t *)(p.flipped + most * p.ld);
+		for (p.m = 0; p.m < t->m; p.m += p.rows) {
+			p.rows = t->m - p.m < most ? t->m - p.m : most;
+			for (p.k = 0; p.k < bytes; p.k += p.bytes) {
+				p.bytes = bytes - p.k < piece ? bytes - p.k : piece;
+				mm_piece(&p, scratch, sums);
+			}
 		}
 	}
 }
