@@ -206,38 +206,64 @@ static void mm_first(int32_t *first, const uint8_t *sums)
 							       _mm512_slli_epi32(_mm512_loadu_si512(sums + i * 4), 7)));
 }
 
+/* A single row and @panels panels from channel @n0 on, which are read at the same time. */
+static inline __attribute__((always_inline)) void mm_stream(const int panels, const struct fw_matmul_i8 *t, uint32_t n0)
+{
+	const size_t panel_bytes = VNPU_PANEL_I8_BYTES(t->k);
+	const uint8_t *w = t->w + n0 / VNPU_PANEL_N * panel_bytes, *line;
+	_Alignas(64) int32_t acc[VNPU_PANEL_N];
+	uint32_t kb = (t->k + 3) / 4, b;
+	__m512i c[STREAMS][4], x;
+	int32_t four;
+	int p, i;
+
+#pragma GCC unroll 4
+	for (p = 0; p < panels; p++) {
+		mm_first(acc, w + p * panel_bytes + (size_t)kb * 256);
+#pragma GCC unroll 4
+		for (i = 0; i < 4; i++)
+			c[p][i] = _mm512_load_si512(acc + i * 16);
+	}
+	for (b = 0; b < kb; b++, w += 256) {
+		__builtin_memcpy(&four, t->a + 4 * b, 4);
+		x = _mm512_set1_epi32(four ^ FLIP);
+#pragma GCC unroll 4
+		for (p = 0; p < panels; p++) {
+#pragma GCC unroll 4
+			for (i = 0; i < 4; i++) {
+				line = w + p * panel_bytes + i * 64;
+				stream_ahead(line, panels);
+				DOT(c[p][i], x, _mm512_loadu_si512(line));
+			}
+		}
+	}
+#pragma GCC unroll 4
+	for (p = 0; p < panels; p++, n0 += VNPU_PANEL_N) {
+#pragma GCC unroll 4
+		for (i = 0; i < 4; i++)
+			_mm512_store_si512(acc + i * 16, c[p][i]);
+		mm_store(t, 0, 1, n0, (const float *)(w + p * panel_bytes + 256), acc);
+	}
+}
+
 static void mm_gemv(const struct fw_matmul_i8 *t)
 {
-	uint32_t kb = (t->k + 3) / 4, n0, b;
-	_Alignas(64) int32_t acc[VNPU_PANEL_N];
-	__m512i c0, c1, c2, c3, x;
-	const uint8_t *w = t->w;
-	int32_t four;
+	uint32_t panels = (t->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N, p;
 
-	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
-		mm_first(acc, w + (size_t)kb * 256);
-		c0 = _mm512_load_si512(acc);
-		c1 = _mm512_load_si512(acc + 16);
-		c2 = _mm512_load_si512(acc + 32);
-		c3 = _mm512_load_si512(acc + 48);
-		for (b = 0; b < kb; b++, w += 256) {
-			__builtin_memcpy(&four, t->a + 4 * b, 4);
-			x = _mm512_set1_epi32(four ^ FLIP);
-			stream_ahead(w);
-			stream_ahead(w + 64);
-			stream_ahead(w + 128);
-			stream_ahead(w + 192);
-			c0 = _mm512_dpbusd_epi32(c0, x, _mm512_loadu_si512(w));
-			c1 = _mm512_dpbusd_epi32(c1, x, _mm512_loadu_si512(w + 64));
-			c2 = _mm512_dpbusd_epi32(c2, x, _mm512_loadu_si512(w + 128));
-			c3 = _mm512_dpbusd_epi32(c3, x, _mm512_loadu_si512(w + 192));
+	for (p = 0; p < panels; p += STREAMS) {
+		switch (panels - p) {
+		case 1:
+			mm_stream(1, t, p * VNPU_PANEL_N);
+			break;
+		case 2:
+			mm_stream(2, t, p * VNPU_PANEL_N);
+			break;
+		case 3:
+			mm_stream(3, t, p * VNPU_PANEL_N);
+			break;
+		default:
+			mm_stream(STREAMS, t, p * VNPU_PANEL_N);
 		}
-		_mm512_store_si512(acc, c0);
-		_mm512_store_si512(acc + 16, c1);
-		_mm512_store_si512(acc + 32, c2);
-		_mm512_store_si512(acc + 48, c3);
-		mm_store(t, 0, 1, n0, (const float *)(w + 256), acc);
-		w += 512;
 	}
 }
 

@@ -32,16 +32,21 @@
 #define MM_LD_I8 (MM_PIECE_I8 + 64)
 
 /*
- * The weights of a single row come from memory, each line once and in order. Fetched from afar into the second-level cache and
- * from near into the first, they arrive half again as fast as with either alone, or with none: requests to memory then wait
- * where many can, and the first level's few wait for the second only.
+ * The weights of few rows come from memory, each line once and in order. Fetched from afar into the second-level cache and
+ * from near into the first, they arrive up to half again as fast as with either alone, or with none: requests to memory then
+ * wait where many can, and the first level's few wait for the second only.
  */
 #define STREAM_FAR 3072
 #define STREAM_NEAR 512
-static inline __attribute__((always_inline)) void stream_ahead(const uint8_t *line)
+/*
+ * A single row's come an eighth faster still from several panels at a time: the hardware's own prefetcher looks ahead in each of
+ * them, and while it starts anew with a page of one, it has the others.
+ */
+#define STREAMS 4
+static inline __attribute__((always_inline)) void stream_ahead(const uint8_t *line, int streams)
 {
-	_mm_prefetch(line + STREAM_FAR, _MM_HINT_T1);
-	_mm_prefetch(line + STREAM_NEAR, _MM_HINT_T0);
+	_mm_prefetch(line + (streams > 1 ? STREAM_FAR / STREAMS : STREAM_FAR), _MM_HINT_T1);
+	_mm_prefetch(line + (streams > 1 ? STREAM_NEAR / 2 : STREAM_NEAR), _MM_HINT_T0);
 }
 
 /* Channels n0.. of a block, and how many rows of them fit the scratch at @ld bytes each and with their sums, in whole multiples of

@@ -37,7 +37,7 @@ struct w4_i8_scratch {
 };
 
 _Static_assert(sizeof(struct w4_i8_scratch) <= FW_SCRATCH_BYTES, "a piece of all tiles fits");
-_Static_assert(W4_FEW * (VNPU_MAX_K_I8 / 32) * sizeof(int32_t) <= FW_SCRATCH_BYTES, "few rows of the greatest K fit");
+_Static_assert(W4_FEW *(VNPU_MAX_K_I8 / 32) * sizeof(int32_t) <= FW_SCRATCH_BYTES, "few rows of the greatest K fit");
 
 /* One instruction and no more: as an intrinsic, GCC 12 copies sums to and fro and runs out of registers. */
 #define DOT(sum, w, x) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x))
@@ -181,26 +181,31 @@ static void w4_block(struct w4_i8_scratch *s, uint32_t tile, uint32_t rows, uint
 }
 
 /*
- * Rows @m.. and channels @n0..: of so few rows that memory is the limit. A panel is unpacked on the way. @first: [groups][rows].
+ * Rows @m.. and @panels panels from channel @n0 on: of so few rows that memory is the limit. Panels are unpacked on the way, and
+ * several read at a time. @first: [groups][rows].
  */
-static inline __attribute__((always_inline)) void w4_stream(const int rows, const struct fw_matmul_w4 *t, uint32_t m,
-							    uint32_t n0, const int32_t *first)
+static inline __attribute__((always_inline)) void
+w4_stream(const int rows, const int panels, const struct fw_matmul_w4 *t, uint32_t m, uint32_t n0, const int32_t *first)
 {
-	const uint8_t *w = t->w + n0 / VNPU_PANEL_N * VNPU_PANEL_W4_BYTES(t->k, t->group);
+	const size_t panel_bytes = VNPU_PANEL_W4_BYTES(t->k, t->group);
+	const uint8_t *w = t->w + n0 / VNPU_PANEL_N * panel_bytes, *line;
 	const int8_t *a = (const int8_t *)t->a + m * t->lda, *end = a + t->k;
+	__m512i sum[STREAMS][W4_STREAM_ROWS][4], even[W4_STREAM_ROWS], odd[W4_STREAM_ROWS], x, y;
+	_Alignas(64) float out[STREAMS][W4_STREAM_ROWS][VNPU_PANEL_N];
 	const __m512i low = _mm512_set1_epi8(15);
-	_Alignas(64) float out[W4_STREAM_ROWS][VNPU_PANEL_N];
-	__m512i sum[W4_STREAM_ROWS][4], even[W4_STREAM_ROWS], odd[W4_STREAM_ROWS], x, y;
 	__m512 scale;
 	int32_t four;
 	uint32_t b;
-	int r, i;
+	int p, r, i;
 
-	memset(out, 0, rows * sizeof(out[0]));
+	for (p = 0; p < panels; p++)
+		memset(out[p], 0, rows * sizeof(out[p][0]));
 	for (; a < end; first += rows) {
 #pragma GCC unroll 4
-		for (r = 0; r < rows; r++)
-			sum[r][0] = sum[r][1] = sum[r][2] = sum[r][3] = _mm512_set1_epi32(first[r]);
+		for (p = 0; p < panels; p++)
+#pragma GCC unroll 4
+			for (r = 0; r < rows; r++)
+				sum[p][r][0] = sum[p][r][1] = sum[p][r][2] = sum[p][r][3] = _mm512_set1_epi32(first[r]);
 		for (b = 0; b < t->group; b += 8, a += 8, w += 256) {
 #pragma GCC unroll 4
 			for (r = 0; r < rows; r++) {
@@ -210,30 +215,62 @@ static inline __attribute__((always_inline)) void w4_stream(const int rows, cons
 				odd[r] = _mm512_set1_epi32(four);
 			}
 #pragma GCC unroll 4
-			for (i = 0; i < 4; i++) {
-				stream_ahead(w + i * 64);
-				x = _mm512_loadu_si512(w + i * 64);
-				y = _mm512_and_si512(_mm512_srli_epi16(x, 4), low);
-				x = _mm512_and_si512(x, low);
+			for (p = 0; p < panels; p++) {
 #pragma GCC unroll 4
-				for (r = 0; r < rows; r++) {
-					DOT(sum[r][i], x, even[r]);
-					DOT(sum[r][i], y, odd[r]);
+				for (i = 0; i < 4; i++) {
+					line = w + p * panel_bytes + i * 64;
+					stream_ahead(line, panels);
+					x = _mm512_loadu_si512(line);
+					y = _mm512_and_si512(_mm512_srli_epi16(x, 4), low);
+					x = _mm512_and_si512(x, low);
+#pragma GCC unroll 4
+					for (r = 0; r < rows; r++) {
+						DOT(sum[p][r][i], x, even[r]);
+						DOT(sum[p][r][i], y, odd[r]);
+					}
 				}
 			}
 		}
-		stream_ahead(w);
-		stream_ahead(w + 64);
 #pragma GCC unroll 4
-		for (i = 0; i < 4; i++, w += 32) {
-			scale = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)w));
+		for (p = 0; p < panels; p++) {
+			line = w + p * panel_bytes;
+			stream_ahead(line, panels);
+			stream_ahead(line + 64, panels);
 #pragma GCC unroll 4
-			for (r = 0; r < rows; r++)
-				_mm512_store_ps(out[r] + i * 16, _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[r][i]), scale,
-										 _mm512_load_ps(out[r] + i * 16)));
+			for (i = 0; i < 4; i++, line += 32) {
+				scale = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)line));
+#pragma GCC unroll 4
+				for (r = 0; r < rows; r++)
+					_mm512_store_ps(out[p][r] + i * 16,
+							_mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[p][r][i]), scale,
+									_mm512_load_ps(out[p][r] + i * 16)));
+			}
+		}
+		w += 128;
+	}
+	for (p = 0; p < panels; p++)
+		w4_store(t, m, rows, n0 + p * VNPU_PANEL_N, out[p][0]);
+}
+
+static void w4_vector(const struct fw_matmul_w4 *t, const int32_t *first)
+{
+	uint32_t panels = (t->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N, p;
+
+	for (p = 0; p < panels; p += STREAMS) {
+		switch (panels - p) {
+		case 1:
+			w4_stream(1, 1, t, 0, p * VNPU_PANEL_N, first);
+			break;
+		case 2:
+			w4_stream(1, 2, t, 0, p * VNPU_PANEL_N, first);
+			break;
+		case 3:
+			w4_stream(1, 3, t, 0, p * VNPU_PANEL_N, first);
+			break;
+		default:
+			w4_stream(1, STREAMS, t, 0, p * VNPU_PANEL_N, first);
 		}
 	}
-	w4_store(t, m, rows, n0, out[0]);
 }
 
 /* All of few rows: each panel is read from memory once, and by those after the first four from the caches. */
@@ -248,20 +285,24 @@ static void w4_few(const struct fw_matmul_w4 *t, int32_t *first)
 			first[m / W4_STREAM_ROWS * W4_STREAM_ROWS * groups + g * rows + m % W4_STREAM_ROWS] =
 				w4_first((const int8_t *)t->a + m * t->lda + g * t->group, t->group);
 	}
+	if (t->m == 1) {
+		w4_vector(t, first);
+		return;
+	}
 	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
 		for (m = 0; m < t->m; m += W4_STREAM_ROWS) {
 			switch (t->m - m) {
 			case 1:
-				w4_stream(1, t, m, n0, first + m * groups);
+				w4_stream(1, 1, t, m, n0, first + m * groups);
 				break;
 			case 2:
-				w4_stream(2, t, m, n0, first + m * groups);
+				w4_stream(2, 1, t, m, n0, first + m * groups);
 				break;
 			case 3:
-				w4_stream(3, t, m, n0, first + m * groups);
+				w4_stream(3, 1, t, m, n0, first + m * groups);
 				break;
 			default:
-				w4_stream(4, t, m, n0, first + m * groups);
+				w4_stream(4, 1, t, m, n0, first + m * groups);
 			}
 		}
 	}

@@ -131,7 +131,7 @@ static void w4f_gemv(const struct fw_matmul_w4 *t, struct w4_scratch *s)
 			for (b = 0; b < t->group; b += 8, a += 8, w += 256) {
 #pragma GCC unroll 4
 				for (i = 0; i < 4; i++) {
-					stream_ahead(w + i * 64);
+					stream_ahead(w + i * 64, 1);
 					x[i] = _mm512_loadu_si512(w + i * 64);
 				}
 #pragma GCC unroll 8

@@ -51,7 +51,7 @@ WK_INLINE void wk_rows(const int rows, const int bits, const int8_t *a, size_t l
 	for (; groups; groups--, a += 8, w += bits * 64) {
 #pragma GCC unroll 8
 		for (v = 0; v < bits; v++)
-			stream_ahead(w + v * 64);
+			stream_ahead(w + v * 64, 1);
 		wk_planes(planes, w, bits, 0);
 #pragma GCC unroll 8
 		for (line = 0; line < 8; line++) {

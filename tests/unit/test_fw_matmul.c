@@ -293,6 +293,20 @@ static void matmul_of_4_bits_takes_the_greatest_k(void **state)
 	w4_check(3, 65, VNPU_MAX_K_I8, 128, false, false);
 }
 
+/* Panels of a single row may be read several at a time: every number of them. */
+static void matmul_of_a_vector_takes_any_number_of_panels(void **state)
+{
+	uint32_t panels, n, group;
+
+	rng_seed(__func__);
+	for (panels = 1; panels <= 10; panels++) {
+		n = panels * VNPU_PANEL_N - (panels % 2 ? rng_below(VNPU_PANEL_N) : 0);
+		group = 32 << rng_below(3);
+		mm_check(1, n, 1 + rng_below(600), false, rng_below(2));
+		w4_check(1, n, group * (1 + rng_below(6)), group, false, false);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -303,6 +317,7 @@ int main(void)
 		cmocka_unit_test(matmul_of_4_bits_is_the_same_on_every_isa_and_keeps_its_bound),
 		cmocka_unit_test(matmul_of_4_bits_spreads_scales_that_are_no_numbers),
 		cmocka_unit_test(matmul_of_4_bits_takes_the_greatest_k),
+		cmocka_unit_test(matmul_of_a_vector_takes_any_number_of_panels),
 	};
 
 	find_sets();
