@@ -91,6 +91,16 @@ static void amx_block(const uint8_t *a, size_t lda, const uint8_t *w, const uint
 	_tile_stored(3, acc + 16 * 64 + 16, 256);
 }
 
+/* Fetches the part of c that mm_store() will write. */
+static void mm_expect(const struct fw_matmul_i8 *t, uint32_t m, uint32_t rows, uint32_t n0)
+{
+	uint32_t i, r;
+
+	for (r = 0; r < rows; r++)
+		for (i = 0; i < VNPU_PANEL_N && n0 + i < t->n; i += 16)
+			__builtin_prefetch(t->c + (m + r) * t->ldc + n0 + i, 1);
+}
+
 /* Rows m0.., @rows of them: as many as their sums fit the scratch. */
 static void amx_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, uint8_t *unpacked, uint8_t *a,
 		      int32_t *sums)

@@ -123,14 +123,4 @@ static inline void mm_store(const struct fw_matmul_i8 *t, uint32_t m, uint32_t r
 	}
 }
 
-/* Fetches the part of c that mm_store() will write. */
-static inline void mm_expect(const struct fw_matmul_i8 *t, uint32_t m, uint32_t rows, uint32_t n0)
-{
-	uint32_t i, r;
-
-	for (r = 0; r < rows; r++)
-		for (i = 0; i < VNPU_PANEL_N && n0 + i < t->n; i += 16)
-			__builtin_prefetch(t->c + (m + r) * t->ldc + n0 + i, 1);
-}
-
 #endif /* KERNELS_AVX512_H */

@@ -14,7 +14,7 @@
  * the part of the peer is by time that the CPUs gave, and subject and peer take turns of about a millisecond, so that they find
  * the same clock and the same neighbours. Figures are medians over the turns, ratios those to the peer's turns right
  * before and after. A neighbour on a core's other hardware thread takes more from who uses the caches than from who uses
- * registers only: where some turns had none, as the peer's speed tells, their median is printed too.
+ * registers only: where some turns had none, as the multipliers' speed tells, their median is printed too.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -37,7 +37,8 @@
 #define MEMORY_BYTES (256ul << 20)
 #define TURN_S 1e-3
 #define MAX_TURNS 4000
-/* A turn is quiet if the peer is as fast before and after as it ever is, but for so much; so many are worth a median. */
+/* A turn is quiet if the peer is as fast before and after as it ever was in this run, but for so much; so many are worth a
+ * median. */
 #define QUIET 0.97
 #define MIN_QUIET_TURNS 20
 #define MAX_THREADS 2
@@ -135,9 +136,8 @@ read_rate(double limit)
 		const uint8_t *p = memory + at, *end = p + PART;
 
 		for (; p < end; p += 64) {
-			const vec *v0 = (const vec *)p, *v1 = (const vec *)(p + PART),
-				  *v2 = (const vec *)(p + 2 * PART);
-			const vec *v3 = (const vec *)(p + 3 * PART);
+			const vec *v0 = (const vec *)p, *v1 = v0 + PART / sizeof(vec), *v2 = v1 + PART / sizeof(vec);
+			const vec *v3 = v2 + PART / sizeof(vec);
 
 			for (int i = 0; i < 4; i++) {
 				__builtin_prefetch(p + i * PART + 768, 0, 2);
@@ -215,17 +215,20 @@ static double median(double *v, unsigned int n)
 	return v[n / 2];
 }
 
-/* @peers: before each of @n turns, and after the last. Leaves @ratios in disorder. */
-static void quiet_turns(struct figure *f, const double *peers, double *ratios, unsigned int n)
+/* @peers: of @threads threads, before each of @n turns, and after the last. Leaves @ratios in disorder. */
+static void quiet_turns(struct figure *f, unsigned int threads, const double *peers, double *ratios, unsigned int n)
 {
-	static double sorted[MAX_TURNS + 1];
+	static double sorted[MAX_TURNS + 1], fastest[MAX_THREADS + 1];
 	unsigned int quiet = 0, i;
 	double least;
 
 	memcpy(sorted, peers, (n + 1) * sizeof(*peers));
 	qsort(sorted, n + 1, sizeof(*sorted), ascending);
 	/* Not the very best: a clock that is read late now and then makes those. */
-	least = sorted[n * 95 / 100] * QUIET;
+	least = sorted[n * 95 / 100];
+	if (least > fastest[threads])
+		fastest[threads] = least;
+	least = fastest[threads] * QUIET;
 	for (i = 0; i < n; i++)
 		if (peers[i] >= least && peers[i + 1] >= least)
 			ratios[quiet++] = ratios[i];
@@ -269,7 +272,9 @@ static struct figure measure(const struct subject *s, double (*peer)(double), do
 	if (peer) {
 		memcpy(sorted, ratios, n * sizeof(*ratios));
 		f.ratio = median(sorted, n);
-		quiet_turns(&f, peers, ratios, n);
+		/* Memory's speed is not so steady that it would tell. */
+		if (peer != read_rate)
+			quiet_turns(&f, s->threads, peers, ratios, n);
 	}
 	return f;
 }
@@ -504,7 +509,7 @@ static void row(const struct fw_kernels *k, const struct shape *s, const char *h
 		printf(" %6.1f GB/s", f.rate);
 	if (peer)
 		printf("  %.3f of %s", f.ratio, gemv ? "bandwidth" : "peak");
-	if (f.quiet > 0 && !gemv)
+	if (f.quiet > 0)
 		printf(", %.3f in the %.0f %% quiet turns", f.quiet_ratio, f.quiet * 100);
 	printf("\n");
 	fflush(stdout);
