@@ -6,9 +6,9 @@
  *
  * The register tile is 6 rows x 64 channels: 24 sums, 4 weights, 1 activation. The activations of some rows are flipped into
  * the worker's scratch, and then each panel, which is in the second-level cache and comes into the first a few steps ahead, is
- * multiplied with all of them, while the next one is fetched into the second; results leave from the registers. A tile's
- * activations are flipped while the tile before it is multiplied with the first panel: their loads and stores find room
- * between the products.
+ * multiplied with all of them, while the next one is fetched into the second. Results leave from the registers, to lines that are
+ * in the second level by then: stores that wait for memory would hold up the loads of the next tile. A tile's activations are
+ * flipped while the tile before it is multiplied with the first panel: their loads and stores find room between the products.
  * A long K is taken in pieces, between which the sums wait in scratch. A single row skips all that: it flips its four bytes on
  * the way, since memory is the limit there.
  */
@@ -88,9 +88,6 @@
 #define MM_AHEAD 1024
 /* Bytes of a panel that are as many k as a cache line of activations has. */
 #define MM_LINE_W (64 * VNPU_PANEL_N)
-/* Bytes of activations from what is flipped to what is fetched meanwhile. */
-#define MM_AHEAD_A 256
-
 /* What a tile is multiplied from and to. */
 struct mm_tile {
 	const uint8_t *a, *w; /* u8 [rows][ld], s8 [kb][64][4] */
@@ -105,22 +102,21 @@ struct mm_tile {
 	float *c;
 	size_t ldc;
 	const float *a_scale, *scale, *bias; /* [rows], [64], [64] or NULL */
-	/* Activations that are flipped meanwhile: @flip_lines cache lines of each of some rows. */
+	/* Activations that are flipped meanwhile: @flip_lines cache lines of each of some rows, in all at most kb / 2. */
 	const int8_t *flip_src;
 	uint8_t *flip_dst;
 	size_t flip_lds;
 	uint32_t flip_rows, flip_lines;
 };
 
-/*
- * Rows are @ld apart, which every call has as a constant, and so in its instructions; as full tiles have @lines. What is flipped
- * has a line for each of the tile's.
- */
+/* Rows are @ld apart, which every call has as a constant, and so in its instructions; as full tiles have @lines. */
 static inline __attribute__((always_inline)) void mm_rows(const int rows, const size_t ld, const struct mm_tile *t,
 							  const uint32_t lines)
 {
 	const uint8_t *a = t->a, *w = t->w, *end = w + (size_t)(t->kb / 2) * 512, *stop, *next = t->next;
-	const int8_t *src = t->flip_src, *src_end = src + t->flip_lines * 64ul;
+	const float *expected = t->c, *expected_end = t->c ? t->c + rows * t->ldc : NULL;
+	const size_t flip_bytes = t->flip_lines * 64ul;
+	const int8_t *src = t->flip_src, *src_end = src + flip_bytes;
 	const size_t lds = t->flip_lds, first_ld = t->first_ld, ldc = t->ldc;
 	const __m512i flip = _mm512_set1_epi8((char)0x80);
 	__m512 s0, s1, s2, s3, a_scale, y;
@@ -129,20 +125,32 @@ static inline __attribute__((always_inline)) void mm_rows(const int rows, const 
 	uint8_t *dst = t->flip_dst;
 	__m512i w0, w1, w2, w3;
 	float *c = t->c;
-	uint32_t r;
+	uint32_t flips = flip_bytes ? t->flip_rows : 0;
 
 	EACH_ROW(DECLARE)
 	while (w != end) {
 		stop = end;
-		if (src != src_end) {
-			stop = w + MM_LINE_W;
-			for (r = 0; r < t->flip_rows; r++) {
-				_mm_prefetch(src + r * lds + MM_AHEAD_A, _MM_HINT_T0);
-				_mm512_store_si512(dst + r * ld,
-						   _mm512_xor_si512(flip, _mm512_loadu_si512(src + r * lds)));
-			}
+		if (expected != expected_end) {
+			stop = end - w > MM_LINE_W ? w + MM_LINE_W : end;
+			_mm_prefetch(expected, _MM_HINT_T1);
+			_mm_prefetch(expected + 16, _MM_HINT_T1);
+			_mm_prefetch(expected + 32, _MM_HINT_T1);
+			_mm_prefetch(expected + 48, _MM_HINT_T1);
+			expected += ldc;
+		}
+		if (flips) {
+			/* A line at a time, in order: so they are the least in the way. The one below comes meanwhile. */
+			stop = w + 512;
+			_mm_prefetch(src + lds, _MM_HINT_T0);
+			_mm512_store_si512(dst, _mm512_xor_si512(flip, _mm512_loadu_si512(src)));
 			src += 64;
 			dst += 64;
+			if (src == src_end) {
+				src += lds - flip_bytes;
+				dst += ld - flip_bytes;
+				src_end = src + flip_bytes;
+				flips--;
+			}
 		}
 		for (; w != stop; w += 512, a += 8, next += lines * 64) {
 			_mm_prefetch(next, _MM_HINT_T1);
