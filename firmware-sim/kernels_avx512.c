@@ -435,5 +435,6 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 #define kernel_matmul_w4f fw_matmul_w4f_avx512
 #define FW_KERNELS_NAME fw_kernels_avx512
 #define FW_KERNELS_LABEL "avx512-vnni"
+#define FW_KERNELS_I8_ROWS MM_ROWS_I8
 #include "kernels_float.h"
 #endif

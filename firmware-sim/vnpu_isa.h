@@ -283,7 +283,8 @@ struct vnpu_cmd_dequant {
  * (The layout that vpdpbusd and its relatives read linearly; 64 channels are four 512-bit registers.)
  * A value of sum that does not fit w makes the result undefined, no more. The float part is computed as
  * (float)acc * (a_scale[m] * w_scale[n]), then + bias[n], each rounded once.
- * tile_m and tile_n are the compiler's choice of the block that a worker takes at a time: tile_n a multiple of 64.
+ * tile_m and tile_n are the compiler's choice of the block that a worker takes at a time: tile_n a multiple of 64. A device may
+ * take blocks of another shape and about as large.
  */
 #define VNPU_PANEL_N 64
 #define VNPU_PANEL_I8_BYTES(k) ((((uint64_t)(k) + 3) / 4) * 256 + 512)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Tiles: what may be fetched ahead for one is what it reads. */
+/* Tiles: those of a product cover it, and what may be fetched ahead for one is what it reads. */
 #include "fw_fake.h"
 
 #include "fw_tile.h"
@@ -33,11 +33,11 @@ struct space {
 	struct fw_exec_job job;
 };
 
-static void space_decode(struct space *s, struct job_builder *b, uint64_t as_bytes)
+static void space_decode(struct space *s, struct job_builder *b, uint64_t as_bytes, uint32_t i8_rows)
 {
 	char why[256];
 
-	*s = (struct space){ .ops.guard = record };
+	*s = (struct space){ .ops.guard = record, .prog.i8_rows = i8_rows };
 	s->as.base = s->page;
 	s->as.size = as_bytes;
 	if (fw_prog_decode(&s->prog, b->stream, b->stream_bytes, b->table, b->table_bytes, as_bytes, why, sizeof(why)))
@@ -64,7 +64,7 @@ static void add_product(struct job_builder *b, uint16_t op)
 		.n = any(1, 4000),
 		.k = k,
 		.lda = k,
-		.tile_m = any(1, 64),
+		.tile_m = any(1, 300),
 		.tile_n = 64 * any(1, 8),
 		.group = op == VNPU_OP_MATMUL_I8 ? 0 : group,
 	};
@@ -92,7 +92,7 @@ static void what_is_fetched_ahead_is_what_the_tile_reads(void **state)
 		job_slot(&b, 4096, AS_BYTES - 4096, VNPU_SLOT_READ | VNPU_SLOT_WRITE);
 		add_product(&b, ops[round % 3]);
 		job_end(&b);
-		space_decode(&s, &b, AS_BYTES);
+		space_decode(&s, &b, AS_BYTES, any(0, 132));
 		cmd = &s.prog.cmds[0];
 		for (uint64_t tile = 0; tile < cmd->nr_tiles; tile++) {
 			bool found = false;
@@ -120,7 +120,7 @@ static void others_have_nothing_to_fetch_ahead(void **state)
 	struct space s;
 
 	all_ops_make(&b, f, 1);
-	space_decode(&s, &b, 1ull << FAKE_VA_BITS);
+	space_decode(&s, &b, 1ull << FAKE_VA_BITS, 0);
 	for (uint32_t i = 0; i < s.prog.nr_cmds; i++) {
 		uint16_t op = s.prog.cmds[i].u.hdr.op;
 
@@ -134,9 +134,61 @@ static void others_have_nothing_to_fetch_ahead(void **state)
 	fake_destroy(f);
 }
 
+/* By what each says that it writes. */
+static void tiles_cover_a_product_once_in_blocks_that_the_engine_likes(void **state)
+{
+	const struct fw_kernels *k = fw_kernels_get(FW_ISA_AUTO);
+	const struct vnpu_cmd_matmul_i8 *m;
+	static uint8_t covered[300][4000];
+	struct job_builder b;
+	struct fw_fault fault;
+	struct space s;
+
+	for (int round = 0; round < 100; round++) {
+		const struct fw_access *c = &s.recorder.acc[3];
+		uint64_t stride, row, col, rows, cols, tile, r;
+		uint32_t likes = any(0, 132);
+		const struct fw_cmd *cmd;
+
+		job_begin(&b);
+		job_slot(&b, 4096, AS_BYTES - 4096, VNPU_SLOT_READ | VNPU_SLOT_WRITE);
+		add_product(&b, VNPU_OP_MATMUL_I8);
+		job_end(&b);
+		space_decode(&s, &b, AS_BYTES, likes);
+		cmd = &s.prog.cmds[0];
+		m = &cmd->u.matmul;
+		stride = m->n * 4ull;
+		memset(covered, 0, sizeof(covered));
+		for (tile = 0; tile < cmd->nr_tiles; tile++) {
+			assert_int_equal(fw_tile_run(k, &s.job, cmd, tile, NULL, &fault), 0);
+			assert_int_equal(s.recorder.nr_acc, 4);
+			assert_true(c->write);
+			row = (c->va - cmd->va[4]) / stride;
+			col = (c->va - cmd->va[4]) % stride / 4;
+			rows = (c->size - 1) / stride + 1;
+			cols = (c->size - (rows - 1) * stride) / 4;
+			assert_true(row + rows <= m->m && col + cols <= m->n);
+			if (likes)
+				assert_true(rows <= likes);
+			for (r = row; r < row + rows; r++)
+				for (uint64_t i = col; i < col + cols; i++)
+					covered[r][i]++;
+		}
+		for (r = 0; r < m->m; r++)
+			for (uint64_t i = 0; i < m->n; i++)
+				assert_int_equal(covered[r][i], 1);
+		/* No more tiles than the stream asked for, but for what is left at the edges. */
+		if (cmd->tile_cols < m->n)
+			assert_true((uint64_t)cmd->tile_rows * cmd->tile_cols >=
+				    (m->tile_m < m->m ? m->tile_m : m->m) * (uint64_t)m->tile_n);
+		fw_prog_free(&s.prog);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(tiles_cover_a_product_once_in_blocks_that_the_engine_likes),
 		cmocka_unit_test(what_is_fetched_ahead_is_what_the_tile_reads),
 		cmocka_unit_test(others_have_nothing_to_fetch_ahead),
 	};
