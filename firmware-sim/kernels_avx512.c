@@ -9,8 +9,8 @@
  * multiplied with all of them, while the next one is fetched into the second. Results leave from the registers, to lines that are
  * in the second level by then: stores that wait for memory would hold up the loads of the next tile. A tile's activations are
  * flipped while the tile before it is multiplied with the first panel: their loads and stores find room between the products.
- * A long K is taken in pieces, between which the sums wait in scratch. A single row skips all that: it flips its four bytes on
- * the way, since memory is the limit there.
+ * A long K is taken in pieces, between which the sums wait in scratch. As many rows as a tile has, or fewer, skip all that, since
+ * memory is their limit: panels are read once, several or several parts of one at a time.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -214,6 +214,90 @@ static void mm_first(int32_t *first, const uint8_t *sums)
 							       _mm512_slli_epi32(_mm512_loadu_si512(sums + i * 4), 7)));
 }
 
+/* Copies @rows rows of a piece with their top bits flipped, each to a multiple of 64 bytes. */
+static void mm_flip(uint8_t *dst, size_t ldd, const int8_t *src, size_t lds, uint32_t rows, uint32_t bytes)
+{
+	__m512i flip = _mm512_set1_epi8((char)0x80);
+	uint32_t r, i;
+	__mmask64 m;
+
+	for (r = 0; r < rows; r++, dst += ldd, src += lds) {
+		for (i = 0; i < bytes; i += 64) {
+			/* Pieces of rows are too short for the hardware to see them coming; and many a power of two apart, so
+			 * that what is fetched too early is gone again. */
+			_mm_prefetch(src + 2 * lds + i, _MM_HINT_T0);
+			m = bytes - i < 64 ? (1ull << (bytes - i)) - 1 : ~0ull;
+			_mm512_store_si512(dst + i, _mm512_xor_si512(flip, _mm512_maskz_loadu_epi8(m, src + i)));
+		}
+	}
+}
+
+/* Two to six rows of a panel: K in as many parts as can be read at the same time, since the sums are the same. */
+static inline __attribute__((always_inline)) void mm_few_rows(const int rows, const struct mm_tile *t)
+{
+	const size_t ld = t->ld, first_ld = 0, part = (t->kb + STREAMS - 1) / STREAMS;
+	const int32_t *first = t->first;
+	const uint8_t *k, *line;
+	size_t b, at;
+	int p, i;
+
+	EACH_ROW(DECLARE)
+	for (b = 0; b < part; b++) {
+#pragma GCC unroll 4
+		for (p = 0; p < STREAMS; p++) {
+			at = p * part + b;
+			if (at >= t->kb)
+				break;
+			line = t->w + at * 256;
+			k = t->a + at * 4;
+#pragma GCC unroll 4
+			for (i = 0; i < 4; i++)
+				stream_ahead(line + i * 64, STREAMS);
+			__m512i w0 = _mm512_loadu_si512(line), w1 = _mm512_loadu_si512(line + 64);
+			__m512i w2 = _mm512_loadu_si512(line + 128), w3 = _mm512_loadu_si512(line + 192);
+			EACH_ROW(ROW)
+		}
+	}
+	EACH_ROW(OUT)
+}
+
+static void mm_few(const struct fw_matmul_i8 *t, uint8_t *flipped)
+{
+	uint32_t bytes = (t->k + 3) / 4 * 4, n0;
+	_Alignas(64) int32_t first[VNPU_PANEL_N], acc[MM_ROWS * VNPU_PANEL_N];
+	struct mm_tile tile = {
+		.a = flipped,
+		.w = t->w,
+		.ld = (bytes + 63) / 64 * 64,
+		.kb = bytes / 4,
+		.first = first,
+		.acc = acc,
+	};
+
+	_Static_assert(MM_ROWS * VNPU_MAX_K_I8 <= FW_SCRATCH_BYTES, "a tile's rows of the greatest K fit");
+	mm_flip(flipped, tile.ld, t->a, t->lda, t->m, bytes);
+	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N, tile.w += VNPU_PANEL_I8_BYTES(t->k)) {
+		mm_first(first, tile.w + bytes * 64ul);
+		switch (t->m) {
+		case 2:
+			mm_few_rows(2, &tile);
+			break;
+		case 3:
+			mm_few_rows(3, &tile);
+			break;
+		case 4:
+			mm_few_rows(4, &tile);
+			break;
+		case 5:
+			mm_few_rows(5, &tile);
+			break;
+		default:
+			mm_few_rows(MM_ROWS, &tile);
+		}
+		mm_store(t, 0, t->m, n0, (const float *)(tile.w + bytes * 64ul + 256), acc);
+	}
+}
+
 /* A single row and @panels panels from channel @n0 on, which are read at the same time. */
 static inline __attribute__((always_inline)) void mm_stream(const int panels, const struct fw_matmul_i8 *t, uint32_t n0)
 {
@@ -275,28 +359,10 @@ static void mm_gemv(const struct fw_matmul_i8 *t)
 	}
 }
 
-/* Copies @rows rows of a piece with their top bits flipped, each to a multiple of 64 bytes. */
-static void mm_flip(uint8_t *dst, size_t ldd, const int8_t *src, size_t lds, uint32_t rows, uint32_t bytes)
+/* Rows that are next, of @left and at most @most: all times about the same, since few wait for their loads. */
+static uint32_t mm_now(uint32_t left, uint32_t most)
 {
-	__m512i flip = _mm512_set1_epi8((char)0x80);
-	uint32_t r, i;
-	__mmask64 m;
-
-	for (r = 0; r < rows; r++, dst += ldd, src += lds) {
-		for (i = 0; i < bytes; i += 64) {
-			/* Pieces of rows are too short for the hardware to see them coming; and many a power of two apart, so
-			 * that what is fetched too early is gone again. */
-			_mm_prefetch(src + 2 * lds + i, _MM_HINT_T0);
-			m = bytes - i < 64 ? (1ull << (bytes - i)) - 1 : ~0ull;
-			_mm512_store_si512(dst + i, _mm512_xor_si512(flip, _mm512_maskz_loadu_epi8(m, src + i)));
-		}
-	}
-}
-
-/* Rows of the next tile, of @left: all tiles about the same, since those of few rows wait for their loads. */
-static uint32_t mm_now(uint32_t left)
-{
-	uint32_t tiles = (left + MM_ROWS - 1) / MM_ROWS;
+	uint32_t tiles = (left + most - 1) / most;
 
 	return (left + tiles - 1) / tiles;
 }
@@ -315,7 +381,7 @@ static void mm_flip_later(struct mm_tile *tile, const struct mm_piece *p, uint32
 	tile->flip_src = p->t->a + (p->m + m) * p->t->lda + p->k;
 	tile->flip_dst = p->flipped + m * p->ld;
 	tile->flip_lds = p->t->lda;
-	tile->flip_rows = mm_now(p->rows - m);
+	tile->flip_rows = mm_now(p->rows - m, MM_ROWS);
 	tile->flip_lines = p->bytes / 64;
 }
 
@@ -326,7 +392,7 @@ static void mm_flip_now(const struct mm_piece *p, bool first_too)
 	uint32_t lines = p->bytes / 64 * 64;
 
 	if (first_too)
-		mm_flip(p->flipped, p->ld, src, p->t->lda, mm_now(p->rows), lines);
+		mm_flip(p->flipped, p->ld, src, p->t->lda, mm_now(p->rows, MM_ROWS), lines);
 	if (lines < p->bytes)
 		mm_flip(p->flipped + lines, p->ld, src + lines, p->t->lda, p->rows, p->bytes - lines);
 }
@@ -365,7 +431,7 @@ static void mm_piece(const struct mm_piece *p, uint8_t *unpacked, int32_t *sums)
 		tile.scale = (const float *)(part.sums + 256);
 		tile.bias = t->bias ? t->bias + n0 : NULL;
 		for (m = 0; m < p->rows; m += now) {
-			now = mm_now(p->rows - m);
+			now = mm_now(p->rows - m, MM_ROWS);
 			tile.a = p->flipped + m * p->ld;
 			tile.first = first ? start : tile.acc;
 			tile.first_ld = first ? 0 : VNPU_PANEL_N;
@@ -413,6 +479,10 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 		mm_gemv(t);
 		return;
 	}
+	if (!t->wk && t->m <= MM_ROWS) {
+		mm_few(t, scratch);
+		return;
+	}
 	p.t = &part;
 	for (n0 = 0; n0 < t->n; n0 += part.n) {
 		part = *t;
@@ -422,7 +492,7 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 			most = MM_ROWS_I8;
 		sums = whole ? tile : (int32_t *)(p.flipped + most * p.ld);
 		for (p.m = 0; p.m < t->m; p.m += p.rows) {
-			p.rows = t->m - p.m < most ? t->m - p.m : most;
+			p.rows = mm_now(t->m - p.m, most);
 			for (p.k = 0; p.k < bytes; p.k += p.bytes) {
 				p.bytes = bytes - p.k < piece ? bytes - p.k : piece;
 				mm_piece(&p, scratch, sums);

@@ -39,8 +39,8 @@
 #define STREAM_FAR 3072
 #define STREAM_NEAR 512
 /*
- * A single row's come an eighth faster still from several panels at a time: the hardware's own prefetcher looks ahead in each of
- * them, and while it starts anew with a page of one, it has the others.
+ * They come an eighth faster still from several places at a time, panels or parts of K: the hardware's own prefetcher looks ahead in
+ * each of them, and while it starts anew with a page of one, it has the others.
  */
 #define STREAMS 4
 static inline __attribute__((always_inline)) void stream_ahead(const uint8_t *line, int streams)

@@ -140,9 +140,21 @@ static void matmul_takes_blocks_of_any_size(void **state)
 	mm_check(9, 1100, 2049, false, true);
 }
 
+/* Whose K is read in several parts at a time, which need not be equal, nor all there. */
+static void matmul_of_few_rows_takes_any_k(void **state)
+{
+	uint32_t m, k;
+
+	rng_seed(__func__);
+	for (m = 2; m <= 6; m++)
+		for (k = 1; k <= 40; k += 1 + rng_below(3))
+			mm_check(m, 1 + rng_below(130), k, rng_below(2), rng_below(2));
+}
+
 static void matmul_takes_the_greatest_k(void **state)
 {
 	rng_seed(__func__);
+	mm_check(6, 65, VNPU_MAX_K_I8, false, true);
 	mm_check(1, 3, VNPU_MAX_K_I8, true, true);
 	mm_check(13, 2, VNPU_MAX_K_I8, true, true);
 	mm_check(7, 65, VNPU_MAX_K_I8 - 1, false, false);
@@ -313,6 +325,7 @@ int main(void)
 		cmocka_unit_test(matmul_is_exact_on_every_isa),
 		cmocka_unit_test(matmul_is_exact_where_16_bit_sums_would_saturate),
 		cmocka_unit_test(matmul_takes_blocks_of_any_size),
+		cmocka_unit_test(matmul_of_few_rows_takes_any_k),
 		cmocka_unit_test(matmul_takes_the_greatest_k),
 		cmocka_unit_test(matmul_of_4_bits_is_the_same_on_every_isa_and_keeps_its_bound),
 		cmocka_unit_test(matmul_of_4_bits_spreads_scales_that_are_no_numbers),
