@@ -34,41 +34,57 @@ static int32_t wk_sum(const int8_t *a, size_t bytes)
 	return _mm512_reduce_add_epi32(sum);
 }
 
-/* acc[rows][64] = a[rows][lda] x @groups times 8 k; @sum: of the rows. Sums are registers c[row][16 channels]. */
-WK_INLINE void wk_rows(const int rows, const int bits, const int8_t *a, size_t lda, const uint8_t *w, size_t groups,
-		       const int32_t *sum, int32_t *acc)
+/* c[row][16 channels] += a[rows][lda] x 8 k. */
+WK_INLINE void wk_step(const int rows, const int bits, const int streams, __m512i (*c)[4], const int8_t *a, size_t lda,
+		       const uint8_t *w)
 {
-	__m512i c[WK_FEW][4], x[WK_FEW], u;
+	__m512i x[WK_FEW], u;
 	wk_vec planes[8];
 	int r, v, line;
 	int32_t four;
+
+#pragma GCC unroll 8
+	for (v = 0; v < bits; v++)
+		stream_ahead(w + v * 64, streams);
+	wk_planes(planes, w, bits, 0);
+#pragma GCC unroll 8
+	for (line = 0; line < 8; line++) {
+		/* Four lines are four k. */
+#pragma GCC unroll 4
+		for (r = 0; r < rows; r++) {
+			memcpy(&four, a + r * lda + line / 4 * 4, 4);
+			x[r] = _mm512_set1_epi32(four);
+		}
+		u = (__m512i)wk_line(planes, bits, line);
+		if (bits == 8)
+			u = _mm512_xor_si512(u, _mm512_set1_epi8((char)0x80));
+#pragma GCC unroll 4
+		for (r = 0; r < rows; r++)
+			DOT(c[r][line % 4], u, x[r]);
+	}
+}
+
+/*
+ * acc[rows][64] = a[rows][lda] x @groups times 8 k; @sum: of the rows. Where memory is the limit, K is in as many parts as can be
+ * read at the same time: their sums are the same. Fewer bits take longer to unpack than to read.
+ */
+WK_INLINE void wk_rows(const int rows, const int bits, const int8_t *a, size_t lda, const uint8_t *w, size_t groups,
+		       const int32_t *sum, int32_t *acc)
+{
+	const int streams = bits < 4 ? 1 : STREAMS;
+	const size_t part = (groups + streams - 1) / streams;
+	__m512i c[WK_FEW][4];
+	size_t g, at;
+	int r, v, i;
 
 #pragma GCC unroll 4
 	for (r = 0; r < rows; r++)
 #pragma GCC unroll 4
 		for (v = 0; v < 4; v++)
 			c[r][v] = _mm512_set1_epi32((int32_t)((uint32_t)sum[r] * -(uint32_t)wk_zero(bits)));
-	for (; groups; groups--, a += 8, w += bits * 64) {
-#pragma GCC unroll 8
-		for (v = 0; v < bits; v++)
-			stream_ahead(w + v * 64, 1);
-		wk_planes(planes, w, bits, 0);
-#pragma GCC unroll 8
-		for (line = 0; line < 8; line++) {
-			/* Four lines are four k. */
-#pragma GCC unroll 4
-			for (r = 0; r < rows; r++) {
-				memcpy(&four, a + r * lda + line / 4 * 4, 4);
-				x[r] = _mm512_set1_epi32(four);
-			}
-			u = (__m512i)wk_line(planes, bits, line);
-			if (bits == 8)
-				u = _mm512_xor_si512(u, _mm512_set1_epi8((char)0x80));
-#pragma GCC unroll 4
-			for (r = 0; r < rows; r++)
-				DOT(c[r][line % 4], u, x[r]);
-		}
-	}
+	for (g = 0; g < part; g++, a += 8, w += bits * 64)
+		for (i = 0, at = 0; i < streams && at + g < groups; i++, at += part)
+			wk_step(rows, bits, streams, c, a + at * 8, lda, w + at * bits * 64);
 #pragma GCC unroll 4
 	for (r = 0; r < rows; r++)
 #pragma GCC unroll 4
