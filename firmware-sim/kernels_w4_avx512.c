@@ -5,9 +5,10 @@
  *
  * K is taken in pieces of 512. Of each piece the rows are copied into scratch, where they lie at distances that the compiler
  * knows, and with them what their sums begin at; then each panel's part is unpacked, first one half of its channels and then the
- * other, which fit the first-level cache, and all rows pass by a half, six at a time: 12 sums of a group, 12 of the row, 2 weights, 1 activation. A group
- * of 32 has 96 multiplications in such a tile, and 24 operations more to convert its sums and to add them by their scales, on the
- * same two ports: so four fifths of the peak are the most that this can reach. Few rows unpack on the way.
+ * other, which fit the first-level cache, and all rows pass by a half, six at a time: 12 sums of a group, 12 of the row, 2
+ * weights, 1 activation. A group of 32 has 96 multiplications in such a tile, and 24 operations more to convert its sums and to add
+ * them by their scales, on the same two ports: so four fifths of the peak are the most that this can reach. Few rows unpack a group
+ * on the way, once for four of them, so that memory and arithmetic go on side by side.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -16,8 +17,8 @@
 #include "kernels_w4_avx512.h"
 
 #define W4_ROWS 6
-/* Rows that memory keeps waiting, and how many of them go at a time. */
-#define W4_FEW 16
+/* Rows that unpack on the way, and how many of them go at a time. */
+#define W4_FEW 32
 #define W4_STREAM_ROWS 4
 /* Tiles of rows that pass by a part, and panels whose sums are kept meanwhile. */
 #define W4_TILES 22
@@ -181,75 +182,90 @@ static void w4_block(struct w4_i8_scratch *s, uint32_t tile, uint32_t rows, uint
 }
 
 /*
- * Rows @m.. and @panels panels from channel @n0 on: of so few rows that memory is the limit. Panels are unpacked on the way, and
- * several read at a time. @first: [groups][rows].
+ * Of so few rows that memory is the limit: panels are unpacked on the way. out[panels][rows][64] += a group of @panels panels, from
+ * @w on, with rows a[rows][lda], whose sums begin at first[rows]. @streams: panels that memory is read from, 0 if the group is
+ * in the cache.
  */
-static inline __attribute__((always_inline)) void
-w4_stream(const int rows, const int panels, const struct fw_matmul_w4 *t, uint32_t m, uint32_t n0, const int32_t *first)
+static inline __attribute__((always_inline)) void w4_step(const int rows, const int panels, const int streams,
+							  const int8_t *a, size_t lda, const uint8_t *w,
+							  size_t panel_bytes, uint32_t group, const int32_t *first,
+							  float *out)
 {
-	const size_t panel_bytes = VNPU_PANEL_W4_BYTES(t->k, t->group);
-	const uint8_t *w = t->w + n0 / VNPU_PANEL_N * panel_bytes, *line;
-	const int8_t *a = (const int8_t *)t->a + m * t->lda, *end = a + t->k;
 	__m512i sum[STREAMS][W4_STREAM_ROWS][4], even[W4_STREAM_ROWS], odd[W4_STREAM_ROWS], x, y;
-	_Alignas(64) float out[STREAMS][W4_STREAM_ROWS][VNPU_PANEL_N];
 	const __m512i low = _mm512_set1_epi8(15);
+	const uint8_t *line;
 	__m512 scale;
 	int32_t four;
+	float *c;
 	uint32_t b;
 	int p, r, i;
 
+#pragma GCC unroll 4
 	for (p = 0; p < panels; p++)
-		memset(out[p], 0, rows * sizeof(out[p][0]));
-	for (; a < end; first += rows) {
 #pragma GCC unroll 4
-		for (p = 0; p < panels; p++)
+		for (r = 0; r < rows; r++)
+			sum[p][r][0] = sum[p][r][1] = sum[p][r][2] = sum[p][r][3] = _mm512_set1_epi32(first[r]);
+	for (b = 0; b < group; b += 8, a += 8, w += 256) {
 #pragma GCC unroll 4
-			for (r = 0; r < rows; r++)
-				sum[p][r][0] = sum[p][r][1] = sum[p][r][2] = sum[p][r][3] = _mm512_set1_epi32(first[r]);
-		for (b = 0; b < t->group; b += 8, a += 8, w += 256) {
-#pragma GCC unroll 4
-			for (r = 0; r < rows; r++) {
-				__builtin_memcpy(&four, a + r * t->lda, 4);
-				even[r] = _mm512_set1_epi32(four);
-				__builtin_memcpy(&four, a + r * t->lda + 4, 4);
-				odd[r] = _mm512_set1_epi32(four);
-			}
-#pragma GCC unroll 4
-			for (p = 0; p < panels; p++) {
-#pragma GCC unroll 4
-				for (i = 0; i < 4; i++) {
-					line = w + p * panel_bytes + i * 64;
-					stream_ahead(line, panels);
-					x = _mm512_loadu_si512(line);
-					y = _mm512_and_si512(_mm512_srli_epi16(x, 4), low);
-					x = _mm512_and_si512(x, low);
-#pragma GCC unroll 4
-					for (r = 0; r < rows; r++) {
-						DOT(sum[p][r][i], x, even[r]);
-						DOT(sum[p][r][i], y, odd[r]);
-					}
-				}
-			}
+		for (r = 0; r < rows; r++) {
+			__builtin_memcpy(&four, a + r * lda, 4);
+			even[r] = _mm512_set1_epi32(four);
+			__builtin_memcpy(&four, a + r * lda + 4, 4);
+			odd[r] = _mm512_set1_epi32(four);
 		}
 #pragma GCC unroll 4
 		for (p = 0; p < panels; p++) {
-			line = w + p * panel_bytes;
-			stream_ahead(line, panels);
-			stream_ahead(line + 64, panels);
 #pragma GCC unroll 4
-			for (i = 0; i < 4; i++, line += 32) {
-				scale = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)line));
+			for (i = 0; i < 4; i++) {
+				line = w + p * panel_bytes + i * 64;
+				if (streams)
+					stream_ahead(line, streams);
+				x = _mm512_loadu_si512(line);
+				y = _mm512_and_si512(_mm512_srli_epi16(x, 4), low);
+				x = _mm512_and_si512(x, low);
 #pragma GCC unroll 4
-				for (r = 0; r < rows; r++)
-					_mm512_store_ps(out[p][r] + i * 16,
-							_mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[p][r][i]), scale,
-									_mm512_load_ps(out[p][r] + i * 16)));
+				for (r = 0; r < rows; r++) {
+					DOT(sum[p][r][i], x, even[r]);
+					DOT(sum[p][r][i], y, odd[r]);
+				}
 			}
 		}
-		w += 128;
 	}
+#pragma GCC unroll 4
+	for (p = 0; p < panels; p++) {
+		line = w + p * panel_bytes;
+		if (streams) {
+			stream_ahead(line, streams);
+			stream_ahead(line + 64, streams);
+		}
+#pragma GCC unroll 4
+		for (i = 0; i < 4; i++, line += 32) {
+			scale = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)line));
+#pragma GCC unroll 4
+			for (r = 0; r < rows; r++) {
+				c = out + (p * rows + r) * VNPU_PANEL_N + i * 16;
+				_mm512_store_ps(
+					c, _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[p][r][i]), scale, _mm512_load_ps(c)));
+			}
+		}
+	}
+}
+
+/* A single row and @panels panels from channel @n0 on. */
+static inline __attribute__((always_inline)) void w4_stream(const int panels, const struct fw_matmul_w4 *t, uint32_t n0,
+							    const int32_t *first)
+{
+	const size_t panel_bytes = VNPU_PANEL_W4_BYTES(t->k, t->group), group_bytes = w4_group_bytes(t->group);
+	const uint8_t *w = t->w + n0 / VNPU_PANEL_N * panel_bytes;
+	_Alignas(64) float out[STREAMS][VNPU_PANEL_N];
+	uint32_t k;
+	int p;
+
+	memset(out, 0, panels * sizeof(out[0]));
+	for (k = 0; k < t->k; k += t->group, w += group_bytes, first++)
+		w4_step(1, panels, panels, (const int8_t *)t->a + k, 0, w, panel_bytes, t->group, first, out[0]);
 	for (p = 0; p < panels; p++)
-		w4_store(t, m, rows, n0 + p * VNPU_PANEL_N, out[p][0]);
+		w4_store(t, 0, 1, n0 + p * VNPU_PANEL_N, out[p]);
 }
 
 static void w4_vector(const struct fw_matmul_w4 *t, const int32_t *first)
@@ -259,53 +275,65 @@ static void w4_vector(const struct fw_matmul_w4 *t, const int32_t *first)
 	for (p = 0; p < panels; p += STREAMS) {
 		switch (panels - p) {
 		case 1:
-			w4_stream(1, 1, t, 0, p * VNPU_PANEL_N, first);
+			w4_stream(1, t, p * VNPU_PANEL_N, first);
 			break;
 		case 2:
-			w4_stream(1, 2, t, 0, p * VNPU_PANEL_N, first);
+			w4_stream(2, t, p * VNPU_PANEL_N, first);
 			break;
 		case 3:
-			w4_stream(1, 3, t, 0, p * VNPU_PANEL_N, first);
+			w4_stream(3, t, p * VNPU_PANEL_N, first);
 			break;
 		default:
-			w4_stream(1, STREAMS, t, 0, p * VNPU_PANEL_N, first);
+			w4_stream(STREAMS, t, p * VNPU_PANEL_N, first);
 		}
 	}
 }
 
-/* All of few rows: each panel is read from memory once, and by those after the first four from the caches. */
+#define STEP_CASE(rows)                                                                                 \
+	case rows:                                                                                      \
+		if (m)                                                                                  \
+			w4_step(rows, 1, 0, a + m * t->lda, t->lda, w, 0, t->group, first + m, out[m]); \
+		else                                                                                    \
+			w4_step(rows, 1, 1, a, t->lda, w, 0, t->group, first, out[0]);                  \
+		break;
+
+/* All rows with a panel, group by group: what was read from memory for the first four is near for the others. @first: [groups][m]. */
+static void w4_few_panel(const struct fw_matmul_w4 *t, uint32_t n0, const int32_t *first)
+{
+	const uint8_t *w = t->w + n0 / VNPU_PANEL_N * VNPU_PANEL_W4_BYTES(t->k, t->group);
+	const size_t group_bytes = w4_group_bytes(t->group);
+	_Alignas(64) float out[W4_FEW][VNPU_PANEL_N];
+	const int8_t *a = t->a;
+	uint32_t k, m;
+
+	memset(out, 0, t->m * sizeof(out[0]));
+	for (k = 0; k < t->k; k += t->group, a += t->group, w += group_bytes, first += t->m) {
+		for (m = 0; m < t->m; m += W4_STREAM_ROWS) {
+			switch (t->m - m) {
+				STEP_CASE(1)
+				STEP_CASE(2)
+				STEP_CASE(3)
+			default:
+				STEP_CASE(4)
+			}
+		}
+	}
+	w4_store(t, 0, t->m, n0, out[0]);
+}
+
 static void w4_few(const struct fw_matmul_w4 *t, int32_t *first)
 {
-	uint32_t groups = t->k / t->group, n0, m, g, rows;
+	uint32_t groups = t->k / t->group, n0, m, g;
 
-	for (m = 0; m < t->m; m++) {
-		rows = t->m - m / W4_STREAM_ROWS * W4_STREAM_ROWS;
-		rows = rows < W4_STREAM_ROWS ? rows : W4_STREAM_ROWS;
+	for (m = 0; m < t->m; m++)
 		for (g = 0; g < groups; g++)
-			first[m / W4_STREAM_ROWS * W4_STREAM_ROWS * groups + g * rows + m % W4_STREAM_ROWS] =
-				w4_first((const int8_t *)t->a + m * t->lda + g * t->group, t->group);
-	}
+			first[g * t->m + m] = w4_first((const int8_t *)t->a + m * t->lda + g * t->group, t->group);
 	if (t->m == 1) {
 		w4_vector(t, first);
 		return;
 	}
-	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
-		for (m = 0; m < t->m; m += W4_STREAM_ROWS) {
-			switch (t->m - m) {
-			case 1:
-				w4_stream(1, 1, t, m, n0, first + m * groups);
-				break;
-			case 2:
-				w4_stream(2, 1, t, m, n0, first + m * groups);
-				break;
-			case 3:
-				w4_stream(3, 1, t, m, n0, first + m * groups);
-				break;
-			default:
-				w4_stream(4, 1, t, m, n0, first + m * groups);
-			}
-		}
-	}
+	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N)
+		w4_few_panel(t, n0, first);
 }
 
 /* Rows m0.., @rows of them, and channels n0.., in @panels panels. */

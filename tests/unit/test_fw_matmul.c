@@ -282,7 +282,7 @@ static void matmul_of_4_bits_is_the_same_on_every_isa_and_keeps_its_bound(void *
 	rng_seed(__func__);
 	for (i = 0; i < 120; i++) {
 		group = 32 << rng_below(3);
-		w4_check(1 + rng_below(i % 8 ? 12 : 150), 1 + rng_below(i % 4 ? 70 : 200),
+		w4_check(1 + rng_below(i % 8 ? 40 : 150), 1 + rng_below(i % 4 ? 70 : 200),
 			 group * (1 + rng_below(i % 4 ? 6 : 20)), group, i % 5 == 1, false);
 	}
 }
@@ -301,6 +301,7 @@ static void matmul_of_4_bits_takes_the_greatest_k(void **state)
 {
 	rng_seed(__func__);
 	w4_check(1, 2, VNPU_MAX_K_I8, 32, true, false);
+	w4_check(32, 1, VNPU_MAX_K_I8, 32, true, false);
 	w4_check(47, 1, VNPU_MAX_K_I8, 32, true, false);
 	w4_check(3, 65, VNPU_MAX_K_I8, 128, false, false);
 }
