@@ -238,6 +238,7 @@ static inline __attribute__((always_inline)) void mm_few_rows(const int rows, co
 	const size_t ld = t->ld, first_ld = 0, part = (t->kb + STREAMS - 1) / STREAMS;
 	const int32_t *first = t->first;
 	const uint8_t *k, *line;
+	__m512i w0, w1, w2, w3;
 	size_t b, at;
 	int p, i;
 
@@ -253,8 +254,10 @@ static inline __attribute__((always_inline)) void mm_few_rows(const int rows, co
 #pragma GCC unroll 4
 			for (i = 0; i < 4; i++)
 				stream_ahead(line + i * 64, STREAMS);
-			__m512i w0 = _mm512_loadu_si512(line), w1 = _mm512_loadu_si512(line + 64);
-			__m512i w2 = _mm512_loadu_si512(line + 128), w3 = _mm512_loadu_si512(line + 192);
+			w0 = _mm512_loadu_si512(line);
+			w1 = _mm512_loadu_si512(line + 64);
+			w2 = _mm512_loadu_si512(line + 128);
+			w3 = _mm512_loadu_si512(line + 192);
 			EACH_ROW(ROW)
 		}
 	}
