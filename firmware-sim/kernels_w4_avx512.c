@@ -38,7 +38,7 @@ struct w4_i8_scratch {
 };
 
 _Static_assert(sizeof(struct w4_i8_scratch) <= FW_SCRATCH_BYTES, "a piece of all tiles fits");
-_Static_assert(W4_FEW *(VNPU_MAX_K_I8 / 32) * sizeof(int32_t) <= FW_SCRATCH_BYTES, "few rows of the greatest K fit");
+_Static_assert(VNPU_MAX_K_I8 / 32 * W4_FEW * sizeof(int32_t) <= FW_SCRATCH_BYTES, "few rows of the greatest K fit");
 
 /* One instruction and no more: as an intrinsic, GCC 12 copies sums to and fro and runs out of registers. */
 #define DOT(sum, w, x) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x))
