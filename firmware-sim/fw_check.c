@@ -16,7 +16,7 @@
 /* Elements that a tile of a simple operator takes: some 10 us of work. */
 #define TILE_ELEMS 16384u
 /* Multiply-accumulates that a tile may take, so that a cancelled job ends soon: some ms. */
-#define TILE_MACS (3ull << 27)
+#define TILE_MACS (5ull << 27)
 /* What a tile of ADD_OUTLIERS takes. */
 #define OUTLIERS_TILE_ROWS 128u
 #define OUTLIERS_TILE_PANELS 4u
@@ -379,9 +379,9 @@ static int cache(struct decoder *d, const char *name, const struct vnpu_ref *ref
 	return operand(d, name, ref, bytes, type == VNPU_KV_F32 ? 4 : 2, flags, va);
 }
 
-/* Tiles with more rows than the engine takes at a time get fewer, and more channels instead: rows are brought into its form less
- * often then, and weights are not read more often. */
-static void widen_tiles(struct fw_cmd *c, uint32_t rows)
+/* Tiles with more rows than the engine takes at a time get fewer, in its steps, and more channels instead: rows are brought into
+ * its form less often then, and weights are not read more often. */
+static void widen_tiles(struct fw_cmd *c, uint32_t rows, uint32_t step)
 {
 	const struct vnpu_cmd_matmul_i8 *m = &c->u.matmul;
 	uint64_t parts, all = div_up(m->n, VNPU_PANEL_N) * VNPU_PANEL_N;
@@ -389,7 +389,9 @@ static void widen_tiles(struct fw_cmd *c, uint32_t rows)
 	if (!rows || c->tile_rows <= rows)
 		return;
 	parts = div_up(c->tile_rows, rows);
-	c->tile_rows = div_up(c->tile_rows, parts);
+	c->tile_rows = div_up(div_up(c->tile_rows, parts), step) * step;
+	if (c->tile_rows > rows)
+		c->tile_rows = rows;
 	c->tile_cols = all / parts < c->tile_cols ? all : c->tile_cols * parts;
 	c->nr_tiles = div_up(m->m, c->tile_rows) * div_up(m->n, c->tile_cols);
 }
@@ -400,7 +402,7 @@ static int check_matmul_i8(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 
 	CHECK(reserved(d, m->reserved));
 	CHECK(check_matmul(d, c, div_up(m->n, VNPU_PANEL_N) * VNPU_PANEL_I8_BYTES(m->k), VNPU_MAX_DIM, cost));
-	widen_tiles(c, d->prog->i8_rows);
+	widen_tiles(c, d->prog->i8_rows, d->prog->i8_step);
 	CHECK(matrix(d, "a", &m->a, m->m, (m->k + 3) / 4 * 4, m->lda, 1, R, &c->va[0]));
 	return vector(d, "a_scale", &m->a_scale, m->m, R, &c->va[1]);
 }

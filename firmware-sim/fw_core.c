@@ -653,6 +653,7 @@ struct fw_core *fw_core_create(const struct fw_config *cfg, struct fw_port *port
 		return NULL;
 	core->cfg = *cfg;
 	core->prog.i8_rows = kernels->i8_rows;
+	core->prog.i8_step = kernels->i8_step;
 	core->poll.may_move = true;
 	core->port = port;
 	core->nr_queues = info->nr_queues;

@@ -57,7 +57,7 @@ struct fw_region {
 };
 
 struct fw_prog {
-	uint32_t i8_rows; /* of the engine (kernels.h), or 0: how MATMUL_I8 is cut; stays from job to job */
+	uint32_t i8_rows, i8_step; /* of the engine (kernels.h), or 0: how MATMUL_I8 is cut; stay from job to job */
 	struct fw_cmd *cmds;
 	uint32_t nr_cmds, max_cmds;
 	struct fw_region *regions;

@@ -22,7 +22,7 @@
 /* At the start of a worker's scratch: 512 k of a packed panel, unpacked. */
 #define FW_UNPACK_BYTES (512 * VNPU_PANEL_N)
 /* Private memory of a worker, 64-byte aligned. */
-#define FW_SCRATCH_BYTES (FW_UNPACK_BYTES + 6 * VNPU_MAX_K_I8 + 20480)
+#define FW_SCRATCH_BYTES (FW_UNPACK_BYTES + 6 * VNPU_MAX_K_I8 + 43008)
 
 /* Panels of MATMUL_WK that a tile has at most: so many entries of the table are copied for it. */
 #define FW_WK_PANELS 32
@@ -103,8 +103,9 @@ static inline uint32_t fw_attn_tile(uint32_t head_dim, uint64_t queries)
 
 struct fw_kernels {
 	const char *name;
-	/* Rows that MATMUL_I8 multiplies at a time: more in a block cost it as much as another block. 0: any. */
-	uint32_t i8_rows;
+	/* Rows that MATMUL_I8 multiplies at a time: more in a block cost it as much as another block. 0: any. And of the register
+	 * tile, of which they are a multiple: what is left of a block is as slow as a whole step. */
+	uint32_t i8_rows, i8_step;
 	void (*matmul_i8)(const struct fw_matmul_i8 *t, void *scratch);
 	void (*matmul_w4)(const struct fw_matmul_w4 *t, void *scratch);
 	void (*matmul_w4f)(const struct fw_matmul_w4 *t, void *scratch);

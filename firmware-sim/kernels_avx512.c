@@ -4,13 +4,13 @@
  * flipped), and the sums begin at -128 times the sum of the weights, which each panel carries. In 32 bits all of this is
  * exact modulo 2^32, and the true sum fits.
  *
- * The register tile is 6 rows x 64 channels: 24 sums, 4 weights, 1 activation. The activations of some rows are flipped into
- * the worker's scratch, and then each panel, which is in the second-level cache and comes into the first a few steps ahead, is
- * multiplied with all of them, while the next one is fetched into the second. Results leave from the registers, to lines that are
- * in the second level by then: stores that wait for memory would hold up the loads of the next tile. A tile's activations are
- * flipped while the tile before it is multiplied with the first panel: their loads and stores find room between the products.
- * A long K is taken in pieces, between which the sums wait in scratch. As many rows as a tile has, or fewer, skip all that, since
- * memory is their limit: panels are read once, several or several parts of one at a time.
+ * The register tile is 14 rows x 32 channels: 28 sums, 2 weights, 1 activation. Weights pass from the second-level cache into the
+ * first, a few steps ahead, once per 14 rows, and those are what a smaller tile waits for most. The activations of some rows are
+ * flipped into the worker's scratch, and then each panel, half by half, is multiplied with all of them, while the next one is
+ * fetched into the second level. Results leave from the registers, to lines that are there by then: stores that wait for memory
+ * would hold up the loads of the next tile. A tile's activations are flipped while the tile before it is multiplied with the first
+ * panel: their loads and stores find room between the products. A long K is taken in pieces, between which the sums wait in
+ * scratch. Few rows skip all that, since memory is their limit: panels are read once, several or several parts of one at a time.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -19,70 +19,70 @@
 #include "kernels_avx512.h"
 #include "kernels_w4.h"
 
-#define MM_ROWS 6
+#define MM_ROWS 14
+/* Channels of the register tile: a panel's are two. */
+#define MM_HALF (VNPU_PANEL_N / 2)
+/* As many rows, or fewer, are multiplied with weights from memory. */
+#define MM_FEW 6
 #define FLIP ((int32_t)0x80808080)
 
-/* One instruction and no more: as an intrinsic, GCC 12 copies sums to and fro and runs out of registers. */
-#define DOT(sum, x, w) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w))
+typedef int32_t four_bytes __attribute__((may_alias, aligned(1)));
 
-#define EACH_ROW(f) f(0) f(1) f(2) f(3) f(4) f(5)
-#define DECLARE(r)                                                      \
-	__m512i c##r##0, c##r##1, c##r##2, c##r##3;                     \
-	if ((r) < rows) {                                               \
-		c##r##0 = _mm512_load_si512(first + (r)*first_ld);      \
-		c##r##1 = _mm512_load_si512(first + (r)*first_ld + 16); \
-		c##r##2 = _mm512_load_si512(first + (r)*first_ld + 32); \
-		c##r##3 = _mm512_load_si512(first + (r)*first_ld + 48); \
+/*
+ * One instruction each and no more, in this order: left alone, GCC 12 copies sums to and fro and runs out of registers. What is
+ * issued beside the products counts as much as they do where another thread shares the core's front end.
+ */
+#define DOT(sum, x, w) __asm__ volatile("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w))
+#define LOAD_LINE(w, line) __asm__ volatile("vmovdqu64 %1, %0" : "=v"(w) : "m"(*(const __m512i *)(line)))
+#define LOAD_FOUR(x, k) __asm__ volatile("vpbroadcastd %1, %0" : "=v"(x) : "m"(*(const four_bytes *)(k)))
+
+/* A row and the registers of its sums. */
+#define EACH_ROW(f)                                                                                                \
+	f(0, 0, 1) f(1, 2, 3) f(2, 4, 5) f(3, 6, 7) f(4, 8, 9) f(5, 10, 11) f(6, 12, 13) f(7, 14, 15) f(8, 16, 17) \
+		f(9, 18, 19) f(10, 20, 21) f(11, 22, 23) f(12, 24, 25) f(13, 26, 27)
+#define DECLARE(r, v0, v1)                                                       \
+	register __m512i c##r##0 __asm__("zmm" #v0), c##r##1 __asm__("zmm" #v1); \
+	if ((r) < rows) {                                                        \
+		c##r##0 = _mm512_load_si512(first + (r)*first_ld);               \
+		c##r##1 = _mm512_load_si512(first + (r)*first_ld + 16);          \
 	}
-#define ROW(r)                                          \
-	if ((r) < rows) {                               \
-		int32_t four;                           \
-		__builtin_memcpy(&four, k + (r)*ld, 4); \
-		__m512i x = _mm512_set1_epi32(four);    \
-		DOT(c##r##0, x, w0);                    \
-		DOT(c##r##1, x, w1);                    \
-		DOT(c##r##2, x, w2);                    \
-		DOT(c##r##3, x, w3);                    \
+#define ROW(r, v0, v1)                    \
+	if ((r) < rows) {                 \
+		LOAD_FOUR(x, k + (r)*ld); \
+		DOT(c##r##0, x, w0);      \
+		DOT(c##r##1, x, w1);      \
 	}
 /* Four k of all rows, the @i-th from w and a on. */
 #define STEP(i)                                                    \
 	do {                                                       \
 		const uint8_t *k = a + (i)*4, *line = w + (i)*256; \
                                                                    \
-		w0 = _mm512_loadu_si512(line);                     \
-		w1 = _mm512_loadu_si512(line + 64);                \
-		w2 = _mm512_loadu_si512(line + 128);               \
-		w3 = _mm512_loadu_si512(line + 192);               \
+		LOAD_LINE(w0, line);                               \
+		LOAD_LINE(w1, line + 64);                          \
 		_mm_prefetch(line + MM_AHEAD, _MM_HINT_T0);        \
 		_mm_prefetch(line + MM_AHEAD + 64, _MM_HINT_T0);   \
-		_mm_prefetch(line + MM_AHEAD + 128, _MM_HINT_T0);  \
-		_mm_prefetch(line + MM_AHEAD + 192, _MM_HINT_T0);  \
 		EACH_ROW(ROW)                                      \
 	} while (0)
-#define OUT(r)                                                     \
+#define OUT(r, v0, v1)                                             \
 	if ((r) < rows) {                                          \
 		_mm512_store_si512(t->acc + (r)*64, c##r##0);      \
 		_mm512_store_si512(t->acc + (r)*64 + 16, c##r##1); \
-		_mm512_store_si512(t->acc + (r)*64 + 32, c##r##2); \
-		_mm512_store_si512(t->acc + (r)*64 + 48, c##r##3); \
 	}
 
-#define RESULT1(r, i, plus_bias)                                                      \
-	y = _mm512_mul_ps(_mm512_cvtepi32_ps(c##r##i), _mm512_mul_ps(a_scale, s##i)); \
-	if (plus_bias)                                                                \
-		y = _mm512_add_ps(y, _mm512_loadu_ps(bias + (i)*16));                 \
+#define RESULT1(r, i, plus_bias)                                                                                 \
+	y = _mm512_mul_ps(_mm512_cvtepi32_ps(c##r##i), _mm512_mul_ps(a_scale, _mm512_loadu_ps(scale + (i)*16))); \
+	if (plus_bias)                                                                                           \
+		y = _mm512_add_ps(y, _mm512_loadu_ps(bias + (i)*16));                                            \
 	_mm512_storeu_ps(c + (i)*16, y);
 #define RESULT(r, plus_bias)                             \
 	if ((r) < rows) {                                \
 		a_scale = _mm512_set1_ps(t->a_scale[r]); \
 		RESULT1(r, 0, plus_bias)                 \
 		RESULT1(r, 1, plus_bias)                 \
-		RESULT1(r, 2, plus_bias)                 \
-		RESULT1(r, 3, plus_bias)                 \
 		c += ldc;                                \
 	}
-#define RESULT_BIAS(r) RESULT(r, true)
-#define RESULT_PLAIN(r) RESULT(r, false)
+#define RESULT_BIAS(r, v0, v1) RESULT(r, true)
+#define RESULT_PLAIN(r, v0, v1) RESULT(r, false)
 
 /* Bytes of a panel from what is multiplied to what is fetched into the first level meanwhile. */
 #define MM_AHEAD 1024
@@ -90,18 +90,18 @@
 #define MM_LINE_W (64 * VNPU_PANEL_N)
 /* What a tile is multiplied from and to. */
 struct mm_tile {
-	const uint8_t *a, *w; /* u8 [rows][ld], s8 [kb][64][4] */
+	const uint8_t *a, *w; /* u8 [rows][ld], s8 [kb][64][4], of which half the channels */
 	size_t ld;
 	uint32_t kb; /* steps of four k */
-	uint32_t lines; /* to be fetched from @next on with each two steps: 1, 2, 4 or 8 */
+	uint32_t lines; /* to be fetched from @next on with each two steps: 1, 2 or 4 */
 	const uint8_t *next;
-	/* acc[rows][64] = first[rows][first_ld] + a x w, unless there is c, where results go. */
+	/* acc[rows][64] = first[rows][first_ld] + a x w, half the columns, unless there is c, where results go. */
 	const int32_t *first;
 	size_t first_ld;
 	int32_t *acc;
 	float *c;
 	size_t ldc;
-	const float *a_scale, *scale, *bias; /* [rows], [64], [64] or NULL */
+	const float *a_scale, *scale, *bias; /* [rows], [32], [32] or NULL */
 	/* Activations that are flipped meanwhile: @flip_lines cache lines of each of some rows, in all at most kb / 2. */
 	const int8_t *flip_src;
 	uint8_t *flip_dst;
@@ -109,7 +109,7 @@ struct mm_tile {
 	uint32_t flip_rows, flip_lines;
 };
 
-/* Rows are @ld apart, which every call has as a constant, and so in its instructions; as full tiles have @lines. */
+/* Rows are @ld apart, which every call has as a constant, and so in its instructions; as those of many rows have @lines. */
 static inline __attribute__((always_inline)) void mm_rows(const int rows, const size_t ld, const struct mm_tile *t,
 							  const uint32_t lines)
 {
@@ -119,11 +119,11 @@ static inline __attribute__((always_inline)) void mm_rows(const int rows, const 
 	const int8_t *src = t->flip_src, *src_end = src + flip_bytes;
 	const size_t lds = t->flip_lds, first_ld = t->first_ld, ldc = t->ldc;
 	const __m512i flip = _mm512_set1_epi8((char)0x80);
-	__m512 s0, s1, s2, s3, a_scale, y;
+	__m512 a_scale, y;
 	const int32_t *first = t->first;
-	const float *bias = t->bias;
+	const float *bias = t->bias, *scale = t->scale;
 	uint8_t *dst = t->flip_dst;
-	__m512i w0, w1, w2, w3;
+	register __m512i w0 __asm__("zmm28"), w1 __asm__("zmm29"), x __asm__("zmm30");
 	float *c = t->c;
 	uint32_t flips = flip_bytes ? t->flip_rows : 0;
 
@@ -134,8 +134,6 @@ static inline __attribute__((always_inline)) void mm_rows(const int rows, const 
 			stop = end - w > MM_LINE_W ? w + MM_LINE_W : end;
 			_mm_prefetch(expected, _MM_HINT_T1);
 			_mm_prefetch(expected + 16, _MM_HINT_T1);
-			_mm_prefetch(expected + 32, _MM_HINT_T1);
-			_mm_prefetch(expected + 48, _MM_HINT_T1);
 			expected += ldc;
 		}
 		if (flips) {
@@ -160,12 +158,6 @@ static inline __attribute__((always_inline)) void mm_rows(const int rows, const 
 				_mm_prefetch(next + 128, _MM_HINT_T1);
 				_mm_prefetch(next + 192, _MM_HINT_T1);
 			}
-			if (lines > 4) {
-				_mm_prefetch(next + 256, _MM_HINT_T1);
-				_mm_prefetch(next + 320, _MM_HINT_T1);
-				_mm_prefetch(next + 384, _MM_HINT_T1);
-				_mm_prefetch(next + 448, _MM_HINT_T1);
-			}
 			STEP(0);
 			STEP(1);
 		}
@@ -176,10 +168,6 @@ static inline __attribute__((always_inline)) void mm_rows(const int rows, const 
 		EACH_ROW(OUT)
 		return;
 	}
-	s0 = _mm512_loadu_ps(t->scale);
-	s1 = _mm512_loadu_ps(t->scale + 16);
-	s2 = _mm512_loadu_ps(t->scale + 32);
-	s3 = _mm512_loadu_ps(t->scale + 48);
 	if (bias) {
 		EACH_ROW(RESULT_BIAS)
 	} else {
@@ -189,18 +177,22 @@ static inline __attribute__((always_inline)) void mm_rows(const int rows, const 
 
 static void mm_block(uint32_t rows, const struct mm_tile *t)
 {
-#define ROWS(n, ld, from)                            \
-	case (n) + (from):                           \
-		if ((n) == MM_ROWS && t->lines == 1) \
-			mm_rows(n, ld, t, 1);        \
-		else                                 \
-			mm_rows(n, ld, t, t->lines); \
-		break;
-#define EACH_NUMBER(ld, from) \
-	ROWS(1, ld, from) ROWS(2, ld, from) ROWS(3, ld, from) ROWS(4, ld, from) ROWS(5, ld, from) ROWS(6, ld, from)
+	/* More rows than three tiles are in tiles of at least 10. */
+#define ROWS(n, ld)                          \
+	if ((n) >= 10 && t->lines == 1)      \
+		mm_rows(n, ld, t, 1);        \
+	else                                 \
+		mm_rows(n, ld, t, t->lines); \
+	break;
+#define ROWS_I8(r, v0, v1) \
+	case (r) + 1:      \
+		ROWS((r) + 1, MM_LD_I8)
+#define ROWS_WK(r, v0, v1)      \
+	case MM_ROWS + (r) + 1: \
+		ROWS((r) + 1, MM_LD)
 	switch (rows + (t->ld == MM_LD_I8 ? 0 : MM_ROWS)) {
-		EACH_NUMBER(MM_LD_I8, 0)
-		EACH_NUMBER(MM_LD, MM_ROWS)
+		EACH_ROW(ROWS_I8)
+		EACH_ROW(ROWS_WK)
 	}
 }
 
@@ -235,14 +227,17 @@ static void mm_flip(uint8_t *dst, size_t ldd, const int8_t *src, size_t lds, uin
 /* Two to six rows of a panel: K in as many parts as can be read at the same time, since the sums are the same. */
 static inline __attribute__((always_inline)) void mm_few_rows(const int rows, const struct mm_tile *t)
 {
-	const size_t ld = t->ld, first_ld = 0, part = (t->kb + STREAMS - 1) / STREAMS;
-	const int32_t *first = t->first;
+	const size_t part = (t->kb + STREAMS - 1) / STREAMS;
+	__m512i c[MM_FEW][4], w[4], x;
 	const uint8_t *k, *line;
-	__m512i w0, w1, w2, w3;
 	size_t b, at;
-	int p, i;
+	int p, r, i;
 
-	EACH_ROW(DECLARE)
+#pragma GCC unroll 6
+	for (r = 0; r < rows; r++)
+#pragma GCC unroll 4
+		for (i = 0; i < 4; i++)
+			c[r][i] = _mm512_load_si512(t->first + i * 16);
 	for (b = 0; b < part; b++) {
 #pragma GCC unroll 4
 		for (p = 0; p < STREAMS; p++) {
@@ -252,22 +247,30 @@ static inline __attribute__((always_inline)) void mm_few_rows(const int rows, co
 			line = t->w + at * 256;
 			k = t->a + at * 4;
 #pragma GCC unroll 4
-			for (i = 0; i < 4; i++)
+			for (i = 0; i < 4; i++) {
 				stream_ahead(line + i * 64, STREAMS);
-			w0 = _mm512_loadu_si512(line);
-			w1 = _mm512_loadu_si512(line + 64);
-			w2 = _mm512_loadu_si512(line + 128);
-			w3 = _mm512_loadu_si512(line + 192);
-			EACH_ROW(ROW)
+				LOAD_LINE(w[i], line + i * 64);
+			}
+#pragma GCC unroll 6
+			for (r = 0; r < rows; r++) {
+				LOAD_FOUR(x, k + r * t->ld);
+#pragma GCC unroll 4
+				for (i = 0; i < 4; i++)
+					DOT(c[r][i], x, w[i]);
+			}
 		}
 	}
-	EACH_ROW(OUT)
+#pragma GCC unroll 6
+	for (r = 0; r < rows; r++)
+#pragma GCC unroll 4
+		for (i = 0; i < 4; i++)
+			_mm512_store_si512(t->acc + r * VNPU_PANEL_N + i * 16, c[r][i]);
 }
 
 static void mm_few(const struct fw_matmul_i8 *t, uint8_t *flipped)
 {
 	uint32_t bytes = (t->k + 3) / 4 * 4, n0;
-	_Alignas(64) int32_t first[VNPU_PANEL_N], acc[MM_ROWS * VNPU_PANEL_N];
+	_Alignas(64) int32_t first[VNPU_PANEL_N], acc[MM_FEW * VNPU_PANEL_N];
 	struct mm_tile tile = {
 		.a = flipped,
 		.w = t->w,
@@ -277,7 +280,7 @@ static void mm_few(const struct fw_matmul_i8 *t, uint8_t *flipped)
 		.acc = acc,
 	};
 
-	_Static_assert(MM_ROWS * VNPU_MAX_K_I8 <= FW_SCRATCH_BYTES, "a tile's rows of the greatest K fit");
+	_Static_assert(MM_FEW * VNPU_MAX_K_I8 <= FW_SCRATCH_BYTES, "a tile's rows of the greatest K fit");
 	mm_flip(flipped, tile.ld, t->a, t->lda, t->m, bytes);
 	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N, tile.w += VNPU_PANEL_I8_BYTES(t->k)) {
 		mm_first(first, tile.w + bytes * 64ul);
@@ -295,7 +298,7 @@ static void mm_few(const struct fw_matmul_i8 *t, uint8_t *flipped)
 			mm_few_rows(5, &tile);
 			break;
 		default:
-			mm_few_rows(MM_ROWS, &tile);
+			mm_few_rows(MM_FEW, &tile);
 		}
 		mm_store(t, 0, t->m, n0, (const float *)(tile.w + bytes * 64ul + 256), acc);
 	}
@@ -378,13 +381,17 @@ struct mm_piece {
 	size_t ld;
 };
 
-/* The tile from row @m of the piece on is to be flipped while @tile is multiplied, but for what does not fill cache lines. */
-static void mm_flip_later(struct mm_tile *tile, const struct mm_piece *p, uint32_t m)
+/* Half the rows of the tile from row @m of the piece on, the first or the second, are to be flipped while @tile is multiplied, but
+ * for what does not fill cache lines. */
+static void mm_flip_later(struct mm_tile *tile, const struct mm_piece *p, uint32_t m, uint32_t half)
 {
+	uint32_t rows = mm_now(p->rows - m, MM_ROWS);
+
+	m += half ? (rows + 1) / 2 : 0;
 	tile->flip_src = p->t->a + (p->m + m) * p->t->lda + p->k;
 	tile->flip_dst = p->flipped + m * p->ld;
 	tile->flip_lds = p->t->lda;
-	tile->flip_rows = mm_now(p->rows - m, MM_ROWS);
+	tile->flip_rows = (rows + !half) / 2;
 	tile->flip_lines = p->bytes / 64;
 }
 
@@ -403,7 +410,7 @@ static void mm_flip_now(const struct mm_piece *p, bool first_too)
 /* @sums: [panels][rows][64], or of one tile if K is not cut. */
 static void mm_piece(const struct mm_piece *p, uint8_t *unpacked, int32_t *sums)
 {
-	uint32_t bytes = (p->t->k + 3) / 4 * 4, n0, m, now;
+	uint32_t bytes = (p->t->k + 3) / 4 * 4, n0, m, now, half, n;
 	bool first = !p->k, last = p->k + p->bytes == bytes;
 	_Alignas(64) int32_t start[VNPU_PANEL_N];
 	const struct fw_matmul_i8 *t = p->t;
@@ -411,13 +418,11 @@ static void mm_piece(const struct mm_piece *p, uint8_t *unpacked, int32_t *sums)
 	struct mm_tile tile = {
 		.ld = p->ld,
 		.kb = p->bytes / 4,
-		/* So many with each two steps, which are as many of this panel's, that the next one's part is there when it is
+		/* So many with each two steps, which are half as many of this panel's, that the next one's part is there when it is
 		 * its turn. */
-		.lines = p->rows <= MM_ROWS	  ? 8
-			 : p->rows <= 2 * MM_ROWS ? 4
-			 : p->rows <= 6 * MM_ROWS ? 2
+		.lines = p->rows <= MM_ROWS	  ? 4
+			 : p->rows <= 3 * MM_ROWS ? 2
 						  : 1,
-		.acc = sums,
 		.ldc = t->ldc,
 	};
 	struct mm_part part;
@@ -429,31 +434,37 @@ static void mm_piece(const struct mm_piece *p, uint8_t *unpacked, int32_t *sums)
 		part = mm_part(t, n0, p->k, p->bytes, unpacked);
 		if (first)
 			mm_first(start, part.sums);
-		tile.w = part.w;
 		tile.next = part.next;
-		tile.scale = (const float *)(part.sums + 256);
-		tile.bias = t->bias ? t->bias + n0 : NULL;
 		for (m = 0; m < p->rows; m += now) {
 			now = mm_now(p->rows - m, MM_ROWS);
 			tile.a = p->flipped + m * p->ld;
-			tile.first = first ? start : tile.acc;
-			tile.first_ld = first ? 0 : VNPU_PANEL_N;
 			tile.a_scale = t->a_scale + p->m + m;
-			tile.c = last && t->n - n0 >= VNPU_PANEL_N ? t->c + (p->m + m) * t->ldc + n0 : NULL;
-			tile.flip_lines = 0;
-			if (!n0 && m + now < p->rows) {
-				mm_flip_later(&tile, p, m + now);
-			} else if (!last && t->n - n0 <= VNPU_PANEL_N && m && m + now == p->rows) {
-				/* The first tile of this piece is done with: now that of the next piece. */
-				mm_flip_later(&tile, &after, 0);
+			tile.first_ld = first ? 0 : VNPU_PANEL_N;
+			for (half = 0; half < 2; half++) {
+				n = half * MM_HALF;
+				tile.w = part.w + n * 4;
+				tile.first = (first ? start : sums) + n;
+				tile.acc = sums + n;
+				tile.c = NULL;
+				if (last && t->n - n0 >= VNPU_PANEL_N)
+					tile.c = t->c + (p->m + m) * t->ldc + n0 + n;
+				tile.scale = (const float *)(part.sums + 256) + n;
+				tile.bias = t->bias ? t->bias + n0 + n : NULL;
+				tile.flip_lines = 0;
+				if (!n0 && m + now < p->rows) {
+					mm_flip_later(&tile, p, m + now, half);
+				} else if (!last && t->n - n0 <= VNPU_PANEL_N && m && m + now == p->rows) {
+					/* The first tile of this piece is done with: now that of the next piece. */
+					mm_flip_later(&tile, &after, 0, half);
+				}
+				mm_block(now, &tile);
+				if ((size_t)(tile.next - part.next) < part.next_bytes)
+					tile.next += p->bytes * 8 * tile.lines;
 			}
-			mm_block(now, &tile);
 			if (last && !tile.c)
-				mm_store(t, p->m + m, now, n0, tile.scale, tile.acc);
-			if ((size_t)(tile.next - part.next) < part.next_bytes)
-				tile.next += p->bytes * 8 * tile.lines;
+				mm_store(t, p->m + m, now, n0, (const float *)(part.sums + 256), sums);
 			if (!first || !last)
-				tile.acc += now * VNPU_PANEL_N;
+				sums += now * VNPU_PANEL_N;
 		}
 	}
 }
@@ -474,6 +485,9 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 	bool whole = piece >= bytes;
 	struct fw_matmul_i8 part;
 
+	_Static_assert(!(MM_ROWS_I8 % MM_ROWS), "rows are whole tiles");
+	_Static_assert(MM_ROWS_I8 * (MM_LD_I8 + MM_PANELS * VNPU_PANEL_N * 4) <= FW_SCRATCH_BYTES - FW_UNPACK_BYTES,
+		       "so many rows fit with their sums");
 	if (t->wk && t->m <= WK_FEW) {
 		fw_wk_few_avx512(t, scratch);
 		return;
@@ -482,7 +496,7 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 		mm_gemv(t);
 		return;
 	}
-	if (!t->wk && t->m <= MM_ROWS) {
+	if (!t->wk && t->m <= MM_FEW) {
 		mm_few(t, scratch);
 		return;
 	}
@@ -509,5 +523,6 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 #define FW_KERNELS_NAME fw_kernels_avx512
 #define FW_KERNELS_LABEL "avx512-vnni"
 #define FW_KERNELS_I8_ROWS MM_ROWS_I8
+#define FW_KERNELS_I8_STEP MM_ROWS
 #include "kernels_float.h"
 #endif

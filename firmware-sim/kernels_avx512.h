@@ -22,7 +22,7 @@
  * Rows that are then multiplied with all panels before others are: a panel is fetched in their time, and they leave most of the
  * second-level cache to it, to the next one and to results.
  */
-#define MM_ROWS_I8 66
+#define MM_ROWS_I8 70
 /* Panels whose sums are kept at a time: so those of a few dozen rows fit the scratch, whatever a stream calls a tile. */
 #define MM_PANELS 16
 /* Of packed ones, which are unpacked for these rows: so that there are more of them. */

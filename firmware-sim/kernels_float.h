@@ -2,7 +2,7 @@
 /*
  * The float kernels, in GCC's portable vectors. Included by one file per instruction set, which defines FW_KERNELS_NAME
  * (the table's symbol), FW_KERNELS_LABEL, kernel_matmul_i8(), kernel_matmul_w4() and kernel_matmul_w4f() before, and
- * FW_KERNELS_I8_ROWS where i8_rows is not 0.
+ * FW_KERNELS_I8_ROWS and FW_KERNELS_I8_STEP where i8_rows is not 0.
  *
  * Order of operations, and so every result, is fixed here and depends neither on the instruction set nor on how a job
  * is cut into tiles: sums run in 16 lanes by index modulo 16 and are folded in halves (8, 4, 2, 1), whether 16 lanes are
@@ -749,11 +749,13 @@ static void kernel_rope(float *y, const float *x, const float *inv_freq, uint64_
 
 #ifndef FW_KERNELS_I8_ROWS
 #define FW_KERNELS_I8_ROWS 0
+#define FW_KERNELS_I8_STEP 0
 #endif
 
 const struct fw_kernels FW_KERNELS_NAME = {
 	.name = FW_KERNELS_LABEL,
 	.i8_rows = FW_KERNELS_I8_ROWS,
+	.i8_step = FW_KERNELS_I8_STEP,
 	.matmul_i8 = kernel_matmul_i8,
 	.matmul_w4 = kernel_matmul_w4,
 	.matmul_w4f = kernel_matmul_w4f,

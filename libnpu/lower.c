@@ -97,7 +97,8 @@ static enum vnpu_kv_type lower_kv_type(const struct npu_tensor *cache)
 #define TILE_ROWS 128u
 #define TILE_PANELS 16u
 /* The device cuts what is longer, and then to no multiple of its register tile. */
-#define TILE_MACS (3ull << 27)
+#define TILE_MACS_I8 (5ull << 27)
+#define TILE_MACS (3ull << 27) /* of what multiplies more slowly */
 /* Fewer tiles than this leave workers idle at the end. */
 #define TILE_MIN_COUNT 8u
 /* Rows of the register tile of the fastest engine; others lose nothing by it. */
@@ -108,7 +109,7 @@ static uint32_t div_up(uint32_t a, uint32_t b)
 	return (a + b - 1) / b;
 }
 
-static void lower_tiles(uint32_t m, uint32_t n, uint32_t k, uint32_t *tile_m, uint32_t *tile_n)
+static void lower_tiles(uint32_t m, uint32_t n, uint32_t k, uint64_t macs, uint32_t *tile_m, uint32_t *tile_n)
 {
 	uint32_t panels = div_up(n, VNPU_PANEL_N), per_tile = panels < TILE_PANELS ? panels : TILE_PANELS;
 
@@ -116,7 +117,7 @@ static void lower_tiles(uint32_t m, uint32_t n, uint32_t k, uint32_t *tile_m, ui
 	*tile_m = div_up(div_up(m, div_up(m, TILE_ROWS)), TILE_M_STEP) * TILE_M_STEP;
 	if (*tile_m > m)
 		*tile_m = m;
-	while (per_tile > 1 && (uint64_t)*tile_m * per_tile * VNPU_PANEL_N * k > TILE_MACS)
+	while (per_tile > 1 && (uint64_t)*tile_m * per_tile * VNPU_PANEL_N * k > macs)
 		per_tile /= 2;
 	/* Columns first: a panel is then read by one worker only. */
 	while (per_tile > 1 && div_up(panels, per_tile) * div_up(m, *tile_m) < TILE_MIN_COUNT)
@@ -369,7 +370,7 @@ static void *lower_product(struct lower_out *o, const struct graph_op *op)
 	c->k = x->cols;
 	c->lda = x->ld;
 	c->ldc = y->ld;
-	lower_tiles(c->m, c->n, c->k, &c->tile_m, &c->tile_n);
+	lower_tiles(c->m, c->n, c->k, op->op == VNPU_OP_MATMUL_I8 ? TILE_MACS_I8 : TILE_MACS, &c->tile_m, &c->tile_n);
 	lower_ref(o, &c->a, x);
 	lower_ref(o, &c->a_scale, scale);
 	lower_ref(o, &c->w, w);

@@ -33,11 +33,11 @@ struct space {
 	struct fw_exec_job job;
 };
 
-static void space_decode(struct space *s, struct job_builder *b, uint64_t as_bytes, uint32_t i8_rows)
+static void space_decode(struct space *s, struct job_builder *b, uint64_t as_bytes, uint32_t i8_rows, uint32_t i8_step)
 {
 	char why[256];
 
-	*s = (struct space){ .ops.guard = record, .prog.i8_rows = i8_rows };
+	*s = (struct space){ .ops.guard = record, .prog = { .i8_rows = i8_rows, .i8_step = i8_step } };
 	s->as.base = s->page;
 	s->as.size = as_bytes;
 	if (fw_prog_decode(&s->prog, b->stream, b->stream_bytes, b->table, b->table_bytes, as_bytes, why, sizeof(why)))
@@ -92,7 +92,7 @@ static void what_is_fetched_ahead_is_what_the_tile_reads(void **state)
 		job_slot(&b, 4096, AS_BYTES - 4096, VNPU_SLOT_READ | VNPU_SLOT_WRITE);
 		add_product(&b, ops[round % 3]);
 		job_end(&b);
-		space_decode(&s, &b, AS_BYTES, any(0, 132));
+		space_decode(&s, &b, AS_BYTES, any(0, 132), any(1, 8));
 		cmd = &s.prog.cmds[0];
 		for (uint64_t tile = 0; tile < cmd->nr_tiles; tile++) {
 			bool found = false;
@@ -120,7 +120,7 @@ static void others_have_nothing_to_fetch_ahead(void **state)
 	struct space s;
 
 	all_ops_make(&b, f, 1);
-	space_decode(&s, &b, 1ull << FAKE_VA_BITS, 0);
+	space_decode(&s, &b, 1ull << FAKE_VA_BITS, 0, 0);
 	for (uint32_t i = 0; i < s.prog.nr_cmds; i++) {
 		uint16_t op = s.prog.cmds[i].u.hdr.op;
 
@@ -147,14 +147,14 @@ static void tiles_cover_a_product_once_in_blocks_that_the_engine_likes(void **st
 	for (int round = 0; round < 100; round++) {
 		const struct fw_access *c = &s.recorder.acc[3];
 		uint64_t stride, row, col, rows, cols, tile, r;
-		uint32_t likes = any(0, 132);
+		uint32_t step = any(1, 8), likes = any(0, 20) * step;
 		const struct fw_cmd *cmd;
 
 		job_begin(&b);
 		job_slot(&b, 4096, AS_BYTES - 4096, VNPU_SLOT_READ | VNPU_SLOT_WRITE);
 		add_product(&b, VNPU_OP_MATMUL_I8);
 		job_end(&b);
-		space_decode(&s, &b, AS_BYTES, likes);
+		space_decode(&s, &b, AS_BYTES, likes, step);
 		cmd = &s.prog.cmds[0];
 		m = &cmd->u.matmul;
 		stride = m->n * 4ull;
@@ -170,6 +170,8 @@ static void tiles_cover_a_product_once_in_blocks_that_the_engine_likes(void **st
 			assert_true(row + rows <= m->m && col + cols <= m->n);
 			if (likes)
 				assert_true(rows <= likes);
+			if (likes && cmd->tile_rows < m->m && cmd->tile_rows < m->tile_m)
+				assert_int_equal(cmd->tile_rows % step, 0);
 			for (r = row; r < row + rows; r++)
 				for (uint64_t i = col; i < col + cols; i++)
 					covered[r][i]++;
