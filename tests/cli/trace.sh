@@ -155,7 +155,8 @@ trace=$scratch/trace.json
 
 # ---- what goes wrong ----
 
-# Killed from outside in its middle: what was written is there, and is a document.
+# Killed from outside in its middle: what was written is there, and is a document. The last run's must not pass for it.
+rm -f "$trace"
 "${run_trace[@]}" "${bench[@]}" -p 64 -n 64 -r 1000 >/dev/null 2>"$scratch/err" &
 pid=$!
 for _ in $(seq 100); do [ "$(stat -c %s "$trace" 2>/dev/null || echo 0)" -gt 200000 ] && break; sleep 0.1; done
