@@ -91,16 +91,6 @@ static void amx_block(const uint8_t *a, size_t lda, const uint8_t *w, const uint
 	_tile_stored(3, acc + 16 * 64 + 16, 256);
 }
 
-/* Fetches the part of c that mm_store() will write. */
-static void mm_expect(const struct fw_matmul_i8 *t, uint32_t m, uint32_t rows, uint32_t n0)
-{
-	uint32_t i, r;
-
-	for (r = 0; r < rows; r++)
-		for (i = 0; i < VNPU_PANEL_N && n0 + i < t->n; i += 16)
-			__builtin_prefetch(t->c + (m + r) * t->ldc + n0 + i, 1);
-}
-
 /* Rows m0.., @rows of them: as many as their sums fit the scratch. */
 static void amx_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, uint8_t *unpacked, uint8_t *a,
 		      int32_t *sums)
@@ -138,7 +128,7 @@ static void amx_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, 
 				src = m < whole ? (const uint8_t *)t->a + (m0 + m) * t->lda + k0 : a + m * MM_LD;
 				ld = m < whole ? t->lda : MM_LD;
 				if (k0 + piece == bytes)
-					mm_expect(t, m0 + m, now, n0);
+					fetch_results(t->c + (m0 + m) * t->ldc + n0, t->ldc, now, t->n - n0);
 				amx_block(src, ld, w, tail, tiles, !k0, next, lines, acc);
 				if ((size_t)(next - part.next) < part.next_bytes)
 					next += tiles * lines * 64;

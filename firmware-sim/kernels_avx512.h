@@ -49,6 +49,37 @@ static inline __attribute__((always_inline)) void stream_ahead(const uint8_t *li
 	_mm_prefetch(line + (streams > 1 ? STREAM_NEAR / 2 : STREAM_NEAR), _MM_HINT_T0);
 }
 
+/*
+ * Fetching what comes next while something is multiplied. GCC 12 takes a function that does nothing else for one without an effect
+ * and drops the calls, unless they are inlined before it looks.
+ */
+#define FETCH static inline __attribute__((always_inline)) void
+
+/* @lines into the second-level cache. */
+FETCH fetch_lines(const void *from, uint32_t lines)
+{
+	uint32_t i;
+
+	for (i = 0; i < lines; i++)
+		_mm_prefetch((const char *)from + i * 64, _MM_HINT_T1);
+}
+
+/* How many of the lines of @bytes each of @portions has. */
+static inline uint32_t fetch_portion(size_t bytes, uint32_t portions)
+{
+	return (uint32_t)((bytes + 63) / 64 + portions - 1) / portions;
+}
+
+/* What is going to be written: of @rows, the channels of a panel, or the @cols that are left. */
+FETCH fetch_results(const float *c, size_t ldc, uint32_t rows, uint32_t cols)
+{
+	uint32_t i, r;
+
+	for (r = 0; r < rows; r++, c += ldc)
+		for (i = 0; i < VNPU_PANEL_N && i < cols; i += 16)
+			__builtin_prefetch(c + i, 1);
+}
+
 /* Channels n0.. of a block, and how many rows of them fit the scratch at @ld bytes each and with their sums, in whole multiples of
  * @step. */
 static inline uint32_t mm_columns(struct fw_matmul_i8 *part, const struct fw_matmul_i8 *t, uint32_t n0, uint32_t step,

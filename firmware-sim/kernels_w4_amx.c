@@ -129,7 +129,8 @@ static void amx_block(const uint8_t *a, const uint8_t *w, const float *scale, ui
 /* Rows m0.., @rows of them. */
 static void amx_group(const struct fw_matmul_w4 *t, uint32_t m0, uint32_t rows, struct amx_scratch *s)
 {
-	uint32_t k = t->group < 64 ? t->group : 64, blocks = (rows + AMX_ROWS - 1) / AMX_ROWS, n0, k0, m, n, piece;
+	uint32_t k = t->group < 64 ? t->group : 64, blocks = (rows + AMX_ROWS - 1) / AMX_ROWS, n0, k0, m, n, piece,
+		 lines;
 	const int8_t *a = (const int8_t *)t->a + m0 * t->lda;
 	const uint8_t *w = t->w;
 	size_t bytes;
@@ -138,13 +139,14 @@ static void amx_group(const struct fw_matmul_w4 *t, uint32_t m0, uint32_t rows, 
 		for (k0 = 0; k0 < t->k; k0 += piece, w += bytes) {
 			piece = t->k - k0 < W4_PIECE ? t->k - k0 : W4_PIECE;
 			bytes = VNPU_PANEL_W4_BYTES(piece, t->group);
+			lines = fetch_portion(bytes, blocks);
 			/* A K of one piece is copied once for all panels. */
 			if (!n0 || t->k > W4_PIECE)
 				amx_copy(s->a, a + k0, t->lda, rows, piece);
 			amx_unpack(&s->w4, w, piece, t->group);
 			/* What lies between the last row and the end of its tile is multiplied and forgotten. */
 			for (m = 0; m < blocks; m++) {
-				w4_fetch(w + bytes, bytes, m, blocks);
+				fetch_lines(w + bytes + m * lines * 64, lines);
 				for (n = 0; n < VNPU_PANEL_N; n += 16)
 					amx_block(s->a[m * AMX_ROWS], s->w4.w.u[0][n], s->w4.scale[0] + n,
 						  piece / t->group, t->group / k, k, !k0, s->w4.sum[m * AMX_ROWS] + n);

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
- * 4-bit weights and INT8 activations with AVX-512 VNNI. The numbers 0..15 are vpdpbusd's unsigned side and the activations the
- * signed one; the sums of a group begin at -8 times the sum of its activations.
+ * 4-bit weights and INT8 activations with AVX-512 VNNI.
  *
  * K is taken in pieces of 512. Of each piece the rows are copied into scratch, where they lie at distances that the compiler
- * knows, and with them what their sums begin at; then each panel's part is unpacked, first one half of its channels and then the
- * other, which fit the first-level cache, and all rows pass by a half, six at a time: 12 sums of a group, 12 of the row, 2
- * weights, 1 activation. A group of 32 has 96 multiplications in such a tile, and 24 operations more to convert its sums and to add
- * them by their scales, on the same two ports: so four fifths of the peak are the most that this can reach. Few rows unpack a group
- * on the way, once for four of them, so that memory and arithmetic go on side by side.
+ * knows, with their high bits flipped, which makes them unsigned; then each panel's part is unpacked to signed numbers u - 8, first
+ * one half of its channels and then the other, which fit the first-level cache, and with it what the sums of a group begin at, -128
+ * times the sum of its weights. All rows pass by a half, six at a time: 12 sums of a group, 12 of the row, 2 weights, 1 activation. A
+ * group of 32 has 96 multiplications in such a tile, and 12 multiply-adds more to add its sums by their scales: where these run on
+ * the same two ports, eight ninths of the peak are the most that this can reach, and four fifths where the 12 conversions do too.
+ * Meanwhile the next panel's part is fetched, and of the rows their next piece.
+ *
+ * Few rows unpack a group on the way, once for four of them, so that memory and arithmetic go on side by side. There the numbers
+ * 0..15 are vpdpbusd's unsigned side and the activations the signed one; sums begin at -8 times the sum of the activations.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -26,22 +29,19 @@
 #define W4_HALF (VNPU_PANEL_N / 2)
 /* From row to row of a piece: an odd number of cache lines. */
 #define W4_LD (W4_PIECE + 64)
-/* What the sums of a group begin at, for the rows of a tile. */
-#define W4_FIRST 8
-
 struct w4_i8_scratch {
 	uint8_t u[W4_PIECE / 4][W4_HALF][4];
+	int32_t first[W4_PIECE / 32][W4_HALF];
 	float scale[W4_PIECE / 32][W4_HALF];
 	float sum[W4_PANELS][W4_TILES * W4_ROWS][VNPU_PANEL_N];
-	int8_t a[W4_TILES * W4_ROWS][W4_LD];
-	int32_t first[W4_TILES][W4_PIECE / 32][W4_FIRST];
+	uint8_t a[W4_TILES * W4_ROWS][W4_LD];
 };
 
 _Static_assert(sizeof(struct w4_i8_scratch) <= FW_SCRATCH_BYTES, "a piece of all tiles fits");
 _Static_assert(VNPU_MAX_K_I8 / 32 * W4_FEW * sizeof(int32_t) <= FW_SCRATCH_BYTES, "few rows of the greatest K fit");
 
 /* One instruction and no more: as an intrinsic, GCC 12 copies sums to and fro and runs out of registers. */
-#define DOT(sum, w, x) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x))
+#define DOT(sum, u, s) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(u), "v"(s))
 
 #define EACH_ROW(f) f(0) f(1) f(2) f(3) f(4) f(5)
 
@@ -61,42 +61,53 @@ static int32_t w4_first(const int8_t *a, uint32_t group)
 	return _mm_cvtsi128_si32(t) * -W4_ZERO;
 }
 
-/* Rows from @a on, @k of a piece. */
-static void w4_copy(struct w4_i8_scratch *s, const int8_t *a, size_t lda, uint32_t rows, uint32_t k, uint32_t group)
+/* Rows from @a on, @k of a piece, flipped. */
+static void w4_copy(struct w4_i8_scratch *s, const int8_t *a, size_t lda, uint32_t rows, uint32_t k)
 {
+	const __m256i flip = _mm256_set1_epi8((char)0x80);
 	uint32_t r, i;
+	__m256i x;
 
 	for (r = 0; r < rows; r++, a += lda) {
 		for (i = 0; i < k; i += 32) {
 			/* Pieces of rows are too short for the hardware to see them coming. */
 			_mm_prefetch(a + 8 * lda + i, _MM_HINT_T0);
-			_mm256_storeu_si256((__m256i *)(s->a[r] + i), _mm256_loadu_si256((const __m256i *)(a + i)));
+			x = _mm256_loadu_si256((const __m256i *)(a + i));
+			_mm256_storeu_si256((__m256i *)(s->a[r] + i), _mm256_xor_si256(x, flip));
 		}
-		for (i = 0; i < k / group; i++)
-			s->first[r / W4_ROWS][i][r % W4_ROWS] = w4_first(a + i * group, group);
 	}
 }
 
 /* Half of a panel's part of a piece, @k of it. */
 static void w4_unpack(struct w4_i8_scratch *s, const uint8_t *w, uint32_t half, uint32_t k, uint32_t group)
 {
-	const __m512i low = _mm512_set1_epi8(15);
-	uint8_t *u = s->u[0][0];
+	const __m512i low = _mm512_set1_epi8(15), zero = _mm512_set1_epi8(W4_ZERO);
+	const __m512i flipped_zero = _mm512_set1_epi8((char)0x80);
 	uint32_t k0, b, i, g = 0;
+	uint8_t *u = s->u[0][0];
+	__m512i even, odd, sum[2];
 	const uint8_t *src;
-	__m512i x;
 
 	for (k0 = 0; k0 < k; k0 += group, w += w4_group_bytes(group), g++) {
 		src = w + half * 4 * W4_HALF;
+		sum[0] = sum[1] = _mm512_setzero_si512();
 		for (b = 0; b < group / 8; b++, src += 256, u += 8 * W4_HALF) {
-			for (i = 0; i < 4 * W4_HALF; i += 64) {
-				x = _mm512_loadu_si512(src + i);
-				_mm512_store_si512(u + i, _mm512_and_si512(x, low));
-				_mm512_store_si512(u + 4 * W4_HALF + i, _mm512_and_si512(_mm512_srli_epi16(x, 4), low));
+#pragma GCC unroll 2
+			for (i = 0; i < 2; i++) {
+				odd = _mm512_loadu_si512(src + i * 64);
+				even = _mm512_sub_epi8(_mm512_and_si512(odd, low), zero);
+				odd = _mm512_sub_epi8(_mm512_and_si512(_mm512_srli_epi16(odd, 4), low), zero);
+				_mm512_store_si512(u + i * 64, even);
+				_mm512_store_si512(u + 4 * W4_HALF + i * 64, odd);
+				DOT(sum[i], flipped_zero, even);
+				DOT(sum[i], flipped_zero, odd);
 			}
 		}
-		for (i = 0; i < W4_HALF; i += 16)
-			_mm512_store_ps(s->scale[g] + i, w4_scale(w, group, half * W4_HALF + i));
+#pragma GCC unroll 2
+		for (i = 0; i < 2; i++) {
+			_mm512_store_si512(s->first[g] + i * 16, _mm512_sub_epi32(_mm512_setzero_si512(), sum[i]));
+			_mm512_store_ps(s->scale[g] + i * 16, w4_scale(w, group, half * W4_HALF + i * 16));
+		}
 	}
 }
 
@@ -107,16 +118,18 @@ static void w4_unpack(struct w4_i8_scratch *s, const uint8_t *w, uint32_t half, 
 		c##r##0 = start ? _mm512_setzero_ps() : _mm512_load_ps(sum + (r)*VNPU_PANEL_N);      \
 		c##r##1 = start ? _mm512_setzero_ps() : _mm512_load_ps(sum + (r)*VNPU_PANEL_N + 16); \
 	}
-#define FIRST(r)        \
-	if ((r) < rows) \
-		i##r##0 = i##r##1 = _mm512_set1_epi32(first[r]);
+#define FIRST(r)              \
+	if ((r) < rows) {     \
+		i##r##0 = w0; \
+		i##r##1 = w1; \
+	}
 #define STEP(r)                                            \
 	if ((r) < rows) {                                  \
 		int32_t four;                              \
 		__builtin_memcpy(&four, a + (r)*W4_LD, 4); \
 		__m512i x = _mm512_set1_epi32(four);       \
-		DOT(i##r##0, w0, x);                       \
-		DOT(i##r##1, w1, x);                       \
+		DOT(i##r##0, x, w0);                       \
+		DOT(i##r##1, x, w1);                       \
 	}
 #define SCALE(r)                                                                     \
 	if ((r) < rows) {                                                            \
@@ -130,7 +143,7 @@ static void w4_unpack(struct w4_i8_scratch *s, const uint8_t *w, uint32_t half, 
 	}
 
 /* sum[rows][64], 32 of them (0 if @start), += a[rows][W4_LD] x half a part of @groups groups of so many @blocks of 32 k. */
-static inline __attribute__((always_inline)) void w4_rows(const int rows, const int8_t *a, const uint8_t *w,
+static inline __attribute__((always_inline)) void w4_rows(const int rows, const uint8_t *a, const uint8_t *w,
 							  const float *scale, uint32_t groups, uint32_t blocks,
 							  const int32_t *first, bool start, float *sum)
 {
@@ -140,7 +153,9 @@ static inline __attribute__((always_inline)) void w4_rows(const int rows, const 
 	int j;
 
 	EACH_ROW(DECLARE)
-	for (; groups; groups--, first += W4_FIRST, scale += W4_HALF) {
+	for (; groups; groups--, first += W4_HALF, scale += W4_HALF) {
+		w0 = _mm512_load_si512(first);
+		w1 = _mm512_load_si512(first + 16);
 		EACH_ROW(FIRST)
 		for (b = blocks; b; b--) {
 #pragma GCC unroll 8
@@ -167,9 +182,8 @@ static void w4_block(struct w4_i8_scratch *s, uint32_t tile, uint32_t rows, uint
 		     uint32_t groups, uint32_t group, bool start)
 {
 	float *sum = s->sum[panel][tile * W4_ROWS] + half * W4_HALF, *scale = s->scale[0];
-	const int8_t *a = s->a[tile * W4_ROWS];
-	const int32_t *first = s->first[tile][0];
-	const uint8_t *w = s->u[0][0];
+	const uint8_t *a = s->a[tile * W4_ROWS], *w = s->u[0][0];
+	const int32_t *first = s->first[0];
 
 	switch (rows) {
 		CASE(1)
@@ -340,27 +354,41 @@ static void w4_few(const struct fw_matmul_w4 *t, int32_t *first)
 static void w4_group(const struct fw_matmul_w4 *t, uint32_t m0, uint32_t rows, uint32_t n0, uint32_t panels,
 		     struct w4_i8_scratch *s)
 {
-	uint32_t tiles = (rows + W4_ROWS - 1) / W4_ROWS, groups, half, k0, p, i, now, piece;
-	const uint8_t *panel = t->w + n0 / VNPU_PANEL_N * VNPU_PANEL_W4_BYTES(t->k, t->group), *w, *next;
+	uint32_t tiles = (rows + W4_ROWS - 1) / W4_ROWS, all = panels * 2 * tiles, due, groups, half, k0, p, i, m, now,
+		 piece;
+	const uint8_t *panel = t->w + n0 / VNPU_PANEL_N * VNPU_PANEL_W4_BYTES(t->k, t->group), *w, *next, *ahead;
+	const int8_t *a = (const int8_t *)t->a + m0 * t->lda, *row;
+	uint32_t lines;
 	size_t bytes;
+	bool last;
 
 	for (k0 = 0; k0 < t->k; k0 += piece) {
 		piece = t->k - k0 < W4_PIECE ? t->k - k0 : W4_PIECE;
 		bytes = VNPU_PANEL_W4_BYTES(piece, t->group);
 		groups = piece / t->group;
-		w4_copy(s, (const int8_t *)t->a + m0 * t->lda + k0, t->lda, rows, piece, t->group);
+		lines = fetch_portion(bytes, 2 * tiles);
+		last = k0 + piece == t->k;
+		/* Other panels begin anew. */
+		row = a + (last ? 0 : k0 + piece);
+		due = 0;
+		w4_copy(s, a + k0, t->lda, rows, piece);
 		for (p = 0, w = panel + VNPU_PANEL_W4_BYTES(k0, t->group); p < panels; p++, w = next) {
 			next = p + 1 < panels ? w + VNPU_PANEL_W4_BYTES(t->k, t->group)
 					      : panel + VNPU_PANEL_W4_BYTES(k0 + piece, t->group);
+			ahead = next;
 			for (half = 0; half < 2; half++) {
 				w4_unpack(s, w, half, piece, t->group);
-				for (i = 0; i < tiles; i++) {
-					now = rows - i * W4_ROWS < W4_ROWS ? rows - i * W4_ROWS : W4_ROWS;
-					w4_fetch(next, bytes, half * tiles + i, 2 * tiles);
+				for (i = m = 0; i < tiles; i++, m += W4_ROWS, ahead += lines * 64) {
+					now = rows - m < W4_ROWS ? rows - m : W4_ROWS;
+					fetch_lines(ahead, lines);
+					for (due += rows; due >= all; due -= all, row += t->lda)
+						fetch_lines(row, (piece + 63) / 64);
+					if (half && last)
+						fetch_results(t->c + (m0 + m) * t->ldc + n0 + p * VNPU_PANEL_N, t->ldc,
+							      now, t->n - n0 - p * VNPU_PANEL_N);
 					w4_block(s, i, now, p, half, groups, t->group, !k0);
-					if (half && k0 + piece == t->k)
-						w4_store(t, m0 + i * W4_ROWS, now, n0 + p * VNPU_PANEL_N,
-							 s->sum[p][i * W4_ROWS]);
+					if (half && last)
+						w4_store(t, m0 + m, now, n0 + p * VNPU_PANEL_N, s->sum[p][m]);
 				}
 			}
 		}

@@ -49,13 +49,4 @@ static inline void w4_store(const struct fw_matmul_w4 *t, uint32_t m, uint32_t r
 	}
 }
 
-/* Fetches the packed bytes of what comes next, in @parts parts. */
-static inline void w4_fetch(const uint8_t *next, size_t bytes, uint32_t part, uint32_t parts)
-{
-	size_t lines = (bytes + 63) / 64, i = lines * part / parts, end = lines * (part + 1) / parts;
-
-	for (; i < end; i++)
-		_mm_prefetch(next + i * 64, _MM_HINT_T1);
-}
-
 #endif /* KERNELS_W4_AVX512_H */

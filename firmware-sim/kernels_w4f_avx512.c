@@ -151,7 +151,7 @@ static void w4f_gemv(const struct fw_matmul_w4 *t, struct w4_scratch *s)
 
 void fw_matmul_w4f_avx512(const struct fw_matmul_w4 *t, void *scratch)
 {
-	uint32_t m0, n0, k0, m, i, rows, now, piece, blocks;
+	uint32_t m0, n0, k0, m, i, rows, now, piece, blocks, lines;
 	struct w4_scratch *s = scratch;
 	const float *a = t->a;
 	const uint8_t *w;
@@ -169,10 +169,11 @@ void fw_matmul_w4f_avx512(const struct fw_matmul_w4 *t, void *scratch)
 			for (k0 = 0; k0 < t->k; k0 += piece, w += bytes) {
 				piece = t->k - k0 < W4F_PIECE ? t->k - k0 : W4F_PIECE;
 				bytes = VNPU_PANEL_W4_BYTES(piece, t->group);
+				lines = fetch_portion(bytes, blocks);
 				w4f_unpack(s, w, piece, t->group);
 				for (m = i = 0; m < rows; m += now, i++) {
 					now = rows - m < W4F_ROWS ? rows - m : W4F_ROWS;
-					w4_fetch(w + bytes, bytes, i, blocks);
+					fetch_lines(w + bytes + i * lines * 64, lines);
 					w4f_block(now, s, a + m * t->lda + k0, t->lda, piece, !k0, s->sum[m]);
 				}
 			}
