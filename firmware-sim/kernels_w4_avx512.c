@@ -356,7 +356,8 @@ static void w4_group(const struct fw_matmul_w4 *t, uint32_t m0, uint32_t rows, u
 {
 	uint32_t tiles = (rows + W4_ROWS - 1) / W4_ROWS, all = panels * 2 * tiles, due, groups, half, k0, p, i, m, now,
 		 piece;
-	const uint8_t *panel = t->w + n0 / VNPU_PANEL_N * VNPU_PANEL_W4_BYTES(t->k, t->group), *w, *next, *ahead;
+	const size_t panel_bytes = VNPU_PANEL_W4_BYTES(t->k, t->group);
+	const uint8_t *panel = t->w + n0 / VNPU_PANEL_N * panel_bytes, *w, *next, *ahead;
 	const int8_t *a = (const int8_t *)t->a + m0 * t->lda, *row;
 	uint32_t lines;
 	size_t bytes;
@@ -373,8 +374,11 @@ static void w4_group(const struct fw_matmul_w4 *t, uint32_t m0, uint32_t rows, u
 		due = 0;
 		w4_copy(s, a + k0, t->lda, rows, piece);
 		for (p = 0, w = panel + VNPU_PANEL_W4_BYTES(k0, t->group); p < panels; p++, w = next) {
-			next = p + 1 < panels ? w + VNPU_PANEL_W4_BYTES(t->k, t->group)
-					      : panel + VNPU_PANEL_W4_BYTES(k0 + piece, t->group);
+			if (p + 1 < panels)
+				next = w + panel_bytes;
+			else
+				next = last ? panel + panels * panel_bytes
+					    : panel + VNPU_PANEL_W4_BYTES(k0 + piece, t->group);
 			ahead = next;
 			for (half = 0; half < 2; half++) {
 				w4_unpack(s, w, half, piece, t->group);
