@@ -8,11 +8,8 @@
 #include "llm_fail.h"
 
 static const char *const placement_names[] = {
-	[LLM_PLACE_FINE] = "fine",
-	[LLM_PLACE_CPU] = "cpu",
-	[LLM_PLACE_NPU] = "npu",
-	[LLM_PLACE_GPU] = "gpu",
-	[LLM_PLACE_LAYER] = "layer",
+	[LLM_PLACE_AUTO] = "auto", [LLM_PLACE_FINE] = "fine", [LLM_PLACE_CPU] = "cpu",
+	[LLM_PLACE_NPU] = "npu",   [LLM_PLACE_GPU] = "gpu",   [LLM_PLACE_LAYER] = "layer",
 };
 static const char *const weights_names[] = {
 	[LLM_WEIGHTS_AUTO] = "auto",
@@ -105,6 +102,13 @@ const char *llm_kv_name(enum llm_kv kv)
 const char *llm_sync_name(enum llm_sync s)
 {
 	return choice_name(sync_names, COUNT(sync_names), s);
+}
+
+enum llm_placement llm_placement_of(enum llm_placement p, bool virtual_clock)
+{
+	if (p != LLM_PLACE_AUTO)
+		return p;
+	return virtual_clock ? LLM_PLACE_FINE : LLM_PLACE_NPU;
 }
 
 int llm_placement_parse(const char *name, enum llm_placement *p)

@@ -46,7 +46,7 @@ static int engine_choices(struct llm_engine_info *info, const struct llm_options
 					 "sequence, multi-sequence or hybrid");
 	if (opts->weights == LLM_WEIGHTS_F16)
 		return llm_fail(-ENOTSUP, "weights f16 can only be planned: llm-bench --dry-run");
-	info->placement = opts->placement;
+	info->placement = llm_placement_of(opts->placement, opts->profile != NULL);
 	info->weights = opts->weights;
 	info->activations = opts->activations;
 	info->graphs = opts->graphs;

@@ -40,7 +40,10 @@ const char *llm_error(void);
 
 /* Where a forward pass runs. */
 enum llm_placement {
-	LLM_PLACE_FINE = 0, /* prefill: INT8 matmuls on the NPU, float operators on the CPU; decode: as LLM_PLACE_NPU */
+	/* npu by the wall's clock, where the NPU is the same cores as the CPU, and to hand over between them only costs; fine by a
+	 * profile's, whose NPU is slow at floats. The results are the same bits. */
+	LLM_PLACE_AUTO = 0,
+	LLM_PLACE_FINE, /* prefill: INT8 matmuls on the NPU, float operators on the CPU; decode: as LLM_PLACE_NPU */
 	LLM_PLACE_CPU, /* everything on the CPU, no device is opened */
 	LLM_PLACE_NPU, /* everything but the embedding look-up on the NPU, one job per chunk or token */
 	LLM_PLACE_GPU, /* everything but the embedding look-up on the GPU: OpenCL (gpu.h) */
@@ -110,7 +113,9 @@ enum llm_sync {
 	LLM_SYNC_DRIVER, /* wait in the driver */
 };
 
-const char *llm_placement_name(enum llm_placement p); /* "fine", "cpu", "npu", "gpu", "layer" */
+const char *llm_placement_name(enum llm_placement p); /* "auto", "fine", "cpu", "npu", "gpu", "layer" */
+/* What LLM_PLACE_AUTO stands for; the others are themselves. */
+enum llm_placement llm_placement_of(enum llm_placement p, bool virtual_clock);
 const char *llm_weights_name(enum llm_weights w); /* "auto", "f32", "w8a8", "f16", "w4a16", "w4a8" */
 const char *llm_activations_name(enum llm_activations a); /* "outliers", "int8", "mixed", "int16" */
 const char *llm_graphs_name(enum llm_graphs g); /* "bucketed", "shared", "online", "padded", "pipe" */

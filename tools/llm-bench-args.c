@@ -52,9 +52,12 @@ static void help(void)
 	       "  -t, --threads LIST          threads of the CPU lane (default: one per CPU)\n"
 	       "      --transport LIST        auto, drm, sim (default: auto)\n"
 	       "      --npu-threads LIST      workers of a sim device (default: one per CPU)\n"
-	       "      --preset LIST           cpu, npu, fine, gpu, hetero-layer, hetero-tensor or all: placement, weights,\n"
+	       "      --preset LIST           cpu, npu, fine, gpu, hetero-layer, hetero-tensor or all: placement, "
+	       "weights,\n"
 	       "                              graphs and partition together\n"
-	       "      --placement LIST        fine, cpu, npu (default: fine); overrides its part of a preset\n"
+	       "      --placement LIST        auto, fine, cpu, npu (default: auto: npu, and fine by the virtual "
+	       "clock);\n"
+	       "                              overrides its part of a preset\n"
 	       "      --weights LIST          auto, f32, w8a8, w4a8, w4a16 (default: auto); likewise\n"
 	       "      --activations LIST      of w8a8 and w4a8: outliers, int8, mixed, int16\n"
 	       "                              (default: outliers)\n"
@@ -72,13 +75,16 @@ static void help(void)
 	       "                              weights f16\n"
 	       "      --shape NAME[,NAME]     the shapes, of share/shapes, or files (with --dry-run)\n"
 	       "      --timeline FILE         what ran when, for Perfetto's UI; without warm-up\n"
-	       "      --plan                  how placement layer cuts each product of a test, and what that takes: predicted,\n"
+	       "      --plan                  how placement layer cuts each product of a test, and what that takes: "
+	       "predicted,\n"
 	       "                              and simulated alone; in place of the test (md, json; with --dry-run)\n"
 	       "      --exhaustive            with --plan: and what the best among all cuts would take\n"
 	       "      --predictor FILE        products on the NPU take what this model of npu-profile predicts (with "
 	       "--dry-run)\n"
-	       "      --game FPS:MS[:KERNELS] beside a game of so many frames a second, each of so many kernels (default: 16)\n"
-	       "                              that take the GPU so long together (with a model: OpenCL's device, --gpu)\n"
+	       "      --game FPS:MS[:KERNELS] beside a game of so many frames a second, each of so many kernels "
+	       "(default: 16)\n"
+	       "                              that take the GPU so long together (with a model: OpenCL's device, "
+	       "--gpu)\n"
 	       "      --clock CLOCK           wall, or virtual: what a phone's SoC would take (default: wall)\n"
 	       "      --profile NAME          that SoC, of share/profiles, or a file (default: sd8gen3); implies\n"
 	       "                              --clock virtual, as does --dry-run\n"
@@ -447,7 +453,7 @@ static int complete(struct bench_args *args)
 	err = err ?: set_default(&args->transport, NPU_TRANSPORT_AUTO) ?: set_default(&args->sync, LLM_SYNC_FAST);
 	err = err ?: set_default(&args->kv, LLM_KV_F16) ?: set_default(&args->activations, LLM_ACTIVATIONS_OUTLIERS);
 	if (!err && !args->preset.n)
-		err = set_default(&args->placement, LLM_PLACE_FINE) ?: set_default(&args->weights, LLM_WEIGHTS_AUTO)
+		err = set_default(&args->placement, LLM_PLACE_AUTO) ?: set_default(&args->weights, LLM_WEIGHTS_AUTO)
 		      ?: set_default(&args->graphs, LLM_GRAPHS_BUCKETED) ?: set_default(&args->partition, LLM_PARTITION_NONE);
 	if (!err)
 		err = complete_soc(args);

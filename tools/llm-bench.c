@@ -130,7 +130,9 @@ static int make_places(struct bench *b, struct bench_config c)
 				const struct engine_preset *preset = a->preset.n ? engine_preset(a->preset.v[i]) : NULL;
 
 				c.preset = preset ? preset->name : NULL;
-				c.opts.placement = a->placement.n ? a->placement.v[p] : preset->placement;
+				c.opts.placement =
+					llm_placement_of(a->placement.n ? a->placement.v[p] : preset->placement,
+							 a->dry_run || a->profile_name);
 				c.opts.weights = a->weights.n ? a->weights.v[w] : preset->weights;
 				err = make_graphs(b, preset, c);
 			}

@@ -122,6 +122,14 @@ for w, p in zip(wall, phone):
     assert len(set(p['samples_ns'])) == 1 and p['stddev_ns'] == 0
     assert p['npu_jobs'] == w['npu_jobs'] and p['ttft_ms'] < p['avg_ns'] / 1e6
 " "$scratch/wall" "$scratch/out"
+places=()
+for clock in wall virtual; do
+	run "$bin/llm-bench" -m "$model" --transport sim --clock $clock -p 8 -n 0 -r 1 -o jsonl
+	places+=("$(sed -n 's/.*"placement": *"\([a-z]*\)".*/\1/p' "$scratch/out")")
+done
+run "${dry[@]}" --shape qwen2.5-0.5b -p 8 -n 0 -r 1 --placement auto -o jsonl
+places+=("$(sed -n 's/.*"placement": *"\([a-z]*\)".*/\1/p' "$scratch/out")")
+same "the default placement by the wall's clock, by the virtual one, and planned" "${places[*]}" "npu fine fine"
 refuses "an unknown profile for a real model" 1 "profile nope" "${real[@]}" --profile nope
 
 passes "the calibration" "$bin/llm-bench" --calibration -o json
