@@ -225,9 +225,11 @@ static void mm_flip(uint8_t *dst, size_t ldd, const int8_t *src, size_t lds, uin
 }
 
 /* Two to six rows of a panel: K in as many parts as can be read at the same time, since the sums are the same. */
-static inline __attribute__((always_inline)) void mm_few_rows(const int rows, const struct mm_tile *t)
+static inline __attribute__((always_inline)) void mm_few_rows(const int rows, const int streams,
+							      const struct mm_tile *t)
 {
-	const size_t part = (t->kb + STREAMS - 1) / STREAMS;
+	const int parts = streams == STREAM_DIRECT ? 1 : streams;
+	const size_t part = (t->kb + parts - 1) / parts;
 	__m512i c[MM_FEW][4], w[4], x;
 	const uint8_t *k, *line;
 	size_t b, at;
@@ -240,7 +242,7 @@ static inline __attribute__((always_inline)) void mm_few_rows(const int rows, co
 			c[r][i] = _mm512_load_si512(t->first + i * 16);
 	for (b = 0; b < part; b++) {
 #pragma GCC unroll 4
-		for (p = 0; p < STREAMS; p++) {
+		for (p = 0; p < parts; p++) {
 			at = p * part + b;
 			if (at >= t->kb)
 				break;
@@ -248,7 +250,7 @@ static inline __attribute__((always_inline)) void mm_few_rows(const int rows, co
 			k = t->a + at * 4;
 #pragma GCC unroll 4
 			for (i = 0; i < 4; i++) {
-				stream_ahead(line + i * 64, STREAMS);
+				stream_ahead(line + i * 64, streams);
 				LOAD_LINE(w[i], line + i * 64);
 			}
 #pragma GCC unroll 6
@@ -267,10 +269,19 @@ static inline __attribute__((always_inline)) void mm_few_rows(const int rows, co
 			_mm512_store_si512(t->acc + r * VNPU_PANEL_N + i * 16, c[r][i]);
 }
 
+#define FEW_ROWS(rows)                                           \
+	case rows:                                               \
+		if (direct)                                      \
+			mm_few_rows(rows, STREAM_DIRECT, &tile); \
+		else                                             \
+			mm_few_rows(rows, STREAMS, &tile);       \
+		break;
+
 static void mm_few(const struct fw_matmul_i8 *t, uint8_t *flipped)
 {
 	uint32_t bytes = (t->k + 3) / 4 * 4, n0;
 	_Alignas(64) int32_t first[VNPU_PANEL_N], acc[MM_FEW * VNPU_PANEL_N];
+	const bool direct = stream_direct();
 	struct mm_tile tile = {
 		.a = flipped,
 		.w = t->w,
@@ -285,27 +296,19 @@ static void mm_few(const struct fw_matmul_i8 *t, uint8_t *flipped)
 	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N, tile.w += VNPU_PANEL_I8_BYTES(t->k)) {
 		mm_first(first, tile.w + bytes * 64ul);
 		switch (t->m) {
-		case 2:
-			mm_few_rows(2, &tile);
-			break;
-		case 3:
-			mm_few_rows(3, &tile);
-			break;
-		case 4:
-			mm_few_rows(4, &tile);
-			break;
-		case 5:
-			mm_few_rows(5, &tile);
-			break;
-		default:
-			mm_few_rows(MM_FEW, &tile);
+			FEW_ROWS(2)
+			FEW_ROWS(3)
+			FEW_ROWS(4)
+			FEW_ROWS(5)
+			FEW_ROWS(MM_FEW)
 		}
 		mm_store(t, 0, t->m, n0, (const float *)(tile.w + bytes * 64ul + 256), acc);
 	}
 }
 
-/* A single row and @panels panels from channel @n0 on, which are read at the same time. */
-static inline __attribute__((always_inline)) void mm_stream(const int panels, const struct fw_matmul_i8 *t, uint32_t n0)
+/* A single row and @panels panels from channel @n0 on, which are read at the same time; @streams: so many, or STREAM_DIRECT. */
+static inline __attribute__((always_inline)) void mm_stream(const int panels, const int streams,
+							    const struct fw_matmul_i8 *t, uint32_t n0)
 {
 	const size_t panel_bytes = VNPU_PANEL_I8_BYTES(t->k);
 	const uint8_t *w = t->w + n0 / VNPU_PANEL_N * panel_bytes, *line;
@@ -330,7 +333,7 @@ static inline __attribute__((always_inline)) void mm_stream(const int panels, co
 #pragma GCC unroll 4
 			for (i = 0; i < 4; i++) {
 				line = w + p * panel_bytes + i * 64;
-				stream_ahead(line, panels);
+				stream_ahead(line, streams);
 				DOT(c[p][i], x, _mm512_loadu_si512(line));
 			}
 		}
@@ -348,19 +351,24 @@ static void mm_gemv(const struct fw_matmul_i8 *t)
 {
 	uint32_t panels = (t->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N, p;
 
+	if (stream_direct()) {
+		for (p = 0; p < panels; p++)
+			mm_stream(1, STREAM_DIRECT, t, p * VNPU_PANEL_N);
+		return;
+	}
 	for (p = 0; p < panels; p += STREAMS) {
 		switch (panels - p) {
 		case 1:
-			mm_stream(1, t, p * VNPU_PANEL_N);
+			mm_stream(1, 1, t, p * VNPU_PANEL_N);
 			break;
 		case 2:
-			mm_stream(2, t, p * VNPU_PANEL_N);
+			mm_stream(2, 2, t, p * VNPU_PANEL_N);
 			break;
 		case 3:
-			mm_stream(3, t, p * VNPU_PANEL_N);
+			mm_stream(3, 3, t, p * VNPU_PANEL_N);
 			break;
 		default:
-			mm_stream(STREAMS, t, p * VNPU_PANEL_N);
+			mm_stream(STREAMS, STREAMS, t, p * VNPU_PANEL_N);
 		}
 	}
 }

@@ -43,8 +43,24 @@
  * each of them, and while it starts anew with a page of one, it has the others.
  */
 #define STREAMS 4
+/*
+ * All of this is so of Intel's cores (Cascade Lake). AMD's (Zen 5) read a fifth to a third faster from one place, and fastest if
+ * lines are fetched into the first-level cache at once.
+ */
+#define STREAM_DIRECT (-1)
+#define STREAM_DIRECT_AHEAD 4096
+static inline bool stream_direct(void)
+{
+	return __builtin_cpu_is("amd");
+}
+
+/* @streams: places that are read at the same time, or STREAM_DIRECT. */
 static inline __attribute__((always_inline)) void stream_ahead(const uint8_t *line, int streams)
 {
+	if (streams == STREAM_DIRECT) {
+		_mm_prefetch(line + STREAM_DIRECT_AHEAD, _MM_HINT_T0);
+		return;
+	}
 	_mm_prefetch(line + (streams > 1 ? STREAM_FAR / STREAMS : STREAM_FAR), _MM_HINT_T1);
 	_mm_prefetch(line + (streams > 1 ? STREAM_NEAR / 2 : STREAM_NEAR), _MM_HINT_T0);
 }

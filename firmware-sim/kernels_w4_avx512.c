@@ -197,8 +197,8 @@ static void w4_block(struct w4_i8_scratch *s, uint32_t tile, uint32_t rows, uint
 
 /*
  * Of so few rows that memory is the limit: panels are unpacked on the way. out[panels][rows][64] += a group of @panels panels, from
- * @w on, with rows a[rows][lda], whose sums begin at first[rows]. @streams: panels that memory is read from, 0 if the group is
- * in the cache.
+ * @w on, with rows a[rows][lda], whose sums begin at first[rows]. @streams: panels that memory is read from, or STREAM_DIRECT; 0 if the
+ * group is in the cache.
  */
 static inline __attribute__((always_inline)) void w4_step(const int rows, const int panels, const int streams,
 							  const int8_t *a, size_t lda, const uint8_t *w,
@@ -266,8 +266,8 @@ static inline __attribute__((always_inline)) void w4_step(const int rows, const 
 }
 
 /* A single row and @panels panels from channel @n0 on. */
-static inline __attribute__((always_inline)) void w4_stream(const int panels, const struct fw_matmul_w4 *t, uint32_t n0,
-							    const int32_t *first)
+static inline __attribute__((always_inline)) void
+w4_stream(const int panels, const int streams, const struct fw_matmul_w4 *t, uint32_t n0, const int32_t *first)
 {
 	const size_t panel_bytes = VNPU_PANEL_W4_BYTES(t->k, t->group), group_bytes = w4_group_bytes(t->group);
 	const uint8_t *w = t->w + n0 / VNPU_PANEL_N * panel_bytes;
@@ -277,7 +277,7 @@ static inline __attribute__((always_inline)) void w4_stream(const int panels, co
 
 	memset(out, 0, panels * sizeof(out[0]));
 	for (k = 0; k < t->k; k += t->group, w += group_bytes, first++)
-		w4_step(1, panels, panels, (const int8_t *)t->a + k, 0, w, panel_bytes, t->group, first, out[0]);
+		w4_step(1, panels, streams, (const int8_t *)t->a + k, 0, w, panel_bytes, t->group, first, out[0]);
 	for (p = 0; p < panels; p++)
 		w4_store(t, 0, 1, n0 + p * VNPU_PANEL_N, out[p]);
 }
@@ -286,19 +286,24 @@ static void w4_vector(const struct fw_matmul_w4 *t, const int32_t *first)
 {
 	uint32_t panels = (t->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N, p;
 
+	if (stream_direct()) {
+		for (p = 0; p < panels; p++)
+			w4_stream(1, STREAM_DIRECT, t, p * VNPU_PANEL_N, first);
+		return;
+	}
 	for (p = 0; p < panels; p += STREAMS) {
 		switch (panels - p) {
 		case 1:
-			w4_stream(1, t, p * VNPU_PANEL_N, first);
+			w4_stream(1, 1, t, p * VNPU_PANEL_N, first);
 			break;
 		case 2:
-			w4_stream(2, t, p * VNPU_PANEL_N, first);
+			w4_stream(2, 2, t, p * VNPU_PANEL_N, first);
 			break;
 		case 3:
-			w4_stream(3, t, p * VNPU_PANEL_N, first);
+			w4_stream(3, 3, t, p * VNPU_PANEL_N, first);
 			break;
 		default:
-			w4_stream(STREAMS, t, p * VNPU_PANEL_N, first);
+			w4_stream(STREAMS, STREAMS, t, p * VNPU_PANEL_N, first);
 		}
 	}
 }
@@ -307,6 +312,8 @@ static void w4_vector(const struct fw_matmul_w4 *t, const int32_t *first)
 	case rows:                                                                                      \
 		if (m)                                                                                  \
 			w4_step(rows, 1, 0, a + m * t->lda, t->lda, w, 0, t->group, first + m, out[m]); \
+		else if (direct)                                                                        \
+			w4_step(rows, 1, STREAM_DIRECT, a, t->lda, w, 0, t->group, first, out[0]);      \
 		else                                                                                    \
 			w4_step(rows, 1, 1, a, t->lda, w, 0, t->group, first, out[0]);                  \
 		break;
@@ -317,6 +324,7 @@ static void w4_few_panel(const struct fw_matmul_w4 *t, uint32_t n0, const int32_
 	const uint8_t *w = t->w + n0 / VNPU_PANEL_N * VNPU_PANEL_W4_BYTES(t->k, t->group);
 	const size_t group_bytes = w4_group_bytes(t->group);
 	_Alignas(64) float out[W4_FEW][VNPU_PANEL_N];
+	const bool direct = stream_direct();
 	const int8_t *a = t->a;
 	uint32_t k, m;
 

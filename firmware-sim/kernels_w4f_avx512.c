@@ -113,7 +113,8 @@ static void w4f_block(uint32_t rows, const struct w4_scratch *s, const float *a,
 	}
 }
 
-static void w4f_gemv(const struct fw_matmul_w4 *t, struct w4_scratch *s)
+static inline __attribute__((always_inline)) void w4f_gemv(const int streams, const struct fw_matmul_w4 *t,
+							   struct w4_scratch *s)
 {
 	const uint8_t *w = t->w;
 	uint32_t n0, k0, b, i, j;
@@ -131,7 +132,7 @@ static void w4f_gemv(const struct fw_matmul_w4 *t, struct w4_scratch *s)
 			for (b = 0; b < t->group; b += 8, a += 8, w += 256) {
 #pragma GCC unroll 4
 				for (i = 0; i < 4; i++) {
-					stream_ahead(w + i * 64, 1);
+					stream_ahead(w + i * 64, streams);
 					x[i] = _mm512_loadu_si512(w + i * 64);
 				}
 #pragma GCC unroll 8
@@ -158,7 +159,10 @@ void fw_matmul_w4f_avx512(const struct fw_matmul_w4 *t, void *scratch)
 	size_t bytes;
 
 	if (t->m == 1) {
-		w4f_gemv(t, s);
+		if (stream_direct())
+			w4f_gemv(STREAM_DIRECT, t, s);
+		else
+			w4f_gemv(1, t, s);
 		return;
 	}
 	for (m0 = 0; m0 < t->m; m0 += rows, a += rows * t->lda) {

@@ -66,13 +66,13 @@ WK_INLINE void wk_step(const int rows, const int bits, const int streams, __m512
 
 /*
  * acc[rows][64] = a[rows][lda] x @groups times 8 k; @sum: of the rows. Where memory is the limit, K is in as many parts as can be
- * read at the same time: their sums are the same. Fewer bits take longer to unpack than to read.
+ * read at the same time: their sums are the same.
  */
-WK_INLINE void wk_rows(const int rows, const int bits, const int8_t *a, size_t lda, const uint8_t *w, size_t groups,
-		       const int32_t *sum, int32_t *acc)
+WK_INLINE void wk_rows(const int rows, const int bits, const int streams, const int8_t *a, size_t lda, const uint8_t *w,
+		       size_t groups, const int32_t *sum, int32_t *acc)
 {
-	const int streams = bits < 4 ? 1 : STREAMS;
-	const size_t part = (groups + streams - 1) / streams;
+	const int parts = streams == STREAM_DIRECT ? 1 : streams;
+	const size_t part = (groups + parts - 1) / parts;
 	__m512i c[WK_FEW][4];
 	size_t g, at;
 	int r, v, i;
@@ -83,7 +83,7 @@ WK_INLINE void wk_rows(const int rows, const int bits, const int8_t *a, size_t l
 		for (v = 0; v < 4; v++)
 			c[r][v] = _mm512_set1_epi32((int32_t)((uint32_t)sum[r] * -(uint32_t)wk_zero(bits)));
 	for (g = 0; g < part; g++, a += 8, w += bits * 64)
-		for (i = 0, at = 0; i < streams && at + g < groups; i++, at += part)
+		for (i = 0, at = 0; i < parts && at + g < groups; i++, at += part)
 			wk_step(rows, bits, streams, c, a + at * 8, lda, w + at * bits * 64);
 #pragma GCC unroll 4
 	for (r = 0; r < rows; r++)
@@ -92,9 +92,13 @@ WK_INLINE void wk_rows(const int rows, const int bits, const int8_t *a, size_t l
 			_mm512_store_si512(acc + r * VNPU_PANEL_N + v * 16, c[r][v]);
 }
 
-#define BITS(rows, bits)                                          \
-	case bits:                                                \
-		wk_rows(rows, bits, a, lda, w, groups, sum, acc); \
+/* Fewer bits than four take longer to unpack than to read. */
+#define BITS(rows, bits)                                                                          \
+	case bits:                                                                                \
+		if (stream_direct())                                                              \
+			wk_rows(rows, bits, STREAM_DIRECT, a, lda, w, groups, sum, acc);          \
+		else                                                                              \
+			wk_rows(rows, bits, bits < 4 ? 1 : STREAMS, a, lda, w, groups, sum, acc); \
 		break;
 #define ROWS(rows)                                                                                             \
 	static void wk_rows##rows(uint32_t bits, const int8_t *a, size_t lda, const uint8_t *w, size_t groups, \
