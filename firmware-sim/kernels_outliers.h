@@ -83,29 +83,31 @@ static uint32_t list_outliers(struct vnpu_outliers *o, uint32_t count, const flo
 	return count;
 }
 
-INLINE vb quant_held_v(vf v, float t, float s)
+/* @quick: s is such that divide_v() may be used, and @inverse is 1 / s. */
+INLINE vb quant_held_v(vf v, float t, float s, const bool quick, float inverse)
 {
 	v = greater(splat(-t), lesser(splat(t), v));
 #if LANES >= 8
-	if (s >= DIVIDE_MIN && s <= DIVIDE_MAX)
-		return quant_v(divide_v(v, splat(s), splat(1.0f / s)));
+	if (quick)
+		return quant_v(divide_v(v, splat(s), splat(inverse)));
 #endif
 	return s > 0 ? quant_v(v / s) : (vb){ 0 };
 }
 
-/* q and outliers by the bound @t and the scale @s. Returns how many of them there are, or one too many. */
-static uint32_t quant_held(int8_t *q, struct vnpu_outliers *o, const float *x, size_t n, float t, float s)
+INLINE uint32_t quant_held_by(int8_t *q, struct vnpu_outliers *o, const float *x, size_t n, float t, float s,
+			      const bool quick)
 {
 	uint32_t count = 0, hits = 0, hit[VNPU_OUTLIERS + 1];
 	vi bound = (vi)splat(t);
 	size_t i, padded = (n + 3) / 4 * 4;
+	float inverse = 1.0f / s;
 	vf v;
 	vb b;
 
 	/* Vectors with outliers are looked at later, so that this loop keeps its registers. */
 	for (i = 0; i + LANES <= n; i += LANES) {
 		v = load(x + i);
-		b = quant_held_v(v, t, s);
+		b = quant_held_v(v, t, s, quick, inverse);
 		memcpy(q + i, &b, sizeof(b));
 		if (!any_greater((vi)v & 0x7fffffff, bound))
 			continue;
@@ -114,13 +116,24 @@ static uint32_t quant_held(int8_t *q, struct vnpu_outliers *o, const float *x, s
 		hit[hits++] = (uint32_t)i;
 	}
 	if (i < n) {
-		b = quant_held_v(load_part(x + i, n - i), t, s);
+		b = quant_held_v(load_part(x + i, n - i), t, s, quick, inverse);
 		memcpy(q + i, &b, padded - i);
 		hit[hits++] = (uint32_t)i;
 	}
 	for (i = 0; i < hits; i++)
 		count = list_outliers(o, count, x, q, hit[i], n, t, s);
 	return count;
+}
+
+/* q and outliers by the bound @t and the scale @s. Returns how many of them there are, or one too many. */
+static uint32_t quant_held(int8_t *q, struct vnpu_outliers *o, const float *x, size_t n, float t, float s)
+{
+#if LANES >= 8
+	/* Two loops: in one, GCC 12 finds out anew for each vector which division it is. */
+	if (s >= DIVIDE_MIN && s <= DIVIDE_MAX)
+		return quant_held_by(q, o, x, n, t, s, true);
+#endif
+	return quant_held_by(q, o, x, n, t, s, false);
 }
 
 static void kernel_quant_outliers(int8_t *q, float *scale, struct vnpu_outliers *outliers, const float *x, size_t n)
