@@ -142,13 +142,36 @@ static void w4_unpack(struct w4_i8_scratch *s, const uint8_t *w, uint32_t half, 
 		_mm512_store_ps(sum + (r)*VNPU_PANEL_N + 16, c##r##1); \
 	}
 
-/* sum[rows][64], 32 of them (0 if @start), += a[rows][W4_LD] x half a part of @groups groups of so many @blocks of 32 k. */
+#define RESULT(r)                                                                \
+	if ((r) < rows) {                                                        \
+		s0 = _mm512_set1_ps(out->a_scale[r]);                            \
+		y0 = _mm512_mul_ps(c##r##0, s0);                                 \
+		y1 = _mm512_mul_ps(c##r##1, s0);                                 \
+		if (out->bias) {                                                 \
+			y0 = _mm512_add_ps(y0, _mm512_loadu_ps(out->bias));      \
+			y1 = _mm512_add_ps(y1, _mm512_loadu_ps(out->bias + 16)); \
+		}                                                                \
+		_mm512_storeu_ps(out->c + (r)*out->ldc, y0);                     \
+		_mm512_storeu_ps(out->c + (r)*out->ldc + 16, y1);                \
+	}
+
+/* Where the results of half a tile go. */
+struct w4_out {
+	float *c; /* [rows][ldc] */
+	size_t ldc;
+	const float *a_scale; /* [rows] */
+	const float *bias; /* or NULL */
+};
+
+/* sum[rows][64], 32 of them (0 if @start), += a[rows][W4_LD] x half a part of @groups groups of so many @blocks of 32 k; with
+ * @out, the results go there in place of the sums. */
 static inline __attribute__((always_inline)) void w4_rows(const int rows, const uint8_t *a, const uint8_t *w,
 							  const float *scale, uint32_t groups, uint32_t blocks,
-							  const int32_t *first, bool start, float *sum)
+							  const int32_t *first, bool start, float *sum,
+							  const struct w4_out *out)
 {
 	__m512i w0, w1;
-	__m512 s0, s1;
+	__m512 s0, s1, y0, y1;
 	uint32_t b;
 	int j;
 
@@ -169,17 +192,21 @@ static inline __attribute__((always_inline)) void w4_rows(const int rows, const 
 		s1 = _mm512_load_ps(scale + 16);
 		EACH_ROW(SCALE)
 	}
-	EACH_ROW(OUT)
+	if (out) {
+		EACH_ROW(RESULT)
+	} else {
+		EACH_ROW(OUT)
+	}
 }
 
-#define CASE(n)                                                                 \
-	case n:                                                                 \
-		w4_rows(n, a, w, scale, groups, group / 32, first, start, sum); \
+#define CASE(n)                                                                      \
+	case n:                                                                      \
+		w4_rows(n, a, w, scale, groups, group / 32, first, start, sum, out); \
 		break;
 
 /* Tile @tile, @rows of it, and half @half of panel @panel. */
 static void w4_block(struct w4_i8_scratch *s, uint32_t tile, uint32_t rows, uint32_t panel, uint32_t half,
-		     uint32_t groups, uint32_t group, bool start)
+		     uint32_t groups, uint32_t group, bool start, const struct w4_out *out)
 {
 	float *sum = s->sum[panel][tile * W4_ROWS] + half * W4_HALF, *scale = s->scale[0];
 	const uint8_t *a = s->a[tile * W4_ROWS], *w = s->u[0][0];
@@ -362,14 +389,15 @@ static void w4_few(const struct fw_matmul_w4 *t, int32_t *first)
 static void w4_group(const struct fw_matmul_w4 *t, uint32_t m0, uint32_t rows, uint32_t n0, uint32_t panels,
 		     struct w4_i8_scratch *s)
 {
-	uint32_t tiles = (rows + W4_ROWS - 1) / W4_ROWS, all = panels * 2 * tiles, due, groups, half, k0, p, i, m, now,
-		 piece;
+	uint32_t tiles = (rows + W4_ROWS - 1) / W4_ROWS, all = panels * 2 * tiles, due, groups, half, k0, p, i, m, n,
+		 now, piece;
 	const size_t panel_bytes = VNPU_PANEL_W4_BYTES(t->k, t->group);
 	const uint8_t *panel = t->w + n0 / VNPU_PANEL_N * panel_bytes, *w, *next, *ahead;
 	const int8_t *a = (const int8_t *)t->a + m0 * t->lda, *row;
 	uint32_t lines;
 	size_t bytes;
-	bool last;
+	bool last, direct;
+	struct w4_out out;
 
 	for (k0 = 0; k0 < t->k; k0 += piece) {
 		piece = t->k - k0 < W4_PIECE ? t->k - k0 : W4_PIECE;
@@ -387,6 +415,9 @@ static void w4_group(const struct fw_matmul_w4 *t, uint32_t m0, uint32_t rows, u
 			else
 				next = last ? panel + panels * panel_bytes
 					    : panel + VNPU_PANEL_W4_BYTES(k0 + piece, t->group);
+			n = n0 + p * VNPU_PANEL_N;
+			/* Of a whole panel; else what is to be left out is found out in memory. */
+			direct = last && t->n - n >= VNPU_PANEL_N;
 			ahead = next;
 			for (half = 0; half < 2; half++) {
 				w4_unpack(s, w, half, piece, t->group);
@@ -395,12 +426,17 @@ static void w4_group(const struct fw_matmul_w4 *t, uint32_t m0, uint32_t rows, u
 					fetch_lines(ahead, lines);
 					for (due += rows; due >= all; due -= all, row += t->lda)
 						fetch_lines(row, (piece + 63) / 64);
-					if (half && last)
-						fetch_results(t->c + (m0 + m) * t->ldc + n0 + p * VNPU_PANEL_N, t->ldc,
-							      now, t->n - n0 - p * VNPU_PANEL_N);
-					w4_block(s, i, now, p, half, groups, t->group, !k0);
-					if (half && last)
-						w4_store(t, m0 + m, now, n0 + p * VNPU_PANEL_N, s->sum[p][m]);
+					out = (struct w4_out){
+						.c = t->c + (m0 + m) * t->ldc + n + half * W4_HALF,
+						.ldc = t->ldc,
+						.a_scale = t->a_scale + m0 + m,
+						.bias = t->bias ? t->bias + n + half * W4_HALF : NULL,
+					};
+					if (direct)
+						fetch_results(out.c, t->ldc, now, W4_HALF);
+					w4_block(s, i, now, p, half, groups, t->group, !k0, direct ? &out : NULL);
+					if (half && last && !direct)
+						w4_store(t, m0 + m, now, n, s->sum[p][m]);
 				}
 			}
 		}
