@@ -30,6 +30,11 @@
 #define NPU_POLL_LOOKS 64
 /* No prediction is worth polling longer than this beyond it. */
 #define NPU_POLL_MAX_NS 5000000
+/*
+ * A job that is expected to last longer is waited for in the driver: to be woken takes a few hundredths of a percent of it, and a
+ * sleep by prediction may be too long by much more, since the first job of a program is the slowest.
+ */
+#define NPU_POLL_AHEAD_NS 20000000
 
 /* ---- life ---- */
 
@@ -455,6 +460,8 @@ static bool npu_queue_poll(struct npu_queue *queue, uint64_t seqno, int64_t dead
 
 	if (f->seqno != seqno)
 		f = NULL;
+	if (f && f->expected_ns - npu_now_ns() > NPU_POLL_AHEAD_NS)
+		return false;
 	if (f && f->expected_ns - f->submitted_ns > NPU_SLEEP_ERROR_NS && npu_queue_doze(queue, f, deadline)) {
 		*notice = NPU_NOTICE_OVERSLEPT;
 		return true;
