@@ -228,7 +228,8 @@ int npu_queue_submit(struct npu_queue *queue, struct npu_job *const *jobs, unsig
 
 enum npu_wait_mode {
 	NPU_WAIT_DRIVER, /* sleep in WAIT */
-	NPU_WAIT_FAST, /* poll the status page for about as long as such jobs took, then sleep in WAIT */
+	/* Poll the status page for about as long as such jobs took, then sleep in WAIT; at once, if they took more than 20 ms. */
+	NPU_WAIT_FAST,
 };
 
 /* Waits until job @seqno is done; @timeout_ns is relative, NPU_FOREVER for none. 0, -ETIMEDOUT (the wait's), or the
