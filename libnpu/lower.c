@@ -100,9 +100,9 @@ static enum vnpu_kv_type lower_kv_type(const struct npu_tensor *cache)
 /* The device cuts what is longer, and then to no multiple of its register tile. */
 #define TILE_MACS_I8 (5ull << 27)
 #define TILE_MACS (3ull << 27) /* of what multiplies more slowly */
-/* Tiles of so few rows are as fast as memory only. */
+/* Rows that are worth cutting off: fewer are only as fast as their weights come from memory. */
 #define TILE_MIN_ROWS 64u
-/* Fewer tiles of them than this leave workers idle at the end. */
+/* Of few rows at all: fewer tiles than this leave workers idle at the end. */
 #define TILE_MIN_COUNT 8u
 /* Rows of the register tile of the fastest engine; others lose nothing by it. */
 #define TILE_M_STEP 32u

@@ -31,7 +31,7 @@
 /* No prediction is worth polling longer than this beyond it. */
 #define NPU_POLL_MAX_NS 5000000
 /*
- * A job that is expected to last longer is waited for in the driver: to be woken takes a few hundredths of a percent of it, and a
+ * A job that is expected to last longer is waited for in the driver: to be woken takes some thousandths of that, and a
  * sleep by prediction may be too long by much more, since the first job of a program is the slowest.
  */
 #define NPU_POLL_AHEAD_NS 20000000

@@ -8,8 +8,12 @@
 #include "llm_fail.h"
 
 static const char *const placement_names[] = {
-	[LLM_PLACE_AUTO] = "auto", [LLM_PLACE_FINE] = "fine", [LLM_PLACE_CPU] = "cpu",
-	[LLM_PLACE_NPU] = "npu",   [LLM_PLACE_GPU] = "gpu",   [LLM_PLACE_LAYER] = "layer",
+	[LLM_PLACE_AUTO] = "auto",
+	[LLM_PLACE_FINE] = "fine",
+	[LLM_PLACE_CPU] = "cpu",
+	[LLM_PLACE_NPU] = "npu",
+	[LLM_PLACE_GPU] = "gpu",
+	[LLM_PLACE_LAYER] = "layer",
 };
 static const char *const weights_names[] = {
 	[LLM_WEIGHTS_AUTO] = "auto",
