@@ -10,7 +10,7 @@
 #
 # Variables: BUILD=DIR (build), SAN=1 (ASan and UBSan, into $(BUILD)/san), KDIR=DIR (kernel to build the module for),
 # VNPU_DATA=DIR (models and texts for the larger tests), DEPS=no (never install packages), V=1 (show commands).
-# install takes DESTDIR, PREFIX (/usr/local), LIBDIR, UNITDIR and UDEVDIR.
+# install takes DESTDIR, PREFIX (/usr/local), LIBDIR, UNITDIR, UDEVDIR and SYSUSERSDIR.
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
@@ -23,6 +23,7 @@ PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 UDEVDIR ?= $(PREFIX)/lib/udev/rules.d
+SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
 CC := gcc
 Q := $(if $(V),,@)
 
@@ -44,11 +45,12 @@ LDFLAGS_COMMON := -pthread $(SANFLAGS) $(LDFLAGS)
 LIBS_NPU := $(shell pkg-config --libs libdrm libelf inih 2>/dev/null) -lm
 LIBS_LLM := $(shell pkg-config --libs libpcre2-8 OpenCL 2>/dev/null) -lm
 LIBS_TOOLS := $(shell pkg-config --libs json-c nettle 2>/dev/null)
+LIBS_SECCOMP := $(shell pkg-config --libs libseccomp 2>/dev/null)
 LIBS_npu-top := $(shell pkg-config --libs ncursesw 2>/dev/null)
 
 # ---- sources: the name of the folder is the name of the library ----------------------------------------------------
 
-FW_MAIN := firmware-sim/vnpu_fw.c firmware-sim/port_kmd.c
+FW_MAIN := firmware-sim/vnpu_fw.c firmware-sim/port_kmd.c firmware-sim/confine.c
 FW_SRC := $(filter-out $(FW_MAIN),$(wildcard firmware-sim/*.c))
 NPU_SRC := $(wildcard libnpu/*.c)
 LLM_SRC := $(wildcard runtime/*.c)
@@ -60,11 +62,11 @@ UNIT := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
 KTEST := $(patsubst tests/kmod/%.c,%,$(wildcard tests/kmod/test_*.c))
 BENCH := $(patsubst tests/bench/%.c,%,$(wildcard tests/bench/bench_*.c))
 # Not cmocka's: each is one long run.
-FUZZ := fuzz_ioctl soak_kill
+FUZZ := fuzz_ioctl soak_kill follow
 
 obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
 BINS := $(addprefix $(O)/bin/,vnpu-fw $(foreach t,$(TOOLS),$(if $(call tool_src,$(t)),$(t))))
-TESTS := $(addprefix $(O)/tests/,$(UNIT) $(KTEST) $(BENCH) $(FUZZ) abi32 abi64 accel_as_dri.so)
+TESTS := $(addprefix $(O)/tests/,$(UNIT) $(KTEST) $(BENCH) $(FUZZ) abi32 abi64 accel_as_dri.so fake_node.so)
 
 .PHONY: all tests
 all: $(O)/lib/libnpu.a $(O)/lib/libnpu.so $(O)/lib/libllm.a $(BINS)
@@ -129,7 +131,7 @@ define link
 endef
 
 $(O)/bin/vnpu-fw: $(call obj,$(FW_MAIN)) $(O)/lib/libvnpufw.a
-	$(call link,$(shell pkg-config --libs inih 2>/dev/null) -lm)
+	$(call link,$(shell pkg-config --libs inih 2>/dev/null) $(LIBS_SECCOMP) -lm)
 
 define tool_rule
 $(O)/bin/$(1): $(call obj,$(call tool_src,$(1)) $(TOOLS_SHARED)) $(O)/lib/libllm.a $(O)/lib/libnpu.a
@@ -137,12 +139,18 @@ $(O)/bin/$(1): $(call obj,$(call tool_src,$(1)) $(TOOLS_SHARED)) $(O)/lib/libllm
 endef
 $(foreach t,$(TOOLS),$(eval $(call tool_rule,$(t))))
 
+$(O)/tests/test_fw_confine: LIBS_TOOLS += $(LIBS_SECCOMP)
 $(O)/tests/test_%: $(O)/obj/tests/unit/test_%.o $(O)/lib/libllm.a $(O)/lib/libnpu.a
 	$(call link,-lcmocka $(LIBS_TOOLS) $(LIBS_LLM) $(LIBS_NPU))
 $(addprefix $(O)/tests/,$(KTEST)): $(O)/tests/%: $(O)/obj/tests/kmod/%.o $(O)/lib/libnpu.a
 	$(call link,-lcmocka $(LIBS_NPU))
 # For tests/vm/igt.sh to preload.
 $(O)/tests/accel_as_dri.so: $(O)/obj/tests/vm/accel_as_dri.o
+	$(Q)mkdir -p $(@D)
+	@echo "  LD      $@"
+	$(Q)$(CC) -shared $(LDFLAGS_COMMON) -o $@ $<
+# For tests/cli/fw.sh to preload.
+$(O)/tests/fake_node.so: $(O)/obj/tests/cli/fake_node.o
 	$(Q)mkdir -p $(@D)
 	@echo "  LD      $@"
 	$(Q)$(CC) -shared $(LDFLAGS_COMMON) -o $@ $<
@@ -157,7 +165,7 @@ $(addprefix $(O)/tests/,$(BENCH)): $(O)/tests/%: $(O)/obj/tests/bench/%.o $(O)/l
 	$(call link,$(LIBS_TOOLS) $(LIBS_LLM) $(LIBS_NPU))
 $(O)/tests/fuzz_ioctl: $(call obj,$(wildcard tests/fuzz/fuzz_*.c))
 	$(call link)
-$(O)/tests/soak_kill: $(call obj,tests/fuzz/soak_kill.c tests/fuzz/compute.c) $(O)/lib/libnpu.a
+$(O)/tests/soak_kill $(O)/tests/follow: $(O)/tests/%: $(O)/obj/tests/fuzz/%.o $(call obj,tests/fuzz/compute.c) $(O)/lib/libnpu.a
 	$(call link,$(LIBS_NPU))
 
 $(O)/tests/kernel_bits: $(O)/obj/tests/arm/kernel_bits.o $(O)/lib/libvnpufw.a
@@ -238,7 +246,8 @@ rmmod:
 
 install: all
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin sbin include/vnpu/drm include/vnpu/linux share/man/man1 share/man/man8 \
-		share/vnpu/models/docs6m share/vnpu/bpftrace share/vnpu/profiles share/vnpu/shapes) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(UNITDIR) $(DESTDIR)$(UDEVDIR)
+		share/vnpu/models/docs6m share/vnpu/bpftrace share/vnpu/profiles share/vnpu/shapes) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(UNITDIR) $(DESTDIR)$(UDEVDIR) \
+		$(DESTDIR)$(SYSUSERSDIR)
 	install $(addprefix $(O)/bin/,$(TOOLS)) $(DESTDIR)$(PREFIX)/bin/
 	install $(O)/bin/vnpu-fw $(DESTDIR)$(PREFIX)/sbin/
 	install -m 644 $(O)/lib/libnpu.a $(DESTDIR)$(LIBDIR)/
@@ -257,6 +266,7 @@ install: all
 	install -m 644 share/profiles/*.conf $(DESTDIR)$(PREFIX)/share/vnpu/profiles/
 	install -m 644 share/shapes/*.conf $(DESTDIR)$(PREFIX)/share/vnpu/shapes/
 	install -m 644 share/udev/60-vnpu.rules $(DESTDIR)$(UDEVDIR)/
+	install -m 644 share/sysusers/vnpu.conf $(DESTDIR)$(SYSUSERSDIR)/
 	sed 's|@PREFIX@|$(PREFIX)|' share/systemd/vnpu-fw.service.in > $(DESTDIR)$(UNITDIR)/vnpu-fw.service
 
 # From a copy of the tree without what is built, so that nothing is left in it.

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * The command processor. One loop: take submissions, run the next job, complete it; when there is nothing to do, poll
- * the ring for a moment and then sleep in enter(). While a job runs, the engine calls back between tiles, so that
- * submissions are sorted into their queues, cancellations are seen, and completions do not wait for the end of a long
- * job.
+ * The command processor. One loop: take submissions, run the next job, complete it; when there is
+ * nothing to do, poll the ring for a moment and then sleep in enter(). While a job runs, the engine
+ * calls back between tiles, so that submissions are sorted into their queues, cancellations are
+ * seen, and completions do not wait for the end of a long job.
+ *
+ * A session that ends takes its memory with it, and what is left there looks like a kernel that
+ * writes nonsense. The info page says so first (over), so that is looked at before anything else
+ * that was read is believed.
  */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "fw.h"
@@ -31,6 +35,19 @@
 #define REPORT_NS 20000
 /* Nor do they wait for a job of more than this many cycles. */
 #define REPORT_COST 50000
+/*
+ * How long the kernel may take between saying that the session is over and saying why; and how long
+ * one question lasts.
+ */
+#define WHY_OVER_NS 200000000
+#define ASK_NS 1000000
+
+/*
+ * A cache line each: what an entry has of unknown fields is written as zero, so the size is part of
+ * the contract.
+ */
+_Static_assert(sizeof(struct vnpu_fw_sqe) == 64, "an entry of the submission ring is a cache line");
+_Static_assert(sizeof(struct vnpu_fw_cqe) == 64, "an entry of the completion ring is a cache line");
 
 /* Private copy of a stream or a table; kept from job to job. */
 struct copy {
@@ -46,7 +63,9 @@ struct fw_core {
 	struct fw_aspace *spaces; /* [nr_ctx + 1]; base NULL: not mapped */
 	struct fw_prog prog;
 	struct copy stream, table;
-	/* prog is what stream and table say in an address space of so many bytes; 0: it is nothing. */
+	/*
+	 * prog is what stream and table say in an address space of so many bytes; 0: it is nothing.
+	 */
 	uint64_t decoded_for_bytes;
 
 	/* The info page's constants: the page itself may be taken away. */
@@ -62,16 +81,24 @@ struct fw_core {
 	uint32_t unreported; /* completions since the last ENTER */
 	uint64_t unreported_since_ns;
 	int err; /* of enter(), or of a ring that makes no sense: ends the core */
+	char broken[256]; /* how the kernel broke the protocol; empty: it did not */
 	_Atomic bool stop;
 	struct fw_poll poll;
 };
+
+/* The kernel has ended the session. */
+static bool is_over(const struct fw_core *core)
+{
+	return __atomic_load_n(&core->port->info->over, __ATOMIC_ACQUIRE);
+}
 
 __attribute__((format(printf, 2, 3))) static void core_log(struct fw_core *core, const char *fmt, ...)
 {
 	char line[512];
 	va_list ap;
 
-	if (!core->cfg.log)
+	/* What a job meets when its memory is taken away is not of interest. */
+	if (!core->cfg.log || is_over(core))
 		return;
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
@@ -79,7 +106,7 @@ __attribute__((format(printf, 2, 3))) static void core_log(struct fw_core *core,
 	core->cfg.log(core->cfg.ud, line);
 }
 
-/* ---- completion ring ----------------------------------------------------------------------------------------------- */
+/* ---- completion ring ------------------------------------------------------------------------- */
 
 static void enter(struct fw_core *core, uint32_t flags, int64_t timeout_ns)
 {
@@ -92,6 +119,38 @@ static void enter(struct fw_core *core, uint32_t flags, int64_t timeout_ns)
 		core->err = err;
 	if (flags & VNPU_FW_ENTER_COMPLETE)
 		core->unreported = 0;
+}
+
+/*
+ * Asks a kernel that has said over why, so that the core ends with that error; it sets over a
+ * moment before.
+ */
+static void end_session(struct fw_core *core)
+{
+	uint64_t now = fw_now_ns(), until = now + WHY_OVER_NS;
+
+	for (; !core->err && now < until; now = fw_now_ns())
+		enter(core, VNPU_FW_ENTER_WAIT, (int64_t)(now + ASK_NS));
+	if (!core->err)
+		core->err = -EIO;
+}
+
+/* The kernel has said what cannot be, unless the session is over. */
+__attribute__((format(printf, 2, 3))) static void protocol_error(struct fw_core *core,
+								 const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!is_over(core))
+		enter(core, 0, -1);
+	if (is_over(core))
+		end_session(core);
+	if (core->err)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(core->broken, sizeof(core->broken), fmt, ap);
+	va_end(ap);
+	core->err = -EPROTO;
 }
 
 static void report(struct fw_core *core)
@@ -116,8 +175,8 @@ static void post(struct fw_core *core, const struct vnpu_fw_cqe *cqe)
 	if (core->err)
 		return;
 	if (cq_used(core) >= entries) {
-		core_log(core, "completion ring of %u entries is full and is not emptied", entries);
-		core->err = -EPROTO;
+		protocol_error(core, "the completion ring of %u entries is full and is not emptied",
+			       entries);
 		return;
 	}
 	core->port->cq[core->cq_tail & core->cq_mask] = *cqe;
@@ -130,6 +189,26 @@ static void post(struct fw_core *core, const struct vnpu_fw_cqe *cqe)
 static struct drm_vnpu_queue_status *status_of(struct fw_core *core, uint32_t queue)
 {
 	return (struct drm_vnpu_queue_status *)(core->port->status + (size_t)queue * STATUS_STRIDE);
+}
+
+/* The kernel raises it too, for jobs that it ends itself. */
+static void raise_completed(struct drm_vnpu_queue_status *page, uint64_t seqno)
+{
+	__u64 seen = __atomic_load_n(&page->completed_seqno, __ATOMIC_RELAXED);
+
+	while (seen < seqno &&
+	       !__atomic_compare_exchange_n(&page->completed_seqno, &seen, seqno, true,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+}
+
+/* The first error stays, whoever wrote it. */
+static void set_error(struct drm_vnpu_queue_status *page, uint32_t error)
+{
+	__u32 none = 0;
+
+	__atomic_compare_exchange_n(&page->error, &none, error, false, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
 }
 
 /* Answers a job. A cancelled one leaves its queue's status page alone: the queue may be gone. */
@@ -146,9 +225,9 @@ static void complete(struct fw_core *core, const struct vnpu_fw_sqe *job, uint32
 	/* First of all what a client may be polling. */
 	if (status != VNPU_FW_CANCELED && job->queue < core->nr_queues) {
 		page = status_of(core, job->queue);
-		if (error && !__atomic_load_n(&page->error, __ATOMIC_RELAXED))
-			__atomic_store_n(&page->error, error, __ATOMIC_RELAXED);
-		__atomic_store_n(&page->completed_seqno, job->seqno, __ATOMIC_RELEASE);
+		if (error)
+			set_error(page, error);
+		raise_completed(page, job->seqno);
 	}
 	cqe = (struct vnpu_fw_cqe){
 		.type = VNPU_FW_CQE_DONE,
@@ -163,7 +242,7 @@ static void complete(struct fw_core *core, const struct vnpu_fw_sqe *job, uint32
 	post(core, &cqe);
 }
 
-/* ---- contexts ------------------------------------------------------------------------------------------------------ */
+/* ---- contexts -------------------------------------------------------------------------------- */
 
 static struct fw_aspace *space_of(struct fw_core *core, uint32_t ctx)
 {
@@ -196,7 +275,7 @@ static void close_context(struct fw_core *core, uint32_t ctx)
 	post(core, &cqe);
 }
 
-/* ---- submission ring ----------------------------------------------------------------------------------------------- */
+/* ---- submission ring ------------------------------------------------------------------------- */
 
 /* Why the device cannot have the job; NULL: it can. */
 static const char *refusal(const struct fw_core *core, const struct vnpu_fw_sqe *sqe)
@@ -224,7 +303,9 @@ static void take_job(struct fw_core *core, const struct vnpu_fw_sqe *sqe)
 	}
 }
 
-/* Answers the cancelled jobs that are next in @queue: jobs of a queue are answered in their order. */
+/*
+ * Answers the cancelled jobs that are next in @queue: jobs of a queue are answered in their order.
+ */
 static void answer_canceled(struct fw_core *core, uint32_t queue)
 {
 	struct vnpu_fw_sqe job;
@@ -283,19 +364,48 @@ static void took_entry(struct fw_core *core)
 }
 
 /*
- * Takes what is alone in the submission ring, if it is a job and no other one waits, past the queues into core->job. False:
- * nothing was taken.
+ * Takes what is alone in the submission ring, if it is a job and no other one waits, past the
+ * queues into core->job. False: nothing was taken.
  */
 static bool take_only_job(struct fw_core *core)
 {
 	if (sq_tail(core) - core->sq_head != 1 || !fw_queues_empty(core->queues))
 		return false;
 	core->job = core->port->sq[core->sq_head & core->sq_mask];
-	if (core->job.type != VNPU_FW_SQE_JOB || refusal(core, &core->job))
+	if (core->job.type != VNPU_FW_SQE_JOB || core->job.flags || core->job.pad ||
+	    refusal(core, &core->job))
 		return false;
 	took_entry(core);
 	fw_queues_pass(core->queues, &core->job);
 	return true;
+}
+
+/* Acts on an entry of the submission ring. */
+static void take_entry(struct fw_core *core, const struct vnpu_fw_sqe *sqe)
+{
+	if (sqe->flags || sqe->pad) {
+		protocol_error(core,
+			       "a submission of type %u with flags %#x and pad %#x, of which none "
+			       "is known",
+			       sqe->type, sqe->flags, sqe->pad);
+		return;
+	}
+	switch (sqe->type) {
+	case VNPU_FW_SQE_JOB:
+		took_entry(core);
+		take_job(core, sqe);
+		return;
+	case VNPU_FW_SQE_CANCEL:
+		took_entry(core);
+		take_cancel(core, sqe);
+		return;
+	case VNPU_FW_SQE_CTX_CLOSE:
+		took_entry(core);
+		take_ctx_close(core, sqe);
+		return;
+	default:
+		protocol_error(core, "a submission of unknown type %u", sqe->type);
+	}
 }
 
 /* Takes everything out of the submission ring. */
@@ -305,37 +415,31 @@ static void take_submissions(struct fw_core *core)
 	struct vnpu_fw_sqe sqe;
 
 	if (tail - core->sq_head > core->sq_mask + 1) {
-		/* A kernel that ends the session takes its pages away before it can be asked. */
-		enter(core, 0, -1);
-		if (core->err)
-			return;
-		core_log(core, "submission ring: tail %u is %u entries past head %u", tail, tail - core->sq_head,
-			 core->sq_head);
-		core->err = -EPROTO;
+		protocol_error(core, "the submission ring's tail %u is %u entries past its head %u",
+			       tail, tail - core->sq_head, core->sq_head);
 		return;
 	}
 	while (core->sq_head != tail && !core->err) {
 		memcpy(&sqe, &core->port->sq[core->sq_head & core->sq_mask], sizeof(sqe));
-		took_entry(core);
-		if (sqe.type == VNPU_FW_SQE_JOB)
-			take_job(core, &sqe);
-		else if (sqe.type == VNPU_FW_SQE_CANCEL)
-			take_cancel(core, &sqe);
-		else if (sqe.type == VNPU_FW_SQE_CTX_CLOSE)
-			take_ctx_close(core, &sqe);
+		/* Of an entry that was read while the ring went away, a part may be zero. */
+		atomic_thread_fence(memory_order_acquire);
+		if (is_over(core))
+			end_session(core);
 		else
-			core_log(core, "submission of unknown type %u", sqe.type);
+			take_entry(core, &sqe);
 	}
 }
 
-/* ---- jobs ---------------------------------------------------------------------------------------------------------- */
+/* ---- jobs ------------------------------------------------------------------------------------ */
 
 /* Between two tiles. */
 static void job_poll(void *ud)
 {
 	struct fw_core *core = ud;
 
-	if (core->sq_head != sq_tail(core)) {
+	if (is_over(core) && !core->err)
+		end_session(core);
+	if (!core->err && core->sq_head != sq_tail(core)) {
 		core->now_ns = fw_now_ns();
 		take_submissions(core);
 	}
@@ -371,7 +475,9 @@ static void copy_in(void *arg)
 	memcpy(c->dst[1], c->src[1], c->bytes[1]);
 }
 
-/* Room in private memory for [va, va + bytes) of the context. A status; *why says what was refused. */
+/*
+ * Room in private memory for [va, va + bytes) of the context. A status; *why says what was refused.
+ */
 static uint32_t make_room(const struct fw_aspace *as, struct copy *copy, uint64_t va, uint32_t bytes,
 			  uint32_t max_bytes, const char **why)
 {
@@ -394,8 +500,9 @@ static uint32_t make_room(const struct fw_aspace *as, struct copy *copy, uint64_
 }
 
 /*
- * Brings the job's stream and table into private memory, both behind one guard. If they are there already from the last job,
- * prog stays decoded: not the client's memory was checked, but what is here. A status; *what is *why refused.
+ * Brings the job's stream and table into private memory, both behind one guard. If they are there
+ * already from the last job, prog stays decoded: not the client's memory was checked, but what is
+ * here. A status; *what is *why refused.
  */
 static uint32_t fetch(struct fw_core *core, struct fw_aspace *as, struct fw_fault *fault, const char **what,
 		      const char **why)
@@ -527,6 +634,14 @@ static void serve_job(struct fw_core *core)
 	if (status != VNPU_FW_OK)
 		core->now_ns = fw_now_ns();
 	core->running = false;
+	/*
+	 * It failed because its memory went away, which is not for its owner to read in the status
+	 * page.
+	 */
+	if (status != VNPU_FW_OK && is_over(core)) {
+		end_session(core);
+		return;
+	}
 	busy_ns = core->now_ns - core->started_ns;
 	complete(core, &core->job, status, busy_ns, status == VNPU_FW_FAULT ? &fault : NULL);
 	fw_queues_charge(core->queues, &core->job, busy_ns);
@@ -535,7 +650,7 @@ static void serve_job(struct fw_core *core)
 		drop_context(core, core->job.ctx);
 }
 
-/* ---- the loop ------------------------------------------------------------------------------------------------------ */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 static bool should_run(struct fw_core *core)
 {
@@ -548,7 +663,7 @@ static bool poll_ring(struct fw_core *core)
 	uint64_t end = 0, now;
 	bool found;
 
-	while (!(found = sq_tail(core) != core->sq_head || !should_run(core))) {
+	while (!(found = sq_tail(core) != core->sq_head || is_over(core) || !should_run(core))) {
 		fw_poll_again(&core->poll);
 		if (core->poll.looks % 64)
 			continue;
@@ -592,6 +707,10 @@ int fw_core_run(struct fw_core *core)
 	bool found;
 
 	while (should_run(core)) {
+		if (is_over(core)) {
+			end_session(core);
+			break;
+		}
 		found = next_job(core);
 		if (core->unreported && core->now_ns - core->unreported_since_ns > REPORT_NS)
 			report(core);
@@ -604,6 +723,11 @@ int fw_core_run(struct fw_core *core)
 	}
 	report(core);
 	return atomic_load(&core->stop) ? 0 : core->err;
+}
+
+const char *fw_core_broken(const struct fw_core *core)
+{
+	return *core->broken ? core->broken : NULL;
 }
 
 void fw_core_stop(struct fw_core *core)

@@ -1,24 +1,33 @@
 // SPDX-License-Identifier: MIT
 /*
- * The port to vnpu.ko. A context's aperture is one mapping of the firmware fd, which the kernel fills page by page: the
- * page tables of this process are the MMU. An access that the kernel refuses raises SIGBUS in the worker; its handler
- * jumps back to the guard around the tile with the address and the direction.
+ * The port to vnpu.ko. A context's aperture is one mapping of the firmware fd, which the kernel
+ * fills page by page: the page tables of this process are the MMU. An access that the kernel
+ * refuses raises SIGBUS in the worker; its handler jumps back to the guard around the tile with the
+ * address and the direction.
  *
- * When the kernel resets the device it takes all mappings away, those of the rings too, and whoever touches one gets
- * SIGBUS. The handler then puts memory of our own there: what is read or written no longer matters, and the next ENTER
- * tells what happened. A SIGBUS from anywhere else is a bug and ends the process as it always does.
+ * When the kernel ends the session it says so in the info page (over), and then takes all mappings
+ * away, those of the rings too: whoever touches one gets SIGBUS. The handler puts memory of our own
+ * in place of all of them, first an info page that says over whatever the kernel's said: what is
+ * read in or written to the rest no longer matters, and the core, which looks at over before it
+ * believes anything, ends. A SIGBUS from anywhere else is a bug and ends the process as it always
+ * does.
  */
-#define _GNU_SOURCE /* REG_ERR */
+#define _GNU_SOURCE /* REG_ERR, mremap */
 #include "port_kmd.h"
 
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
+
+#if defined(__aarch64__)
+#include "fw_esr.h"
+#endif
 
 struct guard {
 	sigjmp_buf env;
@@ -34,32 +43,55 @@ static struct port_kmd *volatile mapped;
 
 static bool is_write(const void *context)
 {
-#if defined(__x86_64__)
 	const ucontext_t *uc = context;
 
+#if defined(__x86_64__)
+	/* The page fault's error code. */
 	return uc->uc_mcontext.gregs[REG_ERR] & 2;
+#elif defined(__aarch64__)
+	return fw_esr_is_write(uc->uc_mcontext.__reserved, sizeof(uc->uc_mcontext.__reserved));
 #else
-	return false;
+#error "how does a signal frame of this machine tell a write from a read?"
 #endif
 }
 
-/* Memory of our own in place of the part of the rings that @addr lies in. False if it is not of the rings. */
-static bool replace_part(uintptr_t addr)
+static bool is_of_rings(const struct port_kmd *p, uintptr_t addr)
+{
+	unsigned int i;
+
+	for (i = 0; i < p->nr_maps; i++)
+		if (addr - (uintptr_t)p->maps[i].addr < p->maps[i].bytes)
+			return true;
+	return false;
+}
+
+/*
+ * Memory of our own in place of the rings, if @addr lies in them. Both calls replace what was there
+ * in one step, so that no thread finds a gap. False: @addr does not lie there, or there is no
+ * memory.
+ */
+static bool replace_rings(uintptr_t addr)
 {
 	struct port_kmd *p = mapped;
-	int err = errno;
-	unsigned int i;
-	void *own;
+	unsigned int i = 0;
 
-	for (i = 0; p && i < p->nr_maps; i++) {
-		if (addr - (uintptr_t)p->maps[i].addr >= p->maps[i].bytes)
-			continue;
-		own = mmap(p->maps[i].addr, p->maps[i].bytes, PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-		errno = err;
-		return own != MAP_FAILED;
+	if (!p || !is_of_rings(p, addr))
+		return false;
+	/* Another thread is at it: this one repeats its access until that is done. */
+	if (atomic_exchange(&p->lost, true))
+		return true;
+	if (p->last_info) {
+		if (mremap(p->last_info, p->maps[0].bytes, p->maps[0].bytes,
+			   MREMAP_MAYMOVE | MREMAP_FIXED, p->maps[0].addr) == MAP_FAILED)
+			return false;
+		p->last_info = NULL;
+		i++;
 	}
-	return false;
+	for (; i < p->nr_maps; i++)
+		if (mmap(p->maps[i].addr, p->maps[i].bytes, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+			return false;
+	return true;
 }
 
 static void on_sigbus(int sig, siginfo_t *info, void *context)
@@ -67,6 +99,7 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
 	struct guard *g = current;
 	uintptr_t addr = (uintptr_t)info->si_addr;
 	uintptr_t base = g ? (uintptr_t)g->as->base : 0;
+	int err = errno;
 
 	if (g && addr - base < g->as->size) {
 		g->fault.va = addr - base;
@@ -74,8 +107,9 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
 		siglongjmp(g->env, 1);
 	}
 	/* Returning repeats the access, which then ends the process. */
-	if (!replace_part(addr))
+	if (!replace_rings(addr))
 		signal(SIGBUS, SIG_DFL);
+	errno = err;
 }
 
 static int port_guard(void *priv, struct fw_aspace *as, const struct fw_access *acc, unsigned int nr_acc,
@@ -132,12 +166,23 @@ static const struct fw_port_ops port_ops = {
 	.guard = port_guard,
 };
 
-static void *map_part(struct port_kmd *p, uint64_t offset, size_t bytes, int prot)
+static size_t whole_pages(size_t bytes)
 {
 	size_t page = sysconf(_SC_PAGESIZE);
+
+	return (bytes + page - 1) / page * page;
+}
+
+static void *map_part(struct port_kmd *p, uint64_t offset, size_t bytes, int prot)
+{
 	void *addr;
 
-	bytes = (bytes + page - 1) / page * page;
+	/* What is mapped after the loss would not be replaced. */
+	if (atomic_load(&p->lost)) {
+		errno = EIO;
+		return NULL;
+	}
+	bytes = whole_pages(bytes);
 	addr = mmap(NULL, bytes, prot, MAP_SHARED, p->fd, offset);
 	if (addr == MAP_FAILED)
 		return NULL;
@@ -146,59 +191,87 @@ static void *map_part(struct port_kmd *p, uint64_t offset, size_t bytes, int pro
 	return addr;
 }
 
+/* The info page that takes the kernel's place when that goes: its constants, and over. */
+static int make_last_info(struct port_kmd *p)
+{
+	size_t bytes = whole_pages(sizeof(struct vnpu_fw_info));
+	struct vnpu_fw_info *last =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (last == MAP_FAILED)
+		return -errno;
+	*last = *p->port.info;
+	last->over = 1;
+	p->last_info = last;
+	return 0;
+}
+
+/* Maps everything; *what is the part at which it failed. */
+static int map_rings(struct port_kmd *p, const char **what)
+{
+	const struct vnpu_fw_info *info;
+	int err;
+
+	*what = "info page";
+	info = map_part(p, 0, sizeof(*info), PROT_READ);
+	if (!info)
+		return -errno;
+	p->port.info = info;
+	err = make_last_info(p);
+	if (err)
+		return err;
+	*what = "info page, which is of another ABI";
+	if (info->magic != VNPU_FW_INFO_MAGIC || info->version != VNPU_FW_ABI ||
+	    info->abi_features & ~PORT_KMD_FEATURES)
+		return -EPROTO;
+	*what = "submission ring";
+	p->port.sq = map_part(p, info->sq_offset, info->sq_entries * sizeof(struct vnpu_fw_sqe), PROT_READ);
+	if (!p->port.sq)
+		return -errno;
+	*what = "control page";
+	p->port.ctl = map_part(p, info->ctl_offset, sizeof(struct vnpu_fw_ctl), PROT_READ | PROT_WRITE);
+	if (!p->port.ctl)
+		return -errno;
+	*what = "completion ring";
+	p->port.cq =
+		map_part(p, info->cq_offset, info->cq_entries * sizeof(struct vnpu_fw_cqe), PROT_READ | PROT_WRITE);
+	if (!p->port.cq)
+		return -errno;
+	*what = "status pages";
+	p->port.status = map_part(p, info->status_offset, info->nr_queues * 4096ul, PROT_READ | PROT_WRITE);
+	return p->port.status ? 0 : -errno;
+}
+
 int port_kmd_open(struct port_kmd *p, int fd, const char **what)
 {
 	struct sigaction sa = { .sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO | SA_NODEFER };
-	const struct vnpu_fw_info *info;
+	int err;
 
 	memset(p, 0, sizeof(*p));
 	p->fd = fd;
 	mapped = p;
 	*what = "SIGBUS handler";
-	if (sigaction(SIGBUS, &sa, NULL))
-		goto fail;
-	*what = "info page";
-	info = map_part(p, 0, sizeof(*info), PROT_READ);
-	if (!info)
-		goto fail;
-	p->port.info = info;
-	if (info->magic != VNPU_FW_INFO_MAGIC || info->version != VNPU_FW_ABI) {
-		errno = EPROTO;
-		goto fail;
+	err = sigaction(SIGBUS, &sa, NULL) ? -errno : map_rings(p, what);
+	/* What was found in memory that went away meanwhile is no reason. */
+	if (err && atomic_load(&p->lost))
+		err = -EIO;
+	if (err) {
+		port_kmd_close(p);
+		return err;
 	}
-	*what = "submission ring";
-	p->port.sq = map_part(p, info->sq_offset, info->sq_entries * sizeof(struct vnpu_fw_sqe), PROT_READ);
-	if (!p->port.sq)
-		goto fail;
-	*what = "control page";
-	p->port.ctl = map_part(p, info->ctl_offset, sizeof(struct vnpu_fw_ctl), PROT_READ | PROT_WRITE);
-	if (!p->port.ctl)
-		goto fail;
-	*what = "completion ring";
-	p->port.cq =
-		map_part(p, info->cq_offset, info->cq_entries * sizeof(struct vnpu_fw_cqe), PROT_READ | PROT_WRITE);
-	if (!p->port.cq)
-		goto fail;
-	*what = "status pages";
-	p->port.status = map_part(p, info->status_offset, info->nr_queues * 4096ul, PROT_READ | PROT_WRITE);
-	if (!p->port.status)
-		goto fail;
 	p->port.ops = &port_ops;
 	p->port.priv = p;
 	return 0;
-fail:
-	port_kmd_close(p);
-	return -errno;
 }
 
 void port_kmd_close(struct port_kmd *p)
 {
-	int err = errno;
-
+	if (p->last_info)
+		munmap(p->last_info, p->maps[0].bytes);
+	p->last_info = NULL;
 	mapped = NULL;
 	while (p->nr_maps) {
 		p->nr_maps--;
 		munmap(p->maps[p->nr_maps].addr, p->maps[p->nr_maps].bytes);
 	}
-	errno = err;
 }

@@ -7,6 +7,9 @@
 
 #include "fw.h"
 
+/* Bits of VNPU_FW_FEATURES that this port understands: none is defined yet. */
+#define PORT_KMD_FEATURES 0ULL
+
 struct port_kmd {
 	struct fw_port port;
 	int fd;
@@ -16,11 +19,14 @@ struct port_kmd {
 		size_t bytes;
 	} maps[5];
 	unsigned int nr_maps;
+	void *last_info; /* what takes the info page's place when that is taken away */
+	_Atomic bool lost; /* the rings were taken away: maps are memory of our own */
 };
 
 /*
- * Maps the rings of the firmware fd @fd, which stays the caller's, and takes SIGBUS of the process for the MMU and for
- * the end of the session. One port at a time. 0 or -errno; *what then names the part that failed.
+ * Maps the rings of the firmware fd @fd, which stays the caller's, and takes SIGBUS of the process
+ * for the MMU and for the end of the session, after which info->over is set. One port at a time. 0
+ * or -errno, -EIO if the session ended meanwhile; *what then names the part that failed.
  */
 int port_kmd_open(struct port_kmd *p, int fd, const char **what);
 void port_kmd_close(struct port_kmd *p);

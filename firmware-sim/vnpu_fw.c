@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * vnpu-fw: the device as a process. Adds a device to vnpu.ko (or takes one over whose process died), serves it in the
- * foreground, and removes it when it is told to end.
+ * vnpu-fw: the device as a process. Adds a device to vnpu.ko (or takes one over whose process
+ * died), serves it in the foreground, and removes it when it is told to end. If it ends for any
+ * other reason the device stays, for the next one to take over.
+ *
+ * It runs what clients send, so before that it gives up whatever serving does not need (confine.h):
+ * files are read and opened first, then come the user, the device, the filter of system calls, and
+ * only then threads and START.
  */
+#define _GNU_SOURCE /* close_range */
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -11,9 +17,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "confine.h"
 #include "fw.h"
 #include "port_kmd.h"
 #include "profile.h"
@@ -25,6 +34,10 @@
 
 #define ATTACH_NONE -1 /* add a device */
 #define ATTACH_LOST -2 /* the first device without a firmware */
+#define ATTACH_OR_ADD -3 /* the device of that name that has no firmware, or else a new one */
+
+/* How long the kernel may take to let a device go that it has just reset. */
+#define LET_GO_MS 5000
 
 struct options {
 	const char *name;
@@ -34,8 +47,9 @@ struct options {
 	uint64_t user_mem;
 	uint32_t job_timeout, max_job_timeout; /* ms */
 	long remove; /* device to remove, or -1 */
-	long attach; /* device to take over, or one of the two below */
+	long attach; /* device to take over, or one of those above */
 	bool keep;
+	const char *user; /* to become; NULL: nobody else */
 	const char *profile; /* NULL: the default */
 	struct fw_config cfg;
 };
@@ -49,19 +63,27 @@ static const char usage[] =
 	"\n"
 	"  --name NAME       name that clients see (vnpu-sim)\n"
 	"  --threads N       workers (one per CPU that the process may use)\n"
-	"  --isa ISA         auto, generic, avx2, avx512-vnni, avx512-amx, neon-dotprod or neon-i8mm (auto: the best)\n"
+	"  --isa ISA         auto, generic, avx2, avx512-vnni, avx512-amx, neon-dotprod or "
+	"neon-i8mm (auto: the best)\n"
 	"  --spin-us N       poll so long for work before sleeping (50; 0: never)\n"
-	"  --profile NAME    SoC whose NPU jobs' device times are of: a name of share/profiles, or a file (sd8gen3)\n"
+	"  --profile NAME    SoC whose NPU jobs' device times are of: a name of share/profiles, or "
+	"a file (sd8gen3)\n"
 	"  --queues N        queues of the device (64)\n"
 	"  --depth N         jobs that a queue holds at once, a power of two (64)\n"
 	"  --contexts N      contexts of the device (64)\n"
-	"  --mem-limit SIZE  buffers that clients may hold together, with K, M or G (0: no limit)\n"
+	"  --mem-limit SIZE  buffers that clients may hold together, with K, M or G (0: half of "
+	"memory)\n"
 	"  --user-contexts N, --user-queues N, --user-mem SIZE\n"
-	"                    what one user may have of them (half; half; 0: no limit)\n"
+	"                    what one user may have of them (half; half; 0: half of memory)\n"
 	"  --job-timeout MS  timeout of a job that names none (0: the module's)\n"
 	"  --max-job-timeout MS\n"
-	"                    longest timeout that a job may name, and longest run (0: the module's)\n"
+	"                    longest timeout that a job may name, and longest run (0: the "
+	"module's)\n"
 	"  --attach ID|lost  take over a device whose firmware is gone; its shape stays\n"
+	"  --attach-or-add NAME\n"
+	"                    take over the device NAME if its firmware is gone, or else add one of "
+	"that name\n"
+	"  --user USER       as root: open the control node, then become USER for good\n"
 	"  --keep            leave the device behind at the end, for another --attach\n"
 	"  --remove ID       remove a device, whatever its state, and do nothing else\n"
 	"  --verbose         log refused and faulting jobs to stderr\n"
@@ -86,7 +108,10 @@ static void on_signal(int sig)
 	told_to_end = 1;
 	if (!running)
 		return;
-	/* A signal that arrives just before ENTER would not end it: the alarm comes again until the core has stopped. */
+	/*
+	 * A signal that arrives just before ENTER would not end it: the alarm comes again until the
+	 * core has stopped.
+	 */
 	fw_core_stop(running);
 	alarm(1);
 }
@@ -96,7 +121,7 @@ static void on_log(void *ud, const char *line)
 	fprintf(stderr, "vnpu-fw: %s\n", line);
 }
 
-/* ---- options ------------------------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static int parse_number(const char *option, const char *s, uint64_t min, uint64_t max, uint64_t *value)
 {
@@ -145,7 +170,7 @@ static int parse_isa(const char *s, enum fw_isa *isa)
 	return 2;
 }
 
-static int parse_name(const char *s)
+static int parse_name(const char *option, const char *s)
 {
 	size_t i, n = strlen(s);
 
@@ -153,7 +178,7 @@ static int parse_name(const char *s)
 		if (s[i] < ' ' || s[i] > '~')
 			break;
 	if (!n || n >= sizeof(((struct vnpu_ctl_add_dev *)0)->name) || i < n) {
-		fail("--name %s: 1 to 31 printable ASCII characters are wanted", s);
+		fail("--%s %s: 1 to 31 printable ASCII characters are wanted", option, s);
 		return 2;
 	}
 	return 0;
@@ -189,6 +214,8 @@ static const struct option long_options[] = {
 	{ "max-job-timeout", required_argument, NULL, 'J' },
 	{ "remove", required_argument, NULL, 'r' },
 	{ "attach", required_argument, NULL, 'a' },
+	{ "attach-or-add", required_argument, NULL, 'A' },
+	{ "user", required_argument, NULL, 'u' },
 	{ "keep", no_argument, NULL, 'k' },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "help", no_argument, NULL, 'h' },
@@ -205,7 +232,7 @@ static int parse_option(struct options *o, int c, const char *arg)
 	switch (c) {
 	case 'n':
 		o->name = arg;
-		return parse_name(arg);
+		return parse_name("name", arg);
 	case 't':
 		err = parse_number("threads", arg, 1, 256, &n);
 		o->cfg.threads = n;
@@ -261,6 +288,13 @@ static int parse_option(struct options *o, int c, const char *arg)
 		err = parse_number("attach", arg, 0, INT32_MAX, &n);
 		o->attach = n;
 		return err;
+	case 'A':
+		o->attach = ATTACH_OR_ADD;
+		o->name = arg;
+		return parse_name("attach-or-add", arg);
+	case 'u':
+		o->user = arg;
+		return 0;
 	case 'k':
 		o->keep = true;
 		return 0;
@@ -305,7 +339,7 @@ static int parse_options(struct options *o, int argc, char **argv)
 	return 0;
 }
 
-/* ---- the device ---------------------------------------------------------------------------------------------------- */
+/* ---- the device ------------------------------------------------------------------------------ */
 
 static int open_control(void)
 {
@@ -316,7 +350,9 @@ static int open_control(void)
 		if (errno == ENOENT || errno == ENODEV || errno == ENXIO)
 			fail(CONTROL ": the kernel has no vnpu: load the module (modprobe vnpu, or make insmod)");
 		else if (errno == EACCES || errno == EPERM)
-			fail(CONTROL ": permission denied: run as root or as a member of the node's group");
+			fail(CONTROL ": permission denied: run as root or as the node's group "
+				     "(vnpu-fw, where the udev rule "
+				     "is installed)");
 		else
 			fail(CONTROL ": %s", strerror(errno));
 		return -1;
@@ -341,49 +377,95 @@ static int fail_wedged(uint32_t dev_id)
 		dev_id, dev_id);
 }
 
-/* Puts the device that ATTACH_LOST means into @o. */
-static int find_lost(struct options *o, int control)
+/* What there is of devices; -1: none. */
+struct devices {
+	long lost, wedged;
+	long taken; /* has a firmware, or one that is about to start it */
+	int pid; /* of that */
+};
+
+/* Looks at the devices of that name (NULL: any). An exit status. */
+static int look_at_devices(int control, const char *name, struct devices *found)
 {
 	struct vnpu_ctl_info info = { 0 };
-	long wedged = -1;
 
+	*found = (struct devices){ .lost = -1, .wedged = -1, .taken = -1 };
 	for (; !ioctl(control, VNPU_CTL_INFO, &info); info = (struct vnpu_ctl_info){ .dev_id = info.dev_id + 1 }) {
-		if (info.state == VNPU_CTL_DEV_LOST) {
-			o->attach = info.dev_id;
-			return 0;
+		if (name && strncmp(name, info.name, sizeof(info.name)))
+			continue;
+		if (info.state == VNPU_CTL_DEV_LOST && found->lost < 0)
+			found->lost = info.dev_id;
+		else if (info.state == VNPU_CTL_DEV_WEDGED)
+			found->wedged = info.dev_id;
+		else if (info.state == VNPU_CTL_DEV_READY || info.state == VNPU_CTL_DEV_NEW) {
+			found->taken = info.dev_id;
+			found->pid = info.fw_pid;
 		}
-		if (info.state == VNPU_CTL_DEV_WEDGED)
-			wedged = info.dev_id;
 	}
-	if (errno != ENOENT)
-		return fail("cannot look at the devices: %s", strerror(errno));
-	return wedged < 0 ? fail("no device has lost its firmware: start without --attach to add one")
-			  : fail_wedged(wedged);
+	return errno == ENOENT ? 0 : fail("cannot look at the devices: %s", strerror(errno));
 }
 
-/* The firmware fd of a device without a firmware, or -1. */
+static int fail_taken(uint32_t dev_id)
+{
+	return fail("device %u has a firmware already: end that one first", dev_id);
+}
+
+/* The firmware fd of a device without a firmware, or -errno. */
+static int attach(int control, uint32_t dev_id)
+{
+	struct vnpu_ctl_attach attach = {
+		.size = sizeof(attach),
+		.version = VNPU_FW_ABI,
+		.abi_features = PORT_KMD_FEATURES,
+		.dev_id = dev_id,
+	};
+
+	return ioctl(control, VNPU_CTL_ATTACH, &attach) ? -errno : attach.fw_fd;
+}
+
+/* As attach(), but says what went wrong, and returns -1 then. */
 static int attach_device(int control, uint32_t dev_id)
 {
-	struct vnpu_ctl_attach attach = { .version = VNPU_FW_ABI, .dev_id = dev_id };
+	int fd = attach(control, dev_id);
 
-	if (!ioctl(control, VNPU_CTL_ATTACH, &attach))
-		return attach.fw_fd;
-	if (errno == EBUSY)
-		fail("device %u has a firmware already: end that one first", dev_id);
-	else if (errno == EIO)
+	if (fd >= 0)
+		return fd;
+	if (fd == -EBUSY)
+		fail_taken(dev_id);
+	else if (fd == -EIO)
 		fail_wedged(dev_id);
-	else if (errno == ENOENT || errno == ENODEV)
+	else if (fd == -ENOENT || fd == -ENODEV)
 		fail("there is no device %u: start without --attach to add one", dev_id);
 	else
-		fail("cannot attach to device %u: %s", dev_id, strerror(errno));
+		fail("cannot attach to device %u: %s", dev_id, strerror(-fd));
 	return -1;
 }
 
-/* A new device or an orphan. The firmware fd, or -1. */
-static int get_device(const struct options *o, int control, uint32_t *dev_id)
+/* After a reset of our own device: the kernel may still be at it. The new firmware fd, or -1. */
+static int attach_again(int control, uint32_t dev_id)
+{
+	const struct timespec pause = { .tv_nsec = 10000000 };
+	unsigned int ms;
+	int fd;
+
+	for (ms = 0; ms < LET_GO_MS && !told_to_end; ms += 10) {
+		fd = attach(control, dev_id);
+		if (fd >= 0)
+			return fd;
+		if (fd != -EBUSY)
+			break;
+		nanosleep(&pause, NULL);
+	}
+	return told_to_end ? -1 : attach_device(control, dev_id);
+}
+
+/* A new device. The firmware fd, or -1. */
+static int add_device(const struct options *o, int control, uint32_t *dev_id)
 {
 	struct vnpu_ctl_add_dev add = {
+		.size = sizeof(add),
 		.version = VNPU_FW_ABI,
+		.abi_features = PORT_KMD_FEATURES,
 		.isa_version = VNPU_ISA_VERSION,
 		.nr_queues = o->queues,
 		.queue_depth = o->depth,
@@ -397,17 +479,86 @@ static int get_device(const struct options *o, int control, uint32_t *dev_id)
 		.max_timeout_ms = o->max_job_timeout,
 	};
 
-	if (o->attach >= 0) {
-		*dev_id = o->attach;
-		return attach_device(control, o->attach);
-	}
 	snprintf(add.name, sizeof(add.name), "%s", o->name);
 	if (ioctl(control, VNPU_CTL_ADD_DEV, &add)) {
-		fail("cannot add a device: %s", strerror(errno));
+		if (errno == E2BIG)
+			fail("cannot add a device: the module is older than this program: install "
+			     "both from one "
+			     "release");
+		else
+			fail("cannot add a device: %s", strerror(errno));
 		return -1;
 	}
 	*dev_id = add.dev_id;
 	return add.fw_fd;
+}
+
+/*
+ * The device of that name. Of several that start at once, each holds the node's lock while it looks
+ * and takes, so that one gets the device and the others see that it did. (The lock is between
+ * processes of this kind; --attach may still be faster.)
+ */
+static int attach_or_add(const struct options *o, int control, uint32_t *dev_id)
+{
+	struct devices found;
+	int fd = -1;
+
+	if (flock(control, LOCK_EX)) {
+		fail(CONTROL ": cannot be locked: %s", strerror(errno));
+		return -1;
+	}
+	if (!look_at_devices(control, o->name, &found)) {
+		if (found.lost >= 0) {
+			*dev_id = found.lost;
+			fd = attach_device(control, *dev_id);
+		} else if (found.taken >= 0) {
+			fail("device %ld is called %s and has a firmware already, process %d: end "
+			     "that one first, or "
+			     "choose "
+			     "another name",
+			     found.taken, o->name, found.pid);
+		} else if (found.wedged >= 0) {
+			fail_wedged(found.wedged);
+		} else {
+			fd = add_device(o, control, dev_id);
+		}
+	}
+	flock(control, LOCK_UN);
+	return fd;
+}
+
+/* The first device that has lost its firmware. */
+static int attach_lost(int control, uint32_t *dev_id)
+{
+	struct devices found;
+
+	if (look_at_devices(control, NULL, &found))
+		return -1;
+	if (found.lost < 0) {
+		if (found.wedged >= 0)
+			fail_wedged(found.wedged);
+		else
+			fail("no device has lost its firmware: start without --attach to add one");
+		return -1;
+	}
+	*dev_id = found.lost;
+	return attach_device(control, *dev_id);
+}
+
+/* What the options ask for. The firmware fd, or -1. */
+static int get_device(const struct options *o, int control, uint32_t *dev_id)
+{
+	switch (o->attach) {
+	case ATTACH_NONE:
+		return add_device(o, control, dev_id);
+	case ATTACH_LOST:
+		return attach_lost(control, dev_id);
+	case ATTACH_OR_ADD:
+		return attach_or_add(o, control, dev_id);
+	default:
+		*dev_id = o->attach;
+		return attach_device(control, *dev_id);
+	}
 }
 
 static void catch_signals(void)
@@ -445,14 +596,22 @@ static int serve(const struct options *o, int fw_fd, uint32_t dev_id, struct fw_
 		fail("device %u was reset by the kernel, and its jobs have failed (see dmesg)", dev_id);
 	else if (err == -ENODEV)
 		fail("device %u was deleted by someone else", dev_id);
+	else if (err == -EPROTO && fw_core_broken(core))
+		fail("device %u: the kernel broke the protocol, which is worth a report: %s",
+		     dev_id, fw_core_broken(core));
+	else if (err == -EPROTO)
+		fail("device %u was reset by the kernel: what this process wrote about its rings "
+		     "makes no sense",
+		     dev_id);
 	else if (err)
-		fail("device %u: %s", dev_id,
-		     err == -EPROTO ? "kernel and firmware disagree about the rings: run --verbose, and report it"
-				    : strerror(-err));
+		fail("device %u: %s", dev_id, strerror(-err));
 	return err;
 }
 
-/* One session: maps the firmware fd, serves it, closes it. -errno; -EIO for a device that was reset. */
+/*
+ * One session: maps the firmware fd, serves it, closes it. -errno; -EIO for a device that was
+ * reset.
+ */
 static int run_session(const struct options *o, int fw_fd, uint32_t dev_id)
 {
 	struct fw_core *core;
@@ -484,29 +643,54 @@ static int remove_device(int control, uint32_t dev_id)
 	return fail("device %u: cannot be removed: %s", dev_id, strerror(errno));
 }
 
-/* Serves a device, again and again if it is reset. An exit status. */
+/*
+ * Serves a device, again and again if it is reset. Only who is told to end removes it: after any
+ * other end it waits for the next firmware. An exit status.
+ */
+static int serve_device(const struct options *o, int control, int fw_fd, uint32_t dev_id)
+{
+	int err = run_session(o, fw_fd, dev_id), status;
+
+	while (err == -EIO && !told_to_end) {
+		close(fw_fd);
+		fw_fd = attach_again(control, dev_id);
+		if (fw_fd < 0)
+			break;
+		err = run_session(o, fw_fd, dev_id);
+	}
+	if (!told_to_end)
+		status = 1;
+	else
+		status = o->keep || err == -ENODEV ? 0 : remove_device(control, dev_id);
+	if (fw_fd >= 0)
+		close(fw_fd);
+	return status;
+}
+
+/*
+ * Gives up what serving does not need, in the order in which it is still there to be given up. An
+ * exit status.
+ */
 static int run_device(const struct options *o, int control)
 {
+	static char out[BUFSIZ];
+	char why[256];
 	uint32_t dev_id;
-	int fw_fd = get_device(o, control, &dev_id), err = 0;
+	int fw_fd, status;
 
+	if (confine_privileges(o->user, why, sizeof(why)))
+		return fail("%s", why);
+	fw_fd = get_device(o, control, &dev_id);
 	if (fw_fd < 0)
 		return 1;
+	/* With a buffer of its own, stdio does not ask what kind of file it writes to. */
+	setvbuf(stdout, out, _IOLBF, sizeof(out));
 	catch_signals();
-	for (;;) {
-		err = run_session(o, fw_fd, dev_id);
-		if (err != -EIO || told_to_end)
-			break;
-		close(fw_fd);
-		fw_fd = attach_device(control, dev_id);
-		if (fw_fd < 0)
-			return 1;
-	}
-	/* A device that was taken over is left for the next one if this one could not serve it. */
-	if (!o->keep && err != -ENODEV && (o->attach < 0 || !err) && remove_device(control, dev_id))
-		err = -EIO;
-	close(fw_fd);
-	return err ? 1 : 0;
+	if (confine_calls(why, sizeof(why)))
+		status = fail("%s", why);
+	else
+		status = serve_device(o, control, fw_fd, dev_id);
+	return status;
 }
 
 /* The profile of @o; the caller's to free. An exit status. */
@@ -537,6 +721,8 @@ int main(int argc, char **argv)
 	struct profile *profile = NULL;
 	int control, status = parse_options(&o, argc, argv);
 
+	/* What whoever started this has left open is none of the device's business. */
+	close_range(STDERR_FILENO + 1, ~0u, 0);
 	if (status)
 		return status < 0 ? 0 : status;
 	if (!fw_isa_name(o.cfg.isa))
@@ -548,12 +734,7 @@ int main(int argc, char **argv)
 		profile_free(profile);
 		return 1;
 	}
-	if (o.remove >= 0)
-		status = remove_device(control, o.remove);
-	else
-		status = o.attach == ATTACH_LOST ? find_lost(&o, control) : 0;
-	if (!status && o.remove < 0)
-		status = run_device(&o, control);
+	status = o.remove >= 0 ? remove_device(control, o.remove) : run_device(&o, control);
 	close(control);
 	profile_free(profile);
 	return status;

@@ -4,35 +4,29 @@
  */
 #include <linux/ctype.h>
 #include <linux/file.h>
-#include <linux/log2.h>
 #include <linux/miscdevice.h>
-#include <linux/module.h>
-#include <linux/pid.h>
-#include <linux/string.h>
-#include <linux/uaccess.h>
-#include <linux/xarray.h>
-#include <drm/drm_accel.h>
-#include <drm/drm_drv.h>
 
-#include "vnpu_ctl.h"
-#include "vnpu_drv.h"
 #include "vnpu_fw.h"
 
+/* See vnpu_drv.h. */
 DEFINE_MUTEX(vnpu_ctl_lock);
+
+/* Of the first release of the ABI. */
+#define VNPU_CTL_ADD_DEV_SIZE_1 offsetofend(struct vnpu_ctl_add_dev, user_mem)
+#define VNPU_CTL_ATTACH_SIZE_1 offsetofend(struct vnpu_ctl_attach, fw_fd)
 
 /* id -> struct vnpu_device; under vnpu_ctl_lock. */
 static DEFINE_XARRAY_ALLOC(vnpu_devices);
 
 static int vnpu_ctl_version(struct vnpu_ctl_version __user *user)
 {
-	struct vnpu_ctl_version version = { .min = VNPU_FW_ABI_MIN, .max = VNPU_FW_ABI };
+	struct vnpu_ctl_version version = {
+		.min = VNPU_FW_ABI_MIN,
+		.max = VNPU_FW_ABI,
+		.features = VNPU_FW_FEATURES,
+	};
 
 	return copy_to_user(user, &version, sizeof(version)) ? -EFAULT : 0;
-}
-
-static bool vnpu_ctl_version_ok(u32 version)
-{
-	return version >= VNPU_FW_ABI_MIN && version <= VNPU_FW_ABI;
 }
 
 static bool vnpu_ctl_name_ok(const char *name, size_t size)
@@ -47,15 +41,28 @@ static bool vnpu_ctl_name_ok(const char *name, size_t size)
 	return !memchr_inv(name + len, 0, size - len);
 }
 
+/* The structure at @user, which begins with its size; zeros where the caller's is shorter. */
+static int vnpu_ctl_copy(void *args, size_t size, size_t min_size, const void __user *user)
+{
+	u32 usize;
+
+	if (get_user(usize, (const u32 __user *)user))
+		return -EFAULT;
+	if (usize < min_size)
+		return -EINVAL;
+	if (usize > PAGE_SIZE)
+		return -E2BIG;
+	return copy_struct_from_user(args, size, user, usize);
+}
+
 static int vnpu_ctl_check(const struct vnpu_ctl_add_dev *args)
 {
-	if (!vnpu_ctl_version_ok(args->version))
+	if (args->version < VNPU_FW_ABI_MIN || args->version > VNPU_FW_ABI)
 		return -EPROTO;
-	if (args->flags || args->pad || memchr_inv(args->reserved, 0, sizeof(args->reserved)))
+	if (args->flags || !vnpu_ctl_name_ok(args->name, sizeof(args->name)))
 		return -EINVAL;
-	if (!vnpu_ctl_name_ok(args->name, sizeof(args->name)))
-		return -EINVAL;
-	if (!args->nr_queues || args->nr_queues > VNPU_FW_MAX_QUEUES || !args->nr_ctx || args->nr_ctx > VNPU_FW_MAX_CTX)
+	if (!args->nr_queues || args->nr_queues > VNPU_FW_MAX_QUEUES || !args->nr_ctx ||
+	    args->nr_ctx > VNPU_FW_MAX_CTX)
 		return -EINVAL;
 	if (!is_power_of_2(args->queue_depth) || args->queue_depth > VNPU_FW_MAX_DEPTH ||
 	    args->nr_queues * args->queue_depth > VNPU_FW_MAX_JOBS)
@@ -64,15 +71,15 @@ static int vnpu_ctl_check(const struct vnpu_ctl_add_dev *args)
 		return -EINVAL;
 	if (args->va_bits < VNPU_FW_MIN_VA_BITS || args->va_bits > VNPU_FW_MAX_VA_BITS)
 		return -EINVAL;
-	if (args->timeout_ms > VNPU_FW_MAX_TIMEOUT_MS || args->max_timeout_ms > VNPU_FW_MAX_TIMEOUT_MS)
-		return -EINVAL;
-	if (args->max_timeout_ms && args->timeout_ms > args->max_timeout_ms)
+	if (args->max_timeout_ms > VNPU_FW_MAX_TIMEOUT_MS ||
+	    args->timeout_ms > (args->max_timeout_ms ?: VNPU_FW_MAX_TIMEOUT_MS))
 		return -EINVAL;
 	return 0;
 }
 
 /* Open the device's firmware fd for the caller, and tell him its number before he has it. */
-static int vnpu_ctl_open(struct vnpu_device *vdev, void __user *user, void *args, size_t size, s32 *fw_fd)
+static int vnpu_ctl_open(struct vnpu_device *vdev, void __user *user, void *args, size_t size,
+			 s32 *fw_fd)
 {
 	int fd = get_unused_fd_flags(O_CLOEXEC);
 	struct file *file;
@@ -80,11 +87,9 @@ static int vnpu_ctl_open(struct vnpu_device *vdev, void __user *user, void *args
 	if (fd < 0)
 		return fd;
 	*fw_fd = fd;
-	if (copy_to_user(user, args, size)) {
-		put_unused_fd(fd);
-		return -EFAULT;
-	}
-	file = vnpu_fw_session_create(vdev);
+	file = ERR_PTR(-EFAULT);
+	if (!copy_to_user(user, args, size))
+		file = vnpu_fw_session_create(vdev);
 	if (IS_ERR(file)) {
 		put_unused_fd(fd);
 		return PTR_ERR(file);
@@ -97,13 +102,15 @@ static int vnpu_ctl_add(struct vnpu_ctl_add_dev __user *user)
 {
 	struct vnpu_ctl_add_dev args;
 	struct vnpu_device *vdev;
+	u32 usize;
 	int ret;
 
-	if (copy_from_user(&args, user, sizeof(args)))
-		return -EFAULT;
-	ret = vnpu_ctl_check(&args);
+	ret = vnpu_ctl_copy(&args, sizeof(args), VNPU_CTL_ADD_DEV_SIZE_1, user);
+	if (!ret)
+		ret = vnpu_ctl_check(&args);
 	if (ret)
 		return ret;
+	usize = min(args.size, sizeof(args));
 	vdev = vnpu_device_create(&args);
 	if (IS_ERR(vdev))
 		return PTR_ERR(vdev);
@@ -114,7 +121,8 @@ static int vnpu_ctl_add(struct vnpu_ctl_add_dev __user *user)
 	}
 	vdev->ring.info->dev_id = vdev->id;
 	args.dev_id = vdev->id;
-	ret = vnpu_ctl_open(vdev, user, &args, sizeof(args), &args.fw_fd);
+	args.abi_features &= VNPU_FW_FEATURES;
+	ret = vnpu_ctl_open(vdev, user, &args, usize, &args.fw_fd);
 	if (ret)
 		vnpu_ctl_forget(vdev);
 	return ret;
@@ -124,24 +132,39 @@ static int vnpu_ctl_attach(struct vnpu_ctl_attach __user *user)
 {
 	struct vnpu_ctl_attach args;
 	struct vnpu_device *vdev;
+	int ret;
 
-	if (copy_from_user(&args, user, sizeof(args)))
-		return -EFAULT;
-	if (!vnpu_ctl_version_ok(args.version))
+	ret = vnpu_ctl_copy(&args, sizeof(args), VNPU_CTL_ATTACH_SIZE_1, user);
+	if (ret)
+		return ret;
+	if (args.version < VNPU_FW_ABI_MIN || args.version > VNPU_FW_ABI)
 		return -EPROTO;
-	if (args.pad)
-		return -EINVAL;
 	vdev = xa_load(&vnpu_devices, args.dev_id);
 	if (!vdev)
 		return -ENOENT;
-	return vnpu_ctl_open(vdev, user, &args, sizeof(args), &args.fw_fd);
+	args.abi_features &= VNPU_FW_FEATURES;
+	return vnpu_ctl_open(vdev, user, &args, min(args.size, sizeof(args)), &args.fw_fd);
 }
 
-/* Take the device out of the list and let it go; its users see -ENODEV. Under vnpu_ctl_lock; only the first call counts. */
+/*
+ * Take the device out of the list and let it go; its users see -ENODEV. Under vnpu_ctl_lock; only
+ * the first call counts.
+ */
 void vnpu_ctl_forget(struct vnpu_device *vdev)
 {
 	if (xa_cmpxchg(&vnpu_devices, vdev->id, vdev, NULL, 0) == vdev)
 		vnpu_device_remove(vdev);
+}
+
+/* For all devices that there are. */
+void vnpu_ctl_for_each(void (*fn)(struct vnpu_device *vdev))
+{
+	struct vnpu_device *vdev;
+	unsigned long id;
+
+	guard(mutex)(&vnpu_ctl_lock);
+	xa_for_each(&vnpu_devices, id, vdev)
+		fn(vdev);
 }
 
 static int vnpu_ctl_del(struct vnpu_ctl_del_dev __user *user)
@@ -178,47 +201,42 @@ static int vnpu_ctl_info(struct vnpu_ctl_info __user *user)
 	memcpy(args.name, vdev->name, sizeof(args.name));
 	if (vdev->registered)
 		args.accel_minor = vdev->drm.accel->index;
-	spin_lock(&vdev->lock);
-	args.epoch = vdev->epoch;
-	if (vdev->wedged)
-		args.state = VNPU_CTL_DEV_WEDGED;
-	else if (vdev->ready)
-		args.state = VNPU_CTL_DEV_READY;
-	else
-		args.state = vdev->registered ? VNPU_CTL_DEV_LOST : VNPU_CTL_DEV_NEW;
-	if (vdev->session)
-		args.fw_pid = pid_vnr(vdev->session->pid);
-	spin_unlock(&vdev->lock);
+	scoped_guard(spinlock, &vdev->lock) {
+		args.epoch = vdev->epoch;
+		if (vdev->wedged)
+			args.state = VNPU_CTL_DEV_WEDGED;
+		else if (vdev->ready)
+			args.state = VNPU_CTL_DEV_READY;
+		else
+			args.state = vdev->registered ? VNPU_CTL_DEV_LOST : VNPU_CTL_DEV_NEW;
+		if (vdev->session)
+			args.fw_pid = pid_vnr(vdev->session->pid);
+	}
 	return copy_to_user(user, &args, sizeof(args)) ? -EFAULT : 0;
 }
 
 static long vnpu_ctl_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	void __user *user = (void __user *)arg;
-	long ret;
 
-	mutex_lock(&vnpu_ctl_lock);
+	guard(mutex)(&vnpu_ctl_lock);
+	/* A call's number has the size of its structure in it, as the caller was compiled. */
+	switch (cmd & ~IOCSIZE_MASK) {
+	case VNPU_CTL_ADD_DEV & ~IOCSIZE_MASK:
+		return vnpu_ctl_add(user);
+	case VNPU_CTL_ATTACH & ~IOCSIZE_MASK:
+		return vnpu_ctl_attach(user);
+	}
 	switch (cmd) {
 	case VNPU_CTL_VERSION:
-		ret = vnpu_ctl_version(user);
-		break;
-	case VNPU_CTL_ADD_DEV:
-		ret = vnpu_ctl_add(user);
-		break;
-	case VNPU_CTL_ATTACH:
-		ret = vnpu_ctl_attach(user);
-		break;
+		return vnpu_ctl_version(user);
 	case VNPU_CTL_DEL_DEV:
-		ret = vnpu_ctl_del(user);
-		break;
+		return vnpu_ctl_del(user);
 	case VNPU_CTL_INFO:
-		ret = vnpu_ctl_info(user);
-		break;
+		return vnpu_ctl_info(user);
 	default:
-		ret = -ENOTTY;
+		return -ENOTTY;
 	}
-	mutex_unlock(&vnpu_ctl_lock);
-	return ret;
 }
 
 static const struct file_operations vnpu_ctl_fops = {
@@ -243,13 +261,7 @@ int vnpu_ctl_init(void)
 /* The module goes: what is left are devices whose firmware died. */
 void vnpu_ctl_exit(void)
 {
-	struct vnpu_device *vdev;
-	unsigned long id;
-
 	misc_deregister(&vnpu_ctl_misc);
-	mutex_lock(&vnpu_ctl_lock);
-	xa_for_each (&vnpu_devices, id, vdev)
-		vnpu_ctl_forget(vdev);
-	mutex_unlock(&vnpu_ctl_lock);
+	vnpu_ctl_for_each(vnpu_ctl_forget);
 	xa_destroy(&vnpu_devices);
 }

@@ -2,30 +2,19 @@
 /*
  * Contexts: their numbers, their states, their end.
  */
-#include <linux/slab.h>
-#include <drm/drm_drv.h>
-#include <drm/drm_print.h>
 
-#include "vnpu_ctx.h"
-#include "vnpu_drv.h"
-#include "vnpu_fence.h"
 #include "vnpu_fw.h"
-#include "vnpu_job.h"
 #include "vnpu_queue.h"
-#include "vnpu_reset.h"
-#include "vnpu_user.h"
-#include "vnpu_vm.h"
 
 static void vnpu_ctx_release(struct kref *ref)
 {
 	struct vnpu_ctx *ctx = container_of(ref, struct vnpu_ctx, ref);
 	struct vnpu_device *vdev = ctx->vdev;
 
-	spin_lock(&vdev->lock);
-	vdev->ctxs[ctx->num] = NULL;
-	spin_unlock(&vdev->lock);
+	scoped_guard(spinlock, &vdev->lock)
+		vdev->ctxs[ctx->num] = NULL;
 	vnpu_user_uncharge(ctx->user, VNPU_USER_CTX, 1);
-	vnpu_vm_fini(ctx);
+	vnpu_space_fini(&ctx->space);
 	kfree(ctx);
 	drm_dev_put(&vdev->drm);
 }
@@ -52,20 +41,16 @@ struct vnpu_ctx *vnpu_ctx_get_by_num(struct vnpu_device *vdev, u32 num)
 {
 	struct vnpu_ctx *ctx;
 
-	spin_lock(&vdev->lock);
+	guard(spinlock)(&vdev->lock);
 	ctx = vdev->ctxs[num];
-	if (ctx && (ctx->epoch != vdev->epoch || !kref_get_unless_zero(&ctx->ref)))
-		ctx = NULL;
-	spin_unlock(&vdev->lock);
+	if (!ctx || ctx->epoch != vdev->epoch || !kref_get_unless_zero(&ctx->ref))
+		return NULL;
 	return ctx;
 }
 
 static int vnpu_ctx_take_number(struct vnpu_device *vdev, struct vnpu_ctx *ctx)
 {
-	int ret;
-
-	spin_lock(&vdev->lock);
-	ret = vdev->wedged ? -EIO : -EBUSY;
+	guard(spinlock)(&vdev->lock);
 	/* Without a firmware nothing can run, and the context would be born banned. */
 	for (u32 num = 1; vdev->ready && num <= vdev->nr_ctx; num++) {
 		if (vdev->ctxs[num])
@@ -73,12 +58,12 @@ static int vnpu_ctx_take_number(struct vnpu_device *vdev, struct vnpu_ctx *ctx)
 		vdev->ctxs[num] = ctx;
 		ctx->num = num;
 		ctx->epoch = vdev->epoch;
-		ret = 0;
-		break;
+		return 0;
 	}
-	spin_unlock(&vdev->lock);
-	return ret;
+	return vdev->wedged ? -EIO : -EBUSY;
 }
+
+static void vnpu_ctx_fail_work(struct work_struct *work);
 
 int vnpu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *file)
 {
@@ -93,11 +78,10 @@ int vnpu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *f
 	ret = vnpu_user_charge(vfile->user, VNPU_USER_CTX, 1);
 	if (ret)
 		return ret;
+	ret = -ENOMEM;
 	ctx = kzalloc(sizeof(*ctx), GFP_KERNEL_ACCOUNT);
-	if (!ctx) {
-		vnpu_user_uncharge(vfile->user, VNPU_USER_CTX, 1);
-		return -ENOMEM;
-	}
+	if (!ctx)
+		goto err_user;
 	kref_init(&ctx->ref);
 	ctx->vdev = vdev;
 	ctx->user = vfile->user;
@@ -107,19 +91,18 @@ int vnpu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *f
 	mutex_init(&ctx->submit_lock);
 	INIT_LIST_HEAD(&ctx->queues);
 	INIT_LIST_HEAD(&ctx->put_node);
-	vnpu_vm_init(ctx);
-	ret = vnpu_ctx_take_number(vdev, ctx);
-	if (ret) {
-		vnpu_user_uncharge(ctx->user, VNPU_USER_CTX, 1);
-		vnpu_vm_fini(ctx);
-		kfree(ctx);
-		return ret;
-	}
+	INIT_WORK(&ctx->fail_work, vnpu_ctx_fail_work);
+	mutex_init(&ctx->bind_lock);
+	init_rwsem(&ctx->vm_lock);
+	vnpu_space_init(&ctx->space, vdev->va_bits);
 	drm_dev_get(drm);
-
+	ret = vnpu_ctx_take_number(vdev, ctx);
+	if (ret)
+		goto err_ctx;
 	/* From here on another thread may use the context, and close it. */
 	kref_get(&ctx->ref);
-	ret = xa_alloc(&vfile->ctxs, &ctx->id, ctx, XA_LIMIT(1, VNPU_MAX_CTX_PER_FILE), GFP_KERNEL_ACCOUNT);
+	ret = xa_alloc(&vfile->ctxs, &ctx->id, ctx, XA_LIMIT(1, VNPU_MAX_CTX_PER_FILE),
+		       GFP_KERNEL_ACCOUNT);
 	args->ctx_id = ctx->id;
 	vnpu_ctx_put(ctx);
 	if (ret) {
@@ -129,40 +112,47 @@ int vnpu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *f
 	args->va_start = VNPU_VA_START;
 	args->va_range = (1ull << vdev->va_bits) - VNPU_VA_START;
 	return 0;
+
+err_ctx:
+	drm_dev_put(drm);
+	vnpu_space_fini(&ctx->space);
+	kfree(ctx);
+err_user:
+	vnpu_user_uncharge(vfile->user, VNPU_USER_CTX, 1);
+	return ret;
 }
 
 /* Ask the firmware to forget the context; its number stays taken until it has. */
 static void vnpu_ctx_tell_firmware(struct vnpu_ctx *ctx)
 {
+	struct vnpu_fw_sqe sqe = { .type = VNPU_FW_SQE_CTX_CLOSE, .ctx = ctx->num };
 	struct vnpu_device *vdev = ctx->vdev;
 
-	spin_lock(&vdev->lock);
-	if (vdev->ready && ctx->epoch == vdev->epoch) {
-		kref_get(&ctx->ref);
-		ctx->fw_owes = true;
-		ctx->owed_since = jiffies;
-		ctx->close_pending = true;
-		vdev->closes_pending = true;
-		vnpu_fw_send_closes(vdev);
-		vnpu_reset_watch(vdev);
-	}
-	spin_unlock(&vdev->lock);
+	guard(spinlock)(&vdev->lock);
+	if (ctx->epoch != vdev->epoch || !vnpu_fw_send(vdev, &sqe))
+		return;
+	kref_get(&ctx->ref);
+	ctx->fw_owes = true;
+	ctx->owed_since = jiffies;
+	vnpu_reset_watch(vdev);
 }
 
-/* Take over the file's reference to a context that is no longer in its table, and end all that belongs to it. */
+/*
+ * Take over the file's reference to a context that is no longer in its table, and end all that
+ * belongs to it.
+ */
 void vnpu_ctx_close(struct vnpu_file *vfile, struct vnpu_ctx *ctx)
 {
 	struct vnpu_queue *queue;
 	unsigned long id;
 
-	mutex_lock(&ctx->submit_lock);
-	WRITE_ONCE(ctx->closing, true);
-	mutex_unlock(&ctx->submit_lock);
+	scoped_guard(mutex, &ctx->submit_lock)
+		WRITE_ONCE(ctx->closing, true);
 
-	/* No queue joins any more, but another thread may destroy some: look at them under the table's lock only. */
+	/* No queue joins any more, but others may destroy some: look under the table's lock. */
 	do {
 		xa_lock(&vfile->queues);
-		xa_for_each (&vfile->queues, id, queue)
+		xa_for_each(&vfile->queues, id, queue)
 			if (queue->ctx == ctx)
 				break;
 		if (queue)
@@ -202,33 +192,69 @@ int vnpu_ioctl_ctx_get_state(struct drm_device *drm, void *data, struct drm_file
 	ctx = vnpu_ctx_get(to_vnpu_file(file), args->ctx_id);
 	if (!ctx)
 		return -ENOENT;
-	spin_lock(&vdev->lock);
-	args->state = ctx->state;
-	args->fault_va = ctx->fault_va;
-	args->fault_flags = ctx->fault_flags;
-	args->queue_id = ctx->ban_queue_id;
-	args->seqno = ctx->ban_seqno;
-	args->epoch = vdev->epoch;
-	spin_unlock(&vdev->lock);
+	scoped_guard(spinlock, &vdev->lock) {
+		args->state = ctx->state;
+		args->fault_va = ctx->fault_va;
+		args->fault_flags = ctx->fault_flags;
+		args->queue_id = ctx->ban_queue_id;
+		args->seqno = ctx->ban_seqno;
+		args->epoch = vdev->epoch;
+	}
 	vnpu_ctx_put(ctx);
 	return 0;
 }
 
-/*
- * Nothing of the context runs any more: the culprit's job, if there is one, ends with @error, all others of its queues
- * with -ECANCELED, or -EIO if it was the firmware that went.
- */
-void vnpu_ctx_ban(struct vnpu_ctx *ctx, u32 state, struct vnpu_fence *culprit, int error)
-{
-	struct vnpu_device *vdev = ctx->vdev;
-	struct vnpu_queue *queue;
+/* ---- bans ---- */
 
-	lockdep_assert_held(&vdev->lock);
-	if (culprit && !ctx->state) {
-		ctx->ban_queue_id = culprit->queue->id;
-		ctx->ban_seqno = culprit->base.seqno;
+/* End a bounded number of jobs of the context; true if some are left. */
+static bool vnpu_ctx_fail_some(struct vnpu_ctx *ctx)
+{
+	struct vnpu_queue *queue;
+	int budget = VNPU_BATCH;
+
+	guard(vnpu_signalling)(ctx->vdev);
+	list_for_each_entry(queue, &ctx->queues, node)
+		if (vnpu_job_fail(queue, ctx->state & DRM_VNPU_CTX_FW_LOST ? -EIO : -ECANCELED,
+				  &budget))
+			return true;
+	return false;
+}
+
+/* End all jobs of a banned context. With nothing held. */
+void vnpu_ctx_fail(struct vnpu_ctx *ctx)
+{
+	while (vnpu_ctx_fail_some(ctx))
+		cond_resched();
+}
+
+static void vnpu_ctx_fail_work(struct work_struct *work)
+{
+	struct vnpu_ctx *ctx = container_of(work, struct vnpu_ctx, fail_work);
+
+	vnpu_ctx_fail(ctx);
+	vnpu_ctx_put(ctx);
+}
+
+/* The same where nothing may take long. */
+void vnpu_ctx_fail_later(struct vnpu_ctx *ctx)
+{
+	kref_get(&ctx->ref);
+	/* Callers have a reference of their own, so that the one dropped here is never the last. */
+	if (!queue_work(vnpu_wq, &ctx->fail_work))
+		kref_put(&ctx->ref, vnpu_ctx_release);
+}
+
+/*
+ * Nothing of the context runs any more. To blame is the queue's oldest job, which the caller ends;
+ * all others of the context end soon, with -ECANCELED, or -EIO if the firmware goes meanwhile.
+ */
+void vnpu_ctx_ban(struct vnpu_ctx *ctx, u32 state, struct vnpu_queue *culprit)
+{
+	lockdep_assert_held(&ctx->vdev->lock);
+	if (!ctx->state) {
+		ctx->ban_queue_id = culprit->id;
+		ctx->ban_seqno = culprit->done_seqno + 1;
 	}
 	WRITE_ONCE(ctx->state, ctx->state | state);
-	list_for_each_entry (queue, &ctx->queues, node)
-		vnpu_queue_fail(queue, culprit, error, state == DRM_VNPU_CTX_FW_LOST ? -EIO : -ECANCELED);
+	vnpu_ctx_fail_later(ctx);
 }

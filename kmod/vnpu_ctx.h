@@ -2,26 +2,21 @@
 #ifndef VNPU_CTX_H
 #define VNPU_CTX_H
 
-#include <linux/kref.h>
-#include <linux/list.h>
-#include <linux/mutex.h>
-#include <linux/sched.h>
 #include <linux/rwsem.h>
-#include <drm/vnpu_accel.h>
+#include <linux/sched.h>
+#include <linux/workqueue.h>
 
+#include "vnpu_drv.h"
 #include "vnpu_space.h"
 
-struct drm_device;
-struct drm_file;
-struct vnpu_device;
-struct vnpu_file;
-struct vnpu_fence;
+struct vm_area_struct;
+struct vnpu_queue;
 
 /*
  * A context: an address space and the queues that work in it.
  *
- * References: the file's table, each queue, each aperture mapping of the firmware, and @fw_owes. The number is free again
- * when all of them are gone.
+ * References: the file's table, each queue, each aperture mapping of the firmware, @fail_work and
+ * @fw_owes. The number is free again when all of them are gone.
  */
 struct vnpu_ctx {
 	struct kref ref;
@@ -36,10 +31,11 @@ struct vnpu_ctx {
 	char comm[TASK_COMM_LEN];
 	struct vnpu_user *user; /* reference; who is charged for it and for its queues */
 
-	struct mutex submit_lock;
-	bool closing; /* set under submit_lock, before the bindings go under bind_lock: whoever holds either may look */
+	struct mutex submit_lock; /* see vnpu_drv.h */
+	/* Set under submit_lock, before the bindings go under bind_lock: holders of either look. */
+	bool closing;
 
-	struct mutex bind_lock;
+	struct mutex bind_lock; /* see vnpu_drv.h */
 	struct rw_semaphore vm_lock;
 	struct vnpu_space space; /* changed under bind_lock and vm_lock */
 
@@ -48,9 +44,9 @@ struct vnpu_ctx {
 	u32 state; /* DRM_VNPU_CTX_*; not 0: banned */
 	u64 fault_va;
 	u32 fault_flags;
+	struct work_struct fail_work; /* ends the jobs of a banned context; holds a reference */
 	u32 ban_queue_id;
 	u64 ban_seqno;
-	bool close_pending; /* CTX_CLOSE waits for room in the ring */
 	bool fw_owes; /* CTX_CLOSED is to come; holds a reference */
 	unsigned long owed_since; /* jiffies when that began */
 	struct list_head put_node; /* on its way to vnpu_ctx_put() */
@@ -65,10 +61,19 @@ struct vnpu_ctx *vnpu_ctx_get(struct vnpu_file *vfile, u32 id);
 struct vnpu_ctx *vnpu_ctx_get_by_num(struct vnpu_device *vdev, u32 num);
 void vnpu_ctx_put(struct vnpu_ctx *ctx);
 void vnpu_ctx_close(struct vnpu_file *vfile, struct vnpu_ctx *ctx);
-void vnpu_ctx_ban(struct vnpu_ctx *ctx, u32 state, struct vnpu_fence *culprit, int error);
+void vnpu_ctx_ban(struct vnpu_ctx *ctx, u32 state, struct vnpu_queue *culprit);
+void vnpu_ctx_fail(struct vnpu_ctx *ctx);
+void vnpu_ctx_fail_later(struct vnpu_ctx *ctx);
 
 int vnpu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *file);
 int vnpu_ioctl_ctx_destroy(struct drm_device *drm, void *data, struct drm_file *file);
 int vnpu_ioctl_ctx_get_state(struct drm_device *drm, void *data, struct drm_file *file);
+
+/* ---- vnpu_vm.c ---- */
+
+void vnpu_vm_clear(struct vnpu_ctx *ctx);
+int vnpu_vm_mmap(struct vnpu_device *vdev, struct vm_area_struct *vma);
+
+int vnpu_ioctl_vm_bind(struct drm_device *drm, void *data, struct drm_file *file);
 
 #endif /* VNPU_CTX_H */

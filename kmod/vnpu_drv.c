@@ -2,54 +2,75 @@
 /*
  * vnpu.ko: an accel driver whose device is a process. Module, devices, files.
  */
-#include <linux/device.h>
-#include <linux/module.h>
-#include <linux/slab.h>
-#include <drm/drm_accel.h>
-#include <drm/drm_drv.h>
-#include <drm/drm_gem.h>
+#include <linux/suspend.h>
 #include <drm/drm_ioctl.h>
 #include <drm/drm_managed.h>
-#include <drm/drm_print.h>
 
 #include "vnpu_compat.h"
-#include "vnpu_ctl.h"
-#include "vnpu_ctx.h"
-#include "vnpu_debugfs.h"
-#include "vnpu_drv.h"
 #include "vnpu_fw.h"
 #include "vnpu_gem.h"
 #include "vnpu_queue.h"
-#include "vnpu_reset.h"
-#include "vnpu_stats.h"
-#include "vnpu_submit.h"
-#include "vnpu_sysfs.h"
-#include "vnpu_uapi.h"
-#include "vnpu_user.h"
-#include "vnpu_vm.h"
+
+/* ---- parameters ---- */
 
 bool vnpu_prime_export;
 module_param_named(prime_export, vnpu_prime_export, bool, 0644);
-MODULE_PARM_DESC(prime_export,
-		 "allow buffers to leave as dma-bufs; whoever imports them may wait for a process (default: no)");
+MODULE_PARM_DESC(prime_export, "let buffers leave as dma-bufs (default: no)");
 
-unsigned int vnpu_timeout_ms = 10000;
-module_param_named(timeout_ms, vnpu_timeout_ms, uint, 0644);
-MODULE_PARM_DESC(timeout_ms, "timeout of a job that names none (default: 10000)");
+bool vnpu_fence_export;
+module_param_named(fence_export, vnpu_fence_export, bool, 0644);
+MODULE_PARM_DESC(fence_export,
+		 "let fences leave as sync_files and syncobjs, to be waited for (default: no)");
 
-unsigned int vnpu_max_timeout_ms = 60000;
-module_param_named(max_timeout_ms, vnpu_max_timeout_ms, uint, 0644);
-MODULE_PARM_DESC(max_timeout_ms, "longest timeout that a job may name, and longest run of a job (default: 60000)");
+struct vnpu_param {
+	unsigned int *value, min, max;
+};
 
-unsigned int vnpu_reset_ms = 2000;
-module_param_named(reset_ms, vnpu_reset_ms, uint, 0644);
-MODULE_PARM_DESC(reset_ms, "a device that owes an answer for longer is reset (default: 2000)");
+static int vnpu_param_set(const char *val, const struct kernel_param *kp)
+{
+	const struct vnpu_param *param = kp->arg;
+	unsigned int value;
+	int ret = kstrtouint(val, 0, &value);
 
-unsigned int vnpu_max_resets = 3;
-module_param_named(max_resets, vnpu_max_resets, uint, 0644);
-MODULE_PARM_DESC(max_resets, "resets in a row, without a job that succeeds, that wedge a device; 0: none do (default: 3)");
+	if (ret)
+		return ret;
+	if (value < param->min || value > param->max)
+		return -ERANGE;
+	WRITE_ONCE(*param->value, value);
+	return 0;
+}
 
-struct workqueue_struct *vnpu_release_wq;
+static int vnpu_param_get(char *buf, const struct kernel_param *kp)
+{
+	const struct vnpu_param *param = kp->arg;
+
+	return sysfs_emit(buf, "%u\n", *param->value);
+}
+
+static const struct kernel_param_ops vnpu_param_ops = {
+	.set = vnpu_param_set,
+	.get = vnpu_param_get,
+};
+
+/* A number with bounds: others are refused. */
+#define VNPU_PARAM(name, first, min, max, text) \
+	unsigned int vnpu_##name = first; \
+	static struct vnpu_param vnpu_param_##name = { &vnpu_##name, min, max }; \
+	module_param_cb(name, &vnpu_param_ops, &vnpu_param_##name, 0644); \
+	__MODULE_PARM_TYPE(name, "uint"); \
+	MODULE_PARM_DESC(name, text " (default: " #first ")")
+
+VNPU_PARAM(timeout_ms, 10000, 1, VNPU_FW_MAX_TIMEOUT_MS, "timeout of a job that names none");
+VNPU_PARAM(max_timeout_ms, 60000, 1, VNPU_FW_MAX_TIMEOUT_MS,
+	   "longest timeout that a job may name, and longest run of a job");
+VNPU_PARAM(reset_ms, 10000, 1, VNPU_FW_MAX_TIMEOUT_MS,
+	   "a device that owes an answer for longer is reset");
+VNPU_PARAM(max_resets, 3, 0, VNPU_MAX_RESETS,
+	   "resets within reset_window_s that wedge a device; 0: none do");
+VNPU_PARAM(reset_window_s, 600, 1, 86400, "the time in which resets are counted");
+
+struct workqueue_struct *vnpu_wq;
+struct workqueue_struct *vnpu_reset_wq;
 
 /* Devices whose memory is not yet free, for the module's exit. */
 static atomic_t vnpu_live_devices = ATOMIC_INIT(0);
@@ -59,19 +80,17 @@ static DECLARE_WAIT_QUEUE_HEAD(vnpu_live_wait);
 
 static int vnpu_open(struct drm_device *drm, struct drm_file *file)
 {
-	struct vnpu_file *vfile = kzalloc(sizeof(*vfile), GFP_KERNEL_ACCOUNT);
+	struct vnpu_file *vfile __free(kfree) = kzalloc(sizeof(*vfile), GFP_KERNEL_ACCOUNT);
 
 	if (!vfile)
 		return -ENOMEM;
 	vfile->vdev = to_vnpu_device(drm);
 	vfile->user = vnpu_user_get(vfile->vdev);
-	if (!vfile->user) {
-		kfree(vfile);
+	if (!vfile->user)
 		return -ENOMEM;
-	}
 	xa_init_flags(&vfile->ctxs, XA_FLAGS_ALLOC1);
 	xa_init_flags(&vfile->queues, XA_FLAGS_ALLOC1);
-	file->driver_priv = vfile;
+	file->driver_priv = no_free_ptr(vfile);
 	return 0;
 }
 
@@ -81,7 +100,7 @@ static void vnpu_postclose(struct drm_device *drm, struct drm_file *file)
 	struct vnpu_ctx *ctx;
 	unsigned long id;
 
-	xa_for_each (&vfile->ctxs, id, ctx) {
+	xa_for_each(&vfile->ctxs, id, ctx) {
 		xa_erase(&vfile->ctxs, id);
 		vnpu_ctx_close(vfile, ctx);
 	}
@@ -103,12 +122,65 @@ static int vnpu_mmap(struct file *filp, struct vm_area_struct *vma)
 	return drm_gem_mmap(filp, vma);
 }
 
+/*
+ * DRM's core has calls that take a master for granted, which the files of an accel node do not
+ * have, and others that are of no use without a display. A client gets the ones that it needs.
+ */
+static bool vnpu_ioctl_allowed(unsigned int nr)
+{
+	switch (nr) {
+	case DRM_COMMAND_BASE ... DRM_COMMAND_END - 1:
+	case DRM_IOCTL_NR(DRM_IOCTL_VERSION):
+	case DRM_IOCTL_NR(DRM_IOCTL_GET_CAP):
+	case DRM_IOCTL_NR(DRM_IOCTL_SET_CLIENT_CAP):
+#ifdef DRM_IOCTL_SET_CLIENT_NAME
+	case DRM_IOCTL_NR(DRM_IOCTL_SET_CLIENT_NAME):
+#endif
+	case DRM_IOCTL_NR(DRM_IOCTL_GEM_CLOSE):
+	case DRM_IOCTL_NR(DRM_IOCTL_PRIME_HANDLE_TO_FD):
+	case DRM_IOCTL_NR(DRM_IOCTL_PRIME_FD_TO_HANDLE):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_CREATE):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_DESTROY):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_WAIT):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_RESET):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_SIGNAL):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_QUERY):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_TRANSFER):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_EVENTFD):
+		return true;
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD):
+	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE):
+		/* See "fences that a process signals". */
+		return READ_ONCE(vnpu_fence_export);
+	default:
+		return false;
+	}
+}
+
+static long vnpu_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
+{
+	return vnpu_ioctl_allowed(DRM_IOCTL_NR(cmd)) ? drm_ioctl(filp, cmd, arg) : -EOPNOTSUPP;
+}
+
+#ifdef CONFIG_COMPAT
+static long vnpu_compat_ioctl(struct file *filp, unsigned int cmd, unsigned long arg)
+{
+	if (!vnpu_ioctl_allowed(DRM_IOCTL_NR(cmd)))
+		return -EOPNOTSUPP;
+	return drm_compat_ioctl(filp, cmd, arg);
+}
+#endif
+
 static const struct file_operations vnpu_fops = {
 	.owner = THIS_MODULE,
 	.open = accel_open,
 	.release = drm_release,
-	.unlocked_ioctl = drm_ioctl,
-	.compat_ioctl = drm_compat_ioctl,
+	.unlocked_ioctl = vnpu_ioctl,
+#ifdef CONFIG_COMPAT
+	.compat_ioctl = vnpu_compat_ioctl,
+#endif
 	.poll = drm_poll,
 	.read = drm_read,
 	.llseek = noop_llseek,
@@ -117,25 +189,24 @@ static const struct file_operations vnpu_fops = {
 	.fop_flags = FOP_UNSIGNED_OFFSET,
 };
 
-#define VNPU_IOCTL(name, func) DRM_IOCTL_DEF_DRV(VNPU_##name, func, 0)
 static const struct drm_ioctl_desc vnpu_ioctls[] = {
-	VNPU_IOCTL(DEV_QUERY, vnpu_ioctl_dev_query),
-	VNPU_IOCTL(BO_CREATE, vnpu_ioctl_bo_create),
-	VNPU_IOCTL(BO_INFO, vnpu_ioctl_bo_info),
-	VNPU_IOCTL(BO_WAIT, vnpu_ioctl_bo_wait),
-	VNPU_IOCTL(CTX_CREATE, vnpu_ioctl_ctx_create),
-	VNPU_IOCTL(CTX_DESTROY, vnpu_ioctl_ctx_destroy),
-	VNPU_IOCTL(CTX_GET_STATE, vnpu_ioctl_ctx_get_state),
-	VNPU_IOCTL(VM_BIND, vnpu_ioctl_vm_bind),
-	VNPU_IOCTL(QUEUE_CREATE, vnpu_ioctl_queue_create),
-	VNPU_IOCTL(QUEUE_DESTROY, vnpu_ioctl_queue_destroy),
-	VNPU_IOCTL(SUBMIT, vnpu_ioctl_submit),
-	VNPU_IOCTL(WAIT, vnpu_ioctl_wait),
+	DRM_IOCTL_DEF_DRV(VNPU_DEV_QUERY, vnpu_ioctl_dev_query, 0),
+	DRM_IOCTL_DEF_DRV(VNPU_BO_CREATE, vnpu_ioctl_bo_create, 0),
+	DRM_IOCTL_DEF_DRV(VNPU_BO_INFO, vnpu_ioctl_bo_info, 0),
+	DRM_IOCTL_DEF_DRV(VNPU_CTX_CREATE, vnpu_ioctl_ctx_create, 0),
+	DRM_IOCTL_DEF_DRV(VNPU_CTX_DESTROY, vnpu_ioctl_ctx_destroy, 0),
+	DRM_IOCTL_DEF_DRV(VNPU_CTX_GET_STATE, vnpu_ioctl_ctx_get_state, 0),
+	DRM_IOCTL_DEF_DRV(VNPU_VM_BIND, vnpu_ioctl_vm_bind, 0),
+	DRM_IOCTL_DEF_DRV(VNPU_QUEUE_CREATE, vnpu_ioctl_queue_create, 0),
+	DRM_IOCTL_DEF_DRV(VNPU_QUEUE_DESTROY, vnpu_ioctl_queue_destroy, 0),
+	DRM_IOCTL_DEF_DRV(VNPU_SUBMIT, vnpu_ioctl_submit, 0),
+	DRM_IOCTL_DEF_DRV(VNPU_WAIT, vnpu_ioctl_wait, 0),
 };
 
 /* Without gem_prime_import_sg_table DRM refuses buffers of other devices. */
 static const struct drm_driver vnpu_driver = {
-	.driver_features = DRIVER_COMPUTE_ACCEL | DRIVER_GEM | DRIVER_SYNCOBJ | DRIVER_SYNCOBJ_TIMELINE,
+	.driver_features = DRIVER_COMPUTE_ACCEL | DRIVER_GEM | DRIVER_SYNCOBJ |
+			   DRIVER_SYNCOBJ_TIMELINE,
 	.open = vnpu_open,
 	.postclose = vnpu_postclose,
 	.gem_create_object = vnpu_gem_create_object,
@@ -159,13 +230,7 @@ static void vnpu_device_free(struct drm_device *drm, void *unused)
 {
 	struct vnpu_device *vdev = to_vnpu_device(drm);
 
-	if (vdev->submit_wq)
-		destroy_workqueue(vdev->submit_wq);
-	if (vdev->watchdog_wq)
-		destroy_workqueue(vdev->watchdog_wq);
-	vnpu_fw_free_regions(vdev);
-	if (vdev->hwqs)
-		kvfree(vdev->hwqs[0].slots);
+	vfree(vdev->shared);
 	kvfree(vdev->hwqs);
 	kvfree(vdev->ctxs);
 	if (atomic_dec_and_test(&vnpu_live_devices))
@@ -174,7 +239,6 @@ static void vnpu_device_free(struct drm_device *drm, void *unused)
 
 static int vnpu_device_init(struct vnpu_device *vdev)
 {
-	struct vnpu_fence **slots;
 	int ret;
 
 	mutex_init(&vdev->map_lock);
@@ -182,30 +246,17 @@ static int vnpu_device_init(struct vnpu_device *vdev)
 	spin_lock_init(&vdev->users_lock);
 	INIT_LIST_HEAD(&vdev->users);
 	init_waitqueue_head(&vdev->fw_wait);
-	vnpu_reset_init(vdev);
+	INIT_DELAYED_WORK(&vdev->reset_work, vnpu_reset_work);
 	vdev->epoch = 1;
 	atomic_inc(&vnpu_live_devices);
 	ret = drmm_add_action_or_reset(&vdev->drm, vnpu_device_free, NULL);
 	if (ret)
 		return ret;
-
-	/* drm_sched asks for WQ_MEM_RECLAIM: the end of a job may be what frees memory. */
-	vdev->submit_wq = alloc_workqueue("vnpu-submit", WQ_UNBOUND | WQ_MEM_RECLAIM | WQ_HIGHPRI, 0);
-	vdev->watchdog_wq = alloc_workqueue("vnpu-watchdog", WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	if (!vdev->submit_wq || !vdev->watchdog_wq)
-		return -ENOMEM;
 	vdev->ctxs = kvcalloc(vdev->nr_ctx + 1, sizeof(*vdev->ctxs), GFP_KERNEL_ACCOUNT);
 	vdev->hwqs = kvcalloc(vdev->nr_queues, sizeof(*vdev->hwqs), GFP_KERNEL_ACCOUNT);
 	if (!vdev->ctxs || !vdev->hwqs)
 		return -ENOMEM;
-	slots = kvcalloc(array_size(vdev->nr_queues, vdev->queue_depth), sizeof(*slots), GFP_KERNEL_ACCOUNT);
-	if (!slots)
-		return -ENOMEM;
-	for (u32 i = 0; i < vdev->nr_queues; i++) {
-		vdev->hwqs[i].slots = slots + (size_t)i * vdev->queue_depth;
-		vdev->hwqs[i].mask = vdev->queue_depth - 1;
-	}
-	return vnpu_fw_alloc_regions(vdev);
+	return vnpu_fw_alloc(vdev);
 }
 
 /* Drop the reference of devm_drm_dev_alloc(). */
@@ -218,13 +269,14 @@ static void vnpu_device_drop(struct device *parent)
 /* A device that nobody sees yet. It is let go with vnpu_device_remove(). */
 struct vnpu_device *vnpu_device_create(const struct vnpu_ctl_add_dev *args)
 {
+	u64 half = (u64)totalram_pages() << PAGE_SHIFT >> 1;
 	struct device *parent = vnpu_compat_parent_create();
 	struct vnpu_device *vdev;
 	int ret;
 
 	if (IS_ERR(parent))
 		return ERR_CAST(parent);
-	/* Without a driver that is unbound, the parent's resources wait for its last reference, which the device holds. */
+	/* Without a driver to unbind, resources wait for the last reference: the device's. */
 	if (!devres_open_group(parent, NULL, GFP_KERNEL)) {
 		vnpu_compat_parent_destroy(parent);
 		return ERR_PTR(-ENOMEM);
@@ -236,8 +288,8 @@ struct vnpu_device *vnpu_device_create(const struct vnpu_ctl_add_dev *args)
 	}
 	vdev->parent = parent;
 	memcpy(vdev->name, args->name, sizeof(vdev->name));
-	vdev->features = args->features;
-	vdev->mem_limit = args->mem_limit;
+	vdev->features = args->client_features;
+	vdev->mem_limit = args->mem_limit ?: half;
 	vdev->isa_version = args->isa_version;
 	vdev->nr_queues = args->nr_queues;
 	vdev->queue_depth = args->queue_depth;
@@ -247,7 +299,7 @@ struct vnpu_device *vnpu_device_create(const struct vnpu_ctl_add_dev *args)
 	vdev->max_timeout_ms = args->max_timeout_ms;
 	vdev->user_limits[VNPU_USER_CTX] = args->user_ctx ?: max(1u, args->nr_ctx / 2);
 	vdev->user_limits[VNPU_USER_QUEUES] = args->user_queues ?: max(1u, args->nr_queues / 2);
-	vdev->user_limits[VNPU_USER_MEM] = args->user_mem;
+	vdev->user_limits[VNPU_USER_MEM] = args->user_mem ?: half;
 	ret = vnpu_device_init(vdev);
 	if (ret) {
 		vnpu_device_drop(parent);
@@ -263,12 +315,12 @@ int vnpu_device_register(struct vnpu_device *vdev)
 
 	vnpu_debugfs_add(vdev);
 	/* Before the node is announced, so that whoever hears of it finds them. */
-	ret = vnpu_sysfs_add(vdev);
+	ret = vnpu_stats_add(vdev);
 	if (ret)
 		return ret;
 	ret = drm_dev_register(&vdev->drm, 0);
 	if (ret)
-		vnpu_sysfs_remove(vdev);
+		vnpu_stats_remove(vdev);
 	vdev->registered = !ret;
 	return ret;
 }
@@ -276,11 +328,15 @@ int vnpu_device_register(struct vnpu_device *vdev)
 /* Under vnpu_ctl_lock. Frees the device unless files, mappings or jobs hold it. */
 void vnpu_device_remove(struct vnpu_device *vdev)
 {
-	if (vdev->session)
-		vnpu_fw_session_end(vdev->session, DRM_VNPU_LOSS_EXIT, -ENODEV, NULL, NULL);
+	struct vnpu_session *session = vnpu_session_get(vdev);
+
+	if (session) {
+		vnpu_fw_session_end(session, DRM_VNPU_LOSS_EXIT, -ENODEV, NULL);
+		vnpu_session_put(session);
+	}
 	vnpu_debugfs_remove(vdev);
 	if (vdev->registered) {
-		vnpu_sysfs_remove(vdev);
+		vnpu_stats_remove(vdev);
 		drm_dev_unplug(&vdev->drm);
 	}
 	vnpu_device_drop(vdev->parent);
@@ -290,23 +346,36 @@ void vnpu_device_remove(struct vnpu_device *vdev)
 
 static int __init vnpu_init(void)
 {
-	int ret;
+	int ret = -ENOMEM;
 
-	vnpu_release_wq = alloc_workqueue("vnpu-release", WQ_UNBOUND, 0);
-	if (!vnpu_release_wq)
-		return -ENOMEM;
-	ret = vnpu_ctl_init();
+	vnpu_wq = alloc_workqueue("vnpu", WQ_UNBOUND | WQ_MEM_RECLAIM | WQ_HIGHPRI, 0);
+	vnpu_reset_wq = alloc_workqueue("vnpu-reset", WQ_UNBOUND, 0);
+	if (!vnpu_wq || !vnpu_reset_wq)
+		goto err_wq;
+	ret = register_pm_notifier(&vnpu_watchdog_nb);
 	if (ret)
-		destroy_workqueue(vnpu_release_wq);
+		goto err_wq;
+	ret = vnpu_ctl_init();
+	if (!ret)
+		return 0;
+
+	unregister_pm_notifier(&vnpu_watchdog_nb);
+err_wq:
+	if (vnpu_reset_wq)
+		destroy_workqueue(vnpu_reset_wq);
+	if (vnpu_wq)
+		destroy_workqueue(vnpu_wq);
 	return ret;
 }
 
 static void __exit vnpu_exit(void)
 {
+	unregister_pm_notifier(&vnpu_watchdog_nb);
 	vnpu_ctl_exit();
-	/* Queues of files that were closed just now may still be taken apart, and hold their devices. */
+	/* A reset or the end of a banned context may still hold its device. */
 	wait_event(vnpu_live_wait, !atomic_read(&vnpu_live_devices));
-	destroy_workqueue(vnpu_release_wq);
+	destroy_workqueue(vnpu_reset_wq);
+	destroy_workqueue(vnpu_wq);
 	synchronize_rcu();
 }
 

@@ -4,33 +4,45 @@
  *
  * Locks, outermost first
  *   vnpu_ctl_lock        mutex, global: adding, starting, attaching and deleting devices
- *   ctx->submit_lock     mutex: SUBMIT, QUEUE_CREATE and closing of one context. Held while user memory is accessed, so
- *                        never taken under mmap_lock
- *   (dma_resv locks of a submission's buffers)
+ *   session->end_lock    mutex: the end of a session
+ *   ctx->submit_lock     mutex: SUBMIT, QUEUE_CREATE and closing of one context. Held while user
+ *                        memory is accessed, so never taken under mmap_lock
  *   ctx->bind_lock       mutex: VM_BIND and closing
  *   mmap_lock            of a client or of the firmware: held where a fault handler runs
  *   session->lock        rwsem: read by the firmware's fault handlers, written to end the session
  *   ctx->vm_lock         rwsem: read by the fault handlers, written to change bindings
  *   vdev->map_lock       mutex: which file to take pages away from; i_mmap_rwsem nests inside
- *   vdev->lock           spinlock: rings, queue slots, context numbers, ban states. Fences are signalled under it, hence
- *                        nothing that sleeps or allocates
+ *   vdev->lock           spinlock: rings, queue slots, jobs, context numbers, ban states. Fences
+ *                        are signalled under it, hence nothing that sleeps or allocates, and no
+ *                        more than VNPU_BATCH jobs end in one section
  *   vdev->users_lock     spinlock: who uses the device; nests inside nothing and holds nothing
  */
 #ifndef VNPU_DRV_H
 #define VNPU_DRV_H
 
+#include <linux/cleanup.h>
+#include <linux/dma-fence.h>
+#include <linux/mm.h>
+#include <linux/module.h>
 #include <linux/mutex.h>
-#include <linux/spinlock.h>
+#include <linux/nospec.h>
+#include <linux/overflow.h>
+#include <linux/pid.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <linux/user_namespace.h>
+#include <linux/vmalloc.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
-#include <drm/drm_device.h>
+#include <drm/drm_accel.h>
+#include <drm/drm_drv.h>
 #include <drm/drm_file.h>
+#include <drm/drm_print.h>
 #include <drm/vnpu_accel.h>
 #include <linux/vnpu_fw.h>
 
 #include "vnpu_ring.h"
-#include "vnpu_user.h"
 
 struct vnpu_ctx;
 struct vnpu_session;
@@ -42,25 +54,27 @@ static_assert(PAGE_SIZE == DRM_VNPU_PAGE_SIZE);
 #define VNPU_MAX_QUEUES_PER_FILE 256
 #define VNPU_MAX_JOBS_PER_SUBMIT 64
 #define VNPU_MAX_SYNCS_PER_JOB 64
-#define VNPU_MAX_BOS_PER_JOB 1024
 #define VNPU_MAX_BINDS_PER_CALL 1024
 #define VNPU_MAX_CMD_BYTES (16u << 20)
+#define VNPU_MAX_RESETS 16
 
-/* Parts of the firmware fd's file before the first aperture. */
-enum vnpu_region_id {
-	VNPU_REGION_INFO,
-	VNPU_REGION_CTL,
-	VNPU_REGION_SQ,
-	VNPU_REGION_CQ,
-	VNPU_REGION_STATUS,
-	VNPU_NR_REGIONS,
+enum vnpu_user_kind {
+	VNPU_USER_CTX,
+	VNPU_USER_QUEUES,
+	VNPU_USER_MEM, /* bytes */
+	VNPU_USER_KINDS,
 };
 
-struct vnpu_region {
-	void *mem; /* vmalloc_user() */
-	u64 offset;
-	u64 size;
-	bool writable;
+/*
+ * What one uid holds of one device. References: each of its open files, and each thing that is
+ * charged, which may live longer than the file.
+ */
+struct vnpu_user {
+	struct kref ref;
+	struct vnpu_device *vdev; /* holders of references to the user have one to the device */
+	kuid_t uid;
+	struct list_head node; /* vdev->users */
+	u64 used[VNPU_USER_KINDS]; /* under users_lock */
 };
 
 struct vnpu_device {
@@ -80,46 +94,54 @@ struct vnpu_device {
 	u32 timeout_ms; /* see vnpu_device_timeout_ms() */
 	u32 max_timeout_ms;
 
-	u64 user_limits[VNPU_USER_KINDS]; /* 0: none */
+	u64 user_limits[VNPU_USER_KINDS];
 
-	atomic64_t mem_bytes;
-	spinlock_t users_lock;
-	struct list_head users; /* vnpu_user.node, under users_lock */
-	struct workqueue_struct *submit_wq;
-	struct workqueue_struct *watchdog_wq;
+	spinlock_t users_lock; /* for the next two */
+	struct list_head users; /* vnpu_user.node */
+	u64 mem_bytes;
 	struct delayed_work reset_work; /* see vnpu_reset.c */
 
-	struct vnpu_region regions[VNPU_NR_REGIONS];
+	/* What the firmware fd's file has before the first aperture, of vmalloc_user(). */
+	void *shared;
+	u64 shared_size;
+	u64 shared_writable; /* offset from which the firmware may write */
+	struct drm_vnpu_queue_status *status; /* in it, a page for each slot */
 
 	/* Under vnpu_ctl_lock. */
 	bool registered;
 	struct dentry *force_reset; /* in debugfs */
 
-	struct mutex map_lock;
-	struct file *aperture; /* the session's file, not a reference: cleared before it goes */
+	struct mutex map_lock; /* for the next */
+	struct file *aperture; /* the session's, not a reference: cleared before it goes */
 
-	spinlock_t lock;
-	/* Under lock. */
+	spinlock_t lock; /* for all that follows */
 	bool ready; /* a firmware has called START and is alive */
 	bool wedged; /* no firmware is let in any more */
 	u32 epoch;
 	u64 busy_ns; /* see vnpu_stats.c */
 	u64 busy_until;
 	u64 nr_jobs;
-	bool closes_pending; /* a context may have close_pending */
 	u32 nr_resets;
-	u32 resets_in_a_row;
+	u32 nr_counted; /* resets that count, and when the last of them were, in jiffies */
+	unsigned long reset_at[VNPU_MAX_RESETS];
 	enum drm_vnpu_loss last_loss;
 	enum drm_vnpu_loss reset_wanted; /* why, until it is done */
-	unsigned long alive_at; /* jiffies when the device last answered, or was seen to work */
-	unsigned long sampled_at; /* jiffies when all queues were last looked at for that */
-	struct vnpu_session *session; /* written under vnpu_ctl_lock too */
+	/* Jiffies: when the device last answered, or was seen to work; when that was looked for. */
+	unsigned long alive_at;
+	unsigned long sampled_at;
+	struct vnpu_session *session;
 	struct vnpu_ring ring;
 	struct vnpu_hwq *hwqs; /* [nr_queues] */
 	struct vnpu_ctx **ctxs; /* [nr_ctx + 1], by number; 0 is unused */
 
 	wait_queue_head_t fw_wait; /* the firmware, in ENTER or poll() */
 };
+
+/* guard(vnpu_signalling)(vdev): vdev->lock, in a section in which fences may signal. */
+DEFINE_LOCK_GUARD_1(vnpu_signalling, struct vnpu_device,
+		    _T->cookie = dma_fence_begin_signalling(); spin_lock(&_T->lock->lock),
+		    spin_unlock(&_T->lock->lock); dma_fence_end_signalling(_T->cookie),
+		    bool cookie)
 
 static inline struct vnpu_device *to_vnpu_device(struct drm_device *drm)
 {
@@ -142,35 +164,125 @@ static inline struct vnpu_file *to_vnpu_file(struct drm_file *file)
 
 static inline struct drm_vnpu_queue_status *vnpu_status_page(struct vnpu_device *vdev, u32 hwq)
 {
-	return vdev->regions[VNPU_REGION_STATUS].mem + (size_t)hwq * PAGE_SIZE;
+	return (void *)vdev->status + (size_t)hwq * PAGE_SIZE;
 }
 
 /* Module parameters. */
 extern bool vnpu_prime_export;
+extern bool vnpu_fence_export;
 extern unsigned int vnpu_timeout_ms;
 extern unsigned int vnpu_max_timeout_ms;
 extern unsigned int vnpu_reset_ms;
 extern unsigned int vnpu_max_resets;
+extern unsigned int vnpu_reset_window_s;
 
-/* The longest that a job may name, and that one may run. Both are bounded: fences are finite. */
+/* The longest that a job may name, and that one may run. */
 static inline u32 vnpu_device_max_timeout_ms(const struct vnpu_device *vdev)
 {
-	return vdev->max_timeout_ms ?: clamp(READ_ONCE(vnpu_max_timeout_ms), 1u, VNPU_FW_MAX_TIMEOUT_MS);
+	return vdev->max_timeout_ms ?: READ_ONCE(vnpu_max_timeout_ms);
+}
+
+/* Of two times in jiffies. */
+static inline unsigned long vnpu_earlier(unsigned long a, unsigned long b)
+{
+	return time_before(a, b) ? a : b;
 }
 
 /* Of a job that names none. */
 static inline u32 vnpu_device_timeout_ms(const struct vnpu_device *vdev)
 {
-	u32 timeout_ms = vdev->timeout_ms ?: READ_ONCE(vnpu_timeout_ms);
-
-	return clamp(timeout_ms, 1u, vnpu_device_max_timeout_ms(vdev));
+	return min(vdev->timeout_ms ?: READ_ONCE(vnpu_timeout_ms),
+		   vnpu_device_max_timeout_ms(vdev));
 }
 
-/* Where queues are taken apart; not a scheduler's own queue, for drm_sched_fini() waits for that. */
-extern struct workqueue_struct *vnpu_release_wq;
+/* Of what ends jobs and fences: works that neither wait nor allocate. */
+extern struct workqueue_struct *vnpu_wq;
+/* Of resets, which do. */
+extern struct workqueue_struct *vnpu_reset_wq;
 
 struct vnpu_device *vnpu_device_create(const struct vnpu_ctl_add_dev *args);
 int vnpu_device_register(struct vnpu_device *vdev);
 void vnpu_device_remove(struct vnpu_device *vdev);
+
+/* ---- vnpu_uapi.c ---- */
+
+int vnpu_uapi_new_array(const struct drm_vnpu_obj_array *in, u32 max, u32 min_stride, u32 size,
+			void **out);
+
+/*
+ * Inline: nothing is called for an empty array, and no bounds are checked of a size that the
+ * compiler knows.
+ */
+static __always_inline int vnpu_uapi_get_array(const struct drm_vnpu_obj_array *in, u32 max,
+					       u32 min_stride, u32 size, void *one, void **out)
+{
+	*out = NULL;
+	if (!in->count)
+		return in->array ? -EINVAL : 0;
+	if (!one || in->count != 1 || in->stride != size)
+		return vnpu_uapi_new_array(in, max, min_stride, size, out);
+	*out = one;
+	return copy_from_user(one, u64_to_user_ptr(in->array), size) ? -EFAULT : 0;
+}
+
+/*
+ * Copy a user's array to *out (NULL if empty). @last: last field of version 1. An array of one may
+ * come to @one, if that is given; any other is new. What is neither NULL nor @one is the caller's
+ * to kvfree(), and on failure there is none.
+ */
+#define VNPU_UAPI_GET_ARRAY(in, max, type, last, one, out) \
+	vnpu_uapi_get_array(in, max, offsetofend(type, last), sizeof(type), one, (void **)(out))
+
+bool vnpu_uapi_may_use_high(void);
+signed long vnpu_uapi_timeout(s64 timeout_ns);
+
+int vnpu_ioctl_dev_query(struct drm_device *drm, void *data, struct drm_file *file);
+
+/* ---- vnpu_user.c ---- */
+
+struct vnpu_user *vnpu_user_get(struct vnpu_device *vdev);
+void vnpu_user_put(struct vnpu_user *user);
+int vnpu_user_charge(struct vnpu_user *user, enum vnpu_user_kind kind, u64 amount);
+void vnpu_user_uncharge(struct vnpu_user *user, enum vnpu_user_kind kind, u64 amount);
+
+/* ---- vnpu_ctl.c ---- */
+
+extern struct mutex vnpu_ctl_lock;
+
+int vnpu_ctl_init(void);
+void vnpu_ctl_exit(void);
+void vnpu_ctl_forget(struct vnpu_device *vdev);
+void vnpu_ctl_for_each(void (*fn)(struct vnpu_device *vdev));
+
+/* ---- vnpu_reset.c ---- */
+
+void vnpu_reset_work(struct work_struct *work);
+
+/* Under vdev->lock. */
+void vnpu_reset_watch(struct vnpu_device *vdev);
+void vnpu_reset_request(struct vnpu_device *vdev, enum drm_vnpu_loss cause);
+void vnpu_reset_count(struct vnpu_device *vdev, enum drm_vnpu_loss cause);
+
+/* With nothing held. */
+int vnpu_reset_device(struct vnpu_device *vdev, enum drm_vnpu_loss cause);
+void vnpu_reset_session(struct vnpu_session *session, enum drm_vnpu_loss cause);
+void vnpu_reset_unwatch(struct vnpu_device *vdev);
+
+/* ---- vnpu_dump.c ---- */
+
+void vnpu_debugfs_add(struct vnpu_device *vdev);
+void vnpu_debugfs_remove(struct vnpu_device *vdev);
+void vnpu_dump_reset(struct vnpu_device *vdev, const char *reason);
+
+/* ---- vnpu_stats.c ---- */
+
+u64 vnpu_stats_busy_ns(struct vnpu_device *vdev);
+int vnpu_stats_add(struct vnpu_device *vdev);
+void vnpu_stats_remove(struct vnpu_device *vdev);
+void vnpu_show_fdinfo(struct drm_printer *p, struct drm_file *file);
+
+/* ---- vnpu_submit.c ---- */
+
+int vnpu_ioctl_submit(struct drm_device *drm, void *data, struct drm_file *file);
 
 #endif /* VNPU_DRV_H */

@@ -1,64 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The firmware's side: its fd with the rings, and what becomes of jobs when it completes them, lies, or dies.
+ * The firmware's side: its fd with the rings, and what becomes of jobs when it completes them,
+ * lies, or dies.
  */
 #include <linux/anon_inodes.h>
 #include <linux/file.h>
 #include <linux/hrtimer.h>
-#include <linux/log2.h>
-#include <linux/mm.h>
-#include <linux/pid.h>
 #include <linux/poll.h>
 #include <linux/sched/signal.h>
-#include <linux/slab.h>
-#include <linux/uaccess.h>
-#include <linux/vmalloc.h>
-#include <drm/drm_accel.h>
-#include <drm/drm_drv.h>
-#include <drm/drm_print.h>
 
-#include "vnpu_ctl.h"
-#include "vnpu_ctx.h"
-#include "vnpu_drv.h"
-#include "vnpu_fence.h"
 #include "vnpu_fw.h"
-#include "vnpu_job.h"
 #include "vnpu_queue.h"
-#include "vnpu_reset.h"
-#include "vnpu_stats.h"
 #include "vnpu_trace.h"
-#include "vnpu_vm.h"
-
-/* Entries of the completion ring that are taken in one go under the lock. */
-#define VNPU_DRAIN_BATCH 64
 
 /* ---- the rings' memory ---- */
 
-int vnpu_fw_alloc_regions(struct vnpu_device *vdev)
+int vnpu_fw_alloc(struct vnpu_device *vdev)
 {
-	/* Every job once, a CANCEL for each, and a CTX_CLOSE for each context. Each entry is answered at most once. */
+	/* Every job, a CANCEL for each, and a CTX_CLOSE for each context. Each is answered once. */
 	u32 entries = roundup_pow_of_two(2 * vdev->nr_queues * vdev->queue_depth + vdev->nr_ctx);
-	const u64 sizes[VNPU_NR_REGIONS] = {
-		[VNPU_REGION_INFO] = PAGE_SIZE,
-		[VNPU_REGION_CTL] = PAGE_SIZE,
-		[VNPU_REGION_SQ] = PAGE_ALIGN((u64)entries * sizeof(struct vnpu_fw_sqe)),
-		[VNPU_REGION_CQ] = PAGE_ALIGN((u64)entries * sizeof(struct vnpu_fw_cqe)),
-		[VNPU_REGION_STATUS] = (u64)vdev->nr_queues * PAGE_SIZE,
-	};
-	struct vnpu_region *r = vdev->regions;
+	u64 sq = PAGE_SIZE, ctl, cq, status;
 	struct vnpu_fw_info *info;
-	u64 offset = 0;
 
-	for (int i = 0; i < VNPU_NR_REGIONS; i++) {
-		r[i].offset = offset;
-		r[i].size = sizes[i];
-		r[i].writable = i != VNPU_REGION_INFO && i != VNPU_REGION_SQ;
-		r[i].mem = vmalloc_user(sizes[i]);
-		if (!r[i].mem)
-			return -ENOMEM;
-		offset += sizes[i];
-	}
-	info = r[VNPU_REGION_INFO].mem;
+	ctl = sq + PAGE_ALIGN((u64)entries * sizeof(struct vnpu_fw_sqe));
+	cq = ctl + PAGE_SIZE;
+	status = cq + PAGE_ALIGN((u64)entries * sizeof(struct vnpu_fw_cqe));
+	vdev->shared_writable = ctl;
+	vdev->shared_size = status + (u64)vdev->nr_queues * PAGE_SIZE;
+	vdev->shared = vmalloc_user(vdev->shared_size);
+	if (!vdev->shared)
+		return -ENOMEM;
+	vdev->status = vdev->shared + status;
+	info = vdev->shared;
 	*info = (struct vnpu_fw_info){
 		.magic = VNPU_FW_INFO_MAGIC,
 		.version = VNPU_FW_ABI,
@@ -69,37 +42,32 @@ int vnpu_fw_alloc_regions(struct vnpu_device *vdev)
 		.nr_ctx = vdev->nr_ctx,
 		.va_bits = vdev->va_bits,
 		.dev_id = vdev->id,
-		.ctl_offset = r[VNPU_REGION_CTL].offset,
-		.sq_offset = r[VNPU_REGION_SQ].offset,
-		.cq_offset = r[VNPU_REGION_CQ].offset,
-		.status_offset = r[VNPU_REGION_STATUS].offset,
+		.ctl_offset = ctl,
+		.sq_offset = sq,
+		.cq_offset = cq,
+		.status_offset = status,
+		.abi_features = VNPU_FW_FEATURES,
 	};
 	vdev->ring = (struct vnpu_ring){
 		.info = info,
-		.ctl = r[VNPU_REGION_CTL].mem,
-		.sq = r[VNPU_REGION_SQ].mem,
-		.cq = r[VNPU_REGION_CQ].mem,
+		.ctl = vdev->shared + ctl,
+		.sq = vdev->shared + sq,
+		.cq = vdev->shared + cq,
 		.sq_entries = entries,
 		.cq_entries = entries,
 	};
 	return 0;
 }
 
-void vnpu_fw_free_regions(struct vnpu_device *vdev)
-{
-	for (int i = 0; i < VNPU_NR_REGIONS; i++)
-		vfree(vdev->regions[i].mem);
-}
-
 /* ---- mappings ---- */
 
-/* Fault handlers insert pages between these two; afterwards vnpu_fw_session_end() may take them away. */
+/* Fault handlers insert pages between these two; vnpu_fw_session_end() takes them away after. */
 bool vnpu_fw_fault_begin(struct file *file)
 {
 	struct vnpu_session *session = file->private_data;
 
 	down_read(&session->lock);
-	if (!session->dead)
+	if (!READ_ONCE(session->error))
 		return true;
 	up_read(&session->lock);
 	return false;
@@ -115,28 +83,28 @@ void vnpu_fw_fault_end(struct file *file)
 /* Take pages of a context away from the firmware; on return no thread of it can reach them. */
 void vnpu_fw_zap(struct vnpu_device *vdev, u32 ctx, u64 va, u64 size)
 {
-	mutex_lock(&vdev->map_lock);
+	guard(mutex)(&vdev->map_lock);
 	if (vdev->aperture)
-		unmap_mapping_range(vdev->aperture->f_mapping, ((u64)ctx << vdev->va_bits) + va, size, 1);
-	mutex_unlock(&vdev->map_lock);
+		unmap_mapping_range(vdev->aperture->f_mapping, ((u64)ctx << vdev->va_bits) + va,
+				    size, 1);
 }
 
-static vm_fault_t vnpu_region_fault(struct vm_fault *vmf)
+static vm_fault_t vnpu_shared_fault(struct vm_fault *vmf)
 {
 	struct vm_area_struct *vma = vmf->vma;
-	struct vnpu_region *region = vma->vm_private_data;
-	u64 offset = ((u64)vmf->pgoff << PAGE_SHIFT) - region->offset;
+	struct vnpu_device *vdev = vma->vm_private_data;
 	vm_fault_t ret;
 
 	if (!vnpu_fw_fault_begin(vma->vm_file))
 		return VM_FAULT_SIGBUS;
-	ret = vmf_insert_pfn(vma, vmf->address, vmalloc_to_pfn(region->mem + offset));
+	ret = vmf_insert_pfn(vma, vmf->address,
+			     vmalloc_to_pfn(vdev->shared + ((u64)vmf->pgoff << PAGE_SHIFT)));
 	vnpu_fw_fault_end(vma->vm_file);
 	return ret;
 }
 
-static const struct vm_operations_struct vnpu_region_vm_ops = {
-	.fault = vnpu_region_fault,
+static const struct vm_operations_struct vnpu_shared_vm_ops = {
+	.fault = vnpu_shared_fault,
 };
 
 static int vnpu_fw_mmap(struct file *file, struct vm_area_struct *vma)
@@ -144,80 +112,73 @@ static int vnpu_fw_mmap(struct file *file, struct vm_area_struct *vma)
 	struct vnpu_session *session = file->private_data;
 	struct vnpu_device *vdev = session->vdev;
 	u64 offset = (u64)vma->vm_pgoff << PAGE_SHIFT;
-	u64 size = vma->vm_end - vma->vm_start;
+	bool writable = offset >= vdev->shared_writable;
 
-	if (vma->vm_pgoff >> (vdev->va_bits - PAGE_SHIFT))
-		return vnpu_vm_mmap(vdev, vma);
 	if (!(vma->vm_flags & VM_SHARED) || (vma->vm_flags & VM_EXEC))
 		return -EINVAL;
-	for (int i = 0; i < VNPU_NR_REGIONS; i++) {
-		struct vnpu_region *r = &vdev->regions[i];
-
-		if (offset < r->offset || offset >= r->offset + r->size)
-			continue;
-		if (size > r->size - (offset - r->offset))
-			return -EINVAL;
-		if (!r->writable && (vma->vm_flags & VM_WRITE))
-			return -EACCES;
-		vm_flags_mod(vma, VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP | VM_DONTCOPY,
-			     VM_MAYEXEC | (r->writable ? 0 : VM_MAYWRITE));
-		vma->vm_private_data = r;
-		vma->vm_ops = &vnpu_region_vm_ops;
-		return 0;
-	}
-	return -EINVAL;
+	if (vma->vm_pgoff >> (vdev->va_bits - PAGE_SHIFT))
+		return vnpu_vm_mmap(vdev, vma);
+	if (offset + (vma->vm_end - vma->vm_start) > vdev->shared_size)
+		return -EINVAL;
+	if (!writable && (vma->vm_flags & VM_WRITE))
+		return -EACCES;
+	vm_flags_mod(vma, VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP | VM_DONTCOPY,
+		     VM_MAYEXEC | (writable ? 0 : VM_MAYWRITE));
+	vma->vm_private_data = vdev;
+	vma->vm_ops = &vnpu_shared_vm_ops;
+	return 0;
 }
 
 /* ---- kernel to firmware; under vdev->lock ---- */
 
-/* False if there is no firmware, or no room. */
+/*
+ * False if there is no firmware, or one that is about to be reset: the ring has room for all that
+ * it can have to do, so if it is full its indices are nonsense.
+ */
 bool vnpu_fw_send(struct vnpu_device *vdev, const struct vnpu_fw_sqe *sqe)
 {
 	lockdep_assert_held(&vdev->lock);
-	if (!vdev->ready || !vnpu_ring_push(&vdev->ring, sqe))
+	if (!vdev->ready)
 		return false;
-	/* The barrier in wq_has_sleeper() pairs with the one in prepare_to_wait(): either side sees the other's store. */
+	if (!vnpu_ring_push(&vdev->ring, sqe)) {
+		vnpu_reset_request(vdev, DRM_VNPU_LOSS_PROTOCOL);
+		return false;
+	}
+	/* Pairs with the barrier in prepare_to_wait(): either side sees the other's store. */
 	if (wq_has_sleeper(&vdev->fw_wait))
 		wake_up_interruptible(&vdev->fw_wait);
 	return true;
-}
-
-/* Contexts that closed, as far as there is room for them; what is left goes with the next completion. */
-void vnpu_fw_send_closes(struct vnpu_device *vdev)
-{
-	lockdep_assert_held(&vdev->lock);
-	/* Asked with every completion, so contexts are looked through only if there is one. */
-	if (!vdev->closes_pending)
-		return;
-	for (u32 num = 1; num <= vdev->nr_ctx; num++) {
-		struct vnpu_fw_sqe sqe = { .type = VNPU_FW_SQE_CTX_CLOSE, .ctx = num };
-		struct vnpu_ctx *ctx = vdev->ctxs[num];
-
-		if (!ctx || !ctx->close_pending)
-			continue;
-		if (!vnpu_fw_send(vdev, &sqe))
-			return;
-		ctx->close_pending = false;
-	}
-	vdev->closes_pending = false;
 }
 
 /* ---- firmware to kernel; under vdev->lock ---- */
 
 static int vnpu_fw_status_error(u32 status)
 {
-	switch (status) {
-	case VNPU_FW_OK:
-		return 0;
-	case VNPU_FW_INVALID:
-		return -EINVAL;
-	case VNPU_FW_FAULT:
-		return -EFAULT;
-	case VNPU_FW_CANCELED:
-		return -ECANCELED;
-	default:
+	static const int errors[] = {
+		[VNPU_FW_OK] = 0,
+		[VNPU_FW_INVALID] = -EINVAL,
+		[VNPU_FW_FAULT] = -EFAULT,
+		[VNPU_FW_CANCELED] = -ECANCELED,
+		[VNPU_FW_FAILED] = -EIO,
+	};
+
+	if (status >= ARRAY_SIZE(errors))
 		return -EIO;
+	return errors[array_index_nospec(status, ARRAY_SIZE(errors))];
+}
+
+/* The queue's oldest job touched what it may not; it ends with -EFAULT. */
+static void vnpu_fw_fault(struct vnpu_queue *queue, const struct vnpu_fw_cqe *cqe)
+{
+	bool write = cqe->flags & VNPU_FW_CQE_FAULT_WRITE;
+	struct vnpu_ctx *ctx = queue->ctx;
+
+	if (!(ctx->state & DRM_VNPU_CTX_FAULT)) {
+		ctx->fault_va = cqe->fault_va;
+		ctx->fault_flags = write ? DRM_VNPU_FAULT_WRITE : 0;
 	}
+	trace_vnpu_fault(queue, vnpu_queue_job(queue, queue->done_seqno + 1), cqe->fault_va, write);
+	vnpu_ctx_ban(ctx, DRM_VNPU_CTX_FAULT, queue);
 }
 
 static void vnpu_fw_done(struct vnpu_device *vdev, const struct vnpu_fw_cqe *cqe)
@@ -226,46 +187,36 @@ static void vnpu_fw_done(struct vnpu_device *vdev, const struct vnpu_fw_cqe *cqe
 	u32 slot = vnpu_tag_hwq(cqe->tag);
 	enum vnpu_hwq_match match;
 	struct vnpu_queue *queue;
-	struct vnpu_fence *fence;
 	struct vnpu_hwq *hwq;
 
 	if (slot >= vdev->nr_queues)
 		return;
-	hwq = &vdev->hwqs[slot];
+	hwq = &vdev->hwqs[array_index_nospec(slot, vdev->nr_queues)];
 	match = vnpu_hwq_answer(hwq, cqe->tag);
 	if (match == VNPU_HWQ_STALE)
 		return;
 	vdev->alive_at = jiffies;
-	if (match != VNPU_HWQ_LIVE)
+	hwq->owed_since = jiffies;
+	queue = hwq->queue;
+	if (match == VNPU_HWQ_GIVEN_UP) {
+		if (queue)
+			vnpu_job_advance(queue);
 		return;
-	vdev->nr_jobs++;
-	if (!error)
-		vdev->resets_in_a_row = 0;
-	fence = vnpu_hwq_drop_first(hwq);
-	queue = fence->queue;
-	vnpu_stats_job_done(fence, cqe->busy_ns);
-	vnpu_queue_new_head(queue);
-	if (error == -EFAULT) {
-		struct vnpu_ctx *ctx = queue->ctx;
-
-		if (!(ctx->state & DRM_VNPU_CTX_FAULT)) {
-			ctx->fault_va = cqe->fault_va;
-			ctx->fault_flags = cqe->flags & VNPU_FW_CQE_FAULT_WRITE ? DRM_VNPU_FAULT_WRITE : 0;
-		}
-		trace_vnpu_fault(fence, cqe->fault_va, cqe->flags & VNPU_FW_CQE_FAULT_WRITE);
-		vnpu_job_finish(fence, error, true);
-		vnpu_ctx_ban(ctx, DRM_VNPU_CTX_FAULT, fence, error);
-	} else {
-		vnpu_job_finish(fence, error, true);
 	}
-	dma_fence_put(&fence->base);
+	vdev->nr_jobs++;
+	vnpu_stats_job_done(queue, vnpu_queue_job(queue, queue->done_seqno + 1), cqe->busy_ns);
+	if (error == -EFAULT)
+		vnpu_fw_fault(queue, cqe);
+	vnpu_job_end(queue, error, true);
+	vnpu_watchdog_new_head(queue);
+	vnpu_job_advance(queue);
 }
 
 /* The firmware owes nothing any more for the context; the reference goes to @put. */
-static void vnpu_fw_ctx_closed(struct vnpu_device *vdev, struct vnpu_ctx *ctx, struct list_head *put)
+static void vnpu_fw_ctx_closed(struct vnpu_device *vdev, struct vnpu_ctx *ctx,
+			       struct list_head *put)
 {
 	ctx->fw_owes = false;
-	ctx->close_pending = false;
 	vdev->alive_at = jiffies;
 	for (u32 i = 0; i < vdev->nr_queues; i++)
 		if (vdev->hwqs[i].ctx == ctx->num && !vdev->hwqs[i].queue)
@@ -273,21 +224,21 @@ static void vnpu_fw_ctx_closed(struct vnpu_device *vdev, struct vnpu_ctx *ctx, s
 	list_add(&ctx->put_node, put);
 }
 
-static void vnpu_fw_take(struct vnpu_device *vdev, const struct vnpu_fw_cqe *cqe, struct list_head *put)
+static void vnpu_fw_take(struct vnpu_device *vdev, const struct vnpu_fw_cqe *cqe,
+			 struct list_head *put)
 {
 	struct vnpu_ctx *ctx;
 
-	switch (cqe->type) {
-	case VNPU_FW_CQE_DONE:
+	if (vnpu_cqe_well_formed(cqe) && cqe->type == VNPU_FW_CQE_DONE) {
 		vnpu_fw_done(vdev, cqe);
-		break;
-	case VNPU_FW_CQE_CTX_CLOSED:
-		ctx = cqe->tag <= vdev->nr_ctx ? vdev->ctxs[cqe->tag] : NULL;
-		if (ctx && ctx->fw_owes && !ctx->close_pending)
+	} else if (vnpu_cqe_well_formed(cqe) && cqe->type == VNPU_FW_CQE_CTX_CLOSED) {
+		if (cqe->tag > vdev->nr_ctx)
+			return;
+		ctx = vdev->ctxs[array_index_nospec(cqe->tag, vdev->nr_ctx + 1)];
+		if (ctx && ctx->fw_owes)
 			vnpu_fw_ctx_closed(vdev, ctx, put);
-		break;
-	default:
-		drm_dbg(&vdev->drm, "completion of unknown type %u\n", cqe->type);
+	} else {
+		drm_dbg(&vdev->drm, "malformed completion of type %u\n", cqe->type);
 	}
 }
 
@@ -295,72 +246,88 @@ static void vnpu_fw_put_ctxs(struct list_head *put)
 {
 	struct vnpu_ctx *ctx, *next;
 
-	list_for_each_entry_safe (ctx, next, put, put_node) {
+	list_for_each_entry_safe(ctx, next, put, put_node) {
 		list_del_init(&ctx->put_node);
 		vnpu_ctx_put(ctx);
 	}
 }
 
 /*
- * Finish what the firmware has completed. Entries taken, or -EPROTO if its indices are nonsense, for which it will be
- * reset. With a session given, only if that is the device's.
+ * Finish what the firmware has completed, up to VNPU_BATCH entries. How many, or -EPROTO if its
+ * indices are nonsense, for which it will be reset. With a session given, only if it is current.
  */
-int vnpu_fw_drain(struct vnpu_device *vdev, struct vnpu_session *session)
+int vnpu_fw_drain_batch(struct vnpu_device *vdev, struct vnpu_session *session)
 {
 	struct vnpu_fw_cqe cqe;
 	LIST_HEAD(put);
-	int pending, n, total = 0;
-	bool cookie;
+	int n = 0;
 
-	do {
-		cookie = dma_fence_begin_signalling();
-		spin_lock(&vdev->lock);
-		pending = 0;
+	scoped_guard(vnpu_signalling, vdev) {
 		if (vdev->ready && (!session || vdev->session == session))
-			pending = vnpu_ring_pending(&vdev->ring);
-		if (pending < 0)
+			n = vnpu_ring_pending(&vdev->ring);
+		if (n < 0)
 			vnpu_reset_request(vdev, DRM_VNPU_LOSS_PROTOCOL);
-		for (n = 0; n < pending && n < VNPU_DRAIN_BATCH; n++) {
+		n = min(n, VNPU_BATCH);
+		for (int i = 0; i < n; i++) {
 			vnpu_ring_pop(&vdev->ring, &cqe);
 			vnpu_fw_take(vdev, &cqe, &put);
 		}
-		if (n) {
+		if (n > 0)
 			vnpu_ring_commit(&vdev->ring);
-			vnpu_fw_send_closes(vdev);
-		}
-		spin_unlock(&vdev->lock);
-		dma_fence_end_signalling(cookie);
-		total += n;
-		vnpu_fw_put_ctxs(&put);
-		cond_resched();
-		/* A firmware that posts faster than this drains would keep us here: one ring's worth is enough. */
-	} while (n < pending && total < vdev->ring.cq_entries);
-
-	return pending < 0 ? pending : total;
+	}
+	vnpu_fw_put_ctxs(&put);
+	cond_resched();
+	return n;
 }
 
-/* The firmware is gone: nothing that it had is ever answered. */
-static void vnpu_fw_lost(struct vnpu_device *vdev, enum drm_vnpu_loss cause, struct list_head *put)
+/* All of it, but for one that posts faster than this drains: a ring's worth is enough. */
+int vnpu_fw_drain(struct vnpu_device *vdev, struct vnpu_session *session)
 {
-	lockdep_assert_held(&vdev->lock);
-	vdev->ready = false;
-	vdev->epoch++;
-	vnpu_reset_count(vdev, cause);
-	WRITE_ONCE(vdev->ring.info->epoch, vdev->epoch);
-	for (u32 num = 1; num <= vdev->nr_ctx; num++) {
-		struct vnpu_ctx *ctx = vdev->ctxs[num];
+	int n, total = 0;
 
+	do {
+		n = vnpu_fw_drain_batch(vdev, session);
+		total += n;
+	} while (n == VNPU_BATCH && total < vdev->ring.cq_entries);
+	return n < 0 ? n : total;
+}
+
+/* The firmware is gone: nothing is ever answered for the context, and all of its jobs fail. */
+static void vnpu_fw_lost_ctx(struct vnpu_device *vdev, u32 num)
+{
+	struct vnpu_ctx *ctx;
+	LIST_HEAD(put);
+
+	scoped_guard(spinlock, &vdev->lock) {
+		ctx = vdev->ctxs[num];
 		/* On its last reference: only its number is left. */
-		if (!ctx || !kref_read(&ctx->ref))
-			continue;
-		vnpu_ctx_ban(ctx, DRM_VNPU_CTX_FW_LOST, NULL, 0);
+		if (!ctx || !kref_get_unless_zero(&ctx->ref))
+			return;
+		WRITE_ONCE(ctx->state, ctx->state | DRM_VNPU_CTX_FW_LOST);
 		if (ctx->fw_owes)
-			vnpu_fw_ctx_closed(vdev, ctx, put);
+			vnpu_fw_ctx_closed(vdev, ctx, &put);
 	}
-	for (u32 i = 0; i < vdev->nr_queues; i++) {
-		struct drm_vnpu_queue_status *status = vnpu_status_page(vdev, i);
+	vnpu_ctx_fail(ctx);
+	vnpu_fw_put_ctxs(&put);
+	vnpu_ctx_put(ctx);
+}
 
+/* Of the device as a whole, which takes no other firmware until this is done. */
+static void vnpu_fw_lost(struct vnpu_device *vdev, enum drm_vnpu_loss cause)
+{
+	struct drm_vnpu_queue_status *status;
+
+	scoped_guard(spinlock, &vdev->lock) {
+		WRITE_ONCE(vdev->epoch, vdev->epoch + 1);
+		WRITE_ONCE(vdev->ring.info->epoch, vdev->epoch);
+		vnpu_reset_count(vdev, cause);
+	}
+	for (u32 num = 1; num <= vdev->nr_ctx; num++)
+		vnpu_fw_lost_ctx(vdev, num);
+	for (u32 i = 0; i < vdev->nr_queues; i++) {
+		guard(spinlock)(&vdev->lock);
 		vnpu_hwq_forget(&vdev->hwqs[i]);
+		status = vnpu_status_page(vdev, i);
 		if (!READ_ONCE(status->error))
 			WRITE_ONCE(status->error, EIO);
 		WRITE_ONCE(status->epoch, vdev->epoch);
@@ -369,10 +336,13 @@ static void vnpu_fw_lost(struct vnpu_device *vdev, enum drm_vnpu_loss cause, str
 
 /* ---- sessions ---- */
 
-struct vnpu_session *vnpu_session_get(struct vnpu_session *session)
+/* The device's session, with a reference, or NULL. */
+struct vnpu_session *vnpu_session_get(struct vnpu_device *vdev)
 {
-	kref_get(&session->ref);
-	return session;
+	guard(spinlock)(&vdev->lock);
+	if (vdev->session)
+		kref_get(&vdev->session->ref);
+	return vdev->session;
 }
 
 static void vnpu_session_release(struct kref *ref)
@@ -391,44 +361,43 @@ void vnpu_session_put(struct vnpu_session *session)
 }
 
 /*
- * The firmware's time is over, for whatever reason. Its mappings are taken away first, so that the kernel writes last.
- * True if that cost a device that was ready its state; then @dump, if given, has been taken just before.
+ * The firmware's time is over, for whatever reason. It is told first; then its mappings are taken
+ * away, so that the kernel writes last. True if that cost a device that was ready its state; with a
+ * @reason it is dumped just before. Only the first call does anything; others wait for it.
  */
-bool vnpu_fw_session_end(struct vnpu_session *session, enum drm_vnpu_loss cause, int error, struct vnpu_coredump *dump,
+bool vnpu_fw_session_end(struct vnpu_session *session, enum drm_vnpu_loss cause, int error,
 			 const char *reason)
 {
 	struct vnpu_device *vdev = session->vdev;
-	bool cookie, lost = false;
-	LIST_HEAD(put);
+	bool lost;
 
+	guard(mutex)(&session->end_lock);
+	scoped_guard(spinlock, &vdev->lock) {
+		if (session->error)
+			return false;
+		/* Release: whoever finds its pages gone finds that the session is over. */
+		smp_store_release(&vdev->ring.info->over, 1);
+		WRITE_ONCE(session->error, error);
+		lost = vdev->ready;
+		vdev->ready = false;
+	}
+	wake_up_all(&vdev->fw_wait);
+
+	/* Faults that came before have inserted their pages, and others see the error. */
 	down_write(&session->lock);
-	session->dead = true;
 	up_write(&session->lock);
-	mutex_lock(&vdev->map_lock);
-	if (vdev->aperture && vdev->aperture->private_data == session) {
+	scoped_guard(mutex, &vdev->map_lock) {
 		unmap_mapping_range(vdev->aperture->f_mapping, 0, 0, 1);
 		vdev->aperture = NULL;
 	}
-	mutex_unlock(&vdev->map_lock);
-
-	cookie = dma_fence_begin_signalling();
-	spin_lock(&vdev->lock);
-	if (!session->error)
-		session->error = error;
-	if (vdev->session == session) {
-		lost = vdev->ready;
-		if (lost && dump)
-			vnpu_coredump_take(dump, vdev, reason);
-		if (lost)
-			vnpu_fw_lost(vdev, cause, &put);
-		vdev->session = NULL;
-	}
-	spin_unlock(&vdev->lock);
-	dma_fence_end_signalling(cookie);
-	wake_up_all(&vdev->fw_wait);
-	if (lost)
+	if (lost) {
+		if (reason)
+			vnpu_dump_reset(vdev, reason);
+		vnpu_fw_lost(vdev, cause);
 		vnpu_reset_unwatch(vdev);
-	vnpu_fw_put_ctxs(&put);
+	}
+	scoped_guard(spinlock, &vdev->lock)
+		vdev->session = NULL;
 	return lost;
 }
 
@@ -436,7 +405,7 @@ static int vnpu_fw_ioctl_start(struct vnpu_session *session, struct vnpu_fw_star
 {
 	struct vnpu_device *vdev = session->vdev;
 	struct vnpu_fw_start args;
-	int ret = 0;
+	int ret;
 
 	if (copy_from_user(&args, user, sizeof(args)))
 		return -EFAULT;
@@ -446,27 +415,25 @@ static int vnpu_fw_ioctl_start(struct vnpu_session *session, struct vnpu_fw_star
 	args.accel_minor = vdev->drm.accel->index;
 	if (copy_to_user(user, &args, sizeof(args)))
 		return -EFAULT;
-	mutex_lock(&vnpu_ctl_lock);
-	spin_lock(&vdev->lock);
-	if (vdev->session != session)
-		ret = session->error ?: -ENODEV;
-	else if (vdev->ready)
-		ret = -EBUSY;
-	else
+	guard(mutex)(&vnpu_ctl_lock);
+	scoped_guard(spinlock, &vdev->lock) {
+		if (session->error)
+			return session->error;
+		if (vdev->ready)
+			return -EBUSY;
 		vdev->ready = true;
-	vdev->alive_at = jiffies;
-	spin_unlock(&vdev->lock);
-	if (!ret && !vdev->registered) {
-		ret = vnpu_device_register(vdev);
-		/* The driver core adds no device twice, so this one is of no use any more. */
-		if (ret)
-			vnpu_ctl_forget(vdev);
+		vdev->alive_at = jiffies;
 	}
-	mutex_unlock(&vnpu_ctl_lock);
+	if (vdev->registered)
+		return 0;
+	ret = vnpu_device_register(vdev);
+	/* The driver core adds no device twice, so this one is of no use any more. */
+	if (ret)
+		vnpu_ctl_forget(vdev);
 	return ret;
 }
 
-/* Sleep until there is something new in the submission ring, the session ends, a signal comes, or the time. */
+/* Sleep until the submission ring has something new, the session ends, a signal or time comes. */
 static int vnpu_fw_wait(struct vnpu_session *session, u32 sq_seen, s64 timeout_ns)
 {
 	struct vnpu_device *vdev = session->vdev;
@@ -475,15 +442,15 @@ static int vnpu_fw_wait(struct vnpu_session *session, u32 sq_seen, s64 timeout_n
 	DEFINE_WAIT(wait);
 	int ret = 0;
 
-	for (;;) {
+	while (!timed_out && !ret) {
 		prepare_to_wait(&vdev->fw_wait, &wait, TASK_INTERRUPTIBLE);
-		if (READ_ONCE(vdev->ring.sq_tail) != sq_seen || READ_ONCE(session->error) || timed_out)
+		if (READ_ONCE(vdev->ring.sq_tail) != sq_seen || READ_ONCE(session->error))
 			break;
-		if (signal_pending(current)) {
+		if (signal_pending(current))
 			ret = -EINTR;
-			break;
-		}
-		timed_out = !schedule_hrtimeout_range(&until, current->timer_slack_ns, HRTIMER_MODE_ABS);
+		else
+			timed_out = !schedule_hrtimeout_range(&until, current->timer_slack_ns,
+							      HRTIMER_MODE_ABS);
 	}
 	finish_wait(&vdev->fw_wait, &wait);
 	return ret ?: READ_ONCE(session->error);
@@ -498,22 +465,20 @@ static int vnpu_fw_ioctl_enter(struct vnpu_session *session, struct vnpu_fw_ente
 		return -EFAULT;
 	if ((args.flags & ~(VNPU_FW_ENTER_COMPLETE | VNPU_FW_ENTER_WAIT)) || args.pad)
 		return -EINVAL;
-	if (READ_ONCE(session->error))
-		return session->error;
-	args.nr_completed = 0;
-	if (args.flags & VNPU_FW_ENTER_COMPLETE) {
+	ret = READ_ONCE(session->error);
+	if (ret)
+		return ret;
+	if (args.flags & VNPU_FW_ENTER_COMPLETE)
 		ret = vnpu_fw_drain(session->vdev, session);
-		if (ret < 0) {
-			vnpu_reset_session(session, DRM_VNPU_LOSS_PROTOCOL);
-			return ret;
-		}
-		args.nr_completed = ret;
-		if (put_user(args.nr_completed, &user->nr_completed))
-			return -EFAULT;
-	} else if (put_user(0, &user->nr_completed)) {
-		return -EFAULT;
+	if (ret < 0) {
+		vnpu_reset_session(session, DRM_VNPU_LOSS_PROTOCOL);
+		return ret;
 	}
-	return args.flags & VNPU_FW_ENTER_WAIT ? vnpu_fw_wait(session, args.sq_seen, args.timeout_ns) : 0;
+	if (put_user(ret, &user->nr_completed))
+		return -EFAULT;
+	if (args.flags & VNPU_FW_ENTER_WAIT)
+		return vnpu_fw_wait(session, args.sq_seen, args.timeout_ns);
+	return 0;
 }
 
 static long vnpu_fw_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
@@ -548,12 +513,12 @@ static int vnpu_fw_release(struct inode *inode, struct file *file)
 
 	/* What it has answered counts, even if it came to say no more. */
 	vnpu_fw_drain(vdev, session);
-	mutex_lock(&vnpu_ctl_lock);
-	vnpu_fw_session_end(session, DRM_VNPU_LOSS_EXIT, -ENODEV, NULL, NULL);
-	/* Nobody else has ever known of it. */
-	if (!vdev->registered)
-		vnpu_ctl_forget(vdev);
-	mutex_unlock(&vnpu_ctl_lock);
+	scoped_guard(mutex, &vnpu_ctl_lock) {
+		vnpu_fw_session_end(session, DRM_VNPU_LOSS_EXIT, -ENODEV, NULL);
+		/* Nobody else has ever known of it. */
+		if (!vdev->registered)
+			vnpu_ctl_forget(vdev);
+	}
 	vnpu_session_put(session);
 	return 0;
 }
@@ -568,25 +533,26 @@ static const struct file_operations vnpu_fw_fops = {
 	.llseek = noop_llseek,
 };
 
-/* Make the caller the device's firmware; the new file has an inode of its own. Under vnpu_ctl_lock. */
+/* Make the caller the device's firmware; the file's inode is its own. Under vnpu_ctl_lock. */
 struct file *vnpu_fw_session_create(struct vnpu_device *vdev)
 {
 	struct vnpu_session *session;
 	struct file *file;
-	int ret;
 
 	lockdep_assert_held(&vnpu_ctl_lock);
-	spin_lock(&vdev->lock);
-	ret = vdev->session ? -EBUSY : vdev->wedged ? -EIO : 0;
-	spin_unlock(&vdev->lock);
-	if (ret)
-		return ERR_PTR(ret);
+	scoped_guard(spinlock, &vdev->lock) {
+		if (vdev->session)
+			return ERR_PTR(-EBUSY);
+		if (vdev->wedged)
+			return ERR_PTR(-EIO);
+	}
 	session = kzalloc(sizeof(*session), GFP_KERNEL_ACCOUNT);
 	if (!session)
 		return ERR_PTR(-ENOMEM);
 	kref_init(&session->ref);
 	session->vdev = vdev;
 	init_rwsem(&session->lock);
+	mutex_init(&session->end_lock);
 	session->pid = get_pid(task_tgid(current));
 	file = anon_inode_create_getfile("[vnpu-fw]", &vnpu_fw_fops, session, O_RDWR, NULL);
 	if (IS_ERR(file)) {
@@ -595,12 +561,10 @@ struct file *vnpu_fw_session_create(struct vnpu_device *vdev)
 		return file;
 	}
 	drm_dev_get(&vdev->drm);
-	mutex_lock(&vdev->map_lock);
-	vdev->aperture = file;
-	mutex_unlock(&vdev->map_lock);
-	spin_lock(&vdev->lock);
+	scoped_guard(mutex, &vdev->map_lock)
+		vdev->aperture = file;
+	guard(spinlock)(&vdev->lock);
 	vnpu_ring_reset(&vdev->ring);
 	vdev->session = session;
-	spin_unlock(&vdev->lock);
 	return file;
 }

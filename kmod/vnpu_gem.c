@@ -2,60 +2,29 @@
 /*
  * Buffers: GEM objects of shared memory, counted against the device's memory limit.
  */
-#include <linux/dma-resv.h>
-#include <linux/mm.h>
-#include <linux/slab.h>
-#include <drm/drm_gem.h>
-#include <drm/drm_print.h>
 
 #include "vnpu_drv.h"
 #include "vnpu_gem.h"
 #include "vnpu_space.h"
-#include "vnpu_uapi.h"
-#include "vnpu_user.h"
 
 /* The largest buffer: what can be bound, and what the host could hold. */
 u64 vnpu_gem_max_size(const struct vnpu_device *vdev)
 {
-	return min_t(u64, (1ull << vdev->va_bits) - VNPU_VA_START, (u64)totalram_pages() << PAGE_SHIFT);
-}
-
-/* Add to the user's and to the device's memory, unless that goes over a limit. */
-static int vnpu_gem_charge(struct vnpu_device *vdev, struct vnpu_user *user, u64 size)
-{
-	s64 old = atomic64_read(&vdev->mem_bytes);
-	int ret = vnpu_user_charge(user, VNPU_USER_MEM, size);
-
-	if (ret)
-		return ret;
-	do {
-		if (vdev->mem_limit && (old > vdev->mem_limit || size > vdev->mem_limit - old)) {
-			vnpu_user_uncharge(user, VNPU_USER_MEM, size);
-			return -ENOSPC;
-		}
-	} while (!atomic64_try_cmpxchg(&vdev->mem_bytes, &old, old + size));
-	return 0;
-}
-
-static void vnpu_gem_uncharge(struct vnpu_device *vdev, struct vnpu_user *user, u64 size)
-{
-	atomic64_sub(size, &vdev->mem_bytes);
-	vnpu_user_uncharge(user, VNPU_USER_MEM, size);
+	return min((1ull << vdev->va_bits) - VNPU_VA_START, (u64)totalram_pages() << PAGE_SHIFT);
 }
 
 static void vnpu_gem_free(struct drm_gem_object *obj)
 {
-	struct vnpu_device *vdev = to_vnpu_device(obj->dev);
 	struct vnpu_bo *bo = to_vnpu_bo(obj);
 
 	if (bo->user)
-		vnpu_gem_uncharge(vdev, bo->user, obj->size);
+		vnpu_user_uncharge(bo->user, VNPU_USER_MEM, obj->size);
 	drm_gem_shmem_free(&bo->base);
 }
 
 static struct dma_buf *vnpu_gem_export(struct drm_gem_object *obj, int flags)
 {
-	/* See "fences that a process signals": whoever imports the buffer waits for a process. */
+	/* Whoever imports the buffer reads what a process writes, when it pleases. */
 	if (!vnpu_prime_export)
 		return ERR_PTR(-EOPNOTSUPP);
 	return drm_gem_prime_export(obj, flags);
@@ -88,7 +57,7 @@ struct drm_gem_object *vnpu_gem_create_object(struct drm_device *drm, size_t siz
 	if (!bo)
 		return ERR_PTR(-ENOMEM);
 	bo->base.base.funcs = &vnpu_gem_funcs;
-	/* The device writes through PFN mappings, which mark no page dirty; a clean page is dropped under pressure. */
+	/* The device's PFN mappings mark no page dirty; a clean one is dropped under pressure. */
 	bo->base.pages_mark_dirty_on_put = true;
 	return &bo->base.base;
 }
@@ -108,14 +77,14 @@ int vnpu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *fi
 	if (!args->size || args->size > vnpu_gem_max_size(vdev))
 		return -EINVAL;
 	size = PAGE_ALIGN(args->size);
-	ret = vnpu_gem_charge(vdev, user, size);
+	ret = vnpu_user_charge(user, VNPU_USER_MEM, size);
 	if (ret)
 		return ret;
 
 	shmem = drm_gem_shmem_create(drm, size);
 	if (IS_ERR(shmem)) {
-		vnpu_gem_uncharge(vdev, user, size);
-		/* So tmpfs calls a failed allocation; to a client it would mean the device's limit. */
+		vnpu_user_uncharge(user, VNPU_USER_MEM, size);
+		/* So tmpfs calls a failed allocation; here it would mean the device's limit. */
 		return PTR_ERR(shmem) == -ENOSPC ? -ENOMEM : PTR_ERR(shmem);
 	}
 	bo = to_vnpu_bo(&shmem->base);
@@ -143,23 +112,4 @@ int vnpu_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file
 	args->mmap_offset = drm_vma_node_offset_addr(&obj->vma_node);
 	drm_gem_object_put(obj);
 	return 0;
-}
-
-int vnpu_ioctl_bo_wait(struct drm_device *drm, void *data, struct drm_file *file)
-{
-	struct drm_vnpu_bo_wait *args = data;
-	struct drm_gem_object *obj;
-	long ret;
-
-	if (args->flags & ~DRM_VNPU_BO_WAIT_WRITE)
-		return -EINVAL;
-	obj = drm_gem_object_lookup(file, args->handle);
-	if (!obj)
-		return -ENOENT;
-	ret = dma_resv_wait_timeout(obj->resv, dma_resv_usage_rw(args->flags & DRM_VNPU_BO_WAIT_WRITE), true,
-				    vnpu_uapi_timeout(args->timeout_ns));
-	drm_gem_object_put(obj);
-	if (!ret)
-		return -ETIMEDOUT;
-	return ret < 0 ? ret : 0;
 }

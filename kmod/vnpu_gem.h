@@ -11,7 +11,7 @@ struct vnpu_user;
 struct vnpu_bo {
 	struct drm_gem_shmem_object base; /* first: drm_gem_shmem_free() frees this address */
 	u32 flags; /* DRM_VNPU_BO_* */
-	struct vnpu_user *user; /* reference; who is charged for it, as is the device. NULL: nobody */
+	struct vnpu_user *user; /* reference; who is charged, as is the device. NULL: nobody */
 };
 
 static inline struct vnpu_bo *to_vnpu_bo(struct drm_gem_object *obj)
@@ -19,7 +19,7 @@ static inline struct vnpu_bo *to_vnpu_bo(struct drm_gem_object *obj)
 	return container_of(to_drm_gem_shmem_obj(obj), struct vnpu_bo, base);
 }
 
-/* Has it pages? It keeps those that it once had when it is unpinned, but they may be swapped out then. */
+/* Has it pages? It keeps those that it had when it is unpinned; they may be swapped out then. */
 static inline bool vnpu_gem_resident(struct drm_gem_object *obj)
 {
 	return READ_ONCE(to_vnpu_bo(obj)->base.pages);
@@ -30,6 +30,5 @@ struct drm_gem_object *vnpu_gem_create_object(struct drm_device *drm, size_t siz
 
 int vnpu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *file);
 int vnpu_ioctl_bo_info(struct drm_device *drm, void *data, struct drm_file *file);
-int vnpu_ioctl_bo_wait(struct drm_device *drm, void *data, struct drm_file *file);
 
 #endif /* VNPU_GEM_H */

@@ -1,166 +1,268 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Jobs on their way into the ring, straight or through the scheduler, and their end.
+ * Jobs: waiting, into the ring, and their end.
  */
-#include <linux/slab.h>
 
-#include "vnpu_compat.h"
-#include "vnpu_ctx.h"
-#include "vnpu_drv.h"
-#include "vnpu_fence.h"
 #include "vnpu_fw.h"
-#include "vnpu_job.h"
 #include "vnpu_queue.h"
-#include "vnpu_reset.h"
-#include "vnpu_stats.h"
 #include "vnpu_trace.h"
 
-/* The end of a job, whoever decided it. Under vdev->lock; signals the fence, and does nothing if that has happened. */
-void vnpu_job_finish(struct vnpu_fence *fence, int error, bool by_firmware)
+struct vnpu_deps *vnpu_deps_alloc(u32 nr)
 {
-	if (dma_fence_is_signaled(&fence->base))
-		return;
-	if (!by_firmware)
-		vnpu_stats_job_so_far(fence);
-	vnpu_queue_job_done(fence->queue, fence->base.seqno, error, by_firmware);
-	if (error)
-		dma_fence_set_error(&fence->base, error);
-	trace_vnpu_job_complete(fence, error, by_firmware);
-	dma_fence_signal(&fence->base);
+	struct vnpu_deps *deps;
+
+	return kzalloc(struct_size(deps, fences, nr), GFP_KERNEL_ACCOUNT);
 }
 
-/* Put the job into the ring, with the caller's reference to its fence, or say why not. */
-static int vnpu_job_try_send(struct vnpu_queue *queue, struct vnpu_fence *fence, struct vnpu_fw_sqe *sqe, u64 now_ns)
+void vnpu_deps_free(struct vnpu_deps *deps)
 {
-	struct vnpu_ctx *ctx = queue->ctx;
-	struct vnpu_device *vdev = ctx->vdev;
-	struct vnpu_hwq *hwq = &vdev->hwqs[queue->hwq];
-	bool first = !vnpu_hwq_live(hwq);
-
-	if (queue->killed)
-		return -ECANCELED;
-	if (ctx->state)
-		return ctx->state & DRM_VNPU_CTX_FW_LOST ? -EIO : -ECANCELED;
-	sqe->tag = vnpu_tag(queue->hwq, hwq->tail);
-	if (hwq->tail - hwq->head > hwq->mask || !vnpu_fw_send(vdev, sqe)) {
-		/* The ring is larger than all that the firmware can have to do: its indices are nonsense. */
-		vnpu_ctx_ban(ctx, DRM_VNPU_CTX_FW_LOST, NULL, 0);
-		vnpu_reset_request(vdev, DRM_VNPU_LOSS_PROTOCOL);
-		return -EIO;
-	}
-	fence->started_ns = now_ns;
-	vnpu_hwq_add(hwq, fence);
-	trace_vnpu_job_start(fence);
-	if (first)
-		vnpu_queue_new_head(queue);
-	return 0;
+	for (u32 i = 0; deps && i < deps->nr; i++)
+		dma_fence_put(deps->fences[i]);
+	kfree(deps);
 }
 
-/* As many live jobs as the queue is deep? */
-static bool vnpu_job_ring_full(const struct vnpu_queue *queue)
+static struct vnpu_hwq *vnpu_job_hwq(const struct vnpu_queue *queue)
 {
-	const struct vnpu_hwq *hwq = &queue->ctx->vdev->hwqs[queue->hwq];
-
-	return hwq->tail - hwq->head >= queue->depth;
+	return &queue->ctx->vdev->hwqs[queue->hwq];
 }
 
-/* Put the job into the ring, or finish it if that is not to be. Takes over a reference to the fence. Under vdev->lock. */
-void vnpu_job_send(struct vnpu_queue *queue, struct vnpu_fence *fence, struct vnpu_fw_sqe *sqe, u64 now_ns)
+/* ---- the end ---- */
+
+/* The firmware may be writing to the status page too, or have told it already. */
+static void vnpu_job_tell_status(struct vnpu_queue *queue, u64 seqno, int error)
 {
-	int ret;
+	struct drm_vnpu_queue_status *status = vnpu_status_page(queue->ctx->vdev, queue->hwq);
+	u64 old = READ_ONCE(status->completed_seqno);
+
+	if (error && !READ_ONCE(status->error))
+		WRITE_ONCE(status->error, -error);
+	/* Release, and never back: the firmware raises it in the same way. */
+	while (old < seqno && !try_cmpxchg_release(&status->completed_seqno, &old, seqno))
+		;
+}
+
+/* The queue's oldest job has ended; it is out of the ring, if it was in it. */
+void vnpu_job_end(struct vnpu_queue *queue, int error, bool by_firmware)
+{
+	u64 seqno = queue->done_seqno + 1;
+	struct vnpu_job *job = vnpu_queue_job(queue, seqno);
 
 	lockdep_assert_held(&queue->ctx->vdev->lock);
-	ret = vnpu_job_try_send(queue, fence, sqe, now_ns);
-	if (!ret)
-		return;
-	vnpu_job_finish(fence, ret, false);
-	dma_fence_put(&fence->base);
+	if (!by_firmware)
+		vnpu_stats_job_so_far(queue, job);
+	if (job->expired)
+		error = -EBUSY;
+	vnpu_job_tell_status(queue, seqno, error);
+	job->error = error;
+	vnpu_deps_free(job->deps);
+	job->deps = NULL;
+	WRITE_ONCE(queue->done_seqno, seqno);
+	wake_up_all(&queue->wait);
+	trace_vnpu_job_complete(queue, job, error, by_firmware);
+	if (job->fence)
+		vnpu_fence_end(job->fence, error);
+	job->fence = NULL;
 }
 
-/* What the scheduler needs of a job. Or -errno. */
-struct vnpu_job *vnpu_job_create(struct vnpu_queue *queue, u64 client_id)
+static void vnpu_job_cancel(struct vnpu_queue *queue, u32 number)
 {
-	struct vnpu_job *job = kzalloc(sizeof(*job), GFP_KERNEL_ACCOUNT);
-	int ret;
+	struct vnpu_fw_sqe cancel = {
+		.type = VNPU_FW_SQE_CANCEL,
+		.ctx = queue->ctx->num,
+		.queue = queue->hwq,
+		.tag = vnpu_tag(queue->hwq, number),
+	};
 
-	if (!job)
-		return ERR_PTR(-ENOMEM);
-	ret = vnpu_compat_job_init(&job->base, &queue->entity, client_id);
-	if (ret) {
-		kfree(job);
-		return ERR_PTR(ret);
+	vnpu_fw_send(queue->ctx->vdev, &cancel);
+}
+
+/* End the oldest job in the ring, and tell the firmware to stop it: it owes an answer now. */
+void vnpu_job_give_up(struct vnpu_queue *queue, int error)
+{
+	struct vnpu_hwq *hwq = vnpu_job_hwq(queue);
+
+	if (hwq->acked == hwq->head)
+		hwq->owed_since = jiffies;
+	if (!vnpu_queue_job(queue, queue->done_seqno + 1)->expired)
+		vnpu_job_cancel(queue, hwq->head);
+	hwq->head++;
+	vnpu_job_end(queue, error, false);
+	vnpu_reset_watch(queue->ctx->vdev);
+}
+
+/* The first waiting job ends without the device. The ring holds nothing of its queue. */
+static void vnpu_job_skip(struct vnpu_queue *queue, int error)
+{
+	queue->sent_seqno++;
+	vnpu_job_end(queue, error, false);
+}
+
+/* End the queue's jobs, oldest first, as far as the budget goes; true if some are left. */
+bool vnpu_job_fail(struct vnpu_queue *queue, int error, int *budget)
+{
+	struct vnpu_hwq *hwq = vnpu_job_hwq(queue);
+
+	lockdep_assert_held(&queue->ctx->vdev->lock);
+	for (; queue->done_seqno < queue->submitted_seqno; --*budget) {
+		if (!*budget)
+			return true;
+		if (vnpu_hwq_live(hwq))
+			vnpu_job_give_up(queue, error);
+		else
+			vnpu_job_skip(queue, error);
 	}
-	job->queue = queue;
-	return job;
+	return false;
 }
 
-/* One that was not pushed. */
-void vnpu_job_destroy(struct vnpu_job *job)
+/* The job's fence has lasted long enough. The job itself ends when those before it have. */
+void vnpu_job_expire(struct vnpu_queue *queue, u64 seqno)
 {
-	drm_sched_job_cleanup(&job->base);
-	kfree(job);
+	struct vnpu_job *job = vnpu_queue_job(queue, seqno);
+	struct vnpu_hwq *hwq = vnpu_job_hwq(queue);
+
+	if (seqno <= queue->sent_seqno)
+		vnpu_job_cancel(queue, hwq->head + (seqno - queue->done_seqno - 1));
+	job->expired = true;
+	vnpu_fence_end(job->fence, -ETIMEDOUT);
+	job->fence = NULL;
+	vnpu_job_advance(queue);
 }
 
-/* Give the job to the scheduler. Takes over the job and a reference to its fence; queue->in_sched has counted it. */
-void vnpu_job_push(struct vnpu_job *job, struct vnpu_fence *fence, const struct vnpu_fw_sqe *sqe)
+/* ---- into the ring ---- */
+
+/* False: there is no firmware any more, or not for long. The context ends soon, and the job too. */
+static bool vnpu_job_send(struct vnpu_queue *queue, struct vnpu_job *job)
 {
-	kref_get(&job->queue->ref);
-	job->fence = fence;
-	job->sqe = *sqe;
-	drm_sched_job_arm(&job->base);
-	drm_sched_entity_push_job(&job->base);
+	struct vnpu_hwq *hwq = vnpu_job_hwq(queue);
+	bool first = !vnpu_hwq_live(hwq);
+
+	job->sqe.tag = vnpu_tag(queue->hwq, hwq->tail);
+	if (!vnpu_fw_send(queue->ctx->vdev, &job->sqe))
+		return false;
+	hwq->tail++;
+	queue->sent_seqno++;
+	job->started_ns = ktime_get_ns();
+	trace_vnpu_job_start(queue, job);
+	if (first)
+		vnpu_watchdog_new_head(queue);
+	return true;
 }
 
-/* Jobs that went round the scheduler have not paid it credits: the next one waits until there is room in the ring. */
-static struct dma_fence *vnpu_job_prepare(struct drm_sched_job *base, struct drm_sched_entity *entity)
+/*
+ * Something has changed: the oldest job is another, or there is one more. Jobs that have expired
+ * end when they are the oldest, and those that wait go into the ring, in order, as far as they can.
+ */
+void vnpu_job_advance(struct vnpu_queue *queue)
 {
-	struct vnpu_queue *queue = container_of(base, struct vnpu_job, base)->queue;
-	struct vnpu_device *vdev = queue->ctx->vdev;
-	struct dma_fence *fence = NULL;
+	struct vnpu_hwq *hwq = vnpu_job_hwq(queue);
+	struct vnpu_job *job;
 
-	spin_lock(&vdev->lock);
-	if (vnpu_job_ring_full(queue))
-		fence = dma_fence_get(&vnpu_hwq_first(&vdev->hwqs[queue->hwq])->base);
-	spin_unlock(&vdev->lock);
-	return fence;
+	lockdep_assert_held(&queue->ctx->vdev->lock);
+	if (queue->killed || queue->ctx->state)
+		return;
+	while (queue->done_seqno < queue->submitted_seqno) {
+		if (vnpu_queue_job(queue, queue->done_seqno + 1)->expired) {
+			if (vnpu_hwq_live(hwq))
+				vnpu_job_give_up(queue, -EBUSY);
+			else
+				vnpu_job_skip(queue, -EBUSY);
+			if (vnpu_hwq_live(hwq))
+				vnpu_watchdog_new_head(queue);
+			continue;
+		}
+		/* Those that are given up and not answered take room in the ring too. */
+		if (queue->sent_seqno == queue->submitted_seqno ||
+		    hwq->tail - hwq->acked >= queue->depth)
+			return;
+		job = vnpu_queue_job(queue, queue->sent_seqno + 1);
+		if (job->expired)
+			return;
+		if (job->deps) {
+			queue_work(vnpu_wq, &queue->wait_work);
+			return;
+		}
+		if (!vnpu_job_send(queue, job))
+			return;
+	}
 }
 
-static struct dma_fence *vnpu_job_run(struct drm_sched_job *base)
+/* ---- waiting for fences ---- */
+
+/* May run anywhere, under any lock of any driver. */
+static void vnpu_job_dep_signalled(struct dma_fence *fence, struct dma_fence_cb *cb)
 {
-	struct vnpu_job *job = container_of(base, struct vnpu_job, base);
-	struct vnpu_device *vdev = job->queue->ctx->vdev;
-	bool cookie = dma_fence_begin_signalling();
-
-	dma_fence_get(&job->fence->base);
-	spin_lock(&vdev->lock);
-	vnpu_job_send(job->queue, job->fence, &job->sqe, ktime_get_ns());
-	WRITE_ONCE(job->queue->in_sched, job->queue->in_sched - 1);
-	spin_unlock(&vdev->lock);
-	dma_fence_end_signalling(cookie);
-	return dma_fence_get(&job->fence->base);
+	queue_work(vnpu_wq, &container_of(cb, struct vnpu_queue, dep_cb)->wait_work);
 }
 
-static void vnpu_job_free(struct drm_sched_job *base)
+static void vnpu_job_drop_dep(struct vnpu_queue *queue)
 {
-	struct vnpu_job *job = container_of(base, struct vnpu_job, base);
-	struct vnpu_device *vdev = job->queue->ctx->vdev;
-	bool cookie = dma_fence_begin_signalling();
-
-	/* A job whose queue was killed before its turn has not run, and ends here. */
-	spin_lock(&vdev->lock);
-	vnpu_job_finish(job->fence, -ECANCELED, false);
-	spin_unlock(&vdev->lock);
-	dma_fence_end_signalling(cookie);
-
-	drm_sched_job_cleanup(base);
-	dma_fence_put(&job->fence->base);
-	vnpu_queue_put(job->queue);
-	kfree(job);
+	if (!queue->dep)
+		return;
+	dma_fence_remove_callback(queue->dep, &queue->dep_cb);
+	dma_fence_put(queue->dep);
+	queue->dep = NULL;
 }
 
-/* No timedout_job: the schedulers have no timeout, see vnpu_queue_watchdog(). */
-const struct drm_sched_backend_ops vnpu_job_sched_ops = {
-	.prepare_job = vnpu_job_prepare,
-	.run_job = vnpu_job_run,
-	.free_job = vnpu_job_free,
-};
+/* The fence that the first waiting job waits for first, with a reference, and that job's number. */
+static struct dma_fence *vnpu_job_next_dep(struct vnpu_queue *queue, u64 *seqno)
+{
+	struct vnpu_job *job;
+
+	guard(spinlock)(&queue->ctx->vdev->lock);
+	if (queue->killed || queue->sent_seqno == queue->submitted_seqno)
+		return NULL;
+	*seqno = queue->sent_seqno + 1;
+	job = vnpu_queue_job(queue, *seqno);
+	if (!job->deps || job->expired)
+		return NULL;
+	return dma_fence_get(job->deps->fences[job->deps->nr - 1]);
+}
+
+/* That fence has signalled. */
+static void vnpu_job_dep_done(struct vnpu_queue *queue, u64 seqno)
+{
+	struct vnpu_job *job;
+
+	guard(spinlock)(&queue->ctx->vdev->lock);
+	job = vnpu_queue_job(queue, seqno);
+	if (queue->sent_seqno + 1 != seqno || !job->deps)
+		return;
+	dma_fence_put(job->deps->fences[--job->deps->nr]);
+	if (!job->deps->nr) {
+		vnpu_deps_free(job->deps);
+		job->deps = NULL;
+	}
+}
+
+/* Only the fences of the first waiting job matter, and of those one at a time. */
+void vnpu_job_wait_work(struct work_struct *work)
+{
+	struct vnpu_queue *queue = container_of(work, struct vnpu_queue, wait_work);
+	struct dma_fence *fence;
+	u64 seqno;
+
+	while ((fence = vnpu_job_next_dep(queue, &seqno))) {
+		if (fence == queue->dep && !dma_fence_is_signaled(fence)) {
+			dma_fence_put(fence);
+			return;
+		}
+		vnpu_job_drop_dep(queue);
+		queue->dep = fence;
+		if (!dma_fence_add_callback(fence, &queue->dep_cb, vnpu_job_dep_signalled))
+			return;
+		vnpu_job_drop_dep(queue);
+		vnpu_job_dep_done(queue, seqno);
+	}
+	vnpu_job_drop_dep(queue);
+	scoped_guard(vnpu_signalling, queue->ctx->vdev)
+		vnpu_job_advance(queue);
+}
+
+/* The queue is killed: on return nothing of it waits for a fence any more. */
+void vnpu_job_stop_waiting(struct vnpu_queue *queue)
+{
+	cancel_work_sync(&queue->wait_work);
+	vnpu_job_drop_dep(queue);
+	/* The fence may have signalled in between; what it has queued finds nothing to do. */
+	cancel_work_sync(&queue->wait_work);
+}

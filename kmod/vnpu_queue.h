@@ -1,33 +1,62 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Queues, their jobs and the fences of jobs.
+ */
 #ifndef VNPU_QUEUE_H
 #define VNPU_QUEUE_H
 
-#include <linux/kref.h>
-#include <linux/list.h>
-#include <linux/wait.h>
-#include <linux/workqueue.h>
-#include <drm/gpu_scheduler.h>
+#include <linux/dma-fence.h>
 
-struct drm_device;
-struct drm_file;
-struct vm_area_struct;
-struct vnpu_ctx;
-struct vnpu_device;
-struct vnpu_fence;
-struct vnpu_file;
+#include "vnpu_ctx.h"
 
-/* A job that failed, for WAIT. */
-struct vnpu_failure {
-	u64 seqno;
-	int error;
+/* The longest that a fence lasts. dma-buf's users expect no more of any fence. */
+#define VNPU_FENCE_MS 10000
+
+/* The fence of a job that somebody asked for. base.seqno is the job's number in its queue. */
+struct vnpu_fence {
+	struct dma_fence base; /* first: dma_fence_free() frees this address */
+	spinlock_t lock;
+	struct list_head node; /* queue->fences, under vdev->lock */
+	unsigned long deadline; /* jiffies */
+};
+
+/* Jobs that end in one section of vdev->lock. */
+#define VNPU_BATCH 64
+
+/* What a job waits for. */
+struct vnpu_deps {
+	u32 nr; /* fences that are left; the last one is waited for first */
+	struct dma_fence *fences[]; /* with references */
 };
 
 /*
- * A queue: a scheduler of its own, and as many places in the ring as it is deep. A job that has nothing to wait for goes
- * into the ring at once, unless others of its queue still wait in the scheduler.
+ * Jobs of a queue. They live in places that the queue has allocated beforehand, by number:
  *
- * References: the file's table, each job, each mapping of the status page. The last one may be dropped from the
- * scheduler's own work, hence @release_work.
+ *   done_seqno <= sent_seqno <= submitted_seqno
+ *     (done, sent]        in the ring: the device has them
+ *     (sent, submitted]   waiting in the kernel, for fences, for room or for those before them
+ *
+ * A job always ends as the oldest of its queue, so numbers only rise. All under vdev->lock.
+ */
+struct vnpu_job {
+	struct vnpu_fw_sqe sqe;
+	struct vnpu_fence *fence; /* reference; NULL: nobody asked for one, or it has signalled */
+	struct vnpu_deps *deps; /* NULL: none, or none that is left */
+	u64 submitted_ns;
+	u64 started_ns; /* when the job entered the ring; 0: it has not */
+	u64 busy_ns; /* device time charged for the job so far */
+	u32 timeout; /* jiffies */
+	int error; /* the result, kept until the place is needed again */
+	bool expired; /* its fence lasted too long: it ends with -EBUSY when its turn comes */
+};
+
+/* Jobs that may wait beside those that the device holds. */
+#define VNPU_MAX_WAITING_JOBS 256
+
+/*
+ * A queue: a slot of the device, and places for as many jobs as the device and the kernel hold.
+ *
+ * References: the file's table, each mapping of the status page, calls that use it.
  */
 struct vnpu_queue {
 	struct kref ref;
@@ -38,46 +67,99 @@ struct vnpu_queue {
 	u32 priority;
 	u32 depth;
 	u64 fence_context;
-	struct drm_gpu_scheduler sched;
-	struct drm_sched_entity entity;
-	struct work_struct release_work;
+	wait_queue_head_t wait; /* for done_seqno */
 
 	/* Under ctx->submit_lock. */
 	u64 last_seqno;
 	bool dead;
 
 	bool unmapped; /* under ctx->vm_lock: the status page is no longer the queue's */
-	wait_queue_head_t wait; /* for done_seqno */
 
 	/* Under vdev->lock. */
 	struct list_head node; /* ctx->queues */
 	bool killed;
-	u32 in_sched; /* jobs pushed to the scheduler that have not reached the ring */
+	struct vnpu_job *jobs; /* [mask + 1], by number; see vnpu_job.h */
+	u32 mask;
 	u64 submitted_seqno;
+	u64 sent_seqno;
 	u64 done_seqno;
-	struct vnpu_failure *failures; /* ring of the last @depth failures */
-	u32 nr_failures;
-	unsigned long head_since; /* jiffies when the oldest live job became that */
-	bool running; /* the device has said that it works on it */
-	unsigned long running_since; /* jiffies when that was seen */
-	unsigned long alive_at; /* jiffies when its last progress was seen */
+	u64 forgotten_seqno; /* the newest failed job whose place was needed again */
+	int forgotten_error;
+	struct list_head fences; /* vnpu_fence.node, by number */
+
+	/* Of vnpu_job_wait_work(). */
+	struct work_struct wait_work;
+	struct dma_fence *dep; /* reference; what @dep_cb is in */
+	struct dma_fence_cb dep_cb;
+
+	/* Of vnpu_watchdog.c, under vdev->lock; times are jiffies. */
+	struct delayed_work watchdog;
+	bool watching;
+	bool running; /* the device has said that it works on the oldest job */
+	unsigned long watch_at; /* when @watchdog runs, if watching */
+	unsigned long head_since; /* when the oldest live job became that */
+	unsigned long running_since; /* when it was seen to run */
+	unsigned long alive_at; /* when its last progress was seen */
 	u64 seen_started; /* of the status page, when it was last sampled */
 	u64 seen_progress;
-	unsigned long watch_at; /* jiffies when @watchdog runs, if watching */
-	bool watching;
-	struct delayed_work watchdog;
 };
+
+static inline struct vnpu_job *vnpu_queue_job(const struct vnpu_queue *queue, u64 seqno)
+{
+	return &queue->jobs[seqno & queue->mask];
+}
+
+/* Is there a place for job @seqno? Under submit_lock, which keeps the answer true. */
+static inline bool vnpu_queue_has_room(const struct vnpu_queue *queue, u64 seqno)
+{
+	return seqno - READ_ONCE(queue->done_seqno) <= queue->depth + VNPU_MAX_WAITING_JOBS;
+}
 
 struct vnpu_queue *vnpu_queue_get(struct vnpu_file *vfile, u32 id);
 void vnpu_queue_put(struct vnpu_queue *queue);
 void vnpu_queue_kill(struct vnpu_queue *queue);
-void vnpu_queue_fail(struct vnpu_queue *queue, struct vnpu_fence *culprit, int culprit_error, int error);
-void vnpu_queue_job_done(struct vnpu_queue *queue, u64 seqno, int error, bool by_firmware);
-void vnpu_queue_new_head(struct vnpu_queue *queue);
 int vnpu_queue_mmap(struct vnpu_file *vfile, struct vm_area_struct *vma);
 
 int vnpu_ioctl_queue_create(struct drm_device *drm, void *data, struct drm_file *file);
 int vnpu_ioctl_queue_destroy(struct drm_device *drm, void *data, struct drm_file *file);
 int vnpu_ioctl_wait(struct drm_device *drm, void *data, struct drm_file *file);
+
+/* ---- vnpu_fence.c ---- */
+
+struct vnpu_fence *vnpu_fence_alloc(void);
+void vnpu_fence_init(struct vnpu_fence *fence, u64 context, u64 seqno);
+void vnpu_fence_end(struct vnpu_fence *fence, int error);
+
+/* ---- vnpu_job.c ---- */
+
+struct vnpu_deps *vnpu_deps_alloc(u32 nr);
+void vnpu_deps_free(struct vnpu_deps *deps);
+
+void vnpu_job_advance(struct vnpu_queue *queue);
+void vnpu_job_end(struct vnpu_queue *queue, int error, bool by_firmware);
+void vnpu_job_give_up(struct vnpu_queue *queue, int error);
+void vnpu_job_expire(struct vnpu_queue *queue, u64 seqno);
+bool vnpu_job_fail(struct vnpu_queue *queue, int error, int *budget);
+
+/* With nothing held. */
+void vnpu_job_wait_work(struct work_struct *work);
+void vnpu_job_stop_waiting(struct vnpu_queue *queue);
+
+/* ---- vnpu_watchdog.c ---- */
+
+void vnpu_watchdog_work(struct work_struct *work);
+
+/* Under vdev->lock. */
+void vnpu_watchdog_new_head(struct vnpu_queue *queue);
+void vnpu_watchdog_fence(struct vnpu_queue *queue, struct vnpu_fence *fence);
+
+/* Tasks are frozen: the firmware cannot show signs of life. */
+bool vnpu_watchdog_frozen(void);
+extern struct notifier_block vnpu_watchdog_nb;
+
+/* ---- vnpu_stats.c ---- */
+
+void vnpu_stats_job_done(struct vnpu_queue *queue, struct vnpu_job *job, u64 busy_ns);
+void vnpu_stats_job_so_far(struct vnpu_queue *queue, struct vnpu_job *job);
 
 #endif /* VNPU_QUEUE_H */

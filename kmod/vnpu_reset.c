@@ -2,52 +2,44 @@
 /*
  * The upper rungs of recovery: a device that owes answers, its reset, and its end.
  */
-#include <linux/device.h>
 #include <linux/kobject.h>
-#include <linux/pid.h>
-#include <drm/drm_accel.h>
-#include <drm/drm_drv.h>
-#include <drm/drm_print.h>
 
-#include "vnpu_ctx.h"
-#include "vnpu_drv.h"
 #include "vnpu_fw.h"
-#include "vnpu_reset.h"
+#include "vnpu_queue.h"
+#define CREATE_TRACE_POINTS
 #include "vnpu_trace.h"
 
 /**
  * DOC: recovery
  *
- * 1. A job that runs out of time ends with -ETIMEDOUT (vnpu_queue_watchdog()).
- * 2. Its context is banned: its other jobs end with -ECANCELED, and nothing of it runs any more. Others go on.
- * 3. The device was told to give those jobs up. If it does not say within &vnpu_reset_ms that it has, or if it breaks its
- *    protocol, it is reset: its mappings are taken away, every job ends with -EIO, every context is lost, the epoch counts
- *    up, and the firmware has to come again (ATTACH).
- * 4. After &vnpu_max_resets resets with no job that succeeded in between the device is wedged, and no firmware may come.
+ * 1. A job that runs out of time ends with -ETIMEDOUT, one that waits for too long with -EBUSY
+ *    (vnpu_watchdog.c).
+ * 2. The context of the former is banned: its other jobs end with -ECANCELED, and nothing of it
+ *    runs any more. Others go on.
+ * 3. The device was told to give those jobs up. If it does not say within &vnpu_reset_ms that it
+ *    has, or if it breaks its protocol, it is reset: its mappings are taken away, every job ends
+ *    with -EIO, every context is lost, the epoch counts up, and the firmware has to ATTACH again.
+ * 4. After &vnpu_max_resets resets within &vnpu_reset_window_s the device is wedged, and no
+ *    firmware may come.
  *
- * Fences depend on the first rung only, whose work never waits or allocates. A reset is a repair: it runs on a workqueue
- * that may sleep, and takes the time that it takes.
+ * Fences depend on the first rung only, whose work never waits or allocates. A reset is a repair:
+ * it runs on a workqueue that may sleep, and takes the time that it takes.
  *
- * A firmware that leaves by itself is no reset; it may come and go as often as it likes.
+ * A firmware that leaves by itself is no reset, nor counts one that an administrator forced.
  */
 
 static const char *vnpu_reset_reason(enum drm_vnpu_loss cause)
 {
-	switch (cause) {
-	case DRM_VNPU_LOSS_PROTOCOL:
+	if (cause == DRM_VNPU_LOSS_PROTOCOL)
 		return "ring indices out of bounds";
-	case DRM_VNPU_LOSS_HANG:
-		return "owes an answer for too long";
-	default:
-		return "forced";
-	}
+	return cause == DRM_VNPU_LOSS_HANG ? "owes an answer for too long" : "forced";
 }
 
 /* ---- what the device owes; under vdev->lock ---- */
 
 /*
- * The work holds a reference to the device while it is pending, and drops it when it has run. Callers have one of their
- * own, so that the one dropped here is never the last.
+ * The work holds a reference to the device while it is pending, and drops it when it has run.
+ * Callers have one of their own, so that the one dropped here is never the last.
  */
 static void vnpu_reset_schedule(struct vnpu_device *vdev, unsigned long delay, bool sooner)
 {
@@ -55,24 +47,21 @@ static void vnpu_reset_schedule(struct vnpu_device *vdev, unsigned long delay, b
 
 	drm_dev_get(&vdev->drm);
 	if (sooner)
-		pending = mod_delayed_work(vnpu_release_wq, &vdev->reset_work, delay);
+		pending = mod_delayed_work(vnpu_reset_wq, &vdev->reset_work, delay);
 	else
-		pending = !queue_delayed_work(vnpu_release_wq, &vdev->reset_work, delay);
+		pending = !queue_delayed_work(vnpu_reset_wq, &vdev->reset_work, delay);
 	if (pending)
 		drm_dev_put(&vdev->drm);
-}
-
-static unsigned long vnpu_reset_delay(void)
-{
-	return msecs_to_jiffies(clamp(READ_ONCE(vnpu_reset_ms), 1u, VNPU_FW_MAX_TIMEOUT_MS)) ?: 1;
 }
 
 /* The device has just come to owe an answer: look in time whether it came. */
 void vnpu_reset_watch(struct vnpu_device *vdev)
 {
+	unsigned long delay = msecs_to_jiffies(READ_ONCE(vnpu_reset_ms));
+
 	lockdep_assert_held(&vdev->lock);
 	if (vdev->ready)
-		vnpu_reset_schedule(vdev, vnpu_reset_delay(), false);
+		vnpu_reset_schedule(vdev, delay, false);
 }
 
 /* Reset the device as soon as there is somebody who may sleep. */
@@ -88,30 +77,22 @@ void vnpu_reset_request(struct vnpu_device *vdev, enum drm_vnpu_loss cause)
 /* Does the device owe anything? Since when, if so. */
 static bool vnpu_reset_owed(struct vnpu_device *vdev, unsigned long *since)
 {
-	bool owed = false;
+	u32 owed = 0;
 
-	for (u32 i = 0; i < vdev->nr_queues; i++) {
-		const struct vnpu_hwq *hwq = &vdev->hwqs[i];
-
-		if (hwq->acked == hwq->head || (owed && time_after_eq(hwq->owed_since, *since)))
-			continue;
-		*since = hwq->owed_since;
-		owed = true;
-	}
-	for (u32 num = 1; num <= vdev->nr_ctx; num++) {
-		const struct vnpu_ctx *ctx = vdev->ctxs[num];
-
-		if (!ctx || !ctx->fw_owes || (owed && time_after_eq(ctx->owed_since, *since)))
-			continue;
-		*since = ctx->owed_since;
-		owed = true;
-	}
+	*since = jiffies;
+	for (u32 i = 0; i < vdev->nr_queues; i++)
+		if (vdev->hwqs[i].acked != vdev->hwqs[i].head && ++owed)
+			*since = vnpu_earlier(*since, vdev->hwqs[i].owed_since);
+	for (u32 num = 1; num <= vdev->nr_ctx; num++)
+		if (vdev->ctxs[num] && vdev->ctxs[num]->fw_owes && ++owed)
+			*since = vnpu_earlier(*since, vdev->ctxs[num]->owed_since);
 	return owed;
 }
 
-/* Why the device must be reset now, or DRM_VNPU_LOSS_NONE; looks again later if it still owes something. */
+/* Why the device must be reset now, if so; looks again later if it still owes something. */
 static enum drm_vnpu_loss vnpu_reset_due(struct vnpu_device *vdev)
 {
+	unsigned long delay = msecs_to_jiffies(READ_ONCE(vnpu_reset_ms));
 	unsigned long since, at;
 
 	lockdep_assert_held(&vdev->lock);
@@ -121,31 +102,26 @@ static enum drm_vnpu_loss vnpu_reset_due(struct vnpu_device *vdev)
 		return vdev->reset_wanted;
 	if (!vnpu_reset_owed(vdev, &since))
 		return DRM_VNPU_LOSS_NONE;
-	at = since + vnpu_reset_delay();
+	at = (vnpu_watchdog_frozen() ? jiffies : since) + delay;
 	if (time_after_eq(jiffies, at))
 		return DRM_VNPU_LOSS_HANG;
 	vnpu_reset_schedule(vdev, at - jiffies, false);
 	return DRM_VNPU_LOSS_NONE;
 }
 
-static void vnpu_reset_work(struct work_struct *work)
+void vnpu_reset_work(struct work_struct *work)
 {
-	struct vnpu_device *vdev = container_of(to_delayed_work(work), struct vnpu_device, reset_work);
-	struct vnpu_session *session = NULL;
+	struct vnpu_device *vdev =
+		container_of(to_delayed_work(work), struct vnpu_device, reset_work);
 	enum drm_vnpu_loss cause;
 
-	/* The answer may lie in the ring, posted by a firmware that was stopped before it said so. */
+	/* The answer may lie in the ring, posted by a firmware that was stopped just then. */
 	vnpu_fw_drain(vdev, NULL);
 
-	spin_lock(&vdev->lock);
-	cause = vnpu_reset_due(vdev);
+	scoped_guard(spinlock, &vdev->lock)
+		cause = vnpu_reset_due(vdev);
 	if (cause)
-		session = vnpu_session_get(vdev->session);
-	spin_unlock(&vdev->lock);
-	if (session) {
-		vnpu_reset_session(session, cause);
-		vnpu_session_put(session);
-	}
+		vnpu_reset_device(vdev, cause);
 	drm_dev_put(&vdev->drm);
 }
 
@@ -156,33 +132,39 @@ void vnpu_reset_unwatch(struct vnpu_device *vdev)
 		drm_dev_put(&vdev->drm);
 }
 
-void vnpu_reset_init(struct vnpu_device *vdev)
-{
-	INIT_DELAYED_WORK(&vdev->reset_work, vnpu_reset_work);
-}
-
 /* ---- the reset ---- */
+
+/* Were there as many resets as wedge the device, this one counted, in a short time? */
+static bool vnpu_reset_too_often(struct vnpu_device *vdev)
+{
+	u32 max = READ_ONCE(vnpu_max_resets);
+	unsigned long window = READ_ONCE(vnpu_reset_window_s) * HZ;
+	unsigned long first;
+
+	vdev->reset_at[vdev->nr_counted++ % VNPU_MAX_RESETS] = jiffies;
+	if (!max || vdev->nr_counted < max)
+		return false;
+	first = vdev->reset_at[(vdev->nr_counted - max) % VNPU_MAX_RESETS];
+	return time_before(jiffies, first + window);
+}
 
 /* Book a loss of the device. */
 void vnpu_reset_count(struct vnpu_device *vdev, enum drm_vnpu_loss cause)
 {
-	u32 max = READ_ONCE(vnpu_max_resets);
-
 	lockdep_assert_held(&vdev->lock);
 	vdev->reset_wanted = DRM_VNPU_LOSS_NONE;
 	vdev->last_loss = cause;
-	if (cause != DRM_VNPU_LOSS_EXIT) {
+	if (cause != DRM_VNPU_LOSS_EXIT)
 		vdev->nr_resets++;
-		vdev->resets_in_a_row++;
-		vdev->wedged = max && vdev->resets_in_a_row >= max;
-	}
+	if (cause == DRM_VNPU_LOSS_PROTOCOL || cause == DRM_VNPU_LOSS_HANG)
+		vdev->wedged = vnpu_reset_too_often(vdev);
 	trace_vnpu_reset(vdev, cause, pid_nr(vdev->session->pid));
 }
 
 /* As drm_dev_wedged_event() does for devices that have a primary node. */
 static void vnpu_reset_tell_wedged(struct vnpu_device *vdev)
 {
-	char *envp[] = { "WEDGED=vendor-specific", NULL };
+	static char *envp[] = { "WEDGED=vendor-specific", NULL };
 	struct device *node = vdev->drm.accel->kdev;
 	int idx;
 
@@ -198,33 +180,27 @@ void vnpu_reset_session(struct vnpu_session *session, enum drm_vnpu_loss cause)
 {
 	struct vnpu_device *vdev = session->vdev;
 	const char *reason = vnpu_reset_reason(cause);
-	struct vnpu_coredump dump;
+	int error = cause == DRM_VNPU_LOSS_PROTOCOL ? -EPROTO : -EIO;
 	bool wedged;
 	u32 epoch;
 
-	vnpu_coredump_alloc(&dump, vdev);
-	if (vnpu_fw_session_end(session, cause, cause == DRM_VNPU_LOSS_PROTOCOL ? -EPROTO : -EIO, &dump, reason)) {
-		spin_lock(&vdev->lock);
+	if (!vnpu_fw_session_end(session, cause, error, reason))
+		return;
+	scoped_guard(spinlock, &vdev->lock) {
 		wedged = vdev->wedged;
 		epoch = vdev->epoch;
-		spin_unlock(&vdev->lock);
-		drm_err(&vdev->drm, "firmware pid %d: %s: device reset, epoch %u%s\n", pid_nr(session->pid), reason,
-			epoch, wedged ? ", wedged" : "");
-		if (wedged)
-			vnpu_reset_tell_wedged(vdev);
 	}
-	vnpu_coredump_publish(&dump, vdev);
+	drm_err(&vdev->drm, "firmware pid %d: %s: device reset, epoch %u%s\n",
+		pid_nr(session->pid), reason, epoch, wedged ? ", wedged" : "");
+	if (wedged)
+		vnpu_reset_tell_wedged(vdev);
 }
 
 /* -ENODEV if no firmware runs the device. */
 int vnpu_reset_device(struct vnpu_device *vdev, enum drm_vnpu_loss cause)
 {
-	struct vnpu_session *session = NULL;
+	struct vnpu_session *session = vnpu_session_get(vdev);
 
-	spin_lock(&vdev->lock);
-	if (vdev->ready)
-		session = vnpu_session_get(vdev->session);
-	spin_unlock(&vdev->lock);
 	if (!session)
 		return -ENODEV;
 	vnpu_reset_session(session, cause);

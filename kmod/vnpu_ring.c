@@ -2,9 +2,11 @@
 /*
  * Rings to the firmware: single producer, single consumer, free-running indices.
  *
- * The firmware is not trusted: each word of its memory is read once, into kernel memory, and judged there. The kernel's
- * own indices live in kernel memory; the copies that the firmware sees are never read back.
+ * The firmware is not trusted: each word of its memory is read once, into kernel memory, and judged
+ * there. The kernel's own indices live in kernel memory; the copies that the firmware sees are
+ * never read back.
  */
+#include <linux/array_size.h>
 #include <linux/compiler.h>
 #include <linux/errno.h>
 #include <linux/string.h>
@@ -15,8 +17,9 @@
 void vnpu_ring_reset(struct vnpu_ring *ring)
 {
 	memset(ring->ctl, 0, sizeof(*ring->ctl));
-	ring->sq_tail = 0;
+	WRITE_ONCE(ring->sq_tail, 0);
 	ring->cq_head = 0;
+	WRITE_ONCE(ring->info->over, 0);
 	WRITE_ONCE(ring->info->sq_tail, 0);
 	WRITE_ONCE(ring->info->cq_head, 0);
 }
@@ -30,13 +33,18 @@ bool vnpu_ring_push(struct vnpu_ring *ring, const struct vnpu_fw_sqe *sqe)
 	if (used >= ring->sq_entries)
 		return false;
 	ring->sq[ring->sq_tail & (ring->sq_entries - 1)] = *sqe;
-	smp_store_release(&ring->info->sq_tail, ++ring->sq_tail);
+	WRITE_ONCE(ring->sq_tail, ring->sq_tail + 1);
+	/* Release: the entry is there before its index. */
+	smp_store_release(&ring->info->sq_tail, ring->sq_tail);
 	return true;
 }
 
-/* Entries in the completion ring, or -EPROTO if either of the firmware's indices is out of bounds. */
+/*
+ * Entries in the completion ring, or -EPROTO if either of the firmware's indices is out of bounds.
+ */
 int vnpu_ring_pending(const struct vnpu_ring *ring)
 {
+	/* Acquire: entries are read after their index. */
 	u32 pending = smp_load_acquire(&ring->ctl->cq_tail) - ring->cq_head;
 	u32 used = ring->sq_tail - READ_ONCE(ring->ctl->sq_head);
 
@@ -57,12 +65,23 @@ void vnpu_ring_pop(struct vnpu_ring *ring, struct vnpu_fw_cqe *cqe)
 		.busy_ns = READ_ONCE(from->busy_ns),
 		.fault_va = READ_ONCE(from->fault_va),
 		.flags = READ_ONCE(from->flags),
+		.pad = READ_ONCE(from->pad),
 	};
+	for (int i = 0; i < ARRAY_SIZE(from->reserved); i++)
+		cqe->reserved[i] = READ_ONCE(from->reserved[i]);
+}
+
+/* Has the entry nothing that this kernel does not know? */
+bool vnpu_cqe_well_formed(const struct vnpu_fw_cqe *cqe)
+{
+	return !(cqe->flags & ~VNPU_FW_CQE_FAULT_WRITE) && !cqe->pad &&
+	       !(cqe->reserved[0] | cqe->reserved[1] | cqe->reserved[2]);
 }
 
 /* Give the places of the popped entries back. */
 void vnpu_ring_commit(struct vnpu_ring *ring)
 {
+	/* Release: the entries are copied before their places are given back. */
 	smp_store_release(&ring->info->cq_head, ring->cq_head);
 }
 
@@ -72,20 +91,7 @@ bool vnpu_ring_readable(const struct vnpu_ring *ring)
 	return READ_ONCE(ring->sq_tail) != READ_ONCE(ring->ctl->sq_head);
 }
 
-/* Give up the oldest live job; its fence, with the reference, or NULL if there is none. */
-struct vnpu_fence *vnpu_hwq_drop_first(struct vnpu_hwq *hwq)
-{
-	struct vnpu_fence *fence = vnpu_hwq_first(hwq);
-
-	if (fence)
-		hwq->slots[hwq->head++ & hwq->mask] = NULL;
-	return fence;
-}
-
-/*
- * The firmware says that it is done with @tag, whose slot is @hwq. Jobs of a queue end in their order. An answer for a
- * live job leaves it to the caller to drop it.
- */
+/* The firmware is done with @tag, whose slot is @hwq. Jobs of a queue end in their order. */
 enum vnpu_hwq_match vnpu_hwq_answer(struct vnpu_hwq *hwq, u64 tag)
 {
 	u32 number = (u32)tag;
@@ -96,12 +102,6 @@ enum vnpu_hwq_match vnpu_hwq_answer(struct vnpu_hwq *hwq, u64 tag)
 	}
 	if (number != hwq->head || !vnpu_hwq_live(hwq))
 		return VNPU_HWQ_STALE;
-	hwq->acked = number + 1;
+	hwq->acked = ++hwq->head;
 	return VNPU_HWQ_LIVE;
-}
-
-/* The firmware that owed answers for given-up jobs is gone, or has closed their context. */
-void vnpu_hwq_forget(struct vnpu_hwq *hwq)
-{
-	hwq->acked = hwq->head;
 }

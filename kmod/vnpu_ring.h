@@ -1,16 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The two rings to the firmware, and what a queue has in them. Pure: no locks, no sleep, no allocation, nothing known of
- * fences; the caller holds vdev->lock.
+ * The two rings to the firmware, and what a queue has in them. Pure: no locks, no sleep, no
+ * allocation, nothing known of fences; the caller holds vdev->lock.
  */
 #ifndef VNPU_RING_H
 #define VNPU_RING_H
 
+#include <linux/build_bug.h>
 #include <linux/types.h>
 #include <linux/vnpu_fw.h>
 
-struct vnpu_fence;
 struct vnpu_queue;
+
+/* An entry is a cache line, and no two words that different sides write share one. */
+static_assert(sizeof(struct vnpu_fw_sqe) == 64);
+static_assert(sizeof(struct vnpu_fw_cqe) == 64);
+static_assert(offsetof(struct vnpu_fw_info, sq_tail) == 128);
+static_assert(sizeof(struct vnpu_fw_info) == 192);
+static_assert(offsetof(struct vnpu_fw_ctl, cq_tail) == 64);
+static_assert(sizeof(struct vnpu_fw_ctl) == 128);
 
 struct vnpu_ring {
 	struct vnpu_fw_info *info; /* the kernel writes */
@@ -27,33 +35,35 @@ void vnpu_ring_reset(struct vnpu_ring *ring);
 bool vnpu_ring_push(struct vnpu_ring *ring, const struct vnpu_fw_sqe *sqe);
 int vnpu_ring_pending(const struct vnpu_ring *ring);
 void vnpu_ring_pop(struct vnpu_ring *ring, struct vnpu_fw_cqe *cqe);
+bool vnpu_cqe_well_formed(const struct vnpu_fw_cqe *cqe);
 void vnpu_ring_commit(struct vnpu_ring *ring);
 bool vnpu_ring_readable(const struct vnpu_ring *ring);
 
 /*
- * A slot of the device that runs one queue. Jobs are numbered as they enter the ring, by a counter that is never reset:
- * together with the slot's index the number is the job's tag, and a tag names one job for the next four billion.
+ * A slot of the device that runs one queue. Jobs are numbered as they enter the ring, by a counter
+ * that is never reset: together with the slot's index the number is the job's tag, and a tag names
+ * one job for the next four billion.
  *
  *   acked <= head <= tail    [head, tail) the firmware has and the kernel waits for
- *                            [acked, head) the kernel has given up and the firmware has not answered yet
+ *                            [acked, head) the kernel has given up and is not answered yet
  *
- * Only a slot with acked == tail may get another owner: the firmware may still write the status page of any other.
+ * Only a slot with acked == tail may get another owner: the firmware may still write the status
+ * page of any other.
  */
 struct vnpu_hwq {
 	struct vnpu_queue *queue; /* owner; not a reference */
-	struct vnpu_fence **slots; /* [mask + 1], by number; with a reference */
-	u32 mask;
 	u32 head;
 	u32 tail;
 	u32 acked;
 	u32 ctx; /* number of the last owner's context */
-	unsigned long owed_since; /* jiffies when the jobs of [acked, head) were given up, all at once */
+	/* jiffies: when the first of [acked, head) was given up, or another answered after it */
+	unsigned long owed_since;
 };
 
 enum vnpu_hwq_match {
 	VNPU_HWQ_STALE, /* no such job, or not its turn */
 	VNPU_HWQ_GIVEN_UP, /* the kernel has finished it */
-	VNPU_HWQ_LIVE, /* the oldest live job of its queue */
+	VNPU_HWQ_LIVE, /* the oldest live job of its queue; it is out of the ring now */
 };
 
 static inline u64 vnpu_tag(u32 hwq, u32 number)
@@ -66,9 +76,15 @@ static inline u32 vnpu_tag_hwq(u64 tag)
 	return tag >> 32;
 }
 
+/* Jobs that the firmware has and the kernel waits for. */
+static inline u32 vnpu_hwq_held(const struct vnpu_hwq *hwq)
+{
+	return hwq->tail - hwq->head;
+}
+
 static inline bool vnpu_hwq_live(const struct vnpu_hwq *hwq)
 {
-	return hwq->head != hwq->tail;
+	return vnpu_hwq_held(hwq);
 }
 
 static inline bool vnpu_hwq_answered(const struct vnpu_hwq *hwq)
@@ -76,22 +92,12 @@ static inline bool vnpu_hwq_answered(const struct vnpu_hwq *hwq)
 	return hwq->acked == hwq->tail;
 }
 
-/* Takes over the caller's reference to the fence. False if the queue has as many jobs in the ring as it may. */
-static inline bool vnpu_hwq_add(struct vnpu_hwq *hwq, struct vnpu_fence *fence)
+/* The firmware that owed answers for given-up jobs is gone, or has closed their context. */
+static inline void vnpu_hwq_forget(struct vnpu_hwq *hwq)
 {
-	if (hwq->tail - hwq->head > hwq->mask)
-		return false;
-	hwq->slots[hwq->tail++ & hwq->mask] = fence;
-	return true;
+	hwq->acked = hwq->head;
 }
 
-static inline struct vnpu_fence *vnpu_hwq_first(const struct vnpu_hwq *hwq)
-{
-	return vnpu_hwq_live(hwq) ? hwq->slots[hwq->head & hwq->mask] : NULL;
-}
-
-struct vnpu_fence *vnpu_hwq_drop_first(struct vnpu_hwq *hwq);
 enum vnpu_hwq_match vnpu_hwq_answer(struct vnpu_hwq *hwq, u64 tag);
-void vnpu_hwq_forget(struct vnpu_hwq *hwq);
 
 #endif /* VNPU_RING_H */

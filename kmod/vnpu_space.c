@@ -12,7 +12,8 @@
 void vnpu_space_init(struct vnpu_space *space, u32 va_bits)
 {
 	space->va_bits = va_bits;
-	drm_mm_init(&space->mm, VNPU_VA_START >> PAGE_SHIFT, vnpu_space_pages(space) - (VNPU_VA_START >> PAGE_SHIFT));
+	drm_mm_init(&space->mm, VNPU_VA_START >> PAGE_SHIFT,
+		    vnpu_space_pages(space) - (VNPU_VA_START >> PAGE_SHIFT));
 }
 
 void vnpu_space_fini(struct vnpu_space *space)
@@ -25,9 +26,12 @@ int vnpu_space_check(const struct vnpu_space *space, const struct drm_vnpu_bind_
 {
 	u64 end;
 
-	if (op->pad || !op->size || ((op->va | op->size | op->bo_offset) & (DRM_VNPU_PAGE_SIZE - 1)))
+	if (op->pad || !op->size)
 		return -EINVAL;
-	if (op->va < VNPU_VA_START || check_add_overflow(op->va, op->size, &end) || end > 1ull << space->va_bits)
+	if ((op->va | op->size | op->bo_offset) & (DRM_VNPU_PAGE_SIZE - 1))
+		return -EINVAL;
+	if (op->va < VNPU_VA_START || check_add_overflow(op->va, op->size, &end) ||
+	    end > 1ull << space->va_bits)
 		return -EINVAL;
 	switch (op->op) {
 	case DRM_VNPU_BIND_MAP:
@@ -49,7 +53,8 @@ struct vnpu_binding *vnpu_space_find(struct vnpu_space *space, u64 page)
 	return NULL;
 }
 
-static int vnpu_bind_apply(struct vnpu_space *space, const struct drm_vnpu_bind_op *op, struct vnpu_bind_step *step)
+static int vnpu_bind_apply(struct vnpu_space *space, const struct drm_vnpu_bind_op *op,
+			   struct vnpu_bind_step *step)
 {
 	u64 page = op->va >> PAGE_SHIFT, nr = op->size >> PAGE_SHIFT;
 	struct vnpu_binding *binding;
@@ -83,10 +88,12 @@ static void vnpu_bind_revert(struct vnpu_space *space, struct vnpu_bind_step *st
 }
 
 /*
- * Carry out operations that vnpu_space_check() has passed, in order, all or none. A step of a MAP brings its binding; one
- * of an UNMAP gets that which was taken out. After a failure no step is done, and an UNMAP's binding is not the caller's.
+ * Carry out operations that vnpu_space_check() has passed, in order, all or none. A step of a MAP
+ * brings its binding; one of an UNMAP gets that which was taken out. After a failure no step is
+ * done, and an UNMAP's binding is not the caller's.
  */
-int vnpu_space_commit(struct vnpu_space *space, const struct drm_vnpu_bind_op *ops, struct vnpu_bind_step *steps, u32 nr)
+int vnpu_space_commit(struct vnpu_space *space, const struct drm_vnpu_bind_op *ops,
+		      struct vnpu_bind_step *steps, u32 nr)
 {
 	int ret = 0;
 	u32 i;
@@ -104,7 +111,7 @@ void vnpu_space_clear(struct vnpu_space *space, struct list_head *gone)
 {
 	struct drm_mm_node *node, *next;
 
-	drm_mm_for_each_node_safe (node, next, &space->mm) {
+	drm_mm_for_each_node_safe(node, next, &space->mm) {
 		drm_mm_remove_node(node);
 		list_add(&container_of(node, struct vnpu_binding, node)->link, gone);
 	}

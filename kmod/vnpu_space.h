@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A context's addresses: which pages are bound, and the operations of VM_BIND upon them, all or none. Pure: nothing
- * sleeps, nothing is allocated, no buffer is looked at. The caller keeps readers out while it changes something.
+ * A context's addresses: which pages are bound, and the operations of VM_BIND upon them, all or
+ * none. Pure: nothing sleeps, nothing is allocated, no buffer is looked at. The caller keeps
+ * readers out while it changes something.
  */
 #ifndef VNPU_SPACE_H
 #define VNPU_SPACE_H
@@ -44,7 +45,8 @@ void vnpu_space_init(struct vnpu_space *space, u32 va_bits);
 void vnpu_space_fini(struct vnpu_space *space);
 int vnpu_space_check(const struct vnpu_space *space, const struct drm_vnpu_bind_op *op);
 struct vnpu_binding *vnpu_space_find(struct vnpu_space *space, u64 page);
-int vnpu_space_commit(struct vnpu_space *space, const struct drm_vnpu_bind_op *ops, struct vnpu_bind_step *steps, u32 nr);
+int vnpu_space_commit(struct vnpu_space *space, const struct drm_vnpu_bind_op *ops,
+		      struct vnpu_bind_step *steps, u32 nr);
 void vnpu_space_clear(struct vnpu_space *space, struct list_head *gone);
 
 #endif /* VNPU_SPACE_H */

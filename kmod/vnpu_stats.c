@@ -1,32 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Device time: how much of it each client has had, and fdinfo.
+ * Device time: how much of it each client has had; fdinfo, and the two files of sysfs that monitors
+ * of NPUs read (/sys/class/accel/accelN/device/npu_*).
  *
- * The firmware says how long it worked on a job, and is not trusted. But the device does one job at a time, so all jobs
- * together cannot have had more time than has passed: what is charged is laid end to end, and vdev->busy_until is where
- * the last of it ends. A job is charged behind that and behind its own entry into the ring, up to now. An honest firmware
- * is never cut short by this, since its jobs do come one after another; a lying one can only move time between clients.
- *
- * A job that runs when somebody looks is charged for what has passed so far, there and then. Counters only grow, and
- * readers see a long job's load while it runs.
+ * The firmware says how long it worked on a job, and is not trusted. But the device does one job at
+ * a time, so what is charged is laid end to end, up to vdev->busy_until: a job is charged behind
+ * that and behind its own entry into the ring. That never cuts an honest firmware short, and a
+ * lying one can only move time between clients. A job that runs when somebody looks is charged for
+ * what has passed so far, so that readers see a long job's load while it runs.
  */
-#include <linux/ktime.h>
-#include <linux/minmax.h>
-#include <drm/drm_file.h>
-#include <drm/drm_print.h>
 
-#include "vnpu_ctx.h"
-#include "vnpu_drv.h"
-#include "vnpu_fence.h"
 #include "vnpu_queue.h"
-#include "vnpu_stats.h"
 
-/* Charge at most @ns; a job that is in the ring has a queue whose file is open. */
-static void vnpu_stats_charge(struct vnpu_fence *fence, u64 ns, u64 now)
+/* Charge at most @ns. */
+static void vnpu_stats_charge(struct vnpu_queue *queue, struct vnpu_job *job, u64 ns, u64 now)
 {
-	struct vnpu_queue *queue = fence->queue;
 	struct vnpu_device *vdev = queue->ctx->vdev;
-	u64 from = max(vdev->busy_until, fence->started_ns);
+	u64 from = max(vdev->busy_until, job->started_ns);
 
 	lockdep_assert_held(&vdev->lock);
 	if (from >= now || !ns)
@@ -35,59 +25,42 @@ static void vnpu_stats_charge(struct vnpu_fence *fence, u64 ns, u64 now)
 	vdev->busy_until = from + ns;
 	vdev->busy_ns += ns;
 	queue->vfile->busy_ns += ns;
-	fence->busy_ns += ns;
+	job->busy_ns += ns;
 }
 
 /* The firmware has ended the job, after so much work. */
-void vnpu_stats_job_done(struct vnpu_fence *fence, u64 busy_ns)
+void vnpu_stats_job_done(struct vnpu_queue *queue, struct vnpu_job *job, u64 busy_ns)
 {
-	if (busy_ns > fence->busy_ns)
-		vnpu_stats_charge(fence, busy_ns - fence->busy_ns, ktime_get_ns());
+	if (busy_ns > job->busy_ns)
+		vnpu_stats_charge(queue, job, busy_ns - job->busy_ns, ktime_get_ns());
 }
 
 /* If the job is the one that the device says it works on, it has had the time until now. */
-void vnpu_stats_job_so_far(struct vnpu_fence *fence)
+void vnpu_stats_job_so_far(struct vnpu_queue *queue, struct vnpu_job *job)
 {
-	struct vnpu_queue *queue = fence->queue;
 	struct drm_vnpu_queue_status *status = vnpu_status_page(queue->ctx->vdev, queue->hwq);
-	u64 seqno = fence->base.seqno;
 
-	if (fence->started_ns && READ_ONCE(status->started_seqno) == seqno &&
-	    READ_ONCE(status->completed_seqno) < seqno)
-		vnpu_stats_charge(fence, U64_MAX, ktime_get_ns());
+	if (job->started_ns && READ_ONCE(status->started_seqno) == job->sqe.seqno &&
+	    READ_ONCE(status->completed_seqno) < job->sqe.seqno)
+		vnpu_stats_charge(queue, job, U64_MAX, ktime_get_ns());
 }
 
 /* Charge what runs. Under vdev->lock. */
 static void vnpu_stats_catch_up(struct vnpu_device *vdev)
 {
 	for (u32 i = 0; i < vdev->nr_queues; i++) {
-		struct vnpu_fence *fence = vnpu_hwq_first(&vdev->hwqs[i]);
+		struct vnpu_queue *queue = vdev->hwqs[i].queue;
 
-		if (fence)
-			vnpu_stats_job_so_far(fence);
+		if (queue && vnpu_hwq_live(&vdev->hwqs[i]))
+			vnpu_stats_job_so_far(queue, vnpu_queue_job(queue, queue->done_seqno + 1));
 	}
 }
 
 u64 vnpu_stats_busy_ns(struct vnpu_device *vdev)
 {
-	u64 busy_ns;
-
-	spin_lock(&vdev->lock);
+	guard(spinlock)(&vdev->lock);
 	vnpu_stats_catch_up(vdev);
-	busy_ns = vdev->busy_ns;
-	spin_unlock(&vdev->lock);
-	return busy_ns;
-}
-
-static unsigned int vnpu_stats_count(struct xarray *xa)
-{
-	unsigned int nr = 0;
-	unsigned long id;
-	void *entry;
-
-	xa_for_each (xa, id, entry)
-		nr++;
-	return nr;
+	return vdev->busy_ns;
 }
 
 /* See Documentation/gpu/drm-usage-stats.rst. */
@@ -97,13 +70,49 @@ void vnpu_show_fdinfo(struct drm_printer *p, struct drm_file *file)
 	struct vnpu_device *vdev = vfile->vdev;
 	u64 busy_ns;
 
-	spin_lock(&vdev->lock);
-	vnpu_stats_catch_up(vdev);
-	busy_ns = vfile->busy_ns;
-	spin_unlock(&vdev->lock);
+	scoped_guard(spinlock, &vdev->lock) {
+		vnpu_stats_catch_up(vdev);
+		busy_ns = vfile->busy_ns;
+	}
 	drm_printf(p, "drm-engine-npu:\t%llu ns\n", busy_ns);
 	drm_printf(p, "drm-engine-capacity-npu:\t1\n");
 	drm_show_memory_stats(p, file);
-	drm_printf(p, "vnpu-contexts:\t%u\n", vnpu_stats_count(&vfile->ctxs));
-	drm_printf(p, "vnpu-queues:\t%u\n", vnpu_stats_count(&vfile->queues));
+}
+
+/* ---- sysfs ---- */
+
+static ssize_t npu_busy_time_us_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	u64 busy_ns = vnpu_stats_busy_ns(dev_get_drvdata(dev));
+
+	return sysfs_emit(buf, "%llu\n", div_u64(busy_ns, 1000));
+}
+static DEVICE_ATTR_RO(npu_busy_time_us);
+
+static ssize_t npu_memory_utilization_show(struct device *dev, struct device_attribute *attr,
+					   char *buf)
+{
+	struct vnpu_device *vdev = dev_get_drvdata(dev);
+
+	return sysfs_emit(buf, "%llu\n", READ_ONCE(vdev->mem_bytes));
+}
+static DEVICE_ATTR_RO(npu_memory_utilization);
+
+static struct attribute *vnpu_stats_attrs[] = {
+	&dev_attr_npu_busy_time_us.attr,
+	&dev_attr_npu_memory_utilization.attr,
+	NULL,
+};
+ATTRIBUTE_GROUPS(vnpu_stats);
+
+int vnpu_stats_add(struct vnpu_device *vdev)
+{
+	dev_set_drvdata(vdev->parent, vdev);
+	return sysfs_create_groups(&vdev->parent->kobj, vnpu_stats_groups);
+}
+
+/* While the device lives; on return nobody reads any more. */
+void vnpu_stats_remove(struct vnpu_device *vdev)
+{
+	sysfs_remove_groups(&vdev->parent->kobj, vnpu_stats_groups);
 }

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tracepoints: a job's way from SUBMIT through the ring to its end, and what happens to devices and address spaces.
+ * Tracepoints: a job's way from SUBMIT through the ring to its end, and what happens to devices and
+ * address spaces.
  *
- * Numbers and fixed arrays only, no pointers, so that a reader of the binary record can print all of it. Common to all:
+ * Numbers and fixed arrays only, no pointers, so that a reader of the binary record can print all
+ * of it. Common to all:
  *   dev             N of /dev/accel/accelN
- *   client          the open file, as drm-client-id in its fdinfo; pid and comm are who made the context
+ *   client          the open file, as drm-client-id in its fdinfo; pid and comm are who made the
+ *                   context
  *   ctx, queue      the client's own ids; hwq is the device's slot that runs the queue
  *   *_ns            durations; times of the events are the records' own
  */
@@ -16,11 +19,7 @@
 
 #include <linux/ktime.h>
 #include <linux/tracepoint.h>
-#include <drm/drm_file.h>
 
-#include "vnpu_ctx.h"
-#include "vnpu_drv.h"
-#include "vnpu_fence.h"
 #include "vnpu_queue.h"
 
 #define VNPU_TRACE_CTX_FIELDS                 \
@@ -45,23 +44,23 @@
 	__field(u32, hwq)       \
 	__field(u64, seqno)
 
-#define VNPU_TRACE_JOB_ASSIGN(f)                           \
-	do {                                               \
-		VNPU_TRACE_CTX_ASSIGN((f)->queue->ctx);    \
-		__entry->queue = (f)->queue->id;           \
-		__entry->hwq = (f)->queue->hwq;            \
-		__entry->seqno = (f)->base.seqno;          \
+#define VNPU_TRACE_JOB_ASSIGN(q, j)              \
+	do {                                     \
+		VNPU_TRACE_CTX_ASSIGN((q)->ctx); \
+		__entry->queue = (q)->id;        \
+		__entry->hwq = (q)->hwq;         \
+		__entry->seqno = (j)->sqe.seqno; \
 	} while (0)
 
 #define VNPU_TRACE_JOB_FMT "dev=%u client=%llu pid=%d comm=%s ctx=%u queue=%u hwq=%u seqno=%llu "
-#define VNPU_TRACE_JOB_ARGS                                                                           \
-	__entry->dev, __entry->client, __entry->pid, __entry->comm, __entry->ctx, __entry->queue,     \
-		__entry->hwq, __entry->seqno
+#define VNPU_TRACE_JOB_ARGS                                                            \
+	__entry->dev, __entry->client, __entry->pid, __entry->comm, __entry->ctx,      \
+		__entry->queue, __entry->hwq, __entry->seqno
 
 /* SUBMIT has taken the job, which may still wait for fences. */
 TRACE_EVENT(vnpu_job_submit,
-	TP_PROTO(const struct vnpu_fence *fence, const struct vnpu_fw_sqe *sqe),
-	TP_ARGS(fence, sqe),
+	TP_PROTO(const struct vnpu_queue *q, const struct vnpu_job *job),
+	TP_ARGS(q, job),
 	TP_STRUCT__entry(
 		VNPU_TRACE_JOB_FIELDS
 		__field(u64, cmd_va)
@@ -71,14 +70,15 @@ TRACE_EVENT(vnpu_job_submit,
 		__field(u32, timeout_ms)
 	),
 	TP_fast_assign(
-		VNPU_TRACE_JOB_ASSIGN(fence);
-		__entry->cmd_va = sqe->cmd_va;
-		__entry->cmd_bytes = sqe->cmd_size;
-		__entry->table_bytes = sqe->table_size;
-		__entry->priority = sqe->priority;
-		__entry->timeout_ms = jiffies_to_msecs(fence->timeout);
+		VNPU_TRACE_JOB_ASSIGN(q, job);
+		__entry->cmd_va = job->sqe.cmd_va;
+		__entry->cmd_bytes = job->sqe.cmd_size;
+		__entry->table_bytes = job->sqe.table_size;
+		__entry->priority = job->sqe.priority;
+		__entry->timeout_ms = jiffies_to_msecs(job->timeout);
 	),
-	TP_printk(VNPU_TRACE_JOB_FMT "cmd_va=%#llx cmd_bytes=%u table_bytes=%u priority=%s timeout_ms=%u",
+	TP_printk(VNPU_TRACE_JOB_FMT
+		  "cmd_va=%#llx cmd_bytes=%u table_bytes=%u priority=%s timeout_ms=%u",
 		  VNPU_TRACE_JOB_ARGS, __entry->cmd_va, __entry->cmd_bytes, __entry->table_bytes,
 		  __print_symbolic(__entry->priority, { 0, "low" }, { 1, "normal" }, { 2, "high" }),
 		  __entry->timeout_ms)
@@ -86,26 +86,28 @@ TRACE_EVENT(vnpu_job_submit,
 
 /* The job enters the ring: the device has it. */
 TRACE_EVENT(vnpu_job_start,
-	TP_PROTO(const struct vnpu_fence *fence),
-	TP_ARGS(fence),
+	TP_PROTO(const struct vnpu_queue *q, const struct vnpu_job *job),
+	TP_ARGS(q, job),
 	TP_STRUCT__entry(
 		VNPU_TRACE_JOB_FIELDS
 		__field(u64, queued_ns)
 	),
 	TP_fast_assign(
-		VNPU_TRACE_JOB_ASSIGN(fence);
-		__entry->queued_ns = fence->started_ns - fence->submitted_ns;
+		VNPU_TRACE_JOB_ASSIGN(q, job);
+		__entry->queued_ns = job->started_ns - job->submitted_ns;
 	),
 	TP_printk(VNPU_TRACE_JOB_FMT "queued_ns=%llu", VNPU_TRACE_JOB_ARGS, __entry->queued_ns)
 );
 
 /*
- * The job's fence is about to signal. duration_ns counts from vnpu_job_start and is 0 for a job that never got there;
- * busy_ns is what was charged to the client for it. by says who ended it.
+ * The job has ended, and its fence, if it has one, is about to signal. duration_ns counts from
+ * vnpu_job_start and is 0 for a job that never got there; busy_ns is what was charged to the client
+ * for it. by says who ended it.
  */
 TRACE_EVENT(vnpu_job_complete,
-	TP_PROTO(const struct vnpu_fence *fence, int error, bool by_firmware),
-	TP_ARGS(fence, error, by_firmware),
+	TP_PROTO(const struct vnpu_queue *q, const struct vnpu_job *job, int error,
+		 bool by_firmware),
+	TP_ARGS(q, job, error, by_firmware),
 	TP_STRUCT__entry(
 		VNPU_TRACE_JOB_FIELDS
 		__field(u64, duration_ns)
@@ -114,28 +116,28 @@ TRACE_EVENT(vnpu_job_complete,
 		__field(u32, by)
 	),
 	TP_fast_assign(
-		VNPU_TRACE_JOB_ASSIGN(fence);
-		__entry->duration_ns = fence->started_ns ? ktime_get_ns() - fence->started_ns : 0;
-		__entry->busy_ns = fence->busy_ns;
+		VNPU_TRACE_JOB_ASSIGN(q, job);
+		__entry->duration_ns = job->started_ns ? ktime_get_ns() - job->started_ns : 0;
+		__entry->busy_ns = job->busy_ns;
 		__entry->error = error;
 		__entry->by = by_firmware;
 	),
-	TP_printk(VNPU_TRACE_JOB_FMT "error=%d duration_ns=%llu busy_ns=%llu by=%s", VNPU_TRACE_JOB_ARGS,
-		  __entry->error, __entry->duration_ns, __entry->busy_ns,
+	TP_printk(VNPU_TRACE_JOB_FMT "error=%d duration_ns=%llu busy_ns=%llu by=%s",
+		  VNPU_TRACE_JOB_ARGS, __entry->error, __entry->duration_ns, __entry->busy_ns,
 		  __print_symbolic(__entry->by, { 0, "kernel" }, { 1, "firmware" }))
 );
 
 /* The firmware reports that the job touched an address that it may not; the context is banned. */
 TRACE_EVENT(vnpu_fault,
-	TP_PROTO(const struct vnpu_fence *fence, u64 va, bool write),
-	TP_ARGS(fence, va, write),
+	TP_PROTO(const struct vnpu_queue *q, const struct vnpu_job *job, u64 va, bool write),
+	TP_ARGS(q, job, va, write),
 	TP_STRUCT__entry(
 		VNPU_TRACE_JOB_FIELDS
 		__field(u64, va)
 		__field(u32, access)
 	),
 	TP_fast_assign(
-		VNPU_TRACE_JOB_ASSIGN(fence);
+		VNPU_TRACE_JOB_ASSIGN(q, job);
 		__entry->va = va;
 		__entry->access = write;
 	),
@@ -165,15 +167,17 @@ TRACE_EVENT(vnpu_bind,
 		__entry->op = op->op;
 		__entry->flags = op->flags;
 	),
-	TP_printk("dev=%u client=%llu pid=%d comm=%s ctx=%u op=%s va=%#llx bytes=%llu handle=%u bo_offset=%llu flags=%s",
+	TP_printk("dev=%u client=%llu pid=%d comm=%s ctx=%u op=%s va=%#llx bytes=%llu "
+		  "handle=%u bo_offset=%llu flags=%s",
 		  __entry->dev, __entry->client, __entry->pid, __entry->comm, __entry->ctx,
-		  __print_symbolic(__entry->op, { 0, "map" }, { 1, "unmap" }), __entry->va, __entry->bytes,
-		  __entry->handle, __entry->bo_offset, __print_flags(__entry->flags, "|", { 1, "read_only" }))
+		  __print_symbolic(__entry->op, { 0, "map" }, { 1, "unmap" }), __entry->va,
+		  __entry->bytes, __entry->handle, __entry->bo_offset,
+		  __print_flags(__entry->flags, "|", { 1, "read_only" }))
 );
 
 /*
- * The device has lost its state; epoch is the new one. fw_pid is the firmware whose time is over. One that left by itself
- * (exit) is no reset. cause is enum drm_vnpu_loss.
+ * The device has lost its state; epoch is the new one. fw_pid is the firmware whose time is over.
+ * One that left by itself (exit) is no reset. cause is enum drm_vnpu_loss.
  */
 TRACE_EVENT(vnpu_reset,
 	TP_PROTO(const struct vnpu_device *vdev, u32 cause, pid_t fw_pid),
@@ -195,8 +199,8 @@ TRACE_EVENT(vnpu_reset,
 		__entry->fw_pid = fw_pid;
 	),
 	TP_printk("dev=%u cause=%s epoch=%u nr_resets=%u state=%s fw_pid=%d", __entry->dev,
-		  __print_symbolic(__entry->cause, { 0, "none" }, { 1, "exit" }, { 2, "protocol" }, { 3, "hang" },
-				   { 4, "forced" }),
+		  __print_symbolic(__entry->cause, { 0, "none" }, { 1, "exit" },
+				   { 2, "protocol" }, { 3, "hang" }, { 4, "forced" }),
 		  __entry->epoch, __entry->nr_resets,
 		  __print_symbolic(__entry->state, { 0, "lost" }, { 1, "wedged" }), __entry->fw_pid)
 );

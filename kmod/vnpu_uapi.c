@@ -2,23 +2,14 @@
 /*
  * What the client ioctls share: arrays with strides, timeouts, DEV_QUERY.
  */
-#include <linux/capability.h>
-#include <linux/mm.h>
-#include <linux/overflow.h>
-#include <linux/slab.h>
-#include <linux/uaccess.h>
-#include <linux/user_namespace.h>
-#include <drm/drm_auth.h>
-#include <drm/drm_print.h>
 #include <drm/drm_utils.h>
 
-#include "vnpu_drv.h"
 #include "vnpu_gem.h"
-#include "vnpu_stats.h"
-#include "vnpu_uapi.h"
+#include "vnpu_queue.h"
 
 /* An array that is not empty. */
-int vnpu_uapi_new_array(const struct drm_vnpu_obj_array *in, u32 max, u32 min_stride, u32 size, void **out)
+int vnpu_uapi_new_array(const struct drm_vnpu_obj_array *in, u32 max, u32 min_stride, u32 size,
+			void **out)
 {
 	const void __user *from = u64_to_user_ptr(in->array);
 	void *array;
@@ -26,10 +17,10 @@ int vnpu_uapi_new_array(const struct drm_vnpu_obj_array *in, u32 max, u32 min_st
 
 	if (in->count > max || in->stride < min_stride)
 		return -EINVAL;
-	/* No structure will ever be so large; the check for zeros should not be sent through gigabytes. */
+	/* As large as no structure will ever be: nobody has gigabytes checked for zeros. */
 	if (in->stride > PAGE_SIZE)
 		return -E2BIG;
-	array = kvcalloc(in->count, size, GFP_KERNEL | __GFP_ACCOUNT);
+	array = kvcalloc(in->count, size, GFP_KERNEL_ACCOUNT);
 	if (!array)
 		return -ENOMEM;
 	if (in->stride == size) {
@@ -37,8 +28,8 @@ int vnpu_uapi_new_array(const struct drm_vnpu_obj_array *in, u32 max, u32 min_st
 			ret = -EFAULT;
 	} else {
 		for (u32 i = 0; i < in->count && !ret; i++)
-			ret = copy_struct_from_user(array + (size_t)i * size, size, from + (size_t)i * in->stride,
-						    in->stride);
+			ret = copy_struct_from_user(array + (size_t)i * size, size,
+						    from + (size_t)i * in->stride, in->stride);
 	}
 	if (ret) {
 		kvfree(array);
@@ -48,9 +39,9 @@ int vnpu_uapi_new_array(const struct drm_vnpu_obj_array *in, u32 max, u32 min_st
 	return 0;
 }
 
-bool vnpu_uapi_may_use_high(struct drm_file *file)
+bool vnpu_uapi_may_use_high(void)
 {
-	return drm_is_current_master(file) || ns_capable_noaudit(&init_user_ns, CAP_SYS_NICE);
+	return ns_capable_noaudit(&init_user_ns, CAP_SYS_NICE);
 }
 
 /* An absolute time of CLOCK_MONOTONIC as the jiffies that are left. */
@@ -68,23 +59,24 @@ static void vnpu_query_device(struct vnpu_device *vdev, struct drm_vnpu_query_de
 	q->va_bits = vdev->va_bits;
 }
 
-static void vnpu_query_limits(struct vnpu_device *vdev, struct drm_file *file, struct drm_vnpu_query_limits *q)
+static void vnpu_query_limits(struct vnpu_device *vdev, struct drm_vnpu_query_limits *q)
 {
 	q->max_ctx_per_file = min_t(u32, VNPU_MAX_CTX_PER_FILE, vdev->nr_ctx);
 	q->max_queues_per_file = min_t(u32, VNPU_MAX_QUEUES_PER_FILE, vdev->nr_queues);
 	q->max_queue_depth = vdev->queue_depth;
 	q->max_jobs_per_submit = VNPU_MAX_JOBS_PER_SUBMIT;
 	q->max_syncs_per_job = VNPU_MAX_SYNCS_PER_JOB;
-	q->max_bos_per_job = VNPU_MAX_BOS_PER_JOB;
+	q->max_waiting_jobs = VNPU_MAX_WAITING_JOBS;
 	q->max_binds_per_call = VNPU_MAX_BINDS_PER_CALL;
 	q->priorities = BIT(DRM_VNPU_PRIORITY_LOW) | BIT(DRM_VNPU_PRIORITY_NORMAL);
-	if (vnpu_uapi_may_use_high(file))
+	if (vnpu_uapi_may_use_high())
 		q->priorities |= BIT(DRM_VNPU_PRIORITY_HIGH);
 	q->max_bo_bytes = vnpu_gem_max_size(vdev);
 	q->mem_limit_bytes = vdev->mem_limit;
 	q->max_cmd_bytes = VNPU_MAX_CMD_BYTES;
 	q->default_timeout_ms = vnpu_device_timeout_ms(vdev);
 	q->max_timeout_ms = vnpu_device_max_timeout_ms(vdev);
+	q->max_fence_ms = VNPU_FENCE_MS;
 	q->max_ctx_per_user = vdev->user_limits[VNPU_USER_CTX];
 	q->max_queues_per_user = vdev->user_limits[VNPU_USER_QUEUES];
 	q->max_bytes_per_user = vdev->user_limits[VNPU_USER_MEM];
@@ -93,7 +85,8 @@ static void vnpu_query_limits(struct vnpu_device *vdev, struct drm_file *file, s
 static void vnpu_query_state(struct vnpu_device *vdev, struct drm_vnpu_query_state *q)
 {
 	q->busy_ns = vnpu_stats_busy_ns(vdev);
-	spin_lock(&vdev->lock);
+	q->mem_bytes = READ_ONCE(vdev->mem_bytes);
+	guard(spinlock)(&vdev->lock);
 	if (vdev->wedged)
 		q->state = DRM_VNPU_STATE_WEDGED;
 	else
@@ -102,8 +95,6 @@ static void vnpu_query_state(struct vnpu_device *vdev, struct drm_vnpu_query_sta
 	q->nr_jobs = vdev->nr_jobs;
 	q->nr_resets = vdev->nr_resets;
 	q->last_loss = vdev->last_loss;
-	spin_unlock(&vdev->lock);
-	q->mem_bytes = atomic64_read(&vdev->mem_bytes);
 }
 
 int vnpu_ioctl_dev_query(struct drm_device *drm, void *data, struct drm_file *file)
@@ -124,7 +115,7 @@ int vnpu_ioctl_dev_query(struct drm_device *drm, void *data, struct drm_file *fi
 		args->size = sizeof(device);
 		break;
 	case DRM_VNPU_QUERY_LIMITS:
-		vnpu_query_limits(vdev, file, &limits);
+		vnpu_query_limits(vdev, &limits);
 		from = &limits;
 		args->size = sizeof(limits);
 		break;
@@ -138,6 +129,9 @@ int vnpu_ioctl_dev_query(struct drm_device *drm, void *data, struct drm_file *fi
 	}
 	if (!args->pointer)
 		return 0;
+	/* As large as no structure will ever be: nobody has gigabytes cleared. */
+	if (room > DRM_VNPU_PAGE_SIZE)
+		return -EINVAL;
 	if (copy_to_user(to, from, min(room, args->size)))
 		return -EFAULT;
 	if (room > args->size && clear_user(to + args->size, room - args->size))

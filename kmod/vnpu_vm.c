@@ -2,40 +2,21 @@
 /*
  * A context's address space, and the aperture through which the firmware sees it.
  *
- * The firmware maps [ctx << va_bits, (ctx + 1) << va_bits) of its fd: a VMA without page tables. A fault looks the
- * address up among the bindings and inserts the pages of the pinned buffer; where nothing is bound it raises SIGBUS. So
- * the page tables of a process are the device's MMU.
+ * The firmware maps [ctx << va_bits, (ctx + 1) << va_bits) of its fd: a VMA without page tables. A
+ * fault looks the address up among the bindings and inserts the pages of the pinned buffer; where
+ * nothing is bound it raises SIGBUS. So the page tables of a process are the device's MMU.
  *
- * A PFN mapping holds no reference to the page, hence the order of unbinding: take the binding out under vm_lock, take
- * the pages away with unmap_mapping_range(), and only then unpin. A fault that came before the first step has inserted
- * its pages by the second; one that comes later finds nothing.
+ * A PFN mapping holds no reference to the page, hence the order of unbinding: take the binding out
+ * under vm_lock, take the pages away with unmap_mapping_range(), and only then unpin.
  */
-#include <linux/mm.h>
-#include <linux/slab.h>
-#include <drm/drm_gem.h>
 
 #include "vnpu_ctx.h"
-#include "vnpu_drv.h"
 #include "vnpu_fw.h"
 #include "vnpu_gem.h"
 #include "vnpu_trace.h"
-#include "vnpu_uapi.h"
-#include "vnpu_vm.h"
 
-/* Pages per fault: an aligned block around the address. 64 instead of 1 makes a first touch about five times cheaper. */
+/* Pages per fault: an aligned block. 64 instead of 1 makes a first touch five times cheaper. */
 #define VNPU_FAULT_AROUND 64ul
-
-void vnpu_vm_init(struct vnpu_ctx *ctx)
-{
-	mutex_init(&ctx->bind_lock);
-	init_rwsem(&ctx->vm_lock);
-	vnpu_space_init(&ctx->space, ctx->vdev->va_bits);
-}
-
-void vnpu_vm_fini(struct vnpu_ctx *ctx)
-{
-	vnpu_space_fini(&ctx->space);
-}
 
 /* ---- VM_BIND ---- */
 
@@ -47,7 +28,8 @@ static void vnpu_binding_free(struct vnpu_binding *binding)
 }
 
 /* Everything of a MAP that can fail or sleep, but for the place in the address space. */
-static struct vnpu_binding *vnpu_binding_create(struct drm_file *file, const struct drm_vnpu_bind_op *op)
+static struct vnpu_binding *vnpu_binding_create(struct drm_file *file,
+						const struct drm_vnpu_bind_op *op)
 {
 	struct drm_gem_object *obj = drm_gem_object_lookup(file, op->handle);
 	struct vnpu_binding *binding;
@@ -57,7 +39,8 @@ static struct vnpu_binding *vnpu_binding_create(struct drm_file *file, const str
 		return ERR_PTR(-ENOENT);
 	if (op->bo_offset > obj->size || op->size > obj->size - op->bo_offset)
 		goto err_put;
-	if ((to_vnpu_bo(obj)->flags & DRM_VNPU_BO_DEVICE_READ_ONLY) && !(op->flags & DRM_VNPU_BIND_READ_ONLY))
+	if ((to_vnpu_bo(obj)->flags & DRM_VNPU_BO_DEVICE_READ_ONLY) &&
+	    !(op->flags & DRM_VNPU_BIND_READ_ONLY))
 		goto err_put;
 	ret = -ENOMEM;
 	binding = kzalloc(sizeof(*binding), GFP_KERNEL_ACCOUNT);
@@ -78,9 +61,10 @@ err_put:
 	return ERR_PTR(ret);
 }
 
-static int vnpu_bind(struct vnpu_ctx *ctx, struct drm_file *file, const struct drm_vnpu_bind_op *ops, u32 nr)
+static int vnpu_bind(struct vnpu_ctx *ctx, struct drm_file *file,
+		     const struct drm_vnpu_bind_op *ops, u32 nr)
 {
-	struct vnpu_bind_step *steps = kvcalloc(nr, sizeof(*steps), GFP_KERNEL);
+	struct vnpu_bind_step *steps = kvcalloc(nr, sizeof(*steps), GFP_KERNEL_ACCOUNT);
 	struct vnpu_binding *binding;
 	int ret = 0;
 
@@ -90,7 +74,8 @@ static int vnpu_bind(struct vnpu_ctx *ctx, struct drm_file *file, const struct d
 		ret = vnpu_space_check(&ctx->space, &ops[i]);
 		if (ret || ops[i].op != DRM_VNPU_BIND_MAP)
 			continue;
-		binding = vnpu_ctx_banned(ctx) ? ERR_PTR(-ECANCELED) : vnpu_binding_create(file, &ops[i]);
+		binding = vnpu_ctx_banned(ctx) ? ERR_PTR(-ECANCELED) :
+						 vnpu_binding_create(file, &ops[i]);
 		if (IS_ERR(binding)) {
 			ret = PTR_ERR(binding);
 			continue;
@@ -103,16 +88,14 @@ static int vnpu_bind(struct vnpu_ctx *ctx, struct drm_file *file, const struct d
 	/* Who comes after vnpu_vm_clear() would bind for ever. */
 	if (!ret && READ_ONCE(ctx->closing))
 		ret = -ECANCELED;
+	/* The device's faults are kept out, so that it sees all operations or none. */
 	if (!ret) {
-		/* The device's faults are kept out meanwhile, so that it sees all of the operations or none. */
-		down_write(&ctx->vm_lock);
+		guard(rwsem_write)(&ctx->vm_lock);
 		ret = vnpu_space_commit(&ctx->space, ops, steps, nr);
-		up_write(&ctx->vm_lock);
 	}
-	if (!ret)
-		for (u32 i = 0; i < nr; i++)
-			if (!steps[i].map)
-				vnpu_fw_zap(ctx->vdev, ctx->num, ops[i].va, ops[i].size);
+	for (u32 i = 0; i < nr && !ret; i++)
+		if (!steps[i].map)
+			vnpu_fw_zap(ctx->vdev, ctx->num, ops[i].va, ops[i].size);
 	mutex_unlock(&ctx->bind_lock);
 
 	/* What was mapped stays unless the call failed; what was unmapped goes if it did not. */
@@ -135,7 +118,8 @@ int vnpu_ioctl_vm_bind(struct drm_device *drm, void *data, struct drm_file *file
 	ctx = vnpu_ctx_get(to_vnpu_file(file), args->ctx_id);
 	if (!ctx)
 		return -ENOENT;
-	ret = VNPU_UAPI_GET_ARRAY(&args->ops, VNPU_MAX_BINDS_PER_CALL, struct drm_vnpu_bind_op, size, NULL, &ops);
+	ret = VNPU_UAPI_GET_ARRAY(&args->ops, VNPU_MAX_BINDS_PER_CALL, struct drm_vnpu_bind_op,
+				  size, NULL, &ops);
 	if (!ret && ops)
 		ret = vnpu_bind(ctx, file, ops, args->ops.count);
 	for (u32 i = 0; trace_vnpu_bind_enabled() && !ret && i < args->ops.count; i++)
@@ -151,14 +135,12 @@ void vnpu_vm_clear(struct vnpu_ctx *ctx)
 	struct vnpu_binding *binding, *next;
 	LIST_HEAD(gone);
 
-	mutex_lock(&ctx->bind_lock);
-	down_write(&ctx->vm_lock);
-	vnpu_space_clear(&ctx->space, &gone);
-	up_write(&ctx->vm_lock);
-	vnpu_fw_zap(ctx->vdev, ctx->num, 0, 1ull << ctx->vdev->va_bits);
-	mutex_unlock(&ctx->bind_lock);
-
-	list_for_each_entry_safe (binding, next, &gone, link)
+	scoped_guard(mutex, &ctx->bind_lock) {
+		scoped_guard(rwsem_write, &ctx->vm_lock)
+			vnpu_space_clear(&ctx->space, &gone);
+		vnpu_fw_zap(ctx->vdev, ctx->num, 0, 1ull << ctx->vdev->va_bits);
+	}
+	list_for_each_entry_safe(binding, next, &gone, link)
 		vnpu_binding_free(binding);
 }
 
@@ -169,7 +151,8 @@ static u64 vnpu_aperture_page(const struct vnpu_ctx *ctx, pgoff_t pgoff)
 	return pgoff & (vnpu_space_pages(&ctx->space) - 1);
 }
 
-static vm_fault_t vnpu_aperture_fill(struct vm_area_struct *vma, struct vnpu_ctx *ctx, u64 page, bool write)
+static vm_fault_t vnpu_aperture_fill(struct vm_area_struct *vma, struct vnpu_ctx *ctx, u64 page,
+				     bool write)
 {
 	struct vnpu_binding *b = vnpu_space_find(&ctx->space, page);
 	u64 vma_first = vnpu_aperture_page(ctx, vma->vm_pgoff);
@@ -180,15 +163,19 @@ static vm_fault_t vnpu_aperture_fill(struct vm_area_struct *vma, struct vnpu_ctx
 	if (!b || (b->read_only && write))
 		return VM_FAULT_SIGBUS;
 	/*
-	 * A protection of our own: with .pfn_mkwrite the VMA's is read-only, and every writable page would fault twice.
+	 * A protection of our own: with .pfn_mkwrite the VMA's is read-only, and every writable
+	 * page would fault twice.
 	 */
 	prot = vm_get_page_prot(vma->vm_flags & ~(b->read_only ? VM_WRITE : 0));
 	first = max3(round_down(page, VNPU_FAULT_AROUND), b->node.start, vma_first);
-	last = min3(page | (VNPU_FAULT_AROUND - 1), b->node.start + b->node.size - 1, vma_first + vma_pages(vma) - 1);
-	for (addr = vma->vm_start + ((first - vma_first) << PAGE_SHIFT); first <= last && ret == VM_FAULT_NOPAGE;
-	     first++, addr += PAGE_SIZE)
-		ret = vmf_insert_pfn_prot(vma, addr, page_to_pfn(b->bo->base.pages[b->bo_page + first - b->node.start]),
-					  prot);
+	last = min3(page | (VNPU_FAULT_AROUND - 1), b->node.start + b->node.size - 1,
+		    vma_first + vma_pages(vma) - 1);
+	addr = vma->vm_start + ((first - vma_first) << PAGE_SHIFT);
+	for (; first <= last && ret == VM_FAULT_NOPAGE; first++, addr += PAGE_SIZE) {
+		struct page *p = b->bo->base.pages[b->bo_page + first - b->node.start];
+
+		ret = vmf_insert_pfn_prot(vma, addr, page_to_pfn(p), prot);
+	}
 	return ret;
 }
 
@@ -196,46 +183,41 @@ static vm_fault_t vnpu_aperture_fault(struct vm_fault *vmf)
 {
 	struct vm_area_struct *vma = vmf->vma;
 	struct vnpu_ctx *ctx = vma->vm_private_data;
-	vm_fault_t ret = VM_FAULT_SIGBUS;
+	vm_fault_t ret;
 
 	if (!vnpu_fw_fault_begin(vma->vm_file))
-		return ret;
-	down_read(&ctx->vm_lock);
-	ret = vnpu_aperture_fill(vma, ctx, vnpu_aperture_page(ctx, vmf->pgoff), vmf->flags & FAULT_FLAG_WRITE);
-	up_read(&ctx->vm_lock);
+		return VM_FAULT_SIGBUS;
+	scoped_guard(rwsem_read, &ctx->vm_lock)
+		ret = vnpu_aperture_fill(vma, ctx, vnpu_aperture_page(ctx, vmf->pgoff),
+					 vmf->flags & FAULT_FLAG_WRITE);
 	vnpu_fw_fault_end(vma->vm_file);
 	return ret;
 }
 
 /*
- * A write to a present read-only page. Without this hook the kernel would just make it writable. Read-write bindings have
- * no read-only pages (mprotect() is refused), so that anything else than a read-only binding means that the page is being
- * taken away: fault again.
+ * A write to a present read-only page. Without this hook the kernel would just make it writable.
+ * Read-write bindings have no read-only pages (mprotect() is refused), so that anything else than a
+ * read-only binding means that the page is being taken away: fault again.
  */
 static vm_fault_t vnpu_aperture_pfn_mkwrite(struct vm_fault *vmf)
 {
 	struct vnpu_ctx *ctx = vmf->vma->vm_private_data;
 	struct vnpu_binding *b;
-	bool refuse;
 
-	down_read(&ctx->vm_lock);
+	guard(rwsem_read)(&ctx->vm_lock);
 	b = vnpu_space_find(&ctx->space, vnpu_aperture_page(ctx, vmf->pgoff));
-	refuse = b && b->read_only;
-	up_read(&ctx->vm_lock);
-	return refuse ? VM_FAULT_SIGBUS : VM_FAULT_NOPAGE;
+	return b && b->read_only ? VM_FAULT_SIGBUS : VM_FAULT_NOPAGE;
 }
 
-static int vnpu_aperture_mprotect(struct vm_area_struct *vma, unsigned long start, unsigned long end,
-				  unsigned long newflags)
+static int vnpu_aperture_mprotect(struct vm_area_struct *vma, unsigned long start,
+				  unsigned long end, unsigned long newflags)
 {
 	return -EACCES;
 }
 
 static void vnpu_aperture_open(struct vm_area_struct *vma)
 {
-	struct vnpu_ctx *ctx = vma->vm_private_data;
-
-	kref_get(&ctx->ref);
+	kref_get(&((struct vnpu_ctx *)vma->vm_private_data)->ref);
 }
 
 static void vnpu_aperture_close(struct vm_area_struct *vma)
@@ -258,8 +240,6 @@ int vnpu_vm_mmap(struct vnpu_device *vdev, struct vm_area_struct *vma)
 	u64 num = vma->vm_pgoff >> (vdev->va_bits - PAGE_SHIFT);
 	struct vnpu_ctx *ctx;
 
-	if (!(vma->vm_flags & VM_SHARED) || (vma->vm_flags & VM_EXEC))
-		return -EINVAL;
 	if (num > vdev->nr_ctx || (vma->vm_pgoff & (per_ctx - 1)) + vma_pages(vma) > per_ctx)
 		return -EINVAL;
 	ctx = vnpu_ctx_get_by_num(vdev, num);

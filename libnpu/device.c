@@ -63,6 +63,8 @@ static int npu_device_learn(struct npu_device *dev)
 	dev->info.max_jobs_per_submit = dev->limits.max_jobs_per_submit;
 	dev->info.default_timeout_ms = dev->limits.default_timeout_ms;
 	dev->info.max_timeout_ms = dev->limits.max_timeout_ms;
+	dev->info.max_fence_ms = dev->limits.max_fence_ms;
+	dev->info.max_waiting_jobs = dev->limits.max_waiting_jobs;
 	if (device.isa_version >> 16 != VNPU_ISA_MAJOR)
 		return npu_fail(-EPROTO,
 				"device %s: ISA %u.%u, this libnpu speaks %u.x; install the same version of both",

@@ -111,3 +111,27 @@ int npu_fence_query(struct npu_fence *fence, uint64_t *point)
 		return npu_fail(ret, "fence: SYNCOBJ_QUERY: %s", strerror(-ret));
 	return 0;
 }
+
+int npu_fence_export(struct npu_fence *fence, int *fd)
+{
+	struct drm_syncobj_handle export = {
+		.handle = fence->handle,
+		.flags = DRM_SYNCOBJ_HANDLE_TO_FD_FLAGS_EXPORT_SYNC_FILE,
+		.fd = -1,
+	};
+	int ret = transport_ioctl(fence->dev->t, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &export);
+
+	*fd = export.fd;
+	if (ret == -EOPNOTSUPP && fence->dev->info.transport == NPU_TRANSPORT_SIM)
+		return npu_fail(ret, "fence: a sync_file is for other drivers, and the simulated "
+				     "device has none; use "
+				     "vnpu.ko");
+	if (ret == -EOPNOTSUPP)
+		return npu_fail(ret, "fence: fences may not leave this device; as root, allow it: "
+				     "echo 1 > /sys/module/vnpu/parameters/fence_export");
+	if (ret == -EINVAL)
+		return npu_fail(ret, "fence: nothing was submitted yet that signals it");
+	if (ret)
+		return npu_fail(ret, "fence: its sync_file: %s", strerror(-ret));
+	return 0;
+}

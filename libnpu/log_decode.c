@@ -59,15 +59,21 @@ static void log_query(struct log_text *t, const struct drm_vnpu_dev_query *a, in
 			s->last_loss);
 	if (!ret && p && a->type == DRM_VNPU_QUERY_LIMITS && a->size >= sizeof(*l))
 		log_add(t,
-			" max_ctx_per_file=%u max_queues_per_file=%u max_queue_depth=%u max_jobs_per_submit=%u "
-			"max_syncs_per_job=%u max_bos_per_job=%u max_binds_per_call=%u priorities=0x%x "
+			" max_ctx_per_file=%u max_queues_per_file=%u max_queue_depth=%u "
+			"max_jobs_per_submit=%u "
+			"max_syncs_per_job=%u max_waiting_jobs=%u max_binds_per_call=%u "
+			"priorities=0x%x "
 			"max_bo_bytes=%llu "
-			"mem_limit_bytes=%llu max_cmd_bytes=%u default_timeout_ms=%u max_timeout_ms=%u "
-			"max_ctx_per_user=%u max_queues_per_user=%u max_bytes_per_user=%llu",
-			l->max_ctx_per_file, l->max_queues_per_file, l->max_queue_depth, l->max_jobs_per_submit,
-			l->max_syncs_per_job, l->max_bos_per_job, l->max_binds_per_call, l->priorities,
-			(ull)l->max_bo_bytes, (ull)l->mem_limit_bytes, l->max_cmd_bytes, l->default_timeout_ms,
-			l->max_timeout_ms, l->max_ctx_per_user, l->max_queues_per_user, (ull)l->max_bytes_per_user);
+			"mem_limit_bytes=%llu max_cmd_bytes=%u default_timeout_ms=%u "
+			"max_timeout_ms=%u "
+			"max_fence_ms=%u max_ctx_per_user=%u max_queues_per_user=%u "
+			"max_bytes_per_user=%llu",
+			l->max_ctx_per_file, l->max_queues_per_file, l->max_queue_depth,
+			l->max_jobs_per_submit, l->max_syncs_per_job, l->max_waiting_jobs,
+			l->max_binds_per_call, l->priorities, (ull)l->max_bo_bytes,
+			(ull)l->mem_limit_bytes, l->max_cmd_bytes, l->default_timeout_ms,
+			l->max_timeout_ms, l->max_fence_ms, l->max_ctx_per_user,
+			l->max_queues_per_user, (ull)l->max_bytes_per_user);
 	log_add(t, "}");
 }
 
@@ -90,7 +96,7 @@ static void log_bind(struct log_text *t, const struct drm_vnpu_vm_bind *a)
 	log_add(t, "]}");
 }
 
-static void log_job_lists(struct log_text *t, const struct drm_vnpu_job *j)
+static void log_job_syncs(struct log_text *t, const struct drm_vnpu_job *j)
 {
 	const uint8_t *p = (const uint8_t *)(uintptr_t)j->syncs.array;
 
@@ -104,18 +110,6 @@ static void log_job_lists(struct log_text *t, const struct drm_vnpu_job *j)
 		}
 		log_add(t, "%s{%s handle=%u timeline_value=%llu}", i ? " " : "",
 			op->flags & DRM_VNPU_SYNC_SIGNAL ? "signal" : "wait", op->handle, (ull)op->timeline_value);
-	}
-	log_add(t, "] bos=[");
-	p = (const uint8_t *)(uintptr_t)j->bos.array;
-	for (uint32_t i = 0; p && i < j->bos.count; i++) {
-		const struct drm_vnpu_bo_use *use = (const void *)(p + (size_t)i * j->bos.stride);
-
-		if (j->bos.stride < sizeof(*use) || log_full(t, 64)) {
-			log_add(t, "...");
-			break;
-		}
-		log_add(t, "%s{handle=%u%s}", i ? " " : "", use->handle,
-			use->flags & DRM_VNPU_BO_USE_WRITE ? " write" : "");
 	}
 	log_add(t, "]");
 }
@@ -137,7 +131,7 @@ static void log_submit(struct log_text *t, const struct drm_vnpu_submit *a, int 
 			"timeout_ms=%u",
 			i ? " " : "", j->queue_id, j->flags, (ull)j->cmd_va, j->cmd_size, (ull)j->table_va,
 			j->table_size, j->timeout_ms);
-		log_job_lists(t, j);
+		log_job_syncs(t, j);
 		if (!ret)
 			log_add(t, " seqno=%llu", (ull)j->seqno);
 		log_add(t, "}");
@@ -174,7 +168,6 @@ static void log_bo(struct log_text *t, unsigned long request, const void *arg, i
 {
 	const struct drm_vnpu_bo_create *c = arg;
 	const struct drm_vnpu_bo_info *i = arg;
-	const struct drm_vnpu_bo_wait *w = arg;
 	const struct drm_gem_close *g = arg;
 
 	switch (request) {
@@ -188,10 +181,6 @@ static void log_bo(struct log_text *t, unsigned long request, const void *arg, i
 		if (!ret)
 			log_add(t, " flags=0x%x size=%llu mmap_offset=0x%llx", i->flags, (ull)i->size,
 				(ull)i->mmap_offset);
-		break;
-	case DRM_IOCTL_VNPU_BO_WAIT:
-		log_add(t, "BO_WAIT {handle=%u flags=0x%x timeout_ns=%lld", w->handle, w->flags,
-			(long long)w->timeout_ns);
 		break;
 	default:
 		log_add(t, "GEM_CLOSE {handle=%u", g->handle);
@@ -249,6 +238,7 @@ static void log_syncobj(struct log_text *t, unsigned long request, const void *a
 	const struct drm_syncobj_timeline_wait *tw = arg;
 	const struct drm_syncobj_array *a = arg;
 	const struct drm_syncobj_timeline_array *ta = arg;
+	const struct drm_syncobj_handle *fd = arg;
 
 	switch (request) {
 	case DRM_IOCTL_SYNCOBJ_CREATE:
@@ -280,6 +270,11 @@ static void log_syncobj(struct log_text *t, unsigned long request, const void *a
 		log_handles(t, ta->handles, ta->points, ta->count_handles);
 		log_add(t, " flags=0x%x", ta->flags);
 		break;
+	case DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD:
+		log_add(t, "SYNCOBJ_HANDLE_TO_FD {handle=%u flags=0x%x", fd->handle, fd->flags);
+		if (!ret)
+			log_add(t, " fd=%d", fd->fd);
+		break;
 	default:
 		log_add(t, "ioctl 0x%lx {", request);
 	}
@@ -295,7 +290,6 @@ void log_decode_ioctl(struct log_text *t, unsigned long request, const void *arg
 		break;
 	case DRM_IOCTL_VNPU_BO_CREATE:
 	case DRM_IOCTL_VNPU_BO_INFO:
-	case DRM_IOCTL_VNPU_BO_WAIT:
 	case DRM_IOCTL_GEM_CLOSE:
 		log_bo(t, request, arg, ret);
 		break;

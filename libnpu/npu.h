@@ -80,11 +80,13 @@ struct npu_device_info {
 	char reason[160]; /* one line: why this transport */
 	uint32_t isa_version; /* major << 16 | minor */
 	uint32_t va_bits;
-	uint64_t mem_limit_bytes; /* 0: none */
+	uint64_t mem_limit_bytes; /* of all buffers of the device */
 	uint32_t max_queue_depth;
 	uint32_t max_jobs_per_submit;
 	uint32_t default_timeout_ms;
 	uint32_t max_timeout_ms;
+	uint32_t max_fence_ms; /* how long a fence lasts, from the submission of the job that signals it */
+	uint32_t max_waiting_jobs; /* jobs of a queue that may wait, beside those that its depth lets into the device */
 };
 
 /* Opens a device. @opts NULL: all defaults. -ENOENT no node, no module or no such profile, -EINVAL a file that is no
@@ -161,7 +163,11 @@ void npu_job_free(struct npu_job *job);
  * -EINVAL @offset no multiple of 64 or outside the buffer, -EBUSY the job is in flight. The job keeps the buffer. */
 int npu_job_bind(struct npu_job *job, const char *symbol, struct npu_buffer *buf, size_t offset, size_t size_bytes);
 int npu_job_param(struct npu_job *job, const char *param, int64_t value);
-/* 0: the device's default. */
+/*
+ * How long the device may go without a sign of life before the job fails; 0: the device's default. A
+ * job that runs by then is to blame, and its context is banned (-ETIME); one that has not started
+ * fails alone (-EBUSY).
+ */
 void npu_job_timeout(struct npu_job *job, uint32_t timeout_ms);
 
 /*
@@ -222,7 +228,14 @@ struct npu_submit_syncs {
 	unsigned int nr_signal;
 };
 
-/* Submits @nr_jobs jobs with one device call, all or none. *@seqno: number of the last one in the queue. */
+/*
+ * Submits @nr_jobs jobs with one device call, all or none. *@seqno: number of the last one in the
+ * queue. A queue takes its depth and max_waiting_jobs more of jobs that are not done; who submits more
+ * than that waits here until there is room.
+ *
+ * Only a job that signals has a fence, and a fence lasts max_fence_ms at the most: then it signals,
+ * done or not, and the job fails (-EBUSY). So a job with a longer timeout cannot signal (-ERANGE).
+ */
 int npu_queue_submit(struct npu_queue *queue, struct npu_job *const *jobs, unsigned int nr_jobs,
 		     const struct npu_submit_syncs *syncs, uint64_t *seqno);
 
@@ -233,7 +246,8 @@ enum npu_wait_mode {
 };
 
 /* Waits until job @seqno is done; @timeout_ns is relative, NPU_FOREVER for none. 0, -ETIMEDOUT (the wait's), or the
- * job's own failure: -EINVAL, -EFAULT, -ETIME (the job's timeout), -ECANCELED, -EIO; npu_error() explains it. */
+ * job's own failure: -EINVAL, -EFAULT, -ETIME (it ran for too long), -EBUSY (it waited for too long), -ECANCELED, -EIO;
+ * npu_error() explains it. Failures are remembered for the last depth + max_waiting_jobs jobs of a queue. */
 int npu_queue_wait(struct npu_queue *queue, uint64_t seqno, int64_t timeout_ns, enum npu_wait_mode mode);
 /* Number of the last job that the status page shows as done: no device call. */
 uint64_t npu_queue_completed(const struct npu_queue *queue);
@@ -244,6 +258,10 @@ void npu_fence_free(struct npu_fence *fence);
 int npu_fence_wait(struct npu_fence *fence, uint64_t point, int64_t timeout_ns);
 int npu_fence_signal(struct npu_fence *fence, uint64_t point);
 int npu_fence_query(struct npu_fence *fence, uint64_t *point);
+/* *@fd: a sync_file of what signals the binary syncobj now, for another driver; the caller closes it.
+ * -EOPNOTSUPP where vnpu.ko's parameter fence_export does not allow it, and on sim; -EINVAL where
+ * nothing was submitted that signals it. */
+int npu_fence_export(struct npu_fence *fence, int *fd);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -36,7 +36,7 @@
  */
 #define NPU_POLL_AHEAD_NS 20000000
 
-/* ---- life ---- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 struct npu_queue *npu_queue_get(struct npu_queue *queue)
 {
@@ -165,7 +165,34 @@ void npu_queue_free(struct npu_queue *queue)
 	npu_queue_put(queue);
 }
 
-/* ---- submitting ---- */
+/* ---- submitting ------------------------------------------------------------------------------ */
+
+/*
+ * SUBMIT. The driver lets only so many jobs of a queue wait. Where it has no room, this waits until so
+ * many have ended that the batch fits, and then for one after another, should the driver want more.
+ */
+static int npu_queue_call_submit(struct npu_queue *queue, struct drm_vnpu_submit *submit)
+{
+	struct npu_device *dev = queue->ctx->dev;
+	uint64_t room = queue->depth + dev->limits.max_waiting_jobs,
+		 end = queue->submitted + submit->jobs.count;
+	struct drm_vnpu_wait wait = {
+		.queue_id = queue->id,
+		.seqno = end > room ? end - room : 1,
+		.timeout_ns = INT64_MAX,
+	};
+	int ret;
+
+	while ((ret = transport_ioctl(dev->t, DRM_IOCTL_VNPU_SUBMIT, submit)) == -ENOSPC &&
+	       wait.seqno <= queue->submitted) {
+		atomic_fetch_add_explicit(&dev->waits, 1, memory_order_relaxed);
+		ret = transport_ioctl(dev->t, DRM_IOCTL_VNPU_WAIT, &wait);
+		if (ret)
+			return ret;
+		wait.seqno++;
+	}
+	return ret;
+}
 
 static void npu_queue_note_flight(struct npu_queue *queue, struct npu_job *job, uint64_t seqno, int64_t now)
 {
@@ -203,7 +230,8 @@ static int npu_queue_sync_ops(struct npu_queue *queue, const struct npu_sync *sy
 	return 0;
 }
 
-static int npu_queue_submit_error(struct npu_queue *queue, int ret)
+/* @timeout_ms: of the job that signals, if one does. */
+static int npu_queue_submit_error(struct npu_queue *queue, int ret, uint32_t timeout_ms)
 {
 	struct npu_context_state state;
 
@@ -217,6 +245,13 @@ static int npu_queue_submit_error(struct npu_queue *queue, int ret)
 								     : "the firmware was lost");
 	case -ENODEV:
 		return npu_fail(ret, "submit: the device is gone; open it again");
+	case -ERANGE:
+		return npu_fail(
+			ret,
+			"submit: a job with a timeout of %u ms cannot signal a fence, which lasts "
+			"%u ms at the "
+			"most; give it less with npu_job_timeout(), or npu_queue_wait() for it",
+			timeout_ms, queue->ctx->dev->limits.max_fence_ms);
 	case -EINVAL:
 		return npu_fail(
 			ret,
@@ -273,9 +308,9 @@ static int npu_queue_submit_raw(struct npu_queue *queue, struct drm_vnpu_job *ra
 			raw[0].syncs = wait;
 		if (nr_signal)
 			raw[nr_jobs - 1].syncs = nr_jobs == 1 && nr_wait ? both : signal;
-		ret = transport_ioctl(dev->t, DRM_IOCTL_VNPU_SUBMIT, &submit);
+		ret = npu_queue_call_submit(queue, &submit);
 		if (ret)
-			ret = npu_queue_submit_error(queue, ret);
+			ret = npu_queue_submit_error(queue, ret, raw[nr_jobs - 1].timeout_ms);
 	}
 	if (ops != few)
 		free(ops);
@@ -341,7 +376,7 @@ int npu_queue_submit(struct npu_queue *queue, struct npu_job *const *jobs, unsig
 	return ret;
 }
 
-/* ---- waiting ---- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 static uint64_t npu_queue_look(const struct npu_queue *queue)
 {
@@ -508,6 +543,12 @@ static int npu_queue_job_error(struct npu_queue *queue, uint64_t seqno, int stat
 		return npu_fail(-ETIME,
 				"job %llu: took longer than its timeout; the context is banned, make a new one or "
 				"give the job more with npu_job_timeout()",
+				(unsigned long long)seqno);
+	case -EBUSY:
+		return npu_fail(-EBUSY,
+				"job %llu: waited for too long, because others kept the device "
+				"busy or its fence had to "
+				"end; its context is none the worse, submit it again",
 				(unsigned long long)seqno);
 	case -ECANCELED:
 		return npu_fail(-ECANCELED, "job %llu: canceled, because its context was banned or its queue destroyed",

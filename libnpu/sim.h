@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The simulated device: what vnpu.ko does between a client and a firmware, done inside the client's process.
+ * The simulated device: what vnpu.ko does between a client and a firmware, done inside the client's
+ * process.
  *
- * One struct sim is one open of one device. The client's side are the structures of uapi/drm/vnpu_accel.h, checked as
- * the kernel checks them; the firmware's side are the rings of uapi/linux/vnpu_fw.h in ordinary memory, served by a
- * device core (firmware-sim/fw.h) in a thread of its own.
+ * One struct sim is one open of one device. The client's side are the structures of
+ * uapi/drm/vnpu_accel.h, checked as the kernel checks them; the firmware's side are the rings of
+ * uapi/linux/vnpu_fw.h in ordinary memory, served by a device core (firmware-sim/fw.h) in a thread
+ * of its own.
  *
- * Locks: sim->lock guards everything here. A context's rwlock nests inside it; the device's workers hold it for reading,
- * and nothing else, while they touch the context's memory.
+ * Locks: sim->lock guards everything here. A context's rwlock nests inside it; the device's workers
+ * hold it for reading, and nothing else, while they touch the context's memory.
  *
- * Whoever takes the lock for an ioctl takes the completions first, so that the core need not come and do it while nobody
- * waits for one: where client and device keep each other busy, the core never takes the lock.
+ * Whoever takes the lock for an ioctl takes the completions first, so that the core need not come
+ * and do it while nobody waits for one: where client and device keep each other busy, the core
+ * never takes the lock.
  */
 #ifndef NPU_SIM_H
 #define NPU_SIM_H
@@ -36,15 +39,16 @@
 #define SIM_MAX_CTX 64 /* alive at once; the others are being closed */
 #define SIM_NR_QUEUES 256
 #define SIM_MAX_DEPTH 256
+#define SIM_MAX_WAITING 256 /* jobs of a queue that wait in front of the device */
 #define SIM_SQ_ENTRIES (1u << 17) /* twice all jobs that can be in flight: a CANCEL for each */
 #define SIM_CQ_ENTRIES (1u << 17)
 #define SIM_MAX_JOBS 64
 #define SIM_MAX_SYNCS 64
-#define SIM_MAX_BOS 1024
 #define SIM_MAX_BINDS 1024
 #define SIM_MAX_CMD_BYTES (16u << 20)
 #define SIM_TIMEOUT_MS 10000u
 #define SIM_MAX_TIMEOUT_MS 600000u
+#define SIM_FENCE_MS 10000u
 #define SIM_MS 1000000ll
 #define SIM_MAX_WAKE 16
 
@@ -54,7 +58,7 @@ struct sim_table {
 	uint32_t size;
 };
 
-/* The end of a job, or (signaled from the start) nothing. */
+/* The end of a job that signals a syncobj, or (signaled from the start) nothing. */
 struct sim_fence {
 	unsigned int refs;
 	bool signaled;
@@ -70,7 +74,6 @@ struct sim_bo {
 	uint64_t offset; /* in sim->memfd, which is also the mmap offset */
 	uint64_t size;
 	uint32_t flags;
-	struct sim_fences writers, readers; /* jobs that named it */
 };
 
 struct sim_mapping {
@@ -99,15 +102,14 @@ struct sim_ctx {
 struct sim_job {
 	struct sim_job *next;
 	struct sim_queue *queue;
-	struct sim_fence *done;
+	struct sim_fence *done; /* NULL: it signals nothing */
 	struct sim_fences deps;
 	struct vnpu_fw_sqe sqe;
 	int64_t timeout_ns;
-};
-
-struct sim_failure {
-	uint64_t seqno;
-	int error;
+	struct sim_job *fenced_prev, *fenced_next; /* in sim->fenced, until @done is signaled */
+	int64_t fence_end_ns;
+	bool sent; /* the device has it */
+	bool late; /* its time is over: it ends with -EBUSY when those before it have ended */
 };
 
 struct sim_queue {
@@ -117,8 +119,11 @@ struct sim_queue {
 	bool dead;
 	uint64_t submitted, done;
 	struct sim_job *pending, **pending_tail; /* wait for fences or for room */
-	struct sim_failure *failures; /* ring of @depth */
-	uint32_t nr_failures;
+	/* How the last jobs ended; of those before them only the last that failed is known. */
+	int *results; /* [nr_results], by number */
+	uint32_t nr_results; /* a power of two */
+	uint64_t forgotten_seqno;
+	int forgotten_error;
 	int64_t head_since_ns; /* when the oldest job in the device became that */
 	bool running; /* the device has said that it works on it */
 	int64_t running_since_ns, alive_ns; /* when that was seen; when its last progress was */
@@ -157,6 +162,7 @@ struct sim {
 	bool wake_cond;
 
 	int memfd;
+	uint64_t mem_limit_bytes;
 	uint64_t file_bytes;
 	uint64_t mem_bytes, busy_ns, nr_jobs;
 	uint32_t epoch;
@@ -166,7 +172,13 @@ struct sim {
 	struct sim_mapping *mappings;
 	struct sim_hwq hwqs[SIM_NR_QUEUES];
 	unsigned int nr_pending;
-	/* Threads that sleep until a job ends, and whether a job waits for that: then the core tells of each end at once. */
+	/* Jobs whose fences are not signaled, by SUBMIT and so by when their time is over. */
+	struct sim_job *fenced, *fenced_last;
+	uint32_t fence_ms;
+	/*
+	 * Threads that sleep until a job ends, and whether a job waits for that: then the core
+	 * tells of each end at once.
+	 */
 	_Atomic unsigned int listeners;
 	_Atomic bool backlog;
 
@@ -205,13 +217,21 @@ void sim_unlock(struct sim *sim);
 void sim_wake_later(struct sim *sim, uint32_t hwq);
 /* The same without giving up the lock, for those who do so in another way. */
 void sim_wake_now(struct sim *sim);
-/* Sleep until a job of the queue's place may have ended; false when the time has passed. sim->lock is given up meanwhile. */
+/*
+ * Sleep until a job of the queue's place may have ended; false when the time has passed. sim->lock
+ * is given up meanwhile.
+ */
 bool sim_wait_end(struct sim *sim, struct sim_hwq *hwq, int64_t timeout_ns);
-/* Around sleeping for the end of a job: from begin on the core tells of each, and those before it have been taken. */
+/*
+ * Around sleeping for the end of a job: from begin on the core tells of each, and those before it
+ * have been taken.
+ */
 void sim_listen_begin(struct sim *sim);
 void sim_listen_end(struct sim *sim);
 void sim_cond_init(pthread_cond_t *cond);
-/* As pthread_cond_timedwait() with an absolute time of CLOCK_MONOTONIC; false when it has passed. */
+/*
+ * As pthread_cond_timedwait() with an absolute time of CLOCK_MONOTONIC; false when it has passed.
+ */
 bool sim_cond_wait(struct sim *sim, pthread_cond_t *cond, int64_t timeout_ns);
 /* Copy element @i of a caller's array into @out of @size bytes, as the kernel does. */
 int sim_array_check(const struct drm_vnpu_obj_array *a, uint32_t max, uint32_t min_stride);
@@ -222,23 +242,32 @@ void *sim_table_get(const struct sim_table *t, uint32_t id);
 uint32_t sim_table_add(struct sim_table *t, void *obj, uint32_t max, int *err);
 void *sim_table_del(struct sim_table *t, uint32_t id);
 
-/* ---- sim_bo.c ---- */
+/* ---- sim_bo.c -------------------------------------------------------------------------------- */
+uint64_t sim_bo_max_bytes(void);
 int sim_bo_create(struct sim *sim, struct drm_vnpu_bo_create *args);
 int sim_bo_info(struct sim *sim, struct drm_vnpu_bo_info *args);
-int sim_bo_wait(struct sim *sim, struct drm_vnpu_bo_wait *args);
 int sim_bo_close(struct sim *sim, uint32_t handle);
 void sim_bo_put(struct sim *sim, struct sim_bo *bo);
-/* *@weights: the memory is for the program to fill and for the device to read, so sim_map_huge() is due. */
+/*
+ * *@weights: the memory is for the program to fill and for the device to read, so sim_map_huge() is
+ * due.
+ */
 int sim_map(struct sim *sim, uint64_t offset, size_t size, int prot, void **addr, bool *weights);
-/* Makes a new mapping of huge pages, as far as the kernel can. It takes a while: not under the lock. */
+/*
+ * Makes a new mapping of huge pages, as far as the kernel can. It takes a while: not under the
+ * lock.
+ */
 void sim_map_huge(void *addr, size_t size);
-/* Addresses without memory that begin where a huge page can, or MAP_FAILED: the kernel itself places mappings anywhere. */
+/*
+ * Addresses without memory that begin where a huge page can, or MAP_FAILED: the kernel itself
+ * places mappings anywhere.
+ */
 void *sim_reserve(size_t size);
 /* Part of the file in place of what is mapped at @at (NULL: anywhere); MAP_FAILED with errno. */
 void *sim_map_pages(struct sim *sim, void *at, uint64_t offset, size_t size, int prot);
 int sim_unmap(struct sim *sim, void *addr, size_t size);
 
-/* ---- sim_ctx.c ---- */
+/* ---- sim_ctx.c ------------------------------------------------------------------------------- */
 int sim_ctx_create(struct sim *sim, struct drm_vnpu_ctx_create *args);
 int sim_ctx_destroy(struct sim *sim, struct drm_vnpu_ctx_destroy *args);
 int sim_ctx_get_state(struct sim *sim, struct drm_vnpu_ctx_get_state *args);
@@ -248,29 +277,44 @@ void sim_ctx_free(struct sim *sim, struct sim_ctx *ctx);
 int sim_ctx_guard(struct sim_ctx *ctx, const struct fw_access *acc, unsigned int nr_acc, void (*fn)(void *arg),
 		  void *arg, struct fw_fault *fault);
 
-/* ---- sim_queue.c ---- */
+/* ---- sim_queue.c ----------------------------------------------------------------------------- */
 int sim_queue_create(struct sim *sim, struct drm_vnpu_queue_create *args);
 int sim_queue_destroy(struct sim *sim, struct drm_vnpu_queue_destroy *args);
 void sim_queue_kill(struct sim *sim, struct sim_queue *queue);
 int sim_queue_wait(struct sim *sim, struct drm_vnpu_wait *args);
 struct drm_vnpu_queue_status *sim_queue_status(struct sim *sim, const struct sim_queue *queue);
-/* A job is the oldest of its queue in the device: its clock starts. */
-void sim_queue_new_head(struct sim *sim, struct sim_queue *queue);
+/* Where the result of one of the queue's last jobs is kept. */
+int *sim_queue_result(const struct sim_queue *queue, uint64_t seqno);
+/* Make room for the result of a new job, in the place of one long ago. */
+void sim_queue_forget(struct sim_queue *queue, uint64_t seqno);
 void sim_queue_put(struct sim_queue *queue);
+
+/* ---- sim_timer.c ----------------------------------------------------------------------------- */
+/* Another job is the oldest of its queue in the device: its clock starts. */
+void sim_timer_new_head(struct sim *sim, struct sim_queue *queue, const struct sim_job *job);
+/* The job's fence must signal before its time is over. */
+void sim_timer_fence(struct sim *sim, struct sim_job *job);
 int sim_timer_start(struct sim *sim);
 void sim_timer_stop(struct sim *sim);
 
-/* ---- sim_job.c ---- */
+/* ---- sim_job.c ------------------------------------------------------------------------------- */
 int sim_submit(struct sim *sim, struct drm_vnpu_submit *args);
 /* Book the end of a job and free it; @by_firmware: the status page says so already. */
 void sim_job_finish(struct sim *sim, struct sim_job *job, int error, bool by_firmware);
+/*
+ * The job has waited for too long: it ends with -EBUSY as soon as those before it have, its fence
+ * signals now.
+ */
+void sim_job_give_up(struct sim *sim, struct sim_job *job);
+/* The oldest job of the queue in the device has ended. */
+void sim_queue_next_head(struct sim *sim, struct sim_queue *queue);
 /* End all that the queue has in the device and before it. */
 void sim_queue_fail(struct sim *sim, struct sim_queue *queue, struct sim_job *culprit, int culprit_error, int error);
 /* Send what has become ready. The caller kicks. */
 void sim_run_pending(struct sim *sim);
 struct sim_job *sim_hwq_first(struct sim_hwq *hwq);
 
-/* ---- sim_sync.c ---- */
+/* ---- sim_sync.c ------------------------------------------------------------------------------ */
 struct sim_fence *sim_fence_create(bool signaled);
 struct sim_fence *sim_fence_get(struct sim_fence *fence);
 void sim_fence_put(struct sim_fence *fence);
@@ -288,7 +332,7 @@ void sim_syncobj_add(struct sim *sim, uint32_t handle, uint64_t point, struct si
 int sim_syncobj_ioctl(struct sim *sim, unsigned long request, void *arg);
 void sim_syncobj_free_all(struct sim *sim);
 
-/* ---- sim_port.c ---- */
+/* ---- sim_port.c ------------------------------------------------------------------------------ */
 int sim_port_start(struct sim *sim, const struct sim_options *opts);
 void sim_port_stop(struct sim *sim);
 bool sim_port_send(struct sim *sim, const struct vnpu_fw_sqe *sqe);

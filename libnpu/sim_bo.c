@@ -16,7 +16,7 @@
 #include "npu_fail.h"
 #include "sim.h"
 
-static uint64_t sim_bo_max_bytes(void)
+uint64_t sim_bo_max_bytes(void)
 {
 	uint64_t host = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 	uint64_t range = (1ull << SIM_VA_BITS) - SIM_VA_START;
@@ -34,6 +34,8 @@ int sim_bo_create(struct sim *sim, struct drm_vnpu_bo_create *args)
 		return -EINVAL;
 	if (!args->size || args->size > sim_bo_max_bytes())
 		return -EINVAL;
+	if (sim->mem_bytes > sim->mem_limit_bytes || size > sim->mem_limit_bytes - sim->mem_bytes)
+		return -ENOSPC;
 	align = size >= SIM_HUGE ? SIM_HUGE : SIM_PAGE;
 	offset = (sim->file_bytes + align - 1) & ~(align - 1);
 	if (ftruncate(sim->memfd, (off_t)(offset + size)))
@@ -63,8 +65,6 @@ void sim_bo_put(struct sim *sim, struct sim_bo *bo)
 	/* Without it the memory would stay until the device is closed, no more. */
 	fallocate(sim->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)bo->offset, (off_t)bo->size);
 	sim->mem_bytes -= bo->size;
-	sim_fences_clear(&bo->writers);
-	sim_fences_clear(&bo->readers);
 	free(bo);
 }
 
@@ -78,29 +78,6 @@ int sim_bo_info(struct sim *sim, struct drm_vnpu_bo_info *args)
 	args->size = bo->size;
 	args->mmap_offset = bo->offset;
 	return 0;
-}
-
-int sim_bo_wait(struct sim *sim, struct drm_vnpu_bo_wait *args)
-{
-	struct sim_bo *bo = sim_table_get(&sim->bos, args->handle);
-	int ret = 0;
-
-	if (args->flags & ~DRM_VNPU_BO_WAIT_WRITE)
-		return -EINVAL;
-	if (!bo)
-		return -ENOENT;
-	bo->refs++;
-	sim_listen_begin(sim);
-	while (!sim_fences_prune(&bo->writers) ||
-	       ((args->flags & DRM_VNPU_BO_WAIT_WRITE) && !sim_fences_prune(&bo->readers))) {
-		if (!sim_cond_wait(sim, &sim->cond, args->timeout_ns)) {
-			ret = -ETIMEDOUT;
-			break;
-		}
-	}
-	sim_listen_end(sim);
-	sim_bo_put(sim, bo);
-	return ret;
 }
 
 int sim_bo_close(struct sim *sim, uint32_t handle)

@@ -4,7 +4,7 @@
  *
  * SUBMIT checks everything, then collects fences to wait for, then reserves what publishing needs; only then does it
  * change anything. A job whose fences have not signaled, or whose queue is full, waits in the queue's list; jobs of a
- * queue leave that list in order.
+ * queue leave that list in order, and they end in order, also those whose time is over.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 #include "sim.h"
 
-/* ---- in the device ---- */
+/* ---- in the device --------------------------------------------------------------------------- */
 
 struct sim_job *sim_hwq_first(struct sim_hwq *hwq)
 {
@@ -29,77 +29,140 @@ static void sim_job_free(struct sim_job *job)
 	free(job);
 }
 
+/* Signal the job's fence, if it has one and that has not been signaled yet. */
+static void sim_job_signal(struct sim *sim, struct sim_job *job)
+{
+	if (!job->done || job->done->signaled)
+		return;
+	if (job->fenced_prev)
+		job->fenced_prev->fenced_next = job->fenced_next;
+	else
+		sim->fenced = job->fenced_next;
+	if (job->fenced_next)
+		job->fenced_next->fenced_prev = job->fenced_prev;
+	else
+		sim->fenced_last = job->fenced_prev;
+	sim_fence_signal(sim, job->done);
+}
+
 void sim_job_finish(struct sim *sim, struct sim_job *job, int error, bool by_firmware)
 {
 	struct sim_queue *queue = job->queue;
 	struct drm_vnpu_queue_status *status = sim_queue_status(sim, queue);
-	uint64_t seqno = job->sqe.seqno;
+	uint64_t seqno = job->sqe.seqno,
+		 told = __atomic_load_n(&status->completed_seqno, __ATOMIC_RELAXED);
 
-	if (error)
-		queue->failures[queue->nr_failures++ & (queue->depth - 1)] =
-			(struct sim_failure){ .seqno = seqno, .error = error };
+	*sim_queue_result(queue, seqno) = error;
 	if (!by_firmware) {
 		if (!__atomic_load_n(&status->error, __ATOMIC_RELAXED))
 			__atomic_store_n(&status->error, (uint32_t)-error, __ATOMIC_RELAXED);
-		if (__atomic_load_n(&status->completed_seqno, __ATOMIC_RELAXED) < seqno)
-			__atomic_store_n(&status->completed_seqno, seqno, __ATOMIC_RELEASE);
+		/* The core raises it in the same way. */
+		while (told < seqno &&
+		       !__atomic_compare_exchange_n(&status->completed_seqno, &told, seqno, true,
+						    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			;
 	}
 	queue->done = seqno;
 	if (queue->waiters)
 		sim_wake_later(sim, queue->hwq);
-	sim_fence_signal(sim, job->done);
+	sim_job_signal(sim, job);
 	sim_job_free(job);
 }
 
-void sim_queue_fail(struct sim *sim, struct sim_queue *queue, struct sim_job *culprit, int culprit_error, int error)
+/* Have the device drop the job, once. */
+static void sim_job_cancel(struct sim *sim, const struct sim_job *job)
+{
+	struct vnpu_fw_sqe cancel = {
+		.type = VNPU_FW_SQE_CANCEL,
+		.ctx = job->sqe.ctx,
+		.queue = job->sqe.queue,
+		.tag = job->sqe.tag,
+	};
+
+	/* No room means that the core is stuck: it would not read it either. */
+	if (job->sent && !job->late)
+		sim_port_send(sim, &cancel);
+}
+
+/* End a job that the device has and has not answered; what it answers later concerns nobody. */
+static void sim_job_take_back(struct sim *sim, struct sim_job *job, int error)
+{
+	struct sim_hwq *hwq = &sim->hwqs[job->queue->hwq];
+	uint32_t n = (uint32_t)job->sqe.tag;
+
+	sim_job_cancel(sim, job);
+	hwq->place[n % SIM_MAX_DEPTH] = SIM_PLACE_FINISHED;
+	hwq->jobs[n % SIM_MAX_DEPTH] = NULL;
+	sim_job_finish(sim, job, job->late ? -EBUSY : error, false);
+}
+
+void sim_queue_next_head(struct sim *sim, struct sim_queue *queue)
 {
 	struct sim_hwq *hwq = &sim->hwqs[queue->hwq];
 	struct sim_job *job;
 
-	for (uint32_t n = hwq->head; n != hwq->tail; n++) {
-		struct vnpu_fw_sqe cancel = {
-			.type = VNPU_FW_SQE_CANCEL,
-			.ctx = queue->ctx->id,
-			.queue = queue->hwq,
-			.tag = (uint64_t)queue->hwq << 32 | n,
-		};
+	while ((job = sim_hwq_first(hwq)) && job->late)
+		sim_job_take_back(sim, job, -EBUSY);
+	if (job)
+		sim_timer_new_head(sim, queue, job);
+}
 
-		if (hwq->place[n % SIM_MAX_DEPTH] != SIM_PLACE_LIVE)
-			continue;
-		job = hwq->jobs[n % SIM_MAX_DEPTH];
-		hwq->place[n % SIM_MAX_DEPTH] = SIM_PLACE_FINISHED;
-		hwq->jobs[n % SIM_MAX_DEPTH] = NULL;
-		/* No room means that the core is stuck: it would not read it either. */
-		sim_port_send(sim, &cancel);
-		sim_job_finish(sim, job, job == culprit ? culprit_error : error, false);
-	}
-	while ((job = queue->pending)) {
-		queue->pending = job->next;
-		sim->nr_pending--;
-		sim_job_finish(sim, job, error, false);
-	}
-	queue->pending_tail = &queue->pending;
+void sim_job_give_up(struct sim *sim, struct sim_job *job)
+{
+	struct sim_queue *queue = job->queue;
+	bool head = job->sent && job == sim_hwq_first(&sim->hwqs[queue->hwq]);
+
+	sim_job_cancel(sim, job);
+	job->late = true;
+	sim_job_signal(sim, job);
+	if (head)
+		sim_queue_next_head(sim, queue);
+}
+
+/* The first of those that wait for fences or for room. */
+static struct sim_job *sim_queue_pop_pending(struct sim *sim, struct sim_queue *queue)
+{
+	struct sim_job *job = queue->pending;
+
+	if (!job)
+		return NULL;
+	queue->pending = job->next;
+	if (!queue->pending)
+		queue->pending_tail = &queue->pending;
+	sim->nr_pending--;
+	return job;
+}
+
+void sim_queue_fail(struct sim *sim, struct sim_queue *queue, struct sim_job *culprit,
+		    int culprit_error, int error)
+{
+	struct sim_hwq *hwq = &sim->hwqs[queue->hwq];
+	struct sim_job *job;
+
+	while ((job = sim_hwq_first(hwq)))
+		sim_job_take_back(sim, job, job == culprit ? culprit_error : error);
+	while ((job = sim_queue_pop_pending(sim, queue)))
+		sim_job_finish(sim, job, job->late ? -EBUSY : error, false);
 	sim_port_kick(sim);
 }
 
-/* Put the queue's next job into the ring. The caller kicks. */
-static void sim_job_send(struct sim *sim, struct sim_queue *queue, struct sim_job *job)
+/* Put the queue's next job into the ring. The caller kicks. False: there is no room. */
+static bool sim_job_send(struct sim *sim, struct sim_queue *queue, struct sim_job *job)
 {
 	struct sim_hwq *hwq = &sim->hwqs[queue->hwq];
 	bool first = !sim_hwq_first(hwq);
 	uint32_t n = hwq->tail;
 
 	job->sqe.tag = (uint64_t)queue->hwq << 32 | n;
-	if (!sim_port_send(sim, &job->sqe)) {
-		sim_job_finish(sim, job, -EIO, false);
-		sim_ctx_ban(sim, queue->ctx, DRM_VNPU_CTX_TIMEDOUT, NULL, 0);
-		return;
-	}
+	if (!sim_port_send(sim, &job->sqe))
+		return false;
+	job->sent = true;
 	hwq->place[n % SIM_MAX_DEPTH] = SIM_PLACE_LIVE;
 	hwq->jobs[n % SIM_MAX_DEPTH] = job;
 	hwq->tail++;
 	if (first)
-		sim_queue_new_head(sim, queue);
+		sim_timer_new_head(sim, queue, job);
+	return true;
 }
 
 static bool sim_queue_has_room(const struct sim *sim, const struct sim_queue *queue)
@@ -113,12 +176,22 @@ static void sim_queue_run_pending(struct sim *sim, struct sim_queue *queue)
 {
 	struct sim_job *job;
 
-	while ((job = queue->pending) && sim_queue_has_room(sim, queue) && sim_fences_prune(&job->deps)) {
-		queue->pending = job->next;
-		if (!queue->pending)
-			queue->pending_tail = &queue->pending;
-		sim->nr_pending--;
-		sim_job_send(sim, queue, job);
+	while ((job = queue->pending)) {
+		if (job->late) {
+			/* Those before it have not ended. */
+			if (sim_hwq_first(&sim->hwqs[queue->hwq]))
+				break;
+			sim_job_finish(sim, sim_queue_pop_pending(sim, queue), -EBUSY, false);
+			continue;
+		}
+		if (!sim_queue_has_room(sim, queue) || !sim_fences_prune(&job->deps))
+			break;
+		if (!sim_job_send(sim, queue, job)) {
+			/* The core is stuck. */
+			sim_ctx_ban(sim, queue->ctx, DRM_VNPU_CTX_FW_LOST, NULL, 0);
+			break;
+		}
+		sim_queue_pop_pending(sim, queue);
 	}
 }
 
@@ -129,7 +202,7 @@ void sim_run_pending(struct sim *sim)
 			sim_queue_run_pending(sim, sim->queues.slots[i]);
 }
 
-/* ---- SUBMIT ---- */
+/* ---- SUBMIT ---------------------------------------------------------------------------------- */
 
 struct sim_submit_job {
 	struct drm_vnpu_job in;
@@ -159,34 +232,32 @@ static int sim_submit_check(const struct drm_vnpu_job *in)
 	return in->timeout_ms > SIM_MAX_TIMEOUT_MS ? -EINVAL : 0;
 }
 
-static int sim_submit_check_syncs(struct sim *sim, const struct drm_vnpu_job *in)
+/* *@signals: one of them is to be signaled. */
+static int sim_submit_check_syncs(struct sim *sim, const struct drm_vnpu_job *in, bool *signals)
 {
 	int ret = sim_array_check(&in->syncs, SIM_MAX_SYNCS, sizeof(struct drm_vnpu_sync_op));
 	struct drm_vnpu_sync_op op;
 
+	*signals = false;
 	for (uint32_t i = 0; i < in->syncs.count && !ret; i++) {
 		ret = sim_array_get(&in->syncs, i, &op, sizeof(op));
 		if (!ret && (op.flags & ~DRM_VNPU_SYNC_SIGNAL))
 			ret = -EINVAL;
 		if (!ret && !sim_table_get(&sim->syncobjs, op.handle))
 			ret = -ENOENT;
+		*signals |= !ret && (op.flags & DRM_VNPU_SYNC_SIGNAL);
 	}
+	if (!ret && *signals && in->timeout_ms > sim->fence_ms)
+		ret = -ERANGE;
 	return ret;
 }
 
-static int sim_submit_check_bos(struct sim *sim, const struct drm_vnpu_job *in)
+static uint32_t sim_submit_timeout_ms(const struct sim *sim, const struct drm_vnpu_job *in,
+				      bool signals)
 {
-	int ret = sim_array_check(&in->bos, SIM_MAX_BOS, sizeof(struct drm_vnpu_bo_use));
-	struct drm_vnpu_bo_use use;
-
-	for (uint32_t i = 0; i < in->bos.count && !ret; i++) {
-		ret = sim_array_get(&in->bos, i, &use, sizeof(use));
-		if (!ret && (use.flags & ~DRM_VNPU_BO_USE_WRITE))
-			ret = -EINVAL;
-		if (!ret && !sim_table_get(&sim->bos, use.handle))
-			ret = -ENOENT;
-	}
-	return ret;
+	if (in->timeout_ms)
+		return in->timeout_ms;
+	return signals && sim->fence_ms < SIM_TIMEOUT_MS ? sim->fence_ms : SIM_TIMEOUT_MS;
 }
 
 static int sim_submit_prepare(struct sim_submit *s, struct sim_submit_job *sj)
@@ -195,6 +266,7 @@ static int sim_submit_prepare(struct sim_submit *s, struct sim_submit_job *sj)
 	struct sim_queue *queue;
 	struct sim_job *job;
 	int ret = sim_submit_check(in);
+	bool signals;
 
 	if (ret)
 		return ret;
@@ -203,20 +275,20 @@ static int sim_submit_prepare(struct sim_submit *s, struct sim_submit_job *sj)
 		return -ENOENT;
 	if (queue->ctx != s->ctx)
 		return -EINVAL;
-	ret = sim_submit_check_syncs(s->sim, in);
-	if (!ret)
-		ret = sim_submit_check_bos(s->sim, in);
+	ret = sim_submit_check_syncs(s->sim, in, &signals);
 	if (ret)
 		return ret;
 	job = calloc(1, sizeof(*job));
 	if (!job)
 		return -ENOMEM;
 	sj->job = job;
-	job->done = sim_fence_create(false);
-	if (!job->done)
-		return -ENOMEM;
+	if (signals) {
+		job->done = sim_fence_create(false);
+		if (!job->done)
+			return -ENOMEM;
+	}
 	job->queue = queue;
-	job->timeout_ns = (in->timeout_ms ? in->timeout_ms : SIM_TIMEOUT_MS) * 1000000ll;
+	job->timeout_ns = sim_submit_timeout_ms(s->sim, in, signals) * SIM_MS;
 	job->sqe = (struct vnpu_fw_sqe){
 		.type = VNPU_FW_SQE_JOB,
 		.priority = queue->priority,
@@ -275,42 +347,19 @@ static int sim_submit_syncs(struct sim_submit *s, uint32_t nr)
 	return ret;
 }
 
-static int sim_fences_add_all(struct sim_fences *list, const struct sim_fences *from)
+/* A queue bears so many jobs that are not done. */
+static int sim_submit_check_room(const struct sim_submit *s)
 {
-	int ret = 0;
+	for (uint32_t i = 0; i < s->nr; i++) {
+		const struct sim_queue *queue = s->jobs[i].job->queue;
+		uint64_t undone = queue->submitted - queue->done;
 
-	for (unsigned int i = 0; i < from->nr && !ret; i++)
-		ret = sim_fences_add(list, from->items[i]);
-	return ret;
-}
-
-/*
- * Implicit dependencies of one job, and the job's own mark on the buffers. The mark cannot be taken back, and need not
- * be: a batch that fails later signals the fences of its jobs.
- */
-static int sim_submit_bos(struct sim_submit *s, struct sim_submit_job *sj)
-{
-	struct drm_vnpu_bo_use use;
-	struct sim_bo *bo;
-	int ret = 0;
-
-	for (uint32_t i = 0; i < sj->in.bos.count && !ret; i++) {
-		ret = sim_array_get(&sj->in.bos, i, &use, sizeof(use));
-		if (ret)
-			break;
-		bo = sim_table_get(&s->sim->bos, use.handle);
-		ret = sim_fences_add_all(&sj->job->deps, &bo->writers);
-		if (!ret && (use.flags & DRM_VNPU_BO_USE_WRITE))
-			ret = sim_fences_add_all(&sj->job->deps, &bo->readers);
+		for (uint32_t k = 0; k <= i; k++)
+			undone += s->jobs[k].job->queue == queue;
+		if (undone > queue->depth + SIM_MAX_WAITING)
+			return -ENOSPC;
 	}
-	for (uint32_t i = 0; i < sj->in.bos.count && !ret; i++) {
-		ret = sim_array_get(&sj->in.bos, i, &use, sizeof(use));
-		if (ret)
-			break;
-		bo = sim_table_get(&s->sim->bos, use.handle);
-		ret = sim_fences_add(use.flags & DRM_VNPU_BO_USE_WRITE ? &bo->writers : &bo->readers, sj->job->done);
-	}
-	return ret;
+	return 0;
 }
 
 /* Nothing here fails. */
@@ -327,11 +376,14 @@ static void sim_submit_commit(struct sim_submit *s)
 
 		job->sqe.seqno = ++queue->submitted;
 		*seqno = job->sqe.seqno;
+		sim_queue_forget(queue, job->sqe.seqno);
 		for (uint32_t k = 0; k < sj->in.syncs.count; k++) {
 			if (!sim_array_get(&sj->in.syncs, k, &op, sizeof(op)) && (op.flags & DRM_VNPU_SYNC_SIGNAL))
 				sim_syncobj_add(s->sim, op.handle, op.timeline_value, job->done);
 		}
 		sj->job = NULL;
+		if (job->done)
+			sim_timer_fence(s->sim, job);
 		*queue->pending_tail = job;
 		queue->pending_tail = &job->next;
 		s->sim->nr_pending++;
@@ -371,19 +423,15 @@ int sim_submit(struct sim *sim, struct drm_vnpu_submit *args)
 	}
 	if (!ret && s.ctx->state)
 		ret = -ECANCELED;
+	if (!ret)
+		ret = sim_submit_check_room(&s);
 	for (uint32_t i = 0; i < s.nr && !ret; i++)
 		ret = sim_submit_syncs(&s, i);
-	for (uint32_t i = 0; i < s.nr && !ret; i++)
-		ret = sim_submit_bos(&s, &s.jobs[i]);
 	if (!ret)
 		sim_submit_commit(&s);
-	for (uint32_t i = 0; i < s.nr; i++) {
-		if (!s.jobs[i].job)
-			continue;
-		if (s.jobs[i].job->done)
-			sim_fence_signal(sim, s.jobs[i].job->done);
-		sim_job_free(s.jobs[i].job);
-	}
+	for (uint32_t i = 0; i < s.nr; i++)
+		if (s.jobs[i].job)
+			sim_job_free(s.jobs[i].job);
 	if (s.jobs != few)
 		free(s.jobs);
 	return ret;

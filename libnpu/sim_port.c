@@ -110,8 +110,9 @@ static void sim_port_job_done(struct sim *sim, const struct vnpu_fw_cqe *cqe)
 		sim_ctx_ban(sim, ctx, DRM_VNPU_CTX_FAULT, NULL, 0);
 		return;
 	}
-	sim_job_finish(sim, job, sim_port_job_error(cqe->status), true);
-	sim_queue_new_head(sim, queue);
+	/* The device leaves the status page of a canceled job alone. */
+	sim_job_finish(sim, job, sim_port_job_error(cqe->status), cqe->status != VNPU_FW_CANCELED);
+	sim_queue_next_head(sim, queue);
 }
 
 static void sim_port_ctx_closed(struct sim *sim, uint64_t number)

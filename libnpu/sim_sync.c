@@ -47,10 +47,6 @@ int sim_fences_add(struct sim_fences *list, struct sim_fence *fence)
 	if (fence->signaled)
 		return 0;
 	if (list->nr == list->cap) {
-		/* A buffer that many jobs read collects fences that nobody waits for. */
-		sim_fences_prune(list);
-	}
-	if (list->nr == list->cap) {
 		grown = realloc(list->items, (list->cap * 2 + 4) * sizeof(struct sim_fence *));
 		if (!grown)
 			return -ENOMEM;
@@ -373,6 +369,9 @@ int sim_syncobj_ioctl(struct sim *sim, unsigned long request, void *arg)
 					 (const uint64_t *)(uintptr_t)timeline->points, timeline->count_handles, true);
 	case DRM_IOCTL_SYNCOBJ_QUERY:
 		return sim_syncobj_query(sim, arg);
+	case DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD:
+	case DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE:
+		return -EOPNOTSUPP;
 	default:
 		return -ENOTTY;
 	}

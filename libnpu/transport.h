@@ -30,6 +30,9 @@ struct sim_options {
 	unsigned int threads; /* 0: one per CPU that the process may use */
 	const char *isa; /* NULL: the best there is */
 	const char *profile; /* NULL: the default, if it is installed */
+	unsigned int
+		fence_ms; /* how long a fence lasts at the most; 0: as long as vnpu.ko's, 10 s */
+	uint64_t mem_limit_bytes; /* 0: half of the host's memory */
 };
 
 /* Why a path, or all of /dev/accel, gives no device. */

@@ -119,23 +119,27 @@ static void sim_query_device(struct drm_vnpu_query_device *q)
 	q->va_bits = SIM_VA_BITS;
 }
 
-static void sim_query_limits(struct drm_vnpu_query_limits *q)
+static void sim_query_limits(const struct sim *sim, struct drm_vnpu_query_limits *q)
 {
 	q->max_ctx_per_file = SIM_MAX_CTX;
 	q->max_queues_per_file = SIM_NR_QUEUES;
 	q->max_queue_depth = SIM_MAX_DEPTH;
 	q->max_jobs_per_submit = SIM_MAX_JOBS;
 	q->max_syncs_per_job = SIM_MAX_SYNCS;
-	q->max_bos_per_job = SIM_MAX_BOS;
+	q->max_waiting_jobs = SIM_MAX_WAITING;
 	q->max_binds_per_call = SIM_MAX_BINDS;
 	/* Nobody else uses this device. */
 	q->priorities = 1u << DRM_VNPU_PRIORITY_LOW | 1u << DRM_VNPU_PRIORITY_NORMAL | 1u << DRM_VNPU_PRIORITY_HIGH;
-	q->max_bo_bytes = (1ull << SIM_VA_BITS) - SIM_VA_START;
+	q->max_bo_bytes = sim_bo_max_bytes();
+	q->mem_limit_bytes = sim->mem_limit_bytes;
 	q->max_cmd_bytes = SIM_MAX_CMD_BYTES;
 	q->default_timeout_ms = SIM_TIMEOUT_MS;
 	q->max_timeout_ms = SIM_MAX_TIMEOUT_MS;
+	q->max_fence_ms = sim->fence_ms;
+	/* One file of one user is all there is. */
 	q->max_ctx_per_user = SIM_MAX_CTX;
 	q->max_queues_per_user = SIM_NR_QUEUES;
+	q->max_bytes_per_user = sim->mem_limit_bytes;
 }
 
 static int sim_dev_query(struct sim *sim, struct drm_vnpu_dev_query *args)
@@ -148,13 +152,15 @@ static int sim_dev_query(struct sim *sim, struct drm_vnpu_dev_query *args)
 	uint32_t room = args->size;
 	uint8_t *to = (uint8_t *)(uintptr_t)args->pointer;
 
+	if (to && room > DRM_VNPU_PAGE_SIZE)
+		return -EINVAL;
 	switch (args->type) {
 	case DRM_VNPU_QUERY_DEVICE:
 		sim_query_device(&q.device);
 		args->size = sizeof(q.device);
 		break;
 	case DRM_VNPU_QUERY_LIMITS:
-		sim_query_limits(&q.limits);
+		sim_query_limits(sim, &q.limits);
 		args->size = sizeof(q.limits);
 		break;
 	case DRM_VNPU_QUERY_STATE:
@@ -191,8 +197,6 @@ static int sim_ioctl_locked(struct sim *sim, unsigned long request, void *arg)
 		return sim_bo_create(sim, arg);
 	case DRM_IOCTL_VNPU_BO_INFO:
 		return sim_bo_info(sim, arg);
-	case DRM_IOCTL_VNPU_BO_WAIT:
-		return sim_bo_wait(sim, arg);
 	case DRM_IOCTL_VNPU_CTX_CREATE:
 		return sim_ctx_create(sim, arg);
 	case DRM_IOCTL_VNPU_CTX_DESTROY:
@@ -317,6 +321,11 @@ static const struct transport_ops sim_transport_ops = {
 	.close = sim_transport_close,
 };
 
+static uint64_t sim_half_of_memory(void)
+{
+	return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
+}
+
 static int sim_open_memory(struct sim *sim)
 {
 	size_t status_bytes = (size_t)SIM_NR_QUEUES * SIM_PAGE;
@@ -345,6 +354,8 @@ int transport_sim_open(const struct sim_options *opts, struct transport **t)
 		return npu_fail(-ENOMEM, "sim: out of memory");
 	sim->base.ops = &sim_transport_ops;
 	sim->epoch = 1;
+	sim->fence_ms = opts->fence_ms ? opts->fence_ms : SIM_FENCE_MS;
+	sim->mem_limit_bytes = opts->mem_limit_bytes ? opts->mem_limit_bytes : sim_half_of_memory();
 	/* Held for a moment only: spinning for it costs less than to sleep. */
 	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);

@@ -47,14 +47,14 @@ static int print_text(const struct npu_device_info *info, const struct npu_devic
 			     : "ready",
 	       state->epoch, state->nr_resets);
 	printf("address space %u bits per context\n", info->va_bits);
-	if (info->mem_limit_bytes)
-		printf("memory        %" PRIu64 " of %" PRIu64 " bytes\n", state->mem_bytes, info->mem_limit_bytes);
-	else
-		printf("memory        %" PRIu64 " bytes, no limit\n", state->mem_bytes);
+	printf("memory        %" PRIu64 " of %" PRIu64 " bytes\n", state->mem_bytes,
+	       info->mem_limit_bytes);
 	printf("busy          %.6f s with %" PRIu64 " jobs since the device exists\n", state->busy_ns * 1e-9,
 	       state->nr_jobs);
-	printf("queue depth   up to %u, %u jobs in a submission\n", info->max_queue_depth, info->max_jobs_per_submit);
-	printf("job timeout   %u ms, up to %u ms\n", info->default_timeout_ms, info->max_timeout_ms);
+	printf("queue depth   up to %u, and %u jobs that wait; %u jobs in a submission\n",
+	       info->max_queue_depth, info->max_waiting_jobs, info->max_jobs_per_submit);
+	printf("job timeout   %u ms, up to %u ms; a fence lasts up to %u ms\n",
+	       info->default_timeout_ms, info->max_timeout_ms, info->max_fence_ms);
 	npu_info_opencl_text();
 	return 0;
 }
@@ -78,13 +78,14 @@ static int print_json(const struct npu_device_info *info, const struct npu_devic
 	json_object_object_add(o, "nr_jobs", json_out_u64(state->nr_jobs));
 	json_object_object_add(o, "va_bits", json_out_u64(info->va_bits));
 	json_object_object_add(o, "mem_bytes", json_out_u64(state->mem_bytes));
-	json_object_object_add(o, "mem_limit_bytes",
-			       info->mem_limit_bytes ? json_out_u64(info->mem_limit_bytes) : NULL);
+	json_object_object_add(o, "mem_limit_bytes", json_out_u64(info->mem_limit_bytes));
 	json_object_object_add(o, "busy_ns", json_out_u64(state->busy_ns));
 	json_object_object_add(o, "max_queue_depth", json_out_u64(info->max_queue_depth));
 	json_object_object_add(o, "max_jobs_per_submit", json_out_u64(info->max_jobs_per_submit));
 	json_object_object_add(o, "default_timeout_ms", json_out_u64(info->default_timeout_ms));
 	json_object_object_add(o, "max_timeout_ms", json_out_u64(info->max_timeout_ms));
+	json_object_object_add(o, "max_fence_ms", json_out_u64(info->max_fence_ms));
+	json_object_object_add(o, "max_waiting_jobs", json_out_u64(info->max_waiting_jobs));
 	json_object_object_add(o, "opencl", npu_info_opencl_json());
 	ret = json_out_line(stdout, o);
 	json_object_put(o);

@@ -26,15 +26,11 @@ static struct json_object *device_json(const struct top_device *dev)
 	json_object_object_add(o, "device", json_out_string(dev->node));
 	json_object_object_add(o, "driver", text(dev->driver));
 	json_object_object_add(o, "name", text(dev->name));
-	json_object_object_add(o, "state", dev->gone ? json_out_string("gone") : text(dev->state));
+	json_object_object_add(o, "gone", json_object_new_boolean(dev->gone));
 	json_object_object_add(o, "busy", fraction(dev->busy));
 	json_object_object_add(o, "memory_bytes", number(dev->memory_bytes));
-	json_object_object_add(o, "memory_limit_bytes", number(dev->limit_bytes));
 	json_object_object_add(o, "from_clients", json_object_new_boolean(dev->from_clients));
 	json_object_object_add(o, "clients", json_out_u64(dev->nr_clients));
-	json_object_object_add(o, "firmware_pid", dev->fw_pid ? number(dev->fw_pid) : NULL);
-	json_object_object_add(o, "epoch", number(dev->epoch));
-	json_object_object_add(o, "resets", number(dev->resets));
 	return o;
 }
 

@@ -106,17 +106,8 @@ static void read_device(struct top_device *dev, const char *class_dir)
 		dev->rdev = makedev(major, minor);
 	strcat(dir, "/device");
 	read_link_name(dir, "driver", dev->driver, sizeof(dev->driver));
-	read_attr(dir, "npu_name", dev->name, sizeof(dev->name));
-	if (!dev->name[0])
-		read_link_name(dir, "", dev->name, sizeof(dev->name));
-	read_attr(dir, "npu_state", dev->state, sizeof(dev->state));
+	read_link_name(dir, "", dev->name, sizeof(dev->name));
 	dev->memory_bytes = read_attr_u64(dir, "npu_memory_utilization");
-	dev->limit_bytes = read_attr_u64(dir, "npu_memory_limit");
-	if (!dev->limit_bytes)
-		dev->limit_bytes = TOP_UNKNOWN;
-	dev->epoch = read_attr_u64(dir, "npu_epoch");
-	dev->resets = read_attr_u64(dir, "npu_resets");
-	dev->fw_pid = read_attr_u64(dir, "npu_fw_pid");
 	dev->busy_us = read_attr_u64(dir, "npu_busy_time_us");
 	dev->time_ns = tool_now_ns();
 }

@@ -131,7 +131,7 @@ static int keep_gone_devices(const struct top *old, struct top *now)
 		dev->gone++;
 		dev->busy = -1;
 		dev->nr_clients = 0;
-		dev->memory_bytes = dev->fw_pid = TOP_UNKNOWN;
+		dev->memory_bytes = TOP_UNKNOWN;
 	}
 	return 0;
 }

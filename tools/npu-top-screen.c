@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The full screen, with ncurses: devices with bars and history above, clients below, the keys in the last line. Lines
+ * The full screen, with ncurses: devices with a bar and history above, clients below, the keys in the last line. Lines
  * come ready from npu-top-text.c; what the terminal is too small for is left out.
  */
 #define _GNU_SOURCE
@@ -32,30 +32,14 @@ static void put_line(struct screen *s, const char *line, int attr)
 	attrset(A_NORMAL);
 }
 
-/* Two bars beside each other where they fit, else below each other. */
-static void draw_bars(struct screen *s, const struct top_device *dev, unsigned int columns)
+static void draw_bar(struct screen *s, const struct top_device *dev, unsigned int columns)
 {
-	char busy[16] = "-", used[16], limit[16], memory[40], line[TOP_LINE];
-	unsigned int half = columns >= 60 ? (columns - 1) / 2 : columns;
-	double part = -1;
+	char busy[16] = "-", line[TOP_LINE];
 
 	if (dev->busy >= 0)
 		snprintf(busy, sizeof(busy), "%.1f%%", dev->busy * 100);
-	top_format_bytes(used, sizeof(used), dev->memory_bytes);
-	top_format_bytes(limit, sizeof(limit), dev->limit_bytes);
-	if (dev->limit_bytes == TOP_UNKNOWN)
-		snprintf(memory, sizeof(memory), "%s", used);
-	else
-		snprintf(memory, sizeof(memory), "%s/%s", used, limit);
-	if (dev->limit_bytes != TOP_UNKNOWN && dev->memory_bytes != TOP_UNKNOWN)
-		part = (double)dev->memory_bytes / (double)dev->limit_bytes;
-	top_line_bar(line, half, "NPU", dev->busy, busy);
+	top_line_bar(line, columns, "NPU", dev->busy, busy);
 	put_line(s, line, A_NORMAL);
-	top_line_bar(line, half, "MEM", part > 1 ? 1 : part, memory);
-	if (half == columns)
-		put_line(s, line, A_NORMAL);
-	else
-		mvaddstr(s->y - 1, (int)half + 1, line);
 }
 
 /* Clients get at least some lines. */
@@ -74,7 +58,7 @@ static void draw_devices(struct screen *s, unsigned int columns)
 		}
 		top_line_device(line, columns, &top->devices[i]);
 		put_line(s, line, A_BOLD);
-		draw_bars(s, &top->devices[i], columns);
+		draw_bar(s, &top->devices[i], columns);
 		if (s->y + least < LINES) {
 			top_line_history(line, columns, &top->devices[i]);
 			put_line(s, line, A_NORMAL);

@@ -131,14 +131,6 @@ static void format_percent(char *buf, size_t size, double fraction)
 		snprintf(buf, size, "%.1f", fraction * 100);
 }
 
-static void format_u64(char *buf, size_t size, uint64_t v)
-{
-	if (v == TOP_UNKNOWN)
-		snprintf(buf, size, "-");
-	else
-		snprintf(buf, size, "%llu", (unsigned long long)v);
-}
-
 /* ---- tables ---- */
 
 enum { COL_PID, COL_USER, COL_DEV, COL_NPU, COL_TIME, COL_MEM, COL_RES, COL_COMMAND, COLS };
@@ -225,19 +217,15 @@ void top_line_client(char *line, unsigned int columns, const struct top_client *
 void top_line_device(char *line, unsigned int columns, const struct top_device *dev)
 {
 	size_t n = (size_t)snprintf(line, TOP_LINE, "%s", dev->node);
+	char memory[16];
 
+	top_format_bytes(memory, sizeof(memory), dev->memory_bytes);
 	if (dev->name[0])
 		n += (size_t)snprintf(line + n, TOP_LINE - n, " %s", dev->name);
 	if (dev->gone)
-		n += (size_t)snprintf(line + n, TOP_LINE - n, " gone");
-	else if (dev->state[0])
-		n += (size_t)snprintf(line + n, TOP_LINE - n, " %s", dev->state);
-	if (dev->fw_pid && dev->fw_pid != TOP_UNKNOWN)
-		n += (size_t)snprintf(line + n, TOP_LINE - n, ", firmware %llu", (unsigned long long)dev->fw_pid);
-	if (dev->epoch != TOP_UNKNOWN)
-		n += (size_t)snprintf(line + n, TOP_LINE - n, ", epoch %llu", (unsigned long long)dev->epoch);
-	if (dev->resets != TOP_UNKNOWN)
-		n += (size_t)snprintf(line + n, TOP_LINE - n, ", %llu resets", (unsigned long long)dev->resets);
+		n += (size_t)snprintf(line + n, TOP_LINE - n, ", gone");
+	if (dev->memory_bytes != TOP_UNKNOWN)
+		n += (size_t)snprintf(line + n, TOP_LINE - n, ", %s of memory", memory);
 	snprintf(line + n, TOP_LINE - n, ", %u client%s", dev->nr_clients, dev->nr_clients == 1 ? "" : "s");
 	end_line(line, columns);
 }
@@ -295,19 +283,12 @@ void top_line_hidden(char *line, unsigned int columns, const struct top *top)
 
 static void print_device(FILE *out, const struct top_device *dev)
 {
-	char busy[32], memory[32], limit[32], epoch[32], resets[32], pid[32];
+	char busy[32], memory[32];
 
 	format_percent(busy, sizeof(busy), dev->busy);
 	top_format_bytes(memory, sizeof(memory), dev->memory_bytes);
-	top_format_bytes(limit, sizeof(limit), dev->limit_bytes);
-	format_u64(epoch, sizeof(epoch), dev->epoch);
-	format_u64(resets, sizeof(resets), dev->resets);
-	format_u64(pid, sizeof(pid), dev->fw_pid ? dev->fw_pid : TOP_UNKNOWN);
-	fprintf(out, "%-7s %5s %6s %6s %7u %-6s %7s %5s %6s %s\n", dev->node, busy, memory, limit, dev->nr_clients,
-		dev->gone	? "gone"
-		: dev->state[0] ? dev->state
-				: "-",
-		pid, epoch, resets, dev->name[0] ? dev->name : "-");
+	fprintf(out, "%-7s %5s %6s %7u %s%s\n", dev->node, busy, memory, dev->nr_clients,
+		dev->name[0] ? dev->name : "-", dev->gone ? ", gone" : "");
 }
 
 void top_print_text(FILE *out, const struct top *top)
@@ -319,8 +300,7 @@ void top_print_text(FILE *out, const struct top *top)
 	if (localtime_r(&now, &tm))
 		strftime(when, sizeof(when), "%H:%M:%S", &tm);
 	fprintf(out, "npu-top %s, over %.2f s\n", when, (double)top->interval_ns * 1e-9);
-	fprintf(out, "%-7s %5s %6s %6s %7s %-6s %7s %5s %6s %s\n", "DEVICE", "NPU%", "MEM", "LIMIT", "CLIENTS", "STATE",
-		"FW-PID", "EPOCH", "RESETS", "NAME");
+	fprintf(out, "%-7s %5s %6s %7s %s\n", "DEVICE", "NPU%", "MEM", "CLIENTS", "NAME");
 	for (size_t i = 0; i < top->nr_devices; i++)
 		print_device(out, &top->devices[i]);
 	top_line_clients_header(line, 0);

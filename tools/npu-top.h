@@ -58,9 +58,8 @@ struct top_device {
 	char node[32];
 	dev_t rdev;
 	char driver[32]; /* "" if sysfs names none */
-	char name[64]; /* npu_name, else the bus address; may be "" */
-	char state[32]; /* "" where the driver has none */
-	uint64_t busy_us, memory_bytes, limit_bytes, epoch, resets, fw_pid;
+	char name[64]; /* on its bus; may be "" */
+	uint64_t busy_us, memory_bytes;
 	uint64_t time_ns;
 	double busy; /* of the interval; negative while unknown */
 	bool from_clients; /* busy and memory are sums of the clients that could be seen */

@@ -260,12 +260,10 @@ static int list_device(enum npu_transport transport, const char *path)
 		return err;
 	}
 	info = npu_device_info(dev);
-	printf("%-9s  %-19s  %s, ISA %u.%u", engine_transport_name(transport),
-	       transport == NPU_TRANSPORT_DRM ? info->path : "(in this process)", info->name, info->isa_version >> 16,
-	       info->isa_version & 0xffff);
-	if (info->mem_limit_bytes)
-		printf(", %.0f MiB at most", (double)info->mem_limit_bytes / (1 << 20));
-	putchar('\n');
+	printf("%-9s  %-19s  %s, ISA %u.%u, %.0f MiB at most\n", engine_transport_name(transport),
+	       transport == NPU_TRANSPORT_DRM ? info->path : "(in this process)", info->name,
+	       info->isa_version >> 16, info->isa_version & 0xffff,
+	       (double)info->mem_limit_bytes / (1 << 20));
 	npu_device_close(dev);
 	return 0;
 }

@@ -67,7 +67,8 @@ same "debian/libnpu0.symbols lists them all" "$(sed -n 's/^ \(npu_[a-z0-9_]*\)@.
 	"$(nm -D --defined-only "$prefix/lib/libnpu.so" | awk '$3 ~ /^npu_/ {sub(/@.*/, "", $3); print $3}' | sort | xargs)"
 same "the library exports npu_ names only" "$(nm -D --defined-only "$prefix/lib/libnpu.so" | awk '$2 != "A" && $3 !~ /^npu_/ {n++} END {print n + 0}')" 0
 (cd "$scratch" && run "$prefix/bin/llm-bench" -p 4 -n 2 -r 1 -o jsonl; exit $rc) && ok "llm-bench finds the installed model" || not_ok "llm-bench finds the installed model" "$(<"$scratch/err")"
-same "the unit starts the installed vnpu-fw" "$(sed -n 's/^ExecStart=//p' "$prefix/lib/systemd/system/vnpu-fw.service")" "$prefix/sbin/vnpu-fw"
+same "the unit starts the installed vnpu-fw" "$(sed -n 's/^ExecStart=\([^ ]*\).*/\1/p' "$prefix/lib/systemd/system/vnpu-fw.service")" "$prefix/sbin/vnpu-fw"
+same "its user is installed" "$(<"$prefix/lib/sysusers.d/vnpu.conf")" "$(<share/sysusers/vnpu.conf)"
 same "the udev rule is installed" "$(<"$prefix/lib/udev/rules.d/60-vnpu.rules")" "$(<share/udev/60-vnpu.rules)"
 echo '#include <drm/vnpu_accel.h>
 #include <linux/vnpu_fw.h>' >"$scratch/uapi.c"
@@ -75,11 +76,11 @@ passes "the interfaces of the driver compile from the installed headers" gcc -Wa
 
 # What a packager does: another root, and folders of the distribution's.
 run make DEPS=no BUILD="$BUILD" DESTDIR="$scratch/root" PREFIX=/usr LIBDIR=/usr/lib/triplet UNITDIR=/lib/systemd/system \
-	UDEVDIR=/lib/udev/rules.d install
+	UDEVDIR=/lib/udev/rules.d SYSUSERSDIR=/usr/lib/sysusers.d install
 same "make install with DESTDIR" "$rc" 0
 same "nothing installed names DESTDIR" "none$(grep -rlIF "$scratch" "$scratch/root")" none
-same "the library's folder is where LIBDIR says" "$(cd "$scratch/root/usr/lib" && find . ! -type d | sort | xargs)" \
-	"./triplet/libnpu.a ./triplet/libnpu.so ./triplet/libnpu.so.0 ./triplet/pkgconfig/libnpu.pc"
+same "the library and the user are where LIBDIR and SYSUSERSDIR say" "$(cd "$scratch/root/usr/lib" && find . ! -type d | sort | xargs)" \
+	"./sysusers.d/vnpu.conf ./triplet/libnpu.a ./triplet/libnpu.so ./triplet/libnpu.so.0 ./triplet/pkgconfig/libnpu.pc"
 same "the pkg-config file says so" "$(PKG_CONFIG_PATH=$scratch/root/usr/lib/triplet/pkgconfig pkg-config --variable=libdir libnpu)" /usr/lib/triplet
 same "unit and rule are where UNITDIR and UDEVDIR say" "$(cd "$scratch/root/lib" && find . ! -type d | sort | xargs)" \
 	"./systemd/system/vnpu-fw.service ./udev/rules.d/60-vnpu.rules"

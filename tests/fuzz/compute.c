@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Matrix products on a device. The rows of x reach 127 and no further, so that their scale is 1 and quantising them loses
- * nothing; the weights' scales are 1 too. So y is the product of two matrices of integers, exactly.
+ * Matrix products on a device. The rows of x reach 127 and no further, so that their scale is 1 and
+ * quantising them loses nothing; the weights' scales are 1 too. So y is the product of two matrices
+ * of integers, exactly.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -126,7 +127,8 @@ static int make_program(struct npu_context *ctx, bool slow, struct npu_program *
 	return ret;
 }
 
-static int make_slot(struct compute *c, struct compute_slot *s, struct npu_program *prog, uint32_t timeout_ms)
+static int make_slot(struct compute *c, struct compute_slot *s, struct npu_program *prog,
+		     uint32_t timeout_ms)
 {
 	int ret = npu_job_create(prog, &s->job);
 
@@ -155,7 +157,8 @@ int compute_begin(struct compute *c, uint32_t timeout_ms)
 	if (!ret)
 		ret = npu_queue_create(c->ctx, &opts, &c->queue);
 	if (!ret)
-		ret = npu_buffer_create(c->ctx, npu_w8_bytes(N, K), NPU_BUFFER_DEVICE_READ_ONLY, &c->w);
+		ret = npu_buffer_create(c->ctx, npu_w8_bytes(N, K), NPU_BUFFER_DEVICE_READ_ONLY,
+					&c->w);
 	if (!ret)
 		npu_pack_w8(npu_buffer_data(c->w), N, K, 0, N, &weights[0][0], ones);
 	for (int i = 0; i < 2 && !ret; i++)
@@ -214,7 +217,8 @@ bool compute_check(const struct compute *c, unsigned int slot)
 			for (int k = 0; k < K; k++)
 				sum += (int32_t)x[r * K + k] * weights[n][k];
 			if (y[r * N + n] != (float)sum) {
-				printf("y[%d][%d] is %.9g, not %d\n", r, n, (double)y[r * N + n], sum);
+				printf("y[%d][%d] is %.9g, not %d\n", r, n, (double)y[r * N + n],
+				       sum);
 				return false;
 			}
 		}

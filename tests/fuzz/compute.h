@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client that really computes: small matrix products on a vnpu whose every result is known bit for bit, because all
- * operands are small integers.
+ * A client that really computes: small matrix products on a vnpu whose every result is known bit
+ * for bit, because all operands are small integers.
  */
 #ifndef COMPUTE_H
 #define COMPUTE_H
@@ -27,7 +27,10 @@ struct compute {
 	struct compute_slot slots[COMPUTE_SLOTS];
 };
 
-/* Opens the device behind @fd, an open node that it owns from here on, also on failure. 0 or -errno with npu_error(). */
+/*
+ * Opens the device behind @fd, an open node that it owns from here on, also on failure. 0 or
+ * -errno with npu_error().
+ */
 int compute_open(struct compute *c, int fd);
 void compute_close(struct compute *c);
 

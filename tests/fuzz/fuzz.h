@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the parts of the fuzzer share. Client processes, a firmware process that lies, a process that reads all that the
- * driver shows, and the supervisor that starts and kills them have one piece of memory in common: the counts of calls.
+ * What the parts of the fuzzer share. Client processes, a firmware process that lies, a process
+ * that reads all that the driver shows, one that watches what the driver promises, and the
+ * supervisor that starts and kills them have one piece of memory in common: the counts of calls.
  */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -24,7 +25,6 @@ enum fz_call {
 	FZ_DEV_QUERY,
 	FZ_BO_CREATE,
 	FZ_BO_INFO,
-	FZ_BO_WAIT,
 	FZ_CTX_CREATE,
 	FZ_CTX_DESTROY,
 	FZ_CTX_GET_STATE,
@@ -59,9 +59,14 @@ enum fz_call {
 	FZ_SYNCOBJ_EVENTFD,
 	FZ_SYNC_FILE_INFO,
 	FZ_SYNC_MERGE,
-	/* The last of those whose result must have been seen both ways. */
+	FZ_VERSION,
+	FZ_GET_CAP,
+	/* The last of those that a run must have seen succeed. */
 	FZ_NR_CHECKED,
-	FZ_WILD = FZ_NR_CHECKED, /* any number with any argument */
+	FZ_SET_CLIENT_CAP = FZ_NR_CHECKED, /* there is none to set */
+	FZ_SET_CLIENT_NAME, /* 6.13 and later */
+	FZ_CORE, /* any number of DRM's, with any argument */
+	FZ_WILD, /* any number of anybody's */
 	FZ_OPEN,
 	FZ_MMAP,
 	FZ_MPROTECT,
@@ -69,6 +74,8 @@ enum fz_call {
 	FZ_TOUCH,
 	FZ_POLL,
 	FZ_READ, /* of files that the driver shows */
+	FZ_PARAMETER, /* of the module, written */
+	FZ_FORCE_RESET,
 	FZ_NR_CALLS,
 };
 
@@ -77,9 +84,17 @@ enum fz_call {
 
 struct fz_shared {
 	uint64_t counts[FZ_NR_CALLS][FZ_NR_ERRNOS];
+	/* Of DRM's ioctls by number, under whatever name they were called. */
+	uint64_t drm_calls[256], drm_successes[256];
+	uint64_t wrong; /* what must never be, and was */
 	uint64_t seeds; /* handed out so far */
 	uint64_t seed;
 	uint64_t jobs_posted; /* completions by the lying firmware */
+	/*
+	 * The judge's: fences that it saw signal, the longest of them, queues that it filled,
+	 * and those that were full.
+	 */
+	uint64_t fences, worst_fence_ms, floods, full;
 	int32_t real_dev; /* the device of vnpu-fw, or -1 */
 	uint32_t stop;
 };
@@ -94,8 +109,10 @@ int fz_ioctl_raw(enum fz_call call, int fd, unsigned long request, void *arg);
 /* Count what another system call returned: @ret < 0 means errno. Returns @ret. */
 long fz_count(enum fz_call call, long ret);
 size_t fz_arg_size(enum fz_call call);
-/* Prints all counts; the number of calls of which one kind of result was never seen. */
+/* Prints all counts; the number of calls that never succeeded. */
 int fz_report(void);
+/* The driver did what it must not do: says so, with the seed, and the run has failed. */
+__attribute__((format(printf, 1, 2))) void fz_wrong(const char *what, ...);
 
 /* ---- chance; the state belongs to the calling thread ---- */
 
@@ -141,13 +158,23 @@ static inline bool fz_stopped(void)
 /* The n-th device that is there, by chance; false if there is none. */
 bool fz_any_device(struct vnpu_ctl_info *info);
 int fz_control(void);
+/*
+ * A sync_file that does not signal while the process lives, or not for ten seconds; -1 if there
+ * are none here.
+ */
+int fz_never(void);
 
 /* ---- processes: never return ---- */
 
-_Noreturn void fz_client(void);
+/* Not @root: without its rights, and as nobody. */
+_Noreturn void fz_client(bool root);
 _Noreturn void fz_liar(void);
 _Noreturn void fz_reader(void);
-/* The module's parameters and the like, which the reader turns: as they stood. 0, or 1 after a message. */
+_Noreturn void fz_judge(void);
+/*
+ * The module's parameters and the like, which the reader turns: as they stood. 0, or 1 after a
+ * message.
+ */
 void fz_switches_save(void);
 int fz_switches_restore(void);
 

@@ -31,7 +31,8 @@ static uint64_t mix(uint64_t x)
 
 void fz_seed_thread(void)
 {
-	rand_state = fz->seed + __atomic_add_fetch(&fz->seeds, 1, __ATOMIC_RELAXED) * 0x9e3779b97f4a7c15ull;
+	rand_state = fz->seed +
+		     __atomic_add_fetch(&fz->seeds, 1, __ATOMIC_RELAXED) * 0x9e3779b97f4a7c15ull;
 }
 
 uint64_t fz_rand(void)
@@ -94,7 +95,8 @@ uint64_t fz_pointer(void)
 
 	/* A page, and nothing behind it. */
 	if (!edge) {
-		void *p = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		void *p = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			       -1, 0);
 
 		if (p == MAP_FAILED)
 			return 0;
@@ -180,12 +182,15 @@ void fz_pass(int fd)
 {
 	char byte = 0, control[CMSG_SPACE(sizeof(int))] = { 0 };
 	struct iovec iov = { &byte, 1 };
-	struct msghdr msg = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
-	};
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control,
+			      .msg_controllen = sizeof(control) };
 	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
 
-	*c = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
+	*c = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)),
+			       .cmsg_level = SOL_SOCKET,
+			       .cmsg_type = SCM_RIGHTS };
 	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
 	sendmsg(fz_passing[0], &msg, MSG_DONTWAIT);
 }
@@ -194,9 +199,10 @@ int fz_take_passed(void)
 {
 	char byte, control[CMSG_SPACE(sizeof(int))];
 	struct iovec iov = { &byte, 1 };
-	struct msghdr msg = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
-	};
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control,
+			      .msg_controllen = sizeof(control) };
 	struct cmsghdr *c;
 	int fd = -1;
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * A client process of the fuzzer: threads that open, close, pass and use files of all devices until someone kills them.
+ * A client process of the fuzzer: threads that open, close, pass and use files of all devices until
+ * someone kills them.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,6 +15,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,10 +24,20 @@
 #include "fuzz_client.h"
 
 #define NR_THREADS 3
+#define ACCEL_MAJOR 261
 
 struct client *cl;
 
 /* ---- tables ---- */
+
+uint32_t hot(uint32_t nr)
+{
+	/*
+	 * Large tables stay put for longer than small ones, so that what is hot together
+	 * changes.
+	 */
+	return __atomic_load_n(&cl->hot, __ATOMIC_RELAXED) * 5 / nr % nr;
+}
 
 uint32_t pick(const uint32_t *table, uint32_t nr)
 {
@@ -34,6 +48,8 @@ uint32_t pick(const uint32_t *table, uint32_t nr)
 	/* Handles and ids are small numbers: this finds those of files that came from elsewhere. */
 	if (fz_one_in(12))
 		return 1 + fz_below(6);
+	if (fz_one_in(2))
+		v = __atomic_load_n(&table[hot(nr)], __ATOMIC_RELAXED);
 	for (int i = 0; i < 4 && !v; i++)
 		v = __atomic_load_n(&table[fz_below(nr)], __ATOMIC_RELAXED);
 	return v;
@@ -41,7 +57,8 @@ uint32_t pick(const uint32_t *table, uint32_t nr)
 
 uint32_t put(uint32_t *table, uint32_t nr, uint32_t value)
 {
-	return __atomic_exchange_n(&table[fz_below(nr)], value, __ATOMIC_RELAXED);
+	return __atomic_exchange_n(&table[fz_one_in(4) ? hot(nr) : fz_below(nr)], value,
+				   __ATOMIC_RELAXED);
 }
 
 int pick_fd(void)
@@ -81,7 +98,8 @@ static void *arg_at_edge(void *arg, size_t size)
 	static _Thread_local uint8_t *edge;
 
 	if (!edge) {
-		edge = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		edge = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			    0);
 		if (edge == MAP_FAILED)
 			return arg;
 		munmap(edge + PAGE, PAGE);
@@ -126,6 +144,21 @@ static int open_any(void)
 	return fz_count(FZ_OPEN, open(path, O_RDWR | O_CLOEXEC));
 }
 
+static bool is_node(int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && S_ISCHR(st.st_mode) && major(st.st_rdev) == ACCEL_MAJOR;
+}
+
+/* Whether the device behind the file is still there. Those that are gone are of little use. */
+static bool is_alive(struct file *f)
+{
+	struct drm_vnpu_dev_query q = { 0 };
+
+	return !fz_ioctl(FZ_DEV_QUERY, f->fd, &q);
+}
+
 static void reopen(struct file *f)
 {
 	int fd = open_any(), old;
@@ -155,7 +188,8 @@ static void pass_some(struct file *f)
 	fd = fz_take_passed();
 	if (fd < 0)
 		return;
-	if (fz_one_in(2)) {
+	/* Mostly a node, for all that is called on files is meant for one. */
+	if (fz_one_in(is_node(fd) ? 2 : 16)) {
 		fd = __atomic_exchange_n(&f->fd, fd, __ATOMIC_RELAXED);
 		if (fd < 0)
 			return;
@@ -197,13 +231,18 @@ static void wild(struct file *f)
 		words[i] = fz_one_in(3) ? fz_pointer() : fz_number(i);
 	switch (fz_below(3)) {
 	case 0: /* of the driver's clients */
-		request = _IOC(fz_below(4), 'd', DRM_COMMAND_BASE + fz_below(20), fz_below(sizeof(words)));
+		request = _IOC(fz_below(4), DRM_IOCTL_BASE, DRM_COMMAND_BASE + fz_below(20),
+			       fz_below(sizeof(words)));
 		break;
 	case 1: /* of its firmware */
-		request = _IOC(fz_below(4), 'V', fz_one_in(2) ? fz_below(8) : 0x20 + fz_below(4), fz_below(64));
+		request = _IOC(fz_below(4), VNPU_FW_IOC,
+			       fz_one_in(2) ? fz_below(8) : 0x20 + fz_below(4), fz_below(64));
 		break;
 	default:
-		request = fz_rand() & 0xffffff00u;
+		/* DRM's are fuzz_core.c's. */
+		request = (uint32_t)fz_rand();
+		if (_IOC_TYPE(request) == DRM_IOCTL_BASE)
+			return;
 	}
 	fz_ioctl_raw(FZ_WILD, fd, request, words);
 }
@@ -218,10 +257,15 @@ static void poll_some(struct file *f)
 		fz_count(FZ_READ, read(f->fd, buf, sizeof(buf)));
 }
 
-/* A firmware fd that came over a socket: its calls from another process, and a mapping of its own. */
+/*
+ * A firmware fd that came over a socket: its calls from another process, and a mapping of its
+ * own.
+ */
 static void play_firmware(void)
 {
-	struct vnpu_fw_enter enter = { .flags = fz_below(4), .sq_seen = fz_below(64), .timeout_ns = some_deadline() };
+	struct vnpu_fw_enter enter = { .flags = fz_below(4),
+				       .sq_seen = fz_below(64),
+				       .timeout_ns = some_deadline() };
 	struct vnpu_fw_start start = { 0 };
 	int fd = pick_fd();
 
@@ -239,8 +283,10 @@ static void *client_thread(void *arg)
 
 	fz_seed_thread();
 	for (;;) {
-		f = &cl->files[fz_below(NR_FILES)];
-		if (f->fd < 0 || fz_one_in(150))
+		if (fz_one_in(64))
+			__atomic_fetch_add(&cl->hot, 1, __ATOMIC_RELAXED);
+		f = &cl->files[fz_one_in(2) ? hot(NR_FILES) : fz_below(NR_FILES)];
+		if (f->fd < 0 || fz_one_in(150) || (fz_one_in(12) && !is_alive(f) && !fz_one_in(8)))
 			reopen(f);
 		switch (fz_below(64)) {
 		case 0:
@@ -260,10 +306,13 @@ static void *client_thread(void *arg)
 		case 5:
 			play_firmware();
 			break;
-		case 6 ... 13:
+		case 6 ... 9:
+			core_step(f);
+			break;
+		case 10 ... 15:
 			memory_step(f);
 			break;
-		case 14 ... 25:
+		case 16 ... 27:
 			sync_step(f);
 			break;
 		default:
@@ -287,10 +336,22 @@ static void tick(void)
 	setitimer(ITIMER_REAL, &every, NULL);
 }
 
-_Noreturn void fz_client(void)
+/* The nodes are open to all (fuzz_ioctl.c); what a user may have is not the same for nobody. */
+static void become_nobody(void)
+{
+	if (setgroups(0, NULL) || setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534))
+		_exit(4);
+	/* Another user forgets it. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+_Noreturn void fz_client(bool root)
 {
 	pthread_t thread;
 
+	if (!root)
+		become_nobody();
 	fz_catch_faults();
 	tick();
 	cl = calloc(1, sizeof(*cl));
@@ -298,7 +359,8 @@ _Noreturn void fz_client(void)
 		cl->files[i].fd = -1;
 	for (int i = 0; i < NR_FDS; i++)
 		cl->fds[i] = -1;
-	cl->places = mmap(NULL, NR_PLACES * PLACE_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	cl->places = mmap(NULL, NR_PLACES * PLACE_SIZE, PROT_NONE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (cl->places == MAP_FAILED)
 		_exit(4);
 	for (int i = 1; i < NR_THREADS; i++)

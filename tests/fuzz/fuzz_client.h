@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a client process holds. Its threads take from and put into these tables without any lock, so that they use things
- * that others destroy at that moment; an entry is replaced atomically, and whoever gets the old one disposes of it.
+ * What a client process holds. Its threads take from and put into these tables without any lock, so
+ * that they use things that others destroy at that moment; an entry is replaced atomically, and
+ * whoever gets the old one disposes of it. Half of the time all threads choose the same file,
+ * buffer, context, queue and syncobj, which a counter names for a while.
  */
 #ifndef FUZZ_CLIENT_H
 #define FUZZ_CLIENT_H
@@ -33,18 +35,25 @@ struct file {
 	struct bind binds[NR_BINDS];
 };
 
-/* Where all mappings go: places of one size in a reserved range, so that nothing else is ever hit. */
+/*
+ * Where all mappings go: places of one size in a reserved range, so that nothing else is ever
+ * hit.
+ */
 #define NR_PLACES 32
 #define PLACE_SIZE (1ul << 20)
 
 struct client {
 	struct file files[NR_FILES];
-	int fds[NR_FDS]; /* sync_files, syncobjs, dma-bufs, eventfds, other clients' files, firmware fds */
+	uint32_t hot;
+	/* sync_files, syncobjs, dma-bufs, eventfds, other clients' files, firmware fds */
+	int fds[NR_FDS];
 	uint8_t *places;
 };
 
 extern struct client *cl;
 
+/* The place of a table of @nr that all threads like for now. */
+uint32_t hot(uint32_t nr);
 /* One of a table, or a number that is none. */
 uint32_t pick(const uint32_t *table, uint32_t nr);
 /* Puts @value into the table; what it replaces. */
@@ -54,8 +63,11 @@ int pick_fd(void);
 void put_fd(int fd);
 /* The client's pointer for this call: mostly @arg itself, now and then a bad one. */
 void *arg_or_worse(void *arg, size_t size);
-/* The same, but never what happens to lie at an address: the kernel's own calls about many syncobjs believe any number of
- * them, and warn of an allocation that is too large (drm_syncobj_array_find() of 6.12). */
+/*
+ * The same, but never what happens to lie at an address: the kernel's own calls about many syncobjs
+ * believe any number of them, and warn of an allocation that is too large (drm_syncobj_array_find()
+ * of 6.12).
+ */
 void *arg_or_none(void *arg, size_t size);
 /* A call with @arg, mostly as it is. */
 int call(enum fz_call c, int fd, void *arg);
@@ -63,6 +75,7 @@ int call(enum fz_call c, int fd, void *arg);
 int64_t some_deadline(void);
 
 void drm_step(struct file *f);
+void core_step(struct file *f);
 void memory_step(struct file *f);
 void sync_step(struct file *f);
 

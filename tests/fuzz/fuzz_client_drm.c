@@ -14,15 +14,14 @@
 #define VA_STEP 0x40000ull
 #define MAX_JOBS 6
 #define MAX_SYNCS 4
-#define MAX_USES 4
 
 /* ---- queries ---- */
 
 static void dev_query(struct file *f)
 {
-	uint8_t buf[256];
+	static _Thread_local uint8_t buf[2 * DRM_VNPU_PAGE_SIZE];
 	struct drm_vnpu_dev_query q = { .type = fz_below(4),
-					.size = fz_below(sizeof(buf)),
+					.size = fz_below(fz_one_in(4) ? sizeof(buf) : 256),
 					.pointer = fz_one_in(4) ? 0 : (uintptr_t)buf };
 
 	call(FZ_DEV_QUERY, f->fd, &q);
@@ -45,24 +44,17 @@ static uint32_t bo_create(struct file *f, uint64_t size)
 
 static void bo_close(struct file *f)
 {
-	struct drm_gem_close close = { .handle = fz_one_in(2) ? put(f->bos, NR_BOS, 0) : pick(f->bos, NR_BOS) };
+	struct drm_gem_close close = { .handle = fz_one_in(2) ? put(f->bos, NR_BOS, 0)
+							      : pick(f->bos, NR_BOS) };
 
 	call(FZ_GEM_CLOSE, f->fd, &close);
-}
-
-static void bo_wait(struct file *f)
-{
-	struct drm_vnpu_bo_wait wait = { .handle = pick(f->bos, NR_BOS),
-					 .flags = fz_below(2),
-					 .timeout_ns = some_deadline() };
-
-	call(FZ_BO_WAIT, f->fd, &wait);
 }
 
 static void prime(struct file *f)
 {
 	struct drm_prime_handle p = { .handle = pick(f->bos, NR_BOS),
-				      .flags = fz_one_in(2) ? DRM_CLOEXEC : DRM_CLOEXEC | DRM_RDWR };
+				      .flags =
+					      fz_one_in(2) ? DRM_CLOEXEC : DRM_CLOEXEC | DRM_RDWR };
 
 	if (fz_one_in(2)) {
 		if (!call(FZ_PRIME_HANDLE_TO_FD, f->fd, &p) && p.fd > 2)
@@ -107,23 +99,28 @@ static void vm_bind(struct file *f, uint32_t ctx, uint32_t handle)
 {
 	struct drm_vnpu_bind_op ops[6] = { 0 };
 	struct drm_vnpu_vm_bind bind = { .ctx_id = ctx,
-					 .ops = { sizeof(*ops), 1 + fz_below(fz_one_in(3) ? 6 : 1), (uintptr_t)ops } };
+					 .ops = { sizeof(*ops), 1 + fz_below(fz_one_in(3) ? 6 : 1),
+						  (uintptr_t)ops } };
 	struct bind *b = &f->binds[fz_below(NR_BINDS)];
 
 	for (uint32_t i = 0; i < bind.ops.count; i++) {
 		if (fz_one_in(3)) {
 			b = &f->binds[fz_below(NR_BINDS)];
-			ops[i] = (struct drm_vnpu_bind_op){ .op = DRM_VNPU_BIND_UNMAP, .va = b->va, .size = b->size };
+			ops[i] = (struct drm_vnpu_bind_op){ .op = DRM_VNPU_BIND_UNMAP,
+							    .va = b->va,
+							    .size = b->size };
 			if (fz_one_in(2))
 				bind.ctx_id = b->ctx;
 			continue;
 		}
-		ops[i] = (struct drm_vnpu_bind_op){ .op = DRM_VNPU_BIND_MAP,
-						    .flags = fz_one_in(4),
-						    .handle = i ? pick(f->bos, NR_BOS) : handle,
-						    .bo_offset = fz_one_in(4) ? fz_below(4) * PAGE : 0,
-						    .va = VA_BASE + fz_below(16) * VA_STEP,
-						    .size = (1 + fz_below(fz_one_in(4) ? 64 : 4)) * PAGE };
+		ops[i] = (struct drm_vnpu_bind_op){
+			.op = DRM_VNPU_BIND_MAP,
+			.flags = fz_one_in(4),
+			.handle = i ? pick(f->bos, NR_BOS) : handle,
+			.bo_offset = fz_one_in(4) ? fz_below(4) * PAGE : 0,
+			.va = VA_BASE + fz_below(16) * VA_STEP,
+			.size = (1 + fz_below(fz_one_in(4) ? 64 : 4)) * PAGE
+		};
 		*b = (struct bind){ ctx, ops[i].handle, ops[i].va, ops[i].size };
 	}
 	if (fz_one_in(10))
@@ -144,7 +141,9 @@ static void queue_end(struct file *f, uint32_t id)
 
 static uint32_t queue_create(struct file *f, uint32_t ctx)
 {
-	struct drm_vnpu_queue_create create = { .ctx_id = ctx, .priority = fz_below(3), .depth = 1u << fz_below(4) };
+	struct drm_vnpu_queue_create create = { .ctx_id = ctx,
+						.priority = fz_below(3),
+						.depth = 1u << fz_below(4) };
 	uint32_t at = fz_below(NR_QUEUES), old;
 
 	if (call(FZ_QUEUE_CREATE, f->fd, &create) || !create.queue_id)
@@ -161,14 +160,12 @@ static uint32_t queue_create(struct file *f, uint32_t ctx)
 struct batch {
 	struct drm_vnpu_job jobs[MAX_JOBS];
 	struct drm_vnpu_sync_op syncs[MAX_JOBS][MAX_SYNCS];
-	struct drm_vnpu_bo_use uses[MAX_JOBS][MAX_USES];
 };
 
 static void fill_job(struct file *f, struct batch *b, uint32_t i, uint32_t queue)
 {
-	static const uint32_t timeouts[] = { 0, 1, 20, 100, 500 };
-	uint32_t nr_syncs = fz_one_in(2) ? fz_below(MAX_SYNCS + 1) : 0,
-		 nr_uses = fz_one_in(2) ? fz_below(MAX_USES + 1) : 0;
+	static const uint32_t timeouts[] = { 0, 0, 1, 20, 100, 500, 2000, 20000 };
+	uint32_t nr_syncs = fz_one_in(2) ? fz_below(MAX_SYNCS + 1) : 0;
 	struct drm_vnpu_job *job = &b->jobs[i];
 
 	*job = (struct drm_vnpu_job){
@@ -177,22 +174,19 @@ static void fill_job(struct file *f, struct batch *b, uint32_t i, uint32_t queue
 		.table_va = VA_BASE + fz_below(16) * VA_STEP,
 		.cmd_size = 8 * (1 + fz_below(64)),
 		.table_size = 8 * (1 + fz_below(64)),
-		.timeout_ms = timeouts[fz_below(5)],
+		.timeout_ms = timeouts[fz_below(8)],
 	};
 	for (uint32_t k = 0; k < nr_syncs; k++)
-		b->syncs[i][k] = (struct drm_vnpu_sync_op){ .flags = fz_one_in(3) ? 0 : DRM_VNPU_SYNC_SIGNAL,
-							    .handle = pick(f->syncobjs, NR_SYNCOBJS),
-							    .timeline_value = fz_one_in(2) ? 0 : fz_below(100) };
-	for (uint32_t k = 0; k < nr_uses; k++)
-		b->uses[i][k] = (struct drm_vnpu_bo_use){ pick(f->bos, NR_BOS), fz_below(2) };
+		b->syncs[i][k] =
+			(struct drm_vnpu_sync_op){ .flags = fz_one_in(3) ? 0 : DRM_VNPU_SYNC_SIGNAL,
+						   .handle = pick(f->syncobjs, NR_SYNCOBJS),
+						   .timeline_value =
+							   fz_one_in(2) ? 0 : fz_below(100) };
 	if (nr_syncs)
-		job->syncs = (struct drm_vnpu_obj_array){ sizeof(**b->syncs), nr_syncs, (uintptr_t)b->syncs[i] };
-	if (nr_uses)
-		job->bos = (struct drm_vnpu_obj_array){ sizeof(**b->uses), nr_uses, (uintptr_t)b->uses[i] };
+		job->syncs = (struct drm_vnpu_obj_array){ sizeof(**b->syncs), nr_syncs,
+							  (uintptr_t)b->syncs[i] };
 	if (nr_syncs && fz_one_in(20))
 		fz_mutate(b->syncs[i], sizeof(**b->syncs));
-	if (nr_uses && fz_one_in(20))
-		fz_mutate(b->uses[i], sizeof(**b->uses));
 	if (fz_one_in(15))
 		fz_mutate(job, sizeof(*job));
 }
@@ -200,25 +194,46 @@ static void fill_job(struct file *f, struct batch *b, uint32_t i, uint32_t queue
 static uint64_t submit(struct file *f, uint32_t ctx, uint32_t queue)
 {
 	struct batch b;
-	struct drm_vnpu_submit s = {
-		.ctx_id = ctx, .jobs = { sizeof(*b.jobs), 1 + fz_below(fz_one_in(2) ? MAX_JOBS : 1), (uintptr_t)b.jobs }
-	};
+	struct drm_vnpu_submit s = { .ctx_id = ctx,
+				     .jobs = { sizeof(*b.jobs),
+					       1 + fz_below(fz_one_in(2) ? MAX_JOBS : 1),
+					       (uintptr_t)b.jobs } };
 
 	for (uint32_t i = 0; i < s.jobs.count; i++)
 		fill_job(f, &b, i, queue);
 	if (fz_one_in(40))
 		s.jobs.array = fz_pointer();
-	return call(FZ_SUBMIT, f->fd, &s) ? 0 : b.jobs[s.jobs.count <= MAX_JOBS ? s.jobs.count - 1 : 0].seqno;
+	return call(FZ_SUBMIT, f->fd, &s)
+		       ? 0
+		       : b.jobs[s.jobs.count <= MAX_JOBS ? s.jobs.count - 1 : 0].seqno;
 }
 
 static void wait_job(struct file *f, uint32_t queue, uint64_t seqno)
 {
-	struct drm_vnpu_wait wait = { .queue_id = queue, .seqno = seqno, .timeout_ns = some_deadline() };
+	struct drm_vnpu_wait wait = { .queue_id = queue,
+				      .seqno = seqno,
+				      .timeout_ns = some_deadline() };
 
 	call(FZ_WAIT, f->fd, &wait);
 }
 
 /* ---- sequences ---- */
+
+/* As many as a queue takes, behind a job that waits for whatever a syncobj holds. */
+static void flood(struct file *f, uint32_t ctx, uint32_t queue)
+{
+	struct drm_vnpu_job job = { .queue_id = queue,
+				    .cmd_va = VA_BASE,
+				    .table_va = VA_BASE,
+				    .cmd_size = 8,
+				    .table_size = 8 };
+	struct drm_vnpu_sync_op sync = { .handle = pick(f->syncobjs, NR_SYNCOBJS) };
+	struct drm_vnpu_submit s = { .ctx_id = ctx, .jobs = { sizeof(job), 1, (uintptr_t)&job } };
+
+	job.syncs = (struct drm_vnpu_obj_array){ sizeof(sync), 1, (uintptr_t)&sync };
+	for (int i = 0; i < 300 && !fz_ioctl(FZ_SUBMIT, f->fd, &s); i++)
+		job.syncs = (struct drm_vnpu_obj_array){ 0 };
+}
 
 /* What a decent client does, with the end in any order or left to others. */
 static void life(struct file *f)
@@ -258,13 +273,15 @@ void drm_step(struct file *f)
 		break;
 	case 1:
 	case 2:
-		bo_create(f, fz_one_in(20) ? fz_number(PAGE) : (1 + fz_below(fz_one_in(8) ? 256 : 16)) * PAGE);
+		bo_create(f, fz_one_in(20) ? fz_number(PAGE)
+					   : (1 + fz_below(fz_one_in(8) ? 256 : 16)) * PAGE);
 		break;
 	case 3:
 		bo_close(f);
 		break;
 	case 4:
-		bo_wait(f);
+		if (fz_one_in(8))
+			flood(f, ctx, queue);
 		break;
 	case 5:
 		prime(f);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A fuzzing client's mappings: of buffers, of status pages, of firmware files, of anything; and what can be done to them.
+ * A fuzzing client's mappings: of buffers, of status pages, of firmware files, of anything; and
+ * what can be done to them.
  */
 #define _GNU_SOURCE
 #include <sys/mman.h>
@@ -15,13 +16,15 @@ static uint8_t *some_place(void)
 
 static void map_at(int fd, uint64_t offset, size_t size)
 {
-	static const int prots[] = { PROT_READ, PROT_READ | PROT_WRITE, PROT_WRITE, PROT_NONE, PROT_READ | PROT_EXEC };
+	static const int prots[] = { PROT_READ, PROT_READ | PROT_WRITE, PROT_WRITE, PROT_NONE,
+				     PROT_READ | PROT_EXEC };
 	int prot = prots[fz_one_in(6) ? fz_below(5) : fz_below(2)];
 	int flags = fz_one_in(12) ? MAP_PRIVATE : MAP_SHARED;
 
 	if (size > PLACE_SIZE)
 		size = PLACE_SIZE;
-	fz_count(FZ_MMAP, mmap(some_place(), size, prot, flags | MAP_FIXED | (fz_one_in(20) ? MAP_POPULATE : 0), fd,
+	fz_count(FZ_MMAP, mmap(some_place(), size, prot,
+			       flags | MAP_FIXED | (fz_one_in(20) ? MAP_POPULATE : 0), fd,
 			       offset) == MAP_FAILED
 				  ? -1
 				  : 0);
@@ -49,7 +52,8 @@ static void map_something(struct file *f)
 		break;
 	default:
 		/* Rings, or an aperture of a small context number, if it is a firmware's. */
-		offset = fz_one_in(2) ? fz_below(16) * PAGE : (uint64_t)(1 + fz_below(4)) << (30 + fz_below(8));
+		offset = fz_one_in(2) ? fz_below(16) * PAGE
+				      : (uint64_t)(1 + fz_below(4)) << (30 + fz_below(8));
 		map_at(pick_fd(), offset, (1 + fz_below(32)) * PAGE);
 	}
 }
@@ -59,7 +63,9 @@ static void touch_something(void)
 	uint8_t *place = some_place();
 
 	for (int i = fz_below(4); i >= 0; i--)
-		fz_touch(place + fz_below(fz_one_in(2) ? 4 : PLACE_SIZE / PAGE) * PAGE + fz_below(PAGE), fz_one_in(2));
+		fz_touch(place + fz_below(fz_one_in(2) ? 4 : PLACE_SIZE / PAGE) * PAGE +
+				 fz_below(PAGE),
+			 fz_one_in(2));
 }
 
 static void change_something(void)
@@ -79,7 +85,8 @@ static void change_something(void)
 		madvise(place + at, size, fz_one_in(2) ? MADV_DONTNEED : MADV_DONTFORK);
 		break;
 	case 3:
-		p = mremap(place, size, size + (fz_one_in(2) ? PAGE : 0), MREMAP_MAYMOVE | MREMAP_FIXED, some_place());
+		p = mremap(place, size, size + (fz_one_in(2) ? PAGE : 0),
+			   MREMAP_MAYMOVE | MREMAP_FIXED, some_place());
 		fz_count(FZ_MREMAP, p == MAP_FAILED ? -1 : 0);
 		break;
 	default:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A fuzzing client's syncobjs and sync_files. Counts of handles are kept small: how much the DRM core allocates for a large
- * one is not this driver's matter.
+ * A fuzzing client's syncobjs and sync_files. Counts of handles are kept small: how much the DRM
+ * core allocates for a large one is not this driver's matter.
  */
 #define _GNU_SOURCE
 #include <sys/eventfd.h>
@@ -51,7 +51,8 @@ static void syncobj_create(struct file *f)
 
 static void syncobj_fd(struct file *f)
 {
-	struct drm_syncobj_handle h = { .handle = pick(f->syncobjs, NR_SYNCOBJS), .flags = fz_below(2) };
+	struct drm_syncobj_handle h = { .handle = pick(f->syncobjs, NR_SYNCOBJS),
+					.flags = fz_below(2) };
 
 	if (fz_one_in(2)) {
 		h.fd = -1;
@@ -60,8 +61,22 @@ static void syncobj_fd(struct file *f)
 		return;
 	}
 	h.fd = pick_fd();
-	if (!call(FZ_SYNCOBJ_FD_TO_HANDLE, f->fd, &h) && !(h.flags & DRM_SYNCOBJ_FD_TO_HANDLE_FLAGS_IMPORT_SYNC_FILE))
+	if (!call(FZ_SYNCOBJ_FD_TO_HANDLE, f->fd, &h) &&
+	    !(h.flags & DRM_SYNCOBJ_FD_TO_HANDLE_FLAGS_IMPORT_SYNC_FILE))
 		put(f->syncobjs, NR_SYNCOBJS, h.handle);
+}
+
+/* A syncobj that holds what will not come, and a sync_file of it for others to import. */
+static void syncobj_never(struct file *f)
+{
+	struct drm_syncobj_handle h = { .handle = pick(f->syncobjs, NR_SYNCOBJS),
+					.flags = DRM_SYNCOBJ_FD_TO_HANDLE_FLAGS_IMPORT_SYNC_FILE,
+					.fd = fz_never() };
+
+	if (h.fd < 0)
+		return;
+	call(FZ_SYNCOBJ_FD_TO_HANDLE, f->fd, &h);
+	put_fd(h.fd);
 }
 
 static void syncobj_transfer(struct file *f)
@@ -96,8 +111,8 @@ static void syncobj_wait(struct file *f)
 
 static void syncobj_array(struct file *f)
 {
-	static const enum fz_call calls[] = { FZ_SYNCOBJ_RESET, FZ_SYNCOBJ_SIGNAL, FZ_SYNCOBJ_TIMELINE_SIGNAL,
-					      FZ_SYNCOBJ_QUERY };
+	static const enum fz_call calls[] = { FZ_SYNCOBJ_RESET, FZ_SYNCOBJ_SIGNAL,
+					      FZ_SYNCOBJ_TIMELINE_SIGNAL, FZ_SYNCOBJ_QUERY };
 	enum fz_call c = calls[fz_below(4)];
 	struct handles s;
 	struct drm_syncobj_timeline_array tl = { .handles = (uintptr_t)s.h,
@@ -118,7 +133,9 @@ static void syncobj_array(struct file *f)
 static void syncobj_eventfd(struct file *f)
 {
 	struct fuzz_syncobj_eventfd e = { .handle = pick(f->syncobjs, NR_SYNCOBJS),
-					  .flags = fz_one_in(2) ? DRM_SYNCOBJ_WAIT_FLAGS_WAIT_AVAILABLE : 0,
+					  .flags = fz_one_in(2)
+							   ? DRM_SYNCOBJ_WAIT_FLAGS_WAIT_AVAILABLE
+							   : 0,
 					  .point = fz_below(100) };
 
 	e.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -133,7 +150,8 @@ static void syncobj_eventfd(struct file *f)
 static void sync_file(void)
 {
 	struct sync_fence_info fences[4];
-	struct sync_file_info info = { .num_fences = fz_below(5), .sync_fence_info = (uintptr_t)fences };
+	struct sync_file_info info = { .num_fences = fz_below(5),
+				       .sync_fence_info = (uintptr_t)fences };
 	struct sync_merge_data merge = { .name = "fuzz", .fd2 = pick_fd() };
 
 	if (fz_one_in(2)) {
@@ -148,7 +166,12 @@ static void sync_file(void)
 void sync_step(struct file *f)
 {
 	switch (fz_below(16)) {
-	case 0 ... 2:
+	case 0:
+		if (fz_one_in(4))
+			syncobj_never(f);
+		break;
+	case 1:
+	case 2:
 		syncobj_create(f);
 		break;
 	case 3:

@@ -2,13 +2,23 @@
 /*
  * fuzz_ioctl: calls vnpu.ko from all sides at once, rightly, nearly rightly and wildly.
  *
- * Several client processes of several threads, a process of lying firmwares, the real vnpu-fw, and a process that reads
- * sysfs and debugfs. All of them are killed at random and begin anew; vnpu-fw is stopped and continued too. A device that
- * is wedged is deleted. Nothing is asserted about a single call: what counts is that no process that was killed stays, that
- * each call was seen to succeed and to fail, and what the kernel and whoever runs this say afterwards.
+ * Several client processes of several threads, of root and of nobody, a process of lying firmwares,
+ * the real vnpu-fw, and a process that reads sysfs and debugfs and writes parameters. All of them
+ * are killed at random and begin anew; firmwares and clients are stopped and continued too. A
+ * device that is wedged is deleted. Two more, the judges, do everything right and watch what the
+ * driver promises (fuzz_judge.c). The run fails
  *
- * FUZZ_SECONDS (30) and FUZZ_SEED (by chance) come from the environment, BUILD too: $BUILD/bin/vnpu-fw is the firmware.
- * Needs root.
+ * - if a promise was broken, or the node took an ioctl of DRM's that it must refuse: "WRONG" and
+ *   what;
+ * - if a process that was killed stays;
+ * - if a call never succeeded, or no queue was ever full where there are fences that never come, in
+ *   20 s or more;
+ *
+ * and what the kernel says meanwhile is for whoever runs this.
+ *
+ * FUZZ_SECONDS (30) and FUZZ_SEED (by chance) come from the environment, BUILD too:
+ * $BUILD/bin/vnpu-fw is the firmware. The same seed begins with the same choices; what they meet
+ * depends on who is faster. Needs root.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -21,6 +31,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -30,25 +41,38 @@
 #define NR_CLIENTS 3
 #define LIAR NR_CLIENTS
 #define READER (LIAR + 1)
-#define NR_CHILDREN (READER + 1)
+#define JUDGE (READER + 1)
+#define NR_CHILDREN (JUDGE + 2)
 #define MAX_DEVICES 6
-/* How long a process that was killed may take to end: what it has in the kernel is taken apart by itself. */
+/*
+ * How long a process that was killed may take to end: what it has in the kernel is taken apart
+ * by itself.
+ */
 #define REAP_MS 60000
+/* A run as long as this has to have seen everything succeed. */
+#define LONG_S 20
 #define REAL_NAME "real"
+/*
+ * Where the counts are: far from everything else, for the kernel writes to where clients say, and
+ * their pointers are valid ones of which a bit is another.
+ */
+#define SHARED_AT ((void *)0x200000000000)
 
 struct child {
 	pid_t pid;
 	int64_t until;
+	int64_t turn; /* when it is stopped or continued */
+	bool stopped;
 };
 
 static struct child children[NR_CHILDREN];
 static struct child real;
-static bool real_is_stopped;
 static bool hung;
 static char real_path[256];
 
 static struct {
-	uint64_t client_kills, liar_kills, own_ends, fw_starts, fw_kills, fw_stops, fw_terms, wedged, deleted;
+	uint64_t client_kills, liar_kills, stops, own_ends, fw_starts, fw_kills, fw_stops, fw_terms,
+		wedged, deleted;
 } tally;
 
 /* ---- processes ---- */
@@ -68,15 +92,33 @@ static void start_child(int i)
 {
 	struct child *c = &children[i];
 
-	c->until = fz_now_ms() + (i == READER ? 20000 : 50 + fz_below(fz_one_in(4) ? 10000 : 2000));
+	c->until = fz_now_ms() + 50 + fz_below(fz_one_in(4) ? 10000 : 2000);
+	if (i == READER)
+		c->until += 20000;
+	if (i >= JUDGE)
+		c->until = INT64_MAX;
+	c->turn = fz_now_ms() + fz_below(5000);
+	c->stopped = false;
 	c->pid = start();
 	if (c->pid)
 		return;
+	if (i >= JUDGE)
+		fz_judge();
 	if (i == READER)
 		fz_reader();
 	if (i == LIAR)
 		fz_liar();
-	fz_client();
+	fz_client(!fz_one_in(3));
+}
+
+/* Clients and liars stand still for a while, with whatever they owe. */
+static void stop_or_continue(struct child *c)
+{
+	kill(c->pid, c->stopped ? SIGCONT : SIGSTOP);
+	tally.stops += !c->stopped;
+	c->stopped = !c->stopped;
+	c->turn = fz_now_ms() +
+		  (c->stopped ? fz_below(fz_one_in(4) ? 3000 : 300) : 500 + fz_below(5000));
 }
 
 static void show_stacks(pid_t pid)
@@ -112,7 +154,8 @@ static void end(struct child *c, const char *what)
 	kill(c->pid, SIGKILL);
 	while (waitpid(c->pid, NULL, WNOHANG) == 0) {
 		if (fz_now_ms() > until) {
-			printf("%s %d has not ended %d s after SIGKILL\n", what, c->pid, REAP_MS / 1000);
+			printf("%s %d has not ended %d s after SIGKILL\n", what, c->pid,
+			       REAP_MS / 1000);
 			show_stacks(c->pid);
 			hung = true;
 			break;
@@ -136,6 +179,8 @@ static void turn_children(void)
 				tally.liar_kills++;
 			else if (i < NR_CLIENTS)
 				tally.client_kills++;
+		} else if (c->pid > 0 && i <= LIAR && fz_now_ms() >= c->turn) {
+			stop_or_continue(c);
 		}
 		if (c->pid <= 0 && !hung)
 			start_child(i);
@@ -152,6 +197,18 @@ static void delete (int control, uint32_t dev_id)
 		tally.deleted++;
 }
 
+/* Anybody may open the nodes: some of the clients are nobody. */
+static void open_nodes(void)
+{
+	char path[64];
+
+	for (int i = 0; i < 64; i++) {
+		snprintf(path, sizeof(path), "/dev/accel/accel%d", i);
+		if (chmod(path, 0666) && i > 2 * MAX_DEVICES)
+			break;
+	}
+}
+
 /* Wedged devices go; orphans go when there are too many. The number that is left. */
 static int tend_devices(int control, bool all)
 {
@@ -163,7 +220,8 @@ static int tend_devices(int control, bool all)
 
 		nr++;
 		tally.wedged += wedged;
-		if (all || wedged || (nr > MAX_DEVICES - 2 && info.state == VNPU_CTL_DEV_LOST && fz_one_in(4)))
+		if (all || wedged ||
+		    (nr > MAX_DEVICES - 2 && info.state == VNPU_CTL_DEV_LOST && fz_one_in(4)))
 			delete (control, info.dev_id);
 		info = (struct vnpu_ctl_info){ .dev_id = info.dev_id + 1 };
 	}
@@ -201,7 +259,7 @@ static void start_real(int control)
 	}
 	fz->real_dev = dev;
 	real.until = fz_now_ms() + 50 + fz_below(fz_one_in(4) ? 500 : 5000);
-	real_is_stopped = false;
+	real.stopped = false;
 	tally.fw_starts++;
 	snprintf(id, sizeof(id), "%d", dev);
 	real.pid = start();
@@ -210,18 +268,31 @@ static void start_real(int control)
 	dup2(open("/dev/null", O_RDWR), 0);
 	dup2(0, 1);
 	dup2(0, 2);
-	if (dev >= 0)
-		execl(real_path, real_path, "--threads", "1", "--spin-us", "0", "--attach", id, NULL);
+	/* With and without the rights of root; either way of taking a device over. */
+	if (fz_one_in(2))
+		execl(real_path, real_path, "--threads", "1", "--spin-us", "0", "--attach-or-add",
+		      REAL_NAME, "--user", "nobody", "--queues", "12", "--depth", "8", "--contexts",
+		      "8", "--mem-limit", "48M", NULL);
+	else if (dev >= 0)
+		execl(real_path, real_path, "--threads", "1", "--spin-us", "0", "--attach", id,
+		      NULL);
 	else
-		execl(real_path, real_path, "--threads", "1", "--spin-us", "0", "--name", REAL_NAME, "--queues", "12",
-		      "--depth", "8", "--contexts", "8", "--mem-limit", "48M", NULL);
+		execl(real_path, real_path, "--threads", "1", "--spin-us", "0", "--name", REAL_NAME,
+		      "--queues", "12", "--depth", "8", "--contexts", "8", "--mem-limit", "48M",
+		      NULL);
 	_exit(127);
 }
 
 static void turn_real(int control)
 {
-	if (real.pid > 0 && waitpid(real.pid, NULL, WNOHANG) == real.pid)
+	int status;
+
+	if (real.pid > 0 && waitpid(real.pid, &status, WNOHANG) == real.pid) {
+		/* It may give up, but nothing that a client or the kernel does may crash it. */
+		if (WIFSIGNALED(status) && WTERMSIG(status) != SIGTERM)
+			fz_wrong("vnpu-fw died of signal %d", WTERMSIG(status));
 		real.pid = 0;
+	}
 	if (real.pid <= 0) {
 		start_real(control);
 		return;
@@ -229,9 +300,9 @@ static void turn_real(int control)
 	if (fz_now_ms() < real.until)
 		return;
 	real.until = fz_now_ms() + fz_below(1500);
-	if (real_is_stopped && fz_one_in(2)) {
+	if (real.stopped && fz_one_in(2)) {
 		kill(real.pid, SIGCONT);
-		real_is_stopped = false;
+		real.stopped = false;
 		return;
 	}
 	switch (fz_below(6)) {
@@ -247,7 +318,7 @@ static void turn_real(int control)
 		break;
 	default:
 		kill(real.pid, SIGSTOP);
-		real_is_stopped = true;
+		real.stopped = true;
 		tally.fw_stops++;
 	}
 }
@@ -260,13 +331,15 @@ static void prepare(void)
 	struct timespec t;
 
 	clock_gettime(CLOCK_REALTIME, &t);
-	fz = mmap(NULL, sizeof(*fz), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	fz = mmap(SHARED_AT, sizeof(*fz), PROT_READ | PROT_WRITE,
+		  MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	if (fz == MAP_FAILED || socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, fz_passing)) {
 		perror("fuzz_ioctl");
 		exit(1);
 	}
 	fz->real_dev = -1;
-	fz->seed = seed && *seed ? strtoull(seed, NULL, 0) : (uint64_t)t.tv_sec * 1000000000ull + t.tv_nsec;
+	fz->seed = seed && *seed ? strtoull(seed, NULL, 0)
+				 : (uint64_t)t.tv_sec * 1000000000ull + t.tv_nsec;
 	fz_seed_thread();
 	snprintf(real_path, sizeof(real_path), "%s/bin/vnpu-fw", build ? build : "build");
 	if (access(real_path, X_OK)) {
@@ -292,14 +365,16 @@ static void finish(int control)
 
 int main(void)
 {
-	int seconds = getenv("FUZZ_SECONDS") ? atoi(getenv("FUZZ_SECONDS")) : 30, control, lacking;
+	int seconds = getenv("FUZZ_SECONDS") ? atoi(getenv("FUZZ_SECONDS")) : 30, control, lacking,
+	    failed;
 	int64_t until, next_look = 0;
 
 	prepare();
 	printf("FUZZ_SEED=%llu FUZZ_SECONDS=%d\n", (unsigned long long)fz->seed, seconds);
 	control = fz_control();
 	if (control < 0) {
-		fprintf(stderr, "fuzz_ioctl: /dev/vnpu-control: %s; load vnpu.ko, and be root\n", strerror(errno));
+		fprintf(stderr, "fuzz_ioctl: /dev/vnpu-control: %s; load vnpu.ko, and be root\n",
+			strerror(errno));
 		return 1;
 	}
 	fz_switches_save();
@@ -309,19 +384,33 @@ int main(void)
 		turn_real(control);
 		if (fz_now_ms() >= next_look) {
 			tend_devices(control, false);
-			next_look = fz_now_ms() + 200;
+			open_nodes();
+			next_look = fz_now_ms() + 100;
 		}
 		fz_sleep_ms(5);
 	}
 	finish(control);
-	lacking = fz_switches_restore() + fz_report();
-	printf("killed: %llu clients, %llu liars; ended by themselves: %llu\n", (unsigned long long)tally.client_kills,
-	       (unsigned long long)tally.liar_kills, (unsigned long long)tally.own_ends);
-	printf("vnpu-fw: %llu starts, %llu kills, %llu stops, %llu terminations\n", (unsigned long long)tally.fw_starts,
-	       (unsigned long long)tally.fw_kills, (unsigned long long)tally.fw_stops,
-	       (unsigned long long)tally.fw_terms);
+	failed = fz_switches_restore();
+	lacking = fz_report();
+	printf("killed: %llu clients, %llu liars; stopped: %llu; ended by themselves: %llu\n",
+	       (unsigned long long)tally.client_kills, (unsigned long long)tally.liar_kills,
+	       (unsigned long long)tally.stops, (unsigned long long)tally.own_ends);
+	printf("vnpu-fw: %llu starts, %llu kills, %llu stops, %llu terminations\n",
+	       (unsigned long long)tally.fw_starts, (unsigned long long)tally.fw_kills,
+	       (unsigned long long)tally.fw_stops, (unsigned long long)tally.fw_terms);
 	printf("%llu answers by liars, %llu devices deleted, %llu of them wedged\n",
 	       (unsigned long long)fz->jobs_posted, (unsigned long long)tally.deleted,
 	       (unsigned long long)tally.wedged);
-	return hung || lacking;
+	printf("judges: %llu fences, the longest of %llu ms; %llu queues filled behind a fence "
+	       "that never comes, %llu of "
+	       "them to the brim\n",
+	       (unsigned long long)fz->fences, (unsigned long long)fz->worst_fence_ms,
+	       (unsigned long long)fz->floods, (unsigned long long)fz->full);
+	if (fz->floods > 10 && !fz->full)
+		lacking++;
+	if (!fz->fences)
+		lacking++;
+	printf("%llu things were wrong, %d were never seen\n", (unsigned long long)fz->wrong,
+	       lacking);
+	return hung || failed || fz->wrong || (lacking && seconds >= LONG_S);
 }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * A process of firmwares that lie. Each of its threads adds devices or takes over orphans, answers jobs rightly for a
- * while so that clients get somewhere, and in between answers twice, late, for others, out of order or not at all, writes
- * anything into rings and status pages, maps and unmaps apertures, and leaves at any point. One more thread calls the
- * control node at random.
+ * A process of firmwares that lie. Each of its threads adds devices or takes over orphans, answers
+ * jobs rightly for a while so that clients get somewhere, and in between answers twice, late, for
+ * others, out of order or not at all, claims work that it does not do, takes back what it has said,
+ * writes anything into rings, indices and status pages, maps and unmaps apertures, and leaves at
+ * any point. One more thread calls the control node at random. What the firmware may only read must
+ * stay so, and what it asked for and the kernel does not know must not be granted: those are
+ * checked.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -66,47 +69,86 @@ static uint32_t count_devices(int control)
 	return nr;
 }
 
+/*
+ * The size that a structure claims, with what lies behind it: a firmware may be older than the
+ * kernel, or newer.
+ */
+static uint32_t any_size(uint8_t *tail, uint32_t tail_bytes, uint32_t size)
+{
+	if (!fz_one_in(6))
+		return size;
+	if (fz_one_in(3))
+		tail[fz_below(tail_bytes)] = 1;
+	if (!fz_one_in(4))
+		return size - 16 + 8 * fz_below(tail_bytes / 8);
+	/* Never so that more of the stack would be taken for it. */
+	size = fz_number(size);
+	return size < tail_bytes ? size : UINT32_MAX - fz_below(64);
+}
+
 static int add_dev(int control, struct firmware *fw)
 {
-	struct vnpu_ctl_add_dev add = {
-		.version = VNPU_FW_ABI,
-		.name = "liar",
-		.isa_version = 1 << 16,
-		.nr_queues = 1 + fz_below(12),
-		.queue_depth = 1u << fz_below(5),
-		.nr_ctx = 1 + fz_below(8),
-		.va_bits = 30 + fz_below(11),
-	};
+	struct {
+		struct vnpu_ctl_add_dev add;
+		uint8_t tail[64];
+	} newer = { .add = {
+			    .size = sizeof(struct vnpu_ctl_add_dev),
+			    .version = VNPU_FW_ABI,
+			    .abi_features = fz_one_in(2) ? 0 : fz_number(VNPU_FW_FEATURES),
+			    .client_features = fz_rand(),
+			    .name = "liar",
+			    .isa_version = 1 << 16,
+			    .nr_queues = 1 + fz_below(12),
+			    .queue_depth = 1u << fz_below(5),
+			    .nr_ctx = 1 + fz_below(8),
+			    .va_bits = 30 + fz_below(11),
+			    .timeout_ms = fz_one_in(2) ? 0 : 100 + fz_below(1000),
+			    .max_timeout_ms = fz_one_in(2) ? 0 : 1100 + fz_below(2000),
+		    } };
+	struct vnpu_ctl_add_dev *add = &newer.add;
 
+	add->size = any_size(newer.tail, sizeof(newer.tail), add->size);
 	if (fz_one_in(5))
-		fz_mutate(&add, sizeof(add));
-	if (!add.mem_limit || add.mem_limit > MEM_LIMIT)
-		add.mem_limit = MEM_LIMIT;
+		fz_mutate(add, sizeof(*add));
+	if (!add->mem_limit || add->mem_limit > MEM_LIMIT)
+		add->mem_limit = MEM_LIMIT;
 	if (count_devices(control) >= MAX_DEVICES)
 		return -EBUSY;
 	if (fz_one_in(40))
 		return fz_ioctl(FZ_CTL_ADD_DEV, control, (void *)(uintptr_t)fz_pointer());
-	if (fz_ioctl(FZ_CTL_ADD_DEV, control, &add))
+	if (fz_ioctl(FZ_CTL_ADD_DEV, control, add))
 		return -1;
-	fw->fd = add.fw_fd;
-	fw->dev_id = add.dev_id;
+	if (add->abi_features & ~VNPU_FW_FEATURES)
+		fz_wrong("ADD_DEV granted features 0x%llx", (unsigned long long)add->abi_features);
+	fw->fd = add->fw_fd;
+	fw->dev_id = add->dev_id;
 	return 0;
 }
 
 static int attach(int control, struct firmware *fw)
 {
-	struct vnpu_ctl_attach attach = { .version = VNPU_FW_ABI };
+	struct {
+		struct vnpu_ctl_attach attach;
+		uint8_t tail[64];
+	} newer = { .attach = { .size = sizeof(struct vnpu_ctl_attach),
+				.version = VNPU_FW_ABI,
+				.abi_features = fz_one_in(2) ? 0 : fz_rand() } };
+	struct vnpu_ctl_attach *attach = &newer.attach;
 	struct vnpu_ctl_info info;
 
 	if (!fz_any_device(&info))
 		return -ENOENT;
-	attach.dev_id = info.dev_id;
+	attach->dev_id = info.dev_id;
+	attach->size = any_size(newer.tail, sizeof(newer.tail), attach->size);
 	if (fz_one_in(10))
-		fz_mutate(&attach, sizeof(attach));
-	if (fz_ioctl(FZ_CTL_ATTACH, control, &attach))
+		fz_mutate(attach, sizeof(*attach));
+	if (fz_ioctl(FZ_CTL_ATTACH, control, attach))
 		return -1;
-	fw->fd = attach.fw_fd;
-	fw->dev_id = attach.dev_id;
+	if (attach->abi_features & ~VNPU_FW_FEATURES)
+		fz_wrong("ATTACH granted features 0x%llx",
+			 (unsigned long long)attach->abi_features);
+	fw->fd = attach->fw_fd;
+	fw->dev_id = attach->dev_id;
 	return 0;
 }
 
@@ -132,8 +174,10 @@ static bool map_rings(struct firmware *fw)
 		return false;
 	fw->ctl = map(fw->fd, fw->info.ctl_offset, PAGE, PROT_READ | PROT_WRITE);
 	fw->sq = map(fw->fd, fw->info.sq_offset, fw->info.sq_entries * sizeof(*fw->sq), PROT_READ);
-	fw->cq = map(fw->fd, fw->info.cq_offset, fw->info.cq_entries * sizeof(*fw->cq), PROT_READ | PROT_WRITE);
-	fw->status = map(fw->fd, fw->info.status_offset, fw->info.nr_queues * PAGE, PROT_READ | PROT_WRITE);
+	fw->cq = map(fw->fd, fw->info.cq_offset, fw->info.cq_entries * sizeof(*fw->cq),
+		     PROT_READ | PROT_WRITE);
+	fw->status = map(fw->fd, fw->info.status_offset, fw->info.nr_queues * PAGE,
+			 PROT_READ | PROT_WRITE);
 	return fw->ctl && fw->sq && fw->cq && fw->status;
 }
 
@@ -152,6 +196,26 @@ static void unmap_rings(struct firmware *fw)
 	unmap(fw->shared, PAGE);
 	for (int i = 0; i < NR_APERTURES; i++)
 		unmap(fw->apertures[i].p, fw->apertures[i].size);
+}
+
+/* What only the kernel writes. */
+static void try_to_write(struct firmware *fw)
+{
+	struct {
+		const char *what;
+		uint64_t offset;
+		void *p;
+	} pages[] = { { "the info page", 0, (void *)fw->shared },
+		      { "the submission ring", fw->info.sq_offset, (void *)fw->sq } };
+	int i = fz_below(2);
+	void *p = map(fw->fd, pages[i].offset, PAGE, PROT_READ | PROT_WRITE);
+
+	if (p) {
+		fz_wrong("%s can be mapped writable", pages[i].what);
+		unmap(p, PAGE);
+	}
+	if (!fz_count(FZ_MPROTECT, mprotect(pages[i].p, PAGE, PROT_READ | PROT_WRITE)))
+		fz_wrong("%s can be made writable", pages[i].what);
 }
 
 /* ---- apertures ---- */
@@ -214,11 +278,25 @@ static void post(struct firmware *fw, struct vnpu_fw_cqe cqe)
 	__atomic_fetch_add(&fz->jobs_posted, 1, __ATOMIC_RELAXED);
 }
 
+/* As the ABI says: only upwards, and by compare-and-swap. */
+static void complete(struct drm_vnpu_queue_status *page, uint64_t seqno)
+{
+	uint64_t old = __atomic_load_n(&page->completed_seqno, __ATOMIC_RELAXED);
+
+	while (old < seqno &&
+	       !__atomic_compare_exchange_n(&page->completed_seqno, &old, seqno, false,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+}
+
 static void answer(struct firmware *fw, const struct vnpu_fw_sqe *sqe)
 {
-	static const uint32_t results[] = { VNPU_FW_INVALID, VNPU_FW_FAULT, VNPU_FW_CANCELED, VNPU_FW_FAILED, 77 };
+	static const uint32_t results[] = { VNPU_FW_INVALID, VNPU_FW_FAULT, VNPU_FW_CANCELED,
+					    VNPU_FW_FAILED, 77 };
 	struct drm_vnpu_queue_status *page = status_page(fw, sqe->queue);
-	struct vnpu_fw_cqe cqe = { .type = VNPU_FW_CQE_DONE, .tag = sqe->tag, .busy_ns = fz_below(100000) };
+	struct vnpu_fw_cqe cqe = { .type = VNPU_FW_CQE_DONE,
+				   .tag = sqe->tag,
+				   .busy_ns = fz_below(100000) };
 
 	if (sqe->type == VNPU_FW_SQE_CTX_CLOSE) {
 		for (int i = 0; i < NR_APERTURES; i++) {
@@ -236,10 +314,14 @@ static void answer(struct firmware *fw, const struct vnpu_fw_sqe *sqe)
 			cqe.fault_va = fz_number(0);
 			cqe.flags = fz_below(2);
 		}
-		page->completed_seqno = sqe->seqno;
+		page->started_seqno = sqe->seqno;
+		page->progress += 1 + fz_below(3);
+		complete(page, sqe->seqno);
 	}
 	if (fz_one_in(fw->malice))
 		fz_mutate(&cqe, sizeof(cqe));
+	else if (fz_one_in(fw->malice))
+		(fz_one_in(2) ? &cqe.flags : &cqe.pad)[0] = 1u << fz_below(32);
 	post(fw, cqe);
 }
 
@@ -264,7 +346,8 @@ static void take(struct firmware *fw)
 
 static void enter(struct firmware *fw)
 {
-	struct vnpu_fw_enter e = { .flags = VNPU_FW_ENTER_COMPLETE | (fz_one_in(2) ? VNPU_FW_ENTER_WAIT : 0),
+	struct vnpu_fw_enter e = { .flags = VNPU_FW_ENTER_COMPLETE |
+					    (fz_one_in(2) ? VNPU_FW_ENTER_WAIT : 0),
 				   .sq_seen = fw->sq_head,
 				   .timeout_ns = fz_now_ns() + fz_below(3000000) };
 	struct pollfd p = { fw->fd, POLLIN, 0 };
@@ -275,11 +358,50 @@ static void enter(struct firmware *fw)
 	if (fz_one_in(fw->malice * 4))
 		fz_mutate(&e, sizeof(e));
 	/* No one wakes this process. */
-	if ((e.flags & VNPU_FW_ENTER_WAIT) && (e.timeout_ns < 0 || e.timeout_ns > fz_now_ns() + 20000000))
+	if ((e.flags & VNPU_FW_ENTER_WAIT) &&
+	    (e.timeout_ns < 0 || e.timeout_ns > fz_now_ns() + 20000000))
 		e.timeout_ns = fz_now_ns() + 20000000;
-	ret = fz_ioctl(FZ_FW_ENTER, fw->fd, fz_one_in(fw->malice * 8) ? (void *)(uintptr_t)fz_pointer() : &e);
+	ret = fz_ioctl(FZ_FW_ENTER, fw->fd,
+		       fz_one_in(fw->malice * 8) ? (void *)(uintptr_t)fz_pointer() : &e);
 	if (ret == -EIO || ret == -ENODEV || ret == -EPROTO)
 		fw->steps = fw->steps > 5 ? 5 : fw->steps;
+}
+
+/* Started, alive, working, ever since: without an end. */
+static void claim(struct firmware *fw, const struct vnpu_fw_sqe *sqe)
+{
+	struct drm_vnpu_queue_status *page = status_page(fw, sqe->queue);
+
+	page->started_seqno = fz_one_in(3) ? fz_number(sqe->seqno) : sqe->seqno;
+	for (int i = fz_below(20); i > 0; i--) {
+		page->progress += fz_one_in(8) ? fz_rand() : 1;
+		fz_sleep_ms(fz_below(3));
+	}
+}
+
+static void take_back(struct drm_vnpu_queue_status *page)
+{
+	__u64 *word = fz_one_in(3) ? &page->started_seqno : &page->completed_seqno;
+
+	*word = fz_one_in(2) ? 0 : *word - 1 - fz_below(4);
+}
+
+/* Beside the indices mostly, for these are soon found out. */
+static void spoil_rings(struct firmware *fw)
+{
+	uint32_t *words = (uint32_t *)fw->ctl;
+	uint8_t *entry = (uint8_t *)&fw->cq[fz_below(fw->info.cq_entries)];
+
+	for (int i = fz_below(16); i > 0; i--) {
+		uint32_t at = fz_below(PAGE / 4);
+
+		if (&words[at] != &fw->ctl->sq_head && &words[at] != &fw->ctl->cq_tail)
+			words[at] = fz_rand();
+	}
+	for (size_t i = 0; i < sizeof(*fw->cq); i++)
+		entry[i] = fz_rand();
+	if (fz_one_in(4))
+		__atomic_store_n(&fw->ctl->cq_tail, ++fw->cq_tail, __ATOMIC_RELEASE);
 }
 
 static void lie(struct firmware *fw)
@@ -288,7 +410,7 @@ static void lie(struct firmware *fw)
 	uint64_t *words = (uint64_t *)status_page(fw, fz_below(fw->info.nr_queues));
 	struct vnpu_fw_start start = { .flags = fz_one_in(4) };
 
-	switch (fz_below(16)) {
+	switch (fz_below(20)) {
 	case 0 ... 3: /* double, late, out of order */
 		answer(fw, old);
 		break;
@@ -299,7 +421,8 @@ static void lie(struct firmware *fw)
 					       .busy_ns = fz_rand() });
 		break;
 	case 5:
-		post(fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_CTX_CLOSED, .tag = fz_number(1) });
+		post(fw,
+		     (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_CTX_CLOSED, .tag = fz_number(1) });
 		break;
 	case 6 ... 9: /* progress that is none */
 		words[fz_below(4)] = fz_one_in(2) ? fz_number(words[0]) : words[0] + fz_below(3);
@@ -321,6 +444,18 @@ static void lie(struct firmware *fw)
 		break;
 	case 14:
 		map_aperture(fw, fz_one_in(8) ? fz_number(1) : fz_below(fw->info.nr_ctx + 2));
+		break;
+	case 15:
+		claim(fw, old);
+		break;
+	case 16:
+		take_back((struct drm_vnpu_queue_status *)words);
+		break;
+	case 17:
+		spoil_rings(fw);
+		break;
+	case 18:
+		try_to_write(fw);
 		break;
 	default:
 		fz_sleep_ms(fz_one_in(20) ? fz_below(600) : fz_below(5));
@@ -384,10 +519,13 @@ static void *firmware_thread(void *unused)
 
 	fz_seed_thread();
 	while (!fz_stopped()) {
-		struct firmware fw = { .fd = -1, .malice = malices[fz_below(4)], .steps = fz_below(1500) };
+		struct firmware fw = { .fd = -1,
+				       .malice = malices[fz_below(4)],
+				       .steps = fz_below(1500) };
 		struct vnpu_fw_start start = { 0 };
 
-		if (fz_one_in(2) ? add_dev(control, &fw) && attach(control, &fw) : attach(control, &fw)) {
+		if (fz_one_in(2) ? add_dev(control, &fw) && attach(control, &fw)
+				 : attach(control, &fw)) {
 			fz_sleep_ms(1 + fz_below(10));
 			continue;
 		}
@@ -409,13 +547,15 @@ static void control_step(int control)
 	struct vnpu_ctl_version version;
 	struct vnpu_ctl_info info = { .dev_id = fz_below(8) };
 	struct vnpu_ctl_del_dev del = { 0 };
-	struct vnpu_fw_enter enter = { .flags = fz_below(4), .timeout_ns = fz_now_ns() + fz_below(5000000) };
+	struct vnpu_fw_enter enter = { .flags = fz_below(4),
+				       .timeout_ns = fz_now_ns() + fz_below(5000000) };
 	struct firmware fw = { .fd = -1 };
 	int fd = __atomic_load_n(&zombies[fz_below(8)], __ATOMIC_RELAXED);
 
 	switch (fz_below(16)) {
 	case 0:
-		fz_ioctl(FZ_CTL_VERSION, control, fz_one_in(2) ? (void *)(uintptr_t)fz_pointer() : &version);
+		fz_ioctl(FZ_CTL_VERSION, control,
+			 fz_one_in(2) ? (void *)(uintptr_t)fz_pointer() : &version);
 		break;
 	case 1:
 	case 2:

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * A process that reads all that the driver shows of itself, while it changes: sysfs, debugfs, fdinfo, coredumps; and turns
- * the switches that root has.
+ * A process that reads all that the driver shows of itself, while it changes: sysfs, debugfs,
+ * fdinfo, coredumps; and turns the switches that root has. The module's parameters are mostly set
+ * to what keeps the others busy, now and then to anything; what they hold afterwards must be within
+ * their bounds.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,18 +22,35 @@ static const char *const shown[] = {
 	"/proc/[1-9]*/fdinfo/*",       "/proc/[1-9]*/maps",
 };
 
+#define PARAMETERS "/sys/module/vnpu/parameters/"
+
+/* A parameter with its bounds, and what is good for it here; a truth value has none. */
+static const struct {
+	const char *name;
+	unsigned long min, max;
+	const char *values[3];
+} parameters[] = {
+	{ "prime_export", 0, 0, { "Y", "Y", "N" } },
+	{ "fence_export", 0, 0, { "Y", "Y", "N" } },
+	{ "timeout_ms", 1, 3600000, { "300", "1000", "3000" } },
+	{ "max_timeout_ms", 1, 3600000, { "600", "2000", "5000" } },
+	{ "reset_ms", 1, 3600000, { "300", "1000", "2000" } },
+	{ "max_resets", 0, 16, { "0", "3", "16" } },
+	{ "reset_window_s", 1, 86400, { "1", "10", "600" } },
+};
+
+#define NR_PARAMETERS (sizeof(parameters) / sizeof(*parameters))
+
 /* What is written and where, if it is there. */
 static const struct {
 	const char *pattern;
 	const char *values[2];
 	uint32_t seldom;
+	enum fz_call call;
 } switches[] = {
-	{ "/sys/module/vnpu/parameters/prime_export", { "Y", "N" }, 1 },
-	{ "/sys/module/vnpu/parameters/timeout_ms", { "300", "1000" }, 4 },
-	{ "/sys/module/vnpu/parameters/max_timeout_ms", { "600", "2000" }, 4 },
-	{ "/sys/kernel/debug/accel/*/force_reset", { "1", "1" }, 8 },
-	{ "/sys/class/devcoredump/devcd*/data", { "1", "1" }, 1 },
-	{ "/sys/kernel/tracing/events/vnpu/enable", { "1", "0" }, 1 },
+	{ "/sys/kernel/debug/accel/*/force_reset", { "1", "1" }, 4, FZ_FORCE_RESET },
+	{ "/sys/class/devcoredump/devcd*/data", { "1", "1" }, 1, FZ_READ },
+	{ "/sys/kernel/tracing/events/vnpu/enable", { "1", "0" }, 1, FZ_READ },
 };
 
 static const char *any_match(const char *pattern, glob_t *found)
@@ -50,7 +70,8 @@ static void read_some(void)
 	path = any_match(pattern, &found);
 	fd = path ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
 	if (fd >= 0) {
-		for (int i = 0; i < 64 && fz_count(FZ_READ, read(fd, buf, 1 + fz_below(sizeof(buf)))) > 0; i++)
+		for (int i = 0;
+		     i < 64 && fz_count(FZ_READ, read(fd, buf, 1 + fz_below(sizeof(buf)))) > 0; i++)
 			;
 		close(fd);
 	}
@@ -69,40 +90,103 @@ static void turn_some(void)
 	path = any_match(switches[i].pattern, &found);
 	fd = path ? open(path, O_WRONLY | O_CLOEXEC) : -1;
 	if (fd >= 0) {
-		if (write(fd, value, strlen(value)) < 0)
-			fz_sleep_ms(1);
+		fz_count(switches[i].call, write(fd, value, strlen(value)));
 		close(fd);
 	}
 	globfree(&found);
 }
 
-/* ---- how the switches stood ---- */
+/* ---- the module's parameters ---- */
 
-static char stood[sizeof(switches) / sizeof(*switches)][32];
+static int open_parameter(size_t i, int flags)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), PARAMETERS "%s", parameters[i].name);
+	return open(path, flags | O_CLOEXEC);
+}
+
+/* Its text, without the end of line; false if there is none of this name. */
+static bool read_parameter(size_t i, char *text, size_t size)
+{
+	int fd = open_parameter(i, O_RDONLY);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n - (text[n - 1] == '\n') : 0] = 0;
+	return n > 0;
+}
+
+static void check_parameter(size_t i)
+{
+	char text[32];
+	unsigned long value;
+
+	if (!parameters[i].max || !read_parameter(i, text, sizeof(text)))
+		return;
+	value = strtoul(text, NULL, 10);
+	if (value < parameters[i].min || value > parameters[i].max)
+		fz_wrong("the parameter %s is %s", parameters[i].name, text);
+}
+
+static void any_text(char *text, size_t size)
+{
+	switch (fz_below(4)) {
+	case 0:
+		snprintf(text, size, "%lld", (long long)fz_number(0));
+		break;
+	case 1:
+		snprintf(text, size, "0x%llx\n", (unsigned long long)fz_number(0));
+		break;
+	case 2:
+		snprintf(text, size, "%u", fz_below(100000));
+		break;
+	default:
+		for (size_t i = 0; i < size - 1; i++)
+			text[i] = fz_rand();
+		text[fz_below(size - 1)] = 0;
+	}
+}
+
+static void turn_parameter(void)
+{
+	size_t i = fz_below(NR_PARAMETERS);
+	int fd = open_parameter(i, O_WRONLY);
+	char text[64];
+
+	if (fd < 0)
+		return;
+	if (fz_one_in(4))
+		any_text(text, sizeof(text));
+	else
+		snprintf(text, sizeof(text), "%s", parameters[i].values[fz_below(3)]);
+	fz_count(FZ_PARAMETER, write(fd, text, strlen(text)));
+	close(fd);
+	check_parameter(i);
+}
+
+/* ---- how the parameters stood ---- */
+
+static char stood[NR_PARAMETERS][32];
 
 void fz_switches_save(void)
 {
-	for (size_t i = 0; i < sizeof(switches) / sizeof(*switches); i++) {
-		/* What has wildcards comes and goes with devices. */
-		int fd = strchr(switches[i].pattern, '*') ? -1 : open(switches[i].pattern, O_RDONLY | O_CLOEXEC);
-
-		if (fd < 0 || read(fd, stood[i], sizeof(stood[i]) - 1) < 0)
+	for (size_t i = 0; i < NR_PARAMETERS; i++)
+		if (!read_parameter(i, stood[i], sizeof(stood[i])))
 			stood[i][0] = 0;
-		if (fd >= 0)
-			close(fd);
-	}
 }
 
 int fz_switches_restore(void)
 {
 	int failed = 0;
 
-	for (size_t i = 0; i < sizeof(switches) / sizeof(*switches); i++) {
+	for (size_t i = 0; i < NR_PARAMETERS; i++) {
 		size_t n = strlen(stood[i]);
-		int fd = n ? open(switches[i].pattern, O_WRONLY | O_CLOEXEC) : -1;
+		int fd = n ? open_parameter(i, O_WRONLY) : -1;
 
 		if (n && (fd < 0 || write(fd, stood[i], n) != (ssize_t)n)) {
-			printf("%s cannot be set back: %s\n", switches[i].pattern, strerror(errno));
+			printf("%s cannot be set back: %s\n", parameters[i].name, strerror(errno));
 			failed = 1;
 		}
 		if (fd >= 0)
@@ -117,8 +201,10 @@ _Noreturn void fz_reader(void)
 	fz_catch_faults();
 	while (!fz_stopped()) {
 		read_some();
-		if (fz_one_in(6))
+		if (fz_one_in(4))
 			turn_some();
+		if (fz_one_in(3))
+			turn_parameter();
 		fz_sleep_ms(5 + fz_below(20));
 	}
 	_exit(0);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Every call of both ABIs once, well and badly, with all that comes back on stdout. Built for 64 bits and for 32: the two
- * have to print the same. It needs no library, and plays the firmware itself.
+ * Every call of both ABIs once, well and badly, with all that comes back on stdout. Built for 64
+ * bits and for 32: the two have to print the same. It needs no library, and plays the firmware
+ * itself.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -71,8 +72,11 @@ static void sizes(void)
 	SIZES(drm_vnpu_queue_status);
 	SIZES(drm_vnpu_bind_op);
 	SIZES(drm_vnpu_sync_op);
-	SIZES(drm_vnpu_bo_use);
 	SIZES(drm_vnpu_job);
+	SIZES(vnpu_ctl_version);
+	SIZES(vnpu_ctl_add_dev);
+	SIZES(vnpu_ctl_attach);
+	SIZES(vnpu_ctl_info);
 	SIZES(vnpu_fw_info);
 	SIZES(vnpu_fw_ctl);
 	SIZES(vnpu_fw_sqe);
@@ -88,6 +92,7 @@ static void device(void)
 {
 	struct vnpu_ctl_version version = { 0 };
 	struct vnpu_ctl_add_dev add = {
+		.size = sizeof(add),
 		.version = VNPU_FW_ABI,
 		.name = "abi",
 		.nr_queues = 4,
@@ -95,7 +100,7 @@ static void device(void)
 		.nr_ctx = 4,
 		.va_bits = VA_BITS,
 	};
-	struct vnpu_ctl_attach attach = { .version = VNPU_FW_ABI };
+	struct vnpu_ctl_attach attach = { .size = sizeof(attach), .version = VNPU_FW_ABI };
 	struct vnpu_ctl_info look = { 0 };
 	struct vnpu_ctl_del_dev bad = { .flags = 1 };
 	struct vnpu_fw_start start = { 0 };
@@ -108,7 +113,7 @@ static void device(void)
 	dev_id = add.dev_id;
 	fw = add.fw_fd;
 	info = map(fw, 0, PAGE, PROT_READ);
-	show("info", info, 128);
+	show("info", info, sizeof(*info));
 	must(!FW(START, &start), "START");
 	look.dev_id = dev_id;
 	CTL(INFO, &look);
@@ -166,7 +171,9 @@ static void objects(void)
 	printf("through the aperture: %d\n", aperture[PAGE + 5]);
 	munmap(aperture, 2 * PAGE);
 	munmap(mem, 2 * PAGE);
-	queue = (struct drm_vnpu_queue_create){ .ctx_id = ctx, .priority = DRM_VNPU_PRIORITY_NORMAL, .depth = 4 };
+	queue = (struct drm_vnpu_queue_create){ .ctx_id = ctx,
+						.priority = DRM_VNPU_PRIORITY_NORMAL,
+						.depth = 4 };
 	must(!DRM(VNPU_QUEUE_CREATE, &queue), "QUEUE_CREATE");
 	show("queue", &queue, sizeof(queue));
 	must(!DRM(SYNCOBJ_CREATE, &syncobj_create), "SYNCOBJ_CREATE");
@@ -175,22 +182,20 @@ static void objects(void)
 
 static void job(void)
 {
-	const struct drm_vnpu_queue_status *page = map(client, queue.status_offset, PAGE, PROT_READ);
+	const struct drm_vnpu_queue_status *page =
+		map(client, queue.status_offset, PAGE, PROT_READ);
 	struct vnpu_fw_ctl *indices = map(fw, info->ctl_offset, PAGE, PROT_READ | PROT_WRITE);
 	struct vnpu_fw_sqe *sq = map(fw, info->sq_offset, PAGE, PROT_READ);
 	struct vnpu_fw_cqe *cq = map(fw, info->cq_offset, PAGE, PROT_READ | PROT_WRITE);
 	struct drm_vnpu_sync_op sync = { DRM_VNPU_SYNC_SIGNAL, syncobj, 7 };
-	struct drm_vnpu_bo_use use = { bo, DRM_VNPU_BO_USE_WRITE };
 	struct drm_vnpu_job one = { .queue_id = queue.queue_id,
 				    .cmd_va = VA,
 				    .table_va = VA + 64,
 				    .cmd_size = 64,
 				    .table_size = 64,
-				    .syncs = { sizeof(sync), 1, (uintptr_t)&sync },
-				    .bos = { sizeof(use), 1, (uintptr_t)&use } };
+				    .syncs = { sizeof(sync), 1, (uintptr_t)&sync } };
 	struct drm_vnpu_submit submit = { ctx, 0, { sizeof(one), 1, (uintptr_t)&one } };
 	struct drm_vnpu_wait wait = { .queue_id = queue.queue_id, .seqno = 1 };
-	struct drm_vnpu_bo_wait bo_wait = { .handle = bo, .flags = DRM_VNPU_BO_WAIT_WRITE };
 	struct vnpu_fw_enter enter = { .flags = VNPU_FW_ENTER_WAIT };
 	struct drm_vnpu_ctx_get_state state = { .ctx_id = ctx };
 	uint64_t point = 7;
@@ -201,19 +206,19 @@ static void job(void)
 	must(!DRM(VNPU_SUBMIT, &submit), "SUBMIT");
 	printf("seqno %llu\n", (unsigned long long)one.seqno);
 	DRM(VNPU_WAIT, &wait);
-	DRM(VNPU_BO_WAIT, &bo_wait);
 	DRM(SYNCOBJ_TIMELINE_WAIT, &syncobj_wait);
 	must(!FW(ENTER, &enter), "ENTER");
 	show("submission", &sq[0], sizeof(sq[0]));
 	indices->sq_head = 1;
-	cq[0] = (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_DONE, .status = VNPU_FW_INVALID, .tag = sq[0].tag };
+	cq[0] = (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_DONE,
+				      .status = VNPU_FW_INVALID,
+				      .tag = sq[0].tag };
 	indices->cq_tail = 1;
 	enter.flags = VNPU_FW_ENTER_COMPLETE;
 	must(!FW(ENTER, &enter), "ENTER");
 	show("enter", &enter, sizeof(enter));
 	must(!DRM(VNPU_WAIT, &wait), "WAIT");
 	show("wait", &wait, sizeof(wait));
-	must(!DRM(VNPU_BO_WAIT, &bo_wait), "BO_WAIT");
 	must(!DRM(SYNCOBJ_TIMELINE_WAIT, &syncobj_wait), "SYNCOBJ_TIMELINE_WAIT");
 	must(!DRM(VNPU_CTX_GET_STATE, &state), "CTX_GET_STATE");
 	show("state", &state, sizeof(state));
@@ -229,7 +234,6 @@ static void refusals(void)
 	} calls[] = {
 		{ "BO_CREATE", DRM_IOCTL_VNPU_BO_CREATE },
 		{ "BO_INFO", DRM_IOCTL_VNPU_BO_INFO },
-		{ "BO_WAIT", DRM_IOCTL_VNPU_BO_WAIT },
 		{ "CTX_CREATE", DRM_IOCTL_VNPU_CTX_CREATE },
 		{ "CTX_DESTROY", DRM_IOCTL_VNPU_CTX_DESTROY },
 		{ "CTX_GET_STATE", DRM_IOCTL_VNPU_CTX_GET_STATE },
@@ -246,6 +250,29 @@ static void refusals(void)
 		memset(arg, 0xff, sizeof(arg));
 		must(call(calls[i].name, client, calls[i].cmd, arg), "a refusal");
 		must(call(calls[i].name, client, calls[i].cmd, NULL) == -EFAULT, "no argument");
+	}
+}
+
+/*
+ * The core's calls have other entries for programs of 32 bits, and what is refused must be refused
+ * there too.
+ */
+static void core(void)
+{
+	for (unsigned int nr = 0; nr < 256; nr++) {
+		uint64_t arg[32] = { 0 };
+		int ret;
+
+		/*
+		 * VERSION's structure has pointers, and differs; the driver's own calls are told
+		 * apart above.
+		 */
+		if (nr == 0 || (nr >= DRM_COMMAND_BASE && nr < DRM_COMMAND_END))
+			continue;
+		ret = ioctl(client, _IOWR('d', nr, uint64_t[8]), arg) < 0 ? -errno : 0;
+		printf("core %#x: %d\n", nr, ret);
+		if (nr == 0x01 || nr == 0x02)
+			must(ret == -EOPNOTSUPP, "GET_UNIQUE and GET_MAGIC");
 	}
 }
 
@@ -279,6 +306,7 @@ int main(void)
 	objects();
 	job();
 	refusals();
+	core();
 	ends();
 	return failures != 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A structure of the ABI as a table of its fields, and from the table every argument that the kernel has to refuse: each
- * bit of a pad, each flag without a name, values beyond an enum, strangers' ids, arrays and pointers of every bad shape.
- * After each refusal the test's own `check` looks for anything that has changed, and the good argument has to work again.
+ * A structure of the ABI as a table of its fields, and from the table every argument that the
+ * kernel has to refuse: each bit of a pad, each flag without a name, values beyond an enum,
+ * strangers' ids, arrays and pointers of every bad shape. After each refusal the test's own `check`
+ * looks for anything that has changed, and the good argument has to work again.
  */
 #ifndef FIELDS_H
 #define FIELDS_H
@@ -41,10 +42,10 @@ struct field {
 	const struct field_array *array;
 };
 
-#define FIELD(type, member, k, ...)                                                                     \
-	{                                                                                               \
-		.name = #member, .offset = offsetof(type, member), .size = sizeof(((type *)0)->member), \
-		.kind = FIELD_##k, ##__VA_ARGS__                                                        \
+#define FIELD(type, member, k, ...)                                                   \
+	{                                                                             \
+		.name = #member, .offset = offsetof(type, member),                    \
+		.size = sizeof(((type *)0)->member), .kind = FIELD_##k, ##__VA_ARGS__ \
 	}
 
 struct target {
@@ -61,17 +62,18 @@ struct target {
 	unsigned long cmd;
 };
 
-#define TARGET(type, table, ...)                                                                                     \
-	{                                                                                                            \
-		.name = #type, .size = sizeof(type), .fields = table, .nr_fields = sizeof(table) / sizeof(*(table)), \
-		__VA_ARGS__                                                                                          \
+#define TARGET(type, table, ...)                                           \
+	{                                                                  \
+		.name = #type, .size = sizeof(type), .fields = table,      \
+		.nr_fields = sizeof(table) / sizeof(*(table)), __VA_ARGS__ \
 	}
 
 /* A structure inside the argument of an ioctl. */
-#define PART(called, type, table, g, c, u, k)                                                                         \
-	{                                                                                                             \
-		.name = called, .size = sizeof(type), .fields = table, .nr_fields = sizeof(table) / sizeof(*(table)), \
-		.good = g, .call = c, .undo = u, .check = k                                                           \
+#define PART(called, type, table, g, c, u, k)                                                   \
+	{                                                                                       \
+		.name = called, .size = sizeof(type), .fields = table,                          \
+		.nr_fields = sizeof(table) / sizeof(*(table)), .good = g, .call = c, .undo = u, \
+		.check = k                                                                      \
 	}
 
 #define FIELD_MAX_ARG 512
@@ -82,13 +84,17 @@ static unsigned int field_cases __attribute__((unused));
 
 #define EDGE_SIZE (64 * PAGE)
 
-/* Memory of @size bytes that ends where nothing may be read. Each call may overwrite what the last one gave. */
+/*
+ * Memory of @size bytes that ends where nothing may be read. Each call may overwrite what the last
+ * one gave.
+ */
 static inline uint8_t *edge(size_t size)
 {
 	static uint8_t *area;
 
 	if (!area) {
-		area = mmap(NULL, EDGE_SIZE + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		area = mmap(NULL, EDGE_SIZE + PAGE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		assert_ptr_not_equal(area, MAP_FAILED);
 		assert_int_equal(mprotect(area + EDGE_SIZE, PAGE, PROT_NONE), 0);
 	}
@@ -101,7 +107,10 @@ static inline void edge_protect(int prot)
 	assert_int_equal(mprotect(edge(EDGE_SIZE), EDGE_SIZE, prot), 0);
 }
 
-/* Where user memory is not: null, unmapped, the hole of x86, the kernel, around the end of all addresses. */
+/*
+ * Where user memory is not: null, unmapped, the hole of x86, the kernel, around the end of all
+ * addresses.
+ */
 static const uint64_t field_nowhere[] __attribute__((unused)) = {
 	0,
 	NOWHERE,
@@ -118,18 +127,19 @@ static const uint64_t field_nowhere[] __attribute__((unused)) = {
 
 /* ---- cases ---- */
 
-static inline void field_expect(const struct target *t, const char *field, const char *what, uint64_t value, int ret,
-				int error)
+static inline void field_expect(const struct target *t, const char *field, const char *what,
+				uint64_t value, int ret, int error)
 {
 	field_cases++;
 	if (ret != -error)
-		fail_msg("%s.%s %s %#llx: %d instead of %d", t->name, field, what, (unsigned long long)value, ret,
-			 -error);
+		fail_msg("%s.%s %s %#llx: %d instead of %d", t->name, field, what,
+			 (unsigned long long)value, ret, -error);
 	if (error && t->check)
 		t->check();
 }
 
-static inline void field_good(const struct target *t, uint8_t *arg, const char *field, const char *what, uint64_t value)
+static inline void field_good(const struct target *t, uint8_t *arg, const char *field,
+			      const char *what, uint64_t value)
 {
 	field_expect(t, field, what, value, t->call(arg), 0);
 	if (t->undo)
@@ -151,8 +161,8 @@ static inline void field_put(uint8_t *arg, const struct field *f, uint64_t value
 	memcpy(arg + f->offset, &value, f->size);
 }
 
-static inline void field_refuse(const struct target *t, const struct field *f, const char *what, uint64_t value,
-				int error)
+static inline void field_refuse(const struct target *t, const struct field *f, const char *what,
+				uint64_t value, int error)
 {
 	uint8_t arg[FIELD_MAX_ARG] = { 0 };
 
@@ -191,11 +201,15 @@ struct array_case {
 	uint8_t arg[FIELD_MAX_ARG];
 };
 
-/* Elements at the edge, which they end at or pass by @beyond bytes. The room between them is zero. */
-static inline struct drm_vnpu_obj_array array_make(struct array_case *c, uint32_t stride, uint32_t count, size_t beyond)
+/*
+ * Elements at the edge, which they end at or pass by @beyond bytes. The room between them is zero.
+ */
+static inline struct drm_vnpu_obj_array array_make(struct array_case *c, uint32_t stride,
+						   uint32_t count, size_t beyond)
 {
 	const struct field_array *a = c->f->array;
-	size_t used = a->size + (size_t)stride * (count - 1), tail = stride > a->size ? stride - a->size : 0;
+	size_t used = a->size + (size_t)stride * (count - 1),
+	       tail = stride > a->size ? stride - a->size : 0;
 	uint8_t *first = edge(used + tail - beyond), *all = calloc(1, used + tail);
 
 	memset(c->arg, 0, sizeof(c->arg));
@@ -208,8 +222,8 @@ static inline struct drm_vnpu_obj_array array_make(struct array_case *c, uint32_
 	return (struct drm_vnpu_obj_array){ stride, count, (uintptr_t)first };
 }
 
-static inline void array_try(struct array_case *c, struct drm_vnpu_obj_array array, const char *what, uint64_t value,
-			     int error)
+static inline void array_try(struct array_case *c, struct drm_vnpu_obj_array array,
+			     const char *what, uint64_t value, int error)
 {
 	memcpy(c->arg + c->f->offset, &array, sizeof(array));
 	if (error)
@@ -222,9 +236,12 @@ static inline void array_counts(struct array_case *c)
 {
 	const struct field_array *a = c->f->array;
 	uint32_t size = a->size;
-	const uint32_t too_many[] = {
-		a->max + 1, 1u << 16, UINT32_MAX / size, UINT32_MAX / size + 1, (1u << 31) / size + 1, UINT32_MAX
-	};
+	const uint32_t too_many[] = { a->max + 1,
+				      1u << 16,
+				      UINT32_MAX / size,
+				      UINT32_MAX / size + 1,
+				      (1u << 31) / size + 1,
+				      UINT32_MAX };
 	struct drm_vnpu_obj_array array = array_make(c, size, 1, 0);
 
 	for (size_t i = 0; i < sizeof(too_many) / sizeof(*too_many); i++) {
@@ -237,7 +254,8 @@ static inline void array_counts(struct array_case *c)
 	array_make(c, size, 1, 0);
 	array_try(c, (struct drm_vnpu_obj_array){ 0 }, "nothing", 0, 0);
 	array_make(c, size, 1, 0);
-	array_try(c, (struct drm_vnpu_obj_array){ .stride = UINT32_MAX }, "nothing with a stride", 0, 0);
+	array_try(c, (struct drm_vnpu_obj_array){ .stride = UINT32_MAX }, "nothing with a stride",
+		  0, 0);
 	array_try(c, array_make(c, size, a->max, 0), "count", a->max, 0);
 }
 
@@ -255,7 +273,8 @@ static inline void array_strides(struct array_case *c)
 		array_try(c, array_make(c, size + more, 2, 0), "stride", size + more, 0);
 		for (uint32_t at = 0; at < 2 * more; at++) {
 			array = array_make(c, size + more, 2, 0);
-			((uint8_t *)(uintptr_t)array.array)[at / more * (size + more) + size + at % more] = 1;
+			((uint8_t *)(uintptr_t)
+				 array.array)[at / more * (size + more) + size + at % more] = 1;
 			array_try(c, array, "stride with a tail", size + more, E2BIG);
 		}
 	}
@@ -306,7 +325,8 @@ static inline void argument_pointers(const struct target *t)
 	uint8_t *p;
 
 	for (size_t i = 0; i < NR_NOWHERE; i++)
-		field_expect(t, "", "argument at", field_nowhere[i], field_ioctl(t, t->cmd, field_nowhere[i]), EFAULT);
+		field_expect(t, "", "argument at", field_nowhere[i],
+			     field_ioctl(t, t->cmd, field_nowhere[i]), EFAULT);
 	t->good(arg);
 	p = memcpy(edge(t->size), arg, t->size);
 	field_expect(t, "", "argument at the edge", 0, field_ioctl(t, t->cmd, (uintptr_t)p), 0);
@@ -316,7 +336,8 @@ static inline void argument_pointers(const struct target *t)
 		memset(arg, 0, sizeof(arg));
 		t->good(arg);
 		p = memcpy(edge(t->size - beyond), arg, t->size - beyond);
-		field_expect(t, "", "argument over the edge", beyond, field_ioctl(t, t->cmd, (uintptr_t)p), EFAULT);
+		field_expect(t, "", "argument over the edge", beyond,
+			     field_ioctl(t, t->cmd, (uintptr_t)p), EFAULT);
 	}
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of refused calls of clients share: a file with one of everything and a stranger's file, and what must be as
- * before after a refusal: the file's next ids, the device's memory, and in test_negative_jobs.c the next job's number.
+ * What the tests of refused calls of clients share: a file with one of everything and a stranger's
+ * file, and what must be as before after a refusal: the file's next ids, the device's memory, and
+ * in test_negative_jobs.c the next job's number.
  */
 #ifndef NEGATIVE_H
 #define NEGATIVE_H
@@ -18,7 +19,8 @@ static struct {
 	int fd, stranger;
 	uint32_t ctx, ctx2; /* both of this file */
 	uint32_t queue, queue2; /* of ctx; of ctx2 */
-	uint32_t bo, read_only_bo, syncobj, empty_syncobj, signalled_syncobj; /* syncobj is a timeline at 5 */
+	uint32_t bo, read_only_bo, syncobj, empty_syncobj,
+		signalled_syncobj; /* syncobj is a timeline at 5 */
 	uint32_t spare_ctx, spare_queue; /* for a call that destroys */
 	uint64_t seqno; /* last one of queue */
 } n;
@@ -32,18 +34,9 @@ struct footprint {
 
 static struct footprint footprint;
 
-static inline uint64_t mem_bytes(int fd)
-{
-	struct drm_vnpu_query_state q = { 0 };
-	struct drm_vnpu_dev_query query = { DRM_VNPU_QUERY_STATE, sizeof(q), (uintptr_t)&q };
-
-	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_DEV_QUERY, &query), 0);
-	return q.mem_bytes;
-}
-
 static inline struct footprint take_footprint(void)
 {
-	struct footprint f = { .mem_bytes = mem_bytes(n.fd) };
+	struct footprint f = { .mem_bytes = raw_state(n.fd).mem_bytes };
 
 	f.bo = raw_bo(n.fd, PAGE);
 	raw_bo_close(n.fd, f.bo);
@@ -65,8 +58,12 @@ static inline void nothing_changed(void)
 	assert_memory_equal(&now, &footprint, sizeof(now));
 }
 
-/* Lists of ids that this file does not have: none at all, one that was closed, one that only the stranger has. */
-static struct field_bad bad_bo[6], bad_ctx[6], bad_queue[6], bad_job_queue[7], bad_syncobj[6] __attribute__((unused));
+/*
+ * Lists of ids that this file does not have: none at all, one that was closed, one that only the
+ * stranger has.
+ */
+static struct field_bad bad_bo[6], bad_ctx[6], bad_queue[6], bad_job_queue[7],
+	bad_syncobj[6] __attribute__((unused));
 
 static inline void bad_ids(struct field_bad *bad, uint32_t closed, uint32_t stranger)
 {
@@ -162,7 +159,8 @@ static inline void jobs_ran(uint32_t count)
 		return raw_ioctl(n.fd, DRM_IOCTL_VNPU_##name, arg); \
 	}
 
-#define IOCTL(name) .call = call_##name, .check = nothing_changed, .fd = the_file, .cmd = DRM_IOCTL_VNPU_##name
+#define IOCTL(name) \
+	.call = call_##name, .check = nothing_changed, .fd = the_file, .cmd = DRM_IOCTL_VNPU_##name
 
 /* ---- the size in the ioctl's number ---- */
 
@@ -230,10 +228,12 @@ static inline void read_only_arguments(const struct target *const *ioctls, size_
 		p = memcpy(edge(t->size), arg, t->size);
 		edge_protect(PROT_READ);
 		field_cases++;
-		assert_int_equal(field_ioctl(t, t->cmd, (uintptr_t)p), t->cmd & IOC_OUT ? -EFAULT : 0);
+		assert_int_equal(field_ioctl(t, t->cmd, (uintptr_t)p),
+				 t->cmd & IOC_OUT ? -EFAULT : 0);
 		edge_protect(PROT_READ | PROT_WRITE);
 		negative_close(NULL);
-		for (int64_t until = raw_in_ms(RAW_LONG_MS); mem_bytes(watch); usleep(1000))
+		for (int64_t until = raw_in_ms(RAW_LONG_MS); raw_state(watch).mem_bytes;
+		     usleep(1000))
 			assert_true(raw_now_ns() < until);
 		negative_open(NULL);
 	}

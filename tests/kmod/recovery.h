@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of recovery share: timeouts that can be waited for, the time at which a fence signalled, the module's
- * parameters, core dumps, and a device whose firmware is the test or a child of it.
+ * What the tests of recovery share: timeouts that can be waited for, the time at which a fence
+ * signalled, the module's parameters, core dumps, and a device whose firmware is the test or a
+ * child of it.
  */
 #ifndef RECOVERY_H
 #define RECOVERY_H
 
 #include <glob.h>
+#include <poll.h>
 #include <linux/sync_file.h>
 
 #include "vnpu_raw.h"
 
 #define MS 1000000ll
-/* The promise: a job whose device stops has failed this much after its timeout. */
-#define LATE_MS 1000
+/*
+ * The promise: a job whose device stops has failed this much after its timeout. It is believed
+ * where the clock is.
+ */
+#define LATE_MS (1000 * raw_slow())
 
 /* ---- the module ---- */
 
@@ -45,26 +50,18 @@ static inline unsigned int module_get(const char *name)
 
 /* ---- the device ---- */
 
-static inline struct drm_vnpu_query_state device_state(int fd)
-{
-	struct drm_vnpu_query_state state = { 0 };
-	struct drm_vnpu_dev_query query = { DRM_VNPU_QUERY_STATE, sizeof(state), (uintptr_t)&state };
-
-	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_DEV_QUERY, &query), 0);
-	return state;
-}
-
 /* Waits until the device's epoch is @epoch. */
 static inline void wait_epoch(int fd, uint32_t epoch, int64_t ms)
 {
 	int64_t until = raw_in_ms(ms);
 
-	while (device_state(fd).epoch < epoch) {
+	while (raw_state(fd).epoch < epoch) {
 		if (raw_now_ns() > until)
-			fail_msg("epoch %u after %d ms, not %u", device_state(fd).epoch, (int)ms, epoch);
+			fail_msg("epoch %u after %d ms, not %u", raw_state(fd).epoch, (int)ms,
+				 epoch);
 		usleep(2000);
 	}
-	assert_int_equal(device_state(fd).epoch, epoch);
+	assert_int_equal(raw_state(fd).epoch, epoch);
 }
 
 static inline uint32_t control_state(uint32_t dev_id)
@@ -86,16 +83,8 @@ struct timed_job {
 	int sync_file;
 };
 
-static inline int sync_file_of(int fd, uint32_t syncobj)
-{
-	struct drm_syncobj_handle handle = { .handle = syncobj,
-					     .flags = DRM_SYNCOBJ_HANDLE_TO_FD_FLAGS_EXPORT_SYNC_FILE };
-
-	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &handle), 0);
-	return handle.fd;
-}
-
-static inline struct timed_job timed_submit(int fd, uint32_t ctx, uint32_t queue, uint32_t timeout_ms)
+static inline struct timed_job timed_submit(int fd, uint32_t ctx, uint32_t queue,
+					    uint32_t timeout_ms)
 {
 	struct drm_vnpu_sync_op out = { .flags = DRM_VNPU_SYNC_SIGNAL, .handle = raw_syncobj(fd) };
 	struct drm_vnpu_job job = raw_job(queue);
@@ -105,32 +94,41 @@ static inline struct timed_job timed_submit(int fd, uint32_t ctx, uint32_t queue
 	raw_job_syncs(&job, &out, 1);
 	assert_int_equal(raw_submit_jobs(fd, ctx, &job, 1), 0);
 	t.seqno = job.seqno;
-	t.sync_file = sync_file_of(fd, out.handle);
+	t.sync_file = raw_sync_file(fd, out.handle);
 	raw_syncobj_destroy(fd, out.handle);
 	return t;
 }
 
-/* Waits for the job: WAIT and the fence must tell the same. When it ended, in CLOCK_MONOTONIC. */
-static inline int64_t timed_end(struct timed_job *t, int result)
+/* Waits for the fence, which may end before its job. When it ended, in CLOCK_MONOTONIC. */
+static inline int64_t timed_fence(struct timed_job *t, int status)
 {
 	struct sync_fence_info fence = { 0 };
-	struct sync_file_info info = { .num_fences = 1, .sync_fence_info = (uintptr_t)&fence };
+	struct sync_file_info info = { .sync_fence_info = (uintptr_t)&fence };
+	struct pollfd p = { .fd = t->sync_file, .events = POLLIN };
 
-	assert_int_equal(raw_result(t->fd, t->queue, t->seqno), result);
+	assert_int_equal(poll(&p, 1, RAW_LONG_MS), 1);
 	do {
 		info.num_fences = 1;
 		assert_int_equal(raw_ioctl(t->sync_file, SYNC_IOC_FILE_INFO, &info), 0);
 	} while (!info.status);
-	assert_int_equal(info.status, result ? result : 1);
+	assert_int_equal(info.status, status ? status : 1);
 	assert_int_equal(fence.status, info.status);
 	close(t->sync_file);
 	return fence.timestamp_ns;
 }
 
+/* Waits for the job: WAIT and the fence must tell the same. */
+static inline int64_t timed_end(struct timed_job *t, int result)
+{
+	assert_int_equal(raw_result(t->fd, t->queue, t->seqno), result);
+	return timed_fence(t, result);
+}
+
 /* @end is between @min_ms and @max_ms after @start; a jiffy may be missing. */
 static inline void assert_took(int64_t start, int64_t end, int64_t min_ms, int64_t max_ms)
 {
-	print_message("took %d ms, of %d to %d\n", (int)((end - start) / MS), (int)min_ms, (int)max_ms);
+	print_message("took %d ms, of %d to %d\n", (int)((end - start) / MS), (int)min_ms,
+		      (int)max_ms);
 	assert_true(end - start >= (min_ms - 10) * MS);
 	assert_true(end - start <= max_ms * MS);
 }
@@ -167,26 +165,30 @@ static inline bool take_coredump(uint32_t dev_id, char *text, size_t size)
 
 /* What the module was loaded with comes back after each test. */
 static struct {
-	unsigned int reset_ms, max_resets;
+	unsigned int reset_ms, max_resets, reset_window_s;
 } module_was __attribute__((unused));
 
 static inline void module_save(void)
 {
 	module_was.reset_ms = module_get("reset_ms");
 	module_was.max_resets = module_get("max_resets");
+	module_was.reset_window_s = module_get("reset_window_s");
 }
 
 static inline void module_restore(void)
 {
 	module_set("reset_ms", module_was.reset_ms);
 	module_set("max_resets", module_was.max_resets);
+	module_set("reset_window_s", module_was.reset_window_s);
 }
 
 /* ---- a bench for recovery: short timeouts, quick resets ---- */
 
-#define T_MS 400
-#define MAX_MS 2000
-#define RESET_MS 300
+/* On a slow machine the test, which is the firmware, may itself be late by as much. */
+#define SCALE (raw_slow() > 1 ? 4 : 1)
+#define T_MS (400 * SCALE)
+#define MAX_MS (2000 * SCALE)
+#define RESET_MS (300 * SCALE)
 
 static inline int recovery_setup(void **state)
 {
@@ -228,13 +230,9 @@ static inline int recovery_teardown(void **state)
 /* Answer as vnpu-fw does. */
 static inline void fw_answer(struct raw_fw *fw, uint64_t tag, uint32_t status)
 {
-	raw_fw_post(fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_DONE, .status = status, .tag = tag });
+	raw_fw_post(fw,
+		    (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_DONE, .status = status, .tag = tag });
 	assert_int_equal(raw_fw_enter(fw, VNPU_FW_ENTER_COMPLETE, 0, NULL), 0);
-}
-
-static inline void fw_started(struct raw_fw *fw, const struct vnpu_fw_sqe *sqe)
-{
-	__atomic_store_n(&raw_fw_status(fw, sqe->queue)->started_seqno, sqe->seqno, __ATOMIC_RELEASE);
 }
 
 static inline void fw_progress(struct raw_fw *fw, const struct vnpu_fw_sqe *sqe)
@@ -251,6 +249,26 @@ static inline void fw_works_for(struct raw_fw *fw, const struct vnpu_fw_sqe *sqe
 		fw_progress(fw, sqe);
 		usleep(10000);
 	} while (raw_now_ns() < until);
+}
+
+/* The bench's device is replaced by one with these properties. */
+static inline void bench_renew(struct bench *b, const struct vnpu_ctl_add_dev *add)
+{
+	close(b->fd);
+	raw_fw_remove(&b->fw);
+	raw_fw_add(&b->fw, add);
+	b->fd = raw_client(b->fw.minor);
+	b->ctx = raw_ctx(b->fd);
+	b->q = raw_queue_full(b->fd, b->ctx, 4);
+}
+
+/* The firmware does not answer a closed context: one reset. */
+static inline void hang_once(struct bench *b)
+{
+	uint32_t epoch = raw_state(b->fd).epoch;
+
+	assert_int_equal(raw_ctx_destroy(b->fd, raw_ctx(b->fd)), 0);
+	wait_epoch(b->fd, epoch + 1, RAW_LONG_MS);
 }
 
 /* Another firmware comes, and the device works: for a new context, whose job succeeds. */
@@ -274,7 +292,7 @@ static inline void device_works(struct bench *b)
 	assert_int_equal(raw_ctx_destroy(b->fd, ctx), 0);
 	do {
 		sqe = raw_fw_expect(&b->fw, VNPU_FW_SQE_CTX_CLOSE);
-		raw_fw_post(&b->fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_CTX_CLOSED, .tag = sqe.ctx });
+		raw_fw_closed(&b->fw, sqe.ctx);
 		assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL), 0);
 	} while (b->fw.sq_head != b->fw.info->sq_tail);
 }

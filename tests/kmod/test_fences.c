@@ -1,70 +1,50 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fences that outlive what they came from: a sync_file is asked for its names and its status after the job's queue, its
- * context, its file and its device are gone, one by one, with the job done and with the job still waiting. Only one that
- * waits for another driver's fence can still be unsignalled then: vgem's, through an exported buffer.
+ * Fences that outlive what they came from: a sync_file is asked for its names and its status after
+ * the job's queue, its context, its file and its device are gone, one by one, with the job done and
+ * with the job still waiting, for the fence of another driver. A waiting job ends with the first of
+ * them that goes, whatever it waits for.
  *
- * With the argument "hold" it makes such a sync_file, of which nothing else is left, and keeps it until it is killed.
+ * With the argument "hold" it makes such a sync_file, of which nothing else is left, and keeps it
+ * until it is killed.
  */
 #include <poll.h>
 #include <linux/sync_file.h>
 
-#include "vnpu_raw.h"
-#include "vgem.h"
+#include "foreign.h"
 
 struct fences {
 	struct raw_fw fw;
-	int fd, vgem;
-	uint32_t ctx, queue, vgem_fence;
-	int sync_file;
+	struct foreign foreign;
+	int fd, sync_file;
+	uint32_t ctx, queue;
 };
-
-static int export_sync_file(int fd, uint32_t syncobj)
-{
-	struct drm_syncobj_handle handle = { .handle = syncobj,
-					     .flags = DRM_SYNCOBJ_HANDLE_TO_FD_FLAGS_EXPORT_SYNC_FILE };
-
-	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &handle), 0);
-	return handle.fd;
-}
-
-/* A buffer with a fence of vgem's, which nobody signals yet. */
-static uint32_t fenced_buffer(struct fences *f)
-{
-	uint32_t handle = raw_bo(f->fd, PAGE);
-	int dmabuf = vgem_export(f->fd, handle);
-
-	assert_true(dmabuf >= 0);
-	f->vgem_fence = vgem_attach(f->vgem, dmabuf);
-	close(dmabuf);
-	return handle;
-}
 
 /* A device of the test's own with one job, and the job's fence as a sync_file. */
 static void fences_make(struct fences *f, bool done)
 {
-	struct drm_vnpu_bo_use use = { .flags = DRM_VNPU_BO_USE_WRITE };
-	struct drm_vnpu_sync_op out = { .flags = DRM_VNPU_SYNC_SIGNAL };
+	struct drm_vnpu_sync_op syncs[2] = { { .flags = DRM_VNPU_SYNC_SIGNAL } };
 	struct drm_vnpu_job job;
 
 	raw_fw_add(&f->fw, NULL);
 	f->fd = raw_client(f->fw.minor);
 	f->ctx = raw_ctx(f->fd);
 	f->queue = raw_queue(f->fd, f->ctx);
-	out.handle = raw_syncobj(f->fd);
+	syncs[0].handle = raw_syncobj(f->fd);
 	job = raw_job(f->queue);
-	raw_job_syncs(&job, &out, 1);
-	if (!done) {
-		use.handle = fenced_buffer(f);
-		raw_job_bos(&job, &use, 1);
-	}
+	if (!done)
+		syncs[1].handle = raw_syncobj_of(f->fd, f->foreign.sync_file);
+	raw_job_syncs(&job, syncs, done ? 1 : 2);
 	assert_int_equal(raw_submit_jobs(f->fd, f->ctx, &job, 1), 0);
-	f->sync_file = export_sync_file(f->fd, out.handle);
+	f->sync_file = raw_sync_file(f->fd, syncs[0].handle);
 	if (done)
 		raw_fw_serve(&f->fw, VNPU_FW_OK);
 }
 
-/* What the sync_file and its fence say. Kernels after 6.12 no longer ask a signalled fence for its names. */
+/*
+ * What the sync_file and its fence say. Kernels after 6.12 no longer ask a signalled fence for its
+ * names.
+ */
 static void fences_expect(const struct fences *f, int status, const char *after)
 {
 	struct sync_fence_info fence = { 0 };
@@ -151,35 +131,35 @@ static void a_signalled_fence_outlives_all_that_it_came_from(void **state)
 	}
 }
 
-static void an_unsignalled_fence_outlives_all_that_it_came_from(void **state)
+static void a_waiting_job_s_fence_ends_with_the_first_that_goes_and_outlives_the_rest(void **state)
 {
 	struct fences f = { 0 };
 
 	needed();
-	f.vgem = vgem_open();
-	if (f.vgem < 0 || !vgem_allow_export(true))
-		skip();
 	for (int last = 1; last < 6; last++) {
+		/* The firmware and the device take the job with them; a client has it cancelled. */
+		int status = last < 3 ? -EIO : -ECANCELED;
+
+		if (!foreign_make(&f.foreign))
+			skip();
 		fences_make(&f, false);
 		fences_expect(&f, 0, steps[0]);
 		for (int step = 6 - last; step < 6; step++) {
 			fences_step(&f, step);
-			fences_expect(&f, 0, steps[step]);
+			fences_wait(&f);
+			fences_expect(&f, status, steps[step]);
 		}
-		vgem_signal(f.vgem, f.vgem_fence);
-		fences_wait(&f);
-		/* The job has not run: its queue is gone, or its device. */
-		fences_expect(&f, last < 3 ? -EIO : -ECANCELED, "its dependency");
+		/* What it waited for is still to come, and changes nothing. */
+		foreign_signal(&f.foreign);
+		fences_expect(&f, status, "its dependency");
+		foreign_end(&f.foreign);
 		fences_drop(&f, last);
 	}
-	vgem_allow_export(false);
-	close(f.vgem);
 }
 
 static void a_syncobj_sent_to_another_device_outlives_all_that_it_came_from(void **state)
 {
 	struct fences f = { 0 };
-	struct drm_syncobj_handle handle = { 0 };
 	struct raw_fw other;
 	uint32_t syncobj;
 	int fd;
@@ -188,16 +168,12 @@ static void a_syncobj_sent_to_another_device_outlives_all_that_it_came_from(void
 	fences_make(&f, true);
 	raw_fw_add(&other, NULL);
 	fd = raw_client(other.minor);
-	syncobj = raw_syncobj(fd);
-	handle = (struct drm_syncobj_handle){ .handle = syncobj,
-					      .flags = DRM_SYNCOBJ_FD_TO_HANDLE_FLAGS_IMPORT_SYNC_FILE,
-					      .fd = f.sync_file };
-	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &handle), 0);
+	syncobj = raw_syncobj_of(fd, f.sync_file);
 	close(f.sync_file);
 	for (int step = 1; step < 6; step++)
 		fences_step(&f, step);
 	assert_int_equal(raw_syncobj_wait(fd, syncobj, 0, RAW_LONG_MS), 0);
-	f.sync_file = export_sync_file(fd, syncobj);
+	f.sync_file = raw_sync_file(fd, syncobj);
 	fences_expect(&f, 1, "its device, through another's syncobj");
 	close(f.sync_file);
 	close(fd);
@@ -210,18 +186,15 @@ static int hold(const char *how)
 	struct fences f = { 0 };
 	bool done = !strcmp(how, "signalled");
 
-	if (!done) {
-		f.vgem = vgem_open();
-		if (f.vgem < 0 || !vgem_allow_export(true)) {
-			printf("no vgem, whose fence it would wait for\n");
-			return 77;
-		}
+	if (!done && !foreign_make(&f.foreign)) {
+		printf("no vgem, whose fence it would wait for\n");
+		return 77;
 	}
 	fences_make(&f, done);
 	for (int step = 1; step < 6; step++)
 		fences_step(&f, step);
-	fences_expect(&f, done, "all");
-	vgem_allow_export(false);
+	fences_wait(&f);
+	fences_expect(&f, done ? 1 : -ECANCELED, "all");
 	printf("holding\n");
 	fflush(stdout);
 	pause();
@@ -232,7 +205,8 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_signalled_fence_outlives_all_that_it_came_from),
-		cmocka_unit_test(an_unsignalled_fence_outlives_all_that_it_came_from),
+		cmocka_unit_test(
+			a_waiting_job_s_fence_ends_with_the_first_that_goes_and_outlives_the_rest),
 		cmocka_unit_test(a_syncobj_sent_to_another_device_outlives_all_that_it_came_from),
 	};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A firmware that is killed, and one that is stopped, at every step of its protocol. It is a child of the test; the test is
- * the client, and then the next firmware.
+ * A firmware that is killed, and one that is stopped, at every step of its protocol. It is a child
+ * of the test; the test is the client, and then the next firmware.
  */
 #include <signal.h>
 #include <sys/wait.h>
@@ -27,9 +27,10 @@ enum step {
 };
 
 static const char *const names[NR_STEPS] = {
-	"ADD_DEV returned",  "START returned",	   "a job is seen",	   "a job is taken",	  "a job runs",
-	"status is written", "entry is written",   "tail is written",	   "ENTER has completed", "ENTER sleeps",
-	"CANCEL is taken",   "CTX_CLOSE is taken", "aperture is unmapped",
+	"ADD_DEV returned",	"START returned",    "a job is seen",	 "a job is taken",
+	"a job runs",		"status is written", "entry is written", "tail is written",
+	"ENTER has completed",	"ENTER sleeps",	     "CANCEL is taken",	 "CTX_CLOSE is taken",
+	"aperture is unmapped",
 };
 
 struct shared {
@@ -56,12 +57,13 @@ static void child_job(struct raw_fw *fw, const struct vnpu_fw_sqe *sqe, enum ste
 	struct drm_vnpu_queue_status *page = raw_fw_status(fw, sqe->queue);
 
 	reach(STEP_TAKEN, last);
-	fw_started(fw, sqe);
+	raw_fw_started(fw, sqe);
 	fw_progress(fw, sqe);
 	reach(STEP_RUNNING, last);
-	__atomic_store_n(&page->completed_seqno, sqe->seqno, __ATOMIC_RELEASE);
+	raw_fw_raise(page, sqe->seqno);
 	reach(STEP_STATUS, last);
-	fw->cq[fw->cq_tail & (fw->cq_entries - 1)] = (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_DONE, .tag = sqe->tag };
+	fw->cq[fw->cq_tail & (fw->cq_entries - 1)] =
+		(struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_DONE, .tag = sqe->tag };
 	reach(STEP_ENTRY, last);
 	__atomic_store_n(&fw->ctl->cq_tail, ++fw->cq_tail, __ATOMIC_RELEASE);
 	reach(STEP_POSTED, last);
@@ -77,7 +79,7 @@ static void child_main(enum step last)
 	struct vnpu_fw_sqe sqe;
 	void *aperture = NULL;
 
-	alarm(120);
+	alarm(120 * raw_slow());
 	add.max_timeout_ms = 20000;
 	if (raw_ioctl(ctl, VNPU_CTL_ADD_DEV, &add))
 		_exit(1);
@@ -104,7 +106,8 @@ static void child_main(enum step last)
 		if (!raw_fw_pop(&fw, &sqe, 0))
 			continue;
 		if (!aperture)
-			aperture = raw_fw_map(fw.fd, (uint64_t)sqe.ctx << 32, 1ull << 32, PROT_READ | PROT_WRITE);
+			aperture = raw_fw_map(fw.fd, (uint64_t)sqe.ctx << 32, 1ull << 32,
+					      PROT_READ | PROT_WRITE);
 		if (sqe.type == VNPU_FW_SQE_CANCEL) {
 			reach(STEP_CANCEL, last);
 		} else if (sqe.type == VNPU_FW_SQE_CTX_CLOSE) {
@@ -127,7 +130,10 @@ static pid_t child_start(enum step last)
 	fflush(stdout);
 	pid = fork();
 	if (!pid) {
-		/* The end of a firmware that touches what was taken from it; cmocka would have it go on as a test. */
+		/*
+		 * The end of a firmware that touches what was taken from it; cmocka would have it
+		 * go on as a test.
+		 */
 		signal(SIGBUS, SIG_DFL);
 		child_main(last);
 		_exit(3);
@@ -161,12 +167,24 @@ static void child_hit(pid_t pid, int sig)
 		assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
 }
 
-/* The job's end is not later than its timeout and a second, and is one of those that make sense. */
-static void assert_ended(struct timed_job *t, uint32_t ctx, const struct drm_vnpu_queue_status *page, enum step step,
-			 int sig, int64_t hit)
+/* Had the firmware said that it works on the job, so that the job is to blame for what follows? */
+static bool was_running(enum step step)
 {
-	bool answered = step == STEP_POSTED || step == STEP_COMPLETED;
-	int result = answered ? 0 : sig == SIGKILL ? -EIO : -ETIMEDOUT;
+	return step == STEP_RUNNING || step == STEP_STATUS || step == STEP_ENTRY;
+}
+
+/*
+ * The job's end is not later than its timeout and a second, and is one of those that make sense. A
+ * firmware that is stopped is reset soon after, which is another thing that its context may tell
+ * of.
+ */
+static void assert_ended(struct timed_job *t, uint32_t ctx,
+			 const struct drm_vnpu_queue_status *page, enum step step, int sig,
+			 int64_t hit)
+{
+	bool answered = step == STEP_POSTED || step == STEP_COMPLETED,
+	     guilty = sig == SIGSTOP && was_running(step);
+	int result = answered ? 0 : sig == SIGKILL ? -EIO : guilty ? -ETIMEDOUT : -EBUSY;
 	int64_t end = timed_end(t, result);
 	uint32_t state = raw_ctx_state(t->fd, ctx).state;
 
@@ -179,7 +197,7 @@ static void assert_ended(struct timed_job *t, uint32_t ctx, const struct drm_vnp
 	if (sig == SIGKILL)
 		assert_int_equal(state, DRM_VNPU_CTX_FW_LOST);
 	else
-		assert_true(state & DRM_VNPU_CTX_TIMEDOUT);
+		assert_int_equal(state & ~DRM_VNPU_CTX_FW_LOST, guilty ? DRM_VNPU_CTX_TIMEDOUT : 0);
 }
 
 /* The device comes back with another firmware, whatever the first one is doing. */
@@ -187,15 +205,15 @@ static void assert_comes_back(int fd, uint32_t dev_id)
 {
 	struct bench b = { .fd = fd, .fw = { .dev_id = dev_id, .fd = -1 } };
 	int64_t until = raw_in_ms(RAW_LONG_MS);
-	uint32_t epoch = device_state(fd).epoch;
+	uint32_t epoch = raw_state(fd).epoch;
 
 	while (raw_fw_attach(&b.fw) == -EBUSY) {
 		assert_true(raw_now_ns() < until);
 		usleep(5000);
 	}
 	raw_fw_start(&b.fw);
-	assert_true(device_state(fd).epoch >= epoch);
-	assert_int_equal(device_state(fd).state, DRM_VNPU_STATE_READY);
+	assert_true(raw_state(fd).epoch >= epoch);
+	assert_int_equal(raw_state(fd).state, DRM_VNPU_STATE_READY);
 	device_works(&b);
 	raw_fw_die(&b.fw);
 }
@@ -253,7 +271,9 @@ static void hit_at(enum step step, int sig)
 		page = NULL;
 		if (step != STEP_CANCEL)
 			assert_int_equal(raw_result(fd, q.queue_id, t.seqno), 0);
-		assert_int_equal(step == STEP_CANCEL ? raw_queue_destroy(fd, q.queue_id) : raw_ctx_destroy(fd, ctx), 0);
+		assert_int_equal(step == STEP_CANCEL ? raw_queue_destroy(fd, q.queue_id)
+						     : raw_ctx_destroy(fd, ctx),
+				 0);
 	}
 	if (!early)
 		child_wait(step, false);
@@ -270,7 +290,8 @@ static void hit_at(enum step step, int sig)
 		assert_int_equal(raw_ctx_destroy(fd, ctx), 0);
 	}
 	wait_epoch(fd, 2, RESET_MS + T_MS + 2 * LATE_MS);
-	assert_int_equal(device_state(fd).last_loss, sig == SIGKILL ? DRM_VNPU_LOSS_EXIT : DRM_VNPU_LOSS_HANG);
+	assert_int_equal(raw_state(fd).last_loss,
+			 sig == SIGKILL ? DRM_VNPU_LOSS_EXIT : DRM_VNPU_LOSS_HANG);
 	if (page) {
 		assert_int_equal(page->epoch, 2);
 		munmap((void *)page, PAGE);

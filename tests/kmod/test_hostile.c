@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * A firmware that means harm: indices that jump, completions of all kinds that it owes nobody, silence and SIGSTOP, memory
- * that it should not reach or keep. Whatever it does, the client gets an end of each job in bounded time, and a good
- * firmware that comes after finds the device as new. The test plays the firmware, or a child of it does.
+ * A firmware that means harm: indices that jump, completions of all kinds that it owes nobody,
+ * silence and SIGSTOP, memory that it should not reach or keep. Whatever it does, the client gets
+ * an end of each job in bounded time, and a good firmware that comes after finds the device as new.
+ * The test plays the firmware, or a child of it does.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -16,7 +17,10 @@
 #define VA 0x100000ull
 #define TIMEOUT_MS 300
 
-/* A job with a short timeout, of which the client must hear within that and a second (and the emulator's slowness). */
+/*
+ * A job with a short timeout, of whose end the client must hear within that and a second (and the
+ * emulator's slowness).
+ */
 static uint64_t submit_short(struct bench *b)
 {
 	struct drm_vnpu_job job = raw_job(b->q.queue_id);
@@ -31,7 +35,7 @@ static int result_in_time(struct bench *b, uint64_t seqno)
 	int64_t from = raw_now_ns();
 	int result = raw_result(b->fd, b->q.queue_id, seqno);
 
-	assert_true(raw_now_ns() - from < (TIMEOUT_MS + 1000) * 1000000ll * 3);
+	assert_true(raw_now_ns() - from < (TIMEOUT_MS + 1000) * 1000000ll * 3 * raw_slow());
 	return result;
 }
 
@@ -63,7 +67,10 @@ static void every_jump_of_an_index_loses_the_device_or_does_nothing(void **state
 {
 	struct bench *b = bench(state);
 	const uint32_t n = b->fw.cq_entries;
-	/* Relative to the kernel's cq_head and sq_tail: at most n entries may be pending in either ring. */
+	/*
+	 * Relative to the kernel's cq_head and sq_tail: at most n entries may be pending in either
+	 * ring.
+	 */
 	const struct {
 		uint32_t cq, sq;
 		bool lost;
@@ -96,8 +103,11 @@ static void every_jump_of_an_index_loses_the_device_or_does_nothing(void **state
 		ret = raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL);
 		if (jumps[i].lost != !!ret)
 			fail_msg("cq_tail + %u, sq_head + %u: %d", jumps[i].cq, jumps[i].sq, ret);
-		/* Entries full of ones are nobody's: the job times out, unless the device was lost. */
-		assert_int_equal(result_in_time(b, seqno), ret ? -EIO : -ETIMEDOUT);
+		/*
+		 * Entries full of ones are nobody's: the job waits in vain, unless the device was
+		 * lost.
+		 */
+		assert_int_equal(result_in_time(b, seqno), ret ? -EIO : -EBUSY);
 		good_again(b);
 	}
 }
@@ -112,9 +122,11 @@ static void an_index_that_jumps_while_the_kernel_looks_does_no_harm(void **state
 		uint64_t seqno = submit_short(b);
 
 		for (int k = 0; k < 20; k++) {
-			b->fw.ctl->cq_tail =
-				rand_r(&seed) % 3 ? b->fw.ctl->cq_tail + rand_r(&seed) % 8 : (uint32_t)rand_r(&seed);
-			b->fw.ctl->sq_head = rand_r(&seed) % 3 ? b->fw.sq_head : (uint32_t)rand_r(&seed);
+			b->fw.ctl->cq_tail = rand_r(&seed) % 3
+						     ? b->fw.ctl->cq_tail + rand_r(&seed) % 8
+						     : (uint32_t)rand_r(&seed);
+			b->fw.ctl->sq_head =
+				rand_r(&seed) % 3 ? b->fw.sq_head : (uint32_t)rand_r(&seed);
 			if (raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL))
 				break;
 		}
@@ -141,7 +153,8 @@ static void completions_of_the_past_end_nothing(void **state)
 	for (int i = 0; i < 4; i++)
 		seqno = raw_submit(b->fd, b->ctx, b->q.queue_id);
 	for (int i = 0; i < 4; i++)
-		raw_fw_post(&b->fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_DONE, .tag = old[i].tag });
+		raw_fw_post(&b->fw,
+			    (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_DONE, .tag = old[i].tag });
 	assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL), 0);
 	for (uint64_t s = 2; s <= seqno; s++)
 		assert_false(raw_is_done(b->fd, b->q.queue_id, s));
@@ -150,21 +163,81 @@ static void completions_of_the_past_end_nothing(void **state)
 		old[i] = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
 	assert_int_equal(raw_ctx_destroy(b->fd, b->ctx), 0);
 	raw_fw_expect(&b->fw, VNPU_FW_SQE_CTX_CLOSE);
-	raw_fw_post(&b->fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_CTX_CLOSED, .tag = old[0].ctx });
+	raw_fw_closed(&b->fw, old[0].ctx);
 	assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL), 0);
 	b->ctx = raw_ctx(b->fd);
 	b->q = raw_queue_full(b->fd, b->ctx, 4);
 	seqno = raw_submit(b->fd, b->ctx, b->q.queue_id);
 	for (int i = 0; i < 4; i++)
-		raw_fw_post(&b->fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_DONE, .tag = old[i].tag });
-	raw_fw_post(&b->fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_CTX_CLOSED, .tag = old[0].ctx });
+		raw_fw_post(&b->fw,
+			    (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_DONE, .tag = old[i].tag });
+	raw_fw_closed(&b->fw, old[0].ctx);
 	assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL), 0);
 	assert_false(raw_is_done(b->fd, b->q.queue_id, seqno));
 	raw_fw_serve(&b->fw, VNPU_FW_OK);
 	assert_int_equal(raw_result(b->fd, b->q.queue_id, seqno), 0);
 }
 
-/* The device decides when a job is done, so it may say so of any; but of no job that was not submitted. */
+/* What a later firmware may mean by them, this kernel cannot know. */
+static void completions_with_an_unknown_flag_or_something_in_a_pad_are_dropped(void **state)
+{
+	struct bench *b = bench(state);
+	uint64_t seqno = raw_submit(b->fd, b->ctx, b->q.queue_id);
+	struct vnpu_fw_sqe sqe = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
+	const struct vnpu_fw_cqe good = { .type = VNPU_FW_CQE_DONE, .tag = sqe.tag };
+	const struct {
+		size_t offset, size;
+		uint64_t known;
+	} fields[] = {
+		{ offsetof(struct vnpu_fw_cqe, flags), sizeof(good.flags),
+		  VNPU_FW_CQE_FAULT_WRITE },
+		{ offsetof(struct vnpu_fw_cqe, pad), sizeof(good.pad), 0 },
+		{ offsetof(struct vnpu_fw_cqe, reserved), sizeof(good.reserved), 0 },
+	};
+	uint32_t taken;
+
+	for (size_t i = 0; i < sizeof(fields) / sizeof(*fields); i++) {
+		for (size_t bit = 0; bit < fields[i].size * 8; bit++) {
+			struct vnpu_fw_cqe cqe = good;
+
+			if (bit < 64 && (fields[i].known >> bit & 1))
+				continue;
+			((uint8_t *)&cqe)[fields[i].offset + bit / 8] |= 1u << bit % 8;
+			raw_fw_post(&b->fw, cqe);
+			assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, &taken),
+					 0);
+			assert_int_equal(taken, 1);
+			if (raw_is_done(b->fd, b->q.queue_id, seqno))
+				fail_msg("byte %zu, bit %zu was not looked at",
+					 fields[i].offset + bit / 8, bit % 8);
+		}
+	}
+	assert_int_equal(raw_ctx_destroy(b->fd, raw_ctx(b->fd)), 0);
+	sqe = raw_fw_expect(&b->fw, VNPU_FW_SQE_CTX_CLOSE);
+	raw_fw_post(&b->fw, (struct vnpu_fw_cqe){
+				    .type = VNPU_FW_CQE_CTX_CLOSED, .tag = sqe.ctx, .pad = 1 });
+	raw_fw_post(&b->fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_CTX_CLOSED,
+						  .tag = sqe.ctx,
+						  .reserved = { 0, 0, 1 } });
+	assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL), 0);
+	/* Neither was an answer: of eight numbers one is the bench's, and one still owed. */
+	for (int i = 0; i < 6; i++)
+		raw_ctx(b->fd);
+	assert_int_equal(
+		raw_ioctl(b->fd, DRM_IOCTL_VNPU_CTX_CREATE, &(struct drm_vnpu_ctx_create){ 0 }),
+		-EBUSY);
+	raw_fw_closed(&b->fw, sqe.ctx);
+	assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL), 0);
+	raw_ctx(b->fd);
+	raw_fw_post(&b->fw, good);
+	assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL), 0);
+	assert_int_equal(raw_result(b->fd, b->q.queue_id, seqno), 0);
+}
+
+/*
+ * The device decides when a job is done, so it may say so of any; but of no job that was not
+ * submitted.
+ */
 static void completions_with_another_context_s_tag_end_that_context_s_job_only(void **state)
 {
 	struct bench *b = bench(state);
@@ -193,9 +266,10 @@ static void ctx_closed_for_contexts_that_live_changes_nothing(void **state)
 
 	for (uint64_t tag = 0; tag < 64; tag++)
 		for (int twice = 0; twice < 2; twice++)
-			raw_fw_post(&b->fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_CTX_CLOSED, .tag = tag });
+			raw_fw_closed(&b->fw, tag);
 	for (int bit = 6; bit < 64; bit++)
-		raw_fw_post(&b->fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_CTX_CLOSED, .tag = 1ull << bit | 1 });
+		raw_fw_post(&b->fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_CTX_CLOSED,
+							  .tag = 1ull << bit | 1 });
 	assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL), 0);
 	raw_submit(b->fd, b->ctx, b->q.queue_id);
 	assert_int_equal(raw_fw_serve(&b->fw, VNPU_FW_OK).ctx, 1);
@@ -218,13 +292,17 @@ static void random_bytes_in_all_that_the_firmware_may_write_do_no_harm(void **st
 
 		raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
 		for (size_t i = 0; i < b->fw.cq_size / 4; i++)
-			((uint32_t *)b->fw.cq)[i] = (uint32_t)rand_r(&seed) % (rand_r(&seed) % 4 ? 4 : UINT32_MAX);
+			((uint32_t *)b->fw.cq)[i] =
+				(uint32_t)rand_r(&seed) % (rand_r(&seed) % 4 ? 4 : UINT32_MAX);
 		for (size_t i = 0; i < b->fw.status_size / 4; i++)
 			((uint32_t *)b->fw.status)[i] = rand_r(&seed);
 		b->fw.cq_tail += b->fw.cq_entries;
 		b->fw.ctl->cq_tail = b->fw.cq_tail;
 		assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL), 0);
-		/* The fence is the truth, not the page: the job ends some way, and its number stays its number. */
+		/*
+		 * The fence is the truth, not the page: the job ends some way, and its number stays
+		 * its number.
+		 */
 		result_in_time(b, seqno);
 		munmap((void *)page, PAGE);
 		if (round % 10 == 0 || raw_ctx_state(b->fd, b->ctx).state) {
@@ -286,11 +364,11 @@ static void a_stopped_firmware_s_jobs_end_in_time_and_a_killed_one_s_at_once(voi
 	kill(pid, SIGSTOP);
 	waitpid(pid, NULL, WUNTRACED);
 	seqno = submit_short(b);
-	assert_int_equal(result_in_time(b, seqno), -ETIMEDOUT);
+	assert_int_equal(result_in_time(b, seqno), -EBUSY);
+	assert_int_equal(raw_ctx_state(b->fd, b->ctx).state, 0);
 	kill(pid, SIGCONT);
-	b->ctx = raw_ctx(b->fd);
-	b->q = raw_queue_full(b->fd, b->ctx, 4);
-	seqno = submit_short(b);
+	/* The job was not to blame: its context and queue go on. */
+	seqno = raw_submit(b->fd, b->ctx, b->q.queue_id);
 	assert_int_equal(raw_result(b->fd, b->q.queue_id, seqno), 0);
 	kill(pid, SIGSTOP);
 	waitpid(pid, NULL, WUNTRACED);
@@ -357,7 +435,10 @@ static void what_the_kernel_writes_cannot_be_written_by_any_way_round(void **sta
 	close(mem);
 }
 
-/* PFN mappings have no pages that the kernel would pin for somebody and still hold after they were taken away. */
+/*
+ * PFN mappings have no pages that the kernel would pin for somebody and still hold after they were
+ * taken away.
+ */
 static void an_aperture_gives_no_page_to_pinning(void **state)
 {
 	struct bench *b = bench(state);
@@ -369,7 +450,8 @@ static void an_aperture_gives_no_page_to_pinning(void **state)
 	int pipes[2];
 
 	assert_int_equal(raw_bind(b->fd, b->ctx, bo, VA, 4 * PAGE, 0), 0);
-	ap = raw_fw_map(b->fw.fd, (1ull << b->fw.info->va_bits) + VA, 4 * PAGE, PROT_READ | PROT_WRITE);
+	ap = raw_fw_map(b->fw.fd, (1ull << b->fw.info->va_bits) + VA, 4 * PAGE,
+			PROT_READ | PROT_WRITE);
 	assert_non_null(ap);
 	assert_true(poke(ap));
 	assert_int_equal(pipe(pipes), 0);
@@ -377,8 +459,9 @@ static void an_aperture_gives_no_page_to_pinning(void **state)
 
 	for (int i = 0; i < 3; i++) {
 		there.iov_base = whole.iov_base = mappings[i];
+		/* Not every kernel has the call. */
 		assert_int_equal(process_vm_readv(getpid(), &here, 1, &there, 1, 0), -1);
-		assert_int_equal(errno, EFAULT);
+		assert_true(errno == EFAULT || errno == ENOSYS);
 		assert_int_equal(vmsplice(pipes[1], &whole, 1, 0), -1);
 		assert_int_equal(errno, EFAULT);
 		assert_int_equal(pread(self, buffer, 8, (uintptr_t)mappings[i]), -1);
@@ -410,16 +493,20 @@ static void apertures_of_closed_contexts_cannot_be_mapped_and_mapped_ones_stay_e
 	assert_int_equal(raw_ctx_destroy(b->fd, b->ctx), 0);
 	assert_false(peek(ap));
 	raw_fw_expect(&b->fw, VNPU_FW_SQE_CTX_CLOSE);
-	raw_fw_post(&b->fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_CTX_CLOSED, .tag = 1 });
+	raw_fw_closed(&b->fw, 1);
 	assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL), 0);
-	/* The liar still has it: the next context gets another number, and what it binds is not to be seen here. */
+	/*
+	 * The liar still has it: the next context gets another number, and what it binds is not to
+	 * be seen here.
+	 */
 	assert_int_equal(raw_ioctl(b->fd, DRM_IOCTL_VNPU_CTX_CREATE, &create), 0);
 	ctx = create.ctx_id;
 	assert_int_equal(raw_bind(b->fd, ctx, bo, VA, PAGE, 0), 0);
 	assert_false(peek(ap));
 	munmap(ap, PAGE);
 	/* The last mapping is gone, and in a moment the number is, until somebody else has it. */
-	for (int64_t until = raw_in_ms(RAW_LONG_MS); (ap = raw_fw_map(b->fw.fd, at + VA, PAGE, PROT_READ)); munmap(ap, PAGE)) {
+	for (int64_t until = raw_in_ms(RAW_LONG_MS);
+	     (ap = raw_fw_map(b->fw.fd, at + VA, PAGE, PROT_READ)); munmap(ap, PAGE)) {
 		assert_false(peek(ap));
 		assert_true(raw_now_ns() < until);
 	}
@@ -435,8 +522,11 @@ static void mappings_kept_after_the_fd_is_closed_end_with_the_device(void **stat
 
 	raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
 	close(b->fw.fd);
-	/* The file lives in its mappings. Nobody enters any more: the jobs time out, and DEL_DEV takes everything away. */
-	assert_int_equal(result_in_time(b, seqno), -ETIMEDOUT);
+	/*
+	 * The file lives in its mappings. Nobody enters any more: jobs wait in vain, and DEL_DEV
+	 * takes everything away.
+	 */
+	assert_int_equal(result_in_time(b, seqno), -EBUSY);
 	assert_int_equal(raw_del_dev(b->fw.dev_id), 0);
 	assert_false(peek(b->fw.info));
 	assert_false(poke(b->fw.cq));
@@ -514,7 +604,8 @@ static void several_threads_in_enter_count_each_completion_once(void **state)
 		assert_int_equal(raw_submit(b->fd, b->ctx, b->q.queue_id), i);
 		sqe = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
 		assert_int_equal(sqe.seqno, i);
-		raw_fw_post(&b->fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_DONE, .tag = sqe.tag });
+		raw_fw_post(&b->fw,
+			    (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_DONE, .tag = sqe.tag });
 		assert_int_equal(raw_result(b->fd, b->q.queue_id, i), 0);
 	}
 	__atomic_store_n(&stop, true, __ATOMIC_RELEASE);
@@ -523,23 +614,41 @@ static void several_threads_in_enter_count_each_completion_once(void **state)
 	assert_int_equal(b->fw.info->cq_head, JOBS);
 }
 
+/* A device is broken here more often than one may be without being wedged. */
+static char max_resets[16];
+
+static int hostile_setup(void **state)
+{
+	if (access(RAW_CONTROL, R_OK | W_OK))
+		return 0;
+	raw_param_get("max_resets", max_resets, sizeof(max_resets));
+	return raw_param_set("max_resets", "0");
+}
+
+static int hostile_teardown(void **state)
+{
+	return *max_resets ? raw_param_set("max_resets", max_resets) : 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		BENCH_TEST(every_jump_of_an_index_loses_the_device_or_does_nothing),
 		BENCH_TEST(an_index_that_jumps_while_the_kernel_looks_does_no_harm),
 		BENCH_TEST(completions_of_the_past_end_nothing),
+		BENCH_TEST(completions_with_an_unknown_flag_or_something_in_a_pad_are_dropped),
 		BENCH_TEST(completions_with_another_context_s_tag_end_that_context_s_job_only),
 		BENCH_TEST(ctx_closed_for_contexts_that_live_changes_nothing),
 		BENCH_TEST(random_bytes_in_all_that_the_firmware_may_write_do_no_harm),
 		BENCH_TEST(a_stopped_firmware_s_jobs_end_in_time_and_a_killed_one_s_at_once),
 		BENCH_TEST(what_the_kernel_writes_cannot_be_written_by_any_way_round),
 		BENCH_TEST(an_aperture_gives_no_page_to_pinning),
-		BENCH_TEST(apertures_of_closed_contexts_cannot_be_mapped_and_mapped_ones_stay_empty),
+		BENCH_TEST(
+			apertures_of_closed_contexts_cannot_be_mapped_and_mapped_ones_stay_empty),
 		BENCH_TEST(mappings_kept_after_the_fd_is_closed_end_with_the_device),
 		BENCH_TEST(a_child_that_keeps_the_fd_keeps_the_device_until_it_dies),
 		BENCH_TEST(several_threads_in_enter_count_each_completion_once),
 	};
 
-	return cmocka_run_group_tests_name("hostile", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("hostile", tests, hostile_setup, hostile_teardown);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What one file, one user and one device may have of vnpu.ko, and the errno of each limit. Users are processes that the
- * test sends orders to, each with a uid and no privilege.
+ * What one file, one user and one device may have of vnpu.ko, and the errno of each limit. Users
+ * are processes that the test sends orders to, each with a uid and no privilege.
  */
 #define _GNU_SOURCE
 #include <grp.h>
@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
 #include <sys/wait.h>
 
 #include "vnpu_raw.h"
@@ -20,6 +21,11 @@
 /* ---- users ---- */
 
 enum order { OPEN, CLOSE, CTX, QUEUE, HIGH_QUEUE, BO, BO_CLOSE, EXPORT, CLOSE_FD, PRIORITIES };
+
+/* Of the only capabilities that a user may have here. */
+#define NONE 0
+#define RESOURCE (1u << CAP_SYS_RESOURCE)
+#define NICE (1u << CAP_SYS_NICE)
 
 struct message {
 	int order;
@@ -32,22 +38,14 @@ struct user {
 	int sock;
 };
 
-static struct drm_vnpu_query_limits limits_of(int fd)
-{
-	struct drm_vnpu_query_limits limits = { 0 };
-	struct drm_vnpu_dev_query query = { DRM_VNPU_QUERY_LIMITS, sizeof(limits), (uintptr_t)&limits };
-
-	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_DEV_QUERY, &query), 0);
-	return limits;
-}
-
 /* An id or fd that is not negative, or -errno. */
 static int64_t obey(const struct message *m)
 {
 	struct drm_vnpu_ctx_create ctx = { 0 };
 	struct drm_vnpu_queue_create queue = {
 		.ctx_id = m->arg,
-		.priority = m->order == HIGH_QUEUE ? DRM_VNPU_PRIORITY_HIGH : DRM_VNPU_PRIORITY_NORMAL,
+		.priority =
+			m->order == HIGH_QUEUE ? DRM_VNPU_PRIORITY_HIGH : DRM_VNPU_PRIORITY_NORMAL,
 		.depth = 1,
 	};
 	struct drm_vnpu_bo_create bo = { .size = m->arg };
@@ -80,23 +78,23 @@ static int64_t obey(const struct message *m)
 		ret = raw_ioctl(m->fd, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime);
 		return ret ? ret : prime.fd;
 	case PRIORITIES:
-		return limits_of(m->fd).priorities;
+		return raw_limits(m->fd).priorities;
 	}
 	return -ENOSYS;
 }
 
-static void become(uid_t uid, bool keep_resource)
+static void become(uid_t uid, uint32_t keep)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2] = { { 0 } };
 
-	data[0].effective = data[0].permitted = keep_resource ? 1u << CAP_SYS_RESOURCE : 0;
+	data[0].effective = data[0].permitted = keep;
 	if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) || setgroups(0, NULL) || setresgid(uid, uid, uid) ||
 	    setresuid(uid, uid, uid) || syscall(SYS_capset, &header, data))
 		_exit(1);
 }
 
-static struct user user_start(uid_t uid, bool keep_resource)
+static struct user user_start(uid_t uid, uint32_t keep)
 {
 	struct message m;
 	struct user user;
@@ -107,7 +105,7 @@ static struct user user_start(uid_t uid, bool keep_resource)
 	assert_true(user.pid >= 0);
 	if (!user.pid) {
 		close(pair[0]);
-		become(uid, keep_resource);
+		become(uid, keep);
 		while (read(pair[1], &m, sizeof(m)) == sizeof(m)) {
 			int64_t result = obey(&m);
 
@@ -137,10 +135,10 @@ static void user_end(struct user *user)
 	waitpid(user->pid, NULL, 0);
 }
 
-/* ---- devices: two users of uid 2001 and 2002, one of 2001 with CAP_SYS_RESOURCE, and root ---- */
+/* ---- devices: two users of uid 2001 and 2002, two of 2001 with a privilege each, and root ---- */
 
 struct place {
-	struct user a, b, strong;
+	struct user a, b, strong, quick;
 	int root;
 	int minor;
 };
@@ -174,9 +172,10 @@ static int start(void **state, const struct vnpu_ctl_add_dev *add)
 	if (chmod(path, 0666))
 		return -1;
 	p->root = raw_client(p->minor);
-	p->a = user_start(2001, false);
-	p->b = user_start(2002, false);
-	p->strong = user_start(2001, true);
+	p->a = user_start(2001, NONE);
+	p->b = user_start(2002, NONE);
+	p->strong = user_start(2001, RESOURCE);
+	p->quick = user_start(2001, NICE);
 	return 0;
 }
 
@@ -204,6 +203,7 @@ static int end(void **state)
 
 	if (p->minor >= 0) {
 		/* The last first: each has copies of the sockets of those before it. */
+		user_end(&p->quick);
 		user_end(&p->strong);
 		user_end(&p->b);
 		user_end(&p->a);
@@ -265,18 +265,22 @@ static void becomes_possible(struct user *user, enum order order, int fd, uint64
 static void limits_are_what_the_device_was_added_with(void **state)
 {
 	struct place *p = place(state);
-	struct drm_vnpu_query_limits limits = limits_of(p->root);
+	struct drm_vnpu_query_limits limits = raw_limits(p->root);
 
 	assert_int_equal(limits.max_ctx_per_user, 3);
 	assert_int_equal(limits.max_queues_per_user, 4);
 	assert_int_equal(limits.max_bytes_per_user, MIB);
 	assert_int_equal(limits.mem_limit_bytes, 2 * MIB);
+	assert_int_equal(limits.max_waiting_jobs, 256);
+	assert_int_equal(limits.max_fence_ms, 10000);
 }
 
-static void without_limits_a_user_gets_half_and_at_least_one(void **state)
+static void without_limits_a_user_gets_half_and_at_least_one_and_half_of_the_memory(void **state)
 {
 	struct vnpu_ctl_add_dev add = raw_fw_defaults();
 	struct drm_vnpu_query_limits limits;
+	struct sysinfo host;
+	uint64_t half;
 	struct raw_fw fw;
 	int fd;
 
@@ -284,10 +288,13 @@ static void without_limits_a_user_gets_half_and_at_least_one(void **state)
 	add.nr_queues = 7;
 	raw_fw_add(&fw, &add);
 	fd = raw_client(fw.minor);
-	limits = limits_of(fd);
+	limits = raw_limits(fd);
 	assert_int_equal(limits.max_ctx_per_user, 1);
 	assert_int_equal(limits.max_queues_per_user, 3);
-	assert_int_equal(limits.max_bytes_per_user, 0);
+	assert_int_equal(sysinfo(&host), 0);
+	half = (uint64_t)host.totalram * host.mem_unit / 2;
+	assert_in_range(limits.max_bytes_per_user, half - PAGE, half + PAGE);
+	assert_in_range(limits.mem_limit_bytes, half - PAGE, half + PAGE);
 	close(fd);
 	raw_fw_remove(&fw);
 }
@@ -301,9 +308,6 @@ static void add_dev_refuses_more_for_a_user_than_there_is(void **state)
 	assert_int_equal(raw_ioctl(ctl, VNPU_CTL_ADD_DEV, &add), -EINVAL);
 	add = small();
 	add.user_queues = add.nr_queues + 1;
-	assert_int_equal(raw_ioctl(ctl, VNPU_CTL_ADD_DEV, &add), -EINVAL);
-	add = small();
-	add.reserved[0] = 1;
 	assert_int_equal(raw_ioctl(ctl, VNPU_CTL_ADD_DEV, &add), -EINVAL);
 	close(ctl);
 }
@@ -345,7 +349,8 @@ static void a_users_queues_are_counted_over_all_its_contexts(void **state)
 {
 	struct place *p = place(state);
 	int fd = user_open(p, &p->a), more = user_open(p, &p->a), other = user_open(p, &p->b);
-	int64_t ctx1 = tell(&p->a, CTX, fd, 0), ctx2 = tell(&p->a, CTX, more, 0), ctx3 = tell(&p->b, CTX, other, 0);
+	int64_t ctx1 = tell(&p->a, CTX, fd, 0), ctx2 = tell(&p->a, CTX, more, 0),
+		ctx3 = tell(&p->b, CTX, other, 0);
 	int64_t queue = tell(&p->a, QUEUE, fd, ctx1);
 
 	assert_true(ctx1 > 0 && ctx2 > 0 && ctx3 > 0 && queue > 0);
@@ -380,16 +385,6 @@ static void a_users_memory_is_limited_and_so_is_the_devices(void **state)
 	assert_true(tell(&p->a, BO, fd, MIB / 2) > 0);
 }
 
-static bool set_export(char value)
-{
-	int fd = open("/sys/module/vnpu/parameters/prime_export", O_WRONLY | O_CLOEXEC);
-	bool ok = fd >= 0 && write(fd, &value, 1) == 1;
-
-	if (fd >= 0)
-		close(fd);
-	return ok;
-}
-
 static void a_buffer_is_charged_until_nobody_holds_it(void **state)
 {
 	struct place *p = place(state);
@@ -397,9 +392,9 @@ static void a_buffer_is_charged_until_nobody_holds_it(void **state)
 	int64_t bo = tell(&p->a, BO, fd, MIB), dmabuf;
 
 	assert_true(bo > 0);
-	assert_true(set_export('Y'));
+	assert_int_equal(raw_param_set("prime_export", "Y"), 0);
 	dmabuf = tell(&p->a, EXPORT, fd, bo);
-	set_export('N');
+	raw_param_set("prime_export", "N");
 	assert_true(dmabuf >= 0);
 	tell(&p->a, CLOSE, fd, 0);
 	fd = user_open(p, &p->a);
@@ -448,7 +443,11 @@ static void priorities_that_a_user_may_not_have_are_neither_offered_nor_given(vo
 	fd = user_open(p, &p->strong);
 	assert_int_equal(tell(&p->strong, PRIORITIES, fd, 0), common);
 	assert_int_equal(tell(&p->strong, HIGH_QUEUE, fd, tell(&p->strong, CTX, fd, 0)), -EACCES);
-	assert_int_equal(obey(&(struct message){ PRIORITIES, p->root, 0 }), common | 1 << DRM_VNPU_PRIORITY_HIGH);
+	fd = user_open(p, &p->quick);
+	assert_int_equal(tell(&p->quick, PRIORITIES, fd, 0), common | 1 << DRM_VNPU_PRIORITY_HIGH);
+	assert_true(tell(&p->quick, HIGH_QUEUE, fd, tell(&p->quick, CTX, fd, 0)) > 0);
+	assert_int_equal(obey(&(struct message){ PRIORITIES, p->root, 0 }),
+			 common | 1 << DRM_VNPU_PRIORITY_HIGH);
 	assert_true(obey(&(struct message){ HIGH_QUEUE, p->root, root_ctx(p) }) > 0);
 }
 
@@ -459,7 +458,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		SMALL(limits_are_what_the_device_was_added_with),
-		cmocka_unit_test(without_limits_a_user_gets_half_and_at_least_one),
+		cmocka_unit_test(
+			without_limits_a_user_gets_half_and_at_least_one_and_half_of_the_memory),
 		cmocka_unit_test(add_dev_refuses_more_for_a_user_than_there_is),
 		SMALL(a_users_contexts_are_counted_over_all_its_files),
 		SMALL(a_privileged_process_of_the_same_user_is_exempt),

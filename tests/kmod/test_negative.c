@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The client ABI, field by field: whatever is wrong in the argument of a call is refused with the documented error and
- * changes nothing. SUBMIT and WAIT are in test_negative_jobs.c.
+ * The client ABI, field by field: whatever is wrong in the argument of a call is refused with the
+ * documented error and changes nothing. SUBMIT and WAIT are in test_negative_jobs.c.
  */
 #include "negative.h"
 
@@ -11,7 +11,8 @@ CALL(DEV_QUERY)
 
 static void good_dev_query(void *arg)
 {
-	*(struct drm_vnpu_dev_query *)arg = (struct drm_vnpu_dev_query){ .type = DRM_VNPU_QUERY_STATE };
+	*(struct drm_vnpu_dev_query *)arg =
+		(struct drm_vnpu_dev_query){ .type = DRM_VNPU_QUERY_STATE };
 }
 
 static const struct field dev_query_fields[] = {
@@ -22,9 +23,10 @@ static const struct field dev_query_fields[] = {
 
 static void dev_query(void **state)
 {
-	static const struct target t =
-		TARGET(struct drm_vnpu_dev_query, dev_query_fields, IOCTL(DEV_QUERY), .good = good_dev_query);
-	static const uint32_t sizes[] = { sizeof(struct drm_vnpu_query_device), sizeof(struct drm_vnpu_query_limits),
+	static const struct target t = TARGET(struct drm_vnpu_dev_query, dev_query_fields,
+					      IOCTL(DEV_QUERY), .good = good_dev_query);
+	static const uint32_t sizes[] = { sizeof(struct drm_vnpu_query_device),
+					  sizeof(struct drm_vnpu_query_limits),
 					  sizeof(struct drm_vnpu_query_state) };
 	struct drm_vnpu_dev_query q;
 
@@ -33,7 +35,8 @@ static void dev_query(void **state)
 	for (uint32_t type = 0; type < 3; type++) {
 		for (size_t i = 1; i < NR_NOWHERE; i++) {
 			q = (struct drm_vnpu_dev_query){ type, sizes[type], field_nowhere[i] };
-			field_expect(&t, "pointer", "at", field_nowhere[i], call_DEV_QUERY(&q), EFAULT);
+			field_expect(&t, "pointer", "at", field_nowhere[i], call_DEV_QUERY(&q),
+				     EFAULT);
 		}
 		for (uint32_t size = 0; size < sizes[type] + 32; size++) {
 			q = (struct drm_vnpu_dev_query){ type, size, (uintptr_t)edge(size) };
@@ -42,8 +45,15 @@ static void dev_query(void **state)
 			q = (struct drm_vnpu_dev_query){ type, size + 1, (uintptr_t)edge(size) };
 			field_expect(&t, "size", "over the edge", size, call_DEV_QUERY(&q), EFAULT);
 		}
-		q = (struct drm_vnpu_dev_query){ type, UINT32_MAX, (uintptr_t)edge(EDGE_SIZE) };
-		field_expect(&t, "size", "over the edge", UINT32_MAX, call_DEV_QUERY(&q), EFAULT);
+		q = (struct drm_vnpu_dev_query){ type, PAGE, (uintptr_t)edge(PAGE) };
+		field_expect(&t, "size", "a page", PAGE, call_DEV_QUERY(&q), 0);
+		q = (struct drm_vnpu_dev_query){ type, PAGE, (uintptr_t)edge(PAGE - 1) };
+		field_expect(&t, "size", "a page over the edge", PAGE, call_DEV_QUERY(&q), EFAULT);
+		for (uint64_t size = PAGE + 1; size <= UINT32_MAX; size += size - PAGE) {
+			q = (struct drm_vnpu_dev_query){ type, size, (uintptr_t)edge(EDGE_SIZE) };
+			field_expect(&t, "size", "more than a page", size, call_DEV_QUERY(&q),
+				     EINVAL);
+		}
 		/* With nowhere to write, no byte is written. */
 		q = (struct drm_vnpu_dev_query){ type, 0, NOWHERE };
 		field_expect(&t, "size", "nothing", 0, call_DEV_QUERY(&q), 0);
@@ -54,7 +64,6 @@ static void dev_query(void **state)
 
 CALL(BO_CREATE)
 CALL(BO_INFO)
-CALL(BO_WAIT)
 
 static void good_bo_create(void *arg)
 {
@@ -100,30 +109,17 @@ static const struct field bo_info_fields[] = {
 	FIELD(struct drm_vnpu_bo_info, mmap_offset, ANY),
 };
 
-static void good_bo_wait(void *arg)
-{
-	*(struct drm_vnpu_bo_wait *)arg = (struct drm_vnpu_bo_wait){ .handle = n.bo };
-}
-
-static const struct field bo_wait_fields[] = {
-	FIELD(struct drm_vnpu_bo_wait, handle, VALUE, .bad = bad_bo),
-	FIELD(struct drm_vnpu_bo_wait, flags, FLAGS, .known = DRM_VNPU_BO_WAIT_WRITE),
-	FIELD(struct drm_vnpu_bo_wait, timeout_ns, ANY),
-};
-
-static const struct target bo_create_target = TARGET(struct drm_vnpu_bo_create, bo_create_fields, IOCTL(BO_CREATE),
-						     .good = good_bo_create, .undo = undo_bo_create);
+static const struct target bo_create_target =
+	TARGET(struct drm_vnpu_bo_create, bo_create_fields, IOCTL(BO_CREATE),
+	       .good = good_bo_create, .undo = undo_bo_create);
 static const struct target bo_info_target =
 	TARGET(struct drm_vnpu_bo_info, bo_info_fields, IOCTL(BO_INFO), .good = good_bo_info);
-static const struct target bo_wait_target =
-	TARGET(struct drm_vnpu_bo_wait, bo_wait_fields, IOCTL(BO_WAIT), .good = good_bo_wait);
 
 static void buffers(void **state)
 {
 	client(state);
 	fields_test(&bo_create_target);
 	fields_test(&bo_info_target);
-	fields_test(&bo_wait_target);
 }
 
 /* ---- contexts ---- */
@@ -148,10 +144,13 @@ static const struct field ctx_create_fields[] = {
 	FIELD(struct drm_vnpu_ctx_create, va_range, ANY),
 };
 
-/* The spare one has an id below those that were looked at, so that it does not count as a change. */
+/*
+ * The spare one has an id below those that were looked at, so that it does not count as a change.
+ */
 static void good_ctx_destroy(void *arg)
 {
-	*(struct drm_vnpu_ctx_destroy *)arg = (struct drm_vnpu_ctx_destroy){ .ctx_id = n.spare_ctx };
+	*(struct drm_vnpu_ctx_destroy *)arg =
+		(struct drm_vnpu_ctx_destroy){ .ctx_id = n.spare_ctx };
 }
 
 static void undo_ctx_destroy(void *arg)
@@ -180,13 +179,15 @@ static const struct field ctx_get_state_fields[] = {
 	FIELD(struct drm_vnpu_ctx_get_state, pad, ZERO),
 };
 
-static const struct target ctx_create_target = TARGET(struct drm_vnpu_ctx_create, ctx_create_fields, IOCTL(CTX_CREATE),
-						      .good = good_ctx_create, .undo = undo_ctx_create);
+static const struct target ctx_create_target =
+	TARGET(struct drm_vnpu_ctx_create, ctx_create_fields, IOCTL(CTX_CREATE),
+	       .good = good_ctx_create, .undo = undo_ctx_create);
 static const struct target ctx_destroy_target =
-	TARGET(struct drm_vnpu_ctx_destroy, ctx_destroy_fields, IOCTL(CTX_DESTROY), .good = good_ctx_destroy,
-	       .undo = undo_ctx_destroy);
+	TARGET(struct drm_vnpu_ctx_destroy, ctx_destroy_fields, IOCTL(CTX_DESTROY),
+	       .good = good_ctx_destroy, .undo = undo_ctx_destroy);
 static const struct target ctx_get_state_target =
-	TARGET(struct drm_vnpu_ctx_get_state, ctx_get_state_fields, IOCTL(CTX_GET_STATE), .good = good_ctx_get_state);
+	TARGET(struct drm_vnpu_ctx_get_state, ctx_get_state_fields, IOCTL(CTX_GET_STATE),
+	       .good = good_ctx_get_state);
 
 static void contexts(void **state)
 {
@@ -203,7 +204,9 @@ CALL(VM_BIND)
 
 static struct drm_vnpu_bind_op good_op(uint32_t i)
 {
-	return (struct drm_vnpu_bind_op){ .handle = n.bo, .bo_offset = PAGE, .va = VA + i * PAGE, .size = PAGE };
+	return (struct drm_vnpu_bind_op){
+		.handle = n.bo, .bo_offset = PAGE, .va = VA + i * PAGE, .size = PAGE
+	};
 }
 
 static void fill_op(void *element, uint32_t i)
@@ -211,14 +214,17 @@ static void fill_op(void *element, uint32_t i)
 	*(struct drm_vnpu_bind_op *)element = good_op(i);
 }
 
-static const struct field_array ops_array = { .max = 1024, .size = sizeof(struct drm_vnpu_bind_op), .fill = fill_op };
+static const struct field_array ops_array = { .max = 1024,
+					      .size = sizeof(struct drm_vnpu_bind_op),
+					      .fill = fill_op };
 
 static void good_vm_bind(void *arg)
 {
 	static struct drm_vnpu_bind_op op;
 
 	op = good_op(0);
-	*(struct drm_vnpu_vm_bind *)arg = (struct drm_vnpu_vm_bind){ n.ctx, 0, { sizeof(op), 1, (uintptr_t)&op } };
+	*(struct drm_vnpu_vm_bind *)arg =
+		(struct drm_vnpu_vm_bind){ n.ctx, 0, { sizeof(op), 1, (uintptr_t)&op } };
 }
 
 static void undo_vm_bind(void *arg)
@@ -236,7 +242,8 @@ static const struct field vm_bind_fields[] = {
 };
 
 static const struct target vm_bind_target =
-	TARGET(struct drm_vnpu_vm_bind, vm_bind_fields, IOCTL(VM_BIND), .good = good_vm_bind, .undo = undo_vm_bind);
+	TARGET(struct drm_vnpu_vm_bind, vm_bind_fields, IOCTL(VM_BIND), .good = good_vm_bind,
+	       .undo = undo_vm_bind);
 
 /* One operation behind a good one, which must not be carried out if the other is refused. */
 static int call_op(void *arg)
@@ -279,8 +286,10 @@ static const struct field_bad bad_map_size[] = {
 	{ 0, 0 },
 };
 static const struct field_bad bad_map_offset[] = {
-	{ 1, EINVAL },		{ PAGE - 1, EINVAL },	       { 4 * PAGE, EINVAL },   { 5 * PAGE, EINVAL },
-	{ 1ull << 63, EINVAL }, { UINT64_MAX - 4095, EINVAL }, { UINT64_MAX, EINVAL }, { 0, 0 },
+	{ 1, EINVAL },		{ PAGE - 1, EINVAL },
+	{ 4 * PAGE, EINVAL },	{ 5 * PAGE, EINVAL },
+	{ 1ull << 63, EINVAL }, { UINT64_MAX - 4095, EINVAL },
+	{ UINT64_MAX, EINVAL }, { 0, 0 },
 };
 
 static const struct field map_fields[] = {
@@ -294,15 +303,16 @@ static const struct field map_fields[] = {
 	FIELD(struct drm_vnpu_bind_op, size, VALUE, .bad = bad_map_size),
 };
 
-static const struct target map_target =
-	PART("MAP", struct drm_vnpu_bind_op, map_fields, map_good, call_op, map_undo, nothing_changed);
+static const struct target map_target = PART("MAP", struct drm_vnpu_bind_op, map_fields, map_good,
+					     call_op, map_undo, nothing_changed);
 
 #define UNMAP_VA (VA + 40 * PAGE)
 
 static void unmap_good(void *arg)
 {
-	*(struct drm_vnpu_bind_op *)arg =
-		(struct drm_vnpu_bind_op){ .op = DRM_VNPU_BIND_UNMAP, .va = UNMAP_VA, .size = 2 * PAGE };
+	*(struct drm_vnpu_bind_op *)arg = (struct drm_vnpu_bind_op){ .op = DRM_VNPU_BIND_UNMAP,
+								     .va = UNMAP_VA,
+								     .size = 2 * PAGE };
 }
 
 /* Binds again what was unbound. */
@@ -324,8 +334,14 @@ static const struct field_bad bad_unmap_va[] = {
 	{ 0, 0 },
 };
 static const struct field_bad bad_unmap_size[] = {
-	{ 0, EINVAL },	  { 1, EINVAL },	{ PAGE + 1, EINVAL },	       { UINT64_MAX - 4095, EINVAL },
-	{ PAGE, ENOENT }, { 3 * PAGE, ENOENT }, { VA_END - UNMAP_VA, ENOENT }, { VA_END - UNMAP_VA + PAGE, EINVAL },
+	{ 0, EINVAL },
+	{ 1, EINVAL },
+	{ PAGE + 1, EINVAL },
+	{ UINT64_MAX - 4095, EINVAL },
+	{ PAGE, ENOENT },
+	{ 3 * PAGE, ENOENT },
+	{ VA_END - UNMAP_VA, ENOENT },
+	{ VA_END - UNMAP_VA + PAGE, EINVAL },
 	{ 0, 0 },
 };
 
@@ -339,8 +355,8 @@ static const struct field unmap_fields[] = {
 	FIELD(struct drm_vnpu_bind_op, size, VALUE, .bad = bad_unmap_size),
 };
 
-static const struct target unmap_target =
-	PART("UNMAP", struct drm_vnpu_bind_op, unmap_fields, unmap_good, call_op, unmap_undo, nothing_changed);
+static const struct target unmap_target = PART("UNMAP", struct drm_vnpu_bind_op, unmap_fields,
+					       unmap_good, call_op, unmap_undo, nothing_changed);
 
 static void bindings(void **state)
 {
@@ -365,12 +381,14 @@ CALL(QUEUE_DESTROY)
 
 static void good_queue_create(void *arg)
 {
-	*(struct drm_vnpu_queue_create *)arg = (struct drm_vnpu_queue_create){ .ctx_id = n.ctx, .depth = 16 };
+	*(struct drm_vnpu_queue_create *)arg =
+		(struct drm_vnpu_queue_create){ .ctx_id = n.ctx, .depth = 16 };
 }
 
 static void undo_queue_create(void *arg)
 {
-	assert_int_equal(raw_queue_destroy(n.fd, ((struct drm_vnpu_queue_create *)arg)->queue_id), 0);
+	assert_int_equal(raw_queue_destroy(n.fd, ((struct drm_vnpu_queue_create *)arg)->queue_id),
+			 0);
 }
 
 static const struct field_bad bad_depth[] = {
@@ -391,7 +409,8 @@ static const struct field queue_create_fields[] = {
 
 static void good_queue_destroy(void *arg)
 {
-	*(struct drm_vnpu_queue_destroy *)arg = (struct drm_vnpu_queue_destroy){ .queue_id = n.spare_queue };
+	*(struct drm_vnpu_queue_destroy *)arg =
+		(struct drm_vnpu_queue_destroy){ .queue_id = n.spare_queue };
 }
 
 static void undo_queue_destroy(void *arg)
@@ -405,11 +424,11 @@ static const struct field queue_destroy_fields[] = {
 };
 
 static const struct target queue_create_target =
-	TARGET(struct drm_vnpu_queue_create, queue_create_fields, IOCTL(QUEUE_CREATE), .good = good_queue_create,
-	       .undo = undo_queue_create);
+	TARGET(struct drm_vnpu_queue_create, queue_create_fields, IOCTL(QUEUE_CREATE),
+	       .good = good_queue_create, .undo = undo_queue_create);
 static const struct target queue_destroy_target =
-	TARGET(struct drm_vnpu_queue_destroy, queue_destroy_fields, IOCTL(QUEUE_DESTROY), .good = good_queue_destroy,
-	       .undo = undo_queue_destroy);
+	TARGET(struct drm_vnpu_queue_destroy, queue_destroy_fields, IOCTL(QUEUE_DESTROY),
+	       .good = good_queue_destroy, .undo = undo_queue_destroy);
 
 static void queues(void **state)
 {
@@ -422,7 +441,7 @@ static void queues(void **state)
 /* ---- the size in the ioctl's number ---- */
 
 static const struct target *const ioctls[] = {
-	&bo_create_target,     &bo_info_target, &bo_wait_target,      &ctx_create_target,    &ctx_destroy_target,
+	&bo_create_target,     &bo_info_target, &ctx_create_target,   &ctx_destroy_target,
 	&ctx_get_state_target, &vm_bind_target, &queue_create_target, &queue_destroy_target,
 };
 
@@ -453,7 +472,9 @@ static void ioctls_beyond_the_last_do_not_exist(void **state)
 
 	client(state);
 	for (unsigned int nr = DRM_VNPU_WAIT + 1; nr < DRM_COMMAND_END - DRM_COMMAND_BASE; nr++)
-		assert_int_equal(raw_ioctl(n.fd, DRM_IOWR(DRM_COMMAND_BASE + nr, uint64_t[16]), arg), -EINVAL);
+		assert_int_equal(
+			raw_ioctl(n.fd, DRM_IOWR(DRM_COMMAND_BASE + nr, uint64_t[16]), arg),
+			-EINVAL);
 	/* DRM's answer to what is not of DRM differs between kernels. */
 	ret = raw_ioctl(n.fd, _IOWR('V', 0, uint64_t[16]), arg);
 	assert_true(ret == -EINVAL || ret == -ENOTTY);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * SUBMIT and WAIT, field by field: whatever is wrong is refused with the documented error, and takes no number.
+ * SUBMIT and WAIT, field by field: whatever is wrong is refused with the documented error, and
+ * takes no number.
  */
 #include "negative.h"
 
@@ -9,16 +10,13 @@
 CALL(SUBMIT)
 
 static struct drm_vnpu_sync_op good_sync;
-static struct drm_vnpu_bo_use good_use;
 
 static struct drm_vnpu_job good_job(void)
 {
 	struct drm_vnpu_job job = raw_job(n.queue);
 
 	good_sync = (struct drm_vnpu_sync_op){ .handle = n.syncobj, .timeline_value = 5 };
-	good_use = (struct drm_vnpu_bo_use){ .handle = n.bo };
 	raw_job_syncs(&job, &good_sync, 1);
-	raw_job_bos(&job, &good_use, 1);
 	return job;
 }
 
@@ -34,7 +32,8 @@ static void good_submit(void *arg)
 	static struct drm_vnpu_job job;
 
 	job = good_job();
-	*(struct drm_vnpu_submit *)arg = (struct drm_vnpu_submit){ n.ctx, 0, { sizeof(job), 1, (uintptr_t)&job } };
+	*(struct drm_vnpu_submit *)arg =
+		(struct drm_vnpu_submit){ n.ctx, 0, { sizeof(job), 1, (uintptr_t)&job } };
 }
 
 static void undo_submit(void *arg)
@@ -55,8 +54,9 @@ static const struct field submit_fields[] = {
 };
 
 static const struct target submit_target =
-	TARGET(struct drm_vnpu_submit, submit_fields, .good = good_submit, .call = call_SUBMIT, .undo = undo_submit,
-	       .check = nothing_submitted, .fd = the_file, .cmd = DRM_IOCTL_VNPU_SUBMIT);
+	TARGET(struct drm_vnpu_submit, submit_fields, .good = good_submit, .call = call_SUBMIT,
+	       .undo = undo_submit, .check = nothing_submitted, .fd = the_file,
+	       .cmd = DRM_IOCTL_VNPU_SUBMIT);
 
 /* One job behind a good one. */
 static int call_job(void *arg)
@@ -107,13 +107,8 @@ static void fill_sync(void *element, uint32_t i)
 	*(struct drm_vnpu_sync_op *)element = good_sync;
 }
 
-static void fill_use(void *element, uint32_t i)
-{
-	*(struct drm_vnpu_bo_use *)element = good_use;
-}
-
-static const struct field_array syncs_array = { 64, sizeof(struct drm_vnpu_sync_op), false, fill_sync };
-static const struct field_array bos_array = { 1024, sizeof(struct drm_vnpu_bo_use), false, fill_use };
+static const struct field_array syncs_array = { 64, sizeof(struct drm_vnpu_sync_op), false,
+						fill_sync };
 
 static const struct field job_fields[] = {
 	FIELD(struct drm_vnpu_job, queue_id, VALUE, .bad = bad_job_queue),
@@ -125,12 +120,11 @@ static const struct field job_fields[] = {
 	FIELD(struct drm_vnpu_job, timeout_ms, VALUE, .bad = bad_timeout),
 	FIELD(struct drm_vnpu_job, pad, ZERO),
 	FIELD(struct drm_vnpu_job, syncs, ARRAY, .array = &syncs_array),
-	FIELD(struct drm_vnpu_job, bos, ARRAY, .array = &bos_array),
 	FIELD(struct drm_vnpu_job, seqno, ANY),
 };
 
-static const struct target job_target =
-	PART("job", struct drm_vnpu_job, job_fields, job_good, call_job, job_undo, nothing_submitted);
+static const struct target job_target = PART("job", struct drm_vnpu_job, job_fields, job_good,
+					     call_job, job_undo, nothing_submitted);
 
 static void jobs(void **state)
 {
@@ -149,18 +143,22 @@ static int call_sync(void *arg)
 
 static void wait_good(void *arg)
 {
-	*(struct drm_vnpu_sync_op *)arg = (struct drm_vnpu_sync_op){ .handle = n.syncobj, .timeline_value = 5 };
+	*(struct drm_vnpu_sync_op *)arg =
+		(struct drm_vnpu_sync_op){ .handle = n.syncobj, .timeline_value = 5 };
 }
 
 /* Not what the good job waits for: a job's fence takes the place of the points. */
 static void signal_good(void *arg)
 {
 	*(struct drm_vnpu_sync_op *)arg =
-		(struct drm_vnpu_sync_op){ .flags = DRM_VNPU_SYNC_SIGNAL, .handle = n.signalled_syncobj };
+		(struct drm_vnpu_sync_op){ .flags = DRM_VNPU_SYNC_SIGNAL,
+					   .handle = n.signalled_syncobj };
 }
 
 /* What nobody has promised to signal. */
-static const struct field_bad bad_point[] = { { 6, EINVAL }, { 1ull << 63, EINVAL }, { UINT64_MAX, EINVAL }, { 0, 0 } };
+static const struct field_bad bad_point[] = {
+	{ 6, EINVAL }, { 1ull << 63, EINVAL }, { UINT64_MAX, EINVAL }, { 0, 0 }
+};
 
 static const struct field wait_fields[] = {
 	FIELD(struct drm_vnpu_sync_op, flags, FLAGS, .known = DRM_VNPU_SYNC_SIGNAL),
@@ -174,36 +172,17 @@ static const struct field signal_fields[] = {
 	FIELD(struct drm_vnpu_sync_op, timeline_value, ANY),
 };
 
-static int call_use(void *arg)
-{
-	struct drm_vnpu_job job = good_job();
-
-	raw_job_bos(&job, arg, 1);
-	return call_job(&job);
-}
-
-static void use_good(void *arg)
-{
-	*(struct drm_vnpu_bo_use *)arg = (struct drm_vnpu_bo_use){ .handle = n.bo };
-}
-
-static const struct field use_fields[] = {
-	FIELD(struct drm_vnpu_bo_use, handle, VALUE, .bad = bad_bo),
-	FIELD(struct drm_vnpu_bo_use, flags, FLAGS, .known = DRM_VNPU_BO_USE_WRITE),
-};
-
-static void jobs_syncs_and_buffers(void **state)
+static void jobs_syncs(void **state)
 {
 	static const struct target wait_part =
-		PART("wait", struct drm_vnpu_sync_op, wait_fields, wait_good, call_sync, job_undo, nothing_submitted);
-	static const struct target signal_part = PART("signal", struct drm_vnpu_sync_op, signal_fields, signal_good,
-						      call_sync, job_undo, nothing_submitted);
-	static const struct target use_part =
-		PART("use", struct drm_vnpu_bo_use, use_fields, use_good, call_use, job_undo, nothing_submitted);
+		PART("wait", struct drm_vnpu_sync_op, wait_fields, wait_good, call_sync, job_undo,
+		     nothing_submitted);
+	static const struct target signal_part =
+		PART("signal", struct drm_vnpu_sync_op, signal_fields, signal_good, call_sync,
+		     job_undo, nothing_submitted);
 	struct drm_vnpu_sync_op empty;
 
 	client(state);
-	fields_test(&use_part);
 	fields_test(&wait_part);
 	empty = (struct drm_vnpu_sync_op){ .handle = n.empty_syncobj };
 	field_expect(&wait_part, "handle", "without a fence", 0, call_sync(&empty), EINVAL);
@@ -222,7 +201,8 @@ static struct field_bad bad_seqno[] = {
 
 static void good_wait(void *arg)
 {
-	*(struct drm_vnpu_wait *)arg = (struct drm_vnpu_wait){ .queue_id = n.queue, .seqno = n.seqno };
+	*(struct drm_vnpu_wait *)arg =
+		(struct drm_vnpu_wait){ .queue_id = n.queue, .seqno = n.seqno };
 }
 
 static const struct field queue_wait_fields[] = {
@@ -277,7 +257,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		NEGATIVE_TEST(jobs),
-		NEGATIVE_TEST(jobs_syncs_and_buffers),
+		NEGATIVE_TEST(jobs_syncs),
 		NEGATIVE_TEST(waits),
 		NEGATIVE_TEST(an_argument_of_an_older_program_is_extended_with_zeros),
 		NEGATIVE_TEST(of_an_argument_of_a_newer_program_the_tail_is_left_alone),

@@ -1,151 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * Calls of vnpu.ko when memory runs out. A kernel with fault injection fails the n-th allocation (or copy from or to the
- * user) of the calling thread: each call is repeated for n = 1, 2, 3, ... until it meets no failure, and must either succeed or change nothing. What
- * it leaks, or does with locks held, is for kmemleak and lockdep to see.
+ * Calls of vnpu.ko when memory runs out. A kernel with fault injection fails the n-th allocation
+ * (or copy from or to the user) of the calling thread: each call is repeated for n = 1, 2, 3, ...
+ * until it meets no failure, and must either succeed or change nothing. What it leaks, or does with
+ * locks held, is for kmemleak and lockdep to see.
  */
 #include <poll.h>
 
-#include "vnpu_raw.h"
-
-#define VA 0x100000ull
-#define SIZE (4 * PAGE)
-#define FAIL_NTH "/proc/thread-self/fail-nth"
-
-/* No call allocates so often. */
-#define MAX_NTH 2000
-
-static int fail_fd = -1;
-
-/* Writing 0 may be what fails, but not a second time. */
-static void fail_write(int n)
-{
-	char text[16];
-	int len = snprintf(text, sizeof(text), "%d", n);
-
-	if (pwrite(fail_fd, text, len, 0) != len)
-		assert_int_equal(pwrite(fail_fd, text, len, 0), len);
-}
-
-/* Ends the injection; did it strike? Reading is a copy to the user that may itself be the n-th to fail. */
-static bool fail_struck(void)
-{
-	char text[16] = { 0 };
-	bool struck = pread(fail_fd, text, sizeof(text) - 1, 0) > 0 && atoi(text) == 0;
-
-	fail_write(0);
-	return struck;
-}
-
-/* Allocations that may sleep fail too; a failure is not worth a stack trace in the log. */
-static void fail_set(const char *name, const char *value)
-{
-	char path[64];
-	int fd;
-
-	snprintf(path, sizeof(path), "/sys/kernel/debug/%s", name);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	assert_int_equal(write(fd, value, strlen(value)), (ssize_t)strlen(value));
-	close(fd);
-}
-
-static int nomem_setup(void **state)
-{
-	if (bench_setup(state))
-		return 1;
-	fail_fd = open(FAIL_NTH, O_RDWR | O_CLOEXEC);
-	if (fail_fd < 0)
-		return 0;
-	fail_set("failslab/ignore-gfp-wait", "N");
-	fail_set("failslab/verbose", "0");
-	fail_set("fail_page_alloc/ignore-gfp-wait", "N");
-	fail_set("fail_page_alloc/min-order", "0");
-	fail_set("fail_page_alloc/verbose", "0");
-	fail_set("fail_usercopy/verbose", "0");
-	return 0;
-}
-
-static int nomem_teardown(void **state)
-{
-	if (fail_fd >= 0) {
-		fail_write(0);
-		close(fail_fd);
-		fail_fd = -1;
-	}
-	return bench_teardown(state);
-}
-
-static struct bench *nomem(void **state)
-{
-	struct bench *b = bench(state);
-
-	if (fail_fd < 0)
-		skip();
-	return b;
-}
-
-#define NOMEM_TEST(f) cmocka_unit_test_setup_teardown(f, nomem_setup, nomem_teardown)
-
-/* The firmware answers what closed contexts are owed. */
-static void answer_closes(struct bench *b)
-{
-	struct vnpu_fw_sqe sqe;
-
-	while (raw_fw_pop(&b->fw, &sqe, 0))
-		if (sqe.type == VNPU_FW_SQE_CTX_CLOSE)
-			raw_fw_post(&b->fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_CTX_CLOSED, .tag = sqe.ctx });
-	assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL), 0);
-}
-
-/* A new client, for the old one has something whose name could not be copied to the user. */
-static void fresh_client(struct bench *b)
-{
-	close(b->fd);
-	answer_closes(b);
-	b->fd = raw_client(b->fw.minor);
-	b->ctx = raw_ctx(b->fd);
-	b->q = raw_queue_full(b->fd, b->ctx, 4);
-}
-
-struct call {
-	const char *name;
-	int (*call)(struct bench *b); /* 0 or -errno */
-	void (*undo)(struct bench *b); /* takes back what a success did */
-	bool names; /* the result is the name of something new */
-	int instead; /* what the kernel's own part of the call says where -ENOMEM is meant, or 0 */
-};
-
-/*
- * Repeats a call until it meets no failure. It may also succeed although an allocation failed, where the kernel tries
- * another way.
- */
-static void until_no_failure(struct bench *b, const struct call *c)
-{
-	int failures = 0;
-
-	for (int n = 1; n < MAX_NTH; n++) {
-		bool struck;
-		int ret;
-
-		fail_write(n);
-		ret = c->call(b);
-		struck = fail_struck();
-		if (!ret)
-			c->undo(b);
-		else if (!struck || (ret != -ENOMEM && ret != -EFAULT && ret != (c->instead ?: -ENOMEM)))
-			fail_msg("%s with failure %d: %d", c->name, n, ret);
-		if (!struck) {
-			print_message("%s: %d steps may fail, the call with %d\n", c->name, n - 1, failures);
-			return;
-		}
-		if (ret == -EFAULT && c->names)
-			fresh_client(b);
-		failures += !!ret;
-	}
-	fail_msg("%s allocates without end", c->name);
-}
+#include "nomem.h"
 
 /* ---- buffers ---- */
 
@@ -162,21 +24,12 @@ static void bo_undo(struct bench *b)
 	raw_bo_close(b->fd, bo.handle);
 }
 
-static uint64_t mem_bytes(struct bench *b)
-{
-	struct drm_vnpu_query_state q = { 0 };
-	struct drm_vnpu_dev_query query = { DRM_VNPU_QUERY_STATE, sizeof(q), (uintptr_t)&q };
-
-	assert_int_equal(raw_ioctl(b->fd, DRM_IOCTL_VNPU_DEV_QUERY, &query), 0);
-	return q.mem_bytes;
-}
-
 static void a_buffer_is_made_or_not(void **state)
 {
 	struct bench *b = nomem(state);
 
-	until_no_failure(b, &(struct call){ "BO_CREATE", bo_create, bo_undo, true, 0 });
-	assert_int_equal(mem_bytes(b), 0);
+	until_no_failure(b, &(struct call){ "BO_CREATE", bo_create, bo_undo, NULL, true, 0 });
+	assert_int_equal(raw_state(b->fd).mem_bytes, 0);
 }
 
 /* ---- contexts and queues ---- */
@@ -203,7 +56,7 @@ static void a_context_is_made_or_not(void **state)
 {
 	struct bench *b = nomem(state);
 
-	until_no_failure(b, &(struct call){ "CTX_CREATE", ctx_create, ctx_undo, true, 0 });
+	until_no_failure(b, &(struct call){ "CTX_CREATE", ctx_create, ctx_undo, NULL, true, 0 });
 	/* All numbers but the bench's own are free. */
 	for (int i = 0; i < 7; i++)
 		raw_ctx(b->fd);
@@ -230,7 +83,8 @@ static void a_queue_is_made_or_not(void **state)
 {
 	struct bench *b = nomem(state);
 
-	until_no_failure(b, &(struct call){ "QUEUE_CREATE", queue_create, queue_undo, true, 0 });
+	until_no_failure(b,
+			 &(struct call){ "QUEUE_CREATE", queue_create, queue_undo, NULL, true, 0 });
 	for (int i = 0; i < 7; i++)
 		assert_int_equal(queue_create(b), 0);
 	assert_int_equal(queue_create(b), -EBUSY);
@@ -262,19 +116,55 @@ static void a_batch_of_bindings_is_taken_whole_or_not_at_all(void **state)
 	struct bench *b = nomem(state);
 
 	bind_handle = raw_bo(b->fd, SIZE);
-	until_no_failure(b, &(struct call){ "VM_BIND", bind, bind_undo, false, 0 });
+	until_no_failure(b, &(struct call){ "VM_BIND", bind, bind_undo, NULL, false, 0 });
 	assert_int_equal(bind(b), 0);
 	raw_bo_close(b->fd, bind_handle);
 	bind_undo(b);
-	assert_int_equal(mem_bytes(b), 0);
+	assert_int_equal(raw_state(b->fd).mem_bytes, 0);
 }
 
 /* ---- SUBMIT ---- */
 
-static uint32_t submit_bo, submit_in, submit_out, submit_point;
-static uint64_t submit_last, submit_value;
+/* Takes the answer for a job, and one for a closed context, whose number is free again then. */
+static int enter(struct bench *b)
+{
+	struct vnpu_fw_enter enter = { .flags = VNPU_FW_ENTER_COMPLETE };
 
-/* A job with everything: a dependency, a binary signal, a point of a timeline, a buffer; and a second one behind it. */
+	return raw_ioctl(b->fw.fd, VNPU_FW_ENTER, &enter);
+}
+
+static uint32_t submit_in, submit_out, submit_point, submit_queue;
+static uint64_t submit_last, submit_value;
+static struct vnpu_fw_sqe submit_blocker;
+static bool submit_blocked;
+
+/*
+ * What the jobs wait for is signalled only when they have been submitted, so that they wait in the
+ * kernel.
+ */
+static void submit_unblock(struct bench *b)
+{
+	if (submit_blocked)
+		raw_fw_done(&b->fw, &submit_blocker, VNPU_FW_OK);
+	submit_blocked = false;
+}
+
+static void submit_prepare(struct bench *b)
+{
+	struct drm_vnpu_sync_op out = { DRM_VNPU_SYNC_SIGNAL, submit_in, 0 };
+	struct drm_vnpu_job job = raw_job(submit_queue);
+
+	submit_unblock(b);
+	raw_job_syncs(&job, &out, 1);
+	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), 0);
+	submit_blocker = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
+	submit_blocked = true;
+}
+
+/*
+ * Jobs with everything: one that waits, with a binary signal and a point of a timeline; one behind
+ * it that waits for the point of the same batch; one that has nothing but its place behind them.
+ */
 static int submit(struct bench *b)
 {
 	struct drm_vnpu_sync_op syncs[] = {
@@ -282,43 +172,110 @@ static int submit(struct bench *b)
 		{ DRM_VNPU_SYNC_SIGNAL, submit_out, 0 },
 		{ DRM_VNPU_SYNC_SIGNAL, submit_point, submit_value + 1 },
 	};
-	struct drm_vnpu_bo_use use = { submit_bo, DRM_VNPU_BO_USE_WRITE };
-	struct drm_vnpu_job jobs[] = { raw_job(b->q.queue_id), raw_job(b->q.queue_id) };
+	struct drm_vnpu_sync_op second[] = {
+		{ 0, submit_in, 0 }, { DRM_VNPU_SYNC_SIGNAL, submit_point, submit_value + 2 }
+	};
+	struct drm_vnpu_job jobs[] = { raw_job(b->q.queue_id), raw_job(b->q.queue_id),
+				       raw_job(b->q.queue_id) };
 	int ret;
 
 	raw_job_syncs(&jobs[0], syncs, 3);
-	raw_job_bos(&jobs[0], &use, 1);
-	raw_job_bos(&jobs[1], &use, 1);
-	ret = raw_submit_jobs(b->fd, b->ctx, jobs, 2);
+	raw_job_syncs(&jobs[1], second, 2);
+	ret = raw_submit_jobs(b->fd, b->ctx, jobs, 3);
 	if (ret)
 		return ret;
-	assert_int_equal(jobs[0].seqno, submit_last + 1);
-	assert_int_equal(jobs[1].seqno, submit_last + 2);
-	submit_last += 2;
-	submit_value++;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(jobs[i].seqno, submit_last + 1 + i);
+	submit_last += 3;
+	submit_value += 2;
 	return 0;
 }
 
 static void submit_undo(struct bench *b)
 {
-	raw_fw_serve(&b->fw, VNPU_FW_OK);
-	raw_fw_serve(&b->fw, VNPU_FW_OK);
+	struct vnpu_fw_sqe sqe;
+
+	/* They wait: a failed allocation that nobody noticed would have sent them off. */
+	assert_false(raw_fw_pop(&b->fw, &sqe, 0));
+	submit_unblock(b);
+	for (int i = 0; i < 3; i++)
+		raw_fw_serve(&b->fw, VNPU_FW_OK);
 	assert_int_equal(raw_result(b->fd, b->q.queue_id, submit_last), 0);
 	assert_int_equal(raw_syncobj_wait(b->fd, submit_point, submit_value, RAW_LONG_MS), 0);
+	assert_int_equal(raw_syncobj_wait(b->fd, submit_out, 0, 0), 0);
 }
 
-static void a_batch_of_jobs_is_taken_whole_or_not_at_all(void **state)
+static void a_batch_of_waiting_jobs_is_taken_whole_or_not_at_all(void **state)
 {
 	struct bench *b = nomem(state);
 
 	submit_last = submit_value = 0;
-	submit_bo = raw_bo(b->fd, SIZE);
+	submit_blocked = false;
+	submit_queue = raw_queue(b->fd, b->ctx);
 	submit_in = raw_syncobj(b->fd);
 	submit_out = raw_syncobj(b->fd);
 	submit_point = raw_syncobj(b->fd);
-	raw_syncobj_signal(b->fd, submit_in, 0);
-	until_no_failure(b, &(struct call){ "SUBMIT", submit, submit_undo, false, 0 });
+	until_no_failure(b,
+			 &(struct call){ "SUBMIT", submit, submit_undo, submit_prepare, false, 0 });
+	submit_unblock(b);
 	assert_int_equal(raw_submit(b->fd, b->ctx, b->q.queue_id), submit_last + 1);
+}
+
+/* Without a fence there is nothing to allocate but the copy of the arguments. */
+static int submit_plain(struct bench *b)
+{
+	struct drm_vnpu_job jobs[] = { raw_job(b->q.queue_id), raw_job(b->q.queue_id) };
+
+	return raw_submit_jobs(b->fd, b->ctx, jobs, 2);
+}
+
+static void submit_plain_undo(struct bench *b)
+{
+	raw_fw_serve(&b->fw, VNPU_FW_OK);
+	raw_fw_serve(&b->fw, VNPU_FW_OK);
+}
+
+static void a_batch_without_fences_is_taken_whole_or_not_at_all(void **state)
+{
+	struct bench *b = nomem(state);
+
+	until_no_failure(b, &(struct call){ "SUBMIT of plain jobs", submit_plain, submit_plain_undo,
+					    NULL, false, 0 });
+}
+
+/*
+ * The other half of SUBMIT: what happens when the fence that was waited for signals. Nothing of it
+ * may need memory, for whoever signals may be the one who frees some.
+ */
+static void what_was_waited_for_signals_whatever_fails(void **state)
+{
+	struct bench *b = nomem(state);
+	bool struck = true;
+
+	submit_last = submit_value = 0;
+	submit_blocked = false;
+	submit_queue = raw_queue(b->fd, b->ctx);
+	submit_in = raw_syncobj(b->fd);
+	submit_out = raw_syncobj(b->fd);
+	submit_point = raw_syncobj(b->fd);
+	for (int n = 1; struck; n++) {
+		int ret;
+
+		assert_true(n < MAX_NTH);
+		submit_prepare(b);
+		assert_int_equal(submit(b), 0);
+		raw_fw_post(&b->fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_DONE,
+							  .tag = submit_blocker.tag });
+		fail_write(n);
+		ret = enter(b);
+		struck = fail_struck();
+		assert_true(!ret || (struck && ret == -EFAULT));
+		assert_int_equal(enter(b), 0);
+		submit_blocked = false;
+		for (int i = 0; i < 3; i++)
+			raw_fw_serve(&b->fw, VNPU_FW_OK);
+		assert_int_equal(raw_result(b->fd, b->q.queue_id, submit_last), 0);
+	}
 }
 
 /* ---- devices and files ---- */
@@ -347,8 +304,8 @@ static int start_dev(struct bench *b)
 }
 
 /*
- * The driver core does not add a device twice, so one that could not be registered is gone. ADD_DEV is not tried: in DRM
- * of kernel 6.12 a minor whose allocation fails ends in an oops.
+ * The driver core does not add a device twice, so one that could not be registered is gone. ADD_DEV
+ * is not tried: in DRM of kernel 6.12 a minor whose allocation fails ends in an oops.
  */
 static void a_device_is_started_or_gone(void **state)
 {
@@ -368,7 +325,9 @@ static void a_device_is_started_or_gone(void **state)
 			assert_int_equal(start_dev(b), -ENODEV);
 			assert_int_equal(raw_del_dev(other.dev_id), -ENOENT);
 		} else {
-			/* The arguments could not be read, or the device's number not be written. */
+			/*
+			 * The arguments could not be read, or the device's number not be written.
+			 */
 			assert_true(!ret || struck);
 			raw_del_dev(other.dev_id);
 		}
@@ -396,7 +355,7 @@ static void a_file_is_opened_or_not(void **state)
 {
 	struct bench *b = nomem(state);
 
-	until_no_failure(b, &(struct call){ "open", client_open, client_undo, false, 0 });
+	until_no_failure(b, &(struct call){ "open", client_open, client_undo, NULL, false, 0 });
 }
 
 /* Once the arguments are copied, destroying needs no memory: a second try finds all or nothing. */
@@ -431,9 +390,13 @@ static struct vnpu_ctl_attach attached;
 /* The bench's firmware has died for it. */
 static int attach(struct bench *b)
 {
-	int ctl = raw_control(), ret;
+	int ctl = open(RAW_CONTROL, O_RDWR | O_CLOEXEC), ret;
 
-	attached = (struct vnpu_ctl_attach){ .version = VNPU_FW_ABI, .dev_id = b->fw.dev_id };
+	if (ctl < 0)
+		return -errno;
+	attached = (struct vnpu_ctl_attach){ .size = sizeof(attached),
+					     .version = VNPU_FW_ABI,
+					     .dev_id = b->fw.dev_id };
 	ret = raw_ioctl(ctl, VNPU_CTL_ATTACH, &attached);
 	close(ctl);
 	return ret;
@@ -449,17 +412,9 @@ static void a_device_is_taken_over_or_not(void **state)
 	struct bench *b = nomem(state);
 
 	raw_fw_die(&b->fw);
-	until_no_failure(b, &(struct call){ "ATTACH", attach, attach_undo, false, 0 });
+	until_no_failure(b, &(struct call){ "ATTACH", attach, attach_undo, NULL, false, 0 });
 	assert_int_equal(raw_fw_attach(&b->fw), 0);
 	raw_fw_start(&b->fw);
-}
-
-/* Takes the answer for a job, and one for a closed context, whose number is free again then. */
-static int enter(struct bench *b)
-{
-	struct vnpu_fw_enter enter = { .flags = VNPU_FW_ENTER_COMPLETE };
-
-	return raw_ioctl(b->fw.fd, VNPU_FW_ENTER, &enter);
 }
 
 static void completions_are_taken_whatever_fails(void **state)
@@ -476,10 +431,11 @@ static void completions_are_taken_whatever_fails(void **state)
 		assert_true(n < MAX_NTH);
 		seqno = raw_submit(b->fd, b->ctx, b->q.queue_id);
 		sqe = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
-		raw_fw_post(&b->fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_DONE, .tag = sqe.tag });
+		raw_fw_post(&b->fw,
+			    (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_DONE, .tag = sqe.tag });
 		assert_int_equal(raw_ctx_destroy(b->fd, ctx), 0);
 		sqe = raw_fw_expect(&b->fw, VNPU_FW_SQE_CTX_CLOSE);
-		raw_fw_post(&b->fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_CTX_CLOSED, .tag = sqe.ctx });
+		raw_fw_closed(&b->fw, sqe.ctx);
 		fail_write(n);
 		ret = enter(b);
 		struck = fail_struck();
@@ -489,7 +445,10 @@ static void completions_are_taken_whatever_fails(void **state)
 	}
 }
 
-/* A mapping, of which the first byte is touched: page tables are allocated then, and a fault without them is repeated. */
+/*
+ * A mapping, of which the first byte is touched: page tables are allocated then, and a fault
+ * without them is repeated.
+ */
 struct mapping {
 	int fd;
 	uint64_t offset;
@@ -519,25 +478,27 @@ static void everything_is_mapped_or_not(void **state)
 
 	assert_int_equal(raw_ioctl(b->fd, DRM_IOCTL_VNPU_BO_INFO, &info), 0);
 	mapping = (struct mapping){ .fd = b->fd, .offset = info.mmap_offset };
-	until_no_failure(b, &(struct call){ "mmap of a buffer", map, map_undo, false, 0 });
+	until_no_failure(b, &(struct call){ "mmap of a buffer", map, map_undo, NULL, false, 0 });
 	mapping = (struct mapping){ .fd = b->fd, .offset = b->q.status_offset };
-	until_no_failure(b, &(struct call){ "mmap of a status page", map, map_undo, false, 0 });
+	until_no_failure(b,
+			 &(struct call){ "mmap of a status page", map, map_undo, NULL, false, 0 });
 	mapping = (struct mapping){ .fd = b->fw.fd, .offset = b->fw.info->cq_offset };
-	until_no_failure(b, &(struct call){ "mmap of a ring", map, map_undo, false, 0 });
+	until_no_failure(b, &(struct call){ "mmap of a ring", map, map_undo, NULL, false, 0 });
 	assert_int_equal(raw_bind(b->fd, b->ctx, info.handle, VA, SIZE, 0), 0);
 	mapping = (struct mapping){ .fd = b->fw.fd, .offset = (1ull << b->fw.info->va_bits) + VA };
-	until_no_failure(b, &(struct call){ "mmap of an aperture", map, map_undo, false, 0 });
+	until_no_failure(b, &(struct call){ "mmap of an aperture", map, map_undo, NULL, false, 0 });
 	assert_int_equal(raw_unbind(b->fd, b->ctx, VA, SIZE), 0);
 	raw_bo_close(b->fd, info.handle);
-	assert_int_equal(mem_bytes(b), 0);
+	assert_int_equal(raw_state(b->fd).mem_bytes, 0);
 }
 
 static struct drm_syncobj_handle exported;
 
 static int export(struct bench *b)
 {
-	exported = (struct drm_syncobj_handle){ .handle = submit_out,
-						.flags = DRM_SYNCOBJ_HANDLE_TO_FD_FLAGS_EXPORT_SYNC_FILE };
+	exported = (struct drm_syncobj_handle){
+		.handle = submit_out, .flags = DRM_SYNCOBJ_HANDLE_TO_FD_FLAGS_EXPORT_SYNC_FILE
+	};
 	return raw_ioctl(b->fd, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &exported);
 }
 
@@ -546,7 +507,10 @@ static void export_undo(struct bench *b)
 	close(exported.fd);
 }
 
-/* A call whose number of the new fd cannot be copied leaves it open: DRM's affair, and the process's end closes it. */
+/*
+ * A call whose number of the new fd cannot be copied leaves it open: DRM's affair, and the
+ * process's end closes it.
+ */
 static void a_fence_is_exported_or_not_and_polled(void **state)
 {
 	struct bench *b = nomem(state);
@@ -556,11 +520,17 @@ static void a_fence_is_exported_or_not_and_polled(void **state)
 	bool struck = true;
 
 	submit_out = out.handle;
+	raw_fence_export(true);
 	raw_job_syncs(&job, &out, 1);
 	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), 0);
-	/* drm_syncobj_export_sync_file() of 6.12 to 7.3 takes a sync_file that cannot be had for a bad handle. */
-	until_no_failure(b, &(struct call){ "sync_file", export, export_undo, false, -EINVAL });
+	/*
+	 * drm_syncobj_export_sync_file() of 6.12 to 7.3 takes a sync_file that cannot be had for a
+	 * bad handle.
+	 */
+	until_no_failure(b,
+			 &(struct call){ "sync_file", export, export_undo, NULL, false, -EINVAL });
 	assert_int_equal(export(b), 0);
+	raw_fence_export(false);
 	p[0].fd = exported.fd;
 	for (int n = 1; struck; n++) {
 		int ret, error;
@@ -570,7 +540,8 @@ static void a_fence_is_exported_or_not_and_polled(void **state)
 		ret = poll(p, 2, 0);
 		error = errno;
 		struck = fail_struck();
-		assert_true(ret == 1 || (struck && ret < 0 && (error == ENOMEM || error == EFAULT)));
+		assert_true(ret == 1 ||
+			    (struck && ret < 0 && (error == ENOMEM || error == EFAULT)));
 	}
 	raw_fw_serve(&b->fw, VNPU_FW_OK);
 	assert_int_equal(poll(p, 1, RAW_LONG_MS), 1);
@@ -602,125 +573,13 @@ static void a_file_that_closes_leaves_nothing_whatever_fails(void **state)
 		close(other.fd);
 		struck = fail_struck();
 		answer_closes(b);
-		while (mem_bytes(b)) {
+		while (raw_state(b->fd).mem_bytes) {
 			assert_true(raw_now_ns() < until);
 			usleep(1000);
 		}
 	}
 	raw_submit(b->fd, b->ctx, b->q.queue_id);
 	raw_fw_serve(&b->fw, VNPU_FW_OK);
-}
-
-/* ---- every thread, the kernel's own too ---- */
-
-/* Only what is allocated from the module's code fails. */
-static void fail_in_the_module(void)
-{
-	unsigned long start = 0, size = 0;
-	char line[128];
-	FILE *f = fopen("/sys/module/vnpu/sections/.text", "re");
-
-	assert_true(f && fgets(line, sizeof(line), f));
-	start = strtoul(line, NULL, 16);
-	fclose(f);
-	f = fopen("/proc/modules", "re");
-	while (!size && f && fgets(line, sizeof(line), f))
-		sscanf(line, "vnpu %lu", &size);
-	assert_true(start && size);
-	fclose(f);
-	snprintf(line, sizeof(line), "%#lx", start);
-	fail_set("failslab/require-start", line);
-	snprintf(line, sizeof(line), "%#lx", start + size);
-	fail_set("failslab/require-end", line);
-}
-
-struct churn {
-	struct bench *b;
-	bool stop;
-	uint64_t rounds, failed;
-};
-
-/* A client's life, each step of which may fail for lack of memory and for no other reason. */
-static void *churn_run(void *arg)
-{
-	struct churn *c = arg;
-	char path[64];
-
-	snprintf(path, sizeof(path), "/dev/accel/accel%d", c->b->fw.minor);
-	for (; !__atomic_load_n(&c->stop, __ATOMIC_ACQUIRE); c->rounds++) {
-		struct drm_vnpu_ctx_create ctx = { 0 };
-		struct drm_vnpu_queue_create queue = { .depth = 2 };
-		struct drm_vnpu_bo_create create = { .size = SIZE };
-		int fd = open(path, O_RDWR | O_CLOEXEC), ret = 0;
-
-		if (fd < 0) {
-			c->failed++;
-			continue;
-		}
-		ret = raw_ioctl(fd, DRM_IOCTL_VNPU_CTX_CREATE, &ctx);
-		queue.ctx_id = ctx.ctx_id;
-		if (!ret)
-			ret = raw_ioctl(fd, DRM_IOCTL_VNPU_QUEUE_CREATE, &queue);
-		if (!ret)
-			ret = raw_ioctl(fd, DRM_IOCTL_VNPU_BO_CREATE, &create);
-		if (!ret)
-			ret = raw_bind(fd, ctx.ctx_id, create.handle, VA, SIZE, 0);
-		for (int i = 0; i < 6 && !ret; i++) {
-			struct drm_vnpu_job job = raw_job(queue.queue_id);
-
-			ret = raw_submit_jobs(fd, ctx.ctx_id, &job, 1);
-			if (!ret && i == 5)
-				ret = raw_wait(fd, queue.queue_id, job.seqno, RAW_LONG_MS, NULL);
-		}
-		if (ret && ret != -ENOMEM && ret != -EBUSY)
-			fail_msg("a step failed with %d", ret);
-		c->failed += !!ret;
-		close(fd);
-	}
-	return NULL;
-}
-
-static void any_allocation_of_the_module_may_fail_in_any_thread(void **state)
-{
-	struct bench *b = nomem(state);
-	struct churn c = { .b = b };
-	int64_t until = raw_in_ms(3000);
-	struct vnpu_fw_sqe sqe;
-	pthread_t thread;
-
-	if (access("/sys/kernel/debug/failslab/require-start", W_OK))
-		skip();
-	fail_in_the_module();
-	fail_set("failslab/task-filter", "N");
-	fail_set("failslab/interval", "1");
-	fail_set("failslab/times", "-1");
-	fail_set("failslab/probability", "10");
-	assert_int_equal(pthread_create(&thread, NULL, churn_run, &c), 0);
-	while (raw_now_ns() < until || !c.stop) {
-		if (raw_now_ns() >= until) {
-			fail_set("failslab/probability", "0");
-			/* One more second, for what the client still waits for. */
-			__atomic_store_n(&c.stop, true, __ATOMIC_RELEASE);
-			until = raw_in_ms(1000);
-		}
-		if (!raw_fw_pop(&b->fw, &sqe, 5))
-			continue;
-		if (sqe.type == VNPU_FW_SQE_JOB)
-			raw_fw_done(&b->fw, &sqe, VNPU_FW_OK);
-		if (sqe.type == VNPU_FW_SQE_CTX_CLOSE)
-			raw_fw_post(&b->fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_CTX_CLOSED, .tag = sqe.ctx });
-		raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL);
-	}
-	pthread_join(thread, NULL);
-	fail_set("failslab/require-start", "0");
-	fail_set("failslab/require-end", "0xffffffffffffffff");
-	print_message("%llu lives, %llu cut short\n", (unsigned long long)c.rounds, (unsigned long long)c.failed);
-	assert_true(c.failed > 0);
-	for (until = raw_in_ms(RAW_LONG_MS); mem_bytes(b); usleep(1000))
-		assert_true(raw_now_ns() < until);
-	raw_submit(b->fd, b->ctx, b->q.queue_id);
-	raw_fw_serve(&b->fw, VNPU_FW_OK);
-	assert_int_equal(raw_result(b->fd, b->q.queue_id, 1), 0);
 }
 
 int main(void)
@@ -730,7 +589,9 @@ int main(void)
 		NOMEM_TEST(a_context_is_made_or_not),
 		NOMEM_TEST(a_queue_is_made_or_not),
 		NOMEM_TEST(a_batch_of_bindings_is_taken_whole_or_not_at_all),
-		NOMEM_TEST(a_batch_of_jobs_is_taken_whole_or_not_at_all),
+		NOMEM_TEST(a_batch_of_waiting_jobs_is_taken_whole_or_not_at_all),
+		NOMEM_TEST(a_batch_without_fences_is_taken_whole_or_not_at_all),
+		NOMEM_TEST(what_was_waited_for_signals_whatever_fails),
 		NOMEM_TEST(a_device_is_started_or_gone),
 		NOMEM_TEST(a_file_is_opened_or_not),
 		NOMEM_TEST(what_is_destroyed_is_gone_or_still_there),
@@ -739,7 +600,6 @@ int main(void)
 		NOMEM_TEST(everything_is_mapped_or_not),
 		NOMEM_TEST(a_fence_is_exported_or_not_and_polled),
 		NOMEM_TEST(a_file_that_closes_leaves_nothing_whatever_fails),
-		NOMEM_TEST(any_allocation_of_the_module_may_fail_in_any_thread),
 	};
 
 	return cmocka_run_group_tests_name("nomem", tests, NULL, NULL);

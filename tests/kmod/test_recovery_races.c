@@ -7,7 +7,7 @@
 struct racer {
 	int minor;
 	bool stop;
-	uint64_t jobs;
+	uint64_t jobs, waits; /* that succeeded */
 };
 
 static void *race_client(void *arg)
@@ -32,10 +32,17 @@ static void *race_client(void *arg)
 
 				job.timeout_ms = 1 + rand() % 20;
 				for (int i = 0; i < 6; i++)
-					raw_submit_jobs(fd, ctx.ctx_id, &job, 1);
-				if (job.seqno && raw_wait(fd, q.queue_id, job.seqno, RAW_LONG_MS, NULL) == -ETIMEDOUT)
-					abort();
-				r->jobs += 6;
+					if (!raw_submit_jobs(fd, ctx.ctx_id, &job, 1))
+						__atomic_add_fetch(&r->jobs, 1, __ATOMIC_RELAXED);
+				if (job.seqno) {
+					int ret = raw_wait(fd, q.queue_id, job.seqno, RAW_LONG_MS,
+							   NULL);
+
+					if (ret == -ETIMEDOUT)
+						abort();
+					if (!ret)
+						__atomic_add_fetch(&r->waits, 1, __ATOMIC_RELAXED);
+				}
 			}
 		}
 		close(fd);
@@ -49,9 +56,9 @@ static void resets_race_with_everything(void **state)
 	unsigned int seed = (unsigned int)raw_now_ns();
 	struct racer r = { .minor = b->fw.minor };
 	pthread_t threads[3];
-	int64_t until = raw_in_ms(4000);
+	int64_t until = raw_in_ms(4000), at_last = raw_in_ms(RAW_LONG_MS);
 	struct vnpu_fw_sqe sqe;
-	int resets, rounds = 0;
+	int resets = 0, rounds = 0;
 
 	print_message("seed %u\n", seed);
 	srand(seed);
@@ -59,10 +66,14 @@ static void resets_race_with_everything(void **state)
 	module_set("max_resets", 0);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, race_client, &r), 0);
-	while (raw_now_ns() < until) {
+	/* On a slow machine until something has happened. */
+	while (raw_now_ns() < until || (!resets && raw_now_ns() < at_last)) {
 		struct raw_fw *fw = &b->fw;
 
-		/* Some live on for a while, some are gone before the reset comes; rings are touched only through ENTER. */
+		/*
+		 * Some live on for a while, some are gone before the reset comes; rings are touched
+		 * only through ENTER.
+		 */
 		raw_fw_enter(fw, VNPU_FW_ENTER_WAIT, raw_in_ms(rand() % 12), NULL);
 		if (rand() % 3 == 0)
 			raw_fw_enter(fw, VNPU_FW_ENTER_COMPLETE, 0, NULL);
@@ -70,19 +81,24 @@ static void resets_race_with_everything(void **state)
 			usleep(rand() % 5000);
 		if (rand() % 8 == 0)
 			usleep(30000);
-		/* And some own the device for long enough to be reset for sure: jobs that wait have 250 ms more than they ask
-		 * for. */
+		/*
+		 * And some own the device for long enough to be reset for sure: jobs that wait have
+		 * 250 ms more than they ask for.
+		 */
 		if (++rounds % 40 == 0)
 			usleep(400000);
 		fw_comes_again(b);
+		resets = raw_state(b->fd).nr_resets;
 	}
-	resets = device_state(b->fd).nr_resets;
 	__atomic_store_n(&r.stop, true, __ATOMIC_RELEASE);
 	raw_fw_die(&b->fw);
 	for (int i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
-	print_message("%d resets, %d losses, %d jobs\n", resets, (int)device_state(b->fd).epoch, (int)r.jobs);
+	print_message("%d resets, %d losses, %llu jobs, %llu waits\n", resets,
+		      (int)raw_state(b->fd).epoch, (unsigned long long)r.jobs,
+		      (unsigned long long)r.waits);
 	assert_true(resets > 0);
+	assert_true(r.jobs && r.waits);
 	module_set("reset_ms", module_was.reset_ms);
 	assert_int_equal(raw_fw_attach(&b->fw), 0);
 	raw_fw_start(&b->fw);

@@ -1,28 +1,21 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fences of vnpu.ko: syncobjs, sync_files, buffers' reservations, and their order. The test plays the firmware.
+ * Explicit synchronisation of vnpu.ko: syncobjs, sync_files, and the order of jobs. The test plays
+ * the firmware.
  */
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <linux/sync_file.h>
 
-#include "vnpu_raw.h"
+#include "foreign.h"
 
 /* Submit one job with these sync operations; its number. */
-static uint64_t submit_syncs(struct bench *b, uint32_t queue, struct drm_vnpu_sync_op *syncs, uint32_t nr)
+static uint64_t submit_syncs(struct bench *b, uint32_t queue, struct drm_vnpu_sync_op *syncs,
+			     uint32_t nr)
 {
 	struct drm_vnpu_job job = raw_job(queue);
 
 	raw_job_syncs(&job, syncs, nr);
-	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), 0);
-	return job.seqno;
-}
-
-static uint64_t submit_bo(struct bench *b, uint32_t queue, uint32_t handle, uint32_t flags)
-{
-	struct drm_vnpu_bo_use use = { handle, flags };
-	struct drm_vnpu_job job = raw_job(queue);
-
-	raw_job_bos(&job, &use, 1);
 	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), 0);
 	return job.seqno;
 }
@@ -101,13 +94,17 @@ static void a_job_does_not_overtake_one_of_its_queue_that_waits(void **state)
 	assert_int_equal(raw_result(b->fd, q2, 11), 0);
 }
 
-/* Of one batch some go straight into the ring, some wait in the scheduler, and some only come after one that waits. */
+/*
+ * Of one batch some go straight into the ring, some wait in the kernel, and some only come after
+ * one that waits.
+ */
 static void jobs_of_one_batch_keep_the_order_of_their_queue(void **state)
 {
 	struct bench *b = bench(state);
 	uint32_t q2 = raw_queue(b->fd, b->ctx), handle = raw_syncobj(b->fd);
 	struct drm_vnpu_sync_op out = { DRM_VNPU_SYNC_SIGNAL, handle, 0 }, in = { 0, handle, 0 };
-	struct drm_vnpu_job jobs[] = { raw_job(q2), raw_job(q2), raw_job(b->q.queue_id), raw_job(q2) };
+	struct drm_vnpu_job jobs[] = { raw_job(q2), raw_job(q2), raw_job(b->q.queue_id),
+				       raw_job(q2) };
 	struct vnpu_fw_sqe first, sqe;
 
 	submit_syncs(b, b->q.queue_id, &out, 1);
@@ -156,7 +153,7 @@ static void a_batch_beyond_the_depth_of_its_queue_waits_for_room(void **state)
 	for (int i = JOBS - DEPTH; i < JOBS; i++)
 		raw_fw_done(&b->fw, &sqe[i], VNPU_FW_OK);
 	assert_int_equal(raw_result(b->fd, q2, JOBS), 0);
-	/* Nothing is left in the scheduler: the next one need not wait for it. */
+	/* Nothing is left waiting: the next one need not wait for it. */
 	assert_int_equal(raw_submit(b->fd, b->ctx, q2), JOBS + 1);
 	assert_int_equal(raw_fw_serve(&b->fw, VNPU_FW_OK).seqno, JOBS + 1);
 }
@@ -164,11 +161,13 @@ static void a_batch_beyond_the_depth_of_its_queue_waits_for_room(void **state)
 static void jobs_of_one_batch_may_wait_for_one_another(void **state)
 {
 	struct bench *b = bench(state);
-	uint32_t q2 = raw_queue(b->fd, b->ctx), binary = raw_syncobj(b->fd), line = raw_syncobj(b->fd);
+	uint32_t q2 = raw_queue(b->fd, b->ctx), binary = raw_syncobj(b->fd),
+		 line = raw_syncobj(b->fd);
 	struct drm_vnpu_sync_op s0[] = { { DRM_VNPU_SYNC_SIGNAL, binary, 0 } };
 	struct drm_vnpu_sync_op s1[] = { { 0, binary, 0 }, { DRM_VNPU_SYNC_SIGNAL, line, 9 } };
 	struct drm_vnpu_sync_op s2[] = { { 0, line, 8 } };
-	struct drm_vnpu_job jobs[] = { raw_job(b->q.queue_id), raw_job(q2), raw_job(b->q.queue_id) };
+	struct drm_vnpu_job jobs[] = { raw_job(b->q.queue_id), raw_job(q2),
+				       raw_job(b->q.queue_id) };
 	struct vnpu_fw_sqe sqe;
 
 	raw_job_syncs(&jobs[0], s0, 1);
@@ -182,7 +181,8 @@ static void jobs_of_one_batch_may_wait_for_one_another(void **state)
 		raw_fw_done(&b->fw, &sqe, VNPU_FW_OK);
 	}
 	/* The other way round there is nothing to wait for yet, and none of the batch is taken. */
-	struct drm_vnpu_sync_op later[] = { { 0, line, 20 } }, earlier[] = { { DRM_VNPU_SYNC_SIGNAL, line, 20 } };
+	struct drm_vnpu_sync_op later[] = { { 0, line, 20 } },
+				earlier[] = { { DRM_VNPU_SYNC_SIGNAL, line, 20 } };
 
 	raw_job_syncs(&jobs[0], later, 1);
 	raw_job_syncs(&jobs[1], earlier, 1);
@@ -190,20 +190,55 @@ static void jobs_of_one_batch_may_wait_for_one_another(void **state)
 	assert_int_equal(raw_submit(b->fd, b->ctx, b->q.queue_id), 3);
 }
 
-static void a_job_waits_for_a_signal_from_the_cpu(void **state)
+/*
+ * SUBMIT refuses to wait for what nobody has promised; what the CPU has signalled needs no waiting.
+ */
+static void what_the_cpu_has_signalled_is_not_waited_for(void **state)
 {
 	struct bench *b = bench(state);
-	uint32_t handle = raw_syncobj(b->fd), q2 = raw_queue(b->fd, b->ctx);
-	struct drm_vnpu_sync_op out = { DRM_VNPU_SYNC_SIGNAL, handle, 0 }, in = { 0, handle, 0 };
+	struct drm_vnpu_sync_op in = { .handle = raw_syncobj(b->fd) };
+	struct drm_vnpu_job job = raw_job(b->q.queue_id);
 
-	submit_syncs(b, b->q.queue_id, &out, 1);
+	raw_job_syncs(&job, &in, 1);
+	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), -EINVAL);
+	raw_syncobj_signal(b->fd, in.handle, 0);
+	submit_syncs(b, b->q.queue_id, &in, 1);
 	raw_fw_serve(&b->fw, VNPU_FW_OK);
-	submit_syncs(b, q2, &in, 1);
+	assert_int_equal(raw_result(b->fd, b->q.queue_id, 1), 0);
+	/* A point that the CPU signals takes the place of all before it. */
+	raw_syncobj_signal(b->fd, in.handle, 9);
+	in.timeline_value = 8;
+	submit_syncs(b, b->q.queue_id, &in, 1);
 	raw_fw_serve(&b->fw, VNPU_FW_OK);
-	assert_int_equal(raw_result(b->fd, q2, 1), 0);
+	assert_int_equal(raw_result(b->fd, b->q.queue_id, 2), 0);
 }
 
-static void a_job_that_waits_when_its_client_goes_does_not_run(void **state)
+/* Another driver's fence, which this test signals by a call while the job waits. */
+static void a_job_waits_for_a_fence_that_the_cpu_signals(void **state)
+{
+	struct bench *b = bench(state);
+	struct drm_vnpu_sync_op in = { 0 };
+	struct foreign f;
+
+	if (!foreign_make(&f))
+		skip();
+	in.handle = raw_syncobj_of(b->fd, f.sync_file);
+	submit_syncs(b, b->q.queue_id, &in, 1);
+	raw_submit(b->fd, b->ctx, b->q.queue_id);
+	assert_true(nothing_comes(b));
+	assert_false(raw_is_done(b->fd, b->q.queue_id, 1));
+	foreign_signal(&f);
+	for (int i = 1; i <= 2; i++)
+		assert_int_equal(raw_fw_serve(&b->fw, VNPU_FW_OK).seqno, i);
+	assert_int_equal(raw_result(b->fd, b->q.queue_id, 2), 0);
+	foreign_end(&f);
+}
+
+/*
+ * Nothing is waited for in vain: not in the call that destroys, and not by whoever waits for the
+ * fence.
+ */
+static void a_waiting_job_ends_at_once_when_its_queue_goes_and_does_not_run(void **state)
 {
 	struct bench *b = bench(state);
 	uint32_t handle = raw_syncobj(b->fd);
@@ -216,21 +251,138 @@ static void a_job_that_waits_when_its_client_goes_does_not_run(void **state)
 	submit_syncs(b, b->q.queue_id, &out, 1);
 	submit_syncs(b, q2, both, 2);
 	sqe = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
-	assert_int_equal(raw_queue_destroy(b->fd, q2), 0);
-	/* Its fence waits for what it would have waited for, so that nobody sees memory too early. */
 	assert_int_equal(raw_syncobj_wait(b->fd, done.handle, 0, 0), -ETIME);
-	raw_fw_done(&b->fw, &sqe, VNPU_FW_OK);
+	assert_int_equal(raw_queue_destroy(b->fd, q2), 0);
 	assert_int_equal(raw_syncobj_wait(b->fd, done.handle, 0, RAW_LONG_MS), 0);
+	assert_int_equal(raw_syncobj_wait(b->fd, handle, 0, 0), -ETIME);
+	raw_fw_done(&b->fw, &sqe, VNPU_FW_OK);
 	assert_true(nothing_comes(b));
+	assert_int_equal(raw_result(b->fd, b->q.queue_id, 1), 0);
 }
 
-static int export_sync_file(int fd, uint32_t syncobj)
+/*
+ * Only the first of the waiting is asked what it waits for: the second's fence may signal much
+ * earlier.
+ */
+static void a_job_whose_fences_are_signalled_waits_behind_one_whose_are_not(void **state)
 {
-	struct drm_syncobj_handle handle = { .handle = syncobj,
-					     .flags = DRM_SYNCOBJ_HANDLE_TO_FD_FLAGS_EXPORT_SYNC_FILE };
+	struct bench *b = bench(state);
+	uint32_t q2 = raw_queue(b->fd, b->ctx), q3 = raw_queue(b->fd, b->ctx);
+	struct drm_vnpu_sync_op out2 = { DRM_VNPU_SYNC_SIGNAL, raw_syncobj(b->fd), 0 };
+	struct drm_vnpu_sync_op out3 = { DRM_VNPU_SYNC_SIGNAL, raw_syncobj(b->fd), 0 };
+	struct drm_vnpu_sync_op in[] = { { 0, out2.handle, 0 }, { 0, out3.handle, 0 } };
+	struct vnpu_fw_sqe two, three;
 
-	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &handle), 0);
-	return handle.fd;
+	submit_syncs(b, q2, &out2, 1);
+	two = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
+	submit_syncs(b, q3, &out3, 1);
+	three = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
+	submit_syncs(b, b->q.queue_id, in, 2);
+	submit_syncs(b, b->q.queue_id, &in[1], 1);
+	raw_fw_done(&b->fw, &three, VNPU_FW_OK);
+	assert_true(nothing_comes(b));
+	raw_fw_done(&b->fw, &two, VNPU_FW_OK);
+	for (int i = 1; i <= 2; i++)
+		assert_int_equal(raw_fw_serve(&b->fw, VNPU_FW_OK).seqno, i);
+	assert_int_equal(raw_result(b->fd, b->q.queue_id, 2), 0);
+}
+
+static void a_failed_dependency_lets_the_job_go_on(void **state)
+{
+	struct bench *b = bench(state);
+	uint32_t q2 = raw_queue(b->fd, b->ctx), handle = raw_syncobj(b->fd);
+	struct drm_vnpu_sync_op out = { DRM_VNPU_SYNC_SIGNAL, handle, 0 }, in = { 0, handle, 0 };
+
+	submit_syncs(b, b->q.queue_id, &out, 1);
+	submit_syncs(b, q2, &in, 1);
+	raw_fw_serve(&b->fw, VNPU_FW_FAILED);
+	raw_fw_serve(&b->fw, VNPU_FW_OK);
+	assert_int_equal(raw_result(b->fd, b->q.queue_id, 1), -EIO);
+	assert_int_equal(raw_result(b->fd, q2, 1), 0);
+}
+
+/* ---- how long a fence may last ---- */
+
+static void a_job_with_a_fence_may_not_ask_for_longer_than_a_fence_lasts(void **state)
+{
+	struct bench *b = bench(state);
+	struct drm_vnpu_query_limits limits = raw_limits(b->fd);
+	struct drm_vnpu_sync_op out = { DRM_VNPU_SYNC_SIGNAL, raw_syncobj(b->fd), 0 };
+	struct drm_vnpu_job jobs[] = { raw_job(b->q.queue_id), raw_job(b->q.queue_id) };
+
+	assert_int_equal(limits.max_fence_ms, 10000);
+	assert_true(limits.max_timeout_ms > limits.max_fence_ms);
+	raw_job_syncs(&jobs[1], &out, 1);
+	jobs[1].timeout_ms = limits.max_fence_ms + 1;
+	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, jobs, 2), -ERANGE);
+	jobs[1].timeout_ms = limits.max_timeout_ms;
+	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, jobs, 2), -ERANGE);
+	assert_true(nothing_comes(b));
+	assert_int_equal(raw_syncobj_wait(b->fd, out.handle, 0, 0), -EINVAL);
+	/* Exactly as long, none named, and one that only waits for a fence. */
+	jobs[1].timeout_ms = limits.max_fence_ms;
+	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, jobs, 2), 0);
+	assert_int_equal(jobs[0].seqno, 1);
+	jobs[1].timeout_ms = 0;
+	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &jobs[1], 1), 0);
+	out.flags = 0;
+	jobs[1].timeout_ms = limits.max_timeout_ms;
+	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &jobs[1], 1), 0);
+	for (int i = 0; i < 4; i++)
+		raw_fw_serve(&b->fw, VNPU_FW_OK);
+	assert_int_equal(raw_result(b->fd, b->q.queue_id, 4), 0);
+}
+
+/* ---- fences as files ---- */
+
+static void fences_leave_and_enter_the_device_only_if_the_parameter_allows_it(void **state)
+{
+	struct bench *b = bench(state);
+	struct drm_vnpu_sync_op out = { DRM_VNPU_SYNC_SIGNAL, raw_syncobj(b->fd), 0 };
+	struct drm_syncobj_handle arg = { .handle = out.handle };
+	int file;
+
+	submit_syncs(b, b->q.queue_id, &out, 1);
+	raw_fence_export(false);
+	assert_int_equal(raw_export_sync_file(b->fd, out.handle), -EOPNOTSUPP);
+	assert_int_equal(raw_ioctl(b->fd, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &arg), -EOPNOTSUPP);
+	arg.flags = UINT32_MAX;
+	assert_int_equal(raw_ioctl(b->fd, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &arg), -EOPNOTSUPP);
+	file = raw_sync_file(b->fd, out.handle);
+	for (uint32_t flags = 0; flags < 4; flags++) {
+		arg = (struct drm_syncobj_handle){ .handle = out.handle,
+						   .flags = flags,
+						   .fd = file };
+		assert_int_equal(raw_ioctl(b->fd, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &arg),
+				 -EOPNOTSUPP);
+	}
+	assert_int_equal(raw_syncobj_wait(b->fd, raw_syncobj_of(b->fd, file), 0, 0), -ETIME);
+	close(file);
+	raw_fence_export(true);
+	arg = (struct drm_syncobj_handle){ .handle = out.handle };
+	assert_int_equal(raw_ioctl(b->fd, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &arg), 0);
+	arg.handle = 0;
+	assert_int_equal(raw_ioctl(b->fd, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &arg), 0);
+	raw_fence_export(false);
+	close(arg.fd);
+	raw_fw_serve(&b->fw, VNPU_FW_OK);
+	assert_int_equal(raw_syncobj_wait(b->fd, arg.handle, 0, RAW_LONG_MS), 0);
+}
+
+static void an_eventfd_tells_of_a_fence_without_any_parameter(void **state)
+{
+	struct bench *b = bench(state);
+	struct drm_vnpu_sync_op out = { DRM_VNPU_SYNC_SIGNAL, raw_syncobj(b->fd), 0 };
+	struct raw_syncobj_eventfd arg = { .handle = out.handle, .fd = eventfd(0, EFD_CLOEXEC) };
+	struct pollfd p = { .fd = arg.fd, .events = POLLIN };
+
+	assert_true(arg.fd >= 0);
+	submit_syncs(b, b->q.queue_id, &out, 1);
+	assert_int_equal(raw_ioctl(b->fd, RAW_SYNCOBJ_EVENTFD, &arg), 0);
+	assert_int_equal(poll(&p, 1, 0), 0);
+	raw_fw_serve(&b->fw, VNPU_FW_OK);
+	assert_int_equal(poll(&p, 1, RAW_LONG_MS), 1);
+	close(arg.fd);
 }
 
 static void a_sync_file_outlives_queue_client_and_device(void **state)
@@ -242,7 +394,7 @@ static void a_sync_file_outlives_queue_client_and_device(void **state)
 	struct pollfd p = { .events = POLLIN };
 
 	submit_syncs(b, b->q.queue_id, &out, 1);
-	p.fd = export_sync_file(b->fd, out.handle);
+	p.fd = raw_sync_file(b->fd, out.handle);
 	assert_int_equal(poll(&p, 1, 0), 0);
 	assert_int_equal(raw_ioctl(p.fd, SYNC_IOC_FILE_INFO, &info), 0);
 	assert_string_equal(fence.driver_name, "vnpu");
@@ -267,7 +419,7 @@ static void a_sync_file_tells_why_the_job_failed(void **state)
 	int fd;
 
 	submit_syncs(b, b->q.queue_id, &out, 1);
-	fd = export_sync_file(b->fd, out.handle);
+	fd = raw_sync_file(b->fd, out.handle);
 	assert_int_equal(raw_ioctl(fd, SYNC_IOC_FILE_INFO, &info), 0);
 	assert_int_equal(info.status, 0);
 	info = (struct sync_file_info){ 0 };
@@ -277,102 +429,17 @@ static void a_sync_file_tells_why_the_job_failed(void **state)
 	close(fd);
 }
 
-/* ---- buffers ---- */
-
-static int bo_wait(struct bench *b, uint32_t handle, uint32_t flags, int64_t ms)
-{
-	struct drm_vnpu_bo_wait wait = { handle, flags, ms ? raw_in_ms(ms) : 0 };
-
-	return raw_ioctl(b->fd, DRM_IOCTL_VNPU_BO_WAIT, &wait);
-}
-
-static void bo_wait_tells_readers_from_writers(void **state)
-{
-	struct bench *b = bench(state);
-	uint32_t handle = raw_bo(b->fd, PAGE);
-
-	submit_bo(b, b->q.queue_id, handle, 0);
-	assert_int_equal(bo_wait(b, handle, 0, 0), 0);
-	assert_int_equal(bo_wait(b, handle, DRM_VNPU_BO_WAIT_WRITE, 0), -ETIMEDOUT);
-	assert_int_equal(bo_wait(b, handle, DRM_VNPU_BO_WAIT_WRITE, 50), -ETIMEDOUT);
-	raw_fw_serve(&b->fw, VNPU_FW_OK);
-	assert_int_equal(bo_wait(b, handle, DRM_VNPU_BO_WAIT_WRITE, RAW_LONG_MS), 0);
-	submit_bo(b, b->q.queue_id, handle, DRM_VNPU_BO_USE_WRITE);
-	assert_int_equal(bo_wait(b, handle, 0, 0), -ETIMEDOUT);
-	raw_fw_serve(&b->fw, VNPU_FW_OK);
-	assert_int_equal(bo_wait(b, handle, 0, RAW_LONG_MS), 0);
-}
-
-static void readers_share_a_buffer_and_a_writer_waits_for_them(void **state)
-{
-	struct bench *b = bench(state);
-	uint32_t q2 = raw_queue(b->fd, b->ctx), q3 = raw_queue(b->fd, b->ctx), handle = raw_bo(b->fd, PAGE);
-	struct vnpu_fw_sqe r1, r2, w;
-
-	submit_bo(b, b->q.queue_id, handle, 0);
-	submit_bo(b, q2, handle, 0);
-	submit_bo(b, q3, handle, DRM_VNPU_BO_USE_WRITE);
-	submit_bo(b, b->q.queue_id, handle, 0);
-	r1 = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
-	r2 = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
-	assert_true(nothing_comes(b));
-	raw_fw_done(&b->fw, &r2, VNPU_FW_OK);
-	assert_true(nothing_comes(b));
-	raw_fw_done(&b->fw, &r1, VNPU_FW_OK);
-	w = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
-	assert_true(w.queue != r1.queue && w.queue != r2.queue);
-	assert_true(nothing_comes(b));
-	raw_fw_done(&b->fw, &w, VNPU_FW_OK);
-	assert_int_equal(raw_fw_serve(&b->fw, VNPU_FW_OK).seqno, 2);
-}
-
-static void jobs_of_one_queue_do_not_wait_for_one_another_s_buffers(void **state)
-{
-	struct bench *b = bench(state);
-	uint32_t handle = raw_bo(b->fd, PAGE);
-	struct vnpu_fw_sqe sqe[3];
-
-	for (int i = 0; i < 3; i++)
-		submit_bo(b, b->q.queue_id, handle, DRM_VNPU_BO_USE_WRITE);
-	for (int i = 0; i < 3; i++)
-		sqe[i] = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
-	for (int i = 0; i < 3; i++)
-		raw_fw_done(&b->fw, &sqe[i], VNPU_FW_OK);
-	assert_int_equal(raw_result(b->fd, b->q.queue_id, 3), 0);
-}
-
-static void a_batch_orders_its_jobs_by_their_buffers(void **state)
-{
-	struct bench *b = bench(state);
-	uint32_t q2 = raw_queue(b->fd, b->ctx), x = raw_bo(b->fd, PAGE), y = raw_bo(b->fd, PAGE);
-	struct drm_vnpu_bo_use first[] = { { y, 0 }, { x, 0 }, { x, DRM_VNPU_BO_USE_WRITE } };
-	struct drm_vnpu_bo_use second[] = { { x, 0 }, { x, 0 }, { y, 0 } };
-	struct drm_vnpu_job jobs[] = { raw_job(b->q.queue_id), raw_job(q2) };
-	struct vnpu_fw_sqe sqe;
-
-	raw_job_bos(&jobs[0], first, 3);
-	raw_job_bos(&jobs[1], second, 3);
-	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, jobs, 2), 0);
-	sqe = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
-	assert_true(nothing_comes(b));
-	raw_fw_done(&b->fw, &sqe, VNPU_FW_OK);
-	raw_fw_serve(&b->fw, VNPU_FW_OK);
-	assert_int_equal(raw_result(b->fd, q2, 1), 0);
-}
-
 static void a_batch_with_a_bad_member_leaves_no_fence_behind(void **state)
 {
 	struct bench *b = bench(state);
-	uint32_t handle = raw_bo(b->fd, PAGE), syncobj = raw_syncobj(b->fd);
-	struct drm_vnpu_bo_use use = { handle, DRM_VNPU_BO_USE_WRITE };
-	struct drm_vnpu_sync_op out = { DRM_VNPU_SYNC_SIGNAL, syncobj, 3 }, bad = { 0, raw_syncobj(b->fd), 0 };
+	uint32_t syncobj = raw_syncobj(b->fd);
+	struct drm_vnpu_sync_op out = { DRM_VNPU_SYNC_SIGNAL, syncobj, 3 },
+				bad = { 0, raw_syncobj(b->fd), 0 };
 	struct drm_vnpu_job jobs[] = { raw_job(b->q.queue_id), raw_job(b->q.queue_id) };
 
-	raw_job_bos(&jobs[0], &use, 1);
 	raw_job_syncs(&jobs[0], &out, 1);
 	raw_job_syncs(&jobs[1], &bad, 1);
 	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, jobs, 2), -EINVAL);
-	assert_int_equal(bo_wait(b, handle, DRM_VNPU_BO_WAIT_WRITE, 0), 0);
 	assert_int_equal(raw_syncobj_wait(b->fd, syncobj, 3, 0), -EINVAL);
 	assert_true(nothing_comes(b));
 	assert_int_equal(raw_submit(b->fd, b->ctx, b->q.queue_id), 1);
@@ -388,14 +455,16 @@ int main(void)
 		BENCH_TEST(jobs_of_one_batch_keep_the_order_of_their_queue),
 		BENCH_TEST(a_batch_beyond_the_depth_of_its_queue_waits_for_room),
 		BENCH_TEST(jobs_of_one_batch_may_wait_for_one_another),
-		BENCH_TEST(a_job_waits_for_a_signal_from_the_cpu),
-		BENCH_TEST(a_job_that_waits_when_its_client_goes_does_not_run),
+		BENCH_TEST(what_the_cpu_has_signalled_is_not_waited_for),
+		BENCH_TEST(a_job_waits_for_a_fence_that_the_cpu_signals),
+		BENCH_TEST(a_waiting_job_ends_at_once_when_its_queue_goes_and_does_not_run),
+		BENCH_TEST(a_job_whose_fences_are_signalled_waits_behind_one_whose_are_not),
+		BENCH_TEST(a_failed_dependency_lets_the_job_go_on),
+		BENCH_TEST(a_job_with_a_fence_may_not_ask_for_longer_than_a_fence_lasts),
+		BENCH_TEST(fences_leave_and_enter_the_device_only_if_the_parameter_allows_it),
+		BENCH_TEST(an_eventfd_tells_of_a_fence_without_any_parameter),
 		BENCH_TEST(a_sync_file_outlives_queue_client_and_device),
 		BENCH_TEST(a_sync_file_tells_why_the_job_failed),
-		BENCH_TEST(bo_wait_tells_readers_from_writers),
-		BENCH_TEST(readers_share_a_buffer_and_a_writer_waits_for_them),
-		BENCH_TEST(jobs_of_one_queue_do_not_wait_for_one_another_s_buffers),
-		BENCH_TEST(a_batch_orders_its_jobs_by_their_buffers),
 		BENCH_TEST(a_batch_with_a_bad_member_leaves_no_fence_behind),
 	};
 

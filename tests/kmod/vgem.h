@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * vgem, the kernel's test driver, as the other side of a shared buffer: it can put a fence on the buffer that signals only
- * when the test says so (or ten seconds later).
+ * vgem, the kernel's test driver, as the other side of a shared buffer: it can put a fence on the
+ * buffer that signals only when the test says so (or ten seconds later).
  */
 #ifndef VGEM_H
 #define VGEM_H
@@ -72,7 +72,8 @@ static inline int vgem_open(void)
 		if (strncmp(entry->d_name, "card", 4))
 			continue;
 		fd = openat(dirfd(dir), entry->d_name, O_RDWR | O_CLOEXEC);
-		if (fd >= 0 && (raw_ioctl(fd, DRM_IOCTL_VERSION, &version) || strcmp(name, "vgem"))) {
+		if (fd >= 0 &&
+		    (raw_ioctl(fd, DRM_IOCTL_VERSION, &version) || strcmp(name, "vgem"))) {
 			close(fd);
 			fd = -1;
 		}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Raw access to vnpu.ko for its tests: ioctls without libnpu, and a firmware that a test plays itself. Everything fails
- * the running test (cmocka) when it should have worked.
+ * Raw access to vnpu.ko for its tests: ioctls without libnpu, and a firmware that a test plays
+ * itself. Everything fails the running test (cmocka) when it should have worked.
  */
 #ifndef VNPU_RAW_H
 #define VNPU_RAW_H
@@ -54,7 +54,20 @@ static inline int64_t raw_in_ms(int64_t ms)
 	return raw_now_ns() + ms * 1000000;
 }
 
-#define RAW_LONG_MS 60000
+/*
+ * How many times slower than a machine of one's own this one may be. VNPU_SLOW=1 says that it is a
+ * debug kernel, or that the host stalls: then no bound of time is to be believed, and only the one
+ * on a clock of its own (tests/vm/deadlines.sh) is exact.
+ */
+static inline int64_t raw_slow(void)
+{
+	const char *slow = getenv("VNPU_SLOW");
+
+	return slow && *slow && strcmp(slow, "0") ? 20 : 1;
+}
+
+/* For what has to come, however late. */
+#define RAW_LONG_MS (60000 * raw_slow())
 
 /* ---- a firmware of the test's own ---- */
 
@@ -98,7 +111,8 @@ static inline void raw_fw_map_rings(struct raw_fw *fw)
 	fw->ctl = raw_fw_map(fw->fd, fw->info->ctl_offset, PAGE, PROT_READ | PROT_WRITE);
 	fw->sq = raw_fw_map(fw->fd, fw->info->sq_offset, fw->sq_size, PROT_READ);
 	fw->cq = raw_fw_map(fw->fd, fw->info->cq_offset, fw->cq_size, PROT_READ | PROT_WRITE);
-	fw->status = raw_fw_map(fw->fd, fw->info->status_offset, fw->status_size, PROT_READ | PROT_WRITE);
+	fw->status = raw_fw_map(fw->fd, fw->info->status_offset, fw->status_size,
+				PROT_READ | PROT_WRITE);
 	assert_non_null(fw->ctl);
 	assert_non_null(fw->sq);
 	assert_non_null(fw->cq);
@@ -109,6 +123,7 @@ static inline void raw_fw_map_rings(struct raw_fw *fw)
 static inline struct vnpu_ctl_add_dev raw_fw_defaults(void)
 {
 	return (struct vnpu_ctl_add_dev){
+		.size = sizeof(struct vnpu_ctl_add_dev),
 		.version = VNPU_FW_ABI,
 		.name = "test device",
 		.isa_version = 1 << 16,
@@ -121,10 +136,12 @@ static inline struct vnpu_ctl_add_dev raw_fw_defaults(void)
 
 static inline int raw_control(void)
 {
-	int fd = open(RAW_CONTROL, O_RDWR | O_CLOEXEC);
+	int fd;
 
-	if (fd < 0)
+	if (access(RAW_CONTROL, R_OK | W_OK))
 		skip();
+	fd = open(RAW_CONTROL, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
 	return fd;
 }
 
@@ -169,7 +186,9 @@ static inline void raw_fw_die(struct raw_fw *fw)
 
 static inline int raw_fw_attach(struct raw_fw *fw)
 {
-	struct vnpu_ctl_attach attach = { .version = VNPU_FW_ABI, .dev_id = fw->dev_id };
+	struct vnpu_ctl_attach attach = { .size = sizeof(attach),
+					  .version = VNPU_FW_ABI,
+					  .dev_id = fw->dev_id };
 	int ctl = raw_control();
 	int ret = raw_ioctl(ctl, VNPU_CTL_ATTACH, &attach);
 
@@ -198,9 +217,12 @@ static inline void raw_fw_remove(struct raw_fw *fw)
 	assert_int_equal(raw_del_dev(fw->dev_id), 0);
 }
 
-static inline int raw_fw_enter(struct raw_fw *fw, uint32_t flags, int64_t timeout_ns, uint32_t *completed)
+static inline int raw_fw_enter(struct raw_fw *fw, uint32_t flags, int64_t timeout_ns,
+			       uint32_t *completed)
 {
-	struct vnpu_fw_enter enter = { .flags = flags, .sq_seen = fw->sq_head, .timeout_ns = timeout_ns };
+	struct vnpu_fw_enter enter = { .flags = flags,
+				       .sq_seen = fw->sq_head,
+				       .timeout_ns = timeout_ns };
 	int ret = raw_ioctl(fw->fd, VNPU_FW_ENTER, &enter);
 
 	if (completed)
@@ -247,17 +269,43 @@ static inline struct drm_vnpu_queue_status *raw_fw_status(struct raw_fw *fw, uin
 	return (struct drm_vnpu_queue_status *)(fw->status + queue * PAGE);
 }
 
+/* The kernel raises it too, of jobs that it ends itself: whoever comes later must not lower it. */
+static inline void raw_fw_raise(struct drm_vnpu_queue_status *page, uint64_t seqno)
+{
+	uint64_t was = __atomic_load_n(&page->completed_seqno, __ATOMIC_RELAXED);
+
+	while (was < seqno &&
+	       !__atomic_compare_exchange_n(&page->completed_seqno, &was, seqno, true,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+}
+
+/* Says that it works on the job: from now on the job can be to blame for its own lateness. */
+static inline void raw_fw_started(struct raw_fw *fw, const struct vnpu_fw_sqe *sqe)
+{
+	__atomic_store_n(&raw_fw_status(fw, sqe->queue)->started_seqno, sqe->seqno,
+			 __ATOMIC_RELEASE);
+}
+
+static inline void raw_fw_closed(struct raw_fw *fw, uint32_t ctx)
+{
+	raw_fw_post(fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_CTX_CLOSED, .tag = ctx });
+}
+
 /* Complete one job as a good firmware does; the number of entries that the kernel took. */
-static inline uint32_t raw_fw_done(struct raw_fw *fw, const struct vnpu_fw_sqe *sqe, uint32_t status)
+static inline uint32_t raw_fw_done(struct raw_fw *fw, const struct vnpu_fw_sqe *sqe,
+				   uint32_t status)
 {
 	struct drm_vnpu_queue_status *page = raw_fw_status(fw, sqe->queue);
 	uint32_t completed;
 
 	if (status != VNPU_FW_OK && !page->error)
 		page->error = EINVAL;
-	__atomic_store_n(&page->completed_seqno, sqe->seqno, __ATOMIC_RELEASE);
-	raw_fw_post(fw, (struct vnpu_fw_cqe){
-				.type = VNPU_FW_CQE_DONE, .status = status, .tag = sqe->tag, .busy_ns = 1000 });
+	raw_fw_raise(page, sqe->seqno);
+	raw_fw_post(fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_DONE,
+					      .status = status,
+					      .tag = sqe->tag,
+					      .busy_ns = 1000 });
 	assert_int_equal(raw_fw_enter(fw, VNPU_FW_ENTER_COMPLETE, 0, &completed), 0);
 	return completed;
 }
@@ -282,6 +330,26 @@ static inline int raw_client(int minor)
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	assert_true(fd >= 0);
 	return fd;
+}
+
+static inline struct drm_vnpu_query_limits raw_limits(int fd)
+{
+	struct drm_vnpu_query_limits limits = { 0 };
+	struct drm_vnpu_dev_query query = { DRM_VNPU_QUERY_LIMITS, sizeof(limits),
+					    (uintptr_t)&limits };
+
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_DEV_QUERY, &query), 0);
+	return limits;
+}
+
+static inline struct drm_vnpu_query_state raw_state(int fd)
+{
+	struct drm_vnpu_query_state state = { 0 };
+	struct drm_vnpu_dev_query query = { DRM_VNPU_QUERY_STATE, sizeof(state),
+					    (uintptr_t)&state };
+
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_DEV_QUERY, &query), 0);
+	return state;
 }
 
 static inline uint32_t raw_bo(int fd, uint64_t size)
@@ -318,7 +386,8 @@ static inline uint32_t raw_ctx(int fd)
 	int64_t until = raw_in_ms(RAW_LONG_MS);
 	int ret;
 
-	while ((ret = raw_ioctl(fd, DRM_IOCTL_VNPU_CTX_CREATE, &create)) == -EBUSY && raw_now_ns() < until)
+	while ((ret = raw_ioctl(fd, DRM_IOCTL_VNPU_CTX_CREATE, &create)) == -EBUSY &&
+	       raw_now_ns() < until)
 		usleep(200);
 	assert_int_equal(ret, 0);
 	assert_int_not_equal(create.ctx_id, 0);
@@ -342,12 +411,14 @@ static inline struct drm_vnpu_ctx_get_state raw_ctx_state(int fd, uint32_t ctx)
 
 static inline int raw_bind_ops(int fd, uint32_t ctx, struct drm_vnpu_bind_op *ops, uint32_t nr)
 {
-	struct drm_vnpu_vm_bind bind = { .ctx_id = ctx, .ops = { sizeof(*ops), nr, (uintptr_t)ops } };
+	struct drm_vnpu_vm_bind bind = { .ctx_id = ctx,
+					 .ops = { sizeof(*ops), nr, (uintptr_t)ops } };
 
 	return raw_ioctl(fd, DRM_IOCTL_VNPU_VM_BIND, &bind);
 }
 
-static inline int raw_bind(int fd, uint32_t ctx, uint32_t handle, uint64_t va, uint64_t size, uint32_t flags)
+static inline int raw_bind(int fd, uint32_t ctx, uint32_t handle, uint64_t va, uint64_t size,
+			   uint32_t flags)
 {
 	struct drm_vnpu_bind_op op = {
 		.op = DRM_VNPU_BIND_MAP, .flags = flags, .handle = handle, .va = va, .size = size
@@ -365,7 +436,9 @@ static inline int raw_unbind(int fd, uint32_t ctx, uint64_t va, uint64_t size)
 
 static inline struct drm_vnpu_queue_create raw_queue_full(int fd, uint32_t ctx, uint32_t depth)
 {
-	struct drm_vnpu_queue_create create = { .ctx_id = ctx, .priority = DRM_VNPU_PRIORITY_NORMAL, .depth = depth };
+	struct drm_vnpu_queue_create create = { .ctx_id = ctx,
+						.priority = DRM_VNPU_PRIORITY_NORMAL,
+						.depth = depth };
 
 	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_QUEUE_CREATE, &create), 0);
 	assert_int_not_equal(create.queue_id, 0);
@@ -384,7 +457,8 @@ static inline int raw_queue_destroy(int fd, uint32_t queue)
 	return raw_ioctl(fd, DRM_IOCTL_VNPU_QUEUE_DESTROY, &destroy);
 }
 
-static inline const struct drm_vnpu_queue_status *raw_queue_status(int fd, const struct drm_vnpu_queue_create *queue)
+static inline const struct drm_vnpu_queue_status *
+raw_queue_status(int fd, const struct drm_vnpu_queue_create *queue)
 {
 	void *p = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, fd, queue->status_offset);
 
@@ -404,19 +478,16 @@ static inline struct drm_vnpu_job raw_job(uint32_t queue)
 	};
 }
 
-static inline void raw_job_syncs(struct drm_vnpu_job *job, struct drm_vnpu_sync_op *syncs, uint32_t nr)
+static inline void raw_job_syncs(struct drm_vnpu_job *job, struct drm_vnpu_sync_op *syncs,
+				 uint32_t nr)
 {
 	job->syncs = (struct drm_vnpu_obj_array){ sizeof(*syncs), nr, (uintptr_t)syncs };
 }
 
-static inline void raw_job_bos(struct drm_vnpu_job *job, struct drm_vnpu_bo_use *bos, uint32_t nr)
-{
-	job->bos = (struct drm_vnpu_obj_array){ sizeof(*bos), nr, (uintptr_t)bos };
-}
-
 static inline int raw_submit_jobs(int fd, uint32_t ctx, struct drm_vnpu_job *jobs, uint32_t nr)
 {
-	struct drm_vnpu_submit submit = { .ctx_id = ctx, .jobs = { sizeof(*jobs), nr, (uintptr_t)jobs } };
+	struct drm_vnpu_submit submit = { .ctx_id = ctx,
+					  .jobs = { sizeof(*jobs), nr, (uintptr_t)jobs } };
 
 	return raw_ioctl(fd, DRM_IOCTL_VNPU_SUBMIT, &submit);
 }
@@ -432,7 +503,9 @@ static inline uint64_t raw_submit(int fd, uint32_t ctx, uint32_t queue)
 
 static inline int raw_wait(int fd, uint32_t queue, uint64_t seqno, int64_t ms, int *status)
 {
-	struct drm_vnpu_wait wait = { .queue_id = queue, .seqno = seqno, .timeout_ns = raw_in_ms(ms) };
+	struct drm_vnpu_wait wait = { .queue_id = queue,
+				      .seqno = seqno,
+				      .timeout_ns = raw_in_ms(ms) };
 	int ret = raw_ioctl(fd, DRM_IOCTL_VNPU_WAIT, &wait);
 
 	if (status)
@@ -452,6 +525,40 @@ static inline int raw_result(int fd, uint32_t queue, uint64_t seqno)
 static inline bool raw_is_done(int fd, uint32_t queue, uint64_t seqno)
 {
 	return raw_wait(fd, queue, seqno, 0, NULL) == 0;
+}
+
+/* ---- the module's parameters ---- */
+
+/* 0 or -errno. */
+static inline int raw_param_set(const char *name, const char *value)
+{
+	char path[96];
+	int fd, error = 0;
+
+	snprintf(path, sizeof(path), "/sys/module/vnpu/parameters/%s", name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (write(fd, value, strlen(value)) != (ssize_t)strlen(value))
+		error = -errno;
+	close(fd);
+	return error;
+}
+
+/* Without its newline. */
+static inline void raw_param_get(const char *name, char *value, size_t size)
+{
+	char path[96];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/module/vnpu/parameters/%s", name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	n = read(fd, value, size - 1);
+	close(fd);
+	assert_true(n > 0);
+	value[n - 1] = 0;
 }
 
 /* ---- syncobjs ---- */
@@ -493,6 +600,59 @@ static inline void raw_syncobj_signal(int fd, uint32_t handle, uint64_t point)
 	};
 
 	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL, &array), 0);
+}
+
+/* Newer than some libdrm's headers. */
+struct raw_syncobj_eventfd {
+	uint32_t handle, flags;
+	uint64_t point;
+	int32_t fd;
+	uint32_t pad;
+};
+
+#define RAW_SYNCOBJ_EVENTFD DRM_IOWR(0xCF, struct raw_syncobj_eventfd)
+
+/*
+ * The fence of a syncobj as a file, which the parameter fence_export must allow meanwhile. A file
+ * or -errno.
+ */
+static inline int raw_export_sync_file(int fd, uint32_t handle)
+{
+	struct drm_syncobj_handle arg = { .handle = handle,
+					  .flags =
+						  DRM_SYNCOBJ_HANDLE_TO_FD_FLAGS_EXPORT_SYNC_FILE };
+	int ret = raw_ioctl(fd, DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD, &arg);
+
+	return ret ?: arg.fd;
+}
+
+static inline void raw_fence_export(bool on)
+{
+	assert_int_equal(raw_param_set("fence_export", on ? "Y" : "N"), 0);
+}
+
+static inline int raw_sync_file(int fd, uint32_t handle)
+{
+	int file;
+
+	raw_fence_export(true);
+	file = raw_export_sync_file(fd, handle);
+	raw_fence_export(false);
+	assert_true(file >= 0);
+	return file;
+}
+
+/* What somebody else's sync_file waits for, a syncobj of this file waits for too. */
+static inline uint32_t raw_syncobj_of(int fd, int sync_file)
+{
+	struct drm_syncobj_handle arg = { .handle = raw_syncobj(fd),
+					  .flags = DRM_SYNCOBJ_FD_TO_HANDLE_FLAGS_IMPORT_SYNC_FILE,
+					  .fd = sync_file };
+
+	raw_fence_export(true);
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &arg), 0);
+	raw_fence_export(false);
+	return arg.handle;
 }
 
 /* ---- fixtures ---- */
@@ -544,7 +704,10 @@ static inline struct bench *bench(void **state)
 
 #define BENCH_TEST(f) cmocka_unit_test_setup_teardown(f, bench_setup, bench_teardown)
 
-/* A device for a whole group of tests, with a thread that completes whatever comes; each test gets a client's fd. */
+/*
+ * A device for a whole group of tests, with a thread that completes whatever comes; each test gets
+ * a client's fd.
+ */
 struct raw_server {
 	struct raw_fw fw;
 	pthread_t thread;
@@ -563,7 +726,7 @@ static inline void *server_run(void *unused)
 		if (sqe.type == VNPU_FW_SQE_JOB)
 			raw_fw_done(&server.fw, &sqe, VNPU_FW_OK);
 		if (sqe.type == VNPU_FW_SQE_CTX_CLOSE) {
-			raw_fw_post(&server.fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_CTX_CLOSED, .tag = sqe.ctx });
+			raw_fw_closed(&server.fw, sqe.ctx);
 			raw_fw_enter(&server.fw, VNPU_FW_ENTER_COMPLETE, 0, NULL);
 		}
 	}
@@ -623,7 +786,8 @@ static inline int client(void **state)
 
 #define SERVER_TEST(f) cmocka_unit_test_setup_teardown(f, server_open, server_close)
 
-#define refuse(fd, cmd, arg, error) assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_##cmd, arg), -(error))
+#define refuse(fd, cmd, arg, error) \
+	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_##cmd, arg), -(error))
 
 /* An address that is never mapped. */
 #define NOWHERE 0x10ull

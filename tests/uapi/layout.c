@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The layout of both ABIs, field by field. It is compiled, never run: as C for 32 and 64 bits and as C++, and whatever
- * moves a field, leaves a hole or changes a size stops the compiler. A new field is a new line here.
+ * The layout of both ABIs, field by field. It is compiled, never run: as C for 32 and 64 bits and
+ * as C++, and whatever moves a field, leaves a hole or changes a size stops the compiler. A new
+ * field is a new line here.
  */
 #include <stddef.h>
 #include <drm/vnpu_accel.h>
@@ -19,6 +20,11 @@
 /* The field begins where the one before it ends: no implicit padding. */
 #define NEXT(s, f, before) \
 	ASSERT(offsetof(struct s, f) == offsetof(struct s, before) + sizeof(((struct s *)0)->before), "hole before " #s "." #f)
+/*
+ * The field begins a cache line of its own, so that who polls it is not disturbed by what stands
+ * before it.
+ */
+#define LINE(s, f) ASSERT(offsetof(struct s, f) % 64 == 0, "cache line of " #s "." #f)
 #define LAST(s, f) ASSERT(offsetof(struct s, f) + sizeof(((struct s *)0)->f) == sizeof(struct s), "padding behind " #s)
 
 SIZE(drm_vnpu_obj_array, 16);
@@ -53,10 +59,10 @@ FIELD(drm_vnpu_query_limits, max_jobs_per_submit, 12, 4);
 NEXT(drm_vnpu_query_limits, max_jobs_per_submit, max_queue_depth);
 FIELD(drm_vnpu_query_limits, max_syncs_per_job, 16, 4);
 NEXT(drm_vnpu_query_limits, max_syncs_per_job, max_jobs_per_submit);
-FIELD(drm_vnpu_query_limits, max_bos_per_job, 20, 4);
-NEXT(drm_vnpu_query_limits, max_bos_per_job, max_syncs_per_job);
+FIELD(drm_vnpu_query_limits, max_waiting_jobs, 20, 4);
+NEXT(drm_vnpu_query_limits, max_waiting_jobs, max_syncs_per_job);
 FIELD(drm_vnpu_query_limits, max_binds_per_call, 24, 4);
-NEXT(drm_vnpu_query_limits, max_binds_per_call, max_bos_per_job);
+NEXT(drm_vnpu_query_limits, max_binds_per_call, max_waiting_jobs);
 FIELD(drm_vnpu_query_limits, priorities, 28, 4);
 NEXT(drm_vnpu_query_limits, priorities, max_binds_per_call);
 FIELD(drm_vnpu_query_limits, max_bo_bytes, 32, 8);
@@ -69,10 +75,10 @@ FIELD(drm_vnpu_query_limits, default_timeout_ms, 52, 4);
 NEXT(drm_vnpu_query_limits, default_timeout_ms, max_cmd_bytes);
 FIELD(drm_vnpu_query_limits, max_timeout_ms, 56, 4);
 NEXT(drm_vnpu_query_limits, max_timeout_ms, default_timeout_ms);
-FIELD(drm_vnpu_query_limits, pad, 60, 4);
-NEXT(drm_vnpu_query_limits, pad, max_timeout_ms);
+FIELD(drm_vnpu_query_limits, max_fence_ms, 60, 4);
+NEXT(drm_vnpu_query_limits, max_fence_ms, max_timeout_ms);
 FIELD(drm_vnpu_query_limits, max_ctx_per_user, 64, 4);
-NEXT(drm_vnpu_query_limits, max_ctx_per_user, pad);
+NEXT(drm_vnpu_query_limits, max_ctx_per_user, max_fence_ms);
 FIELD(drm_vnpu_query_limits, max_queues_per_user, 68, 4);
 NEXT(drm_vnpu_query_limits, max_queues_per_user, max_ctx_per_user);
 FIELD(drm_vnpu_query_limits, max_bytes_per_user, 72, 8);
@@ -120,14 +126,6 @@ NEXT(drm_vnpu_bo_info, size, flags);
 FIELD(drm_vnpu_bo_info, mmap_offset, 16, 8);
 NEXT(drm_vnpu_bo_info, mmap_offset, size);
 LAST(drm_vnpu_bo_info, mmap_offset);
-
-SIZE(drm_vnpu_bo_wait, 16);
-FIELD(drm_vnpu_bo_wait, handle, 0, 4);
-FIELD(drm_vnpu_bo_wait, flags, 4, 4);
-NEXT(drm_vnpu_bo_wait, flags, handle);
-FIELD(drm_vnpu_bo_wait, timeout_ns, 8, 8);
-NEXT(drm_vnpu_bo_wait, timeout_ns, flags);
-LAST(drm_vnpu_bo_wait, timeout_ns);
 
 SIZE(drm_vnpu_ctx_create, 24);
 FIELD(drm_vnpu_ctx_create, flags, 0, 4);
@@ -229,13 +227,7 @@ FIELD(drm_vnpu_sync_op, timeline_value, 8, 8);
 NEXT(drm_vnpu_sync_op, timeline_value, handle);
 LAST(drm_vnpu_sync_op, timeline_value);
 
-SIZE(drm_vnpu_bo_use, 8);
-FIELD(drm_vnpu_bo_use, handle, 0, 4);
-FIELD(drm_vnpu_bo_use, flags, 4, 4);
-NEXT(drm_vnpu_bo_use, flags, handle);
-LAST(drm_vnpu_bo_use, flags);
-
-SIZE(drm_vnpu_job, 80);
+SIZE(drm_vnpu_job, 64);
 FIELD(drm_vnpu_job, queue_id, 0, 4);
 FIELD(drm_vnpu_job, flags, 4, 4);
 NEXT(drm_vnpu_job, flags, queue_id);
@@ -253,10 +245,8 @@ FIELD(drm_vnpu_job, pad, 36, 4);
 NEXT(drm_vnpu_job, pad, timeout_ms);
 FIELD(drm_vnpu_job, syncs, 40, 16);
 NEXT(drm_vnpu_job, syncs, pad);
-FIELD(drm_vnpu_job, bos, 56, 16);
-NEXT(drm_vnpu_job, bos, syncs);
-FIELD(drm_vnpu_job, seqno, 72, 8);
-NEXT(drm_vnpu_job, seqno, bos);
+FIELD(drm_vnpu_job, seqno, 56, 8);
+NEXT(drm_vnpu_job, seqno, syncs);
 LAST(drm_vnpu_job, seqno);
 
 SIZE(drm_vnpu_submit, 24);
@@ -290,54 +280,56 @@ NEXT(vnpu_ctl_version, features, max);
 LAST(vnpu_ctl_version, features);
 
 SIZE(vnpu_ctl_add_dev, 120);
-FIELD(vnpu_ctl_add_dev, version, 0, 4);
-FIELD(vnpu_ctl_add_dev, flags, 4, 4);
-NEXT(vnpu_ctl_add_dev, flags, version);
-FIELD(vnpu_ctl_add_dev, features, 8, 8);
-NEXT(vnpu_ctl_add_dev, features, flags);
-FIELD(vnpu_ctl_add_dev, name, 16, 32);
-NEXT(vnpu_ctl_add_dev, name, features);
-FIELD(vnpu_ctl_add_dev, isa_version, 48, 4);
+FIELD(vnpu_ctl_add_dev, size, 0, 4);
+FIELD(vnpu_ctl_add_dev, version, 4, 4);
+NEXT(vnpu_ctl_add_dev, version, size);
+FIELD(vnpu_ctl_add_dev, abi_features, 8, 8);
+NEXT(vnpu_ctl_add_dev, abi_features, version);
+FIELD(vnpu_ctl_add_dev, client_features, 16, 8);
+NEXT(vnpu_ctl_add_dev, client_features, abi_features);
+FIELD(vnpu_ctl_add_dev, name, 24, 32);
+NEXT(vnpu_ctl_add_dev, name, client_features);
+FIELD(vnpu_ctl_add_dev, isa_version, 56, 4);
 NEXT(vnpu_ctl_add_dev, isa_version, name);
-FIELD(vnpu_ctl_add_dev, nr_queues, 52, 4);
+FIELD(vnpu_ctl_add_dev, nr_queues, 60, 4);
 NEXT(vnpu_ctl_add_dev, nr_queues, isa_version);
-FIELD(vnpu_ctl_add_dev, queue_depth, 56, 4);
+FIELD(vnpu_ctl_add_dev, queue_depth, 64, 4);
 NEXT(vnpu_ctl_add_dev, queue_depth, nr_queues);
-FIELD(vnpu_ctl_add_dev, nr_ctx, 60, 4);
+FIELD(vnpu_ctl_add_dev, nr_ctx, 68, 4);
 NEXT(vnpu_ctl_add_dev, nr_ctx, queue_depth);
-FIELD(vnpu_ctl_add_dev, va_bits, 64, 4);
+FIELD(vnpu_ctl_add_dev, va_bits, 72, 4);
 NEXT(vnpu_ctl_add_dev, va_bits, nr_ctx);
-FIELD(vnpu_ctl_add_dev, dev_id, 68, 4);
-NEXT(vnpu_ctl_add_dev, dev_id, va_bits);
-FIELD(vnpu_ctl_add_dev, mem_limit, 72, 8);
-NEXT(vnpu_ctl_add_dev, mem_limit, dev_id);
-FIELD(vnpu_ctl_add_dev, fw_fd, 80, 4);
-NEXT(vnpu_ctl_add_dev, fw_fd, mem_limit);
-FIELD(vnpu_ctl_add_dev, pad, 84, 4);
-NEXT(vnpu_ctl_add_dev, pad, fw_fd);
-FIELD(vnpu_ctl_add_dev, timeout_ms, 88, 4);
-NEXT(vnpu_ctl_add_dev, timeout_ms, pad);
-FIELD(vnpu_ctl_add_dev, max_timeout_ms, 92, 4);
+FIELD(vnpu_ctl_add_dev, flags, 76, 4);
+NEXT(vnpu_ctl_add_dev, flags, va_bits);
+FIELD(vnpu_ctl_add_dev, mem_limit, 80, 8);
+NEXT(vnpu_ctl_add_dev, mem_limit, flags);
+FIELD(vnpu_ctl_add_dev, dev_id, 88, 4);
+NEXT(vnpu_ctl_add_dev, dev_id, mem_limit);
+FIELD(vnpu_ctl_add_dev, fw_fd, 92, 4);
+NEXT(vnpu_ctl_add_dev, fw_fd, dev_id);
+FIELD(vnpu_ctl_add_dev, timeout_ms, 96, 4);
+NEXT(vnpu_ctl_add_dev, timeout_ms, fw_fd);
+FIELD(vnpu_ctl_add_dev, max_timeout_ms, 100, 4);
 NEXT(vnpu_ctl_add_dev, max_timeout_ms, timeout_ms);
-FIELD(vnpu_ctl_add_dev, user_ctx, 96, 4);
+FIELD(vnpu_ctl_add_dev, user_ctx, 104, 4);
 NEXT(vnpu_ctl_add_dev, user_ctx, max_timeout_ms);
-FIELD(vnpu_ctl_add_dev, user_queues, 100, 4);
+FIELD(vnpu_ctl_add_dev, user_queues, 108, 4);
 NEXT(vnpu_ctl_add_dev, user_queues, user_ctx);
-FIELD(vnpu_ctl_add_dev, user_mem, 104, 8);
+FIELD(vnpu_ctl_add_dev, user_mem, 112, 8);
 NEXT(vnpu_ctl_add_dev, user_mem, user_queues);
-FIELD(vnpu_ctl_add_dev, reserved, 112, 8);
-NEXT(vnpu_ctl_add_dev, reserved, user_mem);
-LAST(vnpu_ctl_add_dev, reserved);
+LAST(vnpu_ctl_add_dev, user_mem);
 
-SIZE(vnpu_ctl_attach, 16);
-FIELD(vnpu_ctl_attach, version, 0, 4);
-FIELD(vnpu_ctl_attach, dev_id, 4, 4);
-NEXT(vnpu_ctl_attach, dev_id, version);
-FIELD(vnpu_ctl_attach, fw_fd, 8, 4);
+SIZE(vnpu_ctl_attach, 24);
+FIELD(vnpu_ctl_attach, size, 0, 4);
+FIELD(vnpu_ctl_attach, version, 4, 4);
+NEXT(vnpu_ctl_attach, version, size);
+FIELD(vnpu_ctl_attach, abi_features, 8, 8);
+NEXT(vnpu_ctl_attach, abi_features, version);
+FIELD(vnpu_ctl_attach, dev_id, 16, 4);
+NEXT(vnpu_ctl_attach, dev_id, abi_features);
+FIELD(vnpu_ctl_attach, fw_fd, 20, 4);
 NEXT(vnpu_ctl_attach, fw_fd, dev_id);
-FIELD(vnpu_ctl_attach, pad, 12, 4);
-NEXT(vnpu_ctl_attach, pad, fw_fd);
-LAST(vnpu_ctl_attach, pad);
+LAST(vnpu_ctl_attach, fw_fd);
 
 SIZE(vnpu_ctl_del_dev, 8);
 FIELD(vnpu_ctl_del_dev, dev_id, 0, 4);
@@ -361,7 +353,7 @@ FIELD(vnpu_ctl_info, name, 24, 32);
 NEXT(vnpu_ctl_info, name, pad);
 LAST(vnpu_ctl_info, name);
 
-SIZE(vnpu_fw_info, 184);
+SIZE(vnpu_fw_info, 192);
 FIELD(vnpu_fw_info, magic, 0, 8);
 FIELD(vnpu_fw_info, version, 8, 4);
 NEXT(vnpu_fw_info, version, magic);
@@ -387,15 +379,20 @@ FIELD(vnpu_fw_info, cq_offset, 56, 8);
 NEXT(vnpu_fw_info, cq_offset, sq_offset);
 FIELD(vnpu_fw_info, status_offset, 64, 8);
 NEXT(vnpu_fw_info, status_offset, cq_offset);
-FIELD(vnpu_fw_info, reserved, 72, 48);
-NEXT(vnpu_fw_info, reserved, status_offset);
-FIELD(vnpu_fw_info, sq_tail, 120, 4);
+FIELD(vnpu_fw_info, abi_features, 72, 8);
+NEXT(vnpu_fw_info, abi_features, status_offset);
+FIELD(vnpu_fw_info, reserved, 80, 48);
+NEXT(vnpu_fw_info, reserved, abi_features);
+FIELD(vnpu_fw_info, sq_tail, 128, 4);
 NEXT(vnpu_fw_info, sq_tail, reserved);
-FIELD(vnpu_fw_info, cq_head, 124, 4);
+FIELD(vnpu_fw_info, cq_head, 132, 4);
 NEXT(vnpu_fw_info, cq_head, sq_tail);
-FIELD(vnpu_fw_info, pad, 128, 56);
-NEXT(vnpu_fw_info, pad, cq_head);
+FIELD(vnpu_fw_info, over, 136, 4);
+NEXT(vnpu_fw_info, over, cq_head);
+FIELD(vnpu_fw_info, pad, 140, 52);
+NEXT(vnpu_fw_info, pad, over);
 LAST(vnpu_fw_info, pad);
+LINE(vnpu_fw_info, sq_tail);
 
 SIZE(vnpu_fw_ctl, 128);
 FIELD(vnpu_fw_ctl, sq_head, 0, 4);
@@ -406,6 +403,8 @@ NEXT(vnpu_fw_ctl, cq_tail, pad0);
 FIELD(vnpu_fw_ctl, pad1, 68, 60);
 NEXT(vnpu_fw_ctl, pad1, cq_tail);
 LAST(vnpu_fw_ctl, pad1);
+LINE(vnpu_fw_ctl, sq_head);
+LINE(vnpu_fw_ctl, cq_tail);
 
 SIZE(vnpu_fw_sqe, 64);
 FIELD(vnpu_fw_sqe, type, 0, 4);
@@ -427,11 +426,13 @@ FIELD(vnpu_fw_sqe, cmd_size, 48, 4);
 NEXT(vnpu_fw_sqe, cmd_size, table_va);
 FIELD(vnpu_fw_sqe, table_size, 52, 4);
 NEXT(vnpu_fw_sqe, table_size, cmd_size);
-FIELD(vnpu_fw_sqe, reserved, 56, 8);
-NEXT(vnpu_fw_sqe, reserved, table_size);
-LAST(vnpu_fw_sqe, reserved);
+FIELD(vnpu_fw_sqe, flags, 56, 4);
+NEXT(vnpu_fw_sqe, flags, table_size);
+FIELD(vnpu_fw_sqe, pad, 60, 4);
+NEXT(vnpu_fw_sqe, pad, flags);
+LAST(vnpu_fw_sqe, pad);
 
-SIZE(vnpu_fw_cqe, 40);
+SIZE(vnpu_fw_cqe, 64);
 FIELD(vnpu_fw_cqe, type, 0, 4);
 FIELD(vnpu_fw_cqe, status, 4, 4);
 NEXT(vnpu_fw_cqe, status, type);
@@ -445,7 +446,9 @@ FIELD(vnpu_fw_cqe, flags, 32, 4);
 NEXT(vnpu_fw_cqe, flags, fault_va);
 FIELD(vnpu_fw_cqe, pad, 36, 4);
 NEXT(vnpu_fw_cqe, pad, flags);
-LAST(vnpu_fw_cqe, pad);
+FIELD(vnpu_fw_cqe, reserved, 40, 24);
+NEXT(vnpu_fw_cqe, reserved, pad);
+LAST(vnpu_fw_cqe, reserved);
 
 SIZE(vnpu_fw_enter, 24);
 FIELD(vnpu_fw_enter, flags, 0, 4);
@@ -464,3 +467,30 @@ FIELD(vnpu_fw_start, flags, 0, 4);
 FIELD(vnpu_fw_start, accel_minor, 4, 4);
 NEXT(vnpu_fw_start, accel_minor, flags);
 LAST(vnpu_fw_start, accel_minor);
+
+/* An entry of a ring is one cache line. */
+ASSERT(sizeof(struct vnpu_fw_sqe) == 64, "an sqe is a cache line");
+ASSERT(sizeof(struct vnpu_fw_cqe) == 64, "a cqe is a cache line");
+
+/* Old numbers keep their meaning. */
+#define ID(name, nr) ASSERT((DRM_VNPU_##name) == (nr), "number of " #name)
+ID(DEV_QUERY, 0);
+ID(BO_CREATE, 1);
+ID(BO_INFO, 2);
+ID(CTX_CREATE, 3);
+ID(CTX_DESTROY, 4);
+ID(CTX_GET_STATE, 5);
+ID(VM_BIND, 6);
+ID(QUEUE_CREATE, 7);
+ID(QUEUE_DESTROY, 8);
+ID(SUBMIT, 9);
+ID(WAIT, 10);
+
+#define CALL(name, nr) ASSERT(_IOC_TYPE(name) == 0xDA && _IOC_NR(name) == (nr), "number of " #name)
+CALL(VNPU_CTL_VERSION, 0x00);
+CALL(VNPU_CTL_ADD_DEV, 0x01);
+CALL(VNPU_CTL_ATTACH, 0x02);
+CALL(VNPU_CTL_DEL_DEV, 0x03);
+CALL(VNPU_CTL_INFO, 0x04);
+CALL(VNPU_FW_START, 0x20);
+CALL(VNPU_FW_ENTER, 0x21);

@@ -58,8 +58,10 @@ struct fake {
 	unsigned int nr_done;
 	bool frozen; /* enter() takes no completions */
 	int enter_error; /* what enter() returns at once, if not 0 */
+	unsigned int says_late; /* so many calls of enter() go well before it is returned */
 	bool strict; /* guards give access to the pages that they name only; for cores of one thread */
 	void (*on_guard)(struct fake *f); /* called in every guard, before fn */
+	char broken[256]; /* of fake_join(): what the core had to say of a broken protocol; empty for nothing */
 	char last_log[512];
 	char all_logs[4096];
 };
@@ -77,7 +79,7 @@ static int fake_enter(void *priv, uint32_t flags, uint32_t sq_seen, int64_t time
 
 	pthread_mutex_lock(&f->lock);
 	f->nr_enters++;
-	if (f->enter_error) {
+	if (f->enter_error && !f->says_late) {
 		pthread_mutex_unlock(&f->lock);
 		return f->enter_error;
 	}
@@ -86,7 +88,8 @@ static int fake_enter(void *priv, uint32_t flags, uint32_t sq_seen, int64_t time
 		f->done[f->nr_done++] = f->cq[head & (f->info.cq_entries - 1)];
 	__atomic_store_n(&f->info.cq_head, head, __ATOMIC_RELEASE);
 	pthread_cond_broadcast(&f->changed);
-	while (flags & VNPU_FW_ENTER_WAIT && f->info.sq_tail == sq_seen) {
+	f->says_late -= f->enter_error && f->says_late;
+	while (flags & VNPU_FW_ENTER_WAIT && f->info.sq_tail == sq_seen && !f->info.over) {
 		if (timeout_ns < 0)
 			pthread_cond_wait(&f->changed, &f->lock);
 		else if (pthread_cond_timedwait(&f->changed, &f->lock, &ts))
@@ -235,10 +238,29 @@ static UNUSED int fake_stop(struct fake *f)
 	return f->ret;
 }
 
-/* Waits for the core to end by itself; its return value. */
+/* Ends the session as the kernel does: over is set, and enter() says @error, after @late calls that do not. */
+static UNUSED void fake_end(struct fake *f, int error, unsigned int late)
+{
+	pthread_mutex_lock(&f->lock);
+	__atomic_store_n(&f->info.over, 1, __ATOMIC_RELEASE);
+	f->enter_error = error;
+	f->says_late = late;
+	pthread_cond_broadcast(&f->changed);
+	pthread_mutex_unlock(&f->lock);
+}
+
+/* Waits for the core to end by itself; its return value. Fails the test after 30 s. */
 static UNUSED int fake_join(struct fake *f)
 {
-	pthread_join(f->thread, NULL);
+	struct timespec ts;
+	const char *broken;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	ts.tv_sec += 30;
+	if (pthread_timedjoin_np(f->thread, NULL, &ts))
+		fail_msg("the core does not end");
+	broken = fw_core_broken(f->core);
+	snprintf(f->broken, sizeof(f->broken), "%s", broken ? broken : "");
 	fw_core_destroy(f->core);
 	f->core = NULL;
 	return f->ret;

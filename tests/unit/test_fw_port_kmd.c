@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * The daemon's port on a file in place of the firmware fd: laid out as one, and as short as to end inside an aperture, so
- * that pages beyond the end raise SIGBUS as unbound ones do.
+ * The daemon's port on a file in place of the firmware fd: laid out as one, and as short as to end
+ * inside an aperture, so that pages beyond the end raise SIGBUS as unbound ones do.
  */
 #include "fw_fake.h"
 
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "fw_esr.h"
 #include "port_kmd.c"
 
 #define APERTURE (1ull << FAKE_VA_BITS) /* of context 1 */
@@ -97,7 +98,10 @@ static void a_refused_access_becomes_a_fault_with_address_and_direction(void **s
 	assert_int_equal(port_kmd_open(&p, fd, &what), 0);
 	assert_int_equal(p.port.ops->map(p.port.priv, &as), 0);
 	assert_int_equal(as.size, 1ull << FAKE_VA_BITS);
-	/* Again and again: a handler that leaves its signal blocked would end the process the second time. */
+	/*
+	 * Again and again: a handler that leaves its signal blocked would end the process the
+	 * second time.
+	 */
 	for (round = 0; round < 3; round++) {
 		assert_int_equal(guarded(&p, &as, BOUND - 1, true, &fault), 0);
 		assert_int_equal(as.base[BOUND - 1], 42);
@@ -235,6 +239,9 @@ static void rings_that_are_taken_away_end_neither_reader_nor_writer(void **state
 	p.port.cq[255].tag = 77;
 	p.port.status[2 * 4096 + 4095] = 1;
 	assert_int_equal(p.port.ctl->cq_tail, 6);
+	/* The info page has its constants, and says why. */
+	assert_int_equal(p.port.info->over, 1);
+	assert_int_equal(p.port.info->nr_queues, 3);
 	/* An access in a guard is a fault, as ever. */
 	assert_int_equal(guarded(&p, &as, 0, true, &fault), -EFAULT);
 	p.port.ops->unmap(p.port.priv, &as);
@@ -248,6 +255,247 @@ static void rings_that_are_taken_away_end_neither_reader_nor_writer(void **state
 	close(fd);
 }
 
+/* ---- a core on a file that is taken away ----------------------------------------------------- */
+
+struct session {
+	struct vnpu_fw_info info;
+	struct port_kmd p;
+	struct fw_port_ops ops; /* the port's, but for enter */
+	struct fw_core *core;
+	pthread_t thread;
+	int fd, ret;
+	_Atomic int error; /* what enter says */
+	char log[1024];
+};
+
+static struct session *entered;
+
+static int session_enter(void *priv, uint32_t flags, uint32_t sq_seen, int64_t timeout_ns)
+{
+	usleep(flags & VNPU_FW_ENTER_WAIT ? 1000 : 0);
+	return atomic_load(&entered->error);
+}
+
+static void session_log(void *ud, const char *line)
+{
+	struct session *s = ud;
+	size_t n = strlen(s->log);
+
+	snprintf(s->log + n, sizeof(s->log) - n, "%s\n", line);
+}
+
+static void *session_run(void *arg)
+{
+	struct session *s = arg;
+
+	s->ret = fw_core_run(s->core);
+	return NULL;
+}
+
+static struct session *session_start(unsigned int spin_us)
+{
+	struct session *s = calloc(1, sizeof(*s));
+	struct fw_config cfg = { .threads = 3, .spin_us = spin_us, .log = session_log, .ud = s };
+	const char *what;
+
+	entered = s;
+	s->fd = make_fd(&s->info);
+	assert_int_equal(port_kmd_open(&s->p, s->fd, &what), 0);
+	s->ops = *s->p.port.ops;
+	s->ops.enter = session_enter;
+	s->p.port.ops = &s->ops;
+	s->core = fw_core_create(&cfg, &s->p.port);
+	assert_non_null(s->core);
+	assert_int_equal(pthread_create(&s->thread, NULL, session_run, s), 0);
+	return s;
+}
+
+/* Waits for the core to end, with @ret and not a word about the rings. */
+static void session_ends(struct session *s, int ret)
+{
+	pthread_join(s->thread, NULL);
+	assert_int_equal(s->ret, ret);
+	assert_null(fw_core_broken(s->core));
+	assert_string_equal(s->log, "");
+	fw_core_destroy(s->core);
+	port_kmd_close(&s->p);
+	close(s->fd);
+	free(s);
+}
+
+/* Puts a job into the ring that computes for a moment and then sleeps for a minute. */
+static void submit_sleeper(struct session *s)
+{
+	struct vnpu_cmd_binary add = {
+		.rows = 1024,
+		.cols = 3,
+		.lda = 3,
+		.ldb = 3,
+		.ldy = 3,
+	};
+	struct job_builder b;
+	struct vnpu_fw_sqe job;
+	unsigned int i;
+
+	job_begin(&b);
+	add.a = add.b = ref_to(job_slot(&b, 0, 12288, VNPU_SLOT_READ), 0);
+	add.y = ref_to(job_slot(&b, 16384, 12288, VNPU_SLOT_READ | VNPU_SLOT_WRITE), 0);
+	for (i = 0; i < 60; i++)
+		job_cmd(&b, VNPU_OP_ADD, &add, sizeof(add));
+	job_sleep(&b, 60000000000ull);
+	job_end(&b);
+	pwrite(s->fd, b.stream, b.stream_bytes, APERTURE + 32768);
+	pwrite(s->fd, b.table, b.table_bytes, APERTURE + 32768 + 8192);
+	job = (struct vnpu_fw_sqe){
+		.type = VNPU_FW_SQE_JOB,
+		.priority = 1,
+		.ctx = 1,
+		.tag = 7,
+		.seqno = 7,
+		.cmd_va = 32768,
+		.table_va = 32768 + 8192,
+		.cmd_size = b.stream_bytes,
+		.table_size = b.table_bytes,
+	};
+	pwrite(s->fd, &job, sizeof(job), s->info.sq_offset);
+	i = 1;
+	pwrite(s->fd, &i, sizeof(i), offsetof(struct vnpu_fw_info, sq_tail));
+}
+
+/*
+ * All orders in which a firmware may come to know: by what it reads, by SIGBUS, by the error of
+ * ENTER, and late.
+ */
+static void rings_that_go_away_end_the_session_and_are_not_blamed(void **state)
+{
+	static const unsigned int spins[] = { 0, 3600000000u };
+	const uint32_t over = 1;
+	struct session *s;
+	unsigned int i;
+
+	for (i = 0; i < 40; i++) {
+		s = session_start(spins[i & 1]);
+		if (i & 2)
+			submit_sleeper(s);
+		usleep(i * 100);
+		if (i & 4)
+			pwrite(s->fd, &over, sizeof(over), offsetof(struct vnpu_fw_info, over));
+		if (i & 8)
+			atomic_store(&s->error, -EIO);
+		assert_int_equal(ftruncate(s->fd, 0), 0);
+		usleep(i & 16 ? 500 : 0);
+		atomic_store(&s->error, -EIO);
+		session_ends(s, -EIO);
+	}
+}
+
+static void enter_says_why_a_session_that_lost_its_rings_is_over(void **state)
+{
+	struct session *s = session_start(3600000000u);
+
+	assert_int_equal(ftruncate(s->fd, 0), 0);
+	usleep(2000);
+	atomic_store(&s->error, -ENODEV);
+	session_ends(s, -ENODEV);
+}
+
+struct reader {
+	struct port_kmd *p;
+	bool wrong;
+};
+
+/*
+ * Reads the rings until they say that the session is over: what is not the file's must not be seen
+ * before that.
+ */
+static void *read_until_over(void *arg)
+{
+	struct reader *r = arg;
+	uint32_t entry;
+
+	do {
+		entry = __atomic_load_n(&r->p->port.sq[3].type, __ATOMIC_ACQUIRE);
+		if (!entry && !__atomic_load_n(&r->p->port.info->over, __ATOMIC_ACQUIRE))
+			r->wrong = true;
+		__atomic_store_n(&r->p->port.ctl->cq_tail, 1, __ATOMIC_RELEASE);
+	} while (!__atomic_load_n(&r->p->port.info->over, __ATOMIC_ACQUIRE));
+	return NULL;
+}
+
+static void whoever_reads_rings_that_are_gone_reads_that_it_is_over(void **state)
+{
+	struct reader readers[4];
+	pthread_t threads[4];
+	struct vnpu_fw_info info;
+	struct port_kmd p;
+	const char *what;
+	uint32_t type = 1;
+	int fd, i, round;
+
+	for (round = 0; round < 50; round++) {
+		fd = make_fd(&info);
+		pwrite(fd, &type, sizeof(type), info.sq_offset + 3 * sizeof(struct vnpu_fw_sqe));
+		assert_int_equal(port_kmd_open(&p, fd, &what), 0);
+		for (i = 0; i < 4; i++) {
+			readers[i] = (struct reader){ &p, false };
+			pthread_create(&threads[i], NULL, read_until_over, &readers[i]);
+		}
+		usleep(200);
+		assert_int_equal(ftruncate(fd, 0), 0);
+		for (i = 0; i < 4; i++) {
+			pthread_join(threads[i], NULL);
+			assert_false(readers[i].wrong);
+		}
+		port_kmd_close(&p);
+		close(fd);
+	}
+}
+
+static void a_session_that_is_over_before_it_is_mapped_was_reset(void **state)
+{
+	struct vnpu_fw_info info;
+	int fd = make_fd(&info);
+	struct port_kmd p;
+	const char *what;
+
+	assert_int_equal(ftruncate(fd, 0), 0);
+	assert_int_equal(port_kmd_open(&p, fd, &what), -EIO);
+	assert_int_equal(p.nr_maps, 0);
+	close(fd);
+}
+
+/* ---- what is refused ------------------------------------------------------------------------- */
+
+static void the_signal_frame_of_aarch64_tells_a_write_from_a_read(void **state)
+{
+	struct {
+		uint32_t magic, size;
+		uint8_t fpsimd[520];
+		uint32_t esr_magic, esr_size;
+		uint64_t esr;
+		uint32_t end_magic, end_size;
+	} frame = { 0x46508001, 528, { 0 }, 0x45535201, 16, 0x9200004f, 0, 0 };
+
+	/* A permission fault: write, read, a cache's maintenance; a fetch of code. */
+	assert_true(fw_esr_is_write(&frame, sizeof(frame)));
+	frame.esr = 0x9200000f;
+	assert_false(fw_esr_is_write(&frame, sizeof(frame)));
+	frame.esr = 0x9200014f;
+	assert_false(fw_esr_is_write(&frame, sizeof(frame)));
+	frame.esr = 0x8200004f;
+	assert_false(fw_esr_is_write(&frame, sizeof(frame)));
+	/* A frame without the record, and records that cannot be. */
+	frame.esr = 0x9200004f;
+	assert_false(fw_esr_is_write(&frame, 528));
+	assert_false(fw_esr_is_write(&frame, 528 + 8));
+	frame.size = 4;
+	assert_false(fw_esr_is_write(&frame, sizeof(frame)));
+	frame.size = 0;
+	assert_false(fw_esr_is_write(&frame, sizeof(frame)));
+	frame.size = 0xffffffff;
+	assert_false(fw_esr_is_write(&frame, sizeof(frame)));
+}
+
 static void what_is_no_firmware_fd_is_refused(void **state)
 {
 	struct vnpu_fw_info info;
@@ -258,9 +506,13 @@ static void what_is_no_firmware_fd_is_refused(void **state)
 	info.version++;
 	pwrite(fd, &info, sizeof(info), 0);
 	assert_int_equal(port_kmd_open(&p, fd, &what), -EPROTO);
-	assert_string_equal(what, "info page");
+	assert_string_equal(what, "info page, which is of another ABI");
 	assert_int_equal(p.nr_maps, 0);
 	info.version--;
+	info.abi_features = 1ull << 63;
+	pwrite(fd, &info, sizeof(info), 0);
+	assert_int_equal(port_kmd_open(&p, fd, &what), -EPROTO);
+	info.abi_features = 0;
 	info.cq_offset = 3; /* no page */
 	pwrite(fd, &info, sizeof(info), 0);
 	assert_int_equal(port_kmd_open(&p, fd, &what), -EINVAL);
@@ -277,6 +529,11 @@ int main(void)
 		cmocka_unit_test(workers_fault_independently),
 		cmocka_unit_test(a_sigbus_outside_of_a_guard_is_a_crash),
 		cmocka_unit_test(rings_that_are_taken_away_end_neither_reader_nor_writer),
+		cmocka_unit_test(rings_that_go_away_end_the_session_and_are_not_blamed),
+		cmocka_unit_test(enter_says_why_a_session_that_lost_its_rings_is_over),
+		cmocka_unit_test(whoever_reads_rings_that_are_gone_reads_that_it_is_over),
+		cmocka_unit_test(a_session_that_is_over_before_it_is_mapped_was_reset),
+		cmocka_unit_test(the_signal_frame_of_aarch64_tells_a_write_from_a_read),
 		cmocka_unit_test(what_is_no_firmware_fd_is_refused),
 	};
 

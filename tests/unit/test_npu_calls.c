@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Device calls as uapi/drm/vnpu_accel.h has them, without libnpu's objects in between: every field that must be refused,
- * batches, implicit synchronisation. And the other way round: libnpu over a transport whose n-th call fails.
+ * batches, what a queue bears and remembers. Runs on sim, and with NPU_TRANSPORT=drm on vnpu.ko.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -100,7 +100,7 @@ static void bo_close(struct calls *c, uint32_t handle)
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_GEM_CLOSE, &args), 0);
 }
 
-/* ---- queries ---- */
+/* ---- queries --------------------------------------------------------------------------------- */
 
 static void queries_copy_what_fits_and_clear_the_rest(void **state)
 {
@@ -124,14 +124,42 @@ static void queries_copy_what_fits_and_clear_the_rest(void **state)
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_DEV_QUERY, &q), -EINVAL);
 }
 
-/* ---- buffers ---- */
+static void a_query_into_more_than_a_page_is_refused_and_one_for_the_size_is_not(void **state)
+{
+	struct calls *c = *state;
+	struct drm_vnpu_dev_query q = { .type = DRM_VNPU_QUERY_LIMITS,
+					.size = DRM_VNPU_PAGE_SIZE + 1 };
+	static uint8_t buf[DRM_VNPU_PAGE_SIZE + 1];
+
+	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_DEV_QUERY, &q), 0);
+	assert_int_equal(q.size, sizeof(struct drm_vnpu_query_limits));
+	q.pointer = (uintptr_t)buf;
+	q.size = sizeof(buf);
+	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_DEV_QUERY, &q), -EINVAL);
+	q.size = DRM_VNPU_PAGE_SIZE;
+	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_DEV_QUERY, &q), 0);
+}
+
+static void every_limit_is_a_number_that_can_be_reached(void **state)
+{
+	struct calls *c = *state;
+	const struct drm_vnpu_query_limits *l = &c->f->dev->limits;
+
+	assert_int_equal(l->max_waiting_jobs, 256);
+	assert_int_equal(l->max_fence_ms, 10000);
+	assert_true(l->mem_limit_bytes && l->max_bytes_per_user && l->max_bo_bytes &&
+		    l->max_cmd_bytes);
+	assert_true(l->max_bytes_per_user <= l->mem_limit_bytes);
+	assert_true(l->default_timeout_ms && l->default_timeout_ms <= l->max_timeout_ms);
+}
+
+/* ---- buffers --------------------------------------------------------------------------------- */
 
 static void buffer_calls_refuse_each_wrong_field(void **state)
 {
 	struct calls *c = *state;
 	struct drm_vnpu_bo_create create = { .size = 100 };
 	struct drm_vnpu_bo_info info = { .handle = 0xffff };
-	struct drm_vnpu_bo_wait wait = { .handle = bo_new(c, 100, 0) };
 	struct drm_gem_close gem_close = { .handle = 0xffff };
 	uint32_t ro = bo_new(c, 5000, DRM_VNPU_BO_DEVICE_READ_ONLY);
 
@@ -143,11 +171,7 @@ static void buffer_calls_refuse_each_wrong_field(void **state)
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_BO_INFO, &info), 0);
 	assert_int_equal(info.flags, DRM_VNPU_BO_DEVICE_READ_ONLY);
 	assert_int_equal(info.size, 8192);
-	REFUSED(DRM_IOCTL_VNPU_BO_WAIT, struct drm_vnpu_bo_wait, wait, flags, 2, -EINVAL);
-	REFUSED(DRM_IOCTL_VNPU_BO_WAIT, struct drm_vnpu_bo_wait, wait, handle, 0xffff, -ENOENT);
-	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_BO_WAIT, &wait), 0);
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_GEM_CLOSE, &gem_close), -EINVAL);
-	bo_close(c, wait.handle);
 	bo_close(c, ro);
 }
 
@@ -170,7 +194,7 @@ static void a_status_page_can_only_be_mapped_for_reading(void **state)
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_QUEUE_DESTROY, &destroy), -ENOENT);
 }
 
-/* ---- contexts and bindings ---- */
+/* ---- contexts and bindings ------------------------------------------------------------------- */
 
 static void context_calls_refuse_each_wrong_field(void **state)
 {
@@ -345,7 +369,7 @@ static void memory_lives_while_it_is_bound_though_its_handle_is_closed(void **st
 	npu_buffer_free(y);
 }
 
-/* ---- arrays ---- */
+/* ---- arrays ---------------------------------------------------------------------------------- */
 
 struct wide_job {
 	struct drm_vnpu_job job;
@@ -375,7 +399,7 @@ static void arrays_of_other_strides_are_read_as_the_header_says(void **state)
 	assert_int_equal(wait_seqno(c, 2, INT64_MAX), 0);
 }
 
-/* ---- SUBMIT and WAIT ---- */
+/* ---- SUBMIT and WAIT ------------------------------------------------------------------------- */
 
 static void submit_refuses_each_wrong_field_and_takes_nothing(void **state)
 {
@@ -411,11 +435,9 @@ static void submit_refuses_each_wrong_field_and_takes_nothing(void **state)
 	JOB_REFUSED(timeout_ms, c->f->dev->limits.max_timeout_ms + 1, -EINVAL);
 	JOB_REFUSED(syncs, array_of(NULL, 1, sizeof(struct drm_vnpu_sync_op)), -EFAULT);
 	JOB_REFUSED(syncs, array_of(jobs, 100000, sizeof(struct drm_vnpu_sync_op)), -EINVAL);
-	JOB_REFUSED(bos, array_of(jobs, 1, 1), -EINVAL);
+	JOB_REFUSED(syncs, array_of(jobs, 1, 1), -EINVAL);
 	JOB_REFUSED(syncs, array_of((&(struct drm_vnpu_sync_op){ .handle = 0xffff }), 1, 16), -ENOENT);
 	JOB_REFUSED(syncs, array_of((&(struct drm_vnpu_sync_op){ .flags = 2 }), 1, 16), -EINVAL);
-	JOB_REFUSED(bos, array_of((&(struct drm_vnpu_bo_use){ .handle = 0xffff }), 1, 8), -ENOENT);
-	JOB_REFUSED(bos, array_of((&(struct drm_vnpu_bo_use){ .flags = 2 }), 1, 8), -EINVAL);
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_SUBMIT, &args), -ENOENT);
 	args = (struct drm_vnpu_submit){ .ctx_id = c->ctx, .flags = 1 };
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_SUBMIT, &args), -EINVAL);
@@ -518,52 +540,109 @@ static void jobs_of_a_batch_wait_for_one_another_through_a_syncobj(void **state)
 	npu_buffer_free(d);
 }
 
-static void jobs_that_name_a_buffer_wait_for_its_writer_and_so_does_bo_wait(void **state)
+static void a_job_that_signals_may_not_name_a_timeout_longer_than_a_fence(void **state)
 {
 	struct calls *c = *state;
-	struct npu_context *ctx = c->f->ctx;
-	struct npu_queue *second;
-	struct npu_job *slow = fixture_increment(ctx, 8, 40 * MS), *fast = fixture_increment(ctx, 8, 0);
-	struct npu_buffer *a = fixture_floats(ctx, 8, 1), *b = fixture_floats(ctx, 8, 0),
-			  *d = fixture_floats(ctx, 8, 0);
-	struct drm_vnpu_bo_use uses[] = { { b->handle, DRM_VNPU_BO_USE_WRITE }, { b->handle, 0 } };
-	struct drm_vnpu_bo_wait bo_wait = { .handle = b->handle };
-	struct drm_vnpu_wait wait;
-	struct drm_vnpu_job jobs[2];
+	uint32_t longest = c->f->dev->limits.max_fence_ms;
+	struct drm_syncobj_create create = { .flags = DRM_SYNCOBJ_CREATE_SIGNALED };
+	struct drm_vnpu_job jobs[2] = { raw_job(c), raw_job(c) };
+	struct drm_vnpu_sync_op op = { .flags = DRM_VNPU_SYNC_SIGNAL };
+	struct drm_syncobj_destroy destroy = { 0 };
 
-	npu_ok(npu_queue_create(ctx, NULL, &second));
-	fixture_bind(slow, "x", a);
-	fixture_bind(slow, "y", b);
-	fixture_bind(fast, "x", b);
-	fixture_bind(fast, "y", d);
-	for (int i = 0; i < 2; i++) {
-		struct npu_job *j = i ? fast : slow;
+	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_SYNCOBJ_CREATE, &create), 0);
+	destroy.handle = op.handle = create.handle;
+	jobs[1].syncs = array_of(&op, 1, sizeof(op));
+	jobs[1].timeout_ms = longest + 1;
+	assert_int_equal(submit(c, jobs, 2), -ERANGE);
+	assert_int_equal(wait_seqno(c, 1, 0), -EINVAL);
+	/* One that only waits has no fence. */
+	op.flags = 0;
+	assert_int_equal(submit(c, jobs, 2), 0);
+	op.flags = DRM_VNPU_SYNC_SIGNAL;
+	jobs[1].timeout_ms = longest;
+	assert_int_equal(submit(c, jobs, 2), 0);
+	assert_int_equal(wait_seqno(c, jobs[1].seqno, INT64_MAX), 0);
+	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_SYNCOBJ_DESTROY, &destroy), 0);
+}
 
-		jobs[i] = (struct drm_vnpu_job){
-			.queue_id = i ? second->id : c->queue,
-			.cmd_va = j->prog->code->va,
-			.table_va = j->table->va,
-			.cmd_size = j->prog->image.cmd_bytes,
-			.table_size = j->table_bytes,
-			.bos = array_of(&uses[i], 1, sizeof(uses[i])),
-		};
-		assert_int_equal(submit(c, &jobs[i], 1), 0);
-	}
-	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_BO_WAIT, &bo_wait), -ETIMEDOUT);
-	bo_wait.timeout_ns = INT64_MAX;
-	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_BO_WAIT, &bo_wait), 0);
-	assert_true(fixture_float(b, 0) == 2);
-	bo_wait.flags = DRM_VNPU_BO_WAIT_WRITE;
-	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_BO_WAIT, &bo_wait), 0);
-	wait = (struct drm_vnpu_wait){ .queue_id = second->id, .seqno = jobs[1].seqno };
-	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_WAIT, &wait), 0);
-	assert_true(fixture_float(d, 0) == 3);
-	npu_queue_free(second);
+/* @nr times the job, in as many calls as it takes; what the last call said. */
+static int submit_many(struct calls *c, const struct drm_vnpu_job *job, uint32_t nr)
+{
+	struct drm_vnpu_job jobs[32];
+	int ret = 0;
+
+	for (uint32_t i = 0; i < 32; i++)
+		jobs[i] = *job;
+	for (; nr && !ret; nr -= nr < 32 ? nr : 32)
+		ret = submit(c, jobs, nr < 32 ? nr : 32);
+	return ret;
+}
+
+static void a_queue_takes_its_depth_and_so_many_waiting_jobs_and_no_more(void **state)
+{
+	struct calls *c = *state;
+	struct npu_job *slow = fixture_sleep(c->f->ctx, 1000 * MS);
+	struct drm_vnpu_job job = raw_job(c), first = job, two[2];
+	uint32_t room = 4 + c->f->dev->limits.max_waiting_jobs;
+	struct npu_queue *queue;
+
+	npu_ok(npu_queue_create(c->f->ctx, &(struct npu_queue_options){ .depth = 4 }, &queue));
+	c->queue = job.queue_id = first.queue_id = queue->id;
+	first.cmd_va = slow->prog->code->va;
+	first.table_va = slow->table->va;
+	assert_int_equal(submit(c, &first, 1), 0);
+	assert_int_equal(submit_many(c, &job, room - 2), 0);
+	two[0] = two[1] = job;
+	assert_int_equal(submit(c, two, 2), -ENOSPC);
+	assert_int_equal(submit(c, two, 1), 0);
+	/* The batch that was refused left nothing behind. */
+	assert_int_equal(two[0].seqno, room);
+	assert_int_equal(submit(c, &job, 1), -ENOSPC);
+	/* Another queue has its own room. */
+	job.queue_id = c->f->queue->id;
+	assert_int_equal(submit(c, &job, 1), 0);
+	job.queue_id = queue->id;
+	assert_int_equal(wait_seqno(c, 1, INT64_MAX), 0);
+	assert_int_equal(submit(c, &job, 1), 0);
+	assert_int_equal(wait_seqno(c, room + 1, INT64_MAX), 0);
+	npu_queue_free(queue);
 	npu_job_free(slow);
-	npu_job_free(fast);
-	npu_buffer_free(a);
-	npu_buffer_free(b);
-	npu_buffer_free(d);
+}
+
+static void the_results_of_as_many_jobs_as_a_queue_bears_are_remembered(void **state)
+{
+	struct calls *c = *state;
+	struct drm_vnpu_job job = raw_job(c), bad = job;
+	struct npu_queue *queue;
+	uint32_t kept = 1;
+
+	npu_ok(npu_queue_create(c->f->ctx, &(struct npu_queue_options){ .depth = 4 }, &queue));
+	while (kept < 4 + c->f->dev->limits.max_waiting_jobs)
+		kept *= 2;
+	c->queue = job.queue_id = bad.queue_id = queue->id;
+	/* A table without room for its own head. */
+	bad.table_size = 8;
+	assert_int_equal(submit(c, &job, 1), 0);
+	assert_int_equal(submit(c, &bad, 1), 0);
+	for (uint32_t n = 2; n < kept; n += 32) {
+		assert_int_equal(submit_many(c, &job, kept - n < 32 ? kept - n : 32), 0);
+		assert_int_equal(wait_seqno(c, kept - n < 32 ? kept : n + 32, INT64_MAX), 0);
+	}
+	assert_int_equal(wait_seqno(c, 1, 0), 0);
+	assert_int_equal(wait_seqno(c, 2, 0), -EINVAL);
+	assert_int_equal(wait_seqno(c, 3, 0), 0);
+	/* Of the first two it is known then that one failed, and not which. */
+	assert_int_equal(submit_many(c, &job, 2), 0);
+	assert_int_equal(wait_seqno(c, kept + 2, INT64_MAX), 0);
+	assert_int_equal(wait_seqno(c, 1, 0), -EINVAL);
+	assert_int_equal(wait_seqno(c, 2, 0), -EINVAL);
+	assert_int_equal(wait_seqno(c, 3, 0), 0);
+	/* Results that come later make no difference to it, and it none to them. */
+	assert_int_equal(submit_many(c, &job, 1), 0);
+	assert_int_equal(wait_seqno(c, kept + 3, INT64_MAX), 0);
+	assert_int_equal(wait_seqno(c, 3, 0), 0);
+	assert_int_equal(wait_seqno(c, 2, 0), -EINVAL);
+	npu_queue_free(queue);
 }
 
 static void syncobj_calls_refuse_each_wrong_field(void **state)
@@ -603,146 +682,14 @@ static void syncobj_calls_refuse_each_wrong_field(void **state)
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_SYNCOBJ_DESTROY, &destroy), 0);
 }
 
-/* ---- a transport whose n-th call fails ---- */
-
-struct faulty {
-	struct transport base;
-	struct transport *inner;
-	int calls, fail_at;
-};
-
-static bool faulty_now(struct transport *t)
-{
-	struct faulty *x = (struct faulty *)t;
-
-	return x->calls++ == x->fail_at;
-}
-
-static int faulty_ioctl(struct transport *t, unsigned long request, void *arg)
-{
-	struct faulty *x = (struct faulty *)t;
-
-	/* What only gives back does not fail. */
-	if (request == DRM_IOCTL_GEM_CLOSE || request == DRM_IOCTL_SYNCOBJ_DESTROY ||
-	    request == DRM_IOCTL_VNPU_CTX_DESTROY || request == DRM_IOCTL_VNPU_QUEUE_DESTROY)
-		return x->inner->ops->ioctl(x->inner, request, arg);
-	return faulty_now(t) ? -EIO : x->inner->ops->ioctl(x->inner, request, arg);
-}
-
-static int faulty_map(struct transport *t, uint64_t offset, size_t size, int prot, void **addr)
-{
-	struct faulty *x = (struct faulty *)t;
-
-	return faulty_now(t) ? -ENOMEM : x->inner->ops->map(x->inner, offset, size, prot, addr);
-}
-
-static int faulty_unmap(struct transport *t, void *addr, size_t size)
-{
-	struct faulty *x = (struct faulty *)t;
-
-	return x->inner->ops->unmap(x->inner, addr, size);
-}
-
-static void faulty_close(struct transport *t)
-{
-	struct faulty *x = (struct faulty *)t;
-
-	x->inner->ops->close(x->inner);
-	free(x);
-}
-
-static const struct transport_ops faulty_ops = {
-	.ioctl = faulty_ioctl,
-	.map = faulty_map,
-	.unmap = faulty_unmap,
-	.close = faulty_close,
-};
-
-/* Everything once. True if it all succeeded. */
-static bool faulty_scenario(struct faulty *x, const void *image, size_t bytes)
-{
-	struct npu_device *dev;
-	struct npu_context *ctx = NULL;
-	struct npu_queue *queue = NULL;
-	struct npu_program *prog = NULL;
-	struct npu_job *job = NULL;
-	struct npu_buffer *buf = NULL;
-	struct npu_fence *fence = NULL;
-	uint64_t seqno = 0;
-	bool ok = false;
-	int ret;
-
-	if (npu_device_open_on(&x->base, NPU_TRANSPORT_SIM, "", "test", &dev))
-		return false;
-	ret = npu_context_create(dev, &ctx);
-	if (!ret)
-		ret = npu_queue_create(ctx, NULL, &queue);
-	if (!ret)
-		ret = npu_program_load(ctx, image, bytes, &prog);
-	if (!ret)
-		ret = npu_job_create(prog, &job);
-	if (!ret)
-		ret = npu_buffer_create(ctx, 4096, 0, &buf);
-	if (!ret)
-		ret = npu_job_bind(job, "x", buf, 0, 1024);
-	if (!ret)
-		ret = npu_job_bind(job, "y", buf, 1024, 1024);
-	if (!ret)
-		ret = npu_job_profile(job, true);
-	if (!ret)
-		ret = npu_fence_create(dev, true, &fence);
-	if (!ret)
-		ret = npu_fence_wait(fence, 0, NPU_FOREVER);
-	if (!ret)
-		ret = npu_queue_submit(queue, &job, 1, NULL, &seqno);
-	if (!ret) {
-		ret = npu_queue_wait(queue, seqno, NPU_FOREVER, NPU_WAIT_DRIVER);
-		ok = !ret;
-		if (ret)
-			assert_int_equal(ret, -EIO);
-	}
-	if (ret)
-		assert_true(strlen(npu_error()) > 10);
-	npu_fence_free(fence);
-	npu_buffer_free(buf);
-	npu_job_free(job);
-	npu_program_free(prog);
-	npu_queue_free(queue);
-	npu_context_free(ctx);
-	npu_device_close(dev);
-	return ok;
-}
-
-static void a_device_call_that_fails_anywhere_is_reported_and_leaks_nothing(void **state)
-{
-	struct npu_graph *g = npu_graph_create("twice");
-	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 1, 256);
-	bool done = false;
-	size_t bytes;
-	void *image;
-
-	npu_graph_output(g, "y", npu_silu(g, npu_add(g, x, x)));
-	npu_ok(npu_graph_compile(g, &image, &bytes));
-	npu_graph_free(g);
-	for (int n = 0; n < 200 && !done; n++) {
-		struct faulty *f = calloc(1, sizeof(*f));
-
-		f->base.ops = &faulty_ops;
-		f->fail_at = n;
-		npu_ok(transport_sim_open(&(struct sim_options){ .threads = 1 }, &f->inner));
-		done = faulty_scenario(f, image, bytes);
-		assert_true(n > 12 || !done);
-	}
-	assert_true(done);
-	free(image);
-}
-
 #define with_calls(name) cmocka_unit_test_setup_teardown(name, calls_setup, calls_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		with_calls(queries_copy_what_fits_and_clear_the_rest),
+		with_calls(a_query_into_more_than_a_page_is_refused_and_one_for_the_size_is_not),
+		with_calls(every_limit_is_a_number_that_can_be_reached),
 		with_calls(buffer_calls_refuse_each_wrong_field),
 		with_calls(a_status_page_can_only_be_mapped_for_reading),
 		with_calls(context_calls_refuse_each_wrong_field),
@@ -755,9 +702,10 @@ int main(void)
 		with_calls(a_job_for_the_queue_of_another_context_is_refused),
 		with_calls(wait_refuses_each_wrong_field),
 		with_calls(jobs_of_a_batch_wait_for_one_another_through_a_syncobj),
-		with_calls(jobs_that_name_a_buffer_wait_for_its_writer_and_so_does_bo_wait),
+		with_calls(a_job_that_signals_may_not_name_a_timeout_longer_than_a_fence),
+		with_calls(a_queue_takes_its_depth_and_so_many_waiting_jobs_and_no_more),
+		with_calls(the_results_of_as_many_jobs_as_a_queue_bears_are_remembered),
 		with_calls(syncobj_calls_refuse_each_wrong_field),
-		cmocka_unit_test(a_device_call_that_fails_anywhere_is_reported_and_leaks_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -458,6 +458,36 @@ static void more_jobs_than_the_queue_is_deep_wait_for_room(void **state)
 	npu_queue_free(queue);
 }
 
+static void more_jobs_than_the_driver_lets_wait_can_be_submitted(void **state)
+{
+	enum { JOBS = 700 };
+	struct fixture *f = *state;
+	const uint32_t room = 2 + npu_device_info(f->dev)->max_waiting_jobs;
+	struct npu_job *slow = fixture_sleep(f->ctx, 1000 * MS), *jobs[JOBS];
+	struct npu_device_counts counts;
+	struct npu_queue *queue;
+	uint64_t seqno;
+
+	npu_ok(npu_queue_create(f->ctx, &(struct npu_queue_options){ .depth = 2 }, &queue));
+	for (int i = 0; i < JOBS; i++)
+		jobs[i] = fixture_sleep(f->ctx, 0);
+	npu_ok(npu_queue_submit(queue, &slow, 1, NULL, NULL));
+	for (int i = 0; i < 400; i++)
+		npu_ok(npu_queue_submit(queue, &jobs[i], 1, NULL, &seqno));
+	/* The driver said no, at the first job that it had no room for, and was waited for. */
+	npu_device_counts(f->dev, &counts);
+	assert_true(counts.waits);
+	assert_true(npu_queue_completed(queue) >= seqno - room);
+	for (int i = 400; i < JOBS; i += 60)
+		npu_ok(npu_queue_submit(queue, &jobs[i], 60, NULL, &seqno));
+	npu_ok(npu_queue_wait(queue, seqno, NPU_FOREVER, NPU_WAIT_DRIVER));
+	assert_int_equal(seqno, JOBS + 1);
+	for (int i = 0; i < JOBS; i++)
+		npu_job_free(jobs[i]);
+	npu_job_free(slow);
+	npu_queue_free(queue);
+}
+
 static void a_queue_refuses_depths_and_priorities_that_cannot_be(void **state)
 {
 	struct fixture *f = *state;
@@ -595,6 +625,27 @@ static void waiting_for_a_fence_that_nothing_will_signal_is_refused(void **state
 	npu_fence_free(fence);
 }
 
+static void a_fence_for_a_job_with_a_longer_timeout_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct npu_job *job = fixture_sleep(f->ctx, 0);
+	struct npu_fence *fence;
+	struct npu_sync signal;
+	struct npu_submit_syncs syncs = { .signal = &signal, .nr_signal = 1 };
+	uint64_t seqno;
+
+	npu_ok(npu_fence_create(f->dev, false, &fence));
+	signal = (struct npu_sync){ fence, 0 };
+	npu_job_timeout(job, npu_device_info(f->dev)->max_fence_ms + 1);
+	npu_fails(npu_queue_submit(f->queue, &job, 1, &syncs, &seqno), -ERANGE,
+		  "a timeout of 10001 ms cannot signal a fence, which lasts 10000 ms");
+	npu_fails(npu_fence_wait(fence, 0, 0), -ETIMEDOUT, "not reached");
+	npu_ok(npu_queue_submit(f->queue, &job, 1, NULL, &seqno));
+	npu_ok(npu_queue_wait(f->queue, seqno, NPU_FOREVER, NPU_WAIT_DRIVER));
+	npu_job_free(job);
+	npu_fence_free(fence);
+}
+
 /* ---- threads ---- */
 
 struct hammer {
@@ -682,11 +733,13 @@ int main(void)
 		with_device(a_wait_that_runs_out_leaves_the_job_alone),
 		with_device(a_batch_is_submitted_whole_or_not_at_all),
 		with_device(more_jobs_than_the_queue_is_deep_wait_for_room),
+		with_device(more_jobs_than_the_driver_lets_wait_can_be_submitted),
 		with_device(a_queue_refuses_depths_and_priorities_that_cannot_be),
 		with_device(a_binary_fence_orders_two_queues),
 		with_device(a_timeline_fence_counts_jobs_of_several_queues),
 		with_device(a_fence_can_be_signaled_by_the_program),
 		with_device(waiting_for_a_fence_that_nothing_will_signal_is_refused),
+		with_device(a_fence_for_a_job_with_a_longer_timeout_is_refused),
 		with_device(threads_use_one_device_without_disturbing_each_other),
 	};
 

@@ -212,6 +212,43 @@ static void a_job_over_its_timeout_is_stopped_and_the_next_canceled(void **state
 	npu_job_free(next);
 }
 
+static void a_job_that_never_started_fails_alone(void **state)
+{
+	struct fixture *f = *state;
+	struct npu_job *slow = fixture_sleep(f->ctx, 3000 * MS), *never, *next;
+	struct npu_context_state st;
+	struct npu_context *other;
+	struct npu_queue *queue;
+	uint64_t first, seqno[2];
+	int64_t start;
+
+	npu_ok(npu_context_create(f->dev, &other));
+	npu_ok(npu_queue_create(other, NULL, &queue));
+	never = fixture_sleep(other, 0);
+	next = fixture_sleep(other, 0);
+	start = fixture_now_ns();
+	npu_ok(npu_queue_submit(f->queue, &slow, 1, NULL, &first));
+	/* Only when it has begun: the device would take the other one first, else. */
+	npu_fails(npu_queue_wait(f->queue, first, 100 * MS, NPU_WAIT_DRIVER), -ETIMEDOUT,
+		  "not done");
+	npu_job_timeout(never, 50);
+	npu_ok(npu_queue_submit(queue, &never, 1, NULL, &seqno[0]));
+	npu_ok(npu_queue_submit(queue, &next, 1, NULL, &seqno[1]));
+	npu_fails(npu_queue_wait(queue, seqno[0], NPU_FOREVER, NPU_WAIT_DRIVER), -EBUSY,
+		  "others kept the device busy");
+	assert_true(fixture_now_ns() - start < 3000 * MS);
+	npu_ok(npu_context_state(other, &st));
+	assert_int_equal(st.state, 0);
+	/* Neither what is behind it nor what it waited for has come to harm. */
+	npu_ok(npu_queue_wait(f->queue, first, NPU_FOREVER, NPU_WAIT_DRIVER));
+	npu_ok(npu_queue_wait(queue, seqno[1], NPU_FOREVER, NPU_WAIT_DRIVER));
+	npu_job_free(slow);
+	npu_job_free(never);
+	npu_job_free(next);
+	npu_queue_free(queue);
+	npu_context_free(other);
+}
+
 static void a_timeout_over_the_device_s_greatest_is_refused(void **state)
 {
 	struct fixture *f = *state;
@@ -277,6 +314,7 @@ int main(void)
 		with_device(a_table_that_the_firmware_refuses_fails_its_job_alone),
 		with_device(a_job_that_was_freed_can_still_be_asked_about),
 		with_device(a_job_over_its_timeout_is_stopped_and_the_next_canceled),
+		with_device(a_job_that_never_started_fails_alone),
 		with_device(a_timeout_over_the_device_s_greatest_is_refused),
 		with_device(freeing_a_queue_cancels_its_jobs_and_the_fence_still_signals),
 		cmocka_unit_test(closing_everything_with_jobs_in_flight_ends_them),

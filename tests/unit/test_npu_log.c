@@ -78,7 +78,10 @@ static void every_device_call_has_a_line_with_its_fields_and_its_time(void **sta
 	text = read_log();
 	has_line(text,
 		 "^npu: DEV_QUERY \\{type=device size=[0-9]+ name=.* isa_version=1\\.4 .*va_bits=[0-9]+\\} = 0 " US);
-	has_line(text, "^npu: DEV_QUERY \\{type=limits .* max_queue_depth=[0-9]+ .*max_timeout_ms=[0-9]+ .*max_bytes_per_user=[0-9]+\\} = 0 " US);
+	has_line(text,
+		 "^npu: DEV_QUERY \\{type=limits .* max_queue_depth=[0-9]+ .*max_waiting_jobs=256 "
+		 ".*max_timeout_ms=[0-9]+ max_fence_ms=[0-9]+ .*max_bytes_per_user=[0-9]+\\} = "
+		 "0 " US);
 	has_line(text,
 		 "^npu: CTX_CREATE \\{flags=0x0 ctx_id=[0-9]+ va_start=0x[0-9a-f]+ va_range=0x[0-9a-f]+\\} = 0 " US);
 	has_line(text, "^npu: QUEUE_CREATE \\{ctx_id=[0-9]+ priority=1 depth=[0-9]+ flags=0x0 queue_id=[0-9]+ "
@@ -89,12 +92,13 @@ static void every_device_call_has_a_line_with_its_fields_and_its_time(void **sta
 	has_line(text,
 		 "^npu: VM_BIND \\{ctx_id=[0-9]+ flags=0x0 ops=\\[\\{op=map flags=0x1 handle=[0-9]+ bo_offset=0x0 "
 		 "va=0x[0-9a-f]+ size=4096\\}\\]\\} = 0 " US);
-	has_line(text,
-		 "^npu: SUBMIT \\{ctx_id=[0-9]+ flags=0x0 count=2 jobs=\\[\\{queue_id=[0-9]+ flags=0x0 "
-		 "cmd_va=0x[0-9a-f]+ cmd_size=56 table_va=0x[0-9a-f]+ table_size=48 timeout_ms=0 syncs=\\[\\] "
-		 "bos=\\[\\] "
-		 "seqno=1\\} \\{.* timeout_ms=1234 syncs=\\[\\{signal handle=[0-9]+ timeline_value=9\\}\\] bos=\\[\\] "
-		 "seqno=2\\}\\]\\} = 0 " US);
+	has_line(text, "^npu: SUBMIT \\{ctx_id=[0-9]+ flags=0x0 count=2 jobs=\\[\\{queue_id=[0-9]+ "
+		       "flags=0x0 "
+		       "cmd_va=0x[0-9a-f]+ cmd_size=56 table_va=0x[0-9a-f]+ table_size=48 "
+		       "timeout_ms=0 syncs=\\[\\] "
+		       "seqno=1\\} \\{.* timeout_ms=1234 syncs=\\[\\{signal handle=[0-9]+ "
+		       "timeline_value=9\\}\\] "
+		       "seqno=2\\}\\]\\} = 0 " US);
 	has_line(text,
 		 "^npu: WAIT \\{queue_id=[0-9]+ flags=0x0 seqno=2 timeout_ns=[0-9]+ status=0 epoch=[0-9]+\\} = 0 " US);
 	has_line(text, "^npu: SYNCOBJ_CREATE \\{flags=0x0 handle=[0-9]+\\} = 0 " US);

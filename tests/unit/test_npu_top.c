@@ -127,11 +127,7 @@ static int remove_root(void **state)
 
 static void put_device(const char *node, const char *busy_us)
 {
-	put("vnpu\n", "/sys/class/accel/%s/device/npu_name", node);
-	put("ready\n", "/sys/class/accel/%s/device/npu_state", node);
 	put("1048576\n", "/sys/class/accel/%s/device/npu_memory_utilization", node);
-	put("0\n", "/sys/class/accel/%s/device/npu_memory_limit", node);
-	put("3\n", "/sys/class/accel/%s/device/npu_epoch", node);
 	put(busy_us, "/sys/class/accel/%s/device/npu_busy_time_us", node);
 }
 
@@ -323,7 +319,6 @@ static void utilisation_is_engine_time_over_wall_time_and_capacity(void **state)
 	assert_int_equal(top.clients[0].info.total_bytes, 8192);
 	assert_int_equal(top.devices[0].nr_clients, 2);
 	assert_int_equal(top.devices[0].memory_bytes, 1048576);
-	assert_int_equal(top.devices[0].limit_bytes, TOP_UNKNOWN);
 	assert_false(top.devices[0].from_clients);
 	assert_int_equal(top.interval_ns, 2 * SECOND);
 	top_free(&top);

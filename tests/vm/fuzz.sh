@@ -18,8 +18,9 @@ computes() {
 			-n 2 --temp 0 --ids >"$TMPDIR/sim" && cat "$TMPDIR/drm" && cmp "$TMPDIR/drm" "$TMPDIR/sim"
 }
 
+# soak_kill looks at the fences of those that it has killed.
 insmod_once() {
-	insmod "$BUILD/kmod/$kver/vnpu.ko"
+	insmod "$BUILD/kmod/$kver/vnpu.ko" fence_export=1
 }
 
 # Once for all that is allocated once.

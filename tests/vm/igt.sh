@@ -117,7 +117,7 @@ gputop_shows() {
 	grep -q "llm-bench" "$out" && grep -q "npu" "$out"
 }
 
-step "insmod" load
+step "insmod" load fence_export=1 prime_export=1
 step "vnpu-fw starts" fw_start
 step "a root for igt" igt_root
 for name in $(cd "$dir$libexec" && ls -d core_* syncobj_* *_drm_fdinfo); do

@@ -51,6 +51,7 @@ mount -t tmpfs shm /dev/shm
 mount -t devpts pts /dev/pts
 mount -t debugfs debugfs /sys/kernel/debug
 mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null
+mount -t cgroup2 cgroup2 /sys/fs/cgroup 2>/dev/null
 while read -r m; do insmod "/mods/$m" || echo "insmod $m failed"; done </mods/order
 mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144,cache=loose,ro hostroot /host || echo "no host file system"
 for d in proc sys dev; do mount --rbind /$d /host/$d 2>/dev/null || mount -o bind /$d /host/$d; done

@@ -75,7 +75,7 @@ npu_trace() {
 		! compgen -G '/sys/kernel/*tracing/instances/npu-trace-*' && ! compgen -G '/sys/kernel/debug/tracing/instances/npu-trace-*'
 }
 
-# What others read of a device: nvtop and btop look at these two.
+# What monitors read of the accel drivers that they know: no other file of ours is in sysfs.
 monitors_files() {
 	local dir=/sys/class/accel/accel0/device before after
 	before=$(cat $dir/npu_busy_time_us)
@@ -83,7 +83,7 @@ monitors_files() {
 	after=$(cat $dir/npu_busy_time_us)
 	grep -H . $dir/npu_*
 	[ "$after" -gt "$before" ] && [ "$(cat $dir/npu_memory_utilization)" -eq 0 ] &&
-		[ "$(cat $dir/npu_fw_pid)" -eq "$(cat "$fw_pid")" ]
+		[ "$(compgen -G "$dir/npu_*" | wc -l)" -eq 2 ]
 }
 
 unless_late "perf record, perf script" perf_record

@@ -4,7 +4,7 @@
 # root, with the host's / read-only beneath. Fails if the script does, if it does not end, or if the kernel complains.
 #
 #   BUILD=DIR       where vnpu.ko and the test binaries are (build)
-#   KERNEL=NAME     6.12 (the default), 7, debug-6.12, debug-7, or another of tests/kernels/kernels.sh
+#   KERNEL=NAME     6.12 (the default), 7, debug-6.12, debug-7, kcsan-6.12, or another of tests/kernels/kernels.sh
 #   VNPU_DATA=DIR   models and texts for the larger steps
 #   FUZZ_SECONDS, FUZZ_SEED, KILLS, SOAK_SEED, IGT_TESTS  go to the script
 #   VM_CLOCK=instructions   the guest's time is the number of instructions that it has executed, and idle time passes at
@@ -48,6 +48,10 @@ esac
 # Counting instructions, QEMU 7.2 loses the flags of cmpxchg16b when an interrupt comes: kernels that allocate by it fail in
 # the oddest ways.
 cpu=max
+# KCSAN says who raced at a lower level than that somebody did.
+verbosity=quiet
+! grep -qx 'CONFIG_KCSAN=y' "$(dirname "$kimg")/config" 2>/dev/null || verbosity=loglevel=5
+
 case ${VM_CLOCK:-host} in
 host)
 	accel=(-accel tcg,thread=multi)
@@ -62,12 +66,12 @@ trap 'rm -f "$log"' EXIT
 # A busy host starves the guest's CPUs: stalls of the emulator are not the kernel's fault. Its timer works, which the kernel
 # would doubt, and panic; and so does its TSC, which it would give up for another clock by patching its code, and that the
 # emulator does not always survive with two CPUs. For the same reason tracing does not record the names of tasks: that alone
-# would patch the scheduler.
+# would patch the scheduler. A CPU that runs in the kernel for two minutes is locked up; nothing less is, on a busy host.
 boot() {
 	timeout -k 5 "$limit" qemu-system-x86_64 "${accel[@]}" -cpu "$cpu" -smp "${VM_SMP:-2}" -m "${VM_MEM:-2G}" \
 		-nodefaults -display none -monitor none -serial stdio -no-reboot \
 		-fsdev local,id=host,path=/,security_model=none,multidevs=remap,readonly=on "${qemu[@]}" -kernel "$kimg" -initrd "$initrd" \
-		-append "console=ttyS0 quiet panic=-1 oops=panic mitigations=off nowatchdog no_timer_check tsc=reliable rcupdate.rcu_cpu_stall_timeout=300 kunit.enable=1 trace_options=norecord-cmd \
+		-append "console=ttyS0 $verbosity panic=-1 oops=panic mitigations=off watchdog_thresh=60 nmi_watchdog=0 no_timer_check tsc=reliable rcupdate.rcu_cpu_stall_timeout=300 kunit.enable=1 trace_options=norecord-cmd \
 VM_SCRIPT=$script VM_BUILD=$build VM_DATA=${VNPU_DATA:-} $reboot $pass ${VM_APPEND:-}" \
 		</dev/null 2>&1 | sed -u 's|\r||g' | tee "$log" | sed -u '/^vm: dmesg begins$/,/^vm: dmesg ends$/d'
 	rc=${PIPESTATUS[0]}
@@ -83,13 +87,38 @@ done
 
 [ "$rc" -ne 124 ] || fail "the guest did not end in $limit s"
 status=$(sed -n 's/^vm: script ended with status \([0-9]*\)$/\1/p' "$log" | tail -1)
+
+# kernel_log: the log without KCSAN's reports of data races that are not the module's: there are dozens in 6.12 itself, some
+# of them in what the module calls (drm_dev_unplug(), shmem, hrtimers). One is the module's if its code made either access,
+# by itself or by a helper for what is its own: lists, trees, xarrays, drm_mm, memory. A report goes from "BUG: KCSAN" to a
+# line of equals signs, and is kept too if another of the kernel's came into it.
+kernel_log() {
+	awk '
+		!open && /BUG: KCSAN: / {report = $0; ours = inner = 0; open = 1; next}
+		!open {print; next}
+		/ by (task|interrupt)/ {inner = 1}
+		inner && /\+0x[0-9a-f]+\/0x[0-9a-f]+/ {
+			if (/\[vnpu\]/) ours = 1
+			inner = / (__)?(list|hlist|rb|xa|xas|idr|ida|drm_mm|mem|find|bitmap|refcount|sort)[a-z_]*\+0x/
+		}
+		/BUG: |WARNING: |Oops/ {ours = 1}
+		{report = report "\n" $0}
+		/====================/ {if (ours) print report; else others++; open = 0}
+		END {
+			if (open) print report
+			if (others) print "vm: " others " reports of data races are not of the module"
+		}' "$log"
+}
+
 # What the kernel itself, lockdep, KASAN, UBSAN, kmemleak, DEBUG_OBJECTS and DMA_API_DEBUG begin their reports with, or say
-# when they give up.
-complaints=$(grep -nE 'WARNING:|BUG:|Oops|Call Trace|general protection|unable to handle|refcount_t|Kernel panic|Bad page|bad pmd|leaked|soft lockup|Unbalanced|INFO: task|possible (circular|recursive|irq)|inconsistent lock|bad unlock|INFO: (trying to register|lockdep is turned off)|turning off the locking|KASAN|UBSAN|kmemleak: .*(new suspected|disabled|Cannot|pool empty)|ODEBUG: |DMA-API: .*(error|device driver|leak)' "$log" |
+# when they give up; KCSAN's begin with BUG.
+complaints=$(kernel_log | grep -nE 'WARNING:|BUG:|Oops|Call Trace|general protection|unable to handle|refcount_t|Kernel panic|Bad page|bad pmd|leaked|soft lockup|Unbalanced|INFO: task|possible (circular|recursive|irq)|inconsistent lock|bad unlock|INFO: (trying to register|lockdep is turned off)|turning off the locking|KASAN|UBSAN|kmemleak: .*(new suspected|disabled|Cannot|pool empty)|ODEBUG: |DMA-API: .*(error|device driver|leak)' |
 	grep -v 'Command line')
+kernel_log | grep '^vm: .* reports of data races are'
+
 if [ -n "$complaints" ]; then
 	echo "tests/vm/run.sh: the kernel complained:" >&2
-	sed -n '/^vm: dmesg begins$/,/^vm: dmesg ends$/p' "$log" | grep -v '^vm:' | tail -150 >&2
+	kernel_log | sed -n '/^vm: dmesg begins$/,/^vm: dmesg ends$/p' | grep -v '^vm:' | tail -150 >&2
 	exit 1
 fi
 [ -n "$status" ] || fail "the guest script did not end"

@@ -59,8 +59,8 @@ calls_per_token() {
 	for n in 8 40; do
 		strace -f -X raw -e trace=ioctl -o "$out/strace.$n" "$bin/llm-bench" -m "$model" --transport drm \
 			--sync "$1" -p 0 -n $n -r 1 --no-warmup -o json >"$out/bench.$n" || return 1
-		submits+=("$(count_calls "$out/strace.$n" 0x4018644a)")
-		waits+=("$(count_calls "$out/strace.$n" 0xc020644b)")
+		submits+=("$(count_calls "$out/strace.$n" 0x40186449)")
+		waits+=("$(count_calls "$out/strace.$n" 0xc020644a)")
 		polls+=("$(sed -n 's/.*"syncs": \([0-9]*\),/\1/p' "$out/bench.$n")")
 		polls[-1]=$((${polls[-1]} - $(sed -n 's/.*"driver_waits": \([0-9]*\),/\1/p' "$out/bench.$n")))
 	done

@@ -5,7 +5,7 @@
 # busy_client PID: of npu-top's table, that process and the device at work.
 busy_client() {
 	awk -v pid="$1" '
-		$1 == "accel0" && $2 > 0 && $3 != "0B" && $6 == "ready" { device = 1 }
+		$1 == "accel0" && $2 > 0 && $3 != "0B" && $4 > 0 { device = 1 }
 		$1 == pid && $2 == "root" && $3 == "accel0" && $4 > 0 && $6 ~ /^[1-9]/ && $7 ~ /^[1-9]/ && $8 == "llm-bench" { client = 1 }
 		END { exit !(device && client) }' "$out/top"
 }

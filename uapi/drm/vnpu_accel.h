@@ -3,15 +3,22 @@
  * vnpu client ABI: what a program says to /dev/accel/accelN.
  *
  * Rules of this header
- * - Every structure is a multiple of 8 bytes, naturally aligned, without implicit padding and without unions, so that
- *   32-bit and 64-bit programs share one layout.
- * - Every pad, every reserved field and every flag bit that has no name here must be zero, else -EINVAL.
- * - Ids and flags are only appended. Zero in a field that an old program does not know keeps the old behaviour.
- * - Arrays travel as struct drm_vnpu_obj_array: an element smaller than the kernel's is extended with zeros, a larger
- *   one is accepted if the unknown tail is zero, else -E2BIG.
- * - Timeouts are absolute, in nanoseconds of CLOCK_MONOTONIC; a time in the past means "do not sleep".
+ * - Every structure is a multiple of 8 bytes, naturally aligned, without implicit padding and
+ *   without unions, so that 32-bit and 64-bit programs share one layout.
+ * - Every pad, every reserved field and every flag bit that has no name here must be zero, else
+ *   -EINVAL.
+ * - Ids and flags are only appended. Zero in a field that an old program does not know keeps the
+ *   old behaviour.
+ * - Arrays travel as struct drm_vnpu_obj_array: an element smaller than the kernel's is extended
+ *   with zeros, a larger one is accepted if the unknown tail is zero, else -E2BIG.
+ * - Timeouts are absolute, in nanoseconds of CLOCK_MONOTONIC; a time in the past means "do not
+ *   sleep".
  * - Ids (context, queue) belong to the open file that created them; 0 is never a valid id.
  * - A batch (VM_BIND, SUBMIT) is taken whole or not at all.
+ * - The driver's version (DRM_IOCTL_VERSION) is 1.N. Every addition to this header raises N;
+ *   nothing is ever removed.
+ * - Of DRM's own calls the node takes VERSION, GET_CAP, SET_CLIENT_CAP, SET_CLIENT_NAME, GEM_CLOSE,
+ *   SYNCOBJ_* and PRIME_*; all others end with -EOPNOTSUPP.
  *
  * Errors used throughout
  *   -EINVAL  a field has a value that no kernel of this version could accept
@@ -19,10 +26,17 @@
  *   -EFAULT  a user pointer could not be read or written
  *   -EACCES  the caller may not use this priority
  *   -EMFILE  this file has reached its number of contexts or queues (DEV_QUERY_LIMITS)
- *   -EDQUOT  this user (the uid that opened the file) has reached a limit of contexts, queues or bytes of buffers
- *            (DEV_QUERY_LIMITS), in all files together; who has CAP_SYS_RESOURCE is exempt
- *   -EBUSY   the device has no free context or queue slot at the moment, or no firmware for a new context
- *   -ENOSPC  the address range is already bound, or the device's memory limit is reached
+ *   -EDQUOT  this user (the uid that opened the file) has reached a limit of contexts, queues or
+ *            bytes of buffers (DEV_QUERY_LIMITS), in all files together; who has CAP_SYS_RESOURCE
+ *            is exempt
+ *   -EBUSY   the device has no free context or queue slot at the moment, or no firmware for a new
+ *            context
+ *   -ENOSPC  the address range is already bound, the device's memory limit is reached, or the queue
+ *            has as many waiting jobs as it may
+ *   -ERANGE  a job that signals a syncobj has a timeout longer than a fence may last
+ *            (DEV_QUERY_LIMITS)
+ *   -EOPNOTSUPP  buffers or fences may not leave this device (the module's prime_export and
+ *            fence_export)
  *   -ENOMEM  the host is out of memory
  *   -ECANCELED  the context is banned or its firmware was lost: destroy it and make a new one
  *   -EIO     the device is wedged: no context can be made any more (DRM_VNPU_STATE_WEDGED)
@@ -42,15 +56,14 @@ enum drm_vnpu_ioctl_id {
 	DRM_VNPU_DEV_QUERY = 0,
 	DRM_VNPU_BO_CREATE = 1,
 	DRM_VNPU_BO_INFO = 2,
-	DRM_VNPU_BO_WAIT = 3,
-	DRM_VNPU_CTX_CREATE = 4,
-	DRM_VNPU_CTX_DESTROY = 5,
-	DRM_VNPU_CTX_GET_STATE = 6,
-	DRM_VNPU_VM_BIND = 7,
-	DRM_VNPU_QUEUE_CREATE = 8,
-	DRM_VNPU_QUEUE_DESTROY = 9,
-	DRM_VNPU_SUBMIT = 10,
-	DRM_VNPU_WAIT = 11,
+	DRM_VNPU_CTX_CREATE = 3,
+	DRM_VNPU_CTX_DESTROY = 4,
+	DRM_VNPU_CTX_GET_STATE = 5,
+	DRM_VNPU_VM_BIND = 6,
+	DRM_VNPU_QUEUE_CREATE = 7,
+	DRM_VNPU_QUEUE_DESTROY = 8,
+	DRM_VNPU_SUBMIT = 9,
+	DRM_VNPU_WAIT = 10,
 };
 
 /* Buffers, addresses and bindings are in units of this page, whatever the host's page size. */
@@ -68,7 +81,7 @@ struct drm_vnpu_obj_array {
 	__u64 array;
 };
 
-/* ---- DEV_QUERY ---------------------------------------------------------------------------------------------------- */
+/* ---- DEV_QUERY ------------------------------------------------------------------------------- */
 
 enum drm_vnpu_query {
 	/** @DRM_VNPU_QUERY_DEVICE: struct drm_vnpu_query_device. */
@@ -80,7 +93,8 @@ enum drm_vnpu_query {
 };
 
 /**
- * struct drm_vnpu_query_device - what the device is. Fixed while the device exists, but for @fw_features.
+ * struct drm_vnpu_query_device - what the device is. Fixed while the device exists, but for
+ * @fw_features.
  */
 struct drm_vnpu_query_device {
 	/** @name: the firmware's name for the device, NUL-terminated. */
@@ -100,8 +114,8 @@ struct drm_vnpu_query_device {
 /**
  * struct drm_vnpu_query_limits - what one file, one user and the device will bear.
  *
- * A context counts until the firmware is done with it, a moment after its end; a queue until its end; a buffer until its
- * memory is free, and to who made it, whoever else uses it.
+ * A context counts until the firmware is done with it, a moment after its end; a queue until its
+ * end; a buffer until its memory is free, and to who made it, whoever else uses it.
  */
 struct drm_vnpu_query_limits {
 	/** @max_ctx_per_file: contexts that one open file may have. */
@@ -114,29 +128,39 @@ struct drm_vnpu_query_limits {
 	__u32 max_jobs_per_submit;
 	/** @max_syncs_per_job: greatest number of sync operations in a job. */
 	__u32 max_syncs_per_job;
-	/** @max_bos_per_job: greatest number of buffers in a job. */
-	__u32 max_bos_per_job;
+	/**
+	 * @max_waiting_jobs: jobs of one queue that may wait in the kernel, beside the
+	 * &drm_vnpu_queue_create.depth that the device holds. A SUBMIT that would exceed it ends
+	 * with -ENOSPC; WAIT for an older job makes room.
+	 */
+	__u32 max_waiting_jobs;
 	/** @max_binds_per_call: greatest number of operations in one VM_BIND. */
 	__u32 max_binds_per_call;
 	/** @priorities: bit n set: the caller may create a queue of priority n. */
 	__u32 priorities;
 	/** @max_bo_bytes: greatest size of a buffer. */
 	__u64 max_bo_bytes;
-	/** @mem_limit_bytes: sum of all buffers of the device, 0 for no limit. */
+	/** @mem_limit_bytes: sum of all buffers of the device. */
 	__u64 mem_limit_bytes;
 	/** @max_cmd_bytes: greatest size of a job's command stream, and of its binding table. */
 	__u32 max_cmd_bytes;
 	/** @default_timeout_ms: a job's timeout where it names none. */
 	__u32 default_timeout_ms;
-	/** @max_timeout_ms: greatest timeout that a job may name, and the longest that a job may run. */
+	/**
+	 * @max_timeout_ms: greatest timeout that a job may name, and the longest that a job may
+	 * run.
+	 */
 	__u32 max_timeout_ms;
-	/** @pad: zero. */
-	__u32 pad;
+	/**
+	 * @max_fence_ms: how long the fence of a job lasts at the most, from SUBMIT to its signal.
+	 * A job that signals a syncobj may not name a longer timeout.
+	 */
+	__u32 max_fence_ms;
 	/** @max_ctx_per_user: contexts that one user may have in all open files. */
 	__u32 max_ctx_per_user;
 	/** @max_queues_per_user: queues that one user may have in all open files. */
 	__u32 max_queues_per_user;
-	/** @max_bytes_per_user: sum of the buffers of one user, 0 for no limit but @mem_limit_bytes. */
+	/** @max_bytes_per_user: sum of the buffers of one user. */
 	__u64 max_bytes_per_user;
 };
 
@@ -146,8 +170,9 @@ enum drm_vnpu_device_state {
 	/** @DRM_VNPU_STATE_LOST: the firmware is gone; submissions fail until another attaches. */
 	DRM_VNPU_STATE_LOST = 1,
 	/**
-	 * @DRM_VNPU_STATE_WEDGED: the device was reset too often without a job that succeeded in between. No firmware
-	 * is let in any more; the device has to be removed. A uevent of the node said so (WEDGED=vendor-specific).
+	 * @DRM_VNPU_STATE_WEDGED: the device was reset too often in a short time. No firmware is
+	 * let in any more; the device has to be removed. A uevent of the node said so
+	 * (WEDGED=vendor-specific).
 	 */
 	DRM_VNPU_STATE_WEDGED = 2,
 };
@@ -189,8 +214,9 @@ struct drm_vnpu_query_state {
 /**
  * struct drm_vnpu_dev_query - argument of DRM_IOCTL_VNPU_DEV_QUERY.
  *
- * With @pointer 0 the call returns the kernel's size of the structure in @size. Else the kernel copies
- * min(@size, its own size) bytes, clears the rest of the caller's and returns its own size in @size.
+ * With @pointer 0 the call returns the kernel's size of the structure in @size. Else the kernel
+ * copies min(@size, its own size) bytes, clears the rest of the caller's and returns its own size
+ * in @size. A @size above DRM_VNPU_PAGE_SIZE is refused (-EINVAL).
  */
 struct drm_vnpu_dev_query {
 	/** @type: enum drm_vnpu_query. */
@@ -201,7 +227,7 @@ struct drm_vnpu_dev_query {
 	__u64 pointer;
 };
 
-/* ---- buffers ------------------------------------------------------------------------------------------------------ */
+/* ---- buffers --------------------------------------------------------------------------------- */
 
 /** The device may only read the buffer: a binding without DRM_VNPU_BIND_READ_ONLY is refused. */
 #define DRM_VNPU_BO_DEVICE_READ_ONLY (1u << 0)
@@ -209,7 +235,8 @@ struct drm_vnpu_dev_query {
 /**
  * struct drm_vnpu_bo_create - argument of DRM_IOCTL_VNPU_BO_CREATE.
  *
- * Makes a buffer of cached, zeroed memory. It lives until GEM_CLOSE and until nothing is bound to it or mapped.
+ * Makes a buffer of cached, zeroed memory. It lives until GEM_CLOSE and until nothing is bound to
+ * it or mapped.
  */
 struct drm_vnpu_bo_create {
 	/** @size: bytes wanted; out: rounded up to the page. */
@@ -234,29 +261,13 @@ struct drm_vnpu_bo_info {
 	__u64 mmap_offset;
 };
 
-/** Wait until the buffer may be written (readers done too); without it, until it may be read. */
-#define DRM_VNPU_BO_WAIT_WRITE (1u << 0)
-
-/**
- * struct drm_vnpu_bo_wait - argument of DRM_IOCTL_VNPU_BO_WAIT.
- *
- * Waits for the jobs that named the buffer in &drm_vnpu_job.bos. -ETIMEDOUT if they are not done by @timeout_ns.
- */
-struct drm_vnpu_bo_wait {
-	/** @handle: GEM handle. */
-	__u32 handle;
-	/** @flags: DRM_VNPU_BO_WAIT_*. */
-	__u32 flags;
-	/** @timeout_ns: absolute. */
-	__s64 timeout_ns;
-};
-
-/* ---- contexts and addresses --------------------------------------------------------------------------------------- */
+/* ---- contexts and addresses ------------------------------------------------------------------ */
 
 /**
  * struct drm_vnpu_ctx_create - argument of DRM_IOCTL_VNPU_CTX_CREATE.
  *
- * A context is an address space and the queues that work in it. Contexts cannot reach one another's memory.
+ * A context is an address space and the queues that work in it. Contexts cannot reach one another's
+ * memory.
  */
 struct drm_vnpu_ctx_create {
 	/** @flags: must be zero. */
@@ -282,14 +293,20 @@ struct drm_vnpu_ctx_destroy {
 };
 
 /*
- * DRM_VNPU_CTX_FW_LOST alone is an innocent victim of somebody else's job or of the firmware; together with one of the
- * others the context had been banned before.
+ * DRM_VNPU_CTX_FW_LOST alone is an innocent victim of somebody else's job or of the firmware;
+ * together with one of the others the context had been banned before.
  */
-/** A job of the context ran into its timeout; the context is banned. */
+/** A job of the context ran, and ran into its timeout; the context is banned. */
 #define DRM_VNPU_CTX_TIMEDOUT (1u << 0)
-/** A job touched an address that was not bound, or wrote to a read-only binding; the context is banned. */
+/**
+ * A job touched an address that was not bound, or wrote to a read-only binding; the context is
+ * banned.
+ */
 #define DRM_VNPU_CTX_FAULT (1u << 1)
-/** The firmware died while the context existed; jobs in flight were failed. A context with it is banned. */
+/**
+ * The firmware died while the context existed; jobs in flight were failed. A context with it is
+ * banned.
+ */
 #define DRM_VNPU_CTX_FW_LOST (1u << 2)
 
 /** The faulting access was a write. */
@@ -328,10 +345,10 @@ enum drm_vnpu_bind_op_type {
 /**
  * struct drm_vnpu_bind_op - one element of &drm_vnpu_vm_bind.ops.
  *
- * MAP binds @size bytes of a buffer from @bo_offset at address @va; the range must be free (-ENOSPC). UNMAP removes a
- * binding; @va and @size must be those of one MAP (-ENOENT), and @handle, @bo_offset and @flags zero. Everything is a
- * multiple of DRM_VNPU_PAGE_SIZE. After UNMAP has returned the device cannot reach the memory: a job that still tries
- * faults.
+ * MAP binds @size bytes of a buffer from @bo_offset at address @va; the range must be free
+ * (-ENOSPC). UNMAP removes a binding; @va and @size must be those of one MAP (-ENOENT), and
+ * @handle, @bo_offset and @flags zero. Everything is a multiple of DRM_VNPU_PAGE_SIZE. After UNMAP
+ * has returned the device cannot reach the memory: a job that still tries faults.
  */
 struct drm_vnpu_bind_op {
 	/** @op: enum drm_vnpu_bind_op_type. */
@@ -351,7 +368,8 @@ struct drm_vnpu_bind_op {
 };
 
 /**
- * struct drm_vnpu_vm_bind - argument of DRM_IOCTL_VNPU_VM_BIND. Synchronous; all of the operations or none.
+ * struct drm_vnpu_vm_bind - argument of DRM_IOCTL_VNPU_VM_BIND. Synchronous; all of the operations
+ * or none.
  */
 struct drm_vnpu_vm_bind {
 	/** @ctx_id: the context. */
@@ -362,12 +380,12 @@ struct drm_vnpu_vm_bind {
 	struct drm_vnpu_obj_array ops;
 };
 
-/* ---- queues ------------------------------------------------------------------------------------------------------- */
+/* ---- queues ---------------------------------------------------------------------------------- */
 
 enum drm_vnpu_priority {
 	DRM_VNPU_PRIORITY_LOW = 0,
 	DRM_VNPU_PRIORITY_NORMAL = 1,
-	/** @DRM_VNPU_PRIORITY_HIGH: needs CAP_SYS_NICE or DRM master. */
+	/** @DRM_VNPU_PRIORITY_HIGH: needs CAP_SYS_NICE. */
 	DRM_VNPU_PRIORITY_HIGH = 2,
 };
 
@@ -375,13 +393,14 @@ enum drm_vnpu_priority {
  * struct drm_vnpu_queue_status - the first bytes of a queue's status page.
  *
  * The page belongs to the kernel. A client maps it read-only (PROT_READ, one page, at
- * &drm_vnpu_queue_create.status_offset) and may poll it instead of calling WAIT: @completed_seqno is stored with
- * release order after the job's results are in memory, so read it with acquire order. It may run ahead of the job's
- * fence and never promises more than the fence: where the two differ, the fence is the truth. A job that failed also
- * advances @completed_seqno; @error then tells so.
+ * &drm_vnpu_queue_create.status_offset) and may poll it instead of calling WAIT: @completed_seqno
+ * is stored with release order after the job's results are in memory, so read it with acquire
+ * order. It may run ahead of the job's job's end and never promises more than that: where the two
+ * differ, WAIT is the truth. It never goes back. A job that failed also advances @completed_seqno;
+ * @error then tells so.
  *
- * @started_seqno and @progress are the device's word about itself. The kernel compares them with what they were and
- * believes nothing else; see &drm_vnpu_job.timeout_ms.
+ * @started_seqno and @progress are the device's word about itself. The kernel compares them with
+ * what they were and believes nothing else; see &drm_vnpu_job.timeout_ms.
  */
 struct drm_vnpu_queue_status {
 	/** @completed_seqno: all jobs up to this one are done. */
@@ -392,21 +411,28 @@ struct drm_vnpu_queue_status {
 	__u32 epoch;
 	/** @started_seqno: job of the queue that the device works on, or worked on last. */
 	__u64 started_seqno;
-	/** @progress: counts up while the device works on the queue's jobs; it wraps, and only changes matter. */
+	/**
+	 * @progress: counts up while the device works on the queue's jobs; it wraps, and only
+	 * changes matter.
+	 */
 	__u64 progress;
 };
 
 /**
  * struct drm_vnpu_queue_create - argument of DRM_IOCTL_VNPU_QUEUE_CREATE.
  *
- * Jobs of a queue run one after another in the order of submission; jobs of different queues run in any order.
+ * Jobs of a queue run one after another in the order of submission; jobs of different queues run in
+ * any order.
  */
 struct drm_vnpu_queue_create {
 	/** @ctx_id: the context. */
 	__u32 ctx_id;
 	/** @priority: enum drm_vnpu_priority. */
 	__u32 priority;
-	/** @depth: jobs that the device holds at once, a power of two; more wait in the kernel. */
+	/**
+	 * @depth: jobs that the device holds at once, a power of two. More wait in the kernel, up
+	 * to &drm_vnpu_query_limits.max_waiting_jobs.
+	 */
 	__u32 depth;
 	/** @flags: must be zero. */
 	__u32 flags;
@@ -419,7 +445,8 @@ struct drm_vnpu_queue_create {
 };
 
 /**
- * struct drm_vnpu_queue_destroy - argument of DRM_IOCTL_VNPU_QUEUE_DESTROY. Jobs in flight end with -ECANCELED.
+ * struct drm_vnpu_queue_destroy - argument of DRM_IOCTL_VNPU_QUEUE_DESTROY. Jobs in flight end with
+ * -ECANCELED.
  */
 struct drm_vnpu_queue_destroy {
 	/** @queue_id: the queue. */
@@ -428,13 +455,18 @@ struct drm_vnpu_queue_destroy {
 	__u32 pad;
 };
 
-/* ---- jobs --------------------------------------------------------------------------------------------------------- */
+/* ---- jobs ------------------------------------------------------------------------------------ */
 
 /** Signal the syncobj when the job is done; without it, the job waits for the syncobj. */
 #define DRM_VNPU_SYNC_SIGNAL (1u << 0)
 
 /**
  * struct drm_vnpu_sync_op - wait for, or signal, a syncobj.
+ *
+ * A job that signals has a fence, which others may wait for, so it is bounded:
+ * &drm_vnpu_query_limits.max_fence_ms after SUBMIT the fence signals with -ETIMEDOUT, wherever the
+ * job is. The job then ends with -EBUSY as soon as those before it in its queue have ended. A job
+ * that signals nothing has no fence; WAIT and the status page tell of its end.
  */
 struct drm_vnpu_sync_op {
 	/** @flags: DRM_VNPU_SYNC_*. */
@@ -445,24 +477,11 @@ struct drm_vnpu_sync_op {
 	__u64 timeline_value;
 };
 
-/** The job writes the buffer: later users wait for it, and it waits for earlier readers. */
-#define DRM_VNPU_BO_USE_WRITE (1u << 0)
-
-/**
- * struct drm_vnpu_bo_use - a buffer that takes part in implicit synchronisation (and in BO_WAIT).
- */
-struct drm_vnpu_bo_use {
-	/** @handle: GEM handle. */
-	__u32 handle;
-	/** @flags: DRM_VNPU_BO_USE_*. */
-	__u32 flags;
-};
-
 /**
  * struct drm_vnpu_job - one element of &drm_vnpu_submit.jobs.
  *
- * The kernel does not read the stream or the table; the firmware copies both into private memory, validates them and
- * only then runs the first command.
+ * The kernel does not read the stream or the table; the firmware copies both into private memory,
+ * validates them and only then runs the first command.
  */
 struct drm_vnpu_job {
 	/** @queue_id: queue of &drm_vnpu_submit.ctx_id. */
@@ -478,18 +497,18 @@ struct drm_vnpu_job {
 	/** @table_size: bytes at @table_va, a multiple of 8, not 0. */
 	__u32 table_size;
 	/**
-	 * @timeout_ms: how long the device may go without a sign of life before the job fails with -ETIMEDOUT and its
-	 * context is banned; 0 for the default. A job that has started must make progress itself, and may run for
-	 * &drm_vnpu_query_limits.max_timeout_ms in all. One that waits for the device is content with any progress of
-	 * the device, for ten times that long. A job whose device stops fails within @timeout_ms + 1 s.
+	 * @timeout_ms: how long the device may go without a sign of life; 0 for the default. A job
+	 * that has started must make progress itself, and may run for
+	 * &drm_vnpu_query_limits.max_timeout_ms in all, else it fails with -ETIMEDOUT and its
+	 * context is banned. One that waits for the device is content with any progress of the
+	 * device, for ten times that long, and then fails with -EBUSY: others are to blame, and its
+	 * context lives. A job whose device stops fails within @timeout_ms + 1 s.
 	 */
 	__u32 timeout_ms;
 	/** @pad: zero. */
 	__u32 pad;
 	/** @syncs: array of struct drm_vnpu_sync_op. */
 	struct drm_vnpu_obj_array syncs;
-	/** @bos: array of struct drm_vnpu_bo_use; may be empty. */
-	struct drm_vnpu_obj_array bos;
 	/** @seqno: out, the job's number in its queue: 1, 2, 3, ... */
 	__u64 seqno;
 };
@@ -509,8 +528,9 @@ struct drm_vnpu_submit {
 /**
  * struct drm_vnpu_wait - argument of DRM_IOCTL_VNPU_WAIT.
  *
- * Waits until the job @seqno of the queue is done. Returns 0 when it is, with its result in @status; -ETIMEDOUT when
- * @timeout_ns passes first; -EINVAL for a number that was not submitted yet.
+ * Waits until the job @seqno of the queue is done. Returns 0 when it is, with its result in
+ * @status; -ETIMEDOUT when @timeout_ns passes first; -EINVAL for a number that was not submitted
+ * yet.
  */
 struct drm_vnpu_wait {
 	/** @queue_id: the queue. */
@@ -522,28 +542,39 @@ struct drm_vnpu_wait {
 	/** @timeout_ns: absolute. */
 	__s64 timeout_ns;
 	/**
-	 * @status: out, 0 or a negative errno: -EINVAL the firmware refused the stream, -EFAULT an MMU fault,
-	 * -ETIMEDOUT, -ECANCELED, -EIO the firmware broke its protocol or was lost. For a job that is not among the
-	 * last &drm_vnpu_queue_create.depth failures of its queue an older error is still reported as such.
+	 * @status: out, 0 or a negative errno: -EINVAL the firmware refused the stream, -EFAULT an
+	 * MMU fault, -ETIMEDOUT the job ran for too long, -EBUSY it waited for too long,
+	 * -ECANCELED, -EIO the firmware failed, broke its protocol or was lost. The kernel
+	 * remembers the results of the last @depth + @max_waiting_jobs jobs of a queue; for an
+	 * older one it reports an error if that job or a later forgotten one failed.
 	 */
 	__s32 status;
 	/** @epoch: out, the device's epoch. */
 	__u32 epoch;
 };
 
-#define DRM_IOCTL_VNPU_DEV_QUERY DRM_IOWR(DRM_COMMAND_BASE + DRM_VNPU_DEV_QUERY, struct drm_vnpu_dev_query)
-#define DRM_IOCTL_VNPU_BO_CREATE DRM_IOWR(DRM_COMMAND_BASE + DRM_VNPU_BO_CREATE, struct drm_vnpu_bo_create)
-#define DRM_IOCTL_VNPU_BO_INFO DRM_IOWR(DRM_COMMAND_BASE + DRM_VNPU_BO_INFO, struct drm_vnpu_bo_info)
-#define DRM_IOCTL_VNPU_BO_WAIT DRM_IOW(DRM_COMMAND_BASE + DRM_VNPU_BO_WAIT, struct drm_vnpu_bo_wait)
-#define DRM_IOCTL_VNPU_CTX_CREATE DRM_IOWR(DRM_COMMAND_BASE + DRM_VNPU_CTX_CREATE, struct drm_vnpu_ctx_create)
-#define DRM_IOCTL_VNPU_CTX_DESTROY DRM_IOW(DRM_COMMAND_BASE + DRM_VNPU_CTX_DESTROY, struct drm_vnpu_ctx_destroy)
+#define DRM_IOCTL_VNPU_DEV_QUERY \
+	DRM_IOWR(DRM_COMMAND_BASE + DRM_VNPU_DEV_QUERY, struct drm_vnpu_dev_query)
+#define DRM_IOCTL_VNPU_BO_CREATE \
+	DRM_IOWR(DRM_COMMAND_BASE + DRM_VNPU_BO_CREATE, struct drm_vnpu_bo_create)
+#define DRM_IOCTL_VNPU_BO_INFO \
+	DRM_IOWR(DRM_COMMAND_BASE + DRM_VNPU_BO_INFO, struct drm_vnpu_bo_info)
+#define DRM_IOCTL_VNPU_CTX_CREATE \
+	DRM_IOWR(DRM_COMMAND_BASE + DRM_VNPU_CTX_CREATE, struct drm_vnpu_ctx_create)
+#define DRM_IOCTL_VNPU_CTX_DESTROY \
+	DRM_IOW(DRM_COMMAND_BASE + DRM_VNPU_CTX_DESTROY, struct drm_vnpu_ctx_destroy)
 #define DRM_IOCTL_VNPU_CTX_GET_STATE \
 	DRM_IOWR(DRM_COMMAND_BASE + DRM_VNPU_CTX_GET_STATE, struct drm_vnpu_ctx_get_state)
-#define DRM_IOCTL_VNPU_VM_BIND DRM_IOW(DRM_COMMAND_BASE + DRM_VNPU_VM_BIND, struct drm_vnpu_vm_bind)
-#define DRM_IOCTL_VNPU_QUEUE_CREATE DRM_IOWR(DRM_COMMAND_BASE + DRM_VNPU_QUEUE_CREATE, struct drm_vnpu_queue_create)
-#define DRM_IOCTL_VNPU_QUEUE_DESTROY DRM_IOW(DRM_COMMAND_BASE + DRM_VNPU_QUEUE_DESTROY, struct drm_vnpu_queue_destroy)
-#define DRM_IOCTL_VNPU_SUBMIT DRM_IOW(DRM_COMMAND_BASE + DRM_VNPU_SUBMIT, struct drm_vnpu_submit)
-#define DRM_IOCTL_VNPU_WAIT DRM_IOWR(DRM_COMMAND_BASE + DRM_VNPU_WAIT, struct drm_vnpu_wait)
+#define DRM_IOCTL_VNPU_VM_BIND \
+	DRM_IOW(DRM_COMMAND_BASE + DRM_VNPU_VM_BIND, struct drm_vnpu_vm_bind)
+#define DRM_IOCTL_VNPU_QUEUE_CREATE \
+	DRM_IOWR(DRM_COMMAND_BASE + DRM_VNPU_QUEUE_CREATE, struct drm_vnpu_queue_create)
+#define DRM_IOCTL_VNPU_QUEUE_DESTROY \
+	DRM_IOW(DRM_COMMAND_BASE + DRM_VNPU_QUEUE_DESTROY, struct drm_vnpu_queue_destroy)
+#define DRM_IOCTL_VNPU_SUBMIT \
+	DRM_IOW(DRM_COMMAND_BASE + DRM_VNPU_SUBMIT, struct drm_vnpu_submit)
+#define DRM_IOCTL_VNPU_WAIT \
+	DRM_IOWR(DRM_COMMAND_BASE + DRM_VNPU_WAIT, struct drm_vnpu_wait)
 
 #if defined(__cplusplus)
 }

@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Jobs that wait in the kernel: how many a queue takes, that a batch beyond it is refused whole,
+ * and that they end at once and in order when their queue or their context does. The test plays the
+ * firmware.
+ */
+#include "vnpu_raw.h"
+
+/* What the others wait for: a job that the firmware has and does not answer. */
+struct blocker {
+	uint32_t queue, syncobj;
+	struct vnpu_fw_sqe sqe;
+};
+
+static struct blocker block(struct bench *b)
+{
+	struct blocker bl = { .queue = raw_queue(b->fd, b->ctx), .syncobj = raw_syncobj(b->fd) };
+	struct drm_vnpu_sync_op out = { DRM_VNPU_SYNC_SIGNAL, bl.syncobj, 0 };
+	struct drm_vnpu_job job = raw_job(bl.queue);
+
+	raw_job_syncs(&job, &out, 1);
+	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), 0);
+	bl.sqe = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
+	return bl;
+}
+
+static void unblock(struct bench *b, struct blocker *bl)
+{
+	raw_fw_done(&b->fw, &bl->sqe, VNPU_FW_OK);
+	assert_int_equal(raw_syncobj_wait(b->fd, bl->syncobj, 0, RAW_LONG_MS), 0);
+}
+
+/* Again, with as much time as a fence has. */
+static void reblock(struct bench *b, struct blocker *bl)
+{
+	struct drm_vnpu_sync_op out = { DRM_VNPU_SYNC_SIGNAL, bl->syncobj, 0 };
+	struct drm_vnpu_job job = raw_job(bl->queue);
+
+	unblock(b, bl);
+	raw_job_syncs(&job, &out, 1);
+	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), 0);
+	bl->sqe = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
+}
+
+static bool blocks(struct bench *b, struct blocker *bl)
+{
+	return raw_syncobj_wait(b->fd, bl->syncobj, 0, 0) == -ETIME;
+}
+
+/* How many jobs that are not done a queue may have. */
+static uint64_t room(struct bench *b, const struct drm_vnpu_queue_create *q)
+{
+	return q->depth + raw_limits(b->fd).max_waiting_jobs;
+}
+
+/* Submits a job that waits for the blocker, and signals @point of @line if that is not 0. */
+static int submit_waiting(struct bench *b, uint32_t queue, struct blocker *bl, uint32_t line,
+			  uint64_t point)
+{
+	struct drm_vnpu_sync_op syncs[] = { { 0, bl->syncobj, 0 },
+					    { DRM_VNPU_SYNC_SIGNAL, line, point } };
+	struct drm_vnpu_job job = raw_job(queue);
+
+	raw_job_syncs(&job, syncs, line ? 2 : 1);
+	return raw_submit_jobs(b->fd, b->ctx, &job, 1);
+}
+
+/* ---- the bound ---- */
+
+static void serve_all(struct bench *b, uint32_t queue, uint64_t first, uint64_t last)
+{
+	for (uint64_t seqno = first; seqno <= last; seqno++)
+		assert_int_equal(raw_fw_serve(&b->fw, VNPU_FW_OK).seqno, seqno);
+	assert_int_equal(raw_result(b->fd, queue, last), 0);
+}
+
+static void a_queue_takes_its_depth_and_the_limit_of_waiting_jobs_and_not_one_more(void **state)
+{
+	struct bench *b = bench(state);
+	uint64_t most = room(b, &b->q), refused = 0;
+	int64_t until = raw_in_ms(5000);
+	struct blocker bl = block(b);
+	struct vnpu_fw_sqe sqe;
+
+	assert_int_equal(most, b->q.depth + 256);
+	for (uint64_t i = 0; i < most; i++)
+		assert_int_equal(submit_waiting(b, b->q.queue_id, &bl, 0, 0), 0);
+	/* As often as somebody likes to try, which may take long on an emulated machine. */
+	for (; refused < 100000 && raw_now_ns() < until; refused++)
+		assert_int_equal(submit_waiting(b, b->q.queue_id, &bl, 0, 0), -ENOSPC);
+	print_message("refused %llu times\n", (unsigned long long)refused);
+	assert_true(refused > 0);
+	assert_true(blocks(b, &bl));
+	assert_false(raw_fw_pop(&b->fw, &sqe, 0));
+	unblock(b, &bl);
+	/* One is done: there is room for one, and it takes the next number. */
+	assert_int_equal(raw_fw_serve(&b->fw, VNPU_FW_OK).seqno, 1);
+	assert_int_equal(raw_result(b->fd, b->q.queue_id, 1), 0);
+	assert_int_equal(raw_submit(b->fd, b->ctx, b->q.queue_id), most + 1);
+	assert_int_equal(submit_waiting(b, b->q.queue_id, &bl, 0, 0), -ENOSPC);
+	serve_all(b, b->q.queue_id, 2, most + 1);
+	assert_int_equal(raw_submit(b->fd, b->ctx, b->q.queue_id), most + 2);
+	serve_all(b, b->q.queue_id, most + 2, most + 2);
+}
+
+static void jobs_that_wait_for_no_fence_are_bounded_in_the_same_way(void **state)
+{
+	struct bench *b = bench(state);
+	struct drm_vnpu_job job = raw_job(b->q.queue_id);
+	uint64_t most = room(b, &b->q);
+	struct vnpu_fw_sqe sqe[4];
+
+	for (uint64_t i = 1; i <= most; i++)
+		assert_int_equal(raw_submit(b->fd, b->ctx, b->q.queue_id), i);
+	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), -ENOSPC);
+	/* Those that the device holds count until it is done with them. */
+	for (int i = 0; i < 4; i++)
+		sqe[i] = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
+	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), -ENOSPC);
+	for (int i = 0; i < 4; i++)
+		raw_fw_done(&b->fw, &sqe[i], VNPU_FW_OK);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), 0);
+	assert_int_equal(job.seqno, most + 4);
+	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), -ENOSPC);
+	serve_all(b, b->q.queue_id, 5, most + 4);
+}
+
+static void a_batch_beyond_the_bound_is_refused_whole_and_leaves_no_fence(void **state)
+{
+	struct bench *b = bench(state);
+	struct drm_vnpu_queue_create q2 = raw_queue_full(b->fd, b->ctx, 16);
+	uint64_t most = room(b, &b->q);
+	struct drm_vnpu_sync_op out[] = { { DRM_VNPU_SYNC_SIGNAL, raw_syncobj(b->fd), 0 },
+					  { DRM_VNPU_SYNC_SIGNAL, raw_syncobj(b->fd), 7 } };
+	struct drm_vnpu_job jobs[] = { raw_job(q2.queue_id), raw_job(b->q.queue_id),
+				       raw_job(b->q.queue_id) };
+	struct blocker bl = block(b);
+	struct vnpu_fw_sqe sqe;
+
+	for (uint64_t i = 1; i < most; i++)
+		assert_int_equal(submit_waiting(b, b->q.queue_id, &bl, 0, 0), 0);
+	/* Room for one of the two; and the other queue has room enough. */
+	raw_job_syncs(&jobs[0], out, 2);
+	raw_job_syncs(&jobs[2], out, 2);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(raw_submit_jobs(b->fd, b->ctx, jobs, 3), -ENOSPC);
+	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &jobs[1], 2), -ENOSPC);
+	assert_int_equal(raw_syncobj_wait(b->fd, out[0].handle, 0, 0), -EINVAL);
+	assert_int_equal(raw_syncobj_wait(b->fd, out[1].handle, 7, 0), -EINVAL);
+	assert_false(raw_fw_pop(&b->fw, &sqe, 0));
+	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, jobs, 2), 0);
+	assert_int_equal(jobs[0].seqno, 1);
+	assert_int_equal(jobs[1].seqno, most);
+	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &jobs[1], 1), -ENOSPC);
+	/* What belongs to another queue is none of this one's concern. */
+	assert_int_equal(raw_submit(b->fd, b->ctx, q2.queue_id), 2);
+	for (int i = 1; i <= 2; i++)
+		assert_int_equal(raw_fw_serve(&b->fw, VNPU_FW_OK).seqno, i);
+	assert_int_equal(raw_syncobj_wait(b->fd, out[1].handle, 7, RAW_LONG_MS), 0);
+	unblock(b, &bl);
+	serve_all(b, b->q.queue_id, 1, most);
+}
+
+static void a_queue_of_the_greatest_depth_takes_as_many_more(void **state)
+{
+	struct bench *b = bench(state);
+	struct drm_vnpu_queue_create q = raw_queue_full(b->fd, b->ctx, 16);
+	struct blocker bl = block(b);
+	struct drm_vnpu_job jobs[64];
+	uint64_t most = room(b, &q);
+
+	for (int i = 0; i < 64; i++)
+		jobs[i] = raw_job(q.queue_id);
+	assert_int_equal(submit_waiting(b, q.queue_id, &bl, 0, 0), 0);
+	for (uint64_t left = most - 1; left; left -= left < 64 ? left : 64)
+		assert_int_equal(raw_submit_jobs(b->fd, b->ctx, jobs, left < 64 ? left : 64), 0);
+	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, jobs, 1), -ENOSPC);
+	unblock(b, &bl);
+	serve_all(b, q.queue_id, 1, most);
+}
+
+/* ---- the end ---- */
+
+static void a_queue_that_is_destroyed_gives_everything_back_at_once(void **state)
+{
+	struct bench *b = bench(state);
+	struct blocker bl = block(b);
+	uint32_t line = raw_syncobj(b->fd);
+	struct vnpu_fw_sqe sqe;
+	uint64_t point = 0;
+
+	/*
+	 * More often than there are slots, and the firmware, which has seen none of the jobs, is
+	 * asked for nothing.
+	 */
+	for (int i = 0; i < 24; i++) {
+		struct drm_vnpu_queue_create q = raw_queue_full(b->fd, b->ctx, 16);
+		uint64_t most = room(b, &q);
+
+		reblock(b, &bl);
+		for (uint64_t k = 0; k < most; k++)
+			assert_int_equal(submit_waiting(b, q.queue_id, &bl, line, ++point), 0);
+		assert_int_equal(submit_waiting(b, q.queue_id, &bl, 0, 0), -ENOSPC);
+		assert_int_equal(raw_syncobj_wait(b->fd, line, point, 0), -ETIME);
+		assert_int_equal(raw_queue_destroy(b->fd, q.queue_id), 0);
+		assert_int_equal(raw_syncobj_wait(b->fd, line, point, 0), 0);
+		assert_true(blocks(b, &bl));
+		assert_false(raw_fw_pop(&b->fw, &sqe, 0));
+	}
+	unblock(b, &bl);
+	raw_submit(b->fd, b->ctx, b->q.queue_id);
+	serve_all(b, b->q.queue_id, 1, 1);
+}
+
+static void a_context_that_is_destroyed_gives_its_number_back_though_its_jobs_wait(void **state)
+{
+	struct bench *b = bench(state);
+	struct blocker bl = block(b);
+	struct drm_vnpu_sync_op in = { 0, bl.syncobj, 0 };
+
+	for (int i = 0; i < 24; i++) {
+		uint32_t ctx = raw_ctx(b->fd), queue = raw_queue(b->fd, ctx);
+		struct drm_vnpu_job job = raw_job(queue);
+		struct vnpu_fw_sqe sqe = { 0 };
+
+		reblock(b, &bl);
+		raw_job_syncs(&job, &in, 1);
+		for (int k = 0; k < 100; k++)
+			assert_int_equal(raw_submit_jobs(b->fd, ctx, &job, 1), 0);
+		assert_int_equal(raw_ctx_destroy(b->fd, ctx), 0);
+		/* Nothing is to be cancelled, only the context to be forgotten. */
+		assert_true(raw_fw_pop(&b->fw, &sqe, RAW_LONG_MS));
+		assert_int_equal(sqe.type, VNPU_FW_SQE_CTX_CLOSE);
+		raw_fw_closed(&b->fw, sqe.ctx);
+		assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL), 0);
+	}
+	unblock(b, &bl);
+}
+
+static void a_banned_context_s_waiting_jobs_end_though_what_they_wait_for_does_not(void **state)
+{
+	struct bench *b = bench(state);
+	struct blocker bl;
+	int other = raw_client(b->fw.minor);
+	uint32_t ctx = raw_ctx(other), q = raw_queue(other, ctx), line = raw_syncobj(other);
+	struct vnpu_fw_sqe sqe;
+	int file;
+
+	/* What they wait for is another context's. */
+	bl = block(b);
+	file = raw_sync_file(b->fd, bl.syncobj);
+	raw_submit(other, ctx, q);
+	sqe = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
+	for (uint64_t i = 2; i <= 200; i++) {
+		struct drm_vnpu_sync_op syncs[] = { { .handle = raw_syncobj_of(other, file) },
+						    { DRM_VNPU_SYNC_SIGNAL, line, i } };
+		struct drm_vnpu_job job = raw_job(q);
+
+		raw_job_syncs(&job, syncs, 2);
+		assert_int_equal(raw_submit_jobs(other, ctx, &job, 1), 0);
+		raw_syncobj_destroy(other, syncs[0].handle);
+	}
+	close(file);
+	raw_fw_post(&b->fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_DONE,
+						  .status = VNPU_FW_FAULT,
+						  .tag = sqe.tag });
+	assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL), 0);
+	/* The state is there at once, the jobs' ends very soon. */
+	assert_int_equal(raw_ctx_state(other, ctx).state, DRM_VNPU_CTX_FAULT);
+	assert_int_equal(raw_syncobj_wait(other, line, 200, RAW_LONG_MS), 0);
+	assert_int_equal(raw_result(other, q, 1), -EFAULT);
+	for (uint64_t i = 2; i <= 200; i++)
+		assert_int_equal(raw_result(other, q, i), -ECANCELED);
+	assert_true(blocks(b, &bl));
+	unblock(b, &bl);
+	close(other);
+}
+
+static void a_lost_firmware_ends_waiting_jobs_too(void **state)
+{
+	struct bench *b = bench(state);
+	struct blocker bl = block(b);
+	uint32_t line = raw_syncobj(b->fd);
+	uint64_t most = room(b, &b->q);
+
+	for (uint64_t i = 1; i <= most; i++)
+		assert_int_equal(submit_waiting(b, b->q.queue_id, &bl, line, i), 0);
+	raw_fw_die(&b->fw);
+	assert_int_equal(raw_syncobj_wait(b->fd, line, most, RAW_LONG_MS), 0);
+	for (uint64_t i = 1; i <= most; i++)
+		assert_int_equal(raw_result(b->fd, b->q.queue_id, i), -EIO);
+	assert_int_equal(raw_ctx_state(b->fd, b->ctx).state, DRM_VNPU_CTX_FW_LOST);
+}
+
+/* ---- one client's large batches ---- */
+
+struct hog {
+	int fd;
+	uint32_t ctx, queue;
+	struct drm_vnpu_sync_op *syncs;
+	uint32_t running, done, stop;
+	pthread_t thread;
+};
+
+/*
+ * SUBMITs of as much as one may hold, one after another: 64 jobs, each of which waits for 63 fences
+ * and signals one.
+ */
+static void *hog_run(void *arg)
+{
+	struct drm_vnpu_job jobs[64];
+	struct hog *h = arg;
+
+	while (!__atomic_load_n(&h->stop, __ATOMIC_ACQUIRE)) {
+		for (int i = 0; i < 64; i++) {
+			jobs[i] = raw_job(h->queue);
+			raw_job_syncs(&jobs[i], h->syncs, 64);
+		}
+		__atomic_store_n(&h->running, 1, __ATOMIC_SEQ_CST);
+		if (!raw_submit_jobs(h->fd, h->ctx, jobs, 64))
+			h->done++;
+		__atomic_store_n(&h->running, 0, __ATOMIC_SEQ_CST);
+		if (h->done % 4 == 0) { /* the queue is full */
+			raw_queue_destroy(h->fd, h->queue);
+			h->queue = raw_queue(h->fd, h->ctx);
+		}
+	}
+	return NULL;
+}
+
+static void the_largest_batches_of_one_client_let_another_submit_meanwhile(void **state)
+{
+	enum { ENOUGH = 5 };
+	struct bench *b = bench(state);
+	struct hog h = { .fd = raw_client(b->fw.minor) };
+	struct drm_vnpu_sync_op syncs[64];
+	struct blocker bl[4];
+	int64_t until = raw_in_ms(RAW_LONG_MS);
+	uint32_t meanwhile = 0;
+	struct vnpu_fw_sqe sqe;
+
+	h.ctx = raw_ctx(h.fd);
+	h.queue = raw_queue(h.fd, h.ctx);
+	h.syncs = syncs;
+	for (int i = 0; i < 4; i++)
+		bl[i] = block(b);
+	for (int i = 0; i < 63; i++) {
+		int file = raw_sync_file(b->fd, bl[i % 4].syncobj);
+
+		syncs[i] = (struct drm_vnpu_sync_op){ .handle = raw_syncobj_of(h.fd, file) };
+		close(file);
+	}
+	syncs[63] = (struct drm_vnpu_sync_op){ DRM_VNPU_SYNC_SIGNAL, raw_syncobj(h.fd), 0 };
+	assert_int_equal(pthread_create(&h.thread, NULL, hog_run, &h), 0);
+	/* One of this client's counts if another's was under way before it and after it. */
+	while (meanwhile < ENOUGH && raw_now_ns() < until) {
+		uint32_t before = __atomic_load_n(&h.running, __ATOMIC_SEQ_CST);
+
+		raw_submit(b->fd, b->ctx, b->q.queue_id);
+		meanwhile += before && __atomic_load_n(&h.running, __ATOMIC_SEQ_CST);
+		sqe = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
+		raw_fw_done(&b->fw, &sqe, VNPU_FW_OK);
+	}
+	__atomic_store_n(&h.stop, 1, __ATOMIC_RELEASE);
+	pthread_join(h.thread, NULL);
+	print_message("%u large batches, %u submissions meanwhile\n", h.done, meanwhile);
+	assert_true(h.done > 0);
+	assert_int_equal(meanwhile, ENOUGH);
+	close(h.fd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BENCH_TEST(a_queue_takes_its_depth_and_the_limit_of_waiting_jobs_and_not_one_more),
+		BENCH_TEST(jobs_that_wait_for_no_fence_are_bounded_in_the_same_way),
+		BENCH_TEST(a_batch_beyond_the_bound_is_refused_whole_and_leaves_no_fence),
+		BENCH_TEST(a_queue_of_the_greatest_depth_takes_as_many_more),
+		BENCH_TEST(a_queue_that_is_destroyed_gives_everything_back_at_once),
+		BENCH_TEST(a_context_that_is_destroyed_gives_its_number_back_though_its_jobs_wait),
+		BENCH_TEST(a_banned_context_s_waiting_jobs_end_though_what_they_wait_for_does_not),
+		BENCH_TEST(a_lost_firmware_ends_waiting_jobs_too),
+		BENCH_TEST(the_largest_batches_of_one_client_let_another_submit_meanwhile),
+	};
+
+	return cmocka_run_group_tests_name("waiting", tests, NULL, NULL);
+}
