@@ -55,14 +55,16 @@ has "libnpu-dev has what a program is built with" libnpu-dev "$lib"/{libnpu.so,l
 has "vnpu-tools has every program" vnpu-tools /usr/sbin/vnpu-fw \
 	$(cd "$debs/vnpu-$version/build/bin" && printf '/usr/bin/%s\n' * | grep -vx /usr/bin/vnpu-fw)
 has "vnpu-tools has the manual pages" vnpu-tools $(cd docs/man && for f in *.?; do echo "/usr/share/man/man${f##*.}/$f.gz"; done)
-has "vnpu-tools has the model, the unit and the udev rule" vnpu-tools /usr/share/vnpu/models/docs6m/docs6m-q8_0.gguf \
-	/lib/systemd/system/vnpu-fw.service /lib/udev/rules.d/60-vnpu.rules
+has "vnpu-tools has the model, the unit, its user and the udev rule" vnpu-tools /usr/share/vnpu/models/docs6m/docs6m-q8_0.gguf \
+	/lib/systemd/system/vnpu-fw.service /usr/lib/sysusers.d/vnpu.conf /lib/udev/rules.d/60-vnpu.rules
 same "nothing of the sources is in vnpu-tools" "none$(grep -E '\.[chd]$' "$scratch/vnpu-tools.list")" none
 
 same "the unit starts the program that is in the package" \
 	"$(sed -n 's/^ExecStart=\([^ ]*\).*/\1/p' "$scratch/vnpu-tools/lib/systemd/system/vnpu-fw.service")" /usr/sbin/vnpu-fw
 same "the udev rule gives the accel node to group render" \
 	"$(grep -c 'SUBSYSTEM=="accel".*GROUP="render", MODE="0660"' "$scratch/vnpu-tools/lib/udev/rules.d/60-vnpu.rules")" 1
+dpkg-deb -e "$(echo "$debs/vnpu-tools_${version}_"*.deb)" "$scratch/vnpu-tools.scripts"
+same "the user is made when vnpu-tools is configured" "$(grep -c '^ *systemd-sysusers .*vnpu.conf' "$scratch/vnpu-tools.scripts/postinst")" 1
 same "libnpu-dev wants libnpu0 of its version" "$(grep -oE "libnpu0 \(= $version\)" "$scratch/libnpu-dev.control")" "libnpu0 (= $version)"
 
 (cd "$scratch" && run vnpu-tools/usr/bin/llm-bench --transport sim -p 4 -n 2 -r 1 -o jsonl; exit "$rc") &&
