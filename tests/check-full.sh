@@ -5,13 +5,13 @@
 # Makefile.
 #
 #   deb       the Debian packages: what is in them, lintian, and the module's in a Debian 12 of its own (150 MB to fetch, once)
-#   kernels   no warning at W=1 and from sparse on 6.12; all of tests/vm/guest.sh on Debian's newest 7.x and on the debug
-#             kernels of 6.12 and 7.x: fetches 450 MB and compiles two kernels, once; half an hour on two idle CPUs, then 10
-#             minutes a kernel
+#   kernels   no warning at W=1 and from sparse on 6.12; all of tests/vm/guest.sh on Debian's newest 7.x, on the debug
+#             kernels of 6.12 and 7.x and on the one that looks for data races: fetches 450 MB and compiles three kernels,
+#             once; 45 minutes on two idle CPUs, then 10 minutes a kernel
 #   igt       core_*, syncobj_* and *_drm_fdinfo of Debian forky's igt-gpu-tools, and gputop, on the debug kernel of 6.12 that
 #             the group kernels has made (25 MB to fetch, once)
-#   fuzz      tests/vm/fuzz.sh, ten minutes of the ioctl fuzzer and 1,000 kills each, on 6.12 and on the debug kernels that
-#             the group kernels has made; FUZZ_SECONDS, KILLS
+#   fuzz      tests/vm/fuzz.sh, ten minutes of the ioctl fuzzer and 1,000 kills each, on 6.12 and on the kernels that the
+#             group kernels has made; FUZZ_SECONDS, KILLS
 #   mass      vnpu.ko compiles for every 7.x that trixie-backports has headers of
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -25,7 +25,7 @@ for group; do
 		TEST_TIMEOUT=3600 run_script "deb packages" bash tests/deb/packages.sh
 		TEST_TIMEOUT=3600 run_script "deb module in a Debian 12" bash tests/deb/chroot.sh ;;
 	kernels)
-		FETCH=1 FULL=1 TEST_TIMEOUT=36000 run_script "kernels" bash tests/kernels/check.sh 6.12 7 debug-6.12 debug-7 ;;
+		FETCH=1 FULL=1 TEST_TIMEOUT=36000 run_script "kernels" bash tests/kernels/check.sh 6.12 7 debug-6.12 debug-7 kcsan-6.12 ;;
 	igt)
 		if dir=$(bash tests/vm/igt-fetch.sh); then
 			KERNEL=debug-6.12 VM_CLOCK=instructions IGT_TESTS=$dir TEST_TIMEOUT=4000 \
@@ -36,7 +36,7 @@ for group; do
 	mass)
 		TEST_TIMEOUT=7200 run_script "mass build" bash tests/kernels/mass-build.sh archive ;;
 	fuzz)
-		for kernel in 6.12 debug-6.12 debug-7; do
+		for kernel in 6.12 debug-6.12 debug-7 kcsan-6.12; do
 			KERNEL=$kernel VM_TIMEOUT=36000 TEST_TIMEOUT=36000 \
 				run_script "fuzz on $kernel" bash tests/vm/run.sh tests/vm/fuzz.sh
 		done ;;

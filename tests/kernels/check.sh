@@ -48,6 +48,7 @@ provide() {
 	case $1 in
 	7) bash tests/kernels/debian-kernel.sh >/dev/null 2>"$log" ;;
 	debug-*) bash tests/kernels/debug-kernel.sh "${1#debug-}" >/dev/null 2>"$log" ;;
+	kcsan-*) bash tests/kernels/debug-kernel.sh kcsan >/dev/null 2>"$log" ;;
 	esac
 }
 

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# tests/kernels/debug-kernel.sh 6.12|7: builds the debug kernel (debug.config) from Debian's linux-source-6.12 or from the
-# newest linux-source-7.x of trixie-backports, unless the cache has it, and prints its directory:
+# tests/kernels/debug-kernel.sh 6.12|7|kcsan: builds the debug kernel (debug.config) from Debian's linux-source-6.12 or from
+# the newest linux-source-7.x of trixie-backports, or the kernel that finds data races (kcsan.config) from linux-source-6.12,
+# unless the cache has it, and prints its directory:
 #
 #   bzImage, config, System.map
 #   modules/        what /lib/modules/VERSION would be (nearly all is built in)
@@ -12,15 +13,33 @@
 set -eu
 . "$(dirname "$0")/archive.sh"
 . "$kernels/source.sh"
-series=${1:-}
 jobs=${JOBS:-$(nproc)}
 
-# debug.config in the names of the series: 7.3 calls PROC_SYSCTL by another.
+# debug.config in the names of the kernel: 7.3 calls PROC_SYSCTL by another, and what kcsan.config says goes before.
 wanted_config() {
-	case $series in
-	6.12) cat "$kernels/debug.config" ;;
-	7) sed 's/^CONFIG_PROC_SYSCTL=/CONFIG_SYSCTL=/' "$kernels/debug.config" ;;
+	case $name in
+	debug-6.12) cat "$kernels/debug.config" ;;
+	debug-7) sed 's/^CONFIG_PROC_SYSCTL=/CONFIG_SYSCTL=/' "$kernels/debug.config" ;;
+	kcsan-6.12)
+		awk '
+			function option() {return $2 ~ /^CONFIG_/ ? $2 : substr($1, 1, index($1, "=") - 1)}
+			!/CONFIG_[A-Z0-9_]*(=| is not set)/ {if (FNR != NR) print; next}
+			FNR == NR {own[option()]; line[++n] = $0; next}
+			!(option() in own)
+			END {for (i = 1; i <= n; i++) print line[i]}' "$kernels/kcsan.config" "$kernels/debug.config" ;;
 	esac
+}
+
+# watch_some MAKEFILE: KCSAN looks at modules and at DRM, and of everything else it knows the barriers. It looks at one access
+# in so many, at random: a race of the module's would be drowned in those of all of the kernel, as trying showed.
+watch_some() {
+	local some='drivers/gpu/drm% drivers/accel% drivers/dma-buf%'
+	sed -i '/^ifeq (\$(CONFIG_KCSAN),y)$/a\
+ifeq ($(KCSAN_SANITIZE)$(KBUILD_EXTMOD)$(filter '"$some"',$(obj)),)\
+KCSAN_SANITIZE := n\
+KCSAN_INSTRUMENT_BARRIERS = $(if $(is-kernel-object),y,n)\
+endif' "$1"
+	grep -q '^KCSAN_INSTRUMENT_BARRIERS = ' "$1" || fail "no KCSAN in $1"
 }
 
 # keep TREE OUT: what a module's build reads; everything else is 20 times as large.
@@ -45,6 +64,7 @@ prepare() {
 	unpack "$deb" "$tree" "${source#linux-source-}" 'arch/[a-wyz]*'
 	add_prompts "$tree/drivers/gpu/drm/Kconfig" DRM_SCHED DRM_EXEC DRM_GEM_SHMEM_HELPER
 	add_prompts "$tree/drivers/base/Kconfig" WANT_DEV_COREDUMP
+	[ "$name" != kcsan-6.12 ] || watch_some "$tree/scripts/Makefile.lib"
 	say "configuring"
 	wanted_config >"$tree/debug.config"
 	make -C "$tree" KCONFIG_ALLCONFIG=debug.config allnoconfig >"$log" 2>&1 || { tail -20 "$log" >&2; fail "the configuration failed: see $log"; }
@@ -53,7 +73,7 @@ prepare() {
 
 # build DEB OUT SOURCE: prepare, compile, keep; goes on where one for the same OUT was interrupted. The log stays where it says.
 build() {
-	local deb=$1 out=$2 source=$3 tree=$cache/building-$series log=$cache/debug-$series.log start=$SECONDS mark
+	local deb=$1 out=$2 source=$3 tree=$cache/building-$name log=$cache/$name.log start=$SECONDS mark
 	mark=$tree/.vnpu-$(basename "$out")
 	if [ -e "$mark" ]; then
 		say "going on with a build that was interrupted"
@@ -71,19 +91,23 @@ build() {
 	say "$source is ready after $((SECONDS - start)) s, $(du -sh "$out" | cut -f1)"
 }
 
-case $series in
-6.12) pattern='linux-source-6\.12' ;;
-7) pattern='linux-source-7\.[0-9]+' ;;
-*) fail "which one? debug-kernel.sh 6.12, or debug-kernel.sh 7 for the newest 7.x" ;;
+case ${1:-} in
+6.12) name=debug-6.12 pattern='linux-source-6\.12' ;;
+7) name=debug-7 pattern='linux-source-7\.[0-9]+' ;;
+kcsan) name=kcsan-6.12 pattern='linux-source-6\.12' ;;
+*) fail "which one? debug-kernel.sh 6.12, 7 for the newest 7.x, or kcsan" ;;
 esac
 for tool in flex bison bc make gcc; do command -v $tool >/dev/null || fail "no $tool: run make deps"; done
 
-lock debug-$series
+lock $name
 # What makes one kernel differ from another of the same source.
-recipe=$({ cat "$kernels/debug.config" && declare -f unpack add_prompts keep; } | sha256sum | cut -c1-12)
+recipe=$({
+	wanted_config && declare -f unpack add_prompts keep
+	[ "$name" != kcsan-6.12 ] || declare -f watch_some
+} | sha256sum | cut -c1-12)
 if ! archive_update; then
 	# Without the archive, the newest one that these scripts built before will do.
-	out=$(ls -dt "$cache/built-debug-$series"-*"-$recipe" 2>/dev/null | head -1)
+	out=$(ls -dt "$cache/built-$name"-*"-$recipe" 2>/dev/null | head -1)
 	[ -n "$out" ] || exit 1
 	say "using $(basename "$out") of the cache"
 	echo "$out"
@@ -92,10 +116,10 @@ fi
 source=$(archive_newest "$pattern")
 [ -n "$source" ] || fail "the archive has no package like $pattern"
 version=$(archive_version "$source")
-out=$cache/built-debug-$series-$version-$recipe
+out=$cache/built-$name-$version-$recipe
 if [ ! -e "$out/release" ]; then
 	deb=$(source_fetch "$source" "$version")
 	build "$deb" "$out" "$source"
 fi
-publish "debug-$series" "$out"
+publish "$name" "$out"
 echo "$out"

@@ -30,8 +30,9 @@ module_clean() {
 }
 
 # module_sparse LOG KVER KDIR: sparse over all of the module's files, outside the chroot. It warns of the kernel's own headers
-# too, which is not ours.
+# too, which is not ours. It does not know the cleanup attribute, so it takes every guard() for a lock that is not given
+# back; that locks are is lockdep's to find.
 module_sparse() {
-	module_make "$1" "$2" "$3" "" C=2 CHECK=sparse && grep -q '  CHECK .*vnpu_drv' "$1" || return 1
+	module_make "$1" "$2" "$3" "" C=2 CHECK="sparse -Wno-context" && grep -q '  CHECK .*vnpu_drv' "$1" || return 1
 	! grep -E '/kmod/[^/ ]+/[^ ]*:[0-9]+:[0-9]+: (warning|error):' "$1"
 }
