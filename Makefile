@@ -38,7 +38,7 @@ endif
 CFLAGS ?= -O2 -g
 ALL_CFLAGS := -std=gnu11 $(CPPFLAGS) $(CFLAGS) -Wall -Wextra -Werror -Wno-unused-parameter -Wmissing-prototypes -Wstrict-prototypes \
 	-fvisibility=hidden -fPIC -pthread -ffp-contract=off -fno-math-errno $(SANFLAGS) \
-	-Iuapi -Ifirmware-sim -Ilibnpu -Iruntime $(shell pkg-config --cflags libdrm 2>/dev/null) \
+	$(shell pkg-config --cflags libdrm 2>/dev/null) \
 	-DVNPU_VERSION='"$(VERSION)"' -MMD -MP
 # '$$ORIGIN' so that nothing installed is needed.
 LDFLAGS_COMMON := -pthread $(SANFLAGS) $(LDFLAGS)
@@ -48,16 +48,19 @@ LIBS_TOOLS := $(shell pkg-config --libs json-c nettle 2>/dev/null)
 LIBS_SECCOMP := $(shell pkg-config --libs libseccomp 2>/dev/null)
 LIBS_npu-top := $(shell pkg-config --libs ncursesw 2>/dev/null)
 
-# ---- sources: the name of the folder is the name of the library ----------------------------------------------------
+# ---- sources: a folder is a room -------------------------------------------------------------------------------------
 
+include rooms.mk
+
+sources = $(wildcard $(addsuffix /*.c,$(1)))
+# The arithmetic and the phone's numbers go into the library whose code calls them.
+LLM_BELOW := $(wildcard kernels/cpu_kernels*.c) soc/soc.c
 FW_MAIN := firmware-sim/vnpu_fw.c firmware-sim/port_kmd.c firmware-sim/confine.c
-FW_SRC := $(filter-out $(FW_MAIN),$(wildcard firmware-sim/*.c))
-NPU_SRC := $(wildcard libnpu/*.c)
-LLM_SRC := $(wildcard runtime/*.c)
-TOOLS := llm-bench llm-cli llm-perplexity llm-logits llm-quantize llm-vocab npuc npu-info npu-profile npu-top npu-trace
-# tools/NAME.c and tools/NAME-*.c make build/bin/NAME; everything else in tools/ is shared by them.
-tool_src = $(wildcard tools/$(1).c tools/$(1)-*.c)
-TOOLS_SHARED := $(filter-out $(foreach t,$(TOOLS),$(call tool_src,$(t))),$(wildcard tools/*.c))
+FW_SRC := $(filter-out $(FW_MAIN) $(LLM_BELOW),$(call sources,firmware-sim kernels soc))
+NPU_SRC := $(call sources,$(NPU_ROOMS))
+LLM_SRC := $(call sources,$(RUNTIME_ROOMS)) $(LLM_BELOW)
+# tools/NAME/*.c make build/bin/NAME, with tools/common, which they share.
+TOOLS_SHARED := $(call sources,tools/common)
 UNIT := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
 KTEST := $(patsubst tests/kmod/%.c,%,$(wildcard tests/kmod/test_*.c))
 BENCH := $(patsubst tests/bench/%.c,%,$(wildcard tests/bench/bench_*.c))
@@ -65,12 +68,40 @@ BENCH := $(patsubst tests/bench/%.c,%,$(wildcard tests/bench/bench_*.c))
 FUZZ := fuzz_ioctl soak_kill follow
 
 obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
-BINS := $(addprefix $(O)/bin/,vnpu-fw $(foreach t,$(TOOLS),$(if $(call tool_src,$(t)),$(t))))
+BINS := $(addprefix $(O)/bin/,vnpu-fw $(TOOLS))
 TESTS := $(addprefix $(O)/tests/,$(UNIT) $(KTEST) $(BENCH) $(FUZZ) abi32 abi64 accel_as_dri.so fake_node.so)
 
 .PHONY: all tests
 all: $(O)/lib/libnpu.a $(O)/lib/libnpu.so $(O)/lib/libllm.a $(BINS)
 tests: all $(TESTS)
+
+# ---- rooms: which headers a file can include (rooms.mk) --------------------------------------------------------------
+
+folder = $(or $($(1)_folder),$(1))
+shown = $(O)/include/$(subst /,-,$(1))
+headers = $(addprefix $(call folder,$(1))/,$($(1)_public))
+TEST_INCLUDES := -I. -Itests/unit $(addprefix -I,$(sort $(foreach r,$(filter-out $(TOOLS:%=tools/%),$(ROOMS)),$(call folder,$(r)))))
+# Of a file in folder $(1).
+includes = $(if $(filter tests/%,$(1)),$(TEST_INCLUDES),$(if $(filter $(ROOMS),$(1)),,$(error $(1) is no room of rooms.mk))-I$(1) \
+	$(foreach r,$($(1)_uses),-I$(call shown,$(r))) $(if $($(1)_exceptions),-I$(call shown,exceptions/$(1))))
+compile = $(CC) $(ALL_CFLAGS) $(call includes,$(1))
+
+# link_headers FOLDER,HEADERS
+define link_headers
+	$(Q)mkdir -p $(1) && ln -sr -t $(1) $(2)
+
+endef
+$(O)/include/made: rooms.mk Makefile
+	$(foreach r,$(ROOMS),$(foreach h,$(call headers,$(r)) $($(r)_exceptions),$(if $(wildcard $(h)),,$(error rooms.mk: no $(h)))))
+	$(Q)rm -rf $(@D)
+	$(foreach r,$(ROOMS),$(if $($(r)_public),$(call link_headers,$(call shown,$(r)),$(call headers,$(r)))))
+	$(foreach r,$(ROOMS),$(if $($(r)_exceptions),$(call link_headers,$(call shown,exceptions/$(r)),$($(r)_exceptions))))
+	$(Q)touch $@
+
+# For tests/cli/rooms.sh: how a file of ROOM= is compiled.
+.PHONY: room-compile
+room-compile: $(O)/include/made
+	@: $(info $(call compile,$(ROOM)))
 
 # ---- rules -----------------------------------------------------------------------------------------------------------
 
@@ -89,10 +120,10 @@ $(O)/obj/%_neon.o: ISA := -march=armv8.2-a+dotprod
 $(O)/obj/%_i8mm.o: ISA := -march=armv8.2-a+dotprod+i8mm
 endif
 
-$(O)/obj/%.o: %.c Makefile
+$(O)/obj/%.o: %.c Makefile rooms.mk | $(O)/include/made
 	$(Q)mkdir -p $(@D)
 	@echo "  CC      $<"
-	$(Q)$(CC) $(ALL_CFLAGS) $(ISA) -c -o $@ $<
+	$(Q)$(call compile,$(patsubst %/,%,$(dir $<))) $(ISA) -c -o $@ $<
 
 # The revision, for llm-bench's build_commit; touched only when it changes.
 $(O)/obj/build_commit.h: FORCE
@@ -100,12 +131,12 @@ $(O)/obj/build_commit.h: FORCE
 	$(Q)c=$$(git -c safe.directory='*' rev-parse --short HEAD 2>/dev/null); \
 		echo "#define VNPU_COMMIT \"$${c:-unknown}\"" > $@.new; \
 		cmp -s $@.new $@ && rm -f $@.new || mv $@.new $@
-$(O)/obj/tools/build_commit.o: ISA := -I$(O)/obj
-$(O)/obj/tools/build_commit.o: $(O)/obj/build_commit.h
+$(O)/obj/tools/common/build_commit.o: ISA := -I$(O)/obj
+$(O)/obj/tools/common/build_commit.o: $(O)/obj/build_commit.h
 .PHONY: FORCE
 FORCE:
 # The GPU lane's kernels, which it holds as text.
-$(O)/obj/runtime/gpu_source.o: $(wildcard runtime/*.cl)
+$(O)/obj/runtime/lanes/opencl/gpu_source.o: $(wildcard runtime/lanes/opencl/*.cl)
 
 define archive
 	$(Q)mkdir -p $(@D)
@@ -134,7 +165,7 @@ $(O)/bin/vnpu-fw: $(call obj,$(FW_MAIN)) $(O)/lib/libvnpufw.a
 	$(call link,$(shell pkg-config --libs inih 2>/dev/null) $(LIBS_SECCOMP) -lm)
 
 define tool_rule
-$(O)/bin/$(1): $(call obj,$(call tool_src,$(1)) $(TOOLS_SHARED)) $(O)/lib/libllm.a $(O)/lib/libnpu.a
+$(O)/bin/$(1): $(call obj,$(call sources,tools/$(1)) $(TOOLS_SHARED)) $(O)/lib/libllm.a $(O)/lib/libnpu.a
 	$$(call link,$(LIBS_TOOLS) $(LIBS_$(1)) $(LIBS_LLM) $(LIBS_NPU))
 endef
 $(foreach t,$(TOOLS),$(eval $(call tool_rule,$(t))))
@@ -160,7 +191,7 @@ $(O)/tests/abi32: ISA := -m32 -D_FILE_OFFSET_BITS=64 -idirafter /usr/include/$(s
 $(O)/tests/abi32 $(O)/tests/abi64: tests/kmod/abi.c $(wildcard uapi/*/*.h) Makefile
 	$(Q)mkdir -p $(@D)
 	@echo "  CC      $@"
-	$(Q)$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) $(ISA) -static -o $@ $<
+	$(Q)$(filter-out -MMD -MP,$(call compile,tests/kmod)) $(ISA) -static -o $@ $<
 $(addprefix $(O)/tests/,$(BENCH)): $(O)/tests/%: $(O)/obj/tests/bench/%.o $(O)/lib/libllm.a $(O)/lib/libnpu.a
 	$(call link,$(LIBS_TOOLS) $(LIBS_LLM) $(LIBS_NPU))
 $(O)/tests/fuzz_ioctl: $(call obj,$(wildcard tests/fuzz/fuzz_*.c))

@@ -26,7 +26,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../uapi/linux/vnpu_fw.h"
+#include <linux/vnpu_fw.h>
 
 /* ---- privileges ------------------------------------------------------------------------------ */
 

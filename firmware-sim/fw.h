@@ -19,7 +19,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../uapi/linux/vnpu_fw.h"
+#include <linux/vnpu_fw.h>
+
+#include "kernels.h"
 
 /* The first access that the MMU refused. */
 struct fw_fault {
@@ -72,17 +74,6 @@ struct fw_port {
 	void *priv;
 };
 
-/* Instruction sets of the kernels, in order of preference. */
-enum fw_isa {
-	FW_ISA_AUTO = 0,
-	FW_ISA_GENERIC,
-	FW_ISA_AVX2,
-	FW_ISA_AVX512_VNNI,
-	FW_ISA_AVX512_AMX,
-	FW_ISA_NEON_DOTPROD,
-	FW_ISA_NEON_I8MM,
-};
-
 struct profile_npu;
 
 struct fw_config {
@@ -118,9 +109,5 @@ const char *fw_core_broken(const struct fw_core *core);
  * must also end a sleep in enter(). */
 void fw_core_stop(struct fw_core *core);
 void fw_core_destroy(struct fw_core *core);
-
-/* "avx512-amx", "avx512-vnni", "avx2", "neon-i8mm", "neon-dotprod", "generic": what @isa (or AUTO) means on this host; NULL if
- * the host lacks it. */
-const char *fw_isa_name(enum fw_isa isa);
 
 #endif /* FW_H */

@@ -20,7 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../uapi/drm/vnpu_accel.h"
+#include <drm/vnpu_accel.h>
+
 #include "fw_exec.h"
 #include "fw_poll.h"
 #include "fw_queue.h"

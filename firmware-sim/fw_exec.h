@@ -5,6 +5,7 @@
 #ifndef FW_EXEC_H
 #define FW_EXEC_H
 
+#include "fw.h"
 #include "fw_stream.h"
 #include "kernels.h"
 

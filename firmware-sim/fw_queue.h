@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../uapi/linux/vnpu_fw.h"
+#include <linux/vnpu_fw.h>
 
 #define FW_NR_PRIORITIES 3
 #define FW_AGING_NS 250000000ull

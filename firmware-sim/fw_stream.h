@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "vnpu_isa.h"
+#include <npu/vnpu_isa.h>
 
 /* Greatest number of operands of a command. */
 #define FW_MAX_OPERANDS 5

@@ -19,7 +19,7 @@
  *
  * A command takes the longer of its time in the engines and of its bytes at the NPU's own bandwidth (npu_time_alone_ns):
  * the device is the only lane that it knows. Floats count as F16, as the SoC would hold them, though this device computes in
- * F32; COPY, which has no type, counts its bytes as they are. All of this is as runtime/plan.c counts a forward pass, so that
+ * F32; COPY, which has no type, counts its bytes as they are. All of this is as runtime/pass/plan.c counts a forward pass, so that
  * the same product takes the same time in a plan and on the device.
  *
  * Units: nanoseconds, each command's rounded to the nearest, so that they add up to the job's exactly; and cycles of the

@@ -22,11 +22,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <npu/vnpu_isa.h>
+
 #include "confine.h"
 #include "fw.h"
 #include "port_kmd.h"
 #include "profile.h"
-#include "vnpu_isa.h"
 
 #define CONTROL "/dev/" VNPU_FW_CONTROL_NODE
 /* 64 GiB per context: more than hosts have, little enough for a thousand contexts in 47 bits. */

@@ -3,7 +3,7 @@
  * Static graphs: build, compile to ELF, disassemble.
  *
  * A graph is tensors and operators with all shapes known. npu_graph_compile() orders it, plans its scratch memory,
- * lowers it to a command stream (firmware-sim/vnpu_isa.h) and writes an ELF file:
+ * lowers it to a command stream (uapi/npu/vnpu_isa.h) and writes an ELF file:
  *
  *	.vnpu.cmd	the stream; operands are filled in by relocation
  *	.vnpu.const	constants (npu_graph_const)

@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../libnpu/npu.h"
+#include "npu.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../unit/fw_data.h"
+#include "fw_data.h"
 #include "kernels.h"
 
 static const struct fw_kernels *sets[FW_ISA_NEON_I8MM];

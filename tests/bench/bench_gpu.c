@@ -10,7 +10,7 @@
  * then of one CPU, and do not depend on what else the host does. A GPU's are the wall's, driver's calls and waiting included.
  *
  * Last, what it costs to learn of an operator's end by the wall's clock: one of a single element, with the driver's wait and with a
- * flag that is polled (runtime/gpu.h).
+ * flag that is polled (runtime/lanes/opencl/gpu.h).
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -20,11 +20,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <npu/vnpu_isa.h>
+
 #include "gpu.h"
 #include "llm.h"
 #include "npu.h"
 #include "npu_graph.h"
-#include "vnpu_isa.h"
 
 #define MAX_TURNS 4000
 #define GROUP 32

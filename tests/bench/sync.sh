@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # tests/bench/sync.sh [options] [-- arguments for llm-bench]
-# Measures what fast synchronisation is worth (HeteroLLM 4.2; runtime/hetero.h): llm-bench with --sync fast and with --sync
+# Measures what fast synchronisation is worth (HeteroLLM 4.2; runtime/lanes/hetero.h): llm-bench with --sync fast and with --sync
 # driver on the same model, by turns, and how the ends of the lanes' work were foreseen. docs/hetero.md says more.
 #
 #   --shapes LIST   shapes of models of random weights (qwen2.5-0.5b,llama3.2-1b): names of share/shapes, or files

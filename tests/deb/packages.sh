@@ -15,7 +15,7 @@ same "the module and its KUnit suites are under the licence that debian/copyrigh
 	$'GPL-2.0-only\nGPL-2.0-only'
 same "uapi/linux is under the licence that debian/copyright says" "$(licences uapi/linux)" "GPL-2.0 WITH Linux-syscall-note"
 same "the rest is under the licence that debian/copyright says" \
-	"$(for d in docs firmware-sim libnpu runtime share tests/[!k]* tests/k[!u]* tools uapi/drm; do licences $d; done | sort -u)" MIT
+	"$(for d in docs firmware-sim kernels libnpu runtime share soc tests/[!k]* tests/k[!u]* tools uapi/drm uapi/npu; do licences $d; done | sort -u)" MIT
 
 debs=$BUILD/deb
 if ! make DEPS=no BUILD="$BUILD" deb >"$scratch/log" 2>&1; then

@@ -9,8 +9,8 @@
 #include <linux/random.h>
 #include <linux/slab.h>
 
-#include "../vnpu_ring.c"
-#include "../vnpu_space.c"
+#include "vnpu_ring.c"
+#include "vnpu_space.c"
 
 /* ---- rings ---- */
 

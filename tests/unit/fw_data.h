@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "vnpu_isa.h"
+#include <npu/vnpu_isa.h>
 
 static uint64_t rng_state;
 

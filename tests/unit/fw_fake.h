@@ -23,7 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../uapi/drm/vnpu_accel.h"
+#include <drm/vnpu_accel.h>
+
 #include "fw.h"
 #include "fw_data.h"
 #include "fw_stream.h"

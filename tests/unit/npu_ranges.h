@@ -6,8 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <npu/vnpu_isa.h>
+
 #include "npu_graph.h"
-#include "vnpu_isa.h"
 
 struct range {
 	uint32_t slot;

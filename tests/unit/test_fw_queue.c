@@ -8,7 +8,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "../../uapi/drm/vnpu_accel.h"
+#include <drm/vnpu_accel.h>
+
 #include "fw_data.h"
 #include "fw_queue.h"
 

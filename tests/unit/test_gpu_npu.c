@@ -8,9 +8,10 @@
 #include <math.h>
 #include <sched.h>
 
+#include <npu/vnpu_isa.h>
+
 #include "npu.h"
 #include "npu_graph.h"
-#include "vnpu_isa.h"
 
 #define ROUNDS 6
 

@@ -4,8 +4,9 @@
  */
 #include <errno.h>
 
+#include <npu/vnpu_isa.h>
+
 #include "npu_matrix.h"
-#include "vnpu_isa.h"
 
 /* y [m][ld] from column @c0 on = x [m][k] w^T, of the weights' rows @c0..c0 + n - 1; with a norm behind it or not. */
 static struct npu_job *product(struct fixture *f, uint32_t m, uint32_t n, uint32_t k, uint32_t ld, bool norm)

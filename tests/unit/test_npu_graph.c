@@ -5,11 +5,12 @@
  */
 #include <errno.h>
 
+#include <npu/vnpu_isa.h>
+
 #include "image.h"
 #include "npu_ranges.h"
 #include "npu_run.h"
 #include "npu_random.h"
-#include "vnpu_isa.h"
 
 /* ---- random graphs ---- */
 

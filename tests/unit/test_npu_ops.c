@@ -6,8 +6,9 @@
 #include <errno.h>
 #include <math.h>
 
+#include <npu/vnpu_isa.h>
+
 #include "npu_matrix.h"
-#include "vnpu_isa.h"
 
 /* ---- elementwise ---- */
 

@@ -22,12 +22,12 @@
 #include <sys/stat.h>
 #include <cmocka.h>
 
-#include "../../tools/npu-top-fdinfo.c"
+#include "tools/npu-top/fdinfo.c"
 #define find_client find_read_client
-#include "../../tools/npu-top-read.c"
+#include "tools/npu-top/read.c"
 #undef find_client
-#include "../../tools/npu-top-sample.c"
-#include "../../tools/npu-top-text.c"
+#include "tools/npu-top/sample.c"
+#include "tools/npu-top/text.c"
 
 static uint64_t now_ns;
 

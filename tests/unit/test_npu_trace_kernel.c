@@ -16,9 +16,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "../../tools/npu-trace-doc.c"
-#include "../../tools/npu-trace-kernel.c"
-#include "../../tools/npu-trace-tie.c"
+#include "tools/npu-trace/doc.c"
+#include "tools/npu-trace/kernel.c"
+#include "tools/npu-trace/tie.c"
 
 int tool_fail(const char *fmt, ...)
 {

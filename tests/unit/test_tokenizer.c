@@ -13,7 +13,7 @@
 #include <cmocka.h>
 #include <json-c/json.h>
 
-#include "../../tools/llm-vocab-json.c"
+#include "tools/llm-vocab/json.c"
 #include "tokenizer_fixture.h"
 
 static const char *const pre_names[] = { "smollm", "gpt-2", "llama-bpe", "qwen2" };

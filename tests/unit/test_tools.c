@@ -15,10 +15,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "../../tools/progress.c"
-#include "../../tools/range.c"
-#include "../../tools/tokens.c"
-#include "../../tools/tool.c"
+#include "tools/common/progress.c"
+#include "tools/common/range.c"
+#include "tools/common/tokens.c"
+#include "tools/common/tool.c"
 
 const char tool_build_commit[] = "test";
 

@@ -10,11 +10,12 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include <npu/vnpu_isa.h>
+
 #include "activations.h"
 #include "gguf_image.h"
 #include "llm.h"
 #include "quant_w4.h"
-#include "vnpu_isa.h"
 
 #define TINY_MAX_TENSORS 64
 #define TINY_MAX_KEYS 48

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the device computes with: one table of kernels per instruction set of the host.
+ *
+ * kernels_float.h, kernels_attn.h and kernels_outliers.h hold the float kernels, written once in vectors of 16 lanes and
+ * compiled for each instruction set: the same operations in the same order, hence the same bits everywhere. The matmuls exist
+ * once per instruction set; their integer parts are exact and their float operations in one order, so that their results are
+ * the same bits as well.
+ *
+ * Kernels read context memory, which its owner may rewrite at any moment: no value that is read may become an index or a size
+ * before a copy of it was checked.
+ */
+#ifndef KERNELS_H
+#define KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <npu/vnpu_isa.h>
+
+/* Instruction sets of the kernels, in order of preference. */
+enum fw_isa {
+	FW_ISA_AUTO = 0,
+	FW_ISA_GENERIC,
+	FW_ISA_AVX2,
+	FW_ISA_AVX512_VNNI,
+	FW_ISA_AVX512_AMX,
+	FW_ISA_NEON_DOTPROD,
+	FW_ISA_NEON_I8MM,
+};
+
+/* At the start of a worker's scratch: 512 k of a packed panel, unpacked. */
+#define FW_UNPACK_BYTES (512 * VNPU_PANEL_N)
+/* Private memory of a worker, 64-byte aligned. */
+#define FW_SCRATCH_BYTES (FW_UNPACK_BYTES + 6 * VNPU_MAX_K_I8 + 43008)
+
+/* Panels of MATMUL_WK that a tile has at most: so many entries of the table are copied for it. */
+#define FW_WK_PANELS 32
+
+/* A panel of MATMUL_WK, from a table that was copied and checked. */
+struct fw_wk_panel {
+	const uint8_t *w;
+	uint32_t bits; /* 1..8 */
+};
+
+/* A block of MATMUL_I8 or MATMUL_WK: m rows and n channels, beginning with a panel. */
+struct fw_matmul_i8 {
+	const int8_t *a; /* [m][lda] */
+	const float *a_scale; /* [m] */
+	const uint8_t *w; /* I8: panels */
+	const float *bias; /* [n] or NULL */
+	float *c; /* [m][ldc] */
+	uint32_t m, n, k;
+	size_t lda, ldc;
+	const struct fw_wk_panel *wk; /* WK: [ceil(n/64)]; I8: NULL */
+};
+
+/* A block of MATMUL_W4 or MATMUL_W4F. */
+struct fw_matmul_w4 {
+	const void *a; /* [m][lda], W4: s8, W4F: f32 */
+	const float *a_scale; /* W4: [m] */
+	const uint8_t *w; /* panels */
+	const float *bias; /* [n] or NULL */
+	float *c; /* [m][ldc] */
+	uint32_t m, n, k, group;
+	size_t lda, ldc;
+};
+
+/* A tile of ATTN: one KV head, and some of the queries that read it. Query i is head i % group of row i / group. */
+struct fw_attn {
+	const float *q; /* [rows][ldq], of the group's first head */
+	float *y; /* [rows][ldy], as q */
+	size_t ldq, ldy;
+	uint32_t group; /* query heads of the KV head */
+	uint64_t first; /* query of the tile */
+	uint32_t nr_q; /* 1 to fw_attn_queries() */
+	uint64_t pos; /* row r sees the keys 0..pos + r */
+	const void *k, *v; /* of the KV head */
+	size_t k_row_bytes, v_row_bytes; /* from row to row of the cache */
+	uint32_t kv_type; /* enum vnpu_kv_type */
+	uint32_t head_dim;
+	float scale;
+};
+
+/* A block of ADD_OUTLIERS: m rows and n channels, beginning with a panel. */
+struct fw_add_outliers {
+	const float *x; /* [m][ldx] */
+	const struct vnpu_outliers *outliers; /* [m] */
+	const uint8_t *w; /* panels */
+	float *y; /* [m][ldy] */
+	uint32_t m, n, k;
+	uint32_t group; /* of W4's panels; 0: those of I8 */
+	size_t ldx, ldy;
+};
+
+#define FW_ATTN_MAX_QUERIES 96
+
+/* Queries that a tile of ATTN may have, whose results wait in the worker's scratch until the last key. */
+static inline uint32_t fw_attn_queries(uint32_t head_dim)
+{
+	uint32_t fit = 16384 / ((head_dim + 15) / 16 * 16);
+
+	return fit < FW_ATTN_MAX_QUERIES ? fit : FW_ATTN_MAX_QUERIES;
+}
+
+/* Those that it should have, of @queries in all: enough to share what widening the keys costs, and tiles for all workers. */
+static inline uint32_t fw_attn_tile(uint32_t head_dim, uint64_t queries)
+{
+	uint32_t most = fw_attn_queries(head_dim), tile = queries / 32 < most ? (uint32_t)(queries / 32) : most;
+
+	return tile > 48 ? tile : most < 48 ? most : 48;
+}
+
+struct fw_kernels {
+	const char *name;
+	/* Rows that MATMUL_I8 multiplies at a time: more in a block cost it as much as another block. 0: any. And of the register
+	 * tile, of which they are a multiple: what is left of a block is as slow as a whole step. */
+	uint32_t i8_rows, i8_step;
+	void (*matmul_i8)(const struct fw_matmul_i8 *t, void *scratch);
+	void (*matmul_w4)(const struct fw_matmul_w4 *t, void *scratch);
+	void (*matmul_w4f)(const struct fw_matmul_w4 *t, void *scratch);
+	void (*add)(float *y, const float *a, const float *b, size_t n);
+	void (*mul)(float *y, const float *a, const float *b, size_t n);
+	void (*silu)(float *y, const float *x, size_t n);
+	void (*gelu)(float *y, const float *x, size_t n);
+	/* silu() or gelu() of a, times b. */
+	void (*glu)(float *y, const float *a, const float *b, size_t n, uint32_t kind);
+	void (*rmsnorm)(float *y, const float *x, const float *w, size_t n, float eps);
+	/* The first @n of @cols columns; the rest becomes 0. */
+	void (*softmax)(float *y, const float *x, size_t n, size_t cols, float scale);
+	/* Pads q with zeros to a multiple of 4. */
+	void (*quant)(int8_t *q, float *scale, const float *x, size_t n);
+	/* A row of at most VNPU_MAX_K_I8 values; q as of quant(). */
+	void (*quant_outliers)(int8_t *q, float *scale, struct vnpu_outliers *outliers, const float *x, size_t n);
+	void (*add_outliers)(const struct fw_add_outliers *t, void *scratch);
+	void (*dequant)(float *y, const int8_t *q, float scale, size_t n);
+	/* y = x - q * scale, rounded once: what quant() left. */
+	void (*rest)(float *y, const float *x, const int8_t *q, float scale, size_t n);
+	/* One row; @scratch: FW_SCRATCH_BYTES. */
+	void (*rope)(float *y, const float *x, const float *inv_freq, uint64_t pos, uint32_t heads, uint32_t head_dim,
+		     uint32_t rot_dim, uint32_t mode, void *scratch);
+	void (*attn)(const struct fw_attn *t, void *scratch);
+	/* One row of @n values to a cache of @type (enum vnpu_kv_type, not F32). */
+	void (*store)(void *row, const float *x, size_t n, uint32_t type);
+	/* y[i] = exp(x[i]): the function inside silu, softmax and attn, for tests. */
+	void (*exp)(float *y, const float *x, size_t n);
+};
+
+extern const struct fw_kernels fw_kernels_generic;
+extern const struct fw_kernels fw_kernels_avx2;
+extern const struct fw_kernels fw_kernels_avx512;
+extern const struct fw_kernels fw_kernels_amx;
+extern const struct fw_kernels fw_kernels_neon_dotprod;
+extern const struct fw_kernels fw_kernels_neon_i8mm;
+
+/* The kernels for @isa (AUTO: the best), or NULL if this host cannot run them. Threads that exist already may run them too. */
+const struct fw_kernels *fw_kernels_get(enum fw_isa isa);
+/* "avx512-amx", "avx512-vnni", "avx2", "neon-i8mm", "neon-dotprod", "generic": what @isa (or AUTO) means on this host; NULL if
+ * the host lacks it. */
+const char *fw_isa_name(enum fw_isa isa);
+
+/* IEEE binary16, to nearest even. */
+float fw_f16_to_f32(uint16_t h);
+uint16_t fw_f32_to_f16(float x);
+
+#endif /* KERNELS_H */

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: MIT
+#
+# The rooms of the source tree, and which of them see which headers. The Makefile reads this, and tests/cli/rooms.sh tries it.
+#
+#   ROOM_public      the room's headers that others may include
+#   ROOM_uses        the rooms whose public headers it includes
+#   ROOM_exceptions  single headers beyond that, which are to go
+#   ROOM_folder      where its files are, if that is not its name
+#
+# A file is compiled with -I of its own folder, and of one folder per room that it uses with links to the public headers there. So a
+# header has to be found by its plain name (uapi's by folder and name, in angle brackets), and a header that is included brings
+# in only what the includer may see itself. A new folder of sources is a new room. tests/ see everything.
+
+# ---- uapi: the ABIs --------------------------------------------------------------------------------------------------
+
+ROOMS := uapi/drm uapi/linux uapi/npu
+$(foreach r,$(ROOMS),$(eval $(r)_folder := uapi))
+uapi/drm_public := drm
+uapi/linux_public := linux
+uapi/npu_public := npu
+
+# ---- what knows no device: arithmetic, and the phone's numbers ---------------------------------------------------------
+
+ROOMS += kernels soc
+kernels_public := kernels.h cpu_kernels.h
+kernels_uses := uapi/npu
+soc_public := profile.h npu_time.h soc.h
+
+# ---- the device ------------------------------------------------------------------------------------------------------
+
+ROOMS += firmware-sim
+firmware-sim_public := fw.h fw_poll.h
+firmware-sim_uses := uapi/drm uapi/linux uapi/npu kernels soc
+
+# ---- libnpu ----------------------------------------------------------------------------------------------------------
+# libnpu is what a program sees; libnpu/inside what only the library's own rooms do. Those know one another.
+
+NPU_ROOMS := libnpu libnpu/device libnpu/graph libnpu/sim libnpu/trace
+ROOMS += $(NPU_ROOMS) libnpu/inside
+libnpu_public := npu.h npu_graph.h
+libnpu/inside_folder := libnpu
+libnpu/inside_public := npu_fail.h npu_private.h
+
+libnpu/graph_public := image.h
+libnpu/graph_uses := libnpu libnpu/inside soc uapi/npu
+libnpu/device_public := transport.h
+libnpu/device_uses := libnpu libnpu/inside libnpu/graph libnpu/trace uapi/drm uapi/npu
+libnpu/trace_public := trace.h probes.h json_text.h
+libnpu/trace_uses := libnpu libnpu/inside libnpu/graph libnpu/device uapi/drm uapi/npu
+# The only room that sees the device: it is one, inside the process.
+libnpu/sim_uses := libnpu libnpu/inside libnpu/device soc uapi/drm uapi/linux uapi/npu kernels firmware-sim
+
+# ---- runtime: each room uses those before it -----------------------------------------------------------------------------
+# runtime/api is what a program sees.
+
+RUNTIME_BELOW := runtime/api libnpu uapi/npu soc kernels
+RUNTIME_ROOMS := runtime/base runtime/gguf runtime/text runtime/model runtime/schedule runtime/partition runtime/lanes/opencl \
+	runtime/lanes runtime/pass runtime
+ROOMS += runtime/api $(RUNTIME_ROOMS)
+runtime/api_folder := runtime
+runtime/api_public := llm.h
+
+runtime/base_public := llm_fail.h threadpool.h
+runtime/base_uses := $(RUNTIME_BELOW)
+runtime/gguf_public := gguf.h gguf_quantize.h dequant.h
+runtime/gguf_uses := $(runtime/base_uses) runtime/base
+# Beside each other:
+runtime/text_public := tokenizer.h
+runtime/text_uses := $(runtime/gguf_uses) runtime/gguf
+runtime/model_public := activations.h model.h pack.h packed.h shape.h
+runtime/model_uses := $(runtime/gguf_uses) runtime/gguf
+runtime/schedule_public := scheduler.h waits.h
+runtime/schedule_uses := $(runtime/model_uses) runtime/model runtime/text
+runtime/partition_public := op_profile.h op_samples.h partition.h predictor.h
+runtime/partition_uses := $(runtime/schedule_uses) runtime/schedule
+runtime/lanes/opencl_public := gpu.h gpu_game.h
+runtime/lanes/opencl_uses := $(runtime/partition_uses) runtime/partition
+runtime/lanes_public := hetero.h
+runtime/lanes_uses := $(runtime/lanes/opencl_uses) runtime/lanes/opencl
+runtime/pass_public := forward.h graphs.h plan.h
+runtime/pass_uses := $(runtime/lanes_uses) runtime/lanes
+runtime_uses := $(runtime/pass_uses) runtime/pass
+
+# ---- tools: a room each ------------------------------------------------------------------------------------------------
+
+TOOLS := llm-bench llm-cli llm-perplexity llm-logits llm-quantize llm-vocab npuc npu-info npu-profile npu-top npu-trace
+ROOMS += tools/common $(TOOLS:%=tools/%)
+tools/common_public := json_out.h options.h progress.h range.h timeline.h tokens.h tool.h
+tools/common_uses := runtime/api libnpu
+$(foreach t,$(TOOLS),$(eval tools/$(t)_uses := tools/common runtime/api libnpu))
+tools/npuc_uses += uapi/npu
+
+# ---- exceptions: what still looks where it should not --------------------------------------------------------------------
+# With the headers that the one meant includes in turn. Nothing is added here: a line goes when its file needs it no more.
+
+# The firmware's own decoder and timing model, which say what a graph will take; and how it polls.
+libnpu/graph_exceptions := firmware-sim/fw_time.h firmware-sim/fw_stream.h
+libnpu/device_exceptions := firmware-sim/fw_poll.h
+libnpu/trace_exceptions := firmware-sim/fw_poll.h
+
+# Inside the runtime: rooms that include from rooms above them, or what is another's own.
+runtime/text_exceptions := runtime/engine.h runtime/model/activations.h runtime/model/model.h runtime/model/pack.h runtime/model/packed.h
+runtime/partition_exceptions := runtime/pass/plan.h
+runtime/lanes/opencl_exceptions := runtime/schedule/scheduler_private.h
+runtime/lanes_exceptions := runtime/engine.h runtime/pass/forward.h runtime/pass/graphs.h runtime/pass/plan.h
+runtime/pass_exceptions := runtime/engine.h
+
+# Tools that look into the libraries.
+SEE_SCHEDULER := $(addprefix runtime/schedule/,scheduler.h waits.h) $(addprefix soc/,soc.h npu_time.h profile.h)
+SEE_PREDICTOR := $(addprefix runtime/partition/,predictor.h op_samples.h) $(addprefix soc/,soc.h npu_time.h profile.h)
+SEE_PLAN := runtime/pass/plan.h runtime/partition/partition.h $(addprefix runtime/model/,activations.h shape.h) $(SEE_PREDICTOR) \
+	$(SEE_SCHEDULER)
+tools/common_exceptions := $(SEE_SCHEDULER)
+tools/llm-cli_exceptions := $(SEE_SCHEDULER)
+tools/llm-bench_exceptions := $(sort runtime/calibration.h $(addprefix runtime/lanes/opencl/,gpu.h gpu_game.h) $(SEE_PLAN))
+tools/npu-profile_exceptions := $(sort runtime/partition/op_profile.h runtime/model/shape.h $(SEE_PREDICTOR))
+tools/npu-info_exceptions := runtime/lanes/opencl/gpu.h
+tools/npu-trace_exceptions := libnpu/trace/json_text.h
+tools/llm-vocab_exceptions := $(addprefix runtime/gguf/,gguf.h gguf_private.h gguf_writer.h) runtime/text/tokenizer.h
+tools/llm-quantize_exceptions := $(addprefix runtime/gguf/,dequant.h gguf.h gguf_private.h gguf_quantize.h gguf_writer.h) \
+	runtime/base/threadpool.h $(addprefix runtime/model/,activations.h model.h pack.h packed.h shape.h) kernels/cpu_kernels.h

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How long the modelled NPU takes: pure functions of a profile's [npu] numbers and an operator's shape.
+ *
+ * The NPU is a weight-stationary machine (HeteroLLM 3.2, CoordGen 2.1). Of C[m][n] = A[m][k] B[k][n] the operand B is
+ * the stationary one: it is cut into tiles as large as an array, each tile is loaded, and then all rows of A are
+ * streamed past it. From that follow the three behaviours that HeteroLLM 3.2 reports:
+ *
+ *	stage		m, k and n count as multiples of row_granule, array_rows and array_cols
+ *	order		a tile's load pays when many rows are streamed past it: [14336, 4096] x [4096, 128] is several times
+ *			as fast as [128, 4096] x [4096, 14336], which has as many products
+ *	shape		of two A with as much in them the one with more rows and fewer columns has fewer tiles to load
+ *
+ * A cost has two parts, which overlap: time in the NPU, and bytes to and from DRAM. Alone, an operator takes the longer
+ * of the two; where lanes share the DRAM, the runtime's simulation gives it its share (soc/soc.h).
+ */
+#ifndef NPU_TIME_H
+#define NPU_TIME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "profile.h"
+
+/* Float operations per element of the operators that are no products, whichever lane runs them. */
+#define FLOAT_OPS_NORM 4 /* square, sum, scale by the root, scale by the weight */
+#define FLOAT_OPS_QUANT 3 /* maximum, scale, round */
+#define FLOAT_OPS_QUANT16 7 /* twice, and what the first leaves */
+#define FLOAT_OPS_QUANT_OUTLIERS 6 /* maximum, clip, scale, round; and whether it is one */
+#define FLOAT_OPS_ADD_OUTLIERS 17 /* of a result: 16 multiply-adds, and the sum with it */
+#define FLOAT_OPS_DEQUANT 1
+#define FLOAT_OPS_ROPE 3 /* two products and a sum */
+#define FLOAT_OPS_SILU 5 /* sign, exponential, sum, division, product */
+#define FLOAT_OPS_GELU 9 /* a cubic polynomial, and then as much */
+#define FLOAT_OPS_RELU 1
+#define FLOAT_OPS_ADD 1 /* or a product */
+#define FLOAT_OPS_COPY 1
+#define FLOAT_OPS_SOFTMAX 5 /* scale, maximum, exponential, sum, division */
+/* The modelled SoC's float operators work on F16. */
+#define FLOAT_BITS 16
+
+struct npu_cost {
+	double ns; /* in the engines */
+	double dram_bytes;
+};
+
+enum npu_time_type {
+	NPU_TIME_I8, /* INT8 activations */
+	NPU_TIME_F16, /* F16 activations */
+	NPU_TIME_F16_EMULATED, /* F16 activations, by a compiler that does not map them to the arrays (llm.npu table 3) */
+};
+
+enum npu_time_order {
+	NPU_TIME_WEIGHTS_STATIONARY, /* C = A W: the weights are loaded */
+	NPU_TIME_WEIGHTS_STREAMED, /* C^T = W^T A^T: the activations are loaded, the weights are streamed */
+};
+
+struct npu_time_matmul {
+	uint64_t m, k, n; /* activations [m][k], weights [k][n] */
+	enum npu_time_type type;
+	enum npu_time_order order;
+	double weight_bits; /* as they lie in DRAM */
+	bool widened; /* weights of a type that the arrays do not take: the vector engine widens them first */
+	bool dynamic; /* the weights are activations too (Q K^T): laid out at run time */
+	unsigned int heads; /* so many products of this shape; 0: 1 */
+};
+
+struct npu_time_attention {
+	uint64_t rows, heads, head_dim; /* queries [rows][heads][head_dim] */
+	double ctx; /* positions that a query sees, on average */
+	enum npu_time_type type;
+	double kv_bits; /* of a cached value in DRAM, where those are narrower than the type's; 0: they are not */
+	bool scores_only; /* Q K^T and no more */
+};
+
+/* A matrix product, without the launch of its graph. */
+struct npu_cost npu_time_matmul(const struct profile_npu *npu, const struct npu_time_matmul *op);
+/* softmax(Q K^T) V, both products with operands that are laid out at run time. */
+struct npu_cost npu_time_attention(const struct profile_npu *npu, const struct npu_time_attention *op);
+/* A cost's duration when the NPU is the only lane at work. */
+double npu_time_alone_ns(const struct profile_npu *npu, struct npu_cost cost);
+/* Operations on single elements by the vector engine: norms, activations, quantisation. @bytes: read and written. */
+struct npu_cost npu_time_vector(const struct profile_npu *npu, double elements, double operations, double bytes);
+/* A graph's way from source to memory: intermediate form, and compilation (llm.npu 2.3, EdgeFlow 3.1). */
+double npu_time_build_ns(const struct profile_npu *npu, uint64_t operators);
+double npu_time_optimize_ns(const struct profile_npu *npu, uint64_t weights);
+
+/* Products of the best shape, without loads and launches: 1e12 operations a second. */
+double npu_time_peak_tops(const struct profile_npu *npu, enum npu_time_type type);
+double npu_time_sustained_tops(const struct profile_npu *npu, enum npu_time_type type);
+
+#endif /* NPU_TIME_H */

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Profiles: what is known about a phone's SoC, as a text file (share/profiles/NAME.conf).
+ *
+ *	[npu]
+ *	array_rows = 32 @ published: HeteroLLM 3.2, the systolic array of its example
+ *	launch_us  = 600 @ fitted: the rows of llm.npu's matmul table
+ *	idle_w     = 0.05 @ assumed: ...
+ *
+ * Every number says where it comes from:
+ *
+ *	published	stated by the source that follows
+ *	fitted		chosen so that the model meets published measurements, which the text names
+ *	assumed		nobody has said it; the text says why this value
+ *
+ * A file gives every key exactly once; a key that is not known, a missing one, a number outside its range or without a
+ * source is an error that names file and key. Comments begin with '#' or ';' at the start of a line.
+ *
+ * The model that the numbers feed: soc/npu_time.h for the NPU, soc/soc.h for the other lanes and for what
+ * they share.
+ */
+#ifndef PROFILE_H
+#define PROFILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* The NPU: a weight-stationary matrix engine of several systolic arrays, a vector engine, and memory on the chip. */
+struct profile_npu {
+	double array_rows, array_cols; /* processing elements of one array: depth K and columns N of a tile */
+	double arrays;
+	double clock_mhz;
+	double row_granule; /* rows of activations that are streamed at a time: a shorter batch costs as much */
+	double f16_rate; /* F16 multiply-accumulates of an element and cycle; INT8 does 1 */
+	double load_gbps; /* weights into the arrays */
+	double feed_bytes_per_cycle; /* activations and partial sums between the chip's memory and the arrays */
+	double gemv_rows; /* up to so many rows the vector engine streams the weights instead; 0: never */
+	double gemv_gmacs; /* at this rate, 1e9 products a second */
+	double vector_gelems; /* float element operations of the vector engine, 1e9 a second */
+	double dequant_gelems; /* weights of a type that the arrays do not take, widened, 1e9 a second */
+	double f16_emulated_ns; /* a matmul in F16 that the compiler could not map to the arrays: per weight */
+	double onchip_mib;
+	double dram_gbps; /* alone */
+	double launch_us; /* a graph's execution without its commands: start and completion, as the driver path gives it */
+	double launch_awake_us; /* the same where neither side sleeps */
+	double dynamic_setup_us; /* a matmul whose "weights" are activations: once */
+	double dynamic_ns; /* and per element that is laid out for the arrays */
+	double build_ms; /* a graph: its intermediate form, whatever its size */
+	double build_op_us; /* and per operator */
+	double optimize_ns; /* a graph's compilation, per weight */
+	double idle_w, active_w;
+};
+
+/* A lane of the SoC that runs kernels: GPU or CPU. */
+struct profile_gpu {
+	double tflops; /* F16, sustained */
+	double half_rows; /* rows of a matmul at which half of it is reached */
+	double gemv_tflops; /* row by row, for batches too short for that */
+	double vector_gelems;
+	double dram_gbps;
+	double submit_us; /* a kernel behind another */
+	double submit_drained_us; /* a kernel into an empty queue */
+	double copy_us; /* a transfer between host and GPU memory, whatever its size */
+	double idle_w, active_w;
+};
+
+struct profile_cpu {
+	double int8_tops; /* weights whose depth fits the cache (panel_k) */
+	double f16_gflops;
+	double panel_k; /* depth from which the INT8 rate falls in proportion */
+	double pack_ns; /* an element of the activations, quantised and packed */
+	double gather; /* cost of a sparse attention's product relative to the same work, dense */
+	double vector_gelems;
+	double dram_gbps;
+	double dispatch_us;
+	double sleep_us; /* least time that a sleep takes */
+	double poll_us; /* seeing a flag that is polled */
+	double idle_w, active_w;
+};
+
+struct profile_soc {
+	double dram_peak_gbps;
+	double dram_shared_gbps; /* that two lanes or more get together */
+	double base_w; /* memory, and all that is neither lane */
+};
+
+enum profile_source {
+	PROFILE_PUBLISHED,
+	PROFILE_FITTED,
+	PROFILE_ASSUMED,
+};
+
+struct profile {
+	char name[32]; /* the file's, without folder and .conf */
+	char title[96]; /* [soc] title */
+	struct profile_soc soc;
+	struct profile_npu npu;
+	struct profile_gpu gpu;
+	struct profile_cpu cpu;
+	struct profile_note *notes; /* one per number, in the order of profile_key() */
+};
+
+struct profile_note {
+	enum profile_source source;
+	char *text;
+};
+
+/*
+ * Reads a profile: @name is a file if it contains a '/' or ends in ".conf", else NAME.conf of the folder that the
+ * environment's VNPU_PROFILES names, else of share/profiles, where the program is installed or built. NULL with one
+ * line in @why.
+ */
+struct profile *profile_load(const char *name, char *why, size_t why_bytes);
+/*
+ * The profile of a device: @name as above, which is an error if it is missing; or for NULL the default, and *p is NULL if
+ * that is not installed. 0, or -errno (-ENOENT, -EINVAL for a file that is no profile) with one line in @why.
+ */
+#define PROFILE_DEFAULT "sd8gen3"
+int profile_load_device(const char *name, struct profile **p, char *why, size_t why_bytes);
+void profile_free(struct profile *p);
+/* The same search for files of share/@kind: opens @name for reading and gives its path, or NULL with errno. @env: the
+ * variable that names a folder to look in instead. */
+FILE *profile_open(const char *kind, const char *env, const char *name, char *path, size_t path_bytes);
+
+/* The numbers, one after another: 0, or -1 when @i is beyond the last. */
+struct profile_key {
+	const char *section, *key, *unit, *what;
+};
+int profile_key(size_t i, struct profile_key *key);
+double profile_value(const struct profile *p, size_t i);
+const char *profile_source_name(enum profile_source s); /* "published", "fitted", "assumed" */
+
+#endif /* PROFILE_H */

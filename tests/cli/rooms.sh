@@ -1,0 +1,63 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# rooms.mk holds: a file that includes a header which its room may not see does not compile, with the flags that make uses for
+# it; and no include reaches elsewhere by its path.
+set -u
+. tests/cli/common.bash
+
+# compile ROOM FILE: as make does. Its flags are quoted for a shell.
+compile() {
+	local command
+	command=$(make -s --no-print-directory DEPS=no BUILD="$BUILD" room-compile ROOM="$1") || return 2
+	eval "$command -c -o $scratch/x.o $2" >"$scratch/err" 2>&1
+}
+
+# refused_in ROOM FILE HEADER...: the file builds, and not with a header that is not for it.
+refused_in() {
+	local room=$1 file=$1/$2 header
+	shift 2
+	cp "$file" "$scratch/x.c"
+	if compile "$room" "$scratch/x.c"; then ok "$file builds"; else not_ok "$file builds" "$(<"$scratch/err")"; fi
+	for header; do
+		{ echo "#include $header" && cat "$file"; } >"$scratch/x.c"
+		if compile "$room" "$scratch/x.c"; then
+			not_ok "$room cannot include $header" "it compiles"
+		elif grep -q "fatal error: ${header:1:-1}: No such file" "$scratch/err"; then
+			ok "$room cannot include $header"
+		else
+			not_ok "$room cannot include $header" "$(<"$scratch/err")"
+		fi
+	done
+}
+
+refused_in kernels cpu_kernels.c '"npu.h"' '"fw.h"' '"soc.h"' '<drm/vnpu_accel.h>'
+refused_in soc soc.c '"kernels.h"' '"llm.h"' '"fw_time.h"' '<npu/vnpu_isa.h>'
+refused_in firmware-sim fw_queue.c '"npu.h"' '"llm.h"' '"transport.h"'
+refused_in libnpu/graph lower.c '"llm.h"' '"model.h"' '"fw.h"' '"transport.h"' '<drm/vnpu_accel.h>'
+refused_in libnpu/device buffer.c '"fw.h"' '"sim.h"' '"graph.h"' '<linux/vnpu_fw.h>'
+refused_in libnpu/sim sim_timer.c '"llm.h"' '"graph.h"' '"fw_exec.h"'
+refused_in runtime/base threadpool.c '"gguf.h"' '"engine.h"'
+refused_in runtime/model model.c '"scheduler.h"' '"gguf_private.h"' '"engine.h"'
+refused_in runtime/schedule waits.c '"plan.h"' '"partition.h"' '"hetero.h"'
+refused_in runtime/pass plan.c '"fw.h"' '"fw_time.h"' '"npu_private.h"' '"gpu_private.h"' '<drm/vnpu_accel.h>'
+refused_in runtime sampler.c '"fw.h"' '"npu_private.h"' '"tool.h"'
+refused_in tools/llm-cli llm-cli.c '"plan.h"' '"engine.h"' '"model.h"' '"fw.h"' '<npu/vnpu_isa.h>'
+refused_in tools/npuc npuc.c '"image.h"' '"fw_stream.h"' '"profile.h"'
+
+run make -s --no-print-directory DEPS=no BUILD="$BUILD" room-compile ROOM=runtime/nowhere
+same "a folder that rooms.mk does not have is refused" "$(grep -o 'runtime/nowhere is no room of rooms.mk' "$scratch/err")" \
+	"runtime/nowhere is no room of rooms.mk"
+
+sources=(kernels soc firmware-sim libnpu runtime tools)
+same "no include goes up a folder" \
+	"none$(grep -rnE --include='*.[ch]' '#\s*include\s*["<]([^">]*/)?\.\.' "${sources[@]}" kmod uapi tests)" none
+same "no include of a room's names a folder, but those of uapi" \
+	"none$(grep -rnE --include='*.[ch]' '#\s*include\s*"[^"]*/' "${sources[@]}")" none
+make -s --no-print-directory -f - >"$scratch/uses" <<'MAKE'
+include rooms.mk
+all: ; @: $(foreach r,$(RUNTIME_ROOMS) tools/common $(TOOLS:%=tools/%),$(info $(r) $($(r)_uses)))
+MAKE
+same "each room of the runtime and each tool uses libnpu" "$(grep -c ' libnpu\( \|$\)' "$scratch/uses")" "$(wc -l <"$scratch/uses")"
+same "none of them uses the device's rooms, or libnpu's own" \
+	"none$(grep -E 'firmware-sim|uapi/(drm|linux)|libnpu/' "$scratch/uses")" none
+finish

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * llm-bench: measures a matrix of tests and prints one row or object for each.
+ *
+ *	llm-bench.c	the matrix: engines, and the tests on each
+ *	args.c		the command line
+ *	run.c		one test: prompts, repetitions, what is measured
+ *	dry.c		one test without weights: planned, and simulated on a profile
+ *	plan.c		how products are cut, printed in place of a test
+ *	calibration.c	a profile's model beside what is published
+ *	fields.c	a result as named fields
+ *	output.c	fields as md, csv, json, jsonl, sql
+ */
+#ifndef LLM_BENCH_H
+#define LLM_BENCH_H
+
+#include <stdio.h>
+
+#include "gpu_game.h"
+#include "plan.h"
+#include "range.h"
+#include "timeline.h"
+#include "tokens.h"
+
+enum bench_format {
+	BENCH_NONE,
+	BENCH_MD,
+	BENCH_CSV,
+	BENCH_JSON,
+	BENCH_JSONL,
+	BENCH_SQL,
+};
+
+struct bench_pair {
+	unsigned int n_prompt, n_gen;
+};
+
+struct bench_args {
+	char **models;
+	size_t n_models;
+	struct bench_pair *pairs; /* -pg */
+	size_t n_pairs;
+	struct range n_prompt, n_gen, n_depth;
+	struct range threads, npu_threads, chunk;
+	struct range transport, placement, weights, activations, graphs, partition, kv, sync; /* values of the enums */
+	struct range preset; /* index of a preset */
+	unsigned int repetitions;
+	bool warmup, progress;
+	enum bench_format out, out_err;
+	const char *prompt_file;
+	uint64_t seed; /* of the prompts, and of the jitter */
+	float jitter; /* of the virtual clock's durations */
+	struct sched_game game; /* beside the tests; period_ns 0: none */
+	bool all_presets;
+	bool dry_run;
+	char **shapes; /* of a dry run, in place of models */
+	size_t n_shapes;
+	bool wall_clock; /* was asked for */
+	bool calibration;
+	bool plan, exhaustive; /* print plans; and beside them the best among all */
+	const char *gpu, *cuts_profile; /* of all engines; NULL: the default */
+	float gpu_share; /* likewise; 0: the fastest cuts */
+	const char *profile_name; /* NULL: the wall's clock, or the default one */
+	const char *timeline_path; /* NULL: none */
+	const char *predictor_path; /* likewise */
+	struct predictor *predictor;
+	struct profile *profile; /* of a dry run or a calibration */
+};
+
+/* 0 to go on; 1 to end with *@status. Free what was parsed in any case. */
+int bench_args_parse(struct bench_args *args, int argc, char **argv, int *status);
+void bench_args_free(struct bench_args *args);
+
+/* One engine of the matrix. */
+struct bench_config {
+	struct llm_options opts;
+	const char *preset; /* NULL: none */
+	const char *shape; /* of a dry run; else NULL */
+};
+
+struct bench_test {
+	unsigned int n_prompt, n_gen, n_depth;
+};
+
+/* What one test gave. The counts are of all repetitions, without warm-up and depth. */
+struct bench_result {
+	const struct bench_config *config;
+	const struct llm_engine_info *info;
+	struct bench_test test;
+	time_t time;
+	unsigned int n; /* repetitions */
+	uint64_t *samples_ns;
+	uint64_t ttft_ns; /* sum; 0: no prompt */
+	uint64_t npu_busy_ns, npu_wait_ns, gpu_busy_ns, cpu_busy_ns;
+	bool npu_busy_known;
+	struct npu_device_counts counts; /* difference over the repetitions */
+	uint64_t peak_memory_bytes; /* 0: not known */
+	char output_sha256[TOKENS_SHA256_CHARS + 1]; /* "": nothing was generated */
+	bool dry; /* planned, not run */
+	const char *predictor; /* a dry run's, its file; NULL: none */
+	uint64_t modelled_ns; /* the same dry run without it */
+	struct sched_game game; /* period_ns 0: none */
+	double frame_ns; /* what a frame of it takes of the idle GPU */
+	uint64_t alone_ns; /* a repetition without it, on average */
+	struct llm_virtual_stats virtual_clock; /* difference over the repetitions, of whichever clock was virtual */
+};
+
+/* Plans and simulates one test of @shape, and writes it to @timeline unless that is NULL; *@info stands for the
+ * engine's. 0, or 1 after a message. Free result->samples_ns. */
+int bench_dry_run(const struct bench_args *args, const struct bench_config *config, const struct shape *shape,
+		  const struct bench_test *test, struct timeline *timeline, struct llm_engine_info *info,
+		  struct bench_result *result);
+
+/* The plan of a prompt in a dry run of @config, but for its tokens; true if its chunks are to be chosen: plan_tune(). */
+bool bench_dry_plan(const struct bench_args *args, const struct bench_config *config, const struct shape *shape,
+		    struct plan_options *plan);
+
+/* --plan: how placement layer cuts the products of each test, as md or json. 0, or 1 after a message. */
+struct bench_plan_output {
+	struct json_object *rows; /* json; NULL before the first */
+	bool begun; /* md */
+};
+int bench_plan_test(const struct bench_args *args, const struct bench_config *config, const struct shape *shape,
+		    const struct bench_test *test, struct bench_plan_output *out);
+void bench_plan_end(struct bench_plan_output *out);
+
+/* Prints what is published of the profile's SoC and what the model says; 0, or 1 after a message. */
+int bench_calibration(const struct bench_args *args);
+
+/* Tokens for prompts: random ones or a file's, the same for every test on this engine. */
+struct bench_tokens {
+	const struct bench_args *args;
+	struct llm_engine *engine;
+	struct token_list file; /* --prompt-file */
+	int32_t *allowed; /* ids that random prompts are made of */
+	size_t n_allowed;
+};
+int bench_tokens_init(struct bench_tokens *t, const struct bench_args *args, struct llm_engine *engine);
+void bench_tokens_free(struct bench_tokens *t);
+
+/* The peak of this process's memory, which bench_memory_reset() begins anew; 0 if /proc does not say. */
+uint64_t bench_memory_peak(void);
+void bench_memory_reset(void);
+
+/* Told before the warm-up (0) and before each repetition (1..; beside a game these follow those without it). */
+typedef void (*bench_progress_fn)(void *ud, const struct bench_test *test, unsigned int repetition);
+
+/* Runs one test, and writes its repetitions to @timeline unless that is NULL; 0, or 1 after a message. With @game, unless NULL,
+ * first without the game, for result->alone_ns only, and then beside it. Free result->samples_ns. @load_peak_bytes: memory's
+ * peak while loading. */
+int bench_run(struct bench_tokens *tokens, const struct bench_config *config, const struct bench_test *test,
+	      uint64_t load_peak_bytes, struct llm_gpu_game *game, struct timeline *timeline, bench_progress_fn progress, void *ud,
+	      struct bench_result *result);
+
+/* "pp512", "tg128 @ d64", "pp64+tg32" */
+void bench_test_name(const struct bench_test *test, char *name, size_t bytes);
+
+/* Mean and sample deviation; the deviation of one sample is NaN. */
+struct bench_stat {
+	double mean, stddev;
+};
+struct bench_stat bench_stat_ns(const struct bench_result *r);
+struct bench_stat bench_stat_ts(const struct bench_result *r); /* tokens a second */
+double bench_game_fps(const struct bench_result *r); /* frames that the game has shown, a second */
+
+/* The fields in their order; the last has no name. */
+struct bench_field {
+	const char *name, *sql_type; /* sql_type NULL: a list, only in JSON */
+};
+extern const struct bench_field bench_fields[];
+struct json_object *bench_fields_make(const struct bench_result *r);
+
+struct bench_output {
+	FILE *f;
+	enum bench_format format;
+	const struct bench_args *args;
+	bool begun;
+};
+int bench_output_result(struct bench_output *out, const struct bench_result *r);
+void bench_output_end(struct bench_output *out);
+
+#endif /* LLM_BENCH_H */
