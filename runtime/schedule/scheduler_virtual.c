@@ -3,9 +3,8 @@
  * The virtual clock: a discrete-event simulation.
  *
  * A lane is idle, starting a task (overhead), or working on it. Work progresses at a rate that depends on who else uses
- * the memory: a task of e ns in the lane and b bytes wants b/e bytes a ns, and with g bytes a ns it progresses by
- * min(1/e, g/b) of itself a ns. Rates hold from one event to the next: a start, an end of an overhead, an end of a
- * task, or the time at which the result of one lane is known on another.
+ * the memory: soc_rates(). Rates hold from one event to the next: a start, an end of an overhead, an end of a task, or
+ * the time at which the result of one lane is known on another.
  *
  * A game's kernel (scheduler_game.c) has the GPU's lane for itself from its beginning to its end.
  *
@@ -27,8 +26,8 @@ struct lane {
 	uint32_t task; /* SCHED_NONE: idle */
 	double overhead; /* ns that are left of it */
 	double left; /* fraction of the work */
-	double ns, bytes; /* of the whole task */
-	double rate; /* fractions a ns, once the overhead is over */
+	struct soc_cost cost; /* of the whole task */
+	double rate; /* fractions a ns; 0 during the overhead, and until set_rates() comes after it */
 	double ended; /* when its last task did; -1: none yet */
 	uint32_t graph; /* of its last task */
 };
@@ -154,15 +153,14 @@ static int start(struct simulation *sim, int lane, uint32_t task)
 		.graph = t->graph,
 		.overhead = launch ? soc_start_ns(sim->p, lane, opts->sync, idle) * factor : 0,
 		.left = 1,
-		.ns = t->cost[lane].ns * factor,
-		.bytes = t->cost[lane].dram_bytes * factor,
+		.cost = { t->cost[lane].ns * factor, t->cost[lane].dram_bytes * factor },
 	};
 	if (lane == SOC_GPU && sim->game)
 		sim->game->was_last = false;
 	sim->s->run->spans[task].start_ns = whole(sim->now);
 	sim->s->run->spans[task].overhead_ns = whole(l->overhead);
 	sim->s->run->spans[task].lane = (uint8_t)lane;
-	sim->s->run->dram_bytes += l->bytes;
+	sim->s->run->dram_bytes += l->cost.dram_bytes;
 	sim->s->run->launches += launch && lane == SOC_NPU;
 	return opts->execute ? sched_task_run(t, lane) : 0;
 }
@@ -218,29 +216,20 @@ static int fill_lanes(struct simulation *sim)
 	return 0;
 }
 
-/* Bandwidth for those at work, and the rates that follow. */
+/* Of the lanes at work, and what they take of the memory together. */
 static void set_rates(struct simulation *sim)
 {
-	double want[SOC_NR_LANES] = { 0 }, got[SOC_NR_LANES], sum = 0;
+	const struct soc_cost *work[SOC_NR_LANES] = { NULL };
+	double rate[SOC_NR_LANES], sum = 0;
 
+	for (int i = 0; i < SOC_NR_LANES; i++)
+		if (sim->lanes[i].task != SCHED_NONE && sim->lanes[i].overhead <= 0)
+			work[i] = &sim->lanes[i].cost;
+	soc_rates(sim->p, work, rate);
 	for (int i = 0; i < SOC_NR_LANES; i++) {
-		const struct lane *l = &sim->lanes[i];
-
-		if (l->task != SCHED_NONE && l->overhead <= 0 && l->bytes > 0)
-			want[i] = l->ns > 0 ? l->bytes / l->ns : soc_lane_gbps(sim->p, i);
-	}
-	soc_share_gbps(sim->p, want, got);
-	for (int i = 0; i < SOC_NR_LANES; i++) {
-		struct lane *l = &sim->lanes[i];
-		double compute, memory;
-
-		if (l->task == SCHED_NONE || l->overhead > 0)
-			continue;
-		compute = l->ns > 0 ? 1 / l->ns : INFINITY;
-		memory = l->bytes > 0 ? got[i] / l->bytes : INFINITY;
-		l->rate = compute < memory ? compute : memory;
-		if (l->bytes > 0 && isfinite(l->rate))
-			sum += l->rate * l->bytes;
+		sim->lanes[i].rate = rate[i];
+		if (work[i] && work[i]->dram_bytes > 0 && isfinite(rate[i]))
+			sum += rate[i] * work[i]->dram_bytes;
 	}
 	if (sum > sim->s->run->peak_gbps)
 		sim->s->run->peak_gbps = sum;
@@ -281,8 +270,6 @@ static void advance(struct simulation *sim, double to)
 			l->overhead -= ns;
 			if (l->overhead <= to * 1e-15)
 				l->overhead = 0;
-			/* set_rates() comes before any of the work. */
-			l->rate = 0;
 		} else {
 			l->left -= isfinite(l->rate) ? ns * l->rate : l->left;
 		}
