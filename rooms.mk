@@ -19,18 +19,19 @@ uapi/drm_public := drm
 uapi/linux_public := linux
 uapi/npu_public := npu
 
-# ---- what knows no device: arithmetic, and the phone's numbers ---------------------------------------------------------
+# ---- what knows no device: arithmetic, the phone's numbers, and how to wait ------------------------------------------
 
-ROOMS += kernels soc
+ROOMS += kernels soc wait
 kernels_public := kernels.h cpu_kernels.h
 kernels_uses := uapi/npu
 soc_public := profile.h npu_time.h soc.h
+wait_public := polling.h
 
 # ---- the device ------------------------------------------------------------------------------------------------------
 
 ROOMS += firmware-sim
-firmware-sim_public := fw.h fw_poll.h
-firmware-sim_uses := uapi/drm uapi/linux uapi/npu kernels soc
+firmware-sim_public := fw.h
+firmware-sim_uses := uapi/drm uapi/linux uapi/npu kernels soc wait
 
 # ---- libnpu ----------------------------------------------------------------------------------------------------------
 # libnpu is what a program sees; libnpu/inside what only the library's own rooms do. Those know one another.
@@ -44,11 +45,11 @@ libnpu/inside_public := npu_fail.h npu_private.h
 libnpu/graph_public := image.h
 libnpu/graph_uses := libnpu libnpu/inside soc uapi/npu
 libnpu/device_public := transport.h
-libnpu/device_uses := libnpu libnpu/inside libnpu/graph libnpu/trace uapi/drm uapi/npu
+libnpu/device_uses := libnpu libnpu/inside libnpu/graph libnpu/trace wait uapi/drm uapi/npu
 libnpu/trace_public := trace.h probes.h json_text.h
-libnpu/trace_uses := libnpu libnpu/inside libnpu/graph libnpu/device uapi/drm uapi/npu
+libnpu/trace_uses := libnpu libnpu/inside libnpu/graph libnpu/device wait uapi/drm uapi/npu
 # The only room that sees the device: it is one, inside the process.
-libnpu/sim_uses := libnpu libnpu/inside libnpu/device soc uapi/drm uapi/linux uapi/npu kernels firmware-sim
+libnpu/sim_uses := libnpu libnpu/inside libnpu/device soc wait uapi/drm uapi/linux uapi/npu kernels firmware-sim
 
 # ---- runtime: each room uses those before it -----------------------------------------------------------------------------
 # runtime/api is what a program sees.
@@ -93,10 +94,8 @@ tools/npuc_uses += uapi/npu
 # ---- exceptions: what still looks where it should not --------------------------------------------------------------------
 # With the headers that the one meant includes in turn. Nothing is added here: a line goes when its file needs it no more.
 
-# The firmware's own decoder and timing model, which say what a graph will take; and how it polls.
+# The firmware's own decoder and timing model, which say what a graph will take.
 libnpu/graph_exceptions := firmware-sim/fw_time.h firmware-sim/fw_stream.h
-libnpu/device_exceptions := firmware-sim/fw_poll.h
-libnpu/trace_exceptions := firmware-sim/fw_poll.h
 
 # Inside the runtime: rooms that include from rooms above them, or what is another's own.
 runtime/text_exceptions := runtime/engine.h runtime/model/activations.h runtime/model/model.h runtime/model/pack.h runtime/model/packed.h

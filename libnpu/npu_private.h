@@ -10,7 +10,7 @@
 
 #include <drm/vnpu_accel.h>
 
-#include "fw_poll.h"
+#include "polling.h"
 #include "image.h"
 #include "npu.h"
 #include "npu_fail.h"
@@ -98,7 +98,7 @@ struct npu_queue {
 	struct npu_buffer *scratch; /* of all its jobs, which run one after another */
 	struct npu_flight history[NPU_QUEUE_HISTORY];
 	int64_t last_done_ns;
-	struct fw_poll poll;
+	struct polling poll;
 	struct npu_trace_queue *trace; /* NULL: its jobs are not traced */
 };
 

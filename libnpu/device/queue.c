@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "fw_poll.h"
+#include "polling.h"
 #include "npu_private.h"
 #include "probes.h"
 #include "trace.h"
@@ -503,10 +503,10 @@ static bool npu_queue_poll(struct npu_queue *queue, uint64_t seqno, int64_t dead
 	}
 	/* A device that was asleep may have been woken on this very CPU. */
 	if (f && f->submitted_ns - queue->last_done_ns > NPU_DEVICE_NAPS_NS)
-		fw_poll_woken(&queue->poll);
+		polling_woken(&queue->poll);
 	start_ns = npu_trace_begin();
 	while (!(seen = npu_queue_look(queue) >= seqno)) {
-		fw_poll_again(&queue->poll);
+		polling_again(&queue->poll);
 		if (queue->poll.looks % NPU_POLL_LOOKS)
 			continue;
 		now = npu_now_ns();
@@ -515,7 +515,7 @@ static bool npu_queue_poll(struct npu_queue *queue, uint64_t seqno, int64_t dead
 		if (now >= end || now >= deadline)
 			break;
 	}
-	fw_poll_end(&queue->poll, seen);
+	polling_end(&queue->poll, seen);
 	if (start_ns)
 		npu_trace_wait_part(start_ns, "poll");
 	return seen;

@@ -32,9 +32,10 @@ refused_in() {
 
 refused_in kernels cpu_kernels.c '"npu.h"' '"fw.h"' '"soc.h"' '<drm/vnpu_accel.h>'
 refused_in soc soc.c '"kernels.h"' '"llm.h"' '"fw_time.h"' '<npu/vnpu_isa.h>'
+refused_in wait polling.c '"soc.h"' '"fw.h"' '"npu.h"'
 refused_in firmware-sim fw_queue.c '"npu.h"' '"llm.h"' '"transport.h"'
 refused_in libnpu/graph lower.c '"llm.h"' '"model.h"' '"fw.h"' '"transport.h"' '<drm/vnpu_accel.h>'
-refused_in libnpu/device buffer.c '"fw.h"' '"sim.h"' '"graph.h"' '<linux/vnpu_fw.h>'
+refused_in libnpu/device buffer.c '"fw.h"' '"fw_exec.h"' '"sim.h"' '"graph.h"' '<linux/vnpu_fw.h>'
 refused_in libnpu/sim sim_timer.c '"llm.h"' '"graph.h"' '"fw_exec.h"'
 refused_in runtime/base threadpool.c '"gguf.h"' '"engine.h"'
 refused_in runtime/model model.c '"scheduler.h"' '"gguf_private.h"' '"engine.h"'
@@ -48,7 +49,7 @@ run make -s --no-print-directory DEPS=no BUILD="$BUILD" room-compile ROOM=runtim
 same "a folder that rooms.mk does not have is refused" "$(grep -o 'runtime/nowhere is no room of rooms.mk' "$scratch/err")" \
 	"runtime/nowhere is no room of rooms.mk"
 
-sources=(kernels soc firmware-sim libnpu runtime tools)
+sources=(kernels soc wait firmware-sim libnpu runtime tools)
 same "no include goes up a folder" \
 	"none$(grep -rnE --include='*.[ch]' '#\s*include\s*["<]([^">]*/)?\.\.' "${sources[@]}" kmod uapi tests)" none
 same "no include of a room's names a folder, but those of uapi" \

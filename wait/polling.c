@@ -6,9 +6,9 @@
 #define _GNU_SOURCE
 #include <sched.h>
 
-#include "fw_poll.h"
+#include "polling.h"
 
-bool fw_poll_move(void)
+bool polling_move(void)
 {
 	int cpu = sched_getcpu();
 	cpu_set_t all, others;
