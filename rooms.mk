@@ -25,7 +25,7 @@ ROOMS += kernels soc wait
 kernels_public := kernels.h cpu_kernels.h
 kernels_uses := uapi/npu
 soc_public := profile.h npu_time.h soc.h
-wait_public := polling.h
+wait_public := expect.h polling.h
 
 # ---- the device ------------------------------------------------------------------------------------------------------
 
@@ -54,7 +54,7 @@ libnpu/sim_uses := libnpu libnpu/inside libnpu/device soc wait uapi/drm uapi/lin
 # ---- runtime: each room uses those before it -----------------------------------------------------------------------------
 # runtime/api is what a program sees.
 
-RUNTIME_BELOW := runtime/api libnpu uapi/npu soc kernels
+RUNTIME_BELOW := runtime/api libnpu uapi/npu soc kernels wait
 RUNTIME_ROOMS := runtime/base runtime/gguf runtime/text runtime/model runtime/schedule runtime/partition runtime/lanes/opencl \
 	runtime/lanes runtime/pass runtime
 ROOMS += runtime/api $(RUNTIME_ROOMS)
@@ -105,7 +105,7 @@ runtime/lanes_exceptions := runtime/engine.h runtime/pass/forward.h runtime/pass
 runtime/pass_exceptions := runtime/engine.h
 
 # Tools that look into the libraries.
-SEE_SCHEDULER := $(addprefix runtime/schedule/,scheduler.h waits.h) $(addprefix soc/,soc.h npu_time.h profile.h)
+SEE_SCHEDULER := $(addprefix runtime/schedule/,scheduler.h waits.h) wait/expect.h $(addprefix soc/,soc.h npu_time.h profile.h)
 SEE_PREDICTOR := $(addprefix runtime/partition/,predictor.h op_samples.h) $(addprefix soc/,soc.h npu_time.h profile.h)
 SEE_PLAN := runtime/pass/plan.h runtime/partition/partition.h $(addprefix runtime/model/,activations.h shape.h) $(SEE_PREDICTOR) \
 	$(SEE_SCHEDULER)

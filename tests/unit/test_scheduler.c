@@ -441,7 +441,7 @@ static struct sched_run simulate(struct sched_plan *plan, enum soc_sync sync)
 	return run;
 }
 
-static void expect_ns(uint64_t got, double wanted)
+static void assert_ns(uint64_t got, double wanted)
 {
 	if ((double)got > wanted + 1 || (double)got < wanted - 1)
 		fail_msg("%llu ns, %.1f wanted", (unsigned long long)got, wanted);
@@ -457,7 +457,7 @@ static void test_lanes_together_share_the_memory(void **state)
 	/* One alone is as fast as its lane. */
 	sched_add(plan, &(struct sched_task){ .home = SOC_CPU, .cost[SOC_CPU] = { 0, bytes } });
 	run = simulate(plan, SOC_SYNC_FAST);
-	expect_ns(run.makespan_ns, soc->cpu.dispatch_us * 1e3 + bytes / soc->cpu.dram_gbps);
+	assert_ns(run.makespan_ns, soc->cpu.dispatch_us * 1e3 + bytes / soc->cpu.dram_gbps);
 	sched_run_free(&run);
 
 	/* Two that want more than there is get it in proportion. */
@@ -476,8 +476,8 @@ static void test_lanes_together_share_the_memory(void **state)
 	sched_add(plan, &(struct sched_task){ .home = SOC_GPU, .cost[SOC_GPU] = { 1e9, 1e6 } });
 	sched_add(plan, &(struct sched_task){ .home = SOC_CPU, .cost[SOC_CPU] = { 0, bytes } });
 	run = simulate(plan, SOC_SYNC_FAST);
-	expect_ns(run.spans[0].end_ns, soc->gpu.submit_drained_us * 1e3 + 1e9);
-	expect_ns(run.spans[1].end_ns, soc->cpu.dispatch_us * 1e3 + bytes / soc->cpu.dram_gbps);
+	assert_ns(run.spans[0].end_ns, soc->gpu.submit_drained_us * 1e3 + 1e9);
+	assert_ns(run.spans[1].end_ns, soc->cpu.dispatch_us * 1e3 + bytes / soc->cpu.dram_gbps);
 	sched_run_free(&run);
 }
 
@@ -490,7 +490,7 @@ static void test_an_empty_gpu_queue_costs_more_than_a_full_one(void **state)
 	for (uint32_t i = 0; i < 3; i++)
 		assert_int_equal(sched_after(plan, sched_add(plan, &t), i ? i - 1 : SCHED_NONE), 0);
 	run = simulate(plan, SOC_SYNC_DRIVER);
-	expect_ns(run.makespan_ns, (soc->gpu.submit_drained_us + 2 * soc->gpu.submit_us) * 1e3 + 3000);
+	assert_ns(run.makespan_ns, (soc->gpu.submit_drained_us + 2 * soc->gpu.submit_us) * 1e3 + 3000);
 	sched_run_free(&run);
 }
 
@@ -506,7 +506,7 @@ static void test_a_graph_is_launched_once(void **state)
 		assert_int_equal(sched_after(plan, sched_add(plan, &t), i ? i - 1 : SCHED_NONE), 0);
 	}
 	run = simulate(plan, SOC_SYNC_DRIVER);
-	expect_ns(run.makespan_ns, 2 * soc->npu.launch_us * 1e3 + 4000);
+	assert_ns(run.makespan_ns, 2 * soc->npu.launch_us * 1e3 + 4000);
 	sched_run_free(&run);
 }
 
@@ -527,8 +527,8 @@ static void test_a_result_for_another_lane_is_known_later(void **state)
 			assert_int_equal(sched_after(plan, sched_add(plan, &t), i ? i - 1 : SCHED_NONE), 0);
 		}
 		run = simulate(plan, sync);
-		expect_ns(run.spans[1].start_ns - run.spans[0].end_ns, there);
-		expect_ns(run.spans[2].start_ns - run.spans[1].end_ns, back);
+		assert_ns(run.spans[1].start_ns - run.spans[0].end_ns, there);
+		assert_ns(run.spans[2].start_ns - run.spans[1].end_ns, back);
 		assert_int_equal(run.handovers, 2);
 		if (sync == SOC_SYNC_DRIVER)
 			assert_true(there + back >= 2 * soc->gpu.copy_us * 1e3);
