@@ -105,8 +105,6 @@ struct sched_policy {
 
 /* The order choices of the runtime. Each keeps to a task's home unless its name says otherwise. */
 extern const struct sched_policy
-	sched_policy_chunk; /* chunk after chunk: nothing of a chunk before all earlier is done */
-extern const struct sched_policy
 	sched_policy_layer; /* the lowest layer first: chunks go through the layers side by side */
 extern const struct sched_policy sched_policy_fifo; /* the lowest number first: the plan's own order */
 
@@ -178,8 +176,5 @@ struct sched_run {
  * virtual clock, -EDEADLK the policy left every lane idle with work at hand, -ENOMEM. @run is to be freed in any case. */
 int sched_run(struct sched_plan *plan, const struct sched_options *opts, struct sched_run *run);
 void sched_run_free(struct sched_run *run);
-
-/* The longest way through the plan if every task ran alone on its home, without starts and handovers. */
-double sched_critical_path_ns(struct sched_plan *plan, const struct profile *p);
 
 #endif /* SCHEDULER_H */
