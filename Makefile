@@ -54,7 +54,7 @@ include rooms.mk
 
 sources = $(wildcard $(addsuffix /*.c,$(1)))
 # The arithmetic and the phone's numbers go into the library whose code calls them.
-LLM_BELOW := $(wildcard kernels/cpu_kernels*.c) soc/soc.c
+LLM_BELOW := $(wildcard kernels/cpu_kernels*.c soc/predictor*.c) soc/soc.c
 FW_MAIN := firmware-sim/vnpu_fw.c firmware-sim/port_kmd.c firmware-sim/confine.c
 FW_SRC := $(filter-out $(FW_MAIN) $(LLM_BELOW),$(call sources,firmware-sim kernels soc wait))
 NPU_SRC := $(call sources,$(NPU_ROOMS))
@@ -170,6 +170,8 @@ $(O)/bin/$(1): $(call obj,$(call sources,tools/$(1)) $(TOOLS_SHARED)) $(O)/lib/l
 endef
 $(foreach t,$(TOOLS),$(eval $(call tool_rule,$(t))))
 
+# What npu-profile learns by.
+$(O)/tests/test_predictor: $(call obj,$(wildcard tools/npu-profile/op_*.c tools/npu-profile/predictor_*.c) $(TOOLS_SHARED))
 $(O)/tests/test_fw_confine: LIBS_TOOLS += $(LIBS_SECCOMP)
 $(O)/tests/test_%: $(O)/obj/tests/unit/test_%.o $(O)/lib/libllm.a $(O)/lib/libnpu.a
 	$(call link,-lcmocka $(LIBS_TOOLS) $(LIBS_LLM) $(LIBS_NPU))

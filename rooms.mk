@@ -24,7 +24,7 @@ uapi/npu_public := npu
 ROOMS += kernels soc wait
 kernels_public := kernels.h cpu_kernels.h
 kernels_uses := uapi/npu
-soc_public := profile.h npu_time.h soc.h
+soc_public := profile.h npu_time.h predictor.h predictor_tree.h soc.h
 wait_public := expect.h polling.h
 
 # ---- the device ------------------------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ runtime/model_public := activations.h model.h pack.h packed.h shape.h
 runtime/model_uses := $(runtime/gguf_uses) runtime/gguf
 runtime/schedule_public := scheduler.h waits.h
 runtime/schedule_uses := $(runtime/model_uses) runtime/model runtime/text
-runtime/partition_public := op_profile.h op_samples.h partition.h predictor.h
+runtime/partition_public := partition.h
 runtime/partition_uses := $(runtime/schedule_uses) runtime/schedule
 runtime/lanes/opencl_public := gpu.h gpu_game.h
 runtime/lanes/opencl_uses := $(runtime/partition_uses) runtime/partition
@@ -90,6 +90,7 @@ tools/common_public := json_out.h options.h progress.h range.h timeline.h tokens
 tools/common_uses := runtime/api libnpu
 $(foreach t,$(TOOLS),$(eval tools/$(t)_uses := tools/common runtime/api libnpu))
 tools/npuc_uses += uapi/npu
+tools/npu-profile_uses += soc
 
 # ---- exceptions: what still looks where it should not --------------------------------------------------------------------
 # With the headers that the one meant includes in turn. Nothing is added here: a line goes when its file needs it no more.
@@ -106,13 +107,11 @@ runtime/pass_exceptions := runtime/engine.h
 
 # Tools that look into the libraries.
 SEE_SCHEDULER := $(addprefix runtime/schedule/,scheduler.h waits.h) wait/expect.h $(addprefix soc/,soc.h npu_time.h profile.h)
-SEE_PREDICTOR := $(addprefix runtime/partition/,predictor.h op_samples.h) $(addprefix soc/,soc.h npu_time.h profile.h)
-SEE_PLAN := runtime/pass/plan.h runtime/partition/partition.h $(addprefix runtime/model/,activations.h shape.h) $(SEE_PREDICTOR) \
+SEE_PLAN := runtime/pass/plan.h runtime/partition/partition.h $(addprefix runtime/model/,activations.h shape.h) soc/predictor.h \
 	$(SEE_SCHEDULER)
 tools/common_exceptions := $(SEE_SCHEDULER)
 tools/llm-cli_exceptions := $(SEE_SCHEDULER)
 tools/llm-bench_exceptions := $(sort runtime/calibration.h $(addprefix runtime/lanes/opencl/,gpu.h gpu_game.h) $(SEE_PLAN))
-tools/npu-profile_exceptions := $(sort runtime/partition/op_profile.h runtime/model/shape.h $(SEE_PREDICTOR))
 tools/npu-info_exceptions := runtime/lanes/opencl/gpu.h
 tools/npu-trace_exceptions := libnpu/trace/json_text.h
 tools/llm-vocab_exceptions := $(addprefix runtime/gguf/,gguf.h gguf_private.h gguf_writer.h) runtime/text/tokenizer.h

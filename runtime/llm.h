@@ -132,6 +132,24 @@ int llm_partition_parse(const char *name, enum llm_partition *p);
 int llm_kv_parse(const char *name, enum llm_kv *kv);
 int llm_sync_parse(const char *name, enum llm_sync *s);
 
+/* ---- what models multiply ------------------------------------------------------------------------------------------ */
+
+/* Bits of a weight in memory, and of an activation as the matmul reads it; @w not AUTO. */
+double llm_weight_bits(enum llm_weights w);
+unsigned int llm_act_bits(enum llm_weights w);
+
+/* A matmul [m][k] x [k][n] with constant weights, for any number m of tokens. */
+struct llm_matmul {
+	uint64_t k, n;
+};
+#define LLM_MAX_MATMULS 8
+/*
+ * The matmuls of a layer of a model, and of its output matrix last, in the order of a forward pass. @shape:
+ * a file, or a name of share/shapes (VNPU_SHAPES names another folder). 0 with their number in *@n; else
+ * -errno, and llm_error() names the shape.
+ */
+int llm_shape_matmuls(const char *shape, struct llm_matmul list[LLM_MAX_MATMULS], unsigned int *n);
+
 /* ---- engine ------------------------------------------------------------------------------------------------------- */
 
 struct llm_options {

@@ -28,8 +28,8 @@ struct soc_op partition_work(const struct partition_options *o, enum soc_lane la
 		.m = o->planes ? rows * o->planes : rows,
 		.k = k,
 		.n = n,
-		.weight_bits = plan_weight_bits(o->weights),
-		.act_bits = plan_act_bits(o->weights),
+		.weight_bits = llm_weight_bits(o->weights),
+		.act_bits = llm_act_bits(o->weights),
 		.order = NPU_TIME_WEIGHTS_STATIONARY,
 		.density = 1,
 	};

@@ -16,7 +16,7 @@ const char *plan_op_name(uint16_t op)
 	return names[op];
 }
 
-double plan_weight_bits(enum llm_weights w)
+double llm_weight_bits(enum llm_weights w)
 {
 	switch (w) {
 	case LLM_WEIGHTS_F32:
@@ -31,7 +31,7 @@ double plan_weight_bits(enum llm_weights w)
 	}
 }
 
-unsigned int plan_act_bits(enum llm_weights w)
+unsigned int llm_act_bits(enum llm_weights w)
 {
 	return w == LLM_WEIGHTS_F32 ? 32 : w == LLM_WEIGHTS_F16 || w == LLM_WEIGHTS_W4A16 ? 16 : 8;
 }
@@ -256,8 +256,8 @@ static void add_product(struct builder *b, uint32_t layer, enum plan_op op)
 	struct soc_op work = {
 		.kind = SOC_MATMUL,
 		.m = b->rows * llm_input_planes(input_of(b, op)),
-		.weight_bits = plan_weight_bits(b->o->weights),
-		.act_bits = plan_act_bits(b->o->weights),
+		.weight_bits = llm_weight_bits(b->o->weights),
+		.act_bits = llm_act_bits(b->o->weights),
 		.order = NPU_TIME_WEIGHTS_STATIONARY,
 		.density = 1,
 	};
@@ -411,7 +411,7 @@ uint64_t plan_weight_bytes(const struct shape *shape, enum llm_weights weights)
 {
 	uint64_t matrices = shape_layer_weights(shape) * shape->layers + (uint64_t)shape->dim * shape->vocab;
 
-	return (uint64_t)((double)matrices * plan_weight_bits(weights) / 8);
+	return (uint64_t)((double)matrices * llm_weight_bits(weights) / 8);
 }
 
 double plan_kv_bits(enum llm_kv kv)

@@ -76,9 +76,6 @@ struct plan_options {
 
 /* The weights [*@k][*@n] of a layer's products, and of the head's; false: @op is no product with weights. */
 bool plan_product(const struct shape *shape, enum plan_op op, uint64_t *k, uint64_t *n);
-/* Of a weight in memory, and of an activation; @w not AUTO. */
-double plan_weight_bits(enum llm_weights w);
-unsigned int plan_act_bits(enum llm_weights w);
 /* Whether activations are integers. */
 static inline bool plan_integers(enum llm_weights w)
 {

@@ -393,9 +393,10 @@ static int set_default(struct range *range, unsigned int value)
 static int load_predictor(struct bench_args *args)
 {
 	struct predictor_info info;
+	char why[512];
 
-	if (predictor_load(args->predictor_path, &args->predictor))
-		return tool_fail("%s", llm_error());
+	if (predictor_load(args->predictor_path, &args->predictor, why, sizeof(why)))
+		return tool_fail("%s", why);
 	predictor_info(args->predictor, &info);
 	if (info.lane != SOC_NPU)
 		return tool_fail("%s: predicts lane %s; of lane npu is wanted: npu-profile fit --lane npu",
