@@ -112,7 +112,6 @@ SEE_PLAN := runtime/pass/plan.h runtime/partition/partition.h $(addprefix runtim
 tools/common_exceptions := $(SEE_SCHEDULER)
 tools/llm-cli_exceptions := $(SEE_SCHEDULER)
 tools/llm-bench_exceptions := $(sort runtime/calibration.h $(addprefix runtime/lanes/opencl/,gpu.h gpu_game.h) $(SEE_PLAN))
-tools/npu-info_exceptions := runtime/lanes/opencl/gpu.h
 tools/npu-trace_exceptions := libnpu/trace/json_text.h
 tools/llm-vocab_exceptions := $(addprefix runtime/gguf/,gguf.h gguf_private.h gguf_writer.h) runtime/text/tokenizer.h
 tools/llm-quantize_exceptions := $(addprefix runtime/gguf/,dequant.h gguf.h gguf_private.h gguf_quantize.h gguf_writer.h) \

@@ -115,7 +115,7 @@ int hetero_gpu_create(struct llm_session *s, struct hetero_gpu **out)
 	err = err ? err : llm_gpu_map(gpu, g->words, LLM_GPU_PAGE, LLM_GPU_SHARED, &g->flag);
 	err = err ? err : make_quant(g);
 	if (!err)
-		g->explicit = s->engine->info.sync != LLM_SYNC_FAST || !llm_gpu_info(gpu)->coherent ||
+		g->explicit = s->engine->info.sync != LLM_SYNC_FAST || !llm_gpu_coherent(gpu) ||
 			      !llm_gpu_shared(g->work);
 	return err;
 }

@@ -43,6 +43,7 @@ refused_in runtime/schedule waits.c '"plan.h"' '"partition.h"' '"hetero.h"'
 refused_in runtime/pass plan.c '"fw.h"' '"fw_time.h"' '"npu_private.h"' '"gpu_private.h"' '<drm/vnpu_accel.h>'
 refused_in runtime sampler.c '"fw.h"' '"npu_private.h"' '"tool.h"'
 refused_in tools/llm-cli llm-cli.c '"plan.h"' '"engine.h"' '"model.h"' '"fw.h"' '<npu/vnpu_isa.h>'
+refused_in tools/npu-info opencl.c '"gpu.h"' '"npu_private.h"'
 refused_in tools/npu-profile measure.c '"plan.h"' '"shape.h"' '"llm_fail.h"'
 refused_in tools/npuc npuc.c '"image.h"' '"fw_stream.h"' '"profile.h"'
 
