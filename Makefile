@@ -288,7 +288,7 @@ install: all
 	ln -sf libnpu.so.0 $(DESTDIR)$(LIBDIR)/libnpu.so
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' libnpu/libnpu.pc.in \
 		> $(DESTDIR)$(LIBDIR)/pkgconfig/libnpu.pc
-	install -m 644 libnpu/npu.h libnpu/npu_graph.h $(DESTDIR)$(PREFIX)/include/vnpu/
+	install -m 644 $(call headers,libnpu) $(DESTDIR)$(PREFIX)/include/vnpu/
 	install -m 644 uapi/drm/*.h $(DESTDIR)$(PREFIX)/include/vnpu/drm/
 	install -m 644 uapi/linux/*.h $(DESTDIR)$(PREFIX)/include/vnpu/linux/
 	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/

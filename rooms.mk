@@ -38,7 +38,7 @@ firmware-sim_uses := uapi/drm uapi/linux uapi/npu kernels soc wait
 
 NPU_ROOMS := libnpu libnpu/device libnpu/graph libnpu/sim libnpu/trace
 ROOMS += $(NPU_ROOMS) libnpu/inside
-libnpu_public := npu.h npu_graph.h
+libnpu_public := npu.h npu_graph.h npu_json.h
 libnpu/inside_folder := libnpu
 libnpu/inside_public := npu_fail.h npu_private.h
 
@@ -46,7 +46,7 @@ libnpu/graph_public := image.h
 libnpu/graph_uses := libnpu libnpu/inside soc uapi/npu
 libnpu/device_public := transport.h
 libnpu/device_uses := libnpu libnpu/inside libnpu/graph libnpu/trace wait uapi/drm uapi/npu
-libnpu/trace_public := trace.h probes.h json_text.h
+libnpu/trace_public := trace.h probes.h
 libnpu/trace_uses := libnpu libnpu/inside libnpu/graph libnpu/device wait uapi/drm uapi/npu
 # The only room that sees the device: it is one, inside the process.
 libnpu/sim_uses := libnpu libnpu/inside libnpu/device soc wait uapi/drm uapi/linux uapi/npu kernels firmware-sim
@@ -112,7 +112,6 @@ SEE_PLAN := runtime/pass/plan.h runtime/partition/partition.h $(addprefix runtim
 tools/common_exceptions := $(SEE_SCHEDULER)
 tools/llm-cli_exceptions := $(SEE_SCHEDULER)
 tools/llm-bench_exceptions := $(sort runtime/calibration.h $(addprefix runtime/lanes/opencl/,gpu.h gpu_game.h) $(SEE_PLAN))
-tools/npu-trace_exceptions := libnpu/trace/json_text.h
 tools/llm-vocab_exceptions := $(addprefix runtime/gguf/,gguf.h gguf_private.h gguf_writer.h) runtime/text/tokenizer.h
 tools/llm-quantize_exceptions := $(addprefix runtime/gguf/,dequant.h gguf.h gguf_private.h gguf_quantize.h gguf_writer.h) \
 	runtime/base/threadpool.h $(addprefix runtime/model/,activations.h model.h pack.h packed.h shape.h) kernels/cpu_kernels.h

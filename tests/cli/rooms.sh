@@ -45,6 +45,7 @@ refused_in runtime sampler.c '"fw.h"' '"npu_private.h"' '"tool.h"'
 refused_in tools/llm-cli llm-cli.c '"plan.h"' '"engine.h"' '"model.h"' '"fw.h"' '<npu/vnpu_isa.h>'
 refused_in tools/npu-info opencl.c '"gpu.h"' '"npu_private.h"'
 refused_in tools/npu-profile measure.c '"plan.h"' '"shape.h"' '"llm_fail.h"'
+refused_in tools/npu-trace doc.c '"trace.h"' '"npu_private.h"' '"fw.h"'
 refused_in tools/npuc npuc.c '"image.h"' '"fw_stream.h"' '"profile.h"'
 
 run make -s --no-print-directory DEPS=no BUILD="$BUILD" room-compile ROOM=runtime/nowhere

@@ -51,7 +51,7 @@ has "vnpu-dkms has the module's sources" vnpu-dkms "$src/dkms.conf" $(find kmod 
 has "vnpu-dkms has hooks for kernels and for headers" vnpu-dkms /etc/kernel/{postinst.d,header_postinst.d}/vnpu-dkms
 has "libnpu0 has the library" libnpu0 "$lib/libnpu.so.0"
 has "libnpu-dev has what a program is built with" libnpu-dev "$lib"/{libnpu.so,libnpu.a,pkgconfig/libnpu.pc} \
-	/usr/include/vnpu/{npu.h,npu_graph.h,drm/vnpu_accel.h,linux/vnpu_fw.h}
+	/usr/include/vnpu/{npu.h,npu_graph.h,npu_json.h,drm/vnpu_accel.h,linux/vnpu_fw.h}
 has "vnpu-tools has every program" vnpu-tools /usr/sbin/vnpu-fw \
 	$(cd "$debs/vnpu-$version/build/bin" && printf '/usr/bin/%s\n' * | grep -vx /usr/bin/vnpu-fw)
 has "vnpu-tools has the manual pages" vnpu-tools $(cd docs/man && for f in *.?; do echo "/usr/share/man/man${f##*.}/$f.gz"; done)
