@@ -27,43 +27,43 @@ static int engine_choices(struct llm_engine_info *info, const struct llm_options
 {
 	int err;
 
-	if ((unsigned int)opts->placement > LLM_PLACE_LAYER || (unsigned int)opts->weights > LLM_WEIGHTS_W4A8 ||
-	    (unsigned int)opts->activations > LLM_ACTIVATIONS_INT16 || (unsigned int)opts->graphs > LLM_GRAPHS_PIPE ||
-	    (unsigned int)opts->partition > LLM_PARTITION_AUTO || (unsigned int)opts->kv > LLM_KV_Q8_0 ||
-	    (unsigned int)opts->sync > LLM_SYNC_DRIVER)
+	if ((unsigned int)opts->choices.placement > LLM_PLACE_LAYER || (unsigned int)opts->choices.weights > LLM_WEIGHTS_W4A8 ||
+	    (unsigned int)opts->choices.activations > LLM_ACTIVATIONS_INT16 || (unsigned int)opts->choices.graphs > LLM_GRAPHS_PIPE ||
+	    (unsigned int)opts->choices.partition > LLM_PARTITION_AUTO || (unsigned int)opts->choices.kv > LLM_KV_Q8_0 ||
+	    (unsigned int)opts->choices.sync > LLM_SYNC_DRIVER)
 		return llm_fail(-EINVAL,
 				"unknown placement %d, weights %d, activations %d, graphs %d, partition %d, KV cache "
 				"%d or sync %d",
-				opts->placement, opts->weights, opts->activations, opts->graphs, opts->partition,
-				opts->kv, opts->sync);
-	err = llm_choices_check(opts->placement, opts->graphs, opts->partition);
+				opts->choices.placement, opts->choices.weights, opts->choices.activations, opts->choices.graphs, opts->choices.partition,
+				opts->choices.kv, opts->choices.sync);
+	err = llm_choices_check(opts->choices.placement, opts->choices.graphs, opts->choices.partition);
 	if (err)
 		return err;
 	if (!(opts->gpu_share >= 0 && opts->gpu_share <= 1))
 		return llm_fail(-EINVAL, "a GPU's share of %g; it is from 0 to 1", (double)opts->gpu_share);
-	if (opts->gpu_share > 0 && opts->partition == LLM_PARTITION_NONE)
+	if (opts->gpu_share > 0 && opts->choices.partition == LLM_PARTITION_NONE)
 		return llm_fail(-EINVAL, "a GPU's share without a partition; choose placement layer and partition row, "
 					 "sequence, multi-sequence or hybrid");
-	if (opts->weights == LLM_WEIGHTS_F16)
+	if (opts->choices.weights == LLM_WEIGHTS_F16)
 		return llm_fail(-ENOTSUP, "weights f16 can only be planned: llm-bench --dry-run");
-	info->placement = llm_placement_of(opts->placement, opts->profile != NULL);
-	info->weights = opts->weights;
-	info->activations = opts->activations;
-	info->graphs = opts->graphs;
-	info->partition = opts->partition;
-	info->kv = opts->kv;
-	info->sync = opts->sync;
-	if (info->weights == LLM_WEIGHTS_AUTO && info->placement == LLM_PLACE_CPU)
-		info->weights = LLM_WEIGHTS_F32;
-	if (info->placement == LLM_PLACE_CPU && info->weights != LLM_WEIGHTS_F32)
+	info->choices.placement = llm_placement_of(opts->choices.placement, opts->profile != NULL);
+	info->choices.weights = opts->choices.weights;
+	info->choices.activations = opts->choices.activations;
+	info->choices.graphs = opts->choices.graphs;
+	info->choices.partition = opts->choices.partition;
+	info->choices.kv = opts->choices.kv;
+	info->choices.sync = opts->choices.sync;
+	if (info->choices.weights == LLM_WEIGHTS_AUTO && info->choices.placement == LLM_PLACE_CPU)
+		info->choices.weights = LLM_WEIGHTS_F32;
+	if (info->choices.placement == LLM_PLACE_CPU && info->choices.weights != LLM_WEIGHTS_F32)
 		return llm_fail(-EINVAL, "weights %s need the NPU; choose placement fine or npu, or weights f32",
-				llm_weights_name(info->weights));
-	if (info->placement != LLM_PLACE_CPU && info->weights == LLM_WEIGHTS_F32)
+				llm_weights_name(info->choices.weights));
+	if (info->choices.placement != LLM_PLACE_CPU && info->choices.weights == LLM_WEIGHTS_F32)
 		return llm_fail(-EINVAL, "weights %s run on the CPU only; choose placement cpu, or weights w8a8",
-				llm_weights_name(info->weights));
+				llm_weights_name(info->choices.weights));
 	info->threads = opts->threads ? opts->threads : llm_pool_cpus();
 	info->chunk = opts->chunk			? opts->chunk
-		      : info->placement >= LLM_PLACE_GPU ? DEFAULT_LAYER_CHUNK
+		      : info->choices.placement >= LLM_PLACE_GPU ? DEFAULT_LAYER_CHUNK
 							 : DEFAULT_CHUNK;
 	if (info->threads > MAX_THREADS)
 		return llm_fail(-EINVAL, "%u threads; at most %u are possible", info->threads, MAX_THREADS);
@@ -120,14 +120,14 @@ static int engine_read(struct llm_engine *e)
 	if (tokenizer_n_vocab(e->tok) > e->model.n_vocab)
 		return llm_fail(-EINVAL, "%s: %zu tokens in the vocabulary, %u rows in token_embd.weight", e->path,
 				tokenizer_n_vocab(e->tok), e->model.n_vocab);
-	if (e->info.kv == LLM_KV_Q8_0 && e->model.head_dim % VNPU_Q8_0_VALUES)
+	if (e->info.choices.kv == LLM_KV_Q8_0 && e->model.head_dim % VNPU_Q8_0_VALUES)
 		return llm_fail(-EINVAL,
 				"%s: heads of %u values; a KV cache of q8_0 needs a multiple of %d, choose f16 or f32",
 				e->path, e->model.head_dim, VNPU_Q8_0_VALUES);
 	if (e->model.packed[0])
-		return engine_packed(e, &e->info.weights);
-	if (e->info.weights == LLM_WEIGHTS_AUTO)
-		e->info.weights = engine_weights(&e->model);
+		return engine_packed(e, &e->info.choices.weights);
+	if (e->info.choices.weights == LLM_WEIGHTS_AUTO)
+		e->info.choices.weights = engine_weights(&e->model);
 	return 0;
 }
 
@@ -171,7 +171,7 @@ static int engine_load_gpu(struct llm_engine *e, const struct llm_options *opts)
 		return 0;
 	if (err == -ENODEV)
 		return llm_fail(err, "placement %s: %s; or --clock virtual, which has a GPU of its own",
-				llm_placement_name(e->info.placement), llm_error());
+				llm_placement_name(e->info.choices.placement), llm_error());
 	if (err)
 		return err;
 	e->info.gpu = llm_gpu_info(e->gpu)->name;
@@ -184,11 +184,11 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 		.model = &e->model,
 		.file = e->file,
 		.path = e->path,
-		.weights = e->info.weights,
-		.activations = e->info.activations,
+		.weights = e->info.choices.weights,
+		.activations = e->info.choices.activations,
 		.pool = e->pool,
 		.kernels = e->kernels,
-		.keep_mapped = e->info.placement >= LLM_PLACE_GPU,
+		.keep_mapped = e->info.choices.placement >= LLM_PLACE_GPU,
 		.progress = opts->progress,
 		.ud = opts->ud,
 	};
@@ -213,7 +213,7 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 	src.ctx = e->ctx;
 	err = llm_packed_load(&e->packed, &src);
 	e->info.weight_bytes = e->packed.weight_bytes;
-	if (!err && e->info.placement >= LLM_PLACE_GPU)
+	if (!err && e->info.choices.placement >= LLM_PLACE_GPU)
 		err = engine_load_gpu(e, opts);
 	return err;
 }
@@ -240,7 +240,7 @@ static int engine_load_profiles(struct llm_engine *e, const struct llm_options *
 	if (opts->profile) {
 		e->profile = profile_load(opts->profile, why, sizeof(why));
 		e->info.profile = e->profile ? e->profile->name : NULL;
-	} else if (opts->placement == LLM_PLACE_LAYER) {
+	} else if (opts->choices.placement == LLM_PLACE_LAYER) {
 		e->cuts_profile = profile_load(cuts, why, sizeof(why));
 	}
 	return why[0] ? llm_fail(-EINVAL, "%s", why) : 0;
@@ -268,7 +268,7 @@ int llm_engine_open(const struct llm_options *opts, struct llm_engine **engine)
 		err = engine_load_profiles(e, opts);
 	if (!err) {
 		e->path = strdup(opts->model);
-		e->pool = llm_pool_create(e->info.threads, e->info.placement == LLM_PLACE_CPU ? CPU_SPIN_US : 0);
+		e->pool = llm_pool_create(e->info.threads, e->info.choices.placement == LLM_PLACE_CPU ? CPU_SPIN_US : 0);
 		if (!e->path || !e->pool)
 			err = llm_fail(-ENOMEM, "no memory, or no %u threads", e->info.threads);
 	}
@@ -276,7 +276,7 @@ int llm_engine_open(const struct llm_options *opts, struct llm_engine **engine)
 		err = engine_read(e);
 	if (!err) {
 		engine_describe(e);
-		err = e->info.placement == LLM_PLACE_CPU ? engine_load_cpu(e, opts) : engine_load_npu(e, opts);
+		err = e->info.choices.placement == LLM_PLACE_CPU ? engine_load_cpu(e, opts) : engine_load_npu(e, opts);
 	}
 	if (err) {
 		llm_engine_put(e);

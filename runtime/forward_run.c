@@ -74,13 +74,13 @@ static struct sched_plan *make_plan(const struct llm_pass *pass)
 		.profile = profile,
 		.shape = &shape,
 		/* A token is one job, whatever a chunk is. */
-		.placement = info->placement == LLM_PLACE_FINE && pass->n == 1 ? LLM_PLACE_NPU : info->placement,
+		.placement = info->choices.placement == LLM_PLACE_FINE && pass->n == 1 ? LLM_PLACE_NPU : info->choices.placement,
 		.graphs = whole && !profile ? PLAN_GRAPH_WHOLE
 			  : whole	    ? PLAN_GRAPH_CHUNK
 					    : PLAN_GRAPH_OP,
-		.weights = info->weights,
-		.activations = info->activations,
-		.kv = info->kv,
+		.weights = info->choices.weights,
+		.activations = info->choices.activations,
+		.kv = info->choices.kv,
 		.n_past = pass->pos,
 		.n_tokens = pass->n,
 		.chunk = profile && s->engine->ctx && pass->n > 1 ? llm_forward_npu_rows(s, pass->n) : 0,
@@ -114,7 +114,7 @@ int llm_forward(const struct llm_pass *pass)
 	struct sched_options so = {
 		.clock = engine->profile ? SCHED_VIRTUAL : SCHED_WALL,
 		.profile = engine->profile,
-		.sync = engine->info.sync == LLM_SYNC_FAST ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
+		.sync = engine->info.choices.sync == LLM_SYNC_FAST ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
 		.execute = true,
 		.seed = engine->seed + s->nr_passes++,
 		.jitter = engine->jitter,

@@ -17,11 +17,11 @@
 
 static enum llm_weights weights_of(const struct llm_options *opts)
 {
-	if (opts->weights != LLM_WEIGHTS_AUTO)
-		return opts->weights;
-	if (opts->placement == LLM_PLACE_LAYER)
+	if (opts->choices.weights != LLM_WEIGHTS_AUTO)
+		return opts->choices.weights;
+	if (opts->choices.placement == LLM_PLACE_LAYER)
 		return LLM_WEIGHTS_W4A16;
-	return opts->placement == LLM_PLACE_NPU || opts->placement == LLM_PLACE_FINE ? LLM_WEIGHTS_W8A8
+	return opts->choices.placement == LLM_PLACE_NPU || opts->choices.placement == LLM_PLACE_FINE ? LLM_WEIGHTS_W8A8
 										     : LLM_WEIGHTS_F16;
 }
 
@@ -48,7 +48,7 @@ static int simulate(struct dry *d)
 	struct sched_options so = {
 		.clock = SCHED_VIRTUAL,
 		.profile = o->profile,
-		.sync = d->config->opts.sync == LLM_SYNC_FAST ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
+		.sync = d->config->opts.choices.sync == LLM_SYNC_FAST ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
 		.policy = o->overlap ? &sched_policy_layer : NULL,
 		.seed = d->seed++,
 		.jitter = d->jitter,
@@ -81,16 +81,11 @@ static struct llm_engine_info describe(const struct bench_config *config, const 
 		.n_params = shape_params(o->shape),
 		.file_bytes = plan_weight_bytes(o->shape, o->weights),
 		.weight_bytes = plan_weight_bytes(o->shape, o->weights),
-		.placement = o->placement,
-		.weights = o->weights,
-		.activations = o->activations,
-		.graphs = config->opts.graphs,
-		.partition = config->opts.partition,
-		.kv = o->kv,
-		.sync = config->opts.sync,
+		.choices = config->opts.choices,
 		.chunk = o->chunk,
 	};
 
+	info.choices.weights = o->weights;
 	snprintf(info.type, sizeof(info.type), "%s", o->shape->name);
 	return info;
 }
@@ -174,31 +169,31 @@ bool bench_dry_plan(const struct bench_args *args, const struct bench_config *co
 {
 	const struct llm_options *opts = &config->opts;
 	/* Of the length of a prompt, whole graphs for chunks are the others. */
-	bool whole = opts->placement == LLM_PLACE_LAYER && opts->graphs > LLM_GRAPHS_SHARED;
+	bool whole = opts->choices.placement == LLM_PLACE_LAYER && opts->choices.graphs > LLM_GRAPHS_SHARED;
 
 	*plan = (struct plan_options){
 		.profile = args->profile,
 		/* Placement layer only decides by it. */
-		.predictor = opts->placement == LLM_PLACE_LAYER ? NULL : args->predictor,
+		.predictor = opts->choices.placement == LLM_PLACE_LAYER ? NULL : args->predictor,
 		.shape = shape,
-		.placement = opts->placement,
-		.graphs = graphs_of(opts->placement, false),
+		.placement = opts->choices.placement,
+		.graphs = graphs_of(opts->choices.placement, false),
 		.weights = weights_of(opts),
-		.activations = opts->activations,
-		.kv = opts->kv,
+		.activations = opts->choices.activations,
+		.kv = opts->choices.kv,
 		.chunk = opts->chunk || whole ? opts->chunk : DRY_CHUNK,
-		.bucket = opts->graphs == LLM_GRAPHS_BUCKETED ? LLM_BUCKET_ROWS : 0,
+		.bucket = opts->choices.graphs == LLM_GRAPHS_BUCKETED ? LLM_BUCKET_ROWS : 0,
 		.logits = 1,
 		.cuts = {
 			.profile = args->profile,
 			.predictor = args->predictor,
 			.weights = weights_of(opts),
-			.sync = opts->sync == LLM_SYNC_FAST ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
-			.partition = opts->partition,
-			.graphs = opts->graphs,
+			.sync = opts->choices.sync == LLM_SYNC_FAST ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
+			.partition = opts->choices.partition,
+			.graphs = opts->choices.graphs,
 		},
 	};
-	return whole && !opts->chunk && opts->partition != LLM_PARTITION_NONE;
+	return whole && !opts->chunk && opts->choices.partition != LLM_PARTITION_NONE;
 }
 
 int bench_dry_run(const struct bench_args *args, const struct bench_config *config, const struct shape *shape,
@@ -232,7 +227,7 @@ int bench_dry_run(const struct bench_args *args, const struct bench_config *conf
 		.samples_ns = calloc(args->repetitions, sizeof(*result->samples_ns)),
 		.peak_memory_bytes =
 			info->weight_bytes +
-			plan_kv_bytes(shape, test->n_depth + test->n_prompt + test->n_gen, config->opts.kv),
+			plan_kv_bytes(shape, test->n_depth + test->n_prompt + test->n_gen, config->opts.choices.kv),
 		.dry = true,
 		.predictor = args->predictor_path,
 		.game = args->game,

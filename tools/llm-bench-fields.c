@@ -201,16 +201,16 @@ static void add_choices(struct json_object *o, const struct bench_result *r)
 	add(o, "clock", json_out_string(r->info->profile ? "virtual" : "wall"));
 	add(o, "profile", json_out_string(r->info->profile));
 	add(o, "preset", json_out_string(r->config->preset));
-	add(o, "graphs", json_out_string(dev || r->dry ? llm_graphs_name(r->info->graphs) : NULL));
-	add(o, "placement", json_out_string(llm_placement_name(r->info->placement)));
+	add(o, "graphs", json_out_string(dev || r->dry ? llm_graphs_name(r->info->choices.graphs) : NULL));
+	add(o, "placement", json_out_string(llm_placement_name(r->info->choices.placement)));
 	add(o, "partition",
-	    r->info->placement == LLM_PLACE_LAYER ? json_out_string(llm_partition_name(r->info->partition)) : NULL);
-	add(o, "sync", json_out_string(dev || r->dry ? llm_sync_name(r->info->sync) : NULL));
+	    r->info->choices.placement == LLM_PLACE_LAYER ? json_out_string(llm_partition_name(r->info->choices.partition)) : NULL);
+	add(o, "sync", json_out_string(dev || r->dry ? llm_sync_name(r->info->choices.sync) : NULL));
 	add(o, "order", NULL);
-	add(o, "weights", json_out_string(llm_weights_name(r->info->weights)));
+	add(o, "weights", json_out_string(llm_weights_name(r->info->choices.weights)));
 	add(o, "activations",
-	    plan_integers(r->info->weights) ? json_out_string(llm_activations_name(r->info->activations)) : NULL);
-	add(o, "kv", json_out_string(llm_kv_name(r->info->kv)));
+	    plan_integers(r->info->choices.weights) ? json_out_string(llm_activations_name(r->info->choices.activations)) : NULL);
+	add(o, "kv", json_out_string(llm_kv_name(r->info->choices.kv)));
 	add(o, "start", NULL);
 	add(o, "attention", NULL);
 	add(o, "draft", NULL);

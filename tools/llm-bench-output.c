@@ -84,39 +84,39 @@ static void cell_backend(const struct bench_result *r, char *text, size_t bytes)
 
 	const char *on = r->info->profile ? r->info->profile : dev ? engine_transport_name(dev->transport) : NULL;
 
-	snprintf(text, bytes, "%s%s%s", llm_placement_name(r->info->placement), on ? "/" : "", on ? on : "");
+	snprintf(text, bytes, "%s%s%s", llm_placement_name(r->info->choices.placement), on ? "/" : "", on ? on : "");
 }
 
 static void cell_weights(const struct bench_result *r, char *text, size_t bytes)
 {
-	snprintf(text, bytes, "%s", llm_weights_name(r->info->weights));
+	snprintf(text, bytes, "%s", llm_weights_name(r->info->choices.weights));
 }
 
 static void cell_activations(const struct bench_result *r, char *text, size_t bytes)
 {
-	snprintf(text, bytes, "%s", plan_integers(r->info->weights) ? llm_activations_name(r->info->activations) : "-");
+	snprintf(text, bytes, "%s", plan_integers(r->info->choices.weights) ? llm_activations_name(r->info->choices.activations) : "-");
 }
 
 static void cell_kv(const struct bench_result *r, char *text, size_t bytes)
 {
-	snprintf(text, bytes, "%s", llm_kv_name(r->info->kv));
+	snprintf(text, bytes, "%s", llm_kv_name(r->info->choices.kv));
 }
 
 static void cell_sync(const struct bench_result *r, char *text, size_t bytes)
 {
-	snprintf(text, bytes, "%s", r->info->device || r->dry ? llm_sync_name(r->info->sync) : "-");
+	snprintf(text, bytes, "%s", r->info->device || r->dry ? llm_sync_name(r->info->choices.sync) : "-");
 }
 
 static void cell_graphs(const struct bench_result *r, char *text, size_t bytes)
 {
-	snprintf(text, bytes, "%s", r->info->device || r->dry ? llm_graphs_name(r->info->graphs) : "-");
+	snprintf(text, bytes, "%s", r->info->device || r->dry ? llm_graphs_name(r->info->choices.graphs) : "-");
 }
 
 static void cell_partition(const struct bench_result *r, char *text, size_t bytes)
 {
-	bool cut = r->info->placement == LLM_PLACE_LAYER;
+	bool cut = r->info->choices.placement == LLM_PLACE_LAYER;
 
-	snprintf(text, bytes, "%s", cut ? llm_partition_name(r->info->partition) : "-");
+	snprintf(text, bytes, "%s", cut ? llm_partition_name(r->info->choices.partition) : "-");
 }
 
 static void cell_chunk(const struct bench_result *r, char *text, size_t bytes)

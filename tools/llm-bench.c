@@ -87,7 +87,7 @@ static int make_lanes(struct bench *b, struct bench_config c)
 					c.opts.gpu = a->gpu;
 					c.opts.gpu_share = a->gpu_share;
 					c.opts.cuts_profile = a->cuts_profile;
-					c.opts.sync = a->sync.v[s];
+					c.opts.choices.sync = a->sync.v[s];
 					c.opts.chunk = a->chunk.v[k];
 					c.opts.device.threads = a->npu_threads.v[u];
 					c.opts.threads = a->threads.v[t];
@@ -106,10 +106,10 @@ static int make_graphs(struct bench *b, const struct engine_preset *preset, stru
 	for (size_t k = 0; k < a->kv.n * a->activations.n; k++)
 		for (size_t g = 0; g < n_graphs; g++)
 			for (size_t p = 0; p < n_partitions && !err; p++) {
-				c.opts.kv = a->kv.v[k / a->activations.n];
-				c.opts.activations = a->activations.v[k % a->activations.n];
-				c.opts.graphs = a->graphs.n ? a->graphs.v[g] : preset->graphs;
-				c.opts.partition = a->partition.n ? a->partition.v[p] : preset->partition;
+				c.opts.choices.kv = a->kv.v[k / a->activations.n];
+				c.opts.choices.activations = a->activations.v[k % a->activations.n];
+				c.opts.choices.graphs = a->graphs.n ? a->graphs.v[g] : preset->graphs;
+				c.opts.choices.partition = a->partition.n ? a->partition.v[p] : preset->partition;
 				err = make_lanes(b, c);
 			}
 	return err;
@@ -130,10 +130,10 @@ static int make_places(struct bench *b, struct bench_config c)
 				const struct engine_preset *preset = a->preset.n ? engine_preset(a->preset.v[i]) : NULL;
 
 				c.preset = preset ? preset->name : NULL;
-				c.opts.placement =
+				c.opts.choices.placement =
 					llm_placement_of(a->placement.n ? a->placement.v[p] : preset->placement,
 							 a->dry_run || a->profile_name);
-				c.opts.weights = a->weights.n ? a->weights.v[w] : preset->weights;
+				c.opts.choices.weights = a->weights.n ? a->weights.v[w] : preset->weights;
 				err = make_graphs(b, preset, c);
 			}
 	return err;
@@ -214,7 +214,8 @@ static int run_dry_config(struct bench *b, const struct bench_config *config)
 {
 	struct shape shape;
 	const struct llm_options *o = &config->opts;
-	int status = shape_load(config->shape, &shape) || llm_choices_check(o->placement, o->graphs, o->partition)
+	int status = shape_load(config->shape, &shape) || llm_choices_check(o->choices.placement, o->choices.graphs,
+								   o->choices.partition)
 			     ? tool_fail("%s", llm_error())
 			     : 0;
 

@@ -256,7 +256,7 @@ static void print_stats(const struct llm_engine *engine, const struct llm_sessio
 
 	llm_session_stats(s, &st);
 	fprintf(stderr, "model    %s, placement %s, weights %s, %u threads, loaded in %.3f s\n", info->type,
-		llm_placement_name(info->placement), llm_weights_name(info->weights), info->threads,
+		llm_placement_name(info->choices.placement), llm_weights_name(info->choices.weights), info->threads,
 		(double)load_ns / 1e9);
 	if (info->device)
 		fprintf(stderr, "device   %s over %s: %s\n", info->device->name,

@@ -164,7 +164,7 @@ static int print_score(const struct ppl_options *o, const struct llm_engine *eng
 	llm_session_stats(s, &st);
 	if (!o->json) {
 		printf("perplexity %.4f +/- %.4f (nll %.5f, %" PRIu64 " tokens scored, %s weights)\n", perplexity,
-		       error, nll, sc->n, llm_weights_name(info->weights));
+		       error, nll, sc->n, llm_weights_name(info->choices.weights));
 		return 0;
 	}
 	json = json_object_new_object();
@@ -173,9 +173,9 @@ static int print_score(const struct ppl_options *o, const struct llm_engine *eng
 	json_object_object_add(json, "n_tokens", json_out_u64(sc->n));
 	json_object_object_add(json, "nll", json_out_double(nll));
 	json_object_object_add(json, "npu_jobs", info->device ? json_out_u64(st.npu_jobs) : NULL);
-	json_object_object_add(json, "weights", json_out_string(llm_weights_name(info->weights)));
-	json_object_object_add(json, "kv", json_out_string(llm_kv_name(info->kv)));
-	json_object_object_add(json, "placement", json_out_string(llm_placement_name(info->placement)));
+	json_object_object_add(json, "weights", json_out_string(llm_weights_name(info->choices.weights)));
+	json_object_object_add(json, "kv", json_out_string(llm_kv_name(info->choices.kv)));
+	json_object_object_add(json, "placement", json_out_string(llm_placement_name(info->choices.placement)));
 	json_object_object_add(json, "model_filename", json_out_string(o->engine.model));
 	json_object_object_add(json, "model_type", json_out_string(info->type));
 	json_object_object_add(json, "n_ctx", json_out_u64(o->n_ctx));

@@ -195,19 +195,19 @@ int engine_option(struct llm_options *opts, int c, const char *value)
 	case OPT_NPU_THREADS:
 		return tool_parse_uint("--npu-threads", value, 1, ENGINE_MAX_THREADS, &opts->device.threads);
 	case OPT_PLACEMENT:
-		return engine_parse_placement(value, &opts->placement);
+		return engine_parse_placement(value, &opts->choices.placement);
 	case OPT_WEIGHTS:
-		return engine_parse_weights(value, &opts->weights);
+		return engine_parse_weights(value, &opts->choices.weights);
 	case OPT_ACTIVATIONS:
-		return engine_parse_activations(value, &opts->activations);
+		return engine_parse_activations(value, &opts->choices.activations);
 	case OPT_GRAPHS:
-		return engine_parse_graphs(value, &opts->graphs);
+		return engine_parse_graphs(value, &opts->choices.graphs);
 	case OPT_PARTITION:
-		return engine_parse_partition(value, &opts->partition);
+		return engine_parse_partition(value, &opts->choices.partition);
 	case OPT_KV:
-		return engine_parse_kv(value, &opts->kv);
+		return engine_parse_kv(value, &opts->choices.kv);
 	case OPT_SYNC:
-		return engine_parse_sync(value, &opts->sync);
+		return engine_parse_sync(value, &opts->choices.sync);
 	case OPT_CHUNK:
 		return tool_parse_uint("--chunk", value, 1, ENGINE_MAX_CHUNK, &opts->chunk);
 	case OPT_CLOCK:
@@ -227,10 +227,10 @@ int engine_option(struct llm_options *opts, int c, const char *value)
 		preset = engine_preset_find(value);
 		if (!preset)
 			return 2;
-		opts->placement = preset->placement;
-		opts->weights = preset->weights;
-		opts->graphs = preset->graphs;
-		opts->partition = preset->partition;
+		opts->choices.placement = preset->placement;
+		opts->choices.weights = preset->weights;
+		opts->choices.graphs = preset->graphs;
+		opts->choices.partition = preset->partition;
 		return 0;
 	}
 	return 0;

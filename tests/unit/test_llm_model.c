@@ -82,10 +82,10 @@ static struct llm_engine *open_model(const char *path, enum llm_placement placem
 				     enum llm_activations activations, unsigned int threads, unsigned int chunk)
 {
 	struct llm_options opts = { .model = path,
-				    .placement = placement,
-				    .weights = weights,
-				    .activations = activations,
-				    .kv = LLM_KV_F32,
+				    .choices.placement = placement,
+				    .choices.weights = weights,
+				    .choices.activations = activations,
+				    .choices.kv = LLM_KV_F32,
 				    .threads = threads,
 				    .chunk = chunk };
 	struct llm_engine *engine;
@@ -237,7 +237,7 @@ static const struct tiny_config plain = {
 static void expect_refusal(struct tiny_model *t, int err, const char *word, const char *word2)
 {
 	struct llm_options opts = {
-		.model = tiny_write(t), .placement = LLM_PLACE_CPU, .kv = LLM_KV_F32, .threads = 1
+		.model = tiny_write(t), .choices.placement = LLM_PLACE_CPU, .choices.kv = LLM_KV_F32, .threads = 1
 	};
 	struct llm_engine *engine = (struct llm_engine *)1;
 	int got = llm_engine_open(&opts, &engine);
@@ -408,7 +408,7 @@ static void test_a_vocabulary_larger_than_the_embedding_is_refused(void **s)
 /* Blocks of Q8_0 must not have two heads in them. */
 static void test_heads_that_do_not_fill_blocks_have_no_q8_0_cache(void **s)
 {
-	struct llm_options opts = { .placement = LLM_PLACE_CPU, .kv = LLM_KV_Q8_0, .threads = 1 };
+	struct llm_options opts = { .choices.placement = LLM_PLACE_CPU, .choices.kv = LLM_KV_Q8_0, .threads = 1 };
 	struct llm_engine *engine;
 	struct tiny_model t;
 
@@ -421,7 +421,7 @@ static void test_heads_that_do_not_fill_blocks_have_no_q8_0_cache(void **s)
 
 static void test_weights_that_are_not_finite_are_refused_where_they_are_read(void **s)
 {
-	struct llm_options opts = { .placement = LLM_PLACE_NPU, .threads = 2 };
+	struct llm_options opts = { .choices.placement = LLM_PLACE_NPU, .threads = 2 };
 	struct llm_engine *engine;
 	struct tiny_model t;
 

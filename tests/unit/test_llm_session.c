@@ -33,19 +33,19 @@ static void expect_open(const struct llm_options *opts, int err, const char *wor
 static void test_options_that_do_not_fit_together_are_refused(void **state)
 {
 	expect_open(&(struct llm_options){ 0 }, -EINVAL, "model");
-	expect_open(&(struct llm_options){ .model = model, .placement = LLM_PLACE_CPU, .weights = LLM_WEIGHTS_W8A8 },
+	expect_open(&(struct llm_options){ .model = model, .choices.placement = LLM_PLACE_CPU, .choices.weights = LLM_WEIGHTS_W8A8 },
 		    -EINVAL, "w8a8");
-	expect_open(&(struct llm_options){ .model = model, .placement = LLM_PLACE_NPU, .weights = LLM_WEIGHTS_F32 },
+	expect_open(&(struct llm_options){ .model = model, .choices.placement = LLM_PLACE_NPU, .choices.weights = LLM_WEIGHTS_F32 },
 		    -EINVAL, "f32");
-	expect_open(&(struct llm_options){ .model = model, .placement = LLM_PLACE_FINE, .weights = LLM_WEIGHTS_F32 },
+	expect_open(&(struct llm_options){ .model = model, .choices.placement = LLM_PLACE_FINE, .choices.weights = LLM_WEIGHTS_F32 },
 		    -EINVAL, "f32");
-	expect_open(&(struct llm_options){ .model = model, .placement = 9 }, -EINVAL, "9");
-	expect_open(&(struct llm_options){ .model = model, .kv = 3 }, -EINVAL, "KV cache 3");
-	expect_open(&(struct llm_options){ .model = model, .weights = LLM_WEIGHTS_F16 }, -ENOTSUP, "f16");
+	expect_open(&(struct llm_options){ .model = model, .choices.placement = 9 }, -EINVAL, "9");
+	expect_open(&(struct llm_options){ .model = model, .choices.kv = 3 }, -EINVAL, "KV cache 3");
+	expect_open(&(struct llm_options){ .model = model, .choices.weights = LLM_WEIGHTS_F16 }, -ENOTSUP, "f16");
 	expect_open(&(struct llm_options){ .model = model, .profile = "no-such-soc" }, -EINVAL, "no-such-soc");
 	expect_open(&(struct llm_options){ .model = model, .chunk = 1000000 }, -EINVAL, "1000000");
 	expect_open(&(struct llm_options){ .model = model, .threads = 1000000 }, -EINVAL, "1000000");
-	expect_open(&(struct llm_options){ .model = "/nowhere/m.gguf", .placement = LLM_PLACE_CPU }, -ENOENT,
+	expect_open(&(struct llm_options){ .model = "/nowhere/m.gguf", .choices.placement = LLM_PLACE_CPU }, -ENOENT,
 		    "/nowhere/m.gguf");
 }
 
@@ -78,7 +78,7 @@ static void test_the_engine_describes_its_model(void **state)
 	assert_true(info->n_layer == 6 && info->n_embd == 256 && info->n_head == 8 && info->n_head_kv == 4);
 	assert_true(info->head_dim == 32 && info->n_ff == 768 && info->n_vocab == 4096 && info->n_ctx_train == 512);
 	assert_true(info->bos == 1 && info->eos == 2 && info->add_bos);
-	assert_true(info->placement == LLM_PLACE_CPU && info->weights == LLM_WEIGHTS_F32);
+	assert_true(info->choices.placement == LLM_PLACE_CPU && info->choices.weights == LLM_WEIGHTS_F32);
 	assert_true(info->threads == 3 && info->chunk == 256);
 	assert_null(info->device);
 	assert_null(llm_engine_device(engine));
@@ -108,7 +108,7 @@ static void test_loading_reports_its_progress_and_can_be_stopped(void **state)
 	if (llm_engine_open(&opts, &engine))
 		fail_msg("%s", llm_error());
 	assert_true(log.last == 1 && log.calls == 6 * 7 + 1);
-	assert_int_equal(llm_engine_info(engine)->weights, LLM_WEIGHTS_W8A8);
+	assert_int_equal(llm_engine_info(engine)->choices.weights, LLM_WEIGHTS_W8A8);
 	llm_engine_close(engine);
 	log = (struct progress_log){ .stop_at = 10 };
 	assert_int_equal(llm_engine_open(&opts, &engine), -ECANCELED);
@@ -187,16 +187,16 @@ static void test_bucketed_graphs_give_what_a_shared_one_gives(void **state)
 	random_begin(__func__);
 	ref_load_docs6m(&ref, 4);
 	for (int p = 1; p < NR_PLACEMENTS; p++) {
-		struct llm_options opts = { .model = model, .placement = placements[p], .chunk = 96 };
+		struct llm_options opts = { .model = model, .choices.placement = placements[p], .chunk = 96 };
 		struct llm_engine *bucketed, *shared;
 
 		if (llm_engine_open(&opts, &bucketed))
 			fail_msg("%s", llm_error());
-		opts.graphs = LLM_GRAPHS_SHARED;
+		opts.choices.graphs = LLM_GRAPHS_SHARED;
 		opts.chunk = 100;
 		if (llm_engine_open(&opts, &shared))
 			fail_msg("%s", llm_error());
-		assert_int_equal(llm_engine_info(shared)->graphs, LLM_GRAPHS_SHARED);
+		assert_int_equal(llm_engine_info(shared)->choices.graphs, LLM_GRAPHS_SHARED);
 		for (int i = 0; i < 6; i++) {
 			size_t n = 2 + random_u32() % 95;
 
@@ -218,13 +218,13 @@ static void test_npu_results_do_not_depend_on_threads_or_sync(void **state)
 	ref_load_docs6m(&ref, 3);
 	for (int p = 1; p < NR_PLACEMENTS; p++) {
 		for (int i = 0; i < 4; i++) {
-			struct llm_options opts = { .model = model, .placement = placements[p] };
+			struct llm_options opts = { .model = model, .choices.placement = placements[p] };
 			struct llm_engine *engine;
 			struct llm_session *s;
 
 			opts.threads = i ? 3 : 1;
 			opts.device.threads = i == 2 ? 3 : 1;
-			opts.sync = i == 3 ? LLM_SYNC_DRIVER : LLM_SYNC_FAST;
+			opts.choices.sync = i == 3 ? LLM_SYNC_DRIVER : LLM_SYNC_FAST;
 			if (llm_engine_open(&opts, &engine))
 				fail_msg("%s", llm_error());
 			s = ref_session(engine, 0);
@@ -287,7 +287,7 @@ static void test_narrow_caches_are_smaller_and_near_the_exact_one(void **state)
 		struct llm_session_stats stats;
 		double error;
 
-		assert_int_equal(info->kv, order[i]);
+		assert_int_equal(info->choices.kv, order[i]);
 		llm_session_stats(s, &stats);
 		assert_int_equal(stats.kv_bytes, 2ull * info->n_layer * 256 * (info->n_head_kv * info->head_dim / 32) *
 							 bytes_of_32[order[i]]);
@@ -306,7 +306,7 @@ static void test_narrow_caches_are_smaller_and_near_the_exact_one(void **state)
 static struct llm_session_stats eval_virtual(enum llm_placement placement, const char *profile,
 					     const struct reference *ref, size_t n, float *logits)
 {
-	struct llm_options opts = { .model = model, .placement = placement, .chunk = CHUNK, .profile = profile };
+	struct llm_options opts = { .model = model, .choices.placement = placement, .chunk = CHUNK, .profile = profile };
 	struct llm_session_stats stats;
 	struct llm_engine *engine;
 	struct llm_session *s;
