@@ -37,36 +37,20 @@ struct llm_sampler;
 
 const char *llm_error(void);
 
-/* ---- choices: see also llm_choices.h -------------------------------------------------------------------------------- */
-
-const char *llm_placement_name(enum llm_placement p); /* "auto", "fine", "cpu", "npu", "gpu", "layer" */
-/* What LLM_PLACE_AUTO stands for; the others are themselves. */
-enum llm_placement llm_placement_of(enum llm_placement p, bool virtual_clock);
-const char *llm_weights_name(enum llm_weights w); /* "auto", "f32", "w8a8", "f16", "w4a16", "w4a8" */
-const char *llm_activations_name(enum llm_activations a); /* "outliers", "int8", "mixed", "int16" */
-const char *llm_graphs_name(enum llm_graphs g); /* "bucketed", "shared", "online", "padded", "pipe" */
-/* "none", "row", "sequence", "multi-sequence", "hybrid", "auto" */
-const char *llm_partition_name(enum llm_partition p);
-const char *llm_kv_name(enum llm_kv kv); /* "f16", "f32", "q8_0" */
-const char *llm_sync_name(enum llm_sync s); /* "fast", "driver" */
-/* The inverse; -EINVAL for an unknown name, and llm_error() lists the names. */
-int llm_placement_parse(const char *name, enum llm_placement *p);
-int llm_weights_parse(const char *name, enum llm_weights *w);
-int llm_activations_parse(const char *name, enum llm_activations *a);
-int llm_graphs_parse(const char *name, enum llm_graphs *g);
-int llm_partition_parse(const char *name, enum llm_partition *p);
-int llm_kv_parse(const char *name, enum llm_kv *kv);
-int llm_sync_parse(const char *name, enum llm_sync *s);
+/* Limits of options. */
+#define LLM_MAX_THREADS 1024
+#define LLM_MAX_CHUNK 8192
 
 /* ---- engine ------------------------------------------------------------------------------------------------------- */
 
 struct llm_options {
 	const char *model; /* a GGUF file */
-	struct llm_choices choices; /* zeros: the defaults */
-	unsigned int threads; /* CPU lane; 0: one per CPU that the process may use */
-	unsigned int
-		chunk; /* tokens of a prefill graph, bucketed: of the largest one; placements gpu and layer: of a prompt taken
-			     * whole. 0: 256, there 2048 */
+	struct llm_choices choices; /* zeros: the defaults; llm_choices_settle(): what goes together */
+	/* CPU lane, at most LLM_MAX_THREADS; 0: one per CPU that the process may use */
+	unsigned int threads;
+	/* Tokens of a prefill graph, bucketed: of the largest one; placements gpu and layer: of a prompt
+	 * taken whole. At most LLM_MAX_CHUNK; 0: 256, there 2048 */
+	unsigned int chunk;
 	/* The clock: NULL for the wall's. Else a profile (docs/soc-model.md), and every evaluation's time is what it
 	 * would take on that SoC; results are the same. */
 	const char *profile;
@@ -87,9 +71,6 @@ struct llm_options {
 	int (*progress)(void *ud, double fraction, const char *what);
 	void *ud;
 };
-
-/* Whether graphs and partition fit the placement. -EINVAL. */
-int llm_choices_check(enum llm_placement placement, enum llm_graphs graphs, enum llm_partition partition);
 
 /* Loads a model. -EINVAL a bad file or options that do not fit together, -ENOTSUP an architecture, tensor type or
  * tokenizer that is not supported, -ENOENT, -EACCES, -ENOMEM, and the device's errors. */

@@ -15,16 +15,6 @@
 /* A game that wants all of the GPU's time gets no more than its turns. */
 #define GPU_LEFT_MIN 0.1
 
-static enum llm_weights weights_of(const struct llm_options *opts)
-{
-	if (opts->choices.weights != LLM_WEIGHTS_AUTO)
-		return opts->choices.weights;
-	if (opts->choices.placement == LLM_PLACE_LAYER)
-		return LLM_WEIGHTS_W4A16;
-	return opts->choices.placement == LLM_PLACE_NPU || opts->choices.placement == LLM_PLACE_FINE ? LLM_WEIGHTS_W8A8
-										     : LLM_WEIGHTS_F16;
-}
-
 /* One test on its way. */
 struct dry {
 	const struct bench_config *config;
@@ -85,7 +75,6 @@ static struct llm_engine_info describe(const struct bench_config *config, const 
 		.chunk = o->chunk,
 	};
 
-	info.choices.weights = o->weights;
 	snprintf(info.type, sizeof(info.type), "%s", o->shape->name);
 	return info;
 }
@@ -169,7 +158,8 @@ bool bench_dry_plan(const struct bench_args *args, const struct bench_config *co
 {
 	const struct llm_options *opts = &config->opts;
 	/* Of the length of a prompt, whole graphs for chunks are the others. */
-	bool whole = opts->choices.placement == LLM_PLACE_LAYER && opts->choices.graphs > LLM_GRAPHS_SHARED;
+	bool whole = opts->choices.placement == LLM_PLACE_LAYER &&
+		     llm_graphs_whole_prompt(opts->choices.graphs);
 
 	*plan = (struct plan_options){
 		.profile = args->profile,
@@ -178,7 +168,7 @@ bool bench_dry_plan(const struct bench_args *args, const struct bench_config *co
 		.shape = shape,
 		.placement = opts->choices.placement,
 		.graphs = graphs_of(opts->choices.placement, false),
-		.weights = weights_of(opts),
+		.weights = opts->choices.weights,
 		.activations = opts->choices.activations,
 		.kv = opts->choices.kv,
 		.chunk = opts->chunk || whole ? opts->chunk : DRY_CHUNK,
@@ -187,7 +177,7 @@ bool bench_dry_plan(const struct bench_args *args, const struct bench_config *co
 		.cuts = {
 			.profile = args->profile,
 			.predictor = args->predictor,
-			.weights = weights_of(opts),
+			.weights = opts->choices.weights,
 			.sync = opts->choices.sync == LLM_SYNC_FAST ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
 			.partition = opts->choices.partition,
 			.graphs = opts->choices.graphs,
@@ -215,8 +205,9 @@ int bench_dry_run(const struct bench_args *args, const struct bench_config *conf
 	d.tune = bench_dry_plan(args, config, shape, &d.plan);
 	*info = describe(config, &d.plan);
 	bench_test_name(test, name, sizeof(name));
-	snprintf(d.name, sizeof(d.name), "%.30s %s %s %.40s", shape->name, llm_placement_name(d.plan.placement),
-		 llm_weights_name(d.plan.weights), name);
+	snprintf(d.name, sizeof(d.name), "%.30s %s %s %.40s", shape->name,
+		 llm_choice_name(LLM_CHOICE_PLACEMENT, d.plan.placement),
+		 llm_choice_name(LLM_CHOICE_WEIGHTS, d.plan.weights), name);
 	*result = (struct bench_result){
 		.config = config,
 		.info = info,

@@ -7,10 +7,10 @@
 
 #include "json_out.h"
 #include "llm-bench.h"
-#include "options.h"
 #include "tool.h"
 
-const struct bench_field bench_fields[] = {
+/* A choice that is not among them comes after them. */
+static const struct bench_field fixed_fields[] = {
 	{ "build_commit", "TEXT" },
 	{ "cpu_info", "TEXT" },
 	{ "model_filename", "TEXT" },
@@ -71,8 +71,31 @@ const struct bench_field bench_fields[] = {
 	{ "game_dropped", "INTEGER" },
 	{ "alone_ns", "INTEGER" },
 	{ "game_frame_ns", "INTEGER" },
-	{ NULL, NULL },
 };
+
+#define NR_FIXED (sizeof(fixed_fields) / sizeof(fixed_fields[0]))
+
+static bool is_fixed(const char *name)
+{
+	for (size_t i = 0; i < NR_FIXED; i++)
+		if (!strcmp(fixed_fields[i].name, name))
+			return true;
+	return false;
+}
+
+const struct bench_field *bench_fields(void)
+{
+	static struct bench_field fields[NR_FIXED + LLM_NR_CHOICES + 1];
+	size_t n = NR_FIXED;
+
+	if (fields[0].name)
+		return fields;
+	memcpy(fields, fixed_fields, sizeof(fixed_fields));
+	for (enum llm_choice c = 0; c < LLM_NR_CHOICES; c++)
+		if (!is_fixed(llm_choice_info(c)->name))
+			fields[n++] = (struct bench_field){ llm_choice_info(c)->name, "TEXT" };
+	return fields;
+}
 
 static double sample_ts(const struct bench_result *r, unsigned int i)
 {
@@ -201,19 +224,13 @@ static void add_choices(struct json_object *o, const struct bench_result *r)
 	add(o, "clock", json_out_string(r->info->profile ? "virtual" : "wall"));
 	add(o, "profile", json_out_string(r->info->profile));
 	add(o, "preset", json_out_string(r->config->preset));
-	add(o, "graphs", json_out_string(dev || r->dry ? llm_graphs_name(r->info->choices.graphs) : NULL));
-	add(o, "placement", json_out_string(llm_placement_name(r->info->choices.placement)));
-	add(o, "partition",
-	    r->info->choices.placement == LLM_PLACE_LAYER ? json_out_string(llm_partition_name(r->info->choices.partition)) : NULL);
-	add(o, "sync", json_out_string(dev || r->dry ? llm_sync_name(r->info->choices.sync) : NULL));
-	add(o, "order", NULL);
-	add(o, "weights", json_out_string(llm_weights_name(r->info->choices.weights)));
-	add(o, "activations",
-	    plan_integers(r->info->choices.weights) ? json_out_string(llm_activations_name(r->info->choices.activations)) : NULL);
-	add(o, "kv", json_out_string(llm_kv_name(r->info->choices.kv)));
-	add(o, "start", NULL);
-	add(o, "attention", NULL);
-	add(o, "draft", NULL);
+	for (enum llm_choice c = 0; c < LLM_NR_CHOICES; c++) {
+		const struct llm_choices *choices = &r->info->choices;
+		const char *name = llm_choice_name(c, llm_choices_get(choices, c));
+
+		add(o, llm_choice_info(c)->name,
+		    json_out_string(llm_choice_applies(c, choices, r->dry) ? name : NULL));
+	}
 	/* Placement layer chooses chunks for prompts only. */
 	add(o, "chunk", r->info->chunk ? json_out_u64(r->info->chunk) : NULL);
 	add(o, "npu_threads", sim && npu_threads ? json_out_u64(npu_threads) : NULL);
@@ -283,9 +300,6 @@ static void add_costs(struct json_object *o, const struct bench_result *r)
 	add(o, "peak_memory_bytes", r->peak_memory_bytes ? json_out_u64(r->peak_memory_bytes) : NULL);
 	add(o, "weight_bytes_read", integer(decode_bytes));
 	add(o, "memory_gbps", json_out_double(gbps));
-	add(o, "recall", NULL);
-	add(o, "accepted_per_step", NULL);
-	add(o, "graph_switch_ms", NULL);
 	add(o, "output_sha256", json_out_string(*r->output_sha256 ? r->output_sha256 : NULL));
 	add(o, "predictor", json_out_string(r->predictor));
 	add(o, "modelled_ns", r->predictor ? json_out_u64(r->modelled_ns) : NULL);
@@ -306,14 +320,18 @@ static void add_game(struct json_object *o, const struct bench_result *r)
 	add(o, "game_frame_ns", game ? integer(r->frame_ns) : NULL);
 }
 
+/* In the fields' order; those that nothing is known of are null. */
 struct json_object *bench_fields_make(const struct bench_result *r)
 {
-	struct json_object *o = json_object_new_object();
+	struct json_object *known = json_object_new_object(), *o = json_object_new_object();
 
-	add_model(o, r);
-	add_times(o, r);
-	add_choices(o, r);
-	add_costs(o, r);
-	add_game(o, r);
+	add_model(known, r);
+	add_times(known, r);
+	add_choices(known, r);
+	add_costs(known, r);
+	add_game(known, r);
+	for (const struct bench_field *field = bench_fields(); field->name; field++)
+		add(o, field->name, json_object_get(json_object_object_get(known, field->name)));
+	json_object_put(known);
 	return o;
 }

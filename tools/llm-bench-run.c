@@ -233,8 +233,9 @@ static int listen(const struct run *run, struct timeline *timeline, const struct
 	char name[128], test[64];
 
 	bench_test_name(run->test, test, sizeof(test));
-	snprintf(name, sizeof(name), "%.30s %s %s %.40s", info->type, llm_placement_name(info->choices.placement),
-		 llm_weights_name(info->choices.weights), test);
+	snprintf(name, sizeof(name), "%.30s %s %s %.40s", info->type,
+		 llm_choice_name(LLM_CHOICE_PLACEMENT, info->choices.placement),
+		 llm_choice_name(LLM_CHOICE_WEIGHTS, info->choices.weights), test);
 	return timeline_listen(timeline, name, run->s);
 }
 

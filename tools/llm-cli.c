@@ -53,29 +53,35 @@ static void on_interrupt(int sig)
 	progress_stop();
 }
 
-static void help(void)
-{
-	printf("usage: llm-cli -m FILE -p PROMPT | -f FILE [options]\n"
-	       "Continues a text. The text goes to stdout, everything else to stderr.\n\n"
-	       "  -p, --prompt TEXT           the prompt\n"
-	       "  -f, --file FILE             the prompt is in FILE; - for stdin\n"
-	       "  -n, --n-predict N           tokens to generate at most; -1: until the end of text (default: 128)\n"
-	       "  -c, --ctx-size N            tokens of context (default: as the model was trained, at most 4096)\n"
-	       "      --ids                   print token ids, with a space between, in place of text\n"
-	       "      --temp T                temperature; 0: always the likeliest token (default: 0.8)\n"
-	       "      --top-k K               only the K likeliest tokens; 0: off (default: 40)\n"
-	       "      --top-p P               only the likeliest tokens that make up P; 1: off (default: 0.95)\n"
-	       "      --min-p P               only tokens at least P times as likely as the likeliest; 0: off "
-	       "(default: 0.05)\n"
-	       "      --seed N                seed of the sampler (default: 0)\n"
-	       "      --ignore-eos            go on after an end token\n"
-	       "      --no-bos                no BOS token in front of the prompt\n"
-	       "      --special               control tokens written in the prompt become their ids\n"
-	       "      --stats                 speeds and counts on stderr at the end\n"
-	       "      --timeline FILE         what ran when, for Perfetto's UI\n"
-	       "%s",
-	       engine_options_help);
-}
+static const char usage[] =
+	"usage: llm-cli -m FILE -p PROMPT | -f FILE [options]\n"
+	"Continues a text. The text goes to stdout, everything else to stderr.\n";
+
+static const struct option_def options[] = {
+	{ 'p', "prompt", "TEXT", .doc = "the prompt" },
+	{ 'f', "file", "FILE", .doc = "the prompt is in FILE; - for stdin" },
+	{ 'n', "n-predict", "N",
+	  .doc = "tokens to generate at most; -1: until the end of text (default: 128)" },
+	{ 'c', "ctx-size", "N",
+	  .doc = "tokens of context (default: as the model was trained, at most 4096)" },
+	{ OPT_IDS, "ids", NULL, .doc = "print token ids, with a space between, in place of text" },
+	{ OPT_TEMP, "temp", "T",
+	  .doc = "temperature; 0: always the likeliest token (default: 0.8)" },
+	{ OPT_TOP_K, "top-k", "K", .doc = "only the K likeliest tokens; 0: off (default: 40)" },
+	{ OPT_TOP_P, "top-p", "P",
+	  .doc = "only the likeliest tokens that make up P; 1: off (default: 0.95)" },
+	{ OPT_MIN_P, "min-p", "P",
+	  .doc = "only tokens at least P times as likely as the likeliest; 0: off (default: "
+		 "0.05)" },
+	{ OPT_SEED, "seed", "N", .doc = "seed of the sampler (default: 0)" },
+	{ OPT_IGNORE_EOS, "ignore-eos", NULL, .doc = "go on after an end token" },
+	{ OPT_NO_BOS, "no-bos", NULL, .doc = "no BOS token in front of the prompt" },
+	{ OPT_SPECIAL, "special", NULL,
+	  .doc = "control tokens written in the prompt become their ids" },
+	{ OPT_STATS, "stats", NULL, .doc = "speeds and counts on stderr at the end" },
+	{ OPT_TIMELINE, "timeline", "FILE", .doc = "what ran when, for Perfetto's UI" },
+	{ .code = 0 },
+};
 
 static int parse_n_predict(const char *s, uint64_t *n)
 {
@@ -113,8 +119,6 @@ static int parse_one(void *ud, int c, const char *value)
 {
 	struct cli_options *o = ud;
 
-	if (engine_option_is(c))
-		return engine_option(&o->engine, c, value);
 	switch (c) {
 	case 'p':
 		o->prompt = value;
@@ -144,34 +148,20 @@ static int parse_one(void *ud, int c, const char *value)
 	case OPT_TIMELINE:
 		o->timeline = value;
 		return 0;
+	case OPT_TEMP:
+	case OPT_TOP_K:
+	case OPT_TOP_P:
+	case OPT_MIN_P:
+	case OPT_SEED:
+		return parse_sampler(&o->sampler, c, value);
 	}
-	return parse_sampler(&o->sampler, c, value);
+	return engine_option(&o->engine, c, value);
 }
 
 /* 0 to go on, 1 to end with *@status. */
 static int parse_options(int argc, char **argv, struct cli_options *o, int *status)
 {
-	static const struct option longopts[] = {
-		ENGINE_LONG_OPTIONS,
-		{ "prompt", required_argument, NULL, 'p' },
-		{ "file", required_argument, NULL, 'f' },
-		{ "n-predict", required_argument, NULL, 'n' },
-		{ "ctx-size", required_argument, NULL, 'c' },
-		{ "ids", no_argument, NULL, OPT_IDS },
-		{ "temp", required_argument, NULL, OPT_TEMP },
-		{ "top-k", required_argument, NULL, OPT_TOP_K },
-		{ "top-p", required_argument, NULL, OPT_TOP_P },
-		{ "min-p", required_argument, NULL, OPT_MIN_P },
-		{ "seed", required_argument, NULL, OPT_SEED },
-		{ "ignore-eos", no_argument, NULL, OPT_IGNORE_EOS },
-		{ "no-bos", no_argument, NULL, OPT_NO_BOS },
-		{ "special", no_argument, NULL, OPT_SPECIAL },
-		{ "stats", no_argument, NULL, OPT_STATS },
-		{ "timeline", required_argument, NULL, OPT_TIMELINE },
-		{ NULL, 0, NULL, 0 },
-	};
-	static const struct option_set set = { ":" ENGINE_SHORT_OPTIONS "p:f:n:c:", longopts, getopt_long, help,
-					       parse_one };
+	static const struct option_set set = { options, usage, .option = parse_one };
 
 	if (options_parse(&set, argc, argv, o, status))
 		return 1;
@@ -255,8 +245,9 @@ static void print_stats(const struct llm_engine *engine, const struct llm_sessio
 	struct llm_session_stats st;
 
 	llm_session_stats(s, &st);
-	fprintf(stderr, "model    %s, placement %s, weights %s, %u threads, loaded in %.3f s\n", info->type,
-		llm_placement_name(info->choices.placement), llm_weights_name(info->choices.weights), info->threads,
+	fprintf(stderr, "model    %s, placement %s, weights %s, %u threads, loaded in %.3f s\n",
+		info->type, llm_choice_name(LLM_CHOICE_PLACEMENT, info->choices.placement),
+		llm_choice_name(LLM_CHOICE_WEIGHTS, info->choices.weights), info->threads,
 		(double)load_ns / 1e9);
 	if (info->device)
 		fprintf(stderr, "device   %s over %s: %s\n", info->device->name,

@@ -103,19 +103,19 @@ int quantize_panels(struct quantize *q)
 	struct quantize_tensor *tensors = NULL;
 	struct panels *panels = NULL;
 	struct llm_formats formats;
-	enum llm_weights which;
+	const char *name = llm_choice_name(LLM_CHOICE_WEIGHTS, q->panels);
 	struct llm_model m;
 	size_t n;
 	int ret;
 
 	if (llm_model_read(&m, q->file, q->in))
 		return tool_fail("%s", llm_error());
-	if (m.packed[0] || llm_weights_parse(q->panels, &which)) {
+	if (m.packed[0]) {
 		ret = tool_fail("%s: is packed already, for %s; take the original file", q->in, m.packed);
 		llm_model_release(&m);
 		return ret;
 	}
-	llm_formats_choose(&formats, &m, which);
+	llm_formats_choose(&formats, &m, q->panels);
 	n = (size_t)m.n_layer * LLM_NR_MATRICES + 1;
 	panels = calloc(n, sizeof(*panels));
 	tensors = calloc(gguf_n_tensors(q->file), sizeof(*tensors));
@@ -128,7 +128,7 @@ int quantize_panels(struct quantize *q)
 		}
 		gguf_writer_copy(q->writer, q->file, except, 2);
 		gguf_writer_u32(q->writer, "vnpu.panels", LLM_PANELS_VERSION);
-		gguf_writer_string(q->writer, "vnpu.weights", q->panels, strlen(q->panels));
+		gguf_writer_string(q->writer, "vnpu.weights", name, strlen(name));
 		gguf_writer_bool(q->writer, "vnpu.tied", m.output == m.token_embd);
 		add_all(q, &m, &formats, tensors, panels);
 		ret = quantize_save(q);

@@ -15,11 +15,12 @@
 #include "options.h"
 #include "tool.h"
 
+/* The types that are packed follow. */
 static const char help[] =
 	"usage: llm-quantize [-t N] IN.gguf OUT.gguf TYPE\n"
 	"       llm-quantize [-t N] --synthetic SHAPE OUT.gguf TYPE [--seed N] [--vocab N]\n"
 	"Writes a model with another type of weights, or one of a given shape with random weights.\n"
-	"TYPE is f32, f16, q8_0 or q4_0, or w8a8, w4a8 or w4a16: packed for the NPU.\n\n"
+	"TYPE is f32, f16, q8_0 or q4_0, or packed for the NPU: %s.\n\n"
 	"      --synthetic SHAPE   a name of share/shapes, or a file\n"
 	"      --seed N            of the random weights; the same seed gives the same file (default: "
 	"0)\n"
@@ -28,32 +29,48 @@ static const char help[] =
 	"  -h, --help\n"
 	"      --version\n";
 
+/* The weights that panels are of. */
+static const char *packed_names(void)
+{
+	const struct llm_choice_info *info = llm_choice_info(LLM_CHOICE_WEIGHTS);
+	static char names[128];
+	size_t used = 0;
+
+	for (unsigned int w = 0; w < info->n_values && used < sizeof(names); w++)
+		if (llm_weights_packed((enum llm_weights)w))
+			used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s",
+						 used ? ", " : "", info->values[w].name);
+	return names;
+}
+
 static int find_type(const char *s, struct quantize *q)
 {
 	static const struct {
 		const char *name;
 		enum gguf_type type;
 		enum gguf_file_type file_type;
-		bool panels;
 	} types[] = {
-		{ "f32", GGUF_F32, GGUF_FILE_F32, false },
-		{ "f16", GGUF_F16, GGUF_FILE_F16, false },
-		{ "q8_0", GGUF_Q8_0, GGUF_FILE_Q8_0, false },
-		{ "q4_0", GGUF_Q4_0, GGUF_FILE_Q4_0, false },
-		{ .name = "w8a8", .panels = true },
-		{ .name = "w4a8", .panels = true },
-		{ .name = "w4a16", .panels = true },
+		{ "f32", GGUF_F32, GGUF_FILE_F32 },
+		{ "f16", GGUF_F16, GGUF_FILE_F16 },
+		{ "q8_0", GGUF_Q8_0, GGUF_FILE_Q8_0 },
+		{ "q4_0", GGUF_Q4_0, GGUF_FILE_Q4_0 },
 	};
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		if (!strcasecmp(s, types[i].name)) {
 			q->type = types[i].type;
 			q->file_type = types[i].file_type;
-			q->panels = types[i].panels ? types[i].name : NULL;
 			return 0;
 		}
 	}
-	return tool_usage("'%s' is no type: f32, f16, q8_0 and q4_0 are, and w8a8, w4a8 and w4a16", s);
+	for (unsigned int w = 0; w < llm_choice_info(LLM_CHOICE_WEIGHTS)->n_values; w++) {
+		if (llm_weights_packed((enum llm_weights)w) &&
+		    !strcasecmp(s, llm_choice_name(LLM_CHOICE_WEIGHTS, w))) {
+			q->panels = (enum llm_weights)w;
+			return 0;
+		}
+	}
+	return tool_usage("'%s' is none of f32, f16, q8_0, q4_0, %s", s, packed_names());
 }
 
 static bool same_file(const char *a, const char *b)
@@ -140,13 +157,13 @@ int main(int argc, char **argv)
 			ret = tool_parse_uint("--vocab", optarg, 260, 1u << 24, &opts.vocab);
 			break;
 		case 't':
-			ret = tool_parse_uint("-t", optarg, 1, ENGINE_MAX_THREADS, &threads);
+			ret = tool_parse_uint("-t", optarg, 1, LLM_MAX_THREADS, &threads);
 			break;
 		case VERSION:
 			printf("llm-quantize %s (%s)\n", VNPU_VERSION, tool_build_commit);
 			return tool_finish(EXIT_SUCCESS);
 		case 'h':
-			fputs(help, stdout);
+			printf(help, packed_names());
 			return tool_finish(EXIT_SUCCESS);
 		default:
 			return tool_bad_option(opt, argv);
@@ -163,7 +180,8 @@ int main(int argc, char **argv)
 	if (ret)
 		return ret;
 	if (opts.shape && q.panels)
-		return tool_usage("--synthetic makes f32, f16, q8_0 and q4_0, which %s is packed from", q.panels);
+		return tool_usage("--synthetic makes f32, f16, q8_0 and q4_0, which %s is packed from",
+				  llm_choice_name(LLM_CHOICE_WEIGHTS, q.panels));
 	q.out = argv[argc - 2];
 	q.in = argv[optind];
 	if (!opts.shape && same_file(q.in, q.out))

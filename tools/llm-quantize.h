@@ -8,6 +8,7 @@
 
 #include "gguf_quantize.h"
 #include "gguf_writer.h"
+#include "llm_choices.h"
 #include "threadpool.h"
 
 struct quantize;
@@ -29,7 +30,7 @@ struct quantize {
 	const char *in, *out;
 	enum gguf_type type;
 	enum gguf_file_type file_type;
-	const char *panels; /* "w8a8", "w4a8", "w4a16": matrices become panels for these weights; NULL: @type */
+	enum llm_weights panels; /* matrices become panels for these weights; AUTO: @type */
 	struct llm_pool *pool;
 	const struct gguf_file *file; /* NULL: synthetic */
 	struct gguf_writer *writer;

@@ -159,9 +159,9 @@ static void check_way(const char *path, const struct way *w, struct llm_options 
 	logits_of(engine, ids, n, got);
 	error = error_of(got, want, values);
 	if (!(error < bound))
-		fail_msg("%u tokens, %s %s %s %g %s %s %s %s: error %g", n, llm_placement_name(o.choices.placement),
-			 llm_graphs_name(o.choices.graphs), llm_partition_name(o.choices.partition), (double)o.gpu_share,
-			 llm_weights_name(o.choices.weights), llm_activations_name(o.choices.activations), llm_sync_name(o.choices.sync), o.profile ? "virtual" : "wall", error);
+		fail_msg("%u tokens, %s %s %s %g %s %s %s %s: error %g", n, llm_choice_name(LLM_CHOICE_PLACEMENT, o.choices.placement),
+			 llm_choice_name(LLM_CHOICE_GRAPHS, o.choices.graphs), llm_choice_name(LLM_CHOICE_PARTITION, o.choices.partition), (double)o.gpu_share,
+			 llm_choice_name(LLM_CHOICE_WEIGHTS, o.choices.weights), llm_choice_name(LLM_CHOICE_ACTIVATIONS, o.choices.activations), llm_choice_name(LLM_CHOICE_SYNC, o.choices.sync), o.profile ? "virtual" : "wall", error);
 	free(got);
 	llm_engine_close(engine);
 }
@@ -169,12 +169,13 @@ static void check_way(const char *path, const struct way *w, struct llm_options 
 /* @n tokens by @nr_ways ways, taken at random. */
 static void check_model(const char *path, unsigned int n, unsigned int nr_ways, enum llm_weights weights, unsigned int n_vocab)
 {
-	struct llm_options o = { .model = path, .choices.placement = LLM_PLACE_NPU, .choices.weights = weights, .choices.kv = any(0, 2) };
+	struct llm_options o = { .model = path, .choices.placement = LLM_PLACE_NPU, .choices.weights = weights };
 	float *want = malloc((DECODED + 1) * (size_t)n_vocab * sizeof(*want));
 	int32_t ids[MAX_TOKENS + DECODED];
 	struct llm_engine *engine;
 
-	o.choices.activations = any(LLM_ACTIVATIONS_OUTLIERS, LLM_ACTIVATIONS_INT16);
+	o.choices.kv = any(0, llm_choice_info(LLM_CHOICE_KV)->n_values - 1);
+	o.choices.activations = any(0, llm_choice_info(LLM_CHOICE_ACTIVATIONS)->n_values - 1);
 	engine = open_engine(&o);
 	for (unsigned int i = 0; i < n + DECODED; i++)
 		ids[i] = (int32_t)any(0, n_vocab - 1);

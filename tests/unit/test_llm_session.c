@@ -40,31 +40,14 @@ static void test_options_that_do_not_fit_together_are_refused(void **state)
 	expect_open(&(struct llm_options){ .model = model, .choices.placement = LLM_PLACE_FINE, .choices.weights = LLM_WEIGHTS_F32 },
 		    -EINVAL, "f32");
 	expect_open(&(struct llm_options){ .model = model, .choices.placement = 9 }, -EINVAL, "9");
-	expect_open(&(struct llm_options){ .model = model, .choices.kv = 3 }, -EINVAL, "KV cache 3");
+	expect_open(&(struct llm_options){ .model = model, .choices.kv = 3 }, -EINVAL, "kv 3");
 	expect_open(&(struct llm_options){ .model = model, .choices.weights = LLM_WEIGHTS_F16 }, -ENOTSUP, "f16");
 	expect_open(&(struct llm_options){ .model = model, .profile = "no-such-soc" }, -EINVAL, "no-such-soc");
-	expect_open(&(struct llm_options){ .model = model, .chunk = 1000000 }, -EINVAL, "1000000");
+	expect_open(&(struct llm_options){ .model = model, .chunk = LLM_MAX_CHUNK + 1 }, -EINVAL,
+		    "8193 tokens; at most 8192");
 	expect_open(&(struct llm_options){ .model = model, .threads = 1000000 }, -EINVAL, "1000000");
 	expect_open(&(struct llm_options){ .model = "/nowhere/m.gguf", .choices.placement = LLM_PLACE_CPU }, -ENOENT,
 		    "/nowhere/m.gguf");
-}
-
-static void test_names_of_choices_parse_to_themselves(void **state)
-{
-	enum llm_placement p;
-	enum llm_weights w;
-	enum llm_sync s;
-
-	for (unsigned int i = 0; i <= LLM_PLACE_LAYER; i++)
-		assert_true(!llm_placement_parse(llm_placement_name(i), &p) && p == i);
-	for (unsigned int i = 0; i <= LLM_WEIGHTS_W4A8; i++)
-		assert_true(!llm_weights_parse(llm_weights_name(i), &w) && w == i);
-	for (unsigned int i = 0; i <= LLM_SYNC_DRIVER; i++)
-		assert_true(!llm_sync_parse(llm_sync_name(i), &s) && s == i);
-	assert_int_equal(llm_placement_parse("tpu", &p), -EINVAL);
-	assert_non_null(strstr(llm_error(), "fine, cpu, npu"));
-	assert_int_equal(llm_weights_parse("", &w), -EINVAL);
-	assert_int_equal(llm_sync_parse("fas", &s), -EINVAL);
 }
 
 static void test_the_engine_describes_its_model(void **state)
@@ -266,7 +249,7 @@ static void check_fine_and_npu(enum llm_kv kv)
 
 static void test_fine_and_npu_placement_give_the_same_bits(void **state)
 {
-	for (enum llm_kv kv = 0; kv <= LLM_KV_Q8_0; kv++)
+	for (enum llm_kv kv = 0; kv < llm_choice_info(LLM_CHOICE_KV)->n_values; kv++)
 		check_fine_and_npu(kv);
 }
 
@@ -295,7 +278,8 @@ static void test_narrow_caches_are_smaller_and_near_the_exact_one(void **state)
 		if (!i)
 			memcpy(want, llm_session_logits(s), ref.n_vocab * sizeof(float));
 		error = ref_error(llm_session_logits(s), want, ref.n_vocab);
-		print_message("%s: logits differ by %.2g of the greatest\n", llm_kv_name(order[i]), error);
+		print_message("%s: logits differ by %.2g of the greatest\n",
+			      llm_choice_name(LLM_CHOICE_KV, order[i]), error);
 		assert_true(error <= bound[order[i]]);
 		llm_session_free(s);
 		llm_engine_close(engine);
@@ -578,7 +562,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_options_that_do_not_fit_together_are_refused),
-		cmocka_unit_test(test_names_of_choices_parse_to_themselves),
 		cmocka_unit_test(test_the_engine_describes_its_model),
 		cmocka_unit_test(test_loading_reports_its_progress_and_can_be_stopped),
 		cmocka_unit_test(test_cpu_logits_do_not_depend_on_chunks_or_threads),

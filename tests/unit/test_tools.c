@@ -139,6 +139,29 @@ static void a_range_of_too_many_values_is_bad_usage(void **state)
 	range_free(&r);
 }
 
+static int parse_ab(const void *ud, const char *word, unsigned int *value)
+{
+	const char *found = *word && !word[1] ? strchr(ud, *word) : NULL;
+
+	if (!found)
+		return tool_usage("'%s' is neither a nor b", word);
+	*value = (unsigned int)(found - (const char *)ud);
+	return 0;
+}
+
+static void lists_of_words_have_what_was_parsed_and_nothing_else(void **state)
+{
+	struct range r = { 0 };
+
+	assert_int_equal(range_parse_words(&r, "b,a,b", parse_ab, "ab"), 0);
+	assert_int_equal(r.n, 3);
+	assert_memory_equal(r.v, ((const unsigned int[]){ 1, 0, 1 }), 3 * sizeof(*r.v));
+	assert_int_equal(range_parse_words(&r, "c", parse_ab, "ab"), 2);
+	assert_int_equal(range_parse_words(&r, "", parse_ab, "ab"), 2);
+	assert_int_equal(r.n, 3);
+	range_free(&r);
+}
+
 static void token_lists_take_commas_and_spaces(void **state)
 {
 	struct token_list list;
@@ -302,6 +325,7 @@ int main(void)
 		cmocka_unit_test(ranges_with_random_steps_match_a_loop),
 		QUIET(ranges_that_make_no_sense_are_bad_usage),
 		QUIET(a_range_of_too_many_values_is_bad_usage),
+		QUIET(lists_of_words_have_what_was_parsed_and_nothing_else),
 		cmocka_unit_test(token_lists_take_commas_and_spaces),
 		QUIET(token_lists_refuse_what_is_no_id),
 		cmocka_unit_test(a_text_of_more_tokens_than_bytes_is_whole),
