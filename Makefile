@@ -246,7 +246,8 @@ rmmod:
 
 install: all
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin sbin include/vnpu/drm include/vnpu/linux share/man/man1 share/man/man8 \
-		share/vnpu/models/docs6m share/vnpu/bpftrace share/vnpu/profiles share/vnpu/shapes) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(UNITDIR) $(DESTDIR)$(UDEVDIR) \
+		share/vnpu/models/docs6m share/vnpu/bpftrace share/vnpu/profiles share/vnpu/shapes \
+		share/bash-completion/completions) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(UNITDIR) $(DESTDIR)$(UDEVDIR) \
 		$(DESTDIR)$(SYSUSERSDIR)
 	install $(addprefix $(O)/bin/,$(TOOLS)) $(DESTDIR)$(PREFIX)/bin/
 	install $(O)/bin/vnpu-fw $(DESTDIR)$(PREFIX)/sbin/
@@ -265,6 +266,8 @@ install: all
 	install -m 644 share/bpftrace/*.bt $(DESTDIR)$(PREFIX)/share/vnpu/bpftrace/
 	install -m 644 share/profiles/*.conf $(DESTDIR)$(PREFIX)/share/vnpu/profiles/
 	install -m 644 share/shapes/*.conf $(DESTDIR)$(PREFIX)/share/vnpu/shapes/
+	for t in llm-bench llm-cli llm-logits llm-perplexity; do install -m 644 share/bash-completion/completions/llm-cli \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$t || exit 1; done
 	install -m 644 share/udev/60-vnpu.rules $(DESTDIR)$(UDEVDIR)/
 	install -m 644 share/sysusers/vnpu.conf $(DESTDIR)$(SYSUSERSDIR)/
 	sed 's|@PREFIX@|$(PREFIX)|' share/systemd/vnpu-fw.service.in > $(DESTDIR)$(UNITDIR)/vnpu-fw.service

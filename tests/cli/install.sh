@@ -67,6 +67,8 @@ same "debian/libnpu0.symbols lists them all" "$(sed -n 's/^ \(npu_[a-z0-9_]*\)@.
 	"$(nm -D --defined-only "$prefix/lib/libnpu.so" | awk '$3 ~ /^npu_/ {sub(/@.*/, "", $3); print $3}' | sort | xargs)"
 same "the library exports npu_ names only" "$(nm -D --defined-only "$prefix/lib/libnpu.so" | awk '$2 != "A" && $3 !~ /^npu_/ {n++} END {print n + 0}')" 0
 (cd "$scratch" && run "$prefix/bin/llm-bench" -p 4 -n 2 -r 1 -o jsonl; exit $rc) && ok "llm-bench finds the installed model" || not_ok "llm-bench finds the installed model" "$(<"$scratch/err")"
+same "completion is installed for the tools that it knows" "$(cd "$prefix/share/bash-completion/completions" && echo *)" \
+	"$(sed -n 's/^complete -F [^ ]* //p' share/bash-completion/completions/llm-cli)"
 same "the unit starts the installed vnpu-fw" "$(sed -n 's/^ExecStart=\([^ ]*\).*/\1/p' "$prefix/lib/systemd/system/vnpu-fw.service")" "$prefix/sbin/vnpu-fw"
 same "its user is installed" "$(<"$prefix/lib/sysusers.d/vnpu.conf")" "$(<share/sysusers/vnpu.conf)"
 same "the udev rule is installed" "$(<"$prefix/lib/udev/rules.d/60-vnpu.rules")" "$(<share/udev/60-vnpu.rules)"
