@@ -152,6 +152,18 @@ static const struct llm_choice_value syncs[] = {
 		ANYWHERE, ANYWHERE, 0 },
 };
 
+static const struct llm_choice_value orders[] = {
+	[LLM_ORDER_AUTO] = { "auto",
+		"layer where chunks overlap, else fifo",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_ORDER_FIFO] = { "fifo",
+		"the first in the plan",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_ORDER_LAYER] = { "layer",
+		"that of the lowest layer, so that chunks go through the layers side by side",
+		ANYWHERE, ANYWHERE, 0 },
+};
+
 #define COUNT(a) ((unsigned int)(sizeof(a) / sizeof((a)[0])))
 #define VALUES(a) .values = a, .n_values = COUNT(a)
 #define FIELD(field) .name = #field, .offset = offsetof(struct llm_choices, field)
@@ -188,6 +200,10 @@ static const struct llm_choice_info table[LLM_NR_CHOICES] = {
 	[LLM_CHOICE_SYNC] = {
 		FIELD(sync), VALUES(syncs), .runs = WITH_NPU, .plans = ANYWHERE,
 		.doc = "how the runtime learns that the NPU is done",
+	},
+	[LLM_CHOICE_ORDER] = {
+		FIELD(order), VALUES(orders), .runs = ANYWHERE, .plans = ANYWHERE,
+		.doc = "which task of a forward pass a lane takes of those that are ready",
 	},
 };
 

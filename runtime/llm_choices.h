@@ -107,6 +107,13 @@ enum llm_sync {
 	LLM_SYNC_DRIVER, /* wait in the driver */
 };
 
+/* Which of the tasks that are ready a lane of a forward pass takes (scheduler.h). */
+enum llm_order {
+	LLM_ORDER_AUTO = 0, /* layer where chunks overlap, else fifo */
+	LLM_ORDER_FIFO, /* the lowest number: the plan's own order */
+	LLM_ORDER_LAYER, /* the lowest layer: chunks go through the layers side by side */
+};
+
 /* ---- one of each ---- */
 
 /* Zeros are the defaults. */
@@ -118,6 +125,7 @@ struct llm_choices {
 	enum llm_partition partition;
 	enum llm_kv kv;
 	enum llm_sync sync;
+	enum llm_order order;
 };
 
 /* The fields of struct llm_choices. */
@@ -129,6 +137,7 @@ enum llm_choice {
 	LLM_CHOICE_PARTITION,
 	LLM_CHOICE_KV,
 	LLM_CHOICE_SYNC,
+	LLM_CHOICE_ORDER,
 	LLM_NR_CHOICES,
 };
 

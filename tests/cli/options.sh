@@ -26,7 +26,7 @@ for tool in llm-cli llm-bench llm-perplexity llm-logits; do
 		grep -Eq "^\.It.*Fl ${option#-}( |$)" "docs/man/$tool.1" docs/man/llm-cli.1 || missing+=" manual:$option"
 	done <"$scratch/options"
 	same "$tool --help and the manual have every option, and --help all that it can be" "none$missing" none
-	same "$tool has all choices" "$(for c in placement weights activations graphs partition kv sync; do cut -f1 "$scratch/options" | grep -cx -- "--$c"; done | xargs)" "1 1 1 1 1 1 1"
+	same "$tool has all choices" "$(for c in placement weights activations graphs partition kv sync order; do cut -f1 "$scratch/options" | grep -cx -- "--$c"; done | xargs)" "1 1 1 1 1 1 1 1"
 	same "$tool --help fits 100 columns" "$(awk 'length > 100' "$scratch/help")none" none
 	refuses "$tool: unknown form of help" 2 "--help: 'html' is none of text, man, options" "${t[@]}" --help=html
 	passes "$tool --version" "${t[@]}" --version
