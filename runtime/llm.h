@@ -247,10 +247,20 @@ struct sched_run;
 typedef void (*llm_run_fn)(void *ud, uint64_t at_ns, const struct sched_plan *plan, const struct sched_run *run);
 void llm_session_listen(struct llm_session *session, llm_run_fn fn, void *ud); /* @fn NULL: no more */
 
-/* What the evaluations so far have taken on the virtual clock's SoC, by lane: NPU, GPU, CPU. 0 with the wall's clock. */
+/* Who computes: lanes have numbers, 0 to llm_nr_lanes() - 1, and a program finds one by its name.
+ * Another version may have others; the arrays below have room for them. */
+#define LLM_MAX_LANES 8
+unsigned int llm_nr_lanes(void);
+const char *llm_lane_name(unsigned int lane); /* "npu", "gpu", "cpu"; NULL: there is no such lane */
+
+struct llm_lane_stats {
+	uint64_t busy_ns; /* while it had work under way */
+};
+
+/* What the evaluations so far have taken on the virtual clock's SoC; 0 with the wall clock. */
 struct llm_virtual_stats {
 	uint64_t ns;
-	uint64_t busy_ns[3];
+	struct llm_lane_stats lanes[LLM_MAX_LANES];
 	uint64_t launches; /* of NPU graphs */
 	uint64_t handovers; /* results that another lane needed */
 	double dram_bytes;
@@ -264,7 +274,7 @@ struct llm_session_stats {
 	struct llm_virtual_stats virtual_clock;
 	uint64_t npu_jobs;
 	uint64_t npu_wait_ns; /* time spent waiting for the NPU; not of placements gpu and layer */
-	uint64_t gpu_busy_ns, cpu_busy_ns; /* of these, on the wall's clock: while the lane had work under way */
+	struct llm_lane_stats lanes[LLM_MAX_LANES]; /* of these, on the wall clock */
 	uint64_t kv_bytes;
 };
 void llm_session_stats(const struct llm_session *session, struct llm_session_stats *stats);

@@ -50,13 +50,16 @@ static int run_whole_job(void *ud, const struct sched_task *task, enum soc_lane 
 	return err;
 }
 
-static_assert(sizeof(((struct llm_virtual_stats *)0)->busy_ns) == SOC_NR_LANES * sizeof(uint64_t), "a lane each");
+static void count_lanes(struct llm_lane_stats *lanes, const struct sched_run *run)
+{
+	for (int lane = 0; lane < SOC_NR_LANES; lane++)
+		lanes[lane].busy_ns += run->busy_ns[lane];
+}
 
 void llm_virtual_count(struct llm_virtual_stats *v, const struct sched_run *run)
 {
 	v->ns += run->makespan_ns;
-	for (int lane = 0; lane < SOC_NR_LANES; lane++)
-		v->busy_ns[lane] += run->busy_ns[lane];
+	count_lanes(v->lanes, run);
 	v->launches += run->launches;
 	v->handovers += run->handovers;
 	v->dram_bytes += run->dram_bytes;
@@ -143,10 +146,8 @@ int llm_forward(const struct llm_pass *pass)
 		s->listener.fn(s->listener.ud, at_ns, plan, &run);
 	if (!err && engine->profile)
 		llm_virtual_count(&s->stats.virtual_clock, &run);
-	if (!err && !engine->profile && s->hetero) {
-		s->stats.gpu_busy_ns += run.busy_ns[SOC_GPU];
-		s->stats.cpu_busy_ns += run.busy_ns[SOC_CPU];
-	}
+	if (!err && !engine->profile && s->hetero)
+		count_lanes(s->stats.lanes, &run);
 	sched_run_free(&run);
 	if (engine->profile && !s->hetero)
 		sched_plan_free(plan);

@@ -325,6 +325,25 @@ static struct llm_session_stats eval_virtual(enum llm_placement placement, const
 	return stats;
 }
 
+static unsigned int lane_named(const char *name)
+{
+	for (unsigned int lane = 0; lane < llm_nr_lanes(); lane++) {
+		if (!strcmp(llm_lane_name(lane), name))
+			return lane;
+	}
+	fail_msg("no lane '%s'", name);
+	return 0;
+}
+
+static void test_every_lane_has_a_name_and_no_other(void **state)
+{
+	assert_in_range(llm_nr_lanes(), 3, LLM_MAX_LANES);
+	assert_true(lane_named("npu") != lane_named("gpu") &&
+		    lane_named("gpu") != lane_named("cpu"));
+	assert_null(llm_lane_name(llm_nr_lanes()));
+	assert_null(llm_lane_name(UINT32_MAX));
+}
+
 static void test_the_virtual_clock_changes_no_result(void **state)
 {
 	static float want[REF_MAX_VOCAB], got[REF_MAX_VOCAB];
@@ -344,10 +363,13 @@ static void test_the_virtual_clock_changes_no_result(void **state)
 		assert_int_equal(a.prefill_ns + a.decode_ns, a.virtual_clock.ns);
 		assert_true(a.prefill_ns > 0 && a.decode_ns > 0);
 		assert_true(a.virtual_clock.energy_j > 0 && a.virtual_clock.dram_bytes > 0);
-		for (int lane = 0; lane < 3; lane++)
-			assert_true(a.virtual_clock.busy_ns[lane] <= a.virtual_clock.ns);
-		assert_int_equal(a.virtual_clock.busy_ns[1], 0);
-		assert_int_equal(a.virtual_clock.busy_ns[0] > 0, placements[i] != LLM_PLACE_CPU);
+		for (unsigned int lane = 0; lane < llm_nr_lanes(); lane++)
+			assert_true(a.virtual_clock.lanes[lane].busy_ns <= a.virtual_clock.ns);
+		assert_int_equal(a.virtual_clock.lanes[lane_named("gpu")].busy_ns, 0);
+		assert_int_equal(a.virtual_clock.lanes[lane_named("npu")].busy_ns > 0,
+				 placements[i] != LLM_PLACE_CPU);
+		assert_true(a.virtual_clock.lanes[lane_named("cpu")].busy_ns > 0 ||
+			    placements[i] == LLM_PLACE_NPU);
 		b = eval_virtual(placements[i], "sd8gen3", &ref, 3 * CHUNK + 5, got);
 		assert_memory_equal(&a.virtual_clock, &b.virtual_clock, sizeof(a.virtual_clock));
 		b = eval_virtual(placements[i], "sd8elite", &ref, 3 * CHUNK + 5, got);
@@ -587,6 +609,7 @@ int main(void)
 		cmocka_unit_test(test_npu_results_do_not_depend_on_threads_or_sync),
 		cmocka_unit_test(test_fine_and_npu_placement_give_the_same_bits),
 		cmocka_unit_test(test_narrow_caches_are_smaller_and_near_the_exact_one),
+		cmocka_unit_test(test_every_lane_has_a_name_and_no_other),
 		cmocka_unit_test(test_the_virtual_clock_changes_no_result),
 		cmocka_unit_test(test_a_token_is_one_job_and_one_submit),
 		cmocka_unit_test(test_a_chunk_on_the_npu_is_one_submit),

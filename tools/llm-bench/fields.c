@@ -225,36 +225,42 @@ static struct json_object *count(const struct bench_result *r, uint64_t total)
 	return r->info->device ? json_out_double((double)total / r->n) : NULL;
 }
 
-/* How busy the lanes were: fractions of the measured time, NaN where that is not known. */
-static void lanes_busy(const struct bench_result *r, double busy[SOC_NR_LANES])
+/* How busy a lane was: a fraction of the measured time, NaN where that is not known. */
+static double lane_busy(const struct bench_result *r, unsigned int lane)
 {
 	double ns = bench_stat_ns(r).mean * r->n;
+	const char *name = llm_lane_name(lane);
 
-	for (int lane = 0; lane < SOC_NR_LANES; lane++)
-		busy[lane] = r->info->profile ? (double)r->virtual_clock.busy_ns[lane] / ns : NAN;
 	if (r->info->profile)
-		return;
-	if (r->info->device && r->npu_busy_known)
-		busy[SOC_NPU] = (double)r->npu_busy_ns / ns;
-	busy[SOC_CPU] = 1 - (double)r->npu_wait_ns / ns;
-	if (r->info->gpu) {
-		busy[SOC_GPU] = (double)r->gpu_busy_ns / ns;
-		busy[SOC_CPU] = (double)r->cpu_busy_ns / ns;
-	}
+		return (double)r->virtual_clock.lanes[lane].busy_ns / ns;
+	/* The device counts for itself. */
+	if (!strcmp(name, "npu"))
+		return r->info->device && r->npu_busy_known ? (double)r->npu_busy_ns / ns : NAN;
+	if (r->info->gpu)
+		return (double)r->lanes[lane].busy_ns / ns;
+	return strcmp(name, "cpu") ? NAN : 1 - (double)r->npu_wait_ns / ns;
+}
+
+static void add_lane(struct json_object *o, const char *what, unsigned int lane,
+		     struct json_object *value)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "%s_%s", what, llm_lane_name(lane));
+	add(o, name, value);
 }
 
 static void add_lanes(struct json_object *o, const struct bench_result *r)
 {
-	static const char *const busy_names[] = { "busy_npu", "busy_gpu", "busy_cpu" };
-	static const char *const bubble_names[] = { "bubble_npu", "bubble_gpu", "bubble_cpu" };
-	double busy[SOC_NR_LANES];
+	for (unsigned int lane = 0; lane < llm_nr_lanes(); lane++)
+		add_lane(o, "busy", lane, json_out_double(lane_busy(r, lane)));
+	for (unsigned int lane = 0; lane < llm_nr_lanes(); lane++) {
+		double busy = lane_busy(r, lane);
 
-	lanes_busy(r, busy);
-	for (int lane = 0; lane < SOC_NR_LANES; lane++)
-		add(o, busy_names[lane], json_out_double(busy[lane]));
-	/* A lane of the SoC that is not used has no bubbles. */
-	for (int lane = 0; lane < SOC_NR_LANES; lane++)
-		add(o, bubble_names[lane], r->info->profile && !busy[lane] ? NULL : json_out_double(1 - busy[lane]));
+		/* A lane of the SoC that is not used has no bubbles. */
+		add_lane(o, "bubble", lane,
+			 r->info->profile && !busy ? NULL : json_out_double(1 - busy));
+	}
 }
 
 static void add_counts(struct json_object *o, const struct bench_result *r)

@@ -91,8 +91,9 @@ struct bench_result {
 	unsigned int n; /* repetitions */
 	uint64_t *samples_ns;
 	uint64_t ttft_ns; /* sum; 0: no prompt */
-	uint64_t npu_busy_ns, npu_wait_ns, gpu_busy_ns, cpu_busy_ns;
+	uint64_t npu_busy_ns, npu_wait_ns;
 	bool npu_busy_known;
+	struct llm_lane_stats lanes[LLM_MAX_LANES]; /* as the session's */
 	struct npu_device_counts counts; /* difference over the repetitions */
 	uint64_t peak_memory_bytes; /* 0: not known */
 	char output_sha256[TOKENS_SHA256_CHARS + 1]; /* "": nothing was generated */

@@ -185,12 +185,18 @@ static void meter_read(struct meter *m, struct npu_device *dev, const struct llm
 	llm_session_stats(s, &m->stats);
 }
 
+static void meter_add_lanes(struct llm_lane_stats *sum, const struct llm_lane_stats *a,
+			    const struct llm_lane_stats *b)
+{
+	for (unsigned int lane = 0; lane < llm_nr_lanes(); lane++)
+		sum[lane].busy_ns += b[lane].busy_ns - a[lane].busy_ns;
+}
+
 static void meter_add_virtual(struct llm_virtual_stats *sum, const struct llm_virtual_stats *a,
 			      const struct llm_virtual_stats *b)
 {
 	sum->ns += b->ns - a->ns;
-	for (int lane = 0; lane < SOC_NR_LANES; lane++)
-		sum->busy_ns[lane] += b->busy_ns[lane] - a->busy_ns[lane];
+	meter_add_lanes(sum->lanes, a->lanes, b->lanes);
 	sum->launches += b->launches - a->launches;
 	sum->handovers += b->handovers - a->handovers;
 	sum->dram_bytes += b->dram_bytes - a->dram_bytes;
@@ -206,8 +212,7 @@ static void meter_add(struct bench_result *r, const struct meter *a, const struc
 	r->npu_busy_ns += b->state.busy_ns - a->state.busy_ns;
 	r->npu_busy_known = r->npu_busy_known && a->state_known && b->state_known;
 	r->npu_wait_ns += b->stats.npu_wait_ns - a->stats.npu_wait_ns;
-	r->gpu_busy_ns += b->stats.gpu_busy_ns - a->stats.gpu_busy_ns;
-	r->cpu_busy_ns += b->stats.cpu_busy_ns - a->stats.cpu_busy_ns;
+	meter_add_lanes(r->lanes, a->stats.lanes, b->stats.lanes);
 	meter_add_virtual(&r->virtual_clock, &a->stats.virtual_clock, &b->stats.virtual_clock);
 }
 
