@@ -3,19 +3,33 @@
  * The LLM runtime: models, sessions, tokens.
  *
  *	struct llm_options opts = { .model = "m.gguf" };
+ *	struct llm_generate_options g = { .max_tokens = 100, .token = print };
  *	struct llm_engine *engine;
  *	struct llm_session *s;
  *	if (llm_engine_open(&opts, &engine) || llm_session_create(engine, 0, &s))
  *		errx(1, "%s", llm_error());
  *	n = llm_tokenize(engine, text, text_bytes, LLM_TOKENIZE_BOS, ids, max_ids);
- *	llm_session_eval(s, ids, n);
- *	next = llm_argmax(llm_session_logits(s), llm_engine_info(engine)->n_vocab);
+ *	llm_generate(s, ids, n, &g, NULL);
  *
- * An engine is a loaded model on a device; it does not change and may serve several sessions. A session is one token
- * timeline: a KV cache and the logits of its last token. One session is used by one thread at a time.
+ * An engine is a loaded model on a device; it does not change and may serve several sessions. A
+ * session is one token timeline: a KV cache and the logits of its last token. One session is used
+ * by one thread at a time.
  *
- * Errors: 0 or a negative errno, and one line from llm_error() (of the calling thread) that names the file, tensor or
- * device and what to do.
+ * The life of a token, which llm_generate() leads through all of it:
+ *
+ *	text	llm_tokenize() cuts a text into pieces of the model's vocabulary.
+ *	ids	Each piece has a number. A token is such a number at its place in the session.
+ *	eval	llm_session_eval() takes ids chunk by chunk, and looks up the row of floats of each.
+ *	plan	A chunk's way through the layers becomes tasks: matmuls, or slices of them,
+ *		attention, norms, each with the lane that is to do it and the tasks it waits for.
+ *	lanes	NPU, GPU and CPU do the tasks. Attention leaves the token's keys and values in the
+ *		KV cache, where later tokens find them.
+ *	logits	The last row times the output matrix: how likely each token would be next.
+ *	sample	llm_sample() draws one of them by a seed, or llm_argmax() takes the likeliest.
+ *	text	llm_token_text() has its bytes. To get the next one, it is evaluated itself.
+ *
+ * Errors: 0 or a negative errno, and one line from llm_error() (of the calling thread) that names
+ * the file, tensor or device and what to do. No function prints anything.
  */
 #ifndef LLM_H
 #define LLM_H
@@ -29,6 +43,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 struct llm_engine;
 struct llm_session;
@@ -309,6 +324,71 @@ int32_t llm_sample(struct llm_sampler *sampler, const float *logits);
 /* The likeliest token; of equal ones the lowest id. */
 int32_t llm_argmax(const float *logits, unsigned int n_vocab);
 
+/* ---- generation ------------------------------------------------------------------------------ */
+
+/* A token that was just chosen, and the text that can be shown now. */
+struct llm_generated {
+	int32_t id; /* -1: none, this is the last of the text */
+	uint64_t n; /* tokens before it in this generation */
+	uint64_t at_ns; /* when it was chosen, on the engine's clock */
+	/* Whole characters, as many as there are: not NUL-terminated, and the library's. Bytes of a
+	 * token may come with a later one. Those that make no character come as they are. */
+	const char *text;
+	size_t text_bytes;
+};
+
+struct llm_generate_options {
+	uint64_t max_tokens; /* 0: the prompt is evaluated, and that is all. UINT64_MAX: no limit */
+	struct llm_sampler *sampler; /* NULL: always the likeliest token */
+	bool ignore_end; /* end tokens are tokens like others */
+	/* Strings that end the text in front of them, wherever tokens begin and end: what may be
+	 * the beginning of one is held back until that is known. */
+	const char *const *stops;
+	size_t nr_stops;
+	/* Called with each token but an end token, before it is evaluated; non-zero ends the
+	 * generation. At the end it is called once more, with id -1, if text was held back; but
+	 * when a stop string or this function made the end, that text is dropped. NULL: nobody
+	 * listens. */
+	int (*token)(void *ud, const struct llm_generated *token);
+	void *ud;
+	/* NULL, or room for max_tokens: the ids of all tokens, those of a stop string too. */
+	int32_t *ids;
+};
+
+/* Why a generation ended. */
+enum llm_ended {
+	LLM_ENDED_MAX = 0, /* there are max_tokens */
+	LLM_ENDED_TOKEN, /* by an end token, which is not counted */
+	LLM_ENDED_STRING, /* by a stop string */
+	LLM_ENDED_CALLBACK, /* the program's function wanted it */
+	LLM_ENDED_CONTEXT, /* the context is full: there is no room for the last token */
+};
+
+struct llm_generate_result {
+	enum llm_ended ended;
+	size_t stop; /* LLM_ENDED_STRING: index of the stop string */
+	uint64_t n_tokens;
+	/* The token that was chosen last, an end token too. It has not been evaluated: who goes on
+	 * with the session puts it in front of what comes next. -1: none was chosen. */
+	int32_t last;
+	/* On the engine's clock, each from the call on: until the prompt was evaluated, until the
+	 * first token was chosen (0: none was), until the end. */
+	uint64_t prompt_ns, first_ns, total_ns;
+};
+
+/*
+ * Evaluates @prompt, @n tokens after those that the session has, and goes on with tokens of the
+ * model's own. @n may be 0 where the session has logits. *@result, unless that is NULL, is filled
+ * in after an error too, but for why it ended.
+ *
+ * -EINVAL an unknown id, an empty prompt with nothing before it, an empty stop string; -ENOSPC a
+ * prompt that does not fit the context: nothing was evaluated then. The errors of
+ * llm_session_eval(): the session has the tokens that came before.
+ */
+int llm_generate(struct llm_session *session, const int32_t *prompt, size_t n,
+		 const struct llm_generate_options *opts, struct llm_generate_result *result);
+
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif
