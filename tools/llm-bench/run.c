@@ -127,44 +127,32 @@ uint64_t bench_memory_peak(void)
 /* The session and tokens of one test. */
 struct run {
 	struct llm_session *s;
-	unsigned int n_vocab;
 	const struct bench_test *test;
 	const int32_t *prompt; /* n_prompt tokens */
 	int32_t first; /* the token that generation starts with, if there is no prompt */
-	int32_t *output; /* n_gen tokens */
+	int32_t *output; /* n_gen tokens, and room for one more */
 };
 
-static int generate(struct run *run, int32_t id, unsigned int n_gen)
-{
-	bool after_prompt = run->test->n_prompt;
-
-	for (unsigned int i = 0; i < n_gen; i++) {
-		/* After a prompt its logits give the first token; without one it is the first evaluation's. */
-		if (after_prompt)
-			run->output[i] = id;
-		if (llm_session_eval(run->s, &id, 1))
-			return tool_fail("%s", llm_error());
-		id = llm_argmax(llm_session_logits(run->s), run->n_vocab);
-		if (!after_prompt)
-			run->output[i] = id;
-	}
-	return 0;
-}
-
-/* One repetition; *@ttft_ns: until the first token after the prompt was known. */
+/*
+ * One repetition; *@ttft_ns: until the first token after the prompt was known. n_gen tokens are
+ * n_gen evaluations of one token: after a prompt, whose logits give the first of them, one more is
+ * chosen.
+ */
 static int run_once(struct run *run, unsigned int n_gen, uint64_t *ttft_ns)
 {
-	uint64_t begin_ns = llm_session_now_ns(run->s);
-	int32_t id = run->first;
+	bool prompt = run->test->n_prompt;
+	const struct llm_generate_options opts = {
+		.max_tokens = (uint64_t)n_gen + prompt,
+		.ignore_end = true,
+		.ids = run->output,
+	};
+	struct llm_generate_result result;
 
-	*ttft_ns = 0;
-	if (run->test->n_prompt) {
-		if (llm_session_eval(run->s, run->prompt, run->test->n_prompt))
-			return tool_fail("%s", llm_error());
-		id = llm_argmax(llm_session_logits(run->s), run->n_vocab);
-		*ttft_ns = llm_session_now_ns(run->s) - begin_ns;
-	}
-	return generate(run, id, n_gen);
+	if (llm_generate(run->s, prompt ? run->prompt : &run->first,
+			 prompt ? run->test->n_prompt : 1, &opts, &result))
+		return tool_fail("%s", llm_error());
+	*ttft_ns = prompt ? result.first_ns : 0;
+	return 0;
 }
 
 /* Counts and clocks of device and session. */
@@ -327,7 +315,7 @@ int bench_run(struct bench_tokens *tokens, const struct bench_config *config, co
 	const struct bench_args *args = tokens->args;
 	const struct surroundings around = { llm_engine_device(tokens->engine), game, timeline, progress, ud };
 	size_t n_before = (size_t)test->n_depth + test->n_prompt;
-	struct run run = { .test = test, .n_vocab = llm_engine_info(tokens->engine)->n_vocab };
+	struct run run = { .test = test };
 	/* One token more: the one that generation starts with. */
 	int32_t *ids = make_tokens(tokens, n_before + !test->n_prompt);
 	int status = 0;

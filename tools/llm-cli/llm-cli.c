@@ -200,33 +200,57 @@ static int read_prompt(const struct cli_options *o, const struct llm_engine *eng
 	return err;
 }
 
-/* Samples, writes and evaluates; the logits of the prompt's last token are there. *@full: the context ended it. */
-static int generate(const struct cli_options *o, struct llm_engine *engine, struct llm_session *s,
-		    struct llm_sampler *sampler, struct token_writer *w, bool *full)
+struct cli_output {
+	const struct cli_options *o;
+	bool newline; /* the last byte written was one, or nothing was written */
+};
+
+static int write_token(void *ud, const struct llm_generated *token)
 {
-	unsigned int n_ctx = llm_session_n_ctx(s);
+	struct cli_output *out = ud;
 
-	for (uint64_t n = 0; n < o->n_predict && !interrupted && !ferror(stdout); n++) {
-		int32_t id = llm_sample(sampler, llm_session_logits(s));
-
-		if (!o->ignore_eos && llm_token_is_end(engine, id))
-			break;
-		if (o->ids) {
-			printf(n ? " %" PRId32 : "%" PRId32, id);
-			fflush(stdout);
-		} else if (token_writer_add(w, engine, id)) {
-			return 1;
-		}
-		if (n + 1 == o->n_predict)
-			break;
-		if (llm_session_n_past(s) == n_ctx) {
-			*full = true;
-			break;
-		}
-		if (llm_session_eval(s, &id, 1))
-			return tool_fail("%s", llm_error());
+	if (interrupted)
+		return 1;
+	if (out->o->ids && token->id >= 0)
+		printf(token->n ? " %" PRId32 : "%" PRId32, token->id);
+	if (!out->o->ids && token->text_bytes) {
+		fwrite(token->text, 1, token->text_bytes, stdout);
+		out->newline = token->text[token->text_bytes - 1] == '\n';
 	}
-	return 0;
+	fflush(stdout);
+	return interrupted || ferror(stdout);
+}
+
+static int generate(struct cli_output *out, struct llm_session *s, struct llm_sampler *sampler,
+		    const struct token_list *prompt)
+{
+	const struct llm_generate_options opts = {
+		.max_tokens = out->o->n_predict,
+		.sampler = sampler,
+		.ignore_end = out->o->ignore_eos,
+		.token = write_token,
+		.ud = out,
+	};
+	unsigned int n_ctx = llm_session_n_ctx(s);
+	struct llm_generate_result result;
+	int status = 0;
+
+	if (prompt->n > n_ctx)
+		return tool_fail("the prompt has %zu tokens, the context %u: shorten it, or give "
+				 "-c %zu or more",
+				 prompt->n, n_ctx, prompt->n + 1);
+	if (llm_generate(s, prompt->ids, prompt->n, &opts, &result))
+		status = tool_fail("%s", llm_error());
+	/* On a terminal the shell's prompt is to begin on a line of its own; elsewhere the text
+	 * stays as it is. */
+	else if (out->o->ids || (!out->newline && isatty(STDOUT_FILENO)))
+		putchar('\n');
+	fflush(stdout);
+	if (!status && result.ended == LLM_ENDED_CONTEXT)
+		fprintf(stderr,
+			"llm-cli: stopped, the context of %u tokens is full: -c gives it more\n",
+			n_ctx);
+	return status;
 }
 
 static double per_second(uint64_t n, uint64_t ns)
@@ -281,25 +305,15 @@ static void print_stats(const struct llm_engine *engine, const struct llm_sessio
 		llm_session_n_ctx(s), llm_session_n_past(s));
 }
 
-static int evaluate_prompt(struct llm_session *s, const struct token_list *prompt)
-{
-	if (prompt->n > llm_session_n_ctx(s))
-		return tool_fail("the prompt has %zu tokens, the context %u: shorten it, or give -c %zu or more",
-				 prompt->n, llm_session_n_ctx(s), prompt->n + 1);
-	return llm_session_eval(s, prompt->ids, prompt->n) ? tool_fail("%s", llm_error()) : 0;
-}
-
 static int run(const struct cli_options *o, struct llm_engine *engine, uint64_t load_ns)
 {
 	struct llm_sampler *sampler = NULL;
 	struct llm_session *s = NULL;
 	struct token_list prompt = { 0 };
 	struct timeline *timeline = NULL;
-	struct token_writer w;
-	bool full = false;
+	struct cli_output out = { .o = o, .newline = true };
 	int status = read_prompt(o, engine, &prompt);
 
-	token_writer_init(&w, stdout);
 	if (!status && (llm_session_create(engine, o->n_ctx, &s) ||
 			llm_sampler_create(&o->sampler, llm_engine_info(engine)->n_vocab, &sampler)))
 		status = tool_fail("%s", llm_error());
@@ -307,17 +321,7 @@ static int run(const struct cli_options *o, struct llm_engine *engine, uint64_t 
 		status = !(timeline = timeline_open(o->timeline)) ||
 			 timeline_listen(timeline, llm_engine_info(engine)->type, s);
 	if (!status)
-		status = evaluate_prompt(s, &prompt);
-	if (!status)
-		status = generate(o, engine, s, sampler, &w, &full);
-	token_writer_end(&w);
-	/* On a terminal the shell's prompt is to begin on a line of its own; elsewhere the text stays as it is. */
-	if (!status && (o->ids || (!w.newline && isatty(STDOUT_FILENO))))
-		putchar('\n');
-	fflush(stdout);
-	if (full)
-		fprintf(stderr, "llm-cli: stopped, the context of %u tokens is full: -c gives it more\n",
-			llm_session_n_ctx(s));
+		status = generate(&out, s, sampler, &prompt);
 	if (!status && o->stats)
 		print_stats(engine, s, load_ns);
 	if (timeline && timeline_close(timeline))
