@@ -54,21 +54,22 @@ libnpu/sim_uses := libnpu libnpu/inside libnpu/device soc uapi/drm uapi/linux ua
 # runtime/api is what a program sees.
 
 RUNTIME_BELOW := runtime/api libnpu uapi/npu soc kernels
-RUNTIME_ROOMS := runtime/base runtime/gguf runtime/text runtime/model runtime/schedule runtime/partition runtime/lanes/opencl \
-	runtime/lanes runtime/pass runtime
+RUNTIME_ROOMS := runtime/base runtime/gguf runtime/text runtime/model runtime/quantize runtime/schedule runtime/partition \
+	runtime/lanes/opencl runtime/lanes runtime/pass runtime
 ROOMS += runtime/api $(RUNTIME_ROOMS)
 runtime/api_folder := runtime
-runtime/api_public := llm.h
+runtime/api_public := llm.h llm_quantize.h
 
 runtime/base_public := llm_fail.h threadpool.h
 runtime/base_uses := $(RUNTIME_BELOW)
-runtime/gguf_public := gguf.h gguf_quantize.h dequant.h
+runtime/gguf_public := gguf.h gguf_quantize.h gguf_writer.h dequant.h
 runtime/gguf_uses := $(runtime/base_uses) runtime/base
 # Beside each other:
 runtime/text_public := tokenizer.h
 runtime/text_uses := $(runtime/gguf_uses) runtime/gguf
 runtime/model_public := activations.h model.h pack.h packed.h shape.h
 runtime/model_uses := $(runtime/gguf_uses) runtime/gguf
+runtime/quantize_uses := $(runtime/model_uses) runtime/model
 runtime/schedule_public := scheduler.h waits.h
 runtime/schedule_uses := $(runtime/model_uses) runtime/model runtime/text
 runtime/partition_public := op_profile.h op_samples.h partition.h predictor.h
@@ -117,5 +118,3 @@ tools/npu-profile_exceptions := $(sort runtime/partition/op_profile.h runtime/mo
 tools/npu-info_exceptions := runtime/lanes/opencl/gpu.h
 tools/npu-trace_exceptions := libnpu/trace/json_text.h
 tools/llm-vocab_exceptions := $(addprefix runtime/gguf/,gguf.h gguf_private.h gguf_writer.h) runtime/text/tokenizer.h
-tools/llm-quantize_exceptions := $(addprefix runtime/gguf/,dequant.h gguf.h gguf_private.h gguf_quantize.h gguf_writer.h) \
-	runtime/base/threadpool.h $(addprefix runtime/model/,activations.h model.h pack.h packed.h shape.h) kernels/cpu_kernels.h

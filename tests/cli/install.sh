@@ -90,6 +90,17 @@ same "libllm exports what its headers declare" "$(exported libllm)" \
 	"$(cat "$prefix"/include/vnpu/llm*.h | gcc -E -P $flags -x c - | grep -o '\bllm_[a-z0-9_]*(' | tr -d '(' | sort -u | xargs)"
 same "debian/libllm0.symbols lists them all" "$(sed -n 's/^ \(llm_[a-z0-9_]*\)@.*/\1/p' debian/libllm0.symbols | sort | xargs)" "$(exported libllm)"
 
+# Tools that call what the libraries export, and nothing else of them.
+objects() { sed "s|^|$BUILD/obj/|; s|c$|o|"; }
+ar rcs "$scratch/tools.a" $(find tools -name '*.c' | objects)
+for t in llm-quantize llm-logits llm-perplexity npuc npu-top; do
+	passes "$t links with the shared libraries" gcc -pthread -o "$scratch/$t" \
+		$(find tools \( -name "$t.c" -o -name "$t-*.c" -o -path "tools/$t/*.c" \) | objects) "$scratch/tools.a" $flags \
+		$(pkg-config --libs json-c nettle ncursesw) -lm
+done
+passes "and one runs" "$scratch/llm-quantize" $model "$scratch/q8_0.gguf" q8_0
+same "as it should" "$(cmp $model "$scratch/q8_0.gguf" && echo same)" same
+
 (cd "$scratch" && run "$prefix/bin/llm-bench" -p 4 -n 2 -r 1 -o jsonl; exit $rc) && ok "llm-bench finds the installed model" || not_ok "llm-bench finds the installed model" "$(<"$scratch/err")"
 same "the unit starts the installed vnpu-fw" "$(sed -n 's/^ExecStart=\([^ ]*\).*/\1/p' "$prefix/lib/systemd/system/vnpu-fw.service")" "$prefix/sbin/vnpu-fw"
 same "its user is installed" "$(<"$prefix/lib/sysusers.d/vnpu.conf")" "$(<share/sysusers/vnpu.conf)"

@@ -38,10 +38,12 @@ refused_in libnpu/device buffer.c '"fw.h"' '"sim.h"' '"graph.h"' '<linux/vnpu_fw
 refused_in libnpu/sim sim_timer.c '"llm.h"' '"graph.h"' '"fw_exec.h"'
 refused_in runtime/base threadpool.c '"gguf.h"' '"engine.h"'
 refused_in runtime/model model.c '"scheduler.h"' '"gguf_private.h"' '"engine.h"'
+refused_in runtime/quantize quantize.c '"scheduler.h"' '"gguf_private.h"' '"engine.h"'
 refused_in runtime/schedule waits.c '"plan.h"' '"partition.h"' '"hetero.h"'
 refused_in runtime/pass plan.c '"fw.h"' '"fw_time.h"' '"npu_private.h"' '"gpu_private.h"' '<drm/vnpu_accel.h>'
 refused_in runtime sampler.c '"fw.h"' '"npu_private.h"' '"tool.h"'
 refused_in tools/llm-cli llm-cli.c '"plan.h"' '"engine.h"' '"model.h"' '"fw.h"' '<npu/vnpu_isa.h>'
+refused_in tools/llm-quantize llm-quantize.c '"gguf.h"' '"quantize.h"' '"threadpool.h"'
 refused_in tools/npuc npuc.c '"image.h"' '"fw_stream.h"' '"profile.h"'
 
 run make -s --no-print-directory DEPS=no BUILD="$BUILD" room-compile ROOM=runtime/nowhere
