@@ -58,7 +58,7 @@ RUNTIME_ROOMS := runtime/base runtime/gguf runtime/text runtime/model runtime/qu
 	runtime/lanes/opencl runtime/lanes runtime/pass runtime
 ROOMS += runtime/api $(RUNTIME_ROOMS)
 runtime/api_folder := runtime
-runtime/api_public := llm.h llm_quantize.h
+runtime/api_public := llm.h llm_quantize.h llm_vocab.h
 
 runtime/base_public := llm_fail.h threadpool.h
 runtime/base_uses := $(RUNTIME_BELOW)
@@ -117,4 +117,3 @@ tools/llm-bench_exceptions := $(sort runtime/calibration.h $(addprefix runtime/l
 tools/npu-profile_exceptions := $(sort runtime/partition/op_profile.h runtime/model/shape.h $(SEE_PREDICTOR))
 tools/npu-info_exceptions := runtime/lanes/opencl/gpu.h
 tools/npu-trace_exceptions := libnpu/trace/json_text.h
-tools/llm-vocab_exceptions := $(addprefix runtime/gguf/,gguf.h gguf_private.h gguf_writer.h) runtime/text/tokenizer.h

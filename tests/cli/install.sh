@@ -93,7 +93,7 @@ same "debian/libllm0.symbols lists them all" "$(sed -n 's/^ \(llm_[a-z0-9_]*\)@.
 # Tools that call what the libraries export, and nothing else of them.
 objects() { sed "s|^|$BUILD/obj/|; s|c$|o|"; }
 ar rcs "$scratch/tools.a" $(find tools -name '*.c' | objects)
-for t in llm-quantize llm-logits llm-perplexity npuc npu-top; do
+for t in llm-quantize llm-vocab llm-logits llm-perplexity npuc npu-top; do
 	passes "$t links with the shared libraries" gcc -pthread -o "$scratch/$t" \
 		$(find tools \( -name "$t.c" -o -name "$t-*.c" -o -path "tools/$t/*.c" \) | objects) "$scratch/tools.a" $flags \
 		$(pkg-config --libs json-c nettle ncursesw) -lm

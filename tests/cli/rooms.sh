@@ -44,6 +44,7 @@ refused_in runtime/pass plan.c '"fw.h"' '"fw_time.h"' '"npu_private.h"' '"gpu_pr
 refused_in runtime sampler.c '"fw.h"' '"npu_private.h"' '"tool.h"'
 refused_in tools/llm-cli llm-cli.c '"plan.h"' '"engine.h"' '"model.h"' '"fw.h"' '<npu/vnpu_isa.h>'
 refused_in tools/llm-quantize llm-quantize.c '"gguf.h"' '"quantize.h"' '"threadpool.h"'
+refused_in tools/llm-vocab llm-vocab.c '"gguf.h"' '"tokenizer.h"' '"text.h"'
 refused_in tools/npuc npuc.c '"image.h"' '"fw_stream.h"' '"profile.h"'
 
 run make -s --no-print-directory DEPS=no BUILD="$BUILD" room-compile ROOM=runtime/nowhere
