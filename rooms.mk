@@ -26,11 +26,17 @@ kernels_public := kernels.h cpu_kernels.h
 kernels_uses := uapi/npu
 soc_public := profile.h npu_time.h soc.h
 
+# ---- what commands are made of, for those who write, check and show them ---------------------------------------------
+
+ROOMS += isa
+isa_public := isa_ops.h
+isa_uses := uapi/npu
+
 # ---- the device ------------------------------------------------------------------------------------------------------
 
 ROOMS += firmware-sim
 firmware-sim_public := fw.h fw_poll.h
-firmware-sim_uses := uapi/drm uapi/linux uapi/npu kernels soc
+firmware-sim_uses := uapi/drm uapi/linux uapi/npu isa kernels soc
 
 # ---- libnpu ----------------------------------------------------------------------------------------------------------
 # libnpu is what a program sees; libnpu/inside what only the library's own rooms do. Those know one another.
@@ -42,9 +48,9 @@ libnpu/inside_folder := libnpu
 libnpu/inside_public := npu_fail.h npu_private.h
 
 libnpu/graph_public := image.h
-libnpu/graph_uses := libnpu libnpu/inside soc uapi/npu
+libnpu/graph_uses := libnpu libnpu/inside isa soc uapi/npu
 libnpu/device_public := transport.h
-libnpu/device_uses := libnpu libnpu/inside libnpu/graph libnpu/trace uapi/drm uapi/npu
+libnpu/device_uses := libnpu libnpu/inside libnpu/graph libnpu/trace isa uapi/drm uapi/npu
 libnpu/trace_public := trace.h probes.h json_text.h
 libnpu/trace_uses := libnpu libnpu/inside libnpu/graph libnpu/device uapi/drm uapi/npu
 # The only room that sees the device: it is one, inside the process.

@@ -30,7 +30,7 @@ int fw_refuse(struct decoder *d, const char *fmt, ...)
 	int n = 0;
 
 	if (d->op)
-		n = snprintf(d->why, d->why_bytes, "command %u (%s): ", d->index, d->op);
+		n = snprintf(d->why, d->why_bytes, "command %u (%s): ", d->index, d->op->name);
 	if (n >= 0 && (size_t)n < d->why_bytes) {
 		va_start(ap, fmt);
 		vsnprintf(d->why + n, d->why_bytes - n, fmt, ap);
@@ -176,7 +176,7 @@ static int check_copy(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 
 static int check_binary(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 {
-	const struct vnpu_cmd_binary *m = &c->u.binary;
+	const struct vnpu_cmd_binary *m = &c->u.add;
 
 	CHECK(reserved(d, m->reserved));
 	CHECK(bounded(d, "rows", m->rows, VNPU_MAX_DIM));
@@ -327,7 +327,7 @@ static int check_dequant(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 /* All but what depends on the type of the weights, of which there are @w_bytes. A tile has @max_n channels at most. */
 static int check_matmul(struct decoder *d, struct fw_cmd *c, uint64_t w_bytes, uint32_t max_n, uint64_t *cost)
 {
-	const struct vnpu_cmd_matmul_i8 *m = &c->u.matmul;
+	const struct vnpu_cmd_matmul_i8 *m = &c->u.matmul_i8;
 	uint64_t panels, tile_m, tile_n, cycles;
 
 	CHECK(bounded(d, "m", m->m, VNPU_MAX_DIM));
@@ -383,7 +383,7 @@ static int cache(struct decoder *d, const char *name, const struct vnpu_ref *ref
  * its form less often then, and weights are not read more often. */
 static void widen_tiles(struct fw_cmd *c, uint32_t rows, uint32_t step)
 {
-	const struct vnpu_cmd_matmul_i8 *m = &c->u.matmul;
+	const struct vnpu_cmd_matmul_i8 *m = &c->u.matmul_i8;
 	uint64_t parts, all = div_up(m->n, VNPU_PANEL_N) * VNPU_PANEL_N;
 
 	if (!rows || c->tile_rows <= rows)
@@ -398,7 +398,7 @@ static void widen_tiles(struct fw_cmd *c, uint32_t rows, uint32_t step)
 
 static int check_matmul_i8(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 {
-	const struct vnpu_cmd_matmul_i8 *m = &c->u.matmul;
+	const struct vnpu_cmd_matmul_i8 *m = &c->u.matmul_i8;
 
 	CHECK(reserved(d, m->reserved));
 	CHECK(check_matmul(d, c, div_up(m->n, VNPU_PANEL_N) * VNPU_PANEL_I8_BYTES(m->k), VNPU_MAX_DIM, cost));

@@ -15,7 +15,7 @@ struct decoder {
 	const uint64_t *params;
 	uint32_t nr_slots, nr_params; /* of the stream */
 	uint32_t index; /* of the command */
-	const char *op;
+	const struct isa_op *op; /* of the command; NULL before the first one */
 	char *why;
 	size_t why_bytes;
 };

@@ -167,19 +167,20 @@ static int add_sleep(struct decoder *d, const struct vnpu_cmd_sleep *cmd)
 
 static int decode_cmds(struct decoder *d, const uint8_t *p, const uint8_t *end, uint32_t nr_cmds)
 {
+	static const struct isa_op unknown = { .name = "?" };
 	const struct vnpu_cmd *cmd;
 	int err = next_region(d->prog, 0);
 
 	for (d->index = 0; !err; d->index++) {
-		d->op = "?";
+		d->op = &unknown;
 		if ((size_t)(end - p) < sizeof(*cmd))
 			return fw_refuse(d, "the stream ends without END");
 		cmd = (const struct vnpu_cmd *)p;
-		if (!fw_op_name(cmd->op))
+		if (!isa_op(cmd->op))
 			return fw_refuse(d, "unknown operation %u", cmd->op);
-		d->op = fw_op_name(cmd->op);
-		if (cmd->size_bytes != fw_op_bytes(cmd->op))
-			return fw_refuse(d, "%u bytes, not %u", cmd->size_bytes, fw_op_bytes(cmd->op));
+		d->op = isa_op(cmd->op);
+		if (cmd->size_bytes != d->op->bytes)
+			return fw_refuse(d, "%u bytes, not %u", cmd->size_bytes, d->op->bytes);
 		if (cmd->size_bytes > (size_t)(end - p))
 			return fw_refuse(d, "leaves the stream");
 		if (cmd->flags)

@@ -14,7 +14,7 @@ struct tile {
 	uint8_t *base; /* of the address space */
 	void *scratch;
 	uint64_t row, rows, col, cols;
-	struct fw_access acc[FW_MAX_OPERANDS];
+	struct fw_access acc[ISA_MAX_OPERANDS];
 	unsigned int nr_acc;
 	/* MATMUL_WK: the tile's part of the table, as it was when it was read. */
 	struct vnpu_wk_panel table[FW_WK_PANELS];
@@ -75,7 +75,7 @@ static void run_copy(void *arg)
 static void run_binary(void *arg)
 {
 	struct tile *t = arg;
-	const struct vnpu_cmd_binary *m = &t->cmd->u.binary;
+	const struct vnpu_cmd_binary *m = &t->cmd->u.add;
 	uint64_t r;
 
 	for (r = t->row; r < t->row + t->rows; r++)
@@ -218,7 +218,7 @@ static void run_dequant(void *arg)
 static void run_matmul(void *arg)
 {
 	struct tile *t = arg;
-	const struct vnpu_cmd_matmul_i8 *m = &t->cmd->u.matmul;
+	const struct vnpu_cmd_matmul_i8 *m = &t->cmd->u.matmul_i8;
 	struct fw_matmul_i8 mm = {
 		.a = (int8_t *)at(t, 0) + t->row * m->lda,
 		.a_scale = f32_at(t, 1, t->row, 1, 0),
@@ -323,7 +323,7 @@ static void run_store(void *arg)
  * (check_matmul_w4()). A row of a has @a_bytes. */
 static void touch_matmul(struct tile *t, uint64_t a_stride, uint64_t a_bytes, uint64_t w, uint64_t w_bytes)
 {
-	const struct vnpu_cmd_matmul_i8 *m = &t->cmd->u.matmul;
+	const struct vnpu_cmd_matmul_i8 *m = &t->cmd->u.matmul_i8;
 	const uint64_t *va = t->cmd->va;
 
 	touch(t, va[0] + t->row * a_stride, (t->rows - 1) * a_stride + a_bytes, false);
@@ -337,7 +337,7 @@ static void touch_matmul(struct tile *t, uint64_t a_stride, uint64_t a_bytes, ui
 
 static void place_matmul(struct tile *t, uint64_t index)
 {
-	const struct vnpu_cmd_matmul_i8 *m = &t->cmd->u.matmul;
+	const struct vnpu_cmd_matmul_i8 *m = &t->cmd->u.matmul_i8;
 	uint64_t down = (m->m + t->cmd->tile_rows - 1) / t->cmd->tile_rows;
 
 	/* Rows vary first: tiles that are in work at the same time share weights. */
@@ -438,7 +438,7 @@ static void prepare_copy(struct tile *t, uint64_t index)
 
 static void prepare_binary(struct tile *t, uint64_t index)
 {
-	const struct vnpu_cmd_binary *m = &t->cmd->u.binary;
+	const struct vnpu_cmd_binary *m = &t->cmd->u.add;
 
 	place(t, m->rows, m->cols, index);
 	touch_f32(t, t->cmd->va[0], m->lda, false);
@@ -523,7 +523,7 @@ static tile_fn prepare(struct tile *t, uint64_t index)
 {
 	const struct vnpu_cmd_softmax *softmax = &t->cmd->u.softmax;
 	const struct vnpu_cmd_matmul_w4 *w4 = &t->cmd->u.matmul_w4;
-	const struct vnpu_cmd_matmul_i8 *i8 = &t->cmd->u.matmul;
+	const struct vnpu_cmd_matmul_i8 *i8 = &t->cmd->u.matmul_i8;
 	const struct vnpu_cmd_rmsnorm *norm = &t->cmd->u.rmsnorm;
 	const struct vnpu_cmd_rope *rope = &t->cmd->u.rope;
 	const struct vnpu_cmd_act *act = &t->cmd->u.act;
@@ -588,7 +588,7 @@ static tile_fn prepare(struct tile *t, uint64_t index)
 size_t fw_tile_weights(const struct fw_exec_job *job, const struct fw_cmd *cmd, uint64_t index, const uint8_t **weights)
 {
 	const struct vnpu_cmd_matmul_w4 *w4 = &cmd->u.matmul_w4;
-	const struct vnpu_cmd_matmul_i8 *m = &cmd->u.matmul;
+	const struct vnpu_cmd_matmul_i8 *m = &cmd->u.matmul_i8;
 	uint64_t down, before, panel_bytes;
 
 	switch (cmd->u.hdr.op) {

@@ -180,7 +180,7 @@ static struct npu_cost cmd_cost(const struct profile_npu *npu, const struct fw_c
 		return npu_time_vector(npu, 0, 0, 2.0 * c->u.copy.rows * c->u.copy.row_bytes);
 	case VNPU_OP_ADD:
 	case VNPU_OP_MUL:
-		return binary_cost(npu, &c->u.binary);
+		return binary_cost(npu, &c->u.add);
 	case VNPU_OP_ACT:
 		return act_cost(npu, &c->u.act);
 	case VNPU_OP_RMSNORM:
@@ -200,7 +200,7 @@ static struct npu_cost cmd_cost(const struct profile_npu *npu, const struct fw_c
 	case VNPU_OP_DEQUANT:
 		return quant_cost(npu, c->u.dequant.rows, c->u.dequant.cols, FLOAT_OPS_DEQUANT, 1);
 	case VNPU_OP_MATMUL_I8:
-		return matmul_cost(npu, &c->u.matmul);
+		return matmul_cost(npu, &c->u.matmul_i8);
 	case VNPU_OP_MATMUL_W4:
 	case VNPU_OP_MATMUL_W4F:
 		return matmul_w4_cost(npu, &c->u.matmul_w4);

@@ -172,6 +172,9 @@ struct npu_image_info {
 };
 int npu_image_info(const void *image, size_t image_bytes, struct npu_image_info *info);
 
+/* Prints the table of the instruction set as docs/isa.md has it: number, version and operands of each operation. 0 or -EIO. */
+int npu_isa_print(FILE *out);
+
 /* ---- packed weights ----------------------------------------------------------------------------------------------- */
 
 /* Bytes of an [n][k] matrix as NPU_W8_PANEL. */

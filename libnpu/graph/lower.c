@@ -9,12 +9,13 @@
 #include <string.h>
 
 #include "graph.h"
+#include "isa_ops.h"
 
 /* ---- emitting ---- */
 
 static void *lower_cmd(struct lower_out *o, enum vnpu_op op)
 {
-	uint32_t bytes = npu_cmd_bytes(op);
+	uint32_t bytes = isa_op(op)->bytes;
 	struct vnpu_cmd *cmd;
 	uint8_t *grown;
 
@@ -38,8 +39,8 @@ static void *lower_cmd(struct lower_out *o, enum vnpu_op op)
 	cmd->size_bytes = bytes;
 	o->bytes += bytes;
 	o->nr_cmds++;
-	if (o->isa_minor < npu_cmd_minor(op))
-		o->isa_minor = npu_cmd_minor(op);
+	if (o->isa_minor < isa_op(op)->minor)
+		o->isa_minor = isa_op(op)->minor;
 	return cmd;
 }
 

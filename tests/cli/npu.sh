@@ -150,12 +150,25 @@ refuses "a text in place of an image" 1 "no ELF file" "$bin/npuc" info "$scratch
 refuses "no verb" 2 "build, dis or info" "$bin/npuc"
 refuses "build without -o" 2 "needs -o" "$bin/npuc" build "$scratch/layer.txt"
 
+passes "npuc lists the instruction set" "$bin/npuc" isa
+cp "$scratch/out" "$scratch/isa"
+version=$(sed -n 's/^Version \(.*\)\.$/\1/p' "$scratch/isa")
+grep -q "^Version $version\. " docs/isa.md && ok "docs/isa.md is of this version" || not_ok "docs/isa.md is of this version" "npuc isa says $version"
+sed -n '/^| number | operation/,/^$/p' docs/isa.md | grep . >"$scratch/documented"
+diff <(grep '^|' "$scratch/isa") "$scratch/documented" >"$scratch/diff" && ok "docs/isa.md has its table" || not_ok "docs/isa.md has its table" "$(<"$scratch/diff")"
+while IFS='|' read -r _ number op since _; do
+	grep -q "^### .*\b${op// /}\b" docs/isa.md || not_ok "docs/isa.md explains each operation" "$op has no section"
+	[ $since = 1.0 ] || grep -q "^| ${since// /} | .*\b${op// /}\b" docs/isa.md || not_ok "docs/isa.md says what came when" "$op of $since"
+done < <(grep '^| [0-9]' "$scratch/isa")
+refuses "npuc isa with a file" 2 "want build, dis or info" "$bin/npuc" isa "$scratch/layer.elf"
+refuses "npuc isa with a profile" 2 "or isa" "$bin/npuc" isa --profile sd8gen3
+
 passes "npu-info on sim" env NPU_TRANSPORT=sim "$bin/npu-info"
 grep -q '^transport  *sim' "$scratch/out" && grep -q '^reason .*NPU_TRANSPORT' "$scratch/out" && ok "npu-info says why" || not_ok "npu-info says why" "$(<"$scratch/out")"
 passes "npu-info --json" "$bin/npu-info" --transport sim --json
 true_in_python "its JSON has the device's fields" '
 d = json.load(open(sys.argv[1]))
-assert d["transport"] == "sim" and d["isa"] == "1.4" and d["va_bits"] >= 30 and d["node"] is None and not d["lost"]' "$scratch/out"
+assert d["transport"] == "sim" and d["isa"] == sys.argv[2] and d["va_bits"] >= 30 and d["node"] is None and not d["lost"]' "$scratch/out" "$version"
 mkdir "$scratch/no-vendors"
 OCL_ICD_VENDORS=$scratch/no-vendors passes "npu-info without a platform of OpenCL" "$bin/npu-info" --transport sim
 grep -q '^opencl  *none: no OpenCL platform; install .*pocl-opencl-icd' "$scratch/out" && ok "it says what to install" || not_ok "it says what to install" "$(<"$scratch/out")"

@@ -32,6 +32,7 @@ refused_in() {
 
 refused_in kernels cpu_kernels.c '"npu.h"' '"fw.h"' '"soc.h"' '<drm/vnpu_accel.h>'
 refused_in soc soc.c '"kernels.h"' '"llm.h"' '"fw_time.h"' '<npu/vnpu_isa.h>'
+refused_in isa isa_ops.c '"npu.h"' '"fw.h"' '"kernels.h"'
 refused_in firmware-sim fw_queue.c '"npu.h"' '"llm.h"' '"transport.h"'
 refused_in libnpu/graph lower.c '"llm.h"' '"model.h"' '"fw.h"' '"transport.h"' '<drm/vnpu_accel.h>'
 refused_in libnpu/device buffer.c '"fw.h"' '"sim.h"' '"graph.h"' '<linux/vnpu_fw.h>'
@@ -48,7 +49,7 @@ run make -s --no-print-directory DEPS=no BUILD="$BUILD" room-compile ROOM=runtim
 same "a folder that rooms.mk does not have is refused" "$(grep -o 'runtime/nowhere is no room of rooms.mk' "$scratch/err")" \
 	"runtime/nowhere is no room of rooms.mk"
 
-sources=(kernels soc firmware-sim libnpu runtime tools)
+sources=(isa kernels soc firmware-sim libnpu runtime tools)
 same "no include goes up a folder" \
 	"none$(grep -rnE --include='*.[ch]' '#\s*include\s*["<]([^">]*/)?\.\.' "${sources[@]}" kmod uapi tests)" none
 same "no include of a room's names a folder, but those of uapi" \
