@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Validation of command streams: one pass over the binding table, one over the commands (fw_check.c). The output holds
- * addresses that need no further check.
+ * Validation of command streams: one pass over the binding table, one over the commands, each of which its
+ * operation checks (fw_op.h). The output holds addresses that need no further check.
  */
 #include "fw_stream.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fw_check.h"
+#include "fw_op.h"
 
 #define MAX_SLEEP_NS 60000000000ull
 
@@ -140,7 +140,7 @@ static int add_cmd(struct decoder *d, const struct vnpu_cmd *cmd)
 	c = &p->cmds[p->nr_cmds];
 	memset(c, 0, sizeof(*c));
 	memcpy(&c->u, cmd, cmd->size_bytes);
-	err = fw_check_cmd(d, c, &cost);
+	err = fw_ops[cmd->op]->check(d, c, &cost);
 	if (err)
 		return err;
 	c->index = d->index;
