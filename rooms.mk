@@ -94,7 +94,6 @@ ROOMS += tools/common $(TOOLS:%=tools/%)
 tools/common_public := json_out.h options.h progress.h range.h timeline.h tokens.h tool.h
 tools/common_uses := runtime/api libnpu
 $(foreach t,$(TOOLS),$(eval tools/$(t)_uses := tools/common runtime/api libnpu))
-tools/npuc_uses += uapi/npu
 
 # ---- exceptions: what still looks where it should not --------------------------------------------------------------------
 # With the headers that the one meant includes in turn. Nothing is added here: a line goes when its file needs it no more.

@@ -9,6 +9,7 @@
 #define NPU_OP_H
 
 #include "graph.h"
+#include "graph_text.h"
 #include "isa_ops.h"
 
 struct npu_op {
@@ -16,6 +17,8 @@ struct npu_op {
 	void (*lower)(struct lower_out *o, void *cmd, const struct graph_op *op);
 	/* Bit i: the result may take the memory of in[i] over, if it is as large. */
 	unsigned int in_place;
+	/* How a graph's text says it; the last has no syntax. */
+	struct text_op texts[3];
 };
 
 #define NPU_OP_ROW(NAME, name, number, minor, cmd) extern const struct npu_op npu_op_##name;

@@ -45,8 +45,15 @@ static void lower_copy(struct lower_out *o, void *cmd, const struct graph_op *op
 	o->bytes_moved += 2 * x->bytes;
 }
 
+static void text_store(struct graph_text *t, struct npu_tensor *out[])
+{
+	npu_store_rows(text_graph(t), text_tensor(t, 0), text_tensor(t, 1), text_param(t, 2));
+}
+
 const struct npu_op npu_op_copy = {
 	.lower = lower_copy,
+	.texts = { { "store X S P", "rows of X to rows P.. of state S, converted to its type",
+		     text_store } },
 };
 
 static void lower_store(struct lower_out *o, void *cmd, const struct graph_op *op)
@@ -131,6 +138,15 @@ static void lower_attn(struct lower_out *o, void *cmd, const struct graph_op *op
 	o->macs += 2 * seen * q->cols;
 }
 
+static void text_attn(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_attn(text_graph(t), text_tensor(t, 0), text_tensor(t, 1), text_tensor(t, 2),
+			  text_integer(t, 3, UINT32_MAX), text_integer(t, 4, UINT32_MAX),
+			  text_number(t, 5), text_param(t, 6));
+}
+
 const struct npu_op npu_op_attn = {
 	.lower = lower_attn,
+	.texts = { { "Y = attn Q K V HEADS KV_HEADS SCALE P",
+		     "over states K and V; row r is at P + r", text_attn } },
 };

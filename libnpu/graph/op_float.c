@@ -61,14 +61,34 @@ static void lower_binary(struct lower_out *o, void *cmd, const struct graph_op *
 	o->bytes_moved += a->bytes + y->bytes;
 }
 
+static void text_add(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_add(text_graph(t), text_tensor(t, 0), text_tensor(t, 1));
+}
+
+static void text_fold(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_fold(text_graph(t), text_tensor(t, 0));
+}
+
 const struct npu_op npu_op_add = {
 	.lower = lower_binary,
 	.in_place = 1 << 0 | 1 << 1,
+	.texts = { 
+		{ "Y = add A B", "A + B; B may be one row", text_add },
+		{ "Y = fold X", "the lower half of X's rows added to the upper one", text_fold },
+	},
 };
+
+static void text_mul(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_mul(text_graph(t), text_tensor(t, 0), text_tensor(t, 1));
+}
 
 const struct npu_op npu_op_mul = {
 	.lower = lower_binary,
 	.in_place = 1 << 0 | 1 << 1,
+	.texts = { { "Y = mul A B", "A times B; B may be one row", text_mul } },
 };
 
 /* ---- ACT ---- */
@@ -108,9 +128,23 @@ static void lower_act(struct lower_out *o, void *cmd, const struct graph_op *op)
 	lower_operands(o, c, op);
 }
 
+static void text_silu(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_silu(text_graph(t), text_tensor(t, 0));
+}
+
+static void text_gelu(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_gelu(text_graph(t), text_tensor(t, 0));
+}
+
 const struct npu_op npu_op_act = {
 	.lower = lower_act,
 	.in_place = 1 << 0,
+	.texts = { 
+		{ "Y = silu X", "X / (1 + exp(-X))", text_silu },
+		{ "Y = gelu X", "GELU of X, approximated with tanh", text_gelu },
+	},
 };
 
 /* ---- GLU ---- */
@@ -149,9 +183,17 @@ static void lower_glu(struct lower_out *o, void *cmd, const struct graph_op *op)
 	lower_operands(o, c, op);
 }
 
+static void text_glu(struct graph_text *t, struct npu_tensor *out[])
+{
+	enum npu_glu_kind kind = text_choice(t, 2, "an activation", "silu|gelu");
+
+	out[0] = npu_glu(text_graph(t), text_tensor(t, 0), text_tensor(t, 1), kind);
+}
+
 const struct npu_op npu_op_glu = {
 	.lower = lower_glu,
 	.in_place = 1 << 0 | 1 << 1,
+	.texts = { { "Y = glu A B silu|gelu", "the activation of A, times B", text_glu } },
 };
 
 /* ---- RMSNORM ---- */
@@ -197,9 +239,17 @@ static void lower_rmsnorm(struct lower_out *o, void *cmd, const struct graph_op 
 	lower_operands(o, c, op);
 }
 
+static void text_rmsnorm(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] =
+		npu_rmsnorm(text_graph(t), text_tensor(t, 0), text_tensor(t, 1), text_number(t, 2));
+}
+
 const struct npu_op npu_op_rmsnorm = {
 	.lower = lower_rmsnorm,
 	.in_place = 1 << 0,
+	.texts = { { "Y = rmsnorm X W EPS", "each W.cols columns of X normalised, times W",
+		     text_rmsnorm } },
 };
 
 /* ---- ROPE ---- */
@@ -247,9 +297,19 @@ static void lower_rope(struct lower_out *o, void *cmd, const struct graph_op *op
 	lower_operands(o, c, op);
 }
 
+static void text_rope(struct graph_text *t, struct npu_tensor *out[])
+{
+	enum npu_rope_mode mode = text_choice(t, 4, "a rope mode", "adjacent|halves");
+
+	out[0] = npu_rope(text_graph(t), text_tensor(t, 0), text_tensor(t, 1),
+			  text_integer(t, 2, UINT32_MAX), text_param(t, 3), mode);
+}
+
 const struct npu_op npu_op_rope = {
 	.lower = lower_rope,
 	.in_place = 1 << 0,
+	.texts = { { "Y = rope X INV_FREQ HEADS P|- adjacent|halves",
+		     "pairs of each head rotated; row r is at position P + r", text_rope } },
 };
 
 /* ---- SOFTMAX ---- */
@@ -280,7 +340,15 @@ static void lower_softmax(struct lower_out *o, void *cmd, const struct graph_op 
 	lower_operands(o, c, op);
 }
 
+static void text_softmax(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_softmax(text_graph(t), text_tensor(t, 0), text_number(t, 1), text_param(t, 2));
+}
+
 const struct npu_op npu_op_softmax = {
 	.lower = lower_softmax,
 	.in_place = 1 << 0,
+	.texts = { { "Y = softmax X SCALE [P]",
+		     "over rows; with P, over the first P + r + 1 columns of row r",
+		     text_softmax } },
 };

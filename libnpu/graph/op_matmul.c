@@ -173,8 +173,16 @@ static void lower_matmul(struct lower_out *o, void *cmd, const struct graph_op *
 	o->macs += (uint64_t)c->m * c->n * c->k;
 }
 
+static void text_matmul_i8(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_matmul_i8(text_graph(t), text_tensor(t, 0), text_tensor(t, 1),
+			       text_tensor(t, 2), text_optional(t, 3));
+}
+
 const struct npu_op npu_op_matmul_i8 = {
 	.lower = lower_matmul,
+	.texts = { { "Y = matmul Q SCALE W [BIAS]", "INT8 rows, INT8 weights (w8)",
+		     text_matmul_i8 } },
 };
 
 static void lower_matmul_w4(struct lower_out *o, void *cmd, const struct graph_op *op)
@@ -185,12 +193,28 @@ static void lower_matmul_w4(struct lower_out *o, void *cmd, const struct graph_o
 	c->group = op->in[2]->group;
 }
 
+static void text_matmul_w4(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_matmul_w4(text_graph(t), text_tensor(t, 0), text_tensor(t, 1),
+			       text_tensor(t, 2), text_optional(t, 3));
+}
+
 const struct npu_op npu_op_matmul_w4 = {
 	.lower = lower_matmul_w4,
+	.texts = { { "Y = matmul_w4 Q SCALE W [BIAS]", "INT8 rows, 4-bit weights (w4)",
+		     text_matmul_w4 } },
 };
+
+static void text_matmul_w4f(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_matmul_w4f(text_graph(t), text_tensor(t, 0), text_tensor(t, 1),
+				text_optional(t, 2));
+}
 
 const struct npu_op npu_op_matmul_w4f = {
 	.lower = lower_matmul_w4,
+	.texts = { { "Y = matmul_w4f X W [BIAS]", "f32 rows, 4-bit weights (w4)",
+		     text_matmul_w4f } },
 };
 
 static void lower_matmul_wk(struct lower_out *o, void *cmd, const struct graph_op *op)
@@ -201,6 +225,14 @@ static void lower_matmul_wk(struct lower_out *o, void *cmd, const struct graph_o
 	c->w_bytes = op->in[2]->bytes;
 }
 
+static void text_matmul_wk(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_matmul_wk(text_graph(t), text_tensor(t, 0), text_tensor(t, 1),
+			       text_tensor(t, 2), text_optional(t, 3));
+}
+
 const struct npu_op npu_op_matmul_wk = {
 	.lower = lower_matmul_wk,
+	.texts = { { "Y = matmul_wk Q SCALE W [BIAS]", "INT8 rows, weights of 1 to 8 bits (wk)",
+		     text_matmul_wk } },
 };

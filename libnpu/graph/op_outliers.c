@@ -52,8 +52,15 @@ static void lower_quant_outliers(struct lower_out *o, void *cmd, const struct gr
 	lower_operands(o, c, op);
 }
 
+static void text_quant_outliers(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_quant_outliers(text_graph(t), text_tensor(t, 0), &out[1], &out[2]);
+}
+
 const struct npu_op npu_op_quant_outliers = {
 	.lower = lower_quant_outliers,
+	.texts = { { "Q, SCALE, OUTLIERS = quant_outliers X",
+		     "INT8 rows, and a list of what they leave", text_quant_outliers } },
 };
 
 /* ---- ADD_OUTLIERS ---- */
@@ -98,7 +105,15 @@ static void lower_add_outliers(struct lower_out *o, void *cmd, const struct grap
 			  w->bytes * (columns < c->k ? columns : c->k) / c->k + y->bytes;
 }
 
+static void text_add_outliers(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_add_outliers(text_graph(t), text_tensor(t, 0), text_tensor(t, 1),
+				  text_tensor(t, 2));
+}
+
 const struct npu_op npu_op_add_outliers = {
 	.lower = lower_add_outliers,
 	.in_place = 1 << 0,
+	.texts = { { "Y = add_outliers X OUTLIERS W", "X, a matmul with W, plus what the list adds",
+		     text_add_outliers } },
 };

@@ -56,12 +56,25 @@ static void lower_quant(struct lower_out *o, void *cmd, const struct graph_op *o
 	lower_operands(o, c, op);
 }
 
+static void text_quant(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_quant(text_graph(t), text_tensor(t, 0), &out[1]);
+}
+
 const struct npu_op npu_op_quant = {
 	.lower = lower_quant,
+	.texts = { { "Q, SCALE = quant X", "INT8 with a scale for each row", text_quant } },
 };
+
+static void text_quant16(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_quant16(text_graph(t), text_tensor(t, 0), &out[1]);
+}
 
 const struct npu_op npu_op_quant16 = {
 	.lower = lower_quant,
+	.texts = { { "Q, SCALE = quant16 X",
+		     "nearly 16 bits, in two planes of INT8: twice the rows", text_quant16 } },
 };
 
 /* ---- DEQUANT ---- */
@@ -91,6 +104,12 @@ static void lower_dequant(struct lower_out *o, void *cmd, const struct graph_op 
 	lower_operands(o, c, op);
 }
 
+static void text_dequant(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_dequant(text_graph(t), text_tensor(t, 0), text_tensor(t, 1));
+}
+
 const struct npu_op npu_op_dequant = {
 	.lower = lower_dequant,
+	.texts = { { "Y = dequant Q SCALE", "Q times SCALE", text_dequant } },
 };

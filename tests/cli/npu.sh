@@ -24,7 +24,8 @@ p = matmul q s w b
 d = dequant q s
 e = add p d
 g = silu e
-m = mul g ones
+u = glu g e gelu
+m = mul u ones
 y = softmax m 1 pos
 sleep 1000
 z = gelu y
@@ -33,7 +34,7 @@ GRAPH
 
 passes "npuc builds a graph" "$bin/npuc" build "$scratch/layer.txt" -o "$scratch/layer.elf"
 passes "npuc lists it" "$bin/npuc" dis "$scratch/layer.elf"
-for op in rmsnorm rope copy attn quant matmul_i8 dequant add act mul softmax sleep barrier end; do
+for op in rmsnorm rope copy attn quant matmul_i8 dequant add act glu mul softmax sleep barrier end; do
 	grep -q ": $op" "$scratch/out" && ok "the listing has $op" || not_ok "the listing has $op" "$(<"$scratch/out")"
 done
 cat >"$scratch/w4.txt" <<'GRAPH'
@@ -139,6 +140,12 @@ bad() { # NAME PATTERN LINE...
 }
 bad "an unknown statement" "bad.txt:3: 'outputs' is not a statement" "outputs x"
 bad "an unknown operator" "bad.txt:3: 'relu' is not an operator" "y = relu x"
+bad "an operation without arguments" "bad.txt:3: 'silu' has 3 words, want 4 to 4" "y = silu"
+bad "an operation with too many arguments" "bad.txt:3: 'quant' has 6 words, want 5 to 5" "q, s = quant x x"
+bad "too few results" "bad.txt:3: 'quant' is not an operator" "q = quant x"
+bad "results without a comma" "bad.txt:3: 'q' is not a statement" "q s = quant x"
+bad "an unknown activation" "bad.txt:3: 'relu' is not an activation: want silu or gelu" "y = glu x x relu"
+bad "a store into what is no state" "bad.txt:3: .*'x' is both what is stored and where" "store x x -"
 bad "an unknown tensor" "bad.txt:3: 'z' is not a tensor" "y = silu z"
 bad "a name twice" "bad.txt:3: .*the name is taken" "input x f32 1 1"
 bad "a wrong shape" "bad.txt:4: .*'w' is 3 x 8" "weight w f32 3 8" "y = add x w"

@@ -43,7 +43,7 @@ refused_in runtime/schedule waits.c '"plan.h"' '"partition.h"' '"hetero.h"'
 refused_in runtime/pass plan.c '"fw.h"' '"fw_time.h"' '"npu_private.h"' '"gpu_private.h"' '<drm/vnpu_accel.h>'
 refused_in runtime sampler.c '"fw.h"' '"npu_private.h"' '"tool.h"'
 refused_in tools/llm-cli llm-cli.c '"plan.h"' '"engine.h"' '"model.h"' '"fw.h"' '<npu/vnpu_isa.h>'
-refused_in tools/npuc npuc.c '"image.h"' '"fw_stream.h"' '"profile.h"'
+refused_in tools/npuc npuc.c '<npu/vnpu_isa.h>' '"image.h"' '"fw_stream.h"' '"profile.h"'
 
 run make -s --no-print-directory DEPS=no BUILD="$BUILD" room-compile ROOM=runtime/nowhere
 same "a folder that rooms.mk does not have is refused" "$(grep -o 'runtime/nowhere is no room of rooms.mk' "$scratch/err")" \
