@@ -44,6 +44,7 @@ ALL_CFLAGS := -std=gnu11 $(CPPFLAGS) $(CFLAGS) -Wall -Wextra -Werror -Wno-unused
 LDFLAGS_COMMON := -pthread $(SANFLAGS) $(LDFLAGS)
 LIBS_NPU := $(shell pkg-config --libs libdrm libelf inih 2>/dev/null) -lm
 LIBS_LLM := $(shell pkg-config --libs libpcre2-8 OpenCL 2>/dev/null) -lm
+LIBS_INIH := $(shell pkg-config --libs inih 2>/dev/null)
 LIBS_TOOLS := $(shell pkg-config --libs json-c nettle 2>/dev/null)
 LIBS_SECCOMP := $(shell pkg-config --libs libseccomp 2>/dev/null)
 LIBS_npu-top := $(shell pkg-config --libs ncursesw 2>/dev/null)
@@ -56,7 +57,7 @@ sources = $(wildcard $(addsuffix /*.c,$(1)))
 # The arithmetic and the phone's numbers go into the library whose code calls them.
 LLM_BELOW := $(wildcard kernels/cpu_kernels*.c) soc/soc.c
 FW_MAIN := firmware-sim/vnpu_fw.c firmware-sim/port_kmd.c firmware-sim/confine.c
-FW_SRC := $(filter-out $(FW_MAIN) $(LLM_BELOW),$(call sources,firmware-sim kernels soc))
+FW_SRC := $(filter-out $(FW_MAIN) $(LLM_BELOW),$(call sources,firmware-sim isa kernels soc))
 NPU_SRC := $(call sources,$(NPU_ROOMS))
 LLM_SRC := $(call sources,$(RUNTIME_ROOMS)) $(LLM_BELOW)
 # tools/NAME/*.c make build/bin/NAME, with tools/common, which they share.
@@ -72,7 +73,7 @@ BINS := $(addprefix $(O)/bin/,vnpu-fw $(TOOLS))
 TESTS := $(addprefix $(O)/tests/,$(UNIT) $(KTEST) $(BENCH) $(FUZZ) abi32 abi64 accel_as_dri.so fake_node.so)
 
 .PHONY: all tests
-all: $(O)/lib/libnpu.a $(O)/lib/libnpu.so $(O)/lib/libllm.a $(BINS)
+all: $(O)/lib/libnpu.a $(O)/lib/libnpu.so $(O)/lib/libllm.a $(O)/lib/libllm.so $(BINS)
 tests: all $(TESTS)
 
 # ---- rooms: which headers a file can include (rooms.mk) --------------------------------------------------------------
@@ -154,6 +155,11 @@ $(O)/lib/libllm.a: $(call obj,$(LLM_SRC))
 $(O)/lib/libnpu.so: $(call obj,$(NPU_SRC) $(FW_SRC)) libnpu/libnpu.map
 	@echo "  LD      $@"
 	$(Q)$(CC) -shared -Wl,-soname,libnpu.so.0 -Wl,--version-script=libnpu/libnpu.map $(LDFLAGS_COMMON) -o $@ $(filter %.o,$^) $(LIBS_NPU)
+# What the runtime shares with the device, its kernels and its times, is no part of libnpu's interface: a copy of its own.
+$(O)/lib/libllm.so: $(call obj,$(LLM_SRC)) $(O)/lib/libvnpufw.a $(O)/lib/libnpu.so runtime/libllm.map
+	@echo "  LD      $@"
+	$(Q)$(CC) -shared -Wl,-z,defs -Wl,-soname,libllm.so.0 -Wl,--version-script=runtime/libllm.map $(LDFLAGS_COMMON) -o $@ \
+		$(filter %.o,$^) $(filter %.a,$^) $(filter %.so,$^) $(LIBS_LLM) $(LIBS_INIH)
 
 define link
 	$(Q)mkdir -p $(@D)
@@ -162,7 +168,7 @@ define link
 endef
 
 $(O)/bin/vnpu-fw: $(call obj,$(FW_MAIN)) $(O)/lib/libvnpufw.a
-	$(call link,$(shell pkg-config --libs inih 2>/dev/null) $(LIBS_SECCOMP) -lm)
+	$(call link,$(LIBS_INIH) $(LIBS_SECCOMP) -lm)
 
 define tool_rule
 $(O)/bin/$(1): $(call obj,$(call sources,tools/$(1)) $(TOOLS_SHARED)) $(O)/lib/libllm.a $(O)/lib/libnpu.a
@@ -275,18 +281,25 @@ insmod: deps
 rmmod:
 	$(SUDO) rmmod vnpu
 
+# $(1): the library's name, $(2): its folder.
+define install_lib
+install -m 644 $(O)/lib/$(1).a $(DESTDIR)$(LIBDIR)/
+	install -m 644 $(O)/lib/$(1).so $(DESTDIR)$(LIBDIR)/$(1).so.0
+	ln -sf $(1).so.0 $(DESTDIR)$(LIBDIR)/$(1).so
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' $(2)/$(1).pc.in \
+		> $(DESTDIR)$(LIBDIR)/pkgconfig/$(1).pc
+endef
+
 install: all
 	install -d $(addprefix $(DESTDIR)$(PREFIX)/,bin sbin include/vnpu/drm include/vnpu/linux share/man/man1 share/man/man8 \
-		share/vnpu/models/docs6m share/vnpu/bpftrace share/vnpu/profiles share/vnpu/shapes) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(UNITDIR) $(DESTDIR)$(UDEVDIR) \
+		share/vnpu/models/docs6m share/vnpu/bpftrace share/vnpu/profiles share/vnpu/shapes \
+		share/bash-completion/completions) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(UNITDIR) $(DESTDIR)$(UDEVDIR) \
 		$(DESTDIR)$(SYSUSERSDIR)
 	install $(addprefix $(O)/bin/,$(TOOLS)) $(DESTDIR)$(PREFIX)/bin/
 	install $(O)/bin/vnpu-fw $(DESTDIR)$(PREFIX)/sbin/
-	install -m 644 $(O)/lib/libnpu.a $(DESTDIR)$(LIBDIR)/
-	install -m 644 $(O)/lib/libnpu.so $(DESTDIR)$(LIBDIR)/libnpu.so.0
-	ln -sf libnpu.so.0 $(DESTDIR)$(LIBDIR)/libnpu.so
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' libnpu/libnpu.pc.in \
-		> $(DESTDIR)$(LIBDIR)/pkgconfig/libnpu.pc
-	install -m 644 libnpu/npu.h libnpu/npu_graph.h $(DESTDIR)$(PREFIX)/include/vnpu/
+	$(call install_lib,libnpu,libnpu)
+	$(call install_lib,libllm,runtime)
+	install -m 644 $(call headers,libnpu) $(call headers,runtime/api) $(DESTDIR)$(PREFIX)/include/vnpu/
 	install -m 644 uapi/drm/*.h $(DESTDIR)$(PREFIX)/include/vnpu/drm/
 	install -m 644 uapi/linux/*.h $(DESTDIR)$(PREFIX)/include/vnpu/linux/
 	install -m 644 docs/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
@@ -296,6 +309,8 @@ install: all
 	install -m 644 share/bpftrace/*.bt $(DESTDIR)$(PREFIX)/share/vnpu/bpftrace/
 	install -m 644 share/profiles/*.conf $(DESTDIR)$(PREFIX)/share/vnpu/profiles/
 	install -m 644 share/shapes/*.conf $(DESTDIR)$(PREFIX)/share/vnpu/shapes/
+	for t in llm-bench llm-cli llm-logits llm-perplexity; do install -m 644 share/bash-completion/completions/llm-cli \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/$$t || exit 1; done
 	install -m 644 share/udev/60-vnpu.rules $(DESTDIR)$(UDEVDIR)/
 	install -m 644 share/sysusers/vnpu.conf $(DESTDIR)$(SYSUSERSDIR)/
 	sed 's|@PREFIX@|$(PREFIX)|' share/systemd/vnpu-fw.service.in > $(DESTDIR)$(UNITDIR)/vnpu-fw.service

@@ -26,11 +26,17 @@ kernels_public := kernels.h cpu_kernels.h
 kernels_uses := uapi/npu
 soc_public := profile.h npu_time.h soc.h
 
+# ---- what commands are made of, for those who write, check and show them ---------------------------------------------
+
+ROOMS += isa
+isa_public := isa_ops.h
+isa_uses := uapi/npu
+
 # ---- the device ------------------------------------------------------------------------------------------------------
 
 ROOMS += firmware-sim
 firmware-sim_public := fw.h fw_poll.h
-firmware-sim_uses := uapi/drm uapi/linux uapi/npu kernels soc
+firmware-sim_uses := uapi/drm uapi/linux uapi/npu isa kernels soc
 
 # ---- libnpu ----------------------------------------------------------------------------------------------------------
 # libnpu is what a program sees; libnpu/inside what only the library's own rooms do. Those know one another.
@@ -42,9 +48,9 @@ libnpu/inside_folder := libnpu
 libnpu/inside_public := npu_fail.h npu_private.h
 
 libnpu/graph_public := image.h
-libnpu/graph_uses := libnpu libnpu/inside soc uapi/npu
+libnpu/graph_uses := libnpu libnpu/inside isa soc uapi/npu
 libnpu/device_public := transport.h
-libnpu/device_uses := libnpu libnpu/inside libnpu/graph libnpu/trace uapi/drm uapi/npu
+libnpu/device_uses := libnpu libnpu/inside libnpu/graph libnpu/trace isa uapi/drm uapi/npu
 libnpu/trace_public := trace.h probes.h json_text.h
 libnpu/trace_uses := libnpu libnpu/inside libnpu/graph libnpu/device uapi/drm uapi/npu
 # The only room that sees the device: it is one, inside the process.
@@ -54,21 +60,22 @@ libnpu/sim_uses := libnpu libnpu/inside libnpu/device soc uapi/drm uapi/linux ua
 # runtime/api is what a program sees.
 
 RUNTIME_BELOW := runtime/api libnpu uapi/npu soc kernels
-RUNTIME_ROOMS := runtime/base runtime/gguf runtime/text runtime/model runtime/schedule runtime/partition runtime/lanes/opencl \
-	runtime/lanes runtime/pass runtime
+RUNTIME_ROOMS := runtime/base runtime/gguf runtime/text runtime/model runtime/quantize runtime/schedule runtime/partition \
+	runtime/lanes/opencl runtime/lanes runtime/pass runtime
 ROOMS += runtime/api $(RUNTIME_ROOMS)
 runtime/api_folder := runtime
-runtime/api_public := llm.h
+runtime/api_public := llm.h llm_choices.h llm_quantize.h llm_vocab.h
 
 runtime/base_public := llm_fail.h threadpool.h
 runtime/base_uses := $(RUNTIME_BELOW)
-runtime/gguf_public := gguf.h gguf_quantize.h dequant.h
+runtime/gguf_public := gguf.h gguf_quantize.h gguf_writer.h dequant.h
 runtime/gguf_uses := $(runtime/base_uses) runtime/base
 # Beside each other:
 runtime/text_public := tokenizer.h
 runtime/text_uses := $(runtime/gguf_uses) runtime/gguf
 runtime/model_public := activations.h model.h pack.h packed.h shape.h
 runtime/model_uses := $(runtime/gguf_uses) runtime/gguf
+runtime/quantize_uses := $(runtime/model_uses) runtime/model
 runtime/schedule_public := scheduler.h waits.h
 runtime/schedule_uses := $(runtime/model_uses) runtime/model runtime/text
 runtime/partition_public := op_profile.h op_samples.h partition.h predictor.h
@@ -88,7 +95,6 @@ ROOMS += tools/common $(TOOLS:%=tools/%)
 tools/common_public := json_out.h options.h progress.h range.h timeline.h tokens.h tool.h
 tools/common_uses := runtime/api libnpu
 $(foreach t,$(TOOLS),$(eval tools/$(t)_uses := tools/common runtime/api libnpu))
-tools/npuc_uses += uapi/npu
 
 # ---- exceptions: what still looks where it should not --------------------------------------------------------------------
 # With the headers that the one meant includes in turn. Nothing is added here: a line goes when its file needs it no more.
@@ -116,6 +122,3 @@ tools/llm-bench_exceptions := $(sort runtime/calibration.h $(addprefix runtime/l
 tools/npu-profile_exceptions := $(sort runtime/partition/op_profile.h runtime/model/shape.h $(SEE_PREDICTOR))
 tools/npu-info_exceptions := runtime/lanes/opencl/gpu.h
 tools/npu-trace_exceptions := libnpu/trace/json_text.h
-tools/llm-vocab_exceptions := $(addprefix runtime/gguf/,gguf.h gguf_private.h gguf_writer.h) runtime/text/tokenizer.h
-tools/llm-quantize_exceptions := $(addprefix runtime/gguf/,dequant.h gguf.h gguf_private.h gguf_quantize.h gguf_writer.h) \
-	runtime/base/threadpool.h $(addprefix runtime/model/,activations.h model.h pack.h packed.h shape.h) kernels/cpu_kernels.h

@@ -1,63 +1,29 @@
 // SPDX-License-Identifier: MIT
-/* What operations there are: their names, and the sizes of their commands. */
-#include "fw_stream.h"
+/* The rows of all operations, and what they share. */
+#include "fw_op.h"
 
-static const char *const op_names[] = {
-	[VNPU_OP_END] = "end",
-	[VNPU_OP_BARRIER] = "barrier",
-	[VNPU_OP_SLEEP] = "sleep",
-	[VNPU_OP_COPY] = "copy",
-	[VNPU_OP_ADD] = "add",
-	[VNPU_OP_MUL] = "mul",
-	[VNPU_OP_ACT] = "act",
-	[VNPU_OP_RMSNORM] = "rmsnorm",
-	[VNPU_OP_ROPE] = "rope",
-	[VNPU_OP_SOFTMAX] = "softmax",
-	[VNPU_OP_QUANT] = "quant",
-	[VNPU_OP_DEQUANT] = "dequant",
-	[VNPU_OP_MATMUL_I8] = "matmul_i8",
-	[VNPU_OP_ATTN] = "attn",
-	[VNPU_OP_MATMUL_W4] = "matmul_w4",
-	[VNPU_OP_MATMUL_W4F] = "matmul_w4f",
-	[VNPU_OP_STORE] = "store",
-	[VNPU_OP_GLU] = "glu",
-	[VNPU_OP_MATMUL_WK] = "matmul_wk",
-	[VNPU_OP_QUANT16] = "quant16",
-	[VNPU_OP_QUANT_OUTLIERS] = "quant_outliers",
-	[VNPU_OP_ADD_OUTLIERS] = "add_outliers",
-};
+#define FW_OP_ROW(NAME, name, number, minor, cmd) [number] = &fw_op_##name,
+const struct fw_op *const fw_ops[ISA_NR_OPS] = { VNPU_TENSOR_OPS(FW_OP_ROW) };
 
-static const uint32_t op_bytes[] = {
-	[VNPU_OP_END] = sizeof(struct vnpu_cmd),
-	[VNPU_OP_BARRIER] = sizeof(struct vnpu_cmd),
-	[VNPU_OP_SLEEP] = sizeof(struct vnpu_cmd_sleep),
-	[VNPU_OP_COPY] = sizeof(struct vnpu_cmd_copy),
-	[VNPU_OP_ADD] = sizeof(struct vnpu_cmd_binary),
-	[VNPU_OP_MUL] = sizeof(struct vnpu_cmd_binary),
-	[VNPU_OP_ACT] = sizeof(struct vnpu_cmd_act),
-	[VNPU_OP_RMSNORM] = sizeof(struct vnpu_cmd_rmsnorm),
-	[VNPU_OP_ROPE] = sizeof(struct vnpu_cmd_rope),
-	[VNPU_OP_SOFTMAX] = sizeof(struct vnpu_cmd_softmax),
-	[VNPU_OP_QUANT] = sizeof(struct vnpu_cmd_quant),
-	[VNPU_OP_DEQUANT] = sizeof(struct vnpu_cmd_dequant),
-	[VNPU_OP_MATMUL_I8] = sizeof(struct vnpu_cmd_matmul_i8),
-	[VNPU_OP_ATTN] = sizeof(struct vnpu_cmd_attn),
-	[VNPU_OP_MATMUL_W4] = sizeof(struct vnpu_cmd_matmul_w4),
-	[VNPU_OP_MATMUL_W4F] = sizeof(struct vnpu_cmd_matmul_w4),
-	[VNPU_OP_STORE] = sizeof(struct vnpu_cmd_store),
-	[VNPU_OP_GLU] = sizeof(struct vnpu_cmd_glu),
-	[VNPU_OP_MATMUL_WK] = sizeof(struct vnpu_cmd_matmul_wk),
-	[VNPU_OP_QUANT16] = sizeof(struct vnpu_cmd_quant),
-	[VNPU_OP_QUANT_OUTLIERS] = sizeof(struct vnpu_cmd_quant_outliers),
-	[VNPU_OP_ADD_OUTLIERS] = sizeof(struct vnpu_cmd_add_outliers),
-};
-
-const char *fw_op_name(uint16_t op)
+void tile_place(struct fw_tile *t, uint64_t rows, uint64_t cols, uint64_t index)
 {
-	return op < sizeof(op_names) / sizeof(op_names[0]) ? op_names[op] : NULL;
+	uint64_t across = (cols + t->cmd->tile_cols - 1) / t->cmd->tile_cols;
+
+	t->row = index / across * t->cmd->tile_rows;
+	t->col = index % across * t->cmd->tile_cols;
+	t->rows = min_u64(t->cmd->tile_rows, rows - t->row);
+	t->cols = min_u64(t->cmd->tile_cols, cols - t->col);
 }
 
-uint32_t fw_op_bytes(uint16_t op)
+struct npu_cost fw_vector_time(const struct profile_npu *npu, double elements, double ops,
+			       double floats, double bytes)
 {
-	return fw_op_name(op) ? op_bytes[op] : 0;
+	return npu_time_vector(npu, elements, ops, floats * FLOAT_BYTES + bytes);
+}
+
+double fw_kv_bits(uint32_t type)
+{
+	double bits = VNPU_KV_BYTES(type, VNPU_Q8_0_VALUES) * 8.0 / VNPU_Q8_0_VALUES;
+
+	return bits < FLOAT_BITS ? bits : FLOAT_BITS;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Validation of command streams: one pass over the binding table, one over the commands (fw_check.c). The output holds
- * addresses that need no further check.
+ * Validation of command streams: one pass over the binding table, one over the commands, each of which its
+ * operation checks (fw_op.h). The output holds addresses that need no further check.
  */
 #include "fw_stream.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fw_check.h"
+#include "fw_op.h"
 
 #define MAX_SLEEP_NS 60000000000ull
 
@@ -140,7 +140,7 @@ static int add_cmd(struct decoder *d, const struct vnpu_cmd *cmd)
 	c = &p->cmds[p->nr_cmds];
 	memset(c, 0, sizeof(*c));
 	memcpy(&c->u, cmd, cmd->size_bytes);
-	err = fw_check_cmd(d, c, &cost);
+	err = fw_ops[cmd->op]->check(d, c, &cost);
 	if (err)
 		return err;
 	c->index = d->index;
@@ -167,19 +167,20 @@ static int add_sleep(struct decoder *d, const struct vnpu_cmd_sleep *cmd)
 
 static int decode_cmds(struct decoder *d, const uint8_t *p, const uint8_t *end, uint32_t nr_cmds)
 {
+	static const struct isa_op unknown = { .name = "?" };
 	const struct vnpu_cmd *cmd;
 	int err = next_region(d->prog, 0);
 
 	for (d->index = 0; !err; d->index++) {
-		d->op = "?";
+		d->op = &unknown;
 		if ((size_t)(end - p) < sizeof(*cmd))
 			return fw_refuse(d, "the stream ends without END");
 		cmd = (const struct vnpu_cmd *)p;
-		if (!fw_op_name(cmd->op))
+		if (!isa_op(cmd->op))
 			return fw_refuse(d, "unknown operation %u", cmd->op);
-		d->op = fw_op_name(cmd->op);
-		if (cmd->size_bytes != fw_op_bytes(cmd->op))
-			return fw_refuse(d, "%u bytes, not %u", cmd->size_bytes, fw_op_bytes(cmd->op));
+		d->op = isa_op(cmd->op);
+		if (cmd->size_bytes != d->op->bytes)
+			return fw_refuse(d, "%u bytes, not %u", cmd->size_bytes, d->op->bytes);
 		if (cmd->size_bytes > (size_t)(end - p))
 			return fw_refuse(d, "leaves the stream");
 		if (cmd->flags)

@@ -8,17 +8,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <npu/vnpu_isa.h>
-
-/* Greatest number of operands of a command. */
-#define FW_MAX_OPERANDS 5
+#include "isa_ops.h"
 
 /*
  * A command whose every operand is known to lie where it may. The union is as submitted; addresses and params are
  * resolved beside it.
  */
 struct fw_cmd {
-	uint64_t va[FW_MAX_OPERANDS]; /* operands in the order of the command's structure */
+	uint64_t va[ISA_MAX_OPERANDS]; /* operands in the order of the command's structure */
 	uint64_t pos; /* value of the command's param, 0 where it has none */
 	uint32_t index; /* in the stream, which counts BARRIERs and SLEEPs too */
 	uint64_t tile0; /* number of its first tile in its region */
@@ -27,22 +24,9 @@ struct fw_cmd {
 	uint32_t tile_rows, tile_cols;
 	union {
 		struct vnpu_cmd hdr;
-		struct vnpu_cmd_copy copy;
-		struct vnpu_cmd_binary binary;
-		struct vnpu_cmd_act act;
-		struct vnpu_cmd_rmsnorm rmsnorm;
-		struct vnpu_cmd_rope rope;
-		struct vnpu_cmd_softmax softmax;
-		struct vnpu_cmd_quant quant;
-		struct vnpu_cmd_dequant dequant;
-		struct vnpu_cmd_matmul_i8 matmul;
-		struct vnpu_cmd_matmul_w4 matmul_w4;
-		struct vnpu_cmd_matmul_wk matmul_wk;
-		struct vnpu_cmd_attn attn;
-		struct vnpu_cmd_store store;
-		struct vnpu_cmd_glu glu;
-		struct vnpu_cmd_quant_outliers quant_outliers;
-		struct vnpu_cmd_add_outliers add_outliers;
+#define FW_CMD_OF(NAME, name, number, minor, cmd) struct vnpu_cmd_##cmd name;
+		VNPU_TENSOR_OPS(FW_CMD_OF)
+#undef FW_CMD_OF
 	} u;
 };
 
@@ -77,9 +61,5 @@ int fw_prog_decode(struct fw_prog *prog, const void *stream, size_t stream_bytes
 /* All regions' costs, rough; a sleep counts as well. */
 uint64_t fw_prog_cost(const struct fw_prog *prog);
 void fw_prog_free(struct fw_prog *prog);
-
-/* Of an enum vnpu_op: its name, NULL if there is no such operation; the bytes of its command. */
-const char *fw_op_name(uint16_t op);
-uint32_t fw_op_bytes(uint16_t op);
 
 #endif /* FW_STREAM_H */

@@ -148,6 +148,16 @@ struct npu_tensor *npu_attn(struct npu_graph *g, struct npu_tensor *q, struct np
 /* Pause, for tests of timeouts and schedulers: everything after it waits. 0 or -errno. */
 int npu_sleep(struct npu_graph *g, uint64_t duration_ns);
 
+/* ---- graphs as text ----------------------------------------------------------------------------------------------- */
+
+/*
+ * Builds a graph from its text, a statement a line, as npuc(1) describes; @text is written to. NULL: @name, which is what errors
+ * call the text, the line and why are npu_error().
+ */
+struct npu_graph *npu_graph_parse(const char *name, char *text);
+/* Prints the statements, a line each: form and meaning. 0 or -EIO. */
+int npu_graph_syntax(FILE *out);
+
 /* ---- compiling ---------------------------------------------------------------------------------------------------- */
 
 /* Have npu_graph_compile() predict what one run takes on the modelled NPU of @profile (npu.h: npu_device_options) and say so
@@ -171,6 +181,9 @@ struct npu_image_info {
 	uint64_t device_ns, device_cycles; /* predicted for one run there; attention for the last rows of its cache */
 };
 int npu_image_info(const void *image, size_t image_bytes, struct npu_image_info *info);
+
+/* Prints the table of the instruction set as docs/isa.md has it: number, version and operands of each operation. 0 or -EIO. */
+int npu_isa_print(FILE *out);
 
 /* ---- packed weights ----------------------------------------------------------------------------------------------- */
 

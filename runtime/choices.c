@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The runtime's choices and their names on command lines. */
+/* The table of the engine's choices, and what follows from it: see llm_choices.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,193 +7,491 @@
 #include "llm.h"
 #include "llm_fail.h"
 
-static const char *const placement_names[] = {
-	[LLM_PLACE_AUTO] = "auto",
-	[LLM_PLACE_FINE] = "fine",
-	[LLM_PLACE_CPU] = "cpu",
-	[LLM_PLACE_NPU] = "npu",
-	[LLM_PLACE_GPU] = "gpu",
-	[LLM_PLACE_LAYER] = "layer",
+/* ---- the table ---- */
+
+#define ON(placement) LLM_PLACED_ON(LLM_PLACE_##placement)
+#define ANYWHERE (ON(FINE) | ON(CPU) | ON(NPU) | ON(GPU) | ON(LAYER))
+#define WITH_NPU (ANYWHERE & ~ON(CPU))
+
+#define TRAIT_NPU (1u << 0)
+#define TRAIT_GPU (1u << 1)
+#define TRAIT_INTEGERS (1u << 2)
+#define TRAIT_4BIT (1u << 3)
+#define TRAIT_WHOLE_PROMPT (1u << 4)
+
+/* Name, doc, placements and traits are lines of their own: clang-format would join or split them. */
+/* clang-format off */
+static const struct llm_choice_value placements[] = {
+	[LLM_PLACE_AUTO] = { "auto",
+		"npu, by the virtual clock fine; where other options exclude it, one that they allow",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_PLACE_FINE] = { "fine",
+		"prompts: matmuls on the NPU, float operators on the CPU; tokens: as npu",
+		ANYWHERE, ANYWHERE, TRAIT_NPU },
+	[LLM_PLACE_CPU] = { "cpu",
+		"all on the CPU; no device is opened",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_PLACE_NPU] = { "npu",
+		"all but the embedding look-up on the NPU, one job for a chunk or token",
+		ANYWHERE, ANYWHERE, TRAIT_NPU },
+	[LLM_PLACE_GPU] = { "gpu",
+		"all but the embedding look-up on a device of OpenCL\n"
+		"Without OpenCL it runs on the virtual clock only.",
+		ANYWHERE, ANYWHERE, TRAIT_NPU | TRAIT_GPU },
+	[LLM_PLACE_LAYER] = { "layer",
+		"float operators on the GPU, each matmul on the NPU, the GPU, or cut between both\n"
+		"A matmul goes where it is sooner done (HeteroLLM 4). Without OpenCL it runs on the "
+		"virtual clock only.",
+		ANYWHERE, ANYWHERE, TRAIT_NPU | TRAIT_GPU },
 };
-static const char *const weights_names[] = {
-	[LLM_WEIGHTS_AUTO] = "auto",
-	[LLM_WEIGHTS_F32] = "f32",
-	[LLM_WEIGHTS_W8A8] = "w8a8",
-	[LLM_WEIGHTS_F16] = "f16",
-	[LLM_WEIGHTS_W4A16] = "w4a16",
-	[LLM_WEIGHTS_W4A8] = "w4a8",
+
+static const struct llm_choice_value weights[] = {
+	[LLM_WEIGHTS_AUTO] = { "auto",
+		"f32 on the CPU; elsewhere what the file was packed for, w4a8 for Q4_0, else w8a8\n"
+		"In a dry run, which has no file: w8a8 with placements npu and fine, w4a16 with layer, "
+		"f16 with cpu and gpu.",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_WEIGHTS_F32] = { "f32",
+		"the file's weights, widened while they are read",
+		ON(CPU), ANYWHERE, 0 },
+	[LLM_WEIGHTS_W8A8] = { "w8a8",
+		"INT8 with a scale per output channel; integer activations with a scale per row",
+		WITH_NPU, ANYWHERE, TRAIT_INTEGERS },
+	[LLM_WEIGHTS_F16] = { "f16",
+		"floats of 16 bits",
+		0, ANYWHERE, 0 },
+	[LLM_WEIGHTS_W4A16] = { "w4a16",
+		"INT4 with a scale per 32 values of a row; activations and arithmetic in floats\n"
+		"Q4_0's blocks are used as they are; for other types the scale of least squared error is "
+		"searched. The output matrix has 8 bits unless it is Q4_0 in the file, and so have "
+		"matrices whose rows are no multiple of 32.",
+		WITH_NPU, ANYWHERE, TRAIT_4BIT },
+	[LLM_WEIGHTS_W4A8] = { "w4a8",
+		"the weights of w4a16; integer activations",
+		WITH_NPU, ANYWHERE, TRAIT_4BIT | TRAIT_INTEGERS },
 };
-static const char *const activations_names[] = {
-	[LLM_ACTIVATIONS_OUTLIERS] = "outliers",
-	[LLM_ACTIVATIONS_INT8] = "int8",
-	[LLM_ACTIVATIONS_MIXED] = "mixed",
-	[LLM_ACTIVATIONS_INT16] = "int16",
+
+static const struct llm_choice_value activations[] = {
+	[LLM_ACTIVATIONS_OUTLIERS] = { "outliers",
+		"INT8; down projections multiply outliers apart, and the output matrix reads INT16\n"
+		"Outliers are the few values of a row that would take the others' bits; they stay "
+		"floats.",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_ACTIVATIONS_INT8] = { "int8",
+		"INT8 everywhere",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_ACTIVATIONS_MIXED] = { "mixed",
+		"INT8, and INT16 for what down projections and the output matrix read",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_ACTIVATIONS_INT16] = { "int16",
+		"INT16 everywhere\n"
+		"They are two planes of 8 bits, which take the NPU two passes over the rows, and one over "
+		"the weights.",
+		ANYWHERE, ANYWHERE, 0 },
 };
-static const char *const graphs_names[] = {
-	[LLM_GRAPHS_BUCKETED] = "bucketed",
-	[LLM_GRAPHS_SHARED] = "shared",
-	[LLM_GRAPHS_ONLINE] = "online",
-	[LLM_GRAPHS_PADDED] = "padded",
-	[LLM_GRAPHS_PIPE] = "pipe",
+
+static const struct llm_choice_value graphs[] = {
+	[LLM_GRAPHS_BUCKETED] = { "bucketed",
+		"one for each multiple of 32 tokens, made when a chunk first needs it",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_GRAPHS_SHARED] = { "shared",
+		"one, which every chunk is padded to (llm.npu 3.2)",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_GRAPHS_ONLINE] = { "online",
+		"of exactly the prompt's length, made on the CPU when the prompt is there",
+		ON(LAYER), ON(LAYER), TRAIT_WHOLE_PROMPT },
+	[LLM_GRAPHS_PADDED] = { "padded",
+		"the next larger of 32, 64, ... 1024 tokens, after as many of 1024 as are full",
+		ON(LAYER), ON(LAYER), TRAIT_WHOLE_PROMPT },
+	[LLM_GRAPHS_PIPE] = { "pipe",
+		"as many of 32, 64, ... 1024 tokens as give the length, one after the other, the last "
+		"padded",
+		ON(LAYER), ON(LAYER), TRAIT_WHOLE_PROMPT },
 };
-static const char *const partition_names[] = {
-	[LLM_PARTITION_NONE] = "none",
-	[LLM_PARTITION_ROW] = "row",
-	[LLM_PARTITION_SEQUENCE] = "sequence",
-	[LLM_PARTITION_MULTI_SEQUENCE] = "multi-sequence",
-	[LLM_PARTITION_HYBRID] = "hybrid",
-	[LLM_PARTITION_AUTO] = "auto",
+
+static const struct llm_choice_value partitions[] = {
+	[LLM_PARTITION_NONE] = { "none",
+		"not at all",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_PARTITION_ROW] = { "row",
+		"the GPU gets output columns",
+		ON(LAYER), ON(LAYER), 0 },
+	[LLM_PARTITION_SEQUENCE] = { "sequence",
+		"the NPU gets the tokens of one graph, the GPU those after them",
+		ON(LAYER), ON(LAYER), 0 },
+	[LLM_PARTITION_MULTI_SEQUENCE] = { "multi-sequence",
+		"the NPU gets the tokens of several graphs, the GPU those after them",
+		ON(LAYER), ON(LAYER), 0 },
+	[LLM_PARTITION_HYBRID] = { "hybrid",
+		"the GPU gets output columns, beside padded graphs or beside tokens",
+		ON(LAYER), ON(LAYER), 0 },
+	[LLM_PARTITION_AUTO] = { "auto",
+		"whichever is the fastest",
+		ON(LAYER), ON(LAYER), 0 },
 };
-static const char *const kv_names[] = {
-	[LLM_KV_F16] = "f16",
-	[LLM_KV_F32] = "f32",
-	[LLM_KV_Q8_0] = "q8_0",
+
+static const struct llm_choice_value kvs[] = {
+	[LLM_KV_F16] = { "f16",
+		"floats of 16 bits",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_KV_F32] = { "f32",
+		"floats of 32 bits, which are exact and twice as large",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_KV_Q8_0] = { "q8_0",
+		"INT8 with an F16 scale per 32 values, 17/32 of the size of f16\n"
+		"For models whose heads are multiples of 32.",
+		ANYWHERE, ANYWHERE, 0 },
 };
-static const char *const sync_names[] = {
-	[LLM_SYNC_FAST] = "fast",
-	[LLM_SYNC_DRIVER] = "driver",
+
+static const struct llm_choice_value syncs[] = {
+	[LLM_SYNC_FAST] = { "fast",
+		"poll the queue's status page for as long as such jobs take, then wait in the driver",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_SYNC_DRIVER] = { "driver",
+		"wait in the driver at once",
+		ANYWHERE, ANYWHERE, 0 },
+};
+
+static const struct llm_choice_value orders[] = {
+	[LLM_ORDER_AUTO] = { "auto",
+		"layer where chunks overlap, else fifo",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_ORDER_FIFO] = { "fifo",
+		"the first in the plan",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_ORDER_LAYER] = { "layer",
+		"that of the lowest layer, so that chunks go through the layers side by side",
+		ANYWHERE, ANYWHERE, 0 },
 };
 
 #define COUNT(a) ((unsigned int)(sizeof(a) / sizeof((a)[0])))
+#define VALUES(a) .values = a, .n_values = COUNT(a)
+#define FIELD(field) .name = #field, .offset = offsetof(struct llm_choices, field)
 
-static const char *choice_name(const char *const *names, unsigned int n, unsigned int value)
+static const struct llm_choice_info table[LLM_NR_CHOICES] = {
+	[LLM_CHOICE_PLACEMENT] = {
+		FIELD(placement), VALUES(placements), .runs = ANYWHERE, .plans = ANYWHERE,
+		.doc = "where a forward pass runs",
+	},
+	[LLM_CHOICE_WEIGHTS] = {
+		FIELD(weights), VALUES(weights), .runs = ANYWHERE, .plans = ANYWHERE,
+		.doc = "what the matmuls compute with",
+	},
+	[LLM_CHOICE_ACTIVATIONS] = {
+		FIELD(activations), VALUES(activations), .runs = ANYWHERE, .plans = ANYWHERE,
+		.integers = true,
+		.doc = "what a row of activations is rounded to for a matmul of integers\n"
+		       "These are all with weights w8a8 and w4a8, and of others those of a matrix that "
+		       "has 8 bits.",
+	},
+	[LLM_CHOICE_GRAPHS] = {
+		FIELD(graphs), VALUES(graphs), .runs = WITH_NPU, .plans = ANYWHERE,
+		.doc = "which static graphs a prompt's chunks run on\n"
+		       "Those of placement layer are of single matmuls.",
+	},
+	[LLM_CHOICE_PARTITION] = {
+		FIELD(partition), VALUES(partitions), .runs = ON(LAYER), .plans = ON(LAYER),
+		.doc = "how matmuls are cut between GPU and NPU",
+	},
+	[LLM_CHOICE_KV] = {
+		FIELD(kv), VALUES(kvs), .runs = ANYWHERE, .plans = ANYWHERE,
+		.doc = "what the KV cache is made of, whichever lane reads it",
+	},
+	[LLM_CHOICE_SYNC] = {
+		FIELD(sync), VALUES(syncs), .runs = WITH_NPU, .plans = ANYWHERE,
+		.doc = "how the runtime learns that the NPU is done",
+	},
+	[LLM_CHOICE_ORDER] = {
+		FIELD(order), VALUES(orders), .runs = ANYWHERE, .plans = ANYWHERE,
+		.doc = "which task of a forward pass a lane takes of those that are ready",
+	},
+};
+
+#define SETS(choice) (1u << LLM_CHOICE_##choice)
+#define SETS_PLACEMENT (SETS(PLACEMENT) | SETS(WEIGHTS) | SETS(GRAPHS) | SETS(PARTITION))
+
+static const struct llm_preset presets[] = {
+	{ "cpu", "all on the CPU", SETS_PLACEMENT, { .placement = LLM_PLACE_CPU } },
+	{ "npu", "all on the NPU", SETS_PLACEMENT, { .placement = LLM_PLACE_NPU } },
+	{ "fine", "matmuls on the NPU, the rest of a prompt on the CPU", SETS_PLACEMENT,
+	  { .placement = LLM_PLACE_FINE } },
+	{ "gpu", "all on the GPU", SETS_PLACEMENT, { .placement = LLM_PLACE_GPU } },
+	{ "hetero-layer", "HeteroLLM: each matmul on the GPU or the NPU", SETS_PLACEMENT,
+	  { .placement = LLM_PLACE_LAYER, .weights = LLM_WEIGHTS_W4A16,
+	    .graphs = LLM_GRAPHS_PADDED } },
+	{ "hetero-tensor", "HeteroLLM: matmuls cut between GPU and NPU", SETS_PLACEMENT,
+	  { .placement = LLM_PLACE_LAYER, .weights = LLM_WEIGHTS_W4A16, .graphs = LLM_GRAPHS_PIPE,
+	    .partition = LLM_PARTITION_AUTO } },
+};
+
+/* clang-format on */
+
+/* ---- one choice ---- */
+
+/* All fields are enums without negative values: unsigned ints. */
+_Static_assert(sizeof(struct llm_choices) == LLM_NR_CHOICES * sizeof(unsigned int),
+	       "a field is no enum");
+
+unsigned int llm_choices_get(const struct llm_choices *choices, enum llm_choice choice)
 {
-	return value < n ? names[value] : "?";
+	unsigned int value;
+
+	memcpy(&value, (const char *)choices + table[choice].offset, sizeof(value));
+	return value;
 }
 
-static int choice_parse(const char *what, const char *const *names, unsigned int n, const char *name)
+void llm_choices_set(struct llm_choices *choices, enum llm_choice choice, unsigned int value)
 {
-	char list[64] = "";
+	memcpy((char *)choices + table[choice].offset, &value, sizeof(value));
+}
 
-	for (unsigned int i = 0; i < n; i++) {
-		if (!strcmp(name, names[i]))
-			return (int)i;
-		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s", i ? ", " : "", names[i]);
+const struct llm_choice_info *llm_choice_info(enum llm_choice choice)
+{
+	return &table[choice];
+}
+
+const char *llm_choice_name(enum llm_choice choice, unsigned int value)
+{
+	return value < table[choice].n_values ? table[choice].values[value].name : "?";
+}
+
+/* A list for an error, as "a, b or c" with the word @last. What does not fit is left out. */
+struct list {
+	char text[256];
+	size_t n;
+};
+
+static void list_add(struct list *list, const char *word, const char *separator)
+{
+	size_t used = strlen(list->text);
+
+	snprintf(list->text + used, sizeof(list->text) - used, "%s%s", list->n++ ? separator : "",
+		 word);
+}
+
+int llm_choice_parse(enum llm_choice choice, const char *name)
+{
+	struct list known = { 0 };
+
+	for (unsigned int v = 0; v < table[choice].n_values; v++) {
+		if (!strcmp(name, table[choice].values[v].name))
+			return (int)v;
+		list_add(&known, table[choice].values[v].name, ", ");
 	}
-	return llm_fail(-EINVAL, "unknown %s '%s'; known are %s", what, name, list);
+	return llm_fail(-EINVAL, "%s: '%s' is none of %s", table[choice].name, name, known.text);
 }
 
-const char *llm_placement_name(enum llm_placement p)
+static bool has_trait(enum llm_choice choice, unsigned int value, unsigned int trait)
 {
-	return choice_name(placement_names, COUNT(placement_names), p);
+	return table[choice].values[value].traits & trait;
 }
 
-const char *llm_weights_name(enum llm_weights w)
+bool llm_placement_has_npu(enum llm_placement p)
 {
-	return choice_name(weights_names, COUNT(weights_names), w);
+	return has_trait(LLM_CHOICE_PLACEMENT, p, TRAIT_NPU);
 }
 
-const char *llm_activations_name(enum llm_activations a)
+bool llm_placement_has_gpu(enum llm_placement p)
 {
-	return choice_name(activations_names, COUNT(activations_names), a);
+	return has_trait(LLM_CHOICE_PLACEMENT, p, TRAIT_GPU);
 }
 
-const char *llm_graphs_name(enum llm_graphs g)
+bool llm_weights_integers(enum llm_weights w)
 {
-	return choice_name(graphs_names, COUNT(graphs_names), g);
+	return has_trait(LLM_CHOICE_WEIGHTS, w, TRAIT_INTEGERS);
 }
 
-const char *llm_partition_name(enum llm_partition p)
+bool llm_weights_4bit(enum llm_weights w)
 {
-	return choice_name(partition_names, COUNT(partition_names), p);
+	return has_trait(LLM_CHOICE_WEIGHTS, w, TRAIT_4BIT);
 }
 
-const char *llm_kv_name(enum llm_kv kv)
+bool llm_weights_packed(enum llm_weights w)
 {
-	return choice_name(kv_names, COUNT(kv_names), kv);
+	return w != LLM_WEIGHTS_AUTO && weights[w].runs & ON(NPU);
 }
 
-const char *llm_sync_name(enum llm_sync s)
+bool llm_graphs_whole_prompt(enum llm_graphs g)
 {
-	return choice_name(sync_names, COUNT(sync_names), s);
+	return has_trait(LLM_CHOICE_GRAPHS, g, TRAIT_WHOLE_PROMPT);
 }
 
-enum llm_placement llm_placement_of(enum llm_placement p, bool virtual_clock)
+bool llm_choice_applies(enum llm_choice choice, const struct llm_choices *settled, bool planned)
 {
-	if (p != LLM_PLACE_AUTO)
-		return p;
-	return virtual_clock ? LLM_PLACE_FINE : LLM_PLACE_NPU;
+	const struct llm_choice_info *info = &table[choice];
+
+	if (info->integers && !llm_weights_integers(settled->weights))
+		return false;
+	return (planned ? info->plans : info->runs) & LLM_PLACED_ON(settled->placement);
 }
 
-int llm_placement_parse(const char *name, enum llm_placement *p)
-{
-	int value = choice_parse("placement", placement_names, COUNT(placement_names), name);
+/* ---- what they leave open ---- */
 
-	if (value < 0)
-		return value;
-	*p = (enum llm_placement)value;
+/* The placements that the value of @choice can have. */
+static unsigned int placements_of(const struct llm_choices *c, enum llm_choice choice, bool planned)
+{
+	const struct llm_choice_value *v = &table[choice].values[llm_choices_get(c, choice)];
+
+	return planned ? v->plans : v->runs;
+}
+
+/* The first of the clock's placements that all choices can have; AUTO: there is none. */
+static enum llm_placement choose_placement(const struct llm_choices *c, bool planned,
+					   bool virtual_clock)
+{
+	const enum llm_placement order[] = { virtual_clock ? LLM_PLACE_FINE : LLM_PLACE_NPU,
+					     LLM_PLACE_NPU,
+					     LLM_PLACE_FINE,
+					     LLM_PLACE_LAYER,
+					     LLM_PLACE_GPU,
+					     LLM_PLACE_CPU };
+	unsigned int on = ANYWHERE;
+
+	for (enum llm_choice i = 0; i < LLM_NR_CHOICES; i++)
+		on &= placements_of(c, i, planned);
+	for (unsigned int i = 0; i < COUNT(order); i++)
+		if (on & LLM_PLACED_ON(order[i]))
+			return order[i];
+	return LLM_PLACE_AUTO;
+}
+
+/* The placement that was asked for cannot have the value of @choice. */
+static int refuse_value(const struct llm_choices *c, enum llm_choice choice, bool planned)
+{
+	const struct llm_choice_info *info = &table[choice];
+	unsigned int on = placements_of(c, choice, planned);
+	struct list others = { 0 }, values = { 0 };
+
+	for (unsigned int p = 0; p < COUNT(placements); p++)
+		if (on & LLM_PLACED_ON(p))
+			list_add(&others, placements[p].name, " or ");
+	for (unsigned int v = 0; v < info->n_values; v++)
+		if ((planned ? info->values[v].plans : info->values[v].runs) &
+		    LLM_PLACED_ON(c->placement))
+			list_add(&values, info->values[v].name, " or ");
+	return llm_fail(-EINVAL, "placement %s has no %s %s: choose placement %s, or %s %s",
+			placements[c->placement].name, info->name,
+			llm_choice_name(choice, llm_choices_get(c, choice)), others.text,
+			info->name, values.text);
+}
+
+/* No placement can have all values. */
+static int refuse_all(const struct llm_choices *c, bool planned)
+{
+	struct list those = { 0 };
+	char value[64];
+
+	for (enum llm_choice i = 0; i < LLM_NR_CHOICES; i++) {
+		if (placements_of(c, i, planned) == ANYWHERE)
+			continue;
+		snprintf(value, sizeof(value), "%s %s", table[i].name,
+			 llm_choice_name(i, llm_choices_get(c, i)));
+		list_add(&those, value, " and ");
+	}
+	return llm_fail(-EINVAL, "no placement has %s: leave one of them out", those.text);
+}
+
+static int check_values(const struct llm_choices *c, bool planned)
+{
+	for (enum llm_choice i = 0; i < LLM_NR_CHOICES; i++) {
+		unsigned int value = llm_choices_get(c, i);
+
+		if (value >= table[i].n_values)
+			return llm_fail(-EINVAL, "%s %u: there are 0 to %u", table[i].name, value,
+					table[i].n_values - 1);
+		if (!planned && !table[i].values[value].runs)
+			return llm_fail(-ENOTSUP, "%s %s can only be planned: llm-bench --dry-run",
+					table[i].name, llm_choice_name(i, value));
+	}
 	return 0;
 }
 
-int llm_weights_parse(const char *name, enum llm_weights *w)
+static int settle_placement(struct llm_choices *c, const struct llm_choices_file *file,
+			    bool virtual_clock)
 {
-	int value = choice_parse("weights", weights_names, COUNT(weights_names), name);
+	struct llm_choices with_file = *c;
+	enum llm_placement p;
 
-	if (value < 0)
-		return value;
-	*w = (enum llm_weights)value;
-	return 0;
-}
-
-int llm_activations_parse(const char *name, enum llm_activations *a)
-{
-	int value = choice_parse("activations", activations_names, COUNT(activations_names), name);
-
-	if (value < 0)
-		return value;
-	*a = (enum llm_activations)value;
-	return 0;
-}
-
-int llm_graphs_parse(const char *name, enum llm_graphs *g)
-{
-	int value = choice_parse("graphs", graphs_names, COUNT(graphs_names), name);
-
-	if (value < 0)
-		return value;
-	*g = (enum llm_graphs)value;
-	return 0;
-}
-
-int llm_partition_parse(const char *name, enum llm_partition *p)
-{
-	int value = choice_parse("partition", partition_names, COUNT(partition_names), name);
-
-	if (value < 0)
-		return value;
-	*p = (enum llm_partition)value;
-	return 0;
-}
-
-int llm_kv_parse(const char *name, enum llm_kv *kv)
-{
-	int value = choice_parse("KV cache", kv_names, COUNT(kv_names), name);
-
-	if (value < 0)
-		return value;
-	*kv = (enum llm_kv)value;
-	return 0;
-}
-
-int llm_sync_parse(const char *name, enum llm_sync *s)
-{
-	int value = choice_parse("sync", sync_names, COUNT(sync_names), name);
-
-	if (value < 0)
-		return value;
-	*s = (enum llm_sync)value;
-	return 0;
-}
-
-int llm_choices_check(enum llm_placement placement, enum llm_graphs graphs, enum llm_partition partition)
-{
-	if (placement == LLM_PLACE_LAYER)
+	for (enum llm_choice i = 0; i < LLM_NR_CHOICES && c->placement != LLM_PLACE_AUTO; i++)
+		if (!(placements_of(c, i, !file) & LLM_PLACED_ON(c->placement)))
+			return refuse_value(c, i, !file);
+	if (c->placement != LLM_PLACE_AUTO)
 		return 0;
-	if (graphs > LLM_GRAPHS_SHARED)
-		return llm_fail(-EINVAL, "graphs %s are those of placement layer; choose it, or graphs bucketed",
-				llm_graphs_name(graphs));
-	if (partition != LLM_PARTITION_NONE)
-		return llm_fail(-EINVAL, "partition %s: only placement layer cuts products; choose it, or partition none",
-				llm_partition_name(partition));
+	if (file && c->weights == LLM_WEIGHTS_AUTO)
+		with_file.weights = file->packed;
+	/* A plan too is best of something that could run. */
+	p = choose_placement(&with_file, false, virtual_clock);
+	if (p == LLM_PLACE_AUTO && !file)
+		p = choose_placement(&with_file, true, virtual_clock);
+	if (p == LLM_PLACE_AUTO)
+		return refuse_all(&with_file, !file);
+	c->placement = p;
 	return 0;
+}
+
+static enum llm_weights choose_weights(enum llm_placement p, const struct llm_choices_file *file)
+{
+	if (!file && p == LLM_PLACE_LAYER)
+		return LLM_WEIGHTS_W4A16;
+	if (!file)
+		return p == LLM_PLACE_NPU || p == LLM_PLACE_FINE ? LLM_WEIGHTS_W8A8
+								 : LLM_WEIGHTS_F16;
+	if (p == LLM_PLACE_CPU)
+		return LLM_WEIGHTS_F32;
+	if (file->packed != LLM_WEIGHTS_AUTO)
+		return file->packed;
+	return file->q4 ? LLM_WEIGHTS_W4A8 : LLM_WEIGHTS_W8A8;
+}
+
+/* The panels of 4 bits are the same for both of their types. */
+static bool panels_serve(enum llm_weights made, enum llm_weights wanted)
+{
+	return made == wanted || (llm_weights_4bit(made) && llm_weights_4bit(wanted));
+}
+
+int llm_choices_settle(const struct llm_choices *asked, const struct llm_choices_file *file,
+		       bool virtual_clock, struct llm_choices *settled)
+{
+	struct llm_choices c = *asked;
+	int err = check_values(&c, !file);
+
+	if (!err)
+		err = settle_placement(&c, file, virtual_clock);
+	if (err)
+		return err;
+	if (c.weights == LLM_WEIGHTS_AUTO)
+		c.weights = choose_weights(c.placement, file);
+	if (file && file->packed != LLM_WEIGHTS_AUTO && !panels_serve(file->packed, c.weights))
+		return llm_fail(
+			-EINVAL,
+			"%s: packed for the NPU with weights %s; for %s take the original file",
+			file->path, weights[file->packed].name, weights[c.weights].name);
+	*settled = c;
+	return 0;
+}
+
+/* ---- presets ---- */
+
+const struct llm_preset *llm_preset(unsigned int i)
+{
+	return i < COUNT(presets) ? &presets[i] : NULL;
+}
+
+int llm_preset_parse(const char *name)
+{
+	struct list known = { 0 };
+
+	for (unsigned int i = 0; i < COUNT(presets); i++) {
+		if (!strcmp(name, presets[i].name))
+			return (int)i;
+		list_add(&known, presets[i].name, ", ");
+	}
+	return llm_fail(-EINVAL, "preset: '%s' is none of %s", name, known.text);
+}
+
+void llm_preset_apply(const struct llm_preset *preset, struct llm_choices *choices)
+{
+	for (enum llm_choice i = 0; i < LLM_NR_CHOICES; i++)
+		if (preset->sets & 1u << i)
+			llm_choices_set(choices, i, llm_choices_get(&preset->choices, i));
 }

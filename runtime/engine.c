@@ -17,80 +17,30 @@
 #define DEFAULT_CHUNK 256
 /* Placements gpu and layer take a prompt whole, as far as memory is no matter. */
 #define DEFAULT_LAYER_CHUNK 2048
-#define MAX_CHUNK 8192
-#define MAX_THREADS 1024
 /* How long an idle thread polls for its next loop. With a device the CPUs may be its own (sim), so it sleeps at once. */
 #define CPU_SPIN_US 50
 
-/* Settles what the options leave open. */
-static int engine_choices(struct llm_engine_info *info, const struct llm_options *opts)
+/* The numbers among the options. */
+static int engine_check(const struct llm_options *opts)
 {
-	int err;
-
-	if ((unsigned int)opts->placement > LLM_PLACE_LAYER || (unsigned int)opts->weights > LLM_WEIGHTS_W4A8 ||
-	    (unsigned int)opts->activations > LLM_ACTIVATIONS_INT16 || (unsigned int)opts->graphs > LLM_GRAPHS_PIPE ||
-	    (unsigned int)opts->partition > LLM_PARTITION_AUTO || (unsigned int)opts->kv > LLM_KV_Q8_0 ||
-	    (unsigned int)opts->sync > LLM_SYNC_DRIVER)
-		return llm_fail(-EINVAL,
-				"unknown placement %d, weights %d, activations %d, graphs %d, partition %d, KV cache "
-				"%d or sync %d",
-				opts->placement, opts->weights, opts->activations, opts->graphs, opts->partition,
-				opts->kv, opts->sync);
-	err = llm_choices_check(opts->placement, opts->graphs, opts->partition);
-	if (err)
-		return err;
+	if (!opts->model)
+		return llm_fail(-EINVAL, "no model file given");
 	if (!(opts->gpu_share >= 0 && opts->gpu_share <= 1))
 		return llm_fail(-EINVAL, "a GPU's share of %g; it is from 0 to 1", (double)opts->gpu_share);
-	if (opts->gpu_share > 0 && opts->partition == LLM_PARTITION_NONE)
+	if (opts->gpu_share > 0 && opts->choices.partition == LLM_PARTITION_NONE)
 		return llm_fail(-EINVAL, "a GPU's share without a partition; choose placement layer and partition row, "
 					 "sequence, multi-sequence or hybrid");
-	if (opts->weights == LLM_WEIGHTS_F16)
-		return llm_fail(-ENOTSUP, "weights f16 can only be planned: llm-bench --dry-run");
-	info->placement = llm_placement_of(opts->placement, opts->profile != NULL);
-	info->weights = opts->weights;
-	info->activations = opts->activations;
-	info->graphs = opts->graphs;
-	info->partition = opts->partition;
-	info->kv = opts->kv;
-	info->sync = opts->sync;
-	if (info->weights == LLM_WEIGHTS_AUTO && info->placement == LLM_PLACE_CPU)
-		info->weights = LLM_WEIGHTS_F32;
-	if (info->placement == LLM_PLACE_CPU && info->weights != LLM_WEIGHTS_F32)
-		return llm_fail(-EINVAL, "weights %s need the NPU; choose placement fine or npu, or weights f32",
-				llm_weights_name(info->weights));
-	if (info->placement != LLM_PLACE_CPU && info->weights == LLM_WEIGHTS_F32)
-		return llm_fail(-EINVAL, "weights %s run on the CPU only; choose placement cpu, or weights w8a8",
-				llm_weights_name(info->weights));
-	info->threads = opts->threads ? opts->threads : llm_pool_cpus();
-	info->chunk = opts->chunk			? opts->chunk
-		      : info->placement >= LLM_PLACE_GPU ? DEFAULT_LAYER_CHUNK
-							 : DEFAULT_CHUNK;
-	if (info->threads > MAX_THREADS)
-		return llm_fail(-EINVAL, "%u threads; at most %u are possible", info->threads, MAX_THREADS);
-	if (info->chunk > MAX_CHUNK)
-		return llm_fail(-EINVAL, "a chunk of %u tokens; at most %u are possible", info->chunk, MAX_CHUNK);
+	if (opts->threads > LLM_MAX_THREADS)
+		return llm_fail(-EINVAL, "%u threads; at most %u are possible", opts->threads,
+				LLM_MAX_THREADS);
+	if (opts->chunk > LLM_MAX_CHUNK)
+		return llm_fail(-EINVAL, "a chunk of %u tokens; at most %u are possible",
+				opts->chunk, LLM_MAX_CHUNK);
 	return 0;
 }
 
-/* What a packed file can be computed with. */
-static int engine_packed(const struct llm_engine *e, enum llm_weights *weights)
-{
-	enum llm_weights made;
-
-	if (llm_weights_parse(e->model.packed, &made) ||
-	    (made != LLM_WEIGHTS_W8A8 && made != LLM_WEIGHTS_W4A8 && made != LLM_WEIGHTS_W4A16))
-		return llm_fail(-ENOTSUP, "%s: packed for weights '%s', which are not known", e->path, e->model.packed);
-	if (*weights == LLM_WEIGHTS_AUTO)
-		*weights = made;
-	/* The panels of 4 bits are the same for both. */
-	if (*weights == made || (*weights != LLM_WEIGHTS_W8A8 && *weights != LLM_WEIGHTS_F32 && made != LLM_WEIGHTS_W8A8))
-		return 0;
-	return llm_fail(-EINVAL, "%s: packed for the NPU with weights %s; for %s take the original file", e->path,
-			e->model.packed, llm_weights_name(*weights));
-}
-
-/* On the NPU, a file of 4-bit weights is computed with as they are. */
-static enum llm_weights engine_weights(const struct llm_model *m)
+/* Whether most of a file's weights have 4 bits: on the NPU they are computed with as they are. */
+static bool engine_q4(const struct llm_model *m)
 {
 	uint64_t bytes = 0, q4 = 0;
 
@@ -100,10 +50,41 @@ static enum llm_weights engine_weights(const struct llm_model *m)
 			q4 += m->layers[i].matrix[w]->type == GGUF_Q4_0 ? m->layers[i].matrix[w]->bytes : 0;
 		}
 	}
-	return q4 > bytes / 2 ? LLM_WEIGHTS_W4A8 : LLM_WEIGHTS_W8A8;
+	return q4 > bytes / 2;
 }
 
-static int engine_read(struct llm_engine *e)
+/* Settles what the options leave open, by what the file is. */
+static int engine_settle(struct llm_engine *e, const struct llm_options *opts)
+{
+	const struct llm_model *m = &e->model;
+	struct llm_choices_file file = { .path = e->path, .q4 = engine_q4(m) };
+	struct llm_engine_info *info = &e->info;
+	int packed =
+		m->packed[0] ? llm_choice_parse(LLM_CHOICE_WEIGHTS, m->packed) : LLM_WEIGHTS_AUTO;
+	int err;
+
+	if (packed < 0 || (m->packed[0] && !llm_weights_packed((enum llm_weights)packed)))
+		return llm_fail(-ENOTSUP, "%s: packed for weights '%s', which are not known",
+				e->path, m->packed);
+	file.packed = (enum llm_weights)packed;
+	err = llm_choices_settle(&opts->choices, &file, opts->profile != NULL, &info->choices);
+	if (err)
+		return err;
+	if (info->choices.kv == LLM_KV_Q8_0 && m->head_dim % VNPU_Q8_0_VALUES)
+		return llm_fail(-EINVAL,
+				"%s: heads of %u values; a KV cache of q8_0 needs a multiple of "
+				"%d, choose f16 or f32",
+				e->path, m->head_dim, VNPU_Q8_0_VALUES);
+	info->threads = opts->threads ? opts->threads : llm_pool_cpus();
+	if (info->threads > LLM_MAX_THREADS)
+		info->threads = LLM_MAX_THREADS;
+	info->chunk = opts->chunk				       ? opts->chunk
+		      : llm_placement_has_gpu(info->choices.placement) ? DEFAULT_LAYER_CHUNK
+								       : DEFAULT_CHUNK;
+	return 0;
+}
+
+static int engine_read(struct llm_engine *e, const struct llm_options *opts)
 {
 	char line[256];
 	int err;
@@ -112,22 +93,17 @@ static int engine_read(struct llm_engine *e)
 	if (err)
 		return llm_fail(err, "%s", line);
 	err = llm_model_read(&e->model, e->file, e->path);
+	if (!err)
+		err = engine_settle(e, opts);
 	if (err)
 		return err;
 	err = tokenizer_create(e->file, &e->tok, line, sizeof(line));
 	if (err)
 		return llm_fail(err, "%s: %s", e->path, line);
 	if (tokenizer_n_vocab(e->tok) > e->model.n_vocab)
-		return llm_fail(-EINVAL, "%s: %zu tokens in the vocabulary, %u rows in token_embd.weight", e->path,
-				tokenizer_n_vocab(e->tok), e->model.n_vocab);
-	if (e->info.kv == LLM_KV_Q8_0 && e->model.head_dim % VNPU_Q8_0_VALUES)
 		return llm_fail(-EINVAL,
-				"%s: heads of %u values; a KV cache of q8_0 needs a multiple of %d, choose f16 or f32",
-				e->path, e->model.head_dim, VNPU_Q8_0_VALUES);
-	if (e->model.packed[0])
-		return engine_packed(e, &e->info.weights);
-	if (e->info.weights == LLM_WEIGHTS_AUTO)
-		e->info.weights = engine_weights(&e->model);
+				"%s: %zu tokens in the vocabulary, %u rows in token_embd.weight",
+				e->path, tokenizer_n_vocab(e->tok), e->model.n_vocab);
 	return 0;
 }
 
@@ -170,8 +146,10 @@ static int engine_load_gpu(struct llm_engine *e, const struct llm_options *opts)
 	if (err == -ENODEV && e->profile && !opts->gpu)
 		return 0;
 	if (err == -ENODEV)
-		return llm_fail(err, "placement %s: %s; or --clock virtual, which has a GPU of its own",
-				llm_placement_name(e->info.placement), llm_error());
+		return llm_fail(err,
+				"placement %s: %s; or --clock virtual, which has a GPU of its own",
+				llm_choice_name(LLM_CHOICE_PLACEMENT, e->info.choices.placement),
+				llm_error());
 	if (err)
 		return err;
 	e->info.gpu = llm_gpu_info(e->gpu)->name;
@@ -184,11 +162,11 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 		.model = &e->model,
 		.file = e->file,
 		.path = e->path,
-		.weights = e->info.weights,
-		.activations = e->info.activations,
+		.weights = e->info.choices.weights,
+		.activations = e->info.choices.activations,
 		.pool = e->pool,
 		.kernels = e->kernels,
-		.keep_mapped = e->info.placement >= LLM_PLACE_GPU,
+		.keep_mapped = llm_placement_has_gpu(e->info.choices.placement),
 		.progress = opts->progress,
 		.ud = opts->ud,
 	};
@@ -213,7 +191,7 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 	src.ctx = e->ctx;
 	err = llm_packed_load(&e->packed, &src);
 	e->info.weight_bytes = e->packed.weight_bytes;
-	if (!err && e->info.placement >= LLM_PLACE_GPU)
+	if (!err && llm_placement_has_gpu(e->info.choices.placement))
 		err = engine_load_gpu(e, opts);
 	return err;
 }
@@ -240,44 +218,52 @@ static int engine_load_profiles(struct llm_engine *e, const struct llm_options *
 	if (opts->profile) {
 		e->profile = profile_load(opts->profile, why, sizeof(why));
 		e->info.profile = e->profile ? e->profile->name : NULL;
-	} else if (opts->placement == LLM_PLACE_LAYER) {
+	} else if (e->info.choices.placement == LLM_PLACE_LAYER) {
 		e->cuts_profile = profile_load(cuts, why, sizeof(why));
 	}
 	return why[0] ? llm_fail(-EINVAL, "%s", why) : 0;
 }
 
+/* What is in the file, and what it is to be computed with. */
+static int engine_load(struct llm_engine *e, const struct llm_options *opts)
+{
+	bool npu;
+	int err;
+
+	e->path = strdup(opts->model);
+	if (!e->path)
+		return llm_fail(-ENOMEM, "no memory for an engine");
+	err = engine_read(e, opts);
+	if (!err)
+		err = engine_load_profiles(e, opts);
+	if (err)
+		return err;
+	npu = llm_placement_has_npu(e->info.choices.placement);
+	e->pool = llm_pool_create(e->info.threads, npu ? 0 : CPU_SPIN_US);
+	if (!e->pool)
+		return llm_fail(-ENOMEM, "no memory, or no %u threads", e->info.threads);
+	engine_describe(e);
+	return npu ? engine_load_npu(e, opts) : engine_load_cpu(e, opts);
+}
+
 int llm_engine_open(const struct llm_options *opts, struct llm_engine **engine)
 {
 	struct llm_engine *e;
-	int err;
+	int err = engine_check(opts);
 
 	*engine = NULL;
-	if (!opts->model)
-		return llm_fail(-EINVAL, "no model file given");
+	if (err)
+		return err;
 	e = calloc(1, sizeof(*e));
 	if (!e)
 		return llm_fail(-ENOMEM, "no memory for an engine");
 	atomic_init(&e->refs, 1);
 	e->kernels = cpu_kernels_get(NULL);
 	e->floats = fw_kernels_get(FW_ISA_AUTO);
-	err = engine_choices(&e->info, opts);
 	e->jitter = opts->jitter;
 	e->seed = opts->seed;
 	e->gpu_share = opts->gpu_share;
-	if (!err)
-		err = engine_load_profiles(e, opts);
-	if (!err) {
-		e->path = strdup(opts->model);
-		e->pool = llm_pool_create(e->info.threads, e->info.placement == LLM_PLACE_CPU ? CPU_SPIN_US : 0);
-		if (!e->path || !e->pool)
-			err = llm_fail(-ENOMEM, "no memory, or no %u threads", e->info.threads);
-	}
-	if (!err)
-		err = engine_read(e);
-	if (!err) {
-		engine_describe(e);
-		err = e->info.placement == LLM_PLACE_CPU ? engine_load_cpu(e, opts) : engine_load_npu(e, opts);
-	}
+	err = engine_load(e, opts);
 	if (err) {
 		llm_engine_put(e);
 		return err;

@@ -3,19 +3,33 @@
  * The LLM runtime: models, sessions, tokens.
  *
  *	struct llm_options opts = { .model = "m.gguf" };
+ *	struct llm_generate_options g = { .max_tokens = 100, .token = print };
  *	struct llm_engine *engine;
  *	struct llm_session *s;
  *	if (llm_engine_open(&opts, &engine) || llm_session_create(engine, 0, &s))
  *		errx(1, "%s", llm_error());
  *	n = llm_tokenize(engine, text, text_bytes, LLM_TOKENIZE_BOS, ids, max_ids);
- *	llm_session_eval(s, ids, n);
- *	next = llm_argmax(llm_session_logits(s), llm_engine_info(engine)->n_vocab);
+ *	llm_generate(s, ids, n, &g, NULL);
  *
- * An engine is a loaded model on a device; it does not change and may serve several sessions. A session is one token
- * timeline: a KV cache and the logits of its last token. One session is used by one thread at a time.
+ * An engine is a loaded model on a device; it does not change and may serve several sessions. A
+ * session is one token timeline: a KV cache and the logits of its last token. One session is used
+ * by one thread at a time.
  *
- * Errors: 0 or a negative errno, and one line from llm_error() (of the calling thread) that names the file, tensor or
- * device and what to do.
+ * The life of a token, which llm_generate() leads through all of it:
+ *
+ *	text	llm_tokenize() cuts a text into pieces of the model's vocabulary.
+ *	ids	Each piece has a number. A token is such a number at its place in the session.
+ *	eval	llm_session_eval() takes ids chunk by chunk, and looks up the row of floats of each.
+ *	plan	A chunk's way through the layers becomes tasks: matmuls, or slices of them,
+ *		attention, norms, each with the lane that is to do it and the tasks it waits for.
+ *	lanes	NPU, GPU and CPU do the tasks. Attention leaves the token's keys and values in the
+ *		KV cache, where later tokens find them.
+ *	logits	The last row times the output matrix: how likely each token would be next.
+ *	sample	llm_sample() draws one of them by a seed, or llm_argmax() takes the likeliest.
+ *	text	llm_token_text() has its bytes. To get the next one, it is evaluated itself.
+ *
+ * Errors: 0 or a negative errno, and one line from llm_error() (of the calling thread) that names
+ * the file, tensor or device and what to do. No function prints anything.
  */
 #ifndef LLM_H
 #define LLM_H
@@ -24,11 +38,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "llm_choices.h"
 #include "npu.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 struct llm_engine;
 struct llm_session;
@@ -36,117 +52,20 @@ struct llm_sampler;
 
 const char *llm_error(void);
 
-/* ---- choices (docs/design: architecture section 6) ---------------------------------------------------------------- */
-
-/* Where a forward pass runs. */
-enum llm_placement {
-	/* npu by the wall's clock, where the NPU is the same cores as the CPU, and to hand over between them only costs; fine by a
-	 * profile's, whose NPU is slow at floats. The results are the same bits. */
-	LLM_PLACE_AUTO = 0,
-	LLM_PLACE_FINE, /* prefill: INT8 matmuls on the NPU, float operators on the CPU; decode: as LLM_PLACE_NPU */
-	LLM_PLACE_CPU, /* everything on the CPU, no device is opened */
-	LLM_PLACE_NPU, /* everything but the embedding look-up on the NPU, one job per chunk or token */
-	LLM_PLACE_GPU, /* everything but the embedding look-up on the GPU: OpenCL (gpu.h) */
-	/* Float operators on the GPU, each product on the NPU or the GPU, whichever is sooner done with it, or cut between
-	 * them (HeteroLLM 4) */
-	LLM_PLACE_LAYER,
-};
-
-/* What the matmuls compute with. */
-enum llm_weights {
-	LLM_WEIGHTS_AUTO = 0, /* f32 on the CPU; on the NPU w4a8 for a file of Q4_0, else w8a8 */
-	LLM_WEIGHTS_F32, /* the file's weights widened to F32, row by row while they are used; CPU only */
-	LLM_WEIGHTS_W8A8, /* INT8 per output channel, activations integers per row (enum llm_activations) */
-	LLM_WEIGHTS_F16, /* planned only */
-	/* INT4 in groups of 32 (packed.h); the output matrix stays INT8 unless the file has 4 bits: */
-	LLM_WEIGHTS_W4A16, /* activations stay floats, and so does the arithmetic (HeteroLLM, table 2) */
-	LLM_WEIGHTS_W4A8, /* activations integers per row */
-};
-
-/*
- * What a row of activations is rounded to where the matmuls are of integers. With one scale for all of a row, a few large values take
- * the others' bits, most in what the down projection reads and in what the output matrix does. 16 bits are two planes of INT8
- * (VNPU_OP_QUANT16) and twice the arithmetic; outliers that stay floats (VNPU_OP_QUANT_OUTLIERS) are a few hundredths of it on a
- * CPU, and about as much on an NPU whose vector unit is as much slower than its matrix unit as phones' are.
- */
-enum llm_activations {
-	/* INT8; outliers apart for down projections, INT16 for the output matrix */
-	LLM_ACTIVATIONS_OUTLIERS = 0,
-	LLM_ACTIVATIONS_INT8, /* everywhere */
-	LLM_ACTIVATIONS_MIXED, /* INT8; INT16 for down projections and the output matrix */
-	LLM_ACTIVATIONS_INT16, /* everywhere */
-};
-
-/* As large as the steps of the engines' tiles, so that the rows which a chunk leaves unused cost about nothing. */
-#define LLM_BUCKET_ROWS 32
-
-/* Which static graphs a prompt's chunks run on. The last three are those of placement layer, whose chunk is the whole
- * prompt, and whose graphs are a product each, of 32, 64, ... 1024 tokens (HeteroLLM 4.1.1). */
-enum llm_graphs {
-	LLM_GRAPHS_BUCKETED = 0, /* one per multiple of LLM_BUCKET_ROWS tokens, made when a chunk first needs it */
-	LLM_GRAPHS_SHARED, /* one, to which every chunk is padded (llm.npu section 3.2: chunk-sharing graphs) */
-	LLM_GRAPHS_ONLINE, /* one of exactly the prompt's length, which is made when the prompt is there */
-	LLM_GRAPHS_PADDED, /* the next larger one; past 1024 tokens several of 1024 before it */
-	LLM_GRAPHS_PIPE, /* several in sequence, the last one padded */
-};
-
-/* How placement layer cuts a product between GPU and NPU (HeteroLLM 4.1; partition.h). */
-enum llm_partition {
-	LLM_PARTITION_NONE = 0, /* not at all */
-	LLM_PARTITION_ROW, /* the GPU takes rows of the weights: output columns */
-	LLM_PARTITION_SEQUENCE, /* the NPU takes one graph's tokens, the GPU the rest */
-	LLM_PARTITION_MULTI_SEQUENCE, /* the same with several graphs */
-	LLM_PARTITION_HYBRID, /* rows of the weights, with padded graphs or with tokens besides */
-	LLM_PARTITION_AUTO, /* whichever is the fastest */
-};
-
-/* What a KV cache is made of. */
-enum llm_kv {
-	LLM_KV_F16 = 0,
-	LLM_KV_F32,
-	LLM_KV_Q8_0, /* INT8 with an F16 scale per 32 values; for models whose heads are multiples of 32 */
-};
-
-/* How the runtime learns that the NPU is done. */
-enum llm_sync {
-	LLM_SYNC_FAST = 0, /* poll the queue's status page, then wait */
-	LLM_SYNC_DRIVER, /* wait in the driver */
-};
-
-const char *llm_placement_name(enum llm_placement p); /* "auto", "fine", "cpu", "npu", "gpu", "layer" */
-/* What LLM_PLACE_AUTO stands for; the others are themselves. */
-enum llm_placement llm_placement_of(enum llm_placement p, bool virtual_clock);
-const char *llm_weights_name(enum llm_weights w); /* "auto", "f32", "w8a8", "f16", "w4a16", "w4a8" */
-const char *llm_activations_name(enum llm_activations a); /* "outliers", "int8", "mixed", "int16" */
-const char *llm_graphs_name(enum llm_graphs g); /* "bucketed", "shared", "online", "padded", "pipe" */
-/* "none", "row", "sequence", "multi-sequence", "hybrid", "auto" */
-const char *llm_partition_name(enum llm_partition p);
-const char *llm_kv_name(enum llm_kv kv); /* "f16", "f32", "q8_0" */
-const char *llm_sync_name(enum llm_sync s); /* "fast", "driver" */
-/* The inverse; -EINVAL for an unknown name, and llm_error() lists the names. */
-int llm_placement_parse(const char *name, enum llm_placement *p);
-int llm_weights_parse(const char *name, enum llm_weights *w);
-int llm_activations_parse(const char *name, enum llm_activations *a);
-int llm_graphs_parse(const char *name, enum llm_graphs *g);
-int llm_partition_parse(const char *name, enum llm_partition *p);
-int llm_kv_parse(const char *name, enum llm_kv *kv);
-int llm_sync_parse(const char *name, enum llm_sync *s);
+/* Limits of options. */
+#define LLM_MAX_THREADS 1024
+#define LLM_MAX_CHUNK 8192
 
 /* ---- engine ------------------------------------------------------------------------------------------------------- */
 
 struct llm_options {
 	const char *model; /* a GGUF file */
-	enum llm_placement placement;
-	enum llm_weights weights;
-	enum llm_activations activations; /* w8a8 and w4a8; others are of floats */
-	enum llm_graphs graphs;
-	enum llm_partition partition;
-	enum llm_kv kv; /* of its sessions */
-	enum llm_sync sync;
-	unsigned int threads; /* CPU lane; 0: one per CPU that the process may use */
-	unsigned int
-		chunk; /* tokens of a prefill graph, bucketed: of the largest one; placements gpu and layer: of a prompt taken
-			     * whole. 0: 256, there 2048 */
+	struct llm_choices choices; /* zeros: the defaults; llm_choices_settle(): what goes together */
+	/* CPU lane, at most LLM_MAX_THREADS; 0: one per CPU that the process may use */
+	unsigned int threads;
+	/* Tokens of a prefill graph, bucketed: of the largest one; placements gpu and layer: of a prompt
+	 * taken whole. At most LLM_MAX_CHUNK; 0: 256, there 2048 */
+	unsigned int chunk;
 	/* The clock: NULL for the wall's. Else a profile (docs/soc-model.md), and every evaluation's time is what it
 	 * would take on that SoC; results are the same. */
 	const char *profile;
@@ -168,9 +87,6 @@ struct llm_options {
 	void *ud;
 };
 
-/* Whether graphs and partition fit the placement. -EINVAL. */
-int llm_choices_check(enum llm_placement placement, enum llm_graphs graphs, enum llm_partition partition);
-
 /* Loads a model. -EINVAL a bad file or options that do not fit together, -ENOTSUP an architecture, tensor type or
  * tokenizer that is not supported, -ENOENT, -EACCES, -ENOMEM, and the device's errors. */
 int llm_engine_open(const struct llm_options *opts, struct llm_engine **engine);
@@ -184,13 +100,7 @@ struct llm_engine_info {
 	uint64_t file_bytes; /* sum of the tensors in the file */
 	uint64_t weight_bytes; /* weights as the matmuls read them (packed, or the file's own) */
 	unsigned int n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab, n_ctx_train;
-	enum llm_placement placement;
-	enum llm_weights weights; /* never AUTO */
-	enum llm_activations activations; /* of w8a8 and w4a8 */
-	enum llm_graphs graphs;
-	enum llm_partition partition;
-	enum llm_kv kv;
-	enum llm_sync sync;
+	struct llm_choices choices; /* as they were settled: placement and weights are never AUTO */
 	unsigned int threads, chunk;
 	const char *profile; /* the virtual clock's; NULL: the wall's clock */
 	const struct npu_device_info *device; /* NULL with LLM_PLACE_CPU */
@@ -247,10 +157,20 @@ struct sched_run;
 typedef void (*llm_run_fn)(void *ud, uint64_t at_ns, const struct sched_plan *plan, const struct sched_run *run);
 void llm_session_listen(struct llm_session *session, llm_run_fn fn, void *ud); /* @fn NULL: no more */
 
-/* What the evaluations so far have taken on the virtual clock's SoC, by lane: NPU, GPU, CPU. 0 with the wall's clock. */
+/* Who computes: lanes have numbers, 0 to llm_nr_lanes() - 1, and a program finds one by its name.
+ * Another version may have others; the arrays below have room for them. */
+#define LLM_MAX_LANES 8
+unsigned int llm_nr_lanes(void);
+const char *llm_lane_name(unsigned int lane); /* "npu", "gpu", "cpu"; NULL: there is no such lane */
+
+struct llm_lane_stats {
+	uint64_t busy_ns; /* while it had work under way */
+};
+
+/* What the evaluations so far have taken on the virtual clock's SoC; 0 with the wall clock. */
 struct llm_virtual_stats {
 	uint64_t ns;
-	uint64_t busy_ns[3];
+	struct llm_lane_stats lanes[LLM_MAX_LANES];
 	uint64_t launches; /* of NPU graphs */
 	uint64_t handovers; /* results that another lane needed */
 	double dram_bytes;
@@ -264,7 +184,7 @@ struct llm_session_stats {
 	struct llm_virtual_stats virtual_clock;
 	uint64_t npu_jobs;
 	uint64_t npu_wait_ns; /* time spent waiting for the NPU; not of placements gpu and layer */
-	uint64_t gpu_busy_ns, cpu_busy_ns; /* of these, on the wall's clock: while the lane had work under way */
+	struct llm_lane_stats lanes[LLM_MAX_LANES]; /* of these, on the wall clock */
 	uint64_t kv_bytes;
 };
 void llm_session_stats(const struct llm_session *session, struct llm_session_stats *stats);
@@ -299,6 +219,71 @@ int32_t llm_sample(struct llm_sampler *sampler, const float *logits);
 /* The likeliest token; of equal ones the lowest id. */
 int32_t llm_argmax(const float *logits, unsigned int n_vocab);
 
+/* ---- generation ------------------------------------------------------------------------------ */
+
+/* A token that was just chosen, and the text that can be shown now. */
+struct llm_generated {
+	int32_t id; /* -1: none, this is the last of the text */
+	uint64_t n; /* tokens before it in this generation */
+	uint64_t at_ns; /* when it was chosen, on the engine's clock */
+	/* Whole characters, as many as there are: not NUL-terminated, and the library's. Bytes of a
+	 * token may come with a later one. Those that make no character come as they are. */
+	const char *text;
+	size_t text_bytes;
+};
+
+struct llm_generate_options {
+	uint64_t max_tokens; /* 0: the prompt is evaluated, and that is all. UINT64_MAX: no limit */
+	struct llm_sampler *sampler; /* NULL: always the likeliest token */
+	bool ignore_end; /* end tokens are tokens like others */
+	/* Strings that end the text in front of them, wherever tokens begin and end: what may be
+	 * the beginning of one is held back until that is known. */
+	const char *const *stops;
+	size_t nr_stops;
+	/* Called with each token but an end token, before it is evaluated; non-zero ends the
+	 * generation. At the end it is called once more, with id -1, if text was held back; but
+	 * when a stop string or this function made the end, that text is dropped. NULL: nobody
+	 * listens. */
+	int (*token)(void *ud, const struct llm_generated *token);
+	void *ud;
+	/* NULL, or room for max_tokens: the ids of all tokens, those of a stop string too. */
+	int32_t *ids;
+};
+
+/* Why a generation ended. */
+enum llm_ended {
+	LLM_ENDED_MAX = 0, /* there are max_tokens */
+	LLM_ENDED_TOKEN, /* by an end token, which is not counted */
+	LLM_ENDED_STRING, /* by a stop string */
+	LLM_ENDED_CALLBACK, /* the program's function wanted it */
+	LLM_ENDED_CONTEXT, /* the context is full: there is no room for the last token */
+};
+
+struct llm_generate_result {
+	enum llm_ended ended;
+	size_t stop; /* LLM_ENDED_STRING: index of the stop string */
+	uint64_t n_tokens;
+	/* The token that was chosen last, an end token too. It has not been evaluated: who goes on
+	 * with the session puts it in front of what comes next. -1: none was chosen. */
+	int32_t last;
+	/* On the engine's clock, each from the call on: until the prompt was evaluated, until the
+	 * first token was chosen (0: none was), until the end. */
+	uint64_t prompt_ns, first_ns, total_ns;
+};
+
+/*
+ * Evaluates @prompt, @n tokens after those that the session has, and goes on with tokens of the
+ * model's own. @n may be 0 where the session has logits. *@result, unless that is NULL, is filled
+ * in after an error too, but for why it ended.
+ *
+ * -EINVAL an unknown id, an empty prompt with nothing before it, an empty stop string; -ENOSPC a
+ * prompt that does not fit the context: nothing was evaluated then. The errors of
+ * llm_session_eval(): the session has the tokens that came before.
+ */
+int llm_generate(struct llm_session *session, const int32_t *prompt, size_t n,
+		 const struct llm_generate_options *opts, struct llm_generate_result *result);
+
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -56,7 +56,7 @@ static int session_alloc_kv(struct llm_session *s)
 	const struct llm_model *m = &s->engine->model;
 	size_t bytes;
 
-	s->kv_row_bytes = VNPU_KV_BYTES(llm_kv_type(s->engine->info.kv), m->kv_dim);
+	s->kv_row_bytes = VNPU_KV_BYTES(llm_kv_type(s->engine->info.choices.kv), m->kv_dim);
 	s->kv_stride = (s->kv_rows * s->kv_row_bytes + AREA_ALIGN - 1) / AREA_ALIGN * AREA_ALIGN;
 	if (__builtin_mul_overflow(s->kv_stride, 2 * (size_t)m->n_layer, &bytes))
 		return llm_fail(-ENOMEM, "a KV cache for %u tokens in %u blocks has more bytes than can be counted",
@@ -68,7 +68,7 @@ static int session_alloc_kv(struct llm_session *s)
 static int session_alloc_work(struct llm_session *s)
 {
 	const struct llm_model *m = &s->engine->model;
-	size_t chunk = llm_hetero_rows(s->engine->info.placement, s->engine->info.graphs, s->chunk), end = 0;
+	size_t chunk = llm_hetero_rows(s->engine->info.choices.placement, s->engine->info.choices.graphs, s->chunk), end = 0;
 	const struct {
 		struct llm_area *area;
 		size_t rows, cols;
@@ -106,7 +106,7 @@ static int session_alloc_lane(struct llm_session *s)
 /* Placements gpu and layer. */
 static bool session_is_layered(const struct llm_session *s)
 {
-	return s->engine->info.placement == LLM_PLACE_GPU || s->engine->info.placement == LLM_PLACE_LAYER;
+	return s->engine->info.choices.placement == LLM_PLACE_GPU || s->engine->info.choices.placement == LLM_PLACE_LAYER;
 }
 
 int llm_session_create(struct llm_engine *engine, unsigned int n_ctx, struct llm_session **session)
@@ -123,7 +123,7 @@ int llm_session_create(struct llm_engine *engine, unsigned int n_ctx, struct llm
 				"a context of %u tokens, a KV cache of %llu bytes; at most %u tokens are possible",
 				n_ctx,
 				2ull * n_ctx * engine->model.n_layer *
-					VNPU_KV_BYTES(llm_kv_type(engine->info.kv), engine->model.kv_dim),
+					VNPU_KV_BYTES(llm_kv_type(engine->info.choices.kv), engine->model.kv_dim),
 				MAX_ROWS - chunk);
 	s = calloc(1, sizeof(*s));
 	if (!s)
@@ -134,13 +134,13 @@ int llm_session_create(struct llm_engine *engine, unsigned int n_ctx, struct llm
 	s->chunk = chunk;
 	if (session_is_layered(s))
 		s->chunk = n_ctx;
-	else if (engine->info.graphs == LLM_GRAPHS_BUCKETED && n_ctx < chunk)
+	else if (engine->info.choices.graphs == LLM_GRAPHS_BUCKETED && n_ctx < chunk)
 		s->chunk = (n_ctx + LLM_BUCKET_ROWS - 1) / LLM_BUCKET_ROWS * LLM_BUCKET_ROWS;
 	s->chunk = s->chunk < chunk ? s->chunk : chunk;
 	s->kv_rows = n_ctx;
 	/* There attention writes the tokens' own rows only. */
 	if (engine->ctx && !session_is_layered(s))
-		s->kv_rows += engine->info.graphs == LLM_GRAPHS_BUCKETED ? LLM_BUCKET_ROWS : chunk;
+		s->kv_rows += engine->info.choices.graphs == LLM_GRAPHS_BUCKETED ? LLM_BUCKET_ROWS : chunk;
 	err = session_alloc_kv(s);
 	if (!err)
 		err = session_alloc_work(s);

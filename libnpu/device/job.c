@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "isa_ops.h"
 #include "npu_private.h"
 #include "probes.h"
 
@@ -252,7 +253,7 @@ int npu_job_profile(struct npu_job *job, bool on)
 int npu_job_command(const struct npu_job *job, uint32_t i, struct npu_command_times *times)
 {
 	const struct vnpu_record_cmd *cmd;
-	const char *op;
+	const struct isa_op *op;
 	int ret = npu_job_has_record(job);
 
 	if (ret)
@@ -266,9 +267,9 @@ int npu_job_command(const struct npu_job *job, uint32_t i, struct npu_command_ti
 				"submitted has that done",
 				job->prog->image.note.name);
 	cmd = (const struct vnpu_record_cmd *)(job->record + 1) + i;
-	op = npu_cmd_name(cmd->op);
+	op = isa_op(cmd->op);
 	*times = (struct npu_command_times){
-		.op = op ? op : "?",
+		.op = op ? op->name : "?",
 		.device_start_ns = cmd->device_start_ns,
 		.device_ns = cmd->device_ns,
 		.device_cycles = cmd->device_cycles,

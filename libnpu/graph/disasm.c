@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "image.h"
+#include "isa_ops.h"
 #include "npu_fail.h"
 #include "npu_graph.h"
 #include "predict.h"
@@ -19,21 +20,23 @@ struct disasm {
 	struct fw_prog prog;
 };
 
-static void dis_ref(const struct disasm *d, const char *field, const struct vnpu_ref *ref)
+static void dis_ref(const struct disasm *d, const char *field, const void *at)
 {
 	const struct npu_image *img = d->img;
+	struct vnpu_ref ref;
 
+	memcpy(&ref, at, sizeof(ref));
 	fprintf(d->out, " %s=", field);
-	if (ref->slot == VNPU_SLOT_NONE)
+	if (ref.slot == VNPU_SLOT_NONE)
 		fprintf(d->out, "none");
-	else if (ref->slot == img->const_slot)
+	else if (ref.slot == img->const_slot)
 		fprintf(d->out, "__const");
-	else if (ref->slot == img->scratch_slot)
+	else if (ref.slot == img->scratch_slot)
 		fprintf(d->out, "__scratch");
 	else
-		fprintf(d->out, "%s", img->symbols[ref->slot].name);
-	if (ref->slot != VNPU_SLOT_NONE && ref->offset)
-		fprintf(d->out, "+%llu", (ull)ref->offset);
+		fprintf(d->out, "%s", img->symbols[ref.slot].name);
+	if (ref.slot != VNPU_SLOT_NONE && ref.offset)
+		fprintf(d->out, "+%llu", (ull)ref.offset);
 }
 
 static void dis_param(const struct disasm *d, const char *field, uint32_t param)
@@ -46,283 +49,76 @@ static void dis_param(const struct disasm *d, const char *field, uint32_t param)
 		fprintf(d->out, " %s=param%u", field, param);
 }
 
-#define REF(field) dis_ref(d, #field, &c.field)
-
-static void dis_copy(const struct disasm *d, const void *p)
+/* Name @value of "a|b|c"; "?" for one that has none. */
+static void dis_value(const struct disasm *d, const char *names, uint32_t value)
 {
-	struct vnpu_cmd_copy c;
-
-	memcpy(&c, p, sizeof(c));
-	REF(dst);
-	REF(src);
-	fprintf(d->out, " rows=%u row_bytes=%u src_stride=%llu dst_stride=%llu", c.rows, c.row_bytes,
-		(ull)c.src_stride_bytes, (ull)c.dst_stride_bytes);
-	dis_param(d, "dst_row", c.dst_row_param);
+	while (value-- && names) {
+		names = strchr(names, '|');
+		names = names ? names + 1 : NULL;
+	}
+	fprintf(d->out, "%.*s", names ? (int)strcspn(names, "|") : 1, names ? names : "?");
 }
 
-static void dis_binary(const struct disasm *d, const void *p)
+static void dis_field(const struct disasm *d, const struct isa_field *f, const uint8_t *cmd)
 {
-	struct vnpu_cmd_binary c;
+	uint32_t u32[2];
+	uint64_t u64;
+	float real;
 
-	memcpy(&c, p, sizeof(c));
-	REF(y);
-	REF(a);
-	REF(b);
-	fprintf(d->out, " rows=%u cols=%u lda=%u ldb=%u ldy=%u", c.rows, c.cols, c.lda, c.ldb, c.ldy);
-}
-
-static const char *dis_act_kind(uint32_t kind)
-{
-	return kind == VNPU_ACT_SILU ? "silu" : kind == VNPU_ACT_GELU ? "gelu" : "?";
-}
-
-static void dis_act(const struct disasm *d, const void *p)
-{
-	struct vnpu_cmd_act c;
-
-	memcpy(&c, p, sizeof(c));
-	fprintf(d->out, " %s", dis_act_kind(c.kind));
-	REF(y);
-	REF(x);
-	fprintf(d->out, " rows=%u cols=%u ldx=%u ldy=%u", c.rows, c.cols, c.ldx, c.ldy);
-}
-
-static void dis_glu(const struct disasm *d, const void *p)
-{
-	struct vnpu_cmd_glu c;
-
-	memcpy(&c, p, sizeof(c));
-	fprintf(d->out, " %s", dis_act_kind(c.kind));
-	REF(y);
-	REF(a);
-	REF(b);
-	fprintf(d->out, " rows=%u cols=%u lda=%u ldb=%u ldy=%u", c.rows, c.cols, c.lda, c.ldb, c.ldy);
-}
-
-static void dis_rmsnorm(const struct disasm *d, const void *p)
-{
-	struct vnpu_cmd_rmsnorm c;
-
-	memcpy(&c, p, sizeof(c));
-	REF(y);
-	REF(x);
-	REF(w);
-	fprintf(d->out, " rows=%u cols=%u ldx=%u ldy=%u eps=%g", c.rows, c.cols, c.ldx, c.ldy, (double)c.eps);
-}
-
-static void dis_rope(const struct disasm *d, const void *p)
-{
-	struct vnpu_cmd_rope c;
-
-	memcpy(&c, p, sizeof(c));
-	REF(y);
-	REF(x);
-	REF(inv_freq);
-	fprintf(d->out, " rows=%u heads=%u head_dim=%u rot_dim=%u ldx=%u ldy=%u mode=%s", c.rows, c.heads, c.head_dim,
-		c.rot_dim, c.ldx, c.ldy, c.mode == VNPU_ROPE_HALVES ? "halves" : "adjacent");
-	dis_param(d, "pos", c.pos_param);
-}
-
-static void dis_softmax(const struct disasm *d, const void *p)
-{
-	struct vnpu_cmd_softmax c;
-
-	memcpy(&c, p, sizeof(c));
-	REF(y);
-	REF(x);
-	fprintf(d->out, " rows=%u cols=%u ldx=%u ldy=%u scale=%g", c.rows, c.cols, c.ldx, c.ldy, (double)c.scale);
-	dis_param(d, "limit", c.limit_param);
-}
-
-static void dis_quant(const struct disasm *d, const void *p)
-{
-	struct vnpu_cmd_quant c;
-
-	memcpy(&c, p, sizeof(c));
-	REF(q);
-	REF(scale);
-	REF(x);
-	fprintf(d->out, " rows=%u cols=%u ldx=%u ldq=%u", c.rows, c.cols, c.ldx, c.ldq);
-}
-
-static void dis_quant_outliers(const struct disasm *d, const void *p)
-{
-	struct vnpu_cmd_quant_outliers c;
-
-	memcpy(&c, p, sizeof(c));
-	REF(q);
-	REF(scale);
-	REF(outliers);
-	REF(x);
-	fprintf(d->out, " rows=%u cols=%u ldx=%u ldq=%u", c.rows, c.cols, c.ldx, c.ldq);
-}
-
-static void dis_add_outliers(const struct disasm *d, const void *p)
-{
-	struct vnpu_cmd_add_outliers c;
-
-	memcpy(&c, p, sizeof(c));
-	REF(y);
-	REF(x);
-	REF(outliers);
-	REF(w);
-	fprintf(d->out, " m=%u n=%u k=%u ldx=%u ldy=%u", c.m, c.n, c.k, c.ldx, c.ldy);
-	if (c.group)
-		fprintf(d->out, " group=%u", c.group);
-}
-
-static void dis_dequant(const struct disasm *d, const void *p)
-{
-	struct vnpu_cmd_dequant c;
-
-	memcpy(&c, p, sizeof(c));
-	REF(y);
-	REF(q);
-	REF(scale);
-	fprintf(d->out, " rows=%u cols=%u ldq=%u ldy=%u", c.rows, c.cols, c.ldq, c.ldy);
-}
-
-static void dis_matmul(const struct disasm *d, const void *p)
-{
-	struct vnpu_cmd_matmul_i8 c;
-
-	memcpy(&c, p, sizeof(c));
-	REF(c);
-	REF(a);
-	REF(a_scale);
-	REF(w);
-	REF(bias);
-	fprintf(d->out, " m=%u n=%u k=%u lda=%u ldc=%u tile=%ux%u", c.m, c.n, c.k, c.lda, c.ldc, c.tile_m, c.tile_n);
-}
-
-static const char *dis_kv_type(uint32_t type)
-{
-	static const char *const names[] = { "f32", "f16", "q8_0" };
-
-	return type <= VNPU_KV_Q8_0 ? names[type] : "?";
-}
-
-static void dis_matmul_w4(const struct disasm *d, const void *p)
-{
-	struct vnpu_cmd_matmul_w4 c;
-
-	memcpy(&c, p, sizeof(c));
-	REF(c);
-	REF(a);
-	if (c.hdr.op == VNPU_OP_MATMUL_W4)
-		REF(a_scale);
-	REF(w);
-	REF(bias);
-	fprintf(d->out, " m=%u n=%u k=%u group=%u lda=%u ldc=%u tile=%ux%u", c.m, c.n, c.k, c.group, c.lda, c.ldc,
-		c.tile_m, c.tile_n);
-}
-
-static void dis_matmul_wk(const struct disasm *d, const void *p)
-{
-	struct vnpu_cmd_matmul_wk c;
-
-	memcpy(&c, p, sizeof(c));
-	REF(c);
-	REF(a);
-	REF(a_scale);
-	REF(w);
-	REF(bias);
-	fprintf(d->out, " m=%u n=%u k=%u w_bytes=%llu lda=%u ldc=%u tile=%ux%u", c.m, c.n, c.k, (ull)c.w_bytes, c.lda,
-		c.ldc, c.tile_m, c.tile_n);
-}
-
-static void dis_attn(const struct disasm *d, const void *p)
-{
-	struct vnpu_cmd_attn c;
-
-	memcpy(&c, p, sizeof(c));
-	REF(y);
-	REF(q);
-	REF(k);
-	REF(v);
-	fprintf(d->out,
-		" rows=%u heads=%u kv_heads=%u head_dim=%u ctx_rows=%u ldq=%u ldk=%u ldv=%u ldy=%u scale=%g "
-		"kv=%s",
-		c.rows, c.heads, c.kv_heads, c.head_dim, c.ctx_rows, c.ldq, c.ldk, c.ldv, c.ldy, (double)c.scale,
-		dis_kv_type(c.kv_type));
-	dis_param(d, "pos", c.pos_param);
-}
-
-static void dis_store(const struct disasm *d, const void *p)
-{
-	struct vnpu_cmd_store c;
-
-	memcpy(&c, p, sizeof(c));
-	REF(dst);
-	REF(x);
-	fprintf(d->out, " rows=%u cols=%u ldx=%u ld_dst=%u type=%s", c.rows, c.cols, c.ldx, c.ld_dst,
-		dis_kv_type(c.type));
-	dis_param(d, "row", c.row_param);
-}
-
-static void dis_cmd(const struct disasm *d, uint32_t at, const struct vnpu_cmd *cmd, const struct fw_time_step *step)
-{
-	const void *p = d->img->cmd + at;
-	struct vnpu_cmd_sleep sleep;
-
-	fprintf(d->out, "%6x: %s", at, npu_cmd_name(cmd->op));
-	switch (cmd->op) {
-	case VNPU_OP_SLEEP:
-		memcpy(&sleep, p, sizeof(sleep));
-		fprintf(d->out, " duration_ns=%llu", (ull)sleep.duration_ns);
+	memcpy(u32, cmd + f->at, f->kind == ISA_U32X2 ? 8 : 4);
+	memcpy(&real, u32, sizeof(real));
+	switch ((enum isa_field_kind)f->kind) {
+	case ISA_U32_OR_NONE:
+		if (!u32[0])
+			break;
+		/* fall through */
+	case ISA_U32:
+		fprintf(d->out, " %s=%u", f->name, u32[0]);
 		break;
-	case VNPU_OP_COPY:
-		dis_copy(d, p);
+	case ISA_U32X2:
+		fprintf(d->out, " %s=%ux%u", f->name, u32[0], u32[1]);
 		break;
-	case VNPU_OP_ADD:
-	case VNPU_OP_MUL:
-		dis_binary(d, p);
+	case ISA_U64:
+		memcpy(&u64, cmd + f->at, sizeof(u64));
+		fprintf(d->out, " %s=%llu", f->name, (ull)u64);
 		break;
-	case VNPU_OP_ACT:
-		dis_act(d, p);
+	case ISA_FLOAT:
+		fprintf(d->out, " %s=%g", f->name, (double)real);
 		break;
-	case VNPU_OP_GLU:
-		dis_glu(d, p);
+	case ISA_PARAM:
+		dis_param(d, f->name, u32[0]);
 		break;
-	case VNPU_OP_RMSNORM:
-		dis_rmsnorm(d, p);
+	case ISA_NAMED:
+		fprintf(d->out, " %s=", f->name);
+		dis_value(d, f->values, u32[0]);
 		break;
-	case VNPU_OP_ROPE:
-		dis_rope(d, p);
-		break;
-	case VNPU_OP_SOFTMAX:
-		dis_softmax(d, p);
-		break;
-	case VNPU_OP_QUANT:
-	case VNPU_OP_QUANT16:
-		dis_quant(d, p);
-		break;
-	case VNPU_OP_QUANT_OUTLIERS:
-		dis_quant_outliers(d, p);
-		break;
-	case VNPU_OP_ADD_OUTLIERS:
-		dis_add_outliers(d, p);
-		break;
-	case VNPU_OP_DEQUANT:
-		dis_dequant(d, p);
-		break;
-	case VNPU_OP_MATMUL_I8:
-		dis_matmul(d, p);
-		break;
-	case VNPU_OP_MATMUL_W4:
-	case VNPU_OP_MATMUL_W4F:
-		dis_matmul_w4(d, p);
-		break;
-	case VNPU_OP_MATMUL_WK:
-		dis_matmul_wk(d, p);
-		break;
-	case VNPU_OP_ATTN:
-		dis_attn(d, p);
-		break;
-	case VNPU_OP_STORE:
-		dis_store(d, p);
+	case ISA_MODE:
+		fputc(' ', d->out);
+		dis_value(d, f->values, u32[0]);
 		break;
 	}
+}
+
+/* The name, what is written, what is read, and the rest. */
+static void dis_cmd(const struct disasm *d, uint32_t at, uint16_t opcode,
+		    const struct fw_time_step *step)
+{
+	const uint8_t access[] = { VNPU_SLOT_WRITE, VNPU_SLOT_READ }, *cmd = d->img->cmd + at;
+	const struct isa_op *op = isa_op(opcode);
+	const struct isa_operand *o;
+	const struct isa_field *f;
+
+	fprintf(d->out, "%6x: %s", at, op->name);
+	for (f = op->fields; f->name; f++)
+		if (f->kind == ISA_MODE)
+			dis_field(d, f, cmd);
+	for (int i = 0; i < 2; i++)
+		for (o = op->operands; o->name; o++)
+			if (o->access == access[i] && o->type != ISA_NONE)
+				dis_ref(d, o->name, cmd + o->at);
+	for (f = op->fields; f->name; f++)
+		if (f->kind != ISA_MODE)
+			dis_field(d, f, cmd);
 	if (d->profile)
 		fprintf(d->out, " device_ns=%llu cycles=%llu", (ull)step->ns, (ull)step->cycles);
 	fputc('\n', d->out);
@@ -379,7 +175,7 @@ static void dis_image(const struct disasm *d)
 		memcpy(&cmd, img->cmd + at, sizeof(cmd));
 		if (d->profile)
 			fw_time_next(&walk, &step);
-		dis_cmd(d, at, &cmd, &step);
+		dis_cmd(d, at, cmd.op, &step);
 	}
 }
 

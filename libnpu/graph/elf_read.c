@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "image.h"
+#include "isa_ops.h"
 #include "npu_fail.h"
 #include "npu_graph.h"
 
@@ -357,7 +358,8 @@ static int elf_relocate(struct elf_reader *r)
 static int elf_check_stream(struct npu_image *img)
 {
 	struct vnpu_stream_hdr hdr;
-	uint16_t refs[NPU_MAX_REFS];
+	const struct isa_operand *o;
+	const struct isa_op *op;
 	struct vnpu_cmd cmd;
 	uint32_t at = sizeof(hdr), nr = 0, slot;
 
@@ -369,11 +371,12 @@ static int elf_check_stream(struct npu_image *img)
 		if (img->cmd_bytes - at < sizeof(cmd))
 			return BAD("the stream has no end");
 		memcpy(&cmd, img->cmd + at, sizeof(cmd));
-		if (!npu_cmd_bytes(cmd.op) || cmd.size_bytes != npu_cmd_bytes(cmd.op) || cmd.flags ||
+		op = isa_op(cmd.op);
+		if (!op || cmd.size_bytes != op->bytes || cmd.flags ||
 		    cmd.size_bytes > img->cmd_bytes - at)
 			return BAD("command %u: opcode %u of %u bytes does not exist", nr, cmd.op, cmd.size_bytes);
-		for (unsigned int i = 0; i < npu_cmd_refs(cmd.op, refs); i++) {
-			memcpy(&slot, img->cmd + at + refs[i], sizeof(slot));
+		for (o = op->operands; o->name; o++) {
+			memcpy(&slot, img->cmd + at + o->at, sizeof(slot));
 			if (slot >= img->nr_slots && slot != VNPU_SLOT_NONE)
 				return BAD("command %u: slot %u of %u", nr, slot, img->nr_slots);
 		}

@@ -12,6 +12,8 @@
 #include "graph.h"
 #include "npu_fail.h"
 
+const char *const npu_dtype_names[NPU_NR_DTYPES] = { "f32", "s8", "w8", "f16", "q8_0", "w4", "wk" };
+
 int graph_fail(struct npu_graph *g, int err, const char *fmt, ...)
 {
 	va_list ap;

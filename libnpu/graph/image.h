@@ -95,13 +95,4 @@ void npu_image_release(struct npu_image *img);
 int npu_image_write(const struct npu_image *img, const struct npu_image_reloc *relocs, uint32_t nr_relocs, void **file,
 		    size_t *bytes);
 
-/* Where the operands of a command are; 0 for an opcode that does not exist. */
-#define NPU_MAX_REFS 5
-unsigned int npu_cmd_refs(uint16_t op, uint16_t offsets[NPU_MAX_REFS]);
-/* Bytes of a command of that opcode, 0 if there is none. */
-uint32_t npu_cmd_bytes(uint16_t op);
-const char *npu_cmd_name(uint16_t op);
-/* The minor version of the ISA that brought it. */
-uint16_t npu_cmd_minor(uint16_t op);
-
 #endif /* NPU_IMAGE_H */

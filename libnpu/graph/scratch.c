@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "graph.h"
+#include "op.h"
 
 #define SCRATCH_ALIGN 64
 
@@ -45,12 +45,6 @@ static void scratch_lifetimes(struct npu_graph *g)
 	}
 }
 
-static bool scratch_elementwise(enum vnpu_op op)
-{
-	return op == VNPU_OP_ADD || op == VNPU_OP_MUL || op == VNPU_OP_ACT || op == VNPU_OP_GLU ||
-	       op == VNPU_OP_RMSNORM || op == VNPU_OP_ROPE || op == VNPU_OP_SOFTMAX || op == VNPU_OP_ADD_OUTLIERS;
-}
-
 static bool scratch_takes_over(const struct npu_graph *g, uint32_t index, const struct npu_tensor *x,
 			       const struct npu_tensor *y)
 {
@@ -58,23 +52,25 @@ static bool scratch_takes_over(const struct npu_graph *g, uint32_t index, const 
 	       x->readers_op == index && x->last == g->ops[index].region;
 }
 
-/* y = op(a, b): in a's memory, or in b's if it is no weight vector that each row reads. */
+/* A result moves into the first operand that its operation allows and that nobody else reads. */
 static void scratch_in_place(struct npu_graph *g)
 {
 	for (uint32_t i = 0; i < g->nr_live; i++) {
 		uint32_t index = g->order[i];
 		struct graph_op *op = &g->ops[index];
-		struct npu_tensor *y = op->out[0], *a = op->in[0], *b = op->in[1];
+		struct npu_tensor *y = op->out[0];
+		unsigned int allowed = op->op == VNPU_OP_SLEEP ? 0 : npu_ops[op->op]->in_place,
+			     k = 0;
 
-		if (!scratch_elementwise(op->op) || a == b)
+		/* A command must not write what it reads twice. */
+		if (op->in[0] == op->in[1])
 			continue;
-		if (scratch_takes_over(g, index, a, y))
-			y->home = a->home;
-		else if ((op->op == VNPU_OP_ADD || op->op == VNPU_OP_MUL || op->op == VNPU_OP_GLU) &&
-			 scratch_takes_over(g, index, b, y))
-			y->home = b->home;
-		else
+		while (k < GRAPH_OP_INPUTS &&
+		       !(allowed & 1u << k && scratch_takes_over(g, index, op->in[k], y)))
+			k++;
+		if (k == GRAPH_OP_INPUTS)
 			continue;
+		y->home = op->in[k]->home;
 		y->home->last = y->last;
 	}
 	/* A chain's later members have extended its first: take the last word. */

@@ -26,6 +26,24 @@ enum gguf_type {
 	GGUF_BF16 = 30,
 };
 
+/* Metadata value types, with the numbers of the file format. */
+enum gguf_kv_type {
+	GGUF_KV_U8,
+	GGUF_KV_I8,
+	GGUF_KV_U16,
+	GGUF_KV_I16,
+	GGUF_KV_U32,
+	GGUF_KV_I32,
+	GGUF_KV_F32,
+	GGUF_KV_BOOL,
+	GGUF_KV_STRING,
+	GGUF_KV_ARRAY,
+	GGUF_KV_U64,
+	GGUF_KV_I64,
+	GGUF_KV_F64,
+	GGUF_KV_TYPES,
+};
+
 /* Values a block holds and the bytes it takes; NULL for a type that is not supported. */
 struct gguf_type_traits {
 	const char *name; /* "Q4_K" */

@@ -7,24 +7,6 @@
 
 #include "gguf.h"
 
-/* Metadata value types, with the numbers of the file format. */
-enum gguf_kv_type {
-	GGUF_KV_U8,
-	GGUF_KV_I8,
-	GGUF_KV_U16,
-	GGUF_KV_I16,
-	GGUF_KV_U32,
-	GGUF_KV_I32,
-	GGUF_KV_F32,
-	GGUF_KV_BOOL,
-	GGUF_KV_STRING,
-	GGUF_KV_ARRAY,
-	GGUF_KV_U64,
-	GGUF_KV_I64,
-	GGUF_KV_F64,
-	GGUF_KV_TYPES,
-};
-
 /* One metadata entry: where it lies in the mapping. For an array, @elem is the type and @value the first element. */
 struct gguf_kv {
 	const char *key;

@@ -3,6 +3,7 @@
  * Making a GGUF file: metadata and tensor table grow in two buffers; the tensors' data follows them into a sink, which
  * is memory or a file, when the file is asked for.
  */
+#include "gguf_private.h"
 #include "gguf_writer.h"
 
 #include <errno.h>

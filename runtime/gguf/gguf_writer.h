@@ -19,7 +19,7 @@
 #ifndef GGUF_WRITER_H
 #define GGUF_WRITER_H
 
-#include "gguf_private.h"
+#include "gguf.h"
 
 struct gguf_writer;
 

@@ -68,7 +68,7 @@ static int graph_load(struct llm_session *s, struct lane_graph *g, enum llm_grap
 	uint32_t timeout_ms;
 	size_t bytes;
 	void *image;
-	int err = llm_graph_build(&s->engine->model, &s->engine->packed, which, rows, s->kv_rows, s->engine->info.kv, &image,
+	int err = llm_graph_build(&s->engine->model, &s->engine->packed, which, rows, s->kv_rows, s->engine->info.choices.kv, &image,
 				  &bytes);
 
 	if (err)
@@ -218,7 +218,7 @@ static int lane_choose(struct llm_session *s, unsigned int n)
 	while (b->rows < n)
 		b++;
 	if (!b->ready) {
-		err = s->engine->info.placement == LLM_PLACE_FINE ? bucket_load_fine(s, b) : bucket_load_blocks(s, b);
+		err = s->engine->info.choices.placement == LLM_PLACE_FINE ? bucket_load_fine(s, b) : bucket_load_blocks(s, b);
 		if (err)
 			bucket_unload(b);
 		b->ready = !err;
@@ -229,7 +229,7 @@ static int lane_choose(struct llm_session *s, unsigned int n)
 
 static int lane_create_buckets(struct llm_session *s)
 {
-	bool bucketed = s->engine->info.graphs == LLM_GRAPHS_BUCKETED;
+	bool bucketed = s->engine->info.choices.graphs == LLM_GRAPHS_BUCKETED;
 	struct llm_npu_lane *lane = s->npu;
 
 	lane->nr_buckets = bucketed ? (s->chunk + LLM_BUCKET_ROWS - 1) / LLM_BUCKET_ROWS : 1;
@@ -297,7 +297,7 @@ void llm_npu_lane_free(struct llm_session *s)
 /* Submits jobs with one call and waits for the last. */
 static int lane_run(struct llm_session *s, struct npu_job *const *jobs, unsigned int n)
 {
-	enum npu_wait_mode mode = s->engine->info.sync == LLM_SYNC_FAST ? NPU_WAIT_FAST : NPU_WAIT_DRIVER;
+	enum npu_wait_mode mode = s->engine->info.choices.sync == LLM_SYNC_FAST ? NPU_WAIT_FAST : NPU_WAIT_DRIVER;
 	uint64_t seqno, start;
 	int err = npu_queue_submit(s->npu->queue, jobs, n, NULL, &seqno);
 
@@ -416,7 +416,7 @@ int llm_forward_npu_products(struct llm_session *s, unsigned int n, const struct
 		.head = fine_head,
 	};
 
-	*products = n == 1 ? &token : s->engine->info.placement == LLM_PLACE_FINE ? &fine : &chunk;
+	*products = n == 1 ? &token : s->engine->info.choices.placement == LLM_PLACE_FINE ? &fine : &chunk;
 	return n == 1 ? 0 : lane_choose(s, n);
 }
 

@@ -130,11 +130,11 @@ static void cut_product(void *ud, enum plan_op op, uint32_t m, uint64_t k, uint6
 	struct partition_options o = l->cuts_opts;
 	unsigned int oldest = 0;
 
-	if (s->engine->info.placement == LLM_PLACE_GPU) {
+	if (s->engine->info.choices.placement == LLM_PLACE_GPU) {
 		*part = (struct partition){ .cut = PARTITION_GPU, .m = m, .k = k, .n = n, .gpu_cols = n };
 		return;
 	}
-	o.planes = llm_input_planes(plan_input(o.weights, s->engine->info.activations, op));
+	o.planes = llm_input_planes(plan_input(o.weights, s->engine->info.choices.activations, op));
 	for (unsigned int i = 0; i < MAX_CUTS; i++) {
 		const struct partition *known = &l->cuts[i].part;
 
@@ -249,13 +249,13 @@ static struct sched_plan *make_plan(const struct llm_pass *pass)
 	struct plan_options o = {
 		.profile = s->engine->profile,
 		.shape = &shape,
-		.placement = info->placement,
+		.placement = info->choices.placement,
 		.cuts = s->hetero->cuts_opts,
 		.cut = cut_product,
 		.graphs = PLAN_GRAPH_OP,
-		.weights = info->weights,
-		.activations = info->activations,
-		.kv = info->kv,
+		.weights = info->choices.weights,
+		.activations = info->choices.activations,
+		.kv = info->choices.kv,
 		.n_past = pass->pos,
 		.n_tokens = pass->n,
 		.logits = pass->want == LLM_WANT_NONE ? 0 : op_rows(pass, PLAN_HEAD),
@@ -341,12 +341,12 @@ int llm_hetero_create(struct llm_session *s)
 	l->gpu_share = e->gpu_share;
 	l->cuts_opts = (struct partition_options){
 		.profile = e->profile ? e->profile : e->cuts_profile,
-		.weights = e->info.weights,
-		.sync = e->info.sync == LLM_SYNC_FAST ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
-		.partition = e->info.partition,
-		.graphs = e->info.graphs,
+		.weights = e->info.choices.weights,
+		.sync = e->info.choices.sync == LLM_SYNC_FAST ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
+		.partition = e->info.choices.partition,
+		.graphs = e->info.choices.graphs,
 	};
-	if (e->info.placement == LLM_PLACE_LAYER)
+	if (e->info.choices.placement == LLM_PLACE_LAYER)
 		err = hetero_npu_create(s, &l->npu);
 	if (!err && e->gpu)
 		err = hetero_gpu_create(s, &l->gpu);

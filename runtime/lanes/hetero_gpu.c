@@ -115,7 +115,7 @@ int hetero_gpu_create(struct llm_session *s, struct hetero_gpu **out)
 	err = err ? err : llm_gpu_map(gpu, g->words, LLM_GPU_PAGE, LLM_GPU_SHARED, &g->flag);
 	err = err ? err : make_quant(g);
 	if (!err)
-		g->explicit = s->engine->info.sync != LLM_SYNC_FAST || !llm_gpu_info(gpu)->coherent ||
+		g->explicit = s->engine->info.choices.sync != LLM_SYNC_FAST || !llm_gpu_info(gpu)->coherent ||
 			      !llm_gpu_shared(g->work);
 	return err;
 }
@@ -274,7 +274,7 @@ static int store(struct hetero_gpu *g, const struct llm_pass *pass, const struct
 		.rows = pass->n,
 		.cols = (unsigned int)kv_dim,
 		.row = pass->pos,
-		.type = llm_kv_type(g->s->engine->info.kv),
+		.type = llm_kv_type(g->s->engine->info.choices.kv),
 		.ldx = kv_dim,
 		.ld_dst = kv_dim,
 	};
@@ -309,7 +309,7 @@ static int attention(struct hetero_gpu *g, const struct llm_pass *pass, unsigned
 		.head_dim = m->head_dim,
 		.ctx_rows = s->kv_rows,
 		.pos = pass->pos,
-		.kv_type = llm_kv_type(s->engine->info.kv),
+		.kv_type = llm_kv_type(s->engine->info.choices.kv),
 		.ldq = m->q_dim,
 		.ldk = m->kv_dim,
 		.ldv = m->kv_dim,

@@ -27,7 +27,7 @@ void llm_part_name(unsigned int part, char *name, size_t bytes)
 
 void llm_formats_choose(struct llm_formats *f, const struct llm_model *m, enum llm_weights weights)
 {
-	bool w4 = weights == LLM_WEIGHTS_W4A8 || weights == LLM_WEIGHTS_W4A16;
+	bool w4 = llm_weights_4bit(weights);
 
 	if (m->packed[0]) {
 		*f = m->formats;

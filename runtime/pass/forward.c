@@ -109,10 +109,10 @@ static void rope_heads(const struct block_pass *p, float *x, const float *norm, 
 
 void llm_forward_store(const struct llm_session *s, void *row, const float *x)
 {
-	if (s->engine->info.kv == LLM_KV_F32)
+	if (s->engine->info.choices.kv == LLM_KV_F32)
 		memcpy(row, x, s->kv_row_bytes);
 	else
-		s->engine->floats->store(row, x, s->engine->model.kv_dim, llm_kv_type(s->engine->info.kv));
+		s->engine->floats->store(row, x, s->engine->model.kv_dim, llm_kv_type(s->engine->info.choices.kv));
 }
 
 /* K goes to the cache. */
@@ -149,7 +149,7 @@ static void task_attention(void *arg, unsigned int task, unsigned int worker)
 	const struct llm_model *m = &s->engine->model;
 	unsigned int tiles = attention_tiles(p), most = fw_attn_tile(m->head_dim, (uint64_t)p->n * m->n_head);
 	unsigned int group = m->n_head / m->n_head_kv;
-	enum vnpu_kv_type type = llm_kv_type(s->engine->info.kv);
+	enum vnpu_kv_type type = llm_kv_type(s->engine->info.choices.kv);
 	size_t kv_head = task / tiles, d = m->head_dim, head_bytes = VNPU_KV_BYTES(type, d);
 	struct fw_attn t = {
 		.q = s->q.data + kv_head * group * d,

@@ -50,13 +50,16 @@ static int run_whole_job(void *ud, const struct sched_task *task, enum soc_lane 
 	return err;
 }
 
-static_assert(sizeof(((struct llm_virtual_stats *)0)->busy_ns) == SOC_NR_LANES * sizeof(uint64_t), "a lane each");
+static void count_lanes(struct llm_lane_stats *lanes, const struct sched_run *run)
+{
+	for (int lane = 0; lane < SOC_NR_LANES; lane++)
+		lanes[lane].busy_ns += run->busy_ns[lane];
+}
 
 void llm_virtual_count(struct llm_virtual_stats *v, const struct sched_run *run)
 {
 	v->ns += run->makespan_ns;
-	for (int lane = 0; lane < SOC_NR_LANES; lane++)
-		v->busy_ns[lane] += run->busy_ns[lane];
+	count_lanes(v->lanes, run);
 	v->launches += run->launches;
 	v->handovers += run->handovers;
 	v->dram_bytes += run->dram_bytes;
@@ -74,13 +77,13 @@ static struct sched_plan *make_plan(const struct llm_pass *pass)
 		.profile = profile,
 		.shape = &shape,
 		/* A token is one job, whatever a chunk is. */
-		.placement = info->placement == LLM_PLACE_FINE && pass->n == 1 ? LLM_PLACE_NPU : info->placement,
+		.placement = info->choices.placement == LLM_PLACE_FINE && pass->n == 1 ? LLM_PLACE_NPU : info->choices.placement,
 		.graphs = whole && !profile ? PLAN_GRAPH_WHOLE
 			  : whole	    ? PLAN_GRAPH_CHUNK
 					    : PLAN_GRAPH_OP,
-		.weights = info->weights,
-		.activations = info->activations,
-		.kv = info->kv,
+		.weights = info->choices.weights,
+		.activations = info->choices.activations,
+		.kv = info->choices.kv,
 		.n_past = pass->pos,
 		.n_tokens = pass->n,
 		.chunk = profile && s->engine->ctx && pass->n > 1 ? llm_forward_npu_rows(s, pass->n) : 0,
@@ -114,7 +117,7 @@ int llm_forward(const struct llm_pass *pass)
 	struct sched_options so = {
 		.clock = engine->profile ? SCHED_VIRTUAL : SCHED_WALL,
 		.profile = engine->profile,
-		.sync = engine->info.sync == LLM_SYNC_FAST ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
+		.sync = engine->info.choices.sync == LLM_SYNC_FAST ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
 		.execute = true,
 		.seed = engine->seed + s->nr_passes++,
 		.jitter = engine->jitter,
@@ -143,10 +146,8 @@ int llm_forward(const struct llm_pass *pass)
 		s->listener.fn(s->listener.ud, at_ns, plan, &run);
 	if (!err && engine->profile)
 		llm_virtual_count(&s->stats.virtual_clock, &run);
-	if (!err && !engine->profile && s->hetero) {
-		s->stats.gpu_busy_ns += run.busy_ns[SOC_GPU];
-		s->stats.cpu_busy_ns += run.busy_ns[SOC_CPU];
-	}
+	if (!err && !engine->profile && s->hetero)
+		count_lanes(s->stats.lanes, &run);
 	sched_run_free(&run);
 	if (engine->profile && !s->hetero)
 		sched_plan_free(plan);

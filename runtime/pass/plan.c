@@ -38,7 +38,7 @@ unsigned int plan_act_bits(enum llm_weights w)
 
 enum llm_input plan_input(enum llm_weights w, enum llm_activations a, enum plan_op op)
 {
-	return plan_integers(w) ? llm_integer_input(a, op == PLAN_HEAD, op == PLAN_DOWN) : LLM_INPUT_FLOATS;
+	return llm_weights_integers(w) ? llm_integer_input(a, op == PLAN_HEAD, op == PLAN_DOWN) : LLM_INPUT_FLOATS;
 }
 
 /* Products of a layer. */
@@ -370,7 +370,7 @@ uint32_t plan_chunk_rows(const struct plan_options *o, uint32_t c)
 	if (tokens >= chunk)
 		return chunk;
 	/* Placement layer: what is padded is a product's graph. */
-	if (o->placement == LLM_PLACE_LAYER && o->cuts.graphs > LLM_GRAPHS_SHARED)
+	if (o->placement == LLM_PLACE_LAYER && llm_graphs_whole_prompt(o->cuts.graphs))
 		return tokens;
 	if (!o->bucket)
 		return chunk;

@@ -79,11 +79,6 @@ bool plan_product(const struct shape *shape, enum plan_op op, uint64_t *k, uint6
 /* Of a weight in memory, and of an activation; @w not AUTO. */
 double plan_weight_bits(enum llm_weights w);
 unsigned int plan_act_bits(enum llm_weights w);
-/* Whether activations are integers. */
-static inline bool plan_integers(enum llm_weights w)
-{
-	return w == LLM_WEIGHTS_W8A8 || w == LLM_WEIGHTS_W4A8;
-}
 /* What the activations of the product @op are rounded to. */
 enum llm_input plan_input(enum llm_weights w, enum llm_activations a, enum plan_op op);
 

@@ -1,24 +1,44 @@
 /* SPDX-License-Identifier: MIT */
-/* Text and tokens of an engine's model. */
+/* Text and tokens of an engine's model, and of any vocabulary. */
 #include <errno.h>
+#include <string.h>
 
 #include "engine.h"
 #include "llm_fail.h"
+#include "text.h"
 
-long llm_tokenize(const struct llm_engine *engine, const char *text, size_t bytes, unsigned int flags, int32_t *ids,
-		  size_t max)
+long text_tokenize(const struct tokenizer *tok, const char *text, size_t bytes, unsigned int flags,
+		   int32_t *ids, size_t max)
 {
 	unsigned int f = 0;
 	long n;
 
 	if (flags & ~(LLM_TOKENIZE_BOS | LLM_TOKENIZE_SPECIAL))
-		return llm_fail(-EINVAL, "unknown flags 0x%x to llm_tokenize()", flags);
+		return llm_fail(-EINVAL, "unknown flags 0x%x to tokenise with", flags);
 	if (flags & LLM_TOKENIZE_BOS)
 		f |= TOKENIZE_BOS;
 	if (flags & LLM_TOKENIZE_SPECIAL)
 		f |= TOKENIZE_SPECIAL;
-	n = tokenizer_encode(engine->tok, text, bytes, f, ids, max);
-	return n < 0 ? llm_fail((int)n, "no memory to tokenise %zu bytes", bytes) : n;
+	n = tokenizer_encode(tok, text, bytes, f, ids, max);
+	return n < 0 ? llm_fail((int)n, "a text of %zu bytes cannot be tokenised: %s", bytes,
+				strerror((int)-n))
+		     : n;
+}
+
+long text_detokenize(const struct tokenizer *tok, const int32_t *ids, size_t n, char *buf,
+		     size_t max)
+{
+	long bytes = tokenizer_decode(tok, ids, n, buf, max);
+
+	return bytes < 0 ? llm_fail((int)bytes, "a token of %zu is not one of the vocabulary's %zu",
+				    n, tokenizer_n_vocab(tok))
+			 : bytes;
+}
+
+long llm_tokenize(const struct llm_engine *engine, const char *text, size_t bytes,
+		  unsigned int flags, int32_t *ids, size_t max)
+{
+	return text_tokenize(engine->tok, text, bytes, flags, ids, max);
 }
 
 int llm_token_text(const struct llm_engine *engine, int32_t id, char *buf, size_t max)
@@ -30,11 +50,7 @@ int llm_token_text(const struct llm_engine *engine, int32_t id, char *buf, size_
 
 long llm_detokenize(const struct llm_engine *engine, const int32_t *ids, size_t n, char *buf, size_t max)
 {
-	long bytes = tokenizer_decode(engine->tok, ids, n, buf, max);
-
-	return bytes < 0 ? llm_fail((int)bytes, "a token of %zu is not one of the vocabulary's %zu", n,
-				    tokenizer_n_vocab(engine->tok))
-			 : bytes;
+	return text_detokenize(engine->tok, ids, n, buf, max);
 }
 
 bool llm_token_is_end(const struct llm_engine *engine, int32_t id)

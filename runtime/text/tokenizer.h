@@ -25,6 +25,8 @@ struct tokenizer;
 /* 0, or -errno with one line in err: -ENOTSUP model or pre-tokenizer, -EINVAL a vocabulary that contradicts itself. */
 int tokenizer_create(const struct gguf_file *file, struct tokenizer **tok, char *err, size_t err_bytes);
 void tokenizer_free(struct tokenizer *tok);
+/* Whether model "gpt2" has a pattern of this name. */
+bool tokenizer_knows_pre(const char *name);
 
 size_t tokenizer_n_vocab(const struct tokenizer *tok);
 int tokenizer_bos(const struct tokenizer *tok); /* -1: none */

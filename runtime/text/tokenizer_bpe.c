@@ -57,21 +57,34 @@ static const struct pre_tokenizer {
 	{ "smollm", LETTERS_GPT2 "|\\p{N}| ?" OTHER "|[" SPACE "]+(?![^" SPACE "\\p{N}])|[" SPACE "]+", false, false },
 };
 
+static const struct pre_tokenizer *find_pre(const char *name, size_t bytes)
+{
+	for (size_t i = 0; i < sizeof(pre_tokenizers) / sizeof(pre_tokenizers[0]); i++) {
+		if (strlen(pre_tokenizers[i].name) == bytes &&
+		    !memcmp(pre_tokenizers[i].name, name, bytes))
+			return &pre_tokenizers[i];
+	}
+	return NULL;
+}
+
+bool tokenizer_knows_pre(const char *name)
+{
+	return find_pre(name, strlen(name));
+}
+
 static int load_pattern(struct tokenizer *tok, const struct gguf_file *file, struct tokenizer_error *e)
 {
-	const struct pre_tokenizer *pre = NULL;
+	const struct pre_tokenizer *pre;
 	PCRE2_SIZE at;
 	const char *name;
-	size_t bytes, i;
+	size_t bytes;
 	int code;
 
 	if (gguf_string(file, "tokenizer.ggml.pre", &name, &bytes))
 		return tokenizer_fail(
 			e, -ENOTSUP,
 			"tokenizer.ggml.pre is missing: the file does not say how to cut words; convert it again");
-	for (i = 0; i < sizeof(pre_tokenizers) / sizeof(pre_tokenizers[0]); i++)
-		if (strlen(pre_tokenizers[i].name) == bytes && !memcmp(pre_tokenizers[i].name, name, bytes))
-			pre = &pre_tokenizers[i];
+	pre = find_pre(name, bytes);
 	if (!pre)
 		return tokenizer_fail(e, -ENOTSUP,
 				      "pre-tokenizer '%.*s' is not supported (gpt-2, llama-bpe, qwen2 and smollm are)",

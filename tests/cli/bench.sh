@@ -48,7 +48,7 @@ import sqlite3
 db = sqlite3.connect(':memory:')
 db.executescript(open(sys.argv[1]).read())
 got = db.execute('select n_prompt, n_gen, transport, \"order\", model_size from llama_bench').fetchall()
-assert got == [(8, 0, None, None, 6140928), (0, 4, None, None, 6140928)], got
+assert got == [(8, 0, None, 'auto', 6140928), (0, 4, None, 'auto', 6140928)], got
 " "$scratch/out"
 passes "md" "${bench[@]}" "${quick[@]}"
 true_in_python "md is a table like llama-bench's" "

@@ -147,6 +147,21 @@ passes "the calibration as a table" "$bin/llm-bench" --calibration
 same "every number of the profile has a source in it" "$(grep -cE '\| (published|fitted|assumed) +\|' "$scratch/out")" \
 	"$(grep -cE '^[a-z0-9_]+ = .* @ ' share/profiles/sd8gen3.conf)"
 
+# choices OPTIONS...: what the tests of a command line ran with.
+choices() { "${dry[@]}" --shape qwen2.5-0.5b -p 8 -n 0 -o jsonl "$@" | python3 -c "
+import json, sys
+print(' '.join('/'.join(str(r[c]) for c in ('placement', 'weights', 'graphs', 'kv')) for r in map(json.loads, sys.stdin)))"; }
+same "auto weights are those of the placement" "$(choices --placement cpu,gpu,npu,fine,layer)" \
+	"cpu/f16/bucketed/f16 gpu/f16/bucketed/f16 npu/w8a8/bucketed/f16 fine/w8a8/bucketed/f16 layer/w4a16/bucketed/f16"
+same "the auto placement is that of weights and graphs" "$(choices --weights auto,f32,f16) $(choices --graphs bucketed,pipe)" \
+	"fine/w8a8/bucketed/f16 cpu/f32/bucketed/f16 fine/f16/bucketed/f16 fine/w8a8/bucketed/f16 layer/w4a16/pipe/f16"
+same "options after a preset override it" "$(choices --preset hetero-layer,npu --graphs bucketed --weights w8a8)" \
+	"layer/w8a8/bucketed/f16 npu/w8a8/bucketed/f16"
+same "a preset replaces what stood before it, but for what it does not set" \
+	"$(choices --placement cpu --weights f32 --graphs pipe --kv q8_0 --preset hetero-layer)" "layer/w4a16/padded/q8_0"
+same "all lists multiply, the first ones slowest" "$(choices --weights w8a8,w4a8 --graphs shared,bucketed --kv f32,f16)" \
+	"$(for w in w8a8 w4a8; do for g in shared bucketed; do for k in f32 f16; do echo "fine/$w/$g/$k"; done; done; done | xargs)"
+
 refuses "no shape" 2 "needs a model's shape" "${dry[@]}"
 refuses "an unknown shape" 1 "shape nope" "${dry[@]}" --shape nope
 refuses "an unknown profile" 2 "profile nope" "${dry[@]}" --shape llama3-8b --profile nope

@@ -128,8 +128,8 @@ done
 for game in 60 60: :4 0:4 60:0 60:-1 x:4 60:4x 60:4:0 60:4:1.5 60:4:16: 60:4:16:1 nan:4 1e9:4 60:1e9 ''; do
 	refuses "a game '$game'" 2 "--game: " "${dry[@]}" --shape llama3-8b --preset gpu -p 8 -n 0 --game "$game"
 done
-refuses "graphs of placement layer with another" 1 "graphs pipe are those of placement layer" "${dry[@]}" --shape llama3-8b --preset npu --graphs pipe
-refuses "a cut with another placement" 1 "only placement layer cuts" "${dry[@]}" --shape llama3-8b --preset gpu --partition auto
+refuses "graphs of placement layer with another" 1 "placement npu has no graphs pipe: choose placement layer" "${dry[@]}" --shape llama3-8b --preset npu --graphs pipe
+refuses "a cut with another placement" 1 "placement gpu has no partition auto: choose placement layer" "${dry[@]}" --shape llama3-8b --preset gpu --partition auto
 refuses "an unknown cut" 2 "none, row, sequence, multi-sequence, hybrid, auto" "${dry[@]}" --shape llama3-8b --partition column
 
 # A real model. The embedded one's weights of 4 bits, so that all lanes multiply the same numbers.

@@ -24,7 +24,8 @@ p = matmul q s w b
 d = dequant q s
 e = add p d
 g = silu e
-m = mul g ones
+u = glu g e gelu
+m = mul u ones
 y = softmax m 1 pos
 sleep 1000
 z = gelu y
@@ -33,7 +34,7 @@ GRAPH
 
 passes "npuc builds a graph" "$bin/npuc" build "$scratch/layer.txt" -o "$scratch/layer.elf"
 passes "npuc lists it" "$bin/npuc" dis "$scratch/layer.elf"
-for op in rmsnorm rope copy attn quant matmul_i8 dequant add act mul softmax sleep barrier end; do
+for op in rmsnorm rope copy attn quant matmul_i8 dequant add act glu mul softmax sleep barrier end; do
 	grep -q ": $op" "$scratch/out" && ok "the listing has $op" || not_ok "the listing has $op" "$(<"$scratch/out")"
 done
 cat >"$scratch/w4.txt" <<'GRAPH'
@@ -139,6 +140,12 @@ bad() { # NAME PATTERN LINE...
 }
 bad "an unknown statement" "bad.txt:3: 'outputs' is not a statement" "outputs x"
 bad "an unknown operator" "bad.txt:3: 'relu' is not an operator" "y = relu x"
+bad "an operation without arguments" "bad.txt:3: 'silu' has 3 words, want 4 to 4" "y = silu"
+bad "an operation with too many arguments" "bad.txt:3: 'quant' has 6 words, want 5 to 5" "q, s = quant x x"
+bad "too few results" "bad.txt:3: 'quant' is not an operator" "q = quant x"
+bad "results without a comma" "bad.txt:3: 'q' is not a statement" "q s = quant x"
+bad "an unknown activation" "bad.txt:3: 'relu' is not an activation: want silu or gelu" "y = glu x x relu"
+bad "a store into what is no state" "bad.txt:3: .*'x' is both what is stored and where" "store x x -"
 bad "an unknown tensor" "bad.txt:3: 'z' is not a tensor" "y = silu z"
 bad "a name twice" "bad.txt:3: .*the name is taken" "input x f32 1 1"
 bad "a wrong shape" "bad.txt:4: .*'w' is 3 x 8" "weight w f32 3 8" "y = add x w"
@@ -150,12 +157,25 @@ refuses "a text in place of an image" 1 "no ELF file" "$bin/npuc" info "$scratch
 refuses "no verb" 2 "build, dis or info" "$bin/npuc"
 refuses "build without -o" 2 "needs -o" "$bin/npuc" build "$scratch/layer.txt"
 
+passes "npuc lists the instruction set" "$bin/npuc" isa
+cp "$scratch/out" "$scratch/isa"
+version=$(sed -n 's/^Version \(.*\)\.$/\1/p' "$scratch/isa")
+grep -q "^Version $version\. " docs/isa.md && ok "docs/isa.md is of this version" || not_ok "docs/isa.md is of this version" "npuc isa says $version"
+sed -n '/^| number | operation/,/^$/p' docs/isa.md | grep . >"$scratch/documented"
+diff <(grep '^|' "$scratch/isa") "$scratch/documented" >"$scratch/diff" && ok "docs/isa.md has its table" || not_ok "docs/isa.md has its table" "$(<"$scratch/diff")"
+while IFS='|' read -r _ number op since _; do
+	grep -q "^### .*\b${op// /}\b" docs/isa.md || not_ok "docs/isa.md explains each operation" "$op has no section"
+	[ $since = 1.0 ] || grep -q "^| ${since// /} | .*\b${op// /}\b" docs/isa.md || not_ok "docs/isa.md says what came when" "$op of $since"
+done < <(grep '^| [0-9]' "$scratch/isa")
+refuses "npuc isa with a file" 2 "want build, dis or info" "$bin/npuc" isa "$scratch/layer.elf"
+refuses "npuc isa with a profile" 2 "or isa" "$bin/npuc" isa --profile sd8gen3
+
 passes "npu-info on sim" env NPU_TRANSPORT=sim "$bin/npu-info"
 grep -q '^transport  *sim' "$scratch/out" && grep -q '^reason .*NPU_TRANSPORT' "$scratch/out" && ok "npu-info says why" || not_ok "npu-info says why" "$(<"$scratch/out")"
 passes "npu-info --json" "$bin/npu-info" --transport sim --json
 true_in_python "its JSON has the device's fields" '
 d = json.load(open(sys.argv[1]))
-assert d["transport"] == "sim" and d["isa"] == "1.4" and d["va_bits"] >= 30 and d["node"] is None and not d["lost"]' "$scratch/out"
+assert d["transport"] == "sim" and d["isa"] == sys.argv[2] and d["va_bits"] >= 30 and d["node"] is None and not d["lost"]' "$scratch/out" "$version"
 mkdir "$scratch/no-vendors"
 OCL_ICD_VENDORS=$scratch/no-vendors passes "npu-info without a platform of OpenCL" "$bin/npu-info" --transport sim
 grep -q '^opencl  *none: no OpenCL platform; install .*pocl-opencl-icd' "$scratch/out" && ok "it says what to install" || not_ok "it says what to install" "$(<"$scratch/out")"

@@ -14,9 +14,21 @@ for tool in llm-cli llm-bench llm-perplexity llm-logits; do
 	esac
 	t=("$bin/$tool")
 	passes "$tool --help" "${t[@]}" --help
-	for option in --model --threads --transport --npu-threads --preset --placement --weights --activations --graphs --partition --kv --sync --chunk --list-devices; do
-		grep -q -- "$option" "$scratch/out" || not_ok "$tool --help explains $option"
-	done
+	cp "$scratch/out" "$scratch/help"
+	run "$bin/$tool" --help=options
+	cp "$scratch/out" "$scratch/options"
+	missing=
+	while IFS=$'\t' read -r option _ words; do
+		for word in "$option" $words; do
+			grep -Eq -- "(^|[ ,(])$word([ ,;:)]|$)" "$scratch/help" || missing+=" $option:$word"
+		done
+		# -t is Fl t in a manual, --threads Fl -threads.
+		grep -Eq "^\.It.*Fl ${option#-}( |$)" "docs/man/$tool.1" docs/man/llm-cli.1 || missing+=" manual:$option"
+	done <"$scratch/options"
+	same "$tool --help and the manual have every option, and --help all that it can be" "none$missing" none
+	same "$tool has all choices" "$(for c in placement weights activations graphs partition kv sync order; do cut -f1 "$scratch/options" | grep -cx -- "--$c"; done | xargs)" "1 1 1 1 1 1 1 1"
+	same "$tool --help fits 100 columns" "$(awk 'length > 100' "$scratch/help")none" none
+	refuses "$tool: unknown form of help" 2 "--help: 'html' is none of text, man, options" "${t[@]}" --help=html
 	passes "$tool --version" "${t[@]}" --version
 	grep -Eq "^$tool [0-9]+\.[0-9]+" "$scratch/out" && ok "$tool --version has a number" || not_ok "$tool --version has a number"
 	refuses "$tool: unknown long option" 2 "unknown option '--no-such'" "${t[@]}" --no-such
@@ -28,8 +40,13 @@ for tool in llm-cli llm-bench llm-perplexity llm-logits; do
 	refuses "$tool: unknown activations list the names" 2 "outliers, int8, mixed, int16" "${t[@]}" -m "$model" "${work[@]}" --activations int4
 	refuses "$tool: unknown graphs list the names" 2 "bucketed, shared, online, padded, pipe" "${t[@]}" -m "$model" "${work[@]}" --graphs ring
 	refuses "$tool: unknown partition lists the names" 2 "none, row, sequence, multi-sequence, hybrid, auto" "${t[@]}" -m "$model" "${work[@]}" --partition column
-	refuses "$tool: graphs of another placement" 1 "graphs online are those of placement layer" "${t[@]}" -m "$model" "${work[@]}" --graphs online
-	refuses "$tool: a partition of another placement" 1 "only placement layer cuts products" "${t[@]}" -m "$model" "${work[@]}" --partition row
+	refuses "$tool: graphs of another placement" 1 "placement npu has no graphs online: choose placement layer, or graphs bucketed or shared" \
+		"${t[@]}" -m "$model" "${work[@]}" --placement npu --graphs online
+	refuses "$tool: a partition of another placement" 1 "placement gpu has no partition row: choose placement layer, or partition none" \
+		"${t[@]}" -m "$model" "${work[@]}" --placement gpu --partition row
+	refuses "$tool: weights of another placement" 1 "placement cpu has no weights w8a8" "${t[@]}" -m "$model" "${work[@]}" --preset cpu --weights w8a8
+	OCL_ICD_VENDORS=$scratch/no-vendors refuses "$tool: graphs alone choose their placement" 1 "placement layer: no OpenCL platform" \
+		"${t[@]}" -m "$model" "${work[@]}" --graphs online
 	OCL_ICD_VENDORS=$scratch/no-vendors refuses "$tool: a GPU without OpenCL" 1 "no OpenCL platform.*--clock virtual" "${t[@]}" -m "$model" "${work[@]}" --preset hetero-tensor
 	for value in -0.1 1.1 nan x ''; do
 		refuses "$tool: --gpu-share '$value'" 2 "--gpu-share: " "${t[@]}" -m "$model" "${work[@]}" --placement layer --partition row --gpu-share "$value"
@@ -39,11 +56,12 @@ for tool in llm-cli llm-bench llm-perplexity llm-logits; do
 	refuses "$tool: unknown KV cache lists the names" 2 "f16.*f32.*q8_0" "${t[@]}" -m "$model" "${work[@]}" --kv q4_0
 	refuses "$tool: unknown sync lists the names" 2 "fast.*driver" "${t[@]}" -m "$model" "${work[@]}" --sync slow
 	refuses "$tool: unknown transport lists the names" 2 "auto.*drm.*sim" "${t[@]}" -m "$model" "${work[@]}" --transport usb
-	refuses "$tool: unknown preset lists the names" 2 "cpu.*npu.*fine" "${t[@]}" -m "$model" "${work[@]}" --preset tpu
+	refuses "$tool: unknown preset lists the names" 2 "cpu, npu, fine, gpu, hetero-layer, hetero-tensor" "${t[@]}" -m "$model" "${work[@]}" --preset tpu
 	for value in 0 -1 x 1x '' 99999999999999999999; do
 		refuses "$tool: -t '$value'" 2 "-t: " "${t[@]}" -m "$model" "${work[@]}" -t "$value"
 		refuses "$tool: --chunk '$value'" 2 "--chunk: " "${t[@]}" -m "$model" "${work[@]}" --chunk "$value"
 	done
+	refuses "$tool: a chunk that no engine takes" 2 "--chunk: .*8192" "${t[@]}" -m "$model" "${work[@]}" --chunk 8193
 	refuses "$tool: f32 weights do not run on the NPU" 1 "placement cpu" "${t[@]}" -m "$model" "${work[@]}" --placement npu --weights f32
 
 	if [ -c /dev/full ]; then
@@ -67,6 +85,11 @@ for tool in llm-cli llm-bench llm-perplexity llm-logits; do
 	grep -Eq '^sim ' "$scratch/out" && grep -Eq '^drm ' "$scratch/out" && ok "$tool --list-devices names both transports" ||
 		not_ok "$tool --list-devices names both transports" "$(<"$scratch/out")"
 done
+
+passes "the manual's lists of options are the programs'" docs/man/options.sh --check
+logits() { "$bin/llm-logits" -m "$model" --tokens 1,2,3 -o f32 "$@" 2>&1 | sha256sum; }
+same "weights that only the CPU has choose it" "$(logits --weights f32)" "$(logits --placement cpu)"
+same "and the CPU chooses them" "$(logits --placement cpu --weights f32)" "$(logits --preset cpu)"
 
 for tool in llm-cli llm-perplexity llm-logits; do
 	refuses "$tool: no model" 2 "-m FILE" "$bin/$tool"

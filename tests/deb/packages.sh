@@ -30,7 +30,7 @@ same "lintian runs" "status $?" "status 0"
 cat "$scratch/lintian"
 same "lintian finds no error and no warning" "none$(grep -E '^[EW]:' "$scratch/lintian")" none
 
-for p in vnpu-dkms libnpu0 libnpu-dev vnpu-tools; do
+for p in vnpu-dkms libnpu0 libnpu-dev libllm0 libllm-dev vnpu-tools; do
 	deb=$(echo "$debs/${p}_${version}_"*.deb)
 	dpkg-deb -x "$deb" "$scratch/$p"
 	(cd "$scratch/$p" && find . ! -type d | sed 's/^\.//') >"$scratch/$p.list"
@@ -52,6 +52,10 @@ has "vnpu-dkms has hooks for kernels and for headers" vnpu-dkms /etc/kernel/{pos
 has "libnpu0 has the library" libnpu0 "$lib/libnpu.so.0"
 has "libnpu-dev has what a program is built with" libnpu-dev "$lib"/{libnpu.so,libnpu.a,pkgconfig/libnpu.pc} \
 	/usr/include/vnpu/{npu.h,npu_graph.h,drm/vnpu_accel.h,linux/vnpu_fw.h}
+has "libllm0 has the library" libllm0 "$lib/libllm.so.0"
+has "libllm-dev has what a program is built with" libllm-dev "$lib"/{libllm.so,libllm.a,pkgconfig/libllm.pc} \
+	/usr/include/vnpu/{llm,llm_quantize,llm_vocab}.h
+same "no file is in two packages" "none$(sort "$scratch"/*.list | grep -v /usr/share/doc | uniq -d)" none
 has "vnpu-tools has every program" vnpu-tools /usr/sbin/vnpu-fw \
 	$(cd "$debs/vnpu-$version/build/bin" && printf '/usr/bin/%s\n' * | grep -vx /usr/bin/vnpu-fw)
 has "vnpu-tools has the manual pages" vnpu-tools $(cd docs/man && for f in *.?; do echo "/usr/share/man/man${f##*.}/$f.gz"; done)
@@ -66,6 +70,9 @@ same "the udev rule gives the accel node to group render" \
 dpkg-deb -e "$(echo "$debs/vnpu-tools_${version}_"*.deb)" "$scratch/vnpu-tools.scripts"
 same "the user is made when vnpu-tools is configured" "$(grep -c '^ *systemd-sysusers .*vnpu.conf' "$scratch/vnpu-tools.scripts/postinst")" 1
 same "libnpu-dev wants libnpu0 of its version" "$(grep -oE "libnpu0 \(= $version\)" "$scratch/libnpu-dev.control")" "libnpu0 (= $version)"
+same "libllm-dev wants libllm0 and libnpu-dev of its version" "$(grep -oE "lib(llm0|npu-dev) \(= $version\)" "$scratch/libllm-dev.control" | xargs)" \
+	"libllm0 (= $version) libnpu-dev (= $version)"
+same "libllm0 wants libnpu0" "$(grep -oE '^Depends: .*libnpu0' "$scratch/libllm0.control" | grep -c .)" 1
 
 (cd "$scratch" && run vnpu-tools/usr/bin/llm-bench --transport sim -p 4 -n 2 -r 1 -o jsonl; exit "$rc") &&
 	ok "the packaged llm-bench runs the packaged model" || not_ok "the packaged llm-bench runs the packaged model" "$(<"$scratch/err")"
@@ -95,4 +102,27 @@ passes "and runs with libnpu0" env LD_LIBRARY_PATH="$scratch/libnpu0$lib" "$scra
 passes "a static program builds from libnpu-dev" gcc -Wall -Werror -o "$scratch/use" "$scratch/use.c" $flags \
 	"$scratch/libnpu-dev$lib/libnpu.a" $(pkg-config --libs libdrm libelf inih) -lm -pthread
 passes "and runs alone" "$scratch/use"
+
+cat >"$scratch/model.c" <<'C'
+#include <vnpu/llm.h>
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+	struct llm_options opts = { .model = argv[1] };
+	struct llm_engine *engine;
+
+	if (llm_engine_open(&opts, &engine))
+		return puts(llm_error());
+	llm_engine_close(engine);
+	return 0;
+}
+C
+model=$scratch/vnpu-tools/usr/share/vnpu/models/docs6m/docs6m-q8_0.gguf
+flags="$flags -I$scratch/libllm-dev/usr/include"
+passes "a program builds from libllm-dev" gcc -Wall -Werror -o "$scratch/model" "$scratch/model.c" $flags "$scratch/libllm0$lib/libllm.so.0" "$scratch/libnpu0$lib/libnpu.so.0"
+passes "and runs with libllm0" env LD_LIBRARY_PATH="$scratch/libnpu0$lib:$scratch/libllm0$lib" "$scratch/model" "$model"
+passes "a static program builds from libllm-dev" gcc -Wall -Werror -o "$scratch/model" "$scratch/model.c" $flags \
+	"$scratch/libllm-dev$lib/libllm.a" "$scratch/libnpu-dev$lib/libnpu.a" $(pkg-config --libs libdrm libelf inih libpcre2-8 OpenCL) -lm -pthread
+passes "and runs alone" "$scratch/model" "$model"
 finish

@@ -77,7 +77,7 @@ static inline struct llm_engine *ref_open_kv(const char *path, enum llm_placemen
 					     unsigned int chunk, enum llm_kv kv)
 {
 	struct llm_options opts = {
-		.model = path, .placement = placement, .kv = kv, .threads = threads, .chunk = chunk
+		.model = path, .choices.placement = placement, .choices.kv = kv, .threads = threads, .chunk = chunk
 	};
 	struct llm_engine *engine;
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* What a command touches, and whether two commands may run at the same time. */
+/* What a command touches, as the table of operations says, and whether two commands may run at the same time. */
 #ifndef NPU_RANGES_H
 #define NPU_RANGES_H
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include <npu/vnpu_isa.h>
-
+#include "isa_ops.h"
 #include "npu_graph.h"
 
 struct range {
@@ -17,161 +19,146 @@ struct range {
 	const char *field;
 };
 
-#define MAX_RANGES 6
+/* What a param counts as where its value is not known: more than any. */
+#define ANY_PARAM (1u << 24)
 
-static unsigned int add_range(struct range *r, unsigned int n, const struct vnpu_ref *ref, uint64_t rows,
-			      uint64_t stride, uint64_t row_bytes, bool write, const char *field)
+/* The value of the field @name, @len characters, of the command at @cmd; @params NULL: not known. */
+static inline uint64_t range_field(const struct isa_op *op, const void *cmd, const char *name,
+				   size_t len, const uint64_t *params)
 {
-	if (ref->slot == VNPU_SLOT_NONE)
-		return n;
-	r[n] = (struct range){ ref->slot, ref->offset, ref->offset + (rows - 1) * stride + row_bytes, write, field };
-	return n + 1;
+	const struct isa_field *f = op->fields;
+	uint64_t value = 0;
+
+	while (f->name && (strlen(f->name) != len || strncmp(f->name, name, len)))
+		f++;
+	if (!f->name)
+		fail_msg("%s has no field %.*s", op->name, (int)len, name);
+	memcpy(&value, (const uint8_t *)cmd + f->at, f->kind == ISA_U64 ? 8 : 4);
+	if (f->kind != ISA_PARAM)
+		return value;
+	return value == VNPU_PARAM_NONE ? 0 : params ? params[value] : ANY_PARAM;
 }
 
-#define RD(ref, rows, stride, bytes) n = add_range(r, n, &c->ref, rows, stride, bytes, false, #ref)
-#define WR(ref, rows, stride, bytes) n = add_range(r, n, &c->ref, rows, stride, bytes, true, #ref)
-
-static unsigned int ranges_of(const struct vnpu_cmd *cmd, struct range r[MAX_RANGES])
+static inline uint64_t range_factor(const struct isa_op *op, const void *cmd, const char **at,
+				    const uint64_t *params)
 {
+	const char *name = *at;
+
+	if (isdigit((unsigned char)*name))
+		return strtoull(name, (char **)at, 10);
+	*at += strcspn(name, "+*/]");
+	return range_field(op, cmd, name, (size_t)(*at - name), params);
+}
+
+/* A sum of products, "pos+2*rows" or "heads*head_dim", up to its bracket. */
+static inline uint64_t range_sum(const struct isa_op *op, const void *cmd, const char **at,
+				 const uint64_t *params)
+{
+	uint64_t sum = 0, product = range_factor(op, cmd, at, params);
+	char sign;
+
+	while ((sign = *(*at)++) != ']') {
+		if (sign == '*') {
+			product *= range_factor(op, cmd, at, params);
+		} else if (sign == '/') {
+			product /= range_factor(op, cmd, at, params);
+		} else {
+			sum += product;
+			product = range_factor(op, cmd, at, params);
+		}
+	}
+	return sum + product;
+}
+
+/* Of @cols elements of @o in one row. */
+static inline uint64_t range_row_bytes(const struct isa_op *op, const void *cmd,
+				       const struct isa_operand *o, uint64_t cols)
+{
+	switch ((enum isa_type)o->type) {
+	case ISA_F32:
+		return cols * 4;
+	case ISA_S8P:
+		return (cols + 3) / 4 * 4;
+	case ISA_OUTLIERS:
+		return cols * sizeof(struct vnpu_outliers);
+	case ISA_KV:
+		for (const struct isa_field *f = op->fields; f->name; f++)
+			if (f->kind == ISA_NAMED)
+				return VNPU_KV_BYTES(
+					range_field(op, cmd, f->name, strlen(f->name), NULL), cols);
+		fail_msg("%s: of what %s is made is not said", op->name, o->name);
+		return 0;
+	default:
+		return cols;
+	}
+}
+
+static inline uint64_t range_weights(const struct isa_op *op, const void *cmd, enum isa_type type,
+				     uint64_t n, uint64_t k)
+{
+	uint32_t group =
+		type == ISA_W4 || type == ISA_W8_W4 ? range_field(op, cmd, "group", 5, NULL) : 0;
+
+	if (type == ISA_WK)
+		return range_field(op, cmd, "w_bytes", 7, NULL);
+	return group ? npu_w4_bytes(n, k, group) : npu_w8_bytes(n, k);
+}
+
+/* Bytes of operand @o of the command at @cmd, from its first to its last. */
+static inline uint64_t range_bytes(const struct isa_op *op, const void *cmd,
+				   const struct isa_operand *o, const uint64_t *params)
+{
+	uint64_t rows = 1, cols, row_bytes, stride;
+	const char *at = o->shape + 1;
+
+	cols = range_sum(op, cmd, &at, params);
+	if (*at == '[') {
+		at++;
+		rows = cols;
+		cols = range_sum(op, cmd, &at, params);
+	}
+	if (o->type == ISA_W8 || o->type == ISA_W4 || o->type == ISA_WK || o->type == ISA_W8_W4)
+		return range_weights(op, cmd, o->type, rows, cols);
+	row_bytes = range_row_bytes(op, cmd, o, cols);
+	if (!o->ld)
+		return rows * row_bytes;
+	stride = range_field(op, cmd, o->ld, strlen(o->ld), NULL);
+	/* Rows of s8 may begin anywhere, however long they are. */
+	if (o->type != ISA_S8P)
+		stride = range_row_bytes(op, cmd, o, stride);
+	return stride ? (rows - 1) * stride + row_bytes : row_bytes;
+}
+
+static inline unsigned int ranges_of(const struct vnpu_cmd *cmd, struct range r[ISA_MAX_OPERANDS])
+{
+	const struct isa_op *op = isa_op(cmd->op);
+	struct vnpu_ref ref;
 	unsigned int n = 0;
 
-	switch (cmd->op) {
-	case VNPU_OP_COPY: {
-		const struct vnpu_cmd_copy *c = (const void *)cmd;
-
-		RD(src, c->rows, c->src_stride_bytes, c->row_bytes);
-		/* Anywhere in the state. */
-		n = add_range(r, n, &c->dst, 1, 0, 1u << 30, true, "dst");
-		break;
-	}
-	case VNPU_OP_ADD:
-	case VNPU_OP_MUL: {
-		const struct vnpu_cmd_binary *c = (const void *)cmd;
-
-		RD(a, c->rows, c->lda * 4ull, c->cols * 4ull);
-		RD(b, c->ldb ? c->rows : 1, c->ldb * 4ull, c->cols * 4ull);
-		WR(y, c->rows, c->ldy * 4ull, c->cols * 4ull);
-		break;
-	}
-	case VNPU_OP_ACT: {
-		const struct vnpu_cmd_act *c = (const void *)cmd;
-
-		RD(x, c->rows, c->ldx * 4ull, c->cols * 4ull);
-		WR(y, c->rows, c->ldy * 4ull, c->cols * 4ull);
-		break;
-	}
-	case VNPU_OP_RMSNORM: {
-		const struct vnpu_cmd_rmsnorm *c = (const void *)cmd;
-
-		RD(x, c->rows, c->ldx * 4ull, c->cols * 4ull);
-		RD(w, 1, 0, c->cols * 4ull);
-		WR(y, c->rows, c->ldy * 4ull, c->cols * 4ull);
-		break;
-	}
-	case VNPU_OP_ROPE: {
-		const struct vnpu_cmd_rope *c = (const void *)cmd;
-
-		RD(x, c->rows, c->ldx * 4ull, c->heads * c->head_dim * 4ull);
-		RD(inv_freq, 1, 0, c->rot_dim * 2ull);
-		WR(y, c->rows, c->ldy * 4ull, c->heads * c->head_dim * 4ull);
-		break;
-	}
-	case VNPU_OP_SOFTMAX: {
-		const struct vnpu_cmd_softmax *c = (const void *)cmd;
-
-		RD(x, c->rows, c->ldx * 4ull, c->cols * 4ull);
-		WR(y, c->rows, c->ldy * 4ull, c->cols * 4ull);
-		break;
-	}
-	case VNPU_OP_QUANT:
-	case VNPU_OP_QUANT16: {
-		const struct vnpu_cmd_quant *c = (const void *)cmd;
-		uint32_t planes = cmd->op == VNPU_OP_QUANT16 ? 2 : 1;
-
-		RD(x, c->rows, c->ldx * 4ull, c->cols * 4ull);
-		WR(q, planes * c->rows, c->ldq, c->ldq);
-		WR(scale, 1, 0, planes * c->rows * 4ull);
-		break;
-	}
-	case VNPU_OP_QUANT_OUTLIERS: {
-		const struct vnpu_cmd_quant_outliers *c = (const void *)cmd;
-
-		RD(x, c->rows, c->ldx * 4ull, c->cols * 4ull);
-		WR(q, c->rows, c->ldq, c->ldq);
-		WR(scale, 1, 0, c->rows * 4ull);
-		WR(outliers, 1, 0, c->rows * sizeof(struct vnpu_outliers));
-		break;
-	}
-	case VNPU_OP_ADD_OUTLIERS: {
-		const struct vnpu_cmd_add_outliers *c = (const void *)cmd;
-
-		RD(x, c->m, c->ldx * 4ull, c->n * 4ull);
-		RD(outliers, 1, 0, c->m * sizeof(struct vnpu_outliers));
-		RD(w, 1, 0, c->group ? npu_w4_bytes(c->n, c->k, c->group) : npu_w8_bytes(c->n, c->k));
-		WR(y, c->m, c->ldy * 4ull, c->n * 4ull);
-		break;
-	}
-	case VNPU_OP_DEQUANT: {
-		const struct vnpu_cmd_dequant *c = (const void *)cmd;
-
-		RD(q, c->rows, c->ldq, c->cols);
-		RD(scale, 1, 0, c->rows * 4ull);
-		WR(y, c->rows, c->ldy * 4ull, c->cols * 4ull);
-		break;
-	}
-	case VNPU_OP_MATMUL_I8: {
-		const struct vnpu_cmd_matmul_i8 *c = (const void *)cmd;
-
-		RD(a, c->m, c->lda, c->lda);
-		RD(a_scale, 1, 0, c->m * 4ull);
-		RD(w, 1, 0, npu_w8_bytes(c->n, c->k));
-		RD(bias, 1, 0, c->n * 4ull);
-		WR(c, c->m, c->ldc * 4ull, c->n * 4ull);
-		break;
-	}
-	case VNPU_OP_MATMUL_W4:
-	case VNPU_OP_MATMUL_W4F: {
-		const struct vnpu_cmd_matmul_w4 *c = (const void *)cmd;
-		uint64_t elem = cmd->op == VNPU_OP_MATMUL_W4 ? 1 : 4;
-
-		RD(a, c->m, c->lda * elem, c->k * elem);
-		RD(a_scale, 1, 0, c->m * 4ull);
-		RD(w, 1, 0, npu_w4_bytes(c->n, c->k, c->group));
-		RD(bias, 1, 0, c->n * 4ull);
-		WR(c, c->m, c->ldc * 4ull, c->n * 4ull);
-		break;
-	}
-	case VNPU_OP_MATMUL_WK: {
-		const struct vnpu_cmd_matmul_wk *c = (const void *)cmd;
-
-		RD(a, c->m, c->lda, c->lda);
-		RD(a_scale, 1, 0, c->m * 4ull);
-		RD(w, 1, 0, c->w_bytes);
-		RD(bias, 1, 0, c->n * 4ull);
-		WR(c, c->m, c->ldc * 4ull, c->n * 4ull);
-		break;
-	}
-	case VNPU_OP_ATTN: {
-		const struct vnpu_cmd_attn *c = (const void *)cmd;
-
-		RD(q, c->rows, c->ldq * 4ull, c->heads * c->head_dim * 4ull);
-		RD(k, c->ctx_rows, c->ldk * 4ull, c->kv_heads * c->head_dim * 4ull);
-		RD(v, c->ctx_rows, c->ldv * 4ull, c->kv_heads * c->head_dim * 4ull);
-		WR(y, c->rows, c->ldy * 4ull, c->heads * c->head_dim * 4ull);
-		break;
-	}
+	for (const struct isa_operand *o = op->operands; o->name; o++) {
+		memcpy(&ref, (const uint8_t *)cmd + o->at, sizeof(ref));
+		if (ref.slot == VNPU_SLOT_NONE)
+			continue;
+		r[n++] = (struct range){
+			.slot = ref.slot,
+			.begin = ref.offset,
+			.end = ref.offset + range_bytes(op, cmd, o, NULL),
+			.write = o->access == VNPU_SLOT_WRITE,
+			.field = o->name,
+		};
 	}
 	return n;
 }
 
-static bool ranges_conflict(const struct range *a, const struct range *b)
+static inline bool ranges_conflict(const struct range *a, const struct range *b)
 {
-	return a->slot == b->slot && a->begin < b->end && b->begin < a->end && (a->write || b->write);
+	return a->slot == b->slot && a->begin < b->end && b->begin < a->end &&
+	       (a->write || b->write);
 }
 
-static const char *cmds_conflict(const struct vnpu_cmd *a, const struct vnpu_cmd *b)
+static inline const char *cmds_conflict(const struct vnpu_cmd *a, const struct vnpu_cmd *b)
 {
-	struct range ra[MAX_RANGES], rb[MAX_RANGES];
+	struct range ra[ISA_MAX_OPERANDS], rb[ISA_MAX_OPERANDS];
 	unsigned int na = ranges_of(a, ra), nb = ranges_of(b, rb);
 
 	for (unsigned int i = 0; i < na; i++)

@@ -8,7 +8,7 @@
 
 /* What the last tile said that it touches; nothing is computed. */
 struct recorder {
-	struct fw_access acc[FW_MAX_OPERANDS];
+	struct fw_access acc[ISA_MAX_OPERANDS];
 	unsigned int nr_acc;
 };
 
@@ -17,7 +17,7 @@ static int record(void *priv, struct fw_aspace *as, const struct fw_access *acc,
 {
 	struct recorder *r = priv;
 
-	assert_true(nr_acc <= FW_MAX_OPERANDS);
+	assert_true(nr_acc <= ISA_MAX_OPERANDS);
 	memcpy(r->acc, acc, nr_acc * sizeof(*acc));
 	r->nr_acc = nr_acc;
 	return 0;
@@ -156,7 +156,7 @@ static void tiles_cover_a_product_once_in_blocks_that_the_engine_likes(void **st
 		job_end(&b);
 		space_decode(&s, &b, AS_BYTES, likes, step);
 		cmd = &s.prog.cmds[0];
-		m = &cmd->u.matmul;
+		m = &cmd->u.matmul_i8;
 		stride = m->n * 4ull;
 		memset(covered, 0, sizeof(covered));
 		for (tile = 0; tile < cmd->nr_tiles; tile++) {

@@ -147,9 +147,9 @@ static void check_way(const char *path, const struct way *w, struct llm_options 
 	float *got;
 
 	o.model = path;
-	o.placement = w->placement;
-	o.graphs = w->graphs;
-	o.partition = w->partition;
+	o.choices.placement = w->placement;
+	o.choices.graphs = w->graphs;
+	o.choices.partition = w->partition;
 	o.gpu_share = w->share;
 	/* Of a phone, whose lanes are worth cutting for. */
 	o.cuts_profile = "sd8gen3";
@@ -159,9 +159,9 @@ static void check_way(const char *path, const struct way *w, struct llm_options 
 	logits_of(engine, ids, n, got);
 	error = error_of(got, want, values);
 	if (!(error < bound))
-		fail_msg("%u tokens, %s %s %s %g %s %s %s %s: error %g", n, llm_placement_name(o.placement),
-			 llm_graphs_name(o.graphs), llm_partition_name(o.partition), (double)o.gpu_share,
-			 llm_weights_name(o.weights), llm_activations_name(o.activations), llm_sync_name(o.sync), o.profile ? "virtual" : "wall", error);
+		fail_msg("%u tokens, %s %s %s %g %s %s %s %s: error %g", n, llm_choice_name(LLM_CHOICE_PLACEMENT, o.choices.placement),
+			 llm_choice_name(LLM_CHOICE_GRAPHS, o.choices.graphs), llm_choice_name(LLM_CHOICE_PARTITION, o.choices.partition), (double)o.gpu_share,
+			 llm_choice_name(LLM_CHOICE_WEIGHTS, o.choices.weights), llm_choice_name(LLM_CHOICE_ACTIVATIONS, o.choices.activations), llm_choice_name(LLM_CHOICE_SYNC, o.choices.sync), o.profile ? "virtual" : "wall", error);
 	free(got);
 	llm_engine_close(engine);
 }
@@ -169,12 +169,13 @@ static void check_way(const char *path, const struct way *w, struct llm_options 
 /* @n tokens by @nr_ways ways, taken at random. */
 static void check_model(const char *path, unsigned int n, unsigned int nr_ways, enum llm_weights weights, unsigned int n_vocab)
 {
-	struct llm_options o = { .model = path, .placement = LLM_PLACE_NPU, .weights = weights, .kv = any(0, 2) };
+	struct llm_options o = { .model = path, .choices.placement = LLM_PLACE_NPU, .choices.weights = weights };
 	float *want = malloc((DECODED + 1) * (size_t)n_vocab * sizeof(*want));
 	int32_t ids[MAX_TOKENS + DECODED];
 	struct llm_engine *engine;
 
-	o.activations = any(LLM_ACTIVATIONS_OUTLIERS, LLM_ACTIVATIONS_INT16);
+	o.choices.kv = any(0, llm_choice_info(LLM_CHOICE_KV)->n_values - 1);
+	o.choices.activations = any(0, llm_choice_info(LLM_CHOICE_ACTIVATIONS)->n_values - 1);
 	engine = open_engine(&o);
 	for (unsigned int i = 0; i < n + DECODED; i++)
 		ids[i] = (int32_t)any(0, n_vocab - 1);
@@ -182,7 +183,7 @@ static void check_model(const char *path, unsigned int n, unsigned int nr_ways, 
 	logits_of(engine, ids, n, want);
 	llm_engine_close(engine);
 	for (unsigned int i = 0; i < nr_ways; i++) {
-		o.sync = any(0, 1) ? LLM_SYNC_FAST : LLM_SYNC_DRIVER;
+		o.choices.sync = any(0, 1) ? LLM_SYNC_FAST : LLM_SYNC_DRIVER;
 		o.profile = any(0, 3) ? NULL : "sd8gen3";
 		check_way(path, &ways[any(0, NR_WAYS - 1)], o, ids, n, want,
 			  weights == LLM_WEIGHTS_W4A16 ? FLOAT_BOUND : INT8_BOUND);
@@ -218,7 +219,7 @@ static void test_every_cut_gives_what_one_lane_gives(void **state)
 
 static void test_every_way_on_the_embedded_model(void **state)
 {
-	struct llm_options o = { .weights = LLM_WEIGHTS_W4A16, .placement = LLM_PLACE_NPU };
+	struct llm_options o = { .choices.weights = LLM_WEIGHTS_W4A16, .choices.placement = LLM_PLACE_NPU };
 	struct llm_engine *engine;
 	static float want[(DECODED + 1) * 4096];
 	char path[512];
@@ -233,7 +234,7 @@ static void test_every_way_on_the_embedded_model(void **state)
 	logits_of(engine, ids, 100, want);
 	llm_engine_close(engine);
 	for (unsigned int i = 0; i < 2 * NR_WAYS; i++) {
-		o.sync = i % 2 ? LLM_SYNC_FAST : LLM_SYNC_DRIVER;
+		o.choices.sync = i % 2 ? LLM_SYNC_FAST : LLM_SYNC_DRIVER;
 		check_way(path, &ways[i / 2], o, ids, 100, want, FLOAT_BOUND);
 	}
 }
@@ -248,7 +249,7 @@ static void gather(void *ud, size_t i, const float *logits)
 static void test_logits_of_all_tokens(void **state)
 {
 	enum { N = 70 };
-	struct llm_options o = { .weights = LLM_WEIGHTS_W4A16, .cuts_profile = "sd8gen3" };
+	struct llm_options o = { .choices.weights = LLM_WEIGHTS_W4A16, .cuts_profile = "sd8gen3" };
 	float *want = malloc(N * 4096 * sizeof(float)), *got = malloc(N * 4096 * sizeof(float));
 	struct llm_engine *engine;
 	struct llm_session *s;
@@ -261,11 +262,11 @@ static void test_logits_of_all_tokens(void **state)
 	for (unsigned int i = 0; i < N; i++)
 		ids[i] = (int32_t)any(3, 4095);
 	for (unsigned int w = 0; w < 3; w++) {
-		o.placement = w ? LLM_PLACE_LAYER : LLM_PLACE_NPU;
-		o.partition = w ? LLM_PARTITION_ROW : LLM_PARTITION_NONE;
-		o.graphs = w ? LLM_GRAPHS_PADDED : LLM_GRAPHS_BUCKETED;
+		o.choices.placement = w ? LLM_PLACE_LAYER : LLM_PLACE_NPU;
+		o.choices.partition = w ? LLM_PARTITION_ROW : LLM_PARTITION_NONE;
+		o.choices.graphs = w ? LLM_GRAPHS_PADDED : LLM_GRAPHS_BUCKETED;
 		o.gpu_share = w ? 0.5f : 0;
-		o.sync = w == 1 ? LLM_SYNC_FAST : LLM_SYNC_DRIVER;
+		o.choices.sync = w == 1 ? LLM_SYNC_FAST : LLM_SYNC_DRIVER;
 		engine = open_engine(&o);
 		if (llm_session_create(engine, 128, &s) || llm_session_eval_all(s, ids, N, gather, w ? got : want))
 			fail_msg("%s", llm_error());
@@ -280,7 +281,7 @@ static void test_logits_of_all_tokens(void **state)
 
 static void test_slices_are_disjoint_and_make_up_the_product(void **state)
 {
-	struct llm_options o = { .placement = LLM_PLACE_NPU };
+	struct llm_options o = { .choices.placement = LLM_PLACE_NPU };
 	static const enum plan_op ops[] = { PLAN_QKV, PLAN_ATTN_OUTPUT, PLAN_GATE_UP, PLAN_DOWN, PLAN_HEAD };
 	struct llm_session *s;
 	struct llm_engine *engine;
@@ -342,23 +343,23 @@ static void expect_open(struct llm_options o, int err, const char *word)
 
 static void test_options_that_do_not_fit_together_are_refused(void **state)
 {
-	struct llm_options o = { .placement = LLM_PLACE_LAYER, .partition = LLM_PARTITION_ROW, .gpu_share = 1.5f };
+	struct llm_options o = { .choices.placement = LLM_PLACE_LAYER, .choices.partition = LLM_PARTITION_ROW, .gpu_share = 1.5f };
 
 	expect_open(o, -EINVAL, "1.5");
 	o.gpu_share = NAN;
 	expect_open(o, -EINVAL, "nan");
 	o.gpu_share = 0.5f;
-	o.partition = LLM_PARTITION_NONE;
+	o.choices.partition = LLM_PARTITION_NONE;
 	expect_open(o, -EINVAL, "without a partition");
 	o.gpu_share = 0;
 	o.cuts_profile = "no-such-soc";
 	expect_open(o, -EINVAL, "no-such-soc");
 	o.cuts_profile = NULL;
-	o.weights = LLM_WEIGHTS_F32;
+	o.choices.weights = LLM_WEIGHTS_F32;
 	expect_open(o, -EINVAL, "f32");
 	if (no_platform)
 		return;
-	o.weights = LLM_WEIGHTS_W8A8;
+	o.choices.weights = LLM_WEIGHTS_W8A8;
 	o.gpu = "no such GPU";
 	expect_open(o, -ENOENT, "no such GPU");
 	/* Nor does the virtual clock make one up in its place. */

@@ -82,10 +82,10 @@ static struct llm_engine *open_model(const char *path, enum llm_placement placem
 				     enum llm_activations activations, unsigned int threads, unsigned int chunk)
 {
 	struct llm_options opts = { .model = path,
-				    .placement = placement,
-				    .weights = weights,
-				    .activations = activations,
-				    .kv = LLM_KV_F32,
+				    .choices.placement = placement,
+				    .choices.weights = weights,
+				    .choices.activations = activations,
+				    .choices.kv = LLM_KV_F32,
 				    .threads = threads,
 				    .chunk = chunk };
 	struct llm_engine *engine;
@@ -114,8 +114,8 @@ static void check_engine(struct tiny_model *t, enum llm_placement placement, enu
 	assert_int_equal(g.seen, n);
 	error = tiny_error(g.logits, want, (size_t)n * c->n_vocab);
 	print_message("%s %s %s %s: %u blocks, %u/%u heads of %u, %u -> %u, %u tokens in chunks of %u: error %.2g\n",
-		      c->arch, llm_placement_name(placement), llm_weights_name(weights),
-		      llm_activations_name(activations), c->n_layer, c->n_head, c->n_head_kv, c->head_dim, c->n_embd,
+		      c->arch, llm_choice_name(LLM_CHOICE_PLACEMENT, placement), llm_choice_name(LLM_CHOICE_WEIGHTS, weights),
+		      llm_choice_name(LLM_CHOICE_ACTIVATIONS, activations), c->n_layer, c->n_head, c->n_head_kv, c->head_dim, c->n_embd,
 		      c->n_ff, n, chunk, error);
 	assert_true(error < (weights == LLM_WEIGHTS_F32 || activations == LLM_ACTIVATIONS_INT8 ? BOUND : BOUND_16));
 	/* The last token's logits are those of plain evaluation, too. */
@@ -132,7 +132,7 @@ static void check_engine(struct tiny_model *t, enum llm_placement placement, enu
 static bool check_model(struct tiny_config *c, enum llm_placement placement, enum llm_weights weights, uint64_t *state)
 {
 	unsigned int n = random_in(state, 2, 40), chunk = random_in(state, 2, 24), threads = random_in(state, 1, 3);
-	enum llm_activations activations = random_in(state, LLM_ACTIVATIONS_OUTLIERS, LLM_ACTIVATIONS_INT16);
+	enum llm_activations activations = random_in(state, 0, llm_choice_info(LLM_CHOICE_ACTIVATIONS)->n_values - 1);
 	double *want = malloc((size_t)n * c->n_vocab * sizeof(*want));
 	bool clear;
 	struct tiny_model t;
@@ -159,7 +159,7 @@ static void check_arch(const char *arch, enum llm_placement placement, enum llm_
 		struct tiny_config c = random_config(arch, &state);
 
 		/* Rows that groups of 4 bits divide, and some that they do not. */
-		if (weights > LLM_WEIGHTS_W8A8 && drawn % 4) {
+		if (llm_weights_4bit(weights) && drawn % 4) {
 			c.n_ff = (c.n_ff + 31) / 32 * 32;
 			c.n_embd = strcmp(arch, "qwen3") ? (c.n_embd + 31) / 32 * 32 : c.n_embd;
 		}
@@ -237,7 +237,7 @@ static const struct tiny_config plain = {
 static void expect_refusal(struct tiny_model *t, int err, const char *word, const char *word2)
 {
 	struct llm_options opts = {
-		.model = tiny_write(t), .placement = LLM_PLACE_CPU, .kv = LLM_KV_F32, .threads = 1
+		.model = tiny_write(t), .choices.placement = LLM_PLACE_CPU, .choices.kv = LLM_KV_F32, .threads = 1
 	};
 	struct llm_engine *engine = (struct llm_engine *)1;
 	int got = llm_engine_open(&opts, &engine);
@@ -408,7 +408,7 @@ static void test_a_vocabulary_larger_than_the_embedding_is_refused(void **s)
 /* Blocks of Q8_0 must not have two heads in them. */
 static void test_heads_that_do_not_fill_blocks_have_no_q8_0_cache(void **s)
 {
-	struct llm_options opts = { .placement = LLM_PLACE_CPU, .kv = LLM_KV_Q8_0, .threads = 1 };
+	struct llm_options opts = { .choices.placement = LLM_PLACE_CPU, .choices.kv = LLM_KV_Q8_0, .threads = 1 };
 	struct llm_engine *engine;
 	struct tiny_model t;
 
@@ -421,7 +421,7 @@ static void test_heads_that_do_not_fill_blocks_have_no_q8_0_cache(void **s)
 
 static void test_weights_that_are_not_finite_are_refused_where_they_are_read(void **s)
 {
-	struct llm_options opts = { .placement = LLM_PLACE_NPU, .threads = 2 };
+	struct llm_options opts = { .choices.placement = LLM_PLACE_NPU, .threads = 2 };
 	struct llm_engine *engine;
 	struct tiny_model t;
 

@@ -100,7 +100,7 @@ static void check_w8a8(enum llm_placement placement)
 		ref_load_docs6m(&ref, p);
 		ref_eval(s, ref.ids, ref.n_ids);
 		error = ref_error(llm_session_logits(s), ref.last, ref.n_vocab);
-		print_message("%s p%d: error %.3g\n", llm_placement_name(placement), p, error);
+		print_message("%s p%d: error %.3g\n", llm_choice_name(LLM_CHOICE_PLACEMENT, placement), p, error);
 		assert_true(error < 0.08);
 		for (size_t i = 0; i < ref.n_greedy; i++, all++) {
 			same += llm_argmax(llm_session_logits(s), (unsigned int)ref.n_vocab) == ref.greedy[i];
@@ -108,7 +108,7 @@ static void check_w8a8(enum llm_placement placement)
 		}
 		llm_session_free(s);
 	}
-	print_message("%s: %zu of %zu next tokens are the reference's\n", llm_placement_name(placement), same, all);
+	print_message("%s: %zu of %zu next tokens are the reference's\n", llm_choice_name(LLM_CHOICE_PLACEMENT, placement), same, all);
 	assert_true(same * 100 >= all * 95);
 	llm_engine_close(engine);
 }

@@ -33,38 +33,21 @@ static void expect_open(const struct llm_options *opts, int err, const char *wor
 static void test_options_that_do_not_fit_together_are_refused(void **state)
 {
 	expect_open(&(struct llm_options){ 0 }, -EINVAL, "model");
-	expect_open(&(struct llm_options){ .model = model, .placement = LLM_PLACE_CPU, .weights = LLM_WEIGHTS_W8A8 },
+	expect_open(&(struct llm_options){ .model = model, .choices.placement = LLM_PLACE_CPU, .choices.weights = LLM_WEIGHTS_W8A8 },
 		    -EINVAL, "w8a8");
-	expect_open(&(struct llm_options){ .model = model, .placement = LLM_PLACE_NPU, .weights = LLM_WEIGHTS_F32 },
+	expect_open(&(struct llm_options){ .model = model, .choices.placement = LLM_PLACE_NPU, .choices.weights = LLM_WEIGHTS_F32 },
 		    -EINVAL, "f32");
-	expect_open(&(struct llm_options){ .model = model, .placement = LLM_PLACE_FINE, .weights = LLM_WEIGHTS_F32 },
+	expect_open(&(struct llm_options){ .model = model, .choices.placement = LLM_PLACE_FINE, .choices.weights = LLM_WEIGHTS_F32 },
 		    -EINVAL, "f32");
-	expect_open(&(struct llm_options){ .model = model, .placement = 9 }, -EINVAL, "9");
-	expect_open(&(struct llm_options){ .model = model, .kv = 3 }, -EINVAL, "KV cache 3");
-	expect_open(&(struct llm_options){ .model = model, .weights = LLM_WEIGHTS_F16 }, -ENOTSUP, "f16");
+	expect_open(&(struct llm_options){ .model = model, .choices.placement = 9 }, -EINVAL, "9");
+	expect_open(&(struct llm_options){ .model = model, .choices.kv = 3 }, -EINVAL, "kv 3");
+	expect_open(&(struct llm_options){ .model = model, .choices.weights = LLM_WEIGHTS_F16 }, -ENOTSUP, "f16");
 	expect_open(&(struct llm_options){ .model = model, .profile = "no-such-soc" }, -EINVAL, "no-such-soc");
-	expect_open(&(struct llm_options){ .model = model, .chunk = 1000000 }, -EINVAL, "1000000");
+	expect_open(&(struct llm_options){ .model = model, .chunk = LLM_MAX_CHUNK + 1 }, -EINVAL,
+		    "8193 tokens; at most 8192");
 	expect_open(&(struct llm_options){ .model = model, .threads = 1000000 }, -EINVAL, "1000000");
-	expect_open(&(struct llm_options){ .model = "/nowhere/m.gguf", .placement = LLM_PLACE_CPU }, -ENOENT,
+	expect_open(&(struct llm_options){ .model = "/nowhere/m.gguf", .choices.placement = LLM_PLACE_CPU }, -ENOENT,
 		    "/nowhere/m.gguf");
-}
-
-static void test_names_of_choices_parse_to_themselves(void **state)
-{
-	enum llm_placement p;
-	enum llm_weights w;
-	enum llm_sync s;
-
-	for (unsigned int i = 0; i <= LLM_PLACE_LAYER; i++)
-		assert_true(!llm_placement_parse(llm_placement_name(i), &p) && p == i);
-	for (unsigned int i = 0; i <= LLM_WEIGHTS_W4A8; i++)
-		assert_true(!llm_weights_parse(llm_weights_name(i), &w) && w == i);
-	for (unsigned int i = 0; i <= LLM_SYNC_DRIVER; i++)
-		assert_true(!llm_sync_parse(llm_sync_name(i), &s) && s == i);
-	assert_int_equal(llm_placement_parse("tpu", &p), -EINVAL);
-	assert_non_null(strstr(llm_error(), "fine, cpu, npu"));
-	assert_int_equal(llm_weights_parse("", &w), -EINVAL);
-	assert_int_equal(llm_sync_parse("fas", &s), -EINVAL);
 }
 
 static void test_the_engine_describes_its_model(void **state)
@@ -78,7 +61,7 @@ static void test_the_engine_describes_its_model(void **state)
 	assert_true(info->n_layer == 6 && info->n_embd == 256 && info->n_head == 8 && info->n_head_kv == 4);
 	assert_true(info->head_dim == 32 && info->n_ff == 768 && info->n_vocab == 4096 && info->n_ctx_train == 512);
 	assert_true(info->bos == 1 && info->eos == 2 && info->add_bos);
-	assert_true(info->placement == LLM_PLACE_CPU && info->weights == LLM_WEIGHTS_F32);
+	assert_true(info->choices.placement == LLM_PLACE_CPU && info->choices.weights == LLM_WEIGHTS_F32);
 	assert_true(info->threads == 3 && info->chunk == 256);
 	assert_null(info->device);
 	assert_null(llm_engine_device(engine));
@@ -108,7 +91,7 @@ static void test_loading_reports_its_progress_and_can_be_stopped(void **state)
 	if (llm_engine_open(&opts, &engine))
 		fail_msg("%s", llm_error());
 	assert_true(log.last == 1 && log.calls == 6 * 7 + 1);
-	assert_int_equal(llm_engine_info(engine)->weights, LLM_WEIGHTS_W8A8);
+	assert_int_equal(llm_engine_info(engine)->choices.weights, LLM_WEIGHTS_W8A8);
 	llm_engine_close(engine);
 	log = (struct progress_log){ .stop_at = 10 };
 	assert_int_equal(llm_engine_open(&opts, &engine), -ECANCELED);
@@ -187,16 +170,16 @@ static void test_bucketed_graphs_give_what_a_shared_one_gives(void **state)
 	random_begin(__func__);
 	ref_load_docs6m(&ref, 4);
 	for (int p = 1; p < NR_PLACEMENTS; p++) {
-		struct llm_options opts = { .model = model, .placement = placements[p], .chunk = 96 };
+		struct llm_options opts = { .model = model, .choices.placement = placements[p], .chunk = 96 };
 		struct llm_engine *bucketed, *shared;
 
 		if (llm_engine_open(&opts, &bucketed))
 			fail_msg("%s", llm_error());
-		opts.graphs = LLM_GRAPHS_SHARED;
+		opts.choices.graphs = LLM_GRAPHS_SHARED;
 		opts.chunk = 100;
 		if (llm_engine_open(&opts, &shared))
 			fail_msg("%s", llm_error());
-		assert_int_equal(llm_engine_info(shared)->graphs, LLM_GRAPHS_SHARED);
+		assert_int_equal(llm_engine_info(shared)->choices.graphs, LLM_GRAPHS_SHARED);
 		for (int i = 0; i < 6; i++) {
 			size_t n = 2 + random_u32() % 95;
 
@@ -218,13 +201,13 @@ static void test_npu_results_do_not_depend_on_threads_or_sync(void **state)
 	ref_load_docs6m(&ref, 3);
 	for (int p = 1; p < NR_PLACEMENTS; p++) {
 		for (int i = 0; i < 4; i++) {
-			struct llm_options opts = { .model = model, .placement = placements[p] };
+			struct llm_options opts = { .model = model, .choices.placement = placements[p] };
 			struct llm_engine *engine;
 			struct llm_session *s;
 
 			opts.threads = i ? 3 : 1;
 			opts.device.threads = i == 2 ? 3 : 1;
-			opts.sync = i == 3 ? LLM_SYNC_DRIVER : LLM_SYNC_FAST;
+			opts.choices.sync = i == 3 ? LLM_SYNC_DRIVER : LLM_SYNC_FAST;
 			if (llm_engine_open(&opts, &engine))
 				fail_msg("%s", llm_error());
 			s = ref_session(engine, 0);
@@ -266,7 +249,7 @@ static void check_fine_and_npu(enum llm_kv kv)
 
 static void test_fine_and_npu_placement_give_the_same_bits(void **state)
 {
-	for (enum llm_kv kv = 0; kv <= LLM_KV_Q8_0; kv++)
+	for (enum llm_kv kv = 0; kv < llm_choice_info(LLM_CHOICE_KV)->n_values; kv++)
 		check_fine_and_npu(kv);
 }
 
@@ -287,7 +270,7 @@ static void test_narrow_caches_are_smaller_and_near_the_exact_one(void **state)
 		struct llm_session_stats stats;
 		double error;
 
-		assert_int_equal(info->kv, order[i]);
+		assert_int_equal(info->choices.kv, order[i]);
 		llm_session_stats(s, &stats);
 		assert_int_equal(stats.kv_bytes, 2ull * info->n_layer * 256 * (info->n_head_kv * info->head_dim / 32) *
 							 bytes_of_32[order[i]]);
@@ -295,7 +278,8 @@ static void test_narrow_caches_are_smaller_and_near_the_exact_one(void **state)
 		if (!i)
 			memcpy(want, llm_session_logits(s), ref.n_vocab * sizeof(float));
 		error = ref_error(llm_session_logits(s), want, ref.n_vocab);
-		print_message("%s: logits differ by %.2g of the greatest\n", llm_kv_name(order[i]), error);
+		print_message("%s: logits differ by %.2g of the greatest\n",
+			      llm_choice_name(LLM_CHOICE_KV, order[i]), error);
 		assert_true(error <= bound[order[i]]);
 		llm_session_free(s);
 		llm_engine_close(engine);
@@ -306,7 +290,7 @@ static void test_narrow_caches_are_smaller_and_near_the_exact_one(void **state)
 static struct llm_session_stats eval_virtual(enum llm_placement placement, const char *profile,
 					     const struct reference *ref, size_t n, float *logits)
 {
-	struct llm_options opts = { .model = model, .placement = placement, .chunk = CHUNK, .profile = profile };
+	struct llm_options opts = { .model = model, .choices.placement = placement, .chunk = CHUNK, .profile = profile };
 	struct llm_session_stats stats;
 	struct llm_engine *engine;
 	struct llm_session *s;
@@ -323,6 +307,25 @@ static struct llm_session_stats eval_virtual(enum llm_placement placement, const
 	llm_session_free(s);
 	llm_engine_close(engine);
 	return stats;
+}
+
+static unsigned int lane_named(const char *name)
+{
+	for (unsigned int lane = 0; lane < llm_nr_lanes(); lane++) {
+		if (!strcmp(llm_lane_name(lane), name))
+			return lane;
+	}
+	fail_msg("no lane '%s'", name);
+	return 0;
+}
+
+static void test_every_lane_has_a_name_and_no_other(void **state)
+{
+	assert_in_range(llm_nr_lanes(), 3, LLM_MAX_LANES);
+	assert_true(lane_named("npu") != lane_named("gpu") &&
+		    lane_named("gpu") != lane_named("cpu"));
+	assert_null(llm_lane_name(llm_nr_lanes()));
+	assert_null(llm_lane_name(UINT32_MAX));
 }
 
 static void test_the_virtual_clock_changes_no_result(void **state)
@@ -344,10 +347,13 @@ static void test_the_virtual_clock_changes_no_result(void **state)
 		assert_int_equal(a.prefill_ns + a.decode_ns, a.virtual_clock.ns);
 		assert_true(a.prefill_ns > 0 && a.decode_ns > 0);
 		assert_true(a.virtual_clock.energy_j > 0 && a.virtual_clock.dram_bytes > 0);
-		for (int lane = 0; lane < 3; lane++)
-			assert_true(a.virtual_clock.busy_ns[lane] <= a.virtual_clock.ns);
-		assert_int_equal(a.virtual_clock.busy_ns[1], 0);
-		assert_int_equal(a.virtual_clock.busy_ns[0] > 0, placements[i] != LLM_PLACE_CPU);
+		for (unsigned int lane = 0; lane < llm_nr_lanes(); lane++)
+			assert_true(a.virtual_clock.lanes[lane].busy_ns <= a.virtual_clock.ns);
+		assert_int_equal(a.virtual_clock.lanes[lane_named("gpu")].busy_ns, 0);
+		assert_int_equal(a.virtual_clock.lanes[lane_named("npu")].busy_ns > 0,
+				 placements[i] != LLM_PLACE_CPU);
+		assert_true(a.virtual_clock.lanes[lane_named("cpu")].busy_ns > 0 ||
+			    placements[i] == LLM_PLACE_NPU);
 		b = eval_virtual(placements[i], "sd8gen3", &ref, 3 * CHUNK + 5, got);
 		assert_memory_equal(&a.virtual_clock, &b.virtual_clock, sizeof(a.virtual_clock));
 		b = eval_virtual(placements[i], "sd8elite", &ref, 3 * CHUNK + 5, got);
@@ -578,7 +584,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_options_that_do_not_fit_together_are_refused),
-		cmocka_unit_test(test_names_of_choices_parse_to_themselves),
 		cmocka_unit_test(test_the_engine_describes_its_model),
 		cmocka_unit_test(test_loading_reports_its_progress_and_can_be_stopped),
 		cmocka_unit_test(test_cpu_logits_do_not_depend_on_chunks_or_threads),
@@ -587,6 +592,7 @@ int main(void)
 		cmocka_unit_test(test_npu_results_do_not_depend_on_threads_or_sync),
 		cmocka_unit_test(test_fine_and_npu_placement_give_the_same_bits),
 		cmocka_unit_test(test_narrow_caches_are_smaller_and_near_the_exact_one),
+		cmocka_unit_test(test_every_lane_has_a_name_and_no_other),
 		cmocka_unit_test(test_the_virtual_clock_changes_no_result),
 		cmocka_unit_test(test_a_token_is_one_job_and_one_submit),
 		cmocka_unit_test(test_a_chunk_on_the_npu_is_one_submit),

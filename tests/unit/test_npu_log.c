@@ -52,6 +52,9 @@ static int log_teardown(void **state)
 	return ret;
 }
 
+#define NUMBER(x) #x
+#define VERSION(major, minor) NUMBER(major) "\\." NUMBER(minor)
+#define ISA VERSION(VNPU_ISA_MAJOR, VNPU_ISA_MINOR)
 #define US "[0-9]+\\.[0-9] us$"
 
 static void every_device_call_has_a_line_with_its_fields_and_its_time(void **state)
@@ -76,8 +79,8 @@ static void every_device_call_has_a_line_with_its_fields_and_its_time(void **sta
 	npu_job_free(jobs[0]);
 	npu_job_free(jobs[1]);
 	text = read_log();
-	has_line(text,
-		 "^npu: DEV_QUERY \\{type=device size=[0-9]+ name=.* isa_version=1\\.4 .*va_bits=[0-9]+\\} = 0 " US);
+	has_line(text, "^npu: DEV_QUERY \\{type=device size=[0-9]+ name=.* isa_version=" ISA
+		       " .*va_bits=[0-9]+\\} = 0 " US);
 	has_line(text,
 		 "^npu: DEV_QUERY \\{type=limits .* max_queue_depth=[0-9]+ .*max_waiting_jobs=256 "
 		 ".*max_timeout_ms=[0-9]+ max_fence_ms=[0-9]+ .*max_bytes_per_user=[0-9]+\\} = "

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * What the tools share: lists of numbers, lists of token ids, text that comes in whole characters.
+ * What the tools share: lists of numbers, lists of token ids, files.
  *
- * The sources are part of this test, and a vocabulary of single bytes and pairs stands in for an engine's.
+ * The sources are part of this test, and an engine whose texts have three tokens a byte stands in
+ * for a real one.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,10 +23,6 @@
 
 const char tool_build_commit[] = "test";
 
-/* Ids 0..255 are bytes, 256 + i the bytes i and i + 1, 1000 is 300 bytes long, all others unknown. */
-#define LONG_ID 1000
-#define LONG_BYTES 300
-
 const char *llm_error(void)
 {
 	return "unknown id";
@@ -38,19 +35,6 @@ long llm_tokenize(const struct llm_engine *engine, const char *text, size_t byte
 	for (size_t i = 0; i < 3 * bytes && i < max; i++)
 		ids[i] = (unsigned char)text[i / 3];
 	return (long)(3 * bytes);
-}
-
-int llm_token_text(const struct llm_engine *engine, int32_t id, char *buf, size_t max)
-{
-	if (id < 0 || (id > 511 && id != LONG_ID))
-		return -EINVAL;
-	if (id == LONG_ID) {
-		memset(buf, 'x', max < LONG_BYTES ? max : LONG_BYTES);
-		return LONG_BYTES;
-	}
-	buf[0] = (char)id;
-	buf[1] = (char)(id + 1);
-	return id < 256 ? 1 : 2;
 }
 
 /* Messages of refused input are expected; they go where nobody reads them. */
@@ -139,6 +123,29 @@ static void a_range_of_too_many_values_is_bad_usage(void **state)
 	range_free(&r);
 }
 
+static int parse_ab(const void *ud, const char *word, unsigned int *value)
+{
+	const char *found = *word && !word[1] ? strchr(ud, *word) : NULL;
+
+	if (!found)
+		return tool_usage("'%s' is neither a nor b", word);
+	*value = (unsigned int)(found - (const char *)ud);
+	return 0;
+}
+
+static void lists_of_words_have_what_was_parsed_and_nothing_else(void **state)
+{
+	struct range r = { 0 };
+
+	assert_int_equal(range_parse_words(&r, "b,a,b", parse_ab, "ab"), 0);
+	assert_int_equal(r.n, 3);
+	assert_memory_equal(r.v, ((const unsigned int[]){ 1, 0, 1 }), 3 * sizeof(*r.v));
+	assert_int_equal(range_parse_words(&r, "c", parse_ab, "ab"), 2);
+	assert_int_equal(range_parse_words(&r, "", parse_ab, "ab"), 2);
+	assert_int_equal(r.n, 3);
+	range_free(&r);
+}
+
 static void token_lists_take_commas_and_spaces(void **state)
 {
 	struct token_list list;
@@ -170,76 +177,6 @@ static void a_text_of_more_tokens_than_bytes_is_whole(void **state)
 	assert_int_equal(list.n, 300);
 	assert_int_equal(list.ids[299], 'a');
 	free(list.ids);
-}
-
-/* Writes single bytes as tokens; after each of them, what was written must consist of whole characters. */
-static void check_writer(const unsigned char *bytes, size_t n, const size_t *whole)
-{
-	struct token_writer w;
-	char *out;
-	size_t size;
-	FILE *f = open_memstream(&out, &size);
-
-	token_writer_init(&w, f);
-	for (size_t i = 0; i < n; i++) {
-		assert_int_equal(token_writer_add(&w, NULL, bytes[i]), 0);
-		assert_int_equal(size, whole[i]);
-	}
-	token_writer_end(&w);
-	assert_int_equal(size, n);
-	assert_memory_equal(out, bytes, n);
-	fclose(f);
-	free(out);
-}
-
-static void text_comes_in_whole_characters(void **state)
-{
-	/* One character of each length; the lengths written after each byte. */
-	check_writer((const unsigned char *)"a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z", 11,
-		     (const size_t[]){ 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11 });
-}
-
-static void broken_characters_are_written_as_they_are(void **state)
-{
-	/* A lead without its followers, a follower alone, bytes that never occur, an end in the middle. */
-	check_writer((const unsigned char *)"\xe2z\x80\xff\xc0\xf0\x9f", 7, (const size_t[]){ 0, 2, 3, 4, 5, 5, 5 });
-}
-
-static void every_sequence_of_bytes_is_written_completely(void **state)
-{
-	unsigned int seed = (unsigned int)time(NULL);
-	struct token_writer w;
-
-	print_message("seed %u\n", seed);
-	srand(seed);
-	for (int round = 0; round < 200; round++) {
-		char *out, want[1000];
-		size_t size, n = 0;
-		FILE *f = open_memstream(&out, &size);
-
-		token_writer_init(&w, f);
-		while (n < 600) {
-			int32_t id = rand() % 20 ? rand() % 512 : LONG_ID;
-
-			assert_int_equal(token_writer_add(&w, NULL, id), 0);
-			n += (size_t)llm_token_text(NULL, id, want + n, LONG_BYTES);
-			assert_true(n - size <= 3);
-		}
-		token_writer_end(&w);
-		assert_int_equal(size, n);
-		assert_memory_equal(out, want, n);
-		assert_int_equal(w.newline, want[n - 1] == '\n');
-		fclose(f);
-		free(out);
-	}
-}
-
-static void an_unknown_id_is_a_failure(void **state)
-{
-	struct token_writer w;
-
-	token_writer_init(&w, stdout);
-	assert_int_equal(token_writer_add(&w, NULL, 5000), 1);
 }
 
 static void the_hash_is_of_little_endian_integers(void **state)
@@ -302,13 +239,10 @@ int main(void)
 		cmocka_unit_test(ranges_with_random_steps_match_a_loop),
 		QUIET(ranges_that_make_no_sense_are_bad_usage),
 		QUIET(a_range_of_too_many_values_is_bad_usage),
+		QUIET(lists_of_words_have_what_was_parsed_and_nothing_else),
 		cmocka_unit_test(token_lists_take_commas_and_spaces),
 		QUIET(token_lists_refuse_what_is_no_id),
 		cmocka_unit_test(a_text_of_more_tokens_than_bytes_is_whole),
-		cmocka_unit_test(text_comes_in_whole_characters),
-		cmocka_unit_test(broken_characters_are_written_as_they_are),
-		cmocka_unit_test(every_sequence_of_bytes_is_written_completely),
-		QUIET(an_unknown_id_is_a_failure),
 		cmocka_unit_test(the_hash_is_of_little_endian_integers),
 		QUIET(numbers_outside_their_limits_are_bad_usage),
 		QUIET(a_file_is_read_whole),

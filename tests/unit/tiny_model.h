@@ -400,7 +400,7 @@ static inline double tiny_round_most(double *x, unsigned int n)
 static inline void tiny_linear(struct tiny_pass *p, double *y, const double *x, const float *w, const float *bias,
 			       unsigned int rows, unsigned int cols)
 {
-	bool w4 = p->weights > LLM_WEIGHTS_W8A8 && cols % QUANT_W4_GROUP == 0 && p->layer < p->t->c.n_layer;
+	bool w4 = llm_weights_4bit(p->weights) && cols % QUANT_W4_GROUP == 0 && p->layer < p->t->c.n_layer;
 	bool int8 = p->weights != LLM_WEIGHTS_F32 && !(w4 && p->weights == LLM_WEIGHTS_W4A16);
 	bool head = p->layer == p->t->c.n_layer, down = !head && w == tiny_weights(p, "ffn_down.weight");
 	enum llm_input input = int8 ? llm_integer_input(p->activations, head, down) : LLM_INPUT_FLOATS;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The options that all llm tools share: see options.h. */
+/* Command lines as tables, and the options that all llm tools share: see options.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,207 +9,338 @@
 #include "progress.h"
 #include "tool.h"
 
-const char engine_options_help[] =
-	"  -m, --model FILE            the model, a GGUF file\n"
-	"  -t, --threads N             threads of the CPU lane (default: one per CPU)\n"
-	"      --transport NAME        auto, drm (/dev/accel) or sim (the device inside the process; default: auto)\n"
-	"      --npu-threads N         workers of a sim device (default: one per CPU)\n"
-	"      --preset NAME           placement, weights, graphs and partition together: cpu, npu, gpu or fine (that\n"
-	"                              placement, the rest by default), hetero-layer or hetero-tensor (layer; w4a16);\n"
-	"                              an option after it overrides its part\n"
-	"      --placement NAME        fine (INT8 matmuls on the NPU, the rest on the CPU), npu (all on the NPU), cpu,\n"
-	"                              gpu (all by OpenCL), layer (products on NPU and GPU, the rest on the GPU) or\n"
-	"                              auto (npu, and fine by the virtual clock; the default)\n"
-	"      --weights NAME          auto, f32 (as in the file, CPU only), w8a8 (INT8), w4a8 (INT4 weights,\n"
-	"                              integer activations) or w4a16 (INT4 weights, float activations; default: auto)\n"
-	"      --activations NAME      with w8a8 and w4a8: int8; outliers (int8, with outliers apart for down projections,\n"
-	"                              and int16, in two passes, for the output matrix); mixed (int16 for both) or int16;\n"
-	"                              default: outliers\n"
-	"      --graphs NAME           of prompts: bucketed (a graph for each multiple of 32 tokens) or shared (one,\n"
-	"                              which chunks are padded to; default: bucketed)\n"
-	"      --partition NAME        with placement layer, how products are cut between GPU and NPU: none, row, sequence,\n"
-	"                              multi-sequence, hybrid, auto (default: none)\n"
-	"      --kv NAME               KV cache: f16, f32 or q8_0 (INT8 with an F16 scale per 32; default: f16)\n"
-	"      --sync NAME             fast (poll the queue's status page) or driver (wait in the driver; default: "
-	"fast)\n"
-	"      --chunk N               tokens of the largest prefill graph (default: 256; gpu and layer: 2048)\n"
-	"      --clock CLOCK           wall, or virtual: what a phone's SoC would take (default: wall)\n"
-	"      --profile NAME          that SoC, of share/profiles, or a file (default: sd8gen3);\n"
-	"                              implies --clock virtual\n"
-	"      --gpu NAME              the OpenCL device, by number or part of its name (default: the first GPU), or\n"
-	"                              host: the CPU lane in its place\n"
-	"      --gpu-share F           cut products so that the GPU has this share, 0 to 1 (default: the fastest cut)\n"
-	"      --cuts-profile NAME     on the wall's clock, the machine that products are cut for (default: host)\n"
-	"      --list-devices          list the devices and exit\n"
-	"  -h, --help                  this help\n"
-	"      --version               the version\n";
-
-static const struct {
-	const char *name;
-	enum npu_transport transport;
-} transports[] = {
-	{ "auto", NPU_TRANSPORT_AUTO },
-	{ "drm", NPU_TRANSPORT_DRM },
-	{ "sim", NPU_TRANSPORT_SIM },
-};
-
-static const struct engine_preset presets[] = {
-	{ "cpu", LLM_PLACE_CPU, LLM_WEIGHTS_AUTO, LLM_GRAPHS_BUCKETED, LLM_PARTITION_NONE },
-	{ "npu", LLM_PLACE_NPU, LLM_WEIGHTS_AUTO, LLM_GRAPHS_BUCKETED, LLM_PARTITION_NONE },
-	{ "fine", LLM_PLACE_FINE, LLM_WEIGHTS_AUTO, LLM_GRAPHS_BUCKETED, LLM_PARTITION_NONE },
-	{ "gpu", LLM_PLACE_GPU, LLM_WEIGHTS_AUTO, LLM_GRAPHS_BUCKETED, LLM_PARTITION_NONE },
-	{ "hetero-layer", LLM_PLACE_LAYER, LLM_WEIGHTS_W4A16, LLM_GRAPHS_PADDED, LLM_PARTITION_NONE },
-	{ "hetero-tensor", LLM_PLACE_LAYER, LLM_WEIGHTS_W4A16, LLM_GRAPHS_PIPE, LLM_PARTITION_AUTO },
-};
-
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+static const char *const transports[] = {
+	[NPU_TRANSPORT_AUTO] = "auto",
+	[NPU_TRANSPORT_DRM] = "drm",
+	[NPU_TRANSPORT_SIM] = "sim",
+	NULL,
+};
+static const char *const clocks[] = { "wall", "virtual", NULL };
+
+/* The choices stand in their table's order where OPT_CHOICE is. */
+static const struct option_def engine_options[] = {
+	{ 'm', "model", "FILE",
+	  .doc = "the model: a GGUF file of architecture llama, qwen2 or qwen3" },
+	{ 't', "threads", "N",
+	  .doc = "threads of the CPU lane (default: one per CPU that the process may use)" },
+	{ OPT_TRANSPORT, "transport", "NAME",
+	  .doc = "how the NPU is reached: auto, drm (/dev/accel) or sim (in this process; default: "
+		 "auto)\n"
+		 "With drm it is the device of the kernel driver, /dev/accel/accelN; sim is the "
+		 "same device inside the process, which needs neither driver nor root; auto takes "
+		 "drm where there is a usable node, else sim.",
+	  .words = transports },
+	{ OPT_NPU_THREADS, "npu-threads", "N",
+	  .doc = "workers of a sim device (default: one per CPU)" },
+	{ OPT_PRESET, "preset", "NAME",
+	  .doc = "some choices by one name\n"
+		 "An option after it overrides its part." },
+	{ .code = OPT_CHOICE },
+	{ OPT_CHUNK, "chunk", "N",
+	  .doc = "tokens of the largest prefill graph (default: 256; gpu and layer: 2048)\n"
+		 "Longer prompts are evaluated in chunks of that many tokens." },
+	{ OPT_CLOCK, "clock", "CLOCK",
+	  .doc = "which time is told: wall, or virtual, what a phone's SoC would take (default: "
+		 "wall)\n"
+		 "Results are the same by both.",
+	  .words = clocks },
+	{ OPT_PROFILE, "profile", "NAME",
+	  .doc = "that SoC, of share/profiles, or a file (default: sd8gen3); implies --clock "
+		 "virtual" },
+	{ OPT_GPU, "gpu", "NAME",
+	  .doc = "the OpenCL device, by number or part of its name, or host: the CPU lane in its "
+		 "place (default: the first GPU)\n"
+		 "Numbers are those of npu-info(1), names the platform's and the device's. The "
+		 "default is what VNPU_OPENCL says, else the first GPU, else the first device." },
+	{ OPT_GPU_SHARE, "gpu-share", "F",
+	  .doc = "cut matmuls so that the GPU has this share, 0 to 1 (default: the fastest cut)\n"
+		 "It is as near as graphs and alignment allow." },
+	{ OPT_CUTS_PROFILE, "cuts-profile", "NAME",
+	  .doc = "by the wall clock, the profile of the machine that matmuls are cut for (default: "
+		 "host)" },
+	{ OPT_LIST_DEVICES, "list-devices", NULL,
+	  .doc = "list what the transports offer, or why a device cannot be used, and exit" },
+	{ 'h', "help", NULL, .doc = "this help" },
+	{ OPT_VERSION, "version", NULL, .doc = "the version" },
+};
+
+/* ---- tables ---- */
+
+static struct option_def choice_def(enum llm_choice choice)
+{
+	const struct llm_choice_info *info = llm_choice_info(choice);
+
+	return (struct option_def){ OPT_CHOICE + (int)choice, info->name, "NAME",
+				    .doc = info->doc };
+}
+
+static const struct option_def *find_code(const struct option_def *options, size_t n, int code)
+{
+	for (size_t i = 0; i < n && options[i].code; i++)
+		if (options[i].code == code)
+			return &options[i];
+	return NULL;
+}
+
+size_t options_all(const struct option_set *set, struct option_def all[OPTIONS_MAX], size_t *n_own)
+{
+	size_t n = 0;
+
+	for (const struct option_def *o = set->options; o->code; o++)
+		if (!find_code(engine_options, COUNT(engine_options), o->code))
+			all[n++] = *o;
+	*n_own = n;
+	for (size_t i = 0; i < COUNT(engine_options); i++) {
+		const struct option_def *own =
+			find_code(set->options, OPTIONS_MAX, engine_options[i].code);
+
+		if (engine_options[i].code != OPT_CHOICE) {
+			all[n++] = own ? *own : engine_options[i];
+			continue;
+		}
+		for (enum llm_choice c = 0; c < LLM_NR_CHOICES; c++)
+			all[n++] = choice_def(c);
+	}
+	for (size_t i = *n_own; i < n && set->lists; i++)
+		if (engine_setting(all[i].code) >= 0 || all[i].code == OPT_PRESET)
+			all[i].arg = "LIST";
+	return n;
+}
+
+const char *options_word(const struct option_def *o, unsigned int i)
+{
+	if (o->code >= OPT_CHOICE && o->code < OPT_CHOICE + LLM_NR_CHOICES) {
+		const struct llm_choice_info *info =
+			llm_choice_info((enum llm_choice)(o->code - OPT_CHOICE));
+
+		return i < info->n_values ? info->values[i].name : NULL;
+	}
+	if (o->code == OPT_PRESET) {
+		unsigned int n = 0;
+
+		while (llm_preset(n))
+			n++;
+		if (i < n)
+			return llm_preset(i)->name;
+		i -= n;
+	}
+	for (unsigned int w = 0; o->words && o->words[w]; w++)
+		if (w == i)
+			return o->words[w];
+	return NULL;
+}
+
+int options_find_word(const char *what, const char *const *words, const char *value)
+{
+	char list[256] = "";
+
+	for (int i = 0; words[i]; i++) {
+		size_t used = strlen(list);
+
+		if (!strcmp(words[i], value))
+			return i;
+		snprintf(list + used, sizeof(list) - used, "%s%s", i ? ", " : "", words[i]);
+	}
+	tool_usage("%s: '%s' is none of %s", what, value, list);
+	return -1;
+}
+
+/* What getopt_long() wants to know. */
+struct getopt_tables {
+	char letters[2 * OPTIONS_MAX + 2];
+	struct option longopts[2 * OPTIONS_MAX];
+	bool dashes;
+};
+
+static void make_tables(const struct option_set *set, struct getopt_tables *t)
+{
+	struct option_def all[OPTIONS_MAX];
+	size_t n_own, n = options_all(set, all, &n_own), letters = 0, longs = 0;
+
+	*t = (struct getopt_tables){ 0 };
+	t->letters[letters++] = ':';
+	for (size_t i = 0; i < n; i++) {
+		const struct option_def *o = &all[i];
+		int arg = o->arg ? required_argument : no_argument;
+
+		if (o->code < 256) {
+			t->letters[letters++] = (char)o->code;
+			if (o->arg)
+				t->letters[letters++] = ':';
+		}
+		if (o->code == 'h')
+			t->longopts[longs++] =
+				(struct option){ o->name, optional_argument, NULL, OPT_HELP };
+		else if (o->name)
+			t->longopts[longs++] = (struct option){ o->name, arg, NULL, o->code };
+		if (o->dash)
+			t->longopts[longs++] = (struct option){ o->dash, arg, NULL, o->code };
+		t->dashes |= o->dash != NULL;
+	}
+}
+
+int options_parse(const struct option_set *set, int argc, char **argv, void *ud, int *status)
+{
+	struct getopt_tables t;
+	int c;
+
+	make_tables(set, &t);
+	*status = 0;
+	while ((c = (t.dashes ? getopt_long_only : getopt_long)(argc, argv, t.letters, t.longopts,
+								NULL)) != -1) {
+		switch (c) {
+		case '?':
+		case ':':
+			*status = tool_bad_option(c, argv);
+			return 1;
+		case 'h':
+		case OPT_HELP:
+			*status = options_help(set, c == OPT_HELP && optarg ? optarg : "text");
+			return 1;
+		case OPT_VERSION:
+			printf("%s %s (%s)\n", tool_name, VNPU_VERSION, tool_build_commit);
+			return 1;
+		case OPT_LIST_DEVICES:
+			*status = engine_list_devices();
+			return 1;
+		}
+		*status = set->option(ud, c, optarg);
+		if (*status)
+			return 1;
+	}
+	return 0;
+}
+
+/* ---- settings ---- */
+
+/* Of the settings that are numbers. */
+static const struct {
+	const char *option;
+	size_t offset; /* of an unsigned int in struct llm_options */
+	unsigned int max;
+} numbers[ENGINE_NR_SETTINGS] = {
+	[ENGINE_CHUNK] = { "--chunk", offsetof(struct llm_options, chunk), LLM_MAX_CHUNK },
+	[ENGINE_NPU_THREADS] = { "--npu-threads", offsetof(struct llm_options, device.threads),
+				 LLM_MAX_THREADS },
+	[ENGINE_THREADS] = { "-t", offsetof(struct llm_options, threads), LLM_MAX_THREADS },
+};
+
+static bool setting_is_choice(enum engine_setting setting)
+{
+	return setting >= ENGINE_CHOICE && setting < ENGINE_CHOICE + LLM_NR_CHOICES;
+}
+
+static enum llm_choice setting_choice(enum engine_setting setting)
+{
+	return (enum llm_choice)(setting - ENGINE_CHOICE);
+}
+
+int engine_setting(int c)
+{
+	if (c >= OPT_CHOICE && c < OPT_CHOICE + LLM_NR_CHOICES)
+		return ENGINE_CHOICE + c - OPT_CHOICE;
+	switch (c) {
+	case OPT_TRANSPORT:
+		return ENGINE_TRANSPORT;
+	case OPT_CHUNK:
+		return ENGINE_CHUNK;
+	case OPT_NPU_THREADS:
+		return ENGINE_NPU_THREADS;
+	case 't':
+		return ENGINE_THREADS;
+	}
+	return -1;
+}
+
+int engine_setting_parse(enum engine_setting setting, const char *value, unsigned int *parsed)
+{
+	int v;
+
+	if (numbers[setting].option)
+		return tool_parse_uint(numbers[setting].option, value, 1, numbers[setting].max,
+				       parsed);
+	if (setting_is_choice(setting)) {
+		v = llm_choice_parse(setting_choice(setting), value);
+		if (v < 0)
+			return tool_usage("--%s", llm_error());
+	} else {
+		v = options_find_word("--transport", transports, value);
+		if (v < 0)
+			return 2;
+	}
+	*parsed = (unsigned int)v;
+	return 0;
+}
+
+static int parse_word(const void *ud, const char *word, unsigned int *value)
+{
+	return engine_setting_parse(*(const enum engine_setting *)ud, word, value);
+}
+
+int engine_setting_parse_list(enum engine_setting setting, const char *values, struct range *list)
+{
+	if (numbers[setting].option)
+		return range_parse(list, numbers[setting].option, values, 1, numbers[setting].max);
+	return range_parse_words(list, values, parse_word, &setting);
+}
+
+void engine_setting_apply(struct llm_options *opts, enum engine_setting setting, unsigned int value)
+{
+	if (numbers[setting].option)
+		memcpy((char *)opts + numbers[setting].offset, &value, sizeof(value));
+	else if (setting_is_choice(setting))
+		llm_choices_set(&opts->choices, setting_choice(setting), value);
+	else
+		opts->device.transport = (enum npu_transport)value;
+}
+
+/* ---- the shared options ---- */
 
 const char *engine_transport_name(enum npu_transport transport)
 {
-	for (size_t i = 0; i < COUNT(transports); i++)
-		if (transports[i].transport == transport)
-			return transports[i].name;
-	return "unknown";
-}
-
-int engine_parse_transport(const char *name, enum npu_transport *transport)
-{
-	for (size_t i = 0; i < COUNT(transports); i++) {
-		if (!strcmp(transports[i].name, name)) {
-			*transport = transports[i].transport;
-			return 0;
-		}
-	}
-	return tool_usage("--transport: '%s' is none of auto, drm, sim", name);
-}
-
-int engine_parse_placement(const char *name, enum llm_placement *placement)
-{
-	return llm_placement_parse(name, placement) ? tool_usage("--placement: %s", llm_error()) : 0;
-}
-
-int engine_parse_weights(const char *name, enum llm_weights *weights)
-{
-	return llm_weights_parse(name, weights) ? tool_usage("--weights: %s", llm_error()) : 0;
-}
-
-int engine_parse_activations(const char *name, enum llm_activations *activations)
-{
-	return llm_activations_parse(name, activations) ? tool_usage("--activations: %s", llm_error()) : 0;
-}
-
-int engine_parse_graphs(const char *name, enum llm_graphs *graphs)
-{
-	return llm_graphs_parse(name, graphs) ? tool_usage("--graphs: %s", llm_error()) : 0;
-}
-
-int engine_parse_partition(const char *name, enum llm_partition *partition)
-{
-	return llm_partition_parse(name, partition) ? tool_usage("--partition: %s", llm_error()) : 0;
-}
-
-int engine_parse_kv(const char *name, enum llm_kv *kv)
-{
-	return llm_kv_parse(name, kv) ? tool_usage("--kv: %s", llm_error()) : 0;
-}
-
-int engine_parse_sync(const char *name, enum llm_sync *sync)
-{
-	return llm_sync_parse(name, sync) ? tool_usage("--sync: %s", llm_error()) : 0;
-}
-
-const struct engine_preset *engine_preset(unsigned int i)
-{
-	return i < COUNT(presets) ? &presets[i] : NULL;
-}
-
-const struct engine_preset *engine_preset_find(const char *name)
-{
-	for (size_t i = 0; i < COUNT(presets); i++)
-		if (!strcmp(presets[i].name, name))
-			return &presets[i];
-	tool_usage("--preset: '%s' is none of cpu, npu, fine, gpu, hetero-layer, hetero-tensor", name);
-	return NULL;
+	return (size_t)transport < COUNT(transports) - 1 ? transports[transport] : "unknown";
 }
 
 int engine_parse_clock(const char *name, const char **profile)
 {
-	if (!strcmp(name, "wall"))
+	int clock = options_find_word("--clock", clocks, name);
+
+	if (clock < 0)
+		return 2;
+	if (!clock)
 		*profile = NULL;
-	else if (strcmp(name, "virtual"))
-		return tool_usage("--clock: '%s' is none of wall, virtual", name);
 	else if (!*profile)
 		*profile = "sd8gen3";
 	return 0;
 }
 
-int engine_parse_share(const char *value, float *share)
+static int parse_preset(const char *name, struct llm_choices *choices)
 {
-	char *end;
-	double v = strtod(value, &end);
+	int preset = llm_preset_parse(name);
 
-	if (*end || end == value || !(v >= 0 && v <= 1))
-		return tool_usage("--gpu-share: '%s' is no number from 0 to 1", value);
-	*share = (float)v;
+	if (preset < 0)
+		return tool_usage("--%s", llm_error());
+	llm_preset_apply(llm_preset((unsigned int)preset), choices);
 	return 0;
-}
-
-bool engine_option_is(int c)
-{
-	switch (c) {
-	case 'm':
-	case 't':
-	case OPT_TRANSPORT:
-	case OPT_NPU_THREADS:
-	case OPT_PLACEMENT:
-	case OPT_WEIGHTS:
-	case OPT_ACTIVATIONS:
-	case OPT_GRAPHS:
-	case OPT_PARTITION:
-	case OPT_KV:
-	case OPT_SYNC:
-	case OPT_PRESET:
-	case OPT_CHUNK:
-	case OPT_CLOCK:
-	case OPT_PROFILE:
-	case OPT_GPU:
-	case OPT_GPU_SHARE:
-	case OPT_CUTS_PROFILE:
-		return true;
-	}
-	return false;
 }
 
 int engine_option(struct llm_options *opts, int c, const char *value)
 {
-	const struct engine_preset *preset;
+	int setting = engine_setting(c), err;
+	unsigned int parsed;
 
+	if (setting >= 0) {
+		err = engine_setting_parse((enum engine_setting)setting, value, &parsed);
+		if (!err)
+			engine_setting_apply(opts, (enum engine_setting)setting, parsed);
+		return err;
+	}
 	switch (c) {
 	case 'm':
 		opts->model = value;
 		return 0;
-	case 't':
-		return tool_parse_uint("-t", value, 1, ENGINE_MAX_THREADS, &opts->threads);
-	case OPT_TRANSPORT:
-		return engine_parse_transport(value, &opts->device.transport);
-	case OPT_NPU_THREADS:
-		return tool_parse_uint("--npu-threads", value, 1, ENGINE_MAX_THREADS, &opts->device.threads);
-	case OPT_PLACEMENT:
-		return engine_parse_placement(value, &opts->placement);
-	case OPT_WEIGHTS:
-		return engine_parse_weights(value, &opts->weights);
-	case OPT_ACTIVATIONS:
-		return engine_parse_activations(value, &opts->activations);
-	case OPT_GRAPHS:
-		return engine_parse_graphs(value, &opts->graphs);
-	case OPT_PARTITION:
-		return engine_parse_partition(value, &opts->partition);
-	case OPT_KV:
-		return engine_parse_kv(value, &opts->kv);
-	case OPT_SYNC:
-		return engine_parse_sync(value, &opts->sync);
-	case OPT_CHUNK:
-		return tool_parse_uint("--chunk", value, 1, ENGINE_MAX_CHUNK, &opts->chunk);
 	case OPT_CLOCK:
 		return engine_parse_clock(value, &opts->profile);
 	case OPT_PROFILE:
@@ -219,19 +350,12 @@ int engine_option(struct llm_options *opts, int c, const char *value)
 		opts->gpu = value;
 		return 0;
 	case OPT_GPU_SHARE:
-		return engine_parse_share(value, &opts->gpu_share);
+		return tool_parse_float("--gpu-share", value, 0, 1, &opts->gpu_share);
 	case OPT_CUTS_PROFILE:
 		opts->cuts_profile = value;
 		return 0;
 	case OPT_PRESET:
-		preset = engine_preset_find(value);
-		if (!preset)
-			return 2;
-		opts->placement = preset->placement;
-		opts->weights = preset->weights;
-		opts->graphs = preset->graphs;
-		opts->partition = preset->partition;
-		return 0;
+		return parse_preset(value, &opts->choices);
 	}
 	return 0;
 }
@@ -284,33 +408,4 @@ int engine_list_devices(void)
 	if (!nodes)
 		list_device(NPU_TRANSPORT_DRM, NULL);
 	return list_device(NPU_TRANSPORT_SIM, NULL) ? 1 : 0;
-}
-
-int options_parse(const struct option_set *set, int argc, char **argv, void *ud, int *status)
-{
-	int c;
-
-	*status = 0;
-	while ((c = set->next(argc, argv, set->shortopts, set->longopts, NULL)) != -1) {
-		switch (c) {
-		case '?':
-		case ':':
-			*status = tool_bad_option(c, argv);
-			return 1;
-		case 'h':
-		case OPT_HELP:
-			set->help();
-			return 1;
-		case OPT_VERSION:
-			printf("%s %s (%s)\n", tool_name, VNPU_VERSION, tool_build_commit);
-			return 1;
-		case OPT_LIST_DEVICES:
-			*status = engine_list_devices();
-			return 1;
-		}
-		*status = set->option(ud, c, optarg);
-		if (*status)
-			return 1;
-	}
-	return 0;
 }

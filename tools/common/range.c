@@ -92,15 +92,17 @@ int range_parse(struct range *range, const char *what, const char *s, unsigned i
 	}
 }
 
-int range_parse_words(struct range *range, const char *s, int (*parse)(const char *word, unsigned int *value))
+int range_parse_words(struct range *range, const char *s,
+		      int (*parse)(const void *ud, const char *word, unsigned int *value),
+		      const void *ud)
 {
 	char *copy = strdup(s), *next = copy, *word;
 	int err = copy ? 0 : tool_fail("no memory for an option's value");
 
 	while (!err && (word = strsep(&next, ","))) {
-		unsigned int value;
+		unsigned int value = 0;
 
-		err = parse(word, &value);
+		err = parse(ud, word, &value);
 		if (!err)
 			err = range_add(range, value);
 	}

@@ -16,8 +16,10 @@ struct range {
 /* Appends to @range. 0, or 2 after a message (1: no memory). */
 int range_add(struct range *range, unsigned int value);
 int range_parse(struct range *range, const char *what, const char *s, unsigned int min, unsigned int max);
-/* Calls @parse for each of the words between the commas of @s and appends what it finds. */
-int range_parse_words(struct range *range, const char *s, int (*parse)(const char *word, unsigned int *value));
+/* Calls @parse with @ud for each of the words between the commas of @s and appends what it finds. */
+int range_parse_words(struct range *range, const char *s,
+		      int (*parse)(const void *ud, const char *word, unsigned int *value),
+		      const void *ud);
 void range_free(struct range *range);
 
 #endif /* RANGE_H */

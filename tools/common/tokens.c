@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Prompts, lists of ids, and text that is written as it comes: see tokens.h. */
+/* Prompts and lists of ids: see tokens.h. */
 #include <errno.h>
 #include <nettle/sha2.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,61 +80,4 @@ void tokens_sha256(const int32_t *ids, size_t n, char hex[TOKENS_SHA256_CHARS + 
 	sha256_digest(&ctx, sizeof(digest), digest);
 	for (size_t i = 0; i < sizeof(digest); i++)
 		sprintf(hex + 2 * i, "%02x", digest[i]);
-}
-
-void token_writer_init(struct token_writer *w, FILE *out)
-{
-	*w = (struct token_writer){ .out = out, .newline = true };
-}
-
-/* Bytes of the character that begins with @lead; 1 for what cannot begin one. */
-static unsigned int utf8_length(unsigned char lead)
-{
-	return lead >= 0xf0 && lead < 0xf8 ? 4 : lead >= 0xe0 ? lead < 0xf0 ? 3 : 1 : lead >= 0xc2 ? 2 : 1;
-}
-
-static void write_held(struct token_writer *w)
-{
-	if (!w->n_held)
-		return;
-	fwrite(w->held, 1, w->n_held, w->out);
-	w->newline = w->held[w->n_held - 1] == '\n';
-	w->n_held = 0;
-}
-
-static void write_byte(struct token_writer *w, unsigned char byte)
-{
-	/* Not a continuation byte: what is held will never become a character. */
-	if (w->n_held && (byte & 0xc0) != 0x80)
-		write_held(w);
-	w->held[w->n_held++] = byte;
-	if (w->n_held >= utf8_length(w->held[0]))
-		write_held(w);
-}
-
-int token_writer_add(struct token_writer *w, const struct llm_engine *engine, int32_t id)
-{
-	char few[256], *text = few;
-	int n = llm_token_text(engine, id, few, sizeof(few));
-
-	if (n < 0)
-		return tool_fail("%s", llm_error());
-	if ((size_t)n > sizeof(few)) {
-		text = malloc((size_t)n);
-		if (!text)
-			return tool_fail("no memory for %d bytes of a token", n);
-		n = llm_token_text(engine, id, text, (size_t)n);
-	}
-	for (int i = 0; i < n; i++)
-		write_byte(w, (unsigned char)text[i]);
-	if (text != few)
-		free(text);
-	fflush(w->out);
-	return 0;
-}
-
-void token_writer_end(struct token_writer *w)
-{
-	write_held(w);
-	fflush(w->out);
 }

@@ -15,16 +15,6 @@
 /* A game that wants all of the GPU's time gets no more than its turns. */
 #define GPU_LEFT_MIN 0.1
 
-static enum llm_weights weights_of(const struct llm_options *opts)
-{
-	if (opts->weights != LLM_WEIGHTS_AUTO)
-		return opts->weights;
-	if (opts->placement == LLM_PLACE_LAYER)
-		return LLM_WEIGHTS_W4A16;
-	return opts->placement == LLM_PLACE_NPU || opts->placement == LLM_PLACE_FINE ? LLM_WEIGHTS_W8A8
-										     : LLM_WEIGHTS_F16;
-}
-
 /* One test on its way. */
 struct dry {
 	const struct bench_config *config;
@@ -48,7 +38,7 @@ static int simulate(struct dry *d)
 	struct sched_options so = {
 		.clock = SCHED_VIRTUAL,
 		.profile = o->profile,
-		.sync = d->config->opts.sync == LLM_SYNC_FAST ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
+		.sync = d->config->opts.choices.sync == LLM_SYNC_FAST ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
 		.policy = o->overlap ? &sched_policy_layer : NULL,
 		.seed = d->seed++,
 		.jitter = d->jitter,
@@ -81,13 +71,7 @@ static struct llm_engine_info describe(const struct bench_config *config, const 
 		.n_params = shape_params(o->shape),
 		.file_bytes = plan_weight_bytes(o->shape, o->weights),
 		.weight_bytes = plan_weight_bytes(o->shape, o->weights),
-		.placement = o->placement,
-		.weights = o->weights,
-		.activations = o->activations,
-		.graphs = config->opts.graphs,
-		.partition = config->opts.partition,
-		.kv = o->kv,
-		.sync = config->opts.sync,
+		.choices = config->opts.choices,
 		.chunk = o->chunk,
 	};
 
@@ -174,31 +158,32 @@ bool bench_dry_plan(const struct bench_args *args, const struct bench_config *co
 {
 	const struct llm_options *opts = &config->opts;
 	/* Of the length of a prompt, whole graphs for chunks are the others. */
-	bool whole = opts->placement == LLM_PLACE_LAYER && opts->graphs > LLM_GRAPHS_SHARED;
+	bool whole = opts->choices.placement == LLM_PLACE_LAYER &&
+		     llm_graphs_whole_prompt(opts->choices.graphs);
 
 	*plan = (struct plan_options){
 		.profile = args->profile,
 		/* Placement layer only decides by it. */
-		.predictor = opts->placement == LLM_PLACE_LAYER ? NULL : args->predictor,
+		.predictor = opts->choices.placement == LLM_PLACE_LAYER ? NULL : args->predictor,
 		.shape = shape,
-		.placement = opts->placement,
-		.graphs = graphs_of(opts->placement, false),
-		.weights = weights_of(opts),
-		.activations = opts->activations,
-		.kv = opts->kv,
+		.placement = opts->choices.placement,
+		.graphs = graphs_of(opts->choices.placement, false),
+		.weights = opts->choices.weights,
+		.activations = opts->choices.activations,
+		.kv = opts->choices.kv,
 		.chunk = opts->chunk || whole ? opts->chunk : DRY_CHUNK,
-		.bucket = opts->graphs == LLM_GRAPHS_BUCKETED ? LLM_BUCKET_ROWS : 0,
+		.bucket = opts->choices.graphs == LLM_GRAPHS_BUCKETED ? LLM_BUCKET_ROWS : 0,
 		.logits = 1,
 		.cuts = {
 			.profile = args->profile,
 			.predictor = args->predictor,
-			.weights = weights_of(opts),
-			.sync = opts->sync == LLM_SYNC_FAST ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
-			.partition = opts->partition,
-			.graphs = opts->graphs,
+			.weights = opts->choices.weights,
+			.sync = opts->choices.sync == LLM_SYNC_FAST ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
+			.partition = opts->choices.partition,
+			.graphs = opts->choices.graphs,
 		},
 	};
-	return whole && !opts->chunk && opts->partition != LLM_PARTITION_NONE;
+	return whole && !opts->chunk && opts->choices.partition != LLM_PARTITION_NONE;
 }
 
 int bench_dry_run(const struct bench_args *args, const struct bench_config *config, const struct shape *shape,
@@ -220,8 +205,9 @@ int bench_dry_run(const struct bench_args *args, const struct bench_config *conf
 	d.tune = bench_dry_plan(args, config, shape, &d.plan);
 	*info = describe(config, &d.plan);
 	bench_test_name(test, name, sizeof(name));
-	snprintf(d.name, sizeof(d.name), "%.30s %s %s %.40s", shape->name, llm_placement_name(d.plan.placement),
-		 llm_weights_name(d.plan.weights), name);
+	snprintf(d.name, sizeof(d.name), "%.30s %s %s %.40s", shape->name,
+		 llm_choice_name(LLM_CHOICE_PLACEMENT, d.plan.placement),
+		 llm_choice_name(LLM_CHOICE_WEIGHTS, d.plan.weights), name);
 	*result = (struct bench_result){
 		.config = config,
 		.info = info,
@@ -232,7 +218,7 @@ int bench_dry_run(const struct bench_args *args, const struct bench_config *conf
 		.samples_ns = calloc(args->repetitions, sizeof(*result->samples_ns)),
 		.peak_memory_bytes =
 			info->weight_bytes +
-			plan_kv_bytes(shape, test->n_depth + test->n_prompt + test->n_gen, config->opts.kv),
+			plan_kv_bytes(shape, test->n_depth + test->n_prompt + test->n_gen, config->opts.choices.kv),
 		.dry = true,
 		.predictor = args->predictor_path,
 		.game = args->game,

@@ -7,10 +7,10 @@
 
 #include "json_out.h"
 #include "llm-bench.h"
-#include "options.h"
 #include "tool.h"
 
-const struct bench_field bench_fields[] = {
+/* A choice that is not among them comes after them. */
+static const struct bench_field fixed_fields[] = {
 	{ "build_commit", "TEXT" },
 	{ "cpu_info", "TEXT" },
 	{ "model_filename", "TEXT" },
@@ -71,8 +71,31 @@ const struct bench_field bench_fields[] = {
 	{ "game_dropped", "INTEGER" },
 	{ "alone_ns", "INTEGER" },
 	{ "game_frame_ns", "INTEGER" },
-	{ NULL, NULL },
 };
+
+#define NR_FIXED (sizeof(fixed_fields) / sizeof(fixed_fields[0]))
+
+static bool is_fixed(const char *name)
+{
+	for (size_t i = 0; i < NR_FIXED; i++)
+		if (!strcmp(fixed_fields[i].name, name))
+			return true;
+	return false;
+}
+
+const struct bench_field *bench_fields(void)
+{
+	static struct bench_field fields[NR_FIXED + LLM_NR_CHOICES + 1];
+	size_t n = NR_FIXED;
+
+	if (fields[0].name)
+		return fields;
+	memcpy(fields, fixed_fields, sizeof(fixed_fields));
+	for (enum llm_choice c = 0; c < LLM_NR_CHOICES; c++)
+		if (!is_fixed(llm_choice_info(c)->name))
+			fields[n++] = (struct bench_field){ llm_choice_info(c)->name, "TEXT" };
+	return fields;
+}
 
 static double sample_ts(const struct bench_result *r, unsigned int i)
 {
@@ -201,19 +224,13 @@ static void add_choices(struct json_object *o, const struct bench_result *r)
 	add(o, "clock", json_out_string(r->info->profile ? "virtual" : "wall"));
 	add(o, "profile", json_out_string(r->info->profile));
 	add(o, "preset", json_out_string(r->config->preset));
-	add(o, "graphs", json_out_string(dev || r->dry ? llm_graphs_name(r->info->graphs) : NULL));
-	add(o, "placement", json_out_string(llm_placement_name(r->info->placement)));
-	add(o, "partition",
-	    r->info->placement == LLM_PLACE_LAYER ? json_out_string(llm_partition_name(r->info->partition)) : NULL);
-	add(o, "sync", json_out_string(dev || r->dry ? llm_sync_name(r->info->sync) : NULL));
-	add(o, "order", NULL);
-	add(o, "weights", json_out_string(llm_weights_name(r->info->weights)));
-	add(o, "activations",
-	    plan_integers(r->info->weights) ? json_out_string(llm_activations_name(r->info->activations)) : NULL);
-	add(o, "kv", json_out_string(llm_kv_name(r->info->kv)));
-	add(o, "start", NULL);
-	add(o, "attention", NULL);
-	add(o, "draft", NULL);
+	for (enum llm_choice c = 0; c < LLM_NR_CHOICES; c++) {
+		const struct llm_choices *choices = &r->info->choices;
+		const char *name = llm_choice_name(c, llm_choices_get(choices, c));
+
+		add(o, llm_choice_info(c)->name,
+		    json_out_string(llm_choice_applies(c, choices, r->dry) ? name : NULL));
+	}
 	/* Placement layer chooses chunks for prompts only. */
 	add(o, "chunk", r->info->chunk ? json_out_u64(r->info->chunk) : NULL);
 	add(o, "npu_threads", sim && npu_threads ? json_out_u64(npu_threads) : NULL);
@@ -225,36 +242,42 @@ static struct json_object *count(const struct bench_result *r, uint64_t total)
 	return r->info->device ? json_out_double((double)total / r->n) : NULL;
 }
 
-/* How busy the lanes were: fractions of the measured time, NaN where that is not known. */
-static void lanes_busy(const struct bench_result *r, double busy[SOC_NR_LANES])
+/* How busy a lane was: a fraction of the measured time, NaN where that is not known. */
+static double lane_busy(const struct bench_result *r, unsigned int lane)
 {
 	double ns = bench_stat_ns(r).mean * r->n;
+	const char *name = llm_lane_name(lane);
 
-	for (int lane = 0; lane < SOC_NR_LANES; lane++)
-		busy[lane] = r->info->profile ? (double)r->virtual_clock.busy_ns[lane] / ns : NAN;
 	if (r->info->profile)
-		return;
-	if (r->info->device && r->npu_busy_known)
-		busy[SOC_NPU] = (double)r->npu_busy_ns / ns;
-	busy[SOC_CPU] = 1 - (double)r->npu_wait_ns / ns;
-	if (r->info->gpu) {
-		busy[SOC_GPU] = (double)r->gpu_busy_ns / ns;
-		busy[SOC_CPU] = (double)r->cpu_busy_ns / ns;
-	}
+		return (double)r->virtual_clock.lanes[lane].busy_ns / ns;
+	/* The device counts for itself. */
+	if (!strcmp(name, "npu"))
+		return r->info->device && r->npu_busy_known ? (double)r->npu_busy_ns / ns : NAN;
+	if (r->info->gpu)
+		return (double)r->lanes[lane].busy_ns / ns;
+	return strcmp(name, "cpu") ? NAN : 1 - (double)r->npu_wait_ns / ns;
+}
+
+static void add_lane(struct json_object *o, const char *what, unsigned int lane,
+		     struct json_object *value)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "%s_%s", what, llm_lane_name(lane));
+	add(o, name, value);
 }
 
 static void add_lanes(struct json_object *o, const struct bench_result *r)
 {
-	static const char *const busy_names[] = { "busy_npu", "busy_gpu", "busy_cpu" };
-	static const char *const bubble_names[] = { "bubble_npu", "bubble_gpu", "bubble_cpu" };
-	double busy[SOC_NR_LANES];
+	for (unsigned int lane = 0; lane < llm_nr_lanes(); lane++)
+		add_lane(o, "busy", lane, json_out_double(lane_busy(r, lane)));
+	for (unsigned int lane = 0; lane < llm_nr_lanes(); lane++) {
+		double busy = lane_busy(r, lane);
 
-	lanes_busy(r, busy);
-	for (int lane = 0; lane < SOC_NR_LANES; lane++)
-		add(o, busy_names[lane], json_out_double(busy[lane]));
-	/* A lane of the SoC that is not used has no bubbles. */
-	for (int lane = 0; lane < SOC_NR_LANES; lane++)
-		add(o, bubble_names[lane], r->info->profile && !busy[lane] ? NULL : json_out_double(1 - busy[lane]));
+		/* A lane of the SoC that is not used has no bubbles. */
+		add_lane(o, "bubble", lane,
+			 r->info->profile && !busy ? NULL : json_out_double(1 - busy));
+	}
 }
 
 static void add_counts(struct json_object *o, const struct bench_result *r)
@@ -283,9 +306,6 @@ static void add_costs(struct json_object *o, const struct bench_result *r)
 	add(o, "peak_memory_bytes", r->peak_memory_bytes ? json_out_u64(r->peak_memory_bytes) : NULL);
 	add(o, "weight_bytes_read", integer(decode_bytes));
 	add(o, "memory_gbps", json_out_double(gbps));
-	add(o, "recall", NULL);
-	add(o, "accepted_per_step", NULL);
-	add(o, "graph_switch_ms", NULL);
 	add(o, "output_sha256", json_out_string(*r->output_sha256 ? r->output_sha256 : NULL));
 	add(o, "predictor", json_out_string(r->predictor));
 	add(o, "modelled_ns", r->predictor ? json_out_u64(r->modelled_ns) : NULL);
@@ -306,14 +326,18 @@ static void add_game(struct json_object *o, const struct bench_result *r)
 	add(o, "game_frame_ns", game ? integer(r->frame_ns) : NULL);
 }
 
+/* In the fields' order; those that nothing is known of are null. */
 struct json_object *bench_fields_make(const struct bench_result *r)
 {
-	struct json_object *o = json_object_new_object();
+	struct json_object *known = json_object_new_object(), *o = json_object_new_object();
 
-	add_model(o, r);
-	add_times(o, r);
-	add_choices(o, r);
-	add_costs(o, r);
-	add_game(o, r);
+	add_model(known, r);
+	add_times(known, r);
+	add_choices(known, r);
+	add_costs(known, r);
+	add_game(known, r);
+	for (const struct bench_field *field = bench_fields(); field->name; field++)
+		add(o, field->name, json_object_get(json_object_object_get(known, field->name)));
+	json_object_put(known);
 	return o;
 }

@@ -2,15 +2,14 @@
 /*
  * llm-bench: the matrix.
  *
- * Model, transport, placement, weights, graphs, partition, cache, sync, device workers, chunk and threads make an engine: each
- * combination is loaded once. On it run, for each depth, the prompt tests, the generation tests and the pairs of -pg. With --dry-run
- * shapes stand for models, and nothing is loaded.
+ * Model, transport, preset, choices, chunk, device workers and threads make an engine: each combination is loaded once. On it
+ * run, for each depth, the prompt tests, the generation tests and the pairs of -pg. With --dry-run shapes stand for models, and
+ * nothing is loaded.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "llm-bench.h"
-#include "options.h"
 #include "progress.h"
 #include "tool.h"
 
@@ -74,88 +73,64 @@ static int add_config(struct bench *b, const struct bench_config *config)
 	return 0;
 }
 
-/* The innermost choices. */
-static int make_lanes(struct bench *b, struct bench_config c)
+/* Engines of all lists of settings from @setting on; what has none is as it is in @c. */
+static int multiply(struct bench *b, struct bench_config c, enum engine_setting setting)
 {
-	const struct bench_args *a = b->args;
+	const struct range *list = &b->args->settings[setting];
 	int err = 0;
 
-	for (size_t s = 0; s < a->sync.n; s++)
-		for (size_t k = 0; k < a->chunk.n; k++)
-			for (size_t u = 0; u < a->npu_threads.n; u++)
-				for (size_t t = 0; t < a->threads.n && !err; t++) {
-					c.opts.gpu = a->gpu;
-					c.opts.gpu_share = a->gpu_share;
-					c.opts.cuts_profile = a->cuts_profile;
-					c.opts.sync = a->sync.v[s];
-					c.opts.chunk = a->chunk.v[k];
-					c.opts.device.threads = a->npu_threads.v[u];
-					c.opts.threads = a->threads.v[t];
-					err = add_config(b, &c);
-				}
+	if (setting == ENGINE_NR_SETTINGS)
+		return add_config(b, &c);
+	if (!list->n)
+		return multiply(b, c, setting + 1);
+	for (size_t i = 0; i < list->n && !err; i++) {
+		engine_setting_apply(&c.opts, setting, list->v[i]);
+		err = multiply(b, c, setting + 1);
+	}
 	return err;
 }
 
-/* Graphs and partitions: those given, or else those of @preset. Caches, activations. */
-static int make_graphs(struct bench *b, const struct engine_preset *preset, struct bench_config c)
+static int add_presets(struct bench *b, struct bench_config c)
 {
-	const struct bench_args *a = b->args;
-	size_t n_graphs = a->graphs.n ? a->graphs.n : 1, n_partitions = a->partition.n ? a->partition.n : 1;
+	const struct range *presets = &b->args->preset;
 	int err = 0;
 
-	for (size_t k = 0; k < a->kv.n * a->activations.n; k++)
-		for (size_t g = 0; g < n_graphs; g++)
-			for (size_t p = 0; p < n_partitions && !err; p++) {
-				c.opts.kv = a->kv.v[k / a->activations.n];
-				c.opts.activations = a->activations.v[k % a->activations.n];
-				c.opts.graphs = a->graphs.n ? a->graphs.v[g] : preset->graphs;
-				c.opts.partition = a->partition.n ? a->partition.v[p] : preset->partition;
-				err = make_lanes(b, c);
-			}
+	if (!presets->n)
+		return multiply(b, c, ENGINE_CHOICE);
+	for (size_t i = 0; i < presets->n && !err; i++) {
+		const struct llm_preset *preset = llm_preset(presets->v[i]);
+		struct bench_config with = c;
+
+		with.preset = preset->name;
+		llm_preset_apply(preset, &with.opts.choices);
+		err = multiply(b, with, ENGINE_CHOICE);
+	}
 	return err;
 }
 
-/* Placements and weights: those given, or else those of each preset. */
-static int make_places(struct bench *b, struct bench_config c)
-{
-	const struct bench_args *a = b->args;
-	size_t n_presets = a->preset.n ? a->preset.n : 1, n_places, n_weights;
-	int err = 0;
-
-	n_places = a->placement.n ? a->placement.n : 1;
-	n_weights = a->weights.n ? a->weights.n : 1;
-	for (size_t i = 0; i < n_presets; i++)
-		for (size_t p = 0; p < n_places; p++)
-			for (size_t w = 0; w < n_weights && !err; w++) {
-				const struct engine_preset *preset = a->preset.n ? engine_preset(a->preset.v[i]) : NULL;
-
-				c.preset = preset ? preset->name : NULL;
-				c.opts.placement =
-					llm_placement_of(a->placement.n ? a->placement.v[p] : preset->placement,
-							 a->dry_run || a->profile_name);
-				c.opts.weights = a->weights.n ? a->weights.v[w] : preset->weights;
-				err = make_graphs(b, preset, c);
-			}
-	return err;
-}
-
+/* The first setting is the transport, which a dry run has none of. */
 static int make_configs(struct bench *b)
 {
 	const struct bench_args *a = b->args;
+	const struct range *transports = &a->settings[ENGINE_TRANSPORT];
+	struct bench_config c = { .opts = a->base };
 	int err = 0;
 
-	for (size_t s = 0; s < a->n_shapes && !err; s++)
-		err = make_places(b, (struct bench_config){ .shape = a->shapes[s] });
-	for (size_t m = 0; m < a->n_models; m++)
-		for (size_t t = 0; t < a->transport.n && !err; t++) {
-			struct bench_config c = { .opts = { .model = a->models[m],
-							    .profile = a->profile_name,
-							    .jitter = a->jitter,
-							    .seed = a->seed } };
-
-			c.opts.device.transport = a->transport.v[t];
-			err = make_places(b, c);
+	c.opts.jitter = a->jitter;
+	c.opts.seed = a->seed;
+	for (size_t s = 0; s < a->n_shapes && !err; s++) {
+		c.shape = a->shapes[s];
+		err = add_presets(b, c);
+	}
+	for (size_t m = 0; m < a->n_models && !err; m++) {
+		c.opts.model = a->models[m];
+		if (!transports->n)
+			err = add_presets(b, c);
+		for (size_t t = 0; t < transports->n && !err; t++) {
+			engine_setting_apply(&c.opts, ENGINE_TRANSPORT, transports->v[t]);
+			err = add_presets(b, c);
 		}
+	}
 	return err;
 }
 
@@ -210,13 +185,14 @@ static int run_dry_test(struct bench *b, const struct bench_config *config, cons
 	return status;
 }
 
-static int run_dry_config(struct bench *b, const struct bench_config *config)
+static int run_dry_config(struct bench *b, struct bench_config *config)
 {
+	struct llm_choices *choices = &config->opts.choices;
 	struct shape shape;
-	const struct llm_options *o = &config->opts;
-	int status = shape_load(config->shape, &shape) || llm_choices_check(o->placement, o->graphs, o->partition)
-			     ? tool_fail("%s", llm_error())
-			     : 0;
+	int status = 0;
+
+	if (shape_load(config->shape, &shape) || llm_choices_settle(choices, NULL, true, choices))
+		status = tool_fail("%s", llm_error());
 
 	for (size_t i = 0; i < b->n_tests && !status && !ferror(stdout); i++)
 		status = b->args->plan ? bench_plan_test(b->args, config, &shape, &b->tests[i], &b->plans)
@@ -250,6 +226,7 @@ static int run_config(struct bench *b, struct bench_config *config)
 static int measure(struct bench *b)
 {
 	const struct bench_args *args = b->args;
+	const char *gpu = args->base.gpu;
 	int status = 0;
 
 	if (args->timeline_path && !(b->timeline = timeline_open(args->timeline_path)))
@@ -259,7 +236,7 @@ static int measure(struct bench *b)
 	status = make_tests(b) ?: make_configs(b);
 	/* The device is idle now. */
 	if (!status && args->game.period_ns > 0 && !args->dry_run &&
-	    llm_gpu_game_open(args->gpu && strcmp(args->gpu, LLM_GPU_HOST) ? args->gpu : NULL, &args->game, &b->game))
+	    llm_gpu_game_open(gpu && strcmp(gpu, LLM_GPU_HOST) ? gpu : NULL, &args->game, &b->game))
 		status = tool_fail("--game: %s", llm_error());
 	for (size_t i = 0; i < b->n_configs && !status && !ferror(stdout); i++)
 		status = run_config(b, &b->configs[i]);

@@ -18,6 +18,7 @@
 
 #include "gpu_game.h"
 #include "plan.h"
+#include "options.h"
 #include "range.h"
 #include "timeline.h"
 #include "tokens.h"
@@ -41,9 +42,9 @@ struct bench_args {
 	struct bench_pair *pairs; /* -pg */
 	size_t n_pairs;
 	struct range n_prompt, n_gen, n_depth;
-	struct range threads, npu_threads, chunk;
-	struct range transport, placement, weights, activations, graphs, partition, kv, sync; /* values of the enums */
-	struct range preset; /* index of a preset */
+	struct range settings[ENGINE_NR_SETTINGS]; /* none: the preset's, or the default */
+	struct range preset; /* llm_preset()'s numbers */
+	struct llm_options base; /* of all engines: what is no list */
 	unsigned int repetitions;
 	bool warmup, progress;
 	enum bench_format out, out_err;
@@ -58,9 +59,6 @@ struct bench_args {
 	bool wall_clock; /* was asked for */
 	bool calibration;
 	bool plan, exhaustive; /* print plans; and beside them the best among all */
-	const char *gpu, *cuts_profile; /* of all engines; NULL: the default */
-	float gpu_share; /* likewise; 0: the fastest cuts */
-	const char *profile_name; /* NULL: the wall's clock, or the default one */
 	const char *timeline_path; /* NULL: none */
 	const char *predictor_path; /* likewise */
 	struct predictor *predictor;
@@ -91,8 +89,9 @@ struct bench_result {
 	unsigned int n; /* repetitions */
 	uint64_t *samples_ns;
 	uint64_t ttft_ns; /* sum; 0: no prompt */
-	uint64_t npu_busy_ns, npu_wait_ns, gpu_busy_ns, cpu_busy_ns;
+	uint64_t npu_busy_ns, npu_wait_ns;
 	bool npu_busy_known;
+	struct llm_lane_stats lanes[LLM_MAX_LANES]; /* as the session's */
 	struct npu_device_counts counts; /* difference over the repetitions */
 	uint64_t peak_memory_bytes; /* 0: not known */
 	char output_sha256[TOKENS_SHA256_CHARS + 1]; /* "": nothing was generated */
@@ -167,7 +166,7 @@ double bench_game_fps(const struct bench_result *r); /* frames that the game has
 struct bench_field {
 	const char *name, *sql_type; /* sql_type NULL: a list, only in JSON */
 };
-extern const struct bench_field bench_fields[];
+const struct bench_field *bench_fields(void);
 struct json_object *bench_fields_make(const struct bench_result *r);
 
 struct bench_output {

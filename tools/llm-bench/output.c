@@ -6,7 +6,6 @@
 
 #include "json_out.h"
 #include "llm-bench.h"
-#include "options.h"
 #include "progress.h"
 #include "tool.h"
 
@@ -17,46 +16,44 @@ struct md_column {
 	const char *title;
 	int width; /* negative: to the left */
 	bool (*shown)(const struct bench_args *args);
+	/* NULL: @choice's value. */
 	void (*cell)(const struct bench_result *r, char *text, size_t bytes);
+	enum llm_choice choice;
 };
 
-static bool shown_kv(const struct bench_args *args)
+/* Whether something else than the default was asked for. A preset's choices are what its placement says, but for those
+ * that one placement alone has. */
+static bool choice_shown(const struct bench_args *args, enum llm_choice choice)
 {
-	return args->kv.n > 1 || args->kv.v[0] != LLM_KV_F16;
+	const struct range *list = &args->settings[ENGINE_CHOICE + choice];
+	bool one_placement = __builtin_popcount(llm_choice_info(choice)->runs) == 1,
+	     shown = list->n > 1;
+
+	for (size_t i = 0; i < list->n; i++)
+		shown |= list->v[i] != 0;
+	for (size_t i = 0; i < args->preset.n && one_placement; i++)
+		shown |= llm_choices_get(&llm_preset(args->preset.v[i])->choices, choice) != 0;
+	return shown;
 }
 
-static bool shown_activations(const struct bench_args *args)
+static void cell_choice(const struct bench_result *r, enum llm_choice choice, char *text,
+			size_t bytes)
 {
-	return args->activations.n > 1 || args->activations.v[0] != LLM_ACTIVATIONS_OUTLIERS;
-}
+	const struct llm_choices *c = &r->info->choices;
+	bool applies = llm_choice_applies(choice, c, r->dry);
 
-static bool shown_sync(const struct bench_args *args)
-{
-	return args->sync.n > 1 || args->sync.v[0] != LLM_SYNC_FAST;
-}
-
-static bool shown_graphs(const struct bench_args *args)
-{
-	return args->graphs.n > 1 || (args->graphs.n && args->graphs.v[0] != LLM_GRAPHS_BUCKETED);
-}
-
-static bool shown_partition(const struct bench_args *args)
-{
-	bool cut = false;
-
-	for (size_t i = 0; i < args->preset.n; i++)
-		cut |= engine_preset(args->preset.v[i])->partition != LLM_PARTITION_NONE;
-	return cut || args->partition.n > 1 || (args->partition.n && args->partition.v[0] != LLM_PARTITION_NONE);
+	snprintf(text, bytes, "%s",
+		 applies ? llm_choice_name(choice, llm_choices_get(c, choice)) : "-");
 }
 
 static bool shown_chunk(const struct bench_args *args)
 {
-	return args->chunk.n > 1 || args->chunk.v[0];
+	return args->settings[ENGINE_CHUNK].n;
 }
 
 static bool shown_npu_threads(const struct bench_args *args)
 {
-	return args->npu_threads.n > 1 || args->npu_threads.v[0];
+	return args->settings[ENGINE_NPU_THREADS].n;
 }
 
 static void cell_model(const struct bench_result *r, char *text, size_t bytes)
@@ -84,39 +81,9 @@ static void cell_backend(const struct bench_result *r, char *text, size_t bytes)
 
 	const char *on = r->info->profile ? r->info->profile : dev ? engine_transport_name(dev->transport) : NULL;
 
-	snprintf(text, bytes, "%s%s%s", llm_placement_name(r->info->placement), on ? "/" : "", on ? on : "");
-}
-
-static void cell_weights(const struct bench_result *r, char *text, size_t bytes)
-{
-	snprintf(text, bytes, "%s", llm_weights_name(r->info->weights));
-}
-
-static void cell_activations(const struct bench_result *r, char *text, size_t bytes)
-{
-	snprintf(text, bytes, "%s", plan_integers(r->info->weights) ? llm_activations_name(r->info->activations) : "-");
-}
-
-static void cell_kv(const struct bench_result *r, char *text, size_t bytes)
-{
-	snprintf(text, bytes, "%s", llm_kv_name(r->info->kv));
-}
-
-static void cell_sync(const struct bench_result *r, char *text, size_t bytes)
-{
-	snprintf(text, bytes, "%s", r->info->device || r->dry ? llm_sync_name(r->info->sync) : "-");
-}
-
-static void cell_graphs(const struct bench_result *r, char *text, size_t bytes)
-{
-	snprintf(text, bytes, "%s", r->info->device || r->dry ? llm_graphs_name(r->info->graphs) : "-");
-}
-
-static void cell_partition(const struct bench_result *r, char *text, size_t bytes)
-{
-	bool cut = r->info->placement == LLM_PLACE_LAYER;
-
-	snprintf(text, bytes, "%s", cut ? llm_partition_name(r->info->partition) : "-");
+	snprintf(text, bytes, "%s%s%s",
+		 llm_choice_name(LLM_CHOICE_PLACEMENT, r->info->choices.placement), on ? "/" : "",
+		 on ? on : "");
 }
 
 static void cell_chunk(const struct bench_result *r, char *text, size_t bytes)
@@ -195,29 +162,54 @@ static void cell_slowdown(const struct bench_result *r, char *text, size_t bytes
 	snprintf(text, bytes, "%+.1f %%", 100 * (bench_stat_ns(r).mean / (double)r->alone_ns - 1));
 }
 
-static const struct md_column md_columns[] = {
-	{ "model", -24, NULL, cell_model },
-	{ "size", 10, NULL, cell_size },
-	{ "params", 10, NULL, cell_params },
-	{ "backend/transport", -17, NULL, cell_backend },
-	{ "weights", -7, NULL, cell_weights },
-	{ "activations", -11, shown_activations, cell_activations },
-	{ "graphs", -8, shown_graphs, cell_graphs },
-	{ "partition", -14, shown_partition, cell_partition },
-	{ "kv", -4, shown_kv, cell_kv },
-	{ "sync", -6, shown_sync, cell_sync },
-	{ "chunk", 6, shown_chunk, cell_chunk },
-	{ "npu_threads", 11, shown_npu_threads, cell_npu_threads },
-	{ "threads", 7, NULL, cell_threads },
-	{ "test", 16, NULL, cell_test },
-	{ "t/s", 20, NULL, cell_speed },
-	{ "predicted", 10, shown_predictor, cell_predictor },
-	{ "frame ms", 8, shown_frame, cell_frame },
-	{ "game fps", 8, shown_game, cell_game_fps },
-	{ "slowdown", 9, shown_game, cell_slowdown },
+/* Left of the choices, of which the placement is in backend/transport, and right of them. */
+static const struct md_column md_left[] = {
+	{ "model", -24, NULL, .cell = cell_model },
+	{ "size", 10, NULL, .cell = cell_size },
+	{ "params", 10, NULL, .cell = cell_params },
+	{ "backend/transport", -17, NULL, .cell = cell_backend },
+};
+static const struct md_column md_right[] = {
+	{ "chunk", 6, shown_chunk, .cell = cell_chunk },
+	{ "npu_threads", 11, shown_npu_threads, .cell = cell_npu_threads },
+	{ "threads", 7, NULL, .cell = cell_threads },
+	{ "test", 16, NULL, .cell = cell_test },
+	{ "t/s", 20, NULL, .cell = cell_speed },
+	{ "predicted", 10, shown_predictor, .cell = cell_predictor },
+	{ "frame ms", 8, shown_frame, .cell = cell_frame },
+	{ "game fps", 8, shown_game, .cell = cell_game_fps },
+	{ "slowdown", 9, shown_game, .cell = cell_slowdown },
 };
 
-#define MD_COLUMNS (sizeof(md_columns) / sizeof(md_columns[0]))
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#define MD_COLUMNS (COUNT(md_left) + LLM_NR_CHOICES + COUNT(md_right))
+
+/* As wide as the longest of its names. */
+static struct md_column choice_column(enum llm_choice choice)
+{
+	const struct llm_choice_info *info = llm_choice_info(choice);
+	size_t width = strlen(info->name);
+
+	for (unsigned int v = 0; v < info->n_values; v++)
+		width = strlen(info->values[v].name) > width ? strlen(info->values[v].name) : width;
+	return (struct md_column){ info->name, -(int)width, .choice = choice };
+}
+
+/* Those of this table; how many. */
+static size_t md_columns(const struct bench_args *args, struct md_column columns[MD_COLUMNS])
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < COUNT(md_left); i++)
+		columns[n++] = md_left[i];
+	for (enum llm_choice c = 0; c < LLM_NR_CHOICES; c++)
+		if (c == LLM_CHOICE_WEIGHTS || (c != LLM_CHOICE_PLACEMENT && choice_shown(args, c)))
+			columns[n++] = choice_column(c);
+	for (size_t i = 0; i < COUNT(md_right); i++)
+		if (!md_right[i].shown || md_right[i].shown(args))
+			columns[n++] = md_right[i];
+	return n;
+}
 
 static void md_cell(FILE *f, const struct md_column *col, const char *text)
 {
@@ -231,34 +223,35 @@ static void md_cell(FILE *f, const struct md_column *col, const char *text)
 
 static void md_begin(struct bench_output *out)
 {
-	fputc('|', out->f);
-	for (size_t i = 0; i < MD_COLUMNS; i++)
-		if (!md_columns[i].shown || md_columns[i].shown(out->args))
-			md_cell(out->f, &md_columns[i], md_columns[i].title);
-	fputs("\n|", out->f);
-	for (size_t i = 0; i < MD_COLUMNS; i++) {
-		const struct md_column *col = &md_columns[i];
+	struct md_column columns[MD_COLUMNS];
+	size_t n = md_columns(out->args, columns);
 
-		if (col->shown && !col->shown(out->args))
-			continue;
+	fputc('|', out->f);
+	for (size_t i = 0; i < n; i++)
+		md_cell(out->f, &columns[i], columns[i].title);
+	fputs("\n|", out->f);
+	for (size_t i = 0; i < n; i++) {
 		fputc(' ', out->f);
-		for (int n = 1; n < abs(col->width); n++)
+		for (int dash = 1; dash < abs(columns[i].width); dash++)
 			fputc('-', out->f);
-		fputs(col->width < 0 ? "- |" : ": |", out->f);
+		fputs(columns[i].width < 0 ? "- |" : ": |", out->f);
 	}
 	fputc('\n', out->f);
 }
 
 static void md_result(struct bench_output *out, const struct bench_result *r)
 {
+	struct md_column columns[MD_COLUMNS];
+	size_t n = md_columns(out->args, columns);
 	char text[128];
 
 	fputc('|', out->f);
-	for (size_t i = 0; i < MD_COLUMNS; i++) {
-		if (md_columns[i].shown && !md_columns[i].shown(out->args))
-			continue;
-		md_columns[i].cell(r, text, sizeof(text));
-		md_cell(out->f, &md_columns[i], text);
+	for (size_t i = 0; i < n; i++) {
+		if (columns[i].cell)
+			columns[i].cell(r, text, sizeof(text));
+		else
+			cell_choice(r, columns[i].choice, text, sizeof(text));
+		md_cell(out->f, &columns[i], text);
 	}
 	fputc('\n', out->f);
 }
@@ -281,7 +274,7 @@ static void put_names(FILE *f)
 {
 	bool first = true;
 
-	for (const struct bench_field *field = bench_fields; field->name; field++) {
+	for (const struct bench_field *field = bench_fields(); field->name; field++) {
 		if (!field->sql_type)
 			continue;
 		fprintf(f, "%s%s", first ? "" : ",", field->name);
@@ -293,7 +286,7 @@ static void put_values(FILE *f, struct json_object *o, bool sql)
 {
 	bool first = true;
 
-	for (const struct bench_field *field = bench_fields; field->name; field++) {
+	for (const struct bench_field *field = bench_fields(); field->name; field++) {
 		struct json_object *v = json_object_object_get(o, field->name);
 
 		if (!field->sql_type)
@@ -316,7 +309,7 @@ static void sql_begin(FILE *f)
 
 	/* "order" is a word of the language: all names stand in quotes. */
 	fputs("CREATE TABLE IF NOT EXISTS llama_bench (\n", f);
-	for (const struct bench_field *field = bench_fields; field->name; field++) {
+	for (const struct bench_field *field = bench_fields(); field->name; field++) {
 		if (!field->sql_type)
 			continue;
 		fprintf(f, "%s  \"%s\" %s", first ? "" : ",\n", field->name, field->sql_type);
@@ -330,7 +323,7 @@ static void sql_result(FILE *f, struct json_object *o)
 	bool first = true;
 
 	fputs("INSERT INTO llama_bench (", f);
-	for (const struct bench_field *field = bench_fields; field->name; field++) {
+	for (const struct bench_field *field = bench_fields(); field->name; field++) {
 		if (!field->sql_type)
 			continue;
 		fprintf(f, "%s\"%s\"", first ? "" : ",", field->name);

@@ -176,9 +176,10 @@ int bench_plan_test(const struct bench_args *args, const struct bench_config *co
 	uint32_t first, last;
 	int status = 0;
 
-	if (config->opts.placement != LLM_PLACE_LAYER)
-		return tool_fail("--plan: placement %s cuts no products; choose placement layer",
-				 llm_placement_name(config->opts.placement));
+	if (config->opts.choices.placement != LLM_PLACE_LAYER)
+		return tool_fail(
+			"--plan: placement %s cuts no products; choose placement layer",
+			llm_choice_name(LLM_CHOICE_PLACEMENT, config->opts.choices.placement));
 	if (test->n_prompt) {
 		plan.n_tokens = test->n_prompt;
 		plan.n_past = test->n_depth;

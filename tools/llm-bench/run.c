@@ -127,44 +127,32 @@ uint64_t bench_memory_peak(void)
 /* The session and tokens of one test. */
 struct run {
 	struct llm_session *s;
-	unsigned int n_vocab;
 	const struct bench_test *test;
 	const int32_t *prompt; /* n_prompt tokens */
 	int32_t first; /* the token that generation starts with, if there is no prompt */
-	int32_t *output; /* n_gen tokens */
+	int32_t *output; /* n_gen tokens, and room for one more */
 };
 
-static int generate(struct run *run, int32_t id, unsigned int n_gen)
-{
-	bool after_prompt = run->test->n_prompt;
-
-	for (unsigned int i = 0; i < n_gen; i++) {
-		/* After a prompt its logits give the first token; without one it is the first evaluation's. */
-		if (after_prompt)
-			run->output[i] = id;
-		if (llm_session_eval(run->s, &id, 1))
-			return tool_fail("%s", llm_error());
-		id = llm_argmax(llm_session_logits(run->s), run->n_vocab);
-		if (!after_prompt)
-			run->output[i] = id;
-	}
-	return 0;
-}
-
-/* One repetition; *@ttft_ns: until the first token after the prompt was known. */
+/*
+ * One repetition; *@ttft_ns: until the first token after the prompt was known. n_gen tokens are
+ * n_gen evaluations of one token: after a prompt, whose logits give the first of them, one more is
+ * chosen.
+ */
 static int run_once(struct run *run, unsigned int n_gen, uint64_t *ttft_ns)
 {
-	uint64_t begin_ns = llm_session_now_ns(run->s);
-	int32_t id = run->first;
+	bool prompt = run->test->n_prompt;
+	const struct llm_generate_options opts = {
+		.max_tokens = (uint64_t)n_gen + prompt,
+		.ignore_end = true,
+		.ids = run->output,
+	};
+	struct llm_generate_result result;
 
-	*ttft_ns = 0;
-	if (run->test->n_prompt) {
-		if (llm_session_eval(run->s, run->prompt, run->test->n_prompt))
-			return tool_fail("%s", llm_error());
-		id = llm_argmax(llm_session_logits(run->s), run->n_vocab);
-		*ttft_ns = llm_session_now_ns(run->s) - begin_ns;
-	}
-	return generate(run, id, n_gen);
+	if (llm_generate(run->s, prompt ? run->prompt : &run->first,
+			 prompt ? run->test->n_prompt : 1, &opts, &result))
+		return tool_fail("%s", llm_error());
+	*ttft_ns = prompt ? result.first_ns : 0;
+	return 0;
 }
 
 /* Counts and clocks of device and session. */
@@ -185,12 +173,18 @@ static void meter_read(struct meter *m, struct npu_device *dev, const struct llm
 	llm_session_stats(s, &m->stats);
 }
 
+static void meter_add_lanes(struct llm_lane_stats *sum, const struct llm_lane_stats *a,
+			    const struct llm_lane_stats *b)
+{
+	for (unsigned int lane = 0; lane < llm_nr_lanes(); lane++)
+		sum[lane].busy_ns += b[lane].busy_ns - a[lane].busy_ns;
+}
+
 static void meter_add_virtual(struct llm_virtual_stats *sum, const struct llm_virtual_stats *a,
 			      const struct llm_virtual_stats *b)
 {
 	sum->ns += b->ns - a->ns;
-	for (int lane = 0; lane < SOC_NR_LANES; lane++)
-		sum->busy_ns[lane] += b->busy_ns[lane] - a->busy_ns[lane];
+	meter_add_lanes(sum->lanes, a->lanes, b->lanes);
 	sum->launches += b->launches - a->launches;
 	sum->handovers += b->handovers - a->handovers;
 	sum->dram_bytes += b->dram_bytes - a->dram_bytes;
@@ -206,8 +200,7 @@ static void meter_add(struct bench_result *r, const struct meter *a, const struc
 	r->npu_busy_ns += b->state.busy_ns - a->state.busy_ns;
 	r->npu_busy_known = r->npu_busy_known && a->state_known && b->state_known;
 	r->npu_wait_ns += b->stats.npu_wait_ns - a->stats.npu_wait_ns;
-	r->gpu_busy_ns += b->stats.gpu_busy_ns - a->stats.gpu_busy_ns;
-	r->cpu_busy_ns += b->stats.cpu_busy_ns - a->stats.cpu_busy_ns;
+	meter_add_lanes(r->lanes, a->stats.lanes, b->stats.lanes);
 	meter_add_virtual(&r->virtual_clock, &a->stats.virtual_clock, &b->stats.virtual_clock);
 }
 
@@ -233,8 +226,9 @@ static int listen(const struct run *run, struct timeline *timeline, const struct
 	char name[128], test[64];
 
 	bench_test_name(run->test, test, sizeof(test));
-	snprintf(name, sizeof(name), "%.30s %s %s %.40s", info->type, llm_placement_name(info->placement),
-		 llm_weights_name(info->weights), test);
+	snprintf(name, sizeof(name), "%.30s %s %s %.40s", info->type,
+		 llm_choice_name(LLM_CHOICE_PLACEMENT, info->choices.placement),
+		 llm_choice_name(LLM_CHOICE_WEIGHTS, info->choices.weights), test);
 	return timeline_listen(timeline, name, run->s);
 }
 
@@ -322,7 +316,7 @@ int bench_run(struct bench_tokens *tokens, const struct bench_config *config, co
 	const struct bench_args *args = tokens->args;
 	const struct surroundings around = { llm_engine_device(tokens->engine), game, timeline, progress, ud };
 	size_t n_before = (size_t)test->n_depth + test->n_prompt;
-	struct run run = { .test = test, .n_vocab = llm_engine_info(tokens->engine)->n_vocab };
+	struct run run = { .test = test };
 	/* One token more: the one that generation starts with. */
 	int32_t *ids = make_tokens(tokens, n_before + !test->n_prompt);
 	int status = 0;

@@ -53,29 +53,35 @@ static void on_interrupt(int sig)
 	progress_stop();
 }
 
-static void help(void)
-{
-	printf("usage: llm-cli -m FILE -p PROMPT | -f FILE [options]\n"
-	       "Continues a text. The text goes to stdout, everything else to stderr.\n\n"
-	       "  -p, --prompt TEXT           the prompt\n"
-	       "  -f, --file FILE             the prompt is in FILE; - for stdin\n"
-	       "  -n, --n-predict N           tokens to generate at most; -1: until the end of text (default: 128)\n"
-	       "  -c, --ctx-size N            tokens of context (default: as the model was trained, at most 4096)\n"
-	       "      --ids                   print token ids, with a space between, in place of text\n"
-	       "      --temp T                temperature; 0: always the likeliest token (default: 0.8)\n"
-	       "      --top-k K               only the K likeliest tokens; 0: off (default: 40)\n"
-	       "      --top-p P               only the likeliest tokens that make up P; 1: off (default: 0.95)\n"
-	       "      --min-p P               only tokens at least P times as likely as the likeliest; 0: off "
-	       "(default: 0.05)\n"
-	       "      --seed N                seed of the sampler (default: 0)\n"
-	       "      --ignore-eos            go on after an end token\n"
-	       "      --no-bos                no BOS token in front of the prompt\n"
-	       "      --special               control tokens written in the prompt become their ids\n"
-	       "      --stats                 speeds and counts on stderr at the end\n"
-	       "      --timeline FILE         what ran when, for Perfetto's UI\n"
-	       "%s",
-	       engine_options_help);
-}
+static const char usage[] =
+	"usage: llm-cli -m FILE -p PROMPT | -f FILE [options]\n"
+	"Continues a text. The text goes to stdout, everything else to stderr.\n";
+
+static const struct option_def options[] = {
+	{ 'p', "prompt", "TEXT", .doc = "the prompt" },
+	{ 'f', "file", "FILE", .doc = "the prompt is in FILE; - for stdin" },
+	{ 'n', "n-predict", "N",
+	  .doc = "tokens to generate at most; -1: until the end of text (default: 128)" },
+	{ 'c', "ctx-size", "N",
+	  .doc = "tokens of context (default: as the model was trained, at most 4096)" },
+	{ OPT_IDS, "ids", NULL, .doc = "print token ids, with a space between, in place of text" },
+	{ OPT_TEMP, "temp", "T",
+	  .doc = "temperature; 0: always the likeliest token (default: 0.8)" },
+	{ OPT_TOP_K, "top-k", "K", .doc = "only the K likeliest tokens; 0: off (default: 40)" },
+	{ OPT_TOP_P, "top-p", "P",
+	  .doc = "only the likeliest tokens that make up P; 1: off (default: 0.95)" },
+	{ OPT_MIN_P, "min-p", "P",
+	  .doc = "only tokens at least P times as likely as the likeliest; 0: off (default: "
+		 "0.05)" },
+	{ OPT_SEED, "seed", "N", .doc = "seed of the sampler (default: 0)" },
+	{ OPT_IGNORE_EOS, "ignore-eos", NULL, .doc = "go on after an end token" },
+	{ OPT_NO_BOS, "no-bos", NULL, .doc = "no BOS token in front of the prompt" },
+	{ OPT_SPECIAL, "special", NULL,
+	  .doc = "control tokens written in the prompt become their ids" },
+	{ OPT_STATS, "stats", NULL, .doc = "speeds and counts on stderr at the end" },
+	{ OPT_TIMELINE, "timeline", "FILE", .doc = "what ran when, for Perfetto's UI" },
+	{ .code = 0 },
+};
 
 static int parse_n_predict(const char *s, uint64_t *n)
 {
@@ -113,8 +119,6 @@ static int parse_one(void *ud, int c, const char *value)
 {
 	struct cli_options *o = ud;
 
-	if (engine_option_is(c))
-		return engine_option(&o->engine, c, value);
 	switch (c) {
 	case 'p':
 		o->prompt = value;
@@ -144,34 +148,20 @@ static int parse_one(void *ud, int c, const char *value)
 	case OPT_TIMELINE:
 		o->timeline = value;
 		return 0;
+	case OPT_TEMP:
+	case OPT_TOP_K:
+	case OPT_TOP_P:
+	case OPT_MIN_P:
+	case OPT_SEED:
+		return parse_sampler(&o->sampler, c, value);
 	}
-	return parse_sampler(&o->sampler, c, value);
+	return engine_option(&o->engine, c, value);
 }
 
 /* 0 to go on, 1 to end with *@status. */
 static int parse_options(int argc, char **argv, struct cli_options *o, int *status)
 {
-	static const struct option longopts[] = {
-		ENGINE_LONG_OPTIONS,
-		{ "prompt", required_argument, NULL, 'p' },
-		{ "file", required_argument, NULL, 'f' },
-		{ "n-predict", required_argument, NULL, 'n' },
-		{ "ctx-size", required_argument, NULL, 'c' },
-		{ "ids", no_argument, NULL, OPT_IDS },
-		{ "temp", required_argument, NULL, OPT_TEMP },
-		{ "top-k", required_argument, NULL, OPT_TOP_K },
-		{ "top-p", required_argument, NULL, OPT_TOP_P },
-		{ "min-p", required_argument, NULL, OPT_MIN_P },
-		{ "seed", required_argument, NULL, OPT_SEED },
-		{ "ignore-eos", no_argument, NULL, OPT_IGNORE_EOS },
-		{ "no-bos", no_argument, NULL, OPT_NO_BOS },
-		{ "special", no_argument, NULL, OPT_SPECIAL },
-		{ "stats", no_argument, NULL, OPT_STATS },
-		{ "timeline", required_argument, NULL, OPT_TIMELINE },
-		{ NULL, 0, NULL, 0 },
-	};
-	static const struct option_set set = { ":" ENGINE_SHORT_OPTIONS "p:f:n:c:", longopts, getopt_long, help,
-					       parse_one };
+	static const struct option_set set = { options, usage, .option = parse_one };
 
 	if (options_parse(&set, argc, argv, o, status))
 		return 1;
@@ -200,33 +190,57 @@ static int read_prompt(const struct cli_options *o, const struct llm_engine *eng
 	return err;
 }
 
-/* Samples, writes and evaluates; the logits of the prompt's last token are there. *@full: the context ended it. */
-static int generate(const struct cli_options *o, struct llm_engine *engine, struct llm_session *s,
-		    struct llm_sampler *sampler, struct token_writer *w, bool *full)
+struct cli_output {
+	const struct cli_options *o;
+	bool newline; /* the last byte written was one, or nothing was written */
+};
+
+static int write_token(void *ud, const struct llm_generated *token)
 {
-	unsigned int n_ctx = llm_session_n_ctx(s);
+	struct cli_output *out = ud;
 
-	for (uint64_t n = 0; n < o->n_predict && !interrupted && !ferror(stdout); n++) {
-		int32_t id = llm_sample(sampler, llm_session_logits(s));
-
-		if (!o->ignore_eos && llm_token_is_end(engine, id))
-			break;
-		if (o->ids) {
-			printf(n ? " %" PRId32 : "%" PRId32, id);
-			fflush(stdout);
-		} else if (token_writer_add(w, engine, id)) {
-			return 1;
-		}
-		if (n + 1 == o->n_predict)
-			break;
-		if (llm_session_n_past(s) == n_ctx) {
-			*full = true;
-			break;
-		}
-		if (llm_session_eval(s, &id, 1))
-			return tool_fail("%s", llm_error());
+	if (interrupted)
+		return 1;
+	if (out->o->ids && token->id >= 0)
+		printf(token->n ? " %" PRId32 : "%" PRId32, token->id);
+	if (!out->o->ids && token->text_bytes) {
+		fwrite(token->text, 1, token->text_bytes, stdout);
+		out->newline = token->text[token->text_bytes - 1] == '\n';
 	}
-	return 0;
+	fflush(stdout);
+	return interrupted || ferror(stdout);
+}
+
+static int generate(struct cli_output *out, struct llm_session *s, struct llm_sampler *sampler,
+		    const struct token_list *prompt)
+{
+	const struct llm_generate_options opts = {
+		.max_tokens = out->o->n_predict,
+		.sampler = sampler,
+		.ignore_end = out->o->ignore_eos,
+		.token = write_token,
+		.ud = out,
+	};
+	unsigned int n_ctx = llm_session_n_ctx(s);
+	struct llm_generate_result result;
+	int status = 0;
+
+	if (prompt->n > n_ctx)
+		return tool_fail("the prompt has %zu tokens, the context %u: shorten it, or give "
+				 "-c %zu or more",
+				 prompt->n, n_ctx, prompt->n + 1);
+	if (llm_generate(s, prompt->ids, prompt->n, &opts, &result))
+		status = tool_fail("%s", llm_error());
+	/* On a terminal the shell's prompt is to begin on a line of its own; elsewhere the text
+	 * stays as it is. */
+	else if (out->o->ids || (!out->newline && isatty(STDOUT_FILENO)))
+		putchar('\n');
+	fflush(stdout);
+	if (!status && result.ended == LLM_ENDED_CONTEXT)
+		fprintf(stderr,
+			"llm-cli: stopped, the context of %u tokens is full: -c gives it more\n",
+			n_ctx);
+	return status;
 }
 
 static double per_second(uint64_t n, uint64_t ns)
@@ -255,8 +269,9 @@ static void print_stats(const struct llm_engine *engine, const struct llm_sessio
 	struct llm_session_stats st;
 
 	llm_session_stats(s, &st);
-	fprintf(stderr, "model    %s, placement %s, weights %s, %u threads, loaded in %.3f s\n", info->type,
-		llm_placement_name(info->placement), llm_weights_name(info->weights), info->threads,
+	fprintf(stderr, "model    %s, placement %s, weights %s, %u threads, loaded in %.3f s\n",
+		info->type, llm_choice_name(LLM_CHOICE_PLACEMENT, info->choices.placement),
+		llm_choice_name(LLM_CHOICE_WEIGHTS, info->choices.weights), info->threads,
 		(double)load_ns / 1e9);
 	if (info->device)
 		fprintf(stderr, "device   %s over %s: %s\n", info->device->name,
@@ -281,25 +296,15 @@ static void print_stats(const struct llm_engine *engine, const struct llm_sessio
 		llm_session_n_ctx(s), llm_session_n_past(s));
 }
 
-static int evaluate_prompt(struct llm_session *s, const struct token_list *prompt)
-{
-	if (prompt->n > llm_session_n_ctx(s))
-		return tool_fail("the prompt has %zu tokens, the context %u: shorten it, or give -c %zu or more",
-				 prompt->n, llm_session_n_ctx(s), prompt->n + 1);
-	return llm_session_eval(s, prompt->ids, prompt->n) ? tool_fail("%s", llm_error()) : 0;
-}
-
 static int run(const struct cli_options *o, struct llm_engine *engine, uint64_t load_ns)
 {
 	struct llm_sampler *sampler = NULL;
 	struct llm_session *s = NULL;
 	struct token_list prompt = { 0 };
 	struct timeline *timeline = NULL;
-	struct token_writer w;
-	bool full = false;
+	struct cli_output out = { .o = o, .newline = true };
 	int status = read_prompt(o, engine, &prompt);
 
-	token_writer_init(&w, stdout);
 	if (!status && (llm_session_create(engine, o->n_ctx, &s) ||
 			llm_sampler_create(&o->sampler, llm_engine_info(engine)->n_vocab, &sampler)))
 		status = tool_fail("%s", llm_error());
@@ -307,17 +312,7 @@ static int run(const struct cli_options *o, struct llm_engine *engine, uint64_t 
 		status = !(timeline = timeline_open(o->timeline)) ||
 			 timeline_listen(timeline, llm_engine_info(engine)->type, s);
 	if (!status)
-		status = evaluate_prompt(s, &prompt);
-	if (!status)
-		status = generate(o, engine, s, sampler, &w, &full);
-	token_writer_end(&w);
-	/* On a terminal the shell's prompt is to begin on a line of its own; elsewhere the text stays as it is. */
-	if (!status && (o->ids || (!w.newline && isatty(STDOUT_FILENO))))
-		putchar('\n');
-	fflush(stdout);
-	if (full)
-		fprintf(stderr, "llm-cli: stopped, the context of %u tokens is full: -c gives it more\n",
-			llm_session_n_ctx(s));
+		status = generate(&out, s, sampler, &prompt);
 	if (!status && o->stats)
 		print_stats(engine, s, load_ns);
 	if (timeline && timeline_close(timeline))

@@ -29,30 +29,33 @@ struct logits_options {
 	enum logits_format format;
 };
 
-static void help(void)
-{
-	printf("usage: llm-logits -m FILE --tokens 1,2,3 | -p TEXT [options]\n"
-	       "Prints the logits of the last position.\n\n"
-	       "      --tokens LIST           token ids with commas between them, taken as they are\n"
-	       "  -p, --prompt TEXT           a text, with BOS in front if the model wants it\n"
-	       "  -c, --ctx-size N            tokens of context (default: as the model was trained, at most 4096)\n"
-	       "  -o, --output FORMAT         json, text (a line for each token: id and logit) or f32 (little-endian,\n"
-	       "                              raw; default: json)\n"
-	       "%s",
-	       engine_options_help);
-}
+static const char usage[] =
+	"usage: llm-logits -m FILE --tokens 1,2,3 | -p TEXT [options]\n"
+	"Prints the logits of the last position.\n";
+
+static const char *const formats[] = { "json", "text", "f32", NULL };
+
+static const struct option_def options[] = {
+	{ OPT_TOKENS, "tokens", "LIST",
+	  .doc = "token ids with commas between them, taken as they are" },
+	{ 'p', "prompt", "TEXT", .doc = "a text, with BOS in front if the model wants it" },
+	{ 'c', "ctx-size", "N",
+	  .doc = "tokens of context (default: as the model was trained, at most 4096)" },
+	{ 'o', "output", "FORMAT",
+	  .doc = "json, text (a line for each token: id and logit) or f32 (little-endian, raw; "
+		 "default: json)",
+	  .words = formats },
+	{ .code = 0 },
+};
 
 static int parse_format(const char *s, enum logits_format *format)
 {
-	static const char *const names[] = { "json", "text", "f32" };
+	int found = options_find_word("-o", formats, s);
 
-	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (!strcmp(names[i], s)) {
-			*format = (enum logits_format)i;
-			return 0;
-		}
-	}
-	return tool_usage("-o: '%s' is none of json, text, f32", s);
+	if (found < 0)
+		return 2;
+	*format = (enum logits_format)found;
+	return 0;
 }
 
 static int parse_one(void *ud, int c, const char *value)
@@ -77,16 +80,7 @@ static int parse_one(void *ud, int c, const char *value)
 /* 0 to go on, 1 to end with *@status. */
 static int parse_options(int argc, char **argv, struct logits_options *o, int *status)
 {
-	static const struct option longopts[] = {
-		ENGINE_LONG_OPTIONS,
-		{ "tokens", required_argument, NULL, OPT_TOKENS },
-		{ "prompt", required_argument, NULL, 'p' },
-		{ "ctx-size", required_argument, NULL, 'c' },
-		{ "output", required_argument, NULL, 'o' },
-		{ NULL, 0, NULL, 0 },
-	};
-	static const struct option_set set = { ":" ENGINE_SHORT_OPTIONS "p:c:o:", longopts, getopt_long, help,
-					       parse_one };
+	static const struct option_set set = { options, usage, .option = parse_one };
 
 	if (options_parse(&set, argc, argv, o, status))
 		return 1;

@@ -37,21 +37,25 @@ struct score {
 	double nll, nll2; /* of -log p and of its square */
 };
 
-static void help(void)
-{
-	printf("usage: llm-perplexity -m FILE -f TEXT [options]\n"
-	       "Measures how well a model predicts a text; lower is better.\n\n"
-	       "  -f, --file FILE             the text; - for stdin\n"
-	       "  -c, --ctx-size N            tokens of a window (default: 512)\n"
-	       "      --all                   score all positions of a window, not only its second half\n"
-	       "  -o, --output FORMAT         text or json (default: text)\n"
-	       "%s",
-	       engine_options_help);
-}
+static const char usage[] =
+	"usage: llm-perplexity -m FILE -f TEXT [options]\n"
+	"Measures how well a model predicts a text; lower is better.\n";
+
+static const char *const formats[] = { "text", "json", NULL };
+
+static const struct option_def options[] = {
+	{ 'f', "file", "FILE", .doc = "the text; - for stdin" },
+	{ 'c', "ctx-size", "N", .doc = "tokens of a window (default: 512)" },
+	{ OPT_ALL, "all", NULL,
+	  .doc = "score all positions of a window, not only its second half" },
+	{ 'o', "output", "FORMAT", .doc = "text or json (default: text)", .words = formats },
+	{ .code = 0 },
+};
 
 static int parse_one(void *ud, int c, const char *value)
 {
 	struct ppl_options *o = ud;
+	int format;
 
 	switch (c) {
 	case 'f':
@@ -63,10 +67,9 @@ static int parse_one(void *ud, int c, const char *value)
 		o->all = true;
 		return 0;
 	case 'o':
-		o->json = !strcmp(value, "json");
-		if (!o->json && strcmp(value, "text"))
-			return tool_usage("-o: '%s' is none of text, json", value);
-		return 0;
+		format = options_find_word("-o", formats, value);
+		o->json = format == 1;
+		return format < 0 ? 2 : 0;
 	}
 	return engine_option(&o->engine, c, value);
 }
@@ -74,16 +77,7 @@ static int parse_one(void *ud, int c, const char *value)
 /* 0 to go on, 1 to end with *@status. */
 static int parse_options(int argc, char **argv, struct ppl_options *o, int *status)
 {
-	static const struct option longopts[] = {
-		ENGINE_LONG_OPTIONS,
-		{ "file", required_argument, NULL, 'f' },
-		{ "ctx-size", required_argument, NULL, 'c' },
-		{ "all", no_argument, NULL, OPT_ALL },
-		{ "output", required_argument, NULL, 'o' },
-		{ NULL, 0, NULL, 0 },
-	};
-	static const struct option_set set = { ":" ENGINE_SHORT_OPTIONS "f:c:o:", longopts, getopt_long, help,
-					       parse_one };
+	static const struct option_set set = { options, usage, .option = parse_one };
 
 	if (options_parse(&set, argc, argv, o, status))
 		return 1;
@@ -163,8 +157,10 @@ static int print_score(const struct ppl_options *o, const struct llm_engine *eng
 
 	llm_session_stats(s, &st);
 	if (!o->json) {
-		printf("perplexity %.4f +/- %.4f (nll %.5f, %" PRIu64 " tokens scored, %s weights)\n", perplexity,
-		       error, nll, sc->n, llm_weights_name(info->weights));
+		printf("perplexity %.4f +/- %.4f (nll %.5f, %" PRIu64
+		       " tokens scored, %s weights)\n",
+		       perplexity, error, nll, sc->n,
+		       llm_choice_name(LLM_CHOICE_WEIGHTS, info->choices.weights));
 		return 0;
 	}
 	json = json_object_new_object();
@@ -173,9 +169,14 @@ static int print_score(const struct ppl_options *o, const struct llm_engine *eng
 	json_object_object_add(json, "n_tokens", json_out_u64(sc->n));
 	json_object_object_add(json, "nll", json_out_double(nll));
 	json_object_object_add(json, "npu_jobs", info->device ? json_out_u64(st.npu_jobs) : NULL);
-	json_object_object_add(json, "weights", json_out_string(llm_weights_name(info->weights)));
-	json_object_object_add(json, "kv", json_out_string(llm_kv_name(info->kv)));
-	json_object_object_add(json, "placement", json_out_string(llm_placement_name(info->placement)));
+	json_object_object_add(
+		json, "weights",
+		json_out_string(llm_choice_name(LLM_CHOICE_WEIGHTS, info->choices.weights)));
+	json_object_object_add(json, "kv",
+			       json_out_string(llm_choice_name(LLM_CHOICE_KV, info->choices.kv)));
+	json_object_object_add(
+		json, "placement",
+		json_out_string(llm_choice_name(LLM_CHOICE_PLACEMENT, info->choices.placement)));
 	json_object_object_add(json, "model_filename", json_out_string(o->engine.model));
 	json_object_object_add(json, "model_type", json_out_string(info->type));
 	json_object_object_add(json, "n_ctx", json_out_u64(o->n_ctx));

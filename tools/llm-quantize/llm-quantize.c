@@ -2,17 +2,16 @@
 /*
  * llm-quantize: a model's file with another type of weights, or a file of random weights of a given shape.
  */
-#include "llm-quantize.h"
-
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <strings.h>
 #include <sys/stat.h>
 
+#include "llm_quantize.h"
 #include "options.h"
+#include "progress.h"
 #include "tool.h"
 
 static const char help[] =
@@ -28,34 +27,6 @@ static const char help[] =
 	"  -h, --help\n"
 	"      --version\n";
 
-static int find_type(const char *s, struct quantize *q)
-{
-	static const struct {
-		const char *name;
-		enum gguf_type type;
-		enum gguf_file_type file_type;
-		bool panels;
-	} types[] = {
-		{ "f32", GGUF_F32, GGUF_FILE_F32, false },
-		{ "f16", GGUF_F16, GGUF_FILE_F16, false },
-		{ "q8_0", GGUF_Q8_0, GGUF_FILE_Q8_0, false },
-		{ "q4_0", GGUF_Q4_0, GGUF_FILE_Q4_0, false },
-		{ .name = "w8a8", .panels = true },
-		{ .name = "w4a8", .panels = true },
-		{ .name = "w4a16", .panels = true },
-	};
-
-	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-		if (!strcasecmp(s, types[i].name)) {
-			q->type = types[i].type;
-			q->file_type = types[i].file_type;
-			q->panels = types[i].panels ? types[i].name : NULL;
-			return 0;
-		}
-	}
-	return tool_usage("'%s' is no type: f32, f16, q8_0 and q4_0 are, and w8a8, w4a8 and w4a16", s);
-}
-
 static bool same_file(const char *a, const char *b)
 {
 	struct stat x, y;
@@ -63,48 +34,37 @@ static bool same_file(const char *a, const char *b)
 	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-static void summarise(const struct quantize *q, uint64_t ns)
+static void warn(void *ud, const char *line)
 {
-	printf("%s: %zu tensors, ", q->out, q->n_tensors);
-	if (q->file)
-		printf("%" PRIu64 " -> ", q->bytes_before);
-	printf("%" PRIu64 " bytes, %.2f bits per weight, %.1f s\n", q->bytes_after,
-	       8 * (double)q->bytes_after / (double)q->total, (double)ns * 1e-9);
+	fprintf(stderr, "%s: warning: %s\n", tool_name, line);
 }
 
 static void on_signal(int sig)
 {
-	quantize_stop();
+	progress_stop();
 }
 
-static int run(struct quantize *q, const struct synthetic_options *opts, unsigned int threads)
+static int run(const struct llm_quantize_options *opts)
 {
 	static const int signals[] = { SIGINT, SIGTERM };
 	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND }, before;
 	uint64_t start = tool_now_ns();
-	struct gguf_file *file = NULL;
-	char err[512];
-	int ret = 0;
+	struct llm_quantize_result r;
 
 	/* What is half written is removed. */
 	for (int i = 0; i < 2; i++)
 		if (!sigaction(signals[i], NULL, &before) && before.sa_handler != SIG_IGN)
 			sigaction(signals[i], &sa, NULL);
-	if (!opts->shape && gguf_open(q->in, &file, err, sizeof(err)))
-		return tool_fail("%s", err);
-	q->file = file;
-	q->writer = gguf_writer_create();
-	q->pool = llm_pool_create(threads, 0);
-	if (!q->pool)
-		ret = tool_fail("%u threads cannot be started", threads);
-	else
-		ret = opts->shape ? quantize_synthetic(q, opts) : q->panels ? quantize_panels(q) : quantize_convert(q);
-	if (!ret)
-		summarise(q, tool_now_ns() - start);
-	llm_pool_free(q->pool);
-	gguf_writer_free(q->writer);
-	gguf_close(file);
-	return ret;
+	if (llm_quantize(opts, &r))
+		return tool_fail("%s", llm_error());
+	progress_clear();
+	printf("%s: %zu tensors, ", opts->out, r.n_tensors);
+	if (opts->in)
+		printf("%" PRIu64 " -> ", r.bytes_before);
+	printf("%" PRIu64 " bytes, %.2f bits per weight, %.1f s\n", r.bytes_after,
+	       8 * (double)r.bytes_after / (double)r.n_values,
+	       (double)(tool_now_ns() - start) * 1e-9);
+	return 0;
 }
 
 int main(int argc, char **argv)
@@ -119,9 +79,7 @@ int main(int argc, char **argv)
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
-	struct synthetic_options opts = { 0 };
-	struct quantize q = { 0 };
-	unsigned int threads = llm_pool_cpus();
+	struct llm_quantize_options opts = { .warn = warn, .progress = progress_load };
 	bool seeded = false;
 	int opt, ret = 0;
 
@@ -137,10 +95,10 @@ int main(int argc, char **argv)
 			seeded = true;
 			break;
 		case VOCAB:
-			ret = tool_parse_uint("--vocab", optarg, 260, 1u << 24, &opts.vocab);
+			ret = tool_parse_uint("--vocab", optarg, 260, 1u << 24, &opts.n_vocab);
 			break;
 		case 't':
-			ret = tool_parse_uint("-t", optarg, 1, ENGINE_MAX_THREADS, &threads);
+			ret = tool_parse_uint("-t", optarg, 1, LLM_MAX_THREADS, &opts.threads);
 			break;
 		case VERSION:
 			printf("llm-quantize %s (%s)\n", VNPU_VERSION, tool_build_commit);
@@ -157,16 +115,18 @@ int main(int argc, char **argv)
 	if (argc - optind != (opts.shape ? 2 : 3))
 		return tool_usage("give %s and a type: --help explains them",
 				  opts.shape ? "a file to write" : "a model, a file to write");
-	if (!opts.shape && (seeded || opts.vocab))
+	if (!opts.shape && (seeded || opts.n_vocab))
 		return tool_usage("--seed and --vocab go with --synthetic: --help explains them");
-	ret = find_type(argv[argc - 1], &q);
-	if (ret)
-		return ret;
-	if (opts.shape && q.panels)
-		return tool_usage("--synthetic makes f32, f16, q8_0 and q4_0, which %s is packed from", q.panels);
-	q.out = argv[argc - 2];
-	q.in = argv[optind];
-	if (!opts.shape && same_file(q.in, q.out))
-		return tool_usage("%s and %s are one file: give another to write", q.in, q.out);
-	return tool_finish(run(&q, &opts, threads));
+	if (llm_quantize_type_parse(argv[argc - 1], &opts.type))
+		return tool_usage("%s", llm_error());
+	if (opts.shape && llm_quantize_type_is_packed(opts.type))
+		return tool_usage(
+			"--synthetic makes f32, f16, q8_0 and q4_0, which %s is packed from",
+			llm_quantize_type_name(opts.type));
+	opts.out = argv[argc - 2];
+	opts.in = opts.shape ? NULL : argv[optind];
+	if (opts.in && same_file(opts.in, opts.out))
+		return tool_usage("%s and %s are one file: give another to write", opts.in,
+				  opts.out);
+	return tool_finish(run(&opts));
 }

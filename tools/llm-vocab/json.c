@@ -16,11 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gguf_writer.h"
+#include "llm_vocab.h"
 
 #define MAX_TOKENS (1u << 24)
-/* GGUF's token types. */
-enum { TYPE_NORMAL = 1, TYPE_CONTROL = 3, TYPE_USER = 4, TYPE_UNUSED = 5 };
 
 #define LLAMA3(digits)                                                       \
 	"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits \
@@ -35,16 +33,10 @@ static const struct {
 	{ "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", "gpt-2" },
 };
 
-struct vocab_entry {
-	const char *text; /* NULL: the id has no token */
-	size_t bytes;
-	int type;
-};
-
 struct convert {
 	const char *path;
 	struct json_object *root, *model, *merges;
-	struct vocab_entry *entries;
+	struct llm_vocab_token *tokens; /* text NULL: the id has no token */
 	size_t n, max;
 	const char *pre;
 	char *err;
@@ -88,23 +80,24 @@ static const char *member_string(struct json_object *object, const char *key)
 	return value ? json_object_get_string(value) : "";
 }
 
-static int set_entry(struct convert *c, int64_t id, const char *text, size_t bytes, int type)
+static int set_token(struct convert *c, int64_t id, const char *text, size_t bytes,
+		     enum llm_vocab_type type)
 {
 	if (id < 0 || id >= MAX_TOKENS)
 		return convert_fail(c, "token '%s' has id %lld, not 0..%u", text, (long long)id, MAX_TOKENS - 1);
 	if ((size_t)id >= c->max) {
 		size_t max = 2 * (size_t)id + 1024;
-		struct vocab_entry *entries = realloc(c->entries, max * sizeof(*entries));
+		struct llm_vocab_token *tokens = realloc(c->tokens, max * sizeof(*tokens));
 
-		if (!entries)
+		if (!tokens)
 			return convert_fail(c, "no memory for %zu tokens", max);
-		memset(entries + c->max, 0, (max - c->max) * sizeof(*entries));
-		c->entries = entries;
+		memset(tokens + c->max, 0, (max - c->max) * sizeof(*tokens));
+		c->tokens = tokens;
 		c->max = max;
 	}
 	if ((size_t)id >= c->n)
 		c->n = id + 1;
-	c->entries[id] = (struct vocab_entry){ text, bytes, type };
+	c->tokens[id] = (struct llm_vocab_token){ text, bytes, type };
 	return 0;
 }
 
@@ -120,10 +113,10 @@ static int read_vocab(struct convert *c)
 	{
 		int64_t id = json_object_is_type(id_value, json_type_int) ? json_object_get_int64(id_value) : -1;
 
-		if (id >= 0 && (size_t)id < c->max && c->entries[id].text)
-			return convert_fail(c, "id %lld is both '%s' and '%s'", (long long)id, c->entries[id].text,
-					    text);
-		if (set_entry(c, id, text, strlen(text), TYPE_NORMAL))
+		if (id >= 0 && (size_t)id < c->max && c->tokens[id].text)
+			return convert_fail(c, "id %lld is both '%s' and '%s'", (long long)id,
+					    c->tokens[id].text, text);
+		if (set_token(c, id, text, strlen(text), LLM_VOCAB_NORMAL))
 			return -1;
 	}
 	for (i = 0; i < n; i++) {
@@ -133,9 +126,10 @@ static int read_vocab(struct convert *c)
 
 		if (!id || !content)
 			return convert_fail(c, "added_tokens[%zu] lacks id or content", i);
-		if (set_entry(c, json_object_get_int64(id), json_object_get_string(content),
+		if (set_token(c, json_object_get_int64(id), json_object_get_string(content),
 			      json_object_get_string_len(content),
-			      member_bool(token, "special", false) ? TYPE_CONTROL : TYPE_USER))
+			      member_bool(token, "special", false) ? LLM_VOCAB_CONTROL
+								   : LLM_VOCAB_USER))
 			return -1;
 	}
 	return c->n ? 0 : convert_fail(c, "the vocabulary is empty");
@@ -213,87 +207,75 @@ static int read_model(struct convert *c, const struct vocab_options *opts)
 	return 0;
 }
 
-static int write_merges(struct convert *c, struct gguf_writer *w)
+/* A merge as GGUF writes it; NULL with the error line. */
+static char *read_merge(struct convert *c, size_t i)
 {
-	size_t i, n = json_object_array_length(c->merges);
+	struct json_object *merge = json_object_array_get_idx(c->merges, i);
+	struct json_object *left, *right;
+	char *text = NULL;
 
-	gguf_writer_array(w, "tokenizer.ggml.merges", GGUF_KV_STRING, n);
-	for (i = 0; i < n; i++) {
-		struct json_object *merge = json_object_array_get_idx(c->merges, i);
-		struct json_object *left, *right;
-		char *joined;
-		int bytes;
-
-		if (json_object_is_type(merge, json_type_string)) {
-			gguf_writer_string_element(w, json_object_get_string(merge), json_object_get_string_len(merge));
-			continue;
-		}
+	if (json_object_is_type(merge, json_type_string)) {
+		text = strdup(json_object_get_string(merge));
+	} else {
 		left = json_object_is_type(merge, json_type_array) ? json_object_array_get_idx(merge, 0) : NULL;
 		right = left ? json_object_array_get_idx(merge, 1) : NULL;
-		if (!json_object_is_type(left, json_type_string) || !json_object_is_type(right, json_type_string))
-			return convert_fail(c, "model.merges[%zu] is neither a string nor a pair of them", i);
-		bytes = asprintf(&joined, "%s %s", json_object_get_string(left), json_object_get_string(right));
-		if (bytes < 0)
-			return convert_fail(c, "no memory for %zu merges", n);
-		gguf_writer_string_element(w, joined, bytes);
-		free(joined);
+		if (!json_object_is_type(left, json_type_string) ||
+		    !json_object_is_type(right, json_type_string)) {
+			convert_fail(c, "model.merges[%zu] is neither a string nor a pair of them",
+				     i);
+			return NULL;
+		}
+		if (asprintf(&text, "%s %s", json_object_get_string(left),
+			     json_object_get_string(right)) < 0)
+			text = NULL;
 	}
-	return 0;
+	if (!text)
+		convert_fail(c, "no memory for merge %zu", i);
+	return text;
 }
 
-static void write_tokens(struct convert *c, struct gguf_writer *w)
+/* The id of a token; -1 for NULL, and with the error line for one that is not there. */
+static int find_token(struct convert *c, const char *text, int32_t *id)
 {
-	char hole[32];
-	size_t i;
-
-	gguf_writer_array(w, "tokenizer.ggml.tokens", GGUF_KV_STRING, c->n);
-	for (i = 0; i < c->n; i++) {
-		const struct vocab_entry *e = &c->entries[i];
-
-		/* Ids between others that nothing uses. */
-		snprintf(hole, sizeof(hole), "[PAD%zu]", i);
-		if (e->text)
-			gguf_writer_string_element(w, e->text, e->bytes);
-		else
-			gguf_writer_string_element(w, hole, strlen(hole));
-	}
-	gguf_writer_array(w, "tokenizer.ggml.token_type", GGUF_KV_I32, c->n);
-	for (i = 0; i < c->n; i++)
-		gguf_writer_i32_element(w, c->entries[i].text ? c->entries[i].type : TYPE_UNUSED);
-}
-
-static int write_id(struct convert *c, struct gguf_writer *w, const char *key, const char *token)
-{
-	size_t i;
-
-	for (i = 0; i < c->n; i++) {
-		if (c->entries[i].text && !strcmp(c->entries[i].text, token)) {
-			gguf_writer_u32(w, key, i);
+	*id = -1;
+	for (size_t i = 0; text && i < c->n; i++) {
+		if (c->tokens[i].text && !strcmp(c->tokens[i].text, text)) {
+			*id = (int32_t)i;
 			return 0;
 		}
 	}
-	return convert_fail(c, "there is no token '%s'", token);
+	return text ? convert_fail(c, "there is no token '%s'", text) : 0;
 }
 
 static int write_vocab(struct convert *c, const char *gguf, const struct vocab_options *opts)
 {
-	struct gguf_writer *w = gguf_writer_create();
-	int ret;
+	size_t n = json_object_array_length(c->merges), done = 0;
+	char **merges = calloc(n + 1, sizeof(*merges));
+	struct llm_vocab_bpe bpe = {
+		.pre = c->pre,
+		.tokens = c->tokens,
+		.n_tokens = c->n,
+		.merges = (const char *const *)merges,
+		.n_merges = n,
+	};
+	int ret = merges ? 0 : convert_fail(c, "no memory for %zu merges", n);
 
-	gguf_writer_string(w, "general.architecture", "llama", 5);
-	gguf_writer_u32(w, "llama.vocab_size", c->n);
-	gguf_writer_string(w, "tokenizer.ggml.model", "gpt2", 4);
-	gguf_writer_string(w, "tokenizer.ggml.pre", c->pre, strlen(c->pre));
-	write_tokens(c, w);
-	ret = write_merges(c, w);
-	if (!ret && opts->bos)
-		ret = write_id(c, w, "tokenizer.ggml.bos_token_id", opts->bos);
-	if (!ret && opts->eos)
-		ret = write_id(c, w, "tokenizer.ggml.eos_token_id", opts->eos);
-	gguf_writer_bool(w, "tokenizer.ggml.add_bos_token", opts->bos);
-	if (!ret && gguf_writer_save(w, gguf, c->err, c->err_bytes))
+	for (; !ret && done < n; done++) {
+		merges[done] = read_merge(c, done);
+		if (!merges[done])
+			ret = -1;
+	}
+	if (!ret)
+		ret = find_token(c, opts->bos, &bpe.bos);
+	if (!ret)
+		ret = find_token(c, opts->eos, &bpe.eos);
+	if (!ret && llm_vocab_save(&bpe, gguf)) {
+		snprintf(c->err, c->err_bytes, "%s", llm_error());
 		ret = -1;
-	gguf_writer_free(w);
+	}
+	for (size_t i = 0; i < done; i++)
+		free(merges[i]);
+	free(merges);
 	return ret;
 }
 
@@ -314,7 +296,7 @@ int vocab_convert(const char *json, const char *gguf, const struct vocab_options
 		ret = read_vocab(&c);
 	if (!ret)
 		ret = write_vocab(&c, gguf, opts);
-	free(c.entries);
+	free(c.tokens);
 	json_object_put(c.root);
 	return ret;
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tokenizer.h"
+#include "llm_vocab.h"
 #include "tool.h"
 
 static const char usage[] = "usage: llm-vocab TOKENIZER.json -o VOCAB.gguf [--pre NAME] [--bos TOKEN] [--eos TOKEN]\n"
@@ -34,8 +34,7 @@ static const char help[] = "Turns a Hugging Face tokenizer.json (byte-level BPE)
 
 /* A text with its ids. */
 struct run {
-	struct gguf_file *file;
-	struct tokenizer *tok;
+	struct llm_vocab *vocab;
 	char *text;
 	size_t bytes;
 	int32_t *ids;
@@ -44,12 +43,8 @@ struct run {
 
 static int run_open(struct run *run, const char *vocab, const char *text)
 {
-	char err[512];
-
-	if (gguf_open(vocab, &run->file, err, sizeof(err)))
-		return tool_fail("%s", err);
-	if (tokenizer_create(run->file, &run->tok, err, sizeof(err)))
-		return tool_fail("%s: %s", vocab, err);
+	if (llm_vocab_open(vocab, &run->vocab))
+		return tool_fail("%s", llm_error());
 	run->text = tool_read_file(text, &run->bytes);
 	if (!run->text)
 		return EXIT_FAILURE;
@@ -62,14 +57,14 @@ static void run_close(struct run *run)
 {
 	free(run->ids);
 	free(run->text);
-	tokenizer_free(run->tok);
-	gguf_close(run->file);
+	llm_vocab_close(run->vocab);
 }
 
 static int encode(struct run *run, unsigned int flags)
 {
-	run->n = tokenizer_encode(run->tok, run->text, run->bytes, flags, run->ids, run->bytes + 2);
-	return run->n < 0 ? tool_fail("the text cannot be encoded: %s", strerror(-run->n)) : EXIT_SUCCESS;
+	run->n = llm_vocab_tokenize(run->vocab, run->text, run->bytes, flags, run->ids,
+				    run->bytes + 2);
+	return run->n < 0 ? tool_fail("%s", llm_error()) : EXIT_SUCCESS;
 }
 
 /* Times whole passes until a second is over. */
@@ -83,7 +78,7 @@ static int bench(struct run *run)
 	if (!out)
 		return tool_fail("no memory for a text of %zu bytes", run->bytes);
 	for (n_encode = 0; encode_ns < 1000000000; n_encode++) {
-		if (encode(run, TOKENIZE_BOS)) {
+		if (encode(run, LLM_TOKENIZE_BOS)) {
 			free(out);
 			return EXIT_FAILURE;
 		}
@@ -91,7 +86,7 @@ static int bench(struct run *run)
 	}
 	start = tool_now_ns();
 	for (n_decode = 0; decode_ns < 1000000000; n_decode++) {
-		bytes = tokenizer_decode(run->tok, run->ids, run->n, out, run->bytes + 1);
+		bytes = llm_vocab_detokenize(run->vocab, run->ids, run->n, out, run->bytes + 1);
 		decode_ns = tool_now_ns() - start;
 	}
 	printf("encode %.2f MB/s, decode %.2f MB/s, %zu bytes, %ld ids, %s\n", 1e3 * run->bytes * n_encode / encode_ns,
@@ -113,11 +108,6 @@ static int run_text(const char *vocab, const char *text, bool measure, unsigned 
 		printf("%d\n", run.ids[i]);
 	run_close(&run);
 	return ret;
-}
-
-static bool known_pre(const char *pre)
-{
-	return !strcmp(pre, "gpt-2") || !strcmp(pre, "llama-bpe") || !strcmp(pre, "qwen2") || !strcmp(pre, "smollm");
 }
 
 int main(int argc, char **argv)
@@ -183,10 +173,10 @@ int main(int argc, char **argv)
 		return tool_usage("--special goes with --encode: --help explains them");
 	if ((opts.pre || opts.bos || opts.eos) && !out)
 		return tool_usage("--pre, --bos and --eos go with -o: --help explains them");
-	if (opts.pre && !known_pre(opts.pre))
+	if (opts.pre && !llm_vocab_knows_pre(opts.pre))
 		return tool_usage("--pre is gpt-2, llama-bpe, qwen2 or smollm");
 	if (out)
 		return vocab_convert(argv[optind], out, &opts, err, sizeof(err)) ? tool_fail("%s", err) : EXIT_SUCCESS;
 	return tool_finish(run_text(argv[optind], bench_path ? bench_path : encode_path, bench_path,
-				    special ? TOKENIZE_SPECIAL : 0));
+				    special ? LLM_TOKENIZE_SPECIAL : 0));
 }

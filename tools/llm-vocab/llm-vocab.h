@@ -2,8 +2,8 @@
 /*
  * llm-vocab's two halves: the command line, and the reading of a tokenizer.json.
  */
-#ifndef LLM_VOCAB_H
-#define LLM_VOCAB_H
+#ifndef VOCAB_CONVERT_H
+#define VOCAB_CONVERT_H
 
 #include <stddef.h>
 
@@ -15,4 +15,4 @@ struct vocab_options {
 /* Turns the tokenizer.json at @json into a GGUF file of metadata only. 0, or -1 with one line in err. */
 int vocab_convert(const char *json, const char *gguf, const struct vocab_options *opts, char *err, size_t err_bytes);
 
-#endif /* LLM_VOCAB_H */
+#endif /* VOCAB_CONVERT_H */

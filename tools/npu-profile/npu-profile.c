@@ -47,7 +47,7 @@ static const char usage[] =
 	"      --max M,K,N             their largest dimensions (default: 1024,16384,16384)\n"
 	"      --seed N                seed of the random products (default: 0)\n"
 	"      --lane LIST             npu, gpu, cpu (default: npu)\n"
-	"      --weights LIST          w8a8, w4a16, w4a8, f16, f32 (default: w8a8)\n"
+	"      --weights LIST          %s (default: w8a8)\n"
 	"      --order LIST            the NPU's: stationary or streamed weights (default: stationary)\n"
 	"  -o, --output FILE           the samples (default: stdout)\n"
 	"\n"
@@ -61,7 +61,21 @@ static const char usage[] =
 	"      --tile M,K,N            what the engine takes at a time (default: 32,32,32)\n"
 	"  -o, --output FILE           the model (default: none is written)\n";
 
-static int word_lane(const char *word, unsigned int *value)
+/* The types that a sample can have. */
+static const char *weights_names(void)
+{
+	const struct llm_choice_info *info = llm_choice_info(LLM_CHOICE_WEIGHTS);
+	static char names[128];
+	size_t used = 0;
+
+	for (unsigned int w = 0; w < info->n_values && used < sizeof(names); w++)
+		if (w != LLM_WEIGHTS_AUTO)
+			used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s",
+						 used ? ", " : "", info->values[w].name);
+	return names;
+}
+
+static int word_lane(const void *ud, const char *word, unsigned int *value)
 {
 	for (*value = 0; *value < SOC_NR_LANES; ++*value)
 		if (!strcmp(word, soc_lane_name(*value)))
@@ -69,17 +83,17 @@ static int word_lane(const char *word, unsigned int *value)
 	return tool_usage("--lane: '%s' is none of npu, gpu, cpu", word);
 }
 
-static int word_weights(const char *word, unsigned int *value)
+static int word_weights(const void *ud, const char *word, unsigned int *value)
 {
-	enum llm_weights w;
+	int w = llm_choice_parse(LLM_CHOICE_WEIGHTS, word);
 
-	if (llm_weights_parse(word, &w) || w == LLM_WEIGHTS_AUTO)
-		return tool_usage("--weights: '%s' is none of w8a8, w4a16, w4a8, f16, f32", word);
-	*value = w;
+	if (w < 0 || w == LLM_WEIGHTS_AUTO)
+		return tool_usage("--weights: '%s' is none of %s", word, weights_names());
+	*value = (unsigned int)w;
 	return 0;
 }
 
-static int word_order(const char *word, unsigned int *value)
+static int word_order(const void *ud, const char *word, unsigned int *value)
 {
 	if (strcmp(word, "stationary") && strcmp(word, "streamed"))
 		return tool_usage("--order: '%s' is none of stationary, streamed", word);
@@ -179,9 +193,12 @@ static int parse_option(struct profile_args *a, int c, const char *value)
 		a->profile = value;
 		return 0;
 	case OPT_TRANSPORT:
-		return engine_parse_transport(value, &a->device.transport);
+		err = engine_setting_parse(ENGINE_TRANSPORT, value, &n);
+		if (!err)
+			a->device.transport = (enum npu_transport)n;
+		return err;
 	case OPT_NPU_THREADS:
-		return tool_parse_uint("--npu-threads", value, 1, ENGINE_MAX_THREADS, &a->device.threads);
+		return tool_parse_uint("--npu-threads", value, 1, LLM_MAX_THREADS, &a->device.threads);
 	case OPT_SHAPE:
 		a->shape = value;
 		return 0;
@@ -196,11 +213,11 @@ static int parse_option(struct profile_args *a, int c, const char *value)
 	case OPT_SEED:
 		return tool_parse_u64("--seed", value, 0, UINT64_MAX, &a->seed);
 	case OPT_LANE:
-		return range_parse_words(&a->lanes, value, word_lane);
-	case OPT_WEIGHTS:
-		return range_parse_words(&a->weights, value, word_weights);
+		return range_parse_words(&a->lanes, value, word_lane, NULL);
+	case OPT_CHOICE + LLM_CHOICE_WEIGHTS:
+		return range_parse_words(&a->weights, value, word_weights, NULL);
 	case OPT_ORDER:
-		return range_parse_words(&a->orders, value, word_order);
+		return range_parse_words(&a->orders, value, word_order, NULL);
 	case OPT_FOLDS:
 		return tool_parse_uint("--folds", value, 2, 1000, &a->folds);
 	default:
@@ -232,7 +249,7 @@ static const struct option longopts[] = {
 	{ "max", required_argument, NULL, OPT_MAX },
 	{ "seed", required_argument, NULL, OPT_SEED },
 	{ "lane", required_argument, NULL, OPT_LANE },
-	{ "weights", required_argument, NULL, OPT_WEIGHTS },
+	{ "weights", required_argument, NULL, OPT_CHOICE + LLM_CHOICE_WEIGHTS },
 	{ "order", required_argument, NULL, OPT_ORDER },
 	{ "folds", required_argument, NULL, OPT_FOLDS },
 	{ "leaves", required_argument, NULL, OPT_LEAVES },
@@ -251,12 +268,12 @@ static const struct {
 		      "no operand",
 		      0,
 		      { 'o', OPT_CLOCK, OPT_PROFILE, OPT_TRANSPORT, OPT_NPU_THREADS, OPT_SHAPE, OPT_ROWS, OPT_RANDOM,
-			OPT_MAX, OPT_SEED, OPT_LANE, OPT_WEIGHTS, OPT_ORDER } },
+			OPT_MAX, OPT_SEED, OPT_LANE, OPT_CHOICE + LLM_CHOICE_WEIGHTS, OPT_ORDER } },
 	[FIT] = { "fit",
 		  "SAMPLES.csv",
 		  1,
 		  { 'o', OPT_LANE, OPT_FOLDS, OPT_SEED, OPT_LEAVES, OPT_MAX_DEPTH, OPT_MIN_SAMPLES, OPT_TILE } },
-	[PREDICT] = { "predict", "MODEL M K N", 4, { OPT_WEIGHTS, OPT_ORDER } },
+	[PREDICT] = { "predict", "MODEL M K N", 4, { OPT_CHOICE + LLM_CHOICE_WEIGHTS, OPT_ORDER } },
 	[CURVE] = { "curve", "stage, order or shape", 1, { 'o', OPT_PROFILE } },
 };
 
@@ -280,7 +297,7 @@ static int find_verb(int argc, char **argv, enum verb *verb, int *status)
 	*status = 0;
 	while ((c = getopt_long(argc, argv, ":ho:", longopts, NULL)) != -1) {
 		if (c == 'h' || c == OPT_HELP)
-			fputs(usage, stdout);
+			printf(usage, weights_names());
 		else if (c == OPT_VERSION)
 			printf("npu-profile %s (%s)\n", VNPU_VERSION, tool_build_commit);
 		else if (c == '?' || c == ':')

@@ -2,54 +2,28 @@
 /*
  * npuc: compiles graphs written as text, disassembles and describes compiled ones.
  */
-#include "npuc.h"
-
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "npu_graph.h"
 #include "tool.h"
 
 static const char usage[] =
 	"usage: npuc build GRAPH.txt -o GRAPH.elf     compile a graph (\"-\" reads stdin)\n"
 	"       npuc dis GRAPH.elf                    print its symbols, params and commands\n"
 	"       npuc info GRAPH.elf                   print its sizes and what one run costs\n"
+	"       npuc isa                              print the operations of the instruction set\n"
 	"       npuc --help | --version\n"
 	"\n"
-	"  --profile NAME    build: predict one run's device time on that SoC's NPU, for info to show;\n"
+	"  --profile NAME    build: predict one run's device time on that SoC's NPU, for info to "
+	"show;\n"
 	"                    dis: show that of each command. A name of share/profiles, or a file\n"
 	"\n"
 	"A graph is one statement a line; # begins a comment. Tensors are [rows][cols].\n"
-	"\n"
-	"  graph NAME                      names it\n"
-	"  param P                         an integer given at each run\n"
-	"  input X f32|s8 ROWS COLS        read, bound at each run\n"
-	"  weight W f32|w8 ROWS COLS       read; w8: packed INT8 [n][k] with scales\n"
-	"  weight W w4 ROWS COLS GROUP     read; packed 4 bits, a scale for each 32, 64 or 128 of k\n"
-	"  weight W wk ROWS COLS BITS,..   read; packed 1 to 8 bits, those of each 64 rows, the last of all others\n"
-	"  state S [TYPE] ROWS COLS        f32, f16 or q8_0, read and written, kept between runs\n"
-	"  const C ROWS COLS = V V ...     f32, in the image\n"
-	"  Q, SCALE = quant X              per-row INT8\n"
-	"  Q, SCALE = quant16 X            per-row 16 bits, in two planes of INT8: twice the rows\n"
-	"  Y = fold X                      the lower half of the rows added to the upper one\n"
-	"  Q, SCALE, OUTLIERS = quant_outliers X  per-row INT8 of all but a few columns\n"
-	"  Y = add_outliers X OUTLIERS W   X, the product with Q, and what those add with the same weights\n"
-	"  Y = dequant Q SCALE\n"
-	"  Y = matmul Q SCALE W [BIAS]     INT8 matmul with scales\n"
-	"  Y = matmul_w4 Q SCALE W [BIAS]  the same with 4-bit weights\n"
-	"  Y = matmul_wk Q SCALE W [BIAS]  with weights of 1 to 8 bits\n"
-	"  Y = matmul_w4f X W [BIAS]       f32 rows, 4-bit weights\n"
-	"  Y = add A B | mul A B | silu X | gelu X\n"
-	"  Y = glu A B silu|gelu           activation of A, times B\n"
-	"  Y = rmsnorm X W EPS\n"
-	"  Y = rope X INV_FREQ HEADS P|- adjacent|halves\n"
-	"  Y = softmax X SCALE [P]\n"
-	"  Y = attn Q K V HEADS KV_HEADS SCALE P\n"
-	"  store X S P                     rows of X to rows P.. of state S, as its type\n"
-	"  sleep NS\n"
-	"  output NAME Y                   written, bound at each run\n";
+	"\n";
 
 static int write_file(const char *path, const void *data, size_t bytes)
 {
@@ -79,10 +53,10 @@ static int build(const char *in, const char *out, const char *profile)
 		free(text);
 		return tool_fail("%s: not a text file: it has a NUL byte", in);
 	}
-	g = npuc_parse(in, text);
+	g = npu_graph_parse(in, text);
 	free(text);
 	if (!g)
-		return 1;
+		return tool_fail("%s", npu_error());
 	if (profile && npu_graph_profile(g, profile)) {
 		ret = tool_fail("%s", npu_error());
 	} else if (npu_graph_compile(g, &image, &bytes)) {
@@ -160,6 +134,7 @@ int main(int argc, char **argv)
 			break;
 		case 'h':
 			fputs(usage, stdout);
+			npu_graph_syntax(stdout);
 			return tool_finish(0);
 		case 'v':
 			printf("npuc %s (%s)\n", VNPU_VERSION, tool_build_commit);
@@ -168,8 +143,10 @@ int main(int argc, char **argv)
 			return tool_bad_option(c, argv);
 		}
 	}
+	if (argc - optind == 1 && !strcmp(argv[optind], "isa") && !out && !profile)
+		return tool_finish(npu_isa_print(stdout) ? tool_fail("%s", npu_error()) : 0);
 	if (argc - optind != 2)
-		return tool_usage("want build, dis or info and one file; see npuc --help");
+		return tool_usage("want build, dis or info and one file, or isa; see npuc --help");
 	verb = argv[optind];
 	in = argv[optind + 1];
 	if (!strcmp(verb, "build"))

@@ -110,35 +110,52 @@ struct vnpu_ref {
 	uint64_t offset;
 };
 
-enum vnpu_op {
-	VNPU_OP_END = 1,
-	VNPU_OP_BARRIER = 2,
-	VNPU_OP_SLEEP = 3,
-	VNPU_OP_COPY = 4,
-	VNPU_OP_ADD = 5,
-	VNPU_OP_MUL = 6,
-	VNPU_OP_ACT = 7,
-	VNPU_OP_RMSNORM = 8,
-	VNPU_OP_ROPE = 9,
-	VNPU_OP_SOFTMAX = 10,
-	VNPU_OP_QUANT = 11,
-	VNPU_OP_DEQUANT = 12,
-	VNPU_OP_MATMUL_I8 = 13,
-	VNPU_OP_ATTN = 14,
-	VNPU_OP_MATMUL_W4 = 15, /* 1.2 */
-	VNPU_OP_MATMUL_W4F = 16, /* 1.2 */
-	VNPU_OP_STORE = 17, /* 1.2 */
-	VNPU_OP_GLU = 18, /* 1.2 */
-	VNPU_OP_MATMUL_WK = 19, /* 1.3 */
-	VNPU_OP_QUANT16 = 20, /* 1.4 */
-	VNPU_OP_QUANT_OUTLIERS = 21, /* 1.4 */
-	VNPU_OP_ADD_OUTLIERS = 22, /* 1.4 */
-};
+/*
+ * All operations, X(NAME, name, number, minor, cmd) for each: VNPU_OP_NAME is the number, 1.minor the
+ * version that brought it, struct vnpu_cmd_cmd its command. Numbers are only appended. What commands
+ * are made of is in isa/isa_ops.c.
+ */
+#define VNPU_FLOW_OPS(X)                 \
+	X(END, end, 1, 0, plain)         \
+	X(BARRIER, barrier, 2, 0, plain) \
+	X(SLEEP, sleep, 3, 0, sleep)
+
+#define VNPU_TENSOR_OPS(X)                                       \
+	X(COPY, copy, 4, 0, copy)                                \
+	X(ADD, add, 5, 0, binary)                                \
+	X(MUL, mul, 6, 0, binary)                                \
+	X(ACT, act, 7, 0, act)                                   \
+	X(RMSNORM, rmsnorm, 8, 0, rmsnorm)                       \
+	X(ROPE, rope, 9, 0, rope)                                \
+	X(SOFTMAX, softmax, 10, 0, softmax)                      \
+	X(QUANT, quant, 11, 0, quant)                            \
+	X(DEQUANT, dequant, 12, 0, dequant)                      \
+	X(MATMUL_I8, matmul_i8, 13, 0, matmul_i8)                \
+	X(ATTN, attn, 14, 0, attn)                               \
+	X(MATMUL_W4, matmul_w4, 15, 2, matmul_w4)                \
+	X(MATMUL_W4F, matmul_w4f, 16, 2, matmul_w4)              \
+	X(STORE, store, 17, 2, store)                            \
+	X(GLU, glu, 18, 2, glu)                                  \
+	X(MATMUL_WK, matmul_wk, 19, 3, matmul_wk)                \
+	X(QUANT16, quant16, 20, 4, quant)                        \
+	X(QUANT_OUTLIERS, quant_outliers, 21, 4, quant_outliers) \
+	X(ADD_OUTLIERS, add_outliers, 22, 4, add_outliers)
+
+#define VNPU_OPS(X) VNPU_FLOW_OPS(X) VNPU_TENSOR_OPS(X)
+
+#define VNPU_OP_NUMBER(NAME, name, number, minor, cmd) VNPU_OP_##NAME = number,
+enum vnpu_op { VNPU_OPS(VNPU_OP_NUMBER) };
+#undef VNPU_OP_NUMBER
 
 struct vnpu_cmd {
 	uint16_t op; /* enum vnpu_op */
 	uint16_t flags; /* 0 */
 	uint32_t size_bytes; /* this structure and what follows it */
+};
+
+/* END, BARRIER. */
+struct vnpu_cmd_plain {
+	struct vnpu_cmd hdr;
 };
 
 /* SLEEP: do nothing for a time; stops when the job is cancelled. */

@@ -1,40 +1,53 @@
 // SPDX-License-Identifier: MIT
-/* llm-quantize IN OUT TYPE: the same metadata and tensors, the matrices in another type. */
+/* The same metadata and tensors, the matrices in another type. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "llm-quantize.h"
-#include "tool.h"
+#include "llm_fail.h"
+#include "quantize.h"
 
 /* Tensors that were block types before, and those whose rows do not fit a block. */
 struct doubts {
 	unsigned int again, odd;
 };
 
-static void add_tensor(struct quantize *q, const struct gguf_tensor *from, bool head, struct quantize_tensor *t,
-		       struct doubts *doubts)
+static void add_tensor(struct quantize *q, const struct gguf_tensor *from, bool head,
+		       struct quantize_tensor *t, struct doubts *doubts)
 {
 	enum gguf_type type = quantize_target(q->type, from->name, from->dims, from->type, head);
 
-	*t = (struct quantize_tensor){ .name = from->name, .type = type, .n_dims = from->n_dims, .from = from };
+	*t = (struct quantize_tensor){
+		.name = from->name, .type = type, .n_dims = from->n_dims, .from = from
+	};
 	memcpy(t->dims, from->dims, sizeof(t->dims));
 	doubts->again += type != from->type && gguf_type_traits(from->type)->block_values > 1 &&
 			 gguf_type_traits(type)->block_values > 1;
-	doubts->odd += from->dims[0] % gguf_type_traits(q->type)->block_values && type != from->type;
+	doubts->odd +=
+		from->dims[0] % gguf_type_traits(q->type)->block_values && type != from->type;
 	quantize_add(q, t);
 }
 
 static void warn(const struct quantize *q, const struct doubts *doubts)
 {
-	if (doubts->again)
-		fprintf(stderr,
-			"%s: warning: %s: %u tensors were quantised before, and both errors count; better begin with "
-			"F32 or F16\n",
-			tool_name, q->in, doubts->again);
-	if (doubts->odd)
-		fprintf(stderr, "%s: warning: %s: %u tensors become F16: their rows are no multiple of %u values\n",
-			tool_name, q->in, doubts->odd, gguf_type_traits(q->type)->block_values);
+	const struct llm_quantize_options *opts = q->opts;
+	char line[512];
+
+	if (doubts->again && opts->warn) {
+		snprintf(line, sizeof(line),
+			 "%s: %u tensors were quantised before, and both errors count; better "
+			 "begin with F32 "
+			 "or F16",
+			 q->in, doubts->again);
+		opts->warn(opts->ud, line);
+	}
+	if (doubts->odd && opts->warn) {
+		snprintf(line, sizeof(line),
+			 "%s: %u tensors become F16: their rows are no multiple of %u values",
+			 q->in, doubts->odd, gguf_type_traits(q->type)->block_values);
+		opts->warn(opts->ud, line);
+	}
 }
 
 /* Bytes are no weights: those of a packed file, or whatever another program means by them. */
@@ -46,9 +59,13 @@ static int refuse_bytes(const struct quantize *q)
 		if (gguf_type_is_float(t->type))
 			continue;
 		if (gguf_find_tensor(q->file, "output.panels"))
-			return tool_fail("%s: is packed for the NPU, which cannot be undone; take the original file", q->in);
-		return tool_fail("%s: tensor %s is %s: that holds no weights", q->in, t->name,
-				 gguf_type_traits(t->type)->name);
+			return llm_fail(
+				-EINVAL,
+				"%s: is packed for the NPU, which cannot be undone; take the "
+				"original file",
+				q->in);
+		return llm_fail(-EINVAL, "%s: tensor %s is %s: that holds no weights", q->in,
+				t->name, gguf_type_traits(t->type)->name);
 	}
 	return 0;
 }
@@ -71,15 +88,16 @@ int quantize_convert(struct quantize *q)
 		return ret;
 	}
 	if (!tensors)
-		return tool_fail("%s: no memory for %zu tensors", q->in, n);
+		return llm_fail(-ENOMEM, "%s: no memory for %zu tensors", q->in, n);
 	gguf_writer_copy(q->writer, q->file, except, aligned ? 2 : 3);
 	gguf_writer_u32(q->writer, "general.quantization_version", 2);
 	gguf_writer_u32(q->writer, "general.file_type", q->file_type);
 	for (i = 0; i < n; i++) {
 		const struct gguf_tensor *from = gguf_tensor(q->file, i);
 
-		add_tensor(q, from, !strcmp(from->name, tied ? "token_embd.weight" : "output.weight"), &tensors[i],
-			   &doubts);
+		add_tensor(q, from,
+			   !strcmp(from->name, tied ? "token_embd.weight" : "output.weight"),
+			   &tensors[i], &doubts);
 	}
 	warn(q, &doubts);
 	ret = quantize_save(q);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * llm-quantize --synthetic: a model of a given shape with random weights and a vocabulary that means nothing, for
+ * A model of a given shape with random weights and a vocabulary that means nothing, for
  * measurements, since speed does not depend on either.
  *
- * Weights are uniform with a variance of 1 / inputs, so that what a norm has brought to a variance of 1 leaves a matrix
- * with that again, through all layers. Norms are 1.
+ * Weights are uniform with a variance of 1 / inputs, so that what a norm has brought to a variance
+ * of 1 leaves a matrix with that again, through all layers. Norms are 1.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,11 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "llm-quantize.h"
-#include "llm.h"
+#include "llm_fail.h"
 #include "model.h"
+#include "quantize.h"
 #include "shape.h"
-#include "tool.h"
 
 #define CONTEXT 32768
 #define EPSILON 1e-5f
@@ -82,8 +81,9 @@ static void put_hyperparameters(struct synthetic *s)
 }
 
 /*
- * Words are all strings over the space (U+2581 in this kind of vocabulary) and 26 letters, the shorter ones first: each
- * is one that came before and a letter, so the tokenizer can merge its way to it.
+ * Words are all strings over the space (U+2581 in this kind of vocabulary) and 26 letters, the
+ * shorter ones first: each is one that came before and a letter, so the tokenizer can merge its way
+ * to it.
  */
 static size_t word(unsigned int i, char *text)
 {
@@ -139,7 +139,10 @@ static void put_vocabulary(struct synthetic *s)
 		gguf_writer_f32_element(w, i < FIRST_WORD ? 0 : -(float)(i - FIRST_WORD));
 	gguf_writer_array(w, "tokenizer.ggml.token_type", GGUF_KV_I32, s->n_vocab);
 	for (unsigned int i = 0; i < s->n_vocab; i++)
-		gguf_writer_i32_element(w, !i ? UNKNOWN : i < FIRST_BYTE ? CONTROL : i < FIRST_WORD ? BYTE : NORMAL);
+		gguf_writer_i32_element(w, !i		    ? UNKNOWN
+					   : i < FIRST_BYTE ? CONTROL
+					   : i < FIRST_WORD ? BYTE
+							    : NORMAL);
 	gguf_writer_u32(w, "tokenizer.ggml.bos_token_id", 1);
 	gguf_writer_u32(w, "tokenizer.ggml.eos_token_id", 2);
 	gguf_writer_u32(w, "tokenizer.ggml.unknown_token_id", 0);
@@ -159,8 +162,8 @@ static uint64_t hash_name(const char *name, uint64_t seed)
 }
 
 /* The next tensor, named; @layer -1: of no layer. rows 0: a vector. */
-static struct quantize_tensor *next_tensor(struct synthetic *s, int layer, const char *name, uint64_t cols,
-					   uint64_t rows)
+static struct quantize_tensor *next_tensor(struct synthetic *s, int layer, const char *name,
+					   uint64_t cols, uint64_t rows)
 {
 	struct quantize_tensor *t = &s->tensors[s->n];
 	char *full = s->names[s->n++];
@@ -169,12 +172,15 @@ static struct quantize_tensor *next_tensor(struct synthetic *s, int layer, const
 		snprintf(full, sizeof(s->names[0]), "%s", name);
 	else
 		snprintf(full, sizeof(s->names[0]), "blk.%d.%s", layer, name);
-	*t = (struct quantize_tensor){ .name = full, .n_dims = rows ? 2 : 1, .dims = { cols, rows ? rows : 1, 1, 1 } };
+	*t = (struct quantize_tensor){ .name = full,
+				       .n_dims = rows ? 2 : 1,
+				       .dims = { cols, rows ? rows : 1, 1, 1 } };
 	t->key = hash_name(full, s->seed);
 	return t;
 }
 
-static void put_matrix(struct synthetic *s, int layer, const char *name, uint64_t cols, uint64_t rows, bool head)
+static void put_matrix(struct synthetic *s, int layer, const char *name, uint64_t cols,
+		       uint64_t rows, bool head)
 {
 	struct quantize_tensor *t = next_tensor(s, layer, name, cols, rows);
 
@@ -183,7 +189,8 @@ static void put_matrix(struct synthetic *s, int layer, const char *name, uint64_
 	quantize_add(s->q, t);
 }
 
-static void put_vector(struct synthetic *s, int layer, const char *name, uint64_t n, float base, float scale)
+static void put_vector(struct synthetic *s, int layer, const char *name, uint64_t n, float base,
+		       float scale)
 {
 	struct quantize_tensor *t = next_tensor(s, layer, name, n, 0);
 
@@ -199,8 +206,9 @@ static void put_layer(struct synthetic *s, int i)
 	uint64_t dim = shape->dim, q = (uint64_t)shape->heads * shape->head_dim;
 	uint64_t kv = (uint64_t)shape->kv_heads * shape->head_dim, ffn = shape->ffn;
 	const uint64_t sizes[LLM_NR_MATRICES][2] = {
-		[LLM_ATTN_Q] = { dim, q },	[LLM_ATTN_K] = { dim, kv },    [LLM_ATTN_V] = { dim, kv },
-		[LLM_ATTN_OUTPUT] = { q, dim }, [LLM_FFN_GATE] = { dim, ffn }, [LLM_FFN_UP] = { dim, ffn },
+		[LLM_ATTN_Q] = { dim, q },     [LLM_ATTN_K] = { dim, kv },
+		[LLM_ATTN_V] = { dim, kv },    [LLM_ATTN_OUTPUT] = { q, dim },
+		[LLM_FFN_GATE] = { dim, ffn }, [LLM_FFN_UP] = { dim, ffn },
 		[LLM_FFN_DOWN] = { ffn, dim },
 	};
 	char name[32];
@@ -220,32 +228,51 @@ static void put_layer(struct synthetic *s, int i)
 static int check(const struct shape *shape, unsigned int n_vocab)
 {
 	if (shape->activation != SHAPE_SILU || !shape->gated)
-		return tool_fail("shape %s: only gated SiLU networks can be made: no model file of the others could "
-				 "be run; llm-bench --dry-run plans them",
-				 shape->name);
+		return llm_fail(-EINVAL,
+				"shape %s: only gated SiLU networks can be made: no model file of "
+				"the others "
+				"could be run; llm-bench --dry-run plans them",
+				shape->name);
 	if (shape->head_dim % 2 || shape->head_dim > MAX_HEAD_DIM)
-		return tool_fail("shape %s: head_dim = %u: an even number up to %d is wanted", shape->name,
-				 shape->head_dim, MAX_HEAD_DIM);
+		return llm_fail(-EINVAL,
+				"shape %s: head_dim = %u: an even number up to %d is wanted",
+				shape->name, shape->head_dim, MAX_HEAD_DIM);
 	if (n_vocab <= FIRST_WORD)
-		return tool_fail("shape %s: a vocabulary of %u does not hold the %d tokens that a text needs; give "
-				 "--vocab N",
-				 shape->name, n_vocab, FIRST_WORD + 1);
+		return llm_fail(-EINVAL,
+				"shape %s: a vocabulary of %u does not hold the %d tokens that a "
+				"text needs; "
+				"ask for more (--vocab N)",
+				shape->name, n_vocab, FIRST_WORD + 1);
 	return 0;
 }
 
-int quantize_synthetic(struct quantize *q, const struct synthetic_options *opts)
+static void put_all(struct synthetic *s)
+{
+	const struct shape *shape = s->shape;
+
+	put_hyperparameters(s);
+	put_vocabulary(s);
+	put_matrix(s, -1, "token_embd.weight", shape->dim, s->n_vocab, shape->tied);
+	if (!shape->tied)
+		put_matrix(s, -1, "output.weight", shape->dim, s->n_vocab, true);
+	put_vector(s, -1, "output_norm.weight", shape->dim, 1, 0);
+	for (unsigned int i = 0; i < shape->layers; i++)
+		put_layer(s, (int)i);
+}
+
+int quantize_synthetic(struct quantize *q)
 {
 	struct shape shape;
-	struct synthetic s = { .q = q, .shape = &shape, .seed = opts->seed };
+	struct synthetic s = { .q = q, .shape = &shape, .seed = q->opts->seed };
 	size_t max;
-	int ret;
+	int err = shape_load(q->opts->shape, &shape);
 
-	if (shape_load(opts->shape, &shape))
-		return tool_fail("%s", llm_error());
-	s.n_vocab = opts->vocab ? opts->vocab : shape.vocab;
-	ret = check(&shape, s.n_vocab);
-	if (ret)
-		return ret;
+	if (err)
+		return err;
+	s.n_vocab = q->opts->n_vocab ? q->opts->n_vocab : shape.vocab;
+	err = check(&shape, s.n_vocab);
+	if (err)
+		return err;
 	q->in = shape.name;
 	/* The architecture of GGUF whose only difference is those biases. */
 	s.arch = shape.qkv_bias ? "qwen2" : "llama";
@@ -253,19 +280,12 @@ int quantize_synthetic(struct quantize *q, const struct synthetic_options *opts)
 	s.tensors = calloc(max, sizeof(*s.tensors));
 	s.names = calloc(max, sizeof(*s.names));
 	if (!s.tensors || !s.names) {
-		ret = tool_fail("no memory for %zu tensors", max);
+		err = llm_fail(-ENOMEM, "no memory for %zu tensors", max);
 	} else {
-		put_hyperparameters(&s);
-		put_vocabulary(&s);
-		put_matrix(&s, -1, "token_embd.weight", shape.dim, s.n_vocab, shape.tied);
-		if (!shape.tied)
-			put_matrix(&s, -1, "output.weight", shape.dim, s.n_vocab, true);
-		put_vector(&s, -1, "output_norm.weight", shape.dim, 1, 0);
-		for (unsigned int i = 0; i < shape.layers; i++)
-			put_layer(&s, (int)i);
-		ret = quantize_save(q);
+		put_all(&s);
+		err = quantize_save(q);
 	}
 	free(s.tensors);
 	free(s.names);
-	return ret;
+	return err;
 }

@@ -1,33 +1,21 @@
 // SPDX-License-Identifier: MIT
 /*
- * The tensors of the new file, one after the other: a window of a tensor's values is converted by all threads and
- * written, then the next one. So memory does not grow with the model, and the bytes do not depend on the threads.
+ * The tensors of the new file, one after the other: a window of a tensor's values is converted by
+ * all threads and written, then the next one. So memory does not grow with the model, and the bytes
+ * do not depend on the threads.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "llm-quantize.h"
-#include "progress.h"
-#include "tool.h"
+#include "llm_fail.h"
+#include "quantize.h"
 
 /* Values of a task, a multiple of every block, and tasks of a window: 8 MiB of F32. */
 #define TASK_VALUES 16384u
 #define WINDOW_TASKS 128u
-
-static volatile sig_atomic_t stopped;
-
-void quantize_stop(void)
-{
-	stopped = 1;
-}
-
-bool quantize_stopped(void)
-{
-	return stopped;
-}
 
 static bool ends_with(const char *s, const char *end)
 {
@@ -37,15 +25,15 @@ static bool ends_with(const char *s, const char *end)
 }
 
 /*
- * Norms and biases stay as they are: they are small and every value passes through them; so does the choice of experts.
- * The output matrix of a Q4_0 file has 8 bits, since its error goes into the logits directly. A row that blocks do not
- * divide stays F16.
+ * Norms and biases stay as they are: they are small and every value passes through them; so does
+ * the choice of experts. The output matrix of a Q4_0 file has 8 bits, since its error goes into the
+ * logits directly. A row that blocks do not divide stays F16.
  */
-enum gguf_type quantize_target(enum gguf_type type, const char *name, const uint64_t dims[GGUF_MAX_DIMS],
-			       enum gguf_type from, bool head)
+enum gguf_type quantize_target(enum gguf_type type, const char *name,
+			       const uint64_t dims[GGUF_MAX_DIMS], enum gguf_type from, bool head)
 {
-	if (dims[1] * dims[2] * dims[3] == 1 || !ends_with(name, ".weight") || ends_with(name, "_norm.weight") ||
-	    ends_with(name, ".ffn_gate_inp.weight"))
+	if (dims[1] * dims[2] * dims[3] == 1 || !ends_with(name, ".weight") ||
+	    ends_with(name, "_norm.weight") || ends_with(name, ".ffn_gate_inp.weight"))
 		return from;
 	if (dims[0] % gguf_type_traits(type)->block_values)
 		return GGUF_F16;
@@ -90,8 +78,9 @@ static void make_random(const struct quantize_tensor *t, uint64_t first, float *
 static void read_values(const struct quantize_tensor *t, uint64_t first, float *dst, size_t n)
 {
 	if (t->from)
-		gguf_dequantize(t->from->type, (const uint8_t *)t->from->data + blocks_bytes(t->from->type, first), dst,
-				n);
+		gguf_dequantize(t->from->type,
+				(const uint8_t *)t->from->data + blocks_bytes(t->from->type, first),
+				dst, n);
 	else
 		make_random(t, first, dst, n);
 }
@@ -117,8 +106,9 @@ static void run_task(void *arg, unsigned int task, unsigned int worker)
 	size_t n = task_values(w, task);
 
 	read_values(t, w->first + (uint64_t)task * TASK_VALUES, values, n);
-	w->failed[task] =
-		!gguf_quantize(t->type, values, t->q->window + blocks_bytes(t->type, (uint64_t)task * TASK_VALUES), n);
+	w->failed[task] = !gguf_quantize(
+		t->type, values, t->q->window + blocks_bytes(t->type, (uint64_t)task * TASK_VALUES),
+		n);
 }
 
 /* Names the first value that is not finite or, if all are, the greatest. */
@@ -133,8 +123,11 @@ static int report_value(const struct window *w, unsigned int task)
 	for (i = 0; i < n && isfinite(v[worst]); i++)
 		if (!isfinite(v[i]) || fabsf(v[i]) > fabsf(v[worst]))
 			worst = i;
-	return tool_fail("%s: tensor %s: value %" PRIu64 " is %g, which %s cannot hold; is the model damaged?",
-			 t->q->in, t->name, first + worst, (double)v[worst], gguf_type_traits(t->type)->name);
+	return llm_fail(-ERANGE,
+			"%s: tensor %s: value %" PRIu64
+			" is %g, which %s cannot hold; is the model damaged?",
+			t->q->in, t->name, first + worst, (double)v[worst],
+			gguf_type_traits(t->type)->name);
 }
 
 static int make_window(struct window *w, struct gguf_sink *sink)
@@ -145,11 +138,22 @@ static int make_window(struct window *w, struct gguf_sink *sink)
 	llm_pool_run(t->q->pool, run_task, w, tasks);
 	for (i = 0; i < tasks; i++)
 		if (w->failed[i])
-			return report_value(w, i);
+			return -report_value(w, i);
 	return gguf_sink_put(sink, t->q->window, blocks_bytes(t->type, w->n));
 }
 
-/* The writer's function of all tensors; 1 after a message. */
+int quantize_progress(struct quantize *q, uint64_t values, const char *name)
+{
+	const struct llm_quantize_options *opts = q->opts;
+
+	q->done += values;
+	if (!opts->progress ||
+	    !opts->progress(opts->ud, (double)q->done / (double)q->sum.n_values, name))
+		return 0;
+	return llm_fail(-ECANCELED, "%s: interrupted; nothing was written", opts->out);
+}
+
+/* The writer's function of all tensors. Of its errors the positive ones have the error line. */
 static int make_tensor(void *ud, struct gguf_sink *sink)
 {
 	struct quantize_tensor *t = ud;
@@ -159,18 +163,18 @@ static int make_tensor(void *ud, struct gguf_sink *sink)
 	int ret = 0;
 
 	for (; !ret && w.first < t->n; w.first += w.n) {
-		if (stopped)
-			return tool_fail("%s: interrupted; nothing was written", q->out);
 		w.n = t->n - w.first;
 		if (w.n > (uint64_t)WINDOW_TASKS * TASK_VALUES)
 			w.n = (uint64_t)WINDOW_TASKS * TASK_VALUES;
 		if (copy)
-			ret = gguf_sink_put(sink, (const uint8_t *)t->from->data + blocks_bytes(t->type, w.first),
+			ret = gguf_sink_put(sink,
+					    (const uint8_t *)t->from->data +
+						    blocks_bytes(t->type, w.first),
 					    blocks_bytes(t->type, w.n));
 		else
 			ret = make_window(&w, sink);
-		q->done += w.n;
-		progress_show((double)q->done / (double)q->total, t->name);
+		if (!ret)
+			ret = -quantize_progress(q, w.n, t->name);
 	}
 	if (t->from)
 		gguf_tensor_done(q->file, t->from);
@@ -181,27 +185,25 @@ void quantize_add(struct quantize *q, struct quantize_tensor *t)
 {
 	t->q = q;
 	t->n = t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3];
-	q->total += t->n;
-	q->n_tensors++;
-	q->bytes_before += t->from ? t->from->bytes : 0;
-	q->bytes_after += blocks_bytes(t->type, t->n);
+	q->sum.n_values += t->n;
+	q->sum.n_tensors++;
+	q->sum.bytes_before += t->from ? t->from->bytes : 0;
+	q->sum.bytes_after += blocks_bytes(t->type, t->n);
 	gguf_writer_tensor_made(q->writer, t->name, t->type, t->n_dims, t->dims, make_tensor, t);
 }
 
 int quantize_save(struct quantize *q)
 {
-	char err[512];
+	char line[512];
 	int ret;
 
 	q->window = malloc((size_t)WINDOW_TASKS * TASK_VALUES * sizeof(float));
 	q->values = malloc((size_t)llm_pool_threads(q->pool) * TASK_VALUES * sizeof(float));
 	if (!q->window || !q->values)
-		ret = tool_fail("no memory for %u threads", llm_pool_threads(q->pool));
+		ret = -llm_fail(-ENOMEM, "no memory for %u threads", llm_pool_threads(q->pool));
 	else
-		ret = gguf_writer_save(q->writer, q->out, err, sizeof(err));
-	progress_clear();
+		ret = gguf_writer_save(q->writer, q->opts->out, line, sizeof(line));
 	free(q->window);
 	free(q->values);
-	/* What is positive was said by make_tensor(). */
-	return ret < 0 ? tool_fail("%s", err) : ret;
+	return ret < 0 ? llm_fail(ret, "%s", line) : -ret;
 }

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT
+/* Matmuls: MATMUL_I8, MATMUL_W4, MATMUL_W4F, MATMUL_WK, and the tiles that they are cut into. */
+#include <errno.h>
+#include <math.h>
+
+#include "op.h"
+
+/* ---- tiles ---- */
+
+/*
+ * What a worker takes at a time. The engine turns a tile's rows of A into its own form, which many
+ * panels make cheap, and unpacks or fetches its panels of W, which many rows do; but few large tiles
+ * share badly among workers.
+ */
+#define TILE_ROWS 128u
+#define TILE_PANELS 16u
+/* The device cuts what is longer, and then to no multiple of its register tile. */
+#define TILE_MACS_I8 (5ull << 27)
+#define TILE_MACS (3ull << 27) /* of what multiplies more slowly */
+/* Rows that are worth cutting off: fewer are only as fast as their weights come from memory. */
+#define TILE_MIN_ROWS 64u
+/* Of few rows at all: fewer tiles than this leave workers idle at the end. */
+#define TILE_MIN_COUNT 8u
+/* Rows of the register tile of the fastest engine; others lose nothing by it. */
+#define TILE_M_STEP 32u
+
+/*
+ * A tile's work beside its multiplying, for each row and for each panel, in units of a row times a
+ * panel. As measured with AVX-512.
+ */
+struct tile_work {
+	double row, panel;
+};
+
+static const struct tile_work work_i8 = { 0.15, 2 }, work_packed = { 0.15, 3 };
+
+static uint32_t div_up(uint32_t a, uint32_t b)
+{
+	return (a + b - 1) / b;
+}
+
+/*
+ * The time of a matmul in such tiles: what it is with two workers and with four, and a quarter of a
+ * tile that one is late by.
+ */
+static double tiles_time(uint32_t m, uint32_t panels, const struct tile_work *work, uint32_t rows,
+			 uint32_t per_tile)
+{
+	double tile = (double)rows * per_tile + rows * work->row + per_tile * work->panel;
+	uint32_t count = div_up(m, rows) * div_up(panels, per_tile);
+
+	return tile * (div_up(count, 2) * 2 + div_up(count, 4) * 4 + 0.5) / 2;
+}
+
+static void lower_tiles(uint32_t m, uint32_t n, uint32_t k, bool i8, uint32_t *tile_m,
+			uint32_t *tile_n)
+{
+	const uint32_t panels = div_up(n, VNPU_PANEL_N),
+		       most = panels < TILE_PANELS ? panels : TILE_PANELS;
+	const uint64_t macs = i8 ? TILE_MACS_I8 : TILE_MACS;
+	uint32_t parts, rows, per_tile = most;
+	double time, least = INFINITY;
+
+	*tile_m = m;
+	if (m <= TILE_M_STEP) {
+		while (per_tile > 1 && div_up(panels, per_tile) < TILE_MIN_COUNT)
+			per_tile = div_up(per_tile, 2);
+		*tile_n = per_tile * VNPU_PANEL_N;
+		return;
+	}
+	/* Of equal size, so that none is the last for long. */
+	for (parts = div_up(m, TILE_ROWS); parts <= div_up(m, TILE_MIN_ROWS); parts++) {
+		rows = div_up(div_up(m, parts), TILE_M_STEP) * TILE_M_STEP;
+		rows = rows < m ? rows : m;
+		for (per_tile = 1; per_tile <= most; per_tile++) {
+			if (per_tile > 1 && (uint64_t)rows * per_tile * VNPU_PANEL_N * k > macs)
+				break;
+			time = tiles_time(m, panels, i8 ? &work_i8 : &work_packed, rows, per_tile);
+			if (time < least) {
+				least = time;
+				*tile_m = rows;
+				*tile_n = per_tile * VNPU_PANEL_N;
+			}
+		}
+	}
+}
+
+/* ---- operations ---- */
+
+static bool graph_bias(struct npu_graph *g, const char *name, const struct npu_tensor *bias,
+		       const struct npu_tensor *w)
+{
+	return !bias ||
+	       (graph_operand(g, name, bias, NPU_F32) && graph_shape(g, name, bias, 1, w->rows));
+}
+
+/* Of rows that are quantised, with weights of @type. */
+static struct npu_tensor *graph_matmul(struct npu_graph *g, const char *name, enum vnpu_op op,
+				       enum npu_dtype type, struct npu_tensor *q,
+				       struct npu_tensor *scale, struct npu_tensor *w,
+				       struct npu_tensor *bias)
+{
+	if (!graph_operand(g, name, q, NPU_S8) || !graph_operand(g, name, scale, NPU_F32) ||
+	    !graph_operand(g, name, w, type) || !graph_shape(g, name, scale, q->rows, 1) ||
+	    !graph_shape(g, name, w, w->rows, q->cols) || !graph_bias(g, name, bias, w))
+		return NULL;
+	return graph_simple(g,
+			    (struct graph_op){
+				    .op = op,
+				    .in = { q, scale, w, bias },
+				    .param = NPU_NO_PARAM,
+			    },
+			    q->rows, w->rows);
+}
+
+struct npu_tensor *npu_matmul_i8(struct npu_graph *g, struct npu_tensor *q,
+				 struct npu_tensor *scale, struct npu_tensor *w,
+				 struct npu_tensor *bias)
+{
+	return graph_matmul(g, "matmul", VNPU_OP_MATMUL_I8, NPU_W8_PANEL, q, scale, w, bias);
+}
+
+struct npu_tensor *npu_matmul_w4(struct npu_graph *g, struct npu_tensor *q,
+				 struct npu_tensor *scale, struct npu_tensor *w,
+				 struct npu_tensor *bias)
+{
+	return graph_matmul(g, "matmul_w4", VNPU_OP_MATMUL_W4, NPU_W4_PANEL, q, scale, w, bias);
+}
+
+struct npu_tensor *npu_matmul_wk(struct npu_graph *g, struct npu_tensor *q,
+				 struct npu_tensor *scale, struct npu_tensor *w,
+				 struct npu_tensor *bias)
+{
+	return graph_matmul(g, "matmul_wk", VNPU_OP_MATMUL_WK, NPU_WK_PANEL, q, scale, w, bias);
+}
+
+struct npu_tensor *npu_matmul_w4f(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *w,
+				  struct npu_tensor *bias)
+{
+	if (!graph_operand(g, "matmul_w4f", x, NPU_F32) ||
+	    !graph_operand(g, "matmul_w4f", w, NPU_W4_PANEL) ||
+	    !graph_shape(g, "matmul_w4f", w, w->rows, x->cols) ||
+	    !graph_bias(g, "matmul_w4f", bias, w))
+		return NULL;
+	return graph_simple(g,
+			    (struct graph_op){
+				    .op = VNPU_OP_MATMUL_W4F,
+				    .in = { x, NULL, w, bias },
+				    .param = NPU_NO_PARAM,
+			    },
+			    x->rows, w->rows);
+}
+
+_Static_assert(offsetof(struct vnpu_cmd_matmul_w4, tile_n) ==
+			       offsetof(struct vnpu_cmd_matmul_i8, tile_n) &&
+		       offsetof(struct vnpu_cmd_matmul_wk, tile_n) ==
+			       offsetof(struct vnpu_cmd_matmul_i8, tile_n),
+	       "matmuls differ in what follows tile_n");
+
+/* What all matmuls have, written as one of INT8. */
+static void lower_matmul(struct lower_out *o, void *cmd, const struct graph_op *op)
+{
+	const struct npu_tensor *x = op->in[0], *w = op->in[2];
+	struct vnpu_cmd_matmul_i8 *c = cmd;
+
+	c->m = x->rows;
+	c->n = w->rows;
+	c->k = x->cols;
+	c->lda = x->ld;
+	c->ldc = op->out[0]->ld;
+	lower_tiles(c->m, c->n, c->k, op->op == VNPU_OP_MATMUL_I8, &c->tile_m, &c->tile_n);
+	lower_operands(o, c, op);
+	o->macs += (uint64_t)c->m * c->n * c->k;
+}
+
+static void text_matmul_i8(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_matmul_i8(text_graph(t), text_tensor(t, 0), text_tensor(t, 1),
+			       text_tensor(t, 2), text_optional(t, 3));
+}
+
+const struct npu_op npu_op_matmul_i8 = {
+	.lower = lower_matmul,
+	.texts = { { "Y = matmul Q SCALE W [BIAS]", "INT8 rows, INT8 weights (w8)",
+		     text_matmul_i8 } },
+};
+
+static void lower_matmul_w4(struct lower_out *o, void *cmd, const struct graph_op *op)
+{
+	struct vnpu_cmd_matmul_w4 *c = cmd;
+
+	lower_matmul(o, cmd, op);
+	c->group = op->in[2]->group;
+}
+
+static void text_matmul_w4(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_matmul_w4(text_graph(t), text_tensor(t, 0), text_tensor(t, 1),
+			       text_tensor(t, 2), text_optional(t, 3));
+}
+
+const struct npu_op npu_op_matmul_w4 = {
+	.lower = lower_matmul_w4,
+	.texts = { { "Y = matmul_w4 Q SCALE W [BIAS]", "INT8 rows, 4-bit weights (w4)",
+		     text_matmul_w4 } },
+};
+
+static void text_matmul_w4f(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_matmul_w4f(text_graph(t), text_tensor(t, 0), text_tensor(t, 1),
+				text_optional(t, 2));
+}
+
+const struct npu_op npu_op_matmul_w4f = {
+	.lower = lower_matmul_w4,
+	.texts = { { "Y = matmul_w4f X W [BIAS]", "f32 rows, 4-bit weights (w4)",
+		     text_matmul_w4f } },
+};
+
+static void lower_matmul_wk(struct lower_out *o, void *cmd, const struct graph_op *op)
+{
+	struct vnpu_cmd_matmul_wk *c = cmd;
+
+	lower_matmul(o, cmd, op);
+	c->w_bytes = op->in[2]->bytes;
+}
+
+static void text_matmul_wk(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_matmul_wk(text_graph(t), text_tensor(t, 0), text_tensor(t, 1),
+			       text_tensor(t, 2), text_optional(t, 3));
+}
+
+const struct npu_op npu_op_matmul_wk = {
+	.lower = lower_matmul_wk,
+	.texts = { { "Y = matmul_wk Q SCALE W [BIAS]", "INT8 rows, weights of 1 to 8 bits (wk)",
+		     text_matmul_wk } },
+};

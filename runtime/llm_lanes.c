@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+/* The lanes as a program sees them: numbers and names. */
+#include <assert.h>
+
+#include "llm.h"
+#include "soc.h"
+
+static_assert(SOC_NR_LANES <= LLM_MAX_LANES, "the public structures have room for every lane");
+
+unsigned int llm_nr_lanes(void)
+{
+	return SOC_NR_LANES;
+}
+
+const char *llm_lane_name(unsigned int lane)
+{
+	return lane < SOC_NR_LANES ? soc_lane_name((enum soc_lane)lane) : NULL;
+}

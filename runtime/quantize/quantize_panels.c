@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The matrices in the NPU's panels, so that loading copies them and no more. Everything else stays
+ * as it was, so that results are those of the original file.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cpu_kernels.h"
+#include "llm_fail.h"
+#include "packed.h"
+#include "quantize.h"
+
+/* A matrix to be packed when the writer comes to it. */
+struct panels {
+	struct quantize *q;
+	struct llm_packer *packer;
+	const struct gguf_tensor *from;
+	char name[96];
+	enum llm_format format;
+	uint64_t dims[GGUF_MAX_DIMS];
+};
+
+/* -errno with the error line. */
+static int pack(struct panels *p, void *bytes)
+{
+	struct quantize *q = p->q;
+	unsigned int bad;
+	int err = llm_pack_matrix(p->packer, p->from, p->format, bytes, &bad);
+
+	if (err == -ERANGE)
+		return llm_fail(err,
+				"%s: row %u of tensor %s holds a value that is not finite, or too "
+				"great for "
+				"4 bits; is the model damaged?",
+				q->in, bad, p->from->name);
+	return err ? llm_fail(err, "no memory for %u threads", llm_pool_threads(q->pool)) : 0;
+}
+
+/* The writer's function. Of its errors the positive ones have the error line. */
+static int make_panels(void *ud, struct gguf_sink *sink)
+{
+	struct panels *p = ud;
+	struct quantize *q = p->q;
+	void *bytes = aligned_alloc(64, (p->dims[0] + 63) / 64 * 64);
+	int ret;
+
+	if (!bytes)
+		ret = -llm_fail(-ENOMEM, "no memory for tensor %s of %llu bytes", p->name,
+				(unsigned long long)p->dims[0]);
+	else
+		ret = -pack(p, bytes);
+	if (!ret)
+		ret = gguf_sink_put(sink, bytes, p->dims[0]);
+	free(bytes);
+	gguf_tensor_done(q->file, p->from);
+	return ret ? ret : -quantize_progress(q, p->from->dims[0] * p->from->dims[1], p->name);
+}
+
+static void add_panels(struct panels *p, const struct gguf_tensor *from, const char *name,
+		       enum llm_format format)
+{
+	struct quantize *q = p->q;
+
+	p->from = from;
+	p->format = format;
+	p->dims[0] =
+		llm_pack_bytes(format, (unsigned int)from->dims[1], (unsigned int)from->dims[0]);
+	for (int i = 1; i < GGUF_MAX_DIMS; i++)
+		p->dims[i] = 1;
+	snprintf(p->name, sizeof(p->name), "%s.panels", name);
+	q->sum.n_values += from->dims[0] * from->dims[1];
+	q->sum.n_tensors++;
+	q->sum.bytes_before += from->bytes;
+	q->sum.bytes_after += p->dims[0];
+	gguf_writer_tensor_made(q->writer, p->name, GGUF_I8, 1, p->dims, make_panels, p);
+}
+
+static void add_all(struct quantize *q, const struct llm_model *m,
+		    const struct llm_formats *formats, struct quantize_tensor *tensors,
+		    struct panels *panels)
+{
+	char name[64];
+
+	for (unsigned int i = 0; i < m->n_layer; i++) {
+		for (unsigned int w = 0; w < LLM_NR_MATRICES; w++) {
+			snprintf(name, sizeof(name), "blk.%u.%s", i, llm_matrix_names[w]);
+			add_panels(panels++, m->layers[i].matrix[w], name, formats->matrix[w]);
+		}
+	}
+	add_panels(panels, m->output, "output", formats->output);
+	/* Vectors, and the embeddings. */
+	for (size_t i = 0; i < gguf_n_tensors(q->file); i++) {
+		const struct gguf_tensor *from = gguf_tensor(q->file, i);
+		struct quantize_tensor *t = &tensors[i];
+
+		if (from->dims[1] > 1 && from != m->token_embd)
+			continue;
+		*t = (struct quantize_tensor){
+			.name = from->name, .type = from->type, .n_dims = from->n_dims, .from = from
+		};
+		memcpy(t->dims, from->dims, sizeof(t->dims));
+		quantize_add(q, t);
+	}
+}
+
+/* Announces everything and writes it. */
+static int save(struct quantize *q, const struct llm_model *m, const char *weights,
+		const struct llm_formats *formats)
+{
+	static const char *const except[] = { "general.file_type", "general.alignment" };
+	struct llm_packer packer = { .pool = q->pool, .kernels = cpu_kernels_get(NULL) };
+	size_t n = (size_t)m->n_layer * LLM_NR_MATRICES + 1;
+	struct panels *panels = calloc(n, sizeof(*panels));
+	struct quantize_tensor *tensors = calloc(gguf_n_tensors(q->file), sizeof(*tensors));
+	int err;
+
+	if (!panels || !tensors) {
+		err = llm_fail(-ENOMEM, "%s: no memory for %zu tensors", q->in, n);
+	} else {
+		for (size_t i = 0; i < n; i++) {
+			panels[i].q = q;
+			panels[i].packer = &packer;
+		}
+		gguf_writer_copy(q->writer, q->file, except, 2);
+		gguf_writer_u32(q->writer, "vnpu.panels", LLM_PANELS_VERSION);
+		gguf_writer_string(q->writer, "vnpu.weights", weights, strlen(weights));
+		gguf_writer_bool(q->writer, "vnpu.tied", m->output == m->token_embd);
+		add_all(q, m, formats, tensors, panels);
+		err = quantize_save(q);
+	}
+	llm_packer_release(&packer);
+	free(panels);
+	free(tensors);
+	return err;
+}
+
+int quantize_panels(struct quantize *q)
+{
+	const char *weights = llm_quantize_type_name(q->opts->type);
+	int which = llm_choice_parse(LLM_CHOICE_WEIGHTS, weights);
+	struct llm_formats formats;
+	struct llm_model m;
+	int err = which < 0 ? which : llm_model_read(&m, q->file, q->in);
+
+	if (err)
+		return err;
+	if (m.packed[0])
+		err = llm_fail(-EINVAL, "%s: is packed already, for %s; take the original file",
+			       q->in, m.packed);
+	if (!err) {
+		llm_formats_choose(&formats, &m, (enum llm_weights)which);
+		err = save(q, &m, weights, &formats);
+	}
+	llm_model_release(&m);
+	return err;
+}

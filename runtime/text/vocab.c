@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+/* Vocabularies without a model: see llm_vocab.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gguf_writer.h"
+#include "llm_fail.h"
+#include "llm_vocab.h"
+#include "text.h"
+
+/* GGUF's type of an id that nothing uses. */
+#define UNUSED 5
+
+struct llm_vocab {
+	struct gguf_file *file;
+	struct tokenizer *tok;
+};
+
+int llm_vocab_open(const char *path, struct llm_vocab **vocab)
+{
+	struct llm_vocab *v = calloc(1, sizeof(*v));
+	char line[512];
+	int err;
+
+	*vocab = NULL;
+	if (!v)
+		return llm_fail(-ENOMEM, "%s: no memory for its vocabulary", path);
+	err = gguf_open(path, &v->file, line, sizeof(line));
+	if (err) {
+		llm_fail(err, "%s", line);
+	} else {
+		err = tokenizer_create(v->file, &v->tok, line, sizeof(line));
+		if (err)
+			llm_fail(err, "%s: %s", path, line);
+	}
+	if (err)
+		llm_vocab_close(v);
+	else
+		*vocab = v;
+	return err;
+}
+
+void llm_vocab_close(struct llm_vocab *vocab)
+{
+	if (!vocab)
+		return;
+	tokenizer_free(vocab->tok);
+	gguf_close(vocab->file);
+	free(vocab);
+}
+
+size_t llm_vocab_size(const struct llm_vocab *vocab)
+{
+	return tokenizer_n_vocab(vocab->tok);
+}
+
+long llm_vocab_tokenize(const struct llm_vocab *vocab, const char *text, size_t bytes,
+			unsigned int flags, int32_t *ids, size_t max)
+{
+	return text_tokenize(vocab->tok, text, bytes, flags, ids, max);
+}
+
+long llm_vocab_detokenize(const struct llm_vocab *vocab, const int32_t *ids, size_t n, char *buf,
+			  size_t max)
+{
+	return text_detokenize(vocab->tok, ids, n, buf, max);
+}
+
+bool llm_vocab_knows_pre(const char *pre)
+{
+	return tokenizer_knows_pre(pre);
+}
+
+static int check(const struct llm_vocab_bpe *bpe, const char *path)
+{
+	if (!llm_vocab_knows_pre(bpe->pre))
+		return llm_fail(-EINVAL,
+				"%s: pre-tokenizer '%s' is not supported (gpt-2, llama-bpe, qwen2 "
+				"and smollm "
+				"are)",
+				path, bpe->pre);
+	if (!bpe->n_tokens || bpe->n_tokens > INT32_MAX)
+		return llm_fail(-EINVAL, "%s: a vocabulary of %zu tokens", path, bpe->n_tokens);
+	if (bpe->bos >= (int32_t)bpe->n_tokens || bpe->eos >= (int32_t)bpe->n_tokens)
+		return llm_fail(-EINVAL, "%s: bos %d or eos %d is none of %zu tokens", path,
+				bpe->bos, bpe->eos, bpe->n_tokens);
+	return 0;
+}
+
+static void put_string(struct gguf_writer *w, const char *key, const char *s)
+{
+	gguf_writer_string(w, key, s, strlen(s));
+}
+
+static void put_tokens(struct gguf_writer *w, const struct llm_vocab_bpe *bpe)
+{
+	char hole[32];
+
+	gguf_writer_array(w, "tokenizer.ggml.tokens", GGUF_KV_STRING, bpe->n_tokens);
+	for (size_t i = 0; i < bpe->n_tokens; i++) {
+		const struct llm_vocab_token *t = &bpe->tokens[i];
+
+		snprintf(hole, sizeof(hole), "[PAD%zu]", i);
+		gguf_writer_string_element(w, t->text ? t->text : hole,
+					   t->text ? t->bytes : strlen(hole));
+	}
+	gguf_writer_array(w, "tokenizer.ggml.token_type", GGUF_KV_I32, bpe->n_tokens);
+	for (size_t i = 0; i < bpe->n_tokens; i++)
+		gguf_writer_i32_element(w, bpe->tokens[i].text ? (int32_t)bpe->tokens[i].type
+							       : UNUSED);
+}
+
+int llm_vocab_save(const struct llm_vocab_bpe *bpe, const char *path)
+{
+	struct gguf_writer *w;
+	char line[512];
+	int err = check(bpe, path);
+
+	if (err)
+		return err;
+	w = gguf_writer_create();
+	put_string(w, "general.architecture", "llama");
+	gguf_writer_u32(w, "llama.vocab_size", (uint32_t)bpe->n_tokens);
+	put_string(w, "tokenizer.ggml.model", "gpt2");
+	put_string(w, "tokenizer.ggml.pre", bpe->pre);
+	put_tokens(w, bpe);
+	gguf_writer_array(w, "tokenizer.ggml.merges", GGUF_KV_STRING, bpe->n_merges);
+	for (size_t i = 0; i < bpe->n_merges; i++)
+		gguf_writer_string_element(w, bpe->merges[i], strlen(bpe->merges[i]));
+	if (bpe->bos >= 0)
+		gguf_writer_u32(w, "tokenizer.ggml.bos_token_id", (uint32_t)bpe->bos);
+	if (bpe->eos >= 0)
+		gguf_writer_u32(w, "tokenizer.ggml.eos_token_id", (uint32_t)bpe->eos);
+	gguf_writer_bool(w, "tokenizer.ggml.add_bos_token", bpe->bos >= 0);
+	err = gguf_writer_save(w, path, line, sizeof(line));
+	gguf_writer_free(w);
+	return err ? llm_fail(err, "%s", line) : 0;
+}

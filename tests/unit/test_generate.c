@@ -1,0 +1,670 @@
+// SPDX-License-Identifier: MIT
+/*
+ * llm_generate(): the tokens of a loop written by hand, and what becomes of their text.
+ *
+ * Texts are those of models that say what they are told: a script is a row of different tokens, and
+ * the output matrix of such a model has, in the row of each, the embedding of the one before it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include "generate_text.h"
+#include "llm.h"
+#include "llm_refs.h"
+#include "tiny_model.h"
+
+#define MAX_TOKENS 64
+#define END_ID 2
+
+static char docs6m[512];
+
+/* ---- what a program is told ------------------------------------------------------------------ */
+
+/* All calls of one generation. */
+struct record {
+	int32_t ids[MAX_TOKENS];
+	uint64_t at_ns[MAX_TOKENS];
+	size_t text_end[MAX_TOKENS]; /* bytes of text after each token */
+	uint64_t n;
+	char text[4096];
+	size_t bytes;
+	bool ended; /* by the call of id -1 */
+	size_t rest; /* bytes that came with it */
+	uint64_t stop_after; /* tokens; 0: never */
+};
+
+static int record(void *ud, const struct llm_generated *token)
+{
+	struct record *r = ud;
+
+	assert_false(r->ended);
+	assert_in_range(r->bytes + token->text_bytes, 0, sizeof(r->text) - 1);
+	memcpy(r->text + r->bytes, token->text, token->text_bytes);
+	r->bytes += token->text_bytes;
+	assert_int_equal(token->n, r->n);
+	if (token->id < 0) {
+		assert_int_equal(token->id, -1);
+		assert_true(token->text_bytes > 0);
+		r->ended = true;
+		r->rest = token->text_bytes;
+		return 1;
+	}
+	assert_in_range(r->n, 0, MAX_TOKENS - 1);
+	assert_true(!r->n || token->at_ns >= r->at_ns[r->n - 1]);
+	r->at_ns[r->n] = token->at_ns;
+	r->text_end[r->n] = r->bytes;
+	r->ids[r->n++] = token->id;
+	return r->n == r->stop_after;
+}
+
+static struct llm_generate_result generate(struct llm_session *s, const int32_t *prompt, size_t n,
+					   const struct llm_generate_options *opts)
+{
+	struct llm_generate_result result;
+
+	if (llm_generate(s, prompt, n, opts, &result))
+		fail_msg("%s", llm_error());
+	return result;
+}
+
+static void expect_refused(struct llm_session *s, const int32_t *prompt, size_t n,
+			   const struct llm_generate_options *opts, int err, const char *word)
+{
+	unsigned int n_past = llm_session_n_past(s);
+	struct llm_generate_result result;
+
+	assert_int_equal(llm_generate(s, prompt, n, opts, &result), err);
+	if (!strstr(llm_error(), word))
+		fail_msg("no '%s' in: %s", word, llm_error());
+	assert_int_equal(llm_session_n_past(s), n_past);
+	assert_int_equal(result.n_tokens, 0);
+	assert_int_equal(result.last, -1);
+}
+
+/* ---- the same tokens ------------------------------------------------------------------------- */
+
+static struct llm_sampler *sampler_of(const struct llm_engine *engine, float temperature)
+{
+	const struct llm_sampler_options o = {
+		.temperature = temperature, .top_k = 40, .top_p = 0.95f, .seed = 7
+	};
+	struct llm_sampler *sampler;
+
+	if (llm_sampler_create(&o, llm_engine_info(engine)->n_vocab, &sampler))
+		fail_msg("%s", llm_error());
+	return sampler;
+}
+
+/* @n tokens after @prompt by llm_session_eval() and llm_sample(); the last one is not evaluated. */
+static void by_hand(struct llm_session *s, struct llm_sampler *sampler, const int32_t *prompt,
+		    size_t n_prompt, int32_t *ids, size_t n)
+{
+	ref_eval(s, prompt, n_prompt);
+	for (size_t i = 0; i < n; i++) {
+		ids[i] = llm_sample(sampler, llm_session_logits(s));
+		if (i + 1 < n)
+			ref_eval(s, &ids[i], 1);
+	}
+}
+
+static void check_same(struct llm_engine *engine, const int32_t *prompt, size_t n_prompt,
+		       float temperature)
+{
+	struct llm_session *hand = ref_session(engine, 0), *s = ref_session(engine, 0);
+	struct llm_sampler *a = sampler_of(engine, temperature),
+			   *b = sampler_of(engine, temperature);
+	unsigned int n_vocab = llm_engine_info(engine)->n_vocab;
+	int32_t want[32], got[32];
+	struct record r = { 0 };
+	struct llm_generate_options o = {
+		.max_tokens = 32,
+		.sampler = temperature > 0 ? b : NULL,
+		.ignore_end = true,
+		.token = record,
+		.ud = &r,
+		.ids = got,
+	};
+	struct llm_generate_result result;
+
+	by_hand(hand, a, prompt, n_prompt, want, 32);
+	result = generate(s, prompt, n_prompt, &o);
+	assert_memory_equal(got, want, sizeof(want));
+	assert_memory_equal(r.ids, want, sizeof(want));
+	assert_int_equal(result.ended, LLM_ENDED_MAX);
+	assert_int_equal(result.n_tokens, 32);
+	assert_int_equal(result.last, want[31]);
+	assert_int_equal(llm_session_n_past(s), n_prompt + 31);
+	assert_memory_equal(llm_session_logits(s), llm_session_logits(hand),
+			    n_vocab * sizeof(float));
+	assert_true(result.prompt_ns <= result.first_ns && result.first_ns <= result.total_ns);
+	llm_sampler_free(a);
+	llm_sampler_free(b);
+	llm_session_free(hand);
+	llm_session_free(s);
+}
+
+static void test_tokens_are_those_of_a_loop_by_hand(void **state)
+{
+	static const enum llm_placement placements[] = { LLM_PLACE_CPU, LLM_PLACE_FINE,
+							 LLM_PLACE_NPU };
+	struct reference ref;
+
+	ref_load_docs6m(&ref, 2);
+	for (size_t i = 0; i < 3; i++) {
+		struct llm_engine *engine = ref_open(docs6m, placements[i], 2, 0);
+
+		check_same(engine, ref.ids, ref.n_ids, 0);
+		check_same(engine, ref.ids, 1, 0.8f);
+		llm_engine_close(engine);
+	}
+}
+
+static const struct tiny_config tiny = {
+	.arch = "llama",
+	.n_layer = 2,
+	.n_embd = 64,
+	.n_head = 4,
+	.n_head_kv = 2,
+	.head_dim = 16,
+	.n_ff = 96,
+	.n_vocab = 300,
+	.n_ctx = 128,
+	.rot_dim = 16,
+	.untied = true,
+	.eps = 1e-5,
+	.freq_base = 10000,
+	.rope_scale = 1,
+};
+
+static void test_random_models_give_the_tokens_of_a_loop_by_hand(void **state)
+{
+	uint64_t seed = (uint64_t)time(NULL);
+
+	print_message("seed %llu\n", (unsigned long long)seed);
+	for (int round = 0; round < 6; round++) {
+		int32_t prompt[9];
+		struct tiny_model t;
+		struct llm_engine *engine;
+
+		tiny_create(&t, &tiny, seed + (uint64_t)round);
+		engine = ref_open(tiny_write(&t), round % 2 ? LLM_PLACE_NPU : LLM_PLACE_CPU, 1, 0);
+		for (int i = 0; i < 9; i++)
+			prompt[i] = (int32_t)(random_u64(&t.random) % tiny.n_vocab);
+		check_same(engine, prompt, 1 + (size_t)round, (float)(round / 2));
+		llm_engine_close(engine);
+		tiny_free(&t);
+	}
+}
+
+/* ---- scripts --------------------------------------------------------------------------------- */
+
+struct script {
+	struct tiny_model t;
+	struct llm_engine *engine;
+	int32_t ids[MAX_TOKENS]; /* the first one is the prompt */
+	size_t n;
+	char text[MAX_TOKENS]; /* of the others */
+};
+
+static void set_to(float *v, size_t n, float x)
+{
+	for (size_t i = 0; i < n; i++)
+		v[i] = x;
+}
+
+/* A model that says @text, whose bytes are all different, and then an end token. */
+static void script_open(struct script *sc, const char *text, enum llm_placement placement)
+{
+	size_t row = tiny.n_embd * sizeof(float);
+	float *embd, *output;
+
+	memset(sc, 0, sizeof(*sc));
+	snprintf(sc->text, sizeof(sc->text), "%s", text);
+	sc->ids[sc->n++] = 1;
+	for (; *text; text++)
+		sc->ids[sc->n++] = 3 + (unsigned char)*text;
+	sc->ids[sc->n++] = END_ID;
+	tiny_create(&sc->t, &tiny, 1);
+	tiny_key(&sc->t, "tokenizer.ggml.eos_token_id", 'u', END_ID, NULL);
+	/* Layers that add nothing, and norms that scale all alike. */
+	for (unsigned int i = 0; i < tiny.n_layer; i++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "blk.%u.attn_output.weight", i);
+		set_to(tiny_find(&sc->t, name)->data, tiny.n_embd * tiny.n_embd, 0);
+		snprintf(name, sizeof(name), "blk.%u.ffn_down.weight", i);
+		set_to(tiny_find(&sc->t, name)->data, tiny.n_embd * tiny.n_ff, 0);
+	}
+	set_to(tiny_find(&sc->t, "output_norm.weight")->data, tiny.n_embd, 1);
+	embd = tiny_find(&sc->t, "token_embd.weight")->data;
+	output = tiny_find(&sc->t, "output.weight")->data;
+	set_to(output, tiny.n_vocab * tiny.n_embd, 0);
+	for (size_t i = 1; i < sc->n; i++)
+		memcpy(output + (unsigned int)sc->ids[i] * tiny.n_embd,
+		       embd + (unsigned int)sc->ids[i - 1] * tiny.n_embd, row);
+	/* After the end the beginning. */
+	memcpy(output + tiny.n_embd, embd + END_ID * tiny.n_embd, row);
+	sc->engine = ref_open(tiny_write(&sc->t), placement, 1, 0);
+}
+
+static void script_close(struct script *sc)
+{
+	llm_engine_close(sc->engine);
+	tiny_free(&sc->t);
+}
+
+/* Generates from the script's beginning in a session of its own. */
+static struct llm_generate_result script_run(struct script *sc, unsigned int n_ctx,
+					     uint64_t max_tokens, const char *const *stops,
+					     size_t nr_stops, struct record *r)
+{
+	struct llm_session *s = ref_session(sc->engine, n_ctx);
+	struct llm_generate_options o = {
+		.max_tokens = max_tokens,
+		.stops = stops,
+		.nr_stops = nr_stops,
+		.token = record,
+		.ud = r,
+	};
+	struct llm_generate_result result;
+
+	r->n = r->bytes = r->rest = 0;
+	r->ended = false;
+	result = generate(s, sc->ids, 1, &o);
+	r->text[r->bytes] = '\0';
+	assert_int_equal(result.n_tokens, r->n);
+	assert_memory_equal(r->ids, sc->ids + 1, r->n * sizeof(*r->ids));
+	/* All but the last token is evaluated. */
+	assert_int_equal(llm_session_n_past(s),
+			 result.n_tokens + (result.ended == LLM_ENDED_TOKEN));
+	llm_session_free(s);
+	return result;
+}
+
+static void test_an_end_token_ends_the_text_and_is_not_told(void **state)
+{
+	struct llm_generate_result result;
+	struct record r = { 0 };
+	struct script sc;
+
+	script_open(&sc, "helo wrd", LLM_PLACE_NPU);
+	result = script_run(&sc, 0, UINT64_MAX, NULL, 0, &r);
+	assert_int_equal(result.ended, LLM_ENDED_TOKEN);
+	assert_int_equal(result.last, END_ID);
+	assert_int_equal(result.n_tokens, 8);
+	assert_string_equal(r.text, "helo wrd");
+	assert_false(r.ended);
+	script_close(&sc);
+}
+
+static void test_an_end_token_that_is_ignored_is_a_token_without_a_text(void **state)
+{
+	struct record r = { 0 };
+	struct llm_generate_options o = {
+		.max_tokens = 6, .ignore_end = true, .token = record, .ud = &r
+	};
+	struct llm_generate_result result;
+	struct llm_session *s;
+	struct script sc;
+
+	script_open(&sc, "abc", LLM_PLACE_CPU);
+	s = ref_session(sc.engine, 0);
+	result = generate(s, sc.ids, 1, &o);
+	assert_int_equal(result.ended, LLM_ENDED_MAX);
+	assert_int_equal(r.n, 6);
+	assert_int_equal(r.ids[3], END_ID);
+	assert_int_equal(r.ids[4], 1);
+	r.text[r.bytes] = '\0';
+	assert_string_equal(r.text, "abca");
+	llm_session_free(s);
+	script_close(&sc);
+}
+
+static void test_characters_come_whole(void **state)
+{
+	/* The bytes after each token: of one character of each length, the last byte brings it. */
+	static const size_t whole[] = { 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11 };
+	struct llm_generate_result result;
+	struct record r = { 0 };
+	struct script sc;
+
+	script_open(&sc, "a\u00e9\u20ac\U0001f600z", LLM_PLACE_CPU);
+	result = script_run(&sc, 0, UINT64_MAX, NULL, 0, &r);
+	assert_string_equal(r.text, sc.text);
+	assert_int_equal(r.n, 11);
+	assert_memory_equal(r.text_end, whole, sizeof(whole));
+	/* What is not finished at the end comes with it. */
+	result = script_run(&sc, 0, 5, NULL, 0, &r);
+	assert_int_equal(result.ended, LLM_ENDED_MAX);
+	assert_int_equal(r.text_end[4], 3);
+	assert_int_equal(r.rest, 2);
+	assert_memory_equal(r.text, sc.text, 5);
+	script_close(&sc);
+}
+
+static void test_bytes_that_make_no_character_come_as_they_are(void **state)
+{
+	static const size_t ready[] = { 0, 2, 3, 4, 5, 5, 5 };
+	struct record r = { 0 };
+	struct script sc;
+
+	/* A lead without its followers, a follower alone, bytes that never occur, an end inside. */
+	script_open(&sc, "\xe2z\x80\xff\xc0\xf0\x9f", LLM_PLACE_CPU);
+	script_run(&sc, 0, UINT64_MAX, NULL, 0, &r);
+	assert_string_equal(r.text, sc.text);
+	assert_memory_equal(r.text_end, ready, sizeof(ready));
+	assert_true(r.ended);
+	script_close(&sc);
+}
+
+static void test_a_stop_string_across_tokens_ends_the_text_before_it(void **state)
+{
+	static const char *const stops[] = { "never", "lo w" };
+	static const size_t text_end[] = { 1, 2, 2, 2, 2, 2 };
+	struct llm_generate_result result;
+	struct record r = { 0 };
+	struct script sc;
+
+	script_open(&sc, "helo wrd", LLM_PLACE_CPU);
+	result = script_run(&sc, 0, UINT64_MAX, stops, 2, &r);
+	assert_int_equal(result.ended, LLM_ENDED_STRING);
+	assert_int_equal(result.stop, 1);
+	assert_int_equal(result.n_tokens, 6);
+	assert_int_equal(result.last, 3 + 'w');
+	assert_string_equal(r.text, "he");
+	assert_memory_equal(r.text_end, text_end, sizeof(text_end));
+	assert_false(r.ended);
+	/* As the first and as the last token, and with max_tokens at the same time. */
+	assert_int_equal(script_run(&sc, 0, 9, (const char *[]){ "h" }, 1, &r).n_tokens, 1);
+	assert_string_equal(r.text, "");
+	result = script_run(&sc, 0, 8, (const char *[]){ "rd" }, 1, &r);
+	assert_int_equal(result.ended, LLM_ENDED_STRING);
+	assert_string_equal(r.text, "helo w");
+	script_close(&sc);
+}
+
+static void test_what_only_began_a_stop_string_is_given_away(void **state)
+{
+	static const char *const stops[] = { "lo x", "wrd!" };
+	static const size_t text_end[] = { 1, 2, 2, 2, 2, 5, 5, 5 };
+	struct llm_generate_result result;
+	struct record r = { 0 };
+	struct script sc;
+
+	script_open(&sc, "helo wrd", LLM_PLACE_CPU);
+	/* The first is refuted by a token, the second by the end. */
+	result = script_run(&sc, 0, UINT64_MAX, stops, 2, &r);
+	assert_int_equal(result.ended, LLM_ENDED_TOKEN);
+	assert_string_equal(r.text, "helo wrd");
+	assert_memory_equal(r.text_end, text_end, sizeof(text_end));
+	assert_int_equal(r.rest, 3);
+	result = script_run(&sc, 0, 7, stops, 2, &r);
+	assert_int_equal(result.ended, LLM_ENDED_MAX);
+	assert_string_equal(r.text, "helo wr");
+	assert_int_equal(r.rest, 2);
+	/* Four tokens in the context, five are chosen. */
+	result = script_run(&sc, 4, UINT64_MAX, stops, 2, &r);
+	assert_int_equal(result.ended, LLM_ENDED_CONTEXT);
+	assert_string_equal(r.text, "helo");
+	assert_int_equal(r.rest, 2);
+	/* Who ends it does not want it. */
+	r.stop_after = 4;
+	result = script_run(&sc, 0, UINT64_MAX, stops, 2, &r);
+	assert_int_equal(result.ended, LLM_ENDED_CALLBACK);
+	assert_string_equal(r.text, "he");
+	assert_false(r.ended);
+	script_close(&sc);
+}
+
+/* ---- the text alone -------------------------------------------------------------------------- */
+
+/* Where the first stop string begins that any byte of @text completes; @n if none does. */
+static size_t stop_in(const char *text, size_t n, const char *const *stops, size_t nr_stops)
+{
+	for (size_t end = 1; end <= n; end++) {
+		size_t longest = 0;
+
+		for (size_t i = 0; i < nr_stops; i++) {
+			size_t len = strlen(stops[i]);
+
+			if (len <= end && len > longest && !memcmp(text + end - len, stops[i], len))
+				longest = len;
+		}
+		if (longest)
+			return end - longest;
+	}
+	return n;
+}
+
+/* Whether the first @n of @all bytes end inside a character that the others may finish. */
+static bool cut_inside(const char *text, size_t n, size_t all)
+{
+	for (size_t back = 1; back <= 3 && back <= n; back++) {
+		unsigned char lead = (unsigned char)text[n - back];
+
+		if (lead >= 0x80 && lead < 0xc0)
+			continue;
+		/* Those of the alphabet. */
+		if ((lead == 0xc3 && back < 2) || (lead == 0xf0 && back < 4))
+			return n == all || ((unsigned char)text[n] & 0xc0) == 0x80;
+		return false;
+	}
+	return false;
+}
+
+static void test_every_text_cut_in_any_way_comes_complete_up_to_its_stop(void **state)
+{
+	static const char alphabet[] = "aab\xc3\xa9\xf0\x80z";
+	unsigned int seed = (unsigned int)time(NULL), stopped = 0;
+
+	print_message("seed %u\n", seed);
+	srand(seed);
+	for (int round = 0; round < 3000; round++) {
+		char text[200], out[200], strings[3][6] = { "" };
+		const char *stops[3] = { strings[0], strings[1], strings[2] };
+		struct generate_text t = { .stops = stops, .nr_stops = (size_t)(rand() % 4) };
+		size_t n = (size_t)(rand() % 200), got = 0, at = 0, want;
+
+		for (size_t i = 0; i < n; i++)
+			text[i] = alphabet[rand() % (int)(sizeof(alphabet) - 1)];
+		for (size_t i = 0; i < 3; i++)
+			for (int j = 0; j < 2 + rand() % 4; j++)
+				strings[i][j] = alphabet[rand() % 5];
+		want = stop_in(text, n, stops, t.nr_stops);
+		while (at < n && !t.stopped) {
+			size_t piece = 1 + (size_t)(rand() % 9);
+
+			piece = piece < n - at ? piece : n - at;
+			assert_int_equal(generate_text_put(&t, text + at, piece), 0);
+			at += piece;
+			if (t.ready)
+				memcpy(out + got, t.bytes, t.ready);
+			got += t.ready;
+			/* No more is held than a stop string and a character may need. */
+			assert_true(t.stopped || at - got <= 5 + 3);
+			assert_true(t.stopped || !cut_inside(text, got, at));
+			generate_text_given(&t);
+		}
+		assert_int_equal(t.stopped, want < n);
+		generate_text_end(&t);
+		if (t.ready && !t.stopped) {
+			memcpy(out + got, t.bytes, t.ready);
+			got += t.ready;
+		}
+		assert_int_equal(got, want);
+		assert_memory_equal(out, text, want);
+		stopped += t.stopped;
+		generate_text_free(&t);
+	}
+	assert_in_range(stopped, 100, 2900);
+}
+
+/* ---- ends and beginnings --------------------------------------------------------------------- */
+
+static void test_the_program_can_end_it_and_go_on_with_the_last_token(void **state)
+{
+	struct llm_engine *engine = ref_open(docs6m, LLM_PLACE_NPU, 2, 0);
+	struct llm_session *s = ref_session(engine, 0);
+	struct record r = { .stop_after = 5 };
+	struct llm_generate_options o = {
+		.max_tokens = 12, .ignore_end = true, .token = record, .ud = &r
+	};
+	struct llm_generate_result result;
+	struct reference ref;
+	int32_t want[12];
+
+	ref_load_docs6m(&ref, 1);
+	o.ids = want;
+	o.token = NULL;
+	generate(s, ref.ids, ref.n_ids, &o);
+	assert_int_equal(llm_session_truncate(s, 0), 0);
+	o.ids = NULL;
+	o.token = record;
+	result = generate(s, ref.ids, ref.n_ids, &o);
+	assert_int_equal(result.ended, LLM_ENDED_CALLBACK);
+	assert_int_equal(result.n_tokens, 5);
+	assert_int_equal(result.last, want[4]);
+	assert_int_equal(llm_session_n_past(s), ref.n_ids + 4);
+	r = (struct record){ 0 };
+	o.max_tokens = 7;
+	result = generate(s, &result.last, 1, &o);
+	assert_int_equal(result.n_tokens, 7);
+	assert_memory_equal(r.ids, want + 5, 7 * sizeof(*want));
+	llm_session_free(s);
+	llm_engine_close(engine);
+}
+
+static void test_a_full_context_ends_it(void **state)
+{
+	struct llm_engine *engine = ref_open(docs6m, LLM_PLACE_CPU, 1, 0);
+	struct llm_generate_options o = { .max_tokens = UINT64_MAX, .ignore_end = true };
+	struct llm_generate_result result;
+	struct llm_session *s;
+	struct reference ref;
+
+	ref_load_docs6m(&ref, 1);
+	for (unsigned int more = 0; more < 3; more++) {
+		s = ref_session(engine, (unsigned int)ref.n_ids + more);
+		result = generate(s, ref.ids, ref.n_ids, &o);
+		assert_int_equal(result.ended, LLM_ENDED_CONTEXT);
+		/* One token more is chosen than there is room for. */
+		assert_int_equal(result.n_tokens, more + 1);
+		assert_int_equal(llm_session_n_past(s), ref.n_ids + more);
+		llm_session_free(s);
+	}
+	/* As many as fit are no reason to say that it is full. */
+	s = ref_session(engine, (unsigned int)ref.n_ids);
+	o.max_tokens = 1;
+	assert_int_equal(generate(s, ref.ids, ref.n_ids, &o).ended, LLM_ENDED_MAX);
+	expect_refused(s, ref.ids, 1, &o, -ENOSPC, "context");
+	llm_session_free(s);
+	llm_engine_close(engine);
+}
+
+static void test_no_tokens_are_an_evaluation_of_the_prompt(void **state)
+{
+	struct llm_engine *engine = ref_open(docs6m, LLM_PLACE_CPU, 1, 0);
+	struct llm_session *s = ref_session(engine, 0);
+	struct llm_generate_options o = { .token = record };
+	struct llm_generate_result result;
+	struct record r = { 0 };
+	struct reference ref;
+	int32_t want;
+
+	ref_load_docs6m(&ref, 1);
+	o.ud = &r;
+	expect_refused(s, NULL, 0, &o, -EINVAL, "empty prompt");
+	result = generate(s, ref.ids, ref.n_ids, &o);
+	assert_int_equal(result.ended, LLM_ENDED_MAX);
+	assert_int_equal(result.n_tokens, 0);
+	assert_int_equal(result.last, -1);
+	assert_true(result.prompt_ns > 0 && result.first_ns == 0);
+	assert_true(r.n == 0 && !r.ended);
+	assert_int_equal(llm_session_n_past(s), ref.n_ids);
+	/* Nothing more to evaluate, and a token to choose. */
+	want = llm_argmax(llm_session_logits(s), llm_engine_info(engine)->n_vocab);
+	o.max_tokens = 1;
+	result = generate(s, NULL, 0, &o);
+	assert_int_equal(result.last, want);
+	assert_int_equal(llm_session_n_past(s), ref.n_ids);
+	llm_session_free(s);
+	llm_engine_close(engine);
+}
+
+static void test_bad_prompts_and_stops_are_refused_before_anything_is_done(void **state)
+{
+	struct llm_engine *engine = ref_open(docs6m, LLM_PLACE_CPU, 1, 0);
+	struct llm_session *s = ref_session(engine, 8);
+	struct llm_generate_options o = { .max_tokens = 4 };
+	int32_t ids[9] = { 1, 5, 6 };
+
+	ref_eval(s, ids, 2);
+	ids[1] = -1;
+	expect_refused(s, ids, 3, &o, -EINVAL, "token 1 is -1");
+	ids[1] = 4096;
+	expect_refused(s, ids, 3, &o, -EINVAL, "token 1 is 4096");
+	ids[1] = 5;
+	expect_refused(s, ids, 7, &o, -ENOSPC, "7 tokens after 2 do not fit a context of 8");
+	o.stops = (const char *[]){ "a", "" };
+	o.nr_stops = 2;
+	expect_refused(s, ids, 3, &o, -EINVAL, "stop string 1 is empty");
+	llm_session_free(s);
+	llm_engine_close(engine);
+}
+
+static void test_times_are_the_engines_clocks(void **state)
+{
+	struct llm_options opts = { .model = docs6m, .profile = "sd8gen3" };
+	struct record r = { 0 };
+	struct llm_generate_options o = {
+		.max_tokens = 6, .ignore_end = true, .token = record, .ud = &r
+	};
+	struct llm_generate_result result;
+	struct llm_session_stats stats;
+	struct llm_engine *engine;
+	struct llm_session *s;
+	struct reference ref;
+
+	ref_load_docs6m(&ref, 3);
+	if (llm_engine_open(&opts, &engine))
+		fail_msg("%s", llm_error());
+	s = ref_session(engine, 0);
+	result = generate(s, ref.ids, ref.n_ids, &o);
+	llm_session_stats(s, &stats);
+	assert_int_equal(result.prompt_ns, stats.prefill_ns);
+	assert_int_equal(result.first_ns, stats.prefill_ns);
+	assert_int_equal(r.at_ns[0], stats.prefill_ns);
+	assert_int_equal(result.total_ns, stats.prefill_ns + stats.decode_ns);
+	assert_int_equal(r.at_ns[5], result.total_ns);
+	llm_session_free(s);
+	llm_engine_close(engine);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_tokens_are_those_of_a_loop_by_hand),
+		cmocka_unit_test(test_random_models_give_the_tokens_of_a_loop_by_hand),
+		cmocka_unit_test(test_an_end_token_ends_the_text_and_is_not_told),
+		cmocka_unit_test(test_an_end_token_that_is_ignored_is_a_token_without_a_text),
+		cmocka_unit_test(test_characters_come_whole),
+		cmocka_unit_test(test_bytes_that_make_no_character_come_as_they_are),
+		cmocka_unit_test(test_a_stop_string_across_tokens_ends_the_text_before_it),
+		cmocka_unit_test(test_what_only_began_a_stop_string_is_given_away),
+		cmocka_unit_test(test_every_text_cut_in_any_way_comes_complete_up_to_its_stop),
+		cmocka_unit_test(test_the_program_can_end_it_and_go_on_with_the_last_token),
+		cmocka_unit_test(test_a_full_context_ends_it),
+		cmocka_unit_test(test_no_tokens_are_an_evaluation_of_the_prompt),
+		cmocka_unit_test(test_bad_prompts_and_stops_are_refused_before_anything_is_done),
+		cmocka_unit_test(test_times_are_the_engines_clocks),
+	};
+
+	ref_embedded(docs6m, sizeof(docs6m));
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
