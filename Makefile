@@ -5,7 +5,7 @@
 #   make bench | check                   set up, build, measure or test
 #   make bench-peer LLAMA_BENCH=PROGRAM  beside llama.cpp's llama-bench; ARGS= for tests/bench/peer.sh; docs/benchmarks.md
 #   make check-full                      what is too long for check: newer kernels, debug kernels (tests/check-full.sh)
-#   make deps | all | kmod | insmod | rmmod | install | clean
+#   make deps | all | experiments | kmod | insmod | rmmod | install | clean
 #   make deb                             Debian packages, into $(BUILD)/deb; docs/packaging.md
 #
 # Variables: BUILD=DIR (build), SAN=1 (ASan and UBSan, into $(BUILD)/san), KDIR=DIR (kernel to build the module for),
@@ -57,11 +57,16 @@ sources = $(wildcard $(addsuffix /*.c,$(1)))
 # The arithmetic and the phone's numbers go into the library whose code calls them.
 LLM_BELOW := $(wildcard kernels/cpu_kernels*.c) soc/soc.c
 FW_MAIN := firmware-sim/vnpu_fw.c firmware-sim/port_kmd.c firmware-sim/confine.c
-FW_SRC := $(filter-out $(FW_MAIN) $(LLM_BELOW),$(call sources,firmware-sim isa kernels soc))
+FW_SRC := $(filter-out $(FW_MAIN) $(LLM_BELOW),$(call sources,firmware-sim isa kernels soc wait))
 NPU_SRC := $(call sources,$(NPU_ROOMS))
 LLM_SRC := $(call sources,$(RUNTIME_ROOMS)) $(LLM_BELOW)
 # tools/NAME/*.c make build/bin/NAME, with tools/common, which they share.
 TOOLS_SHARED := $(call sources,tools/common)
+# tools/experiments/NAME/*.c make build/experiments/NAME. What is not main.c is for the other experiments that use it, and for
+# tests, which hold the solver against what is known of all cuts.
+parts = $(filter-out %/main.c,$(call sources,$(filter tools/experiments/%,$(1))))
+ORACLES := tools/experiments/calibration/calibration.c $(call parts,tools/experiments/cuts)
+GAME := $(call parts,tools/experiments/game)
 UNIT := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
 KTEST := $(patsubst tests/kmod/%.c,%,$(wildcard tests/kmod/test_*.c))
 BENCH := $(patsubst tests/bench/%.c,%,$(wildcard tests/bench/bench_*.c))
@@ -70,11 +75,13 @@ FUZZ := fuzz_ioctl soak_kill follow
 
 obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
 BINS := $(addprefix $(O)/bin/,vnpu-fw $(TOOLS))
+EXPERIMENT_BINS := $(patsubst tools/%/main.c,$(O)/%,$(wildcard tools/experiments/*/main.c))
 TESTS := $(addprefix $(O)/tests/,$(UNIT) $(KTEST) $(BENCH) $(FUZZ) abi32 abi64 accel_as_dri.so fake_node.so)
 
-.PHONY: all tests
+.PHONY: all experiments tests
 all: $(O)/lib/libnpu.a $(O)/lib/libnpu.so $(O)/lib/libllm.a $(O)/lib/libllm.so $(BINS)
-tests: all $(TESTS)
+experiments: $(EXPERIMENT_BINS)
+tests: all experiments $(TESTS)
 
 # ---- rooms: which headers a file can include (rooms.mk) --------------------------------------------------------------
 
@@ -176,6 +183,15 @@ $(O)/bin/$(1): $(call obj,$(call sources,tools/$(1)) $(TOOLS_SHARED)) $(O)/lib/l
 endef
 $(foreach t,$(TOOLS),$(eval $(call tool_rule,$(t))))
 
+define experiment_rule
+$(O)/experiments/$(1): $(call obj,$(call sources,tools/experiments/$(1)) $(call parts,$(tools/experiments/$(1)_uses)) $(TOOLS_SHARED)) \
+		$(O)/lib/libllm.a $(O)/lib/libnpu.a
+	$$(call link,$(LIBS_TOOLS) $(LIBS_LLM) $(LIBS_NPU))
+endef
+$(foreach e,$(notdir $(EXPERIMENT_BINS)),$(eval $(call experiment_rule,$(e))))
+
+$(addprefix $(O)/tests/,test_plan test_partition test_hetero bench_partition): $(call obj,$(ORACLES))
+$(addprefix $(O)/tests/,test_scheduler test_gpu_game): $(call obj,$(GAME))
 $(O)/tests/test_fw_confine: LIBS_TOOLS += $(LIBS_SECCOMP)
 $(O)/tests/test_%: $(O)/obj/tests/unit/test_%.o $(O)/lib/libllm.a $(O)/lib/libnpu.a
 	$(call link,-lcmocka $(LIBS_TOOLS) $(LIBS_LLM) $(LIBS_NPU))

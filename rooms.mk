@@ -19,14 +19,15 @@ uapi/drm_public := drm
 uapi/linux_public := linux
 uapi/npu_public := npu
 
-# ---- what knows no device: arithmetic, and the phone's numbers ---------------------------------------------------------
+# ---- what knows no device: arithmetic, the phone's numbers, and how to wait ------------------------------------------
 
-ROOMS += kernels soc
+ROOMS += kernels soc wait
 kernels_public := kernels.h cpu_kernels.h
 kernels_uses := uapi/npu
 soc_public := profile.h npu_time.h soc.h
+wait_public := expect.h polling.h
 
-# ---- what commands are made of, for those who write, check and show them ---------------------------------------------
+# ---- what the ISA's operations are: for the device, the compiler and listings ---------------------------------------
 
 ROOMS += isa
 isa_public := isa_ops.h
@@ -35,8 +36,8 @@ isa_uses := uapi/npu
 # ---- the device ------------------------------------------------------------------------------------------------------
 
 ROOMS += firmware-sim
-firmware-sim_public := fw.h fw_poll.h
-firmware-sim_uses := uapi/drm uapi/linux uapi/npu isa kernels soc
+firmware-sim_public := fw.h
+firmware-sim_uses := uapi/drm uapi/linux uapi/npu isa kernels soc wait
 
 # ---- libnpu ----------------------------------------------------------------------------------------------------------
 # libnpu is what a program sees; libnpu/inside what only the library's own rooms do. Those know one another.
@@ -50,16 +51,16 @@ libnpu/inside_public := npu_fail.h npu_private.h
 libnpu/graph_public := image.h
 libnpu/graph_uses := libnpu libnpu/inside isa soc uapi/npu
 libnpu/device_public := transport.h
-libnpu/device_uses := libnpu libnpu/inside libnpu/graph libnpu/trace isa uapi/drm uapi/npu
+libnpu/device_uses := libnpu libnpu/inside libnpu/graph libnpu/trace isa wait uapi/drm uapi/npu
 libnpu/trace_public := trace.h probes.h json_text.h
-libnpu/trace_uses := libnpu libnpu/inside libnpu/graph libnpu/device uapi/drm uapi/npu
+libnpu/trace_uses := libnpu libnpu/inside libnpu/graph libnpu/device wait uapi/drm uapi/npu
 # The only room that sees the device: it is one, inside the process.
-libnpu/sim_uses := libnpu libnpu/inside libnpu/device soc uapi/drm uapi/linux uapi/npu kernels firmware-sim
+libnpu/sim_uses := libnpu libnpu/inside libnpu/device soc wait uapi/drm uapi/linux uapi/npu kernels firmware-sim
 
 # ---- runtime: each room uses those before it -----------------------------------------------------------------------------
 # runtime/api is what a program sees.
 
-RUNTIME_BELOW := runtime/api libnpu uapi/npu soc kernels
+RUNTIME_BELOW := runtime/api libnpu uapi/npu soc kernels wait
 RUNTIME_ROOMS := runtime/base runtime/gguf runtime/text runtime/model runtime/quantize runtime/schedule runtime/partition \
 	runtime/lanes/opencl runtime/lanes runtime/pass runtime
 ROOMS += runtime/api $(RUNTIME_ROOMS)
@@ -71,54 +72,54 @@ runtime/base_uses := $(RUNTIME_BELOW)
 runtime/gguf_public := gguf.h gguf_quantize.h gguf_writer.h dequant.h
 runtime/gguf_uses := $(runtime/base_uses) runtime/base
 # Beside each other:
-runtime/text_public := tokenizer.h
+runtime/text_public := text.h tokenizer.h
 runtime/text_uses := $(runtime/gguf_uses) runtime/gguf
-runtime/model_public := activations.h model.h pack.h packed.h shape.h
+runtime/model_public := activations.h model.h ops.h pack.h packed.h shape.h
 runtime/model_uses := $(runtime/gguf_uses) runtime/gguf
 runtime/quantize_uses := $(runtime/model_uses) runtime/model
 runtime/schedule_public := scheduler.h waits.h
 runtime/schedule_uses := $(runtime/model_uses) runtime/model runtime/text
 runtime/partition_public := op_profile.h op_samples.h partition.h predictor.h
 runtime/partition_uses := $(runtime/schedule_uses) runtime/schedule
-runtime/lanes/opencl_public := gpu.h gpu_game.h
+runtime/lanes/opencl_public := gpu.h
 runtime/lanes/opencl_uses := $(runtime/partition_uses) runtime/partition
-runtime/lanes_public := hetero.h
+runtime/lanes_public := cpu_lane.h gpu_lane.h lane.h loaded.h memory.h npu_lane.h graphs.h
 runtime/lanes_uses := $(runtime/lanes/opencl_uses) runtime/lanes/opencl
-runtime/pass_public := forward.h graphs.h plan.h
+runtime/pass_public := plan.h run.h
 runtime/pass_uses := $(runtime/lanes_uses) runtime/lanes
+# An engine's inside is for experiments.
+runtime_public := engine.h
 runtime_uses := $(runtime/pass_uses) runtime/pass
 
 # ---- tools: a room each ------------------------------------------------------------------------------------------------
 
 TOOLS := llm-bench llm-cli llm-perplexity llm-logits llm-quantize llm-vocab npuc npu-info npu-profile npu-top npu-trace
 ROOMS += tools/common $(TOOLS:%=tools/%)
-tools/common_public := json_out.h options.h progress.h range.h timeline.h tokens.h tool.h
+tools/common_public := json_out.h options.h progress.h prompts.h range.h timeline.h tokens.h tool.h
 tools/common_uses := runtime/api libnpu
 $(foreach t,$(TOOLS),$(eval tools/$(t)_uses := tools/common runtime/api libnpu))
+tools/npuc_uses += uapi/npu isa
+
+# ---- experiments: programs that only reproduce a figure ------------------------------------------------------------------
+# tools/experiments/NAME makes build/experiments/NAME, which is not installed. They see the inside of the runtime.
+
+EXPERIMENTS := calibration cuts game hetero
+ROOMS += $(EXPERIMENTS:%=tools/experiments/%)
+$(foreach e,$(EXPERIMENTS),$(eval tools/experiments/$(e)_uses := $(runtime_uses) runtime tools/common))
+tools/experiments/cuts_public := cuts.h
+tools/experiments/cuts_exceptions := runtime/partition/partition_private.h
+# The parts of a program: a game, under either clock.
+tools/experiments/game_public := game.h gpu_game.h
+tools/experiments/hetero_uses += tools/experiments/cuts tools/experiments/game
 
 # ---- exceptions: what still looks where it should not --------------------------------------------------------------------
 # With the headers that the one meant includes in turn. Nothing is added here: a line goes when its file needs it no more.
 
-# The firmware's own decoder and timing model, which say what a graph will take; and how it polls.
+# The firmware's own decoder and timing model, which say what a graph will take.
 libnpu/graph_exceptions := firmware-sim/fw_time.h firmware-sim/fw_stream.h
-libnpu/device_exceptions := firmware-sim/fw_poll.h
-libnpu/trace_exceptions := firmware-sim/fw_poll.h
-
-# Inside the runtime: rooms that include from rooms above them, or what is another's own.
-runtime/text_exceptions := runtime/engine.h runtime/model/activations.h runtime/model/model.h runtime/model/pack.h runtime/model/packed.h
-runtime/partition_exceptions := runtime/pass/plan.h
-runtime/lanes/opencl_exceptions := runtime/schedule/scheduler_private.h
-runtime/lanes_exceptions := runtime/engine.h runtime/pass/forward.h runtime/pass/graphs.h runtime/pass/plan.h
-runtime/pass_exceptions := runtime/engine.h
 
 # Tools that look into the libraries.
-SEE_SCHEDULER := $(addprefix runtime/schedule/,scheduler.h waits.h) $(addprefix soc/,soc.h npu_time.h profile.h)
 SEE_PREDICTOR := $(addprefix runtime/partition/,predictor.h op_samples.h) $(addprefix soc/,soc.h npu_time.h profile.h)
-SEE_PLAN := runtime/pass/plan.h runtime/partition/partition.h $(addprefix runtime/model/,activations.h shape.h) $(SEE_PREDICTOR) \
-	$(SEE_SCHEDULER)
-tools/common_exceptions := $(SEE_SCHEDULER)
-tools/llm-cli_exceptions := $(SEE_SCHEDULER)
-tools/llm-bench_exceptions := $(sort runtime/calibration.h $(addprefix runtime/lanes/opencl/,gpu.h gpu_game.h) $(SEE_PLAN))
 tools/npu-profile_exceptions := $(sort runtime/partition/op_profile.h runtime/model/shape.h $(SEE_PREDICTOR))
 tools/npu-info_exceptions := runtime/lanes/opencl/gpu.h
 tools/npu-trace_exceptions := libnpu/trace/json_text.h

@@ -23,7 +23,7 @@
 #include <drm/vnpu_accel.h>
 
 #include "fw_exec.h"
-#include "fw_poll.h"
+#include "polling.h"
 #include "fw_queue.h"
 #include "fw_record.h"
 #include "fw_stream.h"
@@ -84,7 +84,7 @@ struct fw_core {
 	int err; /* of enter(), or of a ring that makes no sense: ends the core */
 	char broken[256]; /* how the kernel broke the protocol; empty: it did not */
 	_Atomic bool stop;
-	struct fw_poll poll;
+	struct polling poll;
 };
 
 /* The kernel has ended the session. */
@@ -665,7 +665,7 @@ static bool poll_ring(struct fw_core *core)
 	bool found;
 
 	while (!(found = sq_tail(core) != core->sq_head || is_over(core) || !should_run(core))) {
-		fw_poll_again(&core->poll);
+		polling_again(&core->poll);
 		if (core->poll.looks % 64)
 			continue;
 		now = fw_now_ns();
@@ -674,7 +674,7 @@ static bool poll_ring(struct fw_core *core)
 		if (now >= end)
 			break;
 	}
-	fw_poll_end(&core->poll, found);
+	polling_end(&core->poll, found);
 	return found;
 }
 
@@ -687,7 +687,7 @@ static void idle(struct fw_core *core)
 			return;
 	}
 	enter(core, VNPU_FW_ENTER_COMPLETE | VNPU_FW_ENTER_WAIT, -1);
-	fw_poll_woken(&core->poll);
+	polling_woken(&core->poll);
 }
 
 /* The next job, into core->job. False: there is none. */

@@ -10,10 +10,11 @@
 
 #include <drm/vnpu_accel.h>
 
-#include "fw_poll.h"
+#include "expect.h"
 #include "image.h"
 #include "npu.h"
 #include "npu_fail.h"
+#include "polling.h"
 #include "transport.h"
 
 #define NPU_PAGE DRM_VNPU_PAGE_SIZE
@@ -57,8 +58,7 @@ struct npu_program {
 	struct npu_image image;
 	struct npu_buffer *code; /* the relocated stream, then the constants */
 	size_t const_offset;
-	_Atomic int64_t run_ns; /* how long its jobs took, 0 while unknown */
-	_Atomic int64_t sleep_ns; /* how much of it a fast wait may sleep */
+	struct expect expect; /* of its jobs */
 };
 
 struct npu_job {
@@ -98,7 +98,8 @@ struct npu_queue {
 	struct npu_buffer *scratch; /* of all its jobs, which run one after another */
 	struct npu_flight history[NPU_QUEUE_HISTORY];
 	int64_t last_done_ns;
-	struct fw_poll poll;
+	struct polling poll;
+	struct sleeps sleeps; /* of fast waits */
 	struct npu_trace_queue *trace; /* NULL: its jobs are not traced */
 };
 

@@ -11,25 +11,18 @@
 #include <string.h>
 
 #include "engine.h"
-#include "hetero.h"
+#include "gpu.h"
+#include "gpu_lane.h"
 #include "llm_fail.h"
 
-#define DEFAULT_CHUNK 256
-/* Placements gpu and layer take a prompt whole, as far as memory is no matter. */
-#define DEFAULT_LAYER_CHUNK 2048
 /* How long an idle thread polls for its next loop. With a device the CPUs may be its own (sim), so it sleeps at once. */
 #define CPU_SPIN_US 50
 
 /* The numbers among the options. */
 static int engine_check(const struct llm_options *opts)
 {
-	if (!opts->model)
+	if (!opts->model && !(opts->dry_run && opts->shape))
 		return llm_fail(-EINVAL, "no model file given");
-	if (!(opts->gpu_share >= 0 && opts->gpu_share <= 1))
-		return llm_fail(-EINVAL, "a GPU's share of %g; it is from 0 to 1", (double)opts->gpu_share);
-	if (opts->gpu_share > 0 && opts->choices.partition == LLM_PARTITION_NONE)
-		return llm_fail(-EINVAL, "a GPU's share without a partition; choose placement layer and partition row, "
-					 "sequence, multi-sequence or hybrid");
 	if (opts->threads > LLM_MAX_THREADS)
 		return llm_fail(-EINVAL, "%u threads; at most %u are possible", opts->threads,
 				LLM_MAX_THREADS);
@@ -53,71 +46,57 @@ static bool engine_q4(const struct llm_model *m)
 	return q4 > bytes / 2;
 }
 
-/* Settles what the options leave open, by what the file is. */
+/* Settles what the options leave open, by what the file is; a dry run of a shape has none. */
 static int engine_settle(struct llm_engine *e, const struct llm_options *opts)
 {
-	const struct llm_model *m = &e->model;
-	struct llm_choices_file file = { .path = e->path, .q4 = engine_q4(m) };
-	struct llm_engine_info *info = &e->info;
-	int packed =
-		m->packed[0] ? llm_choice_parse(LLM_CHOICE_WEIGHTS, m->packed) : LLM_WEIGHTS_AUTO;
-	int err;
+	const struct llm_model *m = &e->loaded.model;
+	bool virtual_clock = opts->profile || opts->dry_run;
+	struct llm_choices_file file = { .path = e->path };
+	int packed;
 
+	/* What is named is planned, whatever the file could be computed with. */
+	if (!opts->model || (opts->dry_run && opts->choices.weights != LLM_WEIGHTS_AUTO))
+		return llm_choices_settle(&opts->choices, NULL, virtual_clock, &e->info.choices);
+	packed = m->packed[0] ? llm_choice_parse(LLM_CHOICE_WEIGHTS, m->packed) : LLM_WEIGHTS_AUTO;
 	if (packed < 0 || (m->packed[0] && !llm_weights_packed((enum llm_weights)packed)))
-		return llm_fail(-ENOTSUP, "%s: packed for weights '%s', which are not known",
-				e->path, m->packed);
+		return llm_fail(-ENOTSUP, "%s: packed for weights '%s', which are not known", e->path, m->packed);
 	file.packed = (enum llm_weights)packed;
-	err = llm_choices_settle(&opts->choices, &file, opts->profile != NULL, &info->choices);
-	if (err)
-		return err;
-	if (info->choices.kv == LLM_KV_Q8_0 && m->head_dim % VNPU_Q8_0_VALUES)
-		return llm_fail(-EINVAL,
-				"%s: heads of %u values; a KV cache of q8_0 needs a multiple of "
-				"%d, choose f16 or f32",
-				e->path, m->head_dim, VNPU_Q8_0_VALUES);
-	info->threads = opts->threads ? opts->threads : llm_pool_cpus();
-	if (info->threads > LLM_MAX_THREADS)
-		info->threads = LLM_MAX_THREADS;
-	info->chunk = opts->chunk				       ? opts->chunk
-		      : llm_placement_has_gpu(info->choices.placement) ? DEFAULT_LAYER_CHUNK
-								       : DEFAULT_CHUNK;
-	return 0;
+	file.q4 = engine_q4(m);
+	return llm_choices_settle(&opts->choices, &file, virtual_clock, &e->info.choices);
 }
 
-static int engine_read(struct llm_engine *e, const struct llm_options *opts)
+static int engine_read(struct llm_engine *e)
 {
+	struct llm_loaded *l = &e->loaded;
 	char line[256];
 	int err;
 
-	err = gguf_open(e->path, &e->file, line, sizeof(line));
+	err = gguf_open(e->path, &l->file, line, sizeof(line));
 	if (err)
 		return llm_fail(err, "%s", line);
-	err = llm_model_read(&e->model, e->file, e->path);
-	if (!err)
-		err = engine_settle(e, opts);
+	err = llm_model_read(&l->model, l->file, e->path);
 	if (err)
 		return err;
-	err = tokenizer_create(e->file, &e->tok, line, sizeof(line));
+	err = tokenizer_create(l->file, &e->tok, line, sizeof(line));
 	if (err)
 		return llm_fail(err, "%s: %s", e->path, line);
-	if (tokenizer_n_vocab(e->tok) > e->model.n_vocab)
-		return llm_fail(-EINVAL,
-				"%s: %zu tokens in the vocabulary, %u rows in token_embd.weight",
-				e->path, tokenizer_n_vocab(e->tok), e->model.n_vocab);
+	if (tokenizer_n_vocab(e->tok) > l->model.n_vocab)
+		return llm_fail(-EINVAL, "%s: %zu tokens in the vocabulary, %u rows in token_embd.weight", e->path,
+				tokenizer_n_vocab(e->tok), l->model.n_vocab);
 	return 0;
 }
 
 static void engine_describe(struct llm_engine *e)
 {
-	const struct llm_model *m = &e->model;
+	const struct llm_model *m = &e->loaded.model;
 	struct llm_engine_info *info = &e->info;
 	const char *name;
 	size_t bytes;
 
 	snprintf(info->arch, sizeof(info->arch), "%s", m->arch);
-	if (!gguf_string(e->file, "general.name", &name, &bytes))
+	if (!gguf_string(e->loaded.file, "general.name", &name, &bytes))
 		snprintf(info->name, sizeof(info->name), "%.*s", bytes < 64 ? (int)bytes : 64, name);
-	llm_model_type(m, e->file, info->type, sizeof(info->type));
+	llm_model_type(m, e->loaded.file, info->type, sizeof(info->type));
 	info->n_params = m->n_params;
 	info->file_bytes = m->file_bytes;
 	info->n_layer = m->n_layer;
@@ -142,30 +121,28 @@ static int engine_load_gpu(struct llm_engine *e, const struct llm_options *opts)
 		e->info.gpu = LLM_GPU_HOST;
 		return 0;
 	}
-	err = llm_gpu_open(opts->gpu, NULL, &e->gpu);
+	err = llm_gpu_open(opts->gpu, NULL, &e->loaded.gpu);
 	if (err == -ENODEV && e->profile && !opts->gpu)
 		return 0;
 	if (err == -ENODEV)
-		return llm_fail(err,
-				"placement %s: %s; or --clock virtual, which has a GPU of its own",
-				llm_choice_name(LLM_CHOICE_PLACEMENT, e->info.choices.placement),
-				llm_error());
+		return llm_fail(err, "placement %s: %s; or --clock virtual, which has a GPU of its own",
+				llm_choice_name(LLM_CHOICE_PLACEMENT, e->info.choices.placement), llm_error());
 	if (err)
 		return err;
-	e->info.gpu = llm_gpu_info(e->gpu)->name;
-	return hetero_gpu_load(e);
+	e->info.gpu = llm_gpu_info(e->loaded.gpu)->name;
+	return lane_gpu_load(&e->loaded);
 }
 
 static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 {
 	struct llm_packed_source src = {
-		.model = &e->model,
-		.file = e->file,
+		.model = &e->loaded.model,
+		.file = e->loaded.file,
 		.path = e->path,
 		.weights = e->info.choices.weights,
 		.activations = e->info.choices.activations,
-		.pool = e->pool,
-		.kernels = e->kernels,
+		.pool = e->loaded.pool,
+		.kernels = e->loaded.kernels,
 		.keep_mapped = llm_placement_has_gpu(e->info.choices.placement),
 		.progress = opts->progress,
 		.ud = opts->ud,
@@ -174,23 +151,23 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 	int err;
 
 	/* The last row of a chunk is bound where it lies, and bindings are 64-byte aligned. */
-	if (e->model.n_embd % 16)
+	if (e->loaded.model.n_embd % 16)
 		return llm_fail(-ENOTSUP,
 				"%s: an embedding of %u is not a multiple of 16, which the NPU's graphs need; "
 				"choose placement cpu",
-				e->path, e->model.n_embd);
+				e->path, e->loaded.model.n_embd);
 	/* One SoC on both sides of the transport. */
 	if (!device.profile)
 		device.profile = opts->profile;
 	err = npu_device_open(&device, &e->dev);
 	if (!err)
-		err = npu_context_create(e->dev, &e->ctx);
+		err = npu_context_create(e->dev, &e->loaded.ctx);
 	if (err)
 		return llm_fail(err, "%s", npu_error());
-	e->info.device = npu_device_info(e->dev);
-	src.ctx = e->ctx;
-	err = llm_packed_load(&e->packed, &src);
-	e->info.weight_bytes = e->packed.weight_bytes;
+	e->info.device = e->loaded.device = npu_device_info(e->dev);
+	src.ctx = e->loaded.ctx;
+	err = llm_packed_load(&e->loaded.packed, &src);
+	e->info.weight_bytes = e->loaded.packed.weight_bytes;
 	if (!err && llm_placement_has_gpu(e->info.choices.placement))
 		err = engine_load_gpu(e, opts);
 	return err;
@@ -198,7 +175,7 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 
 static int engine_load_cpu(struct llm_engine *e, const struct llm_options *opts)
 {
-	const struct llm_model *m = &e->model;
+	const struct llm_model *m = &e->loaded.model;
 
 	e->info.weight_bytes = m->output->bytes;
 	for (unsigned int i = 0; i < m->n_layer; i++) {
@@ -208,6 +185,20 @@ static int engine_load_cpu(struct llm_engine *e, const struct llm_options *opts)
 	if (opts->progress && opts->progress(opts->ud, 1.0, "mapped"))
 		return llm_fail(-ECANCELED, "%s: loading was stopped", e->path);
 	return 0;
+}
+
+static int engine_load_predictor(struct llm_engine *e, const char *path)
+{
+	struct predictor_info info;
+	int err = predictor_load(path, &e->predictor);
+
+	if (err)
+		return err;
+	predictor_info(e->predictor, &info);
+	if (info.lane == SOC_NPU)
+		return 0;
+	return llm_fail(-EINVAL, "%s: predicts lane %s; of lane npu is wanted: npu-profile fit --lane npu", path,
+			soc_lane_name(info.lane));
 }
 
 static int engine_load_profiles(struct llm_engine *e, const struct llm_options *opts)
@@ -221,28 +212,100 @@ static int engine_load_profiles(struct llm_engine *e, const struct llm_options *
 	} else if (e->info.choices.placement == LLM_PLACE_LAYER) {
 		e->cuts_profile = profile_load(cuts, why, sizeof(why));
 	}
-	return why[0] ? llm_fail(-EINVAL, "%s", why) : 0;
+	if (why[0])
+		return llm_fail(-EINVAL, "%s", why);
+	if (opts->dry_run && !opts->profile)
+		return llm_fail(-EINVAL, "a dry run takes its times from a profile, and there is none");
+	return opts->predictor ? engine_load_predictor(e, opts->predictor) : 0;
 }
 
-/* What is in the file, and what it is to be computed with. */
-static int engine_load(struct llm_engine *e, const struct llm_options *opts)
+/* What a chunk is by default stands in no option. */
+static void engine_set_chunk(struct llm_engine *e, unsigned int given)
 {
-	bool npu;
+	const struct plan_options o = { .choices = e->info.choices, .chunk = given };
+
+	e->chunk = given;
+	e->info.chunk = plan_chunk(&o, UINT32_MAX / 2);
+}
+
+static struct shape shape_of(const struct llm_model *m)
+{
+	return (struct shape){
+		.layers = m->n_layer,
+		.dim = m->n_embd,
+		.heads = m->n_head,
+		.kv_heads = m->n_head_kv,
+		.head_dim = m->head_dim,
+		.ffn = m->n_ff,
+		.vocab = m->n_vocab,
+		.activation = SHAPE_SILU,
+		.gated = true,
+		.tied = m->output == m->token_embd,
+	};
+}
+
+/* A dry run of a shape. */
+static int engine_load_shape(struct llm_engine *e, const char *name)
+{
+	const struct shape *s = &e->shape;
+	int err = shape_load(name, &e->shape);
+
+	if (err)
+		return err;
+	snprintf(e->info.type, sizeof(e->info.type), "%s", s->name);
+	e->info.n_params = shape_params(s);
+	e->info.file_bytes = llm_shape_weight_bytes(s, e->info.choices.weights);
+	e->info.n_layer = s->layers;
+	e->info.n_embd = s->dim;
+	e->info.n_head = s->heads;
+	e->info.n_head_kv = s->kv_heads;
+	e->info.head_dim = s->head_dim;
+	e->info.n_ff = s->ffn;
+	e->info.n_vocab = s->vocab;
+	e->info.bos = e->info.eos = -1;
+	return 0;
+}
+
+static int engine_load_file(struct llm_engine *e, const struct llm_options *opts)
+{
 	int err;
 
 	e->path = strdup(opts->model);
 	if (!e->path)
 		return llm_fail(-ENOMEM, "no memory for an engine");
-	err = engine_read(e, opts);
-	if (!err)
-		err = engine_load_profiles(e, opts);
+	err = engine_read(e);
 	if (err)
 		return err;
-	npu = llm_placement_has_npu(e->info.choices.placement);
-	e->pool = llm_pool_create(e->info.threads, npu ? 0 : CPU_SPIN_US);
-	if (!e->pool)
-		return llm_fail(-ENOMEM, "no memory, or no %u threads", e->info.threads);
 	engine_describe(e);
+	e->shape = shape_of(&e->loaded.model);
+	return 0;
+}
+
+/* What the choices settled need: profiles, threads, packed weights, devices. */
+static int engine_load(struct llm_engine *e, const struct llm_options *opts)
+{
+	bool npu = llm_placement_has_npu(e->info.choices.placement);
+	struct llm_loaded *l = &e->loaded;
+	int err = engine_load_profiles(e, opts);
+
+	engine_set_chunk(e, opts->chunk);
+	e->info.weight_bytes = llm_shape_weight_bytes(&e->shape, e->info.choices.weights);
+	if (err || opts->dry_run)
+		return err;
+	if (e->info.choices.kv == LLM_KV_Q8_0 && l->model.head_dim % VNPU_Q8_0_VALUES)
+		return llm_fail(-EINVAL,
+				"%s: heads of %u values; a KV cache of q8_0 needs a multiple of %d, choose f16 or f32",
+				e->path, l->model.head_dim, VNPU_Q8_0_VALUES);
+	e->info.threads = opts->threads ? opts->threads : llm_pool_cpus();
+	if (e->info.threads > LLM_MAX_THREADS)
+		e->info.threads = LLM_MAX_THREADS;
+	l->path = e->path;
+	l->threads = e->info.threads;
+	l->kv = e->info.choices.kv;
+	l->sync = e->info.choices.sync;
+	l->pool = llm_pool_create(l->threads, npu ? 0 : CPU_SPIN_US);
+	if (!l->pool)
+		return llm_fail(-ENOMEM, "no memory, or no %u threads", l->threads);
 	return npu ? engine_load_npu(e, opts) : engine_load_cpu(e, opts);
 }
 
@@ -258,12 +321,17 @@ int llm_engine_open(const struct llm_options *opts, struct llm_engine **engine)
 	if (!e)
 		return llm_fail(-ENOMEM, "no memory for an engine");
 	atomic_init(&e->refs, 1);
-	e->kernels = cpu_kernels_get(NULL);
-	e->floats = fw_kernels_get(FW_ISA_AUTO);
+	e->loaded.kernels = cpu_kernels_get(NULL);
+	e->loaded.floats = fw_kernels_get(FW_ISA_AUTO);
+	e->dry_run = opts->dry_run;
 	e->jitter = opts->jitter;
 	e->seed = opts->seed;
-	e->gpu_share = opts->gpu_share;
-	err = engine_load(e, opts);
+	if (opts->model)
+		err = engine_load_file(e, opts);
+	err = err ? err : engine_settle(e, opts);
+	if (!err && !opts->model)
+		err = engine_load_shape(e, opts->shape);
+	err = err ? err : engine_load(e, opts);
 	if (err) {
 		llm_engine_put(e);
 		return err;
@@ -276,20 +344,21 @@ void llm_engine_put(struct llm_engine *e)
 {
 	if (!e || atomic_fetch_sub(&e->refs, 1) > 1)
 		return;
-	hetero_gpu_unload(e);
-	llm_packed_free(&e->packed);
-	if (e->ctx)
-		npu_context_free(e->ctx);
+	lane_gpu_unload(&e->loaded);
+	llm_packed_free(&e->loaded.packed);
+	if (e->loaded.ctx)
+		npu_context_free(e->loaded.ctx);
 	if (e->dev)
 		npu_device_close(e->dev);
-	llm_pool_free(e->pool);
+	llm_pool_free(e->loaded.pool);
 	profile_free(e->profile);
 	profile_free(e->cuts_profile);
+	predictor_free(e->predictor);
 	if (e->tok)
 		tokenizer_free(e->tok);
-	llm_model_release(&e->model);
-	if (e->file)
-		gguf_close(e->file);
+	llm_model_release(&e->loaded.model);
+	if (e->loaded.file)
+		gguf_close(e->loaded.file);
 	free(e->path);
 	free(e);
 }
@@ -307,4 +376,11 @@ const struct llm_engine_info *llm_engine_info(const struct llm_engine *engine)
 struct npu_device *llm_engine_device(const struct llm_engine *engine)
 {
 	return engine->dev;
+}
+
+bool llm_has_gpu(void)
+{
+	unsigned int n;
+
+	return !llm_gpu_list(NULL, 0, &n) && n;
 }

@@ -60,6 +60,10 @@ const char *llm_error(void);
 
 struct llm_options {
 	const char *model; /* a GGUF file */
+	/* Only its shape is read, and what evaluations take is simulated on the profile: no weights, no results, and ids
+	 * may be NULL. */
+	bool dry_run;
+	const char *shape; /* of a dry run, in place of a model: a file, or a name of share/shapes */
 	struct llm_choices choices; /* zeros: the defaults; llm_choices_settle(): what goes together */
 	/* CPU lane, at most LLM_MAX_THREADS; 0: one per CPU that the process may use */
 	unsigned int threads;
@@ -81,7 +85,9 @@ struct llm_options {
 	/* Placement layer on the wall's clock: a profile of the machine, for which products are cut; NULL: host. The virtual clock's
 	 * own is taken there. */
 	const char *cuts_profile;
-	float gpu_share; /* placement layer: cuts that give the GPU so much of a product, 0 to 1; 0: the fastest ones */
+	/* What has been learned of matmuls on the NPU, as npu-profile writes it; NULL: nothing. Placement layer cuts matmuls by
+	 * it (HeteroLLM 4.3); what they take on the virtual clock's NPU with other placements is its. */
+	const char *predictor;
 	/* Called while loading with a fraction 0..1; non-zero stops the load with -ECANCELED. */
 	int (*progress)(void *ud, double fraction, const char *what);
 	void *ud;
@@ -111,6 +117,8 @@ struct llm_engine_info {
 const struct llm_engine_info *llm_engine_info(const struct llm_engine *engine);
 /* The device behind the engine, for its counts; NULL with LLM_PLACE_CPU. The engine owns it. */
 struct npu_device *llm_engine_device(const struct llm_engine *engine);
+/* There is an OpenCL device, so that placements gpu and layer run by the wall clock too. */
+bool llm_has_gpu(void);
 
 /* ---- text <-> tokens ---------------------------------------------------------------------------------------------- */
 
@@ -143,19 +151,43 @@ int llm_session_truncate(struct llm_session *session, unsigned int n_past);
 int llm_session_eval(struct llm_session *session, const int32_t *ids, size_t n);
 /* Logits of the last token evaluated: n_vocab floats, valid until the next call. NULL before the first. */
 const float *llm_session_logits(const struct llm_session *session);
-/* As llm_session_eval(), and calls @fn with the logits of every token in order (position within @ids). */
+/* As llm_session_eval(), and calls @fn with the logits of every token in order (position within @ids). Memory for them is
+ * that of a few dozen tokens, however many there are. */
 int llm_session_eval_all(struct llm_session *session, const int32_t *ids, size_t n,
 			 void (*fn)(void *ud, size_t i, const float *logits), void *ud);
+
+/* The same with the logits of all tokens in @logits [n][n_vocab]: what a draft of several tokens is checked against. */
+int llm_verify(struct llm_session *session, const int32_t *ids, size_t n, float *logits);
 
 /* The engine's clock: CLOCK_MONOTONIC, or what the session's evaluations have taken on the virtual one. */
 uint64_t llm_session_now_ns(const struct llm_session *session);
 
-/* What a forward pass did when: for timelines. Called after each one that went well, in the thread that evaluates;
- * @at_ns: when it began, on the engine's clock. @plan and @run (scheduler.h) are valid during the call. */
-struct sched_plan;
-struct sched_run;
-typedef void (*llm_run_fn)(void *ud, uint64_t at_ns, const struct sched_plan *plan, const struct sched_run *run);
-void llm_session_listen(struct llm_session *session, llm_run_fn fn, void *ud); /* @fn NULL: no more */
+/* A task of a pass: an operator, or a slice of a matmul, of one layer for one chunk of tokens. Times are from the pass's
+ * beginning. */
+struct llm_span {
+	const char *op; /* "embed", "qkv", ... */
+	unsigned int chunk, layer, slice;
+	unsigned int lane, home; /* where it ran, and where the plan put it */
+	uint64_t ready_ns, start_ns, end_ns;
+	uint64_t overhead_ns; /* of it, starting the work: from start_ns on */
+	const uint32_t *after; /* what it came after: [nr_after] indices */
+	size_t nr_after;
+};
+/* What a pass did when, for timelines: called after each one that went well, in the thread that evaluates. @at_ns: when it
+ * began, on the engine's clock. */
+typedef void (*llm_pass_fn)(void *ud, uint64_t at_ns, const struct llm_span *spans, size_t n);
+void llm_session_listen(struct llm_session *session, llm_pass_fn fn, void *ud); /* @fn NULL: no more */
+
+/*
+ * The result of an operator, as soon as it is there: @tensor of @layer for @rows tokens from position @pos on, floats
+ * [rows][cols], valid during the call. Tensors are embed; attn_norm, q, k, v, q_rope, k_rope, attn, attn_output,
+ * attn_residual, ffn_norm, gate, up, act, down, layer_output of each layer; output_norm and logits of the rows that have
+ * some. Calls come from any thread, one at a time. Who observes pays: everything is computed operator by operator, with the
+ * same results, and what it takes on the virtual clock stays the same.
+ */
+typedef void (*llm_observe_fn)(void *ud, const char *tensor, unsigned int layer, unsigned int pos, unsigned int rows,
+			       unsigned int cols, const float *data);
+void llm_session_observe(struct llm_session *session, llm_observe_fn fn, void *ud); /* @fn NULL: no more */
 
 /* Who computes: lanes have numbers, 0 to llm_nr_lanes() - 1, and a program finds one by its name.
  * Another version may have others; the arrays below have room for them. */
@@ -186,6 +218,7 @@ struct llm_session_stats {
 	uint64_t npu_wait_ns; /* time spent waiting for the NPU; not of placements gpu and layer */
 	struct llm_lane_stats lanes[LLM_MAX_LANES]; /* of these, on the wall clock */
 	uint64_t kv_bytes;
+	unsigned int chunk; /* tokens of the last prompt's chunks, if the plan chose them; else 0 */
 };
 void llm_session_stats(const struct llm_session *session, struct llm_session_stats *stats);
 

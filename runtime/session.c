@@ -1,129 +1,124 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sessions: a KV cache, the memory that a chunk is computed in, and the logits.
+ * Sessions: a timeline of tokens, with a KV cache, memory for the chunks in flight, and the logits of the last token.
  *
- * Tokens are evaluated in chunks of the engine's size. n_past moves only when all of them are done, so a failed
- * evaluation leaves a session that can be used again: cache rows beyond n_past are never read before they are written.
+ * The life of a token:
+ *
+ *	llm_tokenize()		tokens.c: text becomes ids
+ *	llm_session_eval()	here: ids are checked, and become a pass
+ *	pass_run()		pass/run.c: finds or makes the plan, and runs it under the session's clock
+ *	plan_forward()		pass/plan.c: chunks, layers, operators, slices, and what each waits for
+ *	sched_run()		schedule/: gives tasks to lanes as they become ready, or simulates that it does
+ *	lane_ops.begin, wait	lanes/: the CPU's threads, the NPU's jobs or the GPU's kernels compute a task
+ *	LLM_OP_ROPE		K and V of the token go to the cache, where later tokens find them
+ *	LLM_OP_HEAD		its logits: session->memory.logits
+ *	llm_sample()		sampler.c: one of them becomes the next id
+ *	llm_token_text()	tokens.c: whose bytes are shown
+ *
+ * n_past moves only when all of an evaluation is done, so a failed one leaves a session that can be used again: cache rows
+ * beyond n_past are never read before they are written.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
 
+#include "cpu_lane.h"
 #include "engine.h"
-#include "forward.h"
-#include "hetero.h"
+#include "gpu_lane.h"
 #include "llm_fail.h"
+#include "npu_lane.h"
 
 #define DEFAULT_MAX_CTX 4096
 /* As the NPU's operands: VNPU_MAX_DIM. */
 #define MAX_ROWS (1u << 24)
-#define AREA_ALIGN 64
 
-int llm_memory_alloc(struct llm_engine *engine, struct llm_memory *mem, size_t bytes, const char *what)
+/* ---- life ---- */
+
+static struct plan_options session_plan(const struct llm_engine *e)
 {
-	int err;
-
-	if (engine->ctx) {
-		err = npu_buffer_create(engine->ctx, bytes, 0, &mem->buf);
-		if (err)
-			return llm_fail(err, "%s of %zu bytes: %s", what, bytes, npu_error());
-		mem->data = npu_buffer_data(mem->buf);
-	} else {
-		/* Not malloc(): pages that a short session never touches shall not be zeroed. */
-		mem->data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (mem->data == MAP_FAILED) {
-			mem->data = NULL;
-			return llm_fail(-ENOMEM, "no memory for %s of %zu bytes", what, bytes);
-		}
-	}
-	mem->bytes = bytes;
-	return 0;
-}
-
-void llm_memory_free(struct llm_memory *mem)
-{
-	if (mem->buf)
-		npu_buffer_free(mem->buf);
-	else if (mem->data)
-		munmap(mem->data, mem->bytes);
-	memset(mem, 0, sizeof(*mem));
-}
-
-static int session_alloc_kv(struct llm_session *s)
-{
-	const struct llm_model *m = &s->engine->model;
-	size_t bytes;
-
-	s->kv_row_bytes = VNPU_KV_BYTES(llm_kv_type(s->engine->info.choices.kv), m->kv_dim);
-	s->kv_stride = (s->kv_rows * s->kv_row_bytes + AREA_ALIGN - 1) / AREA_ALIGN * AREA_ALIGN;
-	if (__builtin_mul_overflow(s->kv_stride, 2 * (size_t)m->n_layer, &bytes))
-		return llm_fail(-ENOMEM, "a KV cache for %u tokens in %u blocks has more bytes than can be counted",
-				s->n_ctx, m->n_layer);
-	s->stats.kv_bytes = bytes;
-	return llm_memory_alloc(s->engine, &s->kv, bytes, "a KV cache");
-}
-
-static int session_alloc_work(struct llm_session *s)
-{
-	const struct llm_model *m = &s->engine->model;
-	size_t chunk = llm_hetero_rows(s->engine->info.choices.placement, s->engine->info.choices.graphs, s->chunk), end = 0;
-	const struct {
-		struct llm_area *area;
-		size_t rows, cols;
-	} areas[] = {
-		{ &s->x, chunk, m->n_embd },   { &s->y, chunk, m->n_embd },  { &s->xn, chunk, m->n_embd },
-		{ &s->q, chunk, m->q_dim },    { &s->k, chunk, m->kv_dim },  { &s->v, chunk, m->kv_dim },
-		{ &s->att, chunk, m->q_dim },  { &s->gate, chunk, m->n_ff }, { &s->up, chunk, m->n_ff },
-		{ &s->logits, 1, m->n_vocab },
+	return (struct plan_options){
+		.profile = e->profile,
+		.shape = &e->shape,
+		.choices = e->info.choices,
+		.chunk = e->chunk,
+		.cuts = e->profile ? e->profile : e->cuts_profile,
+		.predictor = e->predictor,
+		.cut = e->cut,
+		.cut_ud = e->cut_ud,
 	};
-	int err;
+}
 
-	for (size_t i = 0; i < sizeof(areas) / sizeof(areas[0]); i++) {
-		areas[i].area->off = end;
-		areas[i].area->bytes = areas[i].rows * areas[i].cols * sizeof(float);
-		end += (areas[i].area->bytes + AREA_ALIGN - 1) / AREA_ALIGN * AREA_ALIGN;
-	}
-	err = llm_memory_alloc(s->engine, &s->work, end, "work memory of a session");
-	for (size_t i = 0; !err && i < sizeof(areas) / sizeof(areas[0]); i++)
-		areas[i].area->data = (float *)((char *)s->work.data + areas[i].area->off);
+/* Whether whole chunks are single graphs, which write all of their rows to the cache. */
+static bool session_pads_cache(const struct llm_engine *e)
+{
+	return e->info.choices.placement == LLM_PLACE_NPU || e->info.choices.placement == LLM_PLACE_FINE;
+}
+
+/* Rows of operands are bound, and given to the GPU, where they lie. */
+static int session_check_rows(const struct llm_engine *e)
+{
+	const struct llm_model *m = &e->loaded.model;
+
+	if (!(m->q_dim % 16 || m->kv_dim % 16 || m->n_ff % 16))
+		return 0;
+	return llm_fail(-ENOTSUP, "%s: rows of %u, %u and %u values are no multiples of 16; choose placement npu", e->path,
+			m->q_dim, m->kv_dim, m->n_ff);
+}
+
+static int session_create_lanes(struct llm_session *s)
+{
+	const struct llm_engine *e = s->engine;
+	struct lane **lanes = s->runner.lanes;
+	bool gpu = llm_placement_has_gpu(e->info.choices.placement);
+	bool npu = e->loaded.ctx && e->info.choices.placement != LLM_PLACE_GPU;
+	int err = gpu || s->runner.opts.rows > plan_chunk(&s->runner.opts, s->n_ctx) ? session_check_rows(e) : 0;
+
+	if (!err)
+		lanes[SOC_CPU] = lane_cpu_create(&s->memory);
+	if (!err && gpu && !e->loaded.gpu)
+		lanes[SOC_GPU] = lane_cpu_create(&s->memory);
+	if (!err && (!lanes[SOC_CPU] || (gpu && !e->loaded.gpu && !lanes[SOC_GPU])))
+		err = llm_fail(-ENOMEM, "no memory for a session");
+	if (!err && gpu && e->loaded.gpu)
+		err = lane_gpu_create(&s->memory, &lanes[SOC_GPU]);
+	if (!err && npu)
+		err = lane_npu_create(&s->memory, &lanes[SOC_NPU]);
 	return err;
 }
 
-static int session_alloc_lane(struct llm_session *s)
+/* Memory and lanes; and the graphs that every prompt and token needs, now: the sooner they fail. */
+static int session_load(struct llm_session *s)
 {
-	struct llm_engine *e = s->engine;
+	const struct llm_engine *e = s->engine;
+	unsigned int chunk = plan_chunk(&s->runner.opts, s->n_ctx), pad = 0;
+	int err;
 
-	s->scratch_floats = (llm_forward_scratch(e) + 15) / 16 * 16;
-	s->scratch = aligned_alloc(AREA_ALIGN, s->scratch_floats * sizeof(float) * e->info.threads);
-	if (!s->scratch)
-		return llm_fail(-ENOMEM, "no memory for %u threads' scratch of %zu bytes", e->info.threads,
-				s->scratch_floats * sizeof(float));
-	return 0;
-}
-
-/* Placements gpu and layer. */
-static bool session_is_layered(const struct llm_session *s)
-{
-	return s->engine->info.choices.placement == LLM_PLACE_GPU || s->engine->info.choices.placement == LLM_PLACE_LAYER;
+	if (session_pads_cache(e))
+		pad = e->info.choices.graphs == LLM_GRAPHS_BUCKETED ? LLM_BUCKET_ROWS : chunk;
+	err = lane_memory_init(&s->memory, &e->loaded, s->runner.opts.rows, s->n_ctx + pad);
+	s->stats.kv_bytes = s->memory.kv.bytes;
+	if (!err)
+		err = session_create_lanes(s);
+	if (!err && session_pads_cache(e))
+		err = pass_prepare(&s->runner, 1);
+	if (!err && session_pads_cache(e) && chunk > 1 && s->n_ctx > 1)
+		err = pass_prepare(&s->runner, s->n_ctx < chunk ? s->n_ctx : chunk);
+	return err;
 }
 
 int llm_session_create(struct llm_engine *engine, unsigned int n_ctx, struct llm_session **session)
 {
 	unsigned int n_ctx_train = engine->info.n_ctx_train, chunk = engine->info.chunk;
 	struct llm_session *s;
-	int err;
+	int err = 0;
 
 	*session = NULL;
 	if (!n_ctx)
-		n_ctx = n_ctx_train < DEFAULT_MAX_CTX ? n_ctx_train : DEFAULT_MAX_CTX;
+		n_ctx = n_ctx_train && n_ctx_train < DEFAULT_MAX_CTX ? n_ctx_train : DEFAULT_MAX_CTX;
 	if (n_ctx > MAX_ROWS - chunk)
 		return llm_fail(-EINVAL,
-				"a context of %u tokens, a KV cache of %llu bytes; at most %u tokens are possible",
-				n_ctx,
-				2ull * n_ctx * engine->model.n_layer *
-					VNPU_KV_BYTES(llm_kv_type(engine->info.choices.kv), engine->model.kv_dim),
+				"a context of %u tokens, a KV cache of %llu bytes; at most %u tokens are possible", n_ctx,
+				(unsigned long long)llm_shape_kv_bytes(&engine->shape, n_ctx, engine->info.choices.kv),
 				MAX_ROWS - chunk);
 	s = calloc(1, sizeof(*s));
 	if (!s)
@@ -131,25 +126,16 @@ int llm_session_create(struct llm_engine *engine, unsigned int n_ctx, struct llm
 	s->engine = engine;
 	atomic_fetch_add(&engine->refs, 1);
 	s->n_ctx = n_ctx;
-	s->chunk = chunk;
-	if (session_is_layered(s))
-		s->chunk = n_ctx;
-	else if (engine->info.choices.graphs == LLM_GRAPHS_BUCKETED && n_ctx < chunk)
-		s->chunk = (n_ctx + LLM_BUCKET_ROWS - 1) / LLM_BUCKET_ROWS * LLM_BUCKET_ROWS;
-	s->chunk = s->chunk < chunk ? s->chunk : chunk;
-	s->kv_rows = n_ctx;
-	/* There attention writes the tokens' own rows only. */
-	if (engine->ctx && !session_is_layered(s))
-		s->kv_rows += engine->info.choices.graphs == LLM_GRAPHS_BUCKETED ? LLM_BUCKET_ROWS : chunk;
-	err = session_alloc_kv(s);
-	if (!err)
-		err = session_alloc_work(s);
-	if (!err)
-		err = session_alloc_lane(s);
-	if (!err && session_is_layered(s))
-		err = llm_hetero_create(s);
-	else if (!err && engine->ctx)
-		err = llm_npu_lane_create(s);
+	s->runner = (struct pass_runner){
+		.opts = session_plan(engine),
+		.memory = &s->memory,
+		.jitter = engine->jitter,
+		.seed = engine->seed,
+	};
+	s->runner.opts.rows = plan_rows(&s->runner.opts, n_ctx);
+	s->stats.kv_bytes = llm_shape_kv_bytes(&engine->shape, n_ctx, engine->info.choices.kv);
+	if (!engine->dry_run)
+		err = session_load(s);
 	if (err) {
 		llm_session_free(s);
 		return err;
@@ -162,13 +148,8 @@ void llm_session_free(struct llm_session *s)
 {
 	if (!s)
 		return;
-	llm_npu_lane_free(s);
-	llm_hetero_free(s);
-	llm_forward_free(s);
-	llm_memory_free(&s->kv);
-	llm_memory_free(&s->work);
-	llm_memory_free(&s->all_memory);
-	free(s->scratch);
+	pass_runner_fini(&s->runner);
+	lane_memory_fini(&s->memory);
 	llm_engine_put(s->engine);
 	free(s);
 }
@@ -191,6 +172,8 @@ int llm_session_truncate(struct llm_session *session, unsigned int n_past)
 	return 0;
 }
 
+/* ---- evaluation ---- */
+
 static int session_check(const struct llm_session *s, const int32_t *ids, size_t n)
 {
 	unsigned int n_vocab = s->engine->info.n_vocab;
@@ -199,127 +182,168 @@ static int session_check(const struct llm_session *s, const int32_t *ids, size_t
 		return llm_fail(-EINVAL, "no tokens to evaluate");
 	if (n > s->n_ctx - s->n_past)
 		return llm_fail(-ENOSPC, "%zu tokens after %u do not fit a context of %u", n, s->n_past, s->n_ctx);
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n && !s->engine->dry_run; i++) {
 		if (ids[i] < 0 || (unsigned int)ids[i] >= n_vocab)
 			return llm_fail(-EINVAL, "token %zu is %d, not one of the vocabulary's %u", i, ids[i], n_vocab);
 	}
 	return 0;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 uint64_t llm_session_now_ns(const struct llm_session *s)
 {
-	return s->engine->profile ? s->stats.virtual_clock.ns : now_ns();
+	return pass_now_ns(&s->runner);
 }
 
-void llm_session_listen(struct llm_session *session, llm_run_fn fn, void *ud)
+static int session_run(struct llm_session *s, struct pass *pass)
 {
-	session->listener.fn = fn;
-	session->listener.ud = ud;
-}
-
-static int session_forward(struct llm_session *s, const int32_t *ids, unsigned int pos, unsigned int n,
-			   enum llm_want want)
-{
-	struct llm_pass pass = {
-		.s = s,
-		.products = &llm_forward_cpu_products,
-		.ids = ids,
-		.pos = pos,
-		.n = n,
-		.want = want,
-	};
-	int err = s->engine->ctx && !s->hetero ? llm_forward_npu_products(s, n, &pass.products) : 0;
-
-	return err ? err : llm_forward(&pass);
-}
-
-struct session_listener {
-	void (*fn)(void *ud, size_t i, const float *logits);
-	void *ud;
-};
-
-/* @all NULL: only the last token's logits. */
-static int session_run(struct llm_session *s, const int32_t *ids, size_t n, const struct session_listener *all)
-{
-	unsigned int chunk = all ? llm_session_all_rows(s) : s->chunk, n_vocab = s->engine->info.n_vocab;
 	uint64_t start = llm_session_now_ns(s);
-	int err = session_check(s, ids, n);
+	int err = session_check(s, pass->ids, pass->n);
 
 	if (err)
 		return err;
+	pass->pos = s->n_past;
 	s->has_logits = false;
-	for (size_t done = 0; done < n;) {
-		unsigned int rows = n - done < chunk ? (unsigned int)(n - done) : chunk;
-		unsigned int pos = s->n_past + (unsigned int)done;
-		enum llm_want want = all ? LLM_WANT_ALL : done + rows == n ? LLM_WANT_LAST : LLM_WANT_NONE;
-
-		err = session_forward(s, ids + done, pos, rows, want);
-		if (err)
-			return err;
-		for (size_t i = 0; all && i < rows; i++)
-			all->fn(all->ud, done + i, s->all.data + i * n_vocab);
-		if (all && done + rows == n)
-			memcpy(s->logits.data, s->all.data + (size_t)(rows - 1) * n_vocab, n_vocab * sizeof(float));
-		done += rows;
-	}
-	s->n_past += (unsigned int)n;
-	s->has_logits = true;
-	if (n == 1) {
+	err = pass_run(&s->runner, pass);
+	if (err)
+		return err;
+	s->n_past += pass->n;
+	s->has_logits = !s->engine->dry_run;
+	if (pass->n == 1) {
 		s->stats.decode_tokens++;
 		s->stats.decode_ns += llm_session_now_ns(s) - start;
 	} else {
-		s->stats.prefill_tokens += n;
+		s->stats.prefill_tokens += pass->n;
 		s->stats.prefill_ns += llm_session_now_ns(s) - start;
 	}
 	return 0;
 }
 
+/* No pass has more tokens than a context. */
+static unsigned int clamp(size_t n)
+{
+	return n < MAX_ROWS ? (unsigned int)n : MAX_ROWS;
+}
+
 int llm_session_eval(struct llm_session *session, const int32_t *ids, size_t n)
 {
-	return session_run(session, ids, n, NULL);
+	struct pass pass = { .ids = ids, .n = clamp(n) };
+
+	return session_run(session, &pass);
 }
 
 int llm_session_eval_all(struct llm_session *session, const int32_t *ids, size_t n,
 			 void (*fn)(void *ud, size_t i, const float *logits), void *ud)
 {
-	const struct session_listener all = { .fn = fn, .ud = ud };
-	size_t bytes = (size_t)llm_session_all_rows(session) * session->engine->info.n_vocab * sizeof(float);
-	int err;
+	struct pass pass = { .ids = ids, .n = clamp(n), .all = true, .logits = fn, .ud = ud };
+	int err = session->engine->dry_run ? 0 : lane_memory_want_all(&session->memory);
 
-	if (!session->all.data) {
-		err = llm_memory_alloc(session->engine, &session->all_memory, bytes, "logits of all tokens");
-		if (err)
-			return err;
-		session->all = (struct llm_area){ .data = session->all_memory.data, .bytes = bytes };
-	}
-	return session_run(session, ids, n, &all);
+	return err ? err : session_run(session, &pass);
+}
+
+struct rows {
+	float *logits;
+	size_t n_vocab;
+};
+
+static void copy_row(void *ud, size_t i, const float *logits)
+{
+	const struct rows *rows = ud;
+
+	memcpy(rows->logits + i * rows->n_vocab, logits, rows->n_vocab * sizeof(float));
+}
+
+int llm_verify(struct llm_session *session, const int32_t *ids, size_t n, float *logits)
+{
+	struct rows rows = { .logits = logits, .n_vocab = session->engine->info.n_vocab };
+
+	return llm_session_eval_all(session, ids, n, copy_row, &rows);
 }
 
 const float *llm_session_logits(const struct llm_session *session)
 {
-	return session->has_logits ? session->logits.data : NULL;
+	return session->has_logits ? session->memory.logits.data : NULL;
+}
+
+/* ---- what a session tells ---- */
+
+/* Of the spans of one pass. */
+static struct llm_span *make_spans(const struct plan *plan, const struct sched_run *run)
+{
+	struct llm_span *spans = calloc(run->nr_spans + 1, sizeof(*spans));
+
+	for (uint32_t i = 0; spans && i < run->nr_spans; i++) {
+		const struct sched_task *t = sched_get(plan->tasks, i);
+		const struct sched_span *r = &run->spans[i];
+
+		spans[i] = (struct llm_span){
+			.op = sched_op_name(plan->tasks, t),
+			.chunk = t->chunk,
+			.layer = t->layer,
+			.slice = t->slice,
+			.lane = r->lane,
+			.home = t->home,
+			.ready_ns = r->ready_ns,
+			.start_ns = r->start_ns,
+			.end_ns = r->end_ns,
+			.overhead_ns = r->overhead_ns,
+		};
+		spans[i].after = sched_predecessors(plan->tasks, i, &spans[i].nr_after);
+	}
+	return spans;
+}
+
+static void tell(void *ud, uint64_t at_ns, const struct plan *plan, const struct sched_run *run)
+{
+	const struct llm_session *s = ud;
+	struct llm_span *spans = make_spans(plan, run);
+
+	s->listener.fn(s->listener.ud, at_ns, spans, spans ? run->nr_spans : 0);
+	free(spans);
+}
+
+void llm_session_listen(struct llm_session *session, llm_pass_fn fn, void *ud)
+{
+	session->listener.fn = fn;
+	session->listener.ud = ud;
+	session->runner.listener = fn ? tell : NULL;
+	session->runner.listener_ud = session;
+}
+
+void llm_session_observe(struct llm_session *session, llm_observe_fn fn, void *ud)
+{
+	session->runner.observer = fn;
+	session->runner.observer_ud = ud;
 }
 
 void llm_session_stats(const struct llm_session *session, struct llm_session_stats *stats)
 {
+	const struct pass_runner *r = &session->runner;
+	const struct lane *npu = r->lanes[SOC_NPU];
+	struct llm_virtual_stats *v = &stats->virtual_clock;
+
 	*stats = session->stats;
+	stats->chunk = r->chunk;
+	stats->npu_jobs = npu ? npu->jobs : 0;
+	stats->npu_wait_ns = npu ? npu->waited_ns : 0;
+	for (unsigned int lane = 0; lane < SOC_NR_LANES; lane++)
+		stats->lanes[lane].busy_ns = r->sums.busy_ns[lane];
+	if (!r->opts.profile)
+		return;
+	v->ns = r->sums.ns;
+	memcpy(v->lanes, stats->lanes, sizeof(v->lanes));
+	v->launches = r->sums.launches;
+	v->handovers = r->sums.handovers;
+	v->dram_bytes = r->sums.dram_bytes;
+	v->energy_j = r->sums.energy_j;
 }
 
 bool llm_session_waits(const struct llm_session *session, bool tokens, struct llm_wait_stats *stats)
 {
 	static const double percents[] = { 10, 50, 90, 99 };
-	const struct waits *w = llm_hetero_waits(session, tokens);
+	const struct waits *w = &session->runner.waits[tokens];
 
 	memset(stats, 0, sizeof(*stats));
-	if (!w)
+	if (!llm_placement_has_gpu(session->engine->info.choices.placement))
 		return false;
 	stats->waits = w->nr_samples;
 	stats->overslept = w->nr_overslept;

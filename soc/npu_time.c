@@ -37,11 +37,6 @@ double npu_time_peak_tops(const struct profile_npu *npu, enum npu_time_type type
 	       npu->clock_mhz / 1e6;
 }
 
-double npu_time_sustained_tops(const struct profile_npu *npu, enum npu_time_type type)
-{
-	return 2 * npu->array_rows * npu->array_cols / row_cycles(npu, type) * npu->clock_mhz / 1e6;
-}
-
 /* [m][k] streamed past a stationary [k][n]. */
 static double arrays_ns(const struct profile_npu *npu, enum npu_time_type type, uint64_t m, uint64_t k, uint64_t n)
 {

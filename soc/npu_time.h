@@ -87,6 +87,5 @@ double npu_time_optimize_ns(const struct profile_npu *npu, uint64_t weights);
 
 /* Products of the best shape, without loads and launches: 1e12 operations a second. */
 double npu_time_peak_tops(const struct profile_npu *npu, enum npu_time_type type);
-double npu_time_sustained_tops(const struct profile_npu *npu, enum npu_time_type type);
 
 #endif /* NPU_TIME_H */

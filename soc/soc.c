@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "soc.h"
 
+#include <math.h>
+
 const char *soc_lane_name(enum soc_lane lane)
 {
 	static const char *const names[] = { "npu", "gpu", "cpu" };
@@ -215,4 +217,24 @@ void soc_share_gbps(const struct profile *p, const double want[SOC_NR_LANES], do
 		cut = p->soc.dram_shared_gbps / sum;
 	for (int i = 0; i < SOC_NR_LANES; i++)
 		got[i] *= cut;
+}
+
+void soc_rates(const struct profile *p, const struct soc_cost *const work[SOC_NR_LANES], double rate[SOC_NR_LANES])
+{
+	double want[SOC_NR_LANES] = { 0 }, got[SOC_NR_LANES];
+
+	for (int i = 0; i < SOC_NR_LANES; i++)
+		if (work[i] && work[i]->dram_bytes > 0)
+			want[i] = work[i]->ns > 0 ? work[i]->dram_bytes / work[i]->ns : soc_lane_gbps(p, i);
+	soc_share_gbps(p, want, got);
+	for (int i = 0; i < SOC_NR_LANES; i++) {
+		double compute, memory;
+
+		rate[i] = 0;
+		if (!work[i])
+			continue;
+		compute = work[i]->ns > 0 ? 1 / work[i]->ns : INFINITY;
+		memory = work[i]->dram_bytes > 0 ? got[i] / work[i]->dram_bytes : INFINITY;
+		rate[i] = compute < memory ? compute : memory;
+	}
 }

@@ -76,5 +76,13 @@ double soc_active_w(const struct profile *p, enum soc_lane lane);
  * is, all are cut in proportion. @want and @got: GB/s by lane, 0 where a lane is idle.
  */
 void soc_share_gbps(const struct profile *p, const double want[SOC_NR_LANES], double got[SOC_NR_LANES]);
+/*
+ * How fast the work of lanes progresses that are at work together, as long as nothing begins or ends: work of e ns and b
+ * bytes wants b / e bytes a ns of the memory, and with g bytes a ns it progresses by min(1 / e, g / b) of itself a ns.
+ *
+ * @work: by lane, the whole of what it is at; ns 0: it takes what its bytes take; NULL: it is idle, or starting work.
+ * @rate: fractions a ns; INFINITY for work of neither ns nor bytes, 0 where @work is NULL.
+ */
+void soc_rates(const struct profile *p, const struct soc_cost *const work[SOC_NR_LANES], double rate[SOC_NR_LANES]);
 
 #endif /* SOC_H */

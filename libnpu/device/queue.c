@@ -2,9 +2,9 @@
 /*
  * Queues: submitting and waiting.
  *
- * A fast wait polls the queue's status page in place of a device call. It expects a job to take as long as the program's
- * jobs took before: most of a long time it sleeps, then it polls until somewhat past the expected end, and if the job is
- * late after all, it sleeps in WAIT like everybody else.
+ * A fast wait polls the queue's status page in place of a device call. It expects a job to take as
+ * long as the program's jobs took before (expect.h): it sleeps, then it polls until somewhat past the
+ * expected end, and if the job is late after all, it sleeps in WAIT like everybody else.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -13,23 +13,17 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "fw_poll.h"
+#include "polling.h"
 #include "npu_private.h"
 #include "probes.h"
 #include "trace.h"
 
 #define NPU_DEFAULT_DEPTH 16
 
-/* Sleeping costs about this much beyond what was asked for; less than that is polled through. */
-#define NPU_SLEEP_ERROR_NS 80000
-/* How long to poll for a job of which nothing is known. */
-#define NPU_POLL_UNKNOWN_NS 50000
 /* With nothing to do for so long, the device has gone to sleep. */
 #define NPU_DEVICE_NAPS_NS 50000
 /* Looks at the status page for one at the clock. */
 #define NPU_POLL_LOOKS 64
-/* No prediction is worth polling longer than this beyond it. */
-#define NPU_POLL_MAX_NS 5000000
 /*
  * A job that is expected to last longer is waited for in the driver: to be woken takes some thousandths of that, and a
  * sleep by prediction may be too long by much more, since the first job of a program is the slowest.
@@ -198,7 +192,7 @@ static void npu_queue_note_flight(struct npu_queue *queue, struct npu_job *job, 
 {
 	struct npu_flight *f = &queue->history[seqno % NPU_QUEUE_HISTORY];
 	struct npu_flight *prev = &queue->history[(seqno - 1) % NPU_QUEUE_HISTORY];
-	int64_t run_ns = atomic_load_explicit(&job->prog->run_ns, memory_order_relaxed), start = now;
+	int64_t run_ns = expect_ns(&job->prog->expect), start = now;
 
 	if (prev->seqno == seqno - 1 && atomic_load(&queue->done) < prev->seqno && prev->expected_ns > start)
 		start = prev->expected_ns;
@@ -414,27 +408,12 @@ enum npu_notice {
 static void npu_queue_learn(struct npu_queue *queue, uint64_t seqno, enum npu_notice notice)
 {
 	struct npu_flight *f = &queue->history[seqno % NPU_QUEUE_HISTORY];
-	int64_t now = npu_now_ns(), start = f->submitted_ns, run_ns, sleep_ns, most_ns, old;
+	int64_t now = npu_now_ns(), start = f->submitted_ns;
 
 	if (f->seqno == seqno && f->prog && notice != NPU_NOTICE_STALE) {
 		if (queue->last_done_ns > start)
 			start = queue->last_done_ns;
-		run_ns = now - start;
-		old = atomic_load_explicit(&f->prog->run_ns, memory_order_relaxed);
-		sleep_ns = atomic_load_explicit(&f->prog->sleep_ns, memory_order_relaxed);
-		/* Down fast, up slowly: what made a job late is mostly not its own. */
-		if (old && run_ns > old)
-			run_ns = notice == NPU_NOTICE_OVERSLEPT ? old : old + (run_ns - old) / 4;
-		else if (old)
-			run_ns = old - (old - run_ns) / 2;
-		/* Towards most of the time, and away from a sleep that was too long. */
-		most_ns = run_ns - run_ns / 4;
-		if (notice == NPU_NOTICE_OVERSLEPT)
-			sleep_ns /= 2;
-		else
-			sleep_ns = old ? sleep_ns + (most_ns - sleep_ns) / 4 : most_ns;
-		atomic_store_explicit(&f->prog->run_ns, run_ns > 1 ? run_ns : 1, memory_order_relaxed);
-		atomic_store_explicit(&f->prog->sleep_ns, sleep_ns, memory_order_relaxed);
+		expect_learn(&f->prog->expect, now - start, notice == NPU_NOTICE_OVERSLEPT);
 		f->prog = NULL;
 	}
 	queue->last_done_ns = now;
@@ -451,22 +430,23 @@ static void npu_queue_trace_done(const struct npu_queue *queue, uint64_t seqno, 
 		npu_trace_job_done(queue->trace, seqno, status);
 }
 
-/* Sleep through most of a job that takes long, with time to spare, for jobs of one program differ. True: it is done. */
-static bool npu_queue_doze(struct npu_queue *queue, const struct npu_flight *f, int64_t deadline)
+/* Sleep through most of a job that takes long. True: it is done. */
+static bool npu_queue_sleep(struct npu_queue *queue, const struct npu_flight *f, int64_t now, int64_t deadline)
 {
-	int64_t until =
-		f->submitted_ns + (f->prog ? atomic_load_explicit(&f->prog->sleep_ns, memory_order_relaxed) : 0);
-	int64_t start_ns;
+	int64_t sleep_ns = 0, start_ns;
 	struct timespec ts;
 
-	if (until > f->expected_ns - NPU_SLEEP_ERROR_NS)
-		until = f->expected_ns - NPU_SLEEP_ERROR_NS;
-	if (until - npu_now_ns() <= NPU_SLEEP_ERROR_NS || until >= deadline)
+	if (f->prog)
+		sleep_ns = expect_sleep_ns(&f->prog->expect, &queue->sleeps, now - f->submitted_ns);
+	if (!sleep_ns || now + sleep_ns >= deadline) {
+		sleeps_forget(&queue->sleeps);
 		return false;
-	ts.tv_sec = until / 1000000000;
-	ts.tv_nsec = until % 1000000000;
+	}
+	ts.tv_sec = (now + sleep_ns) / 1000000000;
+	ts.tv_nsec = (now + sleep_ns) % 1000000000;
 	start_ns = npu_trace_begin();
 	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+	sleeps_learn(&queue->sleeps, sleep_ns, npu_now_ns() - now);
 	if (start_ns)
 		npu_trace_wait_part(start_ns, "sleep");
 	return npu_queue_look(queue) >= f->seqno;
@@ -475,12 +455,9 @@ static bool npu_queue_doze(struct npu_queue *queue, const struct npu_flight *f, 
 /* When polling for a job stops to pay, seen from now; @f NULL: nothing is known of it. */
 static int64_t npu_queue_poll_end(const struct npu_flight *f, int64_t now)
 {
-	int64_t late;
-
 	if (!f || f->expected_ns <= now)
-		return now + NPU_POLL_UNKNOWN_NS;
-	late = NPU_SLEEP_ERROR_NS + (f->expected_ns - f->submitted_ns) / 4;
-	return f->expected_ns + (late < NPU_POLL_MAX_NS ? late : NPU_POLL_MAX_NS);
+		return now + expect_patience_ns(0);
+	return f->expected_ns + expect_patience_ns(f->expected_ns - f->submitted_ns);
 }
 
 /*
@@ -495,18 +472,19 @@ static bool npu_queue_poll(struct npu_queue *queue, uint64_t seqno, int64_t dead
 
 	if (f->seqno != seqno)
 		f = NULL;
-	if (f && f->expected_ns - npu_now_ns() > NPU_POLL_AHEAD_NS)
+	now = npu_now_ns();
+	if (f && f->expected_ns - now > NPU_POLL_AHEAD_NS)
 		return false;
-	if (f && f->expected_ns - f->submitted_ns > NPU_SLEEP_ERROR_NS && npu_queue_doze(queue, f, deadline)) {
+	if (f && npu_queue_sleep(queue, f, now, deadline)) {
 		*notice = NPU_NOTICE_OVERSLEPT;
 		return true;
 	}
 	/* A device that was asleep may have been woken on this very CPU. */
 	if (f && f->submitted_ns - queue->last_done_ns > NPU_DEVICE_NAPS_NS)
-		fw_poll_woken(&queue->poll);
+		polling_woken(&queue->poll);
 	start_ns = npu_trace_begin();
 	while (!(seen = npu_queue_look(queue) >= seqno)) {
-		fw_poll_again(&queue->poll);
+		polling_again(&queue->poll);
 		if (queue->poll.looks % NPU_POLL_LOOKS)
 			continue;
 		now = npu_now_ns();
@@ -515,7 +493,7 @@ static bool npu_queue_poll(struct npu_queue *queue, uint64_t seqno, int64_t dead
 		if (now >= end || now >= deadline)
 			break;
 	}
-	fw_poll_end(&queue->poll, seen);
+	polling_end(&queue->poll, seen);
 	if (start_ns)
 		npu_trace_wait_part(start_ns, "poll");
 	return seen;

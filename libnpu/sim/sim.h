@@ -27,7 +27,7 @@
 #include <drm/vnpu_accel.h>
 
 #include "fw.h"
-#include "fw_poll.h"
+#include "polling.h"
 #include "transport.h"
 
 #define SIM_PAGE 4096u
@@ -200,7 +200,7 @@ struct sim {
 	int core_result;
 	_Atomic uint32_t kick; /* futex that the core sleeps on */
 	_Atomic bool sleeping, stopping;
-	struct fw_poll poll;
+	struct polling poll;
 
 	/* Timeouts. */
 	pthread_t timer_thread;

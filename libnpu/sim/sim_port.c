@@ -262,7 +262,7 @@ static bool sim_port_spin(struct sim *sim, uint32_t sq_seen)
 	bool found;
 
 	while (!(found = !sim_port_idle(sim, sq_seen))) {
-		fw_poll_again(&sim->poll);
+		polling_again(&sim->poll);
 		if (sim->poll.looks % 64)
 			continue;
 		now = sim_now_ns();
@@ -271,7 +271,7 @@ static bool sim_port_spin(struct sim *sim, uint32_t sq_seen)
 		if (now >= end)
 			break;
 	}
-	fw_poll_end(&sim->poll, found);
+	polling_end(&sim->poll, found);
 	return !found;
 }
 
@@ -323,7 +323,7 @@ static int sim_port_sleep(struct sim *sim, uint32_t sq_seen, int64_t timeout_ns)
 	if (sim_port_idle(sim, sq_seen))
 		sim_futex(&sim->kick, FUTEX_WAIT_BITSET, kick, at);
 	atomic_store(&sim->sleeping, false);
-	fw_poll_woken(&sim->poll);
+	polling_woken(&sim->poll);
 	return 0;
 }
 

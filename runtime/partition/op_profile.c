@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "plan.h"
+#include "ops.h"
 
 struct op_sample op_profile_matmul(enum soc_lane lane, uint64_t m, uint64_t k, uint64_t n, enum llm_weights weights,
 				   enum npu_time_order order)
@@ -16,8 +16,8 @@ struct op_sample op_profile_matmul(enum soc_lane lane, uint64_t m, uint64_t k, u
 			.m = m,
 			.k = k,
 			.n = n,
-			.weight_bits = plan_weight_bits(weights),
-			.act_bits = plan_act_bits(weights),
+			.weight_bits = llm_weight_bits(weights),
+			.act_bits = llm_act_bits(weights),
 			.order = order,
 			.density = 1,
 		},
@@ -29,10 +29,10 @@ int op_profile_grid(const struct shape *shape, const unsigned int *rows, size_t 
 {
 	int err = 0;
 
-	for (int op = 0; op < PLAN_NR_OPS; op++) {
+	for (int op = 0; op < LLM_NR_OPS; op++) {
 		uint64_t k, n;
 
-		if (!plan_product(shape, op, &k, &n))
+		if (!llm_op_matmul(shape, op, &k, &n))
 			continue;
 		for (size_t i = 0; i < nr_rows && !err; i++) {
 			struct op_sample v = op_profile_matmul(lane, rows[i], k, n, weights, order);

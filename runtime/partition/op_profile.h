@@ -21,7 +21,7 @@
 struct op_sample op_profile_matmul(enum soc_lane lane, uint64_t m, uint64_t k, uint64_t n, enum llm_weights weights,
 				   enum npu_time_order order);
 
-/* Appends the products of a forward pass (plan_product()), each with each of the @rows. 0 or -ENOMEM. */
+/* Appends the products of a forward pass (llm_op_matmul()), each with each of the @rows. 0 or -ENOMEM. */
 int op_profile_grid(const struct shape *shape, const unsigned int *rows, size_t nr_rows, enum soc_lane lane,
 		    enum llm_weights weights, enum npu_time_order order, struct op_samples *s);
 

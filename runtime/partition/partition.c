@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "partition_private.h"
-#include "plan.h"
+#include "ops.h"
 
 const char *partition_cut_name(enum partition_cut cut)
 {
@@ -28,8 +28,8 @@ struct soc_op partition_work(const struct partition_options *o, enum soc_lane la
 		.m = o->planes ? rows * o->planes : rows,
 		.k = k,
 		.n = n,
-		.weight_bits = plan_weight_bits(o->weights),
-		.act_bits = plan_act_bits(o->weights),
+		.weight_bits = llm_weight_bits(o->weights),
+		.act_bits = llm_act_bits(o->weights),
 		.order = NPU_TIME_WEIGHTS_STATIONARY,
 		.density = 1,
 	};
@@ -94,26 +94,18 @@ static void next_piece(const struct pieces *p, struct progress *at, unsigned int
 		at->start_ns = p->v[i].start_ns;
 }
 
+/* That of a piece which has started. */
 static void set_rates(const struct profile *prof, struct pieces *const lanes[2], struct progress at[2])
 {
-	double want[SOC_NR_LANES] = { 0 }, got[SOC_NR_LANES];
+	const struct soc_cost *work[SOC_NR_LANES] = { NULL };
+	double rate[SOC_NR_LANES];
 
-	for (int l = 0; l < 2; l++) {
-		const struct soc_cost *c = &lanes[l]->v[at[l].i].cost;
-
-		if (at[l].i < lanes[l]->n && at[l].start_ns <= 0 && c->dram_bytes > 0)
-			want[lanes[l]->lane] = c->dram_bytes / c->ns;
-	}
-	soc_share_gbps(prof, want, got);
-	for (int l = 0; l < 2; l++) {
-		const struct soc_cost *c = &lanes[l]->v[at[l].i].cost;
-		double memory;
-
-		if (at[l].i == lanes[l]->n || at[l].start_ns > 0)
-			continue;
-		memory = c->dram_bytes > 0 ? got[lanes[l]->lane] / c->dram_bytes : INFINITY;
-		at[l].rate = 1 / c->ns < memory ? 1 / c->ns : memory;
-	}
+	for (int l = 0; l < 2; l++)
+		if (at[l].i < lanes[l]->n && at[l].start_ns <= 0)
+			work[lanes[l]->lane] = &lanes[l]->v[at[l].i].cost;
+	soc_rates(prof, work, rate);
+	for (int l = 0; l < 2; l++)
+		at[l].rate = rate[lanes[l]->lane];
 }
 
 /* Lets both lanes work until all is done: the virtual clock's rules (scheduler_virtual.c) for two lines of pieces. */

@@ -95,22 +95,8 @@ struct partition {
  */
 void partition_search(const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n, struct partition *part);
 
-/* In its place: the cut of o->partition (auto: hybrid) in which the GPU has about @share of the work, 0 to 1, of its columns,
- * tokens, or half by half; the nearest that graphs and alignment allow. For experiments, whichever is faster. */
-void partition_share(const struct partition_options *o, double share, uint32_t m, uint64_t k, uint64_t n,
-		     struct partition *part);
-
-/* The same among all: every set of graphs, by every number of columns and of tokens. For tests and for llm-bench --plan;
- * it takes up to seconds. */
-void partition_search_all(const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n,
-			  struct partition *part);
-
 /* Predicted times of @part's cut, into it; its other fields are set. */
 void partition_predict(const struct partition_options *o, struct partition *part);
-
-/* What the cut takes on the virtual clock, as total_ns counts: between two operators on a GPU that nobody else uses, by the
- * profile's model. 0, -ENOMEM. */
-int partition_simulate(const struct partition_options *o, const struct partition *part, double *ns);
 
 uint32_t partition_nr_segments(const struct partition *part); /* graphs that the NPU runs, one after another */
 uint32_t partition_segment(const struct partition *part, uint32_t i); /* tokens of graph @i, the largest first */

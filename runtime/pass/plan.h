@@ -1,112 +1,119 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Plans of a forward pass: the tasks of a prompt's chunks or of one token, for a model's shape (shape.h) on a SoC's
- * lanes (soc.h), for the scheduler (scheduler.h). No weights and no results: what takes how long, and what waits for what.
+ * The plan of a forward pass: every task of a prompt or of a token, what each waits for, where it runs, and what it costs
+ * there. This is the only place where such plans are made: a real pass, one on the virtual clock and a dry run have the
+ * same plan of the same options.
  *
- * A chunk's tasks follow one another. A product that is cut (partition.h) is a task for each of its slices, which come
- * after the same operator and before the same one; task.slice counts them as partition_slice() does. Beyond that, a
- * chunk's attention in a layer waits until all earlier chunks have put their keys and values into that layer's cache
- * (llm.npu 3.4, equations 2 and 3).
+ * Tokens go through the layers in chunks. A chunk's tasks follow one another. A matmul that is cut (partition.h) is a task
+ * for each of its slices, which come after the same operator and before the same one; sched_task.slice counts them as
+ * partition_slice() does. Where chunks overlap, a chunk's attention in a layer also waits until all earlier chunks have put
+ * their keys and values into that layer's cache (llm.npu 3.4, equations 2 and 3), and a chunk begins when one that had its
+ * memory before is done.
  */
 #ifndef PLAN_H
 #define PLAN_H
 
-#include "activations.h"
+#include "lane.h"
 #include "llm.h"
 #include "partition.h"
 #include "predictor.h"
 #include "scheduler.h"
-#include "shape.h"
 
-enum plan_op {
-	PLAN_EMBED,
-	PLAN_ATTN_NORM,
-	PLAN_QKV,
-	PLAN_ROPE,
-	PLAN_ATTN,
-	PLAN_ATTN_OUTPUT,
-	PLAN_FFN_NORM, /* and the residual before it */
-	PLAN_GATE_UP,
-	PLAN_ACT,
-	PLAN_DOWN,
-	PLAN_ADD, /* the residual after the feed-forward network */
-	PLAN_OUTPUT_NORM,
-	PLAN_HEAD,
-	PLAN_NR_OPS,
-	PLAN_WHOLE = PLAN_NR_OPS, /* no operator, but all after PLAN_EMBED as one task */
-	PLAN_BUILD, /* the graphs of a prompt's length are made on the CPU (LLM_GRAPHS_ONLINE) */
+/* Which logits a pass shall give. */
+enum plan_logits {
+	PLAN_LOGITS_NONE,
+	PLAN_LOGITS_LAST, /* the last token's */
+	PLAN_LOGITS_ALL, /* of all tokens, LANE_LOGIT_ROWS at a time, each with a task LLM_OP_LOGITS behind it */
 };
-const char *plan_op_name(uint16_t op);
 
-/* What is one graph on the NPU, and with that one launch. */
+/* What is one graph on the NPU, and with that one launch; on the GPU: what is enqueued together. */
 enum plan_graphs {
+	PLAN_GRAPH_AUTO, /* as the placement has it */
 	PLAN_GRAPH_CHUNK, /* all that a chunk does there */
 	PLAN_GRAPH_LAYER,
 	PLAN_GRAPH_OP,
-	PLAN_GRAPH_WHOLE, /* as PLAN_GRAPH_CHUNK, and one task of the plan too: PLAN_WHOLE, without costs */
 };
 
-struct plan_options {
-	const struct profile *profile; /* NULL: tasks have no costs, for the wall's clock */
-	const struct shape *shape;
-	enum llm_placement placement;
-	/* Placement layer: how its products are cut. Its profile is the solver's, and is there on the wall's clock too. Its
-	 * gpu_busy is that of the operator. */
-	struct partition_options cuts;
-	double gpu_busy[PLAN_NR_OPS];
-	/* Tells the cut in place of partition_search(); NULL: that is it. Called with @ud. */
-	void (*cut)(void *ud, enum plan_op op, uint32_t m, uint64_t k, uint64_t n, struct partition *part);
-	enum plan_graphs graphs;
-	/* NULL, or of lane npu: what products take there, in place of the profile's model; their traffic stays the model's. */
-	const struct predictor *predictor;
-	bool best_order; /* NPU: the faster order of a product's operands (HeteroLLM 3.2); else the weights are stationary */
-	enum llm_weights weights; /* not AUTO */
-	enum llm_activations activations;
-	enum llm_kv kv;
-	uint32_t n_past; /* tokens in the cache */
-	uint32_t n_tokens; /* to evaluate: a prompt, or 1 */
-	uint32_t chunk; /* tokens of a chunk, which are padded to it; 0: all in one, without padding */
-	uint32_t bucket; /* the last chunk is padded to a multiple of this only; 0: as the others */
-	uint32_t logits; /* so many tokens of the last chunk get some, from its end; 0: none */
-	bool overlap; /* chunks may run at the same time, each in memory of its own; else one after another */
-	int (*run)(void *ud, const struct sched_task *task, enum soc_lane lane); /* of every task; NULL: a plan only */
-	const struct sched_async *async; /* in place of it for the tasks of lanes npu and gpu; NULL: none */
+/* What the tasks' functions get, and the functions. NULL functions: a plan only. */
+struct plan_calls {
+	int (*run)(void *ud, const struct sched_task *task, enum soc_lane lane); /* to the end */
+	const struct sched_async *async; /* of lanes with a queue, where several are at work at once */
 	void *ud;
 };
 
-/* The weights [*@k][*@n] of a layer's products, and of the head's; false: @op is no product with weights. */
-bool plan_product(const struct shape *shape, enum plan_op op, uint64_t *k, uint64_t *n);
-/* Of a weight in memory, and of an activation; @w not AUTO. */
-double plan_weight_bits(enum llm_weights w);
-unsigned int plan_act_bits(enum llm_weights w);
-/* What the activations of the product @op are rounded to. */
-enum llm_input plan_input(enum llm_weights w, enum llm_activations a, enum plan_op op);
+struct plan_options {
+	const struct profile *profile; /* the virtual clock's; NULL: tasks have no costs, for the wall clock */
+	const struct shape *shape;
+	struct llm_choices choices; /* settled */
+	uint32_t chunk; /* tokens of a chunk at most; 0: the placement's default */
+	uint32_t rows; /* of activation memory, for all chunks in flight: plan_rows(). 0: as many as they need */
+	/* Placement layer: the profile that matmuls are cut for; on the wall clock too. */
+	const struct profile *cuts;
+	/* What has been learned of matmuls on the NPU, or NULL: placement layer cuts by it; the costs of other placements are
+	 * its (HeteroLLM 4.3). */
+	const struct predictor *predictor;
+	/* Tells how a matmul is cut in place of the solver; NULL: that is it. For tests and experiments. */
+	void (*cut)(void *ud, const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n, struct partition *part);
+	void *cut_ud;
+	enum plan_graphs launches; /* AUTO but for experiments */
+	bool observe; /* every operator has a task and a result of its own, whatever is one graph */
+	struct plan_calls calls;
+};
+
+/* One pass. */
+struct plan_pass {
+	uint32_t n_past; /* tokens in the cache */
+	uint32_t n_tokens; /* to evaluate */
+	enum plan_logits logits;
+};
+
+struct plan {
+	struct sched_plan *tasks;
+	struct lane_work *works; /* by task */
+	struct lane_chunk *chunks;
+	uint32_t nr_chunks;
+	uint32_t chunk; /* tokens of all but the last */
+	bool overlap; /* chunks are in flight together: the policy is sched_policy_layer, else fifo */
+	bool observed; /* plan_options.observe */
+	bool divided; /* the chunks are plan_divide()'s */
+	struct plan_pass pass;
+};
 
 /* NULL: no memory. */
-struct sched_plan *plan_forward(const struct plan_options *opts);
+struct plan *plan_forward(const struct plan_options *o, const struct plan_pass *pass);
+void plan_free(struct plan *plan);
+const struct sched_policy *plan_policy(const struct plan *plan);
 
-uint32_t plan_nr_chunks(const struct plan_options *opts);
-/* Rows of chunk @c with its padding. */
-uint32_t plan_chunk_rows(const struct plan_options *opts, uint32_t c);
+/* Rows of activations for a context of @n_ctx tokens: as many as the chunks that are to be in flight have, padding included. */
+uint32_t plan_rows(const struct plan_options *o, uint32_t n_ctx);
+/* Tokens of a chunk in such a context, if nothing else decides: the options' or the placement's default. */
+uint32_t plan_chunk(const struct plan_options *o, uint32_t n_ctx);
+
+/* ---- chunks of placement layer (tune.c) ---- */
+
+/* How a prompt is divided, and what it leaves of the GPU for a matmul's slices. */
+struct plan_division {
+	uint32_t chunk; /* tokens of a chunk */
+	bool overlap; /* chunks may run at the same time */
+	double gpu_busy[LLM_NR_OPS]; /* share of the GPU's time that the other chunks' operators take, by matmul */
+};
 
 /*
- * Placement layer, where chunks are free to choose (partition.h cuts one product as if it had both lanes for itself): sets
- * chunk, overlap and gpu_busy. Chunks of one prompt that follow each other through the layers let the GPU do float
- * operators of one during the products of another; the more of the GPU's time those take, the less of a product it is to
- * get. What is the fastest a few layers tell, simulated on the solver's
- * profile. Plans with overlap want sched_policy_layer. 0, or -errno of
- * sched_run().
+ * Placement layer, where matmuls are cut and chunks are free to choose: partition.h cuts one matmul as if it had both lanes
+ * for itself, but chunks that follow one another through the layers let the GPU do float operators of one during the matmuls
+ * of another; the more of the GPU's time those take, the less of a matmul it is to get. What is the fastest a few layers
+ * tell, simulated on the solver's profile. 0 or -errno of sched_run().
  */
-int plan_tune(struct plan_options *opts);
+/* Into how many chunks it may be, and the tokens of one then: a multiple of the smallest graph's. */
+#define PLAN_NR_COUNTS 6
+extern const uint32_t plan_counts[PLAN_NR_COUNTS]; /* 1, 2, 3, 4, 6, 8 */
+uint32_t plan_divided(uint32_t tokens, uint32_t count);
+int plan_divide(const struct plan_options *o, const struct plan_pass *pass, struct plan_division *division);
+/* The plan of a prompt so divided. */
+struct plan *plan_forward_divided(const struct plan_options *o, const struct plan_pass *pass,
+				  const struct plan_division *division);
 
-/* Adds a run on the virtual clock to @stats. */
-void llm_virtual_count(struct llm_virtual_stats *stats, const struct sched_run *run);
-
-/* Of a cached value; the modelled SoC keeps F32 as F16, as all floats. */
-double plan_kv_bits(enum llm_kv kv);
-
-/* Bytes that the model takes in the SoC's memory: packed weights, and the cache of @n_ctx tokens. */
-uint64_t plan_weight_bytes(const struct shape *shape, enum llm_weights weights);
-uint64_t plan_kv_bytes(const struct shape *shape, uint32_t n_ctx, enum llm_kv kv);
+/* The solver's options for the matmul @op. */
+struct partition_options plan_cuts(const struct plan_options *o, enum llm_op op, double gpu_busy);
 
 #endif /* PLAN_H */

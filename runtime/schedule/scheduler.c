@@ -304,26 +304,3 @@ void sched_run_free(struct sched_run *run)
 	free(run->spans);
 	*run = (struct sched_run){ 0 };
 }
-
-double sched_critical_path_ns(struct sched_plan *plan, const struct profile *p)
-{
-	double *end, longest = 0;
-
-	if (sched_plan_link(plan))
-		return 0;
-	end = calloc((size_t)plan->nr_tasks + 1, sizeof(*end));
-	/* A task comes after earlier ones only. */
-	for (uint32_t i = 0; end && i < plan->nr_tasks; i++) {
-		const struct sched_task *t = &plan->tasks[i];
-		size_t n;
-		const uint32_t *before = sched_predecessors(plan, i, &n);
-		double start = 0;
-
-		for (size_t k = 0; k < n; k++)
-			start = end[before[k]] > start ? end[before[k]] : start;
-		end[i] = start + soc_alone_ns(p, t->home, t->cost[t->home]);
-		longest = end[i] > longest ? end[i] : longest;
-	}
-	free(end);
-	return longest;
-}

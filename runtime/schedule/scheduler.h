@@ -105,8 +105,6 @@ struct sched_policy {
 
 /* The order choices of the runtime. Each keeps to a task's home unless its name says otherwise. */
 extern const struct sched_policy
-	sched_policy_chunk; /* chunk after chunk: nothing of a chunk before all earlier is done */
-extern const struct sched_policy
 	sched_policy_layer; /* the lowest layer first: chunks go through the layers side by side */
 extern const struct sched_policy sched_policy_fifo; /* the lowest number first: the plan's own order */
 
@@ -118,25 +116,32 @@ enum sched_clock {
 };
 
 /*
- * Another client of the GPU, on the virtual clock: a game, which makes a frame every @period_ns, of @kernels kernels that
- * take the GPU @work_ns together. The driver serves the two clients' queues in turn, and nothing is preempted: a frame's
- * kernel waits for the task that runs, and for those that are enqueued with it (sched_task.graph). A frame that is not
- * finished when the next one is due is dropped, and not begun at all if it has not been by then. The game's memory traffic
- * and power are not counted.
+ * Another client of a lane, on the virtual clock: it has work of its own for a device that the plan's tasks run on, piece by
+ * piece. The driver serves the two clients' queues in turn, and nothing is preempted: a piece waits for the task that runs and for
+ * those that are enqueued with it (sched_task.graph), and no task begins on that lane before it has ended. Its memory traffic and
+ * power are not counted. The wall clock has no such client: there whoever else uses a device does so by himself.
  *
- * Runs go on where the one before has left the game, so that it may outlast many of them. gpu_game.h plays it on the wall's clock.
+ * Times are the client's own, in ns from its beginning. Runs go on where the one before has left it, so that it may outlast
+ * many of them.
  */
-struct sched_game {
-	double period_ns, work_ns;
-	uint32_t kernels;
-	/* The rest is 0 before the first run. */
-	uint64_t shown, dropped; /* frames */
-	double now_ns; /* from the game's beginning until the end of the last run */
-	uint64_t next; /* frame that has not begun */
-	uint32_t left; /* kernels of the one that has */
-	double deadline_ns; /* of that one */
-	double end_ns; /* of the kernel on the GPU; 0: none is */
-	bool was_last; /* the game was served last */
+struct sched_client_ops {
+	bool (*waits)(void *ud, double now_ns); /* a piece could begin; asked when the lane is free */
+	double (*begin)(void *ud, double now_ns); /* one begins: when it will have ended, later than now */
+	void (*end)(void *ud, double now_ns); /* it has */
+	/* When one will wait that does not yet. INFINITY: one waits now, or none is expected. */
+	double (*next)(void *ud, double now_ns);
+};
+/* Times that are no further apart are the same: a client's are sums of those of many runs. */
+#define SCHED_SAME_NS 0.1
+
+struct sched_client {
+	const struct sched_client_ops *ops;
+	void *ud;
+	enum soc_lane lane;
+	/* The rest is the scheduler's, and 0 before the first run. */
+	double now_ns; /* the end of the last run */
+	double end_ns; /* of the piece on the lane; 0: there is none */
+	bool was_last; /* the client was served last */
 };
 
 struct sched_options {
@@ -149,7 +154,7 @@ struct sched_options {
 	bool execute; /* virtual: call the tasks' functions */
 	uint64_t seed; /* virtual: of the jitter */
 	double jitter; /* virtual: durations vary evenly by up to this fraction, 0: not at all */
-	struct sched_game *game; /* virtual; NULL: none */
+	struct sched_client *client; /* virtual; NULL: none */
 };
 
 /* One task's way through the run; times from the run's beginning. */
@@ -178,8 +183,5 @@ struct sched_run {
  * virtual clock, -EDEADLK the policy left every lane idle with work at hand, -ENOMEM. @run is to be freed in any case. */
 int sched_run(struct sched_plan *plan, const struct sched_options *opts, struct sched_run *run);
 void sched_run_free(struct sched_run *run);
-
-/* The longest way through the plan if every task ran alone on its home, without starts and handovers. */
-double sched_critical_path_ns(struct sched_plan *plan, const struct profile *p);
 
 #endif /* SCHEDULER_H */

@@ -19,25 +19,6 @@ static uint32_t pick_fifo(const struct sched_view *view, const void *param)
 
 const struct sched_policy sched_policy_fifo = { "fifo", pick_fifo };
 
-/* The lowest chunk first, and in it the plan's order. */
-static uint32_t pick_chunk(const struct sched_view *view, const void *param)
-{
-	uint32_t best = SCHED_NONE;
-
-	(void)param;
-	for (size_t i = 0; i < view->nr_ready; i++) {
-		const struct sched_task *t = sched_get(view->plan, view->ready[i]);
-
-		if (t->home != view->lane)
-			continue;
-		if (best == SCHED_NONE || t->chunk < sched_get(view->plan, view->ready[best])->chunk)
-			best = (uint32_t)i;
-	}
-	return best;
-}
-
-const struct sched_policy sched_policy_chunk = { "chunk", pick_chunk };
-
 /* The lowest layer first, and in it the plan's order. */
 static uint32_t pick_layer(const struct sched_view *view, const void *param)
 {

@@ -71,18 +71,6 @@ uint32_t sched_state_pick(struct sched_state *s, enum soc_lane lane, uint64_t no
 /* Counts @task as ended, and its crossings of lanes. */
 void sched_state_ended(struct sched_state *s, uint32_t task);
 
-/* A game's kernels on the GPU; times are the game's. @game may be NULL: then there are none. */
-void sched_game_expire(struct sched_game *game, double now); /* drops what has not begun by its deadline */
-bool sched_game_waits(struct sched_game *game, double now); /* one could begin */
-bool sched_game_runs(const struct sched_game *game);
-bool sched_game_done(const struct sched_game *game, double now); /* the one that runs is to end */
-void sched_game_begin(struct sched_game *game, double now);
-void sched_game_end(struct sched_game *game);
-double sched_game_next(const struct sched_game *game, double now); /* its end, or the next frame; INFINITY: neither */
-/* A whole frame, which begin and end count too: by those who know its beginning and its end without them (gpu_game.h). */
-void sched_game_frame_begin(struct sched_game *game); /* the next one */
-void sched_game_frame_end(struct sched_game *game, double now); /* shown or dropped */
-
 int sched_run_virtual(struct sched_state *s);
 int sched_run_wall(struct sched_state *s);
 

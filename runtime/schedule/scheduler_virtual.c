@@ -3,11 +3,10 @@
  * The virtual clock: a discrete-event simulation.
  *
  * A lane is idle, starting a task (overhead), or working on it. Work progresses at a rate that depends on who else uses
- * the memory: a task of e ns in the lane and b bytes wants b/e bytes a ns, and with g bytes a ns it progresses by
- * min(1/e, g/b) of itself a ns. Rates hold from one event to the next: a start, an end of an overhead, an end of a
- * task, or the time at which the result of one lane is known on another.
+ * the memory: soc_rates(). Rates hold from one event to the next: a start, an end of an overhead, an end of a task, or
+ * the time at which the result of one lane is known on another.
  *
- * A game's kernel (scheduler_game.c) has the GPU's lane for itself from its beginning to its end.
+ * A piece of another client's work (struct sched_client) has its lane for itself from its beginning to its end.
  *
  * Times are doubles in ns; equal times are taken in the order of task numbers, so a run has one outcome only.
  */
@@ -27,8 +26,8 @@ struct lane {
 	uint32_t task; /* SCHED_NONE: idle */
 	double overhead; /* ns that are left of it */
 	double left; /* fraction of the work */
-	double ns, bytes; /* of the whole task */
-	double rate; /* fractions a ns, once the overhead is over */
+	struct soc_cost cost; /* of the whole task */
+	double rate; /* fractions a ns; 0 during the overhead, and until set_rates() comes after it */
 	double ended; /* when its last task did; -1: none yet */
 	uint32_t graph; /* of its last task */
 };
@@ -36,8 +35,8 @@ struct lane {
 struct simulation {
 	struct sched_state *s;
 	const struct profile *p;
-	struct sched_game *game;
-	double game_ns; /* the game's time when the run began */
+	struct sched_client *client; /* NULL: none */
+	double client_ns; /* its time when the run began */
 	double now;
 	struct lane lanes[SOC_NR_LANES];
 	double *end; /* by task */
@@ -140,6 +139,16 @@ static int announce(struct simulation *sim, uint32_t task)
 	return err;
 }
 
+static bool is_clients(const struct simulation *sim, int lane)
+{
+	return sim->client && (int)sim->client->lane == lane;
+}
+
+static bool client_runs(const struct simulation *sim)
+{
+	return sim->client && sim->client->end_ns > 0;
+}
+
 static int start(struct simulation *sim, int lane, uint32_t task)
 {
 	const struct sched_options *opts = sim->s->opts;
@@ -154,40 +163,44 @@ static int start(struct simulation *sim, int lane, uint32_t task)
 		.graph = t->graph,
 		.overhead = launch ? soc_start_ns(sim->p, lane, opts->sync, idle) * factor : 0,
 		.left = 1,
-		.ns = t->cost[lane].ns * factor,
-		.bytes = t->cost[lane].dram_bytes * factor,
+		.cost = { t->cost[lane].ns * factor, t->cost[lane].dram_bytes * factor },
 	};
-	if (lane == SOC_GPU && sim->game)
-		sim->game->was_last = false;
+	if (is_clients(sim, lane))
+		sim->client->was_last = false;
 	sim->s->run->spans[task].start_ns = whole(sim->now);
 	sim->s->run->spans[task].overhead_ns = whole(l->overhead);
 	sim->s->run->spans[task].lane = (uint8_t)lane;
-	sim->s->run->dram_bytes += l->bytes;
+	sim->s->run->dram_bytes += l->cost.dram_bytes;
 	sim->s->run->launches += launch && lane == SOC_NPU;
 	return opts->execute ? sched_task_run(t, lane) : 0;
 }
 
-/* The GPU is free: whether it is the game's turn. Tasks that are enqueued with the last one come before a frame. */
-static bool game_takes(struct simulation *sim)
+/* The client's lane is free: whether it is the client's turn. Tasks that are enqueued with the last one come before it. */
+static bool client_takes(struct simulation *sim)
 {
-	const struct sched_ready *ready = &sim->s->ready[SOC_GPU];
+	const struct sched_client *c = sim->client;
+	const struct sched_ready *ready = &sim->s->ready[c->lane];
 	const struct sched_task *t = ready->n ? sched_get(sim->s->plan, ready->tasks[0]) : NULL;
 
-	if (!sched_game_waits(sim->game, sim->game_ns + sim->now))
+	if (!c->ops->waits(c->ud, sim->client_ns + sim->now))
 		return false;
-	return !t || (!sim->game->was_last && (!t->graph || t->graph != sim->lanes[SOC_GPU].graph));
+	return !t || (!c->was_last && (!t->graph || t->graph != sim->lanes[c->lane].graph));
 }
 
-/* Whether @lane may take a task; the GPU begins the game's kernel instead if that comes first. */
+/* Whether @lane may take a task; the client begins a piece of its work instead if that comes first. */
 static bool lane_free(struct simulation *sim, int lane)
 {
+	struct sched_client *c = sim->client;
+
 	if (sim->lanes[lane].task != SCHED_NONE)
 		return false;
-	if (lane != SOC_GPU || !sim->game)
+	if (!is_clients(sim, lane))
 		return true;
-	if (!sched_game_runs(sim->game) && game_takes(sim))
-		sched_game_begin(sim->game, sim->game_ns + sim->now);
-	return !sched_game_runs(sim->game);
+	if (!client_runs(sim) && client_takes(sim)) {
+		c->end_ns = c->ops->begin(c->ud, sim->client_ns + sim->now);
+		c->was_last = true;
+	}
+	return !client_runs(sim);
 }
 
 /* Gives ready tasks to idle lanes until none takes any more. */
@@ -218,29 +231,20 @@ static int fill_lanes(struct simulation *sim)
 	return 0;
 }
 
-/* Bandwidth for those at work, and the rates that follow. */
+/* Of the lanes at work, and what they take of the memory together. */
 static void set_rates(struct simulation *sim)
 {
-	double want[SOC_NR_LANES] = { 0 }, got[SOC_NR_LANES], sum = 0;
+	const struct soc_cost *work[SOC_NR_LANES] = { NULL };
+	double rate[SOC_NR_LANES], sum = 0;
 
+	for (int i = 0; i < SOC_NR_LANES; i++)
+		if (sim->lanes[i].task != SCHED_NONE && sim->lanes[i].overhead <= 0)
+			work[i] = &sim->lanes[i].cost;
+	soc_rates(sim->p, work, rate);
 	for (int i = 0; i < SOC_NR_LANES; i++) {
-		const struct lane *l = &sim->lanes[i];
-
-		if (l->task != SCHED_NONE && l->overhead <= 0 && l->bytes > 0)
-			want[i] = l->ns > 0 ? l->bytes / l->ns : soc_lane_gbps(sim->p, i);
-	}
-	soc_share_gbps(sim->p, want, got);
-	for (int i = 0; i < SOC_NR_LANES; i++) {
-		struct lane *l = &sim->lanes[i];
-		double compute, memory;
-
-		if (l->task == SCHED_NONE || l->overhead > 0)
-			continue;
-		compute = l->ns > 0 ? 1 / l->ns : INFINITY;
-		memory = l->bytes > 0 ? got[i] / l->bytes : INFINITY;
-		l->rate = compute < memory ? compute : memory;
-		if (l->bytes > 0 && isfinite(l->rate))
-			sum += l->rate * l->bytes;
+		sim->lanes[i].rate = rate[i];
+		if (work[i] && work[i]->dram_bytes > 0 && isfinite(rate[i]))
+			sum += rate[i] * work[i]->dram_bytes;
 	}
 	if (sum > sim->s->run->peak_gbps)
 		sim->s->run->peak_gbps = sum;
@@ -281,8 +285,6 @@ static void advance(struct simulation *sim, double to)
 			l->overhead -= ns;
 			if (l->overhead <= to * 1e-15)
 				l->overhead = 0;
-			/* set_rates() comes before any of the work. */
-			l->rate = 0;
 		} else {
 			l->left -= isfinite(l->rate) ? ns * l->rate : l->left;
 		}
@@ -340,14 +342,27 @@ static int take_arrivals(struct simulation *sim)
 	return 0;
 }
 
-/* A task that became ready meanwhile stands in the queue behind the game's kernel. */
-static void end_game_kernel(struct simulation *sim)
+/* When something of the client's will begin or end. */
+static double client_next(const struct simulation *sim)
 {
-	if (!sched_game_done(sim->game, sim->game_ns + sim->now))
+	const struct sched_client *c = sim->client;
+
+	if (!c)
+		return INFINITY;
+	return (client_runs(sim) ? c->end_ns : c->ops->next(c->ud, sim->client_ns + sim->now)) - sim->client_ns;
+}
+
+/* A task that became ready meanwhile stands in the queue behind the client's work. */
+static void end_client(struct simulation *sim)
+{
+	struct sched_client *c = sim->client;
+
+	if (!client_runs(sim) || c->end_ns > sim->client_ns + sim->now + SCHED_SAME_NS)
 		return;
-	sched_game_end(sim->game);
-	if (sim->s->ready[SOC_GPU].n && sim->lanes[SOC_GPU].ended >= 0)
-		sim->lanes[SOC_GPU].ended = sim->now;
+	c->ops->end(c->ud, c->end_ns);
+	c->end_ns = 0;
+	if (sim->s->ready[c->lane].n && sim->lanes[c->lane].ended >= 0)
+		sim->lanes[c->lane].ended = sim->now;
 }
 
 static int step(struct simulation *sim)
@@ -361,11 +376,11 @@ static int step(struct simulation *sim)
 
 		next = at < next ? at : next;
 	}
-	if (!isfinite(next) && !sched_game_runs(sim->game))
+	if (!isfinite(next) && !client_runs(sim))
 		return -EDEADLK;
-	next = fmin(next, sched_game_next(sim->game, sim->game_ns + sim->now) - sim->game_ns);
+	next = fmin(next, client_next(sim));
 	advance(sim, next > sim->now ? next : sim->now);
-	end_game_kernel(sim);
+	end_client(sim);
 	err = end_tasks(sim);
 	err = err ? err : take_arrivals(sim);
 	return err ? err : fill_lanes(sim);
@@ -401,22 +416,20 @@ static void sum_up(struct simulation *sim)
 
 int sched_run_virtual(struct sched_state *s)
 {
-	struct simulation sim = { .s = s, .p = s->opts->profile, .game = s->opts->game };
+	struct simulation sim = { .s = s, .p = s->opts->profile, .client = s->opts->client };
 	int err;
 
 	if (!sim.p)
 		return -EINVAL;
-	if (sim.game)
-		sim.game_ns = sim.game->now_ns;
+	if (sim.client)
+		sim.client_ns = sim.client->now_ns;
 	for (int i = 0; i < SOC_NR_LANES; i++)
 		sim.lanes[i] = (struct lane){ .task = SCHED_NONE, .ended = -1 };
 	sim.end = calloc((size_t)sched_nr_tasks(s->plan) + 1, sizeof(*sim.end));
 	err = sim.end ? simulate(&sim) : -ENOMEM;
 	sum_up(&sim);
-	if (sim.game) {
-		sim.game->now_ns += sim.now;
-		sched_game_expire(sim.game, sim.game->now_ns);
-	}
+	if (sim.client)
+		sim.client->now_ns += sim.now;
 	free(sim.end);
 	free(sim.heap);
 	return err;

@@ -6,9 +6,8 @@
  * price of a lock nobody else wants, and one that keeps two lanes at work has two threads.
  *
  * Work that goes on by itself (sched_async) needs no thread, with the fast way of synchronisation: whoever has begun it goes on to
- * the next task, and who has nothing else to do watches what is under way. It sleeps for most of the time that such work took
- * before (waits.h) and polls for the rest. Only what is late beyond reason is waited for in the driver. Meanwhile its lane may
- * get more behind it, since it keeps the order in which work is given to it.
+ * the next task, and who has nothing else to do watches what is under way: by prediction (waits.h), until only the driver's wait is
+ * left. Meanwhile its lane may get more behind it, since it keeps the order in which work is given to it.
  *
  * All threads share one lock, and none holds it while it works or watches.
  */
@@ -240,11 +239,14 @@ static void begin(struct wall *w, struct wall_lane *l, const struct sched_task *
 	go_on(w, wall_now(w));
 }
 
-static uint64_t predicted(const struct wall *w, int lane, uint32_t task)
+/* NULL: nothing is predicted of it. */
+static const struct expect *expected(const struct wall *w, int lane, uint32_t task)
 {
 	const struct sched_task *t = sched_get(w->s->plan, task);
+	const struct waits *waits = w->s->opts->waits;
+	const struct expect *e = waits ? waits_of(waits, (enum soc_lane)lane, t->op, t->slice) : NULL;
 
-	return w->s->opts->waits ? waits_predict(w->s->opts->waits, (enum soc_lane)lane, t->op, t->slice) : 0;
+	return e && expect_ns(e) ? e : NULL;
 }
 
 /*
@@ -257,8 +259,9 @@ static void retire(struct wall *w, int lane, uint32_t n, int err)
 	const struct under_way *last = &l->way[n - 1];
 	const struct sched_task *t = sched_get(w->s->plan, last->task);
 	uint64_t now_ns = wall_now(w), begun_ns = l->way[0].begun_ns;
+	const struct expect *e = expected(w, lane, last->task);
 	struct wait_sample sample = {
-		.predicted_ns = (uint32_t)predicted(w, lane, last->task),
+		.predicted_ns = e ? (uint32_t)expect_ns(e) : 0,
 		.took_ns = (uint32_t)(now_ns - begun_ns),
 		.slept_ns = (uint32_t)last->slept_ns,
 		.overslept = last->overslept,
@@ -305,26 +308,27 @@ struct outlook {
 	int late; /* every lane is later than polling is worth: one of them. -1: not so */
 };
 
-static struct outlook foresee(const struct wall *w, uint64_t now_ns)
+static struct outlook foresee(const struct wall *w, int64_t now_ns)
 {
 	struct outlook o = { .sleep_ns = INT64_MAX, .late = -1 };
 	bool patient = false;
 
 	for (int i = 0; i < SOC_NR_LANES; i++) {
 		const struct wall_lane *l = &w->lanes[i];
-		uint64_t want_ns = 0, end_ns;
-		int64_t sleep_ns;
+		int64_t begun_ns = (int64_t)l->way[0].begun_ns, want_ns, sleep_ns = 0;
+		const struct expect *e = NULL;
 
 		if (!l->nr_way)
 			continue;
 		/* The first whose end has ever been seen. */
-		for (uint32_t k = 0; k < l->nr_way && !want_ns; k++)
-			want_ns = predicted(w, i, l->way[k].task);
-		end_ns = l->way[0].begun_ns + want_ns;
-		sleep_ns = want_ns ? waits_sleep_ns(w->s->opts->waits, (int64_t)(end_ns - now_ns), want_ns) : 0;
+		for (uint32_t k = 0; k < l->nr_way && !e; k++)
+			e = expected(w, i, l->way[k].task);
+		want_ns = e ? expect_ns(e) : 0;
+		if (e)
+			sleep_ns = expect_sleep_ns(e, &w->s->opts->waits->sleeps, now_ns - begun_ns);
 		o.sleep_ns = sleep_ns < o.sleep_ns ? sleep_ns : o.sleep_ns;
 		o.late = i;
-		patient |= now_ns < end_ns + waits_patience_ns(want_ns);
+		patient |= now_ns < begun_ns + want_ns + expect_patience_ns(want_ns);
 	}
 	if (patient)
 		o.late = -1;
@@ -401,7 +405,7 @@ static void watch(struct wall *w)
 
 		if (looks % LOOKS)
 			continue;
-		o = foresee(w, wall_now(w));
+		o = foresee(w, (int64_t)wall_now(w));
 		if (o.late >= 0) {
 			wait_in_driver(w, o.late);
 			break;

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Predicted waits (HeteroLLM 4.2): a forward pass does the same operators in every layer, so what one took tells what the next
- * will. Whoever waits sleeps for most of that time, since a sleep's end is known to some tens of microseconds only, and polls for
- * the rest.
- *
- * A prediction is for an operator's slice on a lane. It is the running mean of what those before it took, so that a change is
- * followed within a few layers.
+ * Predicted waits (HeteroLLM 4.2): a forward pass does the same operators in every layer, so what one took
+ * tells what the next will (expect.h). A prediction is for an operator's slice on a lane.
  */
 #ifndef WAITS_H
 #define WAITS_H
@@ -13,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "expect.h"
 #include "soc.h"
 
 #define WAITS_OPS 32
@@ -27,23 +24,21 @@ struct wait_sample {
 };
 
 struct waits {
-	struct {
-		float mean_ns;
-		uint32_t n; /* learned from */
-	} by[SOC_NR_LANES][WAITS_OPS][WAITS_SLICES];
+	struct expect by[SOC_NR_LANES][WAITS_OPS][WAITS_SLICES];
 	struct wait_sample samples[WAITS_SAMPLES]; /* a ring */
 	uint64_t nr_samples, nr_overslept; /* ever */
 	uint64_t slept_ns, polled_ns;
-	double sleep_error_ns; /* sleeps end so much later than they were to; 0: not known yet */
+	struct sleeps sleeps;
 	uint64_t nr_given_up; /* later than predicted by so much that polling was no use: waited for in the driver */
 };
 
-/* 0: nothing is known. */
-uint64_t waits_predict(const struct waits *w, enum soc_lane lane, unsigned int op, unsigned int slice);
-/* What it took; and a sample, if there was a prediction. Of what was overslept the end is not known, only that the prediction was
- * too long: it is taken back until ends are seen again. */
+/* What is known of the operator's slice; NULL: there is no room for it. */
+const struct expect *waits_of(const struct waits *w, enum soc_lane lane, unsigned int op, unsigned int slice);
+/* What it took; and a sample, if there was a prediction. */
 void waits_learn(struct waits *w, enum soc_lane lane, unsigned int op, unsigned int slice,
 		 const struct wait_sample *sample);
+/* A sleep of @asked_ns took @took_ns. */
+void waits_slept(struct waits *w, uint64_t asked_ns, uint64_t took_ns);
 
 /* Value at @percent of the kept samples' predicted_ns, took_ns, or their difference; 0 without samples, or without memory. */
 enum waits_value {
@@ -52,16 +47,5 @@ enum waits_value {
 	WAITS_LATE,
 };
 double waits_percentile(const struct waits *w, enum waits_value what, double percent);
-
-/*
- * How long to sleep and poll when the predicted end is @left_ns away (below 0: past). A sleep ends late, by 80 to 100 us on a phone
- * (HeteroLLM 4.2), by milliseconds on a host whose CPUs are busy: @w learns how late, and sleeps the less.
- */
-#define WAITS_SLEEP_ERROR_NS 80000 /* as long as nothing is known */
-#define WAITS_MIN_SLEEP_NS 60000 /* less is not worth it */
-int64_t waits_sleep_ns(const struct waits *w, int64_t left_ns, uint64_t predicted_ns); /* 0: poll */
-void waits_slept(struct waits *w, uint64_t asked_ns, uint64_t took_ns);
-/* When polling is given up: so long after the predicted end, or, with nothing predicted, after the beginning. */
-uint64_t waits_patience_ns(uint64_t predicted_ns);
 
 #endif /* WAITS_H */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Text and tokens of an engine's model, and of any vocabulary. */
+/* Text and tokens of any vocabulary. */
 #include <errno.h>
 #include <string.h>
 
-#include "engine.h"
+#include "llm.h"
 #include "llm_fail.h"
 #include "text.h"
 
@@ -33,27 +33,4 @@ long text_detokenize(const struct tokenizer *tok, const int32_t *ids, size_t n, 
 	return bytes < 0 ? llm_fail((int)bytes, "a token of %zu is not one of the vocabulary's %zu",
 				    n, tokenizer_n_vocab(tok))
 			 : bytes;
-}
-
-long llm_tokenize(const struct llm_engine *engine, const char *text, size_t bytes,
-		  unsigned int flags, int32_t *ids, size_t max)
-{
-	return text_tokenize(engine->tok, text, bytes, flags, ids, max);
-}
-
-int llm_token_text(const struct llm_engine *engine, int32_t id, char *buf, size_t max)
-{
-	int n = tokenizer_token_text(engine->tok, id, buf, max);
-
-	return n < 0 ? llm_fail(n, "no token %d; the vocabulary has %zu", id, tokenizer_n_vocab(engine->tok)) : n;
-}
-
-long llm_detokenize(const struct llm_engine *engine, const int32_t *ids, size_t n, char *buf, size_t max)
-{
-	return text_detokenize(engine->tok, ids, n, buf, max);
-}
-
-bool llm_token_is_end(const struct llm_engine *engine, int32_t id)
-{
-	return tokenizer_is_end(engine->tok, id);
 }

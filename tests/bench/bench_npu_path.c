@@ -30,7 +30,7 @@
 
 #include <drm/vnpu_accel.h>
 
-#include "fw_poll.h"
+#include "polling.h"
 #include "npu.h"
 #include "npu_graph.h"
 
@@ -95,7 +95,7 @@ struct ping {
 static void ping_poll(const struct ping *p, const _Atomic uint32_t *word, uint32_t value)
 {
 	while (atomic_load_explicit(word, memory_order_acquire) != value) {
-		fw_relax();
+		polling_relax();
 		if (p->alone)
 			sched_yield();
 	}

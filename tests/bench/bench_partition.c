@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "cuts.h"
 #include "plan.h"
 
 static const uint32_t lengths[] = { 1, 32, 64, 100, 135, 256, 300, 525, 600 };
@@ -57,19 +58,21 @@ static void add_product(const struct partition_options *o, uint32_t m, uint64_t 
 	f->products++;
 }
 
-static void add_length(const struct shape *shape, const struct plan_options *plan, struct figures *f)
+static void add_length(const struct plan_options *o, uint32_t tokens, struct figures *f)
 {
-	struct plan_options tuned = *plan;
+	const struct plan_pass pass = { .n_tokens = tokens, .logits = PLAN_LOGITS_LAST };
+	struct plan_division division = { .chunk = tokens };
 	double search_s = 0, begin = seconds(), tune_s;
 
-	if (plan_tune(&tuned))
+	if (plan_divide(o, &pass, &division))
 		die("no memory for a plan");
 	tune_s = seconds() - begin;
-	for (int op = 0; op < PLAN_NR_OPS; op++) {
+	for (int op = 0; op < LLM_NR_OPS; op++) {
+		const struct partition_options cuts = plan_cuts(o, op, 0);
 		uint64_t k, n;
 
-		if (plan_product(shape, op, &k, &n))
-			add_product(&plan->cuts, op == PLAN_HEAD ? 1 : plan->n_tokens, k, n, f, &search_s);
+		if (llm_op_matmul(o->shape, op, &k, &n))
+			add_product(&cuts, op == LLM_OP_HEAD ? 1 : tokens, k, n, f, &search_s);
 	}
 	f->search_s += search_s;
 	f->worst_search_s = search_s > f->worst_search_s ? search_s : f->worst_search_s;
@@ -81,28 +84,20 @@ static void add_length(const struct shape *shape, const struct plan_options *pla
 static void add_shape(const struct profile *profile, const char *name, struct figures *f)
 {
 	struct shape shape;
+	const struct plan_options o = {
+		.profile = profile,
+		.cuts = profile,
+		.shape = &shape,
+		.choices = { .placement = LLM_PLACE_LAYER,
+			     .weights = LLM_WEIGHTS_W4A16,
+			     .partition = LLM_PARTITION_AUTO,
+			     .graphs = LLM_GRAPHS_PIPE },
+	};
 
 	if (shape_load(name, &shape))
 		die(llm_error());
-	for (size_t i = 0; i < COUNT(lengths); i++) {
-		struct plan_options plan = {
-			.profile = profile,
-			.shape = &shape,
-			.placement = LLM_PLACE_LAYER,
-			.graphs = PLAN_GRAPH_OP,
-			.weights = LLM_WEIGHTS_W4A16,
-			.n_tokens = lengths[i],
-			.cuts = {
-				.profile = profile,
-				.weights = LLM_WEIGHTS_W4A16,
-				.sync = SOC_SYNC_FAST,
-				.partition = LLM_PARTITION_AUTO,
-				.graphs = LLM_GRAPHS_PIPE,
-			},
-		};
-
-		add_length(&shape, &plan, f);
-	}
+	for (size_t i = 0; i < COUNT(lengths); i++)
+		add_length(&o, lengths[i], f);
 }
 
 int main(int argc, char **argv)

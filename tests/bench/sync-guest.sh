@@ -1,26 +1,24 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # BUILD=build tests/vm/run.sh tests/bench/sync-guest.sh: what fast synchronisation is worth through vnpu.ko, in the virtual machine,
-# which has two CPUs: tokens of the embedded model, a job each, and with every product cut between the NPU and the CPU lane.
+# which has two CPUs: tokens of the embedded model, a job each, and with every matmul cut between the NPU and the CPU lane.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/vm/steps.sh
 
-bench() { # ARGUMENTS...
-	"$BUILD/bin/llm-bench" -m share/models/docs6m/docs6m-q8_0.gguf --transport drm -p 0 -n 32 -r 3 --sync fast,driver "$@"
+bench() { # ARGUMENTS...: by either way, one after the other
+	local sync
+	for sync in fast driver; do
+		"$BUILD/experiments/hetero" -m share/models/docs6m/docs6m-q8_0.gguf --transport drm -n 32 -r 3 --sync $sync "$@" || return 1
+	done
 }
-waits() {
-	"$BUILD/bin/llm-cli" -m share/models/docs6m/docs6m-q8_0.gguf --transport drm "${cut[@]}" -p "The kernel is" -n 32 --ignore-eos --ids --stats
-}
-cut=(--preset hetero-tensor --partition row --gpu-share 0.25 --gpu host)
 
 step "insmod" load
 step "vnpu-fw starts" fw_start
 for _ in 1 2 3; do
 	step "a job for a token" bench --preset npu
-	step "every product cut" bench "${cut[@]}"
+	step "every matmul cut" bench --preset hetero-tensor --partition row --gpu-share 0.25 --gpu host
 done
-step "how waits were foreseen" waits
 step "vnpu-fw stops" fw_stop
 step "rmmod" rmmod vnpu
 finish

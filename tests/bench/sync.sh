@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# tests/bench/sync.sh [options] [-- arguments for llm-bench]
-# Measures what fast synchronisation is worth (HeteroLLM 4.2; runtime/lanes/hetero.h): llm-bench with --sync fast and with --sync
-# driver on the same model, by turns, and how the ends of the lanes' work were foreseen. docs/hetero.md says more.
+# tests/bench/sync.sh [options] [-- arguments for hetero]
+# Measures what fast synchronisation is worth (HeteroLLM 4.2; runtime/schedule/waits.h): build/experiments/hetero with --sync fast
+# and with --sync driver on the same model, by turns, and how the ends of the lanes' work were foreseen. docs/hetero.md says more.
 #
 #   --shapes LIST   shapes of models of random weights (qwen2.5-0.5b,llama3.2-1b): names of share/shapes, or files
 #   -m LIST         these files in place of them
@@ -11,14 +11,15 @@
 #   -r N            rounds (5)
 #   -o FORMAT       md for a table (the default), json for one object per comparison
 #
-# Without arguments for llm-bench: --preset hetero-tensor --partition row --gpu-share 0.25, so that every product is cut.
-#   BUILD           where bin/llm-bench is (build)
+# Without arguments for hetero: --preset hetero-tensor --partition row --gpu-share 0.25, so that every matmul is cut.
+#   BUILD           where experiments/hetero is (build)
 #   PEER_MODELS     where the models of random weights are kept (~/.cache/vnpu/models)
 set -u
 export TURNS_FOR=sync.sh
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-bin=$(realpath -m "${BUILD:-$root/build}")/bin
+build=$(realpath -m "${BUILD:-$root/build}")
+hetero=$build/experiments/hetero
 models=${PEER_MODELS:-${XDG_CACHE_HOME:-$HOME/.cache}/vnpu/models}
 shapes=qwen2.5-0.5b,llama3.2-1b files='' prompts=64 gen=32 rounds=5 format=md
 
@@ -46,7 +47,7 @@ done
 [[ $gen =~ ^[1-9][0-9]*$ ]] || usage "-n $gen: not a number"
 [[ $rounds =~ ^[1-9][0-9]*$ ]] || usage "-r $rounds: not a number"
 [ "$format" = md ] || [ "$format" = json ] || usage "-o $format: there are md and json"
-[ -x "$bin/llm-bench" ] || fail "no $bin/llm-bench: run make all"
+[ -x "$hetero" ] || fail "no $hetero: run make experiments"
 [ $# -gt 0 ] || set -- --preset hetero-tensor --partition row --gpu-share 0.25
 
 work=$(mktemp -d) || exit 1
@@ -55,7 +56,7 @@ trap 'rm -rf "$work"' EXIT
 measure() { # SYNC FILE ARGUMENTS...
 	local sync=$1 file=$2
 	shift 2
-	python3 "$here/turns.py" run "$work/runs" "$sync" warm "$file" "$bin/llm-bench" -m "$file" -p "$prompts" -n "$gen" -r 1 -o json \
+	python3 "$here/turns.py" run "$work/runs" "$sync" warm "$file" "$hetero" -m "$file" -p "$prompts" -n "$gen" -r 1 \
 		"$@" --sync "$sync" || exit 1
 }
 
@@ -68,11 +69,10 @@ compare() { # FILE ARGUMENTS...
 		measure driver "$file" "$@"
 	done
 	# Of the same length, so that the waits are those of the prompt measured.
-	"$bin/llm-cli" -m "$file" -p "$(printf 'a %.0s' $(seq "${prompts%%,*}"))" -n "$gen" --ignore-eos --stats --ids "$@" --sync fast \
-		2>"$work/err" >/dev/null || fail "$(tail -1 "$work/err")"
+	"$hetero" -m "$file" -pg "${prompts%%,*},$gen" -r 1 "$@" --sync fast >"$work/out" 2>"$work/err" || fail "$(tail -1 "$work/err")"
 	{
 		basename "$file"
-		grep -A1 '^waits' "$work/err"
+		python3 "$here/turns.py" waits "$work/out"
 	} >>"$work/waits"
 }
 
@@ -87,7 +87,7 @@ else
 		file=$models/$(basename "$shape" .conf)-q4_0.gguf
 		if [ ! -e "$file" ]; then
 			echo "sync.sh: making $file" >&2
-			"$bin/llm-quantize" --synthetic "$shape" "$file.$$" q4_0 --seed 1 2>"$work/err" && mv "$file.$$" "$file" ||
+			"$build/bin/llm-quantize" --synthetic "$shape" "$file.$$" q4_0 --seed 1 2>"$work/err" && mv "$file.$$" "$file" ||
 				fail "$(head -1 "$work/err")"
 		fi
 		compare "$file" "$@"

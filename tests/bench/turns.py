@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-# What peer.sh and transports.sh leave to Python: benchmarks that are run by turns, and what comes of it.
-#   turns.py run RUNS SIDE KIND FILE COMMAND...   runs one that writes JSON as llm-bench does, and appends a line on it to RUNS
+# What peer.sh, transports.sh and sync.sh leave to Python: benchmarks that are run by turns, and what comes of it.
+#   turns.py run RUNS SIDE KIND FILE COMMAND...   runs one that writes JSON or lines of it as llm-bench does, and appends a line on
+#                                                 it to RUNS
 #   turns.py table RUNS md|json SIDE SIDE         compares the two sides of all that is in RUNS: how many times better the first was
+#   turns.py waits FILE                           how waits were foreseen, by a line of JSON that experiments/hetero has written
 import json
 import os
 import statistics
@@ -35,13 +37,13 @@ def run(runs, side, kind, model, *command):
         how = 'signal %d' % os.WTERMSIG(status) if os.WIFSIGNALED(status) else 'status %d' % os.WEXITSTATUS(status)
         fail('%s ended with %s on %s: %s' % (name, how, model, said[-1] or 'without a word'))
     try:
-        rows = json.loads(text)
+        rows = json.loads(text) if text.lstrip()[:1] == b'[' else [json.loads(line) for line in text.splitlines()]
         results = [{k: r.get(k) for k in ROW} for r in rows]
     except (ValueError, AttributeError, TypeError):
         fail('%s printed no JSON of tests for %s' % (name, model))
     with open(runs, 'a') as f:
         f.write(json.dumps({'side': side, 'kind': kind, 'model': model, 'wall_s': wall_s,
-                            'rss_bytes': usage.ru_maxrss * 1024, 'rows': results}) + '\n')
+                            'program': name, 'rss_bytes': usage.ru_maxrss * 1024, 'rows': results}) + '\n')
 
 
 ROW = 'build_commit n_threads n_prompt n_gen avg_ts transport placement weights peak_memory_bytes'.split()
@@ -53,7 +55,7 @@ def speed(runs, n_prompt, n_gen):
     for r in runs:
         rows = [x for x in r['rows'] if (x['n_prompt'], x['n_gen']) == (n_prompt, n_gen)]
         if len(rows) != 1 or not rows[0]['avg_ts']:
-            fail('no result of the test %s in what %s printed' % (test_name(n_prompt, n_gen), PROGRAMS.get(r['side'], 'llm-bench')))
+            fail('no result of the test %s in what %s printed' % (test_name(n_prompt, n_gen), PROGRAMS.get(r['side'], r['program'])))
         got.append(rows[0]['avg_ts'])
     return got
 
@@ -135,5 +137,16 @@ def table(path, form, *sides):
         print_md(rows, sides)
 
 
+def waits(path):
+    with open(path) as f:
+        line = json.loads(f.readline())
+    for what, w in (('prefill', line['prompt_waits']), ('decode', line['token_waits'])):
+        if w:
+            print('waits    %s: %d predicted, %d overslept, %d given up; slept %.3f s, polled %.3f s' % (
+                what, w['waits'], w['overslept'], w['given_up'], w['slept_s'], w['polled_s']))
+            print('         late by (us, percentiles 10 50 90 99) %.0f %.0f %.0f %.0f of %.0f %.0f %.0f %.0f predicted' % (
+                *w['late_us'], *w['predicted_us']))
+
+
 if __name__ == '__main__':
-    (run if sys.argv[1] == 'run' else table)(*sys.argv[2:])
+    {'run': run, 'table': table, 'waits': waits}[sys.argv[1]](*sys.argv[2:])

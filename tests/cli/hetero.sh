@@ -1,11 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Layers and products over GPU and NPU on a phone's SoC: what docs/hetero.md says of profile sd8gen3, on the virtual clock;
-# how plans are printed, a game beside them and beside a real model, and command lines that are wrong.
+# how cuts are printed; a game beside them and beside a real model, and cuts of given shares (build/experiments/hetero); and
+# command lines that are wrong.
 set -u
 . tests/cli/common.bash
 
 dry=("$bin/llm-bench" --dry-run)
+cuts=("$BUILD/experiments/cuts")
+hetero=("$BUILD/experiments/hetero")
+dry_hetero=("${hetero[@]}" --dry-run)
 models=llama3-8b,llama2-7b,llama3.2-3b,internlm2-1.8b
 read_rows='
 rows = [json.loads(l) for f in sys.argv[1:] for l in open(f)]
@@ -70,9 +74,19 @@ for m in models:
     assert v[m, 'hetero-tensor', 0, 'fast'] > 1.2 * v[m, 'hetero-tensor', 0, 'driver'], m
 " "$scratch/out"
 
-passes "a game beside them" "${dry[@]}" --shape llama3-8b --preset gpu,npu,hetero-layer,hetero-tensor --weights w4a16 -p 256 -n 16 --game 60:4 -o jsonl
-cp "$scratch/out" "$scratch/game"
+# games FILE ARGUMENTS...: the same tests with each of four presets, into FILE.
+games() {
+	local file=$1 preset
+	shift
+	: >"$file"
+	for preset in gpu npu hetero-layer hetero-tensor; do
+		passes "a game beside them: $preset ${*: -1}" "${dry_hetero[@]}" --shape llama3-8b --preset $preset --weights w4a16 -p 256 -n 16 "$@"
+		cat "$scratch/out" >>"$file"
+	done
+}
+games "$scratch/game" --game 60:4
 true_in_python "shows its frames unless a GPU's work is enqueued ahead" "$read_rows
+assert [(r['preset'], r['n_prompt']) for r in rows] == [(p, n) for p in ('gpu', 'npu', 'hetero-layer', 'hetero-tensor') for n in (256, 0)]
 for r in rows:
     assert r['game_frame_ns'] == 4e6
     slowdown = r['avg_ns'] / r['alone_ns'] - 1
@@ -87,16 +101,39 @@ for r in rows:
     else:
         assert 0 <= slowdown < 0.35, (r['preset'], slowdown)
 " "$scratch/game"
-passes "the same game again" "${dry[@]}" --shape llama3-8b --preset gpu,npu,hetero-layer,hetero-tensor --weights w4a16 -p 256 -n 16 --game 60:4:16 -o jsonl
-same "has 16 kernels a frame, and can be repeated" "$(sed 's/"test_time": *"[^"]*"//' "$scratch/out" | sha256sum)" "$(sed 's/"test_time": *"[^"]*"//' "$scratch/game" | sha256sum)"
-passes "without a game" "${dry[@]}" --shape llama3-8b --preset hetero-layer -p 64 -n 0 -o jsonl
+passes "the same without the game" "${dry[@]}" --shape llama3-8b --preset gpu,npu,hetero-layer,hetero-tensor --weights w4a16 -p 256 -n 16 -o jsonl
+true_in_python "takes as long as llm-bench says" "
+a, b = ([json.loads(l) for l in open(f)] for f in sys.argv[1:])
+key = lambda r: (r['preset'], r['n_prompt'])
+assert {key(r): r['alone_ns'] for r in a} == {key(r): r['avg_ns'] for r in b}" "$scratch/game" "$scratch/out"
+games "$scratch/again" --game 60:4:16
+same "has 16 kernels a frame, and can be repeated" "$(<"$scratch/again")" "$(<"$scratch/game")"
+passes "without a game" "${dry_hetero[@]}" --shape llama3-8b --preset hetero-layer -p 64
 true_in_python "there are no frames" "$read_rows
-assert all(r[k] is None for r in rows for k in ('game_fps', 'game_dropped', 'alone_ns', 'game_frame_ns'))" "$scratch/out"
+assert len(rows) == 1 and not [k for k in rows[0] if 'game' in k or 'alone' in k]" "$scratch/out"
+for clock in "--clock virtual" "--profile sd8gen3" "--dry-run"; do
+	# shellcheck disable=SC2086
+	passes "a game beside a model, $clock" "${hetero[@]}" -m "$model" --preset hetero-tensor -pg 40,4 -d 9 -r 2 --jitter 0.2 --seed 3 --game 60:4 $clock
+	cp "$scratch/out" "$scratch/by $clock"
+done
+same "takes the time of the dry run, and shows its frames" "$(sed 's/.*"avg_ns"/"avg_ns"/; s/"output_sha256": [^,]*,//' "$scratch/by --clock virtual")" \
+	"$(sed 's/.*"avg_ns"/"avg_ns"/; s/"output_sha256": [^,]*,//' "$scratch/by --dry-run")"
+same "of the same profile" "$(<"$scratch/by --clock virtual")" "$(<"$scratch/by --profile sd8gen3")"
+true_in_python "with the model's tokens, and other times in each repetition" "$read_rows
+a, b, c = rows
+assert a['output_sha256'] and not c['output_sha256'] and a['game_dropped'] + a['game_shown'] > 0
+assert len(set(a['samples_ns'])) == len(set(a['alone_samples_ns'])) == 2 and a['avg_ns'] > a['alone_ns']" \
+	"$scratch/by --clock virtual" "$scratch/by --profile sd8gen3" "$scratch/by --dry-run"
+passes "a game's timeline" "${dry_hetero[@]}" --shape llama3-8b --preset hetero-layer -n 1 --game 60:4 --timeline "$scratch/timeline.json"
+true_in_python "has the runs without it and with it" "
+events = json.load(open(sys.argv[1]))['traceEvents']
+assert [e['pid'] for e in events if e['ph'] == 'X' and e['name'] == 'embed'] == [1, 2]
+assert [e['args']['name'] for e in events if e['name'] == 'process_name'] == ['pp0+tg1 @ d0', 'pp0+tg1 @ d0 beside a game']" "$scratch/timeline.json"
 
-passes "plans" "${dry[@]}" --plan --exhaustive --shape llama3-8b --preset hetero-tensor -p 64,300 -n 1 -o json
-true_in_python "say what each product is cut into, and what that takes" "
+passes "cuts" "${cuts[@]}" --exhaustive --shape llama3-8b --preset hetero-tensor -p 64,300 -n 1 -o json
+true_in_python "say what each matmul is cut into, and what that takes" "
 rows = json.load(open(sys.argv[1]))
-assert {(r['test'], r['product']) for r in rows} == {(t, p) for t in ('pp64', 'pp300', 'tg1')
+assert {(r['test'], r['matmul']) for r in rows} == {(t, p) for t in ('pp64', 'pp300', 'tg1')
     for p in ('qkv', 'attn_output', 'gate_up', 'down', 'head')}
 for r in rows:
     assert abs(r['predicted_ns'] / r['simulated_ns'] - 1) < 0.01, r
@@ -106,8 +143,8 @@ for r in rows:
     tokens = sum(r['npu_graphs']) - r['npu_padding'] + r['gpu_tokens']
     assert tokens == r['tokens'] or r['cut'] == 'gpu', r
 " "$scratch/out"
-passes "plans as a table" "${dry[@]}" --plan --shape llama3-8b --preset hetero-layer -p 300 -n 0
-same "a row a product" "$(grep -cE '^\| llama3-8b .* (npu|gpu) ' "$scratch/out")" 5
+passes "cuts as a table" "${cuts[@]}" --shape llama3-8b --preset hetero-layer -p 300
+same "a row a matmul" "$(grep -cE '^\| llama3-8b .* (npu|gpu) ' "$scratch/out")" 5
 
 # Solving by predictions: of the profile's own samples.
 passes "a predictor" sh -c "'$bin/npu-profile' measure --random 300 --weights w4a16 --order stationary,streamed -o '$scratch/s.csv' >/dev/null &&
@@ -117,16 +154,25 @@ true_in_python "are near those by measurements" "$read_rows
 for r in rows:
     assert 0.9 < r['avg_ns'] / r['modelled_ns'] < 1.25, r" "$scratch/out"
 
-refuses "no placement that cuts" 1 "placement fine cuts no products" "${dry[@]}" --plan --shape llama3-8b -p 64 -n 0
-refuses "plans as csv" 2 "md or json" "${dry[@]}" --plan --shape llama3-8b --preset hetero-tensor -o csv
-refuses "plans of a model" 2 "only with --dry-run" "$bin/llm-bench" -m "$model" --plan
-refuses "all cuts of no plan" 2 "only with --plan" "${dry[@]}" --shape llama3-8b --exhaustive
-for clock in "--clock virtual" "--profile sd8gen3"; do
-	# shellcheck disable=SC2086
-	refuses "a game beside a model, $clock" 2 "only with --dry-run" "$bin/llm-bench" -m "$model" --game 60:4 $clock
-done
+refuses "no placement that cuts" 1 "placement fine cuts no matmuls" "${cuts[@]}" --shape llama3-8b -p 64
+refuses "cuts as csv" 2 "none of md, json" "${cuts[@]}" --shape llama3-8b --preset hetero-tensor -o csv
+refuses "cuts of no shape" 2 "no shape" "${cuts[@]}" --preset hetero-tensor -p 64
 for game in 60 60: :4 0:4 60:0 60:-1 x:4 60:4x 60:4:0 60:4:1.5 60:4:16: 60:4:16:1 nan:4 1e9:4 60:1e9 ''; do
-	refuses "a game '$game'" 2 "--game: " "${dry[@]}" --shape llama3-8b --preset gpu -p 8 -n 0 --game "$game"
+	refuses "a game '$game'" 2 "--game: " "${dry_hetero[@]}" --shape llama3-8b --preset gpu -p 8 --game "$game"
+done
+for share in -0.1 1.1 nan x ''; do
+	refuses "a share '$share'" 2 "--gpu-share: " "${dry_hetero[@]}" --shape llama3-8b --preset hetero-tensor -p 8 --gpu-share "$share"
+done
+refuses "a share without a cut" 2 "share without a cut" "${hetero[@]}" --placement layer -p 8 --gpu-share 0.5
+refuses "nothing to measure" 2 "-p, -n or -pg" "${dry_hetero[@]}" --shape llama3-8b
+refuses "a dry run of nothing" 2 "needs a model's shape" "${dry_hetero[@]}" -p 8
+refuses "a dry run by the wall clock" 2 "no wall clock" "${dry_hetero[@]}" --shape llama3-8b --clock wall -p 8
+refuses "a shape that is not there" 1 "no-such-shape" "${dry_hetero[@]}" --shape no-such-shape -p 8
+refuses "a shape to be run" 2 "--shape: only with --dry-run" "${hetero[@]}" --shape llama3-8b -p 8
+refuses "jitter by the wall clock" 2 "--jitter: only on the virtual clock" "${hetero[@]}" -p 8 --jitter 0.1
+for bad in "-p 0" "-p x" "-n 0" "-pg 5" "-pg 5,0" "-pg 1,2,3" "-r 0" "-d x" "--jitter 1" "--seed x" "--no-such" "-p 8 word"; do
+	# shellcheck disable=SC2086
+	refuses "hetero $bad" 2 "." "${dry_hetero[@]}" --shape llama3-8b $bad
 done
 refuses "graphs of placement layer with another" 1 "placement npu has no graphs pipe: choose placement layer" "${dry[@]}" --shape llama3-8b --preset npu --graphs pipe
 refuses "a cut with another placement" 1 "placement gpu has no partition auto: choose placement layer" "${dry[@]}" --shape llama3-8b --preset gpu --partition auto
@@ -137,8 +183,7 @@ greedy=("$bin/llm-cli" -m "$model" --weights w4a16 -p "The kernel is" -n 24 --id
 run "${greedy[@]}" --placement npu
 want=$(<"$scratch/out")
 mkdir "$scratch/no-vendors"
-for way in "--placement gpu" "--preset hetero-layer" "--preset hetero-tensor" "--preset hetero-tensor --partition row --gpu-share 0.5" \
-	"--preset hetero-tensor --partition sequence --gpu-share 0.4 --sync driver" "--preset hetero-tensor --cuts-profile sd8gen3"; do
+for way in "--placement gpu" "--preset hetero-layer" "--preset hetero-tensor" "--preset hetero-tensor --cuts-profile sd8gen3"; do
 	if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
 		# shellcheck disable=SC2086
 		passes "tokens of $way" "${greedy[@]}" $way
@@ -156,7 +201,7 @@ for way in "--placement gpu" "--preset hetero-layer" "--preset hetero-tensor" "-
 	same "are those of the NPU, too" "$(<"$scratch/out")" "$want"
 done
 if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
-	run "${greedy[@]}" --preset hetero-tensor --partition row --gpu-share 0.5 --stats
+	run "${greedy[@]}" --preset hetero-tensor --cuts-profile sd8gen3 --stats
 	grep -Eq '^waits +decode: [1-9][0-9]* predicted' "$scratch/err" && grep -q '^GPU  *[^ ]' "$scratch/err" &&
 		ok "how waits were foreseen is told, with the GPU's name" || not_ok "how waits were foreseen is told, with the GPU's name" "$(<"$scratch/err")"
 	refuses "a GPU that is not there" 1 "no such GPU" "${greedy[@]}" --placement gpu --gpu "no such GPU"
@@ -165,29 +210,74 @@ else
 		skip "$what" "no platform of OpenCL"
 	done
 fi
+# Matmuls that are cut whatever it costs.
+text=("${hetero[@]}" -m "$model" --weights w4a16 --prompt-file "$refs/p1.txt" -pg 40,24 -r 1)
+sha() { sed -n 's/.*"output_sha256": "\([0-9a-f]*\)".*/\1/p' "$scratch/out"; }
+run "${text[@]}" --placement npu
+want=$(sha)
+for way in "--preset hetero-tensor --partition row --gpu-share 0.5" "--preset hetero-tensor --partition sequence --gpu-share 0.4 --sync driver"; do
+	if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
+		# shellcheck disable=SC2086
+		passes "tokens of $way" "${text[@]}" $way
+		same "are those of the NPU" "$(sha)" "$want"
+	else
+		skip "tokens of $way" "no platform of OpenCL"
+		skip "are those of the NPU" "no platform of OpenCL"
+	fi
+	# shellcheck disable=SC2086
+	OCL_ICD_VENDORS=$scratch/no-vendors passes "tokens of $way, by the CPU lane" "${text[@]}" $way --gpu host
+	same "are those of the NPU, also" "$(sha)" "$want"
+	cp "$scratch/out" "$scratch/host"
+	# shellcheck disable=SC2086
+	OCL_ICD_VENDORS=$scratch/no-vendors passes "tokens of $way, of a modelled GPU" "${text[@]}" $way --clock virtual
+	same "are those of the NPU, too" "$(sha)" "$want"
+	true_in_python "it is told which share, and how waits were foreseen" "$read_rows
+a, b = rows
+assert (a['partition'], round(a['gpu_share'], 6)) == (b['partition'], round(b['gpu_share'], 6)) in (('row', 0.5), ('sequence', 0.4))
+assert b['token_waits'] is None and b['prompt_waits'] is None
+fast = a['sync'] == 'fast'
+assert bool(a['token_waits']) == bool(a['prompt_waits']) == fast, a
+assert not fast or all(a[k]['waits'] > 0 and len(a[k]['late_us']) == 4 for k in ('token_waits', 'prompt_waits')), a" \
+		"$scratch/host" "$scratch/out"
+done
+for share in 0 0.25 0.75; do
+	passes "every matmul cut, $share for the GPU" "${dry_hetero[@]}" --shape llama3-8b --preset hetero-tensor --partition row --gpu-share $share -n 1
+	cp "$scratch/out" "$scratch/share-$share"
+done
+passes "matmuls cut as the solver has it" "${dry_hetero[@]}" --shape llama3-8b --preset hetero-tensor --partition row -n 1
+true_in_python "no share is faster than the solver's cuts" "
+none, less, more, solver = (json.load(open(f))['avg_ns'] for f in sys.argv[1:])
+assert solver <= min(none, less, more) and less != more != none, (none, less, more, solver)" \
+	"$scratch"/share-{0,0.25,0.75} "$scratch/out"
+
 # A game beside it. How many frames it shows, and how much slower the model is, is the machine's affair.
-game=("$bin/llm-bench" -m "$model" --weights w4a16 -p 16 -n 4 -r 2)
-OCL_ICD_VENDORS=$scratch/no-vendors refuses "a game without OpenCL" 1 "--game: no OpenCL platform" "${game[@]}" --placement cpu --game 60:4
+game=("${hetero[@]}" -m "$model" --weights w4a16 -p 16 -n 4 -r 2)
+OCL_ICD_VENDORS=$scratch/no-vendors refuses "a game without OpenCL" 1 "--game: no OpenCL platform" "${game[@]}" --placement cpu --weights f32 --game 60:4
 if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
-	refuses "a game on a GPU that is not there" 1 "--game: .*no such GPU" "${game[@]}" --placement cpu --game 60:4 --gpu "no such GPU"
-	run "${game[@]}" --preset npu,gpu,hetero-tensor -o jsonl
-	cp "$scratch/out" "$scratch/alone"
-	passes "a game beside a model" "${game[@]}" --preset npu,gpu,hetero-tensor --game 60:4 -o jsonl
-	true_in_python "every frame is shown or dropped, and the model's tokens stay" "$read_rows
-assert len(rows) == 12
-for a, r in zip(rows[:6], rows[6:]):
+	refuses "a game on a GPU that is not there" 1 "--game: .*no such GPU" "${game[@]}" --placement cpu --weights f32 --game 60:4 --gpu "no such GPU"
+	for preset in npu gpu hetero-tensor; do
+		run "${game[@]}" --preset $preset --weights w4a16
+		cp "$scratch/out" "$scratch/alone"
+		passes "a game beside a model, $preset" "${game[@]}" --preset $preset --weights w4a16 --game 60:4
+		true_in_python "every frame is shown or dropped, and the model's tokens stay" "
+alone, rows = ([json.loads(l) for l in open(f)] for f in sys.argv[1:])
+assert len(alone) == len(rows) == 2
+for a, r in zip(alone, rows):
     assert (a['preset'], a['n_gen'], a['output_sha256']) == (r['preset'], r['n_gen'], r['output_sha256'])
-    assert a['game_fps'] is None and r['alone_ns'] > 0 and r['game_frame_ns'] > 0 and len(r['samples_ns']) == 2
+    assert bool(r['output_sha256']) == bool(r['n_gen'])
+    assert 'game_fps' not in a and r['alone_ns'] > 0 and r['game_frame_ns'] > 0
+    assert len(r['samples_ns']) == len(r['alone_samples_ns']) == 2
     # The game lasts as long as the repetitions, or a little longer; a frame may be on its way.
     assert r['game_fps'] >= 0 and r['game_dropped'] + 1 >= (60 - r['game_fps']) * sum(r['samples_ns']) / 1e9, r
 " "$scratch/alone" "$scratch/out"
-	passes "a game of short frames beside the CPU, as a table" "$bin/llm-bench" -m "$model" --placement cpu -p 8 -n 0 -r 1 --game 500:0.2:2
-	same "has its columns" "$(grep -cE '\| frame ms \| game fps \|  slowdown \|$' "$scratch/out")" 1
-	run "$bin/llm-bench" -m "$model" --placement cpu -p 8 -n 0 -r 2 --game 60:1 -o jsonl --progress
-	same "its runs follow those without it" "$(sed -n 's/.*, //p' "$scratch/err" | paste -sd' ')" "warm-up run 1/4 run 2/4 run 3/4 run 4/4"
+	done
+	passes "a game of short frames beside the CPU" "${hetero[@]}" -m "$model" --placement cpu -p 8 -r 1 --game 500:0.2:2
+	same "is counted" "$(grep -cE '"alone_ns": [1-9].*"game_shown": [0-9]+, "game_dropped": [0-9]+, "game_fps": [0-9.]+, "game_frame_ns": [1-9]' "$scratch/out")" 1
+	run "${hetero[@]}" -m "$model" --placement cpu -p 8 -r 2 --game 60:1 --progress
+	same "its runs follow those without it" "$(sed 's/.*d0//; s/ beside a game, /+/; s/, //' "$scratch/err" | paste -sd' ')" "warm-up run 1/2 run 2/2 +warm-up +run 1/2 +run 2/2"
 else
 	for what in "a game on a GPU that is not there" "a game beside a model" "every frame is shown or dropped, and the model's tokens stay" \
-		"a game of short frames beside the CPU, as a table" "has its columns" "its runs follow those without it"; do
+		"a game of short frames beside the CPU" "is counted" "its runs follow those without it"; do
 		skip "$what" "no platform of OpenCL"
 	done
 fi

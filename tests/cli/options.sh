@@ -48,10 +48,6 @@ for tool in llm-cli llm-bench llm-perplexity llm-logits; do
 	OCL_ICD_VENDORS=$scratch/no-vendors refuses "$tool: graphs alone choose their placement" 1 "placement layer: no OpenCL platform" \
 		"${t[@]}" -m "$model" "${work[@]}" --graphs online
 	OCL_ICD_VENDORS=$scratch/no-vendors refuses "$tool: a GPU without OpenCL" 1 "no OpenCL platform.*--clock virtual" "${t[@]}" -m "$model" "${work[@]}" --preset hetero-tensor
-	for value in -0.1 1.1 nan x ''; do
-		refuses "$tool: --gpu-share '$value'" 2 "--gpu-share: " "${t[@]}" -m "$model" "${work[@]}" --placement layer --partition row --gpu-share "$value"
-	done
-	refuses "$tool: --gpu-share without a cut" 1 "share without a partition" "${t[@]}" -m "$model" "${work[@]}" --placement layer --gpu-share 0.5
 	refuses "$tool: an unknown profile to cut for" 1 "no-such-soc" "${t[@]}" -m "$model" "${work[@]}" --placement layer --cuts-profile no-such-soc
 	refuses "$tool: unknown KV cache lists the names" 2 "f16.*f32.*q8_0" "${t[@]}" -m "$model" "${work[@]}" --kv q4_0
 	refuses "$tool: unknown sync lists the names" 2 "fast.*driver" "${t[@]}" -m "$model" "${work[@]}" --sync slow

@@ -117,6 +117,8 @@ true_in_python "fast beside driver" "
 rows = [json.loads(l) for l in open(sys.argv[1])] if open(sys.argv[1]).read(1) == '{' else json.load(open(sys.argv[1]))
 assert {r['test'] for r in rows} == {'pp40', 'tg4'} and all(r['ratio'] > 1 for r in rows if r['test'] == 'tg4'), rows
 " "$scratch/out"
+run tests/bench/sync.sh -m "$model" -p 40 -n 4 -r 1 -- --preset hetero-tensor --partition row --gpu-share 0.5 --gpu host
+same "and how waits were foreseen" "$(grep -cE '^waits    (prefill|decode): [1-9][0-9]* predicted, ' "$scratch/out") $(grep -cE '^         late by .* predicted$' "$scratch/out")" "2 2"
 passes "transports.sh --help" tests/bench/transports.sh --help
 refuses "transports.sh with an unknown option" 2 "no option '--rounds'" tests/bench/transports.sh --rounds 3
 refuses "transports.sh without its model" 1 "no-such.gguf: no such file" tests/bench/transports.sh -m "$scratch/no-such.gguf"

@@ -201,5 +201,21 @@ refuses "a curve as xml" 2 "none of csv, md" "$t" curve stage -o xml
 refuses "a curve of an unknown profile" 1 "profile nope" "$t" curve stage --profile nope
 refuses "a dry run with a model of the CPU" 1 "predicts lane cpu" "${dry[@]}" --predictor "$scratch/cpu.model"
 refuses "a dry run with a cut model" 1 "cut.model: " "${dry[@]}" --predictor "$scratch/cut.model"
-refuses "a predictor without a dry run" 2 "only with --dry-run" "$bin/llm-bench" --predictor "$scratch/npu.model"
+refuses "a model that the engine cannot read" 1 "cut.model: " "$bin/llm-bench" -m "$model" -p 8 -n 0 --predictor "$scratch/cut.model"
+
+# HeteroLLM 4.3: what was learned decides how matmuls are cut, in the engine as in a dry run.
+with=(--predictor "$scratch/npu.model" --gpu host --transport sim --preset fine,hetero-tensor -pg 70,3 -p 0 -n 0 -r 1 --no-warmup -o jsonl)
+passes "a real model with a predictor, on the virtual clock" "$bin/llm-bench" -m "$model" "${with[@]}" --clock virtual
+cp "$scratch/out" "$scratch/phone"
+passes "and planned" "$bin/llm-bench" --dry-run -m "$model" "${with[@]}"
+cp "$scratch/out" "$scratch/planned"
+passes "on the wall clock" "$bin/llm-bench" -m "$model" "${with[@]}" --cuts-profile sd8gen3
+true_in_python "takes the same time, and gives the same tokens" "
+phone, planned, wall = ([json.loads(l) for l in open(f)] for f in sys.argv[1:])
+assert len(phone) == len(planned) == len(wall) == 2
+for p, d, w in zip(phone, planned, wall):
+    assert p['avg_ns'] == d['avg_ns'] and p['npu_jobs'] == d['npu_jobs'] and p['predictor'] == w['predictor'] != None
+    assert d['modelled_ns'] > 0 and d['modelled_ns'] != d['avg_ns'] and p['modelled_ns'] is None
+    assert p['output_sha256'] == w['output_sha256']
+" "$scratch/phone" "$scratch/planned" "$scratch/out"
 finish

@@ -32,27 +32,29 @@ refused_in() {
 
 refused_in kernels cpu_kernels.c '"npu.h"' '"fw.h"' '"soc.h"' '<drm/vnpu_accel.h>'
 refused_in soc soc.c '"kernels.h"' '"llm.h"' '"fw_time.h"' '<npu/vnpu_isa.h>'
-refused_in isa isa_ops.c '"npu.h"' '"fw.h"' '"kernels.h"'
+refused_in wait polling.c '"soc.h"' '"fw.h"' '"npu.h"'
 refused_in firmware-sim fw_queue.c '"npu.h"' '"llm.h"' '"transport.h"'
 refused_in libnpu/graph lower.c '"llm.h"' '"model.h"' '"fw.h"' '"transport.h"' '<drm/vnpu_accel.h>'
-refused_in libnpu/device buffer.c '"fw.h"' '"sim.h"' '"graph.h"' '<linux/vnpu_fw.h>'
+refused_in libnpu/device buffer.c '"fw.h"' '"fw_exec.h"' '"sim.h"' '"graph.h"' '<linux/vnpu_fw.h>'
 refused_in libnpu/sim sim_timer.c '"llm.h"' '"graph.h"' '"fw_exec.h"'
 refused_in runtime/base threadpool.c '"gguf.h"' '"engine.h"'
 refused_in runtime/model model.c '"scheduler.h"' '"gguf_private.h"' '"engine.h"'
 refused_in runtime/quantize quantize.c '"scheduler.h"' '"gguf_private.h"' '"engine.h"'
-refused_in runtime/schedule waits.c '"plan.h"' '"partition.h"' '"hetero.h"'
+refused_in runtime/schedule waits.c '"plan.h"' '"partition.h"' '"hetero.h"' '"game.h"'
 refused_in runtime/pass plan.c '"fw.h"' '"fw_time.h"' '"npu_private.h"' '"gpu_private.h"' '<drm/vnpu_accel.h>'
 refused_in runtime sampler.c '"fw.h"' '"npu_private.h"' '"tool.h"'
 refused_in tools/llm-cli llm-cli.c '"plan.h"' '"engine.h"' '"model.h"' '"fw.h"' '<npu/vnpu_isa.h>'
+refused_in tools/llm-bench args.c '"scheduler.h"' '"plan.h"' '"gpu.h"' '"game.h"'
+refused_in tools/experiments/hetero trial.c '"fw.h"' '"npu_private.h"' '"scheduler_private.h"'
 refused_in tools/llm-quantize llm-quantize.c '"gguf.h"' '"quantize.h"' '"threadpool.h"'
 refused_in tools/llm-vocab llm-vocab.c '"gguf.h"' '"tokenizer.h"' '"text.h"'
-refused_in tools/npuc npuc.c '<npu/vnpu_isa.h>' '"image.h"' '"fw_stream.h"' '"profile.h"'
+refused_in tools/npuc npuc.c '"image.h"' '"fw_stream.h"' '"profile.h"'
 
 run make -s --no-print-directory DEPS=no BUILD="$BUILD" room-compile ROOM=runtime/nowhere
 same "a folder that rooms.mk does not have is refused" "$(grep -o 'runtime/nowhere is no room of rooms.mk' "$scratch/err")" \
 	"runtime/nowhere is no room of rooms.mk"
 
-sources=(isa kernels soc firmware-sim libnpu runtime tools)
+sources=(kernels soc wait isa firmware-sim libnpu runtime tools)
 same "no include goes up a folder" \
 	"none$(grep -rnE --include='*.[ch]' '#\s*include\s*["<]([^">]*/)?\.\.' "${sources[@]}" kmod uapi tests)" none
 same "no include of a room's names a folder, but those of uapi" \

@@ -25,7 +25,7 @@ static void every_name_parses_to_its_value_and_no_other(void **state)
 	for (enum llm_choice c = 0; c < LLM_NR_CHOICES; c++) {
 		const struct llm_choice_info *info = llm_choice_info(c);
 
-		assert_true(info->n_values > 1 && info->doc[0] && info->runs && info->plans);
+		assert_true(info->n_values > 1 && info->doc[0] && (info->runs || info->plans));
 		for (unsigned int v = 0; v < info->n_values; v++) {
 			assert_true(info->values[v].name && info->values[v].doc[0]);
 			assert_string_equal(llm_choice_name(c, v), info->values[v].name);

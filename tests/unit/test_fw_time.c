@@ -370,21 +370,23 @@ static void times_beyond_what_fits_stay_at_the_most(void **state)
 
 /* What each operator of the first layer takes when it is a launch of its own. */
 static void plan_layer(const struct shape *s, uint32_t tokens, enum llm_activations activations, enum llm_kv kv,
-		       uint64_t ns[PLAN_NR_OPS])
+		       uint64_t ns[LLM_NR_OPS])
 {
 	struct plan_options o = {
 		.profile = soc,
 		.shape = s,
-		.placement = LLM_PLACE_NPU,
-		.graphs = PLAN_GRAPH_OP,
-		.weights = LLM_WEIGHTS_W8A8,
-		.activations = activations,
-		.kv = kv,
-		.n_tokens = tokens,
-		.logits = 1,
+		.choices = { .placement = LLM_PLACE_NPU,
+			     .weights = LLM_WEIGHTS_W8A8,
+			     .activations = activations,
+			     .graphs = LLM_GRAPHS_SHARED,
+			     .kv = kv },
+		.launches = PLAN_GRAPH_OP,
+		.chunk = tokens,
 	};
+	const struct plan_pass pass = { .n_tokens = tokens, .logits = PLAN_LOGITS_LAST };
 	struct sched_options so = { .clock = SCHED_VIRTUAL, .profile = soc, .sync = SOC_SYNC_DRIVER };
-	struct sched_plan *plan = plan_forward(&o);
+	struct plan *p = plan_forward(&o, &pass);
+	struct sched_plan *plan = p->tasks;
 	struct sched_run run;
 
 	assert_non_null(plan);
@@ -392,11 +394,11 @@ static void plan_layer(const struct shape *s, uint32_t tokens, enum llm_activati
 	for (uint32_t i = 0; i < sched_nr_tasks(plan); i++) {
 		const struct sched_task *task = sched_get(plan, i);
 
-		if (!task->layer || task->op == PLAN_HEAD)
+		if (!task->layer || task->op == LLM_OP_HEAD)
 			ns[task->op] = run.spans[i].end_ns - run.spans[i].start_ns;
 	}
 	sched_run_free(&run);
-	sched_plan_free(plan);
+	plan_free(p);
 }
 
 /* The plan rounds starts and ends, the device each of up to three commands. */
@@ -424,53 +426,53 @@ static void check_plan(const struct shape *s, uint32_t tokens, enum llm_activati
 {
 	unsigned int planes = llm_input_planes(inner);
 	uint32_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
-	uint64_t ns[PLAN_NR_OPS];
+	uint64_t ns[LLM_NR_OPS];
 	struct job_builder b;
 
 	plan_layer(s, tokens, activations, LLM_KV_F16, ns);
-	SAME("qkv", ns[PLAN_QKV], matmul_ns(planes * tokens, s->dim, q + 2 * kv));
-	SAME("attn_output", ns[PLAN_ATTN_OUTPUT], matmul_ns(planes * tokens, q, s->dim));
-	SAME("gate_up", ns[PLAN_GATE_UP], matmul_ns(planes * tokens, s->dim, 2 * s->ffn));
-	SAME("down", ns[PLAN_DOWN], matmul_ns(llm_input_planes(down) * tokens, s->ffn, s->dim));
-	SAME("head", ns[PLAN_HEAD], matmul_ns(llm_input_planes(head), s->dim, s->vocab));
+	SAME("qkv", ns[LLM_OP_QKV], matmul_ns(planes * tokens, s->dim, q + 2 * kv));
+	SAME("attn_output", ns[LLM_OP_ATTN_OUTPUT], matmul_ns(planes * tokens, q, s->dim));
+	SAME("gate_up", ns[LLM_OP_GATE_UP], matmul_ns(planes * tokens, s->dim, 2 * s->ffn));
+	SAME("down", ns[LLM_OP_DOWN], matmul_ns(llm_input_planes(down) * tokens, s->ffn, s->dim));
+	SAME("head", ns[LLM_OP_HEAD], matmul_ns(llm_input_planes(head), s->dim, s->vocab));
 	begin(&b);
 	add_norm(&b, tokens, s->dim);
 	add_quant(&b, inner, tokens, s->dim);
-	SAME("attn_norm", ns[PLAN_ATTN_NORM], job_ns(&b));
+	SAME("attn_norm", ns[LLM_OP_ATTN_NORM], job_ns(&b));
 	begin(&b);
 	add_rope(&b, tokens, s->heads + s->kv_heads, s->head_dim);
 	add_fold(&b, inner, tokens, s->dim, q + kv);
-	SAME("rope", ns[PLAN_ROPE], job_ns(&b));
+	SAME("rope", ns[LLM_OP_ROPE], job_ns(&b));
 	begin(&b);
 	add_attn(&b, tokens, s, 4096, VNPU_PARAM_NONE, VNPU_KV_F16);
-	SAME("attn", ns[PLAN_ATTN], job_ns(&b));
+	SAME("attn", ns[LLM_OP_ATTN], job_ns(&b));
 	begin(&b);
 	add_fold(&b, inner, tokens, q, s->dim);
 	add_binary(&b, VNPU_OP_ADD, tokens, s->dim);
 	add_norm(&b, tokens, s->dim);
 	add_quant(&b, inner, tokens, s->dim);
-	SAME("ffn_norm", ns[PLAN_FFN_NORM], job_ns(&b));
+	SAME("ffn_norm", ns[LLM_OP_FFN_NORM], job_ns(&b));
 	begin(&b);
 	add_fold(&b, inner, tokens, s->dim, s->ffn);
 	add_fold(&b, inner, tokens, s->dim, s->ffn);
 	add_act(&b, tokens, s->ffn);
 	add_binary(&b, VNPU_OP_MUL, tokens, s->ffn);
 	add_quant(&b, down, tokens, s->ffn);
-	SAME("act", ns[PLAN_ACT], job_ns(&b));
+	SAME("act", ns[LLM_OP_ACT], job_ns(&b));
 	begin(&b);
 	add_fold(&b, down, tokens, s->ffn, s->dim);
 	add_binary(&b, VNPU_OP_ADD, tokens, s->dim);
-	SAME("add", ns[PLAN_ADD], job_ns(&b));
+	SAME("add", ns[LLM_OP_ADD], job_ns(&b));
 	for (int kv = 0; kv < 3; kv++) {
 		static const enum llm_kv kvs[] = { LLM_KV_F32, LLM_KV_F16, LLM_KV_Q8_0 };
-		uint64_t other[PLAN_NR_OPS];
+		uint64_t other[LLM_NR_OPS];
 
 		plan_layer(s, tokens, activations, kvs[kv], other);
 		begin(&b);
 		add_attn(&b, tokens, s, 4096, VNPU_PARAM_NONE, (enum vnpu_kv_type)kv);
-		SAME("attn of another cache", other[PLAN_ATTN], job_ns(&b));
+		SAME("attn of another cache", other[LLM_OP_ATTN], job_ns(&b));
 		/* F32 counts as F16; what the vector engine has to widen takes longer. */
-		assert_true(kv == VNPU_KV_Q8_0 ? other[PLAN_ATTN] > ns[PLAN_ATTN] : other[PLAN_ATTN] == ns[PLAN_ATTN]);
+		assert_true(kv == VNPU_KV_Q8_0 ? other[LLM_OP_ATTN] > ns[LLM_OP_ATTN] : other[LLM_OP_ATTN] == ns[LLM_OP_ATTN]);
 	}
 }
 

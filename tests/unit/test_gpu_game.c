@@ -54,7 +54,7 @@ static int world_draw(void *ud)
 	return w->drawn == w->fails_at ? -EIO : 0;
 }
 
-static int play(struct world *w, struct sched_game *game)
+static int play(struct world *w, struct game *game)
 {
 	const struct gpu_game_world world = { world_now, world_sleep, world_goes_on, world_draw, w };
 
@@ -62,7 +62,7 @@ static int play(struct world *w, struct sched_game *game)
 }
 
 /* Of all whose time is over each one, and perhaps one that was finished before that. */
-static void check_counts(const struct sched_game *game)
+static void check_counts(const struct game *game)
 {
 	uint64_t due = (uint64_t)(game->now_ns / game->period_ns), counted = game->shown + game->dropped;
 
@@ -75,7 +75,7 @@ static void test_each_frame_is_shown_or_dropped(void **state)
 {
 	random_begin(__func__);
 	for (int i = 0; i < 500; i++) {
-		struct sched_game game = { .period_ns = random_in(100, 5000) / 0.3,
+		struct game game = { .period_ns = random_in(100, 5000) / 0.3,
 					   .work_ns = 1,
 					   .kernels = random_in(1, 20) };
 		struct world w = { .end = random_in(0, 1000000), .lazy = random_in(0, 1) };
@@ -88,7 +88,7 @@ static void test_each_frame_is_shown_or_dropped(void **state)
 		check_counts(&game);
 		assert_true(game.shown <= w.drawn);
 		for (unsigned int f = 0; f < w.drawn; f++) {
-			/* A tenth of a nanosecond is no time (scheduler_game.c). */
+			/* A tenth of a nanosecond is no time (game.c). */
 			uint64_t frame = (uint64_t)((w.begun[f] + 0.1) / game.period_ns);
 
 			assert_true(last == UINT64_MAX || frame > last);
@@ -99,7 +99,7 @@ static void test_each_frame_is_shown_or_dropped(void **state)
 
 static void test_frames_that_fit_their_time_are_all_shown(void **state)
 {
-	struct sched_game game = { .period_ns = 1000, .work_ns = 1, .kernels = 3 };
+	struct game game = { .period_ns = 1000, .work_ns = 1, .kernels = 3 };
 	struct world w = { .end = 99500, .draw_min = 1000, .draw_max = 1000 };
 
 	assert_int_equal(play(&w, &game), 0);
@@ -110,7 +110,7 @@ static void test_frames_that_fit_their_time_are_all_shown(void **state)
 static void test_a_late_frame_costs_those_whose_time_it_takes(void **state)
 {
 	static const double begun[] = { 0, 2500, 5000, 7500 };
-	struct sched_game game = { .period_ns = 1000, .work_ns = 1, .kernels = 1 };
+	struct game game = { .period_ns = 1000, .work_ns = 1, .kernels = 1 };
 	struct world w = { .end = 10000, .draw_min = 2500, .draw_max = 2500 };
 
 	assert_int_equal(play(&w, &game), 0);
@@ -123,7 +123,7 @@ static void test_a_late_frame_costs_those_whose_time_it_takes(void **state)
 
 static void test_a_frame_that_fails_ends_the_game(void **state)
 {
-	struct sched_game game = { .period_ns = 1000, .work_ns = 1, .kernels = 1 };
+	struct game game = { .period_ns = 1000, .work_ns = 1, .kernels = 1 };
 	struct world w = { .end = 1e6, .draw_min = 10, .draw_max = 10, .fails_at = 7 };
 
 	assert_int_equal(play(&w, &game), -EIO);
@@ -182,83 +182,83 @@ static void test_a_size_that_cannot_be_measured_is_an_error(void **state)
 
 /* ---- on a device ---- */
 
-static const struct sched_game quick = { .period_ns = 1e6, .work_ns = 1e5, .kernels = 3 };
+static const struct game quick = { .period_ns = 1e6, .work_ns = 1e5, .kernels = 3 };
 
 static void test_a_game_on_a_device_counts_each_frame(void **state)
 {
-	struct llm_gpu_game *g;
-	struct sched_game played;
+	struct gpu_game *g;
+	struct game played;
 
 	if (no_platform)
 		skip();
-	OK(llm_gpu_game_open(NULL, &quick, &g));
-	assert_true(llm_gpu_game_frame_ns(g) > 0 && isfinite(llm_gpu_game_frame_ns(g)));
+	OK(gpu_game_open(NULL, &quick, &g));
+	assert_true(gpu_game_frame_ns(g) > 0 && isfinite(gpu_game_frame_ns(g)));
 	/* The second time counts from nothing. */
 	for (int i = 0; i < 2; i++) {
-		OK(llm_gpu_game_start(g));
+		OK(gpu_game_start(g));
 		usleep(20000);
-		OK(llm_gpu_game_stop(g, &played));
+		OK(gpu_game_stop(g, &played));
 		assert_true(played.now_ns >= 20e6);
 		assert_true(played.period_ns == quick.period_ns && played.kernels == quick.kernels);
 		check_counts(&played);
 	}
-	OK(llm_gpu_game_start(g));
-	OK(llm_gpu_game_stop(g, &played));
+	OK(gpu_game_start(g));
+	OK(gpu_game_stop(g, &played));
 	check_counts(&played);
-	llm_gpu_game_close(g);
+	gpu_game_close(g);
 }
 
 static void test_two_games_on_one_device(void **state)
 {
-	struct llm_gpu_game *g[2];
-	struct sched_game played;
+	struct gpu_game *g[2];
+	struct game played;
 
 	if (no_platform)
 		skip();
 	for (int i = 0; i < 2; i++)
-		OK(llm_gpu_game_open(NULL, &quick, &g[i]));
+		OK(gpu_game_open(NULL, &quick, &g[i]));
 	for (int i = 0; i < 2; i++)
-		OK(llm_gpu_game_start(g[i]));
+		OK(gpu_game_start(g[i]));
 	usleep(10000);
-	OK(llm_gpu_game_stop(g[0], &played));
+	OK(gpu_game_stop(g[0], &played));
 	check_counts(&played);
 	/* The other one is stopped on its way. */
 	for (int i = 0; i < 2; i++)
-		llm_gpu_game_close(g[i]);
+		gpu_game_close(g[i]);
 }
 
 static void test_what_is_no_game_is_refused(void **state)
 {
-	static const struct sched_game bad[] = {
+	static const struct game bad[] = {
 		{ .period_ns = 0, .work_ns = 1e6, .kernels = 1 },   { .period_ns = -1e6, .work_ns = 1e6, .kernels = 1 },
 		{ .period_ns = 1e6, .work_ns = 0, .kernels = 1 },   { .period_ns = 1e6, .work_ns = NAN, .kernels = 1 },
 		{ .period_ns = 1e6, .work_ns = 1e6, .kernels = 0 },
 	};
-	struct llm_gpu_game *g = (void *)state;
+	struct gpu_game *g = (void *)state;
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		REFUSED(llm_gpu_game_open(NULL, &bad[i], &g), "above 0");
+		REFUSED(gpu_game_open(NULL, &bad[i], &g), "above 0");
 		assert_null(g);
 	}
-	assert_int_equal(llm_gpu_game_open("no such device", &quick, &g), no_platform ? -ENODEV : -ENOENT);
+	assert_int_equal(gpu_game_open("no such device", &quick, &g), no_platform ? -ENODEV : -ENOENT);
 	assert_null(g);
 }
 
 static void test_start_and_stop_come_by_turns(void **state)
 {
-	struct llm_gpu_game *g;
-	struct sched_game played;
+	struct gpu_game *g;
+	struct game played;
 
-	llm_gpu_game_close(NULL);
+	gpu_game_close(NULL);
 	if (no_platform)
 		skip();
-	OK(llm_gpu_game_open(NULL, &quick, &g));
-	REFUSED(llm_gpu_game_stop(g, &played), "not being played");
-	OK(llm_gpu_game_start(g));
-	assert_int_equal(llm_gpu_game_start(g), -EBUSY);
-	OK(llm_gpu_game_stop(g, &played));
-	REFUSED(llm_gpu_game_stop(g, &played), "not being played");
-	llm_gpu_game_close(g);
+	OK(gpu_game_open(NULL, &quick, &g));
+	REFUSED(gpu_game_stop(g, &played), "not being played");
+	OK(gpu_game_start(g));
+	assert_int_equal(gpu_game_start(g), -EBUSY);
+	OK(gpu_game_stop(g, &played));
+	REFUSED(gpu_game_stop(g, &played), "not being played");
+	gpu_game_close(g);
 }
 
 int main(void)

@@ -17,8 +17,10 @@
 #include <time.h>
 #include <cmocka.h>
 
+#include "engine.h"
 #include "gpu.h"
-#include "hetero.h"
+#include "cuts.h"
+#include "lane.h"
 #include "llm_refs.h"
 #include "tiny_model.h"
 
@@ -138,6 +140,13 @@ static double error_of(const float *a, const float *b, size_t n)
 	return diff / most;
 }
 
+/* In place of the solver: cuts that give the GPU this share, fast or not. */
+static void cut_by_share(void *ud, const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n,
+			 struct partition *part)
+{
+	partition_share(o, (double)*(const float *)ud, m, k, n, part);
+}
+
 static void check_way(const char *path, const struct way *w, struct llm_options o, const int32_t *ids, unsigned int n,
 		      const float *want, double bound)
 {
@@ -150,17 +159,20 @@ static void check_way(const char *path, const struct way *w, struct llm_options 
 	o.choices.placement = w->placement;
 	o.choices.graphs = w->graphs;
 	o.choices.partition = w->partition;
-	o.gpu_share = w->share;
 	/* Of a phone, whose lanes are worth cutting for. */
 	o.cuts_profile = "sd8gen3";
 	engine = open_engine(&o);
+	if (w->share > 0) {
+		engine->cut = cut_by_share;
+		engine->cut_ud = (void *)&w->share;
+	}
 	values = (DECODED + 1) * (size_t)llm_engine_info(engine)->n_vocab;
 	got = malloc(values * sizeof(*got));
 	logits_of(engine, ids, n, got);
 	error = error_of(got, want, values);
 	if (!(error < bound))
 		fail_msg("%u tokens, %s %s %s %g %s %s %s %s: error %g", n, llm_choice_name(LLM_CHOICE_PLACEMENT, o.choices.placement),
-			 llm_choice_name(LLM_CHOICE_GRAPHS, o.choices.graphs), llm_choice_name(LLM_CHOICE_PARTITION, o.choices.partition), (double)o.gpu_share,
+			 llm_choice_name(LLM_CHOICE_GRAPHS, o.choices.graphs), llm_choice_name(LLM_CHOICE_PARTITION, o.choices.partition), (double)w->share,
 			 llm_choice_name(LLM_CHOICE_WEIGHTS, o.choices.weights), llm_choice_name(LLM_CHOICE_ACTIVATIONS, o.choices.activations), llm_choice_name(LLM_CHOICE_SYNC, o.choices.sync), o.profile ? "virtual" : "wall", error);
 	free(got);
 	llm_engine_close(engine);
@@ -250,6 +262,7 @@ static void test_logits_of_all_tokens(void **state)
 {
 	enum { N = 70 };
 	struct llm_options o = { .choices.weights = LLM_WEIGHTS_W4A16, .cuts_profile = "sd8gen3" };
+	float half = 0.5f;
 	float *want = malloc(N * 4096 * sizeof(float)), *got = malloc(N * 4096 * sizeof(float));
 	struct llm_engine *engine;
 	struct llm_session *s;
@@ -265,9 +278,12 @@ static void test_logits_of_all_tokens(void **state)
 		o.choices.placement = w ? LLM_PLACE_LAYER : LLM_PLACE_NPU;
 		o.choices.partition = w ? LLM_PARTITION_ROW : LLM_PARTITION_NONE;
 		o.choices.graphs = w ? LLM_GRAPHS_PADDED : LLM_GRAPHS_BUCKETED;
-		o.gpu_share = w ? 0.5f : 0;
 		o.choices.sync = w == 1 ? LLM_SYNC_FAST : LLM_SYNC_DRIVER;
 		engine = open_engine(&o);
+		if (w) {
+			engine->cut = cut_by_share;
+			engine->cut_ud = &half;
+		}
 		if (llm_session_create(engine, 128, &s) || llm_session_eval_all(s, ids, N, gather, w ? got : want))
 			fail_msg("%s", llm_error());
 		if (w)
@@ -279,10 +295,10 @@ static void test_logits_of_all_tokens(void **state)
 	free(got);
 }
 
-static void test_slices_are_disjoint_and_make_up_the_product(void **state)
+static void test_slices_are_disjoint_and_make_up_the_matmul(void **state)
 {
 	struct llm_options o = { .choices.placement = LLM_PLACE_NPU };
-	static const enum plan_op ops[] = { PLAN_QKV, PLAN_ATTN_OUTPUT, PLAN_GATE_UP, PLAN_DOWN, PLAN_HEAD };
+	static const enum llm_op ops[] = { LLM_OP_QKV, LLM_OP_ATTN_OUTPUT, LLM_OP_GATE_UP, LLM_OP_DOWN, LLM_OP_HEAD };
 	struct llm_session *s;
 	struct llm_engine *engine;
 	char path[512];
@@ -292,12 +308,11 @@ static void test_slices_are_disjoint_and_make_up_the_product(void **state)
 	if (llm_session_create(engine, 128, &s))
 		fail_msg("%s", llm_error());
 	for (unsigned int round = 0; round < 2000; round++) {
-		struct shape shape = llm_forward_shape(&engine->model);
 		struct partition cut = { .m = any(1, 300) };
-		enum plan_op op = ops[any(0, 4)];
+		enum llm_op op = ops[any(0, 4)];
 		uint64_t cells = 0;
 
-		plan_product(&shape, op, &cut.k, &cut.n);
+		llm_op_matmul(&engine->shape, op, &cut.k, &cut.n);
 		/* Any cut at all, panels or not. */
 		cut.gpu_cols = any(0, (unsigned int)cut.n);
 		if (cut.gpu_cols == cut.n)
@@ -307,12 +322,22 @@ static void test_slices_are_disjoint_and_make_up_the_product(void **state)
 		if (cut.gpu_cols < cut.n)
 			cut.exact = cut.m - cut.gpu_tokens;
 		for (unsigned int i = 0; i < partition_nr_slices(&cut); i++) {
-			struct hetero_slice slice;
+			const struct lane_chunk chunk = { .n = cut.m, .rows = cut.m, .row = 300 };
+			struct partition_slice part;
+			struct lane_slice slice;
+			struct lane_work work;
+			struct lane_call call = { .work = &work, .chunk = &chunk };
 
-			llm_hetero_slice(s, op, 0, &cut, i, &slice);
-			assert_true(slice.row + slice.rows <= cut.m && slice.rows <= slice.graph_rows);
-			for (unsigned int p = 0; p < slice.nr_parts; p++) {
-				const struct hetero_part *part = &slice.parts[p];
+			partition_slice(&cut, i, &part);
+			work = (struct lane_work){ .what = LANE_SLICE, .op = op, .row = part.row, .rows = part.rows };
+			work.graph_rows = part.graph_rows;
+			work.col = part.col;
+			work.cols = part.cols;
+			lane_slice_of(&s->memory, &call, &slice);
+			assert_int_equal(slice.x_row, 300 + part.row);
+			assert_true(part.row + slice.rows <= cut.m && slice.rows <= slice.graph_rows);
+			for (unsigned int p = 0; p < slice.nr_matrices; p++) {
+				const struct lane_columns *part = &slice.columns[p];
 
 				if (!part->cols)
 					continue;
@@ -323,7 +348,7 @@ static void test_slices_are_disjoint_and_make_up_the_product(void **state)
 			}
 		}
 		if (cells != cut.m * cut.n)
-			fail_msg("%s of %u rows: %llu results of %llu", plan_op_name(op), cut.m, (unsigned long long)cells,
+			fail_msg("%s of %u rows: %llu results of %llu", llm_op_name(op), cut.m, (unsigned long long)cells,
 				 (unsigned long long)(cut.m * cut.n));
 	}
 	llm_session_free(s);
@@ -343,15 +368,8 @@ static void expect_open(struct llm_options o, int err, const char *word)
 
 static void test_options_that_do_not_fit_together_are_refused(void **state)
 {
-	struct llm_options o = { .choices.placement = LLM_PLACE_LAYER, .choices.partition = LLM_PARTITION_ROW, .gpu_share = 1.5f };
+	struct llm_options o = { .choices.placement = LLM_PLACE_LAYER, .choices.partition = LLM_PARTITION_ROW };
 
-	expect_open(o, -EINVAL, "1.5");
-	o.gpu_share = NAN;
-	expect_open(o, -EINVAL, "nan");
-	o.gpu_share = 0.5f;
-	o.choices.partition = LLM_PARTITION_NONE;
-	expect_open(o, -EINVAL, "without a partition");
-	o.gpu_share = 0;
 	o.cuts_profile = "no-such-soc";
 	expect_open(o, -EINVAL, "no-such-soc");
 	o.cuts_profile = NULL;
@@ -370,7 +388,7 @@ static void test_options_that_do_not_fit_together_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_slices_are_disjoint_and_make_up_the_product),
+		cmocka_unit_test(test_slices_are_disjoint_and_make_up_the_matmul),
 		cmocka_unit_test(test_every_way_on_the_embedded_model),
 		cmocka_unit_test(test_every_cut_gives_what_one_lane_gives),
 		cmocka_unit_test(test_logits_of_all_tokens),

@@ -342,7 +342,8 @@ static void test_the_virtual_clock_changes_no_result(void **state)
 		assert_memory_equal(got, want, ref.n_vocab * sizeof(*got));
 		assert_int_equal(wall.virtual_clock.ns, 0);
 		assert_true(wall.prefill_ns > 0 && wall.decode_ns > 0);
-		assert_int_equal(a.npu_jobs, wall.npu_jobs);
+		/* On a SoC, whose NPU is slow at floats, placement fine's token is no single graph either. */
+		assert_int_equal(a.npu_jobs, placements[i] == LLM_PLACE_FINE ? a.virtual_clock.launches : wall.npu_jobs);
 		/* The SoC's time, the same each time, and another on another SoC. */
 		assert_int_equal(a.prefill_ns + a.decode_ns, a.virtual_clock.ns);
 		assert_true(a.prefill_ns > 0 && a.decode_ns > 0);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "cuts.h"
 #include "partition.h"
 #include "npu_random.h"
 #include "plan.h"
@@ -243,10 +244,10 @@ static void test_the_search_comes_near_the_best_of_all(void **state)
 
 		assert_int_equal(shape_load(shapes[i], &shape), 0);
 		for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++)
-			for (int op = 0; op < PLAN_NR_OPS; op++) {
+			for (int op = 0; op < LLM_NR_OPS; op++) {
 				struct product p = { .m = rows[r] };
 
-				if (!plan_product(&shape, op, &p.k, &p.n) || (op == PLAN_HEAD && p.m > 8))
+				if (!llm_op_matmul(&shape, op, &p.k, &p.n) || (op == LLM_OP_HEAD && p.m > 8))
 					continue;
 				worst = fmax(worst, whole_search_ratio(&o, p));
 			}

@@ -35,35 +35,49 @@ static int teardown(void **state)
 	return 0;
 }
 
-static struct plan_options options(enum llm_placement placement, uint32_t tokens, uint32_t chunk)
+/* A pass in chunks of one size, that overlap or do not. */
+struct prompt {
+	struct plan_options o;
+	struct plan_pass pass;
+	struct plan_division division;
+};
+
+static struct prompt prompt_of(enum llm_placement placement, uint32_t tokens, uint32_t chunk)
 {
-	return (struct plan_options){
-		.profile = soc,
-		.shape = &llama,
-		.placement = placement,
-		.weights = placement == LLM_PLACE_GPU ? LLM_WEIGHTS_F16 : LLM_WEIGHTS_W8A8,
-		.n_tokens = tokens,
-		.chunk = chunk,
-		.logits = 1,
-		.overlap = true,
+	return (struct prompt){
+		.o = { .profile = soc,
+		       .shape = &llama,
+		       .cuts = soc,
+		       .choices = { .placement = placement,
+				    .graphs = LLM_GRAPHS_SHARED,
+				    .weights = placement == LLM_PLACE_GPU ? LLM_WEIGHTS_F16 : LLM_WEIGHTS_W8A8 } },
+		.pass = { .n_tokens = tokens, .logits = PLAN_LOGITS_LAST },
+		.division = { .chunk = chunk ? chunk : tokens, .overlap = true },
 	};
 }
 
-static struct sched_run run_of(const struct plan_options *o, enum soc_sync sync)
+static struct plan *plan_of(const struct prompt *p)
 {
-	struct sched_options so = { .clock = SCHED_VIRTUAL, .profile = o->profile, .sync = sync };
-	struct sched_plan *plan = plan_forward(o);
-	struct sched_run run;
+	struct plan *plan = plan_forward_divided(&p->o, &p->pass, &p->division);
 
 	assert_non_null(plan);
-	assert_int_equal(sched_run(plan, &so, &run), 0);
-	sched_plan_free(plan);
+	return plan;
+}
+
+static struct sched_run run_of(const struct prompt *p, enum soc_sync sync)
+{
+	struct sched_options so = { .clock = SCHED_VIRTUAL, .profile = p->o.profile, .sync = sync };
+	struct plan *plan = plan_of(p);
+	struct sched_run run;
+
+	assert_int_equal(sched_run(plan->tasks, &so, &run), 0);
+	plan_free(plan);
 	return run;
 }
 
-static uint64_t time_of(const struct plan_options *o, enum soc_sync sync)
+static uint64_t time_of(const struct prompt *p, enum soc_sync sync)
 {
-	struct sched_run run = run_of(o, sync);
+	struct sched_run run = run_of(p, sync);
 	uint64_t ns = run.makespan_ns;
 
 	sched_run_free(&run);
@@ -75,8 +89,9 @@ static void test_tasks_are_where_the_placement_says(void **state)
 	static const enum llm_placement placements[] = { LLM_PLACE_CPU, LLM_PLACE_GPU, LLM_PLACE_NPU, LLM_PLACE_FINE };
 
 	for (size_t i = 0; i < 4; i++) {
-		struct plan_options o = options(placements[i], 300, 128);
-		struct sched_plan *plan = plan_forward(&o);
+		struct prompt o = prompt_of(placements[i], 300, 128);
+		struct plan *p = plan_of(&o);
+		struct sched_plan *plan = p->tasks;
 		uint32_t on[SOC_NR_LANES] = { 0 };
 
 		/* Three chunks of ten operators a layer and the embedding; norm and head once. */
@@ -100,7 +115,7 @@ static void test_tasks_are_where_the_placement_says(void **state)
 			assert_int_equal(on[SOC_GPU], 0);
 			break;
 		}
-		sched_plan_free(plan);
+		plan_free(p);
 	}
 }
 
@@ -120,9 +135,10 @@ static bool waits_for(const struct sched_plan *plan, uint32_t task, uint32_t chu
 
 static void test_attention_waits_for_the_caches_of_all_earlier_chunks(void **state)
 {
-	struct plan_options o = options(LLM_PLACE_FINE, 1000, 256);
+	struct prompt o = prompt_of(LLM_PLACE_FINE, 1000, 256);
 	struct sched_options so = { .clock = SCHED_VIRTUAL, .profile = soc };
-	struct sched_plan *plan = plan_forward(&o);
+	struct plan *p = plan_of(&o);
+	struct sched_plan *plan = p->tasks;
 	struct sched_run run;
 
 	assert_int_equal(sched_run(plan, &so, &run), 0);
@@ -131,27 +147,29 @@ static void test_attention_waits_for_the_caches_of_all_earlier_chunks(void **sta
 		size_t n;
 
 		sched_predecessors(plan, id, &n);
-		if (t->op != PLAN_ATTN) {
+		if (t->op != LLM_OP_ATTN) {
 			assert_in_range(n, 0, 1);
 			continue;
 		}
 		assert_int_equal(n, t->chunk + 1);
 		for (uint32_t c = 0; c <= t->chunk; c++)
-			assert_true(waits_for(plan, id, c, t->layer, PLAN_ROPE));
+			assert_true(waits_for(plan, id, c, t->layer, LLM_OP_ROPE));
 	}
 	sched_run_free(&run);
-	sched_plan_free(plan);
+	plan_free(p);
 }
 
 static void test_chunks_one_after_another_are_a_chain(void **state)
 {
-	struct plan_options o = options(LLM_PLACE_FINE, 4000, 16);
+	struct prompt o = prompt_of(LLM_PLACE_FINE, 4000, 16);
 	struct sched_options so = { .clock = SCHED_VIRTUAL, .profile = soc };
 	struct sched_plan *plan;
 	struct sched_run run;
+	struct plan *p;
 
-	o.overlap = false;
-	plan = plan_forward(&o);
+	o.division.overlap = false;
+	p = plan_of(&o);
+	plan = p->tasks;
 	assert_int_equal(sched_run(plan, &so, &run), 0);
 	for (uint32_t id = 0; id < sched_nr_tasks(plan); id++) {
 		size_t n;
@@ -161,7 +179,7 @@ static void test_chunks_one_after_another_are_a_chain(void **state)
 		assert_true(!id || *before == id - 1);
 	}
 	sched_run_free(&run);
-	sched_plan_free(plan);
+	plan_free(p);
 }
 
 static void test_longer_prompts_and_contexts_take_longer(void **state)
@@ -169,16 +187,16 @@ static void test_longer_prompts_and_contexts_take_longer(void **state)
 	static const enum llm_placement placements[] = { LLM_PLACE_CPU, LLM_PLACE_GPU, LLM_PLACE_NPU, LLM_PLACE_FINE };
 
 	for (size_t i = 0; i < 4; i++) {
-		struct plan_options o = options(placements[i], 64, 64);
+		struct prompt o = prompt_of(placements[i], 64, 64);
 		uint64_t last = 0, ns;
 
-		for (; o.n_tokens <= 1024; o.n_tokens *= 2) {
+		for (; o.pass.n_tokens <= 1024; o.pass.n_tokens *= 2) {
 			ns = time_of(&o, SOC_SYNC_FAST);
 			assert_true(ns > last);
 			last = ns;
 		}
-		o.n_tokens = 1;
-		for (last = 0, o.n_past = 0; o.n_past <= 8192; o.n_past += 2048) {
+		o.pass.n_tokens = 1;
+		for (last = 0; o.pass.n_past <= 8192; o.pass.n_past += 2048) {
 			ns = time_of(&o, SOC_SYNC_FAST);
 			assert_true(ns > last);
 			last = ns;
@@ -188,32 +206,31 @@ static void test_longer_prompts_and_contexts_take_longer(void **state)
 
 static void test_padding_costs_what_its_rows_do(void **state)
 {
-	struct plan_options whole = options(LLM_PLACE_NPU, 512, 256), padded = options(LLM_PLACE_NPU, 300, 256);
+	struct prompt whole = prompt_of(LLM_PLACE_NPU, 512, 256), padded = prompt_of(LLM_PLACE_NPU, 300, 256);
 
 	assert_int_equal(time_of(&whole, SOC_SYNC_FAST), time_of(&padded, SOC_SYNC_FAST));
-	padded.chunk = 0;
+	padded.division.chunk = 300;
 	assert_true(time_of(&padded, SOC_SYNC_FAST) < time_of(&whole, SOC_SYNC_FAST));
 }
 
 static void test_buckets_pad_the_last_chunk_only(void **state)
 {
-	struct plan_options bucketed = options(LLM_PLACE_NPU, 300, 256), exact = options(LLM_PLACE_NPU, 320, 256);
-	struct plan_options shared = options(LLM_PLACE_NPU, 300, 256);
+	struct prompt bucketed = prompt_of(LLM_PLACE_NPU, 300, 256), exact = prompt_of(LLM_PLACE_NPU, 320, 256);
+	struct prompt shared = prompt_of(LLM_PLACE_NPU, 300, 256);
 	uint64_t ns;
 
-	bucketed.bucket = exact.bucket = 32;
+	bucketed.o.choices.graphs = exact.o.choices.graphs = LLM_GRAPHS_BUCKETED;
 	ns = time_of(&bucketed, SOC_SYNC_FAST);
 	assert_int_equal(ns, time_of(&exact, SOC_SYNC_FAST));
 	assert_true(ns < time_of(&shared, SOC_SYNC_FAST));
-	exact.n_tokens = 321;
+	exact.pass.n_tokens = 321;
 	assert_true(ns < time_of(&exact, SOC_SYNC_FAST));
 }
 
 static void test_the_drivers_synchronisation_costs_more(void **state)
 {
-	struct plan_options o = options(LLM_PLACE_FINE, 1, 0);
+	struct prompt o = prompt_of(LLM_PLACE_FINE, 1, 0);
 
-	o.graphs = PLAN_GRAPH_OP;
 	/* Four launches a layer, and the head's. */
 	assert_true(time_of(&o, SOC_SYNC_DRIVER) >
 		    time_of(&o, SOC_SYNC_FAST) + (4 * llama.layers + 1) *
@@ -223,9 +240,9 @@ static void test_the_drivers_synchronisation_costs_more(void **state)
 
 static void test_decoding_is_bound_by_memory(void **state)
 {
-	struct plan_options o = options(LLM_PLACE_GPU, 1, 0);
+	struct prompt o = prompt_of(LLM_PLACE_GPU, 1, 0);
 	struct sched_run run = run_of(&o, SOC_SYNC_FAST);
-	double floor_ns = (double)plan_weight_bytes(&llama, o.weights) / soc->gpu.dram_gbps;
+	double floor_ns = (double)llm_shape_weight_bytes(&llama, o.o.choices.weights) / soc->gpu.dram_gbps;
 
 	assert_true((double)run.makespan_ns > floor_ns && (double)run.makespan_ns < 1.3 * floor_ns);
 	sched_run_free(&run);
@@ -357,24 +374,14 @@ static void test_a_changed_profile_shows(void **state)
 	calibration_free(&after);
 }
 
-static struct plan_options layer_options(uint32_t tokens, enum llm_partition partition, enum llm_graphs graphs)
+static struct prompt layer_prompt(uint32_t tokens, enum llm_partition partition, enum llm_graphs graphs)
 {
-	return (struct plan_options){
-		.profile = soc,
-		.shape = &llama,
-		.placement = LLM_PLACE_LAYER,
-		.graphs = PLAN_GRAPH_OP,
-		.weights = LLM_WEIGHTS_W4A16,
-		.n_tokens = tokens,
-		.logits = 1,
-		.cuts = {
-			.profile = soc,
-			.weights = LLM_WEIGHTS_W4A16,
-			.sync = SOC_SYNC_FAST,
-			.partition = partition,
-			.graphs = graphs,
-		},
-	};
+	struct prompt p = prompt_of(LLM_PLACE_LAYER, tokens, 0);
+
+	p.o.choices.weights = LLM_WEIGHTS_W4A16;
+	p.o.choices.partition = partition;
+	p.o.choices.graphs = graphs;
+	return p;
 }
 
 /* Each slice comes after all tasks of the operator before it, and nothing else in its chunk: chunks' tasks are chained by
@@ -411,15 +418,16 @@ static void check_lanes(const struct sched_plan *plan, const struct sched_run *r
 			}
 }
 
-static void test_a_cut_product_is_a_task_a_slice(void **state)
+static void test_a_cut_matmul_is_a_task_a_slice(void **state)
 {
 	static const uint32_t tokens[] = { 1, 5, 64, 135, 300, 1500 };
 
 	for (size_t i = 0; i < sizeof(tokens) / sizeof(tokens[0]); i++)
 		for (int partition = LLM_PARTITION_NONE; partition <= LLM_PARTITION_AUTO; partition++) {
-			struct plan_options o = layer_options(tokens[i], partition, LLM_GRAPHS_PIPE);
+			struct prompt o = layer_prompt(tokens[i], partition, LLM_GRAPHS_PIPE);
 			struct sched_options so = { .clock = SCHED_VIRTUAL, .profile = soc, .sync = SOC_SYNC_FAST };
-			struct sched_plan *plan = plan_forward(&o);
+			struct plan *p = plan_of(&o);
+	struct sched_plan *plan = p->tasks;
 			struct sched_run run;
 			uint64_t k, n, columns = 0;
 
@@ -430,33 +438,32 @@ static void test_a_cut_product_is_a_task_a_slice(void **state)
 			for (uint32_t t = 0; t < sched_nr_tasks(plan); t++) {
 				const struct sched_task *task = sched_get(plan, t);
 
-				if (plan_product(&llama, task->op, &k, &n))
+				if (llm_op_matmul(&llama, task->op, &k, &n))
 					columns += !task->slice;
 				else
-					assert_int_equal(task->home, task->op == PLAN_EMBED ? SOC_CPU : SOC_GPU);
+					assert_int_equal(task->home, task->op == LLM_OP_EMBED ? SOC_CPU : SOC_GPU);
 			}
 			assert_int_equal(columns, 4 * llama.layers + 1);
 			sched_run_free(&run);
-			sched_plan_free(plan);
+			plan_free(p);
 		}
 }
 
-static uint64_t tuned_ns(struct plan_options *o)
+static uint64_t divided_ns(struct prompt *o)
 {
 	struct sched_options so = { .clock = SCHED_VIRTUAL, .profile = soc, .sync = SOC_SYNC_FAST };
-	struct sched_plan *plan;
 	struct sched_run run;
+	struct plan *p;
 	uint64_t ns;
 
-	assert_int_equal(plan_tune(o), 0);
-	so.policy = o->overlap ? &sched_policy_layer : NULL;
-	plan = plan_forward(o);
-	assert_non_null(plan);
-	assert_int_equal(sched_run(plan, &so, &run), 0);
-	check_lanes(plan, &run);
+	assert_int_equal(plan_divide(&o->o, &o->pass, &o->division), 0);
+	p = plan_of(o);
+	so.policy = plan_policy(p);
+	assert_int_equal(sched_run(p->tasks, &so, &run), 0);
+	check_lanes(p->tasks, &run);
 	ns = run.makespan_ns;
 	sched_run_free(&run);
-	sched_plan_free(plan);
+	plan_free(p);
 	return ns;
 }
 
@@ -466,40 +473,67 @@ static void test_chosen_chunks_are_faster_than_one(void **state)
 	static const uint32_t tokens[] = { 9, 64, 300, 1024 };
 
 	for (size_t i = 0; i < sizeof(tokens) / sizeof(tokens[0]); i++) {
-		struct plan_options o = layer_options(tokens[i], LLM_PARTITION_AUTO, LLM_GRAPHS_PIPE);
-		uint64_t one = time_of(&o, SOC_SYNC_FAST), chosen = tuned_ns(&o);
+		struct prompt o = layer_prompt(tokens[i], LLM_PARTITION_AUTO, LLM_GRAPHS_PIPE);
+		uint64_t one = time_of(&o, SOC_SYNC_FAST), chosen = divided_ns(&o);
 
-		assert_true(o.chunk % 32 == 0 && o.chunk < tokens[i] + 32);
-		for (int op = 0; op < PLAN_NR_OPS; op++)
-			assert_true(o.gpu_busy[op] >= 0 && o.gpu_busy[op] < 1);
+		assert_true(o.division.chunk < tokens[i] + 32);
+		assert_true(o.division.chunk % 32 == 0 || !o.division.overlap);
+		for (int op = 0; op < LLM_NR_OPS; op++)
+			assert_true(o.division.gpu_busy[op] >= 0 && o.division.gpu_busy[op] < 1);
 		assert_true((double)chosen <= 1.001 * (double)one);
 		if (tokens[i] == 1024)
 			assert_true(chosen < one);
 	}
 }
 
+/* Chunks that have no memory of their own wait for those before them; with less of it a prompt takes no less. */
+static void test_chunks_in_flight_have_rows_of_their_own(void **state)
+{
+	uint64_t last = 0;
+
+	for (uint32_t rows = 4 * 128; rows; rows -= 128) {
+		struct prompt o = prompt_of(LLM_PLACE_FINE, 500, 128);
+		struct plan *p;
+		uint64_t ns;
+
+		o.o.rows = rows;
+		p = plan_of(&o);
+		for (uint32_t c = 0; c < p->nr_chunks; c++) {
+			assert_true(p->chunks[c].row + p->chunks[c].rows <= rows);
+			for (uint32_t k = 0; k < c; k++)
+				assert_true(c - k >= rows / 128 || p->chunks[k].row != p->chunks[c].row);
+		}
+		plan_free(p);
+		ns = time_of(&o, SOC_SYNC_FAST);
+		assert_true(ns >= last);
+		last = ns;
+	}
+}
+
 /* HeteroLLM 4.1.1, figure 9: what is made at run time is paid before the first product. */
 static void test_graphs_of_the_exact_length_are_made_first(void **state)
 {
-	struct plan_options online = layer_options(300, LLM_PARTITION_NONE, LLM_GRAPHS_ONLINE);
-	struct plan_options padded = layer_options(320, LLM_PARTITION_NONE, LLM_GRAPHS_PIPE);
-	struct sched_plan *plan = plan_forward(&online);
+	struct prompt online = layer_prompt(300, LLM_PARTITION_NONE, LLM_GRAPHS_ONLINE);
+	struct prompt padded = layer_prompt(320, LLM_PARTITION_NONE, LLM_GRAPHS_PIPE);
+	struct plan *p = plan_of(&online);
+	struct sched_plan *plan = p->tasks;
 	const struct sched_task *build = sched_get(plan, 0);
 	double made = npu_time_build_ns(&soc->npu, 4) + npu_time_optimize_ns(&soc->npu, shape_layer_weights(&llama));
 
-	assert_int_equal(build->op, PLAN_BUILD);
+	assert_int_equal(build->op, LLM_OP_BUILD);
 	assert_string_equal(sched_op_name(plan, build), "build");
 	assert_true(build->home == SOC_CPU && fabs(build->cost[SOC_CPU].ns - made) < 1);
-	assert_int_equal(sched_get(plan, 1)->op, PLAN_EMBED);
+	assert_int_equal(sched_get(plan, 1)->op, LLM_OP_EMBED);
 	assert_true((double)time_of(&online, SOC_SYNC_FAST) > made);
 	/* And no more than that, beside two graphs of 320 tokens. */
 	assert_true((double)time_of(&online, SOC_SYNC_FAST) < made + (double)time_of(&padded, SOC_SYNC_FAST));
-	sched_plan_free(plan);
+	plan_free(p);
 	/* A token's graphs are there. */
-	online.n_tokens = 1;
-	plan = plan_forward(&online);
-	assert_int_equal(sched_get(plan, 0)->op, PLAN_EMBED);
-	sched_plan_free(plan);
+	online.pass.n_tokens = online.division.chunk = 1;
+	p = plan_of(&online);
+	plan = p->tasks;
+	assert_int_equal(sched_get(plan, 0)->op, LLM_OP_EMBED);
+	plan_free(p);
 }
 
 int main(void)
@@ -518,8 +552,9 @@ int main(void)
 		cmocka_unit_test(test_the_model_is_near_what_is_published),
 		cmocka_unit_test(test_so_is_that_of_the_8_elite),
 		cmocka_unit_test(test_a_changed_profile_shows),
-		cmocka_unit_test(test_a_cut_product_is_a_task_a_slice),
+		cmocka_unit_test(test_a_cut_matmul_is_a_task_a_slice),
 		cmocka_unit_test(test_chosen_chunks_are_faster_than_one),
+		cmocka_unit_test(test_chunks_in_flight_have_rows_of_their_own),
 		cmocka_unit_test(test_graphs_of_the_exact_length_are_made_first),
 	};
 

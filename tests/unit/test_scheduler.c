@@ -2,7 +2,8 @@
 /*
  * The scheduler. Properties that every run has, of random plans under either clock: each lane does one thing at a time,
  * nothing begins before what it waits for, all tasks run once; and of simulated runs that they can be repeated and
- * are no faster than the plan, the lanes and the memory allow.
+ * are no faster than the plan, the lanes and the memory allow. Beside another client of a lane, such as a game
+ * (tools/experiments/game), they hold too.
  */
 #include <errno.h>
 #include <math.h>
@@ -18,6 +19,7 @@
 #include <time.h>
 #include <cmocka.h>
 
+#include "game.h"
 #include "scheduler.h"
 
 static struct profile *soc;
@@ -203,10 +205,9 @@ static const struct sched_policy greedy = { "greedy", pick_last };
 
 static const struct sched_policy *any_policy(void)
 {
-	static const struct sched_policy *const all[] = { &sched_policy_fifo, &sched_policy_chunk, &sched_policy_layer,
-							     &greedy };
+	static const struct sched_policy *const all[] = { &sched_policy_fifo, &sched_policy_layer, &greedy };
 
-	return all[any(0, 3)];
+	return all[any(0, 2)];
 }
 
 static struct sched_options virtual_options(void)
@@ -221,13 +222,27 @@ static struct sched_options virtual_options(void)
 	};
 }
 
-static struct sched_game any_game(void)
+/* A game as a client of the GPU's lane. */
+struct played {
+	struct game game;
+	struct sched_client client;
+};
+
+static void begin_game(struct played *p, double period_ns, double work_ns, uint32_t kernels)
 {
-	return (struct sched_game){ .period_ns = any(100, 20000) * 1e3, .work_ns = any(1, 15000) * 1e3, .kernels = any(1, 20) };
+	*p = (struct played){
+		.game = { .period_ns = period_ns, .work_ns = work_ns, .kernels = kernels },
+		.client = { .ops = &game_client_ops, .ud = &p->game, .lane = SOC_GPU },
+	};
+}
+
+static void begin_any_game(struct played *p)
+{
+	begin_game(p, any(100, 20000) * 1e3, any(1, 15000) * 1e3, any(1, 20));
 }
 
 /* Every frame that was due is shown or dropped, but for one that may be on its way. */
-static void check_game(const struct sched_game *game)
+static void check_game(const struct game *game)
 {
 	uint64_t due = (uint64_t)(game->now_ns / game->period_ns);
 
@@ -237,8 +252,9 @@ static void check_game(const struct sched_game *game)
 
 static void test_random_plans_on_the_virtual_clock(void **state)
 {
-	struct sched_game game = any_game();
+	struct played beside;
 
+	begin_any_game(&beside);
 	for (int i = 0; i < 60; i++) {
 		struct sched_plan *plan = random_plan();
 		struct sched_options opts = virtual_options();
@@ -247,14 +263,15 @@ static void test_random_plans_on_the_virtual_clock(void **state)
 		opts.execute = true;
 		/* Of some, which go on where the one before has left it. */
 		if (i >= 20)
-			opts.game = &game;
+			opts.client = &beside.client;
 		if (i == 40)
-			game = any_game();
+			begin_any_game(&beside);
 		assert_int_equal(sched_run(plan, &opts, &run), 0);
 		check_lanes(&run);
 		check_order(plan, &run);
 		check_work(plan);
-		check_game(&game);
+		game_until(&beside.game, beside.client.now_ns);
+		check_game(&beside.game);
 		assert_true(run.peak_gbps <= soc->soc.dram_shared_gbps * (1 + 1e-9));
 		assert_true(run.energy_j > 0);
 		sched_run_free(&run);
@@ -273,15 +290,22 @@ static struct sched_plan *kernels(uint32_t n, double ns, bool together)
 	return plan;
 }
 
-static uint64_t run_beside(struct sched_plan *plan, struct sched_game *game)
+static uint64_t run_beside(struct sched_plan *plan, struct played *p)
 {
-	struct sched_options opts = { .clock = SCHED_VIRTUAL, .profile = soc, .sync = SOC_SYNC_FAST, .game = game };
+	struct sched_options opts = {
+		.clock = SCHED_VIRTUAL,
+		.profile = soc,
+		.sync = SOC_SYNC_FAST,
+		.client = p ? &p->client : NULL,
+	};
 	struct sched_run run;
 	uint64_t ns;
 
 	assert_int_equal(sched_run(plan, &opts, &run), 0);
 	ns = run.makespan_ns;
 	sched_run_free(&run);
+	if (p)
+		game_until(&p->game, p->client.now_ns);
 	return ns;
 }
 
@@ -293,16 +317,17 @@ static void test_a_game_alone_drops_no_frame(void **state)
 	sched_add(plan, &t);
 	for (uint32_t n = 1; n < 30; n += 7) {
 		/* As much as the GPU has time for, and then more. */
-		struct sched_game fits = { .period_ns = 1e7, .work_ns = 1e7, .kernels = n }, late = fits;
+		struct played fits, late;
 
-		late.work_ns = 1.001e7;
+		begin_game(&fits, 1e7, 1e7, n);
+		begin_game(&late, 1e7, 1.001e7, n);
 		run_beside(plan, &fits);
 		run_beside(plan, &fits);
-		assert_int_equal(fits.dropped, 0);
-		assert_true(fits.shown >= 199);
+		assert_int_equal(fits.game.dropped, 0);
+		assert_true(fits.game.shown >= 199);
 		run_beside(plan, &late);
-		assert_int_equal(late.shown, 0);
-		assert_true(late.dropped >= 95);
+		assert_int_equal(late.game.shown, 0);
+		assert_true(late.game.dropped >= 95);
 	}
 	sched_plan_free(plan);
 }
@@ -310,38 +335,168 @@ static void test_a_game_alone_drops_no_frame(void **state)
 /* The driver serves the two queues in turn: what stands in one together is served together. */
 static void test_frames_wait_for_what_is_enqueued_ahead(void **state)
 {
-	struct sched_game one_by_one = { .period_ns = 1e7, .work_ns = 2e6, .kernels = 4 }, ahead = one_by_one;
+	struct played one_by_one, ahead;
 	struct sched_plan *plan = kernels(400, 1e6, false);
-	uint64_t alone = run_beside(plan, NULL), beside = run_beside(plan, &one_by_one);
+	uint64_t alone = run_beside(plan, NULL), beside;
 
+	begin_game(&one_by_one, 1e7, 2e6, 4);
+	begin_game(&ahead, 1e7, 2e6, 4);
+	beside = run_beside(plan, &one_by_one);
 	/* 400 ms of kernels and as much of the game's as is due meanwhile. */
-	assert_int_equal(one_by_one.dropped, 0);
-	assert_true(one_by_one.shown >= 49);
-	assert_true(fabs((double)(beside - alone) / 2e6 - (double)one_by_one.shown) < 2);
+	assert_int_equal(one_by_one.game.dropped, 0);
+	assert_true(one_by_one.game.shown >= 49);
+	assert_true(fabs((double)(beside - alone) / 2e6 - (double)one_by_one.game.shown) < 2);
 	sched_plan_free(plan);
 
 	plan = kernels(400, 1e6, true);
 	/* The first frame is due with them, and has its turn. */
 	beside = run_beside(plan, &ahead);
-	assert_true(ahead.shown <= 1 && ahead.dropped >= 38);
+	assert_true(ahead.game.shown <= 1 && ahead.game.dropped >= 38);
 	assert_true(beside - alone < 3e6);
 	/* Between two runs it gets another. */
 	run_beside(plan, &ahead);
-	assert_true(ahead.shown <= 2 && ahead.dropped >= 77);
+	assert_true(ahead.game.shown <= 2 && ahead.game.dropped >= 77);
 	sched_plan_free(plan);
 }
 
 static void test_what_is_no_gpus_work_runs_beside_a_game(void **state)
 {
-	struct sched_game game = { .period_ns = 1e6, .work_ns = 1e6, .kernels = 1 };
+	struct played beside;
 	struct sched_plan *plan = sched_plan_create(NULL);
 	struct sched_task t = { .home = SOC_NPU, .cost[SOC_NPU] = { 1e7, 1e6 } };
 	uint64_t alone;
 
+	begin_game(&beside, 1e6, 1e6, 1);
 	sched_add(plan, &t);
 	alone = run_beside(plan, NULL);
-	assert_int_equal(run_beside(plan, &game), alone);
+	assert_int_equal(run_beside(plan, &beside), alone);
 	sched_plan_free(plan);
+}
+
+/* ---- another client of any lane ---- */
+
+#define MAX_PIECES 4000
+
+/* A client that wants a piece of work done now and then, and what became of each. */
+struct customer {
+	double wants_ns; /* when the next piece can begin */
+	bool served;
+	struct piece {
+		double wanted_ns, begin_ns, end_ns;
+	} pieces[MAX_PIECES];
+	uint32_t n;
+};
+
+static bool customer_waits(void *ud, double now_ns)
+{
+	const struct customer *c = ud;
+
+	assert_false(c->served);
+	return c->n < MAX_PIECES && c->wants_ns <= now_ns + SCHED_SAME_NS;
+}
+
+static double customer_begin(void *ud, double now_ns)
+{
+	struct customer *c = ud;
+	struct piece *p = &c->pieces[c->n];
+
+	assert_true(customer_waits(c, now_ns));
+	*p = (struct piece){ c->wants_ns, now_ns, now_ns + any(1, 4000) * 1e3 };
+	c->served = true;
+	return p->end_ns;
+}
+
+static void customer_end(void *ud, double now_ns)
+{
+	struct customer *c = ud;
+
+	assert_true(c->served && now_ns == c->pieces[c->n++].end_ns);
+	c->served = false;
+	c->wants_ns = now_ns + (any(0, 2) ? any(0, 9000) * 1e3 : 0);
+}
+
+static double customer_next(void *ud, double now_ns)
+{
+	const struct customer *c = ud;
+
+	assert_false(c->served);
+	return c->n < MAX_PIECES && c->wants_ns > now_ns + SCHED_SAME_NS ? c->wants_ns : INFINITY;
+}
+
+static const struct sched_client_ops customer_ops = { customer_waits, customer_begin, customer_end, customer_next };
+
+/* None of the pieces is done while a task of that lane is; the run began at @from_ns of the client's time. */
+static void check_pieces(const struct customer *c, const struct sched_run *run, enum soc_lane lane, double from_ns)
+{
+	for (uint32_t i = 0; i < c->n + c->served; i++) {
+		const struct piece *p = &c->pieces[i];
+
+		assert_true(p->begin_ns + SCHED_SAME_NS >= p->wanted_ns);
+		for (uint32_t t = 0; t < run->nr_spans; t++) {
+			const struct sched_span *s = &run->spans[t];
+
+			/* Spans are rounded to a ns. */
+			if (s->lane == lane)
+				assert_true((double)s->end_ns + from_ns <= p->begin_ns + 1 ||
+					    (double)s->start_ns + from_ns >= p->end_ns - 1);
+		}
+	}
+}
+
+static void test_another_client_has_its_lane_for_itself(void **state)
+{
+	struct customer *c = calloc(1, sizeof(*c));
+
+	for (int i = 0; i < 60; i++) {
+		struct sched_client client = { .ops = &customer_ops, .ud = c, .lane = (enum soc_lane)any(0, SOC_NR_LANES - 1) };
+		struct sched_options opts = virtual_options();
+
+		*c = (struct customer){ .wants_ns = any(0, 1) * 1e6 };
+		opts.client = &client;
+		opts.execute = true;
+		/* The second run goes on where the first has left the client. */
+		for (int again = 0; again < 2; again++) {
+			struct sched_plan *plan = random_plan();
+			double from_ns = client.now_ns;
+			struct sched_run run;
+
+			assert_int_equal(sched_run(plan, &opts, &run), 0);
+			check_lanes(&run);
+			check_order(plan, &run);
+			check_work(plan);
+			check_pieces(c, &run, client.lane, from_ns);
+			assert_true(fabs(client.now_ns - from_ns - (double)run.makespan_ns) <= 1);
+			sched_run_free(&run);
+			sched_plan_free(plan);
+		}
+	}
+	free(c);
+}
+
+static void test_another_client_and_the_tasks_come_by_turns(void **state)
+{
+	struct customer *c = calloc(1, sizeof(*c));
+	struct sched_client client = { .ops = &customer_ops, .ud = c, .lane = SOC_GPU };
+	struct sched_options opts = { .clock = SCHED_VIRTUAL, .profile = soc, .client = &client };
+	struct sched_plan *plan = kernels(400, 1e6, false);
+	struct sched_run run;
+
+	assert_int_equal(sched_run(plan, &opts, &run), 0);
+	assert_true(c->n > 50);
+	for (uint32_t i = 0; i < c->n; i++) {
+		const struct piece *p = &c->pieces[i];
+		unsigned int before = 0;
+
+		for (uint32_t t = 0; t < run.nr_spans; t++)
+			before += (double)run.spans[t].start_ns >= p->wanted_ns - 1 &&
+				  (double)run.spans[t].start_ns < p->begin_ns - 1;
+		assert_in_range(before, 0, 1);
+		/* A task was ready all the time. */
+		assert_true(!i || p->begin_ns >= p[-1].end_ns + 1e6);
+	}
+	sched_run_free(&run);
+	sched_plan_free(plan);
+	free(c);
 }
 
 static void test_random_plans_on_the_wall_clock(void **state)
@@ -360,6 +515,27 @@ static void test_random_plans_on_the_wall_clock(void **state)
 	}
 }
 
+/* The longest way through the plan if every task ran alone on its home, without starts and handovers. */
+static double longest_way_ns(const struct sched_plan *plan)
+{
+	double *end = calloc(sched_nr_tasks(plan) + 1u, sizeof(*end)), longest = 0;
+
+	assert_non_null(end);
+	/* A task comes after earlier ones only. */
+	for (uint32_t i = 0; i < sched_nr_tasks(plan); i++) {
+		const struct sched_task *t = sched_get(plan, i);
+		size_t n;
+		const uint32_t *before = sched_predecessors(plan, i, &n);
+
+		for (size_t k = 0; k < n; k++)
+			end[i] = fmax(end[i], end[before[k]]);
+		end[i] += soc_alone_ns(soc, t->home, t->cost[t->home]);
+		longest = fmax(longest, end[i]);
+	}
+	free(end);
+	return longest;
+}
+
 static void test_no_run_is_shorter_than_its_plan(void **state)
 {
 	for (int i = 0; i < 60; i++) {
@@ -372,7 +548,7 @@ static void test_no_run_is_shorter_than_its_plan(void **state)
 		opts.policy = &sched_policy_fifo;
 		opts.jitter = 0;
 		assert_int_equal(sched_run(plan, &opts, &run), 0);
-		assert_true((double)run.makespan_ns + 1 >= sched_critical_path_ns(plan, soc));
+		assert_true((double)run.makespan_ns + 1 >= longest_way_ns(plan));
 		for (int lane = 0; lane < SOC_NR_LANES; lane++) {
 			double alone = 0;
 
@@ -441,7 +617,7 @@ static struct sched_run simulate(struct sched_plan *plan, enum soc_sync sync)
 	return run;
 }
 
-static void expect_ns(uint64_t got, double wanted)
+static void assert_ns(uint64_t got, double wanted)
 {
 	if ((double)got > wanted + 1 || (double)got < wanted - 1)
 		fail_msg("%llu ns, %.1f wanted", (unsigned long long)got, wanted);
@@ -457,7 +633,7 @@ static void test_lanes_together_share_the_memory(void **state)
 	/* One alone is as fast as its lane. */
 	sched_add(plan, &(struct sched_task){ .home = SOC_CPU, .cost[SOC_CPU] = { 0, bytes } });
 	run = simulate(plan, SOC_SYNC_FAST);
-	expect_ns(run.makespan_ns, soc->cpu.dispatch_us * 1e3 + bytes / soc->cpu.dram_gbps);
+	assert_ns(run.makespan_ns, soc->cpu.dispatch_us * 1e3 + bytes / soc->cpu.dram_gbps);
 	sched_run_free(&run);
 
 	/* Two that want more than there is get it in proportion. */
@@ -476,8 +652,8 @@ static void test_lanes_together_share_the_memory(void **state)
 	sched_add(plan, &(struct sched_task){ .home = SOC_GPU, .cost[SOC_GPU] = { 1e9, 1e6 } });
 	sched_add(plan, &(struct sched_task){ .home = SOC_CPU, .cost[SOC_CPU] = { 0, bytes } });
 	run = simulate(plan, SOC_SYNC_FAST);
-	expect_ns(run.spans[0].end_ns, soc->gpu.submit_drained_us * 1e3 + 1e9);
-	expect_ns(run.spans[1].end_ns, soc->cpu.dispatch_us * 1e3 + bytes / soc->cpu.dram_gbps);
+	assert_ns(run.spans[0].end_ns, soc->gpu.submit_drained_us * 1e3 + 1e9);
+	assert_ns(run.spans[1].end_ns, soc->cpu.dispatch_us * 1e3 + bytes / soc->cpu.dram_gbps);
 	sched_run_free(&run);
 }
 
@@ -490,7 +666,7 @@ static void test_an_empty_gpu_queue_costs_more_than_a_full_one(void **state)
 	for (uint32_t i = 0; i < 3; i++)
 		assert_int_equal(sched_after(plan, sched_add(plan, &t), i ? i - 1 : SCHED_NONE), 0);
 	run = simulate(plan, SOC_SYNC_DRIVER);
-	expect_ns(run.makespan_ns, (soc->gpu.submit_drained_us + 2 * soc->gpu.submit_us) * 1e3 + 3000);
+	assert_ns(run.makespan_ns, (soc->gpu.submit_drained_us + 2 * soc->gpu.submit_us) * 1e3 + 3000);
 	sched_run_free(&run);
 }
 
@@ -506,7 +682,7 @@ static void test_a_graph_is_launched_once(void **state)
 		assert_int_equal(sched_after(plan, sched_add(plan, &t), i ? i - 1 : SCHED_NONE), 0);
 	}
 	run = simulate(plan, SOC_SYNC_DRIVER);
-	expect_ns(run.makespan_ns, 2 * soc->npu.launch_us * 1e3 + 4000);
+	assert_ns(run.makespan_ns, 2 * soc->npu.launch_us * 1e3 + 4000);
 	sched_run_free(&run);
 }
 
@@ -527,8 +703,8 @@ static void test_a_result_for_another_lane_is_known_later(void **state)
 			assert_int_equal(sched_after(plan, sched_add(plan, &t), i ? i - 1 : SCHED_NONE), 0);
 		}
 		run = simulate(plan, sync);
-		expect_ns(run.spans[1].start_ns - run.spans[0].end_ns, there);
-		expect_ns(run.spans[2].start_ns - run.spans[1].end_ns, back);
+		assert_ns(run.spans[1].start_ns - run.spans[0].end_ns, there);
+		assert_ns(run.spans[2].start_ns - run.spans[1].end_ns, back);
 		assert_int_equal(run.handovers, 2);
 		if (sync == SOC_SYNC_DRIVER)
 			assert_true(there + back >= 2 * soc->gpu.copy_us * 1e3);
@@ -575,12 +751,13 @@ static void test_a_policy_that_does_nothing_is_noticed(void **state)
 	static const struct sched_policy lazy = { "lazy", pick_nothing };
 	struct sched_plan *plan = random_plan();
 	struct sched_options opts = { .clock = SCHED_VIRTUAL, .profile = soc, .policy = &lazy };
-	struct sched_game game = { .period_ns = 1e6, .work_ns = 1e5, .kernels = 2 };
+	struct played beside;
 	struct sched_run run;
 
 	assert_int_equal(sched_run(plan, &opts, &run), -EDEADLK);
 	sched_run_free(&run);
-	opts.game = &game;
+	begin_game(&beside, 1e6, 1e5, 2);
+	opts.client = &beside.client;
 	assert_int_equal(sched_run(plan, &opts, &run), -EDEADLK);
 	sched_run_free(&run);
 	opts.clock = SCHED_WALL;
@@ -630,17 +807,17 @@ static void test_an_empty_plan_takes_no_time(void **state)
 
 /* ---- policies ---- */
 
-static void test_chunk_order_finishes_a_chunk_before_the_next(void **state)
+static void test_layer_order_takes_the_lowest_layer_first(void **state)
 {
 	struct sched_plan *plan = sched_plan_create(NULL);
 	struct sched_options opts = { .clock = SCHED_VIRTUAL, .profile = soc, .execute = true };
 	struct sched_run run;
 
-	/* Independent tasks, whose numbers go through the chunks in turn. */
+	/* Independent tasks, whose numbers go through the layers in turn. */
 	for (uint32_t i = 0; i < 12; i++) {
 		struct sched_task t = task_on(SOC_CPU, 1000, 0);
 
-		t.chunk = i % 3;
+		t.layer = i % 3;
 		t.slice = (uint16_t)i;
 		t.run = run_task;
 		t.ud = &work;
@@ -654,7 +831,7 @@ static void test_chunk_order_finishes_a_chunk_before_the_next(void **state)
 		assert_int_equal(work.order[i], i);
 	sched_run_free(&run);
 	forget(&work);
-	opts.policy = &sched_policy_chunk;
+	opts.policy = &sched_policy_layer;
 	assert_int_equal(sched_run(plan, &opts, &run), 0);
 	for (uint32_t i = 0; i < 12; i++)
 		assert_int_equal(work.order[i], i % 4 * 3 + i / 4);
@@ -751,6 +928,8 @@ int main(void)
 		cmocka_unit_test(test_a_game_alone_drops_no_frame),
 		cmocka_unit_test(test_frames_wait_for_what_is_enqueued_ahead),
 		cmocka_unit_test(test_what_is_no_gpus_work_runs_beside_a_game),
+		cmocka_unit_test(test_another_client_has_its_lane_for_itself),
+		cmocka_unit_test(test_another_client_and_the_tasks_come_by_turns),
 		cmocka_unit_test(test_random_plans_on_the_wall_clock),
 		cmocka_unit_test(test_no_run_is_shorter_than_its_plan),
 		cmocka_unit_test(test_a_seed_gives_one_timeline),
@@ -762,7 +941,7 @@ int main(void)
 		cmocka_unit_test(test_a_policy_that_does_nothing_is_noticed),
 		cmocka_unit_test(test_bad_plans_are_refused),
 		cmocka_unit_test(test_an_empty_plan_takes_no_time),
-		cmocka_unit_test(test_chunk_order_finishes_a_chunk_before_the_next),
+		cmocka_unit_test(test_layer_order_takes_the_lowest_layer_first),
 		cmocka_unit_test(test_a_chain_over_all_lanes_needs_no_thread),
 		cmocka_unit_test(test_lanes_work_at_the_same_time),
 	};

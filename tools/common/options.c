@@ -54,9 +54,9 @@ static const struct option_def engine_options[] = {
 		 "place (default: the first GPU)\n"
 		 "Numbers are those of npu-info(1), names the platform's and the device's. The "
 		 "default is what VNPU_OPENCL says, else the first GPU, else the first device." },
-	{ OPT_GPU_SHARE, "gpu-share", "F",
-	  .doc = "cut matmuls so that the GPU has this share, 0 to 1 (default: the fastest cut)\n"
-		 "It is as near as graphs and alignment allow." },
+	{ OPT_PREDICTOR, "predictor", "FILE",
+	  .doc = "what npu-profile has learned of matmuls on the NPU: placement layer cuts by it\n"
+		 "With other placements it is what matmuls take on the virtual clock's NPU." },
 	{ OPT_CUTS_PROFILE, "cuts-profile", "NAME",
 	  .doc = "by the wall clock, the profile of the machine that matmuls are cut for (default: "
 		 "host)" },
@@ -349,8 +349,9 @@ int engine_option(struct llm_options *opts, int c, const char *value)
 	case OPT_GPU:
 		opts->gpu = value;
 		return 0;
-	case OPT_GPU_SHARE:
-		return tool_parse_float("--gpu-share", value, 0, 1, &opts->gpu_share);
+	case OPT_PREDICTOR:
+		opts->predictor = value;
+		return 0;
 	case OPT_CUTS_PROFILE:
 		opts->cuts_profile = value;
 		return 0;
@@ -364,7 +365,7 @@ int engine_open(struct llm_options *opts, struct llm_engine **engine)
 {
 	int err;
 
-	if (!opts->model)
+	if (!opts->model && !opts->shape)
 		return tool_usage("no model: give one with -m FILE");
 	opts->progress = progress_load;
 	err = llm_engine_open(opts, engine);

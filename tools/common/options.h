@@ -76,7 +76,7 @@ enum engine_option_code {
 	OPT_CLOCK,
 	OPT_PROFILE,
 	OPT_GPU,
-	OPT_GPU_SHARE,
+	OPT_PREDICTOR,
 	OPT_CUTS_PROFILE,
 	OPT_LIST_DEVICES,
 	OPT_HELP,
@@ -104,11 +104,13 @@ int engine_setting_parse_list(enum engine_setting setting, const char *values, s
 void engine_setting_apply(struct llm_options *opts, enum engine_setting setting,
 			  unsigned int value);
 
+/* The SoC where none is named. */
+#define ENGINE_DEFAULT_PROFILE "sd8gen3"
 /* "wall" leaves *@profile NULL, "virtual" a profile. 0, or 2 after a message. */
 int engine_parse_clock(const char *name, const char **profile);
 const char *engine_transport_name(enum npu_transport transport);
 
-/* Opens the engine, with a progress bar. 0, or 1 after a message. @opts->model NULL is an error. */
+/* Opens the engine, with a progress bar. 0, or 1 after a message. A model, or in a dry run a shape, is needed. */
 int engine_open(struct llm_options *opts, struct llm_engine **engine);
 
 /* --list-devices: what the transports offer, on stdout. */

@@ -80,8 +80,8 @@ static int put_process(struct timeline *t, const char *name)
 		return tool_fail("no memory for a timeline");
 	t->pid++;
 	put_name(t, "process_name", 0, name);
-	for (int lane = 0; lane < SOC_NR_LANES; lane++)
-		put_name(t, "thread_name", lane + 1, soc_lane_name(lane));
+	for (unsigned int lane = 0; lane < llm_nr_lanes(); lane++)
+		put_name(t, "thread_name", (int)lane + 1, llm_lane_name(lane));
 	return 0;
 }
 
@@ -96,10 +96,10 @@ static void put_slice(struct timeline *t, const char *name, int lane, uint64_t s
 }
 
 /* From the end of one task to the start of another, on other lanes. */
-static void put_flow(struct timeline *t, const struct sched_span *from, const struct sched_span *to, uint64_t at_ns)
+static void put_flow(struct timeline *t, const struct llm_span *from, const struct llm_span *to, uint64_t at_ns)
 {
-	struct json_object *s = event(t, "s", "handover", from->lane + 1, at_ns + from->end_ns);
-	struct json_object *f = event(t, "f", "handover", to->lane + 1, at_ns + to->start_ns);
+	struct json_object *s = event(t, "s", "handover", (int)from->lane + 1, at_ns + from->end_ns);
+	struct json_object *f = event(t, "f", "handover", (int)to->lane + 1, at_ns + to->start_ns);
 
 	t->nr_flows++;
 	for (int i = 0; i < 2; i++) {
@@ -111,47 +111,35 @@ static void put_flow(struct timeline *t, const struct sched_span *from, const st
 	put(t, f);
 }
 
-static void put_task(struct timeline *t, uint64_t at_ns, const struct sched_plan *plan, const struct sched_run *run,
-		     uint32_t id)
+static void put_task(struct timeline *t, uint64_t at_ns, const struct llm_span *spans, const struct llm_span *span)
 {
-	const struct sched_task *task = sched_get(plan, id);
-	const struct sched_span *span = &run->spans[id];
 	struct json_object *args = json_object_new_object();
-	size_t n;
-	const uint32_t *before = sched_predecessors(plan, id, &n);
+	int lane = (int)span->lane;
 
-	json_object_object_add(args, "chunk", json_out_u64(task->chunk));
-	json_object_object_add(args, "layer", json_out_u64(task->layer));
-	json_object_object_add(args, "slice", json_out_u64(task->slice));
+	json_object_object_add(args, "chunk", json_out_u64(span->chunk));
+	json_object_object_add(args, "layer", json_out_u64(span->layer));
+	json_object_object_add(args, "slice", json_out_u64(span->slice));
 	json_object_object_add(args, "waited_us",
 			       json_object_new_double((double)(span->start_ns - span->ready_ns) / 1e3));
-	if (task->home != span->lane)
-		json_object_object_add(args, "home", json_out_string(soc_lane_name(task->home)));
-	put_slice(t, sched_op_name(plan, task), span->lane, at_ns + span->start_ns, span->end_ns - span->start_ns,
-		  args);
+	if (span->home != span->lane)
+		json_object_object_add(args, "home", json_out_string(llm_lane_name(span->home)));
+	put_slice(t, span->op, lane, at_ns + span->start_ns, span->end_ns - span->start_ns, args);
 	if (span->overhead_ns)
-		put_slice(t, "start", span->lane, at_ns + span->start_ns, span->overhead_ns, json_object_new_object());
-	for (size_t i = 0; i < n; i++)
-		if (run->spans[before[i]].lane != span->lane)
-			put_flow(t, &run->spans[before[i]], span, at_ns);
+		put_slice(t, "start", lane, at_ns + span->start_ns, span->overhead_ns, json_object_new_object());
+	for (size_t i = 0; i < span->nr_after; i++)
+		if (spans[span->after[i]].lane != span->lane)
+			put_flow(t, &spans[span->after[i]], span, at_ns);
 }
 
-int timeline_add(struct timeline *t, const char *name, uint64_t at_ns, const struct sched_plan *plan,
-		 const struct sched_run *run)
-{
-	int status = put_process(t, name);
-
-	for (uint32_t i = 0; i < run->nr_spans && !status; i++)
-		put_task(t, at_ns, plan, run, i);
-	return status;
-}
-
-static void heard(void *ud, uint64_t at_ns, const struct sched_plan *plan, const struct sched_run *run)
+static void heard(void *ud, uint64_t at_ns, const struct llm_span *spans, size_t n)
 {
 	struct timeline *t = ud;
 
-	if (!t->failed)
-		t->failed = timeline_add(t, t->listening, at_ns, plan, run);
+	if (t->failed)
+		return;
+	t->failed = put_process(t, t->listening);
+	for (size_t i = 0; i < n && !t->failed; i++)
+		put_task(t, at_ns, spans, &spans[i]);
 }
 
 int timeline_listen(struct timeline *t, const char *name, struct llm_session *session)

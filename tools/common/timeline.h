@@ -10,17 +10,13 @@
 #define TIMELINE_H
 
 #include "llm.h"
-#include "scheduler.h"
 
 struct timeline;
 
 /* NULL after a message. */
 struct timeline *timeline_open(const char *path);
-/* Adds a run, shifted by @at_ns. Runs of the same @name follow one another in one process. 0, or 1 after a message. */
-int timeline_add(struct timeline *t, const char *name, uint64_t at_ns, const struct sched_plan *plan,
-		 const struct sched_run *run);
-/* Adds what @session evaluates from now on, under @name, at the time of the engine's clock; on the wall's that is
- * CLOCK_MONOTONIC. The timeline must outlive the session. 0, or 1 after a message. */
+/* Adds what @session evaluates from now on, under @name, at the time of the engine's clock; on the wall clock that is
+ * CLOCK_MONOTONIC. Runs of the same @name follow one another in one process. The timeline must outlive the session. 0, or 1 after a message. */
 int timeline_listen(struct timeline *t, const char *name, struct llm_session *session);
 /* 0, or 1 after a message: also if any of the runs could not be added. */
 int timeline_close(struct timeline *t);

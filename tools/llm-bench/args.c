@@ -3,14 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu.h"
 #include "llm-bench.h"
 #include "options.h"
 #include "tool.h"
 
 #define MAX_TOKENS 10000000u
-/* Of a game's frame: some draw calls. */
-#define GAME_KERNELS 16
 
 enum {
 	OPT_PG = OPT_TOOL,
@@ -21,13 +18,8 @@ enum {
 	OPT_SEED,
 	OPT_DRY_RUN,
 	OPT_SHAPE,
-	OPT_CALIBRATION,
 	OPT_TIMELINE,
-	OPT_PREDICTOR,
 	OPT_JITTER,
-	OPT_GAME,
-	OPT_PLAN,
-	OPT_EXHAUSTIVE,
 };
 
 static const char usage[] =
@@ -62,24 +54,11 @@ static const struct option_def options[] = {
 	  .doc = "on the virtual clock, durations vary by up to this (default: 0)" },
 	{ OPT_TIMELINE, "timeline", "FILE",
 	  .doc = "what ran when, for Perfetto's UI; without warm-up" },
-	{ OPT_GAME, "game", "FPS:MS[:KERNELS]",
-	  .doc = "beside a game of so many frames a second, each of so many kernels (default: 16) "
-		 "that take the GPU so long together (with a model: OpenCL's device, --gpu)" },
 	{ OPT_DRY_RUN, "dry-run", NULL,
 	  .doc = "no weights and no results: plan the tests for a model's shape, and simulate them "
-		 "on a phone's SoC; implies --clock virtual" },
+		 "on a phone's SoC; implies --clock virtual. The shape is that of --shape, or of -m's file" },
 	{ OPT_SHAPE, "shape", "NAME[,NAME]",
 	  .doc = "the shapes, of share/shapes, or files (with --dry-run)" },
-	{ OPT_PLAN, "plan", NULL,
-	  .doc = "how placement layer cuts each matmul of a test, and what that takes: predicted, "
-		 "and simulated alone; in place of the test (md, json; with --dry-run)" },
-	{ OPT_EXHAUSTIVE, "exhaustive", NULL,
-	  .doc = "with --plan: and what the best among all cuts would take" },
-	{ OPT_PREDICTOR, "predictor", "FILE",
-	  .doc = "matmuls on the NPU take what this model of npu-profile predicts (with "
-		 "--dry-run)" },
-	{ OPT_CALIBRATION, "calibration", NULL,
-	  .doc = "what is published of the SoC beside what the profile's model says, and exit" },
 	{ OPT_PRESET, "preset", "LIST",
 	  .doc = "some choices by one name, or all: each of them that can be run here",
 	  .words = all_presets },
@@ -124,13 +103,10 @@ static int parse_preset(struct bench_args *args, const char *s)
 /* All that can be run: without OpenCL only the virtual clock has a GPU. */
 static int expand_presets(struct bench_args *args)
 {
-	bool gpu = args->dry_run || args->base.profile;
+	bool gpu = args->dry_run || args->base.profile || (args->all_presets && llm_has_gpu());
 	const struct llm_preset *preset;
-	unsigned int n;
 	int err = 0;
 
-	if (args->all_presets && !gpu)
-		gpu = !llm_gpu_list(NULL, 0, &n) && n;
 	for (unsigned int i = 0; args->all_presets && (preset = llm_preset(i)) && !err; i++)
 		if (gpu || !llm_placement_has_gpu(preset->choices.placement))
 			err = range_add(&args->preset, i);
@@ -202,23 +178,6 @@ static int parse_engine(struct bench_args *args, int c, const char *value)
 	return engine_option(&args->base, c, value);
 }
 
-/* FPS:MS or FPS:MS:KERNELS */
-static int parse_game(struct bench_args *args, const char *value)
-{
-	double fps, ms, kernels = GAME_KERNELS;
-	int end = 0;
-
-	/* How far a number was read, where one is missing or more follows, tells. */
-	if (sscanf(value, "%lf:%lf%n:%lf%n", &fps, &ms, &end, &kernels, &end) < 2 || value[end] ||
-	    !(fps >= 1 && fps <= 1000) || !(ms >= 0.001 && ms <= 1000) || !(kernels >= 1 && kernels <= 10000) ||
-	    kernels != (uint32_t)kernels)
-		return tool_usage("--game: '%s' is not FPS:MS or FPS:MS:KERNELS, such as 60:4: 1 to 1000 frames a second, "
-				  "0.001 to 1000 ms and 1 to 10000 kernels of each",
-				  value);
-	args->game = (struct sched_game){ .period_ns = 1e9 / fps, .work_ns = ms * 1e6, .kernels = (uint32_t)kernels };
-	return 0;
-}
-
 static int parse_one(void *ud, int c, const char *value)
 {
 	struct bench_args *args = ud;
@@ -259,20 +218,6 @@ static int parse_one(void *ud, int c, const char *value)
 		return 0;
 	case OPT_JITTER:
 		return tool_parse_float("--jitter", value, 0, 0.99f, &args->jitter);
-	case OPT_PLAN:
-		args->plan = true;
-		return 0;
-	case OPT_EXHAUSTIVE:
-		args->exhaustive = true;
-		return 0;
-	case OPT_GAME:
-		return parse_game(args, value);
-	case OPT_PREDICTOR:
-		args->predictor_path = value;
-		return 0;
-	case OPT_CALIBRATION:
-		args->calibration = true;
-		return 0;
 	}
 	return parse_engine(args, c, value);
 }
@@ -282,51 +227,20 @@ static int set_default(struct range *range, unsigned int value)
 	return range->n ? 0 : range_add(range, value);
 }
 
-static int load_predictor(struct bench_args *args)
-{
-	struct predictor_info info;
-
-	if (predictor_load(args->predictor_path, &args->predictor))
-		return tool_fail("%s", llm_error());
-	predictor_info(args->predictor, &info);
-	if (info.lane != SOC_NPU)
-		return tool_fail("%s: predicts lane %s; of lane npu is wanted: npu-profile fit --lane npu",
-				 args->predictor_path, soc_lane_name(info.lane));
-	return 0;
-}
-
 /* The SoC, for those that need one, and what does not go together. */
 static int complete_soc(struct bench_args *args)
 {
-	char why[512];
-
-	if (args->dry_run && args->n_models)
-		return tool_usage("--dry-run takes shapes (--shape), not models (-m)");
 	if (args->dry_run && args->wall_clock)
 		return tool_usage("--dry-run has no wall clock");
-	if (args->dry_run && !args->n_shapes)
-		return tool_usage("--dry-run needs a model's shape: --shape llama3-8b, or another of share/shapes");
+	if (args->dry_run && !args->n_shapes && !args->n_models)
+		return tool_usage("--dry-run needs a model's shape: --shape llama3-8b, or another of share/shapes, or -m FILE");
 	if (!args->dry_run && args->n_shapes)
 		return tool_usage("--shape: only with --dry-run");
 	if (!args->dry_run && !args->base.profile && args->jitter > 0)
 		return tool_usage("--jitter: only on the virtual clock (--clock virtual)");
-	if (!args->dry_run && args->predictor_path)
-		return tool_usage("--predictor: only with --dry-run");
-	if (!args->dry_run && args->base.profile && args->game.period_ns > 0)
-		return tool_usage("--game: on the virtual clock only with --dry-run");
-	if (!args->dry_run && args->plan)
-		return tool_usage("--plan: only with --dry-run");
-	if (args->plan && args->out != BENCH_MD && args->out != BENCH_JSON)
-		return tool_usage("--plan: -o md or json is wanted");
-	if (!args->plan && args->exhaustive)
-		return tool_usage("--exhaustive: only with --plan");
-	if (!args->dry_run && !args->calibration)
-		return 0;
-	args->profile =
-		profile_load(args->base.profile ? args->base.profile : "sd8gen3", why, sizeof(why));
-	if (!args->profile)
-		return tool_usage("%s", why);
-	return args->predictor_path ? load_predictor(args) : 0;
+	if (args->dry_run && !args->base.profile)
+		args->base.profile = ENGINE_DEFAULT_PROFILE;
+	return 0;
 }
 
 /* What was not given: one value each. Settings stay empty, and then are the presets' or the defaults. */
@@ -337,7 +251,7 @@ static int complete(struct bench_args *args)
 	err = err ?: expand_presets(args);
 	if (!err)
 		err = complete_soc(args);
-	if (!err && !args->n_models && !args->dry_run && !args->calibration) {
+	if (!err && !args->n_models && !args->dry_run) {
 		const char *model = tool_default_model();
 
 		err = model ? add_names(&args->models, &args->n_models, model)
@@ -374,7 +288,5 @@ void bench_args_free(struct bench_args *args)
 		free(args->shapes[i]);
 	free(args->models);
 	free(args->shapes);
-	profile_free(args->profile);
-	predictor_free(args->predictor);
 	free(args->pairs);
 }

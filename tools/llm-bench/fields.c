@@ -67,10 +67,6 @@ static const struct bench_field fixed_fields[] = {
 	{ "output_sha256", "TEXT" },
 	{ "predictor", "TEXT" },
 	{ "modelled_ns", "INTEGER" },
-	{ "game_fps", "REAL" },
-	{ "game_dropped", "INTEGER" },
-	{ "alone_ns", "INTEGER" },
-	{ "game_frame_ns", "INTEGER" },
 };
 
 #define NR_FIXED (sizeof(fixed_fields) / sizeof(fixed_fields[0]))
@@ -232,7 +228,10 @@ static void add_choices(struct json_object *o, const struct bench_result *r)
 		    json_out_string(llm_choice_applies(c, choices, r->dry) ? name : NULL));
 	}
 	/* Placement layer chooses chunks for prompts only. */
-	add(o, "chunk", r->info->chunk ? json_out_u64(r->info->chunk) : NULL);
+	if (!r->test.n_prompt && r->info->choices.placement == LLM_PLACE_LAYER)
+		add(o, "chunk", NULL);
+	else
+		add(o, "chunk", json_out_u64(r->chunk ? r->chunk : r->info->chunk));
 	add(o, "npu_threads", sim && npu_threads ? json_out_u64(npu_threads) : NULL);
 }
 
@@ -283,12 +282,15 @@ static void add_lanes(struct json_object *o, const struct bench_result *r)
 static void add_counts(struct json_object *o, const struct bench_result *r)
 {
 	const struct llm_virtual_stats *v = &r->virtual_clock;
+	bool planned = r->info->profile;
 
 	add(o, "ttft_ms", r->ttft_ns ? json_out_double((double)r->ttft_ns / r->n / 1e6) : NULL);
-	add(o, "syncs", r->dry ? json_out_double((double)v->handovers) : count(r, r->counts.waits + r->counts.polls));
+	/* On the virtual clock both are the plan's, whether it is executed or not. */
+	add(o, "syncs", planned ? json_out_double((double)v->handovers / r->n) :
+				  count(r, r->counts.waits + r->counts.polls));
 	add(o, "driver_waits", count(r, r->counts.waits));
 	add(o, "npu_submits", count(r, r->counts.submits));
-	add(o, "npu_jobs", r->dry ? json_out_double((double)v->launches) : count(r, r->counts.jobs));
+	add(o, "npu_jobs", planned ? json_out_double((double)v->launches / r->n) : count(r, r->counts.jobs));
 }
 
 static void add_costs(struct json_object *o, const struct bench_result *r)
@@ -308,22 +310,7 @@ static void add_costs(struct json_object *o, const struct bench_result *r)
 	add(o, "memory_gbps", json_out_double(gbps));
 	add(o, "output_sha256", json_out_string(*r->output_sha256 ? r->output_sha256 : NULL));
 	add(o, "predictor", json_out_string(r->predictor));
-	add(o, "modelled_ns", r->predictor ? json_out_u64(r->modelled_ns) : NULL);
-}
-
-double bench_game_fps(const struct bench_result *r)
-{
-	return (double)r->game.shown / (r->game.now_ns / 1e9);
-}
-
-static void add_game(struct json_object *o, const struct bench_result *r)
-{
-	bool game = r->game.period_ns > 0;
-
-	add(o, "game_fps", game ? json_out_double(bench_game_fps(r)) : NULL);
-	add(o, "game_dropped", game ? json_out_u64(r->game.dropped) : NULL);
-	add(o, "alone_ns", game ? json_out_u64(r->alone_ns) : NULL);
-	add(o, "game_frame_ns", game ? integer(r->frame_ns) : NULL);
+	add(o, "modelled_ns", r->modelled_ns ? json_out_u64(r->modelled_ns) : NULL);
 }
 
 /* In the fields' order; those that nothing is known of are null. */
@@ -335,7 +322,6 @@ struct json_object *bench_fields_make(const struct bench_result *r)
 	add_times(known, r);
 	add_choices(known, r);
 	add_costs(known, r);
-	add_game(known, r);
 	for (const struct bench_field *field = bench_fields(); field->name; field++)
 		add(o, field->name, json_object_get(json_object_object_get(known, field->name)));
 	json_object_put(known);

@@ -21,9 +21,7 @@ struct bench {
 	struct bench_test *tests;
 	size_t n_tests;
 	size_t done; /* tests of all engines */
-	struct llm_gpu_game *game; /* of tests that are not dry; NULL: none */
 	struct timeline *timeline; /* NULL: none */
-	struct bench_plan_output plans;
 };
 
 /* ---- the matrix ------------------------------------------------------------------------------------------------------ */
@@ -116,12 +114,14 @@ static int make_configs(struct bench *b)
 	struct bench_config c = { .opts = a->base };
 	int err = 0;
 
+	c.opts.dry_run = a->dry_run;
 	c.opts.jitter = a->jitter;
 	c.opts.seed = a->seed;
 	for (size_t s = 0; s < a->n_shapes && !err; s++) {
-		c.shape = a->shapes[s];
+		c.opts.shape = a->shapes[s];
 		err = add_presets(b, c);
 	}
+	c.opts.shape = NULL;
 	for (size_t m = 0; m < a->n_models && !err; m++) {
 		c.opts.model = a->models[m];
 		if (!transports->n)
@@ -140,7 +140,7 @@ static void show_progress(void *ud, const struct bench_test *test, unsigned int 
 {
 	struct bench *b = ud;
 	size_t n = b->n_configs * b->n_tests;
-	unsigned int repetitions = b->args->repetitions * (b->game ? 2 : 1), runs = repetitions + 1;
+	unsigned int repetitions = b->args->repetitions, runs = repetitions + 1;
 	char name[64], what[128];
 
 	bench_test_name(test, name, sizeof(name));
@@ -155,12 +155,35 @@ static void show_progress(void *ud, const struct bench_test *test, unsigned int 
 		progress_show(((double)b->done + (double)repetition / runs) / (double)n, what);
 }
 
+/* What the profile's model says in place of the predictor, in a dry run. */
+static int run_without_predictor(struct bench *b, const struct bench_config *config, const struct bench_test *test,
+				 uint64_t *ns)
+{
+	struct bench_config without = *config;
+	struct bench_tokens tokens = { .args = b->args };
+	struct bench_result r;
+	int status;
+
+	without.opts.predictor = NULL;
+	status = engine_open(&without.opts, &tokens.engine);
+	if (status)
+		return status;
+	status = bench_run(&tokens, &without, test, 0, NULL, show_progress, b, &r);
+	if (!status)
+		*ns = (uint64_t)bench_stat_ns(&r).mean;
+	free(r.samples_ns);
+	llm_engine_close(tokens.engine);
+	return status;
+}
+
 static int run_test(struct bench *b, struct bench_tokens *tokens, const struct bench_config *config,
 		    const struct bench_test *test, uint64_t load_peak_bytes)
 {
 	struct bench_result r;
-	int status = bench_run(tokens, config, test, load_peak_bytes, b->game, b->timeline, show_progress, b, &r);
+	int status = bench_run(tokens, config, test, load_peak_bytes, b->timeline, show_progress, b, &r);
 
+	if (!status && config->opts.dry_run && config->opts.predictor)
+		status = run_without_predictor(b, config, test, &r.modelled_ns);
 	if (!status)
 		status = bench_output_result(&b->out, &r);
 	if (!status)
@@ -170,63 +193,30 @@ static int run_test(struct bench *b, struct bench_tokens *tokens, const struct b
 	return status;
 }
 
-static int run_dry_test(struct bench *b, const struct bench_config *config, const struct shape *shape,
-			const struct bench_test *test)
-{
-	struct llm_engine_info info;
-	struct bench_result r;
-	int status = bench_dry_run(b->args, config, shape, test, b->timeline, &info, &r);
-
-	if (!status)
-		status = bench_output_result(&b->out, &r);
-	if (!status)
-		status = bench_output_result(&b->out_err, &r);
-	free(r.samples_ns);
-	return status;
-}
-
-static int run_dry_config(struct bench *b, struct bench_config *config)
-{
-	struct llm_choices *choices = &config->opts.choices;
-	struct shape shape;
-	int status = 0;
-
-	if (shape_load(config->shape, &shape) || llm_choices_settle(choices, NULL, true, choices))
-		status = tool_fail("%s", llm_error());
-
-	for (size_t i = 0; i < b->n_tests && !status && !ferror(stdout); i++)
-		status = b->args->plan ? bench_plan_test(b->args, config, &shape, &b->tests[i], &b->plans)
-				       : run_dry_test(b, config, &shape, &b->tests[i]);
-	return status;
-}
-
 static int run_config(struct bench *b, struct bench_config *config)
 {
-	struct bench_tokens tokens;
-	struct llm_engine *engine;
+	struct bench_tokens tokens = { .args = b->args };
 	uint64_t load_peak_bytes;
 	int status;
 
-	if (config->shape)
-		return run_dry_config(b, config);
 	bench_memory_reset();
-	status = engine_open(&config->opts, &engine);
+	status = engine_open(&config->opts, &tokens.engine);
 	if (status)
 		return status;
 	load_peak_bytes = bench_memory_peak();
-	status = bench_tokens_init(&tokens, b->args, engine);
+	if (!config->opts.dry_run)
+		status = prompts_init(&tokens.prompts, tokens.engine, b->args->prompt_file, b->args->seed);
 	/* Nobody reads on after stdout has failed. */
 	for (size_t i = 0; i < b->n_tests && !status && !ferror(stdout); i++)
 		status = run_test(b, &tokens, config, &b->tests[i], load_peak_bytes);
-	bench_tokens_free(&tokens);
-	llm_engine_close(engine);
+	prompts_free(&tokens.prompts);
+	llm_engine_close(tokens.engine);
 	return status;
 }
 
 static int measure(struct bench *b)
 {
 	const struct bench_args *args = b->args;
-	const char *gpu = args->base.gpu;
 	int status = 0;
 
 	if (args->timeline_path && !(b->timeline = timeline_open(args->timeline_path)))
@@ -234,21 +224,12 @@ static int measure(struct bench *b)
 	b->out = (struct bench_output){ .f = stdout, .format = args->out, .args = args };
 	b->out_err = (struct bench_output){ .f = stderr, .format = args->out_err, .args = args };
 	status = make_tests(b) ?: make_configs(b);
-	/* The device is idle now. */
-	if (!status && args->game.period_ns > 0 && !args->dry_run &&
-	    llm_gpu_game_open(gpu && strcmp(gpu, LLM_GPU_HOST) ? gpu : NULL, &args->game, &b->game))
-		status = tool_fail("--game: %s", llm_error());
 	for (size_t i = 0; i < b->n_configs && !status && !ferror(stdout); i++)
 		status = run_config(b, &b->configs[i]);
-	llm_gpu_game_close(b->game);
 	progress_clear();
 	/* After a failure too: what was measured is to be readable. */
-	if (args->plan) {
-		bench_plan_end(&b->plans);
-	} else {
-		bench_output_end(&b->out);
-		bench_output_end(&b->out_err);
-	}
+	bench_output_end(&b->out);
+	bench_output_end(&b->out_err);
 	if (b->timeline && timeline_close(b->timeline))
 		status = 1;
 	return status;
@@ -262,7 +243,7 @@ int main(int argc, char **argv)
 
 	tool_name = "llm-bench";
 	if (!bench_args_parse(&args, argc, argv, &status))
-		status = args.calibration ? bench_calibration(&args) : measure(&b);
+		status = measure(&b);
 	free(b.configs);
 	free(b.tests);
 	bench_args_free(&args);

@@ -5,9 +5,6 @@
  *	llm-bench.c	the matrix: engines, and the tests on each
  *	args.c		the command line
  *	run.c		one test: prompts, repetitions, what is measured
- *	dry.c		one test without weights: planned, and simulated on a profile
- *	plan.c		how products are cut, printed in place of a test
- *	calibration.c	a profile's model beside what is published
  *	fields.c	a result as named fields
  *	output.c	fields as md, csv, json, jsonl, sql
  */
@@ -16,9 +13,8 @@
 
 #include <stdio.h>
 
-#include "gpu_game.h"
-#include "plan.h"
 #include "options.h"
+#include "prompts.h"
 #include "range.h"
 #include "timeline.h"
 #include "tokens.h"
@@ -51,18 +47,12 @@ struct bench_args {
 	const char *prompt_file;
 	uint64_t seed; /* of the prompts, and of the jitter */
 	float jitter; /* of the virtual clock's durations */
-	struct sched_game game; /* beside the tests; period_ns 0: none */
 	bool all_presets;
 	bool dry_run;
 	char **shapes; /* of a dry run, in place of models */
 	size_t n_shapes;
 	bool wall_clock; /* was asked for */
-	bool calibration;
-	bool plan, exhaustive; /* print plans; and beside them the best among all */
 	const char *timeline_path; /* NULL: none */
-	const char *predictor_path; /* likewise */
-	struct predictor *predictor;
-	struct profile *profile; /* of a dry run or a calibration */
 };
 
 /* 0 to go on; 1 to end with *@status. Free what was parsed in any case. */
@@ -73,7 +63,6 @@ void bench_args_free(struct bench_args *args);
 struct bench_config {
 	struct llm_options opts;
 	const char *preset; /* NULL: none */
-	const char *shape; /* of a dry run; else NULL */
 };
 
 struct bench_test {
@@ -96,59 +85,30 @@ struct bench_result {
 	uint64_t peak_memory_bytes; /* 0: not known */
 	char output_sha256[TOKENS_SHA256_CHARS + 1]; /* "": nothing was generated */
 	bool dry; /* planned, not run */
-	const char *predictor; /* a dry run's, its file; NULL: none */
-	uint64_t modelled_ns; /* the same dry run without it */
-	struct sched_game game; /* period_ns 0: none */
-	double frame_ns; /* what a frame of it takes of the idle GPU */
-	uint64_t alone_ns; /* a repetition without it, on average */
+	const char *predictor; /* its file; NULL: none */
+	uint64_t modelled_ns; /* the same dry run without it; 0: it is none */
+	unsigned int chunk; /* that prompts were divided into, if the plan chose; else 0 */
 	struct llm_virtual_stats virtual_clock; /* difference over the repetitions, of whichever clock was virtual */
 };
 
-/* Plans and simulates one test of @shape, and writes it to @timeline unless that is NULL; *@info stands for the
- * engine's. 0, or 1 after a message. Free result->samples_ns. */
-int bench_dry_run(const struct bench_args *args, const struct bench_config *config, const struct shape *shape,
-		  const struct bench_test *test, struct timeline *timeline, struct llm_engine_info *info,
-		  struct bench_result *result);
-
-/* The plan of a prompt in a dry run of @config, but for its tokens; true if its chunks are to be chosen: plan_tune(). */
-bool bench_dry_plan(const struct bench_args *args, const struct bench_config *config, const struct shape *shape,
-		    struct plan_options *plan);
-
-/* --plan: how placement layer cuts the products of each test, as md or json. 0, or 1 after a message. */
-struct bench_plan_output {
-	struct json_object *rows; /* json; NULL before the first */
-	bool begun; /* md */
-};
-int bench_plan_test(const struct bench_args *args, const struct bench_config *config, const struct shape *shape,
-		    const struct bench_test *test, struct bench_plan_output *out);
-void bench_plan_end(struct bench_plan_output *out);
-
-/* Prints what is published of the profile's SoC and what the model says; 0, or 1 after a message. */
-int bench_calibration(const struct bench_args *args);
-
-/* Tokens for prompts: random ones or a file's, the same for every test on this engine. */
+/* What tests are made with, all on one engine. */
 struct bench_tokens {
 	const struct bench_args *args;
 	struct llm_engine *engine;
-	struct token_list file; /* --prompt-file */
-	int32_t *allowed; /* ids that random prompts are made of */
-	size_t n_allowed;
+	struct prompts prompts; /* not of a dry run */
 };
-int bench_tokens_init(struct bench_tokens *t, const struct bench_args *args, struct llm_engine *engine);
-void bench_tokens_free(struct bench_tokens *t);
 
 /* The peak of this process's memory, which bench_memory_reset() begins anew; 0 if /proc does not say. */
 uint64_t bench_memory_peak(void);
 void bench_memory_reset(void);
 
-/* Told before the warm-up (0) and before each repetition (1..; beside a game these follow those without it). */
+/* Told before the warm-up (0) and before each repetition (1..). */
 typedef void (*bench_progress_fn)(void *ud, const struct bench_test *test, unsigned int repetition);
 
-/* Runs one test, and writes its repetitions to @timeline unless that is NULL; 0, or 1 after a message. With @game, unless NULL,
- * first without the game, for result->alone_ns only, and then beside it. Free result->samples_ns. @load_peak_bytes: memory's
- * peak while loading. */
+/* Runs one test, and writes its repetitions to @timeline unless that is NULL; 0, or 1 after a message. Free
+ * result->samples_ns. @load_peak_bytes: memory's peak while loading. */
 int bench_run(struct bench_tokens *tokens, const struct bench_config *config, const struct bench_test *test,
-	      uint64_t load_peak_bytes, struct llm_gpu_game *game, struct timeline *timeline, bench_progress_fn progress, void *ud,
+	      uint64_t load_peak_bytes, struct timeline *timeline, bench_progress_fn progress, void *ud,
 	      struct bench_result *result);
 
 /* "pp512", "tg128 @ d64", "pp64+tg32" */
@@ -160,7 +120,6 @@ struct bench_stat {
 };
 struct bench_stat bench_stat_ns(const struct bench_result *r);
 struct bench_stat bench_stat_ts(const struct bench_result *r); /* tokens a second */
-double bench_game_fps(const struct bench_result *r); /* frames that the game has shown, a second */
 
 /* The fields in their order; the last has no name. */
 struct bench_field {

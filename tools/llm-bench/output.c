@@ -126,40 +126,13 @@ static void cell_speed(const struct bench_result *r, char *text, size_t bytes)
 
 static bool shown_predictor(const struct bench_args *args)
 {
-	return args->predictor_path;
+	return args->dry_run && args->base.predictor;
 }
 
 /* The time with predicted products over that with modelled ones. */
 static void cell_predictor(const struct bench_result *r, char *text, size_t bytes)
 {
 	snprintf(text, bytes, "%+.3f %%", 100 * (bench_stat_ns(r).mean / (double)r->modelled_ns - 1));
-}
-
-static bool shown_game(const struct bench_args *args)
-{
-	return args->game.period_ns > 0;
-}
-
-/* In a dry run it is what was asked for. */
-static bool shown_frame(const struct bench_args *args)
-{
-	return args->game.period_ns > 0 && !args->dry_run;
-}
-
-static void cell_frame(const struct bench_result *r, char *text, size_t bytes)
-{
-	snprintf(text, bytes, "%.3f", r->frame_ns / 1e6);
-}
-
-static void cell_game_fps(const struct bench_result *r, char *text, size_t bytes)
-{
-	snprintf(text, bytes, "%.1f", bench_game_fps(r));
-}
-
-/* How much longer the test took than without the game. */
-static void cell_slowdown(const struct bench_result *r, char *text, size_t bytes)
-{
-	snprintf(text, bytes, "%+.1f %%", 100 * (bench_stat_ns(r).mean / (double)r->alone_ns - 1));
 }
 
 /* Left of the choices, of which the placement is in backend/transport, and right of them. */
@@ -176,9 +149,6 @@ static const struct md_column md_right[] = {
 	{ "test", 16, NULL, .cell = cell_test },
 	{ "t/s", 20, NULL, .cell = cell_speed },
 	{ "predicted", 10, shown_predictor, .cell = cell_predictor },
-	{ "frame ms", 8, shown_frame, .cell = cell_frame },
-	{ "game fps", 8, shown_game, .cell = cell_game_fps },
-	{ "slowdown", 9, shown_game, .cell = cell_slowdown },
 };
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))

@@ -5,9 +5,6 @@
  * Every repetition starts from the same state: the KV cache holds the tokens of the depth, which are evaluated once and
  * not timed. Then the prompt is evaluated in one call, and tokens are generated greedily one by one. Clocks and counts
  * are read before and after each repetition. Greedy tokens of all repetitions must be the same; they are hashed.
- *
- * Beside a game all repetitions are made twice in one session, without it and with it: of the first only their time counts, and
- * their tokens, which must be those of the others too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,81 +18,6 @@
 
 /* A fast wait predicts a job's time from those before it: so many tokens until the prediction holds. */
 #define WARMUP_TOKENS 16
-
-/* splitmix64: one state word, good enough to draw tokens. */
-static uint64_t random_next(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15u;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-	return z ^ z >> 31;
-}
-
-static int read_prompt_file(struct bench_tokens *t)
-{
-	size_t bytes;
-	char *text = tool_read_file(t->args->prompt_file, &bytes);
-	int err;
-
-	if (!text)
-		return 1;
-	err = tokens_from_text(t->engine, text, bytes, LLM_TOKENIZE_BOS, &t->file);
-	free(text);
-	return err;
-}
-
-int bench_tokens_init(struct bench_tokens *t, const struct bench_args *args, struct llm_engine *engine)
-{
-	unsigned int n_vocab = llm_engine_info(engine)->n_vocab;
-	char byte;
-
-	*t = (struct bench_tokens){ .args = args, .engine = engine };
-	if (args->prompt_file)
-		return read_prompt_file(t);
-	t->allowed = malloc(n_vocab * sizeof(*t->allowed));
-	if (!t->allowed)
-		return tool_fail("no memory for %u tokens", n_vocab);
-	/* Control tokens have no text. */
-	for (unsigned int id = 0; id < n_vocab; id++)
-		if (llm_token_text(engine, (int32_t)id, &byte, 1) > 0 && !llm_token_is_end(engine, (int32_t)id))
-			t->allowed[t->n_allowed++] = (int32_t)id;
-	return t->n_allowed ? 0 : tool_fail("the model has no token with a text: give --prompt-file");
-}
-
-void bench_tokens_free(struct bench_tokens *t)
-{
-	free(t->allowed);
-	free(t->file.ids);
-}
-
-/* @n tokens for one test; NULL after a message. */
-static int32_t *make_tokens(const struct bench_tokens *t, size_t n)
-{
-	const struct llm_engine_info *info = llm_engine_info(t->engine);
-	int32_t *ids = malloc((n + 1) * sizeof(*ids));
-	uint64_t state = t->args->seed;
-
-	if (!ids) {
-		tool_fail("no memory for %zu tokens", n);
-		return NULL;
-	}
-	if (t->args->prompt_file) {
-		if (n > t->file.n) {
-			tool_fail("%s: it has %zu tokens, %zu are wanted: give a longer text or a shorter prompt",
-				  t->args->prompt_file, t->file.n, n);
-			free(ids);
-			return NULL;
-		}
-		memcpy(ids, t->file.ids, n * sizeof(*ids));
-		return ids;
-	}
-	for (size_t i = 0; i < n; i++)
-		ids[i] = t->allowed[random_next(&state) % t->n_allowed];
-	if (n && info->add_bos && info->bos >= 0)
-		ids[0] = info->bos;
-	return ids;
-}
 
 void bench_memory_reset(void)
 {
@@ -128,10 +50,23 @@ uint64_t bench_memory_peak(void)
 struct run {
 	struct llm_session *s;
 	const struct bench_test *test;
-	const int32_t *prompt; /* n_prompt tokens */
+	int32_t *ids; /* all tokens that are given; NULL: a dry run */
+	const int32_t *prompt; /* of them, n_prompt */
 	int32_t first; /* the token that generation starts with, if there is no prompt */
-	int32_t *output; /* n_gen tokens, and room for one more */
+	int32_t *output; /* n_gen tokens, and room for one more; NULL: a dry run */
 };
+
+/* A repetition of a dry run, which has no tokens: as many evaluations. */
+static int run_once_dry(struct run *run, unsigned int n_gen, uint64_t *ttft_ns)
+{
+	uint64_t begin_ns = llm_session_now_ns(run->s);
+	int err = run->test->n_prompt ? llm_session_eval(run->s, NULL, run->test->n_prompt) : 0;
+
+	*ttft_ns = llm_session_now_ns(run->s) - begin_ns;
+	for (unsigned int i = 0; i < n_gen && !err; i++)
+		err = llm_session_eval(run->s, NULL, 1);
+	return err ? tool_fail("%s", llm_error()) : 0;
+}
 
 /*
  * One repetition; *@ttft_ns: until the first token after the prompt was known. n_gen tokens are
@@ -148,6 +83,8 @@ static int run_once(struct run *run, unsigned int n_gen, uint64_t *ttft_ns)
 	};
 	struct llm_generate_result result;
 
+	if (!run->output)
+		return run_once_dry(run, n_gen, ttft_ns);
 	if (llm_generate(run->s, prompt ? run->prompt : &run->first,
 			 prompt ? run->test->n_prompt : 1, &opts, &result))
 		return tool_fail("%s", llm_error());
@@ -209,7 +146,7 @@ static int check_output(const struct run *run, struct bench_result *r, unsigned 
 {
 	char sha[TOKENS_SHA256_CHARS + 1];
 
-	if (!run->test->n_gen)
+	if (!run->test->n_gen || !run->output)
 		return 0;
 	tokens_sha256(run->output, run->test->n_gen, sha);
 	if (repetition && strcmp(sha, r->output_sha256))
@@ -235,14 +172,12 @@ static int listen(const struct run *run, struct timeline *timeline, const struct
 /* What a test runs beside, and who is told. */
 struct surroundings {
 	struct npu_device *dev; /* NULL: none */
-	struct llm_gpu_game *game; /* likewise */
 	struct timeline *timeline; /* likewise */
 	bench_progress_fn progress;
 	void *ud;
 };
 
-/* All repetitions, after @first others. */
-static int repeat(struct run *run, const struct surroundings *around, unsigned int first, struct bench_result *r)
+static int repeat(struct run *run, const struct surroundings *around, struct bench_result *r)
 {
 	struct npu_device *dev = around->dev;
 	struct meter before, after;
@@ -251,7 +186,7 @@ static int repeat(struct run *run, const struct surroundings *around, unsigned i
 	for (unsigned int i = 0; i < r->n; i++) {
 		uint64_t begin_ns;
 
-		around->progress(around->ud, run->test, first + i + 1);
+		around->progress(around->ud, run->test, i + 1);
 		if (llm_session_truncate(run->s, run->test->n_depth))
 			return tool_fail("%s", llm_error());
 		meter_read(&before, dev, run->s);
@@ -262,35 +197,10 @@ static int repeat(struct run *run, const struct surroundings *around, unsigned i
 		meter_read(&after, dev, run->s);
 		meter_add(r, &before, &after);
 		r->ttft_ns += ttft_ns;
-		if (check_output(run, r, first + i))
+		if (check_output(run, r, i))
 			return 1;
 	}
 	return 0;
-}
-
-/* All repetitions without the game: their time and tokens for @r. */
-static int repeat_alone(struct run *run, const struct surroundings *around, struct bench_result *r)
-{
-	struct bench_result alone = *r;
-
-	if (repeat(run, around, 0, &alone))
-		return 1;
-	r->alone_ns = (uint64_t)bench_stat_ns(&alone).mean;
-	memcpy(r->output_sha256, alone.output_sha256, sizeof(r->output_sha256));
-	return 0;
-}
-
-static int repeat_beside(struct run *run, const struct surroundings *around, struct bench_result *r)
-{
-	int status;
-
-	if (llm_gpu_game_start(around->game))
-		return tool_fail("--game: %s", llm_error());
-	status = repeat(run, around, r->n, r);
-	r->frame_ns = llm_gpu_game_frame_ns(around->game);
-	if (llm_gpu_game_stop(around->game, &r->game) && !status)
-		status = tool_fail("--game: %s", llm_error());
-	return status;
 }
 
 static int measure(struct run *run, const struct surroundings *around, bool warmup, struct bench_result *r)
@@ -302,53 +212,74 @@ static int measure(struct run *run, const struct surroundings *around, bool warm
 		if (run_once(run, run->test->n_gen < WARMUP_TOKENS ? run->test->n_gen : WARMUP_TOKENS, &ttft_ns))
 			return 1;
 	}
-	if (around->game && repeat_alone(run, around, r))
-		return 1;
 	if (around->timeline && listen(run, around->timeline, r->info))
 		return 1;
-	return around->game ? repeat_beside(run, around, r) : repeat(run, around, 0, r);
+	return repeat(run, around, r);
+}
+
+/* Ids, a session with those of the depth, and room for results. 0, or 1 after a message. */
+static int prepare(struct run *run, const struct bench_tokens *tokens, const struct bench_test *test, bool dry,
+		   struct bench_result *r)
+{
+	size_t n_before = (size_t)test->n_depth + test->n_prompt;
+	int32_t *ids = NULL;
+
+	r->samples_ns = calloc(r->n, sizeof(*r->samples_ns));
+	if (!dry) {
+		/* One token more: the one that generation starts with. */
+		ids = run->ids = prompts_make(&tokens->prompts, n_before + !test->n_prompt);
+		if (!ids)
+			return 1;
+		run->prompt = ids + test->n_depth;
+		run->first = test->n_prompt ? 0 : ids[n_before];
+		run->output = malloc((test->n_gen + 1u) * sizeof(*run->output));
+	}
+	if (!r->samples_ns || (!dry && !run->output))
+		return tool_fail("no memory for the results");
+	bench_memory_reset();
+	if (llm_session_create(tokens->engine, (unsigned int)n_before + test->n_gen, &run->s) ||
+	    (test->n_depth && llm_session_eval(run->s, ids, test->n_depth)))
+		return tool_fail("%s", llm_error());
+	return 0;
 }
 
 int bench_run(struct bench_tokens *tokens, const struct bench_config *config, const struct bench_test *test,
-	      uint64_t load_peak_bytes, struct llm_gpu_game *game, struct timeline *timeline,
-	      bench_progress_fn progress, void *ud, struct bench_result *result)
+	      uint64_t load_peak_bytes, struct timeline *timeline, bench_progress_fn progress, void *ud,
+	      struct bench_result *result)
 {
 	const struct bench_args *args = tokens->args;
-	const struct surroundings around = { llm_engine_device(tokens->engine), game, timeline, progress, ud };
-	size_t n_before = (size_t)test->n_depth + test->n_prompt;
+	const struct surroundings around = { llm_engine_device(tokens->engine), timeline, progress, ud };
+	const struct llm_engine_info *info = llm_engine_info(tokens->engine);
+	bool dry = config->opts.dry_run;
+	struct llm_session_stats stats = { 0 };
 	struct run run = { .test = test };
-	/* One token more: the one that generation starts with. */
-	int32_t *ids = make_tokens(tokens, n_before + !test->n_prompt);
-	int status = 0;
+	int status;
 
 	*result = (struct bench_result){
 		.config = config,
-		.info = llm_engine_info(tokens->engine),
+		.info = info,
 		.test = *test,
 		.time = time(NULL),
-		.n = args->repetitions,
+		/* Without jitter one dry run is as the other. */
+		.n = dry && !(args->jitter > 0) ? 1 : args->repetitions,
 		.npu_busy_known = true,
+		.dry = dry,
+		.predictor = config->opts.predictor,
 	};
-	if (!ids)
-		return 1;
-	run.prompt = ids + test->n_depth;
-	run.first = test->n_prompt ? 0 : ids[n_before];
-	run.output = malloc((test->n_gen + 1u) * sizeof(*run.output));
-	result->samples_ns = calloc(args->repetitions, sizeof(*result->samples_ns));
-	if (!run.output || !result->samples_ns)
-		status = tool_fail("no memory for the results");
-	bench_memory_reset();
-	if (!status && llm_session_create(tokens->engine, (unsigned int)n_before + test->n_gen, &run.s))
-		status = tool_fail("%s", llm_error());
-	if (!status && test->n_depth && llm_session_eval(run.s, ids, test->n_depth))
-		status = tool_fail("%s", llm_error());
+	status = prepare(&run, tokens, test, dry, result);
 	if (!status)
-		status = measure(&run, &around, args->warmup, result);
+		status = measure(&run, &around, args->warmup && !dry, result);
 	result->peak_memory_bytes = bench_memory_peak();
 	if (result->peak_memory_bytes < load_peak_bytes)
 		result->peak_memory_bytes = load_peak_bytes;
+	if (!status)
+		llm_session_stats(run.s, &stats);
+	/* What a dry run stands for. */
+	if (dry && !status)
+		result->peak_memory_bytes = info->weight_bytes + stats.kv_bytes;
+	result->chunk = stats.chunk;
 	llm_session_free(run.s);
 	free(run.output);
-	free(ids);
+	free(run.ids);
 	return status;
 }

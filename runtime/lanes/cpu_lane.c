@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: MIT
+/* The CPU lane's float operators, and the lane itself. */
+#include "cpu_lane.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Rows of a thread's share of row-wise operators. */
+#define TASK_ROWS 8
+/* The kernel maps many of a file's pages at a time, so that look-ups soon hold all of the embeddings in the program's memory.
+ * With an NPU nothing else reads them there: after so many rows they are given back. */
+#define EMBED_KEEP_ROWS 8
+
+/* One operator for a chunk; areas begin at its first row. */
+struct block_pass {
+	struct lane_memory *m;
+	const struct llm_layer *layer;
+	unsigned int index, pos, n;
+	size_t row;
+	const float *norm; /* of the rows after a residual; NULL: none follows */
+};
+
+static unsigned int row_tasks(unsigned int n)
+{
+	return (n + TASK_ROWS - 1) / TASK_ROWS;
+}
+
+static size_t task_end(const struct block_pass *p, unsigned int task)
+{
+	unsigned int end = (task + 1) * TASK_ROWS;
+
+	return p->row + (end < p->n ? end : p->n);
+}
+
+static void embed(struct lane_memory *m, const struct lane_call *call)
+{
+	const struct llm_model *model = &m->loaded->model;
+	const struct gguf_tensor *t = model->token_embd;
+	const struct gguf_type_traits *traits = gguf_type_traits(t->type);
+	size_t row_bytes = (size_t)(model->n_embd / traits->block_values) * traits->block_bytes;
+
+	for (size_t i = 0; i < call->chunk->n; i++) {
+		gguf_dequantize(t->type, (const uint8_t *)t->data + (size_t)call->ids[i] * row_bytes,
+				m->x.data + (call->chunk->row + i) * model->n_embd, model->n_embd);
+		if (m->loaded->ctx && ++m->embedded >= EMBED_KEEP_ROWS) {
+			gguf_tensor_done(m->loaded->file, t);
+			m->embedded = 0;
+		}
+	}
+}
+
+/* xn = norm(x) */
+static void task_norm(void *arg, unsigned int task, unsigned int worker)
+{
+	const struct block_pass *p = arg;
+	const struct llm_model *model = &p->m->loaded->model;
+
+	for (size_t r = p->row + task * TASK_ROWS; r < task_end(p, task); r++)
+		p->m->loaded->floats->rmsnorm(p->m->xn.data + r * model->n_embd, p->m->x.data + r * model->n_embd, p->norm,
+					      model->n_embd, model->eps);
+}
+
+/* x += y; xn = norm(x) */
+static void task_residual(void *arg, unsigned int task, unsigned int worker)
+{
+	const struct block_pass *p = arg;
+	const struct fw_kernels *floats = p->m->loaded->floats;
+	const struct llm_model *model = &p->m->loaded->model;
+
+	for (size_t r = p->row + task * TASK_ROWS; r < task_end(p, task); r++) {
+		float *x = p->m->x.data + r * model->n_embd;
+
+		floats->add(x, x, p->m->y.data + r * model->n_embd, model->n_embd);
+		if (p->norm)
+			floats->rmsnorm(p->m->xn.data + r * model->n_embd, x, p->norm, model->n_embd, model->eps);
+	}
+}
+
+/* gate = silu(gate) * up */
+static void task_silu(void *arg, unsigned int task, unsigned int worker)
+{
+	const struct block_pass *p = arg;
+	size_t n_ff = p->m->loaded->model.n_ff;
+
+	for (size_t r = p->row + task * TASK_ROWS; r < task_end(p, task); r++) {
+		float *gate = p->m->gate.data + r * n_ff;
+
+		p->m->loaded->floats->glu(gate, gate, p->m->up.data + r * n_ff, n_ff, VNPU_ACT_SILU);
+	}
+}
+
+/* Norms of a row's heads, where the model has them, and RoPE. */
+static void rope_heads(const struct block_pass *p, float *x, const float *norm, unsigned int heads, size_t pos,
+		       void *scratch)
+{
+	const struct fw_kernels *floats = p->m->loaded->floats;
+	const struct llm_model *model = &p->m->loaded->model;
+
+	for (unsigned int h = 0; norm && h < heads; h++)
+		floats->rmsnorm(x + h * model->head_dim, x + h * model->head_dim, norm, model->head_dim, model->eps);
+	floats->rope(x, x, model->inv_freq, pos, heads, model->head_dim, model->rot_dim,
+		     model->rope_halves ? VNPU_ROPE_HALVES : VNPU_ROPE_ADJACENT, scratch);
+}
+
+static void store(const struct lane_memory *m, size_t off, unsigned int pos, const float *x)
+{
+	void *row = lane_kv(m, off, pos);
+
+	if (m->loaded->kv == LLM_KV_F32)
+		memcpy(row, x, m->kv_row_bytes);
+	else
+		m->loaded->floats->store(row, x, m->loaded->model.kv_dim, llm_kv_type(m->loaded->kv));
+}
+
+/* q and k in place; K and V go to the cache. */
+static void task_rope(void *arg, unsigned int task, unsigned int worker)
+{
+	const struct block_pass *p = arg;
+	const struct lane_memory *m = p->m;
+	const struct llm_model *model = &m->loaded->model;
+	void *scratch = m->scratch + worker * m->scratch_floats;
+
+	for (size_t r = p->row + task * TASK_ROWS; r < task_end(p, task); r++) {
+		float *q = m->q.data + r * model->q_dim, *k = m->k.data + r * model->kv_dim;
+		unsigned int pos = p->pos + (unsigned int)(r - p->row);
+
+		rope_heads(p, q, p->layer->q_norm, model->n_head, pos, scratch);
+		rope_heads(p, k, p->layer->k_norm, model->n_head_kv, pos, scratch);
+		store(m, lane_k_off(m, p->index), pos, k);
+		store(m, lane_v_off(m, p->index), pos, m->v.data + r * model->kv_dim);
+	}
+}
+
+/* Tiles of a KV head's queries: rows x the heads of its group. */
+static unsigned int attention_tiles(const struct block_pass *p)
+{
+	const struct llm_model *model = &p->m->loaded->model;
+	unsigned int most = fw_attn_tile(model->head_dim, (uint64_t)p->n * model->n_head);
+
+	return (p->n * (model->n_head / model->n_head_kv) + most - 1) / most;
+}
+
+/* att = softmax(q k^T) v for some queries of one KV head. */
+static void task_attention(void *arg, unsigned int task, unsigned int worker)
+{
+	const struct block_pass *p = arg;
+	const struct lane_memory *m = p->m;
+	const struct llm_model *model = &m->loaded->model;
+	unsigned int tiles = attention_tiles(p), most = fw_attn_tile(model->head_dim, (uint64_t)p->n * model->n_head);
+	unsigned int group = model->n_head / model->n_head_kv;
+	enum vnpu_kv_type type = llm_kv_type(m->loaded->kv);
+	size_t kv_head = task / tiles, d = model->head_dim, head_bytes = VNPU_KV_BYTES(type, d);
+	size_t first = p->row * model->q_dim + kv_head * group * d;
+	struct fw_attn t = {
+		.q = m->q.data + first,
+		.y = m->att.data + first,
+		.ldq = model->q_dim,
+		.ldy = model->q_dim,
+		.group = group,
+		/* What sees most comes first. */
+		.first = (uint64_t)(tiles - 1 - task % tiles) * most,
+		.pos = p->pos,
+		.k = (char *)lane_kv(m, lane_k_off(m, p->index), 0) + kv_head * head_bytes,
+		.v = (char *)lane_kv(m, lane_v_off(m, p->index), 0) + kv_head * head_bytes,
+		.k_row_bytes = m->kv_row_bytes,
+		.v_row_bytes = m->kv_row_bytes,
+		.kv_type = type,
+		.head_dim = model->head_dim,
+		.scale = 1.0f / sqrtf((float)model->head_dim),
+	};
+
+	t.nr_q = p->n * group - t.first < most ? (uint32_t)(p->n * group - t.first) : most;
+	m->loaded->floats->attn(&t, m->scratch + worker * m->scratch_floats);
+}
+
+/* The norm after the residual at the end of layer @layer: the next layer's, or none. */
+static const float *next_norm(const struct llm_model *model, unsigned int layer)
+{
+	return layer + 1 < model->n_layer ? model->layers[layer + 1].attn_norm : NULL;
+}
+
+static void output_norm(struct lane_memory *m, const struct lane_call *call)
+{
+	const struct llm_model *model = &m->loaded->model;
+	const struct lane_work *w = call->work;
+
+	for (size_t i = 0; i < w->logits; i++)
+		m->loaded->floats->rmsnorm(m->xn.data + (call->chunk->row + i) * model->n_embd,
+					   m->x.data + (call->chunk->row + w->logits_row + i) * model->n_embd,
+					   model->output_norm, model->n_embd, model->eps);
+}
+
+static void run_op(struct lane_memory *m, const struct lane_call *call)
+{
+	const struct llm_model *model = &m->loaded->model;
+	struct llm_pool *pool = m->loaded->pool;
+	unsigned int layer = call->work->layer;
+	struct block_pass p = {
+		.m = m,
+		.layer = &model->layers[layer],
+		.index = layer,
+		.pos = call->pos,
+		.n = call->chunk->n,
+		.row = call->chunk->row,
+	};
+	unsigned int rows = row_tasks(p.n);
+
+	switch (call->work->op) {
+	case LLM_OP_EMBED:
+		embed(m, call);
+		break;
+	case LLM_OP_ATTN_NORM:
+		/* Of the later layers it comes with the residual before it. */
+		p.norm = p.layer->attn_norm;
+		if (!layer)
+			llm_pool_run(pool, task_norm, &p, rows);
+		break;
+	case LLM_OP_ROPE:
+		llm_pool_run(pool, task_rope, &p, rows);
+		break;
+	case LLM_OP_ATTN:
+		llm_pool_run(pool, task_attention, &p, attention_tiles(&p) * model->n_head_kv);
+		break;
+	case LLM_OP_FFN_NORM:
+		p.norm = p.layer->ffn_norm;
+		llm_pool_run(pool, task_residual, &p, rows);
+		break;
+	case LLM_OP_ACT:
+		llm_pool_run(pool, task_silu, &p, rows);
+		break;
+	case LLM_OP_OUTPUT_NORM:
+		output_norm(m, call);
+		break;
+	default:
+		p.norm = next_norm(model, layer);
+		llm_pool_run(pool, task_residual, &p, rows);
+		break;
+	}
+}
+
+int lane_cpu_run(struct lane_memory *m, const struct lane_call *call)
+{
+	struct lane_slice slice;
+
+	if (call->work->what != LANE_SLICE) {
+		run_op(m, call);
+		return 0;
+	}
+	lane_slice_of(m, call, &slice);
+	if (slice.empty)
+		return 0;
+	return m->loaded->packed.blocks ? lane_cpu_slice_packed(m, &slice) : lane_cpu_slice_f32(m, &slice);
+}
+
+size_t lane_cpu_scratch(const struct llm_model *model)
+{
+	unsigned int cols = model->n_embd > model->n_ff ? model->n_embd : model->n_ff;
+	size_t wide = (size_t)CPU_WIDE_ROWS * (cols > model->q_dim ? cols : model->q_dim);
+
+	return wide > FW_SCRATCH_BYTES / sizeof(float) ? wide : FW_SCRATCH_BYTES / sizeof(float);
+}
+
+/* ---- the lane ---- */
+
+static bool cpu_supports(enum llm_op op, enum llm_weights weights)
+{
+	return weights != LLM_WEIGHTS_F16;
+}
+
+static int cpu_begin(struct lane *lane, const struct lane_call *call, uint64_t *ticket)
+{
+	*ticket = 0;
+	return lane_cpu_run(lane->memory, call);
+}
+
+static int cpu_poll(struct lane *lane, uint64_t ticket)
+{
+	return 1;
+}
+
+static int cpu_wait(struct lane *lane, uint64_t ticket, enum lane_wait how)
+{
+	return 0;
+}
+
+static void cpu_free(struct lane *lane)
+{
+	free(lane);
+}
+
+struct lane *lane_cpu_create(struct lane_memory *memory)
+{
+	static const struct lane_ops ops = {
+		.name = "cpu",
+		.supports = cpu_supports,
+		.begin = cpu_begin,
+		.poll = cpu_poll,
+		.wait = cpu_wait,
+		.free = cpu_free,
+	};
+	struct lane *lane = calloc(1, sizeof(*lane));
+
+	if (lane)
+		*lane = (struct lane){ .ops = &ops, .memory = memory };
+	return lane;
+}

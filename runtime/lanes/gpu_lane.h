@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* The GPU's lane: any device of OpenCL, by gpu.h. */
+#ifndef GPU_LANE_H
+#define GPU_LANE_H
+
+#include "lane.h"
+
+/* Maps the packed weights for the GPU of @loaded, once for all sessions; unload also closes that GPU. */
+int lane_gpu_load(struct llm_loaded *loaded);
+void lane_gpu_unload(struct llm_loaded *loaded);
+
+/* 0 or -errno with the error line. */
+int lane_gpu_create(struct lane_memory *memory, struct lane **lane);
+
+#endif /* GPU_LANE_H */

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The static graphs of a model.
+ *
+ * A matmul's input is quantised per row once and used by all matrices that want it so. A builder holds what all operators need;
+ * operators of a graph that failed give NULL, and the compiler reports the first failure.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "graphs.h"
+#include "llm_fail.h"
+
+struct builder {
+	const struct llm_model *m;
+	const struct llm_packed *packed;
+	struct npu_graph *g;
+	unsigned int rows, kv_rows;
+	enum npu_dtype kv; /* of the caches */
+	int pos;
+	struct npu_tensor *inv_freq;
+	char prefix[32]; /* of the weights' symbols */
+	char name[48];
+};
+
+/* What matrices read: floats, and their INT8 form once one of them wants it. */
+struct input {
+	struct npu_tensor *x, *q, *scale, *outliers;
+};
+
+const char *llm_graph_name(enum llm_graph which)
+{
+	static const char *const names[LLM_NR_GRAPHS] = {
+		[LLM_GRAPH_SLICE] = "slice",
+		[LLM_GRAPH_BLOCKS] = "blocks",
+		[LLM_GRAPH_TOKEN] = "token",
+		[LLM_GRAPH_HEAD] = "head",
+	};
+
+	return names[which];
+}
+
+static struct npu_tensor *build_vector(struct builder *b, unsigned int part, unsigned int n)
+{
+	char name[64], what[32];
+
+	llm_part_name(part, what, sizeof(what));
+	snprintf(name, sizeof(name), "%s%s", b->prefix, what);
+	return npu_graph_weight(b->g, name, NPU_F32, 1, n);
+}
+
+/* What @input says of @in, which is made once: all its matrices want the same. */
+static void build_quant(struct builder *b, struct input *in, enum llm_input input)
+{
+	if (in->q)
+		return;
+	if (input == LLM_INPUT_INT16)
+		in->q = npu_quant16(b->g, in->x, &in->scale);
+	else if (input == LLM_INPUT_OUTLIERS)
+		in->q = npu_quant_outliers(b->g, in->x, &in->scale, &in->outliers);
+	else
+		in->q = npu_quant(b->g, in->x, &in->scale);
+}
+
+/* @matrix: enum llm_matrix; -1: the output matrix. */
+static struct npu_tensor *build_with(struct builder *b, struct input *in, int matrix, const char *name,
+					unsigned int rows, struct npu_tensor *bias)
+{
+	enum llm_format format = matrix < 0 ? b->packed->formats.output : b->packed->formats.matrix[matrix];
+	enum llm_input input = llm_packed_input(b->packed, matrix);
+	struct npu_tensor *w, *y, *early = input == LLM_INPUT_INT16 ? NULL : bias;
+	unsigned int cols = npu_tensor_cols(in->x);
+
+	if (format == LLM_FORMAT_W4)
+		w = npu_graph_weight_w4(b->g, name, rows, cols, LLM_W4_GROUP);
+	else
+		w = npu_graph_weight(b->g, name, NPU_W8_PANEL, rows, cols);
+	if (input == LLM_INPUT_FLOATS)
+		return npu_matmul_w4f(b->g, in->x, w, bias);
+	build_quant(b, in, input);
+	if (format == LLM_FORMAT_W4)
+		y = npu_matmul_w4(b->g, in->q, in->scale, w, early);
+	else
+		y = npu_matmul_i8(b->g, in->q, in->scale, w, early);
+	if (input == LLM_INPUT_OUTLIERS)
+		return npu_add_outliers(b->g, y, in->outliers, w);
+	if (input != LLM_INPUT_INT16)
+		return y;
+	y = npu_fold(b->g, y);
+	return bias ? npu_add(b->g, y, bias) : y;
+}
+
+/* The matmul with @rows of a block's matrix. */
+static struct npu_tensor *build_rows(struct builder *b, struct input *in, enum llm_matrix which, unsigned int rows)
+{
+	struct npu_tensor *bias = NULL;
+	char name[64];
+
+	if (b->m->layers[0].bias[which])
+		bias = build_vector(b, LLM_PART_BIAS + which, rows);
+	snprintf(name, sizeof(name), "%s%s", b->prefix, llm_matrix_names[which]);
+	return build_with(b, in, (int)which, name, rows, bias);
+}
+
+static struct npu_tensor *build_matmul(struct builder *b, struct input *in, enum llm_matrix which)
+{
+	return build_rows(b, in, which, llm_model_rows(b->m, which));
+}
+
+static struct npu_tensor *build_cache(struct builder *b, const char *which)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s%s", b->prefix, which);
+	return npu_graph_state(b->g, name, b->kv, b->kv_rows, b->m->kv_dim);
+}
+
+/* Norm per head, where the model has it, and RoPE. */
+static struct npu_tensor *build_heads(struct builder *b, struct npu_tensor *x, unsigned int heads, unsigned int norm)
+{
+	if (norm == LLM_PART_Q_NORM ? b->m->layers[0].q_norm : b->m->layers[0].k_norm)
+		x = npu_rmsnorm(b->g, x, build_vector(b, norm, b->m->head_dim), b->m->eps);
+	return npu_rope(b->g, x, b->inv_freq, heads, b->pos, b->m->rope_halves ? NPU_ROPE_HALVES : NPU_ROPE_ADJACENT);
+}
+
+static struct npu_tensor *build_attention(struct builder *b, struct npu_tensor *x)
+{
+	const struct llm_model *m = b->m;
+	struct npu_tensor *k_cache = build_cache(b, "k"), *v_cache = build_cache(b, "v"), *q, *k;
+	struct input in = { .x = npu_rmsnorm(b->g, x, build_vector(b, LLM_PART_ATTN_NORM, m->n_embd), m->eps) };
+
+	q = build_heads(b, build_matmul(b, &in, LLM_ATTN_Q), m->n_head, LLM_PART_Q_NORM);
+	k = build_heads(b, build_matmul(b, &in, LLM_ATTN_K), m->n_head_kv, LLM_PART_K_NORM);
+	npu_store_rows(b->g, k, k_cache, b->pos);
+	npu_store_rows(b->g, build_matmul(b, &in, LLM_ATTN_V), v_cache, b->pos);
+	in = (struct input){ 0 };
+	in.x = npu_attn(b->g, q, k_cache, v_cache, m->n_head, m->n_head_kv, 1.0f / sqrtf((float)m->head_dim), b->pos);
+	return build_matmul(b, &in, LLM_ATTN_OUTPUT);
+}
+
+static struct npu_tensor *build_ffn(struct builder *b, struct npu_tensor *x)
+{
+	struct npu_tensor *norm = build_vector(b, LLM_PART_FFN_NORM, b->m->n_embd), *gate, *up;
+	struct input in = { .x = npu_rmsnorm(b->g, x, norm, b->m->eps) }, hidden = { 0 };
+
+	gate = build_matmul(b, &in, LLM_FFN_GATE);
+	up = build_matmul(b, &in, LLM_FFN_UP);
+	hidden.x = npu_glu(b->g, gate, up, NPU_GLU_SILU);
+	return build_matmul(b, &hidden, LLM_FFN_DOWN);
+}
+
+static struct npu_tensor *build_blocks(struct builder *b, struct npu_tensor *x)
+{
+	b->inv_freq = npu_graph_const(b->g, "inv_freq", b->m->inv_freq, 1, b->m->rot_dim / 2);
+	for (unsigned int i = 0; i < b->m->n_layer; i++) {
+		snprintf(b->prefix, sizeof(b->prefix), "blk.%u.", i);
+		x = npu_add(b->g, x, build_attention(b, x));
+		x = npu_add(b->g, x, build_ffn(b, x));
+	}
+	return x;
+}
+
+static struct npu_tensor *build_head(struct builder *b, struct npu_tensor *x)
+{
+	const struct llm_model *m = b->m;
+	struct npu_tensor *norm = npu_graph_weight(b->g, "output_norm", NPU_F32, 1, m->n_embd);
+	struct input in = { .x = npu_rmsnorm(b->g, x, norm, m->eps) };
+
+	return build_with(b, &in, -1, "output", m->n_vocab, NULL);
+}
+
+static void build_graph(struct builder *b, enum llm_graph which)
+{
+	struct npu_tensor *x = npu_graph_input(b->g, "x", NPU_F32, b->rows, b->m->n_embd);
+
+	if (which != LLM_GRAPH_HEAD) {
+		b->pos = npu_graph_param(b->g, "pos");
+		x = build_blocks(b, x);
+	}
+	if (which == LLM_GRAPH_BLOCKS)
+		npu_graph_output(b->g, "y", x);
+	else
+		npu_graph_output(b->g, "logits", build_head(b, x));
+}
+
+static int builder_init(struct builder *b, const struct llm_loaded *loaded, const char *what, unsigned int rows)
+{
+	*b = (struct builder){ .m = &loaded->model, .packed = &loaded->packed, .rows = rows, .pos = NPU_NO_PARAM };
+	snprintf(b->name, sizeof(b->name), "%s_%u", what, rows);
+	b->g = npu_graph_create(b->name);
+	return b->g ? 0 : llm_fail(-ENOMEM, "no memory for graph %s", b->name);
+}
+
+static int builder_compile(struct builder *b, void **image, size_t *image_bytes)
+{
+	int err = npu_graph_compile(b->g, image, image_bytes);
+
+	if (err)
+		llm_fail(err, "graph %s: %s", b->name, npu_error());
+	npu_graph_free(b->g);
+	return err;
+}
+
+int llm_graph_build(const struct llm_loaded *loaded, enum llm_graph which, unsigned int rows, unsigned int kv_rows,
+		    void **image, size_t *image_bytes)
+{
+	struct builder b;
+	int err = builder_init(&b, loaded, llm_graph_name(which), rows);
+
+	if (err)
+		return err;
+	b.kv_rows = kv_rows;
+	b.kv = loaded->kv == LLM_KV_F32 ? NPU_F32 : loaded->kv == LLM_KV_F16 ? NPU_F16 : NPU_Q8_0;
+	build_graph(&b, which);
+	return builder_compile(&b, image, image_bytes);
+}
+
+int llm_graph_build_slice(const struct llm_loaded *loaded, const char *name, const struct lane_slice *slice,
+			  void **image, size_t *image_bytes)
+{
+	struct input in = { 0 };
+	struct builder b;
+	int err = builder_init(&b, loaded, name, slice->graph_rows);
+
+	if (err)
+		return err;
+	in.x = npu_graph_input(b.g, "x", NPU_F32, slice->graph_rows, slice->k);
+	for (unsigned int i = 0; i < slice->nr_matrices; i++) {
+		const struct lane_columns *c = &slice->columns[i];
+		struct npu_tensor *y;
+
+		if (!c->cols)
+			continue;
+		if (c->matrix < 0)
+			y = build_with(&b, &in, -1, "output", c->cols, NULL);
+		else
+			y = build_rows(&b, &in, (enum llm_matrix)c->matrix, c->cols);
+		npu_graph_output_columns(b.g, c->output, y, c->n);
+	}
+	return builder_compile(&b, image, image_bytes);
+}
+
+uint32_t llm_graph_timeout_ms(const struct npu_device_info *info, const void *image, size_t image_bytes)
+{
+	struct npu_image_info image_info;
+	uint64_t ms;
+
+	if (npu_image_info(image, image_bytes, &image_info))
+		return 0;
+	ms = image_info.macs / 1000000;
+	if (ms <= info->default_timeout_ms)
+		return 0;
+	return ms < info->max_timeout_ms ? (uint32_t)ms : info->max_timeout_ms;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* A loaded model and the devices that compute with it: an engine's, shared by its sessions. It does not change. */
+#ifndef LOADED_H
+#define LOADED_H
+
+#include "cpu_kernels.h"
+#include "kernels.h"
+#include "llm.h"
+#include "model.h"
+#include "packed.h"
+#include "threadpool.h"
+
+struct llm_gpu;
+struct llm_gpu_buffer;
+
+/* The packed weights as the GPU sees them: the NPU's buffers. */
+struct gpu_weights {
+	/* By layer; as struct llm_packed; the model's. */
+	struct llm_gpu_buffer **blocks, *head, *inv_freq;
+	float *inv_freq_host;
+};
+
+struct llm_loaded {
+	const char *path; /* of the file, for messages */
+	struct gguf_file *file;
+	struct llm_model model;
+	struct llm_pool *pool; /* the CPU lane's threads */
+	unsigned int threads;
+	const struct cpu_kernels *kernels;
+	/* The device's, for the CPU lane's float operators: both lanes give the same bits. */
+	const struct fw_kernels *floats;
+	enum llm_kv kv;
+	enum llm_sync sync;
+	/* Where an NPU or a GPU computes: */
+	struct npu_context *ctx;
+	const struct npu_device_info *device;
+	struct llm_packed packed;
+	struct llm_gpu *gpu; /* NULL: the CPU computes the GPU's part (LLM_GPU_HOST) */
+	struct gpu_weights gpu_weights;
+};
+
+static inline enum vnpu_kv_type llm_kv_type(enum llm_kv kv)
+{
+	return kv == LLM_KV_F32 ? VNPU_KV_F32 : kv == LLM_KV_F16 ? VNPU_KV_F16 : VNPU_KV_Q8_0;
+}
+
+#endif /* LOADED_H */

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+#include "memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "cpu_lane.h"
+#include "llm_fail.h"
+
+#define AREA_ALIGN 64
+
+int llm_memory_alloc(const struct llm_loaded *loaded, struct llm_memory *mem, size_t bytes, const char *what)
+{
+	int err;
+
+	if (loaded->ctx) {
+		err = npu_buffer_create(loaded->ctx, bytes, 0, &mem->buf);
+		if (err)
+			return llm_fail(err, "%s of %zu bytes: %s", what, bytes, npu_error());
+		mem->data = npu_buffer_data(mem->buf);
+	} else {
+		/* Not malloc(): pages that a short session never touches shall not be zeroed. */
+		mem->data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (mem->data == MAP_FAILED) {
+			mem->data = NULL;
+			return llm_fail(-ENOMEM, "no memory for %s of %zu bytes", what, bytes);
+		}
+	}
+	mem->bytes = bytes;
+	return 0;
+}
+
+void llm_memory_free(struct llm_memory *mem)
+{
+	if (mem->buf)
+		npu_buffer_free(mem->buf);
+	else if (mem->data)
+		munmap(mem->data, mem->bytes);
+	memset(mem, 0, sizeof(*mem));
+}
+
+static int alloc_kv(struct lane_memory *m, unsigned int kv_rows)
+{
+	const struct llm_model *model = &m->loaded->model;
+	size_t bytes;
+
+	m->kv_rows = kv_rows;
+	m->kv_row_bytes = VNPU_KV_BYTES(llm_kv_type(m->loaded->kv), model->kv_dim);
+	m->kv_stride = (kv_rows * m->kv_row_bytes + AREA_ALIGN - 1) / AREA_ALIGN * AREA_ALIGN;
+	if (__builtin_mul_overflow(m->kv_stride, 2 * (size_t)model->n_layer, &bytes))
+		return llm_fail(-ENOMEM, "a KV cache for %u tokens in %u blocks has more bytes than can be counted",
+				kv_rows, model->n_layer);
+	return llm_memory_alloc(m->loaded, &m->kv, bytes, "a KV cache");
+}
+
+static int alloc_work(struct lane_memory *m)
+{
+	const struct llm_model *model = &m->loaded->model;
+	const struct {
+		struct llm_area *area;
+		size_t rows, cols;
+	} areas[] = {
+		{ &m->x, m->rows, model->n_embd }, { &m->y, m->rows, model->n_embd },
+		{ &m->xn, m->rows, model->n_embd }, { &m->q, m->rows, model->q_dim },
+		{ &m->k, m->rows, model->kv_dim }, { &m->v, m->rows, model->kv_dim },
+		{ &m->att, m->rows, model->q_dim }, { &m->gate, m->rows, model->n_ff },
+		{ &m->up, m->rows, model->n_ff }, { &m->logits, 1, model->n_vocab },
+	};
+	size_t end = 0;
+	int err;
+
+	for (size_t i = 0; i < sizeof(areas) / sizeof(areas[0]); i++) {
+		areas[i].area->in = &m->work;
+		areas[i].area->off = end;
+		areas[i].area->bytes = areas[i].rows * areas[i].cols * sizeof(float);
+		end += (areas[i].area->bytes + AREA_ALIGN - 1) / AREA_ALIGN * AREA_ALIGN;
+	}
+	err = llm_memory_alloc(m->loaded, &m->work, end, "work memory of a session");
+	for (size_t i = 0; !err && i < sizeof(areas) / sizeof(areas[0]); i++)
+		areas[i].area->data = (float *)((char *)m->work.data + areas[i].area->off);
+	return err;
+}
+
+static int alloc_scratch(struct lane_memory *m)
+{
+	m->scratch_floats = (lane_cpu_scratch(&m->loaded->model) + 15) / 16 * 16;
+	m->scratch = aligned_alloc(AREA_ALIGN, m->scratch_floats * sizeof(float) * m->loaded->threads);
+	if (!m->scratch)
+		return llm_fail(-ENOMEM, "no memory for %u threads' scratch of %zu bytes", m->loaded->threads,
+				m->scratch_floats * sizeof(float));
+	return 0;
+}
+
+int lane_memory_init(struct lane_memory *m, const struct llm_loaded *loaded, unsigned int rows, unsigned int kv_rows)
+{
+	int err;
+
+	*m = (struct lane_memory){ .loaded = loaded, .rows = rows };
+	err = alloc_kv(m, kv_rows);
+	err = err ? err : alloc_work(m);
+	return err ? err : alloc_scratch(m);
+}
+
+int lane_memory_want_all(struct lane_memory *m)
+{
+	size_t bytes = (size_t)LANE_LOGIT_ROWS * m->loaded->model.n_vocab * sizeof(float);
+	int err;
+
+	if (m->all.data)
+		return 0;
+	err = llm_memory_alloc(m->loaded, &m->all_memory, bytes, "logits of all tokens");
+	if (!err)
+		m->all = (struct llm_area){ .in = &m->all_memory, .data = m->all_memory.data, .bytes = bytes };
+	return err;
+}
+
+void lane_memory_fini(struct lane_memory *m)
+{
+	llm_memory_free(&m->kv);
+	llm_memory_free(&m->work);
+	llm_memory_free(&m->all_memory);
+	free(m->scratch);
+	memset(m, 0, sizeof(*m));
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT
+#include "npu_lane.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cpu_lane.h"
+#include "llm_fail.h"
+
+struct npu_lane {
+	struct lane lane;
+	struct npu_queue *queue;
+	struct npu_programs *programs;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static int wait_for(struct npu_lane *n, uint64_t seqno, enum npu_wait_mode mode)
+{
+	uint64_t start_ns = now_ns();
+	int err = npu_queue_wait(n->queue, seqno, NPU_FOREVER, mode);
+
+	n->lane.waited_ns += now_ns() - start_ns;
+	return err ? llm_fail(err, "%s", npu_error()) : 0;
+}
+
+/* Before a job is bound anew. */
+static int wait_to_bind(void *ud, uint64_t seqno)
+{
+	return wait_for(ud, seqno, NPU_WAIT_FAST);
+}
+
+static int submit(struct npu_lane *n, struct npu_binding *const *bindings, unsigned int nr, uint64_t *seqno)
+{
+	struct npu_job *jobs[2] = { NULL };
+	int err;
+
+	for (unsigned int i = 0; i < nr; i++)
+		jobs[i] = bindings[i]->job;
+	err = npu_queue_submit(n->queue, jobs, nr, NULL, seqno);
+	if (err)
+		return llm_fail(err, "%s", npu_error());
+	for (unsigned int i = 0; i < nr; i++)
+		bindings[i]->seqno = *seqno;
+	n->lane.jobs += nr;
+	return 0;
+}
+
+/* ---- slices ---- */
+
+static int find_slice(struct npu_lane *n, const struct lane_call *call, struct npu_binding **binding)
+{
+	struct lane_slice slice;
+
+	*binding = NULL;
+	lane_slice_of(n->lane.memory, call, &slice);
+	return slice.empty ? 0 : npu_programs_slice(n->programs, &slice, wait_to_bind, n, binding);
+}
+
+static int begin_slice(struct npu_lane *n, const struct lane_call *call, uint64_t *seqno)
+{
+	struct npu_binding *binding;
+	int err = find_slice(n, call, &binding);
+
+	return err || !binding ? err : submit(n, &binding, 1, seqno);
+}
+
+/* ---- whole chunks ---- */
+
+static const struct llm_area *logits_of(const struct npu_lane *n, const struct lane_call *call)
+{
+	return call->all ? &n->lane.memory->all : &n->lane.memory->logits;
+}
+
+/* Rows of the program for some logits: no more than the chunk has from there on. */
+static unsigned int head_rows(const struct lane_call *call)
+{
+	const struct lane_work *w = call->work;
+	unsigned int rows = (w->logits + LLM_BUCKET_ROWS - 1) / LLM_BUCKET_ROWS * LLM_BUCKET_ROWS;
+
+	if (w->logits == 1)
+		return 1;
+	return rows < call->chunk->rows - w->logits_row ? rows : call->chunk->rows - w->logits_row;
+}
+
+/* The job of the wanted logits, after that of all blocks, whose result is y. */
+static int find_head(struct npu_lane *n, const struct lane_call *call, struct npu_binding **binding)
+{
+	const struct npu_whole head = {
+		.graph = LLM_GRAPH_HEAD,
+		.rows = head_rows(call),
+		.x = &n->lane.memory->y,
+		.y = logits_of(n, call),
+		.x_row = call->chunk->row + call->work->logits_row,
+	};
+
+	return npu_programs_whole(n->programs, &head, wait_to_bind, n, binding);
+}
+
+static int find_blocks(struct npu_lane *n, const struct lane_call *call, struct npu_binding **binding)
+{
+	bool token = call->chunk->rows == 1;
+	const struct npu_whole whole = {
+		.graph = token ? LLM_GRAPH_TOKEN : LLM_GRAPH_BLOCKS,
+		.rows = call->chunk->rows,
+		.x = &n->lane.memory->x,
+		.y = token ? logits_of(n, call) : &n->lane.memory->y,
+		.x_row = call->chunk->row,
+	};
+
+	return npu_programs_whole(n->programs, &whole, wait_to_bind, n, binding);
+}
+
+/* Rows of a chunk beyond its tokens are zeros. */
+static void pad_chunk(const struct npu_lane *n, const struct lane_chunk *c)
+{
+	size_t n_embd = n->lane.memory->loaded->model.n_embd;
+
+	memset(n->lane.memory->x.data + (c->row + c->n) * n_embd, 0, (c->rows - c->n) * n_embd * sizeof(float));
+}
+
+static int find_chunk(struct npu_lane *n, const struct lane_call *call, struct npu_binding *bindings[2],
+		      unsigned int *nr)
+{
+	int err = find_blocks(n, call, &bindings[0]);
+
+	*nr = 1;
+	if (err || call->chunk->rows == 1 || !call->work->logits)
+		return err;
+	*nr = 2;
+	return find_head(n, call, &bindings[1]);
+}
+
+static int begin_chunk(struct npu_lane *n, const struct lane_call *call, uint64_t *seqno)
+{
+	struct npu_binding *bindings[2];
+	unsigned int nr;
+	int err = find_chunk(n, call, bindings, &nr);
+
+	if (err)
+		return err;
+	pad_chunk(n, call->chunk);
+	if (npu_job_param(bindings[0]->job, "pos", call->pos))
+		return llm_fail(-EINVAL, "%s", npu_error());
+	return submit(n, bindings, nr, seqno);
+}
+
+static int begin_head(struct npu_lane *n, const struct lane_call *call, uint64_t *seqno)
+{
+	struct npu_binding *binding;
+	int err = find_head(n, call, &binding);
+
+	return err ? err : submit(n, &binding, 1, seqno);
+}
+
+/* ---- the lane ---- */
+
+static bool npu_supports(enum llm_op op, enum llm_weights weights)
+{
+	return weights != LLM_WEIGHTS_F32 && weights != LLM_WEIGHTS_F16;
+}
+
+/* Single operators of floats are computed by the device's kernels on the host, for those who want to see their results:
+ * they are the same bits as a whole program's. */
+static int npu_begin(struct lane *lane, const struct lane_call *call, uint64_t *ticket)
+{
+	struct npu_lane *n = (struct npu_lane *)lane;
+
+	*ticket = 0;
+	switch (call->work->what) {
+	case LANE_SLICE:
+		return begin_slice(n, call, ticket);
+	case LANE_CHUNK:
+		return begin_chunk(n, call, ticket);
+	default:
+		return call->work->op == LLM_OP_HEAD ? begin_head(n, call, ticket) : lane_cpu_run(lane->memory, call);
+	}
+}
+
+static int npu_prepare(struct lane *lane, const struct lane_call *call)
+{
+	struct npu_lane *n = (struct npu_lane *)lane;
+	struct npu_binding *bindings[2];
+	unsigned int nr;
+
+	if (call->work->what == LANE_SLICE)
+		return find_slice(n, call, bindings);
+	return call->work->what == LANE_CHUNK ? find_chunk(n, call, bindings, &nr) : 0;
+}
+
+static int npu_poll(struct lane *lane, uint64_t seqno)
+{
+	struct npu_lane *n = (struct npu_lane *)lane;
+	int err;
+
+	if (!seqno)
+		return 1;
+	if (npu_queue_completed(n->queue) < seqno)
+		return 0;
+	/* How it ended the status page says too. */
+	err = npu_queue_wait(n->queue, seqno, 0, NPU_WAIT_FAST);
+	return err ? llm_fail(err, "%s", npu_error()) : 1;
+}
+
+static int npu_wait(struct lane *lane, uint64_t seqno, enum lane_wait how)
+{
+	struct npu_lane *n = (struct npu_lane *)lane;
+
+	return seqno ? wait_for(n, seqno, how == LANE_WAIT_FAST ? NPU_WAIT_FAST : NPU_WAIT_DRIVER) : 0;
+}
+
+static void npu_free(struct lane *lane)
+{
+	struct npu_lane *n = (struct npu_lane *)lane;
+
+	npu_programs_free(n->programs);
+	if (n->queue)
+		npu_queue_free(n->queue);
+	free(n);
+}
+
+int lane_npu_create(struct lane_memory *memory, struct lane **lane)
+{
+	static const struct lane_ops ops = {
+		.name = "npu",
+		.supports = npu_supports,
+		.begin = npu_begin,
+		.poll = npu_poll,
+		.wait = npu_wait,
+		.prepare = npu_prepare,
+		.free = npu_free,
+	};
+	struct npu_lane *n = calloc(1, sizeof(*n));
+	int err;
+
+	*lane = n ? &n->lane : NULL;
+	if (n) {
+		n->lane = (struct lane){ .ops = &ops, .memory = memory };
+		n->programs = npu_programs_create(memory);
+	}
+	if (!n || !n->programs)
+		return llm_fail(-ENOMEM, "no memory for a session");
+	err = npu_queue_create(memory->loaded->ctx, NULL, &n->queue);
+	return err ? llm_fail(err, "%s", npu_error()) : 0;
+}

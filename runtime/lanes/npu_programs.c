@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The NPU's programs and the jobs that bind them. A program is known by its graph, operator, rows and columns; a job by its
+ * layer and the rows that it reads and writes. Rows are bound where they lie, so nothing is copied to cut a matmul.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "llm_fail.h"
+#include "npu_lane.h"
+
+/* Of so many, the one that was used the longest ago makes room; at least what one plan needs, which are tens. */
+#define MAX_PROGRAMS 256
+/* Of a program in one layer: as many rows as slices of one size and chunks in flight have. */
+#define MAX_BINDINGS 8
+
+/* Compared as bytes. */
+struct program_key {
+	enum llm_graph graph;
+	enum llm_op op;
+	unsigned int rows;
+	unsigned int first[LANE_MAX_MATRICES], cols[LANE_MAX_MATRICES];
+};
+
+struct program {
+	struct program_key key;
+	struct npu_program *prog; /* NULL: free */
+	uint32_t timeout_ms;
+	struct npu_binding **bindings; /* by layer */
+	unsigned int nr_layers;
+	uint64_t used;
+};
+
+struct npu_programs {
+	const struct lane_memory *memory;
+	struct program programs[MAX_PROGRAMS];
+	unsigned int nr; /* of them that have ever been used */
+	uint64_t uses;
+};
+
+struct npu_programs *npu_programs_create(const struct lane_memory *memory)
+{
+	struct npu_programs *p = calloc(1, sizeof(*p));
+
+	if (p)
+		p->memory = memory;
+	return p;
+}
+
+static void binding_free(struct npu_binding *b)
+{
+	if (b->job)
+		npu_job_free(b->job);
+	free(b);
+}
+
+static void program_free(struct program *g)
+{
+	for (unsigned int i = 0; g->bindings && i < g->nr_layers; i++) {
+		struct npu_binding *next;
+
+		for (struct npu_binding *b = g->bindings[i]; b; b = next) {
+			next = b->next;
+			binding_free(b);
+		}
+	}
+	free(g->bindings);
+	if (g->prog)
+		npu_program_free(g->prog);
+	memset(g, 0, sizeof(*g));
+}
+
+void npu_programs_free(struct npu_programs *p)
+{
+	for (unsigned int i = 0; p && i < MAX_PROGRAMS; i++)
+		program_free(&p->programs[i]);
+	free(p);
+}
+
+/* ---- programs ---- */
+
+static int program_make(const struct npu_programs *p, struct program *g, const struct lane_slice *slice)
+{
+	const struct llm_loaded *l = p->memory->loaded;
+	const char *name = slice ? llm_op_name((uint16_t)slice->op) : llm_graph_name(g->key.graph);
+	size_t bytes;
+	void *image;
+	int err;
+
+	if (slice)
+		err = llm_graph_build_slice(l, name, slice, &image, &bytes);
+	else
+		err = llm_graph_build(l, g->key.graph, g->key.rows, p->memory->kv_rows, &image, &bytes);
+	if (err)
+		return err;
+	g->timeout_ms = llm_graph_timeout_ms(l->device, image, bytes);
+	err = npu_program_load(l->ctx, image, bytes, &g->prog);
+	free(image);
+	if (err)
+		return llm_fail(err, "graph %s: %s", name, npu_error());
+	g->nr_layers = slice && slice->op != LLM_OP_HEAD ? l->model.n_layer : 1;
+	g->bindings = calloc(g->nr_layers, sizeof(struct npu_binding *));
+	return g->bindings ? 0 : llm_fail(-ENOMEM, "no memory for the jobs of graph %s", name);
+}
+
+static int program_find(struct npu_programs *p, const struct program_key *key, const struct lane_slice *slice,
+			struct program **out)
+{
+	struct program *oldest = &p->programs[0];
+	int err;
+
+	for (unsigned int i = 0; i < p->nr; i++) {
+		struct program *g = &p->programs[i];
+
+		if (g->prog && !memcmp(&g->key, key, sizeof(*key))) {
+			g->used = ++p->uses;
+			*out = g;
+			return 0;
+		}
+		if (g->used < oldest->used)
+			oldest = g;
+	}
+	if (p->nr < MAX_PROGRAMS)
+		oldest = &p->programs[p->nr++];
+	/* What it was used for last is done: so many programs are never under way. */
+	program_free(oldest);
+	oldest->key = *key;
+	err = program_make(p, oldest, slice);
+	if (err)
+		program_free(oldest);
+	else
+		oldest->used = ++p->uses;
+	*out = oldest;
+	return err;
+}
+
+/* ---- bindings ---- */
+
+static int bind(struct npu_job *job, const char *symbol, struct npu_buffer *buf, size_t off, size_t bytes)
+{
+	int err = npu_job_bind(job, symbol, buf, off, bytes);
+
+	return err ? llm_fail(err, "binding %s: %s", symbol, npu_error()) : 0;
+}
+
+/* Rows row.. of an area of @cols columns; @bytes from there. */
+static int bind_area(struct npu_job *job, const char *symbol, const struct llm_area *area, size_t first, size_t bytes)
+{
+	return bind(job, symbol, area->in->buf, area->off + first * sizeof(float), bytes);
+}
+
+static int bind_part(const struct npu_programs *p, struct npu_job *job, const char *symbol, unsigned int layer,
+		     unsigned int part)
+{
+	const struct llm_packed_block *block = &p->memory->loaded->packed.blocks[layer];
+
+	return bind(job, symbol, block->buf, block->part[part].off, block->part[part].bytes);
+}
+
+/* A slice's rows of a matrix' weights, and of its bias. */
+static int bind_weights(const struct npu_programs *p, struct npu_job *job, const struct lane_slice *slice,
+			const struct lane_columns *c)
+{
+	const struct llm_packed *packed = &p->memory->loaded->packed;
+	const struct llm_packed_block *block = &packed->blocks[slice->layer];
+	enum llm_format format = c->matrix < 0 ? packed->formats.output : packed->formats.matrix[c->matrix];
+	size_t skip = c->first ? llm_pack_bytes(format, c->first, slice->k) : 0;
+	size_t bytes = llm_pack_bytes(format, c->cols, slice->k);
+	char name[32];
+	int err;
+
+	if (c->matrix < 0)
+		return bind(job, "output", packed->head, packed->output_off + skip, bytes);
+	err = bind(job, llm_matrix_names[c->matrix], block->buf, block->part[c->matrix].off + skip, bytes);
+	if (err || !block->part[LLM_PART_BIAS + c->matrix].bytes)
+		return err;
+	llm_part_name(LLM_PART_BIAS + (unsigned int)c->matrix, name, sizeof(name));
+	return bind(job, name, block->buf, block->part[LLM_PART_BIAS + c->matrix].off + c->first * sizeof(float),
+		    c->cols * sizeof(float));
+}
+
+/* All blocks' weights and caches. */
+static int bind_blocks(const struct npu_programs *p, struct npu_job *job)
+{
+	const struct lane_memory *m = p->memory;
+	char name[64], what[32];
+	int err = 0;
+
+	for (unsigned int i = 0; !err && i < m->loaded->model.n_layer; i++) {
+		for (unsigned int part = 0; !err && part < LLM_NR_PARTS; part++) {
+			if (!m->loaded->packed.blocks[i].part[part].bytes)
+				continue;
+			llm_part_name(part, what, sizeof(what));
+			snprintf(name, sizeof(name), "blk.%u.%s", i, what);
+			err = bind_part(p, job, name, i, part);
+		}
+		snprintf(name, sizeof(name), "blk.%u.k", i);
+		if (!err)
+			err = bind(job, name, m->kv.buf, lane_k_off(m, i), m->kv_stride);
+		snprintf(name, sizeof(name), "blk.%u.v", i);
+		if (!err)
+			err = bind(job, name, m->kv.buf, lane_v_off(m, i), m->kv_stride);
+	}
+	return err;
+}
+
+static int bind_head(const struct npu_programs *p, struct npu_job *job)
+{
+	const struct llm_packed *packed = &p->memory->loaded->packed;
+	int err = bind(job, "output_norm", packed->head, 0, p->memory->loaded->model.n_embd * sizeof(float));
+
+	return err ? err : bind(job, "output", packed->head, packed->output_off, packed->output_bytes);
+}
+
+static int bind_slice_rows(struct npu_binding *b, const struct lane_slice *slice)
+{
+	int err = bind_area(b->job, "x", slice->x, (size_t)slice->x_row * slice->k,
+			    (size_t)slice->graph_rows * slice->k * sizeof(float));
+
+	for (unsigned int i = 0; !err && i < slice->nr_matrices; i++) {
+		const struct lane_columns *c = &slice->columns[i];
+		size_t values = (size_t)(slice->graph_rows - 1) * c->n + c->cols;
+
+		if (c->cols)
+			err = bind_area(b->job, c->output, c->y, (size_t)c->y_row * c->n + c->first,
+					values * sizeof(float));
+	}
+	return err;
+}
+
+static int bind_whole_rows(const struct npu_programs *p, struct npu_binding *b, const struct npu_whole *whole)
+{
+	const struct llm_model *model = &p->memory->loaded->model;
+	size_t row_bytes = model->n_embd * sizeof(float);
+	int err = bind_area(b->job, "x", whole->x, (size_t)whole->x_row * model->n_embd, whole->rows * row_bytes);
+
+	if (err)
+		return err;
+	if (whole->graph == LLM_GRAPH_BLOCKS)
+		return bind_area(b->job, "y", whole->y, (size_t)whole->x_row * model->n_embd, whole->rows * row_bytes);
+	return bind_area(b->job, "logits", whole->y, 0, (size_t)whole->rows * model->n_vocab * sizeof(float));
+}
+
+/* A binding of these rows, or, in *@found, one that can be bound to them: a new one without a job, or the oldest. */
+static bool binding_find(struct program *g, const struct npu_binding *want, struct npu_binding **found)
+{
+	struct npu_binding **list = &g->bindings[want->layer], *oldest = *list;
+	unsigned int nr = 0;
+
+	for (struct npu_binding *b = *list; b; b = b->next, nr++) {
+		*found = b;
+		if (b->x == want->x && b->x_row == want->x_row && b->y == want->y && b->y_row == want->y_row)
+			return true;
+		oldest = b->used < oldest->used ? b : oldest;
+	}
+	*found = oldest;
+	if (nr == MAX_BINDINGS)
+		return false;
+	*found = calloc(1, sizeof(**found));
+	if (*found) {
+		(*found)->next = *list;
+		*list = *found;
+	}
+	return false;
+}
+
+/* @b is to become @want: its job is there, and not under way. */
+static int binding_take(struct program *g, const struct npu_binding *want, npu_wait_fn wait, void *ud,
+			struct npu_binding *b)
+{
+	int err = 0;
+
+	if (b->job) {
+		err = b->seqno ? wait(ud, b->seqno) : 0;
+	} else {
+		err = npu_job_create(g->prog, &b->job);
+		if (err)
+			return llm_fail(err, "%s", npu_error());
+		npu_job_timeout(b->job, g->timeout_ms);
+	}
+	b->layer = want->layer;
+	b->x = want->x;
+	b->y = want->y;
+	b->x_row = want->x_row;
+	b->y_row = want->y_row;
+	b->seqno = 0;
+	return err;
+}
+
+/* What failed is not to be found again. */
+static int binding_settle(struct npu_programs *p, struct npu_binding *b, int err, struct npu_binding **out)
+{
+	b->used = ++p->uses;
+	*out = b;
+	if (err) {
+		if (b->job)
+			npu_job_free(b->job);
+		b->job = NULL;
+		b->x = NULL;
+	}
+	return err;
+}
+
+int npu_programs_slice(struct npu_programs *p, const struct lane_slice *slice, npu_wait_fn wait, void *ud,
+		       struct npu_binding **out)
+{
+	struct npu_binding want = { .x = slice->x, .x_row = slice->x_row }, *b;
+	struct program_key key;
+	struct program *g;
+	bool fresh;
+	int err;
+
+	memset(&key, 0, sizeof(key));
+	key.graph = LLM_GRAPH_SLICE;
+	key.op = slice->op;
+	key.rows = slice->graph_rows;
+	for (unsigned int i = 0; i < slice->nr_matrices; i++) {
+		key.first[i] = slice->columns[i].first;
+		key.cols[i] = slice->columns[i].cols;
+	}
+	err = program_find(p, &key, slice, &g);
+	if (err)
+		return err;
+	want.layer = slice->op == LLM_OP_HEAD ? 0 : slice->layer;
+	want.y = slice->columns[0].y;
+	want.y_row = slice->columns[0].y_row;
+	if (binding_find(g, &want, &b))
+		return binding_settle(p, b, 0, out);
+	if (!b)
+		return llm_fail(-ENOMEM, "no memory for a job");
+	fresh = !b->job;
+	err = binding_take(g, &want, wait, ud, b);
+	for (unsigned int i = 0; fresh && !err && i < slice->nr_matrices; i++)
+		if (slice->columns[i].cols)
+			err = bind_weights(p, b->job, slice, &slice->columns[i]);
+	return binding_settle(p, b, err ? err : bind_slice_rows(b, slice), out);
+}
+
+int npu_programs_whole(struct npu_programs *p, const struct npu_whole *whole, npu_wait_fn wait, void *ud,
+		       struct npu_binding **out)
+{
+	const struct npu_binding want = { .x = whole->x, .x_row = whole->x_row, .y = whole->y };
+	struct npu_binding *b;
+	struct program_key key;
+	struct program *g;
+	bool fresh;
+	int err;
+
+	memset(&key, 0, sizeof(key));
+	key.graph = whole->graph;
+	key.rows = whole->rows;
+	err = program_find(p, &key, NULL, &g);
+	if (err)
+		return err;
+	if (binding_find(g, &want, &b))
+		return binding_settle(p, b, 0, out);
+	if (!b)
+		return llm_fail(-ENOMEM, "no memory for a job");
+	fresh = !b->job;
+	err = binding_take(g, &want, wait, ud, b);
+	if (fresh && !err && whole->graph != LLM_GRAPH_HEAD)
+		err = bind_blocks(p, b->job);
+	if (fresh && !err && whole->graph != LLM_GRAPH_BLOCKS)
+		err = bind_head(p, b->job);
+	return binding_settle(p, b, err ? err : bind_whole_rows(p, b, whole), out);
+}

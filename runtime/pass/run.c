@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: MIT
+#include "run.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "llm_fail.h"
+#include "observe.h"
+
+static_assert(LLM_NR_TASK_KINDS <= WAITS_OPS, "every operator's waits are predicted");
+
+/* The pass under way. */
+struct pass_state {
+	struct pass_runner *r;
+	const struct pass *pass;
+	const struct plan *plan;
+	uint64_t *tickets; /* by task */
+	struct observation *seen; /* NULL: nobody looks */
+};
+
+/* ---- tasks ---- */
+
+/* Whether anything but the lane itself waits for the task's end. */
+static bool followed_elsewhere(const struct sched_plan *plan, const struct sched_task *task)
+{
+	size_t n;
+	const uint32_t *after = sched_successors(plan, sched_number(plan, task), &n);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct sched_task *next = sched_get(plan, after[i]);
+
+		if (next->home != task->home || !next->async)
+			return true;
+	}
+	return !n;
+}
+
+static struct lane_call call_of(const struct pass_state *s, uint32_t task)
+{
+	const struct lane_work *work = &s->plan->works[task];
+	const struct lane_chunk *chunk = &s->plan->chunks[work->chunk];
+
+	return (struct lane_call){
+		.work = work,
+		.chunk = chunk,
+		.ids = s->pass->ids + chunk->first,
+		.pos = s->pass->pos + chunk->first,
+		.all = s->pass->all,
+	};
+}
+
+/* A block of logits, for who wants all of them. */
+static void hand_out(const struct pass_state *s, const struct lane_call *call)
+{
+	const struct lane_work *w = call->work;
+	const struct lane_memory *m = s->r->memory;
+	size_t n_vocab = m->loaded->model.n_vocab, first = call->chunk->first + w->logits_row;
+
+	for (size_t i = 0; i < w->logits; i++)
+		s->pass->logits(s->pass->ud, first + i, m->all.data + i * n_vocab);
+	if (first + w->logits == s->pass->n)
+		memcpy(m->logits.data, m->all.data + (w->logits - 1) * n_vocab, n_vocab * sizeof(float));
+}
+
+/* Makes what the plan's tasks need before it goes on. */
+static int prepare(const struct pass_state *s)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < sched_nr_tasks(s->plan->tasks) && !err; i++) {
+		struct lane *lane = s->r->lanes[sched_get(s->plan->tasks, i)->home];
+		const struct lane_call call = call_of(s, i);
+
+		if (lane->ops->prepare)
+			err = lane->ops->prepare(lane, &call);
+	}
+	return err;
+}
+
+static int begin(void *ud, const struct sched_task *task, enum soc_lane lane)
+{
+	const struct pass_state *s = ((struct pass_runner *)ud)->now;
+	uint32_t number = sched_number(s->plan->tasks, task);
+	struct lane_call call = call_of(s, number);
+
+	call.followed = followed_elsewhere(s->plan->tasks, task);
+	return s->r->lanes[lane]->ops->begin(s->r->lanes[lane], &call, &s->tickets[number]);
+}
+
+static int poll_end(void *ud, const struct sched_task *task, enum soc_lane lane)
+{
+	const struct pass_state *s = ((struct pass_runner *)ud)->now;
+	uint32_t number = sched_number(s->plan->tasks, task);
+
+	return s->r->lanes[lane]->ops->poll(s->r->lanes[lane], s->tickets[number]);
+}
+
+static int wait_end(void *ud, const struct sched_task *task, enum soc_lane lane)
+{
+	const struct pass_state *s = ((struct pass_runner *)ud)->now;
+	uint32_t number = sched_number(s->plan->tasks, task);
+	int err = s->r->lanes[lane]->ops->wait(s->r->lanes[lane], s->tickets[number], LANE_WAIT_DRIVER);
+
+	if (!err && s->seen)
+		observe(s->seen, number);
+	return err;
+}
+
+/* To the end: where one lane is at work at a time, its own way of waiting is the best. */
+static int run(void *ud, const struct sched_task *task, enum soc_lane lane)
+{
+	const struct pass_state *s = ((struct pass_runner *)ud)->now;
+	uint32_t number = sched_number(s->plan->tasks, task);
+	const struct lane_call call = call_of(s, number);
+	struct lane *l = s->r->lanes[lane];
+	uint64_t ticket;
+	int err;
+
+	if (task->op == LLM_OP_BUILD)
+		return prepare(s);
+	if (task->op == LLM_OP_LOGITS) {
+		hand_out(s, &call);
+		return 0;
+	}
+	err = l->ops->begin(l, &call, &ticket);
+	if (!err)
+		err = l->ops->wait(l, ticket,
+				   s->r->opts.choices.sync == LLM_SYNC_FAST ? LANE_WAIT_FAST : LANE_WAIT_DRIVER);
+	if (!err && s->seen)
+		observe(s->seen, number);
+	return err;
+}
+
+/* ---- plans ---- */
+
+static struct plan_options options_of(struct pass_runner *r)
+{
+	static const struct sched_async async = { .begin = begin, .poll = poll_end, .wait = wait_end };
+	struct plan_options o = r->opts;
+
+	o.observe = r->observer != NULL;
+	if (r->lanes[SOC_CPU])
+		o.calls = (struct plan_calls){ .run = run, .async = &async, .ud = r };
+	return o;
+}
+
+static struct plan *make_plan(struct pass_runner *r, const struct plan_pass *pass)
+{
+	const struct plan_options o = options_of(r);
+	struct plan *plan = plan_forward(&o, pass);
+
+	if (!plan)
+		llm_fail(-ENOMEM, "no memory for the plan of %u tokens", pass->n_tokens);
+	return plan;
+}
+
+/* Of the wall clock, where a plan without costs is the same after any number of tokens. */
+static struct plan *find_plan(struct pass_runner *r, const struct plan_pass *pass)
+{
+	unsigned int at = 0;
+	struct plan *plan;
+
+	for (unsigned int i = 0; i < PASS_MAX_PLANS; i++) {
+		plan = r->plans[i].plan;
+		if (plan && plan->pass.n_tokens == pass->n_tokens && plan->pass.logits == pass->logits &&
+		    plan->observed == (r->observer != NULL)) {
+			r->plans[i].used = ++r->uses;
+			return plan;
+		}
+		if (r->plans[i].used < r->plans[at].used)
+			at = i;
+	}
+	plan = make_plan(r, pass);
+	if (!plan)
+		return NULL;
+	plan_free(r->plans[at].plan);
+	r->plans[at].plan = plan;
+	r->plans[at].used = ++r->uses;
+	return plan;
+}
+
+/* ---- passes ---- */
+
+static struct waits *find_waits(struct pass_runner *r, unsigned int n)
+{
+	if (n > 1 && n != r->waits_n) {
+		memset(r->waits[0].by, 0, sizeof(r->waits[0].by));
+		r->waits_n = n;
+	}
+	return &r->waits[n == 1];
+}
+
+static void count(struct pass_runner *r, const struct sched_run *run)
+{
+	for (int lane = 0; lane < SOC_NR_LANES; lane++)
+		r->sums.busy_ns[lane] += run->busy_ns[lane];
+	r->sums.handovers += run->handovers;
+	r->sums.launches += run->launches;
+	r->sums.dram_bytes += run->dram_bytes;
+	r->sums.energy_j += run->energy_j;
+	if (r->opts.profile)
+		r->sums.ns += run->makespan_ns;
+}
+
+uint64_t pass_now_ns(const struct pass_runner *r)
+{
+	struct timespec ts;
+
+	if (r->opts.profile)
+		return r->sums.ns;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* With a state for those who compute and those who look. */
+static int run_plan(struct pass_state *s, const struct sched_options *so)
+{
+	struct pass_runner *r = s->r;
+	uint64_t at_ns = r->listener ? pass_now_ns(r) : 0;
+	struct sched_run run;
+	int err;
+
+	r->now = s;
+	err = sched_run(s->plan->tasks, so, &run);
+	r->now = NULL;
+	if (err && !run.error)
+		llm_fail(err, "scheduling %u tokens failed: %s", s->pass->n, strerror(-err));
+	if (!err && r->listener)
+		r->listener(r->listener_ud, at_ns, s->plan, &run);
+	if (!err)
+		count(r, &run);
+	sched_run_free(&run);
+	return err;
+}
+
+int pass_run(struct pass_runner *r, const struct pass *pass)
+{
+	const struct plan_pass p = {
+		.n_past = pass->pos,
+		.n_tokens = pass->n,
+		.logits = pass->all ? PLAN_LOGITS_ALL : PLAN_LOGITS_LAST,
+	};
+	struct sched_options so = {
+		.clock = r->opts.profile ? SCHED_VIRTUAL : SCHED_WALL,
+		.profile = r->opts.profile,
+		/* Who looks at results waits for each. */
+		.sync = r->opts.choices.sync == LLM_SYNC_FAST && !(r->observer && !r->opts.profile) ? SOC_SYNC_FAST :
+											       SOC_SYNC_DRIVER,
+		.execute = r->lanes[SOC_CPU],
+		.seed = r->seed + r->nr_passes++,
+		.jitter = r->jitter,
+		.client = r->client,
+		.waits = find_waits(r, pass->n),
+	};
+	struct plan *plan = r->opts.profile ? make_plan(r, &p) : find_plan(r, &p);
+	struct pass_state s = { .r = r, .pass = pass, .plan = plan };
+	int err = plan ? 0 : -ENOMEM;
+
+	if (!err && so.execute) {
+		s.tickets = calloc(sched_nr_tasks(plan->tasks), sizeof(*s.tickets));
+		if (!s.tickets)
+			err = llm_fail(-ENOMEM, "no memory for the tasks of %u tokens", pass->n);
+	}
+	if (!err && so.execute && r->observer)
+		err = observation_create(r, pass, plan, &s.seen);
+	if (!err) {
+		r->chunk = plan->divided ? plan->chunk : pass->n > 1 ? 0 : r->chunk;
+		so.policy = plan_policy(plan);
+		err = run_plan(&s, &so);
+	}
+	observation_free(s.seen);
+	free(s.tickets);
+	if (r->opts.profile)
+		plan_free(plan);
+	return err;
+}
+
+int pass_prepare(struct pass_runner *r, unsigned int n)
+{
+	const struct plan_pass p = { .n_tokens = n, .logits = PLAN_LOGITS_LAST };
+	const struct pass pass = { .n = n };
+	struct plan *plan = make_plan(r, &p);
+	struct pass_state s = { .r = r, .pass = &pass, .plan = plan };
+	int err = plan ? prepare(&s) : -ENOMEM;
+
+	plan_free(plan);
+	return err;
+}
+
+void pass_runner_fini(struct pass_runner *r)
+{
+	for (unsigned int i = 0; i < PASS_MAX_PLANS; i++)
+		plan_free(r->plans[i].plan);
+	for (int lane = 0; lane < SOC_NR_LANES; lane++)
+		lane_free(r->lanes[lane]);
+}

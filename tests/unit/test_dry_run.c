@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What is planned is what runs: a dry run of a model's file takes as long, to the nanosecond, as the same evaluations with
+ * results on the virtual clock, whatever the choices, shapes and lengths are; and what is observed is what is computed.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include "llm.h"
+#include "tiny_model.h"
+
+#define MAX_TOKENS 700
+
+static uint64_t seed_state;
+
+static unsigned int any(unsigned int min, unsigned int max)
+{
+	return min + (unsigned int)(random_u64(&seed_state) % (max - min + 1));
+}
+
+static int setup(void **state)
+{
+	const char *seed = getenv("TEST_SEED");
+
+	seed_state = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL);
+	printf("TEST_SEED=%llu\n", (unsigned long long)seed_state);
+	return 0;
+}
+
+/* The presets, and what else goes together. */
+static const struct llm_choices ways[] = {
+	{ .placement = LLM_PLACE_CPU, .weights = LLM_WEIGHTS_F32 },
+	{ .placement = LLM_PLACE_NPU },
+	{ .placement = LLM_PLACE_NPU, .graphs = LLM_GRAPHS_SHARED, .weights = LLM_WEIGHTS_W4A8 },
+	{ .placement = LLM_PLACE_FINE },
+	{ .placement = LLM_PLACE_FINE, .sync = LLM_SYNC_DRIVER, .activations = LLM_ACTIVATIONS_INT8 },
+	{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_LAYER },
+	{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_LAYER, .graphs = LLM_GRAPHS_SHARED, .kv = LLM_KV_F32 },
+	{ .placement = LLM_PLACE_GPU, .weights = LLM_WEIGHTS_W4A16 },
+	{ .placement = LLM_PLACE_LAYER, .weights = LLM_WEIGHTS_W4A16, .graphs = LLM_GRAPHS_PADDED },
+	{ .placement = LLM_PLACE_LAYER,
+	  .weights = LLM_WEIGHTS_W4A16,
+	  .graphs = LLM_GRAPHS_PIPE,
+	  .partition = LLM_PARTITION_AUTO },
+	{ .placement = LLM_PLACE_LAYER,
+	  .graphs = LLM_GRAPHS_PIPE,
+	  .partition = LLM_PARTITION_AUTO,
+	  .order = LLM_ORDER_FIFO,
+	  .sync = LLM_SYNC_DRIVER },
+	{ .placement = LLM_PLACE_LAYER, .graphs = LLM_GRAPHS_ONLINE, .partition = LLM_PARTITION_ROW },
+	{ .placement = LLM_PLACE_LAYER, .graphs = LLM_GRAPHS_PADDED, .partition = LLM_PARTITION_HYBRID },
+	{ .placement = LLM_PLACE_LAYER },
+};
+#define NR_WAYS (sizeof(ways) / sizeof(ways[0]))
+
+static struct llm_engine *open_engine(const char *path, const struct llm_choices *way, const char *profile,
+				      unsigned int chunk, bool dry)
+{
+	const struct llm_options o = {
+		.model = path,
+		.choices = *way,
+		.profile = profile,
+		.chunk = chunk,
+		.dry_run = dry,
+		.gpu = LLM_GPU_HOST,
+		.threads = 2,
+		.jitter = 0.1f,
+		.seed = 7,
+		.device = { .transport = NPU_TRANSPORT_SIM, .threads = 2 },
+	};
+	struct llm_engine *engine;
+
+	if (llm_engine_open(&o, &engine))
+		fail_msg("%s", llm_error());
+	return engine;
+}
+
+static struct llm_session *new_session(struct llm_engine *engine)
+{
+	struct llm_session *s;
+
+	if (llm_session_create(engine, MAX_TOKENS, &s))
+		fail_msg("%s", llm_error());
+	return s;
+}
+
+static void check_same(const struct llm_session *real, const struct llm_session *dry, unsigned int n)
+{
+	struct llm_session_stats a, b;
+
+	llm_session_stats(real, &a);
+	llm_session_stats(dry, &b);
+	if (a.virtual_clock.ns != b.virtual_clock.ns)
+		fail_msg("after %u tokens: %llu ns, planned %llu", n, (unsigned long long)a.virtual_clock.ns,
+			 (unsigned long long)b.virtual_clock.ns);
+	assert_memory_equal(&a.virtual_clock, &b.virtual_clock, sizeof(a.virtual_clock));
+	assert_true(a.virtual_clock.ns > 0 && a.virtual_clock.energy_j > 0);
+}
+
+static void no_logits(void *ud, size_t i, const float *logits)
+{
+}
+
+/* Prompts of some lengths, tokens after them, and a prompt after those, with the logits of all or of the last. */
+static void check_way(const char *path, unsigned int n_vocab, const struct llm_choices *way, const char *profile)
+{
+	/* With more chunks than there is memory for at once, where they overlap. */
+	unsigned int chunk = way->order == LLM_ORDER_LAYER ? any(20, 50) : any(0, 2) ? 0 : any(20, 200);
+	struct llm_engine *engines[2];
+	struct llm_session *s[2];
+	int32_t ids[MAX_TOKENS];
+
+	for (int dry = 0; dry < 2; dry++) {
+		engines[dry] = open_engine(path, way, profile, chunk, dry);
+		s[dry] = new_session(engines[dry]);
+	}
+	for (int i = 0; i < MAX_TOKENS; i++)
+		ids[i] = (int32_t)any(0, n_vocab - 1);
+	for (unsigned int done = 0, step = 0; step < 6; step++) {
+		unsigned int n = step % 3 ? 1 : any(2, 90) + (step ? 0 : 200);
+
+		if (n > MAX_TOKENS - done)
+			break;
+		for (int dry = 0; dry < 2; dry++) {
+			const int32_t *in = dry ? NULL : ids + done;
+
+			if (step == 3 ? llm_session_eval_all(s[dry], in, n, no_logits, NULL)
+				      : llm_session_eval(s[dry], in, n))
+				fail_msg("%s", llm_error());
+			assert_int_equal(llm_session_n_past(s[dry]), done + n);
+		}
+		assert_non_null(llm_session_logits(s[0]));
+		assert_null(llm_session_logits(s[1]));
+		check_same(s[0], s[1], n);
+		done += n;
+	}
+	for (int dry = 0; dry < 2; dry++) {
+		llm_session_free(s[dry]);
+		llm_engine_close(engines[dry]);
+	}
+}
+
+static struct tiny_config config(const char *arch)
+{
+	struct tiny_config c = {
+		.arch = arch,
+		.n_layer = any(1, 3),
+		.n_head_kv = any(1, 2),
+		.head_dim = 64,
+		.n_ctx = MAX_TOKENS,
+		.eps = 1e-5,
+		.rope_scale = 1,
+		.freq_base = 10000,
+		.bias = !strcmp(arch, "qwen2"),
+		.head_norms = !strcmp(arch, "qwen3"),
+		.untied = any(0, 1),
+	};
+
+	c.n_head = c.n_head_kv * any(2, 3);
+	c.n_embd = c.n_head * c.head_dim;
+	c.rot_dim = c.head_dim;
+	c.n_ff = 64 * any(5, 10);
+	c.n_vocab = 16 * any(20, 60);
+	return c;
+}
+
+static void test_a_dry_run_takes_as_long_as_the_run(void **state)
+{
+	static const char *const archs[] = { "llama", "qwen2", "qwen3" };
+	static const char *const profiles[] = { "sd8gen3", "sd8gen2", "sd8elite" };
+
+	for (size_t a = 0; a < 3; a++) {
+		const struct tiny_config c = config(archs[a]);
+		struct tiny_model t;
+
+		tiny_create(&t, &c, random_u64(&seed_state));
+		tiny_write(&t);
+		for (size_t w = 0; w < NR_WAYS; w++)
+			check_way(t.path, c.n_vocab, &ways[w], profiles[any(0, 2)]);
+		tiny_free(&t);
+	}
+}
+
+/* ---- results, whatever the order ---- */
+
+/* Logits of the last token of a prompt, after @n tokens, and of all of them. */
+static void logits_of(struct llm_engine *engine, const int32_t *ids, unsigned int n, float *last, float *all)
+{
+	size_t bytes = llm_engine_info(engine)->n_vocab * sizeof(*last);
+	struct llm_session *s = new_session(engine);
+
+	if (llm_session_eval(s, ids, n))
+		fail_msg("%s", llm_error());
+	memcpy(last, llm_session_logits(s), bytes);
+	if (llm_session_truncate(s, 0) || llm_verify(s, ids, n, all))
+		fail_msg("%s", llm_error());
+	assert_memory_equal(last, (char *)all + (n - 1) * bytes, bytes);
+	assert_memory_equal(last, llm_session_logits(s), bytes);
+	llm_session_free(s);
+}
+
+/* Chunks that overlap, and whole prompts' logits, are the bits of chunks one after another, on either clock. */
+static void test_chunks_in_flight_change_no_result(void **state)
+{
+	static const struct llm_choices orders[] = {
+		{ .placement = LLM_PLACE_NPU },
+		{ .placement = LLM_PLACE_FINE },
+		{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_LAYER },
+		{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_LAYER, .sync = LLM_SYNC_DRIVER },
+		{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_LAYER, .graphs = LLM_GRAPHS_SHARED },
+	};
+	const struct tiny_config c = config("llama");
+	unsigned int n = any(130, 400), chunk = any(10, 60);
+	size_t values = (size_t)n * c.n_vocab;
+	float *want = malloc(values * sizeof(*want)), *got = malloc(values * sizeof(*got)), last[16 * 60];
+	int32_t ids[MAX_TOKENS];
+	struct tiny_model t;
+
+	tiny_create(&t, &c, random_u64(&seed_state));
+	tiny_write(&t);
+	for (unsigned int i = 0; i < n; i++)
+		ids[i] = (int32_t)any(0, c.n_vocab - 1);
+	for (size_t w = 0; w < sizeof(orders) / sizeof(orders[0]); w++)
+		for (int clock = 0; clock < 2; clock++) {
+			struct llm_engine *e = open_engine(t.path, &orders[w], clock ? "sd8gen3" : NULL, chunk, false);
+
+			logits_of(e, ids, n, last, w || clock ? got : want);
+			if (w || clock)
+				assert_memory_equal(got, want, values * sizeof(*got));
+			llm_engine_close(e);
+		}
+	tiny_free(&t);
+	free(want);
+	free(got);
+}
+
+static void test_overlapped_chunks_are_sooner_done(void **state)
+{
+	struct llm_choices way = { .placement = LLM_PLACE_FINE };
+	uint64_t ns[2];
+
+	for (int layer = 0; layer < 2; layer++) {
+		struct llm_options o = { .dry_run = true, .shape = "llama3.2-1b", .profile = "sd8gen3" };
+		struct llm_engine *e;
+		struct llm_session *s;
+
+		o.choices = way;
+		o.choices.order = layer ? LLM_ORDER_LAYER : LLM_ORDER_FIFO;
+		assert_int_equal(llm_engine_open(&o, &e), 0);
+		assert_int_equal(llm_session_create(e, 1024, &s), 0);
+		assert_int_equal(llm_session_eval(s, NULL, 1024), 0);
+		ns[layer] = llm_session_now_ns(s);
+		llm_session_free(s);
+		llm_engine_close(e);
+	}
+	assert_true(ns[1] < ns[0]);
+}
+
+/* ---- observation ---- */
+
+struct seen {
+	unsigned int calls[4][16], rows; /* by layer and tensor */
+	unsigned int n_layer, n;
+	float embed[64], logits[16 * 60];
+	double sum; /* of all values */
+};
+
+static const char *const tensors[] = { "attn_norm", "q", "k", "v", "q_rope", "k_rope", "attn", "attn_output",
+				       "attn_residual", "ffn_norm", "gate", "up", "act", "down", "layer_output" };
+#define NR_TENSORS (sizeof(tensors) / sizeof(tensors[0]))
+
+static void see(void *ud, const char *tensor, unsigned int layer, unsigned int pos, unsigned int rows,
+		unsigned int cols, const float *data)
+{
+	struct seen *seen = ud;
+
+	for (size_t i = 0; i < (size_t)rows * cols; i++)
+		seen->sum += (double)data[i] * (double)(i % 7 + 1);
+	for (size_t i = 0; i < NR_TENSORS; i++)
+		if (!strcmp(tensor, tensors[i])) {
+			assert_true(layer < seen->n_layer && pos + rows <= seen->n);
+			seen->calls[layer][i] += rows;
+			return;
+		}
+	if (!strcmp(tensor, "embed"))
+		seen->rows += rows;
+	else if (!strcmp(tensor, "logits"))
+		memcpy(seen->logits, data, cols * sizeof(float));
+	else
+		assert_string_equal(tensor, "output_norm");
+}
+
+/* Every tensor of every layer and token once, the same on every lane, with the results and times of who does not look. */
+static void test_an_observer_sees_every_tensor_once(void **state)
+{
+	static const struct llm_choices places[] = {
+		{ .placement = LLM_PLACE_NPU },
+		{ .placement = LLM_PLACE_FINE },
+		{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_LAYER },
+		{ .placement = LLM_PLACE_LAYER, .graphs = LLM_GRAPHS_PIPE, .partition = LLM_PARTITION_AUTO },
+	};
+	const struct tiny_config c = config("qwen3");
+	unsigned int n = any(20, 150);
+	struct seen seen[4] = { 0 };
+	int32_t ids[MAX_TOKENS];
+	struct tiny_model t;
+
+	tiny_create(&t, &c, random_u64(&seed_state));
+	tiny_write(&t);
+	for (unsigned int i = 0; i < n; i++)
+		ids[i] = (int32_t)any(0, c.n_vocab - 1);
+	for (size_t p = 0; p < 4; p++)
+		for (int clock = p == 3; clock < 2; clock++) {
+			struct llm_engine *e = open_engine(t.path, &places[p], clock ? "sd8gen3" : NULL, 40, false);
+			struct llm_session *plain = new_session(e), *s = new_session(e);
+
+			seen[p] = (struct seen){ .n_layer = c.n_layer, .n = n };
+			llm_session_observe(s, see, &seen[p]);
+			if (llm_session_eval(plain, ids, n) || llm_session_eval(s, ids, n))
+				fail_msg("%s", llm_error());
+			assert_memory_equal(llm_session_logits(s), llm_session_logits(plain), c.n_vocab * sizeof(float));
+			assert_memory_equal(llm_session_logits(s), seen[p].logits, c.n_vocab * sizeof(float));
+			if (clock)
+				assert_int_equal(llm_session_now_ns(s), llm_session_now_ns(plain));
+			assert_int_equal(seen[p].rows, n);
+			for (unsigned int l = 0; l < c.n_layer; l++)
+				for (size_t i = 0; i < NR_TENSORS; i++)
+					if (seen[p].calls[l][i] != n)
+						fail_msg("%s of layer %u: %u rows of %u", tensors[i], l,
+							 seen[p].calls[l][i], n);
+			if (p && p < 3)
+				assert_true(seen[p].sum == seen[0].sum || places[p].order == LLM_ORDER_LAYER);
+			llm_session_free(plain);
+			llm_session_free(s);
+			llm_engine_close(e);
+		}
+	tiny_free(&t);
+}
+
+/* ---- bad input ---- */
+
+static void expect_open(const struct llm_options *o, int err, const char *word)
+{
+	struct llm_engine *engine;
+
+	assert_int_equal(llm_engine_open(o, &engine), err);
+	if (!strstr(llm_error(), word))
+		fail_msg("no '%s' in: %s", word, llm_error());
+}
+
+static void test_what_a_dry_run_needs(void **state)
+{
+	struct llm_options o = { .dry_run = true, .profile = "sd8gen3" };
+	struct llm_engine *e;
+	struct llm_session *s;
+	int32_t id;
+
+	expect_open(&o, -EINVAL, "model");
+	o.shape = "no-such-shape";
+	expect_open(&o, -ENOENT, "no-such-shape");
+	o.shape = "llama3.2-1b";
+	o.profile = NULL;
+	expect_open(&o, -EINVAL, "profile");
+	o.profile = "no-such-soc";
+	expect_open(&o, -EINVAL, "no-such-soc");
+	o.profile = "sd8gen3";
+	o.predictor = "/nowhere/npu.model";
+	expect_open(&o, -ENOENT, "/nowhere/npu.model");
+	o.predictor = NULL;
+	assert_int_equal(llm_engine_open(&o, &e), 0);
+	assert_int_equal(llm_tokenize(e, "a", 1, 0, &id, 1), -ENOTSUP);
+	assert_int_equal(llm_session_create(e, 100, &s), 0);
+	assert_int_equal(llm_session_eval(s, NULL, 101), -ENOSPC);
+	assert_int_equal(llm_session_eval(s, NULL, 0), -EINVAL);
+	assert_int_equal(llm_session_eval(s, NULL, 100), 0);
+	llm_session_free(s);
+	llm_engine_close(e);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_dry_run_takes_as_long_as_the_run),
+		cmocka_unit_test(test_chunks_in_flight_change_no_result),
+		cmocka_unit_test(test_overlapped_chunks_are_sooner_done),
+		cmocka_unit_test(test_an_observer_sees_every_tensor_once),
+		cmocka_unit_test(test_what_a_dry_run_needs),
+	};
+
+	return cmocka_run_group_tests(tests, setup, NULL);
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+/* calibration: a profile's numbers with their sources, and its model beside what is published. */
+#include <json-c/json.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "calibration.h"
+#include "json_out.h"
+#include "llm.h"
+#include "options.h"
+#include "tool.h"
+
+static double error_of(const struct calibration_row *row)
+{
+	return row->modelled / row->published - 1;
+}
+
+static void print_row(const struct calibration_row *row)
+{
+	printf("| %-54s | %-28s | %9.4g %-6s | %9.4g %-6s | %6.1f %% |%s%s\n", row->name, row->source, row->published,
+	       row->unit, row->modelled, row->unit, 100 * error_of(row), row->assumption ? " assuming " : "",
+	       row->assumption ? row->assumption : "");
+}
+
+static void print_rows(const struct calibration *c, bool parameters)
+{
+	printf("\n%s\n\n", parameters ? "Characteristics that are parameters of the profile (not counted):"
+				      : "Characteristics that follow from the model:");
+	printf("| %-54s | %-28s | %16s | %16s | %8s |\n", "characteristic", "published by", "published", "modelled",
+	       "error");
+	printf("| %.54s | %.28s | %.15s: | %.15s: | %.7s: |\n",
+	       "------------------------------------------------------",
+	       "------------------------------------------------------", "---------------", "---------------",
+	       "-------");
+	for (size_t i = 0; i < c->n; i++)
+		if (c->rows[i].parameter == parameters)
+			print_row(&c->rows[i]);
+}
+
+static void print_profile(const struct profile *p)
+{
+	struct profile_key key;
+
+	printf("Profile %s: %s\n\n", p->name, p->title);
+	printf("| %-25s | %10s %-6s | %-9s | from\n", "key", "value", "", "source");
+	printf("| %.25s | %.16s: | %.9s | ----\n", "-------------------------", "----------------", "---------");
+	for (size_t i = 0; !profile_key(i, &key); i++)
+		printf("| %s.%-*s | %10g %-6s | %-9s | %s\n", key.section, 21, key.key, profile_value(p, i), key.unit,
+		       profile_source_name(p->notes[i].source), p->notes[i].text);
+}
+
+static struct json_object *row_json(const struct calibration_row *row)
+{
+	struct json_object *o = json_object_new_object();
+
+	json_object_object_add(o, "characteristic", json_out_string(row->name));
+	json_object_object_add(o, "published_by", json_out_string(row->source));
+	json_object_object_add(o, "unit", json_out_string(row->unit));
+	json_object_object_add(o, "published", json_out_double(row->published));
+	json_object_object_add(o, "modelled", json_out_double(row->modelled));
+	json_object_object_add(o, "error", json_out_double(error_of(row)));
+	json_object_object_add(o, "parameter", json_object_new_boolean(row->parameter));
+	json_object_object_add(o, "assumption", json_out_string(row->assumption));
+	return o;
+}
+
+static void print_json(const struct profile *p, const struct calibration *c)
+{
+	struct json_object *o = json_object_new_object(), *rows = json_object_new_array();
+
+	for (size_t i = 0; i < c->n; i++)
+		json_object_array_add(rows, row_json(&c->rows[i]));
+	json_object_object_add(o, "profile", json_out_string(p->name));
+	json_object_object_add(o, "derived", json_out_u64(c->nr_derived));
+	json_object_object_add(o, "mean_error", json_out_double(c->mean_error));
+	json_object_object_add(o, "worst_error", json_out_double(c->worst_error));
+	json_object_object_add(o, "rows", rows);
+	puts(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
+	json_object_put(o);
+}
+
+static int put_calibration(const struct profile *p, bool json)
+{
+	struct calibration c;
+	int status = calibration_make(p, &c) ? tool_fail("%s", llm_error()) : 0;
+
+	if (!status && json) {
+		print_json(p, &c);
+	} else if (!status) {
+		print_profile(p);
+		if (c.n) {
+			print_rows(&c, true);
+			print_rows(&c, false);
+			printf("\n%zu derived characteristics: mean absolute error %.1f %%, worst %.1f %%\n",
+			       c.nr_derived, 100 * c.mean_error, 100 * c.worst_error);
+		} else {
+			printf("\nNothing published is known of this SoC.\n");
+		}
+	}
+	calibration_free(&c);
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{ "profile", required_argument, NULL, 'P' },
+		{ "output", required_argument, NULL, 'o' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	const char *name = ENGINE_DEFAULT_PROFILE, *format = "md";
+	struct profile *p;
+	char why[512];
+	int c, status;
+
+	tool_name = "calibration";
+	while ((c = getopt_long(argc, argv, "o:h", longs, NULL)) >= 0) {
+		if (c == 'P')
+			name = optarg;
+		else if (c == 'o')
+			format = optarg;
+		else if (c == 'h')
+			return puts("usage: calibration [--profile NAME] [-o md|json]\n"
+				    "Prints what is published of a SoC beside what the profile's model says.") < 0;
+		else
+			return 2;
+	}
+	if (optind < argc || (strcmp(format, "md") && strcmp(format, "json")))
+		return tool_usage("--profile NAME and -o md or json, and no more: --help explains them");
+	p = profile_load(name, why, sizeof(why));
+	if (!p)
+		return tool_fail("%s", why);
+	status = put_calibration(p, !strcmp(format, "json"));
+	profile_free(p);
+	return tool_finish(status);
+}
