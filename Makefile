@@ -55,7 +55,7 @@ include rooms.mk
 
 sources = $(wildcard $(addsuffix /*.c,$(1)))
 # The arithmetic and the phone's numbers go into the library whose code calls them.
-LLM_BELOW := $(wildcard kernels/cpu_kernels*.c) soc/soc.c
+LLM_BELOW := $(wildcard kernels/cpu_kernels*.c soc/predictor*.c) soc/soc.c
 FW_MAIN := firmware-sim/vnpu_fw.c firmware-sim/port_kmd.c firmware-sim/confine.c
 FW_SRC := $(filter-out $(FW_MAIN) $(LLM_BELOW),$(call sources,firmware-sim isa kernels soc wait))
 NPU_SRC := $(call sources,$(NPU_ROOMS))
@@ -192,6 +192,8 @@ $(foreach e,$(notdir $(EXPERIMENT_BINS)),$(eval $(call experiment_rule,$(e))))
 
 $(addprefix $(O)/tests/,test_plan test_partition test_hetero bench_partition): $(call obj,$(ORACLES))
 $(addprefix $(O)/tests/,test_scheduler test_gpu_game): $(call obj,$(GAME))
+# What npu-profile learns by.
+$(O)/tests/test_predictor: $(call obj,$(wildcard tools/npu-profile/op_*.c tools/npu-profile/predictor_*.c) $(TOOLS_SHARED))
 $(O)/tests/test_fw_confine: LIBS_TOOLS += $(LIBS_SECCOMP)
 $(O)/tests/test_%: $(O)/obj/tests/unit/test_%.o $(O)/lib/libllm.a $(O)/lib/libnpu.a
 	$(call link,-lcmocka $(LIBS_TOOLS) $(LIBS_LLM) $(LIBS_NPU))

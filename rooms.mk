@@ -24,7 +24,7 @@ uapi/npu_public := npu
 ROOMS += kernels soc wait
 kernels_public := kernels.h cpu_kernels.h
 kernels_uses := uapi/npu
-soc_public := profile.h npu_time.h soc.h
+soc_public := profile.h npu_time.h predictor.h predictor_tree.h soc.h
 wait_public := expect.h polling.h
 
 # ---- what the ISA's operations are: for the device, the compiler and listings ---------------------------------------
@@ -44,7 +44,7 @@ firmware-sim_uses := uapi/drm uapi/linux uapi/npu isa kernels soc wait
 
 NPU_ROOMS := libnpu libnpu/device libnpu/graph libnpu/sim libnpu/trace
 ROOMS += $(NPU_ROOMS) libnpu/inside
-libnpu_public := npu.h npu_graph.h
+libnpu_public := npu.h npu_graph.h npu_json.h
 libnpu/inside_folder := libnpu
 libnpu/inside_public := npu_fail.h npu_private.h
 
@@ -52,7 +52,7 @@ libnpu/graph_public := image.h
 libnpu/graph_uses := libnpu libnpu/inside isa soc uapi/npu
 libnpu/device_public := transport.h
 libnpu/device_uses := libnpu libnpu/inside libnpu/graph libnpu/trace isa wait uapi/drm uapi/npu
-libnpu/trace_public := trace.h probes.h json_text.h
+libnpu/trace_public := trace.h probes.h
 libnpu/trace_uses := libnpu libnpu/inside libnpu/graph libnpu/device wait uapi/drm uapi/npu
 # The only room that sees the device: it is one, inside the process.
 libnpu/sim_uses := libnpu libnpu/inside libnpu/device soc wait uapi/drm uapi/linux uapi/npu kernels firmware-sim
@@ -79,7 +79,7 @@ runtime/model_uses := $(runtime/gguf_uses) runtime/gguf
 runtime/quantize_uses := $(runtime/model_uses) runtime/model
 runtime/schedule_public := scheduler.h waits.h
 runtime/schedule_uses := $(runtime/model_uses) runtime/model runtime/text
-runtime/partition_public := op_profile.h op_samples.h partition.h predictor.h
+runtime/partition_public := partition.h
 runtime/partition_uses := $(runtime/schedule_uses) runtime/schedule
 runtime/lanes/opencl_public := gpu.h
 runtime/lanes/opencl_uses := $(runtime/partition_uses) runtime/partition
@@ -99,6 +99,7 @@ tools/common_public := json_out.h options.h progress.h prompts.h range.h timelin
 tools/common_uses := runtime/api libnpu
 $(foreach t,$(TOOLS),$(eval tools/$(t)_uses := tools/common runtime/api libnpu))
 tools/npuc_uses += uapi/npu isa
+tools/npu-profile_uses += soc
 
 # ---- experiments: programs that only reproduce a figure ------------------------------------------------------------------
 # tools/experiments/NAME makes build/experiments/NAME, which is not installed. They see the inside of the runtime.
@@ -118,8 +119,3 @@ tools/experiments/hetero_uses += tools/experiments/cuts tools/experiments/game
 # The firmware's own decoder and timing model, which say what a graph will take.
 libnpu/graph_exceptions := firmware-sim/fw_time.h firmware-sim/fw_stream.h
 
-# Tools that look into the libraries.
-SEE_PREDICTOR := $(addprefix runtime/partition/,predictor.h op_samples.h) $(addprefix soc/,soc.h npu_time.h profile.h)
-tools/npu-profile_exceptions := $(sort runtime/partition/op_profile.h runtime/model/shape.h $(SEE_PREDICTOR))
-tools/npu-info_exceptions := runtime/lanes/opencl/gpu.h
-tools/npu-trace_exceptions := libnpu/trace/json_text.h

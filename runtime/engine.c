@@ -190,10 +190,11 @@ static int engine_load_cpu(struct llm_engine *e, const struct llm_options *opts)
 static int engine_load_predictor(struct llm_engine *e, const char *path)
 {
 	struct predictor_info info;
-	int err = predictor_load(path, &e->predictor);
+	char why[512];
+	int err = predictor_load(path, &e->predictor, why, sizeof(why));
 
 	if (err)
-		return err;
+		return llm_fail(err, "%s", why);
 	predictor_info(e->predictor, &info);
 	if (info.lane == SOC_NPU)
 		return 0;

@@ -56,6 +56,45 @@ const char *llm_error(void);
 #define LLM_MAX_THREADS 1024
 #define LLM_MAX_CHUNK 8192
 
+/* ---- what models multiply ------------------------------------------------------------------------------------------ */
+
+/* Bits of a weight in memory, and of an activation as the matmul reads it; @w not AUTO. */
+double llm_weight_bits(enum llm_weights w);
+unsigned int llm_act_bits(enum llm_weights w);
+
+/* A matmul [m][k] x [k][n] with constant weights, for any number m of tokens. */
+struct llm_matmul {
+	uint64_t k, n;
+};
+#define LLM_MAX_MATMULS 8
+/*
+ * The matmuls of a layer of a model, and of its output matrix last, in the order of a forward pass. @shape:
+ * a file, or a name of share/shapes (VNPU_SHAPES names another folder). 0 with their number in *@n; else
+ * -errno, and llm_error() names the shape.
+ */
+int llm_shape_matmuls(const char *shape, struct llm_matmul list[LLM_MAX_MATMULS], unsigned int *n);
+
+/* ---- OpenCL's devices -------------------------------------------------------------------------------------------------- */
+
+/* A device that can be an engine's GPU lane: llm_options.gpu. */
+struct llm_gpu_info {
+	char platform[64], name[128], version[96]; /* as the platform says */
+	bool cpu; /* the device is the host's processor */
+	unsigned int compute_units;
+	uint64_t memory_bytes, max_buffer_bytes;
+	bool unified; /* it has the host's memory */
+	bool fp16; /* it computes in F16 (cl_khr_fp16); the runtime does not */
+	bool out_of_order; /* its queues can be */
+	bool exact; /* it divides as IEEE 754 says */
+};
+
+/*
+ * All devices of all platforms, in the platforms' order: the first @max to @list, and in *@n how many there
+ * are. -ENODEV: there is no platform, and llm_error() says what to install; 0 devices on platforms that are
+ * there are no error.
+ */
+int llm_gpu_list(struct llm_gpu_info *list, unsigned int max, unsigned int *n);
+
 /* ---- engine ------------------------------------------------------------------------------------------------------- */
 
 struct llm_options {
@@ -78,8 +117,9 @@ struct llm_options {
 	float jitter;
 	uint64_t seed;
 	struct npu_device_options device;
-	/* Placements gpu and layer: which OpenCL device (llm_gpu_open()), or LLM_GPU_HOST, the CPU lane in its place. Without OpenCL
-	 * they run on the virtual clock only, if nothing is said: there the host computes what the modelled GPU takes its time for. */
+	/* Placements gpu and layer: which OpenCL device, a number in llm_gpu_list() or a part of "platform name";
+	 * or LLM_GPU_HOST, the CPU lane in its place. Without OpenCL they run on the virtual clock only, if
+	 * nothing is said: there the host computes what the modelled GPU takes its time for. */
 	const char *gpu;
 #define LLM_GPU_HOST "host"
 	/* Placement layer on the wall's clock: a profile of the machine, for which products are cut; NULL: host. The virtual clock's

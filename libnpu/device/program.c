@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json_text.h"
+#include "npu_json.h"
 #include "npu_private.h"
 #include "probes.h"
 #include "trace.h"

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "json_text.h"
+#include "npu_json.h"
 
 /* Bytes of the UTF-8 character at @s, as RFC 3629 has it: no surrogates, none longer than it need be. 0: there is none. */
 static size_t utf8_length(const uint8_t *s)

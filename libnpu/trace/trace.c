@@ -17,7 +17,7 @@
 
 #include <drm/vnpu_accel.h>
 
-#include "json_text.h"
+#include "npu_json.h"
 #include "npu_private.h"
 #include "trace.h"
 

@@ -536,7 +536,7 @@ int lane_gpu_create(struct lane_memory *memory, struct lane **lane)
 	err = err ? err : map(g, g->words, LLM_GPU_PAGE, &g->flag);
 	err = err ? err : make_quant(g);
 	if (!err)
-		g->explicit = memory->loaded->sync != LLM_SYNC_FAST || !llm_gpu_info(gpu)->coherent ||
+		g->explicit = memory->loaded->sync != LLM_SYNC_FAST || !llm_gpu_coherent(gpu) ||
 			      !llm_gpu_shared(g->work);
 	return err;
 }

@@ -39,9 +39,6 @@ const char *llm_op_name(uint16_t op); /* "embed", "attn_norm", ... "logits" */
 /* The weights [*@k][*@n] of a layer's matmuls, and of the head's; false: @op multiplies with no weights. */
 bool llm_op_matmul(const struct shape *shape, enum llm_op op, uint64_t *k, uint64_t *n);
 
-/* Of a weight in memory, and of an activation; @w not AUTO. */
-double llm_weight_bits(enum llm_weights w);
-unsigned int llm_act_bits(enum llm_weights w);
 /* What the activations of the matmul @op are rounded to. */
 enum llm_input llm_op_input(enum llm_weights w, enum llm_activations a, enum llm_op op);
 /* Of a cached value; the modelled SoC keeps F32 as F16, as all floats. */

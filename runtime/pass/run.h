@@ -27,7 +27,7 @@ struct pass_runner {
 	struct lane *lanes[SOC_NR_LANES]; /* all NULL: a dry run */
 	float jitter; /* of the virtual clock's durations */
 	uint64_t seed;
-	struct sched_client *client; /* of a lane, beside the passes on the virtual clock: for experiments; NULL: none */
+	struct sched_client *client; /* beside the passes on the virtual clock; NULL: none */
 	/* Told of every pass that went well: when it began, on the pass's clock; NULL: nobody is. */
 	void (*listener)(void *ud, uint64_t at_ns, const struct plan *plan, const struct sched_run *run);
 	void *listener_ud;

@@ -116,13 +116,15 @@ enum sched_clock {
 };
 
 /*
- * Another client of a lane, on the virtual clock: it has work of its own for a device that the plan's tasks run on, piece by
- * piece. The driver serves the two clients' queues in turn, and nothing is preempted: a piece waits for the task that runs and for
- * those that are enqueued with it (sched_task.graph), and no task begins on that lane before it has ended. Its memory traffic and
- * power are not counted. The wall clock has no such client: there whoever else uses a device does so by himself.
+ * Another client of a lane, on the virtual clock: it has work of its own for a device that the
+ * plan's tasks run on, piece by piece. The driver serves the two clients' queues in turn, and
+ * nothing is preempted: a piece waits for the task that runs and for those that are enqueued with
+ * it (sched_task.graph), and no task begins on that lane before the piece has ended. Its memory
+ * traffic and power are not counted. The wall clock needs none: there whoever else uses a device
+ * does so without being asked.
  *
- * Times are the client's own, in ns from its beginning. Runs go on where the one before has left it, so that it may outlast
- * many of them.
+ * Times are the client's own, in ns from its beginning. A run goes on where the one before has left
+ * it, so a client may outlast many runs.
  */
 struct sched_client_ops {
 	bool (*waits)(void *ud, double now_ns); /* a piece could begin; asked when the lane is free */

@@ -6,7 +6,7 @@
  * the memory: soc_rates(). Rates hold from one event to the next: a start, an end of an overhead, an end of a task, or
  * the time at which the result of one lane is known on another.
  *
- * A piece of another client's work (struct sched_client) has its lane for itself from its beginning to its end.
+ * A piece of another client's work (struct sched_client) has its lane for itself while it lasts.
  *
  * Times are doubles in ns; equal times are taken in the order of task numbers, so a run has one outcome only.
  */
@@ -175,7 +175,8 @@ static int start(struct simulation *sim, int lane, uint32_t task)
 	return opts->execute ? sched_task_run(t, lane) : 0;
 }
 
-/* The client's lane is free: whether it is the client's turn. Tasks that are enqueued with the last one come before it. */
+/* Of the client's lane, which is free: whether it is the client's turn. Tasks that are enqueued with
+ * the last one come before it. */
 static bool client_takes(struct simulation *sim)
 {
 	const struct sched_client *c = sim->client;
@@ -187,7 +188,7 @@ static bool client_takes(struct simulation *sim)
 	return !t || (!c->was_last && (!t->graph || t->graph != sim->lanes[c->lane].graph));
 }
 
-/* Whether @lane may take a task; the client begins a piece of its work instead if that comes first. */
+/* Whether @lane may take a task; if it is the client's turn, a piece of its work begins instead. */
 static bool lane_free(struct simulation *sim, int lane)
 {
 	struct sched_client *c = sim->client;
@@ -349,7 +350,9 @@ static double client_next(const struct simulation *sim)
 
 	if (!c)
 		return INFINITY;
-	return (client_runs(sim) ? c->end_ns : c->ops->next(c->ud, sim->client_ns + sim->now)) - sim->client_ns;
+	if (client_runs(sim))
+		return c->end_ns - sim->client_ns;
+	return c->ops->next(c->ud, sim->client_ns + sim->now) - sim->client_ns;
 }
 
 /* A task that became ready meanwhile stands in the queue behind the client's work. */

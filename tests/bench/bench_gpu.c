@@ -418,8 +418,8 @@ int main(int argc, char **argv)
 	check_npu(npu_context_create(dev, &npu_ctx));
 	check_npu(npu_queue_create(npu_ctx, NULL, &npu_q));
 	printf("gpu: %s, %s; %u compute units, vectors of %u, %s\n", llm_gpu_info(gpu)->platform,
-	       llm_gpu_info(gpu)->name, llm_gpu_info(gpu)->compute_units, llm_gpu_info(gpu)->vector,
-	       llm_gpu_info(gpu)->coherent ? "coherent" : "not coherent");
+	       llm_gpu_info(gpu)->name, llm_gpu_info(gpu)->compute_units, llm_gpu_vector(gpu),
+	       llm_gpu_coherent(gpu) ? "coherent" : "not coherent");
 	printf("npu: %s\n\n", npu_device_info(dev)->name);
 	printf("%-9s %-22s %9s %8s %11s %8s %8s\n", "kernel", "m x n x k", "gpu GF/s", "GB/s", "npu GF/s", "GB/s",
 	       "gpu/npu");

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# BUILD=build tests/vm/run.sh tests/bench/sync-guest.sh: what fast synchronisation is worth through vnpu.ko, in the virtual machine,
-# which has two CPUs: tokens of the embedded model, a job each, and with every matmul cut between the NPU and the CPU lane.
+# BUILD=build tests/vm/run.sh tests/bench/sync-guest.sh: what fast synchronisation is worth through
+# vnpu.ko, in the virtual machine, which has two CPUs: tokens of the embedded model, a job each, and
+# with every matmul cut between the NPU and the CPU lane.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/vm/steps.sh
@@ -9,7 +10,8 @@ cd "$(dirname "$0")/../.." || exit 1
 bench() { # ARGUMENTS...: by either way, one after the other
 	local sync
 	for sync in fast driver; do
-		"$BUILD/experiments/hetero" -m share/models/docs6m/docs6m-q8_0.gguf --transport drm -n 32 -r 3 --sync $sync "$@" || return 1
+		"$BUILD/experiments/hetero" -m share/models/docs6m/docs6m-q8_0.gguf --transport drm \
+			-n 32 -r 3 --sync $sync "$@" || return 1
 	done
 }
 

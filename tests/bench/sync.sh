@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # tests/bench/sync.sh [options] [-- arguments for hetero]
-# Measures what fast synchronisation is worth (HeteroLLM 4.2; runtime/schedule/waits.h): build/experiments/hetero with --sync fast
-# and with --sync driver on the same model, by turns, and how the ends of the lanes' work were foreseen. docs/hetero.md says more.
+# Measures what fast synchronisation is worth (HeteroLLM 4.2; runtime/schedule/waits.h):
+# build/experiments/hetero with --sync fast and with --sync driver on the same model, by turns, and
+# how the ends of the lanes' work were foreseen. docs/hetero.md says more.
 #
 #   --shapes LIST   shapes of models of random weights (qwen2.5-0.5b,llama3.2-1b): names of share/shapes, or files
 #   -m LIST         these files in place of them
@@ -11,7 +12,8 @@
 #   -r N            rounds (5)
 #   -o FORMAT       md for a table (the default), json for one object per comparison
 #
-# Without arguments for hetero: --preset hetero-tensor --partition row --gpu-share 0.25, so that every matmul is cut.
+# Without arguments for hetero: --preset hetero-tensor --partition row --gpu-share 0.25, so that
+# every matmul is cut.
 #   BUILD           where experiments/hetero is (build)
 #   PEER_MODELS     where the models of random weights are kept (~/.cache/vnpu/models)
 set -u
@@ -69,7 +71,8 @@ compare() { # FILE ARGUMENTS...
 		measure driver "$file" "$@"
 	done
 	# Of the same length, so that the waits are those of the prompt measured.
-	"$hetero" -m "$file" -pg "${prompts%%,*},$gen" -r 1 "$@" --sync fast >"$work/out" 2>"$work/err" || fail "$(tail -1 "$work/err")"
+	"$hetero" -m "$file" -pg "${prompts%%,*},$gen" -r 1 "$@" --sync fast \
+		>"$work/out" 2>"$work/err" || fail "$(tail -1 "$work/err")"
 	{
 		basename "$file"
 		python3 "$here/turns.py" waits "$work/out"

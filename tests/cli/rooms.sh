@@ -48,6 +48,9 @@ refused_in tools/llm-bench args.c '"scheduler.h"' '"plan.h"' '"gpu.h"' '"game.h"
 refused_in tools/experiments/hetero trial.c '"fw.h"' '"npu_private.h"' '"scheduler_private.h"'
 refused_in tools/llm-quantize llm-quantize.c '"gguf.h"' '"quantize.h"' '"threadpool.h"'
 refused_in tools/llm-vocab llm-vocab.c '"gguf.h"' '"tokenizer.h"' '"text.h"'
+refused_in tools/npu-info opencl.c '"gpu.h"' '"npu_private.h"'
+refused_in tools/npu-profile measure.c '"plan.h"' '"shape.h"' '"llm_fail.h"'
+refused_in tools/npu-trace doc.c '"trace.h"' '"npu_private.h"' '"fw.h"'
 refused_in tools/npuc npuc.c '"image.h"' '"fw_stream.h"' '"profile.h"'
 
 run make -s --no-print-directory DEPS=no BUILD="$BUILD" room-compile ROOM=runtime/nowhere

@@ -51,10 +51,10 @@ has "vnpu-dkms has the module's sources" vnpu-dkms "$src/dkms.conf" $(find kmod 
 has "vnpu-dkms has hooks for kernels and for headers" vnpu-dkms /etc/kernel/{postinst.d,header_postinst.d}/vnpu-dkms
 has "libnpu0 has the library" libnpu0 "$lib/libnpu.so.0"
 has "libnpu-dev has what a program is built with" libnpu-dev "$lib"/{libnpu.so,libnpu.a,pkgconfig/libnpu.pc} \
-	/usr/include/vnpu/{npu.h,npu_graph.h,drm/vnpu_accel.h,linux/vnpu_fw.h}
+	/usr/include/vnpu/{npu.h,npu_graph.h,npu_json.h,drm/vnpu_accel.h,linux/vnpu_fw.h}
 has "libllm0 has the library" libllm0 "$lib/libllm.so.0"
 has "libllm-dev has what a program is built with" libllm-dev "$lib"/{libllm.so,libllm.a,pkgconfig/libllm.pc} \
-	/usr/include/vnpu/{llm,llm_quantize,llm_vocab}.h
+	/usr/include/vnpu/{llm,llm_choices,llm_quantize,llm_vocab}.h
 same "no file is in two packages" "none$(sort "$scratch"/*.list | grep -v /usr/share/doc | uniq -d)" none
 has "vnpu-tools has every program" vnpu-tools /usr/sbin/vnpu-fw \
 	$(cd "$debs/vnpu-$version/build/bin" && printf '/usr/bin/%s\n' * | grep -vx /usr/bin/vnpu-fw)

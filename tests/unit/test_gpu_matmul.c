@@ -198,7 +198,7 @@ static void check_same(const struct product *p)
 static bool keeps_order(int i)
 {
 #if defined(__x86_64__)
-	return llm_gpu_info(gpus[i])->vector > 4 && llm_gpu_info(gpus[i])->cpu && __builtin_cpu_supports("fma");
+	return llm_gpu_vector(gpus[i]) > 4 && llm_gpu_info(gpus[i])->cpu && __builtin_cpu_supports("fma");
 #else
 	return false;
 #endif

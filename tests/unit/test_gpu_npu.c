@@ -104,7 +104,7 @@ static void fill_weights(const struct both *w, bool w4, unsigned int n, unsigned
 /* The GPU's norm of x becomes visible to the host and so to the NPU: by a flag or by the driver. */
 static void hand_over(const struct lanes *l, const struct both *norm, const struct both *word, uint32_t turn)
 {
-	if (llm_gpu_info(l->gpu)->coherent) {
+	if (llm_gpu_coherent(l->gpu)) {
 		OK(llm_gpu_flag(l->q, at(word, 0), turn, NULL));
 		while (!llm_gpu_flag_is(word->data, turn))
 			sched_yield();

@@ -29,7 +29,7 @@ static void devices_are_described_and_chosen(void **state)
 	}
 	OK(llm_gpu_open("0", NULL, &gpu));
 	assert_string_equal(llm_gpu_info(gpu)->name, list[0].name);
-	assert_true(llm_gpu_info(gpu)->vector >= 4);
+	assert_true(llm_gpu_vector(gpu) >= 4);
 	llm_gpu_close(gpu);
 	/* A part of the name, in other letters. */
 	snprintf(part, sizeof(part), "%.6s", list[0].platform);
@@ -188,7 +188,7 @@ static void shared_memory_is_one_on_a_coherent_device(void **state)
 
 	FOR_EACH_WIDTH(i)
 	{
-		if (!llm_gpu_info(gpus[i])->coherent)
+		if (!llm_gpu_coherent(gpus[i]))
 			skip();
 		arena_open(&a, gpus[i], 1 << 20, LLM_GPU_SHARED);
 		assert_true(llm_gpu_shared(a.buf));

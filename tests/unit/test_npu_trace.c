@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "json_text.h"
+#include "npu_json.h"
 #include "npu_fixture.h"
 
 #define MAX_EVENTS 20000

@@ -423,10 +423,17 @@ static double customer_next(void *ud, double now_ns)
 	return c->n < MAX_PIECES && c->wants_ns > now_ns + SCHED_SAME_NS ? c->wants_ns : INFINITY;
 }
 
-static const struct sched_client_ops customer_ops = { customer_waits, customer_begin, customer_end, customer_next };
+static const struct sched_client_ops customer_ops = {
+	customer_waits,
+	customer_begin,
+	customer_end,
+	customer_next,
+};
 
-/* None of the pieces is done while a task of that lane is; the run began at @from_ns of the client's time. */
-static void check_pieces(const struct customer *c, const struct sched_run *run, enum soc_lane lane, double from_ns)
+/* None of the pieces is done while a task of that lane is. The run began at @from_ns of the client's
+ * time. */
+static void check_pieces(const struct customer *c, const struct sched_run *run, enum soc_lane lane,
+			 double from_ns)
 {
 	for (uint32_t i = 0; i < c->n + c->served; i++) {
 		const struct piece *p = &c->pieces[i];
@@ -448,7 +455,11 @@ static void test_another_client_has_its_lane_for_itself(void **state)
 	struct customer *c = calloc(1, sizeof(*c));
 
 	for (int i = 0; i < 60; i++) {
-		struct sched_client client = { .ops = &customer_ops, .ud = c, .lane = (enum soc_lane)any(0, SOC_NR_LANES - 1) };
+		struct sched_client client = {
+			.ops = &customer_ops,
+			.ud = c,
+			.lane = (enum soc_lane)any(0, SOC_NR_LANES - 1),
+		};
 		struct sched_options opts = virtual_options();
 
 		*c = (struct customer){ .wants_ns = any(0, 1) * 1e6 };

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* npu-info: the devices of OpenCL, of which one can be the runtime's GPU lane (runtime/lanes/opencl/gpu.h). That there is none is no error. */
+/* npu-info: the devices of OpenCL, of which one can be the runtime's GPU lane. That there is none is no error. */
 #include "npu-info.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "gpu.h"
 #include "json_out.h"
 #include "llm.h"
 

@@ -80,13 +80,11 @@ int npu_profile_fit(const struct profile_args *a, const char *path)
 	err = err ?: predictor_cross_validate(&s, lane, &o, a->folds, a->seed, &error);
 	if (!err && a->out)
 		err = predictor_save(p, a->out);
-	if (err)
-		tool_fail("%s", llm_error());
-	else
+	if (!err)
 		print_fit(a, p, &s, &error);
 	predictor_free(p);
 	op_samples_free(&s);
-	return err ? 1 : 0;
+	return err;
 }
 
 int npu_profile_predict(const struct profile_args *a, const char *path, char *const mkn[3])
@@ -96,6 +94,7 @@ int npu_profile_predict(const struct profile_args *a, const char *path, char *co
 	enum npu_time_order order = a->orders.n ? a->orders.v[0] : NPU_TIME_WEIGHTS_STATIONARY;
 	struct op_sample sample;
 	struct predictor *p;
+	char why[512];
 	uint64_t dim[3];
 	int err = 0;
 
@@ -105,8 +104,8 @@ int npu_profile_predict(const struct profile_args *a, const char *path, char *co
 		err = tool_parse_u64(names[i], mkn[i], 1, OP_MAX_DIM, &dim[i]);
 	if (err)
 		return err;
-	if (predictor_load(path, &p))
-		return tool_fail("%s", llm_error());
+	if (predictor_load(path, &p, why, sizeof(why)))
+		return tool_fail("%s", why);
 	sample = op_profile_matmul(SOC_NPU, dim[0], dim[1], dim[2], weights, order);
 	printf("%.0f ns\n", predictor_ns(p, &sample.op));
 	predictor_free(p);

@@ -3,30 +3,29 @@
 #include <stdio.h>
 
 #include "npu-profile.h"
-#include "progress.h"
 #include "tool.h"
 
 static const unsigned int default_rows[] = { 1, 8, 32, 64, 128, 256, 512 };
 
 /* One lane, type and order. */
-static int add_products(const struct profile_args *a, const struct shape *shape, enum soc_lane lane,
-			enum llm_weights weights, enum npu_time_order order, struct op_samples *s)
+static int add_products(const struct profile_args *a, enum soc_lane lane, enum llm_weights weights,
+			enum npu_time_order order, struct op_samples *s)
 {
 	struct op_profile_random random = a->random;
 	bool given = a->rows.n;
 	int err = 0;
 
 	random.seed = a->seed;
-	if (shape)
-		err = op_profile_grid(shape, given ? a->rows.v : default_rows,
+	if (a->shape)
+		err = op_profile_grid(a->shape, given ? a->rows.v : default_rows,
 				      given ? a->rows.n : sizeof(default_rows) / sizeof(default_rows[0]), lane, weights,
 				      order, s);
 	if (!err && random.n)
 		err = op_profile_random(&random, lane, weights, order, s);
-	return err ? tool_fail("%s", llm_error()) : 0;
+	return err;
 }
 
-static int add_all(const struct profile_args *a, const struct shape *shape, struct op_samples *s)
+static int add_all(const struct profile_args *a, struct op_samples *s)
 {
 	size_t nr_lanes = a->lanes.n ? a->lanes.n : 1, nr_weights = a->weights.n ? a->weights.n : 1;
 	int err = 0;
@@ -38,7 +37,7 @@ static int add_all(const struct profile_args *a, const struct shape *shape, stru
 
 		for (size_t w = 0; w < nr_weights; w++)
 			for (size_t o = 0; o < nr_orders && !err; o++)
-				err = add_products(a, shape, lane, a->weights.n ? a->weights.v[w] : LLM_WEIGHTS_W8A8,
+				err = add_products(a, lane, a->weights.n ? a->weights.v[w] : LLM_WEIGHTS_W8A8,
 						   lane == SOC_NPU && a->orders.n ? a->orders.v[o]
 										  : NPU_TIME_WEIGHTS_STATIONARY,
 						   s);
@@ -46,26 +45,13 @@ static int add_all(const struct profile_args *a, const struct shape *shape, stru
 	return err;
 }
 
-static int show_progress(void *ud, size_t done, size_t n)
-{
-	char what[64];
-
-	snprintf(what, sizeof(what), "product %zu of %zu", done + 1, n);
-	progress_show((double)done / (double)n, what);
-	return 0;
-}
-
 static int measure(const struct profile_args *a, struct op_samples *s)
 {
 	struct profile *p;
 	char why[512];
-	int err;
 
-	if (a->wall) {
-		err = op_profile_wall(&a->device, s, show_progress, NULL);
-		progress_clear();
-		return err ? tool_fail("%s", llm_error()) : 0;
-	}
+	if (a->wall)
+		return op_profile_wall(&a->device, s);
 	p = profile_load(a->profile ? a->profile : "sd8gen3", why, sizeof(why));
 	if (!p)
 		return tool_fail("%s", why);
@@ -90,13 +76,10 @@ static int check(const struct profile_args *a)
 int npu_profile_measure(const struct profile_args *a)
 {
 	struct op_samples s = { 0 };
-	struct shape shape;
 	FILE *f = NULL;
 	int status = check(a);
 
-	if (!status && a->shape && shape_load(a->shape, &shape))
-		status = tool_fail("%s", llm_error());
-	status = status ?: add_all(a, a->shape ? &shape : NULL, &s);
+	status = status ?: add_all(a, &s);
 	/* Before the minutes that a measurement takes. */
 	if (!status && !(f = npu_profile_open(a->out)))
 		status = 1;

@@ -4,7 +4,9 @@
  *
  *	npu-profile.c	the verbs and the command line
  *	measure.c	samples, by the wall's clock or a SoC's
+ *	op_profile*.c	the products, and what they take
  *	fit.c		a predictor from samples; its predictions
+ *	predictor_*.c	learning it, how good it is, its file
  *	curve.c		the three behaviours of HeteroLLM 3.2
  */
 #ifndef NPU_PROFILE_H
@@ -14,7 +16,7 @@
 #include <stdint.h>
 
 #include "op_profile.h"
-#include "predictor.h"
+#include "predictor_fit.h"
 #include "range.h"
 
 struct profile_args {

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json_text.h"
+#include "npu_json.h"
 #include "tool.h"
 
 void *doc_grow(void *array, size_t nr, size_t *room, size_t size)

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "json_text.h"
+#include "npu_json.h"
 #include "tool.h"
 
 /* How often the driver's events are fetched. */

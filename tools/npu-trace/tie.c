@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json_text.h"
+#include "npu_json.h"
 #include "tool.h"
 
 /* Above the kernel's greatest process id. */

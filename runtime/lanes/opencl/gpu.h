@@ -25,14 +25,14 @@
  * Synchronisation comes in two ways, and both give the same results:
  *
  *	driver	to_device, operators, to_host, finish: the driver's own, right on every platform
- *	fast	operators and a flag, in shared buffers of a device that is coherent (info): the host writes operands, the
+ *	fast	operators and a flag, in shared buffers of a device that is coherent: the host writes operands, the
  *		operators run, then a last kernel writes a word that the host polls (HeteroLLM section 4.2). No call is made
  *		to learn of the end, and nothing is copied or mapped
  *
  * The caveat of the fast way: OpenCL 1.2 promises nothing of what host and kernels see of one another's writes without such
  * calls (only fine-grained SVM of OpenCL 2 does). In practice it is so where CPU and GPU share coherent caches or where a kernel
  * begins with empty caches and its end writes them back. llm_gpu_open() tries it out on the device, in both directions; where it
- * does not hold, info.coherent is false, flags are written by a thread of the driver when it reports the end, and callers use the
+ * does not hold, llm_gpu_coherent() is false, flags are written by a thread of the driver when it reports the end, and callers use the
  * driver's way.
  *
  * Order. A queue is out-of-order where the device has such queues. struct llm_gpu_order names the operators that one has to wait
@@ -56,29 +56,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "llm.h"
+
 struct llm_gpu;
 struct llm_gpu_buffer;
 struct llm_gpu_queue;
 
 /* ---- devices ------------------------------------------------------------------------------------------------------ */
-
-struct llm_gpu_info {
-	char platform[64], name[128], version[96]; /* as the platform says */
-	bool cpu; /* the device is the host's processor */
-	unsigned int compute_units;
-	uint64_t memory_bytes, max_buffer_bytes;
-	bool unified; /* it has the host's memory */
-	bool fp16; /* it computes in F16 (cl_khr_fp16); the kernels here do not */
-	bool out_of_order;
-	bool exact; /* it divides as IEEE 754 says */
-	/* Of an opened device: */
-	bool coherent; /* host and kernels see one another's writes to shared buffers without calls */
-	unsigned int vector; /* floats of a work-item's vectors */
-};
-
-/* All devices of all platforms, in the platforms' order: the first @max to @list, and in *@n how many there are. -ENODEV: there is
- * no platform, and the line says what to install; 0 devices on platforms that are there are no error. */
-int llm_gpu_list(struct llm_gpu_info *list, unsigned int max, unsigned int *n);
 
 struct llm_gpu_options {
 	/* Floats of a work-item's vectors: 4, 8 or 16; 0: as many as the registers of a CPU hold, 4 on a GPU. */
@@ -95,6 +79,9 @@ struct llm_gpu_options {
 int llm_gpu_open(const char *select, const struct llm_gpu_options *opts, struct llm_gpu **gpu);
 void llm_gpu_close(struct llm_gpu *gpu);
 const struct llm_gpu_info *llm_gpu_info(const struct llm_gpu *gpu);
+/* Host and kernels see one another's writes to shared buffers without calls. */
+bool llm_gpu_coherent(const struct llm_gpu *gpu);
+unsigned int llm_gpu_vector(const struct llm_gpu *gpu); /* floats of a work-item's vectors */
 
 /* ---- memory ------------------------------------------------------------------------------------------------------- */
 

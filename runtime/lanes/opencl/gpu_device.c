@@ -245,7 +245,6 @@ static int choose_shape(struct llm_gpu *gpu, const struct llm_gpu_options *opts)
 		*s = (struct gpu_shape){ v, 2, 1, 4, 2, 1, 1, 1, 8, 64, 1 };
 	else
 		*s = (struct gpu_shape){ v, 1, 8, 8, 1, 4, 16, 32, 4, 128, 32 };
-	gpu->info.vector = v;
 	return 0;
 }
 
@@ -305,7 +304,7 @@ static int open_device(struct llm_gpu *gpu, const char *select, const struct llm
 	if (cl_err)
 		return gpu_fail(cl_err, gpu->info.name);
 	err = build(gpu);
-	return err ? err : gpu_probe(gpu, &gpu->info.coherent);
+	return err ? err : gpu_probe(gpu, &gpu->coherent);
 }
 
 int llm_gpu_open(const char *select, const struct llm_gpu_options *opts, struct llm_gpu **out)
@@ -340,4 +339,14 @@ void llm_gpu_close(struct llm_gpu *gpu)
 const struct llm_gpu_info *llm_gpu_info(const struct llm_gpu *gpu)
 {
 	return &gpu->info;
+}
+
+bool llm_gpu_coherent(const struct llm_gpu *gpu)
+{
+	return gpu->coherent;
+}
+
+unsigned int llm_gpu_vector(const struct llm_gpu *gpu)
+{
+	return gpu->shape.vector;
 }

@@ -38,6 +38,7 @@ struct gpu_shape {
 
 struct llm_gpu {
 	struct llm_gpu_info info;
+	bool coherent;
 	cl_device_id device;
 	cl_context context;
 	cl_program program;

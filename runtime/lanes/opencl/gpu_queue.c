@@ -320,7 +320,7 @@ int llm_gpu_flag(struct llm_gpu_queue *q, struct llm_gpu_area flag, uint32_t val
 		ret = llm_fail(-EINVAL, "OpenCL: a flag in memory that is the device's alone");
 	if (ret)
 		return ret;
-	if (q->gpu->info.coherent && flag.buf->shared) {
+	if (q->gpu->coherent && flag.buf->shared) {
 		gpu_begin(&l, q, GPU_flag);
 		gpu_arg_area(&l, &flag);
 		gpu_arg_u32(&l, value);

@@ -43,7 +43,8 @@ static const struct option_def options[] = {
 	{ OPT_PG, NULL, "P,N", .doc = "a test of a prompt of P tokens and N generated ones",
 	  .dash = "pg" },
 	{ 'd', "n-depth", "N", .doc = "tokens in the KV cache before a test (default: 0)" },
-	{ 'r', "repetitions", "N", .doc = "runs of each test (default: 5; 1 without jitter)" },
+	{ 'r', "repetitions", "N",
+	  .doc = "runs of each test (default: 5; by the virtual clock without jitter 1)" },
 	{ OPT_GAME, "game", "FPS:MS[:KERNELS]",
 	  .doc = "make each test again, beside a game of so many frames a second, each of so many "
 		 "kernels (default: 16) that take the GPU so long together" },

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops.h"
+#include "tool.h"
 
 struct op_sample op_profile_matmul(enum soc_lane lane, uint64_t m, uint64_t k, uint64_t n, enum llm_weights weights,
 				   enum npu_time_order order)
@@ -24,22 +24,20 @@ struct op_sample op_profile_matmul(enum soc_lane lane, uint64_t m, uint64_t k, u
 	};
 }
 
-int op_profile_grid(const struct shape *shape, const unsigned int *rows, size_t nr_rows, enum soc_lane lane,
+int op_profile_grid(const char *shape, const unsigned int *rows, size_t nr_rows, enum soc_lane lane,
 		    enum llm_weights weights, enum npu_time_order order, struct op_samples *s)
 {
-	int err = 0;
+	struct llm_matmul matmuls[LLM_MAX_MATMULS];
+	unsigned int n;
+	int err = llm_shape_matmuls(shape, matmuls, &n) ? tool_fail("%s", llm_error()) : 0;
 
-	for (int op = 0; op < LLM_NR_OPS; op++) {
-		uint64_t k, n;
-
-		if (!llm_op_matmul(shape, op, &k, &n))
-			continue;
-		for (size_t i = 0; i < nr_rows && !err; i++) {
-			struct op_sample v = op_profile_matmul(lane, rows[i], k, n, weights, order);
+	for (unsigned int i = 0; i < n && !err; i++)
+		for (size_t r = 0; r < nr_rows && !err; r++) {
+			struct op_sample v =
+				op_profile_matmul(lane, rows[r], matmuls[i].k, matmuls[i].n, weights, order);
 
 			err = op_samples_add(s, &v);
 		}
-	}
 	return err;
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "llm_fail.h"
+#include "tool.h"
 
 #define HEADER "source,lane,op,m,k,n,act_bits,weight_bits,order,ns,mad_ns,runs"
 #define NR_COLUMNS 12
@@ -22,7 +22,7 @@ int op_samples_add(struct op_samples *s, const struct op_sample *sample)
 		struct op_sample *v = realloc(s->v, (s->n ? 2 * s->n : 1) * sizeof(*v));
 
 		if (!v)
-			return llm_fail(-ENOMEM, "no memory for %zu samples", s->n + 1);
+			return tool_fail("no memory for %zu samples", s->n + 1);
 		s->v = v;
 	}
 	s->v[s->n++] = *sample;
@@ -35,7 +35,7 @@ void op_samples_free(struct op_samples *s)
 	*s = (struct op_samples){ 0 };
 }
 
-int op_samples_write(const struct op_samples *s, FILE *out)
+void op_samples_write(const struct op_samples *s, FILE *out)
 {
 	fputs(HEADER "\n", out);
 	for (size_t i = 0; i < s->n; i++) {
@@ -45,7 +45,6 @@ int op_samples_write(const struct op_samples *s, FILE *out)
 			soc_lane_name(v->lane), v->op.m, v->op.k, v->op.n, v->op.act_bits, v->op.weight_bits,
 			order_names[v->op.order], v->ns, v->mad_ns, v->runs);
 	}
-	return ferror(out) ? -EIO : 0;
 }
 
 struct reader {
@@ -56,7 +55,7 @@ struct reader {
 
 static int bad(const struct reader *r, const char *column, const char *value, const char *wanted)
 {
-	return llm_fail(-EINVAL, "samples %s: line %u: %s = '%s': %s is wanted", r->path, r->line, column, value,
+	return tool_fail("samples %s: line %u: %s = '%s': %s is wanted", r->path, r->line, column, value,
 			wanted);
 }
 
@@ -103,8 +102,7 @@ static int parse_source(const struct reader *r, const char *value)
 	if (!*value || strlen(value) >= sizeof(s->source))
 		return bad(r, "source", value, "a name of less than 64 characters");
 	if (s->n && strcmp(s->source, value))
-		return llm_fail(-EINVAL,
-				"samples %s: line %u is from %s, those before it from %s: times of two sources "
+		return tool_fail("samples %s: line %u is from %s, those before it from %s: times of two sources "
 				"are no one machine's",
 				r->path, r->line, value, s->source);
 	snprintf(s->source, sizeof(s->source), "%s", value);
@@ -149,7 +147,7 @@ static int parse_line(const struct reader *r, char *line)
 	int err;
 
 	if (r->line == 1)
-		return strcmp(line, HEADER) ? llm_fail(-EINVAL, "samples %s: the first line is not %s", r->path, HEADER)
+		return strcmp(line, HEADER) ? tool_fail("samples %s: the first line is not %s", r->path, HEADER)
 					    : 0;
 	while ((word = strsep(&next, ","))) {
 		if (n < NR_COLUMNS)
@@ -157,7 +155,7 @@ static int parse_line(const struct reader *r, char *line)
 		n++;
 	}
 	if (n != NR_COLUMNS)
-		return llm_fail(-EINVAL, "samples %s: line %u has %zu columns instead of %d", r->path, r->line, n,
+		return tool_fail("samples %s: line %u has %zu columns instead of %d", r->path, r->line, n,
 				NR_COLUMNS);
 	err = parse_values(r, cell, &sample);
 	return err ? err : op_samples_add(r->s, &sample);
@@ -173,18 +171,18 @@ int op_samples_read(const char *path, struct op_samples *s)
 	int err = 0;
 
 	if (!f)
-		return llm_fail(-errno, "samples %s: %s", path, strerror(errno));
+		return tool_fail("samples %s: %s", path, strerror(errno));
 	while (!err && (n = getline(&line, &room, f)) > 0) {
 		r.line++;
 		if (strlen(line) != (size_t)n)
-			err = llm_fail(-EINVAL, "samples %s: line %u: not a text file", path, r.line);
+			err = tool_fail("samples %s: line %u: not a text file", path, r.line);
 		line[strcspn(line, "\r\n")] = '\0';
 		err = err ? err : parse_line(&r, line);
 	}
 	if (!err && ferror(f))
-		err = llm_fail(-EIO, "samples %s: %s", path, strerror(errno));
+		err = tool_fail("samples %s: %s", path, strerror(errno));
 	if (!err && !s->n)
-		err = llm_fail(-EINVAL, "samples %s: no samples in it", path);
+		err = tool_fail("samples %s: no samples in it", path);
 	free(line);
 	fclose(f);
 	if (err)

@@ -8,13 +8,13 @@
  * the sums of z z^T, z t and t^2, which move from one part to the other, sample by sample, while a feature's thresholds
  * are tried in order.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "llm_fail.h"
-#include "predictor_private.h"
+#include "predictor_fit.h"
+#include "predictor_tree.h"
+#include "tool.h"
 
 /* Thresholds tried of a feature where leaves are sums; the parts are looked into again. */
 #define MAX_THRESHOLDS 32
@@ -67,6 +67,18 @@ struct fitter {
 	uint32_t room;
 	bool no_memory;
 };
+
+struct predictor_options predictor_defaults(void)
+{
+	return (struct predictor_options){
+		.leaves = PREDICTOR_LINEAR,
+		.max_depth = PREDICTOR_MAX_DEPTH,
+		.min_samples = 10,
+		.tile_m = 32,
+		.tile_k = 32,
+		.tile_n = 32,
+	};
+}
 
 static int nr_terms(const struct fitter *f)
 {
@@ -410,18 +422,18 @@ int predictor_fit(const struct op_samples *samples, enum soc_lane lane, const st
 
 	*p = NULL;
 	if (!samples->n || samples->n > UINT32_MAX)
-		return llm_fail(-EINVAL, "%zu samples: nothing can be learned from them", samples->n);
+		return tool_fail("%zu samples: nothing can be learned from them", samples->n);
 	if (!prepare(&f, samples, lane, &n)) {
-		err = llm_fail(-ENOMEM, "no memory to learn from %zu samples", samples->n);
+		err = tool_fail("no memory to learn from %zu samples", samples->n);
 	} else if (!n) {
-		err = llm_fail(-EINVAL, "none of the %zu samples is of lane %s", samples->n, soc_lane_name(lane));
+		err = tool_fail("none of the %zu samples is of lane %s", samples->n, soc_lane_name(lane));
 	} else {
 		f.p->info = (struct predictor_info){ .lane = lane, .options = *opts, .samples = n };
 		memcpy(f.p->info.source, samples->source, sizeof(f.p->info.source));
 		whisper(&f, n);
 		grow(&f, 0, n, 0, 0);
 		if (f.no_memory)
-			err = llm_fail(-ENOMEM, "no memory for a tree over %u samples", n);
+			err = tool_fail("no memory for a tree over %u samples", n);
 	}
 	free(f.rows);
 	free(f.index);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* How good a predictor is: on given samples, and on those that it was not learned from. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
-#include "llm_fail.h"
-#include "predictor.h"
+#include "predictor_fit.h"
+#include "tool.h"
 
 struct tally {
 	struct predictor_error e;
@@ -146,7 +145,7 @@ int predictor_cross_validate(const struct op_samples *samples, enum soc_lane lan
 		part = calloc(own.n + 1, sizeof(*part));
 		order = calloc(own.n + 1, sizeof(*order));
 		if (!part || !order)
-			err = llm_fail(-ENOMEM, "no memory to cross-validate %zu samples", own.n);
+			err = tool_fail("no memory to cross-validate %zu samples", own.n);
 	}
 	if (!err) {
 		size_t shapes;
@@ -154,7 +153,7 @@ int predictor_cross_validate(const struct op_samples *samples, enum soc_lane lan
 		qsort(own.v, own.n, sizeof(*own.v), compare_samples);
 		shapes = folds < 2 ? 0 : draw_parts(&own, folds, seed, part, order);
 		if (shapes < folds || folds < 2)
-			err = llm_fail(-EINVAL, "%zu different shapes of lane %s cannot be cut into %u parts", shapes,
+			err = tool_fail("%zu different shapes of lane %s cannot be cut into %u parts", shapes,
 				       soc_lane_name(lane), folds);
 	}
 	for (uint32_t fold = 0; fold < folds && !err; fold++)

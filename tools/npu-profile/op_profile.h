@@ -4,7 +4,7 @@
  * performance profiler (4.3); predictor.h is the other one.
  *
  *	struct op_samples s = { 0 };
- *	op_profile_grid(&shape, rows, nr_rows, SOC_NPU, weights, &s);
+ *	op_profile_grid("llama3-8b", rows, nr_rows, SOC_NPU, weights, order, &s);
  *	op_profile_virtual(profile, &s);
  *
  * Two clocks tell the times: the device clock of a modelled SoC (soc.h), for each of its lanes; and the wall clock, for
@@ -14,15 +14,16 @@
 #define OP_PROFILE_H
 
 #include "llm.h"
+#include "npu.h"
 #include "op_samples.h"
-#include "shape.h"
 
 /* One product, not measured yet. @weights says the types: w8a8, w4a16, ... */
 struct op_sample op_profile_matmul(enum soc_lane lane, uint64_t m, uint64_t k, uint64_t n, enum llm_weights weights,
 				   enum npu_time_order order);
 
-/* Appends the products of a forward pass (llm_op_matmul()), each with each of the @rows. 0 or -ENOMEM. */
-int op_profile_grid(const struct shape *shape, const unsigned int *rows, size_t nr_rows, enum soc_lane lane,
+/* Appends the products of a forward pass of the model @shape (llm_shape_matmuls()), each with each of the @rows. 0, or 1
+ * after a message. */
+int op_profile_grid(const char *shape, const unsigned int *rows, size_t nr_rows, enum soc_lane lane,
 		    enum llm_weights weights, enum npu_time_order order, struct op_samples *s);
 
 struct op_profile_random {
@@ -31,7 +32,7 @@ struct op_profile_random {
 	unsigned int max_m, max_k, max_n; /* of shapes whose logarithms are uniform, from 1 row and OP_PROFILE_MIN_KN */
 };
 #define OP_PROFILE_MIN_KN 32
-/* Appends random products. 0 or -ENOMEM. */
+/* Appends random products. 0, or 1 after a message. */
 int op_profile_random(const struct op_profile_random *r, enum soc_lane lane, enum llm_weights weights,
 		      enum npu_time_order order, struct op_samples *s);
 
@@ -43,10 +44,9 @@ void op_profile_virtual(const struct profile *p, struct op_samples *s);
  * device time (npu_device_state.busy_ns) stands still, or for half a second. Weights that fit the host's caches are in
  * them. Other clients of the device disturb the measurement.
  *
- * 0, or -errno with one line from llm_error(): -EINVAL a sample is none of lane npu, INT8 and stationary weights; else
- * what libnpu says. @progress is told before each sample, and may be NULL; non-zero ends with -ECANCELED.
+ * 0, or 1 after a message: a sample is none of lane npu, INT8 and stationary weights; or what libnpu says. @device as for
+ * npu_device_open().
  */
-int op_profile_wall(const struct npu_device_options *device, struct op_samples *s,
-		    int (*progress)(void *ud, size_t done, size_t n), void *ud);
+int op_profile_wall(const struct npu_device_options *device, struct op_samples *s);
 
 #endif /* OP_PROFILE_H */

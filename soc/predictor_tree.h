@@ -1,11 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* What predictor.c (prediction), predictor_fit.c, predictor_error.c and predictor_file.c share. */
-#ifndef PREDICTOR_PRIVATE_H
-#define PREDICTOR_PRIVATE_H
+/*
+ * A predictor's tree, for who learns one and writes it (npu-profile).
+ *
+ * A model file is an INI file:
+ *
+ *	[predictor]	version, lane, source, samples, leaves, max_depth, min_samples,
+ *			tile_m, tile_k, tile_n, nodes
+ *	[node.0]	the root. A split: feature, at_most, then (node if it is), else (node if not);
+ *	[node.1]	or a leaf: a key per term, its coefficient in nanoseconds
+ *	...
+ *	[end]		complete = yes
+ *
+ * Nodes are numbered so that what follows a node has a higher number. Numbers have as many digits as
+ * bring them back exactly: what is loaded predicts to the last bit what was saved.
+ */
+#ifndef PREDICTOR_TREE_H
+#define PREDICTOR_TREE_H
 
 #include <stdbool.h>
 
 #include "predictor.h"
+
+#define PREDICTOR_VERSION 1
 
 /* What a split can ask. Dimensions are padded to tiles, but for the first three. */
 enum predictor_feature {
@@ -50,7 +66,7 @@ struct predictor_node {
 #define PREDICTOR_MAX_NODES ((2u << PREDICTOR_MAX_DEPTH) - 1)
 
 struct predictor {
-	struct predictor_info info; /* leaves and depth are counted by predictor_count() */
+	struct predictor_info info;
 	uint32_t nr_nodes;
 	struct predictor_node *nodes; /* children come after their parents */
 };
@@ -59,8 +75,9 @@ struct predictor_shape {
 	double features[NR_FEATURES];
 	double terms[NR_TERMS];
 };
+/* What a split asks and a leaf adds up, of @op. */
 void predictor_shape(const struct predictor_options *o, const struct soc_op *op, struct predictor_shape *s);
 double predictor_leaf_ns(const double coefficients[NR_TERMS], const double terms[NR_TERMS]);
-void predictor_count(struct predictor *p);
+void predictor_count(struct predictor *p); /* fills in info.leaves and info.depth */
 
-#endif /* PREDICTOR_PRIVATE_H */
+#endif /* PREDICTOR_TREE_H */

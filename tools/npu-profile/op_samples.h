@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Samples: how long one operator took on one lane, by shape and type. Measured by op_profile.h, learned from by
- * predictor.h, kept in CSV files.
+ * predictor_fit.h, kept in CSV files.
  *
  * Columns of a file, whose first line names them:
  *
@@ -41,14 +41,13 @@ struct op_samples {
 	size_t n;
 };
 
-/* Appends a copy. 0 or -ENOMEM with llm_error(). */
+/* Appends a copy. 0, or 1 after a message: no memory. */
 int op_samples_add(struct op_samples *s, const struct op_sample *sample);
 void op_samples_free(struct op_samples *s);
 
-/* -EIO: @out does not take it all. */
-int op_samples_write(const struct op_samples *s, FILE *out);
-/* Reads a whole file into the empty *@s. 0, or -errno with one line from llm_error() that names file and line; then
- * *@s is empty. */
+/* Whether @out took it all, ferror() says. */
+void op_samples_write(const struct op_samples *s, FILE *out);
+/* Reads a whole file into the empty *@s. 0, or 1 after a message that names file and line; then *@s is empty. */
 int op_samples_read(const char *path, struct op_samples *s);
 
 #endif /* OP_SAMPLES_H */

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
-/* Products on the wall's clock: one graph, one job, run again and again. */
-#include <errno.h>
+/* Products by the wall clock: one graph, one job, run again and again. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "llm_fail.h"
 #include "npu_graph.h"
 #include "op_profile.h"
+#include "progress.h"
+#include "tool.h"
 
 #define WARM_UP 3
 /* The median is looked at whenever so many runs have become twice as many, and stands still if it moved by less. */
@@ -23,6 +22,12 @@ struct bench {
 	struct npu_queue *queue;
 };
 
+static int fail(const char *why)
+{
+	progress_clear();
+	return tool_fail("%s", why);
+}
+
 /* What one sample needs on the device. */
 struct product {
 	struct npu_graph *g;
@@ -31,14 +36,6 @@ struct product {
 	struct npu_job *job;
 	struct npu_buffer *q, *scale, *w, *y;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 static int add_buffer(struct bench *b, struct product *p, const char *name, const struct npu_tensor *t,
 		      struct npu_buffer **buf)
@@ -67,7 +64,7 @@ static int fill_weights(struct npu_buffer *w, uint32_t n, uint32_t k)
 	uint32_t x = 2;
 
 	if (!rows)
-		return -ENOMEM;
+		return fail("no memory for random weights");
 	for (int i = 0; i < ROWS; i++)
 		scales[i] = 0.01f;
 	for (size_t i = 0; i < (size_t)ROWS * k; i++)
@@ -87,7 +84,7 @@ static int product_open(struct bench *b, const struct soc_op *op, struct product
 
 	p->g = npu_graph_create("product");
 	if (!p->g)
-		return llm_fail(-ENOMEM, "no memory for a graph");
+		return fail("no memory for a graph");
 	q = npu_graph_input(p->g, "q", NPU_S8, m, k);
 	scale = npu_graph_input(p->g, "scale", NPU_F32, m, 1);
 	w = npu_graph_weight(p->g, "w", NPU_W8_PANEL, n, k);
@@ -100,11 +97,11 @@ static int product_open(struct bench *b, const struct soc_op *op, struct product
 	err = err ?: add_buffer(b, p, "w", w, &p->w);
 	err = err ?: add_buffer(b, p, "y", y, &p->y);
 	if (err)
-		return llm_fail(err, "%s", npu_error());
+		return fail(npu_error());
 	fill_random(p->q);
 	for (uint32_t i = 0; i < m; i++)
 		((float *)npu_buffer_data(p->scale))[i] = 0.01f;
-	return fill_weights(p->w, n, k) ? llm_fail(-ENOMEM, "no memory for random weights") : 0;
+	return fill_weights(p->w, n, k);
 }
 
 static void product_close(struct product *p)
@@ -130,7 +127,7 @@ static int run_once(struct bench *b, struct product *p, double *ns)
 	err = err ?: npu_queue_wait(b->queue, seqno, NPU_FOREVER, NPU_WAIT_DRIVER);
 	err = err ?: npu_device_state(b->dev, &after);
 	if (err)
-		return llm_fail(err, "%s", npu_error());
+		return fail(npu_error());
 	*ns = (double)(after.busy_ns - before.busy_ns);
 	return 0;
 }
@@ -160,10 +157,10 @@ static int measure(struct bench *b, struct product *p, struct op_sample *s)
 
 	for (int i = 0; i < WARM_UP && !err; i++)
 		err = run_once(b, p, &spare);
-	until = now_ns() + MAX_NS;
+	until = tool_now_ns() + MAX_NS;
 	for (size_t check = MIN_RUNS; n < MAX_RUNS && !err;) {
 		err = run_once(b, p, &ns[n++]);
-		if (now_ns() >= until)
+		if (tool_now_ns() >= until)
 			break;
 		if (n < check)
 			continue;
@@ -180,7 +177,7 @@ static int measure(struct bench *b, struct product *p, struct op_sample *s)
 		off[i] = fabs(ns[i] - s->ns);
 	s->mad_ns = median(off, n);
 	s->runs = (uint32_t)n;
-	return s->ns > 0 ? 0 : llm_fail(-EIO, "the device counts no time for its jobs");
+	return s->ns > 0 ? 0 : fail("the device counts no time for its jobs");
 }
 
 static int check(const struct op_samples *s)
@@ -190,8 +187,7 @@ static int check(const struct op_samples *s)
 
 		if (v->lane != SOC_NPU || v->op.act_bits != 8 || v->op.weight_bits != 8 ||
 		    v->op.order != NPU_TIME_WEIGHTS_STATIONARY)
-			return llm_fail(-EINVAL,
-					"the wall's clock measures w8a8 products on the NPU, weights stationary");
+			return fail("the wall's clock measures w8a8 products on the NPU, weights stationary");
 	}
 	return 0;
 }
@@ -202,11 +198,10 @@ static int bench_open(const struct npu_device_options *device, struct bench *b)
 
 	err = err ?: npu_context_create(b->dev, &b->ctx);
 	err = err ?: npu_queue_create(b->ctx, NULL, &b->queue);
-	return err ? llm_fail(err, "%s", npu_error()) : 0;
+	return err ? fail(npu_error()) : 0;
 }
 
-int op_profile_wall(const struct npu_device_options *device, struct op_samples *s,
-		    int (*progress)(void *ud, size_t done, size_t n), void *ud)
+int op_profile_wall(const struct npu_device_options *device, struct op_samples *s)
 {
 	struct bench b = { 0 };
 	int err = check(s) ?: bench_open(device, &b);
@@ -216,15 +211,15 @@ int op_profile_wall(const struct npu_device_options *device, struct op_samples *
 			 npu_device_info(b.dev)->transport == NPU_TRANSPORT_DRM ? "drm" : "sim");
 	for (size_t i = 0; i < s->n && !err; i++) {
 		struct product p = { 0 };
+		char what[64];
 
-		if (progress && progress(ud, i, s->n)) {
-			err = llm_fail(-ECANCELED, "the measurement was stopped");
-			break;
-		}
+		snprintf(what, sizeof(what), "product %zu of %zu", i + 1, s->n);
+		progress_show((double)i / (double)s->n, what);
 		err = product_open(&b, &s->v[i].op, &p);
 		err = err ? err : measure(&b, &p, &s->v[i]);
 		product_close(&p);
 	}
+	progress_clear();
 	npu_queue_free(b.queue);
 	npu_context_free(b.ctx);
 	npu_device_close(b.dev);

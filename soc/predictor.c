@@ -2,7 +2,7 @@
 /* Predictions: features of a shape, and the way from the root to a leaf. */
 #include <stdlib.h>
 
-#include "predictor_private.h"
+#include "predictor_tree.h"
 
 const char *const predictor_feature_names[NR_FEATURES] = {
 	"m",	    "k",	   "n",	    "streamed_rows", "tiles", "products", "weight_bytes", "activation_bytes",
@@ -15,18 +15,6 @@ const char *const predictor_term_names[NR_TERMS] = {
 const char *predictor_leaves_name(enum predictor_leaves leaves)
 {
 	return leaves == PREDICTOR_LINEAR ? "linear" : "constant";
-}
-
-struct predictor_options predictor_defaults(void)
-{
-	return (struct predictor_options){
-		.leaves = PREDICTOR_LINEAR,
-		.max_depth = PREDICTOR_MAX_DEPTH,
-		.min_samples = 10,
-		.tile_m = 32,
-		.tile_k = 32,
-		.tile_n = 32,
-	};
 }
 
 static double tiles_of(uint64_t size, uint32_t tile)

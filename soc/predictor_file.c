@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Model files: see predictor.h. A file is not trusted: what it describes is a tree, with numbers in their ranges, or it
- * is refused. */
+/* Reading model files (predictor_tree.h). A file is not trusted: what it describes is a tree, with numbers in their
+ * ranges, or it is refused. */
 #include <errno.h>
 #include <ini.h>
 #include <math.h>
@@ -9,58 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "llm_fail.h"
-#include "predictor_private.h"
-
-#define VERSION 1
-
-/* ---- writing ---- */
-
-static void write_node(FILE *f, const struct predictor_node *node, uint32_t i)
-{
-	fprintf(f, "\n[node.%u]\n", i);
-	if (!node->leaf) {
-		fprintf(f, "feature = %s\nat_most = %.17g\nthen = %u\nelse = %u\n",
-			predictor_feature_names[node->feature], node->at, node->below, node->above);
-		return;
-	}
-	for (int t = 0; t < NR_TERMS; t++)
-		if (node->coefficients[t] > 0)
-			fprintf(f, "%s = %.17g\n", predictor_term_names[t], node->coefficients[t]);
-}
-
-int predictor_save(const struct predictor *p, const char *path)
-{
-	const struct predictor_options *o = &p->info.options;
-	FILE *f = fopen(path, "we");
-	int err = 0;
-
-	if (!f)
-		return llm_fail(-errno, "predictor %s: %s", path, strerror(errno));
-	fprintf(f,
-		"# What a matrix product takes, learned by npu-profile fit; the format is in runtime/partition/predictor.h.\n"
-		"[predictor]\nversion = %d\nlane = %s\nsource = %s\nsamples = %u\nleaves = %s\nmax_depth = %u\n"
-		"min_samples = %u\ntile_m = %u\ntile_k = %u\ntile_n = %u\nnodes = %u\n",
-		VERSION, soc_lane_name(p->info.lane), p->info.source, p->info.samples, predictor_leaves_name(o->leaves),
-		o->max_depth, o->min_samples, o->tile_m, o->tile_k, o->tile_n, p->nr_nodes);
-	for (uint32_t i = 0; i < p->nr_nodes; i++)
-		write_node(f, &p->nodes[i], i);
-	fputs("\n[end]\ncomplete = yes\n", f);
-	if (ferror(f))
-		err = -EIO;
-	if (fclose(f) && !err)
-		err = -errno;
-	return err ? llm_fail(err, "predictor %s: %s: the file is not complete", path, strerror(-err)) : 0;
-}
-
-/* ---- reading ---- */
+#include "predictor_tree.h"
 
 /* Keys of [predictor]; the numbers' order is that of number_places(). */
 static const struct {
 	const char *key;
 	uint32_t min, max;
 } numbers[] = {
-	{ "version", VERSION, VERSION },	 { "samples", 1, UINT32_MAX },
+	{ "version", PREDICTOR_VERSION, PREDICTOR_VERSION }, { "samples", 1, UINT32_MAX },
 	{ "max_depth", 0, PREDICTOR_MAX_DEPTH }, { "min_samples", 1, UINT32_MAX },
 	{ "tile_m", 1, PREDICTOR_MAX_TILE },	 { "tile_k", 1, PREDICTOR_MAX_TILE },
 	{ "tile_n", 1, PREDICTOR_MAX_TILE },	 { "nodes", 1, PREDICTOR_MAX_NODES },
@@ -88,10 +44,13 @@ struct reader {
 	uint32_t *node_seen; /* by node */
 	bool complete;
 	int err;
+	char *why;
+	size_t why_bytes;
 };
 
-static int fail(struct reader *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static int fail(struct reader *r, const char *fmt, ...)
+/* 0, as inih's handlers return it for an error. */
+static int fail_with(struct reader *r, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static int fail_with(struct reader *r, int err, const char *fmt, ...)
 {
 	char what[384];
 	va_list ap;
@@ -99,9 +58,12 @@ static int fail(struct reader *r, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(what, sizeof(what), fmt, ap);
 	va_end(ap);
-	r->err = llm_fail(-EINVAL, "predictor %s: %s", r->path, what);
+	snprintf(r->why, r->why_bytes, "predictor %s: %s", r->path, what);
+	r->err = err;
 	return 0;
 }
+
+#define fail(r, ...) fail_with(r, -EINVAL, __VA_ARGS__)
 
 static bool parse_u32(const char *value, uint32_t min, uint32_t max, uint32_t *v)
 {
@@ -178,8 +140,7 @@ static int make_nodes(struct reader *r)
 	r->node_seen = calloc(r->p->nr_nodes, sizeof(*r->node_seen));
 	if (r->p->nodes && r->node_seen)
 		return 1;
-	r->err = llm_fail(-ENOMEM, "predictor %s: no memory for %u nodes", r->path, r->p->nr_nodes);
-	return 0;
+	return fail_with(r, -ENOMEM, "no memory for %u nodes", r->p->nr_nodes);
 }
 
 static int parse_head(struct reader *r, const char *name, const char *value)
@@ -286,10 +247,8 @@ static int check_tree(struct reader *r)
 	struct predictor *p = r->p;
 	uint8_t *parents = calloc(p->nr_nodes, 1);
 
-	if (!parents) {
-		r->err = llm_fail(-ENOMEM, "predictor %s: no memory for %u nodes", r->path, p->nr_nodes);
-		return 0;
-	}
+	if (!parents)
+		return fail_with(r, -ENOMEM, "no memory for %u nodes", p->nr_nodes);
 	for (uint32_t i = 0; i < p->nr_nodes && !r->err; i++) {
 		struct predictor_node *node = &p->nodes[i];
 
@@ -323,28 +282,34 @@ static void check(struct reader *r)
 	}
 }
 
-int predictor_load(const char *path, struct predictor **p)
+static void read_file(struct reader *r)
 {
-	struct reader r = { .path = path, .p = calloc(1, sizeof(**p)) };
-	FILE *f;
+	FILE *f = fopen(r->path, "re");
 	int line;
 
-	*p = NULL;
-	if (!r.p)
-		return llm_fail(-ENOMEM, "predictor %s: no memory", path);
-	f = fopen(path, "re");
 	if (!f) {
-		free(r.p);
-		return llm_fail(-errno, "predictor %s: %s", path, strerror(errno));
+		fail_with(r, -errno, "%s", strerror(errno));
+		return;
 	}
-	line = ini_parse_file(f, handle, &r);
-	if (!r.err && ferror(f))
-		fail(&r, "it cannot be read");
+	line = ini_parse_file(f, handle, r);
+	if (!r->err && ferror(f))
+		fail(r, "it cannot be read");
 	fclose(f);
-	if (!r.err && line)
-		fail(&r, "line %d: neither a section, nor a key, nor a comment", line);
-	if (!r.err)
-		check(&r);
+	if (!r->err && line)
+		fail(r, "line %d: neither a section, nor a key, nor a comment", line);
+	if (!r->err)
+		check(r);
+}
+
+int predictor_load(const char *path, struct predictor **p, char *why, size_t why_bytes)
+{
+	struct reader r = { .path = path, .p = calloc(1, sizeof(**p)), .why = why, .why_bytes = why_bytes };
+
+	*p = NULL;
+	if (r.p)
+		read_file(&r);
+	else
+		fail_with(&r, -ENOMEM, "no memory");
 	free(r.node_seen);
 	if (r.err) {
 		predictor_free(r.p);
