@@ -59,8 +59,8 @@ struct fw_port_ops {
 	 * protection of the MMU. 0; or -EFAULT and *fault if an access was refused, in which case
 	 * fn may have run in part or not at all. Called by several workers at once.
 	 */
-	int (*guard)(void *priv, struct fw_aspace *as, const struct fw_access *acc, unsigned int nr_acc,
-		     void (*fn)(void *arg), void *arg, struct fw_fault *fault);
+	int (*guard)(void *priv, struct fw_aspace *as, const struct fw_access *acc,
+		     unsigned int nr_acc, void (*fn)(void *arg), void *arg, struct fw_fault *fault);
 };
 
 /* One end of the rings, mapped. */
@@ -91,8 +91,8 @@ struct fw_config {
 
 struct fw_core;
 
-/* A core on @port; both must outlive the core. NULL with errno set: ENOMEM, ENOTSUP (isa not on this host), EINVAL (the
- * port's info page makes no sense). */
+/* A core on @port; both must outlive the core. NULL with errno set: ENOMEM, ENOTSUP (isa not on
+ * this host), EINVAL (the port's info page makes no sense). */
 struct fw_core *fw_core_create(const struct fw_config *cfg, struct fw_port *port);
 /*
  * Serve until fw_core_stop(), until enter() fails, or until the info page says that the session is
@@ -105,8 +105,8 @@ int fw_core_run(struct fw_core *core);
  * core's.
  */
 const char *fw_core_broken(const struct fw_core *core);
-/* Make fw_core_run() return as soon as it next looks; callable from any thread and from a signal handler. The caller
- * must also end a sleep in enter(). */
+/* Make fw_core_run() return as soon as it next looks; callable from any thread and from a signal
+ * handler. The caller must also end a sleep in enter(). */
 void fw_core_stop(struct fw_core *core);
 void fw_core_destroy(struct fw_core *core);
 

@@ -22,6 +22,7 @@
 
 #include <drm/vnpu_accel.h>
 
+#include "fw_copy.h"
 #include "fw_exec.h"
 #include "polling.h"
 #include "fw_queue.h"
@@ -50,12 +51,6 @@
 _Static_assert(sizeof(struct vnpu_fw_sqe) == 64, "an entry of the submission ring is a cache line");
 _Static_assert(sizeof(struct vnpu_fw_cqe) == 64, "an entry of the completion ring is a cache line");
 
-/* Private copy of a stream or a table; kept from job to job. */
-struct copy {
-	void *data;
-	size_t bytes, max_bytes;
-};
-
 struct fw_core {
 	struct fw_config cfg;
 	struct fw_port *port;
@@ -63,7 +58,7 @@ struct fw_core {
 	struct fw_queues *queues;
 	struct fw_aspace *spaces; /* [nr_ctx + 1]; base NULL: not mapped */
 	struct fw_prog prog;
-	struct copy stream, table;
+	struct fw_copy stream, table;
 	/*
 	 * prog is what stream and table say in an address space of so many bytes; 0: it is nothing.
 	 */
@@ -77,8 +72,10 @@ struct fw_core {
 	uint64_t started_ns; /* when it was taken up */
 	bool close_after; /* CTX_CLOSE came for its context */
 	struct vnpu_fw_sqe job;
-	struct fw_exec_job engine_job; /* job for the engine; what is the same for all was filled in once */
-	uint64_t now_ns; /* when a job was last taken up or done: not every step looks at the clock */
+	/* Job for the engine; what is the same for all was filled in once. */
+	struct fw_exec_job engine_job;
+	/* When a job was last taken up or done: not every step looks at the clock. */
+	uint64_t now_ns;
 	uint32_t unreported; /* completions since the last ENTER */
 	uint64_t unreported_since_ns;
 	int err; /* of enter(), or of a ring that makes no sense: ends the core */
@@ -93,7 +90,8 @@ static bool is_over(const struct fw_core *core)
 	return __atomic_load_n(&core->port->info->over, __ATOMIC_ACQUIRE);
 }
 
-__attribute__((format(printf, 2, 3))) static void core_log(struct fw_core *core, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void core_log(struct fw_core *core, const char *fmt,
+							   ...)
 {
 	char line[512];
 	va_list ap;
@@ -213,8 +211,8 @@ static void set_error(struct drm_vnpu_queue_status *page, uint32_t error)
 }
 
 /* Answers a job. A cancelled one leaves its queue's status page alone: the queue may be gone. */
-static void complete(struct fw_core *core, const struct vnpu_fw_sqe *job, uint32_t status, uint64_t busy_ns,
-		     const struct fw_fault *fault)
+static void complete(struct fw_core *core, const struct vnpu_fw_sqe *job, uint32_t status,
+		     uint64_t busy_ns, const struct fw_fault *fault)
 {
 	struct drm_vnpu_queue_status *page;
 	struct vnpu_fw_cqe cqe;
@@ -256,7 +254,8 @@ static struct fw_aspace *space_of(struct fw_core *core, uint32_t ctx)
 	*as = (struct fw_aspace){ .ctx = ctx };
 	err = core->port->ops->map(core->port->priv, as);
 	if (err || !as->base) {
-		core_log(core, "context %u: its aperture cannot be mapped: %s", ctx, strerror(-err));
+		core_log(core, "context %u: its aperture cannot be mapped: %s", ctx,
+			 strerror(-err));
 		as->base = NULL;
 		return NULL;
 	}
@@ -295,11 +294,12 @@ static void take_job(struct fw_core *core, const struct vnpu_fw_sqe *sqe)
 	const char *why = refusal(core, sqe);
 
 	if (why) {
-		core_log(core, "job %#llx: %s (queue %u, context %u, priority %u)", (unsigned long long)sqe->tag, why,
-			 sqe->queue, sqe->ctx, sqe->priority);
+		core_log(core, "job %#llx: %s (queue %u, context %u, priority %u)",
+			 (unsigned long long)sqe->tag, why, sqe->queue, sqe->ctx, sqe->priority);
 		complete(core, sqe, VNPU_FW_INVALID, 0, NULL);
 	} else if (!fw_queues_push(core->queues, sqe, core->now_ns)) {
-		core_log(core, "job %#llx: more jobs than the ring has entries", (unsigned long long)sqe->tag);
+		core_log(core, "job %#llx: more jobs than the ring has entries",
+			 (unsigned long long)sqe->tag);
 		complete(core, sqe, VNPU_FW_FAILED, 0, NULL);
 	}
 }
@@ -457,56 +457,13 @@ static void job_sleep(void *ud, uint64_t until_ns)
 	enter(core, VNPU_FW_ENTER_COMPLETE | VNPU_FW_ENTER_WAIT, until_ns);
 }
 
-struct copy_in {
-	void *dst[2];
-	const void *src[2];
-	size_t bytes[2];
-	bool same; /* in: dst may already be it; out: it was, byte by byte, and was left as it is */
-};
-
-static void copy_in(void *arg)
-{
-	struct copy_in *c = arg;
-
-	/* The table first: it is what changes from job to job. */
-	c->same = c->same && !memcmp(c->dst[1], c->src[1], c->bytes[1]) && !memcmp(c->dst[0], c->src[0], c->bytes[0]);
-	if (c->same)
-		return;
-	memcpy(c->dst[0], c->src[0], c->bytes[0]);
-	memcpy(c->dst[1], c->src[1], c->bytes[1]);
-}
-
-/*
- * Room in private memory for [va, va + bytes) of the context. A status; *why says what was refused.
- */
-static uint32_t make_room(const struct fw_aspace *as, struct copy *copy, uint64_t va, uint32_t bytes,
-			  uint32_t max_bytes, const char **why)
-{
-	*why = "its size is out of bounds";
-	if (!bytes || bytes % 8 || bytes > max_bytes)
-		return VNPU_FW_INVALID;
-	*why = "it leaves the address space";
-	if (va % 8 || va > as->size || bytes > as->size - va)
-		return VNPU_FW_INVALID;
-	if (bytes > copy->max_bytes) {
-		free(copy->data);
-		copy->max_bytes = 0;
-		copy->data = malloc(bytes);
-		*why = "out of memory";
-		if (!copy->data)
-			return VNPU_FW_FAILED;
-		copy->max_bytes = bytes;
-	}
-	return VNPU_FW_OK;
-}
-
 /*
  * Brings the job's stream and table into private memory, both behind one guard. If they are there
  * already from the last job, prog stays decoded: not the client's memory was checked, but what is
  * here. A status; *what is *why refused.
  */
-static uint32_t fetch(struct fw_core *core, struct fw_aspace *as, struct fw_fault *fault, const char **what,
-		      const char **why)
+static uint32_t fetch(struct fw_core *core, struct fw_aspace *as, struct fw_fault *fault,
+		      const char **what, const char **why)
 {
 	const struct vnpu_fw_sqe *job = &core->job;
 	const struct fw_access acc[] = {
@@ -515,20 +472,22 @@ static uint32_t fetch(struct fw_core *core, struct fw_aspace *as, struct fw_faul
 	};
 	bool same = core->decoded_for_bytes == as->size && core->stream.bytes == job->cmd_size &&
 		    core->table.bytes == job->table_size;
-	struct copy_in arg;
+	struct fw_copy_in arg;
 	uint32_t status;
 	int err;
 
 	core->decoded_for_bytes = 0;
 	*what = "stream";
-	status = make_room(as, &core->stream, job->cmd_va, job->cmd_size, VNPU_MAX_STREAM_BYTES, why);
+	status = fw_copy_room(as, &core->stream, job->cmd_va, job->cmd_size, VNPU_MAX_STREAM_BYTES,
+			      why);
 	if (status != VNPU_FW_OK)
 		return status;
 	*what = "table";
-	status = make_room(as, &core->table, job->table_va, job->table_size, VNPU_MAX_TABLE_BYTES, why);
+	status = fw_copy_room(as, &core->table, job->table_va, job->table_size,
+			      VNPU_MAX_TABLE_BYTES, why);
 	if (status != VNPU_FW_OK)
 		return status;
-	arg = (struct copy_in){
+	arg = (struct fw_copy_in){
 		.dst = { core->stream.data, core->table.data },
 		.src = { as->base + job->cmd_va, as->base + job->table_va },
 		.bytes = { job->cmd_size, job->table_size },
@@ -536,7 +495,7 @@ static uint32_t fetch(struct fw_core *core, struct fw_aspace *as, struct fw_faul
 	};
 	core->stream.bytes = job->cmd_size;
 	core->table.bytes = job->table_size;
-	err = core->port->ops->guard(core->port->priv, as, acc, 2, copy_in, &arg, fault);
+	err = core->port->ops->guard(core->port->priv, as, acc, 2, fw_copy_in, &arg, fault);
 	if (!err) {
 		core->decoded_for_bytes = arg.same ? as->size : 0;
 		return VNPU_FW_OK;
@@ -552,12 +511,12 @@ static uint32_t decode(struct fw_core *core, uint64_t as_bytes)
 {
 	const struct vnpu_fw_sqe *job = &core->job;
 	char line[256];
-	int err = fw_prog_decode(&core->prog, core->stream.data, job->cmd_size, core->table.data, job->table_size,
-				 as_bytes, line, sizeof(line));
+	int err = fw_prog_decode(&core->prog, core->stream.data, job->cmd_size, core->table.data,
+				 job->table_size, as_bytes, line, sizeof(line));
 
 	if (err) {
-		core_log(core, "job %#llx of context %u: %s", (unsigned long long)job->tag, job->ctx,
-			 err == -EINVAL ? line : strerror(-err));
+		core_log(core, "job %#llx of context %u: %s", (unsigned long long)job->tag,
+			 job->ctx, err == -EINVAL ? line : strerror(-err));
 		return err == -EINVAL ? VNPU_FW_INVALID : VNPU_FW_FAILED;
 	}
 	core->decoded_for_bytes = as_bytes;
@@ -594,8 +553,9 @@ static uint32_t run_job(struct fw_core *core, struct fw_fault *fault)
 		return VNPU_FW_FAILED;
 	status = fetch(core, ej->as, fault, &what, &why);
 	if (status != VNPU_FW_OK) {
-		core_log(core, "job %#llx of context %u: %s of %u bytes at %#llx: %s", (unsigned long long)job->tag,
-			 job->ctx, what, *what == 's' ? job->cmd_size : job->table_size,
+		core_log(core, "job %#llx of context %u: %s of %u bytes at %#llx: %s",
+			 (unsigned long long)job->tag, job->ctx, what,
+			 *what == 's' ? job->cmd_size : job->table_size,
 			 (unsigned long long)(*what == 's' ? job->cmd_va : job->table_va), why);
 		return status;
 	}
@@ -609,14 +569,16 @@ static uint32_t run_job(struct fw_core *core, struct fw_fault *fault)
 	status = run_prog(core, ej);
 	if (status == VNPU_FW_FAULT) {
 		*fault = ej->fault;
-		core_log(core, "job %#llx of context %u: MMU fault: %s at %#llx", (unsigned long long)job->tag,
-			 job->ctx, fault->write ? "write" : "read", (unsigned long long)fault->va);
+		core_log(core, "job %#llx of context %u: MMU fault: %s at %#llx",
+			 (unsigned long long)job->tag, job->ctx, fault->write ? "write" : "read",
+			 (unsigned long long)fault->va);
 	}
 	if (ej->failed)
-		core_log(core,
-			 "job %#llx of context %u: command %u: its table gives a panel a place or a width that cannot "
-			 "be",
-			 (unsigned long long)job->tag, job->ctx, ej->failed->index);
+		core_log(
+			core,
+			"job %#llx of context %u: command %u: its table gives a panel a place or a "
+			"width that cannot be",
+			(unsigned long long)job->tag, job->ctx, ej->failed->index);
 	return status;
 }
 
@@ -629,7 +591,8 @@ static void serve_job(struct fw_core *core)
 	core->running = true;
 	core->close_after = false;
 	core->started_ns = core->now_ns;
-	__atomic_store_n(&status_of(core, core->job.queue)->started_seqno, core->job.seqno, __ATOMIC_RELEASE);
+	__atomic_store_n(&status_of(core, core->job.queue)->started_seqno, core->job.seqno,
+			 __ATOMIC_RELEASE);
 	status = run_job(core, &fault);
 	/* The end of a job that ran is known. */
 	if (status != VNPU_FW_OK)
@@ -752,10 +715,12 @@ static unsigned int host_cpus(void)
 /* The port's own numbers: a kernel that means well never gets them wrong. */
 static bool info_is_sane(const struct vnpu_fw_info *info)
 {
-	return info->magic == VNPU_FW_INFO_MAGIC && is_power_of_two(info->sq_entries) && info->sq_entries <= MAX_RING &&
-	       is_power_of_two(info->cq_entries) && info->cq_entries <= MAX_RING && info->nr_queues &&
-	       info->nr_queues <= VNPU_FW_MAX_QUEUES && info->nr_ctx && info->nr_ctx <= VNPU_FW_MAX_CTX &&
-	       info->va_bits >= VNPU_FW_MIN_VA_BITS && info->va_bits <= VNPU_FW_MAX_VA_BITS;
+	return info->magic == VNPU_FW_INFO_MAGIC && is_power_of_two(info->sq_entries) &&
+	       info->sq_entries <= MAX_RING && is_power_of_two(info->cq_entries) &&
+	       info->cq_entries <= MAX_RING && info->nr_queues &&
+	       info->nr_queues <= VNPU_FW_MAX_QUEUES && info->nr_ctx &&
+	       info->nr_ctx <= VNPU_FW_MAX_CTX && info->va_bits >= VNPU_FW_MIN_VA_BITS &&
+	       info->va_bits <= VNPU_FW_MAX_VA_BITS;
 }
 
 struct fw_core *fw_core_create(const struct fw_config *cfg, struct fw_port *port)

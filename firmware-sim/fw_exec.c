@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT
 /*
- * Workers and regions. The tiles of a region are numbered, and each worker has an equal share of consecutive ones, so that it
- * reads memory in order, which is what the prefetchers of its CPU expect; with its own done, it takes from what others have
- * left. The thread of fw_exec_run() works too and looks at the rings between its tiles.
+ * Workers and regions. The tiles of a region are numbered, and each worker has an equal share of
+ * consecutive ones, so that it reads memory in order, which is what the prefetchers of its CPU
+ * expect; with its own done, it takes from what others have left. The thread of fw_exec_run() works
+ * too and looks at the rings between its tiles.
  *
- * Opening a region bumps a generation that the workers watch: for a moment by polling, then in a futex. A worker that
- * comes late must not touch a region that was closed and refilled, so a worker first counts itself in (busy) and only
- * then looks whether the region is open; the owner first closes it and then waits until nobody is in. Either the worker
- * sees it closed or the owner sees the worker.
+ * Opening a region bumps a generation that the workers watch: for a moment by polling, then in
+ * a futex. A worker that comes late must not touch a region that was closed and refilled, so a
+ * worker first counts itself in (busy) and only then looks whether the region is open; the
+ * owner first closes it and then waits until nobody is in. Either the worker sees it closed or
+ * the owner sees the worker.
  *
- * While a worker polls in a job, whose short commands the owner does alone, it fetches the weights that its share of the next
- * product begins with: a token is as fast as memory, which would have nothing to do meanwhile.
+ * While a worker polls in a job, whose short commands the owner does alone, it fetches the weights
+ * that its share of the next product begins with: a token is as fast as memory, which would have
+ * nothing to do meanwhile.
  */
 #include "fw_exec.h"
 
@@ -29,23 +32,34 @@
 
 /* A region that costs less than this many cycles is done before another worker is awake. */
 #define WAKE_COST 20000
-/* How long a worker polls for the next region before it sleeps: between two jobs, and in a job, whose short commands the owner
- * does alone. There it shall be awake when the next long one comes. */
+/* How long a worker polls for the next region before it sleeps: between two jobs, and
+ * in a job, whose short commands the owner does alone. There it shall be awake when
+ * the next long one comes. */
 #define SPIN_NS 30000
 #define SPIN_JOB_NS 200000
-/* Bytes of weights that a worker fetches while it polls: what its second-level cache has room for. */
+/*
+ * Bytes of weights that a worker fetches while it polls: what its second-level cache has room for.
+ */
 #define AHEAD_BYTES (256u << 10)
 /* So many between two looks at the generation: a few hundred nanoseconds. */
 #define AHEAD_STEP 1024u
-/* Regions, from the one in work, among which a product is looked for: more than a transformer's block has between two. */
+/*
+ * Regions, from the one in work, among which a product is looked for: more than a
+ * transformer's block has between two.
+ */
 #define AHEAD_REGIONS 16
-/* How long the owner sleeps at most before it looks at the rings again while others still compute. */
+/*
+ * How long the owner sleeps at most before it looks at the rings again while others still compute.
+ */
 #define POLL_NS 200000
 
 struct worker {
 	_Alignas(64) _Atomic uint64_t next_tile; /* of its share, also for those who help it */
 	uint64_t end_tile;
-	/* Weights for it to fetch, until they are announced anew; hints that may not fit together for a moment. */
+	/*
+	 * Weights for it to fetch, until they are announced anew; hints that may not
+	 * fit together for a moment.
+	 */
 	_Atomic(const uint8_t *) ahead;
 	_Atomic uint32_t ahead_bytes;
 	struct fw_exec *ex;
@@ -70,7 +84,8 @@ struct fw_exec {
 	_Alignas(64) _Atomic bool open;
 	_Atomic uint32_t busy; /* workers in the region */
 	_Atomic bool owner_waits;
-	_Atomic uint32_t stop; /* 0, or the VNPU_FW_* status that ends the job; the first one stays */
+	/* 0, or the VNPU_FW_* status that ends the job; the first one stays. */
+	_Atomic uint32_t stop;
 };
 
 uint64_t fw_now_ns(void)
@@ -108,7 +123,8 @@ static bool stop_job(struct fw_exec *ex, uint32_t status)
 }
 
 /* A tile of @cmd has come to nothing. */
-static void tile_failed(struct fw_exec *ex, const struct fw_cmd *cmd, int err, const struct fw_fault *fault)
+static void tile_failed(struct fw_exec *ex, const struct fw_cmd *cmd, int err,
+			const struct fw_fault *fault)
 {
 	if (!stop_job(ex, err == -EFAULT ? VNPU_FW_FAULT : VNPU_FW_FAILED))
 		return;
@@ -127,11 +143,15 @@ static void share_tiles(struct fw_exec *ex, unsigned int shares)
 	ex->nr_shares = shares;
 	for (i = 0; i < shares; i++) {
 		ex->workers[i].end_tile = tiles * (i + 1) / shares;
-		atomic_store_explicit(&ex->workers[i].next_tile, tiles * i / shares, memory_order_relaxed);
+		atomic_store_explicit(&ex->workers[i].next_tile, tiles * i / shares,
+				      memory_order_relaxed);
 	}
 }
 
-/* The next tile of worker *@from's share, or of the next one after it that has some left. False: none has. */
+/*
+ * The next tile of worker *@from's share, or of the next one after it that has
+ * some left. False: none has.
+ */
 static bool take_tile(struct fw_exec *ex, unsigned int *from, uint64_t *tile)
 {
 	unsigned int i;
@@ -161,7 +181,8 @@ static void work(struct worker *w, bool owner)
 	uint64_t tile;
 	int err;
 
-	while (!atomic_load_explicit(&ex->stop, memory_order_relaxed) && take_tile(ex, &from, &tile)) {
+	while (!atomic_load_explicit(&ex->stop, memory_order_relaxed) &&
+	       take_tile(ex, &from, &tile)) {
 		if (tile < cmd->tile0)
 			cmd = first;
 		while (tile - cmd->tile0 >= cmd->nr_tiles)
@@ -178,7 +199,8 @@ static void work(struct worker *w, bool owner)
 /* Fetches what was announced to @w, as long as the generation is @seen. */
 static void fetch_ahead(struct worker *w, uint32_t seen)
 {
-	uint32_t bytes = atomic_exchange_explicit(&w->ahead_bytes, 0, memory_order_relaxed), i = 0, step;
+	uint32_t bytes = atomic_exchange_explicit(&w->ahead_bytes, 0, memory_order_relaxed), i = 0,
+		 step;
 	const uint8_t *ahead = atomic_load_explicit(&w->ahead, memory_order_relaxed);
 
 	while (i < bytes && atomic_load_explicit(&w->ex->generation, memory_order_relaxed) == seen)
@@ -202,7 +224,9 @@ static uint32_t next_generation(struct worker *w, uint32_t seen)
 				return now;
 			cpu_relax();
 		}
-	} while (fw_now_ns() - start < (atomic_load_explicit(&ex->running, memory_order_relaxed) ? SPIN_JOB_NS : SPIN_NS));
+	} while (
+		fw_now_ns() - start <
+		(atomic_load_explicit(&ex->running, memory_order_relaxed) ? SPIN_JOB_NS : SPIN_NS));
 	atomic_fetch_add(&ex->sleepers, 1);
 	while ((now = atomic_load(&ex->generation)) == seen)
 		futex_wait(&ex->generation, seen, 0);
@@ -284,7 +308,8 @@ static bool announce(struct fw_exec *ex, const struct fw_region *region)
 		if (!bytes)
 			return false;
 		atomic_store_explicit(&ex->workers[i].ahead, weights, memory_order_relaxed);
-		atomic_store_explicit(&ex->workers[i].ahead_bytes, bytes < AHEAD_BYTES ? (uint32_t)bytes : AHEAD_BYTES,
+		atomic_store_explicit(&ex->workers[i].ahead_bytes,
+				      bytes < AHEAD_BYTES ? (uint32_t)bytes : AHEAD_BYTES,
 				      memory_order_relaxed);
 	}
 	return true;
@@ -349,8 +374,8 @@ void fw_exec_cancel(struct fw_exec *ex)
 	stop_job(ex, VNPU_FW_CANCELED);
 }
 
-/* Workers never take the process's signals: those are for its other threads. SIGBUS and its like are not concerned,
- * they go to the thread that faults. */
+/* Workers never take the process's signals: those are for its other threads. SIGBUS and its like
+ * are not concerned, they go to the thread that faults. */
 static int start_workers(struct fw_exec *ex, unsigned int threads)
 {
 	sigset_t all, old;

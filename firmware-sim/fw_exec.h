@@ -25,8 +25,8 @@ struct fw_exec_job {
 	void *ud;
 	__u64 *progress; /* counted up with each tile; a sleep makes none */
 	struct fw_fault fault; /* out, if the result is VNPU_FW_FAULT */
-	const struct fw_cmd
-		*failed; /* out, if what it says of its weights in memory cannot be (fw_tile.h); else as it was */
+	/* Out, if what it says of its weights in memory cannot be (fw_tile.h); else as it was. */
+	const struct fw_cmd *failed;
 };
 
 /* @threads: workers, the caller of fw_exec_run() included. NULL with errno set. */

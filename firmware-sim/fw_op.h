@@ -38,8 +38,8 @@ struct fw_tile {
 
 struct fw_op {
 	/*
-	 * Checks @c, whose union is filled in; resolves its operands and params, cuts it into tiles, and
-	 * says what it costs, roughly, in cycles of one worker. 0 or -EINVAL.
+	 * Checks @c, whose union is filled in; resolves its operands and params, cuts it into
+	 * tiles, and says what it costs, roughly, in cycles of one worker. 0 or -EINVAL.
 	 */
 	int (*check)(struct decoder *d, struct fw_cmd *c, uint64_t *cost);
 	/* Which part of the command tile @index is, and what it touches. 0, or as fw_tile_run(). */

@@ -63,8 +63,8 @@ static int check_matmul(struct decoder *d, struct fw_cmd *c, uint64_t w_bytes, u
 	CHECK(fw_check_matrix(d, c, 4, m->m, m->n, m->ldc));
 	cut_matmul(c, max_n);
 	/*
-	 * Cycles of a panel: of multiplying, or of reading it from memory, which takes longer for few
-	 * rows. m, n < 2^24 and k <= 2^16 fill 64 bits: divide first.
+	 * Cycles of a panel: of multiplying, or of reading it from memory, which takes longer for
+	 * few rows. m, n < 2^24 and k <= 2^16 fill 64 bits: divide first.
 	 */
 	cycles = (uint64_t)m->m * div_up(m->k, 2);
 	if (cycles < w_bytes / panels / 6)

@@ -131,8 +131,8 @@ static void run_add_outliers(void *arg)
 }
 
 /*
- * Each row reads the words of the weights that hold its columns, 4 numbers of 8 bits or 8 of 4; many
- * rows together read them all.
+ * Each row reads the words of the weights that hold its columns, 4 numbers of 8 bits or 8 of 4;
+ * many rows together read them all.
  */
 static struct npu_cost time_add_outliers(const struct profile_npu *npu, const struct fw_cmd *c)
 {

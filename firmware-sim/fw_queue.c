@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Places for jobs are allocated once, for as many as the submission ring can hold, and linked: into a list of free ones
- * or into the FIFO of their queue. Queues with jobs stand in a list per priority, that of their first job; a queue whose
- * job was taken goes to the end of the list of its next one. The next job is looked for along a list.
+ * Places for jobs are allocated once, for as many as the submission ring can hold, and linked: into
+ * a list of free ones or into the FIFO of their queue. Queues with jobs stand in a list per
+ * priority, that of their first job; a queue whose job was taken goes to the end of the list of its
+ * next one. The next job is looked for along a list.
  *
- * Device time is kept per context and priority. clock[] is what the context had used that was served last: those that
- * wait have used at least that much.
+ * Device time is kept per context and priority. clock[] is what the context had used that was
+ * served last: those that wait have used at least that much.
  */
 #include "fw_queue.h"
 
@@ -179,13 +180,17 @@ static uint32_t pick_aged(const struct fw_queues *q, int p, uint64_t now_ns)
 	return oldest != NONE && now_ns - q->fifos[oldest].since_ns > FW_AGING_NS ? oldest : NONE;
 }
 
-/* The queue of priority @p whose context has used the least; of equals the one that has stood in the list the longest. */
+/*
+ * The queue of priority @p whose context has used the least; of equals the one that has stood
+ * in the list the longest.
+ */
 static uint32_t pick_fair(const struct fw_queues *q, int p)
 {
 	uint32_t queue, best = q->head[p];
 
 	for (queue = q->head[p]; queue != NONE; queue = q->fifos[queue].next)
-		if (share_of(q, first_of(q, queue))->used_ns < share_of(q, first_of(q, best))->used_ns)
+		if (share_of(q, first_of(q, queue))->used_ns <
+		    share_of(q, first_of(q, best))->used_ns)
 			best = queue;
 	return best;
 }
@@ -234,7 +239,8 @@ void fw_queues_cancel(struct fw_queues *q, uint32_t queue, uint64_t tag)
 			q->places[place].canceled = true;
 }
 
-bool fw_queues_pop_canceled(struct fw_queues *q, uint32_t queue, uint64_t now_ns, struct vnpu_fw_sqe *job)
+bool fw_queues_pop_canceled(struct fw_queues *q, uint32_t queue, uint64_t now_ns,
+			    struct vnpu_fw_sqe *job)
 {
 	uint32_t first = q->fifos[queue].first;
 

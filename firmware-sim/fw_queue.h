@@ -4,12 +4,13 @@
  *
  * The rule
  * - Jobs of a queue run in their order.
- * - A higher priority goes first, but not for ever: once in FW_AGING_NS a job goes first that has been the first of a queue
- *   of lower priority for longer than that, the oldest of them. So low priorities get a job each FW_AGING_NS at worst,
- *   and cost the higher ones no more.
- * - Within a priority the context goes first that has used the least device time there; its queues take turns. A context
- *   that comes, or comes back, starts with what the one that was served last had used, if that is more than it had itself:
- *   idling earns no credit, and the time of long ago is no debt of the others.
+ * - A higher priority goes first, but not for ever: once in FW_AGING_NS a job goes first that has
+ *   been the first of a queue of lower priority for longer than that, the oldest of them. So low
+ *   priorities get a job each FW_AGING_NS at worst, and cost the higher ones no more.
+ * - Within a priority the context goes first that has used the least device time there; its queues
+ *   take turns. A context that comes, or comes back, starts with what the one that was served last
+ *   had used, if that is more than it had itself: idling earns no credit, and the time of long ago
+ *   is no debt of the others.
  */
 #ifndef FW_QUEUE_H
 #define FW_QUEUE_H
@@ -32,15 +33,22 @@ void fw_queues_destroy(struct fw_queues *q);
 bool fw_queues_push(struct fw_queues *q, const struct vnpu_fw_sqe *job, uint64_t now_ns);
 /* Takes the next job by the rule above. False: there is none. */
 bool fw_queues_pop(struct fw_queues *q, uint64_t now_ns, struct vnpu_fw_sqe *job);
-/* What pushing @job and taking it would do while no other job waits: it is next by any rule, and needs no place. */
+/*
+ * What pushing @job and taking it would do while no other job waits: it is next by any
+ * rule, and needs no place.
+ */
 void fw_queues_pass(struct fw_queues *q, const struct vnpu_fw_sqe *job);
 /* The device has spent @ns on a job that was taken. */
 void fw_queues_charge(struct fw_queues *q, const struct vnpu_fw_sqe *job, uint64_t ns);
 /* Marks the job @tag of @queue, if it is there, as cancelled. */
 void fw_queues_cancel(struct fw_queues *q, uint32_t queue, uint64_t tag);
 /* Takes the first job of @queue if it is cancelled. False: it is not, or there is none. */
-bool fw_queues_pop_canceled(struct fw_queues *q, uint32_t queue, uint64_t now_ns, struct vnpu_fw_sqe *job);
-/* Takes the first job of any one queue that is of @ctx. False: there is none left; what the context used is forgotten. */
+bool fw_queues_pop_canceled(struct fw_queues *q, uint32_t queue, uint64_t now_ns,
+			    struct vnpu_fw_sqe *job);
+/*
+ * Takes the first job of any one queue that is of @ctx. False: there is none left; what the
+ * context used is forgotten.
+ */
 bool fw_queues_pop_ctx(struct fw_queues *q, uint32_t ctx, uint64_t now_ns, struct vnpu_fw_sqe *job);
 bool fw_queues_empty(const struct fw_queues *q);
 

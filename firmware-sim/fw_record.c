@@ -21,7 +21,9 @@ static void copy_out(void *arg)
 
 static int put(struct fw_exec_job *job, uint64_t offset, const void *src, size_t bytes)
 {
-	struct fw_access acc = { .va = job->prog->record_va + offset, .size = bytes, .write = true };
+	struct fw_access acc = { .va = job->prog->record_va + offset,
+				 .size = bytes,
+				 .write = true };
 	struct copy_out arg = { job->as->base + acc.va, src, bytes };
 
 	return job->ops->guard(job->port_priv, job->as, &acc, 1, copy_out, &arg, &job->fault);
@@ -29,7 +31,8 @@ static int put(struct fw_exec_job *job, uint64_t offset, const void *src, size_t
 
 static uint32_t nr_records(const struct fw_prog *prog)
 {
-	uint64_t room = (prog->record_bytes - sizeof(struct vnpu_record)) / sizeof(struct vnpu_record_cmd);
+	uint64_t room =
+		(prog->record_bytes - sizeof(struct vnpu_record)) / sizeof(struct vnpu_record_cmd);
 
 	return room < prog->nr_stream_cmds ? room : prog->nr_stream_cmds;
 }
@@ -40,7 +43,8 @@ bool fw_record_wants_cmds(const struct fw_prog *prog)
 	return prog->record_bytes >= sizeof(struct vnpu_record) + sizeof(struct vnpu_record_cmd);
 }
 
-static void next_record(struct fw_time_walk *walk, uint64_t start_ns, struct vnpu_record_cmd *record)
+static void next_record(struct fw_time_walk *walk, uint64_t start_ns,
+			struct vnpu_record_cmd *record)
 {
 	const struct fw_region *region;
 	struct fw_time_step step;
@@ -58,8 +62,8 @@ static void next_record(struct fw_time_walk *walk, uint64_t start_ns, struct vnp
 	};
 }
 
-static int put_cmds(struct fw_exec_job *job, const struct profile_npu *npu, const void *stream, uint64_t start_ns,
-		    uint32_t nr)
+static int put_cmds(struct fw_exec_job *job, const struct profile_npu *npu, const void *stream,
+		    uint64_t start_ns, uint32_t nr)
 {
 	struct vnpu_record_cmd chunk[CHUNK];
 	struct fw_time_walk walk;
@@ -71,14 +75,15 @@ static int put_cmds(struct fw_exec_job *job, const struct profile_npu *npu, cons
 		n = nr - done < CHUNK ? nr - done : CHUNK;
 		for (i = 0; i < n; i++)
 			next_record(&walk, start_ns, &chunk[i]);
-		err = put(job, sizeof(struct vnpu_record) + done * sizeof(chunk[0]), chunk, n * sizeof(chunk[0]));
+		err = put(job, sizeof(struct vnpu_record) + done * sizeof(chunk[0]), chunk,
+			  n * sizeof(chunk[0]));
 		job->poll(job->ud);
 	}
 	return err;
 }
 
-int fw_record_write(struct fw_exec_job *job, const struct profile_npu *npu, const void *stream, uint64_t start_ns,
-		    uint64_t end_ns)
+int fw_record_write(struct fw_exec_job *job, const struct profile_npu *npu, const void *stream,
+		    uint64_t start_ns, uint64_t end_ns)
 {
 	uint64_t device_ns = npu ? fw_time_job_ns(npu, job->prog) : 0;
 	struct vnpu_record record = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Validation of command streams: one pass over the binding table, one over the commands, each of which its
- * operation checks (fw_op.h). The output holds addresses that need no further check.
+ * Validation of command streams: one pass over the binding table, one over the commands, each of
+ * which its operation checks (fw_op.h). The output holds addresses that need no further check.
  */
 #include "fw_stream.h"
 
@@ -23,13 +23,17 @@ static int check_profile_slot(struct decoder *d, const struct vnpu_table_hdr *hd
 	if (hdr->profile_slot == VNPU_SLOT_NONE)
 		return 0;
 	if (hdr->profile_slot >= hdr->nr_slots)
-		return fw_refuse(d, "table: profile slot %u of %u", hdr->profile_slot, hdr->nr_slots);
+		return fw_refuse(d, "table: profile slot %u of %u", hdr->profile_slot,
+				 hdr->nr_slots);
 	slot = &d->slots[hdr->profile_slot];
 	if (!(slot->flags & VNPU_SLOT_WRITE))
-		return fw_refuse(d, "table: profile slot %u does not allow to write", hdr->profile_slot);
+		return fw_refuse(d, "table: profile slot %u does not allow to write",
+				 hdr->profile_slot);
 	if (slot->size_bytes < sizeof(struct vnpu_record))
-		return fw_refuse(d, "table: profile slot %u: a record of %zu bytes exceeds its %llu", hdr->profile_slot,
-				 sizeof(struct vnpu_record), (unsigned long long)slot->size_bytes);
+		return fw_refuse(d,
+				 "table: profile slot %u: a record of %zu bytes exceeds its %llu",
+				 hdr->profile_slot, sizeof(struct vnpu_record),
+				 (unsigned long long)slot->size_bytes);
 	d->prog->record_va = slot->va;
 	d->prog->record_bytes = slot->size_bytes;
 	return 0;
@@ -47,14 +51,15 @@ static int check_table(struct decoder *d, const void *table, size_t bytes, uint6
 	if (hdr->magic != VNPU_TABLE_MAGIC)
 		return fw_refuse(d, "table: magic %#x", hdr->magic);
 	if (hdr->version >> 16 != VNPU_ISA_MAJOR || (hdr->version & 0xffff) > VNPU_ISA_MINOR)
-		return fw_refuse(d, "table: version %#x, this device has %#x", hdr->version, VNPU_ISA_VERSION);
+		return fw_refuse(d, "table: version %#x, this device has %#x", hdr->version,
+				 VNPU_ISA_VERSION);
 	if (hdr->version & 0xffff)
 		hdr_bytes = sizeof(*hdr);
 	if (hdr->nr_slots > VNPU_MAX_SLOTS || hdr->nr_params > VNPU_MAX_PARAMS)
 		return fw_refuse(d, "table: %u slots and %u params", hdr->nr_slots, hdr->nr_params);
 	if (bytes != hdr_bytes + hdr->nr_slots * sizeof(*slot) + hdr->nr_params * sizeof(uint64_t))
-		return fw_refuse(d, "table: %zu bytes for %u slots and %u params", bytes, hdr->nr_slots,
-				 hdr->nr_params);
+		return fw_refuse(d, "table: %zu bytes for %u slots and %u params", bytes,
+				 hdr->nr_slots, hdr->nr_params);
 	d->slots = (const struct vnpu_slot *)((const uint8_t *)table + hdr_bytes);
 	d->params = (const uint64_t *)(d->slots + hdr->nr_slots);
 	for (i = 0; i < hdr->nr_slots; i++) {
@@ -62,13 +67,15 @@ static int check_table(struct decoder *d, const void *table, size_t bytes, uint6
 		if (slot->flags & ~(VNPU_SLOT_READ | VNPU_SLOT_WRITE) || slot->reserved)
 			return fw_refuse(d, "table: slot %u: unknown flag or reserved field", i);
 		if (slot->va % 64)
-			return fw_refuse(d, "table: slot %u: address %#llx is not a multiple of 64", i,
-					 (unsigned long long)slot->va);
+			return fw_refuse(d, "table: slot %u: address %#llx is not a multiple of 64",
+					 i, (unsigned long long)slot->va);
 		if (!slot->size_bytes && slot->va)
-			return fw_refuse(d, "table: slot %u: unused, but at %#llx", i, (unsigned long long)slot->va);
+			return fw_refuse(d, "table: slot %u: unused, but at %#llx", i,
+					 (unsigned long long)slot->va);
 		if (slot->va > as_size || slot->size_bytes > as_size - slot->va)
-			return fw_refuse(d, "table: slot %u: %#llx + %#llx leaves the address space", i,
-					 (unsigned long long)slot->va, (unsigned long long)slot->size_bytes);
+			return fw_refuse(
+				d, "table: slot %u: %#llx + %#llx leaves the address space", i,
+				(unsigned long long)slot->va, (unsigned long long)slot->size_bytes);
 	}
 	return hdr_bytes == sizeof(*hdr) ? check_profile_slot(d, hdr) : 0;
 }
@@ -81,13 +88,13 @@ static int check_header(struct decoder *d, const struct vnpu_stream_hdr *hdr, si
 	if (hdr->magic != VNPU_STREAM_MAGIC)
 		return fw_refuse(d, "stream: magic %#x", hdr->magic);
 	if (hdr->isa_major != VNPU_ISA_MAJOR || hdr->isa_minor > VNPU_ISA_MINOR)
-		return fw_refuse(d, "stream: ISA %u.%u, this device has %u.%u", hdr->isa_major, hdr->isa_minor,
-				 VNPU_ISA_MAJOR, VNPU_ISA_MINOR);
+		return fw_refuse(d, "stream: ISA %u.%u, this device has %u.%u", hdr->isa_major,
+				 hdr->isa_minor, VNPU_ISA_MAJOR, VNPU_ISA_MINOR);
 	if (hdr->size_bytes != bytes || bytes > VNPU_MAX_STREAM_BYTES)
 		return fw_refuse(d, "stream: says %u bytes, has %zu", hdr->size_bytes, bytes);
 	if (hdr->nr_slots > table->nr_slots || hdr->nr_params > table->nr_params)
-		return fw_refuse(d, "stream: wants %u slots and %u params, the table has %u and %u", hdr->nr_slots,
-				 hdr->nr_params, table->nr_slots, table->nr_params);
+		return fw_refuse(d, "stream: wants %u slots and %u params, the table has %u and %u",
+				 hdr->nr_slots, hdr->nr_params, table->nr_slots, table->nr_params);
 	if (hdr->reserved)
 		return fw_refuse(d, "stream: reserved field is not 0");
 	d->nr_slots = hdr->nr_slots;
@@ -122,7 +129,8 @@ static int next_region(struct fw_prog *p, uint32_t first_index)
 	err = grow((void **)&p->regions, p->nr_regions, &p->max_regions, sizeof(*p->regions));
 	if (err)
 		return err;
-	p->regions[p->nr_regions++] = (struct fw_region){ .first_index = first_index, .first_cmd = p->nr_cmds };
+	p->regions[p->nr_regions++] =
+		(struct fw_region){ .first_index = first_index, .first_cmd = p->nr_cmds };
 	return 0;
 }
 
@@ -157,7 +165,8 @@ static int add_sleep(struct decoder *d, const struct vnpu_cmd_sleep *cmd)
 	struct fw_region *r = &d->prog->regions[d->prog->nr_regions - 1];
 
 	if (cmd->duration_ns > MAX_SLEEP_NS)
-		return fw_refuse(d, "%llu ns is more than 60 s", (unsigned long long)cmd->duration_ns);
+		return fw_refuse(d, "%llu ns is more than 60 s",
+				 (unsigned long long)cmd->duration_ns);
 	if (cmd->duration_ns > r->sleep_ns)
 		r->sleep_ns = cmd->duration_ns;
 	/* At most 2^20 of a minute each. */
@@ -205,8 +214,8 @@ static int decode_cmds(struct decoder *d, const uint8_t *p, const uint8_t *end, 
 	return 0;
 }
 
-int fw_prog_decode(struct fw_prog *prog, const void *stream, size_t stream_bytes, const void *table, size_t table_bytes,
-		   uint64_t as_size, char *why, size_t why_bytes)
+int fw_prog_decode(struct fw_prog *prog, const void *stream, size_t stream_bytes, const void *table,
+		   size_t table_bytes, uint64_t as_size, char *why, size_t why_bytes)
 {
 	struct decoder d = { .prog = prog, .why = why, .why_bytes = why_bytes };
 	const struct vnpu_stream_hdr *hdr = stream;
@@ -220,7 +229,8 @@ int fw_prog_decode(struct fw_prog *prog, const void *stream, size_t stream_bytes
 	if (!err)
 		err = check_header(&d, hdr, stream_bytes, table);
 	if (!err)
-		err = decode_cmds(&d, (const uint8_t *)(hdr + 1), (const uint8_t *)stream + stream_bytes, hdr->nr_cmds);
+		err = decode_cmds(&d, (const uint8_t *)(hdr + 1),
+				  (const uint8_t *)stream + stream_bytes, hdr->nr_cmds);
 	if (err) {
 		prog->nr_cmds = 0;
 		prog->nr_regions = 0;

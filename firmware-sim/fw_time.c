@@ -3,7 +3,10 @@
 
 #include "fw_op.h"
 
-/* Beyond this a double is no integer of 64 bits any more, signed ones included: those a CPU converts in one step. */
+/*
+ * Beyond this a double is no integer of 64 bits any more, signed ones included: those a
+ * CPU converts in one step.
+ */
 #define MAX_TIME 9e18
 
 static uint64_t whole(double x)
@@ -44,8 +47,8 @@ uint64_t fw_time_cycles(const struct profile_npu *npu, uint64_t ns)
 	return whole((double)ns * npu->clock_mhz / 1000);
 }
 
-void fw_time_begin(struct fw_time_walk *w, const struct profile_npu *npu, const struct fw_prog *prog,
-		   const void *stream)
+void fw_time_begin(struct fw_time_walk *w, const struct profile_npu *npu,
+		   const struct fw_prog *prog, const void *stream)
 {
 	*w = (struct fw_time_walk){
 		.npu = npu,
@@ -59,7 +62,8 @@ void fw_time_next(struct fw_time_walk *w, struct fw_time_step *step)
 {
 	const struct vnpu_cmd *cmd = (const struct vnpu_cmd *)w->next;
 	const struct fw_prog *p = w->prog;
-	const struct fw_cmd *c = w->cmd < p->nr_cmds && p->cmds[w->cmd].index == w->index ? &p->cmds[w->cmd] : NULL;
+	const struct fw_cmd *c =
+		w->cmd < p->nr_cmds && p->cmds[w->cmd].index == w->index ? &p->cmds[w->cmd] : NULL;
 
 	while (w->region + 1 < p->nr_regions && w->index >= p->regions[w->region + 1].first_index)
 		w->region++;
@@ -71,7 +75,8 @@ void fw_time_next(struct fw_time_walk *w, struct fw_time_step *step)
 		else if (cmd->op == VNPU_OP_SLEEP)
 			step->ns = ((const struct vnpu_cmd_sleep *)cmd)->duration_ns;
 		w->ns = add(w->ns, step->ns);
-		step->cycles = fw_time_cycles(w->npu, w->ns) - fw_time_cycles(w->npu, step->start_ns);
+		step->cycles =
+			fw_time_cycles(w->npu, w->ns) - fw_time_cycles(w->npu, step->start_ns);
 	}
 	w->cmd += c != NULL;
 	w->index++;

@@ -1,29 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A job's device time: what the modelled NPU needs for what the firmware runs. Pure functions of a decoded job and of a
- * profile's [npu] numbers; neither this host's speed nor the number of workers takes part in it.
+ * A job's device time: what the modelled NPU needs for what the firmware runs. Pure functions of a
+ * decoded job and of a profile's [npu] numbers; neither this host's speed nor the number of
+ * workers takes part in it.
  *
  * The modelled NPU runs the commands of a job one after another, in their order:
  *
  *	job = launch_us + sum over its commands
  *
- *	MATMUL_I8	npu_time_matmul(): INT8, stationary weights of 8 bits (HeteroLLM 3.2, llm.npu table 3)
+ *	MATMUL_I8	npu_time_matmul(): INT8, stationary weights of 8 bits
+ *			(HeteroLLM 3.2, llm.npu table 3)
  *	MATMUL_W4	the same with weights of 4 bits
  *	MATMUL_W4F	the same with F16 activations
- *	MATMUL_WK	as MATMUL_I8 with the panels' average width, and below 8 bits the vector engine widens all of them first
- *	ATTN		npu_time_attention(): F16, over the rows of the cache that its queries see on average (shadowAttn 4.3)
+ *	MATMUL_WK	as MATMUL_I8 with the panels' average width, and below 8 bits the vector
+ *			engine widens all of them first
+ *	ATTN		npu_time_attention(): F16, over the rows of the cache that its queries see
+ *			on average (shadowAttn 3.4)
  *	COPY		its bytes, read and written
  *	SLEEP		its duration
  *	BARRIER, END	nothing
- *	the others	the vector engine: npu_time_vector() with the operations per element of npu_time.h
+ *	the others	the vector engine: npu_time_vector() with the operations
+ *			per element of npu_time.h
  *
- * A command takes the longer of its time in the engines and of its bytes at the NPU's own bandwidth (npu_time_alone_ns):
- * the device is the only lane that it knows. Floats count as F16, as the SoC would hold them, though this device computes in
- * F32; COPY, which has no type, counts its bytes as they are. All of this is as runtime/pass/plan.c counts a forward pass, so that
- * the same product takes the same time in a plan and on the device.
+ * A command takes the longer of its time in the engines and of its bytes at the NPU's own bandwidth
+ * (npu_time_alone_ns): the device is the only lane that it knows. Floats count as F16, as the SoC
+ * would hold them, though this device computes in F32; COPY, which has no type, counts its bytes as
+ * they are. All of this is as runtime/pass/plan.c counts a forward pass, so that the same product
+ * takes the same time in a plan and on the device.
  *
- * Units: nanoseconds, each command's rounded to the nearest, so that they add up to the job's exactly; and cycles of the
- * profile's clock, as a counter shows them that starts with the job: a command's are those between its start and its end.
+ * Units: nanoseconds, each command's rounded to the nearest, so that they add up to the job's
+ * exactly; and cycles of the profile's clock, as a counter shows them that starts with the job: a
+ * command's are those between its start and its end.
  */
 #ifndef FW_TIME_H
 #define FW_TIME_H
@@ -58,8 +65,8 @@ struct fw_time_walk {
 };
 
 /* @prog was decoded from @stream; both must stay as they are. @npu NULL: all times are 0. */
-void fw_time_begin(struct fw_time_walk *w, const struct profile_npu *npu, const struct fw_prog *prog,
-		   const void *stream);
+void fw_time_begin(struct fw_time_walk *w, const struct profile_npu *npu,
+		   const struct fw_prog *prog, const void *stream);
 /* The next command; may be called prog->nr_stream_cmds times. */
 void fw_time_next(struct fw_time_walk *w, struct fw_time_step *step);
 

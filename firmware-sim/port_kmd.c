@@ -112,8 +112,8 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
 	errno = err;
 }
 
-static int port_guard(void *priv, struct fw_aspace *as, const struct fw_access *acc, unsigned int nr_acc,
-		      void (*fn)(void *arg), void *arg, struct fw_fault *fault)
+static int port_guard(void *priv, struct fw_aspace *as, const struct fw_access *acc,
+		      unsigned int nr_acc, void (*fn)(void *arg), void *arg, struct fw_fault *fault)
 {
 	struct guard g;
 
@@ -225,20 +225,23 @@ static int map_rings(struct port_kmd *p, const char **what)
 	    info->abi_features & ~PORT_KMD_FEATURES)
 		return -EPROTO;
 	*what = "submission ring";
-	p->port.sq = map_part(p, info->sq_offset, info->sq_entries * sizeof(struct vnpu_fw_sqe), PROT_READ);
+	p->port.sq = map_part(p, info->sq_offset, info->sq_entries * sizeof(struct vnpu_fw_sqe),
+			      PROT_READ);
 	if (!p->port.sq)
 		return -errno;
 	*what = "control page";
-	p->port.ctl = map_part(p, info->ctl_offset, sizeof(struct vnpu_fw_ctl), PROT_READ | PROT_WRITE);
+	p->port.ctl =
+		map_part(p, info->ctl_offset, sizeof(struct vnpu_fw_ctl), PROT_READ | PROT_WRITE);
 	if (!p->port.ctl)
 		return -errno;
 	*what = "completion ring";
-	p->port.cq =
-		map_part(p, info->cq_offset, info->cq_entries * sizeof(struct vnpu_fw_cqe), PROT_READ | PROT_WRITE);
+	p->port.cq = map_part(p, info->cq_offset, info->cq_entries * sizeof(struct vnpu_fw_cqe),
+			      PROT_READ | PROT_WRITE);
 	if (!p->port.cq)
 		return -errno;
 	*what = "status pages";
-	p->port.status = map_part(p, info->status_offset, info->nr_queues * 4096ul, PROT_READ | PROT_WRITE);
+	p->port.status =
+		map_part(p, info->status_offset, info->nr_queues * 4096ul, PROT_READ | PROT_WRITE);
 	return p->port.status ? 0 : -errno;
 }
 

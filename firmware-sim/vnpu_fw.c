@@ -55,7 +55,8 @@ struct options {
 	struct fw_config cfg;
 };
 
-static struct fw_core *volatile running; /* for the signal handler; NULL: there is nothing to stop */
+/* For the signal handler; NULL: there is nothing to stop. */
+static struct fw_core *volatile running;
 static volatile sig_atomic_t told_to_end;
 
 static const char usage[] =
@@ -124,15 +125,16 @@ static void on_log(void *ud, const char *line)
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static int parse_number(const char *option, const char *s, uint64_t min, uint64_t max, uint64_t *value)
+static int parse_number(const char *option, const char *s, uint64_t min, uint64_t max,
+			uint64_t *value)
 {
 	char *end;
 
 	errno = 0;
 	*value = strtoull(s, &end, 0);
 	if (errno || end == s || *end || strchr(s, '-') || *value < min || *value > max) {
-		fail("--%s %s: a number from %llu to %llu is wanted", option, s, (unsigned long long)min,
-		     (unsigned long long)max);
+		fail("--%s %s: a number from %llu to %llu is wanted", option, s,
+		     (unsigned long long)min, (unsigned long long)max);
 		return 2;
 	}
 	return 0;
@@ -146,7 +148,8 @@ static int parse_size(const char *option, const char *s, uint64_t *value)
 	errno = 0;
 	*value = strtoull(s, &end, 0);
 	shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
-	if (errno || end == s || strchr(s, '-') || (*end && (!shift || end[1])) || *value << shift >> shift != *value) {
+	if (errno || end == s || strchr(s, '-') || (*end && (!shift || end[1])) ||
+	    *value << shift >> shift != *value) {
 		fail("--%s %s: a size such as 512M or 8G is wanted", option, s);
 		return 2;
 	}
@@ -157,8 +160,9 @@ static int parse_size(const char *option, const char *s, uint64_t *value)
 static int parse_isa(const char *s, enum fw_isa *isa)
 {
 	/* As enum fw_isa has them. */
-	static const char *const names[] = { "auto",	   "generic",	   "avx2",     "avx512-vnni",
-					     "avx512-amx", "neon-dotprod", "neon-i8mm" };
+	static const char *const names[] = { "auto",	    "generic",	  "avx2",
+					     "avx512-vnni", "avx512-amx", "neon-dotprod",
+					     "neon-i8mm" };
 	unsigned int i;
 
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -167,7 +171,9 @@ static int parse_isa(const char *s, enum fw_isa *isa)
 			return 0;
 		}
 	}
-	fail("--isa %s: auto, generic, avx2, avx512-vnni, avx512-amx, neon-dotprod and neon-i8mm are known", s);
+	fail("--isa %s: auto, generic, avx2, avx512-vnni, avx512-amx, neon-dotprod and neon-i8mm "
+	     "are known",
+	     s);
 	return 2;
 }
 
@@ -306,8 +312,8 @@ static int parse_option(struct options *o, int c, const char *arg)
 		fputs(usage, stdout);
 		return -1;
 	case 'V':
-		printf("vnpu-fw %s (ISA %d.%d, firmware ABI %d)\n", VNPU_VERSION, VNPU_ISA_MAJOR, VNPU_ISA_MINOR,
-		       VNPU_FW_ABI);
+		printf("vnpu-fw %s (ISA %d.%d, firmware ABI %d)\n", VNPU_VERSION, VNPU_ISA_MAJOR,
+		       VNPU_ISA_MINOR, VNPU_FW_ABI);
 		return -1;
 	default:
 		/* getopt has said what is wrong. */
@@ -329,12 +335,14 @@ static int parse_options(struct options *o, int argc, char **argv)
 		return 2;
 	}
 	if (o->max_job_timeout && o->job_timeout > o->max_job_timeout) {
-		fail("--job-timeout %u is more than --max-job-timeout %u", o->job_timeout, o->max_job_timeout);
+		fail("--job-timeout %u is more than --max-job-timeout %u", o->job_timeout,
+		     o->max_job_timeout);
 		return 2;
 	}
 	if (o->user_contexts > o->contexts || o->user_queues > o->queues) {
-		fail("--user-contexts, --user-queues: the device has only %u contexts and %u queues", o->contexts,
-		     o->queues);
+		fail("--user-contexts, --user-queues: the device has only %u contexts and %u "
+		     "queues",
+		     o->contexts, o->queues);
 		return 2;
 	}
 	return 0;
@@ -349,7 +357,9 @@ static int open_control(void)
 
 	if (fd < 0) {
 		if (errno == ENOENT || errno == ENODEV || errno == ENXIO)
-			fail(CONTROL ": the kernel has no vnpu: load the module (modprobe vnpu, or make insmod)");
+			fail(CONTROL
+			     ": the kernel has no vnpu: load the module (modprobe vnpu, or make "
+			     "insmod)");
 		else if (errno == EACCES || errno == EPERM)
 			fail(CONTROL ": permission denied: run as root or as the node's group "
 				     "(vnpu-fw, where the udev rule "
@@ -362,7 +372,8 @@ static int open_control(void)
 		fail(CONTROL ": %s: is it vnpu.ko's?", strerror(errno));
 	} else if (VNPU_FW_ABI < version.min || VNPU_FW_ABI > version.max) {
 		fail(CONTROL
-		     ": the module speaks firmware ABI %u to %u, this program %u: install both from one release",
+		     ": the module speaks firmware ABI %u to %u, this program %u: install both "
+		     "from one release",
 		     version.min, version.max, VNPU_FW_ABI);
 	} else {
 		return fd;
@@ -373,9 +384,9 @@ static int open_control(void)
 
 static int fail_wedged(uint32_t dev_id)
 {
-	return fail(
-		"device %u is wedged, it was reset too often (see dmesg): vnpu-fw --remove %u, then start a new one",
-		dev_id, dev_id);
+	return fail("device %u is wedged, it was reset too often (see dmesg): vnpu-fw --remove %u, "
+		    "then start a new one",
+		    dev_id, dev_id);
 }
 
 /* What there is of devices; -1: none. */
@@ -391,7 +402,8 @@ static int look_at_devices(int control, const char *name, struct devices *found)
 	struct vnpu_ctl_info info = { 0 };
 
 	*found = (struct devices){ .lost = -1, .wedged = -1, .taken = -1 };
-	for (; !ioctl(control, VNPU_CTL_INFO, &info); info = (struct vnpu_ctl_info){ .dev_id = info.dev_id + 1 }) {
+	for (; !ioctl(control, VNPU_CTL_INFO, &info);
+	     info = (struct vnpu_ctl_info){ .dev_id = info.dev_id + 1 }) {
 		if (name && strncmp(name, info.name, sizeof(info.name)))
 			continue;
 		if (info.state == VNPU_CTL_DEV_LOST && found->lost < 0)
@@ -573,7 +585,8 @@ static void catch_signals(void)
 }
 
 /* From START to the end of the core; -errno. */
-static int serve(const struct options *o, int fw_fd, uint32_t dev_id, struct fw_core *core, const struct port_kmd *p)
+static int serve(const struct options *o, int fw_fd, uint32_t dev_id, struct fw_core *core,
+		 const struct port_kmd *p)
 {
 	struct vnpu_fw_start start = { 0 };
 	const struct vnpu_fw_info *info = p->port.info;
@@ -584,8 +597,8 @@ static int serve(const struct options *o, int fw_fd, uint32_t dev_id, struct fw_
 		fail("device %u: cannot be started: %s", dev_id, strerror(errno));
 		return err;
 	}
-	printf("vnpu-fw: device %u is /dev/accel/accel%d, %s, %u queues, %u contexts\n", dev_id, start.accel_minor,
-	       fw_isa_name(o->cfg.isa), info->nr_queues, info->nr_ctx);
+	printf("vnpu-fw: device %u is /dev/accel/accel%d, %s, %u queues, %u contexts\n", dev_id,
+	       start.accel_minor, fw_isa_name(o->cfg.isa), info->nr_queues, info->nr_ctx);
 	fflush(stdout);
 	running = core;
 	if (told_to_end)
@@ -594,7 +607,8 @@ static int serve(const struct options *o, int fw_fd, uint32_t dev_id, struct fw_
 	running = NULL;
 	alarm(0);
 	if (err == -EIO)
-		fail("device %u was reset by the kernel, and its jobs have failed (see dmesg)", dev_id);
+		fail("device %u was reset by the kernel, and its jobs have failed (see dmesg)",
+		     dev_id);
 	else if (err == -ENODEV)
 		fail("device %u was deleted by someone else", dev_id);
 	else if (err == -EPROTO && fw_core_broken(core))
@@ -704,7 +718,8 @@ static int load_profile(struct options *o, struct profile **profile)
 	if (*profile)
 		o->cfg.npu = &(*profile)->npu;
 	else
-		fprintf(stderr, "vnpu-fw: no profile " PROFILE_DEFAULT " is installed: device times are 0\n");
+		fprintf(stderr, "vnpu-fw: no profile " PROFILE_DEFAULT
+				" is installed: device times are 0\n");
 	return 0;
 }
 
@@ -727,7 +742,8 @@ int main(int argc, char **argv)
 	if (status)
 		return status < 0 ? 0 : status;
 	if (!fw_isa_name(o.cfg.isa))
-		return fail("--isa: this host does not have it; --isa auto takes the best there is");
+		return fail(
+			"--isa: this host does not have it; --isa auto takes the best there is");
 	if (o.remove < 0 && load_profile(&o, &profile))
 		return 1;
 	control = open_control();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a command of each operation is made of: the one table of the instruction set, for the firmware
- * that checks commands, the compiler that writes them, the disassembler that shows them, and
- * docs/isa.md. It knows no code.
+ * What a command of each operation is made of: the one table of the instruction set, for the
+ * firmware that checks commands, the compiler that writes them, the disassembler that shows them,
+ * and docs/isa.md. It knows no code.
  */
 #ifndef ISA_OPS_H
 #define ISA_OPS_H

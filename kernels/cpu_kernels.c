@@ -2,7 +2,8 @@
 /*
  * Kernels of the CPU lane, portable, and the choice between the sets.
  *
- * Sums run in eight lanes, which compilers turn into vector instructions without being allowed to reorder anything.
+ * Sums run in eight lanes, which compilers turn into vector instructions without being
+ * allowed to reorder anything.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -31,8 +32,8 @@ static float dot_generic(const float *a, const float *b, unsigned int n)
 	return lanes_sum(acc);
 }
 
-static void matmul_generic(float *y, size_t ldy, const float *x, size_t ldx, unsigned int m, const float *w, size_t ldw,
-			   unsigned int n, unsigned int k)
+static void matmul_generic(float *y, size_t ldy, const float *x, size_t ldx, unsigned int m,
+			   const float *w, size_t ldw, unsigned int n, unsigned int k)
 {
 	for (unsigned int i = 0; i < m; i++) {
 		for (unsigned int j = 0; j < n; j++)
@@ -75,7 +76,8 @@ const struct cpu_kernels *cpu_kernels_get(const char *name)
 	bool avx2, avx512;
 
 	__builtin_cpu_init();
-	avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+	avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+	       __builtin_cpu_supports("f16c");
 	avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
 		 __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
 		 __builtin_cpu_supports("avx512vnni");

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the CPU lane computes that the device does not: F32 products, and the quantisation of weights. Portable C, AVX2 + FMA,
- * AVX-512, chosen at run time. Its float operators are the device's (kernels/kernels.h).
+ * What the CPU lane computes that the device does not: F32 products, and the quantisation of
+ * weights. Portable C, AVX2 + FMA, AVX-512, chosen at run time. Its float operators are the
+ * device's (kernels/kernels.h).
  *
- * Within one instruction set every result element is computed by the same operations in the same order, whatever the
- * number of rows, the blocking or the threads; so chunk sizes and thread counts never change a result. Between
- * instruction sets results differ by rounding; tests/unit/test_cpu_kernels.c states the bounds.
+ * Within one instruction set every result element is computed by the same operations in the same
+ * order, whatever the number of rows, the blocking or the threads; so chunk sizes and thread counts
+ * never change a result. Between instruction sets results differ by rounding;
+ * tests/unit/test_cpu_kernels.c states the bounds.
  */
 #ifndef CPU_KERNELS_H
 #define CPU_KERNELS_H
@@ -17,10 +19,10 @@ struct cpu_kernels {
 	const char *name; /* "generic", "avx2", "avx512" */
 
 	/* Y = X @ W^T: y[m][n] (ldy), x[m][k] (ldx), w[n][k] (ldw). */
-	void (*matmul)(float *y, size_t ldy, const float *x, size_t ldx, unsigned int m, const float *w, size_t ldw,
-		       unsigned int n, unsigned int k);
-	/* Symmetric INT8: *scale = max|x| / 127, q = round-to-nearest-even(x / *scale); a row of zeros gets scale 0.
-	 * -1: x holds a NaN or an infinity. */
+	void (*matmul)(float *y, size_t ldy, const float *x, size_t ldx, unsigned int m,
+		       const float *w, size_t ldw, unsigned int n, unsigned int k);
+	/* Symmetric INT8: *scale = max|x| / 127, q = round-to-nearest-even(x / *scale); a row of
+	 * zeros gets scale 0. -1: x holds a NaN or an infinity. */
 	int (*quant)(int8_t *q, float *scale, const float *x, size_t n);
 };
 
@@ -30,7 +32,9 @@ extern const struct cpu_kernels cpu_kernels_avx2;
 extern const struct cpu_kernels cpu_kernels_avx512;
 #endif
 
-/* The best set for this host; or the one of this name, NULL if there is none or the host lacks it. */
+/*
+ * The best set for this host; or the one of this name, NULL if there is none or the host lacks it.
+ */
 const struct cpu_kernels *cpu_kernels_get(const char *name);
 
 #endif /* CPU_KERNELS_H */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels of the CPU lane for AVX2 and FMA: eight lanes, and 3x4 blocks: twelve sums and what they are made of
- * fill the sixteen registers.
+ * Kernels of the CPU lane for AVX2 and FMA: eight lanes, and 3x4 blocks: twelve sums and what they
+ * are made of fill the sixteen registers.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -70,7 +70,8 @@ INLINE __m128 fold(vf v)
 /* The greater of max and |v|, as integers. */
 INLINE vi max_bits(vi max, vf v)
 {
-	return _mm256_max_epi32(max, _mm256_and_si256(_mm256_castps_si256(v), _mm256_set1_epi32(0x7fffffff)));
+	return _mm256_max_epi32(
+		max, _mm256_and_si256(_mm256_castps_si256(v), _mm256_set1_epi32(0x7fffffff)));
 }
 
 INLINE int32_t top_bits(vi max)

@@ -68,7 +68,8 @@ INLINE __m128 fold(vf v)
 /* The greater of max and |v|, as integers. */
 INLINE vi max_bits(vi max, vf v)
 {
-	return _mm512_max_epi32(max, _mm512_and_epi32(_mm512_castps_si512(v), _mm512_set1_epi32(0x7fffffff)));
+	return _mm512_max_epi32(
+		max, _mm512_and_epi32(_mm512_castps_si512(v), _mm512_set1_epi32(0x7fffffff)));
 }
 
 INLINE int32_t top_bits(vi max)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernels of the CPU lane over the registers of one instruction set. Included by one file per instruction set, which
- * defines before: INLINE; LANES, the floats in a register; BLOCK_M, at most 4, the rows of a block; the types vf (a
- * register of floats), vi (of int32s) and vmask (which lanes are meant); and the operations used here, commented there.
- * first(n) is the mask of the first n <= LANES lanes; a lane that load_part() does not load is 0. +, -, * and / are
- * GCC's, lane by lane.
+ * The kernels of the CPU lane over the registers of one instruction set. Included by one file
+ * per instruction set, which defines before: INLINE; LANES, the floats in a register; BLOCK_M,
+ * at most 4, the rows of a block; the types vf (a register of floats), vi (of int32s) and
+ * vmask (which lanes are meant); and the operations used here, commented there. first(n) is
+ * the mask of the first n <= LANES lanes; a lane that load_part() does not load is 0. +, -, *
+ * and / are GCC's, lane by lane.
  *
- * matmul keeps a BLOCK_M x BLOCK_N block of dot products in registers; each dot product has one register, so the
- * block's size does not change its value.
+ * matmul keeps a BLOCK_M x BLOCK_N block of dot products in registers; each dot product has one
+ * register, so the block's size does not change its value.
  */
 #include <string.h>
 
@@ -38,7 +39,8 @@ INLINE void block_zero(vf acc[BLOCK_M][BLOCK_N], unsigned int m, unsigned int n)
 	}
 }
 
-INLINE void block_fma(vf acc[BLOCK_M][BLOCK_N], const vf *a, const vf *b, unsigned int m, unsigned int n)
+INLINE void block_fma(vf acc[BLOCK_M][BLOCK_N], const vf *a, const vf *b, unsigned int m,
+		      unsigned int n)
 {
 #pragma GCC unroll 4
 	for (unsigned int i = 0; i < m; i++) {
@@ -48,8 +50,8 @@ INLINE void block_fma(vf acc[BLOCK_M][BLOCK_N], const vf *a, const vf *b, unsign
 	}
 }
 
-INLINE void matmul_block(float *y, size_t ldy, const float *x, size_t ldx, const float *w, size_t ldw, unsigned int k,
-			 unsigned int m, unsigned int n)
+INLINE void matmul_block(float *y, size_t ldy, const float *x, size_t ldx, const float *w,
+			 size_t ldw, unsigned int k, unsigned int m, unsigned int n)
 {
 	vf acc[BLOCK_M][BLOCK_N], a[BLOCK_M], b[BLOCK_N];
 	unsigned int c = 0;
@@ -78,14 +80,15 @@ INLINE void matmul_block(float *y, size_t ldy, const float *x, size_t ldx, const
 #pragma GCC unroll 4
 	for (unsigned int i = 0; i < m; i++) {
 		if (n == BLOCK_N)
-			_mm_storeu_ps(y + i * ldy, sum4(acc[i][0], acc[i][1], acc[i][2], acc[i][3]));
+			_mm_storeu_ps(y + i * ldy,
+				      sum4(acc[i][0], acc[i][1], acc[i][2], acc[i][3]));
 		else
 			y[i * ldy] = sum1(acc[i][0]);
 	}
 }
 
-static void matmul(float *y, size_t ldy, const float *x, size_t ldx, unsigned int m, const float *w, size_t ldw,
-		   unsigned int n, unsigned int k)
+static void matmul(float *y, size_t ldy, const float *x, size_t ldx, unsigned int m, const float *w,
+		   size_t ldw, unsigned int n, unsigned int k)
 {
 	for (unsigned int j = 0; j < n;) {
 		unsigned int nb = n - j >= BLOCK_N ? BLOCK_N : 1;
@@ -93,13 +96,15 @@ static void matmul(float *y, size_t ldy, const float *x, size_t ldx, unsigned in
 
 		if (nb == BLOCK_N) {
 			for (; i + BLOCK_M <= m; i += BLOCK_M)
-				matmul_block(y + i * ldy + j, ldy, x + i * ldx, ldx, w + j * ldw, ldw, k, BLOCK_M,
-					     BLOCK_N);
+				matmul_block(y + i * ldy + j, ldy, x + i * ldx, ldx, w + j * ldw,
+					     ldw, k, BLOCK_M, BLOCK_N);
 			for (; i < m; i++)
-				matmul_block(y + i * ldy + j, ldy, x + i * ldx, ldx, w + j * ldw, ldw, k, 1, BLOCK_N);
+				matmul_block(y + i * ldy + j, ldy, x + i * ldx, ldx, w + j * ldw,
+					     ldw, k, 1, BLOCK_N);
 		} else {
 			for (; i < m; i++)
-				matmul_block(y + i * ldy + j, ldy, x + i * ldx, ldx, w + j * ldw, ldw, k, 1, 1);
+				matmul_block(y + i * ldy + j, ldy, x + i * ldx, ldx, w + j * ldw,
+					     ldw, k, 1, 1);
 		}
 		j += nb;
 	}

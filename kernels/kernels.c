@@ -32,10 +32,11 @@ static bool has_amx(void)
 const struct fw_kernels *fw_kernels_get(enum fw_isa isa)
 {
 #if defined(__x86_64__)
-	bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-	bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-		      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-		      __builtin_cpu_supports("avx512vnni");
+	bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+		    __builtin_cpu_supports("f16c");
+	bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
+		      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+		      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
 
 	if (avx512 && (isa == FW_ISA_AUTO || isa == FW_ISA_AVX512_AMX) && has_amx())
 		return &fw_kernels_amx;
@@ -91,7 +92,10 @@ uint16_t fw_f32_to_f16(float x)
 	if (abs >= 0x477ff000)
 		return sign | 0x7c00;
 	if (abs < 0x38800000) {
-		/* A subnormal: next to 0.5, units of float are those of the result, and the addition rounds. */
+		/*
+		 * A subnormal: next to 0.5, units of float are those of the result,
+		 * and the addition rounds.
+		 */
 		memcpy(&f, &abs, sizeof(f));
 		f += 0.5f;
 		memcpy(&abs, &f, sizeof(abs));

@@ -2,13 +2,14 @@
 /*
  * What the device computes with: one table of kernels per instruction set of the host.
  *
- * kernels_float.h, kernels_attn.h and kernels_outliers.h hold the float kernels, written once in vectors of 16 lanes and
- * compiled for each instruction set: the same operations in the same order, hence the same bits everywhere. The matmuls exist
- * once per instruction set; their integer parts are exact and their float operations in one order, so that their results are
- * the same bits as well.
+ * kernels_float.h, kernels_rope.h, kernels_attn.h and kernels_outliers.h hold the float kernels,
+ * written once in vectors of 16 lanes and compiled for each instruction set: the same operations in
+ * the same order, hence the same bits everywhere. The matmuls exist once per instruction set; their
+ * integer parts are exact and their float operations in one order, so that their results are the
+ * same bits as well.
  *
- * Kernels read context memory, which its owner may rewrite at any moment: no value that is read may become an index or a size
- * before a copy of it was checked.
+ * Kernels read context memory, which its owner may rewrite at any moment: no value that is read may
+ * become an index or a size before a copy of it was checked.
  */
 #ifndef KERNELS_H
 #define KERNELS_H
@@ -67,7 +68,10 @@ struct fw_matmul_w4 {
 	size_t lda, ldc;
 };
 
-/* A tile of ATTN: one KV head, and some of the queries that read it. Query i is head i % group of row i / group. */
+/*
+ * A tile of ATTN: one KV head, and some of the queries that read it. Query i is head i
+ * % group of row i / group.
+ */
 struct fw_attn {
 	const float *q; /* [rows][ldq], of the group's first head */
 	float *y; /* [rows][ldy], as q */
@@ -96,7 +100,10 @@ struct fw_add_outliers {
 
 #define FW_ATTN_MAX_QUERIES 96
 
-/* Queries that a tile of ATTN may have, whose results wait in the worker's scratch until the last key. */
+/*
+ * Queries that a tile of ATTN may have, whose results wait in the worker's
+ * scratch until the last key.
+ */
 static inline uint32_t fw_attn_queries(uint32_t head_dim)
 {
 	uint32_t fit = 16384 / ((head_dim + 15) / 16 * 16);
@@ -104,18 +111,23 @@ static inline uint32_t fw_attn_queries(uint32_t head_dim)
 	return fit < FW_ATTN_MAX_QUERIES ? fit : FW_ATTN_MAX_QUERIES;
 }
 
-/* Those that it should have, of @queries in all: enough to share what widening the keys costs, and tiles for all workers. */
+/*
+ * Those that it should have, of @queries in all: enough to share what widening the keys costs,
+ * and tiles for all workers.
+ */
 static inline uint32_t fw_attn_tile(uint32_t head_dim, uint64_t queries)
 {
-	uint32_t most = fw_attn_queries(head_dim), tile = queries / 32 < most ? (uint32_t)(queries / 32) : most;
+	uint32_t most = fw_attn_queries(head_dim),
+		 tile = queries / 32 < most ? (uint32_t)(queries / 32) : most;
 
 	return tile > 48 ? tile : most < 48 ? most : 48;
 }
 
 struct fw_kernels {
 	const char *name;
-	/* Rows that MATMUL_I8 multiplies at a time: more in a block cost it as much as another block. 0: any. And of the register
-	 * tile, of which they are a multiple: what is left of a block is as slow as a whole step. */
+	/* Rows that MATMUL_I8 multiplies at a time: more in a block cost it as much as another
+	 * block. 0: any. And of the register tile, of which they are a multiple: what is left of a
+	 * block is as slow as a whole step. */
 	uint32_t i8_rows, i8_step;
 	void (*matmul_i8)(const struct fw_matmul_i8 *t, void *scratch);
 	void (*matmul_w4)(const struct fw_matmul_w4 *t, void *scratch);
@@ -132,14 +144,15 @@ struct fw_kernels {
 	/* Pads q with zeros to a multiple of 4. */
 	void (*quant)(int8_t *q, float *scale, const float *x, size_t n);
 	/* A row of at most VNPU_MAX_K_I8 values; q as of quant(). */
-	void (*quant_outliers)(int8_t *q, float *scale, struct vnpu_outliers *outliers, const float *x, size_t n);
+	void (*quant_outliers)(int8_t *q, float *scale, struct vnpu_outliers *outliers,
+			       const float *x, size_t n);
 	void (*add_outliers)(const struct fw_add_outliers *t, void *scratch);
 	void (*dequant)(float *y, const int8_t *q, float scale, size_t n);
 	/* y = x - q * scale, rounded once: what quant() left. */
 	void (*rest)(float *y, const float *x, const int8_t *q, float scale, size_t n);
 	/* One row; @scratch: FW_SCRATCH_BYTES. */
-	void (*rope)(float *y, const float *x, const float *inv_freq, uint64_t pos, uint32_t heads, uint32_t head_dim,
-		     uint32_t rot_dim, uint32_t mode, void *scratch);
+	void (*rope)(float *y, const float *x, const float *inv_freq, uint64_t pos, uint32_t heads,
+		     uint32_t head_dim, uint32_t rot_dim, uint32_t mode, void *scratch);
 	void (*attn)(const struct fw_attn *t, void *scratch);
 	/* One row of @n values to a cache of @type (enum vnpu_kv_type, not F32). */
 	void (*store)(void *row, const float *x, size_t n, uint32_t type);
@@ -154,10 +167,13 @@ extern const struct fw_kernels fw_kernels_amx;
 extern const struct fw_kernels fw_kernels_neon_dotprod;
 extern const struct fw_kernels fw_kernels_neon_i8mm;
 
-/* The kernels for @isa (AUTO: the best), or NULL if this host cannot run them. Threads that exist already may run them too. */
+/*
+ * The kernels for @isa (AUTO: the best), or NULL if this host cannot run them. Threads that exist
+ * already may run them too.
+ */
 const struct fw_kernels *fw_kernels_get(enum fw_isa isa);
-/* "avx512-amx", "avx512-vnni", "avx2", "neon-i8mm", "neon-dotprod", "generic": what @isa (or AUTO) means on this host; NULL if
- * the host lacks it. */
+/* "avx512-amx", "avx512-vnni", "avx2", "neon-i8mm", "neon-dotprod", "generic": what @isa (or AUTO)
+ * means on this host; NULL if the host lacks it. */
 const char *fw_isa_name(enum fw_isa isa);
 
 /* IEEE binary16, to nearest even. */

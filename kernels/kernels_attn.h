@@ -2,17 +2,21 @@
 /*
  * Attention, and the rows of its cache. Part of kernels_float.h, which includes it.
  *
- * A tile takes the keys in blocks of 64. The block's keys are widened to F32 and transposed into the worker's scratch, so
- * that scores come out of a register tile of queries x keys; then each query's greatest score so far grows, its scores
- * become weights, and its sums, which also wait in the scratch, are scaled to the new greatest one and get the weighted
- * values, again in a register tile. Decoding takes the same way: the heads of a group share what the transposition costs.
+ * A tile takes the keys in blocks of 64. The block's keys are widened to F32 and transposed into
+ * the worker's scratch, so that scores come out of a register tile of queries x keys; then each
+ * query's greatest score so far grows, its scores become weights, and its sums, which also wait in
+ * the scratch, are scaled to the new greatest one and get the weighted values, again in a register
+ * tile. Decoding takes the same way: the heads of a group share what the transposition costs.
  *
  * What is computed for a query, and so its bits, depends on its own keys alone:
  *
- *	score	a sum over the head's elements in their order, each step a fused multiply-add, then times the scale
+ *	score	a sum over the head's elements in their order, each step a fused
+ *		multiply-add, then times the scale
  *	weight	exp(score - greatest so far); 0 below exp(-87)
- *	total	16 sums by key modulo 16, the four of a block added as (0 + 1) + (2 + 3); folded in halves at the end
- *	value	a sum over the keys in their order, each step a fused multiply-add; times 1 / total at the end
+ *	total	16 sums by key modulo 16, the four of a block added as (0 + 1) + (2 + 3);
+ *		folded in halves at the end
+ *	value	a sum over the keys in their order, each step a fused multiply-add;
+ *		times 1 / total at the end
  */
 
 #define ATTN_KEYS 64
@@ -27,7 +31,7 @@
 #define ATTN_VECS 2
 #endif
 
-/* ---- rows of a cache ----------------------------------------------------------------------------------------------- */
+/* ---- rows of a cache ------------------------------------------------------------------------- */
 
 /* LANES values of F16. */
 INLINE vf load_f16(const uint16_t *h)
@@ -138,7 +142,7 @@ static void kernel_store(void *row, const float *x, size_t n, uint32_t type)
 	}
 }
 
-/* ---- attention ----------------------------------------------------------------------------------------------------- */
+/* ---- attention ------------------------------------------------------------------------------- */
 
 /* A tile under way: what lies in the worker's scratch, and what it has of each query. */
 struct attn_work {
@@ -154,7 +158,8 @@ struct attn_work {
 	float max[FW_ATTN_MAX_QUERIES + 16], scale[FW_ATTN_MAX_QUERIES + 16];
 };
 
-_Static_assert((ATTN_KEYS + 8) * VNPU_MAX_HEAD_DIM * 4 + 16384 * 4 + FW_ATTN_MAX_QUERIES * (ATTN_KEYS + 16) * 4 <=
+_Static_assert((ATTN_KEYS + 8) * VNPU_MAX_HEAD_DIM * 4 + 16384 * 4 +
+			       FW_ATTN_MAX_QUERIES * (ATTN_KEYS + 16) * 4 <=
 		       FW_SCRATCH_BYTES,
 	       "a tile's scratch");
 
@@ -172,8 +177,9 @@ INLINE void turn8(float *kt, const float *const r[8], uint32_t dim)
 		/* Rows i and i + 4 side by side: two 4 x 4 matrices are turned at a time. */
 #pragma GCC unroll 4
 		for (i = 0; i < 4; i++)
-			x[i] = (v8f)_mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(r[i] + d)),
-							 _mm_loadu_ps(r[i + 4] + d), 1);
+			x[i] = (v8f)_mm256_insertf128_ps(
+				_mm256_castps128_ps256(_mm_loadu_ps(r[i] + d)),
+				_mm_loadu_ps(r[i + 4] + d), 1);
 		a = __builtin_shufflevector(x[0], x[1], 0, 8, 1, 9, 4, 12, 5, 13);
 		b = __builtin_shufflevector(x[0], x[1], 2, 10, 3, 11, 6, 14, 7, 15);
 		c = __builtin_shufflevector(x[2], x[3], 0, 8, 1, 9, 4, 12, 5, 13);
@@ -194,8 +200,10 @@ INLINE void turn8(float *kt, const float *const r[8], uint32_t dim)
 		for (i = 0; i < 8; i += 4) {
 			a = __builtin_shufflevector(load(r[i] + d), load(r[i + 1] + d), 0, 4, 1, 5);
 			b = __builtin_shufflevector(load(r[i] + d), load(r[i + 1] + d), 2, 6, 3, 7);
-			c = __builtin_shufflevector(load(r[i + 2] + d), load(r[i + 3] + d), 0, 4, 1, 5);
-			e = __builtin_shufflevector(load(r[i + 2] + d), load(r[i + 3] + d), 2, 6, 3, 7);
+			c = __builtin_shufflevector(load(r[i + 2] + d), load(r[i + 3] + d), 0, 4, 1,
+						    5);
+			e = __builtin_shufflevector(load(r[i + 2] + d), load(r[i + 3] + d), 2, 6, 3,
+						    7);
 			store(kt + i, __builtin_shufflevector(a, c, 0, 1, 4, 5));
 			store(kt + i + ATTN_KEYS, __builtin_shufflevector(a, c, 2, 3, 6, 7));
 			store(kt + i + 2 * ATTN_KEYS, __builtin_shufflevector(b, e, 0, 1, 4, 5));
@@ -208,7 +216,9 @@ INLINE void turn8(float *kt, const float *const r[8], uint32_t dim)
 			kt[i] = r[i][d];
 }
 
-/* The keys j0..j0 + n - 1 to @w->block. Columns beyond them hold what nobody reads the scores of. */
+/*
+ * The keys j0..j0 + n - 1 to @w->block. Columns beyond them hold what nobody reads the scores of.
+ */
 static void attn_keys(struct attn_work *w, uint64_t j0, uint32_t n)
 {
 	const struct fw_attn *t = w->t;
@@ -224,7 +234,8 @@ static void attn_keys(struct attn_work *w, uint64_t j0, uint32_t n)
 				r[i] = (const float *)(k + i * t->k_row_bytes);
 			} else {
 				r[i] = w->rows + i * w->wide;
-				widen(w->rows + i * w->wide, k + i * t->k_row_bytes, t->head_dim, t->kv_type);
+				widen(w->rows + i * w->wide, k + i * t->k_row_bytes, t->head_dim,
+				      t->kv_type);
 			}
 		}
 		turn8(w->block + j, r, t->head_dim);
@@ -239,7 +250,10 @@ static const float *attn_values(struct attn_work *w, uint64_t j0, uint32_t n, si
 	float *y = w->block;
 	uint32_t j;
 
-	/* A copy pays where it is read again: it lies in fewer sets of the cache than rows far apart. */
+	/*
+	 * A copy pays where it is read again: it lies in fewer sets of the
+	 * cache than rows far apart.
+	 */
 	if (t->kv_type == VNPU_KV_F32 && w->wide == t->head_dim && t->nr_q <= ATTN_ROWS) {
 		*ldv = t->v_row_bytes / sizeof(float);
 		return (const float *)v;
@@ -254,7 +268,8 @@ static const float *attn_values(struct attn_work *w, uint64_t j0, uint32_t n, si
 }
 
 /* s[i][j] = q[i] . k[j], for @rows queries and the whole block. */
-INLINE void attn_dot(const uint32_t rows, float *s, const float *const *q, const float *kt, uint32_t dim)
+INLINE void attn_dot(const uint32_t rows, float *s, const float *const *q, const float *kt,
+		     uint32_t dim)
 {
 	vf acc[ATTN_ROWS][ATTN_VECS], k[ATTN_VECS], x;
 	uint32_t j, d, i, v;
@@ -285,9 +300,12 @@ INLINE void attn_dot(const uint32_t rows, float *s, const float *const *q, const
 	}
 }
 
-/* acc[i] = acc[i] scale[i] + sum of p[i][j] v[j], for @rows queries and @vecs vectors of elements. */
-INLINE void attn_sum(const uint32_t rows, const uint32_t vecs, float *sums, size_t wide, const float *scale,
-		     const float *p, uint32_t n, const float *values, size_t ldv)
+/*
+ * acc[i] = acc[i] scale[i] + sum of p[i][j] v[j], for @rows queries and @vecs vectors of elements.
+ */
+INLINE void attn_sum(const uint32_t rows, const uint32_t vecs, float *sums, size_t wide,
+		     const float *scale, const float *p, uint32_t n, const float *values,
+		     size_t ldv)
 {
 	vf acc[ATTN_ROWS][ATTN_VECS], val[ATTN_VECS], x;
 	uint32_t j, i, v;
@@ -317,8 +335,8 @@ INLINE void attn_sum(const uint32_t rows, const uint32_t vecs, float *sums, size
 }
 
 /* All elements: in as wide tiles as there are registers for, then vector by vector. */
-INLINE void attn_sums(const uint32_t rows, float *sums, size_t wide, const float *scale, const float *p, uint32_t n,
-		      const float *values, size_t ldv)
+INLINE void attn_sums(const uint32_t rows, float *sums, size_t wide, const float *scale,
+		      const float *p, uint32_t n, const float *values, size_t ldv)
 {
 	size_t d = 0;
 
@@ -358,8 +376,8 @@ static void attn_dots(uint32_t rows, float *s, const float *const *q, const floa
 	ATTN_CALL(attn_dot, rows, s, q, kt, dim);
 }
 
-static void attn_weigh(uint32_t rows, float *sums, size_t wide, const float *scale, const float *p, uint32_t n,
-		       const float *values, size_t ldv)
+static void attn_weigh(uint32_t rows, float *sums, size_t wide, const float *scale, const float *p,
+		       uint32_t n, const float *values, size_t ldv)
 {
 	ATTN_CALL(attn_sums, rows, sums, wide, scale, p, n, values, ldv);
 }
@@ -400,7 +418,8 @@ INLINE void attn_greatest(struct attn_work *w, uint32_t i, uint32_t n)
 		for (b = 0; b < 4; b++)
 			s[b] = first16(s[b], n < 16 * b ? 0 : n - 16 * b, -INFINITY);
 	w->scale[i] = w->max[i];
-	w->max[i] = fold_max(greater16(greater16(greater16(s[0], s[1]), greater16(s[2], s[3])), splat16(w->max[i])));
+	w->max[i] = fold_max(greater16(greater16(greater16(s[0], s[1]), greater16(s[2], s[3])),
+				       splat16(w->max[i])));
 #pragma GCC unroll 4
 	for (b = 0; b < 4; b++)
 		store16(p + 16 * b, s[b]);
@@ -422,7 +441,10 @@ INLINE void attn_weights(struct attn_work *w, uint32_t i)
 	store16(total, fma16(load16(total), splat16(w->scale[i]), s[0]));
 }
 
-/* The scores of the queries from @first on become weights, and their scales what earlier sums are to be multiplied with. */
+/*
+ * The scores of the queries from @first on become weights, and their scales what earlier sums
+ * are to be multiplied with.
+ */
 static void attn_softmax(struct attn_work *w, uint32_t first, uint64_t j0)
 {
 	uint32_t i;
@@ -455,12 +477,17 @@ static void attn_block(struct attn_work *w, uint64_t j0)
 	for (i = first; i < nr_q; i += rows) {
 		rows = nr_q - i < ATTN_ROWS ? nr_q - i : ATTN_ROWS;
 		seen = attn_seen(w, i, j0);
-		attn_weigh(rows, w->acc + i * w->wide, w->wide, w->scale + i, w->p + i * ATTN_KEYS, seen, values, ldv);
-		/* Later queries see more. Nobody may meet a value that it does not see, were it with weight 0. */
+		attn_weigh(rows, w->acc + i * w->wide, w->wide, w->scale + i, w->p + i * ATTN_KEYS,
+			   seen, values, ldv);
+		/*
+		 * Later queries see more. Nobody may meet a value that it does not
+		 * see, were it with weight 0.
+		 */
 		for (k = i + 1; k < i + rows; k++)
 			if (attn_seen(w, k, j0) > seen)
-				attn_weigh(1, w->acc + k * w->wide, w->wide, &one, w->p + k * ATTN_KEYS + seen,
-					   attn_seen(w, k, j0) - seen, values + seen * ldv, ldv);
+				attn_weigh(1, w->acc + k * w->wide, w->wide, &one,
+					   w->p + k * ATTN_KEYS + seen, attn_seen(w, k, j0) - seen,
+					   values + seen * ldv, ldv);
 	}
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * AVX2: 16-bit multiply-adds. Both factors are widened, so that no sum of products can saturate: the activations once
- * per block, into the worker's scratch, the weights on their way.
+ * AVX2: 16-bit multiply-adds. Both factors are widened, so that no sum of products can saturate:
+ * the activations once per block, into the worker's scratch, the weights on their way.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -17,27 +17,32 @@
 #define DECLARE(r)                                                   \
 	__m256i c##r##0 = _mm256_setzero_si256(), c##r##1 = c##r##0; \
 	const int16_t *a##r = a + ((r) < rows ? (r) : 0) * lda;
-#define STEP(r)                                                                                            \
-	if ((r) < rows) {                                                                                  \
-		int64_t four;                                                                              \
-		__builtin_memcpy(&four, a##r + 4 * b, 8);                                                  \
-		__m256i x = _mm256_set1_epi64x(four);                                                      \
-		c##r##0 = _mm256_add_epi32(c##r##0, _mm256_madd_epi16(x, w0));                             \
-		c##r##1 = _mm256_add_epi32(c##r##1, _mm256_madd_epi16(x, w1));                             \
-		/* Row after row: loads that are hoisted over the sums push those out of the registers. */ \
-		__asm__ volatile("" : "+x"(c##r##0), "+x"(c##r##1));                                       \
+#define STEP(r)                                                                \
+	if ((r) < rows) {                                                      \
+		int64_t four;                                                  \
+		__builtin_memcpy(&four, a##r + 4 * b, 8);                      \
+		__m256i x = _mm256_set1_epi64x(four);                          \
+		c##r##0 = _mm256_add_epi32(c##r##0, _mm256_madd_epi16(x, w0)); \
+		c##r##1 = _mm256_add_epi32(c##r##1, _mm256_madd_epi16(x, w1)); \
+		/* \
+		 * Row after row: loads that are hoisted over the sums push \
+		 * those out of the registers. \
+		 */                                                           \
+		__asm__ volatile("" : "+x"(c##r##0), "+x"(c##r##1));           \
 	}
 /* hadd works in halves of 128 bits: channels come out as 0 1 4 5 2 3 6 7. */
-#define OUT(r)                                                                                        \
-	if ((r) < rows) {                                                                             \
-		__m256i *at = (__m256i *)(acc + (r)*VNPU_PANEL_N);                                    \
-		sum = _mm256_permute4x64_epi64(_mm256_hadd_epi32(c##r##0, c##r##1), 0xd8);            \
-		_mm256_storeu_si256(at, first ? sum : _mm256_add_epi32(sum, _mm256_loadu_si256(at))); \
+#define OUT(r)                                                                                    \
+	if ((r) < rows) {                                                                         \
+		__m256i *at = (__m256i *)(acc + (r)*VNPU_PANEL_N);                                \
+		sum = _mm256_permute4x64_epi64(_mm256_hadd_epi32(c##r##0, c##r##1), 0xd8);        \
+		_mm256_storeu_si256(at,                                                           \
+				    first ? sum : _mm256_add_epi32(sum, _mm256_loadu_si256(at))); \
 	}
 
 /* acc[rows][64] of 8 channels (0 if @first) += a[rows][lda] x w: @kb times four k. */
-static inline __attribute__((always_inline)) void mm_rows(const int rows, const int16_t *a, size_t lda,
-							  const uint8_t *w, uint32_t kb, bool first, int32_t *acc)
+static inline __attribute__((always_inline)) void mm_rows(const int rows, const int16_t *a,
+							  size_t lda, const uint8_t *w, uint32_t kb,
+							  bool first, int32_t *acc)
 {
 	__m256i w0, w1, sum;
 	uint32_t b;
@@ -51,8 +56,8 @@ static inline __attribute__((always_inline)) void mm_rows(const int rows, const 
 	EACH_ROW(OUT)
 }
 
-/* One row against a whole panel, 32 channels at a time in pieces of K that stay in the L1 cache: the panel is read from
- * memory once and in order. */
+/* One row against a whole panel, 32 channels at a time in pieces of K that stay in the L1 cache:
+ * the panel is read from memory once and in order. */
 static void mm_row(const int8_t *a, const uint8_t *panel, uint32_t kb, int32_t *acc)
 {
 	__m256i sum[8], x;
@@ -75,21 +80,24 @@ static void mm_row(const int8_t *a, const uint8_t *panel, uint32_t kb, int32_t *
 #pragma GCC unroll 8
 				for (i = 0; i < 8; i++)
 					sum[i] = _mm256_add_epi32(
-						sum[i], _mm256_madd_epi16(x, _mm256_cvtepi8_epi16(_mm_loadu_si128(
-										     (const __m128i *)(w + 16 * i)))));
+						sum[i],
+						_mm256_madd_epi16(
+							x, _mm256_cvtepi8_epi16(_mm_loadu_si128((
+								   const __m128i *)(w + 16 * i)))));
 			}
 			for (i = 0; i < 4; i++) {
 				__m256i *y = (__m256i *)(acc + half * 32 + i * 8);
 
-				x = _mm256_permute4x64_epi64(_mm256_hadd_epi32(sum[2 * i], sum[2 * i + 1]), 0xd8);
+				x = _mm256_permute4x64_epi64(
+					_mm256_hadd_epi32(sum[2 * i], sum[2 * i + 1]), 0xd8);
 				_mm256_storeu_si256(y, _mm256_add_epi32(_mm256_loadu_si256(y), x));
 			}
 		}
 	}
 }
 
-static void mm_block(int rows, const int16_t *a, size_t lda, const uint8_t *panel, uint32_t kb, bool first,
-		     int32_t *acc)
+static void mm_block(int rows, const int16_t *a, size_t lda, const uint8_t *panel, uint32_t kb,
+		     bool first, int32_t *acc)
 {
 	int n;
 
@@ -116,15 +124,17 @@ static void mm_block(int rows, const int16_t *a, size_t lda, const uint8_t *pane
 	}
 }
 
-static void mm_store(const struct fw_matmul_i8 *t, uint32_t m, uint32_t n0, const int32_t *acc, const float *scale)
+static void mm_store(const struct fw_matmul_i8 *t, uint32_t m, uint32_t n0, const int32_t *acc,
+		     const float *scale)
 {
 	uint32_t cols = t->n - n0 < VNPU_PANEL_N ? t->n - n0 : VNPU_PANEL_N, n;
 	__m256 as = _mm256_set1_ps(t->a_scale[m]), y;
 	float *c = t->c + m * t->ldc + n0;
 
 	for (n = 0; n + 8 <= cols; n += 8) {
-		y = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_loadu_si256((const __m256i *)(acc + n))),
-				  _mm256_mul_ps(as, _mm256_loadu_ps(scale + n)));
+		y = _mm256_mul_ps(
+			_mm256_cvtepi32_ps(_mm256_loadu_si256((const __m256i *)(acc + n))),
+			_mm256_mul_ps(as, _mm256_loadu_ps(scale + n)));
 		if (t->bias)
 			y = _mm256_add_ps(y, _mm256_loadu_ps(t->bias + n0 + n));
 		_mm256_storeu_ps(c + n, y);
@@ -150,22 +160,24 @@ static void mm_gemv(const struct fw_matmul_i8 *t)
 }
 
 /* Copies @rows rows as 16 bits. */
-static void mm_widen(int16_t *dst, size_t ldd, const int8_t *src, size_t lds, uint32_t rows, uint32_t n)
+static void mm_widen(int16_t *dst, size_t ldd, const int8_t *src, size_t lds, uint32_t rows,
+		     uint32_t n)
 {
 	uint32_t r, i;
 
 	for (r = 0; r < rows; r++, dst += ldd, src += lds) {
 		for (i = 0; i + 16 <= n; i += 16)
-			_mm256_storeu_si256((__m256i *)(dst + i),
-					    _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(src + i))));
+			_mm256_storeu_si256(
+				(__m256i *)(dst + i),
+				_mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(src + i))));
 		for (; i < n; i++)
 			dst[i] = src[i];
 	}
 }
 
 /* Rows m0.., @rows of them, of which @a has 16-bit copies @ld apart. */
-static void mm_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, uint8_t *unpacked, const int16_t *a,
-		     size_t ld, int32_t *acc)
+static void mm_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, uint8_t *unpacked,
+		     const int16_t *a, size_t ld, int32_t *acc)
 {
 	uint32_t bytes = (t->k + 3) / 4 * 4, k0, n0, m, r, now, piece;
 	const struct fw_wk_panel *wk = t->wk;
@@ -177,14 +189,17 @@ static void mm_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, u
 		for (k0 = 0; k0 < bytes; k0 += piece) {
 			piece = !wk || bytes - k0 < WK_PIECE ? bytes - k0 : WK_PIECE;
 			if (wk)
-				fw_wk_unpack_avx2(unpacked, wk, k0, t->k - k0 < piece ? t->k - k0 : piece);
+				fw_wk_unpack_avx2(unpacked, wk, k0,
+						  t->k - k0 < piece ? t->k - k0 : piece);
 			for (m = 0; m < rows; m += now) {
 				now = rows - m < MM_ROWS ? rows - m : MM_ROWS;
-				mm_block(now, a + m * ld + k0, ld, w, piece / 4, !k0, acc + m * VNPU_PANEL_N);
+				mm_block(now, a + m * ld + k0, ld, w, piece / 4, !k0,
+					 acc + m * VNPU_PANEL_N);
 			}
 		}
 		for (r = 0; r < rows; r++)
-			mm_store(t, m0 + r, n0, acc + r * VNPU_PANEL_N, (const float *)(sums + 256));
+			mm_store(t, m0 + r, n0, acc + r * VNPU_PANEL_N,
+				 (const float *)(sums + 256));
 		wk = wk ? wk + 1 : NULL;
 	}
 }
@@ -192,7 +207,9 @@ static void mm_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, u
 static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 {
 	uint32_t kb = (t->k + 3) / 4, m0, rows, fit;
-	/* An odd number of cache lines apart, so that the rows of a tile do not share a cache set. */
+	/*
+	 * An odd number of cache lines apart, so that the rows of a tile do not share a cache set.
+	 */
 	size_t ld = ((kb * 4 + 31) / 32 | 1) * 32;
 	int16_t *a = (int16_t *)((uint8_t *)scratch + FW_UNPACK_BYTES);
 

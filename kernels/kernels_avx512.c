@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT
 /*
- * AVX-512 VNNI: vpdpbusd multiplies unsigned by signed bytes, so 128 is added to the activations (their top bit is
- * flipped), and the sums begin at -128 times the sum of the weights, which each panel carries. In 32 bits all of this is
- * exact modulo 2^32, and the true sum fits.
+ * AVX-512 VNNI: vpdpbusd multiplies unsigned by signed bytes, so 128 is added to the activations
+ * (their top bit is flipped), and the sums begin at -128 times the sum of the weights, which each
+ * panel carries. In 32 bits all of this is exact modulo 2^32, and the true sum fits.
  *
- * The register tile is 14 rows x 32 channels: 28 sums, 2 weights, 1 activation. Weights pass from the second-level cache into the
- * first, a few steps ahead, once per 14 rows, and those are what a smaller tile waits for most. The activations of some rows are
- * flipped into the worker's scratch, and then each panel, half by half, is multiplied with all of them, while the next one is
- * fetched into the second level. Results leave from the registers, to lines that are there by then: stores that wait for memory
- * would hold up the loads of the next tile. A tile's activations are flipped while the tile before it is multiplied with the first
- * panel: their loads and stores find room between the products. A long K is taken in pieces, between which the sums wait in
- * scratch. Few rows skip all that, since memory is their limit: panels are read once, several or several parts of one at a time.
+ * The register tile is 14 rows x 32 channels: 28 sums, 2 weights, 1 activation. Weights pass from
+ * the second-level cache into the first, a few steps ahead, once per 14 rows, and those are what
+ * a smaller tile waits for most. The activations of some rows are flipped into the worker's
+ * scratch, and then each panel, half by half, is multiplied with all of them, while the next one
+ * is fetched into the second level. Results leave from the registers, to lines that are there by
+ * then: stores that wait for memory would hold up the loads of the next tile. A tile's
+ * activations are flipped while the tile before it is multiplied with the first panel: their
+ * loads and stores find room between the products. A long K is taken in pieces, between which the
+ * sums wait in scratch. Few rows skip all that, since memory is their limit: panels are read
+ * once, several or several parts of one at a time.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -29,17 +32,21 @@
 typedef int32_t four_bytes __attribute__((may_alias, aligned(1)));
 
 /*
- * One instruction each and no more, in this order: left alone, GCC 12 copies sums to and fro and runs out of registers. What is
- * issued beside the products counts as much as they do where another thread shares the core's front end.
+ * One instruction each and no more, in this order: left alone, GCC 12 copies sums to and fro and
+ * runs out of registers. What is issued beside the products counts as much as they do where another
+ * thread shares the core's front end.
  */
 #define DOT(sum, x, w) __asm__ volatile("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w))
-#define LOAD_LINE(w, line) __asm__ volatile("vmovdqu64 %1, %0" : "=v"(w) : "m"(*(const __m512i *)(line)))
-#define LOAD_FOUR(x, k) __asm__ volatile("vpbroadcastd %1, %0" : "=v"(x) : "m"(*(const four_bytes *)(k)))
+#define LOAD_LINE(w, line) \
+	__asm__ volatile("vmovdqu64 %1, %0" : "=v"(w) : "m"(*(const __m512i *)(line)))
+#define LOAD_FOUR(x, k) \
+	__asm__ volatile("vpbroadcastd %1, %0" : "=v"(x) : "m"(*(const four_bytes *)(k)))
 
 /* A row and the registers of its sums. */
-#define EACH_ROW(f)                                                                                                \
-	f(0, 0, 1) f(1, 2, 3) f(2, 4, 5) f(3, 6, 7) f(4, 8, 9) f(5, 10, 11) f(6, 12, 13) f(7, 14, 15) f(8, 16, 17) \
-		f(9, 18, 19) f(10, 20, 21) f(11, 22, 23) f(12, 24, 25) f(13, 26, 27)
+#define EACH_ROW(f)                                                                              \
+	f(0, 0, 1) f(1, 2, 3) f(2, 4, 5) f(3, 6, 7) f(4, 8, 9) f(5, 10, 11) f(6, 12, 13)         \
+		f(7, 14, 15) f(8, 16, 17) f(9, 18, 19) f(10, 20, 21) f(11, 22, 23) f(12, 24, 25) \
+			f(13, 26, 27)
 #define DECLARE(r, v0, v1)                                                       \
 	register __m512i c##r##0 __asm__("zmm" #v0), c##r##1 __asm__("zmm" #v1); \
 	if ((r) < rows) {                                                        \
@@ -69,10 +76,11 @@ typedef int32_t four_bytes __attribute__((may_alias, aligned(1)));
 		_mm512_store_si512(t->acc + (r)*64 + 16, c##r##1); \
 	}
 
-#define RESULT1(r, i, plus_bias)                                                                                 \
-	y = _mm512_mul_ps(_mm512_cvtepi32_ps(c##r##i), _mm512_mul_ps(a_scale, _mm512_loadu_ps(scale + (i)*16))); \
-	if (plus_bias)                                                                                           \
-		y = _mm512_add_ps(y, _mm512_loadu_ps(bias + (i)*16));                                            \
+#define RESULT1(r, i, plus_bias)                                                    \
+	y = _mm512_mul_ps(_mm512_cvtepi32_ps(c##r##i),                              \
+			  _mm512_mul_ps(a_scale, _mm512_loadu_ps(scale + (i)*16))); \
+	if (plus_bias)                                                              \
+		y = _mm512_add_ps(y, _mm512_loadu_ps(bias + (i)*16));               \
 	_mm512_storeu_ps(c + (i)*16, y);
 #define RESULT(r, plus_bias)                             \
 	if ((r) < rows) {                                \
@@ -95,25 +103,35 @@ struct mm_tile {
 	uint32_t kb; /* steps of four k */
 	uint32_t lines; /* to be fetched from @next on with each two steps: 1, 2 or 4 */
 	const uint8_t *next;
-	/* acc[rows][64] = first[rows][first_ld] + a x w, half the columns, unless there is c, where results go. */
+	/*
+	 * acc[rows][64] = first[rows][first_ld] + a x w, half the columns, unless
+	 * there is c, where results go.
+	 */
 	const int32_t *first;
 	size_t first_ld;
 	int32_t *acc;
 	float *c;
 	size_t ldc;
 	const float *a_scale, *scale, *bias; /* [rows], [32], [32] or NULL */
-	/* Activations that are flipped meanwhile: @flip_lines cache lines of each of some rows, in all at most kb / 2. */
+	/*
+	 * Activations that are flipped meanwhile: @flip_lines cache lines of each of some
+	 * rows, in all at most kb / 2.
+	 */
 	const int8_t *flip_src;
 	uint8_t *flip_dst;
 	size_t flip_lds;
 	uint32_t flip_rows, flip_lines;
 };
 
-/* Rows are @ld apart, which every call has as a constant, and so in its instructions; as those of many rows have @lines. */
-static inline __attribute__((always_inline)) void mm_rows(const int rows, const size_t ld, const struct mm_tile *t,
-							  const uint32_t lines)
+/*
+ * Rows are @ld apart, which every call has as a constant, and so in its instructions; as those
+ * of many rows have @lines.
+ */
+static inline __attribute__((always_inline)) void
+mm_rows(const int rows, const size_t ld, const struct mm_tile *t, const uint32_t lines)
 {
-	const uint8_t *a = t->a, *w = t->w, *end = w + (size_t)(t->kb / 2) * 512, *stop, *next = t->next;
+	const uint8_t *a = t->a, *w = t->w, *end = w + (size_t)(t->kb / 2) * 512, *stop,
+		      *next = t->next;
 	const float *expected = t->c, *expected_end = t->c ? t->c + rows * t->ldc : NULL;
 	const size_t flip_bytes = t->flip_lines * 64ul;
 	const int8_t *src = t->flip_src, *src_end = src + flip_bytes;
@@ -137,7 +155,10 @@ static inline __attribute__((always_inline)) void mm_rows(const int rows, const 
 			expected += ldc;
 		}
 		if (flips) {
-			/* A line at a time, in order: so they are the least in the way. The one below comes meanwhile. */
+			/*
+			 * A line at a time, in order: so they are the least in the way. The
+			 * one below comes meanwhile.
+			 */
 			stop = w + 512;
 			_mm_prefetch(src + lds, _MM_HINT_T0);
 			_mm512_store_si512(dst, _mm512_xor_si512(flip, _mm512_loadu_si512(src)));
@@ -202,12 +223,15 @@ static void mm_first(int32_t *first, const uint8_t *sums)
 	uint32_t i;
 
 	for (i = 0; i < VNPU_PANEL_N; i += 16)
-		_mm512_store_si512(first + i, _mm512_sub_epi32(_mm512_setzero_si512(),
-							       _mm512_slli_epi32(_mm512_loadu_si512(sums + i * 4), 7)));
+		_mm512_store_si512(
+			first + i,
+			_mm512_sub_epi32(_mm512_setzero_si512(),
+					 _mm512_slli_epi32(_mm512_loadu_si512(sums + i * 4), 7)));
 }
 
 /* Copies @rows rows of a piece with their top bits flipped, each to a multiple of 64 bytes. */
-static void mm_flip(uint8_t *dst, size_t ldd, const int8_t *src, size_t lds, uint32_t rows, uint32_t bytes)
+static void mm_flip(uint8_t *dst, size_t ldd, const int8_t *src, size_t lds, uint32_t rows,
+		    uint32_t bytes)
 {
 	__m512i flip = _mm512_set1_epi8((char)0x80);
 	uint32_t r, i;
@@ -215,16 +239,21 @@ static void mm_flip(uint8_t *dst, size_t ldd, const int8_t *src, size_t lds, uin
 
 	for (r = 0; r < rows; r++, dst += ldd, src += lds) {
 		for (i = 0; i < bytes; i += 64) {
-			/* Pieces of rows are too short for the hardware to see them coming; and many a power of two apart, so
-			 * that what is fetched too early is gone again. */
+			/* Pieces of rows are too short for the hardware to see them
+			 * coming; and many a power of two apart, so that what is fetched
+			 * too early is gone again. */
 			_mm_prefetch(src + 2 * lds + i, _MM_HINT_T0);
 			m = bytes - i < 64 ? (1ull << (bytes - i)) - 1 : ~0ull;
-			_mm512_store_si512(dst + i, _mm512_xor_si512(flip, _mm512_maskz_loadu_epi8(m, src + i)));
+			_mm512_store_si512(dst + i, _mm512_xor_si512(flip, _mm512_maskz_loadu_epi8(
+										   m, src + i)));
 		}
 	}
 }
 
-/* Two to six rows of a panel: K in as many parts as can be read at the same time, since the sums are the same. */
+/*
+ * Two to six rows of a panel: K in as many parts as can be read at the same time,
+ * since the sums are the same.
+ */
 static inline __attribute__((always_inline)) void mm_few_rows(const int rows, const int streams,
 							      const struct mm_tile *t)
 {
@@ -291,7 +320,8 @@ static void mm_few(const struct fw_matmul_i8 *t, uint8_t *flipped)
 		.acc = acc,
 	};
 
-	_Static_assert(MM_FEW * VNPU_MAX_K_I8 <= FW_SCRATCH_BYTES, "a tile's rows of the greatest K fit");
+	_Static_assert(MM_FEW * VNPU_MAX_K_I8 <= FW_SCRATCH_BYTES,
+		       "a tile's rows of the greatest K fit");
 	mm_flip(flipped, tile.ld, t->a, t->lda, t->m, bytes);
 	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N, tile.w += VNPU_PANEL_I8_BYTES(t->k)) {
 		mm_first(first, tile.w + bytes * 64ul);
@@ -306,9 +336,12 @@ static void mm_few(const struct fw_matmul_i8 *t, uint8_t *flipped)
 	}
 }
 
-/* A single row and @panels panels from channel @n0 on, which are read at the same time; @streams: so many, or STREAM_DIRECT. */
-static inline __attribute__((always_inline)) void mm_stream(const int panels, const int streams,
-							    const struct fw_matmul_i8 *t, uint32_t n0)
+/*
+ * A single row and @panels panels from channel @n0 on, which are read at the same time; @streams:
+ * so many, or STREAM_DIRECT.
+ */
+static inline __attribute__((always_inline)) void
+mm_stream(const int panels, const int streams, const struct fw_matmul_i8 *t, uint32_t n0)
 {
 	const size_t panel_bytes = VNPU_PANEL_I8_BYTES(t->k);
 	const uint8_t *w = t->w + n0 / VNPU_PANEL_N * panel_bytes, *line;
@@ -373,7 +406,10 @@ static void mm_gemv(const struct fw_matmul_i8 *t)
 	}
 }
 
-/* Rows that are next, of @left and at most @most: all times about the same, since few wait for their loads. */
+/*
+ * Rows that are next, of @left and at most @most: all times about the same, since
+ * few wait for their loads.
+ */
 static uint32_t mm_now(uint32_t left, uint32_t most)
 {
 	uint32_t tiles = (left + most - 1) / most;
@@ -389,8 +425,8 @@ struct mm_piece {
 	size_t ld;
 };
 
-/* Half the rows of the tile from row @m of the piece on, the first or the second, are to be flipped while @tile is multiplied, but
- * for what does not fill cache lines. */
+/* Half the rows of the tile from row @m of the piece on, the first or the second, are to be flipped
+ * while @tile is multiplied, but for what does not fill cache lines. */
 static void mm_flip_later(struct mm_tile *tile, const struct mm_piece *p, uint32_t m, uint32_t half)
 {
 	uint32_t rows = mm_now(p->rows - m, MM_ROWS);
@@ -403,7 +439,10 @@ static void mm_flip_later(struct mm_tile *tile, const struct mm_piece *p, uint32
 	tile->flip_lines = p->bytes / 64;
 }
 
-/* That of all rows; and @first_too, the first tile, if it has not been flipped with the piece before. */
+/*
+ * That of all rows; and @first_too, the first tile, if it has not been
+ * flipped with the piece before.
+ */
 static void mm_flip_now(const struct mm_piece *p, bool first_too)
 {
 	const int8_t *src = p->t->a + p->m * p->t->lda + p->k;
@@ -412,7 +451,8 @@ static void mm_flip_now(const struct mm_piece *p, bool first_too)
 	if (first_too)
 		mm_flip(p->flipped, p->ld, src, p->t->lda, mm_now(p->rows, MM_ROWS), lines);
 	if (lines < p->bytes)
-		mm_flip(p->flipped + lines, p->ld, src + lines, p->t->lda, p->rows, p->bytes - lines);
+		mm_flip(p->flipped + lines, p->ld, src + lines, p->t->lda, p->rows,
+			p->bytes - lines);
 }
 
 /* @sums: [panels][rows][64], or of one tile if K is not cut. */
@@ -426,8 +466,8 @@ static void mm_piece(const struct mm_piece *p, uint8_t *unpacked, int32_t *sums)
 	struct mm_tile tile = {
 		.ld = p->ld,
 		.kb = p->bytes / 4,
-		/* So many with each two steps, which are half as many of this panel's, that the next one's part is there when it is
-		 * its turn. */
+		/* So many with each two steps, which are half as many of this panel's, that the
+		 * next one's part is there when it is its turn. */
 		.lines = p->rows <= MM_ROWS	  ? 4
 			 : p->rows <= 3 * MM_ROWS ? 2
 						  : 1,
@@ -461,8 +501,12 @@ static void mm_piece(const struct mm_piece *p, uint8_t *unpacked, int32_t *sums)
 				tile.flip_lines = 0;
 				if (!n0 && m + now < p->rows) {
 					mm_flip_later(&tile, p, m + now, half);
-				} else if (!last && t->n - n0 <= VNPU_PANEL_N && m && m + now == p->rows) {
-					/* The first tile of this piece is done with: now that of the next piece. */
+				} else if (!last && t->n - n0 <= VNPU_PANEL_N && m &&
+					   m + now == p->rows) {
+					/*
+					 * The first tile of this piece is done with:
+					 * now that of the next piece.
+					 */
 					mm_flip_later(&tile, &after, 0, half);
 				}
 				mm_block(now, &tile);
@@ -470,7 +514,8 @@ static void mm_piece(const struct mm_piece *p, uint8_t *unpacked, int32_t *sums)
 					tile.next += p->bytes * 8 * tile.lines;
 			}
 			if (last && !tile.c)
-				mm_store(t, p->m + m, now, n0, (const float *)(part.sums + 256), sums);
+				mm_store(t, p->m + m, now, n0, (const float *)(part.sums + 256),
+					 sums);
 			if (!first || !last)
 				sums += now * VNPU_PANEL_N;
 		}
@@ -488,13 +533,15 @@ static uint32_t mm_piece_bytes(const struct fw_matmul_i8 *t)
 static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 {
 	uint32_t bytes = (t->k + 3) / 4 * 4, piece = mm_piece_bytes(t), n0, most;
-	struct mm_piece p = { .flipped = (uint8_t *)scratch + FW_UNPACK_BYTES, .ld = t->wk ? MM_LD : MM_LD_I8 };
+	struct mm_piece p = { .flipped = (uint8_t *)scratch + FW_UNPACK_BYTES,
+			      .ld = t->wk ? MM_LD : MM_LD_I8 };
 	_Alignas(64) int32_t tile[MM_ROWS * VNPU_PANEL_N], *sums;
 	bool whole = piece >= bytes;
 	struct fw_matmul_i8 part;
 
 	_Static_assert(!(MM_ROWS_I8 % MM_ROWS), "rows are whole tiles");
-	_Static_assert(MM_ROWS_I8 * (MM_LD_I8 + MM_PANELS * VNPU_PANEL_N * 4) <= FW_SCRATCH_BYTES - FW_UNPACK_BYTES,
+	_Static_assert(MM_ROWS_I8 * (MM_LD_I8 + MM_PANELS * VNPU_PANEL_N * 4) <=
+			       FW_SCRATCH_BYTES - FW_UNPACK_BYTES,
 		       "so many rows fit with their sums");
 	if (t->wk && t->m <= WK_FEW) {
 		fw_wk_few_avx512(t, scratch);

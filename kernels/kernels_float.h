@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The float kernels, in GCC's portable vectors. Included by one file per instruction set, which defines FW_KERNELS_NAME
- * (the table's symbol), FW_KERNELS_LABEL, kernel_matmul_i8(), kernel_matmul_w4() and kernel_matmul_w4f() before, and
- * FW_KERNELS_I8_ROWS and FW_KERNELS_I8_STEP where i8_rows is not 0.
+ * The float kernels, in GCC's portable vectors. Included by one file per instruction set, which
+ * defines FW_KERNELS_NAME (the table's symbol), FW_KERNELS_LABEL, kernel_matmul_i8(),
+ * kernel_matmul_w4() and kernel_matmul_w4f() before, and FW_KERNELS_I8_ROWS and
+ * FW_KERNELS_I8_STEP where i8_rows is not 0.
  *
- * Order of operations, and so every result, is fixed here and depends neither on the instruction set nor on how a job
- * is cut into tiles: sums run in 16 lanes by index modulo 16 and are folded in halves (8, 4, 2, 1), whether 16 lanes are
- * one register or four; a multiply-add is fused where it is written as fma_v(), and nowhere else (-ffp-contract=off). A
- * row that is no multiple of the vector ends with one that is filled up with zeros.
+ * Order of operations, and so every result, is fixed here and depends neither on the instruction
+ * set nor on how a job is cut into tiles: sums run in 16 lanes by index modulo 16 and are folded in
+ * halves (8, 4, 2, 1), whether 16 lanes are one register or four; a multiply-add is fused where it
+ * is written as fma_v(), and nowhere else (-ffp-contract=off). A row that is no multiple of the
+ * vector ends with one that is filled up with zeros.
  *
- * exp(x) = 2^n exp(r) with n = round(x / ln 2) and |r| <= ln(2) / 2, where ln 2 is subtracted in two parts and exp(r)
- * is Taylor's polynomial of degree 7. 2^n is applied in two factors, so that the whole range works, subnormals included.
+ * exp(x) = 2^n exp(r) with n = round(x / ln 2) and |r| <= ln(2) / 2, where ln 2 is subtracted in
+ * two parts and exp(r) is Taylor's polynomial of degree 7. 2^n is applied in two factors, so that
+ * the whole range works, subnormals included.
  */
 #include <math.h>
 #include <string.h>
@@ -131,7 +134,10 @@ INLINE vf lesser(vf a, vf b)
 #endif
 }
 
-/* a b + c, rounded once. Where fmaf() is a call, so is this: inlined, those calls would be most of each kernel. */
+/*
+ * a b + c, rounded once. Where fmaf() is a call, so is this: inlined, those calls
+ * would be most of each kernel.
+ */
 #if LANES >= 8 || defined(__FP_FAST_FMAF)
 INLINE
 #else
@@ -159,7 +165,10 @@ INLINE vf exp_parts(vf x, vi *ni)
 {
 	vf t = fma_v(x, splat(1.44269504f), splat(ROUND_MAGIC)), n = t - ROUND_MAGIC, r, p;
 
-	/* Unsigned: of a value far out of range, or of none, n has no meaning but must have a value. */
+	/*
+	 * Unsigned: of a value far out of range, or of none, n has no
+	 * meaning but must have a value.
+	 */
 	*ni = (vi)((vu)t - ROUND_MAGIC_BITS);
 	r = fma_v(n, splat(-0.693359375f), x);
 	r = fma_v(n, splat(2.12194440e-4f), r);
@@ -196,7 +205,7 @@ INLINE vf exp_v(vf x)
 #endif
 }
 
-/* ---- element by element -------------------------------------------------------------------------------------------- */
+/* ---- element by element ---------------------------------------------------------------------- */
 
 /* y = f(x) over a row; defines a kernel. */
 #define ELEMENTWISE1(name, expr)                                       \
@@ -214,14 +223,15 @@ INLINE vf exp_v(vf x)
 		}                                                      \
 	}
 
-#define ELEMENTWISE2(name, op)                                                                        \
-	static void kernel_##name(float *y, const float *a, const float *b, size_t n)                 \
-	{                                                                                             \
-		size_t i;                                                                             \
-		for (i = 0; i + LANES <= n; i += LANES)                                               \
-			store(y + i, load(a + i) op load(b + i));                                     \
-		if (i < n)                                                                            \
-			store_part(y + i, load_part(a + i, n - i) op load_part(b + i, n - i), n - i); \
+#define ELEMENTWISE2(name, op)                                                                \
+	static void kernel_##name(float *y, const float *a, const float *b, size_t n)         \
+	{                                                                                     \
+		size_t i;                                                                     \
+		for (i = 0; i + LANES <= n; i += LANES)                                       \
+			store(y + i, load(a + i) op load(b + i));                             \
+		if (i < n)                                                                    \
+			store_part(y + i, load_part(a + i, n - i) op load_part(b + i, n - i), \
+				   n - i);                                                    \
 	}
 
 ELEMENTWISE2(add, +)
@@ -242,14 +252,15 @@ INLINE vf gelu_v(vf x)
 ELEMENTWISE1(silu, silu_v(x))
 ELEMENTWISE1(gelu, gelu_v(x))
 
-#define ELEMENTWISE_GLU(name, f)                                                                        \
-	static void name(float *y, const float *a, const float *b, size_t n)                            \
-	{                                                                                               \
-		size_t i;                                                                               \
-		for (i = 0; i + LANES <= n; i += LANES)                                                 \
-			store(y + i, f(load(a + i)) * load(b + i));                                     \
-		if (i < n)                                                                              \
-			store_part(y + i, f(load_part(a + i, n - i)) * load_part(b + i, n - i), n - i); \
+#define ELEMENTWISE_GLU(name, f)                                                                \
+	static void name(float *y, const float *a, const float *b, size_t n)                    \
+	{                                                                                       \
+		size_t i;                                                                       \
+		for (i = 0; i + LANES <= n; i += LANES)                                         \
+			store(y + i, f(load(a + i)) * load(b + i));                             \
+		if (i < n)                                                                      \
+			store_part(y + i, f(load_part(a + i, n - i)) * load_part(b + i, n - i), \
+				   n - i);                                                      \
 	}
 
 ELEMENTWISE_GLU(glu_silu, silu_v)
@@ -265,7 +276,8 @@ INLINE vb narrow(vi x)
 {
 #if defined(__AVX2__) && !defined(__AVX512F__)
 	/* GCC narrows by 4 lane by lane. */
-	__m128i q = _mm_packs_epi32(_mm256_castsi256_si128((__m256i)x), _mm256_extracti128_si256((__m256i)x, 1));
+	__m128i q = _mm_packs_epi32(_mm256_castsi256_si128((__m256i)x),
+				    _mm256_extracti128_si256((__m256i)x, 1));
 	int64_t bytes = _mm_cvtsi128_si64(_mm_packs_epi16(q, q));
 	vb b;
 
@@ -290,8 +302,8 @@ INLINE vb narrow(vi x)
 #endif
 }
 
-/* A quotient rounded to nearest even and held to -127..127. The clamp matters for subnormal scales, and for a row that
- * changes while it is read. */
+/* A quotient rounded to nearest even and held to -127..127. The clamp matters for subnormal scales,
+ * and for a row that changes while it is read. */
 INLINE vb quant_v(vf t)
 {
 	t = greater(splat(-127.0f), lesser(splat(127.0f), t));
@@ -300,9 +312,10 @@ INLINE vb quant_v(vf t)
 
 #if LANES >= 8
 /*
- * x / s as a division rounds it, from inv = 1 / s, several times as fast (Markstein): each step adds the quotient's exact
- * remainder, divided. After the first the quotient is off by less than a unit in the last place, after the second it is
- * correctly rounded. Where s is far from both ends of the floats, nothing that matters to quant_v() underflows.
+ * x / s as a division rounds it, from inv = 1 / s, several times as fast (Markstein): each step
+ * adds the quotient's exact remainder, divided. After the first the quotient is off by less than a
+ * unit in the last place, after the second it is correctly rounded. Where s is far from both ends
+ * of the floats, nothing that matters to quant_v() underflows.
  */
 INLINE vf divide_v(vf x, vf s, vf inv)
 {
@@ -327,7 +340,10 @@ INLINE vi greater_i(vi a, vi b)
 #endif
 }
 
-/* The greatest of |x|, as its bits: without their sign, floats order as those do, infinities and NaNs last. */
+/*
+ * The greatest of |x|, as its bits: without their sign, floats order as those do,
+ * infinities and NaNs last.
+ */
 static int32_t greatest_bits(const float *x, size_t n)
 {
 	int32_t t[LANES], m = 0;
@@ -389,7 +405,8 @@ INLINE vf load_s8(const int8_t *q)
 	int32_t four;
 
 	memcpy(&four, q, sizeof(four));
-	return (vf)vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four))))));
+	return (vf)vcvtq_f32_s32(
+		vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four))))));
 #else
 	vb b;
 
@@ -420,11 +437,12 @@ static void kernel_rest(float *y, const float *x, const int8_t *q, float scale, 
 		store(y + i, fma_v(-load_s8(q + i), splat(scale), load(x + i)));
 	if (i < n) {
 		memcpy(last, q + i, n - i);
-		store_part(y + i, fma_v(-load_s8(last), splat(scale), load_part(x + i, n - i)), n - i);
+		store_part(y + i, fma_v(-load_s8(last), splat(scale), load_part(x + i, n - i)),
+			   n - i);
 	}
 }
 
-/* ---- over a row ---------------------------------------------------------------------------------------------------- */
+/* ---- over a row ------------------------------------------------------------------------------ */
 
 /* 16 lanes. */
 struct v16 {
@@ -617,133 +635,7 @@ static void kernel_softmax(float *y, const float *x, size_t n, size_t cols, floa
 	memset(y + n, 0, (cols - n) * sizeof(float));
 }
 
-/* ---- rotation ------------------------------------------------------------------------------------------------------ */
-
-#define DOUBLES (LANES / 2)
-typedef double vd __attribute__((vector_size(4 * LANES)));
-typedef int64_t vl __attribute__((vector_size(4 * LANES)));
-typedef float vh __attribute__((vector_size(2 * LANES)));
-
-/* Angles from here on are left to libm: their reduction by two parts of pi / 2 would be too coarse. */
-#define SINCOS_MAX 1e9
-
-/*
- * x = q pi/2 + r with |r| <= pi/4, then Taylor's polynomials in double: their error, 2^-37 at most, and that of the
- * reduction vanish in the rounding to float.
- */
-INLINE void sincos_v(vd x, float *s, float *c)
-{
-	/* Adding 1.5 * 2^52 rounds to an integer, whose last bits then are those of the sum. */
-	vd t = x * 0.63661977236758134308 + 6755399441055744.0, q = t - 6755399441055744.0, r, r2, sin_r, cos_r;
-	vl odd = -((vl)t & 1), n = (vl)t;
-	vh y;
-
-	/* pi/2 as 33 bits and the rest: q times the first part is exact. */
-	r = (x - q * 1.57079632673412561417e+00) - q * 6.07710050650619224932e-11;
-	r2 = r * r;
-	sin_r = r + r * r2 *
-			    (-1.0 / 6 +
-			     r2 * (1.0 / 120 + r2 * (-1.0 / 5040 + r2 * (1.0 / 362880 - r2 * (1.0 / 39916800)))));
-	cos_r = 1 - r2 * 0.5 +
-		r2 * r2 *
-			(1.0 / 24 +
-			 r2 * (-1.0 / 720 + r2 * (1.0 / 40320 + r2 * (-1.0 / 3628800 + r2 * (1.0 / 479001600)))));
-	/* A quarter turn makes a sine of a cosine; two turn the sign. */
-	y = __builtin_convertvector((vd)((((vl)sin_r & ~odd) | ((vl)cos_r & odd)) ^ (n & 2) << 62), vh);
-	memcpy(s, &y, sizeof(y));
-	y = __builtin_convertvector((vd)((((vl)cos_r & ~odd) | ((vl)sin_r & odd)) ^ ((n + 1) & 2) << 62), vh);
-	memcpy(c, &y, sizeof(y));
-}
-
-/* Sines and cosines of pos freq[0..half - 1]; up to DOUBLES - 1 more of each are written. */
-static void rope_angles(float *s, float *c, const float *freq, uint64_t pos, uint32_t half)
-{
-	uint32_t i, n;
-	double x;
-	vl wild = { 0 };
-	vd angle;
-	vh f;
-
-	for (i = 0; i < half; i += DOUBLES) {
-		n = half - i < DOUBLES ? half - i : DOUBLES;
-		memset(&f, 0, sizeof(f));
-		memcpy(&f, freq + i, n * sizeof(float));
-		angle = __builtin_convertvector(f, vd) * (double)pos;
-		wild |= ~((angle < SINCOS_MAX) & (angle > -SINCOS_MAX));
-		sincos_v(angle, s + i, c + i);
-	}
-	for (i = 0, n = 0; i < DOUBLES; i++)
-		n |= wild[i] != 0;
-	for (i = 0; n && i < half; i++) {
-		x = (double)pos * freq[i];
-		if (!(fabs(x) < SINCOS_MAX)) {
-			s[i] = (float)sin(x);
-			c[i] = (float)cos(x);
-		}
-	}
-}
-
-/* Halves of a head: y = x turned by the angles of @s and @c. */
-INLINE void rope_halves(float *y, const float *x, const float *s, const float *c, uint32_t half)
-{
-	uint32_t i;
-	vf a, b;
-
-	for (i = 0; i + LANES <= half; i += LANES) {
-		a = load(x + i);
-		b = load(x + half + i);
-		store(y + i, a * load(c + i) - b * load(s + i));
-		store(y + half + i, a * load(s + i) + b * load(c + i));
-	}
-	if (i < half) {
-		a = load_part(x + i, half - i);
-		b = load_part(x + half + i, half - i);
-		store_part(y + i, a * load(c + i) - b * load(s + i), half - i);
-		store_part(y + half + i, a * load(s + i) + b * load(c + i), half - i);
-	}
-}
-
-/* Neighbours: @c has each cosine twice, @s each sine as -s, s. */
-INLINE void rope_adjacent(float *y, const float *x, const float *s, const float *c, uint32_t rot_dim)
-{
-	const vi iota = IOTA, other = iota ^ 1;
-	uint32_t i;
-	vf a;
-
-	for (i = 0; i + LANES <= rot_dim; i += LANES) {
-		a = load(x + i);
-		store(y + i, a * load(c + i) + __builtin_shuffle(a, other) * load(s + i));
-	}
-	if (i < rot_dim) {
-		a = load_part(x + i, rot_dim - i);
-		store_part(y + i, a * load(c + i) + __builtin_shuffle(a, other) * load(s + i), rot_dim - i);
-	}
-}
-
-static void kernel_rope(float *y, const float *x, const float *inv_freq, uint64_t pos, uint32_t heads,
-			uint32_t head_dim, uint32_t rot_dim, uint32_t mode, void *scratch)
-{
-	/* Of each with room for a vector more. */
-	float *s = scratch, *c = s + VNPU_MAX_HEAD_DIM + 16, *twice_s = c + VNPU_MAX_HEAD_DIM + 16;
-	float *twice_c = twice_s + VNPU_MAX_HEAD_DIM + 16;
-	uint32_t half = rot_dim / 2, h, i;
-
-	rope_angles(s, c, inv_freq, pos, half);
-	for (i = 0; mode == VNPU_ROPE_ADJACENT && i < half; i++) {
-		twice_c[2 * i] = twice_c[2 * i + 1] = c[i];
-		twice_s[2 * i] = -s[i];
-		twice_s[2 * i + 1] = s[i];
-	}
-	for (h = 0; h < heads; h++, x += head_dim, y += head_dim) {
-		if (mode == VNPU_ROPE_ADJACENT)
-			rope_adjacent(y, x, twice_s, twice_c, rot_dim);
-		else
-			rope_halves(y, x, s, c, half);
-		if (y != x)
-			memmove(y + rot_dim, x + rot_dim, (head_dim - rot_dim) * sizeof(float));
-	}
-}
-
+#include "kernels_rope.h"
 #include "kernels_attn.h"
 #include "kernels_outliers.h"
 

@@ -70,8 +70,8 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 				acc[n] = 0;
 			for (b = 0; b < kb; b++, a += 4, w += 256)
 				for (n = 0; n < VNPU_PANEL_N; n++)
-					acc[n] += a[0] * w[4 * n] + a[1] * w[4 * n + 1] + a[2] * w[4 * n + 2] +
-						  a[3] * w[4 * n + 3];
+					acc[n] += a[0] * w[4 * n] + a[1] * w[4 * n + 1] +
+						  a[2] * w[4 * n + 2] + a[3] * w[4 * n + 3];
 			for (n = 0; n < cols; n++) {
 				y = (float)acc[n] * (t->a_scale[m] * scale[n]);
 				t->c[m * t->ldc + n0 + n] = t->bias ? y + t->bias[n0 + n] : y;
@@ -114,7 +114,9 @@ static void kernel_matmul_w4(const struct fw_matmul_w4 *t, void *scratch)
 				acc = 0;
 				for (k = 0; k < t->group; k++)
 					acc += a[k0 + k] * w4_number(w, k, n % VNPU_PANEL_N);
-				c = fmaf((float)acc, f16_float(w4_scales(w, t->group) + n % VNPU_PANEL_N * 2), c);
+				c = fmaf((float)acc,
+					 f16_float(w4_scales(w, t->group) + n % VNPU_PANEL_N * 2),
+					 c);
 			}
 			c *= t->a_scale[m];
 			t->c[m * t->ldc + n] = t->bias ? c + t->bias[n] : c;
@@ -137,7 +139,9 @@ static void kernel_matmul_w4f(const struct fw_matmul_w4 *t, void *scratch)
 			for (k0 = 0; k0 < t->k; k0 += t->group, w += w4_group_bytes(t->group)) {
 				scale = f16_float(w4_scales(w, t->group) + n % VNPU_PANEL_N * 2);
 				for (k = 0; k < t->group; k++)
-					c = fmaf(a[k0 + k], (float)w4_number(w, k, n % VNPU_PANEL_N) * scale, c);
+					c = fmaf(a[k0 + k],
+						 (float)w4_number(w, k, n % VNPU_PANEL_N) * scale,
+						 c);
 			}
 			t->c[m * t->ldc + n] = t->bias ? c + t->bias[n] : c;
 		}

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * INT8 matmul for aarch64. Included by one file per instruction set: with SDOT, and with SMMLA beside it (FEAT_I8MM).
+ * INT8 matmul for aarch64. Included by one file per instruction set: with SDOT, and with
+ * SMMLA beside it (FEAT_I8MM).
  *
- * Both read the panels as they are. SDOT multiplies 4 channels x 4 k, which is a register of the panel, by 4 k of a row, picked
- * from a register by number. SMMLA multiplies 2 rows x 8 k by 2 channels x 8 k and has twice the products per instruction: two
- * registers of a panel, one below the other, interleave to two such pairs of channels, and rows are laid out in pairs in the
+ * Both read the panels as they are. SDOT multiplies 4 channels x 4 k, which is a register of the
+ * panel, by 4 k of a row, picked from a register by number. SMMLA multiplies 2 rows x 8 k by 2
+ * channels x 8 k and has twice the products per instruction: two registers of a panel, one below
+ * the other, interleave to two such pairs of channels, and rows are laid out in pairs in the
  * worker's scratch, once per block.
  *
- * A panel goes by in pieces that stay in the L1 cache, and all rows of the block pass by a piece; their sums wait in the
- * scratch.
+ * A panel goes by in pieces that stay in the L1 cache, and all rows of the block pass by a piece;
+ * their sums wait in the scratch.
  */
 #include <arm_neon.h>
 #include <string.h>
@@ -25,8 +27,8 @@
 #define MM_SUMS 16
 
 /* One k block: number @i of the four in each x[rows], and of those at w. */
-MM_INLINE void mm_dot_block(const uint32_t rows, const uint32_t vecs, int32x4_t *sum, const int8x16_t *x,
-			    const uint8_t *w, const int i)
+MM_INLINE void mm_dot_block(const uint32_t rows, const uint32_t vecs, int32x4_t *sum,
+			    const int8x16_t *x, const uint8_t *w, const int i)
 {
 	uint32_t r, v;
 	int8x16_t y;
@@ -41,8 +43,8 @@ MM_INLINE void mm_dot_block(const uint32_t rows, const uint32_t vecs, int32x4_t 
 }
 
 /* acc[rows][64] += a[rows][4 kb] x w, @vecs x 4 channels of it. */
-MM_INLINE void mm_dot(const uint32_t rows, const uint32_t vecs, int32_t *acc, const int8_t *a, size_t lda,
-		      const uint8_t *w, uint32_t kb)
+MM_INLINE void mm_dot(const uint32_t rows, const uint32_t vecs, int32_t *acc, const int8_t *a,
+		      size_t lda, const uint8_t *w, uint32_t kb)
 {
 	int32x4_t sum[MM_SUMS];
 	int8x16_t x[4];
@@ -79,7 +81,8 @@ MM_INLINE void mm_dot(const uint32_t rows, const uint32_t vecs, int32_t *acc, co
 }
 
 /* All 64 channels. A single row reads its weights from their beginning to their end. */
-static void mm_dots(uint32_t rows, int32_t *acc, const int8_t *a, size_t lda, const uint8_t *w, uint32_t kb)
+static void mm_dots(uint32_t rows, int32_t *acc, const int8_t *a, size_t lda, const uint8_t *w,
+		    uint32_t kb)
 {
 	uint32_t n;
 
@@ -144,7 +147,8 @@ MM_INLINE int8x16x2_t mm_zip(int8x16_t first, int8x16_t second)
 {
 	int32x4_t x = vreinterpretq_s32_s8(first), y = vreinterpretq_s32_s8(second);
 
-	return (int8x16x2_t){ { vreinterpretq_s8_s32(vzip1q_s32(x, y)), vreinterpretq_s8_s32(vzip2q_s32(x, y)) } };
+	return (int8x16x2_t){ { vreinterpretq_s8_s32(vzip1q_s32(x, y)),
+				vreinterpretq_s8_s32(vzip2q_s32(x, y)) } };
 }
 
 /* Two sums of 2 rows x 2 channels are two of 1 row x 4 channels, and the other way round. */
@@ -156,8 +160,8 @@ MM_INLINE int32x4_t mm_half(int32x4_t x, int32x4_t y, const int half)
 }
 
 /* Two k blocks, the second of which may be missing. */
-MM_INLINE void mm_product_blocks(const uint32_t pairs, const uint32_t vecs, int32x4_t *sum, const int8_t *a, size_t lda,
-				 const uint8_t *w, const bool two)
+MM_INLINE void mm_product_blocks(const uint32_t pairs, const uint32_t vecs, int32x4_t *sum,
+				 const int8_t *a, size_t lda, const uint8_t *w, const bool two)
 {
 	int8x16_t rows[4], y;
 	int8x16x2_t z;
@@ -181,8 +185,8 @@ MM_INLINE void mm_product_blocks(const uint32_t pairs, const uint32_t vecs, int3
 }
 
 /* acc[2 pairs][64] += a[pairs][kb / 2][2][8] x w, @vecs x 4 channels of it. */
-MM_INLINE void mm_product(const uint32_t pairs, const uint32_t vecs, int32_t *acc, const int8_t *a, size_t lda,
-			  const uint8_t *w, uint32_t kb)
+MM_INLINE void mm_product(const uint32_t pairs, const uint32_t vecs, int32_t *acc, const int8_t *a,
+			  size_t lda, const uint8_t *w, uint32_t kb)
 {
 	int32x4_t sum[MM_SUMS], x, y;
 	uint32_t p, v, b;
@@ -214,7 +218,8 @@ MM_INLINE void mm_product(const uint32_t pairs, const uint32_t vecs, int32_t *ac
 }
 
 /* All 64 channels. */
-static void mm_products(uint32_t pairs, int32_t *acc, const int8_t *a, size_t lda, const uint8_t *w, uint32_t kb)
+static void mm_products(uint32_t pairs, int32_t *acc, const int8_t *a, size_t lda, const uint8_t *w,
+			uint32_t kb)
 {
 	uint32_t n;
 
@@ -238,14 +243,16 @@ static void mm_products(uint32_t pairs, int32_t *acc, const int8_t *a, size_t ld
 }
 #endif
 
-static void mm_store(const struct fw_matmul_i8 *t, uint32_t m, uint32_t n0, const int32_t *acc, const float *scale)
+static void mm_store(const struct fw_matmul_i8 *t, uint32_t m, uint32_t n0, const int32_t *acc,
+		     const float *scale)
 {
 	uint32_t cols = t->n - n0 < VNPU_PANEL_N ? t->n - n0 : VNPU_PANEL_N, n;
 	float *c = t->c + m * t->ldc + n0, as = t->a_scale[m];
 	float32x4_t y;
 
 	for (n = 0; n + 4 <= cols; n += 4) {
-		y = vmulq_f32(vcvtq_f32_s32(vld1q_s32(acc + n)), vmulq_n_f32(vld1q_f32(scale + n), as));
+		y = vmulq_f32(vcvtq_f32_s32(vld1q_s32(acc + n)),
+			      vmulq_n_f32(vld1q_f32(scale + n), as));
 		if (t->bias)
 			y = vaddq_f32(y, vld1q_f32(t->bias + n0 + n));
 		vst1q_f32(c + n, y);
@@ -258,8 +265,8 @@ static void mm_store(const struct fw_matmul_i8 *t, uint32_t m, uint32_t n0, cons
 }
 
 /* @rows rows from m0 on pass by a piece of a panel. */
-static void mm_piece(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, int32_t *acc, const int8_t *pairs,
-		     const uint8_t *w, uint32_t b0, uint32_t kb)
+static void mm_piece(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, int32_t *acc,
+		     const int8_t *pairs, const uint8_t *w, uint32_t b0, uint32_t kb)
 {
 	uint32_t m = 0, n;
 
@@ -269,12 +276,14 @@ static void mm_piece(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, i
 	_Static_assert(!(MM_PIECE % 2), "a piece begins with a pair of k blocks");
 	for (; m + 2 <= rows; m += n) {
 		n = rows - m < MM_ROWS ? (rows - m) & ~1u : MM_ROWS;
-		mm_products(n / 2, acc + m * VNPU_PANEL_N, pairs + m / 2 * ldp + b0 * 8, ldp, w, kb);
+		mm_products(n / 2, acc + m * VNPU_PANEL_N, pairs + m / 2 * ldp + b0 * 8, ldp, w,
+			    kb);
 	}
 #endif
 	for (; m < rows; m += n) {
 		n = rows - m < 4 ? rows - m : 4;
-		mm_dots(n, acc + m * VNPU_PANEL_N, t->a + (m0 + m) * t->lda + b0 * 4, t->lda, w, kb);
+		mm_dots(n, acc + m * VNPU_PANEL_N, t->a + (m0 + m) * t->lda + b0 * 4, t->lda, w,
+			kb);
 	}
 }
 
@@ -293,18 +302,20 @@ static void mm_packed_row(const struct fw_matmul_i8 *t, int8_t *a)
 }
 
 /* Rows m0.., @rows of them, past panel n0 / 64. */
-static void mm_panel(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, uint32_t n0, uint8_t *unpacked,
-		     int32_t *acc, const int8_t *pairs)
+static void mm_panel(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, uint32_t n0,
+		     uint8_t *unpacked, int32_t *acc, const int8_t *pairs)
 {
 	const struct fw_wk_panel *p = t->wk ? t->wk + n0 / VNPU_PANEL_N : NULL;
-	const uint8_t *panel = p ? NULL : t->w + n0 / VNPU_PANEL_N * VNPU_PANEL_I8_BYTES(t->k), *w, *sums;
+	const uint8_t *panel = p ? NULL : t->w + n0 / VNPU_PANEL_N * VNPU_PANEL_I8_BYTES(t->k), *w,
+		      *sums;
 	uint32_t kb = (t->k + 3) / 4, b, m, piece;
 
 	memset(acc, 0, rows * VNPU_PANEL_N * sizeof(int32_t));
 	for (b = 0; b < kb; b += piece) {
 		piece = kb - b < MM_PIECE ? kb - b : MM_PIECE;
 		if (p)
-			wk_unpack(unpacked, p, b * 4, t->k - b * 4 < piece * 4 ? t->k - b * 4 : piece * 4);
+			wk_unpack(unpacked, p, b * 4,
+				  t->k - b * 4 < piece * 4 ? t->k - b * 4 : piece * 4);
 		w = p ? unpacked : panel + (size_t)b * 256;
 		mm_piece(t, m0, rows, acc, pairs, w, b, piece);
 	}

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Outliers: the few values of a row that would take the bits of all others. Part of kernels_float.h, which includes it.
+ * Outliers: the few values of a row that would take the bits of all others. Part of
+ * kernels_float.h, which includes it.
  *
- * One pass finds the greatest values of 64 lanes, and the ninth greatest of these bounds what INT8 has to hold. Two outliers in
- * one lane count once there, so that more values may exceed the bound than the list has room for; the next greater one is tried
- * then, up to the greatest, which none exceeds.
+ * One pass finds the greatest values of 64 lanes, and the ninth greatest of these bounds what
+ * INT8 has to hold. Two outliers in one lane count once there, so that more values may exceed
+ * the bound than the list has room for; the next greater one is tried then, up to the
+ * greatest, which none exceeds.
  */
 #include <stdbool.h>
 
@@ -57,7 +59,8 @@ INLINE int any_greater(vi a, vi b)
 #if LANES == 16
 	return _mm512_cmpgt_epi32_mask((__m512i)a, (__m512i)b) != 0;
 #elif LANES == 8
-	return !_mm256_testz_si256(_mm256_cmpgt_epi32((__m256i)a, (__m256i)b), _mm256_set1_epi32(-1));
+	return !_mm256_testz_si256(_mm256_cmpgt_epi32((__m256i)a, (__m256i)b),
+				   _mm256_set1_epi32(-1));
 #else
 	vi more = a > b;
 
@@ -66,8 +69,8 @@ INLINE int any_greater(vi a, vi b)
 }
 
 /* Those of the LANES columns @from.. that exceed @t. Returns how many there are now. */
-static uint32_t list_outliers(struct vnpu_outliers *o, uint32_t count, const float *x, const int8_t *q, size_t from,
-			      size_t n, float t, float s)
+static uint32_t list_outliers(struct vnpu_outliers *o, uint32_t count, const float *x,
+			      const int8_t *q, size_t from, size_t n, float t, float s)
 {
 	size_t end = n - from < LANES ? n : from + LANES;
 
@@ -94,8 +97,8 @@ INLINE vb quant_held_v(vf v, float t, float s, const bool quick, float inverse)
 	return s > 0 ? quant_v(v / s) : (vb){ 0 };
 }
 
-INLINE uint32_t quant_held_by(int8_t *q, struct vnpu_outliers *o, const float *x, size_t n, float t, float s,
-			      const bool quick)
+INLINE uint32_t quant_held_by(int8_t *q, struct vnpu_outliers *o, const float *x, size_t n, float t,
+			      float s, const bool quick)
 {
 	uint32_t count = 0, hits = 0, hit[VNPU_OUTLIERS + 1];
 	vi bound = (vi)splat(t);
@@ -125,8 +128,12 @@ INLINE uint32_t quant_held_by(int8_t *q, struct vnpu_outliers *o, const float *x
 	return count;
 }
 
-/* q and outliers by the bound @t and the scale @s. Returns how many of them there are, or one too many. */
-static uint32_t quant_held(int8_t *q, struct vnpu_outliers *o, const float *x, size_t n, float t, float s)
+/*
+ * q and outliers by the bound @t and the scale @s. Returns how many of them
+ * there are, or one too many.
+ */
+static uint32_t quant_held(int8_t *q, struct vnpu_outliers *o, const float *x, size_t n, float t,
+			   float s)
 {
 #if LANES >= 8
 	/* Two loops: in one, GCC 12 finds out anew for each vector which division it is. */
@@ -136,7 +143,8 @@ static uint32_t quant_held(int8_t *q, struct vnpu_outliers *o, const float *x, s
 	return quant_held_by(q, o, x, n, t, s, false);
 }
 
-static void kernel_quant_outliers(int8_t *q, float *scale, struct vnpu_outliers *outliers, const float *x, size_t n)
+static void kernel_quant_outliers(int8_t *q, float *scale, struct vnpu_outliers *outliers,
+				  const float *x, size_t n)
 {
 	int32_t bits[OUTLIER_LANES], top[OUTLIER_RANK + 1];
 	struct vnpu_outliers o;
@@ -165,11 +173,12 @@ static void kernel_quant_outliers(int8_t *q, float *scale, struct vnpu_outliers 
 	memcpy(outliers, &o, sizeof(o));
 }
 
-/* ---- their products ------------------------------------------------------------------------------------------------ */
+/* ---- their products -------------------------------------------------------------------------- */
 
 /*
- * Rows are taken together, so that a panel is read once, from its start to its end: what the rows' lists name is put in order of
- * its place in the panel, with the rows' sums in memory. Of one row that order is its list's, whatever the rows beside it.
+ * Rows are taken together, so that a panel is read once, from its start to its end: what the rows'
+ * lists name is put in order of its place in the panel, with the rows' sums in memory. Of one row
+ * that order is its list's, whatever the rows beside it.
  */
 #define OUTLIER_ROWS 128
 #define OUTLIER_BUCKETS 4096
@@ -193,11 +202,15 @@ struct outlier_work {
 };
 _Static_assert(sizeof(struct outlier_work) <= FW_SCRATCH_BYTES, "outliers fit the scratch");
 
-/* Of @rows lists; each is copied before it is looked at, since columns become addresses. Returns how many there are. */
-static uint32_t find_outliers(struct outlier_work *work, const struct fw_add_outliers *t, uint32_t first, uint32_t rows,
-			      uint32_t step)
+/*
+ * Of @rows lists; each is copied before it is looked at, since columns become addresses.
+ * Returns how many there are.
+ */
+static uint32_t find_outliers(struct outlier_work *work, const struct fw_add_outliers *t,
+			      uint32_t first, uint32_t rows, uint32_t step)
 {
-	uint32_t group = t->group, shift = group ? (uint32_t)__builtin_ctz(group) : 0, n = 0, row, j, k, in;
+	uint32_t group = t->group, shift = group ? (uint32_t)__builtin_ctz(group) : 0, n = 0, row,
+		 j, k, in;
 	struct vnpu_outliers o;
 	float before;
 
@@ -205,16 +218,20 @@ static uint32_t find_outliers(struct outlier_work *work, const struct fw_add_out
 		memcpy(&o, &t->outliers[first + row], sizeof(o));
 		for (j = 0, before = -1; j < VNPU_OUTLIERS; j++, n++) {
 			/* As numbers of 0 to k - 1 that grow; a NaN is none. */
-			if (!(o.column[j] > before && o.column[j] >= 0 && o.column[j] < (float)t->k))
+			if (!(o.column[j] > before && o.column[j] >= 0 &&
+			      o.column[j] < (float)t->k))
 				break;
 			before = o.column[j];
 			k = (uint32_t)before;
 			in = k & (group - 1);
 			work->bucket[n] = (uint16_t)(k >> step);
 			work->found[n] = (struct outlier){
-				.w = group ? (uint32_t)((k >> shift) * w4_group_bytes(group) + in / 8 * 256)
+				.w = group ? (uint32_t)((k >> shift) * w4_group_bytes(group) +
+							in / 8 * 256)
 					   : k / 4 * 256,
-				.scale = group ? (uint32_t)((k >> shift) * w4_group_bytes(group) + group * 32) : 0,
+				.scale = group ? (uint32_t)((k >> shift) * w4_group_bytes(group) +
+							    group * 32)
+					       : 0,
 				.value = o.value[j],
 				.row = (uint16_t)row,
 				.bit = (uint16_t)(group ? in % 4 * 8 + in % 8 / 4 * 4 : k % 4 * 8),
@@ -261,7 +278,8 @@ INLINE void add_column(float *sum, const struct outlier *o, const uint8_t *panel
 	}
 }
 
-INLINE void add_columns(struct outlier_work *work, const struct outlier *o, uint32_t n, const uint8_t *panel, bool w4)
+INLINE void add_columns(struct outlier_work *work, const struct outlier *o, uint32_t n,
+			const uint8_t *panel, bool w4)
 {
 	uint32_t i, line;
 
@@ -281,7 +299,8 @@ static void add_sums(const float *sum, const float *scale, const float *x, float
 	for (at = 0; at < cols; at += LANES) {
 		n = cols - at < LANES ? cols - at : LANES;
 		from = n < LANES ? load_part(x + at, n) : load(x + at);
-		from = scale ? fma_v(load(sum + at), load(scale + at), from) : from + load(sum + at);
+		from = scale ? fma_v(load(sum + at), load(scale + at), from)
+			     : from + load(sum + at);
 		if (n < LANES)
 			store_part(y + at, from, n);
 		else
@@ -291,7 +310,8 @@ static void add_sums(const float *sum, const float *scale, const float *x, float
 
 static void kernel_add_outliers(const struct fw_add_outliers *t, void *scratch)
 {
-	size_t panel_bytes = t->group ? VNPU_PANEL_W4_BYTES(t->k, t->group) : VNPU_PANEL_I8_BYTES(t->k);
+	size_t panel_bytes =
+		t->group ? VNPU_PANEL_W4_BYTES(t->k, t->group) : VNPU_PANEL_I8_BYTES(t->k);
 	uint32_t step = 2, first, rows, n0, cols, n, m;
 	struct outlier_work *work = scratch;
 	const struct outlier *list;
@@ -309,7 +329,9 @@ static void kernel_add_outliers(const struct fw_add_outliers *t, void *scratch)
 		memset((void *)(list + n), 0, OUTLIER_AHEAD * sizeof(*list));
 		for (n0 = 0, panel = t->w; n0 < t->n; n0 += VNPU_PANEL_N, panel += panel_bytes) {
 			cols = t->n - n0 < VNPU_PANEL_N ? t->n - n0 : VNPU_PANEL_N;
-			scale = t->group ? NULL : (const float *)(panel + panel_bytes - VNPU_PANEL_N * sizeof(float));
+			scale = t->group ? NULL
+					 : (const float *)(panel + panel_bytes -
+							   VNPU_PANEL_N * sizeof(float));
 			memset(work->sum, 0, rows * sizeof(work->sum[0]));
 			if (t->group)
 				add_columns(work, list, n, panel, true);

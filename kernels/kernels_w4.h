@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the kernels of 4-bit weights share. A panel of MATMUL_W4 and _W4F is group after group; of each first the numbers
- * u8 [group / 8][64][4], the lower four k of eight in the lower halves of the bytes, then f16 scale[64].
+ * What the kernels of 4-bit weights share. A panel of MATMUL_W4 and _W4F is group after group; of
+ * each first the numbers u8 [group / 8][64][4], the lower four k of eight in the lower halves of
+ * the bytes, then f16 scale[64].
  */
 #ifndef KERNELS_W4_H
 #define KERNELS_W4_H

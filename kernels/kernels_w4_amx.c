@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * 4-bit weights with AMX. A panel's piece of 512 k is unpacked to signed numbers u - 8, which tdpbssd takes as they are. A tile of
- * sums is 16 rows x 16 channels of one group; it goes through memory to the vector unit, which converts it, scales it and adds it
- * to 16 registers of float sums. That is the bottleneck, not the multiplication: so 32 k of a group of 32 may well leave
+ * 4-bit weights with AMX. A panel's piece of 512 k is unpacked to signed numbers u - 8, which
+ * tdpbssd takes as they are. A tile of sums is 16 rows x 16 channels of one group; it goes through
+ * memory to the vector unit, which converts it, scales it and adds it to 16 registers of float
+ * sums. That is the bottleneck, not the multiplication: so 32 k of a group of 32 may well leave
  * half of the tile empty. Few rows are kernels_w4_avx512.c's.
  */
 #if defined(__x86_64__)
@@ -25,7 +26,8 @@ struct amx_scratch {
 	_Alignas(64) uint8_t a[W4_MAX_ROWS][MM_LD];
 };
 
-_Static_assert(sizeof(struct amx_scratch) <= FW_SCRATCH_BYTES && W4_PIECE == MM_PIECE, "a piece of all rows fits");
+_Static_assert(sizeof(struct amx_scratch) <= FW_SCRATCH_BYTES && W4_PIECE == MM_PIECE,
+	       "a piece of all rows fits");
 
 /* Tiles of @k k. */
 static void amx_configure(uint32_t k)
@@ -63,14 +65,16 @@ static void amx_unpack(struct w4_scratch *s, const uint8_t *w, uint32_t k, uint3
 }
 
 /* Copies @rows rows of a piece. */
-static void amx_copy(uint8_t (*dst)[MM_LD], const int8_t *src, size_t lds, uint32_t rows, uint32_t bytes)
+static void amx_copy(uint8_t (*dst)[MM_LD], const int8_t *src, size_t lds, uint32_t rows,
+		     uint32_t bytes)
 {
 	uint32_t r, i;
 
 	for (r = 0; r < rows; r++, src += lds) {
 		for (i = 0; i < bytes; i += 32) {
 			_mm_prefetch(src + 8 * lds + i, _MM_HINT_T0);
-			_mm256_storeu_si256((__m256i *)(dst[r] + i), _mm256_loadu_si256((const __m256i *)(src + i)));
+			_mm256_storeu_si256((__m256i *)(dst[r] + i),
+					    _mm256_loadu_si256((const __m256i *)(src + i)));
 		}
 	}
 }
@@ -86,9 +90,12 @@ static void amx_copy(uint8_t (*dst)[MM_LD], const int8_t *src, size_t lds, uint3
 		}                                                                    \
 	} while (0)
 
-/* sum[16][64] of 16 channels (0 if @start) += a[16][MM_LD] x w: @groups groups of so many @tiles of @k k. */
-static void amx_block(const uint8_t *a, const uint8_t *w, const float *scale, uint32_t groups, uint32_t tiles,
-		      uint32_t k, bool start, float *sum)
+/*
+ * sum[16][64] of 16 channels (0 if @start) += a[16][MM_LD] x w: @groups groups
+ * of so many @tiles of @k k.
+ */
+static void amx_block(const uint8_t *a, const uint8_t *w, const float *scale, uint32_t groups,
+		      uint32_t tiles, uint32_t k, bool start, float *sum)
 {
 	_Alignas(64) int32_t acc[4][AMX_ROWS][16];
 	uint32_t g, i, j, r, now;
@@ -118,7 +125,8 @@ static void amx_block(const uint8_t *a, const uint8_t *w, const float *scale, ui
 			s = _mm512_loadu_ps(scale);
 #pragma GCC unroll 16
 			for (r = 0; r < 16; r++)
-				c[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_load_si512(acc[j][r])), s, c[r]);
+				c[r] = _mm512_fmadd_ps(
+					_mm512_cvtepi32_ps(_mm512_load_si512(acc[j][r])), s, c[r]);
 		}
 	}
 #pragma GCC unroll 16
@@ -127,10 +135,11 @@ static void amx_block(const uint8_t *a, const uint8_t *w, const float *scale, ui
 }
 
 /* Rows m0.., @rows of them. */
-static void amx_group(const struct fw_matmul_w4 *t, uint32_t m0, uint32_t rows, struct amx_scratch *s)
+static void amx_group(const struct fw_matmul_w4 *t, uint32_t m0, uint32_t rows,
+		      struct amx_scratch *s)
 {
-	uint32_t k = t->group < 64 ? t->group : 64, blocks = (rows + AMX_ROWS - 1) / AMX_ROWS, n0, k0, m, n, piece,
-		 lines;
+	uint32_t k = t->group < 64 ? t->group : 64, blocks = (rows + AMX_ROWS - 1) / AMX_ROWS, n0,
+		 k0, m, n, piece, lines;
 	const int8_t *a = (const int8_t *)t->a + m0 * t->lda;
 	const uint8_t *w = t->w;
 	size_t bytes;
@@ -144,12 +153,17 @@ static void amx_group(const struct fw_matmul_w4 *t, uint32_t m0, uint32_t rows, 
 			if (!n0 || t->k > W4_PIECE)
 				amx_copy(s->a, a + k0, t->lda, rows, piece);
 			amx_unpack(&s->w4, w, piece, t->group);
-			/* What lies between the last row and the end of its tile is multiplied and forgotten. */
+			/*
+			 * What lies between the last row and the end of its tile is
+			 * multiplied and forgotten.
+			 */
 			for (m = 0; m < blocks; m++) {
 				fetch_lines(w + bytes + m * lines * 64, lines);
 				for (n = 0; n < VNPU_PANEL_N; n += 16)
-					amx_block(s->a[m * AMX_ROWS], s->w4.w.u[0][n], s->w4.scale[0] + n,
-						  piece / t->group, t->group / k, k, !k0, s->w4.sum[m * AMX_ROWS] + n);
+					amx_block(s->a[m * AMX_ROWS], s->w4.w.u[0][n],
+						  s->w4.scale[0] + n, piece / t->group,
+						  t->group / k, k, !k0,
+						  s->w4.sum[m * AMX_ROWS] + n);
 			}
 		}
 		w4_store(t, m0, rows, n0, s->w4.sum[0]);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * 4-bit weights with AVX2. The numbers 0..15 are the unsigned side of vpmaddubsw: 32 k of one channel make two sums of 16
- * products below 2^11 each, which 16 bits hold, so that only one widening is needed per 32 k. Weights are unpacked on
- * their way, for up to four rows at a time; a panel is read from its beginning to its end.
+ * 4-bit weights with AVX2. The numbers 0..15 are the unsigned side of vpmaddubsw: 32 k of one
+ * channel make two sums of 16 products below 2^11 each, which 16 bits hold, so that only one
+ * widening is needed per 32 k. Weights are unpacked on their way, for up to four rows at a time; a
+ * panel is read from its beginning to its end.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -25,19 +26,23 @@ static int32_t w4_first(const int8_t *a, uint32_t group)
 	for (i = 0; i < group; i += 32)
 		sum = _mm256_add_epi32(
 			sum, _mm256_madd_epi16(
-				     words, _mm256_maddubs_epi16(ones, _mm256_loadu_si256((const __m256i *)(a + i)))));
+				     words,
+				     _mm256_maddubs_epi16(
+					     ones, _mm256_loadu_si256((const __m256i *)(a + i)))));
 	t = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
 	t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0x4e));
 	t = _mm_add_epi32(t, _mm_shuffle_epi32(t, 0xb1));
 	return _mm_cvtsi128_si32(t) * -W4_ZERO;
 }
 
-static inline __attribute__((always_inline)) __m256 w4_scale(const uint8_t *w, uint32_t group, uint32_t i)
+static inline __attribute__((always_inline)) __m256 w4_scale(const uint8_t *w, uint32_t group,
+							     uint32_t i)
 {
 	return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(w4_scales(w, group) + i * 2)));
 }
 
-static void w4_store(const struct fw_matmul_w4 *t, uint32_t m, uint32_t rows, uint32_t n0, float (*acc)[VNPU_PANEL_N])
+static void w4_store(const struct fw_matmul_w4 *t, uint32_t m, uint32_t rows, uint32_t n0,
+		     float (*acc)[VNPU_PANEL_N])
 {
 	uint32_t i, r, cols = w4_channels(t, n0);
 	__m256 y;
@@ -46,7 +51,8 @@ static void w4_store(const struct fw_matmul_w4 *t, uint32_t m, uint32_t rows, ui
 	for (r = 0; r < rows; r++) {
 		c = t->c + (m + r) * t->ldc + n0;
 		for (i = 0; i < VNPU_PANEL_N && t->a_scale; i += 8) {
-			y = _mm256_mul_ps(_mm256_loadu_ps(acc[r] + i), _mm256_set1_ps(t->a_scale[m + r]));
+			y = _mm256_mul_ps(_mm256_loadu_ps(acc[r] + i),
+					  _mm256_set1_ps(t->a_scale[m + r]));
 			_mm256_storeu_ps(acc[r] + i, y);
 		}
 		for (i = 0; i < cols && t->bias; i++)
@@ -55,7 +61,7 @@ static void w4_store(const struct fw_matmul_w4 *t, uint32_t m, uint32_t rows, ui
 	}
 }
 
-/* ---- INT8 activations ---------------------------------------------------------------------------------------------- */
+/* ---- INT8 activations ------------------------------------------------------------------------ */
 
 #define DECLARE(r) __m256i i##r, s##r;
 #define FIRST(r)        \
@@ -64,23 +70,26 @@ static void w4_store(const struct fw_matmul_w4 *t, uint32_t m, uint32_t rows, ui
 #define CLEAR(r)        \
 	if ((r) < rows) \
 		s##r = _mm256_setzero_si256();
-#define STEP(r)                                                                                     \
-	if ((r) < rows) {                                                                           \
-		int32_t four;                                                                       \
-		__builtin_memcpy(&four, a + (r)*lda + k, 4);                                        \
-		s##r = _mm256_add_epi16(s##r, _mm256_maddubs_epi16(low, _mm256_set1_epi32(four)));  \
-		__builtin_memcpy(&four, a + (r)*lda + k + 4, 4);                                    \
-		s##r = _mm256_add_epi16(s##r, _mm256_maddubs_epi16(high, _mm256_set1_epi32(four))); \
+#define STEP(r)                                                                                    \
+	if ((r) < rows) {                                                                          \
+		int32_t four;                                                                      \
+		__builtin_memcpy(&four, a + (r)*lda + k, 4);                                       \
+		s##r = _mm256_add_epi16(s##r, _mm256_maddubs_epi16(low, _mm256_set1_epi32(four))); \
+		__builtin_memcpy(&four, a + (r)*lda + k + 4, 4);                                   \
+		s##r = _mm256_add_epi16(s##r,                                                      \
+					_mm256_maddubs_epi16(high, _mm256_set1_epi32(four)));      \
 	}
 #define WIDEN(r)        \
 	if ((r) < rows) \
 		i##r = _mm256_add_epi32(i##r, _mm256_madd_epi16(s##r, words));
-#define SCALE(r)        \
-	if ((r) < rows) \
-		_mm256_storeu_ps(c[r] + n, _mm256_fmadd_ps(_mm256_cvtepi32_ps(i##r), scale, _mm256_loadu_ps(c[r] + n)));
+#define SCALE(r)                                                                            \
+	if ((r) < rows)                                                                     \
+		_mm256_storeu_ps(c[r] + n, _mm256_fmadd_ps(_mm256_cvtepi32_ps(i##r), scale, \
+							   _mm256_loadu_ps(c[r] + n)));
 
 /* c[rows][64] += one group of a[rows][lda] x w. */
-static inline __attribute__((always_inline)) void w4_rows(const int rows, const int8_t *a, size_t lda, const uint8_t *w,
+static inline __attribute__((always_inline)) void w4_rows(const int rows, const int8_t *a,
+							  size_t lda, const uint8_t *w,
 							  uint32_t group, float (*c)[VNPU_PANEL_N])
 {
 	const __m256i mask = _mm256_set1_epi8(15), words = _mm256_set1_epi16(1);
@@ -110,7 +119,7 @@ static inline __attribute__((always_inline)) void w4_rows(const int rows, const 
 	}
 }
 
-/* ---- float activations --------------------------------------------------------------------------------------------- */
+/* ---- float activations ----------------------------------------------------------------------- */
 
 #define LOADF(r)        \
 	if ((r) < rows) \
@@ -124,7 +133,8 @@ static inline __attribute__((always_inline)) void w4_rows(const int rows, const 
 		_mm256_storeu_ps(c[r] + n, f##r);
 
 /* c[rows][64] += one group of a[rows][lda] x w, k after k. */
-static inline __attribute__((always_inline)) void w4f_rows(const int rows, const float *a, size_t lda, const uint8_t *w,
+static inline __attribute__((always_inline)) void w4f_rows(const int rows, const float *a,
+							   size_t lda, const uint8_t *w,
 							   uint32_t group, float (*c)[VNPU_PANEL_N])
 {
 	const __m256i mask = _mm256_set1_epi32(15), zero = _mm256_set1_epi32(W4_ZERO);
@@ -140,8 +150,10 @@ static inline __attribute__((always_inline)) void w4f_rows(const int rows, const
 			x = _mm256_loadu_si256((const __m256i *)(w + k * 32 + n * 4));
 #pragma GCC unroll 8
 			for (j = 0; j < 8; j++) {
-				number = _mm256_and_si256(_mm256_srli_epi32(x, j % 4 * 8 + j / 4 * 4), mask);
-				y = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(number, zero)), scale);
+				number = _mm256_and_si256(
+					_mm256_srli_epi32(x, j % 4 * 8 + j / 4 * 4), mask);
+				y = _mm256_mul_ps(
+					_mm256_cvtepi32_ps(_mm256_sub_epi32(number, zero)), scale);
 				EACH_ROW(STEPF)
 			}
 		}
@@ -149,7 +161,7 @@ static inline __attribute__((always_inline)) void w4f_rows(const int rows, const
 	}
 }
 
-/* ---- both ---------------------------------------------------------------------------------------------------------- */
+/* ---- both ------------------------------------------------------------------------------------ */
 
 #define CASE(n)                                                         \
 	case n:                                                         \

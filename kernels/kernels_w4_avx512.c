@@ -2,16 +2,19 @@
 /*
  * 4-bit weights and INT8 activations with AVX-512 VNNI.
  *
- * K is taken in pieces of 512. Of each piece the rows are copied into scratch, where they lie at distances that the compiler
- * knows, with their high bits flipped, which makes them unsigned; then each panel's part is unpacked to signed numbers u - 8, first
- * one half of its channels and then the other, which fit the first-level cache, and with it what the sums of a group begin at, -128
- * times the sum of its weights. All rows pass by a half, six at a time: 12 sums of a group, 12 of the row, 2 weights, 1 activation. A
- * group of 32 has 96 multiplications in such a tile, and 12 multiply-adds more to add its sums by their scales: where these run on
- * the same two ports, eight ninths of the peak are the most that this can reach, and four fifths where the 12 conversions do too.
- * Meanwhile the next panel's part is fetched, and of the rows their next piece.
+ * K is taken in pieces of 512. Of each piece the rows are copied into scratch, where they lie at
+ * distances that the compiler knows, with their high bits flipped, which makes them unsigned; then
+ * each panel's part is unpacked to signed numbers u - 8, first one half of its channels and then
+ * the other, which fit the first-level cache, and with it what the sums of a group begin at, -128
+ * times the sum of its weights. All rows pass by a half, six at a time: 12 sums of a group, 12 of
+ * the row, 2 weights, 1 activation. A group of 32 has 96 multiplications in such a tile, and 12
+ * multiply-adds more to add its sums by their scales: where these run on the same two ports, eight
+ * ninths of the peak are the most that this can reach, and four fifths where the 12 conversions do
+ * too. Meanwhile the next panel's part is fetched, and of the rows their next piece.
  *
- * Few rows unpack a group on the way, once for four of them, so that memory and arithmetic go on side by side. There the numbers
- * 0..15 are vpdpbusd's unsigned side and the activations the signed one; sums begin at -8 times the sum of the activations.
+ * Few rows unpack a group on the way, once for four of them, so that memory and arithmetic go on
+ * side by side. There the numbers 0..15 are vpdpbusd's unsigned side and the activations the signed
+ * one; sums begin at -8 times the sum of the activations.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -38,9 +41,13 @@ struct w4_i8_scratch {
 };
 
 _Static_assert(sizeof(struct w4_i8_scratch) <= FW_SCRATCH_BYTES, "a piece of all tiles fits");
-_Static_assert(VNPU_MAX_K_I8 / 32 * W4_FEW * sizeof(int32_t) <= FW_SCRATCH_BYTES, "few rows of the greatest K fit");
+_Static_assert(VNPU_MAX_K_I8 / 32 * W4_FEW * sizeof(int32_t) <= FW_SCRATCH_BYTES,
+	       "few rows of the greatest K fit");
 
-/* One instruction and no more: as an intrinsic, GCC 12 copies sums to and fro and runs out of registers. */
+/*
+ * One instruction and no more: as an intrinsic, GCC 12 copies sums to and fro
+ * and runs out of registers.
+ */
 #define DOT(sum, u, s) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(u), "v"(s))
 
 #define EACH_ROW(f) f(0) f(1) f(2) f(3) f(4) f(5)
@@ -79,7 +86,8 @@ static void w4_copy(struct w4_i8_scratch *s, const int8_t *a, size_t lda, uint32
 }
 
 /* Half of a panel's part of a piece, @k of it. */
-static void w4_unpack(struct w4_i8_scratch *s, const uint8_t *w, uint32_t half, uint32_t k, uint32_t group)
+static void w4_unpack(struct w4_i8_scratch *s, const uint8_t *w, uint32_t half, uint32_t k,
+		      uint32_t group)
 {
 	const __m512i low = _mm512_set1_epi8(15), zero = _mm512_set1_epi8(W4_ZERO);
 	const __m512i flipped_zero = _mm512_set1_epi8((char)0x80);
@@ -96,7 +104,8 @@ static void w4_unpack(struct w4_i8_scratch *s, const uint8_t *w, uint32_t half, 
 			for (i = 0; i < 2; i++) {
 				odd = _mm512_loadu_si512(src + i * 64);
 				even = _mm512_sub_epi8(_mm512_and_si512(odd, low), zero);
-				odd = _mm512_sub_epi8(_mm512_and_si512(_mm512_srli_epi16(odd, 4), low), zero);
+				odd = _mm512_sub_epi8(
+					_mm512_and_si512(_mm512_srli_epi16(odd, 4), low), zero);
 				_mm512_store_si512(u + i * 64, even);
 				_mm512_store_si512(u + 4 * W4_HALF + i * 64, odd);
 				DOT(sum[i], flipped_zero, even);
@@ -105,18 +114,21 @@ static void w4_unpack(struct w4_i8_scratch *s, const uint8_t *w, uint32_t half, 
 		}
 #pragma GCC unroll 2
 		for (i = 0; i < 2; i++) {
-			_mm512_store_si512(s->first[g] + i * 16, _mm512_sub_epi32(_mm512_setzero_si512(), sum[i]));
-			_mm512_store_ps(s->scale[g] + i * 16, w4_scale(w, group, half * W4_HALF + i * 16));
+			_mm512_store_si512(s->first[g] + i * 16,
+					   _mm512_sub_epi32(_mm512_setzero_si512(), sum[i]));
+			_mm512_store_ps(s->scale[g] + i * 16,
+					w4_scale(w, group, half * W4_HALF + i * 16));
 		}
 	}
 }
 
-#define DECLARE(r)                                                                                   \
-	__m512i i##r##0, i##r##1;                                                                    \
-	__m512 c##r##0, c##r##1;                                                                     \
-	if ((r) < rows) {                                                                            \
-		c##r##0 = start ? _mm512_setzero_ps() : _mm512_load_ps(sum + (r)*VNPU_PANEL_N);      \
-		c##r##1 = start ? _mm512_setzero_ps() : _mm512_load_ps(sum + (r)*VNPU_PANEL_N + 16); \
+#define DECLARE(r)                                                                                 \
+	__m512i i##r##0, i##r##1;                                                                  \
+	__m512 c##r##0, c##r##1;                                                                   \
+	if ((r) < rows) {                                                                          \
+		c##r##0 = start ? _mm512_setzero_ps() : _mm512_load_ps(sum + (r)*VNPU_PANEL_N);    \
+		c##r##1 =                                                                          \
+			start ? _mm512_setzero_ps() : _mm512_load_ps(sum + (r)*VNPU_PANEL_N + 16); \
 	}
 #define FIRST(r)              \
 	if ((r) < rows) {     \
@@ -163,12 +175,11 @@ struct w4_out {
 	const float *bias; /* or NULL */
 };
 
-/* sum[rows][64], 32 of them (0 if @start), += a[rows][W4_LD] x half a part of @groups groups of so many @blocks of 32 k; with
- * @out, the results go there in place of the sums. */
-static inline __attribute__((always_inline)) void w4_rows(const int rows, const uint8_t *a, const uint8_t *w,
-							  const float *scale, uint32_t groups, uint32_t blocks,
-							  const int32_t *first, bool start, float *sum,
-							  const struct w4_out *out)
+/* sum[rows][64], 32 of them (0 if @start), += a[rows][W4_LD] x half a part of @groups groups of so
+ * many @blocks of 32 k; with @out, the results go there in place of the sums. */
+static inline __attribute__((always_inline)) void
+w4_rows(const int rows, const uint8_t *a, const uint8_t *w, const float *scale, uint32_t groups,
+	uint32_t blocks, const int32_t *first, bool start, float *sum, const struct w4_out *out)
 {
 	__m512i w0, w1;
 	__m512 s0, s1, y0, y1;
@@ -205,8 +216,9 @@ static inline __attribute__((always_inline)) void w4_rows(const int rows, const 
 		break;
 
 /* Tile @tile, @rows of it, and half @half of panel @panel. */
-static void w4_block(struct w4_i8_scratch *s, uint32_t tile, uint32_t rows, uint32_t panel, uint32_t half,
-		     uint32_t groups, uint32_t group, bool start, const struct w4_out *out)
+static void w4_block(struct w4_i8_scratch *s, uint32_t tile, uint32_t rows, uint32_t panel,
+		     uint32_t half, uint32_t groups, uint32_t group, bool start,
+		     const struct w4_out *out)
 {
 	float *sum = s->sum[panel][tile * W4_ROWS] + half * W4_HALF, *scale = s->scale[0];
 	const uint8_t *a = s->a[tile * W4_ROWS], *w = s->u[0][0];
@@ -223,14 +235,14 @@ static void w4_block(struct w4_i8_scratch *s, uint32_t tile, uint32_t rows, uint
 }
 
 /*
- * Of so few rows that memory is the limit: panels are unpacked on the way. out[panels][rows][64] += a group of @panels panels, from
- * @w on, with rows a[rows][lda], whose sums begin at first[rows]. @streams: panels that memory is read from, or STREAM_DIRECT; 0 if the
- * group is in the cache.
+ * Of so few rows that memory is the limit: panels are unpacked on the way.
+ * out[panels][rows][64] += a group of @panels panels, from @w on, with rows a[rows][lda], whose
+ * sums begin at first[rows]. @streams: panels that memory is read from, or STREAM_DIRECT; 0 if
+ * the group is in the cache.
  */
-static inline __attribute__((always_inline)) void w4_step(const int rows, const int panels, const int streams,
-							  const int8_t *a, size_t lda, const uint8_t *w,
-							  size_t panel_bytes, uint32_t group, const int32_t *first,
-							  float *out)
+static inline __attribute__((always_inline)) void
+w4_step(const int rows, const int panels, const int streams, const int8_t *a, size_t lda,
+	const uint8_t *w, size_t panel_bytes, uint32_t group, const int32_t *first, float *out)
 {
 	__m512i sum[STREAMS][W4_STREAM_ROWS][4], even[W4_STREAM_ROWS], odd[W4_STREAM_ROWS], x, y;
 	const __m512i low = _mm512_set1_epi8(15);
@@ -245,7 +257,8 @@ static inline __attribute__((always_inline)) void w4_step(const int rows, const 
 	for (p = 0; p < panels; p++)
 #pragma GCC unroll 4
 		for (r = 0; r < rows; r++)
-			sum[p][r][0] = sum[p][r][1] = sum[p][r][2] = sum[p][r][3] = _mm512_set1_epi32(first[r]);
+			sum[p][r][0] = sum[p][r][1] = sum[p][r][2] = sum[p][r][3] =
+				_mm512_set1_epi32(first[r]);
 	for (b = 0; b < group; b += 8, a += 8, w += 256) {
 #pragma GCC unroll 4
 		for (r = 0; r < rows; r++) {
@@ -285,18 +298,20 @@ static inline __attribute__((always_inline)) void w4_step(const int rows, const 
 #pragma GCC unroll 4
 			for (r = 0; r < rows; r++) {
 				c = out + (p * rows + r) * VNPU_PANEL_N + i * 16;
-				_mm512_store_ps(
-					c, _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[p][r][i]), scale, _mm512_load_ps(c)));
+				_mm512_store_ps(c, _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[p][r][i]),
+								   scale, _mm512_load_ps(c)));
 			}
 		}
 	}
 }
 
 /* A single row and @panels panels from channel @n0 on. */
-static inline __attribute__((always_inline)) void
-w4_stream(const int panels, const int streams, const struct fw_matmul_w4 *t, uint32_t n0, const int32_t *first)
+static inline __attribute__((always_inline)) void w4_stream(const int panels, const int streams,
+							    const struct fw_matmul_w4 *t,
+							    uint32_t n0, const int32_t *first)
 {
-	const size_t panel_bytes = VNPU_PANEL_W4_BYTES(t->k, t->group), group_bytes = w4_group_bytes(t->group);
+	const size_t panel_bytes = VNPU_PANEL_W4_BYTES(t->k, t->group),
+		     group_bytes = w4_group_bytes(t->group);
 	const uint8_t *w = t->w + n0 / VNPU_PANEL_N * panel_bytes;
 	_Alignas(64) float out[STREAMS][VNPU_PANEL_N];
 	uint32_t k;
@@ -304,7 +319,8 @@ w4_stream(const int panels, const int streams, const struct fw_matmul_w4 *t, uin
 
 	memset(out, 0, panels * sizeof(out[0]));
 	for (k = 0; k < t->k; k += t->group, w += group_bytes, first++)
-		w4_step(1, panels, streams, (const int8_t *)t->a + k, 0, w, panel_bytes, t->group, first, out[0]);
+		w4_step(1, panels, streams, (const int8_t *)t->a + k, 0, w, panel_bytes, t->group,
+			first, out[0]);
 	for (p = 0; p < panels; p++)
 		w4_store(t, 0, 1, n0 + p * VNPU_PANEL_N, out[p]);
 }
@@ -335,17 +351,21 @@ static void w4_vector(const struct fw_matmul_w4 *t, const int32_t *first)
 	}
 }
 
-#define STEP_CASE(rows)                                                                                 \
-	case rows:                                                                                      \
-		if (m)                                                                                  \
-			w4_step(rows, 1, 0, a + m * t->lda, t->lda, w, 0, t->group, first + m, out[m]); \
-		else if (direct)                                                                        \
-			w4_step(rows, 1, STREAM_DIRECT, a, t->lda, w, 0, t->group, first, out[0]);      \
-		else                                                                                    \
-			w4_step(rows, 1, 1, a, t->lda, w, 0, t->group, first, out[0]);                  \
+#define STEP_CASE(rows)                                                                            \
+	case rows:                                                                                 \
+		if (m)                                                                             \
+			w4_step(rows, 1, 0, a + m * t->lda, t->lda, w, 0, t->group, first + m,     \
+				out[m]);                                                           \
+		else if (direct)                                                                   \
+			w4_step(rows, 1, STREAM_DIRECT, a, t->lda, w, 0, t->group, first, out[0]); \
+		else                                                                               \
+			w4_step(rows, 1, 1, a, t->lda, w, 0, t->group, first, out[0]);             \
 		break;
 
-/* All rows with a panel, group by group: what was read from memory for the first four is near for the others. @first: [groups][m]. */
+/*
+ * All rows with a panel, group by group: what was read from memory for the first four is near for
+ * the others. @first: [groups][m].
+ */
 static void w4_few_panel(const struct fw_matmul_w4 *t, uint32_t n0, const int32_t *first)
 {
 	const uint8_t *w = t->w + n0 / VNPU_PANEL_N * VNPU_PANEL_W4_BYTES(t->k, t->group);
@@ -376,7 +396,8 @@ static void w4_few(const struct fw_matmul_w4 *t, int32_t *first)
 
 	for (m = 0; m < t->m; m++)
 		for (g = 0; g < groups; g++)
-			first[g * t->m + m] = w4_first((const int8_t *)t->a + m * t->lda + g * t->group, t->group);
+			first[g * t->m + m] = w4_first(
+				(const int8_t *)t->a + m * t->lda + g * t->group, t->group);
 	if (t->m == 1) {
 		w4_vector(t, first);
 		return;
@@ -386,11 +407,11 @@ static void w4_few(const struct fw_matmul_w4 *t, int32_t *first)
 }
 
 /* Rows m0.., @rows of them, and channels n0.., in @panels panels. */
-static void w4_group(const struct fw_matmul_w4 *t, uint32_t m0, uint32_t rows, uint32_t n0, uint32_t panels,
-		     struct w4_i8_scratch *s)
+static void w4_group(const struct fw_matmul_w4 *t, uint32_t m0, uint32_t rows, uint32_t n0,
+		     uint32_t panels, struct w4_i8_scratch *s)
 {
-	uint32_t tiles = (rows + W4_ROWS - 1) / W4_ROWS, all = panels * 2 * tiles, due, groups, half, k0, p, i, m, n,
-		 now, piece;
+	uint32_t tiles = (rows + W4_ROWS - 1) / W4_ROWS, all = panels * 2 * tiles, due, groups,
+		 half, k0, p, i, m, n, now, piece;
 	const size_t panel_bytes = VNPU_PANEL_W4_BYTES(t->k, t->group);
 	const uint8_t *panel = t->w + n0 / VNPU_PANEL_N * panel_bytes, *w, *next, *ahead;
 	const int8_t *a = (const int8_t *)t->a + m0 * t->lda, *row;
@@ -409,7 +430,8 @@ static void w4_group(const struct fw_matmul_w4 *t, uint32_t m0, uint32_t rows, u
 		row = a + (last ? 0 : k0 + piece);
 		due = 0;
 		w4_copy(s, a + k0, t->lda, rows, piece);
-		for (p = 0, w = panel + VNPU_PANEL_W4_BYTES(k0, t->group); p < panels; p++, w = next) {
+		for (p = 0, w = panel + VNPU_PANEL_W4_BYTES(k0, t->group); p < panels;
+		     p++, w = next) {
 			if (p + 1 < panels)
 				next = w + panel_bytes;
 			else
@@ -430,11 +452,13 @@ static void w4_group(const struct fw_matmul_w4 *t, uint32_t m0, uint32_t rows, u
 						.c = t->c + (m0 + m) * t->ldc + n + half * W4_HALF,
 						.ldc = t->ldc,
 						.a_scale = t->a_scale + m0 + m,
-						.bias = t->bias ? t->bias + n + half * W4_HALF : NULL,
+						.bias = t->bias ? t->bias + n + half * W4_HALF
+								: NULL,
 					};
 					if (direct)
 						fetch_results(out.c, t->ldc, now, W4_HALF);
-					w4_block(s, i, now, p, half, groups, t->group, !k0, direct ? &out : NULL);
+					w4_block(s, i, now, p, half, groups, t->group, !k0,
+						 direct ? &out : NULL);
 					if (half && last && !direct)
 						w4_store(t, m0 + m, now, n, s->sum[p][m]);
 				}

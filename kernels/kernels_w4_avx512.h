@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the kernels of 4-bit weights for AVX-512 and AMX share: their scratch, and what becomes of the sums.
+ * What the kernels of 4-bit weights for AVX-512 and AMX share: their scratch, and
+ * what becomes of the sums.
  */
 #ifndef KERNELS_W4_AVX512_H
 #define KERNELS_W4_AVX512_H
@@ -24,13 +25,15 @@ struct w4_scratch {
 	float sum[W4_MAX_ROWS][VNPU_PANEL_N];
 };
 
-static inline __attribute__((always_inline)) __m512 w4_scale(const uint8_t *w, uint32_t group, uint32_t i)
+static inline __attribute__((always_inline)) __m512 w4_scale(const uint8_t *w, uint32_t group,
+							     uint32_t i)
 {
 	return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(w4_scales(w, group) + i * 2)));
 }
 
 /* @acc: sums without the rows' scales. */
-static inline void w4_store(const struct fw_matmul_w4 *t, uint32_t m, uint32_t rows, uint32_t n0, const float *acc)
+static inline void w4_store(const struct fw_matmul_w4 *t, uint32_t m, uint32_t rows, uint32_t n0,
+			    const float *acc)
 {
 	uint32_t i, r, cols = w4_channels(t, n0);
 	__mmask16 live;

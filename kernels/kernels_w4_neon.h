@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * 4-bit weights for aarch64; kernels_neon.h says what SDOT and SMMLA want. The numbers 0..15 are signed bytes as they are,
- * and the sums of a group begin at -8 times the sum of its activations. Weights are unpacked on their way: a register of
- * them is 4 channels x 4 k twice, one below the other.
+ * 4-bit weights for aarch64; kernels_neon.h says what SDOT and SMMLA want. The numbers 0..15
+ * are signed bytes as they are, and the sums of a group begin at -8 times the sum of its
+ * activations. Weights are unpacked on their way: a register of them is 4 channels x 4 k
+ * twice, one below the other.
  */
 #include "kernels_neon.h"
 #include "kernels_w4.h"
@@ -44,8 +45,8 @@ MM_INLINE void w4_add(float *c, int32x4_t sum, float32x4_t scale)
 }
 
 /* Eight k: number @i of the two times eight in each x[rows], and of those at w. */
-MM_INLINE void w4_dot_block(const uint32_t rows, const uint32_t vecs, int32x4_t *sum, const int8x16_t *x,
-			    const uint8_t *w, const int i)
+MM_INLINE void w4_dot_block(const uint32_t rows, const uint32_t vecs, int32x4_t *sum,
+			    const int8x16_t *x, const uint8_t *w, const int i)
 {
 	uint32_t r, v;
 	int32x4_t *s;
@@ -64,8 +65,9 @@ MM_INLINE void w4_dot_block(const uint32_t rows, const uint32_t vecs, int32x4_t 
 }
 
 /* c[rows][64] += one group of a[rows][lda] x w, @vecs x 4 channels from n on. */
-MM_INLINE void w4_dot(const uint32_t rows, const uint32_t vecs, float *c, const int8_t *a, size_t lda, const uint8_t *w,
-		      uint32_t group, uint32_t n, const int32_t *first)
+MM_INLINE void w4_dot(const uint32_t rows, const uint32_t vecs, float *c, const int8_t *a,
+		      size_t lda, const uint8_t *w, uint32_t group, uint32_t n,
+		      const int32_t *first)
 {
 	int32x4_t sum[MM_SUMS];
 	float32x4_t scale;
@@ -94,7 +96,8 @@ MM_INLINE void w4_dot(const uint32_t rows, const uint32_t vecs, float *c, const 
 }
 
 /* All 64 channels. */
-static void w4_dots(uint32_t rows, float *c, const int8_t *a, size_t lda, const uint8_t *w, uint32_t group)
+static void w4_dots(uint32_t rows, float *c, const int8_t *a, size_t lda, const uint8_t *w,
+		    uint32_t group)
 {
 	int32_t first[W4_ROWS];
 	uint32_t n;
@@ -121,8 +124,9 @@ static void w4_dots(uint32_t rows, float *c, const int8_t *a, size_t lda, const 
 
 #if defined(__ARM_FEATURE_MATMUL_INT8)
 /* As w4_dot() of 2 pairs rows, laid out by mm_pair(). */
-MM_INLINE void w4_product(const uint32_t pairs, const uint32_t vecs, float *c, const int8_t *a, size_t lda,
-			  const uint8_t *w, uint32_t group, uint32_t n, const int32_t *first)
+MM_INLINE void w4_product(const uint32_t pairs, const uint32_t vecs, float *c, const int8_t *a,
+			  size_t lda, const uint8_t *w, uint32_t group, uint32_t n,
+			  const int32_t *first)
 {
 	int32x4_t sum[MM_SUMS], *s;
 	float32x4_t scale;
@@ -135,7 +139,8 @@ MM_INLINE void w4_product(const uint32_t pairs, const uint32_t vecs, float *c, c
 	for (p = 0; p < pairs; p++)
 #pragma GCC unroll 16
 		for (v = 0; v < 2 * vecs; v++)
-			sum[p * 2 * vecs + v] = vcombine_s32(vdup_n_s32(first[2 * p]), vdup_n_s32(first[2 * p + 1]));
+			sum[p * 2 * vecs + v] = vcombine_s32(vdup_n_s32(first[2 * p]),
+							     vdup_n_s32(first[2 * p + 1]));
 	for (k = 0; k < group; k += 8) {
 #pragma GCC unroll 16
 		for (p = 0; p < pairs; p++)
@@ -159,14 +164,15 @@ MM_INLINE void w4_product(const uint32_t pairs, const uint32_t vecs, float *c, c
 		for (p = 0; p < pairs; p++) {
 			s = &sum[(p * vecs + v) * 2];
 			w4_add(c + 2 * p * VNPU_PANEL_N + n + v * 4, mm_half(s[0], s[1], 0), scale);
-			w4_add(c + (2 * p + 1) * VNPU_PANEL_N + n + v * 4, mm_half(s[0], s[1], 1), scale);
+			w4_add(c + (2 * p + 1) * VNPU_PANEL_N + n + v * 4, mm_half(s[0], s[1], 1),
+			       scale);
 		}
 	}
 }
 
 /* All 64 channels; @rows: the pairs as they were before. */
-static void w4_products(uint32_t pairs, float *c, const int8_t *a, size_t lda, const int8_t *rows, size_t ldr,
-			const uint8_t *w, uint32_t group)
+static void w4_products(uint32_t pairs, float *c, const int8_t *a, size_t lda, const int8_t *rows,
+			size_t ldr, const uint8_t *w, uint32_t group)
 {
 	int32_t first[MM_ROWS];
 	uint32_t n;
@@ -193,11 +199,15 @@ static void w4_products(uint32_t pairs, float *c, const int8_t *a, size_t lda, c
 }
 #endif
 
-/* ---- float activations --------------------------------------------------------------------------------------------- */
+/* ---- float activations ----------------------------------------------------------------------- */
 
-/* One k: number @i of the four in each x[rows], times the weights that end @up bits below the top of u[vecs]. */
-MM_INLINE void w4f_step(const uint32_t rows, const uint32_t vecs, float32x4_t *sum, const float32x4_t *x, const int i,
-			const int32x4_t *u, const int up, const float32x4_t *scale)
+/*
+ * One k: number @i of the four in each x[rows], times the weights that end @up bits
+ * below the top of u[vecs].
+ */
+MM_INLINE void w4f_step(const uint32_t rows, const uint32_t vecs, float32x4_t *sum,
+			const float32x4_t *x, const int i, const int32x4_t *u, const int up,
+			const float32x4_t *scale)
 {
 	float32x4_t y;
 	uint32_t r, v;
@@ -212,10 +222,12 @@ MM_INLINE void w4f_step(const uint32_t rows, const uint32_t vecs, float32x4_t *s
 }
 
 /* c[rows][64] += one group of a[rows][lda] x w, k after k, @vecs x 4 channels from n on. */
-MM_INLINE void w4f_fma(const uint32_t rows, const uint32_t vecs, float *c, const float *a, size_t lda, const uint8_t *w,
-		       uint32_t group, uint32_t n)
+MM_INLINE void w4f_fma(const uint32_t rows, const uint32_t vecs, float *c, const float *a,
+		       size_t lda, const uint8_t *w, uint32_t group, uint32_t n)
 {
-	/* The upper bit of a number turned over, it is the number less 8 as four bits with a sign. */
+	/*
+	 * The upper bit of a number turned over, it is the number less 8 as four bits with a sign.
+	 */
 	const uint32x4_t zero = vdupq_n_u32(0x88888888);
 	float32x4_t sum[12], x[W4F_ROWS], scale[4];
 	uint32_t r, v, k;
@@ -232,8 +244,8 @@ MM_INLINE void w4f_fma(const uint32_t rows, const uint32_t vecs, float *c, const
 	for (k = 0; k < group; k += 8) {
 #pragma GCC unroll 16
 		for (v = 0; v < vecs; v++)
-			u[v] = vreinterpretq_s32_u32(
-				veorq_u32(vreinterpretq_u32_u8(vld1q_u8(w + k * 32 + n * 4 + v * 16)), zero));
+			u[v] = vreinterpretq_s32_u32(veorq_u32(
+				vreinterpretq_u32_u8(vld1q_u8(w + k * 32 + n * 4 + v * 16)), zero));
 #pragma GCC unroll 16
 		for (r = 0; r < rows; r++)
 			x[r] = vld1q_f32(a + r * lda + k);
@@ -263,7 +275,8 @@ MM_INLINE void w4f_fma(const uint32_t rows, const uint32_t vecs, float *c, const
 		break;
 
 /* All 64 channels. */
-static void w4f_fmas(uint32_t rows, float *c, const float *a, size_t lda, const uint8_t *w, uint32_t group)
+static void w4f_fmas(uint32_t rows, float *c, const float *a, size_t lda, const uint8_t *w,
+		     uint32_t group)
 {
 	uint32_t n;
 
@@ -277,9 +290,10 @@ static void w4f_fmas(uint32_t rows, float *c, const float *a, size_t lda, const 
 	}
 }
 
-/* ---- both ---------------------------------------------------------------------------------------------------------- */
+/* ---- both ------------------------------------------------------------------------------------ */
 
-static void w4_store(const struct fw_matmul_w4 *t, uint32_t m, uint32_t rows, uint32_t n0, float *acc)
+static void w4_store(const struct fw_matmul_w4 *t, uint32_t m, uint32_t rows, uint32_t n0,
+		     float *acc)
 {
 	uint32_t i, cols = w4_channels(t, n0);
 
@@ -293,8 +307,8 @@ static void w4_store(const struct fw_matmul_w4 *t, uint32_t m, uint32_t rows, ui
 }
 
 /* A tile of rows from m on goes along a panel. @pairs: its pairs, or NULL. */
-static void w4_panel(const struct fw_matmul_w4 *t, uint32_t m, uint32_t rows, uint32_t n0, const uint8_t *w,
-		     const int8_t *pairs)
+static void w4_panel(const struct fw_matmul_w4 *t, uint32_t m, uint32_t rows, uint32_t n0,
+		     const uint8_t *w, const int8_t *pairs)
 {
 	const int8_t *i8 = (const int8_t *)t->a + m * t->lda;
 	const float *f32 = (const float *)t->a + m * t->lda;
@@ -307,7 +321,8 @@ static void w4_panel(const struct fw_matmul_w4 *t, uint32_t m, uint32_t rows, ui
 			w4f_fmas(rows, acc, f32 + k, t->lda, w, t->group);
 #if defined(__ARM_FEATURE_MATMUL_INT8)
 		else if (pairs)
-			w4_products(rows / 2, acc, pairs + 2 * k, 2 * t->k, i8 + k, t->lda, w, t->group);
+			w4_products(rows / 2, acc, pairs + 2 * k, 2 * t->k, i8 + k, t->lda, w,
+				    t->group);
 #endif
 		else
 			w4_dots(rows, acc, i8 + k, t->lda, w, t->group);
@@ -329,12 +344,14 @@ static void kernel_matmul_w4(const struct fw_matmul_w4 *t, void *scratch)
 		mm_pair(scratch, (const int8_t *)t->a + m0 * t->lda, t->lda, block, t->k / 4);
 #endif
 		panel = t->w;
-		for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N, panel += VNPU_PANEL_W4_BYTES(t->k, t->group)) {
+		for (n0 = 0; n0 < t->n;
+		     n0 += VNPU_PANEL_N, panel += VNPU_PANEL_W4_BYTES(t->k, t->group)) {
 			m = 0;
 #if defined(__ARM_FEATURE_MATMUL_INT8)
 			for (; m + 2 <= block; m += rows) {
 				rows = block - m < MM_ROWS ? (block - m) & ~1u : MM_ROWS;
-				w4_panel(t, m0 + m, rows, n0, panel, (int8_t *)scratch + (size_t)m * t->k);
+				w4_panel(t, m0 + m, rows, n0, panel,
+					 (int8_t *)scratch + (size_t)m * t->k);
 			}
 #endif
 			for (; m < block; m += rows) {

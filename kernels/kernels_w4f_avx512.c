@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * 4-bit weights and float activations with AVX-512: a panel's piece of 128 k is unpacked to floats in scratch, and all rows pass by it,
- * six at a time, in fused multiply-adds. A single row unpacks on the way.
+ * 4-bit weights and float activations with AVX-512: a panel's piece of 128 k is unpacked to
+ * floats in scratch, and all rows pass by it, six at a time, in fused multiply-adds. A
+ * single row unpacks on the way.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -22,7 +23,8 @@
 /* The number in the lowest four bits of each lane, times its scale: exact. */
 static inline __attribute__((always_inline)) __m512 w4f_weight(__m512i x, __m512 scale)
 {
-	const __m512 numbers = _mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
+	const __m512 numbers =
+		_mm512_setr_ps(-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7);
 
 	return _mm512_mul_ps(_mm512_permutexvar_ps(x, numbers), scale);
 }
@@ -41,8 +43,9 @@ static void w4f_unpack(struct w4_scratch *s, const uint8_t *w, uint32_t k, uint3
 				x = _mm512_loadu_si512(w + b * 32 + i * 4);
 #pragma GCC unroll 8
 				for (j = 0; j < 8; j++)
-					_mm512_storeu_ps(f[b + j] + i,
-							 w4f_weight(_mm512_srli_epi32(x, SHIFT(j)), scale));
+					_mm512_storeu_ps(
+						f[b + j] + i,
+						w4f_weight(_mm512_srli_epi32(x, SHIFT(j)), scale));
 			}
 		}
 	}
@@ -56,13 +59,16 @@ static void w4f_unpack(struct w4_scratch *s, const uint8_t *w, uint32_t k, uint3
 		FMA(c##r##2, w2, x);                   \
 		FMA(c##r##3, w3, x);                   \
 	}
-#define DECLARE(r)                                                                                    \
-	__m512 c##r##0, c##r##1, c##r##2, c##r##3;                                                    \
-	if ((r) < rows) {                                                                             \
-		c##r##0 = start ? _mm512_setzero_ps() : _mm512_loadu_ps(sum + (r)*VNPU_PANEL_N);      \
-		c##r##1 = start ? _mm512_setzero_ps() : _mm512_loadu_ps(sum + (r)*VNPU_PANEL_N + 16); \
-		c##r##2 = start ? _mm512_setzero_ps() : _mm512_loadu_ps(sum + (r)*VNPU_PANEL_N + 32); \
-		c##r##3 = start ? _mm512_setzero_ps() : _mm512_loadu_ps(sum + (r)*VNPU_PANEL_N + 48); \
+#define DECLARE(r)                                                                               \
+	__m512 c##r##0, c##r##1, c##r##2, c##r##3;                                               \
+	if ((r) < rows) {                                                                        \
+		c##r##0 = start ? _mm512_setzero_ps() : _mm512_loadu_ps(sum + (r)*VNPU_PANEL_N); \
+		c##r##1 = start ? _mm512_setzero_ps()                                            \
+				: _mm512_loadu_ps(sum + (r)*VNPU_PANEL_N + 16);                  \
+		c##r##2 = start ? _mm512_setzero_ps()                                            \
+				: _mm512_loadu_ps(sum + (r)*VNPU_PANEL_N + 32);                  \
+		c##r##3 = start ? _mm512_setzero_ps()                                            \
+				: _mm512_loadu_ps(sum + (r)*VNPU_PANEL_N + 48);                  \
 	}
 #define OUT(r)                                                          \
 	if ((r) < rows) {                                               \
@@ -72,8 +78,10 @@ static void w4f_unpack(struct w4_scratch *s, const uint8_t *w, uint32_t k, uint3
 		_mm512_storeu_ps(sum + (r)*VNPU_PANEL_N + 48, c##r##3); \
 	}
 
-static inline __attribute__((always_inline)) void w4f_rows(const int rows, const struct w4_scratch *s, const float *a,
-							   size_t lda, uint32_t k, bool start, float *sum)
+static inline __attribute__((always_inline)) void w4f_rows(const int rows,
+							   const struct w4_scratch *s,
+							   const float *a, size_t lda, uint32_t k,
+							   bool start, float *sum)
 {
 	const float *w = s->w.f[0], *end = w + k * VNPU_PANEL_N;
 	__m512 w0, w1, w2, w3;
@@ -89,8 +97,8 @@ static inline __attribute__((always_inline)) void w4f_rows(const int rows, const
 	EACH_ROW(OUT)
 }
 
-static void w4f_block(uint32_t rows, const struct w4_scratch *s, const float *a, size_t lda, uint32_t k, bool start,
-		      float *sum)
+static void w4f_block(uint32_t rows, const struct w4_scratch *s, const float *a, size_t lda,
+		      uint32_t k, bool start, float *sum)
 {
 	switch (rows) {
 	case 1:
@@ -113,8 +121,8 @@ static void w4f_block(uint32_t rows, const struct w4_scratch *s, const float *a,
 	}
 }
 
-static inline __attribute__((always_inline)) void w4f_gemv(const int streams, const struct fw_matmul_w4 *t,
-							   struct w4_scratch *s)
+static inline __attribute__((always_inline)) void
+w4f_gemv(const int streams, const struct fw_matmul_w4 *t, struct w4_scratch *s)
 {
 	const uint8_t *w = t->w;
 	uint32_t n0, k0, b, i, j;
@@ -140,7 +148,10 @@ static inline __attribute__((always_inline)) void w4f_gemv(const int streams, co
 					y = _mm512_set1_ps(a[j]);
 #pragma GCC unroll 4
 					for (i = 0; i < 4; i++)
-						FMA(c[i], w4f_weight(_mm512_srli_epi32(x[i], SHIFT(j)), scale[i]), y);
+						FMA(c[i],
+						    w4f_weight(_mm512_srli_epi32(x[i], SHIFT(j)),
+							       scale[i]),
+						    y);
 				}
 			}
 		}
@@ -178,7 +189,8 @@ void fw_matmul_w4f_avx512(const struct fw_matmul_w4 *t, void *scratch)
 				for (m = i = 0; m < rows; m += now, i++) {
 					now = rows - m < W4F_ROWS ? rows - m : W4F_ROWS;
 					fetch_lines(w + bytes + i * lines * 64, lines);
-					w4f_block(now, s, a + m * t->lda + k0, t->lda, piece, !k0, s->sum[m]);
+					w4f_block(now, s, a + m * t->lda + k0, t->lda, piece, !k0,
+						  s->sum[m]);
 				}
 			}
 			w4_store(t, m0, rows, n0, s->sum[0]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the kernels of 1 to 8 bits share: where things are in a panel of MATMUL_WK, and the kernels themselves. A panel is made into
- * the bytes of one of MATMUL_I8 piece by piece, each piece once for all rows of a block. A few rows, whose weights come from
- * memory, unpack them in registers.
+ * What the kernels of 1 to 8 bits share: where things are in a panel of MATMUL_WK, and the kernels
+ * themselves. A panel is made into the bytes of one of MATMUL_I8 piece by piece, each piece once
+ * for all rows of a block. A few rows, whose weights come from memory, unpack them in registers.
  */
 #ifndef KERNELS_WK_H
 #define KERNELS_WK_H
@@ -53,8 +53,9 @@ static inline void wk_end(uint8_t *dst, uint32_t n)
 }
 
 /*
- * Piece k0..k0 + n - 1 of panel @p, s8 [ceil(n/4)][64][4] as in a panel of MATMUL_I8; k0 is a multiple of 8 and n too, or the
- * piece is the last. What it adds to n to fill 4 k becomes 0; what it adds to fill 8, anything. @dst: FW_UNPACK_BYTES hold 512 k.
+ * Piece k0..k0 + n - 1 of panel @p, s8 [ceil(n/4)][64][4] as in a panel of MATMUL_I8; k0 is a
+ * multiple of 8 and n too, or the piece is the last. What it adds to n to fill 4 k becomes 0; what
+ * it adds to fill 8, anything. @dst: FW_UNPACK_BYTES hold 512 k.
  */
 void fw_wk_unpack_avx2(uint8_t *dst, const struct fw_wk_panel *p, uint32_t k0, uint32_t n);
 void fw_wk_unpack_avx512(uint8_t *dst, const struct fw_wk_panel *p, uint32_t k0, uint32_t n);

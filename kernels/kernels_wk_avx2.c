@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * 1 to 8 bits with AVX2. A single row reads the packed weights once and in order, and makes them into the numbers u in
- * registers: those are vpmaddubsw's unsigned side, of whose products two below 2^15 fit its 16 bits as long as u has seven. The
- * eighth is multiplied by itself. More rows have panels unpacked, for kernels_avx2.c.
+ * 1 to 8 bits with AVX2. A single row reads the packed weights once and in order, and makes them
+ * into the numbers u in registers: those are vpmaddubsw's unsigned side, of whose products two
+ * below 2^15 fit its 16 bits as long as u has seven. The eighth is multiplied by itself. More rows
+ * have panels unpacked, for kernels_avx2.c.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -18,7 +19,8 @@ void fw_wk_unpack_avx2(uint8_t *dst, const struct fw_wk_panel *p, uint32_t k0, u
 /* c += u x: 4 products a sum. */
 WK_INLINE __m256i wk_dot(__m256i c, __m256i u, __m256i x, const int bits)
 {
-	const __m256i low = _mm256_set1_epi8(127), one = _mm256_set1_epi16(1), top = _mm256_set1_epi16(128);
+	const __m256i low = _mm256_set1_epi8(127), one = _mm256_set1_epi16(1),
+		      top = _mm256_set1_epi16(128);
 	__m256i high;
 
 	if (bits == 8) {
@@ -29,9 +31,10 @@ WK_INLINE __m256i wk_dot(__m256i c, __m256i u, __m256i x, const int bits)
 	return _mm256_add_epi32(c, _mm256_madd_epi16(_mm256_maddubs_epi16(u, x), one));
 }
 
-/* acc[64] += a x @groups times 8 k, which are few enough to stay in the L1 cache: 32 channels at a time, all that the registers
- * have room for. */
-WK_INLINE void wk_gemv(const int bits, const int8_t *a, const uint8_t *w, size_t groups, int32_t *acc)
+/* acc[64] += a x @groups times 8 k, which are few enough to stay in the L1 cache: 32 channels at a
+ * time, all that the registers have room for. */
+WK_INLINE void wk_gemv(const int bits, const int8_t *a, const uint8_t *w, size_t groups,
+		       int32_t *acc)
 {
 	__m256i c[4], x, u;
 	wk_vec planes[8];
@@ -70,7 +73,10 @@ static int32_t wk_sum(const int8_t *a, size_t bytes)
 
 	for (i = 0; i < bytes; i += 8)
 		sum = _mm_add_epi32(
-			sum, _mm_madd_epi16(words, _mm_maddubs_epi16(ones, _mm_loadl_epi64((const __m128i *)(a + i)))));
+			sum,
+			_mm_madd_epi16(words,
+				       _mm_maddubs_epi16(
+					       ones, _mm_loadl_epi64((const __m128i *)(a + i)))));
 	return _mm_cvtsi128_si32(sum) + _mm_extract_epi32(sum, 1);
 }
 
@@ -80,7 +86,8 @@ static int32_t wk_sum(const int8_t *a, size_t bytes)
 		break;
 
 /* acc[64] = a[bytes] x panel @p. @sum: of a. */
-static void wk_panel(const struct fw_wk_panel *p, const int8_t *a, size_t bytes, int32_t sum, int32_t *acc)
+static void wk_panel(const struct fw_wk_panel *p, const int8_t *a, size_t bytes, int32_t sum,
+		     int32_t *acc)
 {
 	const uint8_t *w = p->w;
 	size_t k0, groups;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * 1 to 8 bits with AVX-512 VNNI. Few rows read the packed weights once and in order, and make them into the numbers u in registers:
- * those are vpdpbusd's unsigned side, and the sums begin at -wk_zero() times the sum of the row. For more rows
- * kernels_avx512.c has panels unpacked.
+ * 1 to 8 bits with AVX-512 VNNI. Few rows read the packed weights once and in order, and make them
+ * into the numbers u in registers: those are vpdpbusd's unsigned side, and the sums begin at
+ * -wk_zero() times the sum of the row. For more rows kernels_avx512.c has panels unpacked.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -11,7 +11,10 @@
 #include "kernels_avx512.h"
 #include "kernels_wk_vec.h"
 
-/* One instruction and no more: as an intrinsic, GCC 12 copies sums to and fro and runs out of registers. */
+/*
+ * One instruction and no more: as an intrinsic, GCC 12 copies sums to and fro
+ * and runs out of registers.
+ */
 #define DOT(sum, w, x) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x))
 
 void fw_wk_unpack_avx512(uint8_t *dst, const struct fw_wk_panel *p, uint32_t k0, uint32_t n)
@@ -35,8 +38,8 @@ static int32_t wk_sum(const int8_t *a, size_t bytes)
 }
 
 /* c[row][16 channels] += a[rows][lda] x 8 k. */
-WK_INLINE void wk_step(const int rows, const int bits, const int streams, __m512i (*c)[4], const int8_t *a, size_t lda,
-		       const uint8_t *w)
+WK_INLINE void wk_step(const int rows, const int bits, const int streams, __m512i (*c)[4],
+		       const int8_t *a, size_t lda, const uint8_t *w)
 {
 	__m512i x[WK_FEW], u;
 	wk_vec planes[8];
@@ -65,11 +68,12 @@ WK_INLINE void wk_step(const int rows, const int bits, const int streams, __m512
 }
 
 /*
- * acc[rows][64] = a[rows][lda] x @groups times 8 k; @sum: of the rows. Where memory is the limit, K is in as many parts as can be
- * read at the same time: their sums are the same.
+ * acc[rows][64] = a[rows][lda] x @groups times 8 k; @sum: of the rows. Where memory is the limit, K
+ * is in as many parts as can be read at the same time: their sums are the same.
  */
-WK_INLINE void wk_rows(const int rows, const int bits, const int streams, const int8_t *a, size_t lda, const uint8_t *w,
-		       size_t groups, const int32_t *sum, int32_t *acc)
+WK_INLINE void wk_rows(const int rows, const int bits, const int streams, const int8_t *a,
+		       size_t lda, const uint8_t *w, size_t groups, const int32_t *sum,
+		       int32_t *acc)
 {
 	const int parts = streams == STREAM_DIRECT ? 1 : streams;
 	const size_t part = (groups + parts - 1) / parts;
@@ -81,7 +85,8 @@ WK_INLINE void wk_rows(const int rows, const int bits, const int streams, const 
 	for (r = 0; r < rows; r++)
 #pragma GCC unroll 4
 		for (v = 0; v < 4; v++)
-			c[r][v] = _mm512_set1_epi32((int32_t)((uint32_t)sum[r] * -(uint32_t)wk_zero(bits)));
+			c[r][v] = _mm512_set1_epi32(
+				(int32_t)((uint32_t)sum[r] * -(uint32_t)wk_zero(bits)));
 	for (g = 0; g < part; g++, a += 8, w += bits * 64)
 		for (i = 0, at = 0; i < parts && at + g < groups; i++, at += part)
 			wk_step(rows, bits, streams, c, a + at * 8, lda, w + at * bits * 64);
@@ -100,20 +105,20 @@ WK_INLINE void wk_rows(const int rows, const int bits, const int streams, const 
 		else                                                                              \
 			wk_rows(rows, bits, bits < 4 ? 1 : STREAMS, a, lda, w, groups, sum, acc); \
 		break;
-#define ROWS(rows)                                                                                             \
-	static void wk_rows##rows(uint32_t bits, const int8_t *a, size_t lda, const uint8_t *w, size_t groups, \
-				  const int32_t *sum, int32_t *acc)                                            \
-	{                                                                                                      \
-		switch (bits) {                                                                                \
-			BITS(rows, 1)                                                                          \
-			BITS(rows, 2)                                                                          \
-			BITS(rows, 3)                                                                          \
-			BITS(rows, 4)                                                                          \
-			BITS(rows, 5)                                                                          \
-			BITS(rows, 6)                                                                          \
-			BITS(rows, 7)                                                                          \
-			BITS(rows, 8)                                                                          \
-		}                                                                                              \
+#define ROWS(rows)                                                                              \
+	static void wk_rows##rows(uint32_t bits, const int8_t *a, size_t lda, const uint8_t *w, \
+				  size_t groups, const int32_t *sum, int32_t *acc)              \
+	{                                                                                       \
+		switch (bits) {                                                                 \
+			BITS(rows, 1)                                                           \
+			BITS(rows, 2)                                                           \
+			BITS(rows, 3)                                                           \
+			BITS(rows, 4)                                                           \
+			BITS(rows, 5)                                                           \
+			BITS(rows, 6)                                                           \
+			BITS(rows, 7)                                                           \
+			BITS(rows, 8)                                                           \
+		}                                                                               \
 	}
 ROWS(1)
 ROWS(2)
@@ -122,8 +127,9 @@ ROWS(4)
 
 void fw_wk_few_avx512(const struct fw_matmul_i8 *t, void *scratch)
 {
-	static void (*const kernels[WK_FEW])(uint32_t, const int8_t *, size_t, const uint8_t *, size_t, const int32_t *,
-					     int32_t *) = { wk_rows1, wk_rows2, wk_rows3, wk_rows4 };
+	static void (*const kernels[WK_FEW])(
+		uint32_t, const int8_t *, size_t, const uint8_t *, size_t, const int32_t *,
+		int32_t *) = { wk_rows1, wk_rows2, wk_rows3, wk_rows4 };
 	size_t lda = ((size_t)t->k + 7) / 8 * 8;
 	_Alignas(64) int32_t acc[WK_FEW * VNPU_PANEL_N];
 	const struct fw_wk_panel *p = t->wk;

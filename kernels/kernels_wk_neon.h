@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * 1 to 8 bits for aarch64. A single row reads the packed weights once and in order, and makes them into the numbers u in registers,
- * signed bytes as they are up to 7 bits; the sums begin at -wk_zero() times the sum of the row. More rows have panels
- * unpacked, for kernels_neon.h.
+ * 1 to 8 bits for aarch64. A single row reads the packed weights once and in order, and makes them
+ * into the numbers u in registers, signed bytes as they are up to 7 bits; the sums begin at
+ * -wk_zero() times the sum of the row. More rows have panels unpacked, for kernels_neon.h.
  */
 #ifndef KERNELS_WK_NEON_H
 #define KERNELS_WK_NEON_H
@@ -25,12 +25,14 @@ static int32_t wk_sum(const int8_t *a, size_t bytes)
 }
 
 /* Line @line, of which @i says whose four k it has, of 16 registers of sums. */
-#define WK_DOT(line, i)                                               \
-	sum[line % 4 * 4 + v] = vdotq_lane_s32(sum[line % 4 * 4 + v], \
-					       vreinterpretq_s8_u8((uint8x16_t)wk_line(planes, bits, line)), x, i)
+#define WK_DOT(line, i)                               \
+	sum[line % 4 * 4 + v] =                       \
+		vdotq_lane_s32(sum[line % 4 * 4 + v], \
+			       vreinterpretq_s8_u8((uint8x16_t)wk_line(planes, bits, line)), x, i)
 
 /* acc[64] = first + a x @groups times 8 k. */
-WK_INLINE void wk_gemv(const int bits, const int8_t *a, const uint8_t *w, size_t groups, int32_t first, int32_t *acc)
+WK_INLINE void wk_gemv(const int bits, const int8_t *a, const uint8_t *w, size_t groups,
+		       int32_t first, int32_t *acc)
 {
 	int32x4_t sum[16];
 	wk_vec planes[8];
@@ -66,7 +68,8 @@ WK_INLINE void wk_gemv(const int bits, const int8_t *a, const uint8_t *w, size_t
 		break;
 
 /* acc[64] = a[bytes] x panel @p. @sum: of a. */
-static void wk_panel(const struct fw_wk_panel *p, const int8_t *a, size_t bytes, int32_t sum, int32_t *acc)
+static void wk_panel(const struct fw_wk_panel *p, const int8_t *a, size_t bytes, int32_t sum,
+		     int32_t *acc)
 {
 	int32_t first = p->bits == 8 ? 0 : (int32_t)((uint32_t)sum * -(uint32_t)wk_zero(p->bits));
 

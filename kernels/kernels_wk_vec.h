@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Panels of MATMUL_WK to bytes, written once in vectors of WK_VEC bytes (16, 32 or 64) and compiled for each instruction set.
- * A width and a line are constants wherever they occur, so that a line is a shift, an AND and an OR for each of its planes
- * (EdgeFlow 4.2, figure 8).
+ * Panels of MATMUL_WK to bytes, written once in vectors of WK_VEC bytes (16, 32 or 64) and compiled
+ * for each instruction set. A width and a line are constants wherever they occur, so that a line is
+ * a shift, an AND and an OR for each of its planes (EdgeFlow 4.2, figure 8).
  */
 #ifndef KERNELS_WK_VEC_H
 #define KERNELS_WK_VEC_H
@@ -43,7 +43,10 @@ WK_INLINE void wk_planes(wk_vec *planes, const uint8_t *w, const int bits, const
 		planes[i] = wk_load(w + i * 64 + at);
 }
 
-/* The numbers u of line 0..7, of 8 bits s8 as they are. Of 1 bit, 2 u: so that u - wk_zero() is the number for it too. */
+/*
+ * The numbers u of line 0..7, of 8 bits s8 as they are. Of 1 bit, 2 u: so that u - wk_zero()
+ * is the number for it too.
+ */
 WK_INLINE wk_vec wk_line(const wk_vec *planes, const int bits, const int line)
 {
 	wk_vec u = { 0 };

@@ -53,11 +53,11 @@ static const struct kernel_param_ops vnpu_param_ops = {
 };
 
 /* A number with bounds: others are refused. */
-#define VNPU_PARAM(name, first, min, max, text) \
-	unsigned int vnpu_##name = first; \
+#define VNPU_PARAM(name, first, min, max, text)                                  \
+	unsigned int vnpu_##name = first;                                        \
 	static struct vnpu_param vnpu_param_##name = { &vnpu_##name, min, max }; \
-	module_param_cb(name, &vnpu_param_ops, &vnpu_param_##name, 0644); \
-	__MODULE_PARM_TYPE(name, "uint"); \
+	module_param_cb(name, &vnpu_param_ops, &vnpu_param_##name, 0644);        \
+	__MODULE_PARM_TYPE(name, "uint");                                        \
 	MODULE_PARM_DESC(name, text " (default: " #first ")")
 
 VNPU_PARAM(timeout_ms, 10000, 1, VNPU_FW_MAX_TIMEOUT_MS, "timeout of a job that names none");
@@ -205,8 +205,8 @@ static const struct drm_ioctl_desc vnpu_ioctls[] = {
 
 /* Without gem_prime_import_sg_table DRM refuses buffers of other devices. */
 static const struct drm_driver vnpu_driver = {
-	.driver_features = DRIVER_COMPUTE_ACCEL | DRIVER_GEM | DRIVER_SYNCOBJ |
-			   DRIVER_SYNCOBJ_TIMELINE,
+	.driver_features =
+		DRIVER_COMPUTE_ACCEL | DRIVER_GEM | DRIVER_SYNCOBJ | DRIVER_SYNCOBJ_TIMELINE,
 	.open = vnpu_open,
 	.postclose = vnpu_postclose,
 	.gem_create_object = vnpu_gem_create_object,

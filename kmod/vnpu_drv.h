@@ -138,10 +138,12 @@ struct vnpu_device {
 };
 
 /* guard(vnpu_signalling)(vdev): vdev->lock, in a section in which fences may signal. */
+/* clang-format off */
 DEFINE_LOCK_GUARD_1(vnpu_signalling, struct vnpu_device,
 		    _T->cookie = dma_fence_begin_signalling(); spin_lock(&_T->lock->lock),
 		    spin_unlock(&_T->lock->lock); dma_fence_end_signalling(_T->cookie),
 		    bool cookie)
+/* clang-format on */
 
 static inline struct vnpu_device *to_vnpu_device(struct drm_device *drm)
 {

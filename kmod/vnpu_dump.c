@@ -85,7 +85,7 @@ static void vnpu_dump_rings(struct drm_printer *p, struct vnpu_device *vdev)
 
 static int vnpu_debugfs_show(struct seq_file *m, void *unused)
 {
-	void (*dump)(struct drm_printer *p, struct vnpu_device *vdev);
+	void (*dump)(struct drm_printer *, struct vnpu_device *);
 	struct drm_printer p = drm_seq_file_printer(m);
 	struct drm_debugfs_entry *entry = m->private;
 

@@ -155,10 +155,8 @@ bool vnpu_fw_send(struct vnpu_device *vdev, const struct vnpu_fw_sqe *sqe)
 static int vnpu_fw_status_error(u32 status)
 {
 	static const int errors[] = {
-		[VNPU_FW_OK] = 0,
-		[VNPU_FW_INVALID] = -EINVAL,
-		[VNPU_FW_FAULT] = -EFAULT,
-		[VNPU_FW_CANCELED] = -ECANCELED,
+		[VNPU_FW_OK] = 0,	   [VNPU_FW_INVALID] = -EINVAL,
+		[VNPU_FW_FAULT] = -EFAULT, [VNPU_FW_CANCELED] = -ECANCELED,
 		[VNPU_FW_FAILED] = -EIO,
 	};
 

@@ -55,8 +55,7 @@ static int vnpu_queue_take_slot(struct vnpu_queue *queue)
 		hwq->queue = queue;
 		hwq->ctx = queue->ctx->num;
 		queue->hwq = i;
-		*vnpu_status_page(vdev, i) =
-			(struct drm_vnpu_queue_status){ .epoch = vdev->epoch };
+		*vnpu_status_page(vdev, i) = (struct drm_vnpu_queue_status){ .epoch = vdev->epoch };
 		list_add_tail(&queue->node, &queue->ctx->queues);
 		return 0;
 	}

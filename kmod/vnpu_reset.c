@@ -190,8 +190,8 @@ void vnpu_reset_session(struct vnpu_session *session, enum drm_vnpu_loss cause)
 		wedged = vdev->wedged;
 		epoch = vdev->epoch;
 	}
-	drm_err(&vdev->drm, "firmware pid %d: %s: device reset, epoch %u%s\n",
-		pid_nr(session->pid), reason, epoch, wedged ? ", wedged" : "");
+	drm_err(&vdev->drm, "firmware pid %d: %s: device reset, epoch %u%s\n", pid_nr(session->pid),
+		reason, epoch, wedged ? ", wedged" : "");
 	if (wedged)
 		vnpu_reset_tell_wedged(vdev);
 }

@@ -21,6 +21,7 @@
 #include <linux/tracepoint.h>
 
 #include "vnpu_queue.h"
+/* clang-format off */
 
 #define VNPU_TRACE_CTX_FIELDS                 \
 	__field(u64, client)                  \
@@ -204,6 +205,7 @@ TRACE_EVENT(vnpu_reset,
 		  __entry->epoch, __entry->nr_resets,
 		  __print_symbolic(__entry->state, { 0, "lost" }, { 1, "wedged" }), __entry->fw_pid)
 );
+/* clang-format on */
 
 #endif /* VNPU_TRACE_H */
 

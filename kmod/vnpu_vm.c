@@ -74,8 +74,8 @@ static int vnpu_bind(struct vnpu_ctx *ctx, struct drm_file *file,
 		ret = vnpu_space_check(&ctx->space, &ops[i]);
 		if (ret || ops[i].op != DRM_VNPU_BIND_MAP)
 			continue;
-		binding = vnpu_ctx_banned(ctx) ? ERR_PTR(-ECANCELED) :
-						 vnpu_binding_create(file, &ops[i]);
+		binding = vnpu_ctx_banned(ctx) ? ERR_PTR(-ECANCELED)
+					       : vnpu_binding_create(file, &ops[i]);
 		if (IS_ERR(binding)) {
 			ret = PTR_ERR(binding);
 			continue;

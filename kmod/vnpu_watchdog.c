@@ -42,8 +42,7 @@ static void vnpu_watchdog_at(struct vnpu_queue *queue, unsigned long at)
 		return;
 	queue->watching = true;
 	queue->watch_at = at;
-	mod_delayed_work(vnpu_wq, &queue->watchdog,
-			 time_after(at, jiffies) ? at - jiffies : 0);
+	mod_delayed_work(vnpu_wq, &queue->watchdog, time_after(at, jiffies) ? at - jiffies : 0);
 }
 
 static struct vnpu_job *vnpu_watchdog_head(const struct vnpu_queue *queue)

@@ -68,8 +68,8 @@ struct npu_job {
 	struct vnpu_slot *slots; /* in the table */
 	uint64_t *params;
 	struct vnpu_record *record; /* NULL: the device cannot */
-	struct npu_buffer
-		*records; /* in place of that behind the table, with room for each command; NULL: not wanted */
+	/* In place of that behind the table, with room for each command; NULL: not wanted. */
+	struct npu_buffer *records;
 	struct npu_buffer **bound; /* by symbol; NULL: not bound */
 	struct npu_buffer *scratch;
 	uint32_t timeout_ms;
@@ -113,8 +113,8 @@ int64_t npu_now_ns(void);
 int64_t npu_deadline_ns(int64_t timeout_ns);
 
 /* A device on a transport of the caller's choice, which it owns from here on, also on failure. */
-int npu_device_open_on(struct transport *t, enum npu_transport kind, const char *path, const char *reason,
-		       struct npu_device **dev);
+int npu_device_open_on(struct transport *t, enum npu_transport kind, const char *path,
+		       const char *reason, struct npu_device **dev);
 struct npu_device *npu_device_get(struct npu_device *dev);
 struct npu_context *npu_context_get(struct npu_context *ctx);
 struct npu_buffer *npu_buffer_get(struct npu_buffer *buf);

@@ -19,11 +19,14 @@
 #define TRAIT_4BIT (1u << 3)
 #define TRAIT_WHOLE_PROMPT (1u << 4)
 
-/* Name, doc, placements and traits are lines of their own: clang-format would join or split them. */
+/*
+ * Name, doc, placements and traits are lines of their own: clang-format would join or split them.
+ */
 /* clang-format off */
 static const struct llm_choice_value placements[] = {
 	[LLM_PLACE_AUTO] = { "auto",
-		"npu, by the virtual clock fine; where other options exclude it, one that they allow",
+		"npu, by the virtual clock fine; where other options exclude it, one that they "
+		"allow",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_PLACE_FINE] = { "fine",
 		"prompts: matmuls on the NPU, float operators on the CPU; tokens: as npu",
@@ -40,16 +43,16 @@ static const struct llm_choice_value placements[] = {
 		ANYWHERE, ANYWHERE, TRAIT_NPU | TRAIT_GPU },
 	[LLM_PLACE_LAYER] = { "layer",
 		"float operators on the GPU, each matmul on the NPU, the GPU, or cut between both\n"
-		"A matmul goes where it is sooner done (HeteroLLM 4). Without OpenCL it runs on the "
-		"virtual clock only.",
+		"A matmul goes where it is sooner done (HeteroLLM 4). Without OpenCL it runs on "
+		"the virtual clock only.",
 		ANYWHERE, ANYWHERE, TRAIT_NPU | TRAIT_GPU },
 };
 
 static const struct llm_choice_value weights[] = {
 	[LLM_WEIGHTS_AUTO] = { "auto",
 		"f32 on the CPU; elsewhere what the file was packed for, w4a8 for Q4_0, else w8a8\n"
-		"In a dry run, which has no file: w8a8 with placements npu and fine, w4a16 with layer, "
-		"f16 with cpu and gpu.",
+		"In a dry run, which has no file: w8a8 with placements npu and fine, w4a16 with "
+		"layer, f16 with cpu and gpu.",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_WEIGHTS_F32] = { "f32",
 		"the file's weights, widened while they are read",
@@ -62,9 +65,9 @@ static const struct llm_choice_value weights[] = {
 		0, ANYWHERE, 0 },
 	[LLM_WEIGHTS_W4A16] = { "w4a16",
 		"INT4 with a scale per 32 values of a row; activations and arithmetic in floats\n"
-		"Q4_0's blocks are used as they are; for other types the scale of least squared error is "
-		"searched. The output matrix has 8 bits unless it is Q4_0 in the file, and so have "
-		"matrices whose rows are no multiple of 32.",
+		"Q4_0's blocks are used as they are; for other types the scale of least squared "
+		"error is searched. The output matrix has 8 bits unless it is Q4_0 in the file, "
+		"and so have matrices whose rows are no multiple of 32.",
 		WITH_NPU, ANYWHERE, TRAIT_4BIT },
 	[LLM_WEIGHTS_W4A8] = { "w4a8",
 		"the weights of w4a16; integer activations",
@@ -73,7 +76,8 @@ static const struct llm_choice_value weights[] = {
 
 static const struct llm_choice_value activations[] = {
 	[LLM_ACTIVATIONS_OUTLIERS] = { "outliers",
-		"INT8; down projections multiply outliers apart, and the output matrix reads INT16\n"
+		"INT8; down projections multiply outliers apart, and the output matrix reads "
+		"INT16\n"
 		"Outliers are the few values of a row that would take the others' bits; they stay "
 		"floats.",
 		ANYWHERE, ANYWHERE, 0 },
@@ -85,8 +89,8 @@ static const struct llm_choice_value activations[] = {
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_ACTIVATIONS_INT16] = { "int16",
 		"INT16 everywhere\n"
-		"They are two planes of 8 bits, which take the NPU two passes over the rows, and one over "
-		"the weights.",
+		"They are two planes of 8 bits, which take the NPU two passes over the rows, and "
+		"one over the weights.",
 		ANYWHERE, ANYWHERE, 0 },
 };
 
@@ -104,8 +108,8 @@ static const struct llm_choice_value graphs[] = {
 		"the next larger of 32, 64, ... 1024 tokens, after as many of 1024 as are full",
 		ON(LAYER), ON(LAYER), TRAIT_WHOLE_PROMPT },
 	[LLM_GRAPHS_PIPE] = { "pipe",
-		"as many of 32, 64, ... 1024 tokens as give the length, one after the other, the last "
-		"padded",
+		"as many of 32, 64, ... 1024 tokens as give the length, one after the other, the "
+		"last padded",
 		ON(LAYER), ON(LAYER), TRAIT_WHOLE_PROMPT },
 };
 
@@ -145,7 +149,8 @@ static const struct llm_choice_value kvs[] = {
 
 static const struct llm_choice_value syncs[] = {
 	[LLM_SYNC_FAST] = { "fast",
-		"poll the queue's status page for as long as such jobs take, then wait in the driver",
+		"poll the queue's status page for as long as such jobs take, then wait in the "
+		"driver",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_SYNC_DRIVER] = { "driver",
 		"wait in the driver at once",
@@ -181,8 +186,8 @@ static const struct llm_choice_info table[LLM_NR_CHOICES] = {
 		FIELD(activations), VALUES(activations), .runs = ANYWHERE, .plans = ANYWHERE,
 		.integers = true,
 		.doc = "what a row of activations is rounded to for a matmul of integers\n"
-		       "These are all with weights w8a8 and w4a8, and of others those of a matrix that "
-		       "has 8 bits.",
+		       "These are all with weights w8a8 and w4a8, and of others those of a matrix "
+		       "that has 8 bits.",
 	},
 	[LLM_CHOICE_GRAPHS] = {
 		FIELD(graphs), VALUES(graphs), .runs = WITH_NPU, .plans = ANYWHERE,

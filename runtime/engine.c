@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Engines: a model file, its tokenizer, the CPU lane's threads and the device, opened together or not at all.
+ * Engines: a model file, its tokenizer, the CPU lane's threads and the device,
+ * opened together or not at all.
  *
- * On the CPU nothing is loaded: the matrices are read from the mapped file when they are used. For the NPU they are
- * quantised and packed now (quant.c).
+ * On the CPU nothing is loaded: the matrices are read from the mapped file when they are used. For
+ * the NPU they are quantised and packed now (quant.c).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +16,10 @@
 #include "gpu_lane.h"
 #include "llm_fail.h"
 
-/* How long an idle thread polls for its next loop. With a device the CPUs may be its own (sim), so it sleeps at once. */
+/*
+ * How long an idle thread polls for its next loop. With a device the CPUs may be its own
+ * (sim), so it sleeps at once.
+ */
 #define CPU_SPIN_US 50
 
 /* The numbers among the options. */
@@ -40,7 +44,9 @@ static bool engine_q4(const struct llm_model *m)
 	for (unsigned int i = 0; i < m->n_layer; i++) {
 		for (int w = 0; w < LLM_NR_MATRICES; w++) {
 			bytes += m->layers[i].matrix[w]->bytes;
-			q4 += m->layers[i].matrix[w]->type == GGUF_Q4_0 ? m->layers[i].matrix[w]->bytes : 0;
+			q4 += m->layers[i].matrix[w]->type == GGUF_Q4_0
+				      ? m->layers[i].matrix[w]->bytes
+				      : 0;
 		}
 	}
 	return q4 > bytes / 2;
@@ -59,7 +65,8 @@ static int engine_settle(struct llm_engine *e, const struct llm_options *opts)
 		return llm_choices_settle(&opts->choices, NULL, virtual_clock, &e->info.choices);
 	packed = m->packed[0] ? llm_choice_parse(LLM_CHOICE_WEIGHTS, m->packed) : LLM_WEIGHTS_AUTO;
 	if (packed < 0 || (m->packed[0] && !llm_weights_packed((enum llm_weights)packed)))
-		return llm_fail(-ENOTSUP, "%s: packed for weights '%s', which are not known", e->path, m->packed);
+		return llm_fail(-ENOTSUP, "%s: packed for weights '%s', which are not known",
+				e->path, m->packed);
 	file.packed = (enum llm_weights)packed;
 	file.q4 = engine_q4(m);
 	return llm_choices_settle(&opts->choices, &file, virtual_clock, &e->info.choices);
@@ -81,8 +88,9 @@ static int engine_read(struct llm_engine *e)
 	if (err)
 		return llm_fail(err, "%s: %s", e->path, line);
 	if (tokenizer_n_vocab(e->tok) > l->model.n_vocab)
-		return llm_fail(-EINVAL, "%s: %zu tokens in the vocabulary, %u rows in token_embd.weight", e->path,
-				tokenizer_n_vocab(e->tok), l->model.n_vocab);
+		return llm_fail(-EINVAL,
+				"%s: %zu tokens in the vocabulary, %u rows in token_embd.weight",
+				e->path, tokenizer_n_vocab(e->tok), l->model.n_vocab);
 	return 0;
 }
 
@@ -95,7 +103,8 @@ static void engine_describe(struct llm_engine *e)
 
 	snprintf(info->arch, sizeof(info->arch), "%s", m->arch);
 	if (!gguf_string(e->loaded.file, "general.name", &name, &bytes))
-		snprintf(info->name, sizeof(info->name), "%.*s", bytes < 64 ? (int)bytes : 64, name);
+		snprintf(info->name, sizeof(info->name), "%.*s", bytes < 64 ? (int)bytes : 64,
+			 name);
 	llm_model_type(m, e->loaded.file, info->type, sizeof(info->type));
 	info->n_params = m->n_params;
 	info->file_bytes = m->file_bytes;
@@ -125,8 +134,10 @@ static int engine_load_gpu(struct llm_engine *e, const struct llm_options *opts)
 	if (err == -ENODEV && e->profile && !opts->gpu)
 		return 0;
 	if (err == -ENODEV)
-		return llm_fail(err, "placement %s: %s; or --clock virtual, which has a GPU of its own",
-				llm_choice_name(LLM_CHOICE_PLACEMENT, e->info.choices.placement), llm_error());
+		return llm_fail(err,
+				"placement %s: %s; or --clock virtual, which has a GPU of its own",
+				llm_choice_name(LLM_CHOICE_PLACEMENT, e->info.choices.placement),
+				llm_error());
 	if (err)
 		return err;
 	e->info.gpu = llm_gpu_info(e->loaded.gpu)->name;
@@ -152,10 +163,11 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 
 	/* The last row of a chunk is bound where it lies, and bindings are 64-byte aligned. */
 	if (e->loaded.model.n_embd % 16)
-		return llm_fail(-ENOTSUP,
-				"%s: an embedding of %u is not a multiple of 16, which the NPU's graphs need; "
-				"choose placement cpu",
-				e->path, e->loaded.model.n_embd);
+		return llm_fail(
+			-ENOTSUP,
+			"%s: an embedding of %u is not a multiple of 16, which the NPU's graphs "
+			"need; choose placement cpu",
+			e->path, e->loaded.model.n_embd);
 	/* One SoC on both sides of the transport. */
 	if (!device.profile)
 		device.profile = opts->profile;
@@ -198,8 +210,9 @@ static int engine_load_predictor(struct llm_engine *e, const char *path)
 	predictor_info(e->predictor, &info);
 	if (info.lane == SOC_NPU)
 		return 0;
-	return llm_fail(-EINVAL, "%s: predicts lane %s; of lane npu is wanted: npu-profile fit --lane npu", path,
-			soc_lane_name(info.lane));
+	return llm_fail(-EINVAL,
+			"%s: predicts lane %s; of lane npu is wanted: npu-profile fit --lane npu",
+			path, soc_lane_name(info.lane));
 }
 
 static int engine_load_profiles(struct llm_engine *e, const struct llm_options *opts)
@@ -216,7 +229,8 @@ static int engine_load_profiles(struct llm_engine *e, const struct llm_options *
 	if (why[0])
 		return llm_fail(-EINVAL, "%s", why);
 	if (opts->dry_run && !opts->profile)
-		return llm_fail(-EINVAL, "a dry run takes its times from a profile, and there is none");
+		return llm_fail(-EINVAL,
+				"a dry run takes its times from a profile, and there is none");
 	return opts->predictor ? engine_load_predictor(e, opts->predictor) : 0;
 }
 
@@ -294,9 +308,11 @@ static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 	if (err || opts->dry_run)
 		return err;
 	if (e->info.choices.kv == LLM_KV_Q8_0 && l->model.head_dim % VNPU_Q8_0_VALUES)
-		return llm_fail(-EINVAL,
-				"%s: heads of %u values; a KV cache of q8_0 needs a multiple of %d, choose f16 or f32",
-				e->path, l->model.head_dim, VNPU_Q8_0_VALUES);
+		return llm_fail(
+			-EINVAL,
+			"%s: heads of %u values; a KV cache of q8_0 needs a multiple of %d, choose "
+			"f16 or f32",
+			e->path, l->model.head_dim, VNPU_Q8_0_VALUES);
 	e->info.threads = opts->threads ? opts->threads : llm_pool_cpus();
 	if (e->info.threads > LLM_MAX_THREADS)
 		e->info.threads = LLM_MAX_THREADS;

@@ -24,8 +24,12 @@ struct llm_engine {
 	unsigned int chunk; /* as it was asked for; 0: it was not */
 	float jitter; /* of the virtual clock's durations */
 	uint64_t seed;
-	/* For tests and experiments: how matmuls are cut (plan_options.cut), set before a session is created. */
-	void (*cut)(void *ud, const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n, struct partition *part);
+	/*
+	 * For tests and experiments: how matmuls are cut (plan_options.cut), set
+	 * before a session is created.
+	 */
+	void (*cut)(void *ud, const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n,
+		    struct partition *part);
 	void *cut_ud;
 	atomic_uint refs; /* the user's and one per session */
 };

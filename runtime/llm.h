@@ -56,7 +56,7 @@ const char *llm_error(void);
 #define LLM_MAX_THREADS 1024
 #define LLM_MAX_CHUNK 8192
 
-/* ---- what models multiply ------------------------------------------------------------------------------------------ */
+/* ---- what models multiply -------------------------------------------------------------------- */
 
 /* Bits of a weight in memory, and of an activation as the matmul reads it; @w not AUTO. */
 double llm_weight_bits(enum llm_weights w);
@@ -68,13 +68,13 @@ struct llm_matmul {
 };
 #define LLM_MAX_MATMULS 8
 /*
- * The matmuls of a layer of a model, and of its output matrix last, in the order of a forward pass. @shape:
- * a file, or a name of share/shapes (VNPU_SHAPES names another folder). 0 with their number in *@n; else
- * -errno, and llm_error() names the shape.
+ * The matmuls of a layer of a model, and of its output matrix last, in the order of a forward
+ * pass. @shape: a file, or a name of share/shapes (VNPU_SHAPES names another folder). 0 with their
+ * number in *@n; else -errno, and llm_error() names the shape.
  */
 int llm_shape_matmuls(const char *shape, struct llm_matmul list[LLM_MAX_MATMULS], unsigned int *n);
 
-/* ---- OpenCL's devices -------------------------------------------------------------------------------------------------- */
+/* ---- OpenCL's devices ------------------------------------------------------------------------ */
 
 /* A device that can be an engine's GPU lane: llm_options.gpu. */
 struct llm_gpu_info {
@@ -89,52 +89,57 @@ struct llm_gpu_info {
 };
 
 /*
- * All devices of all platforms, in the platforms' order: the first @max to @list, and in *@n how many there
- * are. -ENODEV: there is no platform, and llm_error() says what to install; 0 devices on platforms that are
- * there are no error.
+ * All devices of all platforms, in the platforms' order: the first @max to @list, and in *@n how
+ * many there are. -ENODEV: there is no platform, and llm_error() says what to install; 0 devices on
+ * platforms that are there are no error.
  */
 int llm_gpu_list(struct llm_gpu_info *list, unsigned int max, unsigned int *n);
 
-/* ---- engine ------------------------------------------------------------------------------------------------------- */
+/* ---- engine ---------------------------------------------------------------------------------- */
 
 struct llm_options {
 	const char *model; /* a GGUF file */
-	/* Only its shape is read, and what evaluations take is simulated on the profile: no weights, no results, and ids
-	 * may be NULL. */
+	/* Only its shape is read, and what evaluations take is simulated on the profile: no
+	 * weights, no results, and ids may be NULL. */
 	bool dry_run;
-	const char *shape; /* of a dry run, in place of a model: a file, or a name of share/shapes */
-	struct llm_choices choices; /* zeros: the defaults; llm_choices_settle(): what goes together */
+	/* Of a dry run, in place of a model: a file, or a name of share/shapes. */
+	const char *shape;
+	/* Zeros: the defaults; llm_choices_settle(): what goes together. */
+	struct llm_choices choices;
 	/* CPU lane, at most LLM_MAX_THREADS; 0: one per CPU that the process may use */
 	unsigned int threads;
-	/* Tokens of a prefill graph, bucketed: of the largest one; placements gpu and layer: of a prompt
-	 * taken whole. At most LLM_MAX_CHUNK; 0: 256, there 2048 */
+	/* Tokens of a prefill graph, bucketed: of the largest one; placements gpu and layer: of a
+	 * prompt taken whole. At most LLM_MAX_CHUNK; 0: 256, there 2048 */
 	unsigned int chunk;
-	/* The clock: NULL for the wall's. Else a profile (docs/soc-model.md), and every evaluation's time is what it
-	 * would take on that SoC; results are the same. */
+	/* The clock: NULL for the wall's. Else a profile (docs/soc-model.md), and every
+	 * evaluation's time is what it would take on that SoC; results are the same. */
 	const char *profile;
-	/* The virtual clock: what tasks take varies evenly by up to this fraction, 0 to below 1; which way @seed says, for each
-	 * session anew. 0: not at all. */
+	/* The virtual clock: what tasks take varies evenly by up to this fraction, 0 to below 1;
+	 * which way @seed says, for each session anew. 0: not at all. */
 	float jitter;
 	uint64_t seed;
 	struct npu_device_options device;
-	/* Placements gpu and layer: which OpenCL device, a number in llm_gpu_list() or a part of "platform name";
-	 * or LLM_GPU_HOST, the CPU lane in its place. Without OpenCL they run on the virtual clock only, if
-	 * nothing is said: there the host computes what the modelled GPU takes its time for. */
+	/* Placements gpu and layer: which OpenCL device, a number in llm_gpu_list() or a part of
+	 * "platform name"; or LLM_GPU_HOST, the CPU lane in its place. Without OpenCL they run on
+	 * the virtual clock only, if nothing is said: there the host computes what the modelled
+	 * GPU takes its time for. */
 	const char *gpu;
 #define LLM_GPU_HOST "host"
-	/* Placement layer on the wall's clock: a profile of the machine, for which products are cut; NULL: host. The virtual clock's
-	 * own is taken there. */
+	/* Placement layer on the wall's clock: a profile of the machine, for which products are
+	 * cut; NULL: host. The virtual clock's own is taken there. */
 	const char *cuts_profile;
-	/* What has been learned of matmuls on the NPU, as npu-profile writes it; NULL: nothing. Placement layer cuts matmuls by
-	 * it (HeteroLLM 4.3); what they take on the virtual clock's NPU with other placements is its. */
+	/* What has been learned of matmuls on the NPU, as npu-profile writes it; NULL: nothing.
+	 * Placement layer cuts matmuls by it (HeteroLLM 4.3); what they take on the virtual clock's
+	 * NPU with other placements is its. */
 	const char *predictor;
 	/* Called while loading with a fraction 0..1; non-zero stops the load with -ECANCELED. */
 	int (*progress)(void *ud, double fraction, const char *what);
 	void *ud;
 };
 
-/* Loads a model. -EINVAL a bad file or options that do not fit together, -ENOTSUP an architecture, tensor type or
- * tokenizer that is not supported, -ENOENT, -EACCES, -ENOMEM, and the device's errors. */
+/* Loads a model. -EINVAL a bad file or options that do not fit together, -ENOTSUP an
+ * architecture, tensor type or tokenizer that is not supported, -ENOENT, -EACCES, -ENOMEM,
+ * and the device's errors. */
 int llm_engine_open(const struct llm_options *opts, struct llm_engine **engine);
 void llm_engine_close(struct llm_engine *engine);
 
@@ -160,25 +165,36 @@ struct npu_device *llm_engine_device(const struct llm_engine *engine);
 /* There is an OpenCL device, so that placements gpu and layer run by the wall clock too. */
 bool llm_has_gpu(void);
 
-/* ---- text <-> tokens ---------------------------------------------------------------------------------------------- */
+/* ---- text <-> tokens ------------------------------------------------------------------------- */
 
 #define LLM_TOKENIZE_BOS (1u << 0) /* put BOS in front if the model wants it */
-#define LLM_TOKENIZE_SPECIAL (1u << 1) /* control tokens written in the text ("<|im_end|>") become their ids */
+/* Control tokens written in the text ("<|im_end|>") become their ids. */
+#define LLM_TOKENIZE_SPECIAL (1u << 1)
 
-/* Token ids of @text. Returns how many there are; if that is more than @max, only @max were stored. -errno. */
-long llm_tokenize(const struct llm_engine *engine, const char *text, size_t bytes, unsigned int flags, int32_t *ids,
-		  size_t max);
-/* Bytes of one token as they follow in a text (not NUL-terminated, may be part of a UTF-8 sequence); control tokens
- * are empty. Returns the number of bytes, of which at most @max were stored; -EINVAL for an unknown id. */
+/*
+ * Token ids of @text. Returns how many there are; if that is more than @max, only
+ * @max were stored. -errno.
+ */
+long llm_tokenize(const struct llm_engine *engine, const char *text, size_t bytes,
+		  unsigned int flags, int32_t *ids, size_t max);
+/* Bytes of one token as they follow in a text (not NUL-terminated, may be part of a UTF-8
+ * sequence); control tokens are empty. Returns the number of bytes, of which at most @max were
+ * stored; -EINVAL for an unknown id. */
 int llm_token_text(const struct llm_engine *engine, int32_t id, char *buf, size_t max);
-/* Text of a sequence, with the tokenizer's leading space removed. As llm_tokenize() in its result. */
-long llm_detokenize(const struct llm_engine *engine, const int32_t *ids, size_t n, char *buf, size_t max);
+/*
+ * Text of a sequence, with the tokenizer's leading space removed. As llm_tokenize() in its result.
+ */
+long llm_detokenize(const struct llm_engine *engine, const int32_t *ids, size_t n, char *buf,
+		    size_t max);
 /* An end-of-text or end-of-turn token. */
 bool llm_token_is_end(const struct llm_engine *engine, int32_t id);
 
-/* ---- sessions ----------------------------------------------------------------------------------------------------- */
+/* ---- sessions -------------------------------------------------------------------------------- */
 
-/* @n_ctx tokens of context; 0: what the model was trained with, at most 4096. -ENOMEM names the bytes. */
+/*
+ * @n_ctx tokens of context; 0: what the model was trained with, at most 4096.
+ * -ENOMEM names the bytes.
+ */
 int llm_session_create(struct llm_engine *engine, unsigned int n_ctx, struct llm_session **session);
 void llm_session_free(struct llm_session *session);
 unsigned int llm_session_n_ctx(const struct llm_session *session);
@@ -186,24 +202,33 @@ unsigned int llm_session_n_past(const struct llm_session *session); /* tokens ev
 /* Forgets all tokens from position @n_past on; -EINVAL if it is beyond the end. */
 int llm_session_truncate(struct llm_session *session, unsigned int n_past);
 
-/* Evaluates @n tokens after those evaluated so far. -ENOSPC if they overfill the context, -EINVAL for an unknown id:
- * then nothing was evaluated. A device error leaves n_past where it was. */
+/* Evaluates @n tokens after those evaluated so far. -ENOSPC if they overfill the context, -EINVAL
+ * for an unknown id: then nothing was evaluated. A device error leaves n_past where it was. */
 int llm_session_eval(struct llm_session *session, const int32_t *ids, size_t n);
-/* Logits of the last token evaluated: n_vocab floats, valid until the next call. NULL before the first. */
+/*
+ * Logits of the last token evaluated: n_vocab floats, valid until the next
+ * call. NULL before the first.
+ */
 const float *llm_session_logits(const struct llm_session *session);
-/* As llm_session_eval(), and calls @fn with the logits of every token in order (position within @ids). Memory for them is
- * that of a few dozen tokens, however many there are. */
+/* As llm_session_eval(), and calls @fn with the logits of every token in order (position within
+ * @ids). Memory for them is that of a few dozen tokens, however many there are. */
 int llm_session_eval_all(struct llm_session *session, const int32_t *ids, size_t n,
 			 void (*fn)(void *ud, size_t i, const float *logits), void *ud);
 
-/* The same with the logits of all tokens in @logits [n][n_vocab]: what a draft of several tokens is checked against. */
+/*
+ * The same with the logits of all tokens in @logits [n][n_vocab]: what a draft of several
+ * tokens is checked against.
+ */
 int llm_verify(struct llm_session *session, const int32_t *ids, size_t n, float *logits);
 
-/* The engine's clock: CLOCK_MONOTONIC, or what the session's evaluations have taken on the virtual one. */
+/*
+ * The engine's clock: CLOCK_MONOTONIC, or what the session's evaluations have
+ * taken on the virtual one.
+ */
 uint64_t llm_session_now_ns(const struct llm_session *session);
 
-/* A task of a pass: an operator, or a slice of a matmul, of one layer for one chunk of tokens. Times are from the pass's
- * beginning. */
+/* A task of a pass: an operator, or a slice of a matmul, of one layer for one chunk of tokens.
+ * Times are from the pass's beginning. */
 struct llm_span {
 	const char *op; /* "embed", "qkv", ... */
 	unsigned int chunk, layer, slice;
@@ -213,21 +238,24 @@ struct llm_span {
 	const uint32_t *after; /* what it came after: [nr_after] indices */
 	size_t nr_after;
 };
-/* What a pass did when, for timelines: called after each one that went well, in the thread that evaluates. @at_ns: when it
- * began, on the engine's clock. */
+/* What a pass did when, for timelines: called after each one that went well, in the thread that
+ * evaluates. @at_ns: when it began, on the engine's clock. */
 typedef void (*llm_pass_fn)(void *ud, uint64_t at_ns, const struct llm_span *spans, size_t n);
-void llm_session_listen(struct llm_session *session, llm_pass_fn fn, void *ud); /* @fn NULL: no more */
+/* @fn NULL: no more. */
+void llm_session_listen(struct llm_session *session, llm_pass_fn fn, void *ud);
 
 /*
- * The result of an operator, as soon as it is there: @tensor of @layer for @rows tokens from position @pos on, floats
- * [rows][cols], valid during the call. Tensors are embed; attn_norm, q, k, v, q_rope, k_rope, attn, attn_output,
- * attn_residual, ffn_norm, gate, up, act, down, layer_output of each layer; output_norm and logits of the rows that have
- * some. Calls come from any thread, one at a time. Who observes pays: everything is computed operator by operator, with the
- * same results, and what it takes on the virtual clock stays the same.
+ * The result of an operator, as soon as it is there: @tensor of @layer for @rows tokens from
+ * position @pos on, floats [rows][cols], valid during the call. Tensors are embed; attn_norm, q, k,
+ * v, q_rope, k_rope, attn, attn_output, attn_residual, ffn_norm, gate, up, act, down, layer_output
+ * of each layer; output_norm and logits of the rows that have some. Calls come from any thread, one
+ * at a time. Who observes pays: everything is computed operator by operator, with the same results,
+ * and what it takes on the virtual clock stays the same.
  */
-typedef void (*llm_observe_fn)(void *ud, const char *tensor, unsigned int layer, unsigned int pos, unsigned int rows,
-			       unsigned int cols, const float *data);
-void llm_session_observe(struct llm_session *session, llm_observe_fn fn, void *ud); /* @fn NULL: no more */
+typedef void (*llm_observe_fn)(void *ud, const char *tensor, unsigned int layer, unsigned int pos,
+			       unsigned int rows, unsigned int cols, const float *data);
+/* @fn NULL: no more. */
+void llm_session_observe(struct llm_session *session, llm_observe_fn fn, void *ud);
 
 /* Who computes: lanes have numbers, 0 to llm_nr_lanes() - 1, and a program finds one by its name.
  * Another version may have others; the arrays below have room for them. */
@@ -262,8 +290,9 @@ struct llm_session_stats {
 };
 void llm_session_stats(const struct llm_session *session, struct llm_session_stats *stats);
 
-/* The fast waits of placements gpu and layer (HeteroLLM 4.2), of prompts or of single tokens: each is for the end of one lane's
- * work, which took took_us where predicted_us had been predicted from those before. */
+/* The fast waits of placements gpu and layer (HeteroLLM 4.2), of prompts or of single tokens:
+ * each is for the end of one lane's work, which took took_us where predicted_us had been
+ * predicted from those before. */
 struct llm_wait_stats {
 	uint64_t waits; /* that were predicted */
 	uint64_t overslept; /* of them: it had ended when the sleep did */
@@ -274,9 +303,10 @@ struct llm_wait_stats {
 	double late_us[4]; /* took - predicted; below 0: it was early */
 };
 /* False: the session has no such waits; *@stats is zero then. */
-bool llm_session_waits(const struct llm_session *session, bool tokens, struct llm_wait_stats *stats);
+bool llm_session_waits(const struct llm_session *session, bool tokens,
+		       struct llm_wait_stats *stats);
 
-/* ---- sampling ----------------------------------------------------------------------------------------------------- */
+/* ---- sampling -------------------------------------------------------------------------------- */
 
 struct llm_sampler_options {
 	float temperature; /* <= 0: greedy */
@@ -286,7 +316,8 @@ struct llm_sampler_options {
 	uint64_t seed;
 };
 
-int llm_sampler_create(const struct llm_sampler_options *opts, unsigned int n_vocab, struct llm_sampler **sampler);
+int llm_sampler_create(const struct llm_sampler_options *opts, unsigned int n_vocab,
+		       struct llm_sampler **sampler);
 void llm_sampler_free(struct llm_sampler *sampler);
 int32_t llm_sample(struct llm_sampler *sampler, const float *logits);
 /* The likeliest token; of equal ones the lowest id. */

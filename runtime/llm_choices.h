@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine's choices: where a forward pass runs, in what arithmetic, and how its parts are put together.
+ * The engine's choices: where a forward pass runs, in what arithmetic, and how
+ * its parts are put together.
  *
  * What a choice and its values are called, what they mean and what goes together is one table
  * (choices.c). Command lines, help, manual pages, shell completion, fields, columns and errors are
@@ -12,8 +13,8 @@
  *		errx(2, "%s", llm_error());
  *	llm_choices_set(&opts.choices, LLM_CHOICE_WEIGHTS, (unsigned int)value);
  *
- * The first value of each choice, 0, is its default. Functions that can fail return -EINVAL and leave
- * a line in llm_error().
+ * The first value of each choice, 0, is its default. Functions that can fail return -EINVAL and
+ * leave a line in llm_error().
  */
 #ifndef LLM_CHOICES_H
 #define LLM_CHOICES_H
@@ -30,38 +31,44 @@ extern "C" {
 
 /* Where a forward pass runs. */
 enum llm_placement {
-	/* What the other choices can run on; of several the NPU. By the wall clock that is npu, since
-	 * the NPU is the same cores as the CPU there, and to hand over between them only costs; by a
-	 * profile's it is fine, since its NPU is slow at floats. Both give the same bits. */
+	/* What the other choices can run on; of several the NPU. By the wall clock that is
+	 * npu, since the NPU is the same cores as the CPU there, and to hand over between
+	 * them only costs; by a profile's it is fine, since its NPU is slow at floats.
+	 * Both give the same bits. */
 	LLM_PLACE_AUTO = 0,
-	LLM_PLACE_FINE, /* prefill: matmuls on the NPU, float operators on the CPU; decode: as npu */
+	/* Prefill: matmuls on the NPU, float operators on the CPU; decode: as npu. */
+	LLM_PLACE_FINE,
 	LLM_PLACE_CPU, /* everything on the CPU, no device is opened */
-	LLM_PLACE_NPU, /* everything but the embedding look-up on the NPU, one job per chunk or token */
+	/* Everything but the embedding look-up on the NPU, one job per chunk or token. */
+	LLM_PLACE_NPU,
 	LLM_PLACE_GPU, /* everything but the embedding look-up on the GPU: OpenCL (gpu.h) */
-	/* Float operators on the GPU, each matmul on the NPU or the GPU, whichever is sooner done with
-	 * it, or cut between them (HeteroLLM 4) */
+	/* Float operators on the GPU, each matmul on the NPU or the GPU, whichever is sooner done
+	 * with it, or cut between them (HeteroLLM 4) */
 	LLM_PLACE_LAYER,
 };
 
 /* What the matmuls compute with. */
 enum llm_weights {
-	/* f32 on the CPU; elsewhere what the file was packed for, w4a8 for Q4_0, else w8a8. Without a
-	 * file, in a plan: w8a8 on the NPU, w4a16 with placement layer, else f16. */
+	/* f32 on the CPU; elsewhere what the file was packed for, w4a8 for Q4_0, else w8a8. Without
+	 * a file, in a plan: w8a8 on the NPU, w4a16 with placement layer, else f16. */
 	LLM_WEIGHTS_AUTO = 0,
 	LLM_WEIGHTS_F32, /* the file's weights, widened row by row while they are used */
 	LLM_WEIGHTS_W8A8, /* INT8 per output channel, activations integers per row */
 	LLM_WEIGHTS_F16, /* planned only */
-	/* INT4 in groups of 32 (packed.h); the output matrix stays INT8 unless the file has 4 bits: */
+	/*
+	 * INT4 in groups of 32 (packed.h); the output matrix stays INT8 unless the file has 4 bits:
+	 */
 	LLM_WEIGHTS_W4A16, /* activations and arithmetic are floats (HeteroLLM, table 2) */
 	LLM_WEIGHTS_W4A8, /* activations integers per row */
 };
 
 /*
- * What a row of activations is rounded to where the matmuls are of integers. With one scale for all of
- * a row, a few large values take the others' bits, most in what the down projection reads and in what
- * the output matrix does. 16 bits are two planes of INT8 (VNPU_OP_QUANT16) and twice the arithmetic;
- * outliers that stay floats (VNPU_OP_QUANT_OUTLIERS) are a few hundredths of it on a CPU, and about as
- * much on an NPU whose vector unit is as much slower than its matrix unit as phones' are.
+ * What a row of activations is rounded to where the matmuls are of integers. With one scale for
+ * all of a row, a few large values take the others' bits, most in what the down projection
+ * reads and in what the output matrix does. 16 bits are two planes of INT8 (VNPU_OP_QUANT16)
+ * and twice the arithmetic; outliers that stay floats (VNPU_OP_QUANT_OUTLIERS) are a few
+ * hundredths of it on a CPU, and about as much on an NPU whose vector unit is as much slower
+ * than its matrix unit as phones' are.
  */
 enum llm_activations {
 	/* INT8; outliers apart for down projections, INT16 for the output matrix */
@@ -173,8 +180,8 @@ const struct llm_choice_info *llm_choice_info(enum llm_choice choice);
 const char *llm_choice_name(enum llm_choice choice, unsigned int value);
 /* The value; llm_error() lists the names that there are. */
 int llm_choice_parse(enum llm_choice choice, const char *name);
-/* Whether @choice makes a difference beside the others in @settled, for a model that is executed or,
- * with @planned, in a plan. */
+/* Whether @choice makes a difference beside the others in @settled, for a model that is executed
+ * or, with @planned, in a plan. */
 bool llm_choice_applies(enum llm_choice choice, const struct llm_choices *settled, bool planned);
 
 bool llm_placement_has_npu(enum llm_placement p); /* a device is opened */
@@ -194,10 +201,10 @@ struct llm_choices_file {
 };
 
 /*
- * Settles placement and weights where @asked leaves them to auto: by each other, by the other choices,
- * by the file and by the clock. @file NULL: there is none, all is planned only. It fails where two
- * things that were asked for by name exclude each other, and where the file excludes what was asked
- * for. -ENOTSUP: @asked can only be planned.
+ * Settles placement and weights where @asked leaves them to auto: by each other, by the other
+ * choices, by the file and by the clock. @file NULL: there is none, all is planned only. It fails
+ * where two things that were asked for by name exclude each other, and where the file excludes what
+ * was asked for. -ENOTSUP: @asked can only be planned.
  */
 int llm_choices_settle(const struct llm_choices *asked, const struct llm_choices_file *file,
 		       bool virtual_clock, struct llm_choices *settled);

@@ -2,9 +2,11 @@
 /*
  * Choosing the next token.
  *
- * Tokens at least min_p times as likely as the likeliest are kept, of these the top_k likeliest, of these the fewest that
- * together reach top_p; then one is drawn by softmax(logits / temperature). The filters see the probabilities before
- * the temperature. No more of the vocabulary is sorted than the filters keep. A seed gives the same tokens on every host: xoshiro256** seeded by splitmix64, ties by token id.
+ * Tokens at least min_p times as likely as the likeliest are kept, of these the top_k likeliest, of
+ * these the fewest that together reach top_p; then one is drawn by softmax(logits / temperature).
+ * The filters see the probabilities before the temperature. No more of the vocabulary is sorted
+ * than the filters keep. A seed gives the same tokens on every host: xoshiro256** seeded by
+ * splitmix64, ties by token id.
  */
 #include <errno.h>
 #include <math.h>
@@ -56,7 +58,8 @@ static void sampler_seed(struct llm_sampler *s, uint64_t seed)
 	}
 }
 
-int llm_sampler_create(const struct llm_sampler_options *opts, unsigned int n_vocab, struct llm_sampler **sampler)
+int llm_sampler_create(const struct llm_sampler_options *opts, unsigned int n_vocab,
+		       struct llm_sampler **sampler)
 {
 	struct llm_sampler *s;
 
@@ -64,11 +67,14 @@ int llm_sampler_create(const struct llm_sampler_options *opts, unsigned int n_vo
 	if (!n_vocab)
 		return llm_fail(-EINVAL, "a sampler for an empty vocabulary");
 	if (isnan(opts->temperature) || isinf(opts->temperature))
-		return llm_fail(-EINVAL, "temperature %g is not a finite number", (double)opts->temperature);
+		return llm_fail(-EINVAL, "temperature %g is not a finite number",
+				(double)opts->temperature);
 	if (isnan(opts->top_p) || opts->top_p <= 0)
-		return llm_fail(-EINVAL, "top_p %g leaves no token; give a number above 0", (double)opts->top_p);
+		return llm_fail(-EINVAL, "top_p %g leaves no token; give a number above 0",
+				(double)opts->top_p);
 	if (isnan(opts->min_p) || opts->min_p > 1)
-		return llm_fail(-EINVAL, "min_p %g leaves no token; give a number up to 1", (double)opts->min_p);
+		return llm_fail(-EINVAL, "min_p %g leaves no token; give a number up to 1",
+				(double)opts->min_p);
 	s = calloc(1, sizeof(*s));
 	if (s) {
 		s->candidates = malloc(n_vocab * sizeof(*s->candidates));
@@ -124,7 +130,10 @@ static void candidate_swap(struct candidate *a, struct candidate *b)
 	*b = t;
 }
 
-/* Brings the @k first of @n in order to the front, sorted: a quickselect, then a sort of those only. */
+/*
+ * Brings the @k first of @n in order to the front, sorted: a quickselect,
+ * then a sort of those only.
+ */
 static void candidates_sort(struct candidate *c, unsigned int n, unsigned int k)
 {
 	unsigned int first = 0, end = n;
@@ -177,7 +186,8 @@ static unsigned int sampler_filter(struct llm_sampler *s, const float *logits, f
 
 	for (unsigned int i = 0; i < s->n_vocab; i++) {
 		if (isfinite(logits[i]) && (double)logits[i] >= least)
-			s->candidates[n++] = (struct candidate){ .logit = logits[i], .id = (int32_t)i };
+			s->candidates[n++] =
+				(struct candidate){ .logit = logits[i], .id = (int32_t)i };
 	}
 	if (s->opts.top_k > 0 && (unsigned int)s->opts.top_k < n) {
 		candidates_sort(s->candidates, n, (unsigned int)s->opts.top_k);
@@ -198,7 +208,8 @@ int32_t llm_sample(struct llm_sampler *s, const float *logits)
 		return best;
 	n = sampler_filter(s, logits, max);
 	for (unsigned int i = 0; i < n; i++) {
-		s->p[i] = exp(((double)s->candidates[i].logit - (double)max) / (double)s->opts.temperature);
+		s->p[i] = exp(((double)s->candidates[i].logit - (double)max) /
+			      (double)s->opts.temperature);
 		sum += s->p[i];
 	}
 	at = (double)(sampler_next(s) >> 11) * 0x1p-53 * sum;

@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sessions: a timeline of tokens, with a KV cache, memory for the chunks in flight, and the logits of the last token.
+ * Sessions: a timeline of tokens, with a KV cache, memory for the chunks in flight, and the
+ * logits of the last token.
  *
  * The life of a token:
  *
  *	llm_tokenize()		tokens.c: text becomes ids
  *	llm_session_eval()	here: ids are checked, and become a pass
- *	pass_run()		pass/run.c: finds or makes the plan, and runs it under the session's clock
- *	plan_forward()		pass/plan.c: chunks, layers, operators, slices, and what each waits for
- *	sched_run()		schedule/: gives tasks to lanes as they become ready, or simulates that it does
- *	lane_ops.begin, wait	lanes/: the CPU's threads, the NPU's jobs or the GPU's kernels compute a task
+ *	pass_run()		pass/run.c: finds or makes the plan, and runs it
+ *				under the session's clock
+ *	plan_forward()		pass/plan.c: chunks, layers, operators,
+ *				slices, and what each waits for
+ *	sched_run()		schedule/: gives tasks to lanes as they become ready,
+ *				or simulates that it does
+ *	lane_ops.begin, wait	lanes/: the CPU's threads, the NPU's jobs or the
+ *				GPU's kernels compute a task
  *	LLM_OP_ROPE		K and V of the token go to the cache, where later tokens find them
  *	LLM_OP_HEAD		its logits: session->memory.logits
  *	llm_sample()		sampler.c: one of them becomes the next id
  *	llm_token_text()	tokens.c: whose bytes are shown
  *
- * n_past moves only when all of an evaluation is done, so a failed one leaves a session that can be used again: cache rows
- * beyond n_past are never read before they are written.
+ * n_past moves only when all of an evaluation is done, so a failed one leaves a session that can be
+ * used again: cache rows beyond n_past are never read before they are written.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -51,7 +56,8 @@ static struct plan_options session_plan(const struct llm_engine *e)
 /* Whether whole chunks are single graphs, which write all of their rows to the cache. */
 static bool session_pads_cache(const struct llm_engine *e)
 {
-	return e->info.choices.placement == LLM_PLACE_NPU || e->info.choices.placement == LLM_PLACE_FINE;
+	return e->info.choices.placement == LLM_PLACE_NPU ||
+	       e->info.choices.placement == LLM_PLACE_FINE;
 }
 
 /* Rows of operands are bound, and given to the GPU, where they lie. */
@@ -61,8 +67,10 @@ static int session_check_rows(const struct llm_engine *e)
 
 	if (!(m->q_dim % 16 || m->kv_dim % 16 || m->n_ff % 16))
 		return 0;
-	return llm_fail(-ENOTSUP, "%s: rows of %u, %u and %u values are no multiples of 16; choose placement npu", e->path,
-			m->q_dim, m->kv_dim, m->n_ff);
+	return llm_fail(
+		-ENOTSUP,
+		"%s: rows of %u, %u and %u values are no multiples of 16; choose placement npu",
+		e->path, m->q_dim, m->kv_dim, m->n_ff);
 }
 
 static int session_create_lanes(struct llm_session *s)
@@ -71,7 +79,9 @@ static int session_create_lanes(struct llm_session *s)
 	struct lane **lanes = s->runner.lanes;
 	bool gpu = llm_placement_has_gpu(e->info.choices.placement);
 	bool npu = e->loaded.ctx && e->info.choices.placement != LLM_PLACE_GPU;
-	int err = gpu || s->runner.opts.rows > plan_chunk(&s->runner.opts, s->n_ctx) ? session_check_rows(e) : 0;
+	int err = gpu || s->runner.opts.rows > plan_chunk(&s->runner.opts, s->n_ctx)
+			  ? session_check_rows(e)
+			  : 0;
 
 	if (!err)
 		lanes[SOC_CPU] = lane_cpu_create(&s->memory);
@@ -114,12 +124,17 @@ int llm_session_create(struct llm_engine *engine, unsigned int n_ctx, struct llm
 
 	*session = NULL;
 	if (!n_ctx)
-		n_ctx = n_ctx_train && n_ctx_train < DEFAULT_MAX_CTX ? n_ctx_train : DEFAULT_MAX_CTX;
+		n_ctx = n_ctx_train && n_ctx_train < DEFAULT_MAX_CTX ? n_ctx_train
+								     : DEFAULT_MAX_CTX;
 	if (n_ctx > MAX_ROWS - chunk)
-		return llm_fail(-EINVAL,
-				"a context of %u tokens, a KV cache of %llu bytes; at most %u tokens are possible", n_ctx,
-				(unsigned long long)llm_shape_kv_bytes(&engine->shape, n_ctx, engine->info.choices.kv),
-				MAX_ROWS - chunk);
+		return llm_fail(
+			-EINVAL,
+			"a context of %u tokens, a KV cache of %llu bytes; at most %u tokens are "
+			"possible",
+			n_ctx,
+			(unsigned long long)llm_shape_kv_bytes(&engine->shape, n_ctx,
+							       engine->info.choices.kv),
+			MAX_ROWS - chunk);
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return llm_fail(-ENOMEM, "no memory for a session");
@@ -167,7 +182,8 @@ unsigned int llm_session_n_past(const struct llm_session *session)
 int llm_session_truncate(struct llm_session *session, unsigned int n_past)
 {
 	if (n_past > session->n_past)
-		return llm_fail(-EINVAL, "cannot cut a session of %u tokens to %u", session->n_past, n_past);
+		return llm_fail(-EINVAL, "cannot cut a session of %u tokens to %u", session->n_past,
+				n_past);
 	session->n_past = n_past;
 	return 0;
 }
@@ -181,10 +197,12 @@ static int session_check(const struct llm_session *s, const int32_t *ids, size_t
 	if (!n)
 		return llm_fail(-EINVAL, "no tokens to evaluate");
 	if (n > s->n_ctx - s->n_past)
-		return llm_fail(-ENOSPC, "%zu tokens after %u do not fit a context of %u", n, s->n_past, s->n_ctx);
+		return llm_fail(-ENOSPC, "%zu tokens after %u do not fit a context of %u", n,
+				s->n_past, s->n_ctx);
 	for (size_t i = 0; i < n && !s->engine->dry_run; i++) {
 		if (ids[i] < 0 || (unsigned int)ids[i] >= n_vocab)
-			return llm_fail(-EINVAL, "token %zu is %d, not one of the vocabulary's %u", i, ids[i], n_vocab);
+			return llm_fail(-EINVAL, "token %zu is %d, not one of the vocabulary's %u",
+					i, ids[i], n_vocab);
 	}
 	return 0;
 }

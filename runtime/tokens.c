@@ -11,8 +11,8 @@ static int has_vocabulary(const struct llm_engine *engine)
 	return engine->tok ? 0 : llm_fail(-ENOTSUP, "a dry run of a shape has no vocabulary");
 }
 
-long llm_tokenize(const struct llm_engine *engine, const char *text, size_t bytes, unsigned int flags, int32_t *ids,
-		  size_t max)
+long llm_tokenize(const struct llm_engine *engine, const char *text, size_t bytes,
+		  unsigned int flags, int32_t *ids, size_t max)
 {
 	int err = has_vocabulary(engine);
 
@@ -26,10 +26,13 @@ int llm_token_text(const struct llm_engine *engine, int32_t id, char *buf, size_
 	if (n)
 		return n;
 	n = tokenizer_token_text(engine->tok, id, buf, max);
-	return n < 0 ? llm_fail(n, "no token %d; the vocabulary has %zu", id, tokenizer_n_vocab(engine->tok)) : n;
+	return n < 0 ? llm_fail(n, "no token %d; the vocabulary has %zu", id,
+				tokenizer_n_vocab(engine->tok))
+		     : n;
 }
 
-long llm_detokenize(const struct llm_engine *engine, const int32_t *ids, size_t n, char *buf, size_t max)
+long llm_detokenize(const struct llm_engine *engine, const int32_t *ids, size_t n, char *buf,
+		    size_t max)
 {
 	int err = has_vocabulary(engine);
 

@@ -26,22 +26,25 @@ static double row_cycles(const struct profile_npu *npu, enum npu_time_type type)
 {
 	double rate = type == NPU_TIME_I8 ? 1 : npu->f16_rate;
 	double compute = 1 / (npu->arrays * rate);
-	double feed = (npu->array_rows * type_bytes(type) + npu->array_cols * SUM_BYTES) / npu->feed_bytes_per_cycle;
+	double feed = (npu->array_rows * type_bytes(type) + npu->array_cols * SUM_BYTES) /
+		      npu->feed_bytes_per_cycle;
 
 	return compute > feed ? compute : feed;
 }
 
 double npu_time_peak_tops(const struct profile_npu *npu, enum npu_time_type type)
 {
-	return 2 * npu->array_rows * npu->array_cols * npu->arrays * (type == NPU_TIME_I8 ? 1 : npu->f16_rate) *
-	       npu->clock_mhz / 1e6;
+	return 2 * npu->array_rows * npu->array_cols * npu->arrays *
+	       (type == NPU_TIME_I8 ? 1 : npu->f16_rate) * npu->clock_mhz / 1e6;
 }
 
 /* [m][k] streamed past a stationary [k][n]. */
-static double arrays_ns(const struct profile_npu *npu, enum npu_time_type type, uint64_t m, uint64_t k, uint64_t n)
+static double arrays_ns(const struct profile_npu *npu, enum npu_time_type type, uint64_t m,
+			uint64_t k, uint64_t n)
 {
 	uint64_t rows = div_up(m, (uint64_t)npu->row_granule) * (uint64_t)npu->row_granule;
-	uint64_t tiles = div_up(k, (uint64_t)npu->array_rows) * div_up(n, (uint64_t)npu->array_cols);
+	uint64_t tiles =
+		div_up(k, (uint64_t)npu->array_rows) * div_up(n, (uint64_t)npu->array_cols);
 	double load_bytes = (double)tiles * npu->array_rows * npu->array_cols * type_bytes(type);
 	/* The last row has to pass the whole array before the next tile may come. */
 	double drain = (npu->array_rows + npu->array_cols) / npu->arrays;
@@ -51,8 +54,9 @@ static double arrays_ns(const struct profile_npu *npu, enum npu_time_type type, 
 }
 
 /*
- * DRAM traffic of a streamed and a stationary operand that do not both fit the chip: either the streamed one is read
- * again for each part of the stationary one that fits half of the chip's memory, or the other way round.
+ * DRAM traffic of a streamed and a stationary operand that do not both fit the chip: either the
+ * streamed one is read again for each part of the stationary one that fits half of the chip's
+ * memory, or the other way round.
  */
 static double traffic(const struct profile_npu *npu, double streamed, double stationary)
 {
@@ -61,8 +65,10 @@ static double traffic(const struct profile_npu *npu, double streamed, double sta
 
 	if (streamed <= half || stationary <= half)
 		return streamed + stationary;
-	again_streamed = streamed * (double)div_up((uint64_t)stationary, (uint64_t)half) + stationary;
-	again_stationary = stationary * (double)div_up((uint64_t)streamed, (uint64_t)half) + streamed;
+	again_streamed =
+		streamed * (double)div_up((uint64_t)stationary, (uint64_t)half) + stationary;
+	again_stationary =
+		stationary * (double)div_up((uint64_t)streamed, (uint64_t)half) + streamed;
 	return again_streamed < again_stationary ? again_streamed : again_stationary;
 }
 
@@ -75,7 +81,8 @@ struct npu_cost npu_time_matmul(const struct profile_npu *npu, const struct npu_
 	bool streamed = op->order == NPU_TIME_WEIGHTS_STREAMED;
 	struct npu_cost cost = { 0, 0 };
 
-	cost.dram_bytes = streamed ? traffic(npu, weight_bytes, act_bytes) : traffic(npu, act_bytes, weight_bytes);
+	cost.dram_bytes = streamed ? traffic(npu, weight_bytes, act_bytes)
+				   : traffic(npu, act_bytes, weight_bytes);
 	cost.dram_bytes += (double)op->m * (double)op->n * RESULT_BYTES(op->type);
 	if (op->type == NPU_TIME_F16_EMULATED)
 		cost.ns = weights * npu->f16_emulated_ns;
@@ -96,7 +103,8 @@ struct npu_cost npu_time_matmul(const struct profile_npu *npu, const struct npu_
 	return cost;
 }
 
-struct npu_cost npu_time_attention(const struct profile_npu *npu, const struct npu_time_attention *op)
+struct npu_cost npu_time_attention(const struct profile_npu *npu,
+				   const struct npu_time_attention *op)
 {
 	struct npu_time_matmul qk = {
 		.m = op->rows,
@@ -116,7 +124,8 @@ struct npu_cost npu_time_attention(const struct profile_npu *npu, const struct n
 	pv.k = qk.n;
 	pv.n = qk.k;
 	add = npu_time_matmul(npu, &pv);
-	cost.ns += add.ns + (double)op->rows * (double)op->heads * op->ctx * FLOAT_OPS_SOFTMAX / npu->vector_gelems;
+	cost.ns += add.ns + (double)op->rows * (double)op->heads * op->ctx * FLOAT_OPS_SOFTMAX /
+				    npu->vector_gelems;
 	cost.dram_bytes += add.dram_bytes;
 	return cost;
 }
@@ -128,7 +137,8 @@ double npu_time_alone_ns(const struct profile_npu *npu, struct npu_cost cost)
 	return cost.ns > memory ? cost.ns : memory;
 }
 
-struct npu_cost npu_time_vector(const struct profile_npu *npu, double elements, double operations, double bytes)
+struct npu_cost npu_time_vector(const struct profile_npu *npu, double elements, double operations,
+				double bytes)
 {
 	return (struct npu_cost){ elements * operations / npu->vector_gelems, bytes };
 }

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How long the modelled NPU takes: pure functions of a profile's [npu] numbers and an operator's shape.
+ * How long the modelled NPU takes: pure functions of a profile's [npu] numbers
+ * and an operator's shape.
  *
- * The NPU is a weight-stationary machine (HeteroLLM 3.2, CoordGen 2.1). Of C[m][n] = A[m][k] B[k][n] the operand B is
- * the stationary one: it is cut into tiles as large as an array, each tile is loaded, and then all rows of A are
- * streamed past it. From that follow the three behaviours that HeteroLLM 3.2 reports:
+ * The NPU is a weight-stationary machine (HeteroLLM 3.2, CoordGen 2.1). Of C[m][n] = A[m][k]
+ * B[k][n] the operand B is the stationary one: it is cut into tiles as large as an array, each tile
+ * is loaded, and then all rows of A are streamed past it. From that follow the three behaviours
+ * that HeteroLLM 3.2 reports:
  *
  *	stage		m, k and n count as multiples of row_granule, array_rows and array_cols
- *	order		a tile's load pays when many rows are streamed past it: [14336, 4096] x [4096, 128] is several times
- *			as fast as [128, 4096] x [4096, 14336], which has as many products
- *	shape		of two A with as much in them the one with more rows and fewer columns has fewer tiles to load
+ *	order		a tile's load pays when many rows are streamed past it: [14336, 4096] x
+ *			[4096, 128] is several times as fast as [128, 4096] x [4096, 14336],
+ *			which has as many products
+ *	shape		of two A with as much in them the one with more rows and fewer
+ *			columns has fewer tiles to load
  *
- * A cost has two parts, which overlap: time in the NPU, and bytes to and from DRAM. Alone, an operator takes the longer
- * of the two; where lanes share the DRAM, the runtime's simulation gives it its share (soc/soc.h).
+ * A cost has two parts, which overlap: time in the NPU, and bytes to and from DRAM. Alone, an
+ * operator takes the longer of the two; where lanes share the DRAM, the runtime's simulation gives
+ * it its share (soc/soc.h).
  */
 #ifndef NPU_TIME_H
 #define NPU_TIME_H
@@ -47,12 +52,14 @@ struct npu_cost {
 enum npu_time_type {
 	NPU_TIME_I8, /* INT8 activations */
 	NPU_TIME_F16, /* F16 activations */
-	NPU_TIME_F16_EMULATED, /* F16 activations, by a compiler that does not map them to the arrays (llm.npu table 3) */
+	/* F16 activations, by a compiler that does not map them to the arrays (llm.npu table 3). */
+	NPU_TIME_F16_EMULATED,
 };
 
 enum npu_time_order {
 	NPU_TIME_WEIGHTS_STATIONARY, /* C = A W: the weights are loaded */
-	NPU_TIME_WEIGHTS_STREAMED, /* C^T = W^T A^T: the activations are loaded, the weights are streamed */
+	/* C^T = W^T A^T: the activations are loaded, the weights are streamed. */
+	NPU_TIME_WEIGHTS_STREAMED,
 };
 
 struct npu_time_matmul {
@@ -60,7 +67,8 @@ struct npu_time_matmul {
 	enum npu_time_type type;
 	enum npu_time_order order;
 	double weight_bits; /* as they lie in DRAM */
-	bool widened; /* weights of a type that the arrays do not take: the vector engine widens them first */
+	/* Weights of a type that the arrays do not take: the vector engine widens them first. */
+	bool widened;
 	bool dynamic; /* the weights are activations too (Q K^T): laid out at run time */
 	unsigned int heads; /* so many products of this shape; 0: 1 */
 };
@@ -69,19 +77,28 @@ struct npu_time_attention {
 	uint64_t rows, heads, head_dim; /* queries [rows][heads][head_dim] */
 	double ctx; /* positions that a query sees, on average */
 	enum npu_time_type type;
-	double kv_bits; /* of a cached value in DRAM, where those are narrower than the type's; 0: they are not */
+	/* Of a cached value in DRAM, where those are narrower than the type's; 0: they are not. */
+	double kv_bits;
 	bool scores_only; /* Q K^T and no more */
 };
 
 /* A matrix product, without the launch of its graph. */
 struct npu_cost npu_time_matmul(const struct profile_npu *npu, const struct npu_time_matmul *op);
 /* softmax(Q K^T) V, both products with operands that are laid out at run time. */
-struct npu_cost npu_time_attention(const struct profile_npu *npu, const struct npu_time_attention *op);
+struct npu_cost npu_time_attention(const struct profile_npu *npu,
+				   const struct npu_time_attention *op);
 /* A cost's duration when the NPU is the only lane at work. */
 double npu_time_alone_ns(const struct profile_npu *npu, struct npu_cost cost);
-/* Operations on single elements by the vector engine: norms, activations, quantisation. @bytes: read and written. */
-struct npu_cost npu_time_vector(const struct profile_npu *npu, double elements, double operations, double bytes);
-/* A graph's way from source to memory: intermediate form, and compilation (llm.npu 2.3, EdgeFlow 3.1). */
+/*
+ * Operations on single elements by the vector engine: norms, activations,
+ * quantisation. @bytes: read and written.
+ */
+struct npu_cost npu_time_vector(const struct profile_npu *npu, double elements, double operations,
+				double bytes);
+/*
+ * A graph's way from source to memory: intermediate form, and compilation
+ * (llm.npu 2.3, EdgeFlow 3.1).
+ */
 double npu_time_build_ns(const struct profile_npu *npu, uint64_t operators);
 double npu_time_optimize_ns(const struct profile_npu *npu, uint64_t weights);
 

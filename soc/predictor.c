@@ -5,8 +5,17 @@
 #include "predictor_tree.h"
 
 const char *const predictor_feature_names[NR_FEATURES] = {
-	"m",	    "k",	   "n",	    "streamed_rows", "tiles", "products", "weight_bytes", "activation_bytes",
-	"act_bits", "weight_bits", "order",
+	"m",
+	"k",
+	"n",
+	"streamed_rows",
+	"tiles",
+	"products",
+	"weight_bytes",
+	"activation_bytes",
+	"act_bits",
+	"weight_bits",
+	"order",
 };
 const char *const predictor_term_names[NR_TERMS] = {
 	"one", "tiles", "passes", "products", "weight_bytes", "input_bytes", "outputs",
@@ -22,11 +31,15 @@ static double tiles_of(uint64_t size, uint32_t tile)
 	return (double)((size + tile - 1) / tile);
 }
 
-void predictor_shape(const struct predictor_options *o, const struct soc_op *op, struct predictor_shape *s)
+void predictor_shape(const struct predictor_options *o, const struct soc_op *op,
+		     struct predictor_shape *s)
 {
 	double m = (double)op->m, k = (double)op->k, n = (double)op->n;
 	bool streamed = op->order == NPU_TIME_WEIGHTS_STREAMED;
-	/* Of the two operands the stationary one is cut into tiles, and the other one's rows pass them. */
+	/*
+	 * Of the two operands the stationary one is cut into tiles, and the
+	 * other one's rows pass them.
+	 */
 	uint64_t passing = streamed ? op->n : op->m, standing = streamed ? op->m : op->n;
 	double rows = tiles_of(passing, o->tile_m) * o->tile_m;
 	double tiles = tiles_of(op->k, o->tile_k) * tiles_of(standing, o->tile_n);

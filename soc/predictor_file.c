@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Reading model files (predictor_tree.h). A file is not trusted: what it describes is a tree, with numbers in their
- * ranges, or it is refused. */
+/* Reading model files (predictor_tree.h). A file is not trusted: what it describes is a tree, with
+ * numbers in their ranges, or it is refused. */
 #include <errno.h>
 #include <ini.h>
 #include <math.h>
@@ -16,10 +16,14 @@ static const struct {
 	const char *key;
 	uint32_t min, max;
 } numbers[] = {
-	{ "version", PREDICTOR_VERSION, PREDICTOR_VERSION }, { "samples", 1, UINT32_MAX },
-	{ "max_depth", 0, PREDICTOR_MAX_DEPTH }, { "min_samples", 1, UINT32_MAX },
-	{ "tile_m", 1, PREDICTOR_MAX_TILE },	 { "tile_k", 1, PREDICTOR_MAX_TILE },
-	{ "tile_n", 1, PREDICTOR_MAX_TILE },	 { "nodes", 1, PREDICTOR_MAX_NODES },
+	{ "version", PREDICTOR_VERSION, PREDICTOR_VERSION },
+	{ "samples", 1, UINT32_MAX },
+	{ "max_depth", 0, PREDICTOR_MAX_DEPTH },
+	{ "min_samples", 1, UINT32_MAX },
+	{ "tile_m", 1, PREDICTOR_MAX_TILE },
+	{ "tile_k", 1, PREDICTOR_MAX_TILE },
+	{ "tile_n", 1, PREDICTOR_MAX_TILE },
+	{ "nodes", 1, PREDICTOR_MAX_NODES },
 };
 #define NR_NUMBERS ((int)(sizeof(numbers) / sizeof(numbers[0])))
 #define KEY_NODES (NR_NUMBERS - 1)
@@ -49,7 +53,8 @@ struct reader {
 };
 
 /* 0, as inih's handlers return it for an error. */
-static int fail_with(struct reader *r, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static int fail_with(struct reader *r, int err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 static int fail_with(struct reader *r, int err, const char *fmt, ...)
 {
 	char what[384];
@@ -89,8 +94,9 @@ static bool parse_double(const char *value, double *v)
 static uint32_t *number_place(struct reader *r, int i)
 {
 	struct predictor_options *o = &r->p->info.options;
-	uint32_t *const places[] = { &r->version, &r->p->info.samples, &o->max_depth, &o->min_samples,
-				     &o->tile_m,  &o->tile_k,	       &o->tile_n,    &r->p->nr_nodes };
+	uint32_t *const places[] = { &r->version,     &r->p->info.samples, &o->max_depth,
+				     &o->min_samples, &o->tile_m,	   &o->tile_k,
+				     &o->tile_n,      &r->p->nr_nodes };
 
 	return places[i];
 }
@@ -100,9 +106,10 @@ static int parse_number(struct reader *r, int i, const char *value)
 	if (parse_u32(value, numbers[i].min, numbers[i].max, number_place(r, i)))
 		return 1;
 	if (numbers[i].min == numbers[i].max)
-		return fail(r, "%s = %s: this program reads %u", numbers[i].key, value, numbers[i].min);
-	return fail(r, "%s = %s: a number from %u to %u is wanted", numbers[i].key, value, numbers[i].min,
-		    numbers[i].max);
+		return fail(r, "%s = %s: this program reads %u", numbers[i].key, value,
+			    numbers[i].min);
+	return fail(r, "%s = %s: a number from %u to %u is wanted", numbers[i].key, value,
+		    numbers[i].min, numbers[i].max);
 }
 
 static int parse_lane(struct reader *r, const char *value)
@@ -128,7 +135,8 @@ static int parse_leaves(struct reader *r, const char *value)
 static int parse_source(struct reader *r, const char *value)
 {
 	if (!*value || strlen(value) >= sizeof(r->p->info.source))
-		return fail(r, "source: a name of less than %zu characters is wanted", sizeof(r->p->info.source));
+		return fail(r, "source: a name of less than %zu characters is wanted",
+			    sizeof(r->p->info.source));
 	strcpy(r->p->info.source, value);
 	return 1;
 }
@@ -187,9 +195,11 @@ static int parse_feature(struct reader *r, uint32_t i, const char *value)
 
 static int parse_term(struct reader *r, uint32_t i, int term, const char *value)
 {
-	if (parse_double(value, &r->p->nodes[i].coefficients[term]) && r->p->nodes[i].coefficients[term] > 0)
+	if (parse_double(value, &r->p->nodes[i].coefficients[term]) &&
+	    r->p->nodes[i].coefficients[term] > 0)
 		return 1;
-	return fail(r, "node %u: %s = %s: a number above 0 is wanted", i, predictor_term_names[term], value);
+	return fail(r, "node %u: %s = %s: a number above 0 is wanted", i,
+		    predictor_term_names[term], value);
 }
 
 static int parse_node(struct reader *r, uint32_t i, const char *name, const char *value)
@@ -214,11 +224,13 @@ static int parse_node(struct reader *r, uint32_t i, const char *name, const char
 	if (bit == SEEN_FEATURE)
 		return parse_feature(r, i, value);
 	if (bit == SEEN_AT)
-		return parse_double(value, &node->at) ? 1 : fail(r, "node %u: at_most = %s: not a number", i, value);
+		return parse_double(value, &node->at)
+			       ? 1
+			       : fail(r, "node %u: at_most = %s: not a number", i, value);
 	if (parse_child(r, i, value, bit == SEEN_BELOW ? &node->below : &node->above))
 		return 1;
-	return fail(r, "node %u: %s = %s: the number of a later node of the %u is wanted", i, name, value,
-		    r->p->nr_nodes);
+	return fail(r, "node %u: %s = %s: the number of a later node of the %u is wanted", i, name,
+		    value, r->p->nr_nodes);
 }
 
 static int handle(void *user, const char *section, const char *name, const char *value)
@@ -235,13 +247,18 @@ static int handle(void *user, const char *section, const char *name, const char 
 	if (!strcmp(section, "end") && !strcmp(name, "complete") && !strcmp(value, "yes"))
 		return r->complete = true;
 	if (strncmp(section, "node.", 5))
-		return fail(r, "section [%s] with %s: only [predictor], [node.N] and [end] are known", section, name);
+		return fail(r,
+			    "section [%s] with %s: only [predictor], [node.N] and [end] are known",
+			    section, name);
 	if (!parse_u32(section + 5, 0, r->p->nr_nodes - 1, &i))
 		return fail(r, "section [%s]: there are %u nodes", section, r->p->nr_nodes);
 	return parse_node(r, i, name, value);
 }
 
-/* Every node is a leaf or a split, and is reached from one other; children coming later, that is a tree. */
+/*
+ * Every node is a leaf or a split, and is reached from one other; children
+ * coming later, that is a tree.
+ */
 static int check_tree(struct reader *r)
 {
 	struct predictor *p = r->p;
@@ -256,7 +273,10 @@ static int check_tree(struct reader *r)
 		if (!r->node_seen[i])
 			fail(r, "node %u is missing", i);
 		else if (!node->leaf && r->node_seen[i] != SEEN_SPLIT)
-			fail(r, "node %u is neither a leaf nor a split with feature, at_most, then and else", i);
+			fail(r,
+			     "node %u is neither a leaf nor a split with feature, at_most, then "
+			     "and else",
+			     i);
 		else if (i && parents[i] != 1)
 			fail(r, "node %u is reached from %u nodes, not from one", i, parents[i]);
 		else if (!node->leaf) {
@@ -303,7 +323,9 @@ static void read_file(struct reader *r)
 
 int predictor_load(const char *path, struct predictor **p, char *why, size_t why_bytes)
 {
-	struct reader r = { .path = path, .p = calloc(1, sizeof(**p)), .why = why, .why_bytes = why_bytes };
+	struct reader r = {
+		.path = path, .p = calloc(1, sizeof(**p)), .why = why, .why_bytes = why_bytes
+	};
 
 	*p = NULL;
 	if (r.p)

@@ -6,13 +6,14 @@
  *
  *	[predictor]	version, lane, source, samples, leaves, max_depth, min_samples,
  *			tile_m, tile_k, tile_n, nodes
- *	[node.0]	the root. A split: feature, at_most, then (node if it is), else (node if not);
+ *	[node.0]	the root. A split: feature, at_most, then (node if it
+ *			is), else (node if not);
  *	[node.1]	or a leaf: a key per term, its coefficient in nanoseconds
  *	...
  *	[end]		complete = yes
  *
- * Nodes are numbered so that what follows a node has a higher number. Numbers have as many digits as
- * bring them back exactly: what is loaded predicts to the last bit what was saved.
+ * Nodes are numbered so that what follows a node has a higher number. Numbers have as many digits
+ * as bring them back exactly: what is loaded predicts to the last bit what was saved.
  */
 #ifndef PREDICTOR_TREE_H
 #define PREDICTOR_TREE_H
@@ -76,7 +77,8 @@ struct predictor_shape {
 	double terms[NR_TERMS];
 };
 /* What a split asks and a leaf adds up, of @op. */
-void predictor_shape(const struct predictor_options *o, const struct soc_op *op, struct predictor_shape *s);
+void predictor_shape(const struct predictor_options *o, const struct soc_op *op,
+		     struct predictor_shape *s);
 double predictor_leaf_ns(const double coefficients[NR_TERMS], const double terms[NR_TERMS]);
 void predictor_count(struct predictor *p); /* fills in info.leaves and info.depth */
 

@@ -41,7 +41,8 @@ static const struct entry entries[] = {
 	E(npu, row_granule, "rows", 1, 65536, "rows streamed at a time"),
 	E(npu, f16_rate, "", TINY, 4, "F16 products of an element and cycle"),
 	E(npu, load_gbps, "GB/s", TINY, 1e5, "weights into the arrays"),
-	E(npu, feed_bytes_per_cycle, "B", TINY, 1e9, "activations and sums between arrays and memory on the chip"),
+	E(npu, feed_bytes_per_cycle, "B", TINY, 1e9,
+	  "activations and sums between arrays and memory on the chip"),
 	E(npu, gemv_rows, "rows", 0, 65536, "batches that the vector engine takes"),
 	E(npu, gemv_gmacs, "G/s", TINY, 1e6, "products of the vector engine, INT8"),
 	E(npu, vector_gelems, "G/s", TINY, 1e6, "float operations of the vector engine"),
@@ -132,7 +133,8 @@ static int fail(struct reader *r, const char *fmt, ...)
 }
 
 /* "published: text" after the '@'. */
-static int parse_source(struct reader *r, const struct entry *e, const char *s, struct profile_note *note)
+static int parse_source(struct reader *r, const struct entry *e, const char *s,
+			struct profile_note *note)
 {
 	s += strspn(s, " \t");
 	for (int kind = PROFILE_PUBLISHED; kind <= PROFILE_ASSUMED; kind++) {
@@ -144,14 +146,20 @@ static int parse_source(struct reader *r, const struct entry *e, const char *s, 
 		s += len + 1;
 		s += strspn(s, " \t");
 		if (!*s)
-			return fail(r, "[%s] %s: '%s:' is followed by nothing: say where the number comes from",
-				    e->key.section, e->key.key, name);
+			return fail(
+				r,
+				"[%s] %s: '%s:' is followed by nothing: say where the number comes "
+				"from",
+				e->key.section, e->key.key, name);
 		note->source = kind;
 		note->text = strdup(s);
 		return note->text ? 1 : fail(r, "no memory");
 	}
-	return fail(r, "[%s] %s: after '@' comes published:, fitted: or assumed:, and where the number is from",
-		    e->key.section, e->key.key);
+	return fail(
+		r,
+		"[%s] %s: after '@' comes published:, fitted: or assumed:, and where the number is "
+		"from",
+		e->key.section, e->key.key);
 }
 
 static int parse_number(struct reader *r, size_t i, const char *value)
@@ -163,12 +171,12 @@ static int parse_number(struct reader *r, size_t i, const char *value)
 	if (end == value || !isfinite(v))
 		return fail(r, "[%s] %s = %s: not a number", e->key.section, e->key.key, value);
 	if (v < e->min || v > e->max)
-		return fail(r, "[%s] %s = %g: outside %g to %g %s", e->key.section, e->key.key, v, e->min, e->max,
-			    e->key.unit);
+		return fail(r, "[%s] %s = %g: outside %g to %g %s", e->key.section, e->key.key, v,
+			    e->min, e->max, e->key.unit);
 	end += strspn(end, " \t");
 	if (*end != '@')
-		return fail(r, "[%s] %s = %s: say where the number comes from: %g @ published: ...", e->key.section,
-			    e->key.key, value, v);
+		return fail(r, "[%s] %s = %s: say where the number comes from: %g @ published: ...",
+			    e->key.section, e->key.key, value, v);
 	*(double *)((char *)r->p + e->offset) = v;
 	return parse_source(r, e, end + 1, &r->p->notes[i]);
 }
@@ -205,7 +213,8 @@ static int check_lines(struct reader *r, const char *text, size_t bytes)
 			return fail(r, "line %zu: not a text file", line);
 		len = text[i] == '\n' ? 0 : len + 1;
 		if (len > MAX_LINE_BYTES)
-			return fail(r, "line %zu is longer than %d characters", line, MAX_LINE_BYTES);
+			return fail(r, "line %zu is longer than %d characters", line,
+				    MAX_LINE_BYTES);
 		line += text[i] == '\n';
 	}
 	return 1;
@@ -225,11 +234,12 @@ static int parse(struct reader *r, const char *text, size_t bytes)
 		return fail(r, "line %d: neither a section, nor a key, nor a comment", line);
 	for (size_t i = 0; i < NR_ENTRIES; i++)
 		if (!p->notes[i].text)
-			return fail(r, "[%s] %s is missing: %s", entries[i].key.section, entries[i].key.key,
-				    entries[i].key.what);
+			return fail(r, "[%s] %s is missing: %s", entries[i].key.section,
+				    entries[i].key.key, entries[i].key.what);
 	if (p->soc.dram_shared_gbps > p->soc.dram_peak_gbps)
 		return fail(r, "[soc] dram_shared_gbps is above dram_peak_gbps");
-	if (p->npu.dram_gbps > p->soc.dram_shared_gbps || p->gpu.dram_gbps > p->soc.dram_shared_gbps ||
+	if (p->npu.dram_gbps > p->soc.dram_shared_gbps ||
+	    p->gpu.dram_gbps > p->soc.dram_shared_gbps ||
 	    p->cpu.dram_gbps > p->soc.dram_shared_gbps)
 		return fail(r, "a lane's dram_gbps is above [soc] dram_shared_gbps");
 	return 1;
@@ -250,7 +260,9 @@ static struct profile *read_profile(const char *path, FILE *f, char *why, size_t
 		fail(&r, "no memory");
 	} else {
 		snprintf(p->name, sizeof(p->name), "%.*s",
-			 (int)(strstr(base, ".conf") ? strstr(base, ".conf") - base : (long)strlen(base)), base);
+			 (int)(strstr(base, ".conf") ? strstr(base, ".conf") - base
+						     : (long)strlen(base)),
+			 base);
 		bytes = fread(text, 1, MAX_FILE_BYTES + 1, f);
 		if (ferror(f))
 			fail(&r, "%s", strerror(errno));
@@ -278,7 +290,10 @@ void profile_free(struct profile *p)
 	free(p);
 }
 
-/* Where the program lies, without its name: profiles are installed beside it, and in a tree above it. */
+/*
+ * Where the program lies, without its name: profiles are installed beside
+ * it, and in a tree above it.
+ */
 static void program_dir(char *dir, size_t bytes)
 {
 	ssize_t n = readlink("/proc/self/exe", dir, bytes - 1);
@@ -290,7 +305,8 @@ static void program_dir(char *dir, size_t bytes)
 		*slash = '\0';
 }
 
-FILE *profile_open(const char *kind, const char *env, const char *name, char *path, size_t path_bytes)
+FILE *profile_open(const char *kind, const char *env, const char *name, char *path,
+		   size_t path_bytes)
 {
 	static const char *const places[] = { "../share/vnpu", "../../share", "../../../share" };
 	size_t len = strlen(name);
@@ -315,7 +331,8 @@ FILE *profile_open(const char *kind, const char *env, const char *name, char *pa
 }
 
 /* 0 with *f, or -errno with a line in @why. */
-static int open_profile(const char *name, FILE **f, char *path, size_t path_bytes, char *why, size_t why_bytes)
+static int open_profile(const char *name, FILE **f, char *path, size_t path_bytes, char *why,
+			size_t why_bytes)
 {
 	int err;
 
@@ -324,7 +341,8 @@ static int open_profile(const char *name, FILE **f, char *path, size_t path_byte
 	if (*f)
 		return 0;
 	err = errno;
-	snprintf(why, why_bytes, "profile %s: %s; share/profiles has those that are known, or give a file", name,
+	snprintf(why, why_bytes,
+		 "profile %s: %s; share/profiles has those that are known, or give a file", name,
 		 strerror(err));
 	return -err;
 }

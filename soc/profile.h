@@ -13,11 +13,12 @@
  *	fitted		chosen so that the model meets published measurements, which the text names
  *	assumed		nobody has said it; the text says why this value
  *
- * A file gives every key exactly once; a key that is not known, a missing one, a number outside its range or without a
- * source is an error that names file and key. Comments begin with '#' or ';' at the start of a line.
+ * A file gives every key exactly once; a key that is not known, a missing one, a number outside
+ * its range or without a source is an error that names file and key. Comments begin with '#' or
+ * ';' at the start of a line.
  *
- * The model that the numbers feed: soc/npu_time.h for the NPU, soc/soc.h for the other lanes and for what
- * they share.
+ * The model that the numbers feed: soc/npu_time.h for the NPU, soc/soc.h for the other lanes
+ * and for what they share.
  */
 #ifndef PROFILE_H
 #define PROFILE_H
@@ -26,23 +27,36 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The NPU: a weight-stationary matrix engine of several systolic arrays, a vector engine, and memory on the chip. */
+/*
+ * The NPU: a weight-stationary matrix engine of several systolic arrays, a vector
+ * engine, and memory on the chip.
+ */
 struct profile_npu {
-	double array_rows, array_cols; /* processing elements of one array: depth K and columns N of a tile */
+	/* Processing elements of one array: depth K and columns N of a tile. */
+	double array_rows, array_cols;
 	double arrays;
 	double clock_mhz;
-	double row_granule; /* rows of activations that are streamed at a time: a shorter batch costs as much */
+	/* Rows of activations that are streamed at a time: a shorter batch costs as much. */
+	double row_granule;
 	double f16_rate; /* F16 multiply-accumulates of an element and cycle; INT8 does 1 */
 	double load_gbps; /* weights into the arrays */
-	double feed_bytes_per_cycle; /* activations and partial sums between the chip's memory and the arrays */
-	double gemv_rows; /* up to so many rows the vector engine streams the weights instead; 0: never */
+	/* Activations and partial sums between the chip's memory and the arrays. */
+	double feed_bytes_per_cycle;
+	/* Up to so many rows the vector engine streams the weights instead; 0: never. */
+	double gemv_rows;
 	double gemv_gmacs; /* at this rate, 1e9 products a second */
 	double vector_gelems; /* float element operations of the vector engine, 1e9 a second */
-	double dequant_gelems; /* weights of a type that the arrays do not take, widened, 1e9 a second */
-	double f16_emulated_ns; /* a matmul in F16 that the compiler could not map to the arrays: per weight */
+	/* Weights of a type that the arrays do not take, widened, 1e9 a second. */
+	double dequant_gelems;
+	/* A matmul in F16 that the compiler could not map to the arrays: per weight. */
+	double f16_emulated_ns;
 	double onchip_mib;
 	double dram_gbps; /* alone */
-	double launch_us; /* a graph's execution without its commands: start and completion, as the driver path gives it */
+	/*
+	 * A graph's execution without its commands: start and completion, as
+	 * the driver path gives it.
+	 */
+	double launch_us;
 	double launch_awake_us; /* the same where neither side sleeps */
 	double dynamic_setup_us; /* a matmul whose "weights" are activations: once */
 	double dynamic_ns; /* and per element that is laid out for the arrays */
@@ -107,21 +121,23 @@ struct profile_note {
 };
 
 /*
- * Reads a profile: @name is a file if it contains a '/' or ends in ".conf", else NAME.conf of the folder that the
- * environment's VNPU_PROFILES names, else of share/profiles, where the program is installed or built. NULL with one
- * line in @why.
+ * Reads a profile: @name is a file if it contains a '/' or ends in ".conf", else NAME.conf of the
+ * folder that the environment's VNPU_PROFILES names, else of share/profiles, where the program is
+ * installed or built. NULL with one line in @why.
  */
 struct profile *profile_load(const char *name, char *why, size_t why_bytes);
 /*
- * The profile of a device: @name as above, which is an error if it is missing; or for NULL the default, and *p is NULL if
- * that is not installed. 0, or -errno (-ENOENT, -EINVAL for a file that is no profile) with one line in @why.
+ * The profile of a device: @name as above, which is an error if it is missing; or for NULL the
+ * default, and *p is NULL if that is not installed. 0, or -errno (-ENOENT, -EINVAL for a file that
+ * is no profile) with one line in @why.
  */
 #define PROFILE_DEFAULT "sd8gen3"
 int profile_load_device(const char *name, struct profile **p, char *why, size_t why_bytes);
 void profile_free(struct profile *p);
-/* The same search for files of share/@kind: opens @name for reading and gives its path, or NULL with errno. @env: the
- * variable that names a folder to look in instead. */
-FILE *profile_open(const char *kind, const char *env, const char *name, char *path, size_t path_bytes);
+/* The same search for files of share/@kind: opens @name for reading and gives its path, or NULL
+ * with errno. @env: the variable that names a folder to look in instead. */
+FILE *profile_open(const char *kind, const char *env, const char *name, char *path,
+		   size_t path_bytes);
 
 /* The numbers, one after another: 0, or -1 when @i is beyond the last. */
 struct profile_key {

@@ -38,7 +38,8 @@ static double attention_bytes(const struct soc_op *op)
 {
 	double kv_bytes = op->kv_bits ? op->kv_bits / 8 : act_bytes(op);
 
-	return 2 * (double)op->k * (act_bytes(op) * (double)op->m * (double)op->n + kv_bytes * op->ctx * op->kv_heads);
+	return 2 * (double)op->k *
+	       (act_bytes(op) * (double)op->m * (double)op->n + kv_bytes * op->ctx * op->kv_heads);
 }
 
 static struct soc_cost gpu_cost(const struct profile_gpu *gpu, const struct soc_op *op)
@@ -47,18 +48,23 @@ static struct soc_cost gpu_cost(const struct profile_gpu *gpu, const struct soc_
 
 	switch (op->kind) {
 	case SOC_MATMUL:
-		/* Rate m / (m + half_rows) of the whole; or row by row, which short batches prefer. */
+		/*
+		 * Rate m / (m + half_rows) of the whole; or row by row, which short batches prefer.
+		 */
 		gemm = flops * ((double)op->m + gpu->half_rows) / gpu->tflops / 1e3;
 		gemv = flops * (double)op->m / gpu->gemv_tflops / 1e3;
 		return (struct soc_cost){ gemm < gemv ? gemm : gemv, matmul_bytes(op) };
 	case SOC_ATTENTION:
 		return (struct soc_cost){ attention_flops(op) / gpu->tflops / 1e3 +
-						  scores(op) * op->density * FLOAT_OPS_SOFTMAX / gpu->vector_gelems,
+						  scores(op) * op->density * FLOAT_OPS_SOFTMAX /
+							  gpu->vector_gelems,
 					  attention_bytes(op) };
 	case SOC_QK_ESTIMATE:
-		return (struct soc_cost){ 2 * scores(op) * (double)op->k / gpu->tflops / 1e3, attention_bytes(op) / 2 };
+		return (struct soc_cost){ 2 * scores(op) * (double)op->k / gpu->tflops / 1e3,
+					  attention_bytes(op) / 2 };
 	default:
-		return (struct soc_cost){ (double)op->m * (double)op->n * op->ops / gpu->vector_gelems,
+		return (struct soc_cost){ (double)op->m * (double)op->n * op->ops /
+						  gpu->vector_gelems,
 					  2 * (double)op->m * (double)op->n * act_bytes(op) };
 	}
 }
@@ -83,17 +89,21 @@ static struct soc_cost cpu_cost(const struct profile_cpu *cpu, const struct soc_
 		return (struct soc_cost){ cpu_matmul_ns(cpu, op), matmul_bytes(op) };
 	case SOC_ATTENTION:
 		return (struct soc_cost){ gather * attention_flops(op) / cpu->f16_gflops +
-						  scores(op) * op->density * FLOAT_OPS_SOFTMAX / cpu->vector_gelems,
+						  scores(op) * op->density * FLOAT_OPS_SOFTMAX /
+							  cpu->vector_gelems,
 					  attention_bytes(op) };
 	case SOC_QK_ESTIMATE:
-		return (struct soc_cost){ 2 * scores(op) * (double)op->k / cpu->f16_gflops, attention_bytes(op) / 2 };
+		return (struct soc_cost){ 2 * scores(op) * (double)op->k / cpu->f16_gflops,
+					  attention_bytes(op) / 2 };
 	default:
-		return (struct soc_cost){ (double)op->m * (double)op->n * op->ops / cpu->vector_gelems,
+		return (struct soc_cost){ (double)op->m * (double)op->n * op->ops /
+						  cpu->vector_gelems,
 					  2 * (double)op->m * (double)op->n * act_bytes(op) };
 	}
 }
 
-static struct npu_cost npu_attention(const struct profile_npu *npu, const struct soc_op *op, bool whole)
+static struct npu_cost npu_attention(const struct profile_npu *npu, const struct soc_op *op,
+				     bool whole)
 {
 	struct npu_time_attention attention = {
 		.rows = op->m,
@@ -151,7 +161,9 @@ struct soc_cost soc_op_cost(const struct profile *p, enum soc_lane lane, const s
 
 double soc_lane_gbps(const struct profile *p, enum soc_lane lane)
 {
-	return lane == SOC_NPU ? p->npu.dram_gbps : lane == SOC_GPU ? p->gpu.dram_gbps : p->cpu.dram_gbps;
+	return lane == SOC_NPU	 ? p->npu.dram_gbps
+	       : lane == SOC_GPU ? p->gpu.dram_gbps
+				 : p->cpu.dram_gbps;
 }
 
 double soc_alone_ns(const struct profile *p, enum soc_lane lane, struct soc_cost cost)
@@ -174,11 +186,13 @@ double soc_start_ns(const struct profile *p, enum soc_lane lane, enum soc_sync s
 }
 
 /*
- * The CPU is the control plane: it learns that @from is done, and starts @to. By the drivers' means results cross to
- * and from the GPU's memory by copies and the CPU sleeps while it waits; by the fast way buffers are shared and the
- * CPU polls (HeteroLLM 4.2). The NPU's launch through the driver already contains its completion.
+ * The CPU is the control plane: it learns that @from is done, and starts @to. By the drivers' means
+ * results cross to and from the GPU's memory by copies and the CPU sleeps while it waits; by the
+ * fast way buffers are shared and the CPU polls (HeteroLLM 4.2). The NPU's launch through the
+ * driver already contains its completion.
  */
-double soc_handover_ns(const struct profile *p, enum soc_lane from, enum soc_lane to, enum soc_sync sync)
+double soc_handover_ns(const struct profile *p, enum soc_lane from, enum soc_lane to,
+		       enum soc_sync sync)
 {
 	double ns = 0;
 
@@ -200,10 +214,13 @@ double soc_idle_w(const struct profile *p, enum soc_lane lane)
 
 double soc_active_w(const struct profile *p, enum soc_lane lane)
 {
-	return lane == SOC_NPU ? p->npu.active_w : lane == SOC_GPU ? p->gpu.active_w : p->cpu.active_w;
+	return lane == SOC_NPU	 ? p->npu.active_w
+	       : lane == SOC_GPU ? p->gpu.active_w
+				 : p->cpu.active_w;
 }
 
-void soc_share_gbps(const struct profile *p, const double want[SOC_NR_LANES], double got[SOC_NR_LANES])
+void soc_share_gbps(const struct profile *p, const double want[SOC_NR_LANES],
+		    double got[SOC_NR_LANES])
 {
 	double sum = 0, cut = 1;
 
@@ -219,13 +236,15 @@ void soc_share_gbps(const struct profile *p, const double want[SOC_NR_LANES], do
 		got[i] *= cut;
 }
 
-void soc_rates(const struct profile *p, const struct soc_cost *const work[SOC_NR_LANES], double rate[SOC_NR_LANES])
+void soc_rates(const struct profile *p, const struct soc_cost *const work[SOC_NR_LANES],
+	       double rate[SOC_NR_LANES])
 {
 	double want[SOC_NR_LANES] = { 0 }, got[SOC_NR_LANES];
 
 	for (int i = 0; i < SOC_NR_LANES; i++)
 		if (work[i] && work[i]->dram_bytes > 0)
-			want[i] = work[i]->ns > 0 ? work[i]->dram_bytes / work[i]->ns : soc_lane_gbps(p, i);
+			want[i] = work[i]->ns > 0 ? work[i]->dram_bytes / work[i]->ns
+						  : soc_lane_gbps(p, i);
 	soc_share_gbps(p, want, got);
 	for (int i = 0; i < SOC_NR_LANES; i++) {
 		double compute, memory;

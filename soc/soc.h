@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lanes of a phone's SoC: what an operator costs on each, what it costs to start it and to learn of its end, and
- * what the lanes share.
+ * The lanes of a phone's SoC: what an operator costs on each, what it costs to start it and to
+ * learn of its end, and what the lanes share.
  *
- * A cost is time in the lane and bytes to and from DRAM; both overlap. A lane alone gets its own bandwidth, several
- * share soc.dram_shared_gbps (HeteroLLM 3.3: one lane cannot saturate the SoC, two nearly do).
+ * A cost is time in the lane and bytes to and from DRAM; both overlap. A lane alone gets its
+ * own bandwidth, several share soc.dram_shared_gbps (HeteroLLM 3.3: one lane cannot saturate
+ * the SoC, two nearly do).
  *
- * Sources: GPU and synchronisation HeteroLLM 3.1 and 4.2, NPU soc/npu_time.h, CPU llm.npu table 3 and
- * shadowAttn 2.2.
+ * Sources: GPU and synchronisation HeteroLLM 3.1 and 4.2, NPU soc/npu_time.h, CPU llm.npu
+ * table 3 and shadowAttn 2.2.
  */
 #ifndef SOC_H
 #define SOC_H
@@ -64,25 +65,34 @@ double soc_alone_ns(const struct profile *p, enum soc_lane lane, struct soc_cost
 double soc_lane_gbps(const struct profile *p, enum soc_lane lane);
 
 /* To start work on a lane that has been idle for @idle_ns (0: it comes right behind other work). */
-double soc_start_ns(const struct profile *p, enum soc_lane lane, enum soc_sync sync, double idle_ns);
-/* From the end of work on @from until work on @to may begin that needs its result. 0 on one lane. */
-double soc_handover_ns(const struct profile *p, enum soc_lane from, enum soc_lane to, enum soc_sync sync);
+double soc_start_ns(const struct profile *p, enum soc_lane lane, enum soc_sync sync,
+		    double idle_ns);
+/*
+ * From the end of work on @from until work on @to may begin that needs its result. 0 on one lane.
+ */
+double soc_handover_ns(const struct profile *p, enum soc_lane from, enum soc_lane to,
+		       enum soc_sync sync);
 
 double soc_idle_w(const struct profile *p, enum soc_lane lane);
 double soc_active_w(const struct profile *p, enum soc_lane lane);
 
 /*
- * Bandwidth of lanes that are at work together: each gets what it asks for, at most its own; if that is more than there
- * is, all are cut in proportion. @want and @got: GB/s by lane, 0 where a lane is idle.
+ * Bandwidth of lanes that are at work together: each gets what it asks for, at most its
+ * own; if that is more than there is, all are cut in proportion. @want and @got: GB/s by
+ * lane, 0 where a lane is idle.
  */
-void soc_share_gbps(const struct profile *p, const double want[SOC_NR_LANES], double got[SOC_NR_LANES]);
+void soc_share_gbps(const struct profile *p, const double want[SOC_NR_LANES],
+		    double got[SOC_NR_LANES]);
 /*
- * How fast the work of lanes progresses that are at work together, as long as nothing begins or ends: work of e ns and b
- * bytes wants b / e bytes a ns of the memory, and with g bytes a ns it progresses by min(1 / e, g / b) of itself a ns.
+ * How fast the work of lanes progresses that are at work together, as long as nothing begins or
+ * ends: work of e ns and b bytes wants b / e bytes a ns of the memory, and with g bytes a ns it
+ * progresses by min(1 / e, g / b) of itself a ns.
  *
- * @work: by lane, the whole of what it is at; ns 0: it takes what its bytes take; NULL: it is idle, or starting work.
+ * @work: by lane, the whole of what it is at; ns 0: it takes what its bytes take; NULL: it
+ *   is idle, or starting work.
  * @rate: fractions a ns; INFINITY for work of neither ns nor bytes, 0 where @work is NULL.
  */
-void soc_rates(const struct profile *p, const struct soc_cost *const work[SOC_NR_LANES], double rate[SOC_NR_LANES]);
+void soc_rates(const struct profile *p, const struct soc_cost *const work[SOC_NR_LANES],
+	       double rate[SOC_NR_LANES]);
 
 #endif /* SOC_H */

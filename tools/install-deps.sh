@@ -25,6 +25,7 @@ tests=(
 	sparse flex bison bc mmdebstrap			# other kernels to build it for, and to build
 	gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user	# the kernels of aarch64
 	lintian						# the Debian packages
+	clang-format-14					# the form of the sources
 )
 case ${1:-all} in
 build) ;;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Leaving a CPU: by not being allowed to use it for a moment. The CPUs that are allowed again are those that were online: one that
- * comes later is not used by this thread.
+ * Leaving a CPU: by not being allowed to use it for a moment. The CPUs that are allowed again are
+ * those that were online: one that comes later is not used by this thread.
  */
 #define _GNU_SOURCE
 #include <sched.h>

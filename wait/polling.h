@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Polling a word that another thread writes. If that thread has a CPU of its own, giving way between two looks costs a system
- * call and finds the change late; if the two share one, the word changes only when the other is let run. Which of both it is
- * changes with what else the host does, so it is learned: a change that was found right after giving way speaks for a shared
- * CPU, one that came while this thread ran speaks against.
+ * Polling a word that another thread writes. If that thread has a CPU of its own, giving way
+ * between two looks costs a system call and finds the change late; if the two share one, the word
+ * changes only when the other is let run. Which of both it is changes with what else the host does,
+ * so it is learned: a change that was found right after giving way speaks for a shared CPU, one
+ * that came while this thread ran speaks against.
  *
- * Two threads that give way to each other stay together: to the scheduler neither waits, and both are too hot in the cache to be
- * moved, whatever other CPUs are idle. So a thread of the device moves to another CPU after a while, and then polls without giving
- * way at first; in vain, it is tried again after twice as many polls. Where the threads of a client run is not the device's to say.
+ * Two threads that give way to each other stay together: to the scheduler neither waits, and
+ * both are too hot in the cache to be moved, whatever other CPUs are idle. So a thread of
+ * the device moves to another CPU after a while, and then polls without giving way at first;
+ * in vain, it is tried again after twice as many polls. Where the threads of a client run is
+ * not the device's to say.
  */
 #ifndef POLLING_H
 #define POLLING_H
@@ -66,7 +69,8 @@ static inline void polling_give_way(struct polling *p)
 static inline void polling_again(struct polling *p)
 {
 	p->looks++;
-	p->gave_way = !(p->looks % POLLING_LOOKS) && ((p->shared && !p->trial) || p->looks >= POLLING_ALONE);
+	p->gave_way = !(p->looks % POLLING_LOOKS) &&
+		      ((p->shared && !p->trial) || p->looks >= POLLING_ALONE);
 	if (p->gave_way)
 		polling_give_way(p);
 	else
@@ -79,7 +83,10 @@ static inline void polling_woken(struct polling *p)
 	p->shared = true;
 }
 
-/* After the last look. Where it gave way again and again, that the change came just then says nothing. */
+/*
+ * After the last look. Where it gave way again and again, that the change
+ * came just then says nothing.
+ */
 static inline void polling_end(struct polling *p, bool found)
 {
 	if (found && p->looks && !p->gave_way) {

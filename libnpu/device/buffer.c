@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Buffers: memory that the program and the device share. Each is a GEM object, mapped here and bound in its context, with
- * an unbound page behind it, so that running off its end is a fault and not somebody else's data.
+ * Buffers: memory that the program and the device share. Each is a GEM object, mapped here and
+ * bound in its context, with an unbound page behind it, so that running off its end is a fault and
+ * not somebody else's data.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -43,17 +44,23 @@ static int npu_buffer_bind(struct npu_buffer *buf)
 	int ret;
 
 	pthread_mutex_lock(&ctx->lock);
-	buf->va = npu_va_alloc(&ctx->va_free, buf->size + NPU_PAGE, buf->size >= NPU_HUGE ? NPU_HUGE : NPU_PAGE);
+	buf->va = npu_va_alloc(&ctx->va_free, buf->size + NPU_PAGE,
+			       buf->size >= NPU_HUGE ? NPU_HUGE : NPU_PAGE);
 	pthread_mutex_unlock(&ctx->lock);
 	if (!buf->va)
-		return npu_fail(-ENOSPC,
-				"buffer: %zu bytes do not fit into what is left of the context's address space",
-				buf->wanted);
+		return npu_fail(
+			-ENOSPC,
+			"buffer: %zu bytes do not fit into what is left of the context's address "
+			"space",
+			buf->wanted);
 	ret = npu_buffer_bind_op(buf, DRM_VNPU_BIND_MAP);
 	if (!ret)
 		return 0;
 	if (ret == -ECANCELED)
-		return npu_fail(ret, "buffer: the context is banned; npu_context_state() says why, make a new one");
+		return npu_fail(
+			ret,
+			"buffer: the context is banned; npu_context_state() says why, make a new "
+			"one");
 	return npu_fail(ret, "buffer: binding %zu bytes: %s", buf->wanted, strerror(-ret));
 }
 
@@ -71,22 +78,25 @@ static int npu_buffer_alloc(struct npu_buffer *buf)
 	if (ret == -EINVAL && buf->wanted > dev->limits.max_bo_bytes)
 		ret = -ENOSPC;
 	if (ret)
-		return npu_fail(ret, "buffer: %zu bytes: %s", buf->wanted,
-				ret == -ENOSPC	 ? "over the device's memory limit or its greatest buffer"
-				: ret == -EDQUOT ? "over what one user may hold of this device's memory"
-						 : strerror(-ret));
+		return npu_fail(
+			ret, "buffer: %zu bytes: %s", buf->wanted,
+			ret == -ENOSPC	 ? "over the device's memory limit or its greatest buffer"
+			: ret == -EDQUOT ? "over what one user may hold of this device's memory"
+					 : strerror(-ret));
 	buf->handle = create.handle;
 	buf->size = create.size;
 	info.handle = buf->handle;
 	ret = transport_ioctl(dev->t, DRM_IOCTL_VNPU_BO_INFO, &info);
 	if (!ret)
-		ret = dev->t->ops->map(dev->t, info.mmap_offset, buf->size, PROT_READ | PROT_WRITE, &buf->data);
+		ret = dev->t->ops->map(dev->t, info.mmap_offset, buf->size, PROT_READ | PROT_WRITE,
+				       &buf->data);
 	if (ret)
 		return npu_fail(ret, "buffer: mapping %zu bytes: %s", buf->wanted, strerror(-ret));
 	return 0;
 }
 
-static int npu_buffer_make(struct npu_context *ctx, size_t size_bytes, uint32_t flags, struct npu_buffer **out)
+static int npu_buffer_make(struct npu_context *ctx, size_t size_bytes, uint32_t flags,
+			   struct npu_buffer **out)
 {
 	struct npu_buffer *buf;
 	int ret;
@@ -122,15 +132,16 @@ static int npu_buffer_make(struct npu_context *ctx, size_t size_bytes, uint32_t 
 	return 0;
 }
 
-int npu_buffer_create(struct npu_context *ctx, size_t size_bytes, uint32_t flags, struct npu_buffer **out)
+int npu_buffer_create(struct npu_context *ctx, size_t size_bytes, uint32_t flags,
+		      struct npu_buffer **out)
 {
 	int64_t start_ns = npu_trace_begin();
 	int ret = npu_buffer_make(ctx, size_bytes, flags, out);
 
 	if (start_ns) {
 		npu_trace_call(start_ns, "npu_buffer_create", ret,
-			       "\"ctx\":%u,\"bytes\":%zu,\"flags\":%u,\"va\":\"0x%llx\"", ctx->id, size_bytes, flags,
-			       ret ? 0 : (unsigned long long)(*out)->va);
+			       "\"ctx\":%u,\"bytes\":%zu,\"flags\":%u,\"va\":\"0x%llx\"", ctx->id,
+			       size_bytes, flags, ret ? 0 : (unsigned long long)(*out)->va);
 		if (!ret)
 			npu_trace_memory((int64_t)(*out)->size);
 	}
@@ -162,8 +173,9 @@ void npu_buffer_free(struct npu_buffer *buf)
 		transport_ioctl(t, DRM_IOCTL_GEM_CLOSE, &gem_close);
 	}
 	if (start_ns && buf->va) {
-		npu_trace_call(start_ns, "npu_buffer_free", 0, "\"ctx\":%u,\"bytes\":%zu,\"va\":\"0x%llx\"", ctx->id,
-			       buf->wanted, (unsigned long long)buf->va);
+		npu_trace_call(start_ns, "npu_buffer_free", 0,
+			       "\"ctx\":%u,\"bytes\":%zu,\"va\":\"0x%llx\"", ctx->id, buf->wanted,
+			       (unsigned long long)buf->va);
 		npu_trace_memory(-(int64_t)buf->size);
 	}
 	npu_context_free(ctx);

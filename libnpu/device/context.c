@@ -30,22 +30,25 @@ static int npu_context_make(struct npu_device *dev, struct npu_context **out)
 	if (ret) {
 		free(ctx);
 		if (ret == -EMFILE)
-			return npu_fail(ret, "context: this device handle has its %u contexts; free one",
+			return npu_fail(ret,
+					"context: this device handle has its %u contexts; free one",
 					dev->limits.max_ctx_per_file);
 		if (ret == -EDQUOT)
-			return npu_fail(ret,
-					"context: your user has the %u contexts that one may have of this device; "
-					"free one, or give vnpu-fw more --user-contexts",
-					dev->limits.max_ctx_per_user);
-		if (ret == -EBUSY)
-			return npu_fail(ret, "context: all contexts of the device are taken, or its firmware is lost; "
-					     "try again later, npu-info --doctor says which");
-		if (ret == -ENOMEM && dev->info.transport == NPU_TRANSPORT_SIM)
 			return npu_fail(
 				ret,
-				"context: no %llu GiB of addresses to reserve, as the sim transport does; raise "
-				"the limit (ulimit -v)",
-				1ull << (dev->info.va_bits - 30));
+				"context: your user has the %u contexts that one may have of this "
+				"device; free one, or give vnpu-fw more --user-contexts",
+				dev->limits.max_ctx_per_user);
+		if (ret == -EBUSY)
+			return npu_fail(
+				ret,
+				"context: all contexts of the device are taken, or its firmware is "
+				"lost; try again later, npu-info --doctor says which");
+		if (ret == -ENOMEM && dev->info.transport == NPU_TRANSPORT_SIM)
+			return npu_fail(ret,
+					"context: no %llu GiB of addresses to reserve, as the sim "
+					"transport does; raise the limit (ulimit -v)",
+					1ull << (dev->info.va_bits - 30));
 		return npu_fail(ret, "context: CTX_CREATE: %s", strerror(-ret));
 	}
 	ctx->id = create.ctx_id;
@@ -69,8 +72,8 @@ int npu_context_create(struct npu_device *dev, struct npu_context **out)
 	int ret = npu_context_make(dev, out);
 
 	if (start_ns)
-		npu_trace_call(start_ns, "npu_context_create", ret, "\"device\":%u,\"ctx\":%u", dev->trace_nr,
-			       ret ? 0 : (*out)->id);
+		npu_trace_call(start_ns, "npu_context_create", ret, "\"device\":%u,\"ctx\":%u",
+			       dev->trace_nr, ret ? 0 : (*out)->id);
 	return ret;
 }
 
@@ -86,8 +89,8 @@ void npu_context_free(struct npu_context *ctx)
 	npu_va_fini(&ctx->va_free);
 	pthread_mutex_destroy(&ctx->lock);
 	if (start_ns)
-		npu_trace_call(start_ns, "npu_context_free", 0, "\"device\":%u,\"ctx\":%u", ctx->dev->trace_nr,
-			       ctx->id);
+		npu_trace_call(start_ns, "npu_context_free", 0, "\"device\":%u,\"ctx\":%u",
+			       ctx->dev->trace_nr, ctx->id);
 	npu_device_close(ctx->dev);
 	free(ctx);
 }

@@ -41,8 +41,8 @@ static int npu_device_query(struct npu_device *dev, uint32_t type, void *out, ui
 	int ret = transport_ioctl(dev->t, DRM_IOCTL_VNPU_DEV_QUERY, &q);
 
 	if (ret)
-		return npu_fail(ret, "device %s: DEV_QUERY %u: %s", dev->info.path[0] ? dev->info.path : "sim", type,
-				strerror(-ret));
+		return npu_fail(ret, "device %s: DEV_QUERY %u: %s",
+				dev->info.path[0] ? dev->info.path : "sim", type, strerror(-ret));
 	return 0;
 }
 
@@ -53,7 +53,8 @@ static int npu_device_learn(struct npu_device *dev)
 
 	ret = npu_device_query(dev, DRM_VNPU_QUERY_DEVICE, &device, sizeof(device));
 	if (!ret)
-		ret = npu_device_query(dev, DRM_VNPU_QUERY_LIMITS, &dev->limits, sizeof(dev->limits));
+		ret = npu_device_query(dev, DRM_VNPU_QUERY_LIMITS, &dev->limits,
+				       sizeof(dev->limits));
 	if (ret)
 		return ret;
 	memcpy(dev->info.name, device.name, sizeof(dev->info.name) - 1);
@@ -67,14 +68,17 @@ static int npu_device_learn(struct npu_device *dev)
 	dev->info.max_fence_ms = dev->limits.max_fence_ms;
 	dev->info.max_waiting_jobs = dev->limits.max_waiting_jobs;
 	if (device.isa_version >> 16 != VNPU_ISA_MAJOR)
-		return npu_fail(-EPROTO,
-				"device %s: ISA %u.%u, this libnpu speaks %u.x; install the same version of both",
-				device.name, device.isa_version >> 16, device.isa_version & 0xffff, VNPU_ISA_MAJOR);
+		return npu_fail(
+			-EPROTO,
+			"device %s: ISA %u.%u, this libnpu speaks %u.x; install the same version "
+			"of both",
+			device.name, device.isa_version >> 16, device.isa_version & 0xffff,
+			VNPU_ISA_MAJOR);
 	return 0;
 }
 
-int npu_device_open_on(struct transport *t, enum npu_transport kind, const char *path, const char *reason,
-		       struct npu_device **out)
+int npu_device_open_on(struct transport *t, enum npu_transport kind, const char *path,
+		       const char *reason, struct npu_device **out)
 {
 	struct npu_device *dev = calloc(1, sizeof(*dev));
 	int ret;
@@ -100,14 +104,18 @@ int npu_device_open_on(struct transport *t, enum npu_transport kind, const char 
 		npu_device_close(dev);
 		return ret;
 	}
-	npu_probe_device_open(dev->info.transport, (const char *)dev->info.path, (const char *)dev->info.reason);
+	npu_probe_device_open(dev->info.transport, (const char *)dev->info.path,
+			      (const char *)dev->info.reason);
 	*out = dev;
 	return 0;
 }
 
-static int npu_device_open_sim(const struct npu_device_options *opts, const char *reason, struct npu_device **dev)
+static int npu_device_open_sim(const struct npu_device_options *opts, const char *reason,
+			       struct npu_device **dev)
 {
-	struct sim_options sim = { .threads = opts->threads, .isa = opts->isa, .profile = opts->profile };
+	struct sim_options sim = { .threads = opts->threads,
+				   .isa = opts->isa,
+				   .profile = opts->profile };
 	struct transport *t;
 	int ret;
 
@@ -119,7 +127,8 @@ static int npu_device_open_sim(const struct npu_device_options *opts, const char
 	return ret ? ret : npu_device_open_on(t, NPU_TRANSPORT_SIM, "", reason, dev);
 }
 
-static int npu_device_transport(const struct npu_device_options *opts, enum npu_transport *kind, const char **why)
+static int npu_device_transport(const struct npu_device_options *opts, enum npu_transport *kind,
+				const char **why)
 {
 	static const char *const names[] = { "auto", "drm", "sim" };
 	const char *env = getenv("NPU_TRANSPORT");
@@ -165,7 +174,8 @@ static int npu_device_choose(const struct npu_device_options *options, struct np
 	ret = transport_drm_open(opts.path, &t, node, sizeof(node), &verdict);
 	if (!ret)
 		ret = npu_device_open_on(t, NPU_TRANSPORT_DRM, node,
-					 kind == NPU_TRANSPORT_DRM ? why : "a vnpu that is ready", dev);
+					 kind == NPU_TRANSPORT_DRM ? why : "a vnpu that is ready",
+					 dev);
 	if (!ret)
 		return 0;
 	/* A path that was named is meant. */
@@ -185,8 +195,8 @@ int npu_device_open(const struct npu_device_options *options, struct npu_device 
 	start_ns = npu_trace_begin();
 	ret = npu_device_choose(options, dev);
 	if (start_ns)
-		npu_trace_call(start_ns, "npu_device_open", ret, "\"device\":%u,\"transport\":\"%s\"",
-			       ret ? 0 : (*dev)->trace_nr,
+		npu_trace_call(start_ns, "npu_device_open", ret,
+			       "\"device\":%u,\"transport\":\"%s\"", ret ? 0 : (*dev)->trace_nr,
 			       ret					     ? "none"
 			       : (*dev)->info.transport == NPU_TRANSPORT_DRM ? "drm"
 									     : "sim");

@@ -58,10 +58,11 @@ static int npu_fence_sleep(struct npu_fence *fence, uint64_t point, int64_t time
 	ret = transport_ioctl(fence->dev->t, DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT, &wait);
 	npu_probe_fence_done(fence->handle, point, ret);
 	if (ret == -ETIME)
-		return npu_fail(-ETIMEDOUT, "fence: point %llu not reached within %lld us", (unsigned long long)point,
-				(long long)(timeout_ns / 1000));
+		return npu_fail(-ETIMEDOUT, "fence: point %llu not reached within %lld us",
+				(unsigned long long)point, (long long)(timeout_ns / 1000));
 	if (ret)
-		return npu_fail(ret, "fence: waiting for point %llu: %s", (unsigned long long)point, strerror(-ret));
+		return npu_fail(ret, "fence: waiting for point %llu: %s", (unsigned long long)point,
+				strerror(-ret));
 	return 0;
 }
 
@@ -73,15 +74,17 @@ int npu_fence_wait(struct npu_fence *fence, uint64_t point, int64_t timeout_ns)
 	if (start_ns) {
 		/* It may have waited for a job. */
 		npu_trace_look_all();
-		npu_trace_call(start_ns, "npu_fence_wait", ret, "\"handle\":%u,\"point\":%llu,\"timeout_ns\":%lld",
-			       fence->handle, (unsigned long long)point, (long long)timeout_ns);
+		npu_trace_call(start_ns, "npu_fence_wait", ret,
+			       "\"handle\":%u,\"point\":%llu,\"timeout_ns\":%lld", fence->handle,
+			       (unsigned long long)point, (long long)timeout_ns);
 	}
 	return ret;
 }
 
 int npu_fence_signal(struct npu_fence *fence, uint64_t point)
 {
-	struct drm_syncobj_array binary = { .handles = (uintptr_t)&fence->handle, .count_handles = 1 };
+	struct drm_syncobj_array binary = { .handles = (uintptr_t)&fence->handle,
+					    .count_handles = 1 };
 	struct drm_syncobj_timeline_array timeline = {
 		.handles = (uintptr_t)&fence->handle,
 		.points = (uintptr_t)&point,
@@ -94,7 +97,8 @@ int npu_fence_signal(struct npu_fence *fence, uint64_t point)
 	else
 		ret = transport_ioctl(fence->dev->t, DRM_IOCTL_SYNCOBJ_SIGNAL, &binary);
 	if (ret)
-		return npu_fail(ret, "fence: signaling point %llu: %s", (unsigned long long)point, strerror(-ret));
+		return npu_fail(ret, "fence: signaling point %llu: %s", (unsigned long long)point,
+				strerror(-ret));
 	return 0;
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Jobs: a program with its operands, which is to say a binding table in a buffer of its own, and what it took.
+ * Jobs: a program with its operands, which is to say a binding table in a buffer of
+ * its own, and what it took.
  *
- * Slots: the image's symbols, then its constants, then scratch memory, then the record of times. Scratch belongs to the queue: jobs of one queue run
- * one after another and can share it, however many there are.
+ * Slots: the image's symbols, then its constants, then scratch memory, then the record of
+ * times. Scratch belongs to the queue: jobs of one queue run one after another and can share
+ * it, however many there are.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +16,8 @@
 #include "probes.h"
 
 /* The slot of the record is behind those of the program. */
-static void npu_job_point_record(struct npu_job *job, struct vnpu_record *record, uint64_t va, uint64_t bytes)
+static void npu_job_point_record(struct npu_job *job, struct vnpu_record *record, uint64_t va,
+				 uint64_t bytes)
 {
 	job->record = record;
 	job->slots[job->prog->image.nr_slots] = (struct vnpu_slot){
@@ -48,10 +51,11 @@ static int npu_job_init(struct npu_job *job)
 	job->bound = calloc(img->nr_symbols + 1, sizeof(struct npu_buffer *));
 	if (!job->bound)
 		return npu_fail(-ENOMEM, "job of %s: out of memory", img->note.name);
-	job->table_bytes =
-		(uint32_t)(hdr_bytes + nr_slots * sizeof(struct vnpu_slot) + img->nr_params * sizeof(uint64_t));
+	job->table_bytes = (uint32_t)(hdr_bytes + nr_slots * sizeof(struct vnpu_slot) +
+				      img->nr_params * sizeof(uint64_t));
 	ret = npu_buffer_create(job->prog->ctx,
-				timed ? npu_job_record_offset(job) + sizeof(struct vnpu_record) : job->table_bytes,
+				timed ? npu_job_record_offset(job) + sizeof(struct vnpu_record)
+				      : job->table_bytes,
 				timed ? 0 : NPU_BUFFER_DEVICE_READ_ONLY, &job->table);
 	if (ret)
 		return ret;
@@ -60,8 +64,10 @@ static int npu_job_init(struct npu_job *job)
 	job->params = (uint64_t *)(job->slots + nr_slots);
 	if (timed)
 		npu_job_point_record(job,
-				     (struct vnpu_record *)((uint8_t *)job->table->data + npu_job_record_offset(job)),
-				     job->table->va + npu_job_record_offset(job), sizeof(struct vnpu_record));
+				     (struct vnpu_record *)((uint8_t *)job->table->data +
+							    npu_job_record_offset(job)),
+				     job->table->va + npu_job_record_offset(job),
+				     sizeof(struct vnpu_record));
 	if (img->const_slot != VNPU_SLOT_NONE)
 		job->slots[img->const_slot] = (struct vnpu_slot){
 			.va = job->prog->code->va + job->prog->const_offset,
@@ -113,7 +119,8 @@ void npu_job_free(struct npu_job *job)
 	free(job);
 }
 
-int npu_job_bind(struct npu_job *job, const char *symbol, struct npu_buffer *buf, size_t offset, size_t size_bytes)
+int npu_job_bind(struct npu_job *job, const char *symbol, struct npu_buffer *buf, size_t offset,
+		 size_t size_bytes)
 {
 	static const uint32_t slot_flags[NPU_SYMBOL_KINDS] = {
 		[NPU_SYMBOL_INPUT] = VNPU_SLOT_READ,
@@ -128,26 +135,31 @@ int npu_job_bind(struct npu_job *job, const char *symbol, struct npu_buffer *buf
 	while (i < img->nr_symbols && strcmp(img->symbols[i].name, symbol))
 		i++;
 	if (i == img->nr_symbols)
-		return npu_fail(-ENOENT, "job of %s: no symbol '%s'; npuc info lists them", img->note.name, symbol);
+		return npu_fail(-ENOENT, "job of %s: no symbol '%s'; npuc info lists them",
+				img->note.name, symbol);
 	if (!npu_job_idle(job))
-		return npu_fail(-EBUSY, "job of %s: still running; wait for it before binding '%s'", img->note.name,
-				symbol);
+		return npu_fail(-EBUSY, "job of %s: still running; wait for it before binding '%s'",
+				img->note.name, symbol);
 	if (buf->ctx != job->prog->ctx)
-		return npu_fail(-EINVAL, "job of %s: the buffer for '%s' is of another context", img->note.name,
-				symbol);
+		return npu_fail(-EINVAL, "job of %s: the buffer for '%s' is of another context",
+				img->note.name, symbol);
 	if (offset > buf->wanted || size_bytes > buf->wanted - offset)
-		return npu_fail(-EINVAL, "job of %s: %zu bytes at %zu for '%s' lie outside the buffer of %zu",
-				img->note.name, size_bytes, offset, symbol, buf->wanted);
+		return npu_fail(
+			-EINVAL,
+			"job of %s: %zu bytes at %zu for '%s' lie outside the buffer of %zu",
+			img->note.name, size_bytes, offset, symbol, buf->wanted);
 	if (offset % 64)
-		return npu_fail(-EINVAL, "job of %s: offset %zu for '%s' is not a multiple of 64", img->note.name,
-				offset, symbol);
+		return npu_fail(-EINVAL, "job of %s: offset %zu for '%s' is not a multiple of 64",
+				img->note.name, offset, symbol);
 	if (size_bytes < img->symbols[i].bytes)
-		return npu_fail(-ERANGE, "job of %s: '%s' needs %llu bytes, not %zu", img->note.name, symbol,
-				(unsigned long long)img->symbols[i].bytes, size_bytes);
+		return npu_fail(-ERANGE, "job of %s: '%s' needs %llu bytes, not %zu",
+				img->note.name, symbol, (unsigned long long)img->symbols[i].bytes,
+				size_bytes);
 	npu_buffer_get(buf);
 	npu_buffer_free(job->bound[i]);
 	job->bound[i] = buf;
-	npu_probe_job_bind(buf->ctx->id, (const char *)img->note.name, symbol, buf->va + offset, size_bytes);
+	npu_probe_job_bind(buf->ctx->id, (const char *)img->note.name, symbol, buf->va + offset,
+			   size_bytes);
 	job->slots[i] = (struct vnpu_slot){
 		.va = buf->va + offset,
 		.size_bytes = size_bytes,
@@ -164,12 +176,14 @@ int npu_job_param(struct npu_job *job, const char *param, int64_t value)
 		if (strcmp(img->params[i], param))
 			continue;
 		if (!npu_job_idle(job))
-			return npu_fail(-EBUSY, "job of %s: still running; wait for it before setting '%s'",
+			return npu_fail(-EBUSY,
+					"job of %s: still running; wait for it before setting '%s'",
 					img->note.name, param);
 		job->params[i] = (uint64_t)value;
 		return 0;
 	}
-	return npu_fail(-ENOENT, "job of %s: no param '%s'; npuc info lists them", img->note.name, param);
+	return npu_fail(-ENOENT, "job of %s: no param '%s'; npuc info lists them", img->note.name,
+			param);
 }
 
 void npu_job_timeout(struct npu_job *job, uint32_t timeout_ms)
@@ -185,16 +199,20 @@ static int npu_job_has_record(const struct npu_job *job)
 	const char *name = (const char *)job->prog->image.note.name;
 
 	if (!job->record)
-		return npu_fail(-EOPNOTSUPP,
-				"job of %s: the device has ISA 1.0, which tells no times; install a newer "
-				"vnpu-fw",
-				name);
+		return npu_fail(
+			-EOPNOTSUPP,
+			"job of %s: the device has ISA 1.0, which tells no times; install a newer "
+			"vnpu-fw",
+			name);
 	if (!job->queue)
 		return npu_fail(-EAGAIN, "job of %s: it was not submitted yet", name);
 	if (!npu_job_idle(job))
-		return npu_fail(-EBUSY, "job of %s: still running; wait for it before asking for its times", name);
+		return npu_fail(-EBUSY,
+				"job of %s: still running; wait for it before asking for its times",
+				name);
 	if (npu_queue_completed(job->queue) < job->seqno || !job->record->nr_cmds)
-		return npu_fail(-ENODATA, "job of %s: it did not succeed, so that it has no times", name);
+		return npu_fail(-ENODATA, "job of %s: it did not succeed, so that it has no times",
+				name);
 	return 0;
 }
 
@@ -216,20 +234,24 @@ int npu_job_times(const struct npu_job *job, struct npu_job_times *times)
 int npu_job_profile(struct npu_job *job, bool on)
 {
 	const struct npu_image *img = &job->prog->image;
-	size_t bytes = sizeof(struct vnpu_record) + img->note.nr_cmds * sizeof(struct vnpu_record_cmd);
+	size_t bytes =
+		sizeof(struct vnpu_record) + img->note.nr_cmds * sizeof(struct vnpu_record_cmd);
 	struct npu_buffer *home = job->table, *records = NULL;
 	uint64_t offset = npu_job_record_offset(job);
 	struct vnpu_record last;
 	int ret;
 
 	if (!job->record)
-		return npu_fail(-EOPNOTSUPP,
-				"job of %s: the device has ISA 1.0, which tells no times; install a newer "
-				"vnpu-fw",
-				img->note.name);
+		return npu_fail(
+			-EOPNOTSUPP,
+			"job of %s: the device has ISA 1.0, which tells no times; install a newer "
+			"vnpu-fw",
+			img->note.name);
 	if (!npu_job_idle(job))
-		return npu_fail(-EBUSY, "job of %s: still running; wait for it before changing what it records",
-				img->note.name);
+		return npu_fail(
+			-EBUSY,
+			"job of %s: still running; wait for it before changing what it records",
+			img->note.name);
 	if (on == (job->records != NULL))
 		return 0;
 	if (on) {
@@ -242,8 +264,8 @@ int npu_job_profile(struct npu_job *job, bool on)
 	/* The last submission keeps its times, but for those of single commands. */
 	last = *job->record;
 	last.nr_records = 0;
-	npu_job_point_record(job, (struct vnpu_record *)((uint8_t *)home->data + offset), home->va + offset,
-			     on ? bytes : sizeof(last));
+	npu_job_point_record(job, (struct vnpu_record *)((uint8_t *)home->data + offset),
+			     home->va + offset, on ? bytes : sizeof(last));
 	*job->record = last;
 	npu_buffer_free(job->records);
 	job->records = records;
@@ -259,13 +281,14 @@ int npu_job_command(const struct npu_job *job, uint32_t i, struct npu_command_ti
 	if (ret)
 		return ret;
 	if (i >= job->record->nr_cmds)
-		return npu_fail(-ERANGE, "job of %s: command %u of %u", job->prog->image.note.name, i,
-				job->record->nr_cmds);
+		return npu_fail(-ERANGE, "job of %s: command %u of %u", job->prog->image.note.name,
+				i, job->record->nr_cmds);
 	if (!job->records || i >= job->record->nr_records || i >= job->prog->image.note.nr_cmds)
-		return npu_fail(-ENODATA,
-				"job of %s: its commands were not timed; npu_job_profile() before it is "
-				"submitted has that done",
-				job->prog->image.note.name);
+		return npu_fail(
+			-ENODATA,
+			"job of %s: its commands were not timed; npu_job_profile() before it is "
+			"submitted has that done",
+			job->prog->image.note.name);
 	cmd = (const struct vnpu_record_cmd *)(job->record + 1) + i;
 	op = isa_op(cmd->op);
 	*times = (struct npu_command_times){
@@ -288,13 +311,16 @@ int npu_job_prepare(struct npu_job *job, struct npu_queue *queue)
 	int ret;
 
 	if (job->prog->ctx != queue->ctx)
-		return npu_fail(-EINVAL, "job of %s: the queue is of another context", img->note.name);
+		return npu_fail(-EINVAL, "job of %s: the queue is of another context",
+				img->note.name);
 	if (!npu_job_idle(job))
-		return npu_fail(-EBUSY, "job of %s: still running; wait for it before submitting it again",
+		return npu_fail(-EBUSY,
+				"job of %s: still running; wait for it before submitting it again",
 				img->note.name);
 	for (uint32_t i = 0; i < img->nr_symbols; i++)
 		if (!job->bound[i])
-			return npu_fail(-EINVAL, "job of %s: '%s' is not bound", img->note.name, img->symbols[i].name);
+			return npu_fail(-EINVAL, "job of %s: '%s' is not bound", img->note.name,
+					img->symbols[i].name);
 	/* A job that fails writes none, and must not seem to have the last one's. */
 	if (job->record)
 		job->record->nr_cmds = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Programs: an image in device memory. Stream and constants share one buffer that the device may only read.
+ * Programs: an image in device memory. Stream and constants share one buffer that
+ * the device may only read.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +18,8 @@ struct npu_program *npu_program_get(struct npu_program *prog)
 	return prog;
 }
 
-static int npu_program_make(struct npu_context *ctx, const void *image, size_t image_bytes, struct npu_program **out)
+static int npu_program_make(struct npu_context *ctx, const void *image, size_t image_bytes,
+			    struct npu_program **out)
 {
 	struct npu_program *prog;
 	struct npu_image *img;
@@ -36,20 +38,24 @@ static int npu_program_make(struct npu_context *ctx, const void *image, size_t i
 		goto err;
 	if (img->note.isa_version >> 16 != ctx->dev->info.isa_version >> 16 ||
 	    (img->note.isa_version & 0xffff) > (ctx->dev->info.isa_version & 0xffff)) {
-		ret = npu_fail(-EPROTO, "program %s: for ISA %u.%u, the device has %u.%u; compile it again",
-			       img->note.name, img->note.isa_version >> 16, img->note.isa_version & 0xffff,
-			       ctx->dev->info.isa_version >> 16, ctx->dev->info.isa_version & 0xffff);
+		ret = npu_fail(-EPROTO,
+			       "program %s: for ISA %u.%u, the device has %u.%u; compile it again",
+			       img->note.name, img->note.isa_version >> 16,
+			       img->note.isa_version & 0xffff, ctx->dev->info.isa_version >> 16,
+			       ctx->dev->info.isa_version & 0xffff);
 		goto err;
 	}
 	const_offset = (img->cmd_bytes + 63) & ~(size_t)63;
-	ret = npu_buffer_create(ctx, const_offset + img->const_bytes, NPU_BUFFER_DEVICE_READ_ONLY, &prog->code);
+	ret = npu_buffer_create(ctx, const_offset + img->const_bytes, NPU_BUFFER_DEVICE_READ_ONLY,
+				&prog->code);
 	if (ret)
 		goto err;
 	prog->const_offset = const_offset;
 	memcpy(prog->code->data, img->cmd, img->cmd_bytes);
 	if (img->const_bytes)
 		memcpy((uint8_t *)prog->code->data + const_offset, img->consts, img->const_bytes);
-	npu_probe_program_load(ctx->id, (const char *)img->note.name, prog->code->va, img->cmd_bytes, img->const_bytes);
+	npu_probe_program_load(ctx->id, (const char *)img->note.name, prog->code->va,
+			       img->cmd_bytes, img->const_bytes);
 	*out = prog;
 	return 0;
 err:
@@ -57,7 +63,8 @@ err:
 	return ret;
 }
 
-int npu_program_load(struct npu_context *ctx, const void *image, size_t image_bytes, struct npu_program **out)
+int npu_program_load(struct npu_context *ctx, const void *image, size_t image_bytes,
+		     struct npu_program **out)
 {
 	char name[NPU_JSON_TEXT_SIZE(64)] = "";
 	int64_t start_ns = npu_trace_begin();
@@ -66,9 +73,10 @@ int npu_program_load(struct npu_context *ctx, const void *image, size_t image_by
 	if (start_ns) {
 		if (!ret)
 			npu_json_text(name, sizeof(name), (*out)->image.note.name);
-		npu_trace_call(start_ns, "npu_program_load", ret,
-			       "\"ctx\":%u,\"program\":\"%s\",\"image_bytes\":%zu,\"cmd_bytes\":%zu", ctx->id, name,
-			       image_bytes, ret ? 0 : (size_t)(*out)->image.cmd_bytes);
+		npu_trace_call(
+			start_ns, "npu_program_load", ret,
+			"\"ctx\":%u,\"program\":\"%s\",\"image_bytes\":%zu,\"cmd_bytes\":%zu",
+			ctx->id, name, image_bytes, ret ? 0 : (size_t)(*out)->image.cmd_bytes);
 	}
 	return ret;
 }

@@ -3,8 +3,8 @@
  * Queues: submitting and waiting.
  *
  * A fast wait polls the queue's status page in place of a device call. It expects a job to take as
- * long as the program's jobs took before (expect.h): it sleeps, then it polls until somewhat past the
- * expected end, and if the job is late after all, it sleeps in WAIT like everybody else.
+ * long as the program's jobs took before (expect.h): it sleeps, then it polls until somewhat past
+ * the expected end, and if the job is late after all, it sleeps in WAIT like everybody else.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,8 +25,9 @@
 /* Looks at the status page for one at the clock. */
 #define NPU_POLL_LOOKS 64
 /*
- * A job that is expected to last longer is waited for in the driver: to be woken takes some thousandths of that, and a
- * sleep by prediction may be too long by much more, since the first job of a program is the slowest.
+ * A job that is expected to last longer is waited for in the driver: to be woken takes some
+ * thousandths of that, and a sleep by prediction may be too long by much more, since the first job
+ * of a program is the slowest.
  */
 #define NPU_POLL_AHEAD_NS 20000000
 
@@ -75,15 +76,20 @@ static int npu_queue_open(struct npu_queue *queue, enum npu_priority priority)
 		return npu_fail(ret, "queue: this device handle has its %u queues; free one",
 				dev->limits.max_queues_per_file);
 	case -EDQUOT:
-		return npu_fail(ret,
-				"queue: your user has the %u queues that one may have of this device; free one, or "
-				"give vnpu-fw more --user-queues",
-				dev->limits.max_queues_per_user);
+		return npu_fail(
+			ret,
+			"queue: your user has the %u queues that one may have of this device; free "
+			"one, or give vnpu-fw more --user-queues",
+			dev->limits.max_queues_per_user);
 	case -EBUSY:
-		return npu_fail(ret, "queue: all queues of the device are taken; try again later, or give vnpu-fw more "
-				     "--queues");
+		return npu_fail(
+			ret, "queue: all queues of the device are taken; try again later, or give "
+			     "vnpu-fw more --queues");
 	case -ECANCELED:
-		return npu_fail(ret, "queue: the context is banned; npu_context_state() says why, make a new one");
+		return npu_fail(
+			ret,
+			"queue: the context is banned; npu_context_state() says why, make a new "
+			"one");
 	default:
 		return npu_fail(ret, "queue: QUEUE_CREATE: %s", strerror(-ret));
 	}
@@ -98,7 +104,8 @@ static int npu_queue_open(struct npu_queue *queue, enum npu_priority priority)
 	return 0;
 }
 
-static int npu_queue_make(struct npu_context *ctx, const struct npu_queue_options *opts, struct npu_queue **out)
+static int npu_queue_make(struct npu_context *ctx, const struct npu_queue_options *opts,
+			  struct npu_queue **out)
 {
 	struct npu_queue *queue = calloc(1, sizeof(*queue));
 	uint32_t max = ctx->dev->limits.max_queue_depth;
@@ -109,7 +116,9 @@ static int npu_queue_make(struct npu_context *ctx, const struct npu_queue_option
 		return npu_fail(-ENOMEM, "queue: out of memory");
 	atomic_init(&queue->refs, 1);
 	queue->ctx = npu_context_get(ctx);
-	queue->depth = opts && opts->depth ? opts->depth : max < NPU_DEFAULT_DEPTH ? max : NPU_DEFAULT_DEPTH;
+	queue->depth = opts && opts->depth	 ? opts->depth
+		       : max < NPU_DEFAULT_DEPTH ? max
+						 : NPU_DEFAULT_DEPTH;
 	ret = npu_queue_open(queue, opts ? opts->priority : NPU_PRIORITY_NORMAL);
 	if (ret) {
 		npu_queue_put(queue);
@@ -120,7 +129,8 @@ static int npu_queue_make(struct npu_context *ctx, const struct npu_queue_option
 	return 0;
 }
 
-int npu_queue_create(struct npu_context *ctx, const struct npu_queue_options *opts, struct npu_queue **out)
+int npu_queue_create(struct npu_context *ctx, const struct npu_queue_options *opts,
+		     struct npu_queue **out)
 {
 	int64_t start_ns = npu_trace_begin();
 	int ret = npu_queue_make(ctx, opts, out);
@@ -128,8 +138,8 @@ int npu_queue_create(struct npu_context *ctx, const struct npu_queue_options *op
 	if (start_ns)
 		npu_trace_call(start_ns, "npu_queue_create", ret,
 			       "\"ctx\":%u,\"priority\":%d,\"depth\":%u,\"queue\":%u", ctx->id,
-			       opts ? (int)opts->priority : NPU_PRIORITY_NORMAL, ret ? 0 : (*out)->depth,
-			       ret ? 0 : (*out)->id);
+			       opts ? (int)opts->priority : NPU_PRIORITY_NORMAL,
+			       ret ? 0 : (*out)->depth, ret ? 0 : (*out)->id);
 	return ret;
 }
 
@@ -155,15 +165,17 @@ void npu_queue_free(struct npu_queue *queue)
 	npu_buffer_free(queue->scratch);
 	queue->scratch = NULL;
 	if (start_ns)
-		npu_trace_call(start_ns, "npu_queue_free", 0, "\"ctx\":%u,\"queue\":%u", queue->ctx->id, queue->id);
+		npu_trace_call(start_ns, "npu_queue_free", 0, "\"ctx\":%u,\"queue\":%u",
+			       queue->ctx->id, queue->id);
 	npu_queue_put(queue);
 }
 
 /* ---- submitting ------------------------------------------------------------------------------ */
 
 /*
- * SUBMIT. The driver lets only so many jobs of a queue wait. Where it has no room, this waits until so
- * many have ended that the batch fits, and then for one after another, should the driver want more.
+ * SUBMIT. The driver lets only so many jobs of a queue wait. Where it has no room, this
+ * waits until so many have ended that the batch fits, and then for one after another,
+ * should the driver want more.
  */
 static int npu_queue_call_submit(struct npu_queue *queue, struct drm_vnpu_submit *submit)
 {
@@ -188,13 +200,15 @@ static int npu_queue_call_submit(struct npu_queue *queue, struct drm_vnpu_submit
 	return ret;
 }
 
-static void npu_queue_note_flight(struct npu_queue *queue, struct npu_job *job, uint64_t seqno, int64_t now)
+static void npu_queue_note_flight(struct npu_queue *queue, struct npu_job *job, uint64_t seqno,
+				  int64_t now)
 {
 	struct npu_flight *f = &queue->history[seqno % NPU_QUEUE_HISTORY];
 	struct npu_flight *prev = &queue->history[(seqno - 1) % NPU_QUEUE_HISTORY];
 	int64_t run_ns = expect_ns(&job->prog->expect), start = now;
 
-	if (prev->seqno == seqno - 1 && atomic_load(&queue->done) < prev->seqno && prev->expected_ns > start)
+	if (prev->seqno == seqno - 1 && atomic_load(&queue->done) < prev->seqno &&
+	    prev->expected_ns > start)
 		start = prev->expected_ns;
 	*f = (struct npu_flight){
 		.seqno = seqno,
@@ -209,8 +223,8 @@ static void npu_queue_note_flight(struct npu_queue *queue, struct npu_job *job, 
 	job->seqno = seqno;
 }
 
-static int npu_queue_sync_ops(struct npu_queue *queue, const struct npu_sync *syncs, unsigned int nr, uint32_t flags,
-			      struct drm_vnpu_sync_op *ops)
+static int npu_queue_sync_ops(struct npu_queue *queue, const struct npu_sync *syncs,
+			      unsigned int nr, uint32_t flags, struct drm_vnpu_sync_op *ops)
 {
 	for (unsigned int i = 0; i < nr; i++) {
 		if (!syncs[i].fence || syncs[i].fence->dev != queue->ctx->dev)
@@ -233,7 +247,8 @@ static int npu_queue_submit_error(struct npu_queue *queue, int ret, uint32_t tim
 	case -ECANCELED:
 		if (npu_context_state(queue->ctx, &state))
 			return ret;
-		return npu_fail(ret, "submit: the context is banned (%s); free it and make a new one",
+		return npu_fail(ret,
+				"submit: the context is banned (%s); free it and make a new one",
 				state.state & NPU_CONTEXT_FAULT	     ? "a job faulted"
 				: state.state & NPU_CONTEXT_TIMEDOUT ? "a job timed out"
 								     : "the firmware was lost");
@@ -249,14 +264,16 @@ static int npu_queue_submit_error(struct npu_queue *queue, int ret, uint32_t tim
 	case -EINVAL:
 		return npu_fail(
 			ret,
-			"submit: refused; a fence to wait for has nothing to signal it, or a timeout is over %u ms",
+			"submit: refused; a fence to wait for has nothing to signal it, or a "
+			"timeout is over %u ms",
 			queue->ctx->dev->limits.max_timeout_ms);
 	default:
 		return npu_fail(ret, "submit: %s", strerror(-ret));
 	}
 }
 
-static void npu_queue_fill_job(struct npu_queue *queue, const struct npu_job *job, struct drm_vnpu_job *out)
+static void npu_queue_fill_job(struct npu_queue *queue, const struct npu_job *job,
+			       struct drm_vnpu_job *out)
 {
 	const struct npu_program *prog = job->prog;
 
@@ -270,8 +287,8 @@ static void npu_queue_fill_job(struct npu_queue *queue, const struct npu_job *jo
 	};
 }
 
-static int npu_queue_submit_raw(struct npu_queue *queue, struct drm_vnpu_job *raw, unsigned int nr_jobs,
-				const struct npu_submit_syncs *syncs)
+static int npu_queue_submit_raw(struct npu_queue *queue, struct drm_vnpu_job *raw,
+				unsigned int nr_jobs, const struct npu_submit_syncs *syncs)
 {
 	unsigned int nr_wait = syncs ? syncs->nr_wait : 0, nr_signal = syncs ? syncs->nr_signal : 0;
 	struct drm_vnpu_sync_op few[8], *ops = few;
@@ -282,8 +299,10 @@ static int npu_queue_submit_raw(struct npu_queue *queue, struct drm_vnpu_job *ra
 	};
 	int ret = 0;
 
-	if (nr_wait > dev->limits.max_syncs_per_job || nr_signal > dev->limits.max_syncs_per_job - nr_wait)
-		return npu_fail(-EINVAL, "submit: more than %u fences", dev->limits.max_syncs_per_job);
+	if (nr_wait > dev->limits.max_syncs_per_job ||
+	    nr_signal > dev->limits.max_syncs_per_job - nr_wait)
+		return npu_fail(-EINVAL, "submit: more than %u fences",
+				dev->limits.max_syncs_per_job);
 	if (nr_wait + nr_signal > 8)
 		ops = calloc(nr_wait + nr_signal, sizeof(*ops));
 	if (!ops)
@@ -291,12 +310,15 @@ static int npu_queue_submit_raw(struct npu_queue *queue, struct drm_vnpu_job *ra
 	if (nr_wait)
 		ret = npu_queue_sync_ops(queue, syncs->wait, nr_wait, 0, ops);
 	if (!ret && nr_signal)
-		ret = npu_queue_sync_ops(queue, syncs->signal, nr_signal, DRM_VNPU_SYNC_SIGNAL, ops + nr_wait);
+		ret = npu_queue_sync_ops(queue, syncs->signal, nr_signal, DRM_VNPU_SYNC_SIGNAL,
+					 ops + nr_wait);
 	if (!ret) {
-		struct drm_vnpu_obj_array wait = { sizeof(*ops), nr_wait, nr_wait ? (uintptr_t)ops : 0 };
+		struct drm_vnpu_obj_array wait = { sizeof(*ops), nr_wait,
+						   nr_wait ? (uintptr_t)ops : 0 };
 		struct drm_vnpu_obj_array signal = { sizeof(*ops), nr_signal,
 						     nr_signal ? (uintptr_t)(ops + nr_wait) : 0 };
-		struct drm_vnpu_obj_array both = { sizeof(*ops), nr_wait + nr_signal, (uintptr_t)ops };
+		struct drm_vnpu_obj_array both = { sizeof(*ops), nr_wait + nr_signal,
+						   (uintptr_t)ops };
 
 		if (nr_wait)
 			raw[0].syncs = wait;
@@ -311,8 +333,9 @@ static int npu_queue_submit_raw(struct npu_queue *queue, struct drm_vnpu_job *ra
 	return ret;
 }
 
-static int npu_queue_submit_jobs(struct npu_queue *queue, struct npu_job *const *jobs, unsigned int nr_jobs,
-				 const struct npu_submit_syncs *syncs, int64_t start_ns, uint64_t *seqno)
+static int npu_queue_submit_jobs(struct npu_queue *queue, struct npu_job *const *jobs,
+				 unsigned int nr_jobs, const struct npu_submit_syncs *syncs,
+				 int64_t start_ns, uint64_t *seqno)
 {
 	struct npu_device *dev = queue->ctx->dev;
 	struct drm_vnpu_job few[4], *raw = few;
@@ -342,7 +365,8 @@ static int npu_queue_submit_jobs(struct npu_queue *queue, struct npu_job *const 
 			npu_probe_job_submit(queue->ctx->id, queue->id, raw[i].seqno,
 					     (const char *)jobs[i]->prog->image.note.name);
 			if (start_ns && queue->trace)
-				npu_trace_job(queue->trace, raw[i].seqno, jobs[i]->prog->image.note.name, start_ns);
+				npu_trace_job(queue->trace, raw[i].seqno,
+					      jobs[i]->prog->image.note.name, start_ns);
 		}
 		queue->submitted = raw[nr_jobs - 1].seqno;
 		if (seqno)
@@ -362,11 +386,12 @@ int npu_queue_submit(struct npu_queue *queue, struct npu_job *const *jobs, unsig
 	int ret = npu_queue_submit_jobs(queue, jobs, nr_jobs, syncs, start_ns, seqno);
 
 	if (start_ns)
-		npu_trace_call(
-			start_ns, "npu_queue_submit", ret,
-			"\"ctx\":%u,\"queue\":%u,\"jobs\":%u,\"wait_fences\":%u,\"signal_fences\":%u,\"seqno\":%llu",
-			queue->ctx->id, queue->id, nr_jobs, syncs ? syncs->nr_wait : 0, syncs ? syncs->nr_signal : 0,
-			ret ? 0 : (unsigned long long)queue->submitted);
+		npu_trace_call(start_ns, "npu_queue_submit", ret,
+			       "\"ctx\":%u,\"queue\":%u,\"jobs\":%u,\"wait_fences\":%u,"
+			       "\"signal_fences\":%u,\"seqno\":%llu",
+			       queue->ctx->id, queue->id, nr_jobs, syncs ? syncs->nr_wait : 0,
+			       syncs ? syncs->nr_signal : 0,
+			       ret ? 0 : (unsigned long long)queue->submitted);
 	return ret;
 }
 
@@ -431,7 +456,8 @@ static void npu_queue_trace_done(const struct npu_queue *queue, uint64_t seqno, 
 }
 
 /* Sleep through most of a job that takes long. True: it is done. */
-static bool npu_queue_sleep(struct npu_queue *queue, const struct npu_flight *f, int64_t now, int64_t deadline)
+static bool npu_queue_sleep(struct npu_queue *queue, const struct npu_flight *f, int64_t now,
+			    int64_t deadline)
 {
 	int64_t sleep_ns = 0, start_ns;
 	struct timespec ts;
@@ -461,10 +487,12 @@ static int64_t npu_queue_poll_end(const struct npu_flight *f, int64_t now)
 }
 
 /*
- * Poll until the job is done (true), or until polling does not pay any more. If a sleep before that was too long, *@notice
- * tells. The clock is looked at now and then only: a job that does nothing is done before that.
+ * Poll until the job is done (true), or until polling does not pay any more. If a sleep before
+ * that was too long, *@notice tells. The clock is looked at now and then only: a job that does
+ * nothing is done before that.
  */
-static bool npu_queue_poll(struct npu_queue *queue, uint64_t seqno, int64_t deadline, enum npu_notice *notice)
+static bool npu_queue_poll(struct npu_queue *queue, uint64_t seqno, int64_t deadline,
+			   enum npu_notice *notice)
 {
 	const struct npu_flight *f = &queue->history[seqno % NPU_QUEUE_HISTORY];
 	int64_t end = 0, now, start_ns;
@@ -508,20 +536,24 @@ static int npu_queue_job_error(struct npu_queue *queue, uint64_t seqno, int stat
 		return 0;
 	case -EINVAL:
 		return npu_fail(-EINVAL,
-				"job %llu: the firmware refused its stream or table: an operand is misaligned, lies "
-				"outside its binding, or a param is out of range",
+				"job %llu: the firmware refused its stream or table: an operand is "
+				"misaligned, lies outside its binding, or a param is out of range",
 				(unsigned long long)seqno);
 	case -EFAULT:
 		if (!npu_context_state(queue->ctx, &state) && (state.state & NPU_CONTEXT_FAULT))
-			return npu_fail(-EFAULT, "job %llu: fault %s address 0x%llx; the context is banned",
-					(unsigned long long)seqno, state.fault_write ? "writing" : "reading",
+			return npu_fail(-EFAULT,
+					"job %llu: fault %s address 0x%llx; the context is banned",
+					(unsigned long long)seqno,
+					state.fault_write ? "writing" : "reading",
 					(unsigned long long)state.fault_va);
-		return npu_fail(-EFAULT, "job %llu: fault; the context is banned", (unsigned long long)seqno);
-	case -ETIMEDOUT:
-		return npu_fail(-ETIME,
-				"job %llu: took longer than its timeout; the context is banned, make a new one or "
-				"give the job more with npu_job_timeout()",
+		return npu_fail(-EFAULT, "job %llu: fault; the context is banned",
 				(unsigned long long)seqno);
+	case -ETIMEDOUT:
+		return npu_fail(
+			-ETIME,
+			"job %llu: took longer than its timeout; the context is banned, make a new "
+			"one or give the job more with npu_job_timeout()",
+			(unsigned long long)seqno);
 	case -EBUSY:
 		return npu_fail(-EBUSY,
 				"job %llu: waited for too long, because others kept the device "
@@ -529,15 +561,18 @@ static int npu_queue_job_error(struct npu_queue *queue, uint64_t seqno, int stat
 				"end; its context is none the worse, submit it again",
 				(unsigned long long)seqno);
 	case -ECANCELED:
-		return npu_fail(-ECANCELED, "job %llu: canceled, because its context was banned or its queue destroyed",
-				(unsigned long long)seqno);
+		return npu_fail(
+			-ECANCELED,
+			"job %llu: canceled, because its context was banned or its queue destroyed",
+			(unsigned long long)seqno);
 	default:
-		return npu_fail(status, "job %llu: the firmware failed it or was lost: %s", (unsigned long long)seqno,
-				strerror(-status));
+		return npu_fail(status, "job %llu: the firmware failed it or was lost: %s",
+				(unsigned long long)seqno, strerror(-status));
 	}
 }
 
-static int npu_queue_wait_job(struct npu_queue *queue, uint64_t seqno, int64_t timeout_ns, enum npu_wait_mode mode)
+static int npu_queue_wait_job(struct npu_queue *queue, uint64_t seqno, int64_t timeout_ns,
+			      enum npu_wait_mode mode)
 {
 	struct npu_device *dev = queue->ctx->dev;
 	struct drm_vnpu_wait wait = { .queue_id = queue->id, .seqno = seqno };
@@ -545,7 +580,8 @@ static int npu_queue_wait_job(struct npu_queue *queue, uint64_t seqno, int64_t t
 	int ret;
 
 	if (queue->dead)
-		return npu_fail(-ECANCELED, "job %llu: its queue was freed", (unsigned long long)seqno);
+		return npu_fail(-ECANCELED, "job %llu: its queue was freed",
+				(unsigned long long)seqno);
 	if (!seqno || seqno > queue->submitted)
 		return npu_fail(-EINVAL, "wait: job %llu was not submitted; the last one is %llu",
 				(unsigned long long)seqno, (unsigned long long)queue->submitted);
@@ -555,8 +591,8 @@ static int npu_queue_wait_job(struct npu_queue *queue, uint64_t seqno, int64_t t
 	wait.timeout_ns = npu_deadline_ns(timeout_ns);
 	notice = npu_queue_look(queue) < seqno ? NPU_NOTICE_FRESH : NPU_NOTICE_STALE;
 	/* A stale job's program may be gone. */
-	if (mode == NPU_WAIT_FAST &&
-	    (notice == NPU_NOTICE_STALE || npu_queue_poll(queue, seqno, wait.timeout_ns, &notice))) {
+	if (mode == NPU_WAIT_FAST && (notice == NPU_NOTICE_STALE ||
+				      npu_queue_poll(queue, seqno, wait.timeout_ns, &notice))) {
 		npu_queue_learn(queue, seqno, notice);
 		/* An error of any job of the queue shows; WAIT says whether it was this one's. */
 		if (!__atomic_load_n(&queue->status->error, __ATOMIC_RELAXED)) {
@@ -571,21 +607,24 @@ static int npu_queue_wait_job(struct npu_queue *queue, uint64_t seqno, int64_t t
 		return npu_fail(ret, "job %llu: not done within %lld us", (unsigned long long)seqno,
 				(long long)(timeout_ns / 1000));
 	if (ret)
-		return npu_fail(ret, "wait for job %llu: %s", (unsigned long long)seqno, strerror(-ret));
+		return npu_fail(ret, "wait for job %llu: %s", (unsigned long long)seqno,
+				strerror(-ret));
 	npu_queue_learn(queue, seqno, wait.status ? NPU_NOTICE_STALE : notice);
 	npu_queue_trace_done(queue, seqno, wait.status);
 	return npu_queue_job_error(queue, seqno, wait.status);
 }
 
-int npu_queue_wait(struct npu_queue *queue, uint64_t seqno, int64_t timeout_ns, enum npu_wait_mode mode)
+int npu_queue_wait(struct npu_queue *queue, uint64_t seqno, int64_t timeout_ns,
+		   enum npu_wait_mode mode)
 {
 	int64_t start_ns = npu_trace_begin();
 	int ret = npu_queue_wait_job(queue, seqno, timeout_ns, mode);
 
 	if (start_ns)
 		npu_trace_call(start_ns, "npu_queue_wait", ret,
-			       "\"ctx\":%u,\"queue\":%u,\"seqno\":%llu,\"timeout_ns\":%lld,\"mode\":\"%s\"",
-			       queue->ctx->id, queue->id, (unsigned long long)seqno, (long long)timeout_ns,
-			       mode == NPU_WAIT_FAST ? "fast" : "driver");
+			       "\"ctx\":%u,\"queue\":%u,\"seqno\":%llu,\"timeout_ns\":%lld,"
+			       "\"mode\":\"%s\"",
+			       queue->ctx->id, queue->id, (unsigned long long)seqno,
+			       (long long)timeout_ns, mode == NPU_WAIT_FAST ? "fast" : "driver");
 	return ret;
 }

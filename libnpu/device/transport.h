@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The one door to a device: every device call of libnpu goes through these four functions, so that a transport can be
- * logged, and replaced in a test.
+ * The one door to a device: every device call of libnpu goes through these four functions, so that
+ * a transport can be logged, and replaced in a test.
  *
- * A request is an ioctl number of uapi/drm/vnpu_accel.h, or one of the DRM core's for GEM_CLOSE and syncobjs, with its
- * structure. Everything returns 0 or -errno.
+ * A request is an ioctl number of uapi/drm/vnpu_accel.h, or one of the DRM core's for GEM_CLOSE and
+ * syncobjs, with its structure. Everything returns 0 or -errno.
  */
 #ifndef NPU_PRIVATE_TRANSPORT_H
 #define NPU_PRIVATE_TRANSPORT_H
@@ -30,8 +30,8 @@ struct sim_options {
 	unsigned int threads; /* 0: one per CPU that the process may use */
 	const char *isa; /* NULL: the best there is */
 	const char *profile; /* NULL: the default, if it is installed */
-	unsigned int
-		fence_ms; /* how long a fence lasts at the most; 0: as long as vnpu.ko's, 10 s */
+	/* How long a fence lasts at the most; 0: as long as vnpu.ko's, 10 s. */
+	unsigned int fence_ms;
 	uint64_t mem_limit_bytes; /* 0: half of the host's memory */
 };
 
@@ -48,8 +48,9 @@ enum drm_verdict {
 };
 
 /*
- * Open @path, or with NULL the first vnpu below /dev/accel. @path_out gets the node that the verdict is about, if there
- * is one. On failure npu_error() says what and what to do; returns its -errno.
+ * Open @path, or with NULL the first vnpu below /dev/accel. @path_out gets the node
+ * that the verdict is about, if there is one. On failure npu_error() says what and what
+ * to do; returns its -errno.
  */
 int transport_drm_open(const char *path, struct transport **t, char *path_out, size_t path_size,
 		       enum drm_verdict *verdict);

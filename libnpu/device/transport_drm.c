@@ -40,7 +40,8 @@ static int drm_transport_ioctl(struct transport *t, unsigned long request, void 
 	return drmIoctl(to_drm(t)->fd, request, arg) ? -errno : 0;
 }
 
-static int drm_transport_map(struct transport *t, uint64_t offset, size_t size, int prot, void **addr)
+static int drm_transport_map(struct transport *t, uint64_t offset, size_t size, int prot,
+			     void **addr)
 {
 	void *p = mmap(NULL, size, prot, MAP_SHARED, to_drm(t)->fd, (off_t)offset);
 
@@ -99,30 +100,37 @@ static int drm_open_node(const char *path, int *fd, enum drm_verdict *verdict)
 	switch (err) {
 	case ENOENT:
 		return drm_refuse(verdict, DRM_VERDICT_NO_NODE,
-				  npu_fail(-ENOENT, "%s: no such node; start vnpu-fw, or leave the path out", path));
+				  npu_fail(-ENOENT,
+					   "%s: no such node; start vnpu-fw, or leave the path out",
+					   path));
 	case EACCES:
 	case EPERM: {
 		const char *name = node_group(path, group, sizeof(group));
 
 		if (!strcmp(name, "root"))
-			return drm_refuse(verdict, DRM_VERDICT_NO_PERMISSION,
-					  npu_fail(-EACCES,
-						   "%s: permission denied; it belongs to root alone, install the "
-						   "udev rule of vnpu (make install)",
-						   path));
-		return drm_refuse(verdict, DRM_VERDICT_NO_PERMISSION,
-				  npu_fail(-EACCES,
-					   "%s: permission denied; add yourself to group %s (usermod -aG %s USER) "
-					   "and log in again",
-					   path, name, name));
+			return drm_refuse(
+				verdict, DRM_VERDICT_NO_PERMISSION,
+				npu_fail(-EACCES,
+					 "%s: permission denied; it belongs to root alone, install "
+					 "the udev rule of vnpu (make install)",
+					 path));
+		return drm_refuse(
+			verdict, DRM_VERDICT_NO_PERMISSION,
+			npu_fail(-EACCES,
+				 "%s: permission denied; add yourself to group %s (usermod -aG %s "
+				 "USER) and log in again",
+				 path, name, name));
 	}
 	case ENODEV:
 	case ENXIO:
 		return drm_refuse(
 			verdict, DRM_VERDICT_NO_NODE,
-			npu_fail(-ENODEV, "%s: its device is gone with its firmware; start vnpu-fw again", path));
+			npu_fail(-ENODEV,
+				 "%s: its device is gone with its firmware; start vnpu-fw again",
+				 path));
 	default:
-		return drm_refuse(verdict, DRM_VERDICT_ERROR, npu_fail(-err, "%s: open: %s", path, strerror(err)));
+		return drm_refuse(verdict, DRM_VERDICT_ERROR,
+				  npu_fail(-err, "%s: open: %s", path, strerror(err)));
 	}
 }
 
@@ -138,20 +146,26 @@ static int drm_check_node(const char *path, int fd, enum drm_verdict *verdict)
 	if (version)
 		drmFreeVersion(version);
 	if (!is_vnpu)
-		return drm_refuse(verdict, DRM_VERDICT_NOT_VNPU,
-				  npu_fail(-ENODEV, "%s: not a vnpu; leave the path out to have it looked for", path));
+		return drm_refuse(
+			verdict, DRM_VERDICT_NOT_VNPU,
+			npu_fail(-ENODEV,
+				 "%s: not a vnpu; leave the path out to have it looked for", path));
 	q.pointer = (uintptr_t)&device;
 	if (drmIoctl(fd, DRM_IOCTL_VNPU_DEV_QUERY, &q))
-		return drm_refuse(verdict, DRM_VERDICT_VERSION,
-				  npu_fail(-EPROTO, "%s: DEV_QUERY: %s; install the same version of vnpu.ko and libnpu",
-					   path, strerror(errno)));
+		return drm_refuse(
+			verdict, DRM_VERDICT_VERSION,
+			npu_fail(
+				-EPROTO,
+				"%s: DEV_QUERY: %s; install the same version of vnpu.ko and libnpu",
+				path, strerror(errno)));
 	if (device.isa_version >> 16 != VNPU_ISA_MAJOR)
-		return drm_refuse(verdict, DRM_VERDICT_VERSION,
-				  npu_fail(-EPROTO,
-					   "%s: its firmware has ISA %u.%u, libnpu %u.x; install the same version of "
-					   "vnpu-fw and libnpu",
-					   path, device.isa_version >> 16, device.isa_version & 0xffff,
-					   VNPU_ISA_MAJOR));
+		return drm_refuse(
+			verdict, DRM_VERDICT_VERSION,
+			npu_fail(-EPROTO,
+				 "%s: its firmware has ISA %u.%u, libnpu %u.x; install the same "
+				 "version of vnpu-fw and libnpu",
+				 path, device.isa_version >> 16, device.isa_version & 0xffff,
+				 VNPU_ISA_MAJOR));
 	q = (struct drm_vnpu_dev_query){
 		.type = DRM_VNPU_QUERY_STATE,
 		.size = sizeof(state),
@@ -161,10 +175,12 @@ static int drm_check_node(const char *path, int fd, enum drm_verdict *verdict)
 		return drm_refuse(verdict, DRM_VERDICT_ERROR,
 				  npu_fail(-errno, "%s: DEV_QUERY: %s", path, strerror(errno)));
 	if (state.state != DRM_VNPU_STATE_READY)
-		return drm_refuse(verdict, DRM_VERDICT_FW_LOST,
-				  npu_fail(-ENODEV,
-					   "%s: its firmware is lost; as root, give it another: vnpu-fw --attach lost",
-					   path));
+		return drm_refuse(
+			verdict, DRM_VERDICT_FW_LOST,
+			npu_fail(-ENODEV,
+				 "%s: its firmware is lost; as root, give it another: vnpu-fw "
+				 "--attach lost",
+				 path));
 	return 0;
 }
 
@@ -190,15 +206,19 @@ static int drm_no_node(enum drm_verdict *verdict)
 	if (access("/sys/module/vnpu", F_OK))
 		return drm_refuse(verdict, DRM_VERDICT_NO_MODULE,
 				  npu_fail(-ENOENT,
-					   "no vnpu below " ACCEL_DIR ": vnpu.ko is not loaded; modprobe vnpu, or "
-					   "use the sim transport"));
+					   "no vnpu below " ACCEL_DIR
+					   ": vnpu.ko is not loaded; modprobe vnpu, or use the sim "
+					   "transport"));
 	return drm_refuse(verdict, DRM_VERDICT_NO_NODE,
 			  npu_fail(-ENOENT,
-				   "no vnpu below " ACCEL_DIR ": vnpu.ko is loaded, but no firmware runs; start "
-				   "vnpu-fw"));
+				   "no vnpu below " ACCEL_DIR
+				   ": vnpu.ko is loaded, but no firmware runs; start vnpu-fw"));
 }
 
-/* The first vnpu that is ready; else the most telling of the reasons, which is a vnpu's or that of a closed door. */
+/*
+ * The first vnpu that is ready; else the most telling of the reasons, which is a vnpu's
+ * or that of a closed door.
+ */
 static int drm_search(int *fd, char *path, size_t size, enum drm_verdict *verdict)
 {
 	struct dirent **names = NULL;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Addresses of a context: a list of free ranges by address, first fit, neighbours joined when they are freed.
+ * Addresses of a context: a list of free ranges by address, first fit, neighbours
+ * joined when they are freed.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +14,8 @@ int npu_va_init(struct npu_va_range **list, uint64_t start, uint64_t size)
 	return npu_va_free(list, start, size);
 }
 
-static struct npu_va_range *npu_va_range_new(uint64_t start, uint64_t size, struct npu_va_range *next)
+static struct npu_va_range *npu_va_range_new(uint64_t start, uint64_t size,
+					     struct npu_va_range *next)
 {
 	struct npu_va_range *r = malloc(sizeof(*r));
 
@@ -26,7 +28,8 @@ uint64_t npu_va_alloc(struct npu_va_range **list, uint64_t size, uint64_t align)
 {
 	for (struct npu_va_range **p = list; *p; p = &(*p)->next) {
 		struct npu_va_range *r = *p, *rest;
-		uint64_t start = (r->start + align - 1) & ~(align - 1), before = start - r->start, after;
+		uint64_t start = (r->start + align - 1) & ~(align - 1), before = start - r->start,
+			 after;
 
 		if (before > r->size || size > r->size - before)
 			continue;

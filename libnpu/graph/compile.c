@@ -2,8 +2,8 @@
 /*
  * npu_graph_compile(): schedule, plan scratch memory, give out slots, lower, write.
  *
- * Slots: one per binding (inputs, weights, states, outputs) in the order in which they were made, then the constants
- * together, then scratch memory.
+ * Slots: one per binding (inputs, weights, states, outputs) in the order in which they were made,
+ * then the constants together, then scratch memory.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -81,7 +81,8 @@ static int compile_image(struct npu_graph *g, struct npu_image *img)
 {
 	compile_count(g, img);
 	if (img->nr_symbols > NPU_MAX_SYMBOLS)
-		return graph_fail(g, -E2BIG, "%u bindings, a graph may have %d", img->nr_symbols, NPU_MAX_SYMBOLS);
+		return graph_fail(g, -E2BIG, "%u bindings, a graph may have %d", img->nr_symbols,
+				  NPU_MAX_SYMBOLS);
 	img->symbols = calloc(img->nr_symbols + 1, sizeof(*img->symbols));
 	img->consts = calloc(1, img->const_bytes + 1);
 	img->params = calloc(VNPU_MAX_PARAMS, sizeof(*img->params));
@@ -100,7 +101,8 @@ static int compile_stream(struct npu_graph *g, struct npu_image *img, struct low
 
 	img->cmd = o->cmd;
 	if (ret)
-		return graph_fail(g, ret, ret == -E2BIG ? "its stream exceeds 16 MiB" : "out of memory");
+		return graph_fail(g, ret,
+				  ret == -E2BIG ? "its stream exceeds 16 MiB" : "out of memory");
 	*(struct vnpu_stream_hdr *)o->cmd = (struct vnpu_stream_hdr){
 		.magic = VNPU_STREAM_MAGIC,
 		.isa_major = VNPU_ISA_MAJOR,

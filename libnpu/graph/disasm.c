@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Images as text: a line for the graph, then for each symbol, param and command; with device times where wanted.
+ * Images as text: a line for the graph, then for each symbol, param and command; with
+ * device times where wanted.
  */
 #include <errno.h>
 #include <string.h>
@@ -130,21 +131,23 @@ static void dis_head(const struct disasm *d)
 	const struct npu_image *img = d->img;
 
 	fprintf(d->out, "graph %s isa=%u.%u cmds=%u macs=%llu bytes_moved=%llu\n", img->note.name,
-		img->note.isa_version >> 16, img->note.isa_version & 0xffff, img->note.nr_cmds, (ull)img->note.macs,
-		(ull)img->note.bytes_moved);
+		img->note.isa_version >> 16, img->note.isa_version & 0xffff, img->note.nr_cmds,
+		(ull)img->note.macs, (ull)img->note.bytes_moved);
 	for (uint32_t i = 0; i < img->nr_symbols; i++) {
 		const struct npu_image_symbol *s = &img->symbols[i];
 
-		fprintf(d->out, "slot %u %s %s %s [%u][%u]", i, kinds[s->kind], s->name, npu_dtype_names[s->dtype], s->rows,
-			s->cols);
+		fprintf(d->out, "slot %u %s %s %s [%u][%u]", i, kinds[s->kind], s->name,
+			npu_dtype_names[s->dtype], s->rows, s->cols);
 		if (s->group)
 			fprintf(d->out, " group=%u", s->group);
 		fprintf(d->out, " bytes=%llu\n", (ull)s->bytes);
 	}
 	if (img->const_slot != VNPU_SLOT_NONE)
-		fprintf(d->out, "slot %u const __const bytes=%llu\n", img->const_slot, (ull)img->const_bytes);
+		fprintf(d->out, "slot %u const __const bytes=%llu\n", img->const_slot,
+			(ull)img->const_bytes);
 	if (img->scratch_slot != VNPU_SLOT_NONE)
-		fprintf(d->out, "slot %u scratch __scratch bytes=%llu\n", img->scratch_slot, (ull)img->scratch_bytes);
+		fprintf(d->out, "slot %u scratch __scratch bytes=%llu\n", img->scratch_slot,
+			(ull)img->scratch_bytes);
 	for (uint32_t i = 0; i < img->nr_params; i++)
 		fprintf(d->out, "param %u %s\n", i, img->params[i]);
 }
@@ -154,9 +157,11 @@ static void dis_profile(const struct disasm *d)
 	const struct profile_npu *npu = &d->profile->npu;
 	uint64_t launch = fw_time_launch_ns(npu), ns = fw_time_job_ns(npu, &d->prog);
 
-	fprintf(d->out, "profile %s clock_mhz=%g launch_ns=%llu launch_cycles=%llu device_ns=%llu cycles=%llu\n",
-		d->profile->name, npu->clock_mhz, (ull)launch, (ull)fw_time_cycles(npu, launch), (ull)ns,
-		(ull)fw_time_cycles(npu, ns));
+	fprintf(d->out,
+		"profile %s clock_mhz=%g launch_ns=%llu launch_cycles=%llu device_ns=%llu "
+		"cycles=%llu\n",
+		d->profile->name, npu->clock_mhz, (ull)launch, (ull)fw_time_cycles(npu, launch),
+		(ull)ns, (ull)fw_time_cycles(npu, ns));
 }
 
 static void dis_image(const struct disasm *d)
@@ -171,7 +176,8 @@ static void dis_image(const struct disasm *d)
 		dis_profile(d);
 		fw_time_begin(&walk, &d->profile->npu, &d->prog, img->cmd);
 	}
-	for (uint32_t at = sizeof(struct vnpu_stream_hdr); at < img->cmd_bytes; at += cmd.size_bytes) {
+	for (uint32_t at = sizeof(struct vnpu_stream_hdr); at < img->cmd_bytes;
+	     at += cmd.size_bytes) {
 		memcpy(&cmd, img->cmd + at, sizeof(cmd));
 		if (d->profile)
 			fw_time_next(&walk, &step);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Reading a compiled graph (docs/elf.md). The file may be anything: headers are checked here against the file's size
- * before libelf sees them, and everything that is used is bounded where it is used. The caller's bytes are copied once and
- * not looked at again.
+ * Reading a compiled graph (docs/elf.md). The file may be anything: headers are checked here
+ * against the file's size before libelf sees them, and everything that is used is bounded where it
+ * is used. The caller's bytes are copied once and not looked at again.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -46,10 +46,11 @@ static int elf_check_header(struct elf_reader *r)
 	if (ehdr.e_ident[EI_CLASS] != ELFCLASS64 || ehdr.e_ident[EI_DATA] != ELFDATA2LSB ||
 	    ehdr.e_ident[EI_VERSION] != EV_CURRENT || ehdr.e_version != EV_CURRENT)
 		return BAD("not a 64-bit little-endian ELF file");
-	if (ehdr.e_type != ET_REL || ehdr.e_machine != NPU_ELF_MACHINE || ehdr.e_ehsize != sizeof(ehdr) || ehdr.e_phnum)
+	if (ehdr.e_type != ET_REL || ehdr.e_machine != NPU_ELF_MACHINE ||
+	    ehdr.e_ehsize != sizeof(ehdr) || ehdr.e_phnum)
 		return BAD("an ELF file, but not a compiled graph; npuc build makes one");
-	if (ehdr.e_shentsize != sizeof(Elf64_Shdr) || ehdr.e_shnum < 2 || ehdr.e_shnum > ELF_MAX_SECTIONS ||
-	    ehdr.e_shstrndx >= ehdr.e_shnum)
+	if (ehdr.e_shentsize != sizeof(Elf64_Shdr) || ehdr.e_shnum < 2 ||
+	    ehdr.e_shnum > ELF_MAX_SECTIONS || ehdr.e_shstrndx >= ehdr.e_shnum)
 		return BAD("%u section headers of %u bytes", ehdr.e_shnum, ehdr.e_shentsize);
 	if (ehdr.e_shoff % 8 || ehdr.e_shoff > r->bytes ||
 	    r->bytes - ehdr.e_shoff < (size_t)ehdr.e_shnum * sizeof(Elf64_Shdr))
@@ -79,7 +80,8 @@ static int elf_check_sections(struct elf_reader *r)
 		}
 		if (s->sh_flags & SHF_COMPRESSED)
 			return BAD("section %u is compressed", i);
-		if (s->sh_size > ELF_MAX_BYTES || (s->sh_addralign & (s->sh_addralign - 1)) || s->sh_addralign > 4096)
+		if (s->sh_size > ELF_MAX_BYTES || (s->sh_addralign & (s->sh_addralign - 1)) ||
+		    s->sh_addralign > 4096)
 			return BAD("section %u has a size or an alignment that cannot be", i);
 		if (s->sh_type == SHT_NOBITS)
 			continue;
@@ -87,10 +89,12 @@ static int elf_check_sections(struct elf_reader *r)
 			return BAD("section %u lies outside the file of %zu bytes", i, r->bytes);
 		if (s->sh_addralign > 1 && s->sh_offset % s->sh_addralign)
 			return BAD("section %u is not aligned", i);
-		if (s->sh_type == SHT_STRTAB && (!s->sh_size || r->file[s->sh_offset + s->sh_size - 1]))
+		if (s->sh_type == SHT_STRTAB &&
+		    (!s->sh_size || r->file[s->sh_offset + s->sh_size - 1]))
 			return BAD("string table %u has no end", i);
 		if ((s->sh_type == SHT_SYMTAB || s->sh_type == SHT_RELA) &&
-		    (s->sh_entsize != (s->sh_type == SHT_SYMTAB ? sizeof(Elf64_Sym) : sizeof(Elf64_Rela)) ||
+		    (s->sh_entsize !=
+			     (s->sh_type == SHT_SYMTAB ? sizeof(Elf64_Sym) : sizeof(Elf64_Rela)) ||
 		     s->sh_size % s->sh_entsize || s->sh_addralign != 8))
 			return BAD("section %u has entries of a wrong size", i);
 		if (s->sh_link >= r->nr_sections)
@@ -152,8 +156,8 @@ static bool elf_take_note(const Elf_Data *d, size_t *at, Elf64_Word type, void *
 	if (d->d_size - *at < head + bytes)
 		return false;
 	memcpy(&nhdr, p, sizeof(nhdr));
-	if (nhdr.n_namesz != sizeof(NPU_NOTE_NAME) || nhdr.n_descsz != bytes || nhdr.n_type != type ||
-	    memcmp(p + sizeof(nhdr), NPU_NOTE_NAME, sizeof(NPU_NOTE_NAME)))
+	if (nhdr.n_namesz != sizeof(NPU_NOTE_NAME) || nhdr.n_descsz != bytes ||
+	    nhdr.n_type != type || memcmp(p + sizeof(nhdr), NPU_NOTE_NAME, sizeof(NPU_NOTE_NAME)))
 		return false;
 	memcpy(desc, p + head, bytes);
 	*at += head + bytes;
@@ -175,13 +179,14 @@ static int elf_read_note(struct elf_reader *r)
 	if (!memchr(note->name, 0, sizeof(note->name)) || !elf_copy_name(name, note->name))
 		return BAD("the graph's name in its note is not printable");
 	if (note->isa_version >> 16 != VNPU_ISA_MAJOR)
-		return BAD("for ISA %u.%u, this libnpu knows %u.x; compile it again", note->isa_version >> 16,
-			   note->isa_version & 0xffff, VNPU_ISA_MAJOR);
+		return BAD("for ISA %u.%u, this libnpu knows %u.x; compile it again",
+			   note->isa_version >> 16, note->isa_version & 0xffff, VNPU_ISA_MAJOR);
 	if (at == d->d_size)
 		return 0;
 	if (!elf_take_note(d, &at, NPU_NOTE_TIMES, times, sizeof(*times)) || at != d->d_size)
 		return BAD("its second note is of another kind or version");
-	if (!memchr(times->profile, 0, sizeof(times->profile)) || !elf_copy_name(name, times->profile))
+	if (!memchr(times->profile, 0, sizeof(times->profile)) ||
+	    !elf_copy_name(name, times->profile))
 		return BAD("the profile's name in its note is not printable");
 	return 0;
 }
@@ -221,12 +226,14 @@ static int elf_read_binding(struct elf_reader *r, const struct npu_elf_binding *
 	struct npu_image_symbol *s = &r->img->symbols[slot];
 	Elf64_Sym sym;
 
-	if (b->kind >= NPU_SYMBOL_KINDS || b->dtype >= NPU_NR_DTYPES || !b->symbol || b->symbol >= r->nr_syms ||
+	if (b->kind >= NPU_SYMBOL_KINDS || b->dtype >= NPU_NR_DTYPES || !b->symbol ||
+	    b->symbol >= r->nr_syms ||
 	    (b->dtype == NPU_W4_PANEL ? !npu_w4_bytes(1, b->group, b->group) : b->group))
 		return BAD("binding %u has a value that cannot be", slot);
 	memcpy(&sym, (uint8_t *)r->symtab->d_buf + b->symbol * sizeof(sym), sizeof(sym));
 	if (sym.st_shndx != SHN_UNDEF || !sym.st_size || sym.st_size > ELF_MAX_BYTES)
-		return BAD("the symbol of binding %u is defined here, or has a size that cannot be", slot);
+		return BAD("the symbol of binding %u is defined here, or has a size that cannot be",
+			   slot);
 	if (!elf_copy_name(s->name, elf_strptr(r->elf, r->strtab, sym.st_name)))
 		return BAD("the name of binding %u is not printable", slot);
 	if (r->slot_of_symbol[b->symbol] != VNPU_SLOT_NONE)
@@ -303,8 +310,10 @@ static int elf_read_params(struct elf_reader *r)
 	if (end[-1])
 		return BAD(".vnpu.params has no end");
 	for (; p < end; p += strlen(p) + 1) {
-		if (img->nr_params == VNPU_MAX_PARAMS || !elf_copy_name(img->params[img->nr_params], p))
-			return BAD(".vnpu.params: param %u is not printable, or one too many", img->nr_params);
+		if (img->nr_params == VNPU_MAX_PARAMS ||
+		    !elf_copy_name(img->params[img->nr_params], p))
+			return BAD(".vnpu.params: param %u is not printable, or one too many",
+				   img->nr_params);
 		img->nr_params++;
 	}
 	return 0;
@@ -318,7 +327,8 @@ static int elf_apply_rela(struct elf_reader *r, const Elf64_Rela *rela, uint64_t
 	Elf64_Sym sym;
 
 	if (ELF64_R_TYPE(rela->r_info) != R_VNPU_REF || symbol >= r->nr_syms)
-		return BAD("relocation %llu has a type or a symbol that does not exist", (unsigned long long)index);
+		return BAD("relocation %llu has a type or a symbol that does not exist",
+			   (unsigned long long)index);
 	if (rela->r_offset % 8 || rela->r_offset < sizeof(struct vnpu_stream_hdr) ||
 	    rela->r_offset > img->cmd_bytes - sizeof(ref))
 		return BAD("relocation %llu lies outside the stream", (unsigned long long)index);
@@ -327,10 +337,12 @@ static int elf_apply_rela(struct elf_reader *r, const Elf64_Rela *rela, uint64_t
 		ref.slot = r->slot_of_symbol[symbol];
 	else if (sym.st_shndx && sym.st_shndx == r->const_ndx && img->const_slot != VNPU_SLOT_NONE)
 		ref.slot = img->const_slot;
-	else if (sym.st_shndx && sym.st_shndx == r->scratch_ndx && img->scratch_slot != VNPU_SLOT_NONE)
+	else if (sym.st_shndx && sym.st_shndx == r->scratch_ndx &&
+		 img->scratch_slot != VNPU_SLOT_NONE)
 		ref.slot = img->scratch_slot;
 	else
-		return BAD("relocation %llu is for a symbol without memory", (unsigned long long)index);
+		return BAD("relocation %llu is for a symbol without memory",
+			   (unsigned long long)index);
 	ref.offset = (uint64_t)rela->r_addend + (sym.st_shndx ? sym.st_value : 0);
 	memcpy(img->cmd + rela->r_offset, &ref, sizeof(ref));
 	return 0;
@@ -364,8 +376,9 @@ static int elf_check_stream(struct npu_image *img)
 	uint32_t at = sizeof(hdr), nr = 0, slot;
 
 	memcpy(&hdr, img->cmd, sizeof(hdr));
-	if (hdr.magic != VNPU_STREAM_MAGIC || hdr.isa_major != VNPU_ISA_MAJOR || hdr.size_bytes != img->cmd_bytes ||
-	    hdr.nr_slots != img->nr_slots || hdr.nr_params != img->nr_params || hdr.reserved)
+	if (hdr.magic != VNPU_STREAM_MAGIC || hdr.isa_major != VNPU_ISA_MAJOR ||
+	    hdr.size_bytes != img->cmd_bytes || hdr.nr_slots != img->nr_slots ||
+	    hdr.nr_params != img->nr_params || hdr.reserved)
 		return BAD("the stream's header does not fit the file");
 	do {
 		if (img->cmd_bytes - at < sizeof(cmd))
@@ -374,7 +387,8 @@ static int elf_check_stream(struct npu_image *img)
 		op = isa_op(cmd.op);
 		if (!op || cmd.size_bytes != op->bytes || cmd.flags ||
 		    cmd.size_bytes > img->cmd_bytes - at)
-			return BAD("command %u: opcode %u of %u bytes does not exist", nr, cmd.op, cmd.size_bytes);
+			return BAD("command %u: opcode %u of %u bytes does not exist", nr, cmd.op,
+				   cmd.size_bytes);
 		for (o = op->operands; o->name; o++) {
 			memcpy(&slot, img->cmd + at + o->at, sizeof(slot));
 			if (slot >= img->nr_slots && slot != VNPU_SLOT_NONE)
@@ -384,7 +398,8 @@ static int elf_check_stream(struct npu_image *img)
 		nr++;
 	} while (cmd.op != VNPU_OP_END);
 	if (at != img->cmd_bytes || nr != hdr.nr_cmds || nr != img->note.nr_cmds)
-		return BAD("the stream has %u commands in %u bytes, its header says otherwise", nr, at);
+		return BAD("the stream has %u commands in %u bytes, its header says otherwise", nr,
+			   at);
 	return 0;
 }
 

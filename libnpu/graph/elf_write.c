@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Writing a compiled graph as an ELF file (docs/elf.md) with libelf. libelf writes to a file descriptor, so the file is
- * made in memory (memfd) and read back.
+ * Writing a compiled graph as an ELF file (docs/elf.md) with libelf. libelf writes to a file
+ * descriptor, so the file is made in memory (memfd) and read back.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -62,8 +62,9 @@ static uint32_t elf_string(struct elf_writer *w, struct elf_strings *t, const ch
 	return (uint32_t)at;
 }
 
-static size_t elf_section(struct elf_writer *w, const char *name, Elf64_Word type, Elf64_Xword flags, uint32_t align,
-			  uint32_t entsize, Elf_Type data_type, void *data, size_t bytes)
+static size_t elf_section(struct elf_writer *w, const char *name, Elf64_Word type,
+			  Elf64_Xword flags, uint32_t align, uint32_t entsize, Elf_Type data_type,
+			  void *data, size_t bytes)
 {
 	uint32_t name_at = elf_string(w, &w->shstr, name);
 	Elf_Scn *scn = w->err ? NULL : elf_newscn(w->elf);
@@ -101,17 +102,18 @@ static void elf_add_content(struct elf_writer *w)
 {
 	const struct npu_image *img = w->img;
 
-	w->cmd_ndx = elf_section(w, ".vnpu.cmd", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 8, 0, ELF_T_BYTE, img->cmd,
-				 img->cmd_bytes);
+	w->cmd_ndx = elf_section(w, ".vnpu.cmd", SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 8, 0,
+				 ELF_T_BYTE, img->cmd, img->cmd_bytes);
 	if (img->const_bytes)
-		w->const_ndx = elf_section(w, ".vnpu.const", SHT_PROGBITS, SHF_ALLOC, 64, 0, ELF_T_BYTE, img->consts,
-					   img->const_bytes);
+		w->const_ndx = elf_section(w, ".vnpu.const", SHT_PROGBITS, SHF_ALLOC, 64, 0,
+					   ELF_T_BYTE, img->consts, img->const_bytes);
 	if (img->scratch_bytes)
-		w->scratch_ndx = elf_section(w, ".vnpu.scratch", SHT_NOBITS, SHF_ALLOC | SHF_WRITE, 64, 0, ELF_T_BYTE,
-					     NULL, img->scratch_bytes);
+		w->scratch_ndx = elf_section(w, ".vnpu.scratch", SHT_NOBITS, SHF_ALLOC | SHF_WRITE,
+					     64, 0, ELF_T_BYTE, NULL, img->scratch_bytes);
 }
 
-static uint32_t elf_symbol(struct elf_writer *w, const char *name, unsigned char bind, size_t shndx, uint64_t size)
+static uint32_t elf_symbol(struct elf_writer *w, const char *name, unsigned char bind, size_t shndx,
+			   uint64_t size)
 {
 	w->syms[w->nr_syms] = (Elf64_Sym){
 		.st_name = elf_string(w, &w->str, name),
@@ -137,7 +139,8 @@ static void elf_add_symbols(struct elf_writer *w)
 	if (w->const_ndx)
 		w->const_sym = elf_symbol(w, "__const", STB_LOCAL, w->const_ndx, img->const_bytes);
 	if (w->scratch_ndx)
-		w->scratch_sym = elf_symbol(w, "__scratch", STB_LOCAL, w->scratch_ndx, img->scratch_bytes);
+		w->scratch_sym =
+			elf_symbol(w, "__scratch", STB_LOCAL, w->scratch_ndx, img->scratch_bytes);
 	w->first_global = w->nr_syms;
 	for (uint32_t i = 0; i < img->nr_symbols; i++) {
 		const struct npu_image_symbol *s = &img->symbols[i];
@@ -151,10 +154,10 @@ static void elf_add_symbols(struct elf_writer *w)
 			.group = s->group,
 		};
 	}
-	w->symtab_ndx = elf_section(w, ".symtab", SHT_SYMTAB, 0, 8, sizeof(Elf64_Sym), ELF_T_SYM, w->syms,
-				    w->nr_syms * sizeof(Elf64_Sym));
-	elf_section(w, ".vnpu.bindings", SHT_PROGBITS, 0, 8, sizeof(*w->bindings), ELF_T_BYTE, w->bindings,
-		    img->nr_symbols * sizeof(*w->bindings));
+	w->symtab_ndx = elf_section(w, ".symtab", SHT_SYMTAB, 0, 8, sizeof(Elf64_Sym), ELF_T_SYM,
+				    w->syms, w->nr_syms * sizeof(Elf64_Sym));
+	elf_section(w, ".vnpu.bindings", SHT_PROGBITS, 0, 8, sizeof(*w->bindings), ELF_T_BYTE,
+		    w->bindings, img->nr_symbols * sizeof(*w->bindings));
 }
 
 static void elf_add_relocs(struct elf_writer *w, const struct npu_image_reloc *relocs, uint32_t nr)
@@ -170,9 +173,10 @@ static void elf_add_relocs(struct elf_writer *w, const struct npu_image_reloc *r
 		return;
 	}
 	for (uint32_t i = 0; i < nr; i++) {
-		uint32_t sym = relocs[i].slot == img->const_slot     ? w->const_sym
-			       : relocs[i].slot == img->scratch_slot ? w->scratch_sym
-								     : w->bindings[relocs[i].slot].symbol;
+		uint32_t sym = relocs[i].slot == img->const_slot ? w->const_sym
+			       : relocs[i].slot == img->scratch_slot
+				       ? w->scratch_sym
+				       : w->bindings[relocs[i].slot].symbol;
 
 		w->relas[i] = (Elf64_Rela){
 			.r_offset = relocs[i].offset,
@@ -180,8 +184,8 @@ static void elf_add_relocs(struct elf_writer *w, const struct npu_image_reloc *r
 			.r_addend = (Elf64_Sxword)relocs[i].addend,
 		};
 	}
-	ndx = elf_section(w, ".rela.vnpu.cmd", SHT_RELA, SHF_INFO_LINK, 8, sizeof(Elf64_Rela), ELF_T_RELA, w->relas,
-			  nr * sizeof(Elf64_Rela));
+	ndx = elf_section(w, ".rela.vnpu.cmd", SHT_RELA, SHF_INFO_LINK, 8, sizeof(Elf64_Rela),
+			  ELF_T_RELA, w->relas, nr * sizeof(Elf64_Rela));
 	elf_link(w, ndx, w->symtab_ndx, w->cmd_ndx);
 }
 
@@ -203,14 +207,16 @@ static void elf_add_params(struct elf_writer *w)
 		memcpy(p, img->params[i], n);
 		p += n;
 	}
-	elf_section(w, ".vnpu.params", SHT_PROGBITS, SHF_MERGE | SHF_STRINGS, 1, 1, ELF_T_BYTE, w->params,
-		    (size_t)(p - w->params));
+	elf_section(w, ".vnpu.params", SHT_PROGBITS, SHF_MERGE | SHF_STRINGS, 1, 1, ELF_T_BYTE,
+		    w->params, (size_t)(p - w->params));
 }
 
 /* One note at @at; where it ends. */
 static uint8_t *elf_put_note(uint8_t *at, Elf64_Word type, const void *desc, size_t bytes)
 {
-	Elf64_Nhdr nhdr = { .n_namesz = sizeof(NPU_NOTE_NAME), .n_descsz = (Elf64_Word)bytes, .n_type = type };
+	Elf64_Nhdr nhdr = { .n_namesz = sizeof(NPU_NOTE_NAME),
+			    .n_descsz = (Elf64_Word)bytes,
+			    .n_type = type };
 
 	memcpy(at, &nhdr, sizeof(nhdr));
 	memcpy(at + sizeof(nhdr), NPU_NOTE_NAME, sizeof(NPU_NOTE_NAME));
@@ -233,7 +239,8 @@ static void elf_add_note(struct elf_writer *w)
 	end = elf_put_note(w->note, NPU_NOTE_GRAPH, &img->note, sizeof(img->note));
 	if (img->times.profile[0])
 		end = elf_put_note(end, NPU_NOTE_TIMES, &img->times, sizeof(img->times));
-	elf_section(w, ".note.vnpu", SHT_NOTE, 0, 4, 0, ELF_T_BYTE, w->note, (size_t)(end - w->note));
+	elf_section(w, ".note.vnpu", SHT_NOTE, 0, 4, 0, ELF_T_BYTE, w->note,
+		    (size_t)(end - w->note));
 }
 
 static void elf_add_strings(struct elf_writer *w)
@@ -241,7 +248,8 @@ static void elf_add_strings(struct elf_writer *w)
 	size_t ndx;
 
 	elf_string(w, &w->str, "");
-	w->strtab_ndx = elf_section(w, ".strtab", SHT_STRTAB, 0, 1, 0, ELF_T_BYTE, w->str.data, w->str.bytes);
+	w->strtab_ndx = elf_section(w, ".strtab", SHT_STRTAB, 0, 1, 0, ELF_T_BYTE, w->str.data,
+				    w->str.bytes);
 	elf_link(w, w->symtab_ndx, w->strtab_ndx, w->first_global);
 	/* Its own name must be in it before it is handed over. */
 	elf_string(w, &w->shstr, ".shstrtab");
@@ -255,7 +263,8 @@ static void elf_add_strings(struct elf_writer *w)
 	}
 }
 
-static int elf_build(struct elf_writer *w, int fd, const struct npu_image_reloc *relocs, uint32_t nr_relocs)
+static int elf_build(struct elf_writer *w, int fd, const struct npu_image_reloc *relocs,
+		     uint32_t nr_relocs)
 {
 	Elf64_Ehdr *ehdr;
 
@@ -305,20 +314,22 @@ static int elf_read_back(int fd, void **file, size_t *bytes)
 	return 0;
 }
 
-int npu_image_write(const struct npu_image *img, const struct npu_image_reloc *relocs, uint32_t nr_relocs, void **file,
-		    size_t *bytes)
+int npu_image_write(const struct npu_image *img, const struct npu_image_reloc *relocs,
+		    uint32_t nr_relocs, void **file, size_t *bytes)
 {
 	struct elf_writer w = { .img = img };
 	int fd = memfd_create("npu-image", MFD_CLOEXEC), ret;
 
 	if (fd < 0)
-		return npu_fail(-errno, "graph %s: memfd_create: %s", img->note.name, strerror(errno));
+		return npu_fail(-errno, "graph %s: memfd_create: %s", img->note.name,
+				strerror(errno));
 	ret = elf_build(&w, fd, relocs, nr_relocs);
 	if (!ret)
 		ret = elf_read_back(fd, file, bytes);
 	if (ret)
-		npu_fail(ret, "graph %s: writing its ELF file: %s%s%s", img->note.name, strerror(-ret),
-			 ret == -EIO ? ": " : "", ret == -EIO ? elf_errmsg(-1) : "");
+		npu_fail(ret, "graph %s: writing its ELF file: %s%s%s", img->note.name,
+			 strerror(-ret), ret == -EIO ? ": " : "",
+			 ret == -EIO ? elf_errmsg(-1) : "");
 	if (w.elf)
 		elf_end(w.elf);
 	close(fd);

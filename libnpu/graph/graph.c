@@ -61,12 +61,16 @@ void npu_graph_free(struct npu_graph *g)
 bool graph_name_ok(struct npu_graph *g, const char *name, const char *what)
 {
 	if (!name || !*name || strlen(name) >= NPU_NAME_BYTES) {
-		graph_fail(g, -EINVAL, "%s: a name of 1 to %d characters is needed", what, NPU_NAME_BYTES - 1);
+		graph_fail(g, -EINVAL, "%s: a name of 1 to %d characters is needed", what,
+			   NPU_NAME_BYTES - 1);
 		return false;
 	}
 	for (const char *c = name; *c; c++) {
 		if (!isgraph((unsigned char)*c)) {
-			graph_fail(g, -EINVAL, "%s: its name has a character that cannot be printed, or a space", what);
+			graph_fail(
+				g, -EINVAL,
+				"%s: its name has a character that cannot be printed, or a space",
+				what);
 			return false;
 		}
 	}
@@ -97,8 +101,8 @@ static bool tensor_layout(struct npu_graph *g, struct npu_tensor *t, const uint8
 	const char *name = t->name[0] ? t->name : "result";
 
 	if (!t->rows || !t->cols || t->rows > VNPU_MAX_DIM || t->cols > VNPU_MAX_DIM) {
-		graph_fail(g, -EINVAL, "%s: shape %u x %u, a side may have 1 to %u", name, t->rows, t->cols,
-			   VNPU_MAX_DIM);
+		graph_fail(g, -EINVAL, "%s: shape %u x %u, a side may have 1 to %u", name, t->rows,
+			   t->cols, VNPU_MAX_DIM);
 		return false;
 	}
 	t->ld = t->cols;
@@ -112,7 +116,8 @@ static bool tensor_layout(struct npu_graph *g, struct npu_tensor *t, const uint8
 		return true;
 	case NPU_W8_PANEL:
 		if (t->cols > VNPU_MAX_K_I8) {
-			graph_fail(g, -EINVAL, "%s: k = %u, INT8 weights may have %u", name, t->cols, VNPU_MAX_K_I8);
+			graph_fail(g, -EINVAL, "%s: k = %u, INT8 weights may have %u", name,
+				   t->cols, VNPU_MAX_K_I8);
 			return false;
 		}
 		t->bytes = npu_w8_bytes(t->rows, t->cols);
@@ -122,8 +127,8 @@ static bool tensor_layout(struct npu_graph *g, struct npu_tensor *t, const uint8
 		return true;
 	case NPU_Q8_0:
 		if (t->cols % VNPU_Q8_0_VALUES) {
-			graph_fail(g, -EINVAL, "%s: %u columns, of q8_0 a multiple of %d", name, t->cols,
-				   VNPU_Q8_0_VALUES);
+			graph_fail(g, -EINVAL, "%s: %u columns, of q8_0 a multiple of %d", name,
+				   t->cols, VNPU_Q8_0_VALUES);
 			return false;
 		}
 		t->bytes = t->rows * VNPU_KV_BYTES(VNPU_KV_Q8_0, t->cols);
@@ -131,23 +136,29 @@ static bool tensor_layout(struct npu_graph *g, struct npu_tensor *t, const uint8
 	case NPU_W4_PANEL:
 		t->bytes = t->cols > VNPU_MAX_K_I8 ? 0 : npu_w4_bytes(t->rows, t->cols, t->group);
 		if (!t->bytes)
-			graph_fail(g, -EINVAL,
-				   "%s: k = %u in groups of %u: groups have 32, 64 or 128 and fill k, which may be %u",
-				   name, t->cols, t->group, VNPU_MAX_K_I8);
+			graph_fail(
+				g, -EINVAL,
+				"%s: k = %u in groups of %u: groups have 32, 64 or 128 and fill k, "
+				"which may be %u",
+				name, t->cols, t->group, VNPU_MAX_K_I8);
 		return t->bytes != 0;
 	case NPU_WK_PANEL:
-		t->bytes = t->cols > VNPU_MAX_K_I8 || !bits ? 0 : npu_wk_bytes(t->rows, t->cols, bits);
+		t->bytes =
+			t->cols > VNPU_MAX_K_I8 || !bits ? 0 : npu_wk_bytes(t->rows, t->cols, bits);
 		if (!t->bytes)
-			graph_fail(g, -EINVAL, "%s: each row wants a width of 1 to 8 bits, and k = %u may be %u", name,
-				   t->cols, VNPU_MAX_K_I8);
+			graph_fail(
+				g, -EINVAL,
+				"%s: each row wants a width of 1 to 8 bits, and k = %u may be %u",
+				name, t->cols, VNPU_MAX_K_I8);
 		return t->bytes != 0;
 	}
 	graph_fail(g, -EINVAL, "%s: type %d is not known", name, t->dtype);
 	return false;
 }
 
-struct npu_tensor *graph_tensor(struct npu_graph *g, enum tensor_kind kind, const char *name, enum npu_dtype type,
-				uint32_t rows, uint32_t cols, uint32_t group, const uint8_t *bits)
+struct npu_tensor *graph_tensor(struct npu_graph *g, enum tensor_kind kind, const char *name,
+				enum npu_dtype type, uint32_t rows, uint32_t cols, uint32_t group,
+				const uint8_t *bits)
 {
 	struct npu_tensor *t = calloc(1, sizeof(*t));
 
@@ -173,51 +184,53 @@ struct npu_tensor *graph_tensor(struct npu_graph *g, enum tensor_kind kind, cons
 	return t;
 }
 
-struct npu_tensor *npu_graph_input(struct npu_graph *g, const char *name, enum npu_dtype type, uint32_t rows,
-				   uint32_t cols)
+struct npu_tensor *npu_graph_input(struct npu_graph *g, const char *name, enum npu_dtype type,
+				   uint32_t rows, uint32_t cols)
 {
 	if (!graph_symbol_ok(g, name, "input"))
 		return NULL;
 	return graph_tensor(g, TENSOR_INPUT, name, type, rows, cols, 0, NULL);
 }
 
-struct npu_tensor *npu_graph_weight(struct npu_graph *g, const char *name, enum npu_dtype type, uint32_t rows,
-				    uint32_t cols)
+struct npu_tensor *npu_graph_weight(struct npu_graph *g, const char *name, enum npu_dtype type,
+				    uint32_t rows, uint32_t cols)
 {
 	if (!graph_symbol_ok(g, name, "weight"))
 		return NULL;
 	return graph_tensor(g, TENSOR_WEIGHT, name, type, rows, cols, 0, NULL);
 }
 
-struct npu_tensor *npu_graph_weight_w4(struct npu_graph *g, const char *name, uint32_t n, uint32_t k, uint32_t group)
+struct npu_tensor *npu_graph_weight_w4(struct npu_graph *g, const char *name, uint32_t n,
+				       uint32_t k, uint32_t group)
 {
 	if (!graph_symbol_ok(g, name, "weight"))
 		return NULL;
 	return graph_tensor(g, TENSOR_WEIGHT, name, NPU_W4_PANEL, n, k, group, NULL);
 }
 
-struct npu_tensor *npu_graph_weight_wk(struct npu_graph *g, const char *name, uint32_t n, uint32_t k,
-				       const uint8_t *bits)
+struct npu_tensor *npu_graph_weight_wk(struct npu_graph *g, const char *name, uint32_t n,
+				       uint32_t k, const uint8_t *bits)
 {
 	if (!graph_symbol_ok(g, name, "weight"))
 		return NULL;
 	return graph_tensor(g, TENSOR_WEIGHT, name, NPU_WK_PANEL, n, k, 0, bits);
 }
 
-struct npu_tensor *npu_graph_state(struct npu_graph *g, const char *name, enum npu_dtype type, uint32_t rows,
-				   uint32_t cols)
+struct npu_tensor *npu_graph_state(struct npu_graph *g, const char *name, enum npu_dtype type,
+				   uint32_t rows, uint32_t cols)
 {
 	if (!graph_symbol_ok(g, name, "state"))
 		return NULL;
 	if (type != NPU_F32 && type != NPU_F16 && type != NPU_Q8_0) {
-		graph_fail(g, -EINVAL, "state '%s': type %d is none of f32, f16 and q8_0", name, type);
+		graph_fail(g, -EINVAL, "state '%s': type %d is none of f32, f16 and q8_0", name,
+			   type);
 		return NULL;
 	}
 	return graph_tensor(g, TENSOR_STATE, name, type, rows, cols, 0, NULL);
 }
 
-struct npu_tensor *npu_graph_const(struct npu_graph *g, const char *name, const float *data, uint32_t rows,
-				   uint32_t cols)
+struct npu_tensor *npu_graph_const(struct npu_graph *g, const char *name, const float *data,
+				   uint32_t rows, uint32_t cols)
 {
 	struct npu_tensor *t;
 
@@ -232,7 +245,8 @@ struct npu_tensor *npu_graph_const(struct npu_graph *g, const char *name, const 
 		return NULL;
 	t->data = malloc(t->bytes);
 	if (!t->data) {
-		graph_fail(g, -ENOMEM, "constant '%s': %llu bytes: out of memory", name, (unsigned long long)t->bytes);
+		graph_fail(g, -ENOMEM, "constant '%s': %llu bytes: out of memory", name,
+			   (unsigned long long)t->bytes);
 		return NULL;
 	}
 	memcpy(t->data, data, t->bytes);
@@ -265,19 +279,21 @@ static bool graph_reads_groups(const struct graph_op *op)
 	return op->op == VNPU_OP_RMSNORM && op->in[1]->cols != op->in[0]->cols;
 }
 
-struct npu_tensor *npu_graph_output_columns(struct npu_graph *g, const char *name, struct npu_tensor *t, uint32_t ld)
+struct npu_tensor *npu_graph_output_columns(struct npu_graph *g, const char *name,
+					    struct npu_tensor *t, uint32_t ld)
 {
 	bool dense = false;
 
 	if (!npu_graph_output(g, name, t))
 		return NULL;
 	for (uint32_t i = 0; i < g->nr_ops; i++)
-		dense |= graph_reads_groups(&g->ops[i]) && (g->ops[i].in[0] == t || g->ops[i].out[0] == t);
+		dense |= graph_reads_groups(&g->ops[i]) &&
+			 (g->ops[i].in[0] == t || g->ops[i].out[0] == t);
 	if (t->dtype != NPU_F32 || ld < t->cols || ld > VNPU_MAX_DIM || dense) {
 		graph_fail(g, -EINVAL, "output '%s': %s", name,
 			   t->dtype != NPU_F32 ? "only f32 can be columns of a wider matrix"
 			   : dense	       ? "a norm per head wants its rows dense"
-					       : "the matrix is narrower than the output, or too wide");
+				   : "the matrix is narrower than the output, or too wide");
 		return NULL;
 	}
 	t->ld = ld;
@@ -293,7 +309,8 @@ int npu_graph_param(struct npu_graph *g, const char *name)
 		if (!strcmp(g->params[i], name))
 			return graph_fail(g, -EEXIST, "param '%s': the name is taken", name);
 	if (g->nr_params == VNPU_MAX_PARAMS)
-		return graph_fail(g, -ENOSPC, "param '%s': a graph may have %d", name, VNPU_MAX_PARAMS);
+		return graph_fail(g, -ENOSPC, "param '%s': a graph may have %d", name,
+				  VNPU_MAX_PARAMS);
 	strcpy(g->params[g->nr_params], name);
 	return (int)g->nr_params++;
 }

@@ -77,10 +77,12 @@ struct npu_graph {
 };
 
 /* Remembers the first error. Returns @err. */
-int graph_fail(struct npu_graph *g, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int graph_fail(struct npu_graph *g, int err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 /* @group: of NPU_W4_PANEL, else 0. @bits: of NPU_WK_PANEL, else NULL. */
-struct npu_tensor *graph_tensor(struct npu_graph *g, enum tensor_kind kind, const char *name, enum npu_dtype type,
-				uint32_t rows, uint32_t cols, uint32_t group, const uint8_t *bits);
+struct npu_tensor *graph_tensor(struct npu_graph *g, enum tensor_kind kind, const char *name,
+				enum npu_dtype type, uint32_t rows, uint32_t cols, uint32_t group,
+				const uint8_t *bits);
 bool graph_name_ok(struct npu_graph *g, const char *name, const char *what);
 
 /* Which operators are needed, and in which region each runs. */
@@ -95,7 +97,8 @@ struct lower_out {
 	struct npu_image_reloc *relocs;
 	uint32_t nr_relocs, cap_relocs;
 	uint64_t macs, bytes_moved;
-	uint16_t isa_minor; /* the lowest that has all its operations, so that older devices run it too */
+	/* The lowest that has all its operations, so that older devices run it too. */
+	uint16_t isa_minor;
 	int err;
 };
 int lower_graph(const struct npu_graph *g, struct lower_out *out);

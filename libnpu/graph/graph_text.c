@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The text form of graphs: a line is words. A declaration is a function here, an operation a row beside
- * its graph function (op_*.c), whose form says how many words it wants. Names live in a list that is
- * searched from the end; graphs written by hand are short.
+ * The text form of graphs: a line is words. A declaration is a function here, an operation a row
+ * beside its graph function (op_*.c), whose form says how many words it wants. Names live in a list
+ * that is searched from the end; graphs written by hand are short.
  */
 #include "graph_text.h"
 

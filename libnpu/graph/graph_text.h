@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A graph on its way from its text (npuc(1)): what the statements of operations, which stand in op_*.c,
- * ask for.
+ * A graph on its way from its text (npuc(1)): what the statements of operations, which
+ * stand in op_*.c, ask for.
  */
 #ifndef GRAPH_TEXT_H
 #define GRAPH_TEXT_H
@@ -15,8 +15,8 @@ struct graph_text;
 /* A statement that appends an operation. */
 struct text_op {
 	/*
-	 * Its form: names of the results, the word that it is known by, names of the arguments, those
-	 * in brackets may be left out. "Q, SCALE = quant X", "store X S P".
+	 * Its form: names of the results, the word that it is known by, names of the arguments,
+	 * those in brackets may be left out. "Q, SCALE = quant X", "store X S P".
 	 */
 	const char *syntax;
 	const char *doc; /* for help: half a line */

@@ -88,11 +88,14 @@ struct npu_image_reloc {
 	uint64_t addend;
 };
 
-/* Read an ELF file; any bytes are survived. 0, or -EINVAL (-ENOMEM) with npu_error() naming what is wrong. */
+/*
+ * Read an ELF file; any bytes are survived. 0, or -EINVAL (-ENOMEM) with
+ * npu_error() naming what is wrong.
+ */
 int npu_image_parse(const void *file, size_t bytes, struct npu_image *img);
 void npu_image_release(struct npu_image *img);
 /* Write an ELF file from @img, whose stream is not relocated yet. */
-int npu_image_write(const struct npu_image *img, const struct npu_image_reloc *relocs, uint32_t nr_relocs, void **file,
-		    size_t *bytes);
+int npu_image_write(const struct npu_image *img, const struct npu_image_reloc *relocs,
+		    uint32_t nr_relocs, void **file, size_t *bytes);
 
 #endif /* NPU_IMAGE_H */

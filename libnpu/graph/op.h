@@ -56,8 +56,8 @@ struct npu_tensor *graph_simple(struct npu_graph *g, struct graph_op op, uint32_
 /* Points an operand at row @row of @t, which is f32 if that is not 0; NULL: it is absent. */
 void lower_ref(struct lower_out *o, struct vnpu_ref *ref, const struct npu_tensor *t, uint32_t row);
 /*
- * Points all operands of @cmd, in their order: what is read at in[], what is written at out[], or at
- * the state. Returns the bytes of all of them.
+ * Points all operands of @cmd, in their order: what is read at in[], what is written at out[], or
+ * at the state. Returns the bytes of all of them.
  */
 uint64_t lower_refs(struct lower_out *o, void *cmd, const struct graph_op *op);
 /* The same, and counts them as moved. */

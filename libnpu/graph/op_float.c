@@ -74,7 +74,7 @@ static void text_fold(struct graph_text *t, struct npu_tensor *out[])
 const struct npu_op npu_op_add = {
 	.lower = lower_binary,
 	.in_place = 1 << 0 | 1 << 1,
-	.texts = { 
+	.texts = {
 		{ "Y = add A B", "A + B; B may be one row", text_add },
 		{ "Y = fold X", "the lower half of X's rows added to the upper one", text_fold },
 	},
@@ -141,7 +141,7 @@ static void text_gelu(struct graph_text *t, struct npu_tensor *out[])
 const struct npu_op npu_op_act = {
 	.lower = lower_act,
 	.in_place = 1 << 0,
-	.texts = { 
+	.texts = {
 		{ "Y = silu X", "X / (1 + exp(-X))", text_silu },
 		{ "Y = gelu X", "GELU of X, approximated with tanh", text_gelu },
 	},

@@ -9,8 +9,8 @@
 
 /*
  * What a worker takes at a time. The engine turns a tile's rows of A into its own form, which many
- * panels make cheap, and unpacks or fetches its panels of W, which many rows do; but few large tiles
- * share badly among workers.
+ * panels make cheap, and unpacks or fetches its panels of W, which many rows do; but few large
+ * tiles share badly among workers.
  */
 #define TILE_ROWS 128u
 #define TILE_PANELS 16u

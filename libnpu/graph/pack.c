@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Weights in panels of 64 output channels (vnpu_isa.h). INT8: [k/4][64][4] weights, 64 sums, 64 scales. 4 bits: for each group
- * of k [group/8][64][4] bytes of two numbers, 64 scales.
+ * Weights in panels of 64 output channels (vnpu_isa.h). INT8: [k/4][64][4] weights, 64 sums, 64
+ * scales. 4 bits: for each group of k [group/8][64][4] bytes of two numbers, 64 scales.
  */
 #include <string.h>
 
@@ -14,11 +14,17 @@ size_t npu_w8_bytes(uint32_t n, uint32_t k)
 	return ((uint64_t)n + VNPU_PANEL_N - 1) / VNPU_PANEL_N * VNPU_PANEL_I8_BYTES(k);
 }
 
-/* K that are packed of one channel before the next one: a cache line of its row, and a step of the panel for each four. */
+/*
+ * K that are packed of one channel before the next one: a cache line of its row, and a step of
+ * the panel for each four.
+ */
 #define RUN 64u
 
-/* Numbers 0..@count - 1 of a lane to a panel, count a multiple of 4 and at most RUN, and their sum. */
-static inline __attribute__((always_inline)) int32_t w8_run(uint8_t *lane, const int8_t *row, uint32_t count)
+/*
+ * Numbers 0..@count - 1 of a lane to a panel, count a multiple of 4 and at most RUN, and their sum.
+ */
+static inline __attribute__((always_inline)) int32_t w8_run(uint8_t *lane, const int8_t *row,
+							    uint32_t count)
 {
 	uint32_t sums = 0; /* of each second number plus 128, and of those between */
 
@@ -41,7 +47,8 @@ static uint32_t least(uint32_t a, uint32_t b)
 }
 
 /* @lanes rows to a panel; lanes that no channel has, from @used on, become zero. */
-static void w8_panel(uint8_t *panel, uint32_t k, uint32_t lanes, uint32_t used, const int8_t *rows, const float *scales)
+static void w8_panel(uint8_t *panel, uint32_t k, uint32_t lanes, uint32_t used, const int8_t *rows,
+		     const float *scales)
 {
 	uint32_t steps = (k + 3) / 4, k0, lane;
 	int32_t sums[VNPU_PANEL_N] = { 0 };
@@ -49,7 +56,8 @@ static void w8_panel(uint8_t *panel, uint32_t k, uint32_t lanes, uint32_t used, 
 
 	for (k0 = 0; k0 + RUN <= k; k0 += RUN)
 		for (lane = 0; lane < lanes; lane++)
-			sums[lane] += w8_run(panel + k0 * 64ull + lane * 4, rows + (size_t)lane * k + k0, RUN);
+			sums[lane] += w8_run(panel + k0 * 64ull + lane * 4,
+					     rows + (size_t)lane * k + k0, RUN);
 	for (lane = 0; lane < lanes; lane++) {
 		const int8_t *row = rows + (size_t)lane * k;
 		uint32_t fours = k / 4 * 4;
@@ -73,8 +81,8 @@ void npu_pack_w8(void *panels, uint32_t n, uint32_t k, uint32_t n0, uint32_t nr,
 	uint8_t *panel = (uint8_t *)panels + n0 / VNPU_PANEL_N * VNPU_PANEL_I8_BYTES(k);
 
 	for (uint32_t i = 0; i < nr; i += VNPU_PANEL_N, panel += VNPU_PANEL_I8_BYTES(k))
-		w8_panel(panel, k, least(nr - i, VNPU_PANEL_N), least(n - n0 - i, VNPU_PANEL_N), rows + (size_t)i * k,
-			 scales + i);
+		w8_panel(panel, k, least(nr - i, VNPU_PANEL_N), least(n - n0 - i, VNPU_PANEL_N),
+			 rows + (size_t)i * k, scales + i);
 }
 
 size_t npu_w4_bytes(uint32_t n, uint32_t k, uint32_t group)
@@ -87,7 +95,8 @@ size_t npu_w4_bytes(uint32_t n, uint32_t k, uint32_t group)
 /* Where numbers k and k + 4 of a channel are, k % 8 < 4. */
 static uint64_t w4_at(uint32_t k, uint32_t group, uint32_t channel)
 {
-	return VNPU_PANEL_W4_BYTES(k / group * group, group) + k % group / 8 * 256 + channel % VNPU_PANEL_N * 4 + k % 4;
+	return VNPU_PANEL_W4_BYTES(k / group * group, group) + k % group / 8 * 256 +
+	       channel % VNPU_PANEL_N * 4 + k % 4;
 }
 
 static uint64_t w4_scale_at(uint32_t g, uint32_t group, uint32_t channel)
@@ -106,9 +115,12 @@ static inline void w4_eight(uint8_t *dst, const uint8_t *numbers)
 	memcpy(dst, &low, 4);
 }
 
-/* @lanes rows to a panel; in lanes that no channel has, from @used on, zeros are multiplied with a scale of 0. */
-static void w4_panel(uint8_t *panel, uint32_t k, uint32_t group, uint32_t lanes, uint32_t used, const uint8_t *numbers,
-		     const uint16_t *scales)
+/*
+ * @lanes rows to a panel; in lanes that no channel has, from @used on, zeros are
+ * multiplied with a scale of 0.
+ */
+static void w4_panel(uint8_t *panel, uint32_t k, uint32_t group, uint32_t lanes, uint32_t used,
+		     const uint8_t *numbers, const uint16_t *scales)
 {
 	uint32_t groups = k / group, rest = VNPU_PANEL_N - used;
 
@@ -128,19 +140,22 @@ static void w4_panel(uint8_t *panel, uint32_t k, uint32_t group, uint32_t lanes,
 	}
 }
 
-void npu_pack_w4(void *panels, uint32_t n, uint32_t k, uint32_t group, uint32_t n0, uint32_t nr, const uint8_t *numbers,
-		 const uint16_t *scales)
+void npu_pack_w4(void *panels, uint32_t n, uint32_t k, uint32_t group, uint32_t n0, uint32_t nr,
+		 const uint8_t *numbers, const uint16_t *scales)
 {
 	uint8_t *panel = (uint8_t *)panels + n0 / VNPU_PANEL_N * VNPU_PANEL_W4_BYTES(k, group);
 
 	for (uint32_t i = 0; i < nr; i += VNPU_PANEL_N, panel += VNPU_PANEL_W4_BYTES(k, group))
-		w4_panel(panel, k, group, least(nr - i, VNPU_PANEL_N), least(n - n0 - i, VNPU_PANEL_N),
-			 numbers + (size_t)i * k, scales + (size_t)i * (k / group));
+		w4_panel(panel, k, group, least(nr - i, VNPU_PANEL_N),
+			 least(n - n0 - i, VNPU_PANEL_N), numbers + (size_t)i * k,
+			 scales + (size_t)i * (k / group));
 }
 
-void npu_unpack_w4(const void *panels, uint32_t k, uint32_t group, uint32_t channel, uint8_t *numbers, uint16_t *scales)
+void npu_unpack_w4(const void *panels, uint32_t k, uint32_t group, uint32_t channel,
+		   uint8_t *numbers, uint16_t *scales)
 {
-	const uint8_t *panel = (const uint8_t *)panels + channel / VNPU_PANEL_N * VNPU_PANEL_W4_BYTES(k, group);
+	const uint8_t *panel =
+		(const uint8_t *)panels + channel / VNPU_PANEL_N * VNPU_PANEL_W4_BYTES(k, group);
 
 	for (uint32_t i = 0; i < k; i++)
 		numbers[i] = panel[w4_at(i, group, channel)] >> (i % 8 < 4 ? 0 : 4) & 15;

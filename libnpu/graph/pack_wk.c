@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Weights of 1 to 8 bits in panels of 64 output channels (vnpu_isa.h: MATMUL_WK): a table of the panels' places and widths, then
- * for each panel planes of 4, 2 and 1 bits, 64 sums and 64 scales.
+ * Weights of 1 to 8 bits in panels of 64 output channels (vnpu_isa.h: MATMUL_WK): a table of the
+ * panels' places and widths, then for each panel planes of 4, 2 and 1 bits, 64 sums and 64 scales.
  */
 #include <string.h>
 
@@ -48,8 +48,8 @@ static int wk_nearest(int q, uint32_t bits)
 }
 
 /*
- * Where the bits of number (k, lane) are: planes[0..nr - 1] of @at bytes from the panel's start, of which it has @width bits from
- * bit @down on. From the lowest bits to the highest.
+ * Where the bits of number (k, lane) are: planes[0..nr - 1] of @at bytes from the panel's start, of
+ * which it has @width bits from bit @down on. From the lowest bits to the highest.
  */
 struct wk_place {
 	uint64_t at;
@@ -65,14 +65,16 @@ static unsigned int wk_places(struct wk_place *places, uint32_t bits, uint32_t k
 	for (uint32_t width = 8; width; width /= 2) {
 		if (!(bits & width))
 			continue;
-		places[nr++] = (struct wk_place){ at + line % width * 64, width, line / width * width };
+		places[nr++] =
+			(struct wk_place){ at + line % width * 64, width, line / width * width };
 		at += width * 64;
 	}
 	return nr;
 }
 
 /* Lane's numbers and scale; @row NULL: those of no channel, which have a scale of 0. */
-static void wk_pack_row(uint8_t *panel, uint32_t k, uint32_t bits, uint32_t lane, const int8_t *row, float scale)
+static void wk_pack_row(uint8_t *panel, uint32_t k, uint32_t bits, uint32_t lane, const int8_t *row,
+			float scale)
 {
 	uint8_t *sums = panel + VNPU_PANEL_WK_BYTES(k, bits) - 512;
 	struct wk_place places[4];
@@ -81,7 +83,9 @@ static void wk_pack_row(uint8_t *panel, uint32_t k, uint32_t bits, uint32_t lane
 	/* Numbers beyond k are 0, those of 1 bit -1. */
 	for (uint32_t i = 0; i < (k + 7) / 8 * 8; i++) {
 		int q = wk_nearest(row && i < k ? row[i] : 0, bits);
-		uint32_t u = bits == 8 ? (uint8_t)q : bits == 1 ? q > 0 : (uint32_t)(q + (1 << (bits - 1)));
+		uint32_t u = bits == 8	 ? (uint8_t)q
+			     : bits == 1 ? q > 0
+					 : (uint32_t)(q + (1 << (bits - 1)));
 		unsigned int nr = wk_places(places, bits, i, lane);
 
 		if (row && i < k)
@@ -89,8 +93,9 @@ static void wk_pack_row(uint8_t *panel, uint32_t k, uint32_t bits, uint32_t lane
 		for (unsigned int p = 0; p < nr; p++) {
 			uint32_t mask = (1u << places[p].width) - 1;
 
-			panel[places[p].at] = (uint8_t)((panel[places[p].at] & ~(mask << places[p].down)) |
-							(u & mask) << places[p].down);
+			panel[places[p].at] =
+				(uint8_t)((panel[places[p].at] & ~(mask << places[p].down)) |
+					  (u & mask) << places[p].down);
 			u >>= places[p].width;
 		}
 	}
@@ -98,12 +103,13 @@ static void wk_pack_row(uint8_t *panel, uint32_t k, uint32_t bits, uint32_t lane
 	memcpy(sums + 256 + lane * 4, &scale, 4);
 }
 
-void npu_pack_wk(void *panels, uint32_t n, uint32_t k, const uint8_t *bits, uint32_t n0, uint32_t nr,
-		 const int8_t *rows, const float *scales)
+void npu_pack_wk(void *panels, uint32_t n, uint32_t k, const uint8_t *bits, uint32_t n0,
+		 uint32_t nr, const int8_t *rows, const float *scales)
 {
 	struct vnpu_wk_panel *table = panels;
 	uint64_t at = VNPU_WK_TABLE_BYTES(n);
-	uint32_t end = n0 + nr, padded = end < n ? end : (n + VNPU_PANEL_N - 1) / VNPU_PANEL_N * VNPU_PANEL_N;
+	uint32_t end = n0 + nr,
+		 padded = end < n ? end : (n + VNPU_PANEL_N - 1) / VNPU_PANEL_N * VNPU_PANEL_N;
 
 	for (uint32_t p = 0; p < n0 / VNPU_PANEL_N; p++)
 		at += VNPU_PANEL_WK_BYTES(k, wk_panel_bits(bits, n, p * VNPU_PANEL_N));
@@ -111,9 +117,11 @@ void npu_pack_wk(void *panels, uint32_t n, uint32_t k, const uint8_t *bits, uint
 		uint32_t widest = wk_panel_bits(bits, n, i);
 
 		if (i % VNPU_PANEL_N == 0)
-			table[i / VNPU_PANEL_N] = (struct vnpu_wk_panel){ (uint32_t)(at / 64), widest };
+			table[i / VNPU_PANEL_N] =
+				(struct vnpu_wk_panel){ (uint32_t)(at / 64), widest };
 		wk_pack_row((uint8_t *)panels + at, k, widest, i % VNPU_PANEL_N,
-			    i < end ? rows + (size_t)(i - n0) * k : NULL, i < end ? scales[i - n0] : 0);
+			    i < end ? rows + (size_t)(i - n0) * k : NULL,
+			    i < end ? scales[i - n0] : 0);
 		if (i % VNPU_PANEL_N == VNPU_PANEL_N - 1)
 			at += VNPU_PANEL_WK_BYTES(k, widest);
 	}
@@ -124,7 +132,8 @@ void npu_pack_wk(void *panels, uint32_t n, uint32_t k, const uint8_t *bits, uint
 
 void npu_unpack_wk(const void *panels, uint32_t k, uint32_t channel, int8_t *row, float *scale)
 {
-	const struct vnpu_wk_panel *entry = (const struct vnpu_wk_panel *)panels + channel / VNPU_PANEL_N;
+	const struct vnpu_wk_panel *entry =
+		(const struct vnpu_wk_panel *)panels + channel / VNPU_PANEL_N;
 	const uint8_t *panel = (const uint8_t *)panels + entry->offset * 64ull;
 	uint32_t lane = channel % VNPU_PANEL_N, bits = entry->bits;
 	struct wk_place places[4];
@@ -134,8 +143,11 @@ void npu_unpack_wk(const void *panels, uint32_t k, uint32_t channel, int8_t *row
 		uint32_t u = 0;
 
 		for (unsigned int p = 0; p < nr; down += places[p++].width)
-			u |= (panel[places[p].at] >> places[p].down & ((1u << places[p].width) - 1)) << down;
-		row[i] = (int8_t)(bits == 8 ? (int)(int8_t)u : bits == 1 ? 2 * (int)u - 1 : (int)u - (1 << (bits - 1)));
+			u |= (panel[places[p].at] >> places[p].down & ((1u << places[p].width) - 1))
+			     << down;
+		row[i] = (int8_t)(bits == 8   ? (int)(int8_t)u
+				  : bits == 1 ? 2 * (int)u - 1
+					      : (int)u - (1 << (bits - 1)));
 	}
 	memcpy(scale, panel + VNPU_PANEL_WK_BYTES(k, bits) - 256 + lane * 4, 4);
 }

@@ -28,7 +28,8 @@ static void *predict_table(const struct npu_image *img, size_t *bytes)
 	};
 	slots = (struct vnpu_slot *)(hdr + 1);
 	for (uint32_t i = 0; i < img->nr_slots; i++)
-		slots[i] = (struct vnpu_slot){ .size_bytes = SLOT_BYTES, .flags = VNPU_SLOT_READ | VNPU_SLOT_WRITE };
+		slots[i] = (struct vnpu_slot){ .size_bytes = SLOT_BYTES,
+					       .flags = VNPU_SLOT_READ | VNPU_SLOT_WRITE };
 	return hdr;
 }
 
@@ -44,7 +45,10 @@ int npu_profile_load(const char *name, struct profile **p)
 			continue;
 		profile_free(*p);
 		*p = NULL;
-		return npu_fail(-EINVAL, "profile %s: its name has to be of printable characters without spaces", name);
+		return npu_fail(
+			-EINVAL,
+			"profile %s: its name has to be of printable characters without spaces",
+			name);
 	}
 	return 0;
 }
@@ -58,7 +62,8 @@ int npu_predict(const struct npu_image *img, struct fw_prog *prog)
 
 	if (!table)
 		return npu_fail(-ENOMEM, "image: out of memory");
-	ret = fw_prog_decode(prog, img->cmd, img->cmd_bytes, table, bytes, SLOT_BYTES, why, sizeof(why));
+	ret = fw_prog_decode(prog, img->cmd, img->cmd_bytes, table, bytes, SLOT_BYTES, why,
+			     sizeof(why));
 	free(table);
 	if (ret == -EINVAL)
 		return npu_fail(ret, "image: no device would run it: %s", why);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Which operators run, and when. Commands between two barriers run concurrently, so an operator goes into the first region
- * after everything that it depends on: there are as few barriers as the longest chain needs.
+ * Which operators run, and when. Commands between two barriers run concurrently, so an operator
+ * goes into the first region after everything that it depends on: there are as few barriers as
+ * the longest chain needs.
  *
- * Results are written once, so only reading them depends. States are written in place: a store comes after every earlier
- * access, a read after the last store. A sleep has a region to itself that divides all before it from all after.
+ * Results are written once, so only reading them depends. States are written in place: a store
+ * comes after every earlier access, a read after the last store. A sleep has a region to itself
+ * that divides all before it from all after.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -42,7 +44,10 @@ static uint32_t later(uint32_t a, uint32_t b)
 	return a > b ? a : b;
 }
 
-/* While regions are given out, a state's @first is the region after its last store, @last the one after its last read. */
+/*
+ * While regions are given out, a state's @first is the region after its last store, @last the
+ * one after its last read.
+ */
 static uint32_t schedule_region(const struct npu_graph *g, const struct graph_op *op, uint32_t from)
 {
 	uint32_t region = from;

@@ -2,9 +2,10 @@
 /*
  * Scratch memory: where results live that are no outputs.
  *
- * A result lives from the region of its operator to that of its last reader, both included, since commands of a region run
- * concurrently. An elementwise operator that is its operand's only last reader takes the operand's memory over. The rest is
- * placed by size, the largest first, each into the smallest gap between those that live at the same time.
+ * A result lives from the region of its operator to that of its last reader, both included, since
+ * commands of a region run concurrently. An elementwise operator that is its operand's only last
+ * reader takes the operand's memory over. The rest is placed by size, the largest first, each into
+ * the smallest gap between those that live at the same time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -45,11 +46,11 @@ static void scratch_lifetimes(struct npu_graph *g)
 	}
 }
 
-static bool scratch_takes_over(const struct npu_graph *g, uint32_t index, const struct npu_tensor *x,
-			       const struct npu_tensor *y)
+static bool scratch_takes_over(const struct npu_graph *g, uint32_t index,
+			       const struct npu_tensor *x, const struct npu_tensor *y)
 {
-	return in_scratch(x) && in_scratch(y) && x->rows == y->rows && x->cols == y->cols && x->readers == 1 &&
-	       x->readers_op == index && x->last == g->ops[index].region;
+	return in_scratch(x) && in_scratch(y) && x->rows == y->rows && x->cols == y->cols &&
+	       x->readers == 1 && x->readers_op == index && x->last == g->ops[index].region;
 }
 
 /* A result moves into the first operand that its operation allows and that nobody else reads. */
@@ -81,7 +82,8 @@ static void scratch_in_place(struct npu_graph *g)
 
 static int by_size(const void *a, const void *b)
 {
-	const struct npu_tensor *x = *(struct npu_tensor *const *)a, *y = *(struct npu_tensor *const *)b;
+	const struct npu_tensor *x = *(struct npu_tensor *const *)a,
+				*y = *(struct npu_tensor *const *)b;
 
 	if (x->bytes != y->bytes)
 		return x->bytes > y->bytes ? -1 : 1;
@@ -90,7 +92,8 @@ static int by_size(const void *a, const void *b)
 
 static int by_offset(const void *a, const void *b)
 {
-	const struct npu_tensor *x = *(struct npu_tensor *const *)a, *y = *(struct npu_tensor *const *)b;
+	const struct npu_tensor *x = *(struct npu_tensor *const *)a,
+				*y = *(struct npu_tensor *const *)b;
 
 	return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
@@ -101,7 +104,8 @@ static uint64_t scratch_round(uint64_t bytes)
 }
 
 /* @placed[0..nr) lie at their offsets; @near has room for as many. */
-static void scratch_place(struct npu_tensor *t, struct npu_tensor **placed, uint32_t nr, struct npu_tensor **near)
+static void scratch_place(struct npu_tensor *t, struct npu_tensor **placed, uint32_t nr,
+			  struct npu_tensor **near)
 {
 	uint64_t end = 0, best = UINT64_MAX, bytes = scratch_round(t->bytes);
 	uint32_t n = 0;

@@ -168,7 +168,8 @@ struct sim {
 	uint32_t epoch;
 
 	struct sim_table bos, ctxs, queues, syncobjs;
-	struct sim_ctx *closing[SIM_NR_CTX]; /* destroyed, not yet given up by the core; by number - 1 */
+	/* Destroyed, not yet given up by the core; by number - 1. */
+	struct sim_ctx *closing[SIM_NR_CTX];
 	struct sim_mapping *mappings;
 	struct sim_hwq hwqs[SIM_NR_QUEUES];
 	unsigned int nr_pending;
@@ -207,7 +208,10 @@ struct sim {
 	bool timer_started, timer_stop;
 	pthread_cond_t timer_cond;
 	int64_t timer_at_ns;
-	int64_t alive_ns; /* when the device last answered, or was seen to work, as far as the timer's last look goes */
+	/*
+	 * When the device last answered, or was seen to work, as far as the timer's last look goes.
+	 */
+	int64_t alive_ns;
 	bool answered; /* since that look */
 };
 
@@ -272,10 +276,11 @@ int sim_ctx_create(struct sim *sim, struct drm_vnpu_ctx_create *args);
 int sim_ctx_destroy(struct sim *sim, struct drm_vnpu_ctx_destroy *args);
 int sim_ctx_get_state(struct sim *sim, struct drm_vnpu_ctx_get_state *args);
 int sim_vm_bind(struct sim *sim, struct drm_vnpu_vm_bind *args);
-void sim_ctx_ban(struct sim *sim, struct sim_ctx *ctx, uint32_t state, struct sim_job *culprit, int error);
+void sim_ctx_ban(struct sim *sim, struct sim_ctx *ctx, uint32_t state, struct sim_job *culprit,
+		 int error);
 void sim_ctx_free(struct sim *sim, struct sim_ctx *ctx);
-int sim_ctx_guard(struct sim_ctx *ctx, const struct fw_access *acc, unsigned int nr_acc, void (*fn)(void *arg),
-		  void *arg, struct fw_fault *fault);
+int sim_ctx_guard(struct sim_ctx *ctx, const struct fw_access *acc, unsigned int nr_acc,
+		  void (*fn)(void *arg), void *arg, struct fw_fault *fault);
 
 /* ---- sim_queue.c ----------------------------------------------------------------------------- */
 int sim_queue_create(struct sim *sim, struct drm_vnpu_queue_create *args);
@@ -309,7 +314,8 @@ void sim_job_give_up(struct sim *sim, struct sim_job *job);
 /* The oldest job of the queue in the device has ended. */
 void sim_queue_next_head(struct sim *sim, struct sim_queue *queue);
 /* End all that the queue has in the device and before it. */
-void sim_queue_fail(struct sim *sim, struct sim_queue *queue, struct sim_job *culprit, int culprit_error, int error);
+void sim_queue_fail(struct sim *sim, struct sim_queue *queue, struct sim_job *culprit,
+		    int culprit_error, int error);
 /* Send what has become ready. The caller kicks. */
 void sim_run_pending(struct sim *sim);
 struct sim_job *sim_hwq_first(struct sim_hwq *hwq);

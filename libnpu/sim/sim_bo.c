@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Buffers of the simulated device: ranges of one memfd. Offsets only rise and the file is sparse, so that a new buffer
- * is zero without being written, and one that goes is a hole punched. A client's mmap offset is the file's.
+ * Buffers of the simulated device: ranges of one memfd. Offsets only rise and the file is sparse,
+ * so that a new buffer is zero without being written, and one that goes is a hole punched. A
+ * client's mmap offset is the file's.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -63,7 +64,8 @@ void sim_bo_put(struct sim *sim, struct sim_bo *bo)
 	if (--bo->refs)
 		return;
 	/* Without it the memory would stay until the device is closed, no more. */
-	fallocate(sim->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)bo->offset, (off_t)bo->size);
+	fallocate(sim->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)bo->offset,
+		  (off_t)bo->size);
 	sim->mem_bytes -= bo->size;
 	free(bo);
 }
@@ -108,7 +110,8 @@ void *sim_reserve(size_t size)
 	uint8_t *room, *start, *end;
 
 	size = (size + SIM_PAGE - 1) & ~(size_t)(SIM_PAGE - 1);
-	room = mmap(NULL, size + SIM_HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	room = mmap(NULL, size + SIM_HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		    -1, 0);
 	if (room == MAP_FAILED)
 		return MAP_FAILED;
 	start = (uint8_t *)(((uintptr_t)room + SIM_HUGE - 1) & ~(uintptr_t)(SIM_HUGE - 1));
@@ -121,7 +124,8 @@ void *sim_reserve(size_t size)
 
 void *sim_map_pages(struct sim *sim, void *at, uint64_t offset, size_t size, int prot)
 {
-	void *p = mmap(at, size, prot, MAP_SHARED | (at ? MAP_FIXED : 0), sim->memfd, (off_t)offset);
+	void *p =
+		mmap(at, size, prot, MAP_SHARED | (at ? MAP_FIXED : 0), sim->memfd, (off_t)offset);
 
 	if (p != MAP_FAILED && size >= SIM_HUGE)
 		madvise(p, size, MADV_HUGEPAGE);
@@ -156,10 +160,12 @@ static void *sim_huge_main(void *arg)
 }
 
 /*
- * Weights are read by each job from end to end, where every page of 4 KiB costs a walk of the page tables: such memory is made
- * of huge pages before it is filled. MADV_COLLAPSE does that whatever the host's setting for shared memory is, but needs a page
- * to be there. Where the kernel cannot, the memory is made of small pages, as any other. Clearing it is much of what loading a
- * model takes, hence the threads. They take none of the process's signals but that of their own access, where no memory is left.
+ * Weights are read by each job from end to end, where every page of 4 KiB costs a walk of the page
+ * tables: such memory is made of huge pages before it is filled. MADV_COLLAPSE does that whatever
+ * the host's setting for shared memory is, but needs a page to be there. Where the kernel cannot,
+ * the memory is made of small pages, as any other. Clearing it is much of what loading a model
+ * takes, hence the threads. They take none of the process's signals but that of their own access,
+ * where no memory is left.
  */
 void sim_map_huge(void *addr, size_t size)
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Contexts of the simulated device. The address space is a range of this process, reserved and inaccessible; binding
- * maps a piece of a buffer there. No fault is ever taken: the core names what it is going to touch, and
- * sim_ctx_guard() compares that with the bindings while it keeps them from changing.
+ * Contexts of the simulated device. The address space is a range of this process, reserved and
+ * inaccessible; binding maps a piece of a buffer there. No fault is ever taken: the core names
+ * what it is going to touch, and sim_ctx_guard() compares that with the bindings while it
+ * keeps them from changing.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -77,7 +78,8 @@ static void sim_ctx_clear(struct sim *sim, struct sim_ctx *ctx)
 	for (unsigned int i = 0; i < ctx->nr_bindings; i++)
 		sim_bo_put(sim, ctx->bindings[i].bo);
 	ctx->nr_bindings = 0;
-	mmap(ctx->base, 1ull << SIM_VA_BITS, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	mmap(ctx->base, 1ull << SIM_VA_BITS, PROT_NONE,
+	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	pthread_rwlock_unlock(&ctx->lock);
 }
 
@@ -133,7 +135,8 @@ int sim_ctx_get_state(struct sim *sim, struct drm_vnpu_ctx_get_state *args)
 	return 0;
 }
 
-void sim_ctx_ban(struct sim *sim, struct sim_ctx *ctx, uint32_t state, struct sim_job *culprit, int error)
+void sim_ctx_ban(struct sim *sim, struct sim_ctx *ctx, uint32_t state, struct sim_job *culprit,
+		 int error)
 {
 	int others = state == DRM_VNPU_CTX_FW_LOST ? -EIO : -ECANCELED;
 
@@ -168,7 +171,8 @@ static unsigned int sim_ctx_find(const struct sim_ctx *ctx, uint64_t va)
 	return lo;
 }
 
-static bool sim_ctx_refuses(const struct sim_ctx *ctx, const struct fw_access *acc, struct fw_fault *fault)
+static bool sim_ctx_refuses(const struct sim_ctx *ctx, const struct fw_access *acc,
+			    struct fw_fault *fault)
 {
 	uint64_t va = acc->va, end = acc->va + acc->size;
 
@@ -189,8 +193,8 @@ static bool sim_ctx_refuses(const struct sim_ctx *ctx, const struct fw_access *a
 	return false;
 }
 
-int sim_ctx_guard(struct sim_ctx *ctx, const struct fw_access *acc, unsigned int nr_acc, void (*fn)(void *arg),
-		  void *arg, struct fw_fault *fault)
+int sim_ctx_guard(struct sim_ctx *ctx, const struct fw_access *acc, unsigned int nr_acc,
+		  void (*fn)(void *arg), void *arg, struct fw_fault *fault)
 {
 	struct fw_fault f;
 	int ret = 0;
@@ -211,7 +215,8 @@ static int sim_bind_check(struct sim *sim, const struct drm_vnpu_bind_op *op)
 {
 	if (op->pad || !op->size || ((op->va | op->size | op->bo_offset) & (SIM_PAGE - 1)))
 		return -EINVAL;
-	if (op->va < SIM_VA_START || op->va + op->size < op->va || op->va + op->size > 1ull << SIM_VA_BITS)
+	if (op->va < SIM_VA_START || op->va + op->size < op->va ||
+	    op->va + op->size > 1ull << SIM_VA_BITS)
 		return -EINVAL;
 	switch (op->op) {
 	case DRM_VNPU_BIND_MAP:
@@ -226,7 +231,8 @@ static int sim_bind_check(struct sim *sim, const struct drm_vnpu_bind_op *op)
 static int sim_binding_pages(struct sim *sim, struct sim_ctx *ctx, const struct sim_binding *b)
 {
 	int prot = PROT_READ | (b->read_only ? 0 : PROT_WRITE);
-	void *p = sim_map_pages(sim, ctx->base + b->va, b->bo->offset + b->bo_offset, b->size, prot);
+	void *p =
+		sim_map_pages(sim, ctx->base + b->va, b->bo->offset + b->bo_offset, b->size, prot);
 
 	return p == MAP_FAILED ? -errno : 0;
 }
@@ -262,11 +268,13 @@ static int sim_bind_unmap(struct sim_ctx *ctx, uint64_t va, uint64_t size, struc
 
 	if (i == ctx->nr_bindings || ctx->bindings[i].va != va || ctx->bindings[i].size != size)
 		return -ENOENT;
-	p = mmap(ctx->base + va, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	p = mmap(ctx->base + va, size, PROT_NONE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	if (p == MAP_FAILED)
 		return -errno;
 	*old = ctx->bindings[i];
-	memmove(&ctx->bindings[i], &ctx->bindings[i + 1], (ctx->nr_bindings - i - 1) * sizeof(*old));
+	memmove(&ctx->bindings[i], &ctx->bindings[i + 1],
+		(ctx->nr_bindings - i - 1) * sizeof(*old));
 	ctx->nr_bindings--;
 	return 0;
 }

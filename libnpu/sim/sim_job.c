@@ -2,9 +2,10 @@
 /*
  * Jobs of the simulated device: SUBMIT, waiting for fences and for room, the ring, and the end.
  *
- * SUBMIT checks everything, then collects fences to wait for, then reserves what publishing needs; only then does it
- * change anything. A job whose fences have not signaled, or whose queue is full, waits in the queue's list; jobs of a
- * queue leave that list in order, and they end in order, also those whose time is over.
+ * SUBMIT checks everything, then collects fences to wait for, then reserves what publishing needs;
+ * only then does it change anything. A job whose fences have not signaled, or whose queue is full,
+ * waits in the queue's list; jobs of a queue leave that list in order, and they end in order, also
+ * those whose time is over.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -342,7 +343,8 @@ static int sim_submit_syncs(struct sim_submit *s, uint32_t nr)
 		if (fence)
 			ret = sim_fences_add(&sj->job->deps, fence);
 		else
-			ret = sim_syncobj_deps(s->sim, op.handle, op.timeline_value, &sj->job->deps);
+			ret = sim_syncobj_deps(s->sim, op.handle, op.timeline_value,
+					       &sj->job->deps);
 	}
 	return ret;
 }
@@ -371,14 +373,16 @@ static void sim_submit_commit(struct sim_submit *s)
 		struct sim_submit_job *sj = &s->jobs[i];
 		struct sim_job *job = sj->job;
 		struct sim_queue *queue = job->queue;
-		uint64_t *seqno = (uint64_t *)(uintptr_t)(s->args->jobs.array + (uint64_t)i * s->args->jobs.stride +
+		uint64_t *seqno = (uint64_t *)(uintptr_t)(s->args->jobs.array +
+							  (uint64_t)i * s->args->jobs.stride +
 							  offsetof(struct drm_vnpu_job, seqno));
 
 		job->sqe.seqno = ++queue->submitted;
 		*seqno = job->sqe.seqno;
 		sim_queue_forget(queue, job->sqe.seqno);
 		for (uint32_t k = 0; k < sj->in.syncs.count; k++) {
-			if (!sim_array_get(&sj->in.syncs, k, &op, sizeof(op)) && (op.flags & DRM_VNPU_SYNC_SIGNAL))
+			if (!sim_array_get(&sj->in.syncs, k, &op, sizeof(op)) &&
+			    (op.flags & DRM_VNPU_SYNC_SIGNAL))
 				sim_syncobj_add(s->sim, op.handle, op.timeline_value, job->done);
 		}
 		sj->job = NULL;
@@ -389,8 +393,11 @@ static void sim_submit_commit(struct sim_submit *s)
 		s->sim->nr_pending++;
 	}
 	for (uint32_t i = 0; i < s->nr; i++)
-		sim_queue_run_pending(s->sim, sim_table_get(&s->sim->queues, s->jobs[i].in.queue_id));
-	/* What these wait for may have come since this ioctl began, without a word from the core. */
+		sim_queue_run_pending(s->sim,
+				      sim_table_get(&s->sim->queues, s->jobs[i].in.queue_id));
+	/*
+	 * What these wait for may have come since this ioctl began, without a word from the core.
+	 */
 	if (s->sim->nr_pending) {
 		atomic_store(&s->sim->backlog, true);
 		sim_port_drain(s->sim);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The simulated device's other end: rings in ordinary memory, the device core in a thread, and what VNPU_FW_ENTER does
- * in the kernel. An idle core sleeps on the futex sim->kick; while it is awake, submitting costs no system call.
+ * The simulated device's other end: rings in ordinary memory, the device core in a thread, and what
+ * VNPU_FW_ENTER does in the kernel. An idle core sleeps on the futex sim->kick; while it is awake,
+ * submitting costs no system call.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,17 +21,20 @@
 #include "sim.h"
 
 /*
- * How long an idle core polls its ring before it sleeps. A client that submits at once, as token generation does, finds it
- * awake; longer would take a CPU from a client that works between its jobs.
+ * How long an idle core polls its ring before it sleeps. A client that submits at
+ * once, as token generation does, finds it awake; longer would take a CPU from a
+ * client that works between its jobs.
  */
 #define SIM_SPIN_NS 50000
 
 /* At most so much of the completion ring is left to whoever takes the lock next. */
 #define SIM_CQ_LEFT (SIM_CQ_ENTRIES / 4)
 
-static long sim_futex(_Atomic uint32_t *word, int op, uint32_t value, const struct timespec *timeout)
+static long sim_futex(_Atomic uint32_t *word, int op, uint32_t value,
+		      const struct timespec *timeout)
 {
-	return syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, timeout, NULL, FUTEX_BITSET_MATCH_ANY);
+	return syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, timeout, NULL,
+		       FUTEX_BITSET_MATCH_ANY);
 }
 
 /* ---- the kernel's side of the rings; under sim->lock ---- */
@@ -102,7 +106,8 @@ static void sim_port_job_done(struct sim *sim, const struct vnpu_fw_cqe *cqe)
 
 		if (!ctx->state) {
 			ctx->fault_va = cqe->fault_va;
-			ctx->fault_flags = cqe->flags & VNPU_FW_CQE_FAULT_WRITE ? DRM_VNPU_FAULT_WRITE : 0;
+			ctx->fault_flags =
+				cqe->flags & VNPU_FW_CQE_FAULT_WRITE ? DRM_VNPU_FAULT_WRITE : 0;
 			ctx->ban_queue = queue->id;
 			ctx->ban_seqno = job->sqe.seqno;
 		}
@@ -139,7 +144,8 @@ static void sim_port_ctx_closed(struct sim *sim, uint64_t number)
 
 int sim_port_drain(struct sim *sim)
 {
-	uint32_t head = sim->info->cq_head, tail = __atomic_load_n(&sim->ctl->cq_tail, __ATOMIC_ACQUIRE);
+	uint32_t head = sim->info->cq_head,
+		 tail = __atomic_load_n(&sim->ctl->cq_tail, __ATOMIC_ACQUIRE);
 	struct vnpu_fw_cqe cqe;
 
 	if (head == tail)
@@ -222,7 +228,8 @@ void sim_unlock(struct sim *sim)
 
 bool sim_wait_end(struct sim *sim, struct sim_hwq *hwq, int64_t timeout_ns)
 {
-	struct timespec ts = { .tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000 };
+	struct timespec ts = { .tv_sec = timeout_ns / 1000000000,
+			       .tv_nsec = timeout_ns % 1000000000 };
 	uint32_t seen = atomic_load(&hwq->ends);
 	bool late = false;
 
@@ -235,7 +242,10 @@ bool sim_wait_end(struct sim *sim, struct sim_hwq *hwq, int64_t timeout_ns)
 	return !late;
 }
 
-/* Pairs with sim_port_must_tell(): either the core sees the listener, or this sees what it has posted. */
+/*
+ * Pairs with sim_port_must_tell(): either the core sees the listener, or this
+ * sees what it has posted.
+ */
 void sim_listen_begin(struct sim *sim)
 {
 	atomic_fetch_add(&sim->listeners, 1);
@@ -252,7 +262,8 @@ void sim_listen_end(struct sim *sim)
 
 static bool sim_port_idle(struct sim *sim, uint32_t sq_seen)
 {
-	return __atomic_load_n(&sim->info->sq_tail, __ATOMIC_SEQ_CST) == sq_seen && !atomic_load(&sim->stopping);
+	return __atomic_load_n(&sim->info->sq_tail, __ATOMIC_SEQ_CST) == sq_seen &&
+	       !atomic_load(&sim->stopping);
 }
 
 /* False: there is work. */
@@ -276,12 +287,14 @@ static bool sim_port_spin(struct sim *sim, uint32_t sq_seen)
 }
 
 /*
- * Does somebody wait for what the core has posted? If not, it is left to whoever takes the lock next. A job that failed is told
- * of at once: its context is to be banned before the core takes the next one.
+ * Does somebody wait for what the core has posted? If not, it is left to whoever takes the
+ * lock next. A job that failed is told of at once: its context is to be banned before the
+ * core takes the next one.
  */
 static bool sim_port_must_tell(struct sim *sim)
 {
-	uint32_t head = __atomic_load_n(&sim->info->cq_head, __ATOMIC_ACQUIRE), tail = sim->ctl->cq_tail;
+	uint32_t head = __atomic_load_n(&sim->info->cq_head, __ATOMIC_ACQUIRE),
+		 tail = sim->ctl->cq_tail;
 
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load(&sim->listeners) || atomic_load(&sim->backlog) || tail - head > SIM_CQ_LEFT)
@@ -315,7 +328,8 @@ static int sim_port_sleep(struct sim *sim, uint32_t sq_seen, int64_t timeout_ns)
 	if (ret)
 		return ret;
 	if (timeout_ns >= 0) {
-		ts = (struct timespec){ .tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000 };
+		ts = (struct timespec){ .tv_sec = timeout_ns / 1000000000,
+					.tv_nsec = timeout_ns % 1000000000 };
 		at = &ts;
 	}
 	atomic_store(&sim->sleeping, true);
@@ -364,8 +378,9 @@ static void sim_port_unmap(void *priv, struct fw_aspace *as)
 	as->priv = NULL;
 }
 
-static int sim_port_guard(void *priv, struct fw_aspace *as, const struct fw_access *acc, unsigned int nr_acc,
-			  void (*fn)(void *arg), void *arg, struct fw_fault *fault)
+static int sim_port_guard(void *priv, struct fw_aspace *as, const struct fw_access *acc,
+			  unsigned int nr_acc, void (*fn)(void *arg), void *arg,
+			  struct fw_fault *fault)
 {
 	return sim_ctx_guard(as->priv, acc, nr_acc, fn, arg, fault);
 }
@@ -382,13 +397,16 @@ static const struct fw_port_ops sim_port_ops = {
 static int sim_port_alloc_rings(struct sim *sim)
 {
 	size_t sq_bytes = SIM_SQ_ENTRIES * sizeof(struct vnpu_fw_sqe);
-	size_t cq_bytes = (SIM_CQ_ENTRIES * sizeof(struct vnpu_fw_cqe) + SIM_PAGE - 1) & ~(size_t)(SIM_PAGE - 1);
+	size_t cq_bytes = (SIM_CQ_ENTRIES * sizeof(struct vnpu_fw_cqe) + SIM_PAGE - 1) &
+			  ~(size_t)(SIM_PAGE - 1);
 	uint8_t *mem;
 
 	sim->rings_bytes = 2 * SIM_PAGE + sq_bytes + cq_bytes;
-	mem = mmap(NULL, sim->rings_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	mem = mmap(NULL, sim->rings_bytes, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (mem == MAP_FAILED)
-		return npu_fail(-errno, "sim: %zu bytes for the rings: %s", sim->rings_bytes, strerror(errno));
+		return npu_fail(-errno, "sim: %zu bytes for the rings: %s", sim->rings_bytes,
+				strerror(errno));
 	sim->rings = mem;
 	sim->info = (struct vnpu_fw_info *)mem;
 	sim->ctl = (struct vnpu_fw_ctl *)(mem + SIM_PAGE);
@@ -426,11 +444,11 @@ static void *sim_core_main(void *arg)
 
 static int sim_port_isa(const char *name, enum fw_isa *isa)
 {
-	static const enum fw_isa all[] = { FW_ISA_GENERIC,    FW_ISA_AVX2,	   FW_ISA_AVX512_VNNI,
-					   FW_ISA_AVX512_AMX, FW_ISA_NEON_DOTPROD, FW_ISA_NEON_I8MM };
-	static const char *const names[] = {
-		"generic", "avx2", "avx512-vnni", "avx512-amx", "neon-dotprod", "neon-i8mm"
-	};
+	static const enum fw_isa all[] = { FW_ISA_GENERIC,	FW_ISA_AVX2,
+					   FW_ISA_AVX512_VNNI,	FW_ISA_AVX512_AMX,
+					   FW_ISA_NEON_DOTPROD, FW_ISA_NEON_I8MM };
+	static const char *const names[] = { "generic",	   "avx2",	   "avx512-vnni",
+					     "avx512-amx", "neon-dotprod", "neon-i8mm" };
 
 	*isa = FW_ISA_AUTO;
 	if (!name)
@@ -440,13 +458,17 @@ static int sim_port_isa(const char *name, enum fw_isa *isa)
 			continue;
 		*isa = all[i];
 		if (!fw_isa_name(all[i]))
-			return npu_fail(-EOPNOTSUPP, "sim: this host has no %s; leave isa out for the best it has",
-					name);
+			return npu_fail(
+				-EOPNOTSUPP,
+				"sim: this host has no %s; leave isa out for the best it has",
+				name);
 		return 0;
 	}
-	return npu_fail(-EINVAL,
-			"sim: isa '%s' is not known: generic, avx2, avx512-vnni, avx512-amx, neon-dotprod or neon-i8mm",
-			name);
+	return npu_fail(
+		-EINVAL,
+		"sim: isa '%s' is not known: generic, avx2, avx512-vnni, avx512-amx, neon-dotprod "
+		"or neon-i8mm",
+		name);
 }
 
 int sim_port_start(struct sim *sim, const struct sim_options *opts)
@@ -474,7 +496,8 @@ int sim_port_start(struct sim *sim, const struct sim_options *opts)
 	ret = sim->core ? -pthread_create(&sim->core_thread, NULL, sim_core_main, sim) : -errno;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (ret)
-		return npu_fail(ret, "sim: cannot start the device with %u threads: %s", opts->threads, strerror(-ret));
+		return npu_fail(ret, "sim: cannot start the device with %u threads: %s",
+				opts->threads, strerror(-ret));
 	sim->core_started = true;
 	return 0;
 }

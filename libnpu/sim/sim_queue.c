@@ -12,7 +12,9 @@ struct drm_vnpu_queue_status *sim_queue_status(struct sim *sim, const struct sim
 	return (struct drm_vnpu_queue_status *)(sim->status + (size_t)queue->hwq * SIM_PAGE);
 }
 
-/* A free place of the device with a clean status page: one for whose jobs the core owes no answer. */
+/*
+ * A free place of the device with a clean status page: one for whose jobs the core owes no answer.
+ */
 static int sim_queue_take_place(struct sim *sim, struct sim_queue *queue)
 {
 	for (uint32_t i = 0; i < SIM_NR_QUEUES; i++) {
@@ -29,13 +31,15 @@ static int sim_queue_take_place(struct sim *sim, struct sim_queue *queue)
 		hwq->queue = queue;
 		hwq->ctx = queue->ctx->id;
 		queue->hwq = i;
-		*sim_queue_status(sim, queue) = (struct drm_vnpu_queue_status){ .epoch = sim->epoch };
+		*sim_queue_status(sim, queue) =
+			(struct drm_vnpu_queue_status){ .epoch = sim->epoch };
 		return 0;
 	}
 	return -EBUSY;
 }
 
-static struct sim_queue *sim_queue_new(struct sim_ctx *ctx, const struct drm_vnpu_queue_create *args)
+static struct sim_queue *sim_queue_new(struct sim_ctx *ctx,
+				       const struct drm_vnpu_queue_create *args)
 {
 	struct sim_queue *queue = calloc(1, sizeof(*queue));
 
@@ -163,7 +167,8 @@ int sim_queue_wait(struct sim *sim, struct drm_vnpu_wait *args)
 	queue->waiters++;
 	sim_listen_begin(sim);
 	while (queue->done < args->seqno && !ret)
-		if (!sim_wait_end(sim, &sim->hwqs[queue->hwq], args->timeout_ns) && queue->done < args->seqno)
+		if (!sim_wait_end(sim, &sim->hwqs[queue->hwq], args->timeout_ns) &&
+		    queue->done < args->seqno)
 			ret = -ETIMEDOUT;
 	sim_listen_end(sim);
 	queue->waiters--;

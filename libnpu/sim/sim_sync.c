@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fences and syncobjs of the simulated device. A syncobj is a list of points, each with the fence of the job that will
- * reach it; a point counts as reached when its fence and those of all points before it have signaled.
+ * Fences and syncobjs of the simulated device. A syncobj is a list of points, each with the fence
+ * of the job that will reach it; a point counts as reached when its fence and those of all points
+ * before it have signaled.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -106,7 +107,8 @@ static void sim_syncobj_prune(struct sim_syncobj *obj)
 		return;
 	for (unsigned int i = 0; i + 1 < reached; i++)
 		sim_fence_put(obj->points[i].fence);
-	memmove(obj->points, obj->points + reached - 1, (obj->nr - reached + 1) * sizeof(*obj->points));
+	memmove(obj->points, obj->points + reached - 1,
+		(obj->nr - reached + 1) * sizeof(*obj->points));
 	obj->nr -= reached - 1;
 }
 
@@ -222,7 +224,8 @@ static int sim_syncobj_destroy(struct sim *sim, struct drm_syncobj_destroy *args
 }
 
 /* SIGNAL, RESET and TIMELINE_SIGNAL, all handles or none. */
-static int sim_syncobj_array(struct sim *sim, const uint32_t *handles, const uint64_t *points, uint32_t nr, bool signal)
+static int sim_syncobj_array(struct sim *sim, const uint32_t *handles, const uint64_t *points,
+			     uint32_t nr, bool signal)
 {
 	struct sim_fence *fence;
 	int ret = 0;
@@ -278,7 +281,8 @@ static int sim_syncobj_poll(struct sim *sim, uint32_t handle, uint64_t point, ui
 		return -ENOENT;
 	nr = sim_syncobj_find(obj, point);
 	if (!nr)
-		return flags & (DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT | DRM_SYNCOBJ_WAIT_FLAGS_WAIT_AVAILABLE)
+		return flags & (DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT |
+				DRM_SYNCOBJ_WAIT_FLAGS_WAIT_AVAILABLE)
 			       ? 0
 			       : -EINVAL;
 	if (flags & DRM_SYNCOBJ_WAIT_FLAGS_WAIT_AVAILABLE)
@@ -289,14 +293,16 @@ static int sim_syncobj_poll(struct sim *sim, uint32_t handle, uint64_t point, ui
 	return 1;
 }
 
-static int sim_syncobj_wait(struct sim *sim, struct drm_syncobj_timeline_wait *args, uint32_t allowed)
+static int sim_syncobj_wait(struct sim *sim, struct drm_syncobj_timeline_wait *args,
+			    uint32_t allowed)
 {
 	const uint32_t *handles = (const uint32_t *)(uintptr_t)args->handles;
 	const uint64_t *points = (const uint64_t *)(uintptr_t)args->points;
 	bool all = args->flags & DRM_SYNCOBJ_WAIT_FLAGS_WAIT_ALL;
 	int ret = 0;
 
-	if ((args->flags & ~allowed) || !args->count_handles || args->count_handles > SIM_MAX_WAIT_HANDLES)
+	if ((args->flags & ~allowed) || !args->count_handles ||
+	    args->count_handles > SIM_MAX_WAIT_HANDLES)
 		return -EINVAL;
 	if (!handles || (!points && (allowed & DRM_SYNCOBJ_WAIT_FLAGS_WAIT_AVAILABLE)))
 		return -EFAULT;
@@ -305,7 +311,8 @@ static int sim_syncobj_wait(struct sim *sim, struct drm_syncobj_timeline_wait *a
 		uint32_t done = 0;
 
 		for (uint32_t i = 0; i < args->count_handles && ret >= 0; i++) {
-			ret = sim_syncobj_poll(sim, handles[i], points ? points[i] : 0, args->flags);
+			ret = sim_syncobj_poll(sim, handles[i], points ? points[i] : 0,
+					       args->flags);
 			if (ret == 1 && !done++)
 				args->first_signaled = i;
 		}
@@ -331,8 +338,9 @@ static int sim_syncobj_wait_binary(struct sim *sim, struct drm_syncobj_wait *arg
 		.count_handles = args->count_handles,
 		.flags = args->flags,
 	};
-	int ret =
-		sim_syncobj_wait(sim, &wait, DRM_SYNCOBJ_WAIT_FLAGS_WAIT_ALL | DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT);
+	int ret = sim_syncobj_wait(sim, &wait,
+				   DRM_SYNCOBJ_WAIT_FLAGS_WAIT_ALL |
+					   DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT);
 
 	args->first_signaled = wait.first_signaled;
 	return ret;
@@ -352,21 +360,23 @@ int sim_syncobj_ioctl(struct sim *sim, unsigned long request, void *arg)
 		return sim_syncobj_wait_binary(sim, arg);
 	case DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT:
 		return sim_syncobj_wait(sim, arg,
-					DRM_SYNCOBJ_WAIT_FLAGS_WAIT_ALL | DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT |
+					DRM_SYNCOBJ_WAIT_FLAGS_WAIT_ALL |
+						DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT |
 						DRM_SYNCOBJ_WAIT_FLAGS_WAIT_AVAILABLE);
 	case DRM_IOCTL_SYNCOBJ_SIGNAL:
 	case DRM_IOCTL_SYNCOBJ_RESET:
 		if (array->pad)
 			return -EINVAL;
-		return sim_syncobj_array(sim, (const uint32_t *)(uintptr_t)array->handles, NULL, array->count_handles,
-					 request == DRM_IOCTL_SYNCOBJ_SIGNAL);
+		return sim_syncobj_array(sim, (const uint32_t *)(uintptr_t)array->handles, NULL,
+					 array->count_handles, request == DRM_IOCTL_SYNCOBJ_SIGNAL);
 	case DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL:
 		if (timeline->flags)
 			return -EINVAL;
 		if (!timeline->points)
 			return -EFAULT;
 		return sim_syncobj_array(sim, (const uint32_t *)(uintptr_t)timeline->handles,
-					 (const uint64_t *)(uintptr_t)timeline->points, timeline->count_handles, true);
+					 (const uint64_t *)(uintptr_t)timeline->points,
+					 timeline->count_handles, true);
 	case DRM_IOCTL_SYNCOBJ_QUERY:
 		return sim_syncobj_query(sim, arg);
 	case DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD:

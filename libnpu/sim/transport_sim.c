@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The transport to the simulated device: open, close, and the table of ioctls. What they do is in sim_*.c.
+ * The transport to the simulated device: open, close, and the table of ioctls.
+ * What they do is in sim_*.c.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -37,7 +38,8 @@ void sim_cond_init(pthread_cond_t *cond)
 
 bool sim_cond_wait(struct sim *sim, pthread_cond_t *cond, int64_t timeout_ns)
 {
-	struct timespec ts = { .tv_sec = timeout_ns / 1000000000, .tv_nsec = timeout_ns % 1000000000 };
+	struct timespec ts = { .tv_sec = timeout_ns / 1000000000,
+			       .tv_nsec = timeout_ns % 1000000000 };
 
 	if (timeout_ns <= 0)
 		return false;
@@ -130,7 +132,8 @@ static void sim_query_limits(const struct sim *sim, struct drm_vnpu_query_limits
 	q->max_waiting_jobs = SIM_MAX_WAITING;
 	q->max_binds_per_call = SIM_MAX_BINDS;
 	/* Nobody else uses this device. */
-	q->priorities = 1u << DRM_VNPU_PRIORITY_LOW | 1u << DRM_VNPU_PRIORITY_NORMAL | 1u << DRM_VNPU_PRIORITY_HIGH;
+	q->priorities = 1u << DRM_VNPU_PRIORITY_LOW | 1u << DRM_VNPU_PRIORITY_NORMAL |
+			1u << DRM_VNPU_PRIORITY_HIGH;
 	q->max_bo_bytes = sim_bo_max_bytes();
 	q->mem_limit_bytes = sim->mem_limit_bytes;
 	q->max_cmd_bytes = SIM_MAX_CMD_BYTES;
@@ -241,7 +244,8 @@ static int sim_transport_ioctl(struct transport *t, unsigned long request, void 
 	return ret;
 }
 
-static int sim_transport_map(struct transport *t, uint64_t offset, size_t size, int prot, void **addr)
+static int sim_transport_map(struct transport *t, uint64_t offset, size_t size, int prot,
+			     void **addr)
 {
 	struct sim *sim = to_sim(t);
 	bool weights = false;

@@ -8,7 +8,10 @@
 
 #include "npu_json.h"
 
-/* Bytes of the UTF-8 character at @s, as RFC 3629 has it: no surrogates, none longer than it need be. 0: there is none. */
+/*
+ * Bytes of the UTF-8 character at @s, as RFC 3629 has it: no surrogates, none longer than it
+ * need be. 0: there is none.
+ */
 static size_t utf8_length(const uint8_t *s)
 {
 	uint8_t low = 0x80, high = 0xbf;

@@ -51,12 +51,15 @@ static void log_query(struct log_text *t, const struct drm_vnpu_dev_query *a, in
 
 	log_add(t, "DEV_QUERY {type=%s size=%u", log_query_name(a->type), a->size);
 	if (!ret && p && a->type == DRM_VNPU_QUERY_DEVICE && a->size >= sizeof(*d))
-		log_add(t, " name=%.32s isa_version=%u.%u fw_abi=%u fw_features=0x%llx va_bits=%u", d->name,
-			d->isa_version >> 16, d->isa_version & 0xffff, d->fw_abi, (ull)d->fw_features, d->va_bits);
+		log_add(t, " name=%.32s isa_version=%u.%u fw_abi=%u fw_features=0x%llx va_bits=%u",
+			d->name, d->isa_version >> 16, d->isa_version & 0xffff, d->fw_abi,
+			(ull)d->fw_features, d->va_bits);
 	if (!ret && p && a->type == DRM_VNPU_QUERY_STATE && a->size >= sizeof(*s))
-		log_add(t, " state=%u epoch=%u busy_ns=%llu mem_bytes=%llu nr_jobs=%llu nr_resets=%u last_loss=%u",
-			s->state, s->epoch, (ull)s->busy_ns, (ull)s->mem_bytes, (ull)s->nr_jobs, s->nr_resets,
-			s->last_loss);
+		log_add(t,
+			" state=%u epoch=%u busy_ns=%llu mem_bytes=%llu nr_jobs=%llu nr_resets=%u "
+			"last_loss=%u",
+			s->state, s->epoch, (ull)s->busy_ns, (ull)s->mem_bytes, (ull)s->nr_jobs,
+			s->nr_resets, s->last_loss);
 	if (!ret && p && a->type == DRM_VNPU_QUERY_LIMITS && a->size >= sizeof(*l))
 		log_add(t,
 			" max_ctx_per_file=%u max_queues_per_file=%u max_queue_depth=%u "
@@ -89,9 +92,9 @@ static void log_bind(struct log_text *t, const struct drm_vnpu_vm_bind *a)
 			log_add(t, "...");
 			break;
 		}
-		log_add(t, "%s{op=%s flags=0x%x handle=%u bo_offset=0x%llx va=0x%llx size=%llu}", i ? " " : "",
-			op->op == DRM_VNPU_BIND_MAP ? "map" : "unmap", op->flags, op->handle, (ull)op->bo_offset,
-			(ull)op->va, (ull)op->size);
+		log_add(t, "%s{op=%s flags=0x%x handle=%u bo_offset=0x%llx va=0x%llx size=%llu}",
+			i ? " " : "", op->op == DRM_VNPU_BIND_MAP ? "map" : "unmap", op->flags,
+			op->handle, (ull)op->bo_offset, (ull)op->va, (ull)op->size);
 	}
 	log_add(t, "]}");
 }
@@ -109,7 +112,8 @@ static void log_job_syncs(struct log_text *t, const struct drm_vnpu_job *j)
 			break;
 		}
 		log_add(t, "%s{%s handle=%u timeline_value=%llu}", i ? " " : "",
-			op->flags & DRM_VNPU_SYNC_SIGNAL ? "signal" : "wait", op->handle, (ull)op->timeline_value);
+			op->flags & DRM_VNPU_SYNC_SIGNAL ? "signal" : "wait", op->handle,
+			(ull)op->timeline_value);
 	}
 	log_add(t, "]");
 }
@@ -118,7 +122,8 @@ static void log_submit(struct log_text *t, const struct drm_vnpu_submit *a, int 
 {
 	const uint8_t *p = (const uint8_t *)(uintptr_t)a->jobs.array;
 
-	log_add(t, "SUBMIT {ctx_id=%u flags=0x%x count=%u jobs=[", a->ctx_id, a->flags, a->jobs.count);
+	log_add(t, "SUBMIT {ctx_id=%u flags=0x%x count=%u jobs=[", a->ctx_id, a->flags,
+		a->jobs.count);
 	for (uint32_t i = 0; p && i < a->jobs.count; i++) {
 		const struct drm_vnpu_job *j = (const void *)(p + (size_t)i * a->jobs.stride);
 
@@ -127,10 +132,10 @@ static void log_submit(struct log_text *t, const struct drm_vnpu_submit *a, int 
 			break;
 		}
 		log_add(t,
-			"%s{queue_id=%u flags=0x%x cmd_va=0x%llx cmd_size=%u table_va=0x%llx table_size=%u "
-			"timeout_ms=%u",
-			i ? " " : "", j->queue_id, j->flags, (ull)j->cmd_va, j->cmd_size, (ull)j->table_va,
-			j->table_size, j->timeout_ms);
+			"%s{queue_id=%u flags=0x%x cmd_va=0x%llx cmd_size=%u table_va=0x%llx "
+			"table_size=%u timeout_ms=%u",
+			i ? " " : "", j->queue_id, j->flags, (ull)j->cmd_va, j->cmd_size,
+			(ull)j->table_va, j->table_size, j->timeout_ms);
 		log_job_syncs(t, j);
 		if (!ret)
 			log_add(t, " seqno=%llu", (ull)j->seqno);
@@ -149,8 +154,8 @@ static void log_ctx(struct log_text *t, unsigned long request, const void *arg, 
 	case DRM_IOCTL_VNPU_CTX_CREATE:
 		log_add(t, "CTX_CREATE {flags=0x%x", c->flags);
 		if (!ret)
-			log_add(t, " ctx_id=%u va_start=0x%llx va_range=0x%llx", c->ctx_id, (ull)c->va_start,
-				(ull)c->va_range);
+			log_add(t, " ctx_id=%u va_start=0x%llx va_range=0x%llx", c->ctx_id,
+				(ull)c->va_start, (ull)c->va_range);
 		break;
 	case DRM_IOCTL_VNPU_CTX_DESTROY:
 		log_add(t, "CTX_DESTROY {ctx_id=%u", d->ctx_id);
@@ -158,8 +163,11 @@ static void log_ctx(struct log_text *t, unsigned long request, const void *arg, 
 	default:
 		log_add(t, "CTX_GET_STATE {ctx_id=%u", s->ctx_id);
 		if (!ret)
-			log_add(t, " state=0x%x fault_va=0x%llx fault_flags=0x%x queue_id=%u seqno=%llu epoch=%u",
-				s->state, (ull)s->fault_va, s->fault_flags, s->queue_id, (ull)s->seqno, s->epoch);
+			log_add(t,
+				" state=0x%x fault_va=0x%llx fault_flags=0x%x queue_id=%u "
+				"seqno=%llu epoch=%u",
+				s->state, (ull)s->fault_va, s->fault_flags, s->queue_id,
+				(ull)s->seqno, s->epoch);
 	}
 	log_add(t, "}");
 }
@@ -179,8 +187,8 @@ static void log_bo(struct log_text *t, unsigned long request, const void *arg, i
 	case DRM_IOCTL_VNPU_BO_INFO:
 		log_add(t, "BO_INFO {handle=%u", i->handle);
 		if (!ret)
-			log_add(t, " flags=0x%x size=%llu mmap_offset=0x%llx", i->flags, (ull)i->size,
-				(ull)i->mmap_offset);
+			log_add(t, " flags=0x%x size=%llu mmap_offset=0x%llx", i->flags,
+				(ull)i->size, (ull)i->mmap_offset);
 		break;
 	default:
 		log_add(t, "GEM_CLOSE {handle=%u", g->handle);
@@ -196,17 +204,18 @@ static void log_queue(struct log_text *t, unsigned long request, const void *arg
 
 	switch (request) {
 	case DRM_IOCTL_VNPU_QUEUE_CREATE:
-		log_add(t, "QUEUE_CREATE {ctx_id=%u priority=%u depth=%u flags=0x%x", c->ctx_id, c->priority, c->depth,
-			c->flags);
+		log_add(t, "QUEUE_CREATE {ctx_id=%u priority=%u depth=%u flags=0x%x", c->ctx_id,
+			c->priority, c->depth, c->flags);
 		if (!ret)
-			log_add(t, " queue_id=%u status_offset=0x%llx", c->queue_id, (ull)c->status_offset);
+			log_add(t, " queue_id=%u status_offset=0x%llx", c->queue_id,
+				(ull)c->status_offset);
 		break;
 	case DRM_IOCTL_VNPU_QUEUE_DESTROY:
 		log_add(t, "QUEUE_DESTROY {queue_id=%u", d->queue_id);
 		break;
 	default:
-		log_add(t, "WAIT {queue_id=%u flags=0x%x seqno=%llu timeout_ns=%lld", w->queue_id, w->flags,
-			(ull)w->seqno, (long long)w->timeout_ns);
+		log_add(t, "WAIT {queue_id=%u flags=0x%x seqno=%llu timeout_ns=%lld", w->queue_id,
+			w->flags, (ull)w->seqno, (long long)w->timeout_ns);
 		if (!ret)
 			log_add(t, " status=%d epoch=%u", w->status, w->epoch);
 	}
@@ -261,12 +270,14 @@ static void log_syncobj(struct log_text *t, unsigned long request, const void *a
 		break;
 	case DRM_IOCTL_SYNCOBJ_SIGNAL:
 	case DRM_IOCTL_SYNCOBJ_RESET:
-		log_add(t, "SYNCOBJ_%s {", request == DRM_IOCTL_SYNCOBJ_SIGNAL ? "SIGNAL" : "RESET");
+		log_add(t, "SYNCOBJ_%s {",
+			request == DRM_IOCTL_SYNCOBJ_SIGNAL ? "SIGNAL" : "RESET");
 		log_handles(t, a->handles, 0, a->count_handles);
 		break;
 	case DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL:
 	case DRM_IOCTL_SYNCOBJ_QUERY:
-		log_add(t, "SYNCOBJ_%s {", request == DRM_IOCTL_SYNCOBJ_QUERY ? "QUERY" : "TIMELINE_SIGNAL");
+		log_add(t, "SYNCOBJ_%s {",
+			request == DRM_IOCTL_SYNCOBJ_QUERY ? "QUERY" : "TIMELINE_SIGNAL");
 		log_handles(t, ta->handles, ta->points, ta->count_handles);
 		log_add(t, " flags=0x%x", ta->flags);
 		break;

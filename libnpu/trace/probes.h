@@ -1,21 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * USDT probes: places where perf, bpftrace or gdb can look into a running program. Provider "libnpu"; docs/tracing.md
- * explains them to who uses them.
+ * USDT probes: places where perf, bpftrace or gdb can look into a running program. Provider
+ * "libnpu"; docs/tracing.md explains them to who uses them.
  *
- * A probe that nobody looks at is one nop. Its arguments must be at hand where it stands, for they are computed in any
- * case. ctx and queue are the ids that the driver gave, as its tracepoints show them; texts end with NUL.
+ * A probe that nobody looks at is one nop. Its arguments must be at hand where it stands, for they
+ * are computed in any case. ctx and queue are the ids that the driver gave, as its tracepoints show
+ * them; texts end with NUL.
  */
 #ifndef NPU_PROBES_H
 #define NPU_PROBES_H
 
 #include <sys/sdt.h>
 
-/* A device was opened. @transport: enum npu_transport; @path: its node, "" for sim; @reason: why this transport. */
-#define npu_probe_device_open(transport, path, reason) DTRACE_PROBE3(libnpu, device_open, transport, path, reason)
+/*
+ * A device was opened. @transport: enum npu_transport; @path: its node, "" for
+ * sim; @reason: why this transport.
+ */
+#define npu_probe_device_open(transport, path, reason) \
+	DTRACE_PROBE3(libnpu, device_open, transport, path, reason)
 
 /* A buffer was made and bound at @va of the context; it is about to be unbound and freed. */
-#define npu_probe_buffer_create(ctx, va, bytes, flags) DTRACE_PROBE4(libnpu, buffer_create, ctx, va, bytes, flags)
+#define npu_probe_buffer_create(ctx, va, bytes, flags) \
+	DTRACE_PROBE4(libnpu, buffer_create, ctx, va, bytes, flags)
 #define npu_probe_buffer_free(ctx, va, bytes) DTRACE_PROBE3(libnpu, buffer_free, ctx, va, bytes)
 
 /* A program was put into device memory: its command stream at @va. */
@@ -26,13 +32,16 @@
 #define npu_probe_job_bind(ctx, program, symbol, va, bytes) \
 	DTRACE_PROBE5(libnpu, job_bind, ctx, program, symbol, va, bytes)
 
-/* Before the device call that submits @nr_jobs jobs; after it, once for each of them, if it took them. */
+/*
+ * Before the device call that submits @nr_jobs jobs; after it, once for each
+ * of them, if it took them.
+ */
 #define npu_probe_submit(ctx, queue, nr_jobs) DTRACE_PROBE3(libnpu, submit, ctx, queue, nr_jobs)
 #define npu_probe_job_submit(ctx, queue, seqno, program) \
 	DTRACE_PROBE4(libnpu, job_submit, ctx, queue, seqno, program)
 
-/* A thread begins to wait for a job (@mode: enum npu_wait_mode), and has seen its end: @status 0 or a negative errno,
- * @ns since the submission, 0 if that was too long ago to be known. */
+/* A thread begins to wait for a job (@mode: enum npu_wait_mode), and has seen its end: @status 0 or
+ * a negative errno, @ns since the submission, 0 if that was too long ago to be known. */
 #define npu_probe_wait(ctx, queue, seqno, mode) DTRACE_PROBE4(libnpu, wait, ctx, queue, seqno, mode)
 #define npu_probe_job_done(ctx, queue, seqno, status, ns) \
 	DTRACE_PROBE5(libnpu, job_done, ctx, queue, seqno, status, ns)
@@ -40,6 +49,7 @@
 /* A thread begins to wait for a point of a fence, and goes on: @status 0 or a negative errno. */
 #define npu_probe_fence_wait(handle, point, timeout_ns) \
 	DTRACE_PROBE3(libnpu, fence_wait, handle, point, timeout_ns)
-#define npu_probe_fence_done(handle, point, status) DTRACE_PROBE3(libnpu, fence_done, handle, point, status)
+#define npu_probe_fence_done(handle, point, status) \
+	DTRACE_PROBE3(libnpu, fence_done, handle, point, status)
 
 #endif /* NPU_PROBES_H */

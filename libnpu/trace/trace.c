@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * NPU_TRACE: see trace.h. An event is put together on the stack of its thread and appended to the buffer under the lock.
+ * NPU_TRACE: see trace.h. An event is put together on the stack of its thread and appended to
+ * the buffer under the lock.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -66,7 +67,9 @@ static struct {
 	int64_t memory_bytes;
 	atomic_uint nr_devices;
 	unsigned int generation; /* changes in a child */
-} trace = { .lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT, .fd = -1, .generation = 1 };
+} trace = {
+	.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT, .fd = -1, .generation = 1
+};
 
 static _Thread_local struct {
 	unsigned int generation; /* that the thread has been named in */
@@ -93,8 +96,12 @@ static void trace_flush(void)
 
 	if (!trace.len)
 		return;
-	/* A program that closes descriptors which it does not know may have got this one for a file of its own. */
-	if (fstat(trace.fd, &st) || st.st_dev != trace.file.st_dev || st.st_ino != trace.file.st_ino) {
+	/*
+	 * A program that closes descriptors which it does not know may have got this
+	 * one for a file of its own.
+	 */
+	if (fstat(trace.fd, &st) || st.st_dev != trace.file.st_dev ||
+	    st.st_ino != trace.file.st_ino) {
 		trace_stop(EBADF, "the program has closed it, and the trace ends here");
 		return;
 	}
@@ -133,7 +140,8 @@ static void line_addv(struct trace_line *l, const char *fmt, va_list ap)
 		l->len += (size_t)n < room ? (size_t)n : room - 1;
 }
 
-static void __attribute__((format(printf, 2, 3))) line_add(struct trace_line *l, const char *fmt, ...)
+static void __attribute__((format(printf, 2, 3)))
+line_add(struct trace_line *l, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -156,8 +164,8 @@ static void line_add_text(struct trace_line *l, const char *key, const char *tex
 static void line_begin(struct trace_line *l, char ph, const char *name, int64_t ns)
 {
 	l->len = 0;
-	line_add(l, "{\"ph\":\"%c\",\"pid\":%d,\"tid\":%d,\"ts\":%lld.%03d,\"name\":\"%s\"", ph, trace.pid,
-		 trace_thread.tid, (long long)(ns / 1000), (int)(ns % 1000), name);
+	line_add(l, "{\"ph\":\"%c\",\"pid\":%d,\"tid\":%d,\"ts\":%lld.%03d,\"name\":\"%s\"", ph,
+		 trace.pid, trace_thread.tid, (long long)(ns / 1000), (int)(ns % 1000), name);
 }
 
 static void trace_put_meta(const char *what, int tid, const char *name)
@@ -265,7 +273,8 @@ static void trace_init_once(void)
 	trace.path = strdup(path);
 	err = trace.path ? trace_open(path) : ENOMEM;
 	if (err) {
-		fprintf(stderr, "libnpu: NPU_TRACE=%s: %s; there will be no trace\n", path, strerror(err));
+		fprintf(stderr, "libnpu: NPU_TRACE=%s: %s; there will be no trace\n", path,
+			strerror(err));
 		return;
 	}
 	trace.pid = getpid();
@@ -287,12 +296,14 @@ uint32_t npu_trace_device(void)
 
 /* ---- slices ---- */
 
-static void line_begin_slice(struct trace_line *l, const char *cat, const char *name, int64_t start_ns, int64_t end_ns)
+static void line_begin_slice(struct trace_line *l, const char *cat, const char *name,
+			     int64_t start_ns, int64_t end_ns)
 {
 	int64_t ns = end_ns - start_ns;
 
 	line_begin(l, 'X', name, start_ns);
-	line_add(l, ",\"dur\":%lld.%03d,\"cat\":\"%s\"", (long long)(ns / 1000), (int)(ns % 1000), cat);
+	line_add(l, ",\"dur\":%lld.%03d,\"cat\":\"%s\"", (long long)(ns / 1000), (int)(ns % 1000),
+		 cat);
 }
 
 void npu_trace_call(int64_t start_ns, const char *name, int ret, const char *fmt, ...)
@@ -359,7 +370,8 @@ static void trace_put_in_flight(const struct npu_trace_queue *tq, int64_t ns)
 
 	if (tq->dev > 1)
 		snprintf(dev, sizeof(dev), "device %u, ", tq->dev);
-	snprintf(name, sizeof(name), "jobs in flight, %scontext %u, queue %u", dev, tq->ctx, tq->id);
+	snprintf(name, sizeof(name), "jobs in flight, %scontext %u, queue %u", dev, tq->ctx,
+		 tq->id);
 	line_begin(&l, 'C', name, ns);
 	line_add(&l, ",\"args\":{\"jobs\":%u}", tq->nr);
 	line_put(&l);
@@ -378,8 +390,8 @@ static void trace_end_job(struct npu_trace_queue *tq, const char *status, bool w
 }
 
 /*
- * The status page is read for jobs of this process only: a queue that was there before a fork() may be freed by the other
- * process, and its page is gone then.
+ * The status page is read for jobs of this process only: a queue that was there before a fork() may
+ * be freed by the other process, and its page is gone then.
  */
 
 /* The jobs up to @seqno have ended, but nobody asked how. */
@@ -425,7 +437,8 @@ static void trace_see_started(struct npu_trace_queue *tq)
 	}
 }
 
-struct npu_trace_queue *npu_trace_queue_create(const struct npu_device *dev, uint32_t ctx, uint32_t queue,
+struct npu_trace_queue *npu_trace_queue_create(const struct npu_device *dev, uint32_t ctx,
+					       uint32_t queue,
 					       const struct drm_vnpu_queue_status *status)
 {
 	struct npu_trace_queue *tq;
@@ -489,7 +502,8 @@ static struct trace_job *trace_add_job(struct npu_trace_queue *tq)
 	return &tq->jobs[(tq->first + tq->nr++) % tq->room];
 }
 
-void npu_trace_job(struct npu_trace_queue *tq, uint64_t seqno, const char *program, int64_t start_ns)
+void npu_trace_job(struct npu_trace_queue *tq, uint64_t seqno, const char *program,
+		   int64_t start_ns)
 {
 	char cut[TRACE_NAME_CHARS + 1], escaped[NPU_JSON_TEXT_SIZE(TRACE_NAME_CHARS)];
 	struct trace_job *job;
@@ -505,8 +519,8 @@ void npu_trace_job(struct npu_trace_queue *tq, uint64_t seqno, const char *progr
 		job->id = (uint64_t)trace.pid << 32 | (uint32_t)++trace.nr_jobs;
 		memcpy(job->name, escaped, sizeof(job->name));
 		line_begin_job(&l, 'b', job, start_ns);
-		line_add(&l, ",\"args\":{\"device\":%u,\"ctx\":%u,\"queue\":%u,\"seqno\":%llu,", tq->dev, tq->ctx,
-			 tq->id, (unsigned long long)seqno);
+		line_add(&l, ",\"args\":{\"device\":%u,\"ctx\":%u,\"queue\":%u,\"seqno\":%llu,",
+			 tq->dev, tq->ctx, tq->id, (unsigned long long)seqno);
 		line_add_text(&l, "program", program);
 		line_add(&l, "}");
 		line_put(&l);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * NPU_LOG=ioctl: a transport around a transport, that writes a line per device call. Without NPU_LOG it does not exist.
+ * NPU_LOG=ioctl: a transport around a transport, that writes a line per device call. Without
+ * NPU_LOG it does not exist.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -55,15 +56,16 @@ static int log_transport_ioctl(struct transport *t, unsigned long request, void 
 	return ret;
 }
 
-static int log_transport_map(struct transport *t, uint64_t offset, size_t size, int prot, void **addr)
+static int log_transport_map(struct transport *t, uint64_t offset, size_t size, int prot,
+			     void **addr)
 {
 	struct log_transport *log = to_log(t);
 	struct log_text text = { .len = 0 };
 	double start_us = log_now_us();
 	int ret = log->inner->ops->map(log->inner, offset, size, prot, addr);
 
-	log_add(&text, "npu: mmap {offset=0x%llx size=%zu prot=%s addr=%p}", (unsigned long long)offset, size,
-		prot & 2 ? "rw" : "r", ret ? NULL : *addr);
+	log_add(&text, "npu: mmap {offset=0x%llx size=%zu prot=%s addr=%p}",
+		(unsigned long long)offset, size, prot & 2 ? "rw" : "r", ret ? NULL : *addr);
 	log_line(log, &text, ret, start_us);
 	return ret;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * NPU_TRACE: a transport around a transport, whose calls become slices. Without NPU_TRACE it does not exist.
+ * NPU_TRACE: a transport around a transport, whose calls become slices. Without
+ * NPU_TRACE it does not exist.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +18,8 @@ struct trace_transport {
 
 static struct transport *inner_of(struct transport *t)
 {
-	return ((struct trace_transport *)((char *)t - offsetof(struct trace_transport, base)))->inner;
+	return ((struct trace_transport *)((char *)t - offsetof(struct trace_transport, base)))
+		->inner;
 }
 
 static void trace_text(int64_t start_ns, int64_t end_ns, const struct log_text *text, int ret)
@@ -43,7 +45,8 @@ static int trace_transport_ioctl(struct transport *t, unsigned long request, voi
 	return ret;
 }
 
-static int trace_transport_map(struct transport *t, uint64_t offset, size_t size, int prot, void **addr)
+static int trace_transport_map(struct transport *t, uint64_t offset, size_t size, int prot,
+			       void **addr)
 {
 	struct transport *inner = inner_of(t);
 	int64_t start_ns = npu_trace_begin(), end_ns;
@@ -53,7 +56,8 @@ static int trace_transport_map(struct transport *t, uint64_t offset, size_t size
 	if (start_ns) {
 		end_ns = npu_now_ns();
 		text.len = 0;
-		log_add(&text, "npu: mmap {offset=0x%llx size=%zu}", (unsigned long long)offset, size);
+		log_add(&text, "npu: mmap {offset=0x%llx size=%zu}", (unsigned long long)offset,
+			size);
 		trace_text(start_ns, end_ns, &text, ret);
 	}
 	return ret;

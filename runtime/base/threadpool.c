@@ -2,8 +2,9 @@
 /*
  * Threads of the CPU lane.
  *
- * A loop is opened by its caller, joined by whichever workers are awake in time, and closed by the caller when it finds
- * no more tasks; it then waits only for workers that joined. So a worker that wakes late costs nothing.
+ * A loop is opened by its caller, joined by whichever workers are awake in time, and closed by the
+ * caller when it finds no more tasks; it then waits only for workers that joined. So a worker that
+ * wakes late costs nothing.
  *
  *   gen	counts loops; workers sleep on it
  *   state	OPEN | CALLER_SLEEPS | number of workers inside the loop
@@ -108,7 +109,8 @@ static void pool_tasks(struct llm_pool *pool, unsigned int worker)
 {
 	unsigned int task;
 
-	while ((task = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < pool->tasks)
+	while ((task = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) <
+	       pool->tasks)
 		pool->fn(pool->arg, task, worker);
 }
 
@@ -202,7 +204,8 @@ static void pool_close(struct llm_pool *pool)
 	while (state) {
 		if (!pool_spin(&pool->state, state, 20000)) {
 			/* Sleep only if nobody left between the look and the mark. */
-			if (!atomic_compare_exchange_strong(&pool->state, &state, state | POOL_CALLER_SLEEPS))
+			if (!atomic_compare_exchange_strong(&pool->state, &state,
+							    state | POOL_CALLER_SLEEPS))
 				continue;
 			futex_wait(&pool->state, state | POOL_CALLER_SLEEPS);
 			atomic_fetch_and(&pool->state, ~POOL_CALLER_SLEEPS);
@@ -211,7 +214,8 @@ static void pool_close(struct llm_pool *pool)
 	}
 }
 
-void llm_pool_run(struct llm_pool *pool, void (*fn)(void *arg, unsigned int task, unsigned int worker), void *arg,
+void llm_pool_run(struct llm_pool *pool,
+		  void (*fn)(void *arg, unsigned int task, unsigned int worker), void *arg,
 		  unsigned int tasks)
 {
 	uint32_t sleepers;

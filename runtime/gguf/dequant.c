@@ -2,28 +2,34 @@
 /*
  * GGUF's tensor types and their widening to F32.
  *
- * A block type stores small integers with a scale (and for some an offset) per 16 or 32 of them; the K types store
- * those scales as small integers too, with one pair of F16 per 256 values. The generic kernels here define the result;
- * the AVX2 ones do the same operations in the same order, so their results are the same bits.
+ * A block type stores small integers with a scale (and for some an offset) per 16 or 32 of them;
+ * the K types store those scales as small integers too, with one pair of F16 per 256 values. The
+ * generic kernels here define the result; the AVX2 ones do the same operations in the same order,
+ * so their results are the same bits.
  */
 #include "dequant.h"
 
 #include <string.h>
 
 static const struct gguf_type_traits type_traits[] = {
-	[GGUF_F32] = { "F32", 1, 4 },	    [GGUF_F16] = { "F16", 1, 2 },	[GGUF_BF16] = { "BF16", 1, 2 },
-	[GGUF_Q4_0] = { "Q4_0", 32, 18 },   [GGUF_Q8_0] = { "Q8_0", 32, 34 },	[GGUF_Q4_K] = { "Q4_K", 256, 144 },
-	[GGUF_Q5_K] = { "Q5_K", 256, 176 }, [GGUF_Q6_K] = { "Q6_K", 256, 210 },	[GGUF_I8] = { "I8", 1, 1 },
+	[GGUF_F32] = { "F32", 1, 4 },	    [GGUF_F16] = { "F16", 1, 2 },
+	[GGUF_BF16] = { "BF16", 1, 2 },	    [GGUF_Q4_0] = { "Q4_0", 32, 18 },
+	[GGUF_Q8_0] = { "Q8_0", 32, 34 },   [GGUF_Q4_K] = { "Q4_K", 256, 144 },
+	[GGUF_Q5_K] = { "Q5_K", 256, 176 }, [GGUF_Q6_K] = { "Q6_K", 256, 210 },
+	[GGUF_I8] = { "I8", 1, 1 },
 };
 
 const struct gguf_type_traits *gguf_type_traits(enum gguf_type type)
 {
-	if ((unsigned int)type >= sizeof(type_traits) / sizeof(type_traits[0]) || !type_traits[type].name)
+	if ((unsigned int)type >= sizeof(type_traits) / sizeof(type_traits[0]) ||
+	    !type_traits[type].name)
 		return NULL;
 	return &type_traits[type];
 }
 
-/* Exact: every F16 is an F32. A signalling NaN becomes quiet, as the processors' instruction does. */
+/*
+ * Exact: every F16 is an F32. A signalling NaN becomes quiet, as the processors' instruction does.
+ */
 static float f16_to_f32(const uint8_t *p)
 {
 	uint16_t h;
@@ -87,7 +93,10 @@ static void dequant_q8_0(const uint8_t *src, float *dst, size_t n)
 	}
 }
 
-/* Q4_0: F16 scale, 16 bytes: the low nibbles are the first 16 values, the high ones the others; 8 is zero. */
+/*
+ * Q4_0: F16 scale, 16 bytes: the low nibbles are the first 16 values, the high
+ * ones the others; 8 is zero.
+ */
 static void dequant_q4_0(const uint8_t *src, float *dst, size_t n)
 {
 	size_t i;
@@ -104,9 +113,10 @@ static void dequant_q4_0(const uint8_t *src, float *dst, size_t n)
 }
 
 /*
- * Q4_K and Q5_K: F16 scale d and F16 offset scale m; 8 groups of 32 values with a 6-bit scale and a 6-bit offset each
- * in 12 bytes: bytes 0-3 and 4-7 hold those of groups 0-3 in their low 6 bits, bytes 8-11 the low nibbles of groups
- * 4-7 (scale low, offset high), whose upper 2 bits are the top bits of bytes 0-7.
+ * Q4_K and Q5_K: F16 scale d and F16 offset scale m; 8 groups of 32 values with a 6-bit scale and
+ * a 6-bit offset each in 12 bytes: bytes 0-3 and 4-7 hold those of groups 0-3 in their low 6
+ * bits, bytes 8-11 the low nibbles of groups 4-7 (scale low, offset high), whose upper 2 bits are
+ * the top bits of bytes 0-7.
  */
 void dequant_k_scales(const uint8_t *src, float scale[8], float offset[8])
 {
@@ -140,7 +150,10 @@ static void dequant_q4_k(const uint8_t *src, float *dst, size_t n)
 	}
 }
 
-/* Q5_K: the scales, 32 bytes of fifth bits (bit g of byte j: value j of group g), 128 bytes as in Q4_K. */
+/*
+ * Q5_K: the scales, 32 bytes of fifth bits (bit g of byte j: value j of group
+ * g), 128 bytes as in Q4_K.
+ */
 static void dequant_q5_k(const uint8_t *src, float *dst, size_t n)
 {
 	float scale[8], offset[8];
@@ -162,9 +175,9 @@ static void dequant_q5_k(const uint8_t *src, float *dst, size_t n)
 }
 
 /*
- * Q6_K: 128 bytes of low nibbles, 64 bytes of upper bit pairs, 16 signed scales (one per 16 values), F16 scale; 32 is
- * zero. In each half of 128 values, group g of 32 takes nibble g / 2 of the low bytes g % 2 * 32 + j and bit pair g of
- * the upper bytes j.
+ * Q6_K: 128 bytes of low nibbles, 64 bytes of upper bit pairs, 16 signed scales (one per 16
+ * values), F16 scale; 32 is zero. In each half of 128 values, group g of 32 takes nibble g / 2 of
+ * the low bytes g % 2 * 32 + j and bit pair g of the upper bytes j.
  */
 static void dequant_q6_k(const uint8_t *src, float *dst, size_t n)
 {
@@ -181,7 +194,8 @@ static void dequant_q6_k(const uint8_t *src, float *dst, size_t n)
 			for (g = 0; g < 4; g++) {
 				for (j = 0; j < 32; j++) {
 					float s = d * (float)scales[half * 8 + g * 2 + j / 16];
-					int v = (low[g % 2 * 32 + j] >> g / 2 * 4 & 15) | (high[j] >> g * 2 & 3) << 4;
+					int v = (low[g % 2 * 32 + j] >> g / 2 * 4 & 15) |
+						(high[j] >> g * 2 & 3) << 4;
 
 					*dst++ = s * (float)(v - 32);
 				}
@@ -191,8 +205,9 @@ static void dequant_q6_k(const uint8_t *src, float *dst, size_t n)
 }
 
 const dequant_fn dequant_generic[GGUF_TYPES] = {
-	[GGUF_F32] = dequant_f32,   [GGUF_F16] = dequant_f16,	[GGUF_BF16] = dequant_bf16, [GGUF_Q8_0] = dequant_q8_0,
-	[GGUF_Q4_0] = dequant_q4_0, [GGUF_Q4_K] = dequant_q4_k, [GGUF_Q5_K] = dequant_q5_k, [GGUF_Q6_K] = dequant_q6_k,
+	[GGUF_F32] = dequant_f32,   [GGUF_F16] = dequant_f16,	[GGUF_BF16] = dequant_bf16,
+	[GGUF_Q8_0] = dequant_q8_0, [GGUF_Q4_0] = dequant_q4_0, [GGUF_Q4_K] = dequant_q4_k,
+	[GGUF_Q5_K] = dequant_q5_k, [GGUF_Q6_K] = dequant_q6_k,
 };
 
 bool gguf_type_is_float(enum gguf_type type)
@@ -203,7 +218,8 @@ bool gguf_type_is_float(enum gguf_type type)
 void gguf_dequantize(enum gguf_type type, const void *src, float *dst, size_t n)
 {
 #if defined(__x86_64__)
-	if (dequant_avx2[type] && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) {
+	if (dequant_avx2[type] && __builtin_cpu_supports("avx2") &&
+	    __builtin_cpu_supports("f16c")) {
 		dequant_avx2[type](src, dst, n);
 		return;
 	}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Widening with AVX2 and F16C: the operations of dequant.c in the same order, eight values at a time, so the same bits.
+ * Widening with AVX2 and F16C: the operations of dequant.c in the same order, eight values at
+ * a time, so the same bits.
  */
 #include "dequant.h"
 
@@ -23,10 +24,13 @@ static void store_scaled(float *dst, __m256i q, __m256 scale)
 
 	_mm256_storeu_ps(dst, _mm256_mul_ps(scale, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(low))));
 	low = _mm_srli_si128(low, 8);
-	_mm256_storeu_ps(dst + 8, _mm256_mul_ps(scale, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(low))));
-	_mm256_storeu_ps(dst + 16, _mm256_mul_ps(scale, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(high))));
+	_mm256_storeu_ps(dst + 8,
+			 _mm256_mul_ps(scale, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(low))));
+	_mm256_storeu_ps(dst + 16,
+			 _mm256_mul_ps(scale, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(high))));
 	high = _mm_srli_si128(high, 8);
-	_mm256_storeu_ps(dst + 24, _mm256_mul_ps(scale, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(high))));
+	_mm256_storeu_ps(dst + 24,
+			 _mm256_mul_ps(scale, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(high))));
 }
 
 /* 32 bytes as unsigned integers times @scale, less @offset; each rounded. */
@@ -56,7 +60,8 @@ static void dequant_f16(const uint8_t *src, float *dst, size_t n)
 	size_t i;
 
 	for (i = 0; i + 8 <= n; i += 8)
-		_mm256_storeu_ps(dst + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(src + 2 * i))));
+		_mm256_storeu_ps(dst + i,
+				 _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(src + 2 * i))));
 	for (; i < n; i++)
 		dst[i] = scale_f16(src + 2 * i);
 }
@@ -66,7 +71,8 @@ static void dequant_bf16(const uint8_t *src, float *dst, size_t n)
 	size_t i;
 
 	for (i = 0; i + 8 <= n; i += 8) {
-		__m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(src + 2 * i)));
+		__m256i wide =
+			_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(src + 2 * i)));
 
 		_mm256_storeu_si256((__m256i *)(dst + i), _mm256_slli_epi32(wide, 16));
 	}
@@ -88,9 +94,11 @@ static void dequant_q4_0(const uint8_t *src, float *dst, size_t n)
 
 	for (i = 0; i < n; i += 32, src += 18) {
 		__m128i q = _mm_loadu_si128((const __m128i *)(src + 2)), mask = _mm_set1_epi8(15);
-		__m256i both = _mm256_set_m128i(_mm_and_si128(_mm_srli_epi16(q, 4), mask), _mm_and_si128(q, mask));
+		__m256i both = _mm256_set_m128i(_mm_and_si128(_mm_srli_epi16(q, 4), mask),
+						_mm_and_si128(q, mask));
 
-		store_scaled(dst + i, _mm256_sub_epi8(both, _mm256_set1_epi8(8)), _mm256_set1_ps(scale_f16(src)));
+		store_scaled(dst + i, _mm256_sub_epi8(both, _mm256_set1_epi8(8)),
+			     _mm256_set1_ps(scale_f16(src)));
 	}
 }
 
@@ -103,8 +111,9 @@ static void dequant_q4_k(const uint8_t *src, float *dst, size_t n)
 	for (i = 0; i < n; i += 256, src += 144) {
 		dequant_k_scales(src, scale, offset);
 		for (g = 0; g < 8; g++)
-			store_offset(dst + i + 32 * g, nibbles(load_bytes(src + 16 + g / 2 * 32), g % 2 * 4), scale[g],
-				     offset[g]);
+			store_offset(dst + i + 32 * g,
+				     nibbles(load_bytes(src + 16 + g / 2 * 32), g % 2 * 4),
+				     scale[g], offset[g]);
 	}
 }
 
@@ -119,10 +128,12 @@ static void dequant_q5_k(const uint8_t *src, float *dst, size_t n)
 
 		dequant_k_scales(src, scale, offset);
 		for (g = 0; g < 8; g++) {
-			__m256i fifth = _mm256_and_si256(_mm256_srli_epi16(high, g), _mm256_set1_epi8(1));
+			__m256i fifth =
+				_mm256_and_si256(_mm256_srli_epi16(high, g), _mm256_set1_epi8(1));
 			__m256i q = nibbles(load_bytes(src + 48 + g / 2 * 32), g % 2 * 4);
 
-			store_offset(dst + i + 32 * g, _mm256_or_si256(q, _mm256_slli_epi16(fifth, 4)), scale[g],
+			store_offset(dst + i + 32 * g,
+				     _mm256_or_si256(q, _mm256_slli_epi16(fifth, 4)), scale[g],
 				     offset[g]);
 		}
 	}
@@ -139,25 +150,30 @@ static void dequant_q6_k(const uint8_t *src, float *dst, size_t n)
 
 		for (g = 0; g < 8; g++) {
 			__m256i high = load_bytes(src + 128 + g / 4 * 32);
-			__m256i pair = _mm256_and_si256(_mm256_srli_epi16(high, g % 4 * 2), _mm256_set1_epi8(3));
-			__m256i q = nibbles(load_bytes(src + g / 4 * 64 + g % 2 * 32), g % 4 / 2 * 4);
+			__m256i pair = _mm256_and_si256(_mm256_srli_epi16(high, g % 4 * 2),
+							_mm256_set1_epi8(3));
+			__m256i q =
+				nibbles(load_bytes(src + g / 4 * 64 + g % 2 * 32), g % 4 / 2 * 4);
 			__m256 one = _mm256_set1_ps(1);
 			float *out = dst + i + 32 * g;
 			int j;
 
-			q = _mm256_sub_epi8(_mm256_or_si256(q, _mm256_slli_epi16(pair, 4)), _mm256_set1_epi8(32));
+			q = _mm256_sub_epi8(_mm256_or_si256(q, _mm256_slli_epi16(pair, 4)),
+					    _mm256_set1_epi8(32));
 			store_scaled(out, q, one);
 			for (j = 0; j < 32; j += 8) {
 				__m256 s = _mm256_set1_ps(d * (float)scales[2 * g + j / 16]);
 
-				_mm256_storeu_ps(out + j, _mm256_mul_ps(s, _mm256_loadu_ps(out + j)));
+				_mm256_storeu_ps(out + j,
+						 _mm256_mul_ps(s, _mm256_loadu_ps(out + j)));
 			}
 		}
 	}
 }
 
 const dequant_fn dequant_avx2[GGUF_TYPES] = {
-	[GGUF_F16] = dequant_f16,   [GGUF_BF16] = dequant_bf16, [GGUF_Q8_0] = dequant_q8_0, [GGUF_Q4_0] = dequant_q4_0,
-	[GGUF_Q4_K] = dequant_q4_k, [GGUF_Q5_K] = dequant_q5_k, [GGUF_Q6_K] = dequant_q6_k,
+	[GGUF_F16] = dequant_f16,   [GGUF_BF16] = dequant_bf16, [GGUF_Q8_0] = dequant_q8_0,
+	[GGUF_Q4_0] = dequant_q4_0, [GGUF_Q4_K] = dequant_q4_k, [GGUF_Q5_K] = dequant_q5_k,
+	[GGUF_Q6_K] = dequant_q6_k,
 };
 #endif

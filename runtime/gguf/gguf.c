@@ -2,8 +2,9 @@
 /*
  * Opening a GGUF file: mapping, header and metadata (the tensor table is in gguf_tensors.c).
  *
- * Every count is compared with what the rest of the file could hold before anything is allocated for it, so memory and
- * time stay proportional to the file's size. Duplicate keys are found by sorting.
+ * Every count is compared with what the rest of the file could hold before anything is
+ * allocated for it, so memory and time stay proportional to the file's size. Duplicate
+ * keys are found by sorting.
  */
 #include "gguf_private.h"
 
@@ -55,7 +56,8 @@ static const uint8_t *cursor_take(struct gguf_cursor *c, const char *what, uint6
 
 	if (bytes > c->file->map_bytes - c->pos) {
 		gguf_fail(c, -EINVAL,
-			  "%s at byte %" PRIu64 " needs %" PRIu64 " bytes but the file ends after %" PRIu64
+			  "%s at byte %" PRIu64 " needs %" PRIu64
+			  " bytes but the file ends after %" PRIu64
 			  " (truncated or malformed; get the file again)",
 			  what, c->pos, bytes, c->file->map_bytes - c->pos);
 		return NULL;
@@ -84,7 +86,8 @@ int gguf_read_u64(struct gguf_cursor *c, const char *what, uint64_t *v)
 	return 0;
 }
 
-int gguf_read_name(struct gguf_cursor *c, const char *what, uint64_t max, const char **s, uint64_t *bytes)
+int gguf_read_name(struct gguf_cursor *c, const char *what, uint64_t max, const char **s,
+		   uint64_t *bytes)
 {
 	uint64_t at = c->pos;
 	const uint8_t *p;
@@ -92,7 +95,9 @@ int gguf_read_name(struct gguf_cursor *c, const char *what, uint64_t max, const 
 	if (gguf_read_u64(c, what, bytes))
 		return -EINVAL;
 	if (!*bytes || *bytes > max)
-		return gguf_fail(c, -EINVAL, "%s at byte %" PRIu64 " has a length of %" PRIu64 ", not 1..%" PRIu64,
+		return gguf_fail(c, -EINVAL,
+				 "%s at byte %" PRIu64 " has a length of %" PRIu64
+				 ", not 1..%" PRIu64,
 				 what, at, *bytes, max);
 	p = cursor_take(c, what, *bytes);
 	if (!p)
@@ -112,12 +117,15 @@ static int skip_array(struct gguf_cursor *c, unsigned int depth, struct gguf_kv 
 	int ret;
 
 	if (depth >= MAX_ARRAY_DEPTH)
-		return gguf_fail(c, -EINVAL, "array at byte %" PRIu64 " is nested more than %d deep", at,
+		return gguf_fail(c, -EINVAL,
+				 "array at byte %" PRIu64 " is nested more than %d deep", at,
 				 MAX_ARRAY_DEPTH);
 	if (gguf_read_u32(c, "array type", &elem) || gguf_read_u64(c, "array length", &n))
 		return -EINVAL;
 	if (elem >= GGUF_KV_TYPES)
-		return gguf_fail(c, -EINVAL, "array at byte %" PRIu64 " has elements of unknown type %u", at, elem);
+		return gguf_fail(c, -EINVAL,
+				 "array at byte %" PRIu64 " has elements of unknown type %u", at,
+				 elem);
 	if (kv) {
 		kv->elem = elem;
 		kv->n = n;
@@ -147,7 +155,8 @@ static int skip_value(struct gguf_cursor *c, uint32_t type, unsigned int depth, 
 	const uint8_t *p;
 
 	if (type >= GGUF_KV_TYPES)
-		return gguf_fail(c, -EINVAL, "value at byte %" PRIu64 " has unknown type %u", at, type);
+		return gguf_fail(c, -EINVAL, "value at byte %" PRIu64 " has unknown type %u", at,
+				 type);
 	if (type == GGUF_KV_ARRAY)
 		return skip_array(c, depth, kv);
 	bytes = kv_bytes[type];
@@ -182,7 +191,8 @@ static int read_metadata(struct gguf_cursor *c, uint64_t n)
 
 	if (n > (file->map_bytes - c->pos) / MIN_KV_BYTES)
 		return gguf_fail(c, -EINVAL,
-				 "the header at byte 16 claims %" PRIu64 " metadata entries, more than the file holds",
+				 "the header at byte 16 claims %" PRIu64
+				 " metadata entries, more than the file holds",
 				 n);
 	file->kv = calloc(n ? n : 1, sizeof(*file->kv));
 	if (!file->kv)
@@ -231,11 +241,15 @@ static int read_file(struct gguf_cursor *c)
 	if (gguf_read_u32(c, "version", &version))
 		return -EINVAL;
 	if (version > 0 && !(version & 0xffffff))
-		return gguf_fail(c, -ENOTSUP, "big-endian GGUF (version %u); convert it to little-endian",
+		return gguf_fail(c, -ENOTSUP,
+				 "big-endian GGUF (version %u); convert it to little-endian",
 				 version >> 24);
 	if (version != 2 && version != 3)
-		return gguf_fail(c, -ENOTSUP, "GGUF version %u at byte 4; versions 2 and 3 are supported", version);
-	if (gguf_read_u64(c, "tensor count", &n_tensors) || gguf_read_u64(c, "metadata count", &n_kv))
+		return gguf_fail(c, -ENOTSUP,
+				 "GGUF version %u at byte 4; versions 2 and 3 are supported",
+				 version);
+	if (gguf_read_u64(c, "tensor count", &n_tensors) ||
+	    gguf_read_u64(c, "metadata count", &n_kv))
 		return -EINVAL;
 	ret = read_metadata(c, n_kv);
 	return ret ? ret : gguf_read_tensors(c, n_tensors);
@@ -258,8 +272,10 @@ static int map_file(struct gguf_cursor *c)
 	}
 	if (!S_ISREG(st.st_mode)) {
 		close(fd);
-		return S_ISDIR(st.st_mode) ? gguf_fail(c, -EISDIR, "is a directory; give a GGUF file")
-					   : gguf_fail(c, -EINVAL, "not a regular file, so it cannot be mapped");
+		return S_ISDIR(st.st_mode)
+			       ? gguf_fail(c, -EISDIR, "is a directory; give a GGUF file")
+			       : gguf_fail(c, -EINVAL,
+					   "not a regular file, so it cannot be mapped");
 	}
 	if (!st.st_size) {
 		close(fd);
@@ -270,7 +286,8 @@ static int map_file(struct gguf_cursor *c)
 	if (map == MAP_FAILED) {
 		int ret = -errno;
 
-		return gguf_fail(c, ret, "cannot map %jd bytes: %s", (intmax_t)st.st_size, strerror(-ret));
+		return gguf_fail(c, ret, "cannot map %jd bytes: %s", (intmax_t)st.st_size,
+				 strerror(-ret));
 	}
 	c->file->map = map;
 	c->file->map_bytes = st.st_size;

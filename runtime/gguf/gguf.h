@@ -2,9 +2,10 @@
 /*
  * GGUF files (versions 2 and 3), read in place.
  *
- * The file is mapped; metadata strings and tensor data point into the mapping and live until gguf_close(). Everything
- * is checked at open: magic, version, every count, length, type, alignment and offset against the file's size, so that
- * what the functions below return can be used without further checks. Big-endian files are refused.
+ * The file is mapped; metadata strings and tensor data point into the mapping and live until
+ * gguf_close(). Everything is checked at open: magic, version, every count, length, type, alignment
+ * and offset against the file's size, so that what the functions below return can be used without
+ * further checks. Big-endian files are refused.
  */
 #ifndef GGUF_H
 #define GGUF_H
@@ -53,8 +54,8 @@ struct gguf_type_traits {
 const struct gguf_type_traits *gguf_type_traits(enum gguf_type type);
 /* False: a tensor of this type has no values for gguf_dequantize(). */
 bool gguf_type_is_float(enum gguf_type type);
-/* Widens @n values (a multiple of block_values) from @src to F32. Exact for F32, F16, BF16; for the block types the
- * arithmetic of the format's definition, each operation rounded once. */
+/* Widens @n values (a multiple of block_values) from @src to F32. Exact for F32, F16, BF16; for the
+ * block types the arithmetic of the format's definition, each operation rounded once. */
 void gguf_dequantize(enum gguf_type type, const void *src, float *dst, size_t n);
 
 #define GGUF_MAX_DIMS 4
@@ -69,17 +70,19 @@ struct gguf_tensor {
 
 struct gguf_file;
 
-/* 0, or -errno with one line in err: -EINVAL malformed (what and at which byte), -ENOTSUP version, endianness or a
- * tensor type, -ENOENT, -EACCES, ... */
+/* 0, or -errno with one line in err: -EINVAL malformed (what and at which byte), -ENOTSUP version,
+ * endianness or a tensor type, -ENOENT, -EACCES, ... */
 int gguf_open(const char *path, struct gguf_file **file, char *err, size_t err_bytes);
 void gguf_close(struct gguf_file *file);
 
 size_t gguf_n_tensors(const struct gguf_file *file);
 const struct gguf_tensor *gguf_tensor(const struct gguf_file *file, size_t i);
-const struct gguf_tensor *gguf_find_tensor(const struct gguf_file *file, const char *name); /* NULL: none */
+/* NULL: none. */
+const struct gguf_tensor *gguf_find_tensor(const struct gguf_file *file, const char *name);
 
-/* Metadata. Each returns 0, -ENOENT if there is no such key, -EINVAL if its type or value does not fit. Integers of any
- * width and bools fit gguf_u64() if not negative; f32 and f64 fit gguf_f64(). */
+/* Metadata. Each returns 0, -ENOENT if there is no such key, -EINVAL if its type or
+ * value does not fit. Integers of any width and bools fit gguf_u64() if not negative;
+ * f32 and f64 fit gguf_f64(). */
 int gguf_u64(const struct gguf_file *file, const char *key, uint64_t *value);
 int gguf_f64(const struct gguf_file *file, const char *key, double *value);
 int gguf_bool(const struct gguf_file *file, const char *key, bool *value);
@@ -93,7 +96,9 @@ int gguf_strings(const struct gguf_file *file, const char *key,
 		 int (*fn)(void *ud, size_t i, const char *s, size_t bytes), void *ud);
 int gguf_f32_array(const struct gguf_file *file, const char *key, const float **values,
 		   size_t *n); /* may be unaligned: memcpy */
-int gguf_i32_array(const struct gguf_file *file, const char *key, const int32_t **values, size_t *n); /* likewise */
+/* likewise. */
+int gguf_i32_array(const struct gguf_file *file, const char *key, const int32_t **values,
+		   size_t *n);
 
 /* Tells the kernel that the tensor's pages will not be needed soon. */
 void gguf_tensor_done(const struct gguf_file *file, const struct gguf_tensor *tensor);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Look-ups in a GGUF file's metadata: bisection over the sorted keys; values are copied out of the mapping, where they
- * may lie at any address. All bounds were checked at open.
+ * Look-ups in a GGUF file's metadata: bisection over the sorted keys; values are copied out of the
+ * mapping, where they may lie at any address. All bounds were checked at open.
  */
 #include "gguf_private.h"
 

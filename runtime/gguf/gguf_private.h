@@ -7,7 +7,10 @@
 
 #include "gguf.h"
 
-/* One metadata entry: where it lies in the mapping. For an array, @elem is the type and @value the first element. */
+/*
+ * One metadata entry: where it lies in the mapping. For an array, @elem is the type and
+ * @value the first element.
+ */
 struct gguf_kv {
 	const char *key;
 	const uint8_t *value;
@@ -30,7 +33,9 @@ struct gguf_file {
 	char *names; /* the tensors' names, NUL-terminated */
 };
 
-/* A place in the file while it is being read. The error line belongs to the caller of gguf_open(). */
+/*
+ * A place in the file while it is being read. The error line belongs to the caller of gguf_open().
+ */
 struct gguf_cursor {
 	struct gguf_file *file;
 	uint64_t pos;
@@ -40,12 +45,14 @@ struct gguf_cursor {
 };
 
 /* Writes "PATH: message" and returns @ret. */
-__attribute__((format(printf, 3, 4))) int gguf_fail(struct gguf_cursor *c, int ret, const char *fmt, ...);
+__attribute__((format(printf, 3, 4))) int gguf_fail(struct gguf_cursor *c, int ret, const char *fmt,
+						    ...);
 /* Each reads at the cursor and moves it; -EINVAL with the error line if the file ends before. */
 int gguf_read_u32(struct gguf_cursor *c, const char *what, uint32_t *v);
 int gguf_read_u64(struct gguf_cursor *c, const char *what, uint64_t *v);
 /* A length and so many bytes, at least 1 and at most @max, none of them NUL. */
-int gguf_read_name(struct gguf_cursor *c, const char *what, uint64_t max, const char **s, uint64_t *bytes);
+int gguf_read_name(struct gguf_cursor *c, const char *what, uint64_t max, const char **s,
+		   uint64_t *bytes);
 /* The tensor table at the cursor: @n entries, then the data. */
 int gguf_read_tensors(struct gguf_cursor *c, uint64_t n);
 

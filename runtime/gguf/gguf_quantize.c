@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Narrowing of F32 to GGUF's tensor types. The kernels here define the result; those in gguf_quantize_avx2.c give the
- * same bits.
+ * Narrowing of F32 to GGUF's tensor types. The kernels here define the result; those in
+ * gguf_quantize_avx2.c give the same bits.
  */
 #include "gguf_quantize.h"
 
@@ -20,14 +20,20 @@ static uint16_t f32_to_f16(float f)
 	magnitude = bits & 0x7fffffff;
 	if (magnitude >= 0x7f800000)
 		return sign | F16_INFINITY | (magnitude > 0x7f800000) << 9;
-	/* Below 2^-14 results are multiples of 2^-24, and so are the floats from 0.5 to 1: the addition rounds. */
+	/*
+	 * Below 2^-14 results are multiples of 2^-24, and so are the floats from 0.5
+	 * to 1: the addition rounds.
+	 */
 	if (magnitude < 0x38800000) {
 		float sum = fabsf(f) + 0.5f;
 
 		memcpy(&bits, &sum, sizeof(bits));
 		return sign | (bits - 0x3f000000);
 	}
-	/* Half a unit less one, and one more if the last bit that stays is odd; a carry is the next exponent. */
+	/*
+	 * Half a unit less one, and one more if the last bit that stays is odd; a
+	 * carry is the next exponent.
+	 */
 	magnitude += 0xfff + (magnitude >> 13 & 1);
 	magnitude = (magnitude >> 13) - (112 << 10);
 	return sign | (magnitude < F16_INFINITY ? magnitude : F16_INFINITY);

@@ -2,15 +2,18 @@
 /*
  * Narrowing of F32 to GGUF's tensor types: the way back of gguf_dequantize().
  *
- * Each block is rounded by itself, without a search for better scales, as llama.cpp makes these types:
+ * Each block is rounded by itself, without a search for better scales, as
+ * llama.cpp makes these types:
  *
  *	F16	round to nearest, ties to even
- *	Q8_0	d = max|x| / 127;			q = x / d rounded to nearest, ties away from zero
+ *	Q8_0	d = max|x| / 127;			q = x / d rounded to
+ *							nearest, ties away from zero
  *	Q4_0	d = (the x of greatest magnitude) / -8,	q = min(15, floor(x / d + 8.5))
  *		the first of several
  *
- * d is stored as F16, q is taken with the d before that rounding. x / d is x times the rounded reciprocal of d. A block
- * whose d rounds to zero as F16 widens to zeros whatever its q; they are then those of zeros.
+ * d is stored as F16, q is taken with the d before that rounding. x / d is x times the rounded
+ * reciprocal of d. A block whose d rounds to zero as F16 widens to zeros whatever its q; they
+ * are then those of zeros.
  */
 #ifndef GGUF_QUANTIZE_H
 #define GGUF_QUANTIZE_H
@@ -26,15 +29,19 @@ enum gguf_file_type {
 };
 
 /*
- * Narrows @n values, a multiple of the block of @type (F32, F16, Q8_0 or Q4_0), into @dst (any alignment). False if one
- * of them is not finite or too great: F16's values end at 65504, Q8_0's at 127 times and Q4_0's at 8 times as much.
- * @dst is undefined then.
+ * Narrows @n values, a multiple of the block of @type (F32, F16, Q8_0 or Q4_0), into @dst (any
+ * alignment). False if one of them is not finite or too great: F16's values end at 65504, Q8_0's at
+ * 127 times and Q4_0's at 8 times as much. @dst is undefined then.
  */
 bool gguf_quantize(enum gguf_type type, const float *src, void *dst, size_t n);
 
-/* For the tests: the kernels behind it. NULL: none of that type, or none that is faster than the portable one. */
+/*
+ * For the tests: the kernels behind it. NULL: none of that type, or none that is
+ * faster than the portable one.
+ */
 typedef bool (*quantize_fn)(const float *src, uint8_t *dst, size_t n);
 extern const quantize_fn quantize_generic[GGUF_TYPES];
-extern const quantize_fn quantize_avx2[GGUF_TYPES]; /* needs AVX2 and F16C; not there on other architectures */
+/* Needs AVX2 and F16C; not there on other architectures. */
+extern const quantize_fn quantize_avx2[GGUF_TYPES];
 
 #endif /* GGUF_QUANTIZE_H */

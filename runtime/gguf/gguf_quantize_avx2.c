@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Narrowing with AVX2 and F16C: the operations of gguf_quantize.c on eight values at a time, so the same bits.
+ * Narrowing with AVX2 and F16C: the operations of gguf_quantize.c on eight values at
+ * a time, so the same bits.
  *
- * The greatest magnitude is found among the bit patterns, as integers: they are in the order of the values, and NaN and
- * infinity come above all numbers, so that the scale tells of them.
+ * The greatest magnitude is found among the bit patterns, as integers: they are in the order of the
+ * values, and NaN and infinity come above all numbers, so that the scale tells of them.
  */
 #include "gguf_quantize.h"
 
@@ -49,7 +50,8 @@ static __m256i pack_bytes(const __m256i q[4])
 	__m256i low = _mm256_packs_epi32(q[0], q[1]), high = _mm256_packs_epi32(q[2], q[3]);
 
 	/* Packing works within halves: groups of four come out as 0 2 4 6, 1 3 5 7. */
-	return _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+	return _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high),
+					   _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
 
 static bool quantize_f16(const float *src, uint8_t *dst, size_t n)
@@ -67,7 +69,10 @@ static bool quantize_f16(const float *src, uint8_t *dst, size_t n)
 	return _mm_testz_si128(bad, bad) && quantize_generic[GGUF_F16](src + i, dst + 2 * i, n - i);
 }
 
-/* Ties away from zero: half a unit less the smallest step, so that what is just below a tie is not carried over it. */
+/*
+ * Ties away from zero: half a unit less the smallest step, so that what is just below a
+ * tie is not carried over it.
+ */
 static __m256i round_away(__m256 x)
 {
 	const __m256 sign = _mm256_set1_ps(-0.0f), half = _mm256_set1_ps(0x1.fffffep-2f);
@@ -121,10 +126,12 @@ static bool quantize_q4_0(const float *src, uint8_t *dst, size_t n)
 		if (!put_scale(dst, first_of(src, v, m) / -8, &inverse))
 			return false;
 		for (j = 0; j < 4; j++)
-			q[j] = _mm256_cvttps_epi32(_mm256_add_ps(_mm256_mul_ps(v[j], inverse), middle));
+			q[j] = _mm256_cvttps_epi32(
+				_mm256_add_ps(_mm256_mul_ps(v[j], inverse), middle));
 		bytes = _mm256_min_epi8(pack_bytes(q), _mm256_set1_epi8(15));
 		high = _mm_slli_epi16(_mm256_extracti128_si256(bytes, 1), 4);
-		_mm_storeu_si128((__m128i *)(dst + 2), _mm_or_si128(_mm256_castsi256_si128(bytes), high));
+		_mm_storeu_si128((__m128i *)(dst + 2),
+				 _mm_or_si128(_mm256_castsi256_si128(bytes), high));
 	}
 	return true;
 }

@@ -2,8 +2,8 @@
 /*
  * The tensor table of a GGUF file: reading, checking, finding.
  *
- * Two sorts keep the checks at O(n log n): by name (duplicates, and later look-ups by bisection) and by offset
- * (overlaps).
+ * Two sorts keep the checks at O(n log n): by name (duplicates, and later look-ups by bisection)
+ * and by offset (overlaps).
  */
 #include "gguf_private.h"
 
@@ -14,7 +14,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Bytes of the shortest table entry: name length, one character, n_dims, one dimension, type, offset. */
+/*
+ * Bytes of the shortest table entry: name length, one character, n_dims, one
+ * dimension, type, offset.
+ */
 #define MIN_TENSOR_BYTES (8 + 1 + 4 + 8 + 4 + 8)
 /* The format says 64; longer ones were seen from converters. */
 #define MAX_NAME_BYTES 255
@@ -33,8 +36,10 @@ static int read_alignment(struct gguf_cursor *c, uint64_t *alignment)
 	}
 	if (ret)
 		return gguf_fail(c, -EINVAL, "general.alignment is not an unsigned integer");
-	if (*alignment < MIN_ALIGNMENT || *alignment > MAX_ALIGNMENT || (*alignment & (*alignment - 1)))
-		return gguf_fail(c, -EINVAL, "general.alignment is %" PRIu64 ", not a power of two in %d..%u",
+	if (*alignment < MIN_ALIGNMENT || *alignment > MAX_ALIGNMENT ||
+	    (*alignment & (*alignment - 1)))
+		return gguf_fail(c, -EINVAL,
+				 "general.alignment is %" PRIu64 ", not a power of two in %d..%u",
 				 *alignment, MIN_ALIGNMENT, MAX_ALIGNMENT);
 	return 0;
 }
@@ -49,30 +54,36 @@ static int read_shape(struct gguf_cursor *c, struct gguf_tensor *t)
 	if (gguf_read_u32(c, "tensor dimensions", &t->n_dims))
 		return -EINVAL;
 	if (!t->n_dims || t->n_dims > GGUF_MAX_DIMS)
-		return gguf_fail(c, -EINVAL, "tensor '%s' at byte %" PRIu64 " has %u dimensions, not 1..%d", t->name,
-				 at, t->n_dims, GGUF_MAX_DIMS);
+		return gguf_fail(c, -EINVAL,
+				 "tensor '%s' at byte %" PRIu64 " has %u dimensions, not 1..%d",
+				 t->name, at, t->n_dims, GGUF_MAX_DIMS);
 	for (d = 0; d < GGUF_MAX_DIMS; d++) {
 		t->dims[d] = 1;
 		if (d < t->n_dims && gguf_read_u64(c, "tensor dimensions", &t->dims[d]))
 			return -EINVAL;
 		if (!t->dims[d])
-			return gguf_fail(c, -EINVAL, "tensor '%s' at byte %" PRIu64 " has a dimension of 0", t->name,
-					 at);
+			return gguf_fail(c, -EINVAL,
+					 "tensor '%s' at byte %" PRIu64 " has a dimension of 0",
+					 t->name, at);
 		if (__builtin_mul_overflow(values, t->dims[d], &values) || values > INT64_MAX / 8)
 			return gguf_fail(c, -EINVAL,
-					 "tensor '%s' at byte %" PRIu64 " has more values than 64 bits count", t->name,
-					 at);
+					 "tensor '%s' at byte %" PRIu64
+					 " has more values than 64 bits count",
+					 t->name, at);
 	}
 	if (gguf_read_u32(c, "tensor type", &type))
 		return -EINVAL;
 	traits = gguf_type_traits(type);
 	if (!traits)
-		return gguf_fail(c, -ENOTSUP,
-				 "tensor '%s' has type %u, which is not supported (F32, F16, BF16, Q8_0, Q4_0, Q4_K, "
-				 "Q5_K, Q6_K, I8 are)",
-				 t->name, type);
+		return gguf_fail(
+			c, -ENOTSUP,
+			"tensor '%s' has type %u, which is not supported (F32, F16, BF16, Q8_0, "
+			"Q4_0, Q4_K, Q5_K, Q6_K, I8 are)",
+			t->name, type);
 	if (t->dims[0] % traits->block_values)
-		return gguf_fail(c, -EINVAL, "tensor '%s' has rows of %" PRIu64 " values, not a multiple of %s's %u",
+		return gguf_fail(c, -EINVAL,
+				 "tensor '%s' has rows of %" PRIu64
+				 " values, not a multiple of %s's %u",
 				 t->name, t->dims[0], traits->name, traits->block_values);
 	t->type = type;
 	t->bytes = values / traits->block_values * traits->block_bytes;
@@ -116,7 +127,8 @@ static int place_tensors(struct gguf_cursor *c, struct extent *extents, uint64_t
 
 		if (offset & (alignment - 1))
 			return gguf_fail(c, -EINVAL,
-					 "tensor '%s' has offset %" PRIu64 ", not a multiple of the alignment %" PRIu64,
+					 "tensor '%s' has offset %" PRIu64
+					 ", not a multiple of the alignment %" PRIu64,
 					 t->name, offset, alignment);
 		if (offset > space || t->bytes > space - offset)
 			return gguf_fail(c, -EINVAL,
@@ -125,7 +137,8 @@ static int place_tensors(struct gguf_cursor *c, struct extent *extents, uint64_t
 					 " bytes of data (truncated; get the file again)",
 					 t->name, t->bytes, offset, space);
 		if (offset < end)
-			return gguf_fail(c, -EINVAL, "tensors '%s' and '%s' overlap at offset %" PRIu64, before,
+			return gguf_fail(c, -EINVAL,
+					 "tensors '%s' and '%s' overlap at offset %" PRIu64, before,
 					 t->name, offset);
 		end = offset + t->bytes;
 		before = t->name;
@@ -163,7 +176,8 @@ static int read_table(struct gguf_cursor *c, struct extent *extents)
 	qsort(file->by_name, file->n_tensors, sizeof(*file->by_name), name_compare);
 	for (i = 1; i < file->n_tensors; i++)
 		if (!name_compare(&file->by_name[i - 1], &file->by_name[i]))
-			return gguf_fail(c, -EINVAL, "tensor '%s' occurs twice", file->by_name[i]->name);
+			return gguf_fail(c, -EINVAL, "tensor '%s' occurs twice",
+					 file->by_name[i]->name);
 	return 0;
 }
 
@@ -179,12 +193,18 @@ int gguf_read_tensors(struct gguf_cursor *c, uint64_t n)
 		return ret;
 	if (n > left / MIN_TENSOR_BYTES || n > UINT32_MAX)
 		return gguf_fail(c, -EINVAL,
-				 "the header at byte 8 claims %" PRIu64 " tensors, more than the file holds", n);
+				 "the header at byte 8 claims %" PRIu64
+				 " tensors, more than the file holds",
+				 n);
 	file->n_tensors = n;
 	file->tensors = calloc(n + 1, sizeof(*file->tensors));
 	file->by_name = calloc(n + 1, sizeof(*file->by_name));
-	/* A name with its NUL is shorter than its table entry, so what is left of the file bounds them all. */
-	file->names = calloc(1, n * (MAX_NAME_BYTES + 1) < left ? n * (MAX_NAME_BYTES + 1) + 1 : left + 1);
+	/*
+	 * A name with its NUL is shorter than its table entry, so what is left of
+	 * the file bounds them all.
+	 */
+	file->names = calloc(1, n * (MAX_NAME_BYTES + 1) < left ? n * (MAX_NAME_BYTES + 1) + 1
+								: left + 1);
 	extents = calloc(n + 1, sizeof(*extents));
 	if (!file->tensors || !file->by_name || !file->names || !extents)
 		ret = gguf_fail(c, -ENOMEM, "no memory for a table of %" PRIu64 " tensors", n);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Making a GGUF file: metadata and tensor table grow in two buffers; the tensors' data follows them into a sink, which
- * is memory or a file, when the file is asked for.
+ * Making a GGUF file: metadata and tensor table grow in two buffers; the tensors' data follows them
+ * into a sink, which is memory or a file, when the file is asked for.
  */
 #include "gguf_private.h"
 #include "gguf_writer.h"
@@ -113,7 +113,8 @@ static void put_key(struct gguf_writer *w, const char *key, enum gguf_kv_type ty
 	w->n_kv++;
 }
 
-static void put_scalar(struct gguf_writer *w, const char *key, enum gguf_kv_type type, const void *v, size_t bytes)
+static void put_scalar(struct gguf_writer *w, const char *key, enum gguf_kv_type type,
+		       const void *v, size_t bytes)
 {
 	if (!w)
 		return;
@@ -203,7 +204,8 @@ static bool is_among(const struct gguf_kv *kv, const char *const *keys, size_t n
 	return false;
 }
 
-void gguf_writer_copy(struct gguf_writer *w, const struct gguf_file *file, const char *const *except, size_t n_except)
+void gguf_writer_copy(struct gguf_writer *w, const struct gguf_file *file,
+		      const char *const *except, size_t n_except)
 {
 	const struct gguf_kv **kv;
 	size_t i;
@@ -228,8 +230,8 @@ void gguf_writer_copy(struct gguf_writer *w, const struct gguf_file *file, const
 	free(kv);
 }
 
-static void put_tensor(struct gguf_writer *w, const char *name, enum gguf_type type, uint32_t n_dims,
-		       const uint64_t *dims, struct payload payload)
+static void put_tensor(struct gguf_writer *w, const char *name, enum gguf_type type,
+		       uint32_t n_dims, const uint64_t *dims, struct payload payload)
 {
 	const struct gguf_type_traits *traits = gguf_type_traits(type);
 	uint64_t values = 1;
@@ -255,14 +257,15 @@ static void put_tensor(struct gguf_writer *w, const char *name, enum gguf_type t
 	w->n_tensors++;
 }
 
-void gguf_writer_tensor(struct gguf_writer *w, const char *name, enum gguf_type type, uint32_t n_dims,
-			const uint64_t *dims, const void *data)
+void gguf_writer_tensor(struct gguf_writer *w, const char *name, enum gguf_type type,
+			uint32_t n_dims, const uint64_t *dims, const void *data)
 {
 	put_tensor(w, name, type, n_dims, dims, (struct payload){ .data = data });
 }
 
-void gguf_writer_tensor_made(struct gguf_writer *w, const char *name, enum gguf_type type, uint32_t n_dims,
-			     const uint64_t *dims, int (*make)(void *ud, struct gguf_sink *sink), void *ud)
+void gguf_writer_tensor_made(struct gguf_writer *w, const char *name, enum gguf_type type,
+			     uint32_t n_dims, const uint64_t *dims,
+			     int (*make)(void *ud, struct gguf_sink *sink), void *ud)
 {
 	put_tensor(w, name, type, n_dims, dims, (struct payload){ .make = make, .ud = ud });
 }
@@ -387,7 +390,8 @@ int gguf_writer_save(struct gguf_writer *w, const char *path, char *err, size_t 
 		return ret < 0 ? save_failed(ret, path, err, err_bytes) : ret;
 	}
 	/* A link stays one: what it points to is replaced. */
-	if (!realpath(path, target) && (size_t)snprintf(target, sizeof(target), "%s", path) >= sizeof(target))
+	if (!realpath(path, target) &&
+	    (size_t)snprintf(target, sizeof(target), "%s", path) >= sizeof(target))
 		return save_failed(-ENAMETOOLONG, path, err, err_bytes);
 	snprintf(temporary, sizeof(temporary), "%s.%d.part", target, (int)getpid());
 	ret = save_to(w, temporary);

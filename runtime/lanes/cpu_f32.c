@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Matmuls in F32 with a file's own matrices, which stay in the file as they are. A task takes a few rows of one (output
- * channels), widens them to F32 in its thread's scratch memory, where they stay in the cache, and multiplies all tokens
- * with them. F32 rows are used in place.
+ * Matmuls in F32 with a file's own matrices, which stay in the file as they are. A task takes a few
+ * rows of one (output channels), widens them to F32 in its thread's scratch memory, where they stay
+ * in the cache, and multiplies all tokens with them. F32 rows are used in place.
  */
 #include "cpu_lane.h"
 
@@ -35,7 +35,8 @@ static void task_rows(void *arg, unsigned int task, unsigned int worker)
 	first = task * CPU_WIDE_ROWS;
 	rows = c->cols - first < CPU_WIDE_ROWS ? c->cols - first : CPU_WIDE_ROWS;
 	first += c->first;
-	row_bytes = (size_t)(s->k / gguf_type_traits(t->type)->block_values) * gguf_type_traits(t->type)->block_bytes;
+	row_bytes = (size_t)(s->k / gguf_type_traits(t->type)->block_values) *
+		    gguf_type_traits(t->type)->block_bytes;
 	w = (const float *)((const char *)t->data + first * row_bytes);
 	if (t->type != GGUF_F32 || (uintptr_t)w % sizeof(float)) {
 		float *wide = mm->m->scratch + worker * mm->m->scratch_floats;

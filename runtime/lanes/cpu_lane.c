@@ -8,8 +8,9 @@
 
 /* Rows of a thread's share of row-wise operators. */
 #define TASK_ROWS 8
-/* The kernel maps many of a file's pages at a time, so that look-ups soon hold all of the embeddings in the program's memory.
- * With an NPU nothing else reads them there: after so many rows they are given back. */
+/* The kernel maps many of a file's pages at a time, so that look-ups soon hold all of the
+ * embeddings in the program's memory. With an NPU nothing else reads them there: after so many
+ * rows they are given back. */
 #define EMBED_KEEP_ROWS 8
 
 /* One operator for a chunk; areas begin at its first row. */
@@ -41,7 +42,8 @@ static void embed(struct lane_memory *m, const struct lane_call *call)
 	size_t row_bytes = (size_t)(model->n_embd / traits->block_values) * traits->block_bytes;
 
 	for (size_t i = 0; i < call->chunk->n; i++) {
-		gguf_dequantize(t->type, (const uint8_t *)t->data + (size_t)call->ids[i] * row_bytes,
+		gguf_dequantize(t->type,
+				(const uint8_t *)t->data + (size_t)call->ids[i] * row_bytes,
 				m->x.data + (call->chunk->row + i) * model->n_embd, model->n_embd);
 		if (m->loaded->ctx && ++m->embedded >= EMBED_KEEP_ROWS) {
 			gguf_tensor_done(m->loaded->file, t);
@@ -57,7 +59,8 @@ static void task_norm(void *arg, unsigned int task, unsigned int worker)
 	const struct llm_model *model = &p->m->loaded->model;
 
 	for (size_t r = p->row + task * TASK_ROWS; r < task_end(p, task); r++)
-		p->m->loaded->floats->rmsnorm(p->m->xn.data + r * model->n_embd, p->m->x.data + r * model->n_embd, p->norm,
+		p->m->loaded->floats->rmsnorm(p->m->xn.data + r * model->n_embd,
+					      p->m->x.data + r * model->n_embd, p->norm,
 					      model->n_embd, model->eps);
 }
 
@@ -73,7 +76,8 @@ static void task_residual(void *arg, unsigned int task, unsigned int worker)
 
 		floats->add(x, x, p->m->y.data + r * model->n_embd, model->n_embd);
 		if (p->norm)
-			floats->rmsnorm(p->m->xn.data + r * model->n_embd, x, p->norm, model->n_embd, model->eps);
+			floats->rmsnorm(p->m->xn.data + r * model->n_embd, x, p->norm,
+					model->n_embd, model->eps);
 	}
 }
 
@@ -86,19 +90,21 @@ static void task_silu(void *arg, unsigned int task, unsigned int worker)
 	for (size_t r = p->row + task * TASK_ROWS; r < task_end(p, task); r++) {
 		float *gate = p->m->gate.data + r * n_ff;
 
-		p->m->loaded->floats->glu(gate, gate, p->m->up.data + r * n_ff, n_ff, VNPU_ACT_SILU);
+		p->m->loaded->floats->glu(gate, gate, p->m->up.data + r * n_ff, n_ff,
+					  VNPU_ACT_SILU);
 	}
 }
 
 /* Norms of a row's heads, where the model has them, and RoPE. */
-static void rope_heads(const struct block_pass *p, float *x, const float *norm, unsigned int heads, size_t pos,
-		       void *scratch)
+static void rope_heads(const struct block_pass *p, float *x, const float *norm, unsigned int heads,
+		       size_t pos, void *scratch)
 {
 	const struct fw_kernels *floats = p->m->loaded->floats;
 	const struct llm_model *model = &p->m->loaded->model;
 
 	for (unsigned int h = 0; norm && h < heads; h++)
-		floats->rmsnorm(x + h * model->head_dim, x + h * model->head_dim, norm, model->head_dim, model->eps);
+		floats->rmsnorm(x + h * model->head_dim, x + h * model->head_dim, norm,
+				model->head_dim, model->eps);
 	floats->rope(x, x, model->inv_freq, pos, heads, model->head_dim, model->rot_dim,
 		     model->rope_halves ? VNPU_ROPE_HALVES : VNPU_ROPE_ADJACENT, scratch);
 }
@@ -110,7 +116,8 @@ static void store(const struct lane_memory *m, size_t off, unsigned int pos, con
 	if (m->loaded->kv == LLM_KV_F32)
 		memcpy(row, x, m->kv_row_bytes);
 	else
-		m->loaded->floats->store(row, x, m->loaded->model.kv_dim, llm_kv_type(m->loaded->kv));
+		m->loaded->floats->store(row, x, m->loaded->model.kv_dim,
+					 llm_kv_type(m->loaded->kv));
 }
 
 /* q and k in place; K and V go to the cache. */
@@ -147,7 +154,8 @@ static void task_attention(void *arg, unsigned int task, unsigned int worker)
 	const struct block_pass *p = arg;
 	const struct lane_memory *m = p->m;
 	const struct llm_model *model = &m->loaded->model;
-	unsigned int tiles = attention_tiles(p), most = fw_attn_tile(model->head_dim, (uint64_t)p->n * model->n_head);
+	unsigned int tiles = attention_tiles(p),
+		     most = fw_attn_tile(model->head_dim, (uint64_t)p->n * model->n_head);
 	unsigned int group = model->n_head / model->n_head_kv;
 	enum vnpu_kv_type type = llm_kv_type(m->loaded->kv);
 	size_t kv_head = task / tiles, d = model->head_dim, head_bytes = VNPU_KV_BYTES(type, d);
@@ -187,7 +195,8 @@ static void output_norm(struct lane_memory *m, const struct lane_call *call)
 
 	for (size_t i = 0; i < w->logits; i++)
 		m->loaded->floats->rmsnorm(m->xn.data + (call->chunk->row + i) * model->n_embd,
-					   m->x.data + (call->chunk->row + w->logits_row + i) * model->n_embd,
+					   m->x.data + (call->chunk->row + w->logits_row + i) *
+							       model->n_embd,
 					   model->output_norm, model->n_embd, model->eps);
 }
 
@@ -250,7 +259,8 @@ int lane_cpu_run(struct lane_memory *m, const struct lane_call *call)
 	lane_slice_of(m, call, &slice);
 	if (slice.empty)
 		return 0;
-	return m->loaded->packed.blocks ? lane_cpu_slice_packed(m, &slice) : lane_cpu_slice_f32(m, &slice);
+	return m->loaded->packed.blocks ? lane_cpu_slice_packed(m, &slice)
+					: lane_cpu_slice_f32(m, &slice);
 }
 
 size_t lane_cpu_scratch(const struct llm_model *model)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The CPU lane: every operator, on the engine's threads. What it is given has ended when begin returns.
+ * The CPU lane: every operator, on the engine's threads. What it is given has
+ * ended when begin returns.
  *
- * The float operators are the device's own kernels (kernels/), so it makes no difference which lane computes them. Rows
- * are independent but for the attention, which is over exactly the positions that a row may see; so results do not depend
- * on how a text was cut into chunks.
+ * The float operators are the device's own kernels (kernels/), so it makes no difference which lane
+ * computes them. Rows are independent but for the attention, which is over exactly the positions
+ * that a row may see; so results do not depend on how a text was cut into chunks.
  */
 #ifndef CPU_LANE_H
 #define CPU_LANE_H
@@ -22,7 +23,10 @@ size_t lane_cpu_scratch(const struct llm_model *model);
 
 /* ---- inside ---- */
 
-/* A slice with the file's matrices, which are widened to F32 row by row (cpu_f32.c), or with the packed ones (cpu_packed.c). */
+/*
+ * A slice with the file's matrices, which are widened to F32 row by row (cpu_f32.c), or with the
+ * packed ones (cpu_packed.c).
+ */
 int lane_cpu_slice_f32(struct lane_memory *m, const struct lane_slice *slice);
 int lane_cpu_slice_packed(struct lane_memory *m, const struct lane_slice *slice);
 

@@ -28,8 +28,9 @@ struct matmul {
 };
 
 /* Columns first.., @n of them, of the result with plane @plane. */
-static void plane_columns(const struct matmul *h, unsigned int plane, unsigned int first, unsigned int n,
-			  const float *bias, float *y, unsigned int ldy, void *scratch)
+static void plane_columns(const struct matmul *h, unsigned int plane, unsigned int first,
+			  unsigned int n, const float *bias, float *y, unsigned int ldy,
+			  void *scratch)
 {
 	const struct fw_kernels *k = h->m->loaded->floats;
 	const uint8_t *w = h->w + (first ? llm_pack_bytes(h->format, first, h->slice->k) : 0);
@@ -70,8 +71,8 @@ static void plane_columns(const struct matmul *h, unsigned int plane, unsigned i
 }
 
 /* What the outliers add to columns first.., @n of them, of the result. */
-static void outlier_columns(const struct matmul *h, unsigned int first, unsigned int n, float *y, unsigned int ldy,
-			    void *scratch)
+static void outlier_columns(const struct matmul *h, unsigned int first, unsigned int n, float *y,
+			    unsigned int ldy, void *scratch)
 {
 	struct fw_add_outliers t = {
 		.x = y,
@@ -94,7 +95,8 @@ static void task_columns(void *arg, unsigned int task, unsigned int worker)
 	const struct matmul *h = arg;
 	const struct fw_kernels *k = h->m->loaded->floats;
 	void *scratch = h->m->scratch + worker * h->m->scratch_floats;
-	unsigned int first = task * TASK_COLS, left = h->part->cols - first, n = left < TASK_COLS ? left : TASK_COLS;
+	unsigned int first = task * TASK_COLS, left = h->part->cols - first,
+		     n = left < TASK_COLS ? left : TASK_COLS;
 	float *y = h->part->y->data + (size_t)h->part->y_row * h->part->n + h->part->first + first;
 
 	if (h->input != LLM_INPUT_INT16) {
@@ -152,7 +154,9 @@ static int matmul_alloc(struct matmul *h)
 		h->low = malloc(h->slice->rows * most * sizeof(*h->low) + 1);
 		failed |= !h->rest || !h->low;
 	}
-	return failed ? llm_fail(-ENOMEM, "no memory for the activations of %u tokens", h->slice->rows) : 0;
+	return failed ? llm_fail(-ENOMEM, "no memory for the activations of %u tokens",
+				 h->slice->rows)
+		      : 0;
 }
 
 static void matmul_free(struct matmul *h)
@@ -194,13 +198,15 @@ int lane_cpu_slice_packed(struct lane_memory *m, const struct lane_slice *slice)
 		h.part = part;
 		h.format = head ? packed->formats.output : packed->formats.matrix[part->matrix];
 		skip = part->first ? llm_pack_bytes(h.format, part->first, slice->k) : 0;
-		h.w = (const uint8_t *)npu_buffer_data(head ? packed->head : block->buf) + off + skip;
+		h.w = (const uint8_t *)npu_buffer_data(head ? packed->head : block->buf) + off +
+		      skip;
 		h.bias = NULL;
 		if (!head && block->part[LLM_PART_BIAS + part->matrix].bytes)
 			h.bias = (const float *)((const char *)npu_buffer_data(block->buf) +
 						 block->part[LLM_PART_BIAS + part->matrix].off) +
 				 part->first;
-		llm_pool_run(m->loaded->pool, task_columns, &h, (part->cols + TASK_COLS - 1) / TASK_COLS);
+		llm_pool_run(m->loaded->pool, task_columns, &h,
+			     (part->cols + TASK_COLS - 1) / TASK_COLS);
 	}
 	matmul_free(&h);
 	return 0;

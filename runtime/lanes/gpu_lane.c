@@ -2,9 +2,10 @@
 /*
  * The GPU's lane by OpenCL, in the session's memory.
  *
- * Where host and device see one another's writes (gpu.h) and synchronisation is to be fast, an operator is its kernels, and a
- * flag behind them if anybody waits for its end. Else what it reads goes to the device before it and what it wrote to the host
- * after it, so that the host's memory always has what was computed last.
+ * Where host and device see one another's writes (gpu.h) and synchronisation is to be fast, an
+ * operator is its kernels, and a flag behind them if anybody waits for its end. Else what it reads
+ * goes to the device before it and what it wrote to the host after it, so that the host's memory
+ * always has what was computed last.
  */
 #include "gpu_lane.h"
 
@@ -31,9 +32,11 @@ struct gpu_lane {
 
 /* ---- the engine's weights ---- */
 
-static int map_weights(struct llm_loaded *l, struct llm_gpu_queue *q, struct npu_buffer *from, struct llm_gpu_buffer **buf)
+static int map_weights(struct llm_loaded *l, struct llm_gpu_queue *q, struct npu_buffer *from,
+		       struct llm_gpu_buffer **buf)
 {
-	int err = llm_gpu_map(l->gpu, npu_buffer_data(from), npu_buffer_size(from), LLM_GPU_SHARED, buf);
+	int err = llm_gpu_map(l->gpu, npu_buffer_data(from), npu_buffer_size(from), LLM_GPU_SHARED,
+			      buf);
 
 	return err ? err : llm_gpu_to_device(q, *buf, 0, npu_buffer_size(from), NULL);
 }
@@ -48,7 +51,8 @@ static int map_inv_freq(struct llm_loaded *l, struct llm_gpu_queue *q, struct gp
 	if (!w->inv_freq_host)
 		return llm_fail(-ENOMEM, "no memory for the GPU's weights");
 	memcpy(w->inv_freq_host, l->model.inv_freq, bytes);
-	err = llm_gpu_map(l->gpu, w->inv_freq_host, pages ? pages : LLM_GPU_PAGE, LLM_GPU_SHARED, &w->inv_freq);
+	err = llm_gpu_map(l->gpu, w->inv_freq_host, pages ? pages : LLM_GPU_PAGE, LLM_GPU_SHARED,
+			  &w->inv_freq);
 	return err ? err : llm_gpu_to_device(q, w->inv_freq, 0, bytes, NULL);
 }
 
@@ -102,7 +106,8 @@ static int make_quant(struct gpu_lane *g)
 	/* In two planes at most; and outliers. */
 	g->scale_off = (2 * rows * ((k + 3) / 4 * 4) + 63) / 64 * 64;
 	g->outliers_off = g->scale_off + 2 * rows * sizeof(float);
-	return llm_gpu_alloc(loaded(g)->gpu, g->outliers_off + rows * sizeof(struct vnpu_outliers), &g->quant);
+	return llm_gpu_alloc(loaded(g)->gpu, g->outliers_off + rows * sizeof(struct vnpu_outliers),
+			     &g->quant);
 }
 
 static int map(struct gpu_lane *g, void *data, size_t bytes, struct llm_gpu_buffer **buf)
@@ -113,7 +118,8 @@ static int map(struct gpu_lane *g, void *data, size_t bytes, struct llm_gpu_buff
 /* ---- operators ---- */
 
 /* Rows row.. of a matrix in the session's memory. */
-static struct llm_gpu_area at(const struct gpu_lane *g, const struct llm_area *a, size_t row, size_t ld)
+static struct llm_gpu_area at(const struct gpu_lane *g, const struct llm_area *a, size_t row,
+			      size_t ld)
 {
 	bool all = a->in == &g->lane.memory->all_memory;
 
@@ -124,15 +130,22 @@ static int reads(struct gpu_lane *g, const struct llm_area *a, size_t row, size_
 {
 	struct llm_gpu_area area = at(g, a, row, ld);
 
-	return g->explicit ? llm_gpu_to_device(g->queue, area.buf, area.off, rows * ld * sizeof(float), NULL) : 0;
+	return g->explicit ? llm_gpu_to_device(g->queue, area.buf, area.off,
+					       rows * ld * sizeof(float), NULL)
+			   : 0;
 }
 
-/* Also what others write beside it: the rows must be the GPU's alone, or their columns read before (reads()). */
+/*
+ * Also what others write beside it: the rows must be the GPU's alone, or their
+ * columns read before (reads()).
+ */
 static int wrote(struct gpu_lane *g, const struct llm_area *a, size_t row, size_t rows, size_t ld)
 {
 	struct llm_gpu_area area = at(g, a, row, ld);
 
-	return g->explicit ? llm_gpu_to_host(g->queue, area.buf, area.off, rows * ld * sizeof(float), NULL) : 0;
+	return g->explicit ? llm_gpu_to_host(g->queue, area.buf, area.off,
+					     rows * ld * sizeof(float), NULL)
+			   : 0;
 }
 
 static struct llm_gpu_area part_of(const struct gpu_lane *g, unsigned int layer, unsigned int part)
@@ -164,8 +177,8 @@ static int norm(struct gpu_lane *g, const struct lane_call *call, size_t row, un
 }
 
 /* a[rows][cols] = a + b, or silu(a) * b */
-static int combine(struct gpu_lane *g, const struct lane_call *call, int kind, const struct llm_area *a,
-		   const struct llm_area *b, size_t cols)
+static int combine(struct gpu_lane *g, const struct lane_call *call, int kind,
+		   const struct llm_area *a, const struct llm_area *b, size_t cols)
 {
 	size_t row = call->chunk->row;
 	struct llm_gpu_binary op = {
@@ -194,8 +207,8 @@ static int residual(struct gpu_lane *g, const struct lane_call *call)
 }
 
 /* Norms of the heads, where the model has them, and RoPE, in place. */
-static int turn_heads(struct gpu_lane *g, const struct lane_call *call, unsigned int part, const struct llm_area *x,
-		      unsigned int heads)
+static int turn_heads(struct gpu_lane *g, const struct lane_call *call, unsigned int part,
+		      const struct llm_area *x, unsigned int heads)
 {
 	const struct llm_model *model = &loaded(g)->model;
 	size_t ld = (size_t)heads * model->head_dim, row = call->chunk->row;
@@ -231,7 +244,8 @@ static int turn_heads(struct gpu_lane *g, const struct lane_call *call, unsigned
 	return err ? err : wrote(g, x, row, rope.rows, ld);
 }
 
-static int store(struct gpu_lane *g, const struct lane_call *call, const struct llm_area *x, size_t cache_off)
+static int store(struct gpu_lane *g, const struct lane_call *call, const struct llm_area *x,
+		 size_t cache_off)
 {
 	size_t kv_dim = loaded(g)->model.kv_dim;
 	struct llm_gpu_store op = {
@@ -350,7 +364,8 @@ static int add_outliers(struct gpu_lane *g, const struct llm_gpu_matmul *of)
 }
 
 /* One matrix' columns; *@quantised: the slice's rows are. */
-static int multiply(struct gpu_lane *g, const struct lane_slice *slice, const struct lane_columns *c, bool *quantised)
+static int multiply(struct gpu_lane *g, const struct lane_slice *slice,
+		    const struct lane_columns *c, bool *quantised)
 {
 	const struct llm_packed *packed = &loaded(g)->packed;
 	bool head = c->matrix < 0;
@@ -394,7 +409,8 @@ static int multiply(struct gpu_lane *g, const struct lane_slice *slice, const st
 }
 
 /* A matrix' columns for the host: row by row, since between them lies what the NPU computes. */
-static int columns_to_host(struct gpu_lane *g, const struct lane_slice *slice, const struct lane_columns *c)
+static int columns_to_host(struct gpu_lane *g, const struct lane_slice *slice,
+			   const struct lane_columns *c)
 {
 	struct llm_gpu_area y = at(g, c->y, c->y_row, c->n);
 	int err = 0;
@@ -402,7 +418,8 @@ static int columns_to_host(struct gpu_lane *g, const struct lane_slice *slice, c
 	if (c->cols == c->n)
 		return wrote(g, c->y, c->y_row, slice->rows, c->n);
 	for (unsigned int r = 0; !err && r < slice->rows; r++)
-		err = llm_gpu_to_host(g->queue, y.buf, y.off + ((size_t)r * c->n + c->first) * sizeof(float),
+		err = llm_gpu_to_host(g->queue, y.buf,
+				      y.off + ((size_t)r * c->n + c->first) * sizeof(float),
 				      c->cols * sizeof(float), NULL);
 	return err;
 }
@@ -467,7 +484,8 @@ static int gpu_begin(struct lane *lane, const struct lane_call *call, uint64_t *
 
 	*ticket = 0;
 	if (call->all && !g->all)
-		err = map(g, lane->memory->all_memory.data, lane->memory->all_memory.bytes, &g->all);
+		err = map(g, lane->memory->all_memory.data, lane->memory->all_memory.bytes,
+			  &g->all);
 	if (!err)
 		err = call->work->what == LANE_SLICE ? run_slice(g, call) : run_op(g, call);
 	if (!err && !call->followed && ++g->unflagged < SCHED_UNDER_WAY)
@@ -485,7 +503,8 @@ static int gpu_poll(struct lane *lane, uint64_t ticket)
 {
 	const struct gpu_lane *g = (struct gpu_lane *)lane;
 
-	return ticket && (int32_t)(__atomic_load_n(g->words, __ATOMIC_ACQUIRE) - (uint32_t)ticket) >= 0;
+	return ticket &&
+	       (int32_t)(__atomic_load_n(g->words, __ATOMIC_ACQUIRE) - (uint32_t)ticket) >= 0;
 }
 
 /* Until all that is in the queue is done. */

@@ -5,7 +5,10 @@
 
 #include "lane.h"
 
-/* Maps the packed weights for the GPU of @loaded, once for all sessions; unload also closes that GPU. */
+/*
+ * Maps the packed weights for the GPU of @loaded, once for all sessions;
+ * unload also closes that GPU.
+ */
 int lane_gpu_load(struct llm_loaded *loaded);
 void lane_gpu_unload(struct llm_loaded *loaded);
 

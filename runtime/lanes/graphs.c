@@ -2,8 +2,9 @@
 /*
  * The static graphs of a model.
  *
- * A matmul's input is quantised per row once and used by all matrices that want it so. A builder holds what all operators need;
- * operators of a graph that failed give NULL, and the compiler reports the first failure.
+ * A matmul's input is quantised per row once and used by all matrices that want it so. A builder
+ * holds what all operators need; operators of a graph that failed give NULL, and the compiler
+ * reports the first failure.
  */
 #include <errno.h>
 #include <math.h>
@@ -65,10 +66,11 @@ static void build_quant(struct builder *b, struct input *in, enum llm_input inpu
 }
 
 /* @matrix: enum llm_matrix; -1: the output matrix. */
-static struct npu_tensor *build_with(struct builder *b, struct input *in, int matrix, const char *name,
-					unsigned int rows, struct npu_tensor *bias)
+static struct npu_tensor *build_with(struct builder *b, struct input *in, int matrix,
+				     const char *name, unsigned int rows, struct npu_tensor *bias)
 {
-	enum llm_format format = matrix < 0 ? b->packed->formats.output : b->packed->formats.matrix[matrix];
+	enum llm_format format =
+		matrix < 0 ? b->packed->formats.output : b->packed->formats.matrix[matrix];
 	enum llm_input input = llm_packed_input(b->packed, matrix);
 	struct npu_tensor *w, *y, *early = input == LLM_INPUT_INT16 ? NULL : bias;
 	unsigned int cols = npu_tensor_cols(in->x);
@@ -93,7 +95,8 @@ static struct npu_tensor *build_with(struct builder *b, struct input *in, int ma
 }
 
 /* The matmul with @rows of a block's matrix. */
-static struct npu_tensor *build_rows(struct builder *b, struct input *in, enum llm_matrix which, unsigned int rows)
+static struct npu_tensor *build_rows(struct builder *b, struct input *in, enum llm_matrix which,
+				     unsigned int rows)
 {
 	struct npu_tensor *bias = NULL;
 	char name[64];
@@ -118,25 +121,30 @@ static struct npu_tensor *build_cache(struct builder *b, const char *which)
 }
 
 /* Norm per head, where the model has it, and RoPE. */
-static struct npu_tensor *build_heads(struct builder *b, struct npu_tensor *x, unsigned int heads, unsigned int norm)
+static struct npu_tensor *build_heads(struct builder *b, struct npu_tensor *x, unsigned int heads,
+				      unsigned int norm)
 {
 	if (norm == LLM_PART_Q_NORM ? b->m->layers[0].q_norm : b->m->layers[0].k_norm)
 		x = npu_rmsnorm(b->g, x, build_vector(b, norm, b->m->head_dim), b->m->eps);
-	return npu_rope(b->g, x, b->inv_freq, heads, b->pos, b->m->rope_halves ? NPU_ROPE_HALVES : NPU_ROPE_ADJACENT);
+	return npu_rope(b->g, x, b->inv_freq, heads, b->pos,
+			b->m->rope_halves ? NPU_ROPE_HALVES : NPU_ROPE_ADJACENT);
 }
 
 static struct npu_tensor *build_attention(struct builder *b, struct npu_tensor *x)
 {
 	const struct llm_model *m = b->m;
 	struct npu_tensor *k_cache = build_cache(b, "k"), *v_cache = build_cache(b, "v"), *q, *k;
-	struct input in = { .x = npu_rmsnorm(b->g, x, build_vector(b, LLM_PART_ATTN_NORM, m->n_embd), m->eps) };
+	struct input in = {
+		.x = npu_rmsnorm(b->g, x, build_vector(b, LLM_PART_ATTN_NORM, m->n_embd), m->eps)
+	};
 
 	q = build_heads(b, build_matmul(b, &in, LLM_ATTN_Q), m->n_head, LLM_PART_Q_NORM);
 	k = build_heads(b, build_matmul(b, &in, LLM_ATTN_K), m->n_head_kv, LLM_PART_K_NORM);
 	npu_store_rows(b->g, k, k_cache, b->pos);
 	npu_store_rows(b->g, build_matmul(b, &in, LLM_ATTN_V), v_cache, b->pos);
 	in = (struct input){ 0 };
-	in.x = npu_attn(b->g, q, k_cache, v_cache, m->n_head, m->n_head_kv, 1.0f / sqrtf((float)m->head_dim), b->pos);
+	in.x = npu_attn(b->g, q, k_cache, v_cache, m->n_head, m->n_head_kv,
+			1.0f / sqrtf((float)m->head_dim), b->pos);
 	return build_matmul(b, &in, LLM_ATTN_OUTPUT);
 }
 
@@ -185,9 +193,12 @@ static void build_graph(struct builder *b, enum llm_graph which)
 		npu_graph_output(b->g, "logits", build_head(b, x));
 }
 
-static int builder_init(struct builder *b, const struct llm_loaded *loaded, const char *what, unsigned int rows)
+static int builder_init(struct builder *b, const struct llm_loaded *loaded, const char *what,
+			unsigned int rows)
 {
-	*b = (struct builder){ .m = &loaded->model, .packed = &loaded->packed, .rows = rows, .pos = NPU_NO_PARAM };
+	*b = (struct builder){
+		.m = &loaded->model, .packed = &loaded->packed, .rows = rows, .pos = NPU_NO_PARAM
+	};
 	snprintf(b->name, sizeof(b->name), "%s_%u", what, rows);
 	b->g = npu_graph_create(b->name);
 	return b->g ? 0 : llm_fail(-ENOMEM, "no memory for graph %s", b->name);
@@ -203,8 +214,8 @@ static int builder_compile(struct builder *b, void **image, size_t *image_bytes)
 	return err;
 }
 
-int llm_graph_build(const struct llm_loaded *loaded, enum llm_graph which, unsigned int rows, unsigned int kv_rows,
-		    void **image, size_t *image_bytes)
+int llm_graph_build(const struct llm_loaded *loaded, enum llm_graph which, unsigned int rows,
+		    unsigned int kv_rows, void **image, size_t *image_bytes)
 {
 	struct builder b;
 	int err = builder_init(&b, loaded, llm_graph_name(which), rows);
@@ -217,8 +228,8 @@ int llm_graph_build(const struct llm_loaded *loaded, enum llm_graph which, unsig
 	return builder_compile(&b, image, image_bytes);
 }
 
-int llm_graph_build_slice(const struct llm_loaded *loaded, const char *name, const struct lane_slice *slice,
-			  void **image, size_t *image_bytes)
+int llm_graph_build_slice(const struct llm_loaded *loaded, const char *name,
+			  const struct lane_slice *slice, void **image, size_t *image_bytes)
 {
 	struct input in = { 0 };
 	struct builder b;
@@ -242,7 +253,8 @@ int llm_graph_build_slice(const struct llm_loaded *loaded, const char *name, con
 	return builder_compile(&b, image, image_bytes);
 }
 
-uint32_t llm_graph_timeout_ms(const struct npu_device_info *info, const void *image, size_t image_bytes)
+uint32_t llm_graph_timeout_ms(const struct npu_device_info *info, const void *image,
+			      size_t image_bytes)
 {
 	struct npu_image_info image_info;
 	uint64_t ms;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lanes: what computes. One interface, and an implementation for each kind: the CPU's threads (cpu_lane.h), the NPU by libnpu
- * (npu_lane.h), a GPU by OpenCL (gpu.h), or the CPU in a GPU's place.
+ * Lanes: what computes. One interface, and an implementation for each kind: the CPU's
+ * threads (cpu_lane.h), the NPU by libnpu (npu_lane.h), a GPU by OpenCL (gpu.h), or
+ * the CPU in a GPU's place.
  *
- * A plan (pass/plan.h) is made of works: an operator of one layer for one chunk of tokens, a slice of a matmul, or
- * everything that a chunk does. Each goes to one lane:
+ * A plan (pass/plan.h) is made of works: an operator of one layer for one chunk of tokens, a slice
+ * of a matmul, or everything that a chunk does. Each goes to one lane:
  *
- *	begin	gives it to the lane. A lane with a queue keeps the order in which it is given works, and one whose memory the
- *		others do not share sees to it that they see its results after poll or wait
+ *	begin	gives it to the lane. A lane with a queue keeps the order in which it is given
+ *		works, and one whose memory the others do not share sees to it that they see its
+ *		results after poll or wait
  *	poll	whether it has ended
  *	wait	until it has
  *
@@ -38,11 +40,15 @@ struct lane_work {
 	enum lane_what what;
 	enum llm_op op;
 	uint32_t chunk, layer;
-	/* LANE_SLICE: rows row .. row + rows - 1, in a static graph of graph_rows, by columns col .. col + cols - 1 of the
-	 * matmul's result, which is that of all its matrices side by side: q, k and v; gate and up. */
+	/* LANE_SLICE: rows row .. row + rows - 1, in a static graph of graph_rows, by columns col
+	 * .. col + cols - 1 of the matmul's result, which is that of all its matrices side by side:
+	 * q, k and v; gate and up. */
 	uint32_t row, rows, graph_rows;
 	uint64_t col, cols;
-	/* Output norm, head, LLM_OP_LOGITS, LANE_CHUNK: the chunk's rows whose logits are wanted, LANE_LOGIT_ROWS at most. */
+	/*
+	 * Output norm, head, LLM_OP_LOGITS, LANE_CHUNK: the chunk's rows whose logits are wanted,
+	 * LANE_LOGIT_ROWS at most.
+	 */
 	uint32_t logits_row, logits;
 };
 
@@ -68,11 +74,13 @@ struct lane_ops {
 	bool (*supports)(enum llm_op op, enum llm_weights weights);
 	/* *@ticket: the work's, for poll and wait. */
 	int (*begin)(struct lane *lane, const struct lane_call *call, uint64_t *ticket);
-	/* A GPU need not tell the end of a work that nothing follows elsewhere (lane_call.followed), if it tells that of
-	 * one of any SCHED_UNDER_WAY in a row. */
+	/* A GPU need not tell the end of a work that nothing follows elsewhere
+	 * (lane_call.followed), if it tells that of one of any SCHED_UNDER_WAY in a row. */
 	int (*poll)(struct lane *lane, uint64_t ticket);
 	int (*wait)(struct lane *lane, uint64_t ticket, enum lane_wait how);
-	/* Makes what @call will need, so that it begins without delay; NULL: nothing is to be made. */
+	/*
+	 * Makes what @call will need, so that it begins without delay; NULL: nothing is to be made.
+	 */
 	int (*prepare)(struct lane *lane, const struct lane_call *call);
 	void (*free)(struct lane *lane);
 };
@@ -91,7 +99,7 @@ static inline void lane_free(struct lane *lane)
 		lane->ops->free(lane);
 }
 
-/* ---- matmuls, as lanes see them ----------------------------------------------------------------------------------- */
+/* ---- matmuls, as lanes see them -------------------------------------------------------------- */
 
 #define LANE_MAX_MATRICES 3
 
@@ -117,6 +125,7 @@ struct lane_slice {
 	unsigned int nr_matrices;
 	bool empty; /* its columns were too few for a panel of any matrix */
 };
-void lane_slice_of(const struct lane_memory *memory, const struct lane_call *call, struct lane_slice *slice);
+void lane_slice_of(const struct lane_memory *memory, const struct lane_call *call,
+		   struct lane_slice *slice);
 
 #endif /* LANE_H */

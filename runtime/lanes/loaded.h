@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A loaded model and the devices that compute with it: an engine's, shared by its sessions. It does not change. */
+/*
+ * A loaded model and the devices that compute with it: an engine's, shared by its
+ * sessions. It does not change.
+ */
 #ifndef LOADED_H
 #define LOADED_H
 

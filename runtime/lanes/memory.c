@@ -11,7 +11,8 @@
 
 #define AREA_ALIGN 64
 
-int llm_memory_alloc(const struct llm_loaded *loaded, struct llm_memory *mem, size_t bytes, const char *what)
+int llm_memory_alloc(const struct llm_loaded *loaded, struct llm_memory *mem, size_t bytes,
+		     const char *what)
 {
 	int err;
 
@@ -22,7 +23,8 @@ int llm_memory_alloc(const struct llm_loaded *loaded, struct llm_memory *mem, si
 		mem->data = npu_buffer_data(mem->buf);
 	} else {
 		/* Not malloc(): pages that a short session never touches shall not be zeroed. */
-		mem->data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		mem->data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				 -1, 0);
 		if (mem->data == MAP_FAILED) {
 			mem->data = NULL;
 			return llm_fail(-ENOMEM, "no memory for %s of %zu bytes", what, bytes);
@@ -50,8 +52,10 @@ static int alloc_kv(struct lane_memory *m, unsigned int kv_rows)
 	m->kv_row_bytes = VNPU_KV_BYTES(llm_kv_type(m->loaded->kv), model->kv_dim);
 	m->kv_stride = (kv_rows * m->kv_row_bytes + AREA_ALIGN - 1) / AREA_ALIGN * AREA_ALIGN;
 	if (__builtin_mul_overflow(m->kv_stride, 2 * (size_t)model->n_layer, &bytes))
-		return llm_fail(-ENOMEM, "a KV cache for %u tokens in %u blocks has more bytes than can be counted",
-				kv_rows, model->n_layer);
+		return llm_fail(
+			-ENOMEM,
+			"a KV cache for %u tokens in %u blocks has more bytes than can be counted",
+			kv_rows, model->n_layer);
 	return llm_memory_alloc(m->loaded, &m->kv, bytes, "a KV cache");
 }
 
@@ -62,11 +66,11 @@ static int alloc_work(struct lane_memory *m)
 		struct llm_area *area;
 		size_t rows, cols;
 	} areas[] = {
-		{ &m->x, m->rows, model->n_embd }, { &m->y, m->rows, model->n_embd },
+		{ &m->x, m->rows, model->n_embd },  { &m->y, m->rows, model->n_embd },
 		{ &m->xn, m->rows, model->n_embd }, { &m->q, m->rows, model->q_dim },
-		{ &m->k, m->rows, model->kv_dim }, { &m->v, m->rows, model->kv_dim },
+		{ &m->k, m->rows, model->kv_dim },  { &m->v, m->rows, model->kv_dim },
 		{ &m->att, m->rows, model->q_dim }, { &m->gate, m->rows, model->n_ff },
-		{ &m->up, m->rows, model->n_ff }, { &m->logits, 1, model->n_vocab },
+		{ &m->up, m->rows, model->n_ff },   { &m->logits, 1, model->n_vocab },
 	};
 	size_t end = 0;
 	int err;
@@ -86,14 +90,16 @@ static int alloc_work(struct lane_memory *m)
 static int alloc_scratch(struct lane_memory *m)
 {
 	m->scratch_floats = (lane_cpu_scratch(&m->loaded->model) + 15) / 16 * 16;
-	m->scratch = aligned_alloc(AREA_ALIGN, m->scratch_floats * sizeof(float) * m->loaded->threads);
+	m->scratch =
+		aligned_alloc(AREA_ALIGN, m->scratch_floats * sizeof(float) * m->loaded->threads);
 	if (!m->scratch)
-		return llm_fail(-ENOMEM, "no memory for %u threads' scratch of %zu bytes", m->loaded->threads,
-				m->scratch_floats * sizeof(float));
+		return llm_fail(-ENOMEM, "no memory for %u threads' scratch of %zu bytes",
+				m->loaded->threads, m->scratch_floats * sizeof(float));
 	return 0;
 }
 
-int lane_memory_init(struct lane_memory *m, const struct llm_loaded *loaded, unsigned int rows, unsigned int kv_rows)
+int lane_memory_init(struct lane_memory *m, const struct llm_loaded *loaded, unsigned int rows,
+		     unsigned int kv_rows)
 {
 	int err;
 
@@ -112,7 +118,9 @@ int lane_memory_want_all(struct lane_memory *m)
 		return 0;
 	err = llm_memory_alloc(m->loaded, &m->all_memory, bytes, "logits of all tokens");
 	if (!err)
-		m->all = (struct llm_area){ .in = &m->all_memory, .data = m->all_memory.data, .bytes = bytes };
+		m->all = (struct llm_area){ .in = &m->all_memory,
+					    .data = m->all_memory.data,
+					    .bytes = bytes };
 	return err;
 }
 

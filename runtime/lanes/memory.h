@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a session computes in: the KV cache, the activations of the chunks in flight, logits. All lanes read and write the
- * same memory, which is the NPU's too where there is one.
+ * What a session computes in: the KV cache, the activations of the chunks in flight, logits. All
+ * lanes read and write the same memory, which is the NPU's too where there is one.
  *
- * Activations are matrices of lane_memory.rows rows each. A chunk in flight has rows of its own in all of them, from
- * lane_chunk.row on.
+ * Activations are matrices of lane_memory.rows rows each. A chunk in flight has rows of its own in
+ * all of them, from lane_chunk.row on.
  */
 #ifndef MEMORY_H
 #define MEMORY_H
@@ -18,7 +18,8 @@ struct llm_memory {
 	size_t bytes;
 };
 /* 0, or -ENOMEM and what libnpu says, with the error line; @what is for that. */
-int llm_memory_alloc(const struct llm_loaded *loaded, struct llm_memory *mem, size_t bytes, const char *what);
+int llm_memory_alloc(const struct llm_loaded *loaded, struct llm_memory *mem, size_t bytes,
+		     const char *what);
 void llm_memory_free(struct llm_memory *mem);
 
 /* A matrix of floats, with the place in its memory that a job binds. */
@@ -30,8 +31,9 @@ struct llm_area {
 
 struct lane_memory {
 	const struct llm_loaded *loaded;
-	/* [n_layer][K, V] of [kv_rows][kv_dim], of the engine's type each, 64-byte aligned. kv_rows is n_ctx, and with
-	 * whole programs those more that one may have beyond the last chunk's tokens. */
+	/* [n_layer][K, V] of [kv_rows][kv_dim], of the engine's type each, 64-byte
+	 * aligned. kv_rows is n_ctx, and with whole programs those more that one may have
+	 * beyond the last chunk's tokens. */
 	struct llm_memory kv;
 	unsigned int kv_rows;
 	size_t kv_stride, kv_row_bytes; /* from one such matrix, or row, to the next */
@@ -49,7 +51,10 @@ struct lane_memory {
 /* Rows whose logits are computed at a time when those of all tokens are wanted. */
 #define LANE_LOGIT_ROWS 64
 
-/* Memory for @rows rows of activations and a cache of @kv_rows. 0 or -ENOMEM with the error line; freed in any case. */
+/*
+ * Memory for @rows rows of activations and a cache of @kv_rows. 0 or -ENOMEM with the error
+ * line; freed in any case.
+ */
 int lane_memory_init(struct lane_memory *m, const struct llm_loaded *loaded, unsigned int rows,
 		     unsigned int kv_rows);
 /* Also for all logits. 0 or -ENOMEM; again: 0. */

@@ -38,7 +38,8 @@ static int wait_to_bind(void *ud, uint64_t seqno)
 	return wait_for(ud, seqno, NPU_WAIT_FAST);
 }
 
-static int submit(struct npu_lane *n, struct npu_binding *const *bindings, unsigned int nr, uint64_t *seqno)
+static int submit(struct npu_lane *n, struct npu_binding *const *bindings, unsigned int nr,
+		  uint64_t *seqno)
 {
 	struct npu_job *jobs[2] = { NULL };
 	int err;
@@ -56,7 +57,8 @@ static int submit(struct npu_lane *n, struct npu_binding *const *bindings, unsig
 
 /* ---- slices ---- */
 
-static int find_slice(struct npu_lane *n, const struct lane_call *call, struct npu_binding **binding)
+static int find_slice(struct npu_lane *n, const struct lane_call *call,
+		      struct npu_binding **binding)
 {
 	struct lane_slice slice;
 
@@ -105,7 +107,8 @@ static int find_head(struct npu_lane *n, const struct lane_call *call, struct np
 	return npu_programs_whole(n->programs, &head, wait_to_bind, n, binding);
 }
 
-static int find_blocks(struct npu_lane *n, const struct lane_call *call, struct npu_binding **binding)
+static int find_blocks(struct npu_lane *n, const struct lane_call *call,
+		       struct npu_binding **binding)
 {
 	bool token = call->chunk->rows == 1;
 	const struct npu_whole whole = {
@@ -124,11 +127,12 @@ static void pad_chunk(const struct npu_lane *n, const struct lane_chunk *c)
 {
 	size_t n_embd = n->lane.memory->loaded->model.n_embd;
 
-	memset(n->lane.memory->x.data + (c->row + c->n) * n_embd, 0, (c->rows - c->n) * n_embd * sizeof(float));
+	memset(n->lane.memory->x.data + (c->row + c->n) * n_embd, 0,
+	       (c->rows - c->n) * n_embd * sizeof(float));
 }
 
-static int find_chunk(struct npu_lane *n, const struct lane_call *call, struct npu_binding *bindings[2],
-		      unsigned int *nr)
+static int find_chunk(struct npu_lane *n, const struct lane_call *call,
+		      struct npu_binding *bindings[2], unsigned int *nr)
 {
 	int err = find_blocks(n, call, &bindings[0]);
 
@@ -168,8 +172,8 @@ static bool npu_supports(enum llm_op op, enum llm_weights weights)
 	return weights != LLM_WEIGHTS_F32 && weights != LLM_WEIGHTS_F16;
 }
 
-/* Single operators of floats are computed by the device's kernels on the host, for those who want to see their results:
- * they are the same bits as a whole program's. */
+/* Single operators of floats are computed by the device's kernels on the host, for those who want
+ * to see their results: they are the same bits as a whole program's. */
 static int npu_begin(struct lane *lane, const struct lane_call *call, uint64_t *ticket)
 {
 	struct npu_lane *n = (struct npu_lane *)lane;
@@ -181,7 +185,8 @@ static int npu_begin(struct lane *lane, const struct lane_call *call, uint64_t *
 	case LANE_CHUNK:
 		return begin_chunk(n, call, ticket);
 	default:
-		return call->work->op == LLM_OP_HEAD ? begin_head(n, call, ticket) : lane_cpu_run(lane->memory, call);
+		return call->work->op == LLM_OP_HEAD ? begin_head(n, call, ticket)
+						     : lane_cpu_run(lane->memory, call);
 	}
 }
 
@@ -214,7 +219,8 @@ static int npu_wait(struct lane *lane, uint64_t seqno, enum lane_wait how)
 {
 	struct npu_lane *n = (struct npu_lane *)lane;
 
-	return seqno ? wait_for(n, seqno, how == LANE_WAIT_FAST ? NPU_WAIT_FAST : NPU_WAIT_DRIVER) : 0;
+	return seqno ? wait_for(n, seqno, how == LANE_WAIT_FAST ? NPU_WAIT_FAST : NPU_WAIT_DRIVER)
+		     : 0;
 }
 
 static void npu_free(struct lane *lane)

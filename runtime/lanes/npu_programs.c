@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The NPU's programs and the jobs that bind them. A program is known by its graph, operator, rows and columns; a job by its
- * layer and the rows that it reads and writes. Rows are bound where they lie, so nothing is copied to cut a matmul.
+ * The NPU's programs and the jobs that bind them. A program is known by its graph, operator, rows
+ * and columns; a job by its layer and the rows that it reads and writes. Rows are bound where they
+ * lie, so nothing is copied to cut a matmul.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +12,10 @@
 #include "llm_fail.h"
 #include "npu_lane.h"
 
-/* Of so many, the one that was used the longest ago makes room; at least what one plan needs, which are tens. */
+/*
+ * Of so many, the one that was used the longest ago makes room; at least what one
+ * plan needs, which are tens.
+ */
 #define MAX_PROGRAMS 256
 /* Of a program in one layer: as many rows as slices of one size and chunks in flight have. */
 #define MAX_BINDINGS 8
@@ -81,7 +85,8 @@ void npu_programs_free(struct npu_programs *p)
 
 /* ---- programs ---- */
 
-static int program_make(const struct npu_programs *p, struct program *g, const struct lane_slice *slice)
+static int program_make(const struct npu_programs *p, struct program *g,
+			const struct lane_slice *slice)
 {
 	const struct llm_loaded *l = p->memory->loaded;
 	const char *name = slice ? llm_op_name((uint16_t)slice->op) : llm_graph_name(g->key.graph);
@@ -92,7 +97,8 @@ static int program_make(const struct npu_programs *p, struct program *g, const s
 	if (slice)
 		err = llm_graph_build_slice(l, name, slice, &image, &bytes);
 	else
-		err = llm_graph_build(l, g->key.graph, g->key.rows, p->memory->kv_rows, &image, &bytes);
+		err = llm_graph_build(l, g->key.graph, g->key.rows, p->memory->kv_rows, &image,
+				      &bytes);
 	if (err)
 		return err;
 	g->timeout_ms = llm_graph_timeout_ms(l->device, image, bytes);
@@ -105,8 +111,8 @@ static int program_make(const struct npu_programs *p, struct program *g, const s
 	return g->bindings ? 0 : llm_fail(-ENOMEM, "no memory for the jobs of graph %s", name);
 }
 
-static int program_find(struct npu_programs *p, const struct program_key *key, const struct lane_slice *slice,
-			struct program **out)
+static int program_find(struct npu_programs *p, const struct program_key *key,
+			const struct lane_slice *slice, struct program **out)
 {
 	struct program *oldest = &p->programs[0];
 	int err;
@@ -138,7 +144,8 @@ static int program_find(struct npu_programs *p, const struct program_key *key, c
 
 /* ---- bindings ---- */
 
-static int bind(struct npu_job *job, const char *symbol, struct npu_buffer *buf, size_t off, size_t bytes)
+static int bind(struct npu_job *job, const char *symbol, struct npu_buffer *buf, size_t off,
+		size_t bytes)
 {
 	int err = npu_job_bind(job, symbol, buf, off, bytes);
 
@@ -146,13 +153,14 @@ static int bind(struct npu_job *job, const char *symbol, struct npu_buffer *buf,
 }
 
 /* Rows row.. of an area of @cols columns; @bytes from there. */
-static int bind_area(struct npu_job *job, const char *symbol, const struct llm_area *area, size_t first, size_t bytes)
+static int bind_area(struct npu_job *job, const char *symbol, const struct llm_area *area,
+		     size_t first, size_t bytes)
 {
 	return bind(job, symbol, area->in->buf, area->off + first * sizeof(float), bytes);
 }
 
-static int bind_part(const struct npu_programs *p, struct npu_job *job, const char *symbol, unsigned int layer,
-		     unsigned int part)
+static int bind_part(const struct npu_programs *p, struct npu_job *job, const char *symbol,
+		     unsigned int layer, unsigned int part)
 {
 	const struct llm_packed_block *block = &p->memory->loaded->packed.blocks[layer];
 
@@ -160,12 +168,13 @@ static int bind_part(const struct npu_programs *p, struct npu_job *job, const ch
 }
 
 /* A slice's rows of a matrix' weights, and of its bias. */
-static int bind_weights(const struct npu_programs *p, struct npu_job *job, const struct lane_slice *slice,
-			const struct lane_columns *c)
+static int bind_weights(const struct npu_programs *p, struct npu_job *job,
+			const struct lane_slice *slice, const struct lane_columns *c)
 {
 	const struct llm_packed *packed = &p->memory->loaded->packed;
 	const struct llm_packed_block *block = &packed->blocks[slice->layer];
-	enum llm_format format = c->matrix < 0 ? packed->formats.output : packed->formats.matrix[c->matrix];
+	enum llm_format format =
+		c->matrix < 0 ? packed->formats.output : packed->formats.matrix[c->matrix];
 	size_t skip = c->first ? llm_pack_bytes(format, c->first, slice->k) : 0;
 	size_t bytes = llm_pack_bytes(format, c->cols, slice->k);
 	char name[32];
@@ -173,11 +182,13 @@ static int bind_weights(const struct npu_programs *p, struct npu_job *job, const
 
 	if (c->matrix < 0)
 		return bind(job, "output", packed->head, packed->output_off + skip, bytes);
-	err = bind(job, llm_matrix_names[c->matrix], block->buf, block->part[c->matrix].off + skip, bytes);
+	err = bind(job, llm_matrix_names[c->matrix], block->buf, block->part[c->matrix].off + skip,
+		   bytes);
 	if (err || !block->part[LLM_PART_BIAS + c->matrix].bytes)
 		return err;
 	llm_part_name(LLM_PART_BIAS + (unsigned int)c->matrix, name, sizeof(name));
-	return bind(job, name, block->buf, block->part[LLM_PART_BIAS + c->matrix].off + c->first * sizeof(float),
+	return bind(job, name, block->buf,
+		    block->part[LLM_PART_BIAS + c->matrix].off + c->first * sizeof(float),
 		    c->cols * sizeof(float));
 }
 
@@ -209,9 +220,11 @@ static int bind_blocks(const struct npu_programs *p, struct npu_job *job)
 static int bind_head(const struct npu_programs *p, struct npu_job *job)
 {
 	const struct llm_packed *packed = &p->memory->loaded->packed;
-	int err = bind(job, "output_norm", packed->head, 0, p->memory->loaded->model.n_embd * sizeof(float));
+	int err = bind(job, "output_norm", packed->head, 0,
+		       p->memory->loaded->model.n_embd * sizeof(float));
 
-	return err ? err : bind(job, "output", packed->head, packed->output_off, packed->output_bytes);
+	return err ? err
+		   : bind(job, "output", packed->head, packed->output_off, packed->output_bytes);
 }
 
 static int bind_slice_rows(struct npu_binding *b, const struct lane_slice *slice)
@@ -230,28 +243,37 @@ static int bind_slice_rows(struct npu_binding *b, const struct lane_slice *slice
 	return err;
 }
 
-static int bind_whole_rows(const struct npu_programs *p, struct npu_binding *b, const struct npu_whole *whole)
+static int bind_whole_rows(const struct npu_programs *p, struct npu_binding *b,
+			   const struct npu_whole *whole)
 {
 	const struct llm_model *model = &p->memory->loaded->model;
 	size_t row_bytes = model->n_embd * sizeof(float);
-	int err = bind_area(b->job, "x", whole->x, (size_t)whole->x_row * model->n_embd, whole->rows * row_bytes);
+	int err = bind_area(b->job, "x", whole->x, (size_t)whole->x_row * model->n_embd,
+			    whole->rows * row_bytes);
 
 	if (err)
 		return err;
 	if (whole->graph == LLM_GRAPH_BLOCKS)
-		return bind_area(b->job, "y", whole->y, (size_t)whole->x_row * model->n_embd, whole->rows * row_bytes);
-	return bind_area(b->job, "logits", whole->y, 0, (size_t)whole->rows * model->n_vocab * sizeof(float));
+		return bind_area(b->job, "y", whole->y, (size_t)whole->x_row * model->n_embd,
+				 whole->rows * row_bytes);
+	return bind_area(b->job, "logits", whole->y, 0,
+			 (size_t)whole->rows * model->n_vocab * sizeof(float));
 }
 
-/* A binding of these rows, or, in *@found, one that can be bound to them: a new one without a job, or the oldest. */
-static bool binding_find(struct program *g, const struct npu_binding *want, struct npu_binding **found)
+/*
+ * A binding of these rows, or, in *@found, one that can be bound to them: a new one
+ * without a job, or the oldest.
+ */
+static bool binding_find(struct program *g, const struct npu_binding *want,
+			 struct npu_binding **found)
 {
 	struct npu_binding **list = &g->bindings[want->layer], *oldest = *list;
 	unsigned int nr = 0;
 
 	for (struct npu_binding *b = *list; b; b = b->next, nr++) {
 		*found = b;
-		if (b->x == want->x && b->x_row == want->x_row && b->y == want->y && b->y_row == want->y_row)
+		if (b->x == want->x && b->x_row == want->x_row && b->y == want->y &&
+		    b->y_row == want->y_row)
 			return true;
 		oldest = b->used < oldest->used ? b : oldest;
 	}
@@ -267,8 +289,8 @@ static bool binding_find(struct program *g, const struct npu_binding *want, stru
 }
 
 /* @b is to become @want: its job is there, and not under way. */
-static int binding_take(struct program *g, const struct npu_binding *want, npu_wait_fn wait, void *ud,
-			struct npu_binding *b)
+static int binding_take(struct program *g, const struct npu_binding *want, npu_wait_fn wait,
+			void *ud, struct npu_binding *b)
 {
 	int err = 0;
 
@@ -290,7 +312,8 @@ static int binding_take(struct program *g, const struct npu_binding *want, npu_w
 }
 
 /* What failed is not to be found again. */
-static int binding_settle(struct npu_programs *p, struct npu_binding *b, int err, struct npu_binding **out)
+static int binding_settle(struct npu_programs *p, struct npu_binding *b, int err,
+			  struct npu_binding **out)
 {
 	b->used = ++p->uses;
 	*out = b;
@@ -303,8 +326,8 @@ static int binding_settle(struct npu_programs *p, struct npu_binding *b, int err
 	return err;
 }
 
-int npu_programs_slice(struct npu_programs *p, const struct lane_slice *slice, npu_wait_fn wait, void *ud,
-		       struct npu_binding **out)
+int npu_programs_slice(struct npu_programs *p, const struct lane_slice *slice, npu_wait_fn wait,
+		       void *ud, struct npu_binding **out)
 {
 	struct npu_binding want = { .x = slice->x, .x_row = slice->x_row }, *b;
 	struct program_key key;
@@ -338,8 +361,8 @@ int npu_programs_slice(struct npu_programs *p, const struct lane_slice *slice, n
 	return binding_settle(p, b, err ? err : bind_slice_rows(b, slice), out);
 }
 
-int npu_programs_whole(struct npu_programs *p, const struct npu_whole *whole, npu_wait_fn wait, void *ud,
-		       struct npu_binding **out)
+int npu_programs_whole(struct npu_programs *p, const struct npu_whole *whole, npu_wait_fn wait,
+		       void *ud, struct npu_binding **out)
 {
 	const struct npu_binding want = { .x = whole->x, .x_row = whole->x_row, .y = whole->y };
 	struct npu_binding *b;

@@ -11,22 +11,38 @@ static unsigned int op_matrices(const struct lane_memory *m, const struct lane_c
 
 	switch (call->work->op) {
 	case LLM_OP_QKV:
-		c[0] = (struct lane_columns){ .matrix = LLM_ATTN_Q, .output = "q", .n = model->q_dim, .y = &m->q };
-		c[1] = (struct lane_columns){ .matrix = LLM_ATTN_K, .output = "k", .n = model->kv_dim, .y = &m->k };
-		c[2] = (struct lane_columns){ .matrix = LLM_ATTN_V, .output = "v", .n = model->kv_dim, .y = &m->v };
+		c[0] = (struct lane_columns){
+			.matrix = LLM_ATTN_Q, .output = "q", .n = model->q_dim, .y = &m->q
+		};
+		c[1] = (struct lane_columns){
+			.matrix = LLM_ATTN_K, .output = "k", .n = model->kv_dim, .y = &m->k
+		};
+		c[2] = (struct lane_columns){
+			.matrix = LLM_ATTN_V, .output = "v", .n = model->kv_dim, .y = &m->v
+		};
 		return 3;
 	case LLM_OP_GATE_UP:
-		c[0] = (struct lane_columns){ .matrix = LLM_FFN_GATE, .output = "gate", .n = model->n_ff, .y = &m->gate };
-		c[1] = (struct lane_columns){ .matrix = LLM_FFN_UP, .output = "up", .n = model->n_ff, .y = &m->up };
+		c[0] = (struct lane_columns){
+			.matrix = LLM_FFN_GATE, .output = "gate", .n = model->n_ff, .y = &m->gate
+		};
+		c[1] = (struct lane_columns){
+			.matrix = LLM_FFN_UP, .output = "up", .n = model->n_ff, .y = &m->up
+		};
 		return 2;
 	case LLM_OP_ATTN_OUTPUT:
-		c[0] = (struct lane_columns){ .matrix = LLM_ATTN_OUTPUT, .output = "y", .n = model->n_embd, .y = &m->y };
+		c[0] = (struct lane_columns){
+			.matrix = LLM_ATTN_OUTPUT, .output = "y", .n = model->n_embd, .y = &m->y
+		};
 		return 1;
 	case LLM_OP_DOWN:
-		c[0] = (struct lane_columns){ .matrix = LLM_FFN_DOWN, .output = "y", .n = model->n_embd, .y = &m->y };
+		c[0] = (struct lane_columns){
+			.matrix = LLM_FFN_DOWN, .output = "y", .n = model->n_embd, .y = &m->y
+		};
 		return 1;
 	default:
-		c[0] = (struct lane_columns){ .matrix = -1, .output = "logits", .n = model->n_vocab };
+		c[0] = (struct lane_columns){ .matrix = -1,
+					      .output = "logits",
+					      .n = model->n_vocab };
 		c[0].y = call->all ? &m->all : &m->logits;
 		return 1;
 	}
@@ -38,7 +54,8 @@ static unsigned int snap(uint64_t col, unsigned int n)
 	return col >= n ? n : (unsigned int)(col / VNPU_PANEL_N * VNPU_PANEL_N);
 }
 
-void lane_slice_of(const struct lane_memory *m, const struct lane_call *call, struct lane_slice *slice)
+void lane_slice_of(const struct lane_memory *m, const struct lane_call *call,
+		   struct lane_slice *slice)
 {
 	const struct llm_model *model = &m->loaded->model;
 	const struct lane_work *w = call->work;
@@ -50,8 +67,12 @@ void lane_slice_of(const struct lane_memory *m, const struct lane_call *call, st
 		.layer = w->layer,
 		.rows = w->rows,
 		.graph_rows = w->graph_rows,
-		.k = w->op == LLM_OP_ATTN_OUTPUT ? model->q_dim : w->op == LLM_OP_DOWN ? model->n_ff : model->n_embd,
-		.x = w->op == LLM_OP_ATTN_OUTPUT ? &m->att : w->op == LLM_OP_DOWN ? &m->gate : &m->xn,
+		.k = w->op == LLM_OP_ATTN_OUTPUT ? model->q_dim
+		     : w->op == LLM_OP_DOWN	 ? model->n_ff
+						 : model->n_embd,
+		.x = w->op == LLM_OP_ATTN_OUTPUT ? &m->att
+		     : w->op == LLM_OP_DOWN	 ? &m->gate
+						 : &m->xn,
 		.x_row = row + w->row,
 		.empty = true,
 	};

@@ -10,7 +10,8 @@
 enum llm_input {
 	LLM_INPUT_FLOATS, /* not at all */
 	LLM_INPUT_INT8, /* a scale for each row */
-	LLM_INPUT_OUTLIERS, /* the same, with a row's outliers apart, as floats (VNPU_OP_QUANT_OUTLIERS) */
+	/* The same, with a row's outliers apart, as floats (VNPU_OP_QUANT_OUTLIERS). */
+	LLM_INPUT_OUTLIERS,
 	LLM_INPUT_INT16, /* two planes of INT8, a scale for each row of both (VNPU_OP_QUANT16) */
 };
 

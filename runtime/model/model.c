@@ -2,9 +2,10 @@
 /*
  * The tensors of a model.
  *
- * Each tensor that the architecture names is taken from the file, its shape compared with the hyperparameters; at the
- * end every tensor of the file must have been taken. So a file with experts, adapters or norms that this runtime does
- * not know is refused and not computed without them.
+ * Each tensor that the architecture names is taken from the file, its shape compared
+ * with the hyperparameters; at the end every tensor of the file must have been taken. So
+ * a file with experts, adapters or norms that this runtime does not know is refused and
+ * not computed without them.
  */
 #include <errno.h>
 #include <math.h>
@@ -58,16 +59,19 @@ struct reader {
 	size_t nr_taken;
 };
 
-/* *t: the tensor, of @rows x @cols (@rows 0: a vector of @cols); NULL if it is absent and @optional. */
-static int reader_take(struct reader *r, const char *name, unsigned int rows, unsigned int cols, bool optional,
-		       const struct gguf_tensor **t)
+/*
+ * *t: the tensor, of @rows x @cols (@rows 0: a vector of @cols); NULL if it
+ * is absent and @optional.
+ */
+static int reader_take(struct reader *r, const char *name, unsigned int rows, unsigned int cols,
+		       bool optional, const struct gguf_tensor **t)
 {
 	char want[32];
 
 	*t = gguf_find_tensor(r->file, name);
 	if (*t && !gguf_type_is_float((*t)->type))
-		return llm_fail(-EINVAL, "%s: tensor %s is %s: that holds no weights", r->path, name,
-				gguf_type_traits((*t)->type)->name);
+		return llm_fail(-EINVAL, "%s: tensor %s is %s: that holds no weights", r->path,
+				name, gguf_type_traits((*t)->type)->name);
 	if (rows)
 		snprintf(want, sizeof(want), "[%u, %u]", cols, rows);
 	else
@@ -75,21 +79,23 @@ static int reader_take(struct reader *r, const char *name, unsigned int rows, un
 	if (!*t) {
 		if (optional)
 			return 0;
-		return llm_fail(-EINVAL, "%s: no tensor %s %s, which a %s model needs", r->path, name, want,
-				r->model->arch);
+		return llm_fail(-EINVAL, "%s: no tensor %s %s, which a %s model needs", r->path,
+				name, want, r->model->arch);
 	}
-	if ((*t)->dims[0] != cols || (*t)->dims[1] != (rows ? rows : 1) || (*t)->dims[2] != 1 || (*t)->dims[3] != 1)
-		return llm_fail(-EINVAL, "%s: tensor %s is [%llu, %llu, %llu, %llu], expected %s", r->path, name,
-				(unsigned long long)(*t)->dims[0], (unsigned long long)(*t)->dims[1],
-				(unsigned long long)(*t)->dims[2], (unsigned long long)(*t)->dims[3], want);
+	if ((*t)->dims[0] != cols || (*t)->dims[1] != (rows ? rows : 1) || (*t)->dims[2] != 1 ||
+	    (*t)->dims[3] != 1)
+		return llm_fail(
+			-EINVAL, "%s: tensor %s is [%llu, %llu, %llu, %llu], expected %s", r->path,
+			name, (unsigned long long)(*t)->dims[0], (unsigned long long)(*t)->dims[1],
+			(unsigned long long)(*t)->dims[2], (unsigned long long)(*t)->dims[3], want);
 	/* A file has no two tensors of one name, and no name is asked for twice. */
 	r->taken[r->nr_taken++] = *t;
 	return 0;
 }
 
 /* @name.panels in a packed model, else @name.weight. What it is packed as shows in its size. */
-static int reader_matrix(struct reader *r, const char *name, unsigned int rows, unsigned int cols, bool optional,
-			 const struct gguf_tensor **t, enum llm_format *format)
+static int reader_matrix(struct reader *r, const char *name, unsigned int rows, unsigned int cols,
+			 bool optional, const struct gguf_tensor **t, enum llm_format *format)
 {
 	char full[96];
 
@@ -98,8 +104,8 @@ static int reader_matrix(struct reader *r, const char *name, unsigned int rows, 
 		return reader_take(r, full, rows, cols, optional, t);
 	*t = gguf_find_tensor(r->file, full);
 	if (!*t)
-		return llm_fail(-EINVAL, "%s: no tensor %s, which a packed %s model needs", r->path, full,
-				r->model->arch);
+		return llm_fail(-EINVAL, "%s: no tensor %s, which a packed %s model needs", r->path,
+				full, r->model->arch);
 	r->taken[r->nr_taken++] = *t;
 	r->model->n_params += (uint64_t)rows * cols - (*t)->bytes;
 	if ((*t)->type == GGUF_I8 && (*t)->bytes == llm_pack_bytes(LLM_FORMAT_W8, rows, cols))
@@ -108,13 +114,15 @@ static int reader_matrix(struct reader *r, const char *name, unsigned int rows, 
 		 (*t)->bytes == llm_pack_bytes(LLM_FORMAT_W4, rows, cols))
 		*format = LLM_FORMAT_W4;
 	else
-		return llm_fail(-EINVAL, "%s: tensor %s of %llu bytes is no panels of a matrix [%u, %u]", r->path, full,
-				(unsigned long long)(*t)->bytes, cols, rows);
+		return llm_fail(-EINVAL,
+				"%s: tensor %s of %llu bytes is no panels of a matrix [%u, %u]",
+				r->path, full, (unsigned long long)(*t)->bytes, cols, rows);
 	return 0;
 }
 
 /* A widened copy of a vector; NULL if it is absent and @optional. */
-static int reader_vector(struct reader *r, const char *name, unsigned int n, bool optional, float **vector)
+static int reader_vector(struct reader *r, const char *name, unsigned int n, bool optional,
+			 float **vector)
 {
 	const struct gguf_tensor *t;
 	int err = reader_take(r, name, 0, n, optional, &t);
@@ -127,14 +135,15 @@ static int reader_vector(struct reader *r, const char *name, unsigned int n, boo
 	gguf_dequantize(t->type, t->data, *vector, n);
 	for (unsigned int i = 0; i < n; i++) {
 		if (!isfinite((*vector)[i]))
-			return llm_fail(-EINVAL, "%s: tensor %s holds a value that is not finite at %u", r->path, name,
-					i);
+			return llm_fail(-EINVAL,
+					"%s: tensor %s holds a value that is not finite at %u",
+					r->path, name, i);
 	}
 	return 0;
 }
 
-static int reader_layer_vector(struct reader *r, unsigned int layer, const char *what, unsigned int n, bool optional,
-			       float **vector)
+static int reader_layer_vector(struct reader *r, unsigned int layer, const char *what,
+			       unsigned int n, bool optional, float **vector)
 {
 	char name[64];
 
@@ -151,32 +160,38 @@ static int reader_layer(struct reader *r, const struct llm_arch *arch, unsigned 
 
 	err = reader_layer_vector(r, i, "attn_norm.weight", m->n_embd, false, &layer->attn_norm);
 	if (!err)
-		err = reader_layer_vector(r, i, "ffn_norm.weight", m->n_embd, false, &layer->ffn_norm);
+		err = reader_layer_vector(r, i, "ffn_norm.weight", m->n_embd, false,
+					  &layer->ffn_norm);
 	if (!err && arch->head_norms)
-		err = reader_layer_vector(r, i, "attn_q_norm.weight", m->head_dim, false, &layer->q_norm);
+		err = reader_layer_vector(r, i, "attn_q_norm.weight", m->head_dim, false,
+					  &layer->q_norm);
 	if (!err && arch->head_norms)
-		err = reader_layer_vector(r, i, "attn_k_norm.weight", m->head_dim, false, &layer->k_norm);
+		err = reader_layer_vector(r, i, "attn_k_norm.weight", m->head_dim, false,
+					  &layer->k_norm);
 	for (int w = 0; !err && w < LLM_NR_MATRICES; w++) {
 		enum llm_format format = LLM_FORMAT_W8;
 
 		snprintf(name, sizeof(name), "blk.%u.%s", i, llm_matrix_names[w]);
-		err = reader_matrix(r, name, llm_model_rows(m, w), llm_model_cols(m, w), false, &layer->matrix[w],
-				    &format);
+		err = reader_matrix(r, name, llm_model_rows(m, w), llm_model_cols(m, w), false,
+				    &layer->matrix[w], &format);
 		if (err)
 			return err;
 		if (i && format != m->formats.matrix[w])
-			return llm_fail(-EINVAL, "%s: %s.panels and blk.0.%s.panels are packed in different ways", r->path,
-					name, llm_matrix_names[w]);
+			return llm_fail(
+				-EINVAL,
+				"%s: %s.panels and blk.0.%s.panels are packed in different ways",
+				r->path, name, llm_matrix_names[w]);
 		m->formats.matrix[w] = format;
 		snprintf(name, sizeof(name), "blk.%u.%s.bias", i, llm_matrix_names[w]);
-		err = reader_vector(r, name, llm_model_rows(m, w), !(arch->needs_qkv_bias && w <= LLM_ATTN_V),
-				    &layer->bias[w]);
+		err = reader_vector(r, name, llm_model_rows(m, w),
+				    !(arch->needs_qkv_bias && w <= LLM_ATTN_V), &layer->bias[w]);
 	}
 	/* The NPU's graph of a block serves all blocks. */
 	for (int w = 0; !err && w < LLM_NR_MATRICES; w++) {
 		if (!layer->bias[w] != !m->layers[0].bias[w])
-			err = llm_fail(-EINVAL, "%s: blk.%u.%s and blk.0.%s: only one of them has a bias", r->path, i,
-				       llm_matrix_names[w], llm_matrix_names[w]);
+			err = llm_fail(-EINVAL,
+				       "%s: blk.%u.%s and blk.0.%s: only one of them has a bias",
+				       r->path, i, llm_matrix_names[w], llm_matrix_names[w]);
 	}
 	return err;
 }
@@ -190,8 +205,8 @@ static int reader_rope_freqs(struct reader *r)
 
 	for (unsigned int i = 0; !err && factors && i < m->rot_dim / 2; i++) {
 		if (!(factors[i] > 0))
-			err = llm_fail(-EINVAL, "%s: tensor rope_freqs.weight holds %g at %u", r->path,
-				       (double)factors[i], i);
+			err = llm_fail(-EINVAL, "%s: tensor rope_freqs.weight holds %g at %u",
+				       r->path, (double)factors[i], i);
 		else
 			m->inv_freq[i] /= factors[i];
 	}
@@ -207,15 +222,18 @@ static int reader_embeddings(struct reader *r)
 	int err;
 
 	if (!t)
-		return llm_fail(-EINVAL, "%s: no tensor token_embd.weight [%u, n_vocab], which a %s model needs",
-				r->path, m->n_embd, m->arch);
+		return llm_fail(
+			-EINVAL,
+			"%s: no tensor token_embd.weight [%u, n_vocab], which a %s model needs",
+			r->path, m->n_embd, m->arch);
 	if (t->dims[1] < 1 || t->dims[1] > 1u << 24)
-		return llm_fail(-EINVAL, "%s: tensor token_embd.weight has %llu rows, not 1..%u", r->path,
-				(unsigned long long)t->dims[1], 1u << 24);
+		return llm_fail(-EINVAL, "%s: tensor token_embd.weight has %llu rows, not 1..%u",
+				r->path, (unsigned long long)t->dims[1], 1u << 24);
 	m->n_vocab = (unsigned int)t->dims[1];
 	err = reader_take(r, "token_embd.weight", m->n_vocab, m->n_embd, false, &m->token_embd);
 	if (!err)
-		err = reader_matrix(r, "output", m->n_vocab, m->n_embd, true, &m->output, &m->formats.output);
+		err = reader_matrix(r, "output", m->n_vocab, m->n_embd, true, &m->output,
+				    &m->formats.output);
 	if (!err)
 		err = reader_vector(r, "output_norm.weight", m->n_embd, false, &m->output_norm);
 	if (!err && m->packed[0] && !gguf_bool(r->file, "vnpu.tied", &tied) && tied)
@@ -245,9 +263,15 @@ static int reader_packing(struct reader *r)
 	if (err == -ENOENT)
 		return 0;
 	if (err || version != LLM_PANELS_VERSION)
-		return llm_fail(-ENOTSUP, "%s: was packed by another version of llm-quantize; pack the original again", r->path);
-	if (gguf_string(r->file, "vnpu.weights", &weights, &bytes) || !bytes || bytes >= sizeof(r->model->packed))
-		return llm_fail(-EINVAL, "%s: vnpu.weights does not say what it was packed for", r->path);
+		return llm_fail(
+			-ENOTSUP,
+			"%s: was packed by another version of llm-quantize; pack the original "
+			"again",
+			r->path);
+	if (gguf_string(r->file, "vnpu.weights", &weights, &bytes) || !bytes ||
+	    bytes >= sizeof(r->model->packed))
+		return llm_fail(-EINVAL, "%s: vnpu.weights does not say what it was packed for",
+				r->path);
 	memcpy(r->model->packed, weights, bytes);
 	return 0;
 }
@@ -260,10 +284,11 @@ static int reader_rest(struct reader *r)
 		uint64_t n = t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3];
 
 		if (r->nr_taken != gguf_n_tensors(r->file) && !reader_took(r, t))
-			return llm_fail(-ENOTSUP,
-					"%s: tensor %s is unknown to %s models of %u blocks here; refusing to "
-					"compute without it",
-					r->path, t->name, r->model->arch, r->model->n_layer);
+			return llm_fail(
+				-ENOTSUP,
+				"%s: tensor %s is unknown to %s models of %u blocks here; refusing "
+				"to compute without it",
+				r->path, t->name, r->model->arch, r->model->n_layer);
 		r->model->n_params += n;
 		r->model->file_bytes += t->bytes;
 	}
@@ -287,7 +312,8 @@ int llm_model_read(struct llm_model *model, const struct gguf_file *file, const 
 		r.taken = calloc(gguf_n_tensors(file), sizeof(*r.taken));
 		model->layers = calloc(model->n_layer, sizeof(*model->layers));
 		if (!model->layers || !r.taken)
-			err = llm_fail(-ENOMEM, "%s: no memory for %u blocks", path, model->n_layer);
+			err = llm_fail(-ENOMEM, "%s: no memory for %u blocks", path,
+				       model->n_layer);
 	}
 	if (!err)
 		err = reader_embeddings(&r);
@@ -353,10 +379,11 @@ static const char *model_file_type(const struct llm_model *model, const struct g
 	return best == GGUF_F32 ? "all F32" : gguf_type_traits(best)->name;
 }
 
-void llm_model_type(const struct llm_model *model, const struct gguf_file *file, char *type, size_t bytes)
+void llm_model_type(const struct llm_model *model, const struct gguf_file *file, char *type,
+		    size_t bytes)
 {
 	double n = (double)model->n_params;
 
-	snprintf(type, bytes, "%s %.1f%c %s", model->arch, n < 1e9 ? n / 1e6 : n / 1e9, n < 1e9 ? 'M' : 'B',
-		 model_file_type(model, file));
+	snprintf(type, bytes, "%s %.1f%c %s", model->arch, n < 1e9 ? n / 1e6 : n / 1e9,
+		 n < 1e9 ? 'M' : 'B', model_file_type(model, file));
 }

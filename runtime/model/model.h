@@ -2,8 +2,13 @@
 /*
  * A model: hyperparameters and tensors of a decoder-only transformer, checked against one another.
  *
- * Every block is   x += Wo attn(rope(Wq n(x)), rope(Wk n(x)), Wv n(x));  x += Wdown (silu(Wgate n(x)) * Wup n(x))
- * with RMS norms n. The architectures differ in the biases, in norms of the heads and in the pairs that RoPE turns.
+ * Every block is
+ *
+ *	x += Wo attn(rope(Wq n(x)), rope(Wk n(x)), Wv n(x))
+ *	x += Wdown (silu(Wgate n(x)) * Wup n(x))
+ *
+ * with RMS norms n. The architectures differ in the biases, in norms of the heads and in
+ * the pairs that RoPE turns.
  */
 #ifndef MODEL_H
 #define MODEL_H
@@ -29,21 +34,26 @@ enum llm_matrix {
 extern const char *const llm_matrix_names[LLM_NR_MATRICES];
 
 /*
- * What the matrices are packed as. All blocks have the same, as one graph serves them all. The output matrix, whose error goes
- * into the logits directly, has 8 bits unless the file has it as Q4_0; so have matrices whose rows groups do not divide.
+ * What the matrices are packed as. All blocks have the same, as one graph serves them all. The
+ * output matrix, whose error goes into the logits directly, has 8 bits unless the file has it as
+ * Q4_0; so have matrices whose rows groups do not divide.
  */
 struct llm_formats {
 	enum llm_format matrix[LLM_NR_MATRICES], output;
 };
 
 /*
- * A file that llm-quantize has packed: metadata "vnpu.panels" is LLM_PANELS_VERSION, "vnpu.weights" the weights that it is for,
- * "vnpu.tied" whether the output
- * matrix is the embeddings once more, and in place of "blk.0.attn_q.weight" there is "blk.0.attn_q.panels", an I8 tensor of the panels' bytes (pack.h).
+ * A file that llm-quantize has packed: metadata "vnpu.panels" is LLM_PANELS_VERSION,
+ * "vnpu.weights" the weights that it is for, "vnpu.tied" whether the output matrix is the
+ * embeddings once more, and in place of "blk.0.attn_q.weight" there is "blk.0.attn_q.panels", an
+ * I8 tensor of the panels' bytes (pack.h).
  */
 #define LLM_PANELS_VERSION 1
 
-/* A block's weights. Vectors are widened copies, NULL where the model has none; matrices lie in the file. */
+/*
+ * A block's weights. Vectors are widened copies, NULL where the model has none;
+ * matrices lie in the file.
+ */
 struct llm_layer {
 	float *attn_norm, *ffn_norm; /* [n_embd] */
 	float *q_norm, *k_norm; /* [head_dim] */
@@ -72,12 +82,13 @@ struct llm_model {
 unsigned int llm_model_rows(const struct llm_model *model, enum llm_matrix which);
 unsigned int llm_model_cols(const struct llm_model *model, enum llm_matrix which);
 
-/* Reads and checks everything but the matrices' values. 0 or -errno with the error line; @path is for messages. The
- * file must outlive the model. */
+/* Reads and checks everything but the matrices' values. 0 or -errno with the error line; @path is
+ * for messages. The file must outlive the model. */
 int llm_model_read(struct llm_model *model, const struct gguf_file *file, const char *path);
 void llm_model_release(struct llm_model *model);
 
 /* "llama 5.8M Q8_0". */
-void llm_model_type(const struct llm_model *model, const struct gguf_file *file, char *type, size_t bytes);
+void llm_model_type(const struct llm_model *model, const struct gguf_file *file, char *type,
+		    size_t bytes);
 
 #endif /* MODEL_H */

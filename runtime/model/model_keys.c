@@ -2,8 +2,9 @@
 /*
  * The hyperparameters of a model.
  *
- * Every value is bounded here, so that no later product of two of them overflows. A key that would change what the
- * model computes and that this runtime does not implement is refused by name: a wrong answer is worse than none.
+ * Every value is bounded here, so that no later product of two of them overflows. A key that would
+ * change what the model computes and that this runtime does not implement is refused by name: a
+ * wrong answer is worse than none.
  */
 #include <errno.h>
 #include <math.h>
@@ -40,8 +41,10 @@ const struct llm_arch *llm_arch_find(const struct gguf_file *file, const char *p
 		if (bytes == strlen(archs[i].name) && !memcmp(name, archs[i].name, bytes))
 			return &archs[i];
 	}
-	*err = llm_fail(-ENOTSUP, "%s: architecture '%.*s' is not supported; known are llama, qwen2 and qwen3", path,
-			bytes < 64 ? (int)bytes : 64, name);
+	*err = llm_fail(
+		-ENOTSUP,
+		"%s: architecture '%.*s' is not supported; known are llama, qwen2 and qwen3", path,
+		bytes < 64 ? (int)bytes : 64, name);
 	return NULL;
 }
 
@@ -58,8 +61,8 @@ static const char *keys_name(struct keys *k, const char *what)
 }
 
 /* An integer in min..max. If the file has no such key: @fallback, or an error if that is 0. */
-static int keys_uint(struct keys *k, const char *what, unsigned int min, unsigned int max, unsigned int fallback,
-		     unsigned int *value)
+static int keys_uint(struct keys *k, const char *what, unsigned int min, unsigned int max,
+		     unsigned int fallback, unsigned int *value)
 {
 	uint64_t v;
 	int err = gguf_u64(k->file, keys_name(k, what), &v);
@@ -71,16 +74,18 @@ static int keys_uint(struct keys *k, const char *what, unsigned int min, unsigne
 	if (err == -ENOENT)
 		return llm_fail(-EINVAL, "%s: no key %s", k->path, k->key);
 	if (err)
-		return llm_fail(-EINVAL, "%s: %s is not a single non-negative integer", k->path, k->key);
+		return llm_fail(-EINVAL, "%s: %s is not a single non-negative integer", k->path,
+				k->key);
 	if (v < min || v > max)
-		return llm_fail(-EINVAL, "%s: %s is %llu, not in %u..%u", k->path, k->key, (unsigned long long)v, min,
-				max);
+		return llm_fail(-EINVAL, "%s: %s is %llu, not in %u..%u", k->path, k->key,
+				(unsigned long long)v, min, max);
 	*value = (unsigned int)v;
 	return 0;
 }
 
 /* A finite number in min..max; @fallback NaN: the key must be there. */
-static int keys_float(struct keys *k, const char *what, double min, double max, double fallback, double *value)
+static int keys_float(struct keys *k, const char *what, double min, double max, double fallback,
+		      double *value)
 {
 	int err = gguf_f64(k->file, keys_name(k, what), value);
 
@@ -93,7 +98,8 @@ static int keys_float(struct keys *k, const char *what, double min, double max, 
 	if (err)
 		return llm_fail(-EINVAL, "%s: %s is not a number", k->path, k->key);
 	if (!(*value >= min && *value <= max))
-		return llm_fail(-EINVAL, "%s: %s is %g, not in %g..%g", k->path, k->key, *value, min, max);
+		return llm_fail(-EINVAL, "%s: %s is %g, not in %g..%g", k->path, k->key, *value,
+				min, max);
 	return 0;
 }
 
@@ -129,10 +135,12 @@ static int keys_refuse(struct keys *k)
 		}
 		if (err == -ENOENT || (!err && (v == 0 || v == refused[i].neutral)))
 			continue;
-		return llm_fail(-ENOTSUP, "%s: %s is set, and this runtime does not implement it", k->path, k->key);
+		return llm_fail(-ENOTSUP, "%s: %s is set, and this runtime does not implement it",
+				k->path, k->key);
 	}
 	if (!gguf_bool(k->file, keys_name(k, "attention.causal"), &causal) && !causal)
-		return llm_fail(-ENOTSUP, "%s: %s is false: not a text generating model", k->path, k->key);
+		return llm_fail(-ENOTSUP, "%s: %s is false: not a text generating model", k->path,
+				k->key);
 	return 0;
 }
 
@@ -141,10 +149,11 @@ static int keys_window(struct keys *k, unsigned int n_ctx_train)
 {
 	uint64_t window;
 
-	if (gguf_u64(k->file, keys_name(k, "attention.sliding_window"), &window) || !window || window >= n_ctx_train)
+	if (gguf_u64(k->file, keys_name(k, "attention.sliding_window"), &window) || !window ||
+	    window >= n_ctx_train)
 		return 0;
-	return llm_fail(-ENOTSUP, "%s: %s is %llu: sliding-window attention is not implemented", k->path, k->key,
-			(unsigned long long)window);
+	return llm_fail(-ENOTSUP, "%s: %s is %llu: sliding-window attention is not implemented",
+			k->path, k->key, (unsigned long long)window);
 }
 
 static int keys_rope(struct keys *k, struct llm_model *model)
@@ -154,11 +163,13 @@ static int keys_rope(struct keys *k, struct llm_model *model)
 	size_t bytes;
 	int err;
 
-	err = keys_uint(k, "rope.dimension_count", 2, model->head_dim, model->head_dim, &model->rot_dim);
+	err = keys_uint(k, "rope.dimension_count", 2, model->head_dim, model->head_dim,
+			&model->rot_dim);
 	if (err)
 		return err;
 	if (model->rot_dim % 2)
-		return llm_fail(-EINVAL, "%s: %s is %u, an odd number", k->path, k->key, model->rot_dim);
+		return llm_fail(-EINVAL, "%s: %s is %u, an odd number", k->path, k->key,
+				model->rot_dim);
 	err = keys_float(k, "rope.freq_base", 1, 1e12, 10000, &base);
 	if (err)
 		return err;
@@ -166,8 +177,8 @@ static int keys_rope(struct keys *k, struct llm_model *model)
 		if (bytes == 6 && !memcmp(type, "linear", 6))
 			err = keys_float(k, "rope.scaling.factor", 1e-3, 1e6, NAN, &factor);
 		else if (bytes != 4 || memcmp(type, "none", 4))
-			err = llm_fail(-ENOTSUP, "%s: %s '%.*s' is not implemented; linear is", k->path, k->key,
-				       bytes < 32 ? (int)bytes : 32, type);
+			err = llm_fail(-ENOTSUP, "%s: %s '%.*s' is not implemented; linear is",
+				       k->path, k->key, bytes < 32 ? (int)bytes : 32, type);
 	} else {
 		/* The key of older files. */
 		err = keys_float(k, "rope.scale_linear", 1e-3, 1e6, 1, &factor);
@@ -189,37 +200,44 @@ static int keys_heads(struct keys *k, struct llm_model *model)
 
 	err = keys_uint(k, "attention.head_count", 1, MAX_HEADS, 0, &model->n_head);
 	if (!err)
-		err = keys_uint(k, "attention.head_count_kv", 1, MAX_HEADS, model->n_head, &model->n_head_kv);
+		err = keys_uint(k, "attention.head_count_kv", 1, MAX_HEADS, model->n_head,
+				&model->n_head_kv);
 	if (err)
 		return err;
 	if (model->n_head % model->n_head_kv)
-		return llm_fail(-EINVAL, "%s: %u attention heads cannot share %u KV heads evenly", k->path,
-				model->n_head, model->n_head_kv);
-	err = keys_uint(k, "attention.key_length", 1, MAX_HEAD_DIM, MAX_HEAD_DIM + 1, &model->head_dim);
+		return llm_fail(-EINVAL, "%s: %u attention heads cannot share %u KV heads evenly",
+				k->path, model->n_head, model->n_head_kv);
+	err = keys_uint(k, "attention.key_length", 1, MAX_HEAD_DIM, MAX_HEAD_DIM + 1,
+			&model->head_dim);
 	if (err)
 		return err;
 	if (model->head_dim > MAX_HEAD_DIM) {
 		if (model->n_embd % model->n_head || model->n_embd / model->n_head > MAX_HEAD_DIM)
-			return llm_fail(-EINVAL, "%s: an embedding of %u and %u heads give no head size of 1..%u",
-					k->path, model->n_embd, model->n_head, MAX_HEAD_DIM);
+			return llm_fail(
+				-EINVAL,
+				"%s: an embedding of %u and %u heads give no head size of 1..%u",
+				k->path, model->n_embd, model->n_head, MAX_HEAD_DIM);
 		model->head_dim = model->n_embd / model->n_head;
 	}
-	err = keys_uint(k, "attention.value_length", 1, MAX_HEAD_DIM, model->head_dim, &value_length);
+	err = keys_uint(k, "attention.value_length", 1, MAX_HEAD_DIM, model->head_dim,
+			&value_length);
 	if (err)
 		return err;
 	if (value_length != model->head_dim)
-		return llm_fail(-ENOTSUP, "%s: keys of %u and values of %u: different head sizes are not implemented",
-				k->path, model->head_dim, value_length);
+		return llm_fail(
+			-ENOTSUP,
+			"%s: keys of %u and values of %u: different head sizes are not implemented",
+			k->path, model->head_dim, value_length);
 	model->q_dim = model->n_head * model->head_dim;
 	model->kv_dim = model->n_head_kv * model->head_dim;
 	if (model->q_dim > MAX_DIM)
-		return llm_fail(-EINVAL, "%s: %u heads of %u are more than %u columns", k->path, model->n_head,
-				model->head_dim, MAX_DIM);
+		return llm_fail(-EINVAL, "%s: %u heads of %u are more than %u columns", k->path,
+				model->n_head, model->head_dim, MAX_DIM);
 	return 0;
 }
 
-int llm_model_read_keys(struct llm_model *model, const struct llm_arch *arch, const struct gguf_file *file,
-			const char *path)
+int llm_model_read_keys(struct llm_model *model, const struct llm_arch *arch,
+			const struct gguf_file *file, const char *path)
 {
 	struct keys k = { .file = file, .path = path, .arch = arch->name };
 	size_t tensors = gguf_n_tensors(file);
@@ -231,7 +249,8 @@ int llm_model_read_keys(struct llm_model *model, const struct llm_arch *arch, co
 	err = keys_refuse(&k);
 	/* Every block has at least one tensor, which bounds what is allocated for it. */
 	if (!err)
-		err = keys_uint(&k, "block_count", 1, tensors < MAX_DIM ? (unsigned int)tensors : MAX_DIM, 0,
+		err = keys_uint(&k, "block_count", 1,
+				tensors < MAX_DIM ? (unsigned int)tensors : MAX_DIM, 0,
 				&model->n_layer);
 	if (!err)
 		err = keys_uint(&k, "embedding_length", 1, MAX_DIM, 0, &model->n_embd);

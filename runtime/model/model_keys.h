@@ -16,7 +16,7 @@ struct llm_arch {
 const struct llm_arch *llm_arch_find(const struct gguf_file *file, const char *path, int *err);
 
 /* Fills in everything but the tensors, n_vocab and what rope_freqs.weight does to inv_freq. */
-int llm_model_read_keys(struct llm_model *model, const struct llm_arch *arch, const struct gguf_file *file,
-			const char *path);
+int llm_model_read_keys(struct llm_model *model, const struct llm_arch *arch,
+			const struct gguf_file *file, const char *path);
 
 #endif /* MODEL_KEYS_H */

@@ -7,22 +7,14 @@
 const char *llm_op_name(uint16_t op)
 {
 	static const char *const names[LLM_NR_TASK_KINDS] = {
-		[LLM_OP_EMBED] = "embed",
-		[LLM_OP_ATTN_NORM] = "attn_norm",
-		[LLM_OP_QKV] = "qkv",
-		[LLM_OP_ROPE] = "rope",
-		[LLM_OP_ATTN] = "attn",
-		[LLM_OP_ATTN_OUTPUT] = "attn_output",
-		[LLM_OP_FFN_NORM] = "ffn_norm",
-		[LLM_OP_GATE_UP] = "gate_up",
-		[LLM_OP_ACT] = "act",
-		[LLM_OP_DOWN] = "down",
-		[LLM_OP_ADD] = "add",
-		[LLM_OP_OUTPUT_NORM] = "output_norm",
-		[LLM_OP_HEAD] = "head",
-		[LLM_OP_WHOLE] = "whole",
-		[LLM_OP_BUILD] = "build",
-		[LLM_OP_LOGITS] = "logits",
+		[LLM_OP_EMBED] = "embed",	[LLM_OP_ATTN_NORM] = "attn_norm",
+		[LLM_OP_QKV] = "qkv",		[LLM_OP_ROPE] = "rope",
+		[LLM_OP_ATTN] = "attn",		[LLM_OP_ATTN_OUTPUT] = "attn_output",
+		[LLM_OP_FFN_NORM] = "ffn_norm", [LLM_OP_GATE_UP] = "gate_up",
+		[LLM_OP_ACT] = "act",		[LLM_OP_DOWN] = "down",
+		[LLM_OP_ADD] = "add",		[LLM_OP_OUTPUT_NORM] = "output_norm",
+		[LLM_OP_HEAD] = "head",		[LLM_OP_WHOLE] = "whole",
+		[LLM_OP_BUILD] = "build",	[LLM_OP_LOGITS] = "logits",
 	};
 
 	return op < LLM_NR_TASK_KINDS ? names[op] : "?";
@@ -69,9 +61,7 @@ double llm_weight_bits(enum llm_weights w)
 
 unsigned int llm_act_bits(enum llm_weights w)
 {
-	return w == LLM_WEIGHTS_F32				? 32
-	       : w == LLM_WEIGHTS_F16 || w == LLM_WEIGHTS_W4A16 ? 16
-								: 8;
+	return w == LLM_WEIGHTS_F32 ? 32 : w == LLM_WEIGHTS_F16 || w == LLM_WEIGHTS_W4A16 ? 16 : 8;
 }
 
 enum llm_input llm_op_input(enum llm_weights w, enum llm_activations a, enum llm_op op)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The operators of a forward pass, in the order in which a chunk of tokens goes through them: what they multiply, and in
- * what types. Everything above (cuts, lanes, plans) names an operator by this list.
+ * The operators of a forward pass, in the order in which a chunk of tokens goes through
+ * them: what they multiply, and in what types. Everything above (cuts, lanes, plans) names
+ * an operator by this list.
  */
 #ifndef OPS_H
 #define OPS_H
@@ -36,7 +37,10 @@ enum llm_op {
 };
 const char *llm_op_name(uint16_t op); /* "embed", "attn_norm", ... "logits" */
 
-/* The weights [*@k][*@n] of a layer's matmuls, and of the head's; false: @op multiplies with no weights. */
+/*
+ * The weights [*@k][*@n] of a layer's matmuls, and of the head's; false: @op
+ * multiplies with no weights.
+ */
 bool llm_op_matmul(const struct shape *shape, enum llm_op op, uint64_t *k, uint64_t *n);
 
 /* What the activations of the matmul @op are rounded to. */
@@ -44,7 +48,9 @@ enum llm_input llm_op_input(enum llm_weights w, enum llm_activations a, enum llm
 /* Of a cached value; the modelled SoC keeps F32 as F16, as all floats. */
 double llm_kv_bits(enum llm_kv kv);
 
-/* Bytes that the model takes in the SoC's memory: packed weights, and the cache of @n_ctx tokens. */
+/*
+ * Bytes that the model takes in the SoC's memory: packed weights, and the cache of @n_ctx tokens.
+ */
 uint64_t llm_shape_weight_bytes(const struct shape *shape, enum llm_weights weights);
 uint64_t llm_shape_kv_bytes(const struct shape *shape, uint32_t n_ctx, enum llm_kv kv);
 

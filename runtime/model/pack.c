@@ -31,22 +31,26 @@ struct pack {
 
 size_t llm_pack_bytes(enum llm_format format, unsigned int rows, unsigned int cols)
 {
-	return format == LLM_FORMAT_W4 ? npu_w4_bytes(rows, cols, LLM_W4_GROUP) : npu_w8_bytes(rows, cols);
+	return format == LLM_FORMAT_W4 ? npu_w4_bytes(rows, cols, LLM_W4_GROUP)
+				       : npu_w8_bytes(rows, cols);
 }
 
 /* An F32 scale per row, or an F16 one per group. */
 static size_t scales_bytes(enum llm_format format, unsigned int cols)
 {
-	size_t row = format == LLM_FORMAT_W4 ? cols / LLM_W4_GROUP * sizeof(uint16_t) : sizeof(float);
+	size_t row =
+		format == LLM_FORMAT_W4 ? cols / LLM_W4_GROUP * sizeof(uint16_t) : sizeof(float);
 
 	return (PANEL_ROWS * row + 63) / 64 * 64;
 }
 
 /* Row @r of the panel, which is row @n of the matrix. False: it is not finite. */
-static bool pack_row(const struct pack *p, unsigned int n, unsigned int r, void *scales, float *row, uint8_t *bytes)
+static bool pack_row(const struct pack *p, unsigned int n, unsigned int r, void *scales, float *row,
+		     uint8_t *bytes)
 {
 	const struct gguf_type_traits *traits = gguf_type_traits(p->t->type);
-	const uint8_t *src = (const uint8_t *)p->t->data + n * ((size_t)(p->cols / traits->block_values) * traits->block_bytes);
+	const uint8_t *src = (const uint8_t *)p->t->data +
+			     n * ((size_t)(p->cols / traits->block_values) * traits->block_bytes);
 	uint16_t *groups = (uint16_t *)scales + r * (p->cols / LLM_W4_GROUP);
 	uint8_t *dst = bytes + (size_t)r * p->cols;
 
@@ -72,7 +76,8 @@ static void pack_panel(void *arg, unsigned int task, unsigned int worker)
 	uint8_t *scales = p->packer->scratch + worker * p->scratch_bytes;
 	float *row = (float *)(scales + scales_bytes(p->format, p->cols));
 	uint8_t *bytes = (uint8_t *)(row + p->cols);
-	unsigned int n0 = task * PANEL_ROWS, nr = p->rows - n0 < PANEL_ROWS ? p->rows - n0 : PANEL_ROWS;
+	unsigned int n0 = task * PANEL_ROWS,
+		     nr = p->rows - n0 < PANEL_ROWS ? p->rows - n0 : PANEL_ROWS;
 
 	for (unsigned int r = 0; r < nr; r++) {
 		if (!pack_row(p, n0 + r, r, scales, row, bytes)) {
@@ -81,13 +86,15 @@ static void pack_panel(void *arg, unsigned int task, unsigned int worker)
 		}
 	}
 	if (p->format == LLM_FORMAT_W4)
-		npu_pack_w4(p->panels, p->rows, p->cols, LLM_W4_GROUP, n0, nr, bytes, (const uint16_t *)scales);
+		npu_pack_w4(p->panels, p->rows, p->cols, LLM_W4_GROUP, n0, nr, bytes,
+			    (const uint16_t *)scales);
 	else
-		npu_pack_w8(p->panels, p->rows, p->cols, n0, nr, (const int8_t *)bytes, (const float *)scales);
+		npu_pack_w8(p->panels, p->rows, p->cols, n0, nr, (const int8_t *)bytes,
+			    (const float *)scales);
 }
 
-int llm_pack_matrix(struct llm_packer *packer, const struct gguf_tensor *t, enum llm_format format, void *panels,
-		    unsigned int *bad)
+int llm_pack_matrix(struct llm_packer *packer, const struct gguf_tensor *t, enum llm_format format,
+		    void *panels, unsigned int *bad)
 {
 	struct pack p = {
 		.packer = packer,
@@ -99,7 +106,8 @@ int llm_pack_matrix(struct llm_packer *packer, const struct gguf_tensor *t, enum
 	};
 	size_t bytes;
 
-	p.scratch_bytes = scales_bytes(format, p.cols) + (size_t)p.cols * (sizeof(float) + PANEL_ROWS);
+	p.scratch_bytes =
+		scales_bytes(format, p.cols) + (size_t)p.cols * (sizeof(float) + PANEL_ROWS);
 	p.scratch_bytes = (p.scratch_bytes + 63) / 64 * 64;
 	bytes = p.scratch_bytes * llm_pool_threads(packer->pool);
 	if (bytes > packer->scratch_bytes) {
@@ -132,7 +140,8 @@ static unsigned int panel_check(const uint8_t *panel, size_t bytes, enum llm_for
 		for (unsigned int r = 0; r < first; r++) {
 			uint16_t scale;
 
-			memcpy(&scale, panel + at - (PANEL_ROWS - r) * sizeof(scale), sizeof(scale));
+			memcpy(&scale, panel + at - (PANEL_ROWS - r) * sizeof(scale),
+			       sizeof(scale));
 			if ((scale & 0x7c00) == 0x7c00)
 				first = r;
 		}
@@ -153,8 +162,8 @@ static void copy_panel(void *arg, unsigned int task, unsigned int worker)
 		pack_refuse(p, task * PANEL_ROWS + bad);
 }
 
-int llm_pack_copy(struct llm_packer *packer, const struct gguf_tensor *t, enum llm_format format, unsigned int rows,
-		  unsigned int cols, void *panels, unsigned int *bad)
+int llm_pack_copy(struct llm_packer *packer, const struct gguf_tensor *t, enum llm_format format,
+		  unsigned int rows, unsigned int cols, void *panels, unsigned int *bad)
 {
 	struct pack p = { .t = t, .format = format, .panels = panels, .rows = rows, .cols = cols };
 

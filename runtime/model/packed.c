@@ -16,7 +16,8 @@
 
 void llm_part_name(unsigned int part, char *name, size_t bytes)
 {
-	static const char *const norms[] = { "attn_norm", "ffn_norm", "attn_q_norm", "attn_k_norm" };
+	static const char *const norms[] = { "attn_norm", "ffn_norm", "attn_q_norm",
+					     "attn_k_norm" };
 
 	if (part >= LLM_PART_ATTN_NORM)
 		snprintf(name, bytes, "%s", norms[part - LLM_PART_ATTN_NORM]);
@@ -34,7 +35,8 @@ void llm_formats_choose(struct llm_formats *f, const struct llm_model *m, enum l
 		return;
 	}
 	for (unsigned int w = 0; w < LLM_NR_MATRICES; w++)
-		f->matrix[w] = w4 && llm_model_cols(m, w) % LLM_W4_GROUP == 0 ? LLM_FORMAT_W4 : LLM_FORMAT_W8;
+		f->matrix[w] = w4 && llm_model_cols(m, w) % LLM_W4_GROUP == 0 ? LLM_FORMAT_W4
+									      : LLM_FORMAT_W8;
 	f->output = w4 && m->output->type == GGUF_Q4_0 ? LLM_FORMAT_W4 : LLM_FORMAT_W8;
 }
 
@@ -46,8 +48,8 @@ struct loader {
 	uint64_t done, total; /* bytes of matrices */
 };
 
-static int load_matrix(struct loader *l, const struct gguf_tensor *t, enum llm_format format, unsigned int rows,
-		       unsigned int cols, struct npu_buffer *buf, size_t off)
+static int load_matrix(struct loader *l, const struct gguf_tensor *t, enum llm_format format,
+		       unsigned int rows, unsigned int cols, struct npu_buffer *buf, size_t off)
 {
 	const struct llm_packed_source *src = l->src;
 	uint8_t *panels = (uint8_t *)npu_buffer_data(buf) + off;
@@ -59,14 +61,15 @@ static int load_matrix(struct loader *l, const struct gguf_tensor *t, enum llm_f
 	else
 		err = llm_pack_matrix(&l->packer, t, format, panels, &bad);
 	if (err == -ERANGE)
-		return llm_fail(-EINVAL, "%s: row %u of tensor %s holds a value that is not finite", src->path, bad,
-				t->name);
+		return llm_fail(-EINVAL, "%s: row %u of tensor %s holds a value that is not finite",
+				src->path, bad, t->name);
 	if (err)
 		return llm_fail(err, "%s: no memory to quantise the weights", src->path);
 	gguf_tensor_done(src->file, t);
 	l->done += llm_pack_bytes(format, rows, cols);
 	if (src->progress && src->progress(src->ud, (double)l->done / (double)l->total, t->name))
-		return llm_fail(-ECANCELED, "%s: loading was stopped at tensor %s", src->path, t->name);
+		return llm_fail(-ECANCELED, "%s: loading was stopped at tensor %s", src->path,
+				t->name);
 	return 0;
 }
 
@@ -87,8 +90,8 @@ static const float *layer_vector(const struct llm_layer *layer, unsigned int par
 }
 
 /* Sizes and places of a block's parts; returns the bytes of its buffer. */
-static size_t block_plan(struct llm_packed_block *block, const struct llm_model *m, const struct llm_layer *layer,
-			 const struct llm_formats *formats)
+static size_t block_plan(struct llm_packed_block *block, const struct llm_model *m,
+			 const struct llm_layer *layer, const struct llm_formats *formats)
 {
 	size_t off = 0;
 
@@ -97,7 +100,8 @@ static size_t block_plan(struct llm_packed_block *block, const struct llm_model 
 		size_t bytes;
 
 		if (part < LLM_PART_BIAS)
-			bytes = llm_pack_bytes(formats->matrix[part], rows, llm_model_cols(m, part));
+			bytes = llm_pack_bytes(formats->matrix[part], rows,
+					       llm_model_cols(m, part));
 		else if (!layer_vector(layer, part))
 			bytes = 0;
 		else if (part < LLM_PART_ATTN_NORM)
@@ -126,8 +130,8 @@ static int load_block(struct loader *l, struct llm_packed_block *block, unsigned
 			       layer_vector(layer, part), block->part[part].bytes);
 	}
 	for (unsigned int w = 0; !err && w < LLM_NR_MATRICES; w++)
-		err = load_matrix(l, layer->matrix[w], l->formats->matrix[w], llm_model_rows(m, w), llm_model_cols(m, w),
-				  block->buf, block->part[w].off);
+		err = load_matrix(l, layer->matrix[w], l->formats->matrix[w], llm_model_rows(m, w),
+				  llm_model_cols(m, w), block->buf, block->part[w].off);
 	if (!l->src->keep_mapped)
 		npu_buffer_unmap(block->buf);
 	return err;
@@ -140,12 +144,13 @@ static int load_output(struct loader *l, struct llm_packed *packed)
 
 	packed->output_off = (m->n_embd * sizeof(float) + BIND_ALIGN - 1) / BIND_ALIGN * BIND_ALIGN;
 	packed->output_bytes = llm_pack_bytes(l->formats->output, m->n_vocab, m->n_embd);
-	err = npu_buffer_create(l->src->ctx, packed->output_off + packed->output_bytes, NPU_BUFFER_DEVICE_READ_ONLY,
-				&packed->head);
+	err = npu_buffer_create(l->src->ctx, packed->output_off + packed->output_bytes,
+				NPU_BUFFER_DEVICE_READ_ONLY, &packed->head);
 	if (err)
 		return llm_fail(err, "%s: weights of the output: %s", l->src->path, npu_error());
 	memcpy(npu_buffer_data(packed->head), m->output_norm, m->n_embd * sizeof(float));
-	err = load_matrix(l, m->output, l->formats->output, m->n_vocab, m->n_embd, packed->head, packed->output_off);
+	err = load_matrix(l, m->output, l->formats->output, m->n_vocab, m->n_embd, packed->head,
+			  packed->output_off);
 	if (!l->src->keep_mapped)
 		npu_buffer_unmap(packed->head);
 	return err;
@@ -165,7 +170,8 @@ int llm_packed_load(struct llm_packed *packed, const struct llm_packed_source *s
 	packed->float_input = src->weights == LLM_WEIGHTS_W4A16;
 	packed->activations = src->activations;
 	for (unsigned int w = 0; w < LLM_NR_MATRICES; w++)
-		l.total += llm_pack_bytes(packed->formats.matrix[w], llm_model_rows(m, w), llm_model_cols(m, w)) *
+		l.total += llm_pack_bytes(packed->formats.matrix[w], llm_model_rows(m, w),
+					  llm_model_cols(m, w)) *
 			   m->n_layer;
 	l.total += llm_pack_bytes(packed->formats.output, m->n_vocab, m->n_embd);
 	packed->n_layer = m->n_layer;
@@ -197,7 +203,8 @@ void llm_packed_free(struct llm_packed *packed)
 
 enum llm_input llm_packed_input(const struct llm_packed *packed, int matrix)
 {
-	enum llm_format format = matrix < 0 ? packed->formats.output : packed->formats.matrix[matrix];
+	enum llm_format format =
+		matrix < 0 ? packed->formats.output : packed->formats.matrix[matrix];
 
 	if (format == LLM_FORMAT_W4 && packed->float_input)
 		return LLM_INPUT_FLOATS;

@@ -61,8 +61,8 @@ struct llm_packed_source {
 	void *ud;
 };
 
-/* Reads, quantises and packs all matrices; a tensor's pages of the file are given back as soon as it is packed. 0 or -errno with
- * the error line. */
+/* Reads, quantises and packs all matrices; a tensor's pages of the file are given back as soon as
+ * it is packed. 0 or -errno with the error line. */
 int llm_packed_load(struct llm_packed *packed, const struct llm_packed_source *src);
 void llm_packed_free(struct llm_packed *packed);
 

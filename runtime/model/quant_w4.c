@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The search for a group's scale. Its cost is that of rounding 32 values as often as there are candidates, so it is written in
- * vectors, once, and compiled for each instruction set; operations and their order are the same everywhere, hence the results.
+ * The search for a group's scale. Its cost is that of rounding 32 values as often as there are
+ * candidates, so it is written in vectors, once, and compiled for each instruction set; operations
+ * and their order are the same everywhere, hence the results.
  */
 #include "quant_w4.h"
 
@@ -19,8 +20,12 @@
 typedef float vf __attribute__((vector_size(LANES * 4)));
 typedef int32_t vi __attribute__((vector_size(LANES * 4)));
 
-/* Greatest magnitude over a scale: from 8, which wastes nothing of -8..7, to what lets the tails be cut. */
-static const float spans[] = { 8.0f, 7.75f, 7.5f, 7.25f, 7.0f, 6.75f, 6.5f, 6.25f, 6.0f, 5.5f, 8.5f, 9.0f };
+/*
+ * Greatest magnitude over a scale: from 8, which wastes nothing of -8..7, to
+ * what lets the tails be cut.
+ */
+static const float spans[] = { 8.0f, 7.75f, 7.5f, 7.25f, 7.0f, 6.75f,
+			       6.5f, 6.25f, 6.0f, 5.5f,	 8.5f, 9.0f };
 #define NR_SPANS (sizeof(spans) / sizeof(spans[0]))
 
 /* Vectors go by address: as arguments they would have no one ABI. */
@@ -34,7 +39,10 @@ static inline __attribute__((always_inline)) float sum(const vf *p)
 	return v[0] + v[1];
 }
 
-/* x times @inverse, rounded to nearest even and held to -8..7. Adding 1.5 * 2^23 rounds: no fraction is left. */
+/*
+ * x times @inverse, rounded to nearest even and held to -8..7. Adding 1.5 * 2^23
+ * rounds: no fraction is left.
+ */
 static inline __attribute__((always_inline)) void rounded(vf *y, const vf *x, float inverse)
 {
 	const vf zero = { 0 }, low = zero - 8, high = zero + 7;

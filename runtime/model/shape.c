@@ -44,8 +44,8 @@ static int parse_number(struct reader *r, size_t i, const char *value)
 	unsigned long v = strtoul(value, &end, 10);
 
 	if (end == value || *end || value[0] == '-' || v < 1 || v > numbers[i].max)
-		return llm_fail(-EINVAL, "shape %s: %s = %s: a number from 1 to %u is wanted", r->path, numbers[i].key,
-				value, numbers[i].max);
+		return llm_fail(-EINVAL, "shape %s: %s = %s: a number from 1 to %u is wanted",
+				r->path, numbers[i].key, value, numbers[i].max);
 	*(uint32_t *)((char *)r->shape + numbers[i].offset) = (uint32_t)v;
 	return 0;
 }
@@ -55,7 +55,8 @@ static int parse_flag(struct reader *r, size_t i, const char *value)
 	bool *const to[NR_FLAGS] = { &r->shape->gated, &r->shape->tied, &r->shape->qkv_bias };
 
 	if (strcmp(value, "yes") && strcmp(value, "no"))
-		return llm_fail(-EINVAL, "shape %s: %s = %s: yes or no is wanted", r->path, flags[i], value);
+		return llm_fail(-EINVAL, "shape %s: %s = %s: yes or no is wanted", r->path,
+				flags[i], value);
 	*to[i] = value[0] == 'y';
 	return 0;
 }
@@ -69,7 +70,8 @@ static int parse_activation(struct reader *r, const char *value)
 			r->shape->activation = i;
 			return 0;
 		}
-	return llm_fail(-EINVAL, "shape %s: activation = %s: silu, gelu or relu is wanted", r->path, value);
+	return llm_fail(-EINVAL, "shape %s: activation = %s: silu, gelu or relu is wanted", r->path,
+			value);
 }
 
 static int parse_key(struct reader *r, const char *name, const char *value, unsigned int *bit)
@@ -98,7 +100,8 @@ static int handle(void *user, const char *section, const char *name, const char 
 	if (r->err)
 		return 0;
 	if (strcmp(section, "model"))
-		r->err = llm_fail(-EINVAL, "shape %s: section [%s]: only [model] is known", r->path, section);
+		r->err = llm_fail(-EINVAL, "shape %s: section [%s]: only [model] is known", r->path,
+				  section);
 	else
 		r->err = parse_key(r, name, value, &bit);
 	if (!r->err && (r->seen >> bit & 1))
@@ -119,8 +122,8 @@ static int check(const struct reader *r)
 					: i < NR_NUMBERS + NR_FLAGS ? flags[i - NR_NUMBERS]
 								    : "activation");
 	if (s->heads % s->kv_heads)
-		return llm_fail(-EINVAL, "shape %s: heads = %u is no multiple of kv_heads = %u", r->path, s->heads,
-				s->kv_heads);
+		return llm_fail(-EINVAL, "shape %s: heads = %u is no multiple of kv_heads = %u",
+				r->path, s->heads, s->kv_heads);
 	return 0;
 }
 
@@ -133,17 +136,22 @@ int shape_load(const char *name, struct shape *shape)
 	int line;
 
 	if (!f)
-		return llm_fail(-errno, "shape %s: %s; share/shapes has those that are known, or give a file", name,
-				strerror(errno));
+		return llm_fail(
+			-errno,
+			"shape %s: %s; share/shapes has those that are known, or give a file", name,
+			strerror(errno));
 	*shape = (struct shape){ 0 };
 	base = base ? base + 1 : path;
 	snprintf(shape->name, sizeof(shape->name), "%.31s", base);
-	if (strlen(base) > 5 && strlen(base) < sizeof(shape->name) && !strcmp(base + strlen(base) - 5, ".conf"))
+	if (strlen(base) > 5 && strlen(base) < sizeof(shape->name) &&
+	    !strcmp(base + strlen(base) - 5, ".conf"))
 		shape->name[strlen(base) - 5] = '\0';
 	line = ini_parse_file(f, handle, &r);
 	fclose(f);
 	if (!r.err && line)
-		r.err = llm_fail(-EINVAL, "shape %s: line %d: neither a section, nor a key, nor a comment", path, line);
+		r.err = llm_fail(-EINVAL,
+				 "shape %s: line %d: neither a section, nor a key, nor a comment",
+				 path, line);
 	return r.err ? r.err : check(&r);
 }
 

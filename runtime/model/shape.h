@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Model shapes: what a transformer's cost depends on, as a text file (share/shapes/NAME.conf), for plans without
- * weights.
+ * Model shapes: what a transformer's cost depends on, as a text file (share/shapes/NAME.conf),
+ * for plans without weights.
  */
 #ifndef SHAPE_H
 #define SHAPE_H
@@ -24,8 +24,8 @@ struct shape {
 	bool qkv_bias;
 };
 
-/* As profile_load() finds profiles: a file, or a name of share/shapes (VNPU_SHAPES). 0, or -errno and one line from
- * llm_error(). */
+/* As profile_load() finds profiles: a file, or a name of share/shapes (VNPU_SHAPES). 0, or -errno
+ * and one line from llm_error(). */
 int shape_load(const char *name, struct shape *shape);
 
 uint64_t shape_layer_weights(const struct shape *s); /* of one layer's matrices */

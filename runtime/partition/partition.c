@@ -19,8 +19,8 @@ const char *partition_cut_name(enum partition_cut cut)
 
 /* ---- the profiler: what a slice takes ---- */
 
-struct soc_op partition_work(const struct partition_options *o, enum soc_lane lane, uint64_t rows, uint64_t k,
-			     uint64_t n)
+struct soc_op partition_work(const struct partition_options *o, enum soc_lane lane, uint64_t rows,
+			     uint64_t k, uint64_t n)
 {
 	const struct profile *p = o->profile;
 	struct soc_op work = {
@@ -36,14 +36,14 @@ struct soc_op partition_work(const struct partition_options *o, enum soc_lane la
 	struct soc_op turned = work;
 
 	turned.order = NPU_TIME_WEIGHTS_STREAMED;
-	if (lane == SOC_NPU &&
-	    soc_alone_ns(p, lane, soc_op_cost(p, lane, &turned)) < soc_alone_ns(p, lane, soc_op_cost(p, lane, &work)))
+	if (lane == SOC_NPU && soc_alone_ns(p, lane, soc_op_cost(p, lane, &turned)) <
+				       soc_alone_ns(p, lane, soc_op_cost(p, lane, &work)))
 		return turned;
 	return work;
 }
 
-struct soc_cost partition_cost(const struct partition_options *o, enum soc_lane lane, uint64_t rows, uint64_t k,
-			       uint64_t n)
+struct soc_cost partition_cost(const struct partition_options *o, enum soc_lane lane, uint64_t rows,
+			       uint64_t k, uint64_t n)
 {
 	struct soc_op work = partition_work(o, lane, rows, k, n);
 	struct soc_cost cost = soc_op_cost(o->profile, lane, &work);
@@ -95,7 +95,8 @@ static void next_piece(const struct pieces *p, struct progress *at, unsigned int
 }
 
 /* That of a piece which has started. */
-static void set_rates(const struct profile *prof, struct pieces *const lanes[2], struct progress at[2])
+static void set_rates(const struct profile *prof, struct pieces *const lanes[2],
+		      struct progress at[2])
 {
 	const struct soc_cost *work[SOC_NR_LANES] = { NULL };
 	double rate[SOC_NR_LANES];
@@ -108,7 +109,10 @@ static void set_rates(const struct profile *prof, struct pieces *const lanes[2],
 		at[l].rate = rate[lanes[l]->lane];
 }
 
-/* Lets both lanes work until all is done: the virtual clock's rules (scheduler_virtual.c) for two lines of pieces. */
+/*
+ * Lets both lanes work until all is done: the virtual clock's rules (scheduler_virtual.c)
+ * for two lines of pieces.
+ */
 static void run_pieces(const struct profile *prof, struct pieces *gpu, struct pieces *npu)
 {
 	struct pieces *const lanes[2] = { gpu, npu };
@@ -125,7 +129,8 @@ static void run_pieces(const struct profile *prof, struct pieces *gpu, struct pi
 		set_rates(prof, lanes, at);
 		for (int l = 0; l < 2; l++) {
 			if (at[l].i < lanes[l]->n)
-				need[l] = at[l].start_ns > 0 ? at[l].start_ns : at[l].left / at[l].rate;
+				need[l] = at[l].start_ns > 0 ? at[l].start_ns
+							     : at[l].left / at[l].rate;
 			ns = need[l] < ns ? need[l] : ns;
 		}
 		now += ns;
@@ -203,7 +208,8 @@ void partition_slice(const struct partition *part, uint32_t i, struct partition_
 	}
 	*slice = (struct partition_slice){ .lane = SOC_NPU, .cols = part->n - part->gpu_cols };
 	slice->graph_rows = find_segment(part, i, &slice->row);
-	slice->rows = tokens - slice->row < slice->graph_rows ? tokens - slice->row : slice->graph_rows;
+	slice->rows =
+		tokens - slice->row < slice->graph_rows ? tokens - slice->row : slice->graph_rows;
 }
 
 static uint64_t graph_tokens(const struct partition *part)
@@ -222,7 +228,8 @@ uint32_t partition_padding(const struct partition *part)
 	return tokens ? (uint32_t)(tokens - (part->m - part->gpu_tokens)) : 0;
 }
 
-static void npu_pieces(const struct partition_options *o, const struct partition *part, struct pieces *npu)
+static void npu_pieces(const struct partition_options *o, const struct partition *part,
+		       struct pieces *npu)
 {
 	double launch = soc_start_ns(o->profile, SOC_NPU, o->sync, 0);
 	uint64_t cols = part->n - part->gpu_cols;
@@ -231,19 +238,25 @@ static void npu_pieces(const struct partition_options *o, const struct partition
 		add_piece(npu, launch, partition_cost(o, SOC_NPU, part->exact, part->k, cols), 1);
 	for (int i = PARTITION_NR_GRAPHS - 1; i >= 0; i--)
 		if (part->graphs[i])
-			add_piece(npu, launch, partition_cost(o, SOC_NPU, partition_graph_tokens(i), part->k, cols),
+			add_piece(npu, launch,
+				  partition_cost(o, SOC_NPU, partition_graph_tokens(i), part->k,
+						 cols),
 				  part->graphs[i]);
 }
 
-static void gpu_pieces(const struct partition_options *o, const struct partition *part, struct pieces *gpu)
+static void gpu_pieces(const struct partition_options *o, const struct partition *part,
+		       struct pieces *gpu)
 {
 	double submit = soc_start_ns(o->profile, SOC_GPU, o->sync, 0);
 
 	if (part->gpu_cols)
-		add_piece(gpu, submit, partition_cost(o, SOC_GPU, part->m - part->gpu_tokens, part->k, part->gpu_cols),
+		add_piece(gpu, submit,
+			  partition_cost(o, SOC_GPU, part->m - part->gpu_tokens, part->k,
+					 part->gpu_cols),
 			  1);
 	if (part->gpu_tokens)
-		add_piece(gpu, submit, partition_cost(o, SOC_GPU, part->gpu_tokens, part->k, part->n), 1);
+		add_piece(gpu, submit,
+			  partition_cost(o, SOC_GPU, part->gpu_tokens, part->k, part->n), 1);
 }
 
 void partition_predict(const struct partition_options *o, struct partition *part)
@@ -252,7 +265,8 @@ void partition_predict(const struct partition_options *o, struct partition *part
 	struct pieces gpu = { .lane = SOC_GPU }, npu = { .lane = SOC_NPU };
 	double to_npu = soc_handover_ns(p, SOC_GPU, SOC_NPU, o->sync);
 	double to_gpu = soc_handover_ns(p, SOC_NPU, SOC_GPU, o->sync);
-	double drained = soc_start_ns(p, SOC_GPU, o->sync, 1) - soc_start_ns(p, SOC_GPU, o->sync, 0);
+	double drained =
+		soc_start_ns(p, SOC_GPU, o->sync, 1) - soc_start_ns(p, SOC_GPU, o->sync, 0);
 	double copies = o->sync == SOC_SYNC_DRIVER ? 2 * p->gpu.copy_us * 1e3 : 0, longest, rest;
 
 	npu_pieces(o, part, &npu);
@@ -262,7 +276,8 @@ void partition_predict(const struct partition_options *o, struct partition *part
 	run_pieces(p, &gpu, &npu);
 	part->gpu_ns = gpu.end_ns;
 	part->npu_ns = npu.n ? npu.end_ns - to_npu : 0;
-	part->total_ns = npu.n && npu.end_ns + to_gpu > gpu.end_ns ? npu.end_ns + to_gpu + drained : gpu.end_ns;
+	part->total_ns = npu.n && npu.end_ns + to_gpu > gpu.end_ns ? npu.end_ns + to_gpu + drained
+								   : gpu.end_ns;
 	longest = part->gpu_ns > part->npu_ns ? part->gpu_ns : part->npu_ns;
 	rest = part->total_ns - longest;
 	part->copy_ns = copies < rest ? copies : rest;
@@ -271,7 +286,8 @@ void partition_predict(const struct partition_options *o, struct partition *part
 
 bool partition_is_exact(const struct partition_options *o, uint32_t m)
 {
-	return m <= PARTITION_EXACT_ROWS || (o->graphs != LLM_GRAPHS_PADDED && o->graphs != LLM_GRAPHS_PIPE);
+	return m <= PARTITION_EXACT_ROWS ||
+	       (o->graphs != LLM_GRAPHS_PADDED && o->graphs != LLM_GRAPHS_PIPE);
 }
 
 uint32_t partition_first(uint32_t m)
@@ -279,7 +295,8 @@ uint32_t partition_first(uint32_t m)
 	return m < PARTITION_REGION ? 0 : m / PARTITION_MAX_GRAPH - 1;
 }
 
-void partition_take_graphs(enum llm_graphs graphs, uint32_t tokens, uint32_t count[PARTITION_NR_GRAPHS])
+void partition_take_graphs(enum llm_graphs graphs, uint32_t tokens,
+			   uint32_t count[PARTITION_NR_GRAPHS])
 {
 	uint32_t units = partition_units(tokens), most = 1u << (PARTITION_NR_GRAPHS - 1);
 
@@ -349,8 +366,12 @@ struct search {
 	const struct partition_options *o;
 	struct partition *best;
 	uint64_t cols; /* of the GPU */
-	double graph_ns[PARTITION_NR_GRAPHS]; /* launch and work, alone, with the columns that are left */
-	/* By units of 32 tokens: the fastest graphs for exactly so many, [1] for at least, and the index of one. */
+	/* Launch and work, alone, with the columns that are left. */
+	double graph_ns[PARTITION_NR_GRAPHS];
+	/*
+	 * By units of 32 tokens: the fastest graphs for exactly so many, [1] for at
+	 * least, and the index of one.
+	 */
 	struct fastest {
 		double ns;
 		uint8_t graph;
@@ -363,7 +384,8 @@ static double graph_alone_ns(const struct search *s, uint32_t rows)
 	uint64_t cols = s->best->n - s->cols;
 
 	return soc_start_ns(o->profile, SOC_NPU, o->sync, 0) +
-	       soc_alone_ns(o->profile, SOC_NPU, partition_cost(o, SOC_NPU, rows, s->best->k, cols));
+	       soc_alone_ns(o->profile, SOC_NPU,
+			    partition_cost(o, SOC_NPU, rows, s->best->k, cols));
 }
 
 static void find_graphs(struct search *s, uint32_t units)
@@ -391,21 +413,26 @@ static void find_graphs(struct search *s, uint32_t units)
 	}
 }
 
-/* The graphs that go with @part's cut; what they take if nothing else is at work, or INFINITY if there are none. */
+/*
+ * The graphs that go with @part's cut; what they take if nothing else is at work, or
+ * INFINITY if there are none.
+ */
 static double choose_graphs(const struct search *s, struct partition *part)
 {
 	enum llm_partition allowed = s->o->partition;
 	uint32_t first = partition_first(part->m), rows = part->m - part->gpu_tokens;
 	uint32_t units = partition_units(rows - first * PARTITION_MAX_GRAPH);
 	/* Tokens that the GPU takes are not padded for the NPU too. */
-	bool padded = !part->gpu_tokens && (allowed == LLM_PARTITION_AUTO || allowed == LLM_PARTITION_HYBRID);
+	bool padded = !part->gpu_tokens &&
+		      (allowed == LLM_PARTITION_AUTO || allowed == LLM_PARTITION_HYBRID);
 	const struct fastest *f = s->fastest[padded];
 	double ns = first * s->graph_ns[PARTITION_NR_GRAPHS - 1];
 
 	if (s->o->graphs == LLM_GRAPHS_PADDED || allowed == LLM_PARTITION_SEQUENCE) {
 		partition_take_graphs(LLM_GRAPHS_PADDED, rows, part->graphs);
 		for (int i = 0; i < PARTITION_NR_GRAPHS; i++)
-			ns += (part->graphs[i] - (i == PARTITION_NR_GRAPHS - 1 ? first : 0)) * s->graph_ns[i];
+			ns += (part->graphs[i] - (i == PARTITION_NR_GRAPHS - 1 ? first : 0)) *
+			      s->graph_ns[i];
 		return part->gpu_tokens && partition_padding(part) ? INFINITY : ns;
 	}
 	ns += f[units].ns;
@@ -426,7 +453,8 @@ static double gpu_alone_ns(const struct search *s, uint32_t rows, uint64_t cols)
 	if (!rows || !cols)
 		return 0;
 	return soc_start_ns(o->profile, SOC_GPU, o->sync, 0) +
-	       soc_alone_ns(o->profile, SOC_GPU, partition_cost(o, SOC_GPU, rows, s->best->k, cols));
+	       soc_alone_ns(o->profile, SOC_GPU,
+			    partition_cost(o, SOC_GPU, rows, s->best->k, cols));
 }
 
 static void keep_if_faster(struct search *s, struct partition *part)
@@ -441,11 +469,14 @@ static void keep_if_faster(struct search *s, struct partition *part)
 /* @tokens for the GPU beside its columns. False if that alone takes too long, and so do more. */
 static bool try_tokens(struct search *s, uint32_t tokens)
 {
-	struct partition part = {
-		.m = s->best->m, .k = s->best->k, .n = s->best->n, .gpu_tokens = tokens, .gpu_cols = s->cols
-	};
+	struct partition part = { .m = s->best->m,
+				  .k = s->best->k,
+				  .n = s->best->n,
+				  .gpu_tokens = tokens,
+				  .gpu_cols = s->cols };
 
-	if (gpu_alone_ns(s, part.m - tokens, s->cols) + gpu_alone_ns(s, tokens, part.n) >= s->best->total_ns)
+	if (gpu_alone_ns(s, part.m - tokens, s->cols) + gpu_alone_ns(s, tokens, part.n) >=
+	    s->best->total_ns)
 		return false;
 	if (choose_graphs(s, &part) < s->best->total_ns)
 		keep_if_faster(s, &part);
@@ -454,11 +485,14 @@ static bool try_tokens(struct search *s, uint32_t tokens)
 
 static void try_columns(struct search *s)
 {
-	uint32_t m = s->best->m, first = partition_first(m), region = m - first * PARTITION_MAX_GRAPH;
+	uint32_t m = s->best->m, first = partition_first(m),
+		 region = m - first * PARTITION_MAX_GRAPH;
 	uint32_t tokens = region % PARTITION_MIN_GRAPH ?: PARTITION_MIN_GRAPH;
 
 	if (partition_is_exact(s->o, m)) {
-		struct partition part = { .m = m, .k = s->best->k, .n = s->best->n, .exact = m, .gpu_cols = s->cols };
+		struct partition part = {
+			.m = m, .k = s->best->k, .n = s->best->n, .exact = m, .gpu_cols = s->cols
+		};
 
 		if (graph_alone_ns(s, m) < s->best->total_ns)
 			keep_if_faster(s, &part);
@@ -470,7 +504,8 @@ static void try_columns(struct search *s)
 		tokens += PARTITION_MIN_GRAPH;
 }
 
-void partition_search(const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n, struct partition *part)
+void partition_search(const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n,
+		      struct partition *part)
 {
 	struct search s = { .o = o, .best = part };
 
@@ -478,6 +513,7 @@ void partition_search(const struct partition_options *o, uint32_t m, uint64_t k,
 	if (o->partition == LLM_PARTITION_NONE)
 		return;
 	/* Tokens beside them make the GPU's part larger still. */
-	for (s.cols = 0; s.cols < n && gpu_alone_ns(&s, m, s.cols) < part->total_ns; s.cols += PARTITION_COLS)
+	for (s.cols = 0; s.cols < n && gpu_alone_ns(&s, m, s.cols) < part->total_ns;
+	     s.cols += PARTITION_COLS)
 		try_columns(&s);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The partition solver: how one matrix product [m][k] x [k][n] with constant weights is cut between the GPU and the NPU
- * (HeteroLLM 4.1 and 4.3).
+ * The partition solver: how one matrix product [m][k] x [k][n] with constant weights is cut between
+ * the GPU and the NPU (HeteroLLM 4.1 and 4.3).
  *
- *	struct partition_options o = { .profile = p, .weights = LLM_WEIGHTS_W4A16, .partition = LLM_PARTITION_AUTO,
+ *	struct partition_options o = { .profile = p, .weights = LLM_WEIGHTS_W4A16,
+ *	.partition = LLM_PARTITION_AUTO,
  *				       .graphs = LLM_GRAPHS_PIPE };
  *	struct partition part;
  *	partition_search(&o, 300, 4096, 14336, &part);
@@ -19,20 +20,23 @@
  *	          | GPU                          |  gpu_tokens
  *	          +------------------------------+
  *
- * The NPU's graphs have 32, 64, ... 1024 tokens; only the last may be padded. For at most PARTITION_EXACT_ROWS tokens,
- * which decoding has, there is a graph of exactly so many. Columns (the paper's rows: of the weights) are cut at multiples
- * of 256, tokens at multiples of 32, and the GPU's kernels take any number. Every slice is part of one buffer, so nothing
+ * The NPU's graphs have 32, 64, ... 1024 tokens; only the last may be padded. For at most
+ * PARTITION_EXACT_ROWS tokens, which decoding has, there is a graph of exactly so many.
+ * Columns (the paper's rows: of the weights) are cut at multiples of 256, tokens at multiples
+ * of 32, and the GPU's kernels take any number. Every slice is part of one buffer, so nothing
  * is copied to merge them.
  *
  * What the solver makes small is the paper's (4.3):
  *
- *	T = min(max(T_gpu(part 1), T_npu(part 2)) + T_sync + T_copy, T_gpu(all), T_npu(all) + T_sync + T_copy)
+ *	T = min(max(T_gpu(part 1), T_npu(part 2)) + T_sync + T_copy, T_gpu(all),
+ *	T_npu(all) + T_sync + T_copy)
  *
- * Time begins where the GPU has ended the operator before, and ends where it may submit the one after: float operators
- * are the GPU's. T_npu contains the launches, T_gpu the submissions. While both are at work they share the memory as
- * soc_share_gbps() says, so the times of one depend on what the other is given. T_sync is what learning of the NPU's end
- * takes; an NPU that ends last (prefill: NPU-dominant) leaves the GPU's queue empty, which makes the next submission
- * dearer, while a kernel behind one that still runs is ordered by the queue (decoding: GPU-dominant, 4.2).
+ * Time begins where the GPU has ended the operator before, and ends where it may submit the one
+ * after: float operators are the GPU's. T_npu contains the launches, T_gpu the submissions. While
+ * both are at work they share the memory as soc_share_gbps() says, so the times of one depend on
+ * what the other is given. T_sync is what learning of the NPU's end takes; an NPU that ends last
+ * (prefill: NPU-dominant) leaves the GPU's queue empty, which makes the next submission dearer,
+ * while a kernel behind one that still runs is ordered by the queue (decoding: GPU-dominant, 4.2).
  */
 #ifndef PARTITION_H
 #define PARTITION_H
@@ -61,17 +65,22 @@ const char *partition_cut_name(enum partition_cut cut); /* "gpu", "npu", "row", 
 struct partition_options {
 	const struct profile *profile;
 	/*
-	 * What the profiler knows of a product (4.3). NULL: it has measured all, and the lanes take what the profile's model
-	 * says. Else it predicts: the NPU by this predictor, which is of lane npu, and the GPU by the profile's sustained rate
-	 * or its memory, whichever takes longer. Traffic is the model's.
+	 * What the profiler knows of a product (4.3). NULL: it has measured all, and the lanes take
+	 * what the profile's model says. Else it predicts: the NPU by this predictor, which is of
+	 * lane npu, and the GPU by the profile's sustained rate or its memory, whichever takes
+	 * longer. Traffic is the model's.
 	 */
 	const struct predictor *predictor;
 	enum llm_weights weights; /* not AUTO */
-	unsigned int planes; /* of activations (llm_input_planes()): so many times as many rows are multiplied; 0 is 1 */
+	/*
+	 * Of activations (llm_input_planes()): so many times as many rows are multiplied; 0 is 1.
+	 */
+	unsigned int planes;
 	enum soc_sync sync;
 	enum llm_partition partition; /* which cuts are allowed, beside none */
-	/* PADDED and PIPE: the NPU's graphs are of the sizes above. PIPE without a cut takes them by falling size and pads the
-	 * last to the smallest; with one it takes the set that is the fastest. Others: there is one of exactly @m tokens. */
+	/* PADDED and PIPE: the NPU's graphs are of the sizes above. PIPE without a cut takes them
+	 * by falling size and pads the last to the smallest; with one it takes the set that is the
+	 * fastest. Others: there is one of exactly @m tokens. */
 	enum llm_graphs graphs;
 	double gpu_busy; /* share of the GPU's time that other work takes: 0 to below 1 */
 };
@@ -80,7 +89,8 @@ struct partition {
 	enum partition_cut cut;
 	uint32_t m;
 	uint64_t k, n;
-	uint32_t graphs[PARTITION_NR_GRAPHS]; /* how many graphs of PARTITION_MIN_GRAPH << i tokens the NPU runs */
+	/* How many graphs of PARTITION_MIN_GRAPH << i tokens the NPU runs. */
+	uint32_t graphs[PARTITION_NR_GRAPHS];
 	uint32_t exact; /* or one graph of so many tokens; 0: none */
 	uint32_t gpu_tokens; /* from the end */
 	uint64_t gpu_cols; /* from the end, of the other tokens; n: all is the GPU's */
@@ -89,17 +99,21 @@ struct partition {
 };
 
 /*
- * The fastest partition that @o allows. The search takes for each number of columns the fastest graphs for each number of
- * tokens by dynamic programming, each lane as if it were alone, and leaves out what could not be faster if both were.
- * Below 2048 tokens nothing else is left out; of more, the first graphs have 1024 tokens.
+ * The fastest partition that @o allows. The search takes for each number of columns the fastest
+ * graphs for each number of tokens by dynamic programming, each lane as if it were alone, and
+ * leaves out what could not be faster if both were. Below 2048 tokens nothing else is left out; of
+ * more, the first graphs have 1024 tokens.
  */
-void partition_search(const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n, struct partition *part);
+void partition_search(const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n,
+		      struct partition *part);
 
 /* Predicted times of @part's cut, into it; its other fields are set. */
 void partition_predict(const struct partition_options *o, struct partition *part);
 
-uint32_t partition_nr_segments(const struct partition *part); /* graphs that the NPU runs, one after another */
-uint32_t partition_segment(const struct partition *part, uint32_t i); /* tokens of graph @i, the largest first */
+/* Graphs that the NPU runs, one after another. */
+uint32_t partition_nr_segments(const struct partition *part);
+/* Tokens of graph @i, the largest first. */
+uint32_t partition_segment(const struct partition *part, uint32_t i);
 uint32_t partition_padding(const struct partition *part); /* tokens that they have too many */
 
 /* What one lane does of the product at a time: the rectangle of the result, tokens by columns. */
@@ -109,13 +123,15 @@ struct partition_slice {
 	uint32_t graph_rows; /* of the NPU's graph; else rows */
 	uint64_t col, cols;
 };
-/* Slices are disjoint and make up the whole: first the NPU's, in the order in which it runs them, then the GPU's columns,
- * then its tokens. */
+/* Slices are disjoint and make up the whole: first the NPU's, in the order in which it runs them,
+ * then the GPU's columns, then its tokens. */
 uint32_t partition_nr_slices(const struct partition *part);
 void partition_slice(const struct partition *part, uint32_t i, struct partition_slice *slice);
 
-/* A product of that size on @lane, by the order of operands that is faster there (HeteroLLM 3.2). */
-struct soc_op partition_work(const struct partition_options *o, enum soc_lane lane, uint64_t rows, uint64_t k,
-			     uint64_t n);
+/*
+ * A product of that size on @lane, by the order of operands that is faster there (HeteroLLM 3.2).
+ */
+struct soc_op partition_work(const struct partition_options *o, enum soc_lane lane, uint64_t rows,
+			     uint64_t k, uint64_t n);
 
 #endif /* PARTITION_H */

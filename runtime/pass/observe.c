@@ -19,11 +19,12 @@ struct observation {
 
 static bool same_operator(const struct lane_work *a, const struct lane_work *b)
 {
-	return a->op == b->op && a->chunk == b->chunk && a->layer == b->layer && a->logits_row == b->logits_row;
+	return a->op == b->op && a->chunk == b->chunk && a->layer == b->layer &&
+	       a->logits_row == b->logits_row;
 }
 
-int observation_create(const struct pass_runner *r, const struct pass *pass, const struct plan *plan,
-		       struct observation **seen)
+int observation_create(const struct pass_runner *r, const struct pass *pass,
+		       const struct plan *plan, struct observation **seen)
 {
 	uint32_t n = sched_nr_tasks(plan->tasks);
 	struct observation *o = *seen = calloc(1, sizeof(*o));

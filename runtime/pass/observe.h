@@ -8,8 +8,8 @@
 struct observation;
 
 /* 0 or -ENOMEM with the error line. */
-int observation_create(const struct pass_runner *r, const struct pass *pass, const struct plan *plan,
-		       struct observation **seen);
+int observation_create(const struct pass_runner *r, const struct pass *pass,
+		       const struct plan *plan, struct observation **seen);
 void observation_free(struct observation *seen); /* NULL: nothing */
 /* @task has been computed. */
 void observe(struct observation *seen, uint32_t task);

@@ -6,8 +6,8 @@
 
 /* Matmuls of a layer. */
 #define LAYER_MATMULS 4
-/* Tokens of a chunk. llm.npu 3.2 chose 256 for this class of devices; placements gpu and layer take a prompt whole, as far as
- * memory is no matter. */
+/* Tokens of a chunk. llm.npu 3.2 chose 256 for this class of devices; placements gpu and layer take
+ * a prompt whole, as far as memory is no matter. */
 #define DEFAULT_CHUNK 256
 #define DEFAULT_LAYER_CHUNK 2048
 /* Chunks in flight where order asks for them and memory is all that limits them. */
@@ -21,8 +21,10 @@ struct builder {
 	uint32_t c; /* the chunk's number */
 	const struct lane_chunk *chunk;
 	uint32_t pos; /* of its first token */
-	uint32_t rows; /* of the operators now: the chunk's with its padding, or those of some logits */
-	uint32_t first, last; /* tasks that the next one of the chunk comes after; SCHED_NONE: nothing */
+	/* Of the operators now: the chunk's with its padding, or those of some logits. */
+	uint32_t rows;
+	/* Tasks that the next one of the chunk comes after; SCHED_NONE: nothing. */
+	uint32_t first, last;
 	uint32_t built; /* the task that makes the graphs, or SCHED_NONE */
 	uint32_t handed; /* the last task that handed out logits, or SCHED_NONE */
 	uint32_t *ends; /* by chunk: its last task */
@@ -60,16 +62,19 @@ static enum soc_lane lane_of(const struct plan_options *o, enum llm_op op)
 }
 
 /*
- * Whether all of a chunk is one graph of the NPU. On the wall clock that is placement fine's token too: there the NPU is the
- * CPU's cores, and handing over between them only costs. On a SoC's NPU floats are slow (EdgeFlow 3.2).
+ * Whether all of a chunk is one graph of the NPU. On the wall clock that is placement fine's token
+ * too: there the NPU is the CPU's cores, and handing over between them only costs. On a SoC's NPU
+ * floats are slow (EdgeFlow 3.2).
  */
 static bool is_whole(const struct plan_options *o, uint32_t rows)
 {
-	return o->choices.placement == LLM_PLACE_NPU || (o->choices.placement == LLM_PLACE_FINE && !o->profile && rows == 1);
+	return o->choices.placement == LLM_PLACE_NPU ||
+	       (o->choices.placement == LLM_PLACE_FINE && !o->profile && rows == 1);
 }
 
-/* A graph is the NPU's for all that a chunk or token does there if nothing else comes between. A GPU's work is enqueued
- * ahead, of a layer, or of all of a token; but beside an NPU kernel by kernel. */
+/* A graph is the NPU's for all that a chunk or token does there if nothing else comes
+ * between. A GPU's work is enqueued ahead, of a layer, or of all of a token; but beside an
+ * NPU kernel by kernel. */
 static enum plan_graphs graphs_of(const struct builder *b)
 {
 	if (b->o->launches != PLAN_GRAPH_AUTO)
@@ -93,12 +98,14 @@ static uint32_t graph_of(const struct builder *b, uint32_t layer)
 
 /* ---- tasks ---- */
 
-static struct soc_cost cost_of(const struct plan_options *o, enum soc_lane lane, const struct soc_op *work)
+static struct soc_cost cost_of(const struct plan_options *o, enum soc_lane lane,
+			       const struct soc_op *work)
 {
 	struct soc_cost cost = soc_op_cost(o->profile, lane, work);
 
 	/* Placement layer only decides by the predictor. */
-	if (o->predictor && o->choices.placement != LLM_PLACE_LAYER && lane == SOC_NPU && work->kind == SOC_MATMUL)
+	if (o->predictor && o->choices.placement != LLM_PLACE_LAYER && lane == SOC_NPU &&
+	    work->kind == SOC_MATMUL)
 		cost.ns = predictor_ns(o->predictor, work);
 	return cost;
 }
@@ -123,12 +130,13 @@ static bool is_async(const struct builder *b, enum soc_lane lane)
 {
 	if (lane == SOC_CPU || !b->o->calls.async)
 		return false;
-	return b->o->choices.placement == LLM_PLACE_GPU || b->o->choices.placement == LLM_PLACE_LAYER || b->d->overlap;
+	return b->o->choices.placement == LLM_PLACE_GPU ||
+	       b->o->choices.placement == LLM_PLACE_LAYER || b->d->overlap;
 }
 
 /* Adds a task that comes after those before. */
-static uint32_t add_task(struct builder *b, const struct lane_work *work, uint16_t slice, enum soc_lane lane,
-			 struct soc_cost cost)
+static uint32_t add_task(struct builder *b, const struct lane_work *work, uint16_t slice,
+			 enum soc_lane lane, struct soc_cost cost)
 {
 	bool idle = work->what == LANE_NOTHING;
 	struct sched_task task = {
@@ -195,7 +203,8 @@ static uint32_t add(struct builder *b, const struct lane_work *work, const struc
 	return b->last;
 }
 
-static uint32_t add_vector(struct builder *b, const struct lane_work *work, uint64_t cols, double ops)
+static uint32_t add_vector(struct builder *b, const struct lane_work *work, uint64_t cols,
+			   double ops)
 {
 	return add(b, work,
 		   &(struct soc_op){ .kind = SOC_VECTOR,
@@ -206,7 +215,8 @@ static uint32_t add_vector(struct builder *b, const struct lane_work *work, uint
 				     .density = 1 });
 }
 
-static uint32_t add_float(struct builder *b, uint32_t layer, enum llm_op op, uint64_t cols, double ops)
+static uint32_t add_float(struct builder *b, uint32_t layer, enum llm_op op, uint64_t cols,
+			  double ops)
 {
 	struct lane_work work = work_of(b, layer, op);
 
@@ -244,7 +254,9 @@ static const struct partition *find_cut(struct builder *b, enum llm_op op)
 	if (cut->found && cut->part.m == b->rows)
 		return &cut->part;
 	llm_op_matmul(b->o->shape, op, &k, &n);
-	cut->part = (struct partition){ .cut = PARTITION_GPU, .m = b->rows, .k = k, .n = n, .gpu_cols = n };
+	cut->part = (struct partition){
+		.cut = PARTITION_GPU, .m = b->rows, .k = k, .n = n, .gpu_cols = n
+	};
 	if (b->o->cut)
 		b->o->cut(b->o->cut_ud, &o, b->rows, k, n, &cut->part);
 	else if (b->o->choices.placement == LLM_PLACE_LAYER)
@@ -279,7 +291,8 @@ static void add_slices(struct builder *b, const struct lane_work *work, enum llm
 		partition_slice(cut, i, &s);
 		set_slice(&slice, &s);
 		if (b->o->profile) {
-			struct soc_op matmul = partition_work(&lanes, s.lane, s.graph_rows, cut->k, s.cols);
+			struct soc_op matmul =
+				partition_work(&lanes, s.lane, s.graph_rows, cut->k, s.cols);
 
 			cost = cost_of(b->o, s.lane, &matmul);
 		}
@@ -307,7 +320,8 @@ static void add_uncut(struct builder *b, struct lane_work *work, uint32_t tokens
 	llm_op_matmul(b->o->shape, work->op, &matmul.k, &matmul.n);
 	s.cols = matmul.n;
 	/* The NPU's head for a whole graph's chunk is a graph with the norm in it. */
-	if (work->what == LANE_OP && !(work->op == LLM_OP_HEAD && is_whole(b->o, b->chunk->rows) && !b->o->observe))
+	if (work->what == LANE_OP &&
+	    !(work->op == LLM_OP_HEAD && is_whole(b->o, b->chunk->rows) && !b->o->observe))
 		set_slice(work, &s);
 	add(b, work, &matmul);
 }
@@ -376,7 +390,10 @@ static uint32_t add_attention(struct builder *b, uint32_t layer)
 		   });
 }
 
-/* One layer of the chunk; @cached: by chunk, the task after which its keys and values of this layer are there. */
+/*
+ * One layer of the chunk; @cached: by chunk, the task after which its keys and values
+ * of this layer are there.
+ */
 static void add_layer(struct builder *b, uint32_t layer, uint32_t *cached)
 {
 	const struct shape *s = b->o->shape;
@@ -385,17 +402,23 @@ static void add_layer(struct builder *b, uint32_t layer, uint32_t *cached)
 
 	add_float(b, layer, LLM_OP_ATTN_NORM, s->dim, FLOAT_OPS_NORM + quant_ops(b, LLM_OP_QKV));
 	add_matmul(b, layer, LLM_OP_QKV);
-	cached[b->c] = add_float(b, layer, LLM_OP_ROPE, q + kv, FLOAT_OPS_ROPE + fold_ops(b, LLM_OP_QKV));
+	cached[b->c] =
+		add_float(b, layer, LLM_OP_ROPE, q + kv, FLOAT_OPS_ROPE + fold_ops(b, LLM_OP_QKV));
 	attn = add_attention(b, layer);
-	/* Chunks that follow one another need no such edges, whose number grows with the square of theirs. */
+	/*
+	 * Chunks that follow one another need no such edges, whose number grows
+	 * with the square of theirs.
+	 */
 	for (uint32_t c = 0; c < b->c && b->d->overlap; c++)
 		b->failed |= sched_after(b->plan->tasks, attn, cached[c]) != 0;
 	add_matmul(b, layer, LLM_OP_ATTN_OUTPUT);
 	add_float(b, layer, LLM_OP_FFN_NORM, s->dim,
-		  FLOAT_OPS_ADD + FLOAT_OPS_NORM + fold_ops(b, LLM_OP_ATTN_OUTPUT) + quant_ops(b, LLM_OP_GATE_UP));
+		  FLOAT_OPS_ADD + FLOAT_OPS_NORM + fold_ops(b, LLM_OP_ATTN_OUTPUT) +
+			  quant_ops(b, LLM_OP_GATE_UP));
 	add_matmul(b, layer, LLM_OP_GATE_UP);
 	add_float(b, layer, LLM_OP_ACT, s->ffn,
-		  act_ops(s) + fold_ops(b, LLM_OP_GATE_UP) * (s->gated ? 2 : 1) + quant_ops(b, LLM_OP_DOWN));
+		  act_ops(s) + fold_ops(b, LLM_OP_GATE_UP) * (s->gated ? 2 : 1) +
+			  quant_ops(b, LLM_OP_DOWN));
 	add_matmul(b, layer, LLM_OP_DOWN);
 	add_float(b, layer, LLM_OP_ADD, s->dim, FLOAT_OPS_ADD + fold_ops(b, LLM_OP_DOWN));
 }
@@ -407,7 +430,8 @@ static uint32_t logits_rows(const struct builder *b, uint32_t row, uint32_t toke
 {
 	uint32_t rows = (tokens + LLM_BUCKET_ROWS - 1) / LLM_BUCKET_ROWS * LLM_BUCKET_ROWS;
 
-	if (tokens == 1 || (b->o->choices.placement != LLM_PLACE_NPU && b->o->choices.placement != LLM_PLACE_FINE))
+	if (tokens == 1 ||
+	    (b->o->choices.placement != LLM_PLACE_NPU && b->o->choices.placement != LLM_PLACE_FINE))
 		return tokens;
 	return rows < b->chunk->rows - row ? rows : b->chunk->rows - row;
 }
@@ -416,7 +440,8 @@ static uint32_t logits_rows(const struct builder *b, uint32_t row, uint32_t toke
 static void add_logits(struct builder *b, uint32_t row, uint32_t tokens)
 {
 	uint32_t layer = b->o->shape->layers;
-	struct lane_work norm = work_of(b, layer, LLM_OP_OUTPUT_NORM), head = work_of(b, layer, LLM_OP_HEAD);
+	struct lane_work norm = work_of(b, layer, LLM_OP_OUTPUT_NORM),
+			 head = work_of(b, layer, LLM_OP_HEAD);
 
 	/* On the wall clock a whole graph's logits have no tasks of their own. */
 	if (b->led && !b->o->profile)
@@ -458,8 +483,9 @@ static void add_all_logits(struct builder *b)
 /* ---- chunks ---- */
 
 /*
- * All after the embedding. What is one graph of the NPU is one task on the wall clock, and has no costs; on the virtual
- * clock it has a task for each operator, of which the first does all the work.
+ * All after the embedding. What is one graph of the NPU is one task on the wall clock,
+ * and has no costs; on the virtual clock it has a task for each operator, of which the
+ * first does all the work.
  */
 static void add_layers(struct builder *b, uint32_t *cached, bool whole, bool logits)
 {
@@ -480,7 +506,8 @@ static void add_chunk(struct builder *b, uint32_t *cached)
 	bool last = b->c + 1 == b->plan->nr_chunks, all = b->plan->pass.logits == PLAN_LOGITS_ALL;
 	bool whole = is_whole(b->o, b->chunk->rows) && !b->o->observe;
 	/* With a token's graph come its logits. */
-	bool logits = whole && (all ? b->chunk->rows == 1 : last && b->plan->pass.logits == PLAN_LOGITS_LAST);
+	bool logits = whole && (all ? b->chunk->rows == 1
+				    : last && b->plan->pass.logits == PLAN_LOGITS_LAST);
 	uint32_t begin;
 
 	if (b->d->overlap)
@@ -500,8 +527,8 @@ static void add_chunk(struct builder *b, uint32_t *cached)
 	b->ends[b->c] = b->last;
 }
 
-/* The graphs of a prompt's length: one for each of a layer's matmuls. All layers share them, with weights that are bound
- * when they run. Outputs are a token's, whose graphs are there. */
+/* The graphs of a prompt's length: one for each of a layer's matmuls. All layers share them, with
+ * weights that are bound when they run. Outputs are a token's, whose graphs are there. */
 static void add_build(struct builder *b)
 {
 	const struct profile *p = b->o->profile;
@@ -542,15 +569,20 @@ static bool is_layered(const struct plan_options *o)
 /* Whether plan_divide() has a choice. */
 static bool is_divisible(const struct plan_options *o)
 {
-	bool sized = o->choices.graphs == LLM_GRAPHS_ONLINE || o->choices.graphs == LLM_GRAPHS_PADDED || o->choices.graphs == LLM_GRAPHS_PIPE;
+	bool sized = o->choices.graphs == LLM_GRAPHS_ONLINE ||
+		     o->choices.graphs == LLM_GRAPHS_PADDED || o->choices.graphs == LLM_GRAPHS_PIPE;
 
-	return o->choices.placement == LLM_PLACE_LAYER && sized && o->choices.partition != LLM_PARTITION_NONE && !o->chunk &&
+	return o->choices.placement == LLM_PLACE_LAYER && sized &&
+	       o->choices.partition != LLM_PARTITION_NONE && !o->chunk &&
 	       o->choices.order != LLM_ORDER_FIFO;
 }
 
 uint32_t plan_chunk(const struct plan_options *o, uint32_t n_ctx)
 {
-	uint32_t chunk = o->chunk ? o->chunk : is_layered(o) ? DEFAULT_LAYER_CHUNK : DEFAULT_CHUNK, most = n_ctx;
+	uint32_t chunk = o->chunk	 ? o->chunk
+			 : is_layered(o) ? DEFAULT_LAYER_CHUNK
+					 : DEFAULT_CHUNK,
+		 most = n_ctx;
 
 	/* Static graphs have whole buckets, or one size. */
 	if (!is_layered(o) && o->choices.graphs == LLM_GRAPHS_BUCKETED)
@@ -560,10 +592,14 @@ uint32_t plan_chunk(const struct plan_options *o, uint32_t n_ctx)
 	return chunk < most ? chunk : most;
 }
 
-/* Placement fine overlaps chunks if it is told to; layer, if that is the fastest, or if it is told to. */
+/*
+ * Placement fine overlaps chunks if it is told to; layer, if that is the
+ * fastest, or if it is told to.
+ */
 static bool overlaps(const struct plan_options *o)
 {
-	return o->choices.order == LLM_ORDER_LAYER && (o->choices.placement == LLM_PLACE_FINE || o->choices.placement == LLM_PLACE_LAYER);
+	return o->choices.order == LLM_ORDER_LAYER &&
+	       (o->choices.placement == LLM_PLACE_FINE || o->choices.placement == LLM_PLACE_LAYER);
 }
 
 const uint32_t plan_counts[PLAN_NR_COUNTS] = { 1, 2, 3, 4, 6, 8 };
@@ -580,7 +616,8 @@ uint32_t plan_rows(const struct plan_options *o, uint32_t n_ctx)
 	uint32_t chunk = plan_chunk(o, n_ctx), rows = chunk_memory(o, chunk), in_flight;
 
 	for (size_t i = 1; i < PLAN_NR_COUNTS && is_divisible(o); i++) {
-		uint32_t more = plan_counts[i] * chunk_memory(o, plan_divided(chunk, plan_counts[i]));
+		uint32_t more =
+			plan_counts[i] * chunk_memory(o, plan_divided(chunk, plan_counts[i]));
 
 		rows = more > rows ? more : rows;
 	}
@@ -588,15 +625,20 @@ uint32_t plan_rows(const struct plan_options *o, uint32_t n_ctx)
 		return rows;
 	in_flight = (n_ctx + chunk - 1) / chunk;
 	in_flight = in_flight < CHUNKS_IN_FLIGHT ? in_flight : CHUNKS_IN_FLIGHT;
-	return rows > in_flight * chunk_memory(o, chunk) ? rows : in_flight * chunk_memory(o, chunk);
+	return rows > in_flight * chunk_memory(o, chunk) ? rows
+							 : in_flight * chunk_memory(o, chunk);
 }
 
 static uint32_t padded(const struct plan_options *o, uint32_t chunk, uint32_t tokens)
 {
 	uint32_t rows = (tokens + LLM_BUCKET_ROWS - 1) / LLM_BUCKET_ROWS * LLM_BUCKET_ROWS;
 
-	/* Elsewhere no graph is of a chunk: what is padded is a matmul's. And a token has a graph of its own. */
-	if (tokens == 1 || (o->choices.placement != LLM_PLACE_NPU && o->choices.placement != LLM_PLACE_FINE))
+	/*
+	 * Elsewhere no graph is of a chunk: what is padded is a matmul's. And a
+	 * token has a graph of its own.
+	 */
+	if (tokens == 1 ||
+	    (o->choices.placement != LLM_PLACE_NPU && o->choices.placement != LLM_PLACE_FINE))
 		return tokens;
 	if (o->choices.graphs != LLM_GRAPHS_BUCKETED)
 		return chunk;
@@ -671,8 +713,8 @@ struct plan *plan_forward_divided(const struct plan_options *o, const struct pla
 	cached = calloc((size_t)plan->nr_chunks * o->shape->layers + 1, sizeof(*cached));
 	b.ends = calloc(plan->nr_chunks, sizeof(*b.ends));
 	b.failed = !cached || !b.ends;
-	if (!b.failed && o->choices.placement == LLM_PLACE_LAYER && o->choices.graphs == LLM_GRAPHS_ONLINE &&
-	    pass->n_tokens > PARTITION_EXACT_ROWS)
+	if (!b.failed && o->choices.placement == LLM_PLACE_LAYER &&
+	    o->choices.graphs == LLM_GRAPHS_ONLINE && pass->n_tokens > PARTITION_EXACT_ROWS)
 		add_build(&b);
 	for (uint32_t c = 0; c < plan->nr_chunks && !b.failed; c++) {
 		b.c = c;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The plan of a forward pass: every task of a prompt or of a token, what each waits for, where it runs, and what it costs
- * there. This is the only place where such plans are made: a real pass, one on the virtual clock and a dry run have the
- * same plan of the same options.
+ * The plan of a forward pass: every task of a prompt or of a token, what each waits for, where it
+ * runs, and what it costs there. This is the only place where such plans are made: a real pass, one
+ * on the virtual clock and a dry run have the same plan of the same options.
  *
- * Tokens go through the layers in chunks. A chunk's tasks follow one another. A matmul that is cut (partition.h) is a task
- * for each of its slices, which come after the same operator and before the same one; sched_task.slice counts them as
- * partition_slice() does. Where chunks overlap, a chunk's attention in a layer also waits until all earlier chunks have put
- * their keys and values into that layer's cache (llm.npu 3.4, equations 2 and 3), and a chunk begins when one that had its
- * memory before is done.
+ * Tokens go through the layers in chunks. A chunk's tasks follow one another. A matmul that is cut
+ * (partition.h) is a task for each of its slices, which come after the same operator and before
+ * the same one; sched_task.slice counts them as partition_slice() does. Where chunks overlap, a
+ * chunk's attention in a layer also waits until all earlier chunks have put their keys and values
+ * into that layer's cache (llm.npu 3.4, equations 2 and 3), and a chunk begins when one that had
+ * its memory before is done.
  */
 #ifndef PLAN_H
 #define PLAN_H
@@ -23,7 +24,8 @@
 enum plan_logits {
 	PLAN_LOGITS_NONE,
 	PLAN_LOGITS_LAST, /* the last token's */
-	PLAN_LOGITS_ALL, /* of all tokens, LANE_LOGIT_ROWS at a time, each with a task LLM_OP_LOGITS behind it */
+	/* Of all tokens, LANE_LOGIT_ROWS at a time, each with a task LLM_OP_LOGITS behind it. */
+	PLAN_LOGITS_ALL,
 };
 
 /* What is one graph on the NPU, and with that one launch; on the GPU: what is enqueued together. */
@@ -37,23 +39,30 @@ enum plan_graphs {
 /* What the tasks' functions get, and the functions. NULL functions: a plan only. */
 struct plan_calls {
 	int (*run)(void *ud, const struct sched_task *task, enum soc_lane lane); /* to the end */
-	const struct sched_async *async; /* of lanes with a queue, where several are at work at once */
+	/* Of lanes with a queue, where several are at work at once. */
+	const struct sched_async *async;
 	void *ud;
 };
 
 struct plan_options {
-	const struct profile *profile; /* the virtual clock's; NULL: tasks have no costs, for the wall clock */
+	/* The virtual clock's; NULL: tasks have no costs, for the wall clock. */
+	const struct profile *profile;
 	const struct shape *shape;
 	struct llm_choices choices; /* settled */
 	uint32_t chunk; /* tokens of a chunk at most; 0: the placement's default */
-	uint32_t rows; /* of activation memory, for all chunks in flight: plan_rows(). 0: as many as they need */
+	/* Of activation memory, for all chunks in flight: plan_rows(). 0: as many as they need. */
+	uint32_t rows;
 	/* Placement layer: the profile that matmuls are cut for; on the wall clock too. */
 	const struct profile *cuts;
-	/* What has been learned of matmuls on the NPU, or NULL: placement layer cuts by it; the costs of other placements are
-	 * its (HeteroLLM 4.3). */
+	/* What has been learned of matmuls on the NPU, or NULL: placement layer cuts by it; the
+	 * costs of other placements are its (HeteroLLM 4.3). */
 	const struct predictor *predictor;
-	/* Tells how a matmul is cut in place of the solver; NULL: that is it. For tests and experiments. */
-	void (*cut)(void *ud, const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n, struct partition *part);
+	/*
+	 * Tells how a matmul is cut in place of the solver; NULL: that is it.
+	 * For tests and experiments.
+	 */
+	void (*cut)(void *ud, const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n,
+		    struct partition *part);
 	void *cut_ud;
 	enum plan_graphs launches; /* AUTO but for experiments */
 	bool observe; /* every operator has a task and a result of its own, whatever is one graph */
@@ -73,7 +82,8 @@ struct plan {
 	struct lane_chunk *chunks;
 	uint32_t nr_chunks;
 	uint32_t chunk; /* tokens of all but the last */
-	bool overlap; /* chunks are in flight together: the policy is sched_policy_layer, else fifo */
+	/* Chunks are in flight together: the policy is sched_policy_layer, else fifo. */
+	bool overlap;
 	bool observed; /* plan_options.observe */
 	bool divided; /* the chunks are plan_divide()'s */
 	struct plan_pass pass;
@@ -84,9 +94,15 @@ struct plan *plan_forward(const struct plan_options *o, const struct plan_pass *
 void plan_free(struct plan *plan);
 const struct sched_policy *plan_policy(const struct plan *plan);
 
-/* Rows of activations for a context of @n_ctx tokens: as many as the chunks that are to be in flight have, padding included. */
+/*
+ * Rows of activations for a context of @n_ctx tokens: as many as the chunks that are to be in
+ * flight have, padding included.
+ */
 uint32_t plan_rows(const struct plan_options *o, uint32_t n_ctx);
-/* Tokens of a chunk in such a context, if nothing else decides: the options' or the placement's default. */
+/*
+ * Tokens of a chunk in such a context, if nothing else decides: the options' or
+ * the placement's default.
+ */
 uint32_t plan_chunk(const struct plan_options *o, uint32_t n_ctx);
 
 /* ---- chunks of placement layer (tune.c) ---- */
@@ -95,20 +111,25 @@ uint32_t plan_chunk(const struct plan_options *o, uint32_t n_ctx);
 struct plan_division {
 	uint32_t chunk; /* tokens of a chunk */
 	bool overlap; /* chunks may run at the same time */
-	double gpu_busy[LLM_NR_OPS]; /* share of the GPU's time that the other chunks' operators take, by matmul */
+	/* Share of the GPU's time that the other chunks' operators take, by matmul. */
+	double gpu_busy[LLM_NR_OPS];
 };
 
 /*
- * Placement layer, where matmuls are cut and chunks are free to choose: partition.h cuts one matmul as if it had both lanes
- * for itself, but chunks that follow one another through the layers let the GPU do float operators of one during the matmuls
- * of another; the more of the GPU's time those take, the less of a matmul it is to get. What is the fastest a few layers
- * tell, simulated on the solver's profile. 0 or -errno of sched_run().
+ * Placement layer, where matmuls are cut and chunks are free to choose: partition.h cuts one matmul
+ * as if it had both lanes for itself, but chunks that follow one another through the layers let the
+ * GPU do float operators of one during the matmuls of another; the more of the GPU's time those
+ * take, the less of a matmul it is to get. What is the fastest a few layers tell, simulated on the
+ * solver's profile. 0 or -errno of sched_run().
  */
-/* Into how many chunks it may be, and the tokens of one then: a multiple of the smallest graph's. */
+/*
+ * Into how many chunks it may be, and the tokens of one then: a multiple of the smallest graph's.
+ */
 #define PLAN_NR_COUNTS 6
 extern const uint32_t plan_counts[PLAN_NR_COUNTS]; /* 1, 2, 3, 4, 6, 8 */
 uint32_t plan_divided(uint32_t tokens, uint32_t count);
-int plan_divide(const struct plan_options *o, const struct plan_pass *pass, struct plan_division *division);
+int plan_divide(const struct plan_options *o, const struct plan_pass *pass,
+		struct plan_division *division);
 /* The plan of a prompt so divided. */
 struct plan *plan_forward_divided(const struct plan_options *o, const struct plan_pass *pass,
 				  const struct plan_division *division);

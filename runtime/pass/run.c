@@ -62,7 +62,8 @@ static void hand_out(const struct pass_state *s, const struct lane_call *call)
 	for (size_t i = 0; i < w->logits; i++)
 		s->pass->logits(s->pass->ud, first + i, m->all.data + i * n_vocab);
 	if (first + w->logits == s->pass->n)
-		memcpy(m->logits.data, m->all.data + (w->logits - 1) * n_vocab, n_vocab * sizeof(float));
+		memcpy(m->logits.data, m->all.data + (w->logits - 1) * n_vocab,
+		       n_vocab * sizeof(float));
 }
 
 /* Makes what the plan's tasks need before it goes on. */
@@ -102,7 +103,8 @@ static int wait_end(void *ud, const struct sched_task *task, enum soc_lane lane)
 {
 	const struct pass_state *s = ((struct pass_runner *)ud)->now;
 	uint32_t number = sched_number(s->plan->tasks, task);
-	int err = s->r->lanes[lane]->ops->wait(s->r->lanes[lane], s->tickets[number], LANE_WAIT_DRIVER);
+	int err = s->r->lanes[lane]->ops->wait(s->r->lanes[lane], s->tickets[number],
+					       LANE_WAIT_DRIVER);
 
 	if (!err && s->seen)
 		observe(s->seen, number);
@@ -128,7 +130,8 @@ static int run(void *ud, const struct sched_task *task, enum soc_lane lane)
 	err = l->ops->begin(l, &call, &ticket);
 	if (!err)
 		err = l->ops->wait(l, ticket,
-				   s->r->opts.choices.sync == LLM_SYNC_FAST ? LANE_WAIT_FAST : LANE_WAIT_DRIVER);
+				   s->r->opts.choices.sync == LLM_SYNC_FAST ? LANE_WAIT_FAST
+									    : LANE_WAIT_DRIVER);
 	if (!err && s->seen)
 		observe(s->seen, number);
 	return err;
@@ -138,7 +141,9 @@ static int run(void *ud, const struct sched_task *task, enum soc_lane lane)
 
 static struct plan_options options_of(struct pass_runner *r)
 {
-	static const struct sched_async async = { .begin = begin, .poll = poll_end, .wait = wait_end };
+	static const struct sched_async async = { .begin = begin,
+						  .poll = poll_end,
+						  .wait = wait_end };
 	struct plan_options o = r->opts;
 
 	o.observe = r->observer != NULL;
@@ -165,8 +170,8 @@ static struct plan *find_plan(struct pass_runner *r, const struct plan_pass *pas
 
 	for (unsigned int i = 0; i < PASS_MAX_PLANS; i++) {
 		plan = r->plans[i].plan;
-		if (plan && plan->pass.n_tokens == pass->n_tokens && plan->pass.logits == pass->logits &&
-		    plan->observed == (r->observer != NULL)) {
+		if (plan && plan->pass.n_tokens == pass->n_tokens &&
+		    plan->pass.logits == pass->logits && plan->observed == (r->observer != NULL)) {
 			r->plans[i].used = ++r->uses;
 			return plan;
 		}
@@ -247,8 +252,9 @@ int pass_run(struct pass_runner *r, const struct pass *pass)
 		.clock = r->opts.profile ? SCHED_VIRTUAL : SCHED_WALL,
 		.profile = r->opts.profile,
 		/* Who looks at results waits for each. */
-		.sync = r->opts.choices.sync == LLM_SYNC_FAST && !(r->observer && !r->opts.profile) ? SOC_SYNC_FAST :
-											       SOC_SYNC_DRIVER,
+		.sync = r->opts.choices.sync == LLM_SYNC_FAST && !(r->observer && !r->opts.profile)
+				? SOC_SYNC_FAST
+				: SOC_SYNC_DRIVER,
 		.execute = r->lanes[SOC_CPU],
 		.seed = r->seed + r->nr_passes++,
 		.jitter = r->jitter,

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Forward passes: the plan of one, run by the scheduler under the session's clock, with the lanes computing what its tasks
- * are for. Without lanes a pass takes its time on the virtual clock all the same: a dry run.
+ * Forward passes: the plan of one, run by the scheduler under the session's clock, with the
+ * lanes computing what its tasks are for. Without lanes a pass takes its time on the virtual
+ * clock all the same: a dry run.
  *
- * On the wall clock plans are kept, since prompts of one length and tokens come again; what waits for lanes took is kept for
- * each of the two phases, and forgotten when the length of a prompt changes.
+ * On the wall clock plans are kept, since prompts of one length and tokens come again;
+ * what waits for lanes took is kept for each of the two phases, and forgotten when the
+ * length of a prompt changes.
  */
 #ifndef RUN_H
 #define RUN_H
@@ -13,7 +15,10 @@
 
 #define PASS_MAX_PLANS 16
 
-/* What the runs on the virtual clock have taken so far; on the wall clock, while a lane had work under way. */
+/*
+ * What the runs on the virtual clock have taken so far; on the wall clock, while a
+ * lane had work under way.
+ */
 struct pass_sums {
 	uint64_t ns;
 	uint64_t busy_ns[SOC_NR_LANES];
@@ -28,12 +33,18 @@ struct pass_runner {
 	float jitter; /* of the virtual clock's durations */
 	uint64_t seed;
 	struct sched_client *client; /* beside the passes on the virtual clock; NULL: none */
-	/* Told of every pass that went well: when it began, on the pass's clock; NULL: nobody is. */
-	void (*listener)(void *ud, uint64_t at_ns, const struct plan *plan, const struct sched_run *run);
+	/*
+	 * Told of every pass that went well: when it began, on the pass's clock; NULL: nobody is.
+	 */
+	void (*listener)(void *ud, uint64_t at_ns, const struct plan *plan,
+			 const struct sched_run *run);
 	void *listener_ud;
-	/* Shown every operator's result when it is there; NULL: nobody is. Called by one thread at a time. */
-	void (*observer)(void *ud, const char *tensor, unsigned int layer, unsigned int pos, unsigned int rows,
-			 unsigned int cols, const float *data);
+	/*
+	 * Shown every operator's result when it is there; NULL: nobody is. Called
+	 * by one thread at a time.
+	 */
+	void (*observer)(void *ud, const char *tensor, unsigned int layer, unsigned int pos,
+			 unsigned int rows, unsigned int cols, const float *data);
 	void *observer_ud;
 	/* The rest is the runner's. */
 	uint64_t nr_passes;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * How a prompt of placement layer is divided (plan.h), by simulation of a few layers: first into how many chunks, with one
- * share for all matmuls of what the GPU has no time for; then that share of one matmul after the other.
+ * How a prompt of placement layer is divided (plan.h), by simulation of a few layers: first into
+ * how many chunks, with one share for all matmuls of what the GPU has no time for; then that share
+ * of one matmul after the other.
  */
 #include <errno.h>
 
@@ -97,7 +98,8 @@ static int tune_matmuls(struct tuner *t)
 	return err;
 }
 
-int plan_divide(const struct plan_options *o, const struct plan_pass *pass, struct plan_division *division)
+int plan_divide(const struct plan_options *o, const struct plan_pass *pass,
+		struct plan_division *division)
 {
 	struct shape shape = *o->shape;
 	struct plan_options few = *o;

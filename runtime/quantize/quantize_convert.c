@@ -72,7 +72,10 @@ static int refuse_bytes(const struct quantize *q)
 
 int quantize_convert(struct quantize *q)
 {
-	/* What depends on the type, and an alignment that is not the writer's, which is the default. */
+	/*
+	 * What depends on the type, and an alignment that is not the
+	 * writer's, which is the default.
+	 */
 	static const char *const except[] = { "general.file_type", "general.quantization_version",
 					      "general.alignment" };
 	bool tied = !gguf_find_tensor(q->file, "output.weight");

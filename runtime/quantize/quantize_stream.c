@@ -47,7 +47,10 @@ static uint64_t blocks_bytes(enum gguf_type type, uint64_t n)
 	return n / traits->block_values * traits->block_bytes;
 }
 
-/* The finaliser of splitmix64: a counter becomes a random number, so any place of a tensor can be made first. */
+/*
+ * The finaliser of splitmix64: a counter becomes a random number, so any place of a
+ * tensor can be made first.
+ */
 static uint64_t mix(uint64_t x)
 {
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;

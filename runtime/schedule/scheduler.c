@@ -50,7 +50,8 @@ static void *grow(void *mem, uint32_t n, uint32_t *max, size_t size)
 
 uint32_t sched_add(struct sched_plan *plan, const struct sched_task *task)
 {
-	struct sched_task *tasks = grow(plan->tasks, plan->nr_tasks, &plan->max_tasks, sizeof(*tasks));
+	struct sched_task *tasks =
+		grow(plan->tasks, plan->nr_tasks, &plan->max_tasks, sizeof(*tasks));
 
 	if (!tasks)
 		return SCHED_NONE;
@@ -126,9 +127,12 @@ int sched_plan_link(struct sched_plan *plan)
 		if (!n || edge_cmp(&plan->edges[n - 1], &plan->edges[i]))
 			plan->edges[n++] = plan->edges[i];
 	plan->nr_edges = n;
-	if (links_alloc(&plan->next, plan->nr_tasks, n) || links_alloc(&plan->prev, plan->nr_tasks, n))
+	if (links_alloc(&plan->next, plan->nr_tasks, n) ||
+	    links_alloc(&plan->prev, plan->nr_tasks, n))
 		return -ENOMEM;
-	/* Counted one place further on, so that filling in moves start[i + 1] to where it belongs. */
+	/*
+	 * Counted one place further on, so that filling in moves start[i + 1] to where it belongs.
+	 */
 	for (uint32_t i = 0; i < n; i++) {
 		plan->next.start[plan->edges[i].before + 2]++;
 		plan->prev.start[plan->edges[i].task + 2]++;
@@ -165,8 +169,8 @@ const uint32_t *sched_predecessors(const struct sched_plan *plan, uint32_t task,
 
 /* ---- a run's state ---- */
 
-int sched_state_init(struct sched_state *s, struct sched_plan *plan, const struct sched_options *opts,
-		     struct sched_run *run)
+int sched_state_init(struct sched_state *s, struct sched_plan *plan,
+		     const struct sched_options *opts, struct sched_run *run)
 {
 	uint32_t n = plan->nr_tasks;
 

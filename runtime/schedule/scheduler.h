@@ -8,19 +8,21 @@
  *	sched_after(plan, b, a);
  *	sched_run(plan, &opts, &run);
  *
- * A task is one operator, or a slice of it, of one layer and one chunk of tokens. It becomes ready when all that it
- * comes after has ended, and then waits in the ready list of every lane that may run it. Whenever a lane is free, the
- * policy picks one of its ready tasks, or leaves the lane idle. What runs, where and when depends on the plan and the
- * policy only; the clock is one of two:
+ * A task is one operator, or a slice of it, of one layer and one chunk of tokens. It becomes ready
+ * when all that it comes after has ended, and then waits in the ready list of every lane that may
+ * run it. Whenever a lane is free, the policy picks one of its ready tasks, or leaves the lane
+ * idle. What runs, where and when depends on the plan and the policy only; the clock is one of two:
  *
- *	wall	the tasks' functions are called, on the caller's thread and on as many more as there are lanes at work at
- *		once; time passes by itself
- *	virtual	a discrete-event simulation over a profile: a task takes what its cost says (soc/soc.h), lanes that are
- *		at work together share the memory, and starting and learning of an end take their time. The functions are
- *		called in the order of the simulated starts, or not at all (execute = false)
+ *	wall	the tasks' functions are called, on the caller's thread and on as many more as there
+ *		are lanes at work at once; time passes by itself
+ *	virtual	a discrete-event simulation over a profile: a task takes what its cost says
+ *		(soc/soc.h), lanes that are at work together share the memory, and starting and
+ *		learning of an end take their time. The functions are called in the order of the
+ *		simulated starts, or not at all (execute = false)
  *
- * A policy sees the plan, the time and the ready list, and cannot tell which clock it runs under. The virtual clock is
- * deterministic: the same plan, policy and seed give the same run to the last bit.
+ * A policy sees the plan, the time and the ready list, and cannot tell which clock it
+ * runs under. The virtual clock is deterministic: the same plan, policy and seed give the
+ * same run to the last bit.
  */
 #ifndef SCHEDULER_H
 #define SCHEDULER_H
@@ -38,31 +40,41 @@ struct sched_plan;
 struct sched_task;
 
 /*
- * Work that goes on by itself once it has begun: that of a device with a queue, which keeps the order in which it is given work. 0
- * or -errno each, which ends the run.
+ * Work that goes on by itself once it has begun: that of a device with a queue, which keeps the
+ * order in which it is given work. 0 or -errno each, which ends the run.
  *
- * On the wall's clock, by the fast way of synchronisation, one thread begins it and goes on to other lanes, and looks at it by
- * @poll when it has nothing else to do. A task that comes after it on the same lane only, and is of this kind too, is given to the
- * lane at once. The end of what was given to a lane before is implied by what @poll says of a later task, so @poll need not tell
- * it of a task that is followed on its own lane only, if it does of one of any SCHED_UNDER_WAY that begin in a row; and a lane that failed with one fails with all that it is given after. Else, and on the virtual clock, @begin is followed by @wait.
+ * On the wall's clock, by the fast way of synchronisation, one thread begins it and goes on to
+ * other lanes, and looks at it by @poll when it has nothing else to do. A task that comes after it
+ * on the same lane only, and is of this kind too, is given to the lane at once. The end of what was
+ * given to a lane before is implied by what @poll says of a later task, so @poll need not tell it
+ * of a task that is followed on its own lane only, if it does of one of any SCHED_UNDER_WAY that
+ * begin in a row; and a lane that failed with one fails with all that it is given after. Else, and
+ * on the virtual clock, @begin is followed by @wait.
  */
 #define SCHED_UNDER_WAY 16 /* a lane has at most so many */
 struct sched_async {
 	int (*begin)(void *ud, const struct sched_task *task, enum soc_lane lane);
-	int (*poll)(void *ud, const struct sched_task *task, enum soc_lane lane); /* 1: it has ended; 0: not yet */
-	int (*wait)(void *ud, const struct sched_task *task, enum soc_lane lane); /* until it has ended */
+	/* 1: it has ended; 0: not yet. */
+	int (*poll)(void *ud, const struct sched_task *task, enum soc_lane lane);
+	/* Until it has ended. */
+	int (*wait)(void *ud, const struct sched_task *task, enum soc_lane lane);
 };
 
 struct sched_task {
 	uint32_t chunk, layer; /* of the prompt, of the model */
-	uint16_t op, slice; /* meaning is the plan maker's; op names the task in traces, see sched_plan_create() */
+	/* Meaning is the plan maker's; op names the task in traces, see sched_plan_create(). */
+	uint16_t op, slice;
 	uint8_t home; /* enum soc_lane: where the plan puts it */
 	uint8_t lanes; /* bits of other lanes that may run it instead; 0: none */
-	/* The NPU's graph that it is part of: tasks of one that follow one another are one launch. On the GPU: kernels that are
-	 * enqueued together, which no other client's come between. 0: its own. */
+	/* The NPU's graph that it is part of: tasks of one that follow one another are one
+	 * launch. On the GPU: kernels that are enqueued together, which no other client's
+	 * come between. 0: its own. */
 	uint32_t graph;
 	struct soc_cost cost[SOC_NR_LANES]; /* by lane, of those that may run it */
-	/* Does the work, for the clocks that execute. 0, or -errno, which ends the run. NULL: nothing to do. */
+	/*
+	 * Does the work, for the clocks that execute. 0, or -errno, which ends the
+	 * run. NULL: nothing to do.
+	 */
 	int (*run)(void *ud, const struct sched_task *task, enum soc_lane lane);
 	const struct sched_async *async; /* in place of run; NULL: none */
 	void *ud;
@@ -73,20 +85,29 @@ struct sched_plan *sched_plan_create(const char *(*op_name)(uint16_t op));
 void sched_plan_free(struct sched_plan *plan);
 /* Number of the new task, or SCHED_NONE without memory. Tasks count up from 0. */
 uint32_t sched_add(struct sched_plan *plan, const struct sched_task *task);
-/* @task begins after @before, an earlier task, has ended. SCHED_NONE as either is nothing. -ENOMEM, -EINVAL. */
+/*
+ * @task begins after @before, an earlier task, has ended. SCHED_NONE as either is
+ * nothing. -ENOMEM, -EINVAL.
+ */
 int sched_after(struct sched_plan *plan, uint32_t task, uint32_t before);
 
 uint32_t sched_nr_tasks(const struct sched_plan *plan);
 const struct sched_task *sched_get(const struct sched_plan *plan, uint32_t task);
-uint32_t sched_number(const struct sched_plan *plan, const struct sched_task *task); /* of one that sched_get() gave */
+/* Of one that sched_get() gave. */
+uint32_t sched_number(const struct sched_plan *plan, const struct sched_task *task);
 const char *sched_op_name(const struct sched_plan *plan, const struct sched_task *task);
-/* What comes directly after @task, in ascending order; *@n of them. Valid once the plan has run or is being run. */
+/*
+ * What comes directly after @task, in ascending order; *@n of them. Valid once the plan
+ * has run or is being run.
+ */
 const uint32_t *sched_successors(const struct sched_plan *plan, uint32_t task, size_t *n);
 const uint32_t *sched_predecessors(const struct sched_plan *plan, uint32_t task, size_t *n);
 
-/* ---- policies --------------------------------------------------------------------------------------------------- */
+/* ---- policies -------------------------------------------------------------------------------- */
 
-/* What a policy decides on: @lane is free, and these tasks could run on it now, in ascending order. */
+/*
+ * What a policy decides on: @lane is free, and these tasks could run on it now, in ascending order.
+ */
 struct sched_view {
 	const struct sched_plan *plan;
 	enum soc_lane lane;
@@ -104,11 +125,12 @@ struct sched_policy {
 };
 
 /* The order choices of the runtime. Each keeps to a task's home unless its name says otherwise. */
-extern const struct sched_policy
-	sched_policy_layer; /* the lowest layer first: chunks go through the layers side by side */
-extern const struct sched_policy sched_policy_fifo; /* the lowest number first: the plan's own order */
+/* The lowest layer first: chunks go through the layers side by side. */
+extern const struct sched_policy sched_policy_layer;
+/* The lowest number first: the plan's own order. */
+extern const struct sched_policy sched_policy_fifo;
 
-/* ---- running ---------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 enum sched_clock {
 	SCHED_WALL,
@@ -127,8 +149,10 @@ enum sched_clock {
  * it, so a client may outlast many runs.
  */
 struct sched_client_ops {
-	bool (*waits)(void *ud, double now_ns); /* a piece could begin; asked when the lane is free */
-	double (*begin)(void *ud, double now_ns); /* one begins: when it will have ended, later than now */
+	/* A piece could begin; asked when the lane is free. */
+	bool (*waits)(void *ud, double now_ns);
+	/* One begins: when it will have ended, later than now. */
+	double (*begin)(void *ud, double now_ns);
 	void (*end)(void *ud, double now_ns); /* it has */
 	/* When one will wait that does not yet. INFINITY: one waits now, or none is expected. */
 	double (*next)(void *ud, double now_ns);
@@ -150,7 +174,8 @@ struct sched_options {
 	enum sched_clock clock;
 	const struct profile *profile; /* virtual; NULL with the wall clock */
 	enum soc_sync sync;
-	struct waits *waits; /* wall: what work under way took before, to be learned from; NULL: nothing is predicted */
+	/* Wall: what work under way took before, to be learned from; NULL: nothing is predicted. */
+	struct waits *waits;
 	const struct sched_policy *policy; /* NULL: fifo */
 	const void *param; /* the policy's */
 	bool execute; /* virtual: call the tasks' functions */
@@ -181,8 +206,9 @@ struct sched_run {
 	uint32_t failed; /* that task */
 };
 
-/* Runs the plan once; it can be run again. 0, a task's error, -EINVAL a task whose home is no lane, or no profile for the
- * virtual clock, -EDEADLK the policy left every lane idle with work at hand, -ENOMEM. @run is to be freed in any case. */
+/* Runs the plan once; it can be run again. 0, a task's error, -EINVAL a task whose home is no lane,
+ * or no profile for the virtual clock, -EDEADLK the policy left every lane idle with work at hand,
+ * -ENOMEM. @run is to be freed in any case. */
 int sched_run(struct sched_plan *plan, const struct sched_options *opts, struct sched_run *run);
 void sched_run_free(struct sched_run *run);
 

@@ -30,7 +30,8 @@ static uint32_t pick_layer(const struct sched_view *view, const void *param)
 
 		if (t->home != view->lane)
 			continue;
-		if (best == SCHED_NONE || t->layer < sched_get(view->plan, view->ready[best])->layer)
+		if (best == SCHED_NONE ||
+		    t->layer < sched_get(view->plan, view->ready[best])->layer)
 			best = (uint32_t)i;
 	}
 	return best;

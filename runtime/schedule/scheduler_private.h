@@ -44,8 +44,8 @@ struct sched_state {
 };
 
 /* 0, -ENOMEM, or -EINVAL: a task has no lane. */
-int sched_state_init(struct sched_state *s, struct sched_plan *plan, const struct sched_options *opts,
-		     struct sched_run *run);
+int sched_state_init(struct sched_state *s, struct sched_plan *plan,
+		     const struct sched_options *opts, struct sched_run *run);
 void sched_state_fini(struct sched_state *s);
 
 static inline bool sched_may_run(const struct sched_task *task, int lane)

@@ -2,13 +2,15 @@
 /*
  * The virtual clock: a discrete-event simulation.
  *
- * A lane is idle, starting a task (overhead), or working on it. Work progresses at a rate that depends on who else uses
- * the memory: soc_rates(). Rates hold from one event to the next: a start, an end of an overhead, an end of a task, or
- * the time at which the result of one lane is known on another.
+ * A lane is idle, starting a task (overhead), or working on it. Work progresses at a rate
+ * that depends on who else uses the memory: soc_rates(). Rates hold from one event to the
+ * next: a start, an end of an overhead, an end of a task, or the time at which the result of
+ * one lane is known on another.
  *
  * A piece of another client's work (struct sched_client) has its lane for itself while it lasts.
  *
- * Times are doubles in ns; equal times are taken in the order of task numbers, so a run has one outcome only.
+ * Times are doubles in ns; equal times are taken in the order of task numbers, so a
+ * run has one outcome only.
  */
 #include <errno.h>
 #include <math.h>
@@ -27,7 +29,8 @@ struct lane {
 	double overhead; /* ns that are left of it */
 	double left; /* fraction of the work */
 	struct soc_cost cost; /* of the whole task */
-	double rate; /* fractions a ns; 0 during the overhead, and until set_rates() comes after it */
+	/* Fractions a ns; 0 during the overhead, and until set_rates() comes after it. */
+	double rate;
 	double ended; /* when its last task did; -1: none yet */
 	uint32_t graph; /* of its last task */
 };
@@ -80,7 +83,8 @@ static struct arrival arrival_pop(struct simulation *sim)
 	size_t i = 0, child;
 
 	while ((child = 2 * i + 1) < sim->nr_arrivals) {
-		if (child + 1 < sim->nr_arrivals && arrival_before(&sim->heap[child + 1], &sim->heap[child]))
+		if (child + 1 < sim->nr_arrivals &&
+		    arrival_before(&sim->heap[child + 1], &sim->heap[child]))
 			child++;
 		if (!arrival_before(&sim->heap[child], &last))
 			break;
@@ -129,8 +133,9 @@ static int announce(struct simulation *sim, uint32_t task)
 		if (!sched_may_run(t, lane))
 			continue;
 		for (size_t i = 0; i < n; i++) {
-			double known = sim->end[before[i]] + soc_handover_ns(sim->p, sim->s->run->spans[before[i]].lane,
-									     lane, sim->s->opts->sync);
+			double known = sim->end[before[i]] +
+				       soc_handover_ns(sim->p, sim->s->run->spans[before[i]].lane,
+						       lane, sim->s->opts->sync);
 
 			at = known > at ? known : at;
 		}
@@ -175,8 +180,8 @@ static int start(struct simulation *sim, int lane, uint32_t task)
 	return opts->execute ? sched_task_run(t, lane) : 0;
 }
 
-/* Of the client's lane, which is free: whether it is the client's turn. Tasks that are enqueued with
- * the last one come before it. */
+/* Of the client's lane, which is free: whether it is the client's turn. Tasks that are enqueued
+ * with the last one come before it. */
 static bool client_takes(struct simulation *sim)
 {
 	const struct sched_client *c = sim->client;
@@ -412,7 +417,8 @@ static void sum_up(struct simulation *sim)
 	run->makespan_ns = whole(sim->now);
 	for (int i = 0; i < SOC_NR_LANES; i++) {
 		run->busy_ns[i] = whole(sim->busy[i]);
-		joules += sim->busy[i] * soc_active_w(sim->p, i) + (sim->now - sim->busy[i]) * soc_idle_w(sim->p, i);
+		joules += sim->busy[i] * soc_active_w(sim->p, i) +
+			  (sim->now - sim->busy[i]) * soc_idle_w(sim->p, i);
 	}
 	run->energy_j = joules / 1e9;
 }

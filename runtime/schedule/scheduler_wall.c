@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * The wall clock. A lane is a permission, not a thread: it has at most one task at a time, and whichever thread is free
- * works on that. Who ends a task hands the lanes their next ones, keeps one for itself, and wakes or starts another
- * thread only for what is left over. So a plan whose tasks follow one another runs in its caller from end to end, at the
- * price of a lock nobody else wants, and one that keeps two lanes at work has two threads.
+ * The wall clock. A lane is a permission, not a thread: it has at most one task at a time, and
+ * whichever thread is free works on that. Who ends a task hands the lanes their next ones, keeps
+ * one for itself, and wakes or starts another thread only for what is left over. So a plan whose
+ * tasks follow one another runs in its caller from end to end, at the price of a lock nobody else
+ * wants, and one that keeps two lanes at work has two threads.
  *
- * Work that goes on by itself (sched_async) needs no thread, with the fast way of synchronisation: whoever has begun it goes on to
- * the next task, and who has nothing else to do watches what is under way: by prediction (waits.h), until only the driver's wait is
- * left. Meanwhile its lane may get more behind it, since it keeps the order in which work is given to it.
+ * Work that goes on by itself (sched_async) needs no thread, with the fast way of synchronisation:
+ * whoever has begun it goes on to the next task, and who has nothing else to do watches what is
+ * under way: by prediction (waits.h), until only the driver's wait is left. Meanwhile its lane may
+ * get more behind it, since it keeps the order in which work is given to it.
  *
  * All threads share one lock, and none holds it while it works or watches.
  */
@@ -105,7 +107,10 @@ static bool queues_behind(const struct wall *w, uint32_t task, enum soc_lane lan
 	return flies(w, t) && t->home == lane && !t->lanes;
 }
 
-/* Asks the policy for every lane that is free, until it has no more to say: what one takes another may have waited for. */
+/*
+ * Asks the policy for every lane that is free, until it has no more to say: what one takes
+ * another may have waited for.
+ */
 static void hand_out(struct wall *w, uint64_t now_ns)
 {
 	bool again = true;
@@ -129,8 +134,8 @@ static void hand_out(struct wall *w, uint64_t now_ns)
 		stop(w, -EDEADLK);
 }
 
-/* Threads for what was handed out, but for one task that the calling thread takes. A thread that cannot be had is no
- * error: its task waits for one that is there. */
+/* Threads for what was handed out, but for one task that the calling thread takes. A thread that
+ * cannot be had is no error: its task waits for one that is there. */
 static void find_hands(struct wall *w)
 {
 	uint32_t want = 0;
@@ -191,15 +196,16 @@ static void go_on(struct wall *w, uint64_t now_ns)
 		find_hands(w);
 }
 
-/* A lane whose task nobody works on yet: @last, where the thread was, before the others. Work on the lane's behalf begins when
- * nothing is under way there. */
+/* A lane whose task nobody works on yet: @last, where the thread was, before the others. Work on
+ * the lane's behalf begins when nothing is under way there. */
 static struct wall_lane *take(struct wall *w, struct wall_lane *last)
 {
 	struct wall_lane *l = NULL;
 
 	for (int i = -1; i < SOC_NR_LANES && !l; i++) {
 		l = i < 0 ? last : &w->lanes[i];
-		if (l && (!l->busy || l->begun || (l->nr_way && !flies(w, sched_get(w->s->plan, l->task)))))
+		if (l && (!l->busy || l->begun ||
+			  (l->nr_way && !flies(w, sched_get(w->s->plan, l->task)))))
 			l = NULL;
 	}
 	if (!l)
@@ -244,14 +250,15 @@ static const struct expect *expected(const struct wall *w, int lane, uint32_t ta
 {
 	const struct sched_task *t = sched_get(w->s->plan, task);
 	const struct waits *waits = w->s->opts->waits;
-	const struct expect *e = waits ? waits_of(waits, (enum soc_lane)lane, t->op, t->slice) : NULL;
+	const struct expect *e =
+		waits ? waits_of(waits, (enum soc_lane)lane, t->op, t->slice) : NULL;
 
 	return e && expect_ns(e) ? e : NULL;
 }
 
 /*
- * The first @n of a lane's work have ended. Of those before the last nobody could see it: the time of all of them counts as the
- * last one's, whose end is what is waited for, and predicted.
+ * The first @n of a lane's work have ended. Of those before the last nobody could see it: the time
+ * of all of them counts as the last one's, whose end is what is waited for, and predicted.
  */
 static void retire(struct wall *w, int lane, uint32_t n, int err)
 {
@@ -276,7 +283,8 @@ static void retire(struct wall *w, int lane, uint32_t n, int err)
 		uint32_t task = l->way[i].task;
 
 		w->s->run->spans[task].start_ns = begun_ns;
-		ended(w, task, (enum soc_lane)lane, i + 1 < n ? 0 : err, i + 1 < n ? begun_ns : now_ns);
+		ended(w, task, (enum soc_lane)lane, i + 1 < n ? 0 : err,
+		      i + 1 < n ? begun_ns : now_ns);
 	}
 	for (uint32_t i = 0; i < l->nr_way; i++) {
 		l->way[i] = l->way[i + n];
@@ -285,7 +293,10 @@ static void retire(struct wall *w, int lane, uint32_t n, int err)
 	}
 }
 
-/* How many of a lane's work have ended, by the last that says so: lanes keep the order. *err: that one's. */
+/*
+ * How many of a lane's work have ended, by the last that says so: lanes keep the
+ * order. *err: that one's.
+ */
 static uint32_t look(struct wall *w, int lane, int *err)
 {
 	struct wall_lane *l = &w->lanes[lane];
@@ -325,7 +336,8 @@ static struct outlook foresee(const struct wall *w, int64_t now_ns)
 			e = expected(w, i, l->way[k].task);
 		want_ns = e ? expect_ns(e) : 0;
 		if (e)
-			sleep_ns = expect_sleep_ns(e, &w->s->opts->waits->sleeps, now_ns - begun_ns);
+			sleep_ns =
+				expect_sleep_ns(e, &w->s->opts->waits->sleeps, now_ns - begun_ns);
 		o.sleep_ns = sleep_ns < o.sleep_ns ? sleep_ns : o.sleep_ns;
 		o.late = i;
 		patient |= now_ns < begun_ns + want_ns + expect_patience_ns(want_ns);

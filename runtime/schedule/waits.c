@@ -8,7 +8,8 @@ static bool known(enum soc_lane lane, unsigned int op, unsigned int slice)
 	return (unsigned int)lane < SOC_NR_LANES && op < WAITS_OPS && slice < WAITS_SLICES;
 }
 
-const struct expect *waits_of(const struct waits *w, enum soc_lane lane, unsigned int op, unsigned int slice)
+const struct expect *waits_of(const struct waits *w, enum soc_lane lane, unsigned int op,
+			      unsigned int slice)
 {
 	return known(lane, op, slice) ? &w->by[lane][op][slice] : NULL;
 }

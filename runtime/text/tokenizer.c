@@ -2,9 +2,9 @@
 /*
  * The tokenizer's interface: what both models share.
  *
- * Encoding cuts the text at special tokens and hands the stretches between them to the model. SPM's dummy space stands
- * in front of the text and behind every control token; decoding removes it at the same places, so that a text comes
- * back as it was.
+ * Encoding cuts the text at special tokens and hands the stretches between them to the model. SPM's
+ * dummy space stands in front of the text and behind every control token; decoding removes it at
+ * the same places, so that a text comes back as it was.
  */
 #include "tokenizer_private.h"
 
@@ -17,8 +17,11 @@
 
 /* What chat models call the end of a turn or a text, whatever their metadata says. */
 static const char *const end_tokens[] = {
-	"<|endoftext|>", "<|end_of_text|>", "<|im_end|>", "<|eot_id|>", "<|eom_id|>",
-	"<end_of_turn>", "<|end|>",	    "<EOT>",	  "</s>",	"<|end\u2581of\u2581sentence|>",
+	"<|endoftext|>", "<|end_of_text|>",
+	"<|im_end|>",	 "<|eot_id|>",
+	"<|eom_id|>",	 "<end_of_turn>",
+	"<|end|>",	 "<EOT>",
+	"</s>",		 "<|end\u2581of\u2581sentence|>",
 };
 
 int tokenizer_fail(struct tokenizer_error *e, int ret, const char *fmt, ...)
@@ -34,8 +37,8 @@ int tokenizer_fail(struct tokenizer_error *e, int ret, const char *fmt, ...)
 }
 
 /* A token's id from the metadata; -1 if there is no such key. */
-static int load_id(const struct tokenizer *tok, const struct gguf_file *file, const char *key, int32_t *id,
-		   struct tokenizer_error *e)
+static int load_id(const struct tokenizer *tok, const struct gguf_file *file, const char *key,
+		   int32_t *id, struct tokenizer_error *e)
 {
 	uint64_t v;
 	int ret = gguf_u64(file, key, &v);
@@ -46,13 +49,14 @@ static int load_id(const struct tokenizer *tok, const struct gguf_file *file, co
 	if (ret)
 		return tokenizer_fail(e, -EINVAL, "%s is not an unsigned integer", key);
 	if (v >= tok->n_tokens)
-		return tokenizer_fail(e, -EINVAL, "%s is %llu, but the vocabulary has %u tokens", key,
-				      (unsigned long long)v, tok->n_tokens);
+		return tokenizer_fail(e, -EINVAL, "%s is %llu, but the vocabulary has %u tokens",
+				      key, (unsigned long long)v, tok->n_tokens);
 	*id = v;
 	return 0;
 }
 
-static int load_flag(const struct gguf_file *file, const char *key, bool *flag, bool missing, struct tokenizer_error *e)
+static int load_flag(const struct gguf_file *file, const char *key, bool *flag, bool missing,
+		     struct tokenizer_error *e)
 {
 	int ret = gguf_bool(file, key, flag);
 
@@ -71,14 +75,17 @@ static void mark_ends(struct tokenizer *tok)
 		struct token *t = &tok->tokens[tok->special[i]];
 
 		for (j = 0; j < sizeof(end_tokens) / sizeof(end_tokens[0]); j++)
-			if (strlen(end_tokens[j]) == t->bytes && !memcmp(end_tokens[j], tok->bytes + t->text, t->bytes))
+			if (strlen(end_tokens[j]) == t->bytes &&
+			    !memcmp(end_tokens[j], tok->bytes + t->text, t->bytes))
 				t->end = true;
 	}
 }
 
-static int load_special_ids(struct tokenizer *tok, const struct gguf_file *file, struct tokenizer_error *e)
+static int load_special_ids(struct tokenizer *tok, const struct gguf_file *file,
+			    struct tokenizer_error *e)
 {
-	static const char *const end_keys[] = { "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
+	static const char *const end_keys[] = { "tokenizer.ggml.eos_token_id",
+						"tokenizer.ggml.eot_token_id",
 						"tokenizer.ggml.eom_token_id" };
 	int32_t id;
 	size_t i;
@@ -98,27 +105,32 @@ static int load_special_ids(struct tokenizer *tok, const struct gguf_file *file,
 	return ret;
 }
 
-static int load_model(struct tokenizer *tok, const struct gguf_file *file, struct tokenizer_error *e)
+static int load_model(struct tokenizer *tok, const struct gguf_file *file,
+		      struct tokenizer_error *e)
 {
 	const char *s;
 	size_t bytes;
 	int ret = gguf_string(file, "tokenizer.ggml.model", &s, &bytes);
 
 	if (ret)
-		return tokenizer_fail(e, -EINVAL,
-				      "tokenizer.ggml.model is missing or not a string: the file has no vocabulary");
+		return tokenizer_fail(
+			e, -EINVAL,
+			"tokenizer.ggml.model is missing or not a string: the file has no "
+			"vocabulary");
 	if (bytes == 5 && !memcmp(s, "llama", 5))
 		tok->model = TOKENIZER_SPM;
 	else if (bytes == 4 && !memcmp(s, "gpt2", 4))
 		tok->model = TOKENIZER_BPE;
 	else
-		return tokenizer_fail(e, -ENOTSUP,
-				      "tokenizer.ggml.model '%.*s' is not supported ('llama' and 'gpt2' are)",
-				      bytes > 64 ? 64 : (int)bytes, s);
+		return tokenizer_fail(
+			e, -ENOTSUP,
+			"tokenizer.ggml.model '%.*s' is not supported ('llama' and 'gpt2' are)",
+			bytes > 64 ? 64 : (int)bytes, s);
 	return 0;
 }
 
-int tokenizer_create(const struct gguf_file *file, struct tokenizer **out, char *err, size_t err_bytes)
+int tokenizer_create(const struct gguf_file *file, struct tokenizer **out, char *err,
+		     size_t err_bytes)
 {
 	struct tokenizer_error e = { err, err_bytes };
 	const void *random = (const void *)getauxval(AT_RANDOM);
@@ -140,12 +152,16 @@ int tokenizer_create(const struct gguf_file *file, struct tokenizer **out, char 
 		ret = load_special_ids(tok, file, &e);
 	if (!ret)
 		ret = tok->model == TOKENIZER_SPM ? spm_load(tok, &e) : bpe_load(tok, file, &e);
-	/* Llama 2's files may lack these keys; their SPM vocabularies have both. Llama 3's pre-tokenizer sets its own. */
+	/*
+	 * Llama 2's files may lack these keys; their SPM vocabularies have both. Llama 3's
+	 * pre-tokenizer sets its own.
+	 */
 	if (!ret)
 		ret = load_flag(file, "tokenizer.ggml.add_bos_token", &tok->adds_bos,
 				tok->adds_bos || tok->model == TOKENIZER_SPM, &e);
 	if (!ret)
-		ret = load_flag(file, "tokenizer.ggml.add_space_prefix", &tok->adds_space, true, &e);
+		ret = load_flag(file, "tokenizer.ggml.add_space_prefix", &tok->adds_space, true,
+				&e);
 	tok->adds_space = tok->adds_space && tok->model == TOKENIZER_SPM;
 	if (!ret && tok->bos < 0)
 		tok->adds_bos = false;
@@ -193,8 +209,8 @@ bool tokenizer_is_end(const struct tokenizer *tok, int32_t id)
 	return id >= 0 && (uint32_t)id < tok->n_tokens && tok->tokens[id].end;
 }
 
-static int encode_stretch(const struct tokenizer *tok, const uint8_t *text, size_t bytes, bool space,
-			  struct id_list *out)
+static int encode_stretch(const struct tokenizer *tok, const uint8_t *text, size_t bytes,
+			  bool space, struct id_list *out)
 {
 	if (!bytes && !space)
 		return 0;
@@ -207,8 +223,8 @@ static bool is_control(const struct tokenizer *tok, int32_t id)
 	return tok->tokens[id].type == TOKEN_CONTROL || tok->tokens[id].type == TOKEN_UNKNOWN;
 }
 
-long tokenizer_encode(const struct tokenizer *tok, const char *text, size_t bytes, unsigned int flags, int32_t *ids,
-		      size_t max)
+long tokenizer_encode(const struct tokenizer *tok, const char *text, size_t bytes,
+		      unsigned int flags, int32_t *ids, size_t max)
 {
 	struct id_list out = { ids, max, 0 };
 	const uint8_t *s = (const uint8_t *)text;
@@ -229,8 +245,12 @@ long tokenizer_encode(const struct tokenizer *tok, const char *text, size_t byte
 			pos++;
 			continue;
 		}
-		/* In front of a control token an empty stretch needs no dummy space; a user-defined one is text. */
-		ret = encode_stretch(tok, s + start, pos - start, space && (pos > start || !is_control(tok, id)), &out);
+		/*
+		 * In front of a control token an empty stretch needs no dummy space; a
+		 * user-defined one is text.
+		 */
+		ret = encode_stretch(tok, s + start, pos - start,
+				     space && (pos > start || !is_control(tok, id)), &out);
 		if (ret)
 			return ret;
 		id_list_push(&out, id);
@@ -264,7 +284,8 @@ int tokenizer_token_text(const struct tokenizer *tok, int32_t id, char *buf, siz
 	return n;
 }
 
-long tokenizer_decode(const struct tokenizer *tok, const int32_t *ids, size_t n, char *buf, size_t max)
+long tokenizer_decode(const struct tokenizer *tok, const int32_t *ids, size_t n, char *buf,
+		      size_t max)
 {
 	bool space = tok->adds_space; /* a space here would be the dummy */
 	size_t i, bytes, used = 0;

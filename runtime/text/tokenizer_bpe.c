@@ -2,10 +2,11 @@
 /*
  * Byte-level BPE.
  *
- * The pre-tokenizer's pattern cuts the text into words (PCRE2, compiled to machine code where it can be). In each word
- * every byte is a symbol, and the pair of neighbours with the lowest rank, of equals the leftmost, is merged until no
- * pair has a rank. A short word is scanned for its best pair; a long one keeps its pairs in a heap, so that even a
- * megabyte without a break costs O(n log n).
+ * The pre-tokenizer's pattern cuts the text into words (PCRE2, compiled to machine code
+ * where it can be). In each word every byte is a symbol, and the pair of neighbours with the
+ * lowest rank, of equals the leftmost, is merged until no pair has a rank. A short word is
+ * scanned for its best pair; a long one keeps its pairs in a heap, so that even a megabyte
+ * without a break costs O(n log n).
  *
  * Bytes that are not UTF-8 belong to no word; a run of them is a word of its own.
  */
@@ -36,12 +37,14 @@ struct bpe {
 };
 
 /* Unicode's White_Space; PCRE2's \s also has U+180E, which is none any more. */
-#define SPACE "\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+#define SPACE                                                                               \
+	"\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}" \
+	"\\x{205f}\\x{3000}"
 #define LETTERS_GPT2 "'(?:[stmd]|re|ve|ll)| ?\\p{L}+"
 #define OTHER "[^" SPACE "\\p{L}\\p{N}]+"
-#define LLAMA3(digits)                                                                                    \
-	"(?i:'(?:[stmd]|re|ve|ll))|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits "| ?" OTHER "[\\r\\n]*|[" SPACE \
-	"]*[\\r\\n]+|[" SPACE "]+(?![^" SPACE "])|[" SPACE "]+"
+#define LLAMA3(digits)                                                                \
+	"(?i:'(?:[stmd]|re|ve|ll))|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits "| ?" OTHER \
+	"[\\r\\n]*|[" SPACE "]*[\\r\\n]+|[" SPACE "]+(?![^" SPACE "])|[" SPACE "]+"
 
 /* Patterns of the pre-tokenizers and the names that files use for them. */
 static const struct pre_tokenizer {
@@ -50,11 +53,17 @@ static const struct pre_tokenizer {
 	bool whole_words;
 	bool adds_bos;
 } pre_tokenizers[] = {
-	{ "gpt-2", LETTERS_GPT2 "| ?\\p{N}+| ?" OTHER "|[" SPACE "]+(?![^" SPACE "])|[" SPACE "]+", false, false },
+	{ "gpt-2", LETTERS_GPT2 "| ?\\p{N}+| ?" OTHER "|[" SPACE "]+(?![^" SPACE "])|[" SPACE "]+",
+	  false, false },
 	{ "llama-bpe", LLAMA3("\\p{N}{1,3}"), true, true },
 	{ "qwen2", LLAMA3("\\p{N}"), false, false },
-	/* Digits are cut out one by one before the pattern of gpt-2 sees the rest: a digit is like the text's end. */
-	{ "smollm", LETTERS_GPT2 "|\\p{N}| ?" OTHER "|[" SPACE "]+(?![^" SPACE "\\p{N}])|[" SPACE "]+", false, false },
+	/*
+	 * Digits are cut out one by one before the pattern of gpt-2 sees the rest: a
+	 * digit is like the text's end.
+	 */
+	{ "smollm",
+	  LETTERS_GPT2 "|\\p{N}| ?" OTHER "|[" SPACE "]+(?![^" SPACE "\\p{N}])|[" SPACE "]+", false,
+	  false },
 };
 
 static const struct pre_tokenizer *find_pre(const char *name, size_t bytes)
@@ -72,7 +81,8 @@ bool tokenizer_knows_pre(const char *name)
 	return find_pre(name, strlen(name));
 }
 
-static int load_pattern(struct tokenizer *tok, const struct gguf_file *file, struct tokenizer_error *e)
+static int load_pattern(struct tokenizer *tok, const struct gguf_file *file,
+			struct tokenizer_error *e)
 {
 	const struct pre_tokenizer *pre;
 	PCRE2_SIZE at;
@@ -83,20 +93,24 @@ static int load_pattern(struct tokenizer *tok, const struct gguf_file *file, str
 	if (gguf_string(file, "tokenizer.ggml.pre", &name, &bytes))
 		return tokenizer_fail(
 			e, -ENOTSUP,
-			"tokenizer.ggml.pre is missing: the file does not say how to cut words; convert it again");
+			"tokenizer.ggml.pre is missing: the file does not say how to cut words; "
+			"convert it again");
 	pre = find_pre(name, bytes);
 	if (!pre)
-		return tokenizer_fail(e, -ENOTSUP,
-				      "pre-tokenizer '%.*s' is not supported (gpt-2, llama-bpe, qwen2 and smollm are)",
-				      bytes > 64 ? 64 : (int)bytes, name);
+		return tokenizer_fail(
+			e, -ENOTSUP,
+			"pre-tokenizer '%.*s' is not supported (gpt-2, llama-bpe, qwen2 and smollm "
+			"are)",
+			bytes > 64 ? 64 : (int)bytes, name);
 	tok->bpe->whole_words = pre->whole_words;
 	tok->adds_bos = pre->adds_bos;
-	tok->bpe->pattern =
-		pcre2_compile((PCRE2_SPTR)pre->pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &at, NULL);
+	tok->bpe->pattern = pcre2_compile((PCRE2_SPTR)pre->pattern, PCRE2_ZERO_TERMINATED,
+					  PCRE2_UTF | PCRE2_UCP, &code, &at, NULL);
 	if (!tok->bpe->pattern)
-		return tokenizer_fail(e, code == PCRE2_ERROR_NOMEMORY ? -ENOMEM : -ENOTSUP,
-				      "libpcre2 cannot compile the pattern of pre-tokenizer %s (error %d at %zu)",
-				      pre->name, code, (size_t)at);
+		return tokenizer_fail(
+			e, code == PCRE2_ERROR_NOMEMORY ? -ENOMEM : -ENOTSUP,
+			"libpcre2 cannot compile the pattern of pre-tokenizer %s (error %d at %zu)",
+			pre->name, code, (size_t)at);
 	/* Where machine code may not be made, the interpreter gives the same words. */
 	pcre2_jit_compile(tok->bpe->pattern, PCRE2_JIT_COMPLETE);
 	return 0;
@@ -111,7 +125,8 @@ static const struct bpe_merge *find_merge(const struct tokenizer *tok, int32_t l
 
 	if (left < 0 || right < 0)
 		return &none;
-	for (i = hash_mix(key ^ tok->seed) & bpe->mask; bpe->merges[i].rank != NO_RANK; i = (i + 1) & bpe->mask)
+	for (i = hash_mix(key ^ tok->seed) & bpe->mask; bpe->merges[i].rank != NO_RANK;
+	     i = (i + 1) & bpe->mask)
 		if (bpe->merges[i].key == key)
 			return &bpe->merges[i];
 	return &none;
@@ -127,7 +142,10 @@ static int load_merge(void *ud, size_t rank, const char *s, size_t bytes)
 {
 	struct merge_load *load = ud;
 	struct tokenizer *tok = load->tok;
-	/* The first character may be a space only in vocabularies that do not print it; theirs are not byte-level. */
+	/*
+	 * The first character may be a space only in vocabularies that do not print it;
+	 * theirs are not byte-level.
+	 */
 	const char *space = memchr(s, ' ', bytes);
 	uint8_t text[2 * MAX_TOKEN_BYTES];
 	size_t left_bytes, right_bytes;
@@ -137,22 +155,26 @@ static int load_merge(void *ud, size_t rank, const char *s, size_t bytes)
 
 	load->strings = true;
 	if (!space || bytes > 2 * MAX_TOKEN_BYTES)
-		return tokenizer_fail(load->e, -EINVAL, "merge %zu is not two tokens with a space between", rank);
+		return tokenizer_fail(load->e, -EINVAL,
+				      "merge %zu is not two tokens with a space between", rank);
 	left_bytes = vocab_unprint((const uint8_t *)s, space - s, text, &complete);
-	right_bytes = vocab_unprint((const uint8_t *)space + 1, bytes - (space + 1 - s), text + left_bytes, &complete);
+	right_bytes = vocab_unprint((const uint8_t *)space + 1, bytes - (space + 1 - s),
+				    text + left_bytes, &complete);
 	left = vocab_find(tok, text, left_bytes);
 	right = vocab_find(tok, text + left_bytes, right_bytes);
 	id = vocab_find(tok, text, left_bytes + right_bytes);
 	if (left < 0 || right < 0 || id < 0)
-		return tokenizer_fail(load->e, -EINVAL,
-				      "merge %zu, '%.*s', names a token that is not in the vocabulary", rank,
-				      bytes > 64 ? 64 : (int)bytes, s);
+		return tokenizer_fail(
+			load->e, -EINVAL,
+			"merge %zu, '%.*s', names a token that is not in the vocabulary", rank,
+			bytes > 64 ? 64 : (int)bytes, s);
 	if (find_merge(tok, left, right)->rank != NO_RANK)
 		return 0;
 	i = hash_mix(((uint64_t)left << 32 | (uint32_t)right) ^ tok->seed) & tok->bpe->mask;
 	while (tok->bpe->merges[i].rank != NO_RANK)
 		i = (i + 1) & tok->bpe->mask;
-	tok->bpe->merges[i] = (struct bpe_merge){ (uint64_t)left << 32 | (uint32_t)right, rank, id };
+	tok->bpe->merges[i] =
+		(struct bpe_merge){ (uint64_t)left << 32 | (uint32_t)right, rank, id };
 	return 0;
 }
 
@@ -169,7 +191,8 @@ int bpe_load(struct tokenizer *tok, const struct gguf_file *file, struct tokeniz
 	if (ret)
 		return ret;
 	if (gguf_array_len(file, "tokenizer.ggml.merges", &n))
-		return tokenizer_fail(e, -EINVAL, "tokenizer.ggml.merges is missing or not an array");
+		return tokenizer_fail(e, -EINVAL,
+				      "tokenizer.ggml.merges is missing or not an array");
 	if (n >= UINT32_MAX / 4)
 		return tokenizer_fail(e, -EINVAL, "tokenizer.ggml.merges has %zu elements", n);
 	while (slots < 2 * n)
@@ -194,7 +217,7 @@ void bpe_free(struct bpe *bpe)
 	free(bpe);
 }
 
-/* ---- one word ----------------------------------------------------------------------------------------------------- */
+/* ---- one word -------------------------------------------------------------------------------- */
 
 struct bpe_work {
 	const struct tokenizer *tok;
@@ -240,8 +263,8 @@ static void merge_short(struct bpe_work *w, const uint8_t *text, size_t bytes)
 		emit(w, ids[i]);
 }
 
-static bool find_pair(void *ud, const struct merge_symbol *left, const struct merge_symbol *right, uint32_t *order,
-		      uint32_t *value)
+static bool find_pair(void *ud, const struct merge_symbol *left, const struct merge_symbol *right,
+		      uint32_t *order, uint32_t *value)
 {
 	const struct bpe_work *w = ud;
 	const struct bpe_merge *m = find_merge(w->tok, left->value, right->value);
@@ -284,17 +307,22 @@ static int encode_word(struct bpe_work *w, const uint8_t *text, size_t bytes)
 	return 0;
 }
 
-/* ---- a text ------------------------------------------------------------------------------------------------------- */
+/* ---- a text ---------------------------------------------------------------------------------- */
 
-/* Words of valid UTF-8. What the pattern leaves out between them is a word too, so that no byte is lost. */
-static int encode_valid(struct bpe_work *w, const uint8_t *text, size_t bytes, pcre2_match_data *match)
+/*
+ * Words of valid UTF-8. What the pattern leaves out between them is a word too,
+ * so that no byte is lost.
+ */
+static int encode_valid(struct bpe_work *w, const uint8_t *text, size_t bytes,
+			pcre2_match_data *match)
 {
 	PCRE2_SIZE *span = pcre2_get_ovector_pointer(match);
 	size_t pos = 0;
 	int ret;
 
 	while (pos < bytes) {
-		int n = pcre2_match(w->tok->bpe->pattern, text, bytes, pos, PCRE2_NO_UTF_CHECK, match, NULL);
+		int n = pcre2_match(w->tok->bpe->pattern, text, bytes, pos, PCRE2_NO_UTF_CHECK,
+				    match, NULL);
 
 		if (n == PCRE2_ERROR_NOMATCH)
 			return encode_word(w, text + pos, bytes - pos);

@@ -2,8 +2,8 @@
 /*
  * Merging neighbours, best pair first: a binary heap of pairs over a linked list of symbols.
  *
- * Nothing is taken out of the heap before it comes up. A pair whose symbols have changed since it was offered is known
- * by its length, as symbols only ever grow, and is dropped then.
+ * Nothing is taken out of the heap before it comes up. A pair whose symbols have changed since it
+ * was offered is known by its length, as symbols only ever grow, and is dropped then.
  */
 #include "tokenizer_heap.h"
 
@@ -57,7 +57,8 @@ static struct merge_pair pop(struct merge_heap *heap)
 	size_t i = 0, child;
 
 	while ((child = 2 * i + 1) < heap->n_pairs) {
-		if (child + 1 < heap->n_pairs && heap->pairs[child + 1].rank < heap->pairs[child].rank)
+		if (child + 1 < heap->n_pairs &&
+		    heap->pairs[child + 1].rank < heap->pairs[child].rank)
 			child++;
 		if (heap->pairs[child].rank >= last.rank)
 			break;
@@ -80,7 +81,8 @@ static int offer(struct merge_heap *heap, int32_t left, int32_t right)
 	b = &heap->symbols[right];
 	if (!heap->find(heap->ud, a, b, &order, &value))
 		return 0;
-	return push(heap, (struct merge_pair){ (uint64_t)order << 32 | (uint32_t)left, a->bytes + b->bytes, value });
+	return push(heap, (struct merge_pair){ (uint64_t)order << 32 | (uint32_t)left,
+					       a->bytes + b->bytes, value });
 }
 
 int merge_heap_run(struct merge_heap *heap)

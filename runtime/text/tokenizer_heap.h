@@ -2,9 +2,9 @@
 /*
  * Merging neighbours, best pair first: what both models do to a word.
  *
- * A word is a linked list of symbols. The heap holds the pairs of neighbours that the model has a merge for, the
- * smallest order first and of equals the leftmost. merge_heap_run() takes pair after pair, merges it and offers the two
- * new pairs, until the heap is empty: O(n log n) for any word.
+ * A word is a linked list of symbols. The heap holds the pairs of neighbours that the model has a
+ * merge for, the smallest order first and of equals the leftmost. merge_heap_run() takes pair after
+ * pair, merges it and offers the two new pairs, until the heap is empty: O(n log n) for any word.
  */
 #ifndef TOKENIZER_HEAP_H
 #define TOKENIZER_HEAP_H
@@ -28,8 +28,8 @@ struct merge_pair {
 
 struct merge_heap {
 	/* Whether @left and @right merge; if so, it sets *@order and *@value. */
-	bool (*find)(void *ud, const struct merge_symbol *left, const struct merge_symbol *right, uint32_t *order,
-		     uint32_t *value);
+	bool (*find)(void *ud, const struct merge_symbol *left, const struct merge_symbol *right,
+		     uint32_t *order, uint32_t *value);
 	void *ud;
 	/* The word. The symbol at 0 is the first one, before and after merging. */
 	struct merge_symbol *symbols;
@@ -76,7 +76,10 @@ static inline uint32_t merge_order(float score)
 	/* Turns -0 into 0. */
 	score += 0.0f;
 	memcpy(&bits, &score, sizeof(bits));
-	/* Magnitudes count up: already so for what is negative, and turned round below it for the rest. */
+	/*
+	 * Magnitudes count up: already so for what is negative, and turned
+	 * round below it for the rest.
+	 */
 	return bits & 0x80000000u ? bits : 0x7fffffffu - bits;
 }
 

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tokenizer's files share: tokenizer.c (the interface), tokenizer_vocab.c (the tokens), tokenizer_special.c
- * (tokens found as text), tokenizer_spm.c and tokenizer_bpe.c (the two models), tokenizer_heap.c (the order of merges).
+ * What the tokenizer's files share: tokenizer.c (the interface), tokenizer_vocab.c (the tokens),
+ * tokenizer_special.c (tokens found as text), tokenizer_spm.c and tokenizer_bpe.c (the two models),
+ * tokenizer_heap.c (the order of merges).
  */
 #ifndef TOKENIZER_PRIVATE_H
 #define TOKENIZER_PRIVATE_H
 
 #include "tokenizer.h"
 
-/* Longer tokens are refused: they would make every look-up expensive, and nobody has trained one. */
+/*
+ * Longer tokens are refused: they would make every look-up expensive, and nobody has trained one.
+ */
 #define MAX_TOKEN_BYTES 4096
 
 /* Token types, with the numbers of the file format. */
@@ -28,8 +31,8 @@ enum tokenizer_model {
 
 struct bpe;
 
-/* One token. @text is what it stands for in a text: for SPM with spaces for U+2581, for BPE the bytes behind the
- * printable characters, for byte tokens the byte. */
+/* One token. @text is what it stands for in a text: for SPM with spaces for U+2581, for BPE the
+ * bytes behind the printable characters, for byte tokens the byte. */
 struct token {
 	uint32_t text; /* offset into vocabulary bytes */
 	uint16_t bytes;
@@ -52,7 +55,8 @@ struct tokenizer {
 	int32_t bos, eos, unknown;
 	bool adds_bos;
 	bool adds_space; /* SPM: the dummy space */
-	bool words_apart; /* SPM: no piece has a space behind something else, so texts can be cut there */
+	/* SPM: no piece has a space behind something else, so texts can be cut there. */
+	bool words_apart;
 	bool has_unused; /* SPM: some pieces only exist to be merged further */
 	/* Control and user-defined tokens in the order of their bytes. */
 	int32_t *special;
@@ -66,7 +70,8 @@ struct tokenizer_error {
 	char *line;
 	size_t bytes;
 };
-__attribute__((format(printf, 3, 4))) int tokenizer_fail(struct tokenizer_error *e, int ret, const char *fmt, ...);
+__attribute__((format(printf, 3, 4))) int tokenizer_fail(struct tokenizer_error *e, int ret,
+							 const char *fmt, ...);
 
 static inline const uint8_t *token_text(const struct tokenizer *tok, int32_t id)
 {
@@ -86,8 +91,8 @@ static inline void id_list_push(struct id_list *list, int32_t id)
 	list->n++;
 }
 
-/* Bytes of the UTF-8 character at @s, 1..4; 0 if the @n bytes do not begin with one (Unicode's table 3-7: no overlong
- * forms, no surrogates, nothing above U+10FFFF). */
+/* Bytes of the UTF-8 character at @s, 1..4; 0 if the @n bytes do not begin with one (Unicode's
+ * table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF). */
 static inline unsigned int utf8_bytes(const uint8_t *s, size_t n)
 {
 	if (s[0] < 0x80)
@@ -119,17 +124,21 @@ static inline uint64_t hash_mix(uint64_t h)
 int vocab_load(struct tokenizer *tok, const struct gguf_file *file, struct tokenizer_error *e);
 /* The token that text may become by merging; -1: none. */
 int32_t vocab_find(const struct tokenizer *tok, const uint8_t *text, size_t bytes);
-/* Bytes that a printable-character form of byte-level BPE stands for, at most @bytes of them; *@complete is false if a
- * character is outside the table (it is copied). */
+/* Bytes that a printable-character form of byte-level BPE stands for, at most @bytes of them;
+ * *@complete is false if a character is outside the table (it is copied). */
 size_t vocab_unprint(const uint8_t *text, size_t bytes, uint8_t *out, bool *complete);
 
 int special_load(struct tokenizer *tok, struct tokenizer_error *e);
-/* The longest token that begins at @text; user-defined ones, and with @control all others too; -1: none. */
+/*
+ * The longest token that begins at @text; user-defined ones, and with @control
+ * all others too; -1: none.
+ */
 int32_t special_match(const struct tokenizer *tok, const uint8_t *text, size_t bytes, bool control);
 
 /* A stretch of text without special tokens; @space puts the dummy space in front. 0 or -errno. */
 int spm_load(struct tokenizer *tok, struct tokenizer_error *e);
-int spm_encode(const struct tokenizer *tok, const uint8_t *text, size_t bytes, bool space, struct id_list *out);
+int spm_encode(const struct tokenizer *tok, const uint8_t *text, size_t bytes, bool space,
+	       struct id_list *out);
 
 int bpe_load(struct tokenizer *tok, const struct gguf_file *file, struct tokenizer_error *e);
 void bpe_free(struct bpe *bpe);

@@ -2,8 +2,8 @@
 /*
  * Special tokens written in a text.
  *
- * They are kept in the order of their bytes. A match narrows the range of candidates byte by byte, by bisection, and
- * remembers the longest that ended on the way.
+ * They are kept in the order of their bytes. A match narrows the range of candidates byte by byte,
+ * by bisection, and remembers the longest that ended on the way.
  */
 #include "tokenizer_private.h"
 
@@ -41,7 +41,8 @@ int special_load(struct tokenizer *tok, struct tokenizer_error *e)
 	for (i = 0; i < tok->n_tokens; i++) {
 		const struct token *t = &tok->tokens[i];
 
-		if (t->bytes && (t->type == TOKEN_CONTROL || t->type == TOKEN_USER || t->type == TOKEN_UNKNOWN))
+		if (t->bytes &&
+		    (t->type == TOKEN_CONTROL || t->type == TOKEN_USER || t->type == TOKEN_UNKNOWN))
 			all[n++] = (struct candidate){ token_text(tok, i), t->bytes, i };
 	}
 	qsort(all, n, sizeof(*all), candidate_compare);
@@ -54,9 +55,12 @@ int special_load(struct tokenizer *tok, struct tokenizer_error *e)
 	return 0;
 }
 
-/* The first of the candidates low..high-1 whose byte @depth is at least @byte; all are longer than @depth. */
-static uint32_t lower_bound(const struct tokenizer *tok, uint32_t low, uint32_t high, unsigned int depth,
-			    unsigned int byte)
+/*
+ * The first of the candidates low..high-1 whose byte @depth is at least @byte;
+ * all are longer than @depth.
+ */
+static uint32_t lower_bound(const struct tokenizer *tok, uint32_t low, uint32_t high,
+			    unsigned int depth, unsigned int byte)
 {
 	while (low < high) {
 		uint32_t mid = low + (high - low) / 2;

@@ -2,12 +2,13 @@
 /*
  * SentencePiece's BPE.
  *
- * The text's characters are the symbols at first. Of all pairs of neighbours that together are a piece of the
- * vocabulary the one with the best score, of equals the leftmost, is merged, until no pair is a piece. What is no piece
- * in the end becomes byte tokens.
+ * The text's characters are the symbols at first. Of all pairs of neighbours that together are a
+ * piece of the vocabulary the one with the best score, of equals the leftmost, is merged, until no
+ * pair is a piece. What is no piece in the end becomes byte tokens.
  *
- * Where no piece has a space behind something else (all vocabularies trained by words), no merge crosses from a word
- * to the next one's space, so each word is done for itself: the same result from a small, warm heap.
+ * Where no piece has a space behind something else (all vocabularies trained by words), no merge
+ * crosses from a word to the next one's space, so each word is done for itself: the same result
+ * from a small, warm heap.
  */
 #include "tokenizer_heap.h"
 #include "tokenizer_private.h"
@@ -44,8 +45,8 @@ int spm_load(struct tokenizer *tok, struct tokenizer_error *e)
 	return 0;
 }
 
-static bool find_pair(void *ud, const struct merge_symbol *left, const struct merge_symbol *right, uint32_t *order,
-		      uint32_t *value)
+static bool find_pair(void *ud, const struct merge_symbol *left, const struct merge_symbol *right,
+		      uint32_t *order, uint32_t *value)
 {
 	const struct spm_work *w = ud;
 	int32_t id = vocab_find(w->tok, w->text + left->value, left->bytes + right->bytes);
@@ -64,7 +65,8 @@ static void emit(struct spm_work *w, const uint8_t *text, uint32_t bytes)
 	int32_t id = vocab_find(w->tok, text, bytes);
 	uint32_t i, left;
 
-	if (id >= 0 && w->left_bytes && w->tok->tokens[id].type == TOKEN_UNUSED && w->left_bytes[id]) {
+	if (id >= 0 && w->left_bytes && w->tok->tokens[id].type == TOKEN_UNUSED &&
+	    w->left_bytes[id]) {
 		left = w->left_bytes[id];
 		emit(w, text, left);
 		emit(w, text + left, bytes - left);
@@ -103,7 +105,8 @@ static int encode_word(struct spm_work *w, uint32_t start, uint32_t end)
 	return ret;
 }
 
-int spm_encode(const struct tokenizer *tok, const uint8_t *text, size_t bytes, bool space, struct id_list *out)
+int spm_encode(const struct tokenizer *tok, const uint8_t *text, size_t bytes, bool space,
+	       struct id_list *out)
 {
 	struct spm_work w = { .tok = tok, .heap = { .find = find_pair, .ud = &w }, .out = out };
 	uint8_t *copy = NULL;

@@ -2,8 +2,8 @@
 /*
  * The vocabulary: tokens with their types and scores, and a hash from text to token.
  *
- * Tokens are stored as the bytes they stand for (see struct token), so that neither encoding nor decoding translates
- * anything. Of two tokens with the same text the first is found.
+ * Tokens are stored as the bytes they stand for (see struct token), so that neither encoding nor
+ * decoding translates anything. Of two tokens with the same text the first is found.
  */
 #include "tokenizer_private.h"
 
@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ids are int32_t and the slots twice as many; the largest real vocabularies have 262,144 tokens. */
+/*
+ * Ids are int32_t and the slots twice as many; the largest real vocabularies have 262,144 tokens.
+ */
 #define MAX_TOKENS (1u << 24)
 
 static uint64_t hash_text(uint64_t seed, const uint8_t *text, size_t bytes)
@@ -56,8 +58,8 @@ static void insert(struct tokenizer *tok, int32_t id)
 }
 
 /*
- * Byte-level BPE writes bytes as printable characters: the printable ones of Latin-1 are themselves, the other 68 are
- * U+0100 and the characters after it, in order.
+ * Byte-level BPE writes bytes as printable characters: the printable ones of Latin-1 are
+ * themselves, the other 68 are U+0100 and the characters after it, in order.
  */
 static int unprint_char(uint32_t c)
 {
@@ -99,7 +101,10 @@ size_t vocab_unprint(const uint8_t *text, size_t bytes, uint8_t *out, bool *comp
 	return used;
 }
 
-/* SPM writes a space as U+2581. Returns the bytes; *@complete is false if a plain space was among them. */
+/*
+ * SPM writes a space as U+2581. Returns the bytes; *@complete is false if a
+ * plain space was among them.
+ */
 static size_t unescape_spaces(const uint8_t *text, size_t bytes, uint8_t *out, bool *complete)
 {
 	size_t pos = 0, used = 0;
@@ -147,8 +152,9 @@ static int load_token(void *ud, size_t i, const char *s, size_t bytes)
 	if (t->type == TOKEN_BYTE) {
 		byte = parse_byte_token(s, bytes);
 		if (byte < 0)
-			return tokenizer_fail(load->e, -EINVAL,
-					      "token %zu is marked as a byte but is not written as '<0xNN>'", i);
+			return tokenizer_fail(
+				load->e, -EINVAL,
+				"token %zu is marked as a byte but is not written as '<0xNN>'", i);
 		out[0] = byte;
 		t->bytes = 1;
 		if (tok->byte_ids[byte] < 0)
@@ -191,22 +197,25 @@ static int measure_token(void *ud, size_t i, const char *s, size_t bytes)
 
 	m->strings = true;
 	if (bytes > MAX_TOKEN_BYTES)
-		return tokenizer_fail(m->e, -EINVAL, "token %zu has %zu bytes, more than %d", i, bytes,
-				      MAX_TOKEN_BYTES);
+		return tokenizer_fail(m->e, -EINVAL, "token %zu has %zu bytes, more than %d", i,
+				      bytes, MAX_TOKEN_BYTES);
 	m->bytes += bytes;
 	return 0;
 }
 
-static int load_types(struct tokenizer *tok, const struct gguf_file *file, struct tokenizer_error *e)
+static int load_types(struct tokenizer *tok, const struct gguf_file *file,
+		      struct tokenizer_error *e)
 {
 	const int32_t *types;
 	size_t n, i;
 	int ret = gguf_i32_array(file, "tokenizer.ggml.token_type", &types, &n);
 
 	if (ret && ret != -ENOENT)
-		return tokenizer_fail(e, -EINVAL, "tokenizer.ggml.token_type is not an array of 32-bit integers");
+		return tokenizer_fail(
+			e, -EINVAL, "tokenizer.ggml.token_type is not an array of 32-bit integers");
 	if (!ret && n != tok->n_tokens)
-		return tokenizer_fail(e, -EINVAL, "tokenizer.ggml.token_type has %zu elements for %u tokens", n,
+		return tokenizer_fail(e, -EINVAL,
+				      "tokenizer.ggml.token_type has %zu elements for %u tokens", n,
 				      tok->n_tokens);
 	for (i = 0; i < tok->n_tokens; i++) {
 		int32_t type = TOKEN_NORMAL;
@@ -214,27 +223,34 @@ static int load_types(struct tokenizer *tok, const struct gguf_file *file, struc
 		if (!ret)
 			memcpy(&type, &types[i], sizeof(type));
 		if (type < TOKEN_NORMAL || type > TOKEN_BYTE)
-			return tokenizer_fail(e, -EINVAL, "tokenizer.ggml.token_type of token %zu is %d, not %d..%d", i,
-					      type, TOKEN_NORMAL, TOKEN_BYTE);
+			return tokenizer_fail(
+				e, -EINVAL,
+				"tokenizer.ggml.token_type of token %zu is %d, not %d..%d", i, type,
+				TOKEN_NORMAL, TOKEN_BYTE);
 		tok->tokens[i].type = type;
 	}
 	return 0;
 }
 
-static int load_scores(struct tokenizer *tok, const struct gguf_file *file, struct tokenizer_error *e)
+static int load_scores(struct tokenizer *tok, const struct gguf_file *file,
+		       struct tokenizer_error *e)
 {
 	const float *scores;
 	size_t n, i;
 
 	if (gguf_f32_array(file, "tokenizer.ggml.scores", &scores, &n))
-		return tokenizer_fail(e, -EINVAL, "tokenizer.ggml.scores is missing or not an array of f32");
+		return tokenizer_fail(e, -EINVAL,
+				      "tokenizer.ggml.scores is missing or not an array of f32");
 	if (n != tok->n_tokens)
-		return tokenizer_fail(e, -EINVAL, "tokenizer.ggml.scores has %zu elements for %u tokens", n,
+		return tokenizer_fail(e, -EINVAL,
+				      "tokenizer.ggml.scores has %zu elements for %u tokens", n,
 				      tok->n_tokens);
 	for (i = 0; i < n; i++) {
 		memcpy(&tok->tokens[i].score, &scores[i], sizeof(float));
 		if (isnan(tok->tokens[i].score))
-			return tokenizer_fail(e, -EINVAL, "tokenizer.ggml.scores of token %zu is not a number", i);
+			return tokenizer_fail(e, -EINVAL,
+					      "tokenizer.ggml.scores of token %zu is not a number",
+					      i);
 	}
 	return 0;
 }
@@ -246,17 +262,21 @@ static int allocate(struct tokenizer *tok, const struct gguf_file *file, struct 
 	int ret;
 
 	if (gguf_array_len(file, "tokenizer.ggml.tokens", &n))
-		return tokenizer_fail(e, -EINVAL, "tokenizer.ggml.tokens is missing or not an array");
+		return tokenizer_fail(e, -EINVAL,
+				      "tokenizer.ggml.tokens is missing or not an array");
 	if (!n || n > MAX_TOKENS)
-		return tokenizer_fail(e, -EINVAL, "tokenizer.ggml.tokens has %zu elements, not 1..%u", n, MAX_TOKENS);
+		return tokenizer_fail(e, -EINVAL,
+				      "tokenizer.ggml.tokens has %zu elements, not 1..%u", n,
+				      MAX_TOKENS);
 	ret = gguf_strings(file, "tokenizer.ggml.tokens", measure_token, &m);
 	if (ret == -EINVAL && !m.strings)
 		tokenizer_fail(e, ret, "tokenizer.ggml.tokens is not an array of strings");
 	if (ret)
 		return ret;
 	if (m.bytes > UINT32_MAX)
-		return tokenizer_fail(e, -EINVAL, "tokenizer.ggml.tokens has %zu bytes of text, more than 4 GiB",
-				      m.bytes);
+		return tokenizer_fail(
+			e, -EINVAL, "tokenizer.ggml.tokens has %zu bytes of text, more than 4 GiB",
+			m.bytes);
 	while (slots < 2 * n)
 		slots *= 2;
 	tok->n_tokens = n;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * kernel_bits SEED: what all kernels compute from random data, in one line per call. Each set of kernels that this machine has
- * must give the bits of the portable ones, and two machines must print the same lines: tests/arm/check.sh compares them. Operands end where no page is.
+ * kernel_bits SEED: what all kernels compute from random data, in one line per call. Each set of
+ * kernels that this machine has must give the bits of the portable ones, and two machines must
+ * print the same lines: tests/arm/check.sh compares them. Operands end where no page is.
  *
- * "set NAME" for each set comes first, the portable one before the others and the best one last. Status 1 if a set differs.
+ * "set NAME" for each set comes first, the portable one before the others and the best one last.
+ * Status 1 if a set differs.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -30,9 +32,11 @@ static unsigned int nr_maps;
 static void *need(size_t bytes)
 {
 	size_t page = sysconf(_SC_PAGESIZE), size = (bytes + page - 1) / page * page;
-	uint8_t *map = mmap(NULL, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *map =
+		mmap(NULL, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (nr_maps == sizeof(maps) / sizeof(maps[0]) || map == MAP_FAILED || mprotect(map + size, page, PROT_NONE)) {
+	if (nr_maps == sizeof(maps) / sizeof(maps[0]) || map == MAP_FAILED ||
+	    mprotect(map + size, page, PROT_NONE)) {
 		fprintf(stderr, "kernel_bits: %zu bytes: %s\n", bytes, strerror(errno));
 		exit(2);
 	}
@@ -78,7 +82,7 @@ static uint32_t random_in(uint32_t lo, uint32_t hi)
 	return lo + rng_below(hi - lo + 1);
 }
 
-/* ---- comparing ----------------------------------------------------------------------------------------------------- */
+/* ---- comparing ------------------------------------------------------------------------------- */
 
 enum of { F32, F16, BYTES };
 
@@ -109,7 +113,8 @@ static uint64_t checksum(const uint8_t *p, size_t n)
 
 /* All sets run @call, which writes to y[bytes] or leaves what is there. */
 static void compare(const char *what, size_t bytes, enum of of,
-		    void (*call)(const struct fw_kernels *k, void *y, const void *arg), const void *arg)
+		    void (*call)(const struct fw_kernels *k, void *y, const void *arg),
+		    const void *arg)
 {
 	uint8_t *ref = need(bytes), *y = need(bytes);
 	unsigned int s;
@@ -123,14 +128,14 @@ static void compare(const char *what, size_t bytes, enum of of,
 			;
 		if (!s || i == bytes)
 			continue;
-		fprintf(stderr, "%s: %s differs from %s at byte %zu of %zu\n", what, sets[s]->name, sets[0]->name, i,
-			bytes);
+		fprintf(stderr, "%s: %s differs from %s at byte %zu of %zu\n", what, sets[s]->name,
+			sets[0]->name, i, bytes);
 		status = 1;
 	}
 	printf("%s %016llx\n", what, (unsigned long long)checksum(ref, bytes));
 }
 
-/* ---- products ------------------------------------------------------------------------------------------------------ */
+/* ---- products -------------------------------------------------------------------------------- */
 
 static void call_i8(const struct fw_kernels *k, void *y, const void *arg)
 {
@@ -149,7 +154,8 @@ static void call_add_outliers(const struct fw_kernels *k, void *y, const void *a
 }
 
 /* With the weights of a product. */
-static void test_add_outliers(uint32_t m, uint32_t n, uint32_t k, uint32_t group, const uint8_t *panels)
+static void test_add_outliers(uint32_t m, uint32_t n, uint32_t k, uint32_t group,
+			      const uint8_t *panels)
 {
 	size_t ldx = n + rng_below(9), ldy = n + rng_below(9);
 	struct vnpu_outliers *lists = need(m * sizeof(*lists));
@@ -158,7 +164,8 @@ static void test_add_outliers(uint32_t m, uint32_t n, uint32_t k, uint32_t group
 	char what[96];
 
 	for (uint32_t i = 0; i < m; i++)
-		for (uint32_t j = 0, column = rng_below(k); j < VNPU_OUTLIERS; j++, column += 1 + rng_below(k / 8 + 1)) {
+		for (uint32_t j = 0, column = rng_below(k); j < VNPU_OUTLIERS;
+		     j++, column += 1 + rng_below(k / 8 + 1)) {
 			lists[i].value[j] = rng_float() * 10;
 			lists[i].column[j] = (float)column;
 		}
@@ -170,8 +177,10 @@ static void test_i8(uint32_t m, uint32_t n, uint32_t k, bool extreme)
 {
 	uint32_t k4 = (k + 3) / 4 * 4;
 	size_t lda = k4 + rng_below(9), ldc = n + rng_below(9);
-	int8_t *a = random_bytes((m - 1) * lda + k4, extreme), *w = random_bytes((size_t)n * k, extreme);
-	float *a_scale = random_floats(m, 0.1f), *w_scale = random_floats(n, 0.1f), *bias = random_floats(n, 10);
+	int8_t *a = random_bytes((m - 1) * lda + k4, extreme),
+	       *w = random_bytes((size_t)n * k, extreme);
+	float *a_scale = random_floats(m, 0.1f), *w_scale = random_floats(n, 0.1f),
+	      *bias = random_floats(n, 10);
 	uint8_t *panels = need((n + 63) / 64 * VNPU_PANEL_I8_BYTES(k));
 	struct fw_matmul_i8 t = { a, a_scale, panels, bias, NULL, m, n, k, lda, ldc, NULL };
 	char what[96];
@@ -197,8 +206,10 @@ static void test_w4(uint32_t m, uint32_t n, uint32_t k, uint32_t group, bool ext
 {
 	size_t lda = k + rng_below(9), ldc = n + rng_below(9), i;
 	int8_t *q = random_bytes((m - 1) * lda + k, extreme);
-	float *x = random_floats((m - 1) * lda + k, 3), *a_scale = random_floats(m, 0.1f), *bias = random_floats(n, 10);
-	uint8_t *panels = need((n + 63) / 64 * VNPU_PANEL_W4_BYTES(k, group)), *u = random_bytes((size_t)n * k, false);
+	float *x = random_floats((m - 1) * lda + k, 3), *a_scale = random_floats(m, 0.1f),
+	      *bias = random_floats(n, 10);
+	uint8_t *panels = need((n + 63) / 64 * VNPU_PANEL_W4_BYTES(k, group)),
+		*u = random_bytes((size_t)n * k, false);
 	uint16_t *scale = need((size_t)n * (k / group) * 2);
 	struct fw_matmul_w4 t = { q, a_scale, panels, bias, NULL, m, n, k, group, lda, ldc };
 	char what[96];
@@ -225,7 +236,8 @@ static void test_wk(uint32_t m, uint32_t n, uint32_t k, uint32_t width, bool ext
 	uint32_t k4 = (k + 3) / 4 * 4, nr = (n + 63) / 64, i;
 	size_t lda = k4 + rng_below(9), ldc = n + rng_below(9), j;
 	int8_t *a = random_bytes((m - 1) * lda + k4, extreme), *q = need((size_t)n * k);
-	float *a_scale = random_floats(m, 0.1f), *w_scale = random_floats(n, 0.1f), *bias = random_floats(n, 10);
+	float *a_scale = random_floats(m, 0.1f), *w_scale = random_floats(n, 0.1f),
+	      *bias = random_floats(n, 10);
 	uint32_t *bits = need(nr * sizeof(*bits));
 	struct fw_wk_panel *panels = need(nr * sizeof(*panels));
 	struct fw_matmul_i8 t = { a, a_scale, NULL, bias, NULL, m, n, k, lda, ldc, panels };
@@ -239,7 +251,8 @@ static void test_wk(uint32_t m, uint32_t n, uint32_t k, uint32_t width, bool ext
 	w = need(wk_bytes(bits, n, k));
 	pack_wk(w, q, w_scale, bits, n, k);
 	for (i = 0; i < nr; i++)
-		panels[i] = (struct fw_wk_panel){ w + ((struct vnpu_wk_panel *)w)[i].offset * 64ull, bits[i] };
+		panels[i] = (struct fw_wk_panel){ w + ((struct vnpu_wk_panel *)w)[i].offset * 64ull,
+						  bits[i] };
 	if (rng_below(2))
 		t.bias = NULL;
 	snprintf(what, sizeof(what), "matmul_wk m %u n %u k %u, %u bits", m, n, k, width);
@@ -278,7 +291,7 @@ static void test_products(void)
 	test_wk(9, 3, VNPU_MAX_K_I8 - 5, 7, true);
 }
 
-/* ---- element by element, and rows ---------------------------------------------------------------------------------- */
+/* ---- element by element, and rows ------------------------------------------------------------ */
 
 struct row {
 	const float *a, *b;
@@ -286,8 +299,9 @@ struct row {
 	int kernel;
 };
 
-static const char *const row_kernels[] = { "add",      "mul",	   "exp",     "silu",	 "gelu",
-					   "glu_silu", "glu_gelu", "rmsnorm", "softmax", "dequant" };
+static const char *const row_kernels[] = {
+	"add", "mul", "exp", "silu", "gelu", "glu_silu", "glu_gelu", "rmsnorm", "softmax", "dequant"
+};
 
 static void call_row(const struct fw_kernels *k, void *y, const void *arg)
 {
@@ -389,7 +403,8 @@ static void test_rows(void)
 		snprintf(what, sizeof(what), "quant n %zu", r.n);
 		compare(what, 4 + (r.n + 3) / 4 * 4, BYTES, call_quant, &r);
 		snprintf(what, sizeof(what), "quant_outliers n %zu", r.n);
-		compare(what, 4 + sizeof(struct vnpu_outliers) + (r.n + 3) / 4 * 4, BYTES, call_quant_outliers, &r);
+		compare(what, 4 + sizeof(struct vnpu_outliers) + (r.n + 3) / 4 * 4, BYTES,
+			call_quant_outliers, &r);
 		snprintf(what, sizeof(what), "store f16 n %zu", r.n);
 		compare(what, r.n * 2, F16, call_store_f16, &r);
 		snprintf(what, sizeof(what), "store q8_0 n %zu", r.n / 32 * 32);
@@ -398,7 +413,7 @@ static void test_rows(void)
 	}
 }
 
-/* ---- heads --------------------------------------------------------------------------------------------------------- */
+/* ---- heads ----------------------------------------------------------------------------------- */
 
 struct rope {
 	const float *x, *inv_freq;
@@ -430,8 +445,8 @@ static void test_rope(void)
 		for (i = 0, f = 1; i < r.rot / 2; i++, f *= 0.9f)
 			inv_freq[i] = f;
 		r.x = random_floats(r.heads * r.dim, 1);
-		snprintf(what, sizeof(what), "rope %u x %u, %u by mode %u, at %llu", r.heads, r.dim, r.rot, r.mode,
-			 (unsigned long long)r.pos);
+		snprintf(what, sizeof(what), "rope %u x %u, %u by mode %u, at %llu", r.heads, r.dim,
+			 r.rot, r.mode, (unsigned long long)r.pos);
 		compare(what, r.heads * r.dim * 4, F32, call_rope, &r);
 		end_case();
 	}
@@ -456,7 +471,9 @@ static void call_attn(const struct fw_kernels *k, void *y, const void *arg)
 	}
 }
 
-/* A cache of @keys rows that ends with the last one's last value; stored by the portable kernels. */
+/*
+ * A cache of @keys rows that ends with the last one's last value; stored by the portable kernels.
+ */
 static void *random_cache(uint64_t keys, uint32_t dim, size_t row_bytes, uint32_t type)
 {
 	uint8_t *rows = need((keys - 1) * row_bytes + VNPU_KV_BYTES(type, dim));
@@ -507,8 +524,8 @@ static void test_attn(void)
 		x.t.k = random_cache(pos + rows, dim, x.t.k_row_bytes, type);
 		x.t.v = random_cache(pos + rows, dim, x.t.v_row_bytes, type);
 		x.t.q = random_floats((rows - 1) * x.t.ldq + group * dim, 2);
-		snprintf(what, sizeof(what), "attn type %u dim %u group %u rows %u at %llu", type, dim, group, rows,
-			 (unsigned long long)pos);
+		snprintf(what, sizeof(what), "attn type %u dim %u group %u rows %u at %llu", type,
+			 dim, group, rows, (unsigned long long)pos);
 		compare(what, ((rows - 1) * x.t.ldy + group * dim) * 4, F32, call_attn, &x);
 		end_case();
 	}

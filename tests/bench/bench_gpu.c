@@ -4,13 +4,15 @@
  *
  *	bench_gpu [-t SECONDS per figure (0.3)] [-d DEVICE (VNPU_OPENCL, or the first GPU)]
  *
- * GFLOPS are 2 m n k per second, GB/s the weights that are read; of attention, what its two products and the cache are. gpu/npu is
- * the median of the turns' ratios, above 1 where the OpenCL device is faster. F16 and F32 rows are formats that the NPU has not.
- * Where the OpenCL device is a CPU, seconds are those that the CPUs gave to this process, threads of both lanes together: figures are
- * then of one CPU, and do not depend on what else the host does. A GPU's are the wall's, driver's calls and waiting included.
+ * GFLOPS are 2 m n k per second, GB/s the weights that are read; of attention, what its two
+ * products and the cache are. gpu/npu is the median of the turns' ratios, above 1 where the OpenCL
+ * device is faster. F16 and F32 rows are formats that the NPU has not. Where the OpenCL device is a
+ * CPU, seconds are those that the CPUs gave to this process, threads of both lanes together:
+ * figures are then of one CPU, and do not depend on what else the host does. A GPU's are the
+ * wall's, driver's calls and waiting included.
  *
- * Last, what it costs to learn of an operator's end by the wall's clock: one of a single element, with the driver's wait and with a
- * flag that is polled (runtime/lanes/opencl/gpu.h).
+ * Last, what it costs to learn of an operator's end by the wall's clock: one of a single element,
+ * with the driver's wait and with a flag that is polled (runtime/lanes/opencl/gpu.h).
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -64,7 +66,7 @@ static void check_npu(int err)
 		die(npu_error());
 }
 
-/* ---- operands ------------------------------------------------------------------------------------------------------ */
+/* ---- operands -------------------------------------------------------------------------------- */
 
 /* Memory of both lanes. */
 struct operand {
@@ -108,7 +110,7 @@ static void fill_floats(const struct operand *o)
 	}
 }
 
-/* ---- turns --------------------------------------------------------------------------------------------------------- */
+/* ---- turns ----------------------------------------------------------------------------------- */
 
 struct subject {
 	struct llm_gpu_matmul product;
@@ -119,7 +121,8 @@ struct subject {
 
 static void run_gpu(const struct subject *s)
 {
-	check_gpu(s->is_attn ? llm_gpu_attn(gpu_queue, &s->attn, NULL) : llm_gpu_matmul(gpu_queue, &s->product, NULL));
+	check_gpu(s->is_attn ? llm_gpu_attn(gpu_queue, &s->attn, NULL)
+			     : llm_gpu_matmul(gpu_queue, &s->product, NULL));
 	check_gpu(llm_gpu_finish(gpu_queue));
 }
 
@@ -144,7 +147,8 @@ static double median(double *v, unsigned int n)
 	return v[n / 2];
 }
 
-static void row(const char *kernel, const char *shape, const struct subject *s, double flops, double bytes)
+static void row(const char *kernel, const char *shape, const struct subject *s, double flops,
+		double bytes)
 {
 	static double times[2][MAX_TURNS], ratios[MAX_TURNS];
 	unsigned int n = 0;
@@ -169,13 +173,14 @@ static void row(const char *kernel, const char *shape, const struct subject *s, 
 	printf("%-9s %-22s %9.1f %8.2f", kernel, shape, flops / t * 1e-9, bytes / t * 1e-9);
 	if (s->job) {
 		t = median(times[1], n);
-		printf(" %11.1f %8.2f %8.3f", flops / t * 1e-9, bytes / t * 1e-9, median(ratios, n));
+		printf(" %11.1f %8.2f %8.3f", flops / t * 1e-9, bytes / t * 1e-9,
+		       median(ratios, n));
 	}
 	putchar('\n');
 	fflush(stdout);
 }
 
-/* ---- products ------------------------------------------------------------------------------------------------------ */
+/* ---- products -------------------------------------------------------------------------------- */
 
 struct kind {
 	const char *name;
@@ -214,8 +219,8 @@ static void fill_weights(const struct kind *kind, const struct operand *w, unsig
 	fill_bytes(w);
 	for (size_t i = 0; kind->format == LLM_GPU_F16 && i < w->bytes / 2; i++)
 		((uint16_t *)w->data)[i] = (((uint16_t *)w->data)[i] & 0x83ff) | 0x2c00;
-	for (uint8_t *p = (uint8_t *)w->data + panel; kind->format < LLM_GPU_F32 && p <= (uint8_t *)w->data + w->bytes;
-	     p += panel)
+	for (uint8_t *p = (uint8_t *)w->data + panel;
+	     kind->format < LLM_GPU_F32 && p <= (uint8_t *)w->data + w->bytes; p += panel)
 		for (int i = 1; i <= 64; i++)
 			if (kind->format == LLM_GPU_W8)
 				((float *)p)[-i] = 0.01f;
@@ -244,10 +249,12 @@ static struct npu_job *job_of(struct npu_graph *g)
 	return job;
 }
 
-static struct npu_job *product_job(const struct kind *kind, unsigned int m, unsigned int n, unsigned int k)
+static struct npu_job *product_job(const struct kind *kind, unsigned int m, unsigned int n,
+				   unsigned int k)
 {
 	struct npu_graph *g = npu_graph_create("product");
-	struct npu_tensor *x = npu_graph_input(g, "x", kind->int8 ? NPU_S8 : NPU_F32, m, k), *w, *y, *scale = NULL;
+	struct npu_tensor *x = npu_graph_input(g, "x", kind->int8 ? NPU_S8 : NPU_F32, m, k), *w, *y,
+			  *scale = NULL;
 
 	if (kind->int8)
 		scale = npu_graph_input(g, "scale", NPU_F32, m, 1);
@@ -262,7 +269,8 @@ static struct npu_job *product_job(const struct kind *kind, unsigned int m, unsi
 
 static void product(const struct kind *kind, unsigned int m, unsigned int n, unsigned int k)
 {
-	struct operand w = operand_new(panel_bytes(kind, n, k)), x = operand_new((size_t)m * k * (kind->int8 ? 1 : 4));
+	struct operand w = operand_new(panel_bytes(kind, n, k)),
+		       x = operand_new((size_t)m * k * (kind->int8 ? 1 : 4));
 	struct operand scale = operand_new(m * 4), y = operand_new((size_t)m * n * 4);
 	struct subject s = { .product = { .format = kind->format,
 					  .m = m,
@@ -303,15 +311,17 @@ static void product(const struct kind *kind, unsigned int m, unsigned int n, uns
 	operand_free(&y);
 }
 
-/* ---- attention ----------------------------------------------------------------------------------------------------- */
+/* ---- attention ------------------------------------------------------------------------------- */
 
 /* Of the shape of a small model: 14 heads of 64 that share 2 KV heads, over an F16 cache. */
 static void attention(unsigned int rows, unsigned int pos)
 {
 	enum { HEADS = 14, KV_HEADS = 2, DIM = 64 };
 	unsigned int ctx = pos + rows;
-	struct operand q = operand_new(rows * HEADS * DIM * 4), y = operand_new(rows * HEADS * DIM * 4);
-	struct operand k = operand_new(ctx * KV_HEADS * DIM * 2), v = operand_new(ctx * KV_HEADS * DIM * 2);
+	struct operand q = operand_new(rows * HEADS * DIM * 4),
+		       y = operand_new(rows * HEADS * DIM * 4);
+	struct operand k = operand_new(ctx * KV_HEADS * DIM * 2),
+		       v = operand_new(ctx * KV_HEADS * DIM * 2);
 	struct kind f16 = { .format = LLM_GPU_F16 };
 	struct subject s = { .is_attn = true,
 			     .attn = { .q = { q.gpu, 0 },
@@ -360,13 +370,15 @@ static void attention(unsigned int rows, unsigned int pos)
 	operand_free(&y);
 }
 
-/* ---- synchronisation ----------------------------------------------------------------------------------------------- */
+/* ---- synchronisation ------------------------------------------------------------------------- */
 
 static void synchronisation(void)
 {
 	static double times[2][MAX_TURNS];
 	struct operand o = operand_new(4096);
-	struct llm_gpu_binary op = { LLM_GPU_ADD, { o.gpu, 0 }, { o.gpu, 64 }, { o.gpu, 128 }, 1, 1, 1, 1, 1 };
+	struct llm_gpu_binary op = {
+		LLM_GPU_ADD, { o.gpu, 0 }, { o.gpu, 64 }, { o.gpu, 128 }, 1, 1, 1, 1, 1
+	};
 	struct llm_gpu_area word = { o.gpu, 192 };
 	unsigned int n = 0;
 	double end, start;
@@ -390,8 +402,8 @@ static void synchronisation(void)
 		check_gpu(llm_gpu_finish(gpu_queue));
 		n++;
 	} while (n < MAX_TURNS && seconds(CLOCK_MONOTONIC) < end);
-	printf("\nan operator of one element: %.1f us until the driver's wait returns, %.1f us until the flag is "
-	       "seen\n",
+	printf("\nan operator of one element: %.1f us until the driver's wait returns, %.1f us "
+	       "until the flag is seen\n",
 	       median(times[0], n) * 1e6, median(times[1], n) * 1e6);
 	operand_free(&o);
 }
@@ -414,15 +426,16 @@ int main(int argc, char **argv)
 	check_gpu(llm_gpu_queue_create(gpu, &gpu_queue));
 	if (llm_gpu_info(gpu)->cpu)
 		clock_of_lanes = CLOCK_PROCESS_CPUTIME_ID;
-	check_npu(npu_device_open(&(struct npu_device_options){ .transport = NPU_TRANSPORT_SIM }, &dev));
+	check_npu(npu_device_open(&(struct npu_device_options){ .transport = NPU_TRANSPORT_SIM },
+				  &dev));
 	check_npu(npu_context_create(dev, &npu_ctx));
 	check_npu(npu_queue_create(npu_ctx, NULL, &npu_q));
 	printf("gpu: %s, %s; %u compute units, vectors of %u, %s\n", llm_gpu_info(gpu)->platform,
 	       llm_gpu_info(gpu)->name, llm_gpu_info(gpu)->compute_units, llm_gpu_vector(gpu),
 	       llm_gpu_coherent(gpu) ? "coherent" : "not coherent");
 	printf("npu: %s\n\n", npu_device_info(dev)->name);
-	printf("%-9s %-22s %9s %8s %11s %8s %8s\n", "kernel", "m x n x k", "gpu GF/s", "GB/s", "npu GF/s", "GB/s",
-	       "gpu/npu");
+	printf("%-9s %-22s %9s %8s %11s %8s %8s\n", "kernel", "m x n x k", "gpu GF/s", "GB/s",
+	       "npu GF/s", "GB/s", "gpu/npu");
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		for (size_t j = 0; j < sizeof(shapes) / sizeof(shapes[0]); j++)
 			product(&kinds[i], shapes[j].m, shapes[j].n, shapes[j].k);

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: MIT
 /*
- * Matmul: GOPS (2 m n k per second) of each instruction set that this host has, and what part that is of what the host can
- * do at most: vpdpbusd on registers only, and for one row, which reads every weight once, reading memory.
+ * Matmul: GOPS (2 m n k per second) of each instruction set that this host has, and what part that
+ * is of what the host can do at most: vpdpbusd on registers only, and for one row, which reads
+ * every weight once, reading memory.
  *
- *	bench_matmul [-t SECONDS per figure (0.3)] [-i ISA] [-w i8|w4|w4f|wk] [-g GROUP (32)] [-s MxNxK] [kernel] [device]
+ *	bench_matmul [-t SECONDS per figure (0.3)] [-i ISA] [-w i8|w4|w4f|wk] [-g GROUP (32)] [-s
+ *	MxNxK] [kernel] [device]
  *
  * -s: this shape alone. wk: few shapes, each with every width of 1 to 8 bits, after MATMUL_I8.
  *
- * kernel: one call on one thread, without and with huge pages. device: a compiled graph on the sim transport with one and
- * two workers, as a program would run it.
+ * kernel: one call on one thread, without and with huge pages. device: a compiled graph on the sim
+ * transport with one and two workers, as a program would run it.
  *
- * GOPS are by the wall's clock, and tell how well the workers shared the work. Hosts are not quiet and clocks not constant:
- * the part of the peer is by time that the CPUs gave, and subject and peer take turns of about a millisecond, so that they find
- * the same clock and the same neighbours. Figures are medians over the turns, ratios those to the peer's turns right
- * before and after. A neighbour on a core's other hardware thread takes more from who uses the caches than from who uses
- * registers only: where some turns had none, as the multipliers' speed tells, their median is printed too.
+ * GOPS are by the wall's clock, and tell how well the workers shared the work. Hosts are not quiet
+ * and clocks not constant: the part of the peer is by time that the CPUs gave, and subject and
+ * peer take turns of about a millisecond, so that they find the same clock and the same
+ * neighbours. Figures are medians over the turns, ratios those to the peer's turns right before
+ * and after. A neighbour on a core's other hardware thread takes more from who uses the caches
+ * than from who uses registers only: where some turns had none, as the multipliers' speed tells,
+ * their median is printed too.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -37,8 +41,8 @@
 #define MEMORY_BYTES (256ul << 20)
 #define TURN_S 1e-3
 #define MAX_TURNS 4000
-/* A turn is quiet if the peer is as fast before and after as it ever was in this run, but for so much; so many are worth a
- * median. */
+/* A turn is quiet if the peer is as fast before and after as it ever was in this run, but for so
+ * much; so many are worth a median. */
 #define QUIET 0.97
 #define MIN_QUIET_TURNS 20
 #define MAX_THREADS 2
@@ -66,7 +70,8 @@ static void die(const char *what)
 static void *fill(size_t bytes, bool random, bool huge)
 {
 	size_t size = (bytes + 2 * HUGE - 1) / HUGE * HUGE, i;
-	uint8_t *p = mmap(NULL, size + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *p =
+		mmap(NULL, size + HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint32_t x = 1;
 
 	if (p == MAP_FAILED)
@@ -83,7 +88,7 @@ static void unfill(void *p, size_t bytes)
 	munmap(p, (bytes + 2 * HUGE - 1) / HUGE * HUGE);
 }
 
-/* ---- the peers ----------------------------------------------------------------------------------------------------- */
+/* ---- the peers ------------------------------------------------------------------------------- */
 
 struct peer {
 	double (*rate)(double limit); /* GOPS or GB/s of one thread, over @limit seconds */
@@ -95,20 +100,23 @@ struct peer {
 __attribute__((target("avx512f,avx512vnni"))) static double vpdpbusd_rate(double limit)
 {
 	__m512i a = _mm512_set1_epi32(0x01020304), b = _mm512_set1_epi32(0x01010101);
-	__m512i c0 = a, c1 = a, c2 = a, c3 = a, c4 = a, c5 = a, c6 = a, c7 = a, c8 = a, c9 = a, c10 = a, c11 = a;
+	__m512i c0 = a, c1 = a, c2 = a, c3 = a, c4 = a, c5 = a, c6 = a, c7 = a, c8 = a, c9 = a,
+		c10 = a, c11 = a;
 	double start = clock_s(CLOCK_THREAD_CPUTIME_ID), t;
 	uint64_t n = 0;
 	int i;
 
 	do {
 		for (i = 0; i < 5000; i++)
-			__asm__ volatile("vpdpbusd %13, %12, %0; vpdpbusd %13, %12, %1; vpdpbusd %13, %12, %2;"
-					 "vpdpbusd %13, %12, %3; vpdpbusd %13, %12, %4; vpdpbusd %13, %12, %5;"
-					 "vpdpbusd %13, %12, %6; vpdpbusd %13, %12, %7; vpdpbusd %13, %12, %8;"
-					 "vpdpbusd %13, %12, %9; vpdpbusd %13, %12, %10; vpdpbusd %13, %12, %11"
-					 : "+v"(c0), "+v"(c1), "+v"(c2), "+v"(c3), "+v"(c4), "+v"(c5), "+v"(c6),
-					   "+v"(c7), "+v"(c8), "+v"(c9), "+v"(c10), "+v"(c11)
-					 : "v"(a), "v"(b));
+			__asm__ volatile(
+				"vpdpbusd %13, %12, %0; vpdpbusd %13, %12, %1; vpdpbusd %13, %12, "
+				"%2;vpdpbusd %13, %12, %3; vpdpbusd %13, %12, %4; vpdpbusd %13, "
+				"%12, %5;vpdpbusd %13, %12, %6; vpdpbusd %13, %12, %7; vpdpbusd "
+				"%13, %12, %8;vpdpbusd %13, %12, %9; vpdpbusd %13, %12, %10; "
+				"vpdpbusd %13, %12, %11"
+				: "+v"(c0), "+v"(c1), "+v"(c2), "+v"(c3), "+v"(c4), "+v"(c5),
+				  "+v"(c6), "+v"(c7), "+v"(c8), "+v"(c9), "+v"(c10), "+v"(c11)
+				: "v"(a), "v"(b));
 		n += 5000;
 		t = clock_s(CLOCK_THREAD_CPUTIME_ID) - start;
 	} while (t < limit);
@@ -124,7 +132,8 @@ static uint8_t *memory; /* in pages such as the subject has: it makes a differen
 static inline __attribute__((always_inline)) double read_memory(bool one, double limit)
 {
 	typedef uint64_t vec __attribute__((vector_size(32), aligned(32)));
-	const size_t apart = one ? 64 : READ_PART, step = one ? 256 : 64, bytes = one ? 4 * READ_PART : READ_PART;
+	const size_t apart = one ? 64 : READ_PART, step = one ? 256 : 64,
+		     bytes = one ? 4 * READ_PART : READ_PART;
 	static __thread size_t at;
 	double start = clock_s(CLOCK_THREAD_CPUTIME_ID), t;
 	vec a[4] = { { 0 } };
@@ -171,7 +180,10 @@ READER read_four(double limit)
 	return read_memory(false, limit);
 }
 
-/* The one of them that is faster on this host: Intel's cores read faster from four places, AMD's from one. */
+/*
+ * The one of them that is faster on this host: Intel's cores read faster from
+ * four places, AMD's from one.
+ */
 static double (*read_rate)(double limit);
 
 static void choose_reader(void)
@@ -218,7 +230,7 @@ static double peer_rate(double (*rate)(double), unsigned int threads, double lim
 	return sum / threads;
 }
 
-/* ---- taking turns -------------------------------------------------------------------------------------------------- */
+/* ---- taking turns ---------------------------------------------------------------------------- */
 
 struct subject {
 	void (*run)(void *arg);
@@ -245,8 +257,12 @@ static double median(double *v, unsigned int n)
 	return v[n / 2];
 }
 
-/* @peers: of @threads threads, before each of @n turns, and after the last. Leaves @ratios in disorder. */
-static void quiet_turns(struct figure *f, unsigned int threads, const double *peers, double *ratios, unsigned int n)
+/*
+ * @peers: of @threads threads, before each of @n turns, and after the last.
+ *   Leaves @ratios in disorder.
+ */
+static void quiet_turns(struct figure *f, unsigned int threads, const double *peers, double *ratios,
+			unsigned int n)
 {
 	static double sorted[MAX_TURNS + 1], fastest[MAX_THREADS + 1];
 	unsigned int quiet = 0, i;
@@ -309,7 +325,7 @@ static struct figure measure(const struct subject *s, double (*peer)(double), do
 	return f;
 }
 
-/* ---- the subjects -------------------------------------------------------------------------------------------------- */
+/* ---- the subjects ---------------------------------------------------------------------------- */
 
 struct shape {
 	uint32_t m, n, k;
@@ -345,7 +361,8 @@ static size_t row_bytes(uint32_t k)
 /* Scales that are no subnormals: those cost what no model's do. And MATMUL_WK's table. */
 static void set_scales(uint8_t *w, uint32_t n, uint32_t k)
 {
-	uint64_t panel_bytes = weight_bytes(1, op == VNPU_OP_MATMUL_I8 ? k : group), i, at = VNPU_WK_TABLE_BYTES(n);
+	uint64_t panel_bytes = weight_bytes(1, op == VNPU_OP_MATMUL_I8 ? k : group), i,
+		 at = VNPU_WK_TABLE_BYTES(n);
 	struct vnpu_wk_panel *entry = (struct vnpu_wk_panel *)w;
 	uint8_t *end = w + weight_bytes(n, k);
 
@@ -385,10 +402,11 @@ static void kernel_run(void *arg)
 		(op == VNPU_OP_MATMUL_W4 ? a->k->matmul_w4 : a->k->matmul_w4f)(&a->w4, a->scratch);
 }
 
-static struct figure kernel_figure(const struct fw_kernels *k, const struct shape *s, bool huge, double (*peer)(double),
-				   double giga, double limit)
+static struct figure kernel_figure(const struct fw_kernels *k, const struct shape *s, bool huge,
+				   double (*peer)(double), double giga, double limit)
 {
-	size_t w_bytes = weight_bytes(s->n, s->k), c_bytes = (size_t)s->m * s->n * 4, a_bytes = s->m * row_bytes(s->k);
+	size_t w_bytes = weight_bytes(s->n, s->k), c_bytes = (size_t)s->m * s->n * 4,
+	       a_bytes = s->m * row_bytes(s->k);
 	/* Floats are 0: random bytes make subnormals. */
 	void *a = fill(a_bytes, op != VNPU_OP_MATMUL_W4F, huge);
 	float *scale = fill(s->m * 4, false, huge), *c = fill(c_bytes, false, huge);
@@ -396,7 +414,8 @@ static struct figure kernel_figure(const struct fw_kernels *k, const struct shap
 	struct kernel_arg arg = {
 		k,
 		{ a, scale, w, NULL, c, s->m, s->n, s->k, (s->k + 3) / 4 * 4, s->n, NULL },
-		{ a, op == VNPU_OP_MATMUL_W4 ? scale : NULL, w, NULL, c, s->m, s->n, s->k, group, s->k, s->n },
+		{ a, op == VNPU_OP_MATMUL_W4 ? scale : NULL, w, NULL, c, s->m, s->n, s->k, group,
+		  s->k, s->n },
 		scratch,
 	};
 	struct subject subject = { kernel_run, &arg, giga, 1 };
@@ -406,7 +425,8 @@ static struct figure kernel_figure(const struct fw_kernels *k, const struct shap
 
 	set_scales(w, s->n, s->k);
 	for (i = 0; op == VNPU_OP_MATMUL_WK && i < (s->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N; i++)
-		panels[i] = (struct fw_wk_panel){ w + ((struct vnpu_wk_panel *)w)[i].offset * 64ull, bits };
+		panels[i] = (struct fw_wk_panel){ w + ((struct vnpu_wk_panel *)w)[i].offset * 64ull,
+						  bits };
 	if (op == VNPU_OP_MATMUL_WK)
 		arg.i8.wk = panels;
 	f = measure(&subject, peer, limit);
@@ -436,13 +456,15 @@ static void device_run(void *arg)
 }
 
 /* A buffer of random bytes, or zeros, for a symbol of the job. */
-static struct npu_buffer *device_buffer(struct device_arg *d, const char *symbol, size_t bytes, bool random)
+static struct npu_buffer *device_buffer(struct device_arg *d, const char *symbol, size_t bytes,
+					bool random)
 {
 	struct npu_buffer *buf;
 	uint32_t *p, x = 1;
 	size_t i;
 
-	if (npu_buffer_create(d->ctx, bytes, 0, &buf) || npu_job_bind(d->job, symbol, buf, 0, bytes))
+	if (npu_buffer_create(d->ctx, bytes, 0, &buf) ||
+	    npu_job_bind(d->job, symbol, buf, 0, bytes))
 		die(npu_error());
 	p = npu_buffer_data(buf);
 	for (i = 0; i < bytes / 4; i++)
@@ -453,7 +475,9 @@ static struct npu_buffer *device_buffer(struct device_arg *d, const char *symbol
 static void device_job(struct device_arg *d, const struct shape *s)
 {
 	struct npu_graph *g = npu_graph_create("matmul");
-	struct npu_tensor *a = npu_graph_input(g, "a", op == VNPU_OP_MATMUL_W4F ? NPU_F32 : NPU_S8, s->m, s->k), *c;
+	struct npu_tensor *a = npu_graph_input(g, "a", op == VNPU_OP_MATMUL_W4F ? NPU_F32 : NPU_S8,
+					       s->m, s->k),
+			  *c;
 	struct npu_tensor *scale = npu_graph_input(g, "a_scale", NPU_F32, s->m, 1), *w;
 	struct npu_program *prog;
 	size_t bytes;
@@ -470,7 +494,8 @@ static void device_job(struct device_arg *d, const struct shape *s)
 	else if (op == VNPU_OP_MATMUL_WK)
 		c = npu_matmul_wk(g, a, scale, w, NULL);
 	else
-		c = op == VNPU_OP_MATMUL_W4 ? npu_matmul_w4(g, a, scale, w, NULL) : npu_matmul_w4f(g, a, w, NULL);
+		c = op == VNPU_OP_MATMUL_W4 ? npu_matmul_w4(g, a, scale, w, NULL)
+					    : npu_matmul_w4f(g, a, w, NULL);
 	npu_graph_output(g, "c", c);
 	if (npu_graph_compile(g, &image, &bytes) || npu_program_load(d->ctx, image, bytes, &prog) ||
 	    npu_job_create(prog, &d->job))
@@ -480,10 +505,13 @@ static void device_job(struct device_arg *d, const struct shape *s)
 	free(image);
 }
 
-static struct figure device_figure(const struct fw_kernels *k, const struct shape *s, unsigned int threads,
-				   double (*peer)(double), double giga, double limit)
+static struct figure device_figure(const struct fw_kernels *k, const struct shape *s,
+				   unsigned int threads, double (*peer)(double), double giga,
+				   double limit)
 {
-	struct npu_device_options opts = { .transport = NPU_TRANSPORT_SIM, .threads = threads, .isa = k->name };
+	struct npu_device_options opts = { .transport = NPU_TRANSPORT_SIM,
+					   .threads = threads,
+					   .isa = k->name };
 	struct device_arg d;
 	struct npu_buffer *bufs[4];
 	struct subject subject = { device_run, &d, giga, threads };
@@ -509,12 +537,13 @@ static struct figure device_figure(const struct fw_kernels *k, const struct shap
 	return f;
 }
 
-/* ---- the table ----------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static const struct shape shapes[] = {
-	{ 1, 1024, 1024 },  { 1, 4096, 4096 },	 { 1, 151936, 2048 }, { 2, 16384, 2048 },  { 4, 16384, 2048 },
-	{ 8, 16384, 2048 }, { 16, 16384, 2048 }, { 64, 2048, 2048 },  { 128, 256, 2048 },  { 256, 2048, 2048 },
-	{ 256, 4096, 896 }, { 96, 1024, 8192 },	 { 256, 2560, 9728 }, { 512, 8192, 2048 }, { 512, 2048, 8192 },
+	{ 1, 1024, 1024 },   { 1, 4096, 4096 },	  { 1, 151936, 2048 }, { 2, 16384, 2048 },
+	{ 4, 16384, 2048 },  { 8, 16384, 2048 },  { 16, 16384, 2048 }, { 64, 2048, 2048 },
+	{ 128, 256, 2048 },  { 256, 2048, 2048 }, { 256, 4096, 896 },  { 96, 1024, 8192 },
+	{ 256, 2560, 9728 }, { 512, 8192, 2048 }, { 512, 2048, 8192 },
 };
 
 static const struct shape wk_shapes[] = {
@@ -524,17 +553,20 @@ static const struct shape wk_shapes[] = {
 static uint8_t *memories[2]; /* in 4k pages, in huge ones */
 
 /* The same figure against one peer: of a row's, the memory, of others', the multipliers. */
-static void row(const struct fw_kernels *k, const struct shape *s, const char *how, unsigned int threads, bool huge,
-		double (*peak)(double), double limit)
+static void row(const struct fw_kernels *k, const struct shape *s, const char *how,
+		unsigned int threads, bool huge, double (*peak)(double), double limit)
 {
 	bool gemv = s->m == 1;
-	double ops = 2.0 * s->m * s->n * s->k * 1e-9, giga = gemv ? weight_bytes(s->n, s->k) * 1e-9 : ops;
+	double ops = 2.0 * s->m * s->n * s->k * 1e-9,
+	       giga = gemv ? weight_bytes(s->n, s->k) * 1e-9 : ops;
 	double (*peer)(double) = gemv ? read_rate : peak;
 	struct figure f;
 
 	memory = memories[huge];
-	f = threads ? device_figure(k, s, threads, peer, giga, limit) : kernel_figure(k, s, huge, peer, giga, limit);
-	printf("%-12s %-10s %5u %6u %6u %9.1f", k->name, how, s->m, s->n, s->k, f.rate / giga * ops);
+	f = threads ? device_figure(k, s, threads, peer, giga, limit)
+		    : kernel_figure(k, s, huge, peer, giga, limit);
+	printf("%-12s %-10s %5u %6u %6u %9.1f", k->name, how, s->m, s->n, s->k,
+	       f.rate / giga * ops);
 	if (gemv)
 		printf(" %6.1f GB/s", f.rate);
 	if (peer)
@@ -546,8 +578,8 @@ static void row(const struct fw_kernels *k, const struct shape *s, const char *h
 }
 
 /* One thing in each way. */
-static void rows(const struct fw_kernels *k, const struct shape *s, bool kernel, bool device, double (*peak)(double),
-		 double limit)
+static void rows(const struct fw_kernels *k, const struct shape *s, bool kernel, bool device,
+		 double (*peak)(double), double limit)
 {
 	char how[4][16];
 
@@ -566,8 +598,8 @@ static void rows(const struct fw_kernels *k, const struct shape *s, bool kernel,
 	}
 }
 
-static void wk_rows(const struct fw_kernels *k, const struct shape *s, bool kernel, bool device, double (*peak)(double),
-		    double limit)
+static void wk_rows(const struct fw_kernels *k, const struct shape *s, bool kernel, bool device,
+		    double (*peak)(double), double limit)
 {
 	for (bits = 0; bits <= 8; bits++) {
 		op = bits ? VNPU_OP_MATMUL_WK : VNPU_OP_MATMUL_I8;
@@ -576,9 +608,12 @@ static void wk_rows(const struct fw_kernels *k, const struct shape *s, bool kern
 	op = VNPU_OP_MATMUL_WK;
 }
 
-/* @one: this shape, or NULL: those of the table that the portable kernels do not take seconds a turn for. */
-static void table(enum fw_isa isa, const struct shape *one, bool kernel, bool device, double (*peak)(double),
-		  double limit)
+/*
+ * @one: this shape, or NULL: those of the table that the portable kernels do not
+ *   take seconds a turn for.
+ */
+static void table(enum fw_isa isa, const struct shape *one, bool kernel, bool device,
+		  double (*peak)(double), double limit)
 {
 	const struct shape *s = op == VNPU_OP_MATMUL_WK ? wk_shapes : shapes, *end;
 	const struct fw_kernels *k = fw_kernels_get(isa);
@@ -589,7 +624,8 @@ static void table(enum fw_isa isa, const struct shape *one, bool kernel, bool de
 		end = one + 1;
 	}
 	for (; k && s < end; s++) {
-		if (!one && isa == FW_ISA_GENERIC && (op == VNPU_OP_MATMUL_WK || (double)s->m * s->n * s->k > 7e7))
+		if (!one && isa == FW_ISA_GENERIC &&
+		    (op == VNPU_OP_MATMUL_WK || (double)s->m * s->n * s->k > 7e7))
 			continue;
 		if (op == VNPU_OP_MATMUL_WK)
 			wk_rows(k, s, kernel, device, peak, limit);
@@ -605,13 +641,16 @@ static bool parse_shape(const char *text, struct shape *s)
 
 	if (sscanf(text, "%5ux%6ux%6u%n", &s->m, &s->n, &s->k, &end) != 3 || text[end])
 		return false;
-	return s->m && s->m <= VNPU_MAX_DIM && s->n && s->n <= MAX_N && s->k && s->k <= VNPU_MAX_K_I8;
+	return s->m && s->m <= VNPU_MAX_DIM && s->n && s->n <= MAX_N && s->k &&
+	       s->k <= VNPU_MAX_K_I8;
 }
 
 int main(int argc, char **argv)
 {
-	static const enum fw_isa isas[] = { FW_ISA_AVX512_AMX, FW_ISA_AVX512_VNNI,  FW_ISA_AVX2,
-					    FW_ISA_NEON_I8MM,  FW_ISA_NEON_DOTPROD, FW_ISA_GENERIC };
+	static const enum fw_isa isas[] = {
+		FW_ISA_AVX512_AMX, FW_ISA_AVX512_VNNI,	FW_ISA_AVX2,
+		FW_ISA_NEON_I8MM,  FW_ISA_NEON_DOTPROD, FW_ISA_GENERIC
+	};
 	double limit = 0.3, (*peak)(double) = NULL;
 	const char *isa = NULL;
 	struct shape shape, *one = NULL;
@@ -642,8 +681,8 @@ int main(int argc, char **argv)
 	if (one && (op == VNPU_OP_MATMUL_W4 || op == VNPU_OP_MATMUL_W4F) && one->k % group)
 		limit = 0;
 	if (limit <= 0 || (!kernel && !device) || !npu_w4_bytes(1, group, group)) {
-		fprintf(stderr, "usage: bench_matmul [-t SECONDS] [-i ISA] [-w i8|w4|w4f|wk] [-g 32|64|128] [-s MxNxK] "
-				"[kernel] [device]\n");
+		fprintf(stderr, "usage: bench_matmul [-t SECONDS] [-i ISA] [-w i8|w4|w4f|wk] [-g "
+				"32|64|128] [-s MxNxK] [kernel] [device]\n");
 		return 2;
 	}
 	for (i = 0; i < 2; i++)
@@ -658,12 +697,14 @@ int main(int argc, char **argv)
 		printf("vpdpbusd peak %.1f GOPS, ", peer_rate(peak, 1, limit));
 	for (i = 0; i < 2; i++) {
 		memory = memories[i];
-		printf("%sreading memory %.1f GB/s", i ? ", in huge pages " : "", peer_rate(read_rate, 1, limit));
+		printf("%sreading memory %.1f GB/s", i ? ", in huge pages " : "",
+		       peer_rate(read_rate, 1, limit));
 	}
 	printf("\n");
 	printf("%-12s %-10s %5s %6s %6s %9s\n", "isa", "", "m", "n", "k", "GOPS");
 	for (i = 0; i < sizeof(isas) / sizeof(isas[0]); i++)
-		if (!isa || (fw_kernels_get(isas[i]) && !strcmp(isa, fw_kernels_get(isas[i])->name)))
+		if (!isa ||
+		    (fw_kernels_get(isas[i]) && !strcmp(isa, fw_kernels_get(isas[i])->name)))
 			table(isas[i], one, kernel, device, peak, limit);
 	return 0;
 }

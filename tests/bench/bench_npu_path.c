@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: MIT
 /*
- * The path to the device: the round trip of a job that does nothing, beside the least that a round trip between two threads
- * costs, measured in the same run and in turns.
+ * The path to the device: the round trip of a job that does nothing, beside the least that a round
+ * trip between two threads costs, measured in the same run and in turns.
  *
  *	bench_npu_path [ROUNDS of each turn (20000)]        NPU_TRANSPORT=drm for vnpu.ko
  *
- * "awake": the next job follows at once, and finds the device polling. "asleep": it follows after a pause in which the
- * device, and the other thread of the peers, has gone to sleep. The peers are
+ * "awake": the next job follows at once, and finds the device polling. "asleep": it follows after a
+ * pause in which the device, and the other thread of the peers, has gone to sleep. The peers are
  *
  *	shared memory	two threads that poll a word each: what no device that is awake can beat
- *	eventfd		two threads that sleep in read() of an eventfd each: two hops, after the same pause
- *	empty ioctl	over drm: DEV_QUERY that asks for a size only, which is a system call through drm_ioctl() and back
+ *	eventfd		two threads that sleep in read() of an eventfd each: two
+ *			hops, after the same pause
+ *	empty ioctl	over drm: DEV_QUERY that asks for a size only, which is a system call
+ *			through drm_ioctl() and back
  *
- * A ratio is of the medians of one turn; printed is the median of the turns, and the least and the greatest of them. Only
- * the asleep jobs and eventfds wait in the kernel, so only they show what waking a CPU costs on this host.
+ * A ratio is of the medians of one turn; printed is the median of the turns, and the least and the
+ * greatest of them. Only the asleep jobs and eventfds wait in the kernel, so only they show what
+ * waking a CPU costs on this host.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -142,7 +145,9 @@ static bool ping_round(struct ping *p, uint32_t i)
 /* @sleeps: on eventfds; else the words are polled. */
 static int ping_start(struct ping *p, bool sleeps, unsigned int rounds, pthread_t *thread)
 {
-	*p = (struct ping){ .to = -1, .from = -1, .rounds = rounds, .alone = sysconf(_SC_NPROCESSORS_ONLN) < 2 };
+	*p = (struct ping){
+		.to = -1, .from = -1, .rounds = rounds, .alone = sysconf(_SC_NPROCESSORS_ONLN) < 2
+	};
 	if (sleeps) {
 		p->to = eventfd(0, EFD_CLOEXEC);
 		p->from = eventfd(0, EFD_CLOEXEC);
@@ -210,15 +215,16 @@ static double job_us(struct npu_queue *queue, struct npu_job *job, enum npu_wait
 	double start = now_us();
 	uint64_t seqno;
 
-	if (npu_queue_submit(queue, &job, 1, NULL, &seqno) || npu_queue_wait(queue, seqno, NPU_FOREVER, mode)) {
+	if (npu_queue_submit(queue, &job, 1, NULL, &seqno) ||
+	    npu_queue_wait(queue, seqno, NPU_FOREVER, mode)) {
 		fprintf(stderr, "bench_npu_path: %s\n", npu_error());
 		return -1;
 	}
 	return now_us() - start;
 }
 
-static int jobs_us(struct npu_queue *queue, struct npu_job *job, enum npu_wait_mode mode, unsigned int rounds,
-		   double *us)
+static int jobs_us(struct npu_queue *queue, struct npu_job *job, enum npu_wait_mode mode,
+		   unsigned int rounds, double *us)
 {
 	for (unsigned int i = 0; i < rounds; i++) {
 		us[i] = job_us(queue, job, mode);
@@ -247,8 +253,12 @@ static struct npu_job *noop_job(struct npu_context *ctx)
 
 /* ---- measuring ---- */
 
-/* One after another in each round: what a host does to threads that sleep changes from one moment to the next. */
-static int measure_asleep(struct npu_queue *queue, struct npu_job *job, unsigned int rounds, double *const *us)
+/*
+ * One after another in each round: what a host does to threads that sleep changes
+ * from one moment to the next.
+ */
+static int measure_asleep(struct npu_queue *queue, struct npu_job *job, unsigned int rounds,
+			  double *const *us)
 {
 	pthread_t thread;
 	struct ping p;
@@ -261,7 +271,8 @@ static int measure_asleep(struct npu_queue *queue, struct npu_job *job, unsigned
 		us[EVENTFD][i - 1] = ping_us(&p, i);
 		for (enum what what = FAST_ASLEEP; what <= DRIVER_ASLEEP && !ret; what++) {
 			pause_ns(PAUSE_NS);
-			us[what][i - 1] = job_us(queue, job, what == FAST_ASLEEP ? NPU_WAIT_FAST : NPU_WAIT_DRIVER);
+			us[what][i - 1] = job_us(
+				queue, job, what == FAST_ASLEEP ? NPU_WAIT_FAST : NPU_WAIT_DRIVER);
 			ret = us[what][i - 1] < 0;
 		}
 	}
@@ -269,9 +280,11 @@ static int measure_asleep(struct npu_queue *queue, struct npu_job *job, unsigned
 	return ret;
 }
 
-static int measure_turn(struct npu_queue *queue, struct npu_job *job, int fd, unsigned int rounds, double *const *us)
+static int measure_turn(struct npu_queue *queue, struct npu_job *job, int fd, unsigned int rounds,
+			double *const *us)
 {
-	return pings_us(false, rounds, us[SHARED_MEMORY]) || pings_us(true, rounds, us[EVENTFD_BUSY]) ||
+	return pings_us(false, rounds, us[SHARED_MEMORY]) ||
+	       pings_us(true, rounds, us[EVENTFD_BUSY]) ||
 	       (fd >= 0 && ioctls_us(fd, rounds, us[EMPTY_IOCTL])) ||
 	       jobs_us(queue, job, NPU_WAIT_FAST, rounds, us[FAST_AWAKE]) ||
 	       jobs_us(queue, job, NPU_WAIT_DRIVER, rounds, us[DRIVER_AWAKE]) ||
@@ -285,7 +298,8 @@ static int compare_doubles(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-static int measure(struct npu_queue *queue, struct npu_job *job, int fd, unsigned int rounds, struct samples *all)
+static int measure(struct npu_queue *queue, struct npu_job *job, int fd, unsigned int rounds,
+		   struct samples *all)
 {
 	double *us[NR_WHATS];
 
@@ -326,10 +340,11 @@ static void print_ratio(const struct samples *all, enum what what, enum what pee
 	double ratio[TURNS];
 
 	for (int turn = 0; turn < TURNS; turn++)
-		ratio[turn] = all[what].median[turn] / (all[peer].median[turn] + all[EMPTY_IOCTL].median[turn]);
+		ratio[turn] = all[what].median[turn] /
+			      (all[peer].median[turn] + all[EMPTY_IOCTL].median[turn]);
 	qsort(ratio, TURNS, sizeof(ratio[0]), compare_doubles);
-	printf("%-26s %6.2f (%.2f .. %.2f) x %s%s\n", names[what], ratio[TURNS / 2], ratio[0], ratio[TURNS - 1], name,
-	       all[EMPTY_IOCTL].per_turn ? " + empty ioctl" : "");
+	printf("%-26s %6.2f (%.2f .. %.2f) x %s%s\n", names[what], ratio[TURNS / 2], ratio[0],
+	       ratio[TURNS - 1], name, all[EMPTY_IOCTL].per_turn ? " + empty ioctl" : "");
 }
 
 static void print_results(struct samples *all)
@@ -344,7 +359,8 @@ static void print_results(struct samples *all)
 	print_ratio(all, DRIVER_ASLEEP, EVENTFD, "two eventfd hops, asleep");
 }
 
-static int run(struct npu_device *dev, struct npu_queue *queue, struct npu_job *job, unsigned int rounds)
+static int run(struct npu_device *dev, struct npu_queue *queue, struct npu_job *job,
+	       unsigned int rounds)
 {
 	const char *path = npu_device_info(dev)->path;
 	int fd = *path ? open(path, O_RDWR | O_CLOEXEC) : -1, ret = 0;
@@ -357,7 +373,9 @@ static int run(struct npu_device *dev, struct npu_queue *queue, struct npu_job *
 	for (enum what what = 0; what < NR_WHATS; what++) {
 		bool asleep = what == EVENTFD || what == FAST_ASLEEP || what == DRIVER_ASLEEP;
 
-		all[what].per_turn = what == EMPTY_IOCTL && fd < 0 ? 0 : asleep ? ASLEEP_ROUNDS(rounds) : rounds;
+		all[what].per_turn = what == EMPTY_IOCTL && fd < 0 ? 0
+				     : asleep			   ? ASLEEP_ROUNDS(rounds)
+								   : rounds;
 		all[what].us = calloc((size_t)all[what].per_turn * TURNS + 1, sizeof(double));
 		ret |= !all[what].us;
 	}

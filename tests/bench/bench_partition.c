@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The partition solver: how long a whole model takes, all of its products for one length, and how near its cuts are to the
- * best of all; and how long the choice of chunks takes.
+ * The partition solver: how long a whole model takes, all of its products for one length, and how
+ * near its cuts are to the best of all; and how long the choice of chunks takes.
  *
  *	bench_partition [PROFILE (sd8gen3)] [SHAPE...]	all of share/shapes without any
  *
@@ -41,8 +41,8 @@ struct figures {
 	unsigned int models, products;
 };
 
-static void add_product(const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n, struct figures *f,
-			double *search_s)
+static void add_product(const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n,
+			struct figures *f, double *search_s)
 {
 	struct partition some, all;
 	double begin = seconds(), ratio;
@@ -115,13 +115,13 @@ int main(int argc, char **argv)
 		add_shape(profile, argv[i], &f);
 	for (size_t i = 0; i < all.gl_pathc; i++)
 		add_shape(profile, all.gl_pathv[i], &f);
-	printf("products of a model for one length:  mean %.2f ms, worst %.2f ms\n", 1e3 * f.search_s / f.models,
-	       1e3 * f.worst_search_s);
+	printf("products of a model for one length:  mean %.2f ms, worst %.2f ms\n",
+	       1e3 * f.search_s / f.models, 1e3 * f.worst_search_s);
 	printf("the same among all cuts:             mean %.0f ms\n", 1e3 * f.all_s / f.models);
-	printf("a prompt's chunks and shares:        mean %.1f ms, worst %.1f ms\n", 1e3 * f.tune_s / f.models,
-	       1e3 * f.worst_tune_s);
-	printf("search over the best of all cuts:    mean %.5f, worst %.5f of %u products\n", f.ratio / f.products,
-	       f.worst_ratio, f.products);
+	printf("a prompt's chunks and shares:        mean %.1f ms, worst %.1f ms\n",
+	       1e3 * f.tune_s / f.models, 1e3 * f.worst_tune_s);
+	printf("search over the best of all cuts:    mean %.5f, worst %.5f of %u products\n",
+	       f.ratio / f.products, f.worst_ratio, f.products);
 	globfree(&all);
 	profile_free(profile);
 	return 0;

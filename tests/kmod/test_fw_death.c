@@ -294,7 +294,8 @@ static void hit_at(enum step step, int sig)
 			 sig == SIGKILL ? DRM_VNPU_LOSS_EXIT : DRM_VNPU_LOSS_HANG);
 	if (page) {
 		/* The device's epoch is told before those of all its queues. */
-		for (int64_t until = raw_now_ns() + LATE_MS * MS; page->epoch != 2 && raw_now_ns() < until;)
+		for (int64_t until = raw_now_ns() + LATE_MS * MS;
+		     page->epoch != 2 && raw_now_ns() < until;)
 			usleep(1000);
 		assert_int_equal(page->epoch, 2);
 		munmap((void *)page, PAGE);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit suites of the driver's pure parts: rings, slots and tags, address space. The sources are included, not linked, so
- * that the module needs no device and nothing of vnpu.ko, and so that it can run beside it.
+ * KUnit suites of the driver's pure parts: rings, slots and tags, address space. The sources
+ * are included, not linked, so that the module needs no device and nothing of vnpu.ko, and so
+ * that it can run beside it.
  */
 #include <kunit/test.h>
 #include <linux/module.h>
@@ -111,7 +112,12 @@ static void ring_pop_copies_in_order_and_gives_back_on_commit(struct kunit *test
 
 	for (u32 i = 0; i < ENTRIES; i++)
 		f->cq[(U32_MAX - 2 + i) % ENTRIES] = (struct vnpu_fw_cqe){
-			.type = VNPU_FW_CQE_DONE, .status = i, .tag = 100 + i, .busy_ns = i * i, .fault_va = ~(u64)i, .flags = i & 1,
+			.type = VNPU_FW_CQE_DONE,
+			.status = i,
+			.tag = 100 + i,
+			.busy_ns = i * i,
+			.fault_va = ~(u64)i,
+			.flags = i & 1,
 		};
 	f->ctl.cq_tail += ENTRIES;
 	for (u32 i = 0; i < ENTRIES; i++) {
@@ -157,7 +163,7 @@ static struct kunit_case ring_cases[] = {
 	KUNIT_CASE(ring_pending_refuses_indices_out_of_bounds),
 	KUNIT_CASE(ring_pop_copies_in_order_and_gives_back_on_commit),
 	KUNIT_CASE(cqe_with_what_nobody_knows_is_malformed),
-	{}
+	{},
 };
 
 static struct kunit_suite ring_suite = { .name = "vnpu_ring", .test_cases = ring_cases };
@@ -202,9 +208,12 @@ static void hwq_answers_only_the_oldest_live_job(struct kunit *test)
 	struct vnpu_hwq *hwq = hwq_make(test, U32_MAX);
 
 	hwq->tail += 2;
-	KUNIT_EXPECT_EQ(test, (int)vnpu_hwq_answer(hwq, 0), (int)VNPU_HWQ_STALE); /* the second: not its turn */
-	KUNIT_EXPECT_EQ(test, (int)vnpu_hwq_answer(hwq, 1), (int)VNPU_HWQ_STALE); /* not there yet */
-	KUNIT_EXPECT_EQ(test, (int)vnpu_hwq_answer(hwq, U32_MAX - 1), (int)VNPU_HWQ_STALE); /* long gone */
+	/* The second: not its turn. */
+	KUNIT_EXPECT_EQ(test, (int)vnpu_hwq_answer(hwq, 0), (int)VNPU_HWQ_STALE);
+	/* Not there yet. */
+	KUNIT_EXPECT_EQ(test, (int)vnpu_hwq_answer(hwq, 1), (int)VNPU_HWQ_STALE);
+	/* Long gone. */
+	KUNIT_EXPECT_EQ(test, (int)vnpu_hwq_answer(hwq, U32_MAX - 1), (int)VNPU_HWQ_STALE);
 	KUNIT_EXPECT_EQ(test, (int)vnpu_hwq_answer(hwq, U32_MAX), (int)VNPU_HWQ_LIVE);
 	KUNIT_EXPECT_EQ(test, vnpu_hwq_held(hwq), 1u);
 	KUNIT_EXPECT_EQ(test, (int)vnpu_hwq_answer(hwq, U32_MAX), (int)VNPU_HWQ_STALE); /* twice */
@@ -241,7 +250,8 @@ static void hwq_forget_owes_nothing(struct kunit *test)
 /* Random jobs, cancellations and answers against a model that remembers every job. */
 static void hwq_follows_the_model(struct kunit *test)
 {
-	enum { FREE, LIVE, GIVEN_UP, ANSWERED } *model;
+	enum state { FREE, LIVE, GIVEN_UP, ANSWERED };
+	enum state *model;
 	u32 seed = get_random_u32(), first, next, start, n, jobs = 4000;
 	struct rnd_state rnd;
 	struct vnpu_hwq *hwq;
@@ -298,7 +308,7 @@ static struct kunit_case hwq_cases[] = {
 	KUNIT_CASE(hwq_is_free_when_given_up_jobs_are_answered),
 	KUNIT_CASE(hwq_forget_owes_nothing),
 	KUNIT_CASE(hwq_follows_the_model),
-	{}
+	{},
 };
 
 static struct kunit_suite hwq_suite = { .name = "vnpu_hwq", .test_cases = hwq_cases };
@@ -307,20 +317,25 @@ static struct kunit_suite hwq_suite = { .name = "vnpu_hwq", .test_cases = hwq_ca
 
 #define VA_BITS 30u
 #define PAGES 64u /* that the random test plays with */
-#define AT(page) (VNPU_VA_START + (u64)(page) * PAGE_SIZE)
+#define AT(page) (VNPU_VA_START + (u64)(page)*PAGE_SIZE)
 
 static struct drm_vnpu_bind_op op_map(u64 page, u64 nr)
 {
-	return (struct drm_vnpu_bind_op){ .op = DRM_VNPU_BIND_MAP, .handle = 1, .va = AT(page), .size = nr * PAGE_SIZE };
+	return (struct drm_vnpu_bind_op){
+		.op = DRM_VNPU_BIND_MAP, .handle = 1, .va = AT(page), .size = nr * PAGE_SIZE
+	};
 }
 
 static struct drm_vnpu_bind_op op_unmap(u64 page, u64 nr)
 {
-	return (struct drm_vnpu_bind_op){ .op = DRM_VNPU_BIND_UNMAP, .va = AT(page), .size = nr * PAGE_SIZE };
+	return (struct drm_vnpu_bind_op){ .op = DRM_VNPU_BIND_UNMAP,
+					  .va = AT(page),
+					  .size = nr * PAGE_SIZE };
 }
 
 /* One operation; what an UNMAP takes out goes to *out. */
-static int bind_one(struct vnpu_space *space, struct drm_vnpu_bind_op op, struct vnpu_binding *in, struct vnpu_binding **out)
+static int bind_one(struct vnpu_space *space, struct drm_vnpu_bind_op op, struct vnpu_binding *in,
+		    struct vnpu_binding **out)
 {
 	struct vnpu_bind_step step = { .map = op.op == DRM_VNPU_BIND_MAP, .binding = in };
 	int ret = vnpu_space_commit(space, &op, &step, 1);
@@ -343,10 +358,10 @@ static void space_check_refuses_each_bad_field(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, vnpu_space_check(&space, &good_map), 0);
 	KUNIT_EXPECT_EQ(test, vnpu_space_check(&space, &good_unmap), 0);
-#define REFUSED(from, field, value)                                           \
-	do {                                                                  \
-		op = from;                                                    \
-		op.field = value;                                             \
+#define REFUSED(from, field, value)                                            \
+	do {                                                                   \
+		op = from;                                                     \
+		op.field = value;                                              \
 		KUNIT_EXPECT_EQ(test, vnpu_space_check(&space, &op), -EINVAL); \
 	} while (0)
 	REFUSED(good_map, op, 2);
@@ -462,7 +477,8 @@ static void space_follows_the_model(struct kunit *test)
 		nr = 1 + prandom_u32_state(&rnd) % ARRAY_SIZE(ops);
 		want = 0;
 		for (u32 i = 0; i < nr; i++) {
-			u32 page = prandom_u32_state(&rnd) % PAGES, len = 1 + prandom_u32_state(&rnd) % 4, p;
+			u32 page = prandom_u32_state(&rnd) % PAGES,
+			    len = 1 + prandom_u32_state(&rnd) % 4, p;
 
 			len = min(len, PAGES - page);
 			if (prandom_u32_state(&rnd) % 2) {
@@ -497,11 +513,13 @@ static void space_follows_the_model(struct kunit *test)
 						copy[p] = NULL;
 			}
 		}
-		KUNIT_ASSERT_EQ_MSG(test, vnpu_space_commit(&space, ops, steps, nr), want, "round %u", round);
+		KUNIT_ASSERT_EQ_MSG(test, vnpu_space_commit(&space, ops, steps, nr), want,
+				    "round %u", round);
 		if (!want)
 			memcpy(model, copy, PAGES * sizeof(*model));
 		for (u32 p = 0; p < PAGES; p++)
-			KUNIT_ASSERT_PTR_EQ_MSG(test, bound_at(&space, p), model[p], "round %u, page %u", round, p);
+			KUNIT_ASSERT_PTR_EQ_MSG(test, bound_at(&space, p), model[p],
+						"round %u, page %u", round, p);
 		for (u32 i = 0; i < PAGES + ARRAY_SIZE(ops); i++)
 			pool[i].link.next = NULL;
 	}
@@ -514,7 +532,7 @@ static struct kunit_case space_cases[] = {
 	KUNIT_CASE(space_unmap_must_match_a_map),
 	KUNIT_CASE(space_batch_that_fails_changes_nothing),
 	KUNIT_CASE(space_follows_the_model),
-	{}
+	{},
 };
 
 static struct kunit_suite space_suite = { .name = "vnpu_space", .test_cases = space_cases };

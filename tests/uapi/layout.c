@@ -15,17 +15,22 @@
 #endif
 /* Every structure is a multiple of 8 bytes. */
 #define SIZE(s, bytes) ASSERT(sizeof(struct s) == (bytes) && (bytes) % 8 == 0, "size of " #s)
-#define FIELD(s, f, at, bytes) \
-	ASSERT(offsetof(struct s, f) == (at) && sizeof(((struct s *)0)->f) == (bytes), "place of " #s "." #f)
+#define FIELD(s, f, at, bytes)                                                         \
+	ASSERT(offsetof(struct s, f) == (at) && sizeof(((struct s *)0)->f) == (bytes), \
+	       "place of " #s "." #f)
 /* The field begins where the one before it ends: no implicit padding. */
-#define NEXT(s, f, before) \
-	ASSERT(offsetof(struct s, f) == offsetof(struct s, before) + sizeof(((struct s *)0)->before), "hole before " #s "." #f)
+#define NEXT(s, f, before)                                                           \
+	ASSERT(offsetof(struct s, f) ==                                              \
+		       offsetof(struct s, before) + sizeof(((struct s *)0)->before), \
+	       "hole before " #s "." #f)
 /*
  * The field begins a cache line of its own, so that who polls it is not disturbed by what stands
  * before it.
  */
 #define LINE(s, f) ASSERT(offsetof(struct s, f) % 64 == 0, "cache line of " #s "." #f)
-#define LAST(s, f) ASSERT(offsetof(struct s, f) + sizeof(((struct s *)0)->f) == sizeof(struct s), "padding behind " #s)
+#define LAST(s, f)                                                                     \
+	ASSERT(offsetof(struct s, f) + sizeof(((struct s *)0)->f) == sizeof(struct s), \
+	       "padding behind " #s)
 
 SIZE(drm_vnpu_obj_array, 16);
 FIELD(drm_vnpu_obj_array, stride, 0, 4);
@@ -486,7 +491,9 @@ ID(QUEUE_DESTROY, 8);
 ID(SUBMIT, 9);
 ID(WAIT, 10);
 
-#define CALL(name, nr) ASSERT(_IOC_TYPE(name) == 0xDA && _IOC_NR(name) == (nr), "number of " #name)
+#define CALL(name, nr)                                                     \
+	ASSERT(_IOC_TYPE(name) == 0xDA && _IOC_NR(name) == (nr), "number " \
+								 "of " #name)
 CALL(VNPU_CTL_VERSION, 0x00);
 CALL(VNPU_CTL_ADD_DEV, 0x01);
 CALL(VNPU_CTL_ATTACH, 0x02);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Data for tests of kernels: random numbers, the same from the same seed on every machine, and packed weights.
+ * Data for tests of kernels: random numbers, the same from the same seed on every
+ * machine, and packed weights.
  */
 #ifndef FW_DATA_H
 #define FW_DATA_H
@@ -37,7 +38,8 @@ static inline float rng_float(void)
 }
 
 /* Packs w [n][k] as MATMUL_I8 wants it. */
-static inline void pack_w8(uint8_t *panels, const int8_t *w, const float *scale, uint32_t n, uint32_t k)
+static inline void pack_w8(uint8_t *panels, const int8_t *w, const float *scale, uint32_t n,
+			   uint32_t k)
 {
 	uint32_t kb = (k + 3) / 4, i, j;
 	uint8_t *panel;
@@ -56,8 +58,8 @@ static inline void pack_w8(uint8_t *panels, const int8_t *w, const float *scale,
 }
 
 /* Packs numbers u [n][k] with scales f16 [n][k / group] as MATMUL_W4 wants it. */
-static inline void pack_w4(uint8_t *panels, const uint8_t *u, const uint16_t *scale, uint32_t n, uint32_t k,
-			   uint32_t group)
+static inline void pack_w4(uint8_t *panels, const uint8_t *u, const uint16_t *scale, uint32_t n,
+			   uint32_t k, uint32_t group)
 {
 	uint32_t i, j;
 	uint8_t *at;
@@ -65,9 +67,12 @@ static inline void pack_w4(uint8_t *panels, const uint8_t *u, const uint16_t *sc
 	memset(panels, 0, (n + 63) / 64 * VNPU_PANEL_W4_BYTES(k, group));
 	for (i = 0; i < n; i++) {
 		for (j = 0; j < k; j++) {
-			at = panels + i / 64 * VNPU_PANEL_W4_BYTES(k, group) + j / group * (group * 32 + 128);
-			at[j % group / 8 * 256 + i % 64 * 4 + j % 4] |= u[(size_t)i * k + j] << (j % 8 < 4 ? 0 : 4);
-			memcpy(at + group * 32 + i % 64 * 2, &scale[i * (k / group) + j / group], 2);
+			at = panels + i / 64 * VNPU_PANEL_W4_BYTES(k, group) +
+			     j / group * (group * 32 + 128);
+			at[j % group / 8 * 256 + i % 64 * 4 + j % 4] |= u[(size_t)i * k + j]
+									<< (j % 8 < 4 ? 0 : 4);
+			memcpy(at + group * 32 + i % 64 * 2, &scale[i * (k / group) + j / group],
+			       2);
 		}
 	}
 }
@@ -91,8 +96,8 @@ static inline uint64_t wk_bytes(const uint32_t *bits, uint32_t n, uint32_t k)
 }
 
 /* Packs q [n][k] as MATMUL_WK wants it, bit by bit; what is beyond n and k are random bytes. */
-static inline void pack_wk(uint8_t *w, const int8_t *q, const float *scale, const uint32_t *bits, uint32_t n,
-			   uint32_t k)
+static inline void pack_wk(uint8_t *w, const int8_t *q, const float *scale, const uint32_t *bits,
+			   uint32_t n, uint32_t k)
 {
 	uint64_t at = VNPU_WK_TABLE_BYTES(n), bytes = wk_bytes(bits, n, k), i;
 	uint32_t p, c, j, b, u, line, plane, down;
@@ -110,10 +115,14 @@ static inline void pack_wk(uint8_t *w, const int8_t *q, const float *scale, cons
 				u = bits[p] == 1 ? q[(size_t)c * k + j] > 0
 						 : q[(size_t)c * k + j] + (1 << (bits[p] - 1));
 				line = j % 8 / 4 * 4 + c % 64 / 16;
-				/* Bit b of u is in the plane of 4, 2 or 1 bits that it falls into, @down bits above its start. */
+				/*
+				 * Bit b of u is in the plane of 4, 2 or 1 bits that it falls into,
+				 * @down bits above its start.
+				 */
 				for (b = 0; b < bits[p] % 8; b++) {
 					to = w + at + j / 8 * 64ull * bits[p] + c % 16 * 4 + j % 4;
-					for (plane = 4, down = b; down >= (bits[p] & plane); plane /= 2) {
+					for (plane = 4, down = b; down >= (bits[p] & plane);
+					     plane /= 2) {
 						down -= bits[p] & plane;
 						to += (bits[p] & plane) * 64;
 					}
@@ -122,7 +131,8 @@ static inline void pack_wk(uint8_t *w, const int8_t *q, const float *scale, cons
 					*to |= (u >> b & 1) << (line / plane * plane + down);
 				}
 				if (bits[p] == 8)
-					w[at + j / 8 * 512ull + line * 64 + c % 16 * 4 + j % 4] = q[(size_t)c * k + j];
+					w[at + j / 8 * 512ull + line * 64 + c % 16 * 4 + j % 4] =
+						q[(size_t)c * k + j];
 			}
 			to = w + at + VNPU_PANEL_WK_BYTES(k, bits[p]) - 512 + c % 64 * 4;
 			memcpy(to, &sum, 4);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A kernel for the device core to talk to, inside the test: rings, status pages, one aperture per context with a bitmap
- * of bound pages, and a thread that runs the core. And a builder for command streams and binding tables.
+ * A kernel for the device core to talk to, inside the test: rings, status pages, one aperture per
+ * context with a bitmap of bound pages, and a thread that runs the core. And a builder for command
+ * streams and binding tables.
  */
 #ifndef FW_FAKE_H
 #define FW_FAKE_H
@@ -60,9 +61,11 @@ struct fake {
 	bool frozen; /* enter() takes no completions */
 	int enter_error; /* what enter() returns at once, if not 0 */
 	unsigned int says_late; /* so many calls of enter() go well before it is returned */
-	bool strict; /* guards give access to the pages that they name only; for cores of one thread */
+	/* Guards give access to the pages that they name only; for cores of one thread. */
+	bool strict;
 	void (*on_guard)(struct fake *f); /* called in every guard, before fn */
-	char broken[256]; /* of fake_join(): what the core had to say of a broken protocol; empty for nothing */
+	/* Of fake_join(): what the core had to say of a broken protocol; empty for nothing. */
+	char broken[256];
 	char last_log[512];
 	char all_logs[4096];
 };
@@ -124,8 +127,8 @@ static void fake_allow(struct fw_aspace *as, const struct fw_access *acc, int pr
 	mprotect(as->base + start, end - start, prot);
 }
 
-static int fake_guard(void *priv, struct fw_aspace *as, const struct fw_access *acc, unsigned int nr_acc,
-		      void (*fn)(void *arg), void *arg, struct fw_fault *fault)
+static int fake_guard(void *priv, struct fw_aspace *as, const struct fw_access *acc,
+		      unsigned int nr_acc, void (*fn)(void *arg), void *arg, struct fw_fault *fault)
 {
 	struct fake *f = priv;
 	unsigned int i;
@@ -212,11 +215,15 @@ static void *fake_thread(void *arg)
 	return NULL;
 }
 
-static UNUSED void fake_start(struct fake *f, unsigned int threads, unsigned int spin_us, enum fw_isa isa)
+static UNUSED void fake_start(struct fake *f, unsigned int threads, unsigned int spin_us,
+			      enum fw_isa isa)
 {
-	struct fw_config cfg = {
-		.threads = threads, .spin_us = spin_us, .isa = isa, .npu = f->npu, .log = fake_log, .ud = f
-	};
+	struct fw_config cfg = { .threads = threads,
+				 .spin_us = spin_us,
+				 .isa = isa,
+				 .npu = f->npu,
+				 .log = fake_log,
+				 .ud = f };
 
 	f->core = fw_core_create(&cfg, &f->port);
 	assert_non_null(f->core);
@@ -228,7 +235,9 @@ static UNUSED int fake_stop(struct fake *f)
 {
 	fw_core_stop(f->core);
 	pthread_mutex_lock(&f->lock);
-	/* A tail that the core has not seen ends its sleep; it stops before it looks at the entry. */
+	/*
+	 * A tail that the core has not seen ends its sleep; it stops before it looks at the entry.
+	 */
 	__atomic_store_n(&f->info.sq_tail, f->info.sq_tail + 1, __ATOMIC_RELEASE);
 	pthread_cond_broadcast(&f->changed);
 	pthread_mutex_unlock(&f->lock);
@@ -239,7 +248,10 @@ static UNUSED int fake_stop(struct fake *f)
 	return f->ret;
 }
 
-/* Ends the session as the kernel does: over is set, and enter() says @error, after @late calls that do not. */
+/*
+ * Ends the session as the kernel does: over is set, and enter() says @error, after
+ * @late calls that do not.
+ */
 static UNUSED void fake_end(struct fake *f, int error, unsigned int late)
 {
 	pthread_mutex_lock(&f->lock);
@@ -278,7 +290,8 @@ static UNUSED void fake_destroy(struct fake *f)
 	free(f);
 }
 
-static UNUSED void fake_bind(struct fake *f, uint32_t ctx, uint64_t va, uint64_t size, bool writable)
+static UNUSED void fake_bind(struct fake *f, uint32_t ctx, uint64_t va, uint64_t size,
+			     bool writable)
 {
 	memset(f->bound[ctx] + (va >> 12), writable ? 2 : 1, (size + 4095) >> 12);
 }
@@ -316,7 +329,7 @@ static UNUSED struct vnpu_fw_cqe fake_wait(struct fake *f, unsigned int index)
 	return cqe;
 }
 
-/* ---- streams ------------------------------------------------------------------------------------------------------- */
+/* ---- streams --------------------------------------------------------------------------------- */
 
 struct job_builder {
 	_Alignas(8) uint8_t stream[8192];
@@ -398,13 +411,17 @@ static UNUSED void job_end(struct job_builder *b)
 		.profile_slot = VNPU_SLOT_NONE,
 	};
 	memcpy(table + 1, b->slots, b->nr_slots * sizeof(b->slots[0]));
-	memcpy((uint8_t *)(table + 1) + b->nr_slots * sizeof(b->slots[0]), b->params, b->nr_params * 8);
+	memcpy((uint8_t *)(table + 1) + b->nr_slots * sizeof(b->slots[0]), b->params,
+	       b->nr_params * 8);
 	b->table_bytes = sizeof(*table) + b->nr_slots * sizeof(b->slots[0]) + b->nr_params * 8;
 }
 
-/* Writes the job into the context's memory at @va (16 KiB, bound read-only) and makes its submission. */
-static UNUSED struct vnpu_fw_sqe job_place(struct job_builder *b, struct fake *f, uint32_t ctx, uint32_t queue,
-					   uint64_t va, uint64_t tag)
+/*
+ * Writes the job into the context's memory at @va (16 KiB, bound read-only)
+ * and makes its submission.
+ */
+static UNUSED struct vnpu_fw_sqe job_place(struct job_builder *b, struct fake *f, uint32_t ctx,
+					   uint32_t queue, uint64_t va, uint64_t tag)
 {
 	fake_bind(f, ctx, va, 16384, false);
 	memcpy(f->mem[ctx] + va, b->stream, b->stream_bytes);
@@ -428,7 +445,7 @@ static UNUSED struct vnpu_ref ref_to(uint32_t slot, uint64_t offset)
 	return (struct vnpu_ref){ .slot = slot, .offset = offset };
 }
 
-/* ---- random numbers --------------------------------------------------------------------------------------------------- */
+/* ---- random numbers -------------------------------------------------------------------------- */
 
 /* The seed is printed, and taken from VNPU_SEED where that is set. */
 static UNUSED void rng_seed(const char *test)
@@ -439,9 +456,10 @@ static UNUSED void rng_seed(const char *test)
 	print_message("%s: VNPU_SEED=%llu\n", test, (unsigned long long)rng_state);
 }
 
-/* ---- a job of every operation -------------------------------------------------------------------------------------- */
+/* ---- a job of every operation ---------------------------------------------------------------- */
 
-#define ALL_DATA 0x100000 /* where the job's data lies: 64 KiB of inputs, as much of weights (read-only), outputs */
+/* Where the job's data lies: 64 KiB of inputs, as much of weights (read-only), outputs. */
+#define ALL_DATA 0x100000
 #define ALL_WEIGHTS 0x110000
 #define ALL_OUT 0x120000
 #define ALL_OUT_BYTES (23 * 4096)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of kernels share: all sets that this host has, the portable one first, and data for them.
+ * What the tests of kernels share: all sets that this host has, the portable one
+ * first, and data for them.
  */
 #ifndef FW_SETS_H
 #define FW_SETS_H
@@ -41,13 +42,15 @@ static UNUSED float *random_floats(size_t n, float scale)
 }
 
 /* Two rows of floats are the same bits; NaNs equal each other. */
-static UNUSED void assert_same(const float *a, const float *b, size_t n, const char *set, const char *what)
+static UNUSED void assert_same(const float *a, const float *b, size_t n, const char *set,
+			       const char *what)
 {
 	size_t i;
 
 	for (i = 0; i < n; i++)
 		if (memcmp(&a[i], &b[i], sizeof(a[i])) && !(isnan(a[i]) && isnan(b[i])))
-			fail_msg("%s %s: element %zu of %zu is %a, portable %a", set, what, i, n, a[i], b[i]);
+			fail_msg("%s %s: element %zu of %zu is %a, portable %a", set, what, i, n,
+				 a[i], b[i]);
 }
 
 #endif /* FW_SETS_H */

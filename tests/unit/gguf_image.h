@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GGUF files of tests: bytes put together one by one, or changed, and opened through a memory file. This is written
- * without the library's own writer, so that the reader is not tested against its twin.
+ * GGUF files of tests: bytes put together one by one, or changed, and opened through a
+ * memory file. This is written without the library's own writer, so that the reader is not
+ * tested against its twin.
  */
 #ifndef GGUF_IMAGE_H
 #define GGUF_IMAGE_H
@@ -72,8 +73,8 @@ static inline void image_array(struct image *m, const char *key, uint32_t type, 
 	image_u64(m, n);
 }
 
-static inline void image_tensor(struct image *m, const char *name, uint32_t n_dims, const uint64_t *dims, uint32_t type,
-				uint64_t offset)
+static inline void image_tensor(struct image *m, const char *name, uint32_t n_dims,
+				const uint64_t *dims, uint32_t type, uint64_t offset)
 {
 	image_string(m, name);
 	image_u32(m, n_dims);
@@ -89,7 +90,8 @@ static inline void image_pad(struct image *m, size_t alignment)
 }
 
 /* Opens the bytes as gguf_open() would a file of them. */
-static inline int image_open(const void *data, size_t bytes, struct gguf_file **file, char *err, size_t err_bytes)
+static inline int image_open(const void *data, size_t bytes, struct gguf_file **file, char *err,
+			     size_t err_bytes)
 {
 	int fd = memfd_create("gguf", MFD_CLOEXEC), ret;
 	char path[64];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of the GPU lane share: a device, opened once per width of vectors, and memory that host and device see.
- * Without a platform (no pocl-opencl-icd) the tests are skipped.
+ * What the tests of the GPU lane share: a device, opened once per width of vectors, and memory that
+ * host and device see. Without a platform (no pocl-opencl-icd) the tests are skipped.
  */
 #ifndef GPU_FIXTURE_H
 #define GPU_FIXTURE_H
@@ -34,7 +34,10 @@
 			fail_msg("'%s' is not in '%s'", part, llm_error()); \
 	} while (0)
 
-/* The kernels as GPUs run them, and as the device itself would have them: both are tested on whatever device there is. */
+/*
+ * The kernels as GPUs run them, and as the device itself would have them: both are tested on
+ * whatever device there is.
+ */
 static const unsigned int widths[] = { 4, 0 };
 #define NR_WIDTHS 2
 
@@ -53,7 +56,8 @@ static UNUSED int gpu_setup(void **state)
 	for (int i = 0; i < NR_WIDTHS; i++) {
 		struct llm_gpu_options opts = { .vector = widths[i] };
 
-		if (llm_gpu_open(NULL, &opts, &gpus[i]) || llm_gpu_queue_create(gpus[i], &queues[i])) {
+		if (llm_gpu_open(NULL, &opts, &gpus[i]) ||
+		    llm_gpu_queue_create(gpus[i], &queues[i])) {
 			fprintf(stderr, "%s\n", llm_error());
 			return -1;
 		}
@@ -77,7 +81,8 @@ struct arena {
 	struct llm_gpu_buffer *buf;
 };
 
-static UNUSED void arena_open(struct arena *a, struct llm_gpu *gpu, size_t bytes, enum llm_gpu_sharing sharing)
+static UNUSED void arena_open(struct arena *a, struct llm_gpu *gpu, size_t bytes,
+			      enum llm_gpu_sharing sharing)
 {
 	bytes = (bytes + LLM_GPU_PAGE - 1) / LLM_GPU_PAGE * LLM_GPU_PAGE;
 	*a = (struct arena){ .host = aligned_alloc(LLM_GPU_PAGE, bytes), .bytes = bytes };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether the device takes a command's operands as the table of operations says: of the shape, with the access, under the name.
- * After cmocka.h.
+ * Whether the device takes a command's operands as the table of operations says: of the shape, with
+ * the access, under the name. After cmocka.h.
  */
 #ifndef ISA_PROBE_H
 #define ISA_PROBE_H

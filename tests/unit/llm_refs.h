@@ -37,7 +37,8 @@ static inline const char *ref_embedded(char *path, size_t bytes)
 	return path;
 }
 
-static inline size_t ref_read(const char *dir, const char *name, const char *suffix, void *data, size_t max)
+static inline size_t ref_read(const char *dir, const char *name, const char *suffix, void *data,
+			      size_t max)
 {
 	char path[1024];
 	size_t n;
@@ -73,12 +74,15 @@ static inline void ref_load_docs6m(struct reference *ref, int n)
 }
 
 /* Opens @path; exits the test with the runtime's line if that fails. */
-static inline struct llm_engine *ref_open_kv(const char *path, enum llm_placement placement, unsigned int threads,
-					     unsigned int chunk, enum llm_kv kv)
+static inline struct llm_engine *ref_open_kv(const char *path, enum llm_placement placement,
+					     unsigned int threads, unsigned int chunk,
+					     enum llm_kv kv)
 {
-	struct llm_options opts = {
-		.model = path, .choices.placement = placement, .choices.kv = kv, .threads = threads, .chunk = chunk
-	};
+	struct llm_options opts = { .model = path,
+				    .choices.placement = placement,
+				    .choices.kv = kv,
+				    .threads = threads,
+				    .chunk = chunk };
 	struct llm_engine *engine;
 
 	if (llm_engine_open(&opts, &engine))
@@ -87,8 +91,8 @@ static inline struct llm_engine *ref_open_kv(const char *path, enum llm_placemen
 }
 
 /* The references are exact: so is the cache. */
-static inline struct llm_engine *ref_open(const char *path, enum llm_placement placement, unsigned int threads,
-					  unsigned int chunk)
+static inline struct llm_engine *ref_open(const char *path, enum llm_placement placement,
+					  unsigned int threads, unsigned int chunk)
 {
 	return ref_open_kv(path, placement, threads, chunk, LLM_KV_F32);
 }
@@ -109,7 +113,8 @@ static inline void ref_eval(struct llm_session *s, const int32_t *ids, size_t n)
 }
 
 /* The @n likeliest continuations, one by one. */
-static inline void ref_greedy(struct llm_engine *engine, struct llm_session *s, int32_t *ids, size_t n)
+static inline void ref_greedy(struct llm_engine *engine, struct llm_session *s, int32_t *ids,
+			      size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		ids[i] = llm_argmax(llm_session_logits(s), llm_engine_info(engine)->n_vocab);

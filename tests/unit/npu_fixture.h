@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of libnpu share: a device with a context and a queue, and small graphs. The device is opened without
- * options, so that NPU_TRANSPORT=drm runs the same tests on vnpu.ko.
+ * What the tests of libnpu share: a device with a context and a queue, and small graphs. The device
+ * is opened without options, so that NPU_TRANSPORT=drm runs the same tests on vnpu.ko.
  */
 #ifndef NPU_FIXTURE_H
 #define NPU_FIXTURE_H
@@ -31,12 +31,12 @@
 	} while (0)
 
 /* The call fails with @err, and npu_error() holds @text. */
-#define npu_fails(call, err, text)                                                                                \
-	do {                                                                                                      \
-		int npu_fails_ret = (call);                                                                       \
-		if (npu_fails_ret != (err) || !strstr(npu_error(), text))                                         \
-			fail_msg("%s: %d instead of %d: %s (wanted: %s)", #call, npu_fails_ret, err, npu_error(), \
-				 text);                                                                           \
+#define npu_fails(call, err, text)                                                              \
+	do {                                                                                    \
+		int npu_fails_ret = (call);                                                     \
+		if (npu_fails_ret != (err) || !strstr(npu_error(), text))                       \
+			fail_msg("%s: %d instead of %d: %s (wanted: %s)", #call, npu_fails_ret, \
+				 err, npu_error(), text);                                       \
 	} while (0)
 
 /* A new empty file in TMPDIR; the open descriptor. */
@@ -104,7 +104,8 @@ static inline struct npu_job *fixture_job(struct npu_context *ctx, struct npu_gr
 }
 
 /* y = x + 1, f32 [1][n]; first sleeps if @sleep_ns. */
-static inline struct npu_job *fixture_increment(struct npu_context *ctx, uint32_t n, uint64_t sleep_ns)
+static inline struct npu_job *fixture_increment(struct npu_context *ctx, uint32_t n,
+						uint64_t sleep_ns)
 {
 	struct npu_graph *g = npu_graph_create("increment");
 	float *ones = malloc(n * sizeof(*ones));

@@ -11,13 +11,15 @@
 #define ROUNDS 12
 
 /* Float results may differ by the accuracy of exp and by the order of sums. */
-static inline void assert_near(const char *what, const float *got, const double *want, size_t n, double tolerance)
+static inline void assert_near(const char *what, const float *got, const double *want, size_t n,
+			       double tolerance)
 {
 	for (size_t i = 0; i < n; i++) {
 		double bound = tolerance * (1 + fabs(want[i]));
 
 		if (!(fabs((double)got[i] - want[i]) <= bound))
-			fail_msg("%s: element %zu is %.9g, not %.9g", what, i, (double)got[i], want[i]);
+			fail_msg("%s: element %zu is %.9g, not %.9g", what, i, (double)got[i],
+				 want[i]);
 	}
 }
 

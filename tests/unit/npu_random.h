@@ -41,7 +41,8 @@ static inline void random_begin(const char *test)
 	static uint64_t seed;
 
 	if (!seed) {
-		seed = getenv("SEED") ? strtoull(getenv("SEED"), NULL, 0) : (uint64_t)time(NULL) * 2654435761u + 1;
+		seed = getenv("SEED") ? strtoull(getenv("SEED"), NULL, 0)
+				      : (uint64_t)time(NULL) * 2654435761u + 1;
 		print_message("SEED=%llu\n", (unsigned long long)seed);
 	}
 	random_state = seed;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What a command touches, as the table of operations says, and whether two commands may run at the same time. */
+/*
+ * What a command touches, as the table of operations says, and whether two commands
+ * may run at the same time.
+ */
 #ifndef NPU_RANGES_H
 #define NPU_RANGES_H
 
@@ -22,7 +25,9 @@ struct range {
 /* What a param counts as where its value is not known: more than any. */
 #define ANY_PARAM (1u << 24)
 
-/* The value of the field @name, @len characters, of the command at @cmd; @params NULL: not known. */
+/*
+ * The value of the field @name, @len characters, of the command at @cmd; @params NULL: not known.
+ */
 static inline uint64_t range_field(const struct isa_op *op, const void *cmd, const char *name,
 				   size_t len, const uint64_t *params)
 {

@@ -20,7 +20,8 @@ struct run_param {
 };
 
 /* Frees the graph. What the wait returned. */
-static inline int run_graph(struct fixture *f, struct npu_graph *g, const struct run_binding *bindings, unsigned int nr,
+static inline int run_graph(struct fixture *f, struct npu_graph *g,
+			    const struct run_binding *bindings, unsigned int nr,
 			    const struct run_param *params, unsigned int nr_params)
 {
 	struct npu_buffer **bufs = calloc(nr + 1, sizeof(struct npu_buffer *));

@@ -271,7 +271,10 @@ static void check_settled(const struct llm_choices *asked, const struct llm_choi
 	int err = llm_choices_settle(asked, file, virtual_clock, &settled);
 
 	if (err) {
-		/* One side alone never contradicts anything, but for a file's and what can only be planned. */
+		/*
+		 * One side alone never contradicts anything, but for a file's and
+		 * what can only be planned.
+		 */
 		assert_true(nr_named(asked) > 1 || err == -ENOTSUP || (file && file->packed));
 		return;
 	}

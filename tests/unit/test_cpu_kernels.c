@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * The CPU lane's kernels, each set against double precision, over random shapes; TEST_SEED=N repeats a run.
+ * The CPU lane's kernels, each set against double precision, over random shapes;
+ * TEST_SEED=N repeats a run.
  *
- * Bounds: a dot product of n terms in 8 or 16 lanes stays within (n / 8 + 8) roundings of the sum of magnitudes; INT8 is
- * exact but for x / scale that lies between two integers, where one step is allowed to nobody: all sets round alike.
+ * Bounds: a dot product of n terms in 8 or 16 lanes stays within (n / 8 + 8) roundings of the sum
+ * of magnitudes; INT8 is exact but for x / scale that lies between two integers, where one step is
+ * allowed to nobody: all sets round alike.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -68,10 +70,12 @@ static const struct cpu_kernels *const *all_sets(unsigned int *n)
 	const struct cpu_kernels *const *sets_ = all_sets(&nr_sets_), *set; \
 	for (; i_ < nr_sets_ && (set = sets_[i_]); i_++)
 
-static void check_close(const struct cpu_kernels *set, const char *what, double got, double want, double bound)
+static void check_close(const struct cpu_kernels *set, const char *what, double got, double want,
+			double bound)
 {
 	if (!(fabs(got - want) <= bound))
-		fail_msg("%s %s: %.9g, expected %.9g within %.3g", set->name, what, got, want, bound);
+		fail_msg("%s %s: %.9g, expected %.9g within %.3g", set->name, what, got, want,
+			 bound);
 }
 
 static void test_the_generic_set_is_always_there(void **s)
@@ -81,7 +85,8 @@ static void test_the_generic_set_is_always_there(void **s)
 	assert_null(cpu_kernels_get("mmx"));
 }
 
-static void check_matmul(const struct cpu_kernels *set, unsigned int m, unsigned int n, unsigned int k)
+static void check_matmul(const struct cpu_kernels *set, unsigned int m, unsigned int n,
+			 unsigned int k)
 {
 	size_t ldx = k + random_in(0, 9), ldw = k + random_in(0, 9), ldy = n + random_in(0, 9);
 	float *x = random_floats((m - 1) * ldx + k, 2), *w = random_floats((n - 1) * ldw + k, 2);
@@ -98,7 +103,8 @@ static void check_matmul(const struct cpu_kernels *set, unsigned int m, unsigned
 				sum += term;
 				mag += fabs(term);
 			}
-			check_close(set, "matmul", (double)y[i * ldy + j], sum, mag * 6e-8 * (k / 8.0 + 8));
+			check_close(set, "matmul", (double)y[i * ldy + j], sum,
+				    mag * 6e-8 * (k / 8.0 + 8));
 		}
 		/* No element depends on the rows beside it. */
 		set->matmul(one, n, x + i * ldx, ldx, 1, w, ldw, n, k);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Widening of GGUF's tensor types: against blocks worked out by hand, against a definition written per value in double
- * precision, against the unquantised model, and the SIMD kernels bit by bit against the portable ones.
+ * Widening of GGUF's tensor types: against blocks worked out by hand, against a definition written
+ * per value in double precision, against the unquantised model, and the SIMD kernels bit by bit
+ * against the portable ones.
  */
 #define _GNU_SOURCE
 #include <math.h>
@@ -33,14 +34,16 @@ static void f16_of_every_value_is_exact(void **state)
 
 	for (h = 0; h < 0x10000; h++) {
 		int exponent = h >> 10 & 31, mantissa = h & 1023;
-		double want = exponent ? ldexp(1024 + mantissa, exponent - 25) : ldexp(mantissa, -24);
+		double want =
+			exponent ? ldexp(1024 + mantissa, exponent - 25) : ldexp(mantissa, -24);
 		uint16_t value = h;
 		float got[2];
 
 		dequant_generic[GGUF_F16]((const uint8_t *)&value, &got[0], 1);
 		gguf_dequantize(GGUF_F16, &value, &got[1], 1);
 		if (exponent == 31) {
-			assert_true(mantissa ? isnan(got[0]) && isnan(got[1]) : isinf(got[0]) && isinf(got[1]));
+			assert_true(mantissa ? isnan(got[0]) && isnan(got[1])
+					     : isinf(got[0]) && isinf(got[1]));
 		} else {
 			want = h & 0x8000 ? -want : want;
 			assert_true(got[0] == want && got[1] == want);
@@ -52,7 +55,8 @@ static void f16_of_every_value_is_exact(void **state)
 
 static void bf16_is_the_upper_half_of_f32(void **state)
 {
-	static const float values[] = { 0, -0.0f, 1, -2.5f, 0x1p-126f, 0x1p-133f, 0x1.fep127f, INFINITY };
+	static const float values[] = { 0,	   -0.0f,     1,	   -2.5f,
+					0x1p-126f, 0x1p-133f, 0x1.fep127f, INFINITY };
 	size_t i;
 
 	for (i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
@@ -81,9 +85,13 @@ static void blocks_worked_out_by_hand(void **state)
 	block[2] = 0xf0;
 	block[17] = 0x19;
 	gguf_dequantize(GGUF_Q4_0, block, got, 32);
-	assert_true(got[0] == -4 && got[16] == 3.5f && got[1] == 0 && got[15] == 0.5f && got[31] == -3.5f);
+	assert_true(got[0] == -4 && got[16] == 3.5f && got[1] == 0 && got[15] == 0.5f &&
+		    got[31] == -3.5f);
 
-	/* Q4_K: d 0.5, m -2. Group 1: scale 3, offset 5. Group 6: scale 0x2b = 43, offset 0x17 = 23. */
+	/*
+	 * Q4_K: d 0.5, m -2. Group 1: scale 3, offset 5. Group 6: scale
+	 * 0x2b = 43, offset 0x17 = 23.
+	 */
 	memset(block, 0, sizeof(block));
 	memcpy(block, "\x00\x38\x00\xc0", 4);
 	block[4 + 1] = 3;
@@ -125,7 +133,8 @@ static int k_six_bits(const uint8_t *packed, int group, int which)
 {
 	if (group < 4)
 		return packed[4 * which + group] % 64;
-	return packed[8 + group - 4] / (which ? 16 : 1) % 16 + packed[4 * which + group - 4] / 64 * 16;
+	return packed[8 + group - 4] / (which ? 16 : 1) % 16 +
+	       packed[4 * which + group - 4] / 64 * 16;
 }
 
 /* Value @i of a block, and in *@size how large the terms are that were added. */
@@ -147,7 +156,8 @@ static double define(enum gguf_type type, const uint8_t *b, int i, double *size)
 	case GGUF_Q5_K:
 		scale = f16_at(b) * k_six_bits(b + 4, group, 0);
 		offset = f16_at(b + 2) * k_six_bits(b + 4, group, 1);
-		q = b[(type == GGUF_Q4_K ? 16 : 48) + group / 2 * 32 + j] / (group % 2 ? 16 : 1) % 16;
+		q = b[(type == GGUF_Q4_K ? 16 : 48) + group / 2 * 32 + j] / (group % 2 ? 16 : 1) %
+		    16;
 		if (type == GGUF_Q5_K)
 			q += 16 * (b[16 + j] >> group & 1);
 		break;
@@ -196,8 +206,9 @@ static void block_types_follow_their_definition(void **state)
 				double size, want = define(all_types[t], block, i, &size);
 
 				if (!(fabs(got[i] - want) <= 0x1p-22 * size + 0x1p-149))
-					fail_msg("%s: value %d is %g, not %g", gguf_type_traits(all_types[t])->name, i,
-						 got[i], want);
+					fail_msg("%s: value %d is %g, not %g",
+						 gguf_type_traits(all_types[t])->name, i, got[i],
+						 want);
 			}
 		}
 	}
@@ -236,7 +247,7 @@ static void simd_kernels_give_the_same_bits(void **state)
 #endif
 }
 
-/* ---- real weights -------------------------------------------------------------------------------------------------- */
+/* ---- real weights ---------------------------------------------------------------------------- */
 
 static struct gguf_file *open_data(const char *name)
 {
@@ -257,14 +268,19 @@ static void widen(const struct gguf_tensor *t, float *out)
 	gguf_dequantize(t->type, t->data, out, t->dims[0] * t->dims[1]);
 }
 
-/* Of all tensors of @type in the file: RMS of the difference to the F32 file's, relative to the latter's RMS. */
-static double relative_error(const struct gguf_file *exact, const struct gguf_file *file, enum gguf_type type)
+/*
+ * Of all tensors of @type in the file: RMS of the difference to the F32 file's,
+ * relative to the latter's RMS.
+ */
+static double relative_error(const struct gguf_file *exact, const struct gguf_file *file,
+			     enum gguf_type type)
 {
 	double error = 0, size = 0;
 	size_t i, j, n;
 
 	for (i = 0; i < gguf_n_tensors(file); i++) {
-		const struct gguf_tensor *t = gguf_tensor(file, i), *e = gguf_find_tensor(exact, t->name);
+		const struct gguf_tensor *t = gguf_tensor(file, i),
+					 *e = gguf_find_tensor(exact, t->name);
 		float *a, *b;
 
 		if (t->type != type)
@@ -286,9 +302,10 @@ static double relative_error(const struct gguf_file *exact, const struct gguf_fi
 }
 
 /*
- * A uniform quantiser of 2 * L levels over a block's largest value errs by about largest / (L * sqrt(12)), and of 32
- * normally distributed values the largest is about 2.1 deviations, of 16 about 1.8. The ranges below are that within a
- * factor of 1.5 (the K types search their scales; Q4_0's one-sided scale costs some).
+ * A uniform quantiser of 2 * L levels over a block's largest value errs by about largest / (L *
+ * sqrt(12)), and of 32 normally distributed values the largest is about 2.1 deviations, of 16 about
+ * 1.8. The ranges below are that within a factor of 1.5 (the K types search their scales; Q4_0's
+ * one-sided scale costs some).
  */
 static void quantised_models_are_as_near_as_their_bits_allow(void **state)
 {
@@ -297,8 +314,10 @@ static void quantised_models_are_as_near_as_their_bits_allow(void **state)
 		enum gguf_type type;
 		double low, high;
 	} files[] = {
-		{ "docs6m-q8_0.gguf", GGUF_Q8_0, 0.003, 0.007 },  { "docs6m-q4_0.gguf", GGUF_Q4_0, 0.05, 0.11 },
-		{ "docs6m-q4_k_m.gguf", GGUF_Q4_K, 0.045, 0.09 }, { "docs6m-q5_k_m.gguf", GGUF_Q5_K, 0.022, 0.045 },
+		{ "docs6m-q8_0.gguf", GGUF_Q8_0, 0.003, 0.007 },
+		{ "docs6m-q4_0.gguf", GGUF_Q4_0, 0.05, 0.11 },
+		{ "docs6m-q4_k_m.gguf", GGUF_Q4_K, 0.045, 0.09 },
+		{ "docs6m-q5_k_m.gguf", GGUF_Q5_K, 0.022, 0.045 },
 		{ "docs6m-q6_k.gguf", GGUF_Q6_K, 0.01, 0.025 },
 	};
 	struct gguf_file *exact = open_data("docs6m-f32.gguf"), *file;
@@ -311,7 +330,8 @@ static void quantised_models_are_as_near_as_their_bits_allow(void **state)
 
 		file = open_data(files[i].name);
 		error = relative_error(exact, file, files[i].type);
-		print_message("%s: relative RMS error %.5f\n", gguf_type_traits(files[i].type)->name, error);
+		print_message("%s: relative RMS error %.5f\n",
+			      gguf_type_traits(files[i].type)->name, error);
 		assert_true(error > files[i].low && error < files[i].high);
 		gguf_close(file);
 	}
@@ -320,8 +340,9 @@ static void quantised_models_are_as_near_as_their_bits_allow(void **state)
 
 static void block_sizes_are_those_of_the_format(void **state)
 {
-	static const uint32_t want[N_TYPES][2] = { { 1, 4 },   { 1, 2 },     { 1, 2 },	   { 32, 34 },
-						   { 32, 18 }, { 256, 144 }, { 256, 176 }, { 256, 210 } };
+	static const uint32_t want[N_TYPES][2] = { { 1, 4 },	 { 1, 2 },    { 1, 2 },
+						   { 32, 34 },	 { 32, 18 },  { 256, 144 },
+						   { 256, 176 }, { 256, 210 } };
 	size_t t;
 
 	for (t = 0; t < N_TYPES; t++) {

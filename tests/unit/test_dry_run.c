@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * What is planned is what runs: a dry run of a model's file takes as long, to the nanosecond, as the same evaluations with
- * results on the virtual clock, whatever the choices, shapes and lengths are; and what is observed is what is computed.
+ * What is planned is what runs: a dry run of a model's file takes as long, to the nanosecond, as
+ * the same evaluations with results on the virtual clock, whatever the choices, shapes and lengths
+ * are; and what is observed is what is computed.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -42,9 +43,14 @@ static const struct llm_choices ways[] = {
 	{ .placement = LLM_PLACE_NPU },
 	{ .placement = LLM_PLACE_NPU, .graphs = LLM_GRAPHS_SHARED, .weights = LLM_WEIGHTS_W4A8 },
 	{ .placement = LLM_PLACE_FINE },
-	{ .placement = LLM_PLACE_FINE, .sync = LLM_SYNC_DRIVER, .activations = LLM_ACTIVATIONS_INT8 },
+	{ .placement = LLM_PLACE_FINE,
+	  .sync = LLM_SYNC_DRIVER,
+	  .activations = LLM_ACTIVATIONS_INT8 },
 	{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_LAYER },
-	{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_LAYER, .graphs = LLM_GRAPHS_SHARED, .kv = LLM_KV_F32 },
+	{ .placement = LLM_PLACE_FINE,
+	  .order = LLM_ORDER_LAYER,
+	  .graphs = LLM_GRAPHS_SHARED,
+	  .kv = LLM_KV_F32 },
 	{ .placement = LLM_PLACE_GPU, .weights = LLM_WEIGHTS_W4A16 },
 	{ .placement = LLM_PLACE_LAYER, .weights = LLM_WEIGHTS_W4A16, .graphs = LLM_GRAPHS_PADDED },
 	{ .placement = LLM_PLACE_LAYER,
@@ -56,14 +62,18 @@ static const struct llm_choices ways[] = {
 	  .partition = LLM_PARTITION_AUTO,
 	  .order = LLM_ORDER_FIFO,
 	  .sync = LLM_SYNC_DRIVER },
-	{ .placement = LLM_PLACE_LAYER, .graphs = LLM_GRAPHS_ONLINE, .partition = LLM_PARTITION_ROW },
-	{ .placement = LLM_PLACE_LAYER, .graphs = LLM_GRAPHS_PADDED, .partition = LLM_PARTITION_HYBRID },
+	{ .placement = LLM_PLACE_LAYER,
+	  .graphs = LLM_GRAPHS_ONLINE,
+	  .partition = LLM_PARTITION_ROW },
+	{ .placement = LLM_PLACE_LAYER,
+	  .graphs = LLM_GRAPHS_PADDED,
+	  .partition = LLM_PARTITION_HYBRID },
 	{ .placement = LLM_PLACE_LAYER },
 };
 #define NR_WAYS (sizeof(ways) / sizeof(ways[0]))
 
-static struct llm_engine *open_engine(const char *path, const struct llm_choices *way, const char *profile,
-				      unsigned int chunk, bool dry)
+static struct llm_engine *open_engine(const char *path, const struct llm_choices *way,
+				      const char *profile, unsigned int chunk, bool dry)
 {
 	const struct llm_options o = {
 		.model = path,
@@ -93,14 +103,16 @@ static struct llm_session *new_session(struct llm_engine *engine)
 	return s;
 }
 
-static void check_same(const struct llm_session *real, const struct llm_session *dry, unsigned int n)
+static void check_same(const struct llm_session *real, const struct llm_session *dry,
+		       unsigned int n)
 {
 	struct llm_session_stats a, b;
 
 	llm_session_stats(real, &a);
 	llm_session_stats(dry, &b);
 	if (a.virtual_clock.ns != b.virtual_clock.ns)
-		fail_msg("after %u tokens: %llu ns, planned %llu", n, (unsigned long long)a.virtual_clock.ns,
+		fail_msg("after %u tokens: %llu ns, planned %llu", n,
+			 (unsigned long long)a.virtual_clock.ns,
 			 (unsigned long long)b.virtual_clock.ns);
 	assert_memory_equal(&a.virtual_clock, &b.virtual_clock, sizeof(a.virtual_clock));
 	assert_true(a.virtual_clock.ns > 0 && a.virtual_clock.energy_j > 0);
@@ -110,11 +122,17 @@ static void no_logits(void *ud, size_t i, const float *logits)
 {
 }
 
-/* Prompts of some lengths, tokens after them, and a prompt after those, with the logits of all or of the last. */
-static void check_way(const char *path, unsigned int n_vocab, const struct llm_choices *way, const char *profile)
+/*
+ * Prompts of some lengths, tokens after them, and a prompt after those, with the
+ * logits of all or of the last.
+ */
+static void check_way(const char *path, unsigned int n_vocab, const struct llm_choices *way,
+		      const char *profile)
 {
 	/* With more chunks than there is memory for at once, where they overlap. */
-	unsigned int chunk = way->order == LLM_ORDER_LAYER ? any(20, 50) : any(0, 2) ? 0 : any(20, 200);
+	unsigned int chunk = way->order == LLM_ORDER_LAYER ? any(20, 50)
+			     : any(0, 2)		   ? 0
+							   : any(20, 200);
 	struct llm_engine *engines[2];
 	struct llm_session *s[2];
 	int32_t ids[MAX_TOKENS];
@@ -193,7 +211,8 @@ static void test_a_dry_run_takes_as_long_as_the_run(void **state)
 /* ---- results, whatever the order ---- */
 
 /* Logits of the last token of a prompt, after @n tokens, and of all of them. */
-static void logits_of(struct llm_engine *engine, const int32_t *ids, unsigned int n, float *last, float *all)
+static void logits_of(struct llm_engine *engine, const int32_t *ids, unsigned int n, float *last,
+		      float *all)
 {
 	size_t bytes = llm_engine_info(engine)->n_vocab * sizeof(*last);
 	struct llm_session *s = new_session(engine);
@@ -208,7 +227,10 @@ static void logits_of(struct llm_engine *engine, const int32_t *ids, unsigned in
 	llm_session_free(s);
 }
 
-/* Chunks that overlap, and whole prompts' logits, are the bits of chunks one after another, on either clock. */
+/*
+ * Chunks that overlap, and whole prompts' logits, are the bits of chunks one after
+ * another, on either clock.
+ */
 static void test_chunks_in_flight_change_no_result(void **state)
 {
 	static const struct llm_choices orders[] = {
@@ -216,12 +238,15 @@ static void test_chunks_in_flight_change_no_result(void **state)
 		{ .placement = LLM_PLACE_FINE },
 		{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_LAYER },
 		{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_LAYER, .sync = LLM_SYNC_DRIVER },
-		{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_LAYER, .graphs = LLM_GRAPHS_SHARED },
+		{ .placement = LLM_PLACE_FINE,
+		  .order = LLM_ORDER_LAYER,
+		  .graphs = LLM_GRAPHS_SHARED },
 	};
 	const struct tiny_config c = config("llama");
 	unsigned int n = any(130, 400), chunk = any(10, 60);
 	size_t values = (size_t)n * c.n_vocab;
-	float *want = malloc(values * sizeof(*want)), *got = malloc(values * sizeof(*got)), last[16 * 60];
+	float *want = malloc(values * sizeof(*want)), *got = malloc(values * sizeof(*got)),
+	      last[16 * 60];
 	int32_t ids[MAX_TOKENS];
 	struct tiny_model t;
 
@@ -231,7 +256,8 @@ static void test_chunks_in_flight_change_no_result(void **state)
 		ids[i] = (int32_t)any(0, c.n_vocab - 1);
 	for (size_t w = 0; w < sizeof(orders) / sizeof(orders[0]); w++)
 		for (int clock = 0; clock < 2; clock++) {
-			struct llm_engine *e = open_engine(t.path, &orders[w], clock ? "sd8gen3" : NULL, chunk, false);
+			struct llm_engine *e = open_engine(t.path, &orders[w],
+							   clock ? "sd8gen3" : NULL, chunk, false);
 
 			logits_of(e, ids, n, last, w || clock ? got : want);
 			if (w || clock)
@@ -249,7 +275,9 @@ static void test_overlapped_chunks_are_sooner_done(void **state)
 	uint64_t ns[2];
 
 	for (int layer = 0; layer < 2; layer++) {
-		struct llm_options o = { .dry_run = true, .shape = "llama3.2-1b", .profile = "sd8gen3" };
+		struct llm_options o = { .dry_run = true,
+					 .shape = "llama3.2-1b",
+					 .profile = "sd8gen3" };
 		struct llm_engine *e;
 		struct llm_session *s;
 
@@ -274,12 +302,14 @@ struct seen {
 	double sum; /* of all values */
 };
 
-static const char *const tensors[] = { "attn_norm", "q", "k", "v", "q_rope", "k_rope", "attn", "attn_output",
-				       "attn_residual", "ffn_norm", "gate", "up", "act", "down", "layer_output" };
+static const char *const tensors[] = { "attn_norm",	"q",	    "k",	   "v",
+				       "q_rope",	"k_rope",   "attn",	   "attn_output",
+				       "attn_residual", "ffn_norm", "gate",	   "up",
+				       "act",		"down",	    "layer_output" };
 #define NR_TENSORS (sizeof(tensors) / sizeof(tensors[0]))
 
-static void see(void *ud, const char *tensor, unsigned int layer, unsigned int pos, unsigned int rows,
-		unsigned int cols, const float *data)
+static void see(void *ud, const char *tensor, unsigned int layer, unsigned int pos,
+		unsigned int rows, unsigned int cols, const float *data)
 {
 	struct seen *seen = ud;
 
@@ -299,14 +329,19 @@ static void see(void *ud, const char *tensor, unsigned int layer, unsigned int p
 		assert_string_equal(tensor, "output_norm");
 }
 
-/* Every tensor of every layer and token once, the same on every lane, with the results and times of who does not look. */
+/*
+ * Every tensor of every layer and token once, the same on every lane, with the results and
+ * times of who does not look.
+ */
 static void test_an_observer_sees_every_tensor_once(void **state)
 {
 	static const struct llm_choices places[] = {
 		{ .placement = LLM_PLACE_NPU },
 		{ .placement = LLM_PLACE_FINE },
 		{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_LAYER },
-		{ .placement = LLM_PLACE_LAYER, .graphs = LLM_GRAPHS_PIPE, .partition = LLM_PARTITION_AUTO },
+		{ .placement = LLM_PLACE_LAYER,
+		  .graphs = LLM_GRAPHS_PIPE,
+		  .partition = LLM_PARTITION_AUTO },
 	};
 	const struct tiny_config c = config("qwen3");
 	unsigned int n = any(20, 150);
@@ -320,25 +355,29 @@ static void test_an_observer_sees_every_tensor_once(void **state)
 		ids[i] = (int32_t)any(0, c.n_vocab - 1);
 	for (size_t p = 0; p < 4; p++)
 		for (int clock = p == 3; clock < 2; clock++) {
-			struct llm_engine *e = open_engine(t.path, &places[p], clock ? "sd8gen3" : NULL, 40, false);
+			struct llm_engine *e = open_engine(t.path, &places[p],
+							   clock ? "sd8gen3" : NULL, 40, false);
 			struct llm_session *plain = new_session(e), *s = new_session(e);
 
 			seen[p] = (struct seen){ .n_layer = c.n_layer, .n = n };
 			llm_session_observe(s, see, &seen[p]);
 			if (llm_session_eval(plain, ids, n) || llm_session_eval(s, ids, n))
 				fail_msg("%s", llm_error());
-			assert_memory_equal(llm_session_logits(s), llm_session_logits(plain), c.n_vocab * sizeof(float));
-			assert_memory_equal(llm_session_logits(s), seen[p].logits, c.n_vocab * sizeof(float));
+			assert_memory_equal(llm_session_logits(s), llm_session_logits(plain),
+					    c.n_vocab * sizeof(float));
+			assert_memory_equal(llm_session_logits(s), seen[p].logits,
+					    c.n_vocab * sizeof(float));
 			if (clock)
 				assert_int_equal(llm_session_now_ns(s), llm_session_now_ns(plain));
 			assert_int_equal(seen[p].rows, n);
 			for (unsigned int l = 0; l < c.n_layer; l++)
 				for (size_t i = 0; i < NR_TENSORS; i++)
 					if (seen[p].calls[l][i] != n)
-						fail_msg("%s of layer %u: %u rows of %u", tensors[i], l,
-							 seen[p].calls[l][i], n);
+						fail_msg("%s of layer %u: %u rows of %u",
+							 tensors[i], l, seen[p].calls[l][i], n);
 			if (p && p < 3)
-				assert_true(seen[p].sum == seen[0].sum || places[p].order == LLM_ORDER_LAYER);
+				assert_true(seen[p].sum == seen[0].sum ||
+					    places[p].order == LLM_ORDER_LAYER);
 			llm_session_free(plain);
 			llm_session_free(s);
 			llm_engine_close(e);

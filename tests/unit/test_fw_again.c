@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A job that is submitted again, which the core need not decode again: it is always what its memory says by then.
+ * A job that is submitted again, which the core need not decode again: it is always what
+ * its memory says by then.
  */
 #include "fw_fake.h"
 
@@ -107,7 +108,8 @@ static void it_writes_where_its_table_says_now(void **state)
 static void it_does_what_its_stream_says_now(void **state)
 {
 	submit_copies(DST_VA);
-	copy_cmd()->row_bytes = copy_cmd()->src_stride_bytes = copy_cmd()->dst_stride_bytes = BYTES / 2;
+	copy_cmd()->row_bytes = copy_cmd()->src_stride_bytes = copy_cmd()->dst_stride_bytes =
+		BYTES / 2;
 	memset(f->mem[1] + DST_VA, 0, BYTES);
 	submit(VNPU_FW_OK);
 	assert_memory_equal(f->mem[1] + DST_VA, f->mem[1] + SRC_VA, BYTES / 2);

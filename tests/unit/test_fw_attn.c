@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Attention and the rows of its cache: every instruction set of this host gives the bits of the portable kernels, which keep
- * the bound of docs/isa.md; a query has the same bits in any tile, and sees what it may see and no more.
+ * Attention and the rows of its cache: every instruction set of this host gives the bits of the
+ * portable kernels, which keep the bound of docs/isa.md; a query has the same bits in any tile, and
+ * sees what it may see and no more.
  */
 #include "fw_sets.h"
 
-/* ---- rows of a cache ----------------------------------------------------------------------------------------------- */
+/* ---- rows of a cache ------------------------------------------------------------------------- */
 
 static double f16_value(uint16_t h)
 {
@@ -119,7 +120,9 @@ static void stored_rows_are_the_same_bytes_on_every_isa(void **state)
 			for (i = 0; i < n && !(round % 2); i++)
 				if (isnan(x[i]))
 					((uint16_t *)row)[i] = ((uint16_t *)want)[i] = 0;
-			assert_memory_equal(row, want, VNPU_KV_BYTES(round % 2 ? VNPU_KV_Q8_0 : VNPU_KV_F16, n));
+			assert_memory_equal(
+				row, want,
+				VNPU_KV_BYTES(round % 2 ? VNPU_KV_Q8_0 : VNPU_KV_F16, n));
 		}
 		free(x);
 		free(row);
@@ -127,20 +130,22 @@ static void stored_rows_are_the_same_bytes_on_every_isa(void **state)
 	}
 }
 
-/* ---- attention ----------------------------------------------------------------------------------------------------- */
+/* ---- attention ------------------------------------------------------------------------------- */
 
 struct attn {
 	struct fw_attn t;
 	uint32_t rows; /* of all queries */
 	uint64_t keys;
-	float *q, *y, *k_values, *v_values; /* of K and V what is stored, as floats: [keys][head_dim] */
+	/* Of K and V what is stored, as floats: [keys][head_dim]. */
+	float *q, *y, *k_values, *v_values;
 	uint8_t *k, *v;
 	void *scratch;
 };
 
 static uint64_t kv_bytes(const struct attn *x, uint64_t ld)
 {
-	return (x->keys - 1) * VNPU_KV_BYTES(x->t.kv_type, ld) + VNPU_KV_BYTES(x->t.kv_type, x->t.head_dim);
+	return (x->keys - 1) * VNPU_KV_BYTES(x->t.kv_type, ld) +
+	       VNPU_KV_BYTES(x->t.kv_type, x->t.head_dim);
 }
 
 /* Random rows, stored as the type wants them; what they are then worth to @values. */
@@ -162,19 +167,23 @@ static uint8_t *kv_make(struct attn *x, uint64_t ld, float scale, float *values)
 		}
 		fw_kernels_generic.store(row, values, dim, x->t.kv_type);
 		for (d = 0; d < dim; d++) {
-			memcpy(&h, x->t.kv_type == VNPU_KV_F16 ? row + 2 * d : row + d / 32 * 34, 2);
+			memcpy(&h, x->t.kv_type == VNPU_KV_F16 ? row + 2 * d : row + d / 32 * 34,
+			       2);
 			block_scale = fw_f16_to_f32(h);
-			values[d] = x->t.kv_type == VNPU_KV_F16
-					    ? block_scale
-					    : block_scale * ((int8_t *)row)[d / 32 * 34 + 2 + d % 32];
+			values[d] =
+				x->t.kv_type == VNPU_KV_F16
+					? block_scale
+					: block_scale * ((int8_t *)row)[d / 32 * 34 + 2 + d % 32];
 		}
 	}
 	return rows;
 }
 
-static void attn_make(struct attn *x, uint32_t type, uint32_t dim, uint32_t group, uint32_t rows, uint64_t pos)
+static void attn_make(struct attn *x, uint32_t type, uint32_t dim, uint32_t group, uint32_t rows,
+		      uint64_t pos)
 {
-	uint64_t unit = type == VNPU_KV_Q8_0 ? 32 : 1, ldk = dim + unit * rng_below(5), ldv = dim + unit * rng_below(5);
+	uint64_t unit = type == VNPU_KV_Q8_0 ? 32 : 1, ldk = dim + unit * rng_below(5),
+		 ldv = dim + unit * rng_below(5);
 
 	x->rows = rows;
 	x->keys = pos + rows;
@@ -221,7 +230,8 @@ static void attn_run(struct attn *x, const struct fw_kernels *set, uint32_t most
 		set->attn(&x->t, x->scratch);
 	}
 	for (i = 0; i < n; i++)
-		memcpy(y + i * dim, x->y + i / x->t.group * x->t.ldy + i % x->t.group * dim, dim * 4);
+		memcpy(y + i * dim, x->y + i / x->t.group * x->t.ldy + i % x->t.group * dim,
+		       dim * 4);
 }
 
 static void attn_query(double *y, const struct attn *x, uint64_t i)
@@ -293,8 +303,10 @@ static void attention_keeps_its_bound_on_every_isa(void **state)
 		free(ref);
 	}
 	/* Values are up to 1, scores up to 4 sqrt(head_dim). */
-	print_message("attn: greatest error %.2f U of f32, %.2f U of f16, %.2f U of q8_0 for values up to 1\n",
-		      worst[0] / U, worst[1] / U, worst[2] / U);
+	print_message(
+		"attn: greatest error %.2f U of f32, %.2f U of f16, %.2f U of q8_0 for values up "
+		"to 1\n",
+		worst[0] / U, worst[1] / U, worst[2] / U);
 	for (type = 0; type < 3; type++)
 		assert_true(worst[type] <= 256 * U);
 }
@@ -343,8 +355,10 @@ static void attention_is_blind_to_later_keys(void **state)
 		other = need((size_t)x.rows * x.t.group * dim * 4);
 		attn_run(&x, sets[s], 24, y);
 		for (d = 0; d < dim; d++) {
-			((float *)(x.k + (x.t.pos + row + 1) * x.t.k_row_bytes))[d] = d % 2 ? NAN : INFINITY;
-			((float *)(x.v + (x.t.pos + row + 1) * x.t.v_row_bytes))[d] = d % 2 ? NAN : INFINITY;
+			((float *)(x.k + (x.t.pos + row + 1) * x.t.k_row_bytes))[d] =
+				d % 2 ? NAN : INFINITY;
+			((float *)(x.v + (x.t.pos + row + 1) * x.t.v_row_bytes))[d] =
+				d % 2 ? NAN : INFINITY;
 		}
 		attn_run(&x, sets[s], 24, other);
 		assert_same(other, y, seen, sets[s]->name, "attn of rows before");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The command processor against a kernel inside the test: order, priorities, cancellation, contexts, faults, and rings
- * that make no sense.
+ * The command processor against a kernel inside the test: order, priorities, cancellation,
+ * contexts, faults, and rings that make no sense.
  */
 #include "fw_jobs.h"
 
@@ -13,7 +13,7 @@ static void assert_closed(struct fake *f, unsigned int index, uint32_t ctx)
 	assert_int_equal(cqe.tag, ctx);
 }
 
-/* ---- order --------------------------------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 static void jobs_of_a_queue_complete_in_order(void **state)
 {
@@ -47,9 +47,11 @@ static void higher_priorities_go_first_and_queues_take_turns(void **state)
 	static const struct {
 		uint32_t queue, priority;
 	} jobs[] = {
-		{ 0, DRM_VNPU_PRIORITY_LOW },	 { 0, DRM_VNPU_PRIORITY_LOW },	  { 1, DRM_VNPU_PRIORITY_NORMAL },
-		{ 1, DRM_VNPU_PRIORITY_NORMAL }, { 1, DRM_VNPU_PRIORITY_NORMAL }, { 2, DRM_VNPU_PRIORITY_NORMAL },
-		{ 2, DRM_VNPU_PRIORITY_NORMAL }, { 3, DRM_VNPU_PRIORITY_HIGH },	  { 3, DRM_VNPU_PRIORITY_HIGH },
+		{ 0, DRM_VNPU_PRIORITY_LOW },	 { 0, DRM_VNPU_PRIORITY_LOW },
+		{ 1, DRM_VNPU_PRIORITY_NORMAL }, { 1, DRM_VNPU_PRIORITY_NORMAL },
+		{ 1, DRM_VNPU_PRIORITY_NORMAL }, { 2, DRM_VNPU_PRIORITY_NORMAL },
+		{ 2, DRM_VNPU_PRIORITY_NORMAL }, { 3, DRM_VNPU_PRIORITY_HIGH },
+		{ 3, DRM_VNPU_PRIORITY_HIGH },
 	};
 	/* Tags in the order of execution. */
 	static const uint64_t order[] = { 8, 9, 3, 6, 4, 7, 5, 1, 2 };
@@ -70,7 +72,7 @@ static void higher_priorities_go_first_and_queues_take_turns(void **state)
 	fake_destroy(f);
 }
 
-/* ---- cancellation -------------------------------------------------------------------------------------------------- */
+/* ---- cancellation ---------------------------------------------------------------------------- */
 
 static void a_waiting_job_can_be_cancelled(void **state)
 {
@@ -173,7 +175,7 @@ static void cancelling_what_is_not_there_is_ignored(void **state)
 	fake_destroy(f);
 }
 
-/* ---- contexts ------------------------------------------------------------------------------------------------------ */
+/* ---- contexts -------------------------------------------------------------------------------- */
 
 static void closing_a_context_ends_its_jobs_and_unmaps_it(void **state)
 {
@@ -189,7 +191,9 @@ static void closing_a_context_ends_its_jobs_and_unmaps_it(void **state)
 	fake_submit(f, s, 4);
 	wait_taken(f);
 	submit_one(f, close1);
-	/* The one that runs, then those that wait, then the context; the other context's job lives. */
+	/*
+	 * The one that runs, then those that wait, then the context; the other context's job lives.
+	 */
 	assert_done(f, 0, 1, VNPU_FW_CANCELED);
 	assert_done(f, 1, 2, VNPU_FW_CANCELED);
 	assert_done(f, 2, 4, VNPU_FW_CANCELED);
@@ -218,10 +222,11 @@ static void closing_an_idle_context_is_answered(void **state)
 	fake_destroy(f);
 }
 
-/* ---- faults -------------------------------------------------------------------------------------------------------- */
+/* ---- faults ---------------------------------------------------------------------------------- */
 
 /* COPY of @rows rows of 4 KiB from @src to @dst. */
-static struct vnpu_fw_sqe copy_rows_job(struct fake *f, uint64_t tag, uint64_t src, uint64_t dst, uint32_t rows)
+static struct vnpu_fw_sqe copy_rows_job(struct fake *f, uint64_t tag, uint64_t src, uint64_t dst,
+					uint32_t rows)
 {
 	struct vnpu_cmd_copy copy = {
 		.rows = rows,
@@ -348,7 +353,7 @@ static void the_first_error_of_a_queue_stays(void **state)
 	fake_destroy(f);
 }
 
-/* ---- rings --------------------------------------------------------------------------------------------------------- */
+/* ---- rings ----------------------------------------------------------------------------------- */
 
 static void entries_with_numbers_out_of_range_are_refused(void **state)
 {
@@ -523,7 +528,7 @@ static void a_core_stops_in_the_middle_of_a_job(void **state)
 	fake_destroy(f);
 }
 
-/* ---- results ------------------------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static void results_depend_neither_on_threads_nor_on_isa(void **state)
 {
@@ -560,15 +565,17 @@ static void results_depend_neither_on_threads_nor_on_isa(void **state)
 }
 
 /*
- * Regions that are large enough for all workers to be woken, and each of which needs all of the one before: c = a w,
- * sum += c, c = 0, twenty times.
+ * Regions that are large enough for all workers to be woken, and each of which needs all of the one
+ * before: c = a w, sum += c, c = 0, twenty times.
  */
 static void many_regions_on_many_threads_give_the_bits_of_one(void **state)
 {
 	struct vnpu_cmd_matmul_i8 mm = {
 		.m = 24, .n = 512, .k = 512, .lda = 512, .ldc = 512, .tile_m = 6, .tile_n = 64
 	};
-	struct vnpu_cmd_binary add = { .rows = 24, .cols = 512, .lda = 512, .ldb = 512, .ldy = 512 };
+	struct vnpu_cmd_binary add = {
+		.rows = 24, .cols = 512, .lda = 512, .ldb = 512, .ldy = 512
+	};
 	struct vnpu_cmd_copy clear = { .rows = 24,
 				       .row_bytes = 2048,
 				       .src_stride_bytes = 2048,

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * Kernels: every instruction set of this host gives the bits of the portable kernels, and those keep the bounds against
- * double precision that docs/isa.md states. Buffers end where their operands end, so that ASan sees an access beyond.
+ * Kernels: every instruction set of this host gives the bits of the portable kernels, and those
+ * keep the bounds against double precision that docs/isa.md states. Buffers end where their
+ * operands end, so that ASan sees an access beyond.
  */
 #include "fw_sets.h"
 
 #define EXP_REL (4 * U)
 
-/* ---- quantiser ----------------------------------------------------------------------------------------------------- */
+/* ---- quantiser ------------------------------------------------------------------------------- */
 
 static void quant_row(float *x, size_t n)
 {
@@ -79,8 +80,8 @@ static void quant_rounds_to_nearest_even_on_every_isa(void **state)
 	}
 }
 
-/* Next to each boundary between two integers, and on it, for scales of any mantissa: where a quotient that is off by its last
- * bit would show. */
+/* Next to each boundary between two integers, and on it, for scales of any mantissa: where a
+ * quotient that is off by its last bit would show. */
 static void quant_divides_as_a_division_rounds(void **state)
 {
 	float x[128], scale, edge;
@@ -90,7 +91,8 @@ static void quant_divides_as_a_division_rounds(void **state)
 
 	rng_seed(__func__);
 	for (round = 0; round < 20000; round++) {
-		x[0] = 127 * ldexpf(1 + (float)(rng_u32() >> 9) * 0x1p-23f, (int)rng_below(60) - 30);
+		x[0] = 127 *
+		       ldexpf(1 + (float)(rng_u32() >> 9) * 0x1p-23f, (int)rng_below(60) - 30);
 		for (i = 1; i < 128; i++) {
 			edge = x[0] / 127.0f * ((float)rng_below(127) + 0.5f);
 			x[i] = rng_below(2) ? edge : nextafterf(edge, rng_below(2) ? 0 : INFINITY);
@@ -136,12 +138,13 @@ static void what_is_left_is_rounded_once(void **state)
 		for (s = 0; s < nr_sets; s++) {
 			sets[s]->rest(y, x, q, scale, n);
 			for (i = 0; i < n; i++)
-				assert_true(y[i] == fmaf(-(float)q[i], scale, x[i]) || isnan(scale));
+				assert_true(y[i] == fmaf(-(float)q[i], scale, x[i]) ||
+					    isnan(scale));
 		}
 	}
 }
 
-/* ---- float kernels: one result on every instruction set ------------------------------------------------------------ */
+/* ---- float kernels: one result on every instruction set -------------------------------------- */
 
 static void every_isa_gives_the_bits_of_the_portable_kernels(void **state)
 {
@@ -218,7 +221,7 @@ static void a_gate_has_the_bits_of_activation_and_product(void **state)
 	}
 }
 
-/* ---- float kernels against double ---------------------------------------------------------------------------------- */
+/* ---- float kernels against double ------------------------------------------------------------ */
 
 static void exp_keeps_its_bound(void **state)
 {
@@ -332,7 +335,8 @@ static void softmax_keeps_its_bound_and_clears_the_rest(void **state)
 		for (i = 0; i < live; i++) {
 			want = exp(0.5 * x[i] - max) / sum;
 			/* x - max is rounded: an error of exp that grows with it. */
-			err = fabs(y[i] - want) / (want * (n / 16.0 + 12 + fabs(0.5 * x[i] - max)) * U);
+			err = fabs(y[i] - want) /
+			      (want * (n / 16.0 + 12 + fabs(0.5 * x[i] - max)) * U);
 			worst = err > worst ? err : worst;
 		}
 		for (; i < n; i++)
@@ -367,11 +371,13 @@ static void rope_turns_pairs_by_the_angle(void **state)
 		for (h = 0; h < heads; h++) {
 			for (i = 0; i < rot / 2; i++) {
 				a = h * dim + (mode == VNPU_ROPE_ADJACENT ? 2 * i : i);
-				b = h * dim + (mode == VNPU_ROPE_ADJACENT ? 2 * i + 1 : i + rot / 2);
+				b = h * dim +
+				    (mode == VNPU_ROPE_ADJACENT ? 2 * i + 1 : i + rot / 2);
 				c = cos((double)pos * inv_freq[i]);
 				s = sin((double)pos * inv_freq[i]);
 				norm = hypot(x[a], x[b]) + FLT_MIN;
-				err = fmax(fabs(y[a] - (x[a] * c - x[b] * s)), fabs(y[b] - (x[a] * s + x[b] * c))) /
+				err = fmax(fabs(y[a] - (x[a] * c - x[b] * s)),
+					   fabs(y[b] - (x[a] * s + x[b] * c))) /
 				      norm;
 				worst = err > worst ? err : worst;
 			}

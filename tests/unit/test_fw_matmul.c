@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: MIT
 /*
- * Matmul kernels: INT8 ones are exact; 4-bit ones give the bits of the portable kernels on every instruction set, and those
- * keep the bound of one rounding per step against double precision. Packed weights end where no page is.
+ * Matmul kernels: INT8 ones are exact; 4-bit ones give the bits of the portable kernels on every
+ * instruction set, and those keep the bound of one rounding per step against double precision.
+ * Packed weights end where no page is.
  */
 #include "fw_sets.h"
 
-/* Memory that ends where the page after it may not be touched: tile loads are nothing that ASan sees. */
+/*
+ * Memory that ends where the page after it may not be touched: tile loads
+ * are nothing that ASan sees.
+ */
 static void *guarded(size_t bytes)
 {
 	size_t pages = (bytes + 4095) / 4096 * 4096;
-	uint8_t *p = mmap(NULL, pages + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *p = mmap(NULL, pages + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			  -1, 0);
 
 	assert_true(p != MAP_FAILED);
 	assert_int_equal(mprotect(p + pages, 4096, PROT_NONE), 0);
@@ -23,7 +28,7 @@ static void unguard(void *p, size_t bytes)
 	munmap((uint8_t *)p + bytes - pages, pages + 4096);
 }
 
-/* ---- INT8 matmul --------------------------------------------------------------------------------------------------- */
+/* ---- INT8 matmul ----------------------------------------------------------------------------- */
 
 struct mm {
 	struct fw_matmul_i8 t;
@@ -51,7 +56,8 @@ static void mm_make(struct mm *x, uint32_t m, uint32_t n, uint32_t k, bool extre
 	pack_w8(x->panels, x->w, x->w_scale, n, k);
 	x->scratch = aligned_alloc(64, FW_SCRATCH_BYTES);
 	x->ref = need(((m - 1) * ldc + n) * sizeof(float));
-	x->t = (struct fw_matmul_i8){ x->a, x->a_scale, x->panels, x->bias, NULL, m, n, k, lda, ldc, NULL };
+	x->t = (struct fw_matmul_i8){ x->a, x->a_scale, x->panels, x->bias, NULL, m,
+				      n,    k,		lda,	   ldc,	    NULL };
 }
 
 static void mm_free(struct mm *x)
@@ -97,8 +103,9 @@ static void mm_check(uint32_t m, uint32_t n, uint32_t k, bool extreme, bool bias
 		for (i = 0; i < m; i++)
 			for (j = 0; j < n; j++)
 				if (c[i * x.t.ldc + j] != x.ref[i * x.t.ldc + j])
-					fail_msg("%s: m %u n %u k %u: c[%u][%u] is %a, not %a", sets[s]->name, m, n, k,
-						 i, j, c[i * x.t.ldc + j], x.ref[i * x.t.ldc + j]);
+					fail_msg("%s: m %u n %u k %u: c[%u][%u] is %a, not %a",
+						 sets[s]->name, m, n, k, i, j, c[i * x.t.ldc + j],
+						 x.ref[i * x.t.ldc + j]);
 		/* Between the rows nothing is written. */
 		for (i = 0; i + 1 < m; i++)
 			for (j = n; j < x.t.ldc; j++)
@@ -114,8 +121,8 @@ static void matmul_is_exact_on_every_isa(void **state)
 
 	rng_seed(__func__);
 	for (i = 0; i < 150; i++)
-		mm_check(1 + rng_below(i % 8 ? 20 : 80), 1 + rng_below(200), 1 + rng_below(i % 4 ? 300 : 1200), false,
-			 rng_below(2));
+		mm_check(1 + rng_below(i % 8 ? 20 : 80), 1 + rng_below(200),
+			 1 + rng_below(i % 4 ? 300 : 1200), false, rng_below(2));
 }
 
 static void matmul_is_exact_where_16_bit_sums_would_saturate(void **state)
@@ -136,7 +143,8 @@ static void matmul_takes_blocks_of_any_size(void **state)
 	mm_check(90, 1100, 530, false, false);
 	/* A long K, in pieces that none of its shapes fills. */
 	for (int i = 0; i < 4; i++)
-		mm_check(60 + rng_below(90), 1 + rng_below(200), 2040 + rng_below(4000), i == 0, i % 2);
+		mm_check(60 + rng_below(90), 1 + rng_below(200), 2040 + rng_below(4000), i == 0,
+			 i % 2);
 	mm_check(9, 1100, 2049, false, true);
 }
 
@@ -160,7 +168,7 @@ static void matmul_takes_the_greatest_k(void **state)
 	mm_check(7, 65, VNPU_MAX_K_I8 - 1, false, false);
 }
 
-/* ---- 4-bit matmul -------------------------------------------------------------------------------------------------- */
+/* ---- 4-bit matmul ---------------------------------------------------------------------------- */
 
 struct w4 {
 	struct fw_matmul_w4 t;
@@ -171,7 +179,8 @@ struct w4 {
 	void *scratch;
 };
 
-static void w4_make(struct w4 *x, uint32_t m, uint32_t n, uint32_t k, uint32_t group, bool extreme, bool wild)
+static void w4_make(struct w4 *x, uint32_t m, uint32_t n, uint32_t k, uint32_t group, bool extreme,
+		    bool wild)
 {
 	size_t lda = k + rng_below(9), ldc = n + rng_below(9), i;
 
@@ -190,7 +199,8 @@ static void w4_make(struct w4 *x, uint32_t m, uint32_t n, uint32_t k, uint32_t g
 	x->panels = guarded((n + 63) / 64 * VNPU_PANEL_W4_BYTES(k, group));
 	pack_w4(x->panels, x->u, x->scale, n, k, group);
 	x->scratch = aligned_alloc(64, FW_SCRATCH_BYTES);
-	x->t = (struct fw_matmul_w4){ x->q, x->a_scale, x->panels, x->bias, NULL, m, n, k, group, lda, ldc };
+	x->t = (struct fw_matmul_w4){ x->q, x->a_scale, x->panels, x->bias, NULL, m,
+				      n,    k,		group,	   lda,	    ldc };
 }
 
 static void w4_free(struct w4 *x)
@@ -207,20 +217,26 @@ static void w4_free(struct w4 *x)
 
 static double f16_double(uint16_t h)
 {
-	double x = h >> 10 & 31 ? ldexp(1024 + (h & 1023), (h >> 10 & 31) - 25) : ldexp(h & 1023, -24);
+	double x =
+		h >> 10 & 31 ? ldexp(1024 + (h & 1023), (h >> 10 & 31) - 25) : ldexp(h & 1023, -24);
 
 	return h >> 15 ? -x : x;
 }
 
-/* Element (m, n) in double precision, and a bound for the error of what rounds once for each of @roundings. */
+/*
+ * Element (m, n) in double precision, and a bound for the error of what rounds
+ * once for each of @roundings.
+ */
 static double w4_element(const struct w4 *x, bool floats, uint32_t m, uint32_t n, double *bound)
 {
 	uint32_t k, groups = x->t.k / x->t.group;
 	double sum = 0, size = 0, p, a;
 
 	for (k = 0; k < x->t.k; k++) {
-		a = floats ? (double)x->x[m * x->t.lda + k] : x->q[m * x->t.lda + k] * (double)x->a_scale[m];
-		p = a * (x->u[(size_t)n * x->t.k + k] - 8) * f16_double(x->scale[n * groups + k / x->t.group]);
+		a = floats ? (double)x->x[m * x->t.lda + k]
+			   : x->q[m * x->t.lda + k] * (double)x->a_scale[m];
+		p = a * (x->u[(size_t)n * x->t.k + k] - 8) *
+		    f16_double(x->scale[n * groups + k / x->t.group]);
 		sum += p;
 		size += fabs(p);
 	}
@@ -255,13 +271,15 @@ static void w4_check(uint32_t m, uint32_t n, uint32_t k, uint32_t group, bool ex
 	ref = need(((m - 1) * x.t.ldc + n) * sizeof(float));
 	c = need(((m - 1) * x.t.ldc + n) * sizeof(float));
 	for (floats = 0; floats < 2; floats++) {
-		snprintf(what, sizeof(what), "w4%s m %u n %u k %u group %u", floats ? "f" : "", m, n, k, group);
+		snprintf(what, sizeof(what), "w4%s m %u n %u k %u group %u", floats ? "f" : "", m,
+			 n, k, group);
 		w4_run(&x, 0, floats, ref);
 		for (i = 0; i < m && !wild; i++) {
 			for (j = 0; j < n; j++) {
 				want = w4_element(&x, floats, i, j, &bound);
 				if (!(fabs(ref[i * x.t.ldc + j] - want) <= bound))
-					fail_msg("%s: c[%u][%u] is %a, not %a", what, i, j, ref[i * x.t.ldc + j], want);
+					fail_msg("%s: c[%u][%u] is %a, not %a", what, i, j,
+						 ref[i * x.t.ldc + j], want);
 			}
 		}
 		/* What lies between the rows included. */
@@ -293,10 +311,14 @@ static void matmul_of_4_bits_spreads_scales_that_are_no_numbers(void **state)
 
 	rng_seed(__func__);
 	for (i = 0; i < 20; i++)
-		w4_check(1 + rng_below(12), 1 + rng_below(100), 32 * (1 + rng_below(9)), 32, false, true);
+		w4_check(1 + rng_below(12), 1 + rng_below(100), 32 * (1 + rng_below(9)), 32, false,
+			 true);
 }
 
-/* Sums of 16 bits are full after 32 k; and the rows' sums of the greatest K need all of the scratch. */
+/*
+ * Sums of 16 bits are full after 32 k; and the rows' sums of the greatest K
+ * need all of the scratch.
+ */
 static void matmul_of_4_bits_takes_the_greatest_k(void **state)
 {
 	rng_seed(__func__);

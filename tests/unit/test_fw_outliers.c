@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Outliers of activations: what docs/isa.md says of QUANT_OUTLIERS and ADD_OUTLIERS, as references here compute it, has the same
- * bits on every instruction set of this host, and keeps its bounds. Buffers end where their operands end.
+ * Outliers of activations: what docs/isa.md says of QUANT_OUTLIERS and ADD_OUTLIERS, as references
+ * here compute it, has the same bits on every instruction set of this host, and keeps its bounds.
+ * Buffers end where their operands end.
  */
 #include "fw_sets.h"
 
-/* ---- quantisation -------------------------------------------------------------------------------------------------- */
+/* ---- quantisation ---------------------------------------------------------------------------- */
 
 static int descending(const void *a, const void *b)
 {
@@ -66,7 +67,10 @@ static void random_row(float *x, size_t n)
 
 	for (i = 0; i < n; i++)
 		x[i] = rng_float() * scale;
-	/* Values far beyond the others: anywhere, or all in one lane, where the list may not have room for them. */
+	/*
+	 * Values far beyond the others: anywhere, or all in one lane, where the list
+	 * may not have room for them.
+	 */
 	if (rng_below(2)) {
 		many = rng_below(40);
 		for (i = 0; i < many; i++)
@@ -118,7 +122,8 @@ static void quantised_as_defined_on_every_isa(void **state)
 			assert_same(&scale, &want_scale, 1, sets[s]->name, "scale");
 			assert_memory_equal(q, want_q, padded);
 			assert_same(got.value, want.value, VNPU_OUTLIERS, sets[s]->name, "value");
-			assert_same(got.column, want.column, VNPU_OUTLIERS, sets[s]->name, "column");
+			assert_same(got.column, want.column, VNPU_OUTLIERS, sets[s]->name,
+				    "column");
 		}
 		free(x);
 		free(q);
@@ -129,7 +134,10 @@ static void quantised_as_defined_on_every_isa(void **state)
 		assert_true(seen[i] > 0);
 }
 
-/* A row comes back: outliers to the bit or its rounding, the others within half of a step, which is that of the greatest of them. */
+/*
+ * A row comes back: outliers to the bit or its rounding, the others within half of a step, which is
+ * that of the greatest of them.
+ */
 static void a_row_is_its_integers_and_its_outliers(void **state)
 {
 	struct vnpu_outliers o;
@@ -165,7 +173,7 @@ static void a_row_is_its_integers_and_its_outliers(void **state)
 
 static _Alignas(64) uint8_t scratch[FW_SCRATCH_BYTES];
 
-/* ---- their products ------------------------------------------------------------------------------------------------ */
+/* ---- their products -------------------------------------------------------------------------- */
 
 struct product {
 	struct fw_add_outliers t;
@@ -205,8 +213,9 @@ static void make_weights(struct product *p)
 		for (i = 0; i < n; i++)
 			for (j = 0; j < k; j++) {
 				u[(size_t)i * k + j] = rng_below(16);
-				p->weights[(size_t)i * k + j] = (float)(u[(size_t)i * k + j] - 8) *
-								fw_f16_to_f32(f16[(size_t)i * (k / group) + j / group]);
+				p->weights[(size_t)i * k + j] =
+					(float)(u[(size_t)i * k + j] - 8) *
+					fw_f16_to_f32(f16[(size_t)i * (k / group) + j / group]);
 			}
 		pack_w4(p->panels, u, f16, n, k, group);
 		free(f16);
@@ -224,7 +233,8 @@ static void make_lists(struct product *p)
 		unsigned int count = rng_below(VNPU_OUTLIERS + 1), end = rng_below(9);
 		uint32_t column = rng_below(p->t.k / 2 + 1);
 
-		for (unsigned int j = 0; j < VNPU_OUTLIERS; j++, column += 1 + rng_below(p->t.k / 16 + 1)) {
+		for (unsigned int j = 0; j < VNPU_OUTLIERS;
+		     j++, column += 1 + rng_below(p->t.k / 16 + 1)) {
 			p->lists[m].value[j] = rng_float() * 100;
 			p->lists[m].column[j] = column;
 		}
@@ -264,7 +274,8 @@ static void free_product(struct product *p)
 
 static bool listed(const struct product *p, const struct vnpu_outliers *o, int j)
 {
-	return o->column[j] >= 0 && o->column[j] < (float)p->t.k && (!j || o->column[j] > o->column[j - 1]);
+	return o->column[j] >= 0 && o->column[j] < (float)p->t.k &&
+	       (!j || o->column[j] > o->column[j - 1]);
 }
 
 static void check_sum(const struct product *p, const float *y)
@@ -284,7 +295,8 @@ static void check_sum(const struct product *p, const float *y)
 			}
 			want = p->t.group ? x + acc : fmaf(acc, p->scales[n], x);
 			assert_same(&y[m * p->t.ldy + n], &want, 1, "portable", "sum");
-			assert_true(fabs(y[m * p->t.ldy + n] - sum) <= (VNPU_OUTLIERS + 2) * U * size);
+			assert_true(fabs(y[m * p->t.ldy + n] - sum) <=
+				    (VNPU_OUTLIERS + 2) * U * size);
 		}
 }
 

@@ -54,7 +54,8 @@ static void touch(void *arg)
 }
 
 /* One access at @va through the guard. */
-static int guarded(struct port_kmd *p, struct fw_aspace *as, uint64_t va, bool write, struct fw_fault *fault)
+static int guarded(struct port_kmd *p, struct fw_aspace *as, uint64_t va, bool write,
+		   struct fw_fault *fault)
 {
 	struct access a = { as->base + va, write, 42 };
 	struct fw_access acc = { va, 1, write };

@@ -135,7 +135,10 @@ static void higher_priorities_go_first(void **state)
 	assert_int_equal(run(MS).tag, 1);
 }
 
-/* High jobs of 10 ms without end: of 10 s, the two lower priorities get a job each FW_AGING_NS, and no more. */
+/*
+ * High jobs of 10 ms without end: of 10 s, the two lower priorities get a job each
+ * FW_AGING_NS, and no more.
+ */
 static void no_priority_is_starved_and_the_high_one_hardly_disturbed(void **state)
 {
 	uint64_t end = now_ns + 10000 * MS, longest = 0, last = now_ns;

@@ -53,7 +53,8 @@ static struct vnpu_table_hdr *table_of(struct job_builder *b)
 static struct job_builder timed(const struct job_builder *b, uint64_t va, uint64_t bytes)
 {
 	struct job_builder t = *b;
-	uint8_t *params = t.table + sizeof(struct vnpu_table_hdr) + b->nr_slots * sizeof(struct vnpu_slot);
+	uint8_t *params =
+		t.table + sizeof(struct vnpu_table_hdr) + b->nr_slots * sizeof(struct vnpu_slot);
 	struct vnpu_slot slot = { va, bytes, VNPU_SLOT_WRITE, 0 };
 
 	memmove(params + sizeof(slot), params, b->nr_params * 8);
@@ -112,9 +113,9 @@ static void a_record_has_the_models_times_and_the_hosts(void **state)
 
 	forget(x);
 	assert_int_equal(run(x, b).status, VNPU_FW_OK);
-	assert_int_equal(
-		fw_prog_decode(&prog, b.stream, b.stream_bytes, b.table, b.table_bytes, 1ull << FAKE_VA_BITS, why, 256),
-		0);
+	assert_int_equal(fw_prog_decode(&prog, b.stream, b.stream_bytes, b.table, b.table_bytes,
+					1ull << FAKE_VA_BITS, why, 256),
+			 0);
 	assert_int_equal(r->device_ns, fw_time_job_ns(&x->soc->npu, &prog));
 	assert_int_equal(r->device_cycles, fw_time_cycles(&x->soc->npu, r->device_ns));
 	assert_int_equal(r->nr_cmds, x->job.nr_cmds);
@@ -128,7 +129,8 @@ static void a_record_has_the_models_times_and_the_hosts(void **state)
 		assert_int_equal(cmds[i].device_start_ns, step.start_ns);
 		assert_int_equal(cmds[i].device_ns, step.ns);
 		assert_int_equal(cmds[i].device_cycles, step.cycles);
-		assert_true(cmds[i].wall_start_ns <= cmds[i].wall_end_ns && cmds[i].wall_end_ns <= r->wall_ns);
+		assert_true(cmds[i].wall_start_ns <= cmds[i].wall_end_ns &&
+			    cmds[i].wall_end_ns <= r->wall_ns);
 		if (i && step.region == region) {
 			assert_int_equal(cmds[i].wall_start_ns, cmds[i - 1].wall_start_ns);
 			assert_int_equal(cmds[i].wall_end_ns, cmds[i - 1].wall_end_ns);
@@ -155,8 +157,10 @@ static void device_times_depend_on_neither_threads_nor_kernels(void **state)
 			fake_stop(x->f);
 			fake_start(x->f, threads, 0, isa);
 			forget(x);
-			assert_int_equal(run(x, timed(&x->job, RECORD_VA, sizeof(struct vnpu_record))).status,
-					 VNPU_FW_OK);
+			assert_int_equal(
+				run(x, timed(&x->job, RECORD_VA, sizeof(struct vnpu_record)))
+					.status,
+				VNPU_FW_OK);
 			if (device_ns)
 				assert_int_equal(record_of(x)->device_ns, device_ns);
 			device_ns = record_of(x)->device_ns;
@@ -183,7 +187,8 @@ static void as_many_commands_are_written_as_there_is_room(void **state)
 	}
 	for (uint64_t bytes = 0; bytes < header; bytes++) {
 		forget(x);
-		assert_int_equal(run(x, timed(&x->job, bytes ? RECORD_VA : 0, bytes)).status, VNPU_FW_INVALID);
+		assert_int_equal(run(x, timed(&x->job, bytes ? RECORD_VA : 0, bytes)).status,
+				 VNPU_FW_INVALID);
 		assert_non_null(strstr(x->f->last_log, "profile slot 4"));
 		assert_true(untouched(x, 0));
 	}
@@ -211,7 +216,8 @@ static void long_streams_are_recorded_whole(void **state)
 		assert_int_equal(cmds_of(x)[i].op, i % 3 ? VNPU_OP_BARRIER : VNPU_OP_SLEEP);
 		assert_int_equal(cmds_of(x)[i].device_ns, i % 3 ? 0 : 10 + i);
 		if (i % 3 == 0)
-			assert_true(cmds_of(x)[i].wall_end_ns - cmds_of(x)[i].wall_start_ns >= 10 + i);
+			assert_true(cmds_of(x)[i].wall_end_ns - cmds_of(x)[i].wall_start_ns >=
+				    10 + i);
 	}
 	assert_int_equal(cmds_of(x)[150].op, VNPU_OP_END);
 }
@@ -273,9 +279,12 @@ static void jobs_that_do_not_succeed_leave_no_record(void **state)
 	b = timed(&b, RECORD_VA, RECORD_BYTES);
 	x->nr_jobs++;
 	sqes[0] = job_place(&b, x->f, 1, 0, STREAM_VA, x->nr_jobs);
-	sqes[1] = (struct vnpu_fw_sqe){ .type = VNPU_FW_SQE_CANCEL, .ctx = 1, .queue = 0, .tag = x->nr_jobs };
+	sqes[1] = (struct vnpu_fw_sqe){
+		.type = VNPU_FW_SQE_CANCEL, .ctx = 1, .queue = 0, .tag = x->nr_jobs
+	};
 	fake_submit(x->f, &sqes[0], 1);
-	while (__atomic_load_n(&fake_status(x->f, 0)->started_seqno, __ATOMIC_ACQUIRE) != x->nr_jobs)
+	while (__atomic_load_n(&fake_status(x->f, 0)->started_seqno, __ATOMIC_ACQUIRE) !=
+	       x->nr_jobs)
 		usleep(100);
 	fake_submit(x->f, &sqes[1], 1);
 	assert_int_equal(fake_wait(x->f, x->nr_jobs - 1).status, VNPU_FW_CANCELED);

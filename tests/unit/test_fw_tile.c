@@ -12,8 +12,8 @@ struct recorder {
 	unsigned int nr_acc;
 };
 
-static int record(void *priv, struct fw_aspace *as, const struct fw_access *acc, unsigned int nr_acc,
-		  void (*fn)(void *arg), void *arg, struct fw_fault *fault)
+static int record(void *priv, struct fw_aspace *as, const struct fw_access *acc,
+		  unsigned int nr_acc, void (*fn)(void *arg), void *arg, struct fw_fault *fault)
 {
 	struct recorder *r = priv;
 
@@ -33,16 +33,21 @@ struct space {
 	struct fw_exec_job job;
 };
 
-static void space_decode(struct space *s, struct job_builder *b, uint64_t as_bytes, uint32_t i8_rows, uint32_t i8_step)
+static void space_decode(struct space *s, struct job_builder *b, uint64_t as_bytes,
+			 uint32_t i8_rows, uint32_t i8_step)
 {
 	char why[256];
 
-	*s = (struct space){ .ops.guard = record, .prog = { .i8_rows = i8_rows, .i8_step = i8_step } };
+	*s = (struct space){ .ops.guard = record,
+			     .prog = { .i8_rows = i8_rows, .i8_step = i8_step } };
 	s->as.base = s->page;
 	s->as.size = as_bytes;
-	if (fw_prog_decode(&s->prog, b->stream, b->stream_bytes, b->table, b->table_bytes, as_bytes, why, sizeof(why)))
+	if (fw_prog_decode(&s->prog, b->stream, b->stream_bytes, b->table, b->table_bytes, as_bytes,
+			   why, sizeof(why)))
 		fail_msg("%s", why);
-	s->job = (struct fw_exec_job){ .prog = &s->prog, .ops = &s->ops, .port_priv = &s->recorder, .as = &s->as };
+	s->job = (struct fw_exec_job){
+		.prog = &s->prog, .ops = &s->ops, .port_priv = &s->recorder, .as = &s->as
+	};
 }
 
 static uint32_t any(uint32_t min, uint32_t max)
@@ -101,12 +106,14 @@ static void what_is_fetched_ahead_is_what_the_tile_reads(void **state)
 			assert_int_equal(fw_tile_run(k, &s.job, cmd, tile, NULL, &fault), 0);
 			first = (uint64_t)(weights - s.page);
 			for (unsigned int i = 0; i < s.recorder.nr_acc; i++)
-				found |= s.recorder.acc[i].va == first && !s.recorder.acc[i].write &&
+				found |= s.recorder.acc[i].va == first &&
+					 !s.recorder.acc[i].write &&
 					 s.recorder.acc[i].size <= bytes;
 			assert_true(found);
 		}
 		/* The last tile's are the last of all. */
-		assert_int_equal(s.recorder.acc[ops[round % 3] == VNPU_OP_MATMUL_W4F ? 1 : 2].size, bytes);
+		assert_int_equal(s.recorder.acc[ops[round % 3] == VNPU_OP_MATMUL_W4F ? 1 : 2].size,
+				 bytes);
 		fw_prog_free(&s.prog);
 	}
 }

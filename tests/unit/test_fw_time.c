@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Device times: the pure function of a decoded job, and that a plan of the runtime counts the same. */
+/*
+ * Device times: the pure function of a decoded job, and that a plan of the runtime counts the same.
+ */
 #include "fw_fake.h"
 
 #include <math.h>
@@ -52,7 +54,8 @@ static void decode(struct fw_prog *prog, struct job_builder *b)
 {
 	char why[256];
 
-	if (fw_prog_decode(prog, b->stream, b->stream_bytes, b->table, b->table_bytes, BIG, why, sizeof(why)))
+	if (fw_prog_decode(prog, b->stream, b->stream_bytes, b->table, b->table_bytes, BIG, why,
+			   sizeof(why)))
 		fail_msg("%s", why);
 }
 
@@ -95,32 +98,43 @@ static uint64_t matmul_ns(uint32_t m, uint32_t k, uint32_t n)
 
 static void add_norm(struct job_builder *b, uint32_t rows, uint32_t cols)
 {
-	struct vnpu_cmd_rmsnorm c = { .rows = rows, .cols = cols, .ldx = cols, .ldy = cols, .eps = 1e-5f };
+	struct vnpu_cmd_rmsnorm c = {
+		.rows = rows, .cols = cols, .ldx = cols, .ldy = cols, .eps = 1e-5f
+	};
 
 	job_cmd(b, VNPU_OP_RMSNORM, &c, sizeof(c));
 }
 
 static void add_quant(struct job_builder *b, enum llm_input input, uint32_t rows, uint32_t cols)
 {
-	struct vnpu_cmd_quant c = { .rows = rows, .cols = cols, .ldx = cols, .ldq = (cols + 3) / 4 * 4 };
-	struct vnpu_cmd_quant_outliers apart = { .rows = rows, .cols = cols, .ldx = cols, .ldq = c.ldq };
+	struct vnpu_cmd_quant c = {
+		.rows = rows, .cols = cols, .ldx = cols, .ldq = (cols + 3) / 4 * 4
+	};
+	struct vnpu_cmd_quant_outliers apart = {
+		.rows = rows, .cols = cols, .ldx = cols, .ldq = c.ldq
+	};
 
 	if (input == LLM_INPUT_OUTLIERS)
 		job_cmd(b, VNPU_OP_QUANT_OUTLIERS, &apart, sizeof(apart));
 	else
-		job_cmd(b, input == LLM_INPUT_INT16 ? VNPU_OP_QUANT16 : VNPU_OP_QUANT, &c, sizeof(c));
+		job_cmd(b, input == LLM_INPUT_INT16 ? VNPU_OP_QUANT16 : VNPU_OP_QUANT, &c,
+			sizeof(c));
 }
 
 static void add_binary(struct job_builder *b, enum vnpu_op op, uint32_t rows, uint32_t cols)
 {
-	struct vnpu_cmd_binary c = { .rows = rows, .cols = cols, .lda = cols, .ldb = cols, .ldy = cols };
+	struct vnpu_cmd_binary c = {
+		.rows = rows, .cols = cols, .lda = cols, .ldb = cols, .ldy = cols
+	};
 
 	job_cmd(b, op, &c, sizeof(c));
 }
 
 static void add_act(struct job_builder *b, uint32_t rows, uint32_t cols)
 {
-	struct vnpu_cmd_act c = { .rows = rows, .cols = cols, .ldx = cols, .ldy = cols, .kind = VNPU_ACT_SILU };
+	struct vnpu_cmd_act c = {
+		.rows = rows, .cols = cols, .ldx = cols, .ldy = cols, .kind = VNPU_ACT_SILU
+	};
 
 	job_cmd(b, VNPU_OP_ACT, &c, sizeof(c));
 }
@@ -140,8 +154,8 @@ static void add_rope(struct job_builder *b, uint32_t rows, uint32_t heads, uint3
 	job_cmd(b, VNPU_OP_ROPE, &c, sizeof(c));
 }
 
-static void add_attn(struct job_builder *b, uint32_t rows, const struct shape *s, uint32_t ctx_rows, uint32_t param,
-		     enum vnpu_kv_type kv_type)
+static void add_attn(struct job_builder *b, uint32_t rows, const struct shape *s, uint32_t ctx_rows,
+		     uint32_t param, enum vnpu_kv_type kv_type)
 {
 	struct vnpu_cmd_attn c = {
 		.rows = rows,
@@ -191,7 +205,9 @@ static void a_matmul_of_4_bits_reads_half_the_bytes(void **state)
 			.tile_n = 64,
 			.group = 32u << any(0, 2),
 		};
-		struct npu_time_matmul op = { .m = c.m, .k = c.k, .n = c.n, .type = NPU_TIME_F16, .weight_bits = 4 };
+		struct npu_time_matmul op = {
+			.m = c.m, .k = c.k, .n = c.n, .type = NPU_TIME_F16, .weight_bits = 4
+		};
 		struct job_builder b;
 
 		c.lda = c.k;
@@ -199,13 +215,15 @@ static void a_matmul_of_4_bits_reads_half_the_bytes(void **state)
 		begin(&b);
 		job_cmd(&b, VNPU_OP_MATMUL_W4F, &c, sizeof(c));
 		assert_true(fabs((double)job_ns(&b) - launch_ns() -
-				 npu_time_alone_ns(&soc->npu, npu_time_matmul(&soc->npu, &op))) <= 1);
+				 npu_time_alone_ns(&soc->npu, npu_time_matmul(&soc->npu, &op))) <=
+			    1);
 		op.type = NPU_TIME_I8;
 		c.a_scale.slot = 0;
 		begin(&b);
 		job_cmd(&b, VNPU_OP_MATMUL_W4, &c, sizeof(c));
 		assert_true(fabs((double)job_ns(&b) - launch_ns() -
-				 npu_time_alone_ns(&soc->npu, npu_time_matmul(&soc->npu, &op))) <= 1);
+				 npu_time_alone_ns(&soc->npu, npu_time_matmul(&soc->npu, &op))) <=
+			    1);
 	}
 }
 
@@ -240,7 +258,8 @@ static void a_matmul_of_k_bits_reads_k_bits_of_each_weight(void **state)
 		job_cmd(&b, VNPU_OP_MATMUL_WK, &c, sizeof(c));
 		ns = job_ns(&b);
 		assert_true(fabs((double)ns - launch_ns() -
-				 npu_time_alone_ns(&soc->npu, npu_time_matmul(&soc->npu, &op))) <= 1);
+				 npu_time_alone_ns(&soc->npu, npu_time_matmul(&soc->npu, &op))) <=
+			    1);
 		if (bits == 8)
 			assert_int_equal(ns, matmul_ns(c.m, c.k, c.n));
 	}
@@ -253,12 +272,13 @@ static void a_job_is_its_launch_and_its_commands_in_ns_and_in_cycles(void **stat
 	struct fw_time_step step;
 	struct fw_time_walk walk;
 	struct job_builder b;
-	uint64_t ns = fw_time_launch_ns(&soc->npu), cycles = fw_time_cycles(&soc->npu, ns), cmds = 0;
+	uint64_t ns = fw_time_launch_ns(&soc->npu), cycles = fw_time_cycles(&soc->npu, ns),
+		 cmds = 0;
 	char why[256];
 
 	all_ops_make(&b, f, 1);
-	assert_int_equal(fw_prog_decode(&prog, b.stream, b.stream_bytes, b.table, b.table_bytes, 1ull << FAKE_VA_BITS,
-					why, sizeof(why)),
+	assert_int_equal(fw_prog_decode(&prog, b.stream, b.stream_bytes, b.table, b.table_bytes,
+					1ull << FAKE_VA_BITS, why, sizeof(why)),
 			 0);
 	assert_int_equal(prog.nr_stream_cmds, b.nr_cmds);
 	fw_time_begin(&walk, &soc->npu, &prog, b.stream);
@@ -314,13 +334,16 @@ static void sleeps_take_their_time_one_after_another(void **state)
 
 static void a_copy_takes_its_bytes(void **state)
 {
-	struct vnpu_cmd_copy c = { .rows = 1000, .row_bytes = 42000, .dst_row_param = VNPU_PARAM_NONE };
+	struct vnpu_cmd_copy c = { .rows = 1000,
+				   .row_bytes = 42000,
+				   .dst_row_param = VNPU_PARAM_NONE };
 	struct job_builder b;
 
 	c.src_stride_bytes = c.dst_stride_bytes = c.row_bytes;
 	begin(&b);
 	job_cmd(&b, VNPU_OP_COPY, &c, sizeof(c));
-	assert_int_equal(job_ns(&b), (uint64_t)(launch_ns() + 2.0 * 1000 * 42000 / soc->npu.dram_gbps + 0.5));
+	assert_int_equal(job_ns(&b),
+			 (uint64_t)(launch_ns() + 2.0 * 1000 * 42000 / soc->npu.dram_gbps + 0.5));
 }
 
 /* The more of its cache a query sees, the longer it takes, and the param says how much. */
@@ -330,9 +353,11 @@ static void attention_takes_as_long_as_its_cache_is_full(void **state)
 	uint64_t last = 0;
 
 	for (uint32_t pos = 64; pos <= 4096; pos *= 2) {
-		struct npu_time_attention op = {
-			.rows = 32, .heads = 8, .head_dim = 64, .ctx = pos + 16.5, .type = NPU_TIME_F16
-		};
+		struct npu_time_attention op = { .rows = 32,
+						 .heads = 8,
+						 .head_dim = 64,
+						 .ctx = pos + 16.5,
+						 .type = NPU_TIME_F16 };
 		double alone = npu_time_alone_ns(&soc->npu, npu_time_attention(&soc->npu, &op));
 		struct job_builder b;
 		uint64_t ns;
@@ -366,11 +391,11 @@ static void times_beyond_what_fits_stay_at_the_most(void **state)
 	fw_prog_free(&prog);
 }
 
-/* ---- the runtime's plan --------------------------------------------------------------------------------------------- */
+/* ---- the runtime's plan ---------------------------------------------------------------------- */
 
 /* What each operator of the first layer takes when it is a launch of its own. */
-static void plan_layer(const struct shape *s, uint32_t tokens, enum llm_activations activations, enum llm_kv kv,
-		       uint64_t ns[LLM_NR_OPS])
+static void plan_layer(const struct shape *s, uint32_t tokens, enum llm_activations activations,
+		       enum llm_kv kv, uint64_t ns[LLM_NR_OPS])
 {
 	struct plan_options o = {
 		.profile = soc,
@@ -384,7 +409,9 @@ static void plan_layer(const struct shape *s, uint32_t tokens, enum llm_activati
 		.chunk = tokens,
 	};
 	const struct plan_pass pass = { .n_tokens = tokens, .logits = PLAN_LOGITS_LAST };
-	struct sched_options so = { .clock = SCHED_VIRTUAL, .profile = soc, .sync = SOC_SYNC_DRIVER };
+	struct sched_options so = { .clock = SCHED_VIRTUAL,
+				    .profile = soc,
+				    .sync = SOC_SYNC_DRIVER };
 	struct plan *p = plan_forward(&o, &pass);
 	struct sched_plan *plan = p->tasks;
 	struct sched_run run;
@@ -402,17 +429,24 @@ static void plan_layer(const struct shape *s, uint32_t tokens, enum llm_activati
 }
 
 /* The plan rounds starts and ends, the device each of up to three commands. */
-#define SAME(name, plan, device)                                                                         \
-	do {                                                                                             \
-		if (fabs((double)(plan) - (double)(device)) > 4)                                         \
-			fail_msg("%s of %u tokens: the plan has %llu ns, the device %llu", name, tokens, \
-				 (unsigned long long)(plan), (unsigned long long)(device));              \
+#define SAME(name, plan, device)                                                                 \
+	do {                                                                                     \
+		if (fabs((double)(plan) - (double)(device)) > 4)                                 \
+			fail_msg("%s of %u tokens: the plan has %llu ns, the device %llu", name, \
+				 tokens, (unsigned long long)(plan),                             \
+				 (unsigned long long)(device));                                  \
 	} while (0)
 
-/* The results of two planes, or what outliers add to those of a product of @depth, by whoever reads them. */
-static void add_fold(struct job_builder *b, enum llm_input input, uint32_t rows, uint32_t depth, uint32_t cols)
+/*
+ * The results of two planes, or what outliers add to those of a product of
+ * @depth, by whoever reads them.
+ */
+static void add_fold(struct job_builder *b, enum llm_input input, uint32_t rows, uint32_t depth,
+		     uint32_t cols)
 {
-	struct vnpu_cmd_add_outliers c = { .m = rows, .n = cols, .k = depth, .ldx = cols, .ldy = cols };
+	struct vnpu_cmd_add_outliers c = {
+		.m = rows, .n = cols, .k = depth, .ldx = cols, .ldy = cols
+	};
 
 	if (input == LLM_INPUT_INT16)
 		add_binary(b, VNPU_OP_ADD, rows, cols);
@@ -421,8 +455,8 @@ static void add_fold(struct job_builder *b, enum llm_input input, uint32_t rows,
 }
 
 /* What the activations of the down projection, of the head and of the others are rounded to. */
-static void check_plan(const struct shape *s, uint32_t tokens, enum llm_activations activations, enum llm_input down,
-		       enum llm_input head, enum llm_input inner)
+static void check_plan(const struct shape *s, uint32_t tokens, enum llm_activations activations,
+		       enum llm_input down, enum llm_input head, enum llm_input inner)
 {
 	unsigned int planes = llm_input_planes(inner);
 	uint32_t q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
@@ -472,7 +506,8 @@ static void check_plan(const struct shape *s, uint32_t tokens, enum llm_activati
 		add_attn(&b, tokens, s, 4096, VNPU_PARAM_NONE, (enum vnpu_kv_type)kv);
 		SAME("attn of another cache", other[LLM_OP_ATTN], job_ns(&b));
 		/* F32 counts as F16; what the vector engine has to widen takes longer. */
-		assert_true(kv == VNPU_KV_Q8_0 ? other[LLM_OP_ATTN] > ns[LLM_OP_ATTN] : other[LLM_OP_ATTN] == ns[LLM_OP_ATTN]);
+		assert_true(kv == VNPU_KV_Q8_0 ? other[LLM_OP_ATTN] > ns[LLM_OP_ATTN]
+					       : other[LLM_OP_ATTN] == ns[LLM_OP_ATTN]);
 	}
 }
 
@@ -483,11 +518,14 @@ static void a_plan_and_the_device_agree(void **state)
 
 	assert_int_equal(shape_load("llama3.2-1b", &s), 0);
 	for (unsigned int i = 0; i < sizeof(batches) / sizeof(batches[0]); i++) {
-		check_plan(&s, batches[i], LLM_ACTIVATIONS_INT8, LLM_INPUT_INT8, LLM_INPUT_INT8, LLM_INPUT_INT8);
-		check_plan(&s, batches[i], LLM_ACTIVATIONS_OUTLIERS, LLM_INPUT_OUTLIERS, LLM_INPUT_INT16,
+		check_plan(&s, batches[i], LLM_ACTIVATIONS_INT8, LLM_INPUT_INT8, LLM_INPUT_INT8,
 			   LLM_INPUT_INT8);
-		check_plan(&s, batches[i], LLM_ACTIVATIONS_MIXED, LLM_INPUT_INT16, LLM_INPUT_INT16, LLM_INPUT_INT8);
-		check_plan(&s, batches[i], LLM_ACTIVATIONS_INT16, LLM_INPUT_INT16, LLM_INPUT_INT16, LLM_INPUT_INT16);
+		check_plan(&s, batches[i], LLM_ACTIVATIONS_OUTLIERS, LLM_INPUT_OUTLIERS,
+			   LLM_INPUT_INT16, LLM_INPUT_INT8);
+		check_plan(&s, batches[i], LLM_ACTIVATIONS_MIXED, LLM_INPUT_INT16, LLM_INPUT_INT16,
+			   LLM_INPUT_INT8);
+		check_plan(&s, batches[i], LLM_ACTIVATIONS_INT16, LLM_INPUT_INT16, LLM_INPUT_INT16,
+			   LLM_INPUT_INT16);
 	}
 }
 

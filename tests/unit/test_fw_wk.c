@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Kernels of 1 to 8 bits: exact on every instruction set, whatever lies beyond n and k; of 8 bits, those of MATMUL_I8. Packed
- * weights end where no page is.
+ * Kernels of 1 to 8 bits: exact on every instruction set, whatever lies beyond n and k; of 8 bits,
+ * those of MATMUL_I8. Packed weights end where no page is.
  */
 #include "fw_sets.h"
 
@@ -9,7 +9,8 @@
 static void *guarded(size_t bytes)
 {
 	size_t pages = (bytes + 4095) / 4096 * 4096;
-	uint8_t *p = mmap(NULL, pages + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *p = mmap(NULL, pages + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			  -1, 0);
 
 	assert_true(p != MAP_FAILED);
 	assert_int_equal(mprotect(p + pages, 4096, PROT_NONE), 0);
@@ -34,7 +35,10 @@ struct wk {
 	void *scratch;
 };
 
-/* Rows end where no page is, too: what fills a row of activations up to 4 may be read, no more. @bits 0: any of each panel. */
+/*
+ * Rows end where no page is, too: what fills a row of activations up to 4 may be read, no more.
+ * @bits 0: any of each panel.
+ */
 static void wk_make(struct wk *x, uint32_t m, uint32_t n, uint32_t k, uint32_t bits, bool extreme)
 {
 	uint32_t k4 = (k + 3) / 4 * 4, nr = (n + 63) / 64, b, i, j;
@@ -51,8 +55,9 @@ static void wk_make(struct wk *x, uint32_t m, uint32_t n, uint32_t k, uint32_t b
 	for (i = 0; i < n; i++) {
 		b = x->bits[i / 64];
 		for (j = 0; j < k; j++)
-			x->q[(size_t)i * k + j] =
-				extreme && rng_below(8) ? (b == 1 ? -1 : -(1 << (b - 1))) : random_wk(b);
+			x->q[(size_t)i * k + j] = extreme && rng_below(8)
+							  ? (b == 1 ? -1 : -(1 << (b - 1)))
+							  : random_wk(b);
 	}
 	x->a_scale = random_floats(m, 0.1f);
 	x->scale = random_floats(n, 0.1f);
@@ -62,10 +67,12 @@ static void wk_make(struct wk *x, uint32_t m, uint32_t n, uint32_t k, uint32_t b
 	pack_wk(x->w, x->q, x->scale, x->bits, n, k);
 	x->panels = need(nr * sizeof(*x->panels));
 	for (i = 0; i < nr; i++)
-		x->panels[i] =
-			(struct fw_wk_panel){ x->w + ((struct vnpu_wk_panel *)x->w)[i].offset * 64ull, x->bits[i] };
+		x->panels[i] = (struct fw_wk_panel){
+			x->w + ((struct vnpu_wk_panel *)x->w)[i].offset * 64ull, x->bits[i]
+		};
 	x->scratch = aligned_alloc(64, FW_SCRATCH_BYTES);
-	x->t = (struct fw_matmul_i8){ x->a, x->a_scale, NULL, x->bias, NULL, m, n, k, lda, ldc, x->panels };
+	x->t = (struct fw_matmul_i8){ x->a, x->a_scale, NULL, x->bias, NULL,	 m,
+				      n,    k,		lda,  ldc,     x->panels };
 }
 
 static void wk_free(struct wk *x)
@@ -128,7 +135,8 @@ static void each_width_is_exact_on_every_isa_for_any_rows(void **state)
 	rng_seed(__func__);
 	for (bits = 1; bits <= 8; bits++)
 		for (m = 1; m <= 20; m++)
-			wk_check(m, 1 + rng_below(150), 1 + rng_below(m % 4 ? 200 : 1200), bits, m % 5 == 4);
+			wk_check(m, 1 + rng_below(150), 1 + rng_below(m % 4 ? 200 : 1200), bits,
+				 m % 5 == 4);
 }
 
 static void panels_of_any_widths_are_exact_on_every_isa(void **state)
@@ -137,8 +145,8 @@ static void panels_of_any_widths_are_exact_on_every_isa(void **state)
 
 	rng_seed(__func__);
 	for (i = 0; i < 80; i++)
-		wk_check(1 + rng_below(i % 8 ? 20 : 150), 1 + rng_below(300), 1 + rng_below(i % 4 ? 300 : 1200), 0,
-			 rng_below(4) == 0);
+		wk_check(1 + rng_below(i % 8 ? 20 : 150), 1 + rng_below(300),
+			 1 + rng_below(i % 4 ? 300 : 1200), 0, rng_below(4) == 0);
 }
 
 /* Each remainder of k, for one row, few, and as many as fill a tile. */
@@ -155,7 +163,9 @@ static void every_end_of_k_is_exact(void **state)
 	}
 }
 
-/* More channels, and more rows, than the sums of which fit a worker's scratch; and the greatest k. */
+/*
+ * More channels, and more rows, than the sums of which fit a worker's scratch; and the greatest k.
+ */
 static void blocks_of_any_size_are_exact(void **state)
 {
 	rng_seed(__func__);
@@ -180,7 +190,8 @@ static void of_8_bits_it_is_the_matmul_of_int8(void **state)
 
 	rng_seed(__func__);
 	for (i = 0; i < 40; i++) {
-		wk_make(&x, 1 + rng_below(40), 1 + rng_below(200), 1 + rng_below(700), 8, i % 4 == 3);
+		wk_make(&x, 1 + rng_below(40), 1 + rng_below(200), 1 + rng_below(700), 8,
+			i % 4 == 3);
 		bytes = ((x.t.m - 1) * x.t.ldc + x.t.n) * sizeof(float);
 		c = need(bytes);
 		ref = need(bytes);

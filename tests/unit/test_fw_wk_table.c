@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The table of MATMUL_WK lies in the client's memory: whatever it says, or comes to say while the device looks at it, no tile reads
- * beyond the weights or writes beyond the result.
+ * The table of MATMUL_WK lies in the client's memory: whatever it says, or comes to say while the
+ * device looks at it, no tile reads beyond the weights or writes beyond the result.
  */
 #include "fw_fake.h"
 
@@ -50,7 +50,9 @@ static uint32_t run(struct fixture *x)
 static int set_up(void **state)
 {
 	static const uint32_t bits[NR] = { 4, 1, 8, 3, 7 };
-	struct vnpu_cmd_matmul_wk c = { .m = M, .n = N, .k = K, .lda = K, .ldc = N, .tile_m = 2, .tile_n = 192 };
+	struct vnpu_cmd_matmul_wk c = {
+		.m = M, .n = N, .k = K, .lda = K, .ldc = N, .tile_m = 2, .tile_n = 192
+	};
 	struct fixture *x = calloc(1, sizeof(*x));
 	static int8_t q[N * K];
 	float scale[N];
@@ -120,9 +122,11 @@ static void entries_that_cannot_be_end_the_job(void **state)
 		for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 			table(x)[p] = bad[i];
 			if (run(x) != VNPU_FW_FAILED)
-				fail_msg("entry %u as offset %u, %u bits was taken", p, bad[i].offset, bad[i].bits);
+				fail_msg("entry %u as offset %u, %u bits was taken", p,
+					 bad[i].offset, bad[i].bits);
 			assert_non_null(
-				strstr(x->f->last_log, ": command 1: its table gives a panel a place or a width"));
+				strstr(x->f->last_log,
+				       ": command 1: its table gives a panel a place or a width"));
 		}
 		table(x)[p] = good;
 	}
@@ -141,7 +145,8 @@ static void entries_that_lie_in_the_weights_are_taken_as_they_are(void **state)
 	for (i = 0; i < 200; i++) {
 		for (p = 0; p < NR; p++) {
 			table(x)[p].bits = 1 + rng_below(8);
-			table(x)[p].offset = rng_below(lines - VNPU_PANEL_WK_BYTES(K, table(x)[p].bits) / 64 + 1);
+			table(x)[p].offset = rng_below(
+				lines - VNPU_PANEL_WK_BYTES(K, table(x)[p].bits) / 64 + 1);
 		}
 		assert_int_equal(run(x), VNPU_FW_OK);
 	}
@@ -160,8 +165,8 @@ static void equal_entries_give_equal_columns(void **state)
 			assert_memory_equal(&result(x)[m * N + n], &x->want[m * N + n % 64], 4);
 }
 
-/* The stream and the binding table are copied by the first guard; then each of the four tiles has one to copy its part of the
- * table, and one to compute. */
+/* The stream and the binding table are copied by the first guard; then each of the four tiles has
+ * one to copy its part of the table, and one to compute. */
 static void spoil_before_computing(struct fake *f)
 {
 	struct fixture *x = the_fixture;
@@ -173,7 +178,8 @@ static void spoil_before_computing(struct fake *f)
 	if (guards % 2)
 		memset(table(x), 0xff, sizeof(good));
 	else
-		memcpy(guards == 2 ? (void *)good : table(x), guards == 2 ? table(x) : good, sizeof(good));
+		memcpy(guards == 2 ? (void *)good : table(x), guards == 2 ? table(x) : good,
+		       sizeof(good));
 }
 
 static void rewriting_the_table_after_a_tile_has_copied_it_changes_nothing(void **state)

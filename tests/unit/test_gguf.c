@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The GGUF reader: what a good file gives, and that every kind of bad one is refused with a line that says why.
+ * The GGUF reader: what a good file gives, and that every kind of bad one is refused
+ * with a line that says why.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -132,7 +133,8 @@ static void tensors_are_found_by_index_and_name(void **state)
 	assert_int_equal(t->n_dims, 4);
 	assert_int_equal(t->bytes, 2 * 32 * 2 * 3);
 	assert_int_equal(gguf_find_tensor(file, "b")->dims[2], 1);
-	assert_ptr_equal((const uint8_t *)t->data, (const uint8_t *)gguf_find_tensor(file, "a")->data + 480);
+	assert_ptr_equal((const uint8_t *)t->data,
+			 (const uint8_t *)gguf_find_tensor(file, "a")->data + 480);
 	assert_null(gguf_find_tensor(file, "d"));
 	assert_null(gguf_find_tensor(file, ""));
 	gguf_tensor_done(file, t);
@@ -182,7 +184,8 @@ static void a_file_cut_anywhere_is_refused(void **state)
 
 static void counts_beyond_the_file_are_refused(void **state)
 {
-	static const uint64_t counts[] = { 1000, 1ull << 31, 1ull << 32, 1ull << 60, INT64_MAX, UINT64_MAX };
+	static const uint64_t counts[] = { 1000,       1ull << 31, 1ull << 32,
+					   1ull << 60, INT64_MAX,  UINT64_MAX };
 	struct image m = { 0 };
 	size_t i;
 
@@ -291,7 +294,10 @@ static void duplicates_are_refused(void **state)
 	free(m.data);
 }
 
-/* Keys that only differ at their end, in descending order: the worst case of a careless search for duplicates. */
+/*
+ * Keys that only differ at their end, in descending order: the worst case of a
+ * careless search for duplicates.
+ */
 static void many_keys_and_tensors_are_read(void **state)
 {
 	static const uint64_t dims[] = { 8 };
@@ -318,13 +324,15 @@ static void many_keys_and_tensors_are_read(void **state)
 	assert_int_equal(image_open(m.data, m.bytes, &file, err, sizeof(err)), 0);
 	assert_int_equal(gguf_u64(file, "a.rather.long.common.prefix.00000001", &v), 0);
 	assert_int_equal(v, n - 1);
-	assert_ptr_equal(gguf_find_tensor(file, "a.rather.long.common.prefix.00000002"), gguf_tensor(file, n - 2));
+	assert_ptr_equal(gguf_find_tensor(file, "a.rather.long.common.prefix.00000002"),
+			 gguf_tensor(file, n - 2));
 	gguf_close(file);
 	free(m.data);
 }
 
 /* A file of one tensor "w" with 1 KiB of data behind the table. */
-static void put_one_tensor(struct image *m, uint32_t n_dims, const uint64_t *dims, uint32_t type, uint64_t offset)
+static void put_one_tensor(struct image *m, uint32_t n_dims, const uint64_t *dims, uint32_t type,
+			   uint64_t offset)
 {
 	static const uint8_t data[1024];
 
@@ -336,8 +344,10 @@ static void put_one_tensor(struct image *m, uint32_t n_dims, const uint64_t *dim
 
 static void bad_shapes_are_refused_by_the_tensors_name(void **state)
 {
-	static const uint64_t none[5] = { 0, 1, 1, 1, 1 }, ones[5] = { 1, 1, 1, 1, 1 }, zero_last[2] = { 1, 0 };
-	static const uint64_t wraps[4] = { 1ull << 32, 1ull << 32, 1, 1 }, wraps_to_4[2] = { (1ull << 62) + 1, 4 };
+	static const uint64_t none[5] = { 0, 1, 1, 1, 1 }, ones[5] = { 1, 1, 1, 1, 1 },
+			      zero_last[2] = { 1, 0 };
+	static const uint64_t wraps[4] = { 1ull << 32, 1ull << 32, 1, 1 },
+			      wraps_to_4[2] = { (1ull << 62) + 1, 4 };
 	static const uint64_t large[1] = { 1ull << 61 }, odd[2] = { 33, 32 }, beyond[1] = { 257 };
 	struct image m = { 0 };
 
@@ -365,7 +375,8 @@ static void bad_shapes_are_refused_by_the_tensors_name(void **state)
 static void unsupported_types_name_tensor_and_number(void **state)
 {
 	static const uint64_t dims[] = { 256 };
-	static const uint32_t types[] = { 3, 4, 6, 7, 9, 10, 11, 15, 16, 23, 25, 29, 31, 39, 1000, UINT32_MAX };
+	static const uint32_t types[] = { 3,  4,  6,  7,  9,  10, 11,	15,
+					  16, 23, 25, 29, 31, 39, 1000, UINT32_MAX };
 	struct image m = { 0 };
 	char words[64];
 	size_t i;
@@ -455,7 +466,7 @@ static void what_is_no_regular_file_is_refused(void **state)
 	assert_int_equal(strlen(err), 4);
 }
 
-/* ---- mutations ---------------------------------------------------------------------------------------------------- */
+/* ---- mutations ------------------------------------------------------------------------------- */
 
 static int touch_string(void *ud, size_t i, const char *s, size_t bytes)
 {
@@ -470,7 +481,8 @@ static int touch_string(void *ud, size_t i, const char *s, size_t bytes)
 /* Uses everything that an accepted file offers: the sanitizers see any byte outside of it. */
 static void use_file(const struct gguf_file *file)
 {
-	static const char *const keys[] = { "t0", "t5", "t6", "t8", "t9", "t10", "t12", "tokenizer.ggml.tokens" };
+	static const char *const keys[] = { "t0", "t5",	 "t6",	"t8",
+					    "t9", "t10", "t12", "tokenizer.ggml.tokens" };
 	static const char text[] = "The kernel \xff allocates <s> memory.";
 	float values[256];
 	struct tokenizer *tok;
@@ -500,7 +512,8 @@ static void use_file(const struct gguf_file *file)
 		assert_ptr_equal(gguf_find_tensor(file, t->name), t);
 	}
 	if (!tokenizer_create(file, &tok, err, sizeof(err))) {
-		long got = tokenizer_encode(tok, text, sizeof(text) - 1, TOKENIZE_BOS | TOKENIZE_SPECIAL, ids, 128);
+		long got = tokenizer_encode(tok, text, sizeof(text) - 1,
+					    TOKENIZE_BOS | TOKENIZE_SPECIAL, ids, 128);
 
 		assert_true(got >= 0);
 		if (got <= 128)
@@ -509,12 +522,16 @@ static void use_file(const struct gguf_file *file)
 	}
 }
 
-/* Changes the first @bytes of the image in one to four places; interesting values as often as random ones. */
+/*
+ * Changes the first @bytes of the image in one to four places; interesting values
+ * as often as random ones.
+ */
 static void mutate(uint8_t *data, size_t bytes, uint64_t *state)
 {
-	static const uint64_t values[] = { 0,	       1,	  2,	      9,	  13,
-					   31,	       0x7f,	  0xff,	      1ull << 31, 1ull << 32,
-					   UINT32_MAX, INT64_MAX, UINT64_MAX, 1ull << 63, 1ull << 60 };
+	static const uint64_t values[] = { 0,	       1,	   2,	       9,
+					   13,	       31,	   0x7f,       0xff,
+					   1ull << 31, 1ull << 32, UINT32_MAX, INT64_MAX,
+					   UINT64_MAX, 1ull << 63, 1ull << 60 };
 	unsigned int n = 1 + random_u64(state) % 4;
 
 	while (n--) {
@@ -534,7 +551,8 @@ static void mutate(uint8_t *data, size_t bytes, uint64_t *state)
 	}
 }
 
-static void fuzz(const uint8_t *good, size_t bytes, size_t mutable_bytes, unsigned int rounds, uint64_t seed)
+static void fuzz(const uint8_t *good, size_t bytes, size_t mutable_bytes, unsigned int rounds,
+		 uint64_t seed)
 {
 	uint8_t *data = malloc(bytes);
 	unsigned int accepted = 0, round;
@@ -576,7 +594,9 @@ static void mutated_small_files_do_no_harm(void **state)
 	free(m.data);
 }
 
-/* The embedded model's metadata before a few of its tensors: enough of a vocabulary to be loaded. */
+/*
+ * The embedded model's metadata before a few of its tensors: enough of a vocabulary to be loaded.
+ */
 static void mutated_vocabularies_do_no_harm(void **state)
 {
 	uint8_t *data = malloc(128 << 10);

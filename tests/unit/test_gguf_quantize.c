@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Narrowing to GGUF's tensor types: blocks worked out by hand, the definition written in double precision, the error
- * that a type may make, the SIMD kernels bit by bit against the portable ones, and the files that llama.cpp made.
+ * Narrowing to GGUF's tensor types: blocks worked out by hand, the definition written in double
+ * precision, the error that a type may make, the SIMD kernels bit by bit against the portable ones,
+ * and the files that llama.cpp made.
  */
 #define _GNU_SOURCE
 #include <math.h>
@@ -82,7 +83,10 @@ static void f16_rounds_to_nearest_even(void **state)
 {
 	uint32_t h;
 
-	/* Between each value and the next: the middle goes to the even one, and one bit beside it to the nearer. */
+	/*
+	 * Between each value and the next: the middle goes to the even one, and one bit
+	 * beside it to the nearer.
+	 */
 	for (h = 0; h < 0x7bff; h++) {
 		uint16_t ends[2] = { h, h + 1 }, got[6];
 		float wide[2], v[6];
@@ -99,7 +103,8 @@ static void f16_rounds_to_nearest_even(void **state)
 		v[5] = -(float)middle;
 		assert_true(quantize_generic[GGUF_F16](v, (uint8_t *)got, 6));
 		for (i = 0; i < 6; i++) {
-			uint32_t even = h + (h & 1), want[6] = { h, h, even, h + 1, h + 1, even | 0x8000 };
+			uint32_t even = h + (h & 1),
+				 want[6] = { h, h, even, h + 1, h + 1, even | 0x8000 };
 
 			if (got[i] != want[i])
 				fail_msg("%a becomes 0x%x, not 0x%x", v[i], got[i], want[i]);
@@ -126,7 +131,10 @@ static void blocks_worked_out_by_hand(void **state)
 	assert_int_equal((int8_t)got[5], 0);
 	assert_int_equal((int8_t)got[33], 127);
 
-	/* d = 4 / -8 = -0.5, 0xb800: 4 is 0, 0 is 8, -4 would be 16; the first of the two fours decides the sign. */
+	/*
+	 * d = 4 / -8 = -0.5, 0xb800: 4 is 0, 0 is 8, -4 would be 16; the first of the
+	 * two fours decides the sign.
+	 */
 	memset(v, 0, sizeof(v));
 	v[1] = 4;
 	v[2] = -4;
@@ -173,7 +181,8 @@ static double error_bound(enum gguf_type type, const float *block, float x)
 
 static void widened_again_values_are_within_the_types_step(void **state)
 {
-	static const enum pattern patterns[] = { NEAR_ONE, LARGE, DENORMAL, GRID, NEAR_GRID, ZEROS, SPARSE };
+	static const enum pattern patterns[] = { NEAR_ONE,  LARGE, DENORMAL, GRID,
+						 NEAR_GRID, ZEROS, SPARSE };
 	uint64_t seed = start_seed();
 	float v[256], back[256];
 	uint8_t block[1024];
@@ -198,8 +207,8 @@ static void widened_again_values_are_within_the_types_step(void **state)
 
 				if (!(fabs((double)back[i] - v[i]) <= bound))
 					fail_msg("%s: pattern %d: %a became %a, more than %a away",
-						 gguf_type_traits(all_types[t])->name, patterns[p], v[i], back[i],
-						 bound);
+						 gguf_type_traits(all_types[t])->name, patterns[p],
+						 v[i], back[i], bound);
 			}
 		}
 	}
@@ -230,7 +239,10 @@ static void simd_kernels_give_the_same_bits(void **state)
 			enum pattern p = random_u64(&seed) % N_PATTERNS;
 			bool done;
 
-			/* Blocks of any bits are nearly always refused; one such value tries that as well. */
+			/*
+			 * Blocks of any bits are nearly always refused; one such
+			 * value tries that as well.
+			 */
 			for (i = 0; i < n; i++)
 				v[shift + i] = random_value(p == ANY_BITS ? NEAR_ONE : p, &seed);
 			if (p == ANY_BITS)
@@ -238,7 +250,8 @@ static void simd_kernels_give_the_same_bits(void **state)
 			memset(a, 42, sizeof(a));
 			memset(b, 42, sizeof(b));
 			done = quantize_generic[all_types[t]](v + shift, a + shift, n);
-			assert_int_equal(quantize_avx2[all_types[t]](v + shift, b + shift, n), done);
+			assert_int_equal(quantize_avx2[all_types[t]](v + shift, b + shift, n),
+					 done);
 			if (done)
 				assert_memory_equal(a, b, bytes + 2);
 			accepted[t] += done;
@@ -286,7 +299,7 @@ static void what_a_type_cannot_hold_is_refused(void **state)
 	assert_false(gguf_quantize(GGUF_Q4_0, v, out, 64));
 }
 
-/* ---- llama.cpp's files ------------------------------------------------------------------------------------------- */
+/* ---- llama.cpp's files ----------------------------------------------------------------------- */
 
 static struct gguf_file *open_data(const char *name)
 {
@@ -303,7 +316,8 @@ static struct gguf_file *open_data(const char *name)
 }
 
 /* All tensors of @type in the file @name, made again from the F32 file. */
-static void tensors_of_a_file_are_made_again(const char *name, enum gguf_type type, unsigned int n_tensors)
+static void tensors_of_a_file_are_made_again(const char *name, enum gguf_type type,
+					     unsigned int n_tensors)
 {
 	struct gguf_file *exact = open_data("docs6m-f32.gguf"), *file;
 	size_t i;
@@ -312,7 +326,8 @@ static void tensors_of_a_file_are_made_again(const char *name, enum gguf_type ty
 		skip();
 	file = open_data(name);
 	for (i = 0; i < gguf_n_tensors(file); i++) {
-		const struct gguf_tensor *t = gguf_tensor(file, i), *e = gguf_find_tensor(exact, t->name);
+		const struct gguf_tensor *t = gguf_tensor(file, i),
+					 *e = gguf_find_tensor(exact, t->name);
 		uint8_t *mine;
 
 		if (t->type != type)

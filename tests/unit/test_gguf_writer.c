@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The GGUF writer: what it makes is read back by the reader, whether tensors are given or made while writing.
+ * The GGUF writer: what it makes is read back by the reader, whether tensors are
+ * given or made while writing.
  */
 #define _GNU_SOURCE
 #include <errno.h>

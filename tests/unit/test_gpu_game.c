@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A game beside an engine: that each frame counts once, whatever a frame takes, by a clock and a device of this test; how large
- * its kernels are made for devices of many speeds; and the game on an OpenCL device, where it may show as many frames as it will.
+ * A game beside an engine: that each frame counts once, whatever a frame takes, by a clock and a
+ * device of this test; how large its kernels are made for devices of many speeds; and the game on
+ * an OpenCL device, where it may show as many frames as it will.
  */
 #include <math.h>
 #include <unistd.h>
@@ -56,7 +57,8 @@ static int world_draw(void *ud)
 
 static int play(struct world *w, struct game *game)
 {
-	const struct gpu_game_world world = { world_now, world_sleep, world_goes_on, world_draw, w };
+	const struct gpu_game_world world = { world_now, world_sleep, world_goes_on, world_draw,
+					      w };
 
 	return gpu_game_play(game, &world);
 }
@@ -64,7 +66,8 @@ static int play(struct world *w, struct game *game)
 /* Of all whose time is over each one, and perhaps one that was finished before that. */
 static void check_counts(const struct game *game)
 {
-	uint64_t due = (uint64_t)(game->now_ns / game->period_ns), counted = game->shown + game->dropped;
+	uint64_t due = (uint64_t)(game->now_ns / game->period_ns),
+		 counted = game->shown + game->dropped;
 
 	if (counted != due && counted != due + 1)
 		fail_msg("%llu shown, %llu dropped, %llu due", (unsigned long long)game->shown,
@@ -76,8 +79,8 @@ static void test_each_frame_is_shown_or_dropped(void **state)
 	random_begin(__func__);
 	for (int i = 0; i < 500; i++) {
 		struct game game = { .period_ns = random_in(100, 5000) / 0.3,
-					   .work_ns = 1,
-					   .kernels = random_in(1, 20) };
+				     .work_ns = 1,
+				     .kernels = random_in(1, 20) };
 		struct world w = { .end = random_in(0, 1000000), .lazy = random_in(0, 1) };
 		uint64_t last = UINT64_MAX;
 
@@ -152,7 +155,8 @@ static void test_kernels_take_what_was_asked_for(void **state)
 {
 	random_begin(__func__);
 	for (int i = 0; i < 2000; i++) {
-		struct device d = { random_in(0, 1000), random_in(1, 1000), random_in(1, 10000), 0, 0 };
+		struct device d = { random_in(0, 1000), random_in(1, 1000), random_in(1, 10000), 0,
+				    0 };
 		double target = exp(random_float() * 10 + 5), ns, fits;
 		unsigned int size;
 
@@ -230,8 +234,10 @@ static void test_two_games_on_one_device(void **state)
 static void test_what_is_no_game_is_refused(void **state)
 {
 	static const struct game bad[] = {
-		{ .period_ns = 0, .work_ns = 1e6, .kernels = 1 },   { .period_ns = -1e6, .work_ns = 1e6, .kernels = 1 },
-		{ .period_ns = 1e6, .work_ns = 0, .kernels = 1 },   { .period_ns = 1e6, .work_ns = NAN, .kernels = 1 },
+		{ .period_ns = 0, .work_ns = 1e6, .kernels = 1 },
+		{ .period_ns = -1e6, .work_ns = 1e6, .kernels = 1 },
+		{ .period_ns = 1e6, .work_ns = 0, .kernels = 1 },
+		{ .period_ns = 1e6, .work_ns = NAN, .kernels = 1 },
 		{ .period_ns = 1e6, .work_ns = 1e6, .kernels = 0 },
 	};
 	struct gpu_game *g = (void *)state;
@@ -240,7 +246,8 @@ static void test_what_is_no_game_is_refused(void **state)
 		REFUSED(gpu_game_open(NULL, &bad[i], &g), "above 0");
 		assert_null(g);
 	}
-	assert_int_equal(gpu_game_open("no such device", &quick, &g), no_platform ? -ENODEV : -ENOENT);
+	assert_int_equal(gpu_game_open("no such device", &quick, &g),
+			 no_platform ? -ENODEV : -ENOENT);
 	assert_null(g);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The GPU lane's products: each format and width, on random shapes, beside double precision and beside the device's portable
- * kernels; ranges of channels; operands that must be refused.
+ * The GPU lane's products: each format and width, on random shapes, beside double precision and
+ * beside the device's portable kernels; ranges of channels; operands that must be refused.
  */
 #include "gpu_fixture.h"
 
@@ -89,8 +89,9 @@ static void channel_weights(const struct product *p, unsigned int c)
 	case LLM_GPU_W8:
 		panel = (const uint8_t *)p->w + c / 64 * VNPU_PANEL_I8_BYTES(op->k);
 		for (unsigned int i = 0; i < op->k; i++)
-			p->row[i] = (double)(int8_t)panel[i / 4 * 256 + c % 64 * 4 + i % 4] *
-				    ((const float *)(panel + VNPU_PANEL_I8_BYTES(op->k) - 256))[c % 64];
+			p->row[i] =
+				(double)(int8_t)panel[i / 4 * 256 + c % 64 * 4 + i % 4] *
+				((const float *)(panel + VNPU_PANEL_I8_BYTES(op->k) - 256))[c % 64];
 		break;
 	case LLM_GPU_W4:
 		numbers = malloc(op->k);
@@ -101,14 +102,16 @@ static void channel_weights(const struct product *p, unsigned int c)
 		break;
 	default:
 		for (unsigned int i = 0; i < op->k; i++)
-			p->row[i] = op->format == LLM_GPU_F32
-					    ? ((const float *)p->w)[(size_t)c * op->ldw + i]
-					    : fw_f16_to_f32(((const uint16_t *)p->w)[(size_t)c * op->ldw + i]);
+			p->row[i] =
+				op->format == LLM_GPU_F32
+					? ((const float *)p->w)[(size_t)c * op->ldw + i]
+					: fw_f16_to_f32((
+						  (const uint16_t *)p->w)[(size_t)c * op->ldw + i]);
 	}
 }
 
-/* Results of a sum of k products differ from the exact one by k + 4 roundings of the terms' absolute values at most. What is not
- * of the range stays as it was. */
+/* Results of a sum of k products differ from the exact one by k + 4 roundings of the terms'
+ * absolute values at most. What is not of the range stays as it was. */
 static void check_exact(const struct product *p)
 {
 	const struct llm_gpu_matmul *op = &p->op;
@@ -133,17 +136,21 @@ static void check_exact(const struct product *p)
 			}
 			for (unsigned int i = 0; i < op->k; i++) {
 				if (p->x_scale)
-					term = (double)((const int8_t *)p->x)[(size_t)r * op->ldx + i] * p->x_scale[r] *
-					       p->row[i];
+					term = (double)((const int8_t *)
+								p->x)[(size_t)r * op->ldx + i] *
+					       p->x_scale[r] * p->row[i];
 				else
-					term = (double)((const float *)p->x)[(size_t)r * op->ldx + i] * p->row[i];
+					term = (double)((const float *)
+								p->x)[(size_t)r * op->ldx + i] *
+					       p->row[i];
 				sum += term;
 				size += fabs(term);
 			}
 			bound = (op->k + 4) * U * size;
 			if (!(fabs(got - sum) <= bound))
-				fail_msg("format %d, %u x %u x %u, channel %u, row %u: %.9g, not %.9g", op->format,
-					 op->m, op->k, p->channels, c, r, got, sum);
+				fail_msg("format %d, %u x %u x %u, channel %u, row %u: %.9g, not "
+					 "%.9g",
+					 op->format, op->m, op->k, p->channels, c, r, got, sum);
 		}
 	}
 }
@@ -178,36 +185,45 @@ static void check_same(const struct product *p)
 	if (op->format == LLM_GPU_W8)
 		fw_kernels_generic.matmul_i8(&i8, NULL);
 	else
-		(p->x_scale ? fw_kernels_generic.matmul_w4 : fw_kernels_generic.matmul_w4f)(&w4, NULL);
+		(p->x_scale ? fw_kernels_generic.matmul_w4 : fw_kernels_generic.matmul_w4f)(&w4,
+											    NULL);
 	for (unsigned int r = 0; r < op->m; r++)
 		for (unsigned int c = op->first; c < op->first + op->n; c++) {
-			float a = p->y[(size_t)r * op->ldy + c], b = want[(size_t)r * p->channels + c];
+			float a = p->y[(size_t)r * op->ldy + c],
+			      b = want[(size_t)r * p->channels + c];
 
 			if (p->before) {
 				b = p->before[(size_t)r * op->ldy + c] + b;
 				b = p->bias ? b + p->bias[c] : b;
 			}
 			if (memcmp(&a, &b, 4))
-				fail_msg("format %d, %u x %u x %u, channel %u, row %u: %a, of the NPU %a", op->format,
-					 op->m, op->k, p->channels, c, r, a, b);
+				fail_msg("format %d, %u x %u x %u, channel %u, row %u: %a, of the "
+					 "NPU %a",
+					 op->format, op->m, op->k, p->channels, c, r, a, b);
 		}
 	free(want);
 }
 
-/* Whether this width keeps the NPU's order of additions: that of CPUs, on a CPU whose multiply-add is fused. */
+/*
+ * Whether this width keeps the NPU's order of additions: that of CPUs, on a CPU
+ * whose multiply-add is fused.
+ */
 static bool keeps_order(int i)
 {
 #if defined(__x86_64__)
-	return llm_gpu_vector(gpus[i]) > 4 && llm_gpu_info(gpus[i])->cpu && __builtin_cpu_supports("fma");
+	return llm_gpu_vector(gpus[i]) > 4 && llm_gpu_info(gpus[i])->cpu &&
+	       __builtin_cpu_supports("fma");
 #else
 	return false;
 #endif
 }
 
-static void run_product(int i, enum llm_gpu_weights format, bool int8, bool bias, unsigned int m, unsigned int channels,
-			unsigned int k, unsigned int group, enum llm_gpu_sharing sharing)
+static void run_product(int i, enum llm_gpu_weights format, bool int8, bool bias, unsigned int m,
+			unsigned int channels, unsigned int k, unsigned int group,
+			enum llm_gpu_sharing sharing)
 {
-	struct product p = { .op = { .format = format, .m = m, .k = k, .group = group }, .channels = channels };
+	struct product p = { .op = { .format = format, .m = m, .k = k, .group = group },
+			     .channels = channels };
 	size_t x_bytes, w_bytes, y_bytes;
 	struct arena a;
 	void *data;
@@ -272,11 +288,13 @@ static void random_products(const char *name, enum llm_gpu_weights format, bool 
 	FOR_EACH_WIDTH(i)
 	for (unsigned int round = 0; round < ROUNDS; round++) {
 		unsigned int group = groups[random_in(0, 2)];
-		unsigned int k = format == LLM_GPU_W4 ? group * random_in(1, 512 / group) : random_in(1, 400);
+		unsigned int k = format == LLM_GPU_W4 ? group * random_in(1, 512 / group)
+						      : random_in(1, 400);
 
 		/* The first rounds: each number of rows that has a kernel of its own. */
-		run_product(i, format, int8, random_in(0, 1), round < 6 ? round + 1 : random_in(5, 70),
-			    random_in(1, 300), k, group, random_in(0, 1) ? LLM_GPU_SHARED : LLM_GPU_COPIED);
+		run_product(i, format, int8, random_in(0, 1),
+			    round < 6 ? round + 1 : random_in(5, 70), random_in(1, 300), k, group,
+			    random_in(0, 1) ? LLM_GPU_SHARED : LLM_GPU_COPIED);
 	}
 }
 
@@ -311,7 +329,9 @@ static void w8_sums_are_exact_at_the_greatest_k(void **state)
 	enum { K = 1 << 16 };
 	FOR_EACH_WIDTH(i)
 	for (unsigned int m = 1; m <= 5; m += 4) {
-		struct llm_gpu_matmul op = { .format = LLM_GPU_W8, .m = m, .k = K, .n = 3, .ldx = K, .ldy = 3 };
+		struct llm_gpu_matmul op = {
+			.format = LLM_GPU_W8, .m = m, .k = K, .n = 3, .ldx = K, .ldy = 3
+		};
 		struct arena a;
 		float ones[3] = { 1, 1, 1 }, *scale, *y;
 		int8_t *rows = malloc(3 * K), *x;
@@ -341,9 +361,14 @@ static void w8_sums_are_exact_at_the_greatest_k(void **state)
 
 static void bad_operands_are_refused(void **state)
 {
-	struct llm_gpu_matmul
-		good = { .format = LLM_GPU_W4, .m = 2, .k = 64, .n = 70, .ldx = 64, .ldy = 70, .group = 32 },
-		op;
+	struct llm_gpu_matmul good = { .format = LLM_GPU_W4,
+				       .m = 2,
+				       .k = 64,
+				       .n = 70,
+				       .ldx = 64,
+				       .ldy = 70,
+				       .group = 32 },
+			      op;
 	struct llm_gpu_queue *q;
 	struct arena a;
 
@@ -389,8 +414,10 @@ static void bad_operands_are_refused(void **state)
 	BAD("a product: y: not inside", op.y.off = 65536);
 	BAD("a product: x: rows overlap", op.ldx = 63);
 	BAD("a product: y: rows overlap", op.ldy = 69);
-	BAD("a product: bias: not inside", op.bias = (struct llm_gpu_area){ a.buf, 65536 - 69 * 4 });
-	BAD("a product: scales of x: not inside", op.x_scale = (struct llm_gpu_area){ a.buf, 65536 - 4 });
+	BAD("a product: bias: not inside",
+	    op.bias = (struct llm_gpu_area){ a.buf, 65536 - 69 * 4 });
+	BAD("a product: scales of x: not inside",
+	    op.x_scale = (struct llm_gpu_area){ a.buf, 65536 - 4 });
 	/* Memory of another device. */
 	struct arena other;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The GPU lane and the NPU in one memory: a norm by one lane, its quantisation and the product by both, cut between two output
- * channels (HeteroLLM 4.1: row-cutting), handed over by a polled flag where the device is coherent.
+ * The GPU lane and the NPU in one memory: a norm by one lane, its quantisation and the product by
+ * both, cut between two output channels (HeteroLLM 4.1: row-cutting), handed over by a polled flag
+ * where the device is coherent.
  */
 #include "gpu_fixture.h"
 
@@ -59,17 +60,22 @@ static struct llm_gpu_area at(const struct both *b, size_t off)
 }
 
 /* x -> QUANT -> product with all @n channels -> y. */
-static struct npu_job *npu_product(const struct lanes *l, bool w4, unsigned int m, unsigned int n, unsigned int k)
+static struct npu_job *npu_product(const struct lanes *l, bool w4, unsigned int m, unsigned int n,
+				   unsigned int k)
 {
 	struct npu_graph *g = npu_graph_create("product");
-	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, m, k), *scale, *q = npu_quant(g, x, &scale), *w;
+	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, m, k), *scale,
+			  *q = npu_quant(g, x, &scale), *w;
 	struct npu_program *prog;
 	struct npu_job *job;
 	size_t bytes;
 	void *image;
 
-	w = w4 ? npu_graph_weight_w4(g, "w", n, k, 32) : npu_graph_weight(g, "w", NPU_W8_PANEL, n, k);
-	npu_graph_output(g, "y", w4 ? npu_matmul_w4(g, q, scale, w, NULL) : npu_matmul_i8(g, q, scale, w, NULL));
+	w = w4 ? npu_graph_weight_w4(g, "w", n, k, 32)
+	       : npu_graph_weight(g, "w", NPU_W8_PANEL, n, k);
+	npu_graph_output(g, "y",
+			 w4 ? npu_matmul_w4(g, q, scale, w, NULL)
+			    : npu_matmul_i8(g, q, scale, w, NULL));
 	NPU_OK(npu_graph_compile(g, &image, &bytes));
 	NPU_OK(npu_program_load(l->ctx, image, bytes, &prog));
 	NPU_OK(npu_job_create(prog, &job));
@@ -102,7 +108,8 @@ static void fill_weights(const struct both *w, bool w4, unsigned int n, unsigned
 }
 
 /* The GPU's norm of x becomes visible to the host and so to the NPU: by a flag or by the driver. */
-static void hand_over(const struct lanes *l, const struct both *norm, const struct both *word, uint32_t turn)
+static void hand_over(const struct lanes *l, const struct both *norm, const struct both *word,
+		      uint32_t turn)
 {
 	if (llm_gpu_coherent(l->gpu)) {
 		OK(llm_gpu_flag(l->q, at(word, 0), turn, NULL));
@@ -116,16 +123,22 @@ static void hand_over(const struct lanes *l, const struct both *norm, const stru
 
 static void cut_product(const struct lanes *l, bool w4, bool same_bits)
 {
-	unsigned int m = random_in(1, 40), n = random_in(2, 300), k = 32 * random_in(1, 12), cut = random_in(1, n - 1);
-	struct both x = both_new(l, m * k * 4), norm = both_new(l, m * k * 4), ones = both_new(l, k * 4),
-		    word = both_new(l, 4);
+	unsigned int m = random_in(1, 40), n = random_in(2, 300), k = 32 * random_in(1, 12),
+		     cut = random_in(1, n - 1);
+	struct both x = both_new(l, m * k * 4), norm = both_new(l, m * k * 4),
+		    ones = both_new(l, k * 4), word = both_new(l, 4);
 	struct both q = both_new(l, m * k), scale = both_new(l, m * 4), y = both_new(l, m * n * 4),
 		    z = both_new(l, m * n * 4);
 	struct both w = both_new(l, w4 ? npu_w4_bytes(n, k, 32) : npu_w8_bytes(n, k));
-	struct llm_gpu_rmsnorm norm_op = { at(&x, 0), at(&ones, 0), at(&norm, 0), m, 1, k, k, k, 1e-5f };
-	struct llm_gpu_quant quant = {
-		.x = at(&norm, 0), .q = at(&q, 0), .scale = at(&scale, 0), .rows = m, .cols = k, .ldx = k, .ldq = k
-	};
+	struct llm_gpu_rmsnorm norm_op = { at(&x, 0), at(&ones, 0), at(&norm, 0), m, 1, k, k,
+					   k,	      1e-5f };
+	struct llm_gpu_quant quant = { .x = at(&norm, 0),
+				       .q = at(&q, 0),
+				       .scale = at(&scale, 0),
+				       .rows = m,
+				       .cols = k,
+				       .ldx = k,
+				       .ldq = k };
 	struct llm_gpu_matmul product = { .format = w4 ? LLM_GPU_W4 : LLM_GPU_W8,
 					  .m = m,
 					  .k = k,
@@ -164,8 +177,11 @@ static void cut_product(const struct lanes *l, bool w4, bool same_bits)
 		for (unsigned int c = 0; c < n; c++) {
 			float a = ((float *)z.data)[r * n + c], b = ((float *)y.data)[r * n + c];
 
-			if (c < cut ? a != 0 : same_bits ? a != b : !(fabsf(a - b) <= 1e-5f * (1 + fabsf(b))))
-				fail_msg("%s %u x %u x %u cut at %u: row %u, channel %u is %a, of the NPU %a",
+			if (c < cut	? a != 0
+			    : same_bits ? a != b
+					: !(fabsf(a - b) <= 1e-5f * (1 + fabsf(b))))
+				fail_msg("%s %u x %u x %u cut at %u: row %u, channel %u is %a, of "
+					 "the NPU %a",
 					 w4 ? "w4" : "w8", m, n, k, cut, r, c, a, b);
 		}
 	OK(llm_gpu_finish(l->q));
@@ -191,7 +207,10 @@ static void lanes_share_weights_and_cut_a_product(void **state)
 
 		l.gpu = gpus[i];
 		l.q = queues[i];
-		/* Quantised numbers agree where quotients are rounded correctly; INT8 sums are exact on any device. */
+		/*
+		 * Quantised numbers agree where quotients are rounded correctly; INT8 sums
+		 * are exact on any device.
+		 */
 		if (info->exact)
 			cut_product(&l, round % 2, !(round % 2));
 	}

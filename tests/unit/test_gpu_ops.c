@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The GPU lane's operators on rows and its attention: random shapes beside double precision, beside the device's portable kernels
- * where results are whole numbers, and operands that must be refused.
+ * The GPU lane's operators on rows and its attention: random shapes beside double precision, beside
+ * the device's portable kernels where results are whole numbers, and operands that must be refused.
  */
 #include "gpu_fixture.h"
 
@@ -18,7 +18,8 @@ static void assert_close(const char *what, float got, double want, double bound)
 }
 
 /* [rows][ld] of numbers between -scale and scale. */
-static float *take_floats(struct arena *a, unsigned int rows, unsigned int ld, float scale, struct llm_gpu_area *area)
+static float *take_floats(struct arena *a, unsigned int rows, unsigned int ld, float scale,
+			  struct llm_gpu_area *area)
 {
 	size_t n = (size_t)rows * ld;
 	float *x = arena_take(a, n * 4, area);
@@ -48,7 +49,8 @@ static void rmsnorm_of_rows_and_of_heads(void **state)
 		cols = op.heads * op.head_dim;
 		op.ldx = cols + random_in(0, 7);
 		op.ldy = cols + random_in(0, 7);
-		arena_open(&a, gpus[i], (size_t)op.rows * (op.ldx + op.ldy) * 4 + cols * 4 + 4096, any_sharing());
+		arena_open(&a, gpus[i], (size_t)op.rows * (op.ldx + op.ldy) * 4 + cols * 4 + 4096,
+			   any_sharing());
 		x = take_floats(&a, op.rows, op.ldx, 3, &op.x);
 		w = take_floats(&a, 1, op.head_dim, 2, &op.w);
 		y = arena_take(&a, (size_t)op.rows * op.ldy * 4, &op.y);
@@ -63,10 +65,13 @@ static void rmsnorm_of_rows_and_of_heads(void **state)
 				for (unsigned int c = 0; c < op.head_dim; c++)
 					sum += (double)xs[c] * xs[c];
 				for (unsigned int c = 0; c < op.head_dim; c++) {
-					double want = xs[c] / sqrt(sum / op.head_dim + op.eps) * w[c];
+					double want =
+						xs[c] / sqrt(sum / op.head_dim + op.eps) * w[c];
 
-					assert_close("rmsnorm", y[(size_t)r * op.ldy + h * op.head_dim + c], want,
-						     fabs(want) * (op.head_dim / 64.0 + 16) * 0x1p-24);
+					assert_close(
+						"rmsnorm",
+						y[(size_t)r * op.ldy + h * op.head_dim + c], want,
+						fabs(want) * (op.head_dim / 64.0 + 16) * 0x1p-24);
 				}
 			}
 		arena_close(&a);
@@ -78,7 +83,9 @@ static void rope_of_both_pairings_at_any_position(void **state)
 	random_begin(__func__);
 	FOR_EACH_WIDTH(i)
 	for (unsigned int round = 0; round < ROUNDS; round++) {
-		struct llm_gpu_rope op = { .rows = random_in(1, 9), .heads = random_in(1, 5), .mode = round % 2 };
+		struct llm_gpu_rope op = { .rows = random_in(1, 9),
+					   .heads = random_in(1, 5),
+					   .mode = round % 2 };
 		unsigned int cols, half;
 		struct arena a;
 		float *x, *f, *y;
@@ -90,7 +97,8 @@ static void rope_of_both_pairings_at_any_position(void **state)
 		cols = op.heads * op.head_dim;
 		op.ldx = cols + random_in(0, 7);
 		op.ldy = random_in(0, 1) ? op.ldx : cols + random_in(0, 7);
-		arena_open(&a, gpus[i], (size_t)op.rows * (op.ldx + op.ldy) * 4 + 8192, any_sharing());
+		arena_open(&a, gpus[i], (size_t)op.rows * (op.ldx + op.ldy) * 4 + 8192,
+			   any_sharing());
 		x = take_floats(&a, op.rows, op.ldx, 2, &op.x);
 		f = arena_take(&a, half * 4, &op.inv_freq);
 		for (unsigned int p = 0; p < half; p++)
@@ -105,16 +113,22 @@ static void rope_of_both_pairings_at_any_position(void **state)
 				const float *ys = y + (size_t)r * op.ldy + h * op.head_dim;
 
 				for (unsigned int p = 0; p < half; p++) {
-					unsigned int one = op.mode == VNPU_ROPE_ADJACENT ? 2 * p : p;
-					unsigned int two = op.mode == VNPU_ROPE_ADJACENT ? 2 * p + 1 : p + half;
-					double t = (double)f[p] * (op.pos + r), size = fabs(xs[one]) + fabs(xs[two]);
+					unsigned int one =
+						op.mode == VNPU_ROPE_ADJACENT ? 2 * p : p;
+					unsigned int two = op.mode == VNPU_ROPE_ADJACENT ? 2 * p + 1
+											 : p + half;
+					double t = (double)f[p] * (op.pos + r),
+					       size = fabs(xs[one]) + fabs(xs[two]);
 
-					assert_close("rope", ys[one], xs[one] * cos(t) - xs[two] * sin(t),
+					assert_close("rope", ys[one],
+						     xs[one] * cos(t) - xs[two] * sin(t),
 						     size * 0x1p-21);
-					assert_close("rope", ys[two], xs[one] * sin(t) + xs[two] * cos(t),
+					assert_close("rope", ys[two],
+						     xs[one] * sin(t) + xs[two] * cos(t),
 						     size * 0x1p-21);
 				}
-				assert_memory_equal(ys + op.rot_dim, xs + op.rot_dim, (op.head_dim - op.rot_dim) * 4);
+				assert_memory_equal(ys + op.rot_dim, xs + op.rot_dim,
+						    (op.head_dim - op.rot_dim) * 4);
 			}
 		arena_close(&a);
 	}
@@ -122,10 +136,17 @@ static void rope_of_both_pairings_at_any_position(void **state)
 
 static void rope_and_norm_in_place(void **state)
 {
-	struct llm_gpu_rope rope = {
-		.rows = 3, .heads = 2, .head_dim = 10, .rot_dim = 6, .pos = 5, .mode = 1, .ldx = 20, .ldy = 20
+	struct llm_gpu_rope rope = { .rows = 3,
+				     .heads = 2,
+				     .head_dim = 10,
+				     .rot_dim = 6,
+				     .pos = 5,
+				     .mode = 1,
+				     .ldx = 20,
+				     .ldy = 20 };
+	struct llm_gpu_rmsnorm norm = {
+		.rows = 3, .heads = 2, .head_dim = 10, .ldx = 20, .ldy = 20, .eps = 1e-6f
 	};
-	struct llm_gpu_rmsnorm norm = { .rows = 3, .heads = 2, .head_dim = 10, .ldx = 20, .ldy = 20, .eps = 1e-6f };
 
 	random_begin(__func__);
 	FOR_EACH_WIDTH(i)
@@ -165,14 +186,17 @@ static void add_and_gated_activations(void **state)
 	random_begin(__func__);
 	FOR_EACH_WIDTH(i)
 	for (int round = 0; round < ROUNDS; round++) {
-		struct llm_gpu_binary op = { .kind = round % 3, .rows = random_in(1, 9), .cols = random_in(1, 600) };
+		struct llm_gpu_binary op = { .kind = round % 3,
+					     .rows = random_in(1, 9),
+					     .cols = random_in(1, 600) };
 		float *av, *bv, *y, *before;
 		struct arena a;
 
 		op.lda = op.cols + random_in(0, 7);
 		op.ldb = op.cols + random_in(0, 7);
 		op.ldy = op.lda;
-		arena_open(&a, gpus[i], (size_t)op.rows * (2 * op.lda + op.ldb) * 4 + 4096, any_sharing());
+		arena_open(&a, gpus[i], (size_t)op.rows * (2 * op.lda + op.ldb) * 4 + 4096,
+			   any_sharing());
 		av = take_floats(&a, op.rows, op.lda, 12, &op.a);
 		bv = take_floats(&a, op.rows, op.ldb, 3, &op.b);
 		y = av;
@@ -186,23 +210,32 @@ static void add_and_gated_activations(void **state)
 		arena_fetch(&a, queues[i]);
 		for (unsigned int r = 0; r < op.rows; r++)
 			for (unsigned int c = 0; c < op.cols; c++) {
-				double p = before[(size_t)r * op.lda + c], q = bv[(size_t)r * op.ldb + c], want, bound;
+				double p = before[(size_t)r * op.lda + c],
+				       q = bv[(size_t)r * op.ldb + c], want, bound;
 
 				if (op.kind == LLM_GPU_ADD)
 					want = p + q, bound = fabs(want) * 0x1p-24;
 				else if (op.kind == LLM_GPU_SILU)
-					want = p / (1 + exp(-p)) * q, bound = fabs(want) * 0x1p-20 + 1e-12;
+					want = p / (1 + exp(-p)) * q,
+					bound = fabs(want) * 0x1p-20 + 1e-12;
 				else
-					want = 0.5 * p * (1 + tanh(sqrt(2 / M_PI) * (p + 0.044715 * p * p * p))) * q,
+					want = 0.5 * p *
+					       (1 +
+						tanh(sqrt(2 / M_PI) * (p + 0.044715 * p * p * p))) *
+					       q,
 					bound = fabs(want) * 0x1p-16 + 1e-12;
-				assert_close("element by element", y[(size_t)r * op.ldy + c], want, bound);
+				assert_close("element by element", y[(size_t)r * op.ldy + c], want,
+					     bound);
 			}
 		free(before);
 		arena_close(&a);
 	}
 }
 
-/* Numbers and scales of the device's kernel; a quotient that a device does not round correctly may be one off. */
+/*
+ * Numbers and scales of the device's kernel; a quotient that a device does not round
+ * correctly may be one off.
+ */
 static void quant_has_the_npus_numbers(void **state)
 {
 	random_begin(__func__);
@@ -211,14 +244,16 @@ static void quant_has_the_npus_numbers(void **state)
 		struct llm_gpu_quant op = { .rows = random_in(1, 9),
 					    .cols = random_in(1, 700),
 					    .planes = random_in(0, 2) };
-		unsigned int padded = (op.cols + 3) / 4 * 4, rows = op.planes > 1 ? 2 * op.rows : op.rows;
+		unsigned int padded = (op.cols + 3) / 4 * 4,
+			     rows = op.planes > 1 ? 2 * op.rows : op.rows;
 		int8_t *q, *want = malloc(padded);
 		float *x, *scale, *rest = malloc(op.cols * 4), want_scale;
 		struct arena a;
 
 		op.ldx = op.cols + random_in(0, 7);
 		op.ldq = padded + random_in(0, 7);
-		arena_open(&a, gpus[i], (size_t)rows * (op.ldx * 4 + op.ldq + 4) + 4096, any_sharing());
+		arena_open(&a, gpus[i], (size_t)rows * (op.ldx * 4 + op.ldq + 4) + 4096,
+			   any_sharing());
 		x = take_floats(&a, op.rows, op.ldx, powf(10, 8 * random_float()), &op.x);
 		q = arena_take(&a, (size_t)rows * op.ldq, &op.q);
 		scale = arena_take(&a, rows * 4, &op.scale);
@@ -237,18 +272,22 @@ static void quant_has_the_npus_numbers(void **state)
 
 			/* The second plane's: of what the first one, as it is, has left. */
 			if (r >= op.rows)
-				fw_kernels_generic.rest(rest, from, q + (size_t)(r - op.rows) * op.ldq, scale[r - op.rows],
-							op.cols);
-			fw_kernels_generic.quant(want, &want_scale, r < op.rows ? from : rest, op.cols);
+				fw_kernels_generic.rest(rest, from,
+							q + (size_t)(r - op.rows) * op.ldq,
+							scale[r - op.rows], op.cols);
+			fw_kernels_generic.quant(want, &want_scale, r < op.rows ? from : rest,
+						 op.cols);
 			if (isnan(want_scale))
 				assert_true(isnan(scale[r]));
 			else
 				assert_close("scale", scale[r], want_scale,
-					     llm_gpu_info(gpus[i])->exact ? 0 : want_scale * 0x1p-22);
+					     llm_gpu_info(gpus[i])->exact ? 0
+									  : want_scale * 0x1p-22);
 			for (unsigned int c = 0; c < padded; c++)
-				if (abs(q[(size_t)r * op.ldq + c] - want[c]) > !llm_gpu_info(gpus[i])->exact)
-					fail_msg("quant: column %u of %u is %d, of the NPU %d", c, op.cols,
-						 q[(size_t)r * op.ldq + c], want[c]);
+				if (abs(q[(size_t)r * op.ldq + c] - want[c]) >
+				    !llm_gpu_info(gpus[i])->exact)
+					fail_msg("quant: column %u of %u is %d, of the NPU %d", c,
+						 op.cols, q[(size_t)r * op.ldq + c], want[c]);
 		}
 		free(want);
 		free(rest);
@@ -261,7 +300,9 @@ static void store_has_the_npus_bytes(void **state)
 	random_begin(__func__);
 	FOR_EACH_WIDTH(i)
 	for (int round = 0; round < ROUNDS; round++) {
-		struct llm_gpu_store op = { .rows = random_in(1, 9), .type = round % 3, .row = random_in(0, 20) };
+		struct llm_gpu_store op = { .rows = random_in(1, 9),
+					    .type = round % 3,
+					    .row = random_in(0, 20) };
 		size_t row_bytes, cache_bytes;
 		uint8_t *cache, *want;
 		struct arena a;
@@ -274,7 +315,8 @@ static void store_has_the_npus_bytes(void **state)
 		op.ld_dst = op.cols + (op.type == VNPU_KV_Q8_0 ? 32 : 1) * random_in(0, 3);
 		row_bytes = VNPU_KV_BYTES(op.type, op.ld_dst);
 		cache_bytes = row_bytes * (op.row + op.rows + 2);
-		arena_open(&a, gpus[i], (size_t)op.rows * op.ldx * 4 + cache_bytes + 4096, any_sharing());
+		arena_open(&a, gpus[i], (size_t)op.rows * op.ldx * 4 + cache_bytes + 4096,
+			   any_sharing());
 		x = take_floats(&a, op.rows, op.ldx, powf(10, 4 * random_float()), &op.x);
 		cache = arena_take(&a, cache_bytes, &op.dst);
 		want = malloc(cache_bytes);
@@ -288,10 +330,11 @@ static void store_has_the_npus_bytes(void **state)
 			x[random_in(0, op.cols - 1)] = 1e-6f;
 		for (unsigned int r = 0; r < op.rows; r++)
 			if (op.type == VNPU_KV_F32)
-				memcpy(want + row_bytes * (op.row + r), x + (size_t)r * op.ldx, op.cols * 4);
+				memcpy(want + row_bytes * (op.row + r), x + (size_t)r * op.ldx,
+				       op.cols * 4);
 			else
-				fw_kernels_generic.store(want + row_bytes * (op.row + r), x + (size_t)r * op.ldx,
-							 op.cols, op.type);
+				fw_kernels_generic.store(want + row_bytes * (op.row + r),
+							 x + (size_t)r * op.ldx, op.cols, op.type);
 		arena_send(&a, queues[i]);
 		OK(llm_gpu_store(queues[i], &op, NULL));
 		arena_fetch(&a, queues[i]);
@@ -301,11 +344,11 @@ static void store_has_the_npus_bytes(void **state)
 	}
 }
 
-/* ---- attention ----------------------------------------------------------------------------------------------------- */
+/* ---- attention ------------------------------------------------------------------------------- */
 
 /* Element @d of cache row @j. */
-static double cached(const uint8_t *cache, const struct llm_gpu_attn *op, unsigned int ld, unsigned int j,
-		     unsigned int d)
+static double cached(const uint8_t *cache, const struct llm_gpu_attn *op, unsigned int ld,
+		     unsigned int j, unsigned int d)
 {
 	const uint8_t *row = cache + j * VNPU_KV_BYTES(op->kv_type, ld);
 	uint16_t h;
@@ -321,14 +364,15 @@ static double cached(const uint8_t *cache, const struct llm_gpu_attn *op, unsign
 	}
 }
 
-static void check_attn(const struct llm_gpu_attn *op, const float *q, const uint8_t *k, const uint8_t *v,
-		       const float *y)
+static void check_attn(const struct llm_gpu_attn *op, const float *q, const uint8_t *k,
+		       const uint8_t *v, const float *y)
 {
 	double *p = malloc(op->ctx_rows * sizeof(*p));
 
 	for (unsigned int r = 0; r < op->rows; r++)
 		for (unsigned int h = 0; h < op->heads; h++) {
-			unsigned int first = h / (op->heads / op->kv_heads) * op->head_dim, sees = op->pos + r + 1;
+			unsigned int first = h / (op->heads / op->kv_heads) * op->head_dim,
+				     sees = op->pos + r + 1;
 			double most = -INFINITY, total = 0;
 
 			for (unsigned int j = 0; j < sees; j++) {
@@ -346,7 +390,8 @@ static void check_attn(const struct llm_gpu_attn *op, const float *q, const uint
 
 				for (unsigned int j = 0; j < sees; j++)
 					want += p[j] / total * cached(v, op, op->ldv, j, first + d);
-				assert_close("attention", y[(size_t)r * op->ldy + h * op->head_dim + d], want,
+				assert_close("attention",
+					     y[(size_t)r * op->ldy + h * op->head_dim + d], want,
 					     256 * 0x1p-24);
 			}
 		}
@@ -354,7 +399,8 @@ static void check_attn(const struct llm_gpu_attn *op, const float *q, const uint
 }
 
 /* Rows of a cache as STORE writes them; those that nobody may see are NaNs. */
-static uint8_t *take_cache(struct arena *a, const struct llm_gpu_attn *op, unsigned int ld, struct llm_gpu_area *area)
+static uint8_t *take_cache(struct arena *a, const struct llm_gpu_attn *op, unsigned int ld,
+			   struct llm_gpu_area *area)
 {
 	size_t row_bytes = VNPU_KV_BYTES(op->kv_type, ld);
 	uint8_t *cache = arena_take(a, op->ctx_rows * row_bytes, area);
@@ -386,7 +432,9 @@ static void attention(const char *name, unsigned int kv_type)
 		float *q, *y;
 
 		op.heads = op.kv_heads * random_in(1, 7);
-		op.head_dim = unit == 32 ? 32 * random_in(1, 4) : round % 4 ? 16 * random_in(1, 9) : random_in(1, 140);
+		op.head_dim = unit == 32  ? 32 * random_in(1, 4)
+			      : round % 4 ? 16 * random_in(1, 9)
+					  : random_in(1, 140);
 		op.pos = random_in(0, 150);
 		op.ctx_rows = op.pos + op.rows + random_in(0, 5);
 		op.scale = 1 / sqrtf(op.head_dim);
@@ -397,7 +445,8 @@ static void attention(const char *name, unsigned int kv_type)
 		op.ldk = kv_cols + unit * random_in(0, 2);
 		op.ldv = kv_cols + unit * random_in(0, 2);
 		arena_open(&a, gpus[i],
-			   (size_t)op.rows * (op.ldq + op.ldy) * 4 + (size_t)op.ctx_rows * (op.ldk + op.ldv) * 4 + 4096,
+			   (size_t)op.rows * (op.ldq + op.ldy) * 4 +
+				   (size_t)op.ctx_rows * (op.ldk + op.ldv) * 4 + 4096,
 			   any_sharing());
 		q = take_floats(&a, op.rows, op.ldq, 2, &op.q);
 		k = take_cache(&a, &op, op.ldk, &op.k);
@@ -464,7 +513,7 @@ static void attention_meets_no_value_that_a_row_does_not_see(void **state)
 	}
 }
 
-/* ---- bad input ----------------------------------------------------------------------------------------------------- */
+/* ---- bad input ------------------------------------------------------------------------------- */
 
 #define BAD(fn, good, part, ...)                 \
 	do {                                     \
@@ -485,7 +534,9 @@ static void bad_operands_are_refused(void **state)
 	arena_open(&a, gpus[0], 8192, LLM_GPU_SHARED);
 	at = (struct llm_gpu_area){ a.buf, 0 };
 
-	struct llm_gpu_rmsnorm norm = { at, at, at, .rows = 2, .heads = 2, .head_dim = 8, .ldx = 16, .ldy = 16 };
+	struct llm_gpu_rmsnorm norm = { at,	   at,	       at,
+					.rows = 2, .heads = 2, .head_dim = 8,
+					.ldx = 16, .ldy = 16 };
 	BAD(llm_gpu_rmsnorm, norm, "sizes are", op.rows = 0);
 	BAD(llm_gpu_rmsnorm, norm, "sizes are", op.head_dim = 0);
 	BAD(llm_gpu_rmsnorm, norm, "sizes are", op.heads = op.head_dim = UINT32_MAX);
@@ -493,8 +544,9 @@ static void bad_operands_are_refused(void **state)
 	BAD(llm_gpu_rmsnorm, norm, ": weights: missing", op.w.buf = NULL);
 	BAD(llm_gpu_rmsnorm, norm, "a norm: y: rows overlap", op.ldy = 15);
 
-	struct llm_gpu_rope rope = { at,	   at,	      at,	.rows = 2, .heads = 2, .head_dim = 8,
-				     .rot_dim = 8, .ldx = 16, .ldy = 16 };
+	struct llm_gpu_rope rope = { at,	   at,	       at,
+				     .rows = 2,	   .heads = 2, .head_dim = 8,
+				     .rot_dim = 8, .ldx = 16,  .ldy = 16 };
 	BAD(llm_gpu_rope, rope, "a rotation of 7", op.rot_dim = 7);
 	BAD(llm_gpu_rope, rope, "a rotation of 10", op.rot_dim = 10);
 	BAD(llm_gpu_rope, rope, "mode 2", op.mode = 2);
@@ -511,10 +563,13 @@ static void bad_operands_are_refused(void **state)
 	struct llm_gpu_quant quant = { at, at, at, .rows = 2, .cols = 15, .ldx = 15, .ldq = 16 };
 	BAD(llm_gpu_quant, quant, "a quantisation: q: rows overlap", op.ldq = 15);
 	BAD(llm_gpu_quant, quant, "a quantisation: scales: not inside", op.scale.off = 8192 - 4);
-	BAD(llm_gpu_quant, quant, "a quantisation: scales: not inside", (op.planes = 2, op.scale.off = 8192 - 8));
+	BAD(llm_gpu_quant, quant, "a quantisation: scales: not inside",
+	    (op.planes = 2, op.scale.off = 8192 - 8));
 	BAD(llm_gpu_quant, quant, "to 3 planes", op.planes = 3);
 
-	struct llm_gpu_store store = { at, at, .rows = 2, .cols = 32, .type = VNPU_KV_Q8_0, .ldx = 32, .ld_dst = 32 };
+	struct llm_gpu_store store = {
+		at, at, .rows = 2, .cols = 32, .type = VNPU_KV_Q8_0, .ldx = 32, .ld_dst = 32
+	};
 	BAD(llm_gpu_store, store, "blocks of 32", op.cols = 31);
 	BAD(llm_gpu_store, store, "blocks of 32", op.ld_dst = 33);
 	BAD(llm_gpu_store, store, "no type", op.type = 3);

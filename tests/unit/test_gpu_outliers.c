@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The GPU lane's outliers of activations: random rows and weights beside the device's portable kernels, ranges of channels, and
- * operands that must be refused.
+ * The GPU lane's outliers of activations: random rows and weights beside the device's portable
+ * kernels, ranges of channels, and operands that must be refused.
  */
 #include "gpu_fixture.h"
 
@@ -18,9 +18,13 @@ static void random_row(float *x, unsigned int n, int round)
 {
 	for (unsigned int i = 0; i < n; i++)
 		x[i] = random_float();
-	/* Up to more than the list takes, anywhere or in one lane; one size; nothing; and what is no number. */
+	/*
+	 * Up to more than the list takes, anywhere or in one lane; one size;
+	 * nothing; and what is no number.
+	 */
 	for (unsigned int i = random_in(0, 24); i; i--)
-		x[round % 8 == 1 && n > 64 ? random_in(0, (n - 1) / 64) * 64 : random_in(0, n - 1)] *= 1000;
+		x[round % 8 == 1 && n > 64 ? random_in(0, (n - 1) / 64) * 64
+					   : random_in(0, n - 1)] *= 1000;
 	if (round % 8 == 2)
 		for (unsigned int i = 0; i < n; i++)
 			x[i] = random_in(0, 1) ? 0.3f : -0.3f;
@@ -30,8 +34,8 @@ static void random_row(float *x, unsigned int n, int round)
 		x[random_in(0, n - 1)] = random_in(0, 1) ? NAN : -INFINITY;
 }
 
-static void check_row(int device, const float *x, const int8_t *q, float scale, const struct vnpu_outliers *o,
-		      unsigned int n)
+static void check_row(int device, const float *x, const int8_t *q, float scale,
+		      const struct vnpu_outliers *o, unsigned int n)
 {
 	bool exact = llm_gpu_info(gpus[device])->exact;
 	unsigned int padded = (n + 3) / 4 * 4;
@@ -69,7 +73,8 @@ static void rows_have_the_npus_numbers_and_outliers(void **state)
 	random_begin(__func__);
 	FOR_EACH_WIDTH(i)
 	for (int round = 0; round < ROUNDS; round++) {
-		struct llm_gpu_quant_outliers op = { .rows = random_in(1, 5), .cols = random_in(1, 1500) };
+		struct llm_gpu_quant_outliers op = { .rows = random_in(1, 5),
+						     .cols = random_in(1, 1500) };
 		unsigned int padded = (op.cols + 3) / 4 * 4;
 		struct vnpu_outliers *lists;
 		float *x, *scale;
@@ -78,7 +83,8 @@ static void rows_have_the_npus_numbers_and_outliers(void **state)
 
 		op.ldx = op.cols + random_in(0, 7);
 		op.ldq = padded + random_in(0, 7);
-		arena_open(&a, gpus[i], (size_t)op.rows * (op.ldx * 4 + op.ldq + 4 + sizeof(*lists)) + 4096,
+		arena_open(&a, gpus[i],
+			   (size_t)op.rows * (op.ldx * 4 + op.ldq + 4 + sizeof(*lists)) + 4096,
 			   random_in(0, 1) ? LLM_GPU_SHARED : LLM_GPU_COPIED);
 		x = arena_take(&a, (size_t)op.rows * op.ldx * 4, &op.x);
 		q = arena_take(&a, (size_t)op.rows * op.ldq, &op.q);
@@ -90,7 +96,8 @@ static void rows_have_the_npus_numbers_and_outliers(void **state)
 		OK(llm_gpu_quant_outliers(queues[i], &op, NULL));
 		arena_fetch(&a, queues[i]);
 		for (unsigned int r = 0; r < op.rows; r++)
-			check_row(i, x + (size_t)r * op.ldx, q + (size_t)r * op.ldq, scale[r], &lists[r], op.cols);
+			check_row(i, x + (size_t)r * op.ldx, q + (size_t)r * op.ldq, scale[r],
+				  &lists[r], op.cols);
 		arena_close(&a);
 	}
 }
@@ -117,9 +124,13 @@ static void fill_weights(const struct llm_gpu_add_outliers *op, unsigned int cha
 	free(halves);
 }
 
-/* To the bit: each sum is of fused multiply-adds in the list's order, on any device. What is not of the range stays. */
-static void check_product(const struct llm_gpu_add_outliers *op, unsigned int channels, const void *w,
-			  const struct vnpu_outliers *lists, const float *before, const float *y)
+/*
+ * To the bit: each sum is of fused multiply-adds in the list's order, on any device. What
+ * is not of the range stays.
+ */
+static void check_product(const struct llm_gpu_add_outliers *op, unsigned int channels,
+			  const void *w, const struct vnpu_outliers *lists, const float *before,
+			  const float *y)
 {
 	float *want = malloc((size_t)op->m * channels * 4);
 	struct fw_add_outliers t = { .x = before,
@@ -137,18 +148,22 @@ static void check_product(const struct llm_gpu_add_outliers *op, unsigned int ch
 	for (unsigned int r = 0; r < op->m; r++)
 		for (unsigned int c = 0; c < channels; c++) {
 			bool inside = c >= op->first && c - op->first < op->n;
-			float is = inside ? want[(size_t)r * channels + c] : before[(size_t)r * op->ldy + c];
+			float is = inside ? want[(size_t)r * channels + c]
+					  : before[(size_t)r * op->ldy + c];
 
 			if (memcmp(&is, &y[(size_t)r * op->ldy + c], 4))
-				fail_msg("row %u, channel %u of %u..%u: %a, not %a", r, c, op->first, op->first + op->n,
-					 y[(size_t)r * op->ldy + c], is);
+				fail_msg("row %u, channel %u of %u..%u: %a, not %a", r, c,
+					 op->first, op->first + op->n, y[(size_t)r * op->ldy + c],
+					 is);
 		}
 	free(want);
 }
 
 static void add_round(int device, enum llm_gpu_weights format)
 {
-	struct llm_gpu_add_outliers op = { .format = format, .m = random_in(1, 9), .group = 32u << random_in(0, 2) };
+	struct llm_gpu_add_outliers op = { .format = format,
+					   .m = random_in(1, 9),
+					   .group = 32u << random_in(0, 2) };
 	unsigned int channels = random_in(1, 200);
 	struct vnpu_outliers *lists;
 	size_t w_bytes, y_bytes;
@@ -160,7 +175,8 @@ static void add_round(int device, enum llm_gpu_weights format)
 	op.first = random_in(0, 1) ? random_in(0, channels - 1) : 0;
 	op.n = random_in(1, channels - op.first);
 	op.ldy = channels + random_in(0, 5);
-	w_bytes = format == LLM_GPU_W8 ? npu_w8_bytes(channels, op.k) : npu_w4_bytes(channels, op.k, op.group);
+	w_bytes = format == LLM_GPU_W8 ? npu_w8_bytes(channels, op.k)
+				       : npu_w4_bytes(channels, op.k, op.group);
 	y_bytes = (size_t)op.m * op.ldy * 4;
 	arena_open(&a, gpus[device], w_bytes + y_bytes + op.m * sizeof(*lists) + 4096,
 		   random_in(0, 1) ? LLM_GPU_SHARED : LLM_GPU_COPIED);
@@ -216,17 +232,26 @@ static void bad_operands_are_refused(void **state)
 	arena_open(&a, gpus[0], 65536, LLM_GPU_SHARED);
 	at = (struct llm_gpu_area){ a.buf, 0 };
 
-	struct llm_gpu_quant_outliers quant = { at, at, at, at, .rows = 2, .cols = 15, .ldx = 15, .ldq = 16 };
+	struct llm_gpu_quant_outliers quant = { at,	   at,	       at,	  at,
+						.rows = 2, .cols = 15, .ldx = 15, .ldq = 16 };
 	BAD(llm_gpu_quant_outliers, quant, "sizes are", op.rows = 0);
 	BAD(llm_gpu_quant_outliers, quant, "sizes are", op.cols = VNPU_MAX_K_I8 + 1);
 	BAD(llm_gpu_quant_outliers, quant, "outliers: q: rows overlap", op.ldq = 15);
-	BAD(llm_gpu_quant_outliers, quant, "outliers: scales: not inside", op.scale.off = 65536 - 4);
-	BAD(llm_gpu_quant_outliers, quant, "outliers: outliers: not inside", op.outliers.off = 65536 - 252);
+	BAD(llm_gpu_quant_outliers, quant, "outliers: scales: not inside",
+	    op.scale.off = 65536 - 4);
+	BAD(llm_gpu_quant_outliers, quant, "outliers: outliers: not inside",
+	    op.outliers.off = 65536 - 252);
 	BAD(llm_gpu_quant_outliers, quant, "outliers: x: missing", op.x.buf = NULL);
 
-	struct llm_gpu_add_outliers add = {
-		.format = LLM_GPU_W8, .m = 2, .k = 96, .n = 64, .outliers = at, .w = at, .y = at, .ldy = 64, .group = 32
-	};
+	struct llm_gpu_add_outliers add = { .format = LLM_GPU_W8,
+					    .m = 2,
+					    .k = 96,
+					    .n = 64,
+					    .outliers = at,
+					    .w = at,
+					    .y = at,
+					    .ldy = 64,
+					    .group = 32 };
 	BAD(llm_gpu_add_outliers, add, "sizes are", op.m = 0);
 	BAD(llm_gpu_add_outliers, add, "sizes are", op.k = VNPU_MAX_K_I8 + 1);
 	BAD(llm_gpu_add_outliers, add, "of 0 channels", op.n = 0);
@@ -234,7 +259,8 @@ static void bad_operands_are_refused(void **state)
 	BAD(llm_gpu_add_outliers, add, "not in panels", op.format = LLM_GPU_F32);
 	BAD(llm_gpu_add_outliers, add, "in groups of 64", op.format = LLM_GPU_W4; op.group = 64);
 	BAD(llm_gpu_add_outliers, add, "outliers: weights: not inside", op.first = 1 << 14);
-	BAD(llm_gpu_add_outliers, add, "outliers: outliers: not inside", op.outliers.off = 65536 - 252);
+	BAD(llm_gpu_add_outliers, add, "outliers: outliers: not inside",
+	    op.outliers.off = 65536 - 252);
 	BAD(llm_gpu_add_outliers, add, "outliers: y: rows overlap", op.ldy = 63);
 	OK(llm_gpu_finish(q));
 	arena_close(&a);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The GPU lane's devices, memory and queues: which device is chosen, what waits for what, memory of which there is one copy and
- * memory of which there are two, and flags that the host polls.
+ * The GPU lane's devices, memory and queues: which device is chosen, what waits for what, memory of
+ * which there is one copy and memory of which there are two, and flags that the host polls.
  */
 #include "gpu_fixture.h"
 
@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- devices ------------------------------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
 static void devices_are_described_and_chosen(void **state)
 {
@@ -25,7 +25,8 @@ static void devices_are_described_and_chosen(void **state)
 	for (unsigned int i = 0; i < n; i++) {
 		assert_true(list[i].platform[0] && list[i].name[0]);
 		assert_true(!strncmp(list[i].version, "OpenCL ", 7));
-		assert_true(list[i].compute_units > 0 && list[i].memory_bytes > 0 && list[i].max_buffer_bytes > 0);
+		assert_true(list[i].compute_units > 0 && list[i].memory_bytes > 0 &&
+			    list[i].max_buffer_bytes > 0);
 	}
 	OK(llm_gpu_open("0", NULL, &gpu));
 	assert_string_equal(llm_gpu_info(gpu)->name, list[0].name);
@@ -81,8 +82,8 @@ static int without_platform(void)
 	unsigned int n;
 	int listed = llm_gpu_list(NULL, 0, &n), opened = llm_gpu_open(NULL, NULL, &gpu);
 
-	if (listed != -ENODEV || opened != -ENODEV || gpu || !strstr(llm_error(), "pocl-opencl-icd") ||
-	    strchr(llm_error(), '\n')) {
+	if (listed != -ENODEV || opened != -ENODEV || gpu ||
+	    !strstr(llm_error(), "pocl-opencl-icd") || strchr(llm_error(), '\n')) {
 		fprintf(stderr, "%d, %d: %s\n", listed, opened, llm_error());
 		return 1;
 	}
@@ -110,7 +111,7 @@ static void without_a_platform_there_is_one_line(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 static void memory_that_cannot_be_mapped_is_refused(void **state)
 {
@@ -120,7 +121,8 @@ static void memory_that_cannot_be_mapped_is_refused(void **state)
 	if (no_platform)
 		skip();
 	arena_open(&a, gpus[0], 4096, LLM_GPU_SHARED);
-	REFUSED(llm_gpu_map(gpus[0], a.host + 64, 64, LLM_GPU_SHARED, &buf), "does not begin a page");
+	REFUSED(llm_gpu_map(gpus[0], a.host + 64, 64, LLM_GPU_SHARED, &buf),
+		"does not begin a page");
 	assert_null(buf);
 	REFUSED(llm_gpu_map(gpus[0], NULL, 64, LLM_GPU_COPIED, &buf), "does not begin a page");
 	REFUSED(llm_gpu_map(gpus[0], a.host, 0, LLM_GPU_COPIED, &buf), "no bytes");
@@ -128,18 +130,22 @@ static void memory_that_cannot_be_mapped_is_refused(void **state)
 	OK(llm_gpu_alloc(gpus[0], 64, &buf));
 	assert_false(llm_gpu_shared(buf));
 	REFUSED(llm_gpu_to_host(queues[0], buf, 0, 64, NULL), "the device's alone");
-	REFUSED(llm_gpu_flag(queues[0], (struct llm_gpu_area){ buf, 0 }, 1, NULL), "the device's alone");
+	REFUSED(llm_gpu_flag(queues[0], (struct llm_gpu_area){ buf, 0 }, 1, NULL),
+		"the device's alone");
 	llm_gpu_unmap(buf);
 	REFUSED(llm_gpu_to_device(queues[0], a.buf, 0, 0, NULL), "no bytes");
 	REFUSED(llm_gpu_to_device(queues[0], a.buf, 4000, 97, NULL), "not inside");
 	REFUSED(llm_gpu_to_host(queues[0], a.buf, SIZE_MAX, 2, NULL), "not inside");
-	REFUSED(llm_gpu_flag(queues[0], (struct llm_gpu_area){ a.buf, 4094 }, 1, NULL), "no multiple of 4");
-	REFUSED(llm_gpu_flag(queues[0], (struct llm_gpu_area){ a.buf, 4096 }, 1, NULL), "not inside");
+	REFUSED(llm_gpu_flag(queues[0], (struct llm_gpu_area){ a.buf, 4094 }, 1, NULL),
+		"no multiple of 4");
+	REFUSED(llm_gpu_flag(queues[0], (struct llm_gpu_area){ a.buf, 4096 }, 1, NULL),
+		"not inside");
 	arena_close(&a);
 }
 
 /* y = a + b over @cols floats. */
-static struct llm_gpu_binary sum(unsigned int cols, struct llm_gpu_area a, struct llm_gpu_area b, struct llm_gpu_area y)
+static struct llm_gpu_binary sum(unsigned int cols, struct llm_gpu_area a, struct llm_gpu_area b,
+				 struct llm_gpu_area y)
 {
 	return (struct llm_gpu_binary){ LLM_GPU_ADD, a, b, y, 1, cols, cols, cols, cols };
 }
@@ -243,13 +249,16 @@ static void flags_of_copied_memory_are_written_by_the_driver(void **state)
 	}
 }
 
-/* ---- order --------------------------------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 #define CHAINS 5
 #define LINKS 60
 #define COLS 5000
 
-/* Chains of additions in place, woven into one another; each link is right only after the one before. */
+/*
+ * Chains of additions in place, woven into one another; each link is right
+ * only after the one before.
+ */
 static void tickets_order_an_out_of_order_queue(void **state)
 {
 	FOR_EACH_WIDTH(i)
@@ -308,7 +317,10 @@ static void tickets_order_an_out_of_order_queue(void **state)
 	}
 }
 
-/* One group is long at work while another thread of the device would have time for what comes after it. */
+/*
+ * One group is long at work while another thread of the device would have time
+ * for what comes after it.
+ */
 static void a_short_operator_waits_for_a_long_one(void **state)
 {
 	enum { K = 1 << 20 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Placements gpu and layer: products on the NPU, on the GPU and in slices on both give what one lane gives, however they are cut,
- * waited for and timed. Random models of every architecture whose products are wide and long enough to be cut, and the
- * embedded one.
+ * Placements gpu and layer: products on the NPU, on the GPU and in slices on both give what one
+ * lane gives, however they are cut, waited for and timed. Random models of every architecture whose
+ * products are wide and long enough to be cut, and the embedded one.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,9 +25,9 @@
 #include "tiny_model.h"
 
 /*
- * Of the largest logit. Lanes round differently, and a number that is quantised near a tie may move by a step: with float weights
- * that is one in some thousands of the output matrix' input, where it makes some 1e-3; with INT8 ones in every product. What is
- * wrong anywhere is wrong by tenths.
+ * Of the largest logit. Lanes round differently, and a number that is quantised near a tie may move
+ * by a step: with float weights that is one in some thousands of the output matrix' input, where it
+ * makes some 1e-3; with INT8 ones in every product. What is wrong anywhere is wrong by tenths.
  */
 #define FLOAT_BOUND 1e-2
 #define INT8_BOUND 1e-1
@@ -141,14 +141,14 @@ static double error_of(const float *a, const float *b, size_t n)
 }
 
 /* In place of the solver: cuts that give the GPU this share, fast or not. */
-static void cut_by_share(void *ud, const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n,
-			 struct partition *part)
+static void cut_by_share(void *ud, const struct partition_options *o, uint32_t m, uint64_t k,
+			 uint64_t n, struct partition *part)
 {
 	partition_share(o, (double)*(const float *)ud, m, k, n, part);
 }
 
-static void check_way(const char *path, const struct way *w, struct llm_options o, const int32_t *ids, unsigned int n,
-		      const float *want, double bound)
+static void check_way(const char *path, const struct way *w, struct llm_options o,
+		      const int32_t *ids, unsigned int n, const float *want, double bound)
 {
 	struct llm_engine *engine;
 	size_t values;
@@ -171,17 +171,25 @@ static void check_way(const char *path, const struct way *w, struct llm_options 
 	logits_of(engine, ids, n, got);
 	error = error_of(got, want, values);
 	if (!(error < bound))
-		fail_msg("%u tokens, %s %s %s %g %s %s %s %s: error %g", n, llm_choice_name(LLM_CHOICE_PLACEMENT, o.choices.placement),
-			 llm_choice_name(LLM_CHOICE_GRAPHS, o.choices.graphs), llm_choice_name(LLM_CHOICE_PARTITION, o.choices.partition), (double)w->share,
-			 llm_choice_name(LLM_CHOICE_WEIGHTS, o.choices.weights), llm_choice_name(LLM_CHOICE_ACTIVATIONS, o.choices.activations), llm_choice_name(LLM_CHOICE_SYNC, o.choices.sync), o.profile ? "virtual" : "wall", error);
+		fail_msg("%u tokens, %s %s %s %g %s %s %s %s: error %g", n,
+			 llm_choice_name(LLM_CHOICE_PLACEMENT, o.choices.placement),
+			 llm_choice_name(LLM_CHOICE_GRAPHS, o.choices.graphs),
+			 llm_choice_name(LLM_CHOICE_PARTITION, o.choices.partition),
+			 (double)w->share, llm_choice_name(LLM_CHOICE_WEIGHTS, o.choices.weights),
+			 llm_choice_name(LLM_CHOICE_ACTIVATIONS, o.choices.activations),
+			 llm_choice_name(LLM_CHOICE_SYNC, o.choices.sync),
+			 o.profile ? "virtual" : "wall", error);
 	free(got);
 	llm_engine_close(engine);
 }
 
 /* @n tokens by @nr_ways ways, taken at random. */
-static void check_model(const char *path, unsigned int n, unsigned int nr_ways, enum llm_weights weights, unsigned int n_vocab)
+static void check_model(const char *path, unsigned int n, unsigned int nr_ways,
+			enum llm_weights weights, unsigned int n_vocab)
 {
-	struct llm_options o = { .model = path, .choices.placement = LLM_PLACE_NPU, .choices.weights = weights };
+	struct llm_options o = { .model = path,
+				 .choices.placement = LLM_PLACE_NPU,
+				 .choices.weights = weights };
 	float *want = malloc((DECODED + 1) * (size_t)n_vocab * sizeof(*want));
 	int32_t ids[MAX_TOKENS + DECODED];
 	struct llm_engine *engine;
@@ -205,14 +213,16 @@ static void check_model(const char *path, unsigned int n, unsigned int nr_ways, 
 
 static enum llm_weights any_weights(void)
 {
-	static const enum llm_weights all[] = { LLM_WEIGHTS_W4A16, LLM_WEIGHTS_W4A16, LLM_WEIGHTS_W8A8, LLM_WEIGHTS_W4A8 };
+	static const enum llm_weights all[] = { LLM_WEIGHTS_W4A16, LLM_WEIGHTS_W4A16,
+						LLM_WEIGHTS_W8A8, LLM_WEIGHTS_W4A8 };
 
 	return all[any(0, 3)];
 }
 
 static void test_every_cut_gives_what_one_lane_gives(void **state)
 {
-	static const unsigned int lengths[] = { 1, 2, 9, 31, 32, 33, 64, 135, 300, 525, 1000, MAX_TOKENS };
+	static const unsigned int lengths[] = { 1,  2,	 9,   31,  32,	 33,
+						64, 135, 300, 525, 1000, MAX_TOKENS };
 	static const char *const archs[] = { "llama", "qwen2", "qwen3" };
 
 	if (no_platform)
@@ -231,7 +241,8 @@ static void test_every_cut_gives_what_one_lane_gives(void **state)
 
 static void test_every_way_on_the_embedded_model(void **state)
 {
-	struct llm_options o = { .choices.weights = LLM_WEIGHTS_W4A16, .choices.placement = LLM_PLACE_NPU };
+	struct llm_options o = { .choices.weights = LLM_WEIGHTS_W4A16,
+				 .choices.placement = LLM_PLACE_NPU };
 	struct llm_engine *engine;
 	static float want[(DECODED + 1) * 4096];
 	char path[512];
@@ -284,7 +295,8 @@ static void test_logits_of_all_tokens(void **state)
 			engine->cut = cut_by_share;
 			engine->cut_ud = &half;
 		}
-		if (llm_session_create(engine, 128, &s) || llm_session_eval_all(s, ids, N, gather, w ? got : want))
+		if (llm_session_create(engine, 128, &s) ||
+		    llm_session_eval_all(s, ids, N, gather, w ? got : want))
 			fail_msg("%s", llm_error());
 		if (w)
 			assert_true(error_of(got, want, N * 4096) < FLOAT_BOUND);
@@ -298,7 +310,8 @@ static void test_logits_of_all_tokens(void **state)
 static void test_slices_are_disjoint_and_make_up_the_matmul(void **state)
 {
 	struct llm_options o = { .choices.placement = LLM_PLACE_NPU };
-	static const enum llm_op ops[] = { LLM_OP_QKV, LLM_OP_ATTN_OUTPUT, LLM_OP_GATE_UP, LLM_OP_DOWN, LLM_OP_HEAD };
+	static const enum llm_op ops[] = { LLM_OP_QKV, LLM_OP_ATTN_OUTPUT, LLM_OP_GATE_UP,
+					   LLM_OP_DOWN, LLM_OP_HEAD };
 	struct llm_session *s;
 	struct llm_engine *engine;
 	char path[512];
@@ -329,13 +342,16 @@ static void test_slices_are_disjoint_and_make_up_the_matmul(void **state)
 			struct lane_call call = { .work = &work, .chunk = &chunk };
 
 			partition_slice(&cut, i, &part);
-			work = (struct lane_work){ .what = LANE_SLICE, .op = op, .row = part.row, .rows = part.rows };
+			work = (struct lane_work){
+				.what = LANE_SLICE, .op = op, .row = part.row, .rows = part.rows
+			};
 			work.graph_rows = part.graph_rows;
 			work.col = part.col;
 			work.cols = part.cols;
 			lane_slice_of(&s->memory, &call, &slice);
 			assert_int_equal(slice.x_row, 300 + part.row);
-			assert_true(part.row + slice.rows <= cut.m && slice.rows <= slice.graph_rows);
+			assert_true(part.row + slice.rows <= cut.m &&
+				    slice.rows <= slice.graph_rows);
 			for (unsigned int p = 0; p < slice.nr_matrices; p++) {
 				const struct lane_columns *part = &slice.columns[p];
 
@@ -348,8 +364,8 @@ static void test_slices_are_disjoint_and_make_up_the_matmul(void **state)
 			}
 		}
 		if (cells != cut.m * cut.n)
-			fail_msg("%s of %u rows: %llu results of %llu", llm_op_name(op), cut.m, (unsigned long long)cells,
-				 (unsigned long long)(cut.m * cut.n));
+			fail_msg("%s of %u rows: %llu results of %llu", llm_op_name(op), cut.m,
+				 (unsigned long long)cells, (unsigned long long)(cut.m * cut.n));
 	}
 	llm_session_free(s);
 	llm_engine_close(engine);
@@ -368,7 +384,8 @@ static void expect_open(struct llm_options o, int err, const char *word)
 
 static void test_options_that_do_not_fit_together_are_refused(void **state)
 {
-	struct llm_options o = { .choices.placement = LLM_PLACE_LAYER, .choices.partition = LLM_PARTITION_ROW };
+	struct llm_options o = { .choices.placement = LLM_PLACE_LAYER,
+				 .choices.partition = LLM_PARTITION_ROW };
 
 	o.cuts_profile = "no-such-soc";
 	expect_open(o, -EINVAL, "no-such-soc");

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* The table of operations: it describes commands whole, and the device takes operands as it says. */
+/*
+ * The table of operations: it describes commands whole, and the device takes operands as it says.
+ */
 #include "fw_fake.h"
 
 #include "isa_probe.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Models of every architecture against a forward pass in double precision, and files that are no models.
+ * Models of every architecture against a forward pass in double precision, and
+ * files that are no models.
  *
  * Random shapes and weights; TEST_SEED=N repeats a run.
  */
@@ -19,14 +20,15 @@ static uint64_t seed;
 /* float32 against double over up to three blocks of random weights. */
 #define BOUND 1e-5
 /*
- * With INT8, the same holds as long as both round every activation to the same step. Where the exact value lies closer to a
- * tie than float32 may be off (in steps: a few units of 2^-24 of up to 127), either neighbour is right, and the case says
- * nothing: another is drawn.
+ * With INT8, the same holds as long as both round every activation to the same step. Where the
+ * exact value lies closer to a tie than float32 may be off (in steps: a few units of 2^-24 of up to
+ * 127), either neighbour is right, and the case says nothing: another is drawn.
  */
 #define TIE 1e-4
 /*
- * With 16 bits a step is 2^-15 of the row's greatest, and floats are some thousandths of a step off: some numbers of every row
- * are rounded the other way. With 8 bits in their place errors are above 1e-3.
+ * With 16 bits a step is 2^-15 of the row's greatest, and floats are some thousandths of a
+ * step off: some numbers of every row are rounded the other way. With 8 bits in their
+ * place errors are above 1e-3.
  */
 #define BOUND_16 5e-4
 
@@ -78,8 +80,9 @@ static void gather(void *ud, size_t i, const float *logits)
 	memcpy(g->logits + g->seen++ * g->n_vocab, logits, g->n_vocab * sizeof(*logits));
 }
 
-static struct llm_engine *open_model(const char *path, enum llm_placement placement, enum llm_weights weights,
-				     enum llm_activations activations, unsigned int threads, unsigned int chunk)
+static struct llm_engine *open_model(const char *path, enum llm_placement placement,
+				     enum llm_weights weights, enum llm_activations activations,
+				     unsigned int threads, unsigned int chunk)
 {
 	struct llm_options opts = { .model = path,
 				    .choices.placement = placement,
@@ -98,13 +101,15 @@ static struct llm_engine *open_model(const char *path, enum llm_placement placem
 }
 
 /* The engine's logits of all @n tokens against @want. */
-static void check_engine(struct tiny_model *t, enum llm_placement placement, enum llm_weights weights,
-			 enum llm_activations activations, const int32_t *ids, unsigned int n, unsigned int threads,
+static void check_engine(struct tiny_model *t, enum llm_placement placement,
+			 enum llm_weights weights, enum llm_activations activations,
+			 const int32_t *ids, unsigned int n, unsigned int threads,
 			 unsigned int chunk, const double *want)
 {
 	const struct tiny_config *c = &t->c;
 	struct gathered g = { .n_vocab = c->n_vocab };
-	struct llm_engine *engine = open_model(tiny_write(t), placement, weights, activations, threads, chunk);
+	struct llm_engine *engine =
+		open_model(tiny_write(t), placement, weights, activations, threads, chunk);
 	struct llm_session *s;
 	double error;
 
@@ -113,26 +118,35 @@ static void check_engine(struct tiny_model *t, enum llm_placement placement, enu
 		fail_msg("%s", llm_error());
 	assert_int_equal(g.seen, n);
 	error = tiny_error(g.logits, want, (size_t)n * c->n_vocab);
-	print_message("%s %s %s %s: %u blocks, %u/%u heads of %u, %u -> %u, %u tokens in chunks of %u: error %.2g\n",
-		      c->arch, llm_choice_name(LLM_CHOICE_PLACEMENT, placement), llm_choice_name(LLM_CHOICE_WEIGHTS, weights),
-		      llm_choice_name(LLM_CHOICE_ACTIVATIONS, activations), c->n_layer, c->n_head, c->n_head_kv, c->head_dim, c->n_embd,
-		      c->n_ff, n, chunk, error);
-	assert_true(error < (weights == LLM_WEIGHTS_F32 || activations == LLM_ACTIVATIONS_INT8 ? BOUND : BOUND_16));
+	print_message(
+		"%s %s %s %s: %u blocks, %u/%u heads of %u, %u -> %u, %u tokens in chunks of %u: "
+		"error %.2g\n",
+		c->arch, llm_choice_name(LLM_CHOICE_PLACEMENT, placement),
+		llm_choice_name(LLM_CHOICE_WEIGHTS, weights),
+		llm_choice_name(LLM_CHOICE_ACTIVATIONS, activations), c->n_layer, c->n_head,
+		c->n_head_kv, c->head_dim, c->n_embd, c->n_ff, n, chunk, error);
+	assert_true(error < (weights == LLM_WEIGHTS_F32 || activations == LLM_ACTIVATIONS_INT8
+				     ? BOUND
+				     : BOUND_16));
 	/* The last token's logits are those of plain evaluation, too. */
-	assert_memory_equal(llm_session_logits(s), g.logits + (size_t)(n - 1) * c->n_vocab, c->n_vocab * sizeof(float));
+	assert_memory_equal(llm_session_logits(s), g.logits + (size_t)(n - 1) * c->n_vocab,
+			    c->n_vocab * sizeof(float));
 	llm_session_free(s);
 	llm_engine_close(engine);
 	free(g.logits);
 }
 
 /*
- * False: the case is ambiguous. What 16 bits leave to chance is more than a tie of 8 bits allows for: where a block has both, another
- * block after it would be, nearly always.
+ * False: the case is ambiguous. What 16 bits leave to chance is more than a tie of 8 bits allows
+ * for: where a block has both, another block after it would be, nearly always.
  */
-static bool check_model(struct tiny_config *c, enum llm_placement placement, enum llm_weights weights, uint64_t *state)
+static bool check_model(struct tiny_config *c, enum llm_placement placement,
+			enum llm_weights weights, uint64_t *state)
 {
-	unsigned int n = random_in(state, 2, 40), chunk = random_in(state, 2, 24), threads = random_in(state, 1, 3);
-	enum llm_activations activations = random_in(state, 0, llm_choice_info(LLM_CHOICE_ACTIVATIONS)->n_values - 1);
+	unsigned int n = random_in(state, 2, 40), chunk = random_in(state, 2, 24),
+		     threads = random_in(state, 1, 3);
+	enum llm_activations activations =
+		random_in(state, 0, llm_choice_info(LLM_CHOICE_ACTIVATIONS)->n_values - 1);
 	double *want = malloc((size_t)n * c->n_vocab * sizeof(*want));
 	bool clear;
 	struct tiny_model t;
@@ -143,7 +157,8 @@ static bool check_model(struct tiny_config *c, enum llm_placement placement, enu
 	tiny_create(&t, c, random_u64(state));
 	for (unsigned int i = 0; i < n; i++)
 		ids[i] = (int32_t)random_in(state, 0, c->n_vocab - 1);
-	clear = tiny_forward(&t, ids, n, weights, activations, want) > TIE || weights == LLM_WEIGHTS_F32;
+	clear = tiny_forward(&t, ids, n, weights, activations, want) > TIE ||
+		weights == LLM_WEIGHTS_F32;
 	if (clear)
 		check_engine(&t, placement, weights, activations, ids, n, threads, chunk, want);
 	tiny_free(&t);
@@ -151,9 +166,11 @@ static bool check_model(struct tiny_config *c, enum llm_placement placement, enu
 	return clear;
 }
 
-static void check_arch(const char *arch, enum llm_placement placement, enum llm_weights weights, int models)
+static void check_arch(const char *arch, enum llm_placement placement, enum llm_weights weights,
+		       int models)
 {
-	uint64_t state = seed ^ (uint64_t)placement << 32 ^ (uint64_t)weights << 40 ^ (uint64_t)arch[strlen(arch) - 1];
+	uint64_t state = seed ^ (uint64_t)placement << 32 ^ (uint64_t)weights << 40 ^
+			 (uint64_t)arch[strlen(arch) - 1];
 
 	for (int i = 0, drawn = 0; i < models; drawn++) {
 		struct tiny_config c = random_config(arch, &state);
@@ -215,7 +232,7 @@ static void test_w4a16_equals_float_arithmetic(void **s)
 	check_arch("qwen3", LLM_PLACE_FINE, LLM_WEIGHTS_W4A16, 2);
 }
 
-/* ---- files that are no models ------------------------------------------------------------------------------------- */
+/* ---- files that are no models ---------------------------------------------------------------- */
 
 static const struct tiny_config plain = {
 	.arch = "llama",
@@ -236,14 +253,16 @@ static const struct tiny_config plain = {
 /* Opening fails with @err and a line that has all of the words. */
 static void expect_refusal(struct tiny_model *t, int err, const char *word, const char *word2)
 {
-	struct llm_options opts = {
-		.model = tiny_write(t), .choices.placement = LLM_PLACE_CPU, .choices.kv = LLM_KV_F32, .threads = 1
-	};
+	struct llm_options opts = { .model = tiny_write(t),
+				    .choices.placement = LLM_PLACE_CPU,
+				    .choices.kv = LLM_KV_F32,
+				    .threads = 1 };
 	struct llm_engine *engine = (struct llm_engine *)1;
 	int got = llm_engine_open(&opts, &engine);
 
 	if (got != err || !strstr(llm_error(), word) || !strstr(llm_error(), word2))
-		fail_msg("expected %d with '%s' and '%s', got %d: %s", err, word, word2, got, got ? llm_error() : "");
+		fail_msg("expected %d with '%s' and '%s', got %d: %s", err, word, word2, got,
+			 got ? llm_error() : "");
 	assert_null(engine);
 	assert_null(strchr(llm_error(), '\n'));
 	tiny_free(t);
@@ -297,9 +316,10 @@ static void test_absurd_hyperparameters_are_refused_by_name(void **s)
 
 static void test_missing_keys_are_named(void **s)
 {
-	static const char *const keys[] = { ".block_count",	     ".embedding_length",
-					    ".feed_forward_length",  ".context_length",
-					    ".attention.head_count", ".attention.layer_norm_rms_epsilon" };
+	static const char *const keys[] = {
+		".block_count",	   ".embedding_length",	    ".feed_forward_length",
+		".context_length", ".attention.head_count", ".attention.layer_norm_rms_epsilon"
+	};
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
 		struct tiny_model t;
@@ -375,11 +395,14 @@ static void test_every_tensor_of_a_wrong_shape_is_named_with_both_shapes(void **
 			char name[64];
 
 			snprintf(name, sizeof(name), "%s", t.tensors[i].name);
-			/* More rows of token_embd would be a larger vocabulary, which is no error. */
+			/*
+			 * More rows of token_embd would be a larger vocabulary, which is no error.
+			 */
 			if (d == 1 && !strcmp(name, "token_embd.weight"))
 				continue;
 			tiny_drop_tensor(&t, name);
-			tiny_add(&t, name, plain.n_embd + 17 * (d == 1), plain.n_embd + 15 * (d == 0), 0, 1);
+			tiny_add(&t, name, plain.n_embd + 17 * (d == 1),
+				 plain.n_embd + 15 * (d == 0), 0, 1);
 			expect_refusal(&t, -EINVAL, name, "expected [");
 			tiny_create(&t, &plain, seed);
 		}
@@ -408,14 +431,17 @@ static void test_a_vocabulary_larger_than_the_embedding_is_refused(void **s)
 /* Blocks of Q8_0 must not have two heads in them. */
 static void test_heads_that_do_not_fill_blocks_have_no_q8_0_cache(void **s)
 {
-	struct llm_options opts = { .choices.placement = LLM_PLACE_CPU, .choices.kv = LLM_KV_Q8_0, .threads = 1 };
+	struct llm_options opts = { .choices.placement = LLM_PLACE_CPU,
+				    .choices.kv = LLM_KV_Q8_0,
+				    .threads = 1 };
 	struct llm_engine *engine;
 	struct tiny_model t;
 
 	tiny_create(&t, &plain, 7);
 	opts.model = tiny_write(&t);
 	assert_int_equal(llm_engine_open(&opts, &engine), -EINVAL);
-	assert_non_null(strstr(llm_error(), "heads of 8 values; a KV cache of q8_0 needs a multiple of 32"));
+	assert_non_null(strstr(llm_error(),
+			       "heads of 8 values; a KV cache of q8_0 needs a multiple of 32"));
 	tiny_free(&t);
 }
 
@@ -465,7 +491,8 @@ static void test_a_cache_too_large_for_memory_is_refused_with_its_bytes(void **s
 	c.head_dim = c.rot_dim = 1024;
 	c.head_norms = true;
 	tiny_create(&t, &c, seed);
-	engine = open_model(tiny_write(&t), LLM_PLACE_CPU, LLM_WEIGHTS_F32, LLM_ACTIVATIONS_OUTLIERS, 1, 64);
+	engine = open_model(tiny_write(&t), LLM_PLACE_CPU, LLM_WEIGHTS_F32,
+			    LLM_ACTIVATIONS_OUTLIERS, 1, 64);
 	assert_int_equal(llm_session_create(engine, (1u << 24) - 64, &session), -ENOMEM);
 	assert_null(session);
 	assert_non_null(strstr(llm_error(), "4398029733888 bytes"));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Trained models against float64 references: logits, greedy tokens, perplexity. VNPU_DATA=DIR has the F32 files; the
- * embedded Q8_0 file is always there, and its references are those of the F32 file.
+ * Trained models against float64 references: logits, greedy tokens, perplexity.
+ * VNPU_DATA=DIR has the F32 files; the embedded Q8_0 file is always there, and its
+ * references are those of the F32 file.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -67,7 +68,10 @@ static void test_stories260k_in_f32_says_what_the_reference_says(void **state)
 	check_f32(path, refs, "s", 0);
 }
 
-/* Q8_0 rounds weights to about 0.4 % of a block's greatest; logits move by about 1 % of the greatest logit. */
+/*
+ * Q8_0 rounds weights to about 0.4 % of a block's greatest; logits move by about 1
+ * % of the greatest logit.
+ */
 static void test_the_embedded_model_is_near_the_f32_reference(void **state)
 {
 	char path[512];
@@ -85,7 +89,10 @@ static void test_the_embedded_model_is_near_the_f32_reference(void **state)
 	llm_engine_close(engine);
 }
 
-/* W8A8 of the embedded file: logits within 8 % of the greatest one of float64, and mostly the same next token. */
+/*
+ * W8A8 of the embedded file: logits within 8 % of the greatest one of float64, and
+ * mostly the same next token.
+ */
 static void check_w8a8(enum llm_placement placement)
 {
 	char path[512];
@@ -100,15 +107,18 @@ static void check_w8a8(enum llm_placement placement)
 		ref_load_docs6m(&ref, p);
 		ref_eval(s, ref.ids, ref.n_ids);
 		error = ref_error(llm_session_logits(s), ref.last, ref.n_vocab);
-		print_message("%s p%d: error %.3g\n", llm_choice_name(LLM_CHOICE_PLACEMENT, placement), p, error);
+		print_message("%s p%d: error %.3g\n",
+			      llm_choice_name(LLM_CHOICE_PLACEMENT, placement), p, error);
 		assert_true(error < 0.08);
 		for (size_t i = 0; i < ref.n_greedy; i++, all++) {
-			same += llm_argmax(llm_session_logits(s), (unsigned int)ref.n_vocab) == ref.greedy[i];
+			same += llm_argmax(llm_session_logits(s), (unsigned int)ref.n_vocab) ==
+				ref.greedy[i];
 			ref_eval(s, &ref.greedy[i], 1);
 		}
 		llm_session_free(s);
 	}
-	print_message("%s: %zu of %zu next tokens are the reference's\n", llm_choice_name(LLM_CHOICE_PLACEMENT, placement), same, all);
+	print_message("%s: %zu of %zu next tokens are the reference's\n",
+		      llm_choice_name(LLM_CHOICE_PLACEMENT, placement), same, all);
 	assert_true(same * 100 >= all * 95);
 	llm_engine_close(engine);
 }
@@ -119,7 +129,7 @@ static void test_w8a8_on_the_npu_is_near_the_f32_reference(void **state)
 	check_w8a8(LLM_PLACE_NPU);
 }
 
-/* ---- perplexity --------------------------------------------------------------------------------------------------- */
+/* ---- perplexity ------------------------------------------------------------------------------ */
 
 #define WINDOW 512
 
@@ -165,7 +175,8 @@ static double perplexity(const char *file, enum llm_placement placement, size_t 
 	assert_non_null(f);
 	bytes = fread(text, 1, sizeof(text), f);
 	fclose(f);
-	n = (size_t)llm_tokenize(engine, text, bytes, LLM_TOKENIZE_BOS, ids, sizeof(ids) / sizeof(ids[0]));
+	n = (size_t)llm_tokenize(engine, text, bytes, LLM_TOKENIZE_BOS, ids,
+				 sizeof(ids) / sizeof(ids[0]));
 	assert_int_equal(n, 84149);
 	sc.n_vocab = llm_engine_info(engine)->n_vocab;
 	for (size_t w = 0; w + WINDOW <= n && w < windows * WINDOW; w += WINDOW) {
@@ -186,10 +197,12 @@ static void test_w8a8_costs_less_than_one_percent_of_perplexity(void **state)
 	static const char *const files[] = { "docs6m-f32.gguf", "docs6m-q8_0.gguf" };
 
 	for (int i = 0; i < 2; i++) {
-		double cpu = perplexity(files[i], LLM_PLACE_CPU, 8), fine = perplexity(files[i], LLM_PLACE_FINE, 8);
+		double cpu = perplexity(files[i], LLM_PLACE_CPU, 8),
+		       fine = perplexity(files[i], LLM_PLACE_FINE, 8);
 		double npu = perplexity(files[i], LLM_PLACE_NPU, 8);
 
-		print_message("%s, 8 windows: cpu f32 %.4f, fine w8a8 %.4f, npu w8a8 %.4f\n", files[i], cpu, fine, npu);
+		print_message("%s, 8 windows: cpu f32 %.4f, fine w8a8 %.4f, npu w8a8 %.4f\n",
+			      files[i], cpu, fine, npu);
 		assert_true(fabs(fine / cpu - 1) < 0.01);
 		assert_true(fabs(npu / cpu - 1) < 0.01);
 	}

@@ -18,7 +18,7 @@ static char model[512];
 static const enum llm_placement placements[] = { LLM_PLACE_CPU, LLM_PLACE_FINE, LLM_PLACE_NPU };
 #define NR_PLACEMENTS 3
 
-/* ---- engines ------------------------------------------------------------------------------------------------------ */
+/* ---- engines --------------------------------------------------------------------------------- */
 
 static void expect_open(const struct llm_options *opts, int err, const char *word)
 {
@@ -33,21 +33,31 @@ static void expect_open(const struct llm_options *opts, int err, const char *wor
 static void test_options_that_do_not_fit_together_are_refused(void **state)
 {
 	expect_open(&(struct llm_options){ 0 }, -EINVAL, "model");
-	expect_open(&(struct llm_options){ .model = model, .choices.placement = LLM_PLACE_CPU, .choices.weights = LLM_WEIGHTS_W8A8 },
+	expect_open(&(struct llm_options){ .model = model,
+					   .choices.placement = LLM_PLACE_CPU,
+					   .choices.weights = LLM_WEIGHTS_W8A8 },
 		    -EINVAL, "w8a8");
-	expect_open(&(struct llm_options){ .model = model, .choices.placement = LLM_PLACE_NPU, .choices.weights = LLM_WEIGHTS_F32 },
+	expect_open(&(struct llm_options){ .model = model,
+					   .choices.placement = LLM_PLACE_NPU,
+					   .choices.weights = LLM_WEIGHTS_F32 },
 		    -EINVAL, "f32");
-	expect_open(&(struct llm_options){ .model = model, .choices.placement = LLM_PLACE_FINE, .choices.weights = LLM_WEIGHTS_F32 },
+	expect_open(&(struct llm_options){ .model = model,
+					   .choices.placement = LLM_PLACE_FINE,
+					   .choices.weights = LLM_WEIGHTS_F32 },
 		    -EINVAL, "f32");
 	expect_open(&(struct llm_options){ .model = model, .choices.placement = 9 }, -EINVAL, "9");
 	expect_open(&(struct llm_options){ .model = model, .choices.kv = 3 }, -EINVAL, "kv 3");
-	expect_open(&(struct llm_options){ .model = model, .choices.weights = LLM_WEIGHTS_F16 }, -ENOTSUP, "f16");
-	expect_open(&(struct llm_options){ .model = model, .profile = "no-such-soc" }, -EINVAL, "no-such-soc");
+	expect_open(&(struct llm_options){ .model = model, .choices.weights = LLM_WEIGHTS_F16 },
+		    -ENOTSUP, "f16");
+	expect_open(&(struct llm_options){ .model = model, .profile = "no-such-soc" }, -EINVAL,
+		    "no-such-soc");
 	expect_open(&(struct llm_options){ .model = model, .chunk = LLM_MAX_CHUNK + 1 }, -EINVAL,
 		    "8193 tokens; at most 8192");
-	expect_open(&(struct llm_options){ .model = model, .threads = 1000000 }, -EINVAL, "1000000");
-	expect_open(&(struct llm_options){ .model = "/nowhere/m.gguf", .choices.placement = LLM_PLACE_CPU }, -ENOENT,
-		    "/nowhere/m.gguf");
+	expect_open(&(struct llm_options){ .model = model, .threads = 1000000 }, -EINVAL,
+		    "1000000");
+	expect_open(&(struct llm_options){ .model = "/nowhere/m.gguf",
+					   .choices.placement = LLM_PLACE_CPU },
+		    -ENOENT, "/nowhere/m.gguf");
 }
 
 static void test_the_engine_describes_its_model(void **state)
@@ -58,10 +68,13 @@ static void test_the_engine_describes_its_model(void **state)
 	assert_string_equal(info->arch, "llama");
 	assert_string_equal(info->type, "llama 5.8M Q8_0");
 	assert_int_equal(info->n_params, 5770496);
-	assert_true(info->n_layer == 6 && info->n_embd == 256 && info->n_head == 8 && info->n_head_kv == 4);
-	assert_true(info->head_dim == 32 && info->n_ff == 768 && info->n_vocab == 4096 && info->n_ctx_train == 512);
+	assert_true(info->n_layer == 6 && info->n_embd == 256 && info->n_head == 8 &&
+		    info->n_head_kv == 4);
+	assert_true(info->head_dim == 32 && info->n_ff == 768 && info->n_vocab == 4096 &&
+		    info->n_ctx_train == 512);
 	assert_true(info->bos == 1 && info->eos == 2 && info->add_bos);
-	assert_true(info->choices.placement == LLM_PLACE_CPU && info->choices.weights == LLM_WEIGHTS_F32);
+	assert_true(info->choices.placement == LLM_PLACE_CPU &&
+		    info->choices.weights == LLM_WEIGHTS_F32);
 	assert_true(info->threads == 3 && info->chunk == 256);
 	assert_null(info->device);
 	assert_null(llm_engine_device(engine));
@@ -99,10 +112,11 @@ static void test_loading_reports_its_progress_and_can_be_stopped(void **state)
 	assert_null(engine);
 }
 
-/* ---- sessions ----------------------------------------------------------------------------------------------------- */
+/* ---- sessions -------------------------------------------------------------------------------- */
 
 /* Logits after the first @n tokens of prompt 4, evaluated in pieces of @piece tokens. */
-static void eval_pieces(struct llm_engine *engine, const struct reference *ref, size_t n, size_t piece, float *logits)
+static void eval_pieces(struct llm_engine *engine, const struct reference *ref, size_t n,
+			size_t piece, float *logits)
 {
 	struct llm_session *s = ref_session(engine, 0);
 
@@ -115,7 +129,8 @@ static void eval_pieces(struct llm_engine *engine, const struct reference *ref, 
 
 static void test_cpu_logits_do_not_depend_on_chunks_or_threads(void **state)
 {
-	static const size_t lengths[] = { 1, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 3 * CHUNK + 5, 200 };
+	static const size_t lengths[] = { 1,	     CHUNK - 1,	    CHUNK, CHUNK + 1,
+					  2 * CHUNK, 3 * CHUNK + 5, 200 };
 	struct llm_engine *a = ref_open(model, LLM_PLACE_CPU, 1, CHUNK);
 	struct llm_engine *b = ref_open(model, LLM_PLACE_CPU, 3, 64);
 	static float want[REF_MAX_VOCAB], got[REF_MAX_VOCAB];
@@ -135,10 +150,14 @@ static void test_cpu_logits_do_not_depend_on_chunks_or_threads(void **state)
 	llm_engine_close(b);
 }
 
-/* The NPU's chunks round activations alike in every row, so a chunk's edge may move nothing but a rounding. */
+/*
+ * The NPU's chunks round activations alike in every row, so a chunk's edge may
+ * move nothing but a rounding.
+ */
 static void test_npu_chunk_edges_do_not_show(void **state)
 {
-	static const size_t lengths[] = { 1, 2, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 3 * CHUNK + 5 };
+	static const size_t lengths[] = { 1,	     2,		CHUNK - 1,    CHUNK,
+					  CHUNK + 1, 2 * CHUNK, 3 * CHUNK + 5 };
 	static float want[REF_MAX_VOCAB], got[REF_MAX_VOCAB];
 	struct reference ref;
 
@@ -170,7 +189,9 @@ static void test_bucketed_graphs_give_what_a_shared_one_gives(void **state)
 	random_begin(__func__);
 	ref_load_docs6m(&ref, 4);
 	for (int p = 1; p < NR_PLACEMENTS; p++) {
-		struct llm_options opts = { .model = model, .choices.placement = placements[p], .chunk = 96 };
+		struct llm_options opts = { .model = model,
+					    .choices.placement = placements[p],
+					    .chunk = 96 };
 		struct llm_engine *bucketed, *shared;
 
 		if (llm_engine_open(&opts, &bucketed))
@@ -186,7 +207,8 @@ static void test_bucketed_graphs_give_what_a_shared_one_gives(void **state)
 			eval_pieces(bucketed, &ref, n, n, got);
 			eval_pieces(shared, &ref, n, n, want);
 			if (memcmp(got, want, ref.n_vocab * sizeof(*got)))
-				fail_msg("placement %d, %zu tokens: other logits", placements[p], n);
+				fail_msg("placement %d, %zu tokens: other logits", placements[p],
+					 n);
 		}
 		llm_engine_close(bucketed);
 		llm_engine_close(shared);
@@ -201,7 +223,8 @@ static void test_npu_results_do_not_depend_on_threads_or_sync(void **state)
 	ref_load_docs6m(&ref, 3);
 	for (int p = 1; p < NR_PLACEMENTS; p++) {
 		for (int i = 0; i < 4; i++) {
-			struct llm_options opts = { .model = model, .choices.placement = placements[p] };
+			struct llm_options opts = { .model = model,
+						    .choices.placement = placements[p] };
 			struct llm_engine *engine;
 			struct llm_session *s;
 
@@ -236,7 +259,8 @@ static void check_fine_and_npu(enum llm_kv kv)
 		ref_eval(a, ref.ids, ref.n_ids);
 		ref_eval(b, ref.ids, ref.n_ids);
 		for (size_t i = 0; i < ref.n_greedy; i++) {
-			assert_memory_equal(llm_session_logits(a), llm_session_logits(b), ref.n_vocab * sizeof(float));
+			assert_memory_equal(llm_session_logits(a), llm_session_logits(b),
+					    ref.n_vocab * sizeof(float));
 			ref_eval(a, &ref.greedy[i], 1);
 			ref_eval(b, &ref.greedy[i], 1);
 		}
@@ -253,11 +277,17 @@ static void test_fine_and_npu_placement_give_the_same_bits(void **state)
 		check_fine_and_npu(kv);
 }
 
-/* Each type of cache has its size, and logits as near to those of F32 as its rounding lets it be. */
+/*
+ * Each type of cache has its size, and logits as near to those of F32 as its rounding lets it be.
+ */
 static void test_narrow_caches_are_smaller_and_near_the_exact_one(void **state)
 {
-	static const double bound[] = { [LLM_KV_F16] = 1e-3, [LLM_KV_F32] = 0, [LLM_KV_Q8_0] = 1.5e-2 };
-	static const uint64_t bytes_of_32[] = { [LLM_KV_F16] = 64, [LLM_KV_F32] = 128, [LLM_KV_Q8_0] = 34 };
+	static const double bound[] = {
+		[LLM_KV_F16] = 1e-3, [LLM_KV_F32] = 0, [LLM_KV_Q8_0] = 1.5e-2
+	};
+	static const uint64_t bytes_of_32[] = {
+		[LLM_KV_F16] = 64, [LLM_KV_F32] = 128, [LLM_KV_Q8_0] = 34
+	};
 	static float want[REF_MAX_VOCAB];
 	const enum llm_kv order[] = { LLM_KV_F32, LLM_KV_F16, LLM_KV_Q8_0 };
 	struct reference ref;
@@ -272,7 +302,8 @@ static void test_narrow_caches_are_smaller_and_near_the_exact_one(void **state)
 
 		assert_int_equal(info->choices.kv, order[i]);
 		llm_session_stats(s, &stats);
-		assert_int_equal(stats.kv_bytes, 2ull * info->n_layer * 256 * (info->n_head_kv * info->head_dim / 32) *
+		assert_int_equal(stats.kv_bytes, 2ull * info->n_layer * 256 *
+							 (info->n_head_kv * info->head_dim / 32) *
 							 bytes_of_32[order[i]]);
 		ref_eval(s, ref.ids, ref.n_ids);
 		if (!i)
@@ -286,11 +317,16 @@ static void test_narrow_caches_are_smaller_and_near_the_exact_one(void **state)
 	}
 }
 
-/* On the virtual clock, after the first @n tokens of prompt 4 in one piece and one token more: the logits and the stats. */
+/*
+ * On the virtual clock, after the first @n tokens of prompt 4 in one piece and one token more:
+ * the logits and the stats.
+ */
 static struct llm_session_stats eval_virtual(enum llm_placement placement, const char *profile,
 					     const struct reference *ref, size_t n, float *logits)
 {
-	struct llm_options opts = { .model = model, .choices.placement = placement, .chunk = CHUNK, .profile = profile };
+	struct llm_options opts = {
+		.model = model, .choices.placement = placement, .chunk = CHUNK, .profile = profile
+	};
 	struct llm_session_stats stats;
 	struct llm_engine *engine;
 	struct llm_session *s;
@@ -335,15 +371,22 @@ static void test_the_virtual_clock_changes_no_result(void **state)
 
 	ref_load_docs6m(&ref, 4);
 	for (int i = 0; i < NR_PLACEMENTS; i++) {
-		struct llm_session_stats wall = eval_virtual(placements[i], NULL, &ref, 3 * CHUNK + 5, want);
-		struct llm_session_stats a = eval_virtual(placements[i], "sd8gen3", &ref, 3 * CHUNK + 5, got);
+		struct llm_session_stats wall =
+			eval_virtual(placements[i], NULL, &ref, 3 * CHUNK + 5, want);
+		struct llm_session_stats a =
+			eval_virtual(placements[i], "sd8gen3", &ref, 3 * CHUNK + 5, got);
 		struct llm_session_stats b;
 
 		assert_memory_equal(got, want, ref.n_vocab * sizeof(*got));
 		assert_int_equal(wall.virtual_clock.ns, 0);
 		assert_true(wall.prefill_ns > 0 && wall.decode_ns > 0);
-		/* On a SoC, whose NPU is slow at floats, placement fine's token is no single graph either. */
-		assert_int_equal(a.npu_jobs, placements[i] == LLM_PLACE_FINE ? a.virtual_clock.launches : wall.npu_jobs);
+		/*
+		 * On a SoC, whose NPU is slow at floats, placement fine's token
+		 * is no single graph either.
+		 */
+		assert_int_equal(a.npu_jobs, placements[i] == LLM_PLACE_FINE
+						     ? a.virtual_clock.launches
+						     : wall.npu_jobs);
 		/* The SoC's time, the same each time, and another on another SoC. */
 		assert_int_equal(a.prefill_ns + a.decode_ns, a.virtual_clock.ns);
 		assert_true(a.prefill_ns > 0 && a.decode_ns > 0);
@@ -383,7 +426,8 @@ static void test_a_token_is_one_job_and_one_submit(void **state)
 		assert_int_equal(after.submits - before.submits, 5);
 		assert_int_equal(after.jobs - before.jobs, 5);
 		llm_session_stats(s, &stats);
-		assert_true(stats.decode_tokens == 5 && stats.decode_ns && stats.prefill_tokens == 4);
+		assert_true(stats.decode_tokens == 5 && stats.decode_ns &&
+			    stats.prefill_tokens == 4);
 		llm_session_free(s);
 		llm_engine_close(engine);
 	}
@@ -432,7 +476,8 @@ static void test_a_context_can_be_filled_to_its_end_and_not_beyond(void **state)
 		assert_memory_equal(llm_session_logits(s), logits, sizeof(logits));
 		assert_int_equal(llm_session_truncate(s, 2 * CHUNK + 2), 0);
 		ref_eval(s, ref.ids + 2 * CHUNK + 2, 1);
-		assert_true(ref_error(llm_session_logits(s), logits, ref.n_vocab) < (p ? 0.03 : 1e-6));
+		assert_true(ref_error(llm_session_logits(s), logits, ref.n_vocab) <
+			    (p ? 0.03 : 1e-6));
 		llm_session_free(s);
 		llm_engine_close(engine);
 	}
@@ -456,7 +501,8 @@ static void test_tokens_after_a_truncation_replace_those_before(void **state)
 		ref_eval(a, ref.ids + 20, 30);
 		ref_eval(b, ref.ids, 20);
 		ref_eval(b, ref.ids + 20, 30);
-		assert_memory_equal(llm_session_logits(a), llm_session_logits(b), ref.n_vocab * sizeof(float));
+		assert_memory_equal(llm_session_logits(a), llm_session_logits(b),
+				    ref.n_vocab * sizeof(float));
 		llm_session_free(a);
 		llm_session_free(b);
 		llm_engine_close(engine);
@@ -479,7 +525,8 @@ static void test_bad_tokens_evaluate_nothing(void **state)
 		for (int i = 0; i < 4; i++) {
 			assert_int_equal(llm_session_eval(s, bad[i], 2), -EINVAL);
 			assert_non_null(strstr(llm_error(), "4096"));
-			assert_int_equal(llm_session_eval_all(s, bad[i], 2, never_called, NULL), -EINVAL);
+			assert_int_equal(llm_session_eval_all(s, bad[i], 2, never_called, NULL),
+					 -EINVAL);
 		}
 		assert_int_equal(llm_session_eval(s, bad[0], 0), -EINVAL);
 		assert_int_equal(llm_session_n_past(s), 0);
@@ -553,11 +600,13 @@ static void test_sessions_of_one_engine_run_in_threads_of_their_own(void **state
 			assert_null(run_greedy(&alone[i]));
 		}
 		for (int i = 0; i < 2; i++)
-			assert_int_equal(pthread_create(&threads[i], NULL, run_greedy, &both[i]), 0);
+			assert_int_equal(pthread_create(&threads[i], NULL, run_greedy, &both[i]),
+					 0);
 		for (int i = 0; i < 2; i++) {
 			pthread_join(threads[i], &failed);
 			assert_null(failed);
-			assert_memory_equal(both[i].greedy, alone[i].greedy, sizeof(alone[i].greedy));
+			assert_memory_equal(both[i].greedy, alone[i].greedy,
+					    sizeof(alone[i].greedy));
 		}
 		llm_engine_close(engine);
 	}

@@ -123,15 +123,12 @@ static void a_waiting_job_s_fence_ends(struct bounded *b, uint32_t depth)
 	npu_job_free(next);
 }
 
-static void
-the_fence_of_a_job_that_waits_in_the_device_signals_in_time_and_the_job_ends_in_its_turn(
-	void **state)
+static void fences_of_jobs_waiting_in_the_device_signal_in_time_jobs_end_in_turn(void **state)
 {
 	a_waiting_job_s_fence_ends(*state, 16);
 }
 
-static void
-the_fence_of_a_job_that_waits_for_room_signals_in_time_and_the_job_ends_in_its_turn(void **state)
+static void fences_of_jobs_waiting_for_room_signal_in_time_jobs_end_in_turn(void **state)
 {
 	a_waiting_job_s_fence_ends(*state, 1);
 }
@@ -288,10 +285,8 @@ static void the_memory_limit_is_half_of_the_host_s_where_nobody_says_another(voi
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		with_bounds(
-			the_fence_of_a_job_that_waits_in_the_device_signals_in_time_and_the_job_ends_in_its_turn),
-		with_bounds(
-			the_fence_of_a_job_that_waits_for_room_signals_in_time_and_the_job_ends_in_its_turn),
+		with_bounds(fences_of_jobs_waiting_in_the_device_signal_in_time_jobs_end_in_turn),
+		with_bounds(fences_of_jobs_waiting_for_room_signal_in_time_jobs_end_in_turn),
 		with_bounds(a_job_that_began_late_and_works_on_is_not_to_blame_when_its_fence_ends),
 		with_bounds(a_job_with_a_fence_that_hangs_is_to_blame),
 		with_bounds(a_job_with_a_fence_and_no_timeout_that_hangs_is_to_blame),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Device calls as uapi/drm/vnpu_accel.h has them, without libnpu's objects in between: every field that must be refused,
- * batches, what a queue bears and remembers. Runs on sim, and with NPU_TRANSPORT=drm on vnpu.ko.
+ * Device calls as uapi/drm/vnpu_accel.h has them, without libnpu's objects in between: every field
+ * that must be refused, batches, what a queue bears and remembers. Runs on sim, and with
+ * NPU_TRANSPORT=drm on vnpu.ko.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -42,14 +43,15 @@ static int calls_teardown(void **state)
 }
 
 /* With one field changed, the call fails with @err. */
-#define REFUSED(request, type, good, field, value, err)                                                      \
-	do {                                                                                                 \
-		type refused_arg = good;                                                                     \
-		int refused_ret;                                                                             \
-		refused_arg.field = (value);                                                                 \
-		refused_ret = transport_ioctl(c->t, request, &refused_arg);                                  \
-		if (refused_ret != (err))                                                                    \
-			fail_msg("%s with %s = %s: %d, not %d", #request, #field, #value, refused_ret, err); \
+#define REFUSED(request, type, good, field, value, err)                                   \
+	do {                                                                              \
+		type refused_arg = good;                                                  \
+		int refused_ret;                                                          \
+		refused_arg.field = (value);                                              \
+		refused_ret = transport_ioctl(c->t, request, &refused_arg);               \
+		if (refused_ret != (err))                                                 \
+			fail_msg("%s with %s = %s: %d, not %d", #request, #field, #value, \
+				 refused_ret, err);                                       \
 	} while (0)
 
 static struct drm_vnpu_job raw_job(struct calls *c)
@@ -65,19 +67,24 @@ static struct drm_vnpu_job raw_job(struct calls *c)
 
 static struct drm_vnpu_obj_array array_of(void *p, uint32_t count, uint32_t stride)
 {
-	return (struct drm_vnpu_obj_array){ .stride = stride, .count = count, .array = (uintptr_t)p };
+	return (struct drm_vnpu_obj_array){ .stride = stride,
+					    .count = count,
+					    .array = (uintptr_t)p };
 }
 
 static int submit(struct calls *c, struct drm_vnpu_job *jobs, uint32_t count)
 {
-	struct drm_vnpu_submit args = { .ctx_id = c->ctx, .jobs = array_of(jobs, count, sizeof(*jobs)) };
+	struct drm_vnpu_submit args = { .ctx_id = c->ctx,
+					.jobs = array_of(jobs, count, sizeof(*jobs)) };
 
 	return transport_ioctl(c->t, DRM_IOCTL_VNPU_SUBMIT, &args);
 }
 
 static int wait_seqno(struct calls *c, uint64_t seqno, int64_t timeout_ns)
 {
-	struct drm_vnpu_wait args = { .queue_id = c->queue, .seqno = seqno, .timeout_ns = timeout_ns };
+	struct drm_vnpu_wait args = { .queue_id = c->queue,
+				      .seqno = seqno,
+				      .timeout_ns = timeout_ns };
 	int ret = transport_ioctl(c->t, DRM_IOCTL_VNPU_WAIT, &args);
 
 	return ret ? ret : args.status;
@@ -164,7 +171,8 @@ static void buffer_calls_refuse_each_wrong_field(void **state)
 	uint32_t ro = bo_new(c, 5000, DRM_VNPU_BO_DEVICE_READ_ONLY);
 
 	REFUSED(DRM_IOCTL_VNPU_BO_CREATE, struct drm_vnpu_bo_create, create, size, 0, -EINVAL);
-	REFUSED(DRM_IOCTL_VNPU_BO_CREATE, struct drm_vnpu_bo_create, create, size, UINT64_MAX, -EINVAL);
+	REFUSED(DRM_IOCTL_VNPU_BO_CREATE, struct drm_vnpu_bo_create, create, size, UINT64_MAX,
+		-EINVAL);
 	REFUSED(DRM_IOCTL_VNPU_BO_CREATE, struct drm_vnpu_bo_create, create, flags, 2, -EINVAL);
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_BO_INFO, &info), -ENOENT);
 	info.handle = ro;
@@ -178,12 +186,15 @@ static void buffer_calls_refuse_each_wrong_field(void **state)
 static void a_status_page_can_only_be_mapped_for_reading(void **state)
 {
 	struct calls *c = *state;
-	struct drm_vnpu_queue_create create = { .ctx_id = c->ctx, .priority = DRM_VNPU_PRIORITY_NORMAL, .depth = 4 };
+	struct drm_vnpu_queue_create create = { .ctx_id = c->ctx,
+						.priority = DRM_VNPU_PRIORITY_NORMAL,
+						.depth = 4 };
 	struct drm_vnpu_queue_destroy destroy = { 0 };
 	void *p;
 
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_QUEUE_CREATE, &create), 0);
-	assert_true(c->t->ops->map(c->t, create.status_offset, 4096, PROT_READ | PROT_WRITE, &p) < 0);
+	assert_true(c->t->ops->map(c->t, create.status_offset, 4096, PROT_READ | PROT_WRITE, &p) <
+		    0);
 	assert_true(c->t->ops->map(c->t, create.status_offset, 8192, PROT_READ, &p) < 0);
 	assert_true(c->t->ops->map(c->t, UINT64_MAX & ~4095ull, 4096, PROT_READ, &p) < 0);
 	assert_int_equal(c->t->ops->map(c->t, create.status_offset, 4096, PROT_READ, &p), 0);
@@ -207,7 +218,8 @@ static void context_calls_refuse_each_wrong_field(void **state)
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_CTX_DESTROY, &destroy), -ENOENT);
 	destroy.pad = 1;
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_CTX_DESTROY, &destroy), -EINVAL);
-	REFUSED(DRM_IOCTL_VNPU_CTX_GET_STATE, struct drm_vnpu_ctx_get_state, get, ctx_id, 0, -ENOENT);
+	REFUSED(DRM_IOCTL_VNPU_CTX_GET_STATE, struct drm_vnpu_ctx_get_state, get, ctx_id, 0,
+		-ENOENT);
 	REFUSED(DRM_IOCTL_VNPU_CTX_GET_STATE, struct drm_vnpu_ctx_get_state, get, pad, 1, -EINVAL);
 }
 
@@ -248,7 +260,8 @@ static void a_device_has_as_many_contexts_as_it_says(void **state)
 #define BIND(c, op) bind_ops(c, op, 1)
 static int bind_ops(struct calls *c, struct drm_vnpu_bind_op *ops, uint32_t count)
 {
-	struct drm_vnpu_vm_bind args = { .ctx_id = c->ctx, .ops = array_of(ops, count, sizeof(*ops)) };
+	struct drm_vnpu_vm_bind args = { .ctx_id = c->ctx,
+					 .ops = array_of(ops, count, sizeof(*ops)) };
 
 	return transport_ioctl(c->t, DRM_IOCTL_VNPU_VM_BIND, &args);
 }
@@ -380,7 +393,8 @@ static void arrays_of_other_strides_are_read_as_the_header_says(void **state)
 {
 	struct calls *c = *state;
 	struct wide_job wide[2] = { { .job = raw_job(c) }, { .job = raw_job(c) } };
-	struct drm_vnpu_submit args = { .ctx_id = c->ctx, .jobs = array_of(wide, 2, sizeof(wide[0])) };
+	struct drm_vnpu_submit args = { .ctx_id = c->ctx,
+					.jobs = array_of(wide, 2, sizeof(wide[0])) };
 
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_SUBMIT, &args), 0);
 	assert_int_equal(wide[1].job.seqno, 2);
@@ -436,7 +450,8 @@ static void submit_refuses_each_wrong_field_and_takes_nothing(void **state)
 	JOB_REFUSED(syncs, array_of(NULL, 1, sizeof(struct drm_vnpu_sync_op)), -EFAULT);
 	JOB_REFUSED(syncs, array_of(jobs, 100000, sizeof(struct drm_vnpu_sync_op)), -EINVAL);
 	JOB_REFUSED(syncs, array_of(jobs, 1, 1), -EINVAL);
-	JOB_REFUSED(syncs, array_of((&(struct drm_vnpu_sync_op){ .handle = 0xffff }), 1, 16), -ENOENT);
+	JOB_REFUSED(syncs, array_of((&(struct drm_vnpu_sync_op){ .handle = 0xffff }), 1, 16),
+		    -ENOENT);
 	JOB_REFUSED(syncs, array_of((&(struct drm_vnpu_sync_op){ .flags = 2 }), 1, 16), -EINVAL);
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_SUBMIT, &args), -ENOENT);
 	args = (struct drm_vnpu_submit){ .ctx_id = c->ctx, .flags = 1 };
@@ -487,7 +502,8 @@ static void jobs_of_a_batch_wait_for_one_another_through_a_syncobj(void **state)
 	struct calls *c = *state;
 	struct npu_context *ctx = c->f->ctx;
 	struct npu_queue *second;
-	struct npu_job *slow = fixture_increment(ctx, 8, 30 * MS), *fast = fixture_increment(ctx, 8, 0);
+	struct npu_job *slow = fixture_increment(ctx, 8, 30 * MS),
+		       *fast = fixture_increment(ctx, 8, 0);
 	struct npu_buffer *a = fixture_floats(ctx, 8, 1), *b = fixture_floats(ctx, 8, 0),
 			  *d = fixture_floats(ctx, 8, 0);
 	struct drm_syncobj_create create = { 0 };
@@ -526,7 +542,9 @@ static void jobs_of_a_batch_wait_for_one_another_through_a_syncobj(void **state)
 	ops[0].flags = DRM_VNPU_SYNC_SIGNAL;
 	ops[1].flags = 0;
 	assert_int_equal(submit(c, jobs, 2), 0);
-	wait = (struct drm_vnpu_wait){ .queue_id = second->id, .seqno = jobs[1].seqno, .timeout_ns = INT64_MAX };
+	wait = (struct drm_vnpu_wait){ .queue_id = second->id,
+				       .seqno = jobs[1].seqno,
+				       .timeout_ns = INT64_MAX };
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_WAIT, &wait), 0);
 	assert_int_equal(wait.status, 0);
 	assert_true(fixture_float(d, 7) == 3);
@@ -664,7 +682,8 @@ static void syncobj_calls_refuse_each_wrong_field(void **state)
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_SYNCOBJ_DESTROY, &destroy), -EINVAL);
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_SYNCOBJ_SIGNAL, &array), -ENOENT);
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_SYNCOBJ_RESET, &array), -ENOENT);
-	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL, &timeline), -ENOENT);
+	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL, &timeline),
+			 -ENOENT);
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_SYNCOBJ_QUERY, &timeline), -ENOENT);
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT, &wait), -ENOENT);
 	create.flags = 0;

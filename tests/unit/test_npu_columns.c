@@ -8,16 +8,22 @@
 
 #include "npu_matrix.h"
 
-/* y [m][ld] from column @c0 on = x [m][k] w^T, of the weights' rows @c0..c0 + n - 1; with a norm behind it or not. */
-static struct npu_job *product(struct fixture *f, uint32_t m, uint32_t n, uint32_t k, uint32_t ld, bool norm)
+/*
+ * y [m][ld] from column @c0 on = x [m][k] w^T, of the weights' rows @c0..c0 + n - 1; with
+ * a norm behind it or not.
+ */
+static struct npu_job *product(struct fixture *f, uint32_t m, uint32_t n, uint32_t k, uint32_t ld,
+			       bool norm)
 {
 	struct npu_graph *g = npu_graph_create("product");
 	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, m, k), *s, *q = npu_quant(g, x, &s);
-	struct npu_tensor *y = npu_matmul_i8(g, q, s, npu_graph_weight(g, "w", NPU_W8_PANEL, n, k), NULL);
+	struct npu_tensor *y =
+		npu_matmul_i8(g, q, s, npu_graph_weight(g, "w", NPU_W8_PANEL, n, k), NULL);
 
 	if (norm) {
-		npu_graph_output_columns(g, "z", npu_rmsnorm(g, y, npu_graph_weight(g, "norm", NPU_F32, 1, n), 1e-5f),
-					 ld);
+		npu_graph_output_columns(
+			g, "z",
+			npu_rmsnorm(g, y, npu_graph_weight(g, "norm", NPU_F32, 1, n), 1e-5f), ld);
 		npu_graph_output_columns(g, "y", y, ld + 3);
 	} else {
 		npu_graph_output_columns(g, "y", y, ld);
@@ -25,15 +31,18 @@ static struct npu_job *product(struct fixture *f, uint32_t m, uint32_t n, uint32
 	return fixture_job(f->ctx, g);
 }
 
-static void bind(struct npu_job *job, const char *name, struct npu_buffer *buf, size_t off, size_t bytes)
+static void bind(struct npu_job *job, const char *name, struct npu_buffer *buf, size_t off,
+		 size_t bytes)
 {
 	npu_ok(npu_job_bind(job, name, buf, off, bytes));
 }
 
 static void cut_round(struct fixture *f)
 {
-	uint32_t m = random_in(1, 40), k = random_in(1, 200), n = 64 * random_in(2, 6), cut = 64 * random_in(1, n / 64 - 1);
-	struct npu_buffer *x = fixture_floats(f->ctx, m * k, 0), *whole = fixture_floats(f->ctx, m * n, 0), *w;
+	uint32_t m = random_in(1, 40), k = random_in(1, 200), n = 64 * random_in(2, 6),
+		 cut = 64 * random_in(1, n / 64 - 1);
+	struct npu_buffer *x = fixture_floats(f->ctx, m * k, 0),
+			  *whole = fixture_floats(f->ctx, m * n, 0), *w;
 	uint32_t ld = n + random_in(0, 5);
 	struct npu_buffer *cols = fixture_floats(f->ctx, m * ld, -7);
 	int8_t *rows = malloc((size_t)n * k);
@@ -57,7 +66,9 @@ static void cut_round(struct fixture *f)
 	/* A binding ends with its last element, which may be the buffer's. */
 	bind(jobs[1], "y", cols, 0, ((size_t)(m - 1) * ld + cut) * 4);
 	bind(jobs[2], "y", cols, cut * 4, ((size_t)(m - 1) * ld + n - cut) * 4);
-	npu_fails(npu_job_bind(jobs[2], "y", cols, cut * 4, ((size_t)(m - 1) * ld + n - cut) * 4 - 1), -ERANGE, "y");
+	npu_fails(
+		npu_job_bind(jobs[2], "y", cols, cut * 4, ((size_t)(m - 1) * ld + n - cut) * 4 - 1),
+		-ERANGE, "y");
 	for (int i = 0; i < 3; i++)
 		npu_ok(fixture_run(f, jobs[i]));
 	a = npu_buffer_data(whole);
@@ -88,8 +99,10 @@ static void operators_read_an_output_whose_rows_are_apart(void **state)
 {
 	uint32_t m = 5, k = 16, n = 64, ld = 80;
 	struct fixture *f = *state;
-	struct npu_buffer *x = fixture_floats(f->ctx, m * k, 0.5f), *norm = fixture_floats(f->ctx, n, 2);
-	struct npu_buffer *y = fixture_floats(f->ctx, m * (ld + 3), -7), *z = fixture_floats(f->ctx, m * ld, -7), *w;
+	struct npu_buffer *x = fixture_floats(f->ctx, m * k, 0.5f),
+			  *norm = fixture_floats(f->ctx, n, 2);
+	struct npu_buffer *y = fixture_floats(f->ctx, m * (ld + 3), -7),
+			  *z = fixture_floats(f->ctx, m * ld, -7), *w;
 	struct npu_job *job = product(f, m, n, k, ld, true);
 	int8_t rows[64 * 16];
 	float scales[64];
@@ -114,8 +127,10 @@ static void operators_read_an_output_whose_rows_are_apart(void **state)
 		assert_true(sum > 1);
 		for (uint32_t c = 0; c < n; c++)
 			assert_true(fabs((double)fixture_float(z, r * ld + c) -
-					 2 * (double)fixture_float(y, r * (ld + 3) + c) / sqrt(sum / n + 1e-5)) < 1e-5);
-		assert_true(fixture_float(z, r * ld + n) == -7 && fixture_float(y, r * (ld + 3) + n) == -7);
+					 2 * (double)fixture_float(y, r * (ld + 3) + c) /
+						 sqrt(sum / n + 1e-5)) < 1e-5);
+		assert_true(fixture_float(z, r * ld + n) == -7 &&
+			    fixture_float(y, r * (ld + 3) + n) == -7);
 	}
 	npu_job_free(job);
 	npu_buffer_free(x);
@@ -137,7 +152,8 @@ static void bad_columns_are_refused(void **state)
 		g = npu_graph_create("g");
 		x = npu_graph_input(g, "x", NPU_F32, 4, 64);
 		assert_null(npu_graph_output_columns(g, "y", npu_silu(g, x), lds[i]));
-		npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "narrower than the output");
+		npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL,
+			  "narrower than the output");
 		npu_graph_free(g);
 	}
 	g = npu_graph_create("g");

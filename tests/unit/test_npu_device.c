@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Devices, contexts, buffers, queues and fences as a program sees them. Runs on sim, and with NPU_TRANSPORT=drm on vnpu.ko.
+ * Devices, contexts, buffers, queues and fences as a program sees them. Runs on sim, and with
+ * NPU_TRANSPORT=drm on vnpu.ko.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -66,7 +67,8 @@ static void the_isa_of_the_simulated_device_can_be_chosen(void **state)
 
 static void a_profile_that_is_named_must_be_there(void **state)
 {
-	struct npu_device_options opts = { .transport = NPU_TRANSPORT_SIM, .profile = "no-such-soc" };
+	struct npu_device_options opts = { .transport = NPU_TRANSPORT_SIM,
+					   .profile = "no-such-soc" };
 	char *kept = getenv("NPU_PROFILE") ? strdup(getenv("NPU_PROFILE")) : NULL;
 	struct npu_device *dev;
 
@@ -127,7 +129,8 @@ static void buffers_are_zeroed_apart_and_as_large_as_wanted(void **state)
 			uint64_t a = npu_buffer_va(bufs[k]), b = npu_buffer_va(bufs[i]);
 
 			assert_true(a + sizes[k] <= b || b + sizes[i] <= a);
-			assert_int_equal(((uint8_t *)npu_buffer_data(bufs[k]))[sizes[k] - 1], k + 1);
+			assert_int_equal(((uint8_t *)npu_buffer_data(bufs[k]))[sizes[k] - 1],
+					 k + 1);
 		}
 	}
 	for (int i = 0; i < 5; i++)
@@ -315,7 +318,8 @@ static void jobs_of_one_queue_share_scratch_memory_that_grows(void **state)
 	}
 	for (int round = 0; round < 3; round++) {
 		for (int i = 0; i < 3; i++)
-			npu_ok(npu_queue_submit(f->queue, &jobs[round % 2 ? 2 - i : i], 1, NULL, &seqno));
+			npu_ok(npu_queue_submit(f->queue, &jobs[round % 2 ? 2 - i : i], 1, NULL,
+						&seqno));
 		npu_ok(npu_queue_wait(f->queue, seqno, NPU_FOREVER, NPU_WAIT_DRIVER));
 		for (int i = 0; i < 3; i++)
 			assert_true(fixture_float(y[i], 999) == 4 * (i + 1));
@@ -343,7 +347,8 @@ static void both_wait_modes_see_the_same_results(void **state)
 		fixture_bind(job, "x", x);
 		fixture_bind(job, "y", y);
 		npu_ok(npu_queue_submit(f->queue, &job, 1, NULL, &seqno));
-		npu_ok(npu_queue_wait(f->queue, seqno, NPU_FOREVER, i % 3 ? NPU_WAIT_FAST : NPU_WAIT_DRIVER));
+		npu_ok(npu_queue_wait(f->queue, seqno, NPU_FOREVER,
+				      i % 3 ? NPU_WAIT_FAST : NPU_WAIT_DRIVER));
 		assert_true(fixture_float(y, 99) == (float)(i + 1));
 		assert_true(npu_queue_completed(f->queue) >= seqno);
 	}
@@ -366,13 +371,17 @@ static void a_fast_wait_for_a_long_job_ends_without_polling_all_along(void **sta
 
 	npu_ok(fixture_run(f, job));
 	npu_ok(fixture_run(f, job));
-	/* The least of several: a busy host, or an emulator's, adds to what a thread seems to have worked. */
+	/*
+	 * The least of several: a busy host, or an emulator's, adds to what a
+	 * thread seems to have worked.
+	 */
 	for (int i = 0; i < 10; i++) {
 		npu_ok(npu_queue_submit(f->queue, &job, 1, NULL, &seqno));
 		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
 		npu_ok(npu_queue_wait(f->queue, seqno, NPU_FOREVER, NPU_WAIT_FAST));
 		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
-		used = (after.tv_sec - before.tv_sec) * 1000000000ll + after.tv_nsec - before.tv_nsec;
+		used = (after.tv_sec - before.tv_sec) * 1000000000ll + after.tv_nsec -
+		       before.tv_nsec;
 		if (used < least)
 			least = used;
 	}
@@ -388,10 +397,12 @@ static void a_wait_that_runs_out_leaves_the_job_alone(void **state)
 
 	npu_ok(npu_queue_submit(f->queue, &job, 1, NULL, &seqno));
 	npu_fails(npu_queue_wait(f->queue, seqno, 0, NPU_WAIT_DRIVER), -ETIMEDOUT, "not done");
-	npu_fails(npu_queue_wait(f->queue, seqno, 2 * MS, NPU_WAIT_DRIVER), -ETIMEDOUT, "not done within 2000 us");
+	npu_fails(npu_queue_wait(f->queue, seqno, 2 * MS, NPU_WAIT_DRIVER), -ETIMEDOUT,
+		  "not done within 2000 us");
 	npu_fails(npu_queue_wait(f->queue, seqno, 2 * MS, NPU_WAIT_FAST), -ETIMEDOUT, "not done");
 	npu_ok(npu_queue_wait(f->queue, seqno, NPU_FOREVER, NPU_WAIT_DRIVER));
-	npu_fails(npu_queue_wait(f->queue, seqno + 1, 0, NPU_WAIT_DRIVER), -EINVAL, "was not submitted");
+	npu_fails(npu_queue_wait(f->queue, seqno + 1, 0, NPU_WAIT_DRIVER), -EINVAL,
+		  "was not submitted");
 	npu_fails(npu_queue_wait(f->queue, 0, 0, NPU_WAIT_FAST), -EINVAL, "was not submitted");
 	npu_job_free(job);
 }
@@ -508,7 +519,8 @@ static void a_binary_fence_orders_two_queues(void **state)
 	struct fixture *f = *state;
 	struct npu_queue *second;
 	struct npu_fence *fence;
-	struct npu_job *slow = fixture_increment(f->ctx, 8, 40 * MS), *fast = fixture_increment(f->ctx, 8, 0);
+	struct npu_job *slow = fixture_increment(f->ctx, 8, 40 * MS),
+		       *fast = fixture_increment(f->ctx, 8, 0);
 	struct npu_buffer *a = fixture_floats(f->ctx, 8, 1), *b = fixture_floats(f->ctx, 8, 0);
 	struct npu_buffer *c = fixture_floats(f->ctx, 8, 0);
 	uint64_t seqno;
@@ -520,11 +532,13 @@ static void a_binary_fence_orders_two_queues(void **state)
 	fixture_bind(fast, "x", b);
 	fixture_bind(fast, "y", c);
 	npu_ok(npu_queue_submit(f->queue, &slow, 1,
-				&(struct npu_submit_syncs){ .signal = &(struct npu_sync){ fence, 0 }, .nr_signal = 1 },
+				&(struct npu_submit_syncs){
+					.signal = &(struct npu_sync){ fence, 0 }, .nr_signal = 1 },
 				NULL));
-	npu_ok(npu_queue_submit(second, &fast, 1,
-				&(struct npu_submit_syncs){ .wait = &(struct npu_sync){ fence, 0 }, .nr_wait = 1 },
-				&seqno));
+	npu_ok(npu_queue_submit(
+		second, &fast, 1,
+		&(struct npu_submit_syncs){ .wait = &(struct npu_sync){ fence, 0 }, .nr_wait = 1 },
+		&seqno));
 	npu_fails(npu_fence_wait(fence, 0, MS), -ETIMEDOUT, "not reached");
 	npu_ok(npu_queue_wait(second, seqno, NPU_FOREVER, NPU_WAIT_DRIVER));
 	assert_true(fixture_float(c, 0) == 3);
@@ -612,10 +626,12 @@ static void waiting_for_a_fence_that_nothing_will_signal_is_refused(void **state
 
 	npu_ok(npu_fence_create(f->dev, false, &fence));
 	wait = (struct npu_sync){ fence, 0 };
-	npu_fails(npu_queue_submit(f->queue, &job, 1, &syncs, &seqno), -EINVAL, "nothing to signal it");
+	npu_fails(npu_queue_submit(f->queue, &job, 1, &syncs, &seqno), -EINVAL,
+		  "nothing to signal it");
 	wait.point = 4;
 	npu_ok(npu_fence_signal(fence, 3));
-	npu_fails(npu_queue_submit(f->queue, &job, 1, &syncs, &seqno), -EINVAL, "nothing to signal it");
+	npu_fails(npu_queue_submit(f->queue, &job, 1, &syncs, &seqno), -EINVAL,
+		  "nothing to signal it");
 	wait.point = 3;
 	npu_ok(npu_queue_submit(f->queue, &job, 1, &syncs, &seqno));
 	/* The refused ones took no number. */
@@ -678,7 +694,8 @@ static void *hammer_main(void *arg)
 			fixture_bind(job, "x", x);
 			fixture_bind(job, "y", y);
 			if (npu_queue_submit(queue, &job, 1, NULL, &seqno) ||
-			    npu_queue_wait(queue, seqno, NPU_FOREVER, i & 1 ? NPU_WAIT_FAST : NPU_WAIT_DRIVER))
+			    npu_queue_wait(queue, seqno, NPU_FOREVER,
+					   i & 1 ? NPU_WAIT_FAST : NPU_WAIT_DRIVER))
 				h->failed = "run";
 			else if (fixture_float(y, n - 1) != (float)(i + 1))
 				h->failed = "result";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What goes wrong in the device: faults, isolation, refused streams, timeouts, and the end of queues and contexts with jobs
- * in flight. Runs on sim, and with NPU_TRANSPORT=drm on vnpu.ko.
+ * What goes wrong in the device: faults, isolation, refused streams, timeouts, and the end of
+ * queues and contexts with jobs in flight. Runs on sim, and with NPU_TRANSPORT=drm on vnpu.ko.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -18,8 +18,10 @@ static struct vnpu_slot *job_slot(struct npu_job *job, uint32_t i)
 static void an_unmapped_operand_faults_with_its_address_and_bans_its_context(void **state)
 {
 	struct fixture *f = *state;
-	struct npu_job *job = fixture_increment(f->ctx, 2000, 0), *good = fixture_increment(f->ctx, 2000, 0);
-	struct npu_buffer *x = fixture_floats(f->ctx, 2000, 0), *y = fixture_floats(f->ctx, 2000, 0), *late;
+	struct npu_job *job = fixture_increment(f->ctx, 2000, 0),
+		       *good = fixture_increment(f->ctx, 2000, 0);
+	struct npu_buffer *x = fixture_floats(f->ctx, 2000, 0),
+			  *y = fixture_floats(f->ctx, 2000, 0), *late;
 	struct npu_context_state st;
 	struct npu_context *other;
 	struct npu_queue *queue;
@@ -36,7 +38,8 @@ static void an_unmapped_operand_faults_with_its_address_and_bans_its_context(voi
 	/* The second page of x's new place is not bound. */
 	job_slot(job, 0)->va = npu_buffer_va(x) + 4096;
 	npu_ok(npu_queue_submit(f->queue, &job, 1, NULL, &seqno));
-	npu_fails(npu_queue_wait(f->queue, seqno, NPU_FOREVER, NPU_WAIT_FAST), -EFAULT, "fault reading address 0x");
+	npu_fails(npu_queue_wait(f->queue, seqno, NPU_FOREVER, NPU_WAIT_FAST), -EFAULT,
+		  "fault reading address 0x");
 	npu_ok(npu_context_state(f->ctx, &st));
 	assert_int_equal(st.state, NPU_CONTEXT_FAULT);
 	assert_int_equal(st.fault_va & ~4095ull, npu_buffer_va(x) + 8192);
@@ -65,7 +68,8 @@ static void an_unmapped_operand_faults_with_its_address_and_bans_its_context(voi
 static void a_fault_cancels_what_is_behind_it_though_nobody_asks(void **state)
 {
 	struct fixture *f = *state;
-	struct npu_job *jobs[2] = { fixture_increment(f->ctx, 64, 0), fixture_sleep(f->ctx, 5000 * MS) };
+	struct npu_job *jobs[2] = { fixture_increment(f->ctx, 64, 0),
+				    fixture_sleep(f->ctx, 5000 * MS) };
 	struct npu_buffer *x = fixture_floats(f->ctx, 64, 0), *y = fixture_floats(f->ctx, 64, 0);
 	struct npu_context_state st;
 	uint64_t seqno;
@@ -74,14 +78,18 @@ static void a_fault_cancels_what_is_behind_it_though_nobody_asks(void **state)
 	fixture_bind(jobs[0], "y", y);
 	job_slot(jobs[0], 0)->va = npu_buffer_va(x) + (1 << 20);
 	npu_ok(npu_queue_submit(f->queue, jobs, 2, NULL, &seqno));
-	/* Nothing but looking at the status page, which is no call to the device; and far less than the second job's time. */
+	/*
+	 * Nothing but looking at the status page, which is no call to the device; and far less
+	 * than the second job's time.
+	 */
 	for (int ms = 0; ms < 2500 && npu_queue_completed(f->queue) < seqno; ms++)
 		usleep(1000);
 	assert_int_equal(npu_queue_completed(f->queue), seqno);
 	npu_ok(npu_context_state(f->ctx, &st));
 	assert_int_equal(st.state, NPU_CONTEXT_FAULT);
 	assert_int_equal(st.seqno, seqno - 1);
-	npu_fails(npu_queue_wait(f->queue, seqno, NPU_FOREVER, NPU_WAIT_DRIVER), -ECANCELED, "canceled");
+	npu_fails(npu_queue_wait(f->queue, seqno, NPU_FOREVER, NPU_WAIT_DRIVER), -ECANCELED,
+		  "canceled");
 	npu_job_free(jobs[0]);
 	npu_job_free(jobs[1]);
 	npu_buffer_free(x);
@@ -114,7 +122,8 @@ static void a_context_cannot_reach_the_memory_of_another(void **state)
 {
 	struct fixture *f = *state;
 	struct npu_context *other;
-	struct npu_buffer *pad, *secret, *x = fixture_floats(f->ctx, 16, 0), *y = fixture_floats(f->ctx, 16, 5);
+	struct npu_buffer *pad, *secret, *x = fixture_floats(f->ctx, 16, 0),
+					 *y = fixture_floats(f->ctx, 16, 5);
 	struct npu_job *job = fixture_increment(f->ctx, 16, 0);
 
 	npu_ok(npu_context_create(f->dev, &other));
@@ -161,7 +170,8 @@ static void a_table_that_the_firmware_refuses_fails_its_job_alone(void **state)
 static void a_job_that_was_freed_can_still_be_asked_about(void **state)
 {
 	struct fixture *f = *state;
-	struct npu_job *bad = fixture_increment(f->ctx, 16, 5 * MS), *job = fixture_sleep(f->ctx, 500 * MS);
+	struct npu_job *bad = fixture_increment(f->ctx, 16, 5 * MS),
+		       *job = fixture_sleep(f->ctx, 500 * MS);
 	struct npu_buffer *x = fixture_floats(f->ctx, 16, 2), *y = fixture_floats(f->ctx, 16, 0);
 	uint64_t seqno;
 
@@ -171,9 +181,11 @@ static void a_job_that_was_freed_can_still_be_asked_about(void **state)
 	job_slot(bad, 0)->va = 4096;
 	npu_ok(npu_queue_submit(f->queue, &bad, 1, NULL, NULL));
 	npu_ok(npu_queue_submit(f->queue, &job, 1, NULL, &seqno));
-	npu_fails(npu_queue_wait(f->queue, seqno, NPU_FOREVER, NPU_WAIT_DRIVER), -ECANCELED, "canceled");
+	npu_fails(npu_queue_wait(f->queue, seqno, NPU_FOREVER, NPU_WAIT_DRIVER), -ECANCELED,
+		  "canceled");
 	npu_job_free(job);
-	npu_fails(npu_queue_wait(f->queue, seqno, NPU_FOREVER, NPU_WAIT_FAST), -ECANCELED, "canceled");
+	npu_fails(npu_queue_wait(f->queue, seqno, NPU_FOREVER, NPU_WAIT_FAST), -ECANCELED,
+		  "canceled");
 	npu_job_free(bad);
 	npu_buffer_free(x);
 	npu_buffer_free(y);
@@ -182,7 +194,8 @@ static void a_job_that_was_freed_can_still_be_asked_about(void **state)
 static void a_job_over_its_timeout_is_stopped_and_the_next_canceled(void **state)
 {
 	struct fixture *f = *state;
-	struct npu_job *stuck = fixture_sleep(f->ctx, 20000 * MS), *next = fixture_sleep(f->ctx, 0), *quick;
+	struct npu_job *stuck = fixture_sleep(f->ctx, 20000 * MS), *next = fixture_sleep(f->ctx, 0),
+		       *quick;
 	struct npu_context_state st;
 	struct npu_context *other;
 	struct npu_queue *queue;
@@ -193,7 +206,8 @@ static void a_job_over_its_timeout_is_stopped_and_the_next_canceled(void **state
 	npu_ok(npu_queue_submit(f->queue, &stuck, 1, NULL, &first));
 	npu_ok(npu_queue_submit(f->queue, &next, 1, NULL, &second));
 	npu_fails(npu_queue_wait(f->queue, first, NPU_FOREVER, NPU_WAIT_DRIVER), -ETIME, "timeout");
-	npu_fails(npu_queue_wait(f->queue, second, NPU_FOREVER, NPU_WAIT_FAST), -ECANCELED, "canceled");
+	npu_fails(npu_queue_wait(f->queue, second, NPU_FOREVER, NPU_WAIT_FAST), -ECANCELED,
+		  "canceled");
 	npu_ok(npu_context_state(f->ctx, &st));
 	assert_int_equal(st.state, NPU_CONTEXT_TIMEDOUT);
 	assert_int_equal(st.seqno, first);
@@ -270,7 +284,9 @@ static void freeing_a_queue_cancels_its_jobs_and_the_fence_still_signals(void **
 	npu_ok(npu_fence_create(f->dev, false, &fence));
 	signal = (struct npu_sync){ fence, 0 };
 	npu_ok(npu_queue_create(f->ctx, NULL, &queue));
-	npu_ok(npu_queue_submit(queue, &job, 1, &(struct npu_submit_syncs){ .signal = &signal, .nr_signal = 1 }, NULL));
+	npu_ok(npu_queue_submit(queue, &job, 1,
+				&(struct npu_submit_syncs){ .signal = &signal, .nr_signal = 1 },
+				NULL));
 	npu_queue_free(queue);
 	npu_ok(npu_fence_wait(fence, 0, NPU_FOREVER));
 	/* The job may be used again elsewhere, and the context is none the worse. */

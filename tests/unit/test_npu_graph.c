@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The compiler: random graphs must give, bit for bit, what their operators give one at a time; commands between two
- * barriers must not touch one another's memory; no barrier may be in vain; results must not depend on the threads.
+ * The compiler: random graphs must give, bit for bit, what their operators give one at a time;
+ * commands between two barriers must not touch one another's memory; no barrier may be in vain;
+ * results must not depend on the threads.
  */
 #include <errno.h>
 
@@ -44,7 +45,10 @@ enum kind {
 	NR_KINDS,
 };
 
-/* Node i makes value i + 2; values 0 and 1 are the inputs. Stores make none: their value is their operand's. */
+/*
+ * Node i makes value i + 2; values 0 and 1 are the inputs. Stores make none: their
+ * value is their operand's.
+ */
 struct node {
 	enum kind kind;
 	unsigned int a, b;
@@ -123,7 +127,8 @@ struct build {
 	int pos;
 };
 
-static struct npu_tensor *build_state(struct build *b, struct npu_tensor **t, const char *name, uint32_t rows)
+static struct npu_tensor *build_state(struct build *b, struct npu_tensor **t, const char *name,
+				      uint32_t rows)
 {
 	if (!*t)
 		*t = npu_graph_state(b->g, name, NPU_F32, rows, COLS);
@@ -137,8 +142,8 @@ static int build_pos(struct build *b)
 	return b->pos;
 }
 
-static struct npu_tensor *build_const(struct build *b, const char *name, unsigned int i, const float *data,
-				      uint32_t cols)
+static struct npu_tensor *build_const(struct build *b, const char *name, unsigned int i,
+				      const float *data, uint32_t cols)
 {
 	char full[32];
 
@@ -148,8 +153,8 @@ static struct npu_tensor *build_const(struct build *b, const char *name, unsigne
 
 static struct npu_tensor *build_attn(struct build *b, struct npu_tensor *x)
 {
-	return npu_attn(b->g, x, build_state(b, &b->k, "k", CTX), build_state(b, &b->v, "v", CTX), HEADS, HEADS, 0.3f,
-			build_pos(b));
+	return npu_attn(b->g, x, build_state(b, &b->k, "k", CTX), build_state(b, &b->v, "v", CTX),
+			HEADS, HEADS, 0.3f, build_pos(b));
 }
 
 static struct npu_tensor *build_matmul(struct build *b, struct npu_tensor *x, enum kind kind)
@@ -172,7 +177,8 @@ static struct npu_tensor *build_requant(struct build *b, struct npu_tensor *x)
 	return npu_dequant(b->g, q, s);
 }
 
-static struct npu_tensor *build_node(struct build *b, unsigned int i, struct npu_tensor *x, struct npu_tensor *y)
+static struct npu_tensor *build_node(struct build *b, unsigned int i, struct npu_tensor *x,
+				     struct npu_tensor *y)
 {
 	struct npu_graph *g = b->g;
 
@@ -192,8 +198,8 @@ static struct npu_tensor *build_node(struct build *b, unsigned int i, struct npu
 	case K_HEAD_NORM:
 		return npu_rmsnorm(g, x, build_const(b, "head", i, b->d->head, DIM), 1e-5f);
 	case K_ROPE:
-		return npu_rope(g, x, build_const(b, "freq", i, b->d->freq, DIM / 2), HEADS, build_pos(b),
-				NPU_ROPE_HALVES);
+		return npu_rope(g, x, build_const(b, "freq", i, b->d->freq, DIM / 2), HEADS,
+				build_pos(b), NPU_ROPE_HALVES);
 	case K_SOFTMAX:
 		return npu_softmax(g, x, 1.5f, NPU_NO_PARAM);
 	case K_MATMUL:
@@ -239,9 +245,11 @@ static struct npu_graph *dag_build(const struct dag *d, bool output[MAX_NODES + 
 	return b.g;
 }
 
-/* Runs a graph that may use any of the dag's inputs, states and outputs: binds those that it has. */
-static void dag_run_image(struct fixture *f, const struct dag *d, const void *image, size_t bytes, struct dag_result *r,
-			  unsigned int first_value)
+/*
+ * Runs a graph that may use any of the dag's inputs, states and outputs: binds those that it has.
+ */
+static void dag_run_image(struct fixture *f, const struct dag *d, const void *image, size_t bytes,
+			  struct dag_result *r, unsigned int first_value)
 {
 	struct {
 		const char *name;
@@ -319,7 +327,10 @@ static struct dag_result *dag_run_naive(struct fixture *f, const struct dag *d)
 		npu_ok(npu_graph_compile(b.g, &image, &bytes));
 		npu_graph_free(b.g);
 		one.nr = 1;
-		/* dag_run_image() finds the result at values[2]: point that at the node's own place. */
+		/*
+		 * dag_run_image() finds the result at values[2]: point that
+		 * at the node's own place.
+		 */
 		struct dag_result *step = dag_result_new(&one);
 
 		memcpy(step->m, r->m, sizeof(r->m));
@@ -336,13 +347,14 @@ static struct dag_result *dag_run_naive(struct fixture *f, const struct dag *d)
 	return r;
 }
 
-static void dag_compare(const struct dag *d, const bool output[MAX_NODES + 2], const struct dag_result *a,
-			const struct dag_result *b)
+static void dag_compare(const struct dag *d, const bool output[MAX_NODES + 2],
+			const struct dag_result *a, const struct dag_result *b)
 {
 	for (unsigned int i = 2; i < d->nr + 2; i++)
 		if (output[i] && memcmp(a->values[i], b->values[i], BYTES))
 			fail_msg("output %u of %u nodes differs", i, d->nr);
-	if (memcmp(a->m, b->m, sizeof(a->m)) || memcmp(a->k, b->k, sizeof(a->k)) || memcmp(a->v, b->v, sizeof(a->v)))
+	if (memcmp(a->m, b->m, sizeof(a->m)) || memcmp(a->k, b->k, sizeof(a->k)) ||
+	    memcmp(a->v, b->v, sizeof(a->v)))
 		fail_msg("a state differs after %u nodes", d->nr);
 }
 
@@ -409,7 +421,10 @@ static void results_do_not_depend_on_the_number_of_threads(void **state)
 	}
 }
 
-/* Operations whose result may take the place of an operand, where the instruction set says "exactly". */
+/*
+ * Operations whose result may take the place of an operand, where the
+ * instruction set says "exactly".
+ */
 static bool works_in_place(uint16_t op)
 {
 	static const uint16_t ops[] = { VNPU_OP_ADD,	 VNPU_OP_MUL,	      VNPU_OP_ACT,
@@ -431,7 +446,8 @@ static void check_in_place(const struct vnpu_cmd *cmd)
 		for (unsigned int k = 0; k < i; k++) {
 			if (!ranges_conflict(&r[i], &r[k]))
 				continue;
-			if (r[i].begin != r[k].begin || r[i].end != r[k].end || r[i].write == r[k].write)
+			if (r[i].begin != r[k].begin || r[i].end != r[k].end ||
+			    r[i].write == r[k].write)
 				fail_msg("%s: %s and %s overlap", isa_op(cmd->op)->name, r[k].field,
 					 r[i].field);
 			if (!works_in_place(cmd->op))
@@ -535,7 +551,8 @@ static unsigned int count_regions(struct npu_graph *g, struct npu_image_info *in
 static void independent_operators_share_a_region(void **state)
 {
 	struct npu_graph *g = npu_graph_create("qkv");
-	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 4, 64), *s, *q = npu_quant(g, x, &s);
+	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 4, 64), *s,
+			  *q = npu_quant(g, x, &s);
 	static const char *const names[] = { "q", "k", "v" };
 	struct npu_image_info info;
 	char w[16];
@@ -545,7 +562,9 @@ static void independent_operators_share_a_region(void **state)
 		snprintf(w, sizeof(w), "w%d", i);
 		npu_graph_output(
 			g, names[i],
-			npu_silu(g, npu_matmul_i8(g, q, s, npu_graph_weight(g, w, NPU_W8_PANEL, 64, 64), NULL)));
+			npu_silu(g, npu_matmul_i8(g, q, s,
+						  npu_graph_weight(g, w, NPU_W8_PANEL, 64, 64),
+						  NULL)));
 	}
 	assert_int_equal(count_regions(g, &info), 3);
 	/* quant, 3 matmuls, 3 silus, 2 barriers, end */
@@ -616,12 +635,15 @@ static void macs_and_bytes_are_counted_exactly(void **state)
 	npu_graph_output(g, "y", npu_silu(g, y));
 	count_regions(g, &info);
 	assert_int_equal(info.macs, 3 * 50 * 70);
-	assert_int_equal(info.bytes_moved, (600 + 156 + 12) + (156 + 12 + npu_w8_bytes(70, 50) + 840) + (840 + 840));
+	assert_int_equal(info.bytes_moved,
+			 (600 + 156 + 12) + (156 + 12 + npu_w8_bytes(70, 50) + 840) + (840 + 840));
 	assert_int_equal(info.nr_symbols, 3);
 
 	g = npu_graph_create("attn");
 	k = npu_graph_state(g, "k", NPU_F32, 10, 8);
-	npu_graph_output(g, "y", npu_attn(g, npu_graph_input(g, "q", NPU_F32, 3, 16), k, k, 4, 2, 1, NPU_NO_PARAM));
+	npu_graph_output(
+		g, "y",
+		npu_attn(g, npu_graph_input(g, "q", NPU_F32, 3, 16), k, k, 4, 2, 1, NPU_NO_PARAM));
 	count_regions(g, &info);
 	/* The last three of ten rows see 8, 9 and 10, in 4 heads of 4, for q k and for p v. */
 	assert_int_equal(info.macs, 2 * 27 * 16);

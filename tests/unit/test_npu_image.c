@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Compiled graphs as files: what is written is read back, binutils read it too, its listing is what it should be, and no
- * sequence of bytes does any harm.
+ * Compiled graphs as files: what is written is read back, binutils read it too, its listing is what
+ * it should be, and no sequence of bytes does any harm.
  */
 #include <elf.h>
 #include <errno.h>
@@ -40,8 +40,8 @@ static void *sample_image(size_t *bytes)
 static void what_is_written_is_read_back(void **state)
 {
 	static const char *const names[] = { "x", "k", "v", "w", "y" };
-	static const uint32_t kinds[] = { NPU_SYMBOL_INPUT, NPU_SYMBOL_STATE, NPU_SYMBOL_STATE, NPU_SYMBOL_WEIGHT,
-					  NPU_SYMBOL_OUTPUT };
+	static const uint32_t kinds[] = { NPU_SYMBOL_INPUT, NPU_SYMBOL_STATE, NPU_SYMBOL_STATE,
+					  NPU_SYMBOL_WEIGHT, NPU_SYMBOL_OUTPUT };
 	const uint64_t sizes[] = { 64, 512, 512, npu_w8_bytes(8, 8), 64 };
 	struct npu_image_info info;
 	struct npu_image img;
@@ -99,9 +99,10 @@ static void the_listing_names_symbols_params_and_operands(void **state)
 		"slot 6 scratch __scratch bytes=",
 		"param 0 pos\n",
 		": copy dst=v src=x rows=2 row_bytes=32 src_stride=32 dst_stride=32 dst_row=pos\n",
-		" x=x inv_freq=__const rows=2 heads=2 head_dim=4 rot_dim=4 ldx=8 ldy=8 mode=halves pos=pos\n",
-		" k=k v=v rows=2 heads=2 kv_heads=2 head_dim=4 ctx_rows=16 ldq=8 ldk=8 ldv=8 ldy=8 scale=0.5 kv=f32 "
+		" x=x inv_freq=__const rows=2 heads=2 head_dim=4 rot_dim=4 ldx=8 ldy=8 mode=halves "
 		"pos=pos\n",
+		" k=k v=v rows=2 heads=2 kv_heads=2 head_dim=4 ctx_rows=16 ldq=8 ldk=8 ldv=8 ldy=8 "
+		"scale=0.5 kv=f32 pos=pos\n",
 		" w=w bias=none m=2 n=8 k=8 lda=8 ldc=8 tile=2x64\n",
 		": barrier\n",
 		": end\n",
@@ -144,7 +145,8 @@ static void narrow_caches_need_version_1_2(void **state)
 		assert_int_equal(img.symbols[1].bytes, sizes[i]);
 		npu_image_release(&img);
 		text = disassemble(image, bytes, NULL);
-		snprintf(line, sizeof(line), ": store dst=k x=x rows=2 cols=32 ldx=32 ld_dst=32 type=%s\n", names[i]);
+		snprintf(line, sizeof(line),
+			 ": store dst=k x=x rows=2 cols=32 ldx=32 ld_dst=32 type=%s\n", names[i]);
 		assert_non_null(strstr(text, line));
 		snprintf(line, sizeof(line), " scale=0.5 kv=%s\n", names[i]);
 		assert_non_null(strstr(text, line));
@@ -164,7 +166,8 @@ static void an_image_says_which_isa_its_operations_need(void **state)
 	size_t bytes;
 	void *image;
 
-	npu_graph_output(g, "y", npu_matmul_w4f(g, x, npu_graph_weight_w4(g, "w", 8, 128, 64), NULL));
+	npu_graph_output(g, "y",
+			 npu_matmul_w4f(g, x, npu_graph_weight_w4(g, "w", 8, 128, 64), NULL));
 	npu_ok(npu_graph_compile(g, &image, &bytes));
 	npu_graph_free(g);
 	npu_ok(npu_image_info(image, bytes, &info));
@@ -177,8 +180,9 @@ static void an_image_says_which_isa_its_operations_need(void **state)
 	text = disassemble(image, bytes, NULL);
 	assert_non_null(strstr(text, "graph w4 isa=1.2 cmds=2 macs=2048 bytes_moved=5440\n"));
 	assert_non_null(strstr(text, "slot 1 weight w w4 [8][128] group=64 bytes=4352\n"));
-	assert_non_null(
-		strstr(text, ": matmul_w4f c=y a=x w=w bias=none m=2 n=8 k=128 group=64 lda=128 ldc=8 tile=2x64\n"));
+	assert_non_null(strstr(
+		text, ": matmul_w4f c=y a=x w=w bias=none m=2 n=8 k=128 group=64 lda=128 ldc=8 "
+		      "tile=2x64\n"));
 	free(text);
 	free(image);
 }
@@ -190,13 +194,14 @@ static void a_listing_for_a_profile_has_the_time_of_each_command(void **state)
 	struct npu_image_info info;
 	size_t bytes, nr = 0;
 	void *image = sample_image(&bytes);
-	char *text = disassemble(image, bytes, "sd8gen3"), *line = strstr(text, "\nprofile sd8gen3 ");
+	char *text = disassemble(image, bytes, "sd8gen3"),
+	     *line = strstr(text, "\nprofile sd8gen3 ");
 
 	npu_ok(npu_image_info(image, bytes, &info));
 	assert_non_null(line);
 	assert_int_equal(sscanf(strstr(line, "launch_ns="),
-				"launch_ns=%llu launch_cycles=%llu device_ns=%llu cycles=%llu", &t[0], &t[1], &t[2],
-				&t[3]),
+				"launch_ns=%llu launch_cycles=%llu device_ns=%llu cycles=%llu",
+				&t[0], &t[1], &t[2], &t[3]),
 			 4);
 	sum_ns = t[0];
 	sum_cycles = t[1];
@@ -214,7 +219,8 @@ static void a_listing_for_a_profile_has_the_time_of_each_command(void **state)
 	assert_int_equal(t[2], info.device_ns);
 	assert_int_equal(t[3], info.device_cycles);
 	free(text);
-	npu_fails(npu_image_disassemble(image, bytes, "no-such-soc", stderr), -ENOENT, "profile no-such-soc");
+	npu_fails(npu_image_disassemble(image, bytes, "no-such-soc", stderr), -ENOENT,
+		  "profile no-such-soc");
 	free(image);
 }
 
@@ -297,7 +303,8 @@ static Elf64_Shdr *section(void *image, const char *name)
 	Elf64_Shdr *shdrs = (Elf64_Shdr *)((uint8_t *)image + ehdr->e_shoff);
 
 	for (unsigned int i = 1; i < ehdr->e_shnum; i++)
-		if (!strcmp((char *)image + shdrs[ehdr->e_shstrndx].sh_offset + shdrs[i].sh_name, name))
+		if (!strcmp((char *)image + shdrs[ehdr->e_shstrndx].sh_offset + shdrs[i].sh_name,
+			    name))
 			return &shdrs[i];
 	fail_msg("no section %s", name);
 	return NULL;
@@ -614,7 +621,9 @@ static void no_truncated_image_is_accepted(void **state)
 	free(image);
 }
 
-/* Whatever is accepted must load and list without harm; the firmware may refuse it, and may fault. */
+/*
+ * Whatever is accepted must load and list without harm; the firmware may refuse it, and may fault.
+ */
 static void mutated_images_do_no_harm(void **state)
 {
 	struct fixture *f = *state;
@@ -646,7 +655,8 @@ static void mutated_images_do_no_harm(void **state)
 			}
 		}
 		if (npu_image_disassemble(copy, bytes, NULL, null)) {
-			assert_int_equal(npu_image_disassemble(copy, bytes, "sd8gen3", null), -EINVAL);
+			assert_int_equal(npu_image_disassemble(copy, bytes, "sd8gen3", null),
+					 -EINVAL);
 			continue;
 		}
 		accepted++;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * A client that tries to reach what is not its own: its jobs get operands at every kind of address, behind libnpu's back,
- * while another context holds secrets at all addresses around. It sees a fault with the address, or a refusal, and its own
- * zeros; the secrets stay what they were. Runs on sim, and with NPU_TRANSPORT=drm on vnpu.ko.
+ * A client that tries to reach what is not its own: its jobs get operands at every kind of address,
+ * behind libnpu's back, while another context holds secrets at all addresses around. It sees a
+ * fault with the address, or a refusal, and its own zeros; the secrets stay what they were. Runs on
+ * sim, and with NPU_TRANSPORT=drm on vnpu.ko.
  */
 #include <errno.h>
 
@@ -12,7 +13,10 @@
 #define SECRET 1234.5f
 #define FLOATS 1024 /* a page */
 
-/* Buffers of somebody else, whose addresses begin where this context's do and go on where it has nothing. */
+/*
+ * Buffers of somebody else, whose addresses begin where this context's do and go
+ * on where it has nothing.
+ */
 struct victim {
 	struct npu_context *ctx;
 	struct npu_buffer *buf[8];
@@ -50,10 +54,11 @@ enum outcome {
 };
 
 /*
- * One job y = x + 1 of a page, in a context of its own, with operand @slot (0: x, 1: y) at @va instead. @page is where it
- * must fault.
+ * One job y = x + 1 of a page, in a context of its own, with operand @slot (0: x, 1: y) at @va
+ * instead. @page is where it must fault.
  */
-static void attack(struct fixture *f, struct victim *v, int slot, uint64_t va, enum outcome want, uint64_t page)
+static void attack(struct fixture *f, struct victim *v, int slot, uint64_t va, enum outcome want,
+		   uint64_t page)
 {
 	struct npu_context_state st;
 	struct npu_context *ctx;
@@ -74,7 +79,8 @@ static void attack(struct fixture *f, struct victim *v, int slot, uint64_t va, e
 	npu_ok(npu_queue_submit(queue, &job, 1, NULL, &seqno));
 	ret = npu_queue_wait(queue, seqno, NPU_FOREVER, NPU_WAIT_DRIVER);
 	if (ret != (want == FAULTS ? -EFAULT : -EINVAL))
-		fail_msg("%s at %#llx: %d: %s", slot ? "y" : "x", (unsigned long long)va, ret, npu_error());
+		fail_msg("%s at %#llx: %d: %s", slot ? "y" : "x", (unsigned long long)va, ret,
+			 npu_error());
 	npu_ok(npu_context_state(ctx, &st));
 	if (want == FAULTS) {
 		assert_int_equal(st.state, NPU_CONTEXT_FAULT);
@@ -114,7 +120,8 @@ static void addresses_of_nobody_and_of_another_context_fault(void **state)
 		attack(f, &v, slot, 0xf000, FAULTS, 0xf000);
 		/* Another's, at the end, where this context has nothing, and the last page. */
 		attack(f, &v, slot, npu_buffer_va(v.buf[7]), FAULTS, npu_buffer_va(v.buf[7]));
-		attack(f, &v, slot, npu_buffer_va(v.buf[7]) + 15 * 4096, FAULTS, npu_buffer_va(v.buf[7]) + 15 * 4096);
+		attack(f, &v, slot, npu_buffer_va(v.buf[7]) + 15 * 4096, FAULTS,
+		       npu_buffer_va(v.buf[7]) + 15 * 4096);
 		attack(f, &v, slot, va_end(f) - 4096, FAULTS, va_end(f) - 4096);
 	}
 	victim_free(&v);
@@ -149,7 +156,10 @@ static void addresses_beyond_the_aperture_are_refused(void **state)
 	victim_free(&v);
 }
 
-/* The first part of the operand is bound, and may be read or written; the fault tells where it ends. */
+/*
+ * The first part of the operand is bound, and may be read or written; the
+ * fault tells where it ends.
+ */
 static void an_operand_that_straddles_the_end_of_a_binding_faults_there(void **state)
 {
 	struct fixture *f = *state;
@@ -173,7 +183,8 @@ static void an_operand_that_straddles_the_end_of_a_binding_faults_there(void **s
 		fixture_bind(job, "y", b[1]);
 		job_slot(job, slot)->va = npu_buffer_va(last) + 2048;
 		npu_ok(npu_queue_submit(queue, &job, 1, NULL, &seqno));
-		npu_fails(npu_queue_wait(queue, seqno, NPU_FOREVER, NPU_WAIT_DRIVER), -EFAULT, "fault");
+		npu_fails(npu_queue_wait(queue, seqno, NPU_FOREVER, NPU_WAIT_DRIVER), -EFAULT,
+			  "fault");
 		npu_ok(npu_context_state(ctx, &st));
 		assert_int_equal(st.fault_va & ~4095ull, npu_buffer_va(last) + 4096);
 		assert_int_equal(st.fault_write, slot == 1);
@@ -202,7 +213,8 @@ static void new_buffers_never_show_what_others_have_left(void **state)
 		p = npu_buffer_data(buf);
 		for (size_t i = 0; i < BYTES / 8; i++) {
 			if (p[i])
-				fail_msg("round %d: %#llx at %zu", round, (unsigned long long)p[i], i * 8);
+				fail_msg("round %d: %#llx at %zu", round, (unsigned long long)p[i],
+					 i * 8);
 			p[i] = 0x5ec7e75ec7e75ec7ull;
 		}
 		npu_buffer_free(buf);

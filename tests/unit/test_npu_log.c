@@ -85,16 +85,20 @@ static void every_device_call_has_a_line_with_its_fields_and_its_time(void **sta
 		 "^npu: DEV_QUERY \\{type=limits .* max_queue_depth=[0-9]+ .*max_waiting_jobs=256 "
 		 ".*max_timeout_ms=[0-9]+ max_fence_ms=[0-9]+ .*max_bytes_per_user=[0-9]+\\} = "
 		 "0 " US);
-	has_line(text,
-		 "^npu: CTX_CREATE \\{flags=0x0 ctx_id=[0-9]+ va_start=0x[0-9a-f]+ va_range=0x[0-9a-f]+\\} = 0 " US);
-	has_line(text, "^npu: QUEUE_CREATE \\{ctx_id=[0-9]+ priority=1 depth=[0-9]+ flags=0x0 queue_id=[0-9]+ "
-		       "status_offset=0x[0-9a-f]+\\} = 0 " US);
+	has_line(text, "^npu: CTX_CREATE \\{flags=0x0 ctx_id=[0-9]+ va_start=0x[0-9a-f]+ "
+		       "va_range=0x[0-9a-f]+\\} = 0 " US);
+	has_line(text, "^npu: QUEUE_CREATE \\{ctx_id=[0-9]+ priority=1 depth=[0-9]+ flags=0x0 "
+		       "queue_id=[0-9]+ status_offset=0x[0-9a-f]+\\} = 0 " US);
 	has_line(text, "^npu: BO_CREATE \\{size=4096 flags=0x1 handle=[0-9]+\\} = 0 " US);
-	has_line(text, "^npu: BO_INFO \\{handle=[0-9]+ flags=0x1 size=4096 mmap_offset=0x[0-9a-f]+\\} = 0 " US);
-	has_line(text, "^npu: mmap \\{offset=0x[0-9a-f]+ size=4096 prot=rw addr=0x[0-9a-f]+\\} = 0 " US);
 	has_line(text,
-		 "^npu: VM_BIND \\{ctx_id=[0-9]+ flags=0x0 ops=\\[\\{op=map flags=0x1 handle=[0-9]+ bo_offset=0x0 "
-		 "va=0x[0-9a-f]+ size=4096\\}\\]\\} = 0 " US);
+		 "^npu: BO_INFO \\{handle=[0-9]+ flags=0x1 size=4096 mmap_offset=0x[0-9a-f]+\\} = "
+		 "0 " US);
+	has_line(text,
+		 "^npu: mmap \\{offset=0x[0-9a-f]+ size=4096 prot=rw addr=0x[0-9a-f]+\\} = 0 " US);
+	has_line(
+		text,
+		"^npu: VM_BIND \\{ctx_id=[0-9]+ flags=0x0 ops=\\[\\{op=map flags=0x1 handle=[0-9]+ "
+		"bo_offset=0x0 va=0x[0-9a-f]+ size=4096\\}\\]\\} = 0 " US);
 	has_line(text, "^npu: SUBMIT \\{ctx_id=[0-9]+ flags=0x0 count=2 jobs=\\[\\{queue_id=[0-9]+ "
 		       "flags=0x0 "
 		       "cmd_va=0x[0-9a-f]+ cmd_size=56 table_va=0x[0-9a-f]+ table_size=48 "
@@ -102,11 +106,11 @@ static void every_device_call_has_a_line_with_its_fields_and_its_time(void **sta
 		       "seqno=1\\} \\{.* timeout_ms=1234 syncs=\\[\\{signal handle=[0-9]+ "
 		       "timeline_value=9\\}\\] "
 		       "seqno=2\\}\\]\\} = 0 " US);
-	has_line(text,
-		 "^npu: WAIT \\{queue_id=[0-9]+ flags=0x0 seqno=2 timeout_ns=[0-9]+ status=0 epoch=[0-9]+\\} = 0 " US);
+	has_line(text, "^npu: WAIT \\{queue_id=[0-9]+ flags=0x0 seqno=2 timeout_ns=[0-9]+ status=0 "
+		       "epoch=[0-9]+\\} = 0 " US);
 	has_line(text, "^npu: SYNCOBJ_CREATE \\{flags=0x0 handle=[0-9]+\\} = 0 " US);
-	has_line(text, "^npu: SYNCOBJ_TIMELINE_WAIT \\{handles=\\[[0-9]+\\] points=\\[9\\] timeout_nsec=[0-9]+ "
-		       "flags=0x3\\} = 0 " US);
+	has_line(text, "^npu: SYNCOBJ_TIMELINE_WAIT \\{handles=\\[[0-9]+\\] points=\\[9\\] "
+		       "timeout_nsec=[0-9]+ flags=0x3\\} = 0 " US);
 	has_line(text, "^npu: CTX_GET_STATE \\{ctx_id=[0-9]+ state=0x0 fault_va=0x0 .*\\} = 0 " US);
 	has_line(text, "^npu: SYNCOBJ_DESTROY \\{handle=[0-9]+\\} = 0 " US);
 	has_line(text, "^npu: VM_BIND \\{.*op=unmap flags=0x0 handle=0 .*\\} = 0 " US);
@@ -122,9 +126,11 @@ static void a_call_that_fails_shows_its_error_and_no_outputs(void **state)
 	struct fixture *f = *state;
 	struct npu_queue *queue;
 
-	npu_fails(npu_queue_create(f->ctx, &(struct npu_queue_options){ .depth = 3 }, &queue), -EINVAL, "depth 3");
-	has_line(read_log(), "^npu: QUEUE_CREATE \\{ctx_id=[0-9]+ priority=1 depth=3 flags=0x0\\} = -22 "
-			     "\\(Invalid argument\\) " US);
+	npu_fails(npu_queue_create(f->ctx, &(struct npu_queue_options){ .depth = 3 }, &queue),
+		  -EINVAL, "depth 3");
+	has_line(read_log(),
+		 "^npu: QUEUE_CREATE \\{ctx_id=[0-9]+ priority=1 depth=3 flags=0x0\\} = -22 "
+		 "\\(Invalid argument\\) " US);
 }
 
 static void a_line_that_is_too_long_is_cut_with_its_result_kept(void **state)
@@ -177,12 +183,13 @@ static void without_npu_log_nothing_stands_between_libnpu_and_the_device(void **
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(every_device_call_has_a_line_with_its_fields_and_its_time, log_setup,
-						log_teardown),
-		cmocka_unit_test_setup_teardown(a_call_that_fails_shows_its_error_and_no_outputs, log_setup,
-						log_teardown),
-		cmocka_unit_test_setup_teardown(a_line_that_is_too_long_is_cut_with_its_result_kept, log_setup,
-						log_teardown),
+		cmocka_unit_test_setup_teardown(
+			every_device_call_has_a_line_with_its_fields_and_its_time, log_setup,
+			log_teardown),
+		cmocka_unit_test_setup_teardown(a_call_that_fails_shows_its_error_and_no_outputs,
+						log_setup, log_teardown),
+		cmocka_unit_test_setup_teardown(a_line_that_is_too_long_is_cut_with_its_result_kept,
+						log_setup, log_teardown),
 		cmocka_unit_test(an_unknown_kind_of_log_and_a_file_that_cannot_be_are_refused),
 		cmocka_unit_test(without_npu_log_nothing_stands_between_libnpu_and_the_device),
 	};

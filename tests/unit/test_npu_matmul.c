@@ -41,8 +41,8 @@ static void quant_round(struct fixture *f)
 			max = fmax(max, fabs((double)x.f[r * cols + c]));
 		assert_true(fabs((double)scale[r] - max / 127) <= 1e-6 * max);
 		for (uint32_t c = 0; c < cols; c++) {
-			assert_true(fabs(q[r * ld + c] * (double)scale[r] - (double)x.f[r * cols + c]) <=
-				    0.5001 * (double)scale[r]);
+			assert_true(fabs(q[r * ld + c] * (double)scale[r] -
+					 (double)x.f[r * cols + c]) <= 0.5001 * (double)scale[r]);
 			assert_true(x.got[r * cols + c] == (float)q[r * ld + c] * scale[r]);
 		}
 		for (uint32_t c = cols; c < ld; c++)
@@ -64,10 +64,12 @@ static void matmul_round(struct fixture *f, uint32_t m, uint32_t n, uint32_t k, 
 {
 	uint32_t ld = (k + 3) & ~3u;
 	int8_t *a = calloc(m, ld), *w = malloc((size_t)n * k);
-	struct matrix as = matrix_new(m), ws = matrix_new(n), bias = matrix_new(n), c = matrix_new((size_t)m * n);
+	struct matrix as = matrix_new(m), ws = matrix_new(n), bias = matrix_new(n),
+		      c = matrix_new((size_t)m * n);
 	uint8_t *packed = malloc(npu_w8_bytes(n, k));
 	struct npu_graph *g = npu_graph_create("matmul");
-	struct npu_tensor *q = npu_graph_input(g, "a", NPU_S8, m, k), *s = npu_graph_input(g, "a_scale", NPU_F32, m, 1);
+	struct npu_tensor *q = npu_graph_input(g, "a", NPU_S8, m, k),
+			  *s = npu_graph_input(g, "a_scale", NPU_F32, m, 1);
 	struct npu_tensor *wt = npu_graph_weight(g, "w", NPU_W8_PANEL, n, k);
 	struct npu_tensor *b = biased ? npu_graph_weight(g, "bias", NPU_F32, 1, n) : NULL;
 	struct run_binding bindings[] = {
@@ -116,7 +118,8 @@ static void matmul_agrees_with_double_precision_with_and_without_bias(void **sta
 	matmul_round(*state, 1, 1, 1, true);
 	matmul_round(*state, 1, 64, 4, false);
 	for (int i = 0; i < ROUNDS; i++)
-		matmul_round(*state, random_in(1, 30), random_in(1, 300), random_in(1, 200), random_u32() & 1);
+		matmul_round(*state, random_in(1, 30), random_in(1, 300), random_in(1, 200),
+			     random_u32() & 1);
 	/* Many tiles in both directions, and decoding's single row. */
 	matmul_round(*state, 150, 700, 300, true);
 	matmul_round(*state, 1, 2000, 900, false);
@@ -128,9 +131,11 @@ static void matmul_agrees_with_double_precision_with_and_without_bias(void **sta
 static void quant16_round(struct fixture *f)
 {
 	uint32_t rows = random_in(1, 20), cols = random_in(1, 300);
-	struct matrix x = matrix_new((size_t)rows * cols), planes = matrix_new(2 * x.n), scale = matrix_new(2 * rows);
+	struct matrix x = matrix_new((size_t)rows * cols), planes = matrix_new(2 * x.n),
+		      scale = matrix_new(2 * rows);
 	struct npu_graph *g = npu_graph_create("quant16");
-	struct npu_tensor *s, *q = npu_quant16(g, npu_graph_input(g, "x", NPU_F32, rows, cols), &s), *y;
+	struct npu_tensor *s, *q = npu_quant16(g, npu_graph_input(g, "x", NPU_F32, rows, cols), &s),
+			      *y;
 	struct run_binding bindings[] = {
 		{ "x", x.f, NULL, x.n * 4 },
 		{ "planes", NULL, planes.got, planes.n * 4 },
@@ -155,7 +160,8 @@ static void quant16_round(struct fixture *f)
 
 			assert_true(x.got[i] == planes.got[i] + planes.got[x.n + i]);
 			assert_true(fabs((double)x.got[i] - (double)x.f[i]) <=
-				    0.5001 * (double)scale.got[rows + r] + 0x1p-22 * fabs((double)x.f[i]));
+				    0.5001 * (double)scale.got[rows + r] +
+					    0x1p-22 * fabs((double)x.f[i]));
 		}
 	}
 	matrix_free(&x);
@@ -180,7 +186,8 @@ static void planes_that_cannot_be_are_refused(void **state)
 	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "3 rows have no halves");
 	npu_graph_free(g);
 	g = npu_graph_create("deep");
-	assert_null(npu_quant16(g, npu_graph_input(g, "x", NPU_F32, 1, VNPU_MAX_K_I8 + 1), &(struct npu_tensor *){ 0 }));
+	assert_null(npu_quant16(g, npu_graph_input(g, "x", NPU_F32, 1, VNPU_MAX_K_I8 + 1),
+				&(struct npu_tensor *){ 0 }));
 	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "1 x 65537 exceeds");
 	npu_graph_free(g);
 	g = npu_graph_create("nowhere");
@@ -218,7 +225,8 @@ static void w4_make(struct w4 *x, uint32_t m, uint32_t n, uint32_t k, uint32_t g
 		x->scales[i] = (uint16_t)(random_in(0, 1) << 15 | random_in(0x1c00, 0x3000));
 	/* In two steps, as a loader does. */
 	memset(x->packed, 0xa5, bytes);
-	npu_pack_w4(x->packed, n, k, group, n0, n - n0, x->u + (size_t)n0 * k, x->scales + n0 * groups);
+	npu_pack_w4(x->packed, n, k, group, n0, n - n0, x->u + (size_t)n0 * k,
+		    x->scales + n0 * groups);
 	if (n0)
 		npu_pack_w4(x->packed, n, k, group, 0, n0, x->u, x->scales);
 }
@@ -236,11 +244,13 @@ static double w4_weight(const struct w4 *x, uint32_t n, uint32_t k)
 {
 	uint16_t h = x->scales[n * (x->k / x->group) + k / x->group];
 
-	return (x->u[(size_t)n * x->k + k] - 8) * (h >> 15 ? -1 : 1) * ldexp(1024 + (h & 1023), (h >> 10 & 31) - 25);
+	return (x->u[(size_t)n * x->k + k] - 8) * (h >> 15 ? -1 : 1) *
+	       ldexp(1024 + (h & 1023), (h >> 10 & 31) - 25);
 }
 
 /* INT8 rows, or floats if @scale is NULL. */
-static void w4_run(struct fixture *f, struct w4 *x, const int8_t *q, const float *scale, const float *a, bool biased)
+static void w4_run(struct fixture *f, struct w4 *x, const int8_t *q, const float *scale,
+		   const float *a, bool biased)
 {
 	struct npu_graph *g = npu_graph_create("w4");
 	struct npu_tensor *w = npu_graph_weight_w4(g, "w", x->n, x->k, x->group);
@@ -270,7 +280,8 @@ static void w4_run(struct fixture *f, struct w4 *x, const int8_t *q, const float
 
 			for (uint32_t k = 0; k < x->k; k++)
 				sum += w4_weight(x, j, k) *
-				       (scale ? q[i * x->k + k] * (double)scale[i] : (double)a[i * x->k + k]);
+				       (scale ? q[i * x->k + k] * (double)scale[i]
+					      : (double)a[i * x->k + k]);
 			x->c.want[(size_t)i * x->n + j] = sum + (biased ? (double)x->bias.f[j] : 0);
 		}
 	}
@@ -302,7 +313,8 @@ static void matmuls_of_4_bits_agree_with_double_precision(void **state)
 	for (int i = 0; i < ROUNDS; i++) {
 		uint32_t group = 32u << random_in(0, 2);
 
-		w4_round(*state, random_in(1, 30), random_in(1, 200), group * random_in(1, 4), group);
+		w4_round(*state, random_in(1, 30), random_in(1, 200), group * random_in(1, 4),
+			 group);
 	}
 	w4_round(*state, 150, 600, 256, 64);
 	w4_round(*state, 1, 1500, 960, 32);
@@ -310,8 +322,12 @@ static void matmuls_of_4_bits_agree_with_double_precision(void **state)
 
 /* ---- outliers ---- */
 
-/* The weights of @x in double precision, by a row of floats: its products without and with outliers apart. */
-static void outliers_run(struct fixture *f, struct w4 *x, const float *a, const int8_t *w8, const float *w8_scale, bool apart)
+/*
+ * The weights of @x in double precision, by a row of floats: its products without
+ * and with outliers apart.
+ */
+static void outliers_run(struct fixture *f, struct w4 *x, const float *a, const int8_t *w8,
+			 const float *w8_scale, bool apart)
 {
 	struct npu_graph *g = npu_graph_create("outliers");
 	struct npu_tensor *t = npu_graph_input(g, "a", NPU_F32, x->m, x->k), *s, *o, *w, *q;
@@ -325,7 +341,8 @@ static void outliers_run(struct fixture *f, struct w4 *x, const float *a, const 
 
 	if (w8)
 		npu_pack_w8(packed, x->n, x->k, 0, x->n, w8, w8_scale);
-	w = w8 ? npu_graph_weight(g, "w", NPU_W8_PANEL, x->n, x->k) : npu_graph_weight_w4(g, "w", x->n, x->k, x->group);
+	w = w8 ? npu_graph_weight(g, "w", NPU_W8_PANEL, x->n, x->k)
+	       : npu_graph_weight_w4(g, "w", x->n, x->k, x->group);
 	q = apart ? npu_quant_outliers(g, t, &s, &o) : npu_quant(g, t, &s);
 	t = w8 ? npu_matmul_i8(g, q, s, w, NULL) : npu_matmul_w4(g, q, s, w, NULL);
 	npu_graph_output(g, "c", apart ? npu_add_outliers(g, t, o, w) : t);
@@ -365,16 +382,21 @@ static void outliers_round(struct fixture *f, bool w8)
 
 			for (uint32_t c = 0; c < k; c++)
 				sum += (double)a.f[i * k + c] *
-				       (w8 ? q8[(size_t)j * k + c] * (double)w8_scale.f[j] : w4_weight(&x, j, c));
+				       (w8 ? q8[(size_t)j * k + c] * (double)w8_scale.f[j]
+					   : w4_weight(&x, j, c));
 			x.c.want[(size_t)i * n + j] = sum;
 		}
 	outliers_run(f, &x, a.f, w8 ? q8 : NULL, w8_scale.f, false);
 	plain = outliers_error(&x);
 	outliers_run(f, &x, a.f, w8 ? q8 : NULL, w8_scale.f, true);
 	apart = outliers_error(&x);
-	/* Eight values two thousand times as large: with them apart, the others have their bits again. */
+	/*
+	 * Eight values two thousand times as large: with them apart, the
+	 * others have their bits again.
+	 */
 	if (!(apart < plain / 20))
-		fail_msg("%u x %u x %u, %d bits: an error of %g, without outliers %g", m, n, k, w8 ? 8 : 4, apart, plain);
+		fail_msg("%u x %u x %u, %d bits: an error of %g, without outliers %g", m, n, k,
+			 w8 ? 8 : 4, apart, plain);
 	w4_free(&x);
 	matrix_free(&a);
 	matrix_free(&w8_scale);
@@ -396,7 +418,8 @@ static void outliers_that_cannot_be_are_refused(void **state)
 	size_t bytes;
 
 	g = npu_graph_create("deep");
-	assert_null(npu_quant_outliers(g, npu_graph_input(g, "x", NPU_F32, 1, VNPU_MAX_K_I8 + 1), &s, &o));
+	assert_null(npu_quant_outliers(g, npu_graph_input(g, "x", NPU_F32, 1, VNPU_MAX_K_I8 + 1),
+				       &s, &o));
 	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "rows of 65537 exceed 65536");
 	npu_graph_free(g);
 	g = npu_graph_create("nowhere");

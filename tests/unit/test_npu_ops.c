@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Every operator but matmuls (test_npu_matmul.c), built, compiled and run, against its definition in double precision; and what
- * the builder refuses.
+ * Every operator but matmuls (test_npu_matmul.c), built, compiled and run, against its definition
+ * in double precision; and what the builder refuses.
  */
 #include <errno.h>
 #include <math.h>
@@ -34,10 +34,12 @@ static double simple_want(enum simple_op op, double a, double b)
 
 static void simple_round(struct fixture *f, enum simple_op op)
 {
-	static const char *const names[] = { "add", "add row", "mul", "mul row", "silu", "gelu", "glu" };
+	static const char *const names[] = { "add",  "add row", "mul", "mul row",
+					     "silu", "gelu",	"glu" };
 	uint32_t rows = random_in(1, 40), cols = random_in(1, 300);
 	bool row = op == OP_ADD_ROW || op == OP_MUL_ROW;
-	struct matrix a = matrix_new((size_t)rows * cols), b = matrix_new(row ? cols : (size_t)rows * cols);
+	struct matrix a = matrix_new((size_t)rows * cols),
+		      b = matrix_new(row ? cols : (size_t)rows * cols);
 	struct npu_graph *g = npu_graph_create("simple");
 	struct npu_tensor *x = npu_graph_input(g, "a", NPU_F32, rows, cols), *y;
 	struct npu_tensor *z = npu_graph_weight(g, "b", NPU_F32, row ? 1 : rows, cols);
@@ -97,7 +99,8 @@ static void rmsnorm_round(struct fixture *f)
 		for (uint32_t c = 0; c < dim; c++)
 			sum += (double)x.f[r * dim + c] * (double)x.f[r * dim + c];
 		for (uint32_t c = 0; c < dim; c++)
-			x.want[r * dim + c] = x.f[r * dim + c] / sqrt(sum / dim + (double)eps) * (double)w.f[c];
+			x.want[r * dim + c] =
+				x.f[r * dim + c] / sqrt(sum / dim + (double)eps) * (double)w.f[c];
 	}
 	assert_near("rmsnorm", x.got, x.want, x.n, 2e-5);
 	matrix_free(&x);
@@ -113,8 +116,8 @@ static void rmsnorm_agrees_with_double_precision_per_row_and_per_head(void **sta
 
 /* ---- rope ---- */
 
-static void rope_want(struct matrix *x, const float *inv_freq, uint32_t rows, uint32_t heads, uint32_t dim,
-		      uint32_t rot, uint32_t pos, enum npu_rope_mode mode)
+static void rope_want(struct matrix *x, const float *inv_freq, uint32_t rows, uint32_t heads,
+		      uint32_t dim, uint32_t rot, uint32_t pos, enum npu_rope_mode mode)
 {
 	for (size_t i = 0; i < x->n; i++)
 		x->want[i] = x->f[i];
@@ -145,12 +148,13 @@ static void rope_round(struct fixture *f)
 	bool fixed = random_u32() % 4 == 0;
 	int param = npu_graph_param(g, "pos");
 	struct run_param params[] = { { "pos", pos } };
-	struct run_binding bindings[] = { { "x", x.f, NULL, x.n * 4 }, { "y", NULL, x.got, x.n * 4 } };
+	struct run_binding bindings[] = { { "x", x.f, NULL, x.n * 4 },
+					  { "y", NULL, x.got, x.n * 4 } };
 
 	for (uint32_t i = 0; i < rot / 2; i++)
 		freq.f[i] = powf(10000, -2.0f * (float)i / (float)rot);
-	t = npu_rope(g, t, npu_graph_const(g, "inv_freq", freq.f, 1, rot / 2), heads, fixed ? NPU_NO_PARAM : param,
-		     mode);
+	t = npu_rope(g, t, npu_graph_const(g, "inv_freq", freq.f, 1, rot / 2), heads,
+		     fixed ? NPU_NO_PARAM : param, mode);
 	npu_graph_output(g, "y", t);
 	npu_ok(run_graph(f, g, bindings, 2, params, 1));
 	rope_want(&x, freq.f, rows, heads, dim, rot, fixed ? 0 : pos, mode);
@@ -178,7 +182,8 @@ static void softmax_round(struct fixture *f)
 	struct npu_tensor *t = npu_graph_input(g, "x", NPU_F32, rows, cols);
 	int param = npu_graph_param(g, "limit");
 	struct run_param params[] = { { "limit", limit } };
-	struct run_binding bindings[] = { { "x", x.f, NULL, x.n * 4 }, { "y", NULL, x.got, x.n * 4 } };
+	struct run_binding bindings[] = { { "x", x.f, NULL, x.n * 4 },
+					  { "y", NULL, x.got, x.n * 4 } };
 
 	for (size_t i = 0; i < x.n; i++)
 		x.f[i] *= 20;
@@ -194,7 +199,9 @@ static void softmax_round(struct fixture *f)
 			sum += exp((double)scale * (double)x.f[r * cols + c] - max);
 		for (uint32_t c = 0; c < cols; c++)
 			x.want[r * cols + c] =
-				c < seen ? exp((double)scale * (double)x.f[r * cols + c] - max) / sum : 0;
+				c < seen
+					? exp((double)scale * (double)x.f[r * cols + c] - max) / sum
+					: 0;
 	}
 	assert_near("softmax", x.got, x.want, x.n, 1e-5);
 	matrix_free(&x);
@@ -209,8 +216,8 @@ static void softmax_agrees_with_double_precision_with_and_without_a_limit(void *
 
 /* ---- attention ---- */
 
-static void attn_want(struct matrix *q, const float *k, const float *v, uint32_t rows, uint32_t heads,
-		      uint32_t kv_heads, uint32_t dim, uint32_t pos, double scale)
+static void attn_want(struct matrix *q, const float *k, const float *v, uint32_t rows,
+		      uint32_t heads, uint32_t kv_heads, uint32_t dim, uint32_t pos, double scale)
 {
 	double p[512];
 
@@ -222,7 +229,8 @@ static void attn_want(struct matrix *q, const float *k, const float *v, uint32_t
 			for (uint32_t t = 0; t <= pos + r; t++) {
 				p[t] = 0;
 				for (uint32_t d = 0; d < dim; d++)
-					p[t] += (double)q->f[qb + d] * (double)k[(t * kv_heads + kvh) * dim + d];
+					p[t] += (double)q->f[qb + d] *
+						(double)k[(t * kv_heads + kvh) * dim + d];
 				p[t] *= scale;
 				max = fmax(max, p[t]);
 			}
@@ -299,15 +307,20 @@ static struct cache cache_new(enum npu_dtype type, size_t n)
 	return c;
 }
 
-/* Rows from value @at on are the @n of @stored, as near as the type can be to them; all others stay. */
+/*
+ * Rows from value @at on are the @n of @stored, as near as the type can be
+ * to them; all others stay.
+ */
 static void cache_check(struct cache *c, const float *stored, size_t at, size_t n)
 {
 	cache_values(c->values, c->after, c->n, c->type);
 	for (size_t i = 0; i < c->n; i++) {
 		float want = i >= at && i < at + n ? stored[i - at] : c->had[i];
 
-		if (fabs((double)c->values[i] - (double)want) > (i >= at && i < at + n ? cache_error[c->type] : 0))
-			fail_msg("cache: value %zu is %.9g, not %.9g", i, (double)c->values[i], (double)want);
+		if (fabs((double)c->values[i] - (double)want) >
+		    (i >= at && i < at + n ? cache_error[c->type] : 0))
+			fail_msg("cache: value %zu is %.9g, not %.9g", i, (double)c->values[i],
+				 (double)want);
 	}
 }
 
@@ -322,12 +335,16 @@ static void cache_free(struct cache *c)
 /* Stores this step's keys and values, then attends: the reader must see what was stored. */
 static void attn_round(struct fixture *f, enum npu_dtype type)
 {
-	uint32_t rows = random_in(1, 12), kv_heads = random_in(1, 3), heads = kv_heads * random_in(1, 4);
-	uint32_t dim = type == NPU_Q8_0 ? 32 * random_in(1, 3) : random_in(1, 40), ctx = rows + random_in(0, 100);
+	uint32_t rows = random_in(1, 12), kv_heads = random_in(1, 3),
+		 heads = kv_heads * random_in(1, 4);
+	uint32_t dim = type == NPU_Q8_0 ? 32 * random_in(1, 3) : random_in(1, 40),
+		 ctx = rows + random_in(0, 100);
 	uint32_t pos = random_in(0, ctx - rows), kv_dim = kv_heads * dim;
-	struct matrix q = matrix_new((size_t)rows * heads * dim), kn = matrix_new((size_t)rows * kv_dim);
+	struct matrix q = matrix_new((size_t)rows * heads * dim),
+		      kn = matrix_new((size_t)rows * kv_dim);
 	struct matrix vn = matrix_new(kn.n);
-	struct cache k = cache_new(type, (size_t)ctx * kv_dim), v = cache_new(type, (size_t)ctx * kv_dim);
+	struct cache k = cache_new(type, (size_t)ctx * kv_dim),
+		     v = cache_new(type, (size_t)ctx * kv_dim);
 	struct npu_graph *g = npu_graph_create("attn");
 	struct npu_tensor *tq = npu_graph_input(g, "q", NPU_F32, rows, heads * dim);
 	struct npu_tensor *tk = npu_graph_input(g, "kn", NPU_F32, rows, kv_dim);
@@ -373,21 +390,24 @@ static void a_param_out_of_range_fails_the_job_only(void **state)
 {
 	struct fixture *f = *state;
 	struct npu_graph *g = npu_graph_create("store");
-	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 2, 4), *s = npu_graph_state(g, "s", NPU_F32, 8, 4);
+	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 2, 4),
+			  *s = npu_graph_state(g, "s", NPU_F32, 8, 4);
 	float data[8] = { 1, 2, 3, 4, 5, 6, 7, 8 }, got[32];
 	struct run_binding bindings[] = { { "x", data, NULL, 32 }, { "s", NULL, got, 128 } };
 	int row = npu_graph_param(g, "row");
 	struct npu_job *job;
 
 	npu_ok(npu_store_rows(g, x, s, row));
-	npu_fails(run_graph(f, g, bindings, 2, &(struct run_param){ "row", 7 }, 1), -EINVAL, "param is out of range");
+	npu_fails(run_graph(f, g, bindings, 2, &(struct run_param){ "row", 7 }, 1), -EINVAL,
+		  "param is out of range");
 	g = npu_graph_create("store");
-	npu_ok(npu_store_rows(g, npu_graph_input(g, "x", NPU_F32, 2, 4), npu_graph_state(g, "s", NPU_F32, 8, 4),
-			      npu_graph_param(g, "row")));
-	npu_fails(run_graph(f, g, bindings, 2, &(struct run_param){ "row", -1 }, 1), -EINVAL, "param is out of range");
+	npu_ok(npu_store_rows(g, npu_graph_input(g, "x", NPU_F32, 2, 4),
+			      npu_graph_state(g, "s", NPU_F32, 8, 4), npu_graph_param(g, "row")));
+	npu_fails(run_graph(f, g, bindings, 2, &(struct run_param){ "row", -1 }, 1), -EINVAL,
+		  "param is out of range");
 	g = npu_graph_create("store");
-	npu_ok(npu_store_rows(g, npu_graph_input(g, "x", NPU_F32, 2, 4), npu_graph_state(g, "s", NPU_F32, 8, 4),
-			      npu_graph_param(g, "row")));
+	npu_ok(npu_store_rows(g, npu_graph_input(g, "x", NPU_F32, 2, 4),
+			      npu_graph_state(g, "s", NPU_F32, 8, 4), npu_graph_param(g, "row")));
 	npu_ok(run_graph(f, g, bindings, 2, &(struct run_param){ "row", 6 }, 1));
 	assert_memory_equal(got + 24, data, 32);
 	job = fixture_sleep(f->ctx, 0);
@@ -440,9 +460,12 @@ static void operands_of_a_wrong_shape_or_type_are_refused_by_name(void **state)
 	REFUSED(npu_add(g, x, NULL), "add: an operand is missing");
 	REFUSED(npu_silu(g, npu_graph_input(g, "q", NPU_S8, 4, 6)), "silu: 'q' is s8, not f32");
 	REFUSED(npu_rmsnorm(g, x, y, 1e-5f), "rmsnorm: 'y' is 4 x 5, not 1 x 5");
-	REFUSED(npu_rmsnorm(g, x, npu_graph_weight(g, "w", NPU_F32, 1, 4), 1e-5f), "rmsnorm: groups of 4 in rows of 6");
-	REFUSED(npu_rmsnorm(g, x, npu_graph_weight(g, "w", NPU_F32, 1, 6), NAN), "rmsnorm: nan is not a finite");
-	REFUSED(npu_rope(g, x, npu_graph_weight(g, "f", NPU_F32, 1, 2), 2, NPU_NO_PARAM, NPU_ROPE_HALVES),
+	REFUSED(npu_rmsnorm(g, x, npu_graph_weight(g, "w", NPU_F32, 1, 4), 1e-5f),
+		"rmsnorm: groups of 4 in rows of 6");
+	REFUSED(npu_rmsnorm(g, x, npu_graph_weight(g, "w", NPU_F32, 1, 6), NAN),
+		"rmsnorm: nan is not a finite");
+	REFUSED(npu_rope(g, x, npu_graph_weight(g, "f", NPU_F32, 1, 2), 2, NPU_NO_PARAM,
+			 NPU_ROPE_HALVES),
 		"rope: 6 columns in 2 heads with 2 frequencies");
 	REFUSED(npu_rope(g, x, npu_graph_weight(g, "f", NPU_F32, 1, 1), 2, 3, NPU_ROPE_HALVES),
 		"param 3 does not exist");
@@ -451,7 +474,8 @@ static void operands_of_a_wrong_shape_or_type_are_refused_by_name(void **state)
 	REFUSED(npu_glu(g, x, x, 2), "glu: kind 2 is not known");
 	REFUSED(npu_quant(g, x, NULL), "quant: no place for the scales");
 	REFUSED(npu_dequant(g, x, y), "dequant: 'x' is f32, not s8");
-	REFUSED(npu_matmul_i8(g, npu_graph_input(g, "q", NPU_S8, 4, 6), npu_graph_input(g, "qs", NPU_F32, 4, 1),
+	REFUSED(npu_matmul_i8(g, npu_graph_input(g, "q", NPU_S8, 4, 6),
+			      npu_graph_input(g, "qs", NPU_F32, 4, 1),
 			      npu_graph_weight(g, "w", NPU_W8_PANEL, 10, 7), NULL),
 		"matmul: 'w' is 10 x 7, not 10 x 6");
 	REFUSED(npu_graph_weight_w4(g, "w", 10, 96, 64), "w: k = 96 in groups of 64");
@@ -460,28 +484,39 @@ static void operands_of_a_wrong_shape_or_type_are_refused_by_name(void **state)
 	REFUSED(npu_graph_weight(g, "w", NPU_W4_PANEL, 10, 64), "w: k = 64 in groups of 0");
 	REFUSED(npu_matmul_w4f(g, x, npu_graph_weight_w4(g, "w", 10, 32, 32), NULL),
 		"matmul_w4f: 'w' is 10 x 32, not 10 x 6");
-	REFUSED(npu_matmul_w4f(g, x, npu_graph_weight(g, "w", NPU_W8_PANEL, 10, 6), NULL), "'w' is w8, not w4");
-	REFUSED(npu_matmul_w4(g, x, x, npu_graph_weight_w4(g, "w", 10, 32, 32), NULL), "'x' is f32, not s8");
-	REFUSED(npu_matmul_w4(g, npu_graph_input(g, "q", NPU_S8, 4, 32), npu_graph_input(g, "qs", NPU_F32, 4, 1),
+	REFUSED(npu_matmul_w4f(g, x, npu_graph_weight(g, "w", NPU_W8_PANEL, 10, 6), NULL),
+		"'w' is w8, not w4");
+	REFUSED(npu_matmul_w4(g, x, x, npu_graph_weight_w4(g, "w", 10, 32, 32), NULL),
+		"'x' is f32, not s8");
+	REFUSED(npu_matmul_w4(g, npu_graph_input(g, "q", NPU_S8, 4, 32),
+			      npu_graph_input(g, "qs", NPU_F32, 4, 1),
 			      npu_graph_weight_w4(g, "w", 10, 32, 32), x),
 		"matmul_w4: 'x' is 4 x 6, not 1 x 10");
-	REFUSED(npu_graph_weight_wk(g, "w", 10, 64, bits_of(0)), "w: each row wants a width of 1 to 8 bits");
-	REFUSED(npu_graph_weight_wk(g, "w", 10, 64, bits_of(9)), "w: each row wants a width of 1 to 8 bits");
-	REFUSED(npu_graph_weight_wk(g, "w", 10, 64, NULL), "w: each row wants a width of 1 to 8 bits");
+	REFUSED(npu_graph_weight_wk(g, "w", 10, 64, bits_of(0)),
+		"w: each row wants a width of 1 to 8 bits");
+	REFUSED(npu_graph_weight_wk(g, "w", 10, 64, bits_of(9)),
+		"w: each row wants a width of 1 to 8 bits");
+	REFUSED(npu_graph_weight_wk(g, "w", 10, 64, NULL),
+		"w: each row wants a width of 1 to 8 bits");
 	REFUSED(npu_graph_weight_wk(g, "w", 10, 65537, bits_of(4)), "k = 65537 may be 65536");
 	REFUSED(npu_graph_weight_wk(g, "w", 0, 64, bits_of(4)), "w: shape 0 x 64");
 	REFUSED(npu_graph_weight(g, "w", NPU_WK_PANEL, 10, 64), "w: each row wants a width");
-	REFUSED(npu_matmul_wk(g, x, x, npu_graph_weight_wk(g, "w", 10, 6, bits_of(4)), NULL), "'x' is f32, not s8");
-	REFUSED(npu_matmul_wk(g, npu_graph_input(g, "q", NPU_S8, 4, 6), npu_graph_input(g, "qs", NPU_F32, 4, 1),
+	REFUSED(npu_matmul_wk(g, x, x, npu_graph_weight_wk(g, "w", 10, 6, bits_of(4)), NULL),
+		"'x' is f32, not s8");
+	REFUSED(npu_matmul_wk(g, npu_graph_input(g, "q", NPU_S8, 4, 6),
+			      npu_graph_input(g, "qs", NPU_F32, 4, 1),
 			      npu_graph_weight_wk(g, "w", 10, 7, bits_of(4)), NULL),
 		"matmul_wk: 'w' is 10 x 7, not 10 x 6");
-	REFUSED(npu_matmul_wk(g, npu_graph_input(g, "q", NPU_S8, 4, 6), npu_graph_input(g, "qs", NPU_F32, 4, 1),
+	REFUSED(npu_matmul_wk(g, npu_graph_input(g, "q", NPU_S8, 4, 6),
+			      npu_graph_input(g, "qs", NPU_F32, 4, 1),
 			      npu_graph_weight(g, "w", NPU_W8_PANEL, 10, 6), NULL),
 		"matmul_wk: 'w' is w8, not wk");
-	REFUSED(npu_matmul_wk(g, npu_graph_input(g, "q", NPU_S8, 4, 6), npu_graph_input(g, "qs", NPU_F32, 3, 1),
+	REFUSED(npu_matmul_wk(g, npu_graph_input(g, "q", NPU_S8, 4, 6),
+			      npu_graph_input(g, "qs", NPU_F32, 3, 1),
 			      npu_graph_weight_wk(g, "w", 10, 6, bits_of(4)), NULL),
 		"matmul_wk: 'qs' is 3 x 1, not 4 x 1");
-	REFUSED(npu_matmul_wk(g, npu_graph_input(g, "q", NPU_S8, 4, 6), npu_graph_input(g, "qs", NPU_F32, 4, 1),
+	REFUSED(npu_matmul_wk(g, npu_graph_input(g, "q", NPU_S8, 4, 6),
+			      npu_graph_input(g, "qs", NPU_F32, 4, 1),
 			      npu_graph_weight_wk(g, "w", 10, 6, bits_of(4)), x),
 		"matmul_wk: 'x' is 4 x 6, not 1 x 10");
 	REFUSED(npu_attn(g, x, s, s, 4, 2, 1, NPU_NO_PARAM), "attn: q 4 x 6 in 4 heads");
@@ -490,19 +525,24 @@ static void operands_of_a_wrong_shape_or_type_are_refused_by_name(void **state)
 		"attn: 's' is f32, not f16");
 	REFUSED(npu_attn(g, x, npu_graph_input(g, "q", NPU_S8, 8, 6), s, 2, 2, 1, NPU_NO_PARAM),
 		"attn: 'q' is s8, not f32");
-	REFUSED(npu_attn(g, npu_graph_input(g, "q", NPU_F32, 1, 32), npu_graph_state(g, "k", NPU_Q8_0, 8, 32),
+	REFUSED(npu_attn(g, npu_graph_input(g, "q", NPU_F32, 1, 32),
+			 npu_graph_state(g, "k", NPU_Q8_0, 8, 32),
 			 npu_graph_state(g, "v", NPU_Q8_0, 8, 32), 2, 2, 1, NPU_NO_PARAM),
 		"attn: heads of 16 values, with a cache of q8_0 a multiple of 32");
-	REFUSED(npu_graph_state(g, "k", NPU_Q8_0, 8, 48), "k: 48 columns, of q8_0 a multiple of 32");
-	REFUSED(npu_graph_state(g, "k", NPU_S8, 8, 48), "state 'k': type 1 is none of f32, f16 and q8_0");
+	REFUSED(npu_graph_state(g, "k", NPU_Q8_0, 8, 48),
+		"k: 48 columns, of q8_0 a multiple of 32");
+	REFUSED(npu_graph_state(g, "k", NPU_S8, 8, 48),
+		"state 'k': type 1 is none of f32, f16 and q8_0");
 	REFUSED(npu_graph_weight(g, "w", NPU_W8_PANEL, 10, 70000), "w: k = 70000");
 	REFUSED(npu_graph_input(g, "z", NPU_F32, 0, 3), "z: shape 0 x 3");
 	REFUSED(npu_graph_input(g, "__x", NPU_F32, 1, 3), "names with __ are the compiler's");
 	REFUSED(npu_graph_input(g, "a b", NPU_F32, 1, 3), "cannot be printed, or a space");
 	REFUSED(npu_graph_input(g, "", NPU_F32, 1, 3), "a name of 1 to 63 characters");
 	REFUSED(npu_graph_output(g, "o", x), "no result of an operator");
-	REFUSED(npu_graph_output(g, "o", npu_graph_output(g, "p", npu_silu(g, x))), "is an output already");
-	REFUSED(npu_store_rows(g, y, s, NPU_NO_PARAM) ? NULL : x, "store: 4 x 5 does not fit into 's'");
+	REFUSED(npu_graph_output(g, "o", npu_graph_output(g, "p", npu_silu(g, x))),
+		"is an output already");
+	REFUSED(npu_store_rows(g, y, s, NPU_NO_PARAM) ? NULL : x,
+		"store: 4 x 5 does not fit into 's'");
 	REFUSED(npu_store_rows(g, x, x, NPU_NO_PARAM) ? NULL : x, "both what is stored and where");
 	REFUSED(npu_store_rows(g, x, npu_silu(g, x), NPU_NO_PARAM) ? NULL : x, "is no state");
 	REFUSED(npu_sleep(g, 61000000000ull) ? NULL : x, "at most 60 s");
@@ -556,7 +596,8 @@ int main(void)
 		with_device(rmsnorm_agrees_with_double_precision_per_row_and_per_head),
 		with_device(rope_agrees_with_double_precision_in_both_modes),
 		with_device(softmax_agrees_with_double_precision_with_and_without_a_limit),
-		with_device(attention_sees_the_rows_stored_before_it_and_agrees_with_double_precision),
+		with_device(
+			attention_sees_the_rows_stored_before_it_and_agrees_with_double_precision),
 		with_device(a_param_out_of_range_fails_the_job_only),
 		cmocka_unit_test(operands_of_a_wrong_shape_or_type_are_refused_by_name),
 		cmocka_unit_test(the_first_error_of_a_graph_is_the_one_that_is_told),

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The NPU's timing model: the behaviours of HeteroLLM 3.2, and that it is a model of anything at all. */
+/*
+ * The NPU's timing model: the behaviours of HeteroLLM 3.2, and that it is a
+ * model of anything at all.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +24,8 @@ static int setup(void **state)
 	soc = profile_load("sd8gen3", why, sizeof(why));
 	if (!soc)
 		puts(why);
-	seed = getenv("TEST_SEED") ? (unsigned int)strtoul(getenv("TEST_SEED"), NULL, 0) : (unsigned int)time(NULL);
+	seed = getenv("TEST_SEED") ? (unsigned int)strtoul(getenv("TEST_SEED"), NULL, 0)
+				   : (unsigned int)time(NULL);
 	printf("TEST_SEED=%u\n", seed);
 	srand(seed);
 	return !soc;
@@ -38,9 +42,12 @@ static uint64_t any(uint64_t min, uint64_t max)
 	return min + (uint64_t)rand() % (max - min + 1);
 }
 
-static double ns(uint64_t m, uint64_t k, uint64_t n, enum npu_time_type type, enum npu_time_order order)
+static double ns(uint64_t m, uint64_t k, uint64_t n, enum npu_time_type type,
+		 enum npu_time_order order)
 {
-	struct npu_time_matmul op = { .m = m, .k = k, .n = n, .type = type, .order = order, .weight_bits = 4 };
+	struct npu_time_matmul op = {
+		.m = m, .k = k, .n = n, .type = type, .order = order, .weight_bits = 4
+	};
 
 	return npu_time_matmul(&soc->npu, &op).ns;
 }
@@ -49,7 +56,8 @@ static void test_stages_are_as_wide_as_the_array(void **state)
 {
 	for (int i = 0; i < 200; i++) {
 		uint64_t m = any(5, 1000), k = any(1, 5000), n = any(1, 5000);
-		uint64_t up_m = (m + 31) / 32 * 32, up_k = (k + 31) / 32 * 32, up_n = (n + 31) / 32 * 32;
+		uint64_t up_m = (m + 31) / 32 * 32, up_k = (k + 31) / 32 * 32,
+			 up_n = (n + 31) / 32 * 32;
 		enum npu_time_type type = any(0, 1);
 		double t = ns(m, k, n, type, NPU_TIME_WEIGHTS_STATIONARY);
 
@@ -108,7 +116,10 @@ static void test_more_work_never_takes_less(void **state)
 		struct npu_time_matmul b = a;
 		struct npu_cost x, y;
 
-		/* Decoding takes another engine, from which the arrays' minimum is a step down or up. */
+		/*
+		 * Decoding takes another engine, from which the arrays'
+		 * minimum is a step down or up.
+		 */
 		if (a.m <= (uint64_t)soc->npu.gemv_rows)
 			a.m = b.m = (uint64_t)soc->npu.gemv_rows + 1;
 		switch (any(0, 4)) {
@@ -160,12 +171,15 @@ static void test_nothing_is_faster_than_the_peak_or_the_memory(void **state)
 
 static void test_operands_that_do_not_fit_the_chip_are_read_again(void **state)
 {
-	struct npu_time_matmul op = { .m = 8192, .k = 8192, .n = 8192, .type = NPU_TIME_F16, .weight_bits = 16 };
+	struct npu_time_matmul op = {
+		.m = 8192, .k = 8192, .n = 8192, .type = NPU_TIME_F16, .weight_bits = 16
+	};
 	double once = 3.0 * 8192 * 8192 * 2;
 
 	assert_true(npu_time_matmul(&soc->npu, &op).dram_bytes > 2 * once);
 	op.m = 64;
-	assert_true(npu_time_matmul(&soc->npu, &op).dram_bytes == 8192.0 * 8192 * 2 + 2.0 * 64 * 8192 * 2);
+	assert_true(npu_time_matmul(&soc->npu, &op).dram_bytes ==
+		    8192.0 * 8192 * 2 + 2.0 * 64 * 8192 * 2);
 }
 
 static void test_graphs_cost_by_their_size(void **state)
@@ -173,7 +187,8 @@ static void test_graphs_cost_by_their_size(void **state)
 	assert_true(npu_time_build_ns(&soc->npu, 0) == soc->npu.build_ms * 1e6);
 	assert_true(npu_time_build_ns(&soc->npu, 100) > npu_time_build_ns(&soc->npu, 99));
 	assert_true(npu_time_optimize_ns(&soc->npu, 0) == 0);
-	assert_true(npu_time_optimize_ns(&soc->npu, 2000) == 2 * npu_time_optimize_ns(&soc->npu, 1000));
+	assert_true(npu_time_optimize_ns(&soc->npu, 2000) ==
+		    2 * npu_time_optimize_ns(&soc->npu, 1000));
 }
 
 int main(void)

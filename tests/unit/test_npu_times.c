@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What jobs say that they took. Runs on sim, and with NPU_TRANSPORT=drm on vnpu.ko; there, tests that need the device's
- * profile are skipped if it has none.
+ * What jobs say that they took. Runs on sim, and with NPU_TRANSPORT=drm on vnpu.ko; there, tests
+ * that need the device's profile are skipped if it has none.
  */
 #include <errno.h>
 #include <math.h>
@@ -39,7 +39,10 @@ static struct npu_job_times times_of(const struct npu_job *job)
 	return t;
 }
 
-/* Some wall time: none only where the clock goes in steps, as a kernel's does that found no better one than its timer. */
+/*
+ * Some wall time: none only where the clock goes in steps, as a kernel's does that found no
+ * better one than its timer.
+ */
 static void assert_passed(uint64_t wall_ns)
 {
 	struct timespec step;
@@ -66,8 +69,10 @@ static struct npu_job_times run_for_times(struct fixture *f, struct npu_job *job
 static struct npu_job *matmul_job(struct npu_context *ctx, uint32_t m, uint32_t k, uint32_t n)
 {
 	struct npu_graph *g = npu_graph_create("matmul");
-	struct npu_tensor *q = npu_graph_input(g, "q", NPU_S8, m, k), *s = npu_graph_input(g, "s", NPU_F32, m, 1);
-	struct npu_tensor *w = npu_graph_weight(g, "w", NPU_W8_PANEL, n, k), *c = npu_matmul_i8(g, q, s, w, NULL);
+	struct npu_tensor *q = npu_graph_input(g, "q", NPU_S8, m, k),
+			  *s = npu_graph_input(g, "s", NPU_F32, m, 1);
+	struct npu_tensor *w = npu_graph_weight(g, "w", NPU_W8_PANEL, n, k),
+			  *c = npu_matmul_i8(g, q, s, w, NULL);
 	const char *const names[] = { "q", "s", "w", "c" };
 	const struct npu_tensor *const tensors[] = { q, s, w, c };
 	size_t bytes[4];
@@ -101,10 +106,9 @@ static uint64_t matmul_ns(struct fixture *f, uint32_t m, uint32_t k, uint32_t n)
 
 static void a_matmul_takes_its_launch_and_what_the_model_says(void **state)
 {
-	static const uint32_t shapes[][3] = {
-		{ 1, 64, 64 },	   { 1, 512, 1024 }, { 4, 100, 70 },	{ 5, 100, 70 },
-		{ 32, 1024, 256 }, { 33, 256, 96 },  { 128, 768, 256 }, { 256, 70, 1000 }
-	};
+	static const uint32_t shapes[][3] = { { 1, 64, 64 },	 { 1, 512, 1024 },  { 4, 100, 70 },
+					      { 5, 100, 70 },	 { 32, 1024, 256 }, { 33, 256, 96 },
+					      { 128, 768, 256 }, { 256, 70, 1000 } };
 
 	for (unsigned int i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
 		struct npu_time_matmul op = {
@@ -121,11 +125,15 @@ static void a_matmul_takes_its_launch_and_what_the_model_says(void **state)
 	}
 }
 
-/* HeteroLLM 3.2, seen from outside: stages of the array's size, and the order of a product's operands. */
+/*
+ * HeteroLLM 3.2, seen from outside: stages of the array's size, and the order
+ * of a product's operands.
+ */
 static void jobs_show_the_stages_and_the_order_of_the_array(void **state)
 {
 	/* Products enough that the memory is not what takes longest. */
-	uint64_t full = matmul_ns(*state, 64, 512, 512), wide, tall, launch = (uint64_t)(soc->npu.launch_us * 1000);
+	uint64_t full = matmul_ns(*state, 64, 512, 512), wide, tall,
+		 launch = (uint64_t)(soc->npu.launch_us * 1000);
 	uint32_t rows = (uint32_t)soc->npu.row_granule, cols = (uint32_t)soc->npu.array_cols;
 
 	if (64 % rows || 512 % cols) {
@@ -155,7 +163,8 @@ static void device_times_are_the_same_at_every_run_and_wall_times_are_not_theirs
 		assert_int_equal(t.device_cycles, first.device_cycles);
 		assert_passed(t.wall_ns);
 	}
-	assert_true(fabs((double)t.device_cycles - (double)t.device_ns * soc->npu.clock_mhz / 1000) <= 1);
+	assert_true(fabs((double)t.device_cycles -
+			 (double)t.device_ns * soc->npu.clock_mhz / 1000) <= 1);
 	npu_job_free(job);
 }
 
@@ -357,7 +366,8 @@ static void a_job_takes_what_its_image_predicts(void **state)
 	struct fixture *f = *state;
 	struct npu_graph *g = npu_graph_create("block");
 	int pos = npu_graph_param(g, "pos");
-	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 8, 64), *k = npu_graph_state(g, "k", NPU_F32, 40, 64);
+	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 8, 64),
+			  *k = npu_graph_state(g, "k", NPU_F32, 40, 64);
 	struct npu_tensor *w = npu_graph_weight(g, "w", NPU_W8_PANEL, 64, 64), *q, *s;
 	const char *const names[] = { "x", "k", "w", "y" };
 	const size_t sizes[] = { 8 * 64 * 4, 40 * 64 * 4, npu_w8_bytes(64, 64), 8 * 64 * 4 };
@@ -423,7 +433,8 @@ static void a_job_that_fails_has_none_and_not_the_last_ones(void **state)
 	struct fixture *f = *state;
 	struct npu_graph *g = npu_graph_create("store");
 	int row = npu_graph_param(g, "row");
-	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 1, 16), *s = npu_graph_state(g, "s", NPU_F32, 4, 16);
+	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 1, 16),
+			  *s = npu_graph_state(g, "s", NPU_F32, 4, 16);
 	struct npu_buffer *in = fixture_floats(f->ctx, 16, 1), *out = fixture_floats(f->ctx, 64, 0);
 	struct npu_command_times c;
 	struct npu_job_times t;
@@ -522,7 +533,8 @@ static void assert_faults_at(struct fixture *f, uint64_t va, uint64_t size)
 	/* Without an address: the program, which the device may only read. */
 	if (!va)
 		va = npu_buffer_va(job->prog->code);
-	job->slots[table_of(job)->profile_slot] = (struct vnpu_slot){ va, size, VNPU_SLOT_WRITE, 0 };
+	job->slots[table_of(job)->profile_slot] =
+		(struct vnpu_slot){ va, size, VNPU_SLOT_WRITE, 0 };
 	assert_int_equal(fixture_run(&own, job), -EFAULT);
 	npu_ok(npu_context_state(own.ctx, &cs));
 	assert_int_equal(cs.state, NPU_CONTEXT_FAULT);
@@ -556,7 +568,8 @@ static int counting_ioctl(struct transport *t, unsigned long request, void *arg)
 
 	x->nr_calls++;
 	if (!ret && request == DRM_IOCTL_VNPU_DEV_QUERY && q->type == DRM_VNPU_QUERY_DEVICE)
-		((struct drm_vnpu_query_device *)(uintptr_t)q->pointer)->isa_version = 1u << 16 | x->minor;
+		((struct drm_vnpu_query_device *)(uintptr_t)q->pointer)->isa_version =
+			1u << 16 | x->minor;
 	return ret;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * npu-top: what it reads from trees of files that look like /sys and /proc, what it makes of two readings, and the lines
- * that it writes.
+ * npu-top: what it reads from trees of files that look like /sys and /proc, what it makes of two
+ * readings, and the lines that it writes.
  *
  * The sources are part of this test, and time passes when the test says so.
  */
@@ -53,7 +53,8 @@ uint64_t tool_now_ns(void)
 static char root[64];
 
 static void put(const char *text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void put_link(const char *target, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void put_link(const char *target, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /* The place of a new file, with the folders above it. */
 static void make_place(char path[PATH_MAX], const char *fmt, va_list ap)
@@ -146,8 +147,10 @@ static void put_client(int pid, int id, const char *comm, uint64_t busy_ns, unsi
 	char text[512];
 
 	snprintf(text, sizeof(text),
-		 "pos:\t0\nflags:\t02100002\ndrm-driver:\tvnpu\ndrm-client-id:\t%d\ndrm-engine-npu:\t%" PRIu64 " ns\n"
-		 "drm-engine-capacity-npu:\t%u\ndrm-total-memory:\t8 KiB\ndrm-resident-memory:\t4 KiB\n",
+		 "pos:\t0\nflags:\t02100002\ndrm-driver:\tvnpu\ndrm-client-id:\t%d\n"
+		 "drm-engine-npu:\t%" PRIu64 " ns\n"
+		 "drm-engine-capacity-npu:\t%u\ndrm-total-memory:\t8 KiB\n"
+		 "drm-resident-memory:\t4 KiB\n",
 		 id, busy_ns, capacity);
 	put_fd(pid, 3, "accel0", text);
 	put(comm, "/proc/%d/comm", pid);
@@ -164,11 +167,12 @@ static void fdinfo_of_vnpu_is_understood(void **state)
 {
 	struct top_fdinfo info;
 
-	assert_true(top_fdinfo_parse("pos:\t0\nflags:\t02100002\nmnt_id:\t9\nino:\t7\ndrm-driver:\tvnpu\n"
-				     "drm-client-id:\t12\ndrm-engine-npu:\t123456789 ns\ndrm-engine-capacity-npu:\t2\n"
-				     "drm-total-memory:\t3 MiB\ndrm-shared-memory:\t0\ndrm-active-memory:\t0\n"
-				     "drm-resident-memory:\t20 KiB\ndrm-purgeable-memory:\t0\n",
-				     &info));
+	assert_true(top_fdinfo_parse(
+		"pos:\t0\nflags:\t02100002\nmnt_id:\t9\nino:\t7\ndrm-driver:\tvnpu\n"
+		"drm-client-id:\t12\ndrm-engine-npu:\t123456789 ns\ndrm-engine-capacity-npu:\t2\n"
+		"drm-total-memory:\t3 MiB\ndrm-shared-memory:\t0\ndrm-active-memory:\t0\n"
+		"drm-resident-memory:\t20 KiB\ndrm-purgeable-memory:\t0\n",
+		&info));
 	assert_string_equal(info.driver, "vnpu");
 	assert_string_equal(info.pdev, "");
 	assert_int_equal(info.client_id, 12);
@@ -184,11 +188,15 @@ static void fdinfo_of_other_drivers_is_understood(void **state)
 {
 	struct top_fdinfo info;
 
-	/* Another name, an address, capacity before the time, bytes without a unit, several regions. */
-	assert_true(top_fdinfo_parse("drm-driver: amdxdna_accel_driver\ndrm-pdev: 0000:c5:00.1\ndrm-client-id: 5\n"
-				     "drm-engine-capacity-npu-x: 4\ndrm-engine-npu-x: 7 ns\ndrm-engine-copy: 9\n"
-				     "drm-total-cycles-npu-x: 55\ndrm-total-system: 100\ndrm-total-heap: 1 KiB",
-				     &info));
+	/*
+	 * Another name, an address, capacity before the time, bytes without
+	 * a unit, several regions.
+	 */
+	assert_true(top_fdinfo_parse(
+		"drm-driver: amdxdna_accel_driver\ndrm-pdev: 0000:c5:00.1\ndrm-client-id: 5\n"
+		"drm-engine-capacity-npu-x: 4\ndrm-engine-npu-x: 7 ns\ndrm-engine-copy: 9\n"
+		"drm-total-cycles-npu-x: 55\ndrm-total-system: 100\ndrm-total-heap: 1 KiB",
+		&info));
 	assert_string_equal(info.pdev, "0000:c5:00.1");
 	assert_int_equal(info.nr_engines, 2);
 	assert_string_equal(info.engines[0].name, "npu-x");
@@ -203,7 +211,8 @@ static void the_old_name_of_resident_memory_counts_only_alone(void **state)
 {
 	struct top_fdinfo info;
 
-	assert_true(top_fdinfo_parse("drm-driver: a\ndrm-client-id: 1\ndrm-memory-vram: 8 KiB\n", &info));
+	assert_true(top_fdinfo_parse("drm-driver: a\ndrm-client-id: 1\ndrm-memory-vram: 8 KiB\n",
+				     &info));
 	assert_int_equal(info.resident_bytes, 8 << 10);
 	assert_true(top_fdinfo_parse("drm-driver: a\ndrm-client-id: 1\ndrm-memory-vram: 8 KiB\n"
 				     "drm-resident-vram: 4 KiB\n",
@@ -234,11 +243,12 @@ static void lines_that_make_no_sense_are_left_out(void **state)
 {
 	struct top_fdinfo info;
 
-	assert_true(top_fdinfo_parse("drm-driver: vnpu\ndrm-client-id: 1\ndrm-engine-npu: fast\ndrm-engine-: 5 ns\n"
-				     "drm-engine-a: 5 us\ndrm-engine-b: -5 ns\ndrm-engine-capacity-c: 3\n"
-				     "drm-engine-capacity-d: 0\ndrm-engine-d: 1 ns\ndrm-total-memory: 5 KB\n"
-				     "drm-resident-memory:\n: 3\nnonsense\n\n",
-				     &info));
+	assert_true(top_fdinfo_parse(
+		"drm-driver: vnpu\ndrm-client-id: 1\ndrm-engine-npu: fast\ndrm-engine-: 5 ns\n"
+		"drm-engine-a: 5 us\ndrm-engine-b: -5 ns\ndrm-engine-capacity-c: 3\n"
+		"drm-engine-capacity-d: 0\ndrm-engine-d: 1 ns\ndrm-total-memory: 5 KB\n"
+		"drm-resident-memory:\n: 3\nnonsense\n\n",
+		&info));
 	assert_int_equal(info.nr_engines, 1);
 	assert_string_equal(info.engines[0].name, "d");
 	assert_int_equal(info.engines[0].capacity, 1);
@@ -250,10 +260,12 @@ static void huge_numbers_stay_huge(void **state)
 {
 	struct top_fdinfo info;
 
-	assert_true(top_fdinfo_parse("drm-driver: vnpu\ndrm-client-id: 18446744073709551615\n"
-				     "drm-engine-npu: 99999999999999999999999 ns\ndrm-total-a: 18446744073709551615 KiB\n"
-				     "drm-total-b: 18446744073709551615\ndrm-resident-a: 18014398509481984 KiB\n",
-				     &info));
+	assert_true(top_fdinfo_parse(
+		"drm-driver: vnpu\ndrm-client-id: 18446744073709551615\n"
+		"drm-engine-npu: 99999999999999999999999 ns\n"
+		"drm-total-a: 18446744073709551615 KiB\n"
+		"drm-total-b: 18446744073709551615\ndrm-resident-a: 18014398509481984 KiB\n",
+		&info));
 	assert_true(info.client_id == UINT64_MAX);
 	assert_true(info.engines[0].busy_ns == TOP_UNKNOWN - 1);
 	assert_true(info.total_bytes == TOP_UNKNOWN - 1);
@@ -274,8 +286,9 @@ static void more_engines_than_there_is_room_for_are_left_out(void **state)
 
 static void damaged_fdinfo_harms_nobody(void **state)
 {
-	static const char good[] = "drm-driver:\tvnpu\ndrm-client-id:\t12\ndrm-engine-npu:\t123456789 ns\n"
-				   "drm-engine-capacity-npu:\t2\ndrm-total-memory:\t3 MiB\ndrm-pdev:\t0000:00:01.0\n";
+	static const char good[] =
+		"drm-driver:\tvnpu\ndrm-client-id:\t12\ndrm-engine-npu:\t123456789 ns\n"
+		"drm-engine-capacity-npu:\t2\ndrm-total-memory:\t3 MiB\ndrm-pdev:\t0000:00:01.0\n";
 	unsigned int seed = (unsigned int)time(NULL), understood = 0;
 
 	print_message("seed %u\n", seed);
@@ -490,7 +503,9 @@ static void a_driver_without_counters_shows_what_its_clients_add_up_to(void **st
 
 static void attributes_that_are_no_numbers_are_unknown(void **state)
 {
-	static const char *const bad[] = { "", "\n", "x\n", "-1\n", "1 2\n", "99999999999999999999999\n", "0x10\n" };
+	static const char *const bad[] = { "",	    "\n",    "x\n",
+					   "-1\n",  "1 2\n", "99999999999999999999999\n",
+					   "0x10\n" };
 	struct top top = { .root = root };
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -510,7 +525,8 @@ static void the_sparkline_keeps_its_newest_samples(void **state)
 	for (unsigned int i = 0; i < TOP_HISTORY + 10; i++) {
 		char busy[32];
 
-		snprintf(busy, sizeof(busy), "%u\n", i * (i < TOP_HISTORY + 9 ? 0 : 1) * 1000000 / (TOP_HISTORY + 9));
+		snprintf(busy, sizeof(busy), "%u\n",
+			 i * (i < TOP_HISTORY + 9 ? 0 : 1) * 1000000 / (TOP_HISTORY + 9));
 		put_device("accel0", busy);
 		sample(&top);
 		now_ns += SECOND;
@@ -524,11 +540,17 @@ static void the_sparkline_keeps_its_newest_samples(void **state)
 static void clients_come_in_the_order_that_was_asked_for(void **state)
 {
 	struct top_client clients[3] = {
-		{ .pid = 3, .busy = -1, .info = { .total_bytes = 5, .nr_engines = 1, .engines = { { .busy_ns = 9 } } } },
+		{ .pid = 3,
+		  .busy = -1,
+		  .info = { .total_bytes = 5, .nr_engines = 1, .engines = { { .busy_ns = 9 } } } },
 		{ .pid = 1, .busy = 0.5, .info = { .total_bytes = TOP_UNKNOWN } },
-		{ .pid = 2, .busy = 0.5, .info = { .total_bytes = 7, .nr_engines = 1, .engines = { { .busy_ns = 4 } } } },
+		{ .pid = 2,
+		  .busy = 0.5,
+		  .info = { .total_bytes = 7, .nr_engines = 1, .engines = { { .busy_ns = 4 } } } },
 	};
-	static const int want[TOP_SORTS][3] = { { 1, 2, 3 }, { 2, 3, 1 }, { 3, 2, 1 }, { 1, 2, 3 } };
+	static const int want[TOP_SORTS][3] = {
+		{ 1, 2, 3 }, { 2, 3, 1 }, { 3, 2, 1 }, { 1, 2, 3 }
+	};
 	struct top top = { .clients = clients, .nr_clients = 3 };
 
 	for (unsigned int s = 0; s < TOP_SORTS; s++) {
@@ -555,7 +577,9 @@ static void names_lose_what_could_command_the_terminal(void **state)
 	check_clean("\x1b[31mred", "?[31mred");
 	check_clean("a\nb\tc\x7f", "a?b?c?");
 	check_clean("größe 模型 😀", "größe 模型 😀");
-	check_clean("\xc2\x9b" "1m", "?1m"); /* CSI */
+	check_clean("\xc2\x9b"
+		    "1m",
+		    "?1m"); /* CSI */
 	check_clean("\xc3", "?");
 	check_clean("\xff\xfe", "??");
 	check_clean("\xc0\x80", "??"); /* overlong */
@@ -565,7 +589,9 @@ static void names_lose_what_could_command_the_terminal(void **state)
 
 static void texts_are_cut_at_columns_not_bytes(void **state)
 {
-	char s[64] = "模型ab", t[64] = "ab", u[64] = "a\u202e" "b";
+	char s[64] = "模型ab", t[64] = "ab",
+	     u[64] = "a\u202e"
+		     "b";
 
 	assert_int_equal(top_clip(s, sizeof(s), 3), 2);
 	assert_string_equal(s, "模");
@@ -635,7 +661,9 @@ static unsigned int columns_of(const char *s)
 
 static void no_line_is_wider_than_the_terminal(void **state)
 {
-	struct top_client client = { .node = "accel0", .pid = 4194304, .nr_processes = 12, .busy = 1, .uid = 0 };
+	struct top_client client = {
+		.node = "accel0", .pid = 4194304, .nr_processes = 12, .busy = 1, .uid = 0
+	};
 	struct top_device dev = { .node = "accel0", .busy = 1, .nr_history = TOP_HISTORY };
 	struct top top = { .hidden = 77 };
 	char line[TOP_LINE];
@@ -662,7 +690,9 @@ static void no_line_is_wider_than_the_terminal(void **state)
 
 static void narrow_terminals_keep_the_columns_that_matter(void **state)
 {
-	struct top_client client = { .node = "accel0", .pid = 123, .busy = 0.5, .user = "me", .comm = "llm-bench" };
+	struct top_client client = {
+		.node = "accel0", .pid = 123, .busy = 0.5, .user = "me", .comm = "llm-bench"
+	};
 	char line[TOP_LINE];
 
 	top_line_client(line, 20, &client);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * NPU_TRACE: what a process writes about its calls, jobs and memory. It looks at its environment once, so that each test is
- * a process of its own, and its file is looked at when it has ended.
+ * NPU_TRACE: what a process writes about its calls, jobs and memory. It looks at its environment
+ * once, so that each test is a process of its own, and its file is looked at when it has ended.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -88,7 +88,8 @@ static unsigned int count(const char *ph, const char *name, struct json_object *
 	unsigned int n = 0;
 
 	for (size_t i = 0; i < nr_events; i++) {
-		if (strcmp(text(events[i], "ph"), ph) || (*name && strcmp(text(events[i], "name"), name)))
+		if (strcmp(text(events[i], "ph"), ph) ||
+		    (*name && strcmp(text(events[i], "name"), name)))
 			continue;
 		n++;
 		if (found)
@@ -199,7 +200,8 @@ static void jobs_that_nobody_waits_for(void)
 	for (unsigned int i = 0; i < 3; i++)
 		jobs[i] = fixture_sleep(f->ctx, MS);
 	npu_ok(npu_queue_submit(f->queue, jobs, 2,
-				&(struct npu_submit_syncs){ .signal = &(struct npu_sync){ fence, 0 }, .nr_signal = 1 },
+				&(struct npu_submit_syncs){
+					.signal = &(struct npu_sync){ fence, 0 }, .nr_signal = 1 },
 				NULL));
 	npu_ok(npu_fence_wait(fence, 0, NPU_FOREVER));
 	npu_ok(npu_queue_submit(f->queue, &jobs[2], 1, NULL, NULL));
@@ -330,11 +332,15 @@ static void fork_in_the_middle(void)
 	f = state;
 	job = fixture_sleep(f->ctx, 300 * MS);
 	npu_ok(npu_queue_submit(f->queue, &job, 1, NULL, &seqno));
-	/* The device's thread shall sleep and hold no lock: a sanitizer's allocator has none that survives a fork. */
+	/*
+	 * The device's thread shall sleep and hold no lock: a sanitizer's allocator has
+	 * none that survives a fork.
+	 */
 	usleep(100000);
 	child = fork();
 	if (!child) {
-		npu_fails(npu_queue_wait(f->queue, 2, 0, NPU_WAIT_DRIVER), -EINVAL, "not submitted");
+		npu_fails(npu_queue_wait(f->queue, 2, 0, NPU_WAIT_DRIVER), -EINVAL,
+			  "not submitted");
 		exit(0);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
@@ -478,15 +484,20 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(calls_jobs_and_memory_are_told, setup, teardown),
-		cmocka_unit_test_setup_teardown(sleeping_and_polling_are_told_apart, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_end_of_a_job_is_seen_without_a_wait_for_it, setup, teardown),
+		cmocka_unit_test_setup_teardown(sleeping_and_polling_are_told_apart, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(the_end_of_a_job_is_seen_without_a_wait_for_it,
+						setup, teardown),
 		cmocka_unit_test_setup_teardown(a_failed_job_ends_with_its_status, setup, teardown),
 		cmocka_unit_test_setup_teardown(threads_have_tracks_of_their_own, setup, teardown),
 		cmocka_unit_test_setup_teardown(processes_share_a_file, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_child_tells_its_own_story_only, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_killed_process_leaves_what_it_had_written, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_write_that_fails_ends_the_trace_and_nothing_else, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_descriptor_that_became_another_file_is_left_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_killed_process_leaves_what_it_had_written, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(a_write_that_fails_ends_the_trace_and_nothing_else,
+						setup, teardown),
+		cmocka_unit_test_setup_teardown(a_descriptor_that_became_another_file_is_left_alone,
+						setup, teardown),
 		cmocka_unit_test(text_becomes_json),
 	};
 

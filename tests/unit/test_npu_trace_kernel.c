@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * npu-trace: lines of tracefs as kmod/vnpu_trace.h prints them, whatever else may stand in its file, and what becomes of a
- * job's events beside libnpu's.
+ * npu-trace: lines of tracefs as kmod/vnpu_trace.h prints them, whatever else may stand in its
+ * file, and what becomes of a job's events beside libnpu's.
  *
  * The sources are part of this test.
  */
@@ -48,9 +48,10 @@ static struct kernel_event parsed(const char *line)
 
 static void job_events_have_their_fields(void **state)
 {
-	struct kernel_event e =
-		parsed(HEAD "vnpu_job_submit: " JOB
-			    "cmd_va=0x5000 cmd_bytes=560 table_bytes=216 priority=normal timeout_ms=10000");
+	struct kernel_event e = parsed(
+		HEAD
+		"vnpu_job_submit: " JOB
+		"cmd_va=0x5000 cmd_bytes=560 table_bytes=216 priority=normal timeout_ms=10000");
 
 	assert_int_equal(e.kind, KERNEL_SUBMIT);
 	assert_int_equal(e.time_ns, 12345678000);
@@ -62,7 +63,8 @@ static void job_events_have_their_fields(void **state)
 	assert_int_equal(e.queue, 2);
 	assert_int_equal(e.hwq, 3);
 	assert_int_equal(e.seqno, 4);
-	e = parsed("          <idle>-0       [000] d.h1.   12.345700: vnpu_job_start: " JOB "queued_ns=22000");
+	e = parsed("          <idle>-0       [000] d.h1.   12.345700: vnpu_job_start: " JOB
+		   "queued_ns=22000");
 	assert_int_equal(e.kind, KERNEL_START);
 	assert_int_equal(e.queued_ns, 22000);
 	e = parsed("         vnpu-fw-99      [001] .....   12.346: vnpu_job_complete: " JOB
@@ -80,9 +82,8 @@ static void other_events_keep_their_fields_as_text(void **state)
 
 	assert_int_equal(e.kind, KERNEL_FAULT);
 	assert_string_equal(e.fields, "va=0xdead000 access=write");
-	e = parsed(HEAD
-		   "vnpu_bind: dev=1 client=6 pid=77 comm=x ctx=2 op=map va=0x1000 bytes=4096 handle=1 bo_offset=0 "
-		   "flags=");
+	e = parsed(HEAD "vnpu_bind: dev=1 client=6 pid=77 comm=x ctx=2 op=map va=0x1000 bytes=4096 "
+			"handle=1 bo_offset=0 flags=");
 	assert_int_equal(e.kind, KERNEL_BIND);
 	assert_int_equal(e.dev, 1);
 	assert_int_equal(e.ctx, 2);
@@ -95,20 +96,22 @@ static void other_events_keep_their_fields_as_text(void **state)
 
 static void names_of_tasks_may_be_anything(void **state)
 {
-	struct kernel_event e =
-		parsed("1.5: vnpu_bind: -1234    [001] .....   12.345678: vnpu_job_start: dev=0 client=5 "
-		       "pid=1234 comm=a ctx=9 queue= ctx=1 queue=2 hwq=3 seqno=4 queued_ns=1");
+	struct kernel_event e = parsed(
+		"1.5: vnpu_bind: -1234    [001] .....   12.345678: vnpu_job_start: dev=0 client=5 "
+		"pid=1234 comm=a ctx=9 queue= ctx=1 queue=2 hwq=3 seqno=4 queued_ns=1");
 
 	assert_int_equal(e.time_ns, 12345678000);
 	assert_string_equal(e.comm, "a ctx=9 queue=");
 	assert_int_equal(e.ctx, 1);
-	e = parsed(HEAD "vnpu_job_start: dev=0 client=5 pid=1234 comm= ctx=1 queue=2 hwq=3 seqno=4 queued_ns=1");
+	e = parsed(HEAD "vnpu_job_start: dev=0 client=5 pid=1234 comm= ctx=1 queue=2 hwq=3 seqno=4 "
+			"queued_ns=1");
 	assert_string_equal(e.comm, "");
 }
 
 static void what_is_no_event_is_told_apart(void **state)
 {
-	static const char *const nothing[] = { "", "   ", "# tracer: nop", "#           TASK-PID     CPU#" };
+	static const char *const nothing[] = { "", "   ", "# tracer: nop",
+					       "#           TASK-PID     CPU#" };
 	static const char *const bad[] = {
 		"junk",
 		HEAD "vnpu_job_start: ",
@@ -117,10 +120,14 @@ static void what_is_no_event_is_told_apart(void **state)
 		HEAD "vnpu_job_start: " JOB "queued_ns=",
 		HEAD "vnpu_job_start: " JOB "queued_ns=1x",
 		HEAD "vnpu_job_start: " JOB "queued_ns=99999999999999999999999",
-		HEAD "vnpu_job_start: dev=4294967296 client=5 pid=1 comm=a ctx=1 queue=2 hwq=3 seqno=4 queued_ns=1",
-		HEAD "vnpu_job_start: dev=-1 client=5 pid=1 comm=a ctx=1 queue=2 hwq=3 seqno=4 queued_ns=1",
-		HEAD "vnpu_job_start: dev=0 client=5 pid=1 comm=a-name-that-is-too-long ctx=1 queue=2 hwq=3 seqno=4 "
+		HEAD
+		"vnpu_job_start: dev=4294967296 client=5 pid=1 comm=a ctx=1 queue=2 hwq=3 seqno=4 "
+		"queued_ns=1",
+		HEAD "vnpu_job_start: dev=-1 client=5 pid=1 comm=a ctx=1 queue=2 hwq=3 seqno=4 "
 		     "queued_ns=1",
+		HEAD
+		"vnpu_job_start: dev=0 client=5 pid=1 comm=a-name-that-is-too-long ctx=1 queue=2 "
+		"hwq=3 seqno=4 queued_ns=1",
 		HEAD "vnpu_job_start: dev=0 client=5 pid=1 ctx=1 queue=2 hwq=3 seqno=4 queued_ns=1",
 		HEAD "vnpu_job_finish: " JOB "queued_ns=1",
 		HEAD "sched_switch: prev_comm=vnpu-fw",
@@ -144,15 +151,18 @@ static void what_is_no_event_is_told_apart(void **state)
 
 static void text_may_come_in_any_pieces(void **state)
 {
-	static const char text[] = HEAD "vnpu_job_start: " JOB "queued_ns=1\nCPU:0 [LOST 3 EVENTS]\njunk\n\n" HEAD
-					"vnpu_job_start: " JOB "queued_ns=2\n" HEAD "vnpu_job_start: " JOB "queued_";
+	static const char text[] =
+		HEAD "vnpu_job_start: " JOB "queued_ns=1\nCPU:0 [LOST 3 EVENTS]\njunk\n\n" HEAD
+		     "vnpu_job_start: " JOB "queued_ns=2\n" HEAD "vnpu_job_start: " JOB "queued_";
 
 	for (size_t piece = 1; piece < sizeof(text); piece++) {
 		struct kernel_trace k = { 0 };
 
 		for (size_t at = 0; at < sizeof(text) - 1; at += piece)
 			assert_int_equal(kernel_add_text(&k, text + at,
-							 sizeof(text) - 1 - at < piece ? sizeof(text) - 1 - at : piece),
+							 sizeof(text) - 1 - at < piece
+								 ? sizeof(text) - 1 - at
+								 : piece),
 					 0);
 		assert_int_equal(k.nr, 2);
 		assert_int_equal(k.events[1].queued_ns, 2);
@@ -173,7 +183,8 @@ static void endless_lines_and_noise_are_survived(void **state)
 			noise[j] = (char)(i % 2 ? rand() : "vnpu_job: =0.1\n ["[rand() % 17]);
 		assert_int_equal(kernel_add_text(&k, noise, sizeof(noise)), 0);
 	}
-	assert_int_equal(kernel_add_text(&k, "\n" HEAD "vnpu_job_start: " JOB "queued_ns=1\n", strlen(HEAD JOB) + 29),
+	assert_int_equal(kernel_add_text(&k, "\n" HEAD "vnpu_job_start: " JOB "queued_ns=1\n",
+					 strlen(HEAD JOB) + 29),
 			 0);
 	assert_int_equal(k.nr, 1);
 	assert_true(k.bad > 0);
@@ -183,7 +194,8 @@ static void endless_lines_and_noise_are_survived(void **state)
 /* Every prefix of a line, and every line with one byte changed. */
 static void damaged_lines_are_survived(void **state)
 {
-	static const char line[] = HEAD "vnpu_job_complete: " JOB "error=0 duration_ns=1000 busy_ns=900 by=firmware";
+	static const char line[] =
+		HEAD "vnpu_job_complete: " JOB "error=0 duration_ns=1000 busy_ns=900 by=firmware";
 	struct kernel_event e;
 	char copy[sizeof(line)];
 	uint64_t lost;
@@ -191,7 +203,8 @@ static void damaged_lines_are_survived(void **state)
 	for (size_t i = 0; i < sizeof(line) - 1; i++) {
 		memcpy(copy, line, sizeof(line));
 		copy[i] = 0;
-		assert_true(kernel_parse(copy, &e, &lost) != KERNEL_LINE_EVENT || i > sizeof(line) - 10);
+		assert_true(kernel_parse(copy, &e, &lost) != KERNEL_LINE_EVENT ||
+			    i > sizeof(line) - 10);
 		for (int c = 1; c < 256; c++) {
 			copy[i] = (char)c;
 			kernel_parse(copy, &e, &lost);
@@ -226,7 +239,8 @@ static char *document(const char *libnpu, const char *kernel, struct doc *doc)
 	return text;
 }
 
-static struct json_object *find_event(struct json_object *o, const char *ph, const char *cat, unsigned int nth)
+static struct json_object *find_event(struct json_object *o, const char *ph, const char *cat,
+				      unsigned int nth)
 {
 	struct json_object *list = json_object_object_get(o, "traceEvents");
 
@@ -252,14 +266,16 @@ static void jobs_get_slices_that_follow_one_another(void **state)
 {
 	struct doc doc;
 	char *text = document(
-		"[\n" LIB_JOB("b", "1000000.000", "0x1", LIB_ARGS("1"))
-			LIB_JOB("b", "1000010.000", "0x2", LIB_ARGS("2"))
-				LIB_JOB("e", "1000400.000", "0x1", "\"status\":0,\"waited\":false")
-					LIB_JOB("e", "1000400.500", "0x2", "\"status\":0,\"waited\":true"),
+		"[\n" LIB_JOB("b", "1000000.000", "0x1",
+			      LIB_ARGS("1")) LIB_JOB("b", "1000010.000", "0x2", LIB_ARGS("2"))
+			LIB_JOB("e", "1000400.000", "0x1", "\"status\":0,\"waited\":false")
+				LIB_JOB("e", "1000400.500", "0x2", "\"status\":0,\"waited\":true"),
 		KERNEL_JOB("1.000001", "submit", "1", "cmd_va=0x1") KERNEL_JOB(
-			"1.000002", "start", "1", "queued_ns=1000") KERNEL_JOB("1.000011", "submit", "2", "cmd_va=0x1")
+			"1.000002", "start", "1", "queued_ns=1000") KERNEL_JOB("1.000011", "submit",
+									       "2", "cmd_va=0x1")
 			KERNEL_JOB("1.000012", "start", "2", "queued_ns=1000") KERNEL_JOB(
-				"1.000202", "complete", "1", "error=0 duration_ns=200000 busy_ns=190000 by=firmware")
+				"1.000202", "complete", "1",
+				"error=0 duration_ns=200000 busy_ns=190000 by=firmware")
 				KERNEL_JOB("1.000302", "complete", "2",
 					   "error=0 duration_ns=290000 busy_ns=100000 by=firmware"),
 		&doc);
@@ -271,11 +287,18 @@ static void jobs_get_slices_that_follow_one_another(void **state)
 	assert_int_equal(doc.nr_tied, 2);
 	assert_int_equal(doc.bad, 0);
 	assert_string_equal(get_text(first, "name"), "queue 2: p");
-	assert_string_equal(json_object_get_string(json_object_object_get(first, "ts")), "1000002.000");
-	assert_string_equal(json_object_get_string(json_object_object_get(first, "dur")), "200.000");
-	assert_string_equal(json_object_get_string(json_object_object_get(second, "ts")), "1000202.000");
-	assert_string_equal(json_object_get_string(json_object_object_get(second, "dur")), "100.000");
-	/* Nobody waited for the first: its arrow ends on the device. The second's goes on to the wait. */
+	assert_string_equal(json_object_get_string(json_object_object_get(first, "ts")),
+			    "1000002.000");
+	assert_string_equal(json_object_get_string(json_object_object_get(first, "dur")),
+			    "200.000");
+	assert_string_equal(json_object_get_string(json_object_object_get(second, "ts")),
+			    "1000202.000");
+	assert_string_equal(json_object_get_string(json_object_object_get(second, "dur")),
+			    "100.000");
+	/*
+	 * Nobody waited for the first: its arrow ends on the device. The
+	 * second's goes on to the wait.
+	 */
 	assert_non_null(find_event(o, "s", "vnpu", 1));
 	assert_null(find_event(o, "t", "vnpu", 1));
 	f = find_event(o, "f", "vnpu", 1);
@@ -290,13 +313,14 @@ static void jobs_get_slices_that_follow_one_another(void **state)
 static void of_two_jobs_of_one_number_the_last_before_is_meant(void **state)
 {
 	struct doc doc;
-	char *text = document("[\n" LIB_JOB("b", "1000000.000", "0x1", LIB_ARGS("1"))
-				      LIB_JOB("b", "2000000.000", "0x2", LIB_ARGS("1")),
-			      KERNEL_JOB("2.000001", "submit", "1", "cmd_va=0x1")
-				      KERNEL_JOB("2.000002", "start", "1", "queued_ns=1000")
-					      KERNEL_JOB("2.000102", "complete", "1",
-							 "error=0 duration_ns=100000 busy_ns=1 by=firmware"),
-			      &doc);
+	char *text = document(
+		"[\n" LIB_JOB("b", "1000000.000", "0x1", LIB_ARGS("1"))
+			LIB_JOB("b", "2000000.000", "0x2", LIB_ARGS("1")),
+		KERNEL_JOB("2.000001", "submit", "1", "cmd_va=0x1")
+			KERNEL_JOB("2.000002", "start", "1", "queued_ns=1000")
+				KERNEL_JOB("2.000102", "complete", "1",
+					   "error=0 duration_ns=100000 busy_ns=1 by=firmware"),
+		&doc);
 
 	assert_int_equal(doc.nr_tied, 1);
 	assert_int_equal(doc.jobs[0].run_ns, -1);
@@ -309,17 +333,19 @@ static void of_two_jobs_of_one_number_the_last_before_is_meant(void **state)
 static void a_queue_may_come_again(void **state)
 {
 	struct doc doc;
-	char *text =
-		document("[\n" LIB_JOB("b", "1000000.000", "0x1", LIB_ARGS("1"))
-				 LIB_JOB("b", "2000000.000", "0x2", LIB_ARGS("1")),
-			 KERNEL_JOB("1.000001", "submit", "1", "cmd_va=0x1")
-				 KERNEL_JOB("1.000002", "start", "1", "queued_ns=1000") KERNEL_JOB(
-					 "1.000052", "complete", "1", "error=0 duration_ns=50000 busy_ns=1 by=firmware")
-					 KERNEL_JOB("2.000001", "submit", "1", "cmd_va=0x1")
-						 KERNEL_JOB("2.000002", "start", "1", "queued_ns=1000")
-							 KERNEL_JOB("2.000102", "complete", "1",
-								    "error=0 duration_ns=100000 busy_ns=1 by=firmware"),
-			 &doc);
+	char *text = document(
+		"[\n" LIB_JOB("b", "1000000.000", "0x1", LIB_ARGS("1"))
+			LIB_JOB("b", "2000000.000", "0x2", LIB_ARGS("1")),
+		KERNEL_JOB("1.000001", "submit", "1",
+			   "cmd_va=0x1") KERNEL_JOB("1.000002", "start", "1", "queued_ns=1000")
+			KERNEL_JOB("1.000052", "complete", "1",
+				   "error=0 duration_ns=50000 busy_ns=1 by=firmware")
+				KERNEL_JOB("2.000001", "submit", "1", "cmd_va=0x1") KERNEL_JOB(
+					"2.000002", "start", "1", "queued_ns=1000")
+					KERNEL_JOB(
+						"2.000102", "complete", "1",
+						"error=0 duration_ns=100000 busy_ns=1 by=firmware"),
+		&doc);
 
 	assert_int_equal(doc.nr_tied, 2);
 	assert_int_equal(doc.jobs[0].run_ns, 50000);
@@ -332,22 +358,37 @@ static void missing_and_strange_events_leave_a_valid_document(void **state)
 {
 	struct doc doc;
 	char *text = document(
-		"[\n" LIB_JOB("e", "1.000", "0x9", "\"status\":0")
-			LIB_JOB("b", "2.000", "0x1",
-				LIB_ARGS("1")) "{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":3.000,\"name\":\"cut\n"
-					       "{\"ph\":\"X\",\"ts\":\"now\"},\n"
-					       "[1,2],\nfour\n{\"ph\":\"i\",\"ts\":1},\n{\"ph\":\"X\",\"pid\":1,"
-					       "\"tid\":1,\"ts\":4.5,\"dur\":1,"
-					       "\"name\":\"\\u0007 \\\" fine\"},\n",
-		KERNEL_JOB("3.000000", "complete", "7", "error=0 duration_ns=1000000 busy_ns=1 by=firmware") KERNEL_JOB(
-			"3.500000", "submit", "8", "cmd_va=0x1") KERNEL_JOB("3.600000", "start", "9", "queued_ns=1000")
-			KERNEL_JOB("4.000000", "complete", "10",
-				   "error=-125 duration_ns=0 busy_ns=0 by=kernel") " \x01-1 [000] ..... 4.1: "
-										   "vnpu_bind: dev=0 client=5 pid=1 "
-										   "comm=\"\\\xff ctx=1 op=map va=0x1\n"
-										   " x-1 [000] ..... 4.2: vnpu_reset: "
-										   "dev=0 cause=hang epoch=2 "
-										   "nr_resets=1 state=lost fw_pid=9\n",
+		"[\n" LIB_JOB("e", "1.000", "0x9", "\"status\":0") LIB_JOB(
+			"b", "2.000", "0x1",
+			LIB_ARGS("1")) "{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":3.000,"
+				       "\"name\":\"cut\n"
+				       "{\"ph\":\"X\",\"ts\":\"now\"},\n"
+				       "[1,2],\nfour\n{\"ph\":\"i\",\"ts\":1},\n"
+				       "{\"ph\":\"X\",\"pid\":1,\"tid\":1,\"ts\":4.5,\"dur\":1,"
+				       "\"name\":\"\\u0007 \\\" fine\"},\n",
+		KERNEL_JOB(
+			"3.000000", "complete", "7",
+			"error=0 duration_ns=1000000 busy_ns=1 by=firmware") KERNEL_JOB("3.500000",
+											"submit",
+											"8",
+											"cmd_va=0x"
+											"1")
+			KERNEL_JOB("3.600000", "start", "9", "queued_ns=1000") KERNEL_JOB(
+				"4.000000", "complete", "10",
+				"error=-125 duration_ns=0 busy_ns=0 by=kernel") " \x01-1 [000] "
+										"..... 4.1: "
+										"vnpu_bind: dev=0 "
+										"client=5 pid=1 "
+										"comm=\"\\\xff "
+										"ctx=1 op=map "
+										"va=0x1\n"
+										" x-1 [000] ..... "
+										"4.2: vnpu_reset: "
+										"dev=0 cause=hang "
+										"epoch=2 "
+										"nr_resets=1 "
+										"state=lost "
+										"fw_pid=9\n",
 		&doc);
 	struct json_tokener *tok = json_tokener_new();
 	struct json_object *o;
@@ -361,8 +402,9 @@ static void missing_and_strange_events_leave_a_valid_document(void **state)
 	assert_int_equal(doc.bad, 6);
 	assert_int_equal(doc.nr_kernel_jobs, 4);
 	assert_non_null(strstr(text, "\"unfinished\":true"));
-	assert_string_equal(json_object_get_string(json_object_object_get(find_event(o, "X", "vnpu", 0), "ts")),
-			    "2999000.000");
+	assert_string_equal(
+		json_object_get_string(json_object_object_get(find_event(o, "X", "vnpu", 0), "ts")),
+		"2999000.000");
 	json_object_put(o);
 	json_tokener_free(tok);
 	free(text);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Weights of 1 to 8 bits: packed byte for byte as the instruction set says, and built, compiled and run.
+ * Weights of 1 to 8 bits: packed byte for byte as the instruction set says, and
+ * built, compiled and run.
  */
 #include "fw_data.h"
 #include "npu_matrix.h"
@@ -20,7 +21,9 @@ static void wk_make(struct wk *x, uint32_t n, uint32_t k, uint8_t width)
 {
 	uint32_t n0 = n > 64 ? 64 : 0;
 
-	*x = (struct wk){ n, k, malloc(n), NULL, malloc((size_t)n * k), malloc(n * sizeof(float)), 0 };
+	*x = (struct wk){
+		n, k, malloc(n), NULL, malloc((size_t)n * k), malloc(n * sizeof(float)), 0
+	};
 	rng_state = random_u32();
 	for (uint32_t i = 0; i < n; i++) {
 		x->bits[i] = width ? width : (uint8_t)random_in(1, 8);
@@ -56,7 +59,10 @@ static void panel_bits(const struct wk *x, uint32_t *bits)
 			bits[i / 64] = x->bits[i];
 }
 
-/* Bytes that the instruction set gives no meaning, numbers beyond k and n, are compared as the header has them: 0, and -1. */
+/*
+ * Bytes that the instruction set gives no meaning, numbers beyond k and n, are compared as the
+ * header has them: 0, and -1.
+ */
 static void panels_are_packed_as_the_instruction_set_says(void **state)
 {
 	uint8_t *want;
@@ -74,17 +80,23 @@ static void panels_are_packed_as_the_instruction_set_says(void **state)
 		n64 = (x.n + 63) / 64 * 64;
 		panel_bits(&x, bits);
 		assert_int_equal(x.bytes, wk_bytes(bits, x.n, x.k));
-		/* The whole of each panel, as one without ends: sums of what is beyond k are not part of it. */
+		/*
+		 * The whole of each panel, as one without ends: sums of what is
+		 * beyond k are not part of it.
+		 */
 		q = malloc((size_t)n64 * k8);
 		scales = calloc(n64, sizeof(float));
 		memcpy(scales, x.scales, x.n * sizeof(float));
 		for (uint32_t c = 0; c < n64; c++)
 			for (uint32_t j = 0; j < k8; j++)
-				q[c * k8 + j] = c < x.n && j < x.k ? x.q[c * x.k + j] : bits[c / 64] == 1 ? -1 : 0;
+				q[c * k8 + j] = c < x.n && j < x.k  ? x.q[c * x.k + j]
+						: bits[c / 64] == 1 ? -1
+								    : 0;
 		want = malloc(x.bytes);
 		pack_wk(want, q, scales, bits, n64, k8);
 		for (uint32_t c = 0; c < n64; c++) {
-			uint8_t *sums = want + ((struct vnpu_wk_panel *)want)[c / 64].offset * 64ull +
+			uint8_t *sums = want +
+					((struct vnpu_wk_panel *)want)[c / 64].offset * 64ull +
 					VNPU_PANEL_WK_BYTES(x.k, bits[c / 64]) - 512;
 			int32_t sum = 0;
 
@@ -148,12 +160,14 @@ static void sizes_are_those_of_the_widest_of_each_panel(void **state)
 	memset(bits, 3, sizeof(bits));
 	assert_int_equal(npu_wk_bytes(130, 64, bits), 64 + 3 * (8 * 64 * 3 + 512));
 	bits[64] = 5;
-	assert_int_equal(npu_wk_bytes(130, 64, bits), 64 + 2 * (8 * 64 * 3 + 512) + 8 * 64 * 5 + 512);
+	assert_int_equal(npu_wk_bytes(130, 64, bits),
+			 64 + 2 * (8 * 64 * 3 + 512) + 8 * 64 * 5 + 512);
 	assert_int_equal(npu_wk_bytes(130, 57, bits), npu_wk_bytes(130, 64, bits));
 	assert_int_equal(npu_wk_bytes(1, 1, bits), 64 + 64 * 3 + 512);
 	bits[129] = 0;
 	assert_int_equal(npu_wk_bytes(130, 64, bits), 0);
-	assert_int_equal(npu_wk_bytes(129, 64, bits), 64 + 2 * (8 * 64 * 3 + 512) + 8 * 64 * 5 + 512);
+	assert_int_equal(npu_wk_bytes(129, 64, bits),
+			 64 + 2 * (8 * 64 * 3 + 512) + 8 * 64 * 5 + 512);
 	bits[129] = 9;
 	assert_int_equal(npu_wk_bytes(130, 64, bits), 0);
 }
@@ -161,8 +175,8 @@ static void sizes_are_those_of_the_widest_of_each_panel(void **state)
 /* ---- running ---- */
 
 /* The graph's result in @c [m][n]. */
-static void wk_run(struct fixture *f, const struct wk *x, uint32_t m, const int8_t *a, const float *a_scale,
-		   const float *bias, float *c)
+static void wk_run(struct fixture *f, const struct wk *x, uint32_t m, const int8_t *a,
+		   const float *a_scale, const float *bias, float *c)
 {
 	struct npu_graph *g = npu_graph_create("wk");
 	struct npu_tensor *q = npu_graph_input(g, "a", NPU_S8, m, x->k);
@@ -206,8 +220,8 @@ static void wk_round(struct fixture *f, uint32_t m, uint32_t n, uint32_t k, uint
 			if (biased)
 				want += bias.f[j];
 			if (c[(size_t)i * n + j] != want)
-				fail_msg("m %u n %u k %u width %u: c[%u][%u] is %a, not %a", m, n, k, width, i, j,
-					 c[(size_t)i * n + j], want);
+				fail_msg("m %u n %u k %u width %u: c[%u][%u] is %a, not %a", m, n,
+					 k, width, i, j, c[(size_t)i * n + j], want);
 		}
 	}
 	wk_free(&x);
@@ -222,7 +236,8 @@ static void matmuls_of_1_to_8_bits_are_exact(void **state)
 	random_begin(__func__);
 	wk_round(*state, 1, 1, 1, 1);
 	for (int i = 0; i < 2 * ROUNDS; i++)
-		wk_round(*state, random_in(1, 30), random_in(1, 300), random_in(1, 200), (uint8_t)(i % 9));
+		wk_round(*state, random_in(1, 30), random_in(1, 300), random_in(1, 200),
+			 (uint8_t)(i % 9));
 	/* Many tiles in both directions, and decoding's single row. */
 	wk_round(*state, 150, 700, 300, 0);
 	wk_round(*state, 1, 3000, 900, 0);
@@ -262,7 +277,8 @@ static void of_8_bits_the_result_has_the_bits_of_matmul_i8(void **state)
 		npu_graph_output(g, "c",
 				 npu_matmul_i8(g, npu_graph_input(g, "a", NPU_S8, m, x.k),
 					       npu_graph_input(g, "scale", NPU_F32, m, 1),
-					       npu_graph_weight(g, "w", NPU_W8_PANEL, x.n, x.k), NULL));
+					       npu_graph_weight(g, "w", NPU_W8_PANEL, x.n, x.k),
+					       NULL));
 		npu_ok(run_graph(f, g, bindings, 4, NULL, 0));
 		wk_run(f, &x, m, a, scale.f, NULL, c);
 		assert_memory_equal(c, want, (size_t)m * x.n * 4);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The partition solver: what its cuts are made of, that none is slower than no cut, and how near it comes to the best. */
+/*
+ * The partition solver: what its cuts are made of, that none is slower than no cut, and how
+ * near it comes to the best.
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +43,8 @@ struct product {
 
 static struct product random_product(void)
 {
-	return (struct product){ (uint32_t)(random_in(0, 3) ? random_in(1, 1100) : random_in(1, 5000)),
+	return (struct product){ (uint32_t)(random_in(0, 3) ? random_in(1, 1100)
+							    : random_in(1, 5000)),
 				 64 * random_in(1, 256), 64 * random_in(1, 512) };
 }
 
@@ -67,13 +71,15 @@ static struct partition_options best_options(void)
 	};
 }
 
-#define check(part, what)                                                                                          \
-	do {                                                                                                       \
-		if (!(what))                                                                                       \
-			fail_msg("%s: %s of %u x %llu x %llu: %u tokens and %llu columns for the GPU, %u graphs",  \
-				 #what, partition_cut_name((part)->cut), (part)->m, (unsigned long long)(part)->k, \
-				 (unsigned long long)(part)->n, (part)->gpu_tokens,                                \
-				 (unsigned long long)(part)->gpu_cols, partition_nr_segments(part));               \
+#define check(part, what)                                                                          \
+	do {                                                                                       \
+		if (!(what))                                                                       \
+			fail_msg("%s: %s of %u x %llu x %llu: %u tokens and %llu columns for the " \
+				 "GPU, %u graphs",                                                 \
+				 #what, partition_cut_name((part)->cut), (part)->m,                \
+				 (unsigned long long)(part)->k, (unsigned long long)(part)->n,     \
+				 (part)->gpu_tokens, (unsigned long long)(part)->gpu_cols,         \
+				 partition_nr_segments(part));                                     \
 	} while (0)
 
 /* Slices are rectangles that follow one another: their areas add up, and no two of them meet. */
@@ -93,8 +99,8 @@ static void check_slices(const struct partition *part)
 		area += a.rows * a.cols;
 		for (uint32_t j = 0; j < i; j++) {
 			partition_slice(part, j, &b);
-			check(part, a.row >= b.row + b.rows || b.row >= a.row + a.rows || a.col >= b.col + b.cols ||
-					    b.col >= a.col + a.cols);
+			check(part, a.row >= b.row + b.rows || b.row >= a.row + a.rows ||
+					    a.col >= b.col + b.cols || b.col >= a.col + a.cols);
 		}
 	}
 	check(part, area == part->m * part->n);
@@ -102,13 +108,14 @@ static void check_slices(const struct partition *part)
 
 static void check_alignment(const struct partition_options *o, const struct partition *part)
 {
-	bool exact =
-		part->m <= PARTITION_EXACT_ROWS || (o->graphs != LLM_GRAPHS_PADDED && o->graphs != LLM_GRAPHS_PIPE);
+	bool exact = part->m <= PARTITION_EXACT_ROWS ||
+		     (o->graphs != LLM_GRAPHS_PADDED && o->graphs != LLM_GRAPHS_PIPE);
 
 	check(part, part->cut == PARTITION_GPU || part->gpu_cols % PARTITION_COLS == 0);
 	if (part->cut == PARTITION_GPU)
 		return;
-	check(part, exact ? part->exact == part->m && partition_nr_segments(part) == 1 : !part->exact);
+	check(part,
+	      exact ? part->exact == part->m && partition_nr_segments(part) == 1 : !part->exact);
 	for (uint32_t i = 0; i < partition_nr_segments(part) && !exact; i++) {
 		uint32_t tokens = partition_segment(part, i);
 
@@ -127,7 +134,8 @@ static bool allowed(enum llm_partition choice, const struct partition *part)
 	case PARTITION_NPU:
 		return true;
 	case PARTITION_ROW:
-		return choice == LLM_PARTITION_ROW || choice == LLM_PARTITION_HYBRID || choice == LLM_PARTITION_AUTO;
+		return choice == LLM_PARTITION_ROW || choice == LLM_PARTITION_HYBRID ||
+		       choice == LLM_PARTITION_AUTO;
 	case PARTITION_SEQUENCE:
 		return choice == LLM_PARTITION_SEQUENCE || choice == LLM_PARTITION_MULTI_SEQUENCE ||
 		       choice == LLM_PARTITION_AUTO;
@@ -196,14 +204,16 @@ static void test_no_cut_is_slower_than_none(void **state)
 	for (int i = 0; i < 1000; i++) {
 		struct product p = random_product();
 		struct partition_options o = random_options();
-		struct partition part, gpu = { .m = p.m, .k = p.k, .n = p.n, .gpu_cols = p.n }, none, free;
+		struct partition part, gpu = { .m = p.m, .k = p.k, .n = p.n, .gpu_cols = p.n },
+				       none, free;
 		double longest;
 
 		partition_search(&o, p.m, p.k, p.n, &part);
 		partition_predict(&o, &gpu);
 		longest = part.gpu_ns > part.npu_ns ? part.gpu_ns : part.npu_ns;
 		check(&part, part.total_ns > 0 && part.sync_ns >= -1e-6 && part.copy_ns >= -1e-6);
-		check(&part, fabs(part.total_ns - longest - part.sync_ns - part.copy_ns) < 1e-9 * part.total_ns);
+		check(&part, fabs(part.total_ns - longest - part.sync_ns - part.copy_ns) <
+				     1e-9 * part.total_ns);
 		check(&part, part.total_ns <= gpu.total_ns);
 		check(&part, (part.gpu_ns > 0) == (part.cut != PARTITION_NPU));
 		check(&part, (part.npu_ns > 0) == (part.cut != PARTITION_GPU));
@@ -233,7 +243,8 @@ static double whole_search_ratio(const struct partition_options *o, struct produ
 
 static void test_the_search_comes_near_the_best_of_all(void **state)
 {
-	static const char *const shapes[] = { "llama3-8b", "internlm2-1.8b", "qwen2.5-0.5b", "gemma-2b" };
+	static const char *const shapes[] = { "llama3-8b", "internlm2-1.8b", "qwen2.5-0.5b",
+					      "gemma-2b" };
 	static const uint32_t rows[] = { 1, 4, 20, 64, 135, 300 };
 	struct partition_options o = best_options();
 	double worst = 1;
@@ -247,7 +258,8 @@ static void test_the_search_comes_near_the_best_of_all(void **state)
 			for (int op = 0; op < LLM_NR_OPS; op++) {
 				struct product p = { .m = rows[r] };
 
-				if (!llm_op_matmul(&shape, op, &p.k, &p.n) || (op == LLM_OP_HEAD && p.m > 8))
+				if (!llm_op_matmul(&shape, op, &p.k, &p.n) ||
+				    (op == LLM_OP_HEAD && p.m > 8))
 					continue;
 				worst = fmax(worst, whole_search_ratio(&o, p));
 			}
@@ -263,11 +275,15 @@ static void test_the_search_comes_near_the_best_of_all(void **state)
 	assert_true(worst <= 1.03);
 }
 
-/* A cut with tokens to spare is one for fewer of them, but that a GPU which is done early has an empty queue. */
+/*
+ * A cut with tokens to spare is one for fewer of them, but that a GPU which is done
+ * early has an empty queue.
+ */
 static void test_more_tokens_never_take_less(void **state)
 {
 	struct partition_options o = best_options();
-	double drained = soc_start_ns(soc, SOC_GPU, o.sync, 1) - soc_start_ns(soc, SOC_GPU, o.sync, 0) +
+	double drained = soc_start_ns(soc, SOC_GPU, o.sync, 1) -
+			 soc_start_ns(soc, SOC_GPU, o.sync, 0) +
 			 soc_handover_ns(soc, SOC_NPU, SOC_GPU, o.sync);
 
 	random_begin(__func__);
@@ -275,7 +291,8 @@ static void test_more_tokens_never_take_less(void **state)
 		struct product p = random_product();
 		double before = 0;
 
-		for (uint32_t m = (uint32_t)random_in(9, 40); m < 700; m += (uint32_t)random_in(1, 60)) {
+		for (uint32_t m = (uint32_t)random_in(9, 40); m < 700;
+		     m += (uint32_t)random_in(1, 60)) {
 			struct partition part;
 
 			partition_search(&o, m, p.k, p.n, &part);
@@ -301,7 +318,10 @@ static void test_predictions_are_what_the_simulation_takes(void **state)
 		assert_int_equal(partition_simulate(&o, &part, &ns), 0);
 		error = fabs(part.total_ns / ns - 1);
 		worst = fmax(worst, error);
-		/* Launches of several equal graphs are counted before all of them, not one before each. */
+		/*
+		 * Launches of several equal graphs are counted before all of
+		 * them, not one before each.
+		 */
 		check(&part, error < 0.03);
 		check(&part, partition_nr_segments(&part) > 1 || error * ns < 10);
 	}
@@ -318,7 +338,9 @@ static void test_decoding_is_cut_for_bandwidth(void **state)
 	o.partition = LLM_PARTITION_NONE;
 	partition_search(&o, 1, 4096, 28672, &none);
 	assert_int_equal(cut.cut, PARTITION_ROW);
-	/* 4 bits a weight: not faster than all of the shared bandwidth, and faster than a lane's. */
+	/*
+	 * 4 bits a weight: not faster than all of the shared bandwidth, and faster than a lane's.
+	 */
 	assert_true(cut.total_ns > 4096 * 28672 / 2 / soc->soc.dram_shared_gbps);
 	assert_true(cut.total_ns < none.total_ns / 1.2);
 	/* Queue order is the synchronisation: the GPU ends last. */
@@ -347,7 +369,8 @@ static void test_graphs_without_cuts(void **state)
 		    partition_segment(&part, 3) == 32);
 	o.graphs = LLM_GRAPHS_ONLINE;
 	partition_search(&o, 300, 4096, 4096, &part);
-	assert_true(part.exact == 300 && partition_nr_segments(&part) == 1 && !partition_padding(&part));
+	assert_true(part.exact == 300 && partition_nr_segments(&part) == 1 &&
+		    !partition_padding(&part));
 }
 
 /* The less of the GPU there is, the less it gets; all of it taken by others, nothing. */

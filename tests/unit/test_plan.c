@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Plans of forward passes over a SoC's lanes: what is in them, what waits for what, and how near the model is to what is
- * published. */
+/* Plans of forward passes over a SoC's lanes: what is in them, what waits for what, and how near
+ * the model is to what is published. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -50,7 +50,8 @@ static struct prompt prompt_of(enum llm_placement placement, uint32_t tokens, ui
 		       .cuts = soc,
 		       .choices = { .placement = placement,
 				    .graphs = LLM_GRAPHS_SHARED,
-				    .weights = placement == LLM_PLACE_GPU ? LLM_WEIGHTS_F16 : LLM_WEIGHTS_W8A8 } },
+				    .weights = placement == LLM_PLACE_GPU ? LLM_WEIGHTS_F16
+									  : LLM_WEIGHTS_W8A8 } },
 		.pass = { .n_tokens = tokens, .logits = PLAN_LOGITS_LAST },
 		.division = { .chunk = chunk ? chunk : tokens, .overlap = true },
 	};
@@ -86,7 +87,8 @@ static uint64_t time_of(const struct prompt *p, enum soc_sync sync)
 
 static void test_tasks_are_where_the_placement_says(void **state)
 {
-	static const enum llm_placement placements[] = { LLM_PLACE_CPU, LLM_PLACE_GPU, LLM_PLACE_NPU, LLM_PLACE_FINE };
+	static const enum llm_placement placements[] = { LLM_PLACE_CPU, LLM_PLACE_GPU,
+							 LLM_PLACE_NPU, LLM_PLACE_FINE };
 
 	for (size_t i = 0; i < 4; i++) {
 		struct prompt o = prompt_of(placements[i], 300, 128);
@@ -119,7 +121,8 @@ static void test_tasks_are_where_the_placement_says(void **state)
 	}
 }
 
-static bool waits_for(const struct sched_plan *plan, uint32_t task, uint32_t chunk, uint32_t layer, uint16_t op)
+static bool waits_for(const struct sched_plan *plan, uint32_t task, uint32_t chunk, uint32_t layer,
+		      uint16_t op)
 {
 	size_t n;
 	const uint32_t *before = sched_predecessors(plan, task, &n);
@@ -184,7 +187,8 @@ static void test_chunks_one_after_another_are_a_chain(void **state)
 
 static void test_longer_prompts_and_contexts_take_longer(void **state)
 {
-	static const enum llm_placement placements[] = { LLM_PLACE_CPU, LLM_PLACE_GPU, LLM_PLACE_NPU, LLM_PLACE_FINE };
+	static const enum llm_placement placements[] = { LLM_PLACE_CPU, LLM_PLACE_GPU,
+							 LLM_PLACE_NPU, LLM_PLACE_FINE };
 
 	for (size_t i = 0; i < 4; i++) {
 		struct prompt o = prompt_of(placements[i], 64, 64);
@@ -206,7 +210,8 @@ static void test_longer_prompts_and_contexts_take_longer(void **state)
 
 static void test_padding_costs_what_its_rows_do(void **state)
 {
-	struct prompt whole = prompt_of(LLM_PLACE_NPU, 512, 256), padded = prompt_of(LLM_PLACE_NPU, 300, 256);
+	struct prompt whole = prompt_of(LLM_PLACE_NPU, 512, 256),
+		      padded = prompt_of(LLM_PLACE_NPU, 300, 256);
 
 	assert_int_equal(time_of(&whole, SOC_SYNC_FAST), time_of(&padded, SOC_SYNC_FAST));
 	padded.division.chunk = 300;
@@ -215,7 +220,8 @@ static void test_padding_costs_what_its_rows_do(void **state)
 
 static void test_buckets_pad_the_last_chunk_only(void **state)
 {
-	struct prompt bucketed = prompt_of(LLM_PLACE_NPU, 300, 256), exact = prompt_of(LLM_PLACE_NPU, 320, 256);
+	struct prompt bucketed = prompt_of(LLM_PLACE_NPU, 300, 256),
+		      exact = prompt_of(LLM_PLACE_NPU, 320, 256);
 	struct prompt shared = prompt_of(LLM_PLACE_NPU, 300, 256);
 	uint64_t ns;
 
@@ -233,16 +239,18 @@ static void test_the_drivers_synchronisation_costs_more(void **state)
 
 	/* Four launches a layer, and the head's. */
 	assert_true(time_of(&o, SOC_SYNC_DRIVER) >
-		    time_of(&o, SOC_SYNC_FAST) + (4 * llama.layers + 1) *
-							 (uint64_t)(soc->npu.launch_us - soc->npu.launch_awake_us) *
-							 1000 * 9 / 10);
+		    time_of(&o, SOC_SYNC_FAST) +
+			    (4 * llama.layers + 1) *
+				    (uint64_t)(soc->npu.launch_us - soc->npu.launch_awake_us) *
+				    1000 * 9 / 10);
 }
 
 static void test_decoding_is_bound_by_memory(void **state)
 {
 	struct prompt o = prompt_of(LLM_PLACE_GPU, 1, 0);
 	struct sched_run run = run_of(&o, SOC_SYNC_FAST);
-	double floor_ns = (double)llm_shape_weight_bytes(&llama, o.o.choices.weights) / soc->gpu.dram_gbps;
+	double floor_ns =
+		(double)llm_shape_weight_bytes(&llama, o.o.choices.weights) / soc->gpu.dram_gbps;
 
 	assert_true((double)run.makespan_ns > floor_ns && (double)run.makespan_ns < 1.3 * floor_ns);
 	sched_run_free(&run);
@@ -291,8 +299,9 @@ static void test_all_shapes_are_read_and_have_their_models_size(void **state)
 
 static void test_shapes_that_are_wrong_are_refused(void **state)
 {
-#define REST                                                                                                  \
-	"dim = 64\nheads = 4\nhead_dim = 16\nffn = 128\nvocab = 100\nactivation = silu\ngated = yes\ntied = " \
+#define REST                                                                              \
+	"dim = 64\nheads = 4\nhead_dim = 16\nffn = 128\nvocab = 100\nactivation = silu\n" \
+	"gated = yes\ntied = "                                                            \
 	"no\nqkv_bias = no\n"
 	static const struct {
 		const char *text, *says;
@@ -318,7 +327,8 @@ static void test_shapes_that_are_wrong_are_refused(void **state)
 		int fd = mkstemps(path, 5);
 
 		assert_true(fd >= 0);
-		assert_int_equal(write(fd, wrong[i].text, strlen(wrong[i].text)), strlen(wrong[i].text));
+		assert_int_equal(write(fd, wrong[i].text, strlen(wrong[i].text)),
+				 strlen(wrong[i].text));
 		close(fd);
 		assert_int_equal(shape_load(path, &s), -EINVAL);
 		unlink(path);
@@ -374,7 +384,8 @@ static void test_a_changed_profile_shows(void **state)
 	calibration_free(&after);
 }
 
-static struct prompt layer_prompt(uint32_t tokens, enum llm_partition partition, enum llm_graphs graphs)
+static struct prompt layer_prompt(uint32_t tokens, enum llm_partition partition,
+				  enum llm_graphs graphs)
 {
 	struct prompt p = prompt_of(LLM_PLACE_LAYER, tokens, 0);
 
@@ -384,8 +395,8 @@ static struct prompt layer_prompt(uint32_t tokens, enum llm_partition partition,
 	return p;
 }
 
-/* Each slice comes after all tasks of the operator before it, and nothing else in its chunk: chunks' tasks are chained by
- * operators. */
+/* Each slice comes after all tasks of the operator before it, and nothing else in its chunk:
+ * chunks' tasks are chained by operators. */
 static void check_chain(const struct sched_plan *plan)
 {
 	uint32_t n = sched_nr_tasks(plan), begin = 0;
@@ -414,7 +425,8 @@ static void check_lanes(const struct sched_plan *plan, const struct sched_run *r
 				const struct sched_span *a = &run->spans[i], *b = &run->spans[k];
 
 				if (a->lane == lane && b->lane == lane)
-					assert_true(a->start_ns >= b->end_ns || b->start_ns >= a->end_ns);
+					assert_true(a->start_ns >= b->end_ns ||
+						    b->start_ns >= a->end_ns);
 			}
 }
 
@@ -423,11 +435,14 @@ static void test_a_cut_matmul_is_a_task_a_slice(void **state)
 	static const uint32_t tokens[] = { 1, 5, 64, 135, 300, 1500 };
 
 	for (size_t i = 0; i < sizeof(tokens) / sizeof(tokens[0]); i++)
-		for (int partition = LLM_PARTITION_NONE; partition <= LLM_PARTITION_AUTO; partition++) {
+		for (int partition = LLM_PARTITION_NONE; partition <= LLM_PARTITION_AUTO;
+		     partition++) {
 			struct prompt o = layer_prompt(tokens[i], partition, LLM_GRAPHS_PIPE);
-			struct sched_options so = { .clock = SCHED_VIRTUAL, .profile = soc, .sync = SOC_SYNC_FAST };
+			struct sched_options so = { .clock = SCHED_VIRTUAL,
+						    .profile = soc,
+						    .sync = SOC_SYNC_FAST };
 			struct plan *p = plan_of(&o);
-	struct sched_plan *plan = p->tasks;
+			struct sched_plan *plan = p->tasks;
 			struct sched_run run;
 			uint64_t k, n, columns = 0;
 
@@ -441,7 +456,9 @@ static void test_a_cut_matmul_is_a_task_a_slice(void **state)
 				if (llm_op_matmul(&llama, task->op, &k, &n))
 					columns += !task->slice;
 				else
-					assert_int_equal(task->home, task->op == LLM_OP_EMBED ? SOC_CPU : SOC_GPU);
+					assert_int_equal(task->home, task->op == LLM_OP_EMBED
+									     ? SOC_CPU
+									     : SOC_GPU);
 			}
 			assert_int_equal(columns, 4 * llama.layers + 1);
 			sched_run_free(&run);
@@ -486,7 +503,10 @@ static void test_chosen_chunks_are_faster_than_one(void **state)
 	}
 }
 
-/* Chunks that have no memory of their own wait for those before them; with less of it a prompt takes no less. */
+/*
+ * Chunks that have no memory of their own wait for those before them; with less of
+ * it a prompt takes no less.
+ */
 static void test_chunks_in_flight_have_rows_of_their_own(void **state)
 {
 	uint64_t last = 0;
@@ -501,7 +521,8 @@ static void test_chunks_in_flight_have_rows_of_their_own(void **state)
 		for (uint32_t c = 0; c < p->nr_chunks; c++) {
 			assert_true(p->chunks[c].row + p->chunks[c].rows <= rows);
 			for (uint32_t k = 0; k < c; k++)
-				assert_true(c - k >= rows / 128 || p->chunks[k].row != p->chunks[c].row);
+				assert_true(c - k >= rows / 128 ||
+					    p->chunks[k].row != p->chunks[c].row);
 		}
 		plan_free(p);
 		ns = time_of(&o, SOC_SYNC_FAST);
@@ -518,7 +539,8 @@ static void test_graphs_of_the_exact_length_are_made_first(void **state)
 	struct plan *p = plan_of(&online);
 	struct sched_plan *plan = p->tasks;
 	const struct sched_task *build = sched_get(plan, 0);
-	double made = npu_time_build_ns(&soc->npu, 4) + npu_time_optimize_ns(&soc->npu, shape_layer_weights(&llama));
+	double made = npu_time_build_ns(&soc->npu, 4) +
+		      npu_time_optimize_ns(&soc->npu, shape_layer_weights(&llama));
 
 	assert_int_equal(build->op, LLM_OP_BUILD);
 	assert_string_equal(sched_op_name(plan, build), "build");
@@ -526,7 +548,8 @@ static void test_graphs_of_the_exact_length_are_made_first(void **state)
 	assert_int_equal(sched_get(plan, 1)->op, LLM_OP_EMBED);
 	assert_true((double)time_of(&online, SOC_SYNC_FAST) > made);
 	/* And no more than that, beside two graphs of 320 tokens. */
-	assert_true((double)time_of(&online, SOC_SYNC_FAST) < made + (double)time_of(&padded, SOC_SYNC_FAST));
+	assert_true((double)time_of(&online, SOC_SYNC_FAST) <
+		    made + (double)time_of(&padded, SOC_SYNC_FAST));
 	plan_free(p);
 	/* A token's graphs are there. */
 	online.pass.n_tokens = online.division.chunk = 1;

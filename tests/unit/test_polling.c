@@ -69,7 +69,10 @@ static void a_first_look_that_finds_it_teaches_nothing(void **state)
 	assert_int_equal(poll(&p, POLLING_LOOKS), 1);
 }
 
-/* Answers that come by giving way until the thread moves, or would if it could; 0: not within @most. */
+/*
+ * Answers that come by giving way until the thread moves, or would if it
+ * could; 0: not within @most.
+ */
 static unsigned int polls_until_move(struct polling *p, unsigned int most)
 {
 	for (unsigned int i = 1; i <= most; i++) {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The predictor and the profiler: what is learned, how far it carries, and that a file which is no model is refused. */
+/*
+ * The predictor and the profiler: what is learned, how far it carries, and that a file
+ * which is no model is refused.
+ */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -84,7 +87,8 @@ static struct predictor_options constants(void)
 
 static void add(struct op_samples *s, uint64_t m, uint64_t k, uint64_t n, double ns)
 {
-	struct op_sample v = op_profile_matmul(SOC_NPU, m, k, n, LLM_WEIGHTS_W8A8, NPU_TIME_WEIGHTS_STATIONARY);
+	struct op_sample v =
+		op_profile_matmul(SOC_NPU, m, k, n, LLM_WEIGHTS_W8A8, NPU_TIME_WEIGHTS_STATIONARY);
 
 	v.ns = ns;
 	v.runs = 1;
@@ -95,7 +99,9 @@ static void add(struct op_samples *s, uint64_t m, uint64_t k, uint64_t n, double
 static struct op_samples modelled(enum soc_lane lane, size_t n, uint64_t seed)
 {
 	static const enum llm_weights types[] = { LLM_WEIGHTS_W8A8, LLM_WEIGHTS_W4A16 };
-	struct op_profile_random r = { .n = n, .seed = seed, .max_m = 1024, .max_k = 16384, .max_n = 16384 };
+	struct op_profile_random r = {
+		.n = n, .seed = seed, .max_m = 1024, .max_k = 16384, .max_n = 16384
+	};
 	struct op_samples s = { 0 };
 
 	for (int type = 0; type < 2; type++)
@@ -105,7 +111,8 @@ static struct op_samples modelled(enum soc_lane lane, size_t n, uint64_t seed)
 	return s;
 }
 
-static struct predictor *learn(const struct op_samples *s, enum soc_lane lane, struct predictor_options o)
+static struct predictor *learn(const struct op_samples *s, enum soc_lane lane,
+			       struct predictor_options o)
 {
 	struct predictor *p;
 
@@ -163,7 +170,10 @@ static void test_steps_of_one_dimension_are_learned_for_all_of_the_others(void *
 	for (int i = 0; i < 600; i++) {
 		uint32_t m = random_in(1, 300);
 
-		add(&s, m, random_in(1, 300), random_in(1, 300), m <= 100 ? 7000 : m <= 200 ? 123.25 : 31);
+		add(&s, m, random_in(1, 300), random_in(1, 300),
+		    m <= 100   ? 7000
+		    : m <= 200 ? 123.25
+			       : 31);
 	}
 	p = learn(&s, SOC_NPU, constants());
 	predictor_info(p, &info);
@@ -172,8 +182,8 @@ static void test_steps_of_one_dimension_are_learned_for_all_of_the_others(void *
 	assert_int_equal(info.samples, 600);
 	for (int i = 0; i < 300; i++) {
 		uint32_t m = random_in(1, 1000);
-		struct op_sample v =
-			op_profile_matmul(SOC_NPU, m, random_in(1, 5000), random_in(1, 5000), LLM_WEIGHTS_W8A8, 0);
+		struct op_sample v = op_profile_matmul(SOC_NPU, m, random_in(1, 5000),
+						       random_in(1, 5000), LLM_WEIGHTS_W8A8, 0);
 		double want = m <= 100 ? 7000 : m <= 200 ? 123.25 : 31;
 
 		/* Nothing was said of what lies between two neighbours. */
@@ -201,10 +211,11 @@ static void test_a_sum_of_terms_is_learned_exactly_and_carries_beyond_the_sample
 	assert_int_equal(info.leaves, 1);
 	for (int i = 0; i < 100; i++) {
 		double m = random_in(1, 5000), k = random_in(1, 20000), n = random_in(1, 20000);
-		struct op_sample far =
-			op_profile_matmul(SOC_NPU, (uint64_t)m, (uint64_t)k, (uint64_t)n, LLM_WEIGHTS_W8A8, 0);
+		struct op_sample far = op_profile_matmul(SOC_NPU, (uint64_t)m, (uint64_t)k,
+							 (uint64_t)n, LLM_WEIGHTS_W8A8, 0);
 
-		assert_true(fabs(predictor_ns(p, &far.op) / (5000 + 0.25 * m * k * n + 3 * k * n) - 1) < 1e-3);
+		assert_true(fabs(predictor_ns(p, &far.op) / (5000 + 0.25 * m * k * n + 3 * k * n) -
+				 1) < 1e-3);
 	}
 	predictor_free(p);
 	op_samples_free(&s);
@@ -212,21 +223,29 @@ static void test_a_sum_of_terms_is_learned_exactly_and_carries_beyond_the_sample
 
 static void check_lane(enum soc_lane lane, enum predictor_leaves leaves, double mean)
 {
-	struct op_samples s = modelled(lane, 500, random_u32()), other = modelled(lane, 200, random_u32());
-	struct predictor_options o = leaves == PREDICTOR_LINEAR ? predictor_defaults() : constants();
+	struct op_samples s = modelled(lane, 500, random_u32()),
+			  other = modelled(lane, 200, random_u32());
+	struct predictor_options o =
+		leaves == PREDICTOR_LINEAR ? predictor_defaults() : constants();
 	struct predictor *p = learn(&s, lane, o);
 	struct predictor_error unseen = predictor_test(p, &other), cross;
 
 	assert_int_equal(predictor_cross_validate(&s, lane, &o, 5, 0, &cross), 0);
-	print_message("%s, %s: cross-validated mean %.2f %%, worst %.1f %%, R2 %.5f; unseen mean %.2f %%\n",
-		      soc_lane_name(lane), predictor_leaves_name(leaves), 100 * cross.mean, 100 * cross.worst, cross.r2,
-		      100 * unseen.mean);
+	print_message(
+		"%s, %s: cross-validated mean %.2f %%, worst %.1f %%, R2 %.5f; unseen mean %.2f "
+		"%%\n",
+		soc_lane_name(lane), predictor_leaves_name(leaves), 100 * cross.mean,
+		100 * cross.worst, cross.r2, 100 * unseen.mean);
 	assert_int_equal(cross.n, s.n);
 	assert_true(cross.mean < mean && unseen.mean < mean);
 	assert_true(cross.worst >= cross.mean && cross.r2 < 1);
-	/* Constants know their own samples far better than others: a part that was learned from would be seen here. */
+	/*
+	 * Constants know their own samples far better than others: a part that was learned
+	 * from would be seen here.
+	 */
 	if (leaves == PREDICTOR_CONSTANT)
-		assert_true(cross.mean > unseen.mean / 2 && predictor_test(p, &s).mean < cross.mean / 2);
+		assert_true(cross.mean > unseen.mean / 2 &&
+			    predictor_test(p, &s).mean < cross.mean / 2);
 	predictor_free(p);
 	op_samples_free(&s);
 	op_samples_free(&other);
@@ -251,9 +270,10 @@ static void test_predictions_are_positive_and_finite_everywhere(void **state)
 	s = modelled(SOC_NPU, 100, random_u32());
 	p = learn(&s, SOC_NPU, predictor_defaults());
 	for (int i = 0; i < 2000; i++) {
-		struct op_sample v = op_profile_matmul(SOC_NPU, 1 + random_u32() % OP_MAX_DIM,
-						       1 + random_u32() % OP_MAX_DIM, 1 + random_u32() % OP_MAX_DIM,
-						       i & 1 ? LLM_WEIGHTS_F16 : LLM_WEIGHTS_W4A8, i >> 1 & 1);
+		struct op_sample v = op_profile_matmul(
+			SOC_NPU, 1 + random_u32() % OP_MAX_DIM, 1 + random_u32() % OP_MAX_DIM,
+			1 + random_u32() % OP_MAX_DIM, i & 1 ? LLM_WEIGHTS_F16 : LLM_WEIGHTS_W4A8,
+			i >> 1 & 1);
 
 		assert_true(predictor_ns(p, &v.op) > 0 && isfinite(predictor_ns(p, &v.op)));
 	}
@@ -281,7 +301,9 @@ static void test_what_is_loaded_predicts_to_the_bit_what_was_saved(void **state)
 	random_begin(__func__);
 	s = modelled(SOC_NPU, 200, random_u32());
 	for (int leaves = PREDICTOR_CONSTANT; leaves <= PREDICTOR_LINEAR; leaves++) {
-		struct predictor *p = learn(&s, SOC_NPU, leaves ? predictor_defaults() : constants()), *q;
+		struct predictor *p = learn(&s, SOC_NPU,
+					    leaves ? predictor_defaults() : constants()),
+				 *q;
 		char *before, why[512];
 
 		assert_int_equal(predictor_save(p, path), 0);
@@ -365,7 +387,8 @@ static void test_few_equal_and_repeated_samples_give_a_leaf(void **state)
 		p = learn(&s, SOC_NPU, o);
 		predictor_info(p, &info);
 		assert_int_equal(info.leaves, 1);
-		assert_true(predictor_ns(p, &s.v[0].op) > 1000 && predictor_ns(p, &s.v[0].op) < 1100);
+		assert_true(predictor_ns(p, &s.v[0].op) > 1000 &&
+			    predictor_ns(p, &s.v[0].op) < 1100);
 		predictor_free(p);
 		listen();
 		assert_int_equal(predictor_cross_validate(&s, SOC_NPU, &o, 2, 0, &e), 1);
@@ -390,14 +413,15 @@ static void test_few_equal_and_repeated_samples_give_a_leaf(void **state)
 
 /* ---- files that are no models ---- */
 
-static const char model[] = "[predictor]\nversion = 1\nlane = npu\nsource = test\nsamples = 9\nleaves = constant\n"
-			    "max_depth = 2\nmin_samples = 1\ntile_m = 32\ntile_k = 32\ntile_n = 32\nnodes = 5\n"
-			    "[node.0]\nfeature = m\nat_most = 4.5\nthen = 1\nelse = 2\n"
-			    "[node.1]\none = 100\n"
-			    "[node.2]\nfeature = tiles\nat_most = 20\nthen = 3\nelse = 4\n"
-			    "[node.3]\none = 200\n"
-			    "[node.4]\none = 300\n"
-			    "[end]\ncomplete = yes\n";
+static const char model[] =
+	"[predictor]\nversion = 1\nlane = npu\nsource = test\nsamples = 9\nleaves = constant\n"
+	"max_depth = 2\nmin_samples = 1\ntile_m = 32\ntile_k = 32\ntile_n = 32\nnodes = 5\n"
+	"[node.0]\nfeature = m\nat_most = 4.5\nthen = 1\nelse = 2\n"
+	"[node.1]\none = 100\n"
+	"[node.2]\nfeature = tiles\nat_most = 20\nthen = 3\nelse = 4\n"
+	"[node.3]\none = 200\n"
+	"[node.4]\none = 300\n"
+	"[end]\ncomplete = yes\n";
 
 static void write_model(const char *text, size_t bytes)
 {
@@ -531,9 +555,12 @@ static void test_samples_come_back_from_a_file(void **state)
 	assert_int_equal(s.n, t.n);
 	assert_string_equal(t.source, "virtual:sd8gen3");
 	for (size_t i = 0; i < s.n; i++) {
-		assert_true(s.v[i].ns == t.v[i].ns && s.v[i].mad_ns == t.v[i].mad_ns && s.v[i].runs == t.v[i].runs);
-		assert_true(s.v[i].op.m == t.v[i].op.m && s.v[i].op.k == t.v[i].op.k && s.v[i].op.n == t.v[i].op.n);
-		assert_true(s.v[i].op.order == t.v[i].op.order && s.v[i].op.weight_bits == t.v[i].op.weight_bits);
+		assert_true(s.v[i].ns == t.v[i].ns && s.v[i].mad_ns == t.v[i].mad_ns &&
+			    s.v[i].runs == t.v[i].runs);
+		assert_true(s.v[i].op.m == t.v[i].op.m && s.v[i].op.k == t.v[i].op.k &&
+			    s.v[i].op.n == t.v[i].op.n);
+		assert_true(s.v[i].op.order == t.v[i].op.order &&
+			    s.v[i].op.weight_bits == t.v[i].op.weight_bits);
 	}
 	op_samples_free(&s);
 	op_samples_free(&t);
@@ -554,7 +581,8 @@ static void refused_samples(const char *from, const char *wanted)
 
 static void test_samples_that_are_none_are_refused(void **state)
 {
-	static const char head[] = "source,lane,op,m,k,n,act_bits,weight_bits,order,ns,mad_ns,runs\n";
+	static const char head[] =
+		"source,lane,op,m,k,n,act_bits,weight_bits,order,ns,mad_ns,runs\n";
 	static const struct {
 		const char *line, *why;
 	} bad[] = {
@@ -571,7 +599,9 @@ static void test_samples_that_are_none_are_refused(void **state)
 		{ "s,npu,matmul,1,1,1,8,8,stationary,-5,0,1\n", "ns = '-5'" },
 		{ "s,npu,matmul,1,1,1,8,8,stationary,0,0,1\n", "ns = '0'" },
 		{ "s,npu,matmul,1,1,1,8,8,stationary,5,0,0\n", "runs = '0'" },
-		{ "s,npu,matmul,1,1,1,8,8,stationary,5,0,1\nt,npu,matmul,1,1,1,8,8,stationary,5,0,1\n", "two sources" },
+		{ "s,npu,matmul,1,1,1,8,8,stationary,5,0,1\n"
+		  "t,npu,matmul,1,1,1,8,8,stationary,5,0,1\n",
+		  "two sources" },
 		{ "", "no samples" },
 	};
 
@@ -596,7 +626,8 @@ static void test_the_grid_has_the_products_of_a_model(void **state)
 	};
 	struct op_samples s = { 0 };
 
-	assert_int_equal(op_profile_grid("llama3-8b", rows, 2, SOC_NPU, LLM_WEIGHTS_W4A16, 0, &s), 0);
+	assert_int_equal(op_profile_grid("llama3-8b", rows, 2, SOC_NPU, LLM_WEIGHTS_W4A16, 0, &s),
+			 0);
 	assert_int_equal(s.n, 10);
 	for (size_t i = 0; i < s.n; i++) {
 		assert_int_equal(s.v[i].op.m, rows[i % 2]);
@@ -606,7 +637,8 @@ static void test_the_grid_has_the_products_of_a_model(void **state)
 	}
 	op_samples_free(&s);
 	listen();
-	assert_int_equal(op_profile_grid("no-such-model", rows, 2, SOC_NPU, LLM_WEIGHTS_W4A16, 0, &s), 1);
+	assert_int_equal(
+		op_profile_grid("no-such-model", rows, 2, SOC_NPU, LLM_WEIGHTS_W4A16, 0, &s), 1);
 	assert_non_null(strstr(said(), "no-such-model"));
 	assert_int_equal(s.n, 0);
 }
@@ -643,7 +675,8 @@ int main(void)
 		cmocka_unit_test(test_a_piecewise_constant_function_is_learned_exactly),
 		cmocka_unit_test(test_outliers_that_cancel_out_are_learned_exactly),
 		cmocka_unit_test(test_steps_of_one_dimension_are_learned_for_all_of_the_others),
-		cmocka_unit_test(test_a_sum_of_terms_is_learned_exactly_and_carries_beyond_the_samples),
+		cmocka_unit_test(
+			test_a_sum_of_terms_is_learned_exactly_and_carries_beyond_the_samples),
 		cmocka_unit_test(test_modelled_lanes_are_predicted_within_ten_percent),
 		cmocka_unit_test(test_predictions_are_positive_and_finite_everywhere),
 		cmocka_unit_test(test_what_is_loaded_predicts_to_the_bit_what_was_saved),

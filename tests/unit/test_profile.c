@@ -98,7 +98,10 @@ static void test_every_number_is_read_where_it_belongs(void **state)
 		text = text_of(NONE, i, value);
 		p = load_text(text, strlen(text));
 
-		/* Lanes may not have more bandwidth than the SoC, nor two together more than there is. */
+		/*
+		 * Lanes may not have more bandwidth than the SoC, nor two
+		 * together more than there is.
+		 */
 		if (i == find("soc", "dram_shared_gbps") || i == find("soc", "dram_peak_gbps")) {
 			assert_null(p);
 			free(text);
@@ -108,7 +111,8 @@ static void test_every_number_is_read_where_it_belongs(void **state)
 			fail_msg("%s", why);
 		for (size_t k = 0; !profile_key(k, &key); k++) {
 			assert_true(profile_value(p, k) == (k == i ? other(&key) : usual(&key)));
-			assert_int_equal(p->notes[k].source, k == i ? PROFILE_PUBLISHED : PROFILE_ASSUMED);
+			assert_int_equal(p->notes[k].source,
+					 k == i ? PROFILE_PUBLISHED : PROFILE_ASSUMED);
 		}
 		assert_string_equal(p->notes[i].text, "a table, row 3");
 		profile_free(p);
@@ -168,9 +172,12 @@ static void test_a_number_without_a_source_is_refused(void **state)
 
 static void test_what_is_no_number_is_refused(void **state)
 {
-	static const char *const wrong[] = {
-		"", "x @ assumed: x", "@ assumed: x", "nan @ assumed: x", "inf @ assumed: x", "1e999 @ assumed: x"
-	};
+	static const char *const wrong[] = { "",
+					     "x @ assumed: x",
+					     "@ assumed: x",
+					     "nan @ assumed: x",
+					     "inf @ assumed: x",
+					     "1e999 @ assumed: x" };
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		char *text = text_of(NONE, find("npu", "array_cols"), wrong[i]);
@@ -207,7 +214,8 @@ static void test_what_is_no_profile_is_refused(void **state)
 		{ "[npu]\nfoo = 1 @ assumed: x\n", "foo: no such key" },
 		{ "[xpu]\narray_rows = 1 @ assumed: x\n", "array_rows: no such key" },
 		{ "array_rows = 1 @ assumed: x\n", "no such key" },
-		{ "[npu]\narray_rows = 1 @ assumed: x\narray_rows = 1 @ assumed: x\n", "given twice" },
+		{ "[npu]\narray_rows = 1 @ assumed: x\narray_rows = 1 @ assumed: x\n",
+		  "given twice" },
 		{ "[soc]\ntitle = a\ntitle = b\n", "title is given twice" },
 	};
 	char line[400], *large = calloc(1, 70000);
@@ -233,7 +241,8 @@ static void test_a_file_that_is_not_there_is_named(void **state)
 
 static void test_a_device_has_the_default_where_it_is_installed_and_no_other_unasked(void **state)
 {
-	char *text = text_of(NONE, find("npu", "array_cols"), "40"), path[] = "/tmp/test_profile_XXXXXX.conf";
+	char *text = text_of(NONE, find("npu", "array_cols"), "40"),
+	     path[] = "/tmp/test_profile_XXXXXX.conf";
 	int fd = mkstemps(path, 5);
 	struct profile *p;
 
@@ -270,7 +279,8 @@ int main(void)
 		cmocka_unit_test(test_numbers_out_of_range_are_refused),
 		cmocka_unit_test(test_what_is_no_profile_is_refused),
 		cmocka_unit_test(test_a_file_that_is_not_there_is_named),
-		cmocka_unit_test(test_a_device_has_the_default_where_it_is_installed_and_no_other_unasked),
+		cmocka_unit_test(
+			test_a_device_has_the_default_where_it_is_installed_and_no_other_unasked),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,8 +24,8 @@ static struct llm_sampler *create(struct llm_sampler_options opts, unsigned int 
 }
 
 /* How often each token is drawn in @n draws. */
-static void draw(struct llm_sampler_options opts, const float *logits, unsigned int n_vocab, unsigned int n,
-		 unsigned int *counts)
+static void draw(struct llm_sampler_options opts, const float *logits, unsigned int n_vocab,
+		 unsigned int n, unsigned int *counts)
 {
 	struct llm_sampler *s = create(opts, n_vocab);
 
@@ -60,13 +60,18 @@ static void test_no_temperature_is_greedy(void **state)
 	const float logits[] = { 1, 1.001f, 0.9f };
 	unsigned int counts[3];
 
-	draw((struct llm_sampler_options){ .temperature = 0, OFF, .seed = 7 }, logits, 3, 100, counts);
+	draw((struct llm_sampler_options){ .temperature = 0, OFF, .seed = 7 }, logits, 3, 100,
+	     counts);
 	assert_int_equal(counts[1], 100);
-	draw((struct llm_sampler_options){ .temperature = -1, OFF, .seed = 7 }, logits, 3, 100, counts);
+	draw((struct llm_sampler_options){ .temperature = -1, OFF, .seed = 7 }, logits, 3, 100,
+	     counts);
 	assert_int_equal(counts[1], 100);
 }
 
-/* Of 40,000 draws each count lies within five standard deviations of what softmax(logits / temperature) says. */
+/*
+ * Of 40,000 draws each count lies within five standard deviations of what
+ * softmax(logits / temperature) says.
+ */
 static void check_distribution(float temperature)
 {
 	const float logits[] = { 0, 1, 2, -1, 0.5f };
@@ -75,7 +80,8 @@ static void check_distribution(float temperature)
 
 	for (int i = 0; i < 5; i++)
 		sum += exp((double)(logits[i] / temperature));
-	draw((struct llm_sampler_options){ .temperature = temperature, OFF, .seed = 1 }, logits, 5, n, counts);
+	draw((struct llm_sampler_options){ .temperature = temperature, OFF, .seed = 1 }, logits, 5,
+	     n, counts);
 	for (int i = 0; i < 5; i++) {
 		double p = exp((double)(logits[i] / temperature)) / sum;
 
@@ -95,7 +101,8 @@ static void test_top_k_keeps_the_likeliest(void **state)
 	const float logits[] = { 0, 3, 1, 3, 2, 2 };
 	unsigned int counts[6];
 
-	draw((struct llm_sampler_options){ .temperature = 5, .top_k = 3, OFF }, logits, 6, 2000, counts);
+	draw((struct llm_sampler_options){ .temperature = 5, .top_k = 3, OFF }, logits, 6, 2000,
+	     counts);
 	/* Of the two with a logit of 2, the lower id. */
 	assert_true(counts[1] && counts[3] && counts[4]);
 	assert_int_equal(counts[0] + counts[2] + counts[5], 0);
@@ -107,13 +114,16 @@ static void test_top_p_keeps_the_fewest_that_reach_it(void **state)
 	const float logits[] = { logf(0.1f), logf(0.5f), logf(0.15f), logf(0.25f) };
 	unsigned int counts[4];
 
-	draw((struct llm_sampler_options){ .temperature = 1, .top_p = 0.74f }, logits, 4, 2000, counts);
+	draw((struct llm_sampler_options){ .temperature = 1, .top_p = 0.74f }, logits, 4, 2000,
+	     counts);
 	assert_true(counts[1] && counts[3]);
 	assert_int_equal(counts[0] + counts[2], 0);
-	draw((struct llm_sampler_options){ .temperature = 1, .top_p = 0.8f }, logits, 4, 2000, counts);
+	draw((struct llm_sampler_options){ .temperature = 1, .top_p = 0.8f }, logits, 4, 2000,
+	     counts);
 	assert_true(counts[1] && counts[3] && counts[2]);
 	assert_int_equal(counts[0], 0);
-	draw((struct llm_sampler_options){ .temperature = 1, .top_p = 0.01f }, logits, 4, 200, counts);
+	draw((struct llm_sampler_options){ .temperature = 1, .top_p = 0.01f }, logits, 4, 200,
+	     counts);
 	assert_int_equal(counts[1], 200);
 }
 
@@ -124,7 +134,8 @@ static void test_top_p_of_a_flat_distribution_keeps_that_share(void **state)
 	static unsigned int counts[N];
 	unsigned int drawn = 0;
 
-	draw((struct llm_sampler_options){ .temperature = 1, .top_p = 0.5f }, logits, N, 20000, counts);
+	draw((struct llm_sampler_options){ .temperature = 1, .top_p = 0.5f }, logits, N, 20000,
+	     counts);
 	/* Equal ones are ordered by id. */
 	for (int i = 0; i < N; i++)
 		drawn += counts[i] > 0;
@@ -138,7 +149,8 @@ static void test_min_p_keeps_what_is_near_the_likeliest(void **state)
 	const float logits[] = { logf(0.04f), logf(0.5f), logf(0.06f), logf(0.4f) };
 	unsigned int counts[4];
 
-	draw((struct llm_sampler_options){ .temperature = 1, .min_p = 0.1f, OFF }, logits, 4, 2000, counts);
+	draw((struct llm_sampler_options){ .temperature = 1, .min_p = 0.1f, OFF }, logits, 4, 2000,
+	     counts);
 	assert_true(counts[1] && counts[2] && counts[3]);
 	assert_int_equal(counts[0], 0);
 }
@@ -146,9 +158,12 @@ static void test_min_p_keeps_what_is_near_the_likeliest(void **state)
 static void test_a_seed_fixes_the_draws_and_another_one_changes_them(void **state)
 {
 	float logits[64] = { 0 };
-	struct llm_sampler *a = create((struct llm_sampler_options){ .temperature = 1, OFF, .seed = 5 }, 64);
-	struct llm_sampler *b = create((struct llm_sampler_options){ .temperature = 1, OFF, .seed = 5 }, 64);
-	struct llm_sampler *c = create((struct llm_sampler_options){ .temperature = 1, OFF, .seed = 6 }, 64);
+	struct llm_sampler *a =
+		create((struct llm_sampler_options){ .temperature = 1, OFF, .seed = 5 }, 64);
+	struct llm_sampler *b =
+		create((struct llm_sampler_options){ .temperature = 1, OFF, .seed = 5 }, 64);
+	struct llm_sampler *c =
+		create((struct llm_sampler_options){ .temperature = 1, OFF, .seed = 6 }, 64);
 	int same = 0;
 
 	for (int i = 0; i < 200; i++) {
@@ -172,7 +187,8 @@ static void test_filters_agree_with_a_full_sort(void **state)
 	for (int i = 0; i < N; i++)
 		logits[i] = (float)(i * 7919 % N) / 40;
 	for (int k = 1; k < N; k += 97) {
-		draw((struct llm_sampler_options){ .temperature = 1000, .top_k = k, OFF }, logits, N, 5000, counts);
+		draw((struct llm_sampler_options){ .temperature = 1000, .top_k = k, OFF }, logits,
+		     N, 5000, counts);
 		for (int i = 0; i < N; i++) {
 			if (i * 7919 % N < N - k)
 				assert_int_equal(counts[i], 0);
@@ -185,7 +201,8 @@ static void test_tokens_without_a_finite_logit_are_never_drawn(void **state)
 	const float some[] = { NAN, 1, -INFINITY, 1, NAN }, none[] = { NAN, -INFINITY, NAN };
 	unsigned int counts[5];
 
-	draw((struct llm_sampler_options){ .temperature = 1, .top_p = 0.9f, .top_k = 4 }, some, 5, 500, counts);
+	draw((struct llm_sampler_options){ .temperature = 1, .top_p = 0.9f, .top_k = 4 }, some, 5,
+	     500, counts);
 	assert_int_equal(counts[1] + counts[3], 500);
 	draw((struct llm_sampler_options){ .temperature = 1, OFF }, none, 3, 5, counts);
 	assert_int_equal(counts[1], 5);

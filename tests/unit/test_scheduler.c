@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The scheduler. Properties that every run has, of random plans under either clock: each lane does one thing at a time,
- * nothing begins before what it waits for, all tasks run once; and of simulated runs that they can be repeated and
- * are no faster than the plan, the lanes and the memory allow. Beside another client of a lane, such as a game
+ * The scheduler. Properties that every run has, of random plans under either clock: each
+ * lane does one thing at a time, nothing begins before what it waits for, all tasks run
+ * once; and of simulated runs that they can be repeated and are no faster than the plan, the
+ * lanes and the memory allow. Beside another client of a lane, such as a game
  * (tools/experiments/game), they hold too.
  */
 #include <errno.h>
@@ -21,6 +22,7 @@
 
 #include "game.h"
 #include "scheduler.h"
+#include "scheduler_plans.h"
 
 static struct profile *soc;
 
@@ -42,172 +44,6 @@ static int teardown(void **state)
 {
 	profile_free(soc);
 	return 0;
-}
-
-static uint32_t any(uint32_t min, uint32_t max)
-{
-	return min + (uint32_t)rand() % (max - min + 1);
-}
-
-/* ---- random plans ---- */
-
-#define MAX_TASKS 400
-
-struct work {
-	struct sched_plan *plan;
-	atomic_int ran[MAX_TASKS];
-	atomic_int lane_busy[SOC_NR_LANES];
-	atomic_bool overlap, early, away;
-	uint32_t order[MAX_TASKS];
-	atomic_uint nr_ran;
-	uint32_t fail_at; /* the task with this number fails */
-};
-
-static struct work work;
-
-/* By the task's slice and op together: its number. */
-static uint32_t number_of(const struct sched_task *t)
-{
-	return (uint32_t)t->op << 8 | t->slice;
-}
-
-static int run_task(void *ud, const struct sched_task *task, enum soc_lane lane)
-{
-	struct work *w = ud;
-	uint32_t id = number_of(task);
-	size_t n;
-	const uint32_t *before = sched_predecessors(w->plan, id, &n);
-
-	if (atomic_fetch_add(&w->lane_busy[lane], 1))
-		w->overlap = true;
-	for (size_t i = 0; i < n; i++)
-		if (!atomic_load(&w->ran[before[i]]))
-			w->early = true;
-	if (task->home != lane && !(task->lanes >> lane & 1))
-		w->away = true;
-	if (id % 7 == 0)
-		nanosleep(&(struct timespec){ 0, 20000 }, NULL);
-	w->order[atomic_fetch_add(&w->nr_ran, 1)] = id;
-	atomic_fetch_add(&w->ran[id], 1);
-	atomic_fetch_sub(&w->lane_busy[lane], 1);
-	return id == w->fail_at ? -ENXIO : 0;
-}
-
-static void forget(struct work *w)
-{
-	struct sched_plan *plan = w->plan;
-
-	memset(w, 0, sizeof(*w));
-	w->plan = plan;
-	w->fail_at = SCHED_NONE;
-}
-
-static struct sched_plan *random_plan(void)
-{
-	uint32_t n = any(1, MAX_TASKS), width = any(1, 30);
-	struct sched_plan *plan = sched_plan_create(NULL);
-
-	for (uint32_t i = 0; i < n; i++) {
-		struct sched_task t = {
-			.chunk = any(0, 7),
-			.op = (uint16_t)(i >> 8),
-			.slice = (uint16_t)(i & 255),
-			.home = (uint8_t)any(0, SOC_NR_LANES - 1),
-			.lanes = (uint8_t)(any(0, 3) ? 0 : any(0, 7)),
-			.graph = any(0, 4),
-			.run = run_task,
-			.ud = &work,
-		};
-
-		for (int lane = 0; lane < SOC_NR_LANES; lane++)
-			t.cost[lane] =
-				(struct soc_cost){ any(0, 5) ? any(0, 3000000) : 0, any(0, 5) ? any(0, 90000000) : 0 };
-		assert_int_equal(sched_add(plan, &t), i);
-		for (uint32_t k = any(0, 3); k && i; k--)
-			assert_int_equal(sched_after(plan, i, i - 1 - any(0, i < width ? i - 1 : width - 1)), 0);
-	}
-	work.plan = plan;
-	forget(&work);
-	return plan;
-}
-
-/* ---- what every run has ---- */
-
-static int span_cmp(const void *a, const void *b)
-{
-	const struct sched_span *x = *(struct sched_span *const *)a, *y = *(struct sched_span *const *)b;
-
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	return x->end_ns < y->end_ns ? -1 : x->end_ns > y->end_ns;
-}
-
-static void check_lanes(const struct sched_run *run)
-{
-	for (int lane = 0; lane < SOC_NR_LANES; lane++) {
-		const struct sched_span *on[MAX_TASKS];
-		uint64_t busy = 0;
-		size_t n = 0;
-
-		for (uint32_t i = 0; i < run->nr_spans; i++)
-			if (run->spans[i].lane == lane)
-				on[n++] = &run->spans[i];
-		qsort(on, n, sizeof(on[0]), span_cmp);
-		for (size_t i = 0; i < n; i++) {
-			assert_true(on[i]->end_ns >= on[i]->start_ns);
-			assert_true(!i || on[i]->start_ns >= on[i - 1]->end_ns);
-			assert_true(on[i]->end_ns <= run->makespan_ns);
-			busy += on[i]->end_ns - on[i]->start_ns;
-		}
-		/* Each of them is rounded to a ns. */
-		assert_true(busy <= run->busy_ns[lane] + n + 1 && run->busy_ns[lane] <= busy + n + 1);
-		assert_true(run->busy_ns[lane] <= run->makespan_ns + 1);
-	}
-}
-
-static void check_order(const struct sched_plan *plan, const struct sched_run *run)
-{
-	uint64_t handovers = 0;
-
-	assert_int_equal(run->nr_spans, sched_nr_tasks(plan));
-	for (uint32_t i = 0; i < run->nr_spans; i++) {
-		const struct sched_task *t = sched_get(plan, i);
-		const struct sched_span *s = &run->spans[i];
-		size_t n;
-		const uint32_t *before = sched_predecessors(plan, i, &n);
-
-		assert_true(t->home == s->lane || (t->lanes >> s->lane & 1));
-		assert_true(s->start_ns >= s->ready_ns);
-		for (size_t k = 0; k < n; k++) {
-			assert_true(run->spans[before[k]].end_ns <= s->start_ns);
-			handovers += run->spans[before[k]].lane != s->lane;
-		}
-	}
-	assert_int_equal(run->handovers, handovers);
-}
-
-static void check_work(const struct sched_plan *plan)
-{
-	for (uint32_t i = 0; i < sched_nr_tasks(plan); i++)
-		assert_int_equal(work.ran[i], 1);
-	assert_false(work.overlap);
-	assert_false(work.early);
-	assert_false(work.away);
-}
-
-/* Takes whatever it may: tasks of other homes too. */
-static uint32_t pick_last(const struct sched_view *view, const void *param)
-{
-	return (uint32_t)view->nr_ready - 1;
-}
-
-static const struct sched_policy greedy = { "greedy", pick_last };
-
-static const struct sched_policy *any_policy(void)
-{
-	static const struct sched_policy *const all[] = { &sched_policy_fifo, &sched_policy_layer, &greedy };
-
-	return all[any(0, 2)];
 }
 
 static struct sched_options virtual_options(void)
@@ -430,8 +266,8 @@ static const struct sched_client_ops customer_ops = {
 	customer_next,
 };
 
-/* None of the pieces is done while a task of that lane is. The run began at @from_ns of the client's
- * time. */
+/* None of the pieces is done while a task of that lane is. The run began at @from_ns
+ * of the client's time. */
 static void check_pieces(const struct customer *c, const struct sched_run *run, enum soc_lane lane,
 			 double from_ns)
 {
@@ -526,27 +362,6 @@ static void test_random_plans_on_the_wall_clock(void **state)
 	}
 }
 
-/* The longest way through the plan if every task ran alone on its home, without starts and handovers. */
-static double longest_way_ns(const struct sched_plan *plan)
-{
-	double *end = calloc(sched_nr_tasks(plan) + 1u, sizeof(*end)), longest = 0;
-
-	assert_non_null(end);
-	/* A task comes after earlier ones only. */
-	for (uint32_t i = 0; i < sched_nr_tasks(plan); i++) {
-		const struct sched_task *t = sched_get(plan, i);
-		size_t n;
-		const uint32_t *before = sched_predecessors(plan, i, &n);
-
-		for (size_t k = 0; k < n; k++)
-			end[i] = fmax(end[i], end[before[k]]);
-		end[i] += soc_alone_ns(soc, t->home, t->cost[t->home]);
-		longest = fmax(longest, end[i]);
-	}
-	free(end);
-	return longest;
-}
-
 static void test_no_run_is_shorter_than_its_plan(void **state)
 {
 	for (int i = 0; i < 60; i++) {
@@ -559,18 +374,20 @@ static void test_no_run_is_shorter_than_its_plan(void **state)
 		opts.policy = &sched_policy_fifo;
 		opts.jitter = 0;
 		assert_int_equal(sched_run(plan, &opts, &run), 0);
-		assert_true((double)run.makespan_ns + 1 >= longest_way_ns(plan));
+		assert_true((double)run.makespan_ns + 1 >= longest_way_ns(plan, soc));
 		for (int lane = 0; lane < SOC_NR_LANES; lane++) {
 			double alone = 0;
 
 			for (uint32_t t = 0; t < sched_nr_tasks(plan); t++)
 				if (sched_get(plan, t)->home == lane)
-					alone += soc_alone_ns(soc, lane, sched_get(plan, t)->cost[lane]);
+					alone += soc_alone_ns(soc, lane,
+							      sched_get(plan, t)->cost[lane]);
 			assert_true((double)run.busy_ns[lane] + 1 >= alone);
 		}
 		for (uint32_t t = 0; t < sched_nr_tasks(plan); t++)
 			bytes += sched_get(plan, t)->cost[sched_get(plan, t)->home].dram_bytes;
-		assert_true(run.dram_bytes >= bytes * (1 - 1e-9) && run.dram_bytes <= bytes * (1 + 1e-9));
+		assert_true(run.dram_bytes >= bytes * (1 - 1e-9) &&
+			    run.dram_bytes <= bytes * (1 + 1e-9));
 		assert_true((double)run.makespan_ns + 1 >= bytes / soc->soc.dram_shared_gbps);
 		sched_run_free(&run);
 		sched_plan_free(plan);
@@ -639,7 +456,8 @@ static void test_lanes_together_share_the_memory(void **state)
 	const double bytes = 1e9;
 	struct sched_plan *plan = sched_plan_create(NULL);
 	struct sched_run run;
-	double shared = soc->soc.dram_shared_gbps, sum = soc->gpu.dram_gbps + soc->cpu.dram_gbps, slow;
+	double shared = soc->soc.dram_shared_gbps, sum = soc->gpu.dram_gbps + soc->cpu.dram_gbps,
+	       slow;
 
 	/* One alone is as fast as its lane. */
 	sched_add(plan, &(struct sched_task){ .home = SOC_CPU, .cost[SOC_CPU] = { 0, bytes } });
@@ -677,7 +495,8 @@ static void test_an_empty_gpu_queue_costs_more_than_a_full_one(void **state)
 	for (uint32_t i = 0; i < 3; i++)
 		assert_int_equal(sched_after(plan, sched_add(plan, &t), i ? i - 1 : SCHED_NONE), 0);
 	run = simulate(plan, SOC_SYNC_DRIVER);
-	assert_ns(run.makespan_ns, (soc->gpu.submit_drained_us + 2 * soc->gpu.submit_us) * 1e3 + 3000);
+	assert_ns(run.makespan_ns,
+		  (soc->gpu.submit_drained_us + 2 * soc->gpu.submit_us) * 1e3 + 3000);
 	sched_run_free(&run);
 }
 
@@ -711,7 +530,8 @@ static void test_a_result_for_another_lane_is_known_later(void **state)
 		for (uint32_t i = 0; i < 3; i++) {
 			struct sched_task t = task_on(lanes[i], 1000, 0);
 
-			assert_int_equal(sched_after(plan, sched_add(plan, &t), i ? i - 1 : SCHED_NONE), 0);
+			assert_int_equal(
+				sched_after(plan, sched_add(plan, &t), i ? i - 1 : SCHED_NONE), 0);
 		}
 		run = simulate(plan, sync);
 		assert_ns(run.spans[1].start_ns - run.spans[0].end_ns, there);
@@ -734,7 +554,8 @@ static void test_a_failing_task_ends_the_run(void **state)
 
 		opts.execute = true;
 		if (i % 2)
-			opts = (struct sched_options){ .clock = SCHED_WALL, .policy = any_policy() };
+			opts = (struct sched_options){ .clock = SCHED_WALL,
+						       .policy = any_policy() };
 		work.fail_at = any(0, sched_nr_tasks(plan) - 1);
 		assert_int_equal(sched_run(plan, &opts, &run), -ENXIO);
 		assert_int_equal(run.error, -ENXIO);
@@ -876,7 +697,8 @@ static int meet(void *ud, const struct sched_task *task, enum soc_lane lane)
 	return atomic_load(&hands.together) < hands.meeting ? -ETIMEDOUT : 0;
 }
 
-static uint32_t add_plain(struct sched_plan *plan, enum soc_lane lane, int (*fn)(void *, const struct sched_task *, enum soc_lane))
+static uint32_t add_plain(struct sched_plan *plan, enum soc_lane lane,
+			  int (*fn)(void *, const struct sched_task *, enum soc_lane))
 {
 	return sched_add(plan, &(struct sched_task){ .home = lane, .run = fn });
 }
@@ -902,7 +724,9 @@ static void test_a_chain_over_all_lanes_needs_no_thread(void **state)
 	sched_plan_free(plan);
 }
 
-/* Tasks of all lanes that can only end together; over and over, so that threads wait and are woken. */
+/*
+ * Tasks of all lanes that can only end together; over and over, so that threads wait and are woken.
+ */
 static void test_lanes_work_at_the_same_time(void **state)
 {
 	struct sched_plan *plan = sched_plan_create(NULL);

@@ -95,8 +95,9 @@ static void check_early(const struct sched_task *t, enum soc_lane lane)
 
 	for (size_t i = 0; i < n; i++) {
 		const struct sched_task *b = sched_get(world.plan, before[i]);
-		bool queued = world.sync == SOC_SYNC_FAST && t->async && b->async && !t->lanes && t->home == lane &&
-			      atomic_load(&world.begun[before[i]]) && world.lane[before[i]] == lane;
+		bool queued = world.sync == SOC_SYNC_FAST && t->async && b->async && !t->lanes &&
+			      t->home == lane && atomic_load(&world.begun[before[i]]) &&
+			      world.lane[before[i]] == lane;
 
 		if (!queued && !atomic_load(&world.ended[before[i]]))
 			world.early = true;
@@ -190,7 +191,9 @@ static void world_start(struct sched_plan *plan, enum soc_sync sync, long ns)
 	for (int i = 0; i < SOC_NR_LANES; i++) {
 		pthread_mutex_init(&world.devices[i].lock, NULL);
 		pthread_cond_init(&world.devices[i].changed, NULL);
-		assert_int_equal(pthread_create(&world.devices[i].thread, NULL, play_device, &world.devices[i]), 0);
+		assert_int_equal(pthread_create(&world.devices[i].thread, NULL, play_device,
+						&world.devices[i]),
+				 0);
 	}
 }
 
@@ -228,7 +231,9 @@ static struct sched_plan *random_plan(void)
 
 		assert_int_equal(sched_add(plan, &t), i);
 		for (uint32_t k = any(0, 3); k && i; k--)
-			assert_int_equal(sched_after(plan, i, i - 1 - any(0, i < width ? i - 1 : width - 1)), 0);
+			assert_int_equal(
+				sched_after(plan, i, i - 1 - any(0, i < width ? i - 1 : width - 1)),
+				0);
 	}
 	return plan;
 }
@@ -295,8 +300,9 @@ static void test_a_failure_ends_the_run_when_all_that_had_begun_is_over(void **s
 		assert_int_equal(err, at_once ? -ENOSPC : -ENXIO);
 		assert_int_equal(r.error, err);
 		/* Or one behind it, by which it was seen. */
-		assert_true(r.failed == victim || (!at_once && world.devices[world.lane[victim]].broken &&
-						   world.lane[r.failed] == world.lane[victim]));
+		assert_true(r.failed == victim ||
+			    (!at_once && world.devices[world.lane[victim]].broken &&
+			     world.lane[r.failed] == world.lane[victim]));
 		sched_run_free(&r);
 		sched_plan_free(plan);
 	}
@@ -307,7 +313,9 @@ static struct sched_plan *chain(uint32_t n, uint32_t every)
 	struct sched_plan *plan = sched_plan_create(NULL);
 
 	for (uint32_t i = 0; i < n; i++) {
-		struct sched_task t = { .chunk = i, .home = i % every ? SOC_GPU : SOC_NPU, .async = &async };
+		struct sched_task t = { .chunk = i,
+					.home = i % every ? SOC_GPU : SOC_NPU,
+					.async = &async };
 
 		assert_int_equal(sched_add(plan, &t), i);
 		if (i)
@@ -326,7 +334,9 @@ static void test_what_follows_on_one_lane_is_given_to_it_at_once(void **state)
 	assert_int_equal(sched_run(plan, &o, &r), 0);
 	world_stop();
 	check_run(&r);
-	/* Nine of them went to the GPU while the first was at work: their time is the last one's. */
+	/*
+	 * Nine of them went to the GPU while the first was at work: their time is the last one's.
+	 */
 	for (uint32_t i = 2; i < 9; i++)
 		assert_int_equal(r.spans[i].end_ns, r.spans[1].end_ns);
 	assert_true(r.spans[9].end_ns - r.spans[9].start_ns >= 9 * LONG_NS);
@@ -351,7 +361,8 @@ static void test_waits_are_predicted_from_those_before(void **state)
 	assert_true(expect_ns(waits_of(&waits, SOC_GPU, 0, 0)) >= LONG_NS);
 	assert_int_equal(expect_ns(waits_of(&waits, SOC_GPU, 0, 1)), 0);
 	for (uint32_t i = 0; i < 38; i++) {
-		assert_true(waits.samples[i].predicted_ns >= LONG_NS && waits.samples[i].took_ns >= LONG_NS);
+		assert_true(waits.samples[i].predicted_ns >= LONG_NS &&
+			    waits.samples[i].took_ns >= LONG_NS);
 		assert_true(waits.samples[i].slept_ns <= waits.samples[i].took_ns);
 	}
 	assert_true(waits.slept_ns > 0);
@@ -385,7 +396,8 @@ static void test_waits_are_kept_and_summed_up(void **state)
 	memset(&w, 0, sizeof(w));
 	waits_learn(&w, SOC_GPU, 3, 1, &s);
 	assert_int_equal(expect_ns(waits_of(&w, SOC_GPU, 3, 1)), 1000000);
-	assert_int_equal(expect_ns(waits_of(&w, SOC_GPU, 3, 0)) + expect_ns(waits_of(&w, SOC_NPU, 3, 1)), 0);
+	assert_int_equal(
+		expect_ns(waits_of(&w, SOC_GPU, 3, 0)) + expect_ns(waits_of(&w, SOC_NPU, 3, 1)), 0);
 	/* Of what there is no room for nothing is known. */
 	waits_learn(&w, SOC_GPU, WAITS_OPS, 0, &s);
 	waits_learn(&w, SOC_GPU, 0, WAITS_SLICES, &s);
@@ -396,9 +408,12 @@ static void test_waits_are_kept_and_summed_up(void **state)
 	assert_true(waits_percentile(&w, WAITS_TOOK, 50) == 0);
 	for (uint32_t i = 1000; i > 0; i--)
 		waits_learn(&w, SOC_NPU, 0, 0,
-			    &(struct wait_sample){ .predicted_ns = 2000000, .took_ns = i * 1000, .overslept = i % 2 });
+			    &(struct wait_sample){ .predicted_ns = 2000000,
+						   .took_ns = i * 1000,
+						   .overslept = i % 2 });
 	assert_int_equal(w.nr_overslept, 500);
-	assert_true(waits_percentile(&w, WAITS_TOOK, 0) == 1000 && waits_percentile(&w, WAITS_TOOK, 100) == 1000000);
+	assert_true(waits_percentile(&w, WAITS_TOOK, 0) == 1000 &&
+		    waits_percentile(&w, WAITS_TOOK, 100) == 1000000);
 	assert_true(waits_percentile(&w, WAITS_PREDICTED, 10) == 2000000);
 	assert_true(fabs(waits_percentile(&w, WAITS_LATE, 50) + 1500000) <= 1000);
 }

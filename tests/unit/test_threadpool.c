@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* The CPU lane's threads: every task once, no worker twice at a time, whoever sleeps or comes late. */
+/*
+ * The CPU lane's threads: every task once, no worker twice at a time, whoever sleeps or comes late.
+ */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

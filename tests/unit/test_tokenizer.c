@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Token ids against independent tokenizers (tests/data/tokens says which), and texts that must come back unchanged.
+ * Token ids against independent tokenizers (tests/data/tokens says which), and texts that
+ * must come back unchanged.
  *
- * SmolLM2's tokenizer.json and the large texts are read from VNPU_DATA. The converter of llm-vocab is compiled in, so
- * that the sanitizers see it too.
+ * SmolLM2's tokenizer.json and the large texts are read from VNPU_DATA. The converter of llm-vocab
+ * is compiled in, so that the sanitizers see it too.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,7 +27,8 @@ static struct fixture docs6m, bpe[N_PRE];
 /* SmolLM2's vocabulary with another pre-tokenizer. */
 static struct fixture convert_smollm2(const char *pre)
 {
-	struct vocab_options opts = { .pre = strcmp(pre, "smollm") ? pre : NULL, .eos = "<|im_end|>" };
+	struct vocab_options opts = { .pre = strcmp(pre, "smollm") ? pre : NULL,
+				      .eos = "<|im_end|>" };
 	char path[] = "/tmp/test_tokenizer.XXXXXX", json[512], err[512];
 	int fd = mkstemp(path);
 	struct fixture f;
@@ -51,7 +53,9 @@ static int open_all(void **state)
 	spm_ids = json_object_from_file("tests/data/tokens/spm.json");
 	bpe_ids = json_object_from_file("tests/data/tokens/bpe.json");
 	if (!texts || !spm_ids || !bpe_ids) {
-		print_error("tests/data/tokens cannot be read; run the tests in the root of the source tree\n");
+		print_error(
+			"tests/data/tokens cannot be read; run the tests in the root of the source "
+			"tree\n");
 		return -1;
 	}
 	docs6m = fixture_open(MODEL);
@@ -78,7 +82,8 @@ static struct json_object *reference(struct json_object *file, const char *part,
 	return json_object_object_get(json_object_object_get(file, part), name);
 }
 
-static void assert_ids_of_texts(const struct tokenizer *tok, struct json_object *want, unsigned int flags)
+static void assert_ids_of_texts(const struct tokenizer *tok, struct json_object *want,
+				unsigned int flags)
 {
 	size_t i, j, n_texts = json_object_array_length(texts);
 
@@ -87,13 +92,15 @@ static void assert_ids_of_texts(const struct tokenizer *tok, struct json_object 
 		struct json_object *text = json_object_array_get_idx(texts, i),
 				   *ids = json_object_array_get_idx(want, i);
 		long n;
-		int32_t *got = encode(tok, json_object_get_string(text), json_object_get_string_len(text), flags, &n);
+		int32_t *got = encode(tok, json_object_get_string(text),
+				      json_object_get_string_len(text), flags, &n);
 
 		for (j = 0; j < (size_t)n && j < json_object_array_length(ids); j++)
 			if (got[j] != json_object_get_int(json_object_array_get_idx(ids, j)))
 				break;
 		if (j < (size_t)n || j < json_object_array_length(ids))
-			fail_msg("text %zu, %s, differs from id %zu on: %s", i, json_object_to_json_string(text), j,
+			fail_msg("text %zu, %s, differs from id %zu on: %s", i,
+				 json_object_to_json_string(text), j,
 				 json_object_to_json_string(ids));
 		free(got);
 	}
@@ -112,11 +119,13 @@ static uint64_t hash_ids(const int32_t *ids, long n)
 	return h;
 }
 
-static void assert_ids_of_files(const struct tokenizer *tok, struct json_object *want, unsigned int flags)
+static void assert_ids_of_files(const struct tokenizer *tok, struct json_object *want,
+				unsigned int flags)
 {
 	json_object_object_foreach(want, name, entry)
 	{
-		uint64_t hash = strtoull(json_object_get_string(json_object_array_get_idx(entry, 1)), NULL, 16);
+		uint64_t hash = strtoull(
+			json_object_get_string(json_object_array_get_idx(entry, 1)), NULL, 16);
 		char path[512];
 		size_t bytes;
 		int32_t *ids;
@@ -126,7 +135,8 @@ static void assert_ids_of_files(const struct tokenizer *tok, struct json_object 
 		snprintf(path, sizeof(path), "%s/%s", data_dir, name);
 		text = read_file(path, &bytes);
 		ids = encode(tok, text, bytes, flags, &n);
-		if (n != json_object_get_int(json_object_array_get_idx(entry, 0)) || hash_ids(ids, n) != hash)
+		if (n != json_object_get_int(json_object_array_get_idx(entry, 0)) ||
+		    hash_ids(ids, n) != hash)
 			fail_msg("the ids of %s differ", name);
 		assert_lossless(tok, text, bytes);
 		free(ids);
@@ -153,7 +163,8 @@ static void bpe_ids_equal_hugging_face(void **state)
 	if (!data_dir)
 		skip();
 	for (i = 0; i < N_PRE; i++)
-		assert_ids_of_texts(bpe[i].tok, reference(bpe_ids, "ids", pre_names[i]), TOKENIZE_SPECIAL);
+		assert_ids_of_texts(bpe[i].tok, reference(bpe_ids, "ids", pre_names[i]),
+				    TOKENIZE_SPECIAL);
 }
 
 static void bpe_ids_of_whole_files_equal_hugging_face(void **state)
@@ -163,7 +174,8 @@ static void bpe_ids_of_whole_files_equal_hugging_face(void **state)
 	if (!data_dir)
 		skip();
 	for (i = 0; i < N_PRE; i++)
-		assert_ids_of_files(bpe[i].tok, reference(bpe_ids, "files", pre_names[i]), TOKENIZE_SPECIAL);
+		assert_ids_of_files(bpe[i].tok, reference(bpe_ids, "files", pre_names[i]),
+				    TOKENIZE_SPECIAL);
 }
 
 static void prompts_give_the_models_reference_ids(void **state)
@@ -230,8 +242,8 @@ static void stories_prompts_give_the_models_reference_ids(void **state)
 		prompt = json_object_object_get(json, "prompt");
 		snprintf(path, sizeof(path), "%s/models/stories260K/refs/s%d.ids.i32", data_dir, i);
 		want = read_file(path, &bytes);
-		ids = encode(stories.tok, json_object_get_string(prompt), json_object_get_string_len(prompt),
-			     TOKENIZE_BOS, &n);
+		ids = encode(stories.tok, json_object_get_string(prompt),
+			     json_object_get_string_len(prompt), TOKENIZE_BOS, &n);
 		assert_int_equal(n * sizeof(*ids), bytes);
 		assert_memory_equal(ids, want, bytes);
 		free(ids);
@@ -265,7 +277,8 @@ static void control_tokens_are_text_unless_asked_for(void **state)
 	if (!data_dir)
 		skip();
 	ids = encode(bpe[0].tok, text, sizeof(text) - 1, 0, &n);
-	assert_int_equal(tokenizer_decode(bpe[0].tok, ids, n, back, sizeof(back)), sizeof(text) - 1);
+	assert_int_equal(tokenizer_decode(bpe[0].tok, ids, n, back, sizeof(back)),
+			 sizeof(text) - 1);
 	assert_memory_equal(back, text, sizeof(text) - 1);
 	assert_int_not_equal(ids[0], 1);
 	free(ids);
@@ -292,7 +305,8 @@ static void the_embedded_vocabulary_says_what_it_is(void **state)
 	assert_int_equal(tokenizer_eos(tok), 2);
 	assert_true(tokenizer_adds_bos(tok));
 	assert_true(tokenizer_is_end(tok, 2));
-	assert_false(tokenizer_is_end(tok, 1) || tokenizer_is_end(tok, -1) || tokenizer_is_end(tok, 4096));
+	assert_false(tokenizer_is_end(tok, 1) || tokenizer_is_end(tok, -1) ||
+		     tokenizer_is_end(tok, 4096));
 	assert_int_equal(tokenizer_token_text(tok, 1, text, sizeof(text)), 0);
 	assert_int_equal(tokenizer_token_text(tok, 3 + 'A', text, sizeof(text)), 1);
 	assert_int_equal(text[0], 'A');
@@ -310,11 +324,14 @@ static void ids_beyond_the_array_are_counted_not_stored(void **state)
 	all = encode(docs6m.tok, text, sizeof(text) - 1, TOKENIZE_BOS, &n);
 	for (max = 0; max < 3; max++) {
 		some[max] = -5;
-		assert_int_equal(tokenizer_encode(docs6m.tok, text, sizeof(text) - 1, TOKENIZE_BOS, some, max), n);
+		assert_int_equal(tokenizer_encode(docs6m.tok, text, sizeof(text) - 1, TOKENIZE_BOS,
+						  some, max),
+				 n);
 		assert_memory_equal(some, all, max * sizeof(*some));
 		assert_int_equal(some[max], -5);
 	}
-	assert_int_equal(tokenizer_encode(docs6m.tok, text, sizeof(text) - 1, TOKENIZE_BOS, NULL, 0), n);
+	assert_int_equal(
+		tokenizer_encode(docs6m.tok, text, sizeof(text) - 1, TOKENIZE_BOS, NULL, 0), n);
 	assert_int_equal(tokenizer_decode(docs6m.tok, all, n, back, 5), sizeof(text) - 1);
 	assert_memory_equal(back, "It is___", 8);
 	assert_int_equal(tokenizer_decode(docs6m.tok, all, n, NULL, 0), sizeof(text) - 1);
@@ -344,35 +361,36 @@ static void broken_tokenizer_json_is_refused(void **state)
 		{ "[]", "no model" },
 		{ "{\"model\":{\"type\":\"Unigram\"}}", "'Unigram'" },
 		{ "{\"model\":{\"type\":\"BPE\",\"byte_fallback\":true}}", "byte_fallback" },
-		{ "{\"model\":{\"type\":\"BPE\"},\"normalizer\":{\"type\":\"Lowercase\"}}", "'Lowercase'" },
+		{ "{\"model\":{\"type\":\"BPE\"},\"normalizer\":{\"type\":\"Lowercase\"}}",
+		  "'Lowercase'" },
 		{ "{\"model\":{\"type\":\"BPE\"}}", "merges" },
 		{ "{\"model\":{\"type\":\"BPE\",\"merges\":[]}}", "--pre" },
-		{ "{\"model\":{\"type\":\"BPE\",\"merges\":[]},\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_"
-		  "space\":true}}",
+		{ "{\"model\":{\"type\":\"BPE\",\"merges\":[]},"
+		  "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true}}",
 		  "add_prefix_space" },
-		{ "{\"model\":{\"type\":\"BPE\",\"merges\":[]},\"pre_tokenizer\":{\"type\":\"ByteLevel\"}}",
+		{ "{\"model\":{\"type\":\"BPE\",\"merges\":[]},"
+		  "\"pre_tokenizer\":{\"type\":\"ByteLevel\"}}",
 		  "model.vocab" },
-		{ "{\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{}},\"pre_tokenizer\":{\"type\":\"ByteLevel\"}"
-		  "}",
+		{ "{\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{}},"
+		  "\"pre_tokenizer\":{\"type\":\"ByteLevel\"}}",
 		  "empty" },
-		{ "{\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{\"a\":-1}},\"pre_tokenizer\":{\"type\":"
-		  "\"ByteLevel\"}}",
+		{ "{\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{\"a\":-1}},"
+		  "\"pre_tokenizer\":{\"type\":\"ByteLevel\"}}",
 		  "id -1" },
-		{ "{\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{\"a\":99999999}},\"pre_tokenizer\":{\"type\":"
-		  "\"ByteLevel\"}}",
+		{ "{\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{\"a\":99999999}},"
+		  "\"pre_tokenizer\":{\"type\":\"ByteLevel\"}}",
 		  "id 99999999" },
-		{ "{\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{\"a\":0,\"b\":0}},\"pre_tokenizer\":{\"type\":"
-		  "\"ByteLevel\"}}",
+		{ "{\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{\"a\":0,\"b\":0}},"
+		  "\"pre_tokenizer\":{\"type\":\"ByteLevel\"}}",
 		  "both 'a' and 'b'" },
-		{ "{\"model\":{\"type\":\"BPE\",\"merges\":[7],\"vocab\":{\"a\":0}},\"pre_tokenizer\":{\"type\":"
-		  "\"ByteLevel\"}}",
+		{ "{\"model\":{\"type\":\"BPE\",\"merges\":[7],\"vocab\":{\"a\":0}},"
+		  "\"pre_tokenizer\":{\"type\":\"ByteLevel\"}}",
 		  "merges[0]" },
-		{ "{\"model\":{\"type\":\"BPE\",\"merges\":[[\"a\"]],\"vocab\":{\"a\":0}},\"pre_tokenizer\":{\"type\":"
-		  "\"ByteLevel\"}}",
+		{ "{\"model\":{\"type\":\"BPE\",\"merges\":[[\"a\"]],\"vocab\":{\"a\":0}},"
+		  "\"pre_tokenizer\":{\"type\":\"ByteLevel\"}}",
 		  "merges[0]" },
-		{ "{\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{\"a\":0}},\"added_tokens\":[{}],\"pre_"
-		  "tokenizer\":{\"type\":"
-		  "\"ByteLevel\"}}",
+		{ "{\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{\"a\":0}},"
+		  "\"added_tokens\":[{}],\"pre_tokenizer\":{\"type\":\"ByteLevel\"}}",
 		  "added_tokens[0]" },
 	};
 	char path[] = "/tmp/test_tokenizer.XXXXXX", out[64], err[512];
@@ -385,7 +403,8 @@ static void broken_tokenizer_json_is_refused(void **state)
 		static const struct vocab_options none;
 
 		assert_int_equal(ftruncate(fd, 0), 0);
-		assert_int_equal(pwrite(fd, cases[i][0], strlen(cases[i][0]), 0), strlen(cases[i][0]));
+		assert_int_equal(pwrite(fd, cases[i][0], strlen(cases[i][0]), 0),
+				 strlen(cases[i][0]));
 		assert_int_equal(vocab_convert(path, out, &none, err, sizeof(err)), -1);
 		if (!strstr(err, cases[i][1]) || strchr(err, '\n'))
 			fail_msg("'%s' does not say '%s' in one line", err, cases[i][1]);
@@ -398,9 +417,10 @@ static void broken_tokenizer_json_is_refused(void **state)
 static void a_small_tokenizer_json_is_converted(void **state)
 {
 	static const char json[] =
-		"{\"added_tokens\":[{\"id\":5,\"content\":\"<end>\",\"special\":true},{\"id\":3,\"content\":\"new\"}],"
-		"\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\","
-		"\"vocab\":{\"a\":0,\"\u0120\":1,\"\u0120a\":2},\"merges\":[[\"\u0120\",\"a\"]]}}";
+		"{\"added_tokens\":[{\"id\":5,\"content\":\"<end>\",\"special\":true},{\"id\":3,"
+		"\"content\":\"new\"}],\"pre_tokenizer\":{\"type\":\"ByteLevel\"},"
+		"\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"\u0120\":1,\"\u0120a\":2},"
+		"\"merges\":[[\"\u0120\",\"a\"]]}}";
 	struct vocab_options opts = { .bos = "<end>" };
 	char path[] = "/tmp/test_tokenizer.XXXXXX", err[512];
 	int32_t *ids, want[] = { 5, 0, 2, 3, 2, 5 };

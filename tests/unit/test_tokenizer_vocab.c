@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Tokenizers over vocabularies made for the test: merging against a naive implementation, long words, special tokens,
- * texts that are no UTF-8, and vocabularies that contradict themselves.
+ * Tokenizers over vocabularies made for the test: merging against a naive implementation, long
+ * words, special tokens, texts that are no UTF-8, and vocabularies that contradict themselves.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -19,7 +19,8 @@ static struct vocab vocab;
 /* Scores from the one that merges first to the one that merges last. */
 static void greater_scores_merge_first(void **state)
 {
-	static const float scores[] = { INFINITY, 1e30f, 2, 1, 1e-45f, 0, -1e-45f, -1, -2, -1e30f, -INFINITY, NAN };
+	static const float scores[] = { INFINITY, 1e30f, 2,  1,	     1e-45f,	0,
+					-1e-45f,  -1,	 -2, -1e30f, -INFINITY, NAN };
 	size_t i;
 
 	for (i = 1; i < sizeof(scores) / sizeof(scores[0]); i++)
@@ -28,7 +29,7 @@ static void greater_scores_merge_first(void **state)
 	assert_int_equal(merge_order(-NAN), merge_order(NAN));
 }
 
-/* ---- merging ------------------------------------------------------------------------------------------------------ */
+/* ---- merging --------------------------------------------------------------------------------- */
 
 /* A text cut into parts that only ever join their neighbours. */
 struct parts {
@@ -53,7 +54,8 @@ static const char *parts_text(const struct parts *p, size_t i, size_t count)
 	return text;
 }
 
-static void random_text(struct parts *p, const char *const *chars, size_t n_chars, size_t max, uint64_t *seed)
+static void random_text(struct parts *p, const char *const *chars, size_t n_chars, size_t max,
+			uint64_t *seed)
 {
 	size_t n = random_u64(seed) % max;
 
@@ -66,8 +68,8 @@ static void random_text(struct parts *p, const char *const *chars, size_t n_char
 	}
 }
 
-static void assert_same_ids(const struct parts *p, const int32_t *got, long n, const int32_t *want, long n_want,
-			    const char *text)
+static void assert_same_ids(const struct parts *p, const int32_t *got, long n, const int32_t *want,
+			    long n_want, const char *text)
 {
 	if (n != n_want || memcmp(got, want, n * sizeof(*got)))
 		fail_msg("'%s' gives %ld ids, not %ld, or others", text, n, n_want);
@@ -124,7 +126,8 @@ static long naive_spm(struct parts *p, int32_t *ids)
 		for (i = 0; i + 1 < p->n; i++) {
 			int id = vocab_index(&vocab, parts_text(p, i, 2));
 
-			if (id >= 0 && vocab.tokens[id].type == 1 && vocab.tokens[id].score > best_score) {
+			if (id >= 0 && vocab.tokens[id].type == 1 &&
+			    vocab.tokens[id].score > best_score) {
 				best_score = vocab.tokens[id].score;
 				best = i;
 			}
@@ -160,7 +163,9 @@ static void spm_merges_as_a_naive_implementation(void **state)
 			strcpy(pieces.text, p.n ? "\u2581" : "");
 			for (i = 0; i < p.n; i++) {
 				pieces.start[i + 1] = strlen(pieces.text);
-				strcat(pieces.text, *parts_text(&p, i, 1) == ' ' ? "\u2581" : parts_text(&p, i, 1));
+				strcat(pieces.text, *parts_text(&p, i, 1) == ' '
+							    ? "\u2581"
+							    : parts_text(&p, i, 1));
 			}
 			pieces.start[pieces.n] = strlen(pieces.text);
 			got = encode(f.tok, p.text, strlen(p.text), 0, &n);
@@ -180,7 +185,8 @@ static void random_bpe_vocab(uint64_t *seed)
 
 	vocab_begin_bpe(&vocab);
 	while (vocab.n_merges < 300) {
-		const char *left = letters[random_u64(seed) % 4], *right = letters[random_u64(seed) % 4];
+		const char *left = letters[random_u64(seed) % 4],
+			   *right = letters[random_u64(seed) % 4];
 		char text[32];
 
 		if (vocab.n > 256 && random_u64(seed) % 2)
@@ -190,7 +196,8 @@ static void random_bpe_vocab(uint64_t *seed)
 		if (strlen(left) + strlen(right) > 12)
 			continue;
 		snprintf(text, sizeof(text), "%s%s", left, right);
-		snprintf(vocab.merges[vocab.n_merges++], sizeof(vocab.merges[0]), "%s %s", left, right);
+		snprintf(vocab.merges[vocab.n_merges++], sizeof(vocab.merges[0]), "%s %s", left,
+			 right);
 		if (vocab_index(&vocab, text) < 0)
 			vocab_add(&vocab, text, 1, 0);
 	}
@@ -293,7 +300,7 @@ static void unused_pieces_fall_apart(void **state)
 	fixture_close(&f);
 }
 
-/* ---- special tokens ------------------------------------------------------------------------------------------------ */
+/* ---- special tokens -------------------------------------------------------------------------- */
 
 static void control_tokens_are_found_only_if_asked_for(void **state)
 {
@@ -366,7 +373,8 @@ static void flags_of_the_vocabulary_are_obeyed(void **state)
 	gguf_writer_u32(w, "tokenizer.ggml.eot_token_id", 70);
 	assert_int_equal(vocab_open(w, &f, err, sizeof(err)), 0);
 	assert_false(tokenizer_adds_bos(f.tok));
-	assert_true(tokenizer_is_end(f.tok, 70) && tokenizer_is_end(f.tok, 2) && !tokenizer_is_end(f.tok, 71));
+	assert_true(tokenizer_is_end(f.tok, 70) && tokenizer_is_end(f.tok, 2) &&
+		    !tokenizer_is_end(f.tok, 71));
 	assert_int_equal(tokenizer_encode(f.tok, "ab", 2, TOKENIZE_BOS, ids, 8), 2);
 	assert_int_equal(ids[0], 3 + 'a');
 	/* Without a dummy a leading space is the text's. */
@@ -382,17 +390,19 @@ static void flags_of_the_vocabulary_are_obeyed(void **state)
 	fixture_close(&f);
 }
 
-/* ---- any bytes, any length ------------------------------------------------------------------------------------------ */
+/* ---- any bytes, any length ------------------------------------------------------------------- */
 
 static const char *const pre_names[] = { "gpt-2", "llama-bpe", "qwen2", "smollm" };
 
 /* Random bytes, and random pieces of UTF-8 with breaks in them. */
 static size_t random_bytes(uint8_t *text, size_t max, uint64_t *seed)
 {
-	static const char *const chunks[] = { "a",	    "the ",   " ",	  "\n",		  "\t",
-					      "12",	    "'s",     "\u00e9",	  "\u65e5",	  "\xf0",
-					      "\xe2\x96",   "\x81",   "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80",
-					      "\U0001f600", "\u2581", "\xff",	  "\u0301",	  "<s>" };
+	static const char *const chunks[] = {
+		"a",	      "the ",	" ",	    "\n",	    "\t",
+		"12",	      "'s",	"\u00e9",   "\u65e5",	    "\xf0",
+		"\xe2\x96",   "\x81",	"\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80",
+		"\U0001f600", "\u2581", "\xff",	    "\u0301",	    "<s>"
+	};
 	size_t n = 0, want = random_u64(seed) % (max - 8);
 	bool all_random = random_u64(seed) % 2;
 
@@ -435,8 +445,9 @@ static void any_bytes_come_back(void **state)
 /* A quadratic step anywhere would take hours here. */
 static void a_megabyte_without_a_break_is_done(void **state)
 {
-	static const char *const fillings[] = { "a",	"ab", " ",  "\n",	    " \n", "1", "\u00e9",
-						"\xff", "=",  "'s", "\xe2\x96\x81", "\t ", "<" };
+	static const char *const fillings[] = { "a",	  "ab",	  " ", "\n", " \n",	     "1",
+						"\u00e9", "\xff", "=", "'s", "\xe2\x96\x81", "\t ",
+						"<" };
 	const size_t bytes = 1 << 20;
 	uint64_t seed = test_seed();
 	char *text = malloc(bytes + 8);
@@ -467,7 +478,7 @@ static void a_megabyte_without_a_break_is_done(void **state)
 	free(text);
 }
 
-/* ---- vocabularies that contradict themselves ------------------------------------------------------------------------ */
+/* ---- vocabularies that contradict themselves ------------------------------------------------- */
 
 static void assert_refused(struct gguf_writer *w, int ret, const char *words)
 {
@@ -510,7 +521,8 @@ static void contradicting_vocabularies_are_refused(void **state)
 	gguf_writer_string_element(w, "a", 1);
 	assert_refused(w, -EINVAL, "tokenizer.ggml.scores is missing");
 
-	for (i = 0; i < 3; i++) { /* fewer or more types or scores than tokens, or an unknown type */
+	/* Fewer or more types or scores than tokens, or an unknown type. */
+	for (i = 0; i < 3; i++) {
 		w = gguf_writer_create();
 		gguf_writer_string(w, "tokenizer.ggml.model", "llama", 5);
 		gguf_writer_array(w, "tokenizer.ggml.tokens", GGUF_KV_STRING, 1);
@@ -532,7 +544,8 @@ static void contradicting_vocabularies_are_refused(void **state)
 	assert_refused(vocab_write(&vocab, "llama", NULL), -EINVAL, "token 259 is not a number");
 	vocab_begin_spm(&vocab);
 	vocab_add(&vocab, "<0xZZ>", 6, 0);
-	assert_refused(vocab_write(&vocab, "llama", NULL), -EINVAL, "token 259 is marked as a byte");
+	assert_refused(vocab_write(&vocab, "llama", NULL), -EINVAL,
+		       "token 259 is marked as a byte");
 }
 
 static void contradicting_merges_and_ids_are_refused(void **state)
@@ -541,13 +554,15 @@ static void contradicting_merges_and_ids_are_refused(void **state)
 	struct gguf_writer *w;
 
 	vocab_begin_bpe(&vocab);
-	assert_refused(vocab_write(&vocab, "gpt2", NULL), -ENOTSUP, "tokenizer.ggml.pre is missing");
+	assert_refused(vocab_write(&vocab, "gpt2", NULL), -ENOTSUP,
+		       "tokenizer.ggml.pre is missing");
 	assert_refused(vocab_write(&vocab, "gpt2", "tekken"), -ENOTSUP, "'tekken'");
 	strcpy(vocab.merges[0], "ab");
 	vocab.n_merges = 1;
 	assert_refused(vocab_write(&vocab, "gpt2", "gpt-2"), -EINVAL, "merge 0 is not two tokens");
 	strcpy(vocab.merges[0], "a b");
-	assert_refused(vocab_write(&vocab, "gpt2", "gpt-2"), -EINVAL, "merge 0, 'a b', names a token");
+	assert_refused(vocab_write(&vocab, "gpt2", "gpt-2"), -EINVAL,
+		       "merge 0, 'a b', names a token");
 	strcpy(vocab.merges[0], " ");
 	assert_refused(vocab_write(&vocab, "gpt2", "gpt-2"), -EINVAL, "names a token");
 	vocab.n_merges = 0;

@@ -28,8 +28,8 @@ const char *llm_error(void)
 	return "unknown id";
 }
 
-long llm_tokenize(const struct llm_engine *engine, const char *text, size_t bytes, unsigned int flags, int32_t *ids,
-		  size_t max)
+long llm_tokenize(const struct llm_engine *engine, const char *text, size_t bytes,
+		  unsigned int flags, int32_t *ids, size_t max)
 {
 	/* Three tokens for each byte: more than a caller expects. */
 	for (size_t i = 0; i < 3 * bytes && i < max; i++)
@@ -152,13 +152,15 @@ static void token_lists_take_commas_and_spaces(void **state)
 
 	assert_int_equal(tokens_from_list("--tokens", "1,2 ,  3 4,2147483647", &list), 0);
 	assert_int_equal(list.n, 5);
-	assert_memory_equal(list.ids, ((const int32_t[]){ 1, 2, 3, 4, INT32_MAX }), 5 * sizeof(int32_t));
+	assert_memory_equal(list.ids, ((const int32_t[]){ 1, 2, 3, 4, INT32_MAX }),
+			    5 * sizeof(int32_t));
 	free(list.ids);
 }
 
 static void token_lists_refuse_what_is_no_id(void **state)
 {
-	static const char *const bad[] = { "", ",", "1,", ",1", "1,,2", "-1", "x", "1x", "2147483648", "1;2" };
+	static const char *const bad[] = { "",	 ",", "1,", ",1",	  "1,,2",
+					   "-1", "x", "1x", "2147483648", "1;2" };
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		struct token_list list;
@@ -184,10 +186,12 @@ static void the_hash_is_of_little_endian_integers(void **state)
 	char hex[TOKENS_SHA256_CHARS + 1];
 
 	tokens_sha256(NULL, 0, hex);
-	assert_string_equal(hex, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+	assert_string_equal(hex,
+			    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 	/* "abcd" as one integer */
 	tokens_sha256((const int32_t[]){ 0x64636261 }, 1, hex);
-	assert_string_equal(hex, "88d4266fd4e6338d13b845fcf289579d209c897823b9217da3e161936f031589");
+	assert_string_equal(hex,
+			    "88d4266fd4e6338d13b845fcf289579d209c897823b9217da3e161936f031589");
 }
 
 static void numbers_outside_their_limits_are_bad_usage(void **state)

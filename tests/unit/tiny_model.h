@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Models of tests: random weights in a GGUF file of any architecture that the runtime knows, and their forward pass in
- * double precision, written for clarity and from the architectures' definitions alone.
+ * Models of tests: random weights in a GGUF file of any architecture that the runtime knows,
+ * and their forward pass in double precision, written for clarity and from the
+ * architectures' definitions alone.
  */
 #ifndef TINY_MODEL_H
 #define TINY_MODEL_H
@@ -57,8 +58,8 @@ static inline double tiny_uniform(struct tiny_model *t)
 }
 
 /* @spread about @mean; a vector if @rows is 0. */
-static inline void tiny_add(struct tiny_model *t, const char *name, unsigned int rows, unsigned int cols, double mean,
-			    double spread)
+static inline void tiny_add(struct tiny_model *t, const char *name, unsigned int rows,
+			    unsigned int cols, double mean, double spread)
 {
 	struct tiny_tensor *tensor = &t->tensors[t->n_tensors++];
 	size_t n = (size_t)cols * (rows ? rows : 1);
@@ -73,8 +74,8 @@ static inline void tiny_add(struct tiny_model *t, const char *name, unsigned int
 		tensor->data[i] = (float)(mean + spread * tiny_uniform(t));
 }
 
-static inline void tiny_add_layer(struct tiny_model *t, unsigned int layer, const char *what, unsigned int rows,
-				  unsigned int cols, double mean, double spread)
+static inline void tiny_add_layer(struct tiny_model *t, unsigned int layer, const char *what,
+				  unsigned int rows, unsigned int cols, double mean, double spread)
 {
 	char name[64];
 
@@ -83,7 +84,8 @@ static inline void tiny_add_layer(struct tiny_model *t, unsigned int layer, cons
 }
 
 /* Sets or replaces a key; a name that begins with '.' follows the architecture's. */
-static inline void tiny_key(struct tiny_model *t, const char *name, char kind, double number, const char *string)
+static inline void tiny_key(struct tiny_model *t, const char *name, char kind, double number,
+			    const char *string)
 {
 	struct tiny_key key = { .kind = kind, .number = number, .string = string };
 
@@ -156,7 +158,8 @@ static inline void tiny_keys(struct tiny_model *t)
 	}
 }
 
-static inline void tiny_create(struct tiny_model *t, const struct tiny_config *config, uint64_t seed)
+static inline void tiny_create(struct tiny_model *t, const struct tiny_config *config,
+			       uint64_t seed)
 {
 	const struct tiny_config *c = &t->c;
 	unsigned int q, kv;
@@ -216,7 +219,10 @@ static inline void tiny_put_vocab(struct image *m, unsigned int n_vocab)
 	image_array(m, "tokenizer.ggml.tokens", 8, n_vocab);
 	for (unsigned int i = 0; i < n_vocab; i++) {
 		if (i < 3)
-			snprintf(piece, sizeof(piece), "%s", i == 0 ? "<unk>" : i == 1 ? "<s>" : "</s>");
+			snprintf(piece, sizeof(piece), "%s",
+				 i == 0	  ? "<unk>"
+				 : i == 1 ? "<s>"
+					  : "</s>");
 		else if (i < 259)
 			snprintf(piece, sizeof(piece), "<0x%02X>", i - 3);
 		else
@@ -260,12 +266,14 @@ static inline const char *tiny_write(struct tiny_model *t)
 	for (unsigned int i = 0; i < t->n_tensors; i++) {
 		const struct tiny_tensor *tensor = &t->tensors[i];
 
-		image_tensor(&m, tensor->name, tensor->dims[1] > 1 ? 2 : 1, tensor->dims, 0, offset);
+		image_tensor(&m, tensor->name, tensor->dims[1] > 1 ? 2 : 1, tensor->dims, 0,
+			     offset);
 		offset += (tensor->dims[0] * tensor->dims[1] * sizeof(float) + 31) / 32 * 32;
 	}
 	for (unsigned int i = 0; i < t->n_tensors; i++) {
 		image_pad(&m, 32);
-		image_put(&m, t->tensors[i].data, t->tensors[i].dims[0] * t->tensors[i].dims[1] * sizeof(float));
+		image_put(&m, t->tensors[i].data,
+			  t->tensors[i].dims[0] * t->tensors[i].dims[1] * sizeof(float));
 	}
 	image_pad(&m, 32);
 	if (t->fd >= 0)
@@ -278,14 +286,15 @@ static inline const char *tiny_write(struct tiny_model *t)
 	return t->path;
 }
 
-/* ---- the forward pass --------------------------------------------------------------------------------------------- */
+/* ---- the forward pass ------------------------------------------------------------------------ */
 
 struct tiny_pass {
 	struct tiny_model *t;
 	unsigned int layer;
 	enum llm_weights weights; /* what linear layers compute with: F32, W8A8, W4A8 or W4A16 */
 	enum llm_activations activations;
-	double tie; /* least distance, in steps, of an input from where rounding turns to the next step */
+	/* Least distance, in steps, of an input from where rounding turns to the next step. */
+	double tie;
 };
 
 static inline const float *tiny_weights(struct tiny_pass *p, const char *what)
@@ -314,7 +323,8 @@ static inline double tiny_w8(float w, float scale)
 }
 
 /* One row of weights, as the linear layer has them. */
-static inline void tiny_row(const struct tiny_pass *p, double *row, const float *w, unsigned int cols, bool w4)
+static inline void tiny_row(const struct tiny_pass *p, double *row, const float *w,
+			    unsigned int cols, bool w4)
 {
 	float max = 0;
 
@@ -345,7 +355,9 @@ static inline double tiny_round(double *x, unsigned int n)
 	return scale;
 }
 
-/* The same twice, the second time of what the first leaves: where the first goes is all the same. */
+/*
+ * The same twice, the second time of what the first leaves: where the first goes is all the same.
+ */
 static inline void tiny_round_twice(double *x, unsigned int n)
 {
 	double rest[n], first[n];
@@ -397,13 +409,16 @@ static inline double tiny_round_most(double *x, unsigned int n)
 }
 
 /* y = W x + b. With 4 bits, the output layer and rows that groups do not divide have 8. */
-static inline void tiny_linear(struct tiny_pass *p, double *y, const double *x, const float *w, const float *bias,
-			       unsigned int rows, unsigned int cols)
+static inline void tiny_linear(struct tiny_pass *p, double *y, const double *x, const float *w,
+			       const float *bias, unsigned int rows, unsigned int cols)
 {
-	bool w4 = llm_weights_4bit(p->weights) && cols % QUANT_W4_GROUP == 0 && p->layer < p->t->c.n_layer;
+	bool w4 = llm_weights_4bit(p->weights) && cols % QUANT_W4_GROUP == 0 &&
+		  p->layer < p->t->c.n_layer;
 	bool int8 = p->weights != LLM_WEIGHTS_F32 && !(w4 && p->weights == LLM_WEIGHTS_W4A16);
-	bool head = p->layer == p->t->c.n_layer, down = !head && w == tiny_weights(p, "ffn_down.weight");
-	enum llm_input input = int8 ? llm_integer_input(p->activations, head, down) : LLM_INPUT_FLOATS;
+	bool head = p->layer == p->t->c.n_layer,
+	     down = !head && w == tiny_weights(p, "ffn_down.weight");
+	enum llm_input input =
+		int8 ? llm_integer_input(p->activations, head, down) : LLM_INPUT_FLOATS;
 	double in[cols], row[cols], scale;
 
 	memcpy(in, x, cols * sizeof(*in));
@@ -422,7 +437,8 @@ static inline void tiny_linear(struct tiny_pass *p, double *y, const double *x, 
 	}
 }
 
-static inline void tiny_norm(struct tiny_pass *p, double *y, const double *x, const float *w, unsigned int n)
+static inline void tiny_norm(struct tiny_pass *p, double *y, const double *x, const float *w,
+			     unsigned int n)
 {
 	double sum = 0;
 
@@ -450,7 +466,8 @@ static inline void tiny_rope(struct tiny_pass *p, double *head, unsigned int pos
 	}
 }
 
-static inline void tiny_heads(struct tiny_pass *p, double *x, unsigned int heads, const char *norm, unsigned int pos)
+static inline void tiny_heads(struct tiny_pass *p, double *x, unsigned int heads, const char *norm,
+			      unsigned int pos)
 {
 	const float *w = tiny_weights(p, norm);
 
@@ -462,8 +479,8 @@ static inline void tiny_heads(struct tiny_pass *p, double *x, unsigned int heads
 }
 
 /* out [q_dim]: attention of position @pos over k and v [pos + 1][kv_dim]. */
-static inline void tiny_attention(struct tiny_pass *p, double *out, const double *q, const double *k, const double *v,
-				  unsigned int pos)
+static inline void tiny_attention(struct tiny_pass *p, double *out, const double *q,
+				  const double *k, const double *v, unsigned int pos)
 {
 	const struct tiny_config *c = &p->t->c;
 	unsigned int d = c->head_dim, kv_dim = c->n_head_kv * d;
@@ -494,14 +511,19 @@ static inline void tiny_attention(struct tiny_pass *p, double *out, const double
 static inline void tiny_block(struct tiny_pass *p, double *x, unsigned int n)
 {
 	const struct tiny_config *c = &p->t->c;
-	unsigned int q_dim = c->n_head * c->head_dim, kv_dim = c->n_head_kv * c->head_dim, E = c->n_embd;
-	double *k = malloc((size_t)n * kv_dim * sizeof(*k)), *v = malloc((size_t)n * kv_dim * sizeof(*v));
-	double *h = malloc(E * sizeof(*h)), *y = malloc(E * sizeof(*y)), *q = malloc(q_dim * sizeof(*q));
-	double *a = malloc(q_dim * sizeof(*a)), *g = malloc(c->n_ff * sizeof(*g)), *u = malloc(c->n_ff * sizeof(*u));
+	unsigned int q_dim = c->n_head * c->head_dim, kv_dim = c->n_head_kv * c->head_dim,
+		     E = c->n_embd;
+	double *k = malloc((size_t)n * kv_dim * sizeof(*k)),
+	       *v = malloc((size_t)n * kv_dim * sizeof(*v));
+	double *h = malloc(E * sizeof(*h)), *y = malloc(E * sizeof(*y)),
+	       *q = malloc(q_dim * sizeof(*q));
+	double *a = malloc(q_dim * sizeof(*a)), *g = malloc(c->n_ff * sizeof(*g)),
+	       *u = malloc(c->n_ff * sizeof(*u));
 
 	for (unsigned int t = 0; t < n; t++, x += E) {
 		tiny_norm(p, h, x, tiny_weights(p, "attn_norm.weight"), E);
-		tiny_linear(p, q, h, tiny_weights(p, "attn_q.weight"), tiny_weights(p, "attn_q.bias"), q_dim, E);
+		tiny_linear(p, q, h, tiny_weights(p, "attn_q.weight"),
+			    tiny_weights(p, "attn_q.bias"), q_dim, E);
 		tiny_linear(p, k + (size_t)t * kv_dim, h, tiny_weights(p, "attn_k.weight"),
 			    tiny_weights(p, "attn_k.bias"), kv_dim, E);
 		tiny_linear(p, v + (size_t)t * kv_dim, h, tiny_weights(p, "attn_v.weight"),
@@ -532,8 +554,9 @@ static inline void tiny_block(struct tiny_pass *p, double *x, unsigned int n)
 }
 
 /* Logits [n][n_vocab] of all positions. */
-static inline double tiny_forward(struct tiny_model *t, const int32_t *ids, unsigned int n, enum llm_weights weights,
-				  enum llm_activations activations, double *logits)
+static inline double tiny_forward(struct tiny_model *t, const int32_t *ids, unsigned int n,
+				  enum llm_weights weights, enum llm_activations activations,
+				  double *logits)
 {
 	struct tiny_pass p = { .t = t, .weights = weights, .activations = activations, .tie = 1 };
 	unsigned int E = t->c.n_embd;
@@ -548,9 +571,10 @@ static inline double tiny_forward(struct tiny_model *t, const int32_t *ids, unsi
 	for (p.layer = 0; p.layer < t->c.n_layer; p.layer++)
 		tiny_block(&p, x, n);
 	for (unsigned int i = 0; i < n; i++) {
-		tiny_norm(&p, x + (size_t)i * E, x + (size_t)i * E, tiny_find(t, "output_norm.weight")->data, E);
-		tiny_linear(&p, logits + (size_t)i * t->c.n_vocab, x + (size_t)i * E, output ? output->data : embd,
-			    NULL, t->c.n_vocab, E);
+		tiny_norm(&p, x + (size_t)i * E, x + (size_t)i * E,
+			  tiny_find(t, "output_norm.weight")->data, E);
+		tiny_linear(&p, logits + (size_t)i * t->c.n_vocab, x + (size_t)i * E,
+			    output ? output->data : embd, NULL, t->c.n_vocab, E);
 	}
 	free(x);
 	return p.tie;

@@ -22,7 +22,8 @@ static inline struct fixture fixture_open(const char *path)
 	struct fixture f;
 	char err[256];
 
-	if (gguf_open(path, &f.file, err, sizeof(err)) || tokenizer_create(f.file, &f.tok, err, sizeof(err)))
+	if (gguf_open(path, &f.file, err, sizeof(err)) ||
+	    tokenizer_create(f.file, &f.tok, err, sizeof(err)))
 		fail_msg("%s (the tests run in the root of the source tree)", err);
 	return f;
 }
@@ -87,7 +88,8 @@ static inline const char *printed_byte(unsigned int byte)
 
 	if (!((byte > 0x20 && byte < 0x7f) || (byte > 0xa0 && byte != 0xad))) {
 		for (c = 0x100, before = 0; before < byte; before++)
-			c += !((before > 0x20 && before < 0x7f) || (before > 0xa0 && before != 0xad));
+			c += !((before > 0x20 && before < 0x7f) ||
+			       (before > 0xa0 && before != 0xad));
 	}
 	if (c < 0x80)
 		snprintf(text, sizeof(text), "%c", c);
@@ -105,7 +107,8 @@ static inline void vocab_begin_bpe(struct vocab *v)
 		vocab_add(v, printed_byte(i), 1, 0);
 }
 
-static inline struct gguf_writer *vocab_write(const struct vocab *v, const char *model, const char *pre)
+static inline struct gguf_writer *vocab_write(const struct vocab *v, const char *model,
+					      const char *pre)
 {
 	struct gguf_writer *w = gguf_writer_create();
 	size_t i;
@@ -134,7 +137,10 @@ static inline struct gguf_writer *vocab_write(const struct vocab *v, const char 
 	return w;
 }
 
-/* Creates the tokenizer of what was written and frees the writer; a refusal's result and line are the caller's. */
+/*
+ * Creates the tokenizer of what was written and frees the writer; a refusal's result
+ * and line are the caller's.
+ */
 static inline int vocab_open(struct gguf_writer *w, struct fixture *f, char *err, size_t err_bytes)
 {
 	const void *data;
@@ -163,7 +169,8 @@ static inline struct fixture fixture_make(const struct vocab *v, const char *mod
 }
 
 /* Encodes into an array of the caller's to free. */
-static inline int32_t *encode(const struct tokenizer *tok, const void *text, size_t bytes, unsigned int flags, long *n)
+static inline int32_t *encode(const struct tokenizer *tok, const void *text, size_t bytes,
+			      unsigned int flags, long *n)
 {
 	int32_t *ids = malloc((bytes + 2) * sizeof(*ids));
 

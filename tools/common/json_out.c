@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Numbers for json-c: each with as many digits as bring it back exactly, found by trying few digits first. */
+/*
+ * Numbers for json-c: each with as many digits as bring it back exactly, found by
+ * trying few digits first.
+ */
 #include <math.h>
 #include <stdlib.h>
 
@@ -42,7 +45,8 @@ struct json_object *json_out_string(const char *s)
 
 int json_out_line(FILE *out, struct json_object *o)
 {
-	const char *s = json_object_to_json_string_ext(o, JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE);
+	const char *s = json_object_to_json_string_ext(o, JSON_C_TO_STRING_SPACED |
+								  JSON_C_TO_STRING_NOSLASHESCAPE);
 
 	if (!s)
 		return tool_fail("no memory for the JSON text");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * JSON by json-c, with numbers that come back as they were. What JSON cannot write (NaN, infinities) becomes null.
+ * JSON by json-c, with numbers that come back as they were. What JSON cannot write (NaN,
+ * infinities) becomes null.
  */
 #ifndef JSON_OUT_H
 #define JSON_OUT_H

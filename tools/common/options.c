@@ -403,7 +403,10 @@ int engine_list_devices(void)
 		if (access(path, F_OK))
 			continue;
 		nodes++;
-		/* Other vendors' accelerators are here too: the line says what keeps each node from being used. */
+		/*
+		 * Other vendors' accelerators are here too: the line says what keeps
+		 * each node from being used.
+		 */
 		list_device(NPU_TRANSPORT_DRM, path);
 	}
 	if (!nodes)

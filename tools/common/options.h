@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Command lines as tables: what a tool's options are called, take and mean is said once, and getopt's
- * tables, --help, the manual's list and the shell's completion are made from it. Here too are the
- * options that all llm tools share: the model, and where and how it runs.
+ * Command lines as tables: what a tool's options are called, take and mean is said once, and
+ * getopt's tables, --help, the manual's list and the shell's completion are made from it. Here too
+ * are the options that all llm tools share: the model, and where and how it runs.
  *
  *	static const struct option_def options[] = {
  *		{ 'p', "prompt", "TEXT", .doc = "the prompt" },
- *		{ OPT_IDS, "ids", NULL, .doc = "print token ids, with a space between, in place of text" },
+ *		{ OPT_IDS, "ids", NULL, .doc = "print token ids in place of text" },
  *		{ .code = 0 },
  *	};
  *	static const struct option_set set = { options, usage, .option = parse_one };
@@ -43,12 +43,15 @@ struct option_set {
 	bool lists; /* settings and presets take lists */
 };
 
-/* Gives each option to @set->option; answers --help, --version and --list-devices, and refuses unknown ones. 0 to go
- * on, with optind at what is no option; 1 to end with *@status. */
+/* Gives each option to @set->option; answers --help, --version and --list-devices, and refuses
+ * unknown ones. 0 to go on, with optind at what is no option; 1 to end with *@status. */
 int options_parse(const struct option_set *set, int argc, char **argv, void *ud, int *status);
 
 #define OPTIONS_MAX 64
-/* The options of @set as --help shows them, the shared ones after the @*n_own others. Returns how many there are. */
+/*
+ * The options of @set as --help shows them, the shared ones after the @*n_own others.
+ * Returns how many there are.
+ */
 size_t options_all(const struct option_set *set, struct option_def all[OPTIONS_MAX], size_t *n_own);
 /* The word @i of those that an option's value can be; NULL past the last one. */
 const char *options_word(const struct option_def *o, unsigned int i);
@@ -56,8 +59,8 @@ const char *options_word(const struct option_def *o, unsigned int i);
 /*
  * --help and --help=FORMAT. "text" is for people. "man" is the list of the shared options for the
  * manual (docs/man/options.sh). "options" is for programs, such as a shell's completion: a line for
- * each name of an option, with the name of its value and the words that it can be, with tabs between.
- * 0, or 2 after a message.
+ * each name of an option, with the name of its value and the words that it can be, with tabs
+ * between. 0, or 2 after a message.
  */
 int options_help(const struct option_set *set, const char *format);
 
@@ -110,7 +113,10 @@ void engine_setting_apply(struct llm_options *opts, enum engine_setting setting,
 int engine_parse_clock(const char *name, const char **profile);
 const char *engine_transport_name(enum npu_transport transport);
 
-/* Opens the engine, with a progress bar. 0, or 1 after a message. A model, or in a dry run a shape, is needed. */
+/*
+ * Opens the engine, with a progress bar. 0, or 1 after a message. A model, or in a
+ * dry run a shape, is needed.
+ */
 int engine_open(struct llm_options *opts, struct llm_engine **engine);
 
 /* --list-devices: what the transports offer, on stdout. */

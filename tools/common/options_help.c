@@ -176,7 +176,10 @@ static void help_text(const struct option_set *set)
 
 /* ---- for the manual: mdoc ---- */
 
-/* @text in lines of the source, each sentence on its own; the first is of a @value, and begins as it does. */
+/*
+ * @text in lines of the source, each sentence on its own; the first is of a
+ * @value, and begins as it does.
+ */
 static void man_text(const char *text, bool value)
 {
 	bool sentence = !value;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The progress bar: redrawn at most ten times a second, shown only once the work has lasted for a moment. */
+/*
+ * The progress bar: redrawn at most ten times a second, shown only once the work
+ * has lasted for a moment.
+ */
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A progress bar on stderr: one line that is drawn over and removed at the end. Nothing is written unless stderr is a
- * terminal.
+ * A progress bar on stderr: one line that is drawn over and removed at the end. Nothing is written
+ * unless stderr is a terminal.
  */
 #ifndef PROGRESS_H
 #define PROGRESS_H

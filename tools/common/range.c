@@ -41,7 +41,8 @@ static int number(const char **s, unsigned int *value)
 }
 
 /* One item: FIRST, FIRST-LAST, FIRST-LAST+STEP or FIRST-LAST*FACTOR. */
-static int range_parse_item(const char **s, uint64_t *first, uint64_t *last, uint64_t *step, uint64_t *factor)
+static int range_parse_item(const char **s, uint64_t *first, uint64_t *last, uint64_t *step,
+			    uint64_t *factor)
 {
 	unsigned int a, b, by = 1;
 	char kind = '+';
@@ -67,7 +68,8 @@ static int range_parse_item(const char **s, uint64_t *first, uint64_t *last, uin
 	return 0;
 }
 
-int range_parse(struct range *range, const char *what, const char *s, unsigned int min, unsigned int max)
+int range_parse(struct range *range, const char *what, const char *s, unsigned int min,
+		unsigned int max)
 {
 	const char *p = s;
 
@@ -75,14 +77,16 @@ int range_parse(struct range *range, const char *what, const char *s, unsigned i
 		uint64_t first, last, step, factor;
 
 		if (range_parse_item(&p, &first, &last, &step, &factor) || (*p && *p != ','))
-			return tool_usage("%s: '%s' is not a list of numbers such as 64,256 or 1-8, 1-8+2, 1-64*2",
-					  what, s);
+			return tool_usage(
+				"%s: '%s' is not a list of numbers such as 64,256 or 1-8, 1-8+2, "
+				"1-64*2",
+				what, s);
 		for (uint64_t v = first; v <= last; v = v * factor + step) {
 			int err;
 
 			if (v < min || v > max)
-				return tool_usage("%s: %llu is not from %u to %u", what, (unsigned long long)v, min,
-						  max);
+				return tool_usage("%s: %llu is not from %u to %u", what,
+						  (unsigned long long)v, min, max);
 			err = range_add(range, (unsigned int)v);
 			if (err)
 				return err;

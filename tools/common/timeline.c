@@ -49,7 +49,8 @@ static void put(struct timeline *t, struct json_object *event)
 }
 
 /* An event of type @ph; times are in microseconds. */
-static struct json_object *event(const struct timeline *t, const char *ph, const char *name, int tid, uint64_t ns)
+static struct json_object *event(const struct timeline *t, const char *ph, const char *name,
+				 int tid, uint64_t ns)
 {
 	struct json_object *e = json_object_new_object();
 
@@ -85,8 +86,8 @@ static int put_process(struct timeline *t, const char *name)
 	return 0;
 }
 
-static void put_slice(struct timeline *t, const char *name, int lane, uint64_t start_ns, uint64_t ns,
-		      struct json_object *args)
+static void put_slice(struct timeline *t, const char *name, int lane, uint64_t start_ns,
+		      uint64_t ns, struct json_object *args)
 {
 	struct json_object *e = event(t, "X", name, lane + 1, start_ns);
 
@@ -96,9 +97,11 @@ static void put_slice(struct timeline *t, const char *name, int lane, uint64_t s
 }
 
 /* From the end of one task to the start of another, on other lanes. */
-static void put_flow(struct timeline *t, const struct llm_span *from, const struct llm_span *to, uint64_t at_ns)
+static void put_flow(struct timeline *t, const struct llm_span *from, const struct llm_span *to,
+		     uint64_t at_ns)
 {
-	struct json_object *s = event(t, "s", "handover", (int)from->lane + 1, at_ns + from->end_ns);
+	struct json_object *s =
+		event(t, "s", "handover", (int)from->lane + 1, at_ns + from->end_ns);
 	struct json_object *f = event(t, "f", "handover", (int)to->lane + 1, at_ns + to->start_ns);
 
 	t->nr_flows++;
@@ -111,7 +114,8 @@ static void put_flow(struct timeline *t, const struct llm_span *from, const stru
 	put(t, f);
 }
 
-static void put_task(struct timeline *t, uint64_t at_ns, const struct llm_span *spans, const struct llm_span *span)
+static void put_task(struct timeline *t, uint64_t at_ns, const struct llm_span *spans,
+		     const struct llm_span *span)
 {
 	struct json_object *args = json_object_new_object();
 	int lane = (int)span->lane;
@@ -119,13 +123,15 @@ static void put_task(struct timeline *t, uint64_t at_ns, const struct llm_span *
 	json_object_object_add(args, "chunk", json_out_u64(span->chunk));
 	json_object_object_add(args, "layer", json_out_u64(span->layer));
 	json_object_object_add(args, "slice", json_out_u64(span->slice));
-	json_object_object_add(args, "waited_us",
-			       json_object_new_double((double)(span->start_ns - span->ready_ns) / 1e3));
+	json_object_object_add(
+		args, "waited_us",
+		json_object_new_double((double)(span->start_ns - span->ready_ns) / 1e3));
 	if (span->home != span->lane)
 		json_object_object_add(args, "home", json_out_string(llm_lane_name(span->home)));
 	put_slice(t, span->op, lane, at_ns + span->start_ns, span->end_ns - span->start_ns, args);
 	if (span->overhead_ns)
-		put_slice(t, "start", lane, at_ns + span->start_ns, span->overhead_ns, json_object_new_object());
+		put_slice(t, "start", lane, at_ns + span->start_ns, span->overhead_ns,
+			  json_object_new_object());
 	for (size_t i = 0; i < span->nr_after; i++)
 		if (spans[span->after[i]].lane != span->lane)
 			put_flow(t, &spans[span->after[i]], span, at_ns);
@@ -162,7 +168,8 @@ int timeline_close(struct timeline *t)
 	fputs("\n]}\n", t->f);
 	failed = ferror(t->f);
 	if (fclose(t->f) || failed)
-		status = tool_fail("%s: %s", t->path, errno ? strerror(errno) : "it could not be written");
+		status = tool_fail("%s: %s", t->path,
+				   errno ? strerror(errno) : "it could not be written");
 	free(t->process);
 	free(t->listening);
 	free(t->path);

@@ -9,10 +9,13 @@
 #include "tokens.h"
 #include "tool.h"
 
-int tokens_from_text(const struct llm_engine *engine, const char *text, size_t bytes, unsigned int flags,
-		     struct token_list *list)
+int tokens_from_text(const struct llm_engine *engine, const char *text, size_t bytes,
+		     unsigned int flags, struct token_list *list)
 {
-	/* A token stands for a byte or more, but for BOS and the dummy space: one call is enough but for odd models. */
+	/*
+	 * A token stands for a byte or more, but for BOS and the dummy space: one call is
+	 * enough but for odd models.
+	 */
 	size_t room = bytes + 16;
 
 	for (;;) {
@@ -51,8 +54,10 @@ int tokens_from_list(const char *what, const char *s, struct token_list *list)
 		id = strtol(s, &end, 10);
 		if (*s < '0' || *s > '9' || errno || id > INT32_MAX) {
 			free(ids);
-			return tool_usage("%s: token ids are numbers with commas between them, as in 1,2,3; not '%s'",
-					  what, s);
+			return tool_usage(
+				"%s: token ids are numbers with commas between them, as in 1,2,3; "
+				"not '%s'",
+				what, s);
 		}
 		ids[n++] = (int32_t)id;
 		s = end + strspn(end, " ");

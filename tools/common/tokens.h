@@ -13,8 +13,8 @@ struct token_list {
 };
 
 /* Ids of a text; 0, or 1 after a message. Free list->ids. */
-int tokens_from_text(const struct llm_engine *engine, const char *text, size_t bytes, unsigned int flags,
-		     struct token_list *list);
+int tokens_from_text(const struct llm_engine *engine, const char *text, size_t bytes,
+		     unsigned int flags, struct token_list *list);
 /* Ids written as "1,2,3" (commas or spaces); 0, or 2 after a message. */
 int tokens_from_list(const char *what, const char *s, struct token_list *list);
 

@@ -70,13 +70,14 @@ int tool_parse_u64(const char *what, const char *s, uint64_t min, uint64_t max, 
 	errno = 0;
 	v = strtoull(s, &end, 10);
 	if (*s < '0' || *s > '9' || *end || errno || v < min || v > max)
-		return tool_usage("%s: '%s' is not a number from %llu to %llu", what, s, (unsigned long long)min,
-				  (unsigned long long)max);
+		return tool_usage("%s: '%s' is not a number from %llu to %llu", what, s,
+				  (unsigned long long)min, (unsigned long long)max);
 	*value = v;
 	return 0;
 }
 
-int tool_parse_uint(const char *what, const char *s, unsigned int min, unsigned int max, unsigned int *value)
+int tool_parse_uint(const char *what, const char *s, unsigned int min, unsigned int max,
+		    unsigned int *value)
 {
 	uint64_t v;
 	int err = tool_parse_u64(what, s, min, max, &v);
@@ -180,7 +181,10 @@ int tool_bad_option(int c, char **argv)
 {
 	if (c == ':')
 		return tool_usage("%s needs a value: --help explains it", argv[optind - 1]);
-	/* An unknown letter is in optopt, as is the code of a long option that was given a value it does not take. */
+	/*
+	 * An unknown letter is in optopt, as is the code of a long option that was given
+	 * a value it does not take.
+	 */
 	if (optopt && optopt < 256)
 		return tool_usage("unknown option '-%c': --help lists the options", optopt);
 	if (optopt)

@@ -56,7 +56,8 @@ static const struct option_def options[] = {
 	  .doc = "what ran when, for Perfetto's UI; without warm-up" },
 	{ OPT_DRY_RUN, "dry-run", NULL,
 	  .doc = "no weights and no results: plan the tests for a model's shape, and simulate them "
-		 "on a phone's SoC; implies --clock virtual. The shape is that of --shape, or of -m's file" },
+		 "on a phone's SoC; implies --clock virtual. The shape is that of --shape, or of "
+		 "-m's file" },
 	{ OPT_SHAPE, "shape", "NAME[,NAME]",
 	  .doc = "the shapes, of share/shapes, or files (with --dry-run)" },
 	{ OPT_PRESET, "preset", "LIST",
@@ -233,7 +234,9 @@ static int complete_soc(struct bench_args *args)
 	if (args->dry_run && args->wall_clock)
 		return tool_usage("--dry-run has no wall clock");
 	if (args->dry_run && !args->n_shapes && !args->n_models)
-		return tool_usage("--dry-run needs a model's shape: --shape llama3-8b, or another of share/shapes, or -m FILE");
+		return tool_usage(
+			"--dry-run needs a model's shape: --shape llama3-8b, or another of "
+			"share/shapes, or -m FILE");
 	if (!args->dry_run && args->n_shapes)
 		return tool_usage("--shape: only with --dry-run");
 	if (!args->dry_run && !args->base.profile && args->jitter > 0)
@@ -243,11 +246,16 @@ static int complete_soc(struct bench_args *args)
 	return 0;
 }
 
-/* What was not given: one value each. Settings stay empty, and then are the presets' or the defaults. */
+/*
+ * What was not given: one value each. Settings stay empty, and then are the
+ * presets' or the defaults.
+ */
 static int complete(struct bench_args *args)
 {
-	int err = set_default(&args->n_prompt, 512) ?: set_default(&args->n_gen, 128) ?: set_default(&args->n_depth, 0);
+	int err = set_default(&args->n_prompt, 512);
 
+	err = err ?: set_default(&args->n_gen, 128);
+	err = err ?: set_default(&args->n_depth, 0);
 	err = err ?: expand_presets(args);
 	if (!err)
 		err = complete_soc(args);
@@ -255,7 +263,9 @@ static int complete(struct bench_args *args)
 		const char *model = tool_default_model();
 
 		err = model ? add_names(&args->models, &args->n_models, model)
-			    : tool_usage("no model: docs6m-q8_0.gguf is not beside the program, give one with -m FILE");
+			    : tool_usage(
+				      "no model: docs6m-q8_0.gguf is not beside the program, give "
+				      "one with -m FILE");
 	}
 	return err;
 }

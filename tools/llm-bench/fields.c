@@ -196,7 +196,8 @@ static void add_model(struct json_object *o, const struct bench_result *r)
 static void add_times(struct json_object *o, const struct bench_result *r)
 {
 	struct bench_stat ns = bench_stat_ns(r), ts = bench_stat_ts(r);
-	struct json_object *samples_ns = json_object_new_array(), *samples_ts = json_object_new_array();
+	struct json_object *samples_ns = json_object_new_array(),
+			   *samples_ts = json_object_new_array();
 
 	for (unsigned int i = 0; i < r->n; i++) {
 		json_object_array_add(samples_ns, json_out_u64(r->samples_ns[i]));
@@ -286,26 +287,33 @@ static void add_counts(struct json_object *o, const struct bench_result *r)
 
 	add(o, "ttft_ms", r->ttft_ns ? json_out_double((double)r->ttft_ns / r->n / 1e6) : NULL);
 	/* On the virtual clock both are the plan's, whether it is executed or not. */
-	add(o, "syncs", planned ? json_out_double((double)v->handovers / r->n) :
-				  count(r, r->counts.waits + r->counts.polls));
+	add(o, "syncs",
+	    planned ? json_out_double((double)v->handovers / r->n)
+		    : count(r, r->counts.waits + r->counts.polls));
 	add(o, "driver_waits", count(r, r->counts.waits));
 	add(o, "npu_submits", count(r, r->counts.submits));
-	add(o, "npu_jobs", planned ? json_out_double((double)v->launches / r->n) : count(r, r->counts.jobs));
+	add(o, "npu_jobs",
+	    planned ? json_out_double((double)v->launches / r->n) : count(r, r->counts.jobs));
 }
 
 static void add_costs(struct json_object *o, const struct bench_result *r)
 {
 	const struct llm_virtual_stats *v = &r->virtual_clock;
 	double ns = bench_stat_ns(r).mean * r->n;
-	/* Each generated token reads all weights once; how often a prompt's chunks do is the caches' affair. */
-	double decode_bytes = r->dry || r->test.n_prompt ? NAN : (double)r->info->weight_bytes * r->test.n_gen;
+	/*
+	 * Each generated token reads all weights once; how often a prompt's chunks
+	 * do is the caches' affair.
+	 */
+	double decode_bytes =
+		r->dry || r->test.n_prompt ? NAN : (double)r->info->weight_bytes * r->test.n_gen;
 	double gbps = r->info->profile ? v->dram_bytes / ns : decode_bytes * r->n / ns;
 
 	add_counts(o, r);
 	add_lanes(o, r);
 	add(o, "energy_j", r->info->profile ? json_out_double(v->energy_j / r->n) : NULL);
 	add(o, "power_w", r->info->profile ? json_out_double(v->energy_j / ns * 1e9) : NULL);
-	add(o, "peak_memory_bytes", r->peak_memory_bytes ? json_out_u64(r->peak_memory_bytes) : NULL);
+	add(o, "peak_memory_bytes",
+	    r->peak_memory_bytes ? json_out_u64(r->peak_memory_bytes) : NULL);
 	add(o, "weight_bytes_read", integer(decode_bytes));
 	add(o, "memory_gbps", json_out_double(gbps));
 	add(o, "output_sha256", json_out_string(*r->output_sha256 ? r->output_sha256 : NULL));

@@ -2,9 +2,9 @@
 /*
  * llm-bench: the matrix.
  *
- * Model, transport, preset, choices, chunk, device workers and threads make an engine: each combination is loaded once. On it
- * run, for each depth, the prompt tests, the generation tests and the pairs of -pg. With --dry-run shapes stand for models, and
- * nothing is loaded.
+ * Model, transport, preset, choices, chunk, device workers and threads make an engine: each
+ * combination is loaded once. On it run, for each depth, the prompt tests, the generation tests and
+ * the pairs of -pg. With --dry-run shapes stand for models, and nothing is loaded.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +24,10 @@ struct bench {
 	struct timeline *timeline; /* NULL: none */
 };
 
-/* ---- the matrix ------------------------------------------------------------------------------------------------------ */
+/* ---- the matrix ------------------------------------------------------------------------------ */
 
-static int add_test(struct bench *b, unsigned int n_prompt, unsigned int n_gen, unsigned int n_depth)
+static int add_test(struct bench *b, unsigned int n_prompt, unsigned int n_gen,
+		    unsigned int n_depth)
 {
 	struct bench_test *tests;
 
@@ -134,7 +135,7 @@ static int make_configs(struct bench *b)
 	return err;
 }
 
-/* ---- running it ------------------------------------------------------------------------------------------------------ */
+/* ---- running it ------------------------------------------------------------------------------ */
 
 static void show_progress(void *ud, const struct bench_test *test, unsigned int repetition)
 {
@@ -145,8 +146,8 @@ static void show_progress(void *ud, const struct bench_test *test, unsigned int 
 
 	bench_test_name(test, name, sizeof(name));
 	if (repetition)
-		snprintf(what, sizeof(what), "test %zu/%zu: %s, run %u/%u", b->done + 1, n, name, repetition,
-			 repetitions);
+		snprintf(what, sizeof(what), "test %zu/%zu: %s, run %u/%u", b->done + 1, n, name,
+			 repetition, repetitions);
 	else
 		snprintf(what, sizeof(what), "test %zu/%zu: %s, warm-up", b->done + 1, n, name);
 	if (b->args->progress)
@@ -156,8 +157,8 @@ static void show_progress(void *ud, const struct bench_test *test, unsigned int 
 }
 
 /* What the profile's model says in place of the predictor, in a dry run. */
-static int run_without_predictor(struct bench *b, const struct bench_config *config, const struct bench_test *test,
-				 uint64_t *ns)
+static int run_without_predictor(struct bench *b, const struct bench_config *config,
+				 const struct bench_test *test, uint64_t *ns)
 {
 	struct bench_config without = *config;
 	struct bench_tokens tokens = { .args = b->args };
@@ -180,7 +181,8 @@ static int run_test(struct bench *b, struct bench_tokens *tokens, const struct b
 		    const struct bench_test *test, uint64_t load_peak_bytes)
 {
 	struct bench_result r;
-	int status = bench_run(tokens, config, test, load_peak_bytes, b->timeline, show_progress, b, &r);
+	int status =
+		bench_run(tokens, config, test, load_peak_bytes, b->timeline, show_progress, b, &r);
 
 	if (!status && config->opts.dry_run && config->opts.predictor)
 		status = run_without_predictor(b, config, test, &r.modelled_ns);
@@ -205,7 +207,8 @@ static int run_config(struct bench *b, struct bench_config *config)
 		return status;
 	load_peak_bytes = bench_memory_peak();
 	if (!config->opts.dry_run)
-		status = prompts_init(&tokens.prompts, tokens.engine, b->args->prompt_file, b->args->seed);
+		status = prompts_init(&tokens.prompts, tokens.engine, b->args->prompt_file,
+				      b->args->seed);
 	/* Nobody reads on after stdout has failed. */
 	for (size_t i = 0; i < b->n_tests && !status && !ferror(stdout); i++)
 		status = run_test(b, &tokens, config, &b->tests[i], load_peak_bytes);

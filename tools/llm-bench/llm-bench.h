@@ -88,7 +88,8 @@ struct bench_result {
 	const char *predictor; /* its file; NULL: none */
 	uint64_t modelled_ns; /* the same dry run without it; 0: it is none */
 	unsigned int chunk; /* that prompts were divided into, if the plan chose; else 0 */
-	struct llm_virtual_stats virtual_clock; /* difference over the repetitions, of whichever clock was virtual */
+	/* Difference over the repetitions, of whichever clock was virtual. */
+	struct llm_virtual_stats virtual_clock;
 };
 
 /* What tests are made with, all on one engine. */
@@ -98,18 +99,21 @@ struct bench_tokens {
 	struct prompts prompts; /* not of a dry run */
 };
 
-/* The peak of this process's memory, which bench_memory_reset() begins anew; 0 if /proc does not say. */
+/*
+ * The peak of this process's memory, which bench_memory_reset() begins anew;
+ * 0 if /proc does not say.
+ */
 uint64_t bench_memory_peak(void);
 void bench_memory_reset(void);
 
 /* Told before the warm-up (0) and before each repetition (1..). */
 typedef void (*bench_progress_fn)(void *ud, const struct bench_test *test, unsigned int repetition);
 
-/* Runs one test, and writes its repetitions to @timeline unless that is NULL; 0, or 1 after a message. Free
- * result->samples_ns. @load_peak_bytes: memory's peak while loading. */
-int bench_run(struct bench_tokens *tokens, const struct bench_config *config, const struct bench_test *test,
-	      uint64_t load_peak_bytes, struct timeline *timeline, bench_progress_fn progress, void *ud,
-	      struct bench_result *result);
+/* Runs one test, and writes its repetitions to @timeline unless that is NULL; 0, or 1 after a
+ * message. Free result->samples_ns. @load_peak_bytes: memory's peak while loading. */
+int bench_run(struct bench_tokens *tokens, const struct bench_config *config,
+	      const struct bench_test *test, uint64_t load_peak_bytes, struct timeline *timeline,
+	      bench_progress_fn progress, void *ud, struct bench_result *result);
 
 /* "pp512", "tg128 @ d64", "pp64+tg32" */
 void bench_test_name(const struct bench_test *test, char *name, size_t bytes);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Results of llm-bench as md, csv, json, jsonl or sql. All but md come from the fields of fields.c. */
+/*
+ * Results of llm-bench as md, csv, json, jsonl or sql. All but md come from the fields of fields.c.
+ */
 #include <json-c/json.h>
 #include <math.h>
 #include <string.h>
@@ -9,7 +11,7 @@
 #include "progress.h"
 #include "tool.h"
 
-/* ---- md: a table for people ---------------------------------------------------------------------------------------- */
+/* ---- md: a table for people ------------------------------------------------------------------ */
 
 /* A column is there if it always is, or if its option was given. */
 struct md_column {
@@ -21,8 +23,8 @@ struct md_column {
 	enum llm_choice choice;
 };
 
-/* Whether something else than the default was asked for. A preset's choices are what its placement says, but for those
- * that one placement alone has. */
+/* Whether something else than the default was asked for. A preset's choices are what its placement
+ * says, but for those that one placement alone has. */
 static bool choice_shown(const struct bench_args *args, enum llm_choice choice)
 {
 	const struct range *list = &args->settings[ENGINE_CHOICE + choice];
@@ -72,14 +74,17 @@ static void cell_params(const struct bench_result *r, char *text, size_t bytes)
 {
 	double millions = (double)r->info->n_params / 1e6;
 
-	snprintf(text, bytes, millions < 1000 ? "%.2f M" : "%.2f B", millions < 1000 ? millions : millions / 1000);
+	snprintf(text, bytes, millions < 1000 ? "%.2f M" : "%.2f B",
+		 millions < 1000 ? millions : millions / 1000);
 }
 
 static void cell_backend(const struct bench_result *r, char *text, size_t bytes)
 {
 	const struct npu_device_info *dev = r->info->device;
 
-	const char *on = r->info->profile ? r->info->profile : dev ? engine_transport_name(dev->transport) : NULL;
+	const char *on = r->info->profile ? r->info->profile
+			 : dev		  ? engine_transport_name(dev->transport)
+					  : NULL;
 
 	snprintf(text, bytes, "%s%s%s",
 		 llm_choice_name(LLM_CHOICE_PLACEMENT, r->info->choices.placement), on ? "/" : "",
@@ -132,7 +137,8 @@ static bool shown_predictor(const struct bench_args *args)
 /* The time with predicted products over that with modelled ones. */
 static void cell_predictor(const struct bench_result *r, char *text, size_t bytes)
 {
-	snprintf(text, bytes, "%+.3f %%", 100 * (bench_stat_ns(r).mean / (double)r->modelled_ns - 1));
+	snprintf(text, bytes, "%+.3f %%",
+		 100 * (bench_stat_ns(r).mean / (double)r->modelled_ns - 1));
 }
 
 /* Left of the choices, of which the placement is in backend/transport, and right of them. */
@@ -226,7 +232,7 @@ static void md_result(struct bench_output *out, const struct bench_result *r)
 	fputc('\n', out->f);
 }
 
-/* ---- csv and sql: a header, then a line of values ------------------------------------------------------------------ */
+/* ---- csv and sql: a header, then a line of values -------------------------------------------- */
 
 /* @s between two @quote characters, those inside it doubled. */
 static void put_quoted(FILE *f, const char *s, char quote)
@@ -304,7 +310,7 @@ static void sql_result(FILE *f, struct json_object *o)
 	fputs(");\n", f);
 }
 
-/* ---- all ----------------------------------------------------------------------------------------------------------- */
+/* ---- all ------------------------------------------------------------------------------------- */
 
 static int put_fields(struct bench_output *out, struct json_object *o)
 {
@@ -324,7 +330,8 @@ static int put_fields(struct bench_output *out, struct json_object *o)
 		return 0;
 	case BENCH_JSON:
 		fputs(out->begun ? ",\n" : "[\n", out->f);
-		fputs(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED |
+		fputs(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY |
+								JSON_C_TO_STRING_SPACED |
 								JSON_C_TO_STRING_NOSLASHESCAPE),
 		      out->f);
 		return 0;

@@ -2,9 +2,10 @@
 /*
  * One test of llm-bench.
  *
- * Every repetition starts from the same state: the KV cache holds the tokens of the depth, which are evaluated once and
- * not timed. Then the prompt is evaluated in one call, and tokens are generated greedily one by one. Clocks and counts
- * are read before and after each repetition. Greedy tokens of all repetitions must be the same; they are hashed.
+ * Every repetition starts from the same state: the KV cache holds the tokens of the depth, which
+ * are evaluated once and not timed. Then the prompt is evaluated in one call, and tokens are
+ * generated greedily one by one. Clocks and counts are read before and after each repetition.
+ * Greedy tokens of all repetitions must be the same; they are hashed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,7 +17,10 @@
 #include "llm-bench.h"
 #include "tool.h"
 
-/* A fast wait predicts a job's time from those before it: so many tokens until the prediction holds. */
+/*
+ * A fast wait predicts a job's time from those before it: so many tokens
+ * until the prediction holds.
+ */
 #define WARMUP_TOKENS 16
 
 void bench_memory_reset(void)
@@ -25,7 +29,10 @@ void bench_memory_reset(void)
 
 	if (fd < 0)
 		return;
-	/* 5: the peak begins anew at what is resident now. Where this is refused, the peak is that of the process. */
+	/*
+	 * 5: the peak begins anew at what is resident now. Where this is refused, the
+	 * peak is that of the process.
+	 */
 	if (write(fd, "5", 1) != 1)
 		errno = 0;
 	close(fd);
@@ -150,15 +157,17 @@ static int check_output(const struct run *run, struct bench_result *r, unsigned 
 		return 0;
 	tokens_sha256(run->output, run->test->n_gen, sha);
 	if (repetition && strcmp(sha, r->output_sha256))
-		return tool_fail("repetition %u generated other tokens than the one before: the device or the runtime "
-				 "is not deterministic",
-				 repetition + 1);
+		return tool_fail(
+			"repetition %u generated other tokens than the one before: the device or "
+			"the runtime is not deterministic",
+			repetition + 1);
 	memcpy(r->output_sha256, sha, sizeof(sha));
 	return 0;
 }
 
 /* Adds what follows to the timeline. */
-static int listen(const struct run *run, struct timeline *timeline, const struct llm_engine_info *info)
+static int listen(const struct run *run, struct timeline *timeline,
+		  const struct llm_engine_info *info)
 {
 	char name[128], test[64];
 
@@ -203,13 +212,16 @@ static int repeat(struct run *run, const struct surroundings *around, struct ben
 	return 0;
 }
 
-static int measure(struct run *run, const struct surroundings *around, bool warmup, struct bench_result *r)
+static int measure(struct run *run, const struct surroundings *around, bool warmup,
+		   struct bench_result *r)
 {
 	uint64_t ttft_ns;
 
 	if (warmup) {
 		around->progress(around->ud, run->test, 0);
-		if (run_once(run, run->test->n_gen < WARMUP_TOKENS ? run->test->n_gen : WARMUP_TOKENS, &ttft_ns))
+		if (run_once(run,
+			     run->test->n_gen < WARMUP_TOKENS ? run->test->n_gen : WARMUP_TOKENS,
+			     &ttft_ns))
 			return 1;
 	}
 	if (around->timeline && listen(run, around->timeline, r->info))
@@ -218,8 +230,8 @@ static int measure(struct run *run, const struct surroundings *around, bool warm
 }
 
 /* Ids, a session with those of the depth, and room for results. 0, or 1 after a message. */
-static int prepare(struct run *run, const struct bench_tokens *tokens, const struct bench_test *test, bool dry,
-		   struct bench_result *r)
+static int prepare(struct run *run, const struct bench_tokens *tokens,
+		   const struct bench_test *test, bool dry, struct bench_result *r)
 {
 	size_t n_before = (size_t)test->n_depth + test->n_prompt;
 	int32_t *ids = NULL;
@@ -243,12 +255,13 @@ static int prepare(struct run *run, const struct bench_tokens *tokens, const str
 	return 0;
 }
 
-int bench_run(struct bench_tokens *tokens, const struct bench_config *config, const struct bench_test *test,
-	      uint64_t load_peak_bytes, struct timeline *timeline, bench_progress_fn progress, void *ud,
-	      struct bench_result *result)
+int bench_run(struct bench_tokens *tokens, const struct bench_config *config,
+	      const struct bench_test *test, uint64_t load_peak_bytes, struct timeline *timeline,
+	      bench_progress_fn progress, void *ud, struct bench_result *result)
 {
 	const struct bench_args *args = tokens->args;
-	const struct surroundings around = { llm_engine_device(tokens->engine), timeline, progress, ud };
+	const struct surroundings around = { llm_engine_device(tokens->engine), timeline, progress,
+					     ud };
 	const struct llm_engine_info *info = llm_engine_info(tokens->engine);
 	bool dry = config->opts.dry_run;
 	struct llm_session_stats stats = { 0 };

@@ -2,9 +2,9 @@
 /*
  * llm-cli: continues a text.
  *
- * The prompt is evaluated in one go; then one token after the other is sampled, written and evaluated, until an end
- * token, -n tokens, a full context or Ctrl-C. The text goes to stdout as soon as its characters are complete, and
- * nothing else goes there.
+ * The prompt is evaluated in one go; then one token after the other is sampled, written and
+ * evaluated, until an end token, -n tokens, a full context or Ctrl-C. The text goes to stdout as
+ * soon as its characters are complete, and nothing else goes there.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -46,7 +46,10 @@ struct cli_options {
 
 static volatile sig_atomic_t interrupted;
 
-/* The handler is gone after one signal, so a second Ctrl-C ends the program even inside a long evaluation. */
+/*
+ * The handler is gone after one signal, so a second Ctrl-C ends the program even
+ * inside a long evaluation.
+ */
 static void on_interrupt(int sig)
 {
 	interrupted = 1;
@@ -166,7 +169,8 @@ static int parse_options(int argc, char **argv, struct cli_options *o, int *stat
 	if (options_parse(&set, argc, argv, o, status))
 		return 1;
 	if (optind < argc)
-		*status = tool_usage("'%s': not an option; a prompt is given with -p", argv[optind]);
+		*status =
+			tool_usage("'%s': not an option; a prompt is given with -p", argv[optind]);
 	else if (!o->engine.model)
 		*status = tool_usage("no model: give one with -m FILE");
 	else if (!o->prompt == !o->file)
@@ -174,9 +178,11 @@ static int parse_options(int argc, char **argv, struct cli_options *o, int *stat
 	return *status != 0;
 }
 
-static int read_prompt(const struct cli_options *o, const struct llm_engine *engine, struct token_list *list)
+static int read_prompt(const struct cli_options *o, const struct llm_engine *engine,
+		       struct token_list *list)
 {
-	unsigned int flags = (o->no_bos ? 0 : LLM_TOKENIZE_BOS) | (o->special ? LLM_TOKENIZE_SPECIAL : 0);
+	unsigned int flags =
+		(o->no_bos ? 0 : LLM_TOKENIZE_BOS) | (o->special ? LLM_TOKENIZE_SPECIAL : 0);
 	size_t bytes = o->file ? 0 : strlen(o->prompt);
 	char *read = o->file ? tool_read_file(o->file, &bytes) : NULL;
 	int err;
@@ -255,14 +261,20 @@ static void print_waits(const struct llm_session *s, bool tokens)
 
 	if (!llm_session_waits(s, tokens, &w) || !w.waits)
 		return;
-	fprintf(stderr, "waits    %s: %" PRIu64 " predicted, %" PRIu64 " overslept, %" PRIu64 " given up; slept %.3f s, polled %.3f s\n",
-		tokens ? "decode" : "prefill", w.waits, w.overslept, w.given_up, w.slept_s, w.polled_s);
-	fprintf(stderr, "         late by (us, percentiles 10 50 90 99) %.0f %.0f %.0f %.0f of %.0f %.0f %.0f %.0f predicted\n",
-		w.late_us[0], w.late_us[1], w.late_us[2], w.late_us[3], w.predicted_us[0], w.predicted_us[1],
-		w.predicted_us[2], w.predicted_us[3]);
+	fprintf(stderr,
+		"waits    %s: %" PRIu64 " predicted, %" PRIu64 " overslept, %" PRIu64
+		" given up; slept %.3f s, polled %.3f s\n",
+		tokens ? "decode" : "prefill", w.waits, w.overslept, w.given_up, w.slept_s,
+		w.polled_s);
+	fprintf(stderr,
+		"         late by (us, percentiles 10 50 90 99) %.0f %.0f %.0f %.0f of %.0f %.0f "
+		"%.0f %.0f predicted\n",
+		w.late_us[0], w.late_us[1], w.late_us[2], w.late_us[3], w.predicted_us[0],
+		w.predicted_us[1], w.predicted_us[2], w.predicted_us[3]);
 }
 
-static void print_stats(const struct llm_engine *engine, const struct llm_session *s, uint64_t load_ns)
+static void print_stats(const struct llm_engine *engine, const struct llm_session *s,
+			uint64_t load_ns)
 {
 	const struct llm_engine_info *info = llm_engine_info(engine);
 	struct npu_device *dev = llm_engine_device(engine);
@@ -285,15 +297,16 @@ static void print_stats(const struct llm_engine *engine, const struct llm_sessio
 
 		npu_device_counts(dev, &counts);
 		fprintf(stderr,
-			"NPU      %" PRIu64 " jobs, %" PRIu64 " waits, %" PRIu64 " polls, %.3f s waited for it\n",
+			"NPU      %" PRIu64 " jobs, %" PRIu64 " waits, %" PRIu64
+			" polls, %.3f s waited for it\n",
 			st.npu_jobs, counts.waits, counts.polls, (double)st.npu_wait_ns / 1e9);
 	}
 	if (info->gpu)
 		fprintf(stderr, "GPU      %s\n", info->gpu);
 	print_waits(s, false);
 	print_waits(s, true);
-	fprintf(stderr, "KV cache %.1f MiB for %u tokens, %u used\n", (double)st.kv_bytes / (1 << 20),
-		llm_session_n_ctx(s), llm_session_n_past(s));
+	fprintf(stderr, "KV cache %.1f MiB for %u tokens, %u used\n",
+		(double)st.kv_bytes / (1 << 20), llm_session_n_ctx(s), llm_session_n_past(s));
 }
 
 static int run(const struct cli_options *o, struct llm_engine *engine, uint64_t load_ns)
@@ -305,8 +318,9 @@ static int run(const struct cli_options *o, struct llm_engine *engine, uint64_t 
 	struct cli_output out = { .o = o, .newline = true };
 	int status = read_prompt(o, engine, &prompt);
 
-	if (!status && (llm_session_create(engine, o->n_ctx, &s) ||
-			llm_sampler_create(&o->sampler, llm_engine_info(engine)->n_vocab, &sampler)))
+	if (!status &&
+	    (llm_session_create(engine, o->n_ctx, &s) ||
+	     llm_sampler_create(&o->sampler, llm_engine_info(engine)->n_vocab, &sampler)))
 		status = tool_fail("%s", llm_error());
 	if (!status && o->timeline)
 		status = !(timeline = timeline_open(o->timeline)) ||
@@ -337,7 +351,10 @@ int main(int argc, char **argv)
 	tool_name = "llm-cli";
 	if (parse_options(argc, argv, &o, &status))
 		return tool_finish(status);
-	/* Who started the program with the signal ignored, as nohup and background jobs do, wants it so. */
+	/*
+	 * Who started the program with the signal ignored, as nohup and
+	 * background jobs do, wants it so.
+	 */
 	if (!sigaction(SIGINT, NULL, &before) && before.sa_handler != SIG_IGN)
 		sigaction(SIGINT, &sa, NULL);
 	begin_ns = tool_now_ns();

@@ -29,9 +29,8 @@ struct logits_options {
 	enum logits_format format;
 };
 
-static const char usage[] =
-	"usage: llm-logits -m FILE --tokens 1,2,3 | -p TEXT [options]\n"
-	"Prints the logits of the last position.\n";
+static const char usage[] = "usage: llm-logits -m FILE --tokens 1,2,3 | -p TEXT [options]\n"
+			    "Prints the logits of the last position.\n";
 
 static const char *const formats[] = { "json", "text", "f32", NULL };
 
@@ -93,7 +92,8 @@ static int parse_options(int argc, char **argv, struct logits_options *o, int *s
 	return *status != 0;
 }
 
-static int print_json(const char *model, const struct token_list *tokens, const float *logits, unsigned int n_vocab)
+static int print_json(const char *model, const struct token_list *tokens, const float *logits,
+		      unsigned int n_vocab)
 {
 	struct json_object *o = json_object_new_object();
 	struct json_object *ids = json_object_new_array_ext((int)tokens->n);
@@ -114,8 +114,8 @@ static int print_json(const char *model, const struct token_list *tokens, const 
 	return err;
 }
 
-static int print_logits(const struct logits_options *o, const struct token_list *tokens, const float *logits,
-			unsigned int n_vocab)
+static int print_logits(const struct logits_options *o, const struct token_list *tokens,
+			const float *logits, unsigned int n_vocab)
 {
 	switch (o->format) {
 	case FORMAT_JSON:
@@ -143,7 +143,8 @@ static int run(const struct logits_options *o, struct llm_engine *engine, struct
 	int status;
 
 	if (o->prompt) {
-		status = tokens_from_text(engine, o->prompt, strlen(o->prompt), LLM_TOKENIZE_BOS, tokens);
+		status = tokens_from_text(engine, o->prompt, strlen(o->prompt), LLM_TOKENIZE_BOS,
+					  tokens);
 		if (status)
 			return status;
 		if (!tokens->n)
@@ -154,7 +155,8 @@ static int run(const struct logits_options *o, struct llm_engine *engine, struct
 	if (llm_session_eval(s, tokens->ids, tokens->n))
 		status = tool_fail("%s", llm_error());
 	else
-		status = print_logits(o, tokens, llm_session_logits(s), llm_engine_info(engine)->n_vocab);
+		status = print_logits(o, tokens, llm_session_logits(s),
+				      llm_engine_info(engine)->n_vocab);
 	llm_session_free(s);
 	return status;
 }

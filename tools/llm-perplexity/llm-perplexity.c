@@ -2,9 +2,10 @@
 /*
  * llm-perplexity: how well a model predicts a text.
  *
- * The text is tokenized as a whole and cut into windows of c tokens that do not overlap; a rest is left out. BOS takes
- * the place of each window's first token. Position i predicts token i + 1; scored are the positions from c/2 on, so
- * that each prediction has at least half a window before it: as llama-perplexity does it. --all scores every position.
+ * The text is tokenized as a whole and cut into windows of c tokens that do not overlap; a rest is
+ * left out. BOS takes the place of each window's first token. Position i predicts token i + 1;
+ * scored are the positions from c/2 on, so that each prediction has at least half a window before
+ * it: as llama-perplexity does it. --all scores every position.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -37,9 +38,8 @@ struct score {
 	double nll, nll2; /* of -log p and of its square */
 };
 
-static const char usage[] =
-	"usage: llm-perplexity -m FILE -f TEXT [options]\n"
-	"Measures how well a model predicts a text; lower is better.\n";
+static const char usage[] = "usage: llm-perplexity -m FILE -f TEXT [options]\n"
+			    "Measures how well a model predicts a text; lower is better.\n";
 
 static const char *const formats[] = { "text", "json", NULL };
 
@@ -90,7 +90,10 @@ static int parse_options(int argc, char **argv, struct ppl_options *o, int *stat
 	return *status != 0;
 }
 
-/* -log of the softmax at the token that came. Exponentials of differences from the maximum cannot overflow. */
+/*
+ * -log of the softmax at the token that came. Exponentials of differences from the
+ * maximum cannot overflow.
+ */
 static void score_position(void *ud, size_t i, const float *logits)
 {
 	struct score *sc = ud;
@@ -107,13 +110,17 @@ static void score_position(void *ud, size_t i, const float *logits)
 	sc->nll2 += nll * nll;
 }
 
-static int score_window(const struct ppl_options *o, struct llm_session *s, const int32_t *ids, struct score *sc)
+static int score_window(const struct ppl_options *o, struct llm_session *s, const int32_t *ids,
+			struct score *sc)
 {
 	unsigned int first = o->all ? 0 : o->n_ctx / 2;
 
 	if (llm_session_truncate(s, 0))
 		return tool_fail("%s", llm_error());
-	/* The first half is only read: its logits are not computed. The last token predicts nothing that is known. */
+	/*
+	 * The first half is only read: its logits are not computed. The last token
+	 * predicts nothing that is known.
+	 */
 	if (first && llm_session_eval(s, ids, first))
 		return tool_fail("%s", llm_error());
 	sc->next = ids + first + 1;
@@ -122,8 +129,8 @@ static int score_window(const struct ppl_options *o, struct llm_session *s, cons
 	return 0;
 }
 
-static int score_text(const struct ppl_options *o, struct llm_session *s, struct token_list *text, int bos,
-		      struct score *sc)
+static int score_text(const struct ppl_options *o, struct llm_session *s, struct token_list *text,
+		      int bos, struct score *sc)
 {
 	size_t n_windows = text->n / o->n_ctx;
 
@@ -142,8 +149,9 @@ static int score_text(const struct ppl_options *o, struct llm_session *s, struct
 	return 0;
 }
 
-static int print_score(const struct ppl_options *o, const struct llm_engine *engine, const struct llm_session *s,
-		       const struct token_list *text, const struct score *sc)
+static int print_score(const struct ppl_options *o, const struct llm_engine *engine,
+		       const struct llm_session *s, const struct token_list *text,
+		       const struct score *sc)
 {
 	const struct llm_engine_info *info = llm_engine_info(engine);
 	double n = (double)sc->n, nll = sc->nll / n;
@@ -187,7 +195,8 @@ static int print_score(const struct ppl_options *o, const struct llm_engine *eng
 	return err;
 }
 
-static int run(const struct ppl_options *o, struct llm_engine *engine, const char *text, size_t bytes)
+static int run(const struct ppl_options *o, struct llm_engine *engine, const char *text,
+	       size_t bytes)
 {
 	const struct llm_engine_info *info = llm_engine_info(engine);
 	struct score sc = { .n_vocab = info->n_vocab };
@@ -198,8 +207,9 @@ static int run(const struct ppl_options *o, struct llm_engine *engine, const cha
 	if (status)
 		return status;
 	if (tokens.n < o->n_ctx) {
-		status = tool_fail("%s: it has %zu tokens, a window %u: give a longer text or a smaller -c", o->file,
-				   tokens.n, o->n_ctx);
+		status = tool_fail(
+			"%s: it has %zu tokens, a window %u: give a longer text or a smaller -c",
+			o->file, tokens.n, o->n_ctx);
 	} else if (llm_session_create(engine, o->n_ctx, &s)) {
 		status = tool_fail("%s", llm_error());
 	} else {

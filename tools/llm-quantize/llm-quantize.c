@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * llm-quantize: a model's file with another type of weights, or a file of random weights of a given shape.
+ * llm-quantize: a model's file with another type of weights, or a file of random
+ * weights of a given shape.
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -17,11 +18,12 @@
 static const char help[] =
 	"usage: llm-quantize [-t N] IN.gguf OUT.gguf TYPE\n"
 	"       llm-quantize [-t N] --synthetic SHAPE OUT.gguf TYPE [--seed N] [--vocab N]\n"
-	"Writes a model with another type of weights, or one of a given shape with random weights.\n"
+	"Writes a model with another type of weights, or one of a given shape with random "
+	"weights.\n"
 	"TYPE is f32, f16, q8_0 or q4_0, or w8a8, w4a8 or w4a16: packed for the NPU.\n\n"
 	"      --synthetic SHAPE   a name of share/shapes, or a file\n"
-	"      --seed N            of the random weights; the same seed gives the same file (default: "
-	"0)\n"
+	"      --seed N            of the random weights; the same seed gives the same file "
+	"(default: 0)\n"
 	"      --vocab N           tokens of the vocabulary (default: the shape's)\n"
 	"  -t, --threads N         (default: as many as there are CPUs)\n"
 	"  -h, --help\n"

@@ -2,8 +2,8 @@
 /*
  * A Hugging Face tokenizer.json (byte-level BPE) as the metadata of a GGUF file.
  *
- * The pre-tokenizer is recognised by its fields and its pattern's text; one that is not known is refused, because a
- * wrong one gives ids that are nearly right.
+ * The pre-tokenizer is recognised by its fields and its pattern's text; one that is not known is
+ * refused, because a wrong one gives ids that are nearly right.
  */
 #define _GNU_SOURCE
 #include "llm-vocab.h"
@@ -30,7 +30,8 @@ static const struct {
 } known_patterns[] = {
 	{ LLAMA3("\\p{N}{1,3}"), "llama-bpe" },
 	{ LLAMA3("\\p{N}"), "qwen2" },
-	{ "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+", "gpt-2" },
+	{ "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
+	  "gpt-2" },
 };
 
 struct convert {
@@ -43,7 +44,8 @@ struct convert {
 	size_t err_bytes;
 };
 
-__attribute__((format(printf, 2, 3))) static int convert_fail(struct convert *c, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static int convert_fail(struct convert *c, const char *fmt,
+							      ...)
 {
 	va_list ap;
 	int n = snprintf(c->err, c->err_bytes, "%s: ", c->path);
@@ -60,8 +62,8 @@ static struct json_object *member(struct json_object *object, const char *key, e
 {
 	struct json_object *value;
 
-	if (!json_object_is_type(object, json_type_object) || !json_object_object_get_ex(object, key, &value) ||
-	    !json_object_is_type(value, type))
+	if (!json_object_is_type(object, json_type_object) ||
+	    !json_object_object_get_ex(object, key, &value) || !json_object_is_type(value, type))
 		return NULL;
 	return value;
 }
@@ -84,7 +86,8 @@ static int set_token(struct convert *c, int64_t id, const char *text, size_t byt
 		     enum llm_vocab_type type)
 {
 	if (id < 0 || id >= MAX_TOKENS)
-		return convert_fail(c, "token '%s' has id %lld, not 0..%u", text, (long long)id, MAX_TOKENS - 1);
+		return convert_fail(c, "token '%s' has id %lld, not 0..%u", text, (long long)id,
+				    MAX_TOKENS - 1);
 	if ((size_t)id >= c->max) {
 		size_t max = 2 * (size_t)id + 1024;
 		struct llm_vocab_token *tokens = realloc(c->tokens, max * sizeof(*tokens));
@@ -111,7 +114,9 @@ static int read_vocab(struct convert *c)
 		return convert_fail(c, "model.vocab is missing or not an object");
 	json_object_object_foreach(vocab, text, id_value)
 	{
-		int64_t id = json_object_is_type(id_value, json_type_int) ? json_object_get_int64(id_value) : -1;
+		int64_t id = json_object_is_type(id_value, json_type_int)
+				     ? json_object_get_int64(id_value)
+				     : -1;
 
 		if (id >= 0 && (size_t)id < c->max && c->tokens[id].text)
 			return convert_fail(c, "id %lld is both '%s' and '%s'", (long long)id,
@@ -135,7 +140,10 @@ static int read_vocab(struct convert *c)
 	return c->n ? 0 : convert_fail(c, "the vocabulary is empty");
 }
 
-/* "gpt-2" for a plain ByteLevel, by its pattern for a Split, "smollm" for Digits in front; NULL if not known. */
+/*
+ * "gpt-2" for a plain ByteLevel, by its pattern for a Split, "smollm" for Digits in
+ * front; NULL if not known.
+ */
 static const char *recognise_pre(struct json_object *pre)
 {
 	struct json_object *list = member(pre, "pretokenizers", json_type_array);
@@ -155,7 +163,8 @@ static const char *recognise_pre(struct json_object *pre)
 	if (first == byte_level)
 		return member_bool(byte_level, "use_regex", true) ? "gpt-2" : NULL;
 	if (!strcmp(type, "Digits"))
-		return member_bool(first, "individual_digits", false) && member_bool(byte_level, "use_regex", true)
+		return member_bool(first, "individual_digits", false) &&
+				       member_bool(byte_level, "use_regex", true)
 			       ? "smollm"
 			       : NULL;
 	if (strcmp(type, "Split") || strcmp(member_string(first, "behavior"), "Isolated") ||
@@ -168,7 +177,9 @@ static const char *recognise_pre(struct json_object *pre)
 	return NULL;
 }
 
-/* Whether ByteLevel puts a space in front of every text, which GGUF's byte-level BPE does not know. */
+/*
+ * Whether ByteLevel puts a space in front of every text, which GGUF's byte-level BPE does not know.
+ */
 static bool adds_prefix_space(struct json_object *pre)
 {
 	struct json_object *list = member(pre, "pretokenizers", json_type_array);
@@ -188,22 +199,28 @@ static int read_model(struct convert *c, const struct vocab_options *opts)
 	c->model = member(c->root, "model", json_type_object);
 	if (!c->model)
 		return convert_fail(c, "no model in it; is it a tokenizer.json?");
-	if (strcmp(member_string(c->model, "type"), "BPE") || member_bool(c->model, "byte_fallback", false))
-		return convert_fail(c, "model.type '%s'%s: only byte-level BPE is supported",
-				    member_string(c->model, "type"),
-				    member_bool(c->model, "byte_fallback", false) ? " with byte_fallback" : "");
+	if (strcmp(member_string(c->model, "type"), "BPE") ||
+	    member_bool(c->model, "byte_fallback", false))
+		return convert_fail(
+			c, "model.type '%s'%s: only byte-level BPE is supported",
+			member_string(c->model, "type"),
+			member_bool(c->model, "byte_fallback", false) ? " with byte_fallback" : "");
 	/* NFC is left out, as everywhere in GGUF: ids would then no longer give the text back. */
 	if (normalizer && strcmp(member_string(normalizer, "type"), "NFC"))
-		return convert_fail(c, "normalizer '%s' is not supported", member_string(normalizer, "type"));
+		return convert_fail(c, "normalizer '%s' is not supported",
+				    member_string(normalizer, "type"));
 	if (adds_prefix_space(pre))
-		return convert_fail(c, "pre_tokenizer has add_prefix_space, which a GGUF vocabulary cannot say");
+		return convert_fail(
+			c,
+			"pre_tokenizer has add_prefix_space, which a GGUF vocabulary cannot say");
 	c->merges = member(c->model, "merges", json_type_array);
 	if (!c->merges)
 		return convert_fail(c, "model.merges is missing or not an array");
 	c->pre = opts->pre ? opts->pre : recognise_pre(pre);
 	if (!c->pre)
 		return convert_fail(
-			c, "the pre_tokenizer is not known; name it with --pre (gpt-2, llama-bpe, qwen2 or smollm)");
+			c, "the pre_tokenizer is not known; name it with --pre (gpt-2, llama-bpe, "
+			   "qwen2 or smollm)");
 	return 0;
 }
 
@@ -217,7 +234,9 @@ static char *read_merge(struct convert *c, size_t i)
 	if (json_object_is_type(merge, json_type_string)) {
 		text = strdup(json_object_get_string(merge));
 	} else {
-		left = json_object_is_type(merge, json_type_array) ? json_object_array_get_idx(merge, 0) : NULL;
+		left = json_object_is_type(merge, json_type_array)
+			       ? json_object_array_get_idx(merge, 0)
+			       : NULL;
 		right = left ? json_object_array_get_idx(merge, 1) : NULL;
 		if (!json_object_is_type(left, json_type_string) ||
 		    !json_object_is_type(right, json_type_string)) {
@@ -279,7 +298,8 @@ static int write_vocab(struct convert *c, const char *gguf, const struct vocab_o
 	return ret;
 }
 
-int vocab_convert(const char *json, const char *gguf, const struct vocab_options *opts, char *err, size_t err_bytes)
+int vocab_convert(const char *json, const char *gguf, const struct vocab_options *opts, char *err,
+		  size_t err_bytes)
 {
 	struct convert c = { .path = json, .err = err, .err_bytes = err_bytes };
 	int ret;
@@ -288,7 +308,8 @@ int vocab_convert(const char *json, const char *gguf, const struct vocab_options
 	if (!c.root) {
 		const char *why = json_util_get_last_err();
 
-		snprintf(err, err_bytes, "%s: not readable as JSON: %.*s", json, (int)strcspn(why, "\n"), why);
+		snprintf(err, err_bytes, "%s: not readable as JSON: %.*s", json,
+			 (int)strcspn(why, "\n"), why);
 		return -1;
 	}
 	ret = read_model(&c, opts);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * llm-vocab: vocabularies without a model. Converts a tokenizer.json, and runs a vocabulary over a text.
+ * llm-vocab: vocabularies without a model. Converts a tokenizer.json, and runs
+ * a vocabulary over a text.
  */
 #include "llm-vocab.h"
 
@@ -13,24 +14,26 @@
 #include "llm_vocab.h"
 #include "tool.h"
 
-static const char usage[] = "usage: llm-vocab TOKENIZER.json -o VOCAB.gguf [--pre NAME] [--bos TOKEN] [--eos TOKEN]\n"
-			    "       llm-vocab --encode TEXT [--special] VOCAB.gguf\n"
-			    "       llm-vocab --bench TEXT VOCAB.gguf\n";
+static const char usage[] =
+	"usage: llm-vocab TOKENIZER.json -o VOCAB.gguf [--pre NAME] [--bos TOKEN] [--eos TOKEN]\n"
+	"       llm-vocab --encode TEXT [--special] VOCAB.gguf\n"
+	"       llm-vocab --bench TEXT VOCAB.gguf\n";
 
-static const char help[] = "Turns a Hugging Face tokenizer.json (byte-level BPE) into a GGUF file that holds only the "
-			   "vocabulary, or runs the\n"
-			   "vocabulary of any GGUF file over a text.\n"
-			   "\n"
-			   "  -o FILE        the GGUF file to write\n"
-			   "  --pre NAME     pre-tokenizer: gpt-2, llama-bpe, qwen2 or smollm (default: recognised in "
-			   "the tokenizer.json)\n"
-			   "  --bos TOKEN    the token in front of a text, which then is put there by default\n"
-			   "  --eos TOKEN    the token that ends a text\n"
-			   "  --encode TEXT  print the ids of the file TEXT, one a line\n"
-			   "  --special      with --encode: control tokens written in the text become their ids\n"
-			   "  --bench TEXT   encode and decode the file TEXT for a second each and print MB/s\n"
-			   "  -h, --help     this text\n"
-			   "  --version      the version and the revision it was built from\n";
+static const char help[] =
+	"Turns a Hugging Face tokenizer.json (byte-level BPE) into a GGUF file that holds only the "
+	"vocabulary, or runs the\n"
+	"vocabulary of any GGUF file over a text.\n"
+	"\n"
+	"  -o FILE        the GGUF file to write\n"
+	"  --pre NAME     pre-tokenizer: gpt-2, llama-bpe, qwen2 or smollm (default: recognised in "
+	"the tokenizer.json)\n"
+	"  --bos TOKEN    the token in front of a text, which then is put there by default\n"
+	"  --eos TOKEN    the token that ends a text\n"
+	"  --encode TEXT  print the ids of the file TEXT, one a line\n"
+	"  --special      with --encode: control tokens written in the text become their ids\n"
+	"  --bench TEXT   encode and decode the file TEXT for a second each and print MB/s\n"
+	"  -h, --help     this text\n"
+	"  --version      the version and the revision it was built from\n";
 
 /* A text with its ids. */
 struct run {
@@ -50,7 +53,8 @@ static int run_open(struct run *run, const char *vocab, const char *text)
 		return EXIT_FAILURE;
 	/* Never more ids than bytes, a beginning of text and a dummy space. */
 	run->ids = malloc((run->bytes + 2) * sizeof(*run->ids));
-	return run->ids ? EXIT_SUCCESS : tool_fail("%s: no memory for the ids of %zu bytes", text, run->bytes);
+	return run->ids ? EXIT_SUCCESS
+			: tool_fail("%s: no memory for the ids of %zu bytes", text, run->bytes);
 }
 
 static void run_close(struct run *run)
@@ -89,9 +93,11 @@ static int bench(struct run *run)
 		bytes = llm_vocab_detokenize(run->vocab, run->ids, run->n, out, run->bytes + 1);
 		decode_ns = tool_now_ns() - start;
 	}
-	printf("encode %.2f MB/s, decode %.2f MB/s, %zu bytes, %ld ids, %s\n", 1e3 * run->bytes * n_encode / encode_ns,
-	       1e3 * run->bytes * n_decode / decode_ns, run->bytes, run->n,
-	       (size_t)bytes == run->bytes && !memcmp(out, run->text, run->bytes) ? "lossless" : "lossy");
+	printf("encode %.2f MB/s, decode %.2f MB/s, %zu bytes, %ld ids, %s\n",
+	       1e3 * run->bytes * n_encode / encode_ns, 1e3 * run->bytes * n_decode / decode_ns,
+	       run->bytes, run->n,
+	       (size_t)bytes == run->bytes && !memcmp(out, run->text, run->bytes) ? "lossless"
+										  : "lossy");
 	free(out);
 	return EXIT_SUCCESS;
 }
@@ -176,7 +182,9 @@ int main(int argc, char **argv)
 	if (opts.pre && !llm_vocab_knows_pre(opts.pre))
 		return tool_usage("--pre is gpt-2, llama-bpe, qwen2 or smollm");
 	if (out)
-		return vocab_convert(argv[optind], out, &opts, err, sizeof(err)) ? tool_fail("%s", err) : EXIT_SUCCESS;
+		return vocab_convert(argv[optind], out, &opts, err, sizeof(err))
+			       ? tool_fail("%s", err)
+			       : EXIT_SUCCESS;
 	return tool_finish(run_text(argv[optind], bench_path ? bench_path : encode_path, bench_path,
 				    special ? LLM_TOKENIZE_SPECIAL : 0));
 }

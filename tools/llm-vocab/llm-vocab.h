@@ -12,7 +12,11 @@ struct vocab_options {
 	const char *bos, *eos; /* tokens; NULL: the vocabulary has none */
 };
 
-/* Turns the tokenizer.json at @json into a GGUF file of metadata only. 0, or -1 with one line in err. */
-int vocab_convert(const char *json, const char *gguf, const struct vocab_options *opts, char *err, size_t err_bytes);
+/*
+ * Turns the tokenizer.json at @json into a GGUF file of metadata only. 0, or
+ * -1 with one line in err.
+ */
+int vocab_convert(const char *json, const char *gguf, const struct vocab_options *opts, char *err,
+		  size_t err_bytes);
 
 #endif /* VOCAB_CONVERT_H */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * npu-info --doctor: walks the way from the module to the device. Each step has its own cause and its own remedy, and
- * the steps behind a failed one are not tried. What OpenCL has stands before them, and fails nothing: no program needs it.
+ * npu-info --doctor: walks the way from the module to the device. Each step has its own cause and
+ * its own remedy, and the steps behind a failed one are not tried. What OpenCL has stands before
+ * them, and fails nothing: no program needs it.
  */
 #include "npu-info.h"
 
@@ -47,7 +48,8 @@ static int check_module(void)
 {
 	if (!access("/sys/module/vnpu", F_OK))
 		return good("module vnpu is loaded");
-	return bad("as root: make insmod in vnpu's source tree (or modprobe vnpu where it is installed)",
+	return bad("as root: make insmod in vnpu's source tree (or modprobe vnpu where it is "
+		   "installed)",
 		   "module vnpu is not loaded");
 }
 
@@ -72,10 +74,12 @@ static void permission_fix(const char *path, char *fix, size_t bytes)
 	if (!stat(path, &st))
 		gr = getgrgid(st.st_gid);
 	if (gr && gr->gr_gid && (st.st_mode & 0060) == 0060)
-		snprintf(fix, bytes, "as root: usermod -aG %s %s, then log in again", gr->gr_name, user);
-	else
-		snprintf(fix, bytes, "as root: chgrp render %s && chmod 660 %s, and usermod -aG render %s", path, path,
+		snprintf(fix, bytes, "as root: usermod -aG %s %s, then log in again", gr->gr_name,
 			 user);
+	else
+		snprintf(fix, bytes,
+			 "as root: chgrp render %s && chmod 660 %s, and usermod -aG render %s",
+			 path, path, user);
 }
 
 /* One node: 0 good, 1 bad and reported, -ENODEV somebody else's. */
@@ -97,7 +101,10 @@ static int check_node(const char *path)
 		if (ret == -ENODEV && !strstr(why, "firmware"))
 			return -ENODEV;
 		if (ret == -EPROTO)
-			return bad("build and install module, vnpu-fw and libnpu from one version of vnpu", "%s", why);
+			return bad(
+				"build and install module, vnpu-fw and libnpu from one version of "
+				"vnpu",
+				"%s", why);
 		return bad("as root: vnpu-fw --attach lost", "%s", why);
 	}
 	ret = npu_device_state(dev, &state);
@@ -107,7 +114,8 @@ static int check_node(const char *path)
 		ret = bad("as root: vnpu-fw --attach lost, which says how to remove it",
 			  "%s: wedged, it was reset too often", path);
 	else if (state.lost)
-		ret = bad("as root: vnpu-fw --attach lost", "%s: its firmware process is gone", path);
+		ret = bad("as root: vnpu-fw --attach lost", "%s: its firmware process is gone",
+			  path);
 	else
 		ret = good("%s is a vnpu with a running firmware ('%s'), and can be opened", path,
 			   npu_device_info(dev)->name);
@@ -142,8 +150,8 @@ int npu_info_doctor(void)
 	npu_info_opencl_doctor();
 	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
 		if (checks[i]()) {
-			puts("The drm transport cannot be used. Programs run on sim, the same device in their own "
-			     "process.");
+			puts("The drm transport cannot be used. Programs run on sim, the same "
+			     "device in their own process.");
 			return 1;
 		}
 	}

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * npu-info: which device a program would get, why, and what it can do; which devices OpenCL has for the GPU lane
- * (opencl.c); with --doctor, what stands between a program and the device of vnpu.ko (doctor.c).
+ * npu-info: which device a program would get, why, and what it can do; which devices OpenCL
+ * has for the GPU lane (opencl.c); with --doctor, what stands between a program and the
+ * device of vnpu.ko (doctor.c).
  */
 #include "npu-info.h"
 
@@ -23,7 +24,8 @@ static const char usage[] =
 	"  --transport T   auto (default): drm if a usable vnpu node is there, else sim\n"
 	"  --device PATH   this /dev/accel/accelN\n"
 	"  --json          one JSON object\n"
-	"  --doctor        check each thing that /dev/accel needs and say how to mend what is missing\n"
+	"  --doctor        check each thing that /dev/accel needs and say how to mend what is "
+	"missing\n"
 	"  --help, --version\n"
 	"\n"
 	"NPU_TRANSPORT and NPU_DEVICE in the environment stand for the first two.\n";
@@ -49,8 +51,8 @@ static int print_text(const struct npu_device_info *info, const struct npu_devic
 	printf("address space %u bits per context\n", info->va_bits);
 	printf("memory        %" PRIu64 " of %" PRIu64 " bytes\n", state->mem_bytes,
 	       info->mem_limit_bytes);
-	printf("busy          %.6f s with %" PRIu64 " jobs since the device exists\n", state->busy_ns * 1e-9,
-	       state->nr_jobs);
+	printf("busy          %.6f s with %" PRIu64 " jobs since the device exists\n",
+	       state->busy_ns * 1e-9, state->nr_jobs);
 	printf("queue depth   up to %u, and %u jobs that wait; %u jobs in a submission\n",
 	       info->max_queue_depth, info->max_waiting_jobs, info->max_jobs_per_submit);
 	printf("job timeout   %u ms, up to %u ms; a fence lasts up to %u ms\n",
@@ -116,7 +118,8 @@ static int show(const struct npu_device_options *opts, bool json)
 	if (npu_device_state(dev, &state))
 		ret = tool_fail("%s", npu_error());
 	else
-		ret = json ? print_json(npu_device_info(dev), &state) : print_text(npu_device_info(dev), &state);
+		ret = json ? print_json(npu_device_info(dev), &state)
+			   : print_text(npu_device_info(dev), &state);
 	npu_device_close(dev);
 	return ret;
 }

@@ -9,7 +9,10 @@ int npu_info_doctor(void);
 
 struct json_object;
 
-/* The devices of OpenCL, or that there is none and what to install: lines, an array, and the doctor's line, which is no check. */
+/*
+ * The devices of OpenCL, or that there is none and what to install: lines, an array, and the
+ * doctor's line, which is no check.
+ */
 void npu_info_opencl_text(void);
 struct json_object *npu_info_opencl_json(void);
 void npu_info_opencl_doctor(void);

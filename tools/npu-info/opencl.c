@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* npu-info: the devices of OpenCL, of which one can be the runtime's GPU lane. That there is none is no error. */
+/*
+ * npu-info: the devices of OpenCL, of which one can be the runtime's GPU lane. That
+ * there is none is no error.
+ */
 #include "npu-info.h"
 
 #include <inttypes.h>
@@ -38,7 +41,8 @@ void npu_info_opencl_text(void)
 
 		printf("opencl %-6u %s, %s\n", i, g->platform, g->name);
 		printf("              %s\n", g->version);
-		printf("              %s, %u compute units, %" PRIu64 " MiB%s, buffers up to %" PRIu64 " MiB, %s\n",
+		printf("              %s, %u compute units, %" PRIu64
+		       " MiB%s, buffers up to %" PRIu64 " MiB, %s\n",
 		       g->cpu ? "CPU" : "GPU", g->compute_units, g->memory_bytes >> 20,
 		       g->unified ? " shared with the host" : "", g->max_buffer_bytes >> 20,
 		       g->fp16 ? "has F16" : "no F16");
@@ -61,10 +65,12 @@ struct json_object *npu_info_opencl_json(void)
 		json_object_object_add(o, "cpu", json_object_new_boolean(list[i].cpu));
 		json_object_object_add(o, "compute_units", json_out_u64(list[i].compute_units));
 		json_object_object_add(o, "memory_bytes", json_out_u64(list[i].memory_bytes));
-		json_object_object_add(o, "max_buffer_bytes", json_out_u64(list[i].max_buffer_bytes));
+		json_object_object_add(o, "max_buffer_bytes",
+				       json_out_u64(list[i].max_buffer_bytes));
 		json_object_object_add(o, "host_unified", json_object_new_boolean(list[i].unified));
 		json_object_object_add(o, "fp16", json_object_new_boolean(list[i].fp16));
-		json_object_object_add(o, "out_of_order", json_object_new_boolean(list[i].out_of_order));
+		json_object_object_add(o, "out_of_order",
+				       json_object_new_boolean(list[i].out_of_order));
 		json_object_array_add(all, o);
 	}
 	return all;
@@ -79,5 +85,6 @@ void npu_info_opencl_doctor(void)
 	if (why)
 		printf("--    %s\n", why);
 	else
-		printf("ok    OpenCL has %u device%s; the first is '%s'\n", n, n == 1 ? "" : "s", list[0].name);
+		printf("ok    OpenCL has %u device%s; the first is '%s'\n", n, n == 1 ? "" : "s",
+		       list[0].name);
 }

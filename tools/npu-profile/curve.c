@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* npu-profile curve: the three behaviours of an NPU that HeteroLLM 3.2 reports, of a profile's model. */
+/*
+ * npu-profile curve: the three behaviours of an NPU that HeteroLLM 3.2
+ * reports, of a profile's model.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +20,8 @@ struct table {
 static void put_line(const struct table *t, const char *const *cells, int n)
 {
 	for (int i = 0; i < n; i++)
-		printf(t->md ? "%s %12s |" : "%s%s", t->md ? (i ? "" : "|") : (i ? "," : ""), cells[i]);
+		printf(t->md ? "%s %12s |" : "%s%s", t->md ? (i ? "" : "|") : (i ? "," : ""),
+		       cells[i]);
 	putchar('\n');
 }
 
@@ -30,8 +34,8 @@ static void put_head(const struct table *t, const char *const *names, int n)
 		putchar('\n');
 }
 
-static double time_ns(const struct table *t, uint64_t m, uint64_t k, uint64_t n, enum llm_weights weights,
-		      enum npu_time_order order)
+static double time_ns(const struct table *t, uint64_t m, uint64_t k, uint64_t n,
+		      enum llm_weights weights, enum npu_time_order order)
 {
 	struct op_sample s = op_profile_matmul(SOC_NPU, m, k, n, weights, order);
 
@@ -39,9 +43,10 @@ static double time_ns(const struct table *t, uint64_t m, uint64_t k, uint64_t n,
 }
 
 /*
- * Stages: a product of 64 x 1024 x 1024 with one dimension after another in eighths of a step, for four steps. A step of
- * the rows is what is streamed at a time, of depth and columns the array. Rows begin at half a step, beyond those that the
- * vector engine takes; depth and columns at about 1024, where the arrays take longer than the memory.
+ * Stages: a product of 64 x 1024 x 1024 with one dimension after another in eighths of a step, for
+ * four steps. A step of the rows is what is streamed at a time, of depth and columns the array.
+ * Rows begin at half a step, beyond those that the vector engine takes; depth and columns at about
+ * 1024, where the arrays take longer than the memory.
  */
 static void stage(const struct table *t)
 {
@@ -55,7 +60,8 @@ static void stage(const struct table *t)
 		double base = d ? ceil(1024 / steps[d]) * steps[d] : 0;
 
 		for (int i = d ? 1 : 4; i <= 32; i++) {
-			uint64_t size = (uint64_t)(base + steps[d] * i / 8), mkn[3] = { 64, 1024, 1024 };
+			uint64_t size = (uint64_t)(base + steps[d] * i / 8),
+				 mkn[3] = { 64, 1024, 1024 };
 			char text[2][32];
 
 			/* Arrays of less than eight have fewer sizes. */
@@ -64,7 +70,8 @@ static void stage(const struct table *t)
 			mkn[d] = size;
 			snprintf(text[0], sizeof(text[0]), "%" PRIu64, size);
 			snprintf(text[1], sizeof(text[1]), "%.3f",
-				 time_ns(t, mkn[0], mkn[1], mkn[2], LLM_WEIGHTS_W8A8, NPU_TIME_WEIGHTS_STATIONARY) /
+				 time_ns(t, mkn[0], mkn[1], mkn[2], LLM_WEIGHTS_W8A8,
+					 NPU_TIME_WEIGHTS_STATIONARY) /
 					 1e3);
 			put_line(t, (const char *const[]){ dims[d], text[0], text[1] }, 3);
 		}
@@ -78,8 +85,10 @@ static void order(const struct table *t)
 
 	put_head(t, names, 4);
 	for (uint64_t rows = 32; rows <= 4096; rows *= 2) {
-		double weights = time_ns(t, rows, 4096, 14336, LLM_WEIGHTS_W4A16, NPU_TIME_WEIGHTS_STATIONARY);
-		double activations = time_ns(t, rows, 4096, 14336, LLM_WEIGHTS_W4A16, NPU_TIME_WEIGHTS_STREAMED);
+		double weights = time_ns(t, rows, 4096, 14336, LLM_WEIGHTS_W4A16,
+					 NPU_TIME_WEIGHTS_STATIONARY);
+		double activations =
+			time_ns(t, rows, 4096, 14336, LLM_WEIGHTS_W4A16, NPU_TIME_WEIGHTS_STREAMED);
 		char text[4][32];
 
 		snprintf(text[0], sizeof(text[0]), "%" PRIu64, rows);
@@ -99,13 +108,15 @@ static void shape(const struct table *t)
 	put_head(t, names, 4);
 	for (uint64_t depth = 512; depth <= 32768; depth *= 2) {
 		uint64_t rows = input / depth;
-		double ns = time_ns(t, rows, depth, cols, LLM_WEIGHTS_W4A16, NPU_TIME_WEIGHTS_STATIONARY);
+		double ns = time_ns(t, rows, depth, cols, LLM_WEIGHTS_W4A16,
+				    NPU_TIME_WEIGHTS_STATIONARY);
 		char text[4][32];
 
 		snprintf(text[0], sizeof(text[0]), "%" PRIu64, rows);
 		snprintf(text[1], sizeof(text[1]), "%" PRIu64, depth);
 		snprintf(text[2], sizeof(text[2]), "%.1f", ns / 1e3);
-		snprintf(text[3], sizeof(text[3]), "%.3f", 2 * (double)input * (double)cols / ns / 1e3);
+		snprintf(text[3], sizeof(text[3]), "%.3f",
+			 2 * (double)input * (double)cols / ns / 1e3);
 		put_line(t, (const char *const[]){ text[0], text[1], text[2], text[3] }, 4);
 	}
 }

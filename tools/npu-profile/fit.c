@@ -43,20 +43,20 @@ static double ns_per_prediction(const struct predictor *p, const struct op_sampl
 
 static void print_error(const char *what, const struct predictor_error *e)
 {
-	printf("%-16s  mean %.2f %%, worst %.1f %%, R2 %.5f over %zu samples\n", what, 100 * e->mean, 100 * e->worst,
-	       e->r2, e->n);
+	printf("%-16s  mean %.2f %%, worst %.1f %%, R2 %.5f over %zu samples\n", what,
+	       100 * e->mean, 100 * e->worst, e->r2, e->n);
 }
 
-static void print_fit(const struct profile_args *a, const struct predictor *p, const struct op_samples *s,
-		      const struct predictor_error *unseen)
+static void print_fit(const struct profile_args *a, const struct predictor *p,
+		      const struct op_samples *s, const struct predictor_error *unseen)
 {
 	struct predictor_error seen = predictor_test(p, s);
 	struct predictor_info info;
 
 	predictor_info(p, &info);
-	printf("%-16s  %s on %s: %s leaves, tiles of %u x %u x %u\n", "predictor", soc_lane_name(info.lane),
-	       info.source, predictor_leaves_name(info.options.leaves), info.options.tile_m, info.options.tile_k,
-	       info.options.tile_n);
+	printf("%-16s  %s on %s: %s leaves, tiles of %u x %u x %u\n", "predictor",
+	       soc_lane_name(info.lane), info.source, predictor_leaves_name(info.options.leaves),
+	       info.options.tile_m, info.options.tile_k, info.options.tile_n);
 	print_error("cross-validated", unseen);
 	print_error("on its samples", &seen);
 	printf("%-16s  %u leaves, depth %u\n", "tree", info.leaves, info.depth);

@@ -18,8 +18,9 @@ static int add_products(const struct profile_args *a, enum soc_lane lane, enum l
 	random.seed = a->seed;
 	if (a->shape)
 		err = op_profile_grid(a->shape, given ? a->rows.v : default_rows,
-				      given ? a->rows.n : sizeof(default_rows) / sizeof(default_rows[0]), lane, weights,
-				      order, s);
+				      given ? a->rows.n
+					    : sizeof(default_rows) / sizeof(default_rows[0]),
+				      lane, weights, order, s);
 	if (!err && random.n)
 		err = op_profile_random(&random, lane, weights, order, s);
 	return err;
@@ -37,10 +38,12 @@ static int add_all(const struct profile_args *a, struct op_samples *s)
 
 		for (size_t w = 0; w < nr_weights; w++)
 			for (size_t o = 0; o < nr_orders && !err; o++)
-				err = add_products(a, lane, a->weights.n ? a->weights.v[w] : LLM_WEIGHTS_W8A8,
-						   lane == SOC_NPU && a->orders.n ? a->orders.v[o]
-										  : NPU_TIME_WEIGHTS_STATIONARY,
-						   s);
+				err = add_products(
+					a, lane, a->weights.n ? a->weights.v[w] : LLM_WEIGHTS_W8A8,
+					lane == SOC_NPU && a->orders.n
+						? a->orders.v[o]
+						: NPU_TIME_WEIGHTS_STATIONARY,
+					s);
 	}
 	return err;
 }
@@ -63,7 +66,9 @@ static int measure(const struct profile_args *a, struct op_samples *s)
 static int check(const struct profile_args *a)
 {
 	if (!a->shape && !a->random.n)
-		return tool_usage("measure: what? --shape NAME gives a model's products, --random N random ones");
+		return tool_usage(
+			"measure: what? --shape NAME gives a model's products, --random N random "
+			"ones");
 	if (a->rows.n && !a->shape)
 		return tool_usage("--rows goes with --shape");
 	if (a->wall && a->profile)

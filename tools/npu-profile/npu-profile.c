@@ -31,31 +31,35 @@ static const char usage[] =
 	"       npu-profile curve stage|order|shape [--profile NAME] [-o csv|md]\n"
 	"       npu-profile --help | --version\n"
 	"\n"
-	"What a matrix product [M][K] x [K][N] takes on a lane: measured, learned, predicted; and how an NPU's time\n"
+	"What a matrix product [M][K] x [K][N] takes on a lane: measured, learned, predicted; and "
+	"how an NPU's time\n"
 	"depends on the shape. Times are those in the lane, without launch and wait.\n"
 	"LIST is 64,256 or 1-8 or 1-8+2 or 1-64*2.\n"
 	"\n"
 	"measure\n"
-	"      --clock CLOCK           virtual (a modelled SoC), or wall: run w8a8 products on the NPU (default: "
-	"virtual)\n"
+	"      --clock CLOCK           virtual (a modelled SoC), or wall: run w8a8 products on the "
+	"NPU (default: virtual)\n"
 	"      --profile NAME          that SoC, of share/profiles, or a file (default: sd8gen3)\n"
 	"      --transport NAME        wall: auto, drm or sim (default: auto)\n"
 	"      --npu-threads N         wall: workers of a sim device (default: one per CPU)\n"
 	"      --shape NAME            products of that model, of share/shapes, or a file\n"
 	"      --rows LIST             each with so many rows (default: 1,8,32,64,128,256,512)\n"
-	"      --random N              N random products, whose dimensions' logarithms are uniform\n"
+	"      --random N              N random products, whose dimensions' logarithms are "
+	"uniform\n"
 	"      --max M,K,N             their largest dimensions (default: 1024,16384,16384)\n"
 	"      --seed N                seed of the random products (default: 0)\n"
 	"      --lane LIST             npu, gpu, cpu (default: npu)\n"
 	"      --weights LIST          %s (default: w8a8)\n"
-	"      --order LIST            the NPU's: stationary or streamed weights (default: stationary)\n"
+	"      --order LIST            the NPU's: stationary or streamed weights (default: "
+	"stationary)\n"
 	"  -o, --output FILE           the samples (default: stdout)\n"
 	"\n"
 	"fit\n"
 	"      --lane NAME             whose samples (default: npu)\n"
 	"      --folds N               parts of the cross-validation (default: 5)\n"
 	"      --seed N                that draws them (default: 0)\n"
-	"      --leaves NAME           constant, or linear: sums of terms of the shape (default: linear)\n"
+	"      --leaves NAME           constant, or linear: sums of terms of the shape (default: "
+	"linear)\n"
 	"      --max-depth N           splits above a leaf, 0 to 12; 0: one leaf (default: 12)\n"
 	"      --min-samples N         of a leaf (default: 10)\n"
 	"      --tile M,K,N            what the engine takes at a time (default: 32,32,32)\n"
@@ -102,13 +106,15 @@ static int word_order(const void *ud, const char *word, unsigned int *value)
 }
 
 /* Three numbers. */
-static int parse_three(const char *what, const char *s, unsigned int min, unsigned int max, unsigned int v[3])
+static int parse_three(const char *what, const char *s, unsigned int min, unsigned int max,
+		       unsigned int v[3])
 {
 	struct range three = { 0 };
 	int err = range_parse(&three, what, s, min, max);
 
 	if (!err && three.n != 3)
-		err = tool_usage("%s: '%s' is not three numbers, for rows, depth and columns", what, s);
+		err = tool_usage("%s: '%s' is not three numbers, for rows, depth and columns", what,
+				 s);
 	for (int i = 0; i < 3 && !err; i++)
 		v[i] = three.v[i];
 	range_free(&three);
@@ -159,7 +165,8 @@ static int parse_fit(struct profile_args *a, int c, const char *value)
 		return parse_leaves(&a->fit, value);
 	case OPT_MAX_DEPTH:
 		a->fit_given |= FIT_MAX_DEPTH;
-		return tool_parse_uint("--max-depth", value, 0, PREDICTOR_MAX_DEPTH, &a->fit.max_depth);
+		return tool_parse_uint("--max-depth", value, 0, PREDICTOR_MAX_DEPTH,
+				       &a->fit.max_depth);
 	case OPT_MIN_SAMPLES:
 		a->fit_given |= FIT_MIN_SAMPLES;
 		return tool_parse_uint("--min-samples", value, 1, 1000000, &a->fit.min_samples);
@@ -198,7 +205,8 @@ static int parse_option(struct profile_args *a, int c, const char *value)
 			a->device.transport = (enum npu_transport)n;
 		return err;
 	case OPT_NPU_THREADS:
-		return tool_parse_uint("--npu-threads", value, 1, LLM_MAX_THREADS, &a->device.threads);
+		return tool_parse_uint("--npu-threads", value, 1, LLM_MAX_THREADS,
+				       &a->device.threads);
 	case OPT_SHAPE:
 		a->shape = value;
 		return 0;
@@ -267,12 +275,14 @@ static const struct {
 	[MEASURE] = { "measure",
 		      "no operand",
 		      0,
-		      { 'o', OPT_CLOCK, OPT_PROFILE, OPT_TRANSPORT, OPT_NPU_THREADS, OPT_SHAPE, OPT_ROWS, OPT_RANDOM,
-			OPT_MAX, OPT_SEED, OPT_LANE, OPT_CHOICE + LLM_CHOICE_WEIGHTS, OPT_ORDER } },
+		      { 'o', OPT_CLOCK, OPT_PROFILE, OPT_TRANSPORT, OPT_NPU_THREADS, OPT_SHAPE,
+			OPT_ROWS, OPT_RANDOM, OPT_MAX, OPT_SEED, OPT_LANE,
+			OPT_CHOICE + LLM_CHOICE_WEIGHTS, OPT_ORDER } },
 	[FIT] = { "fit",
 		  "SAMPLES.csv",
 		  1,
-		  { 'o', OPT_LANE, OPT_FOLDS, OPT_SEED, OPT_LEAVES, OPT_MAX_DEPTH, OPT_MIN_SAMPLES, OPT_TILE } },
+		  { 'o', OPT_LANE, OPT_FOLDS, OPT_SEED, OPT_LEAVES, OPT_MAX_DEPTH, OPT_MIN_SAMPLES,
+		    OPT_TILE } },
 	[PREDICT] = { "predict", "MODEL M K N", 4, { OPT_CHOICE + LLM_CHOICE_WEIGHTS, OPT_ORDER } },
 	[CURVE] = { "curve", "stage, order or shape", 1, { 'o', OPT_PROFILE } },
 };
@@ -284,12 +294,15 @@ static int check_option(enum verb verb, int c)
 			return 0;
 	for (const struct option *o = longopts; o->name; o++)
 		if (o->val == c)
-			return tool_usage("--%s does not go with %s: --help lists the options", o->name,
-					  verbs[verb].name);
+			return tool_usage("--%s does not go with %s: --help lists the options",
+					  o->name, verbs[verb].name);
 	return 0;
 }
 
-/* getopt_long() moves operands to the end, so the verb is known after the options: they are parsed twice. */
+/*
+ * getopt_long() moves operands to the end, so the verb is known after the
+ * options: they are parsed twice.
+ */
 static int find_verb(int argc, char **argv, enum verb *verb, int *status)
 {
 	int c;
@@ -309,8 +322,10 @@ static int find_verb(int argc, char **argv, enum verb *verb, int *status)
 	for (*verb = 0; optind < argc && *verb < NR_VERBS; ++*verb)
 		if (!strcmp(argv[optind], verbs[*verb].name))
 			return 0;
-	*status = optind < argc ? tool_usage("'%s': want measure, fit, predict or curve", argv[optind])
-				: tool_usage("want measure, fit, predict or curve; see npu-profile --help");
+	*status =
+		optind < argc
+			? tool_usage("'%s': want measure, fit, predict or curve", argv[optind])
+			: tool_usage("want measure, fit, predict or curve; see npu-profile --help");
 	return 1;
 }
 
@@ -322,7 +337,8 @@ static int parse(struct profile_args *a, enum verb verb, int argc, char **argv)
 	while (!err && (c = getopt_long(argc, argv, ":ho:", longopts, NULL)) != -1)
 		err = check_option(verb, c) ?: parse_option(a, c, optarg);
 	if (!err && argc - optind - 1 != verbs[verb].nr_operands)
-		err = tool_usage("%s takes %s; see npu-profile --help", verbs[verb].name, verbs[verb].operands);
+		err = tool_usage("%s takes %s; see npu-profile --help", verbs[verb].name,
+				 verbs[verb].operands);
 	return err;
 }
 
@@ -358,7 +374,8 @@ int npu_profile_close(FILE *f, const char *path, int status)
 		return status;
 	failed = ferror(f);
 	if ((fclose(f) || failed) && !status)
-		return tool_fail("%s: %s: the file is not complete", path, strerror(errno ? errno : EIO));
+		return tool_fail("%s: %s: the file is not complete", path,
+				 strerror(errno ? errno : EIO));
 	return status;
 }
 

@@ -42,7 +42,8 @@ struct profile_args {
 /* The verbs. 0, or an exit status after a message. */
 int npu_profile_measure(const struct profile_args *args);
 int npu_profile_fit(const struct profile_args *args, const char *samples_path);
-int npu_profile_predict(const struct profile_args *args, const char *model_path, char *const mkn[3]);
+int npu_profile_predict(const struct profile_args *args, const char *model_path,
+			char *const mkn[3]);
 int npu_profile_curve(const struct profile_args *args, const char *curve);
 
 /* Opens @path, or takes stdout for NULL; NULL after a message. */

@@ -6,8 +6,8 @@
 
 #include "tool.h"
 
-struct op_sample op_profile_matmul(enum soc_lane lane, uint64_t m, uint64_t k, uint64_t n, enum llm_weights weights,
-				   enum npu_time_order order)
+struct op_sample op_profile_matmul(enum soc_lane lane, uint64_t m, uint64_t k, uint64_t n,
+				   enum llm_weights weights, enum npu_time_order order)
 {
 	return (struct op_sample){
 		.lane = lane,
@@ -33,8 +33,8 @@ int op_profile_grid(const char *shape, const unsigned int *rows, size_t nr_rows,
 
 	for (unsigned int i = 0; i < n && !err; i++)
 		for (size_t r = 0; r < nr_rows && !err; r++) {
-			struct op_sample v =
-				op_profile_matmul(lane, rows[r], matmuls[i].k, matmuls[i].n, weights, order);
+			struct op_sample v = op_profile_matmul(lane, rows[r], matmuls[i].k,
+							       matmuls[i].n, weights, order);
 
 			err = op_samples_add(s, &v);
 		}
@@ -59,8 +59,8 @@ static uint64_t log_uniform(uint64_t *state, double min, double max)
 	return v > (uint64_t)max ? (uint64_t)max : v;
 }
 
-int op_profile_random(const struct op_profile_random *r, enum soc_lane lane, enum llm_weights weights,
-		      enum npu_time_order order, struct op_samples *s)
+int op_profile_random(const struct op_profile_random *r, enum soc_lane lane,
+		      enum llm_weights weights, enum npu_time_order order, struct op_samples *s)
 {
 	uint64_t state = r->seed;
 	int err = 0;

@@ -10,7 +10,10 @@
 #include "tool.h"
 
 #define WARM_UP 3
-/* The median is looked at whenever so many runs have become twice as many, and stands still if it moved by less. */
+/*
+ * The median is looked at whenever so many runs have become twice as many, and stands
+ * still if it moved by less.
+ */
 #define MIN_RUNS 8
 #define MAX_RUNS 512
 #define STABLE 0.01
@@ -37,8 +40,8 @@ struct product {
 	struct npu_buffer *q, *scale, *w, *y;
 };
 
-static int add_buffer(struct bench *b, struct product *p, const char *name, const struct npu_tensor *t,
-		      struct npu_buffer **buf)
+static int add_buffer(struct bench *b, struct product *p, const char *name,
+		      const struct npu_tensor *t, struct npu_buffer **buf)
 {
 	size_t bytes = npu_tensor_bytes(t);
 	int err = npu_buffer_create(b->ctx, bytes, 0, buf);
@@ -55,7 +58,10 @@ static void fill_random(struct npu_buffer *buf)
 		p[i] = (uint8_t)((x = x * 1664525 + 1013904223) >> 24);
 }
 
-/* Weights of random bytes could hold scales that are no numbers: they are packed, row panel after row panel. */
+/*
+ * Weights of random bytes could hold scales that are no numbers: they are packed,
+ * row panel after row panel.
+ */
 static int fill_weights(struct npu_buffer *w, uint32_t n, uint32_t k)
 {
 	enum { ROWS = 64 };
@@ -70,7 +76,8 @@ static int fill_weights(struct npu_buffer *w, uint32_t n, uint32_t k)
 	for (size_t i = 0; i < (size_t)ROWS * k; i++)
 		rows[i] = (int8_t)((x = x * 1664525 + 1013904223) >> 24);
 	for (uint32_t n0 = 0; n0 < n; n0 += ROWS)
-		npu_pack_w8(npu_buffer_data(w), n, k, n0, n - n0 < ROWS ? n - n0 : ROWS, rows, scales);
+		npu_pack_w8(npu_buffer_data(w), n, k, n0, n - n0 < ROWS ? n - n0 : ROWS, rows,
+			    scales);
 	free(rows);
 	return 0;
 }
@@ -187,7 +194,8 @@ static int check(const struct op_samples *s)
 
 		if (v->lane != SOC_NPU || v->op.act_bits != 8 || v->op.weight_bits != 8 ||
 		    v->op.order != NPU_TIME_WEIGHTS_STATIONARY)
-			return fail("the wall's clock measures w8a8 products on the NPU, weights stationary");
+			return fail("the wall's clock measures w8a8 products on the NPU, weights "
+				    "stationary");
 	}
 	return 0;
 }

@@ -41,9 +41,12 @@ void op_samples_write(const struct op_samples *s, FILE *out)
 	for (size_t i = 0; i < s->n; i++) {
 		const struct op_sample *v = &s->v[i];
 
-		fprintf(out, "%s,%s,matmul,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%u,%g,%s,%.17g,%.17g,%u\n", s->source,
-			soc_lane_name(v->lane), v->op.m, v->op.k, v->op.n, v->op.act_bits, v->op.weight_bits,
-			order_names[v->op.order], v->ns, v->mad_ns, v->runs);
+		fprintf(out,
+			"%s,%s,matmul,%" PRIu64 ",%" PRIu64 ",%" PRIu64
+			",%u,%g,%s,%.17g,%.17g,%u\n",
+			s->source, soc_lane_name(v->lane), v->op.m, v->op.k, v->op.n,
+			v->op.act_bits, v->op.weight_bits, order_names[v->op.order], v->ns,
+			v->mad_ns, v->runs);
 	}
 }
 
@@ -55,12 +58,12 @@ struct reader {
 
 static int bad(const struct reader *r, const char *column, const char *value, const char *wanted)
 {
-	return tool_fail("samples %s: line %u: %s = '%s': %s is wanted", r->path, r->line, column, value,
-			wanted);
+	return tool_fail("samples %s: line %u: %s = '%s': %s is wanted", r->path, r->line, column,
+			 value, wanted);
 }
 
-static int parse_word(const struct reader *r, const char *column, const char *value, const char *const *names, int n,
-		      const char *wanted, int *index)
+static int parse_word(const struct reader *r, const char *column, const char *value,
+		      const char *const *names, int n, const char *wanted, int *index)
 {
 	for (*index = 0; *index < n; (*index)++)
 		if (!strcmp(names[*index], value))
@@ -68,7 +71,8 @@ static int parse_word(const struct reader *r, const char *column, const char *va
 	return bad(r, column, value, wanted);
 }
 
-static int parse_int(const struct reader *r, const char *column, const char *value, uint64_t max, uint64_t *v)
+static int parse_int(const struct reader *r, const char *column, const char *value, uint64_t max,
+		     uint64_t *v)
 {
 	char *end;
 
@@ -83,7 +87,8 @@ static int parse_int(const struct reader *r, const char *column, const char *val
 	return 0;
 }
 
-static int parse_real(const struct reader *r, const char *column, const char *value, double min, double max, double *v)
+static int parse_real(const struct reader *r, const char *column, const char *value, double min,
+		      double max, double *v)
 {
 	char *end, wanted[64];
 
@@ -102,9 +107,10 @@ static int parse_source(const struct reader *r, const char *value)
 	if (!*value || strlen(value) >= sizeof(s->source))
 		return bad(r, "source", value, "a name of less than 64 characters");
 	if (s->n && strcmp(s->source, value))
-		return tool_fail("samples %s: line %u is from %s, those before it from %s: times of two sources "
-				"are no one machine's",
-				r->path, r->line, value, s->source);
+		return tool_fail(
+			"samples %s: line %u is from %s, those before it from %s: times of two "
+			"sources are no one machine's",
+			r->path, r->line, value, s->source);
 	snprintf(s->source, sizeof(s->source), "%s", value);
 	return 0;
 }
@@ -124,7 +130,9 @@ static int parse_values(const struct reader *r, char *const *cell, struct op_sam
 	err = err ?: parse_int(r, "n", cell[5], OP_MAX_DIM, &v->op.n);
 	err = err ?: parse_int(r, "act_bits", cell[6], 32, &act_bits);
 	err = err ?: parse_real(r, "weight_bits", cell[7], 0.5, 32, &v->op.weight_bits);
-	err = err ?: parse_word(r, "order", cell[8], order_names, 2, "stationary or streamed", &order);
+	err = err
+		      ?: parse_word(r, "order", cell[8], order_names, 2, "stationary or streamed",
+				    &order);
 	err = err ?: parse_real(r, "ns", cell[9], 1e-3, MAX_NS, &v->ns);
 	err = err ?: parse_real(r, "mad_ns", cell[10], 0, MAX_NS, &v->mad_ns);
 	err = err ?: parse_int(r, "runs", cell[11], UINT32_MAX, &runs);
@@ -147,16 +155,17 @@ static int parse_line(const struct reader *r, char *line)
 	int err;
 
 	if (r->line == 1)
-		return strcmp(line, HEADER) ? tool_fail("samples %s: the first line is not %s", r->path, HEADER)
-					    : 0;
+		return strcmp(line, HEADER)
+			       ? tool_fail("samples %s: the first line is not %s", r->path, HEADER)
+			       : 0;
 	while ((word = strsep(&next, ","))) {
 		if (n < NR_COLUMNS)
 			cell[n] = word;
 		n++;
 	}
 	if (n != NR_COLUMNS)
-		return tool_fail("samples %s: line %u has %zu columns instead of %d", r->path, r->line, n,
-				NR_COLUMNS);
+		return tool_fail("samples %s: line %u has %zu columns instead of %d", r->path,
+				 r->line, n, NR_COLUMNS);
 	err = parse_values(r, cell, &sample);
 	return err ? err : op_samples_add(r->s, &sample);
 }

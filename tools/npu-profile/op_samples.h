@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Samples: how long one operator took on one lane, by shape and type. Measured by op_profile.h, learned from by
- * predictor_fit.h, kept in CSV files.
+ * Samples: how long one operator took on one lane, by shape and type. Measured by op_profile.h,
+ * learned from by predictor_fit.h, kept in CSV files.
  *
  * Columns of a file, whose first line names them:
  *
@@ -12,7 +12,8 @@
  *	act_bits	of an activation: 8, 16 or 32
  *	weight_bits	of a weight as it lies in memory
  *	order		NPU: stationary (the weights are) or streamed
- *	ns		median time in the lane, memory included, without what starting it and waiting for it takes
+ *	ns		median time in the lane, memory included, without what starting it
+ *			and waiting for it takes
  *	mad_ns		median absolute deviation from that
  *	runs		so many were measured
  */
@@ -47,7 +48,10 @@ void op_samples_free(struct op_samples *s);
 
 /* Whether @out took it all, ferror() says. */
 void op_samples_write(const struct op_samples *s, FILE *out);
-/* Reads a whole file into the empty *@s. 0, or 1 after a message that names file and line; then *@s is empty. */
+/*
+ * Reads a whole file into the empty *@s. 0, or 1 after a message that names file and
+ * line; then *@s is empty.
+ */
 int op_samples_read(const char *path, struct op_samples *s);
 
 #endif /* OP_SAMPLES_H */

@@ -63,17 +63,21 @@ static int compare_numbers(double a, double b)
 
 static int compare_shapes(const struct soc_op *a, const struct soc_op *b)
 {
-	return compare_numbers((double)a->m, (double)b->m) ?: compare_numbers((double)a->k, (double)b->k) ?:
-	       compare_numbers((double)a->n, (double)b->n);
+	int order = compare_numbers((double)a->m, (double)b->m);
+
+	order = order ?: compare_numbers((double)a->k, (double)b->k);
+	return order ?: compare_numbers((double)a->n, (double)b->n);
 }
 
 static int compare_samples(const void *a, const void *b)
 {
 	const struct op_sample *x = a, *y = b;
+	int order = compare_shapes(&x->op, &y->op);
 
-	return compare_shapes(&x->op, &y->op) ?: compare_numbers(x->op.act_bits, y->op.act_bits) ?:
-	       compare_numbers(x->op.weight_bits, y->op.weight_bits) ?: compare_numbers(x->op.order, y->op.order) ?:
-	       compare_numbers(x->ns, y->ns);
+	order = order ?: compare_numbers(x->op.act_bits, y->op.act_bits);
+	order = order ?: compare_numbers(x->op.weight_bits, y->op.weight_bits);
+	order = order ?: compare_numbers(x->op.order, y->op.order);
+	return order ?: compare_numbers(x->ns, y->ns);
 }
 
 /* xorshift64*, which never sees a state of 0. */
@@ -86,7 +90,8 @@ static uint64_t next_random(uint64_t *state)
 }
 
 /* Gives each sample (sorted) a part: the same one to those of one shape. Number of shapes. */
-static size_t draw_parts(const struct op_samples *s, uint32_t folds, uint64_t seed, uint32_t *part, uint32_t *order)
+static size_t draw_parts(const struct op_samples *s, uint32_t folds, uint64_t seed, uint32_t *part,
+			 uint32_t *order)
 {
 	uint64_t state = seed * 0x9e3779b97f4a7c15 | 1;
 	size_t shapes = 0;
@@ -110,8 +115,9 @@ static size_t draw_parts(const struct op_samples *s, uint32_t folds, uint64_t se
 }
 
 /* Learns from all but part @fold, into @learn, and predicts that. */
-static int validate_part(const struct op_samples *s, const uint32_t *part, uint32_t fold, enum soc_lane lane,
-			 const struct predictor_options *opts, struct op_samples *learn, struct tally *t)
+static int validate_part(const struct op_samples *s, const uint32_t *part, uint32_t fold,
+			 enum soc_lane lane, const struct predictor_options *opts,
+			 struct op_samples *learn, struct tally *t)
 {
 	struct predictor *p;
 	int err = 0;
@@ -130,8 +136,9 @@ static int validate_part(const struct op_samples *s, const uint32_t *part, uint3
 	return 0;
 }
 
-int predictor_cross_validate(const struct op_samples *samples, enum soc_lane lane, const struct predictor_options *opts,
-			     uint32_t folds, uint64_t seed, struct predictor_error *error)
+int predictor_cross_validate(const struct op_samples *samples, enum soc_lane lane,
+			     const struct predictor_options *opts, uint32_t folds, uint64_t seed,
+			     struct predictor_error *error)
 {
 	struct op_samples own = { 0 }, learn = { 0 };
 	uint32_t *part = NULL, *order = NULL;
@@ -153,8 +160,9 @@ int predictor_cross_validate(const struct op_samples *samples, enum soc_lane lan
 		qsort(own.v, own.n, sizeof(*own.v), compare_samples);
 		shapes = folds < 2 ? 0 : draw_parts(&own, folds, seed, part, order);
 		if (shapes < folds || folds < 2)
-			err = tool_fail("%zu different shapes of lane %s cannot be cut into %u parts", shapes,
-				       soc_lane_name(lane), folds);
+			err = tool_fail(
+				"%zu different shapes of lane %s cannot be cut into %u parts",
+				shapes, soc_lane_name(lane), folds);
 	}
 	for (uint32_t fold = 0; fold < folds && !err; fold++)
 		err = validate_part(&own, part, fold, lane, opts, &learn, &t);

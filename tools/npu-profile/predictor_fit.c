@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Learning: a node's samples are split where the two parts, each with a leaf of its own, are described best; then the
- * parts are split in turn.
+ * Learning: a node's samples are split where the two parts, each with a leaf of its own, are
+ * described best; then the parts are split in turn.
  *
- * A sample is a row of a least-squares problem, coefficients * z = t: for sums z = terms / ns and t = 1, so that the
- * residual is the relative error; for constants z = 1 and t = log(ns). All that a leaf needs to know of its samples are
- * the sums of z z^T, z t and t^2, which move from one part to the other, sample by sample, while a feature's thresholds
- * are tried in order.
+ * A sample is a row of a least-squares problem, coefficients * z = t: for sums z = terms / ns and
+ * t = 1, so that the residual is the relative error; for constants z = 1 and t = log(ns). All that
+ * a leaf needs to know of its samples are the sums of z z^T, z t and t^2, which move from one part
+ * to the other, sample by sample, while a feature's thresholds are tried in order.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -18,21 +18,28 @@
 
 /* Thresholds tried of a feature where leaves are sums; the parts are looked into again. */
 #define MAX_THRESHOLDS 32
-/* A mean square error below which there is nothing left to explain: one millionth, and above what rounding leaves. */
+/*
+ * A mean square error below which there is nothing left to explain: one millionth, and
+ * above what rounding leaves.
+ */
 #define EXACT 1e-12
-/* Added to the diagonal of the scaled normal equations: terms that say the same share the coefficient. */
+/*
+ * Added to the diagonal of the scaled normal equations: terms that say the
+ * same share the coefficient.
+ */
 #define RIDGE 1e-12
 /* Splits that do not take away so much of the expected error are none. */
 #define LEAST_GAIN 0.02
 /*
- * Splits in a row that may gain less, in hope of those below them: two outliers on either side of the others cancel out in
- * every single cut. Such a split is that which describes the samples best, whatever it costs. What is not worth its splits
- * in the end is pruned.
+ * Splits in a row that may gain less, in hope of those below them: two outliers on either side of
+ * the others cancel out in every single cut. Such a split is that which describes the samples best,
+ * whatever it costs. What is not worth its splits in the end is pruned.
  */
 #define PATIENCE 2
 /*
- * Weight of all samples together in the fit of every leaf, in units of one sample: next to nothing where the leaf's own
- * samples say anything, but a coefficient that they leave open is not one that is wrong a hundredfold elsewhere.
+ * Weight of all samples together in the fit of every leaf, in units of one sample: next to nothing
+ * where the leaf's own samples say anything, but a coefficient that they leave open is not one that
+ * is wrong a hundredfold elsewhere.
  */
 #define WHISPER 1e-4
 
@@ -115,7 +122,10 @@ static void add_sums(struct sums *to, const struct sums *s, double weight)
 	}
 }
 
-/* Solves the @n equations by Cholesky's decomposition; they are positive definite by the ridge, or dropped as 0. */
+/*
+ * Solves the @n equations by Cholesky's decomposition; they are positive definite by
+ * the ridge, or dropped as 0.
+ */
 static void solve(double a[NR_TERMS][NR_TERMS], double *b, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -259,8 +269,8 @@ static double between(double a, double b)
 }
 
 /* Thresholds of one feature: between samples of different values. */
-static void try_feature(struct fitter *f, uint32_t first, uint32_t n, const struct sums *all, int feature,
-			struct splits *best)
+static void try_feature(struct fitter *f, uint32_t first, uint32_t n, const struct sums *all,
+			int feature, struct splits *best)
 {
 	uint32_t places = 0, stride, place = 0;
 	struct sums below = { 0 }, above = *all;
@@ -273,7 +283,9 @@ static void try_feature(struct fitter *f, uint32_t first, uint32_t n, const stru
 	qsort(f->sorted, n, sizeof(*f->sorted), compare);
 	for (uint32_t i = 1; i < n; i++)
 		places += f->sorted[i].value > f->sorted[i - 1].value;
-	stride = f->o->leaves == PREDICTOR_CONSTANT ? 1 : (places + MAX_THRESHOLDS - 1) / MAX_THRESHOLDS;
+	stride = f->o->leaves == PREDICTOR_CONSTANT
+			 ? 1
+			 : (places + MAX_THRESHOLDS - 1) / MAX_THRESHOLDS;
 	for (uint32_t i = 1; i < n; i++) {
 		const struct row *row = &f->rows[f->sorted[i - 1].row];
 		struct leaf_fit fits[2];
@@ -346,8 +358,8 @@ static double end_in_leaf(struct fitter *f, uint32_t node, const struct leaf_fit
 }
 
 /*
- * Grows the tree of the samples index[first..first + n) as the next node and those that follow it, after @weak splits in
- * a row that gained nothing. Its expected error.
+ * Grows the tree of the samples index[first..first + n) as the next node and those that follow it,
+ * after @weak splits in a row that gained nothing. Its expected error.
  */
 static double grow(struct fitter *f, uint32_t first, uint32_t n, uint32_t depth, uint32_t weak)
 {
@@ -384,7 +396,8 @@ static double grow(struct fitter *f, uint32_t first, uint32_t n, uint32_t depth,
 	return error < worth || f->no_memory ? error : end_in_leaf(f, node, &leaf, n);
 }
 
-static bool prepare(struct fitter *f, const struct op_samples *samples, enum soc_lane lane, uint32_t *n)
+static bool prepare(struct fitter *f, const struct op_samples *samples, enum soc_lane lane,
+		    uint32_t *n)
 {
 	f->rows = calloc(samples->n, sizeof(*f->rows));
 	f->index = calloc(samples->n, sizeof(*f->index));
@@ -413,8 +426,8 @@ static void whisper(struct fitter *f, uint32_t n)
 	add_sums(&f->whisper, &all, WHISPER / n);
 }
 
-int predictor_fit(const struct op_samples *samples, enum soc_lane lane, const struct predictor_options *opts,
-		  struct predictor **p)
+int predictor_fit(const struct op_samples *samples, enum soc_lane lane,
+		  const struct predictor_options *opts, struct predictor **p)
 {
 	struct fitter f = { .o = opts };
 	uint32_t n = 0;
@@ -426,7 +439,8 @@ int predictor_fit(const struct op_samples *samples, enum soc_lane lane, const st
 	if (!prepare(&f, samples, lane, &n)) {
 		err = tool_fail("no memory to learn from %zu samples", samples->n);
 	} else if (!n) {
-		err = tool_fail("none of the %zu samples is of lane %s", samples->n, soc_lane_name(lane));
+		err = tool_fail("none of the %zu samples is of lane %s", samples->n,
+				soc_lane_name(lane));
 	} else {
 		f.p->info = (struct predictor_info){ .lane = lane, .options = *opts, .samples = n };
 		memcpy(f.p->info.source, samples->source, sizeof(f.p->info.source));

@@ -30,12 +30,14 @@ int predictor_save(const struct predictor *p, const char *path)
 	if (!f)
 		return tool_fail("predictor %s: %s", path, strerror(errno));
 	fprintf(f,
-		"# What a matrix product takes, learned by npu-profile fit; the format is in soc/predictor_tree.h.\n"
-		"[predictor]\nversion = %d\nlane = %s\nsource = %s\nsamples = %u\nleaves = %s\nmax_depth = %u\n"
+		"# What a matrix product takes, learned by npu-profile fit; the format is in "
+		"soc/predictor_tree.h.\n"
+		"[predictor]\nversion = %d\nlane = %s\nsource = %s\nsamples = %u\nleaves = %s\n"
+		"max_depth = %u\n"
 		"min_samples = %u\ntile_m = %u\ntile_k = %u\ntile_n = %u\nnodes = %u\n",
 		PREDICTOR_VERSION, soc_lane_name(p->info.lane), p->info.source, p->info.samples,
-		predictor_leaves_name(o->leaves), o->max_depth, o->min_samples, o->tile_m, o->tile_k, o->tile_n,
-		p->nr_nodes);
+		predictor_leaves_name(o->leaves), o->max_depth, o->min_samples, o->tile_m,
+		o->tile_k, o->tile_n, p->nr_nodes);
 	for (uint32_t i = 0; i < p->nr_nodes; i++)
 		write_node(f, &p->nodes[i], i);
 	fputs("\n[end]\ncomplete = yes\n", f);
@@ -43,5 +45,6 @@ int predictor_save(const struct predictor *p, const char *path)
 		err = -EIO;
 	if (fclose(f) && !err)
 		err = -errno;
-	return err ? tool_fail("predictor %s: %s: the file is not complete", path, strerror(-err)) : 0;
+	return err ? tool_fail("predictor %s: %s: the file is not complete", path, strerror(-err))
+		   : 0;
 }

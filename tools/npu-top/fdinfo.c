@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * /proc/PID/fdinfo/FD of a DRM file, as drm-usage-stats.rst of the kernel lays it down: "key: value [unit]" per line.
+ * /proc/PID/fdinfo/FD of a DRM file, as drm-usage-stats.rst of the kernel lays it down:
+ * "key: value [unit]" per line.
  *
  * A number has no greatest value there: what does not fit stays at the top of 64 bits.
  */
@@ -124,7 +125,8 @@ bool top_fdinfo_parse(const char *text, struct top_fdinfo *info)
 			continue;
 		*value++ = '\0';
 		value += strspn(value, " \t");
-		for (char *end = value + strlen(value); end > value && isspace((unsigned char)end[-1]);)
+		for (char *end = value + strlen(value);
+		     end > value && isspace((unsigned char)end[-1]);)
 			*--end = '\0';
 		if (!strcmp(line, "drm-driver"))
 			copy_value(info->driver, sizeof(info->driver), value);
@@ -134,7 +136,8 @@ bool top_fdinfo_parse(const char *text, struct top_fdinfo *info)
 			has_id = parse_number(value, "", &info->client_id);
 		else if (key_rest(line, "drm-engine-"))
 			parse_engine(info, line, value);
-		else if (key_rest(line, "drm-total-") && !key_rest(line, "drm-total-cycles-") && parse_bytes(value, &v))
+		else if (key_rest(line, "drm-total-") && !key_rest(line, "drm-total-cycles-") &&
+			 parse_bytes(value, &v))
 			add_bytes(&info->total_bytes, v);
 		else if (key_rest(line, "drm-resident-") && parse_bytes(value, &v))
 			add_bytes(&info->resident_bytes, v);

@@ -82,7 +82,9 @@ static int run_batch(struct top *top, const struct options *opts)
 	const uint64_t delay_ns = (uint64_t)((double)opts->delay_s * 1e9);
 
 	for (uint64_t n = 0; !opts->samples || n < opts->samples; n++) {
-		/* From the last sample on: one that was late must not make the next interval short. */
+		/*
+		 * From the last sample on: one that was late must not make the next interval short.
+		 */
 		uint64_t next_ns = top->time_ns + delay_ns;
 		struct timespec until = { .tv_sec = (time_t)(next_ns / 1000000000),
 					  .tv_nsec = (long)(next_ns % 1000000000) };
@@ -108,12 +110,15 @@ static int run(const struct options *opts)
 	int ret = top_sample(&top);
 
 	if (!ret && !top.nr_devices)
-		ret = tool_fail("no device in %s/sys/class/accel: load an accel driver (for a vnpu: modprobe vnpu, then "
-				"start vnpu-fw; npu-info --doctor says what is missing)",
-				opts->root);
+		ret = tool_fail(
+			"no device in %s/sys/class/accel: load an accel driver (for a vnpu: "
+			"modprobe vnpu, then start vnpu-fw; npu-info --doctor says what is "
+			"missing)",
+			opts->root);
 	if (!ret)
-		ret = opts->mode == MODE_SCREEN ? top_screen(&top, opts->sort, (double)opts->delay_s, opts->samples)
-						: run_batch(&top, opts);
+		ret = opts->mode == MODE_SCREEN
+			      ? top_screen(&top, opts->sort, (double)opts->delay_s, opts->samples)
+			      : run_batch(&top, opts);
 	top_free(&top);
 	return ret;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * npu-top: what accel devices and their clients do, from /sys and /proc alone, for any driver that writes them the way
- * the kernel's drm-usage-stats.rst says.
+ * npu-top: what accel devices and their clients do, from /sys and /proc alone, for any driver that
+ * writes them the way the kernel's drm-usage-stats.rst says.
  *
  *	read (read.c, fdinfo.c) -> compare with the sample before (sample.c) -> lines of text
  *	(text.c), a screen (screen.c) or JSON (json.c)
@@ -83,8 +83,8 @@ struct top {
 int top_read(struct top *top);
 /* A sample beside the one before it: 0, or 1 after a message. */
 int top_sample(struct top *top);
-/* From @old to @new, both as read: fractions, histories, and what does not go backwards. Devices stay, also those that
- * are gone for the moment. 0, or 1 after a message. */
+/* From @old to @new, both as read: fractions, histories, and what does not go backwards. Devices
+ * stay, also those that are gone for the moment. 0, or 1 after a message. */
 int top_compare(const struct top *old, struct top *now);
 void top_free(struct top *top);
 
@@ -105,14 +105,18 @@ void top_format_bytes(char *buf, size_t size, uint64_t bytes);
 void top_format_time(char *buf, size_t size, uint64_t ns);
 /* Control characters, and what is not UTF-8, become '?'. */
 void top_clean(char *s);
-/* Cuts @s where it exceeds @columns; characters that the locale cannot print become '?'. Returns its columns. */
+/*
+ * Cuts @s where it exceeds @columns; characters that the locale cannot print become
+ * '?'. Returns its columns.
+ */
 unsigned int top_clip(char *s, size_t size, unsigned int columns);
 
 void top_line_clients_header(char *line, unsigned int columns);
 void top_line_client(char *line, unsigned int columns, const struct top_client *client);
 void top_line_device(char *line, unsigned int columns, const struct top_device *dev);
 /* "NPU [|||||   43.2%]" */
-void top_line_bar(char *line, unsigned int columns, const char *label, double fraction, const char *text);
+void top_line_bar(char *line, unsigned int columns, const char *label, double fraction,
+		  const char *text);
 void top_line_history(char *line, unsigned int columns, const struct top_device *dev);
 /* Why clients may be missing; "" if none are. */
 void top_line_hidden(char *line, unsigned int columns, const struct top *top);

@@ -2,8 +2,8 @@
 /*
  * What /sys/class/accel and /proc say at this moment.
  *
- * Whatever is read may be gone before the next read: then it is left out. A process whose files this user may not see is
- * counted.
+ * Whatever is read may be gone before the next read: then it is left out. A process whose files
+ * this user may not see is counted.
  */
 #define _GNU_SOURCE
 #include "npu-top.h"
@@ -83,7 +83,8 @@ static void read_link_name(const char *dir, const char *link, char *name, size_t
 	ssize_t n;
 
 	name[0] = '\0';
-	if ((size_t)snprintf(path, sizeof(path), "%s%s%s", dir, *link ? "/" : "", link) >= sizeof(path))
+	if ((size_t)snprintf(path, sizeof(path), "%s%s%s", dir, *link ? "/" : "", link) >=
+	    sizeof(path))
 		return;
 	n = readlink(path, target, sizeof(target) - 1);
 	if (n <= 0)
@@ -99,7 +100,8 @@ static void read_device(struct top_device *dev, const char *class_dir)
 	char dir[PATH_MAX], numbers[32];
 	unsigned int major, minor;
 
-	if ((size_t)snprintf(dir, sizeof(dir), "%s/%s", class_dir, dev->node) >= sizeof(dir) - sizeof("/device"))
+	if ((size_t)snprintf(dir, sizeof(dir), "%s/%s", class_dir, dev->node) >=
+	    sizeof(dir) - sizeof("/device"))
 		return;
 	read_attr(dir, "dev", numbers, sizeof(numbers));
 	if (sscanf(numbers, "%u:%u", &major, &minor) == 2)
@@ -147,8 +149,9 @@ static int read_devices(struct top *top)
 /* ---- processes ---- */
 
 /*
- * Which of the devices an open file is, or NULL. The number says it, whatever the node is called where the process
- * lives; files below another root are links without a node behind them, and their names must do.
+ * Which of the devices an open file is, or NULL. The number says it, whatever the node is
+ * called where the process lives; files below another root are links without a node behind
+ * them, and their names must do.
  */
 static const struct top_device *device_of_fd(const struct top *top, int fds, const char *fd)
 {
@@ -169,7 +172,8 @@ static const struct top_device *device_of_fd(const struct top *top, int fds, con
 		return NULL;
 	target[n] = '\0';
 	for (size_t i = 0; i < top->nr_devices; i++)
-		if (!strncmp(target, "/dev/accel/", 11) && !strcmp(target + 11, top->devices[i].node))
+		if (!strncmp(target, "/dev/accel/", 11) &&
+		    !strcmp(target + 11, top->devices[i].node))
 			return &top->devices[i];
 	return NULL;
 }
@@ -200,7 +204,8 @@ static struct top_client *find_client(const struct top *top, const struct top_fd
 	return NULL;
 }
 
-static int add_client(struct top *top, const struct top_device *dev, pid_t pid, const struct top_fdinfo *info)
+static int add_client(struct top *top, const struct top_device *dev, pid_t pid,
+		      const struct top_fdinfo *info)
 {
 	struct top_client *client = find_client(top, info), *grown;
 
@@ -214,7 +219,9 @@ static int add_client(struct top *top, const struct top_device *dev, pid_t pid, 
 		return tool_fail("no memory for %zu clients", top->nr_clients + 1);
 	top->clients = grown;
 	client = &top->clients[top->nr_clients++];
-	*client = (struct top_client){ .info = *info, .pid = pid, .last_pid = pid, .nr_processes = 1, .busy = -1 };
+	*client = (struct top_client){
+		.info = *info, .pid = pid, .last_pid = pid, .nr_processes = 1, .busy = -1
+	};
 	client->time_ns = tool_now_ns();
 	strcpy(client->node, dev->node);
 	read_process(top, client);
@@ -231,7 +238,8 @@ static bool is_kernel_thread(const struct top *top, pid_t pid)
 		return false;
 	/* The name may have spaces and parentheses in it. */
 	paren = strrchr(text, ')');
-	return paren && sscanf(paren + 1, " %*c %*d %*d %*d %*d %*d %lu", &flags) == 1 && (flags & KERNEL_THREAD);
+	return paren && sscanf(paren + 1, " %*c %*d %*d %*d %*d %*d %lu", &flags) == 1 &&
+	       (flags & KERNEL_THREAD);
 }
 
 static int read_fds(struct top *top, pid_t pid, DIR *fds)
@@ -250,7 +258,8 @@ static int read_fds(struct top *top, pid_t pid, DIR *fds)
 		dev = device_of_fd(top, dirfd(fds), e->d_name);
 		if (!dev)
 			continue;
-		snprintf(path, sizeof(path), "%s/proc/%d/fdinfo/%s", top->root, (int)pid, e->d_name);
+		snprintf(path, sizeof(path), "%s/proc/%d/fdinfo/%s", top->root, (int)pid,
+			 e->d_name);
 		err = read_text(path, text, sizeof(text));
 		if (!err && top_fdinfo_parse(text, &info))
 			err = add_client(top, dev, pid, &info);
@@ -273,7 +282,8 @@ static int read_processes(struct top *top)
 		return tool_fail("--sysroot: the path is too long");
 	proc = opendir(path);
 	if (!proc)
-		return tool_fail("%s: %s: without it no client can be seen; mount it", path, strerror(errno));
+		return tool_fail("%s: %s: without it no client can be seen; mount it", path,
+				 strerror(errno));
 	while (!err && (e = readdir(proc))) {
 		pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
 

@@ -98,7 +98,8 @@ static void compare_device(const struct top_device *old, struct top_device *now)
 	memcpy(now->history, old->history, sizeof(now->history));
 	now->nr_history = old->nr_history;
 	/* A counter that went back is another device's. */
-	if (!old->gone && now->busy_us != TOP_UNKNOWN && old->busy_us != TOP_UNKNOWN && now->busy_us >= old->busy_us) {
+	if (!old->gone && now->busy_us != TOP_UNKNOWN && old->busy_us != TOP_UNKNOWN &&
+	    now->busy_us >= old->busy_us) {
 		uint64_t wall_us = (now->time_ns - old->time_ns) / 1000;
 
 		now->busy = fraction(now->busy_us - old->busy_us, wall_us);
@@ -108,14 +109,16 @@ static void compare_device(const struct top_device *old, struct top_device *now)
 static void push_history(struct top_device *dev)
 {
 	if (dev->nr_history == TOP_HISTORY)
-		memmove(dev->history, dev->history + 1, --dev->nr_history * sizeof(dev->history[0]));
+		memmove(dev->history, dev->history + 1,
+			--dev->nr_history * sizeof(dev->history[0]));
 	dev->history[dev->nr_history++] = (float)dev->busy;
 }
 
 /* Appends what was there and is not any more. */
 static int keep_gone_devices(const struct top *old, struct top *now)
 {
-	struct top_device *grown = realloc(now->devices, (now->nr_devices + old->nr_devices + 1) * sizeof(*grown));
+	struct top_device *grown =
+		realloc(now->devices, (now->nr_devices + old->nr_devices + 1) * sizeof(*grown));
 
 	if (!grown)
 		return tool_fail("no memory for the devices");
@@ -220,7 +223,8 @@ static int by_pid(const void *a, const void *b)
 
 static int by_npu(const void *a, const void *b)
 {
-	int d = descending(((const struct top_client *)a)->busy, ((const struct top_client *)b)->busy);
+	int d = descending(((const struct top_client *)a)->busy,
+			   ((const struct top_client *)b)->busy);
 
 	return d ? d : by_pid(a, b);
 }
@@ -242,7 +246,8 @@ static int by_time(const void *a, const void *b)
 
 void top_sort(struct top *top, enum top_sort by)
 {
-	static int (*const orders[TOP_SORTS])(const void *, const void *) = { by_npu, by_memory, by_time, by_pid };
+	static int (*const orders[TOP_SORTS])(const void *, const void *) = { by_npu, by_memory,
+									      by_time, by_pid };
 
 	if (top->nr_clients)
 		qsort(top->clients, top->nr_clients, sizeof(*top->clients), orders[by]);

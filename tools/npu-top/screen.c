@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The full screen, with ncurses: devices with a bar and history above, clients below, the keys in the last line. Lines
- * come ready from text.c; what the terminal is too small for is left out.
+ * The full screen, with ncurses: devices with a bar and history above, clients below, the keys in
+ * the last line. Lines come ready from text.c; what the terminal is too small for is left out.
  */
 #define _GNU_SOURCE
 #include "npu-top.h"
@@ -202,7 +202,8 @@ int top_screen(struct top *top, enum top_sort sort, double delay_s, uint64_t sam
 				 isatty(STDIN_FILENO) ? "stdout" : "stdin");
 	screen = newterm(NULL, stdout, stdin);
 	if (!screen)
-		return tool_fail("the terminal '%s' is not known: set TERM, or use --batch", term ? term : "");
+		return tool_fail("the terminal '%s' is not known: set TERM, or use --batch",
+				 term ? term : "");
 	cbreak();
 	noecho();
 	nonl();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Samples as lines of text, for any width of the terminal: what does not fit is left out column by column, the least
- * telling first.
+ * Samples as lines of text, for any width of the terminal: what does not fit is left out column by
+ * column, the least telling first.
  */
 #define _GNU_SOURCE
 #include "npu-top.h"
@@ -43,7 +43,8 @@ void top_clean(char *s)
 	while (*in) {
 		unsigned int n = utf8_bytes(in);
 		/* C0, DEL, and C1, which is 0xc2 0x80 to 0x9f. */
-		bool control = *in < 0x20 || *in == 0x7f || (n == 2 && in[0] == 0xc2 && in[1] < 0xa0);
+		bool control =
+			*in < 0x20 || *in == 0x7f || (n == 2 && in[0] == 0xc2 && in[1] < 0xa0);
 
 		if (!n || control) {
 			*out++ = '?';
@@ -141,13 +142,14 @@ static const struct {
 	bool right;
 } cols[COLS] = {
 	{ "PID", 7, true },  { "USER", 8, false }, { "DEV", 7, false }, { "NPU%", 5, true },
-	{ "TIME", 9, true }, { "MEM", 6, true },   { "RES", 6, true },  { "COMMAND", 6, false },
+	{ "TIME", 9, true }, { "MEM", 6, true },   { "RES", 6, true },	{ "COMMAND", 6, false },
 };
 
 /* Bit per column that a line of @columns has room for. */
 static unsigned int cols_that_fit(unsigned int columns)
 {
-	static const unsigned char dispensable[] = { COL_RES, COL_USER, COL_TIME, COL_DEV, COL_MEM, COL_PID };
+	static const unsigned char dispensable[] = { COL_RES, COL_USER, COL_TIME,
+						     COL_DEV, COL_MEM,	COL_PID };
 	unsigned int set = (1u << COLS) - 1, width = COLS - 1;
 
 	for (unsigned int i = 0; i < COLS; i++)
@@ -182,7 +184,8 @@ static void row(char *line, unsigned int columns, char cells[COLS][TOP_COMM])
 		used = top_clip(cells[i], TOP_COMM, i == COL_COMMAND ? TOP_COMM : cols[i].width);
 		pad = used < cols[i].width ? cols[i].width - used : 0;
 		n += (size_t)snprintf(line + n, TOP_LINE - n, "%s%*s%s%*s", n ? " " : "",
-				      cols[i].right ? (int)pad : 0, "", cells[i], cols[i].right ? 0 : (int)pad, "");
+				      cols[i].right ? (int)pad : 0, "", cells[i],
+				      cols[i].right ? 0 : (int)pad, "");
 	}
 	end_line(line, columns);
 }
@@ -208,7 +211,8 @@ void top_line_client(char *line, unsigned int columns, const struct top_client *
 	top_format_bytes(cells[COL_MEM], TOP_COMM, client->info.total_bytes);
 	top_format_bytes(cells[COL_RES], TOP_COMM, client->info.resident_bytes);
 	if (client->nr_processes > 1)
-		snprintf(cells[COL_COMMAND], TOP_COMM, "%.40s (+%u)", client->comm, client->nr_processes - 1);
+		snprintf(cells[COL_COMMAND], TOP_COMM, "%.40s (+%u)", client->comm,
+			 client->nr_processes - 1);
 	else
 		snprintf(cells[COL_COMMAND], TOP_COMM, "%s", client->comm);
 	row(line, columns, cells);
@@ -226,11 +230,13 @@ void top_line_device(char *line, unsigned int columns, const struct top_device *
 		n += (size_t)snprintf(line + n, TOP_LINE - n, ", gone");
 	if (dev->memory_bytes != TOP_UNKNOWN)
 		n += (size_t)snprintf(line + n, TOP_LINE - n, ", %s of memory", memory);
-	snprintf(line + n, TOP_LINE - n, ", %u client%s", dev->nr_clients, dev->nr_clients == 1 ? "" : "s");
+	snprintf(line + n, TOP_LINE - n, ", %u client%s", dev->nr_clients,
+		 dev->nr_clients == 1 ? "" : "s");
 	end_line(line, columns);
 }
 
-void top_line_bar(char *line, unsigned int columns, const char *label, double fraction, const char *text)
+void top_line_bar(char *line, unsigned int columns, const char *label, double fraction,
+		  const char *text)
 {
 	unsigned int used = (unsigned int)(strlen(label) + strlen(text)) + 4, room, full;
 	char bar[TOP_LINE / 4];
@@ -273,8 +279,8 @@ void top_line_hidden(char *line, unsigned int columns, const struct top *top)
 	line[0] = '\0';
 	if (top->hidden)
 		snprintf(line, TOP_LINE,
-			 "%u process%s of other users may not be looked into (permission denied): clients among them "
-			 "are hidden; run npu-top as root to see them",
+			 "%u process%s of other users may not be looked into (permission denied): "
+			 "clients among them are hidden; run npu-top as root to see them",
 			 top->hidden, top->hidden == 1 ? "" : "es");
 	end_line(line, columns);
 }

@@ -2,9 +2,9 @@
 /*
  * The document: libnpu's lines and whatever is added, sorted by time, with nothing left open.
  *
- * A line that libnpu wrote is parsed and written anew, so that what comes out is JSON whatever came in; numbers stay as they
- * were. Lines of a process that was killed or ran out of disk may be missing or cut: jobs without an end get one, ends
- * without a job are left out.
+ * A line that libnpu wrote is parsed and written anew, so that what comes out is JSON whatever came
+ * in; numbers stay as they were. Lines of a process that was killed or ran out of disk may be
+ * missing or cut: jobs without an end get one, ends without a job are left out.
  */
 #define _GNU_SOURCE
 #include "npu-trace.h"
@@ -35,7 +35,8 @@ void *doc_grow(void *array, size_t nr, size_t *room, size_t size)
 
 static int doc_put(struct doc *doc, int64_t time_ns, int64_t duration_ns, const char *text)
 {
-	struct doc_event *grown = doc_grow(doc->events, doc->nr_events, &doc->room_events, sizeof(*grown));
+	struct doc_event *grown =
+		doc_grow(doc->events, doc->nr_events, &doc->room_events, sizeof(*grown));
 	char *copy = grown ? strdup(text) : NULL;
 
 	if (grown)
@@ -52,8 +53,8 @@ static int doc_put(struct doc *doc, int64_t time_ns, int64_t duration_ns, const 
 	return 0;
 }
 
-int doc_add(struct doc *doc, char ph, int pid, int tid, int64_t time_ns, int64_t duration_ns, const char *name,
-	    const char *fmt, ...)
+int doc_add(struct doc *doc, char ph, int pid, int tid, int64_t time_ns, int64_t duration_ns,
+	    const char *name, const char *fmt, ...)
 {
 	char dur[48] = "", *more, *text;
 	va_list ap;
@@ -67,8 +68,9 @@ int doc_add(struct doc *doc, char ph, int pid, int tid, int64_t time_ns, int64_t
 	va_end(ap);
 	if (ret < 0)
 		return tool_fail("no memory for an event");
-	ret = asprintf(&text, "{\"ph\":\"%c\",\"pid\":%d,\"tid\":%d,\"ts\":%lld.%03d%s,\"name\":\"%s\"%s}", ph, pid,
-		       tid, (long long)(time_ns / 1000), (int)(time_ns % 1000), dur, name, more);
+	ret = asprintf(
+		&text, "{\"ph\":\"%c\",\"pid\":%d,\"tid\":%d,\"ts\":%lld.%03d%s,\"name\":\"%s\"%s}",
+		ph, pid, tid, (long long)(time_ns / 1000), (int)(time_ns % 1000), dur, name, more);
 	free(more);
 	if (ret < 0)
 		return tool_fail("no memory for an event");
@@ -79,7 +81,10 @@ int doc_add(struct doc *doc, char ph, int pid, int tid, int64_t time_ns, int64_t
 
 /* ---- what libnpu wrote ---- */
 
-/* Microseconds with a fraction as nanoseconds: through a double they would be off after three months. */
+/*
+ * Microseconds with a fraction as nanoseconds: through a double they would
+ * be off after three months.
+ */
 static bool read_us(struct json_object *o, int64_t *ns)
 {
 	const char *s = o ? json_object_get_string(o) : NULL;
@@ -178,7 +183,8 @@ static int read_job(struct doc *doc, struct json_object *o, char ph, int64_t ns,
 
 static int read_call(struct doc *doc, struct json_object *o, int64_t ns, int64_t duration_ns)
 {
-	struct doc_call *grown = doc_grow(doc->calls, doc->nr_calls, &doc->room_calls, sizeof(*grown));
+	struct doc_call *grown =
+		doc_grow(doc->calls, doc->nr_calls, &doc->room_calls, sizeof(*grown));
 
 	if (!grown)
 		return 1;
@@ -215,8 +221,8 @@ static int read_event(struct doc *doc, struct json_object *o)
 	if (*ph == 'X' && !strcmp(cat, "npu") && read_call(doc, o, ns, duration_ns))
 		return 1;
 	return keep ? doc_put(doc, ns, duration_ns,
-			      json_object_to_json_string_ext(o,
-							     JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE))
+			      json_object_to_json_string_ext(
+				      o, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE))
 		    : 0;
 }
 
@@ -318,10 +324,15 @@ int doc_finish(struct doc *doc)
 	return ret;
 }
 
-struct doc_job *doc_find_job(struct doc *doc, int32_t pid, uint32_t ctx, uint32_t queue, uint64_t seqno,
-			     int64_t before_ns)
+struct doc_job *doc_find_job(struct doc *doc, int32_t pid, uint32_t ctx, uint32_t queue,
+			     uint64_t seqno, int64_t before_ns)
 {
-	struct doc_job key = { .pid = pid, .ctx = ctx, .queue = queue, .seqno = seqno, .begin_ns = before_ns }, *job;
+	struct doc_job key = { .pid = pid,
+			       .ctx = ctx,
+			       .queue = queue,
+			       .seqno = seqno,
+			       .begin_ns = before_ns },
+		       *job;
 	size_t low = 0, high = doc->nr_jobs;
 
 	/* The first that is greater; what is wanted stands before it. */
@@ -336,7 +347,9 @@ struct doc_job *doc_find_job(struct doc *doc, int32_t pid, uint32_t ctx, uint32_
 	if (!low)
 		return NULL;
 	job = &doc->jobs[low - 1];
-	return job->pid == pid && job->ctx == ctx && job->queue == queue && job->seqno == seqno ? job : NULL;
+	return job->pid == pid && job->ctx == ctx && job->queue == queue && job->seqno == seqno
+		       ? job
+		       : NULL;
 }
 
 int doc_write(struct doc *doc, FILE *f, const char *other)
@@ -400,7 +413,8 @@ static bool same_queue(const struct doc_job *a, const struct doc_job *b)
 
 static int compare_queues(const void *pa, const void *pb)
 {
-	const struct doc_job *a = *(const struct doc_job *const *)pa, *b = *(const struct doc_job *const *)pb;
+	const struct doc_job *a = *(const struct doc_job *const *)pa,
+			     *b = *(const struct doc_job *const *)pb;
 
 	if (a->pid == b->pid && a->dev != b->dev)
 		return a->dev < b->dev ? -1 : 1;
@@ -438,7 +452,8 @@ static int64_t calls_ns(struct doc_call *calls, size_t nr)
 int doc_print_stats(const struct doc *doc, FILE *f)
 {
 	const struct doc_job **jobs = calloc(doc->nr_jobs + 1, sizeof(*jobs));
-	int64_t *seen = calloc(doc->nr_jobs + 1, sizeof(*seen)), *run = calloc(doc->nr_jobs + 1, sizeof(*run));
+	int64_t *seen = calloc(doc->nr_jobs + 1, sizeof(*seen)),
+		*run = calloc(doc->nr_jobs + 1, sizeof(*run));
 	size_t nr_seen = 0, nr_run = 0, nr = 0;
 
 	if (!jobs || !seen || !run) {
@@ -450,8 +465,8 @@ int doc_print_stats(const struct doc *doc, FILE *f)
 	for (size_t i = 0; i < doc->nr_jobs; i++)
 		jobs[i] = &doc->jobs[i];
 	qsort(jobs, doc->nr_jobs, sizeof(*jobs), compare_queues);
-	fprintf(f, "%8s %6s %7s %5s %8s | %35s | %35s\n", "PID", "DEVICE", "CONTEXT", "QUEUE", "JOBS",
-		"SUBMIT TO SEEN DONE, us p50 p90 p99", "ON THE DEVICE, us p50 p90 p99");
+	fprintf(f, "%8s %6s %7s %5s %8s | %35s | %35s\n", "PID", "DEVICE", "CONTEXT", "QUEUE",
+		"JOBS", "SUBMIT TO SEEN DONE, us p50 p90 p99", "ON THE DEVICE, us p50 p90 p99");
 	for (size_t i = 0; i < doc->nr_jobs; i++) {
 		const struct doc_job *job = jobs[i];
 

@@ -2,10 +2,12 @@
 /*
  * Lines of tracefs, as kmod/vnpu_trace.h and the kernel's trace_output.c print them:
  *
- *	vnpu-fw-123     [001] .....   12.345678: vnpu_job_start: dev=0 client=5 pid=99 comm=a b ctx=1 queue=1 hwq=0 ...
+ *	vnpu-fw-123     [001] ..... 12.345678: vnpu_job_start: dev=0 client=5 pid=99 comm=a
+ *			b ctx=1 queue=1 hwq=0 ...
  *
- * The names of tasks may hold any character, so nothing is cut at spaces or colons: the event's name is the first that
- * has a time before it and the event's fields behind it, and comm ends at the last " ctx=".
+ * The names of tasks may hold any character, so nothing is cut at spaces or colons: the
+ * event's name is the first that has a time before it and the event's fields behind it, and
+ * comm ends at the last " ctx=".
  */
 #include "npu-trace.h"
 
@@ -20,9 +22,12 @@ static const struct {
 	enum kernel_kind kind;
 	bool job; /* has queue, hwq and seqno */
 } kernel_events[] = {
-	{ "vnpu_bind: ", KERNEL_BIND, false },	    { "vnpu_job_submit: ", KERNEL_SUBMIT, true },
-	{ "vnpu_job_start: ", KERNEL_START, true }, { "vnpu_job_complete: ", KERNEL_COMPLETE, true },
-	{ "vnpu_fault: ", KERNEL_FAULT, true },	    { "vnpu_reset: ", KERNEL_RESET, false },
+	{ "vnpu_bind: ", KERNEL_BIND, false },
+	{ "vnpu_job_submit: ", KERNEL_SUBMIT, true },
+	{ "vnpu_job_start: ", KERNEL_START, true },
+	{ "vnpu_job_complete: ", KERNEL_COMPLETE, true },
+	{ "vnpu_fault: ", KERNEL_FAULT, true },
+	{ "vnpu_reset: ", KERNEL_RESET, false },
 };
 
 /* "KEY=NUMBER", up to a space or the end; moves *@p behind it. */
@@ -101,8 +106,9 @@ static bool parse_fields(const char *p, bool job, struct kernel_event *e)
 {
 	if (!take_u32(&p, "dev=", &e->dev))
 		return false;
-	if (e->kind != KERNEL_RESET && (!take_u64(&p, "client=", &e->client) || !take_s32(&p, "pid=", &e->pid) ||
-					!take_comm(&p, e->comm, sizeof(e->comm)) || !take_u32(&p, "ctx=", &e->ctx)))
+	if (e->kind != KERNEL_RESET &&
+	    (!take_u64(&p, "client=", &e->client) || !take_s32(&p, "pid=", &e->pid) ||
+	     !take_comm(&p, e->comm, sizeof(e->comm)) || !take_u32(&p, "ctx=", &e->ctx)))
 		return false;
 	if (job && (!take_u32(&p, "queue=", &e->queue) || !take_u32(&p, "hwq=", &e->hwq) ||
 		    !take_u64(&p, "seqno=", &e->seqno)))
@@ -115,7 +121,8 @@ static bool parse_fields(const char *p, bool job, struct kernel_event *e)
 	case KERNEL_START:
 		return take_u64(&p, "queued_ns=", &e->queued_ns);
 	case KERNEL_COMPLETE:
-		return take_s32(&p, "error=", &e->error) && take_u64(&p, "duration_ns=", &e->duration_ns) &&
+		return take_s32(&p, "error=", &e->error) &&
+		       take_u64(&p, "duration_ns=", &e->duration_ns) &&
 		       take_u64(&p, "busy_ns=", &e->busy_ns) && !strncmp(p, "by=", 3);
 	case KERNEL_FAULT:
 		return !strncmp(p, "va=", 3);
@@ -139,7 +146,8 @@ static bool parse_time(const char *line, const char *end, int64_t *ns)
 		if (*--s == '.')
 			dot = s;
 	/* The clock is at 0 when the machine starts: more digits than these are no time. */
-	if (!dot || dot == s || dot - s > 9 || end - dot < 2 || end - dot > 10 || (s > line && s[-1] != ' '))
+	if (!dot || dot == s || dot - s > 9 || end - dot < 2 || end - dot > 10 ||
+	    (s > line && s[-1] != ' '))
 		return false;
 	for (; s < dot; s++)
 		v = v * 10 + (*s - '0');
@@ -182,7 +190,8 @@ enum kernel_line kernel_parse(const char *line, struct kernel_event *event, uint
 
 			if (strncmp(at + 2, kernel_events[i].name, len))
 				continue;
-			*event = (struct kernel_event){ .kind = kernel_events[i].kind, .time_ns = ns };
+			*event = (struct kernel_event){ .kind = kernel_events[i].kind,
+							.time_ns = ns };
 			if (parse_fields(at + 2 + len, kernel_events[i].job, event))
 				return KERNEL_LINE_EVENT;
 		}
@@ -222,7 +231,10 @@ int kernel_add_text(struct kernel_trace *k, const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
 		if (text[i] != '\n') {
-			/* A line that is too long, or holds a NUL, is none of ours and will be counted as bad. */
+			/*
+			 * A line that is too long, or holds a NUL, is none of ours
+			 * and will be counted as bad.
+			 */
 			if (k->line_len < sizeof(k->line) - 1)
 				k->line[k->line_len++] = text[i] ? text[i] : '?';
 			continue;

@@ -22,18 +22,19 @@
 /* How often the driver's events are fetched. */
 #define KERNEL_READ_MS 100
 
-static const char usage[] = "usage: npu-trace -o FILE [-k auto|yes|no] [--stats] -- COMMAND [ARGS]\n"
-			    "\n"
-			    "Runs COMMAND and writes a timeline of what it does with vnpu devices, as Chrome's\n"
-			    "trace events: open FILE in https://ui.perfetto.dev or in chrome://tracing.\n"
-			    "\n"
-			    "  -o, --output FILE   the timeline, a regular file\n"
-			    "  -k, --kernel WHEN   record the driver's tracepoints too: yes, no, or auto (default:\n"
-			    "                      where they are there and permitted)\n"
-			    "      --stats         print jobs and percentiles of their times per queue on stderr\n"
-			    "  -h, --help, --version\n"
-			    "\n"
-			    "The exit status is COMMAND's.\n";
+static const char usage[] =
+	"usage: npu-trace -o FILE [-k auto|yes|no] [--stats] -- COMMAND [ARGS]\n"
+	"\n"
+	"Runs COMMAND and writes a timeline of what it does with vnpu devices, as Chrome's\n"
+	"trace events: open FILE in https://ui.perfetto.dev or in chrome://tracing.\n"
+	"\n"
+	"  -o, --output FILE   the timeline, a regular file\n"
+	"  -k, --kernel WHEN   record the driver's tracepoints too: yes, no, or auto (default:\n"
+	"                      where they are there and permitted)\n"
+	"      --stats         print jobs and percentiles of their times per queue on stderr\n"
+	"  -h, --help, --version\n"
+	"\n"
+	"The exit status is COMMAND's.\n";
 
 enum kernel_when { KERNEL_AUTO, KERNEL_YES, KERNEL_NO };
 
@@ -73,13 +74,15 @@ static int parse_kernel(const char *s, enum kernel_when *when)
 
 static int session_create_file(struct session *s)
 {
-	int fd = open(s->opts->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666), ret = 0;
+	int fd = open(s->opts->output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666),
+	    ret = 0;
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st))
 		ret = tool_fail("%s: %s", s->opts->output, strerror(errno));
 	else if (!S_ISREG(st.st_mode))
-		ret = tool_fail("%s: it is no regular file, which the timeline has to be", s->opts->output);
+		ret = tool_fail("%s: it is no regular file, which the timeline has to be",
+				s->opts->output);
 	else if (write(fd, "[\n", 2) != 2)
 		ret = tool_fail("%s: %s", s->opts->output, strerror(errno));
 	if (fd >= 0)
@@ -134,14 +137,17 @@ static char *session_about(const struct session *s)
 		     "\"version\":\"npu-trace " VNPU_VERSION
 		     "\",\"clock\":\"CLOCK_MONOTONIC\",\"command\":\"%s\",\"kernel\":\"%s\","
 		     "\"lost_kernel_events\":%llu,\"bad_kernel_lines\":%llu,\"bad_lines\":%llu",
-		     command, why, (unsigned long long)s->kernel.lost, (unsigned long long)s->kernel.bad,
-		     (unsigned long long)s->doc.bad) < 0)
+		     command, why, (unsigned long long)s->kernel.lost,
+		     (unsigned long long)s->kernel.bad, (unsigned long long)s->doc.bad) < 0)
 		about = NULL;
 	free(command);
 	return about;
 }
 
-/* Beside the file first: a disk that is full leaves the events as they came, which viewers open too. */
+/*
+ * Beside the file first: a disk that is full leaves the events as they
+ * came, which viewers open too.
+ */
 static int session_write(struct session *s)
 {
 	char *new = NULL, *about = session_about(s);
@@ -169,7 +175,9 @@ static int session_write(struct session *s)
 		unlink(new);
 	free(new);
 	free(about);
-	return err ? tool_fail("%s: %s; it holds libnpu's events as they came", s->path, strerror(err)) : 0;
+	return err ? tool_fail("%s: %s; it holds libnpu's events as they came", s->path,
+			       strerror(err))
+		   : 0;
 }
 
 static void session_summary(const struct session *s)
@@ -177,17 +185,18 @@ static void session_summary(const struct session *s)
 	const struct doc *doc = &s->doc;
 	uint64_t dropped = doc->bad + s->kernel.bad + s->kernel.lost;
 
-	fprintf(stderr, "npu-trace: %s: %zu events of %llu processes, %zu jobs", s->opts->output, doc->nr_events,
-		(unsigned long long)doc->nr_processes, doc->nr_jobs);
+	fprintf(stderr, "npu-trace: %s: %zu events of %llu processes, %zu jobs", s->opts->output,
+		doc->nr_events, (unsigned long long)doc->nr_processes, doc->nr_jobs);
 	if (s->recording)
-		fprintf(stderr, ", %llu of them and %llu others seen by the driver", (unsigned long long)doc->nr_tied,
+		fprintf(stderr, ", %llu of them and %llu others seen by the driver",
+			(unsigned long long)doc->nr_tied,
 			(unsigned long long)(doc->nr_kernel_jobs - doc->nr_tied));
 	fprintf(stderr, "; %llu dropped\n", (unsigned long long)dropped);
 	if (dropped)
 		fprintf(stderr,
-			"npu-trace: dropped: %llu of libnpu's lines are cut or have no beginning, %llu of the driver's "
-			"could "
-			"not be read, %llu events did not fit into the kernel's buffer\n",
+			"npu-trace: dropped: %llu of libnpu's lines are cut or have no beginning, "
+			"%llu of the driver's could not be read, %llu events did not fit into the "
+			"kernel's buffer\n",
 			(unsigned long long)doc->bad, (unsigned long long)s->kernel.bad,
 			(unsigned long long)s->kernel.lost);
 	if (!s->recording && s->opts->kernel == KERNEL_AUTO)
@@ -200,8 +209,8 @@ static int session_end(struct session *s)
 
 	if (s->recording)
 		ret |= tracefs_end(&s->tracefs, &s->kernel);
-	if (doc_read(&s->doc, s->path) || doc_finish(&s->doc) || doc_add_kernel(&s->doc, &s->kernel) ||
-	    session_write(s))
+	if (doc_read(&s->doc, s->path) || doc_finish(&s->doc) ||
+	    doc_add_kernel(&s->doc, &s->kernel) || session_write(s))
 		return 1;
 	session_summary(s);
 	if (s->opts->stats)
@@ -227,8 +236,8 @@ static int session_run(struct session *s)
 	int status = 0, err = 0, ret = session_begin(s);
 
 	if (!ret) {
-		err = run_command(s->opts->command, s->path, s->recording ? KERNEL_READ_MS : 0, session_tick, s,
-				  &status);
+		err = run_command(s->opts->command, s->path, s->recording ? KERNEL_READ_MS : 0,
+				  session_tick, s, &status);
 		ret = session_end(s);
 	} else if (s->recording) {
 		tracefs_end(&s->tracefs, &s->kernel);
@@ -245,9 +254,12 @@ static int session_run(struct session *s)
 int main(int argc, char **argv)
 {
 	static const struct option longopts[] = {
-		{ "output", required_argument, NULL, 'o' }, { "kernel", required_argument, NULL, 'k' },
-		{ "stats", no_argument, NULL, 's' },	    { "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, 'v' },	    { 0 },
+		{ "output", required_argument, NULL, 'o' },
+		{ "kernel", required_argument, NULL, 'k' },
+		{ "stats", no_argument, NULL, 's' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'v' },
+		{ 0 },
 	};
 	struct options opts = { 0 };
 	struct session session = { .opts = &opts };

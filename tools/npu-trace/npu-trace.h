@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * npu-trace: a timeline of a command's use of libnpu, with the driver's events where they can be had.
+ * npu-trace: a timeline of a command's use of libnpu, with the driver's
+ * events where they can be had.
  *
- *	run the command (run.c), which makes libnpu write events (NPU_TRACE, libnpu/trace/trace.h); meanwhile read the
- *	driver's tracepoints (tracefs.c, kernel.c); then put both into one document (doc.c, and
- *	tie.c for the driver's side)
+ *	run the command (run.c), which makes libnpu write events (NPU_TRACE, libnpu/trace/trace.h);
+ *	meanwhile read the driver's tracepoints (tracefs.c, kernel.c); then put both into one
+ *	document (doc.c, and tie.c for the driver's side)
  *
  * All times are nanoseconds of CLOCK_MONOTONIC.
  */
@@ -18,7 +19,14 @@
 
 /* ---- the driver's tracepoints (kernel.c) ---- */
 
-enum kernel_kind { KERNEL_BIND, KERNEL_SUBMIT, KERNEL_START, KERNEL_COMPLETE, KERNEL_FAULT, KERNEL_RESET };
+enum kernel_kind {
+	KERNEL_BIND,
+	KERNEL_SUBMIT,
+	KERNEL_START,
+	KERNEL_COMPLETE,
+	KERNEL_FAULT,
+	KERNEL_RESET
+};
 
 /* An event of kmod/vnpu_trace.h. What a kind does not have is 0. */
 struct kernel_event {
@@ -40,7 +48,10 @@ enum kernel_line {
 	KERNEL_LINE_BAD,
 };
 
-/* A line of tracefs' trace or trace_pipe, without its newline. @lost: events that a KERNEL_LINE_LOST tells of. */
+/*
+ * A line of tracefs' trace or trace_pipe, without its newline. @lost: events that a
+ * KERNEL_LINE_LOST tells of.
+ */
 enum kernel_line kernel_parse(const char *line, struct kernel_event *event, uint64_t *lost);
 
 struct kernel_trace {
@@ -63,7 +74,10 @@ struct tracefs {
 	int pipe; /* trace_pipe, or -1 */
 };
 
-/* An instance of our own that records events/vnpu. 0, or a negative errno with a line in @why that says what to do. */
+/*
+ * An instance of our own that records events/vnpu. 0, or a negative errno with a line in
+ * @why that says what to do.
+ */
 int tracefs_begin(struct tracefs *t, char *why, size_t why_size);
 /* Takes what has been recorded since the last time. 0, or 1 after a message. */
 int tracefs_read(struct tracefs *t, struct kernel_trace *k);
@@ -73,11 +87,13 @@ int tracefs_end(struct tracefs *t, struct kernel_trace *k);
 /* ---- the command (run.c) ---- */
 
 /*
- * Runs @argv with NPU_TRACE=@path in its environment. Signals that are sent to this process go on to the command; those
- * that a terminal sends reach it by themselves. @tick is called every @tick_ms milliseconds (0: never).
- * *@status: as of waitpid(). 0, or 126 or 127 as env(1) has them, after a message.
+ * Runs @argv with NPU_TRACE=@path in its environment. Signals that are sent to this process
+ * go on to the command; those that a terminal sends reach it by themselves. @tick is called
+ * every @tick_ms milliseconds (0: never). *@status: as of waitpid(). 0, or 126 or 127 as
+ * env(1) has them, after a message.
  */
-int run_command(char **argv, const char *path, int tick_ms, void (*tick)(void *ud), void *ud, int *status);
+int run_command(char **argv, const char *path, int tick_ms, void (*tick)(void *ud), void *ud,
+		int *status);
 
 /* ---- the document (doc.c) ---- */
 
@@ -120,12 +136,14 @@ struct doc {
 
 /* The lines that libnpu wrote. 0, or 1 after a message. */
 int doc_read(struct doc *doc, const char *path);
-/* An event as JSON; @fmt begins behind pid, tid and ts: ",\"args\":{...}". Texts have been escaped. */
-int doc_add(struct doc *doc, char ph, int pid, int tid, int64_t time_ns, int64_t duration_ns, const char *name,
-	    const char *fmt, ...) __attribute__((format(printf, 8, 9)));
+/*
+ * An event as JSON; @fmt begins behind pid, tid and ts: ",\"args\":{...}". Texts have been escaped.
+ */
+int doc_add(struct doc *doc, char ph, int pid, int tid, int64_t time_ns, int64_t duration_ns,
+	    const char *name, const char *fmt, ...) __attribute__((format(printf, 8, 9)));
 /* The job's latest submission before @before_ns, or NULL. */
-struct doc_job *doc_find_job(struct doc *doc, int32_t pid, uint32_t ctx, uint32_t queue, uint64_t seqno,
-			     int64_t before_ns);
+struct doc_job *doc_find_job(struct doc *doc, int32_t pid, uint32_t ctx, uint32_t queue,
+			     uint64_t seqno, int64_t before_ns);
 /* Ends what has no end: jobs that were in flight when their process ended. */
 int doc_finish(struct doc *doc);
 /* @other: members of otherData. 0, or a negative errno. */
@@ -139,7 +157,10 @@ void *doc_grow(void *array, size_t nr, size_t *room, size_t size);
 
 /* ---- the driver's side of it (tie.c) ---- */
 
-/* Adds the driver's events, on tracks of their own, with arrows from and to libnpu's calls. 0, or 1 after a message. */
+/*
+ * Adds the driver's events, on tracks of their own, with arrows from and to libnpu's calls.
+ * 0, or 1 after a message.
+ */
 int doc_add_kernel(struct doc *doc, struct kernel_trace *k);
 
 #endif /* NPU_TRACE_TOOL_H */

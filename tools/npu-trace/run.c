@@ -20,7 +20,8 @@
 static const int forwarded[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2 };
 
 /* In the child; the errno of a failure goes through @report, which a success closes. */
-static void __attribute__((noreturn)) become(char **argv, const char *path, const sigset_t *mask, int report)
+static void __attribute__((noreturn))
+become(char **argv, const char *path, const sigset_t *mask, int report)
 {
 	int err;
 
@@ -55,7 +56,8 @@ static void attend(int fd, pid_t child, int tick_ms, void (*tick)(void *ud), voi
 	}
 }
 
-int run_command(char **argv, const char *path, int tick_ms, void (*tick)(void *ud), void *ud, int *status)
+int run_command(char **argv, const char *path, int tick_ms, void (*tick)(void *ud), void *ud,
+		int *status)
 {
 	struct signalfd_siginfo info;
 	int report[2], fd, err = 0;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * The driver's events on tracks of their own: a process per device, a thread per queue, a slice per job from the moment that
- * it was first in its queue's ring, or entered it, to its end. Jobs of a queue run one after another, so these do not overlap.
+ * The driver's events on tracks of their own: a process per device, a thread per queue, a slice per
+ * job from the moment that it was first in its queue's ring, or entered it, to its end. Jobs of a
+ * queue run one after another, so these do not overlap.
  *
- * A job is found among libnpu's by pid, context, queue and number. All of these come again where a queue is freed and
- * another made, or a device opened twice; then it is the one that was submitted last before the driver took it.
+ * A job is found among libnpu's by pid, context, queue and number. All of these come again where a
+ * queue is freed and another made, or a device opened twice; then it is the one that was submitted
+ * last before the driver took it.
  */
 #define _GNU_SOURCE
 #include "npu-trace.h"
@@ -60,9 +62,10 @@ static int tie_instant(struct tie *tie, const struct kernel_event *e, const char
 	bool reset = e->kind == KERNEL_RESET;
 
 	npu_json_text(fields, sizeof(fields), e->fields);
-	return doc_add(tie->doc, 'i', TIE_PID + (int)e->dev, reset ? 0 : tie->tid, e->time_ns, 0, name,
-		       ",\"s\":\"%c\",\"cat\":\"vnpu\",\"args\":{\"seqno\":%llu,\"fields\":\"%s\"}", reset ? 'p' : 't',
-		       (unsigned long long)e->seqno, fields);
+	return doc_add(tie->doc, 'i', TIE_PID + (int)e->dev, reset ? 0 : tie->tid, e->time_ns, 0,
+		       name,
+		       ",\"s\":\"%c\",\"cat\":\"vnpu\",\"args\":{\"seqno\":%llu,\"fields\":\"%s\"}",
+		       reset ? 'p' : 't', (unsigned long long)e->seqno, fields);
 }
 
 /* From the call that submitted the job over its slice to the wait that saw its end. */
@@ -70,8 +73,8 @@ static int tie_arrows(struct tie *tie, const struct doc_job *job, int pid, int64
 {
 	unsigned long long id = ++tie->doc->nr_flows;
 	bool seen = job->end_ns && job->waited;
-	int ret = doc_add(tie->doc, 's', job->pid, job->tid, job->begin_ns, 0, "job", ",\"cat\":\"vnpu\",\"id\":%llu",
-			  id);
+	int ret = doc_add(tie->doc, 's', job->pid, job->tid, job->begin_ns, 0, "job",
+			  ",\"cat\":\"vnpu\",\"id\":%llu", id);
 
 	if (!ret)
 		ret = doc_add(tie->doc, seen ? 't' : 'f', pid, tie->tid, start_ns, 0, "job",
@@ -82,27 +85,32 @@ static int tie_arrows(struct tie *tie, const struct doc_job *job, int pid, int64
 	return ret;
 }
 
-static int tie_slice(struct tie *tie, const struct kernel_event *e, const struct kernel_event *start,
-		     const struct kernel_event *complete, int64_t start_ns, int64_t run_ns, const char *name)
+static int tie_slice(struct tie *tie, const struct kernel_event *e,
+		     const struct kernel_event *start, const struct kernel_event *complete,
+		     int64_t start_ns, int64_t run_ns, const char *name)
 {
 	char end[128] = "\"unfinished\":true";
 
 	if (complete)
 		snprintf(end, sizeof(end), "\"duration_ns\":%llu,\"busy_ns\":%llu,\"status\":%d",
-			 (unsigned long long)complete->duration_ns, (unsigned long long)complete->busy_ns,
-			 complete->error);
+			 (unsigned long long)complete->duration_ns,
+			 (unsigned long long)complete->busy_ns, complete->error);
 	return doc_add(tie->doc, 'X', TIE_PID + (int)e->dev, tie->tid, start_ns, run_ns, name,
-		       ",\"cat\":\"vnpu\",\"args\":{\"pid\":%d,\"ctx\":%u,\"queue\":%u,\"hwq\":%u,\"seqno\":%llu,"
-		       "\"queued_ns\":%llu,%s}",
+		       ",\"cat\":\"vnpu\",\"args\":{\"pid\":%d,\"ctx\":%u,\"queue\":%u,\"hwq\":%u,"
+		       "\"seqno\":%llu,\"queued_ns\":%llu,%s}",
 		       e->pid, e->ctx, e->queue, e->hwq, (unsigned long long)e->seqno,
 		       start ? (unsigned long long)start->queued_ns : 0, end);
 }
 
 /* A job is over, or with @complete NULL it was not when the recording ended, at @last_ns. */
-static int tie_job_end(struct tie *tie, const struct tie_job *j, const struct kernel_event *complete, int64_t last_ns)
+static int tie_job_end(struct tie *tie, const struct tie_job *j,
+		       const struct kernel_event *complete, int64_t last_ns)
 {
-	const struct kernel_event *start = j->start, *e = complete ? complete : start ? start : j->submit;
-	int64_t end_ns = complete ? complete->time_ns : last_ns, start_ns = end_ns, run_ns, submit_ns;
+	const struct kernel_event *start = j->start, *e = complete ? complete
+							  : start  ? start
+								   : j->submit;
+	int64_t end_ns = complete ? complete->time_ns : last_ns, start_ns = end_ns, run_ns,
+		submit_ns;
 	char name[NPU_JSON_TEXT_SIZE(128)];
 	struct doc_job *job;
 	int ret;
@@ -111,12 +119,15 @@ static int tie_job_end(struct tie *tie, const struct tie_job *j, const struct ke
 		start_ns = start->time_ns;
 	else if (complete)
 		start_ns -= (int64_t)complete->duration_ns;
-	submit_ns = j->submit ? j->submit->time_ns : start_ns - (start ? (int64_t)start->queued_ns : 0);
-	job = doc_find_job(tie->doc, e->pid, e->ctx, e->queue, e->seqno, submit_ns + TIE_ROUNDING_NS);
+	submit_ns =
+		j->submit ? j->submit->time_ns : start_ns - (start ? (int64_t)start->queued_ns : 0);
+	job = doc_find_job(tie->doc, e->pid, e->ctx, e->queue, e->seqno,
+			   submit_ns + TIE_ROUNDING_NS);
 	if (job)
 		npu_json_text(name, sizeof(name), job->name);
 	else
-		snprintf(name, sizeof(name), "queue %u: job %llu", e->queue, (unsigned long long)e->seqno);
+		snprintf(name, sizeof(name), "queue %u: job %llu", e->queue,
+			 (unsigned long long)e->seqno);
 	tie->doc->nr_kernel_jobs++;
 	tie->doc->nr_tied += !!job;
 	/* The device never had it. */
@@ -185,7 +196,8 @@ static int tie_track(struct tie *tie, const struct kernel_event *e, int64_t last
 	char comm[NPU_JSON_TEXT_SIZE(sizeof(e->comm))], queue[32] = "";
 	int ret;
 
-	if (tie->dev == e->dev && tie->client == e->client && tie->ctx == e->ctx && tie->queue == e->queue)
+	if (tie->dev == e->dev && tie->client == e->client && tie->ctx == e->ctx &&
+	    tie->queue == e->queue)
 		return 0;
 	ret = tie_queue_end(tie, last_ns);
 	if (!ret && tie->dev != e->dev)
@@ -203,8 +215,8 @@ static int tie_track(struct tie *tie, const struct kernel_event *e, int64_t last
 	if (e->queue)
 		snprintf(queue, sizeof(queue), ", queue %u", e->queue);
 	return doc_add(tie->doc, 'M', TIE_PID + (int)e->dev, tie->tid, 0, 0, "thread_name",
-		       ",\"args\":{\"name\":\"%s %d, context %u%s (client %llu)\"}", comm, e->pid, e->ctx, queue,
-		       (unsigned long long)e->client);
+		       ",\"args\":{\"name\":\"%s %d, context %u%s (client %llu)\"}", comm, e->pid,
+		       e->ctx, queue, (unsigned long long)e->client);
 }
 
 static int tie_event(struct tie *tie, const struct kernel_event *e)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * An instance of tracefs: buffers and switches of our own, so that whoever else traces is not disturbed. What is recorded
- * is read while the command runs, so that its length does not matter.
+ * An instance of tracefs: buffers and switches of our own, so that whoever else traces is not
+ * disturbed. What is recorded is read while the command runs, so that its length does not matter.
  */
 #define _GNU_SOURCE
 #include "npu-trace.h"
@@ -46,7 +46,8 @@ static int tracefs_find(char *root, size_t size, char *why, size_t why_size)
 		if (access(path, F_OK)) {
 			if (errno != EACCES)
 				continue;
-			snprintf(why, why_size, "%s: permission denied: run npu-trace as root", tracefs_places[i]);
+			snprintf(why, why_size, "%s: permission denied: run npu-trace as root",
+				 tracefs_places[i]);
 			return -EACCES;
 		}
 		mounted = true;
@@ -57,11 +58,12 @@ static int tracefs_find(char *root, size_t size, char *why, size_t why_size)
 		return 0;
 	}
 	if (mounted)
-		snprintf(why, why_size, "the kernel has no events of vnpu: load the module (modprobe vnpu) first");
+		snprintf(why, why_size,
+			 "the kernel has no events of vnpu: load the module (modprobe vnpu) first");
 	else
 		snprintf(why, why_size,
-			 "no tracefs: as root, mount -t tracefs tracefs /sys/kernel/tracing (the kernel needs "
-			 "CONFIG_FTRACE)");
+			 "no tracefs: as root, mount -t tracefs tracefs /sys/kernel/tracing (the "
+			 "kernel needs CONFIG_FTRACE)");
 	return -ENOENT;
 }
 

@@ -89,10 +89,11 @@ static int info(const char *path, const void *image, size_t bytes, const char *p
 	printf("params        %u\n", i.nr_params);
 	printf("constants     %" PRIu64 " bytes\n", i.const_bytes);
 	printf("scratch       %" PRIu64 " bytes\n", i.scratch_bytes);
-	printf("one run       %" PRIu64 " multiply-accumulates, %" PRIu64 " bytes moved\n", i.macs, i.bytes_moved);
+	printf("one run       %" PRIu64 " multiply-accumulates, %" PRIu64 " bytes moved\n", i.macs,
+	       i.bytes_moved);
 	if (i.profile[0])
-		printf("device time   %" PRIu64 " ns, %" PRIu64 " cycles on %s\n", i.device_ns, i.device_cycles,
-		       i.profile);
+		printf("device time   %" PRIu64 " ns, %" PRIu64 " cycles on %s\n", i.device_ns,
+		       i.device_cycles, i.profile);
 	return 0;
 }
 
@@ -150,7 +151,8 @@ int main(int argc, char **argv)
 	verb = argv[optind];
 	in = argv[optind + 1];
 	if (!strcmp(verb, "build"))
-		return out ? tool_finish(build(in, out, profile)) : tool_usage("build needs -o GRAPH.elf");
+		return out ? tool_finish(build(in, out, profile))
+			   : tool_usage("build needs -o GRAPH.elf");
 	if (out)
 		return tool_usage("-o goes with build only");
 	if (!strcmp(verb, "dis"))

@@ -565,16 +565,13 @@ struct drm_vnpu_wait {
 	DRM_IOW(DRM_COMMAND_BASE + DRM_VNPU_CTX_DESTROY, struct drm_vnpu_ctx_destroy)
 #define DRM_IOCTL_VNPU_CTX_GET_STATE \
 	DRM_IOWR(DRM_COMMAND_BASE + DRM_VNPU_CTX_GET_STATE, struct drm_vnpu_ctx_get_state)
-#define DRM_IOCTL_VNPU_VM_BIND \
-	DRM_IOW(DRM_COMMAND_BASE + DRM_VNPU_VM_BIND, struct drm_vnpu_vm_bind)
+#define DRM_IOCTL_VNPU_VM_BIND DRM_IOW(DRM_COMMAND_BASE + DRM_VNPU_VM_BIND, struct drm_vnpu_vm_bind)
 #define DRM_IOCTL_VNPU_QUEUE_CREATE \
 	DRM_IOWR(DRM_COMMAND_BASE + DRM_VNPU_QUEUE_CREATE, struct drm_vnpu_queue_create)
 #define DRM_IOCTL_VNPU_QUEUE_DESTROY \
 	DRM_IOW(DRM_COMMAND_BASE + DRM_VNPU_QUEUE_DESTROY, struct drm_vnpu_queue_destroy)
-#define DRM_IOCTL_VNPU_SUBMIT \
-	DRM_IOW(DRM_COMMAND_BASE + DRM_VNPU_SUBMIT, struct drm_vnpu_submit)
-#define DRM_IOCTL_VNPU_WAIT \
-	DRM_IOWR(DRM_COMMAND_BASE + DRM_VNPU_WAIT, struct drm_vnpu_wait)
+#define DRM_IOCTL_VNPU_SUBMIT DRM_IOW(DRM_COMMAND_BASE + DRM_VNPU_SUBMIT, struct drm_vnpu_submit)
+#define DRM_IOCTL_VNPU_WAIT DRM_IOWR(DRM_COMMAND_BASE + DRM_VNPU_WAIT, struct drm_vnpu_wait)
 
 #if defined(__cplusplus)
 }

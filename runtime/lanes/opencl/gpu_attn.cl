@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Attention with a softmax that is corrected as the scores come in: one pass over the cache, in tiles of KEYS keys.
+ * Attention with a softmax that is corrected as the scores come in: one pass over the
+ * cache, in tiles of KEYS keys.
  *
- * A group has QUERIES queries of one KV head (query i: head i % share of row i / share, so that heads that read the same
- * keys are side by side) and ATTN_ITEMS work-items. Of a tile they first share the keys, whose scores they compute, and then the
- * elements of the values, whose weighted sums they compute. A query's greatest score and the sum of its weights are kept by all
- * work-items alike.
+ * A group has QUERIES queries of one KV head (query i: head i % share of row i / share, so
+ * that heads that read the same keys are side by side) and ATTN_ITEMS work-items. Of a tile
+ * they first share the keys, whose scores they compute, and then the elements of the values,
+ * whose weighted sums they compute. A query's greatest score and the sum of its weights are
+ * kept by all work-items alike.
  *
  * A value that a query does not see is not multiplied with 0, which a NaN would survive.
  */
@@ -13,121 +15,135 @@
 /* Vectors of a head that a work-item has; elements behind the last whole vector are one each. */
 #define MAX_UNITS ((MAX_DIM / V + V - 1 + ATTN_ITEMS - 1) / ATTN_ITEMS)
 
-/* V values from element @i of a row on, or one; rows of Q8_0 are blocks of 34 bytes, and V divides 32. */
+/*
+ * V values from element @i of a row on, or one; rows of Q8_0 are blocks of 34
+ * bytes, and V divides 32.
+ */
 #define KV_F32(p, i) LOAD(0, (__global float *)(p) + (i))
 #define KV_F32_1(p, i) (((__global float *)(p))[i])
 #define KV_F16(p, i) LOAD_HALF(0, (__global half *)(p) + (i))
 #define KV_F16_1(p, i) vload_half(i, (__global half *)(p))
-#define KV_Q8_0(p, i)                                                            \
+#define KV_Q8_0(p, i)                                                              \
 	(TO_FLOATS(LOAD(0, (__global char *)(p) + (i) / 32 * 34 + 2 + (i) % 32)) * \
 	 vload_half(0, (__global half *)((p) + (i) / 32 * 34)))
-#define KV_Q8_0_1(p, i)                                                 \
+#define KV_Q8_0_1(p, i)                                                \
 	((float)((__global char *)(p))[(i) / 32 * 34 + 2 + (i) % 32] * \
 	 vload_half(0, (__global half *)((p) + (i) / 32 * 34)))
 
-#define ATTN(name, KV, KV1)                                                                                          \
-	__kernel __attribute__((reqd_work_group_size(ATTN_ITEMS, 1, 1))) void name(                                  \
-		memory q, ulong q_off, memory kc, ulong k_off, memory vc, ulong v_off, memory y, ulong y_off, ulong ldq, \
-		ulong ldk_bytes, ulong ldv_bytes, ulong ldy, uint head_bytes, uint rows, uint share, uint dim, uint pos, \
-		float scale)                                                                                         \
-	{                                                                                                            \
-		__local float score[QUERIES][KEYS];                                                                  \
-		uint item = get_local_id(0), kv_head = get_group_id(1), query0 = get_group_id(0) * QUERIES;          \
-		uint whole = dim / V, units = whole + dim % V, last = min(query0 + QUERIES, rows * share) - 1;       \
-		uint nr_keys = pos + last / share + 1, common = pos + query0 / share + 1, u, j;                      \
-		memory ks = kc + k_off + kv_head * head_bytes, vs = vc + v_off + kv_head * head_bytes;               \
-		__global float *qs[QUERIES];                                                                         \
-		float most[QUERIES], total[QUERIES], fix[QUERIES];                                                   \
-		vf acc[QUERIES][MAX_UNITS];                                                                          \
-		for (uint i = 0; i < QUERIES; i++) {                                                                 \
-			uint query = min(query0 + i, last);                                                          \
-			qs[i] = F32(q, q_off) + query / share * ldq + (kv_head * share + query % share) * dim;       \
-			most[i] = -INFINITY;                                                                         \
-			total[i] = 0;                                                                                \
-			for (u = 0; u * ATTN_ITEMS + item < units; u++)                                              \
-				acc[i][u] = 0;                                                                       \
-		}                                                                                                    \
-		for (uint j0 = 0; j0 < nr_keys; j0 += KEYS) {                                                        \
-			uint in_tile = min(nr_keys - j0, (uint)KEYS);                                                \
-			for (j = item; j < KEYS; j += ATTN_ITEMS) {                                                  \
-				memory row = ks + (j0 + min(j, in_tile - 1)) * ldk_bytes;                            \
-				vf sums[QUERIES];                                                                    \
-				float s[QUERIES];                                                                    \
-				_Pragma("unroll") for (uint i = 0; i < QUERIES; i++) sums[i] = 0;                    \
-				for (u = 0; u < whole; u++) {                                                        \
-					vf key = KV(row, u * V);                                                     \
-					_Pragma("unroll") for (uint i = 0; i < QUERIES; i++) sums[i] =               \
-						MAC(LOAD(u, qs[i]), key, sums[i]);                                   \
-				}                                                                                    \
-				_Pragma("unroll") for (uint i = 0; i < QUERIES; i++) s[i] = sum_of(sums[i]);         \
-				for (u = whole * V; u < dim; u++)                                                    \
-					_Pragma("unroll") for (uint i = 0; i < QUERIES; i++) s[i] =                  \
-						MAC(qs[i][u], KV1(row, u), s[i]);                                    \
-				_Pragma("unroll") for (uint i = 0; i < QUERIES; i++)                                 \
-				{                                                                                    \
-					uint sees = pos + min(query0 + i, last) / share;                             \
-					score[i][j] = j0 + j <= sees ? s[i] * scale : -INFINITY;                     \
-				}                                                                                    \
-			}                                                                                            \
-			barrier(CLK_LOCAL_MEM_FENCE);                                                                \
-			for (uint i = 0; i < QUERIES; i++) {                                                         \
-				vf most_v = LOAD(0, score[i]);                                                       \
-				float m;                                                                             \
-				for (j = V; j < KEYS; j += V)                                                        \
-					most_v = fmax(most_v, LOAD(0, score[i] + j));                                \
-				m = fmax(most[i], max_of(most_v));                                                   \
-				fix[i] = exp(most[i] - m);                                                           \
-				most[i] = m;                                                                         \
-			}                                                                                            \
-			barrier(CLK_LOCAL_MEM_FENCE);                                                                \
-			for (uint i = 0; i < QUERIES; i++)                                                           \
-				for (j = item * V; j < KEYS; j += ATTN_ITEMS * V)                                    \
-					STORE(exp(LOAD(0, score[i] + j) - most[i]), 0, score[i] + j);                \
-			barrier(CLK_LOCAL_MEM_FENCE);                                                                \
-			for (uint i = 0; i < QUERIES; i++) {                                                         \
-				vf sum = LOAD(0, score[i]);                                                          \
-				for (j = V; j < KEYS; j += V)                                                        \
-					sum += LOAD(0, score[i] + j);                                                \
-				total[i] = total[i] * fix[i] + sum_of(sum);                                          \
-			}                                                                                            \
-			uint all = min(in_tile, common > j0 ? common - j0 : 0u);                                     \
-			for (u = 0; u * ATTN_ITEMS + item < units; u++) {                                            \
-				uint unit = u * ATTN_ITEMS + item;                                                   \
-				vf sums[QUERIES];                                                                    \
-				_Pragma("unroll") for (uint i = 0; i < QUERIES; i++) sums[i] = acc[i][u] * fix[i];   \
-				for (j = 0; j < in_tile; j++) {                                                      \
-					memory row = vs + (j0 + j) * ldv_bytes;                                      \
-					vf value = 0;                                                                \
-					if (unit < whole)                                                            \
-						value = KV(row, unit * V);                                           \
-					else                                                                         \
-						value.s0 = KV1(row, whole * V + unit - whole);                       \
-					if (j < all) {                                                               \
-						_Pragma("unroll") for (uint i = 0; i < QUERIES; i++) sums[i] =       \
-							MAC((vf)(score[i][j]), value, sums[i]);                      \
-					} else {                                                                     \
-						for (uint i = 0; i < QUERIES; i++)                                   \
-							if (j0 + j <= pos + min(query0 + i, last) / share)           \
-								sums[i] = MAC((vf)(score[i][j]), value, sums[i]);    \
-					}                                                                            \
-				}                                                                                    \
-				_Pragma("unroll") for (uint i = 0; i < QUERIES; i++) acc[i][u] = sums[i];            \
-			}                                                                                            \
-			barrier(CLK_LOCAL_MEM_FENCE);                                                                \
-		}                                                                                                    \
-		for (uint i = 0; i < QUERIES && query0 + i <= last; i++) {                                           \
-			uint query = query0 + i;                                                                     \
-			__global float *ys = F32(y, y_off) + query / share * ldy +                                   \
-					     (kv_head * share + query % share) * dim;                                \
-			float inv = 1.0f / total[i];                                                                 \
-			for (u = 0; u * ATTN_ITEMS + item < units; u++) {                           \
-				uint unit = u * ATTN_ITEMS + item;                                                   \
-				if (unit < whole)                                                                    \
-					STORE(acc[i][u] * inv, unit, ys);                                            \
-				else                                                                                 \
-					ys[whole * V + unit - whole] = acc[i][u].s0 * inv;                           \
-			}                                                                                            \
-		}                                                                                                    \
+#define ATTN(name, KV, KV1)                                                                       \
+	__kernel __attribute__((reqd_work_group_size(ATTN_ITEMS, 1, 1))) void name(               \
+		memory q, ulong q_off, memory kc, ulong k_off, memory vc, ulong v_off, memory y,  \
+		ulong y_off, ulong ldq, ulong ldk_bytes, ulong ldv_bytes, ulong ldy,              \
+		uint head_bytes, uint rows, uint share, uint dim, uint pos, float scale)          \
+	{                                                                                         \
+		__local float score[QUERIES][KEYS];                                               \
+		uint item = get_local_id(0), kv_head = get_group_id(1),                           \
+		     query0 = get_group_id(0) * QUERIES;                                          \
+		uint whole = dim / V, units = whole + dim % V,                                    \
+		     last = min(query0 + QUERIES, rows * share) - 1;                              \
+		uint nr_keys = pos + last / share + 1, common = pos + query0 / share + 1, u, j;   \
+		memory ks = kc + k_off + kv_head * head_bytes,                                    \
+		       vs = vc + v_off + kv_head * head_bytes;                                    \
+		__global float *qs[QUERIES];                                                      \
+		float most[QUERIES], total[QUERIES], fix[QUERIES];                                \
+		vf acc[QUERIES][MAX_UNITS];                                                       \
+		for (uint i = 0; i < QUERIES; i++) {                                              \
+			uint query = min(query0 + i, last);                                       \
+			qs[i] = F32(q, q_off) + query / share * ldq +                             \
+				(kv_head * share + query % share) * dim;                          \
+			most[i] = -INFINITY;                                                      \
+			total[i] = 0;                                                             \
+			for (u = 0; u * ATTN_ITEMS + item < units; u++)                           \
+				acc[i][u] = 0;                                                    \
+		}                                                                                 \
+		for (uint j0 = 0; j0 < nr_keys; j0 += KEYS) {                                     \
+			uint in_tile = min(nr_keys - j0, (uint)KEYS);                             \
+			for (j = item; j < KEYS; j += ATTN_ITEMS) {                               \
+				memory row = ks + (j0 + min(j, in_tile - 1)) * ldk_bytes;         \
+				vf sums[QUERIES];                                                 \
+				float s[QUERIES];                                                 \
+				_Pragma("unroll") for (uint i = 0; i < QUERIES; i++) sums[i] = 0; \
+				for (u = 0; u < whole; u++) {                                     \
+					vf key = KV(row, u * V);                                  \
+					_Pragma("unroll") for (uint i = 0; i < QUERIES; i++)      \
+						sums[i] = MAC(LOAD(u, qs[i]), key, sums[i]);      \
+				}                                                                 \
+				_Pragma("unroll") for (uint i = 0; i < QUERIES; i++) s[i] =       \
+					sum_of(sums[i]);                                          \
+				for (u = whole * V; u < dim; u++)                                 \
+					_Pragma("unroll") for (uint i = 0; i < QUERIES; i++)      \
+						s[i] = MAC(qs[i][u], KV1(row, u), s[i]);          \
+				_Pragma("unroll") for (uint i = 0; i < QUERIES; i++)              \
+				{                                                                 \
+					uint sees = pos + min(query0 + i, last) / share;          \
+					score[i][j] = j0 + j <= sees ? s[i] * scale : -INFINITY;  \
+				}                                                                 \
+			}                                                                         \
+			barrier(CLK_LOCAL_MEM_FENCE);                                             \
+			for (uint i = 0; i < QUERIES; i++) {                                      \
+				vf most_v = LOAD(0, score[i]);                                    \
+				float m;                                                          \
+				for (j = V; j < KEYS; j += V)                                     \
+					most_v = fmax(most_v, LOAD(0, score[i] + j));             \
+				m = fmax(most[i], max_of(most_v));                                \
+				fix[i] = exp(most[i] - m);                                        \
+				most[i] = m;                                                      \
+			}                                                                         \
+			barrier(CLK_LOCAL_MEM_FENCE);                                             \
+			for (uint i = 0; i < QUERIES; i++)                                        \
+				for (j = item * V; j < KEYS; j += ATTN_ITEMS * V)                 \
+					STORE(exp(LOAD(0, score[i] + j) - most[i]), 0,            \
+					      score[i] + j);                                      \
+			barrier(CLK_LOCAL_MEM_FENCE);                                             \
+			for (uint i = 0; i < QUERIES; i++) {                                      \
+				vf sum = LOAD(0, score[i]);                                       \
+				for (j = V; j < KEYS; j += V)                                     \
+					sum += LOAD(0, score[i] + j);                             \
+				total[i] = total[i] * fix[i] + sum_of(sum);                       \
+			}                                                                         \
+			uint all = min(in_tile, common > j0 ? common - j0 : 0u);                  \
+			for (u = 0; u * ATTN_ITEMS + item < units; u++) {                         \
+				uint unit = u * ATTN_ITEMS + item;                                \
+				vf sums[QUERIES];                                                 \
+				_Pragma("unroll") for (uint i = 0; i < QUERIES; i++) sums[i] =    \
+					acc[i][u] * fix[i];                                       \
+				for (j = 0; j < in_tile; j++) {                                   \
+					memory row = vs + (j0 + j) * ldv_bytes;                   \
+					vf value = 0;                                             \
+					if (unit < whole)                                         \
+						value = KV(row, unit * V);                        \
+					else                                                      \
+						value.s0 = KV1(row, whole * V + unit - whole);    \
+					if (j < all) {                                            \
+						_Pragma("unroll") for (uint i = 0; i < QUERIES;   \
+								       i++) sums[i] =             \
+							MAC((vf)(score[i][j]), value, sums[i]);   \
+					} else {                                                  \
+						for (uint i = 0; i < QUERIES; i++)                \
+							if (j0 + j <=                             \
+							    pos + min(query0 + i, last) / share)  \
+								sums[i] = MAC((vf)(score[i][j]),  \
+									      value, sums[i]);    \
+					}                                                         \
+				}                                                                 \
+				_Pragma("unroll") for (uint i = 0; i < QUERIES; i++) acc[i][u] =  \
+					sums[i];                                                  \
+			}                                                                         \
+			barrier(CLK_LOCAL_MEM_FENCE);                                             \
+		}                                                                                 \
+		for (uint i = 0; i < QUERIES && query0 + i <= last; i++) {                        \
+			uint query = query0 + i;                                                  \
+			__global float *ys = F32(y, y_off) + query / share * ldy +                \
+					     (kv_head * share + query % share) * dim;             \
+			float inv = 1.0f / total[i];                                              \
+			for (u = 0; u * ATTN_ITEMS + item < units; u++) {                         \
+				uint unit = u * ATTN_ITEMS + item;                                \
+				if (unit < whole)                                                 \
+					STORE(acc[i][u] * inv, unit, ys);                         \
+				else                                                              \
+					ys[whole * V + unit - whole] = acc[i][u].s0 * inv;        \
+			}                                                                         \
+		}                                                                                 \
 	}
 
 ATTN(attn_f32, KV_F32, KV_F32_1)

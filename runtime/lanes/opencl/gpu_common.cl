@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the GPU lane's kernels share. The host gives, as macros (struct gpu_shape in runtime/lanes/opencl/gpu_private.h):
+ * What the GPU lane's kernels share. The host gives, as macros (struct gpu_shape in
+ * runtime/lanes/opencl/gpu_private.h):
  *
- *	V		floats of a vector: columns, or elements along k, that a work-item computes side by side
- *	NV		vectors of channels of a GEMV's work-item, independent sums that hide the latency of an addition
- *	SPLIT		work-items among which a GEMV divides k, so that few channels fill a GPU; 1 keeps the order of k
+ *	V		floats of a vector: columns, or elements along k, that a
+ *			work-item computes side by side
+ *	NV		vectors of channels of a GEMV's work-item, independent sums that hide
+ *			the latency of an addition
+ *	SPLIT		work-items among which a GEMV divides k, so that few channels fill a
+ *			GPU; 1 keeps the order of k
  *	R, GEMM_NV	rows and vectors of channels of a GEMM's work-item
- *	GROUP_X		work-items of a group with neighbouring channels; 1 where a work-item is a loop of a CPU's thread
+ *	GROUP_X		work-items of a group with neighbouring channels; 1 where a work-item is
+ *			a loop of a CPU's thread
  *	GEMM_Y		work-items of a GEMM's group that have rows below one another
  *	TILE		rows and channels of a work-item where weights are not in panels
  *	ROW_ITEMS	work-items that share a row of a norm or a quantisation
@@ -14,8 +19,8 @@
  *	KEYS		keys of its tiles, a multiple of V
  *	ATTN_ITEMS	its work-items
  *
- * Operands are a buffer and a byte offset. An element's type is not that of the buffer: all memory is read and written as the
- * type that it holds, which is what the host and the NPU do with it too.
+ * Operands are a buffer and a byte offset. An element's type is not that of the buffer: all memory
+ * is read and written as the type that it holds, which is what the host and the NPU do with it too.
  */
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)

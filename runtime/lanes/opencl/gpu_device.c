@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The GPU lane's devices: finding one, compiling the kernels for it, and trying out what it shares with the host. */
+/*
+ * The GPU lane's devices: finding one, compiling the kernels for it, and trying out what
+ * it shares with the host.
+ */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -62,10 +65,11 @@ int gpu_fail(cl_int err, const char *what)
 	default:
 		ret = -EIO;
 	}
-	return name ? llm_fail(ret, "OpenCL: %s: %s", what, name) : llm_fail(ret, "OpenCL: %s: error %d", what, err);
+	return name ? llm_fail(ret, "OpenCL: %s: %s", what, name)
+		    : llm_fail(ret, "OpenCL: %s: error %d", what, err);
 }
 
-/* ---- devices ------------------------------------------------------------------------------------------------------- */
+/* ---- devices --------------------------------------------------------------------------------- */
 
 struct found {
 	cl_platform_id platform;
@@ -83,13 +87,16 @@ static int find_all(struct found *found, unsigned int *n)
 	*n = 0;
 	/* The loader's own error (-1001) is that it found none. */
 	if (err || !nr_platforms)
-		return llm_fail(-ENODEV, "no OpenCL platform; install the one of the GPU, or pocl-opencl-icd, which "
-					 "computes on the CPU");
+		return llm_fail(
+			-ENODEV,
+			"no OpenCL platform; install the one of the GPU, or pocl-opencl-icd, which "
+			"computes on the CPU");
 	if (nr_platforms > MAX_PLATFORMS)
 		nr_platforms = MAX_PLATFORMS;
 	for (i = 0; i < nr_platforms; i++) {
 		nr_devices = 0;
-		if (clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, MAX_DEVICES, devices, &nr_devices))
+		if (clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, MAX_DEVICES, devices,
+				   &nr_devices))
 			continue;
 		for (j = 0; j < nr_devices && j < MAX_DEVICES && *n < MAX_DEVICES; j++)
 			found[(*n)++] = (struct found){ platforms[i], devices[j] };
@@ -137,19 +144,25 @@ static uint64_t device_number(cl_device_id device, cl_device_info what, size_t b
 static void describe(const struct found *f, struct llm_gpu_info *info)
 {
 	memset(info, 0, sizeof(*info));
-	clGetPlatformInfo(f->platform, CL_PLATFORM_NAME, sizeof(info->platform) - 1, info->platform, NULL);
+	clGetPlatformInfo(f->platform, CL_PLATFORM_NAME, sizeof(info->platform) - 1, info->platform,
+			  NULL);
 	device_text(f->device, CL_DEVICE_NAME, info->name, sizeof(info->name));
 	device_text(f->device, CL_DEVICE_VERSION, info->version, sizeof(info->version));
-	info->cpu = device_number(f->device, CL_DEVICE_TYPE, sizeof(cl_device_type)) & CL_DEVICE_TYPE_CPU;
-	info->compute_units = (unsigned int)device_number(f->device, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof(cl_uint));
+	info->cpu = device_number(f->device, CL_DEVICE_TYPE, sizeof(cl_device_type)) &
+		    CL_DEVICE_TYPE_CPU;
+	info->compute_units = (unsigned int)device_number(f->device, CL_DEVICE_MAX_COMPUTE_UNITS,
+							  sizeof(cl_uint));
 	info->memory_bytes = device_number(f->device, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof(cl_ulong));
-	info->max_buffer_bytes = device_number(f->device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof(cl_ulong));
+	info->max_buffer_bytes =
+		device_number(f->device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof(cl_ulong));
 	info->unified = device_number(f->device, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof(cl_bool));
 	info->fp16 = device_has(f->device, "cl_khr_fp16");
-	info->out_of_order = device_number(f->device, CL_DEVICE_QUEUE_PROPERTIES, sizeof(cl_command_queue_properties)) &
+	info->out_of_order = device_number(f->device, CL_DEVICE_QUEUE_PROPERTIES,
+					   sizeof(cl_command_queue_properties)) &
 			     CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
-	info->exact = device_number(f->device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof(cl_device_fp_config)) &
-		      CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
+	info->exact =
+		device_number(f->device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof(cl_device_fp_config)) &
+		CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
 }
 
 int llm_gpu_list(struct llm_gpu_info *list, unsigned int max, unsigned int *n)
@@ -162,7 +175,7 @@ int llm_gpu_list(struct llm_gpu_info *list, unsigned int max, unsigned int *n)
 	return err;
 }
 
-/* ---- choosing one -------------------------------------------------------------------------------------------------- */
+/* ---- choosing one ---------------------------------------------------------------------------- */
 
 /* @part in @text, in any case of letters. */
 static bool contains(const char *text, const char *part)
@@ -170,7 +183,9 @@ static bool contains(const char *text, const char *part)
 	size_t n = strlen(part), i;
 
 	for (; *text; text++) {
-		for (i = 0; i < n && tolower((unsigned char)text[i]) == tolower((unsigned char)part[i]); i++)
+		for (i = 0;
+		     i < n && tolower((unsigned char)text[i]) == tolower((unsigned char)part[i]);
+		     i++)
 			;
 		if (i == n)
 			return true;
@@ -184,18 +199,22 @@ static bool is_number(const char *s)
 }
 
 /* Which of the devices @select means. */
-static int choose(const struct found *found, unsigned int n, const char *select, unsigned int *which)
+static int choose(const struct found *found, unsigned int n, const char *select,
+		  unsigned int *which)
 {
 	struct llm_gpu_info info;
 	char both[sizeof(info.platform) + sizeof(info.name) + 1];
 	unsigned int i;
 
 	if (!n)
-		return llm_fail(-ENODEV,
-				"no OpenCL device: the platforms that are installed find none on this machine");
+		return llm_fail(
+			-ENODEV,
+			"no OpenCL device: the platforms that are installed find none on this "
+			"machine");
 	if (!select) {
 		for (i = 0; i < n; i++)
-			if (device_number(found[i].device, CL_DEVICE_TYPE, sizeof(cl_device_type)) & CL_DEVICE_TYPE_GPU)
+			if (device_number(found[i].device, CL_DEVICE_TYPE, sizeof(cl_device_type)) &
+			    CL_DEVICE_TYPE_GPU)
 				break;
 		*which = i < n ? i : 0;
 		return 0;
@@ -204,9 +223,11 @@ static int choose(const struct found *found, unsigned int n, const char *select,
 		unsigned long number = strtoul(select, NULL, 10);
 
 		if (number >= n)
-			return llm_fail(-ENOENT,
-					"no OpenCL device %s: there %s %u, counted from 0; npu-info lists them", select,
-					n == 1 ? "is" : "are", n);
+			return llm_fail(
+				-ENOENT,
+				"no OpenCL device %s: there %s %u, counted from 0; npu-info lists "
+				"them",
+				select, n == 1 ? "is" : "are", n);
 		*which = (unsigned int)number;
 		return 0;
 	}
@@ -218,20 +239,23 @@ static int choose(const struct found *found, unsigned int n, const char *select,
 			return 0;
 		}
 	}
-	return llm_fail(-ENOENT, "no OpenCL device has '%s' in its name; npu-info lists them", select);
+	return llm_fail(-ENOENT, "no OpenCL device has '%s' in its name; npu-info lists them",
+			select);
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
-/* On a CPU a work-item is a piece of a thread's loop, and what counts is the registers' width. On a GPU neighbouring work-items
- * run together: as many as there can be, with short vectors, which are loads of 16 bytes. */
+/* On a CPU a work-item is a piece of a thread's loop, and what counts is the registers' width. On
+ * a GPU neighbouring work-items run together: as many as there can be, with short vectors, which
+ * are loads of 16 bytes. */
 static int choose_shape(struct llm_gpu *gpu, const struct llm_gpu_options *opts)
 {
 	unsigned int v = opts ? opts->vector : 0;
 	struct gpu_shape *s = &gpu->shape;
 
 	if (!v && gpu->info.cpu) {
-		v = (unsigned int)device_number(gpu->device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof(cl_uint));
+		v = (unsigned int)device_number(gpu->device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT,
+						sizeof(cl_uint));
 		v = v >= 16 ? 16 : v >= 8 ? 8 : 4;
 	}
 	v = v ? v : 4;
@@ -253,7 +277,8 @@ static int build_failed(struct llm_gpu *gpu)
 {
 	char log[16384] = "", *line = log;
 
-	clGetProgramBuildInfo(gpu->program, gpu->device, CL_PROGRAM_BUILD_LOG, sizeof(log) - 1, log, NULL);
+	clGetProgramBuildInfo(gpu->program, gpu->device, CL_PROGRAM_BUILD_LOG, sizeof(log) - 1, log,
+			      NULL);
 	line += strspn(line, " \n");
 	line[strcspn(line, "\n")] = 0;
 	return llm_fail(-EIO, "OpenCL: %s does not compile the kernels: %s", gpu->info.name, line);
@@ -269,12 +294,13 @@ static int build(struct llm_gpu *gpu)
 
 	gpu_sources_get(sources, bytes);
 	snprintf(options, sizeof(options),
-		 "-cl-std=CL1.2 %s -DV=%u -DNV=%u -DSPLIT=%u -DR=%u -DGEMM_NV=%u -DGEMM_Y=%u -DGROUP_X=%u "
-		 "-DROW_ITEMS=%u -DQUERIES=%u -DKEYS=%u -DATTN_ITEMS=%u -DTILE=%u",
-		 gpu->info.exact ? "-cl-fp32-correctly-rounded-divide-sqrt" : "", s->vector, s->gemv_vectors,
-		 s->gemv_split, s->gemm_rows, s->gemm_vectors, s->gemm_groups, s->group, s->row_items, s->queries,
-		 s->keys, s->attn_items, GPU_ROWS_TILE);
-	gpu->program = clCreateProgramWithSource(gpu->context, GPU_NR_SOURCES, sources, bytes, &err);
+		 "-cl-std=CL1.2 %s -DV=%u -DNV=%u -DSPLIT=%u -DR=%u -DGEMM_NV=%u -DGEMM_Y=%u "
+		 "-DGROUP_X=%u -DROW_ITEMS=%u -DQUERIES=%u -DKEYS=%u -DATTN_ITEMS=%u -DTILE=%u",
+		 gpu->info.exact ? "-cl-fp32-correctly-rounded-divide-sqrt" : "", s->vector,
+		 s->gemv_vectors, s->gemv_split, s->gemm_rows, s->gemm_vectors, s->gemm_groups,
+		 s->group, s->row_items, s->queries, s->keys, s->attn_items, GPU_ROWS_TILE);
+	gpu->program =
+		clCreateProgramWithSource(gpu->context, GPU_NR_SOURCES, sources, bytes, &err);
 	if (err)
 		return gpu_fail(err, "the kernels' source");
 	err = clBuildProgram(gpu->program, 1, &gpu->device, options, NULL, NULL);
@@ -299,8 +325,9 @@ static int open_device(struct llm_gpu *gpu, const char *select, const struct llm
 	if (err)
 		return err;
 	gpu->context = clCreateContext(
-		(cl_context_properties[]){ CL_CONTEXT_PLATFORM, (cl_context_properties)found[which].platform, 0 }, 1,
-		&gpu->device, NULL, NULL, &cl_err);
+		(cl_context_properties[]){ CL_CONTEXT_PLATFORM,
+					   (cl_context_properties)found[which].platform, 0 },
+		1, &gpu->device, NULL, NULL, &cl_err);
 	if (cl_err)
 		return gpu_fail(cl_err, gpu->info.name);
 	err = build(gpu);

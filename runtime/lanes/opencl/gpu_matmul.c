@@ -17,7 +17,8 @@ static bool in_panels(const struct llm_gpu_matmul *op)
 
 static uint64_t panel_bytes(const struct llm_gpu_matmul *op)
 {
-	return op->format == LLM_GPU_W8 ? VNPU_PANEL_I8_BYTES(op->k) : VNPU_PANEL_W4_BYTES(op->k, op->group);
+	return op->format == LLM_GPU_W8 ? VNPU_PANEL_I8_BYTES(op->k)
+					: VNPU_PANEL_W4_BYTES(op->k, op->group);
 }
 
 static int check_shape(const struct llm_gpu_matmul *op)
@@ -26,22 +27,31 @@ static int check_shape(const struct llm_gpu_matmul *op)
 
 	if (op->format > LLM_GPU_F16)
 		return llm_fail(-EINVAL, "OpenCL: a product with weights of no format");
-	if (!op->m || !op->k || !op->n || op->m > VNPU_MAX_DIM || op->k > VNPU_MAX_DIM || op->first > VNPU_MAX_DIM ||
-	    op->n > VNPU_MAX_DIM - op->first)
-		return llm_fail(-EINVAL, "OpenCL: a product of %u x %u x %u from channel %u: sizes are 1 to %u", op->m,
-				op->k, op->n, op->first, VNPU_MAX_DIM);
+	if (!op->m || !op->k || !op->n || op->m > VNPU_MAX_DIM || op->k > VNPU_MAX_DIM ||
+	    op->first > VNPU_MAX_DIM || op->n > VNPU_MAX_DIM - op->first)
+		return llm_fail(
+			-EINVAL,
+			"OpenCL: a product of %u x %u x %u from channel %u: sizes are 1 to %u",
+			op->m, op->k, op->n, op->first, VNPU_MAX_DIM);
 	if (op->format == LLM_GPU_W8 && (!int8 || op->k > VNPU_MAX_K_I8))
-		return llm_fail(-EINVAL, "OpenCL: a product of W8 takes INT8 activations, of at most %u columns",
-				VNPU_MAX_K_I8);
+		return llm_fail(
+			-EINVAL,
+			"OpenCL: a product of W8 takes INT8 activations, of at most %u columns",
+			VNPU_MAX_K_I8);
 	if (!in_panels(op) && op->add)
-		return llm_fail(-EINVAL, "OpenCL: a product of F32 or F16 weights that is added to what is there");
+		return llm_fail(
+			-EINVAL,
+			"OpenCL: a product of F32 or F16 weights that is added to what is there");
 	if (!in_panels(op) && int8)
-		return llm_fail(-EINVAL, "OpenCL: a product of F32 or F16 weights takes F32 activations");
-	if (op->format == LLM_GPU_W4 && ((op->group != 32 && op->group != 64 && op->group != 128) || op->k % op->group))
 		return llm_fail(-EINVAL,
-				"OpenCL: a product of W4 with %u columns in groups of %u: groups are 32, 64 or 128 and "
-				"divide the columns",
-				op->k, op->group);
+				"OpenCL: a product of F32 or F16 weights takes F32 activations");
+	if (op->format == LLM_GPU_W4 &&
+	    ((op->group != 32 && op->group != 64 && op->group != 128) || op->k % op->group))
+		return llm_fail(
+			-EINVAL,
+			"OpenCL: a product of W4 with %u columns in groups of %u: groups are 32, "
+			"64 or 128 and divide the columns",
+			op->k, op->group);
 	return 0;
 }
 
@@ -53,22 +63,27 @@ static int check_areas(const struct llm_gpu_queue *q, const struct llm_gpu_matmu
 	int err;
 
 	if (op->x_scale.buf) {
-		err = gpu_check(&op->x, op->m, ((uint64_t)op->k + 3) / 4 * 4, op->ldx, 1, q, "a product", "x");
-		err = err ? err : gpu_check(&op->x_scale, 1, op->m * 4ull, 0, 4, q, "a product", "scales of x");
+		err = gpu_check(&op->x, op->m, ((uint64_t)op->k + 3) / 4 * 4, op->ldx, 1, q,
+				"a product", "x");
+		err = err ? err
+			  : gpu_check(&op->x_scale, 1, op->m * 4ull, 0, 4, q, "a product",
+				      "scales of x");
 	} else {
-		err = gpu_check(&op->x, op->m, op->k * 4ull, op->ldx * 4ull, 4, q, "a product", "x");
+		err = gpu_check(&op->x, op->m, op->k * 4ull, op->ldx * 4ull, 4, q, "a product",
+				"x");
 	}
 	if (err)
 		return err;
 	if (in_panels(op))
-		err = gpu_check(&op->w, (end + VNPU_PANEL_N - 1) / VNPU_PANEL_N, panel_bytes(op), panel_bytes(op), 64,
-				q, "a product", "weights");
+		err = gpu_check(&op->w, (end + VNPU_PANEL_N - 1) / VNPU_PANEL_N, panel_bytes(op),
+				panel_bytes(op), 64, q, "a product", "weights");
 	else
-		err = gpu_check(&op->w, end, (uint64_t)op->k * element, (uint64_t)op->ldw * element, element, q,
-				"a product", "weights");
+		err = gpu_check(&op->w, end, (uint64_t)op->k * element, (uint64_t)op->ldw * element,
+				element, q, "a product", "weights");
 	if (!err && op->bias.buf)
 		err = gpu_check(&op->bias, 1, end * 4, 0, 4, q, "a product", "bias");
-	return err ? err : gpu_check(&op->y, op->m, end * 4, op->ldy * 4ull, 4, q, "a product", "y");
+	return err ? err
+		   : gpu_check(&op->y, op->m, end * 4, op->ldy * 4ull, 4, q, "a product", "y");
 }
 
 /* GEMV kernels stand behind the GEMM: of 1, 2 and 4 rows. */
@@ -77,13 +92,17 @@ static enum gpu_kernel kernel_for(enum gpu_kernel gemm, unsigned int m)
 	return m > GEMV_ROWS ? gemm : gemm + (m > 2 ? 3 : m);
 }
 
-static int run_panels(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op, struct llm_gpu_order *order)
+static int run_panels(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op,
+		      struct llm_gpu_order *order)
 {
 	const struct gpu_shape *s = &q->gpu->shape;
-	enum gpu_kernel gemm = op->format == LLM_GPU_W8 ? GPU_gemm_w8 : op->x_scale.buf ? GPU_gemm_w4 : GPU_gemm_w4f;
+	enum gpu_kernel gemm = op->format == LLM_GPU_W8 ? GPU_gemm_w8
+			       : op->x_scale.buf	? GPU_gemm_w4
+							: GPU_gemm_w4f;
 	unsigned int panels = (op->first + op->n - 1) / VNPU_PANEL_N - op->first / VNPU_PANEL_N + 1;
 	bool many = op->m > GEMV_ROWS;
-	unsigned int units = panels * (VNPU_PANEL_N / (s->vector * (many ? s->gemm_vectors : s->gemv_vectors)));
+	unsigned int units =
+		panels * (VNPU_PANEL_N / (s->vector * (many ? s->gemm_vectors : s->gemv_vectors)));
 	unsigned int tile = s->gemm_rows * s->gemm_groups;
 	struct gpu_launch l;
 
@@ -101,17 +120,22 @@ static int run_panels(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op, 
 	gpu_arg_u32(&l, op->n);
 	gpu_arg_u32(&l, op->group);
 	gpu_arg_u32(&l, op->add);
-	return gpu_run(&l, (size_t[]){ (units + s->group - 1) / s->group, many ? (op->m + tile - 1) / tile : 1 },
+	return gpu_run(&l,
+		       (size_t[]){ (units + s->group - 1) / s->group,
+				   many ? (op->m + tile - 1) / tile : 1 },
 		       (size_t[]){ s->group, many ? s->gemm_groups : s->gemv_split }, order);
 }
 
-static int run_rows(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op, struct llm_gpu_order *order)
+static int run_rows(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op,
+		    struct llm_gpu_order *order)
 {
-	unsigned int element = op->format == LLM_GPU_F32 ? 4 : 2, tiles = (op->n + GPU_ROWS_TILE - 1) / GPU_ROWS_TILE;
+	unsigned int element = op->format == LLM_GPU_F32 ? 4 : 2,
+		     tiles = (op->n + GPU_ROWS_TILE - 1) / GPU_ROWS_TILE;
 	unsigned int group = q->gpu->shape.group;
 	struct gpu_launch l;
 
-	gpu_begin(&l, q, kernel_for(op->format == LLM_GPU_F32 ? GPU_gemm_f32 : GPU_gemm_f16, op->m));
+	gpu_begin(&l, q,
+		  kernel_for(op->format == LLM_GPU_F32 ? GPU_gemm_f32 : GPU_gemm_f16, op->m));
 	gpu_arg_area(&l, &op->x);
 	gpu_arg_area(&l, &op->w);
 	gpu_arg_area(&l, &op->bias);
@@ -125,13 +149,15 @@ static int run_rows(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op, st
 	gpu_arg_u32(&l, op->n);
 	if (op->m > GEMV_ROWS)
 		return gpu_run(&l,
-			       (size_t[]){ (tiles + group - 1) / group, (op->m + GPU_ROWS_TILE - 1) / GPU_ROWS_TILE },
+			       (size_t[]){ (tiles + group - 1) / group,
+					   (op->m + GPU_ROWS_TILE - 1) / GPU_ROWS_TILE },
 			       (size_t[]){ group, 1 }, order);
-	return gpu_run(&l, (size_t[]){ 1, (op->n + group - 1) / group }, (size_t[]){ q->gpu->shape.gemv_split, group },
-		       order);
+	return gpu_run(&l, (size_t[]){ 1, (op->n + group - 1) / group },
+		       (size_t[]){ q->gpu->shape.gemv_split, group }, order);
 }
 
-int llm_gpu_matmul(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op, struct llm_gpu_order *order)
+int llm_gpu_matmul(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op,
+		   struct llm_gpu_order *order)
 {
 	int err = check_shape(op);
 

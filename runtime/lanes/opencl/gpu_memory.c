@@ -8,7 +8,8 @@
 #include "gpu_private.h"
 #include "llm_fail.h"
 
-static int buffer_create(struct llm_gpu *gpu, void *host, size_t bytes, bool shared, struct llm_gpu_buffer **out)
+static int buffer_create(struct llm_gpu *gpu, void *host, size_t bytes, bool shared,
+			 struct llm_gpu_buffer **out)
 {
 	struct llm_gpu_buffer *buf;
 	cl_int err;
@@ -19,9 +20,12 @@ static int buffer_create(struct llm_gpu *gpu, void *host, size_t bytes, bool sha
 	buf = calloc(1, sizeof(*buf));
 	if (!buf)
 		return llm_fail(-ENOMEM, "no memory for an OpenCL buffer");
-	*buf = (struct llm_gpu_buffer){ .gpu = gpu, .host = host, .bytes = bytes, .shared = shared };
-	buf->mem = clCreateBuffer(gpu->context, CL_MEM_READ_WRITE | (shared ? CL_MEM_USE_HOST_PTR : 0), bytes,
-				  shared ? host : NULL, &err);
+	*buf = (struct llm_gpu_buffer){
+		.gpu = gpu, .host = host, .bytes = bytes, .shared = shared
+	};
+	buf->mem =
+		clCreateBuffer(gpu->context, CL_MEM_READ_WRITE | (shared ? CL_MEM_USE_HOST_PTR : 0),
+			       bytes, shared ? host : NULL, &err);
 	if (err) {
 		free(buf);
 		return gpu_fail(err, "a buffer");
@@ -58,8 +62,8 @@ bool llm_gpu_shared(const struct llm_gpu_buffer *buf)
 	return buf->shared;
 }
 
-int gpu_check(const struct llm_gpu_area *area, uint64_t rows, uint64_t row_bytes, uint64_t stride, unsigned int align,
-	      const struct llm_gpu_queue *q, const char *op, const char *what)
+int gpu_check(const struct llm_gpu_area *area, uint64_t rows, uint64_t row_bytes, uint64_t stride,
+	      unsigned int align, const struct llm_gpu_queue *q, const char *op, const char *what)
 {
 	uint64_t bytes;
 
@@ -68,25 +72,29 @@ int gpu_check(const struct llm_gpu_area *area, uint64_t rows, uint64_t row_bytes
 	if (area->buf->gpu != q->gpu)
 		return llm_fail(-EINVAL, "OpenCL: %s: %s: memory of another device", op, what);
 	if (area->off % align || (rows > 1 && stride % align))
-		return llm_fail(-EINVAL, "OpenCL: %s: %s: no multiple of %u bytes", op, what, align);
+		return llm_fail(-EINVAL, "OpenCL: %s: %s: no multiple of %u bytes", op, what,
+				align);
 	if (rows > 1 && stride < row_bytes)
 		return llm_fail(-EINVAL, "OpenCL: %s: %s: rows overlap", op, what);
 	if (__builtin_mul_overflow(rows ? rows - 1 : 0, stride, &bytes) ||
 	    __builtin_add_overflow(bytes, row_bytes, &bytes) || area->off > area->buf->bytes ||
 	    bytes > area->buf->bytes - area->off)
-		return llm_fail(-EINVAL, "OpenCL: %s: %s: not inside the buffer of %zu bytes", op, what,
-				area->buf->bytes);
+		return llm_fail(-EINVAL, "OpenCL: %s: %s: not inside the buffer of %zu bytes", op,
+				what, area->buf->bytes);
 	return 0;
 }
 
 /* Words of the page that is tried, in lines of a cache of their own. */
 enum { PROBE_IN = 0, PROBE_OUT = 64, PROBE_FLAG = 128, PROBE_TURNS = 4 };
 
-/* The host writes, a kernel answers, another raises the flag, and neither side is told to look again. Whether the flag was seen
- * before its operator was reported as done, and the answer with it, or both at least then. */
-static int probe_turn(struct llm_gpu_queue *q, uint32_t *words, struct llm_gpu_buffer *buf, uint32_t turn, bool *seen)
+/* The host writes, a kernel answers, another raises the flag, and neither side is told to look
+ * again. Whether the flag was seen before its operator was reported as done, and the answer with
+ * it, or both at least then. */
+static int probe_turn(struct llm_gpu_queue *q, uint32_t *words, struct llm_gpu_buffer *buf,
+		      uint32_t turn, bool *seen)
 {
-	struct llm_gpu_area in = { buf, PROBE_IN }, out = { buf, PROBE_OUT }, flag = { buf, PROBE_FLAG };
+	struct llm_gpu_area in = { buf, PROBE_IN }, out = { buf, PROBE_OUT },
+			    flag = { buf, PROBE_FLAG };
 	cl_int status = CL_QUEUED;
 	struct gpu_launch l;
 	int err;
@@ -107,8 +115,8 @@ static int probe_turn(struct llm_gpu_queue *q, uint32_t *words, struct llm_gpu_b
 		return err;
 	while (!llm_gpu_flag_is(&words[PROBE_FLAG / 4], turn) && status > CL_COMPLETE) {
 		sched_yield();
-		clGetEventInfo(q->events[q->last % GPU_EVENTS], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
-			       &status, NULL);
+		clGetEventInfo(q->events[q->last % GPU_EVENTS], CL_EVENT_COMMAND_EXECUTION_STATUS,
+			       sizeof(status), &status, NULL);
 	}
 	*seen = llm_gpu_flag_is(&words[PROBE_FLAG / 4], turn) &&
 		llm_gpu_flag_is(&words[PROBE_OUT / 4], ~(turn * 0x01010101));

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* The GPU lane's operators on rows, and attention: checks of the operands, and which kernel over which grid. */
+/*
+ * The GPU lane's operators on rows, and attention: checks of the operands, and
+ * which kernel over which grid.
+ */
 #include <errno.h>
 
 #include <npu/vnpu_isa.h>
@@ -19,8 +22,8 @@ static size_t groups_of(uint64_t n)
 static int check_sizes(const char *op, unsigned int rows, uint64_t cols)
 {
 	if (!rows || !cols || rows > VNPU_MAX_DIM || cols > VNPU_MAX_DIM)
-		return llm_fail(-EINVAL, "OpenCL: %s of %u rows of %llu: sizes are 1 to %u", op, rows,
-				(unsigned long long)cols, VNPU_MAX_DIM);
+		return llm_fail(-EINVAL, "OpenCL: %s of %u rows of %llu: sizes are 1 to %u", op,
+				rows, (unsigned long long)cols, VNPU_MAX_DIM);
 	return 0;
 }
 
@@ -31,15 +34,17 @@ static int check_f32(const struct llm_gpu_area *area, unsigned int rows, uint64_
 }
 
 /* Rows of a cache: F32 in steps of 4 bytes, else 2. */
-static int check_kv(const struct llm_gpu_area *area, unsigned int type, unsigned int rows, uint64_t cols, uint64_t ld,
-		    const struct llm_gpu_queue *q, const char *op, const char *what)
+static int check_kv(const struct llm_gpu_area *area, unsigned int type, unsigned int rows,
+		    uint64_t cols, uint64_t ld, const struct llm_gpu_queue *q, const char *op,
+		    const char *what)
 {
 	if (type > VNPU_KV_Q8_0)
 		return llm_fail(-EINVAL, "OpenCL: %s with a cache of no type", op);
 	if (type == VNPU_KV_Q8_0 && (cols % VNPU_Q8_0_VALUES || ld % VNPU_Q8_0_VALUES))
-		return llm_fail(-EINVAL, "OpenCL: %s: %s: Q8_0 is blocks of %d", op, what, VNPU_Q8_0_VALUES);
-	return gpu_check(area, rows, VNPU_KV_BYTES(type, cols), VNPU_KV_BYTES(type, ld), type == VNPU_KV_F32 ? 4 : 2, q,
-			 op, what);
+		return llm_fail(-EINVAL, "OpenCL: %s: %s: Q8_0 is blocks of %d", op, what,
+				VNPU_Q8_0_VALUES);
+	return gpu_check(area, rows, VNPU_KV_BYTES(type, cols), VNPU_KV_BYTES(type, ld),
+			 type == VNPU_KV_F32 ? 4 : 2, q, op, what);
 }
 
 static int run_quant(struct llm_gpu_queue *q, const struct llm_gpu_quant *op, unsigned int plane,
@@ -56,10 +61,12 @@ static int run_quant(struct llm_gpu_queue *q, const struct llm_gpu_quant *op, un
 	gpu_arg_u32(&l, op->cols);
 	gpu_arg_u32(&l, op->rows);
 	gpu_arg_u32(&l, plane);
-	return gpu_run(&l, (size_t[]){ op->rows, 1 }, (size_t[]){ q->gpu->shape.row_items, 1 }, order);
+	return gpu_run(&l, (size_t[]){ op->rows, 1 }, (size_t[]){ q->gpu->shape.row_items, 1 },
+		       order);
 }
 
-int llm_gpu_quant(struct llm_gpu_queue *q, const struct llm_gpu_quant *op, struct llm_gpu_order *order)
+int llm_gpu_quant(struct llm_gpu_queue *q, const struct llm_gpu_quant *op,
+		  struct llm_gpu_order *order)
 {
 	static const char name[] = "a quantisation";
 	unsigned int rows = op->planes > 1 ? 2 * op->rows : op->rows;
@@ -67,11 +74,14 @@ int llm_gpu_quant(struct llm_gpu_queue *q, const struct llm_gpu_quant *op, struc
 	int err = check_sizes(name, op->rows, op->cols);
 
 	if (!err && op->planes > 2)
-		err = llm_fail(-EINVAL, "OpenCL: %s to %u planes: there are one or two", name, op->planes);
+		err = llm_fail(-EINVAL, "OpenCL: %s to %u planes: there are one or two", name,
+			       op->planes);
 	if (!err && op->planes > 1)
 		err = check_sizes(name, rows, op->cols);
 	err = err ? err : check_f32(&op->x, op->rows, op->cols, op->ldx, q, name, "x");
-	err = err ? err : gpu_check(&op->q, rows, ((uint64_t)op->cols + 3) / 4 * 4, op->ldq, 1, q, name, "q");
+	err = err ? err
+		  : gpu_check(&op->q, rows, ((uint64_t)op->cols + 3) / 4 * 4, op->ldq, 1, q, name,
+			      "q");
 	err = err ? err : gpu_check(&op->scale, 1, rows * 4ull, 0, 4, q, name, "scales");
 	if (err)
 		return err;
@@ -86,7 +96,8 @@ int llm_gpu_quant(struct llm_gpu_queue *q, const struct llm_gpu_quant *op, struc
 	return err;
 }
 
-int llm_gpu_rmsnorm(struct llm_gpu_queue *q, const struct llm_gpu_rmsnorm *op, struct llm_gpu_order *order)
+int llm_gpu_rmsnorm(struct llm_gpu_queue *q, const struct llm_gpu_rmsnorm *op,
+		    struct llm_gpu_order *order)
 {
 	static const char name[] = "a norm";
 	uint64_t cols = (uint64_t)op->heads * op->head_dim;
@@ -106,20 +117,23 @@ int llm_gpu_rmsnorm(struct llm_gpu_queue *q, const struct llm_gpu_rmsnorm *op, s
 	gpu_arg_u64(&l, op->ldy);
 	gpu_arg_u32(&l, op->head_dim);
 	gpu_arg_float(&l, op->eps);
-	return gpu_run(&l, (size_t[]){ op->heads, op->rows }, (size_t[]){ q->gpu->shape.row_items, 1 }, order);
+	return gpu_run(&l, (size_t[]){ op->heads, op->rows },
+		       (size_t[]){ q->gpu->shape.row_items, 1 }, order);
 }
 
-int llm_gpu_rope(struct llm_gpu_queue *q, const struct llm_gpu_rope *op, struct llm_gpu_order *order)
+int llm_gpu_rope(struct llm_gpu_queue *q, const struct llm_gpu_rope *op,
+		 struct llm_gpu_order *order)
 {
 	static const char name[] = "a rotation";
 	uint64_t cols = (uint64_t)op->heads * op->head_dim;
 	struct gpu_launch l;
 	int err = check_sizes(name, op->rows, cols);
 
-	if (!err && (!op->rot_dim || op->rot_dim % 2 || op->rot_dim > op->head_dim || op->mode > VNPU_ROPE_HALVES ||
-		     (uint64_t)op->pos + op->rows > 1u << 24))
-		err = llm_fail(-EINVAL, "OpenCL: a rotation of %u of %u elements, mode %u, position %u", op->rot_dim,
-			       op->head_dim, op->mode, op->pos);
+	if (!err && (!op->rot_dim || op->rot_dim % 2 || op->rot_dim > op->head_dim ||
+		     op->mode > VNPU_ROPE_HALVES || (uint64_t)op->pos + op->rows > 1u << 24))
+		err = llm_fail(-EINVAL,
+			       "OpenCL: a rotation of %u of %u elements, mode %u, position %u",
+			       op->rot_dim, op->head_dim, op->mode, op->pos);
 	err = err ? err : check_f32(&op->x, op->rows, cols, op->ldx, q, name, "x");
 	err = err ? err : check_f32(&op->inv_freq, 1, op->rot_dim / 2, 0, q, name, "frequencies");
 	err = err ? err : check_f32(&op->y, op->rows, cols, op->ldy, q, name, "y");
@@ -136,15 +150,16 @@ int llm_gpu_rope(struct llm_gpu_queue *q, const struct llm_gpu_rope *op, struct 
 	gpu_arg_u32(&l, op->rot_dim);
 	gpu_arg_u32(&l, op->pos);
 	gpu_arg_u32(&l, op->mode == VNPU_ROPE_ADJACENT);
-	return gpu_run(&l, (size_t[]){ groups_of(op->head_dim - op->rot_dim / 2), op->rows }, (size_t[]){ ITEMS, 1 },
-		       order);
+	return gpu_run(&l, (size_t[]){ groups_of(op->head_dim - op->rot_dim / 2), op->rows },
+		       (size_t[]){ ITEMS, 1 }, order);
 }
 
-int llm_gpu_binary(struct llm_gpu_queue *q, const struct llm_gpu_binary *op, struct llm_gpu_order *order)
+int llm_gpu_binary(struct llm_gpu_queue *q, const struct llm_gpu_binary *op,
+		   struct llm_gpu_order *order)
 {
-	static const enum gpu_kernel kernels[] = {
-		[LLM_GPU_ADD] = GPU_add, [LLM_GPU_SILU] = GPU_glu_silu, [LLM_GPU_GELU] = GPU_glu_gelu
-	};
+	static const enum gpu_kernel kernels[] = { [LLM_GPU_ADD] = GPU_add,
+						   [LLM_GPU_SILU] = GPU_glu_silu,
+						   [LLM_GPU_GELU] = GPU_glu_gelu };
 	static const char name[] = "an operator element by element";
 	struct gpu_launch l;
 	int err = check_sizes(name, op->rows, op->cols);
@@ -164,12 +179,15 @@ int llm_gpu_binary(struct llm_gpu_queue *q, const struct llm_gpu_binary *op, str
 	gpu_arg_u64(&l, op->ldb);
 	gpu_arg_u64(&l, op->ldy);
 	gpu_arg_u32(&l, op->cols);
-	return gpu_run(&l,
-		       (size_t[]){ groups_of((op->cols + q->gpu->shape.vector - 1) / q->gpu->shape.vector), op->rows },
-		       (size_t[]){ ITEMS, 1 }, order);
+	return gpu_run(
+		&l,
+		(size_t[]){ groups_of((op->cols + q->gpu->shape.vector - 1) / q->gpu->shape.vector),
+			    op->rows },
+		(size_t[]){ ITEMS, 1 }, order);
 }
 
-int llm_gpu_store(struct llm_gpu_queue *q, const struct llm_gpu_store *op, struct llm_gpu_order *order)
+int llm_gpu_store(struct llm_gpu_queue *q, const struct llm_gpu_store *op,
+		  struct llm_gpu_order *order)
 {
 	static const char name[] = "a store";
 	struct llm_gpu_area dst = op->dst;
@@ -177,10 +195,12 @@ int llm_gpu_store(struct llm_gpu_queue *q, const struct llm_gpu_store *op, struc
 	int err = check_sizes(name, op->rows, op->cols);
 
 	err = err ? err : check_f32(&op->x, op->rows, op->cols, op->ldx, q, name, "x");
-	/* The row that is written first is the place to begin, if no overflow makes another of it. */
+	/*
+	 * The row that is written first is the place to begin, if no overflow makes another of it.
+	 */
 	err = err ? err
-		  : check_kv(&dst, op->type, op->row > VNPU_MAX_DIM ? 0 : op->row + op->rows, op->cols, op->ld_dst, q,
-			     name, "cache");
+		  : check_kv(&dst, op->type, op->row > VNPU_MAX_DIM ? 0 : op->row + op->rows,
+			     op->cols, op->ld_dst, q, name, "cache");
 	if (!err && op->row > VNPU_MAX_DIM)
 		err = llm_fail(-EINVAL, "OpenCL: a store to row %u", op->row);
 	if (err)
@@ -195,34 +215,42 @@ int llm_gpu_store(struct llm_gpu_queue *q, const struct llm_gpu_store *op, struc
 	gpu_arg_u64(&l, op->ldx);
 	gpu_arg_u64(&l, VNPU_KV_BYTES(op->type, op->ld_dst));
 	gpu_arg_u32(&l, op->cols);
-	return gpu_run(
-		&l,
-		(size_t[]){ groups_of(op->type == VNPU_KV_Q8_0 ? op->cols / VNPU_Q8_0_VALUES : op->cols), op->rows },
-		(size_t[]){ ITEMS, 1 }, order);
+	return gpu_run(&l,
+		       (size_t[]){ groups_of(op->type == VNPU_KV_Q8_0 ? op->cols / VNPU_Q8_0_VALUES
+								      : op->cols),
+				   op->rows },
+		       (size_t[]){ ITEMS, 1 }, order);
 }
 
 static int check_attn(const struct llm_gpu_queue *q, const struct llm_gpu_attn *op)
 {
 	static const char name[] = "attention";
-	uint64_t cols = (uint64_t)op->heads * op->head_dim, kv_cols = (uint64_t)op->kv_heads * op->head_dim;
+	uint64_t cols = (uint64_t)op->heads * op->head_dim,
+		 kv_cols = (uint64_t)op->kv_heads * op->head_dim;
 	int err = check_sizes(name, op->rows, cols);
 
 	if (!err && (!op->kv_heads || op->heads % op->kv_heads || op->head_dim > VNPU_MAX_HEAD_DIM))
-		err = llm_fail(-EINVAL, "OpenCL: attention of %u heads of %u elements with %u KV heads", op->heads,
-			       op->head_dim, op->kv_heads);
+		err = llm_fail(-EINVAL,
+			       "OpenCL: attention of %u heads of %u elements with %u KV heads",
+			       op->heads, op->head_dim, op->kv_heads);
 	if (!err && ((uint64_t)op->pos + op->rows > op->ctx_rows || op->ctx_rows > VNPU_MAX_DIM))
-		err = llm_fail(-EINVAL, "OpenCL: attention of rows %u to %llu over a cache of %u", op->pos,
-			       (unsigned long long)op->pos + op->rows, op->ctx_rows);
+		err = llm_fail(-EINVAL, "OpenCL: attention of rows %u to %llu over a cache of %u",
+			       op->pos, (unsigned long long)op->pos + op->rows, op->ctx_rows);
 	/* A head begins a block. */
 	if (!err && op->kv_type == VNPU_KV_Q8_0 && op->head_dim % VNPU_Q8_0_VALUES)
-		err = llm_fail(-EINVAL, "OpenCL: attention of heads of %u elements over Q8_0", op->head_dim);
+		err = llm_fail(-EINVAL, "OpenCL: attention of heads of %u elements over Q8_0",
+			       op->head_dim);
 	err = err ? err : check_f32(&op->q, op->rows, cols, op->ldq, q, name, "q");
-	err = err ? err : check_kv(&op->k, op->kv_type, op->ctx_rows, kv_cols, op->ldk, q, name, "keys");
-	err = err ? err : check_kv(&op->v, op->kv_type, op->ctx_rows, kv_cols, op->ldv, q, name, "values");
+	err = err ? err
+		  : check_kv(&op->k, op->kv_type, op->ctx_rows, kv_cols, op->ldk, q, name, "keys");
+	err = err ? err
+		  : check_kv(&op->v, op->kv_type, op->ctx_rows, kv_cols, op->ldv, q, name,
+			     "values");
 	return err ? err : check_f32(&op->y, op->rows, cols, op->ldy, q, name, "y");
 }
 
-int llm_gpu_attn(struct llm_gpu_queue *q, const struct llm_gpu_attn *op, struct llm_gpu_order *order)
+int llm_gpu_attn(struct llm_gpu_queue *q, const struct llm_gpu_attn *op,
+		 struct llm_gpu_order *order)
 {
 	unsigned int share, queries = q->gpu->shape.queries;
 	struct gpu_launch l;
@@ -249,6 +277,7 @@ int llm_gpu_attn(struct llm_gpu_queue *q, const struct llm_gpu_attn *op, struct 
 	gpu_arg_u32(&l, op->head_dim);
 	gpu_arg_u32(&l, op->pos);
 	gpu_arg_float(&l, op->scale);
-	return gpu_run(&l, (size_t[]){ ((size_t)op->rows * share + queries - 1) / queries, op->kv_heads },
-		       (size_t[]){ q->gpu->shape.attn_items, 1 }, order);
+	return gpu_run(
+		&l, (size_t[]){ ((size_t)op->rows * share + queries - 1) / queries, op->kv_heads },
+		(size_t[]){ q->gpu->shape.attn_items, 1 }, order);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Operators on rows, and the word that tells the host of an end. Semantics: uapi/npu/vnpu_isa.h, of the same names. */
+/*
+ * Operators on rows, and the word that tells the host of an end. Semantics:
+ * uapi/npu/vnpu_isa.h, of the same names.
+ */
 
 /* After what its event waits for: the word is the last thing that the host sees. */
 __kernel void flag(memory word, ulong off, uint value)
@@ -14,7 +17,7 @@ __kernel void probe(memory in, ulong in_off, memory out, ulong out_off)
 	*U32(out, out_off) = ~*U32(in, in_off);
 }
 
-/* ---- over a row: ROW_ITEMS work-items take vectors in turn -------------------------------------------------------- */
+/* ---- over a row: ROW_ITEMS work-items take vectors in turn ----------------------------------- */
 
 /* The sum, or the greatest, of all work-items' @v; the same for each. */
 static float group_sum(float v, __local float *t)
@@ -41,9 +44,11 @@ static uint group_max(uint v, __local uint *t)
 
 /* A group per head of a row. */
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1))) void
-rmsnorm(memory x, ulong x_off, memory w, ulong w_off, memory y, ulong y_off, ulong ldx, ulong ldy, uint dim, float eps)
+rmsnorm(memory x, ulong x_off, memory w, ulong w_off, memory y, ulong y_off, ulong ldx, ulong ldy,
+	uint dim, float eps)
 {
-	__global float *xs = F32(x, x_off) + get_group_id(1) * ldx + get_group_id(0) * dim, *ws = F32(w, w_off);
+	__global float *xs = F32(x, x_off) + get_group_id(1) * ldx + get_group_id(0) * dim,
+		       *ws = F32(w, w_off);
 	__global float *ys = F32(y, y_off) + get_group_id(1) * ldy + get_group_id(0) * dim;
 	__local float t[ROW_ITEMS];
 	uint item = get_local_id(0), whole = dim / V * V, i;
@@ -64,14 +69,15 @@ rmsnorm(memory x, ulong x_off, memory w, ulong w_off, memory y, ulong y_off, ulo
 		ys[i] = xs[i] * inv * ws[i];
 }
 
-#define QUANT_V(i) \
-	(plane ? fma(-TO_FLOATS(LOAD(0, before + (i))), (vf)(taken), LOAD(0, xs + (i))) : LOAD(0, xs + (i)))
+#define QUANT_V(i)                                                                      \
+	(plane ? fma(-TO_FLOATS(LOAD(0, before + (i))), (vf)(taken), LOAD(0, xs + (i))) \
+	       : LOAD(0, xs + (i)))
 #define QUANT_1(i) (plane ? fma(-(float)before[i], taken, xs[i]) : xs[i])
 
 /* Floats without their sign order as their bits do, infinities and NaNs last. */
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1))) void
-quant(memory x, ulong x_off, memory q, ulong q_off, memory scale, ulong scale_off, ulong ldx, ulong ldq, uint cols, uint rows,
-      uint plane)
+quant(memory x, ulong x_off, memory q, ulong q_off, memory scale, ulong scale_off, ulong ldx,
+      ulong ldq, uint cols, uint rows, uint plane)
 {
 	__global float *xs = F32(x, x_off) + get_group_id(0) * ldx;
 	__global char *qs = S8(q, q_off) + (get_group_id(0) + plane * rows) * ldq;
@@ -99,14 +105,15 @@ quant(memory x, ulong x_off, memory q, ulong q_off, memory scale, ulong scale_of
 		return;
 	}
 	for (i = item * V; i < whole; i += ROW_ITEMS * V)
-		STORE(CAT(convert_char, V)(clamp(rint(QUANT_V(i) / s), -127.0f, 127.0f)), 0, qs + i);
+		STORE(CAT(convert_char, V)(clamp(rint(QUANT_V(i) / s), -127.0f, 127.0f)), 0,
+		      qs + i);
 	for (i = whole + item; i < cols; i += ROW_ITEMS)
 		qs[i] = convert_char(clamp(rint(QUANT_1(i) / s), -127.0f, 127.0f));
 	for (i = cols + item; i < (cols + 3) / 4 * 4; i += ROW_ITEMS)
 		qs[i] = 0;
 }
 
-/* ---- element by element: a work-item has V columns of a row -------------------------------------------------------- */
+/* ---- element by element: a work-item has V columns of a row ---------------------------------- */
 
 static vf silu(vf x)
 {
@@ -138,23 +145,24 @@ static void store_part(vf v, __global float *p, uint n)
 		p[i] = t[i];
 }
 
-#define BINARY(name, expr)                                                                                           \
-	__kernel void name(memory a, ulong a_off, memory b, ulong b_off, memory y, ulong y_off, ulong lda, ulong ldb, \
-			   ulong ldy, uint cols)                                                                     \
-	{                                                                                                            \
-		uint c = get_global_id(0) * V, r = get_global_id(1);                                                 \
-		__global float *as = F32(a, a_off) + r * lda + c, *bs = F32(b, b_off) + r * ldb + c;                 \
-		__global float *ys = F32(y, y_off) + r * ldy + c;                                                    \
-		vf av, bv;                                                                                           \
-		if (c + V <= cols) {                                                                                 \
-			av = LOAD(0, as);                                                                            \
-			bv = LOAD(0, bs);                                                                            \
-			STORE(expr, 0, ys);                                                                          \
-		} else if (c < cols) {                                                                               \
-			av = load_part(as, cols - c);                                                                \
-			bv = load_part(bs, cols - c);                                                                \
-			store_part(expr, ys, cols - c);                                                              \
-		}                                                                                                    \
+#define BINARY(name, expr)                                                                      \
+	__kernel void name(memory a, ulong a_off, memory b, ulong b_off, memory y, ulong y_off, \
+			   ulong lda, ulong ldb, ulong ldy, uint cols)                          \
+	{                                                                                       \
+		uint c = get_global_id(0) * V, r = get_global_id(1);                            \
+		__global float *as = F32(a, a_off) + r * lda + c,                               \
+			       *bs = F32(b, b_off) + r * ldb + c;                               \
+		__global float *ys = F32(y, y_off) + r * ldy + c;                               \
+		vf av, bv;                                                                      \
+		if (c + V <= cols) {                                                            \
+			av = LOAD(0, as);                                                       \
+			bv = LOAD(0, bs);                                                       \
+			STORE(expr, 0, ys);                                                     \
+		} else if (c < cols) {                                                          \
+			av = load_part(as, cols - c);                                           \
+			bv = load_part(bs, cols - c);                                           \
+			store_part(expr, ys, cols - c);                                         \
+		}                                                                               \
 	}
 
 BINARY(add, av + bv)
@@ -162,11 +170,12 @@ BINARY(glu_silu, silu(av) * bv)
 BINARY(glu_gelu, gelu(av) * bv)
 
 /*
- * A work-item per pair of all heads. The angle pos freq has more digits than a float: it is high, rounded, and low, what that left
- * out. (firmware-sim computes it in double, which few GPUs can.)
+ * A work-item per pair of all heads. The angle pos freq has more digits than a float: it is high,
+ * rounded, and low, what that left out. (firmware-sim computes it in double, which few GPUs can.)
  */
-__kernel void rope(memory x, ulong x_off, memory freq, ulong freq_off, memory y, ulong y_off, ulong ldx, ulong ldy, uint heads,
-		   uint dim, uint rot_dim, uint pos, uint adjacent)
+__kernel void rope(memory x, ulong x_off, memory freq, ulong freq_off, memory y, ulong y_off,
+		   ulong ldx, ulong ldy, uint heads, uint dim, uint rot_dim, uint pos,
+		   uint adjacent)
 {
 #pragma OPENCL FP_CONTRACT OFF
 	uint half_dim = rot_dim / 2, i = get_global_id(0), r = get_global_id(1), first, second;
@@ -189,7 +198,8 @@ __kernel void rope(memory x, ulong x_off, memory freq, ulong freq_off, memory y,
 	first = adjacent ? 2 * i : i;
 	second = adjacent ? 2 * i + 1 : i + half_dim;
 	for (uint h = 0; h < heads; h++) {
-		__global float *xs = F32(x, x_off) + r * ldx + h * dim, *ys = F32(y, y_off) + r * ldy + h * dim;
+		__global float *xs = F32(x, x_off) + r * ldx + h * dim,
+			       *ys = F32(y, y_off) + r * ldy + h * dim;
 		float a = xs[first], b = xs[second];
 
 		ys[first] = a * c - b * s;
@@ -197,10 +207,11 @@ __kernel void rope(memory x, ulong x_off, memory freq, ulong freq_off, memory y,
 	}
 }
 
-/* ---- to the cache -------------------------------------------------------------------------------------------------- */
+/* ---- to the cache ---------------------------------------------------------------------------- */
 
 /* A work-item per element, or per block of 32; ld in bytes. */
-__kernel void store_f32(memory x, ulong x_off, memory dst, ulong dst_off, ulong ldx, ulong ld_bytes, uint cols)
+__kernel void store_f32(memory x, ulong x_off, memory dst, ulong dst_off, ulong ldx, ulong ld_bytes,
+			uint cols)
 {
 	uint c = get_global_id(0), r = get_global_id(1);
 
@@ -208,7 +219,8 @@ __kernel void store_f32(memory x, ulong x_off, memory dst, ulong dst_off, ulong 
 		F32(dst, dst_off + r * ld_bytes)[c] = F32(x, x_off)[r * ldx + c];
 }
 
-__kernel void store_f16(memory x, ulong x_off, memory dst, ulong dst_off, ulong ldx, ulong ld_bytes, uint cols)
+__kernel void store_f16(memory x, ulong x_off, memory dst, ulong dst_off, ulong ldx, ulong ld_bytes,
+			uint cols)
 {
 	uint c = get_global_id(0), r = get_global_id(1);
 
@@ -216,7 +228,8 @@ __kernel void store_f16(memory x, ulong x_off, memory dst, ulong dst_off, ulong 
 		vstore_half_rte(F32(x, x_off)[r * ldx + c], c, HALF(dst, dst_off + r * ld_bytes));
 }
 
-__kernel void store_q8_0(memory x, ulong x_off, memory dst, ulong dst_off, ulong ldx, ulong ld_bytes, uint cols)
+__kernel void store_q8_0(memory x, ulong x_off, memory dst, ulong dst_off, ulong ldx,
+			 ulong ld_bytes, uint cols)
 {
 	uint b = get_global_id(0), r = get_global_id(1), greatest = 0;
 	__global float *xs = F32(x, x_off) + r * ldx + b * 32;
@@ -234,5 +247,6 @@ __kernel void store_q8_0(memory x, ulong x_off, memory dst, ulong dst_off, ulong
 		s = 0;
 	}
 	for (uint i = 0; i < 32; i++)
-		((__global char *)block)[2 + i] = s > 0 ? convert_char(clamp(rint(xs[i] / s), -127.0f, 127.0f)) : 0;
+		((__global char *)block)[2 + i] =
+			s > 0 ? convert_char(clamp(rint(xs[i] / s), -127.0f, 127.0f)) : 0;
 }

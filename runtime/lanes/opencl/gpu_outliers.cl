@@ -49,7 +49,8 @@ static void order_bits(__local uint *top, __local uint *lanes)
 }
 
 /* The list in order of its columns, and what q left of them, by one work-item. */
-static void put_outliers(__global float *to, __local uint *list, uint n, __global float *xs, __global char *qs, float s)
+static void put_outliers(__global float *to, __local uint *list, uint n, __global float *xs,
+			 __global char *qs, float s)
 {
 	for (uint i = 1; i < n; i++) {
 		uint column = list[i], at = i;
@@ -66,12 +67,13 @@ static void put_outliers(__global float *to, __local uint *list, uint n, __globa
 
 /* A group per row. */
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1))) void
-quant_outliers(memory x, ulong x_off, memory q, ulong q_off, memory scale, ulong scale_off, memory outliers, ulong outliers_off,
-	       ulong ldx, ulong ldq, uint cols)
+quant_outliers(memory x, ulong x_off, memory q, ulong q_off, memory scale, ulong scale_off,
+	       memory outliers, ulong outliers_off, ulong ldx, ulong ldq, uint cols)
 {
 	__global float *xs = F32(x, x_off) + get_group_id(0) * ldx;
 	__global char *qs = S8(q, q_off) + get_group_id(0) * ldq;
-	__local uint lanes[OUTLIER_LANES], top[OUTLIER_RANK + 1], count[OUTLIER_RANK + 1], list[OUTLIERS], listed;
+	__local uint lanes[OUTLIER_LANES], top[OUTLIER_RANK + 1], count[OUTLIER_RANK + 1],
+		list[OUTLIERS], listed;
 	uint item = get_local_id(0), rank = OUTLIER_RANK, i;
 	bool finite;
 	float t, s;
@@ -99,7 +101,8 @@ quant_outliers(memory x, ulong x_off, memory q, ulong q_off, memory scale, ulong
 	t = as_float(top[rank]);
 	s = finite ? t / 127.0f : NAN;
 	for (i = item; i < cols; i += ROW_ITEMS) {
-		qs[i] = s > 0 ? convert_char(clamp(rint(clamp(xs[i], -t, t) / s), -127.0f, 127.0f)) : (char)0;
+		qs[i] = s > 0 ? convert_char(clamp(rint(clamp(xs[i], -t, t) / s), -127.0f, 127.0f))
+			      : (char)0;
 		if (finite && size_bits(xs[i]) > top[rank]) {
 			uint at = atomic_inc(&listed);
 
@@ -118,10 +121,11 @@ quant_outliers(memory x, ulong x_off, memory q, ulong q_off, memory scale, ulong
 }
 
 /* A work-item per channel of a row; @group 0: panels of W8, else of W4. */
-__kernel void add_outliers(memory outliers, ulong outliers_off, memory w, ulong w_off, memory y, ulong y_off, ulong ldy, uint k,
-			   uint first, uint n, uint group)
+__kernel void add_outliers(memory outliers, ulong outliers_off, memory w, ulong w_off, memory y,
+			   ulong y_off, ulong ldy, uint k, uint first, uint n, uint group)
 {
-	__global float *value = F32(outliers, outliers_off) + get_global_id(1) * 2 * OUTLIERS, *column = value + OUTLIERS;
+	__global float *value = F32(outliers, outliers_off) + get_global_id(1) * 2 * OUTLIERS,
+		       *column = value + OUTLIERS;
 	__global float *ys = F32(y, y_off) + get_global_id(1) * ldy;
 	uint c = first + get_global_id(0), lane = c % PANEL;
 	memory p = w + w_off + c / PANEL * (group ? PANEL_W4_BYTES(k, group) : PANEL_I8_BYTES(k));
@@ -129,7 +133,8 @@ __kernel void add_outliers(memory outliers, ulong outliers_off, memory w, ulong 
 
 	if (get_global_id(0) >= n)
 		return;
-	for (uint i = 0; i < OUTLIERS && column[i] > before && column[i] >= 0 && column[i] < (float)k; i++) {
+	for (uint i = 0;
+	     i < OUTLIERS && column[i] > before && column[i] >= 0 && column[i] < (float)k; i++) {
 		uint at = (uint)column[i];
 
 		before = column[i];
@@ -139,7 +144,8 @@ __kernel void add_outliers(memory outliers, ulong outliers_off, memory w, ulong 
 			uint in = at % group, both = g[in / 8 * 256 + lane * 4 + in % 4];
 			float weight = (float)(int)(both >> in % 8 / 4 * 4 & 15) - 8;
 
-			sum = fma(value[i], weight * vload_half(lane, HALF(g, (ulong)group * 32)), sum);
+			sum = fma(value[i], weight * vload_half(lane, HALF(g, (ulong)group * 32)),
+				  sum);
 		} else {
 			sum = fma(value[i], (float)S8(p, at / 4 * 256 + lane * 4)[at % 4], sum);
 		}

@@ -9,13 +9,19 @@
 
 #include "gpu.h"
 
-/* The kernels, by the names that they have in runtime/lanes/opencl/gpu_*.cl. Products of panels: gemv_* take 1, 2 or 4 rows. */
-#define GPU_KERNELS(f)                                                                                               \
-	f(flag) f(probe) f(quant) f(rmsnorm) f(rope) f(add) f(glu_silu) f(glu_gelu) f(store_f32) f(store_f16)        \
-		f(store_q8_0) f(quant_outliers) f(add_outliers) f(attn_f32) f(attn_f16) f(attn_q8_0) f(gemm_w8) f(gemv_w8_1) f(gemv_w8_2) f(gemv_w8_4) \
-			f(gemm_w4) f(gemv_w4_1) f(gemv_w4_2) f(gemv_w4_4) f(gemm_w4f) f(gemv_w4f_1) f(gemv_w4f_2)    \
-				f(gemv_w4f_4) f(gemm_f32) f(gemv_f32_1) f(gemv_f32_2) f(gemv_f32_4) f(gemm_f16)      \
-					f(gemv_f16_1) f(gemv_f16_2) f(gemv_f16_4)
+/*
+ * The kernels, by the names that they have in runtime/lanes/opencl/gpu_*.cl. Products of panels:
+ * gemv_* take 1, 2 or 4 rows.
+ */
+#define GPU_KERNELS(f)                                                                             \
+	f(flag) f(probe) f(quant) f(rmsnorm) f(rope) f(add) f(glu_silu) f(glu_gelu) f(store_f32)   \
+		f(store_f16) f(store_q8_0) f(quant_outliers) f(add_outliers) f(attn_f32)           \
+			f(attn_f16) f(attn_q8_0) f(gemm_w8) f(gemv_w8_1) f(gemv_w8_2) f(gemv_w8_4) \
+				f(gemm_w4) f(gemv_w4_1) f(gemv_w4_2) f(gemv_w4_4) f(gemm_w4f)      \
+					f(gemv_w4f_1) f(gemv_w4f_2) f(gemv_w4f_4) f(gemm_f32)      \
+						f(gemv_f32_1) f(gemv_f32_2) f(gemv_f32_4)          \
+							f(gemm_f16) f(gemv_f16_1) f(gemv_f16_2)    \
+								f(gemv_f16_4)
 
 enum gpu_kernel {
 #define GPU_KERNEL(name) GPU_##name,
@@ -24,7 +30,10 @@ enum gpu_kernel {
 		GPU_NR_KERNELS,
 };
 
-/* How the kernels are cut: the macros of runtime/lanes/opencl/gpu_common.cl, which says what each means. */
+/*
+ * How the kernels are cut: the macros of runtime/lanes/opencl/gpu_common.cl,
+ * which says what each means.
+ */
 struct gpu_shape {
 	unsigned int vector; /* V */
 	unsigned int gemv_vectors, gemv_split; /* NV, SPLIT */
@@ -85,12 +94,14 @@ void gpu_arg_u32(struct gpu_launch *l, uint32_t value);
 void gpu_arg_u64(struct gpu_launch *l, uint64_t value);
 void gpu_arg_float(struct gpu_launch *l, float value);
 /* @groups work-groups of @items work-items in each of two dimensions. */
-int gpu_run(struct gpu_launch *l, const size_t groups[2], const size_t items[2], struct llm_gpu_order *order);
+int gpu_run(struct gpu_launch *l, const size_t groups[2], const size_t items[2],
+	    struct llm_gpu_order *order);
 
-/* 0 if rows of @row_bytes each, @stride bytes apart, lie inside the area's buffer, and begin and step in multiples of @align; else
- * -EINVAL and the line, in which @op and @what name the operand. */
-int gpu_check(const struct llm_gpu_area *area, uint64_t rows, uint64_t row_bytes, uint64_t stride, unsigned int align,
-	      const struct llm_gpu_queue *q, const char *op, const char *what);
+/* 0 if rows of @row_bytes each, @stride bytes apart, lie inside the area's buffer, and
+ * begin and step in multiples of @align; else -EINVAL and the line, in which @op and
+ * @what name the operand. */
+int gpu_check(const struct llm_gpu_area *area, uint64_t rows, uint64_t row_bytes, uint64_t stride,
+	      unsigned int align, const struct llm_gpu_queue *q, const char *op, const char *what);
 
 /* The source of the kernels: strings that follow one another. */
 #define GPU_NR_SOURCES 6

@@ -2,8 +2,9 @@
 /*
  * The GPU lane's queues: tickets, what waits for what, and the two ways to learn of an end.
  *
- * Each operator is one command of OpenCL and has an event. Events are kept in a ring by ticket, so that nobody has to own them: one
- * that would be overwritten is waited for first, which costs nothing where GPU_EVENTS operators lie behind it.
+ * Each operator is one command of OpenCL and has an event. Events are kept in a ring by ticket, so
+ * that nobody has to own them: one that would be overwritten is waited for first, which costs
+ * nothing where GPU_EVENTS operators lie behind it.
  */
 #include <errno.h>
 #include <sched.h>
@@ -28,8 +29,9 @@ int llm_gpu_queue_create(struct llm_gpu *gpu, struct llm_gpu_queue **out)
 	if (!q)
 		return llm_fail(-ENOMEM, "no memory for an OpenCL queue");
 	q->gpu = gpu;
-	q->queue = clCreateCommandQueue(gpu->context, gpu->device,
-					gpu->info.out_of_order ? CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE : 0, &err);
+	q->queue = clCreateCommandQueue(
+		gpu->context, gpu->device,
+		gpu->info.out_of_order ? CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE : 0, &err);
 	if (err) {
 		free(q);
 		return gpu_fail(err, "a queue");
@@ -55,7 +57,7 @@ void llm_gpu_queue_free(struct llm_gpu_queue *q)
 	free(q);
 }
 
-/* ---- order --------------------------------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 /* The event of a ticket that may not be done yet, else NULL. */
 static cl_event event_of(const struct llm_gpu_queue *q, uint64_t ticket)
@@ -64,7 +66,8 @@ static cl_event event_of(const struct llm_gpu_queue *q, uint64_t ticket)
 }
 
 /* Takes @event, whose reference becomes the queue's, for the next ticket. */
-static int event_keep(struct llm_gpu_queue *q, cl_event event, bool chained, struct llm_gpu_order *order)
+static int event_keep(struct llm_gpu_queue *q, cl_event event, bool chained,
+		      struct llm_gpu_order *order)
 {
 	cl_event *place = &q->events[++q->last % GPU_EVENTS];
 	cl_int err = CL_SUCCESS;
@@ -86,7 +89,8 @@ struct wait_list {
 	cl_uint nr;
 };
 
-static int wait_list_make(struct llm_gpu_queue *q, const struct llm_gpu_order *order, struct wait_list *list)
+static int wait_list_make(struct llm_gpu_queue *q, const struct llm_gpu_order *order,
+			  struct wait_list *list)
 {
 	cl_event event;
 	cl_int err;
@@ -95,11 +99,14 @@ static int wait_list_make(struct llm_gpu_queue *q, const struct llm_gpu_order *o
 	list->nr = 0;
 	if (order) {
 		if (order->nr_after > LLM_GPU_MAX_AFTER)
-			return llm_fail(-EINVAL, "OpenCL: an operator after %u others, which may be %u",
+			return llm_fail(-EINVAL,
+					"OpenCL: an operator after %u others, which may be %u",
 					order->nr_after, LLM_GPU_MAX_AFTER);
 		for (unsigned int i = 0; i < order->nr_after; i++) {
 			if (order->after[i] > q->last)
-				return llm_fail(-EINVAL, "OpenCL: an operator after one that is not in the queue");
+				return llm_fail(
+					-EINVAL,
+					"OpenCL: an operator after one that is not in the queue");
 			event = event_of(q, order->after[i]);
 			if (event)
 				list->events[list->nr++] = event;
@@ -125,7 +132,7 @@ static const cl_event *wait_list_events(const struct wait_list *list)
 	return list->nr ? list->events : NULL;
 }
 
-/* ---- launches ------------------------------------------------------------------------------------------------------ */
+/* ---- launches -------------------------------------------------------------------------------- */
 
 void gpu_begin(struct gpu_launch *l, struct llm_gpu_queue *q, enum gpu_kernel which)
 {
@@ -162,7 +169,8 @@ void gpu_arg_area(struct gpu_launch *l, const struct llm_gpu_area *area)
 	gpu_arg_u64(l, area->off);
 }
 
-int gpu_run(struct gpu_launch *l, const size_t groups[2], const size_t items[2], struct llm_gpu_order *order)
+int gpu_run(struct gpu_launch *l, const size_t groups[2], const size_t items[2],
+	    struct llm_gpu_order *order)
 {
 	size_t global[2] = { groups[0] * items[0], groups[1] * items[1] };
 	struct wait_list list;
@@ -181,12 +189,12 @@ int gpu_run(struct gpu_launch *l, const size_t groups[2], const size_t items[2],
 	return event_keep(l->q, event, !order, order);
 }
 
-/* ---- copies -------------------------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
-/* Of a shared buffer the copy's source is its destination, which is how the standard has host memory made current (OpenCL 1.2,
- * section 5.2.2); platforms move no byte then. */
-static int transfer(struct llm_gpu_queue *q, struct llm_gpu_buffer *buf, size_t off, size_t bytes, bool to_host,
-		    struct llm_gpu_order *order)
+/* Of a shared buffer the copy's source is its destination, which is how the standard has host
+ * memory made current (OpenCL 1.2, section 5.2.2); platforms move no byte then. */
+static int transfer(struct llm_gpu_queue *q, struct llm_gpu_buffer *buf, size_t off, size_t bytes,
+		    bool to_host, struct llm_gpu_order *order)
 {
 	const char *what = to_host ? "to the host" : "to the device";
 	struct llm_gpu_area area = { buf, off };
@@ -198,16 +206,18 @@ static int transfer(struct llm_gpu_queue *q, struct llm_gpu_buffer *buf, size_t 
 	if (!ret && !bytes)
 		ret = llm_fail(-EINVAL, "OpenCL: a transfer of no bytes");
 	if (!ret && !buf->host)
-		ret = llm_fail(-EINVAL, "OpenCL: a transfer %s of memory that is the device's alone", what);
+		ret = llm_fail(-EINVAL,
+			       "OpenCL: a transfer %s of memory that is the device's alone", what);
 	ret = ret ? ret : wait_list_make(q, order, &list);
 	if (ret)
 		return ret;
 	if (to_host)
-		err = clEnqueueReadBuffer(q->queue, buf->mem, CL_FALSE, off, bytes, buf->host + off, list.nr,
-					  wait_list_events(&list), &event);
+		err = clEnqueueReadBuffer(q->queue, buf->mem, CL_FALSE, off, bytes, buf->host + off,
+					  list.nr, wait_list_events(&list), &event);
 	else
-		err = clEnqueueWriteBuffer(q->queue, buf->mem, CL_FALSE, off, bytes, buf->host + off, list.nr,
-					   wait_list_events(&list), &event);
+		err = clEnqueueWriteBuffer(q->queue, buf->mem, CL_FALSE, off, bytes,
+					   buf->host + off, list.nr, wait_list_events(&list),
+					   &event);
 	return err ? gpu_fail(err, what) : event_keep(q, event, !order, order);
 }
 
@@ -223,7 +233,7 @@ int llm_gpu_to_host(struct llm_gpu_queue *q, struct llm_gpu_buffer *buf, size_t 
 	return transfer(q, buf, off, bytes, true, order);
 }
 
-/* ---- ends ---------------------------------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------------ */
 
 int llm_gpu_flush(struct llm_gpu_queue *q)
 {
@@ -238,7 +248,8 @@ int llm_gpu_wait(struct llm_gpu_queue *q, uint64_t ticket)
 	cl_int err;
 
 	if (ticket > q->last)
-		return llm_fail(-EINVAL, "OpenCL: waiting for an operator that is not in the queue");
+		return llm_fail(-EINVAL,
+				"OpenCL: waiting for an operator that is not in the queue");
 	event = event_of(q, ticket);
 	if (!event)
 		return 0;
@@ -252,8 +263,8 @@ int llm_gpu_finish(struct llm_gpu_queue *q)
 	cl_int err = clFinish(q->queue), status;
 
 	for (uint64_t t = first; !err && t <= q->last; t++)
-		if (!clGetEventInfo(q->events[t % GPU_EVENTS], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
-				    &status, NULL) &&
+		if (!clGetEventInfo(q->events[t % GPU_EVENTS], CL_EVENT_COMMAND_EXECUTION_STATUS,
+				    sizeof(status), &status, NULL) &&
 		    status < 0)
 			err = status;
 	return err ? gpu_fail(err, "an operator") : 0;
@@ -271,7 +282,10 @@ static void CL_CALLBACK flag_write(cl_event event, cl_int status, void *ud)
 	struct late_flag *late = ud;
 	struct llm_gpu_queue *q = late->q;
 
-	/* After a failure as well: who polls shall not wait for ever, and learns of it from llm_gpu_wait(). */
+	/*
+	 * After a failure as well: who polls shall not wait for ever, and learns
+	 * of it from llm_gpu_wait().
+	 */
 	__atomic_store_n(late->word, late->value, __ATOMIC_RELEASE);
 	free(late);
 	atomic_fetch_sub_explicit(&q->callbacks, 1, memory_order_release);
@@ -311,7 +325,8 @@ static int flag_by_callback(struct llm_gpu_queue *q, struct llm_gpu_area flag, u
 	return event_keep(q, event, !order || !list.nr, order);
 }
 
-int llm_gpu_flag(struct llm_gpu_queue *q, struct llm_gpu_area flag, uint32_t value, struct llm_gpu_order *order)
+int llm_gpu_flag(struct llm_gpu_queue *q, struct llm_gpu_area flag, uint32_t value,
+		 struct llm_gpu_order *order)
 {
 	struct gpu_launch l;
 	int ret = gpu_check(&flag, 1, sizeof(value), 0, sizeof(value), q, "a flag", "its word");

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT
-/* The OpenCL C of the GPU lane, in the program itself: what is compiled on the device comes with it. */
+/*
+ * The OpenCL C of the GPU lane, in the program itself: what is compiled on
+ * the device comes with it.
+ */
 #include "gpu_private.h"
 
-#define SOURCE(name)                                                \
-	__asm__(".section .rodata\n"                                \
-		".globl gpu_source_" #name ", gpu_end_" #name "\n"  \
-		".hidden gpu_source_" #name ", gpu_end_" #name "\n" \
-		"gpu_source_" #name ":\n"                           \
-		".incbin \"runtime/lanes/opencl/gpu_" #name ".cl\"\n"            \
-		"gpu_end_" #name ":\n"                              \
-		".byte 0\n"                                         \
-		".text\n");                                         \
+#define SOURCE(name)                                                  \
+	__asm__(".section .rodata\n"                                  \
+		".globl gpu_source_" #name ", gpu_end_" #name "\n"    \
+		".hidden gpu_source_" #name ", gpu_end_" #name "\n"   \
+		"gpu_source_" #name ":\n"                             \
+		".incbin \"runtime/lanes/opencl/gpu_" #name ".cl\"\n" \
+		"gpu_end_" #name ":\n"                                \
+		".byte 0\n"                                           \
+		".text\n");                                           \
 	extern const char gpu_source_##name[], gpu_end_##name[]
 
 SOURCE(common);

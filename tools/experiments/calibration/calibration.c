@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The published characteristics. Durations that a CPU measures from outside contain what the driver takes: an NPU's
- * graph its launch, a GPU's kernel the transfer of its input, the submission into a drained queue and the wait that
- * sleeps.
+ * The published characteristics. Durations that a CPU measures from outside contain what the driver
+ * takes: an NPU's graph its launch, a GPU's kernel the transfer of its input, the submission into a
+ * drained queue and the wait that sleeps.
  */
 #include "calibration.h"
 
@@ -31,8 +31,8 @@ static void add(struct maker *m, struct calibration_row row)
 	rows[m->c->n++] = row;
 }
 
-static void add_parameter(struct maker *m, const char *name, const char *source, const char *unit, double published,
-			  double value)
+static void add_parameter(struct maker *m, const char *name, const char *source, const char *unit,
+			  double published, double value)
 {
 	add(m, (struct calibration_row){ .name = name,
 					 .source = source,
@@ -42,8 +42,8 @@ static void add_parameter(struct maker *m, const char *name, const char *source,
 					 .parameter = true });
 }
 
-static void add_derived(struct maker *m, const char *name, const char *source, const char *unit, double published,
-			double modelled, const char *assumption)
+static void add_derived(struct maker *m, const char *name, const char *source, const char *unit,
+			double published, double modelled, const char *assumption)
 {
 	add(m, (struct calibration_row){ .name = name,
 					 .source = source,
@@ -57,7 +57,8 @@ static void add_derived(struct maker *m, const char *name, const char *source, c
 
 static double npu_ms(const struct profile *p, const struct npu_time_matmul *op)
 {
-	return npu_time_alone_ns(&p->npu, npu_time_matmul(&p->npu, op)) / 1e6 + p->npu.launch_us / 1e3;
+	return npu_time_alone_ns(&p->npu, npu_time_matmul(&p->npu, op)) / 1e6 +
+	       p->npu.launch_us / 1e3;
 }
 
 static double gpu_ms(const struct profile *p, const struct soc_op *op)
@@ -79,17 +80,21 @@ struct table3 {
 	double npu_ms, cpu_ms, gpu_ms, f16_ms;
 };
 
-#define TABLE3(m, k, n, npu, cpu, gpu, f16)                                                                          \
-	{                                                                                                            \
-		m, k, n, "NPU INT8 " #m "*" #k " x " #k "*" #n, "CPU INT8 " #m "*" #k " x " #k "*" #n,               \
-			"GPU FP16 " #m "*" #k " x " #k "*" #n, "NPU FP16 " #m "*" #k " x " #k "*" #n, npu, cpu, gpu, \
-			f16                                                                                          \
+#define TABLE3(m, k, n, npu, cpu, gpu, f16)                                       \
+	{                                                                         \
+		m, k, n, "NPU INT8 " #m "*" #k " x " #k "*" #n,                   \
+			"CPU INT8 " #m "*" #k " x " #k "*" #n,                    \
+			"GPU FP16 " #m "*" #k " x " #k "*" #n,                    \
+			"NPU FP16 " #m "*" #k " x " #k "*" #n, npu, cpu, gpu, f16 \
 	}
 
 static const struct table3 table3[] = {
-	TABLE3(64, 2048, 2048, 0.9, 4.2, 1.7, 252),    TABLE3(64, 2048, 8192, 1.5, 6.8, 4.8, 986),
-	TABLE3(64, 2048, 11008, 2.0, 11.6, 6.9, 1207), TABLE3(32, 4096, 4096, 1.7, 7.5, 3.1, 1054),
-	TABLE3(32, 4096, 8192, 2.9, 13.1, 7.7, 2009),  TABLE3(32, 4096, 11008, 4.1, 19.6, 10.4, 3112),
+	TABLE3(64, 2048, 2048, 0.9, 4.2, 1.7, 252),
+	TABLE3(64, 2048, 8192, 1.5, 6.8, 4.8, 986),
+	TABLE3(64, 2048, 11008, 2.0, 11.6, 6.9, 1207),
+	TABLE3(32, 4096, 4096, 1.7, 7.5, 3.1, 1054),
+	TABLE3(32, 4096, 8192, 2.9, 13.1, 7.7, 2009),
+	TABLE3(32, 4096, 11008, 4.1, 19.6, 10.4, 3112),
 };
 #define NR_TABLE3 (sizeof(table3) / sizeof(table3[0]))
 
@@ -99,31 +104,41 @@ static void add_table3(struct maker *m)
 
 	for (size_t i = 0; i < NR_TABLE3; i++) {
 		const struct table3 *t = &table3[i];
-		struct npu_time_matmul op = { .m = t->m, .k = t->k, .n = t->n, .type = NPU_TIME_I8, .weight_bits = 8 };
+		struct npu_time_matmul op = {
+			.m = t->m, .k = t->k, .n = t->n, .type = NPU_TIME_I8, .weight_bits = 8
+		};
 
 		add_derived(m, t->npu, source, "ms", t->npu_ms, npu_ms(m->p, &op), NULL);
 	}
 	for (size_t i = 0; i < NR_TABLE3; i++) {
 		const struct table3 *t = &table3[i];
-		struct soc_op op = {
-			.kind = SOC_MATMUL, .m = t->m, .k = t->k, .n = t->n, .act_bits = 8, .weight_bits = 8
-		};
+		struct soc_op op = { .kind = SOC_MATMUL,
+				     .m = t->m,
+				     .k = t->k,
+				     .n = t->n,
+				     .act_bits = 8,
+				     .weight_bits = 8 };
 
 		add_derived(m, t->cpu, source, "ms", t->cpu_ms, cpu_ms(m->p, &op), NULL);
 	}
 	for (size_t i = 0; i < NR_TABLE3; i++) {
 		const struct table3 *t = &table3[i];
-		struct soc_op op = {
-			.kind = SOC_MATMUL, .m = t->m, .k = t->k, .n = t->n, .act_bits = 16, .weight_bits = 16
-		};
+		struct soc_op op = { .kind = SOC_MATMUL,
+				     .m = t->m,
+				     .k = t->k,
+				     .n = t->n,
+				     .act_bits = 16,
+				     .weight_bits = 16 };
 
 		add_derived(m, t->gpu, source, "ms", t->gpu_ms, gpu_ms(m->p, &op), NULL);
 	}
 	for (size_t i = 0; i < NR_TABLE3; i++) {
 		const struct table3 *t = &table3[i];
-		struct npu_time_matmul op = {
-			.m = t->m, .k = t->k, .n = t->n, .type = NPU_TIME_F16_EMULATED, .weight_bits = 16
-		};
+		struct npu_time_matmul op = { .m = t->m,
+					      .k = t->k,
+					      .n = t->n,
+					      .type = NPU_TIME_F16_EMULATED,
+					      .weight_bits = 16 };
 
 		add_derived(m, t->f16, source, "ms", t->f16_ms, npu_ms(m->p, &op), NULL);
 	}
@@ -131,35 +146,47 @@ static void add_table3(struct maker *m)
 
 /* ---- HeteroLLM 1, 3 and 4 ---- */
 
-/* [14336, 4096] x [4096, K] over [K, 4096] x [4096, 14336]: which of the two is the stationary one. */
+/*
+ * [14336, 4096] x [4096, K] over [K, 4096] x [4096, 14336]: which of the two is the stationary one.
+ */
 static double order_ratio(const struct profile *p, uint64_t rows)
 {
-	struct npu_time_matmul op = { .m = rows, .k = 4096, .n = 14336, .type = NPU_TIME_F16, .weight_bits = 4 };
+	struct npu_time_matmul op = {
+		.m = rows, .k = 4096, .n = 14336, .type = NPU_TIME_F16, .weight_bits = 4
+	};
 	double stationary = npu_time_alone_ns(&p->npu, npu_time_matmul(&p->npu, &op));
 
 	op.order = NPU_TIME_WEIGHTS_STREAMED;
 	return stationary / npu_time_alone_ns(&p->npu, npu_time_matmul(&p->npu, &op));
 }
 
-static double npu_tflops(const struct profile *p, uint64_t m, uint64_t k, uint64_t n, enum npu_time_order order)
+static double npu_tflops(const struct profile *p, uint64_t m, uint64_t k, uint64_t n,
+			 enum npu_time_order order)
 {
-	struct npu_time_matmul op = { .m = m, .k = k, .n = n, .type = NPU_TIME_F16, .weight_bits = 4, .order = order };
+	struct npu_time_matmul op = {
+		.m = m, .k = k, .n = n, .type = NPU_TIME_F16, .weight_bits = 4, .order = order
+	};
 
-	return 2.0 * (double)m * (double)k * (double)n / npu_time_alone_ns(&p->npu, npu_time_matmul(&p->npu, &op)) /
-	       1e3;
+	return 2.0 * (double)m * (double)k * (double)n /
+	       npu_time_alone_ns(&p->npu, npu_time_matmul(&p->npu, &op)) / 1e3;
 }
 
 static double gpu_tflops(const struct profile *p, uint64_t m, uint64_t k, uint64_t n)
 {
-	struct soc_op op = { .kind = SOC_MATMUL, .m = m, .k = k, .n = n, .act_bits = 16, .weight_bits = 4 };
+	struct soc_op op = {
+		.kind = SOC_MATMUL, .m = m, .k = k, .n = n, .act_bits = 16, .weight_bits = 4
+	};
 
-	return 2.0 * (double)m * (double)k * (double)n / soc_alone_ns(p, SOC_GPU, soc_op_cost(p, SOC_GPU, &op)) / 1e3;
+	return 2.0 * (double)m * (double)k * (double)n /
+	       soc_alone_ns(p, SOC_GPU, soc_op_cost(p, SOC_GPU, &op)) / 1e3;
 }
 
 /* GB/s of a matrix product with one row, as decoding has it: of all lanes in @with at once. */
 static double decode_gbps(const struct profile *p, unsigned int with)
 {
-	struct soc_op op = { .kind = SOC_MATMUL, .m = 1, .k = 4096, .n = 14336, .act_bits = 16, .weight_bits = 4 };
+	struct soc_op op = {
+		.kind = SOC_MATMUL, .m = 1, .k = 4096, .n = 14336, .act_bits = 16, .weight_bits = 4
+	};
 	double want[SOC_NR_LANES] = { 0 }, got[SOC_NR_LANES], sum = 0;
 
 	for (int lane = 0; lane < SOC_NR_LANES; lane++) {
@@ -178,31 +205,37 @@ static void add_heterollm(struct maker *m)
 {
 	const struct profile *p = m->p;
 
-	add_parameter(m, "memory bandwidth, the SoC's maximum", "HeteroLLM 3.3", "GB/s", 68, p->soc.dram_peak_gbps);
-	add_parameter(m, "kernel submission behind another", "HeteroLLM 3.1, 10 to 20", "us", 15, p->gpu.submit_us);
-	add_parameter(m, "kernel submission into an empty queue", "HeteroLLM 3.1, 50 to 100", "us", 75,
-		      p->gpu.submit_drained_us);
-	add_parameter(m, "transfer between host and GPU", "HeteroLLM 3.1", "us", 400, p->gpu.copy_us);
+	add_parameter(m, "memory bandwidth, the SoC's maximum", "HeteroLLM 3.3", "GB/s", 68,
+		      p->soc.dram_peak_gbps);
+	add_parameter(m, "kernel submission behind another", "HeteroLLM 3.1, 10 to 20", "us", 15,
+		      p->gpu.submit_us);
+	add_parameter(m, "kernel submission into an empty queue", "HeteroLLM 3.1, 50 to 100", "us",
+		      75, p->gpu.submit_drained_us);
+	add_parameter(m, "transfer between host and GPU", "HeteroLLM 3.1", "us", 400,
+		      p->gpu.copy_us);
 	add_parameter(m, "shortest sleep", "HeteroLLM 4.2, 80 to 100", "us", 90, p->cpu.sleep_us);
 	add_parameter(m, "size of the systolic array", "HeteroLLM 3.2", "", 32, p->npu.array_rows);
-	add_parameter(m, "bandwidth of decoding, NPU and GPU", "HeteroLLM 3.3, about 60", "GB/s", 60,
-		      decode_gbps(p, 1u << SOC_NPU | 1u << SOC_GPU));
+	add_parameter(m, "bandwidth of decoding, NPU and GPU", "HeteroLLM 3.3, about 60", "GB/s",
+		      60, decode_gbps(p, 1u << SOC_NPU | 1u << SOC_GPU));
 	add_parameter(m, "bandwidth of decoding, GPU", "HeteroLLM 3.3, 40 to 45", "GB/s", 42.5,
 		      decode_gbps(p, 1u << SOC_GPU));
 	add_parameter(m, "bandwidth of decoding, NPU", "HeteroLLM 3.3, 40 to 45", "GB/s", 42.5,
 		      decode_gbps(p, 1u << SOC_NPU));
-	add_parameter(m, "bandwidth of decoding, CPU", "HeteroLLM 3.3, 40 to 45", "GB/s", 42.5, p->cpu.dram_gbps);
+	add_parameter(m, "bandwidth of decoding, CPU", "HeteroLLM 3.3, 40 to 45", "GB/s", 42.5,
+		      p->cpu.dram_gbps);
 	add_parameter(m, "NPU FP16, by specification", "HeteroLLM table 1", "TFLOPS", 36,
 		      npu_time_peak_tops(&p->npu, NPU_TIME_F16));
 
 	add_derived(m, "NPU FP16, in practice", "HeteroLLM 1", "TFLOPS", 10,
-		    npu_tflops(p, 1024, 4096, 14336, NPU_TIME_WEIGHTS_STREAMED), "1024 x 4096 x 14336");
-	add_derived(m, "GPU FP16, in practice", "HeteroLLM 1", "TFLOPS", 1, gpu_tflops(p, 1024, 4096, 14336),
+		    npu_tflops(p, 1024, 4096, 14336, NPU_TIME_WEIGHTS_STREAMED),
 		    "1024 x 4096 x 14336");
-	add_derived(m, "[14336,4096]x[4096,K] over [K,4096]x[4096,14336]", "HeteroLLM 3.2, figure 5", "x", 6,
-		    order_ratio(p, 128), "K = 128");
-	add_derived(m, "NPU with a stationary tensor far too large, as the GPU", "HeteroLLM 3.2", "TFLOPS", 1,
-		    npu_tflops(p, 64, 4096, 14336, NPU_TIME_WEIGHTS_STATIONARY), "[64,4096] x [4096,14336]");
+	add_derived(m, "GPU FP16, in practice", "HeteroLLM 1", "TFLOPS", 1,
+		    gpu_tflops(p, 1024, 4096, 14336), "1024 x 4096 x 14336");
+	add_derived(m, "[14336,4096]x[4096,K] over [K,4096]x[4096,14336]",
+		    "HeteroLLM 3.2, figure 5", "x", 6, order_ratio(p, 128), "K = 128");
+	add_derived(m, "NPU with a stationary tensor far too large, as the GPU", "HeteroLLM 3.2",
+		    "TFLOPS", 1, npu_tflops(p, 64, 4096, 14336, NPU_TIME_WEIGHTS_STATIONARY),
+		    "[64,4096] x [4096,14336]");
 	add_derived(m, "rows 1 and 31 over 32 rows, duration", "HeteroLLM 3.2", "x", 1,
 		    npu_tflops(p, 32, 4096, 4096, NPU_TIME_WEIGHTS_STATIONARY) * 31 / 32 /
 			    npu_tflops(p, 31, 4096, 4096, NPU_TIME_WEIGHTS_STATIONARY),
@@ -223,8 +256,10 @@ static int add_graphs(struct maker *m)
 	add_parameter(m, "building the graph of Gemma-2B", "llm.npu 2.3", "ms", 360,
 		      npu_time_build_ns(&p->npu, gemma.layers * (uint64_t)LLM_NR_OPS) / 1e6);
 	add_parameter(m, "optimising the graph of Gemma-2B", "llm.npu 2.3", "s", 11.54,
-		      npu_time_optimize_ns(&p->npu, shape_layer_weights(&gemma) * gemma.layers) / 1e9);
-	add_derived(m, "graphs of Llama3-8B that need not be optimised", "EdgeFlow 3.1, 51.2 - 10.5", "s", 40.7,
+		      npu_time_optimize_ns(&p->npu, shape_layer_weights(&gemma) * gemma.layers) /
+			      1e9);
+	add_derived(m, "graphs of Llama3-8B that need not be optimised",
+		    "EdgeFlow 3.1, 51.2 - 10.5", "s", 40.7,
 		    npu_time_optimize_ns(&p->npu, shape_layer_weights(&llama) * llama.layers) / 1e9,
 		    "figures of the 8 Elite, rate of the 8 Gen 3");
 	add_derived(m, "creating a graph, Llama3-8B", "llm.npu 2.2, 300 to 500", "ms", 400,
@@ -232,18 +267,25 @@ static int add_graphs(struct maker *m)
 	return 0;
 }
 
-/* ---- shadowAttn 2.2 and 4.3 ---- */
+/* ---- shadowAttn 2.2 and 3.4 ---- */
 
 static double qk_ms(const struct profile *p, unsigned int heads)
 {
-	struct npu_time_matmul op = {
-		.m = 128, .k = 64, .n = 2048, .type = NPU_TIME_I8, .weight_bits = 8, .dynamic = true, .heads = heads
-	};
+	struct npu_time_matmul op = { .m = 128,
+				      .k = 64,
+				      .n = 2048,
+				      .type = NPU_TIME_I8,
+				      .weight_bits = 8,
+				      .dynamic = true,
+				      .heads = heads };
 
 	return npu_ms(p, &op);
 }
 
-/* A CPU's attention with the given share of positions, its estimate included, over one of all positions. */
+/*
+ * A CPU's attention with the given share of positions, its estimate included,
+ * over one of all positions.
+ */
 static double sparse_ratio(const struct profile *p, double density, double *estimate_share)
 {
 	struct soc_op op = { .kind = SOC_ATTENTION,
@@ -267,7 +309,7 @@ static double sparse_ratio(const struct profile *p, double density, double *esti
 
 static void add_shadowattn(struct maker *m)
 {
-	static const char fused[] = "shadowAttn 4.3", sparse[] = "shadowAttn 2.2, figure 4a";
+	static const char fused[] = "shadowAttn 3.4", sparse[] = "shadowAttn 2.2, figure 4a";
 	double share;
 
 	add_derived(m, "Q K^T of 1 head, 128 x 64 x 2048", fused, "ms", 2, qk_ms(m->p, 1), NULL);
@@ -279,12 +321,14 @@ static void add_shadowattn(struct maker *m)
 		    sparse_ratio(m->p, 0.3, NULL), NULL);
 	add_derived(m, "attention with 20 % of the positions, of the whole", sparse, "", 1 - 0.343,
 		    sparse_ratio(m->p, 0.2, &share), NULL);
-	add_derived(m, "estimate's share with 20 % of the positions", sparse, "", 0.667, share, NULL);
+	add_derived(m, "estimate's share with 20 % of the positions", sparse, "", 0.667, share,
+		    NULL);
 }
 
 /* ---- CoordGen 2.3: Qwen2.5-1.5B, a forward pass of so many tokens ---- */
 
-static int forward_ms(const struct profile *p, const char *shape_name, uint32_t tokens, uint32_t n_past, double *ms)
+static int forward_ms(const struct profile *p, const char *shape_name, uint32_t tokens,
+		      uint32_t n_past, double *ms)
 {
 	struct shape shape;
 	struct plan_options o = {
@@ -295,7 +339,9 @@ static int forward_ms(const struct profile *p, const char *shape_name, uint32_t 
 			     .activations = LLM_ACTIVATIONS_INT8 },
 		.launches = PLAN_GRAPH_LAYER,
 	};
-	const struct plan_pass pass = { .n_past = n_past, .n_tokens = tokens, .logits = PLAN_LOGITS_LAST };
+	const struct plan_pass pass = { .n_past = n_past,
+					.n_tokens = tokens,
+					.logits = PLAN_LOGITS_LAST };
 	struct sched_options so = { .clock = SCHED_VIRTUAL, .profile = p, .sync = SOC_SYNC_DRIVER };
 	struct plan *plan;
 	struct sched_run run;
@@ -329,30 +375,39 @@ static int add_coordgen(struct maker *m)
 	for (size_t i = 0; i < 2 && !err; i++) {
 		err = forward_ms(m->p, "qwen2.5-1.5b", drafts[i].tokens, 512, &ms);
 		if (!err)
-			add_derived(m, drafts[i].name, "CoordGen 2.3", "ms", drafts[i].published_ms,
-				    ms / drafts[i].tokens,
-				    "512 tokens of context, matmuls on the NPU, one launch a layer");
+			add_derived(
+				m, drafts[i].name, "CoordGen 2.3", "ms", drafts[i].published_ms,
+				ms / drafts[i].tokens,
+				"512 tokens of context, matmuls on the NPU, one launch a layer");
 	}
 	return err;
 }
 
-/* ---- EdgeFlow 3.2: matmuls of Llama3-8B with weights that the NPU takes only after widening ---- */
+/* ---- EdgeFlow 3.2: matmuls of Llama3-8B with weights that the NPU takes only after widening -- */
 
 static void add_edgeflow(struct maker *m)
 {
-	/* Over the INT8 matmul whose weights the compiler has laid out: 2.66 times for those that it has not. */
+	/*
+	 * Over the INT8 matmul whose weights the compiler has laid out: 2.66 times
+	 * for those that it has not.
+	 */
 	static const double unlaid = 2.66;
-	struct npu_time_matmul op = { .m = 128, .k = 4096, .n = 14336, .type = NPU_TIME_I8, .weight_bits = 8 };
+	struct npu_time_matmul op = {
+		.m = 128, .k = 4096, .n = 14336, .type = NPU_TIME_I8, .weight_bits = 8
+	};
 	double int8 = npu_ms(m->p, &op), widened;
 
 	op.weight_bits = 4;
 	op.widened = true;
 	widened = npu_ms(m->p, &op) / int8;
-	add_derived(m, "matmul with AWQ's weights, over optimised INT8", "EdgeFlow 3.2, 2.59 x 2.66", "x", 2.59 * unlaid,
-		    widened, "128 rows x 4096 x 14336");
-	add_derived(m, "matmul with CMPQ's weights, over optimised INT8", "EdgeFlow 3.2, 2.63 x 2.66", "x", 2.63 * unlaid,
-		    widened, "128 rows x 4096 x 14336");
-	add_parameter(m, "float operators on the NPU over the CPU, duration", "EdgeFlow 3.2, figure 5b", "x", 2.1,
+	add_derived(m, "matmul with AWQ's weights, over optimised INT8",
+		    "EdgeFlow 3.2, 2.59 x 2.66", "x", 2.59 * unlaid, widened,
+		    "128 rows x 4096 x 14336");
+	add_derived(m, "matmul with CMPQ's weights, over optimised INT8",
+		    "EdgeFlow 3.2, 2.63 x 2.66", "x", 2.63 * unlaid, widened,
+		    "128 rows x 4096 x 14336");
+	add_parameter(m, "float operators on the NPU over the CPU, duration",
+		      "EdgeFlow 3.2, figure 5b", "x", 2.1,
 		      m->p->cpu.vector_gelems / m->p->npu.vector_gelems);
 }
 

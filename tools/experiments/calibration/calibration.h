@@ -2,9 +2,9 @@
 /*
  * Calibration: what papers have published of a SoC beside what a profile's model says of it.
  *
- * A characteristic is either a parameter of the profile, which the model repeats by construction, or derived: it
- * follows from the model, from numbers that were chosen for more than this one. Only derived ones say how good the
- * model is.
+ * A characteristic is either a parameter of the profile, which the model repeats by construction,
+ * or derived: it follows from the model, from numbers that were chosen for more than this one. Only
+ * derived ones say how good the model is.
  */
 #ifndef CALIBRATION_H
 #define CALIBRATION_H
@@ -21,7 +21,8 @@ struct calibration_row {
 	double published;
 	double modelled;
 	bool parameter; /* a number of the profile: printed, not counted */
-	const char *assumption; /* what the source does not say and the model had to; NULL: nothing */
+	/* What the source does not say and the model had to; NULL: nothing. */
+	const char *assumption;
 };
 
 struct calibration {
@@ -31,8 +32,8 @@ struct calibration {
 	double mean_error, worst_error; /* of the derived ones: |modelled / published - 1| */
 };
 
-/* What is published of the SoC that the profile is named after; no rows if nothing is. 0; -ENOMEM; -ENOENT a shape that
- * a row needs cannot be read. */
+/* What is published of the SoC that the profile is named after; no rows if nothing is. 0; -ENOMEM;
+ * -ENOENT a shape that a row needs cannot be read. */
 int calibration_make(const struct profile *p, struct calibration *c);
 void calibration_free(struct calibration *c);
 

@@ -18,21 +18,23 @@ static double error_of(const struct calibration_row *row)
 
 static void print_row(const struct calibration_row *row)
 {
-	printf("| %-54s | %-28s | %9.4g %-6s | %9.4g %-6s | %6.1f %% |%s%s\n", row->name, row->source, row->published,
-	       row->unit, row->modelled, row->unit, 100 * error_of(row), row->assumption ? " assuming " : "",
+	printf("| %-54s | %-28s | %9.4g %-6s | %9.4g %-6s | %6.1f %% |%s%s\n", row->name,
+	       row->source, row->published, row->unit, row->modelled, row->unit,
+	       100 * error_of(row), row->assumption ? " assuming " : "",
 	       row->assumption ? row->assumption : "");
 }
 
 static void print_rows(const struct calibration *c, bool parameters)
 {
-	printf("\n%s\n\n", parameters ? "Characteristics that are parameters of the profile (not counted):"
-				      : "Characteristics that follow from the model:");
-	printf("| %-54s | %-28s | %16s | %16s | %8s |\n", "characteristic", "published by", "published", "modelled",
-	       "error");
+	printf("\n%s\n\n",
+	       parameters ? "Characteristics that are parameters of the profile (not counted):"
+			  : "Characteristics that follow from the model:");
+	printf("| %-54s | %-28s | %16s | %16s | %8s |\n", "characteristic", "published by",
+	       "published", "modelled", "error");
 	printf("| %.54s | %.28s | %.15s: | %.15s: | %.7s: |\n",
 	       "------------------------------------------------------",
-	       "------------------------------------------------------", "---------------", "---------------",
-	       "-------");
+	       "------------------------------------------------------", "---------------",
+	       "---------------", "-------");
 	for (size_t i = 0; i < c->n; i++)
 		if (c->rows[i].parameter == parameters)
 			print_row(&c->rows[i]);
@@ -44,10 +46,12 @@ static void print_profile(const struct profile *p)
 
 	printf("Profile %s: %s\n\n", p->name, p->title);
 	printf("| %-25s | %10s %-6s | %-9s | from\n", "key", "value", "", "source");
-	printf("| %.25s | %.16s: | %.9s | ----\n", "-------------------------", "----------------", "---------");
+	printf("| %.25s | %.16s: | %.9s | ----\n", "-------------------------", "----------------",
+	       "---------");
 	for (size_t i = 0; !profile_key(i, &key); i++)
-		printf("| %s.%-*s | %10g %-6s | %-9s | %s\n", key.section, 21, key.key, profile_value(p, i), key.unit,
-		       profile_source_name(p->notes[i].source), p->notes[i].text);
+		printf("| %s.%-*s | %10g %-6s | %-9s | %s\n", key.section, 21, key.key,
+		       profile_value(p, i), key.unit, profile_source_name(p->notes[i].source),
+		       p->notes[i].text);
 }
 
 static struct json_object *row_json(const struct calibration_row *row)
@@ -92,7 +96,8 @@ static int put_calibration(const struct profile *p, bool json)
 		if (c.n) {
 			print_rows(&c, true);
 			print_rows(&c, false);
-			printf("\n%zu derived characteristics: mean absolute error %.1f %%, worst %.1f %%\n",
+			printf("\n%zu derived characteristics: mean absolute error %.1f %%, worst "
+			       "%.1f %%\n",
 			       c.nr_derived, 100 * c.mean_error, 100 * c.worst_error);
 		} else {
 			printf("\nNothing published is known of this SoC.\n");
@@ -123,12 +128,14 @@ int main(int argc, char **argv)
 			format = optarg;
 		else if (c == 'h')
 			return puts("usage: calibration [--profile NAME] [-o md|json]\n"
-				    "Prints what is published of a SoC beside what the profile's model says.") < 0;
+				    "Prints what is published of a SoC beside what the profile's "
+				    "model says.") < 0;
 		else
 			return 2;
 	}
 	if (optind < argc || (strcmp(format, "md") && strcmp(format, "json")))
-		return tool_usage("--profile NAME and -o md or json, and no more: --help explains them");
+		return tool_usage(
+			"--profile NAME and -o md or json, and no more: --help explains them");
 	p = profile_load(name, why, sizeof(why));
 	if (!p)
 		return tool_fail("%s", why);

@@ -3,9 +3,12 @@
 #include "cuts.h"
 #include "partition_private.h"
 
-/* Every set of graphs for @units of 32 tokens, each of at most the size with index @largest. @part has those so far. */
-static void try_sets(const struct partition_options *o, struct partition *part, uint32_t units, int largest,
-		     struct partition *best)
+/*
+ * Every set of graphs for @units of 32 tokens, each of at most the size with index
+ * @largest. @part has those so far.
+ */
+static void try_sets(const struct partition_options *o, struct partition *part, uint32_t units,
+		     int largest, struct partition *best)
 {
 	if (!units) {
 		/* With tokens on the GPU none is padded. */
@@ -25,12 +28,14 @@ static void try_sets(const struct partition_options *o, struct partition *part, 
 	}
 }
 
-static void try_all_tokens(const struct partition_options *o, struct partition *part, struct partition *best)
+static void try_all_tokens(const struct partition_options *o, struct partition *part,
+			   struct partition *best)
 {
 	uint32_t first = partition_first(part->m), region = part->m - first * PARTITION_MAX_GRAPH;
 	uint32_t rest = region % PARTITION_MIN_GRAPH ?: PARTITION_MIN_GRAPH;
 
-	for (uint32_t tokens = 0; tokens < region; tokens = tokens ? tokens + PARTITION_MIN_GRAPH : rest) {
+	for (uint32_t tokens = 0; tokens < region;
+	     tokens = tokens ? tokens + PARTITION_MIN_GRAPH : rest) {
 		part->gpu_tokens = tokens;
 		partition_take_graphs(o->graphs, part->m - tokens, part->graphs);
 		if (o->graphs == LLM_GRAPHS_PADDED) {
@@ -43,7 +48,8 @@ static void try_all_tokens(const struct partition_options *o, struct partition *
 	}
 }
 
-void partition_search_all(const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n, struct partition *best)
+void partition_search_all(const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n,
+			  struct partition *best)
 {
 	partition_search_single(o, m, k, n, best);
 	if (o->partition == LLM_PARTITION_NONE)

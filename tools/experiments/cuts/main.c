@@ -18,15 +18,17 @@ enum {
 	OPT_EXHAUSTIVE,
 };
 
-static const char usage[] = "usage: cuts --shape NAME[,NAME] [-p LIST] [-n N] [options]\n"
-			    "Prints how placement layer cuts each matmul of a prompt or a token, and what that\n"
-			    "takes: predicted, and simulated alone.\n";
+static const char usage[] =
+	"usage: cuts --shape NAME[,NAME] [-p LIST] [-n N] [options]\n"
+	"Prints how placement layer cuts each matmul of a prompt or a token, and what that\n"
+	"takes: predicted, and simulated alone.\n";
 static const char *const formats[] = { "md", "json", NULL };
 static const struct option_def options[] = {
 	{ OPT_SHAPE, "shape", "NAME[,NAME]", .doc = "the shapes, of share/shapes, or files" },
 	{ 'p', "n-prompt", "LIST", .doc = "tokens of a prompt (default: none)" },
 	{ 'n', "n-gen", "N", .doc = "not 0: a generated token's matmuls (default: 0)" },
-	{ OPT_EXHAUSTIVE, "exhaustive", NULL, .doc = "and what the best among all cuts would take" },
+	{ OPT_EXHAUSTIVE, "exhaustive", NULL,
+	  .doc = "and what the best among all cuts would take" },
 	{ 'o', "output", "FORMAT", .doc = "md or json (default: md)", .words = formats },
 	{ .code = 0 },
 };
@@ -80,10 +82,11 @@ static void segments_text(const struct partition *part, char *text, size_t bytes
 		uint32_t tokens = (uint32_t)PARTITION_MIN_GRAPH << i;
 
 		if (part->graphs[i] > 1)
-			used += (size_t)snprintf(text + used, bytes - used, "%s%ux%u", used ? "+" : "", part->graphs[i],
-						 tokens);
+			used += (size_t)snprintf(text + used, bytes - used, "%s%ux%u",
+						 used ? "+" : "", part->graphs[i], tokens);
 		else if (part->graphs[i])
-			used += (size_t)snprintf(text + used, bytes - used, "%s%u", used ? "+" : "", tokens);
+			used += (size_t)snprintf(text + used, bytes - used, "%s%u", used ? "+" : "",
+						 tokens);
 	}
 }
 
@@ -93,22 +96,24 @@ static void print_md(const struct row *r, struct output *out)
 	char segments[48];
 
 	if (!out->begun) {
-		printf("| %-16s | %-8s | %-11s | %-18s | %-14s | %-12s | %10s | %8s | %8s | %7s | %8s | %9s |", "model",
-		       "test", "matmul", "tokens x k x n", "cut", "NPU graphs", "GPU tokens", "GPU cols", "predicted",
-		       "sync", "npu", "simulated");
+		printf("| %-16s | %-8s | %-11s | %-18s | %-14s | %-12s | %10s | %8s | %8s | %7s | "
+		       "%8s | %9s |",
+		       "model", "test", "matmul", "tokens x k x n", "cut", "NPU graphs",
+		       "GPU tokens", "GPU cols", "predicted", "sync", "npu", "simulated");
 		puts(r->exhaustive ? " of all |" : "");
-		printf("| ---------------- | -------- | ----------- | ------------------ | -------------- | "
-		       "------------ | "
-		       "---------: | -------: | --------: | ------: | -------: | --------: |");
+		printf("| ---------------- | -------- | ----------- | ------------------ | "
+		       "-------------- | ------------ | ---------: | -------: | --------: | "
+		       "------: | -------: | --------: |");
 		puts(r->exhaustive ? " -----: |" : "");
 	}
 	out->begun = true;
 	segments_text(p, segments, sizeof(segments));
-	printf("| %-16s | %-8s | %-11s | %5u x %5lu x %6lu |", r->shape->name, r->test, llm_op_name(r->op), p->m,
-	       (unsigned long)p->k, (unsigned long)p->n);
-	printf(" %-14s | %-12s | %10u | %8lu | %9.1f | %7.1f | %8.1f | %9.1f |", partition_cut_name(p->cut), segments,
-	       p->gpu_tokens, (unsigned long)p->gpu_cols, p->total_ns / 1e3, (p->sync_ns + p->copy_ns) / 1e3,
-	       p->npu_ns / 1e3, r->simulated_ns / 1e3);
+	printf("| %-16s | %-8s | %-11s | %5u x %5lu x %6lu |", r->shape->name, r->test,
+	       llm_op_name(r->op), p->m, (unsigned long)p->k, (unsigned long)p->n);
+	printf(" %-14s | %-12s | %10u | %8lu | %9.1f | %7.1f | %8.1f | %9.1f |",
+	       partition_cut_name(p->cut), segments, p->gpu_tokens, (unsigned long)p->gpu_cols,
+	       p->total_ns / 1e3, (p->sync_ns + p->copy_ns) / 1e3, p->npu_ns / 1e3,
+	       r->simulated_ns / 1e3);
 	if (r->exhaustive)
 		printf(" %6.4f |", r->found_ns / r->best_ns);
 	putchar('\n');
@@ -150,11 +155,13 @@ static void add_json(const struct row *r, struct output *out)
 	json_object_object_add(o, "predicted_ns", json_out_double(p->total_ns));
 	json_object_object_add(o, "simulated_ns", json_out_double(r->simulated_ns));
 	json_object_object_add(o, "solver_ns", json_out_double(r->solver_ns));
-	json_object_object_add(o, "of_all", r->exhaustive ? json_out_double(r->found_ns / r->best_ns) : NULL);
+	json_object_object_add(o, "of_all",
+			       r->exhaustive ? json_out_double(r->found_ns / r->best_ns) : NULL);
 	json_object_array_add(out->rows, o);
 }
 
-static int put_matmul(const struct plan_options *plan, struct row *r, uint32_t rows, struct output *out)
+static int put_matmul(const struct plan_options *plan, struct row *r, uint32_t rows,
+		      struct output *out)
 {
 	struct partition_options o = plan_cuts(plan, r->op, r->gpu_busy);
 	double begin_ns = now_ns();
@@ -182,13 +189,16 @@ static int put_matmul(const struct plan_options *plan, struct row *r, uint32_t r
 }
 
 /* The matmuls of a layer for the @rows tokens of a chunk, and with @head the output's for one. */
-static int put_rows(const struct plan_options *plan, const struct plan_division *d, const char *test, uint32_t rows,
-		    bool head, struct output *out)
+static int put_rows(const struct plan_options *plan, const struct plan_division *d,
+		    const char *test, uint32_t rows, bool head, struct output *out)
 {
 	int status = 0;
 
 	for (int op = 0; op < (head ? LLM_NR_OPS : LLM_OP_HEAD) && !status; op++) {
-		struct row r = { .shape = plan->shape, .chunk = rows, .op = op, .exhaustive = out->args->exhaustive };
+		struct row r = { .shape = plan->shape,
+				 .chunk = rows,
+				 .op = op,
+				 .exhaustive = out->args->exhaustive };
 		uint64_t k, n;
 
 		r.gpu_busy = d->gpu_busy[op];
@@ -235,7 +245,8 @@ static int put_shape(struct args *args, const char *name, struct output *out)
 		return status;
 	if (llm_engine_info(engine)->choices.placement != LLM_PLACE_LAYER)
 		status = tool_fail("placement %s cuts no matmuls; choose placement layer",
-				   llm_choice_name(LLM_CHOICE_PLACEMENT, llm_engine_info(engine)->choices.placement));
+				   llm_choice_name(LLM_CHOICE_PLACEMENT,
+						   llm_engine_info(engine)->choices.placement));
 	else if (llm_session_create(engine, MAX_TOKENS, &s))
 		status = tool_fail("%s", llm_error());
 	for (size_t i = 0; i < args->n_prompt.n && !status; i++)
@@ -280,7 +291,8 @@ static int put_shapes(struct args *args)
 	while (!status && (name = strsep(&next, ",")))
 		status = put_shape(args, name, &out);
 	if (out.rows)
-		puts(json_object_to_json_string_ext(out.rows, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
+		puts(json_object_to_json_string_ext(out.rows, JSON_C_TO_STRING_PRETTY |
+								      JSON_C_TO_STRING_SPACED));
 	json_object_put(out.rows);
 	free(copy);
 	return status;

@@ -11,10 +11,14 @@ static void fill_graphs(struct partition *part, uint32_t tokens)
 	partition_take_graphs(LLM_GRAPHS_PIPE, tokens, part->graphs);
 }
 
-/* Of @tokens the GPU's: those beyond the largest graph that leaves it at least @share, or beyond several graphs. */
+/*
+ * Of @tokens the GPU's: those beyond the largest graph that leaves it at least @share,
+ * or beyond several graphs.
+ */
 static uint32_t gpu_tokens(const struct partition *part, double share, bool one_graph)
 {
-	uint32_t npu = (uint32_t)((1 - share) * part->m) / PARTITION_MIN_GRAPH * PARTITION_MIN_GRAPH;
+	uint32_t npu =
+		(uint32_t)((1 - share) * part->m) / PARTITION_MIN_GRAPH * PARTITION_MIN_GRAPH;
 	uint32_t graph = PARTITION_MAX_GRAPH;
 
 	if (!npu)
@@ -25,10 +29,11 @@ static uint32_t gpu_tokens(const struct partition *part, double share, bool one_
 	return npu < part->m ? part->m - npu : 0;
 }
 
-void partition_share(const struct partition_options *o, double share, uint32_t m, uint64_t k, uint64_t n,
-		     struct partition *part)
+void partition_share(const struct partition_options *o, double share, uint32_t m, uint64_t k,
+		     uint64_t n, struct partition *part)
 {
-	enum llm_partition cut = o->partition == LLM_PARTITION_AUTO ? LLM_PARTITION_HYBRID : o->partition;
+	enum llm_partition cut =
+		o->partition == LLM_PARTITION_AUTO ? LLM_PARTITION_HYBRID : o->partition;
 	bool row = cut == LLM_PARTITION_ROW || cut == LLM_PARTITION_HYBRID;
 
 	partition_search_single(o, m, k, n, part);
@@ -36,7 +41,8 @@ void partition_share(const struct partition_options *o, double share, uint32_t m
 		return;
 	*part = (struct partition){ .m = m, .k = k, .n = n };
 	if (row)
-		part->gpu_cols = (uint64_t)(lround(share * (double)n / PARTITION_COLS)) * PARTITION_COLS;
+		part->gpu_cols =
+			(uint64_t)(lround(share * (double)n / PARTITION_COLS)) * PARTITION_COLS;
 	if (part->gpu_cols >= n)
 		part->gpu_cols = (n - 1) / PARTITION_COLS * PARTITION_COLS;
 	if (partition_is_exact(o, m))
@@ -45,8 +51,9 @@ void partition_share(const struct partition_options *o, double share, uint32_t m
 		partition_take_graphs(LLM_GRAPHS_PADDED, m, part->graphs);
 	else {
 		if (cut != LLM_PARTITION_ROW)
-			part->gpu_tokens = gpu_tokens(part, cut == LLM_PARTITION_HYBRID ? share / 2 : share,
-						      cut == LLM_PARTITION_SEQUENCE);
+			part->gpu_tokens =
+				gpu_tokens(part, cut == LLM_PARTITION_HYBRID ? share / 2 : share,
+					   cut == LLM_PARTITION_SEQUENCE);
 		fill_graphs(part, m - part->gpu_tokens);
 	}
 	partition_classify(o, part);

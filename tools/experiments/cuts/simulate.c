@@ -8,7 +8,8 @@
 /* The operators before and after. */
 #define NEIGHBOUR_NS 1000
 
-static uint32_t add(struct sched_plan *plan, enum soc_lane lane, struct soc_cost cost, uint32_t first, uint32_t last)
+static uint32_t add(struct sched_plan *plan, enum soc_lane lane, struct soc_cost cost,
+		    uint32_t first, uint32_t last)
 {
 	struct sched_task task = { .home = (uint8_t)lane };
 	uint32_t id;
@@ -21,10 +22,12 @@ static uint32_t add(struct sched_plan *plan, enum soc_lane lane, struct soc_cost
 	return id;
 }
 
-static int simulate(const struct partition_options *o, const struct partition *part, struct sched_plan *plan,
-		    struct sched_run *run)
+static int simulate(const struct partition_options *o, const struct partition *part,
+		    struct sched_plan *plan, struct sched_run *run)
 {
-	struct sched_options so = { .clock = SCHED_VIRTUAL, .profile = o->profile, .sync = o->sync };
+	struct sched_options so = { .clock = SCHED_VIRTUAL,
+				    .profile = o->profile,
+				    .sync = o->sync };
 	struct soc_cost neighbour = { NEIGHBOUR_NS, 0 };
 	uint32_t n = partition_nr_slices(part), id = add(plan, SOC_GPU, neighbour, 0, 0);
 
@@ -48,7 +51,8 @@ int partition_simulate(const struct partition_options *o, const struct partition
 	int err = plan ? simulate(o, part, plan, &run) : -ENOMEM;
 
 	if (!err) {
-		const struct sched_span *first = &run.spans[0], *last = &run.spans[run.nr_spans - 1];
+		const struct sched_span *first = &run.spans[0],
+					*last = &run.spans[run.nr_spans - 1];
 
 		*ns = (double)(last->start_ns + last->overhead_ns - first->end_ns) -
 		      soc_start_ns(o->profile, SOC_GPU, o->sync, 0);
