@@ -24,7 +24,7 @@ uapi/npu_public := npu
 ROOMS += kernels soc wait
 kernels_public := kernels.h cpu_kernels.h
 kernels_uses := uapi/npu
-soc_public := profile.h npu_time.h predictor.h predictor_tree.h soc.h
+soc_public := soc.h soc_cost.h npu_time.h predictor.h predictor_tree.h
 wait_public := expect.h polling.h
 
 # ---- what the ISA's operations are: for the device, the compiler and listings ---------------------------------------

@@ -74,7 +74,7 @@ struct fw_port {
 	void *priv;
 };
 
-struct profile_npu;
+struct soc_npu;
 
 struct fw_config {
 	unsigned int threads; /* workers, 0: one per CPU that the process may use */
@@ -84,7 +84,7 @@ struct fw_config {
 	 * The modelled NPU (profile.h) for jobs' device times; must outlive the core. NULL: device
 	 * times are 0.
 	 */
-	const struct profile_npu *npu;
+	const struct soc_npu *npu;
 	void (*log)(void *ud, const char *line); /* NULL: quiet */
 	void *ud;
 };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Private copies of what a client has written: checked and run from there, whatever it does meanwhile. */
+/*
+ * Private copies of what a client has written: checked and run from there, whatever it does
+ * meanwhile.
+ */
 #ifndef FW_COPY_H
 #define FW_COPY_H
 

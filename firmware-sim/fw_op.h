@@ -52,7 +52,7 @@ struct fw_op {
 	 */
 	uint64_t (*panel_bytes)(const struct fw_cmd *c);
 	/* What the modelled NPU needs for it. */
-	struct npu_cost (*time)(const struct profile_npu *npu, const struct fw_cmd *c);
+	struct npu_cost (*time)(const struct soc_npu *npu, const struct fw_cmd *c);
 };
 
 #define FW_OP_ROW(NAME, name, number, minor, cmd) extern const struct fw_op fw_op_##name;
@@ -103,7 +103,7 @@ void tile_place(struct fw_tile *t, uint64_t rows, uint64_t cols, uint64_t index)
 #define SCALE_BYTES 4.0 /* of a quantised row */
 
 /* @ops operations on each of @elements; @floats and @bytes are read and written. */
-struct npu_cost fw_vector_time(const struct profile_npu *npu, double elements, double ops,
+struct npu_cost fw_vector_time(const struct soc_npu *npu, double elements, double ops,
 			       double floats, double bytes);
 /* Bits of a cached value. F32 is how this host keeps floats; the modelled NPU's are F16. */
 double fw_kv_bits(uint32_t type);

@@ -57,7 +57,7 @@ static void run_copy(void *arg)
 			src + r * m->src_stride_bytes + t->col, t->cols);
 }
 
-static struct npu_cost time_copy(const struct profile_npu *npu, const struct fw_cmd *c)
+static struct npu_cost time_copy(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	return npu_time_vector(npu, 0, 0, 2.0 * c->u.copy.rows * c->u.copy.row_bytes);
 }
@@ -111,7 +111,7 @@ static void run_store(void *arg)
 			    tile_f32(t, 0, r, m->ldx, 0), m->cols, m->type);
 }
 
-static struct npu_cost time_store(const struct profile_npu *npu, const struct fw_cmd *c)
+static struct npu_cost time_store(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	const struct vnpu_cmd_store *m = &c->u.store;
 	double elements = (double)m->rows * m->cols;
@@ -235,7 +235,7 @@ static void run_attn(void *arg)
 	t->k->attn(&a, t->scratch);
 }
 
-static struct npu_cost time_attn(const struct profile_npu *npu, const struct fw_cmd *c)
+static struct npu_cost time_attn(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	const struct vnpu_cmd_attn *m = &c->u.attn;
 	struct npu_time_attention op = {

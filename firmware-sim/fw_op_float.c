@@ -65,7 +65,7 @@ static void run_binary(void *arg)
 			tile_f32(t, 1, r, m->ldb, t->col), t->cols);
 }
 
-static struct npu_cost time_binary(const struct profile_npu *npu, const struct fw_cmd *c)
+static struct npu_cost time_binary(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	const struct vnpu_cmd_binary *m = &c->u.add;
 	double elements = (double)m->rows * m->cols;
@@ -123,7 +123,7 @@ static void run_act(void *arg)
 							tile_f32(t, 0, r, m->ldx, t->col), t->cols);
 }
 
-static struct npu_cost time_act(const struct profile_npu *npu, const struct fw_cmd *c)
+static struct npu_cost time_act(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	const struct vnpu_cmd_act *m = &c->u.act;
 	double elements = (double)m->rows * m->cols;
@@ -176,7 +176,7 @@ static void run_glu(void *arg)
 			  tile_f32(t, 1, r, m->ldb, t->col), t->cols, m->kind);
 }
 
-static struct npu_cost time_glu(const struct profile_npu *npu, const struct fw_cmd *c)
+static struct npu_cost time_glu(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	const struct vnpu_cmd_glu *m = &c->u.glu;
 	double elements = (double)m->rows * m->cols;
@@ -228,7 +228,7 @@ static void run_rmsnorm(void *arg)
 			      tile_at(t, 1), m->cols, m->eps);
 }
 
-static struct npu_cost time_rmsnorm(const struct profile_npu *npu, const struct fw_cmd *c)
+static struct npu_cost time_rmsnorm(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	const struct vnpu_cmd_rmsnorm *m = &c->u.rmsnorm;
 	double elements = (double)m->rows * m->cols;
@@ -289,7 +289,7 @@ static void run_rope(void *arg)
 			   m->mode, t->scratch);
 }
 
-static struct npu_cost time_rope(const struct profile_npu *npu, const struct fw_cmd *c)
+static struct npu_cost time_rope(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	const struct vnpu_cmd_rope *m = &c->u.rope;
 	double elements = (double)m->rows * m->heads * m->head_dim;
@@ -342,7 +342,7 @@ static void run_softmax(void *arg)
 }
 
 /* All columns, also those that a limit makes 0: a static graph's engine goes over them. */
-static struct npu_cost time_softmax(const struct profile_npu *npu, const struct fw_cmd *c)
+static struct npu_cost time_softmax(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	const struct vnpu_cmd_softmax *m = &c->u.softmax;
 	double elements = (double)m->rows * m->cols;

@@ -202,7 +202,7 @@ static void run_matmul_i8(void *arg)
 	t->k->matmul_i8(&mm, t->scratch);
 }
 
-static struct npu_cost time_matmul_i8(const struct profile_npu *npu, const struct fw_cmd *c)
+static struct npu_cost time_matmul_i8(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	struct npu_time_matmul op = modelled(c, 8);
 
@@ -275,7 +275,7 @@ static void run_matmul_w4(void *arg)
 }
 
 /* Scales of groups, an eighth of the numbers or less, are not counted, as a plan does not. */
-static struct npu_cost time_matmul_w4(const struct profile_npu *npu, const struct fw_cmd *c)
+static struct npu_cost time_matmul_w4(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	struct npu_time_matmul op = modelled(c, 4);
 
@@ -316,7 +316,7 @@ static void run_matmul_w4f(void *arg)
 	t->k->matmul_w4f(&mm, t->scratch);
 }
 
-static struct npu_cost time_matmul_w4f(const struct profile_npu *npu, const struct fw_cmd *c)
+static struct npu_cost time_matmul_w4f(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	struct npu_time_matmul op = modelled(c, 4);
 
@@ -419,7 +419,7 @@ static void run_matmul_wk(void *arg)
  * Widths are in memory, but how long the panels are together gives their average. Sums and scales
  * are not counted.
  */
-static struct npu_cost time_matmul_wk(const struct profile_npu *npu, const struct fw_cmd *c)
+static struct npu_cost time_matmul_wk(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	const struct vnpu_cmd_matmul_wk *m = &c->u.matmul_wk;
 	uint64_t panels = div_up(m->n, VNPU_PANEL_N);

@@ -51,7 +51,7 @@ static void run_quant_outliers(void *arg)
 }
 
 /* As QUANT; and lists as long as they can be, since a static graph's engine takes all. */
-static struct npu_cost time_quant_outliers(const struct profile_npu *npu, const struct fw_cmd *c)
+static struct npu_cost time_quant_outliers(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	const struct vnpu_cmd_quant_outliers *m = &c->u.quant_outliers;
 	double elements = (double)m->rows * m->cols;
@@ -134,7 +134,7 @@ static void run_add_outliers(void *arg)
  * Each row reads the words of the weights that hold its columns, 4 numbers of 8 bits or 8 of 4;
  * many rows together read them all.
  */
-static struct npu_cost time_add_outliers(const struct profile_npu *npu, const struct fw_cmd *c)
+static struct npu_cost time_add_outliers(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	const struct vnpu_cmd_add_outliers *m = &c->u.add_outliers;
 	double elements = (double)m->m * m->n, words = (double)m->m * VNPU_OUTLIERS;

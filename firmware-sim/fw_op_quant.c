@@ -3,7 +3,7 @@
 #include "fw_op.h"
 
 /* Of @planes that a row of integers is in. */
-static struct npu_cost time_planes(const struct profile_npu *npu, uint32_t rows, uint32_t cols,
+static struct npu_cost time_planes(const struct soc_npu *npu, uint32_t rows, uint32_t cols,
 				   double ops, int planes)
 {
 	double elements = (double)rows * cols;
@@ -65,7 +65,7 @@ static void run_quant(void *arg)
 			    tile_f32(t, 0, r, m->ldx, 0), m->cols);
 }
 
-static struct npu_cost time_quant(const struct profile_npu *npu, const struct fw_cmd *c)
+static struct npu_cost time_quant(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	return time_planes(npu, c->u.quant.rows, c->u.quant.cols, FLOAT_OPS_QUANT, 1);
 }
@@ -109,7 +109,7 @@ static void run_quant16(void *arg)
 	}
 }
 
-static struct npu_cost time_quant16(const struct profile_npu *npu, const struct fw_cmd *c)
+static struct npu_cost time_quant16(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	return time_planes(npu, c->u.quant16.rows, c->u.quant16.cols, FLOAT_OPS_QUANT16, 2);
 }
@@ -159,7 +159,7 @@ static void run_dequant(void *arg)
 			      *tile_f32(t, 1, r, 1, 0), t->cols);
 }
 
-static struct npu_cost time_dequant(const struct profile_npu *npu, const struct fw_cmd *c)
+static struct npu_cost time_dequant(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	return time_planes(npu, c->u.dequant.rows, c->u.dequant.cols, FLOAT_OPS_DEQUANT, 1);
 }

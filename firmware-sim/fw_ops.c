@@ -15,7 +15,7 @@ void tile_place(struct fw_tile *t, uint64_t rows, uint64_t cols, uint64_t index)
 	t->cols = min_u64(t->cmd->tile_cols, cols - t->col);
 }
 
-struct npu_cost fw_vector_time(const struct profile_npu *npu, double elements, double ops,
+struct npu_cost fw_vector_time(const struct soc_npu *npu, double elements, double ops,
 			       double floats, double bytes)
 {
 	return npu_time_vector(npu, elements, ops, floats * FLOAT_BYTES + bytes);

@@ -62,7 +62,7 @@ static void next_record(struct fw_time_walk *walk, uint64_t start_ns,
 	};
 }
 
-static int put_cmds(struct fw_exec_job *job, const struct profile_npu *npu, const void *stream,
+static int put_cmds(struct fw_exec_job *job, const struct soc_npu *npu, const void *stream,
 		    uint64_t start_ns, uint32_t nr)
 {
 	struct vnpu_record_cmd chunk[CHUNK];
@@ -82,7 +82,7 @@ static int put_cmds(struct fw_exec_job *job, const struct profile_npu *npu, cons
 	return err;
 }
 
-int fw_record_write(struct fw_exec_job *job, const struct profile_npu *npu, const void *stream,
+int fw_record_write(struct fw_exec_job *job, const struct soc_npu *npu, const void *stream,
 		    uint64_t start_ns, uint64_t end_ns)
 {
 	uint64_t device_ns = npu ? fw_time_job_ns(npu, job->prog) : 0;

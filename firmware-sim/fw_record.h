@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A finished job's times, on their way into its profile slot (struct vnpu_record of vnpu_isa.h).
+ * A finished job's times, on their way into its record slot (struct vnpu_record of vnpu_isa.h).
  */
 #ifndef FW_RECORD_H
 #define FW_RECORD_H
@@ -18,7 +18,7 @@ bool fw_record_wants_cmds(const struct fw_prog *prog);
  * the firmware took the job up, and when its last command was done (CLOCK_MONOTONIC). 0, or the
  * guard's error and job->fault.
  */
-int fw_record_write(struct fw_exec_job *job, const struct profile_npu *npu, const void *stream,
+int fw_record_write(struct fw_exec_job *job, const struct soc_npu *npu, const void *stream,
 		    uint64_t start_ns, uint64_t end_ns);
 
 #endif /* FW_RECORD_H */

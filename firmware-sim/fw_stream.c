@@ -20,19 +20,17 @@ static int check_profile_slot(struct decoder *d, const struct vnpu_table_hdr *hd
 
 	if (hdr->reserved)
 		return fw_refuse(d, "table: reserved field is not 0");
-	if (hdr->profile_slot == VNPU_SLOT_NONE)
+	if (hdr->record_slot == VNPU_SLOT_NONE)
 		return 0;
-	if (hdr->profile_slot >= hdr->nr_slots)
-		return fw_refuse(d, "table: profile slot %u of %u", hdr->profile_slot,
-				 hdr->nr_slots);
-	slot = &d->slots[hdr->profile_slot];
+	if (hdr->record_slot >= hdr->nr_slots)
+		return fw_refuse(d, "table: record slot %u of %u", hdr->record_slot, hdr->nr_slots);
+	slot = &d->slots[hdr->record_slot];
 	if (!(slot->flags & VNPU_SLOT_WRITE))
-		return fw_refuse(d, "table: profile slot %u does not allow to write",
-				 hdr->profile_slot);
+		return fw_refuse(d, "table: record slot %u does not allow to write",
+				 hdr->record_slot);
 	if (slot->size_bytes < sizeof(struct vnpu_record))
-		return fw_refuse(d,
-				 "table: profile slot %u: a record of %zu bytes exceeds its %llu",
-				 hdr->profile_slot, sizeof(struct vnpu_record),
+		return fw_refuse(d, "table: record slot %u: a record of %zu bytes exceeds its %llu",
+				 hdr->record_slot, sizeof(struct vnpu_record),
 				 (unsigned long long)slot->size_bytes);
 	d->prog->record_va = slot->va;
 	d->prog->record_bytes = slot->size_bytes;

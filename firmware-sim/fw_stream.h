@@ -56,7 +56,7 @@ struct fw_prog {
 	uint32_t nr_regions, max_regions;
 	uint32_t nr_stream_cmds; /* BARRIERs, SLEEPs and END included */
 	uint64_t sleep_ns; /* of all SLEEPs together */
-	uint64_t record_va, record_bytes; /* the profile slot; 0 bytes: none */
+	uint64_t record_va, record_bytes; /* the record slot; 0 bytes: none */
 };
 
 /*

@@ -21,19 +21,19 @@ static uint64_t add(uint64_t a, uint64_t b)
 	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
 
-uint64_t fw_time_launch_ns(const struct profile_npu *npu)
+uint64_t fw_time_launch_ns(const struct soc_npu *npu)
 {
 	return whole(npu->launch_us * 1000 + 0.5);
 }
 
-uint64_t fw_time_cmd_ns(const struct profile_npu *npu, const struct fw_cmd *cmd)
+uint64_t fw_time_cmd_ns(const struct soc_npu *npu, const struct fw_cmd *cmd)
 {
 	struct npu_cost cost = fw_ops[cmd->u.hdr.op]->time(npu, cmd);
 
 	return whole(npu_time_alone_ns(npu, cost) + 0.5);
 }
 
-uint64_t fw_time_job_ns(const struct profile_npu *npu, const struct fw_prog *prog)
+uint64_t fw_time_job_ns(const struct soc_npu *npu, const struct fw_prog *prog)
 {
 	uint64_t ns = add(fw_time_launch_ns(npu), prog->sleep_ns);
 
@@ -42,13 +42,13 @@ uint64_t fw_time_job_ns(const struct profile_npu *npu, const struct fw_prog *pro
 	return ns;
 }
 
-uint64_t fw_time_cycles(const struct profile_npu *npu, uint64_t ns)
+uint64_t fw_time_cycles(const struct soc_npu *npu, uint64_t ns)
 {
 	return whole((double)ns * npu->clock_mhz / 1000);
 }
 
-void fw_time_begin(struct fw_time_walk *w, const struct profile_npu *npu,
-		   const struct fw_prog *prog, const void *stream)
+void fw_time_begin(struct fw_time_walk *w, const struct soc_npu *npu, const struct fw_prog *prog,
+		   const void *stream)
 {
 	*w = (struct fw_time_walk){
 		.npu = npu,

@@ -39,13 +39,13 @@
 #include "npu_time.h"
 
 /* A job's start and completion: launch_us. */
-uint64_t fw_time_launch_ns(const struct profile_npu *npu);
+uint64_t fw_time_launch_ns(const struct soc_npu *npu);
 /* One command. */
-uint64_t fw_time_cmd_ns(const struct profile_npu *npu, const struct fw_cmd *cmd);
+uint64_t fw_time_cmd_ns(const struct soc_npu *npu, const struct fw_cmd *cmd);
 /* A whole job: launch, commands and SLEEPs. Sums that do not fit stay at UINT64_MAX. */
-uint64_t fw_time_job_ns(const struct profile_npu *npu, const struct fw_prog *prog);
+uint64_t fw_time_job_ns(const struct soc_npu *npu, const struct fw_prog *prog);
 /* What the cycle counter shows after @ns. */
-uint64_t fw_time_cycles(const struct profile_npu *npu, uint64_t ns);
+uint64_t fw_time_cycles(const struct soc_npu *npu, uint64_t ns);
 
 /* One command of a stream, BARRIER, SLEEP and END included. */
 struct fw_time_step {
@@ -57,7 +57,7 @@ struct fw_time_step {
 
 /* The commands of a stream one after another; the fields are fw_time.c's. */
 struct fw_time_walk {
-	const struct profile_npu *npu;
+	const struct soc_npu *npu;
 	const struct fw_prog *prog;
 	const uint8_t *next;
 	uint32_t index, cmd, region;
@@ -65,8 +65,8 @@ struct fw_time_walk {
 };
 
 /* @prog was decoded from @stream; both must stay as they are. @npu NULL: all times are 0. */
-void fw_time_begin(struct fw_time_walk *w, const struct profile_npu *npu,
-		   const struct fw_prog *prog, const void *stream);
+void fw_time_begin(struct fw_time_walk *w, const struct soc_npu *npu, const struct fw_prog *prog,
+		   const void *stream);
 /* The next command; may be called prog->nr_stream_cmds times. */
 void fw_time_next(struct fw_time_walk *w, struct fw_time_step *step);
 

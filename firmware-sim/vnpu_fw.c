@@ -27,7 +27,7 @@
 #include "confine.h"
 #include "fw.h"
 #include "port_kmd.h"
-#include "profile.h"
+#include "soc.h"
 
 #define CONTROL "/dev/" VNPU_FW_CONTROL_NODE
 /* 64 GiB per context: more than hosts have, little enough for a thousand contexts in 47 bits. */
@@ -709,17 +709,17 @@ static int run_device(const struct options *o, int control)
 }
 
 /* The profile of @o; the caller's to free. An exit status. */
-static int load_profile(struct options *o, struct profile **profile)
+static int load_profile(struct options *o, struct soc **profile)
 {
 	char why[512];
 
-	if (profile_load_device(o->profile, profile, why, sizeof(why)))
+	if (soc_load_device(o->profile, profile, why, sizeof(why)))
 		return fail("%s", why);
 	if (*profile)
 		o->cfg.npu = &(*profile)->npu;
 	else
-		fprintf(stderr, "vnpu-fw: no profile " PROFILE_DEFAULT
-				" is installed: device times are 0\n");
+		fprintf(stderr,
+			"vnpu-fw: no profile " SOC_DEFAULT " is installed: device times are 0\n");
 	return 0;
 }
 
@@ -734,7 +734,7 @@ int main(int argc, char **argv)
 		.attach = ATTACH_NONE,
 		.cfg = { .spin_us = 50 },
 	};
-	struct profile *profile = NULL;
+	struct soc *profile = NULL;
 	int control, status = parse_options(&o, argc, argv);
 
 	/* What whoever started this has left open is none of the device's business. */
@@ -748,11 +748,11 @@ int main(int argc, char **argv)
 		return 1;
 	control = open_control();
 	if (control < 0) {
-		profile_free(profile);
+		soc_free(profile);
 		return 1;
 	}
 	status = o.remove >= 0 ? remove_device(control, o.remove) : run_device(&o, control);
 	close(control);
-	profile_free(profile);
+	soc_free(profile);
 	return status;
 }

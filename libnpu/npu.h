@@ -215,9 +215,9 @@ struct npu_command_times {
 /* Have the times of single commands taken as well, in the job's submissions from here on. Costs
  * memory of 48 bytes a command, and two readings of the clock a barrier. -EBUSY the job is in
  * flight, -EOPNOTSUPP, -ENOMEM. */
-int npu_job_profile(struct npu_job *job, bool on);
+int npu_job_time_commands(struct npu_job *job, bool on);
 /* Command @i of the last submission. As npu_job_times(); -ENODATA also where the last submission
- * was without npu_job_profile(), -ERANGE @i is not below nr_commands. */
+ * was without npu_job_time_commands(), -ERANGE @i is not below nr_commands. */
 int npu_job_command(const struct npu_job *job, uint32_t i, struct npu_command_times *times);
 
 /* ---- queues and fences ----------------------------------------------------------------------- */

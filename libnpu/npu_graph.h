@@ -14,7 +14,7 @@
  *	.vnpu.params	names of the params
  *	.rela.vnpu.cmd	which operand is at which offset of which symbol
  *	.note.vnpu	ISA version, multiply-accumulates and bytes moved by one run, the graph's
- *			name; with npu_graph_profile() the device time of one run
+ *			name; with npu_graph_predict() the device time of one run
  *
  * docs/elf.md has the format byte for byte.
  *
@@ -197,13 +197,13 @@ int npu_graph_syntax(FILE *out);
 /* Have npu_graph_compile() predict what one run takes on the modelled NPU of @profile (npu.h:
  * npu_device_options) and say so in the image; NULL: not to. 0, -ENOENT no such profile, -EINVAL a
  * file that is none, -ENOMEM. */
-int npu_graph_profile(struct npu_graph *g, const char *profile);
+int npu_graph_predict(struct npu_graph *g, const char *profile);
 /* ELF image in *image (free() it). 0 or -errno with npu_error(). */
 int npu_graph_compile(struct npu_graph *g, void **image, size_t *image_bytes);
 /* Prints header, symbols, params and commands of an image, one line each. With a @profile, not
  * NULL, each command's line ends with its device time there, and a line after the header has that
  * of the launch and of all. -EINVAL if it is no image, or no device would run it, or for the
- * profile as npu_graph_profile(). */
+ * profile as npu_graph_predict(). */
 int npu_image_disassemble(const void *image, size_t image_bytes, const char *profile, FILE *out);
 
 struct npu_image_info {

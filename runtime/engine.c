@@ -131,7 +131,7 @@ static int engine_load_gpu(struct llm_engine *e, const struct llm_options *opts)
 		return 0;
 	}
 	err = llm_gpu_open(opts->gpu, NULL, &e->loaded.gpu);
-	if (err == -ENODEV && e->profile && !opts->gpu)
+	if (err == -ENODEV && e->soc && !opts->gpu)
 		return 0;
 	if (err == -ENODEV)
 		return llm_fail(err,
@@ -221,10 +221,10 @@ static int engine_load_profiles(struct llm_engine *e, const struct llm_options *
 	char why[512] = "";
 
 	if (opts->profile) {
-		e->profile = profile_load(opts->profile, why, sizeof(why));
-		e->info.profile = e->profile ? e->profile->name : NULL;
+		e->soc = soc_load(opts->profile, why, sizeof(why));
+		e->info.profile = e->soc ? e->soc->name : NULL;
 	} else if (e->info.choices.placement == LLM_PLACE_LAYER) {
-		e->cuts_profile = profile_load(cuts, why, sizeof(why));
+		e->cuts_soc = soc_load(cuts, why, sizeof(why));
 	}
 	if (why[0])
 		return llm_fail(-EINVAL, "%s", why);
@@ -368,8 +368,8 @@ void llm_engine_put(struct llm_engine *e)
 	if (e->dev)
 		npu_device_close(e->dev);
 	llm_pool_free(e->loaded.pool);
-	profile_free(e->profile);
-	profile_free(e->cuts_profile);
+	soc_free(e->soc);
+	soc_free(e->cuts_soc);
 	predictor_free(e->predictor);
 	if (e->tok)
 		tokenizer_free(e->tok);

@@ -18,8 +18,8 @@ struct llm_engine {
 	struct llm_loaded loaded;
 	bool dry_run; /* nothing is loaded but a shape */
 	struct npu_device *dev; /* NULL: no NPU is used */
-	struct profile *profile; /* of the virtual clock; NULL: the wall clock */
-	struct profile *cuts_profile; /* that matmuls are cut for on the wall clock */
+	struct soc *soc; /* of the virtual clock; NULL: the wall clock */
+	struct soc *cuts_soc; /* that matmuls are cut for on the wall clock */
 	struct predictor *predictor; /* NULL: none */
 	unsigned int chunk; /* as it was asked for; 0: it was not */
 	float jitter; /* of the virtual clock's durations */
@@ -29,7 +29,7 @@ struct llm_engine {
 	 * before a session is created.
 	 */
 	void (*cut)(void *ud, const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n,
-		    struct partition *part);
+		    struct cut *cut);
 	void *cut_ud;
 	atomic_uint refs; /* the user's and one per session */
 };

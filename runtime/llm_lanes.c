@@ -3,7 +3,7 @@
 #include <assert.h>
 
 #include "llm.h"
-#include "soc.h"
+#include "soc_cost.h"
 
 static_assert(SOC_NR_LANES <= LLM_MAX_LANES, "the public structures have room for every lane");
 

@@ -42,11 +42,11 @@
 static struct plan_options session_plan(const struct llm_engine *e)
 {
 	return (struct plan_options){
-		.profile = e->profile,
+		.soc = e->soc,
 		.shape = &e->shape,
 		.choices = e->info.choices,
 		.chunk = e->chunk,
-		.cuts = e->profile ? e->profile : e->cuts_profile,
+		.cuts = e->soc ? e->soc : e->cuts_soc,
 		.predictor = e->predictor,
 		.cut = e->cut,
 		.cut_ud = e->cut_ud,
@@ -345,7 +345,7 @@ void llm_session_stats(const struct llm_session *session, struct llm_session_sta
 	stats->npu_wait_ns = npu ? npu->waited_ns : 0;
 	for (unsigned int lane = 0; lane < SOC_NR_LANES; lane++)
 		stats->lanes[lane].busy_ns = r->sums.busy_ns[lane];
-	if (!r->opts.profile)
+	if (!r->opts.soc)
 		return;
 	v->ns = r->sums.ns;
 	memcpy(v->lanes, stats->lanes, sizeof(v->lanes));

@@ -16,13 +16,13 @@ static double type_bytes(enum npu_time_type type)
 	return type == NPU_TIME_I8 ? 1 : 2;
 }
 
-static double cycles_ns(const struct profile_npu *npu, double cycles)
+static double cycles_ns(const struct soc_npu *npu, double cycles)
 {
 	return cycles * 1000 / npu->clock_mhz;
 }
 
 /* Cycles of all arrays together for one row past one tile: they compute, or wait to be fed. */
-static double row_cycles(const struct profile_npu *npu, enum npu_time_type type)
+static double row_cycles(const struct soc_npu *npu, enum npu_time_type type)
 {
 	double rate = type == NPU_TIME_I8 ? 1 : npu->f16_rate;
 	double compute = 1 / (npu->arrays * rate);
@@ -32,15 +32,15 @@ static double row_cycles(const struct profile_npu *npu, enum npu_time_type type)
 	return compute > feed ? compute : feed;
 }
 
-double npu_time_peak_tops(const struct profile_npu *npu, enum npu_time_type type)
+double npu_time_peak_tops(const struct soc_npu *npu, enum npu_time_type type)
 {
 	return 2 * npu->array_rows * npu->array_cols * npu->arrays *
 	       (type == NPU_TIME_I8 ? 1 : npu->f16_rate) * npu->clock_mhz / 1e6;
 }
 
 /* [m][k] streamed past a stationary [k][n]. */
-static double arrays_ns(const struct profile_npu *npu, enum npu_time_type type, uint64_t m,
-			uint64_t k, uint64_t n)
+static double arrays_ns(const struct soc_npu *npu, enum npu_time_type type, uint64_t m, uint64_t k,
+			uint64_t n)
 {
 	uint64_t rows = div_up(m, (uint64_t)npu->row_granule) * (uint64_t)npu->row_granule;
 	uint64_t tiles =
@@ -58,7 +58,7 @@ static double arrays_ns(const struct profile_npu *npu, enum npu_time_type type, 
  * streamed one is read again for each part of the stationary one that fits half of the chip's
  * memory, or the other way round.
  */
-static double traffic(const struct profile_npu *npu, double streamed, double stationary)
+static double traffic(const struct soc_npu *npu, double streamed, double stationary)
 {
 	double half = npu->onchip_mib * (1 << 20) / 2;
 	double again_streamed, again_stationary;
@@ -72,7 +72,7 @@ static double traffic(const struct profile_npu *npu, double streamed, double sta
 	return again_streamed < again_stationary ? again_streamed : again_stationary;
 }
 
-struct npu_cost npu_time_matmul(const struct profile_npu *npu, const struct npu_time_matmul *op)
+struct npu_cost npu_time_matmul(const struct soc_npu *npu, const struct npu_time_matmul *op)
 {
 	double heads = op->heads ? op->heads : 1;
 	double weights = (double)op->k * (double)op->n;
@@ -103,8 +103,7 @@ struct npu_cost npu_time_matmul(const struct profile_npu *npu, const struct npu_
 	return cost;
 }
 
-struct npu_cost npu_time_attention(const struct profile_npu *npu,
-				   const struct npu_time_attention *op)
+struct npu_cost npu_time_attention(const struct soc_npu *npu, const struct npu_time_attention *op)
 {
 	struct npu_time_matmul qk = {
 		.m = op->rows,
@@ -130,25 +129,25 @@ struct npu_cost npu_time_attention(const struct profile_npu *npu,
 	return cost;
 }
 
-double npu_time_alone_ns(const struct profile_npu *npu, struct npu_cost cost)
+double npu_time_alone_ns(const struct soc_npu *npu, struct npu_cost cost)
 {
 	double memory = cost.dram_bytes / npu->dram_gbps;
 
 	return cost.ns > memory ? cost.ns : memory;
 }
 
-struct npu_cost npu_time_vector(const struct profile_npu *npu, double elements, double operations,
+struct npu_cost npu_time_vector(const struct soc_npu *npu, double elements, double operations,
 				double bytes)
 {
 	return (struct npu_cost){ elements * operations / npu->vector_gelems, bytes };
 }
 
-double npu_time_build_ns(const struct profile_npu *npu, uint64_t operators)
+double npu_time_build_ns(const struct soc_npu *npu, uint64_t operators)
 {
 	return npu->build_ms * 1e6 + (double)operators * npu->build_op_us * 1e3;
 }
 
-double npu_time_optimize_ns(const struct profile_npu *npu, uint64_t weights)
+double npu_time_optimize_ns(const struct soc_npu *npu, uint64_t weights)
 {
 	return (double)weights * npu->optimize_ns;
 }

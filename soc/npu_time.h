@@ -17,7 +17,7 @@
  *
  * A cost has two parts, which overlap: time in the NPU, and bytes to and from DRAM. Alone, an
  * operator takes the longer of the two; where lanes share the DRAM, the runtime's simulation gives
- * it its share (soc/soc.h).
+ * it its share (soc/soc_cost.h).
  */
 #ifndef NPU_TIME_H
 #define NPU_TIME_H
@@ -25,7 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "profile.h"
+#include "soc.h"
 
 /* Float operations per element of the operators that are no products, whichever lane runs them. */
 #define FLOAT_OPS_NORM 4 /* square, sum, scale by the root, scale by the weight */
@@ -83,26 +83,25 @@ struct npu_time_attention {
 };
 
 /* A matrix product, without the launch of its graph. */
-struct npu_cost npu_time_matmul(const struct profile_npu *npu, const struct npu_time_matmul *op);
+struct npu_cost npu_time_matmul(const struct soc_npu *npu, const struct npu_time_matmul *op);
 /* softmax(Q K^T) V, both products with operands that are laid out at run time. */
-struct npu_cost npu_time_attention(const struct profile_npu *npu,
-				   const struct npu_time_attention *op);
+struct npu_cost npu_time_attention(const struct soc_npu *npu, const struct npu_time_attention *op);
 /* A cost's duration when the NPU is the only lane at work. */
-double npu_time_alone_ns(const struct profile_npu *npu, struct npu_cost cost);
+double npu_time_alone_ns(const struct soc_npu *npu, struct npu_cost cost);
 /*
  * Operations on single elements by the vector engine: norms, activations,
  * quantisation. @bytes: read and written.
  */
-struct npu_cost npu_time_vector(const struct profile_npu *npu, double elements, double operations,
+struct npu_cost npu_time_vector(const struct soc_npu *npu, double elements, double operations,
 				double bytes);
 /*
  * A graph's way from source to memory: intermediate form, and compilation
  * (llm.npu 2.3, EdgeFlow 3.1).
  */
-double npu_time_build_ns(const struct profile_npu *npu, uint64_t operators);
-double npu_time_optimize_ns(const struct profile_npu *npu, uint64_t weights);
+double npu_time_build_ns(const struct soc_npu *npu, uint64_t operators);
+double npu_time_optimize_ns(const struct soc_npu *npu, uint64_t weights);
 
 /* Products of the best shape, without loads and launches: 1e12 operations a second. */
-double npu_time_peak_tops(const struct profile_npu *npu, enum npu_time_type type);
+double npu_time_peak_tops(const struct soc_npu *npu, enum npu_time_type type);
 
 #endif /* NPU_TIME_H */

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "soc.h"
+#include "soc_cost.h"
 
 struct predictor;
 

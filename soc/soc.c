@@ -1,259 +1,384 @@
 // SPDX-License-Identifier: MIT
+/* Profiles: the table of what is in one, and reading it. */
 #include "soc.h"
 
+#include <errno.h>
+#include <ini.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-const char *soc_lane_name(enum soc_lane lane)
-{
-	static const char *const names[] = { "npu", "gpu", "cpu" };
+#define MAX_FILE_BYTES (64u << 10)
+/* inih cuts longer lines in two without a word. */
+#define MAX_LINE_BYTES 198
 
-	return names[lane];
-}
+struct entry {
+	struct soc_key key;
+	size_t offset;
+	double min, max;
+};
 
-static double act_bytes(const struct soc_op *op)
-{
-	return op->act_bits / 8.0;
-}
-
-/* Weights, activations and results of a matmul, once each. */
-static double matmul_bytes(const struct soc_op *op)
-{
-	return (double)op->k * (double)op->n * op->weight_bits / 8 +
-	       (double)op->m * ((double)op->k + (double)op->n) * act_bytes(op);
-}
-
-static double scores(const struct soc_op *op)
-{
-	return (double)op->m * (double)op->n * op->ctx;
-}
-
-/* Q K^T and P V over the positions that are kept, a multiply-add counted twice. */
-static double attention_flops(const struct soc_op *op)
-{
-	return 4 * scores(op) * (double)op->k * op->density;
-}
-
-/* Queries, results, and the cache once. */
-static double attention_bytes(const struct soc_op *op)
-{
-	double kv_bytes = op->kv_bits ? op->kv_bits / 8 : act_bytes(op);
-
-	return 2 * (double)op->k *
-	       (act_bytes(op) * (double)op->m * (double)op->n + kv_bytes * op->ctx * op->kv_heads);
-}
-
-static struct soc_cost gpu_cost(const struct profile_gpu *gpu, const struct soc_op *op)
-{
-	double flops = 2 * (double)op->k * (double)op->n, gemm, gemv;
-
-	switch (op->kind) {
-	case SOC_MATMUL:
-		/*
-		 * Rate m / (m + half_rows) of the whole; or row by row, which short batches prefer.
-		 */
-		gemm = flops * ((double)op->m + gpu->half_rows) / gpu->tflops / 1e3;
-		gemv = flops * (double)op->m / gpu->gemv_tflops / 1e3;
-		return (struct soc_cost){ gemm < gemv ? gemm : gemv, matmul_bytes(op) };
-	case SOC_ATTENTION:
-		return (struct soc_cost){ attention_flops(op) / gpu->tflops / 1e3 +
-						  scores(op) * op->density * FLOAT_OPS_SOFTMAX /
-							  gpu->vector_gelems,
-					  attention_bytes(op) };
-	case SOC_QK_ESTIMATE:
-		return (struct soc_cost){ 2 * scores(op) * (double)op->k / gpu->tflops / 1e3,
-					  attention_bytes(op) / 2 };
-	default:
-		return (struct soc_cost){ (double)op->m * (double)op->n * op->ops /
-						  gpu->vector_gelems,
-					  2 * (double)op->m * (double)op->n * act_bytes(op) };
+/* Section [soc] is the member memory; the others are called as theirs. */
+#define MEMBER(section, member, key, unit, min, max, what)                                 \
+	{                                                                                  \
+		{ #section, #key, unit, what }, offsetof(struct soc, member.key), min, max \
 	}
+#define E(section, key, unit, min, max, what) MEMBER(section, section, key, unit, min, max, what)
+
+/* A rate or a size that something is divided by is never 0; an overhead may be. */
+#define TINY 1e-6
+
+static const struct entry entries[] = {
+	MEMBER(soc, memory, dram_peak_gbps, "GB/s", TINY, 1e5,
+	       "what the memory's interface could do"),
+	MEMBER(soc, memory, dram_shared_gbps, "GB/s", TINY, 1e5,
+	       "bandwidth of two lanes or more together"),
+	MEMBER(soc, memory, base_w, "W", 0, 1e4, "memory and all that is no lane"),
+
+	E(npu, array_rows, "", 1, 65536, "depth of an array"),
+	E(npu, array_cols, "", 1, 65536, "width of an array"),
+	E(npu, arrays, "", 1, 65536, "arrays"),
+	E(npu, clock_mhz, "MHz", 1, 1e5, "clock"),
+	E(npu, row_granule, "rows", 1, 65536, "rows streamed at a time"),
+	E(npu, f16_rate, "", TINY, 4, "F16 products of an element and cycle"),
+	E(npu, load_gbps, "GB/s", TINY, 1e5, "weights into the arrays"),
+	E(npu, feed_bytes_per_cycle, "B", TINY, 1e9,
+	  "activations and sums between arrays and memory on the chip"),
+	E(npu, gemv_rows, "rows", 0, 65536, "batches that the vector engine takes"),
+	E(npu, gemv_gmacs, "G/s", TINY, 1e6, "products of the vector engine, INT8"),
+	E(npu, vector_gelems, "G/s", TINY, 1e6, "float operations of the vector engine"),
+	E(npu, dequant_gelems, "G/s", TINY, 1e6, "weights widened to a type that the arrays take"),
+	E(npu, f16_emulated_ns, "ns", 0, 1e6, "a weight of an F16 matmul that is emulated"),
+	E(npu, onchip_mib, "MiB", 0.001, 1e6, "memory on the chip"),
+	E(npu, dram_gbps, "GB/s", TINY, 1e5, "bandwidth alone"),
+	E(npu, launch_us, "us", 0, 1e9, "a graph's execution through the driver"),
+	E(npu, launch_awake_us, "us", 0, 1e9, "a graph's execution where nobody sleeps"),
+	E(npu, dynamic_setup_us, "us", 0, 1e9, "a matmul of two activations"),
+	E(npu, dynamic_ns, "ns", 0, 1e6, "an element of its second operand"),
+	E(npu, build_ms, "ms", 0, 1e6, "a graph's intermediate form"),
+	E(npu, build_op_us, "us", 0, 1e9, "an operator of it"),
+	E(npu, optimize_ns, "ns", 0, 1e6, "a weight of a graph that is compiled"),
+	E(npu, idle_w, "W", 0, 1e4, "power at rest"),
+	E(npu, active_w, "W", 0, 1e4, "power at work"),
+
+	E(gpu, tflops, "TFLOPS", TINY, 1e5, "sustained rate in F16"),
+	E(gpu, half_rows, "rows", 0, 65536, "rows at which half the rate is reached"),
+	E(gpu, gemv_tflops, "TFLOPS", TINY, 1e5, "row by row"),
+	E(gpu, vector_gelems, "G/s", TINY, 1e6, "float operations on elements"),
+	E(gpu, dram_gbps, "GB/s", TINY, 1e5, "bandwidth alone"),
+	E(gpu, submit_us, "us", 0, 1e9, "a kernel behind another"),
+	E(gpu, submit_drained_us, "us", 0, 1e9, "a kernel into an empty queue"),
+	E(gpu, copy_us, "us", 0, 1e9, "a transfer between host and GPU"),
+	E(gpu, idle_w, "W", 0, 1e4, "power at rest"),
+	E(gpu, active_w, "W", 0, 1e4, "power at work"),
+
+	E(cpu, int8_tops, "TOPS", TINY, 1e5, "INT8 matmul whose depth fits the cache"),
+	E(cpu, f16_gflops, "GFLOPS", TINY, 1e7, "F16 and F32 products"),
+	E(cpu, panel_k, "", 1, 1e9, "depth beyond which the INT8 rate falls"),
+	E(cpu, pack_ns, "ns", 0, 1e6, "an activation quantised and packed"),
+	E(cpu, gather, "", 1, 100, "a sparse product's cost relative to a dense one"),
+	E(cpu, vector_gelems, "G/s", TINY, 1e6, "float operations on elements"),
+	E(cpu, dram_gbps, "GB/s", TINY, 1e5, "bandwidth alone"),
+	E(cpu, dispatch_us, "us", 0, 1e9, "an operator given to the threads"),
+	E(cpu, sleep_us, "us", 0, 1e9, "the shortest sleep"),
+	E(cpu, poll_us, "us", 0, 1e9, "seeing a flag that is polled"),
+	E(cpu, idle_w, "W", 0, 1e4, "power at rest"),
+	E(cpu, active_w, "W", 0, 1e4, "power at work"),
+};
+#define NR_ENTRIES (sizeof(entries) / sizeof(entries[0]))
+
+int soc_key(size_t i, struct soc_key *key)
+{
+	if (i >= NR_ENTRIES)
+		return -1;
+	*key = entries[i].key;
+	return 0;
 }
 
-/* INT8 dot products; deep ones whose panels leave the cache lose in proportion. */
-static double cpu_matmul_ns(const struct profile_cpu *cpu, const struct soc_op *op)
+double soc_value(const struct soc *p, size_t i)
 {
-	double flops = 2 * (double)op->m * (double)op->k * (double)op->n;
-	double depth = (double)op->k > cpu->panel_k ? (double)op->k / cpu->panel_k : 1;
-
-	if (op->act_bits > 8)
-		return flops / cpu->f16_gflops;
-	return (double)op->m * (double)op->k * cpu->pack_ns + flops * depth / cpu->int8_tops / 1e3;
+	return *(const double *)((const char *)p + entries[i].offset);
 }
 
-static struct soc_cost cpu_cost(const struct profile_cpu *cpu, const struct soc_op *op)
+const char *soc_source_name(enum soc_source s)
 {
-	double gather = op->density < 1 ? cpu->gather : 1;
+	static const char *const names[] = { "published", "fitted", "assumed" };
 
-	switch (op->kind) {
-	case SOC_MATMUL:
-		return (struct soc_cost){ cpu_matmul_ns(cpu, op), matmul_bytes(op) };
-	case SOC_ATTENTION:
-		return (struct soc_cost){ gather * attention_flops(op) / cpu->f16_gflops +
-						  scores(op) * op->density * FLOAT_OPS_SOFTMAX /
-							  cpu->vector_gelems,
-					  attention_bytes(op) };
-	case SOC_QK_ESTIMATE:
-		return (struct soc_cost){ 2 * scores(op) * (double)op->k / cpu->f16_gflops,
-					  attention_bytes(op) / 2 };
-	default:
-		return (struct soc_cost){ (double)op->m * (double)op->n * op->ops /
-						  cpu->vector_gelems,
-					  2 * (double)op->m * (double)op->n * act_bytes(op) };
+	return names[s];
+}
+
+struct reader {
+	struct soc *p;
+	const char *path;
+	char *why;
+	size_t why_bytes;
+	bool failed;
+};
+
+static int fail(struct reader *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int fail(struct reader *r, const char *fmt, ...)
+{
+	int n;
+	va_list ap;
+
+	if (r->failed)
+		return 0;
+	r->failed = true;
+	n = snprintf(r->why, r->why_bytes, "profile %s: ", r->path);
+	if (n < 0 || (size_t)n >= r->why_bytes)
+		return 0;
+	va_start(ap, fmt);
+	vsnprintf(r->why + n, r->why_bytes - (size_t)n, fmt, ap);
+	va_end(ap);
+	return 0;
+}
+
+/* "published: text" after the '@'. */
+static int parse_source(struct reader *r, const struct entry *e, const char *s,
+			struct soc_note *note)
+{
+	s += strspn(s, " \t");
+	for (int kind = SOC_PUBLISHED; kind <= SOC_ASSUMED; kind++) {
+		const char *name = soc_source_name(kind);
+		size_t len = strlen(name);
+
+		if (strncmp(s, name, len) || s[len] != ':')
+			continue;
+		s += len + 1;
+		s += strspn(s, " \t");
+		if (!*s)
+			return fail(
+				r,
+				"[%s] %s: '%s:' is followed by nothing: say where the number comes "
+				"from",
+				e->key.section, e->key.key, name);
+		note->source = kind;
+		note->text = strdup(s);
+		return note->text ? 1 : fail(r, "no memory");
 	}
+	return fail(
+		r,
+		"[%s] %s: after '@' comes published:, fitted: or assumed:, and where the number is "
+		"from",
+		e->key.section, e->key.key);
 }
 
-static struct npu_cost npu_attention(const struct profile_npu *npu, const struct soc_op *op,
-				     bool whole)
+static int parse_number(struct reader *r, size_t i, const char *value)
 {
-	struct npu_time_attention attention = {
-		.rows = op->m,
-		.heads = op->n,
-		.head_dim = op->k,
-		.ctx = op->ctx,
-		.type = op->act_bits > 8 ? NPU_TIME_F16 : NPU_TIME_I8,
-		.kv_bits = op->kv_bits,
-		.scores_only = !whole,
-	};
+	const struct entry *e = &entries[i];
+	char *end;
+	double v = strtod(value, &end);
 
-	return npu_time_attention(npu, &attention);
+	if (end == value || !isfinite(v))
+		return fail(r, "[%s] %s = %s: not a number", e->key.section, e->key.key, value);
+	if (v < e->min || v > e->max)
+		return fail(r, "[%s] %s = %g: outside %g to %g %s", e->key.section, e->key.key, v,
+			    e->min, e->max, e->key.unit);
+	end += strspn(end, " \t");
+	if (*end != '@')
+		return fail(r, "[%s] %s = %s: say where the number comes from: %g @ published: ...",
+			    e->key.section, e->key.key, value, v);
+	*(double *)((char *)r->p + e->offset) = v;
+	return parse_source(r, e, end + 1, &r->p->notes[i]);
 }
 
-static struct soc_cost npu_cost(const struct profile_npu *npu, const struct soc_op *op)
+static int handle(void *user, const char *section, const char *name, const char *value)
 {
-	struct npu_time_matmul matmul = {
-		.m = op->m,
-		.k = op->k,
-		.n = op->n,
-		.type = op->act_bits > 8 ? NPU_TIME_F16 : NPU_TIME_I8,
-		.order = op->order,
-		.weight_bits = op->weight_bits,
-		.widened = op->widened,
-	};
-	struct npu_cost cost;
+	struct reader *r = user;
 
-	switch (op->kind) {
-	case SOC_MATMUL:
-		cost = npu_time_matmul(npu, &matmul);
-		break;
-	case SOC_ATTENTION:
-	case SOC_QK_ESTIMATE:
-		cost = npu_attention(npu, op, op->kind == SOC_ATTENTION);
-		break;
-	default:
-		cost = npu_time_vector(npu, (double)op->m * (double)op->n, op->ops,
-				       2 * (double)op->m * (double)op->n * act_bytes(op));
-		break;
+	if (r->failed)
+		return 0;
+	if (!strcmp(section, "soc") && !strcmp(name, "title")) {
+		if (r->p->title[0])
+			return fail(r, "[soc] title is given twice");
+		snprintf(r->p->title, sizeof(r->p->title), "%s", value);
+		return 1;
 	}
-	return (struct soc_cost){ cost.ns, cost.dram_bytes };
-}
-
-struct soc_cost soc_op_cost(const struct profile *p, enum soc_lane lane, const struct soc_op *op)
-{
-	switch (lane) {
-	case SOC_NPU:
-		return npu_cost(&p->npu, op);
-	case SOC_GPU:
-		return gpu_cost(&p->gpu, op);
-	default:
-		return cpu_cost(&p->cpu, op);
+	for (size_t i = 0; i < NR_ENTRIES; i++) {
+		if (strcmp(section, entries[i].key.section) || strcmp(name, entries[i].key.key))
+			continue;
+		if (r->p->notes[i].text)
+			return fail(r, "[%s] %s is given twice", section, name);
+		return parse_number(r, i, value);
 	}
+	return fail(r, "[%s] %s: no such key", section, name);
 }
 
-double soc_lane_gbps(const struct profile *p, enum soc_lane lane)
+/* Lines that inih would cut, and what is not text. */
+static int check_lines(struct reader *r, const char *text, size_t bytes)
 {
-	return lane == SOC_NPU	 ? p->npu.dram_gbps
-	       : lane == SOC_GPU ? p->gpu.dram_gbps
-				 : p->cpu.dram_gbps;
-}
+	size_t line = 1, len = 0;
 
-double soc_alone_ns(const struct profile *p, enum soc_lane lane, struct soc_cost cost)
-{
-	double memory = cost.dram_bytes / soc_lane_gbps(p, lane);
-
-	return cost.ns > memory ? cost.ns : memory;
-}
-
-double soc_start_ns(const struct profile *p, enum soc_lane lane, enum soc_sync sync, double idle_ns)
-{
-	switch (lane) {
-	case SOC_NPU:
-		return (sync == SOC_SYNC_FAST ? p->npu.launch_awake_us : p->npu.launch_us) * 1e3;
-	case SOC_GPU:
-		return (idle_ns > 0 ? p->gpu.submit_drained_us : p->gpu.submit_us) * 1e3;
-	default:
-		return p->cpu.dispatch_us * 1e3;
+	for (size_t i = 0; i < bytes; i++) {
+		if (!text[i])
+			return fail(r, "line %zu: not a text file", line);
+		len = text[i] == '\n' ? 0 : len + 1;
+		if (len > MAX_LINE_BYTES)
+			return fail(r, "line %zu is longer than %d characters", line,
+				    MAX_LINE_BYTES);
+		line += text[i] == '\n';
 	}
+	return 1;
+}
+
+static int parse(struct reader *r, const char *text, size_t bytes)
+{
+	const struct soc *p = r->p;
+	int line;
+
+	if (!check_lines(r, text, bytes))
+		return 0;
+	line = ini_parse_string(text, handle, r);
+	if (r->failed)
+		return 0;
+	if (line)
+		return fail(r, "line %d: neither a section, nor a key, nor a comment", line);
+	for (size_t i = 0; i < NR_ENTRIES; i++)
+		if (!p->notes[i].text)
+			return fail(r, "[%s] %s is missing: %s", entries[i].key.section,
+				    entries[i].key.key, entries[i].key.what);
+	if (p->memory.dram_shared_gbps > p->memory.dram_peak_gbps)
+		return fail(r, "[soc] dram_shared_gbps is above dram_peak_gbps");
+	if (p->npu.dram_gbps > p->memory.dram_shared_gbps ||
+	    p->gpu.dram_gbps > p->memory.dram_shared_gbps ||
+	    p->cpu.dram_gbps > p->memory.dram_shared_gbps)
+		return fail(r, "a lane's dram_gbps is above [soc] dram_shared_gbps");
+	return 1;
+}
+
+static struct soc *read_profile(const char *path, FILE *f, char *why, size_t why_bytes)
+{
+	struct soc *p = calloc(1, sizeof(*p));
+	char *text = malloc(MAX_FILE_BYTES + 1);
+	struct reader r = { p, path, why, why_bytes, false };
+	const char *base = strrchr(path, '/');
+	size_t bytes = 0;
+
+	base = base ? base + 1 : path;
+	if (p)
+		p->notes = calloc(NR_ENTRIES, sizeof(*p->notes));
+	if (!p || !p->notes || !text) {
+		fail(&r, "no memory");
+	} else {
+		snprintf(p->name, sizeof(p->name), "%.*s",
+			 (int)(strstr(base, ".conf") ? strstr(base, ".conf") - base
+						     : (long)strlen(base)),
+			 base);
+		bytes = fread(text, 1, MAX_FILE_BYTES + 1, f);
+		if (ferror(f))
+			fail(&r, "%s", strerror(errno));
+		else if (bytes > MAX_FILE_BYTES)
+			fail(&r, "larger than %u KiB: not a profile", MAX_FILE_BYTES >> 10);
+	}
+	if (!r.failed && bytes <= MAX_FILE_BYTES) {
+		text[bytes] = '\0';
+		parse(&r, text, bytes);
+	}
+	free(text);
+	if (!r.failed)
+		return p;
+	soc_free(p);
+	return NULL;
+}
+
+void soc_free(struct soc *p)
+{
+	if (!p)
+		return;
+	for (size_t i = 0; p->notes && i < NR_ENTRIES; i++)
+		free(p->notes[i].text);
+	free(p->notes);
+	free(p);
 }
 
 /*
- * The CPU is the control plane: it learns that @from is done, and starts @to. By the drivers' means
- * results cross to and from the GPU's memory by copies and the CPU sleeps while it waits; by the
- * fast way buffers are shared and the CPU polls (HeteroLLM 4.2). The NPU's launch through the
- * driver already contains its completion.
+ * Where the program lies, without its name: profiles are installed beside
+ * it, and in a tree above it.
  */
-double soc_handover_ns(const struct profile *p, enum soc_lane from, enum soc_lane to,
-		       enum soc_sync sync)
+static void program_dir(char *dir, size_t bytes)
 {
-	double ns = 0;
+	ssize_t n = readlink("/proc/self/exe", dir, bytes - 1);
+	char *slash;
 
-	if (from == to)
+	dir[n > 0 ? n : 0] = '\0';
+	slash = strrchr(dir, '/');
+	if (slash)
+		*slash = '\0';
+}
+
+FILE *soc_open_file(const char *kind, const char *env, const char *name, char *path,
+		    size_t path_bytes)
+{
+	static const char *const places[] = { "../share/vnpu", "../../share", "../../../share" };
+	size_t len = strlen(name);
+	const char *folder = getenv(env);
+	char dir[4096];
+	FILE *f = NULL;
+
+	if (strchr(name, '/') || (len > 5 && !strcmp(name + len - 5, ".conf"))) {
+		snprintf(path, path_bytes, "%s", name);
+		return fopen(path, "r");
+	}
+	if (folder) {
+		snprintf(path, path_bytes, "%s/%s.conf", folder, name);
+		return fopen(path, "r");
+	}
+	program_dir(dir, sizeof(dir));
+	for (size_t i = 0; !f && i < sizeof(places) / sizeof(places[0]); i++) {
+		snprintf(path, path_bytes, "%s/%s/%s/%s.conf", dir, places[i], kind, name);
+		f = fopen(path, "r");
+	}
+	return f;
+}
+
+/* 0 with *f, or -errno with a line in @why. */
+static int open_profile(const char *name, FILE **f, char *path, size_t path_bytes, char *why,
+			size_t why_bytes)
+{
+	int err;
+
+	errno = 0;
+	*f = soc_open_file("profiles", "VNPU_PROFILES", name, path, path_bytes);
+	if (*f)
 		return 0;
-	if (sync == SOC_SYNC_FAST)
-		return p->cpu.poll_us * 1e3;
-	if (from == SOC_GPU)
-		ns += (p->gpu.copy_us + p->cpu.sleep_us) * 1e3;
-	if (to == SOC_GPU)
-		ns += p->gpu.copy_us * 1e3;
-	return ns;
+	err = errno;
+	snprintf(why, why_bytes,
+		 "profile %s: %s; share/profiles has those that are known, or give a file", name,
+		 strerror(err));
+	return -err;
 }
 
-double soc_idle_w(const struct profile *p, enum soc_lane lane)
+static struct soc *read_and_close(const char *path, FILE *f, char *why, size_t why_bytes)
 {
-	return lane == SOC_NPU ? p->npu.idle_w : lane == SOC_GPU ? p->gpu.idle_w : p->cpu.idle_w;
+	struct soc *p = read_profile(path, f, why, why_bytes);
+
+	fclose(f);
+	return p;
 }
 
-double soc_active_w(const struct profile *p, enum soc_lane lane)
+struct soc *soc_load(const char *name, char *why, size_t why_bytes)
 {
-	return lane == SOC_NPU	 ? p->npu.active_w
-	       : lane == SOC_GPU ? p->gpu.active_w
-				 : p->cpu.active_w;
+	char path[4400];
+	FILE *f;
+
+	if (open_profile(name, &f, path, sizeof(path), why, why_bytes))
+		return NULL;
+	return read_and_close(path, f, why, why_bytes);
 }
 
-void soc_share_gbps(const struct profile *p, const double want[SOC_NR_LANES],
-		    double got[SOC_NR_LANES])
+int soc_load_device(const char *name, struct soc **p, char *why, size_t why_bytes)
 {
-	double sum = 0, cut = 1;
+	char path[4400];
+	FILE *f;
+	int err;
 
-	for (int i = 0; i < SOC_NR_LANES; i++) {
-		double most = soc_lane_gbps(p, i);
-
-		got[i] = want[i] < most ? want[i] : most;
-		sum += got[i];
-	}
-	if (sum > p->soc.dram_shared_gbps)
-		cut = p->soc.dram_shared_gbps / sum;
-	for (int i = 0; i < SOC_NR_LANES; i++)
-		got[i] *= cut;
-}
-
-void soc_rates(const struct profile *p, const struct soc_cost *const work[SOC_NR_LANES],
-	       double rate[SOC_NR_LANES])
-{
-	double want[SOC_NR_LANES] = { 0 }, got[SOC_NR_LANES];
-
-	for (int i = 0; i < SOC_NR_LANES; i++)
-		if (work[i] && work[i]->dram_bytes > 0)
-			want[i] = work[i]->ns > 0 ? work[i]->dram_bytes / work[i]->ns
-						  : soc_lane_gbps(p, i);
-	soc_share_gbps(p, want, got);
-	for (int i = 0; i < SOC_NR_LANES; i++) {
-		double compute, memory;
-
-		rate[i] = 0;
-		if (!work[i])
-			continue;
-		compute = work[i]->ns > 0 ? 1 / work[i]->ns : INFINITY;
-		memory = work[i]->dram_bytes > 0 ? got[i] / work[i]->dram_bytes : INFINITY;
-		rate[i] = compute < memory ? compute : memory;
-	}
+	*p = NULL;
+	err = open_profile(name ? name : SOC_DEFAULT, &f, path, sizeof(path), why, why_bytes);
+	if (err)
+		return !name && (err == -ENOENT || err == -ENOTDIR) ? 0 : err;
+	*p = read_and_close(path, f, why, why_bytes);
+	return *p ? 0 : -EINVAL;
 }

@@ -1,98 +1,150 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lanes of a phone's SoC: what an operator costs on each, what it costs to start it and to
- * learn of its end, and what the lanes share.
+ * Profiles: what is known about a phone's SoC, as a text file (share/profiles/NAME.conf).
  *
- * A cost is time in the lane and bytes to and from DRAM; both overlap. A lane alone gets its
- * own bandwidth, several share soc.dram_shared_gbps (HeteroLLM 3.3: one lane cannot saturate
- * the SoC, two nearly do).
+ *	[npu]
+ *	array_rows = 32 @ published: HeteroLLM 3.2, the systolic array of its example
+ *	launch_us  = 600 @ fitted: the rows of llm.npu's matmul table
+ *	idle_w     = 0.05 @ assumed: ...
  *
- * Sources: GPU and synchronisation HeteroLLM 3.1 and 4.2, NPU soc/npu_time.h, CPU llm.npu
- * table 3 and shadowAttn 2.2.
+ * Every number says where it comes from:
+ *
+ *	published	stated by the source that follows
+ *	fitted		chosen so that the model meets published measurements, which the text names
+ *	assumed		nobody has said it; the text says why this value
+ *
+ * A file gives every key exactly once; a key that is not known, a missing one, a number outside
+ * its range or without a source is an error that names file and key. Comments begin with '#' or
+ * ';' at the start of a line.
+ *
+ * The model that the numbers feed: soc/npu_time.h for the NPU, soc/soc_cost.h for the other lanes
+ * and for what they share.
  */
 #ifndef SOC_H
 #define SOC_H
 
-#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-
-#include "npu_time.h"
-
-enum soc_lane {
-	SOC_NPU,
-	SOC_GPU,
-	SOC_CPU,
-	SOC_NR_LANES,
-};
-const char *soc_lane_name(enum soc_lane lane); /* "npu", "gpu", "cpu" */
-
-/* How a lane's end is learned, and its next work started (runtime choice `sync`). */
-enum soc_sync {
-	SOC_SYNC_DRIVER, /* the drivers' own: copies, drained queues, sleeps */
-	SOC_SYNC_FAST, /* shared buffers, predicted sleep and polled flags */
-};
-
-struct soc_cost {
-	double ns; /* in the lane */
-	double dram_bytes;
-};
-
-enum soc_op_kind {
-	SOC_MATMUL, /* [m][k] x [k][n] with constant weights */
-	SOC_ATTENTION, /* m queries of n heads of k over ctx positions: Q K^T, softmax, P V */
-	SOC_QK_ESTIMATE, /* m queries of n heads of k over ctx positions: Q K^T in INT8 alone */
-	SOC_VECTOR, /* m rows of n elements, ops operations each */
-};
-
-struct soc_op {
-	enum soc_op_kind kind;
-	uint64_t m, k, n;
-	double ctx; /* attention: positions that a query sees, on average */
-	double ops;
-	double weight_bits; /* in DRAM */
-	unsigned int act_bits; /* 8: INT8 products; 16: F16 products; 32: F32 */
-	unsigned int kv_heads; /* attention */
-	double kv_bits; /* attention: of a cached value in DRAM; 0: as act_bits */
-	enum npu_time_order order; /* NPU */
-	bool widened; /* NPU: weights of no native type */
-	double density; /* attention: share of the positions that are computed; 1: all */
-};
-
-/* What @op costs on @lane without start and end. */
-struct soc_cost soc_op_cost(const struct profile *p, enum soc_lane lane, const struct soc_op *op);
-/* How long that takes when the lane is alone. */
-double soc_alone_ns(const struct profile *p, enum soc_lane lane, struct soc_cost cost);
-double soc_lane_gbps(const struct profile *p, enum soc_lane lane);
-
-/* To start work on a lane that has been idle for @idle_ns (0: it comes right behind other work). */
-double soc_start_ns(const struct profile *p, enum soc_lane lane, enum soc_sync sync,
-		    double idle_ns);
-/*
- * From the end of work on @from until work on @to may begin that needs its result. 0 on one lane.
- */
-double soc_handover_ns(const struct profile *p, enum soc_lane from, enum soc_lane to,
-		       enum soc_sync sync);
-
-double soc_idle_w(const struct profile *p, enum soc_lane lane);
-double soc_active_w(const struct profile *p, enum soc_lane lane);
+#include <stdio.h>
 
 /*
- * Bandwidth of lanes that are at work together: each gets what it asks for, at most its
- * own; if that is more than there is, all are cut in proportion. @want and @got: GB/s by
- * lane, 0 where a lane is idle.
+ * The NPU: a weight-stationary matrix engine of several systolic arrays, a vector
+ * engine, and memory on the chip.
  */
-void soc_share_gbps(const struct profile *p, const double want[SOC_NR_LANES],
-		    double got[SOC_NR_LANES]);
+struct soc_npu {
+	/* Processing elements of one array: depth K and columns N of a tile. */
+	double array_rows, array_cols;
+	double arrays;
+	double clock_mhz;
+	/* Rows of activations that are streamed at a time: a shorter batch costs as much. */
+	double row_granule;
+	double f16_rate; /* F16 multiply-accumulates of an element and cycle; INT8 does 1 */
+	double load_gbps; /* weights into the arrays */
+	/* Activations and partial sums between the chip's memory and the arrays. */
+	double feed_bytes_per_cycle;
+	/* Up to so many rows the vector engine streams the weights instead; 0: never. */
+	double gemv_rows;
+	double gemv_gmacs; /* at this rate, 1e9 products a second */
+	double vector_gelems; /* float element operations of the vector engine, 1e9 a second */
+	/* Weights of a type that the arrays do not take, widened, 1e9 a second. */
+	double dequant_gelems;
+	/* A matmul in F16 that the compiler could not map to the arrays: per weight. */
+	double f16_emulated_ns;
+	double onchip_mib;
+	double dram_gbps; /* alone */
+	/*
+	 * A graph's execution without its commands: start and completion, as
+	 * the driver path gives it.
+	 */
+	double launch_us;
+	double launch_awake_us; /* the same where neither side sleeps */
+	double dynamic_setup_us; /* a matmul whose "weights" are activations: once */
+	double dynamic_ns; /* and per element that is laid out for the arrays */
+	double build_ms; /* a graph: its intermediate form, whatever its size */
+	double build_op_us; /* and per operator */
+	double optimize_ns; /* a graph's compilation, per weight */
+	double idle_w, active_w;
+};
+
+/* A lane of the SoC that runs kernels: GPU or CPU. */
+struct soc_gpu {
+	double tflops; /* F16, sustained */
+	double half_rows; /* rows of a matmul at which half of it is reached */
+	double gemv_tflops; /* row by row, for batches too short for that */
+	double vector_gelems;
+	double dram_gbps;
+	double submit_us; /* a kernel behind another */
+	double submit_drained_us; /* a kernel into an empty queue */
+	double copy_us; /* a transfer between host and GPU memory, whatever its size */
+	double idle_w, active_w;
+};
+
+struct soc_cpu {
+	double int8_tops; /* weights whose depth fits the cache (panel_k) */
+	double f16_gflops;
+	double panel_k; /* depth from which the INT8 rate falls in proportion */
+	double pack_ns; /* an element of the activations, quantised and packed */
+	double gather; /* cost of a sparse attention's product relative to the same work, dense */
+	double vector_gelems;
+	double dram_gbps;
+	double dispatch_us;
+	double sleep_us; /* least time that a sleep takes */
+	double poll_us; /* seeing a flag that is polled */
+	double idle_w, active_w;
+};
+
+struct soc_memory {
+	double dram_peak_gbps;
+	double dram_shared_gbps; /* that two lanes or more get together */
+	double base_w; /* memory, and all that is neither lane */
+};
+
+enum soc_source {
+	SOC_PUBLISHED,
+	SOC_FITTED,
+	SOC_ASSUMED,
+};
+
+struct soc {
+	char name[32]; /* the file's, without folder and .conf */
+	char title[96]; /* [soc] title */
+	struct soc_memory memory;
+	struct soc_npu npu;
+	struct soc_gpu gpu;
+	struct soc_cpu cpu;
+	struct soc_note *notes; /* one per number, in the order of soc_key() */
+};
+
+struct soc_note {
+	enum soc_source source;
+	char *text;
+};
+
 /*
- * How fast the work of lanes progresses that are at work together, as long as nothing begins or
- * ends: work of e ns and b bytes wants b / e bytes a ns of the memory, and with g bytes a ns it
- * progresses by min(1 / e, g / b) of itself a ns.
- *
- * @work: by lane, the whole of what it is at; ns 0: it takes what its bytes take; NULL: it
- *   is idle, or starting work.
- * @rate: fractions a ns; INFINITY for work of neither ns nor bytes, 0 where @work is NULL.
+ * Reads a profile: @name is a file if it contains a '/' or ends in ".conf", else NAME.conf of the
+ * folder that the environment's VNPU_PROFILES names, else of share/profiles, where the program is
+ * installed or built. NULL with one line in @why.
  */
-void soc_rates(const struct profile *p, const struct soc_cost *const work[SOC_NR_LANES],
-	       double rate[SOC_NR_LANES]);
+struct soc *soc_load(const char *name, char *why, size_t why_bytes);
+/*
+ * The profile of a device: @name as above, which is an error if it is missing; or for NULL the
+ * default, and *p is NULL if that is not installed. 0, or -errno (-ENOENT, -EINVAL for a file that
+ * is no profile) with one line in @why.
+ */
+#define SOC_DEFAULT "sd8gen3"
+int soc_load_device(const char *name, struct soc **p, char *why, size_t why_bytes);
+void soc_free(struct soc *p);
+/* The same search for files of share/@kind: opens @name for reading and gives its path, or NULL
+ * with errno. @env: the variable that names a folder to look in instead. */
+FILE *soc_open_file(const char *kind, const char *env, const char *name, char *path,
+		    size_t path_bytes);
+
+/* The numbers, one after another: 0, or -1 when @i is beyond the last. */
+struct soc_key {
+	const char *section, *key, *unit, *what;
+};
+int soc_key(size_t i, struct soc_key *key);
+double soc_value(const struct soc *p, size_t i);
+const char *soc_source_name(enum soc_source s); /* "published", "fitted", "assumed" */
 
 #endif /* SOC_H */

@@ -44,7 +44,7 @@ static int npu_job_init(struct npu_job *job)
 		.version = timed ? VNPU_ISA_VERSION : VNPU_ISA_MAJOR << 16,
 		.nr_slots = nr_slots,
 		.nr_params = img->nr_params,
-		.profile_slot = img->nr_slots,
+		.record_slot = img->nr_slots,
 	};
 	int ret;
 
@@ -231,7 +231,7 @@ int npu_job_times(const struct npu_job *job, struct npu_job_times *times)
 	return 0;
 }
 
-int npu_job_profile(struct npu_job *job, bool on)
+int npu_job_time_commands(struct npu_job *job, bool on)
 {
 	const struct npu_image *img = &job->prog->image;
 	size_t bytes =
@@ -286,8 +286,8 @@ int npu_job_command(const struct npu_job *job, uint32_t i, struct npu_command_ti
 	if (!job->records || i >= job->record->nr_records || i >= job->prog->image.note.nr_cmds)
 		return npu_fail(
 			-ENODATA,
-			"job of %s: its commands were not timed; npu_job_profile() before it is "
-			"submitted has that done",
+			"job of %s: its commands were not timed; npu_job_time_commands() before it "
+			"is submitted has that done",
 			job->prog->image.note.name);
 	cmd = (const struct vnpu_record_cmd *)(job->record + 1) + i;
 	op = isa_op(cmd->op);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * npu_graph_compile(): schedule, plan scratch memory, give out slots, lower, write.
+ * npu_graph_compile(): schedule, place scratch memory, give out slots, lower, write.
  *
  * Slots: one per binding (inputs, weights, states, outputs) in the order in which they were made,
  * then the constants together, then scratch memory.
@@ -120,15 +120,15 @@ static int compile_stream(struct npu_graph *g, struct npu_image *img, struct low
 	return 0;
 }
 
-int npu_graph_profile(struct npu_graph *g, const char *name)
+int npu_graph_predict(struct npu_graph *g, const char *name)
 {
-	struct profile *p = NULL;
+	struct soc *p = NULL;
 	int ret = name ? npu_profile_load(name, &p) : 0;
 
 	if (ret)
 		return ret;
-	profile_free(g->profile);
-	g->profile = p;
+	soc_free(g->soc);
+	g->soc = p;
 	return 0;
 }
 
@@ -137,14 +137,14 @@ static int compile_times(struct npu_graph *g, struct npu_image *img)
 	struct fw_prog prog = { 0 };
 	int ret;
 
-	if (!g->profile)
+	if (!g->soc)
 		return 0;
 	ret = npu_predict(img, &prog);
 	if (ret)
 		return ret;
-	img->times.device_ns = fw_time_job_ns(&g->profile->npu, &prog);
-	img->times.device_cycles = fw_time_cycles(&g->profile->npu, img->times.device_ns);
-	strcpy(img->times.profile, g->profile->name);
+	img->times.device_ns = fw_time_job_ns(&g->soc->npu, &prog);
+	img->times.device_cycles = fw_time_cycles(&g->soc->npu, img->times.device_ns);
+	strcpy(img->times.profile, g->soc->name);
 	fw_prog_free(&prog);
 	return 0;
 }

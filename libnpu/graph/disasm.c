@@ -17,7 +17,7 @@ typedef unsigned long long ull;
 struct disasm {
 	const struct npu_image *img;
 	FILE *out;
-	struct profile *profile; /* NULL: without times */
+	struct soc *soc; /* NULL: without times */
 	struct fw_prog prog;
 };
 
@@ -120,7 +120,7 @@ static void dis_cmd(const struct disasm *d, uint32_t at, uint16_t opcode,
 	for (f = op->fields; f->name; f++)
 		if (f->kind != ISA_MODE)
 			dis_field(d, f, cmd);
-	if (d->profile)
+	if (d->soc)
 		fprintf(d->out, " device_ns=%llu cycles=%llu", (ull)step->ns, (ull)step->cycles);
 	fputc('\n', d->out);
 }
@@ -154,13 +154,13 @@ static void dis_head(const struct disasm *d)
 
 static void dis_profile(const struct disasm *d)
 {
-	const struct profile_npu *npu = &d->profile->npu;
+	const struct soc_npu *npu = &d->soc->npu;
 	uint64_t launch = fw_time_launch_ns(npu), ns = fw_time_job_ns(npu, &d->prog);
 
 	fprintf(d->out,
 		"profile %s clock_mhz=%g launch_ns=%llu launch_cycles=%llu device_ns=%llu "
 		"cycles=%llu\n",
-		d->profile->name, npu->clock_mhz, (ull)launch, (ull)fw_time_cycles(npu, launch),
+		d->soc->name, npu->clock_mhz, (ull)launch, (ull)fw_time_cycles(npu, launch),
 		(ull)ns, (ull)fw_time_cycles(npu, ns));
 }
 
@@ -172,14 +172,14 @@ static void dis_image(const struct disasm *d)
 	struct vnpu_cmd cmd;
 
 	dis_head(d);
-	if (d->profile) {
+	if (d->soc) {
 		dis_profile(d);
-		fw_time_begin(&walk, &d->profile->npu, &d->prog, img->cmd);
+		fw_time_begin(&walk, &d->soc->npu, &d->prog, img->cmd);
 	}
 	for (uint32_t at = sizeof(struct vnpu_stream_hdr); at < img->cmd_bytes;
 	     at += cmd.size_bytes) {
 		memcpy(&cmd, img->cmd + at, sizeof(cmd));
-		if (d->profile)
+		if (d->soc)
 			fw_time_next(&walk, &step);
 		dis_cmd(d, at, cmd.op, &step);
 	}
@@ -194,7 +194,7 @@ int npu_image_disassemble(const void *image, size_t image_bytes, const char *pro
 	if (ret)
 		return ret;
 	if (profile)
-		ret = npu_profile_load(profile, &d.profile);
+		ret = npu_profile_load(profile, &d.soc);
 	if (!ret && profile)
 		ret = npu_predict(&img, &d.prog);
 	if (!ret) {
@@ -203,7 +203,7 @@ int npu_image_disassemble(const void *image, size_t image_bytes, const char *pro
 			ret = npu_fail(-EIO, "writing the listing: %s", strerror(errno));
 	}
 	fw_prog_free(&d.prog);
-	profile_free(d.profile);
+	soc_free(d.soc);
 	npu_image_release(&img);
 	return ret;
 }

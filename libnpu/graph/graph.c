@@ -54,7 +54,7 @@ void npu_graph_free(struct npu_graph *g)
 	}
 	free(g->ops);
 	free(g->order);
-	profile_free(g->profile);
+	soc_free(g->soc);
 	free(g);
 }
 

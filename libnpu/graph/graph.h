@@ -7,7 +7,7 @@
 
 #include "image.h"
 #include "npu_graph.h"
-#include "profile.h"
+#include "soc.h"
 
 enum tensor_kind {
 	TENSOR_INPUT,
@@ -66,7 +66,7 @@ struct npu_graph {
 	uint32_t nr_ops, cap_ops;
 	char params[VNPU_MAX_PARAMS][NPU_NAME_BYTES];
 	uint32_t nr_params;
-	struct profile *profile; /* that times are predicted for; NULL: none */
+	struct soc *soc; /* that times are predicted for; NULL: none */
 	int err; /* the first error */
 	char why[256];
 

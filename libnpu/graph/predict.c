@@ -24,7 +24,7 @@ static void *predict_table(const struct npu_image *img, size_t *bytes)
 		.version = VNPU_ISA_VERSION,
 		.nr_slots = img->nr_slots,
 		.nr_params = img->nr_params,
-		.profile_slot = VNPU_SLOT_NONE,
+		.record_slot = VNPU_SLOT_NONE,
 	};
 	slots = (struct vnpu_slot *)(hdr + 1);
 	for (uint32_t i = 0; i < img->nr_slots; i++)
@@ -33,17 +33,17 @@ static void *predict_table(const struct npu_image *img, size_t *bytes)
 	return hdr;
 }
 
-int npu_profile_load(const char *name, struct profile **p)
+int npu_profile_load(const char *name, struct soc **p)
 {
 	char why[512];
-	int ret = profile_load_device(name, p, why, sizeof(why));
+	int ret = soc_load_device(name, p, why, sizeof(why));
 
 	if (ret)
 		return npu_fail(ret, "%s", why);
 	for (const char *c = (*p)->name; *c || c == (*p)->name; c++) {
 		if (isgraph((unsigned char)*c))
 			continue;
-		profile_free(*p);
+		soc_free(*p);
 		*p = NULL;
 		return npu_fail(
 			-EINVAL,

@@ -21,6 +21,6 @@ int npu_predict(const struct npu_image *img, struct fw_prog *prog);
  * A profile by its name, which goes into images and listings and has to be
  * printable. npu_error() on failure.
  */
-int npu_profile_load(const char *name, struct profile **p);
+int npu_profile_load(const char *name, struct soc **p);
 
 #endif /* NPU_PREDICT_H */

@@ -195,7 +195,7 @@ struct sim {
 	/* The core. */
 	struct fw_port port;
 	struct fw_core *core;
-	struct profile *profile; /* NULL: none is installed */
+	struct soc *soc; /* NULL: none is installed */
 	pthread_t core_thread;
 	bool core_started;
 	int core_result;

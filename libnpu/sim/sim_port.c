@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "npu_fail.h"
-#include "profile.h"
+#include "soc.h"
 #include "sim.h"
 
 /*
@@ -481,11 +481,11 @@ int sim_port_start(struct sim *sim, const struct sim_options *opts)
 	ret = sim_port_isa(opts->isa, &cfg.isa);
 	if (ret)
 		return ret;
-	ret = profile_load_device(opts->profile, &sim->profile, why, sizeof(why));
+	ret = soc_load_device(opts->profile, &sim->soc, why, sizeof(why));
 	if (ret)
 		return npu_fail(ret, "sim: %s", why);
-	if (sim->profile)
-		cfg.npu = &sim->profile->npu;
+	if (sim->soc)
+		cfg.npu = &sim->soc->npu;
 	sim->poll.may_move = true;
 	ret = sim_port_alloc_rings(sim);
 	if (ret)
@@ -512,7 +512,7 @@ void sim_port_stop(struct sim *sim)
 	}
 	if (sim->core)
 		fw_core_destroy(sim->core);
-	profile_free(sim->profile);
+	soc_free(sim->soc);
 	if (sim->rings)
 		munmap(sim->rings, sim->rings_bytes);
 }

@@ -14,7 +14,7 @@
 #define EMBED_KEEP_ROWS 8
 
 /* One operator for a chunk; areas begin at its first row. */
-struct block_pass {
+struct layer_pass {
 	struct lane_memory *m;
 	const struct llm_layer *layer;
 	unsigned int index, pos, n;
@@ -27,7 +27,7 @@ static unsigned int row_tasks(unsigned int n)
 	return (n + TASK_ROWS - 1) / TASK_ROWS;
 }
 
-static size_t task_end(const struct block_pass *p, unsigned int task)
+static size_t task_end(const struct layer_pass *p, unsigned int task)
 {
 	unsigned int end = (task + 1) * TASK_ROWS;
 
@@ -55,7 +55,7 @@ static void embed(struct lane_memory *m, const struct lane_call *call)
 /* xn = norm(x) */
 static void task_norm(void *arg, unsigned int task, unsigned int worker)
 {
-	const struct block_pass *p = arg;
+	const struct layer_pass *p = arg;
 	const struct llm_model *model = &p->m->loaded->model;
 
 	for (size_t r = p->row + task * TASK_ROWS; r < task_end(p, task); r++)
@@ -67,7 +67,7 @@ static void task_norm(void *arg, unsigned int task, unsigned int worker)
 /* x += y; xn = norm(x) */
 static void task_residual(void *arg, unsigned int task, unsigned int worker)
 {
-	const struct block_pass *p = arg;
+	const struct layer_pass *p = arg;
 	const struct fw_kernels *floats = p->m->loaded->floats;
 	const struct llm_model *model = &p->m->loaded->model;
 
@@ -84,7 +84,7 @@ static void task_residual(void *arg, unsigned int task, unsigned int worker)
 /* gate = silu(gate) * up */
 static void task_silu(void *arg, unsigned int task, unsigned int worker)
 {
-	const struct block_pass *p = arg;
+	const struct layer_pass *p = arg;
 	size_t n_ff = p->m->loaded->model.n_ff;
 
 	for (size_t r = p->row + task * TASK_ROWS; r < task_end(p, task); r++) {
@@ -96,7 +96,7 @@ static void task_silu(void *arg, unsigned int task, unsigned int worker)
 }
 
 /* Norms of a row's heads, where the model has them, and RoPE. */
-static void rope_heads(const struct block_pass *p, float *x, const float *norm, unsigned int heads,
+static void rope_heads(const struct layer_pass *p, float *x, const float *norm, unsigned int heads,
 		       size_t pos, void *scratch)
 {
 	const struct fw_kernels *floats = p->m->loaded->floats;
@@ -123,7 +123,7 @@ static void store(const struct lane_memory *m, size_t off, unsigned int pos, con
 /* q and k in place; K and V go to the cache. */
 static void task_rope(void *arg, unsigned int task, unsigned int worker)
 {
-	const struct block_pass *p = arg;
+	const struct layer_pass *p = arg;
 	const struct lane_memory *m = p->m;
 	const struct llm_model *model = &m->loaded->model;
 	void *scratch = m->scratch + worker * m->scratch_floats;
@@ -140,7 +140,7 @@ static void task_rope(void *arg, unsigned int task, unsigned int worker)
 }
 
 /* Tiles of a KV head's queries: rows x the heads of its group. */
-static unsigned int attention_tiles(const struct block_pass *p)
+static unsigned int attention_tiles(const struct layer_pass *p)
 {
 	const struct llm_model *model = &p->m->loaded->model;
 	unsigned int most = fw_attn_tile(model->head_dim, (uint64_t)p->n * model->n_head);
@@ -151,7 +151,7 @@ static unsigned int attention_tiles(const struct block_pass *p)
 /* att = softmax(q k^T) v for some queries of one KV head. */
 static void task_attention(void *arg, unsigned int task, unsigned int worker)
 {
-	const struct block_pass *p = arg;
+	const struct layer_pass *p = arg;
 	const struct lane_memory *m = p->m;
 	const struct llm_model *model = &m->loaded->model;
 	unsigned int tiles = attention_tiles(p),
@@ -205,7 +205,7 @@ static void run_op(struct lane_memory *m, const struct lane_call *call)
 	const struct llm_model *model = &m->loaded->model;
 	struct llm_pool *pool = m->loaded->pool;
 	unsigned int layer = call->work->layer;
-	struct block_pass p = {
+	struct layer_pass p = {
 		.m = m,
 		.layer = &model->layers[layer],
 		.index = layer,
@@ -259,7 +259,7 @@ int lane_cpu_run(struct lane_memory *m, const struct lane_call *call)
 	lane_slice_of(m, call, &slice);
 	if (slice.empty)
 		return 0;
-	return m->loaded->packed.blocks ? lane_cpu_slice_packed(m, &slice)
+	return m->loaded->packed.layers ? lane_cpu_slice_packed(m, &slice)
 					: lane_cpu_slice_f32(m, &slice);
 }
 

@@ -171,7 +171,7 @@ static void matmul_free(struct matmul *h)
 int lane_cpu_slice_packed(struct lane_memory *m, const struct lane_slice *slice)
 {
 	const struct llm_packed *packed = &m->loaded->packed;
-	const struct llm_packed_block *block = &packed->blocks[slice->layer];
+	const struct llm_packed_layer *block = &packed->layers[slice->layer];
 	struct matmul h = {
 		.m = m,
 		.slice = slice,
@@ -201,9 +201,9 @@ int lane_cpu_slice_packed(struct lane_memory *m, const struct lane_slice *slice)
 		h.w = (const uint8_t *)npu_buffer_data(head ? packed->head : block->buf) + off +
 		      skip;
 		h.bias = NULL;
-		if (!head && block->part[LLM_PART_BIAS + part->matrix].bytes)
+		if (!head && block->part[LLM_LAYER_BIAS + part->matrix].bytes)
 			h.bias = (const float *)((const char *)npu_buffer_data(block->buf) +
-						 block->part[LLM_PART_BIAS + part->matrix].off) +
+						 block->part[LLM_LAYER_BIAS + part->matrix].off) +
 				 part->first;
 		llm_pool_run(m->loaded->pool, task_columns, &h,
 			     (part->cols + TASK_COLS - 1) / TASK_COLS);

@@ -62,12 +62,12 @@ int lane_gpu_load(struct llm_loaded *l)
 	struct llm_gpu_queue *q = NULL;
 	int err;
 
-	w->blocks = calloc(l->model.n_layer, sizeof(struct llm_gpu_buffer *));
-	if (!w->blocks)
+	w->layers = calloc(l->model.n_layer, sizeof(struct llm_gpu_buffer *));
+	if (!w->layers)
 		return llm_fail(-ENOMEM, "no memory for the GPU's weights");
 	err = llm_gpu_queue_create(l->gpu, &q);
 	for (unsigned int i = 0; !err && i < l->model.n_layer; i++)
-		err = map_weights(l, q, l->packed.blocks[i].buf, &w->blocks[i]);
+		err = map_weights(l, q, l->packed.layers[i].buf, &w->layers[i]);
 	err = err ? err : map_weights(l, q, l->packed.head, &w->head);
 	err = err ? err : map_inv_freq(l, q, w);
 	err = err ? err : llm_gpu_finish(q);
@@ -79,9 +79,9 @@ void lane_gpu_unload(struct llm_loaded *l)
 {
 	struct gpu_weights *w = &l->gpu_weights;
 
-	for (unsigned int i = 0; w->blocks && i < l->model.n_layer; i++)
-		llm_gpu_unmap(w->blocks[i]);
-	free(w->blocks);
+	for (unsigned int i = 0; w->layers && i < l->model.n_layer; i++)
+		llm_gpu_unmap(w->layers[i]);
+	free(w->layers);
 	llm_gpu_unmap(w->head);
 	llm_gpu_unmap(w->inv_freq);
 	free(w->inv_freq_host);
@@ -150,8 +150,8 @@ static int wrote(struct gpu_lane *g, const struct llm_area *a, size_t row, size_
 
 static struct llm_gpu_area part_of(const struct gpu_lane *g, unsigned int layer, unsigned int part)
 {
-	return (struct llm_gpu_area){ loaded(g)->gpu_weights.blocks[layer],
-				      loaded(g)->packed.blocks[layer].part[part].off };
+	return (struct llm_gpu_area){ loaded(g)->gpu_weights.layers[layer],
+				      loaded(g)->packed.layers[layer].part[part].off };
 }
 
 /* xn, from the chunk's first row on, = norm of rows @row.. of x */
@@ -238,7 +238,7 @@ static int turn_heads(struct gpu_lane *g, const struct lane_call *call, unsigned
 	};
 	int err = reads(g, x, row, rope.rows, ld);
 
-	if (!err && loaded(g)->packed.blocks[call->work->layer].part[part].bytes)
+	if (!err && loaded(g)->packed.layers[call->work->layer].part[part].bytes)
 		err = llm_gpu_rmsnorm(g->queue, &heads_norm, NULL);
 	err = err ? err : llm_gpu_rope(g->queue, &rope, NULL);
 	return err ? err : wrote(g, x, row, rope.rows, ld);
@@ -267,9 +267,9 @@ static int rope(struct gpu_lane *g, const struct lane_call *call)
 	struct lane_memory *m = g->lane.memory;
 	const struct llm_model *model = &m->loaded->model;
 	unsigned int layer = call->work->layer;
-	int err = turn_heads(g, call, LLM_PART_Q_NORM, &m->q, model->n_head);
+	int err = turn_heads(g, call, LLM_LAYER_Q_NORM, &m->q, model->n_head);
 
-	err = err ? err : turn_heads(g, call, LLM_PART_K_NORM, &m->k, model->n_head_kv);
+	err = err ? err : turn_heads(g, call, LLM_LAYER_K_NORM, &m->k, model->n_head_kv);
 	err = err ? err : store(g, call, &m->k, lane_k_off(m, layer));
 	err = err ? err : reads(g, &m->v, call->chunk->row, call->chunk->n, model->kv_dim);
 	return err ? err : store(g, call, &m->v, lane_v_off(m, layer));
@@ -388,8 +388,8 @@ static int multiply(struct gpu_lane *g, const struct lane_slice *slice,
 
 	op.w = head ? (struct llm_gpu_area){ loaded(g)->gpu_weights.head, packed->output_off }
 		    : part_of(g, slice->layer, (unsigned int)c->matrix);
-	if (!head && packed->blocks[slice->layer].part[LLM_PART_BIAS + c->matrix].bytes)
-		bias = part_of(g, slice->layer, LLM_PART_BIAS + (unsigned int)c->matrix);
+	if (!head && packed->layers[slice->layer].part[LLM_LAYER_BIAS + c->matrix].bytes)
+		bias = part_of(g, slice->layer, LLM_LAYER_BIAS + (unsigned int)c->matrix);
 	if (input != LLM_INPUT_FLOATS) {
 		err = *quantised ? 0 : quant(g, slice, input);
 		*quantised = true;
@@ -453,14 +453,14 @@ static int run_op(struct gpu_lane *g, const struct lane_call *call)
 	switch (call->work->op) {
 	case LLM_OP_ATTN_NORM:
 		err = reads(g, &m->x, row, n, n_embd);
-		return err ? err : norm(g, call, row, n, part_of(g, layer, LLM_PART_ATTN_NORM));
+		return err ? err : norm(g, call, row, n, part_of(g, layer, LLM_LAYER_ATTN_NORM));
 	case LLM_OP_ROPE:
 		return rope(g, call);
 	case LLM_OP_ATTN:
 		return attention(g, call);
 	case LLM_OP_FFN_NORM:
 		err = residual(g, call);
-		return err ? err : norm(g, call, row, n, part_of(g, layer, LLM_PART_FFN_NORM));
+		return err ? err : norm(g, call, row, n, part_of(g, layer, LLM_LAYER_FFN_NORM));
 	case LLM_OP_ACT:
 		return combine(g, call, LLM_GPU_SILU, &m->gate, &m->up, m->loaded->model.n_ff);
 	case LLM_OP_ADD:

@@ -35,7 +35,7 @@ const char *llm_graph_name(enum llm_graph which)
 {
 	static const char *const names[LLM_NR_GRAPHS] = {
 		[LLM_GRAPH_SLICE] = "slice",
-		[LLM_GRAPH_BLOCKS] = "blocks",
+		[LLM_GRAPH_LAYERS] = "layers",
 		[LLM_GRAPH_TOKEN] = "token",
 		[LLM_GRAPH_HEAD] = "head",
 	};
@@ -47,7 +47,7 @@ static struct npu_tensor *build_vector(struct builder *b, unsigned int part, uns
 {
 	char name[64], what[32];
 
-	llm_part_name(part, what, sizeof(what));
+	llm_layer_tensor_name(part, what, sizeof(what));
 	snprintf(name, sizeof(name), "%s%s", b->prefix, what);
 	return npu_graph_weight(b->g, name, NPU_F32, 1, n);
 }
@@ -102,7 +102,7 @@ static struct npu_tensor *build_rows(struct builder *b, struct input *in, enum l
 	char name[64];
 
 	if (b->m->layers[0].bias[which])
-		bias = build_vector(b, LLM_PART_BIAS + which, rows);
+		bias = build_vector(b, LLM_LAYER_BIAS + which, rows);
 	snprintf(name, sizeof(name), "%s%s", b->prefix, llm_matrix_names[which]);
 	return build_with(b, in, (int)which, name, rows, bias);
 }
@@ -124,7 +124,7 @@ static struct npu_tensor *build_cache(struct builder *b, const char *which)
 static struct npu_tensor *build_heads(struct builder *b, struct npu_tensor *x, unsigned int heads,
 				      unsigned int norm)
 {
-	if (norm == LLM_PART_Q_NORM ? b->m->layers[0].q_norm : b->m->layers[0].k_norm)
+	if (norm == LLM_LAYER_Q_NORM ? b->m->layers[0].q_norm : b->m->layers[0].k_norm)
 		x = npu_rmsnorm(b->g, x, build_vector(b, norm, b->m->head_dim), b->m->eps);
 	return npu_rope(b->g, x, b->inv_freq, heads, b->pos,
 			b->m->rope_halves ? NPU_ROPE_HALVES : NPU_ROPE_ADJACENT);
@@ -135,11 +135,11 @@ static struct npu_tensor *build_attention(struct builder *b, struct npu_tensor *
 	const struct llm_model *m = b->m;
 	struct npu_tensor *k_cache = build_cache(b, "k"), *v_cache = build_cache(b, "v"), *q, *k;
 	struct input in = {
-		.x = npu_rmsnorm(b->g, x, build_vector(b, LLM_PART_ATTN_NORM, m->n_embd), m->eps)
+		.x = npu_rmsnorm(b->g, x, build_vector(b, LLM_LAYER_ATTN_NORM, m->n_embd), m->eps)
 	};
 
-	q = build_heads(b, build_matmul(b, &in, LLM_ATTN_Q), m->n_head, LLM_PART_Q_NORM);
-	k = build_heads(b, build_matmul(b, &in, LLM_ATTN_K), m->n_head_kv, LLM_PART_K_NORM);
+	q = build_heads(b, build_matmul(b, &in, LLM_ATTN_Q), m->n_head, LLM_LAYER_Q_NORM);
+	k = build_heads(b, build_matmul(b, &in, LLM_ATTN_K), m->n_head_kv, LLM_LAYER_K_NORM);
 	npu_store_rows(b->g, k, k_cache, b->pos);
 	npu_store_rows(b->g, build_matmul(b, &in, LLM_ATTN_V), v_cache, b->pos);
 	in = (struct input){ 0 };
@@ -150,7 +150,7 @@ static struct npu_tensor *build_attention(struct builder *b, struct npu_tensor *
 
 static struct npu_tensor *build_ffn(struct builder *b, struct npu_tensor *x)
 {
-	struct npu_tensor *norm = build_vector(b, LLM_PART_FFN_NORM, b->m->n_embd), *gate, *up;
+	struct npu_tensor *norm = build_vector(b, LLM_LAYER_FFN_NORM, b->m->n_embd), *gate, *up;
 	struct input in = { .x = npu_rmsnorm(b->g, x, norm, b->m->eps) }, hidden = { 0 };
 
 	gate = build_matmul(b, &in, LLM_FFN_GATE);
@@ -159,7 +159,7 @@ static struct npu_tensor *build_ffn(struct builder *b, struct npu_tensor *x)
 	return build_matmul(b, &hidden, LLM_FFN_DOWN);
 }
 
-static struct npu_tensor *build_blocks(struct builder *b, struct npu_tensor *x)
+static struct npu_tensor *build_layers(struct builder *b, struct npu_tensor *x)
 {
 	b->inv_freq = npu_graph_const(b->g, "inv_freq", b->m->inv_freq, 1, b->m->rot_dim / 2);
 	for (unsigned int i = 0; i < b->m->n_layer; i++) {
@@ -185,9 +185,9 @@ static void build_graph(struct builder *b, enum llm_graph which)
 
 	if (which != LLM_GRAPH_HEAD) {
 		b->pos = npu_graph_param(b->g, "pos");
-		x = build_blocks(b, x);
+		x = build_layers(b, x);
 	}
-	if (which == LLM_GRAPH_BLOCKS)
+	if (which == LLM_GRAPH_LAYERS)
 		npu_graph_output(b->g, "y", x);
 	else
 		npu_graph_output(b->g, "logits", build_head(b, x));

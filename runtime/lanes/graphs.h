@@ -2,7 +2,7 @@
 /*
  * The static graphs of a model.
  *
- * Whole graphs hold all blocks; their weights are "blk.0.attn_q", "blk.0.attn_q.bias", ..., their
+ * Whole graphs hold all layers; their weights are "blk.0.attn_q", "blk.0.attn_q.bias", ..., their
  * caches "blk.0.k" and "blk.0.v". Those of a slice hold columns of the matrices of one operator,
  * with the symbols' "blk.0." left out, and serve every block.
  */
@@ -14,13 +14,13 @@
 
 enum llm_graph {
 	LLM_GRAPH_SLICE, /* x -> columns of an operator's matrices: llm_graph_build_slice() */
-	LLM_GRAPH_BLOCKS, /* x -> y, all blocks; param pos */
-	LLM_GRAPH_TOKEN, /* x -> logits: all blocks and the output head; param pos */
+	LLM_GRAPH_LAYERS, /* x -> y, all layers; param pos */
+	LLM_GRAPH_TOKEN, /* x -> logits: all layers and the output head; param pos */
 	LLM_GRAPH_HEAD, /* x -> logits: the output norm and the output matrix */
 	LLM_NR_GRAPHS,
 };
 
-/* "slice", "blocks", ...: for messages and as the graphs' names. */
+/* "slice", "layers", ...: for messages and as the graphs' names. */
 const char *llm_graph_name(enum llm_graph which);
 
 /*

@@ -20,7 +20,7 @@
 
 #include "memory.h"
 #include "ops.h"
-#include "soc.h"
+#include "soc_cost.h"
 
 /* Tokens that go through the layers together. */
 struct lane_chunk {

@@ -19,7 +19,7 @@ struct llm_gpu_buffer;
 /* The packed weights as the GPU sees them: the NPU's buffers. */
 struct gpu_weights {
 	/* By layer; as struct llm_packed; the model's. */
-	struct llm_gpu_buffer **blocks, *head, *inv_freq;
+	struct llm_gpu_buffer **layers, *head, *inv_freq;
 	float *inv_freq_host;
 };
 

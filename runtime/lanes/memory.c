@@ -54,7 +54,7 @@ static int alloc_kv(struct lane_memory *m, unsigned int kv_rows)
 	if (__builtin_mul_overflow(m->kv_stride, 2 * (size_t)model->n_layer, &bytes))
 		return llm_fail(
 			-ENOMEM,
-			"a KV cache for %u tokens in %u blocks has more bytes than can be counted",
+			"a KV cache for %u tokens in %u layers has more bytes than can be counted",
 			kv_rows, model->n_layer);
 	return llm_memory_alloc(m->loaded, &m->kv, bytes, "a KV cache");
 }

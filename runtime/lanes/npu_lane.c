@@ -93,7 +93,7 @@ static unsigned int head_rows(const struct lane_call *call)
 	return rows < call->chunk->rows - w->logits_row ? rows : call->chunk->rows - w->logits_row;
 }
 
-/* The job of the wanted logits, after that of all blocks, whose result is y. */
+/* The job of the wanted logits, after that of all layers, whose result is y. */
 static int find_head(struct npu_lane *n, const struct lane_call *call, struct npu_binding **binding)
 {
 	const struct npu_whole head = {
@@ -107,12 +107,12 @@ static int find_head(struct npu_lane *n, const struct lane_call *call, struct np
 	return npu_programs_whole(n->programs, &head, wait_to_bind, n, binding);
 }
 
-static int find_blocks(struct npu_lane *n, const struct lane_call *call,
+static int find_layers(struct npu_lane *n, const struct lane_call *call,
 		       struct npu_binding **binding)
 {
 	bool token = call->chunk->rows == 1;
 	const struct npu_whole whole = {
-		.graph = token ? LLM_GRAPH_TOKEN : LLM_GRAPH_BLOCKS,
+		.graph = token ? LLM_GRAPH_TOKEN : LLM_GRAPH_LAYERS,
 		.rows = call->chunk->rows,
 		.x = &n->lane.memory->x,
 		.y = token ? logits_of(n, call) : &n->lane.memory->y,
@@ -134,7 +134,7 @@ static void pad_chunk(const struct npu_lane *n, const struct lane_chunk *c)
 static int find_chunk(struct npu_lane *n, const struct lane_call *call,
 		      struct npu_binding *bindings[2], unsigned int *nr)
 {
-	int err = find_blocks(n, call, &bindings[0]);
+	int err = find_layers(n, call, &bindings[0]);
 
 	*nr = 1;
 	if (err || call->chunk->rows == 1 || !call->work->logits)

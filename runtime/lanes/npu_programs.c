@@ -162,7 +162,7 @@ static int bind_area(struct npu_job *job, const char *symbol, const struct llm_a
 static int bind_part(const struct npu_programs *p, struct npu_job *job, const char *symbol,
 		     unsigned int layer, unsigned int part)
 {
-	const struct llm_packed_block *block = &p->memory->loaded->packed.blocks[layer];
+	const struct llm_packed_layer *block = &p->memory->loaded->packed.layers[layer];
 
 	return bind(job, symbol, block->buf, block->part[part].off, block->part[part].bytes);
 }
@@ -172,7 +172,7 @@ static int bind_weights(const struct npu_programs *p, struct npu_job *job,
 			const struct lane_slice *slice, const struct lane_columns *c)
 {
 	const struct llm_packed *packed = &p->memory->loaded->packed;
-	const struct llm_packed_block *block = &packed->blocks[slice->layer];
+	const struct llm_packed_layer *block = &packed->layers[slice->layer];
 	enum llm_format format =
 		c->matrix < 0 ? packed->formats.output : packed->formats.matrix[c->matrix];
 	size_t skip = c->first ? llm_pack_bytes(format, c->first, slice->k) : 0;
@@ -184,26 +184,26 @@ static int bind_weights(const struct npu_programs *p, struct npu_job *job,
 		return bind(job, "output", packed->head, packed->output_off + skip, bytes);
 	err = bind(job, llm_matrix_names[c->matrix], block->buf, block->part[c->matrix].off + skip,
 		   bytes);
-	if (err || !block->part[LLM_PART_BIAS + c->matrix].bytes)
+	if (err || !block->part[LLM_LAYER_BIAS + c->matrix].bytes)
 		return err;
-	llm_part_name(LLM_PART_BIAS + (unsigned int)c->matrix, name, sizeof(name));
+	llm_layer_tensor_name(LLM_LAYER_BIAS + (unsigned int)c->matrix, name, sizeof(name));
 	return bind(job, name, block->buf,
-		    block->part[LLM_PART_BIAS + c->matrix].off + c->first * sizeof(float),
+		    block->part[LLM_LAYER_BIAS + c->matrix].off + c->first * sizeof(float),
 		    c->cols * sizeof(float));
 }
 
-/* All blocks' weights and caches. */
-static int bind_blocks(const struct npu_programs *p, struct npu_job *job)
+/* All layers' weights and caches. */
+static int bind_layers(const struct npu_programs *p, struct npu_job *job)
 {
 	const struct lane_memory *m = p->memory;
 	char name[64], what[32];
 	int err = 0;
 
 	for (unsigned int i = 0; !err && i < m->loaded->model.n_layer; i++) {
-		for (unsigned int part = 0; !err && part < LLM_NR_PARTS; part++) {
-			if (!m->loaded->packed.blocks[i].part[part].bytes)
+		for (unsigned int part = 0; !err && part < LLM_NR_LAYER_TENSORS; part++) {
+			if (!m->loaded->packed.layers[i].part[part].bytes)
 				continue;
-			llm_part_name(part, what, sizeof(what));
+			llm_layer_tensor_name(part, what, sizeof(what));
 			snprintf(name, sizeof(name), "blk.%u.%s", i, what);
 			err = bind_part(p, job, name, i, part);
 		}
@@ -253,7 +253,7 @@ static int bind_whole_rows(const struct npu_programs *p, struct npu_binding *b,
 
 	if (err)
 		return err;
-	if (whole->graph == LLM_GRAPH_BLOCKS)
+	if (whole->graph == LLM_GRAPH_LAYERS)
 		return bind_area(b->job, "y", whole->y, (size_t)whole->x_row * model->n_embd,
 				 whole->rows * row_bytes);
 	return bind_area(b->job, "logits", whole->y, 0,
@@ -384,8 +384,8 @@ int npu_programs_whole(struct npu_programs *p, const struct npu_whole *whole, np
 	fresh = !b->job;
 	err = binding_take(g, &want, wait, ud, b);
 	if (fresh && !err && whole->graph != LLM_GRAPH_HEAD)
-		err = bind_blocks(p, b->job);
-	if (fresh && !err && whole->graph != LLM_GRAPH_BLOCKS)
+		err = bind_layers(p, b->job);
+	if (fresh && !err && whole->graph != LLM_GRAPH_LAYERS)
 		err = bind_head(p, b->job);
 	return binding_settle(p, b, err ? err : bind_whole_rows(p, b, whole), out);
 }

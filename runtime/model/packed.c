@@ -14,16 +14,16 @@
 /* Alignment of what a job binds. */
 #define BIND_ALIGN 64
 
-void llm_part_name(unsigned int part, char *name, size_t bytes)
+void llm_layer_tensor_name(unsigned int part, char *name, size_t bytes)
 {
 	static const char *const norms[] = { "attn_norm", "ffn_norm", "attn_q_norm",
 					     "attn_k_norm" };
 
-	if (part >= LLM_PART_ATTN_NORM)
-		snprintf(name, bytes, "%s", norms[part - LLM_PART_ATTN_NORM]);
+	if (part >= LLM_LAYER_ATTN_NORM)
+		snprintf(name, bytes, "%s", norms[part - LLM_LAYER_ATTN_NORM]);
 	else
 		snprintf(name, bytes, "%s%s", llm_matrix_names[part % LLM_NR_MATRICES],
-			 part >= LLM_PART_BIAS ? ".bias" : "");
+			 part >= LLM_LAYER_BIAS ? ".bias" : "");
 }
 
 void llm_formats_choose(struct llm_formats *f, const struct llm_model *m, enum llm_weights weights)
@@ -76,38 +76,38 @@ static int load_matrix(struct loader *l, const struct gguf_tensor *t, enum llm_f
 static const float *layer_vector(const struct llm_layer *layer, unsigned int part)
 {
 	switch (part) {
-	case LLM_PART_ATTN_NORM:
+	case LLM_LAYER_ATTN_NORM:
 		return layer->attn_norm;
-	case LLM_PART_FFN_NORM:
+	case LLM_LAYER_FFN_NORM:
 		return layer->ffn_norm;
-	case LLM_PART_Q_NORM:
+	case LLM_LAYER_Q_NORM:
 		return layer->q_norm;
-	case LLM_PART_K_NORM:
+	case LLM_LAYER_K_NORM:
 		return layer->k_norm;
 	default:
-		return layer->bias[part - LLM_PART_BIAS];
+		return layer->bias[part - LLM_LAYER_BIAS];
 	}
 }
 
 /* Sizes and places of a block's parts; returns the bytes of its buffer. */
-static size_t block_plan(struct llm_packed_block *block, const struct llm_model *m,
-			 const struct llm_layer *layer, const struct llm_formats *formats)
+static size_t layer_layout(struct llm_packed_layer *block, const struct llm_model *m,
+			   const struct llm_layer *layer, const struct llm_formats *formats)
 {
 	size_t off = 0;
 
-	for (unsigned int part = 0; part < LLM_NR_PARTS; part++) {
+	for (unsigned int part = 0; part < LLM_NR_LAYER_TENSORS; part++) {
 		unsigned int rows = llm_model_rows(m, part % LLM_NR_MATRICES);
 		size_t bytes;
 
-		if (part < LLM_PART_BIAS)
+		if (part < LLM_LAYER_BIAS)
 			bytes = llm_pack_bytes(formats->matrix[part], rows,
 					       llm_model_cols(m, part));
 		else if (!layer_vector(layer, part))
 			bytes = 0;
-		else if (part < LLM_PART_ATTN_NORM)
+		else if (part < LLM_LAYER_ATTN_NORM)
 			bytes = rows * sizeof(float);
 		else
-			bytes = (part < LLM_PART_Q_NORM ? m->n_embd : m->head_dim) * sizeof(float);
+			bytes = (part < LLM_LAYER_Q_NORM ? m->n_embd : m->head_dim) * sizeof(float);
 		block->part[part].off = off;
 		block->part[part].bytes = bytes;
 		off += (bytes + BIND_ALIGN - 1) / BIND_ALIGN * BIND_ALIGN;
@@ -115,16 +115,16 @@ static size_t block_plan(struct llm_packed_block *block, const struct llm_model 
 	return off;
 }
 
-static int load_block(struct loader *l, struct llm_packed_block *block, unsigned int i)
+static int load_layer(struct loader *l, struct llm_packed_layer *block, unsigned int i)
 {
 	const struct llm_model *m = l->src->model;
 	const struct llm_layer *layer = &m->layers[i];
-	size_t bytes = block_plan(block, m, layer, l->formats);
+	size_t bytes = layer_layout(block, m, layer, l->formats);
 	int err = npu_buffer_create(l->src->ctx, bytes, NPU_BUFFER_DEVICE_READ_ONLY, &block->buf);
 
 	if (err)
 		return llm_fail(err, "%s: weights of block %u: %s", l->src->path, i, npu_error());
-	for (unsigned int part = LLM_PART_BIAS; part < LLM_NR_PARTS; part++) {
+	for (unsigned int part = LLM_LAYER_BIAS; part < LLM_NR_LAYER_TENSORS; part++) {
 		if (block->part[part].bytes)
 			memcpy((uint8_t *)npu_buffer_data(block->buf) + block->part[part].off,
 			       layer_vector(layer, part), block->part[part].bytes);
@@ -175,11 +175,11 @@ int llm_packed_load(struct llm_packed *packed, const struct llm_packed_source *s
 			   m->n_layer;
 	l.total += llm_pack_bytes(packed->formats.output, m->n_vocab, m->n_embd);
 	packed->n_layer = m->n_layer;
-	packed->blocks = calloc(m->n_layer, sizeof(*packed->blocks));
-	if (!packed->blocks)
+	packed->layers = calloc(m->n_layer, sizeof(*packed->layers));
+	if (!packed->layers)
 		err = llm_fail(-ENOMEM, "%s: no memory to quantise the weights", src->path);
 	for (unsigned int i = 0; !err && i < m->n_layer; i++)
-		err = load_block(&l, &packed->blocks[i], i);
+		err = load_layer(&l, &packed->layers[i], i);
 	if (!err)
 		err = load_output(&l, packed);
 	packed->weight_bytes = l.total;
@@ -191,11 +191,11 @@ int llm_packed_load(struct llm_packed *packed, const struct llm_packed_source *s
 
 void llm_packed_free(struct llm_packed *packed)
 {
-	for (unsigned int i = 0; packed->blocks && i < packed->n_layer; i++) {
-		if (packed->blocks[i].buf)
-			npu_buffer_free(packed->blocks[i].buf);
+	for (unsigned int i = 0; packed->layers && i < packed->n_layer; i++) {
+		if (packed->layers[i].buf)
+			npu_buffer_free(packed->layers[i].buf);
 	}
-	free(packed->blocks);
+	free(packed->layers);
 	if (packed->head)
 		npu_buffer_free(packed->head);
 	memset(packed, 0, sizeof(*packed));

@@ -13,27 +13,27 @@
 #include "pack.h"
 
 /* What a block's buffer holds: its matrices, their biases, its norms. */
-enum llm_part {
-	LLM_PART_MATRIX = 0, /* + enum llm_matrix */
-	LLM_PART_BIAS = LLM_NR_MATRICES, /* + enum llm_matrix */
-	LLM_PART_ATTN_NORM = 2 * LLM_NR_MATRICES,
-	LLM_PART_FFN_NORM,
-	LLM_PART_Q_NORM,
-	LLM_PART_K_NORM,
-	LLM_NR_PARTS,
+enum llm_layer_tensor {
+	LLM_LAYER_MATRIX = 0, /* + enum llm_matrix */
+	LLM_LAYER_BIAS = LLM_NR_MATRICES, /* + enum llm_matrix */
+	LLM_LAYER_ATTN_NORM = 2 * LLM_NR_MATRICES,
+	LLM_LAYER_FFN_NORM,
+	LLM_LAYER_Q_NORM,
+	LLM_LAYER_K_NORM,
+	LLM_NR_LAYER_TENSORS,
 };
 
 /* Name of a part as the graphs' symbols have it: "attn_q", "attn_q.bias", "attn_norm". */
-void llm_part_name(unsigned int part, char *name, size_t bytes);
+void llm_layer_tensor_name(unsigned int part, char *name, size_t bytes);
 
 /* W8A8, W4A8 or W4A16; a packed model has its formats already. */
 void llm_formats_choose(struct llm_formats *f, const struct llm_model *m, enum llm_weights weights);
 
-struct llm_packed_block {
+struct llm_packed_layer {
 	struct npu_buffer *buf;
 	struct {
 		size_t off, bytes; /* bytes 0: the model has no such part */
-	} part[LLM_NR_PARTS];
+	} part[LLM_NR_LAYER_TENSORS];
 };
 
 struct llm_packed {
@@ -41,7 +41,7 @@ struct llm_packed {
 	bool float_input; /* 4-bit matrices multiply F32 activations, not INT8 ones */
 	enum llm_activations activations; /* of the others */
 	unsigned int n_layer;
-	struct llm_packed_block *blocks;
+	struct llm_packed_layer *layers;
 	struct npu_buffer *head; /* the output norm, then the output matrix */
 	size_t output_off, output_bytes;
 	uint64_t weight_bytes; /* all matrices */

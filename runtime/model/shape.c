@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "llm_fail.h"
-#include "profile.h"
+#include "soc.h"
 
 struct number {
 	const char *key;
@@ -130,7 +130,7 @@ static int check(const struct reader *r)
 int shape_load(const char *name, struct shape *shape)
 {
 	char path[4400];
-	FILE *f = profile_open("shapes", "VNPU_SHAPES", name, path, sizeof(path));
+	FILE *f = soc_open_file("shapes", "VNPU_SHAPES", name, path, sizeof(path));
 	struct reader r = { .shape = shape, .path = path };
 	const char *base = strrchr(path, '/');
 	int line;

@@ -24,7 +24,7 @@ struct shape {
 	bool qkv_bias;
 };
 
-/* As profile_load() finds profiles: a file, or a name of share/shapes (VNPU_SHAPES). 0, or -errno
+/* As soc_load() finds profiles: a file, or a name of share/shapes (VNPU_SHAPES). 0, or -errno
  * and one line from llm_error(). */
 int shape_load(const char *name, struct shape *shape);
 

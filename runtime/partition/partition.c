@@ -8,13 +8,13 @@
 #include "partition_private.h"
 #include "ops.h"
 
-const char *partition_cut_name(enum partition_cut cut)
+const char *cut_kind_name(enum cut_kind kind)
 {
 	static const char *const names[PARTITION_NR_CUTS] = {
 		"gpu", "npu", "row", "sequence", "multi-sequence", "hybrid",
 	};
 
-	return names[cut];
+	return names[kind];
 }
 
 /* ---- the profiler: what a slice takes ---- */
@@ -22,7 +22,7 @@ const char *partition_cut_name(enum partition_cut cut)
 struct soc_op partition_work(const struct partition_options *o, enum soc_lane lane, uint64_t rows,
 			     uint64_t k, uint64_t n)
 {
-	const struct profile *p = o->profile;
+	const struct soc *p = o->soc;
 	struct soc_op work = {
 		.kind = SOC_MATMUL,
 		.m = o->planes ? rows * o->planes : rows,
@@ -46,12 +46,12 @@ struct soc_cost partition_cost(const struct partition_options *o, enum soc_lane 
 			       uint64_t k, uint64_t n)
 {
 	struct soc_op work = partition_work(o, lane, rows, k, n);
-	struct soc_cost cost = soc_op_cost(o->profile, lane, &work);
+	struct soc_cost cost = soc_op_cost(o->soc, lane, &work);
 
 	if (o->predictor && lane == SOC_NPU)
 		cost.ns = predictor_ns(o->predictor, &work);
 	if (o->predictor && lane == SOC_GPU)
-		cost.ns = 2 * (double)work.m * (double)k * (double)n / o->profile->gpu.tflops / 1e3;
+		cost.ns = 2 * (double)work.m * (double)k * (double)n / o->soc->gpu.tflops / 1e3;
 	if (lane == SOC_GPU) {
 		cost.ns /= 1 - o->gpu_busy;
 		cost.dram_bytes /= 1 - o->gpu_busy;
@@ -62,7 +62,7 @@ struct soc_cost partition_cost(const struct partition_options *o, enum soc_lane 
 /* ---- both lanes at work ---- */
 
 /* Work on one lane, one piece after the other. */
-struct pieces {
+struct lane_slices {
 	enum soc_lane lane;
 	struct {
 		double start_ns; /* before it; without traffic */
@@ -80,14 +80,14 @@ struct progress {
 	double rate; /* fractions a ns */
 };
 
-static void add_piece(struct pieces *p, double start_ns, struct soc_cost cost, double times)
+static void add_slice(struct lane_slices *p, double start_ns, struct soc_cost cost, double times)
 {
 	p->v[p->n].start_ns = start_ns * times;
 	p->v[p->n].cost = (struct soc_cost){ cost.ns * times, cost.dram_bytes * times };
 	p->n++;
 }
 
-static void next_piece(const struct pieces *p, struct progress *at, unsigned int i)
+static void next_slice(const struct lane_slices *p, struct progress *at, unsigned int i)
 {
 	*at = (struct progress){ .i = i, .left = 1 };
 	if (i < p->n)
@@ -95,7 +95,7 @@ static void next_piece(const struct pieces *p, struct progress *at, unsigned int
 }
 
 /* That of a piece which has started. */
-static void set_rates(const struct profile *prof, struct pieces *const lanes[2],
+static void set_rates(const struct soc *prof, struct lane_slices *const lanes[2],
 		      struct progress at[2])
 {
 	const struct soc_cost *work[SOC_NR_LANES] = { NULL };
@@ -113,14 +113,14 @@ static void set_rates(const struct profile *prof, struct pieces *const lanes[2],
  * Lets both lanes work until all is done: the virtual clock's rules (scheduler_virtual.c)
  * for two lines of pieces.
  */
-static void run_pieces(const struct profile *prof, struct pieces *gpu, struct pieces *npu)
+static void run_slices(const struct soc *prof, struct lane_slices *gpu, struct lane_slices *npu)
 {
-	struct pieces *const lanes[2] = { gpu, npu };
+	struct lane_slices *const lanes[2] = { gpu, npu };
 	struct progress at[2];
 	double now = 0;
 
 	for (int l = 0; l < 2; l++) {
-		next_piece(lanes[l], &at[l], 0);
+		next_slice(lanes[l], &at[l], 0);
 		lanes[l]->end_ns = 0;
 	}
 	while (at[0].i < gpu->n || at[1].i < npu->n) {
@@ -141,7 +141,7 @@ static void run_pieces(const struct profile *prof, struct pieces *gpu, struct pi
 				at[l].start_ns = need[l] <= ns ? 0 : at[l].start_ns - ns;
 			} else if (need[l] <= ns) {
 				lanes[l]->end_ns = now;
-				next_piece(lanes[l], &at[l], at[l].i + 1);
+				next_slice(lanes[l], &at[l], at[l].i + 1);
 			} else {
 				at[l].left -= ns * at[l].rate;
 			}
@@ -151,23 +151,23 @@ static void run_pieces(const struct profile *prof, struct pieces *gpu, struct pi
 
 /* ---- a cut ---- */
 
-uint32_t partition_nr_segments(const struct partition *part)
+uint32_t partition_nr_graphs(const struct cut *cut)
 {
-	uint32_t n = part->exact ? 1 : 0;
+	uint32_t n = cut->exact ? 1 : 0;
 
 	for (int i = 0; i < PARTITION_NR_GRAPHS; i++)
-		n += part->graphs[i];
+		n += cut->graphs[i];
 	return n;
 }
 
 /* Tokens of graph @index, and in *@before those of the ones before it. */
-static uint32_t find_segment(const struct partition *part, uint32_t index, uint32_t *before)
+static uint32_t find_graph(const struct cut *cut, uint32_t index, uint32_t *before)
 {
 	*before = 0;
-	if (part->exact)
-		return part->exact;
+	if (cut->exact)
+		return cut->exact;
 	for (int i = PARTITION_NR_GRAPHS - 1; i >= 0; i--) {
-		uint32_t tokens = partition_graph_tokens(i), n = part->graphs[i];
+		uint32_t tokens = partition_graph_tokens(i), n = cut->graphs[i];
 
 		*before += (index < n ? index : n) * tokens;
 		if (index < n)
@@ -177,111 +177,111 @@ static uint32_t find_segment(const struct partition *part, uint32_t index, uint3
 	return 0;
 }
 
-uint32_t partition_segment(const struct partition *part, uint32_t i)
+uint32_t partition_graph_rows(const struct cut *cut, uint32_t i)
 {
 	uint32_t before;
 
-	return find_segment(part, i, &before);
+	return find_graph(cut, i, &before);
 }
 
-uint32_t partition_nr_slices(const struct partition *part)
+uint32_t partition_nr_slices(const struct cut *cut)
 {
-	return partition_nr_segments(part) + (part->gpu_cols > 0) + (part->gpu_tokens > 0);
+	return partition_nr_graphs(cut) + (cut->gpu_cols > 0) + (cut->gpu_tokens > 0);
 }
 
-void partition_slice(const struct partition *part, uint32_t i, struct partition_slice *slice)
+void partition_slice(const struct cut *cut, uint32_t i, struct partition_slice *slice)
 {
-	uint32_t segments = partition_nr_segments(part), tokens = part->m - part->gpu_tokens;
+	uint32_t graphs = partition_nr_graphs(cut), tokens = cut->m - cut->gpu_tokens;
 
-	if (i >= segments) {
-		bool columns = part->gpu_cols && i == segments;
+	if (i >= graphs) {
+		bool columns = cut->gpu_cols && i == graphs;
 
 		*slice = (struct partition_slice){
 			.lane = SOC_GPU,
 			.row = columns ? 0 : tokens,
-			.rows = columns ? tokens : part->gpu_tokens,
-			.col = columns ? part->n - part->gpu_cols : 0,
-			.cols = columns ? part->gpu_cols : part->n,
+			.rows = columns ? tokens : cut->gpu_tokens,
+			.col = columns ? cut->n - cut->gpu_cols : 0,
+			.cols = columns ? cut->gpu_cols : cut->n,
 		};
 		slice->graph_rows = slice->rows;
 		return;
 	}
-	*slice = (struct partition_slice){ .lane = SOC_NPU, .cols = part->n - part->gpu_cols };
-	slice->graph_rows = find_segment(part, i, &slice->row);
+	*slice = (struct partition_slice){ .lane = SOC_NPU, .cols = cut->n - cut->gpu_cols };
+	slice->graph_rows = find_graph(cut, i, &slice->row);
 	slice->rows =
 		tokens - slice->row < slice->graph_rows ? tokens - slice->row : slice->graph_rows;
 }
 
-static uint64_t graph_tokens(const struct partition *part)
+static uint64_t graph_tokens(const struct cut *cut)
 {
-	uint64_t tokens = part->exact;
+	uint64_t tokens = cut->exact;
 
 	for (int i = 0; i < PARTITION_NR_GRAPHS; i++)
-		tokens += (uint64_t)part->graphs[i] * partition_graph_tokens(i);
+		tokens += (uint64_t)cut->graphs[i] * partition_graph_tokens(i);
 	return tokens;
 }
 
-uint32_t partition_padding(const struct partition *part)
+uint32_t partition_padding(const struct cut *cut)
 {
-	uint64_t tokens = graph_tokens(part);
+	uint64_t tokens = graph_tokens(cut);
 
-	return tokens ? (uint32_t)(tokens - (part->m - part->gpu_tokens)) : 0;
+	return tokens ? (uint32_t)(tokens - (cut->m - cut->gpu_tokens)) : 0;
 }
 
-static void npu_pieces(const struct partition_options *o, const struct partition *part,
-		       struct pieces *npu)
+static void npu_slices(const struct partition_options *o, const struct cut *cut,
+		       struct lane_slices *npu)
 {
-	double launch = soc_start_ns(o->profile, SOC_NPU, o->sync, 0);
-	uint64_t cols = part->n - part->gpu_cols;
+	double launch = soc_start_ns(o->soc, SOC_NPU, o->sync, 0);
+	uint64_t cols = cut->n - cut->gpu_cols;
 
-	if (part->exact)
-		add_piece(npu, launch, partition_cost(o, SOC_NPU, part->exact, part->k, cols), 1);
+	if (cut->exact)
+		add_slice(npu, launch, partition_cost(o, SOC_NPU, cut->exact, cut->k, cols), 1);
 	for (int i = PARTITION_NR_GRAPHS - 1; i >= 0; i--)
-		if (part->graphs[i])
-			add_piece(npu, launch,
-				  partition_cost(o, SOC_NPU, partition_graph_tokens(i), part->k,
-						 cols),
-				  part->graphs[i]);
+		if (cut->graphs[i])
+			add_slice(
+				npu, launch,
+				partition_cost(o, SOC_NPU, partition_graph_tokens(i), cut->k, cols),
+				cut->graphs[i]);
 }
 
-static void gpu_pieces(const struct partition_options *o, const struct partition *part,
-		       struct pieces *gpu)
+static void gpu_slices(const struct partition_options *o, const struct cut *cut,
+		       struct lane_slices *gpu)
 {
-	double submit = soc_start_ns(o->profile, SOC_GPU, o->sync, 0);
+	double submit = soc_start_ns(o->soc, SOC_GPU, o->sync, 0);
 
-	if (part->gpu_cols)
-		add_piece(gpu, submit,
-			  partition_cost(o, SOC_GPU, part->m - part->gpu_tokens, part->k,
-					 part->gpu_cols),
+	if (cut->gpu_cols)
+		add_slice(
+			gpu, submit,
+			partition_cost(o, SOC_GPU, cut->m - cut->gpu_tokens, cut->k, cut->gpu_cols),
+			1);
+	if (cut->gpu_tokens)
+		add_slice(gpu, submit, partition_cost(o, SOC_GPU, cut->gpu_tokens, cut->k, cut->n),
 			  1);
-	if (part->gpu_tokens)
-		add_piece(gpu, submit,
-			  partition_cost(o, SOC_GPU, part->gpu_tokens, part->k, part->n), 1);
 }
 
-void partition_predict(const struct partition_options *o, struct partition *part)
+void partition_predict(const struct partition_options *o, struct cut *cut)
 {
-	const struct profile *p = o->profile;
-	struct pieces gpu = { .lane = SOC_GPU }, npu = { .lane = SOC_NPU };
+	const struct soc *p = o->soc;
+	struct lane_slices gpu = { .lane = SOC_GPU }, npu = { .lane = SOC_NPU };
 	double to_npu = soc_handover_ns(p, SOC_GPU, SOC_NPU, o->sync);
 	double to_gpu = soc_handover_ns(p, SOC_NPU, SOC_GPU, o->sync);
 	double drained =
 		soc_start_ns(p, SOC_GPU, o->sync, 1) - soc_start_ns(p, SOC_GPU, o->sync, 0);
 	double copies = o->sync == SOC_SYNC_DRIVER ? 2 * p->gpu.copy_us * 1e3 : 0, longest, rest;
 
-	npu_pieces(o, part, &npu);
-	gpu_pieces(o, part, &gpu);
+	npu_slices(o, cut, &npu);
+	gpu_slices(o, cut, &gpu);
 	if (npu.n)
 		npu.v[0].start_ns += to_npu;
-	run_pieces(p, &gpu, &npu);
-	part->gpu_ns = gpu.end_ns;
-	part->npu_ns = npu.n ? npu.end_ns - to_npu : 0;
-	part->total_ns = npu.n && npu.end_ns + to_gpu > gpu.end_ns ? npu.end_ns + to_gpu + drained
-								   : gpu.end_ns;
-	longest = part->gpu_ns > part->npu_ns ? part->gpu_ns : part->npu_ns;
-	rest = part->total_ns - longest;
-	part->copy_ns = copies < rest ? copies : rest;
-	part->sync_ns = rest - part->copy_ns;
+	run_slices(p, &gpu, &npu);
+	cut->gpu_ns = gpu.end_ns;
+	cut->npu_ns = npu.n ? npu.end_ns - to_npu : 0;
+	cut->total_ns = npu.n && npu.end_ns + to_gpu > gpu.end_ns ? npu.end_ns + to_gpu + drained
+								  : gpu.end_ns;
+	longest = cut->gpu_ns > cut->npu_ns ? cut->gpu_ns : cut->npu_ns;
+	rest = cut->total_ns - longest;
+	cut->copy_ns = copies < rest ? copies : rest;
+	cut->sync_ns = rest - cut->copy_ns;
 }
 
 bool partition_is_exact(const struct partition_options *o, uint32_t m)
@@ -314,47 +314,47 @@ void partition_take_graphs(enum llm_graphs graphs, uint32_t tokens,
 }
 
 void partition_search_single(const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n,
-			     struct partition *part)
+			     struct cut *cut)
 {
-	struct partition npu = { .cut = PARTITION_NPU, .m = m, .k = k, .n = n };
+	struct cut npu = { .kind = PARTITION_NPU, .m = m, .k = k, .n = n };
 
-	*part = (struct partition){ .cut = PARTITION_GPU, .m = m, .k = k, .n = n, .gpu_cols = n };
+	*cut = (struct cut){ .kind = PARTITION_GPU, .m = m, .k = k, .n = n, .gpu_cols = n };
 	if (partition_is_exact(o, m))
 		npu.exact = m;
 	else
 		partition_take_graphs(o->graphs, m, npu.graphs);
-	partition_predict(o, part);
+	partition_predict(o, cut);
 	partition_predict(o, &npu);
-	if (npu.total_ns < part->total_ns)
-		*part = npu;
+	if (npu.total_ns < cut->total_ns)
+		*cut = npu;
 }
 
-bool partition_classify(const struct partition_options *o, struct partition *part)
+bool partition_classify(const struct partition_options *o, struct cut *cut)
 {
-	uint32_t segments = partition_nr_segments(part);
+	uint32_t graphs = partition_nr_graphs(cut);
 	/* What any graph of 32 has to spare is no choice. */
-	bool padded = partition_padding(part) >= PARTITION_MIN_GRAPH;
-	enum llm_partition cut = o->partition;
+	bool padded = partition_padding(cut) >= PARTITION_MIN_GRAPH;
+	enum llm_partition allowed = o->partition;
 
-	if (!segments)
-		part->cut = PARTITION_GPU;
-	else if (part->gpu_cols)
-		part->cut = part->gpu_tokens || padded ? PARTITION_HYBRID : PARTITION_ROW;
-	else if (part->gpu_tokens)
-		part->cut = segments == 1 ? PARTITION_SEQUENCE : PARTITION_MULTI_SEQUENCE;
+	if (!graphs)
+		cut->kind = PARTITION_GPU;
+	else if (cut->gpu_cols)
+		cut->kind = cut->gpu_tokens || padded ? PARTITION_HYBRID : PARTITION_ROW;
+	else if (cut->gpu_tokens)
+		cut->kind = graphs == 1 ? PARTITION_SEQUENCE : PARTITION_MULTI_SEQUENCE;
 	else
-		part->cut = PARTITION_NPU;
-	if (cut == LLM_PARTITION_AUTO)
+		cut->kind = PARTITION_NPU;
+	if (allowed == LLM_PARTITION_AUTO)
 		return true;
-	switch (part->cut) {
+	switch (cut->kind) {
 	case PARTITION_ROW:
-		return cut == LLM_PARTITION_ROW || cut == LLM_PARTITION_HYBRID;
+		return allowed == LLM_PARTITION_ROW || allowed == LLM_PARTITION_HYBRID;
 	case PARTITION_SEQUENCE:
-		return cut == LLM_PARTITION_SEQUENCE || cut == LLM_PARTITION_MULTI_SEQUENCE;
+		return allowed == LLM_PARTITION_SEQUENCE || allowed == LLM_PARTITION_MULTI_SEQUENCE;
 	case PARTITION_MULTI_SEQUENCE:
-		return cut == LLM_PARTITION_MULTI_SEQUENCE;
+		return allowed == LLM_PARTITION_MULTI_SEQUENCE;
 	case PARTITION_HYBRID:
-		return cut == LLM_PARTITION_HYBRID;
+		return allowed == LLM_PARTITION_HYBRID;
 	default:
 		return false;
 	}
@@ -364,7 +364,7 @@ bool partition_classify(const struct partition_options *o, struct partition *par
 
 struct search {
 	const struct partition_options *o;
-	struct partition *best;
+	struct cut *best;
 	uint64_t cols; /* of the GPU */
 	/* Launch and work, alone, with the columns that are left. */
 	double graph_ns[PARTITION_NR_GRAPHS];
@@ -383,9 +383,8 @@ static double graph_alone_ns(const struct search *s, uint32_t rows)
 	const struct partition_options *o = s->o;
 	uint64_t cols = s->best->n - s->cols;
 
-	return soc_start_ns(o->profile, SOC_NPU, o->sync, 0) +
-	       soc_alone_ns(o->profile, SOC_NPU,
-			    partition_cost(o, SOC_NPU, rows, s->best->k, cols));
+	return soc_start_ns(o->soc, SOC_NPU, o->sync, 0) +
+	       soc_alone_ns(o->soc, SOC_NPU, partition_cost(o, SOC_NPU, rows, s->best->k, cols));
 }
 
 static void find_graphs(struct search *s, uint32_t units)
@@ -414,33 +413,33 @@ static void find_graphs(struct search *s, uint32_t units)
 }
 
 /*
- * The graphs that go with @part's cut; what they take if nothing else is at work, or
+ * The graphs that go with @cut; what they take if nothing else is at work, or
  * INFINITY if there are none.
  */
-static double choose_graphs(const struct search *s, struct partition *part)
+static double choose_graphs(const struct search *s, struct cut *cut)
 {
 	enum llm_partition allowed = s->o->partition;
-	uint32_t first = partition_first(part->m), rows = part->m - part->gpu_tokens;
+	uint32_t first = partition_first(cut->m), rows = cut->m - cut->gpu_tokens;
 	uint32_t units = partition_units(rows - first * PARTITION_MAX_GRAPH);
 	/* Tokens that the GPU takes are not padded for the NPU too. */
-	bool padded = !part->gpu_tokens &&
+	bool padded = !cut->gpu_tokens &&
 		      (allowed == LLM_PARTITION_AUTO || allowed == LLM_PARTITION_HYBRID);
 	const struct fastest *f = s->fastest[padded];
 	double ns = first * s->graph_ns[PARTITION_NR_GRAPHS - 1];
 
 	if (s->o->graphs == LLM_GRAPHS_PADDED || allowed == LLM_PARTITION_SEQUENCE) {
-		partition_take_graphs(LLM_GRAPHS_PADDED, rows, part->graphs);
+		partition_take_graphs(LLM_GRAPHS_PADDED, rows, cut->graphs);
 		for (int i = 0; i < PARTITION_NR_GRAPHS; i++)
-			ns += (part->graphs[i] - (i == PARTITION_NR_GRAPHS - 1 ? first : 0)) *
+			ns += (cut->graphs[i] - (i == PARTITION_NR_GRAPHS - 1 ? first : 0)) *
 			      s->graph_ns[i];
-		return part->gpu_tokens && partition_padding(part) ? INFINITY : ns;
+		return cut->gpu_tokens && partition_padding(cut) ? INFINITY : ns;
 	}
 	ns += f[units].ns;
-	part->graphs[PARTITION_NR_GRAPHS - 1] = first;
+	cut->graphs[PARTITION_NR_GRAPHS - 1] = first;
 	while (units) {
 		uint32_t has = 1u << f[units].graph;
 
-		part->graphs[f[units].graph]++;
+		cut->graphs[f[units].graph]++;
 		units -= has < units ? has : units;
 	}
 	return ns;
@@ -452,34 +451,33 @@ static double gpu_alone_ns(const struct search *s, uint32_t rows, uint64_t cols)
 
 	if (!rows || !cols)
 		return 0;
-	return soc_start_ns(o->profile, SOC_GPU, o->sync, 0) +
-	       soc_alone_ns(o->profile, SOC_GPU,
-			    partition_cost(o, SOC_GPU, rows, s->best->k, cols));
+	return soc_start_ns(o->soc, SOC_GPU, o->sync, 0) +
+	       soc_alone_ns(o->soc, SOC_GPU, partition_cost(o, SOC_GPU, rows, s->best->k, cols));
 }
 
-static void keep_if_faster(struct search *s, struct partition *part)
+static void keep_if_faster(struct search *s, struct cut *cut)
 {
-	if (!partition_classify(s->o, part))
+	if (!partition_classify(s->o, cut))
 		return;
-	partition_predict(s->o, part);
-	if (part->total_ns < s->best->total_ns)
-		*s->best = *part;
+	partition_predict(s->o, cut);
+	if (cut->total_ns < s->best->total_ns)
+		*s->best = *cut;
 }
 
 /* @tokens for the GPU beside its columns. False if that alone takes too long, and so do more. */
 static bool try_tokens(struct search *s, uint32_t tokens)
 {
-	struct partition part = { .m = s->best->m,
-				  .k = s->best->k,
-				  .n = s->best->n,
-				  .gpu_tokens = tokens,
-				  .gpu_cols = s->cols };
+	struct cut cut = { .m = s->best->m,
+			   .k = s->best->k,
+			   .n = s->best->n,
+			   .gpu_tokens = tokens,
+			   .gpu_cols = s->cols };
 
-	if (gpu_alone_ns(s, part.m - tokens, s->cols) + gpu_alone_ns(s, tokens, part.n) >=
+	if (gpu_alone_ns(s, cut.m - tokens, s->cols) + gpu_alone_ns(s, tokens, cut.n) >=
 	    s->best->total_ns)
 		return false;
-	if (choose_graphs(s, &part) < s->best->total_ns)
-		keep_if_faster(s, &part);
+	if (choose_graphs(s, &cut) < s->best->total_ns)
+		keep_if_faster(s, &cut);
 	return true;
 }
 
@@ -490,12 +488,12 @@ static void try_columns(struct search *s)
 	uint32_t tokens = region % PARTITION_MIN_GRAPH ?: PARTITION_MIN_GRAPH;
 
 	if (partition_is_exact(s->o, m)) {
-		struct partition part = {
+		struct cut cut = {
 			.m = m, .k = s->best->k, .n = s->best->n, .exact = m, .gpu_cols = s->cols
 		};
 
 		if (graph_alone_ns(s, m) < s->best->total_ns)
-			keep_if_faster(s, &part);
+			keep_if_faster(s, &cut);
 		return;
 	}
 	find_graphs(s, partition_units(region));
@@ -505,15 +503,15 @@ static void try_columns(struct search *s)
 }
 
 void partition_search(const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n,
-		      struct partition *part)
+		      struct cut *cut)
 {
-	struct search s = { .o = o, .best = part };
+	struct search s = { .o = o, .best = cut };
 
-	partition_search_single(o, m, k, n, part);
+	partition_search_single(o, m, k, n, cut);
 	if (o->partition == LLM_PARTITION_NONE)
 		return;
-	/* Tokens beside them make the GPU's part larger still. */
-	for (s.cols = 0; s.cols < n && gpu_alone_ns(&s, m, s.cols) < part->total_ns;
+	/* Tokens beside them make the GPU's slice larger still. */
+	for (s.cols = 0; s.cols < n && gpu_alone_ns(&s, m, s.cols) < cut->total_ns;
 	     s.cols += PARTITION_COLS)
 		try_columns(&s);
 }

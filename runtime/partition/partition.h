@@ -3,11 +3,12 @@
  * The partition solver: how one matrix product [m][k] x [k][n] with constant weights is cut between
  * the GPU and the NPU (HeteroLLM 4.1 and 4.3).
  *
- *	struct partition_options o = { .profile = p, .weights = LLM_WEIGHTS_W4A16,
- *	.partition = LLM_PARTITION_AUTO,
- *				       .graphs = LLM_GRAPHS_PIPE };
- *	struct partition part;
- *	partition_search(&o, 300, 4096, 14336, &part);
+ *	struct partition_options o = {
+ *		.soc = soc, .weights = LLM_WEIGHTS_W4A16, .partition = LLM_PARTITION_AUTO,
+ *		.graphs = LLM_GRAPHS_PIPE,
+ *	};
+ *	struct cut cut;
+ *	partition_search(&o, 300, 4096, 14336, &cut);
  *
  * A partition is a rectangle for the NPU and the rest of the result for the GPU:
  *
@@ -43,7 +44,7 @@
 
 #include "llm.h"
 #include "predictor.h"
-#include "soc.h"
+#include "soc_cost.h"
 
 #define PARTITION_NR_GRAPHS 6
 #define PARTITION_MIN_GRAPH 32 /* tokens of the smallest; the next one has twice as many */
@@ -51,7 +52,7 @@
 #define PARTITION_COLS 256 /* the GPU's columns are a multiple */
 #define PARTITION_EXACT_ROWS 8
 
-enum partition_cut {
+enum cut_kind {
 	PARTITION_GPU, /* not cut */
 	PARTITION_NPU,
 	PARTITION_ROW, /* the GPU has columns */
@@ -60,10 +61,10 @@ enum partition_cut {
 	PARTITION_HYBRID, /* columns, and padded graphs or tokens */
 	PARTITION_NR_CUTS,
 };
-const char *partition_cut_name(enum partition_cut cut); /* "gpu", "npu", "row", ... */
+const char *cut_kind_name(enum cut_kind kind); /* "gpu", "npu", "row", ... */
 
 struct partition_options {
-	const struct profile *profile;
+	const struct soc *soc;
 	/*
 	 * What the profiler knows of a product (4.3). NULL: it has measured all, and the lanes take
 	 * what the profile's model says. Else it predicts: the NPU by this predictor, which is of
@@ -85,8 +86,8 @@ struct partition_options {
 	double gpu_busy; /* share of the GPU's time that other work takes: 0 to below 1 */
 };
 
-struct partition {
-	enum partition_cut cut;
+struct cut {
+	enum cut_kind kind;
 	uint32_t m;
 	uint64_t k, n;
 	/* How many graphs of PARTITION_MIN_GRAPH << i tokens the NPU runs. */
@@ -105,16 +106,16 @@ struct partition {
  * more, the first graphs have 1024 tokens.
  */
 void partition_search(const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n,
-		      struct partition *part);
+		      struct cut *cut);
 
-/* Predicted times of @part's cut, into it; its other fields are set. */
-void partition_predict(const struct partition_options *o, struct partition *part);
+/* Predicted times of @cut, into it; its other fields are set. */
+void partition_predict(const struct partition_options *o, struct cut *cut);
 
 /* Graphs that the NPU runs, one after another. */
-uint32_t partition_nr_segments(const struct partition *part);
+uint32_t partition_nr_graphs(const struct cut *cut);
 /* Tokens of graph @i, the largest first. */
-uint32_t partition_segment(const struct partition *part, uint32_t i);
-uint32_t partition_padding(const struct partition *part); /* tokens that they have too many */
+uint32_t partition_graph_rows(const struct cut *cut, uint32_t i);
+uint32_t partition_padding(const struct cut *cut); /* tokens that they have too many */
 
 /* What one lane does of the product at a time: the rectangle of the result, tokens by columns. */
 struct partition_slice {
@@ -125,8 +126,8 @@ struct partition_slice {
 };
 /* Slices are disjoint and make up the whole: first the NPU's, in the order in which it runs them,
  * then the GPU's columns, then its tokens. */
-uint32_t partition_nr_slices(const struct partition *part);
-void partition_slice(const struct partition *part, uint32_t i, struct partition_slice *slice);
+uint32_t partition_nr_slices(const struct cut *cut);
+void partition_slice(const struct cut *cut, uint32_t i, struct partition_slice *slice);
 
 /*
  * A product of that size on @lane, by the order of operands that is faster there (HeteroLLM 3.2).

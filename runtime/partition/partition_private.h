@@ -37,8 +37,8 @@ void partition_take_graphs(enum llm_graphs graphs, uint32_t tokens,
 			   uint32_t count[PARTITION_NR_GRAPHS]);
 /* All on the GPU, or all on the NPU with the graphs that @o has for that; whichever is faster. */
 void partition_search_single(const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n,
-			     struct partition *part);
-/* Names @part's cut; false if @o does not allow it. */
-bool partition_classify(const struct partition_options *o, struct partition *part);
+			     struct cut *cut);
+/* Sets @cut's kind; false if @o does not allow it. */
+bool partition_classify(const struct partition_options *o, struct cut *cut);
 
 #endif /* PARTITION_PRIVATE_H */

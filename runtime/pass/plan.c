@@ -31,10 +31,7 @@ struct builder {
 	bool token; /* one token, to be generated */
 	bool leads, leads_logits; /* the next task does all of the chunk's work, logits included; */
 	bool led; /* and those after it are there for their times */
-	struct cut {
-		bool found;
-		struct partition part; /* of matmuls with part.m rows */
-	} cuts[LLM_NR_OPS];
+	struct cut cuts[LLM_NR_OPS]; /* of matmuls with cut.m rows; 0: not found yet */
 	bool failed;
 };
 
@@ -69,27 +66,27 @@ static enum soc_lane lane_of(const struct plan_options *o, enum llm_op op)
 static bool is_whole(const struct plan_options *o, uint32_t rows)
 {
 	return o->choices.placement == LLM_PLACE_NPU ||
-	       (o->choices.placement == LLM_PLACE_FINE && !o->profile && rows == 1);
+	       (o->choices.placement == LLM_PLACE_FINE && !o->soc && rows == 1);
 }
 
 /* A graph is the NPU's for all that a chunk or token does there if nothing else comes
  * between. A GPU's work is enqueued ahead, of a layer, or of all of a token; but beside an
  * NPU kernel by kernel. */
-static enum plan_graphs graphs_of(const struct builder *b)
+static enum plan_launch launches_of(const struct builder *b)
 {
-	if (b->o->launches != PLAN_GRAPH_AUTO)
+	if (b->o->launches != PLAN_LAUNCH_AUTO)
 		return b->o->launches;
 	if (b->o->choices.placement == LLM_PLACE_GPU)
-		return b->token ? PLAN_GRAPH_CHUNK : PLAN_GRAPH_LAYER;
-	return b->o->choices.placement == LLM_PLACE_NPU ? PLAN_GRAPH_CHUNK : PLAN_GRAPH_OP;
+		return b->token ? PLAN_LAUNCH_CHUNK : PLAN_LAUNCH_LAYER;
+	return b->o->choices.placement == LLM_PLACE_NPU ? PLAN_LAUNCH_CHUNK : PLAN_LAUNCH_OP;
 }
 
-static uint32_t graph_of(const struct builder *b, uint32_t layer)
+static uint32_t launch_of(const struct builder *b, uint32_t layer)
 {
-	switch (graphs_of(b)) {
-	case PLAN_GRAPH_CHUNK:
+	switch (launches_of(b)) {
+	case PLAN_LAUNCH_CHUNK:
 		return 1 + b->c;
-	case PLAN_GRAPH_LAYER:
+	case PLAN_LAUNCH_LAYER:
 		return 1 + b->c * (b->o->shape->layers + 1) + layer;
 	default:
 		return 0;
@@ -101,7 +98,7 @@ static uint32_t graph_of(const struct builder *b, uint32_t layer)
 static struct soc_cost cost_of(const struct plan_options *o, enum soc_lane lane,
 			       const struct soc_op *work)
 {
-	struct soc_cost cost = soc_op_cost(o->profile, lane, work);
+	struct soc_cost cost = soc_op_cost(o->soc, lane, work);
 
 	/* Placement layer only decides by the predictor. */
 	if (o->predictor && o->choices.placement != LLM_PLACE_LAYER && lane == SOC_NPU &&
@@ -145,7 +142,7 @@ static uint32_t add_task(struct builder *b, const struct lane_work *work, uint16
 		.op = work->op,
 		.slice = slice,
 		.home = lane,
-		.graph = graph_of(b, work->layer),
+		.graph = launch_of(b, work->layer),
 		.ud = b->o->calls.ud,
 	};
 	uint32_t id;
@@ -197,7 +194,7 @@ static uint32_t add(struct builder *b, const struct lane_work *work, const struc
 	enum soc_lane lane = lane_of(b->o, work->op);
 	struct soc_cost cost = { 0, 0 };
 
-	if (b->o->profile && op)
+	if (b->o->soc && op)
 		cost = cost_of(b->o, lane, op);
 	b->first = b->last = add_task(b, work, 0, lane, cost);
 	return b->last;
@@ -233,7 +230,7 @@ static enum llm_input input_of(const struct plan_options *o, enum llm_op op)
 struct partition_options plan_cuts(const struct plan_options *o, enum llm_op op, double gpu_busy)
 {
 	return (struct partition_options){
-		.profile = o->cuts,
+		.soc = o->cuts,
 		.predictor = o->predictor,
 		.weights = o->choices.weights,
 		.planes = llm_input_planes(input_of(o, op)),
@@ -245,24 +242,21 @@ struct partition_options plan_cuts(const struct plan_options *o, enum llm_op op,
 }
 
 /* How the matmul of @rows rows is sliced. */
-static const struct partition *find_cut(struct builder *b, enum llm_op op)
+static const struct cut *find_cut(struct builder *b, enum llm_op op)
 {
 	struct partition_options o = plan_cuts(b->o, op, b->d->gpu_busy[op]);
 	struct cut *cut = &b->cuts[op];
 	uint64_t k, n;
 
-	if (cut->found && cut->part.m == b->rows)
-		return &cut->part;
+	if (cut->m == b->rows)
+		return cut;
 	llm_op_matmul(b->o->shape, op, &k, &n);
-	cut->part = (struct partition){
-		.cut = PARTITION_GPU, .m = b->rows, .k = k, .n = n, .gpu_cols = n
-	};
+	*cut = (struct cut){ .kind = PARTITION_GPU, .m = b->rows, .k = k, .n = n, .gpu_cols = n };
 	if (b->o->cut)
-		b->o->cut(b->o->cut_ud, &o, b->rows, k, n, &cut->part);
+		b->o->cut(b->o->cut_ud, &o, b->rows, k, n, cut);
 	else if (b->o->choices.placement == LLM_PLACE_LAYER)
-		partition_search(&o, b->rows, k, n, &cut->part);
-	cut->found = true;
-	return &cut->part;
+		partition_search(&o, b->rows, k, n, cut);
+	return cut;
 }
 
 static void set_slice(struct lane_work *work, const struct partition_slice *s)
@@ -278,11 +272,11 @@ static void set_slice(struct lane_work *work, const struct partition_slice *s)
 /* A matmul of placement layer: a task for each slice. */
 static void add_slices(struct builder *b, const struct lane_work *work, enum llm_op op)
 {
-	const struct partition *cut = find_cut(b, op);
+	const struct cut *cut = find_cut(b, op);
 	struct partition_options lanes = plan_cuts(b->o, op, 0);
 	uint32_t n = partition_nr_slices(cut), id = SCHED_NONE, first = SCHED_NONE;
 
-	lanes.profile = b->o->profile;
+	lanes.soc = b->o->soc;
 	for (uint32_t i = 0; i < n && !b->failed; i++) {
 		struct lane_work slice = *work;
 		struct soc_cost cost = { 0, 0 };
@@ -290,7 +284,7 @@ static void add_slices(struct builder *b, const struct lane_work *work, enum llm
 
 		partition_slice(cut, i, &s);
 		set_slice(&slice, &s);
-		if (b->o->profile) {
+		if (b->o->soc) {
 			struct soc_op matmul =
 				partition_work(&lanes, s.lane, s.graph_rows, cut->k, s.cols);
 
@@ -444,7 +438,7 @@ static void add_logits(struct builder *b, uint32_t row, uint32_t tokens)
 			 head = work_of(b, layer, LLM_OP_HEAD);
 
 	/* On the wall clock a whole graph's logits have no tasks of their own. */
-	if (b->led && !b->o->profile)
+	if (b->led && !b->o->soc)
 		return;
 	norm.logits_row = head.logits_row = row;
 	norm.logits = head.logits = tokens;
@@ -489,7 +483,7 @@ static void add_all_logits(struct builder *b)
  */
 static void add_layers(struct builder *b, uint32_t *cached, bool whole, bool logits)
 {
-	if (whole && !b->o->profile) {
+	if (whole && !b->o->soc) {
 		struct lane_work work = whole_of(b, LLM_OP_WHOLE, logits);
 
 		add(b, &work, NULL);
@@ -531,7 +525,7 @@ static void add_chunk(struct builder *b, uint32_t *cached)
  * weights that are bound when they run. Outputs are a token's, whose graphs are there. */
 static void add_build(struct builder *b)
 {
-	const struct profile *p = b->o->profile;
+	const struct soc *p = b->o->soc;
 	struct lane_work work = { .what = LANE_OP, .op = LLM_OP_BUILD };
 	struct soc_cost cost = { 0, 0 };
 
@@ -680,7 +674,7 @@ static struct plan *plan_create(const struct plan_options *o, const struct plan_
 	plan->overlap = d->overlap;
 	plan->observed = o->observe;
 	plan->nr_chunks = (pass->n_tokens + d->chunk - 1) / d->chunk;
-	plan->tasks = sched_plan_create(llm_op_name);
+	plan->tasks = sched_tasks_create(llm_op_name);
 	plan->chunks = calloc(plan->nr_chunks, sizeof(*plan->chunks));
 	if (!plan->tasks || !plan->chunks) {
 		plan_free(plan);
@@ -693,7 +687,7 @@ void plan_free(struct plan *plan)
 {
 	if (!plan)
 		return;
-	sched_plan_free(plan->tasks);
+	sched_tasks_free(plan->tasks);
 	free(plan->works);
 	free(plan->chunks);
 	free(plan);

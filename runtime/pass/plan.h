@@ -29,11 +29,11 @@ enum plan_logits {
 };
 
 /* What is one graph on the NPU, and with that one launch; on the GPU: what is enqueued together. */
-enum plan_graphs {
-	PLAN_GRAPH_AUTO, /* as the placement has it */
-	PLAN_GRAPH_CHUNK, /* all that a chunk does there */
-	PLAN_GRAPH_LAYER,
-	PLAN_GRAPH_OP,
+enum plan_launch {
+	PLAN_LAUNCH_AUTO, /* as the placement has it */
+	PLAN_LAUNCH_CHUNK, /* all that a chunk does there */
+	PLAN_LAUNCH_LAYER,
+	PLAN_LAUNCH_OP,
 };
 
 /* What the tasks' functions get, and the functions. NULL functions: a plan only. */
@@ -46,14 +46,14 @@ struct plan_calls {
 
 struct plan_options {
 	/* The virtual clock's; NULL: tasks have no costs, for the wall clock. */
-	const struct profile *profile;
+	const struct soc *soc;
 	const struct shape *shape;
 	struct llm_choices choices; /* settled */
 	uint32_t chunk; /* tokens of a chunk at most; 0: the placement's default */
 	/* Of activation memory, for all chunks in flight: plan_rows(). 0: as many as they need. */
 	uint32_t rows;
 	/* Placement layer: the profile that matmuls are cut for; on the wall clock too. */
-	const struct profile *cuts;
+	const struct soc *cuts;
 	/* What has been learned of matmuls on the NPU, or NULL: placement layer cuts by it; the
 	 * costs of other placements are its (HeteroLLM 4.3). */
 	const struct predictor *predictor;
@@ -62,9 +62,9 @@ struct plan_options {
 	 * For tests and experiments.
 	 */
 	void (*cut)(void *ud, const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n,
-		    struct partition *part);
+		    struct cut *cut);
 	void *cut_ud;
-	enum plan_graphs launches; /* AUTO but for experiments */
+	enum plan_launch launches; /* AUTO but for experiments */
 	bool observe; /* every operator has a task and a result of its own, whatever is one graph */
 	struct plan_calls calls;
 };
@@ -77,7 +77,7 @@ struct plan_pass {
 };
 
 struct plan {
-	struct sched_plan *tasks;
+	struct sched_tasks *tasks;
 	struct lane_work *works; /* by task */
 	struct lane_chunk *chunks;
 	uint32_t nr_chunks;

@@ -24,7 +24,7 @@ struct pass_state {
 /* ---- tasks ---- */
 
 /* Whether anything but the lane itself waits for the task's end. */
-static bool followed_elsewhere(const struct sched_plan *plan, const struct sched_task *task)
+static bool followed_elsewhere(const struct sched_tasks *plan, const struct sched_task *task)
 {
 	size_t n;
 	const uint32_t *after = sched_successors(plan, sched_number(plan, task), &n);
@@ -206,7 +206,7 @@ static void count(struct pass_runner *r, const struct sched_run *run)
 	r->sums.launches += run->launches;
 	r->sums.dram_bytes += run->dram_bytes;
 	r->sums.energy_j += run->energy_j;
-	if (r->opts.profile)
+	if (r->opts.soc)
 		r->sums.ns += run->makespan_ns;
 }
 
@@ -214,7 +214,7 @@ uint64_t pass_now_ns(const struct pass_runner *r)
 {
 	struct timespec ts;
 
-	if (r->opts.profile)
+	if (r->opts.soc)
 		return r->sums.ns;
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
@@ -249,10 +249,10 @@ int pass_run(struct pass_runner *r, const struct pass *pass)
 		.logits = pass->all ? PLAN_LOGITS_ALL : PLAN_LOGITS_LAST,
 	};
 	struct sched_options so = {
-		.clock = r->opts.profile ? SCHED_VIRTUAL : SCHED_WALL,
-		.profile = r->opts.profile,
+		.clock = r->opts.soc ? SCHED_VIRTUAL : SCHED_WALL,
+		.soc = r->opts.soc,
 		/* Who looks at results waits for each. */
-		.sync = r->opts.choices.sync == LLM_SYNC_FAST && !(r->observer && !r->opts.profile)
+		.sync = r->opts.choices.sync == LLM_SYNC_FAST && !(r->observer && !r->opts.soc)
 				? SOC_SYNC_FAST
 				: SOC_SYNC_DRIVER,
 		.execute = r->lanes[SOC_CPU],
@@ -261,7 +261,7 @@ int pass_run(struct pass_runner *r, const struct pass *pass)
 		.client = r->client,
 		.waits = find_waits(r, pass->n),
 	};
-	struct plan *plan = r->opts.profile ? make_plan(r, &p) : find_plan(r, &p);
+	struct plan *plan = r->opts.soc ? make_plan(r, &p) : find_plan(r, &p);
 	struct pass_state s = { .r = r, .pass = pass, .plan = plan };
 	int err = plan ? 0 : -ENOMEM;
 
@@ -279,7 +279,7 @@ int pass_run(struct pass_runner *r, const struct pass *pass)
 	}
 	observation_free(s.seen);
 	free(s.tickets);
-	if (r->opts.profile)
+	if (r->opts.soc)
 		plan_free(plan);
 	return err;
 }

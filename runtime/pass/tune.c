@@ -27,7 +27,7 @@ static int simulate(const struct tuner *t, uint64_t *ns)
 {
 	struct sched_options so = {
 		.clock = SCHED_VIRTUAL,
-		.profile = t->o->profile,
+		.soc = t->o->soc,
 		.sync = t->o->choices.sync == LLM_SYNC_FAST ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
 	};
 	struct plan *plan = plan_forward_divided(t->o, &t->pass, &t->try);
@@ -108,7 +108,7 @@ int plan_divide(const struct plan_options *o, const struct plan_pass *pass,
 
 	shape.layers = shape.layers < TUNE_LAYERS ? shape.layers : TUNE_LAYERS;
 	few.shape = &shape;
-	few.profile = o->cuts;
+	few.soc = o->cuts;
 	few.calls = (struct plan_calls){ 0 };
 	t.pass.n_tokens = pass->n_tokens < TUNE_TOKENS ? pass->n_tokens : TUNE_TOKENS;
 	t.pass.logits = PLAN_LOGITS_NONE;

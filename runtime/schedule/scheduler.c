@@ -6,9 +6,9 @@
 
 #include "scheduler_private.h"
 
-struct sched_plan *sched_plan_create(const char *(*op_name)(uint16_t op))
+struct sched_tasks *sched_tasks_create(const char *(*op_name)(uint16_t op))
 {
-	struct sched_plan *plan = calloc(1, sizeof(*plan));
+	struct sched_tasks *plan = calloc(1, sizeof(*plan));
 
 	if (plan)
 		plan->op_name = op_name;
@@ -22,7 +22,7 @@ static void links_free(struct sched_links *links)
 	*links = (struct sched_links){ 0 };
 }
 
-void sched_plan_free(struct sched_plan *plan)
+void sched_tasks_free(struct sched_tasks *plan)
 {
 	if (!plan)
 		return;
@@ -48,7 +48,7 @@ static void *grow(void *mem, uint32_t n, uint32_t *max, size_t size)
 	return mem;
 }
 
-uint32_t sched_add(struct sched_plan *plan, const struct sched_task *task)
+uint32_t sched_add(struct sched_tasks *plan, const struct sched_task *task)
 {
 	struct sched_task *tasks =
 		grow(plan->tasks, plan->nr_tasks, &plan->max_tasks, sizeof(*tasks));
@@ -61,7 +61,7 @@ uint32_t sched_add(struct sched_plan *plan, const struct sched_task *task)
 	return plan->nr_tasks++;
 }
 
-int sched_after(struct sched_plan *plan, uint32_t task, uint32_t before)
+int sched_after(struct sched_tasks *plan, uint32_t task, uint32_t before)
 {
 	struct sched_edge *edges;
 
@@ -78,22 +78,22 @@ int sched_after(struct sched_plan *plan, uint32_t task, uint32_t before)
 	return 0;
 }
 
-uint32_t sched_nr_tasks(const struct sched_plan *plan)
+uint32_t sched_nr_tasks(const struct sched_tasks *plan)
 {
 	return plan->nr_tasks;
 }
 
-const struct sched_task *sched_get(const struct sched_plan *plan, uint32_t task)
+const struct sched_task *sched_get(const struct sched_tasks *plan, uint32_t task)
 {
 	return &plan->tasks[task];
 }
 
-uint32_t sched_number(const struct sched_plan *plan, const struct sched_task *task)
+uint32_t sched_number(const struct sched_tasks *plan, const struct sched_task *task)
 {
 	return (uint32_t)(task - plan->tasks);
 }
 
-const char *sched_op_name(const struct sched_plan *plan, const struct sched_task *task)
+const char *sched_op_name(const struct sched_tasks *plan, const struct sched_task *task)
 {
 	return plan->op_name ? plan->op_name(task->op) : "task";
 }
@@ -115,7 +115,7 @@ static int links_alloc(struct sched_links *links, uint32_t nr_tasks, uint32_t nr
 	return links->start && links->list ? 0 : -ENOMEM;
 }
 
-int sched_plan_link(struct sched_plan *plan)
+int sched_tasks_link(struct sched_tasks *plan)
 {
 	uint32_t n = 0;
 
@@ -157,19 +157,19 @@ static const uint32_t *links_of(const struct sched_links *links, uint32_t task, 
 	return links->list + links->start[task];
 }
 
-const uint32_t *sched_successors(const struct sched_plan *plan, uint32_t task, size_t *n)
+const uint32_t *sched_successors(const struct sched_tasks *plan, uint32_t task, size_t *n)
 {
 	return links_of(&plan->next, task, n);
 }
 
-const uint32_t *sched_predecessors(const struct sched_plan *plan, uint32_t task, size_t *n)
+const uint32_t *sched_predecessors(const struct sched_tasks *plan, uint32_t task, size_t *n)
 {
 	return links_of(&plan->prev, task, n);
 }
 
 /* ---- a run's state ---- */
 
-int sched_state_init(struct sched_state *s, struct sched_plan *plan,
+int sched_state_init(struct sched_state *s, struct sched_tasks *plan,
 		     const struct sched_options *opts, struct sched_run *run)
 {
 	uint32_t n = plan->nr_tasks;
@@ -179,7 +179,7 @@ int sched_state_init(struct sched_state *s, struct sched_plan *plan,
 	for (uint32_t i = 0; i < n; i++)
 		if (plan->tasks[i].home >= SOC_NR_LANES)
 			return -EINVAL;
-	if (sched_plan_link(plan))
+	if (sched_tasks_link(plan))
 		return -ENOMEM;
 	run->spans = calloc((size_t)n + 1, sizeof(*run->spans));
 	run->nr_spans = run->spans ? n : 0;
@@ -292,7 +292,7 @@ void sched_state_ended(struct sched_state *s, uint32_t task)
 
 /* ---- running ---- */
 
-int sched_run(struct sched_plan *plan, const struct sched_options *opts, struct sched_run *run)
+int sched_run(struct sched_tasks *plan, const struct sched_options *opts, struct sched_run *run)
 {
 	struct sched_state s;
 	int err = sched_state_init(&s, plan, opts, run);

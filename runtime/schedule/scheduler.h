@@ -2,7 +2,7 @@
 /*
  * The scheduler: tasks with dependencies on lanes, under either clock.
  *
- *	plan = sched_plan_create();
+ *	plan = sched_tasks_create();
  *	a = sched_add(plan, &(struct sched_task){ .home = SOC_NPU, .cost = ..., .run = ... });
  *	b = sched_add(plan, &(struct sched_task){ .home = SOC_CPU, ... });
  *	sched_after(plan, b, a);
@@ -16,7 +16,7 @@
  *	wall	the tasks' functions are called, on the caller's thread and on as many more as there
  *		are lanes at work at once; time passes by itself
  *	virtual	a discrete-event simulation over a profile: a task takes what its cost says
- *		(soc/soc.h), lanes that are at work together share the memory, and starting and
+ *		(soc/soc_cost.h), lanes that are at work together share the memory, and starting and
  *		learning of an end take their time. The functions are called in the order of the
  *		simulated starts, or not at all (execute = false)
  *
@@ -31,12 +31,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "soc.h"
+#include "soc_cost.h"
 #include "waits.h"
 
 #define SCHED_NONE UINT32_MAX
 
-struct sched_plan;
+struct sched_tasks;
 struct sched_task;
 
 /*
@@ -62,7 +62,7 @@ struct sched_async {
 
 struct sched_task {
 	uint32_t chunk, layer; /* of the prompt, of the model */
-	/* Meaning is the plan maker's; op names the task in traces, see sched_plan_create(). */
+	/* Meaning is the plan maker's; op names the task in traces, see sched_tasks_create(). */
 	uint16_t op, slice;
 	uint8_t home; /* enum soc_lane: where the plan puts it */
 	uint8_t lanes; /* bits of other lanes that may run it instead; 0: none */
@@ -81,27 +81,27 @@ struct sched_task {
 };
 
 /* @op_name: the name of a task's op for traces and errors. NULL: no memory. */
-struct sched_plan *sched_plan_create(const char *(*op_name)(uint16_t op));
-void sched_plan_free(struct sched_plan *plan);
+struct sched_tasks *sched_tasks_create(const char *(*op_name)(uint16_t op));
+void sched_tasks_free(struct sched_tasks *plan);
 /* Number of the new task, or SCHED_NONE without memory. Tasks count up from 0. */
-uint32_t sched_add(struct sched_plan *plan, const struct sched_task *task);
+uint32_t sched_add(struct sched_tasks *plan, const struct sched_task *task);
 /*
  * @task begins after @before, an earlier task, has ended. SCHED_NONE as either is
  * nothing. -ENOMEM, -EINVAL.
  */
-int sched_after(struct sched_plan *plan, uint32_t task, uint32_t before);
+int sched_after(struct sched_tasks *plan, uint32_t task, uint32_t before);
 
-uint32_t sched_nr_tasks(const struct sched_plan *plan);
-const struct sched_task *sched_get(const struct sched_plan *plan, uint32_t task);
+uint32_t sched_nr_tasks(const struct sched_tasks *plan);
+const struct sched_task *sched_get(const struct sched_tasks *plan, uint32_t task);
 /* Of one that sched_get() gave. */
-uint32_t sched_number(const struct sched_plan *plan, const struct sched_task *task);
-const char *sched_op_name(const struct sched_plan *plan, const struct sched_task *task);
+uint32_t sched_number(const struct sched_tasks *plan, const struct sched_task *task);
+const char *sched_op_name(const struct sched_tasks *plan, const struct sched_task *task);
 /*
  * What comes directly after @task, in ascending order; *@n of them. Valid once the plan
  * has run or is being run.
  */
-const uint32_t *sched_successors(const struct sched_plan *plan, uint32_t task, size_t *n);
-const uint32_t *sched_predecessors(const struct sched_plan *plan, uint32_t task, size_t *n);
+const uint32_t *sched_successors(const struct sched_tasks *plan, uint32_t task, size_t *n);
+const uint32_t *sched_predecessors(const struct sched_tasks *plan, uint32_t task, size_t *n);
 
 /* ---- policies -------------------------------------------------------------------------------- */
 
@@ -109,7 +109,7 @@ const uint32_t *sched_predecessors(const struct sched_plan *plan, uint32_t task,
  * What a policy decides on: @lane is free, and these tasks could run on it now, in ascending order.
  */
 struct sched_view {
-	const struct sched_plan *plan;
+	const struct sched_tasks *plan;
 	enum soc_lane lane;
 	uint64_t now_ns;
 	const uint32_t *ready;
@@ -172,7 +172,7 @@ struct sched_client {
 
 struct sched_options {
 	enum sched_clock clock;
-	const struct profile *profile; /* virtual; NULL with the wall clock */
+	const struct soc *soc; /* virtual; NULL with the wall clock */
 	enum soc_sync sync;
 	/* Wall: what work under way took before, to be learned from; NULL: nothing is predicted. */
 	struct waits *waits;
@@ -209,7 +209,7 @@ struct sched_run {
 /* Runs the plan once; it can be run again. 0, a task's error, -EINVAL a task whose home is no lane,
  * or no profile for the virtual clock, -EDEADLK the policy left every lane idle with work at hand,
  * -ENOMEM. @run is to be freed in any case. */
-int sched_run(struct sched_plan *plan, const struct sched_options *opts, struct sched_run *run);
+int sched_run(struct sched_tasks *plan, const struct sched_options *opts, struct sched_run *run);
 void sched_run_free(struct sched_run *run);
 
 #endif /* SCHEDULER_H */

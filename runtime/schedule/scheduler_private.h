@@ -15,7 +15,7 @@ struct sched_links {
 	uint32_t *list;
 };
 
-struct sched_plan {
+struct sched_tasks {
 	const char *(*op_name)(uint16_t op);
 	struct sched_task *tasks;
 	uint32_t nr_tasks, max_tasks;
@@ -26,11 +26,11 @@ struct sched_plan {
 };
 
 /* Sorts the edges, drops double ones, and fills in next and prev. 0 or -ENOMEM. */
-int sched_plan_link(struct sched_plan *plan);
+int sched_tasks_link(struct sched_tasks *plan);
 
 /* A run's bookkeeping, the same under both clocks. */
 struct sched_state {
-	struct sched_plan *plan;
+	struct sched_tasks *plan;
 	const struct sched_options *opts;
 	struct sched_run *run;
 	uint32_t *left; /* by task: predecessors that have not ended */
@@ -44,7 +44,7 @@ struct sched_state {
 };
 
 /* 0, -ENOMEM, or -EINVAL: a task has no lane. */
-int sched_state_init(struct sched_state *s, struct sched_plan *plan,
+int sched_state_init(struct sched_state *s, struct sched_tasks *plan,
 		     const struct sched_options *opts, struct sched_run *run);
 void sched_state_fini(struct sched_state *s);
 

@@ -37,7 +37,7 @@ struct lane {
 
 struct simulation {
 	struct sched_state *s;
-	const struct profile *p;
+	const struct soc *p;
 	struct sched_client *client; /* NULL: none */
 	double client_ns; /* its time when the run began */
 	double now;
@@ -412,7 +412,7 @@ static int simulate(struct simulation *sim)
 static void sum_up(struct simulation *sim)
 {
 	struct sched_run *run = sim->s->run;
-	double joules = sim->now * sim->p->soc.base_w;
+	double joules = sim->now * sim->p->memory.base_w;
 
 	run->makespan_ns = whole(sim->now);
 	for (int i = 0; i < SOC_NR_LANES; i++) {
@@ -425,7 +425,7 @@ static void sum_up(struct simulation *sim)
 
 int sched_run_virtual(struct sched_state *s)
 {
-	struct simulation sim = { .s = s, .p = s->opts->profile, .client = s->opts->client };
+	struct simulation sim = { .s = s, .p = s->opts->soc, .client = s->opts->client };
 	int err;
 
 	if (!sim.p)

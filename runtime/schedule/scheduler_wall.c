@@ -378,7 +378,7 @@ static void wait_in_driver(struct wall *w, int lane)
 }
 
 /* Gives up the lock for so long, or for a moment. */
-static void doze(struct wall *w, int64_t sleep_ns)
+static void sleep_or_yield(struct wall *w, int64_t sleep_ns)
 {
 	struct timespec ts = { sleep_ns / 1000000000, sleep_ns % 1000000000 };
 	uint64_t from_ns = wall_now(w), slept_ns;
@@ -422,7 +422,7 @@ static void watch(struct wall *w)
 			wait_in_driver(w, o.late);
 			break;
 		}
-		doze(w, o.sleep_ns);
+		sleep_or_yield(w, o.sleep_ns);
 	}
 	if (waits)
 		waits->polled_ns += wall_now(w) - from_ns - (waits->slept_ns - slept_ns);

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "expect.h"
-#include "soc.h"
+#include "soc_cost.h"
 
 #define WAITS_OPS 32
 #define WAITS_SLICES 16

@@ -44,7 +44,7 @@ struct figures {
 static void add_product(const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n,
 			struct figures *f, double *search_s)
 {
-	struct partition some, all;
+	struct cut some, all;
 	double begin = seconds(), ratio;
 
 	partition_search(o, m, k, n, &some);
@@ -81,11 +81,11 @@ static void add_length(const struct plan_options *o, uint32_t tokens, struct fig
 	f->models++;
 }
 
-static void add_shape(const struct profile *profile, const char *name, struct figures *f)
+static void add_shape(const struct soc *profile, const char *name, struct figures *f)
 {
 	struct shape shape;
 	const struct plan_options o = {
-		.profile = profile,
+		.soc = profile,
 		.cuts = profile,
 		.shape = &shape,
 		.choices = { .placement = LLM_PLACE_LAYER,
@@ -103,7 +103,7 @@ static void add_shape(const struct profile *profile, const char *name, struct fi
 int main(int argc, char **argv)
 {
 	char why[512];
-	struct profile *profile = profile_load(argc > 1 ? argv[1] : "sd8gen3", why, sizeof(why));
+	struct soc *profile = soc_load(argc > 1 ? argv[1] : "sd8gen3", why, sizeof(why));
 	struct figures f = { 0 };
 	glob_t all = { 0 };
 
@@ -123,6 +123,6 @@ int main(int argc, char **argv)
 	printf("search over the best of all cuts:    mean %.5f, worst %.5f of %u products\n",
 	       f.ratio / f.products, f.worst_ratio, f.products);
 	globfree(&all);
-	profile_free(profile);
+	soc_free(profile);
 	return 0;
 }

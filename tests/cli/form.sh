@@ -162,13 +162,13 @@ if [ -n "$clang_format" ]; then
 fi
 
 cat >"$bad/doc.md" <<'DOC'
-| `expect_learn()` (wait/expect.h), `run()` and `ok()` (soc/soc.c) | soc/none.h |
+| `expect_learn()` (wait/expect.h), `run()` and `ok()` (soc/soc_cost.c) | soc/none.h |
 | `sched_run()` in runtime/none/x.c |
 DOC
 astray "$bad/doc.md" >"$scratch/self/astray"
 finds "a document that names what is not there is found" astray 'doc.md:1: no file soc/none.h
-doc.md:1: no function run() in soc/soc.c
-doc.md:1: no function ok() in soc/soc.c
+doc.md:1: no function run() in soc/soc_cost.c
+doc.md:1: no function ok() in soc/soc_cost.c
 doc.md:2: no file runtime/none/x.c
 doc.md:2: sched_run() without its file'
 

@@ -30,9 +30,9 @@ refused_in() {
 	done
 }
 
-refused_in kernels cpu_kernels.c '"npu.h"' '"fw.h"' '"soc.h"' '<drm/vnpu_accel.h>'
+refused_in kernels cpu_kernels.c '"npu.h"' '"fw.h"' '"soc_cost.h"' '<drm/vnpu_accel.h>'
 refused_in soc soc.c '"kernels.h"' '"llm.h"' '"fw_time.h"' '<npu/vnpu_isa.h>'
-refused_in wait polling.c '"soc.h"' '"fw.h"' '"npu.h"'
+refused_in wait polling.c '"soc_cost.h"' '"fw.h"' '"npu.h"'
 refused_in firmware-sim fw_queue.c '"npu.h"' '"llm.h"' '"transport.h"'
 refused_in libnpu/graph lower.c '"llm.h"' '"model.h"' '"fw.h"' '"transport.h"' '<drm/vnpu_accel.h>'
 refused_in libnpu/device buffer.c '"fw.h"' '"fw_exec.h"' '"sim.h"' '"graph.h"' '<linux/vnpu_fw.h>'
@@ -51,7 +51,7 @@ refused_in tools/llm-vocab llm-vocab.c '"gguf.h"' '"tokenizer.h"' '"text.h"'
 refused_in tools/npu-info opencl.c '"gpu.h"' '"npu_private.h"'
 refused_in tools/npu-profile measure.c '"plan.h"' '"shape.h"' '"llm_fail.h"'
 refused_in tools/npu-trace doc.c '"trace.h"' '"npu_private.h"' '"fw.h"'
-refused_in tools/npuc npuc.c '"image.h"' '"fw_stream.h"' '"profile.h"'
+refused_in tools/npuc npuc.c '"image.h"' '"fw_stream.h"' '"soc.h"'
 
 run make -s --no-print-directory DEPS=no BUILD="$BUILD" room-compile ROOM=runtime/nowhere
 same "a folder that rooms.mk does not have is refused" "$(grep -o 'runtime/nowhere is no room of rooms.mk' "$scratch/err")" \

@@ -49,7 +49,7 @@ struct fake {
 	struct fw_core *core;
 	pthread_t thread;
 	int ret; /* of fw_core_run() */
-	const struct profile_npu *npu; /* the core's */
+	const struct soc_npu *npu; /* the core's */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -408,7 +408,7 @@ static UNUSED void job_end(struct job_builder *b)
 		.version = VNPU_ISA_VERSION,
 		.nr_slots = b->nr_slots,
 		.nr_params = b->nr_params,
-		.profile_slot = VNPU_SLOT_NONE,
+		.record_slot = VNPU_SLOT_NONE,
 	};
 	memcpy(table + 1, b->slots, b->nr_slots * sizeof(b->slots[0]));
 	memcpy((uint8_t *)(table + 1) + b->nr_slots * sizeof(b->slots[0]), b->params,

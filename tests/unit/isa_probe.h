@@ -46,7 +46,7 @@ static inline int probe_run(struct probe *p, const struct vnpu_cmd *cmd)
 		.version = VNPU_ISA_VERSION,
 		.nr_slots = ISA_MAX_OPERANDS,
 		.nr_params = p->nr_params,
-		.profile_slot = VNPU_SLOT_NONE,
+		.record_slot = VNPU_SLOT_NONE,
 	};
 	memcpy(hdr + 1, cmd, cmd->size_bytes);
 	memcpy(stream + sizeof(*hdr) + cmd->size_bytes, &end, sizeof(end));

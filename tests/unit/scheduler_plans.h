@@ -29,7 +29,7 @@ static uint32_t any(uint32_t min, uint32_t max)
 #define MAX_TASKS 400
 
 struct work {
-	struct sched_plan *plan;
+	struct sched_tasks *plan;
 	atomic_int ran[MAX_TASKS];
 	atomic_int lane_busy[SOC_NR_LANES];
 	atomic_bool overlap, early, away;
@@ -70,17 +70,17 @@ static int run_task(void *ud, const struct sched_task *task, enum soc_lane lane)
 
 static void forget(struct work *w)
 {
-	struct sched_plan *plan = w->plan;
+	struct sched_tasks *plan = w->plan;
 
 	memset(w, 0, sizeof(*w));
 	w->plan = plan;
 	w->fail_at = SCHED_NONE;
 }
 
-static struct sched_plan *random_plan(void)
+static struct sched_tasks *random_plan(void)
 {
 	uint32_t n = any(1, MAX_TASKS), width = any(1, 30);
-	struct sched_plan *plan = sched_plan_create(NULL);
+	struct sched_tasks *plan = sched_tasks_create(NULL);
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct sched_task t = {
@@ -142,7 +142,7 @@ static void check_lanes(const struct sched_run *run)
 	}
 }
 
-static void check_order(const struct sched_plan *plan, const struct sched_run *run)
+static void check_order(const struct sched_tasks *plan, const struct sched_run *run)
 {
 	uint64_t handovers = 0;
 
@@ -163,7 +163,7 @@ static void check_order(const struct sched_plan *plan, const struct sched_run *r
 	assert_int_equal(run->handovers, handovers);
 }
 
-static void check_work(const struct sched_plan *plan)
+static void check_work(const struct sched_tasks *plan)
 {
 	for (uint32_t i = 0; i < sched_nr_tasks(plan); i++)
 		assert_int_equal(work.ran[i], 1);
@@ -176,7 +176,7 @@ static void check_work(const struct sched_plan *plan)
  * The longest way through the plan if every task ran alone on its home,
  * without starts and handovers.
  */
-static double longest_way_ns(const struct sched_plan *plan, const struct profile *soc)
+static double longest_way_ns(const struct sched_tasks *plan, const struct soc *soc)
 {
 	double *end = calloc(sched_nr_tasks(plan) + 1u, sizeof(*end)), longest = 0;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/* The profile slot: what a job's record says, how much of it is written, and when it is not. */
+/* The record slot: what a job's record says, how much of it is written, and when it is not. */
 #include "fw_fake.h"
 
 #include "fw_time.h"
-#include "profile.h"
+#include "soc.h"
 
 #define STREAM_VA 0x10000
 #define RECORD_VA 0x200000
@@ -11,8 +11,8 @@
 
 struct fixture {
 	struct fake *f;
-	struct profile *soc;
-	struct job_builder job; /* every operation, without a profile slot */
+	struct soc *soc;
+	struct job_builder job; /* every operation, without a record slot */
 	unsigned int nr_jobs;
 };
 
@@ -22,7 +22,7 @@ static int set_up(void **state)
 	char why[256];
 
 	rng_seed("test_fw_record");
-	x->soc = profile_load("sd8gen3", why, sizeof(why));
+	x->soc = soc_load("sd8gen3", why, sizeof(why));
 	assert_non_null(x->soc);
 	x->f = fake_create(16);
 	x->f->npu = &x->soc->npu;
@@ -39,7 +39,7 @@ static int tear_down(void **state)
 
 	fake_stop(x->f);
 	fake_destroy(x->f);
-	profile_free(x->soc);
+	soc_free(x->soc);
 	free(x);
 	return 0;
 }
@@ -49,7 +49,7 @@ static struct vnpu_table_hdr *table_of(struct job_builder *b)
 	return (struct vnpu_table_hdr *)b->table;
 }
 
-/* @b with a profile slot of its own, which the stream does not know. */
+/* @b with a record slot of its own, which the stream does not know. */
 static struct job_builder timed(const struct job_builder *b, uint64_t va, uint64_t bytes)
 {
 	struct job_builder t = *b;
@@ -61,7 +61,7 @@ static struct job_builder timed(const struct job_builder *b, uint64_t va, uint64
 	memcpy(params, &slot, sizeof(slot));
 	t.table_bytes += sizeof(slot);
 	table_of(&t)->nr_slots++;
-	table_of(&t)->profile_slot = b->nr_slots;
+	table_of(&t)->record_slot = b->nr_slots;
 	return t;
 }
 
@@ -189,7 +189,7 @@ static void as_many_commands_are_written_as_there_is_room(void **state)
 		forget(x);
 		assert_int_equal(run(x, timed(&x->job, bytes ? RECORD_VA : 0, bytes)).status,
 				 VNPU_FW_INVALID);
-		assert_non_null(strstr(x->f->last_log, "profile slot 4"));
+		assert_non_null(strstr(x->f->last_log, "record slot 4"));
 		assert_true(untouched(x, 0));
 	}
 }
@@ -227,7 +227,7 @@ static void any_slot_that_may_be_written_will_do(void **state)
 	struct fixture *x = *state;
 	struct job_builder b = x->job;
 
-	table_of(&b)->profile_slot = ALL_SLOT_OUT;
+	table_of(&b)->record_slot = ALL_SLOT_OUT;
 	assert_int_equal(run(x, b).status, VNPU_FW_OK);
 	assert_int_equal(((struct vnpu_record *)(x->f->mem[1] + ALL_OUT))->nr_cmds, x->job.nr_cmds);
 }
@@ -307,7 +307,7 @@ static void a_device_without_a_profile_tells_wall_times_only(void **state)
 		assert_int_equal(cmds_of(x)[i].device_start_ns + cmds_of(x)[i].device_ns, 0);
 }
 
-/* As clients of ISA 1.0 send them: the header is shorter, and there is no profile slot in it. */
+/* As clients of ISA 1.0 send them: the header is shorter, and there is no record slot in it. */
 static void tables_of_version_1_0_run_as_before(void **state)
 {
 	struct fixture *x = *state;

@@ -9,7 +9,7 @@
 #include <math.h>
 
 #include "bad_fields.h"
-#include "profile.h"
+#include "soc.h"
 
 #define STREAM_VA 0x10000
 
@@ -285,11 +285,11 @@ static void spoilt_streams_never_crash_and_touch_only_what_they_announce(void **
 	unsigned int i, rounds = fuzz_rounds(6000), valid = 0;
 	struct fw_prog prog = { 0 };
 	struct job_builder b;
-	struct profile *soc;
+	struct soc *soc;
 	uint32_t status;
 	char why[256];
 
-	soc = profile_load("sd8gen3", why, sizeof(why));
+	soc = soc_load("sd8gen3", why, sizeof(why));
 	assert_non_null(soc);
 	memcpy(wk_good, wk, sizeof(wk_good));
 	fake_stop(x->f);
@@ -299,7 +299,7 @@ static void spoilt_streams_never_crash_and_touch_only_what_they_announce(void **
 	for (i = 0; i < rounds; i++) {
 		b = x->good;
 		if (rng_below(2))
-			((struct vnpu_table_hdr *)b.table)->profile_slot =
+			((struct vnpu_table_hdr *)b.table)->record_slot =
 				rng_below(8) ? ALL_SLOT_OUT : edgy();
 		if (rng_below(5))
 			spoil(b.stream, b.stream_bytes);
@@ -333,7 +333,7 @@ static void spoilt_streams_never_crash_and_touch_only_what_they_announce(void **
 	fake_stop(x->f);
 	x->f->npu = NULL;
 	fake_start(x->f, 1, 0, FW_ISA_AUTO);
-	profile_free(soc);
+	soc_free(soc);
 }
 
 static void random_bytes_are_refused(void **state)

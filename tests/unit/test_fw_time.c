@@ -8,19 +8,19 @@
 
 #include "fw_time.h"
 #include "plan.h"
-#include "profile.h"
+#include "soc.h"
 
 /* Larger than any address space, so that no shape is too large for its slot. */
 #define AS_BITS 44
 #define BIG (1ull << AS_BITS)
 
-static struct profile *soc;
+static struct soc *soc;
 
 static int setup(void **state)
 {
 	char why[512];
 
-	soc = profile_load("sd8gen3", why, sizeof(why));
+	soc = soc_load("sd8gen3", why, sizeof(why));
 	if (!soc)
 		puts(why);
 	rng_seed("test_fw_time");
@@ -29,7 +29,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	profile_free(soc);
+	soc_free(soc);
 	return 0;
 }
 
@@ -373,7 +373,7 @@ static void attention_takes_as_long_as_its_cache_is_full(void **state)
 
 static void times_beyond_what_fits_stay_at_the_most(void **state)
 {
-	struct profile_npu slow = soc->npu;
+	struct soc_npu slow = soc->npu;
 	struct fw_prog prog = { 0 };
 	struct job_builder b;
 
@@ -398,22 +398,20 @@ static void plan_layer(const struct shape *s, uint32_t tokens, enum llm_activati
 		       enum llm_kv kv, uint64_t ns[LLM_NR_OPS])
 {
 	struct plan_options o = {
-		.profile = soc,
+		.soc = soc,
 		.shape = s,
 		.choices = { .placement = LLM_PLACE_NPU,
 			     .weights = LLM_WEIGHTS_W8A8,
 			     .activations = activations,
 			     .graphs = LLM_GRAPHS_SHARED,
 			     .kv = kv },
-		.launches = PLAN_GRAPH_OP,
+		.launches = PLAN_LAUNCH_OP,
 		.chunk = tokens,
 	};
 	const struct plan_pass pass = { .n_tokens = tokens, .logits = PLAN_LOGITS_LAST };
-	struct sched_options so = { .clock = SCHED_VIRTUAL,
-				    .profile = soc,
-				    .sync = SOC_SYNC_DRIVER };
+	struct sched_options so = { .clock = SCHED_VIRTUAL, .soc = soc, .sync = SOC_SYNC_DRIVER };
 	struct plan *p = plan_forward(&o, &pass);
-	struct sched_plan *plan = p->tasks;
+	struct sched_tasks *plan = p->tasks;
 	struct sched_run run;
 
 	assert_non_null(plan);

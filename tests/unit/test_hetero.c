@@ -142,7 +142,7 @@ static double error_of(const float *a, const float *b, size_t n)
 
 /* In place of the solver: cuts that give the GPU this share, fast or not. */
 static void cut_by_share(void *ud, const struct partition_options *o, uint32_t m, uint64_t k,
-			 uint64_t n, struct partition *part)
+			 uint64_t n, struct cut *part)
 {
 	partition_share(o, (double)*(const float *)ud, m, k, n, part);
 }
@@ -321,7 +321,7 @@ static void test_slices_are_disjoint_and_make_up_the_matmul(void **state)
 	if (llm_session_create(engine, 128, &s))
 		fail_msg("%s", llm_error());
 	for (unsigned int round = 0; round < 2000; round++) {
-		struct partition cut = { .m = any(1, 300) };
+		struct cut cut = { .m = any(1, 300) };
 		enum llm_op op = ops[any(0, 4)];
 		uint64_t cells = 0;
 

@@ -31,7 +31,7 @@ static void *sample_image(size_t *bytes)
 	q = npu_quant(g, t, &s);
 	t = npu_matmul_i8(g, q, s, w, NULL);
 	npu_graph_output(g, "y", npu_add(g, npu_silu(g, t), x));
-	npu_ok(npu_graph_profile(g, "sd8gen3"));
+	npu_ok(npu_graph_predict(g, "sd8gen3"));
 	npu_ok(npu_graph_compile(g, &image, bytes));
 	npu_graph_free(g);
 	return image;
@@ -237,11 +237,11 @@ static void a_graph_predicts_for_the_profile_that_it_was_told_or_not_at_all(void
 		void *image;
 
 		npu_graph_output(g, "y", npu_gelu(g, x));
-		npu_fails(npu_graph_profile(g, "no-such-soc"), -ENOENT, "profile no-such-soc");
-		npu_fails(npu_graph_profile(g, "/dev/null"), -EINVAL, "profile /dev/null");
+		npu_fails(npu_graph_predict(g, "no-such-soc"), -ENOENT, "profile no-such-soc");
+		npu_fails(npu_graph_predict(g, "/dev/null"), -EINVAL, "profile /dev/null");
 		/* The last one counts. */
-		npu_ok(npu_graph_profile(g, "sd8gen2"));
-		npu_ok(npu_graph_profile(g, profiles[i]));
+		npu_ok(npu_graph_predict(g, "sd8gen2"));
+		npu_ok(npu_graph_predict(g, profiles[i]));
 		npu_ok(npu_graph_compile(g, &image, &bytes));
 		npu_ok(npu_image_info(image, bytes, &info));
 		assert_string_equal(info.profile, profiles[i] ? profiles[i] : "");

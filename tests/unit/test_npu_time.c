@@ -14,14 +14,14 @@
 
 #include "npu_time.h"
 
-static struct profile *soc;
+static struct soc *soc;
 static unsigned int seed;
 
 static int setup(void **state)
 {
 	char why[512];
 
-	soc = profile_load("sd8gen3", why, sizeof(why));
+	soc = soc_load("sd8gen3", why, sizeof(why));
 	if (!soc)
 		puts(why);
 	seed = getenv("TEST_SEED") ? (unsigned int)strtoul(getenv("TEST_SEED"), NULL, 0)
@@ -33,7 +33,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	profile_free(soc);
+	soc_free(soc);
 	return 0;
 }
 

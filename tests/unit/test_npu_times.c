@@ -12,14 +12,14 @@
 #include "npu_private.h"
 #include "npu_time.h"
 
-static struct profile *soc; /* the device's */
+static struct soc *soc; /* the device's */
 
 static int times_setup(void **state)
 {
 	const char *name = getenv("NPU_PROFILE");
 	char why[512];
 
-	soc = profile_load(name && *name ? name : PROFILE_DEFAULT, why, sizeof(why));
+	soc = soc_load(name && *name ? name : SOC_DEFAULT, why, sizeof(why));
 	if (!soc)
 		puts(why);
 	return !soc;
@@ -27,7 +27,7 @@ static int times_setup(void **state)
 
 static int times_teardown(void **state)
 {
-	profile_free(soc);
+	soc_free(soc);
 	return 0;
 }
 
@@ -286,7 +286,7 @@ static void commands_follow_one_another_on_the_device_and_share_regions_on_the_h
 	unsigned int nr_ops = 0, nr_regions = 1;
 	struct npu_job_times t;
 
-	npu_ok(npu_job_profile(job, true));
+	npu_ok(npu_job_time_commands(job, true));
 	t = run_for_times(f, job);
 	for (uint32_t i = 0; i < t.nr_commands; i++) {
 		npu_ok(npu_job_command(job, i, &c));
@@ -336,24 +336,24 @@ static void commands_are_timed_where_the_program_wants_it(void **state)
 	struct npu_job_times before;
 
 	npu_ok(fixture_run(f, job));
-	npu_fails(npu_job_command(job, 0, &c), -ENODATA, "npu_job_profile()");
+	npu_fails(npu_job_command(job, 0, &c), -ENODATA, "npu_job_time_commands()");
 	before = times_of(job);
 	/* From the next submission on: the last one's times stay what they were. */
-	npu_ok(npu_job_profile(job, true));
-	npu_ok(npu_job_profile(job, true));
+	npu_ok(npu_job_time_commands(job, true));
+	npu_ok(npu_job_time_commands(job, true));
 	assert_same_times(before, times_of(job));
-	npu_fails(npu_job_command(job, 0, &c), -ENODATA, "npu_job_profile()");
+	npu_fails(npu_job_command(job, 0, &c), -ENODATA, "npu_job_time_commands()");
 	npu_ok(fixture_run(f, job));
 	npu_ok(npu_job_command(job, 0, &c));
 	before = times_of(job);
-	npu_ok(npu_job_profile(job, false));
+	npu_ok(npu_job_time_commands(job, false));
 	assert_same_times(before, times_of(job));
-	npu_fails(npu_job_command(job, 0, &c), -ENODATA, "npu_job_profile()");
-	npu_ok(npu_job_profile(job, true));
-	npu_fails(npu_job_command(job, 0, &c), -ENODATA, "npu_job_profile()");
-	npu_ok(npu_job_profile(job, false));
+	npu_fails(npu_job_command(job, 0, &c), -ENODATA, "npu_job_time_commands()");
+	npu_ok(npu_job_time_commands(job, true));
+	npu_fails(npu_job_command(job, 0, &c), -ENODATA, "npu_job_time_commands()");
+	npu_ok(npu_job_time_commands(job, false));
 	npu_ok(fixture_run(f, job));
-	npu_fails(npu_job_command(job, 0, &c), -ENODATA, "npu_job_profile()");
+	npu_fails(npu_job_command(job, 0, &c), -ENODATA, "npu_job_time_commands()");
 	assert_int_equal(times_of(job).device_ns, before.device_ns);
 	npu_job_free(job);
 }
@@ -382,7 +382,7 @@ static void a_job_takes_what_its_image_predicts(void **state)
 	q = npu_quant(g, npu_attn(g, x, k, k, 4, 4, 0.25f, pos), &s);
 	npu_graph_output(g, "y", npu_silu(g, npu_matmul_i8(g, q, s, w, NULL)));
 	npu_ok(npu_sleep(g, 1000));
-	npu_ok(npu_graph_profile(g, soc->name));
+	npu_ok(npu_graph_predict(g, soc->name));
 	npu_ok(npu_graph_compile(g, &image, &bytes));
 	npu_graph_free(g);
 	npu_ok(npu_image_info(image, bytes, &info));
@@ -422,7 +422,7 @@ static void a_job_in_flight_or_never_submitted_has_no_times_yet(void **state)
 	npu_ok(npu_queue_submit(f->queue, &job, 1, NULL, &seqno));
 	npu_fails(npu_job_times(job, &t), -EBUSY, "still running");
 	npu_fails(npu_job_command(job, 0, &c), -EBUSY, "still running");
-	npu_fails(npu_job_profile(job, true), -EBUSY, "still running");
+	npu_fails(npu_job_time_commands(job, true), -EBUSY, "still running");
 	npu_ok(npu_queue_wait(f->queue, seqno, NPU_FOREVER, NPU_WAIT_DRIVER));
 	assert_true(times_of(job).wall_ns >= 100 * MS);
 	npu_job_free(job);
@@ -444,7 +444,7 @@ static void a_job_that_fails_has_none_and_not_the_last_ones(void **state)
 	job = fixture_job(f->ctx, g);
 	fixture_bind(job, "x", in);
 	fixture_bind(job, "s", out);
-	npu_ok(npu_job_profile(job, true));
+	npu_ok(npu_job_time_commands(job, true));
 	npu_ok(npu_job_param(job, "row", 3));
 	npu_ok(fixture_run(f, job));
 	npu_ok(npu_job_command(job, 0, &c));
@@ -493,7 +493,7 @@ static void a_profile_slot_that_is_no_good_is_refused(void **state)
 {
 	struct fixture *f = *state;
 	struct npu_job *job = fixture_sleep(f->ctx, 0);
-	struct vnpu_slot *slot = job->slots + table_of(job)->profile_slot, good = *slot;
+	struct vnpu_slot *slot = job->slots + table_of(job)->record_slot, good = *slot;
 	const struct vnpu_slot bad[] = {
 		{ good.va, sizeof(struct vnpu_record) - 1, VNPU_SLOT_WRITE, 0 }, /* too small */
 		{ good.va + 4, good.size_bytes, VNPU_SLOT_WRITE, 0 },
@@ -511,11 +511,11 @@ static void a_profile_slot_that_is_no_good_is_refused(void **state)
 		npu_fails(npu_job_times(job, &t), -ENODATA, "did not succeed");
 	}
 	*slot = good;
-	table_of(job)->profile_slot++;
+	table_of(job)->record_slot++;
 	assert_int_equal(fixture_run(f, job), -EINVAL);
-	table_of(job)->profile_slot = VNPU_SLOT_NONE - 1;
+	table_of(job)->record_slot = VNPU_SLOT_NONE - 1;
 	assert_int_equal(fixture_run(f, job), -EINVAL);
-	table_of(job)->profile_slot = VNPU_SLOT_NONE;
+	table_of(job)->record_slot = VNPU_SLOT_NONE;
 	npu_ok(fixture_run(f, job));
 	npu_fails(npu_job_times(job, &t), -ENODATA, "did not succeed");
 	npu_job_free(job);
@@ -533,8 +533,7 @@ static void assert_faults_at(struct fixture *f, uint64_t va, uint64_t size)
 	/* Without an address: the program, which the device may only read. */
 	if (!va)
 		va = npu_buffer_va(job->prog->code);
-	job->slots[table_of(job)->profile_slot] =
-		(struct vnpu_slot){ va, size, VNPU_SLOT_WRITE, 0 };
+	job->slots[table_of(job)->record_slot] = (struct vnpu_slot){ va, size, VNPU_SLOT_WRITE, 0 };
 	assert_int_equal(fixture_run(&own, job), -EFAULT);
 	npu_ok(npu_context_state(own.ctx, &cs));
 	assert_int_equal(cs.state, NPU_CONTEXT_FAULT);
@@ -629,7 +628,7 @@ static void times_cost_no_device_call(void **state)
 	open_counting(&x, 1, &f);
 	job = fixture_sleep(f.ctx, 0);
 	for (int on = 0; on < 2; on++) {
-		npu_ok(npu_job_profile(job, on));
+		npu_ok(npu_job_time_commands(job, on));
 		x.nr_calls = 0;
 		npu_ok(fixture_run(&f, job));
 		assert_passed(times_of(job).wall_ns);
@@ -655,7 +654,7 @@ static void a_device_of_isa_1_0_runs_jobs_that_tell_no_times(void **state)
 	assert_int_equal(job->table_bytes, 16);
 	npu_ok(fixture_run(&f, job));
 	npu_fails(npu_job_times(job, &t), -EOPNOTSUPP, "ISA 1.0");
-	npu_fails(npu_job_profile(job, true), -EOPNOTSUPP, "ISA 1.0");
+	npu_fails(npu_job_time_commands(job, true), -EOPNOTSUPP, "ISA 1.0");
 	npu_job_free(job);
 	close_counting(&f);
 }

@@ -93,7 +93,7 @@ static bool faulty_scenario(struct faulty *x, const void *image, size_t bytes)
 	if (!ret)
 		ret = npu_job_bind(job, "y", buf, 1024, 1024);
 	if (!ret)
-		ret = npu_job_profile(job, true);
+		ret = npu_job_time_commands(job, true);
 	if (!ret)
 		ret = npu_fence_create(dev, true, &fence);
 	if (!ret)

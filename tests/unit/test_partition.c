@@ -19,12 +19,12 @@
 #include "npu_random.h"
 #include "plan.h"
 
-static struct profile *soc;
+static struct soc *soc;
 
 static int setup(void **state)
 {
 	char why[512];
-	soc = profile_load("sd8gen3", why, sizeof(why));
+	soc = soc_load("sd8gen3", why, sizeof(why));
 	if (!soc)
 		puts(why);
 	return !soc;
@@ -32,7 +32,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	profile_free(soc);
+	soc_free(soc);
 	return 0;
 }
 
@@ -51,7 +51,7 @@ static struct product random_product(void)
 static struct partition_options random_options(void)
 {
 	return (struct partition_options){
-		.profile = soc,
+		.soc = soc,
 		.weights = random_in(0, 1) ? LLM_WEIGHTS_W4A16 : LLM_WEIGHTS_W8A8,
 		.sync = random_in(0, 3) ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
 		.partition = (enum llm_partition)random_in(LLM_PARTITION_NONE, LLM_PARTITION_AUTO),
@@ -63,7 +63,7 @@ static struct partition_options random_options(void)
 static struct partition_options best_options(void)
 {
 	return (struct partition_options){
-		.profile = soc,
+		.soc = soc,
 		.weights = LLM_WEIGHTS_W4A16,
 		.sync = SOC_SYNC_FAST,
 		.partition = LLM_PARTITION_AUTO,
@@ -71,65 +71,64 @@ static struct partition_options best_options(void)
 	};
 }
 
-#define check(part, what)                                                                          \
+#define check(cut, what)                                                                           \
 	do {                                                                                       \
 		if (!(what))                                                                       \
 			fail_msg("%s: %s of %u x %llu x %llu: %u tokens and %llu columns for the " \
 				 "GPU, %u graphs",                                                 \
-				 #what, partition_cut_name((part)->cut), (part)->m,                \
-				 (unsigned long long)(part)->k, (unsigned long long)(part)->n,     \
-				 (part)->gpu_tokens, (unsigned long long)(part)->gpu_cols,         \
-				 partition_nr_segments(part));                                     \
+				 #what, cut_kind_name((cut)->kind), (cut)->m,                      \
+				 (unsigned long long)(cut)->k, (unsigned long long)(cut)->n,       \
+				 (cut)->gpu_tokens, (unsigned long long)(cut)->gpu_cols,           \
+				 partition_nr_graphs(cut));                                        \
 	} while (0)
 
 /* Slices are rectangles that follow one another: their areas add up, and no two of them meet. */
-static void check_slices(const struct partition *part)
+static void check_slices(const struct cut *cut)
 {
-	uint32_t n = partition_nr_slices(part);
+	uint32_t n = partition_nr_slices(cut);
 	uint64_t area = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct partition_slice a, b;
 
-		partition_slice(part, i, &a);
-		check(part, a.rows && a.cols && a.rows <= a.graph_rows);
-		check(part, a.row + a.rows <= part->m && a.col + a.cols <= part->n);
-		check(part, a.lane == (i < partition_nr_segments(part) ? SOC_NPU : SOC_GPU));
-		check(part, a.rows == a.graph_rows || i + 1 == partition_nr_segments(part));
+		partition_slice(cut, i, &a);
+		check(cut, a.rows && a.cols && a.rows <= a.graph_rows);
+		check(cut, a.row + a.rows <= cut->m && a.col + a.cols <= cut->n);
+		check(cut, a.lane == (i < partition_nr_graphs(cut) ? SOC_NPU : SOC_GPU));
+		check(cut, a.rows == a.graph_rows || i + 1 == partition_nr_graphs(cut));
 		area += a.rows * a.cols;
 		for (uint32_t j = 0; j < i; j++) {
-			partition_slice(part, j, &b);
-			check(part, a.row >= b.row + b.rows || b.row >= a.row + a.rows ||
-					    a.col >= b.col + b.cols || b.col >= a.col + a.cols);
+			partition_slice(cut, j, &b);
+			check(cut, a.row >= b.row + b.rows || b.row >= a.row + a.rows ||
+					   a.col >= b.col + b.cols || b.col >= a.col + a.cols);
 		}
 	}
-	check(part, area == part->m * part->n);
+	check(cut, area == cut->m * cut->n);
 }
 
-static void check_alignment(const struct partition_options *o, const struct partition *part)
+static void check_alignment(const struct partition_options *o, const struct cut *cut)
 {
-	bool exact = part->m <= PARTITION_EXACT_ROWS ||
+	bool exact = cut->m <= PARTITION_EXACT_ROWS ||
 		     (o->graphs != LLM_GRAPHS_PADDED && o->graphs != LLM_GRAPHS_PIPE);
 
-	check(part, part->cut == PARTITION_GPU || part->gpu_cols % PARTITION_COLS == 0);
-	if (part->cut == PARTITION_GPU)
+	check(cut, cut->kind == PARTITION_GPU || cut->gpu_cols % PARTITION_COLS == 0);
+	if (cut->kind == PARTITION_GPU)
 		return;
-	check(part,
-	      exact ? part->exact == part->m && partition_nr_segments(part) == 1 : !part->exact);
-	for (uint32_t i = 0; i < partition_nr_segments(part) && !exact; i++) {
-		uint32_t tokens = partition_segment(part, i);
+	check(cut, exact ? cut->exact == cut->m && partition_nr_graphs(cut) == 1 : !cut->exact);
+	for (uint32_t i = 0; i < partition_nr_graphs(cut) && !exact; i++) {
+		uint32_t tokens = partition_graph_rows(cut, i);
 
-		check(part, tokens >= 32 && tokens <= 1024 && !(tokens & (tokens - 1)));
-		check(part, !i || tokens <= partition_segment(part, i - 1));
+		check(cut, tokens >= 32 && tokens <= 1024 && !(tokens & (tokens - 1)));
+		check(cut, !i || tokens <= partition_graph_rows(cut, i - 1));
 	}
 	/* What the GPU has of the tokens leaves whole graphs. */
-	check(part, !part->gpu_tokens || (part->m - part->gpu_tokens) % 32 == 0);
-	check(part, !part->gpu_tokens || !partition_padding(part));
+	check(cut, !cut->gpu_tokens || (cut->m - cut->gpu_tokens) % 32 == 0);
+	check(cut, !cut->gpu_tokens || !partition_padding(cut));
 }
 
-static bool allowed(enum llm_partition choice, const struct partition *part)
+static bool allowed(enum llm_partition choice, const struct cut *cut)
 {
-	switch (part->cut) {
+	switch (cut->kind) {
 	case PARTITION_GPU:
 	case PARTITION_NPU:
 		return true;
@@ -146,29 +145,29 @@ static bool allowed(enum llm_partition choice, const struct partition *part)
 	}
 }
 
-static void check_name(const struct partition *part)
+static void check_name(const struct cut *cut)
 {
-	uint32_t segments = partition_nr_segments(part);
-	bool padded = partition_padding(part) >= 32;
+	uint32_t graphs = partition_nr_graphs(cut);
+	bool padded = partition_padding(cut) >= 32;
 
-	switch (part->cut) {
+	switch (cut->kind) {
 	case PARTITION_GPU:
-		check(part, !segments && part->gpu_cols == part->n);
+		check(cut, !graphs && cut->gpu_cols == cut->n);
 		break;
 	case PARTITION_NPU:
-		check(part, !part->gpu_cols && !part->gpu_tokens);
+		check(cut, !cut->gpu_cols && !cut->gpu_tokens);
 		break;
 	case PARTITION_ROW:
-		check(part, part->gpu_cols && !part->gpu_tokens && !padded);
+		check(cut, cut->gpu_cols && !cut->gpu_tokens && !padded);
 		break;
 	case PARTITION_SEQUENCE:
-		check(part, !part->gpu_cols && part->gpu_tokens && segments == 1);
+		check(cut, !cut->gpu_cols && cut->gpu_tokens && graphs == 1);
 		break;
 	case PARTITION_MULTI_SEQUENCE:
-		check(part, !part->gpu_cols && part->gpu_tokens && segments > 1);
+		check(cut, !cut->gpu_cols && cut->gpu_tokens && graphs > 1);
 		break;
 	default:
-		check(part, part->gpu_cols && (part->gpu_tokens || padded));
+		check(cut, cut->gpu_cols && (cut->gpu_tokens || padded));
 		break;
 	}
 }
@@ -181,18 +180,18 @@ static void test_parts_add_up_and_are_aligned(void **state)
 	for (int i = 0; i < 3000; i++) {
 		struct product p = random_product();
 		struct partition_options o = random_options();
-		struct partition part;
+		struct cut cut;
 
-		partition_search(&o, p.m, p.k, p.n, &part);
-		assert_true(part.m == p.m && part.k == p.k && part.n == p.n);
-		check_slices(&part);
-		check_alignment(&o, &part);
-		check_name(&part);
-		check(&part, allowed(o.partition, &part));
-		seen[part.cut]++;
+		partition_search(&o, p.m, p.k, p.n, &cut);
+		assert_true(cut.m == p.m && cut.k == p.k && cut.n == p.n);
+		check_slices(&cut);
+		check_alignment(&o, &cut);
+		check_name(&cut);
+		check(&cut, allowed(o.partition, &cut));
+		seen[cut.kind]++;
 	}
 	for (int i = 0; i < PARTITION_NR_CUTS; i++)
-		print_message("%s: %u\n", partition_cut_name(i), seen[i]);
+		print_message("%s: %u\n", cut_kind_name(i), seen[i]);
 	for (int i = 0; i < PARTITION_NR_CUTS; i++)
 		assert_true(seen[i] > 0);
 }
@@ -204,32 +203,31 @@ static void test_no_cut_is_slower_than_none(void **state)
 	for (int i = 0; i < 1000; i++) {
 		struct product p = random_product();
 		struct partition_options o = random_options();
-		struct partition part, gpu = { .m = p.m, .k = p.k, .n = p.n, .gpu_cols = p.n },
-				       none, free;
+		struct cut cut, gpu = { .m = p.m, .k = p.k, .n = p.n, .gpu_cols = p.n }, none, free;
 		double longest;
 
-		partition_search(&o, p.m, p.k, p.n, &part);
+		partition_search(&o, p.m, p.k, p.n, &cut);
 		partition_predict(&o, &gpu);
-		longest = part.gpu_ns > part.npu_ns ? part.gpu_ns : part.npu_ns;
-		check(&part, part.total_ns > 0 && part.sync_ns >= -1e-6 && part.copy_ns >= -1e-6);
-		check(&part, fabs(part.total_ns - longest - part.sync_ns - part.copy_ns) <
-				     1e-9 * part.total_ns);
-		check(&part, part.total_ns <= gpu.total_ns);
-		check(&part, (part.gpu_ns > 0) == (part.cut != PARTITION_NPU));
-		check(&part, (part.npu_ns > 0) == (part.cut != PARTITION_GPU));
+		longest = cut.gpu_ns > cut.npu_ns ? cut.gpu_ns : cut.npu_ns;
+		check(&cut, cut.total_ns > 0 && cut.sync_ns >= -1e-6 && cut.copy_ns >= -1e-6);
+		check(&cut, fabs(cut.total_ns - longest - cut.sync_ns - cut.copy_ns) <
+				    1e-9 * cut.total_ns);
+		check(&cut, cut.total_ns <= gpu.total_ns);
+		check(&cut, (cut.gpu_ns > 0) == (cut.kind != PARTITION_NPU));
+		check(&cut, (cut.npu_ns > 0) == (cut.kind != PARTITION_GPU));
 		o.partition = LLM_PARTITION_NONE;
 		partition_search(&o, p.m, p.k, p.n, &none);
-		check(&none, none.cut == PARTITION_GPU || none.cut == PARTITION_NPU);
-		check(&part, part.total_ns <= none.total_ns);
+		check(&none, none.kind == PARTITION_GPU || none.kind == PARTITION_NPU);
+		check(&cut, cut.total_ns <= none.total_ns);
 		o.partition = LLM_PARTITION_AUTO;
 		partition_search(&o, p.m, p.k, p.n, &free);
-		check(&part, free.total_ns <= part.total_ns * (1 + 1e-9));
+		check(&cut, free.total_ns <= cut.total_ns * (1 + 1e-9));
 	}
 }
 
 static double whole_search_ratio(const struct partition_options *o, struct product p)
 {
-	struct partition some, all;
+	struct cut some, all;
 
 	partition_search(o, p.m, p.k, p.n, &some);
 	partition_search_all(o, p.m, p.k, p.n, &all);
@@ -293,11 +291,11 @@ static void test_more_tokens_never_take_less(void **state)
 
 		for (uint32_t m = (uint32_t)random_in(9, 40); m < 700;
 		     m += (uint32_t)random_in(1, 60)) {
-			struct partition part;
+			struct cut cut;
 
-			partition_search(&o, m, p.k, p.n, &part);
-			check(&part, part.total_ns >= (before - drained) / 1.03);
-			before = part.total_ns;
+			partition_search(&o, m, p.k, p.n, &cut);
+			check(&cut, cut.total_ns >= (before - drained) / 1.03);
+			before = cut.total_ns;
 		}
 	}
 }
@@ -310,20 +308,20 @@ static void test_predictions_are_what_the_simulation_takes(void **state)
 	for (int i = 0; i < 1000; i++) {
 		struct product p = random_product();
 		struct partition_options o = random_options();
-		struct partition part;
+		struct cut cut;
 		double ns, error;
 
 		o.gpu_busy = 0;
-		partition_search(&o, p.m, p.k, p.n, &part);
-		assert_int_equal(partition_simulate(&o, &part, &ns), 0);
-		error = fabs(part.total_ns / ns - 1);
+		partition_search(&o, p.m, p.k, p.n, &cut);
+		assert_int_equal(partition_simulate(&o, &cut, &ns), 0);
+		error = fabs(cut.total_ns / ns - 1);
 		worst = fmax(worst, error);
 		/*
 		 * Launches of several equal graphs are counted before all of
 		 * them, not one before each.
 		 */
-		check(&part, error < 0.03);
-		check(&part, partition_nr_segments(&part) > 1 || error * ns < 10);
+		check(&cut, error < 0.03);
+		check(&cut, partition_nr_graphs(&cut) > 1 || error * ns < 10);
 	}
 	print_message("worst error of a prediction: %.4f\n", worst);
 }
@@ -332,16 +330,16 @@ static void test_predictions_are_what_the_simulation_takes(void **state)
 static void test_decoding_is_cut_for_bandwidth(void **state)
 {
 	struct partition_options o = best_options();
-	struct partition cut, none;
+	struct cut cut, none;
 
 	partition_search(&o, 1, 4096, 28672, &cut);
 	o.partition = LLM_PARTITION_NONE;
 	partition_search(&o, 1, 4096, 28672, &none);
-	assert_int_equal(cut.cut, PARTITION_ROW);
+	assert_int_equal(cut.kind, PARTITION_ROW);
 	/*
 	 * 4 bits a weight: not faster than all of the shared bandwidth, and faster than a lane's.
 	 */
-	assert_true(cut.total_ns > 4096 * 28672 / 2 / soc->soc.dram_shared_gbps);
+	assert_true(cut.total_ns > 4096 * 28672 / 2 / soc->memory.dram_shared_gbps);
 	assert_true(cut.total_ns < none.total_ns / 1.2);
 	/* Queue order is the synchronisation: the GPU ends last. */
 	assert_true(cut.sync_ns == 0 && cut.gpu_ns > cut.npu_ns);
@@ -351,26 +349,25 @@ static void test_decoding_is_cut_for_bandwidth(void **state)
 static void test_graphs_without_cuts(void **state)
 {
 	struct partition_options o = best_options();
-	struct partition part;
+	struct cut cut;
 
 	o.partition = LLM_PARTITION_NONE;
 	o.graphs = LLM_GRAPHS_PADDED;
-	partition_search(&o, 300, 4096, 4096, &part);
-	assert_int_equal(part.cut, PARTITION_NPU);
-	assert_true(partition_nr_segments(&part) == 1 && partition_segment(&part, 0) == 512);
-	assert_int_equal(partition_padding(&part), 212);
+	partition_search(&o, 300, 4096, 4096, &cut);
+	assert_int_equal(cut.kind, PARTITION_NPU);
+	assert_true(partition_nr_graphs(&cut) == 1 && partition_graph_rows(&cut, 0) == 512);
+	assert_int_equal(partition_padding(&cut), 212);
 	o.graphs = LLM_GRAPHS_PIPE;
-	partition_search(&o, 300, 4096, 4096, &part);
-	assert_true(partition_nr_segments(&part) == 2 && partition_segment(&part, 0) == 256 &&
-		    partition_segment(&part, 1) == 64);
-	assert_int_equal(partition_padding(&part), 20);
-	partition_search(&o, 3100, 4096, 4096, &part);
-	assert_true(partition_nr_segments(&part) == 4 && partition_segment(&part, 2) == 1024 &&
-		    partition_segment(&part, 3) == 32);
+	partition_search(&o, 300, 4096, 4096, &cut);
+	assert_true(partition_nr_graphs(&cut) == 2 && partition_graph_rows(&cut, 0) == 256 &&
+		    partition_graph_rows(&cut, 1) == 64);
+	assert_int_equal(partition_padding(&cut), 20);
+	partition_search(&o, 3100, 4096, 4096, &cut);
+	assert_true(partition_nr_graphs(&cut) == 4 && partition_graph_rows(&cut, 2) == 1024 &&
+		    partition_graph_rows(&cut, 3) == 32);
 	o.graphs = LLM_GRAPHS_ONLINE;
-	partition_search(&o, 300, 4096, 4096, &part);
-	assert_true(part.exact == 300 && partition_nr_segments(&part) == 1 &&
-		    !partition_padding(&part));
+	partition_search(&o, 300, 4096, 4096, &cut);
+	assert_true(cut.exact == 300 && partition_nr_graphs(&cut) == 1 && !partition_padding(&cut));
 }
 
 /* The less of the GPU there is, the less it gets; all of it taken by others, nothing. */
@@ -380,13 +377,13 @@ static void test_a_busy_gpu_gets_less(void **state)
 	uint64_t before = UINT64_MAX;
 
 	for (int busy = 0; busy < 100; busy += 11) {
-		struct partition part;
+		struct cut cut;
 		uint64_t area;
 
 		o.gpu_busy = busy / 100.0;
 		o.partition = LLM_PARTITION_ROW;
-		partition_search(&o, 256, 4096, 28672, &part);
-		area = part.cut == PARTITION_GPU ? part.n : part.gpu_cols;
+		partition_search(&o, 256, 4096, 28672, &cut);
+		area = cut.kind == PARTITION_GPU ? cut.n : cut.gpu_cols;
 		assert_true(area <= before);
 		before = area;
 	}

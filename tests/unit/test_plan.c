@@ -16,14 +16,14 @@
 #include "calibration.h"
 #include "plan.h"
 
-static struct profile *soc;
+static struct soc *soc;
 static struct shape llama;
 
 static int setup(void **state)
 {
 	char why[512];
 
-	soc = profile_load("sd8gen3", why, sizeof(why));
+	soc = soc_load("sd8gen3", why, sizeof(why));
 	if (!soc)
 		puts(why);
 	return !soc || shape_load("llama3.2-1b", &llama);
@@ -31,7 +31,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	profile_free(soc);
+	soc_free(soc);
 	return 0;
 }
 
@@ -45,7 +45,7 @@ struct prompt {
 static struct prompt prompt_of(enum llm_placement placement, uint32_t tokens, uint32_t chunk)
 {
 	return (struct prompt){
-		.o = { .profile = soc,
+		.o = { .soc = soc,
 		       .shape = &llama,
 		       .cuts = soc,
 		       .choices = { .placement = placement,
@@ -67,7 +67,7 @@ static struct plan *plan_of(const struct prompt *p)
 
 static struct sched_run run_of(const struct prompt *p, enum soc_sync sync)
 {
-	struct sched_options so = { .clock = SCHED_VIRTUAL, .profile = p->o.profile, .sync = sync };
+	struct sched_options so = { .clock = SCHED_VIRTUAL, .soc = p->o.soc, .sync = sync };
 	struct plan *plan = plan_of(p);
 	struct sched_run run;
 
@@ -93,7 +93,7 @@ static void test_tasks_are_where_the_placement_says(void **state)
 	for (size_t i = 0; i < 4; i++) {
 		struct prompt o = prompt_of(placements[i], 300, 128);
 		struct plan *p = plan_of(&o);
-		struct sched_plan *plan = p->tasks;
+		struct sched_tasks *plan = p->tasks;
 		uint32_t on[SOC_NR_LANES] = { 0 };
 
 		/* Three chunks of ten operators a layer and the embedding; norm and head once. */
@@ -121,7 +121,7 @@ static void test_tasks_are_where_the_placement_says(void **state)
 	}
 }
 
-static bool waits_for(const struct sched_plan *plan, uint32_t task, uint32_t chunk, uint32_t layer,
+static bool waits_for(const struct sched_tasks *plan, uint32_t task, uint32_t chunk, uint32_t layer,
 		      uint16_t op)
 {
 	size_t n;
@@ -139,9 +139,9 @@ static bool waits_for(const struct sched_plan *plan, uint32_t task, uint32_t chu
 static void test_attention_waits_for_the_caches_of_all_earlier_chunks(void **state)
 {
 	struct prompt o = prompt_of(LLM_PLACE_FINE, 1000, 256);
-	struct sched_options so = { .clock = SCHED_VIRTUAL, .profile = soc };
+	struct sched_options so = { .clock = SCHED_VIRTUAL, .soc = soc };
 	struct plan *p = plan_of(&o);
-	struct sched_plan *plan = p->tasks;
+	struct sched_tasks *plan = p->tasks;
 	struct sched_run run;
 
 	assert_int_equal(sched_run(plan, &so, &run), 0);
@@ -165,8 +165,8 @@ static void test_attention_waits_for_the_caches_of_all_earlier_chunks(void **sta
 static void test_chunks_one_after_another_are_a_chain(void **state)
 {
 	struct prompt o = prompt_of(LLM_PLACE_FINE, 4000, 16);
-	struct sched_options so = { .clock = SCHED_VIRTUAL, .profile = soc };
-	struct sched_plan *plan;
+	struct sched_options so = { .clock = SCHED_VIRTUAL, .soc = soc };
+	struct sched_tasks *plan;
 	struct sched_run run;
 	struct plan *p;
 
@@ -359,7 +359,7 @@ static void test_the_model_is_near_what_is_published(void **state)
 static void test_so_is_that_of_the_8_elite(void **state)
 {
 	char why[512];
-	struct profile *elite = profile_load("sd8elite", why, sizeof(why));
+	struct soc *elite = soc_load("sd8elite", why, sizeof(why));
 	struct calibration c;
 
 	assert_non_null(elite);
@@ -367,12 +367,12 @@ static void test_so_is_that_of_the_8_elite(void **state)
 	assert_true(c.nr_derived >= 2);
 	assert_true(c.worst_error < 0.25);
 	calibration_free(&c);
-	profile_free(elite);
+	soc_free(elite);
 }
 
 static void test_a_changed_profile_shows(void **state)
 {
-	struct profile changed = *soc;
+	struct soc changed = *soc;
 	struct calibration before, after;
 
 	changed.npu.load_gbps /= 2;
@@ -397,7 +397,7 @@ static struct prompt layer_prompt(uint32_t tokens, enum llm_partition partition,
 
 /* Each slice comes after all tasks of the operator before it, and nothing else in its chunk:
  * chunks' tasks are chained by operators. */
-static void check_chain(const struct sched_plan *plan)
+static void check_chain(const struct sched_tasks *plan)
 {
 	uint32_t n = sched_nr_tasks(plan), begin = 0;
 
@@ -417,7 +417,7 @@ static void check_chain(const struct sched_plan *plan)
 	}
 }
 
-static void check_lanes(const struct sched_plan *plan, const struct sched_run *run)
+static void check_lanes(const struct sched_tasks *plan, const struct sched_run *run)
 {
 	for (int lane = 0; lane < SOC_NR_LANES; lane++)
 		for (uint32_t i = 0; i < run->nr_spans; i++)
@@ -439,10 +439,10 @@ static void test_a_cut_matmul_is_a_task_a_slice(void **state)
 		     partition++) {
 			struct prompt o = layer_prompt(tokens[i], partition, LLM_GRAPHS_PIPE);
 			struct sched_options so = { .clock = SCHED_VIRTUAL,
-						    .profile = soc,
+						    .soc = soc,
 						    .sync = SOC_SYNC_FAST };
 			struct plan *p = plan_of(&o);
-			struct sched_plan *plan = p->tasks;
+			struct sched_tasks *plan = p->tasks;
 			struct sched_run run;
 			uint64_t k, n, columns = 0;
 
@@ -468,7 +468,7 @@ static void test_a_cut_matmul_is_a_task_a_slice(void **state)
 
 static uint64_t divided_ns(struct prompt *o)
 {
-	struct sched_options so = { .clock = SCHED_VIRTUAL, .profile = soc, .sync = SOC_SYNC_FAST };
+	struct sched_options so = { .clock = SCHED_VIRTUAL, .soc = soc, .sync = SOC_SYNC_FAST };
 	struct sched_run run;
 	struct plan *p;
 	uint64_t ns;
@@ -537,7 +537,7 @@ static void test_graphs_of_the_exact_length_are_made_first(void **state)
 	struct prompt online = layer_prompt(300, LLM_PARTITION_NONE, LLM_GRAPHS_ONLINE);
 	struct prompt padded = layer_prompt(320, LLM_PARTITION_NONE, LLM_GRAPHS_PIPE);
 	struct plan *p = plan_of(&online);
-	struct sched_plan *plan = p->tasks;
+	struct sched_tasks *plan = p->tasks;
 	const struct sched_task *build = sched_get(plan, 0);
 	double made = npu_time_build_ns(&soc->npu, 4) +
 		      npu_time_optimize_ns(&soc->npu, shape_layer_weights(&llama));

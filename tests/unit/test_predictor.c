@@ -22,7 +22,7 @@
 #include "tools/npu-profile/op_profile.h"
 #include "tools/npu-profile/predictor_fit.h"
 
-static struct profile *soc;
+static struct soc *soc;
 static char path[64];
 
 static int setup(void **state)
@@ -30,7 +30,7 @@ static int setup(void **state)
 	char why[512];
 	int fd;
 
-	soc = profile_load("sd8gen3", why, sizeof(why));
+	soc = soc_load("sd8gen3", why, sizeof(why));
 	if (!soc)
 		puts(why);
 	snprintf(path, sizeof(path), "/tmp/test_predictor-XXXXXX");
@@ -41,7 +41,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	profile_free(soc);
+	soc_free(soc);
 	unlink(path);
 	return 0;
 }

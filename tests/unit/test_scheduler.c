@@ -24,7 +24,7 @@
 #include "scheduler.h"
 #include "scheduler_plans.h"
 
-static struct profile *soc;
+static struct soc *soc;
 
 static int setup(void **state)
 {
@@ -32,7 +32,7 @@ static int setup(void **state)
 	unsigned int s = seed ? (unsigned int)strtoul(seed, NULL, 0) : (unsigned int)time(NULL);
 	char why[512];
 
-	soc = profile_load("sd8gen3", why, sizeof(why));
+	soc = soc_load("sd8gen3", why, sizeof(why));
 	if (!soc)
 		puts(why);
 	printf("TEST_SEED=%u\n", s);
@@ -42,7 +42,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	profile_free(soc);
+	soc_free(soc);
 	return 0;
 }
 
@@ -50,7 +50,7 @@ static struct sched_options virtual_options(void)
 {
 	return (struct sched_options){
 		.clock = SCHED_VIRTUAL,
-		.profile = soc,
+		.soc = soc,
 		.sync = any(0, 1) ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
 		.policy = any_policy(),
 		.seed = any(0, 1u << 30),
@@ -92,7 +92,7 @@ static void test_random_plans_on_the_virtual_clock(void **state)
 
 	begin_any_game(&beside);
 	for (int i = 0; i < 60; i++) {
-		struct sched_plan *plan = random_plan();
+		struct sched_tasks *plan = random_plan();
 		struct sched_options opts = virtual_options();
 		struct sched_run run;
 
@@ -108,17 +108,17 @@ static void test_random_plans_on_the_virtual_clock(void **state)
 		check_work(plan);
 		game_until(&beside.game, beside.client.now_ns);
 		check_game(&beside.game);
-		assert_true(run.peak_gbps <= soc->soc.dram_shared_gbps * (1 + 1e-9));
+		assert_true(run.peak_gbps <= soc->memory.dram_shared_gbps * (1 + 1e-9));
 		assert_true(run.energy_j > 0);
 		sched_run_free(&run);
-		sched_plan_free(plan);
+		sched_tasks_free(plan);
 	}
 }
 
 /* Kernels of @ns on the GPU, one after the other, enqueued together if @together. */
-static struct sched_plan *kernels(uint32_t n, double ns, bool together)
+static struct sched_tasks *kernels(uint32_t n, double ns, bool together)
 {
-	struct sched_plan *plan = sched_plan_create(NULL);
+	struct sched_tasks *plan = sched_tasks_create(NULL);
 	struct sched_task t = { .home = SOC_GPU, .graph = together, .cost[SOC_GPU] = { ns, 0 } };
 
 	for (uint32_t i = 0; i < n; i++)
@@ -126,11 +126,11 @@ static struct sched_plan *kernels(uint32_t n, double ns, bool together)
 	return plan;
 }
 
-static uint64_t run_beside(struct sched_plan *plan, struct played *p)
+static uint64_t run_beside(struct sched_tasks *plan, struct played *p)
 {
 	struct sched_options opts = {
 		.clock = SCHED_VIRTUAL,
-		.profile = soc,
+		.soc = soc,
 		.sync = SOC_SYNC_FAST,
 		.client = p ? &p->client : NULL,
 	};
@@ -147,7 +147,7 @@ static uint64_t run_beside(struct sched_plan *plan, struct played *p)
 
 static void test_a_game_alone_drops_no_frame(void **state)
 {
-	struct sched_plan *plan = sched_plan_create(NULL);
+	struct sched_tasks *plan = sched_tasks_create(NULL);
 	struct sched_task t = { .home = SOC_CPU, .cost[SOC_CPU] = { 1e9, 0 } };
 
 	sched_add(plan, &t);
@@ -165,14 +165,14 @@ static void test_a_game_alone_drops_no_frame(void **state)
 		assert_int_equal(late.game.shown, 0);
 		assert_true(late.game.dropped >= 95);
 	}
-	sched_plan_free(plan);
+	sched_tasks_free(plan);
 }
 
 /* The driver serves the two queues in turn: what stands in one together is served together. */
 static void test_frames_wait_for_what_is_enqueued_ahead(void **state)
 {
 	struct played one_by_one, ahead;
-	struct sched_plan *plan = kernels(400, 1e6, false);
+	struct sched_tasks *plan = kernels(400, 1e6, false);
 	uint64_t alone = run_beside(plan, NULL), beside;
 
 	begin_game(&one_by_one, 1e7, 2e6, 4);
@@ -182,7 +182,7 @@ static void test_frames_wait_for_what_is_enqueued_ahead(void **state)
 	assert_int_equal(one_by_one.game.dropped, 0);
 	assert_true(one_by_one.game.shown >= 49);
 	assert_true(fabs((double)(beside - alone) / 2e6 - (double)one_by_one.game.shown) < 2);
-	sched_plan_free(plan);
+	sched_tasks_free(plan);
 
 	plan = kernels(400, 1e6, true);
 	/* The first frame is due with them, and has its turn. */
@@ -192,13 +192,13 @@ static void test_frames_wait_for_what_is_enqueued_ahead(void **state)
 	/* Between two runs it gets another. */
 	run_beside(plan, &ahead);
 	assert_true(ahead.game.shown <= 2 && ahead.game.dropped >= 77);
-	sched_plan_free(plan);
+	sched_tasks_free(plan);
 }
 
 static void test_what_is_no_gpus_work_runs_beside_a_game(void **state)
 {
 	struct played beside;
-	struct sched_plan *plan = sched_plan_create(NULL);
+	struct sched_tasks *plan = sched_tasks_create(NULL);
 	struct sched_task t = { .home = SOC_NPU, .cost[SOC_NPU] = { 1e7, 1e6 } };
 	uint64_t alone;
 
@@ -206,7 +206,7 @@ static void test_what_is_no_gpus_work_runs_beside_a_game(void **state)
 	sched_add(plan, &t);
 	alone = run_beside(plan, NULL);
 	assert_int_equal(run_beside(plan, &beside), alone);
-	sched_plan_free(plan);
+	sched_tasks_free(plan);
 }
 
 /* ---- another client of any lane ---- */
@@ -303,7 +303,7 @@ static void test_another_client_has_its_lane_for_itself(void **state)
 		opts.execute = true;
 		/* The second run goes on where the first has left the client. */
 		for (int again = 0; again < 2; again++) {
-			struct sched_plan *plan = random_plan();
+			struct sched_tasks *plan = random_plan();
 			double from_ns = client.now_ns;
 			struct sched_run run;
 
@@ -314,7 +314,7 @@ static void test_another_client_has_its_lane_for_itself(void **state)
 			check_pieces(c, &run, client.lane, from_ns);
 			assert_true(fabs(client.now_ns - from_ns - (double)run.makespan_ns) <= 1);
 			sched_run_free(&run);
-			sched_plan_free(plan);
+			sched_tasks_free(plan);
 		}
 	}
 	free(c);
@@ -324,8 +324,8 @@ static void test_another_client_and_the_tasks_come_by_turns(void **state)
 {
 	struct customer *c = calloc(1, sizeof(*c));
 	struct sched_client client = { .ops = &customer_ops, .ud = c, .lane = SOC_GPU };
-	struct sched_options opts = { .clock = SCHED_VIRTUAL, .profile = soc, .client = &client };
-	struct sched_plan *plan = kernels(400, 1e6, false);
+	struct sched_options opts = { .clock = SCHED_VIRTUAL, .soc = soc, .client = &client };
+	struct sched_tasks *plan = kernels(400, 1e6, false);
 	struct sched_run run;
 
 	assert_int_equal(sched_run(plan, &opts, &run), 0);
@@ -342,14 +342,14 @@ static void test_another_client_and_the_tasks_come_by_turns(void **state)
 		assert_true(!i || p->begin_ns >= p[-1].end_ns + 1e6);
 	}
 	sched_run_free(&run);
-	sched_plan_free(plan);
+	sched_tasks_free(plan);
 	free(c);
 }
 
 static void test_random_plans_on_the_wall_clock(void **state)
 {
 	for (int i = 0; i < 25; i++) {
-		struct sched_plan *plan = random_plan();
+		struct sched_tasks *plan = random_plan();
 		struct sched_options opts = { .clock = SCHED_WALL, .policy = any_policy() };
 		struct sched_run run;
 
@@ -358,14 +358,14 @@ static void test_random_plans_on_the_wall_clock(void **state)
 		check_order(plan, &run);
 		check_work(plan);
 		sched_run_free(&run);
-		sched_plan_free(plan);
+		sched_tasks_free(plan);
 	}
 }
 
 static void test_no_run_is_shorter_than_its_plan(void **state)
 {
 	for (int i = 0; i < 60; i++) {
-		struct sched_plan *plan = random_plan();
+		struct sched_tasks *plan = random_plan();
 		struct sched_options opts = virtual_options();
 		struct sched_run run;
 		double bytes = 0;
@@ -388,16 +388,16 @@ static void test_no_run_is_shorter_than_its_plan(void **state)
 			bytes += sched_get(plan, t)->cost[sched_get(plan, t)->home].dram_bytes;
 		assert_true(run.dram_bytes >= bytes * (1 - 1e-9) &&
 			    run.dram_bytes <= bytes * (1 + 1e-9));
-		assert_true((double)run.makespan_ns + 1 >= bytes / soc->soc.dram_shared_gbps);
+		assert_true((double)run.makespan_ns + 1 >= bytes / soc->memory.dram_shared_gbps);
 		sched_run_free(&run);
-		sched_plan_free(plan);
+		sched_tasks_free(plan);
 	}
 }
 
 static void test_a_seed_gives_one_timeline(void **state)
 {
 	for (int i = 0; i < 20; i++) {
-		struct sched_plan *plan = random_plan();
+		struct sched_tasks *plan = random_plan();
 		struct sched_options opts = virtual_options();
 		struct sched_run a, b, c;
 		bool differs = false;
@@ -421,7 +421,7 @@ static void test_a_seed_gives_one_timeline(void **state)
 		sched_run_free(&a);
 		sched_run_free(&b);
 		sched_run_free(&c);
-		sched_plan_free(plan);
+		sched_tasks_free(plan);
 	}
 }
 
@@ -435,13 +435,13 @@ static struct sched_task task_on(enum soc_lane lane, double ns, double bytes)
 	return t;
 }
 
-static struct sched_run simulate(struct sched_plan *plan, enum soc_sync sync)
+static struct sched_run simulate(struct sched_tasks *plan, enum soc_sync sync)
 {
-	struct sched_options opts = { .clock = SCHED_VIRTUAL, .profile = soc, .sync = sync };
+	struct sched_options opts = { .clock = SCHED_VIRTUAL, .soc = soc, .sync = sync };
 	struct sched_run run;
 
 	assert_int_equal(sched_run(plan, &opts, &run), 0);
-	sched_plan_free(plan);
+	sched_tasks_free(plan);
 	return run;
 }
 
@@ -454,9 +454,9 @@ static void assert_ns(uint64_t got, double wanted)
 static void test_lanes_together_share_the_memory(void **state)
 {
 	const double bytes = 1e9;
-	struct sched_plan *plan = sched_plan_create(NULL);
+	struct sched_tasks *plan = sched_tasks_create(NULL);
 	struct sched_run run;
-	double shared = soc->soc.dram_shared_gbps, sum = soc->gpu.dram_gbps + soc->cpu.dram_gbps,
+	double shared = soc->memory.dram_shared_gbps, sum = soc->gpu.dram_gbps + soc->cpu.dram_gbps,
 	       slow;
 
 	/* One alone is as fast as its lane. */
@@ -466,7 +466,7 @@ static void test_lanes_together_share_the_memory(void **state)
 	sched_run_free(&run);
 
 	/* Two that want more than there is get it in proportion. */
-	plan = sched_plan_create(NULL);
+	plan = sched_tasks_create(NULL);
 	sched_add(plan, &(struct sched_task){ .home = SOC_GPU, .cost[SOC_GPU] = { 0, bytes } });
 	sched_add(plan, &(struct sched_task){ .home = SOC_CPU, .cost[SOC_CPU] = { 0, bytes } });
 	run = simulate(plan, SOC_SYNC_FAST);
@@ -477,7 +477,7 @@ static void test_lanes_together_share_the_memory(void **state)
 	sched_run_free(&run);
 
 	/* One that computes takes no longer for it. */
-	plan = sched_plan_create(NULL);
+	plan = sched_tasks_create(NULL);
 	sched_add(plan, &(struct sched_task){ .home = SOC_GPU, .cost[SOC_GPU] = { 1e9, 1e6 } });
 	sched_add(plan, &(struct sched_task){ .home = SOC_CPU, .cost[SOC_CPU] = { 0, bytes } });
 	run = simulate(plan, SOC_SYNC_FAST);
@@ -488,7 +488,7 @@ static void test_lanes_together_share_the_memory(void **state)
 
 static void test_an_empty_gpu_queue_costs_more_than_a_full_one(void **state)
 {
-	struct sched_plan *plan = sched_plan_create(NULL);
+	struct sched_tasks *plan = sched_tasks_create(NULL);
 	struct sched_task t = task_on(SOC_GPU, 1000, 0);
 	struct sched_run run;
 
@@ -502,7 +502,7 @@ static void test_an_empty_gpu_queue_costs_more_than_a_full_one(void **state)
 
 static void test_a_graph_is_launched_once(void **state)
 {
-	struct sched_plan *plan = sched_plan_create(NULL);
+	struct sched_tasks *plan = sched_tasks_create(NULL);
 	struct sched_run run;
 
 	for (uint32_t i = 0; i < 4; i++) {
@@ -519,14 +519,14 @@ static void test_a_graph_is_launched_once(void **state)
 static void test_a_result_for_another_lane_is_known_later(void **state)
 {
 	static const enum soc_lane lanes[] = { SOC_CPU, SOC_GPU, SOC_CPU };
-	struct sched_plan *plan;
+	struct sched_tasks *plan;
 	struct sched_run run;
 
 	for (int sync = 0; sync < 2; sync++) {
 		double there = soc_handover_ns(soc, SOC_CPU, SOC_GPU, sync),
 		       back = soc_handover_ns(soc, SOC_GPU, SOC_CPU, sync);
 
-		plan = sched_plan_create(NULL);
+		plan = sched_tasks_create(NULL);
 		for (uint32_t i = 0; i < 3; i++) {
 			struct sched_task t = task_on(lanes[i], 1000, 0);
 
@@ -548,7 +548,7 @@ static void test_a_result_for_another_lane_is_known_later(void **state)
 static void test_a_failing_task_ends_the_run(void **state)
 {
 	for (int i = 0; i < 30; i++) {
-		struct sched_plan *plan = random_plan();
+		struct sched_tasks *plan = random_plan();
 		struct sched_options opts = virtual_options();
 		struct sched_run run;
 
@@ -569,7 +569,7 @@ static void test_a_failing_task_ends_the_run(void **state)
 					assert_int_equal(work.ran[t], 0);
 		}
 		sched_run_free(&run);
-		sched_plan_free(plan);
+		sched_tasks_free(plan);
 	}
 }
 
@@ -581,8 +581,8 @@ static uint32_t pick_nothing(const struct sched_view *view, const void *param)
 static void test_a_policy_that_does_nothing_is_noticed(void **state)
 {
 	static const struct sched_policy lazy = { "lazy", pick_nothing };
-	struct sched_plan *plan = random_plan();
-	struct sched_options opts = { .clock = SCHED_VIRTUAL, .profile = soc, .policy = &lazy };
+	struct sched_tasks *plan = random_plan();
+	struct sched_options opts = { .clock = SCHED_VIRTUAL, .soc = soc, .policy = &lazy };
 	struct played beside;
 	struct sched_run run;
 
@@ -595,13 +595,13 @@ static void test_a_policy_that_does_nothing_is_noticed(void **state)
 	opts.clock = SCHED_WALL;
 	assert_int_equal(sched_run(plan, &opts, &run), -EDEADLK);
 	sched_run_free(&run);
-	sched_plan_free(plan);
+	sched_tasks_free(plan);
 }
 
 static void test_bad_plans_are_refused(void **state)
 {
-	struct sched_plan *plan = sched_plan_create(NULL);
-	struct sched_options opts = { .clock = SCHED_VIRTUAL, .profile = soc };
+	struct sched_tasks *plan = sched_tasks_create(NULL);
+	struct sched_options opts = { .clock = SCHED_VIRTUAL, .soc = soc };
 	struct sched_run run;
 	uint32_t a = sched_add(plan, &(struct sched_task){ .home = SOC_CPU });
 	uint32_t b = sched_add(plan, &(struct sched_task){ .home = SOC_NPU });
@@ -612,20 +612,20 @@ static void test_bad_plans_are_refused(void **state)
 	assert_int_equal(sched_after(plan, b, a), 0);
 	assert_int_equal(sched_run(plan, &opts, &run), 0);
 	sched_run_free(&run);
-	opts.profile = NULL;
+	opts.soc = NULL;
 	assert_int_equal(sched_run(plan, &opts, &run), -EINVAL);
 	sched_run_free(&run);
-	opts.profile = soc;
+	opts.soc = soc;
 	sched_add(plan, &(struct sched_task){ .home = SOC_NR_LANES });
 	assert_int_equal(sched_run(plan, &opts, &run), -EINVAL);
 	sched_run_free(&run);
-	sched_plan_free(plan);
+	sched_tasks_free(plan);
 }
 
 static void test_an_empty_plan_takes_no_time(void **state)
 {
-	struct sched_plan *plan = sched_plan_create(NULL);
-	struct sched_options opts = { .clock = SCHED_VIRTUAL, .profile = soc };
+	struct sched_tasks *plan = sched_tasks_create(NULL);
+	struct sched_options opts = { .clock = SCHED_VIRTUAL, .soc = soc };
 	struct sched_run run;
 
 	assert_int_equal(sched_run(plan, &opts, &run), 0);
@@ -634,15 +634,15 @@ static void test_an_empty_plan_takes_no_time(void **state)
 	opts.clock = SCHED_WALL;
 	assert_int_equal(sched_run(plan, &opts, &run), 0);
 	sched_run_free(&run);
-	sched_plan_free(plan);
+	sched_tasks_free(plan);
 }
 
 /* ---- policies ---- */
 
 static void test_layer_order_takes_the_lowest_layer_first(void **state)
 {
-	struct sched_plan *plan = sched_plan_create(NULL);
-	struct sched_options opts = { .clock = SCHED_VIRTUAL, .profile = soc, .execute = true };
+	struct sched_tasks *plan = sched_tasks_create(NULL);
+	struct sched_options opts = { .clock = SCHED_VIRTUAL, .soc = soc, .execute = true };
 	struct sched_run run;
 
 	/* Independent tasks, whose numbers go through the layers in turn. */
@@ -668,7 +668,7 @@ static void test_layer_order_takes_the_lowest_layer_first(void **state)
 	for (uint32_t i = 0; i < 12; i++)
 		assert_int_equal(work.order[i], i % 4 * 3 + i / 4);
 	sched_run_free(&run);
-	sched_plan_free(plan);
+	sched_tasks_free(plan);
 }
 
 /* ---- threads of the wall clock ---- */
@@ -697,7 +697,7 @@ static int meet(void *ud, const struct sched_task *task, enum soc_lane lane)
 	return atomic_load(&hands.together) < hands.meeting ? -ETIMEDOUT : 0;
 }
 
-static uint32_t add_plain(struct sched_plan *plan, enum soc_lane lane,
+static uint32_t add_plain(struct sched_tasks *plan, enum soc_lane lane,
 			  int (*fn)(void *, const struct sched_task *, enum soc_lane))
 {
 	return sched_add(plan, &(struct sched_task){ .home = lane, .run = fn });
@@ -705,7 +705,7 @@ static uint32_t add_plain(struct sched_plan *plan, enum soc_lane lane,
 
 static void test_a_chain_over_all_lanes_needs_no_thread(void **state)
 {
-	struct sched_plan *plan = sched_plan_create(NULL);
+	struct sched_tasks *plan = sched_tasks_create(NULL);
 	struct sched_options opts = { .clock = SCHED_WALL };
 	struct sched_run run;
 	uint32_t last = SCHED_NONE;
@@ -721,7 +721,7 @@ static void test_a_chain_over_all_lanes_needs_no_thread(void **state)
 	assert_int_equal(hands.elsewhere, 0);
 	assert_int_equal(run.handovers, 299);
 	sched_run_free(&run);
-	sched_plan_free(plan);
+	sched_tasks_free(plan);
 }
 
 /*
@@ -729,7 +729,7 @@ static void test_a_chain_over_all_lanes_needs_no_thread(void **state)
  */
 static void test_lanes_work_at_the_same_time(void **state)
 {
-	struct sched_plan *plan = sched_plan_create(NULL);
+	struct sched_tasks *plan = sched_tasks_create(NULL);
 	struct sched_options opts = { .clock = SCHED_WALL };
 	struct sched_run run;
 	uint32_t join = SCHED_NONE;
@@ -753,7 +753,7 @@ static void test_lanes_work_at_the_same_time(void **state)
 		for (int lane = 0; lane < SOC_NR_LANES; lane++)
 			assert_int_equal(run.spans[(SOC_NR_LANES + 1) * i + lane].lane, lane);
 	sched_run_free(&run);
-	sched_plan_free(plan);
+	sched_tasks_free(plan);
 }
 
 int main(void)

@@ -55,7 +55,7 @@ struct device {
 };
 
 struct world {
-	struct sched_plan *plan;
+	struct sched_tasks *plan;
 	enum soc_sync sync;
 	struct device devices[SOC_NR_LANES];
 	atomic_int begun[MAX_TASKS], ended[MAX_TASKS];
@@ -181,7 +181,7 @@ static int run(void *ud, const struct sched_task *t, enum soc_lane lane)
 
 static const struct sched_async async = { .begin = begin, .poll = poll_end, .wait = wait_end };
 
-static void world_start(struct sched_plan *plan, enum soc_sync sync, long ns)
+static void world_start(struct sched_tasks *plan, enum soc_sync sync, long ns)
 {
 	memset(&world, 0, sizeof(world));
 	world.plan = plan;
@@ -212,10 +212,10 @@ static void world_stop(void)
 	}
 }
 
-static struct sched_plan *random_plan(void)
+static struct sched_tasks *random_plan(void)
 {
 	uint32_t n = any(1, MAX_TASKS), width = any(1, 12);
-	struct sched_plan *plan = sched_plan_create(NULL);
+	struct sched_tasks *plan = sched_tasks_create(NULL);
 
 	for (uint32_t i = 0; i < n; i++) {
 		bool goes_on = any(0, 9);
@@ -251,7 +251,7 @@ static void test_random_plans_run_once_in_order(void **state)
 	static struct waits waits;
 
 	for (int round = 0; round < 120; round++) {
-		struct sched_plan *plan = random_plan();
+		struct sched_tasks *plan = random_plan();
 		struct sched_options o = {
 			.clock = SCHED_WALL,
 			.sync = any(0, 2) ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
@@ -278,14 +278,14 @@ static void test_random_plans_run_once_in_order(void **state)
 			assert_true(busy[i] <= r.makespan_ns);
 		}
 		sched_run_free(&r);
-		sched_plan_free(plan);
+		sched_tasks_free(plan);
 	}
 }
 
 static void test_a_failure_ends_the_run_when_all_that_had_begun_is_over(void **state)
 {
 	for (int round = 0; round < 60; round++) {
-		struct sched_plan *plan = random_plan();
+		struct sched_tasks *plan = random_plan();
 		struct sched_options o = { .sync = any(0, 2) ? SOC_SYNC_FAST : SOC_SYNC_DRIVER };
 		uint32_t n = sched_nr_tasks(plan), victim = any(0, n - 1);
 		bool at_once = any(0, 1) && sched_get(plan, victim)->async;
@@ -304,13 +304,13 @@ static void test_a_failure_ends_the_run_when_all_that_had_begun_is_over(void **s
 			    (!at_once && world.devices[world.lane[victim]].broken &&
 			     world.lane[r.failed] == world.lane[victim]));
 		sched_run_free(&r);
-		sched_plan_free(plan);
+		sched_tasks_free(plan);
 	}
 }
 
-static struct sched_plan *chain(uint32_t n, uint32_t every)
+static struct sched_tasks *chain(uint32_t n, uint32_t every)
 {
-	struct sched_plan *plan = sched_plan_create(NULL);
+	struct sched_tasks *plan = sched_tasks_create(NULL);
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct sched_task t = { .chunk = i,
@@ -326,7 +326,7 @@ static struct sched_plan *chain(uint32_t n, uint32_t every)
 
 static void test_what_follows_on_one_lane_is_given_to_it_at_once(void **state)
 {
-	struct sched_plan *plan = chain(10, 10);
+	struct sched_tasks *plan = chain(10, 10);
 	struct sched_options o = { .sync = SOC_SYNC_FAST };
 	struct sched_run r;
 
@@ -341,13 +341,13 @@ static void test_what_follows_on_one_lane_is_given_to_it_at_once(void **state)
 		assert_int_equal(r.spans[i].end_ns, r.spans[1].end_ns);
 	assert_true(r.spans[9].end_ns - r.spans[9].start_ns >= 9 * LONG_NS);
 	sched_run_free(&r);
-	sched_plan_free(plan);
+	sched_tasks_free(plan);
 }
 
 static void test_waits_are_predicted_from_those_before(void **state)
 {
 	static struct waits waits;
-	struct sched_plan *plan = chain(40, 2);
+	struct sched_tasks *plan = chain(40, 2);
 	struct sched_options o = { .sync = SOC_SYNC_FAST, .waits = &waits };
 	struct sched_run r;
 
@@ -367,13 +367,13 @@ static void test_waits_are_predicted_from_those_before(void **state)
 	}
 	assert_true(waits.slept_ns > 0);
 	sched_run_free(&r);
-	sched_plan_free(plan);
+	sched_tasks_free(plan);
 }
 
 static void test_what_is_late_is_waited_for_in_the_driver(void **state)
 {
 	static struct waits waits;
-	struct sched_plan *plan = chain(1, 1);
+	struct sched_tasks *plan = chain(1, 1);
 	struct sched_options o = { .sync = SOC_SYNC_FAST, .waits = &waits };
 	struct sched_run r;
 
@@ -385,7 +385,7 @@ static void test_what_is_late_is_waited_for_in_the_driver(void **state)
 	assert_int_equal(world.nr_waits, 1);
 	assert_int_equal(waits.nr_given_up, 1);
 	sched_run_free(&r);
-	sched_plan_free(plan);
+	sched_tasks_free(plan);
 }
 
 static void test_waits_are_kept_and_summed_up(void **state)

@@ -1,109 +1,286 @@
 // SPDX-License-Identifier: MIT
-/* Lanes that share the memory: how fast the work of each progresses (soc.h). */
-#include <math.h>
+/* Profiles: those that come with vnpu, and files that are wrong in every way that can be listed. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
-
+#include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "soc.h"
 
-static struct profile *soc;
+static char why[512];
+static char path[] = "/tmp/vnpu-profile-XXXXXX.conf";
 
-/* Work whose bytes would take the lane's own bandwidth @times as long as its @ns. */
-static struct soc_cost cost_of(enum soc_lane lane, double ns, double times)
+/* A value that every key takes; of two that differ the larger one. */
+static double usual(const struct soc_key *key)
 {
-	return (struct soc_cost){ ns, times * ns * soc_lane_gbps(soc, lane) };
+	return strcmp(key->key, "f16_rate") ? 40 : 3;
 }
 
-static void assert_near(double a, double b)
+static double other(const struct soc_key *key)
 {
-	assert_true(fabs(a - b) <= 1e-12 * fabs(b));
+	return strcmp(key->key, "f16_rate") ? 37.5 : 2.5;
 }
 
-static void test_alone_a_lane_takes_the_longer_of_its_work_and_its_bytes(void **state)
+/* A whole profile as text; the number of key @skip is left out, that of @change is @value. */
+static char *text_of(size_t skip, size_t change, const char *value)
 {
-	static const double times[] = { 0, 0.25, 1, 3 };
+	char *text = NULL;
+	size_t bytes;
+	FILE *f = open_memstream(&text, &bytes);
+	const char *section = "";
+	struct soc_key key;
 
-	for (int lane = 0; lane < SOC_NR_LANES; lane++)
-		for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
-			const struct soc_cost *work[SOC_NR_LANES] = { NULL };
-			struct soc_cost cost = cost_of(lane, 1000, times[i]);
-			double rate[SOC_NR_LANES];
+	for (size_t i = 0; !soc_key(i, &key); i++) {
+		if (strcmp(section, key.section))
+			fprintf(f, "[%s]\n", key.section);
+		section = key.section;
+		if (i == change)
+			fprintf(f, "%s = %s\n", key.key, value);
+		else if (i != skip)
+			fprintf(f, "%s = %g @ assumed: test %zu\n", key.key, usual(&key), i);
+	}
+	fclose(f);
+	return text;
+}
 
-			work[lane] = &cost;
-			soc_rates(soc, work, rate);
-			assert_near(1 / rate[lane], soc_alone_ns(soc, lane, cost));
-			for (int other = 0; other < SOC_NR_LANES; other++)
-				assert_true(other == lane || rate[other] == 0);
+static struct soc *load_text(const char *text, size_t bytes)
+{
+	int fd;
+	struct soc *p;
+
+	strcpy(path + strlen(path) - 11, "XXXXXX.conf");
+	fd = mkstemps(path, 5);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, bytes), bytes);
+	close(fd);
+	why[0] = '\0';
+	p = soc_load(path, why, sizeof(why));
+	unlink(path);
+	return p;
+}
+
+static void refused(const char *text, size_t bytes, const char *says)
+{
+	struct soc *p = load_text(text, bytes);
+
+	if (p || !strstr(why, says))
+		fail_msg("%s; wanted: %s", p ? "it was taken" : why, says);
+	if (!strstr(why, path))
+		fail_msg("it does not name the file: %s", why);
+}
+
+#define NONE ((size_t)-1)
+
+static size_t find(const char *section, const char *name)
+{
+	struct soc_key key;
+	size_t i = 0;
+
+	while (!soc_key(i, &key) && (strcmp(key.section, section) || strcmp(key.key, name)))
+		i++;
+	return i;
+}
+
+static void test_every_number_is_read_where_it_belongs(void **state)
+{
+	struct soc_key key;
+
+	for (size_t i = 0; !soc_key(i, &key); i++) {
+		char value[64], *text;
+		struct soc *p;
+
+		snprintf(value, sizeof(value), "%g @ published: a table, row 3", other(&key));
+		text = text_of(NONE, i, value);
+		p = load_text(text, strlen(text));
+
+		/*
+		 * Lanes may not have more bandwidth than the SoC, nor two
+		 * together more than there is.
+		 */
+		if (i == find("soc", "dram_shared_gbps") || i == find("soc", "dram_peak_gbps")) {
+			assert_null(p);
+			free(text);
+			continue;
 		}
+		if (!p)
+			fail_msg("%s", why);
+		for (size_t k = 0; !soc_key(k, &key); k++) {
+			assert_true(soc_value(p, k) == (k == i ? other(&key) : usual(&key)));
+			assert_int_equal(p->notes[k].source, k == i ? SOC_PUBLISHED : SOC_ASSUMED);
+		}
+		assert_string_equal(p->notes[i].text, "a table, row 3");
+		soc_free(p);
+		free(text);
+	}
 }
 
-static void test_lanes_that_want_more_than_there_is_are_cut_in_proportion(void **state)
+static void test_profiles_that_come_with_vnpu_are_whole(void **state)
 {
-	struct soc_cost npu = cost_of(SOC_NPU, 1000, 1), gpu = cost_of(SOC_GPU, 500, 0.5),
-			cpu = cost_of(SOC_CPU, 700, 0);
-	const struct soc_cost *const work[SOC_NR_LANES] = {
-		[SOC_NPU] = &npu, [SOC_GPU] = &gpu, [SOC_CPU] = &cpu
+	static const char *const names[] = { "sd8gen3", "sd8gen2", "sd8elite", "host" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct soc *p = soc_load(names[i], why, sizeof(why));
+
+		if (!p)
+			fail_msg("%s", why);
+		assert_string_equal(p->name, names[i]);
+		assert_true(strlen(p->title) > 0);
+		soc_free(p);
+	}
+}
+
+static void test_a_missing_number_is_named(void **state)
+{
+	struct soc_key key;
+
+	for (size_t i = 0; !soc_key(i, &key); i++) {
+		char *text = text_of(i, NONE, NULL), says[128];
+
+		snprintf(says, sizeof(says), "[%s] %s is missing", key.section, key.key);
+		refused(text, strlen(text), says);
+		free(text);
+	}
+}
+
+static void test_a_number_without_a_source_is_refused(void **state)
+{
+	static const char *const wrong[] = {
+		"40",
+		"40 @",
+		"40 @ ",
+		"40 @ assumed:",
+		"40 @ assumed: ",
+		"40 @ guessed: so",
+		"40 @ assumed so",
+		"40 published: so",
+		"40 @ Published: so",
 	};
-	double want = npu.dram_bytes / npu.ns + gpu.dram_bytes / gpu.ns, rate[SOC_NR_LANES];
 
-	assert_true(want > soc->soc.dram_shared_gbps);
-	soc_rates(soc, work, rate);
-	assert_near(rate[SOC_NPU] * npu.ns, soc->soc.dram_shared_gbps / want);
-	assert_near(rate[SOC_GPU] * gpu.ns, soc->soc.dram_shared_gbps / want);
-	assert_near(rate[SOC_CPU] * cpu.ns, 1);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		char *text = text_of(NONE, find("npu", "array_cols"), wrong[i]);
+
+		refused(text, strlen(text), "array_cols");
+		free(text);
+	}
 }
 
-static void test_lanes_that_want_less_than_there_is_do_not_slow_one_another(void **state)
+static void test_what_is_no_number_is_refused(void **state)
 {
-	struct soc_cost npu = cost_of(SOC_NPU, 1000, 0.3), gpu = cost_of(SOC_GPU, 500, 0.3);
-	const struct soc_cost *const work[SOC_NR_LANES] = { [SOC_NPU] = &npu, [SOC_GPU] = &gpu };
-	double rate[SOC_NR_LANES];
+	static const char *const wrong[] = { "",
+					     "x @ assumed: x",
+					     "@ assumed: x",
+					     "nan @ assumed: x",
+					     "inf @ assumed: x",
+					     "1e999 @ assumed: x" };
 
-	soc_rates(soc, work, rate);
-	assert_near(rate[SOC_NPU] * npu.ns, 1);
-	assert_near(rate[SOC_GPU] * gpu.ns, 1);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		char *text = text_of(NONE, find("npu", "array_cols"), wrong[i]);
+
+		refused(text, strlen(text), "not a number");
+		free(text);
+	}
 }
 
-static void test_work_of_bytes_only_takes_the_lanes_bandwidth_and_of_nothing_no_time(void **state)
+static void test_numbers_out_of_range_are_refused(void **state)
 {
-	struct soc_cost copy = { 0, 1e6 }, nothing = { 0, 0 };
-	const struct soc_cost *const work[SOC_NR_LANES] = {
-		[SOC_NPU] = &copy, [SOC_GPU] = &nothing
+	struct soc_key key;
+
+	for (size_t i = 0; !soc_key(i, &key); i++) {
+		static const char *const wrong[] = { "-1 @ assumed: x", "1e30 @ assumed: x" };
+
+		for (int k = 0; k < 2; k++) {
+			char *text = text_of(NONE, i, wrong[k]);
+
+			refused(text, strlen(text), "outside");
+			free(text);
+		}
+	}
+}
+
+static void test_what_is_no_profile_is_refused(void **state)
+{
+	static const struct {
+		const char *text, *says;
+	} wrong[] = {
+		{ "", "is missing" },
+		{ "[npu]\narray_rows 32\n", "line 2" },
+		{ "[npu\n", "line 1" },
+		{ "[npu]\nfoo = 1 @ assumed: x\n", "foo: no such key" },
+		{ "[xpu]\narray_rows = 1 @ assumed: x\n", "array_rows: no such key" },
+		{ "array_rows = 1 @ assumed: x\n", "no such key" },
+		{ "[npu]\narray_rows = 1 @ assumed: x\narray_rows = 1 @ assumed: x\n",
+		  "given twice" },
+		{ "[soc]\ntitle = a\ntitle = b\n", "title is given twice" },
 	};
-	double rate[SOC_NR_LANES];
+	char line[400], *large = calloc(1, 70000);
 
-	soc_rates(soc, work, rate);
-	assert_near(1 / rate[SOC_NPU], copy.dram_bytes / soc_lane_gbps(soc, SOC_NPU));
-	assert_true(isinf(rate[SOC_GPU]));
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		refused(wrong[i].text, strlen(wrong[i].text), wrong[i].says);
+	memset(line, 'x', sizeof(line));
+	refused(line, sizeof(line), "line 1 is longer");
+	refused("[npu]\n\0\n", 8, "not a text file");
+	memset(large, '\n', 70000);
+	refused(large, 70000, "not a profile");
+	free(large);
 }
 
-static int open_profile(void **state)
+static void test_a_file_that_is_not_there_is_named(void **state)
 {
-	char why[256];
-
-	soc = profile_load("sd8gen3", why, sizeof(why));
-	return soc ? 0 : -1;
+	assert_null(soc_load("/nowhere/at-all.conf", why, sizeof(why)));
+	assert_non_null(strstr(why, "/nowhere/at-all.conf"));
+	assert_null(soc_load("no-such-soc", why, sizeof(why)));
+	assert_non_null(strstr(why, "no-such-soc"));
+	assert_null(soc_load("/tmp/", why, sizeof(why)));
 }
 
-static int close_profile(void **state)
+static void test_a_device_has_the_default_where_it_is_installed_and_no_other_unasked(void **state)
 {
-	profile_free(soc);
-	return 0;
+	char *text = text_of(NONE, find("npu", "array_cols"), "40"),
+	     path[] = "/tmp/test_profile_XXXXXX.conf";
+	int fd = mkstemps(path, 5);
+	struct soc *p;
+
+	assert_int_equal(soc_load_device(NULL, &p, why, sizeof(why)), 0);
+	assert_string_equal(p->name, SOC_DEFAULT);
+	soc_free(p);
+	assert_int_equal(soc_load_device("sd8elite", &p, why, sizeof(why)), 0);
+	assert_string_equal(p->name, "sd8elite");
+	soc_free(p);
+	/* As where the library is installed without its profiles. */
+	setenv("VNPU_PROFILES", "/nowhere", 1);
+	assert_int_equal(soc_load_device(NULL, &p, why, sizeof(why)), 0);
+	assert_null(p);
+	assert_int_equal(soc_load_device(SOC_DEFAULT, &p, why, sizeof(why)), -ENOENT);
+	assert_non_null(strstr(why, SOC_DEFAULT ": No such file"));
+	unsetenv("VNPU_PROFILES");
+	assert_true(fd >= 0 && write(fd, text, strlen(text)) > 0);
+	assert_int_equal(soc_load_device(path, &p, why, sizeof(why)), -EINVAL);
+	assert_null(p);
+	assert_non_null(strstr(why, "array_cols"));
+	close(fd);
+	unlink(path);
+	free(text);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_alone_a_lane_takes_the_longer_of_its_work_and_its_bytes),
-		cmocka_unit_test(test_lanes_that_want_more_than_there_is_are_cut_in_proportion),
-		cmocka_unit_test(test_lanes_that_want_less_than_there_is_do_not_slow_one_another),
+		cmocka_unit_test(test_every_number_is_read_where_it_belongs),
+		cmocka_unit_test(test_profiles_that_come_with_vnpu_are_whole),
+		cmocka_unit_test(test_a_missing_number_is_named),
+		cmocka_unit_test(test_a_number_without_a_source_is_refused),
+		cmocka_unit_test(test_what_is_no_number_is_refused),
+		cmocka_unit_test(test_numbers_out_of_range_are_refused),
+		cmocka_unit_test(test_what_is_no_profile_is_refused),
+		cmocka_unit_test(test_a_file_that_is_not_there_is_named),
 		cmocka_unit_test(
-			test_work_of_bytes_only_takes_the_lanes_bandwidth_and_of_nothing_no_time),
+			test_a_device_has_the_default_where_it_is_installed_and_no_other_unasked),
 	};
 
-	return cmocka_run_group_tests(tests, open_profile, close_profile);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@
 /* A table with numbers as cells, as csv or md. */
 struct table {
 	bool md;
-	const struct profile *profile;
+	const struct soc *soc;
 };
 
 static void put_line(const struct table *t, const char *const *cells, int n)
@@ -39,7 +39,7 @@ static double time_ns(const struct table *t, uint64_t m, uint64_t k, uint64_t n,
 {
 	struct op_sample s = op_profile_matmul(SOC_NPU, m, k, n, weights, order);
 
-	return soc_alone_ns(t->profile, SOC_NPU, soc_op_cost(t->profile, SOC_NPU, &s.op));
+	return soc_alone_ns(t->soc, SOC_NPU, soc_op_cost(t->soc, SOC_NPU, &s.op));
 }
 
 /*
@@ -51,7 +51,7 @@ static double time_ns(const struct table *t, uint64_t m, uint64_t k, uint64_t n,
 static void stage(const struct table *t)
 {
 	static const char *const names[] = { "dimension", "size", "us" };
-	const struct profile_npu *npu = &t->profile->npu;
+	const struct soc_npu *npu = &t->soc->npu;
 	const double steps[3] = { npu->row_granule, npu->array_rows, npu->array_cols };
 	static const char *const dims[] = { "m", "k", "n" };
 
@@ -128,7 +128,7 @@ int npu_profile_curve(const struct profile_args *a, const char *curve)
 		void (*print)(const struct table *t);
 	} curves[] = { { "stage", stage }, { "order", order }, { "shape", shape } };
 	struct table t = { .md = a->out && !strcmp(a->out, "md") };
-	struct profile *p;
+	struct soc *p;
 	char why[512];
 	int i = 0;
 
@@ -138,11 +138,11 @@ int npu_profile_curve(const struct profile_args *a, const char *curve)
 		return tool_usage("curve: '%s' is none of stage, order, shape", curve);
 	if (a->out && !t.md && strcmp(a->out, "csv"))
 		return tool_usage("-o: '%s' is none of csv, md", a->out);
-	p = profile_load(a->profile ? a->profile : "sd8gen3", why, sizeof(why));
+	p = soc_load(a->profile ? a->profile : "sd8gen3", why, sizeof(why));
 	if (!p)
 		return tool_fail("%s", why);
-	t.profile = p;
+	t.soc = p;
 	curves[i].print(&t);
-	profile_free(p);
+	soc_free(p);
 	return 0;
 }

@@ -50,16 +50,16 @@ static int add_all(const struct profile_args *a, struct op_samples *s)
 
 static int measure(const struct profile_args *a, struct op_samples *s)
 {
-	struct profile *p;
+	struct soc *p;
 	char why[512];
 
 	if (a->wall)
 		return op_profile_wall(&a->device, s);
-	p = profile_load(a->profile ? a->profile : "sd8gen3", why, sizeof(why));
+	p = soc_load(a->profile ? a->profile : "sd8gen3", why, sizeof(why));
 	if (!p)
 		return tool_fail("%s", why);
 	op_profile_virtual(p, s);
-	profile_free(p);
+	soc_free(p);
 	return 0;
 }
 

@@ -76,7 +76,7 @@ int op_profile_random(const struct op_profile_random *r, enum soc_lane lane,
 	return err;
 }
 
-void op_profile_virtual(const struct profile *p, struct op_samples *s)
+void op_profile_virtual(const struct soc *p, struct op_samples *s)
 {
 	snprintf(s->source, sizeof(s->source), "virtual:%s", p->name);
 	/* A comma would be a column of its own. */

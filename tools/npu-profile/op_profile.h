@@ -41,7 +41,7 @@ int op_profile_random(const struct op_profile_random *r, enum soc_lane lane,
  * Sets the times of all samples to those of a lane that is alone, on the modelled
  * SoC. Each is one exact run.
  */
-void op_profile_virtual(const struct profile *p, struct op_samples *s);
+void op_profile_virtual(const struct soc *p, struct op_samples *s);
 
 /*
  * Measures all samples on an NPU: a graph of the one product, bound to random data, is run

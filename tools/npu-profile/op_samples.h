@@ -24,7 +24,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "soc.h"
+#include "soc_cost.h"
 
 /* Of m, k and n. */
 #define OP_MAX_DIM (1u << 24)

@@ -90,7 +90,7 @@ static uint64_t next_random(uint64_t *state)
 }
 
 /* Gives each sample (sorted) a part: the same one to those of one shape. Number of shapes. */
-static size_t draw_parts(const struct op_samples *s, uint32_t folds, uint64_t seed, uint32_t *part,
+static size_t draw_folds(const struct op_samples *s, uint32_t folds, uint64_t seed, uint32_t *part,
 			 uint32_t *order)
 {
 	uint64_t state = seed * 0x9e3779b97f4a7c15 | 1;
@@ -115,7 +115,7 @@ static size_t draw_parts(const struct op_samples *s, uint32_t folds, uint64_t se
 }
 
 /* Learns from all but part @fold, into @learn, and predicts that. */
-static int validate_part(const struct op_samples *s, const uint32_t *part, uint32_t fold,
+static int validate_fold(const struct op_samples *s, const uint32_t *part, uint32_t fold,
 			 enum soc_lane lane, const struct predictor_options *opts,
 			 struct op_samples *learn, struct tally *t)
 {
@@ -158,14 +158,14 @@ int predictor_cross_validate(const struct op_samples *samples, enum soc_lane lan
 		size_t shapes;
 
 		qsort(own.v, own.n, sizeof(*own.v), compare_samples);
-		shapes = folds < 2 ? 0 : draw_parts(&own, folds, seed, part, order);
+		shapes = folds < 2 ? 0 : draw_folds(&own, folds, seed, part, order);
 		if (shapes < folds || folds < 2)
 			err = tool_fail(
 				"%zu different shapes of lane %s cannot be cut into %u parts",
 				shapes, soc_lane_name(lane), folds);
 	}
 	for (uint32_t fold = 0; fold < folds && !err; fold++)
-		err = validate_part(&own, part, fold, lane, opts, &learn, &t);
+		err = validate_fold(&own, part, fold, lane, opts, &learn, &t);
 	*error = tally_end(&t);
 	op_samples_free(&own);
 	op_samples_free(&learn);

@@ -57,7 +57,7 @@ static int build(const char *in, const char *out, const char *profile)
 	free(text);
 	if (!g)
 		return tool_fail("%s", npu_error());
-	if (profile && npu_graph_profile(g, profile)) {
+	if (profile && npu_graph_predict(g, profile)) {
 		ret = tool_fail("%s", npu_error());
 	} else if (npu_graph_compile(g, &image, &bytes)) {
 		ret = tool_fail("%s: %s", in, npu_error());

@@ -69,7 +69,7 @@ struct vnpu_table_hdr {
 	uint32_t nr_slots; /* at least those of the stream */
 	uint32_t nr_params;
 	/* Where the job's times go (struct vnpu_record), or VNPU_SLOT_NONE. */
-	uint32_t profile_slot;
+	uint32_t record_slot;
 	uint32_t reserved; /* 0 */
 };
 #define VNPU_TABLE_HDR_BYTES_1_0 16
@@ -85,7 +85,7 @@ struct vnpu_slot {
 };
 
 /*
- * What the device writes to the start of the profile slot when all commands of a job have
+ * What the device writes to the start of the record slot when all commands of a job have
  * succeeded, before the job is completed. A job that ends in any other way writes none. The slot is
  * any slot of the table, of the stream's or beyond them, that allows to write and has room for this
  * structure. As many struct vnpu_record_cmd follow it as the slot has room for, at most one for

@@ -14,7 +14,7 @@
 #include "plan.h"
 
 struct maker {
-	const struct profile *p;
+	const struct soc *p;
 	struct calibration *c;
 	int err;
 };
@@ -55,19 +55,19 @@ static void add_derived(struct maker *m, const char *name, const char *source, c
 
 /* ---- one operator, measured from outside: ms ---- */
 
-static double npu_ms(const struct profile *p, const struct npu_time_matmul *op)
+static double npu_ms(const struct soc *p, const struct npu_time_matmul *op)
 {
 	return npu_time_alone_ns(&p->npu, npu_time_matmul(&p->npu, op)) / 1e6 +
 	       p->npu.launch_us / 1e3;
 }
 
-static double gpu_ms(const struct profile *p, const struct soc_op *op)
+static double gpu_ms(const struct soc *p, const struct soc_op *op)
 {
 	return soc_alone_ns(p, SOC_GPU, soc_op_cost(p, SOC_GPU, op)) / 1e6 +
 	       (p->gpu.copy_us + p->gpu.submit_drained_us + p->cpu.sleep_us) / 1e3;
 }
 
-static double cpu_ms(const struct profile *p, const struct soc_op *op)
+static double cpu_ms(const struct soc *p, const struct soc_op *op)
 {
 	return soc_alone_ns(p, SOC_CPU, soc_op_cost(p, SOC_CPU, op)) / 1e6;
 }
@@ -149,7 +149,7 @@ static void add_table3(struct maker *m)
 /*
  * [14336, 4096] x [4096, K] over [K, 4096] x [4096, 14336]: which of the two is the stationary one.
  */
-static double order_ratio(const struct profile *p, uint64_t rows)
+static double order_ratio(const struct soc *p, uint64_t rows)
 {
 	struct npu_time_matmul op = {
 		.m = rows, .k = 4096, .n = 14336, .type = NPU_TIME_F16, .weight_bits = 4
@@ -160,7 +160,7 @@ static double order_ratio(const struct profile *p, uint64_t rows)
 	return stationary / npu_time_alone_ns(&p->npu, npu_time_matmul(&p->npu, &op));
 }
 
-static double npu_tflops(const struct profile *p, uint64_t m, uint64_t k, uint64_t n,
+static double npu_tflops(const struct soc *p, uint64_t m, uint64_t k, uint64_t n,
 			 enum npu_time_order order)
 {
 	struct npu_time_matmul op = {
@@ -171,7 +171,7 @@ static double npu_tflops(const struct profile *p, uint64_t m, uint64_t k, uint64
 	       npu_time_alone_ns(&p->npu, npu_time_matmul(&p->npu, &op)) / 1e3;
 }
 
-static double gpu_tflops(const struct profile *p, uint64_t m, uint64_t k, uint64_t n)
+static double gpu_tflops(const struct soc *p, uint64_t m, uint64_t k, uint64_t n)
 {
 	struct soc_op op = {
 		.kind = SOC_MATMUL, .m = m, .k = k, .n = n, .act_bits = 16, .weight_bits = 4
@@ -182,7 +182,7 @@ static double gpu_tflops(const struct profile *p, uint64_t m, uint64_t k, uint64
 }
 
 /* GB/s of a matrix product with one row, as decoding has it: of all lanes in @with at once. */
-static double decode_gbps(const struct profile *p, unsigned int with)
+static double decode_gbps(const struct soc *p, unsigned int with)
 {
 	struct soc_op op = {
 		.kind = SOC_MATMUL, .m = 1, .k = 4096, .n = 14336, .act_bits = 16, .weight_bits = 4
@@ -203,10 +203,10 @@ static double decode_gbps(const struct profile *p, unsigned int with)
 
 static void add_heterollm(struct maker *m)
 {
-	const struct profile *p = m->p;
+	const struct soc *p = m->p;
 
 	add_parameter(m, "memory bandwidth, the SoC's maximum", "HeteroLLM 3.3", "GB/s", 68,
-		      p->soc.dram_peak_gbps);
+		      p->memory.dram_peak_gbps);
 	add_parameter(m, "kernel submission behind another", "HeteroLLM 3.1, 10 to 20", "us", 15,
 		      p->gpu.submit_us);
 	add_parameter(m, "kernel submission into an empty queue", "HeteroLLM 3.1, 50 to 100", "us",
@@ -246,7 +246,7 @@ static void add_heterollm(struct maker *m)
 
 static int add_graphs(struct maker *m)
 {
-	const struct profile *p = m->p;
+	const struct soc *p = m->p;
 	struct shape gemma, llama;
 	int err = shape_load("gemma-2b", &gemma);
 
@@ -269,7 +269,7 @@ static int add_graphs(struct maker *m)
 
 /* ---- shadowAttn 2.2 and 3.4 ---- */
 
-static double qk_ms(const struct profile *p, unsigned int heads)
+static double qk_ms(const struct soc *p, unsigned int heads)
 {
 	struct npu_time_matmul op = { .m = 128,
 				      .k = 64,
@@ -286,7 +286,7 @@ static double qk_ms(const struct profile *p, unsigned int heads)
  * A CPU's attention with the given share of positions, its estimate included,
  * over one of all positions.
  */
-static double sparse_ratio(const struct profile *p, double density, double *estimate_share)
+static double sparse_ratio(const struct soc *p, double density, double *estimate_share)
 {
 	struct soc_op op = { .kind = SOC_ATTENTION,
 			     .m = 128,
@@ -327,22 +327,22 @@ static void add_shadowattn(struct maker *m)
 
 /* ---- CoordGen 2.3: Qwen2.5-1.5B, a forward pass of so many tokens ---- */
 
-static int forward_ms(const struct profile *p, const char *shape_name, uint32_t tokens,
-		      uint32_t n_past, double *ms)
+static int forward_ms(const struct soc *p, const char *shape_name, uint32_t tokens, uint32_t n_past,
+		      double *ms)
 {
 	struct shape shape;
 	struct plan_options o = {
-		.profile = p,
+		.soc = p,
 		.shape = &shape,
 		.choices = { .placement = LLM_PLACE_FINE,
 			     .weights = LLM_WEIGHTS_W8A8,
 			     .activations = LLM_ACTIVATIONS_INT8 },
-		.launches = PLAN_GRAPH_LAYER,
+		.launches = PLAN_LAUNCH_LAYER,
 	};
 	const struct plan_pass pass = { .n_past = n_past,
 					.n_tokens = tokens,
 					.logits = PLAN_LOGITS_LAST };
-	struct sched_options so = { .clock = SCHED_VIRTUAL, .profile = p, .sync = SOC_SYNC_DRIVER };
+	struct sched_options so = { .clock = SCHED_VIRTUAL, .soc = p, .sync = SOC_SYNC_DRIVER };
 	struct plan *plan;
 	struct sched_run run;
 	int err = shape_load(shape_name, &shape);
@@ -428,7 +428,7 @@ static void sum_up(struct calibration *c)
 	c->mean_error = c->nr_derived ? sum / (double)c->nr_derived : 0;
 }
 
-int calibration_make(const struct profile *p, struct calibration *c)
+int calibration_make(const struct soc *p, struct calibration *c)
 {
 	struct maker m = { .p = p, .c = c };
 	int err = 0;

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "profile.h"
+#include "soc.h"
 
 struct calibration_row {
 	const char *name; /* what was measured */
@@ -34,7 +34,7 @@ struct calibration {
 
 /* What is published of the SoC that the profile is named after; no rows if nothing is. 0; -ENOMEM;
  * -ENOENT a shape that a row needs cannot be read. */
-int calibration_make(const struct profile *p, struct calibration *c);
+int calibration_make(const struct soc *p, struct calibration *c);
 void calibration_free(struct calibration *c);
 
 #endif /* CALIBRATION_H */

@@ -40,17 +40,17 @@ static void print_rows(const struct calibration *c, bool parameters)
 			print_row(&c->rows[i]);
 }
 
-static void print_profile(const struct profile *p)
+static void print_profile(const struct soc *p)
 {
-	struct profile_key key;
+	struct soc_key key;
 
 	printf("Profile %s: %s\n\n", p->name, p->title);
 	printf("| %-25s | %10s %-6s | %-9s | from\n", "key", "value", "", "source");
 	printf("| %.25s | %.16s: | %.9s | ----\n", "-------------------------", "----------------",
 	       "---------");
-	for (size_t i = 0; !profile_key(i, &key); i++)
+	for (size_t i = 0; !soc_key(i, &key); i++)
 		printf("| %s.%-*s | %10g %-6s | %-9s | %s\n", key.section, 21, key.key,
-		       profile_value(p, i), key.unit, profile_source_name(p->notes[i].source),
+		       soc_value(p, i), key.unit, soc_source_name(p->notes[i].source),
 		       p->notes[i].text);
 }
 
@@ -69,7 +69,7 @@ static struct json_object *row_json(const struct calibration_row *row)
 	return o;
 }
 
-static void print_json(const struct profile *p, const struct calibration *c)
+static void print_json(const struct soc *p, const struct calibration *c)
 {
 	struct json_object *o = json_object_new_object(), *rows = json_object_new_array();
 
@@ -84,7 +84,7 @@ static void print_json(const struct profile *p, const struct calibration *c)
 	json_object_put(o);
 }
 
-static int put_calibration(const struct profile *p, bool json)
+static int put_calibration(const struct soc *p, bool json)
 {
 	struct calibration c;
 	int status = calibration_make(p, &c) ? tool_fail("%s", llm_error()) : 0;
@@ -116,7 +116,7 @@ int main(int argc, char **argv)
 		{ 0 },
 	};
 	const char *name = ENGINE_DEFAULT_PROFILE, *format = "md";
-	struct profile *p;
+	struct soc *p;
 	char why[512];
 	int c, status;
 
@@ -136,10 +136,10 @@ int main(int argc, char **argv)
 	if (optind < argc || (strcmp(format, "md") && strcmp(format, "json")))
 		return tool_usage(
 			"--profile NAME and -o md or json, and no more: --help explains them");
-	p = profile_load(name, why, sizeof(why));
+	p = soc_load(name, why, sizeof(why));
 	if (!p)
 		return tool_fail("%s", why);
 	status = put_calibration(p, !strcmp(format, "json"));
-	profile_free(p);
+	soc_free(p);
 	return tool_finish(status);
 }

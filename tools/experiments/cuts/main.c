@@ -54,7 +54,7 @@ struct row {
 	uint32_t chunk;
 	enum llm_op op;
 	double gpu_busy; /* by which it was cut */
-	struct partition part; /* predicted with the whole GPU */
+	struct cut cut; /* predicted with the whole GPU */
 	double solver_ns; /* of the CPU's time */
 	double simulated_ns;
 	bool exhaustive;
@@ -71,20 +71,20 @@ static double now_ns(void)
 }
 
 /* "512+32": graphs that the NPU runs in sequence; more than a few of one size as "8x1024". */
-static void segments_text(const struct partition *part, char *text, size_t bytes)
+static void graphs_text(const struct cut *cut, char *text, size_t bytes)
 {
 	size_t used = 0;
 
-	snprintf(text, bytes, "%s", part->cut == PARTITION_GPU ? "-" : "");
-	if (part->exact)
-		snprintf(text, bytes, "%u", part->exact);
+	snprintf(text, bytes, "%s", cut->kind == PARTITION_GPU ? "-" : "");
+	if (cut->exact)
+		snprintf(text, bytes, "%u", cut->exact);
 	for (int i = PARTITION_NR_GRAPHS - 1; i >= 0 && used < bytes; i--) {
 		uint32_t tokens = (uint32_t)PARTITION_MIN_GRAPH << i;
 
-		if (part->graphs[i] > 1)
+		if (cut->graphs[i] > 1)
 			used += (size_t)snprintf(text + used, bytes - used, "%s%ux%u",
-						 used ? "+" : "", part->graphs[i], tokens);
-		else if (part->graphs[i])
+						 used ? "+" : "", cut->graphs[i], tokens);
+		else if (cut->graphs[i])
 			used += (size_t)snprintf(text + used, bytes - used, "%s%u", used ? "+" : "",
 						 tokens);
 	}
@@ -92,8 +92,8 @@ static void segments_text(const struct partition *part, char *text, size_t bytes
 
 static void print_md(const struct row *r, struct output *out)
 {
-	const struct partition *p = &r->part;
-	char segments[48];
+	const struct cut *p = &r->cut;
+	char graphs[48];
 
 	if (!out->begun) {
 		printf("| %-16s | %-8s | %-11s | %-18s | %-14s | %-12s | %10s | %8s | %8s | %7s | "
@@ -107,11 +107,11 @@ static void print_md(const struct row *r, struct output *out)
 		puts(r->exhaustive ? " -----: |" : "");
 	}
 	out->begun = true;
-	segments_text(p, segments, sizeof(segments));
+	graphs_text(p, graphs, sizeof(graphs));
 	printf("| %-16s | %-8s | %-11s | %5u x %5lu x %6lu |", r->shape->name, r->test,
 	       llm_op_name(r->op), p->m, (unsigned long)p->k, (unsigned long)p->n);
 	printf(" %-14s | %-12s | %10u | %8lu | %9.1f | %7.1f | %8.1f | %9.1f |",
-	       partition_cut_name(p->cut), segments, p->gpu_tokens, (unsigned long)p->gpu_cols,
+	       cut_kind_name(p->kind), graphs, p->gpu_tokens, (unsigned long)p->gpu_cols,
 	       p->total_ns / 1e3, (p->sync_ns + p->copy_ns) / 1e3, p->npu_ns / 1e3,
 	       r->simulated_ns / 1e3);
 	if (r->exhaustive)
@@ -119,18 +119,18 @@ static void print_md(const struct row *r, struct output *out)
 	putchar('\n');
 }
 
-static struct json_object *segments_json(const struct partition *part)
+static struct json_object *segments_json(const struct cut *cut)
 {
 	struct json_object *list = json_object_new_array();
 
-	for (uint32_t i = 0; i < partition_nr_segments(part); i++)
-		json_object_array_add(list, json_out_u64(partition_segment(part, i)));
+	for (uint32_t i = 0; i < partition_nr_graphs(cut); i++)
+		json_object_array_add(list, json_out_u64(partition_graph_rows(cut, i)));
 	return list;
 }
 
 static void add_json(const struct row *r, struct output *out)
 {
-	const struct partition *p = &r->part;
+	const struct cut *p = &r->cut;
 	struct json_object *o = json_object_new_object();
 
 	if (!out->rows)
@@ -142,7 +142,7 @@ static void add_json(const struct row *r, struct output *out)
 	json_object_object_add(o, "tokens", json_out_u64(p->m));
 	json_object_object_add(o, "k", json_out_u64(p->k));
 	json_object_object_add(o, "n", json_out_u64(p->n));
-	json_object_object_add(o, "cut", json_out_string(partition_cut_name(p->cut)));
+	json_object_object_add(o, "cut", json_out_string(cut_kind_name(p->kind)));
 	json_object_object_add(o, "npu_graphs", segments_json(p));
 	json_object_object_add(o, "npu_padding", json_out_u64(partition_padding(p)));
 	json_object_object_add(o, "gpu_tokens", json_out_u64(p->gpu_tokens));
@@ -168,18 +168,18 @@ static int put_matmul(const struct plan_options *plan, struct row *r, uint32_t r
 	uint64_t k, n;
 
 	llm_op_matmul(plan->shape, r->op, &k, &n);
-	partition_search(&o, rows, k, n, &r->part);
+	partition_search(&o, rows, k, n, &r->cut);
 	r->solver_ns = now_ns() - begin_ns;
-	r->found_ns = r->part.total_ns;
+	r->found_ns = r->cut.total_ns;
 	if (r->exhaustive) {
-		struct partition best;
+		struct cut best;
 
 		partition_search_all(&o, rows, k, n, &best);
 		r->best_ns = best.total_ns;
 	}
 	o.gpu_busy = 0;
-	partition_predict(&o, &r->part);
-	if (partition_simulate(&o, &r->part, &r->simulated_ns))
+	partition_predict(&o, &r->cut);
+	if (partition_simulate(&o, &r->cut, &r->simulated_ns))
 		return tool_fail("no memory for the plan of %u tokens", rows);
 	if (out->args->json)
 		add_json(r, out);

@@ -8,7 +8,7 @@
 /* The operators before and after. */
 #define NEIGHBOUR_NS 1000
 
-static uint32_t add(struct sched_plan *plan, enum soc_lane lane, struct soc_cost cost,
+static uint32_t add(struct sched_tasks *plan, enum soc_lane lane, struct soc_cost cost,
 		    uint32_t first, uint32_t last)
 {
 	struct sched_task task = { .home = (uint8_t)lane };
@@ -22,42 +22,40 @@ static uint32_t add(struct sched_plan *plan, enum soc_lane lane, struct soc_cost
 	return id;
 }
 
-static int simulate(const struct partition_options *o, const struct partition *part,
-		    struct sched_plan *plan, struct sched_run *run)
+static int simulate(const struct partition_options *o, const struct cut *cut,
+		    struct sched_tasks *plan, struct sched_run *run)
 {
-	struct sched_options so = { .clock = SCHED_VIRTUAL,
-				    .profile = o->profile,
-				    .sync = o->sync };
+	struct sched_options so = { .clock = SCHED_VIRTUAL, .soc = o->soc, .sync = o->sync };
 	struct soc_cost neighbour = { NEIGHBOUR_NS, 0 };
-	uint32_t n = partition_nr_slices(part), id = add(plan, SOC_GPU, neighbour, 0, 0);
+	uint32_t n = partition_nr_slices(cut), id = add(plan, SOC_GPU, neighbour, 0, 0);
 
 	for (uint32_t i = 0; i < n && id != SCHED_NONE; i++) {
 		struct partition_slice s;
 		struct soc_op work;
 
-		partition_slice(part, i, &s);
-		work = partition_work(o, s.lane, s.graph_rows, part->k, s.cols);
-		id = add(plan, s.lane, soc_op_cost(o->profile, s.lane, &work), 0, 1);
+		partition_slice(cut, i, &s);
+		work = partition_work(o, s.lane, s.graph_rows, cut->k, s.cols);
+		id = add(plan, s.lane, soc_op_cost(o->soc, s.lane, &work), 0, 1);
 	}
 	if (id != SCHED_NONE)
 		id = add(plan, SOC_GPU, neighbour, 1, n + 1);
 	return id == SCHED_NONE ? -ENOMEM : sched_run(plan, &so, run);
 }
 
-int partition_simulate(const struct partition_options *o, const struct partition *part, double *ns)
+int partition_simulate(const struct partition_options *o, const struct cut *cut, double *ns)
 {
-	struct sched_plan *plan = sched_plan_create(NULL);
+	struct sched_tasks *plan = sched_tasks_create(NULL);
 	struct sched_run run = { 0 };
-	int err = plan ? simulate(o, part, plan, &run) : -ENOMEM;
+	int err = plan ? simulate(o, cut, plan, &run) : -ENOMEM;
 
 	if (!err) {
 		const struct sched_span *first = &run.spans[0],
 					*last = &run.spans[run.nr_spans - 1];
 
 		*ns = (double)(last->start_ns + last->overhead_ns - first->end_ns) -
-		      soc_start_ns(o->profile, SOC_GPU, o->sync, 0);
+		      soc_start_ns(o->soc, SOC_GPU, o->sync, 0);
 	}
 	sched_run_free(&run);
-	sched_plan_free(plan);
+	sched_tasks_free(plan);
 	return err;
 }

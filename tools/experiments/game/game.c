@@ -105,10 +105,10 @@ const struct sched_client_ops game_client_ops = { kernel_waits, kernel_begin, ke
 
 /* ---- what it leaves ---- */
 
-struct profile game_leaves(const struct game *game, const struct profile *p)
+struct soc game_leaves(const struct game *game, const struct soc *p)
 {
 	double left = 1 - game->work_ns / game->period_ns;
-	struct profile slower = *p;
+	struct soc slower = *p;
 
 	left = left > GPU_LEFT_MIN ? left : GPU_LEFT_MIN;
 	slower.gpu.tflops *= left;

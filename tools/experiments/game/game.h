@@ -18,7 +18,7 @@
 #ifndef GAME_H
 #define GAME_H
 
-#include "profile.h"
+#include "soc.h"
 #include "scheduler.h"
 
 struct game {
@@ -51,6 +51,6 @@ double game_frame_due(const struct game *game, double now_ns);
 
 /* The SoC that a plan made with the game in mind has: its GPU is slower by the share of time
  * that frames take. */
-struct profile game_leaves(const struct game *game, const struct profile *p);
+struct soc game_leaves(const struct game *game, const struct soc *p);
 
 #endif /* GAME_H */

@@ -40,7 +40,7 @@ struct trial_result {
 struct trial_game {
 	struct game game; /* until the end of the test, as it was played */
 	struct gpu_game *gpu; /* plays it on the wall clock; NULL: a client of the virtual one */
-	struct profile left; /* what prompts are planned for then */
+	struct soc left; /* what prompts are planned for then */
 	struct sched_client client;
 };
 

@@ -394,11 +394,11 @@ static int run_tests(struct hetero *h)
 
 /* In place of the solver: cuts that give the GPU this share, fast or not. */
 static void cut_by_share(void *ud, const struct partition_options *o, uint32_t m, uint64_t k,
-			 uint64_t n, struct partition *part)
+			 uint64_t n, struct cut *cut)
 {
 	const struct hetero *h = ud;
 
-	partition_share(o, (double)h->share, m, k, n, part);
+	partition_share(o, (double)h->share, m, k, n, cut);
 }
 
 /* On the wall clock the game is played, its kernels sized while the device is idle: before the

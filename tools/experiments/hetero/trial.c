@@ -23,7 +23,7 @@ struct run {
 
 /* ---- one repetition ---- */
 
-static int eval(struct run *run, const struct profile *cuts, const int32_t *ids, size_t n)
+static int eval(struct run *run, const struct soc *cuts, const int32_t *ids, size_t n)
 {
 	run->s->runner.opts.cuts = cuts;
 	return llm_session_eval(run->s, ids, n) ? tool_fail("%s", llm_error()) : 0;
@@ -41,8 +41,8 @@ static int32_t likeliest(const struct run *run)
 static int run_once(struct run *run, unsigned int n_gen)
 {
 	const struct trial *t = run->trial;
-	const struct profile *cuts = run->s->runner.opts.cuts;
-	const struct profile *prompt_cuts = run->game && !run->game->gpu ? &run->game->left : cuts;
+	const struct soc *cuts = run->s->runner.opts.cuts;
+	const struct soc *prompt_cuts = run->game && !run->game->gpu ? &run->game->left : cuts;
 	const int32_t *prompt = run->ids ? run->ids + t->n_depth : NULL;
 	int32_t next = run->ids && !t->n_prompt ? prompt[0] : 0;
 	int status = 0;
@@ -91,7 +91,7 @@ static int begin_game(struct run *run)
 	if (g->gpu)
 		return gpu_game_start(g->gpu) ? tool_fail("--game: %s", llm_error()) : 0;
 	g->game = game_anew(&g->game);
-	g->left = game_leaves(&g->game, run->trial->engine->profile);
+	g->left = game_leaves(&g->game, run->trial->engine->soc);
 	g->client =
 		(struct sched_client){ .ops = &game_client_ops, .ud = &g->game, .lane = SOC_GPU };
 	run->s->runner.client = &g->client;
@@ -137,7 +137,7 @@ static int measure(struct run *run, struct trial_result *r)
 	const struct trial *t = run->trial;
 	int status;
 
-	if (!t->engine->profile) {
+	if (!t->engine->soc) {
 		t->progress(t->ud, t, 0);
 		if (run_once(run, t->n_gen < WARMUP_TOKENS ? t->n_gen : WARMUP_TOKENS))
 			return 1;

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The lanes of a phone's SoC: what an operator costs on each, what it costs to start it and to
+ * learn of its end, and what the lanes share.
+ *
+ * A cost is time in the lane and bytes to and from DRAM; both overlap. A lane alone gets its
+ * own bandwidth, several share soc.dram_shared_gbps (HeteroLLM 3.3: one lane cannot saturate
+ * the SoC, two nearly do).
+ *
+ * Sources: GPU and synchronisation HeteroLLM 3.1 and 4.2, NPU soc/npu_time.h, CPU llm.npu
+ * table 3 and shadowAttn 2.2.
+ */
+#ifndef SOC_COST_H
+#define SOC_COST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "npu_time.h"
+
+enum soc_lane {
+	SOC_NPU,
+	SOC_GPU,
+	SOC_CPU,
+	SOC_NR_LANES,
+};
+const char *soc_lane_name(enum soc_lane lane); /* "npu", "gpu", "cpu" */
+
+/* How a lane's end is learned, and its next work started (runtime choice `sync`). */
+enum soc_sync {
+	SOC_SYNC_DRIVER, /* the drivers' own: copies, drained queues, sleeps */
+	SOC_SYNC_FAST, /* shared buffers, predicted sleep and polled flags */
+};
+
+struct soc_cost {
+	double ns; /* in the lane */
+	double dram_bytes;
+};
+
+enum soc_op_kind {
+	SOC_MATMUL, /* [m][k] x [k][n] with constant weights */
+	SOC_ATTENTION, /* m queries of n heads of k over ctx positions: Q K^T, softmax, P V */
+	SOC_QK_ESTIMATE, /* m queries of n heads of k over ctx positions: Q K^T in INT8 alone */
+	SOC_VECTOR, /* m rows of n elements, ops operations each */
+};
+
+struct soc_op {
+	enum soc_op_kind kind;
+	uint64_t m, k, n;
+	double ctx; /* attention: positions that a query sees, on average */
+	double ops;
+	double weight_bits; /* in DRAM */
+	unsigned int act_bits; /* 8: INT8 products; 16: F16 products; 32: F32 */
+	unsigned int kv_heads; /* attention */
+	double kv_bits; /* attention: of a cached value in DRAM; 0: as act_bits */
+	enum npu_time_order order; /* NPU */
+	bool widened; /* NPU: weights of no native type */
+	double density; /* attention: share of the positions that are computed; 1: all */
+};
+
+/* What @op costs on @lane without start and end. */
+struct soc_cost soc_op_cost(const struct soc *p, enum soc_lane lane, const struct soc_op *op);
+/* How long that takes when the lane is alone. */
+double soc_alone_ns(const struct soc *p, enum soc_lane lane, struct soc_cost cost);
+double soc_lane_gbps(const struct soc *p, enum soc_lane lane);
+
+/* To start work on a lane that has been idle for @idle_ns (0: it comes right behind other work). */
+double soc_start_ns(const struct soc *p, enum soc_lane lane, enum soc_sync sync, double idle_ns);
+/*
+ * From the end of work on @from until work on @to may begin that needs its result. 0 on one lane.
+ */
+double soc_handover_ns(const struct soc *p, enum soc_lane from, enum soc_lane to,
+		       enum soc_sync sync);
+
+double soc_idle_w(const struct soc *p, enum soc_lane lane);
+double soc_active_w(const struct soc *p, enum soc_lane lane);
+
+/*
+ * Bandwidth of lanes that are at work together: each gets what it asks for, at most its
+ * own; if that is more than there is, all are cut in proportion. @want and @got: GB/s by
+ * lane, 0 where a lane is idle.
+ */
+void soc_share_gbps(const struct soc *p, const double want[SOC_NR_LANES], double got[SOC_NR_LANES]);
+/*
+ * How fast the work of lanes progresses that are at work together, as long as nothing begins or
+ * ends: work of e ns and b bytes wants b / e bytes a ns of the memory, and with g bytes a ns it
+ * progresses by min(1 / e, g / b) of itself a ns.
+ *
+ * @work: by lane, the whole of what it is at; ns 0: it takes what its bytes take; NULL: it
+ *   is idle, or starting work.
+ * @rate: fractions a ns; INFINITY for work of neither ns nor bytes, 0 where @work is NULL.
+ */
+void soc_rates(const struct soc *p, const struct soc_cost *const work[SOC_NR_LANES],
+	       double rate[SOC_NR_LANES]);
+
+#endif /* SOC_COST_H */
