@@ -92,7 +92,7 @@ static void test_names_of_types_parse_to_themselves(void **state)
 	assert_int_equal(llm_quantize_type_parse("Q8_0", &type), 0);
 	assert_int_equal(type, LLM_QUANTIZE_Q8_0);
 	assert_int_equal(llm_quantize_type_parse("q6_k", &type), -EINVAL);
-	assert_non_null(strstr(llm_error(), "f32, f16, q8_0 and q4_0"));
+	assert_non_null(strstr(llm_error(), "none of f32, f16, q8_0, q4_0, w8a8, w4a8, w4a16"));
 }
 
 /* What a program is told. */
