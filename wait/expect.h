@@ -95,21 +95,25 @@ static inline int64_t expect_sleep_ns(const struct expect *e, const struct sleep
 	return sleep_ns >= EXPECT_MIN_SLEEP_NS ? sleep_ns : 0;
 }
 
-/* A sleep of @asked_ns took @took_ns. A late one counts at once, and is forgotten slowly. One that
- * a signal cut short tells nothing. */
+/* A sleep of @asked_ns took @took_ns. One that was later than known counts at once. */
 static inline void sleeps_learn(struct sleeps *s, int64_t asked_ns, int64_t took_ns)
 {
 	int64_t more_ns = took_ns - asked_ns - s->late_ns;
 
-	if (took_ns >= asked_ns)
-		s->late_ns += more_ns > 0 ? more_ns / 2 : more_ns / 256;
+	if (more_ns > 0)
+		s->late_ns += more_ns / 2;
 }
 
-/* A wait went by without a sleep. Where sleeps have become too late for any, they are tried again
- * after a while. */
-static inline void sleeps_forget(struct sleeps *s)
+/* A wait took @took_ns, with or without a sleep: late sleeps are forgotten over a second. So where
+ * they came to be too late for any, they are tried again after a while. */
+static inline void sleeps_forget(struct sleeps *s, int64_t took_ns)
 {
-	s->late_ns -= s->late_ns / 256;
+	const int64_t second_ns = 1000000000;
+
+	/* No less is ever counted on. */
+	if (s->late_ns > EXPECT_LATE_NS)
+		s->late_ns -= took_ns < second_ns ? s->late_ns / (second_ns / (took_ns + 1)) :
+						    s->late_ns;
 }
 
 /* When polling stops to pay: so long after the expected end of work that was to take @expected_ns;

@@ -439,6 +439,7 @@ static void npu_queue_learn(struct npu_queue *queue, uint64_t seqno, enum npu_no
 		if (queue->last_done_ns > start)
 			start = queue->last_done_ns;
 		expect_learn(&f->prog->expect, now - start, notice == NPU_NOTICE_OVERSLEPT);
+		sleeps_forget(&queue->sleeps, now - start);
 		f->prog = NULL;
 	}
 	queue->last_done_ns = now;
@@ -464,10 +465,8 @@ static bool npu_queue_sleep(struct npu_queue *queue, const struct npu_flight *f,
 
 	if (f->prog)
 		sleep_ns = expect_sleep_ns(&f->prog->expect, &queue->sleeps, now - f->submitted_ns);
-	if (!sleep_ns || now + sleep_ns >= deadline) {
-		sleeps_forget(&queue->sleeps);
+	if (!sleep_ns || now + sleep_ns >= deadline)
 		return false;
-	}
 	ts.tv_sec = (now + sleep_ns) / 1000000000;
 	ts.tv_nsec = (now + sleep_ns) % 1000000000;
 	start_ns = npu_trace_begin();
@@ -503,7 +502,8 @@ static bool npu_queue_poll(struct npu_queue *queue, uint64_t seqno, int64_t dead
 	now = npu_now_ns();
 	if (f && f->expected_ns - now > NPU_POLL_AHEAD_NS)
 		return false;
-	if (f && npu_queue_sleep(queue, f, now, deadline)) {
+	if (f && f->expected_ns - f->submitted_ns > EXPECT_LATE_NS &&
+	    npu_queue_sleep(queue, f, now, deadline)) {
 		*notice = NPU_NOTICE_OVERSLEPT;
 		return true;
 	}

@@ -20,8 +20,7 @@ void waits_learn(struct waits *w, enum soc_lane lane, unsigned int op, unsigned 
 	if (!known(lane, op, slice))
 		return;
 	expect_learn(&w->by[lane][op][slice], sample->took_ns, sample->overslept);
-	if (!sample->slept_ns)
-		sleeps_forget(&w->sleeps);
+	sleeps_forget(&w->sleeps, sample->took_ns);
 	if (!sample->predicted_ns)
 		return;
 	w->samples[w->nr_samples++ % WAITS_SAMPLES] = *sample;
