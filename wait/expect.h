@@ -112,8 +112,8 @@ static inline void sleeps_forget(struct sleeps *s, int64_t took_ns)
 
 	/* No less is ever counted on. */
 	if (s->late_ns > EXPECT_LATE_NS)
-		s->late_ns -= took_ns < second_ns ? s->late_ns / (second_ns / (took_ns + 1)) :
-						    s->late_ns;
+		s->late_ns -=
+			took_ns < second_ns ? s->late_ns / (second_ns / (took_ns + 1)) : s->late_ns;
 }
 
 /* When polling stops to pay: so long after the expected end of work that was to take @expected_ns;
