@@ -487,6 +487,9 @@ static void add_layers(struct builder *b, uint32_t *cached, bool whole, bool log
 		struct lane_work work = whole_of(b, LLM_OP_WHOLE, logits);
 
 		add(b, &work, NULL);
+		/* It reads the earlier chunks' keys and values of every layer. */
+		for (uint32_t c = 0; c < b->c && b->d->overlap && !b->failed; c++)
+			b->failed = sched_after(b->plan->tasks, b->last, b->ends[c]) != 0;
 		return;
 	}
 	b->leads = whole;
