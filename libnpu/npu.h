@@ -210,10 +210,7 @@ int npu_job_times(const struct npu_job *job, struct npu_job_times *times);
 struct npu_command_times {
 	const char *op; /* as npuc dis names it; a static string */
 	uint64_t device_start_ns, device_ns, device_cycles;
-	/*
-	 * Commands between two barriers run concurrently on this host: each has the time of all of
-	 * them.
-	 */
+	/* Commands between two barriers run concurrently on the host: each has the time of all. */
 	uint64_t wall_start_ns, wall_end_ns;
 };
 /* Turns recording of single commands' times on or off for later submissions of the job. Recording

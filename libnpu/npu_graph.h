@@ -41,9 +41,7 @@ enum npu_dtype {
 	NPU_S8, /* [rows][cols rounded up to 4] */
 	NPU_W8_PANEL, /* [n][k] INT8 weights as npu_pack_w8() packs them */
 	NPU_F16, /* caches: IEEE binary16 */
-	/*
-	 * Caches: blocks of 32 values with an F16 scale (VNPU_KV_Q8_0); columns a multiple of 32.
-	 */
+	/* Caches: blocks of 32 values with an F16 scale (VNPU_KV_Q8_0); cols a multiple of 32. */
 	NPU_Q8_0,
 	/*
 	 * [n][k] 4-bit weights in groups along k, as npu_pack_w4() packs
@@ -72,10 +70,7 @@ struct npu_tensor *npu_graph_weight_w4(struct npu_graph *g, const char *name, ui
  * determine the size of the binding; each run reads the panels' widths from the bound memory. */
 struct npu_tensor *npu_graph_weight_wk(struct npu_graph *g, const char *name, uint32_t n,
 				       uint32_t k, const uint8_t *bits);
-/*
- * Memory that is bound, read, written and kept between runs (a KV cache): NPU_F32, NPU_F16 or
- * NPU_Q8_0.
- */
+/* Memory bound, read, written and kept between runs (a KV cache): NPU_F32, NPU_F16, NPU_Q8_0. */
 struct npu_tensor *npu_graph_state(struct npu_graph *g, const char *name, enum npu_dtype type,
 				   uint32_t rows, uint32_t cols);
 /* Constant data in the image. Copies @data. */

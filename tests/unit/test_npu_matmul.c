@@ -183,7 +183,7 @@ static void planes_that_cannot_be_are_refused(void **state)
 	size_t bytes;
 
 	npu_graph_output(g, "y", npu_fold(g, npu_graph_input(g, "x", NPU_F32, 3, 4)));
-	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "3 rows have no halves");
+	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "3 rows; needs an even number");
 	npu_graph_free(g);
 	g = npu_graph_create("deep");
 	assert_null(npu_quant16(g, npu_graph_input(g, "x", NPU_F32, 1, VNPU_MAX_K_I8 + 1),
@@ -192,7 +192,7 @@ static void planes_that_cannot_be_are_refused(void **state)
 	npu_graph_free(g);
 	g = npu_graph_create("nowhere");
 	assert_null(npu_quant16(g, npu_graph_input(g, "x", NPU_F32, 1, 4), NULL));
-	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "no place for the scales");
+	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "no pointer for the scales");
 	npu_graph_free(g);
 }
 
@@ -424,7 +424,7 @@ static void outliers_that_cannot_be_are_refused(void **state)
 	npu_graph_free(g);
 	g = npu_graph_create("nowhere");
 	assert_null(npu_quant_outliers(g, npu_graph_input(g, "x", NPU_F32, 1, 4), &s, NULL));
-	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "no place for the outliers");
+	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "no pointer for the outliers");
 	npu_graph_free(g);
 	g = npu_graph_create("other");
 	x = npu_graph_input(g, "x", NPU_F32, 3, 64);

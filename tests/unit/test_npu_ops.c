@@ -472,7 +472,7 @@ static void operands_of_a_wrong_shape_or_type_are_refused_by_name(void **state)
 	REFUSED(npu_softmax(g, x, INFINITY, NPU_NO_PARAM), "softmax: inf is not a finite");
 	REFUSED(npu_glu(g, x, y, NPU_GLU_SILU), "glu: 'y' is 4 x 5, not 4 x 6");
 	REFUSED(npu_glu(g, x, x, 2), "glu: kind 2 is not known");
-	REFUSED(npu_quant(g, x, NULL), "quant: no place for the scales");
+	REFUSED(npu_quant(g, x, NULL), "quant: no pointer for the scales");
 	REFUSED(npu_dequant(g, x, y), "dequant: 'x' is f32, not s8");
 	REFUSED(npu_matmul_i8(g, npu_graph_input(g, "q", NPU_S8, 4, 6),
 			      npu_graph_input(g, "qs", NPU_F32, 4, 1),
@@ -493,14 +493,14 @@ static void operands_of_a_wrong_shape_or_type_are_refused_by_name(void **state)
 			      npu_graph_weight_w4(g, "w", 10, 32, 32), x),
 		"matmul_w4: 'x' is 4 x 6, not 1 x 10");
 	REFUSED(npu_graph_weight_wk(g, "w", 10, 64, bits_of(0)),
-		"w: each row wants a width of 1 to 8 bits");
+		"w: each row needs a width of 1 to 8 bits");
 	REFUSED(npu_graph_weight_wk(g, "w", 10, 64, bits_of(9)),
-		"w: each row wants a width of 1 to 8 bits");
+		"w: each row needs a width of 1 to 8 bits");
 	REFUSED(npu_graph_weight_wk(g, "w", 10, 64, NULL),
-		"w: each row wants a width of 1 to 8 bits");
+		"w: each row needs a width of 1 to 8 bits");
 	REFUSED(npu_graph_weight_wk(g, "w", 10, 65537, bits_of(4)), "k = 65537 may be 65536");
 	REFUSED(npu_graph_weight_wk(g, "w", 0, 64, bits_of(4)), "w: shape 0 x 64");
-	REFUSED(npu_graph_weight(g, "w", NPU_WK_PANEL, 10, 64), "w: each row wants a width");
+	REFUSED(npu_graph_weight(g, "w", NPU_WK_PANEL, 10, 64), "w: each row needs a width");
 	REFUSED(npu_matmul_wk(g, x, x, npu_graph_weight_wk(g, "w", 10, 6, bits_of(4)), NULL),
 		"'x' is f32, not s8");
 	REFUSED(npu_matmul_wk(g, npu_graph_input(g, "q", NPU_S8, 4, 6),
@@ -532,10 +532,10 @@ static void operands_of_a_wrong_shape_or_type_are_refused_by_name(void **state)
 	REFUSED(npu_graph_state(g, "k", NPU_Q8_0, 8, 48),
 		"k: 48 columns, of q8_0 a multiple of 32");
 	REFUSED(npu_graph_state(g, "k", NPU_S8, 8, 48),
-		"state 'k': type 1 is none of f32, f16 and q8_0");
+		"state 'k': type 1 is not f32, f16 or q8_0");
 	REFUSED(npu_graph_weight(g, "w", NPU_W8_PANEL, 10, 70000), "w: k = 70000");
 	REFUSED(npu_graph_input(g, "z", NPU_F32, 0, 3), "z: shape 0 x 3");
-	REFUSED(npu_graph_input(g, "__x", NPU_F32, 1, 3), "names with __ are the compiler's");
+	REFUSED(npu_graph_input(g, "__x", NPU_F32, 1, 3), "names with __ are reserved");
 	REFUSED(npu_graph_input(g, "a b", NPU_F32, 1, 3), "cannot be printed, or a space");
 	REFUSED(npu_graph_input(g, "", NPU_F32, 1, 3), "a name of 1 to 63 characters");
 	REFUSED(npu_graph_output(g, "o", x), "no result of an operator");

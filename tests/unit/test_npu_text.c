@@ -92,7 +92,7 @@ static void every_form_that_is_listed_is_understood(void **state)
 		assert_null(parse(text));
 		if (strstr(npu_error(), "is not a statement") ||
 		    strstr(npu_error(), "is not an operator") ||
-		    strstr(npu_error(), " words, want "))
+		    strstr(npu_error(), " words, needs "))
 			fail_msg("%s: %s", line, npu_error());
 	}
 	assert_true(forms > 15);
