@@ -124,9 +124,8 @@ static void entries_that_cannot_be_end_the_job(void **state)
 			if (run(x) != VNPU_FW_FAILED)
 				fail_msg("entry %u as offset %u, %u bits was taken", p,
 					 bad[i].offset, bad[i].bits);
-			assert_non_null(
-				strstr(x->f->last_log,
-				       ": command 1: its table gives a panel a place or a width"));
+			assert_non_null(strstr(x->f->last_log,
+					       ": command 1: invalid place or width of a panel"));
 		}
 		table(x)[p] = good;
 	}
