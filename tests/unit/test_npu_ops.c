@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Every operator but matmuls (test_npu_matmul.c), built, compiled and run, against its definition
- * in double precision; and what the builder refuses.
+ * Every operator except matmuls (test_npu_matmul.c), built, compiled and run, compared with its
+ * definition in double precision; and what the builder refuses.
  */
 #include <errno.h>
 #include <math.h>
@@ -247,7 +247,7 @@ static void attn_want(struct matrix *q, const float *k, const float *v, uint32_t
 	}
 }
 
-/* What the rows of a cache are worth, and how far a value stored there may be from itself. */
+/* The values of a cache's rows, and the tolerance of a value stored there. */
 static void cache_values(float *y, const uint8_t *rows, size_t n, enum npu_dtype type)
 {
 	uint16_t h;
@@ -269,7 +269,7 @@ static void cache_values(float *y, const uint8_t *rows, size_t n, enum npu_dtype
 
 static const double cache_error[] = { [NPU_F32] = 0, [NPU_F16] = 0x1p-11, [NPU_Q8_0] = 0.51 / 127 };
 
-/* A cache of a type: random rows, and after a run what they are worth. */
+/* A cache of a type: random rows, and their values after a run. */
 struct cache {
 	enum npu_dtype type;
 	size_t n, bytes;
@@ -292,7 +292,7 @@ static struct cache cache_new(enum npu_dtype type, size_t n)
 	c.had = malloc(n * 4);
 	if (type == NPU_F32)
 		random_floats((float *)c.before, n);
-	/* Of F16 -2..2; Q8_0 gets scales near 2^-7 and any bytes. */
+	/* F16 gets -2..2; Q8_0 gets scales near 2^-7 and random bytes. */
 	for (size_t i = 0; type == NPU_F16 && i < n; i++) {
 		h = (uint16_t)(random_u32() & 0xbfff);
 		memcpy(c.before + i * 2, &h, 2);
@@ -308,8 +308,8 @@ static struct cache cache_new(enum npu_dtype type, size_t n)
 }
 
 /*
- * Rows from value @at on are the @n of @stored, as near as the type can be
- * to them; all others stay.
+ * The rows from value @at on must be @stored[n], as precisely as the type allows; all others must
+ * be unchanged.
  */
 static void cache_check(struct cache *c, const float *stored, size_t at, size_t n)
 {
@@ -332,7 +332,7 @@ static void cache_free(struct cache *c)
 	free(c->had);
 }
 
-/* Stores this step's keys and values, then attends: the reader must see what was stored. */
+/* Stores this step's keys and values, then attends: attention must see them. */
 static void attn_round(struct fixture *f, enum npu_dtype type)
 {
 	uint32_t rows = random_in(1, 12), kv_heads = random_in(1, 3),
@@ -548,7 +548,7 @@ static void operands_of_a_wrong_shape_or_type_are_refused_by_name(void **state)
 	REFUSED(npu_sleep(g, 61000000000ull) ? NULL : x, "at most 60 s");
 }
 
-static void the_first_error_of_a_graph_is_the_one_that_is_told(void **state)
+static void the_first_error_of_a_graph_is_reported(void **state)
 {
 	struct npu_graph *g = npu_graph_create("first"), *other = npu_graph_create("other");
 	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 4, 6), *t;
@@ -600,7 +600,7 @@ int main(void)
 			attention_sees_the_rows_stored_before_it_and_agrees_with_double_precision),
 		with_device(a_param_out_of_range_fails_the_job_only),
 		cmocka_unit_test(operands_of_a_wrong_shape_or_type_are_refused_by_name),
-		cmocka_unit_test(the_first_error_of_a_graph_is_the_one_that_is_told),
+		cmocka_unit_test(the_first_error_of_a_graph_is_reported),
 		cmocka_unit_test(names_are_taken_once_and_a_graph_has_at_most_64_params),
 	};
 
