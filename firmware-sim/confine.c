@@ -2,10 +2,10 @@
 /*
  * The list of system calls is what `strace -f` shows of a whole life: workers that start and end,
  * jobs, an address space mapped and unmapped, a reset with its SIGBUS, the new session, SIGTERM.
- * Arguments are checked where they are numbers and where it matters: ioctl is vnpu's own calls,
- * memory is never executable, a clone is a thread, output is standard output and error. What the C
- * library might call beyond that is avoided rather than allowed: the process keeps to one malloc
- * arena (more of them make it look for the number of processors in /sys).
+ * Arguments are checked if they are numbers and matter: ioctl is only vnpu's calls, memory is never
+ * executable, clone only makes threads, output goes only to standard output and error. Calls that
+ * the C library might make beyond that are avoided rather than allowed: the process keeps to one
+ * malloc arena, because with more malloc reads the number of processors from /sys.
  */
 #define _GNU_SOURCE /* setresuid, clone flags */
 #include "confine.h"
@@ -59,15 +59,15 @@ static int become(const char *name, char *why, size_t why_bytes)
 		return -1;
 	}
 	if (pw->pw_uid && !setuid(0)) {
-		snprintf(why, why_bytes, "--user %s: root comes back", name);
+		snprintf(why, why_bytes, "--user %s: root could be regained", name);
 		return -1;
 	}
 	return 0;
 }
 
 /*
- * All capabilities of this thread. A process that has none makes no call that a filter around it
- * might refuse.
+ * Drops all capabilities of this thread. A process without any makes no calls, because a filter
+ * around it might refuse them.
  */
 static int drop_capabilities(void)
 {
@@ -85,10 +85,7 @@ int confine_privileges(const char *user, char *why, size_t why_bytes)
 {
 	int cap, err;
 
-	/*
-	 * The bounding set, as far as it is ours to change: it matters to nobody once no_new_privs
-	 * is set.
-	 */
+	/* The bounding set, as far as possible; with no_new_privs it has no effect anyway. */
 	for (cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
 		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0))
 			break;
@@ -108,12 +105,12 @@ int confine_privileges(const char *user, char *why, size_t why_bytes)
 
 /* ---- system calls ---------------------------------------------------------------------------- */
 
-/* What a thread of pthread_create() is; without any of these it would be a process. */
+/* Flags of a thread of pthread_create(); without any one of them it would be a process. */
 #define THREAD_FLAGS                                                                        \
 	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SYSVSEM | CLONE_SIGHAND | CLONE_THREAD | \
 	 CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID)
 
-/* The kernel looks at the lower half of the register. */
+/* The kernel uses the lower half of the register. */
 #define ARG_IS(n, value) SCMP_CMP(n, SCMP_CMP_MASKED_EQ, UINT32_MAX, (uint32_t)(value))
 #define NOT_EXECUTABLE(n) SCMP_CMP(n, SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)
 
@@ -126,7 +123,7 @@ int confine_privileges(const char *user, char *why, size_t why_bytes)
 #define XSTATE_REQUEST 0x1023 /* ARCH_REQ_XCOMP_PERM of x86: AMX's registers */
 #define XSTATE_TILES 18
 
-/* Whatever the arguments are: memory, threads, time, signals of this process. */
+/* Allowed with any arguments: memory, threads, time, signals of this process. */
 static const int free_calls[] = {
 	SCMP_SYS(brk),
 	SCMP_SYS(clock_gettime),
@@ -154,7 +151,7 @@ static const int free_calls[] = {
 #endif
 };
 
-/* Those on which it depends. ADD_DEV and INFO have had their time. */
+/* Allowed with some arguments. ADD_DEV and INFO are no longer needed. */
 static const struct rule {
 	int call;
 	struct scmp_arg_cmp args[2];
@@ -185,13 +182,10 @@ static int add_rules(scmp_filter_ctx filter)
 	for (i = 0; !err && i < sizeof(rules) / sizeof(rules[0]); i++)
 		err = seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, rules[i].call,
 					     rules[i].nr_args, rules[i].args);
-	/*
-	 * Its flags are in memory, where no filter sees them; the C library takes this answer for a
-	 * kernel that has only clone.
-	 */
+	/* A filter cannot see its flags in memory. On this error, the C library uses clone. */
 	if (!err)
 		err = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
-	/* One call in every round of an idle device: it is looked for first. */
+	/* An idle device makes this call in every round, so it is checked first. */
 	if (!err)
 		err = seccomp_syscall_priority(filter, SCMP_SYS(ioctl), 255);
 	return err;

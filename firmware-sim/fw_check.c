@@ -8,7 +8,7 @@
 
 typedef unsigned long long ull;
 
-/* Elements that a tile of a simple operator takes: some 10 us of work. */
+/* Elements per tile of a simple operator: some 10 us of work. */
 #define TILE_ELEMS 16384u
 
 int fw_refuse(struct decoder *d, const char *fmt, ...)
@@ -84,8 +84,8 @@ int fw_check_operand(struct decoder *d, struct fw_cmd *c, unsigned int i, uint64
 		return fw_refuse(d, "%s: slot %u of %u", o->name, ref->slot, d->nr_slots);
 	slot = &d->slots[ref->slot];
 	if (!(slot->flags & o->access))
-		return fw_refuse(d, "%s: slot %u does not allow to %s", o->name, ref->slot,
-				 o->access == VNPU_SLOT_WRITE ? "write" : "read");
+		return fw_refuse(d, "%s: slot %u is not %s", o->name, ref->slot,
+				 o->access == VNPU_SLOT_WRITE ? "writable" : "readable");
 	if (ref->offset > slot->size_bytes || bytes > slot->size_bytes - ref->offset)
 		return fw_refuse(d, "%s: %llu bytes at %llu exceed the %llu of slot %u", o->name,
 				 (ull)bytes, (ull)ref->offset, (ull)slot->size_bytes, ref->slot);
@@ -126,7 +126,7 @@ int fw_check_cache(struct decoder *d, struct fw_cmd *c, unsigned int i, uint64_t
 	if (ld < cols)
 		return fw_refuse(d, "%s: rows %u values apart, but %llu long", name, ld, (ull)cols);
 	if (type == VNPU_KV_Q8_0 && ld % VNPU_Q8_0_VALUES)
-		return fw_refuse(d, "%s: rows %u values apart, no multiple of %u", name, ld,
+		return fw_refuse(d, "%s: rows %u values apart, not a multiple of %u", name, ld,
 				 VNPU_Q8_0_VALUES);
 	CHECK(fw_check_extent(d, i, rows, VNPU_KV_BYTES(type, ld), VNPU_KV_BYTES(type, cols),
 			      &bytes));

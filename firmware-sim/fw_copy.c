@@ -30,7 +30,7 @@ void fw_copy_in(void *arg)
 {
 	struct fw_copy_in *c = arg;
 
-	/* The table first: it is what changes from job to job. */
+	/* The table first, because it changes from job to job. */
 	c->same = c->same && !memcmp(c->dst[1], c->src[1], c->bytes[1]) &&
 		  !memcmp(c->dst[0], c->src[0], c->bytes[0]);
 	if (c->same)

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Private copies of what a client has written: checked and run from there, whatever it does
- * meanwhile.
+ * Private copies of what a client has written. The device validates and runs these, so that later
+ * changes by the client have no effect.
  */
 #ifndef FW_COPY_H
 #define FW_COPY_H
 
 #include "fw.h"
 
-/* Of a stream or a table; kept from job to job. */
+/* The copy of a stream or a table; its memory is reused by later jobs. */
 struct fw_copy {
 	void *data;
 	size_t bytes, max_bytes;
 };
 
 /*
- * Room in private memory for [va, va + bytes) of the context. A status; *why says what was refused.
+ * Makes room in private memory for [va, va + bytes) of the context. Returns a status; *why is the
+ * reason of a refusal.
  */
 uint32_t fw_copy_room(const struct fw_aspace *as, struct fw_copy *copy, uint64_t va, uint32_t bytes,
 		      uint32_t max_bytes, const char **why);
@@ -25,10 +26,10 @@ struct fw_copy_in {
 	void *dst[2];
 	const void *src[2];
 	size_t bytes[2];
-	bool same; /* in: dst may already be it; out: it was, byte by byte, and was left as it is */
+	bool same; /* in: dst may be equal to src; out: it is, byte by byte, and was not written */
 };
 
-/* Behind a guard (fw_port_ops): @arg is a struct fw_copy_in. */
+/* The function for the guard (fw_port_ops); @arg is a struct fw_copy_in. */
 void fw_copy_in(void *arg);
 
 #endif /* FW_COPY_H */

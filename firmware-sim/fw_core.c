@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * The command processor. One loop: take submissions, run the next job, complete it; when there is
- * nothing to do, poll the ring for a moment and then sleep in enter(). While a job runs, the engine
- * calls back between tiles, so that submissions are sorted into their queues, cancellations are
- * seen, and completions do not wait for the end of a long job.
+ * The command processor. One loop: take submissions, run the next job, complete it; if there is
+ * none, poll the ring for a moment and then sleep in enter(). While a job runs, the engine calls
+ * back between tiles, so that submissions are sorted into their queues, cancellations take effect,
+ * and completions do not wait for the end of a long job.
  *
- * A session that ends takes its memory with it, and what is left there looks like a kernel that
- * writes nonsense. The info page says so first (over), so that is looked at before anything else
- * that was read is believed.
+ * The end of a session revokes the mapped memory, and what is read there then looks like a kernel
+ * that writes invalid values. The kernel sets over in the info page first, so over is checked
+ * before anything else that was read is used.
  */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "fw.h"
@@ -33,21 +33,15 @@
 #define MAX_THREADS 256
 #define MAX_RING (1u << 22)
 #define STATUS_STRIDE 4096
-/* Completions that were not reported with ENTER yet wait no longer than this for company. */
+/* Longest time that completions wait for others before they are reported with ENTER. */
 #define REPORT_NS 20000
-/* Nor do they wait for a job of more than this many cycles. */
+/* Completions do not wait for a job that costs more cycles than this. */
 #define REPORT_COST 50000
-/*
- * How long the kernel may take between saying that the session is over and saying why; and how long
- * one question lasts.
- */
+/* Longest time from over to the reason for it, and the time that one query for it lasts. */
 #define WHY_OVER_NS 200000000
 #define ASK_NS 1000000
 
-/*
- * A cache line each: what an entry has of unknown fields is written as zero, so the size is part of
- * the contract.
- */
+/* Unknown fields of an entry are written as zero, so the size is part of the ABI. */
 _Static_assert(sizeof(struct vnpu_fw_sqe) == 64, "an entry of the submission ring is a cache line");
 _Static_assert(sizeof(struct vnpu_fw_cqe) == 64, "an entry of the completion ring is a cache line");
 
@@ -59,27 +53,25 @@ struct fw_core {
 	struct fw_aspace *spaces; /* [nr_ctx + 1]; base NULL: not mapped */
 	struct fw_prog prog;
 	struct fw_copy stream, table;
-	/*
-	 * prog is what stream and table say in an address space of so many bytes; 0: it is nothing.
-	 */
+	/* Address-space size for which prog was decoded from stream and table; 0: not valid. */
 	uint64_t decoded_for_bytes;
 
-	/* The info page's constants: the page itself may be taken away. */
+	/* Copied from the info page, which may be revoked. */
 	uint32_t nr_queues, nr_ctx, va_bits;
 	uint32_t sq_head, cq_tail;
 	uint32_t sq_mask, cq_mask;
-	bool running; /* job is what the engine works at */
-	uint64_t started_ns; /* when it was taken up */
-	bool close_after; /* CTX_CLOSE came for its context */
+	bool running; /* the engine runs @job */
+	uint64_t started_ns; /* when it started on @job */
+	bool close_after; /* CTX_CLOSE arrived for its context */
 	struct vnpu_fw_sqe job;
-	/* Job for the engine; what is the same for all was filled in once. */
+	/* Job for the engine; the fields common to all jobs are set once. */
 	struct fw_exec_job engine_job;
-	/* When a job was last taken up or done: not every step looks at the clock. */
+	/* When a job last started or ended, because not every step reads the clock. */
 	uint64_t now_ns;
 	uint32_t unreported; /* completions since the last ENTER */
 	uint64_t unreported_since_ns;
-	int err; /* of enter(), or of a ring that makes no sense: ends the core */
-	char broken[256]; /* how the kernel broke the protocol; empty: it did not */
+	int err; /* error of enter() or of invalid rings; ends the core */
+	char broken[256]; /* how the kernel broke the protocol; empty if it did not */
 	_Atomic bool stop;
 	struct polling poll;
 };
@@ -96,7 +88,7 @@ __attribute__((format(printf, 2, 3))) static void core_log(struct fw_core *core,
 	char line[512];
 	va_list ap;
 
-	/* What a job meets when its memory is taken away is not of interest. */
+	/* Errors after the memory was revoked say nothing about the job. */
 	if (!core->cfg.log || is_over(core))
 		return;
 	va_start(ap, fmt);
@@ -111,7 +103,7 @@ static void enter(struct fw_core *core, uint32_t flags, int64_t timeout_ns)
 {
 	int err = core->port->ops->enter(core->port->priv, flags, core->sq_head, timeout_ns);
 
-	/* A completion that an interrupted call left behind is taken by the next one. */
+	/* The next call takes the completions that an interrupted call has left. */
 	if (err == -EINTR)
 		return;
 	if (err && !core->err)
@@ -121,8 +113,8 @@ static void enter(struct fw_core *core, uint32_t flags, int64_t timeout_ns)
 }
 
 /*
- * Asks a kernel that has said over why, so that the core ends with that error; it sets over a
- * moment before.
+ * Asks why the kernel has set over, so that the core ends with that error. The kernel sets over
+ * shortly before it can answer.
  */
 static void end_session(struct fw_core *core)
 {
@@ -134,7 +126,7 @@ static void end_session(struct fw_core *core)
 		core->err = -EIO;
 }
 
-/* The kernel has said what cannot be, unless the session is over. */
+/* Records that the kernel broke the protocol, unless the session is over. */
 __attribute__((format(printf, 2, 3))) static void protocol_error(struct fw_core *core,
 								 const char *fmt, ...)
 {
@@ -210,7 +202,7 @@ static void set_error(struct drm_vnpu_queue_status *page, uint32_t error)
 				    __ATOMIC_RELAXED);
 }
 
-/* Answers a job. A cancelled one leaves its queue's status page alone: the queue may be gone. */
+/* Answers a job. The status page is not written for a cancelled job: its queue may be gone. */
 static void complete(struct fw_core *core, const struct vnpu_fw_sqe *job, uint32_t status,
 		     uint64_t busy_ns, const struct fw_fault *fault)
 {
@@ -221,7 +213,7 @@ static void complete(struct fw_core *core, const struct vnpu_fw_sqe *job, uint32
 			 : status == VNPU_FW_FAULT   ? EFAULT
 						     : EIO;
 
-	/* First of all what a client may be polling. */
+	/* Write the status page first, because a client may be polling it. */
 	if (status != VNPU_FW_CANCELED && job->queue < core->nr_queues) {
 		page = status_of(core, job->queue);
 		if (error)
@@ -277,7 +269,7 @@ static void close_context(struct fw_core *core, uint32_t ctx)
 
 /* ---- submission ring ------------------------------------------------------------------------- */
 
-/* Why the device cannot have the job; NULL: it can. */
+/* Why the job is invalid; NULL if it is valid. */
 static const char *refusal(const struct fw_core *core, const struct vnpu_fw_sqe *sqe)
 {
 	if (sqe->queue >= core->nr_queues)
@@ -304,9 +296,7 @@ static void take_job(struct fw_core *core, const struct vnpu_fw_sqe *sqe)
 	}
 }
 
-/*
- * Answers the cancelled jobs that are next in @queue: jobs of a queue are answered in their order.
- */
+/* Answers the first jobs of @queue if they are cancelled: a queue's answers are in order. */
 static void answer_canceled(struct fw_core *core, uint32_t queue)
 {
 	struct vnpu_fw_sqe job;
@@ -329,7 +319,7 @@ static void take_cancel(struct fw_core *core, const struct vnpu_fw_sqe *sqe)
 		answer_canceled(core, sqe->queue);
 }
 
-/* Gives up what is left of the context. */
+/* Answers the context's remaining jobs and closes it. */
 static void drop_context(struct fw_core *core, uint32_t ctx)
 {
 	struct vnpu_fw_sqe job;
@@ -365,8 +355,8 @@ static void took_entry(struct fw_core *core)
 }
 
 /*
- * Takes what is alone in the submission ring, if it is a job and no other one waits, past the
- * queues into core->job. False: nothing was taken.
+ * Takes the only entry of the submission ring into core->job if it is a job and no other job waits;
+ * it skips the queues. False if nothing was taken.
  */
 static bool take_only_job(struct fw_core *core)
 {
@@ -381,14 +371,13 @@ static bool take_only_job(struct fw_core *core)
 	return true;
 }
 
-/* Acts on an entry of the submission ring. */
+/* Processes an entry of the submission ring. */
 static void take_entry(struct fw_core *core, const struct vnpu_fw_sqe *sqe)
 {
 	if (sqe->flags || sqe->pad) {
-		protocol_error(core,
-			       "a submission of type %u with flags %#x and pad %#x, of which none "
-			       "is known",
-			       sqe->type, sqe->flags, sqe->pad);
+		protocol_error(
+			core, "a submission of type %u with flags %#x and pad %#x, which must be 0",
+			sqe->type, sqe->flags, sqe->pad);
 		return;
 	}
 	switch (sqe->type) {
@@ -409,7 +398,7 @@ static void take_entry(struct fw_core *core, const struct vnpu_fw_sqe *sqe)
 	}
 }
 
-/* Takes everything out of the submission ring. */
+/* Takes all entries from the submission ring. */
 static void take_submissions(struct fw_core *core)
 {
 	uint32_t tail = sq_tail(core);
@@ -422,7 +411,7 @@ static void take_submissions(struct fw_core *core)
 	}
 	while (core->sq_head != tail && !core->err) {
 		memcpy(&sqe, &core->port->sq[core->sq_head & core->sq_mask], sizeof(sqe));
-		/* Of an entry that was read while the ring went away, a part may be zero. */
+		/* If the ring was revoked during the read, parts of the entry may be zero. */
 		atomic_thread_fence(memory_order_acquire);
 		if (is_over(core))
 			end_session(core);
@@ -433,7 +422,7 @@ static void take_submissions(struct fw_core *core)
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
-/* Between two tiles. */
+/* Called between two tiles. */
 static void job_poll(void *ud)
 {
 	struct fw_core *core = ud;
@@ -458,9 +447,9 @@ static void job_sleep(void *ud, uint64_t until_ns)
 }
 
 /*
- * Brings the job's stream and table into private memory, both behind one guard. If they are there
- * already from the last job, prog stays decoded: not the client's memory was checked, but what is
- * here. A status; *what is *why refused.
+ * Copies the job's stream and table to private memory behind one guard. If the copies of the last
+ * job are equal, prog stays valid, because it was decoded from the private copies. Returns a
+ * status; *what was refused, for the reason *why.
  */
 static uint32_t fetch(struct fw_core *core, struct fw_aspace *as, struct fw_fault *fault,
 		      const char **what, const char **why)
@@ -506,7 +495,7 @@ static uint32_t fetch(struct fw_core *core, struct fw_aspace *as, struct fw_faul
 	return err == -EFAULT ? VNPU_FW_FAULT : VNPU_FW_FAILED;
 }
 
-/* Checks what was fetched and makes core->prog of it. A status. */
+/* Decodes the copies into core->prog. Returns a status. */
 static uint32_t decode(struct fw_core *core, uint64_t as_bytes)
 {
 	const struct vnpu_fw_sqe *job = &core->job;
@@ -523,7 +512,7 @@ static uint32_t decode(struct fw_core *core, uint64_t as_bytes)
 	return VNPU_FW_OK;
 }
 
-/* Runs the decoded job and, if all went well, writes down what it took. */
+/* Runs the decoded job and records its times if it succeeded. */
 static uint32_t run_prog(struct fw_core *core, struct fw_exec_job *ej)
 {
 	uint32_t status;
@@ -576,8 +565,8 @@ static uint32_t run_job(struct fw_core *core, struct fw_fault *fault)
 	if (ej->failed)
 		core_log(
 			core,
-			"job %#llx of context %u: command %u: its table gives a panel a place or a "
-			"width that cannot be",
+			"job %#llx of context %u: command %u: invalid place or width of a panel in "
+			"its table",
 			(unsigned long long)job->tag, job->ctx, ej->failed->index);
 	return status;
 }
@@ -594,14 +583,11 @@ static void serve_job(struct fw_core *core)
 	__atomic_store_n(&status_of(core, core->job.queue)->started_seqno, core->job.seqno,
 			 __ATOMIC_RELEASE);
 	status = run_job(core, &fault);
-	/* The end of a job that ran is known. */
+	/* A job that ran has updated now_ns. */
 	if (status != VNPU_FW_OK)
 		core->now_ns = fw_now_ns();
 	core->running = false;
-	/*
-	 * It failed because its memory went away, which is not for its owner to read in the status
-	 * page.
-	 */
+	/* The job failed because its memory was revoked; do not report that in the status page. */
 	if (status != VNPU_FW_OK && is_over(core)) {
 		end_session(core);
 		return;
@@ -621,7 +607,7 @@ static bool should_run(struct fw_core *core)
 	return !core->err && !atomic_load_explicit(&core->stop, memory_order_relaxed);
 }
 
-/* Polls the ring until there is something in it, for spin_us. */
+/* Polls the ring for up to spin_us. True if there is something to do. */
 static bool poll_ring(struct fw_core *core)
 {
 	uint64_t end = 0, now;
@@ -641,7 +627,7 @@ static bool poll_ring(struct fw_core *core)
 	return found;
 }
 
-/* Nothing to do: report, poll the ring for spin_us, then sleep. */
+/* Nothing to do: report completions, poll the ring for spin_us, then sleep. */
 static void idle(struct fw_core *core)
 {
 	if (core->cfg.spin_us) {
@@ -653,10 +639,10 @@ static void idle(struct fw_core *core)
 	polling_woken(&core->poll);
 }
 
-/* The next job, into core->job. False: there is none. */
+/* Puts the next job into core->job. False if there is none. */
 static bool next_job(struct fw_core *core)
 {
-	/* Else now_ns is the end of the last job. */
+	/* Otherwise now_ns is the end of the last job. */
 	if (sq_tail(core) != core->sq_head) {
 		core->now_ns = fw_now_ns();
 		if (take_only_job(core))
@@ -712,7 +698,7 @@ static unsigned int host_cpus(void)
 	return n > 0 ? n : 1;
 }
 
-/* The port's own numbers: a kernel that means well never gets them wrong. */
+/* Checks the port's own numbers, which a working kernel never gets wrong. */
 static bool info_is_sane(const struct vnpu_fw_info *info)
 {
 	return info->magic == VNPU_FW_INFO_MAGIC && is_power_of_two(info->sq_entries) &&

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What aarch64 tells a signal handler about a refused access. Linux appends records to the frame of
- * a signal, each with a magic number and its size, up to one of size 0
- * (arch/arm64/include/uapi/asm/sigcontext.h); one of them is the exception syndrome register
- * ESR_EL1 (Arm Architecture Reference Manual, D24.2.40). Written out here so that it is tested
- * everywhere.
+ * Finds out on aarch64 whether a refused access was a write. Linux appends records to a signal's
+ * frame, each with a magic number and its size, up to one of size 0
+ * (arch/arm64/include/uapi/asm/sigcontext.h). One of them is the exception syndrome register
+ * ESR_EL1 (Arm Architecture Reference Manual, D24.2.40). The definitions are repeated here so that
+ * every host can test this code.
  */
 #ifndef FW_ESR_H
 #define FW_ESR_H
@@ -16,14 +16,14 @@
 
 #define FW_ESR_RECORD 0x45535201u
 
-/* Of ESR_EL1: the exception class of a data abort from user space, and what is known of it. */
+/* Of ESR_EL1: the exception class, that of a data abort from user space, and its bits. */
 #define FW_ESR_CLASS(esr) ((uint32_t)((esr) >> 26 & 0x3f))
 #define FW_ESR_DATA_ABORT 0x24
 #define FW_ESR_WRITE (1u << 6)
-/* A cache maintenance instruction, which counts as a write whatever it does. */
+/* A cache maintenance instruction; these always count as writes. */
 #define FW_ESR_MAINTENANCE (1u << 8)
 
-/* Whether the @bytes of records say that the access was a write; false if they say nothing. */
+/* True if the @bytes of records say that the access was a write; false if they do not say. */
 static inline bool fw_esr_is_write(const void *records, size_t bytes)
 {
 	const uint8_t *at = records;

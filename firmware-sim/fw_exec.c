@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: MIT
 /*
- * Workers and regions. The tiles of a region are numbered, and each worker has an equal share of
- * consecutive ones, so that it reads memory in order, which is what the prefetchers of its CPU
- * expect; with its own done, it takes from what others have left. The thread of fw_exec_run() works
- * too and looks at the rings between its tiles.
+ * Workers and regions. The tiles of a region are numbered. Each worker has an equal share of
+ * consecutive tiles, so that it reads memory in order, as hardware prefetchers expect; when it has
+ * finished its share, it takes tiles from the others' shares. The thread in fw_exec_run() is a
+ * worker too, and polls the rings between its tiles.
  *
- * Opening a region bumps a generation that the workers watch: for a moment by polling, then in
- * a futex. A worker that comes late must not touch a region that was closed and refilled, so a
- * worker first counts itself in (busy) and only then looks whether the region is open; the
- * owner first closes it and then waits until nobody is in. Either the worker sees it closed or
- * the owner sees the worker.
+ * Opening a region increments a generation on which the workers wait: first by polling, then in a
+ * futex. A late worker must not touch a region that was closed and refilled. So a worker first
+ * increments busy and then checks whether the region is open; the owner first closes the region and
+ * then waits until busy is 0. Either the worker sees it closed or the owner sees the worker.
  *
- * While a worker polls in a job, whose short commands the owner does alone, it fetches the weights
- * that its share of the next product begins with: a token is as fast as memory, which would have
- * nothing to do meanwhile.
+ * The owner runs a job's short commands alone. Workers that poll meanwhile prefetch the first
+ * weights of their shares of the next matmul, because decoding is limited by memory bandwidth,
+ * which would be unused then.
  */
 #include "fw_exec.h"
 
@@ -30,36 +29,28 @@
 
 #include "fw_tile.h"
 
-/* A region that costs less than this many cycles is done before another worker is awake. */
+/* A region that costs fewer cycles than this is done before another worker has woken. */
 #define WAKE_COST 20000
-/* How long a worker polls for the next region before it sleeps: between two jobs, and
- * in a job, whose short commands the owner does alone. There it shall be awake when
- * the next long one comes. */
+/* How long a worker polls for the next region before it sleeps: between two jobs, and in a job. In
+ * a job the owner runs short commands alone, and workers shall be awake for the next long one. */
 #define SPIN_NS 30000
 #define SPIN_JOB_NS 200000
-/*
- * Bytes of weights that a worker fetches while it polls: what its second-level cache has room for.
- */
+/* Bytes of weights that a polling worker prefetches: what fits into its second-level cache. */
 #define AHEAD_BYTES (256u << 10)
-/* So many between two looks at the generation: a few hundred nanoseconds. */
+/* Bytes between two checks of the generation: a few hundred nanoseconds. */
 #define AHEAD_STEP 1024u
 /*
- * Regions, from the one in work, among which a product is looked for: more than a
- * transformer's block has between two.
+ * Number of regions, from the present one, searched for a matmul: more than lie between two matmuls
+ * of a transformer's layer.
  */
 #define AHEAD_REGIONS 16
-/*
- * How long the owner sleeps at most before it looks at the rings again while others still compute.
- */
+/* Longest sleep of the owner before it polls the rings again while others still compute. */
 #define POLL_NS 200000
 
 struct worker {
-	_Alignas(64) _Atomic uint64_t next_tile; /* of its share, also for those who help it */
+	_Alignas(64) _Atomic uint64_t next_tile; /* in its share; also used by workers that help */
 	uint64_t end_tile;
-	/*
-	 * Weights for it to fetch, until they are announced anew; hints that may not
-	 * fit together for a moment.
-	 */
+	/* Weights to prefetch until the next announcement. The fields may disagree for a moment. */
 	_Atomic(const uint8_t *) ahead;
 	_Atomic uint32_t ahead_bytes;
 	struct fw_exec *ex;
@@ -72,15 +63,15 @@ struct fw_exec {
 	unsigned int nr_workers; /* the owner is worker 0 */
 	struct worker *workers;
 
-	/* The region in work; written by the owner while nobody is in. */
+	/* The present region; written by the owner while busy is 0. */
 	struct fw_exec_job *job;
 	const struct fw_region *region;
-	unsigned int nr_shares; /* workers who have one */
+	unsigned int nr_shares; /* workers with a share */
 
 	_Alignas(64) _Atomic uint32_t generation;
 	_Atomic uint32_t sleepers; /* workers in futex_wait(generation) */
 	_Atomic bool quit;
-	_Atomic bool running; /* a job */
+	_Atomic bool running; /* a job is running */
 	_Alignas(64) _Atomic bool open;
 	_Atomic uint32_t busy; /* workers in the region */
 	_Atomic bool owner_waits;
@@ -122,7 +113,7 @@ static bool stop_job(struct fw_exec *ex, uint32_t status)
 	return atomic_compare_exchange_strong(&ex->stop, &running, status);
 }
 
-/* A tile of @cmd has come to nothing. */
+/* A tile of @cmd has failed. */
 static void tile_failed(struct fw_exec *ex, const struct fw_cmd *cmd, int err,
 			const struct fw_fault *fault)
 {
@@ -134,7 +125,7 @@ static void tile_failed(struct fw_exec *ex, const struct fw_cmd *cmd, int err,
 		ex->job->failed = cmd;
 }
 
-/* Shares the region's tiles among the first @shares workers. */
+/* Divides the region's tiles among the first @shares workers. */
 static void share_tiles(struct fw_exec *ex, unsigned int shares)
 {
 	uint64_t tiles = ex->region->nr_tiles;
@@ -148,10 +139,7 @@ static void share_tiles(struct fw_exec *ex, unsigned int shares)
 	}
 }
 
-/*
- * The next tile of worker *@from's share, or of the next one after it that has
- * some left. False: none has.
- */
+/* Takes the next tile of worker *@from's share, or of another share. False if none is left. */
 static bool take_tile(struct fw_exec *ex, unsigned int *from, uint64_t *tile)
 {
 	unsigned int i;
@@ -159,7 +147,7 @@ static bool take_tile(struct fw_exec *ex, unsigned int *from, uint64_t *tile)
 	for (i = 0; i < ex->nr_shares; i++) {
 		struct worker *w = &ex->workers[*from];
 
-		/* Looked at first: else the number would grow with each visit. */
+		/* Check first, because each fetch_add increments the number. */
 		if (atomic_load_explicit(&w->next_tile, memory_order_relaxed) < w->end_tile) {
 			*tile = atomic_fetch_add_explicit(&w->next_tile, 1, memory_order_relaxed);
 			if (*tile < w->end_tile)
@@ -170,7 +158,7 @@ static bool take_tile(struct fw_exec *ex, unsigned int *from, uint64_t *tile)
 	return false;
 }
 
-/* Takes tiles until there are none, or until the job is stopped. */
+/* Runs tiles until none is left or the job is stopped. */
 static void work(struct worker *w, bool owner)
 {
 	unsigned int from = (unsigned int)(w - w->ex->workers);
@@ -196,7 +184,7 @@ static void work(struct worker *w, bool owner)
 	}
 }
 
-/* Fetches what was announced to @w, as long as the generation is @seen. */
+/* Prefetches the weights announced to @w while the generation is @seen. */
 static void fetch_ahead(struct worker *w, uint32_t seen)
 {
 	uint32_t bytes = atomic_exchange_explicit(&w->ahead_bytes, 0, memory_order_relaxed), i = 0,
@@ -208,7 +196,7 @@ static void fetch_ahead(struct worker *w, uint32_t seen)
 			__builtin_prefetch(ahead + i, 0, 2);
 }
 
-/* Waits until the generation is no longer @seen. */
+/* Waits until the generation differs from @seen. */
 static uint32_t next_generation(struct worker *w, uint32_t seen)
 {
 	uint64_t start = fw_now_ns();
@@ -259,7 +247,7 @@ static void bump_generation(struct fw_exec *ex)
 		futex_wake(&ex->generation, ex->nr_workers);
 }
 
-/* Closes the region and waits for those who are in it. */
+/* Closes the region and waits until no worker is in it. */
 static void close_region(struct fw_exec *ex)
 {
 	uint64_t end = 0;
@@ -291,7 +279,7 @@ static bool is_shared(const struct fw_exec *ex, const struct fw_region *region)
 	return ex->nr_workers > 1 && region->nr_tiles > 1 && region->cost >= WAKE_COST;
 }
 
-/* Tells the workers with which weights their shares of @region begin. False: it has none. */
+/* Announces to the workers the first weights of their shares of @region. False if it has none. */
 static bool announce(struct fw_exec *ex, const struct fw_region *region)
 {
 	const struct fw_cmd *cmd = ex->job->prog->cmds + region->first_cmd;
@@ -315,7 +303,7 @@ static bool announce(struct fw_exec *ex, const struct fw_region *region)
 	return true;
 }
 
-/* Announces the next shared product after @region, if it is near. */
+/* Announces the next shared matmul after @region, if there is one nearby. */
 static void announce_next(struct fw_exec *ex, const struct fw_region *region)
 {
 	const struct fw_region *end = ex->job->prog->regions + ex->job->prog->nr_regions;
@@ -356,7 +344,7 @@ int fw_exec_run(struct fw_exec *ex, struct fw_exec_job *job)
 	uint32_t i;
 
 	ex->job = job;
-	/* Workers see it with the region that is opened next. */
+	/* Workers see this store when the next region is opened. */
 	atomic_store_explicit(&ex->stop, VNPU_FW_OK, memory_order_relaxed);
 	atomic_store_explicit(&ex->running, true, memory_order_relaxed);
 	for (i = 0; i < job->prog->nr_regions && !atomic_load(&ex->stop); i++) {
@@ -374,8 +362,8 @@ void fw_exec_cancel(struct fw_exec *ex)
 	stop_job(ex, VNPU_FW_CANCELED);
 }
 
-/* Workers never take the process's signals: those are for its other threads. SIGBUS and its like
- * are not concerned, they go to the thread that faults. */
+/* Workers block the process's signals, which are for its other threads, but not SIGBUS and other
+ * signals of a thread's own faults. */
 static int start_workers(struct fw_exec *ex, unsigned int threads)
 {
 	sigset_t all, old;

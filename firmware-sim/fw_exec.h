@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The engine: runs a decoded job on all workers.
- */
+/* The engine: runs a decoded job on all workers. */
 #ifndef FW_EXEC_H
 #define FW_EXEC_H
 
@@ -11,31 +9,31 @@
 
 struct fw_exec;
 
-/* One job, as the command processor hands it over. */
+/* One job from the command processor. */
 struct fw_exec_job {
-	struct fw_prog *prog; /* only its regions' times are written */
-	bool timed; /* say when each region began and ended */
+	struct fw_prog *prog; /* not written, except for its regions' times */
+	bool timed; /* record when each region began and ended */
 	const struct fw_port_ops *ops;
 	void *port_priv;
 	struct fw_aspace *as;
-	/* Called by the thread of fw_exec_run() between tiles; may call fw_exec_cancel(). */
+	/* Called between tiles by the thread in fw_exec_run(); may call fw_exec_cancel(). */
 	void (*poll)(void *ud);
-	/* Sleep until @until_ns (CLOCK_MONOTONIC) or until there may be something to poll. */
+	/* Sleeps until @until_ns (CLOCK_MONOTONIC) or until there may be something to poll. */
 	void (*sleep)(void *ud, uint64_t until_ns);
 	void *ud;
-	__u64 *progress; /* counted up with each tile; a sleep makes none */
-	struct fw_fault fault; /* out, if the result is VNPU_FW_FAULT */
-	/* Out, if what it says of its weights in memory cannot be (fw_tile.h); else as it was. */
+	__u64 *progress; /* incremented with each tile, not during a sleep */
+	struct fw_fault fault; /* out, if the job ends with VNPU_FW_FAULT */
+	/* Out: the command whose panel table in memory is invalid (fw_tile.h); else unchanged. */
 	const struct fw_cmd *failed;
 };
 
-/* @threads: workers, the caller of fw_exec_run() included. NULL with errno set. */
+/* @threads: number of workers with the caller of fw_exec_run(). NULL with errno set. */
 struct fw_exec *fw_exec_create(const struct fw_kernels *kernels, unsigned int threads);
 void fw_exec_destroy(struct fw_exec *ex);
 
-/* Runs the job to its end: VNPU_FW_OK, _FAULT, _CANCELED or _FAILED. */
+/* Runs the job to its end. Returns VNPU_FW_OK, _FAULT, _CANCELED or _FAILED. */
 int fw_exec_run(struct fw_exec *ex, struct fw_exec_job *job);
-/* Stops the running job at the next tile. From poll() only. */
+/* Stops the running job at the next tile. Only from poll(). */
 void fw_exec_cancel(struct fw_exec *ex);
 
 uint64_t fw_now_ns(void);

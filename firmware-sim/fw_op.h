@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the device does with the commands of an operation: a row of functions beside their code, in
- * fw_op_*.c. isa_ops.h says what the commands are made of.
+ * The device's implementation of an operation: a struct of functions in fw_op_*.c. isa_ops.h
+ * describes the commands.
  *
- * An operation's row is called fw_op_ and its name, by which fw_ops.c finds it.
+ * The struct is called fw_op_ and the operation's name, by which fw_ops.c finds it.
  */
 #ifndef FW_OP_H
 #define FW_OP_H
@@ -14,44 +14,44 @@
 #include "fw_exec.h"
 #include "npu_time.h"
 
-/* Ranges of memory that a tile touches at most. */
+/* Largest number of memory ranges that a tile accesses. */
 #define FW_TILE_RANGES 5
-/* Multiply-accumulates that a tile may take, so that a cancelled job ends soon: some ms. */
+/* Largest number of multiply-accumulates in a tile, so that a cancelled job ends within some ms. */
 #define FW_TILE_MACS (5ull << 27)
 
-/* A part of a command that a worker takes at a time. */
+/* The part of a command that a worker takes at a time. */
 struct fw_tile {
 	const struct fw_kernels *k;
 	const struct fw_exec_job *job;
 	const struct fw_cmd *cmd;
 	const struct isa_op *op;
-	uint8_t *base; /* of the address space */
+	uint8_t *base; /* base of the address space */
 	void *scratch; /* FW_SCRATCH_BYTES */
 	uint64_t row, rows, col, cols;
 	struct fw_access acc[FW_TILE_RANGES];
 	unsigned int nr_acc;
 	struct fw_fault *fault; /* out, if prepare() returns -EFAULT */
-	/* MATMUL_WK: the tile's part of the table, as it was when it was read. */
+	/* MATMUL_WK: a copy of the tile's part of the table. */
 	struct vnpu_wk_panel table[FW_WK_PANELS];
 	uint32_t nr_panels;
 };
 
 struct fw_op {
 	/*
-	 * Checks @c, whose union is filled in; resolves its operands and params, cuts it into
-	 * tiles, and says what it costs, roughly, in cycles of one worker. 0 or -EINVAL.
+	 * Checks @c, whose union is filled in: resolves its operands and params, divides it into
+	 * tiles, and estimates its cost in cycles of one worker. 0 or -EINVAL.
 	 */
 	int (*check)(struct decoder *d, struct fw_cmd *c, uint64_t *cost);
-	/* Which part of the command tile @index is, and what it touches. 0, or as fw_tile_run(). */
+	/* Sets the tile's part of the command and its memory ranges. Returns as fw_tile_run(). */
 	int (*prepare)(struct fw_tile *t, uint64_t index);
-	/* Computes a tile, a struct fw_tile, that was prepared. */
+	/* Computes a prepared tile, a struct fw_tile. */
 	void (*run)(void *tile);
 	/*
-	 * Bytes of a panel of weights, operand 2, where those of a tile follow one another from its
-	 * first channel on. NULL: there are none, or where they are is in memory.
+	 * Size in bytes of a panel of weights, operand 2, if a tile's panels are consecutive from
+	 * its first channel on. NULL: no weights, or their places are in memory.
 	 */
 	uint64_t (*panel_bytes)(const struct fw_cmd *c);
-	/* What the modelled NPU needs for it. */
+	/* The cost of the command on the modelled NPU. */
 	struct npu_cost (*time)(const struct soc_npu *npu, const struct fw_cmd *c);
 };
 
@@ -68,7 +68,7 @@ static inline uint64_t min_u64(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Of operand @i: its address here. */
+/* The address of operand @i in this process. */
 static inline void *tile_at(const struct fw_tile *t, unsigned int i)
 {
 	return t->base + t->cmd->va[i];
@@ -80,7 +80,7 @@ static inline float *tile_f32(const struct fw_tile *t, unsigned int i, uint64_t 
 	return (float *)tile_at(t, i) + row * ld + col;
 }
 
-/* It touches @bytes of operand @i, from @begin on. */
+/* The tile accesses @bytes of operand @i, from @begin on. */
 static inline void tile_touch(struct fw_tile *t, unsigned int i, uint64_t begin, uint64_t bytes)
 {
 	bool write = t->op->operands[i].access == VNPU_SLOT_WRITE;
@@ -88,24 +88,24 @@ static inline void tile_touch(struct fw_tile *t, unsigned int i, uint64_t begin,
 	t->acc[t->nr_acc++] = (struct fw_access){ t->cmd->va[i] + begin, bytes, write };
 }
 
-/* Its rows and columns of operand @i, a matrix of 4-byte elements. */
+/* The tile accesses its rows and columns of operand @i, a matrix of 4-byte elements. */
 static inline void tile_touch_f32(struct fw_tile *t, unsigned int i, uint64_t ld)
 {
 	tile_touch(t, i, (t->row * ld + t->col) * 4, ((t->rows - 1) * ld + t->cols) * 4);
 }
 
-/* It is part @index of a command over [rows][cols]. */
+/* Sets the tile to part @index of a command over [rows][cols]. */
 void tile_place(struct fw_tile *t, uint64_t rows, uint64_t cols, uint64_t index);
 
 /* ---- for time() ---- */
 
 #define FLOAT_BYTES (FLOAT_BITS / 8.0)
-#define SCALE_BYTES 4.0 /* of a quantised row */
+#define SCALE_BYTES 4.0 /* per quantised row */
 
-/* @ops operations on each of @elements; @floats and @bytes are read and written. */
+/* @ops operations on each of @elements; reads and writes @floats and @bytes. */
 struct npu_cost fw_vector_time(const struct soc_npu *npu, double elements, double ops,
 			       double floats, double bytes);
-/* Bits of a cached value. F32 is how this host keeps floats; the modelled NPU's are F16. */
+/* Bits of a cached value. F32 counts as F16: this host stores F32, the modelled NPU F16. */
 double fw_kv_bits(uint32_t type);
 
 #endif /* FW_OP_H */

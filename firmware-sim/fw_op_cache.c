@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* A context's cache, and what else is moved: COPY, STORE, ATTN. */
+/* The KV cache and copies: COPY, STORE, ATTN. */
 #include "fw_op.h"
 
 #include <string.h>
 
-/* A distance between rows that exceeds every address space; larger ones only serve to overflow. */
+/* A stride larger than every address space; larger ones could only overflow. */
 #define MAX_STRIDE_BYTES (1ull << 40)
 
 /* ---- COPY ---- */
@@ -79,7 +79,7 @@ static int check_store(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 		return fw_refuse(d, "unknown type %u", m->type);
 	CHECK(fw_check_shape(d, m->rows, m->cols));
 	if (m->type == VNPU_KV_Q8_0 && m->cols % VNPU_Q8_0_VALUES)
-		return fw_refuse(d, "cols %u is no multiple of %u", m->cols, VNPU_Q8_0_VALUES);
+		return fw_refuse(d, "cols %u is not a multiple of %u", m->cols, VNPU_Q8_0_VALUES);
 	CHECK(fw_check_param(d, "row", m->row_param, VNPU_MAX_DIM, &c->pos));
 	CHECK(fw_check_matrix(d, c, 0, m->rows, m->cols, m->ldx));
 	CHECK(fw_check_cache(d, c, 1, c->pos + m->rows, m->cols, m->ld_dst, m->type));
@@ -130,7 +130,7 @@ const struct fw_op fw_op_store = {
 
 /* ---- ATTN: a tile is t->cols queries of KV head t->col, from query t->row on ---- */
 
-/* @q_cols: of all heads. */
+/* @q_cols: columns of all heads together. */
 static int check_heads(struct decoder *d, struct fw_cmd *c, uint64_t q_cols)
 {
 	const struct vnpu_cmd_attn *m = &c->u.attn;
@@ -141,10 +141,10 @@ static int check_heads(struct decoder *d, struct fw_cmd *c, uint64_t q_cols)
 	CHECK(fw_check_bounded(d, "head_dim", m->head_dim, VNPU_MAX_HEAD_DIM));
 	CHECK(fw_check_bounded(d, "ctx_rows", m->ctx_rows, VNPU_MAX_DIM));
 	if (m->heads % m->kv_heads)
-		return fw_refuse(d, "%u heads are no multiple of %u kv_heads", m->heads,
+		return fw_refuse(d, "%u heads are not a multiple of %u kv_heads", m->heads,
 				 m->kv_heads);
 	if (m->kv_type == VNPU_KV_Q8_0 && m->head_dim % VNPU_Q8_0_VALUES)
-		return fw_refuse(d, "head_dim %u is no multiple of %u", m->head_dim,
+		return fw_refuse(d, "head_dim %u is not a multiple of %u", m->head_dim,
 				 VNPU_Q8_0_VALUES);
 	return fw_check_bounded(d, "heads x head_dim", q_cols, VNPU_MAX_DIM);
 }
@@ -176,7 +176,7 @@ static int check_attn(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 	c->tile_cols = 1;
 	c->nr_tiles =
 		m->kv_heads * div_up((uint64_t)m->rows * (m->heads / m->kv_heads), c->tile_rows);
-	/* Below 2^24 x 2^24 x 2^5; and each tile widens each block of 64 keys. */
+	/* Less than 2^24 x 2^24 x 2^5. The second term: each tile widens each block of 64 keys. */
 	*cost = m->rows * q_cols / 8 * (keys / 4 + 1) +
 		c->nr_tiles * (keys / 64 + 1) * m->head_dim * 512;
 	return 0;
@@ -190,7 +190,7 @@ static int prepare_attn(struct fw_tile *t, uint64_t index)
 	uint64_t tiles = div_up(queries, per_tile), first, rows, keys, bytes = m->head_dim * 4ull;
 	uint64_t head_bytes = VNPU_KV_BYTES(m->kv_type, m->head_dim);
 
-	/* A head's last queries, which see most, come first: what ends a region then is short. */
+	/* A head's last queries, the longest tiles, come first: a region ends with short ones. */
 	t->col = index / tiles;
 	t->row = (tiles - 1 - index % tiles) * per_tile;
 	t->cols = min_u64(per_tile, queries - t->row);

@@ -14,7 +14,7 @@ static int check_act_kind(struct decoder *d, uint32_t kind)
 	return 0;
 }
 
-/* x, and a vector of @vec_bytes if there is one, to y, both [rows][cols]. */
+/* Accesses x, a vector of @vec_bytes if there is one, and y; x and y are [rows][cols]. */
 static int prepare_unary(struct fw_tile *t, uint64_t index, uint64_t rows, uint64_t cols,
 			 uint64_t ldx, uint64_t ldy, uint64_t vec_bytes)
 {
@@ -341,7 +341,7 @@ static void run_softmax(void *arg)
 	}
 }
 
-/* All columns, also those that a limit makes 0: a static graph's engine goes over them. */
+/* All columns count, including those that a limit sets to 0: a static graph computes them. */
 static struct npu_cost time_softmax(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	const struct vnpu_cmd_softmax *m = &c->u.softmax;

@@ -9,7 +9,7 @@ _Static_assert(offsetof(struct vnpu_cmd_matmul_w4, tile_n) ==
 			       offsetof(struct vnpu_cmd_matmul_i8, tile_n) &&
 		       offsetof(struct vnpu_cmd_matmul_wk, tile_n) ==
 			       offsetof(struct vnpu_cmd_matmul_i8, tile_n),
-	       "each may be looked at as a MATMUL_I8");
+	       "each is also accessed as a MATMUL_I8");
 
 /* ---- all of them ---- */
 
@@ -24,7 +24,7 @@ static int check_bias(struct decoder *d, struct fw_cmd *c)
 	return 0;
 }
 
-/* Tiles of what the stream asks for, or less: @max_n channels at most, and FW_TILE_MACS. */
+/* Uses the stream's tiles, limited to @max_n channels and FW_TILE_MACS. */
 static void cut_matmul(struct fw_cmd *c, uint64_t max_n)
 {
 	const struct vnpu_cmd_matmul_i8 *m = &c->u.matmul_i8;
@@ -43,7 +43,7 @@ static void cut_matmul(struct fw_cmd *c, uint64_t max_n)
 	c->nr_tiles = div_up(m->m, c->tile_rows) * div_up(m->n, c->tile_cols);
 }
 
-/* All but the activations, with @w_bytes of weights. A tile has @max_n channels at most. */
+/* Checks all but the activations, with @w_bytes of weights. A tile has at most @max_n channels. */
 static int check_matmul(struct decoder *d, struct fw_cmd *c, uint64_t w_bytes, uint32_t max_n,
 			uint64_t *cost)
 {
@@ -63,8 +63,8 @@ static int check_matmul(struct decoder *d, struct fw_cmd *c, uint64_t w_bytes, u
 	CHECK(fw_check_matrix(d, c, 4, m->m, m->n, m->ldc));
 	cut_matmul(c, max_n);
 	/*
-	 * Cycles of a panel: of multiplying, or of reading it from memory, which takes longer for
-	 * few rows. m, n < 2^24 and k <= 2^16 fill 64 bits: divide first.
+	 * Cycles per panel: multiplying it, or reading it from memory, which takes longer for few
+	 * rows. m, n < 2^24 and k <= 2^16 fill 64 bits, so divide first.
 	 */
 	cycles = (uint64_t)m->m * div_up(m->k, 2);
 	if (cycles < w_bytes / panels / 6)
@@ -73,7 +73,7 @@ static int check_matmul(struct decoder *d, struct fw_cmd *c, uint64_t w_bytes, u
 	return 0;
 }
 
-/* s8 rows and their scales. */
+/* Checks the s8 rows and their scales. */
 static int check_s8(struct decoder *d, struct fw_cmd *c)
 {
 	const struct vnpu_cmd_matmul_i8 *m = &c->u.matmul_i8;
@@ -87,14 +87,14 @@ static void place_matmul(struct fw_tile *t, uint64_t index)
 	const struct vnpu_cmd_matmul_i8 *m = &t->cmd->u.matmul_i8;
 	uint64_t down = div_up(m->m, t->cmd->tile_rows);
 
-	/* Rows vary first: tiles that are in work at the same time share weights. */
+	/* Rows vary first, so that tiles that run at the same time share weights. */
 	t->row = index % down * t->cmd->tile_rows;
 	t->col = index / down * t->cmd->tile_cols;
 	t->rows = min_u64(t->cmd->tile_rows, m->m - t->row);
 	t->cols = min_u64(t->cmd->tile_cols, m->n - t->col);
 }
 
-/* The tile reads @w_bytes of weights at @w; a row of a has @a_bytes. */
+/* The tile reads @w_bytes of weights at @w, and @a_bytes of each row of a. */
 static void touch_matmul(struct fw_tile *t, uint64_t a_stride, uint64_t a_bytes, uint64_t w,
 			 uint64_t w_bytes)
 {
@@ -141,8 +141,9 @@ static struct npu_time_matmul modelled(const struct fw_cmd *c, double weight_bit
 /* ---- MATMUL_I8 ---- */
 
 /*
- * Tiles with more rows than the engine takes at a time get fewer, in its steps, and more channels
- * instead: rows are brought into its form less often then, and weights are not read more often.
+ * Gives tiles with more rows than the engine takes at a time fewer rows, a multiple of its step,
+ * and more channels instead: rows are then converted to its form less often, and weights are not
+ * read more often.
  */
 static void widen_tiles(struct fw_cmd *c, uint32_t rows, uint32_t step)
 {
@@ -233,7 +234,7 @@ static uint64_t w4_panel_bytes(const struct fw_cmd *c)
 	return VNPU_PANEL_W4_BYTES(c->u.matmul_w4.k, c->u.matmul_w4.group);
 }
 
-/* A block of the tile's, whose activations have @elem_bytes. */
+/* The kernel arguments of a tile whose activations have @elem_bytes. */
 static struct fw_matmul_w4 w4_block(const struct fw_tile *t, unsigned int elem_bytes)
 {
 	const struct vnpu_cmd_matmul_w4 *m = &t->cmd->u.matmul_w4;
@@ -274,7 +275,7 @@ static void run_matmul_w4(void *arg)
 	t->k->matmul_w4(&mm, t->scratch);
 }
 
-/* Scales of groups, an eighth of the numbers or less, are not counted, as a plan does not. */
+/* Scales of groups, at most an eighth of the weights' bytes, are not counted, as in a plan. */
 static struct npu_cost time_matmul_w4(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	struct npu_time_matmul op = modelled(c, 4);
@@ -334,7 +335,7 @@ const struct fw_op fw_op_matmul_w4f = {
 
 /* ---- MATMUL_WK ---- */
 
-/* The table is the client's until the tile that it is for is run: here only its place is known. */
+/* The table may change until the tile runs, so only its size is checked here. */
 static int check_matmul_wk(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 {
 	const struct vnpu_cmd_matmul_wk *m = &c->u.matmul_wk;
@@ -361,7 +362,7 @@ static void copy_table(void *arg)
 	       t->nr_panels * sizeof(*t->table));
 }
 
-/* The table is in the client's memory: it is copied, once, and then checked. */
+/* The table is in the client's memory: copy it once and check the copy. */
 static int prepare_matmul_wk(struct fw_tile *t, uint64_t index)
 {
 	const struct vnpu_cmd_matmul_wk *m = &t->cmd->u.matmul_wk;
@@ -415,10 +416,7 @@ static void run_matmul_wk(void *arg)
 	t->k->matmul_i8(&mm, t->scratch);
 }
 
-/*
- * Widths are in memory, but how long the panels are together gives their average. Sums and scales
- * are not counted.
- */
+/* Widths are in memory, but the total size gives their average. Sums, scales do not count. */
 static struct npu_cost time_matmul_wk(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	const struct vnpu_cmd_matmul_wk *m = &c->u.matmul_wk;

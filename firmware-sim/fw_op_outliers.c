@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-/* INT8 rows whose outliers stay floats, and what those add: QUANT_OUTLIERS, ADD_OUTLIERS. */
+/* INT8 rows with float outliers, and adding their contribution: QUANT_OUTLIERS, ADD_OUTLIERS. */
 #include "fw_op.h"
 
 #define ROW_BYTES sizeof(struct vnpu_outliers)
-/* What the modelled NPU keeps of a row: F16, and columns of 16 bits. */
+/* Size of a row's outliers on the modelled NPU: F16 values and 16-bit columns. */
 #define OUTLIER_BYTES (VNPU_OUTLIERS * (FLOAT_BYTES + 2))
-/* What a tile of ADD_OUTLIERS takes. */
+/* Size of a tile of ADD_OUTLIERS. */
 #define TILE_ROWS 128u
 #define TILE_PANELS 4u
 
@@ -50,7 +50,7 @@ static void run_quant_outliers(void *arg)
 				     tile_f32(t, 0, r, m->ldx, 0), m->cols);
 }
 
-/* As QUANT; and lists as long as they can be, since a static graph's engine takes all. */
+/* As QUANT, plus full lists: a static graph computes all entries. */
 static struct npu_cost time_quant_outliers(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	const struct vnpu_cmd_quant_outliers *m = &c->u.quant_outliers;
@@ -74,7 +74,7 @@ static uint64_t panel_bytes(const struct vnpu_cmd_add_outliers *m)
 	return m->group ? VNPU_PANEL_W4_BYTES(m->k, m->group) : VNPU_PANEL_I8_BYTES(m->k);
 }
 
-/* Tiles as of a matmul, of panels for which rows share what they read. */
+/* Tiles like a matmul's: rows share the panels that they read. */
 static int check_add_outliers(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 {
 	const struct vnpu_cmd_add_outliers *m = &c->u.add_outliers;
@@ -131,8 +131,8 @@ static void run_add_outliers(void *arg)
 }
 
 /*
- * Each row reads the words of the weights that hold its columns, 4 numbers of 8 bits or 8 of 4;
- * many rows together read them all.
+ * Each row reads the words of the weights that hold its columns (4 weights of 8 bits, or 8 of 4
+ * bits, per word); many rows together read all of them.
  */
 static struct npu_cost time_add_outliers(const struct soc_npu *npu, const struct fw_cmd *c)
 {

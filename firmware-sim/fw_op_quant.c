@@ -2,7 +2,7 @@
 /* Floats to integers and back: QUANT, QUANT16, DEQUANT. */
 #include "fw_op.h"
 
-/* Of @planes that a row of integers is in. */
+/* Cost for rows of integers in @planes. */
 static struct npu_cost time_planes(const struct soc_npu *npu, uint32_t rows, uint32_t cols,
 				   double ops, int planes)
 {
@@ -77,7 +77,7 @@ const struct fw_op fw_op_quant = {
 	.time = time_quant,
 };
 
-/* What the first plane leaves of a row waits in a worker's scratch. */
+/* A worker's scratch holds the remainder of a row after the first plane. */
 _Static_assert(VNPU_MAX_K_I8 * sizeof(float) <= FW_SCRATCH_BYTES,
 	       "QUANT16: a row fits the scratch");
 

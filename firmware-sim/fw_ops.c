@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The rows of all operations, and what they share. */
+/* The table of all operations, and their common functions. */
 #include "fw_op.h"
 
 #define FW_OP_ROW(NAME, name, number, minor, cmd) [number] = &fw_op_##name,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Places for jobs are allocated once, for as many as the submission ring can hold, and linked: into
- * a list of free ones or into the FIFO of their queue. Queues with jobs stand in a list per
- * priority, that of their first job; a queue whose job was taken goes to the end of the list of its
- * next one. The next job is looked for along a list.
+ * Room for jobs is allocated once, for as many as the submission ring can hold. A place is linked
+ * into the free list or into the FIFO of its queue. Queues with jobs are in one ready list per
+ * priority, that of their first job; when a queue's job is taken, the queue moves to the end of the
+ * list for its next job. The search for the next job walks a list.
  *
- * Device time is kept per context and priority. clock[] is what the context had used that was
- * served last: those that wait have used at least that much.
+ * Device time is kept per context and priority. clock[] is the time used by the context that was
+ * served last: those that wait have used at least as much.
  */
 #include "fw_queue.h"
 
@@ -21,20 +21,20 @@ struct place {
 };
 
 struct fifo {
-	uint32_t first, last; /* places */
-	uint32_t next, prev; /* queues of the same ready list */
-	uint64_t since_ns; /* when the first job became that */
+	uint32_t first, last; /* indices of places */
+	uint32_t next, prev; /* neighbours in the ready list */
+	uint64_t since_ns; /* when the first job became the first */
 };
 
 struct share {
 	uint64_t used_ns;
-	uint32_t nr_ready; /* queues in the ready list */
+	uint32_t nr_ready; /* queues in ready lists */
 };
 
 struct fw_queues {
 	struct place *places;
-	uint32_t free; /* returned places */
-	uint32_t fresh; /* places from here on were never used: their memory was never touched */
+	uint32_t free; /* list of returned places */
+	uint32_t fresh; /* first place that was never used, whose memory is untouched */
 	uint32_t nr_places;
 	uint32_t nr_waiting;
 	uint32_t nr_queues;
@@ -181,8 +181,8 @@ static uint32_t pick_aged(const struct fw_queues *q, int p, uint64_t now_ns)
 }
 
 /*
- * The queue of priority @p whose context has used the least; of equals the one that has stood
- * in the list the longest.
+ * The queue of priority @p whose context has used the least device time; among equals, the one that
+ * is in the list for longest.
  */
 static uint32_t pick_fair(const struct fw_queues *q, int p)
 {

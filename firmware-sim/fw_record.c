@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Records that are written at a time: between them the rings are looked at. */
+/* Records written at a time; the rings are polled in between. */
 #define CHUNK 64
 
 struct copy_out {
@@ -39,7 +39,7 @@ static uint32_t nr_records(const struct fw_prog *prog)
 
 bool fw_record_wants_cmds(const struct fw_prog *prog)
 {
-	/* A stream has one command at least, its END. */
+	/* A stream has at least one command, its END. */
 	return prog->record_bytes >= sizeof(struct vnpu_record) + sizeof(struct vnpu_record_cmd);
 }
 

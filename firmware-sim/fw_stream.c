@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Validation of command streams: one pass over the binding table, one over the commands, each of
- * which its operation checks (fw_op.h). The output holds addresses that need no further check.
+ * Validates command streams in one pass over the binding table and one over the commands; each
+ * operation checks its commands (fw_op.h). The addresses in the output need no further check.
  */
 #include "fw_stream.h"
 
@@ -13,7 +13,7 @@
 
 #define MAX_SLEEP_NS 60000000000ull
 
-/* The slot that the job's times go to. */
+/* Checks the slot for the job's times. */
 static int check_profile_slot(struct decoder *d, const struct vnpu_table_hdr *hdr)
 {
 	const struct vnpu_slot *slot;
@@ -26,8 +26,7 @@ static int check_profile_slot(struct decoder *d, const struct vnpu_table_hdr *hd
 		return fw_refuse(d, "table: record slot %u of %u", hdr->record_slot, hdr->nr_slots);
 	slot = &d->slots[hdr->record_slot];
 	if (!(slot->flags & VNPU_SLOT_WRITE))
-		return fw_refuse(d, "table: record slot %u does not allow to write",
-				 hdr->record_slot);
+		return fw_refuse(d, "table: record slot %u is not writable", hdr->record_slot);
 	if (slot->size_bytes < sizeof(struct vnpu_record))
 		return fw_refuse(d, "table: record slot %u: a record of %zu bytes exceeds its %llu",
 				 hdr->record_slot, sizeof(struct vnpu_record),
@@ -91,7 +90,7 @@ static int check_header(struct decoder *d, const struct vnpu_stream_hdr *hdr, si
 	if (hdr->size_bytes != bytes || bytes > VNPU_MAX_STREAM_BYTES)
 		return fw_refuse(d, "stream: says %u bytes, has %zu", hdr->size_bytes, bytes);
 	if (hdr->nr_slots > table->nr_slots || hdr->nr_params > table->nr_params)
-		return fw_refuse(d, "stream: wants %u slots and %u params, the table has %u and %u",
+		return fw_refuse(d, "stream: needs %u slots and %u params, the table has %u and %u",
 				 hdr->nr_slots, hdr->nr_params, table->nr_slots, table->nr_params);
 	if (hdr->reserved)
 		return fw_refuse(d, "stream: reserved field is not 0");
@@ -100,7 +99,7 @@ static int check_header(struct decoder *d, const struct vnpu_stream_hdr *hdr, si
 	return 0;
 }
 
-/* Room for one more element in an array that doubles. */
+/* Makes room for one more element in an array that doubles. */
 static int grow(void **array, uint32_t nr, uint32_t *max, size_t elem_bytes)
 {
 	uint32_t want = *max ? *max * 2 : 64;
@@ -116,7 +115,7 @@ static int grow(void **array, uint32_t nr, uint32_t *max, size_t elem_bytes)
 	return 0;
 }
 
-/* Closes the current region if there is anything in it, and opens the next. */
+/* Closes the current region unless it is empty, and opens the next. */
 static int next_region(struct fw_prog *p, uint32_t first_index)
 {
 	struct fw_region *r = p->nr_regions ? &p->regions[p->nr_regions - 1] : NULL;
@@ -167,7 +166,7 @@ static int add_sleep(struct decoder *d, const struct vnpu_cmd_sleep *cmd)
 				 (unsigned long long)cmd->duration_ns);
 	if (cmd->duration_ns > r->sleep_ns)
 		r->sleep_ns = cmd->duration_ns;
-	/* At most 2^20 of a minute each. */
+	/* At most 2^20 sleeps of a minute: no overflow. */
 	d->prog->sleep_ns += cmd->duration_ns;
 	return 0;
 }

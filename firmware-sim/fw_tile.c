@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * From a command and the number of a tile to pointers and a kernel call. Each operation says which
- * addresses the tile touches (an operand counts from its first to its last byte) and how to compute
- * it; the port's guard stands between.
+ * Runs a tile of a command: the operation gives the ranges that the tile accesses (an operand
+ * counts from its first to its last byte) and computes the tile; the port's guard is around it.
  */
 #include "fw_tile.h"
 
@@ -31,7 +30,10 @@ int fw_tile_run(const struct fw_kernels *k, const struct fw_exec_job *job, const
 	struct fw_tile t;
 	int err;
 
-	/* The rest is written before it is read: clearing it would take longer than all of this. */
+	/*
+	 * Other fields are written before they are read; clearing them would take longer than the
+	 * rest of this function.
+	 */
 	t.k = k;
 	t.job = job;
 	t.cmd = cmd;

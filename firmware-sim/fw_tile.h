@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A tile: the part of a command that a worker takes at a time.
- */
+/* A tile: the part of a command that a worker takes at a time. */
 #ifndef FW_TILE_H
 #define FW_TILE_H
 
 #include "fw_exec.h"
 
 /*
- * Runs tile @index (0..nr_tiles - 1) of @cmd inside the port's guard. 0, or the guard's error and
- * *fault; -EINVAL: what the command says of its weights in memory (MATMUL_WK) cannot be. @scratch:
+ * Runs tile @index (0..nr_tiles - 1) of @cmd inside the port's guard. 0; the guard's error and
+ * *fault; or -EINVAL if a table of panels in memory (MATMUL_WK) is invalid. @scratch:
  * FW_SCRATCH_BYTES of the calling worker.
  */
 int fw_tile_run(const struct fw_kernels *k, const struct fw_exec_job *job, const struct fw_cmd *cmd,
 		uint64_t index, void *scratch, struct fw_fault *fault);
 
 /*
- * The weights of tile @index of @cmd and those that follow it in memory, for a worker who may fetch
- * what it will soon read; not checked, and so not to be read from. Bytes, 0 if the command has none
- * or if where they are is in memory itself (MATMUL_WK).
+ * *weights: the weights of tile @index of @cmd and of those after it, for a worker that prefetches
+ * them. Prefetch only: the addresses are unchecked. Returns the size in bytes; 0 if the command has
+ * no weights or their places are in memory (MATMUL_WK).
  */
 size_t fw_tile_weights(const struct fw_exec_job *job, const struct fw_cmd *cmd, uint64_t index,
 		       const uint8_t **weights);

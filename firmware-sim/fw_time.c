@@ -3,10 +3,7 @@
 
 #include "fw_op.h"
 
-/*
- * Beyond this a double is no integer of 64 bits any more, signed ones included: those a
- * CPU converts in one step.
- */
+/* Larger doubles do not fit a signed 64-bit integer, to which a CPU converts in one instruction. */
 #define MAX_TIME 9e18
 
 static uint64_t whole(double x)

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
  * The port to vnpu.ko. A context's aperture is one mapping of the firmware fd, which the kernel
- * fills page by page: the page tables of this process are the MMU. An access that the kernel
- * refuses raises SIGBUS in the worker; its handler jumps back to the guard around the tile with the
- * address and the direction.
+ * fills page by page: this process's page tables are the MMU. An access that the kernel refuses
+ * raises SIGBUS in the worker; the handler jumps back to the guard around the tile with the address
+ * and the direction.
  *
- * When the kernel ends the session it says so in the info page (over), and then takes all mappings
- * away, those of the rings too: whoever touches one gets SIGBUS. The handler puts memory of our own
- * in place of all of them, first an info page that says over whatever the kernel's said: what is
- * read in or written to the rest no longer matters, and the core, which looks at over before it
- * believes anything, ends. A SIGBUS from anywhere else is a bug and ends the process as it always
- * does.
+ * When the kernel ends the session, it sets over in the info page and then revokes all mappings,
+ * including those of the rings; an access to them raises SIGBUS. The handler then replaces all of
+ * them by private memory, first the info page, by one that has over set. What is read or written in
+ * the other pages no longer matters: the core checks over before it uses anything, and ends. A
+ * SIGBUS from anywhere else is a bug and kills the process as usual.
  */
 #define _GNU_SOURCE /* REG_ERR, mremap */
 #include "port_kmd.h"
@@ -35,10 +34,10 @@ struct guard {
 	struct fw_fault fault;
 };
 
-/* The guard that this thread is in. */
+/* The guard in which this thread is. */
 static _Thread_local struct guard *volatile current;
 
-/* The port whose rings are mapped; there is one in a process. */
+/* The port whose rings are mapped; a process has one. */
 static struct port_kmd *volatile mapped;
 
 static bool is_write(const void *context)
@@ -46,12 +45,12 @@ static bool is_write(const void *context)
 	const ucontext_t *uc = context;
 
 #if defined(__x86_64__)
-	/* The page fault's error code. */
+	/* Bit 1 of the page fault's error code is a write. */
 	return uc->uc_mcontext.gregs[REG_ERR] & 2;
 #elif defined(__aarch64__)
 	return fw_esr_is_write(uc->uc_mcontext.__reserved, sizeof(uc->uc_mcontext.__reserved));
 #else
-#error "how does a signal frame of this machine tell a write from a read?"
+#error "add how signal frames of this machine tell a write from a read"
 #endif
 }
 
@@ -66,9 +65,8 @@ static bool is_of_rings(const struct port_kmd *p, uintptr_t addr)
 }
 
 /*
- * Memory of our own in place of the rings, if @addr lies in them. Both calls replace what was there
- * in one step, so that no thread finds a gap. False: @addr does not lie there, or there is no
- * memory.
+ * Replaces the rings by private memory if @addr is in them. Both calls replace a mapping in one
+ * step, so that no thread finds a gap. False if @addr is elsewhere or memory is short.
  */
 static bool replace_rings(uintptr_t addr)
 {
@@ -77,7 +75,7 @@ static bool replace_rings(uintptr_t addr)
 
 	if (!p || !is_of_rings(p, addr))
 		return false;
-	/* Another thread is at it: this one repeats its access until that is done. */
+	/* Another thread is replacing them: repeat the access until that is done. */
 	if (atomic_exchange(&p->lost, true))
 		return true;
 	if (p->last_info) {
@@ -106,7 +104,7 @@ static void on_sigbus(int sig, siginfo_t *info, void *context)
 		g->fault.write = is_write(context);
 		siglongjmp(g->env, 1);
 	}
-	/* Returning repeats the access, which then ends the process. */
+	/* Return to repeat the access, which then kills the process. */
 	if (!replace_rings(addr))
 		signal(SIGBUS, SIG_DFL);
 	errno = err;
@@ -117,9 +115,9 @@ static int port_guard(void *priv, struct fw_aspace *as, const struct fw_access *
 {
 	struct guard g;
 
-	/* The buffer is sigsetjmp()'s to fill in, the fault the handler's. */
+	/* sigsetjmp() fills in the buffer, the handler the fault. */
 	g.as = as;
-	/* The signal mask is not saved: the handler runs with SA_NODEFER and changes nothing. */
+	/* The signal mask need not be saved: the handler (SA_NODEFER) does not change it. */
 	if (sigsetjmp(g.env, 0)) {
 		current = NULL;
 		*fault = g.fault;
@@ -177,7 +175,7 @@ static void *map_part(struct port_kmd *p, uint64_t offset, size_t bytes, int pro
 {
 	void *addr;
 
-	/* What is mapped after the loss would not be replaced. */
+	/* Mappings made after the loss would not be replaced. */
 	if (atomic_load(&p->lost)) {
 		errno = EIO;
 		return NULL;
@@ -191,7 +189,7 @@ static void *map_part(struct port_kmd *p, uint64_t offset, size_t bytes, int pro
 	return addr;
 }
 
-/* The info page that takes the kernel's place when that goes: its constants, and over. */
+/* Prepares the page that replaces the info page: its constants, and over. */
 static int make_last_info(struct port_kmd *p)
 {
 	size_t bytes = whole_pages(sizeof(struct vnpu_fw_info));
@@ -206,7 +204,7 @@ static int make_last_info(struct port_kmd *p)
 	return 0;
 }
 
-/* Maps everything; *what is the part at which it failed. */
+/* Maps everything; on failure *what is the part that failed. */
 static int map_rings(struct port_kmd *p, const char **what)
 {
 	const struct vnpu_fw_info *info;
@@ -255,7 +253,7 @@ int port_kmd_open(struct port_kmd *p, int fd, const char **what)
 	mapped = p;
 	*what = "SIGBUS handler";
 	err = sigaction(SIGBUS, &sa, NULL) ? -errno : map_rings(p, what);
-	/* What was found in memory that went away meanwhile is no reason. */
+	/* Values read from memory that was revoked meanwhile are no reason. */
 	if (err && atomic_load(&p->lost))
 		err = -EIO;
 	if (err) {

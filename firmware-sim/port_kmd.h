@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The device core's port to vnpu.ko: a firmware fd, mapped.
- */
+/* The device core's port to vnpu.ko: a mapped firmware fd. */
 #ifndef PORT_KMD_H
 #define PORT_KMD_H
 
@@ -13,20 +11,20 @@
 struct port_kmd {
 	struct fw_port port;
 	int fd;
-	/* What to unmap: info, sq, ctl, cq, status. */
+	/* Mappings: info, sq, ctl, cq, status. */
 	struct {
 		void *addr;
 		size_t bytes;
 	} maps[5];
 	unsigned int nr_maps;
-	void *last_info; /* what takes the info page's place when that is taken away */
-	_Atomic bool lost; /* the rings were taken away: maps are memory of our own */
+	void *last_info; /* replaces the info page when the kernel revokes it */
+	_Atomic bool lost; /* the rings were revoked: the mappings are private memory */
 };
 
 /*
- * Maps the rings of the firmware fd @fd, which stays the caller's, and takes SIGBUS of the process
- * for the MMU and for the end of the session, after which info->over is set. One port at a time. 0
- * or -errno, -EIO if the session ended meanwhile; *what then names the part that failed.
+ * Maps the rings of the firmware fd @fd, which stays the caller's. Handles SIGBUS of the process:
+ * as MMU faults, and for the end of the session, after which info->over is set. One port at a time.
+ * 0 or -errno, -EIO if the session has ended; *what is then the part that failed.
  */
 int port_kmd_open(struct port_kmd *p, int fd, const char **what);
 void port_kmd_close(struct port_kmd *p);

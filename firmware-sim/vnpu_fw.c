@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * vnpu-fw: the device as a process. Adds a device to vnpu.ko (or takes one over whose process
- * died), serves it in the foreground, and removes it when it is told to end. If it ends for any
- * other reason the device stays, for the next one to take over.
+ * vnpu-fw: the device as a process. Adds a device to vnpu.ko, or takes over one whose process died;
+ * serves it in the foreground; and removes it on SIGTERM or SIGINT. If the process ends for any
+ * other reason, the device stays and can be taken over again.
  *
- * It runs what clients send, so before that it gives up whatever serving does not need (confine.h):
- * files are read and opened first, then come the user, the device, the filter of system calls, and
- * only then threads and START.
+ * The process runs code for clients, so it first drops what serving does not need (confine.h), in
+ * this order: read and open files; change the user; add the device; filter system calls; and only
+ * then start threads and call START.
  */
 #define _GNU_SOURCE /* close_range */
 #include <errno.h>
@@ -30,14 +30,14 @@
 #include "soc.h"
 
 #define CONTROL "/dev/" VNPU_FW_CONTROL_NODE
-/* 64 GiB per context: more than hosts have, little enough for a thousand contexts in 47 bits. */
+/* 64 GiB per context: more than hosts have, and small enough for a thousand contexts in 47 bits. */
 #define VA_BITS 36
 
 #define ATTACH_NONE -1 /* add a device */
-#define ATTACH_LOST -2 /* the first device without a firmware */
-#define ATTACH_OR_ADD -3 /* the device of that name that has no firmware, or else a new one */
+#define ATTACH_LOST -2 /* take over the first device without a firmware */
+#define ATTACH_OR_ADD -3 /* take over the device of that name without a firmware, or add one */
 
-/* How long the kernel may take to let a device go that it has just reset. */
+/* Longest time that the kernel takes to release a device that it has just reset. */
 #define LET_GO_MS 5000
 
 struct options {
@@ -48,14 +48,14 @@ struct options {
 	uint64_t user_mem;
 	uint32_t job_timeout, max_job_timeout; /* ms */
 	long remove; /* device to remove, or -1 */
-	long attach; /* device to take over, or one of those above */
+	long attach; /* device to take over, or one of ATTACH_* */
 	bool keep;
-	const char *user; /* to become; NULL: nobody else */
+	const char *user; /* user to become; NULL: do not change */
 	const char *profile; /* NULL: the default */
 	struct fw_config cfg;
 };
 
-/* For the signal handler; NULL: there is nothing to stop. */
+/* For the signal handler; NULL: nothing to stop. */
 static struct fw_core *volatile running;
 static volatile sig_atomic_t told_to_end;
 
@@ -67,19 +67,19 @@ static const char usage[] =
 	"  --threads N       workers (one per CPU that the process may use)\n"
 	"  --isa ISA         auto, generic, avx2, avx512-vnni, avx512-amx, neon-dotprod or "
 	"neon-i8mm (auto: the best)\n"
-	"  --spin-us N       poll so long for work before sleeping (50; 0: never)\n"
-	"  --profile NAME    SoC whose NPU jobs' device times are of: a name of share/profiles, or "
-	"a file (sd8gen3)\n"
+	"  --spin-us N       time to poll for work before sleeping (50; 0: none)\n"
+	"  --profile NAME    SoC whose NPU is modelled for device times: a name in share/profiles, "
+	"or a file (sd8gen3)\n"
 	"  --queues N        queues of the device (64)\n"
 	"  --depth N         jobs that a queue holds at once, a power of two (64)\n"
 	"  --contexts N      contexts of the device (64)\n"
 	"  --mem-limit SIZE  buffers that clients may hold together, with K, M or G (0: half of "
 	"memory)\n"
 	"  --user-contexts N, --user-queues N, --user-mem SIZE\n"
-	"                    what one user may have of them (half; half; 0: half of memory)\n"
-	"  --job-timeout MS  timeout of a job that names none (0: the module's)\n"
+	"                    limits of each user (half; half; 0: half of memory)\n"
+	"  --job-timeout MS  timeout of a job that sets none (0: the module's)\n"
 	"  --max-job-timeout MS\n"
-	"                    longest timeout that a job may name, and longest run (0: the "
+	"                    longest timeout that a job may set, and longest run (0: the "
 	"module's)\n"
 	"  --attach ID|lost  take over a device whose firmware is gone; its shape stays\n"
 	"  --attach-or-add NAME\n"
@@ -110,10 +110,7 @@ static void on_signal(int sig)
 	told_to_end = 1;
 	if (!running)
 		return;
-	/*
-	 * A signal that arrives just before ENTER would not end it: the alarm comes again until the
-	 * core has stopped.
-	 */
+	/* A signal just before ENTER would not end it: repeat the alarm until the core stops. */
 	fw_core_stop(running);
 	alarm(1);
 }
@@ -133,7 +130,7 @@ static int parse_number(const char *option, const char *s, uint64_t min, uint64_
 	errno = 0;
 	*value = strtoull(s, &end, 0);
 	if (errno || end == s || *end || strchr(s, '-') || *value < min || *value > max) {
-		fail("--%s %s: a number from %llu to %llu is wanted", option, s,
+		fail("--%s %s: needs a number from %llu to %llu", option, s,
 		     (unsigned long long)min, (unsigned long long)max);
 		return 2;
 	}
@@ -150,7 +147,7 @@ static int parse_size(const char *option, const char *s, uint64_t *value)
 	shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
 	if (errno || end == s || strchr(s, '-') || (*end && (!shift || end[1])) ||
 	    *value << shift >> shift != *value) {
-		fail("--%s %s: a size such as 512M or 8G is wanted", option, s);
+		fail("--%s %s: needs a size such as 512M or 8G", option, s);
 		return 2;
 	}
 	*value <<= shift;
@@ -159,7 +156,7 @@ static int parse_size(const char *option, const char *s, uint64_t *value)
 
 static int parse_isa(const char *s, enum fw_isa *isa)
 {
-	/* As enum fw_isa has them. */
+	/* In the order of enum fw_isa. */
 	static const char *const names[] = { "auto",	    "generic",	  "avx2",
 					     "avx512-vnni", "avx512-amx", "neon-dotprod",
 					     "neon-i8mm" };
@@ -185,7 +182,7 @@ static int parse_name(const char *option, const char *s)
 		if (s[i] < ' ' || s[i] > '~')
 			break;
 	if (!n || n >= sizeof(((struct vnpu_ctl_add_dev *)0)->name) || i < n) {
-		fail("--%s %s: 1 to 31 printable ASCII characters are wanted", option, s);
+		fail("--%s %s: needs 1 to 31 printable ASCII characters", option, s);
 		return 2;
 	}
 	return 0;
@@ -197,7 +194,7 @@ static int parse_depth(const char *s, uint32_t *depth)
 	int err = parse_number("depth", s, 1, VNPU_FW_MAX_DEPTH, &n);
 
 	if (!err && n & (n - 1)) {
-		fail("--depth %s: a power of two is wanted", s);
+		fail("--depth %s: needs a power of two", s);
 		err = 2;
 	}
 	*depth = n;
@@ -230,7 +227,7 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-/* 0, 2 for bad usage, or -1 if there is nothing more to do. */
+/* 0, 2 for bad usage, or -1 if the program should end successfully. */
 static int parse_option(struct options *o, int c, const char *arg)
 {
 	uint64_t n = 0;
@@ -316,7 +313,7 @@ static int parse_option(struct options *o, int c, const char *arg)
 		       VNPU_ISA_MINOR, VNPU_FW_ABI);
 		return -1;
 	default:
-		/* getopt has said what is wrong. */
+		/* getopt has printed the error. */
 		return 2;
 	}
 }
@@ -331,7 +328,7 @@ static int parse_options(struct options *o, int argc, char **argv)
 			return err;
 	}
 	if (optind < argc) {
-		fail("%s: no arguments are wanted; see --help", argv[optind]);
+		fail("%s: takes no arguments; see --help", argv[optind]);
 		return 2;
 	}
 	if (o->max_job_timeout && o->job_timeout > o->max_job_timeout) {
@@ -389,14 +386,14 @@ static int fail_wedged(uint32_t dev_id)
 		    dev_id, dev_id);
 }
 
-/* What there is of devices; -1: none. */
+/* Devices found by their state; -1: none. */
 struct devices {
 	long lost, wedged;
-	long taken; /* has a firmware, or one that is about to start it */
-	int pid; /* of that */
+	long taken; /* has a firmware, or one that is about to start */
+	int pid; /* pid of that firmware */
 };
 
-/* Looks at the devices of that name (NULL: any). An exit status. */
+/* Finds the devices of that name (NULL: any). Returns an exit status. */
 static int look_at_devices(int control, const char *name, struct devices *found)
 {
 	struct vnpu_ctl_info info = { 0 };
@@ -423,7 +420,7 @@ static int fail_taken(uint32_t dev_id)
 	return fail("device %u has a firmware already: end that one first", dev_id);
 }
 
-/* The firmware fd of a device without a firmware, or -errno. */
+/* Attaches to a device without a firmware. Returns the firmware fd or -errno. */
 static int attach(int control, uint32_t dev_id)
 {
 	struct vnpu_ctl_attach attach = {
@@ -436,7 +433,7 @@ static int attach(int control, uint32_t dev_id)
 	return ioctl(control, VNPU_CTL_ATTACH, &attach) ? -errno : attach.fw_fd;
 }
 
-/* As attach(), but says what went wrong, and returns -1 then. */
+/* As attach(), but prints the error and returns -1. */
 static int attach_device(int control, uint32_t dev_id)
 {
 	int fd = attach(control, dev_id);
@@ -454,7 +451,10 @@ static int attach_device(int control, uint32_t dev_id)
 	return -1;
 }
 
-/* After a reset of our own device: the kernel may still be at it. The new firmware fd, or -1. */
+/*
+ * Attaches again after a reset of our own device, which may still be in progress. Returns the new
+ * firmware fd or -1.
+ */
 static int attach_again(int control, uint32_t dev_id)
 {
 	const struct timespec pause = { .tv_nsec = 10000000 };
@@ -472,7 +472,7 @@ static int attach_again(int control, uint32_t dev_id)
 	return told_to_end ? -1 : attach_device(control, dev_id);
 }
 
-/* A new device. The firmware fd, or -1. */
+/* Adds a device. Returns the firmware fd or -1. */
 static int add_device(const struct options *o, int control, uint32_t *dev_id)
 {
 	struct vnpu_ctl_add_dev add = {
@@ -507,9 +507,9 @@ static int add_device(const struct options *o, int control, uint32_t *dev_id)
 }
 
 /*
- * The device of that name. Of several that start at once, each holds the node's lock while it looks
- * and takes, so that one gets the device and the others see that it did. (The lock is between
- * processes of this kind; --attach may still be faster.)
+ * Takes over or adds the device of that name. Processes that start at once each lock the node while
+ * they look and act, so that one gets the device and the others see it taken. (--attach does not
+ * take the lock.)
  */
 static int attach_or_add(const struct options *o, int control, uint32_t *dev_id)
 {
@@ -540,7 +540,7 @@ static int attach_or_add(const struct options *o, int control, uint32_t *dev_id)
 	return fd;
 }
 
-/* The first device that has lost its firmware. */
+/* Takes over the first device that has lost its firmware. */
 static int attach_lost(int control, uint32_t *dev_id)
 {
 	struct devices found;
@@ -558,7 +558,7 @@ static int attach_lost(int control, uint32_t *dev_id)
 	return attach_device(control, *dev_id);
 }
 
-/* What the options ask for. The firmware fd, or -1. */
+/* Gets the device that the options ask for. Returns the firmware fd or -1. */
 static int get_device(const struct options *o, int control, uint32_t *dev_id)
 {
 	switch (o->attach) {
@@ -578,13 +578,13 @@ static void catch_signals(void)
 {
 	struct sigaction sa = { .sa_handler = on_signal };
 
-	/* Without SA_RESTART: ENTER must end. */
+	/* Without SA_RESTART, because ENTER must end. */
 	sigaction(SIGTERM, &sa, NULL);
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGALRM, &sa, NULL);
 }
 
-/* From START to the end of the core; -errno. */
+/* From START to the end of the core. Returns -errno. */
 static int serve(const struct options *o, int fw_fd, uint32_t dev_id, struct fw_core *core,
 		 const struct port_kmd *p)
 {
@@ -612,21 +612,17 @@ static int serve(const struct options *o, int fw_fd, uint32_t dev_id, struct fw_
 	else if (err == -ENODEV)
 		fail("device %u was deleted by someone else", dev_id);
 	else if (err == -EPROTO && fw_core_broken(core))
-		fail("device %u: the kernel broke the protocol, which is worth a report: %s",
-		     dev_id, fw_core_broken(core));
+		fail("device %u: the kernel broke the protocol, please report this: %s", dev_id,
+		     fw_core_broken(core));
 	else if (err == -EPROTO)
-		fail("device %u was reset by the kernel: what this process wrote about its rings "
-		     "makes no sense",
+		fail("device %u was reset by the kernel: this process wrote invalid ring indices",
 		     dev_id);
 	else if (err)
 		fail("device %u: %s", dev_id, strerror(-err));
 	return err;
 }
 
-/*
- * One session: maps the firmware fd, serves it, closes it. -errno; -EIO for a device that was
- * reset.
- */
+/* One session: maps the firmware fd, serves it, closes it. -errno; -EIO: it was reset. */
 static int run_session(const struct options *o, int fw_fd, uint32_t dev_id)
 {
 	struct fw_core *core;
@@ -659,8 +655,8 @@ static int remove_device(int control, uint32_t dev_id)
 }
 
 /*
- * Serves a device, again and again if it is reset. Only who is told to end removes it: after any
- * other end it waits for the next firmware. An exit status.
+ * Serves a device, again after each reset. Removes it only if the process was told to end;
+ * otherwise the device waits for the next firmware. Returns an exit status.
  */
 static int serve_device(const struct options *o, int control, int fw_fd, uint32_t dev_id)
 {
@@ -682,10 +678,7 @@ static int serve_device(const struct options *o, int control, int fw_fd, uint32_
 	return status;
 }
 
-/*
- * Gives up what serving does not need, in the order in which it is still there to be given up. An
- * exit status.
- */
+/* Drops what serving does not need, each as soon as possible. Returns an exit status. */
 static int run_device(const struct options *o, int control)
 {
 	static char out[BUFSIZ];
@@ -698,7 +691,7 @@ static int run_device(const struct options *o, int control)
 	fw_fd = get_device(o, control, &dev_id);
 	if (fw_fd < 0)
 		return 1;
-	/* With a buffer of its own, stdio does not ask what kind of file it writes to. */
+	/* With a buffer of its own, stdio need not find out what kind of file it writes to. */
 	setvbuf(stdout, out, _IOLBF, sizeof(out));
 	catch_signals();
 	if (confine_calls(why, sizeof(why)))
@@ -708,7 +701,7 @@ static int run_device(const struct options *o, int control)
 	return status;
 }
 
-/* The profile of @o; the caller's to free. An exit status. */
+/* Loads the profile of @o; the caller frees it. Returns an exit status. */
 static int load_profile(struct options *o, struct soc **profile)
 {
 	char why[512];
@@ -737,13 +730,14 @@ int main(int argc, char **argv)
 	struct soc *profile = NULL;
 	int control, status = parse_options(&o, argc, argv);
 
-	/* What whoever started this has left open is none of the device's business. */
+	/* Close files that the parent has left open. */
 	close_range(STDERR_FILENO + 1, ~0u, 0);
 	if (status)
 		return status < 0 ? 0 : status;
 	if (!fw_isa_name(o.cfg.isa))
 		return fail(
-			"--isa: this host does not have it; --isa auto takes the best there is");
+			"--isa: this host does not support it; --isa auto takes the best one that "
+			"it does");
 	if (o.remove < 0 && load_profile(&o, &profile))
 		return 1;
 	control = open_control();

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels of the CPU lane, portable, and the choice between the sets.
+ * Portable kernels of the CPU lane, and the choice between the sets.
  *
- * Sums run in eight lanes, which compilers turn into vector instructions without being
- * allowed to reorder anything.
+ * Sums run in eight lanes, so that compilers can vectorise them without reordering operations.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -55,7 +54,7 @@ static int quant_generic(int8_t *q, float *scale, const float *x, size_t n)
 	if (!finite)
 		return -1;
 	*scale = max / 127.0f;
-	/* A subnormal scale may be so far from max / 127 that x / scale leaves -127..127. */
+	/* A subnormal scale may differ so much from max / 127 that x / scale leaves -127..127. */
 	for (size_t i = 0; i < n; i++) {
 		float r = *scale > 0.0f ? nearbyintf(x[i] / *scale) : 0.0f;
 

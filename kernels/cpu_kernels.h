@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the CPU lane computes that the device does not: F32 products, and the quantisation of
- * weights. Portable C, AVX2 + FMA, AVX-512, chosen at run time. Its float operators are the
- * device's (kernels/kernels.h).
+ * Kernels of the CPU lane that the device does not have: F32 matmul, and quantisation of weights.
+ * Portable C, AVX2 + FMA, or AVX-512, chosen at run time. The CPU lane's other float operators are
+ * the device's (kernels/kernels.h).
  *
- * Within one instruction set every result element is computed by the same operations in the same
+ * Within one instruction set, every result element is computed by the same operations in the same
  * order, whatever the number of rows, the blocking or the threads; so chunk sizes and thread counts
- * never change a result. Between instruction sets results differ by rounding;
- * tests/unit/test_cpu_kernels.c states the bounds.
+ * never change a result. Between instruction sets, results differ by rounding;
+ * tests/unit/test_cpu_kernels.c has the bounds.
  */
 #ifndef CPU_KERNELS_H
 #define CPU_KERNELS_H
@@ -22,7 +22,7 @@ struct cpu_kernels {
 	void (*matmul)(float *y, size_t ldy, const float *x, size_t ldx, unsigned int m,
 		       const float *w, size_t ldw, unsigned int n, unsigned int k);
 	/* Symmetric INT8: *scale = max|x| / 127, q = round-to-nearest-even(x / *scale); a row of
-	 * zeros gets scale 0. -1: x holds a NaN or an infinity. */
+	 * zeros gets scale 0. Returns -1 if x has a NaN or an infinity. */
 	int (*quant)(int8_t *q, float *scale, const float *x, size_t n);
 };
 
@@ -32,9 +32,7 @@ extern const struct cpu_kernels cpu_kernels_avx2;
 extern const struct cpu_kernels cpu_kernels_avx512;
 #endif
 
-/*
- * The best set for this host; or the one of this name, NULL if there is none or the host lacks it.
- */
+/* The best set for this host; or the set called @name, NULL if the host cannot run it. */
 const struct cpu_kernels *cpu_kernels_get(const char *name);
 
 #endif /* CPU_KERNELS_H */

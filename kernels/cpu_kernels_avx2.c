@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels of the CPU lane for AVX2 and FMA: eight lanes, and 3x4 blocks: twelve sums and what they
- * are made of fill the sixteen registers.
+ * Kernels of the CPU lane for AVX2 and FMA: eight lanes, and 3x4 blocks, whose twelve sums and
+ * operands fill the sixteen registers.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -44,7 +44,7 @@ INLINE vf fma_v(vf a, vf b, vf c)
 	return _mm256_fmadd_ps(a, b, c);
 }
 
-/* Of a and a NaN: the second operand, here and in lesser(). */
+/* With a NaN, returns the second operand, here and in lesser(). */
 INLINE vf greater(vf a, vf b)
 {
 	return _mm256_max_ps(a, b);
@@ -61,13 +61,13 @@ INLINE vf round_v(vf x)
 	return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/* Four sums, each of the lanes of one index modulo 4. */
-INLINE __m128 fold(vf v)
+/* Four sums: lanes with the same index modulo 4 are added. */
+INLINE __m128 sum_mod4(vf v)
 {
 	return _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
 }
 
-/* The greater of max and |v|, as integers. */
+/* The maximum of max and |v|, as integers. */
 INLINE vi max_bits(vi max, vf v)
 {
 	return _mm256_max_epi32(
@@ -84,7 +84,7 @@ INLINE int32_t top_bits(vi max)
 	return top;
 }
 
-/* The first n lanes, integers of -127..127, as bytes. */
+/* Stores the first n lanes, integers in -127..127, as bytes. */
 INLINE void store_i8(int8_t *q, vf v, size_t n)
 {
 	__m256i i = _mm256_cvtps_epi32(v);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Kernels of the CPU lane for AVX-512: sixteen lanes, 4x4 blocks.
- */
+/* Kernels of the CPU lane for AVX-512: sixteen lanes, 4x4 blocks. */
 #if defined(__x86_64__)
 #include <immintrin.h>
 #include <stdint.h>
@@ -40,7 +38,7 @@ INLINE vf fma_v(vf a, vf b, vf c)
 	return _mm512_fmadd_ps(a, b, c);
 }
 
-/* Of a and a NaN: the second operand, here and in lesser(). */
+/* With a NaN, returns the second operand, here and in lesser(). */
 INLINE vf greater(vf a, vf b)
 {
 	return _mm512_max_ps(a, b);
@@ -57,15 +55,15 @@ INLINE vf round_v(vf x)
 	return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/* Four sums, each of the lanes of one index modulo 4. */
-INLINE __m128 fold(vf v)
+/* Four sums: lanes with the same index modulo 4 are added. */
+INLINE __m128 sum_mod4(vf v)
 {
 	__m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
 
 	return _mm_add_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));
 }
 
-/* The greater of max and |v|, as integers. */
+/* The maximum of max and |v|, as integers. */
 INLINE vi max_bits(vi max, vf v)
 {
 	return _mm512_max_epi32(
@@ -77,7 +75,7 @@ INLINE int32_t top_bits(vi max)
 	return _mm512_reduce_max_epi32(max);
 }
 
-/* The first n lanes, integers of -127..127, as bytes. */
+/* Stores the first n lanes, integers in -127..127, as bytes. */
 INLINE void store_i8(int8_t *q, vf v, size_t n)
 {
 	_mm_mask_storeu_epi8(q, first(n), _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(v)));

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernels of the CPU lane over the registers of one instruction set. Included by one file
- * per instruction set, which defines before: INLINE; LANES, the floats in a register; BLOCK_M,
- * at most 4, the rows of a block; the types vf (a register of floats), vi (of int32s) and
- * vmask (which lanes are meant); and the operations used here, commented there. first(n) is
- * the mask of the first n <= LANES lanes; a lane that load_part() does not load is 0. +, -, *
- * and / are GCC's, lane by lane.
+ * The kernels of the CPU lane in the registers of one instruction set. Each file that includes this
+ * one defines first: INLINE; LANES, the floats in a register; BLOCK_M, at most 4, the rows of a
+ * block; the types vf (a register of floats), vi (of int32s) and vmask (a mask of lanes); and the
+ * operations used here, with their comments. first(n) is the mask of the first n <= LANES lanes;
+ * load_part() sets the lanes outside its mask to 0. +, -, * and / are GCC's, lane by lane.
  *
- * matmul keeps a BLOCK_M x BLOCK_N block of dot products in registers; each dot product has one
- * register, so the block's size does not change its value.
+ * matmul keeps a BLOCK_M x BLOCK_N block of dot products in registers. Each dot product has a
+ * register of its own, so the block's size does not change its value.
  */
 #include <string.h>
 
@@ -16,15 +15,16 @@
 
 #define BLOCK_N 4
 
-/* Sums of four registers, each in the order of sum1(). */
+/* Sums of four registers, each added in the order of sum1(). */
 INLINE __m128 sum4(vf a, vf b, vf c, vf d)
 {
-	return _mm_hadd_ps(_mm_hadd_ps(fold(a), fold(b)), _mm_hadd_ps(fold(c), fold(d)));
+	return _mm_hadd_ps(_mm_hadd_ps(sum_mod4(a), sum_mod4(b)),
+			   _mm_hadd_ps(sum_mod4(c), sum_mod4(d)));
 }
 
 INLINE float sum1(vf a)
 {
-	__m128 h = _mm_hadd_ps(fold(a), fold(a));
+	__m128 h = _mm_hadd_ps(sum_mod4(a), sum_mod4(a));
 
 	return _mm_cvtss_f32(_mm_hadd_ps(h, h));
 }
@@ -117,7 +117,7 @@ INLINE vf quant_v(vf v, vf scale)
 
 static int quant(int8_t *q, float *scale, const float *x, size_t n)
 {
-	/* Magnitudes compared as integers: infinities and NaNs are the greatest. */
+	/* Magnitudes compare as integers; infinities and NaNs are the largest. */
 	vi max = { 0 };
 	vmask tail = first(n % LANES);
 	vf vscale;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * Which kernels this host can run, and the conversions that all of them share.
- */
+/* The choice of the kernels for this host, and conversions that all kernels share. */
 #include <string.h>
 
 #if defined(__x86_64__)
@@ -19,7 +17,7 @@
 #define ARCH_REQ_XCOMP_PERM 0x1023
 #define XFEATURE_XTILEDATA 18
 
-/* The tiles' registers are 8 KB per thread: the kernel gives them to those processes that ask. */
+/* Tile registers are 8 KB per thread: the kernel gives them only to processes that ask for them. */
 static bool has_amx(void)
 {
 	uint32_t a, b, c, d;
@@ -88,19 +86,16 @@ uint16_t fw_f32_to_f16(float x)
 	abs = bits & 0x7fffffff;
 	if (abs > 0x7f800000)
 		return sign | 0x7e00;
-	/* 65520, which is half-way to 2^16, and beyond. */
+	/* 65520, half-way to 2^16, and above. */
 	if (abs >= 0x477ff000)
 		return sign | 0x7c00;
 	if (abs < 0x38800000) {
-		/*
-		 * A subnormal: next to 0.5, units of float are those of the result,
-		 * and the addition rounds.
-		 */
+		/* Subnormal: next to 0.5, float has the result's units, and the addition rounds. */
 		memcpy(&f, &abs, sizeof(f));
 		f += 0.5f;
 		memcpy(&abs, &f, sizeof(abs));
 		return sign | (abs - 0x3f000000);
 	}
-	/* 13 bits go; half of them is added, less one where what stays is even. */
+	/* Drops 13 bits: adds half of their range, minus one if the remaining bits are even. */
 	return sign | (abs - (112u << 23) + 0xfff + (abs >> 13 & 1)) >> 13;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the device computes with: one table of kernels per instruction set of the host.
+ * The device's kernels: one table of functions per instruction set of the host.
  *
- * kernels_float.h, kernels_rope.h, kernels_attn.h and kernels_outliers.h hold the float kernels,
- * written once in vectors of 16 lanes and compiled for each instruction set: the same operations in
- * the same order, hence the same bits everywhere. The matmuls exist once per instruction set; their
- * integer parts are exact and their float operations in one order, so that their results are the
- * same bits as well.
+ * kernels_float.h, kernels_rope.h, kernels_attn.h and kernels_outliers.h have the float kernels,
+ * written once for vectors of 16 lanes and compiled for each instruction set: the same operations
+ * in the same order, hence the same bits everywhere. Each instruction set has its own matmuls;
+ * their integer parts are exact and their float operations have a fixed order, so their results
+ * have the same bits as well.
  *
- * Kernels read context memory, which its owner may rewrite at any moment: no value that is read may
- * become an index or a size before a copy of it was checked.
+ * Kernels read context memory, which its owner may change at any moment: a value from it may be
+ * used as an index or a size only after a copy of it was checked.
  */
 #ifndef KERNELS_H
 #define KERNELS_H
@@ -20,7 +20,7 @@
 
 #include <npu/vnpu_isa.h>
 
-/* Instruction sets of the kernels, in order of preference. */
+/* Instruction sets of the kernels; for each architecture, later ones are better. */
 enum fw_isa {
 	FW_ISA_AUTO = 0,
 	FW_ISA_GENERIC,
@@ -31,21 +31,21 @@ enum fw_isa {
 	FW_ISA_NEON_I8MM,
 };
 
-/* At the start of a worker's scratch: 512 k of a packed panel, unpacked. */
+/* The start of a worker's scratch: 512 k of a packed panel, unpacked. */
 #define FW_UNPACK_BYTES (512 * VNPU_PANEL_N)
 /* Private memory of a worker, 64-byte aligned. */
 #define FW_SCRATCH_BYTES (FW_UNPACK_BYTES + 6 * VNPU_MAX_K_I8 + 43008)
 
-/* Panels of MATMUL_WK that a tile has at most: so many entries of the table are copied for it. */
+/* Most panels of MATMUL_WK in a tile; the tile copies as many entries of the table. */
 #define FW_WK_PANELS 32
 
-/* A panel of MATMUL_WK, from a table that was copied and checked. */
+/* A panel of MATMUL_WK, from a copied and checked table. */
 struct fw_wk_panel {
 	const uint8_t *w;
 	uint32_t bits; /* 1..8 */
 };
 
-/* A block of MATMUL_I8 or MATMUL_WK: m rows and n channels, beginning with a panel. */
+/* A block of MATMUL_I8 or MATMUL_WK: m rows and n channels, starting at a panel. */
 struct fw_matmul_i8 {
 	const int8_t *a; /* [m][lda] */
 	const float *a_scale; /* [m] */
@@ -69,41 +69,38 @@ struct fw_matmul_w4 {
 };
 
 /*
- * A tile of ATTN: one KV head, and some of the queries that read it. Query i is head i
- * % group of row i / group.
+ * A tile of ATTN: one KV head, and some of the queries that use it. Query i is head i % group of
+ * row i / group.
  */
 struct fw_attn {
-	const float *q; /* [rows][ldq], of the group's first head */
+	const float *q; /* [rows][ldq], starts at the group's first head */
 	float *y; /* [rows][ldy], as q */
 	size_t ldq, ldy;
-	uint32_t group; /* query heads of the KV head */
-	uint64_t first; /* query of the tile */
+	uint32_t group; /* query heads per KV head */
+	uint64_t first; /* first query of the tile */
 	uint32_t nr_q; /* 1 to fw_attn_queries() */
-	uint64_t pos; /* row r sees the keys 0..pos + r */
+	uint64_t pos; /* row r attends to keys 0..pos + r */
 	const void *k, *v; /* of the KV head */
-	size_t k_row_bytes, v_row_bytes; /* from row to row of the cache */
+	size_t k_row_bytes, v_row_bytes; /* distance between rows of the cache */
 	uint32_t kv_type; /* enum vnpu_kv_type */
 	uint32_t head_dim;
 	float scale;
 };
 
-/* A block of ADD_OUTLIERS: m rows and n channels, beginning with a panel. */
+/* A block of ADD_OUTLIERS: m rows and n channels, starting at a panel. */
 struct fw_add_outliers {
 	const float *x; /* [m][ldx] */
 	const struct vnpu_outliers *outliers; /* [m] */
 	const uint8_t *w; /* panels */
 	float *y; /* [m][ldy] */
 	uint32_t m, n, k;
-	uint32_t group; /* of W4's panels; 0: those of I8 */
+	uint32_t group; /* that of W4's panels; 0: I8's panels */
 	size_t ldx, ldy;
 };
 
 #define FW_ATTN_MAX_QUERIES 96
 
-/*
- * Queries that a tile of ATTN may have, whose results wait in the worker's
- * scratch until the last key.
- */
+/* Most queries in a tile of ATTN; their results stay in the worker's scratch until the last key. */
 static inline uint32_t fw_attn_queries(uint32_t head_dim)
 {
 	uint32_t fit = 16384 / ((head_dim + 15) / 16 * 16);
@@ -112,8 +109,8 @@ static inline uint32_t fw_attn_queries(uint32_t head_dim)
 }
 
 /*
- * Those that it should have, of @queries in all: enough to share what widening the keys costs,
- * and tiles for all workers.
+ * The best number of queries per tile, for @queries in all: enough to share the cost of widening
+ * the keys, and enough tiles for all workers.
  */
 static inline uint32_t fw_attn_tile(uint32_t head_dim, uint64_t queries)
 {
@@ -125,9 +122,9 @@ static inline uint32_t fw_attn_tile(uint32_t head_dim, uint64_t queries)
 
 struct fw_kernels {
 	const char *name;
-	/* Rows that MATMUL_I8 multiplies at a time: more in a block cost it as much as another
-	 * block. 0: any. And of the register tile, of which they are a multiple: what is left of a
-	 * block is as slow as a whole step. */
+	/* i8_rows: rows that MATMUL_I8 multiplies at a time; each further set of rows in a block
+	 * reads the weights again. 0: any number. i8_step: rows of the register tile, of which
+	 * i8_rows is a multiple; the last step of a block takes as long with fewer rows. */
 	uint32_t i8_rows, i8_step;
 	void (*matmul_i8)(const struct fw_matmul_i8 *t, void *scratch);
 	void (*matmul_w4)(const struct fw_matmul_w4 *t, void *scratch);
@@ -136,27 +133,27 @@ struct fw_kernels {
 	void (*mul)(float *y, const float *a, const float *b, size_t n);
 	void (*silu)(float *y, const float *x, size_t n);
 	void (*gelu)(float *y, const float *x, size_t n);
-	/* silu() or gelu() of a, times b. */
+	/* silu() or gelu() of a, multiplied by b. */
 	void (*glu)(float *y, const float *a, const float *b, size_t n, uint32_t kind);
 	void (*rmsnorm)(float *y, const float *x, const float *w, size_t n, float eps);
-	/* The first @n of @cols columns; the rest becomes 0. */
+	/* Over the first @n of @cols columns; the others become 0. */
 	void (*softmax)(float *y, const float *x, size_t n, size_t cols, float scale);
 	/* Pads q with zeros to a multiple of 4. */
 	void (*quant)(int8_t *q, float *scale, const float *x, size_t n);
-	/* A row of at most VNPU_MAX_K_I8 values; q as of quant(). */
+	/* A row of at most VNPU_MAX_K_I8 values; q as in quant(). */
 	void (*quant_outliers)(int8_t *q, float *scale, struct vnpu_outliers *outliers,
 			       const float *x, size_t n);
 	void (*add_outliers)(const struct fw_add_outliers *t, void *scratch);
 	void (*dequant)(float *y, const int8_t *q, float scale, size_t n);
-	/* y = x - q * scale, rounded once: what quant() left. */
+	/* y = x - q * scale, rounded once: the remainder after quant(). */
 	void (*rest)(float *y, const float *x, const int8_t *q, float scale, size_t n);
 	/* One row; @scratch: FW_SCRATCH_BYTES. */
 	void (*rope)(float *y, const float *x, const float *inv_freq, uint64_t pos, uint32_t heads,
 		     uint32_t head_dim, uint32_t rot_dim, uint32_t mode, void *scratch);
 	void (*attn)(const struct fw_attn *t, void *scratch);
-	/* One row of @n values to a cache of @type (enum vnpu_kv_type, not F32). */
+	/* Converts a row of @n values to a cache of @type (enum vnpu_kv_type, not F32). */
 	void (*store)(void *row, const float *x, size_t n, uint32_t type);
-	/* y[i] = exp(x[i]): the function inside silu, softmax and attn, for tests. */
+	/* y[i] = exp(x[i]): the function used by silu, softmax and attn, for tests. */
 	void (*exp)(float *y, const float *x, size_t n);
 };
 
@@ -168,15 +165,15 @@ extern const struct fw_kernels fw_kernels_neon_dotprod;
 extern const struct fw_kernels fw_kernels_neon_i8mm;
 
 /*
- * The kernels for @isa (AUTO: the best), or NULL if this host cannot run them. Threads that exist
- * already may run them too.
+ * The kernels for @isa (AUTO: the best), or NULL if this host cannot run them. Threads that already
+ * exist may run them too.
  */
 const struct fw_kernels *fw_kernels_get(enum fw_isa isa);
-/* "avx512-amx", "avx512-vnni", "avx2", "neon-i8mm", "neon-dotprod", "generic": what @isa (or AUTO)
- * means on this host; NULL if the host lacks it. */
+/* "avx512-amx", "avx512-vnni", "avx2", "neon-i8mm", "neon-dotprod" or "generic": the name of @isa
+ * (AUTO: the best) on this host; NULL if the host cannot run it. */
 const char *fw_isa_name(enum fw_isa isa);
 
-/* IEEE binary16, to nearest even. */
+/* IEEE binary16, ties to even. */
 float fw_f16_to_f32(uint16_t h);
 uint16_t fw_f32_to_f16(float x);
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
  * AMX: tdpbssd multiplies 16 rows x 64 k of activations by 64 k x 16 channels of weights, signed by
- * signed, and a panel is what it reads already: 16 lines of 64 bytes, 256 apart. The register tile
- * is 32 rows x 32 channels, four tiles of sums.
+ * signed, and reads a panel as it is: 16 lines of 64 bytes, 256 apart. The register tile is 32 rows
+ * x 32 channels, four tiles of sums.
  *
- * K is cut in pieces as in kernels_avx512.c and for the same reason; sums between pieces
- * wait in scratch. Activations whose rows are whole tiles of k are read where they are.
- * Others are copied to scratch, filled up with zeros, so that the end of K needs no tile of
- * its own, and so are the last rows of a block if they fill no tile. Few rows leave the
- * tiles empty: they are kernels_avx512.c's.
+ * K is divided into K blocks as in kernels_avx512.c, for the same reason; sums stay in scratch
+ * between them. Activations whose K is a whole number of tiles are read in place. Others are copied
+ * to scratch, padded with zeros, so that the end of K needs no tile of its own; so are the last
+ * rows of a block if they do not fill a tile. Few rows would leave the tiles empty, so
+ * kernels_avx512.c computes them.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -21,7 +21,7 @@
 /* Fewer rows are faster with vpdpbusd. */
 #define AMX_MIN_ROWS 12
 #define AMX_ROWS 32
-/* k of a tile. */
+/* k per tile. */
 #define AMX_K 64
 
 /* The operand of ldtilecfg. */
@@ -38,7 +38,7 @@ static const struct amx_config amx_config = {
 	.rows = { 16, 16, 16, 16, 16, 16, 16, 16 },
 };
 
-/* Copies @rows rows of a piece, each filled up to whole tiles. */
+/* Copies @rows rows of a K block, each padded to whole tiles. */
 static void amx_copy(uint8_t *dst, const int8_t *src, size_t lds, uint32_t rows, uint32_t bytes)
 {
 	uint32_t r, i;
@@ -54,9 +54,9 @@ static void amx_copy(uint8_t *dst, const int8_t *src, size_t lds, uint32_t rows,
 }
 
 /*
- * acc[32][64] of the first 32 channels of w and acc: the sums so far (0 if @first) and
- * @tiles times 64 k more, of which the last may be in @tail. @lines cache lines per 64 k
- * are fetched from @next on.
+ * acc[32][64], the first 32 channels from w and acc on: the sums so far (0 if @first) plus @tiles
+ * times 64 k, the last of which is in @tail if that is not NULL. Prefetches @lines cache lines from
+ * @next on per 64 k.
  */
 static void amx_block(const uint8_t *a, size_t lda, const uint8_t *w, const uint8_t *tail,
 		      uint32_t tiles, bool first, const uint8_t *next, uint32_t lines, int32_t *acc)
@@ -94,11 +94,11 @@ static void amx_block(const uint8_t *a, size_t lda, const uint8_t *w, const uint
 	_tile_stored(3, acc + 16 * 64 + 16, 256);
 }
 
-/* Rows m0.., @rows of them: as many as their sums fit the scratch. */
+/* Rows m0.., @rows of them: as many as fit into the scratch with their sums. */
 static void amx_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, uint8_t *unpacked,
 		      uint8_t *a, int32_t *sums)
 {
-	uint32_t bytes = (t->k + 3) / 4 * 4, k0, n0, m, now, piece, tiles, lines;
+	uint32_t bytes = (t->k + 3) / 4 * 4, k0, n0, m, now, k_block, tiles, lines;
 	_Alignas(64) uint8_t last[AMX_K * VNPU_PANEL_N];
 	/* Rows that can be read in place. */
 	uint32_t whole = t->k % AMX_K ? 0 : rows / AMX_ROWS * AMX_ROWS;
@@ -107,28 +107,25 @@ static void amx_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, 
 	int32_t *acc;
 	size_t ld;
 
-	for (k0 = 0; k0 < bytes; k0 += piece) {
-		piece = bytes - k0 < MM_PIECE ? bytes - k0 : MM_PIECE;
-		tiles = (piece + AMX_K - 1) / AMX_K;
-		/*
-		 * A panel's part of the piece, in as many portions as there are
-		 * steps before it is wanted.
-		 */
+	for (k0 = 0; k0 < bytes; k0 += k_block) {
+		k_block = bytes - k0 < MM_K_BLOCK ? bytes - k0 : MM_K_BLOCK;
+		tiles = (k_block + AMX_K - 1) / AMX_K;
+		/* Prefetch the next panel's part of the K block in one portion per step. */
 		lines = (AMX_K + (rows + AMX_ROWS - 1) / AMX_ROWS * 2 - 1) /
 			((rows + AMX_ROWS - 1) / AMX_ROWS * 2);
 		if (whole < rows)
 			amx_copy(a + whole * MM_LD, t->a + (m0 + whole) * t->lda + k0, t->lda,
-				 rows - whole, piece);
+				 rows - whole, k_block);
 		acc = sums;
 		for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
-			part = mm_part(t, n0, k0, piece, unpacked);
+			part = mm_part(t, n0, k0, k_block, unpacked);
 			w = part.w;
 			tail = NULL;
-			if (piece % AMX_K) {
+			if (k_block % AMX_K) {
 				/* The panel ends before the tile does. */
 				memset(last, 0, sizeof(last));
 				memcpy(last, w + (tiles - 1) * sizeof(last),
-				       piece % AMX_K * VNPU_PANEL_N);
+				       k_block % AMX_K * VNPU_PANEL_N);
 				tail = last;
 			}
 			next = part.next;
@@ -137,7 +134,7 @@ static void amx_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, 
 				src = m < whole ? (const uint8_t *)t->a + (m0 + m) * t->lda + k0
 						: a + m * MM_LD;
 				ld = m < whole ? t->lda : MM_LD;
-				if (k0 + piece == bytes)
+				if (k0 + k_block == bytes)
 					fetch_results(t->c + (m0 + m) * t->ldc + n0, t->ldc, now,
 						      t->n - n0);
 				amx_block(src, ld, w, tail, tiles, !k0, next, lines, acc);
@@ -147,7 +144,7 @@ static void amx_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, 
 					  next, lines, acc + 32);
 				if ((size_t)(next - part.next) < part.next_bytes)
 					next += tiles * lines * 64;
-				if (k0 + piece == bytes)
+				if (k0 + k_block == bytes)
 					mm_store(t, m0 + m, now, n0,
 						 (const float *)(part.sums + 256), acc);
 			}
@@ -170,10 +167,7 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 		most = mm_columns(&part, t, n0, AMX_ROWS, MM_LD);
 		for (m0 = 0; m0 < t->m; m0 += rows) {
 			rows = t->m - m0 < most ? t->m - m0 : most;
-			/*
-			 * What lies between the last row and the end of its tile is
-			 * multiplied and forgotten.
-			 */
+			/* Rows beyond the last one in its tile are computed but not used. */
 			amx_group(&part, m0, rows, scratch, a, (int32_t *)(a + most * MM_LD));
 		}
 	}

@@ -2,25 +2,26 @@
 /*
  * Attention, and the rows of its cache. Part of kernels_float.h, which includes it.
  *
- * A tile takes the keys in blocks of 64. The block's keys are widened to F32 and transposed into
- * the worker's scratch, so that scores come out of a register tile of queries x keys; then each
- * query's greatest score so far grows, its scores become weights, and its sums, which also wait in
- * the scratch, are scaled to the new greatest one and get the weighted values, again in a register
- * tile. Decoding takes the same way: the heads of a group share what the transposition costs.
+ * A tile processes the keys in blocks of 64. It widens the block's keys to F32 and transposes them
+ * into the worker's scratch, and computes the scores with a register tile of queries x keys. Then
+ * it updates each query's maximum, turns the scores into weights (online softmax), rescales the
+ * query's sums, which are also in scratch, to the new maximum, and adds the weighted values, again
+ * with a register tile. Decoding uses the same code: the heads of a group share the cost of the
+ * transposition.
  *
- * What is computed for a query, and so its bits, depends on its own keys alone:
+ * The operations for a query, and so its bits, depend only on its own keys:
  *
- *	score	a sum over the head's elements in their order, each step a fused
+ *	score	a sum over the head's elements in order, each step a fused
  *		multiply-add, then times the scale
- *	weight	exp(score - greatest so far); 0 below exp(-87)
+ *	weight	exp(score - maximum so far); 0 below exp(-87)
  *	total	16 sums by key modulo 16, the four of a block added as (0 + 1) + (2 + 3);
- *		folded in halves at the end
- *	value	a sum over the keys in their order, each step a fused multiply-add;
+ *		reduced by halves at the end
+ *	value	a sum over the keys in order, each step a fused multiply-add;
  *		times 1 / total at the end
  */
 
 #define ATTN_KEYS 64
-/* Weights below would be subnormal numbers, which are slow, and add nothing. */
+/* Smaller weights would be subnormal numbers, which are slow and contribute nothing. */
 #define ATTN_EXP_MIN (-87.0f)
 
 /* The register tile: queries x vectors of keys, or of a head's elements. */
@@ -74,7 +75,7 @@ INLINE float widen_f16(uint16_t h)
 #endif
 }
 
-/* The first @n values of a row, exactly. */
+/* Converts the first @n values of a row, exactly. */
 INLINE void widen(float *y, const void *row, uint32_t n, uint32_t type)
 {
 	const uint8_t *block = row;
@@ -144,7 +145,7 @@ static void kernel_store(void *row, const float *x, size_t n, uint32_t type)
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-/* A tile under way: what lies in the worker's scratch, and what it has of each query. */
+/* A tile in progress: pointers into the worker's scratch, and the state of each query. */
 struct attn_work {
 	const struct fw_attn *t;
 	uint32_t wide; /* head_dim, rounded up to 16 */
@@ -154,7 +155,7 @@ struct attn_work {
 	float *p; /* scores, then weights [nr_q][ATTN_KEYS] */
 	float *total; /* [nr_q][16] */
 	const float *q[FW_ATTN_MAX_QUERIES];
-	uint64_t nr_keys[FW_ATTN_MAX_QUERIES]; /* never falls from one to the next */
+	uint64_t nr_keys[FW_ATTN_MAX_QUERIES]; /* not decreasing */
 	float max[FW_ATTN_MAX_QUERIES + 16], scale[FW_ATTN_MAX_QUERIES + 16];
 };
 
@@ -164,7 +165,7 @@ _Static_assert((ATTN_KEYS + 8) * VNPU_MAX_HEAD_DIM * 4 + 16384 * 4 +
 	       "a tile's scratch");
 
 /* kt[d][0..7] = r[0..7][d] */
-INLINE void turn8(float *kt, const float *const r[8], uint32_t dim)
+INLINE void transpose8(float *kt, const float *const r[8], uint32_t dim)
 {
 	uint32_t d = 0;
 	int i;
@@ -174,7 +175,7 @@ INLINE void turn8(float *kt, const float *const r[8], uint32_t dim)
 	v8f x[4], a, b, c, e;
 
 	for (; d + 4 <= dim; d += 4, kt += 4 * ATTN_KEYS) {
-		/* Rows i and i + 4 side by side: two 4 x 4 matrices are turned at a time. */
+		/* Rows i and i + 4 side by side: transposes two 4 x 4 matrices at a time. */
 #pragma GCC unroll 4
 		for (i = 0; i < 4; i++)
 			x[i] = (v8f)_mm256_insertf128_ps(
@@ -216,9 +217,7 @@ INLINE void turn8(float *kt, const float *const r[8], uint32_t dim)
 			kt[i] = r[i][d];
 }
 
-/*
- * The keys j0..j0 + n - 1 to @w->block. Columns beyond them hold what nobody reads the scores of.
- */
+/* Transposes keys j0..j0 + n - 1 into @w->block. The scores of the other columns are not used. */
 static void attn_keys(struct attn_work *w, uint64_t j0, uint32_t n)
 {
 	const struct fw_attn *t = w->t;
@@ -238,11 +237,11 @@ static void attn_keys(struct attn_work *w, uint64_t j0, uint32_t n)
 				      t->kv_type);
 			}
 		}
-		turn8(w->block + j, r, t->head_dim);
+		transpose8(w->block + j, r, t->head_dim);
 	}
 }
 
-/* The values j0..j0 + n - 1 as [n][wide]: in the cache itself, or in @w->block. */
+/* The values j0..j0 + n - 1 as [n][wide]: in the cache itself, or copied to @w->block. */
 static const float *attn_values(struct attn_work *w, uint64_t j0, uint32_t n, size_t *ldv)
 {
 	const struct fw_attn *t = w->t;
@@ -250,10 +249,7 @@ static const float *attn_values(struct attn_work *w, uint64_t j0, uint32_t n, si
 	float *y = w->block;
 	uint32_t j;
 
-	/*
-	 * A copy pays where it is read again: it lies in fewer sets of the
-	 * cache than rows far apart.
-	 */
+	/* A copy that is read again pays: it uses fewer cache sets than rows far apart. */
 	if (t->kv_type == VNPU_KV_F32 && w->wide == t->head_dim && t->nr_q <= ATTN_ROWS) {
 		*ldv = t->v_row_bytes / sizeof(float);
 		return (const float *)v;
@@ -300,9 +296,7 @@ INLINE void attn_dot(const uint32_t rows, float *s, const float *const *q, const
 	}
 }
 
-/*
- * acc[i] = acc[i] scale[i] + sum of p[i][j] v[j], for @rows queries and @vecs vectors of elements.
- */
+/* acc[i] = acc[i] scale[i] + sum over j of p[i][j] v[j], for @rows queries and @vecs vectors. */
 INLINE void attn_sum(const uint32_t rows, const uint32_t vecs, float *sums, size_t wide,
 		     const float *scale, const float *p, uint32_t n, const float *values,
 		     size_t ldv)
@@ -334,7 +328,7 @@ INLINE void attn_sum(const uint32_t rows, const uint32_t vecs, float *sums, size
 			store(sums + i * wide + v * LANES, acc[i][v]);
 }
 
-/* All elements: in as wide tiles as there are registers for, then vector by vector. */
+/* All elements: with the widest register tile, then one vector at a time. */
 INLINE void attn_sums(const uint32_t rows, float *sums, size_t wide, const float *scale,
 		      const float *p, uint32_t n, const float *values, size_t ldv)
 {
@@ -403,7 +397,7 @@ static uint32_t attn_seen(const struct attn_work *w, uint32_t i, uint64_t j0)
 	return n < ATTN_KEYS ? n : ATTN_KEYS;
 }
 
-/* Query i's scores of the block, scaled, and the greatest so far; it sees @n of the keys. */
+/* Scales query i's scores of the block, of which it attends to @n, and updates its maximum. */
 INLINE void attn_greatest(struct attn_work *w, uint32_t i, uint32_t n)
 {
 	struct v16 s[4], factor = splat16(w->t->scale);
@@ -418,14 +412,14 @@ INLINE void attn_greatest(struct attn_work *w, uint32_t i, uint32_t n)
 		for (b = 0; b < 4; b++)
 			s[b] = first16(s[b], n < 16 * b ? 0 : n - 16 * b, -INFINITY);
 	w->scale[i] = w->max[i];
-	w->max[i] = fold_max(greater16(greater16(greater16(s[0], s[1]), greater16(s[2], s[3])),
-				       splat16(w->max[i])));
+	w->max[i] = reduce_max(greater16(greater16(greater16(s[0], s[1]), greater16(s[2], s[3])),
+					 splat16(w->max[i])));
 #pragma GCC unroll 4
 	for (b = 0; b < 4; b++)
 		store16(p + 16 * b, s[b]);
 }
 
-/* They become weights. */
+/* Turns the scores into weights. */
 INLINE void attn_weights(struct attn_work *w, uint32_t i)
 {
 	float *p = w->p + i * ATTN_KEYS, *total = w->total + i * 16;
@@ -441,17 +435,14 @@ INLINE void attn_weights(struct attn_work *w, uint32_t i)
 	store16(total, fma16(load16(total), splat16(w->scale[i]), s[0]));
 }
 
-/*
- * The scores of the queries from @first on become weights, and their scales what earlier sums
- * are to be multiplied with.
- */
+/* Turns scores into weights, from query @first on, and sets the scales for the earlier sums. */
 static void attn_softmax(struct attn_work *w, uint32_t first, uint64_t j0)
 {
 	uint32_t i;
 
 	for (i = first; i < w->t->nr_q; i++)
 		attn_greatest(w, i, attn_seen(w, i, j0));
-	/* Sixteen at a time: the arrays are that much longer than they have to be. */
+	/* Sixteen at a time: the arrays have room for as many more. */
 	for (i = first; i < w->t->nr_q; i += 16)
 		store16(w->scale + i, attn_exp(load16(w->scale + i), load16(w->max + i)));
 	for (i = first; i < w->t->nr_q; i++)
@@ -480,8 +471,8 @@ static void attn_block(struct attn_work *w, uint64_t j0)
 		attn_weigh(rows, w->acc + i * w->wide, w->wide, w->scale + i, w->p + i * ATTN_KEYS,
 			   seen, values, ldv);
 		/*
-		 * Later queries see more. Nobody may meet a value that it does not
-		 * see, were it with weight 0.
+		 * Later queries attend to more keys, which are added separately: a value that a
+		 * query does not attend to must not be multiplied, not even by weight 0.
 		 */
 		for (k = i + 1; k < i + rows; k++)
 			if (attn_seen(w, k, j0) > seen)
@@ -501,7 +492,7 @@ static void attn_finish(const struct attn_work *w)
 	for (i = 0; i < t->nr_q; i++) {
 		query = t->first + i;
 		y = t->y + query / t->group * t->ldy + query % t->group * t->head_dim;
-		inv = 1.0f / fold_sum(load16(w->total + i * 16));
+		inv = 1.0f / reduce_sum(load16(w->total + i * 16));
 		for (d = 0; d + LANES <= t->head_dim; d += LANES)
 			store(y + d, load(w->acc + i * w->wide + d) * inv);
 		for (; d < t->head_dim; d++)

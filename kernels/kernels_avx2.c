@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * AVX2: 16-bit multiply-adds. Both factors are widened, so that no sum of products can saturate:
- * the activations once per block, into the worker's scratch, the weights on their way.
+ * AVX2: 16-bit multiply-adds. Both factors are widened to 16 bits, so that no sum can saturate: the
+ * activations once per block, into the worker's scratch, the weights in registers.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -17,20 +17,17 @@
 #define DECLARE(r)                                                   \
 	__m256i c##r##0 = _mm256_setzero_si256(), c##r##1 = c##r##0; \
 	const int16_t *a##r = a + ((r) < rows ? (r) : 0) * lda;
-#define STEP(r)                                                                \
-	if ((r) < rows) {                                                      \
-		int64_t four;                                                  \
-		__builtin_memcpy(&four, a##r + 4 * b, 8);                      \
-		__m256i x = _mm256_set1_epi64x(four);                          \
-		c##r##0 = _mm256_add_epi32(c##r##0, _mm256_madd_epi16(x, w0)); \
-		c##r##1 = _mm256_add_epi32(c##r##1, _mm256_madd_epi16(x, w1)); \
-		/* \
-		 * Row after row: loads that are hoisted over the sums push \
-		 * those out of the registers. \
-		 */                                                           \
-		__asm__ volatile("" : "+x"(c##r##0), "+x"(c##r##1));           \
+#define STEP(r)                                                                       \
+	if ((r) < rows) {                                                             \
+		int64_t four;                                                         \
+		__builtin_memcpy(&four, a##r + 4 * b, 8);                             \
+		__m256i x = _mm256_set1_epi64x(four);                                 \
+		c##r##0 = _mm256_add_epi32(c##r##0, _mm256_madd_epi16(x, w0));        \
+		c##r##1 = _mm256_add_epi32(c##r##1, _mm256_madd_epi16(x, w1));        \
+		/* Row by row: hoisted loads would push sums out of the registers. */ \
+		__asm__ volatile("" : "+x"(c##r##0), "+x"(c##r##1));                  \
 	}
-/* hadd works in halves of 128 bits: channels come out as 0 1 4 5 2 3 6 7. */
+/* hadd works on halves of 128 bits: channels come out in the order 0 1 4 5 2 3 6 7. */
 #define OUT(r)                                                                                    \
 	if ((r) < rows) {                                                                         \
 		__m256i *at = (__m256i *)(acc + (r)*VNPU_PANEL_N);                                \
@@ -39,7 +36,7 @@
 				    first ? sum : _mm256_add_epi32(sum, _mm256_loadu_si256(at))); \
 	}
 
-/* acc[rows][64] of 8 channels (0 if @first) += a[rows][lda] x w: @kb times four k. */
+/* acc[rows][64], 8 channels of it (0 if @first) += a[rows][lda] x w, @kb times four k. */
 static inline __attribute__((always_inline)) void mm_rows(const int rows, const int16_t *a,
 							  size_t lda, const uint8_t *w, uint32_t kb,
 							  bool first, int32_t *acc)
@@ -56,8 +53,8 @@ static inline __attribute__((always_inline)) void mm_rows(const int rows, const 
 	EACH_ROW(OUT)
 }
 
-/* One row against a whole panel, 32 channels at a time in pieces of K that stay in the L1 cache:
- * the panel is read from memory once and in order. */
+/* One row times a whole panel, 32 channels at a time in K blocks that stay in L1, so that the panel
+ * is read from memory once and in order. */
 static void mm_row(const int8_t *a, const uint8_t *panel, uint32_t kb, int32_t *acc)
 {
 	__m256i sum[8], x;
@@ -146,7 +143,7 @@ static void mm_store(const struct fw_matmul_i8 *t, uint32_t m, uint32_t n0, cons
 	}
 }
 
-/* One row: its weights come from memory, so they are read in order. */
+/* One row: limited by memory bandwidth, so the weights are read in order. */
 static void mm_gemv(const struct fw_matmul_i8 *t)
 {
 	uint32_t kb = (t->k + 3) / 4, n0;
@@ -159,7 +156,7 @@ static void mm_gemv(const struct fw_matmul_i8 *t)
 	}
 }
 
-/* Copies @rows rows as 16 bits. */
+/* Copies @rows rows, widened to 16 bits. */
 static void mm_widen(int16_t *dst, size_t ldd, const int8_t *src, size_t lds, uint32_t rows,
 		     uint32_t n)
 {
@@ -175,25 +172,25 @@ static void mm_widen(int16_t *dst, size_t ldd, const int8_t *src, size_t lds, ui
 	}
 }
 
-/* Rows m0.., @rows of them, of which @a has 16-bit copies @ld apart. */
+/* Rows m0.., @rows of them; @a has 16-bit copies of them, @ld apart. */
 static void mm_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, uint8_t *unpacked,
 		     const int16_t *a, size_t ld, int32_t *acc)
 {
-	uint32_t bytes = (t->k + 3) / 4 * 4, k0, n0, m, r, now, piece;
+	uint32_t bytes = (t->k + 3) / 4 * 4, k0, n0, m, r, now, k_block;
 	const struct fw_wk_panel *wk = t->wk;
 	const uint8_t *w, *sums;
 
 	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
 		w = wk ? unpacked : t->w + n0 / VNPU_PANEL_N * VNPU_PANEL_I8_BYTES(t->k);
 		sums = wk ? wk_sums(wk, t->k) : w + bytes * 64ull;
-		for (k0 = 0; k0 < bytes; k0 += piece) {
-			piece = !wk || bytes - k0 < WK_PIECE ? bytes - k0 : WK_PIECE;
+		for (k0 = 0; k0 < bytes; k0 += k_block) {
+			k_block = !wk || bytes - k0 < WK_K_BLOCK ? bytes - k0 : WK_K_BLOCK;
 			if (wk)
 				fw_wk_unpack_avx2(unpacked, wk, k0,
-						  t->k - k0 < piece ? t->k - k0 : piece);
+						  t->k - k0 < k_block ? t->k - k0 : k_block);
 			for (m = 0; m < rows; m += now) {
 				now = rows - m < MM_ROWS ? rows - m : MM_ROWS;
-				mm_block(now, a + m * ld + k0, ld, w, piece / 4, !k0,
+				mm_block(now, a + m * ld + k0, ld, w, k_block / 4, !k0,
 					 acc + m * VNPU_PANEL_N);
 			}
 		}
@@ -207,9 +204,7 @@ static void mm_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, u
 static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 {
 	uint32_t kb = (t->k + 3) / 4, m0, rows, fit;
-	/*
-	 * An odd number of cache lines apart, so that the rows of a tile do not share a cache set.
-	 */
+	/* An odd number of cache lines, so that a tile's rows are in different cache sets. */
 	size_t ld = ((kb * 4 + 31) / 32 | 1) * 32;
 	int16_t *a = (int16_t *)((uint8_t *)scratch + FW_UNPACK_BYTES);
 
@@ -220,7 +215,7 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 			mm_gemv(t);
 		return;
 	}
-	/* At the greatest k, half a register tile. */
+	/* At the largest k, half a register tile. */
 	fit = (FW_SCRATCH_BYTES - FW_UNPACK_BYTES) / (2 * ld + VNPU_PANEL_N * sizeof(int32_t));
 	if (fit > MM_ROWS)
 		fit = fit / MM_ROWS * MM_ROWS;

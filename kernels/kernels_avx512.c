@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
 /*
- * AVX-512 VNNI: vpdpbusd multiplies unsigned by signed bytes, so 128 is added to the activations
- * (their top bit is flipped), and the sums begin at -128 times the sum of the weights, which each
- * panel carries. In 32 bits all of this is exact modulo 2^32, and the true sum fits.
+ * AVX-512 VNNI: vpdpbusd multiplies unsigned by signed bytes. Activations become unsigned by adding
+ * 128 (inverting the top bit), and the sums start at -128 times the sum of the weights, which each
+ * panel carries. All of this is exact modulo 2^32, and the true sum fits 32 bits.
  *
- * The register tile is 14 rows x 32 channels: 28 sums, 2 weights, 1 activation. Weights pass from
- * the second-level cache into the first, a few steps ahead, once per 14 rows, and those are what
- * a smaller tile waits for most. The activations of some rows are flipped into the worker's
- * scratch, and then each panel, half by half, is multiplied with all of them, while the next one
- * is fetched into the second level. Results leave from the registers, to lines that are there by
- * then: stores that wait for memory would hold up the loads of the next tile. A tile's
- * activations are flipped while the tile before it is multiplied with the first panel: their
- * loads and stores find room between the products. A long K is taken in pieces, between which the
- * sums wait in scratch. Few rows skip all that, since memory is their limit: panels are read
- * once, several or several parts of one at a time.
+ * The register tile is 14 rows x 32 channels: 28 registers of sums, 2 of weights, 1 of activations.
+ * Weights move from L2 to L1 a few steps ahead, once per 14 rows; a smaller tile would mostly wait
+ * for them. The activations of some rows are converted into the worker's scratch; then each panel,
+ * one half at a time, is multiplied with all of them, while the next panel is prefetched into L2.
+ * Results are stored from the registers to prefetched lines: stores that miss would hold up the
+ * loads of the next tile. A tile's activations are converted while the tile before it is multiplied
+ * with the first panel, because their loads and stores fit between the multiplications. A long K is
+ * divided into K blocks, between which the sums stay in scratch. Few rows need none of this,
+ * because they are limited by memory bandwidth: panels are read once, several panels or parts of
+ * one at the same time.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -23,18 +23,18 @@
 #include "kernels_w4.h"
 
 #define MM_ROWS 14
-/* Channels of the register tile: a panel's are two. */
+/* Channels of the register tile: half a panel. */
 #define MM_HALF (VNPU_PANEL_N / 2)
-/* As many rows, or fewer, are multiplied with weights from memory. */
+/* At most this many rows are multiplied with weights straight from memory. */
 #define MM_FEW 6
-#define FLIP ((int32_t)0x80808080)
+#define TOP_BITS ((int32_t)0x80808080)
 
 typedef int32_t four_bytes __attribute__((may_alias, aligned(1)));
 
 /*
- * One instruction each and no more, in this order: left alone, GCC 12 copies sums to and fro and
- * runs out of registers. What is issued beside the products counts as much as they do where another
- * thread shares the core's front end.
+ * Exactly one instruction each, in this order: otherwise GCC 12 moves sums between registers and
+ * runs out of them. If another thread shares the core's front end, every other instruction counts
+ * as much as a multiplication.
  */
 #define DOT(sum, x, w) __asm__ volatile("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w))
 #define LOAD_LINE(w, line) \
@@ -59,7 +59,7 @@ typedef int32_t four_bytes __attribute__((may_alias, aligned(1)));
 		DOT(c##r##0, x, w0);      \
 		DOT(c##r##1, x, w1);      \
 	}
-/* Four k of all rows, the @i-th from w and a on. */
+/* Four k of all rows, at index @i from w and a on. */
 #define STEP(i)                                                    \
 	do {                                                       \
 		const uint8_t *k = a + (i)*4, *line = w + (i)*256; \
@@ -92,20 +92,20 @@ typedef int32_t four_bytes __attribute__((may_alias, aligned(1)));
 #define RESULT_BIAS(r, v0, v1) RESULT(r, true)
 #define RESULT_PLAIN(r, v0, v1) RESULT(r, false)
 
-/* Bytes of a panel from what is multiplied to what is fetched into the first level meanwhile. */
+/* Distance in bytes from the present weights of a panel to those prefetched into L1. */
 #define MM_AHEAD 1024
-/* Bytes of a panel that are as many k as a cache line of activations has. */
+/* Bytes of a panel for as many k as are in a cache line of activations. */
 #define MM_LINE_W (64 * VNPU_PANEL_N)
-/* What a tile is multiplied from and to. */
+/* Operands and results of a tile. */
 struct mm_tile {
-	const uint8_t *a, *w; /* u8 [rows][ld], s8 [kb][64][4], of which half the channels */
+	const uint8_t *a, *w; /* u8 [rows][ld], s8 [kb][64][4], half the channels of it */
 	size_t ld;
 	uint32_t kb; /* steps of four k */
-	uint32_t lines; /* to be fetched from @next on with each two steps: 1, 2 or 4 */
+	uint32_t lines; /* prefetched from @next on per two steps: 1, 2 or 4 */
 	const uint8_t *next;
 	/*
-	 * acc[rows][64] = first[rows][first_ld] + a x w, half the columns, unless
-	 * there is c, where results go.
+	 * acc[rows][64], half the columns = first[rows][first_ld] + a x w. If c is not NULL,
+	 * results go there instead.
 	 */
 	const int32_t *first;
 	size_t first_ld;
@@ -114,18 +114,18 @@ struct mm_tile {
 	size_t ldc;
 	const float *a_scale, *scale, *bias; /* [rows], [32], [32] or NULL */
 	/*
-	 * Activations that are flipped meanwhile: @flip_lines cache lines of each of some
-	 * rows, in all at most kb / 2.
+	 * Activations to convert meanwhile: @u8_lines cache lines each of @u8_rows rows, at most kb
+	 * / 2 lines in all.
 	 */
-	const int8_t *flip_src;
-	uint8_t *flip_dst;
-	size_t flip_lds;
-	uint32_t flip_rows, flip_lines;
+	const int8_t *u8_src;
+	uint8_t *u8_dst;
+	size_t u8_lds;
+	uint32_t u8_rows, u8_lines;
 };
 
 /*
- * Rows are @ld apart, which every call has as a constant, and so in its instructions; as those
- * of many rows have @lines.
+ * Every call has a constant @ld, so that it is in the instructions; calls for many rows also have a
+ * constant @lines.
  */
 static inline __attribute__((always_inline)) void
 mm_rows(const int rows, const size_t ld, const struct mm_tile *t, const uint32_t lines)
@@ -133,17 +133,17 @@ mm_rows(const int rows, const size_t ld, const struct mm_tile *t, const uint32_t
 	const uint8_t *a = t->a, *w = t->w, *end = w + (size_t)(t->kb / 2) * 512, *stop,
 		      *next = t->next;
 	const float *expected = t->c, *expected_end = t->c ? t->c + rows * t->ldc : NULL;
-	const size_t flip_bytes = t->flip_lines * 64ul;
-	const int8_t *src = t->flip_src, *src_end = src + flip_bytes;
-	const size_t lds = t->flip_lds, first_ld = t->first_ld, ldc = t->ldc;
-	const __m512i flip = _mm512_set1_epi8((char)0x80);
+	const size_t u8_bytes = t->u8_lines * 64ul;
+	const int8_t *src = t->u8_src, *src_end = src + u8_bytes;
+	const size_t lds = t->u8_lds, first_ld = t->first_ld, ldc = t->ldc;
+	const __m512i top_bits = _mm512_set1_epi8((char)0x80);
 	__m512 a_scale, y;
 	const int32_t *first = t->first;
 	const float *bias = t->bias, *scale = t->scale;
-	uint8_t *dst = t->flip_dst;
+	uint8_t *dst = t->u8_dst;
 	register __m512i w0 __asm__("zmm28"), w1 __asm__("zmm29"), x __asm__("zmm30");
 	float *c = t->c;
-	uint32_t flips = flip_bytes ? t->flip_rows : 0;
+	uint32_t u8_left = u8_bytes ? t->u8_rows : 0;
 
 	EACH_ROW(DECLARE)
 	while (w != end) {
@@ -154,21 +154,22 @@ mm_rows(const int rows, const size_t ld, const struct mm_tile *t, const uint32_t
 			_mm_prefetch(expected + 16, _MM_HINT_T1);
 			expected += ldc;
 		}
-		if (flips) {
+		if (u8_left) {
 			/*
-			 * A line at a time, in order: so they are the least in the way. The
-			 * one below comes meanwhile.
+			 * One line at a time, in order, to disturb the multiplications least. The
+			 * line below is prefetched meanwhile.
 			 */
 			stop = w + 512;
 			_mm_prefetch(src + lds, _MM_HINT_T0);
-			_mm512_store_si512(dst, _mm512_xor_si512(flip, _mm512_loadu_si512(src)));
+			_mm512_store_si512(dst,
+					   _mm512_xor_si512(top_bits, _mm512_loadu_si512(src)));
 			src += 64;
 			dst += 64;
 			if (src == src_end) {
-				src += lds - flip_bytes;
-				dst += ld - flip_bytes;
-				src_end = src + flip_bytes;
-				flips--;
+				src += lds - u8_bytes;
+				dst += ld - u8_bytes;
+				src_end = src + u8_bytes;
+				u8_left--;
 			}
 		}
 		for (; w != stop; w += 512, a += 8, next += lines * 64) {
@@ -198,7 +199,7 @@ mm_rows(const int rows, const size_t ld, const struct mm_tile *t, const uint32_t
 
 static void mm_block(uint32_t rows, const struct mm_tile *t)
 {
-	/* More rows than three tiles are in tiles of at least 10. */
+	/* If there are more rows than three tiles, tiles have at least 10 rows. */
 #define ROWS(n, ld)                          \
 	if ((n) >= 10 && t->lines == 1)      \
 		mm_rows(n, ld, t, 1);        \
@@ -217,7 +218,7 @@ static void mm_block(uint32_t rows, const struct mm_tile *t)
 	}
 }
 
-/* What sums of flipped activations begin with. @sums: what follows the panel's weights. */
+/* Start values of sums with activations plus 128. @sums: the data after the panel's weights. */
 static void mm_first(int32_t *first, const uint8_t *sums)
 {
 	uint32_t i;
@@ -229,30 +230,31 @@ static void mm_first(int32_t *first, const uint8_t *sums)
 					 _mm512_slli_epi32(_mm512_loadu_si512(sums + i * 4), 7)));
 }
 
-/* Copies @rows rows of a piece with their top bits flipped, each to a multiple of 64 bytes. */
-static void mm_flip(uint8_t *dst, size_t ldd, const int8_t *src, size_t lds, uint32_t rows,
-		    uint32_t bytes)
+/* Copies @rows rows of a K block with inverted top bits, each padded to a multiple of 64 bytes. */
+static void mm_to_u8(uint8_t *dst, size_t ldd, const int8_t *src, size_t lds, uint32_t rows,
+		     uint32_t bytes)
 {
-	__m512i flip = _mm512_set1_epi8((char)0x80);
+	__m512i top_bits = _mm512_set1_epi8((char)0x80);
 	uint32_t r, i;
 	__mmask64 m;
 
 	for (r = 0; r < rows; r++, dst += ldd, src += lds) {
 		for (i = 0; i < bytes; i += 64) {
-			/* Pieces of rows are too short for the hardware to see them
-			 * coming; and many a power of two apart, so that what is fetched
-			 * too early is gone again. */
+			/* The rows' parts are too short for the hardware prefetcher; many rows are
+			 * a power of two apart, so that lines prefetched too early are evicted
+			 * again. */
 			_mm_prefetch(src + 2 * lds + i, _MM_HINT_T0);
 			m = bytes - i < 64 ? (1ull << (bytes - i)) - 1 : ~0ull;
-			_mm512_store_si512(dst + i, _mm512_xor_si512(flip, _mm512_maskz_loadu_epi8(
-										   m, src + i)));
+			_mm512_store_si512(
+				dst + i,
+				_mm512_xor_si512(top_bits, _mm512_maskz_loadu_epi8(m, src + i)));
 		}
 	}
 }
 
 /*
- * Two to six rows of a panel: K in as many parts as can be read at the same time,
- * since the sums are the same.
+ * Two to six rows times a panel: K in as many parts as can be read at the same time, all added to
+ * the same sums.
  */
 static inline __attribute__((always_inline)) void mm_few_rows(const int rows, const int streams,
 							      const struct mm_tile *t)
@@ -306,13 +308,13 @@ static inline __attribute__((always_inline)) void mm_few_rows(const int rows, co
 			mm_few_rows(rows, STREAMS, &tile);       \
 		break;
 
-static void mm_few(const struct fw_matmul_i8 *t, uint8_t *flipped)
+static void mm_few(const struct fw_matmul_i8 *t, uint8_t *u8)
 {
 	uint32_t bytes = (t->k + 3) / 4 * 4, n0;
 	_Alignas(64) int32_t first[VNPU_PANEL_N], acc[MM_FEW * VNPU_PANEL_N];
 	const bool direct = stream_direct();
 	struct mm_tile tile = {
-		.a = flipped,
+		.a = u8,
 		.w = t->w,
 		.ld = (bytes + 63) / 64 * 64,
 		.kb = bytes / 4,
@@ -321,8 +323,8 @@ static void mm_few(const struct fw_matmul_i8 *t, uint8_t *flipped)
 	};
 
 	_Static_assert(MM_FEW * VNPU_MAX_K_I8 <= FW_SCRATCH_BYTES,
-		       "a tile's rows of the greatest K fit");
-	mm_flip(flipped, tile.ld, t->a, t->lda, t->m, bytes);
+		       "a tile's rows of the largest K fit");
+	mm_to_u8(u8, tile.ld, t->a, t->lda, t->m, bytes);
 	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N, tile.w += VNPU_PANEL_I8_BYTES(t->k)) {
 		mm_first(first, tile.w + bytes * 64ul);
 		switch (t->m) {
@@ -337,8 +339,8 @@ static void mm_few(const struct fw_matmul_i8 *t, uint8_t *flipped)
 }
 
 /*
- * A single row and @panels panels from channel @n0 on, which are read at the same time; @streams:
- * so many, or STREAM_DIRECT.
+ * A single row times @panels panels from channel @n0 on, which are read at the same time; @streams:
+ * their number, or STREAM_DIRECT.
  */
 static inline __attribute__((always_inline)) void
 mm_stream(const int panels, const int streams, const struct fw_matmul_i8 *t, uint32_t n0)
@@ -360,7 +362,7 @@ mm_stream(const int panels, const int streams, const struct fw_matmul_i8 *t, uin
 	}
 	for (b = 0; b < kb; b++, w += 256) {
 		__builtin_memcpy(&four, t->a + 4 * b, 4);
-		x = _mm512_set1_epi32(four ^ FLIP);
+		x = _mm512_set1_epi32(four ^ TOP_BITS);
 #pragma GCC unroll 4
 		for (p = 0; p < panels; p++) {
 #pragma GCC unroll 4
@@ -407,8 +409,8 @@ static void mm_gemv(const struct fw_matmul_i8 *t)
 }
 
 /*
- * Rows that are next, of @left and at most @most: all times about the same, since
- * few wait for their loads.
+ * Number of rows in the next tile, of @left and at most @most: tiles of about the same size,
+ * because small ones wait for their loads.
  */
 static uint32_t mm_now(uint32_t left, uint32_t most)
 {
@@ -417,57 +419,57 @@ static uint32_t mm_now(uint32_t left, uint32_t most)
 	return (left + tiles - 1) / tiles;
 }
 
-/* Rows @m.. of @t, and a piece of their K: @bytes from @k on. */
-struct mm_piece {
+/* @rows rows of @t from @m on, and a K block of them: @bytes from @k on. */
+struct mm_k_block {
 	const struct fw_matmul_i8 *t;
 	uint32_t m, rows, k, bytes;
-	uint8_t *flipped; /* [rows][ld] */
+	uint8_t *u8; /* [rows][ld] */
 	size_t ld;
 };
 
-/* Half the rows of the tile from row @m of the piece on, the first or the second, are to be flipped
- * while @tile is multiplied, but for what does not fill cache lines. */
-static void mm_flip_later(struct mm_tile *tile, const struct mm_piece *p, uint32_t m, uint32_t half)
+/* Has the first or second half of the rows of the tile from row @m on converted while @tile is
+ * multiplied, except for the end that does not fill a cache line. */
+static void mm_to_u8_later(struct mm_tile *tile, const struct mm_k_block *p, uint32_t m,
+			   uint32_t half)
 {
 	uint32_t rows = mm_now(p->rows - m, MM_ROWS);
 
 	m += half ? (rows + 1) / 2 : 0;
-	tile->flip_src = p->t->a + (p->m + m) * p->t->lda + p->k;
-	tile->flip_dst = p->flipped + m * p->ld;
-	tile->flip_lds = p->t->lda;
-	tile->flip_rows = (rows + !half) / 2;
-	tile->flip_lines = p->bytes / 64;
+	tile->u8_src = p->t->a + (p->m + m) * p->t->lda + p->k;
+	tile->u8_dst = p->u8 + m * p->ld;
+	tile->u8_lds = p->t->lda;
+	tile->u8_rows = (rows + !half) / 2;
+	tile->u8_lines = p->bytes / 64;
 }
 
 /*
- * That of all rows; and @first_too, the first tile, if it has not been
- * flipped with the piece before.
+ * Converts the ends that do not fill a cache line, of all rows; and with @first_too the first tile,
+ * if it was not converted with the K block before.
  */
-static void mm_flip_now(const struct mm_piece *p, bool first_too)
+static void mm_to_u8_now(const struct mm_k_block *p, bool first_too)
 {
 	const int8_t *src = p->t->a + p->m * p->t->lda + p->k;
 	uint32_t lines = p->bytes / 64 * 64;
 
 	if (first_too)
-		mm_flip(p->flipped, p->ld, src, p->t->lda, mm_now(p->rows, MM_ROWS), lines);
+		mm_to_u8(p->u8, p->ld, src, p->t->lda, mm_now(p->rows, MM_ROWS), lines);
 	if (lines < p->bytes)
-		mm_flip(p->flipped + lines, p->ld, src + lines, p->t->lda, p->rows,
-			p->bytes - lines);
+		mm_to_u8(p->u8 + lines, p->ld, src + lines, p->t->lda, p->rows, p->bytes - lines);
 }
 
-/* @sums: [panels][rows][64], or of one tile if K is not cut. */
-static void mm_piece(const struct mm_piece *p, uint8_t *unpacked, int32_t *sums)
+/* @sums: [panels][rows][64], or those of one tile if K is not divided. */
+static void mm_k_block(const struct mm_k_block *p, uint8_t *unpacked, int32_t *sums)
 {
 	uint32_t bytes = (p->t->k + 3) / 4 * 4, n0, m, now, half, n;
 	bool first = !p->k, last = p->k + p->bytes == bytes;
 	_Alignas(64) int32_t start[VNPU_PANEL_N];
 	const struct fw_matmul_i8 *t = p->t;
-	struct mm_piece after = *p;
+	struct mm_k_block after = *p;
 	struct mm_tile tile = {
 		.ld = p->ld,
 		.kb = p->bytes / 4,
-		/* So many with each two steps, which are half as many of this panel's, that the
-		 * next one's part is there when it is its turn. */
+		/* Lines to prefetch per two steps, so that the next panel's part has arrived when
+		 * it is needed; there are half as many steps as lines in this panel's part. */
 		.lines = p->rows <= MM_ROWS	  ? 4
 			 : p->rows <= 3 * MM_ROWS ? 2
 						  : 1,
@@ -475,7 +477,7 @@ static void mm_piece(const struct mm_piece *p, uint8_t *unpacked, int32_t *sums)
 	};
 	struct mm_part part;
 
-	mm_flip_now(p, first || p->rows <= MM_ROWS);
+	mm_to_u8_now(p, first || p->rows <= MM_ROWS);
 	after.k += p->bytes;
 	after.bytes = bytes - after.k < p->bytes ? bytes - after.k : p->bytes;
 	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
@@ -485,7 +487,7 @@ static void mm_piece(const struct mm_piece *p, uint8_t *unpacked, int32_t *sums)
 		tile.next = part.next;
 		for (m = 0; m < p->rows; m += now) {
 			now = mm_now(p->rows - m, MM_ROWS);
-			tile.a = p->flipped + m * p->ld;
+			tile.a = p->u8 + m * p->ld;
 			tile.a_scale = t->a_scale + p->m + m;
 			tile.first_ld = first ? 0 : VNPU_PANEL_N;
 			for (half = 0; half < 2; half++) {
@@ -498,16 +500,16 @@ static void mm_piece(const struct mm_piece *p, uint8_t *unpacked, int32_t *sums)
 					tile.c = t->c + (p->m + m) * t->ldc + n0 + n;
 				tile.scale = (const float *)(part.sums + 256) + n;
 				tile.bias = t->bias ? t->bias + n0 + n : NULL;
-				tile.flip_lines = 0;
+				tile.u8_lines = 0;
 				if (!n0 && m + now < p->rows) {
-					mm_flip_later(&tile, p, m + now, half);
+					mm_to_u8_later(&tile, p, m + now, half);
 				} else if (!last && t->n - n0 <= VNPU_PANEL_N && m &&
 					   m + now == p->rows) {
 					/*
-					 * The first tile of this piece is done with:
-					 * now that of the next piece.
+					 * The first tile of this K block is no longer needed:
+					 * convert that of the next K block.
 					 */
-					mm_flip_later(&tile, &after, 0, half);
+					mm_to_u8_later(&tile, &after, 0, half);
 				}
 				mm_block(now, &tile);
 				if ((size_t)(tile.next - part.next) < part.next_bytes)
@@ -522,27 +524,27 @@ static void mm_piece(const struct mm_piece *p, uint8_t *unpacked, int32_t *sums)
 	}
 }
 
-/* Bytes of K in a piece: whole cache lines of activations, and all pieces about the same. */
-static uint32_t mm_piece_bytes(const struct fw_matmul_i8 *t)
+/* Size of a K block in bytes: whole cache lines of activations, all K blocks about the same. */
+static uint32_t mm_k_block_bytes(const struct fw_matmul_i8 *t)
 {
-	uint32_t pieces = (t->k + MM_PIECE_I8 - 1) / MM_PIECE_I8;
+	uint32_t k_blocks = (t->k + MM_K_BLOCK_I8 - 1) / MM_K_BLOCK_I8;
 
-	return t->wk ? MM_PIECE : ((t->k + pieces - 1) / pieces + 63) / 64 * 64;
+	return t->wk ? MM_K_BLOCK : ((t->k + k_blocks - 1) / k_blocks + 63) / 64 * 64;
 }
 
 static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 {
-	uint32_t bytes = (t->k + 3) / 4 * 4, piece = mm_piece_bytes(t), n0, most;
-	struct mm_piece p = { .flipped = (uint8_t *)scratch + FW_UNPACK_BYTES,
-			      .ld = t->wk ? MM_LD : MM_LD_I8 };
+	uint32_t bytes = (t->k + 3) / 4 * 4, k_block = mm_k_block_bytes(t), n0, most;
+	struct mm_k_block p = { .u8 = (uint8_t *)scratch + FW_UNPACK_BYTES,
+				.ld = t->wk ? MM_LD : MM_LD_I8 };
 	_Alignas(64) int32_t tile[MM_ROWS * VNPU_PANEL_N], *sums;
-	bool whole = piece >= bytes;
+	bool whole = k_block >= bytes;
 	struct fw_matmul_i8 part;
 
 	_Static_assert(!(MM_ROWS_I8 % MM_ROWS), "rows are whole tiles");
 	_Static_assert(MM_ROWS_I8 * (MM_LD_I8 + MM_PANELS * VNPU_PANEL_N * 4) <=
 			       FW_SCRATCH_BYTES - FW_UNPACK_BYTES,
-		       "so many rows fit with their sums");
+		       "this many rows fit with their sums");
 	if (t->wk && t->m <= WK_FEW) {
 		fw_wk_few_avx512(t, scratch);
 		return;
@@ -558,16 +560,16 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 	p.t = &part;
 	for (n0 = 0; n0 < t->n; n0 += part.n) {
 		part = *t;
-		/* Where no sums wait, their number is no limit for the columns. */
+		/* If no sums have to be kept, they do not limit the number of columns. */
 		most = whole && !t->wk ? MM_ROWS_I8 : mm_columns(&part, t, n0, MM_ROWS, p.ld);
 		if (!t->wk && most > MM_ROWS_I8)
 			most = MM_ROWS_I8;
-		sums = whole ? tile : (int32_t *)(p.flipped + most * p.ld);
+		sums = whole ? tile : (int32_t *)(p.u8 + most * p.ld);
 		for (p.m = 0; p.m < t->m; p.m += p.rows) {
 			p.rows = mm_now(t->m - p.m, most);
 			for (p.k = 0; p.k < bytes; p.k += p.bytes) {
-				p.bytes = bytes - p.k < piece ? bytes - p.k : piece;
-				mm_piece(&p, scratch, sums);
+				p.bytes = bytes - p.k < k_block ? bytes - p.k : k_block;
+				mm_k_block(&p, scratch, sums);
 			}
 		}
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the matmuls of kernels_avx512.c and kernels_amx.c share: how K is cut, and
- * what becomes of the sums.
+ * Common parts of the matmuls in kernels_avx512.c and kernels_amx.c: how K is divided into blocks,
+ * prefetching, and storing results.
  */
 #ifndef KERNELS_AVX512_H
 #define KERNELS_AVX512_H
@@ -12,49 +12,47 @@
 #include "kernels.h"
 #include "kernels_wk.h"
 
-/* K of a piece: 32 KB of a panel, and the same of 64 rows. */
-#define MM_PIECE 512
+/* Size of a K block: 32 KB of a panel, and as much of 64 rows. */
+#define MM_K_BLOCK 512
 /*
- * Of unpacked panels with vpdpbusd at most, which is content with the second-level cache: longer
- * pieces come back to their sums less often, or not at all.
+ * Largest K block of unpacked panels with vpdpbusd, for which L2 is fast enough: long blocks load
+ * and store the sums less often, or not at all.
  */
-#define MM_PIECE_I8 2048
+#define MM_K_BLOCK_I8 2048
 /*
- * Rows that are then multiplied with all panels before others are: a panel is fetched in their
- * time, and they leave most of the second-level cache to it, to the next one and to results.
+ * Rows that are multiplied with all panels before the next rows: long enough to prefetch a panel
+ * meanwhile, and few enough to leave most of L2 to it, the next panel and results.
  */
 #define MM_ROWS_I8 70
 /*
- * Panels whose sums are kept at a time: so those of a few dozen rows fit the scratch,
- * whatever a stream calls a tile.
+ * Panels whose sums are kept at a time, so that the sums of a few dozen rows fit into the scratch
+ * whatever tile a stream asks for.
  */
 #define MM_PANELS 16
-/* Of packed ones, which are unpacked for these rows: so that there are more of them. */
+/* The same for packed panels, which are unpacked for each set of rows: fewer, for more rows. */
 #define MM_PANELS_WK 8
 /*
- * Rows of a piece in scratch: an odd number of cache lines apart, so that those of a tile
- * do not share a cache set.
+ * Distance of rows in scratch: an odd number of cache lines, so that a tile's rows are in different
+ * cache sets.
  */
-#define MM_LD (MM_PIECE + 64)
-#define MM_LD_I8 (MM_PIECE_I8 + 64)
+#define MM_LD (MM_K_BLOCK + 64)
+#define MM_LD_I8 (MM_K_BLOCK_I8 + 64)
 
 /*
- * The weights of few rows come from memory, each line once and in order. Fetched from afar into the
- * second-level cache and from near into the first, they arrive up to half again as fast as with
- * either alone, or with none: requests to memory then wait where many can, and the first level's
- * few wait for the second only.
+ * With few rows, weights come from memory, each line once and in order. Prefetching them from far
+ * ahead into L2 and from near ahead into L1 is up to 1.5 times as fast as either alone or none:
+ * misses then occupy the many buffers of L2, and the few of L1 wait only for L2.
  */
 #define STREAM_FAR 3072
 #define STREAM_NEAR 512
 /*
- * They come an eighth faster still from several places at a time, panels or parts of K: the
- * hardware's own prefetcher looks ahead in each of them, and while it starts anew with a page
- * of one, it has the others.
+ * Reading several places at a time (panels, or parts of K) is another eighth faster: the hardware
+ * prefetcher follows each of them, and while it restarts at a page of one, it has the others.
  */
 #define STREAMS 4
 /*
- * All of this is so of Intel's cores (Cascade Lake). AMD's (Zen 5) read a fifth to a third faster
- * from one place, and fastest if lines are fetched into the first-level cache at once.
+ * The above holds for Intel's cores (Cascade Lake). AMD's (Zen 5) read a fifth to a third faster
+ * from a single place, and fastest with prefetches straight into L1.
  */
 #define STREAM_DIRECT (-1)
 #define STREAM_DIRECT_AHEAD 4096
@@ -63,7 +61,7 @@ static inline bool stream_direct(void)
 	return __builtin_cpu_is("amd");
 }
 
-/* @streams: places that are read at the same time, or STREAM_DIRECT. */
+/* @streams: number of places that are read at the same time, or STREAM_DIRECT. */
 static inline __attribute__((always_inline)) void stream_ahead(const uint8_t *line, int streams)
 {
 	if (streams == STREAM_DIRECT) {
@@ -75,12 +73,12 @@ static inline __attribute__((always_inline)) void stream_ahead(const uint8_t *li
 }
 
 /*
- * Fetching what comes next while something is multiplied. GCC 12 takes a function that does nothing
- * else for one without an effect and drops the calls, unless they are inlined before it looks.
+ * Prefetching during a multiplication. GCC 12 takes a function that only prefetches for one without
+ * effects and drops its calls, unless it is inlined early.
  */
 #define FETCH static inline __attribute__((always_inline)) void
 
-/* @lines into the second-level cache. */
+/* Prefetches @lines into L2. */
 FETCH fetch_lines(const void *from, uint32_t lines)
 {
 	uint32_t i;
@@ -89,13 +87,13 @@ FETCH fetch_lines(const void *from, uint32_t lines)
 		_mm_prefetch((const char *)from + i * 64, _MM_HINT_T1);
 }
 
-/* How many of the lines of @bytes each of @portions has. */
+/* Cache lines of @bytes for each of @portions. */
 static inline uint32_t fetch_portion(size_t bytes, uint32_t portions)
 {
 	return (uint32_t)((bytes + 63) / 64 + portions - 1) / portions;
 }
 
-/* What is going to be written: of @rows, the channels of a panel, or the @cols that are left. */
+/* Prefetches memory for results: @rows rows, the channels of a panel or the remaining @cols. */
 FETCH fetch_results(const float *c, size_t ldc, uint32_t rows, uint32_t cols)
 {
 	uint32_t i, r;
@@ -105,8 +103,8 @@ FETCH fetch_results(const float *c, size_t ldc, uint32_t rows, uint32_t cols)
 			__builtin_prefetch(c + i, 1);
 }
 
-/* Channels n0.. of a block, and how many rows of them fit the scratch at @ld bytes each and with
- * their sums, in whole multiples of @step. */
+/* Selects channels n0.. of a block. Returns how many rows fit into the scratch with @ld bytes each
+ * and their sums, a multiple of @step. */
 static inline uint32_t mm_columns(struct fw_matmul_i8 *part, const struct fw_matmul_i8 *t,
 				  uint32_t n0, uint32_t step, uint32_t ld)
 {
@@ -124,21 +122,18 @@ static inline uint32_t mm_columns(struct fw_matmul_i8 *part, const struct fw_mat
 	return (FW_SCRATCH_BYTES - FW_UNPACK_BYTES) / ld / step * step;
 }
 
-/* A panel's part of a piece of K. */
+/* The part of a panel in a K block. */
 struct mm_part {
 	const uint8_t *w; /* s8 [k/4][64][4] */
-	const uint8_t *sums; /* what follows the panel's weights */
-	/*
-	 * What comes next in memory, and how much of it is wanted: the next panel's part, or the
-	 * first one's of the next piece.
-	 */
+	const uint8_t *sums; /* the data after the panel's weights */
+	/* The next part in memory: the next panel's, or the first one of the next K block. */
 	const uint8_t *next;
 	size_t next_bytes;
 };
 
-/* Panel n0 / 64 and @piece bytes of K from @k0 on, unpacked to @unpacked if it is packed. */
+/* Panel n0 / 64, @k_block bytes of K from @k0 on; a packed panel is unpacked to @unpacked. */
 static inline struct mm_part mm_part(const struct fw_matmul_i8 *t, uint32_t n0, uint32_t k0,
-				     uint32_t piece, uint8_t *unpacked)
+				     uint32_t k_block, uint8_t *unpacked)
 {
 	uint32_t i = n0 / VNPU_PANEL_N, bytes = (t->k + 3) / 4 * 4,
 		 next = n0 + VNPU_PANEL_N < t->n ? i + 1 : 0;
@@ -149,19 +144,19 @@ static inline struct mm_part mm_part(const struct fw_matmul_i8 *t, uint32_t n0, 
 		panel = t->w + i * VNPU_PANEL_I8_BYTES(t->k);
 		p.w = panel + k0 * 64ull;
 		p.sums = panel + bytes * 64ull;
-		p.next = next ? p.w + VNPU_PANEL_I8_BYTES(t->k) : t->w + (k0 + piece) * 64ull;
-		p.next_bytes = (size_t)piece * VNPU_PANEL_N;
+		p.next = next ? p.w + VNPU_PANEL_I8_BYTES(t->k) : t->w + (k0 + k_block) * 64ull;
+		p.next_bytes = (size_t)k_block * VNPU_PANEL_N;
 		return p;
 	}
-	fw_wk_unpack_avx512(unpacked, &t->wk[i], k0, t->k - k0 < piece ? t->k - k0 : piece);
+	fw_wk_unpack_avx512(unpacked, &t->wk[i], k0, t->k - k0 < k_block ? t->k - k0 : k_block);
 	p.w = unpacked;
 	p.sums = wk_sums(&t->wk[i], t->k);
-	p.next = wk_piece(&t->wk[next], next ? k0 : k0 + piece);
-	p.next_bytes = (size_t)piece * 8 * t->wk[next].bits;
+	p.next = wk_k_block(&t->wk[next], next ? k0 : k0 + k_block);
+	p.next_bytes = (size_t)k_block * 8 * t->wk[next].bits;
 	return p;
 }
 
-/* c from the sums of @rows rows, from row m on; @scale and @n0: of the panel. */
+/* Writes results from the sums of @rows rows, from row m on; @scale and @n0 are the panel's. */
 static inline void mm_store(const struct fw_matmul_i8 *t, uint32_t m, uint32_t rows, uint32_t n0,
 			    const float *scale, const int32_t *acc)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The float kernels, in GCC's portable vectors. Included by one file per instruction set, which
- * defines FW_KERNELS_NAME (the table's symbol), FW_KERNELS_LABEL, kernel_matmul_i8(),
- * kernel_matmul_w4() and kernel_matmul_w4f() before, and FW_KERNELS_I8_ROWS and
- * FW_KERNELS_I8_STEP where i8_rows is not 0.
+ * The float kernels, in GCC's portable vectors. Each file that includes this one, one per
+ * instruction set, defines first: FW_KERNELS_NAME (the table's symbol), FW_KERNELS_LABEL,
+ * kernel_matmul_i8(), kernel_matmul_w4() and kernel_matmul_w4f(), and FW_KERNELS_I8_ROWS and
+ * FW_KERNELS_I8_STEP if i8_rows is not 0.
  *
- * Order of operations, and so every result, is fixed here and depends neither on the instruction
- * set nor on how a job is cut into tiles: sums run in 16 lanes by index modulo 16 and are folded in
- * halves (8, 4, 2, 1), whether 16 lanes are one register or four; a multiply-add is fused where it
- * is written as fma_v(), and nowhere else (-ffp-contract=off). A row that is no multiple of the
- * vector ends with one that is filled up with zeros.
+ * The order of operations, and so every result, is fixed here and depends neither on the
+ * instruction set nor on how a job is divided into tiles: sums run in 16 lanes by index modulo 16
+ * and are reduced by halves (8, 4, 2, 1), whether 16 lanes are one register or four; a multiply-add
+ * is fused only if it is written as fma_v() (-ffp-contract=off). The last vector of a row is padded
+ * with zeros.
  *
  * exp(x) = 2^n exp(r) with n = round(x / ln 2) and |r| <= ln(2) / 2, where ln 2 is subtracted in
  * two parts and exp(r) is Taylor's polynomial of degree 7. 2^n is applied in two factors, so that
@@ -26,12 +26,12 @@
 
 #include "kernels.h"
 
-/* Vectors that are passed between inlined functions never reach the ABI. */
+/* Vectors passed between inlined functions never reach the ABI. */
 #pragma GCC diagnostic ignored "-Wpsabi"
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* A register: LANES floats. 16 lanes are PARTS of them; EACH does something for every part. */
+/* A register has LANES floats. EACH(f) expands f for each register of 16 lanes. */
 #if defined(__AVX512F__)
 #define LANES 16
 #define EACH(f) f(0)
@@ -135,8 +135,8 @@ INLINE vf lesser(vf a, vf b)
 }
 
 /*
- * a b + c, rounded once. Where fmaf() is a call, so is this: inlined, those calls
- * would be most of each kernel.
+ * a b + c, rounded once. Where fmaf() is a function call, do not inline this: the calls would be
+ * most of each kernel's code.
  */
 #if LANES >= 8 || defined(__FP_FAST_FMAF)
 INLINE
@@ -156,19 +156,16 @@ vf fma_v(vf a, vf b, vf c)
 #endif
 }
 
-/* Adding 1.5 * 2^23 rounds to an integer, nearest even, which then stands in the low bits. */
+/* Adding 1.5 * 2^23 rounds to an integer, ties to even, and leaves it in the low bits. */
 #define ROUND_MAGIC 12582912.0f
 #define ROUND_MAGIC_BITS 0x4b400000
 
-/* exp(r), and n in *@ni. */
+/* Returns exp(r); n in *@ni. */
 INLINE vf exp_parts(vf x, vi *ni)
 {
 	vf t = fma_v(x, splat(1.44269504f), splat(ROUND_MAGIC)), n = t - ROUND_MAGIC, r, p;
 
-	/*
-	 * Unsigned: of a value far out of range, or of none, n has no
-	 * meaning but must have a value.
-	 */
+	/* Unsigned: for a NaN or a value far out of range, n is arbitrary but must not overflow. */
 	*ni = (vi)((vu)t - ROUND_MAGIC_BITS);
 	r = fma_v(n, splat(-0.693359375f), x);
 	r = fma_v(n, splat(2.12194440e-4f), r);
@@ -181,7 +178,7 @@ INLINE vf exp_parts(vf x, vi *ni)
 	return fma_v(p, r, splat(1.0f));
 }
 
-/* 2^n, a normal number. */
+/* 2^n; the result must be a normal number. */
 INLINE vf exp2_v(vi n)
 {
 	return (vf)(((vu)n + 127) << 23);
@@ -192,7 +189,7 @@ INLINE vf exp_v(vf x)
 	vf p;
 	vi n;
 
-	/* In this order a NaN stays one. */
+	/* In this order a NaN stays a NaN. */
 	x = greater(splat(-104.0f), lesser(splat(89.0f), x));
 	p = exp_parts(x, &n);
 #if LANES == 16
@@ -200,14 +197,14 @@ INLINE vf exp_v(vf x)
 #else
 	vi half = n >> 1;
 
-	/* The first product is exact, so that the result is rounded once, as scalef() does. */
+	/* The first product is exact, so the result is rounded once, as with scalef(). */
 	return p * exp2_v(half) * exp2_v(n - half);
 #endif
 }
 
 /* ---- element by element ---------------------------------------------------------------------- */
 
-/* y = f(x) over a row; defines a kernel. */
+/* Defines a kernel: y = f(x) over a row. */
 #define ELEMENTWISE1(name, expr)                                       \
 	static void kernel_##name(float *y, const float *xs, size_t n) \
 	{                                                              \
@@ -271,11 +268,11 @@ static void kernel_glu(float *y, const float *a, const float *b, size_t n, uint3
 	(kind == VNPU_ACT_SILU ? glu_silu : glu_gelu)(y, a, b, n);
 }
 
-/* To bytes, of numbers that fit. */
+/* Converts numbers in range to bytes. */
 INLINE vb narrow(vi x)
 {
 #if defined(__AVX2__) && !defined(__AVX512F__)
-	/* GCC narrows by 4 lane by lane. */
+	/* GCC would convert lane by lane. */
 	__m128i q = _mm_packs_epi32(_mm256_castsi256_si128((__m256i)x),
 				    _mm256_extracti128_si256((__m256i)x, 1));
 	int64_t bytes = _mm_cvtsi128_si64(_mm_packs_epi16(q, q));
@@ -302,8 +299,8 @@ INLINE vb narrow(vi x)
 #endif
 }
 
-/* A quotient rounded to nearest even and held to -127..127. The clamp matters for subnormal scales,
- * and for a row that changes while it is read. */
+/* Rounds a quotient to nearest, ties to even, and clamps it to -127..127. The clamp matters for
+ * subnormal scales, and for a row that changes while it is read. */
 INLINE vb quant_v(vf t)
 {
 	t = greater(splat(-127.0f), lesser(splat(127.0f), t));
@@ -312,10 +309,10 @@ INLINE vb quant_v(vf t)
 
 #if LANES >= 8
 /*
- * x / s as a division rounds it, from inv = 1 / s, several times as fast (Markstein): each step
- * adds the quotient's exact remainder, divided. After the first the quotient is off by less than a
- * unit in the last place, after the second it is correctly rounded. Where s is far from both ends
- * of the floats, nothing that matters to quant_v() underflows.
+ * x / s, rounded as a division rounds it, from inv = 1 / s, several times as fast (Markstein): each
+ * step adds the exact remainder of the quotient, divided by s. After the first step the quotient is
+ * off by less than a unit in the last place, after the second it is correctly rounded. If s is far
+ * from both ends of the floats' range, nothing that matters to quant_v() underflows.
  */
 INLINE vf divide_v(vf x, vf s, vf inv)
 {
@@ -340,10 +337,7 @@ INLINE vi greater_i(vi a, vi b)
 #endif
 }
 
-/*
- * The greatest of |x|, as its bits: without their sign, floats order as those do,
- * infinities and NaNs last.
- */
+/* The bits of the largest |x|: without sign, floats compare as integers, infinities, NaNs last. */
 static int32_t greatest_bits(const float *x, size_t n)
 {
 	int32_t t[LANES], m = 0;
@@ -394,7 +388,7 @@ static void kernel_quant(int8_t *q, float *scale, const float *x, size_t n)
 	}
 }
 
-/* LANES bytes as numbers. */
+/* Converts LANES bytes to floats. */
 INLINE vf load_s8(const int8_t *q)
 {
 #if LANES == 16
@@ -550,7 +544,7 @@ INLINE struct v16 first16(struct v16 v, unsigned int n, float fill)
 	return v;
 }
 
-INLINE float fold_sum(struct v16 v)
+INLINE float reduce_sum(struct v16 v)
 {
 	float t[16];
 	int half, i;
@@ -562,7 +556,7 @@ INLINE float fold_sum(struct v16 v)
 	return t[0];
 }
 
-INLINE float fold_max(struct v16 v)
+INLINE float reduce_max(struct v16 v)
 {
 #if LANES == 16
 	return _mm512_reduce_max_ps((__m512)v.p0);
@@ -600,7 +594,7 @@ static void kernel_rmsnorm(float *y, const float *x, const float *w, size_t n, f
 	}
 	t = load16_part(x + i, n - i, 0);
 	s1 = add_mul16(s1, t, t);
-	inv = 1.0f / sqrtf(fold_sum(add16(add16(s0, s1), add16(s2, s3))) / (float)n + eps);
+	inv = 1.0f / sqrtf(reduce_sum(add16(add16(s0, s1), add16(s2, s3))) / (float)n + eps);
 	for (i = 0; i + LANES <= n; i += LANES)
 		store(y + i, load(x + i) * inv * load(w + i));
 	if (i < n)
@@ -616,7 +610,7 @@ static void kernel_softmax(float *y, const float *x, size_t n, size_t cols, floa
 	for (i = 0; i + 16 <= n; i += 16)
 		m = greater16(mul16(load16(x + i), s), m);
 	t = first16(mul16(load16_part(x + i, n - i, 0), s), n - i, -INFINITY);
-	max = fold_max(greater16(t, m));
+	max = reduce_max(greater16(t, m));
 	for (i = 0; i + 16 <= n; i += 16) {
 		t = exp16(mul16(load16(x + i), s), max);
 		sum = add16(sum, t);
@@ -627,7 +621,7 @@ static void kernel_softmax(float *y, const float *x, size_t n, size_t cols, floa
 		sum = add16(sum, t);
 		store16_part(y + i, t, n - i);
 	}
-	inv = 1.0f / fold_sum(sum);
+	inv = 1.0f / reduce_sum(sum);
 	for (i = 0; i + LANES <= n; i += LANES)
 		store(y + i, load(y + i) * inv);
 	if (i < n)

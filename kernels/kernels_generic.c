@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * The portable kernels: what every other set must equal, bit for bit.
- */
+/* The portable kernels: all others must have the same results, bit for bit. */
 #include <math.h>
 
 #include "kernels.h"
@@ -12,7 +10,7 @@
 static int wk_number(const struct fw_wk_panel *p, uint32_t k, uint32_t n)
 {
 	uint32_t line = k % 8 / 4 * 4 + n / 16, plane, to = 0, u = 0;
-	const uint8_t *at = wk_piece(p, k / 8 * 8) + n % 16 * 4 + k % 4;
+	const uint8_t *at = wk_k_block(p, k / 8 * 8) + n % 16 * 4 + k % 4;
 
 	if (p->bits == 8)
 		return (int8_t)at[line * 64];

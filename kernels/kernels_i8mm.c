@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * The kernels of aarch64 with SMMLA (FEAT_I8MM), for all but single rows, beside SDOT.
- */
+/* The kernels for aarch64 with SMMLA (FEAT_I8MM), and SDOT for single rows. */
 #if defined(__aarch64__)
 #include "kernels_w4_neon.h"
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * The kernels of aarch64 with SDOT (FEAT_DotProd): from 2018 on nearly every core.
- */
+/* The kernels for aarch64 with SDOT (FEAT_DotProd), which nearly every core since 2018 has. */
 #if defined(__aarch64__)
 #include "kernels_w4_neon.h"
 

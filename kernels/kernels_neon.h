@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * INT8 matmul for aarch64. Included by one file per instruction set: with SDOT, and with
- * SMMLA beside it (FEAT_I8MM).
+ * INT8 matmul for aarch64. Included by one file per instruction set: SDOT, and SMMLA (FEAT_I8MM)
+ * beside it.
  *
- * Both read the panels as they are. SDOT multiplies 4 channels x 4 k, which is a register of the
- * panel, by 4 k of a row, picked from a register by number. SMMLA multiplies 2 rows x 8 k by 2
- * channels x 8 k and has twice the products per instruction: two registers of a panel, one below
- * the other, interleave to two such pairs of channels, and rows are laid out in pairs in the
- * worker's scratch, once per block.
+ * Both read the panels as they are. SDOT multiplies 4 channels x 4 k, one register of the panel, by
+ * 4 k of a row, selected from a register by index. SMMLA multiplies 2 rows x 8 k by 2 channels x 8
+ * k, twice the multiplications per instruction: two registers of a panel, from consecutive 4 k,
+ * interleave to two such pairs of channels, and rows are stored in pairs in the worker's scratch,
+ * once per block.
  *
- * A panel goes by in pieces that stay in the L1 cache, and all rows of the block pass by a piece;
- * their sums wait in the scratch.
+ * A panel is read in K blocks that stay in L1, and each K block is multiplied with all rows of the
+ * block; their sums stay in scratch.
  */
 #include <arm_neon.h>
 #include <string.h>
@@ -19,14 +19,14 @@
 #include "kernels_wk_neon.h"
 
 #define MM_INLINE static inline __attribute__((always_inline))
-/* Of 4 k each: 16 KB of weights. */
-#define MM_PIECE 64
-/* Rows whose sums, and whose part of a piece, stay near. */
+/* In units of 4 k: 16 KB of weights. */
+#define MM_K_BLOCK 64
+/* Rows whose sums, and whose part of a K block, stay in cache. */
 #define MM_BLOCK 128
-/* The register tile has 16 sums: as many as hide the latency of the sum before. */
+/* The register tile has 16 sums, enough to hide the latency of an addition. */
 #define MM_SUMS 16
 
-/* One k block: number @i of the four in each x[rows], and of those at w. */
+/* 4 k: those at index @i of the four in each x[rows], and in w. */
 MM_INLINE void mm_dot_block(const uint32_t rows, const uint32_t vecs, int32x4_t *sum,
 			    const int8x16_t *x, const uint8_t *w, const int i)
 {
@@ -80,7 +80,7 @@ MM_INLINE void mm_dot(const uint32_t rows, const uint32_t vecs, int32_t *acc, co
 			vst1q_s32(acc + r * VNPU_PANEL_N + v * 4, sum[r * vecs + v]);
 }
 
-/* All 64 channels. A single row reads its weights from their beginning to their end. */
+/* All 64 channels. A single row reads its weights in order. */
 static void mm_dots(uint32_t rows, int32_t *acc, const int8_t *a, size_t lda, const uint8_t *w,
 		    uint32_t kb)
 {
@@ -107,13 +107,13 @@ static void mm_dots(uint32_t rows, int32_t *acc, const int8_t *a, size_t lda, co
 #if defined(__ARM_FEATURE_MATMUL_INT8)
 #define MM_ROWS 8
 
-/* Bytes of a pair of rows of @kb x 4 k. */
+/* Size in bytes of a pair of rows of @kb x 4 k. */
 static size_t mm_pair_bytes(uint32_t kb)
 {
 	return (size_t)(kb + 1) / 2 * 16;
 }
 
-/* Rows of which all pairs fit @bytes; no more than @m. */
+/* How many of @m rows fit into @bytes as pairs. */
 static uint32_t mm_pair_rows(uint32_t m, uint32_t kb, size_t bytes)
 {
 	size_t fit = bytes / mm_pair_bytes(kb) * 2;
@@ -121,7 +121,10 @@ static uint32_t mm_pair_rows(uint32_t m, uint32_t kb, size_t bytes)
 	return m < fit ? m : (uint32_t)fit;
 }
 
-/* Pairs of rows as s8 [rows / 2][kb / 2][2][8]; after an odd kb any bytes, which meet zeros. */
+/*
+ * Stores pairs of rows as s8 [rows / 2][kb / 2][2][8]; arbitrary bytes after an odd kb, which are
+ * multiplied by zeros.
+ */
 static void mm_pair(int8_t *pairs, const int8_t *a, size_t lda, uint32_t rows, uint32_t kb)
 {
 	const int8_t *b = a + lda;
@@ -142,7 +145,7 @@ static void mm_pair(int8_t *pairs, const int8_t *a, size_t lda, uint32_t rows, u
 	}
 }
 
-/* Channels 0 1 and 2 3 of two k blocks, of the first's and the second's register. */
+/* Channels 0 1 and 2 3 of 8 k; @first has the first 4 k, @second the others. */
 MM_INLINE int8x16x2_t mm_zip(int8x16_t first, int8x16_t second)
 {
 	int32x4_t x = vreinterpretq_s32_s8(first), y = vreinterpretq_s32_s8(second);
@@ -151,7 +154,7 @@ MM_INLINE int8x16x2_t mm_zip(int8x16_t first, int8x16_t second)
 				vreinterpretq_s8_s32(vzip2q_s32(x, y)) } };
 }
 
-/* Two sums of 2 rows x 2 channels are two of 1 row x 4 channels, and the other way round. */
+/* Converts two sums of 2 rows x 2 channels to two of 1 row x 4 channels, or back. */
 MM_INLINE int32x4_t mm_half(int32x4_t x, int32x4_t y, const int half)
 {
 	int64x2_t a = vreinterpretq_s64_s32(x), b = vreinterpretq_s64_s32(y);
@@ -159,9 +162,9 @@ MM_INLINE int32x4_t mm_half(int32x4_t x, int32x4_t y, const int half)
 	return vreinterpretq_s32_s64(half ? vzip2q_s64(a, b) : vzip1q_s64(a, b));
 }
 
-/* Two k blocks, the second of which may be missing. */
-MM_INLINE void mm_product_blocks(const uint32_t pairs, const uint32_t vecs, int32x4_t *sum,
-				 const int8_t *a, size_t lda, const uint8_t *w, const bool two)
+/* 8 k, or the last 4 k if not @two. */
+MM_INLINE void mm_mmla_step(const uint32_t pairs, const uint32_t vecs, int32x4_t *sum,
+			    const int8_t *a, size_t lda, const uint8_t *w, const bool two)
 {
 	int8x16_t rows[4], y;
 	int8x16x2_t z;
@@ -185,8 +188,8 @@ MM_INLINE void mm_product_blocks(const uint32_t pairs, const uint32_t vecs, int3
 }
 
 /* acc[2 pairs][64] += a[pairs][kb / 2][2][8] x w, @vecs x 4 channels of it. */
-MM_INLINE void mm_product(const uint32_t pairs, const uint32_t vecs, int32_t *acc, const int8_t *a,
-			  size_t lda, const uint8_t *w, uint32_t kb)
+MM_INLINE void mm_mmla(const uint32_t pairs, const uint32_t vecs, int32_t *acc, const int8_t *a,
+		       size_t lda, const uint8_t *w, uint32_t kb)
 {
 	int32x4_t sum[MM_SUMS], x, y;
 	uint32_t p, v, b;
@@ -202,9 +205,9 @@ MM_INLINE void mm_product(const uint32_t pairs, const uint32_t vecs, int32_t *ac
 		}
 	}
 	for (b = 0; b + 2 <= kb; b += 2, a += 16, w += 512)
-		mm_product_blocks(pairs, vecs, sum, a, lda, w, true);
+		mm_mmla_step(pairs, vecs, sum, a, lda, w, true);
 	if (b < kb)
-		mm_product_blocks(pairs, vecs, sum, a, lda, w, false);
+		mm_mmla_step(pairs, vecs, sum, a, lda, w, false);
 #pragma GCC unroll 16
 	for (p = 0; p < pairs; p++) {
 #pragma GCC unroll 16
@@ -218,27 +221,27 @@ MM_INLINE void mm_product(const uint32_t pairs, const uint32_t vecs, int32_t *ac
 }
 
 /* All 64 channels. */
-static void mm_products(uint32_t pairs, int32_t *acc, const int8_t *a, size_t lda, const uint8_t *w,
-			uint32_t kb)
+static void mm_mmlas(uint32_t pairs, int32_t *acc, const int8_t *a, size_t lda, const uint8_t *w,
+		     uint32_t kb)
 {
 	uint32_t n;
 
 	switch (pairs) {
 	case 1:
 		for (n = 0; n < VNPU_PANEL_N; n += 32)
-			mm_product(1, 8, acc + n, a, lda, w + n * 4, kb);
+			mm_mmla(1, 8, acc + n, a, lda, w + n * 4, kb);
 		break;
 	case 2:
 		for (n = 0; n < VNPU_PANEL_N; n += 16)
-			mm_product(2, 4, acc + n, a, lda, w + n * 4, kb);
+			mm_mmla(2, 4, acc + n, a, lda, w + n * 4, kb);
 		break;
 	case 3:
 		for (n = 0; n < VNPU_PANEL_N; n += 8)
-			mm_product(3, 2, acc + n, a, lda, w + n * 4, kb);
+			mm_mmla(3, 2, acc + n, a, lda, w + n * 4, kb);
 		break;
 	default:
 		for (n = 0; n < VNPU_PANEL_N; n += 8)
-			mm_product(4, 2, acc + n, a, lda, w + n * 4, kb);
+			mm_mmla(4, 2, acc + n, a, lda, w + n * 4, kb);
 	}
 }
 #endif
@@ -264,20 +267,19 @@ static void mm_store(const struct fw_matmul_i8 *t, uint32_t m, uint32_t n0, cons
 	}
 }
 
-/* @rows rows from m0 on pass by a piece of a panel. */
-static void mm_piece(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, int32_t *acc,
-		     const int8_t *pairs, const uint8_t *w, uint32_t b0, uint32_t kb)
+/* Multiplies @rows rows from m0 on with a K block of a panel. */
+static void mm_k_block(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, int32_t *acc,
+		       const int8_t *pairs, const uint8_t *w, uint32_t b0, uint32_t kb)
 {
 	uint32_t m = 0, n;
 
 #if defined(__ARM_FEATURE_MATMUL_INT8)
 	size_t ldp = mm_pair_bytes((t->k + 3) / 4);
 
-	_Static_assert(!(MM_PIECE % 2), "a piece begins with a pair of k blocks");
+	_Static_assert(!(MM_K_BLOCK % 2), "a K block has an even number of 4 k");
 	for (; m + 2 <= rows; m += n) {
 		n = rows - m < MM_ROWS ? (rows - m) & ~1u : MM_ROWS;
-		mm_products(n / 2, acc + m * VNPU_PANEL_N, pairs + m / 2 * ldp + b0 * 8, ldp, w,
-			    kb);
+		mm_mmlas(n / 2, acc + m * VNPU_PANEL_N, pairs + m / 2 * ldp + b0 * 8, ldp, w, kb);
 	}
 #endif
 	for (; m < rows; m += n) {
@@ -287,7 +289,7 @@ static void mm_piece(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, i
 	}
 }
 
-/* A single row past packed panels. */
+/* Multiplies a single row with packed panels. */
 static void mm_packed_row(const struct fw_matmul_i8 *t, int8_t *a)
 {
 	const struct fw_wk_panel *p = t->wk;
@@ -301,23 +303,23 @@ static void mm_packed_row(const struct fw_matmul_i8 *t, int8_t *a)
 	}
 }
 
-/* Rows m0.., @rows of them, past panel n0 / 64. */
+/* Multiplies @rows rows from m0 on with panel n0 / 64. */
 static void mm_panel(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, uint32_t n0,
 		     uint8_t *unpacked, int32_t *acc, const int8_t *pairs)
 {
 	const struct fw_wk_panel *p = t->wk ? t->wk + n0 / VNPU_PANEL_N : NULL;
 	const uint8_t *panel = p ? NULL : t->w + n0 / VNPU_PANEL_N * VNPU_PANEL_I8_BYTES(t->k), *w,
 		      *sums;
-	uint32_t kb = (t->k + 3) / 4, b, m, piece;
+	uint32_t kb = (t->k + 3) / 4, b, m, k_block;
 
 	memset(acc, 0, rows * VNPU_PANEL_N * sizeof(int32_t));
-	for (b = 0; b < kb; b += piece) {
-		piece = kb - b < MM_PIECE ? kb - b : MM_PIECE;
+	for (b = 0; b < kb; b += k_block) {
+		k_block = kb - b < MM_K_BLOCK ? kb - b : MM_K_BLOCK;
 		if (p)
 			wk_unpack(unpacked, p, b * 4,
-				  t->k - b * 4 < piece * 4 ? t->k - b * 4 : piece * 4);
+				  t->k - b * 4 < k_block * 4 ? t->k - b * 4 : k_block * 4);
 		w = p ? unpacked : panel + (size_t)b * 256;
-		mm_piece(t, m0, rows, acc, pairs, w, b, piece);
+		mm_k_block(t, m0, rows, acc, pairs, w, b, k_block);
 	}
 	sums = p ? wk_sums(p, t->k) : panel + (size_t)kb * 256;
 	for (m = 0; m < rows; m++)

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Outliers: the few values of a row that would take the bits of all others. Part of
+ * Outliers: the few large values of a row that would cost the others precision. Part of
  * kernels_float.h, which includes it.
  *
- * One pass finds the greatest values of 64 lanes, and the ninth greatest of these bounds what
- * INT8 has to hold. Two outliers in one lane count once there, so that more values may exceed
- * the bound than the list has room for; the next greater one is tried then, up to the
- * greatest, which none exceeds.
+ * One pass finds the maxima of 64 lanes; the ninth largest of them is the bound for INT8. Several
+ * outliers in one lane have only one maximum, so more values may exceed the bound than the list has
+ * room for; then the next larger maximum is tried, up to the largest, which no value exceeds.
  */
 #include <stdbool.h>
 
 #include "kernels_w4.h"
 
 #define OUTLIER_LANES 64
-/* Lanes whose greatest value exceeds the bound, at first. */
+/* Lanes whose maximum exceeds the first bound. */
 #define OUTLIER_RANK 8
 
-/* The greatest |x| of each lane, as bits (greatest_bits()). */
+/* The maximum of |x| in each lane, as bits (greatest_bits()). */
 static void lane_bits(int32_t max[OUTLIER_LANES], const float *x, size_t n)
 {
 	vi m[OUTLIER_LANES / LANES] = { 0 }, bits, before;
@@ -29,7 +28,7 @@ static void lane_bits(int32_t max[OUTLIER_LANES], const float *x, size_t n)
 #pragma GCC unroll 16
 	for (v = 0; v < OUTLIER_LANES / LANES; v++)
 		memcpy(max + v * LANES, &m[v], sizeof(m[v]));
-	/* In memory: which register it would be is not known to the compiler. */
+	/* In memory, because the compiler does not know which register v selects. */
 	for (v = 0; i < n; i += LANES, v += LANES) {
 		bits = (vi)(i + LANES <= n ? load(x + i) : load_part(x + i, n - i)) & 0x7fffffff;
 		memcpy(&before, max + v, sizeof(before));
@@ -38,7 +37,7 @@ static void lane_bits(int32_t max[OUTLIER_LANES], const float *x, size_t n)
 	}
 }
 
-/* The greatest of @bits in falling order. */
+/* The largest of @bits in falling order. */
 static void order_bits(int32_t top[OUTLIER_RANK + 1], const int32_t bits[OUTLIER_LANES])
 {
 	int i, at;
@@ -68,7 +67,7 @@ INLINE int any_greater(vi a, vi b)
 #endif
 }
 
-/* Those of the LANES columns @from.. that exceed @t. Returns how many there are now. */
+/* Lists the columns of LANES from @from on that exceed @t. Returns the new number of outliers. */
 static uint32_t list_outliers(struct vnpu_outliers *o, uint32_t count, const float *x,
 			      const int8_t *q, size_t from, size_t n, float t, float s)
 {
@@ -86,7 +85,7 @@ static uint32_t list_outliers(struct vnpu_outliers *o, uint32_t count, const flo
 	return count;
 }
 
-/* @quick: s is such that divide_v() may be used, and @inverse is 1 / s. */
+/* @quick: s is in the range of divide_v(), and @inverse is 1 / s. */
 INLINE vb quant_held_v(vf v, float t, float s, const bool quick, float inverse)
 {
 	v = greater(splat(-t), lesser(splat(t), v));
@@ -107,7 +106,7 @@ INLINE uint32_t quant_held_by(int8_t *q, struct vnpu_outliers *o, const float *x
 	vf v;
 	vb b;
 
-	/* Vectors with outliers are looked at later, so that this loop keeps its registers. */
+	/* Vectors with outliers are processed later, so that this loop keeps its registers. */
 	for (i = 0; i + LANES <= n; i += LANES) {
 		v = load(x + i);
 		b = quant_held_v(v, t, s, quick, inverse);
@@ -129,14 +128,14 @@ INLINE uint32_t quant_held_by(int8_t *q, struct vnpu_outliers *o, const float *x
 }
 
 /*
- * q and outliers by the bound @t and the scale @s. Returns how many of them
- * there are, or one too many.
+ * Computes q and the outliers for bound @t and scale @s. Returns the number of outliers, or more
+ * than VNPU_OUTLIERS if there are too many.
  */
 static uint32_t quant_held(int8_t *q, struct vnpu_outliers *o, const float *x, size_t n, float t,
 			   float s)
 {
 #if LANES >= 8
-	/* Two loops: in one, GCC 12 finds out anew for each vector which division it is. */
+	/* Two loops, because GCC 12 would test for the kind of division for each vector. */
 	if (s >= DIVIDE_MIN && s <= DIVIDE_MAX)
 		return quant_held_by(q, o, x, n, t, s, true);
 #endif
@@ -160,7 +159,7 @@ static void kernel_quant_outliers(int8_t *q, float *scale, struct vnpu_outliers 
 			s = t / 127.0f;
 			count = quant_held(q, &o, x, n, t, s);
 		} while (count > VNPU_OUTLIERS && rank--);
-		/* A row that changes while it is read. */
+		/* The row changed while it was read. */
 		count = count > VNPU_OUTLIERS ? 0 : count;
 	} else {
 		memset(q, 0, (n + 3) / 4 * 4);
@@ -173,24 +172,24 @@ static void kernel_quant_outliers(int8_t *q, float *scale, struct vnpu_outliers 
 	memcpy(outliers, &o, sizeof(o));
 }
 
-/* ---- their products -------------------------------------------------------------------------- */
+/* ---- adding them to a matmul ----------------------------------------------------------------- */
 
 /*
- * Rows are taken together, so that a panel is read once, from its start to its end: what the rows'
- * lists name is put in order of its place in the panel, with the rows' sums in memory. Of one row
- * that order is its list's, whatever the rows beside it.
+ * Rows are processed together, so that a panel is read once and in order: the entries of the rows'
+ * lists are sorted by their place in the panel, with the rows' sums in memory. The entries of one
+ * row keep their list's order, whatever the other rows are.
  */
 #define OUTLIER_ROWS 128
 #define OUTLIER_BUCKETS 4096
 #define PANEL_VECS (VNPU_PANEL_N / LANES)
-/* Entries whose weights are on their way. */
+/* Entries whose weights are being prefetched. */
 #define OUTLIER_AHEAD 8
 
 struct outlier {
-	uint32_t w, scale; /* in a panel: the column's words, and W4's scales */
+	uint32_t w, scale; /* offsets in a panel: the column's words, and W4's scales */
 	float value;
 	uint16_t row;
-	uint16_t bit; /* of the number in its word */
+	uint16_t bit; /* shift of the weight in its word */
 };
 
 struct outlier_work {
@@ -203,8 +202,8 @@ struct outlier_work {
 _Static_assert(sizeof(struct outlier_work) <= FW_SCRATCH_BYTES, "outliers fit the scratch");
 
 /*
- * Of @rows lists; each is copied before it is looked at, since columns become addresses.
- * Returns how many there are.
+ * Collects the entries of @rows lists; copies each list before it is checked, because columns
+ * become addresses. Returns their number.
  */
 static uint32_t find_outliers(struct outlier_work *work, const struct fw_add_outliers *t,
 			      uint32_t first, uint32_t rows, uint32_t step)
@@ -217,7 +216,7 @@ static uint32_t find_outliers(struct outlier_work *work, const struct fw_add_out
 	for (row = 0; row < rows; row++) {
 		memcpy(&o, &t->outliers[first + row], sizeof(o));
 		for (j = 0, before = -1; j < VNPU_OUTLIERS; j++, n++) {
-			/* As numbers of 0 to k - 1 that grow; a NaN is none. */
+			/* Columns must be in 0..k - 1 and increase; a NaN fails this. */
 			if (!(o.column[j] > before && o.column[j] >= 0 &&
 			      o.column[j] < (float)t->k))
 				break;
@@ -241,7 +240,7 @@ static uint32_t find_outliers(struct outlier_work *work, const struct fw_add_out
 	return n;
 }
 
-/* By bucket; in a bucket they keep their order. */
+/* Stable sort by bucket. */
 static void sort_outliers(struct outlier_work *work, uint32_t n)
 {
 	uint32_t i, sum = 0, here;
@@ -258,7 +257,7 @@ static void sort_outliers(struct outlier_work *work, uint32_t n)
 		work->sorted[work->start[work->bucket[i]]++] = work->found[i];
 }
 
-/* sum += value times the column, of I8 without its scales. */
+/* sum += value times the column's weights, without scales for I8. */
 INLINE void add_column(float *sum, const struct outlier *o, const uint8_t *panel, bool w4)
 {
 	vf weight;
@@ -290,7 +289,7 @@ INLINE void add_columns(struct outlier_work *work, const struct outlier *o, uint
 	}
 }
 
-/* The sums to @cols channels of a row. */
+/* Adds the sums to @cols channels of a row. */
 static void add_sums(const float *sum, const float *scale, const float *x, float *y, size_t cols)
 {
 	size_t at, n;

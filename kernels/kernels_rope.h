@@ -10,18 +10,16 @@ typedef double vd __attribute__((vector_size(4 * LANES)));
 typedef int64_t vl __attribute__((vector_size(4 * LANES)));
 typedef float vh __attribute__((vector_size(2 * LANES)));
 
-/*
- * Angles from here on are left to libm: their reduction by two parts of pi / 2 would be too coarse.
- */
+/* Larger angles are left to libm: reducing them by two parts of pi / 2 would be too inexact. */
 #define SINCOS_MAX 1e9
 
 /*
- * x = q pi/2 + r with |r| <= pi/4, then Taylor's polynomials in double: their error, 2^-37 at most,
+ * x = q pi/2 + r with |r| <= pi/4, then Taylor's polynomials in double. Their error, at most 2^-37,
  * and that of the reduction vanish in the rounding to float.
  */
 INLINE void sincos_v(vd x, float *s, float *c)
 {
-	/* Adding 1.5 * 2^52 rounds to an integer, whose last bits then are those of the sum. */
+	/* Adding 1.5 * 2^52 rounds to an integer and leaves it in the low bits. */
 	vd t = x * 0.63661977236758134308 + 6755399441055744.0, q = t - 6755399441055744.0, r, r2,
 	   sin_r, cos_r;
 	vl odd = -((vl)t & 1), n = (vl)t;
@@ -39,7 +37,7 @@ INLINE void sincos_v(vd x, float *s, float *c)
 			(1.0 / 24 +
 			 r2 * (-1.0 / 720 + r2 * (1.0 / 40320 +
 						  r2 * (-1.0 / 3628800 + r2 * (1.0 / 479001600)))));
-	/* A quarter turn makes a sine of a cosine; two turn the sign. */
+	/* A quarter turn swaps sine and cosine; a half turn inverts the sign. */
 	y = __builtin_convertvector((vd)((((vl)sin_r & ~odd) | ((vl)cos_r & odd)) ^ (n & 2) << 62),
 				    vh);
 	memcpy(s, &y, sizeof(y));
@@ -48,7 +46,7 @@ INLINE void sincos_v(vd x, float *s, float *c)
 	memcpy(c, &y, sizeof(y));
 }
 
-/* Sines and cosines of pos freq[0..half - 1]; up to DOUBLES - 1 more of each are written. */
+/* Sines and cosines of pos freq[0..half - 1]; writes up to DOUBLES - 1 more of each. */
 static void rope_angles(float *s, float *c, const float *freq, uint64_t pos, uint32_t half)
 {
 	uint32_t i, n;
@@ -76,7 +74,7 @@ static void rope_angles(float *s, float *c, const float *freq, uint64_t pos, uin
 	}
 }
 
-/* Halves of a head: y = x turned by the angles of @s and @c. */
+/* Pairs in the two halves of a head: y = x rotated by the angles of @s and @c. */
 INLINE void rope_halves(float *y, const float *x, const float *s, const float *c, uint32_t half)
 {
 	uint32_t i;
@@ -96,7 +94,7 @@ INLINE void rope_halves(float *y, const float *x, const float *s, const float *c
 	}
 }
 
-/* Neighbours: @c has each cosine twice, @s each sine as -s, s. */
+/* Adjacent pairs: @c has each cosine twice, @s each sine as -s, s. */
 INLINE void rope_adjacent(float *y, const float *x, const float *s, const float *c,
 			  uint32_t rot_dim)
 {
@@ -119,7 +117,7 @@ static void kernel_rope(float *y, const float *x, const float *inv_freq, uint64_
 			uint32_t heads, uint32_t head_dim, uint32_t rot_dim, uint32_t mode,
 			void *scratch)
 {
-	/* Of each with room for a vector more. */
+	/* Each with room for one more vector. */
 	float *s = scratch, *c = s + VNPU_MAX_HEAD_DIM + 16, *twice_s = c + VNPU_MAX_HEAD_DIM + 16;
 	float *twice_c = twice_s + VNPU_MAX_HEAD_DIM + 16;
 	uint32_t half = rot_dim / 2, h, i;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the kernels of 4-bit weights share. A panel of MATMUL_W4 and _W4F is group after group; of
- * each first the numbers u8 [group / 8][64][4], the lower four k of eight in the lower halves of
- * the bytes, then f16 scale[64].
+ * Common parts of the kernels for 4-bit weights. A panel of MATMUL_W4 and _W4F is a sequence of
+ * groups; a group is the numbers u8 [group / 8][64][4], with the first four k of eight in the low
+ * halves of the bytes, and then f16 scale[64].
  */
 #ifndef KERNELS_W4_H
 #define KERNELS_W4_H
@@ -11,22 +11,22 @@
 
 #include "kernels.h"
 
-/* What is taken off each number. */
+/* Subtracted from each number. */
 #define W4_ZERO 8
 
-/* Bytes of a group in a panel. */
+/* Size of a group in a panel in bytes. */
 static inline size_t w4_group_bytes(uint32_t group)
 {
 	return VNPU_PANEL_W4_BYTES(group, group);
 }
 
-/* Where the scales of a group are. */
+/* The scales of a group. */
 static inline const uint8_t *w4_scales(const uint8_t *w, uint32_t group)
 {
 	return w + (size_t)group * 32;
 }
 
-/* How many channels of panel n0 there are. */
+/* Number of channels in panel n0. */
 static inline uint32_t w4_channels(const struct fw_matmul_w4 *t, uint32_t n0)
 {
 	return t->n - n0 < VNPU_PANEL_N ? t->n - n0 : VNPU_PANEL_N;

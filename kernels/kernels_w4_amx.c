@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * 4-bit weights with AMX. A panel's piece of 512 k is unpacked to signed numbers u - 8, which
- * tdpbssd takes as they are. A tile of sums is 16 rows x 16 channels of one group; it goes through
- * memory to the vector unit, which converts it, scales it and adds it to 16 registers of float
- * sums. That is the bottleneck, not the multiplication: so 32 k of a group of 32 may well leave
- * half of the tile empty. Few rows are kernels_w4_avx512.c's.
+ * 4-bit weights with AMX. A panel's K block of 512 k is unpacked to signed numbers u - 8 for
+ * tdpbssd. A tile of sums is 16 rows x 16 channels of one group. It goes through memory to the
+ * vector unit, which converts it, scales it and adds it to 16 registers of float sums. That is the
+ * bottleneck, not the multiplication, so the 32 k of a group of 32 may leave half of a tile empty.
+ * kernels_w4_avx512.c computes few rows.
  */
 #if defined(__x86_64__)
 #include "kernels_avx512.h"
@@ -14,7 +14,7 @@
 #define AMX_MIN_ROWS 16
 #define AMX_ROWS 16
 
-/* The operand of ldtilecfg: 0 to 3 are sums, 4 and 5 activations, 6 and 7 weights. */
+/* The operand of ldtilecfg: tiles 0 to 3 are sums, 4 and 5 activations, 6 and 7 weights. */
 struct amx_config {
 	uint8_t palette, start_row, reserved[14];
 	uint16_t row_bytes[16];
@@ -26,10 +26,10 @@ struct amx_scratch {
 	_Alignas(64) uint8_t a[W4_MAX_ROWS][MM_LD];
 };
 
-_Static_assert(sizeof(struct amx_scratch) <= FW_SCRATCH_BYTES && W4_PIECE == MM_PIECE,
-	       "a piece of all rows fits");
+_Static_assert(sizeof(struct amx_scratch) <= FW_SCRATCH_BYTES && W4_K_BLOCK == MM_K_BLOCK,
+	       "a K block of all rows fits");
 
-/* Tiles of @k k. */
+/* Sets tiles of @k k. */
 static void amx_configure(uint32_t k)
 {
 	struct amx_config config = {
@@ -41,7 +41,7 @@ static void amx_configure(uint32_t k)
 	_tile_loadconfig(&config);
 }
 
-/* A piece of a panel, @k of it, as numbers from -8 to 7. */
+/* Unpacks a K block of a panel, @k long, to numbers from -8 to 7. */
 static void amx_unpack(struct w4_scratch *s, const uint8_t *w, uint32_t k, uint32_t group)
 {
 	const __m512i low = _mm512_set1_epi8(15), zero = _mm512_set1_epi8(W4_ZERO);
@@ -64,7 +64,7 @@ static void amx_unpack(struct w4_scratch *s, const uint8_t *w, uint32_t k, uint3
 	}
 }
 
-/* Copies @rows rows of a piece. */
+/* Copies @rows rows of a K block. */
 static void amx_copy(uint8_t (*dst)[MM_LD], const int8_t *src, size_t lds, uint32_t rows,
 		     uint32_t bytes)
 {
@@ -79,7 +79,7 @@ static void amx_copy(uint8_t (*dst)[MM_LD], const int8_t *src, size_t lds, uint3
 	}
 }
 
-/* Sums of the next group into tile @c, by way of tiles @x and @y. */
+/* Computes the sums of the next group in tile @c, with operands in tiles @x and @y. */
 #define AMX_GROUP(c, x, y)                                                           \
 	do {                                                                         \
 		_tile_zero(c);                                                       \
@@ -90,10 +90,7 @@ static void amx_copy(uint8_t (*dst)[MM_LD], const int8_t *src, size_t lds, uint3
 		}                                                                    \
 	} while (0)
 
-/*
- * sum[16][64] of 16 channels (0 if @start) += a[16][MM_LD] x w: @groups groups
- * of so many @tiles of @k k.
- */
+/* sum[16][64], 16 channels (0 if @start) += a[16][MM_LD] x w, @groups of @tiles times @k k. */
 static void amx_block(const uint8_t *a, const uint8_t *w, const float *scale, uint32_t groups,
 		      uint32_t tiles, uint32_t k, bool start, float *sum)
 {
@@ -104,7 +101,7 @@ static void amx_block(const uint8_t *a, const uint8_t *w, const float *scale, ui
 #pragma GCC unroll 16
 	for (r = 0; r < 16; r++)
 		c[r] = start ? _mm512_setzero_ps() : _mm512_loadu_ps(sum + r * VNPU_PANEL_N);
-	/* Four groups in four tiles: one that is written again waits until it has been read. */
+	/* Four groups in four tiles, because a tile can be reused only after it has been stored. */
 	for (g = 0; g < groups; g += now) {
 		now = groups - g < 4 ? groups - g : 4;
 		AMX_GROUP(0, 4, 6);
@@ -139,29 +136,26 @@ static void amx_group(const struct fw_matmul_w4 *t, uint32_t m0, uint32_t rows,
 		      struct amx_scratch *s)
 {
 	uint32_t k = t->group < 64 ? t->group : 64, blocks = (rows + AMX_ROWS - 1) / AMX_ROWS, n0,
-		 k0, m, n, piece, lines;
+		 k0, m, n, k_block, lines;
 	const int8_t *a = (const int8_t *)t->a + m0 * t->lda;
 	const uint8_t *w = t->w;
 	size_t bytes;
 
 	for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
-		for (k0 = 0; k0 < t->k; k0 += piece, w += bytes) {
-			piece = t->k - k0 < W4_PIECE ? t->k - k0 : W4_PIECE;
-			bytes = VNPU_PANEL_W4_BYTES(piece, t->group);
+		for (k0 = 0; k0 < t->k; k0 += k_block, w += bytes) {
+			k_block = t->k - k0 < W4_K_BLOCK ? t->k - k0 : W4_K_BLOCK;
+			bytes = VNPU_PANEL_W4_BYTES(k_block, t->group);
 			lines = fetch_portion(bytes, blocks);
-			/* A K of one piece is copied once for all panels. */
-			if (!n0 || t->k > W4_PIECE)
-				amx_copy(s->a, a + k0, t->lda, rows, piece);
-			amx_unpack(&s->w4, w, piece, t->group);
-			/*
-			 * What lies between the last row and the end of its tile is
-			 * multiplied and forgotten.
-			 */
+			/* If K is one K block, copy it once for all panels. */
+			if (!n0 || t->k > W4_K_BLOCK)
+				amx_copy(s->a, a + k0, t->lda, rows, k_block);
+			amx_unpack(&s->w4, w, k_block, t->group);
+			/* Rows beyond the last one in its tile are computed but not used. */
 			for (m = 0; m < blocks; m++) {
 				fetch_lines(w + bytes + m * lines * 64, lines);
 				for (n = 0; n < VNPU_PANEL_N; n += 16)
 					amx_block(s->a[m * AMX_ROWS], s->w4.w.u[0][n],
-						  s->w4.scale[0] + n, piece / t->group,
+						  s->w4.scale[0] + n, k_block / t->group,
 						  t->group / k, k, !k0,
 						  s->w4.sum[m * AMX_ROWS] + n);
 			}

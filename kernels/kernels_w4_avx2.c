@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * 4-bit weights with AVX2. The numbers 0..15 are the unsigned side of vpmaddubsw: 32 k of one
- * channel make two sums of 16 products below 2^11 each, which 16 bits hold, so that only one
- * widening is needed per 32 k. Weights are unpacked on their way, for up to four rows at a time; a
- * panel is read from its beginning to its end.
+ * 4-bit weights with AVX2. The numbers 0..15 are the unsigned operand of vpmaddubsw: 32 k of one
+ * channel make two sums of 16 products below 2^11 each, which fit 16 bits, so that one widening per
+ * 32 k is enough. Weights are unpacked in registers, for up to four rows at a time; a panel is read
+ * in order.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -15,7 +15,7 @@
 
 #define EACH_ROW(f) f(0) f(1) f(2) f(3)
 
-/* -8 times the sum of a group. */
+/* -8 times the sum of a group's activations. */
 static int32_t w4_first(const int8_t *a, uint32_t group)
 {
 	const __m256i ones = _mm256_set1_epi8(1), words = _mm256_set1_epi16(1);
@@ -132,7 +132,7 @@ static inline __attribute__((always_inline)) void w4_rows(const int rows, const 
 	if ((r) < rows) \
 		_mm256_storeu_ps(c[r] + n, f##r);
 
-/* c[rows][64] += one group of a[rows][lda] x w, k after k. */
+/* c[rows][64] += one group of a[rows][lda] x w, in order of k. */
 static inline __attribute__((always_inline)) void w4f_rows(const int rows, const float *a,
 							   size_t lda, const uint8_t *w,
 							   uint32_t group, float (*c)[VNPU_PANEL_N])

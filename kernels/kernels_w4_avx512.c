@@ -2,19 +2,19 @@
 /*
  * 4-bit weights and INT8 activations with AVX-512 VNNI.
  *
- * K is taken in pieces of 512. Of each piece the rows are copied into scratch, where they lie at
- * distances that the compiler knows, with their high bits flipped, which makes them unsigned; then
- * each panel's part is unpacked to signed numbers u - 8, first one half of its channels and then
- * the other, which fit the first-level cache, and with it what the sums of a group begin at, -128
- * times the sum of its weights. All rows pass by a half, six at a time: 12 sums of a group, 12 of
- * the row, 2 weights, 1 activation. A group of 32 has 96 multiplications in such a tile, and 12
- * multiply-adds more to add its sums by their scales: where these run on the same two ports, eight
- * ninths of the peak are the most that this can reach, and four fifths where the 12 conversions do
- * too. Meanwhile the next panel's part is fetched, and of the rows their next piece.
+ * K is divided into K blocks of 512. For each K block, the rows are copied into scratch, at
+ * distances known to the compiler, with inverted top bits, which makes them unsigned. Then each
+ * panel's part is unpacked to signed numbers u - 8, one half of its channels at a time to fit into
+ * L1, together with the start values of a group's sums, -128 times the sum of its weights. All rows
+ * are multiplied with a half, six at a time: 12 registers of a group's sums, 12 of the row's, 2 of
+ * weights, 1 of activations. In such a tile a group of 32 has 96 multiplications, and 12 more
+ * multiply-adds to scale and add its sums. Where these use the same two ports, at most eight ninths
+ * of the peak can be reached, and four fifths where the 12 conversions use them too. The next
+ * panel's part and the rows' next K block are prefetched meanwhile.
  *
- * Few rows unpack a group on the way, once for four of them, so that memory and arithmetic go on
- * side by side. There the numbers 0..15 are vpdpbusd's unsigned side and the activations the signed
- * one; sums begin at -8 times the sum of the activations.
+ * For few rows a group is unpacked in registers, once for four rows, so that memory accesses and
+ * arithmetic overlap. There the numbers 0..15 are vpdpbusd's unsigned operand and the activations
+ * the signed one; sums start at -8 times the sum of the activations.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -23,36 +23,33 @@
 #include "kernels_w4_avx512.h"
 
 #define W4_ROWS 6
-/* Rows that unpack on the way, and how many of them go at a time. */
+/* Most rows for which weights are unpacked in registers, and rows per step of that. */
 #define W4_FEW 32
 #define W4_STREAM_ROWS 4
-/* Tiles of rows that pass by a part, and panels whose sums are kept meanwhile. */
+/* Tiles of rows that are multiplied with a K block, and panels whose sums are kept. */
 #define W4_TILES 22
 #define W4_PANELS 8
 #define W4_HALF (VNPU_PANEL_N / 2)
-/* From row to row of a piece: an odd number of cache lines. */
-#define W4_LD (W4_PIECE + 64)
+/* Distance of rows of a K block: an odd number of cache lines. */
+#define W4_LD (W4_K_BLOCK + 64)
 struct w4_i8_scratch {
-	uint8_t u[W4_PIECE / 4][W4_HALF][4];
-	int32_t first[W4_PIECE / 32][W4_HALF];
-	float scale[W4_PIECE / 32][W4_HALF];
+	uint8_t u[W4_K_BLOCK / 4][W4_HALF][4];
+	int32_t first[W4_K_BLOCK / 32][W4_HALF];
+	float scale[W4_K_BLOCK / 32][W4_HALF];
 	float sum[W4_PANELS][W4_TILES * W4_ROWS][VNPU_PANEL_N];
 	uint8_t a[W4_TILES * W4_ROWS][W4_LD];
 };
 
-_Static_assert(sizeof(struct w4_i8_scratch) <= FW_SCRATCH_BYTES, "a piece of all tiles fits");
+_Static_assert(sizeof(struct w4_i8_scratch) <= FW_SCRATCH_BYTES, "a K block of all tiles fits");
 _Static_assert(VNPU_MAX_K_I8 / 32 * W4_FEW * sizeof(int32_t) <= FW_SCRATCH_BYTES,
-	       "few rows of the greatest K fit");
+	       "few rows of the largest K fit");
 
-/*
- * One instruction and no more: as an intrinsic, GCC 12 copies sums to and fro
- * and runs out of registers.
- */
+/* Exactly one instruction: with an intrinsic, GCC 12 moves sums around and spills them. */
 #define DOT(sum, u, s) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(u), "v"(s))
 
 #define EACH_ROW(f) f(0) f(1) f(2) f(3) f(4) f(5)
 
-/* -8 times the sum of a group. */
+/* -8 times the sum of a group's activations. */
 static int32_t w4_first(const int8_t *a, uint32_t group)
 {
 	const __m256i ones = _mm256_set1_epi8(1);
@@ -68,29 +65,30 @@ static int32_t w4_first(const int8_t *a, uint32_t group)
 	return _mm_cvtsi128_si32(t) * -W4_ZERO;
 }
 
-/* Rows from @a on, @k of a piece, flipped. */
+/* Copies @k of @rows rows from @a on, with inverted top bits. */
 static void w4_copy(struct w4_i8_scratch *s, const int8_t *a, size_t lda, uint32_t rows, uint32_t k)
 {
-	const __m256i flip = _mm256_set1_epi8((char)0x80);
+	const __m256i top_bits = _mm256_set1_epi8((char)0x80);
 	uint32_t r, i;
 	__m256i x;
 
 	for (r = 0; r < rows; r++, a += lda) {
 		for (i = 0; i < k; i += 32) {
-			/* Pieces of rows are too short for the hardware to see them coming. */
+			/* The rows' parts are too short for the hardware prefetcher. */
 			_mm_prefetch(a + 8 * lda + i, _MM_HINT_T0);
 			x = _mm256_loadu_si256((const __m256i *)(a + i));
-			_mm256_storeu_si256((__m256i *)(s->a[r] + i), _mm256_xor_si256(x, flip));
+			_mm256_storeu_si256((__m256i *)(s->a[r] + i),
+					    _mm256_xor_si256(x, top_bits));
 		}
 	}
 }
 
-/* Half of a panel's part of a piece, @k of it. */
+/* Unpacks half of a panel's part of a K block, @k long. */
 static void w4_unpack(struct w4_i8_scratch *s, const uint8_t *w, uint32_t half, uint32_t k,
 		      uint32_t group)
 {
 	const __m512i low = _mm512_set1_epi8(15), zero = _mm512_set1_epi8(W4_ZERO);
-	const __m512i flipped_zero = _mm512_set1_epi8((char)0x80);
+	const __m512i biased_zero = _mm512_set1_epi8((char)0x80);
 	uint32_t k0, b, i, g = 0;
 	uint8_t *u = s->u[0][0];
 	__m512i even, odd, sum[2];
@@ -108,8 +106,8 @@ static void w4_unpack(struct w4_i8_scratch *s, const uint8_t *w, uint32_t half, 
 					_mm512_and_si512(_mm512_srli_epi16(odd, 4), low), zero);
 				_mm512_store_si512(u + i * 64, even);
 				_mm512_store_si512(u + 4 * W4_HALF + i * 64, odd);
-				DOT(sum[i], flipped_zero, even);
-				DOT(sum[i], flipped_zero, odd);
+				DOT(sum[i], biased_zero, even);
+				DOT(sum[i], biased_zero, odd);
 			}
 		}
 #pragma GCC unroll 2
@@ -175,8 +173,8 @@ struct w4_out {
 	const float *bias; /* or NULL */
 };
 
-/* sum[rows][64], 32 of them (0 if @start), += a[rows][W4_LD] x half a part of @groups groups of so
- * many @blocks of 32 k; with @out, the results go there in place of the sums. */
+/* sum[rows][64], 32 channels of it (0 if @start) += a[rows][W4_LD] x half a panel's part: @groups
+ * groups of @blocks times 32 k. With @out, results go there instead of sums. */
 static inline __attribute__((always_inline)) void
 w4_rows(const int rows, const uint8_t *a, const uint8_t *w, const float *scale, uint32_t groups,
 	uint32_t blocks, const int32_t *first, bool start, float *sum, const struct w4_out *out)
@@ -215,7 +213,7 @@ w4_rows(const int rows, const uint8_t *a, const uint8_t *w, const float *scale, 
 		w4_rows(n, a, w, scale, groups, group / 32, first, start, sum, out); \
 		break;
 
-/* Tile @tile, @rows of it, and half @half of panel @panel. */
+/* Multiplies the @rows rows of tile @tile with half @half of panel @panel. */
 static void w4_block(struct w4_i8_scratch *s, uint32_t tile, uint32_t rows, uint32_t panel,
 		     uint32_t half, uint32_t groups, uint32_t group, bool start,
 		     const struct w4_out *out)
@@ -235,10 +233,10 @@ static void w4_block(struct w4_i8_scratch *s, uint32_t tile, uint32_t rows, uint
 }
 
 /*
- * Of so few rows that memory is the limit: panels are unpacked on the way.
- * out[panels][rows][64] += a group of @panels panels, from @w on, with rows a[rows][lda], whose
- * sums begin at first[rows]. @streams: panels that memory is read from, or STREAM_DIRECT; 0 if
- * the group is in the cache.
+ * For few rows, which are limited by memory bandwidth: unpacks weights in registers.
+ * out[panels][rows][64] += a group of @panels panels, from @w on, x rows a[rows][lda], with sums
+ * starting at first[rows]. @streams: panels read from memory, or STREAM_DIRECT; 0 if the group is
+ * in cache.
  */
 static inline __attribute__((always_inline)) void
 w4_step(const int rows, const int panels, const int streams, const int8_t *a, size_t lda,
@@ -305,7 +303,7 @@ w4_step(const int rows, const int panels, const int streams, const int8_t *a, si
 	}
 }
 
-/* A single row and @panels panels from channel @n0 on. */
+/* A single row times @panels panels from channel @n0 on. */
 static inline __attribute__((always_inline)) void w4_stream(const int panels, const int streams,
 							    const struct fw_matmul_w4 *t,
 							    uint32_t n0, const int32_t *first)
@@ -363,8 +361,8 @@ static void w4_vector(const struct fw_matmul_w4 *t, const int32_t *first)
 		break;
 
 /*
- * All rows with a panel, group by group: what was read from memory for the first four is near for
- * the others. @first: [groups][m].
+ * All rows times a panel, group by group: the first four rows read it from memory, the others from
+ * cache. @first: [groups][m].
  */
 static void w4_few_panel(const struct fw_matmul_w4 *t, uint32_t n0, const int32_t *first)
 {
@@ -411,7 +409,7 @@ static void w4_group(const struct fw_matmul_w4 *t, uint32_t m0, uint32_t rows, u
 		     uint32_t panels, struct w4_i8_scratch *s)
 {
 	uint32_t tiles = (rows + W4_ROWS - 1) / W4_ROWS, all = panels * 2 * tiles, due, groups,
-		 half, k0, p, i, m, n, now, piece;
+		 half, k0, p, i, m, n, now, k_block;
 	const size_t panel_bytes = VNPU_PANEL_W4_BYTES(t->k, t->group);
 	const uint8_t *panel = t->w + n0 / VNPU_PANEL_N * panel_bytes, *w, *next, *ahead;
 	const int8_t *a = (const int8_t *)t->a + m0 * t->lda, *row;
@@ -420,34 +418,34 @@ static void w4_group(const struct fw_matmul_w4 *t, uint32_t m0, uint32_t rows, u
 	bool last, direct;
 	struct w4_out out;
 
-	for (k0 = 0; k0 < t->k; k0 += piece) {
-		piece = t->k - k0 < W4_PIECE ? t->k - k0 : W4_PIECE;
-		bytes = VNPU_PANEL_W4_BYTES(piece, t->group);
-		groups = piece / t->group;
+	for (k0 = 0; k0 < t->k; k0 += k_block) {
+		k_block = t->k - k0 < W4_K_BLOCK ? t->k - k0 : W4_K_BLOCK;
+		bytes = VNPU_PANEL_W4_BYTES(k_block, t->group);
+		groups = k_block / t->group;
 		lines = fetch_portion(bytes, 2 * tiles);
-		last = k0 + piece == t->k;
-		/* Other panels begin anew. */
-		row = a + (last ? 0 : k0 + piece);
+		last = k0 + k_block == t->k;
+		/* The next panels start again at the first K block. */
+		row = a + (last ? 0 : k0 + k_block);
 		due = 0;
-		w4_copy(s, a + k0, t->lda, rows, piece);
+		w4_copy(s, a + k0, t->lda, rows, k_block);
 		for (p = 0, w = panel + VNPU_PANEL_W4_BYTES(k0, t->group); p < panels;
 		     p++, w = next) {
 			if (p + 1 < panels)
 				next = w + panel_bytes;
 			else
 				next = last ? panel + panels * panel_bytes
-					    : panel + VNPU_PANEL_W4_BYTES(k0 + piece, t->group);
+					    : panel + VNPU_PANEL_W4_BYTES(k0 + k_block, t->group);
 			n = n0 + p * VNPU_PANEL_N;
-			/* Of a whole panel; else what is to be left out is found out in memory. */
+			/* Results of a whole panel; those of a part of one go through memory. */
 			direct = last && t->n - n >= VNPU_PANEL_N;
 			ahead = next;
 			for (half = 0; half < 2; half++) {
-				w4_unpack(s, w, half, piece, t->group);
+				w4_unpack(s, w, half, k_block, t->group);
 				for (i = m = 0; i < tiles; i++, m += W4_ROWS, ahead += lines * 64) {
 					now = rows - m < W4_ROWS ? rows - m : W4_ROWS;
 					fetch_lines(ahead, lines);
 					for (due += rows; due >= all; due -= all, row += t->lda)
-						fetch_lines(row, (piece + 63) / 64);
+						fetch_lines(row, (k_block + 63) / 64);
 					out = (struct w4_out){
 						.c = t->c + (m0 + m) * t->ldc + n + half * W4_HALF,
 						.ldc = t->ldc,

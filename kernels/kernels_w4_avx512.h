@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What the kernels of 4-bit weights for AVX-512 and AMX share: their scratch, and
- * what becomes of the sums.
- */
+/* Common parts of the 4-bit kernels for AVX-512 and AMX: scratch, and storing results. */
 #ifndef KERNELS_W4_AVX512_H
 #define KERNELS_W4_AVX512_H
 
@@ -10,18 +7,18 @@
 
 #include "kernels_w4.h"
 
-#define W4_PIECE 512
-#define W4F_PIECE 128
-/* Rows that pass by a piece; their sums are 32 KB. */
+#define W4_K_BLOCK 512
+#define W4F_K_BLOCK 128
+/* Rows multiplied with a K block; their sums are 32 KB. */
 #define W4_MAX_ROWS 128
 
-/* In scratch: a part of a panel, unpacked, and the sums of the rows. */
+/* Scratch: an unpacked K block of a panel, and the sums of the rows. */
 struct w4_scratch {
 	union {
-		uint8_t u[W4_PIECE / 4][VNPU_PANEL_N][4];
-		float f[W4F_PIECE][VNPU_PANEL_N];
+		uint8_t u[W4_K_BLOCK / 4][VNPU_PANEL_N][4];
+		float f[W4F_K_BLOCK][VNPU_PANEL_N];
 	} w;
-	float scale[W4_PIECE / 32][VNPU_PANEL_N];
+	float scale[W4_K_BLOCK / 32][VNPU_PANEL_N];
 	float sum[W4_MAX_ROWS][VNPU_PANEL_N];
 };
 
@@ -31,7 +28,7 @@ static inline __attribute__((always_inline)) __m512 w4_scale(const uint8_t *w, u
 	return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(w4_scales(w, group) + i * 2)));
 }
 
-/* @acc: sums without the rows' scales. */
+/* @acc: sums before the rows' scales. */
 static inline void w4_store(const struct fw_matmul_w4 *t, uint32_t m, uint32_t rows, uint32_t n0,
 			    const float *acc)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * 4-bit weights for aarch64; kernels_neon.h says what SDOT and SMMLA want. The numbers 0..15
- * are signed bytes as they are, and the sums of a group begin at -8 times the sum of its
- * activations. Weights are unpacked on their way: a register of them is 4 channels x 4 k
- * twice, one below the other.
+ * 4-bit weights for aarch64; kernels_neon.h explains the operands of SDOT and SMMLA. The numbers
+ * 0..15 are used as signed bytes, and the sums of a group start at -8 times the sum of its
+ * activations. Weights are unpacked in registers: a register has 4 channels x 4 k in its low halves
+ * and the next 4 k in its high halves.
  */
 #include "kernels_neon.h"
 #include "kernels_w4.h"
@@ -11,7 +11,7 @@
 #define W4_ROWS 4
 #define W4F_ROWS 6
 
-/* -8 times the sum of a group. */
+/* -8 times the sum of a group's activations. */
 static int32_t w4_first(const int8_t *a, uint32_t group)
 {
 	const int8x16_t ones = vdupq_n_s8(1);
@@ -38,13 +38,13 @@ MM_INLINE int8x16_t w4_high(uint8x16_t x)
 	return vreinterpretq_s8_u8(vshrq_n_u8(x, 4));
 }
 
-/* c += (float)sum scale, rounded once. */
+/* c += (float)sum * scale, rounded once. */
 MM_INLINE void w4_add(float *c, int32x4_t sum, float32x4_t scale)
 {
 	vst1q_f32(c, vfmaq_f32(vld1q_f32(c), vcvtq_f32_s32(sum), scale));
 }
 
-/* Eight k: number @i of the two times eight in each x[rows], and of those at w. */
+/* 8 k: those at index @i of the two in each x[rows], and in w. */
 MM_INLINE void w4_dot_block(const uint32_t rows, const uint32_t vecs, int32x4_t *sum,
 			    const int8x16_t *x, const uint8_t *w, const int i)
 {
@@ -123,10 +123,10 @@ static void w4_dots(uint32_t rows, float *c, const int8_t *a, size_t lda, const 
 }
 
 #if defined(__ARM_FEATURE_MATMUL_INT8)
-/* As w4_dot() of 2 pairs rows, laid out by mm_pair(). */
-MM_INLINE void w4_product(const uint32_t pairs, const uint32_t vecs, float *c, const int8_t *a,
-			  size_t lda, const uint8_t *w, uint32_t group, uint32_t n,
-			  const int32_t *first)
+/* As w4_dot() with @pairs pairs of rows, stored by mm_pair(). */
+MM_INLINE void w4_mmla(const uint32_t pairs, const uint32_t vecs, float *c, const int8_t *a,
+		       size_t lda, const uint8_t *w, uint32_t group, uint32_t n,
+		       const int32_t *first)
 {
 	int32x4_t sum[MM_SUMS], *s;
 	float32x4_t scale;
@@ -170,9 +170,9 @@ MM_INLINE void w4_product(const uint32_t pairs, const uint32_t vecs, float *c, c
 	}
 }
 
-/* All 64 channels; @rows: the pairs as they were before. */
-static void w4_products(uint32_t pairs, float *c, const int8_t *a, size_t lda, const int8_t *rows,
-			size_t ldr, const uint8_t *w, uint32_t group)
+/* All 64 channels; @rows: the rows before they were paired. */
+static void w4_mmlas(uint32_t pairs, float *c, const int8_t *a, size_t lda, const int8_t *rows,
+		     size_t ldr, const uint8_t *w, uint32_t group)
 {
 	int32_t first[MM_ROWS];
 	uint32_t n;
@@ -182,19 +182,19 @@ static void w4_products(uint32_t pairs, float *c, const int8_t *a, size_t lda, c
 	switch (pairs) {
 	case 1:
 		for (n = 0; n < VNPU_PANEL_N; n += 32)
-			w4_product(1, 8, c, a, lda, w, group, n, first);
+			w4_mmla(1, 8, c, a, lda, w, group, n, first);
 		break;
 	case 2:
 		for (n = 0; n < VNPU_PANEL_N; n += 16)
-			w4_product(2, 4, c, a, lda, w, group, n, first);
+			w4_mmla(2, 4, c, a, lda, w, group, n, first);
 		break;
 	case 3:
 		for (n = 0; n < VNPU_PANEL_N; n += 8)
-			w4_product(3, 2, c, a, lda, w, group, n, first);
+			w4_mmla(3, 2, c, a, lda, w, group, n, first);
 		break;
 	default:
 		for (n = 0; n < VNPU_PANEL_N; n += 8)
-			w4_product(4, 2, c, a, lda, w, group, n, first);
+			w4_mmla(4, 2, c, a, lda, w, group, n, first);
 	}
 }
 #endif
@@ -202,8 +202,8 @@ static void w4_products(uint32_t pairs, float *c, const int8_t *a, size_t lda, c
 /* ---- float activations ----------------------------------------------------------------------- */
 
 /*
- * One k: number @i of the four in each x[rows], times the weights that end @up bits
- * below the top of u[vecs].
+ * One k: that at index @i of the four in each x[rows], times the weights whose top bit is @up bits
+ * below that of u[vecs].
  */
 MM_INLINE void w4f_step(const uint32_t rows, const uint32_t vecs, float32x4_t *sum,
 			const float32x4_t *x, const int i, const int32x4_t *u, const int up,
@@ -221,13 +221,11 @@ MM_INLINE void w4f_step(const uint32_t rows, const uint32_t vecs, float32x4_t *s
 	}
 }
 
-/* c[rows][64] += one group of a[rows][lda] x w, k after k, @vecs x 4 channels from n on. */
+/* c[rows][64] += one group of a[rows][lda] x w, in order of k, @vecs x 4 channels from n on. */
 MM_INLINE void w4f_fma(const uint32_t rows, const uint32_t vecs, float *c, const float *a,
 		       size_t lda, const uint8_t *w, uint32_t group, uint32_t n)
 {
-	/*
-	 * The upper bit of a number turned over, it is the number less 8 as four bits with a sign.
-	 */
+	/* Inverting a number's top bit makes it the signed 4-bit number u - 8. */
 	const uint32x4_t zero = vdupq_n_u32(0x88888888);
 	float32x4_t sum[12], x[W4F_ROWS], scale[4];
 	uint32_t r, v, k;
@@ -306,7 +304,7 @@ static void w4_store(const struct fw_matmul_w4 *t, uint32_t m, uint32_t rows, ui
 	}
 }
 
-/* A tile of rows from m on goes along a panel. @pairs: its pairs, or NULL. */
+/* Multiplies a tile of rows from m on with a panel. @pairs: the rows in pairs, or NULL. */
 static void w4_panel(const struct fw_matmul_w4 *t, uint32_t m, uint32_t rows, uint32_t n0,
 		     const uint8_t *w, const int8_t *pairs)
 {
@@ -321,8 +319,8 @@ static void w4_panel(const struct fw_matmul_w4 *t, uint32_t m, uint32_t rows, ui
 			w4f_fmas(rows, acc, f32 + k, t->lda, w, t->group);
 #if defined(__ARM_FEATURE_MATMUL_INT8)
 		else if (pairs)
-			w4_products(rows / 2, acc, pairs + 2 * k, 2 * t->k, i8 + k, t->lda, w,
-				    t->group);
+			w4_mmlas(rows / 2, acc, pairs + 2 * k, 2 * t->k, i8 + k, t->lda, w,
+				 t->group);
 #endif
 		else
 			w4_dots(rows, acc, i8 + k, t->lda, w, t->group);

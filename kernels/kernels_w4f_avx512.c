@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * 4-bit weights and float activations with AVX-512: a panel's piece of 128 k is unpacked to
- * floats in scratch, and all rows pass by it, six at a time, in fused multiply-adds. A
- * single row unpacks on the way.
+ * 4-bit weights and float activations with AVX-512: K blocks of 128 k of a panel are unpacked to
+ * floats in scratch and multiplied with all rows, six at a time, in fused multiply-adds. For a
+ * single row, weights are unpacked in registers.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -12,15 +12,15 @@
 
 #define W4F_ROWS 6
 
-/* One instruction and no more, as in kernels_w4_avx512.c. */
+/* Exactly one instruction, as in kernels_w4_avx512.c. */
 #define FMA(sum, w, x) __asm__("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x))
 
 #define EACH_ROW(f) f(0) f(1) f(2) f(3) f(4) f(5)
 
-/* Of 8 k in 32 bits, which bits k i is at. */
+/* Shift of k i in 32 bits with 8 k. */
 #define SHIFT(i) ((i) % 4 * 8 + (i) / 4 * 4)
 
-/* The number in the lowest four bits of each lane, times its scale: exact. */
+/* The number in the lowest four bits of each lane times its scale, exact. */
 static inline __attribute__((always_inline)) __m512 w4f_weight(__m512i x, __m512 scale)
 {
 	const __m512 numbers =
@@ -163,7 +163,7 @@ w4f_gemv(const int streams, const struct fw_matmul_w4 *t, struct w4_scratch *s)
 
 void fw_matmul_w4f_avx512(const struct fw_matmul_w4 *t, void *scratch)
 {
-	uint32_t m0, n0, k0, m, i, rows, now, piece, blocks, lines;
+	uint32_t m0, n0, k0, m, i, rows, now, k_block, blocks, lines;
 	struct w4_scratch *s = scratch;
 	const float *a = t->a;
 	const uint8_t *w;
@@ -181,15 +181,15 @@ void fw_matmul_w4f_avx512(const struct fw_matmul_w4 *t, void *scratch)
 		blocks = (rows + W4F_ROWS - 1) / W4F_ROWS;
 		w = t->w;
 		for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
-			for (k0 = 0; k0 < t->k; k0 += piece, w += bytes) {
-				piece = t->k - k0 < W4F_PIECE ? t->k - k0 : W4F_PIECE;
-				bytes = VNPU_PANEL_W4_BYTES(piece, t->group);
+			for (k0 = 0; k0 < t->k; k0 += k_block, w += bytes) {
+				k_block = t->k - k0 < W4F_K_BLOCK ? t->k - k0 : W4F_K_BLOCK;
+				bytes = VNPU_PANEL_W4_BYTES(k_block, t->group);
 				lines = fetch_portion(bytes, blocks);
-				w4f_unpack(s, w, piece, t->group);
+				w4f_unpack(s, w, k_block, t->group);
 				for (m = i = 0; m < rows; m += now, i++) {
 					now = rows - m < W4F_ROWS ? rows - m : W4F_ROWS;
 					fetch_lines(w + bytes + i * lines * 64, lines);
-					w4f_block(now, s, a + m * t->lda + k0, t->lda, piece, !k0,
+					w4f_block(now, s, a + m * t->lda + k0, t->lda, k_block, !k0,
 						  s->sum[m]);
 				}
 			}

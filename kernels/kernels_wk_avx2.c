@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * 1 to 8 bits with AVX2. A single row reads the packed weights once and in order, and makes them
- * into the numbers u in registers: those are vpmaddubsw's unsigned side, of whose products two
- * below 2^15 fit its 16 bits as long as u has seven. The eighth is multiplied by itself. More rows
- * have panels unpacked, for kernels_avx2.c.
+ * Weights of 1 to 8 bits with AVX2. For a single row, the packed weights are read once and in order
+ * and unpacked to the numbers u in registers. These are the unsigned operand of vpmaddubsw, whose
+ * sums of two products, each below 2^15, fit 16 bits as long as u has at most seven bits. The
+ * eighth bit is multiplied separately. For more rows, panels are unpacked for kernels_avx2.c.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -16,7 +16,7 @@ void fw_wk_unpack_avx2(uint8_t *dst, const struct fw_wk_panel *p, uint32_t k0, u
 	wk_unpack(dst, p, k0, n);
 }
 
-/* c += u x: 4 products a sum. */
+/* c += u x, 4 products per sum. */
 WK_INLINE __m256i wk_dot(__m256i c, __m256i u, __m256i x, const int bits)
 {
 	const __m256i low = _mm256_set1_epi8(127), one = _mm256_set1_epi16(1),
@@ -31,8 +31,8 @@ WK_INLINE __m256i wk_dot(__m256i c, __m256i u, __m256i x, const int bits)
 	return _mm256_add_epi32(c, _mm256_madd_epi16(_mm256_maddubs_epi16(u, x), one));
 }
 
-/* acc[64] += a x @groups times 8 k, which are few enough to stay in the L1 cache: 32 channels at a
- * time, all that the registers have room for. */
+/* acc[64] += a x w, with @groups times 8 k, few enough to stay in L1: 32 channels at a time, for
+ * which there are registers. */
 WK_INLINE void wk_gemv(const int bits, const int8_t *a, const uint8_t *w, size_t groups,
 		       int32_t *acc)
 {
@@ -85,7 +85,7 @@ static int32_t wk_sum(const int8_t *a, size_t bytes)
 		wk_gemv(bits, a + k0, w, groups, acc); \
 		break;
 
-/* acc[64] = a[bytes] x panel @p. @sum: of a. */
+/* acc[64] = a[bytes] x panel @p. @sum: the sum of a. */
 static void wk_panel(const struct fw_wk_panel *p, const int8_t *a, size_t bytes, int32_t sum,
 		     int32_t *acc)
 {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * 1 to 8 bits with AVX-512 VNNI. Few rows read the packed weights once and in order, and make them
- * into the numbers u in registers: those are vpdpbusd's unsigned side, and the sums begin at
- * -wk_zero() times the sum of the row. For more rows kernels_avx512.c has panels unpacked.
+ * Weights of 1 to 8 bits with AVX-512 VNNI. For few rows, the packed weights are read once and in
+ * order and unpacked to the numbers u in registers: these are vpdpbusd's unsigned operand, and the
+ * sums start at -wk_zero() times the sum of the row. For more rows, panels are unpacked for
+ * kernels_avx512.c.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -11,10 +12,7 @@
 #include "kernels_avx512.h"
 #include "kernels_wk_vec.h"
 
-/*
- * One instruction and no more: as an intrinsic, GCC 12 copies sums to and fro
- * and runs out of registers.
- */
+/* Exactly one instruction: with an intrinsic, GCC 12 moves sums around and spills them. */
 #define DOT(sum, w, x) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x))
 
 void fw_wk_unpack_avx512(uint8_t *dst, const struct fw_wk_panel *p, uint32_t k0, uint32_t n)
@@ -52,7 +50,7 @@ WK_INLINE void wk_step(const int rows, const int bits, const int streams, __m512
 	wk_planes(planes, w, bits, 0);
 #pragma GCC unroll 8
 	for (line = 0; line < 8; line++) {
-		/* Four lines are four k. */
+		/* Four lines have the same four k. */
 #pragma GCC unroll 4
 		for (r = 0; r < rows; r++) {
 			memcpy(&four, a + r * lda + line / 4 * 4, 4);
@@ -68,8 +66,8 @@ WK_INLINE void wk_step(const int rows, const int bits, const int streams, __m512
 }
 
 /*
- * acc[rows][64] = a[rows][lda] x @groups times 8 k; @sum: of the rows. Where memory is the limit, K
- * is in as many parts as can be read at the same time: their sums are the same.
+ * acc[rows][64] = a[rows][lda] x w, with @groups times 8 k; @sum: sums of the rows. If memory is
+ * the limit, K is in as many parts as can be read at the same time, all added to the same sums.
  */
 WK_INLINE void wk_rows(const int rows, const int bits, const int streams, const int8_t *a,
 		       size_t lda, const uint8_t *w, size_t groups, const int32_t *sum,
@@ -97,7 +95,7 @@ WK_INLINE void wk_rows(const int rows, const int bits, const int streams, const 
 			_mm512_store_si512(acc + r * VNPU_PANEL_N + v * 16, c[r][v]);
 }
 
-/* Fewer bits than four take longer to unpack than to read. */
+/* Widths below four bits take longer to unpack than to read. */
 #define BITS(rows, bits)                                                                          \
 	case bits:                                                                                \
 		if (stream_direct())                                                              \
@@ -137,7 +135,7 @@ void fw_wk_few_avx512(const struct fw_matmul_i8 *t, void *scratch)
 	int8_t *a = scratch;
 	uint32_t r, n0;
 
-	_Static_assert(WK_FEW * VNPU_MAX_K_I8 <= FW_SCRATCH_BYTES, "rows of the greatest K fit");
+	_Static_assert(WK_FEW * VNPU_MAX_K_I8 <= FW_SCRATCH_BYTES, "rows of the largest K fit");
 	for (r = 0; r < t->m; r++) {
 		wk_row(a + r * lda, t, r);
 		sum[r] = wk_sum(a + r * lda, lda);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * 1 to 8 bits for aarch64. A single row reads the packed weights once and in order, and makes them
- * into the numbers u in registers, signed bytes as they are up to 7 bits; the sums begin at
- * -wk_zero() times the sum of the row. More rows have panels unpacked, for kernels_neon.h.
+ * Weights of 1 to 8 bits for aarch64. For a single row, the packed weights are read once and in
+ * order and unpacked to the numbers u in registers, which up to 7 bits are used as signed bytes;
+ * the sums start at -wk_zero() times the sum of the row. For more rows, panels are unpacked for
+ * kernels_neon.h.
  */
 #ifndef KERNELS_WK_NEON_H
 #define KERNELS_WK_NEON_H
@@ -24,13 +25,13 @@ static int32_t wk_sum(const int8_t *a, size_t bytes)
 	return vaddv_s32(sum);
 }
 
-/* Line @line, of which @i says whose four k it has, of 16 registers of sums. */
+/* Multiplies line @line with the four k at index @i, into 16 registers of sums. */
 #define WK_DOT(line, i)                               \
 	sum[line % 4 * 4 + v] =                       \
 		vdotq_lane_s32(sum[line % 4 * 4 + v], \
 			       vreinterpretq_s8_u8((uint8x16_t)wk_line(planes, bits, line)), x, i)
 
-/* acc[64] = first + a x @groups times 8 k. */
+/* acc[64] = first + a x w, with @groups times 8 k. */
 WK_INLINE void wk_gemv(const int bits, const int8_t *a, const uint8_t *w, size_t groups,
 		       int32_t first, int32_t *acc)
 {
@@ -67,7 +68,7 @@ WK_INLINE void wk_gemv(const int bits, const int8_t *a, const uint8_t *w, size_t
 		wk_gemv(bits, a, p->w, bytes / 8, first, acc); \
 		break;
 
-/* acc[64] = a[bytes] x panel @p. @sum: of a. */
+/* acc[64] = a[bytes] x panel @p. @sum: the sum of a. */
 static void wk_panel(const struct fw_wk_panel *p, const int8_t *a, size_t bytes, int32_t sum,
 		     int32_t *acc)
 {

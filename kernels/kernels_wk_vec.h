@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Panels of MATMUL_WK to bytes, written once in vectors of WK_VEC bytes (16, 32 or 64) and compiled
- * for each instruction set. A width and a line are constants wherever they occur, so that a line is
- * a shift, an AND and an OR for each of its planes (EdgeFlow 4.2, figure 8).
+ * Unpacks panels of MATMUL_WK to bytes; written once for vectors of WK_VEC bytes (16, 32 or 64) and
+ * compiled for each instruction set. Width and line are always constants, so that a line takes a
+ * shift, an AND and an OR for each of its planes (EdgeFlow 4.2, figure 8).
  */
 #ifndef KERNELS_WK_VEC_H
 #define KERNELS_WK_VEC_H
@@ -11,7 +11,7 @@
 
 #define WK_INLINE static inline __attribute__((always_inline))
 
-/* Shifted as 16 bits: what crosses from byte to byte is masked. */
+/* Shifts are of 16 bits; bits that move to another byte are masked. */
 typedef uint8_t wk_vec __attribute__((vector_size(WK_VEC), may_alias));
 typedef uint16_t wk_words __attribute__((vector_size(WK_VEC), may_alias));
 
@@ -23,7 +23,7 @@ WK_INLINE wk_vec wk_load(const uint8_t *p)
 	return x;
 }
 
-/* Bits from..from + bits - 1 of each byte to bits to.. */
+/* Moves bits from..from + bits - 1 of each byte to position @to. */
 WK_INLINE wk_vec wk_move(wk_vec x, const int from, const int to, const int bits)
 {
 	if (from > to)
@@ -33,7 +33,7 @@ WK_INLINE wk_vec wk_move(wk_vec x, const int from, const int to, const int bits)
 	return x & (uint8_t)(((1 << bits) - 1) << to);
 }
 
-/* Loads the vectors at byte @at of the @bits lines of 8 packed k. */
+/* Loads the vectors at byte @at of the @bits vectors of 8 packed k. */
 WK_INLINE void wk_planes(wk_vec *planes, const uint8_t *w, const int bits, const int at)
 {
 	int i;
@@ -44,8 +44,8 @@ WK_INLINE void wk_planes(wk_vec *planes, const uint8_t *w, const int bits, const
 }
 
 /*
- * The numbers u of line 0..7, of 8 bits s8 as they are. Of 1 bit, 2 u: so that u - wk_zero()
- * is the number for it too.
+ * The numbers u of line 0..7, with 8 bits the s8 themselves. With 1 bit, returns 2 u, so that u -
+ * wk_zero() is the number there too.
  */
 WK_INLINE wk_vec wk_line(const wk_vec *planes, const int bits, const int line)
 {
@@ -69,7 +69,7 @@ WK_INLINE wk_vec wk_line(const wk_vec *planes, const int bits, const int line)
 	return u;
 }
 
-/* @groups times 8 k. */
+/* Unpacks @groups times 8 k. */
 WK_INLINE void wk_unpack_bits(uint8_t *dst, const uint8_t *w, uint32_t groups, const int bits)
 {
 	wk_vec planes[8], u;
@@ -93,7 +93,7 @@ WK_INLINE void wk_unpack_bits(uint8_t *dst, const uint8_t *w, uint32_t groups, c
 /* As fw_wk_unpack_avx2(). */
 static void wk_unpack(uint8_t *dst, const struct fw_wk_panel *p, uint32_t k0, uint32_t n)
 {
-	const uint8_t *w = wk_piece(p, k0);
+	const uint8_t *w = wk_k_block(p, k0);
 	uint32_t groups = (n + 7) / 8;
 
 	switch (p->bits) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What differs between the kernels that vnpu builds for, behind one name each. The HAVE_ names come
- * from conftest.sh.
+ * Differences between the kernels that vnpu builds for, behind one name each. conftest.sh defines
+ * the HAVE_ names.
  */
 #ifndef VNPU_COMPAT_H
 #define VNPU_COMPAT_H
@@ -17,8 +17,8 @@
 #endif
 
 /*
- * The device without a bus that stands behind the DRM device. Numbers are not used again: what is
- * named after them in debugfs stays until the last file of a device that was deleted is closed.
+ * The parent of the DRM device, on no bus. Numbers are not reused: debugfs entries named after them
+ * stay until the last file of a deleted device is closed.
  */
 static inline struct device *vnpu_compat_parent_create(void)
 {

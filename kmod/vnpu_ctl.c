@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * /dev/vnpu-control: adding, taking over, deleting and listing devices.
- */
+/* /dev/vnpu-control: add, attach to, delete and list devices. */
 #include <linux/ctype.h>
 #include <linux/file.h>
 #include <linux/miscdevice.h>
@@ -11,7 +9,7 @@
 /* See vnpu_drv.h. */
 DEFINE_MUTEX(vnpu_ctl_lock);
 
-/* Of the first release of the ABI. */
+/* Sizes in the first release of the ABI. */
 #define VNPU_CTL_ADD_DEV_SIZE_1 offsetofend(struct vnpu_ctl_add_dev, user_mem)
 #define VNPU_CTL_ATTACH_SIZE_1 offsetofend(struct vnpu_ctl_attach, fw_fd)
 
@@ -41,7 +39,7 @@ static bool vnpu_ctl_name_ok(const char *name, size_t size)
 	return !memchr_inv(name + len, 0, size - len);
 }
 
-/* The structure at @user, which begins with its size; zeros where the caller's is shorter. */
+/* Copy the structure at @user, which begins with its size; fill a shorter one with zeros. */
 static int vnpu_ctl_copy(void *args, size_t size, size_t min_size, const void __user *user)
 {
 	u32 usize;
@@ -77,7 +75,7 @@ static int vnpu_ctl_check(const struct vnpu_ctl_add_dev *args)
 	return 0;
 }
 
-/* Open the device's firmware fd for the caller, and tell him its number before he has it. */
+/* Open the device's firmware fd; its number is copied to the caller before it is installed. */
 static int vnpu_ctl_open(struct vnpu_device *vdev, void __user *user, void *args, size_t size,
 			 s32 *fw_fd)
 {
@@ -147,8 +145,8 @@ static int vnpu_ctl_attach(struct vnpu_ctl_attach __user *user)
 }
 
 /*
- * Take the device out of the list and let it go; its users see -ENODEV. Under vnpu_ctl_lock; only
- * the first call counts.
+ * Remove the device from the list and drop it; its users get -ENODEV. Called under vnpu_ctl_lock;
+ * later calls have no effect.
  */
 void vnpu_ctl_forget(struct vnpu_device *vdev)
 {
@@ -156,7 +154,7 @@ void vnpu_ctl_forget(struct vnpu_device *vdev)
 		vnpu_device_remove(vdev);
 }
 
-/* For all devices that there are. */
+/* Call @fn for all devices. */
 void vnpu_ctl_for_each(void (*fn)(struct vnpu_device *vdev))
 {
 	struct vnpu_device *vdev;
@@ -220,7 +218,7 @@ static long vnpu_ctl_ioctl(struct file *file, unsigned int cmd, unsigned long ar
 	void __user *user = (void __user *)arg;
 
 	guard(mutex)(&vnpu_ctl_lock);
-	/* A call's number has the size of its structure in it, as the caller was compiled. */
+	/* The number of a call includes the size of its structure, as the caller was compiled. */
 	switch (cmd & ~IOCSIZE_MASK) {
 	case VNPU_CTL_ADD_DEV & ~IOCSIZE_MASK:
 		return vnpu_ctl_add(user);
@@ -258,7 +256,7 @@ int vnpu_ctl_init(void)
 	return misc_register(&vnpu_ctl_misc);
 }
 
-/* The module goes: what is left are devices whose firmware died. */
+/* On module exit only devices whose firmware died are left. */
 void vnpu_ctl_exit(void)
 {
 	misc_deregister(&vnpu_ctl_misc);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Contexts: their numbers, their states, their end.
- */
+/* Contexts: numbers, states and destruction. */
 
 #include "vnpu_fw.h"
 #include "vnpu_queue.h"
@@ -36,7 +34,7 @@ struct vnpu_ctx *vnpu_ctx_get(struct vnpu_file *vfile, u32 id)
 	return ctx;
 }
 
-/* For the firmware: contexts from before its time do not exist. */
+/* For the firmware, which must not see contexts of an earlier epoch. */
 struct vnpu_ctx *vnpu_ctx_get_by_num(struct vnpu_device *vdev, u32 num)
 {
 	struct vnpu_ctx *ctx;
@@ -51,7 +49,7 @@ struct vnpu_ctx *vnpu_ctx_get_by_num(struct vnpu_device *vdev, u32 num)
 static int vnpu_ctx_take_number(struct vnpu_device *vdev, struct vnpu_ctx *ctx)
 {
 	guard(spinlock)(&vdev->lock);
-	/* Without a firmware nothing can run, and the context would be born banned. */
+	/* Without a firmware no job can run, and the context would be banned from the start. */
 	for (u32 num = 1; vdev->ready && num <= vdev->nr_ctx; num++) {
 		if (vdev->ctxs[num])
 			continue;
@@ -99,7 +97,7 @@ int vnpu_ioctl_ctx_create(struct drm_device *drm, void *data, struct drm_file *f
 	ret = vnpu_ctx_take_number(vdev, ctx);
 	if (ret)
 		goto err_ctx;
-	/* From here on another thread may use the context, and close it. */
+	/* From here on another thread may use the context and close it. */
 	kref_get(&ctx->ref);
 	ret = xa_alloc(&vfile->ctxs, &ctx->id, ctx, XA_LIMIT(1, VNPU_MAX_CTX_PER_FILE),
 		       GFP_KERNEL_ACCOUNT);
@@ -122,7 +120,7 @@ err_user:
 	return ret;
 }
 
-/* Ask the firmware to forget the context; its number stays taken until it has. */
+/* Ask the firmware to close the context. The number stays in use until it has answered. */
 static void vnpu_ctx_tell_firmware(struct vnpu_ctx *ctx)
 {
 	struct vnpu_fw_sqe sqe = { .type = VNPU_FW_SQE_CTX_CLOSE, .ctx = ctx->num };
@@ -138,8 +136,8 @@ static void vnpu_ctx_tell_firmware(struct vnpu_ctx *ctx)
 }
 
 /*
- * Take over the file's reference to a context that is no longer in its table, and end all that
- * belongs to it.
+ * Take over the file's reference to a context that is no longer in its table, and destroy what
+ * belongs to the context.
  */
 void vnpu_ctx_close(struct vnpu_file *vfile, struct vnpu_ctx *ctx)
 {
@@ -149,7 +147,7 @@ void vnpu_ctx_close(struct vnpu_file *vfile, struct vnpu_ctx *ctx)
 	scoped_guard(mutex, &ctx->submit_lock)
 		WRITE_ONCE(ctx->closing, true);
 
-	/* No queue joins any more, but others may destroy some: look under the table's lock. */
+	/* No queue can be added now, but others may destroy some: look under the table's lock. */
 	do {
 		xa_lock(&vfile->queues);
 		xa_for_each(&vfile->queues, id, queue)
@@ -206,7 +204,7 @@ int vnpu_ioctl_ctx_get_state(struct drm_device *drm, void *data, struct drm_file
 
 /* ---- bans ---- */
 
-/* End a bounded number of jobs of the context; true if some are left. */
+/* End a bounded number of jobs of the context. True if some are left. */
 static bool vnpu_ctx_fail_some(struct vnpu_ctx *ctx)
 {
 	struct vnpu_queue *queue;
@@ -220,7 +218,7 @@ static bool vnpu_ctx_fail_some(struct vnpu_ctx *ctx)
 	return false;
 }
 
-/* End all jobs of a banned context. With nothing held. */
+/* End all jobs of a banned context. Called with no locks held. */
 void vnpu_ctx_fail(struct vnpu_ctx *ctx)
 {
 	while (vnpu_ctx_fail_some(ctx))
@@ -235,18 +233,18 @@ static void vnpu_ctx_fail_work(struct work_struct *work)
 	vnpu_ctx_put(ctx);
 }
 
-/* The same where nothing may take long. */
+/* The same, from a work item. */
 void vnpu_ctx_fail_later(struct vnpu_ctx *ctx)
 {
 	kref_get(&ctx->ref);
-	/* Callers have a reference of their own, so that the one dropped here is never the last. */
+	/* Callers hold a reference of their own, so the one dropped here is never the last. */
 	if (!queue_work(vnpu_wq, &ctx->fail_work))
 		kref_put(&ctx->ref, vnpu_ctx_release);
 }
 
 /*
- * Nothing of the context runs any more. To blame is the queue's oldest job, which the caller ends;
- * all others of the context end soon, with -ECANCELED, or -EIO if the firmware goes meanwhile.
+ * Ban the context because of the oldest job of @culprit, which the caller ends. The work item ends
+ * all other jobs of the context with -ECANCELED, or with -EIO if the firmware is lost meanwhile.
  */
 void vnpu_ctx_ban(struct vnpu_ctx *ctx, u32 state, struct vnpu_queue *culprit)
 {

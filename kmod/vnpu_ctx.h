@@ -16,23 +16,23 @@ struct vnpu_queue;
  * A context: an address space and the queues that work in it.
  *
  * References: the file's table, each queue, each aperture mapping of the firmware, @fail_work and
- * @fw_owes. The number is free again when all of them are gone.
+ * @fw_owes. The number becomes free when all of them are gone.
  */
 struct vnpu_ctx {
 	struct kref ref;
 	struct vnpu_device *vdev; /* holds a drm_dev reference */
-	u32 num; /* of the aperture */
-	u32 epoch; /* of its birth */
+	u32 num; /* aperture number */
+	u32 epoch; /* when it was created */
 
-	/* Who made it, for tracing. */
+	/* The creator, for tracing. */
 	u32 id; /* in the file */
 	u64 client_id; /* of the file */
 	pid_t pid;
 	char comm[TASK_COMM_LEN];
-	struct vnpu_user *user; /* reference; who is charged for it and for its queues */
+	struct vnpu_user *user; /* reference; charged for the context and its queues */
 
 	struct mutex submit_lock; /* see vnpu_drv.h */
-	/* Set under submit_lock, before the bindings go under bind_lock: holders of either look. */
+	/* Set under submit_lock before bindings are removed under bind_lock; check under either. */
 	bool closing;
 
 	struct mutex bind_lock; /* see vnpu_drv.h */
@@ -41,15 +41,15 @@ struct vnpu_ctx {
 
 	/* Under vdev->lock. */
 	struct list_head queues; /* vnpu_queue.node */
-	u32 state; /* DRM_VNPU_CTX_*; not 0: banned */
+	u32 state; /* DRM_VNPU_CTX_*; banned if not 0 */
 	u64 fault_va;
 	u32 fault_flags;
 	struct work_struct fail_work; /* ends the jobs of a banned context; holds a reference */
 	u32 ban_queue_id;
 	u64 ban_seqno;
-	bool fw_owes; /* CTX_CLOSED is to come; holds a reference */
-	unsigned long owed_since; /* jiffies when that began */
-	struct list_head put_node; /* on its way to vnpu_ctx_put() */
+	bool fw_owes; /* CTX_CLOSED is outstanding; holds a reference */
+	unsigned long owed_since; /* jiffies at which it became outstanding */
+	struct list_head put_node; /* in a list of contexts to vnpu_ctx_put() */
 };
 
 static inline bool vnpu_ctx_banned(const struct vnpu_ctx *ctx)

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * vnpu.ko: an accel driver whose device is a process. Module, devices, files.
- */
+/* vnpu.ko: an accel driver whose device is a process. Module, devices, files. */
 #include <linux/suspend.h>
 #include <drm/drm_ioctl.h>
 #include <drm/drm_managed.h>
@@ -52,7 +50,7 @@ static const struct kernel_param_ops vnpu_param_ops = {
 	.get = vnpu_param_get,
 };
 
-/* A number with bounds: others are refused. */
+/* A parameter with bounds; other values are refused. */
 #define VNPU_PARAM(name, first, min, max, text)                                  \
 	unsigned int vnpu_##name = first;                                        \
 	static struct vnpu_param vnpu_param_##name = { &vnpu_##name, min, max }; \
@@ -72,7 +70,7 @@ VNPU_PARAM(reset_window_s, 600, 1, 86400, "the time in which resets are counted"
 struct workqueue_struct *vnpu_wq;
 struct workqueue_struct *vnpu_reset_wq;
 
-/* Devices whose memory is not yet free, for the module's exit. */
+/* Devices whose memory is not freed yet; module exit waits for them. */
 static atomic_t vnpu_live_devices = ATOMIC_INIT(0);
 static DECLARE_WAIT_QUEUE_HEAD(vnpu_live_wait);
 
@@ -123,8 +121,8 @@ static int vnpu_mmap(struct file *filp, struct vm_area_struct *vma)
 }
 
 /*
- * DRM's core has calls that take a master for granted, which the files of an accel node do not
- * have, and others that are of no use without a display. A client gets the ones that it needs.
+ * Some of DRM's core calls assume a master, which the files of an accel node do not have, and
+ * others are useless without a display. Clients get only those that they need.
  */
 static bool vnpu_ioctl_allowed(unsigned int nr)
 {
@@ -152,7 +150,7 @@ static bool vnpu_ioctl_allowed(unsigned int nr)
 		return true;
 	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD):
 	case DRM_IOCTL_NR(DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE):
-		/* See "fences that a process signals". */
+		/* See "DOC: fences that a process signals". */
 		return READ_ONCE(vnpu_fence_export);
 	default:
 		return false;
@@ -225,7 +223,7 @@ static const struct drm_driver vnpu_driver = {
 
 /* ---- devices ---- */
 
-/* The last reference is gone: nobody can reach the device any more. */
+/* The last reference is gone: nobody can access the device any more. */
 static void vnpu_device_free(struct drm_device *drm, void *unused)
 {
 	struct vnpu_device *vdev = to_vnpu_device(drm);
@@ -266,7 +264,7 @@ static void vnpu_device_drop(struct device *parent)
 	vnpu_compat_parent_destroy(parent);
 }
 
-/* A device that nobody sees yet. It is let go with vnpu_device_remove(). */
+/* Create a device that nobody sees yet. Release it with vnpu_device_remove(). */
 struct vnpu_device *vnpu_device_create(const struct vnpu_ctl_add_dev *args)
 {
 	u64 half = (u64)totalram_pages() << PAGE_SHIFT >> 1;
@@ -276,7 +274,7 @@ struct vnpu_device *vnpu_device_create(const struct vnpu_ctl_add_dev *args)
 
 	if (IS_ERR(parent))
 		return ERR_CAST(parent);
-	/* Without a driver to unbind, resources wait for the last reference: the device's. */
+	/* No driver unbinds the parent: its resources go with the device's last reference. */
 	if (!devres_open_group(parent, NULL, GFP_KERNEL)) {
 		vnpu_compat_parent_destroy(parent);
 		return ERR_PTR(-ENOMEM);
@@ -308,13 +306,13 @@ struct vnpu_device *vnpu_device_create(const struct vnpu_ctl_add_dev *args)
 	return vdev;
 }
 
-/* Under vnpu_ctl_lock. */
+/* Called under vnpu_ctl_lock. */
 int vnpu_device_register(struct vnpu_device *vdev)
 {
 	int ret;
 
 	vnpu_debugfs_add(vdev);
-	/* Before the node is announced, so that whoever hears of it finds them. */
+	/* Before the node is announced, so that listeners find the files. */
 	ret = vnpu_stats_add(vdev);
 	if (ret)
 		return ret;
@@ -325,7 +323,7 @@ int vnpu_device_register(struct vnpu_device *vdev)
 	return ret;
 }
 
-/* Under vnpu_ctl_lock. Frees the device unless files, mappings or jobs hold it. */
+/* Called under vnpu_ctl_lock. The device is freed when no file, mapping or job holds it. */
 void vnpu_device_remove(struct vnpu_device *vdev)
 {
 	struct vnpu_session *session = vnpu_session_get(vdev);
@@ -372,7 +370,7 @@ static void __exit vnpu_exit(void)
 {
 	unregister_pm_notifier(&vnpu_watchdog_nb);
 	vnpu_ctl_exit();
-	/* A reset or the end of a banned context may still hold its device. */
+	/* A reset or the work item of a banned context may still hold its device. */
 	wait_event(vnpu_live_wait, !atomic_read(&vnpu_live_devices));
 	destroy_workqueue(vnpu_reset_wq);
 	destroy_workqueue(vnpu_wq);

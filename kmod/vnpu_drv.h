@@ -11,11 +11,11 @@
  *   mmap_lock            of a client or of the firmware: held where a fault handler runs
  *   session->lock        rwsem: read by the firmware's fault handlers, written to end the session
  *   ctx->vm_lock         rwsem: read by the fault handlers, written to change bindings
- *   vdev->map_lock       mutex: which file to take pages away from; i_mmap_rwsem nests inside
+ *   vdev->map_lock       mutex: the file whose mappings are zapped; i_mmap_rwsem nests inside
  *   vdev->lock           spinlock: rings, queue slots, jobs, context numbers, ban states. Fences
- *                        are signalled under it, hence nothing that sleeps or allocates, and no
- *                        more than VNPU_BATCH jobs end in one section
- *   vdev->users_lock     spinlock: who uses the device; nests inside nothing and holds nothing
+ *                        are signalled under it, so nothing under it sleeps or allocates, and at
+ *                        most VNPU_BATCH jobs end in one section
+ *   vdev->users_lock     spinlock: the device's users; never held with another of these locks
  */
 #ifndef VNPU_DRV_H
 #define VNPU_DRV_H
@@ -47,7 +47,7 @@
 struct vnpu_ctx;
 struct vnpu_session;
 
-/* Bindings and apertures are in units of the ABI's page, and filled with the host's. */
+/* The ABI's page, the unit of bindings and apertures, is mapped as one page of the host. */
 static_assert(PAGE_SIZE == DRM_VNPU_PAGE_SIZE);
 
 #define VNPU_MAX_CTX_PER_FILE 64
@@ -66,12 +66,12 @@ enum vnpu_user_kind {
 };
 
 /*
- * What one uid holds of one device. References: each of its open files, and each thing that is
- * charged, which may live longer than the file.
+ * What one uid holds of one device. Each of its open files, and each charged object, which may
+ * outlive the file, holds a reference.
  */
 struct vnpu_user {
 	struct kref ref;
-	struct vnpu_device *vdev; /* holders of references to the user have one to the device */
+	struct vnpu_device *vdev; /* holders of a vnpu_user reference hold one to the device */
 	kuid_t uid;
 	struct list_head node; /* vdev->users */
 	u64 used[VNPU_USER_KINDS]; /* under users_lock */
@@ -96,48 +96,48 @@ struct vnpu_device {
 
 	u64 user_limits[VNPU_USER_KINDS];
 
-	spinlock_t users_lock; /* for the next two */
+	spinlock_t users_lock; /* for users and used[] */
 	struct list_head users; /* vnpu_user.node */
 	u64 mem_bytes;
 	struct delayed_work reset_work; /* see vnpu_reset.c */
 
-	/* What the firmware fd's file has before the first aperture, of vmalloc_user(). */
+	/* The firmware fd's file up to the first aperture; from vmalloc_user(). */
 	void *shared;
 	u64 shared_size;
 	u64 shared_writable; /* offset from which the firmware may write */
-	struct drm_vnpu_queue_status *status; /* in it, a page for each slot */
+	struct drm_vnpu_queue_status *status; /* in @shared, one page per slot */
 
 	/* Under vnpu_ctl_lock. */
 	bool registered;
 	struct dentry *force_reset; /* in debugfs */
 
-	struct mutex map_lock; /* for the next */
-	struct file *aperture; /* the session's, not a reference: cleared before it goes */
+	struct mutex map_lock; /* for aperture */
+	struct file *aperture; /* the session's, not a reference: cleared before the file goes */
 
-	spinlock_t lock; /* for all that follows */
+	spinlock_t lock; /* for all fields below */
 	bool ready; /* a firmware has called START and is alive */
-	bool wedged; /* no firmware is let in any more */
+	bool wedged; /* accepts no firmware any more */
 	u32 epoch;
 	u64 busy_ns; /* see vnpu_stats.c */
 	u64 busy_until;
 	u64 nr_jobs;
 	u32 nr_resets;
-	u32 nr_counted; /* resets that count, and when the last of them were, in jiffies */
+	u32 nr_counted; /* resets that count towards wedged, and their times in jiffies */
 	unsigned long reset_at[VNPU_MAX_RESETS];
 	enum drm_vnpu_loss last_loss;
-	enum drm_vnpu_loss reset_wanted; /* why, until it is done */
-	/* Jiffies: when the device last answered, or was seen to work; when that was looked for. */
+	enum drm_vnpu_loss reset_wanted; /* cause of the requested reset */
+	/* Jiffies: the device's last answer or progress, and when progress was last sampled. */
 	unsigned long alive_at;
 	unsigned long sampled_at;
 	struct vnpu_session *session;
 	struct vnpu_ring ring;
 	struct vnpu_hwq *hwqs; /* [nr_queues] */
-	struct vnpu_ctx **ctxs; /* [nr_ctx + 1], by number; 0 is unused */
+	struct vnpu_ctx **ctxs; /* [nr_ctx + 1], by number; [0] is unused */
 
-	wait_queue_head_t fw_wait; /* the firmware, in ENTER or poll() */
+	wait_queue_head_t fw_wait; /* for the firmware in ENTER or poll() */
 };
 
-/* guard(vnpu_signalling)(vdev): vdev->lock, in a section in which fences may signal. */
+/* guard(vnpu_signalling)(vdev) takes vdev->lock and marks a section that may signal fences. */
 /* clang-format off */
 DEFINE_LOCK_GUARD_1(vnpu_signalling, struct vnpu_device,
 		    _T->cookie = dma_fence_begin_signalling(); spin_lock(&_T->lock->lock),
@@ -153,7 +153,7 @@ static inline struct vnpu_device *to_vnpu_device(struct drm_device *drm)
 /* One open of /dev/accel/accelN. */
 struct vnpu_file {
 	struct vnpu_device *vdev;
-	struct vnpu_user *user; /* reference; who opened it */
+	struct vnpu_user *user; /* reference; the user who opened it */
 	struct xarray ctxs; /* id -> struct vnpu_ctx, with a reference */
 	struct xarray queues; /* id -> struct vnpu_queue, with a reference */
 	u64 busy_ns; /* device time of all jobs so far; under vdev->lock */
@@ -178,28 +178,28 @@ extern unsigned int vnpu_reset_ms;
 extern unsigned int vnpu_max_resets;
 extern unsigned int vnpu_reset_window_s;
 
-/* The longest that a job may name, and that one may run. */
+/* The longest timeout that a job may set, and the longest time that a job may run. */
 static inline u32 vnpu_device_max_timeout_ms(const struct vnpu_device *vdev)
 {
 	return vdev->max_timeout_ms ?: READ_ONCE(vnpu_max_timeout_ms);
 }
 
-/* Of two times in jiffies. */
+/* The earlier of two times in jiffies. */
 static inline unsigned long vnpu_earlier(unsigned long a, unsigned long b)
 {
 	return time_before(a, b) ? a : b;
 }
 
-/* Of a job that names none. */
+/* The timeout of a job that does not set one. */
 static inline u32 vnpu_device_timeout_ms(const struct vnpu_device *vdev)
 {
 	return min(vdev->timeout_ms ?: READ_ONCE(vnpu_timeout_ms),
 		   vnpu_device_max_timeout_ms(vdev));
 }
 
-/* Of what ends jobs and fences: works that neither wait nor allocate. */
+/* For work that ends jobs and fences: it neither waits nor allocates. */
 extern struct workqueue_struct *vnpu_wq;
-/* Of resets, which do. */
+/* For resets, which do both. */
 extern struct workqueue_struct *vnpu_reset_wq;
 
 struct vnpu_device *vnpu_device_create(const struct vnpu_ctl_add_dev *args);
@@ -212,8 +212,8 @@ int vnpu_uapi_new_array(const struct drm_vnpu_obj_array *in, u32 max, u32 min_st
 			void **out);
 
 /*
- * Inline: nothing is called for an empty array, and no bounds are checked of a size that the
- * compiler knows.
+ * Inline so that an empty array costs no call, and the compiler drops checks of sizes that it
+ * knows.
  */
 static __always_inline int vnpu_uapi_get_array(const struct drm_vnpu_obj_array *in, u32 max,
 					       u32 min_stride, u32 size, void *one, void **out)
@@ -228,9 +228,9 @@ static __always_inline int vnpu_uapi_get_array(const struct drm_vnpu_obj_array *
 }
 
 /*
- * Copy a user's array to *out (NULL if empty). @last: last field of version 1. An array of one may
- * come to @one, if that is given; any other is new. What is neither NULL nor @one is the caller's
- * to kvfree(), and on failure there is none.
+ * Copy a user's array to *out (NULL if it is empty). @last: last field of version 1. An array of
+ * one element may be copied to @one, if it is not NULL; other arrays are allocated. The caller must
+ * kvfree() *out unless it is NULL or @one. On failure nothing is allocated.
  */
 #define VNPU_UAPI_GET_ARRAY(in, max, type, last, one, out) \
 	vnpu_uapi_get_array(in, max, offsetofend(type, last), sizeof(type), one, (void **)(out))
@@ -260,12 +260,12 @@ void vnpu_ctl_for_each(void (*fn)(struct vnpu_device *vdev));
 
 void vnpu_reset_work(struct work_struct *work);
 
-/* Under vdev->lock. */
+/* Called with vdev->lock held. */
 void vnpu_reset_watch(struct vnpu_device *vdev);
 void vnpu_reset_request(struct vnpu_device *vdev, enum drm_vnpu_loss cause);
 void vnpu_reset_count(struct vnpu_device *vdev, enum drm_vnpu_loss cause);
 
-/* With nothing held. */
+/* Called with no locks held. */
 int vnpu_reset_device(struct vnpu_device *vdev, enum drm_vnpu_loss cause);
 void vnpu_reset_session(struct vnpu_session *session, enum drm_vnpu_loss cause);
 void vnpu_reset_unwatch(struct vnpu_device *vdev);

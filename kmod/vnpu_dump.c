@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What the device's tables hold, for people: in debugfs (/sys/kernel/debug/accel/DEVICE/), and as a
- * device coredump of how they were when the device was reset (/sys/class/devcoredump/devcdN/data).
+ * The device's tables as text: in debugfs (/sys/kernel/debug/accel/DEVICE/), and in a device
+ * coredump at each reset (/sys/class/devcoredump/devcdN/data).
  *
- * Reading takes no references, so that it is never what frees something; each entry is looked at
- * under the lock that keeps it.
+ * Dumping takes no references, so that it never drops the last one; it reads each entry under the
+ * lock that protects it.
  */
 #include <linux/debugfs.h>
 #include <linux/devcoredump.h>
@@ -14,7 +14,7 @@
 #include "vnpu_fw.h"
 #include "vnpu_queue.h"
 
-/* state: DRM_VNPU_CTX_*; closing: the firmware has not yet said that it is done with it. */
+/* state: DRM_VNPU_CTX_*; closing: the firmware has not answered CTX_CLOSE yet. */
 static void vnpu_dump_contexts(struct drm_printer *p, struct vnpu_device *vdev)
 {
 	drm_puts(p, " num client  ctx     pid comm            ");
@@ -53,7 +53,7 @@ static void vnpu_dump_hwq(struct drm_printer *p, struct vnpu_device *vdev, u32 i
 		   READ_ONCE(status->error));
 }
 
-/* Slots with an owner, or with jobs that are not answered. The last columns are the status page. */
+/* Slots that have an owner or unanswered jobs. The last columns are from the status page. */
 static void vnpu_dump_queues(struct drm_printer *p, struct vnpu_device *vdev)
 {
 	drm_puts(p, "slot  num client  ctx queue prio depth    acked     head     tail ");
@@ -65,7 +65,7 @@ static void vnpu_dump_queues(struct drm_printer *p, struct vnpu_device *vdev)
 	}
 }
 
-/* The kernel's indices, and what the firmware's memory says. */
+/* The kernel's indices beside those in the firmware's memory. */
 static void vnpu_dump_rings(struct drm_printer *p, struct vnpu_device *vdev)
 {
 	const struct vnpu_ring *ring = &vdev->ring;
@@ -100,7 +100,7 @@ static const struct drm_debugfs_info vnpu_debugfs_files[] = {
 	{ "rings", vnpu_debugfs_show, 0, vnpu_dump_rings },
 };
 
-/* Whatever is written: reset the device, as if it had hung. -ENODEV if no firmware runs it. */
+/* Any value written resets the device, as if it had hung. -ENODEV if it has no firmware. */
 static int vnpu_debugfs_force_reset(void *data, u64 value)
 {
 	return vnpu_reset_device(data, DRM_VNPU_LOSS_FORCED);
@@ -108,7 +108,7 @@ static int vnpu_debugfs_force_reset(void *data, u64 value)
 
 DEFINE_DEBUGFS_ATTRIBUTE(vnpu_force_reset_fops, NULL, vnpu_debugfs_force_reset, "%llu\n");
 
-/* Before the device is registered. What is only read goes with the device's memory. */
+/* Called before the device is registered. Read-only files are removed with the device. */
 void vnpu_debugfs_add(struct vnpu_device *vdev)
 {
 	drm_debugfs_add_files(&vdev->drm, vnpu_debugfs_files, ARRAY_SIZE(vnpu_debugfs_files));
@@ -116,7 +116,7 @@ void vnpu_debugfs_add(struct vnpu_device *vdev)
 						&vnpu_force_reset_fops);
 }
 
-/* While the device lives: a reset takes references and drops them, but must not drop the last. */
+/* Called while the device lives: a reset must not drop the device's last reference. */
 void vnpu_debugfs_remove(struct vnpu_device *vdev)
 {
 	debugfs_remove(vdev->force_reset);
@@ -125,9 +125,9 @@ void vnpu_debugfs_remove(struct vnpu_device *vdev)
 /* ---- coredumps ---- */
 
 /*
- * While the session is being ended, and before its jobs are. The kernel keeps one dump per device,
- * the first, until somebody has read it (writing to data drops it) or five minutes have passed.
- * Without memory, or of a device that is being deleted, there is none.
+ * Called while the session is being ended, before its jobs are failed. The kernel keeps the first
+ * dump of a device until somebody writes to its data file or five minutes have passed. No dump is
+ * made if memory is short or the device is being deleted.
  */
 void vnpu_dump_reset(struct vnpu_device *vdev, const char *reason)
 {

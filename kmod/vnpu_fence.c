@@ -8,30 +8,29 @@
 /**
  * DOC: fences that a process signals
  *
- * A job of this driver is run by a user process, the firmware. Documentation/driver-api/dma-buf.rst
- * forbids fences that depend on user space, because memory management may wait for a fence and user
- * space may wait for memory. Most jobs therefore have no fence: their end is a number, which WAIT
- * and the queue's status page tell. Only a job that signals a syncobj has one, and it is kept
- * finite by treating the process as hardware that may hang or lie:
+ * A user process, the firmware, runs the jobs of this driver. Documentation/driver-api/dma-buf.rst
+ * forbids fences that depend on user space, because memory management may wait for a fence while
+ * user space waits for memory. Most jobs therefore have no fence: WAIT and the queue's status page
+ * report their end by number. Only a job that signals a syncobj has a fence. The driver bounds its
+ * lifetime by treating the process as hardware that may hang or lie:
  *
- * - The kernel alone decides when a fence signals. The firmware's entry in the completion ring is a
- *   hint that makes it happen earlier. Without one the fence signals with an error, at the latest
- *   %VNPU_FENCE_MS after SUBMIT: whatever the job waits for, whatever stands before it in its queue
- *   or in the device, whatever the process says about its progress, and while user space is frozen
- *   for a suspend. The death of the process or a reset of the device end it at once.
+ * - The kernel alone decides when a fence signals. The firmware's completion entry only makes it
+ *   signal earlier. Without one, the fence signals with an error at most %VNPU_FENCE_MS after
+ *   SUBMIT, whatever the job waits for, whatever is ahead of it in its queue or in the device,
+ *   whatever progress the process reports, and even while user space is frozen for a suspend. The
+ *   death of the process or a reset of the device signal it at once.
  * - Nothing on the way to the signal waits for the firmware, faults on its memory, or allocates:
- *   rings are kernel memory that is mapped into the process, not the other way round; the fence and
- *   all that its publication needs are allocated in the ioctl; the timer is a work item of a queue
- *   with a rescuer; the sections that signal are marked with dma_fence_begin_signalling().
+ *   rings are kernel memory mapped into the process; the fence and everything needed to publish it
+ *   are allocated in the ioctl; the timer is a work item on a workqueue with a rescuer; the
+ *   sections that signal are marked with dma_fence_begin_signalling().
  * - Memory management never waits for these fences: buffers are pinned while they are bound, no
- *   reservation object ever holds one, there is no shrinker and no MMU notifier, and unbinding does
- *   not wait for jobs (a job that still touches the memory faults).
+ *   reservation object holds such a fence, there is no shrinker and no MMU notifier, and unbinding
+ *   does not wait for jobs (a job that still accesses the memory faults).
  *
- * What may wait on the process, and for how long at most: holders of a syncobj of this device that
- * a job signals, %VNPU_FENCE_MS. Another driver becomes one of them only by a sync_file or a shared
- * syncobj, which the module parameter fence_export has to allow; an exported buffer, for which
- * there is prime_export, carries no fence. WAIT sleeps interruptibly, until a time that its caller
- * names.
+ * A waiter for a syncobj of this device that a job signals waits for the process at most
+ * %VNPU_FENCE_MS. Another driver can wait only through a sync_file or a shared syncobj, which the
+ * module parameter fence_export must allow. An exported buffer (module parameter prime_export)
+ * carries no fence. WAIT sleeps interruptibly, with the caller's timeout.
  *
  * The fence's names are constants and it holds the module, so that a sync_file may outlive queue,
  * client and device.
@@ -49,7 +48,7 @@ static const char *vnpu_fence_timeline_name(struct dma_fence *fence)
 
 static void vnpu_fence_release(struct dma_fence *base)
 {
-	/* The module's exit waits for a grace period: this function outlives its last reference. */
+	/* Module exit waits for a grace period: this may run after the fence's last reference. */
 	guard(rcu)();
 	module_put(THIS_MODULE);
 	dma_fence_free(base);
@@ -61,7 +60,7 @@ static const struct dma_fence_ops vnpu_fence_ops = {
 	.release = vnpu_fence_release,
 };
 
-/* A fence that is not yet one: vnpu_fence_init() or kfree() comes next. */
+/* Allocate a fence; call vnpu_fence_init() or kfree() next. */
 struct vnpu_fence *vnpu_fence_alloc(void)
 {
 	static_assert(offsetof(struct vnpu_fence, base) == 0);
@@ -77,7 +76,7 @@ void vnpu_fence_init(struct vnpu_fence *fence, u64 context, u64 seqno)
 	dma_fence_init(&fence->base, &vnpu_fence_ops, &fence->lock, context, seqno);
 }
 
-/* Signal the fence, take it off its queue's list and drop the job's reference. */
+/* Signal the fence, remove it from its queue's list and drop the job's reference. */
 void vnpu_fence_end(struct vnpu_fence *fence, int error)
 {
 	list_del_init(&fence->node);

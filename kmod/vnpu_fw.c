@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The firmware's side: its fd with the rings, and what becomes of jobs when it completes them,
- * lies, or dies.
- */
+/* The firmware's fd: rings, mappings and sessions; completions, and the loss of the firmware. */
 #include <linux/anon_inodes.h>
 #include <linux/file.h>
 #include <linux/hrtimer.h>
@@ -17,7 +14,7 @@
 
 int vnpu_fw_alloc(struct vnpu_device *vdev)
 {
-	/* Every job, a CANCEL for each, and a CTX_CLOSE for each context. Each is answered once. */
+	/* Room for each job, its CANCEL, and each context's CTX_CLOSE. Each is answered once. */
 	u32 entries = roundup_pow_of_two(2 * vdev->nr_queues * vdev->queue_depth + vdev->nr_ctx);
 	u64 sq = PAGE_SIZE, ctl, cq, status;
 	struct vnpu_fw_info *info;
@@ -61,7 +58,7 @@ int vnpu_fw_alloc(struct vnpu_device *vdev)
 
 /* ---- mappings ---- */
 
-/* Fault handlers insert pages between these two; vnpu_fw_session_end() takes them away after. */
+/* Fault handlers insert pages between the two; vnpu_fw_session_end() waits, then zaps them. */
 bool vnpu_fw_fault_begin(struct file *file)
 {
 	struct vnpu_session *session = file->private_data;
@@ -80,7 +77,7 @@ void vnpu_fw_fault_end(struct file *file)
 	up_read(&session->lock);
 }
 
-/* Take pages of a context away from the firmware; on return no thread of it can reach them. */
+/* Unmap pages of a context from the firmware. On return none of its threads can access them. */
 void vnpu_fw_zap(struct vnpu_device *vdev, u32 ctx, u64 va, u64 size)
 {
 	guard(mutex)(&vdev->map_lock);
@@ -132,8 +129,8 @@ static int vnpu_fw_mmap(struct file *file, struct vm_area_struct *vma)
 /* ---- kernel to firmware; under vdev->lock ---- */
 
 /*
- * False if there is no firmware, or one that is about to be reset: the ring has room for all that
- * it can have to do, so if it is full its indices are nonsense.
+ * False if there is no firmware, or if it is about to be reset: the ring has room for everything
+ * that can be in flight, so a full ring means that the firmware's indices are invalid.
  */
 bool vnpu_fw_send(struct vnpu_device *vdev, const struct vnpu_fw_sqe *sqe)
 {
@@ -165,7 +162,7 @@ static int vnpu_fw_status_error(u32 status)
 	return errors[array_index_nospec(status, ARRAY_SIZE(errors))];
 }
 
-/* The queue's oldest job touched what it may not; it ends with -EFAULT. */
+/* The queue's oldest job made an invalid access; the caller ends it with -EFAULT. */
 static void vnpu_fw_fault(struct vnpu_queue *queue, const struct vnpu_fw_cqe *cqe)
 {
 	bool write = cqe->flags & VNPU_FW_CQE_FAULT_WRITE;
@@ -210,7 +207,7 @@ static void vnpu_fw_done(struct vnpu_device *vdev, const struct vnpu_fw_cqe *cqe
 	vnpu_job_advance(queue);
 }
 
-/* The firmware owes nothing any more for the context; the reference goes to @put. */
+/* The firmware has closed the context. The reference of @fw_owes goes to @put. */
 static void vnpu_fw_ctx_closed(struct vnpu_device *vdev, struct vnpu_ctx *ctx,
 			       struct list_head *put)
 {
@@ -251,8 +248,8 @@ static void vnpu_fw_put_ctxs(struct list_head *put)
 }
 
 /*
- * Finish what the firmware has completed, up to VNPU_BATCH entries. How many, or -EPROTO if its
- * indices are nonsense, for which it will be reset. With a session given, only if it is current.
+ * Process up to VNPU_BATCH completions. Returns their number, or -EPROTO if the firmware's indices
+ * are invalid, and then requests a reset. If @session is given, only if it is the current one.
  */
 int vnpu_fw_drain_batch(struct vnpu_device *vdev, struct vnpu_session *session)
 {
@@ -278,7 +275,7 @@ int vnpu_fw_drain_batch(struct vnpu_device *vdev, struct vnpu_session *session)
 	return n;
 }
 
-/* All of it, but for one that posts faster than this drains: a ring's worth is enough. */
+/* Process all completions, but at most one ring's worth if the firmware keeps posting. */
 int vnpu_fw_drain(struct vnpu_device *vdev, struct vnpu_session *session)
 {
 	int n, total = 0;
@@ -290,7 +287,7 @@ int vnpu_fw_drain(struct vnpu_device *vdev, struct vnpu_session *session)
 	return n < 0 ? n : total;
 }
 
-/* The firmware is gone: nothing is ever answered for the context, and all of its jobs fail. */
+/* After the loss of the firmware: nothing will be answered for the context, and its jobs fail. */
 static void vnpu_fw_lost_ctx(struct vnpu_device *vdev, u32 num)
 {
 	struct vnpu_ctx *ctx;
@@ -298,7 +295,7 @@ static void vnpu_fw_lost_ctx(struct vnpu_device *vdev, u32 num)
 
 	scoped_guard(spinlock, &vdev->lock) {
 		ctx = vdev->ctxs[num];
-		/* On its last reference: only its number is left. */
+		/* If the last reference is being dropped, there are no jobs any more. */
 		if (!ctx || !kref_get_unless_zero(&ctx->ref))
 			return;
 		WRITE_ONCE(ctx->state, ctx->state | DRM_VNPU_CTX_FW_LOST);
@@ -310,7 +307,7 @@ static void vnpu_fw_lost_ctx(struct vnpu_device *vdev, u32 num)
 	vnpu_ctx_put(ctx);
 }
 
-/* Of the device as a whole, which takes no other firmware until this is done. */
+/* The device as a whole has lost its firmware. No other can attach until this returns. */
 static void vnpu_fw_lost(struct vnpu_device *vdev, enum drm_vnpu_loss cause)
 {
 	struct drm_vnpu_queue_status *status;
@@ -334,7 +331,7 @@ static void vnpu_fw_lost(struct vnpu_device *vdev, enum drm_vnpu_loss cause)
 
 /* ---- sessions ---- */
 
-/* The device's session, with a reference, or NULL. */
+/* The device's session with a reference, or NULL. */
 struct vnpu_session *vnpu_session_get(struct vnpu_device *vdev)
 {
 	guard(spinlock)(&vdev->lock);
@@ -359,9 +356,9 @@ void vnpu_session_put(struct vnpu_session *session)
 }
 
 /*
- * The firmware's time is over, for whatever reason. It is told first; then its mappings are taken
- * away, so that the kernel writes last. True if that cost a device that was ready its state; with a
- * @reason it is dumped just before. Only the first call does anything; others wait for it.
+ * End the session for any reason. First tells the firmware, then revokes its mappings so that only
+ * the kernel writes after that. Returns true if a ready device lost its state; with a @reason it is
+ * dumped before. Only the first call has an effect; others wait for it.
  */
 bool vnpu_fw_session_end(struct vnpu_session *session, enum drm_vnpu_loss cause, int error,
 			 const char *reason)
@@ -373,7 +370,7 @@ bool vnpu_fw_session_end(struct vnpu_session *session, enum drm_vnpu_loss cause,
 	scoped_guard(spinlock, &vdev->lock) {
 		if (session->error)
 			return false;
-		/* Release: whoever finds its pages gone finds that the session is over. */
+		/* Release: a firmware that finds its pages gone also finds the session over. */
 		smp_store_release(&vdev->ring.info->over, 1);
 		WRITE_ONCE(session->error, error);
 		lost = vdev->ready;
@@ -381,7 +378,7 @@ bool vnpu_fw_session_end(struct vnpu_session *session, enum drm_vnpu_loss cause,
 	}
 	wake_up_all(&vdev->fw_wait);
 
-	/* Faults that came before have inserted their pages, and others see the error. */
+	/* Earlier faults have inserted their pages after this, and later ones see the error. */
 	down_write(&session->lock);
 	up_write(&session->lock);
 	scoped_guard(mutex, &vdev->map_lock) {
@@ -409,7 +406,7 @@ static int vnpu_fw_ioctl_start(struct vnpu_session *session, struct vnpu_fw_star
 		return -EFAULT;
 	if (args.flags)
 		return -EINVAL;
-	/* Known since ADD_DEV; told before anything happens, which could not be taken back. */
+	/* Known since ADD_DEV. Copied first, because START cannot be undone if the copy fails. */
 	args.accel_minor = vdev->drm.accel->index;
 	if (copy_to_user(user, &args, sizeof(args)))
 		return -EFAULT;
@@ -425,13 +422,13 @@ static int vnpu_fw_ioctl_start(struct vnpu_session *session, struct vnpu_fw_star
 	if (vdev->registered)
 		return 0;
 	ret = vnpu_device_register(vdev);
-	/* The driver core adds no device twice, so this one is of no use any more. */
+	/* The driver core does not add a device twice, so this one is of no use any more. */
 	if (ret)
 		vnpu_ctl_forget(vdev);
 	return ret;
 }
 
-/* Sleep until the submission ring has something new, the session ends, a signal or time comes. */
+/* Sleep until the ring has new entries, the session ends, a signal arrives or time is up. */
 static int vnpu_fw_wait(struct vnpu_session *session, u32 sq_seen, s64 timeout_ns)
 {
 	struct vnpu_device *vdev = session->vdev;
@@ -509,11 +506,11 @@ static int vnpu_fw_release(struct inode *inode, struct file *file)
 	struct vnpu_session *session = file->private_data;
 	struct vnpu_device *vdev = session->vdev;
 
-	/* What it has answered counts, even if it came to say no more. */
+	/* Completions posted before the fd was closed still count. */
 	vnpu_fw_drain(vdev, session);
 	scoped_guard(mutex, &vnpu_ctl_lock) {
 		vnpu_fw_session_end(session, DRM_VNPU_LOSS_EXIT, -ENODEV, NULL);
-		/* Nobody else has ever known of it. */
+		/* Never started, so nobody else knows the device. */
 		if (!vdev->registered)
 			vnpu_ctl_forget(vdev);
 	}
@@ -531,7 +528,7 @@ static const struct file_operations vnpu_fw_fops = {
 	.llseek = noop_llseek,
 };
 
-/* Make the caller the device's firmware; the file's inode is its own. Under vnpu_ctl_lock. */
+/* Make the caller the device's firmware, with an inode of its own. Called under vnpu_ctl_lock. */
 struct file *vnpu_fw_session_create(struct vnpu_device *vdev)
 {
 	struct vnpu_session *session;

@@ -11,12 +11,12 @@ struct pid;
 
 /* One firmware's time with a device: from ADD_DEV or ATTACH until its fd is released. */
 struct vnpu_session {
-	struct kref ref; /* the fd's, and one of whoever resets the device */
+	struct kref ref; /* held by the fd and by a reset of the device */
 	struct vnpu_device *vdev; /* holds a drm_dev reference */
 	struct pid *pid;
 	struct rw_semaphore lock; /* read by fault handlers */
 	struct mutex end_lock; /* held while the session is ended */
-	int error; /* what ENTER returns once the session is over; written under vdev->lock */
+	int error; /* returned by ENTER once the session is over; written under vdev->lock */
 };
 
 int vnpu_fw_alloc(struct vnpu_device *vdev);

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Buffers: GEM objects of shared memory, counted against the device's memory limit.
- */
+/* Buffers: GEM objects of shared memory, charged to the device's memory limit and to their user. */
 
 #include "vnpu_drv.h"
 #include "vnpu_gem.h"
 #include "vnpu_space.h"
 
-/* The largest buffer: what can be bound, and what the host could hold. */
+/* Size limit of a buffer: what can be bound, and what the host can hold. */
 u64 vnpu_gem_max_size(const struct vnpu_device *vdev)
 {
 	return min((1ull << vdev->va_bits) - VNPU_VA_START, (u64)totalram_pages() << PAGE_SHIFT);
@@ -24,7 +22,7 @@ static void vnpu_gem_free(struct drm_gem_object *obj)
 
 static struct dma_buf *vnpu_gem_export(struct drm_gem_object *obj, int flags)
 {
-	/* Whoever imports the buffer reads what a process writes, when it pleases. */
+	/* An importer would read memory that a process may write at any time. */
 	if (!vnpu_prime_export)
 		return ERR_PTR(-EOPNOTSUPP);
 	return drm_gem_prime_export(obj, flags);
@@ -57,7 +55,7 @@ struct drm_gem_object *vnpu_gem_create_object(struct drm_device *drm, size_t siz
 	if (!bo)
 		return ERR_PTR(-ENOMEM);
 	bo->base.base.funcs = &vnpu_gem_funcs;
-	/* The device's PFN mappings mark no page dirty; a clean one is dropped under pressure. */
+	/* PFN mappings do not mark pages dirty, and reclaim would drop clean pages. */
 	bo->base.pages_mark_dirty_on_put = true;
 	return &bo->base.base;
 }
@@ -84,7 +82,7 @@ int vnpu_ioctl_bo_create(struct drm_device *drm, void *data, struct drm_file *fi
 	shmem = drm_gem_shmem_create(drm, size);
 	if (IS_ERR(shmem)) {
 		vnpu_user_uncharge(user, VNPU_USER_MEM, size);
-		/* So tmpfs calls a failed allocation; here it would mean the device's limit. */
+		/* tmpfs's error for a failed allocation; to clients it means the device's limit. */
 		return PTR_ERR(shmem) == -ENOSPC ? -ENOMEM : PTR_ERR(shmem);
 	}
 	bo = to_vnpu_bo(&shmem->base);

@@ -11,7 +11,7 @@ struct vnpu_user;
 struct vnpu_bo {
 	struct drm_gem_shmem_object base; /* first: drm_gem_shmem_free() frees this address */
 	u32 flags; /* DRM_VNPU_BO_* */
-	struct vnpu_user *user; /* reference; who is charged, as is the device. NULL: nobody */
+	struct vnpu_user *user; /* reference; charged for it, as is the device. NULL: nobody */
 };
 
 static inline struct vnpu_bo *to_vnpu_bo(struct drm_gem_object *obj)
@@ -19,7 +19,7 @@ static inline struct vnpu_bo *to_vnpu_bo(struct drm_gem_object *obj)
 	return container_of(to_drm_gem_shmem_obj(obj), struct vnpu_bo, base);
 }
 
-/* Has it pages? It keeps those that it had when it is unpinned; they may be swapped out then. */
+/* True if the buffer has pages. It keeps them when it is unpinned, but they may be swapped out. */
 static inline bool vnpu_gem_resident(struct drm_gem_object *obj)
 {
 	return READ_ONCE(to_vnpu_bo(obj)->base.pages);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Jobs: waiting, into the ring, and their end.
- */
+/* Jobs: waiting, running and ending. */
 
 #include "vnpu_fw.h"
 #include "vnpu_queue.h"
@@ -28,7 +26,7 @@ static struct vnpu_hwq *vnpu_job_hwq(const struct vnpu_queue *queue)
 
 /* ---- the end ---- */
 
-/* The firmware may be writing to the status page too, or have told it already. */
+/* The firmware may be writing to the status page as well, or may have reported the job already. */
 static void vnpu_job_tell_status(struct vnpu_queue *queue, u64 seqno, int error)
 {
 	struct drm_vnpu_queue_status *status = vnpu_status_page(queue->ctx->vdev, queue->hwq);
@@ -36,12 +34,12 @@ static void vnpu_job_tell_status(struct vnpu_queue *queue, u64 seqno, int error)
 
 	if (error && !READ_ONCE(status->error))
 		WRITE_ONCE(status->error, -error);
-	/* Release, and never back: the firmware raises it in the same way. */
+	/* Release order, and never lower: the firmware raises it in the same way. */
 	while (old < seqno && !try_cmpxchg_release(&status->completed_seqno, &old, seqno))
 		;
 }
 
-/* The queue's oldest job has ended; it is out of the ring, if it was in it. */
+/* End the queue's oldest job. If it was in the ring, the caller has taken it out. */
 void vnpu_job_end(struct vnpu_queue *queue, int error, bool by_firmware)
 {
 	u64 seqno = queue->done_seqno + 1;
@@ -76,7 +74,7 @@ static void vnpu_job_cancel(struct vnpu_queue *queue, u32 number)
 	vnpu_fw_send(queue->ctx->vdev, &cancel);
 }
 
-/* End the oldest job in the ring, and tell the firmware to stop it: it owes an answer now. */
+/* End the oldest job in the ring and tell the firmware to cancel it; an answer is now owed. */
 void vnpu_job_give_up(struct vnpu_queue *queue, int error)
 {
 	struct vnpu_hwq *hwq = vnpu_job_hwq(queue);
@@ -90,14 +88,14 @@ void vnpu_job_give_up(struct vnpu_queue *queue, int error)
 	vnpu_reset_watch(queue->ctx->vdev);
 }
 
-/* The first waiting job ends without the device. The ring holds nothing of its queue. */
+/* End the first waiting job without the device. No job of its queue is in the ring. */
 static void vnpu_job_skip(struct vnpu_queue *queue, int error)
 {
 	queue->sent_seqno++;
 	vnpu_job_end(queue, error, false);
 }
 
-/* End the queue's jobs, oldest first, as far as the budget goes; true if some are left. */
+/* End the queue's jobs, oldest first, within the budget. True if some are left. */
 bool vnpu_job_fail(struct vnpu_queue *queue, int error, int *budget)
 {
 	struct vnpu_hwq *hwq = vnpu_job_hwq(queue);
@@ -114,7 +112,7 @@ bool vnpu_job_fail(struct vnpu_queue *queue, int error, int *budget)
 	return false;
 }
 
-/* The job's fence has lasted long enough. The job itself ends when those before it have. */
+/* The job's fence lasted too long. The job itself ends after those before it. */
 void vnpu_job_expire(struct vnpu_queue *queue, u64 seqno)
 {
 	struct vnpu_job *job = vnpu_queue_job(queue, seqno);
@@ -130,7 +128,7 @@ void vnpu_job_expire(struct vnpu_queue *queue, u64 seqno)
 
 /* ---- into the ring ---- */
 
-/* False: there is no firmware any more, or not for long. The context ends soon, and the job too. */
+/* False if there is no firmware, or soon will not be: the context and its jobs then end soon. */
 static bool vnpu_job_send(struct vnpu_queue *queue, struct vnpu_job *job)
 {
 	struct vnpu_hwq *hwq = vnpu_job_hwq(queue);
@@ -149,8 +147,8 @@ static bool vnpu_job_send(struct vnpu_queue *queue, struct vnpu_job *job)
 }
 
 /*
- * Something has changed: the oldest job is another, or there is one more. Jobs that have expired
- * end when they are the oldest, and those that wait go into the ring, in order, as far as they can.
+ * Call when the oldest job has changed or a job was added. Ends expired jobs that have become the
+ * oldest, and puts waiting ones into the ring, in order, as far as possible.
  */
 void vnpu_job_advance(struct vnpu_queue *queue)
 {
@@ -170,7 +168,7 @@ void vnpu_job_advance(struct vnpu_queue *queue)
 				vnpu_watchdog_new_head(queue);
 			continue;
 		}
-		/* Those that are given up and not answered take room in the ring too. */
+		/* Jobs that were given up but not answered take room in the ring too. */
 		if (queue->sent_seqno == queue->submitted_seqno ||
 		    hwq->tail - hwq->acked >= queue->depth)
 			return;
@@ -188,7 +186,7 @@ void vnpu_job_advance(struct vnpu_queue *queue)
 
 /* ---- waiting for fences ---- */
 
-/* May run anywhere, under any lock of any driver. */
+/* May run in any context, under any lock of any driver. */
 static void vnpu_job_dep_signalled(struct dma_fence *fence, struct dma_fence_cb *cb)
 {
 	queue_work(vnpu_wq, &container_of(cb, struct vnpu_queue, dep_cb)->wait_work);
@@ -203,7 +201,7 @@ static void vnpu_job_drop_dep(struct vnpu_queue *queue)
 	queue->dep = NULL;
 }
 
-/* The fence that the first waiting job waits for first, with a reference, and that job's number. */
+/* The next fence that the first waiting job waits for, with a reference, and the job's number. */
 static struct dma_fence *vnpu_job_next_dep(struct vnpu_queue *queue, u64 *seqno)
 {
 	struct vnpu_job *job;
@@ -218,7 +216,7 @@ static struct dma_fence *vnpu_job_next_dep(struct vnpu_queue *queue, u64 *seqno)
 	return dma_fence_get(job->deps->fences[job->deps->nr - 1]);
 }
 
-/* That fence has signalled. */
+/* The fence of vnpu_job_next_dep() has signalled. */
 static void vnpu_job_dep_done(struct vnpu_queue *queue, u64 seqno)
 {
 	struct vnpu_job *job;
@@ -234,7 +232,7 @@ static void vnpu_job_dep_done(struct vnpu_queue *queue, u64 seqno)
 	}
 }
 
-/* Only the fences of the first waiting job matter, and of those one at a time. */
+/* Only the first waiting job's fences matter, and they are waited for one at a time. */
 void vnpu_job_wait_work(struct work_struct *work)
 {
 	struct vnpu_queue *queue = container_of(work, struct vnpu_queue, wait_work);
@@ -258,11 +256,11 @@ void vnpu_job_wait_work(struct work_struct *work)
 		vnpu_job_advance(queue);
 }
 
-/* The queue is killed: on return nothing of it waits for a fence any more. */
+/* The queue is killed: on return it waits for no fence any more. */
 void vnpu_job_stop_waiting(struct vnpu_queue *queue)
 {
 	cancel_work_sync(&queue->wait_work);
 	vnpu_job_drop_dep(queue);
-	/* The fence may have signalled in between; what it has queued finds nothing to do. */
+	/* The fence may have queued the work again in between; it finds nothing to do. */
 	cancel_work_sync(&queue->wait_work);
 }

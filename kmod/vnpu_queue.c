@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Queues: creation, WAIT, the status page in the client, and the end.
- */
+/* Queues: creation, WAIT, the client's mapping of the status page, and destruction. */
 
 #include "vnpu_fw.h"
 #include "vnpu_queue.h"
 
-/* In the client's file. Page 0 stays free; GEM's offsets begin at 4 GiB. */
+/* Offset in the client's file. Page 0 stays free; GEM's offsets begin at 4 GiB. */
 static u64 vnpu_queue_status_offset(u32 hwq)
 {
 	return ((u64)hwq + 1) << PAGE_SHIFT;
@@ -14,7 +12,7 @@ static u64 vnpu_queue_status_offset(u32 hwq)
 
 /* ---- life ---- */
 
-/* No job is left, and what worked for the queue has stopped in vnpu_queue_kill(). */
+/* vnpu_queue_kill() has ended all jobs and stopped the queue's work items. */
 static void vnpu_queue_release(struct kref *ref)
 {
 	struct vnpu_queue *queue = container_of(ref, struct vnpu_queue, ref);
@@ -41,7 +39,7 @@ struct vnpu_queue *vnpu_queue_get(struct vnpu_file *vfile, u32 id)
 	return queue;
 }
 
-/* A free slot of the device for the queue, with a clean status page. */
+/* Give the queue a free slot of the device with a clean status page. */
 static int vnpu_queue_take_slot(struct vnpu_queue *queue)
 {
 	struct vnpu_device *vdev = queue->ctx->vdev;
@@ -166,7 +164,7 @@ int vnpu_ioctl_queue_create(struct drm_device *drm, void *data, struct drm_file 
 }
 
 /*
- * Take over the file's reference to a queue that is no longer in its table. Its jobs end here,
+ * Take over the file's reference to a queue that is no longer in its table, and end its jobs,
  * oldest first, whatever they wait for.
  */
 void vnpu_queue_kill(struct vnpu_queue *queue)
@@ -193,7 +191,7 @@ void vnpu_queue_kill(struct vnpu_queue *queue)
 		queue->unmapped = true;
 	unmap_mapping_range(vdev->drm.anon_inode->i_mapping, vnpu_queue_status_offset(queue->hwq),
 			    PAGE_SIZE, 1);
-	/* Only now may the page be another's. */
+	/* From here on the page may belong to another queue. */
 	vnpu_queue_give_slot(queue);
 	vnpu_queue_put(queue);
 }
@@ -239,7 +237,7 @@ int vnpu_ioctl_wait(struct drm_device *drm, void *data, struct drm_file *file)
 		ret = -EINVAL;
 		goto out;
 	}
-	/* What the firmware has posted but not told of is taken here: cheaper than to sleep. */
+	/* Process completions that the firmware has posted without ENTER: cheaper than sleeping. */
 	if (READ_ONCE(queue->done_seqno) < args->seqno)
 		vnpu_fw_drain_batch(vdev, NULL);
 	ret = wait_event_interruptible_timeout(queue->wait,
@@ -304,7 +302,7 @@ int vnpu_queue_mmap(struct vnpu_file *vfile, struct vm_area_struct *vma)
 		if (!queue || queue->vfile != vfile || !kref_get_unless_zero(&queue->ref))
 			return -EACCES;
 	}
-	/* VM_MAYWRITE: the page stays read-only whatever mprotect() wants. */
+	/* Without VM_MAYWRITE the page stays read-only even after mprotect(). */
 	vm_flags_mod(vma, VM_PFNMAP | VM_DONTEXPAND | VM_DONTDUMP, VM_MAYWRITE | VM_MAYEXEC);
 	vma->vm_private_data = queue;
 	vma->vm_ops = &vnpu_status_vm_ops;

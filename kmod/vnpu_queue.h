@@ -9,10 +9,10 @@
 
 #include "vnpu_ctx.h"
 
-/* The longest that a fence lasts. dma-buf's users expect no more of any fence. */
+/* The longest lifetime of a fence. dma-buf's users expect fences to signal within this time. */
 #define VNPU_FENCE_MS 10000
 
-/* The fence of a job that somebody asked for. base.seqno is the job's number in its queue. */
+/* The fence of a job that signals. base.seqno is the job's number in its queue. */
 struct vnpu_fence {
 	struct dma_fence base; /* first: dma_fence_free() frees this address */
 	spinlock_t lock;
@@ -20,43 +20,43 @@ struct vnpu_fence {
 	unsigned long deadline; /* jiffies */
 };
 
-/* Jobs that end in one section of vdev->lock. */
+/* Largest number of jobs that end in one section of vdev->lock. */
 #define VNPU_BATCH 64
 
-/* What a job waits for. */
+/* Fences that a job waits for. */
 struct vnpu_deps {
-	u32 nr; /* fences that are left; the last one is waited for first */
+	u32 nr; /* fences left; the last one is waited for first */
 	struct dma_fence *fences[]; /* with references */
 };
 
 /*
- * Jobs of a queue. They live in places that the queue has allocated beforehand, by number:
+ * Jobs of a queue, in an array that is allocated with the queue, indexed by number:
  *
  *   done_seqno <= sent_seqno <= submitted_seqno
  *     (done, sent]        in the ring: the device has them
  *     (sent, submitted]   waiting in the kernel, for fences, for room or for those before them
  *
- * A job always ends as the oldest of its queue, so numbers only rise. All under vdev->lock.
+ * Only the oldest job of a queue can end, so the numbers only rise. All under vdev->lock.
  */
 struct vnpu_job {
 	struct vnpu_fw_sqe sqe;
-	struct vnpu_fence *fence; /* reference; NULL: nobody asked for one, or it has signalled */
-	struct vnpu_deps *deps; /* NULL: none, or none that is left */
+	struct vnpu_fence *fence; /* reference; NULL: not wanted, or signalled */
+	struct vnpu_deps *deps; /* NULL: none left */
 	u64 submitted_ns;
-	u64 started_ns; /* when the job entered the ring; 0: it has not */
-	u64 busy_ns; /* device time charged for the job so far */
+	u64 started_ns; /* when the job entered the ring; 0: not yet */
+	u64 busy_ns; /* device time charged to the job so far */
 	u32 timeout; /* jiffies */
-	int error; /* the result, kept until the place is needed again */
-	bool expired; /* its fence lasted too long: it ends with -EBUSY when its turn comes */
+	int error; /* the result, kept until the array entry is reused */
+	bool expired; /* its fence lasted too long: it ends with -EBUSY once it is the oldest */
 };
 
-/* Jobs that may wait beside those that the device holds. */
+/* Jobs per queue that may wait in addition to those that the device holds. */
 #define VNPU_MAX_WAITING_JOBS 256
 
 /*
- * A queue: a slot of the device, and places for as many jobs as the device and the kernel hold.
+ * A queue: a slot of the device, and an array of the jobs that device and kernel hold.
  *
- * References: the file's table, each mapping of the status page, calls that use it.
+ * References: the file's table, each mapping of the status page, running calls.
  */
 struct vnpu_queue {
 	struct kref ref;
@@ -73,34 +73,34 @@ struct vnpu_queue {
 	u64 last_seqno;
 	bool dead;
 
-	bool unmapped; /* under ctx->vm_lock: the status page is no longer the queue's */
+	bool unmapped; /* under ctx->vm_lock: the status page no longer belongs to the queue */
 
 	/* Under vdev->lock. */
 	struct list_head node; /* ctx->queues */
 	bool killed;
-	struct vnpu_job *jobs; /* [mask + 1], by number; see vnpu_job.h */
+	struct vnpu_job *jobs; /* [mask + 1], by number */
 	u32 mask;
 	u64 submitted_seqno;
 	u64 sent_seqno;
 	u64 done_seqno;
-	u64 forgotten_seqno; /* the newest failed job whose place was needed again */
+	u64 forgotten_seqno; /* the newest failed job whose array entry was reused */
 	int forgotten_error;
 	struct list_head fences; /* vnpu_fence.node, by number */
 
-	/* Of vnpu_job_wait_work(). */
+	/* For vnpu_job_wait_work(). */
 	struct work_struct wait_work;
-	struct dma_fence *dep; /* reference; what @dep_cb is in */
+	struct dma_fence *dep; /* reference; @dep_cb is in its list */
 	struct dma_fence_cb dep_cb;
 
-	/* Of vnpu_watchdog.c, under vdev->lock; times are jiffies. */
+	/* For vnpu_watchdog.c, under vdev->lock; times are jiffies. */
 	struct delayed_work watchdog;
 	bool watching;
-	bool running; /* the device has said that it works on the oldest job */
-	unsigned long watch_at; /* when @watchdog runs, if watching */
-	unsigned long head_since; /* when the oldest live job became that */
-	unsigned long running_since; /* when it was seen to run */
-	unsigned long alive_at; /* when its last progress was seen */
-	u64 seen_started; /* of the status page, when it was last sampled */
+	bool running; /* the device has reported that it runs the oldest job */
+	unsigned long watch_at; /* when @watchdog runs, if @watching */
+	unsigned long head_since; /* when the oldest live job became the oldest */
+	unsigned long running_since; /* when it was first seen to run */
+	unsigned long alive_at; /* when progress was last seen */
+	u64 seen_started; /* last sample of the status page */
 	u64 seen_progress;
 };
 
@@ -109,7 +109,7 @@ static inline struct vnpu_job *vnpu_queue_job(const struct vnpu_queue *queue, u6
 	return &queue->jobs[seqno & queue->mask];
 }
 
-/* Is there a place for job @seqno? Under submit_lock, which keeps the answer true. */
+/* True if there is room for job @seqno. Called under submit_lock, which keeps the answer valid. */
 static inline bool vnpu_queue_has_room(const struct vnpu_queue *queue, u64 seqno)
 {
 	return seqno - READ_ONCE(queue->done_seqno) <= queue->depth + VNPU_MAX_WAITING_JOBS;
@@ -141,7 +141,7 @@ void vnpu_job_give_up(struct vnpu_queue *queue, int error);
 void vnpu_job_expire(struct vnpu_queue *queue, u64 seqno);
 bool vnpu_job_fail(struct vnpu_queue *queue, int error, int *budget);
 
-/* With nothing held. */
+/* Called with no locks held. */
 void vnpu_job_wait_work(struct work_struct *work);
 void vnpu_job_stop_waiting(struct vnpu_queue *queue);
 
@@ -149,11 +149,11 @@ void vnpu_job_stop_waiting(struct vnpu_queue *queue);
 
 void vnpu_watchdog_work(struct work_struct *work);
 
-/* Under vdev->lock. */
+/* Called with vdev->lock held. */
 void vnpu_watchdog_new_head(struct vnpu_queue *queue);
 void vnpu_watchdog_fence(struct vnpu_queue *queue, struct vnpu_fence *fence);
 
-/* Tasks are frozen: the firmware cannot show signs of life. */
+/* True while tasks are frozen, when the firmware cannot make progress. */
 bool vnpu_watchdog_frozen(void);
 extern struct notifier_block vnpu_watchdog_nb;
 

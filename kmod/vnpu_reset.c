@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The upper rungs of recovery: a device that owes answers, its reset, and its end.
- */
+/* Recovery above single jobs: owed answers, resets, and the wedged state. */
 #include <linux/kobject.h>
 
 #include "vnpu_fw.h"
@@ -12,20 +10,21 @@
 /**
  * DOC: recovery
  *
- * 1. A job that runs out of time ends with -ETIMEDOUT, one that waits for too long with -EBUSY
+ * 1. A job that exceeds its timeout ends with -ETIMEDOUT, one that waits for too long with -EBUSY
  *    (vnpu_watchdog.c).
- * 2. The context of the former is banned: its other jobs end with -ECANCELED, and nothing of it
- *    runs any more. Others go on.
- * 3. The device was told to give those jobs up. If it does not say within &vnpu_reset_ms that it
- *    has, or if it breaks its protocol, it is reset: its mappings are taken away, every job ends
- *    with -EIO, every context is lost, the epoch counts up, and the firmware has to ATTACH again.
- * 4. After &vnpu_max_resets resets within &vnpu_reset_window_s the device is wedged, and no
- *    firmware may come.
+ * 2. The context of a job that exceeded its timeout is banned: its other jobs end with -ECANCELED.
+ *    Other contexts are not affected.
+ * 3. The device was told to cancel those jobs. If it does not answer within &vnpu_reset_ms, or
+ *    breaks the protocol, it is reset: its mappings are revoked, every job ends with -EIO, every
+ *    context is lost, the epoch increments, and a firmware has to ATTACH again.
+ * 4. After &vnpu_max_resets resets within &vnpu_reset_window_s the device is wedged and accepts no
+ *    firmware.
  *
- * Fences depend on the first rung only, whose work never waits or allocates. A reset is a repair:
- * it runs on a workqueue that may sleep, and takes the time that it takes.
+ * Fences depend on step 1 only, whose work items never wait or allocate. A reset runs on a
+ * workqueue that may sleep, and has no time limit.
  *
- * A firmware that leaves by itself is no reset, nor counts one that an administrator forced.
+ * A firmware that exits does not count as a reset, and a reset forced by an administrator does not
+ * count towards wedged.
  */
 
 static const char *vnpu_reset_reason(enum drm_vnpu_loss cause)
@@ -35,11 +34,11 @@ static const char *vnpu_reset_reason(enum drm_vnpu_loss cause)
 	return cause == DRM_VNPU_LOSS_HANG ? "owes an answer for too long" : "forced";
 }
 
-/* ---- what the device owes; under vdev->lock ---- */
+/* ---- answers that the device owes; under vdev->lock ---- */
 
 /*
- * The work holds a reference to the device while it is pending, and drops it when it has run.
- * Callers have one of their own, so that the one dropped here is never the last.
+ * The work holds a reference to the device while it is pending, and drops it after it has run.
+ * Callers hold one of their own, so the one dropped here is never the last.
  */
 static void vnpu_reset_schedule(struct vnpu_device *vdev, unsigned long delay, bool sooner)
 {
@@ -54,7 +53,7 @@ static void vnpu_reset_schedule(struct vnpu_device *vdev, unsigned long delay, b
 		drm_dev_put(&vdev->drm);
 }
 
-/* The device has just come to owe an answer: look in time whether it came. */
+/* The device owes a new answer: schedule a check. */
 void vnpu_reset_watch(struct vnpu_device *vdev)
 {
 	unsigned long delay = msecs_to_jiffies(READ_ONCE(vnpu_reset_ms));
@@ -64,7 +63,7 @@ void vnpu_reset_watch(struct vnpu_device *vdev)
 		vnpu_reset_schedule(vdev, delay, false);
 }
 
-/* Reset the device as soon as there is somebody who may sleep. */
+/* Schedule a reset, which needs a context that may sleep. */
 void vnpu_reset_request(struct vnpu_device *vdev, enum drm_vnpu_loss cause)
 {
 	lockdep_assert_held(&vdev->lock);
@@ -74,7 +73,7 @@ void vnpu_reset_request(struct vnpu_device *vdev, enum drm_vnpu_loss cause)
 	vnpu_reset_schedule(vdev, 0, true);
 }
 
-/* Does the device owe anything? Since when, if so. */
+/* True if the device owes an answer; *@since is when it first did. */
 static bool vnpu_reset_owed(struct vnpu_device *vdev, unsigned long *since)
 {
 	u32 owed = 0;
@@ -89,7 +88,7 @@ static bool vnpu_reset_owed(struct vnpu_device *vdev, unsigned long *since)
 	return owed;
 }
 
-/* Why the device must be reset now, if so; looks again later if it still owes something. */
+/* The reason to reset the device now, if any. Schedules another check if answers are still owed. */
 static enum drm_vnpu_loss vnpu_reset_due(struct vnpu_device *vdev)
 {
 	unsigned long delay = msecs_to_jiffies(READ_ONCE(vnpu_reset_ms));
@@ -115,7 +114,7 @@ void vnpu_reset_work(struct work_struct *work)
 		container_of(to_delayed_work(work), struct vnpu_device, reset_work);
 	enum drm_vnpu_loss cause;
 
-	/* The answer may lie in the ring, posted by a firmware that was stopped just then. */
+	/* A firmware that is stopped at the moment may have posted the answer already. */
 	vnpu_fw_drain(vdev, NULL);
 
 	scoped_guard(spinlock, &vdev->lock)
@@ -125,7 +124,7 @@ void vnpu_reset_work(struct work_struct *work)
 	drm_dev_put(&vdev->drm);
 }
 
-/* The firmware is gone, and owes nothing. */
+/* The firmware is gone, so no answer is owed. */
 void vnpu_reset_unwatch(struct vnpu_device *vdev)
 {
 	if (cancel_delayed_work(&vdev->reset_work))
@@ -134,7 +133,7 @@ void vnpu_reset_unwatch(struct vnpu_device *vdev)
 
 /* ---- the reset ---- */
 
-/* Were there as many resets as wedge the device, this one counted, in a short time? */
+/* Record a reset. True if this makes as many resets within the window as wedge the device. */
 static bool vnpu_reset_too_often(struct vnpu_device *vdev)
 {
 	u32 max = READ_ONCE(vnpu_max_resets);
@@ -148,7 +147,7 @@ static bool vnpu_reset_too_often(struct vnpu_device *vdev)
 	return time_before(jiffies, first + window);
 }
 
-/* Book a loss of the device. */
+/* Account for a loss of the device. */
 void vnpu_reset_count(struct vnpu_device *vdev, enum drm_vnpu_loss cause)
 {
 	lockdep_assert_held(&vdev->lock);
@@ -161,7 +160,7 @@ void vnpu_reset_count(struct vnpu_device *vdev, enum drm_vnpu_loss cause)
 	trace_vnpu_reset(vdev, cause, pid_nr(vdev->session->pid));
 }
 
-/* As drm_dev_wedged_event() does for devices that have a primary node. */
+/* Like drm_dev_wedged_event() for devices that have a primary node. */
 static void vnpu_reset_tell_wedged(struct vnpu_device *vdev)
 {
 	static char *envp[] = { "WEDGED=vendor-specific", NULL };
@@ -175,7 +174,7 @@ static void vnpu_reset_tell_wedged(struct vnpu_device *vdev)
 	drm_dev_exit(idx);
 }
 
-/* Only the first call ends the session, and only for a device that was ready. */
+/* Only the first call ends the session. Only the loss of a ready device is reported. */
 void vnpu_reset_session(struct vnpu_session *session, enum drm_vnpu_loss cause)
 {
 	struct vnpu_device *vdev = session->vdev;
@@ -196,7 +195,7 @@ void vnpu_reset_session(struct vnpu_session *session, enum drm_vnpu_loss cause)
 		vnpu_reset_tell_wedged(vdev);
 }
 
-/* -ENODEV if no firmware runs the device. */
+/* -ENODEV if the device has no firmware. */
 int vnpu_reset_device(struct vnpu_device *vdev, enum drm_vnpu_loss cause)
 {
 	struct vnpu_session *session = vnpu_session_get(vdev);

@@ -2,9 +2,9 @@
 /*
  * Rings to the firmware: single producer, single consumer, free-running indices.
  *
- * The firmware is not trusted: each word of its memory is read once, into kernel memory, and judged
- * there. The kernel's own indices live in kernel memory; the copies that the firmware sees are
- * never read back.
+ * The firmware is not trusted: the kernel copies each word of its memory once and validates the
+ * copy. The kernel's own indices live in kernel memory; it never reads back the copies that the
+ * firmware sees.
  */
 #include <linux/array_size.h>
 #include <linux/compiler.h>
@@ -24,7 +24,7 @@ void vnpu_ring_reset(struct vnpu_ring *ring)
 	WRITE_ONCE(ring->info->cq_head, 0);
 }
 
-/* False if there is no room, or if the firmware's index makes no sense, which counts as none. */
+/* False if there is no room. An invalid index of the firmware counts as no room. */
 bool vnpu_ring_push(struct vnpu_ring *ring, const struct vnpu_fw_sqe *sqe)
 {
 	/* Acquire: the firmware has read the entry that is overwritten here. */
@@ -34,7 +34,7 @@ bool vnpu_ring_push(struct vnpu_ring *ring, const struct vnpu_fw_sqe *sqe)
 		return false;
 	ring->sq[ring->sq_tail & (ring->sq_entries - 1)] = *sqe;
 	WRITE_ONCE(ring->sq_tail, ring->sq_tail + 1);
-	/* Release: the entry is there before its index. */
+	/* Release: the entry is visible before the index. */
 	smp_store_release(&ring->info->sq_tail, ring->sq_tail);
 	return true;
 }
@@ -44,7 +44,7 @@ bool vnpu_ring_push(struct vnpu_ring *ring, const struct vnpu_fw_sqe *sqe)
  */
 int vnpu_ring_pending(const struct vnpu_ring *ring)
 {
-	/* Acquire: entries are read after their index. */
+	/* Acquire: entries are read after the index. */
 	u32 pending = smp_load_acquire(&ring->ctl->cq_tail) - ring->cq_head;
 	u32 used = ring->sq_tail - READ_ONCE(ring->ctl->sq_head);
 
@@ -53,7 +53,7 @@ int vnpu_ring_pending(const struct vnpu_ring *ring)
 	return pending;
 }
 
-/* Copy the oldest entry out. Only after vnpu_ring_pending() has said that it is there. */
+/* Copy the oldest entry. Only after vnpu_ring_pending() has reported one. */
 void vnpu_ring_pop(struct vnpu_ring *ring, struct vnpu_fw_cqe *cqe)
 {
 	const struct vnpu_fw_cqe *from = &ring->cq[ring->cq_head++ & (ring->cq_entries - 1)];
@@ -71,27 +71,27 @@ void vnpu_ring_pop(struct vnpu_ring *ring, struct vnpu_fw_cqe *cqe)
 		cqe->reserved[i] = READ_ONCE(from->reserved[i]);
 }
 
-/* Has the entry nothing that this kernel does not know? */
+/* True if the entry has no field, flag or type that this kernel does not know. */
 bool vnpu_cqe_well_formed(const struct vnpu_fw_cqe *cqe)
 {
 	return !(cqe->flags & ~VNPU_FW_CQE_FAULT_WRITE) && !cqe->pad &&
 	       !(cqe->reserved[0] | cqe->reserved[1] | cqe->reserved[2]);
 }
 
-/* Give the places of the popped entries back. */
+/* Make room: the firmware may reuse the popped entries. */
 void vnpu_ring_commit(struct vnpu_ring *ring)
 {
-	/* Release: the entries are copied before their places are given back. */
+	/* Release: the entries are copied before the firmware can overwrite them. */
 	smp_store_release(&ring->info->cq_head, ring->cq_head);
 }
 
-/* Does the submission ring hold entries that the firmware has not taken? */
+/* True if the submission ring has entries that the firmware has not taken. */
 bool vnpu_ring_readable(const struct vnpu_ring *ring)
 {
 	return READ_ONCE(ring->sq_tail) != READ_ONCE(ring->ctl->sq_head);
 }
 
-/* The firmware is done with @tag, whose slot is @hwq. Jobs of a queue end in their order. */
+/* The firmware is done with the job @tag in slot @hwq. Jobs of a queue end in order. */
 enum vnpu_hwq_match vnpu_hwq_answer(struct vnpu_hwq *hwq, u64 tag)
 {
 	u32 number = (u32)tag;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The two rings to the firmware, and what a queue has in them. Pure: no locks, no sleep, no
- * allocation, nothing known of fences; the caller holds vdev->lock.
+ * The two rings to the firmware, and the jobs of a queue in them. No locking, sleeping, allocation
+ * or fences here: the caller holds vdev->lock.
  */
 #ifndef VNPU_RING_H
 #define VNPU_RING_H
@@ -12,7 +12,7 @@
 
 struct vnpu_queue;
 
-/* An entry is a cache line, and no two words that different sides write share one. */
+/* An entry is a cache line, and the kernel and the firmware never write to the same cache line. */
 static_assert(sizeof(struct vnpu_fw_sqe) == 64);
 static_assert(sizeof(struct vnpu_fw_cqe) == 64);
 static_assert(offsetof(struct vnpu_fw_info, sq_tail) == 128);
@@ -21,8 +21,8 @@ static_assert(offsetof(struct vnpu_fw_ctl, cq_tail) == 64);
 static_assert(sizeof(struct vnpu_fw_ctl) == 128);
 
 struct vnpu_ring {
-	struct vnpu_fw_info *info; /* the kernel writes */
-	struct vnpu_fw_ctl *ctl; /* the firmware writes */
+	struct vnpu_fw_info *info; /* written by the kernel */
+	struct vnpu_fw_ctl *ctl; /* written by the firmware */
 	struct vnpu_fw_sqe *sq;
 	const struct vnpu_fw_cqe *cq;
 	u32 sq_entries; /* powers of two */
@@ -40,15 +40,15 @@ void vnpu_ring_commit(struct vnpu_ring *ring);
 bool vnpu_ring_readable(const struct vnpu_ring *ring);
 
 /*
- * A slot of the device that runs one queue. Jobs are numbered as they enter the ring, by a counter
- * that is never reset: together with the slot's index the number is the job's tag, and a tag names
- * one job for the next four billion.
+ * A slot of the device that runs one queue. A counter that is never reset numbers the jobs as they
+ * enter the ring. A job's tag is the slot's index and this number, so a tag is unique among four
+ * billion jobs of the slot.
  *
- *   acked <= head <= tail    [head, tail) the firmware has and the kernel waits for
- *                            [acked, head) the kernel has given up and is not answered yet
+ *   acked <= head <= tail    [head, tail) are in the firmware, and the kernel waits for them
+ *                            [acked, head) were given up by the kernel and are not answered yet
  *
- * Only a slot with acked == tail may get another owner: the firmware may still write the status
- * page of any other.
+ * A slot may get another owner only if acked == tail: otherwise the firmware may still write its
+ * status page.
  */
 struct vnpu_hwq {
 	struct vnpu_queue *queue; /* owner; not a reference */
@@ -56,14 +56,14 @@ struct vnpu_hwq {
 	u32 tail;
 	u32 acked;
 	u32 ctx; /* number of the last owner's context */
-	/* jiffies: when the first of [acked, head) was given up, or another answered after it */
+	/* jiffies: when the first of [acked, head) was given up, or the last answer after that */
 	unsigned long owed_since;
 };
 
 enum vnpu_hwq_match {
-	VNPU_HWQ_STALE, /* no such job, or not its turn */
-	VNPU_HWQ_GIVEN_UP, /* the kernel has finished it */
-	VNPU_HWQ_LIVE, /* the oldest live job of its queue; it is out of the ring now */
+	VNPU_HWQ_STALE, /* no such job, or out of order */
+	VNPU_HWQ_GIVEN_UP, /* the kernel has ended it already */
+	VNPU_HWQ_LIVE, /* the queue's oldest live job, now out of the ring */
 };
 
 static inline u64 vnpu_tag(u32 hwq, u32 number)
@@ -76,7 +76,7 @@ static inline u32 vnpu_tag_hwq(u64 tag)
 	return tag >> 32;
 }
 
-/* Jobs that the firmware has and the kernel waits for. */
+/* Jobs in the firmware for which the kernel waits. */
 static inline u32 vnpu_hwq_held(const struct vnpu_hwq *hwq)
 {
 	return hwq->tail - hwq->head;

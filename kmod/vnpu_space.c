@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * Addresses of a context. See vnpu_space.h.
- */
+/* Address spaces of contexts. See vnpu_space.h. */
 #include <linux/bug.h>
 #include <linux/errno.h>
 #include <linux/mm.h>
@@ -21,7 +19,7 @@ void vnpu_space_fini(struct vnpu_space *space)
 	drm_mm_takedown(&space->mm);
 }
 
-/* Could any context accept the operation? */
+/* 0 or -EINVAL, by the operation alone, not by what is bound. */
 int vnpu_space_check(const struct vnpu_space *space, const struct drm_vnpu_bind_op *op)
 {
 	u64 end;
@@ -43,7 +41,7 @@ int vnpu_space_check(const struct vnpu_space *space, const struct drm_vnpu_bind_
 	}
 }
 
-/* What is bound at a page, or NULL. */
+/* The binding of a page, or NULL. */
 struct vnpu_binding *vnpu_space_find(struct vnpu_space *space, u64 page)
 {
 	struct drm_mm_node *node;
@@ -75,7 +73,7 @@ static int vnpu_bind_apply(struct vnpu_space *space, const struct drm_vnpu_bind_
 	return 0;
 }
 
-/* Cannot fail: the place was just given up, or just taken. */
+/* Cannot fail: the range was removed or inserted a moment ago. */
 static void vnpu_bind_revert(struct vnpu_space *space, struct vnpu_bind_step *step)
 {
 	if (!step->done)
@@ -88,9 +86,9 @@ static void vnpu_bind_revert(struct vnpu_space *space, struct vnpu_bind_step *st
 }
 
 /*
- * Carry out operations that vnpu_space_check() has passed, in order, all or none. A step of a MAP
- * brings its binding; one of an UNMAP gets that which was taken out. After a failure no step is
- * done, and an UNMAP's binding is not the caller's.
+ * Carry out operations that vnpu_space_check() has accepted, in order, all or none. The step of a
+ * MAP has its binding; the step of an UNMAP gets the binding that it removed. After a failure
+ * nothing has changed, and the steps of UNMAPs own no binding.
  */
 int vnpu_space_commit(struct vnpu_space *space, const struct drm_vnpu_bind_op *ops,
 		      struct vnpu_bind_step *steps, u32 nr)
@@ -106,7 +104,7 @@ int vnpu_space_commit(struct vnpu_space *space, const struct drm_vnpu_bind_op *o
 	return ret;
 }
 
-/* Take everything out. */
+/* Remove all bindings. */
 void vnpu_space_clear(struct vnpu_space *space, struct list_head *gone)
 {
 	struct drm_mm_node *node, *next;

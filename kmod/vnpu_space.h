@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A context's addresses: which pages are bound, and the operations of VM_BIND upon them, all or
- * none. Pure: nothing sleeps, nothing is allocated, no buffer is looked at. The caller keeps
- * readers out while it changes something.
+ * A context's address space: the bound pages, and VM_BIND's operations on them, all or none. No
+ * sleeping, allocation or access to buffers here. The caller excludes readers during changes.
  */
 #ifndef VNPU_SPACE_H
 #define VNPU_SPACE_H
@@ -13,7 +12,7 @@
 
 struct vnpu_bo;
 
-/* The lowest address that a context may bind: a null pointer plus some index is a fault. */
+/* The lowest address that a context may bind, so that a null pointer plus a small offset faults. */
 #define VNPU_VA_START 0x10000ull
 
 struct vnpu_space {
@@ -26,12 +25,12 @@ struct vnpu_binding {
 	struct vnpu_bo *bo; /* referenced and pinned */
 	u64 bo_page; /* first page of the buffer */
 	bool read_only;
-	struct list_head link; /* of those that vnpu_space_clear() took out */
+	struct list_head link; /* in the list of vnpu_space_clear() */
 };
 
-/* One operation of a VM_BIND on its way. */
+/* One operation of a VM_BIND in progress. */
 struct vnpu_bind_step {
-	struct vnpu_binding *binding; /* MAP: new; UNMAP: taken out */
+	struct vnpu_binding *binding; /* MAP: new; UNMAP: removed */
 	bool map;
 	bool done;
 };

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Device time: how much of it each client has had; fdinfo, and the two files of sysfs that monitors
- * of NPUs read (/sys/class/accel/accelN/device/npu_*).
+ * Device time per client: fdinfo, and the two sysfs files that NPU monitors read
+ * (/sys/class/accel/accelN/device/npu_*).
  *
- * The firmware says how long it worked on a job, and is not trusted. But the device does one job at
- * a time, so what is charged is laid end to end, up to vdev->busy_until: a job is charged behind
- * that and behind its own entry into the ring. That never cuts an honest firmware short, and a
- * lying one can only move time between clients. A job that runs when somebody looks is charged for
- * what has passed so far, so that readers see a long job's load while it runs.
+ * The firmware reports the time spent on a job, but is not trusted. The device runs one job at a
+ * time, so charged intervals must not overlap: a job is charged from the later of vdev->busy_until
+ * and its entry into the ring. This never shortens the times of an honest firmware, and a lying one
+ * can only shift time between clients. A reader charges the running job for its time so far, so
+ * that it sees the load of a long job.
  */
 
 #include "vnpu_queue.h"
@@ -28,14 +28,14 @@ static void vnpu_stats_charge(struct vnpu_queue *queue, struct vnpu_job *job, u6
 	job->busy_ns += ns;
 }
 
-/* The firmware has ended the job, after so much work. */
+/* The firmware has ended the job after @busy_ns of work. */
 void vnpu_stats_job_done(struct vnpu_queue *queue, struct vnpu_job *job, u64 busy_ns)
 {
 	if (busy_ns > job->busy_ns)
 		vnpu_stats_charge(queue, job, busy_ns - job->busy_ns, ktime_get_ns());
 }
 
-/* If the job is the one that the device says it works on, it has had the time until now. */
+/* Charge the job up to now if the device reports that it works on it. */
 void vnpu_stats_job_so_far(struct vnpu_queue *queue, struct vnpu_job *job)
 {
 	struct drm_vnpu_queue_status *status = vnpu_status_page(queue->ctx->vdev, queue->hwq);
@@ -45,7 +45,7 @@ void vnpu_stats_job_so_far(struct vnpu_queue *queue, struct vnpu_job *job)
 		vnpu_stats_charge(queue, job, U64_MAX, ktime_get_ns());
 }
 
-/* Charge what runs. Under vdev->lock. */
+/* Charge running jobs. Called with vdev->lock held. */
 static void vnpu_stats_catch_up(struct vnpu_device *vdev)
 {
 	for (u32 i = 0; i < vdev->nr_queues; i++) {
@@ -111,7 +111,7 @@ int vnpu_stats_add(struct vnpu_device *vdev)
 	return sysfs_create_groups(&vdev->parent->kobj, vnpu_stats_groups);
 }
 
-/* While the device lives; on return nobody reads any more. */
+/* Called while the device lives. On return no reader is left. */
 void vnpu_stats_remove(struct vnpu_device *vdev)
 {
 	sysfs_remove_groups(&vdev->parent->kobj, vnpu_stats_groups);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * SUBMIT: a batch of jobs, taken whole or not at all.
+ * SUBMIT: a batch of jobs, accepted as a whole or not at all.
  *
  * 1. Copy and check everything; look up queues and syncobjs; allocate fences and timeline nodes for
- *    the jobs that signal something. A job that does not allocates nothing here or below.
+ *    jobs that signal. Other jobs allocate nothing for this, here or below.
  * 2. Under the context's submit_lock: number the jobs, write the numbers to the user, collect the
  *    fences to wait for. This is the last step that can fail.
- * 3. Publish the fences, then hand the jobs to their queues, where they go into the ring or wait.
+ * 3. Publish the fences, then hand the jobs to their queues, where they enter the ring or wait.
  *    Nothing here allocates, sleeps for memory or fails.
  *
  * Jobs of a batch may wait for one another through a syncobj, in the order of the array. Jobs of
@@ -25,13 +25,13 @@ struct vnpu_submit_sync {
 	bool signal;
 };
 
-/* A job on its way in. What is here is released when the ioctl ends, but for what the job takes. */
+/* A job being submitted. The ioctl releases what the job has not taken over when it ends. */
 struct vnpu_submit_job {
 	struct vnpu_queue *queue; /* reference */
-	struct vnpu_fence *fence; /* NULL: nothing is signalled */
-	bool fence_ready; /* fence is initialised, and this holds a reference to it */
+	struct vnpu_fence *fence; /* NULL: it signals nothing */
+	bool fence_ready; /* @fence is initialised, and this is a reference */
 	u32 timeout; /* jiffies */
-	struct vnpu_deps *deps; /* NULL: nothing is waited for */
+	struct vnpu_deps *deps; /* NULL: it waits for nothing */
 	struct vnpu_submit_sync *syncs;
 	u32 nr_syncs;
 	u64 seqno;
@@ -40,12 +40,12 @@ struct vnpu_submit_job {
 
 struct vnpu_submit {
 	struct drm_file *file;
-	u32 ctx_id; /* as the user says */
-	struct vnpu_ctx *ctx; /* held by the first job's queue */
-	struct vnpu_submit_job *jobs; /* new, or @one */
+	u32 ctx_id; /* from the user */
+	struct vnpu_ctx *ctx; /* kept alive by the first job's queue */
+	struct vnpu_submit_job *jobs; /* allocated, or @one */
 	u32 nr_jobs;
-	bool signals; /* a job of the batch does */
-	struct vnpu_submit_job one; /* most batches are of one job */
+	bool signals; /* a job of the batch signals */
+	struct vnpu_submit_job one; /* most batches have one job */
 };
 
 /* ---- 1: parse ---- */
@@ -67,7 +67,7 @@ static int vnpu_submit_check(const struct vnpu_device *vdev, const struct drm_vn
 	return 0;
 }
 
-/* Look up the queue, and with the first one the context, which needs no look into its own table. */
+/* Look up the queue; the first one brings the context, which saves a look-up. */
 static int vnpu_submit_find_queue(struct vnpu_submit *submit, struct vnpu_submit_job *sj)
 {
 	struct vnpu_file *vfile = to_vnpu_file(submit->file);
@@ -100,7 +100,7 @@ static int vnpu_submit_parse_sync(struct vnpu_submit *submit, struct vnpu_submit
 	submit->signals = true;
 	if (!sj->fence)
 		sj->fence = vnpu_fence_alloc();
-	/* Not dma_fence_chain_alloc(), which charges it to nobody. */
+	/* dma_fence_chain_alloc() would not charge the memory to the caller's memcg. */
 	if (sync->point)
 		sync->chain = kmalloc(sizeof(*sync->chain), GFP_KERNEL_ACCOUNT);
 	return sj->fence && (sync->chain || !sync->point) ? 0 : -ENOMEM;
@@ -178,7 +178,7 @@ static int vnpu_submit_number(struct vnpu_submit *submit, const struct drm_vnpu_
 	return 0;
 }
 
-/* Takes over the reference. */
+/* Takes over the reference to @fence. */
 static int vnpu_submit_depend(struct vnpu_submit_job *sj, struct dma_fence *fence)
 {
 	if (fence->context == sj->queue->fence_context || dma_fence_is_signaled(fence)) {
@@ -195,7 +195,7 @@ static int vnpu_submit_depend(struct vnpu_submit_job *sj, struct dma_fence *fenc
 	return 0;
 }
 
-/* What job @nr waits for if an earlier job of the batch signals the same syncobj. */
+/* The fence that job @nr waits for if an earlier job of the batch signals the same syncobj. */
 static struct dma_fence *vnpu_submit_sync_in_batch(struct vnpu_submit *submit, u32 nr,
 						   const struct vnpu_submit_sync *wait)
 {
@@ -205,7 +205,7 @@ static struct dma_fence *vnpu_submit_sync_in_batch(struct vnpu_submit *submit, u
 		for (u32 i = 0; sj->fence && i < sj->nr_syncs; i++) {
 			struct vnpu_submit_sync *sync = &sj->syncs[i];
 
-			/* The latest signal before the wait; of a timeline, one that reaches it. */
+			/* The latest signal before the wait; on a timeline it reaches the point. */
 			if (sync->signal && sync->syncobj == wait->syncobj &&
 			    sync->point >= wait->point)
 				return dma_fence_get(&sj->fence->base);
@@ -229,7 +229,7 @@ static int vnpu_submit_wait_sync(struct vnpu_submit *submit, u32 nr,
 			dma_fence_put(fence);
 			return ret;
 		}
-		/* The point is passed. */
+		/* The point has already signalled. */
 		if (!fence)
 			return 0;
 	}
@@ -267,7 +267,7 @@ static void vnpu_submit_publish(struct vnpu_submit_job *sj)
 	}
 }
 
-/* The queue's next job: fill its place. What was there is older than WAIT remembers. */
+/* Fill the queue's next array entry. WAIT has forgotten the job that was there. */
 static void vnpu_submit_fill(struct vnpu_submit_job *sj)
 {
 	const struct drm_vnpu_job *in = sj->in;
@@ -278,7 +278,7 @@ static void vnpu_submit_fill(struct vnpu_submit_job *sj)
 		queue->forgotten_seqno = job->sqe.seqno;
 		queue->forgotten_error = job->error;
 	}
-	/* The tag comes later. */
+	/* The tag is set when the job enters the ring. */
 	job->sqe.type = VNPU_FW_SQE_JOB;
 	job->sqe.priority = queue->priority;
 	job->sqe.ctx = queue->ctx->num;
@@ -319,7 +319,7 @@ static void vnpu_submit_commit(struct vnpu_submit *submit)
 		if (fence)
 			vnpu_watchdog_fence(queue, fence);
 		vnpu_job_advance(queue);
-		/* Banned meanwhile: whoever ends its jobs may have missed this one. */
+		/* Banned meanwhile: the work that ends its jobs may have missed this one. */
 		if (ctx->state)
 			vnpu_ctx_fail_later(ctx);
 	}
@@ -335,7 +335,7 @@ static int vnpu_submit_locked(struct vnpu_submit *submit, const struct drm_vnpu_
 		ret = vnpu_submit_wait_syncs(submit);
 	if (!ret)
 		vnpu_submit_commit(submit);
-	/* The numbers were only lent. */
+	/* Take the numbers back. */
 	for (u32 i = 0; ret && i < submit->nr_jobs; i++)
 		if (submit->jobs[i].seqno)
 			submit->jobs[i].queue->last_seqno--;

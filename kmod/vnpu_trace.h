@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tracepoints: a job's way from SUBMIT through the ring to its end, and what happens to devices and
- * address spaces.
+ * Tracepoints: a job from SUBMIT through the ring to its end, and events of devices and address
+ * spaces.
  *
- * Numbers and fixed arrays only, no pointers, so that a reader of the binary record can print all
- * of it. Common to all:
+ * Fields are numbers and fixed arrays, no pointers, so that readers of the binary record can print
+ * all of them. Common fields:
  *   dev             N of /dev/accel/accelN
- *   client          the open file, as drm-client-id in its fdinfo; pid and comm are who made the
- *                   context
+ *   client          the open file, as drm-client-id in its fdinfo; pid and comm are of the
+ *                   context's creator
  *   ctx, queue      the client's own ids; hwq is the device's slot that runs the queue
- *   *_ns            durations; times of the events are the records' own
+ *   *_ns            durations; the records have the times of events
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM vnpu
@@ -58,7 +58,7 @@
 	__entry->dev, __entry->client, __entry->pid, __entry->comm, __entry->ctx,      \
 		__entry->queue, __entry->hwq, __entry->seqno
 
-/* SUBMIT has taken the job, which may still wait for fences. */
+/* SUBMIT has accepted the job, which may still wait for fences. */
 TRACE_EVENT(vnpu_job_submit,
 	TP_PROTO(const struct vnpu_queue *q, const struct vnpu_job *job),
 	TP_ARGS(q, job),
@@ -101,9 +101,9 @@ TRACE_EVENT(vnpu_job_start,
 );
 
 /*
- * The job has ended, and its fence, if it has one, is about to signal. duration_ns counts from
- * vnpu_job_start and is 0 for a job that never got there; busy_ns is what was charged to the client
- * for it. by says who ended it.
+ * The job has ended, and its fence, if any, is about to signal. duration_ns counts from
+ * vnpu_job_start and is 0 for a job that never started; busy_ns is the time charged to the client
+ * for it. by says whether the firmware or the kernel ended it.
  */
 TRACE_EVENT(vnpu_job_complete,
 	TP_PROTO(const struct vnpu_queue *q, const struct vnpu_job *job, int error,
@@ -128,7 +128,7 @@ TRACE_EVENT(vnpu_job_complete,
 		  __print_symbolic(__entry->by, { 0, "kernel" }, { 1, "firmware" }))
 );
 
-/* The firmware reports that the job touched an address that it may not; the context is banned. */
+/* The firmware reports an invalid access of the job; the context is banned. */
 TRACE_EVENT(vnpu_fault,
 	TP_PROTO(const struct vnpu_queue *q, const struct vnpu_job *job, u64 va, bool write),
 	TP_ARGS(q, job, va, write),
@@ -177,8 +177,8 @@ TRACE_EVENT(vnpu_bind,
 );
 
 /*
- * The device has lost its state; epoch is the new one. fw_pid is the firmware whose time is over.
- * One that left by itself (exit) is no reset. cause is enum drm_vnpu_loss.
+ * The device has lost its state; epoch is the new one. fw_pid is the firmware whose session ended.
+ * cause is enum drm_vnpu_loss; exit is not a reset.
  */
 TRACE_EVENT(vnpu_reset,
 	TP_PROTO(const struct vnpu_device *vdev, u32 cause, pid_t fw_pid),

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * What the client ioctls share: arrays with strides, timeouts, DEV_QUERY.
- */
+/* Common parts of the client ioctls: arrays with strides, timeouts, DEV_QUERY. */
 #include <drm/drm_utils.h>
 
 #include "vnpu_gem.h"
 #include "vnpu_queue.h"
 
-/* An array that is not empty. */
+/* Copies an array that is not empty. */
 int vnpu_uapi_new_array(const struct drm_vnpu_obj_array *in, u32 max, u32 min_stride, u32 size,
 			void **out)
 {
@@ -17,7 +15,9 @@ int vnpu_uapi_new_array(const struct drm_vnpu_obj_array *in, u32 max, u32 min_st
 
 	if (in->count > max || in->stride < min_stride)
 		return -EINVAL;
-	/* As large as no structure will ever be: nobody has gigabytes checked for zeros. */
+	/*
+	 * No structure will ever be as large; nobody can make the kernel check gigabytes for zeros.
+	 */
 	if (in->stride > PAGE_SIZE)
 		return -E2BIG;
 	array = kvcalloc(in->count, size, GFP_KERNEL_ACCOUNT);
@@ -44,7 +44,7 @@ bool vnpu_uapi_may_use_high(void)
 	return ns_capable_noaudit(&init_user_ns, CAP_SYS_NICE);
 }
 
-/* An absolute time of CLOCK_MONOTONIC as the jiffies that are left. */
+/* Jiffies until an absolute time of CLOCK_MONOTONIC. */
 signed long vnpu_uapi_timeout(s64 timeout_ns)
 {
 	return timeout_ns <= 0 ? 0 : drm_timeout_abs_to_jiffies(timeout_ns);
@@ -129,7 +129,7 @@ int vnpu_ioctl_dev_query(struct drm_device *drm, void *data, struct drm_file *fi
 	}
 	if (!args->pointer)
 		return 0;
-	/* As large as no structure will ever be: nobody has gigabytes cleared. */
+	/* No structure will ever be as large; nobody can make the kernel clear gigabytes. */
 	if (room > DRM_VNPU_PAGE_SIZE)
 		return -EINVAL;
 	if (copy_to_user(to, from, min(room, args->size)))

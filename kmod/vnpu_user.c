@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Limits of a device and of each of its users, so that one who opens many files cannot take all of
- * it from the others.
+ * Limits of a device and of each of its users, so that a user who opens many files cannot take
+ * everything from the others.
  */
 
 #include "vnpu_drv.h"
 
-/* The caller's entry, with a reference; a new one if need be. NULL: no memory. */
+/* The caller's entry with a reference; created if there is none. NULL: out of memory. */
 struct vnpu_user *vnpu_user_get(struct vnpu_device *vdev)
 {
 	struct vnpu_user *new = kzalloc(sizeof(*new), GFP_KERNEL_ACCOUNT), *user;
@@ -28,7 +28,7 @@ struct vnpu_user *vnpu_user_get(struct vnpu_device *vdev)
 	return new;
 }
 
-/* Under users_lock, so that nobody finds the entry any more. */
+/* Called under users_lock, so that nobody finds the entry any more. */
 static void vnpu_user_release(struct kref *ref)
 {
 	struct vnpu_user *user = container_of(ref, struct vnpu_user, ref);
@@ -44,8 +44,8 @@ void vnpu_user_put(struct vnpu_user *user)
 }
 
 /*
- * 0, with a reference to the user; -EDQUOT; or for memory -ENOSPC, the device's limit. The caller's
- * privilege counts, as with resource limits.
+ * Returns 0 and takes a reference to the user; -EDQUOT; or -ENOSPC if memory exceeds the device's
+ * limit. Checks the capability of the caller, as resource limits do.
  */
 int vnpu_user_charge(struct vnpu_user *user, enum vnpu_user_kind kind, u64 amount)
 {

@@ -2,12 +2,12 @@
 /*
  * A context's address space, and the aperture through which the firmware sees it.
  *
- * The firmware maps [ctx << va_bits, (ctx + 1) << va_bits) of its fd: a VMA without page tables. A
- * fault looks the address up among the bindings and inserts the pages of the pinned buffer; where
- * nothing is bound it raises SIGBUS. So the page tables of a process are the device's MMU.
+ * The firmware maps [ctx << va_bits, (ctx + 1) << va_bits) of its fd: a VMA that starts without
+ * pages. A fault looks the address up in the bindings and inserts the pages of the pinned buffer;
+ * if there is no binding it raises SIGBUS. The process's page tables are thus the device's MMU.
  *
- * A PFN mapping holds no reference to the page, hence the order of unbinding: take the binding out
- * under vm_lock, take the pages away with unmap_mapping_range(), and only then unpin.
+ * A PFN mapping holds no reference to the page, so unbinding goes in this order: remove the binding
+ * under vm_lock, zap the pages with unmap_mapping_range(), and only then unpin.
  */
 
 #include "vnpu_ctx.h"
@@ -15,7 +15,7 @@
 #include "vnpu_gem.h"
 #include "vnpu_trace.h"
 
-/* Pages per fault: an aligned block. 64 instead of 1 makes a first touch five times cheaper. */
+/* Pages per fault: an aligned block. 64 instead of 1 makes a first access five times cheaper. */
 #define VNPU_FAULT_AROUND 64ul
 
 /* ---- VM_BIND ---- */
@@ -27,7 +27,7 @@ static void vnpu_binding_free(struct vnpu_binding *binding)
 	kfree(binding);
 }
 
-/* Everything of a MAP that can fail or sleep, but for the place in the address space. */
+/* The steps of a MAP that can fail or sleep, except taking the address range. */
 static struct vnpu_binding *vnpu_binding_create(struct drm_file *file,
 						const struct drm_vnpu_bind_op *op)
 {
@@ -85,10 +85,10 @@ static int vnpu_bind(struct vnpu_ctx *ctx, struct drm_file *file,
 	}
 
 	mutex_lock(&ctx->bind_lock);
-	/* Who comes after vnpu_vm_clear() would bind for ever. */
+	/* A binding made after vnpu_vm_clear() would never be removed. */
 	if (!ret && READ_ONCE(ctx->closing))
 		ret = -ECANCELED;
-	/* The device's faults are kept out, so that it sees all operations or none. */
+	/* Excludes faults of the device, so that it sees all operations or none. */
 	if (!ret) {
 		guard(rwsem_write)(&ctx->vm_lock);
 		ret = vnpu_space_commit(&ctx->space, ops, steps, nr);
@@ -98,7 +98,7 @@ static int vnpu_bind(struct vnpu_ctx *ctx, struct drm_file *file,
 			vnpu_fw_zap(ctx->vdev, ctx->num, ops[i].va, ops[i].size);
 	mutex_unlock(&ctx->bind_lock);
 
-	/* What was mapped stays unless the call failed; what was unmapped goes if it did not. */
+	/* Free bindings that were removed, or the new ones if the call failed. */
 	for (u32 i = 0; i < nr; i++)
 		if (steps[i].binding && steps[i].map == !!ret)
 			vnpu_binding_free(steps[i].binding);
@@ -129,7 +129,7 @@ int vnpu_ioctl_vm_bind(struct drm_device *drm, void *data, struct drm_file *file
 	return ret;
 }
 
-/* The context closes: take everything away from the device. */
+/* Unmap everything when the context closes. */
 void vnpu_vm_clear(struct vnpu_ctx *ctx)
 {
 	struct vnpu_binding *binding, *next;
@@ -163,7 +163,7 @@ static vm_fault_t vnpu_aperture_fill(struct vm_area_struct *vma, struct vnpu_ctx
 	if (!b || (b->read_only && write))
 		return VM_FAULT_SIGBUS;
 	/*
-	 * A protection of our own: with .pfn_mkwrite the VMA's is read-only, and every writable
+	 * Do not use the VMA's protection: with .pfn_mkwrite it is read-only, and every writable
 	 * page would fault twice.
 	 */
 	prot = vm_get_page_prot(vma->vm_flags & ~(b->read_only ? VM_WRITE : 0));
@@ -195,9 +195,9 @@ static vm_fault_t vnpu_aperture_fault(struct vm_fault *vmf)
 }
 
 /*
- * A write to a present read-only page. Without this hook the kernel would just make it writable.
- * Read-write bindings have no read-only pages (mprotect() is refused), so that anything else than a
- * read-only binding means that the page is being taken away: fault again.
+ * A write to a present read-only page. Without this hook the kernel would just make the page
+ * writable. Read-write bindings have no read-only pages (mprotect() is refused), so if the binding
+ * is not read-only, the page is being unmapped: fault again.
  */
 static vm_fault_t vnpu_aperture_pfn_mkwrite(struct vm_fault *vmf)
 {
@@ -233,7 +233,7 @@ static const struct vm_operations_struct vnpu_aperture_ops = {
 	.pfn_mkwrite = vnpu_aperture_pfn_mkwrite,
 };
 
-/* mmap() of the firmware fd at an offset beyond its rings. */
+/* mmap() of the firmware fd at an offset in the apertures. */
 int vnpu_vm_mmap(struct vnpu_device *vdev, struct vm_area_struct *vma)
 {
 	u64 per_ctx = 1ull << (vdev->va_bits - PAGE_SHIFT);

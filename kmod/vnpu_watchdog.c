@@ -2,21 +2,21 @@
 /*
  * Time limits of jobs and of fences.
  *
- * Each queue's oldest job in the ring is watched for signs of life: what the firmware writes to
- * started_seqno and progress of the status page is sampled. Jobs have timeouts of their own.
+ * The watchdog samples started_seqno and progress in the status page for the oldest job that each
+ * queue has in the ring. Each job has its own timeout.
  *
  * - A job that has started must make progress itself, and may not run for longer than the longest
- *   timeout. Else it is to blame: it ends with -ETIMEDOUT, and its context is banned.
- * - A job that has not started is content with any progress of the device. That may be a lie, so it
- *   does not go on for ever: then the job ends with -EBUSY, and its context lives. It has some time
- *   more, so that of two jobs the one that hangs is found first.
- * - A fence lasts for VNPU_FENCE_MS from SUBMIT, whatever becomes of the job.
+ *   timeout. Otherwise it is to blame: it ends with -ETIMEDOUT, and its context is banned.
+ * - For a job that has not started, any progress of the device counts. That may be a lie, so this
+ *   time is limited too: the job then ends with -EBUSY, and its context lives. Its timeout is
+ *   slightly longer, so that a hanging job is found before those that wait for it.
+ * - A fence lasts at most VNPU_FENCE_MS from SUBMIT, whatever the job does.
  *
- * The timer is only moved to be earlier; it runs, finds how things stand, and is set again. So a
- * job that ends in time costs no timer.
+ * The timer is only ever moved to an earlier time; when it runs it checks the state and is set
+ * again. A job that ends in time therefore costs no timer.
  *
- * While tasks are frozen for a suspend jobs are not judged, and their clocks start anew when tasks
- * are thawed. Fences go on, for others may wait for them before they can suspend.
+ * While tasks are frozen for a suspend, jobs are not judged, and their time limits start again when
+ * tasks are thawed. Fences still expire, because others may wait for them before they can suspend.
  */
 #include <linux/suspend.h>
 
@@ -58,7 +58,7 @@ static unsigned long vnpu_watchdog_period(const struct vnpu_job *job)
 		     (unsigned long)VNPU_SAMPLE_MAX);
 }
 
-/* The oldest live job has changed: its clock starts. */
+/* The oldest live job has changed: start its time limit. */
 void vnpu_watchdog_new_head(struct vnpu_queue *queue)
 {
 	struct vnpu_job *job = vnpu_watchdog_head(queue);
@@ -70,7 +70,7 @@ void vnpu_watchdog_new_head(struct vnpu_queue *queue)
 		vnpu_watchdog_at(queue, jiffies + vnpu_watchdog_period(job));
 }
 
-/* A job with a fence has joined the queue. */
+/* A job with a fence was added to the queue. */
 void vnpu_watchdog_fence(struct vnpu_queue *queue, struct vnpu_fence *fence)
 {
 	fence->deadline = jiffies + msecs_to_jiffies(VNPU_FENCE_MS);
@@ -99,7 +99,7 @@ static void vnpu_watchdog_sample(struct vnpu_queue *queue)
 	}
 }
 
-/* Does anything move in the device? However many ask, it is looked at once in a jiffy. */
+/* Sample all queues, at most once per jiffy however many callers there are. */
 static void vnpu_watchdog_sample_all(struct vnpu_device *vdev)
 {
 	if (time_after_eq(vdev->sampled_at, jiffies))
@@ -110,7 +110,7 @@ static void vnpu_watchdog_sample_all(struct vnpu_device *vdev)
 			vnpu_watchdog_sample(vdev->hwqs[i].queue);
 }
 
-/* When the time of the oldest job is up if nothing more is heard. */
+/* When the oldest job's time is up unless more progress is seen. */
 static unsigned long vnpu_watchdog_deadline(const struct vnpu_queue *queue,
 					    const struct vnpu_job *job)
 {
@@ -130,7 +130,7 @@ static unsigned long vnpu_watchdog_deadline(const struct vnpu_queue *queue,
 
 /* ---- the work; under vdev->lock ---- */
 
-/* The oldest job in the ring: ended if its time is up, else looked at again later. */
+/* End the oldest job in the ring if its time is up; otherwise check again later. */
 static void vnpu_watchdog_judge_head(struct vnpu_queue *queue)
 {
 	struct vnpu_job *job = vnpu_watchdog_head(queue);
@@ -146,7 +146,7 @@ static void vnpu_watchdog_judge_head(struct vnpu_queue *queue)
 	if (!queue->running)
 		vnpu_watchdog_sample_all(queue->ctx->vdev);
 	deadline = vnpu_watchdog_deadline(queue, job);
-	/* A fence's end must not make a job innocent that is guilty but was sampled too late. */
+	/* Do not let the end of the fence excuse a guilty job that was sampled too late. */
 	if (job->fence && time_after_eq(jiffies, job->fence->deadline) && queue->running)
 		deadline -= 2 * vnpu_watchdog_period(job);
 	if (time_before(jiffies, deadline)) {
@@ -162,14 +162,14 @@ static void vnpu_watchdog_judge_head(struct vnpu_queue *queue)
 	}
 }
 
-/* Fences stand in the order of their deadlines. */
+/* Fences are in the order of their deadlines. */
 static void vnpu_watchdog_end_fences(struct vnpu_queue *queue)
 {
 	struct vnpu_fence *fence;
 	u32 n = 0;
 
 	while ((fence = list_first_entry_or_null(&queue->fences, struct vnpu_fence, node))) {
-		/* Of a banned context all jobs end anyway. */
+		/* All jobs of a banned context end anyway. */
 		if (queue->killed || queue->ctx->state)
 			return;
 		if (time_before(jiffies, fence->deadline) || n == VNPU_BATCH) {
@@ -193,8 +193,8 @@ void vnpu_watchdog_work(struct work_struct *work)
 	scoped_guard(spinlock, &vdev->lock)
 		queue->watching = false;
 	/*
-	 * The answer may lie in the ring, posted by a firmware that was stopped just then. One that
-	 * posts whatever it can must not make fences last: they are looked at in between.
+	 * A firmware that is stopped at the moment may have posted the answer already. Check fences
+	 * after each batch, so that a firmware that keeps posting cannot delay them.
 	 */
 	do {
 		n = vnpu_fw_drain_batch(vdev, NULL);
@@ -208,7 +208,7 @@ void vnpu_watchdog_work(struct work_struct *work)
 
 /* ---- suspend ---- */
 
-/* Everybody's clock starts again. */
+/* Restart all time limits. */
 static void vnpu_watchdog_thaw(struct vnpu_device *vdev)
 {
 	guard(spinlock)(&vdev->lock);

@@ -7,31 +7,32 @@
  *		errx(1, "%s", npu_error());
  *	npu_context_create(dev, &ctx);
  *	npu_queue_create(ctx, NULL, &queue);
- *	npu_program_load(ctx, image, image_bytes, &prog);	(a graph that
- *								npu_graph_compile() made)
+ *	npu_program_load(ctx, image, image_bytes, &prog);	(image: from npu_graph_compile())
  *	npu_job_create(prog, &job);
  *	npu_job_bind(job, "x", x, 0, x_bytes);
  *	npu_queue_submit(queue, &job, 1, NULL, &seqno);
  *	npu_queue_wait(queue, seqno, NPU_FOREVER, NPU_WAIT_DRIVER);
  *
- * Two transports carry the same calls: `drm` is /dev/accel/accelN, `sim` the same
- * device inside the process.
+ * Two transports implement the same calls: `drm` is /dev/accel/accelN, `sim` the same device inside
+ * the process.
  *
- * Errors: functions return 0 or a negative errno, and npu_error() then gives one line, of the
- * calling thread, that says what failed, where, and what to do. Nothing is printed by the
- * library, but for the log that NPU_LOG asks for: NPU_LOG=ioctl writes one decoded line per
- * device call to stderr (or to the file NPU_LOG_FILE). NPU_TRACE=FILE appends calls, waits, jobs
- * and memory to FILE, with their times, as events of Chrome's trace format (docs/tracing.md;
- * npu-trace runs a program with it); where that file cannot be written, one line on stderr says
- * so and the program goes on.
+ * Errors: functions return 0 or a negative errno. npu_error() then returns one line for the calling
+ * thread that says what failed, where, and what to do. The library prints nothing except the log
+ * and one line about a trace that cannot be written.
  *
- * Environment: NPU_TRANSPORT=drm|sim|auto decides where the program leaves it to
- * NPU_TRANSPORT_AUTO, and NPU_DEVICE=PATH names the node where the program names none.
- * NPU_PROFILE=NAME is the sim's profile where the program names none.
+ * Environment:
+ * - NPU_TRANSPORT=drm|sim|auto selects the transport if the program passes NPU_TRANSPORT_AUTO.
+ * - NPU_DEVICE=PATH is the device node if the program sets none.
+ * - NPU_PROFILE=NAME is the sim's profile if the program sets none.
+ * - NPU_LOG=ioctl writes one decoded line per device call to stderr, or to the file NPU_LOG_FILE.
+ * - NPU_TRACE=FILE appends calls, waits, jobs and memory with their times to FILE, as events in
+ *   Chrome's trace format (docs/tracing.md; npu-trace(1) sets it for a program). If FILE cannot be
+ *   written, the program continues without a trace.
  *
- * Threads: different objects may be used by different threads at once; one queue, job or graph by
- * one thread at a time. Ownership: an object keeps what it was made from alive (a buffer its
- * context, a context its device); release each with its own function, in any order.
+ * Threads: different threads may use different objects at once; only one thread at a time may use a
+ * given queue, job or graph. Ownership: an object holds a reference to what it was created from (a
+ * buffer to its context, a context to its device). Release each with its own function, in any
+ * order.
  */
 #ifndef NPU_H
 #define NPU_H
@@ -56,13 +57,13 @@ struct npu_fence;
 
 #define NPU_FOREVER INT64_MAX
 
-/* The last error of this thread: one line without a newline. Never NULL. */
+/* The last error of this thread: one line without newline, never NULL. */
 const char *npu_error(void);
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
 enum npu_transport {
-	NPU_TRANSPORT_AUTO = 0, /* drm if a usable vnpu node is there, else sim */
+	NPU_TRANSPORT_AUTO = 0, /* drm if there is a usable vnpu node, else sim */
 	NPU_TRANSPORT_DRM,
 	NPU_TRANSPORT_SIM,
 };
@@ -70,70 +71,71 @@ enum npu_transport {
 struct npu_device_options {
 	enum npu_transport transport;
 	const char *path; /* drm: the node; NULL: the first /dev/accel/accel* that is a vnpu */
-	/* sim: workers of the device; 0: one per CPU that the process may use. */
+	/* sim: number of worker threads; 0: one per CPU that the process may use. */
 	unsigned int threads;
-	/* sim: instruction set of the kernels, as --isa of vnpu-fw(8); NULL: the best there is. */
+	/* sim: instruction set of the kernels, as --isa of vnpu-fw(8); NULL: the best one
+	 * supported. */
 	const char *isa;
-	/* sim: the SoC whose NPU jobs' device times are of (docs/soc-model.md): a name of
-	 * share/profiles, or a file with a '/' or ".conf" in its name. NULL: NPU_PROFILE, or else
-	 * sd8gen3 where that is installed. With drm it is vnpu-fw's. */
+	/* sim: the SoC whose NPU is modelled, for the jobs' device times (docs/soc-model.md): a
+	 * name in share/profiles, or a file with a '/' or ".conf" in its name. NULL: NPU_PROFILE,
+	 * or else sd8gen3 if it is installed. With drm, vnpu-fw decides. */
 	const char *profile;
 };
 
-/* How npu_device_open() came by its transport. */
+/* What npu_device_open() opened, and why it chose this transport. */
 struct npu_device_info {
 	enum npu_transport transport; /* DRM or SIM */
 	char name[32]; /* the firmware's name for the device */
 	char path[64]; /* drm: the node; sim: "" */
-	char reason[160]; /* one line: why this transport */
+	char reason[160]; /* one line: the reason for the transport */
 	uint32_t isa_version; /* major << 16 | minor */
 	uint32_t va_bits;
-	uint64_t mem_limit_bytes; /* of all buffers of the device */
+	uint64_t mem_limit_bytes; /* limit for all buffers of the device */
 	uint32_t max_queue_depth;
 	uint32_t max_jobs_per_submit;
 	uint32_t default_timeout_ms;
 	uint32_t max_timeout_ms;
-	/* How long a fence lasts, from the submission of the job that signals it. */
+	/* Longest lifetime of a fence, from the submission of the job that signals it. */
 	uint32_t max_fence_ms;
-	/* Jobs of a queue that may wait, beside those that its depth lets into the device. */
+	/* Jobs per queue that may wait, in addition to the queue's depth in the device. */
 	uint32_t max_waiting_jobs;
 };
 
-/* Opens a device. @opts NULL: all defaults. -ENOENT no node, no module or no such profile, -EINVAL
- * a file that is no profile, -EACCES, -ENODEV not a vnpu or no firmware, -EPROTO versions do not
- * fit; npu_error() says what to do about it. */
+/* Opens a device. @opts NULL: all defaults. -ENOENT no node, no module or no such profile; -EINVAL
+ * the profile is not valid; -EACCES no permission; -ENODEV not a vnpu, or it has no firmware;
+ * -EPROTO incompatible versions. */
 int npu_device_open(const struct npu_device_options *opts, struct npu_device **dev);
 void npu_device_close(struct npu_device *dev);
 const struct npu_device_info *npu_device_info(const struct npu_device *dev);
 
-/* What the device is doing. */
+/* Present state of the device. */
 struct npu_device_state {
 	bool lost; /* its firmware is gone */
-	bool wedged; /* and no other may come: it was reset too often */
+	bool wedged; /* reset too often: accepts no firmware any more */
 	uint32_t epoch;
 	uint32_t nr_resets;
 	uint64_t nr_jobs; /* completed since the device exists */
-	uint64_t busy_ns; /* wall time spent on jobs since the device exists */
-	uint64_t mem_bytes; /* all buffers */
+	uint64_t busy_ns; /* wall-clock time spent on jobs since the device exists */
+	uint64_t mem_bytes; /* sum of all buffers */
 };
 int npu_device_state(struct npu_device *dev, struct npu_device_state *state);
 
-/* Device calls made so far through @dev, by kind: for tests and for llm-bench's npu_jobs. */
+/* Device calls made through @dev so far, by kind, for tests and llm-bench's npu_jobs. */
 struct npu_device_counts {
 	uint64_t submits; /* SUBMIT calls */
 	uint64_t jobs; /* jobs in them */
 	uint64_t waits; /* WAIT and syncobj wait calls */
-	uint64_t polls; /* completions seen on a status page without a call */
+	uint64_t polls; /* completions read from a status page without a call */
 };
 void npu_device_counts(const struct npu_device *dev, struct npu_device_counts *counts);
 
 /* ---- contexts and buffers -------------------------------------------------------------------- */
 
-/* An address space; contexts cannot reach one another's buffers. */
+/* Creates an address space. Contexts cannot access one another's buffers. */
 int npu_context_create(struct npu_device *dev, struct npu_context **ctx);
 void npu_context_free(struct npu_context *ctx);
 
-/* NPU_CONTEXT_* below; 0 while all is well. */
+/* NPU_CONTEXT_* below; 0 if nothing went wrong. */
 #define NPU_CONTEXT_TIMEDOUT (1u << 0)
 #define NPU_CONTEXT_FAULT (1u << 1)
 #define NPU_CONTEXT_FW_LOST (1u << 2)
@@ -147,77 +149,76 @@ int npu_context_state(struct npu_context *ctx, struct npu_context_state *state);
 
 #define NPU_BUFFER_DEVICE_READ_ONLY (1u << 0)
 
-/* Zeroed memory that CPU and NPU share, mapped for the program and bound in the context. -ENOMEM
- * and -ENOSPC name the bytes that were wanted. */
+/* Allocates zeroed memory that CPU and NPU share, mapped for the program and bound in the context.
+ * The error line of -ENOMEM and -ENOSPC has the number of bytes. */
 int npu_buffer_create(struct npu_context *ctx, size_t size_bytes, uint32_t flags,
 		      struct npu_buffer **buf);
 void npu_buffer_free(struct npu_buffer *buf);
 void *npu_buffer_data(const struct npu_buffer *buf); /* NULL after npu_buffer_unmap() */
-/* Gives up the program's own view of the memory, for good: what is filled once and then read by the
- * device only counts once in the program's memory then. */
+/* Unmaps the memory from the program, for good. Memory that the program fills once and only the
+ * device reads then no longer counts as the program's. */
 void npu_buffer_unmap(struct npu_buffer *buf);
 size_t npu_buffer_size(const struct npu_buffer *buf);
 uint64_t npu_buffer_va(const struct npu_buffer *buf);
 
 /* ---- programs and jobs ----------------------------------------------------------------------- */
 
-/* A compiled graph in device memory. The image is copied. -EINVAL names what is wrong with it. */
+/* Loads a compiled graph into device memory. Copies the image. -EINVAL: the error line says what is
+ * wrong with the image. */
 int npu_program_load(struct npu_context *ctx, const void *image, size_t image_bytes,
 		     struct npu_program **prog);
 void npu_program_free(struct npu_program *prog);
 
-/* A program with its operands: a binding table. All symbols must be bound before it is submitted. A
- * job may be submitted again once it is done, with other operands or the same. Memory for its inner
- * results belongs to the queue that it is submitted to, whose jobs share it. */
+/* Creates a job: a program with its operands, in a binding table. All symbols must be bound before
+ * it is submitted. After it has ended it may be submitted again, with the same operands or others.
+ * Scratch memory belongs to the queue to which the job is submitted; the queue's jobs share it. */
 int npu_job_create(struct npu_program *prog, struct npu_job **job);
-/* Waits for the job if it is still in flight. */
+/* Waits for the job first if it is in flight. */
 void npu_job_free(struct npu_job *job);
-/* Operand @symbol is @size_bytes at @offset of @buf. -ENOENT no such symbol, -ERANGE smaller than
- * the graph needs, -EINVAL @offset no multiple of 64 or outside the buffer, -EBUSY the job is in
- * flight. The job keeps the buffer. */
+/* Sets operand @symbol to @size_bytes at @offset of @buf. -ENOENT no such symbol; -ERANGE smaller
+ * than the graph needs; -EINVAL @offset is not a multiple of 64 or outside the buffer; -EBUSY the
+ * job is in flight. The job holds a reference to the buffer. */
 int npu_job_bind(struct npu_job *job, const char *symbol, struct npu_buffer *buf, size_t offset,
 		 size_t size_bytes);
 int npu_job_param(struct npu_job *job, const char *param, int64_t value);
 /*
- * How long the device may go without a sign of life before the job fails; 0: the device's default.
- * A job that runs by then is to blame, and its context is banned (-ETIME); one that has not
- * started fails alone (-EBUSY).
+ * Sets how long the device may show no progress before the job fails; 0: the device's default. A
+ * job that is running then fails with -ETIME and its context is banned; a job that has not started
+ * fails alone, with -EBUSY.
  */
 void npu_job_timeout(struct npu_job *job, uint32_t timeout_ms);
 
 /*
- * What a job took, on two clocks: the device's, which is the modelled SoC's NPU
+ * The time that a job took, on two clocks: the device's, which is that of the modelled SoC's NPU
  * (docs/soc-model.md), and this host's. Device times are the same for each run with the same
- * params; they are 0 on a device without a profile. Cycles are of that NPU's clock. Waiting in
- * the queue is in neither.
+ * params, and 0 on a device without a profile; cycles are of the NPU's clock. Neither includes
+ * waiting in the queue.
  */
 struct npu_job_times {
-	uint64_t device_ns, device_cycles; /* the launch and all commands, one after another */
-	/* From when the firmware took the job up until its last command was done. */
+	uint64_t device_ns, device_cycles; /* launch and all commands, one after another */
+	/* From when the firmware started on the job until its last command was done. */
 	uint64_t wall_ns;
-	/* Of the job's stream, barriers and the end included: those that npuc dis lists. */
+	/* Commands of the job's stream with barriers and the end, as npuc dis lists them. */
 	uint32_t nr_commands;
 };
-/* The job's last submission. -EBUSY it is in flight, -EAGAIN it was never submitted, -ENODATA it
- * failed, was canceled or refused, -EOPNOTSUPP the device's ISA is older than 1.1. */
+/* Times of the job's last submission. -EBUSY it is in flight; -EAGAIN it was never submitted;
+ * -ENODATA it failed or was cancelled or refused; -EOPNOTSUPP the device's ISA is older than 1.1.
+ * */
 int npu_job_times(const struct npu_job *job, struct npu_job_times *times);
 
-/* One command; times count from the job's start on either clock. */
+/* One command; times count from the job's start on each clock. */
 struct npu_command_times {
-	const char *op; /* as npuc dis names it; never freed */
+	const char *op; /* as npuc dis names it; a static string */
 	uint64_t device_start_ns, device_ns, device_cycles;
-	/*
-	 * Commands between two barriers run concurrently on this host, and have the time
-	 * of all of them together.
-	 */
+	/* Commands between two barriers run concurrently on the host: each has the time of all. */
 	uint64_t wall_start_ns, wall_end_ns;
 };
-/* Have the times of single commands taken as well, in the job's submissions from here on. Costs
- * memory of 48 bytes a command, and two readings of the clock a barrier. -EBUSY the job is in
- * flight, -EOPNOTSUPP, -ENOMEM. */
+/* Turns recording of single commands' times on or off for later submissions of the job. Recording
+ * costs 48 bytes of memory per command and two clock readings per barrier. -EBUSY the job is in
+ * flight; -EOPNOTSUPP the device's ISA is older than 1.1; -ENOMEM. */
 int npu_job_time_commands(struct npu_job *job, bool on);
-/* Command @i of the last submission. As npu_job_times(); -ENODATA also where the last submission
- * was without npu_job_time_commands(), -ERANGE @i is not below nr_commands. */
+/* Times of command @i of the last submission. Errors as npu_job_times(); also -ENODATA if that
+ * submission did not record commands, and -ERANGE if @i is not below nr_commands. */
 int npu_job_command(const struct npu_job *job, uint32_t i, struct npu_command_times *times);
 
 /* ---- queues and fences ----------------------------------------------------------------------- */
@@ -233,7 +234,7 @@ struct npu_queue_options {
 	uint32_t depth; /* power of two; 0: 16 */
 };
 
-/* Jobs of a queue run in order. */
+/* Creates a queue. Its jobs run in order. */
 int npu_queue_create(struct npu_context *ctx, const struct npu_queue_options *opts,
 		     struct npu_queue **queue);
 void npu_queue_free(struct npu_queue *queue);
@@ -252,12 +253,13 @@ struct npu_submit_syncs {
 };
 
 /*
- * Submits @nr_jobs jobs with one device call, all or none. *@seqno: number of the last one in the
- * queue. A queue takes its depth and max_waiting_jobs more of jobs that are not done; who submits
- * more than that waits here until there is room.
+ * Submits @nr_jobs jobs with one device call, all or none. *@seqno: number of the last job in the
+ * queue. If the queue already has as many jobs as its depth plus max_waiting_jobs, the call waits
+ * until there is room.
  *
- * Only a job that signals has a fence, and a fence lasts max_fence_ms at the most: then it signals,
- * done or not, and the job fails (-EBUSY). So a job with a longer timeout cannot signal (-ERANGE).
+ * Only a job that signals has a fence. A fence lasts at most max_fence_ms: then it signals even if
+ * its job is not done, and the job fails with -EBUSY. A job with a longer timeout cannot signal
+ * (-ERANGE).
  */
 int npu_queue_submit(struct npu_queue *queue, struct npu_job *const *jobs, unsigned int nr_jobs,
 		     const struct npu_submit_syncs *syncs, uint64_t *seqno);
@@ -265,30 +267,30 @@ int npu_queue_submit(struct npu_queue *queue, struct npu_job *const *jobs, unsig
 enum npu_wait_mode {
 	NPU_WAIT_DRIVER, /* sleep in WAIT */
 	/*
-	 * Poll the status page for about as long as such jobs took, then sleep in WAIT; at once, if
-	 * they took more than 20 ms.
+	 * Poll the status page for about as long as similar jobs took, then sleep in WAIT. Sleep at
+	 * once if they took more than 20 ms.
 	 */
 	NPU_WAIT_FAST,
 };
 
-/* Waits until job @seqno is done; @timeout_ns is relative, NPU_FOREVER for none. 0, -ETIMEDOUT (the
- * wait's), or the job's own failure: -EINVAL, -EFAULT, -ETIME (it ran for too long), -EBUSY (it
- * waited for too long), -ECANCELED, -EIO; npu_error() explains it. Failures are remembered for the
- * last depth + max_waiting_jobs jobs of a queue. */
+/* Waits until job @seqno has ended. @timeout_ns is relative; NPU_FOREVER: no timeout. Returns 0;
+ * -ETIMEDOUT if the wait timed out; or the job's error: -EINVAL, -EFAULT, -ETIME (it ran for too
+ * long), -EBUSY (it waited for too long), -ECANCELED, -EIO. Errors of the last depth +
+ * max_waiting_jobs jobs of a queue are kept. */
 int npu_queue_wait(struct npu_queue *queue, uint64_t seqno, int64_t timeout_ns,
 		   enum npu_wait_mode mode);
-/* Number of the last job that the status page shows as done: no device call. */
+/* Number of the last job that the status page reports as done. Makes no device call. */
 uint64_t npu_queue_completed(const struct npu_queue *queue);
 
 int npu_fence_create(struct npu_device *dev, bool signaled, struct npu_fence **fence);
 void npu_fence_free(struct npu_fence *fence);
-/* @timeout_ns relative. -ETIMEDOUT. Point 0: the binary syncobj. */
+/* @timeout_ns is relative; -ETIMEDOUT when it passes. Point 0: the binary syncobj. */
 int npu_fence_wait(struct npu_fence *fence, uint64_t point, int64_t timeout_ns);
 int npu_fence_signal(struct npu_fence *fence, uint64_t point);
 int npu_fence_query(struct npu_fence *fence, uint64_t *point);
-/* *@fd: a sync_file of what signals the binary syncobj now, for another driver; the caller closes
- * it. -EOPNOTSUPP where vnpu.ko's parameter fence_export does not allow it, and on sim; -EINVAL
- * where nothing was submitted that signals it. */
+/* Exports the present fence of the binary syncobj as a sync_file, for another driver; the caller
+ * closes *@fd. -EOPNOTSUPP on sim, or if vnpu.ko's parameter fence_export forbids it; -EINVAL if no
+ * submitted job signals the syncobj. */
 int npu_fence_export(struct npu_fence *fence, int *fd);
 
 #pragma GCC visibility pop

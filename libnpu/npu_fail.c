@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * The error line: one buffer per thread, overwritten by the next error.
- */
+/* The error line: one buffer per thread, overwritten by the next error. */
 #include <stdarg.h>
 #include <stdio.h>
 

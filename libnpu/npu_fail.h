@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The error line of a thread, behind npu_error().
- */
+/* The error line of a thread, behind npu_error(). */
 #ifndef NPU_FAIL_H
 #define NPU_FAIL_H
 

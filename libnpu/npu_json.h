@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Text in JSON, for programs that add events of their own to a trace (npu.h): names and arguments
- * there are texts of any bytes.
+ * JSON strings, for programs that add their own events to a trace (npu.h) with names and arguments
+ * of arbitrary bytes.
  */
 #ifndef NPU_JSON_H
 #define NPU_JSON_H
@@ -14,13 +14,13 @@ extern "C" {
 
 #pragma GCC visibility push(default)
 
-/* Room for @chars bytes of text, however many of them have to be escaped. */
+/* Buffer size for @chars bytes of text if all of them have to be escaped. */
 #define NPU_JSON_TEXT_SIZE(chars) (6 * (chars) + 1)
 
 /*
- * Writes @s as it stands between the quotes of a JSON string into @out of @size bytes: control
- * characters, quotes and backslashes escaped, bytes that are no UTF-8 as '?'. What does not fit is
- * left out, never half of a character. Returns the length.
+ * Writes @s as the inside of a JSON string into @out of @size bytes: escapes control characters,
+ * quotes and backslashes, and replaces bytes that are not UTF-8 by '?'. Truncates at a whole
+ * character. Returns the length.
  */
 size_t npu_json_text(char *out, size_t size, const char *s);
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What the objects of npu.h are made of. An object holds a reference to what it was made from.
- */
+/* The structures behind npu.h. An object holds a reference to what it was created from. */
 #ifndef NPU_PRIVATE_H
 #define NPU_PRIVATE_H
 
@@ -25,10 +23,10 @@ struct npu_device {
 	struct npu_device_info info;
 	struct drm_vnpu_query_limits limits;
 	atomic_ullong submits, jobs, waits, polls;
-	uint32_t trace_nr; /* which opening of a device in this process */
+	uint32_t trace_nr; /* number of this opening of a device in the process */
 };
 
-/* Free address ranges of a context, by address. */
+/* Free address ranges of a context, sorted by address. */
 struct npu_va_range {
 	struct npu_va_range *next;
 	uint64_t start, size;
@@ -38,7 +36,7 @@ struct npu_context {
 	atomic_uint refs;
 	struct npu_device *dev;
 	uint32_t id;
-	pthread_mutex_t lock; /* va_free */
+	pthread_mutex_t lock; /* for va_free */
 	struct npu_va_range *va_free;
 };
 
@@ -47,7 +45,7 @@ struct npu_buffer {
 	struct npu_context *ctx;
 	uint32_t handle, flags;
 	size_t size;
-	size_t wanted; /* as the caller said; size is a multiple of the page */
+	size_t wanted; /* as requested; size is rounded up to the page */
 	uint64_t va;
 	void *data;
 };
@@ -58,17 +56,17 @@ struct npu_program {
 	struct npu_image image;
 	struct npu_buffer *code; /* the relocated stream, then the constants */
 	size_t const_offset;
-	struct expect expect; /* of its jobs */
+	struct expect expect; /* how long its jobs take */
 };
 
 struct npu_job {
 	struct npu_program *prog;
-	struct npu_buffer *table; /* the binding table, and behind it the record of its times */
+	struct npu_buffer *table; /* the binding table, followed by the record */
 	uint32_t table_bytes;
 	struct vnpu_slot *slots; /* in the table */
 	uint64_t *params;
-	struct vnpu_record *record; /* NULL: the device cannot */
-	/* In place of that behind the table, with room for each command; NULL: not wanted. */
+	struct vnpu_record *record; /* NULL: the device has no records */
+	/* Replaces the record behind the table, with room for each command; NULL: not wanted. */
 	struct npu_buffer *records;
 	struct npu_buffer **bound; /* by symbol; NULL: not bound */
 	struct npu_buffer *scratch;
@@ -77,14 +75,14 @@ struct npu_job {
 	uint64_t seqno;
 };
 
-/* Jobs whose duration is predicted; older ones are waited for without. */
+/* Number of latest jobs with an expected end; the wait for older ones does not poll. */
 #define NPU_QUEUE_HISTORY 256
 
 struct npu_flight {
 	uint64_t seqno;
-	struct npu_program *prog; /* not a reference: only compared while its job is in flight */
+	struct npu_program *prog; /* no reference: only compared while the job is in flight */
 	int64_t submitted_ns;
-	int64_t expected_ns; /* when it should be done */
+	int64_t expected_ns; /* expected end of the job */
 };
 
 struct npu_queue {
@@ -94,8 +92,8 @@ struct npu_queue {
 	bool dead;
 	const struct drm_vnpu_queue_status *status;
 	uint64_t submitted;
-	_Atomic uint64_t done; /* highest that is known */
-	struct npu_buffer *scratch; /* of all its jobs, which run one after another */
+	_Atomic uint64_t done; /* highest job known to have ended */
+	struct npu_buffer *scratch; /* shared by its jobs, which run one after another */
 	struct npu_flight history[NPU_QUEUE_HISTORY];
 	int64_t last_done_ns;
 	struct polling poll;
@@ -112,7 +110,7 @@ int64_t npu_now_ns(void);
 /* Absolute time of a relative timeout. */
 int64_t npu_deadline_ns(int64_t timeout_ns);
 
-/* A device on a transport of the caller's choice, which it owns from here on, also on failure. */
+/* Opens a device on a transport that the caller chose. Takes ownership of @t, on failure too. */
 int npu_device_open_on(struct transport *t, enum npu_transport kind, const char *path,
 		       const char *reason, struct npu_device **dev);
 struct npu_device *npu_device_get(struct npu_device *dev);
@@ -128,9 +126,9 @@ uint64_t npu_va_alloc(struct npu_va_range **list, uint64_t size, uint64_t align)
 int npu_va_free(struct npu_va_range **list, uint64_t start, uint64_t size);
 void npu_va_fini(struct npu_va_range **list);
 
-/* The job may be changed and submitted. */
+/* True if the job may be changed and submitted. */
 bool npu_job_idle(const struct npu_job *job);
-/* Everything bound? Point the job at the queue's scratch memory. */
+/* Checks that everything is bound, and points the job at the queue's scratch memory. */
 int npu_job_prepare(struct npu_job *job, struct npu_queue *queue);
 
 #endif /* NPU_PRIVATE_H */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Leaving a CPU: by not being allowed to use it for a moment. The CPUs that are allowed again are
- * those that were online: one that comes later is not used by this thread.
+ * A thread leaves its CPU by excluding that CPU from its affinity for a moment. It may then use the
+ * CPUs that were online; it will not use one that comes online later.
  */
 #define _GNU_SOURCE
 #include <sched.h>

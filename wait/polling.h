@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Polling a word that another thread writes. If that thread has a CPU of its own, giving way
- * between two looks costs a system call and finds the change late; if the two share one, the word
- * changes only when the other is let run. Which of both it is changes with what else the host does,
- * so it is learned: a change that was found right after giving way speaks for a shared CPU, one
- * that came while this thread ran speaks against.
+ * Polling a word that another thread writes. If that thread has a CPU of its own, yielding between
+ * two polls costs a system call and sees the change late; if both share a CPU, the word changes
+ * only when the other thread can run. Which of the two holds depends on what else the host does, so
+ * it is learned: a change found right after yielding suggests a shared CPU, a change found without
+ * yielding suggests separate ones.
  *
- * Two threads that give way to each other stay together: to the scheduler neither waits, and
- * both are too hot in the cache to be moved, whatever other CPUs are idle. So a thread of
- * the device moves to another CPU after a while, and then polls without giving way at first;
- * in vain, it is tried again after twice as many polls. Where the threads of a client run is
- * not the device's to say.
+ * Two threads that yield to each other stay on one CPU: the scheduler sees neither waiting, and
+ * moves neither because both are cache-hot, even if other CPUs are idle. So a thread of the device
+ * moves itself to another CPU after a while, and then polls without yielding at first; if the move
+ * does not help, it tries again after twice as many polls. A client's threads stay where they are:
+ * the device does not decide that.
  */
 #ifndef POLLING_H
 #define POLLING_H
@@ -18,27 +18,27 @@
 #include <sched.h>
 #include <stdbool.h>
 
-/* As many looks at first, if the CPU is not shared: somewhat more than a short answer takes. */
+/* Polls before the first yield if the CPU is not shared: more than a short answer takes. */
 #define POLLING_ALONE 128
-/* Then, or else from the start, it gives way after so many. */
+/* Polls between later yields, or between all yields if the CPU is shared. */
 #define POLLING_LOOKS 8
 
-/* Changes that come by giving way before the first move, and between two at most. */
+/* Changes found after yielding before the first move, and at most between two moves. */
 #define POLLING_PATIENCE 16
 #define POLLING_PATIENCE_MAX 65536
 
-/* Kept from one poll to the next; all zero at first but for may_move. */
+/* Kept from one poll to the next; all zero at first, except may_move. */
 struct polling {
-	bool may_move; /* the thread is the device's */
+	bool may_move; /* the thread belongs to the device */
 	bool shared;
-	bool gave_way; /* just now */
-	bool trial; /* the CPU may be another one now */
-	unsigned int looks; /* in this poll */
-	unsigned int together; /* changes that came by giving way since the last move */
-	unsigned int patience; /* with how many of them; 0: POLLING_PATIENCE */
+	bool gave_way; /* in the last step */
+	bool trial; /* the thread may have a CPU of its own now */
+	unsigned int looks; /* in this wait */
+	unsigned int together; /* changes found after yielding since the last move */
+	unsigned int patience; /* value of @together that causes a move; 0: POLLING_PATIENCE */
 };
 
-/* Between two looks at a word that another CPU writes. */
+/* Call between two polls of a word that another CPU writes. */
 static inline void polling_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -48,10 +48,10 @@ static inline void polling_relax(void)
 #endif
 }
 
-/* The calling thread goes to another of the CPUs that it may use. False: there is none. */
+/* Moves the calling thread to another CPU that it may use. False if there is none. */
 bool polling_move(void);
 
-/* Gives the CPU away, or leaves it if that has gone to and fro for long. */
+/* Yields the CPU, or moves away from it if both threads have yielded to each other for long. */
 static inline void polling_give_way(struct polling *p)
 {
 	unsigned int patience = p->patience ? p->patience : POLLING_PATIENCE;
@@ -65,7 +65,7 @@ static inline void polling_give_way(struct polling *p)
 	p->patience = patience < POLLING_PATIENCE_MAX ? 2 * patience : patience;
 }
 
-/* After a look that found nothing. */
+/* Call after a poll that found no change. */
 static inline void polling_again(struct polling *p)
 {
 	p->looks++;
@@ -77,16 +77,13 @@ static inline void polling_again(struct polling *p)
 		polling_relax();
 }
 
-/* After one side has slept: the other may have woken it on its own CPU, and both are there now. */
+/* Call after one side has slept: the other may have woken it on its own CPU, now shared. */
 static inline void polling_woken(struct polling *p)
 {
 	p->shared = true;
 }
 
-/*
- * After the last look. Where it gave way again and again, that the change
- * came just then says nothing.
- */
+/* Call after the last poll. After repeated yields, a change right after one says nothing. */
 static inline void polling_end(struct polling *p, bool found)
 {
 	if (found && p->looks && !p->gave_way) {
@@ -96,7 +93,7 @@ static inline void polling_end(struct polling *p, bool found)
 	} else if (found && p->looks == POLLING_ALONE) {
 		p->shared = true;
 	}
-	/* A move is tried out in what is left of its poll, or in the next one. */
+	/* A move is tested in the rest of its wait, or in the next one. */
 	if (!p->gave_way || p->looks >= POLLING_ALONE)
 		p->trial = false;
 	else if (found)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Buffers: memory that the program and the device share. Each is a GEM object, mapped here and
- * bound in its context, with an unbound page behind it, so that running off its end is a fault and
- * not somebody else's data.
+ * bound in its context. An unbound page behind it makes an overrun fault instead of reading other
+ * data.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "probes.h"
 #include "trace.h"
 
-/* From here on an address that a huge page could serve is worth the gap. */
+/* Buffers of this size or more are aligned, so that huge pages can serve them. */
 #define NPU_HUGE (2ull << 20)
 
 struct npu_buffer *npu_buffer_get(struct npu_buffer *buf)
@@ -74,15 +74,15 @@ static int npu_buffer_alloc(struct npu_buffer *buf)
 	if (buf->flags & NPU_BUFFER_DEVICE_READ_ONLY)
 		create.flags = DRM_VNPU_BO_DEVICE_READ_ONLY;
 	ret = transport_ioctl(dev->t, DRM_IOCTL_VNPU_BO_CREATE, &create);
-	/* The size is the only thing in it that can be wrong. */
+	/* Only the size can be the cause. */
 	if (ret == -EINVAL && buf->wanted > dev->limits.max_bo_bytes)
 		ret = -ENOSPC;
 	if (ret)
-		return npu_fail(
-			ret, "buffer: %zu bytes: %s", buf->wanted,
-			ret == -ENOSPC	 ? "over the device's memory limit or its greatest buffer"
-			: ret == -EDQUOT ? "over what one user may hold of this device's memory"
-					 : strerror(-ret));
+		return npu_fail(ret, "buffer: %zu bytes: %s", buf->wanted,
+				ret == -ENOSPC
+					? "over the device's memory limit or its largest buffer"
+				: ret == -EDQUOT ? "over the user's limit of this device's memory"
+						 : strerror(-ret));
 	buf->handle = create.handle;
 	buf->size = create.size;
 	info.handle = buf->handle;
@@ -117,7 +117,7 @@ static int npu_buffer_make(struct npu_context *ctx, size_t size_bytes, uint32_t 
 	if (!ret)
 		ret = npu_buffer_bind(buf);
 	if (ret) {
-		/* Nothing is bound: leave the address out of what follows. */
+		/* Nothing is bound: npu_buffer_free() must not unbind it. */
 		if (buf->va) {
 			pthread_mutex_lock(&ctx->lock);
 			npu_va_free(&ctx->va_free, buf->va, buf->size + NPU_PAGE);
@@ -161,7 +161,7 @@ void npu_buffer_free(struct npu_buffer *buf)
 	t = ctx->dev->t;
 	if (buf->va)
 		npu_probe_buffer_free(ctx->id, buf->va, buf->size);
-	/* An address that could not be unbound must not be handed out again. */
+	/* Do not reuse an address that could not be unbound. */
 	if (buf->va && !npu_buffer_bind_op(buf, DRM_VNPU_BIND_UNMAP)) {
 		pthread_mutex_lock(&ctx->lock);
 		npu_va_free(&ctx->va_free, buf->va, buf->size + NPU_PAGE);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * Contexts: an address space of the device, of which libnpu hands out the addresses.
- */
+/* Contexts: address spaces of the device; libnpu allocates the addresses in them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,20 +28,21 @@ static int npu_context_make(struct npu_device *dev, struct npu_context **out)
 	if (ret) {
 		free(ctx);
 		if (ret == -EMFILE)
-			return npu_fail(ret,
-					"context: this device handle has its %u contexts; free one",
-					dev->limits.max_ctx_per_file);
+			return npu_fail(
+				ret,
+				"context: this device handle has reached its limit of %u; free one",
+				dev->limits.max_ctx_per_file);
 		if (ret == -EDQUOT)
 			return npu_fail(
 				ret,
-				"context: your user has the %u contexts that one may have of this "
-				"device; free one, or give vnpu-fw more --user-contexts",
+				"context: your user has reached this device's limit of %u; free "
+				"one, or give vnpu-fw more --user-contexts",
 				dev->limits.max_ctx_per_user);
 		if (ret == -EBUSY)
 			return npu_fail(
 				ret,
-				"context: all contexts of the device are taken, or its firmware is "
-				"lost; try again later, npu-info --doctor says which");
+				"context: all contexts of the device are in use, or its firmware "
+				"is lost; try again later, npu-info --doctor says which");
 		if (ret == -ENOMEM && dev->info.transport == NPU_TRANSPORT_SIM)
 			return npu_fail(ret,
 					"context: no %llu GiB of addresses to reserve, as the sim "

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * Devices: choosing a transport, and what it says about itself.
- */
+/* Devices: choosing a transport, and querying the device. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sched.h>
@@ -178,7 +176,7 @@ static int npu_device_choose(const struct npu_device_options *options, struct np
 					 dev);
 	if (!ret)
 		return 0;
-	/* A path that was named is meant. */
+	/* The caller asked for a particular node. */
 	if (kind == NPU_TRANSPORT_DRM || opts.path)
 		return ret;
 	strncpy(reason, npu_error(), sizeof(reason) - 1);

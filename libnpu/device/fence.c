@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * Fences: DRM syncobjs, binary and timeline.
- */
+/* Fences: DRM syncobjs, binary and timeline. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +70,7 @@ int npu_fence_wait(struct npu_fence *fence, uint64_t point, int64_t timeout_ns)
 	int ret = npu_fence_sleep(fence, point, timeout_ns);
 
 	if (start_ns) {
-		/* It may have waited for a job. */
+		/* The wait may have been for a job. */
 		npu_trace_look_all();
 		npu_trace_call(start_ns, "npu_fence_wait", ret,
 			       "\"handle\":%u,\"point\":%llu,\"timeout_ns\":%lld", fence->handle,
@@ -131,8 +129,10 @@ int npu_fence_export(struct npu_fence *fence, int *fd)
 				     "device has none; use "
 				     "vnpu.ko");
 	if (ret == -EOPNOTSUPP)
-		return npu_fail(ret, "fence: fences may not leave this device; as root, allow it: "
-				     "echo 1 > /sys/module/vnpu/parameters/fence_export");
+		return npu_fail(
+			ret,
+			"fence: fences of this device cannot be exported; as root, allow it: echo "
+			"1 > /sys/module/vnpu/parameters/fence_export");
 	if (ret == -EINVAL)
 		return npu_fail(ret, "fence: nothing was submitted yet that signals it");
 	if (ret)

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Jobs: a program with its operands, which is to say a binding table in a buffer of
- * its own, and what it took.
+ * Jobs: a program with its operands, that is a binding table in a buffer of its own, and the times
+ * of its runs.
  *
- * Slots: the image's symbols, then its constants, then scratch memory, then the record of
- * times. Scratch belongs to the queue: jobs of one queue run one after another and can share
- * it, however many there are.
+ * Slots: the image's symbols, then its constants, then scratch memory, then the record of times.
+ * Scratch memory belongs to the queue: jobs of one queue run one after another and can share it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +14,7 @@
 #include "npu_private.h"
 #include "probes.h"
 
-/* The slot of the record is behind those of the program. */
+/* The record's slot follows those of the program. */
 static void npu_job_point_record(struct npu_job *job, struct vnpu_record *record, uint64_t va,
 				 uint64_t bytes)
 {
@@ -32,7 +31,7 @@ static uint64_t npu_job_record_offset(const struct npu_job *job)
 	return (job->table_bytes + 63) & ~63ull;
 }
 
-/* Buffer: the table, then the record, which is all of it that the device has a slot for. */
+/* The buffer has the table and then the record, the only part to which the device has a slot. */
 static int npu_job_init(struct npu_job *job)
 {
 	const struct npu_image *img = &job->prog->image;
@@ -104,7 +103,7 @@ void npu_job_free(struct npu_job *job)
 {
 	if (!job)
 		return;
-	/* The device still reads the table: a job ends in bounded time. */
+	/* The device still reads the table; a job ends in bounded time. */
 	if (!npu_job_idle(job))
 		npu_queue_wait(job->queue, job->seqno, NPU_FOREVER, NPU_WAIT_DRIVER);
 	if (job->queue)
@@ -126,7 +125,7 @@ int npu_job_bind(struct npu_job *job, const char *symbol, struct npu_buffer *buf
 		[NPU_SYMBOL_INPUT] = VNPU_SLOT_READ,
 		[NPU_SYMBOL_WEIGHT] = VNPU_SLOT_READ,
 		[NPU_SYMBOL_STATE] = VNPU_SLOT_READ | VNPU_SLOT_WRITE,
-		/* A graph may go on with what it has written. */
+		/* A graph may read its own outputs. */
 		[NPU_SYMBOL_OUTPUT] = VNPU_SLOT_READ | VNPU_SLOT_WRITE,
 	};
 	const struct npu_image *img = &job->prog->image;
@@ -193,7 +192,7 @@ void npu_job_timeout(struct npu_job *job, uint32_t timeout_ms)
 
 /* ---- times ---- */
 
-/* There is a record, and the device has written it. */
+/* 0 if the device has written a record, else an error. */
 static int npu_job_has_record(const struct npu_job *job)
 {
 	const char *name = (const char *)job->prog->image.note.name;
@@ -201,7 +200,7 @@ static int npu_job_has_record(const struct npu_job *job)
 	if (!job->record)
 		return npu_fail(
 			-EOPNOTSUPP,
-			"job of %s: the device has ISA 1.0, which tells no times; install a newer "
+			"job of %s: the device has ISA 1.0, which has no times; install a newer "
 			"vnpu-fw",
 			name);
 	if (!job->queue)
@@ -244,7 +243,7 @@ int npu_job_time_commands(struct npu_job *job, bool on)
 	if (!job->record)
 		return npu_fail(
 			-EOPNOTSUPP,
-			"job of %s: the device has ISA 1.0, which tells no times; install a newer "
+			"job of %s: the device has ISA 1.0, which has no times; install a newer "
 			"vnpu-fw",
 			img->note.name);
 	if (!npu_job_idle(job))
@@ -261,7 +260,7 @@ int npu_job_time_commands(struct npu_job *job, bool on)
 		home = records;
 		offset = 0;
 	}
-	/* The last submission keeps its times, but for those of single commands. */
+	/* Keeps the times of the last submission, except those of single commands. */
 	last = *job->record;
 	last.nr_records = 0;
 	npu_job_point_record(job, (struct vnpu_record *)((uint8_t *)home->data + offset),
@@ -321,7 +320,7 @@ int npu_job_prepare(struct npu_job *job, struct npu_queue *queue)
 		if (!job->bound[i])
 			return npu_fail(-EINVAL, "job of %s: '%s' is not bound", img->note.name,
 					img->symbols[i].name);
-	/* A job that fails writes none, and must not seem to have the last one's. */
+	/* A job that fails writes no record, and must not keep the previous one. */
 	if (job->record)
 		job->record->nr_cmds = 0;
 	if (img->scratch_slot == VNPU_SLOT_NONE)
@@ -330,7 +329,7 @@ int npu_job_prepare(struct npu_job *job, struct npu_queue *queue)
 		ret = npu_buffer_create(queue->ctx, img->scratch_bytes, 0, &scratch);
 		if (ret)
 			return ret;
-		/* Jobs in flight hold the one that they were given. */
+		/* Jobs in flight hold a reference to the scratch memory that they use. */
 		npu_buffer_free(queue->scratch);
 		queue->scratch = scratch;
 	}

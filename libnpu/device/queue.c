@@ -2,9 +2,9 @@
 /*
  * Queues: submitting and waiting.
  *
- * A fast wait polls the queue's status page in place of a device call. It expects a job to take as
- * long as the program's jobs took before (expect.h): it sleeps, then it polls until somewhat past
- * the expected end, and if the job is late after all, it sleeps in WAIT like everybody else.
+ * A fast wait polls the queue's status page instead of making a device call. It expects a job to
+ * take as long as the program's jobs took before (expect.h): it sleeps, polls until somewhat past
+ * the expected end, and sleeps in WAIT if the job is later than that.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,14 +20,14 @@
 
 #define NPU_DEFAULT_DEPTH 16
 
-/* With nothing to do for so long, the device has gone to sleep. */
+/* A device that has been idle for this long has gone to sleep. */
 #define NPU_DEVICE_NAPS_NS 50000
-/* Looks at the status page for one at the clock. */
+/* Polls of the status page per reading of the clock. */
 #define NPU_POLL_LOOKS 64
 /*
- * A job that is expected to last longer is waited for in the driver: to be woken takes some
- * thousandths of that, and a sleep by prediction may be too long by much more, since the first job
- * of a program is the slowest.
+ * A wait for a job that is expected to last longer sleeps in the driver. Being woken takes some
+ * thousandths of that time, while a sleep of the expected length can be much too long, because a
+ * program's first job is the slowest.
  */
 #define NPU_POLL_AHEAD_NS 20000000
 
@@ -73,17 +73,18 @@ static int npu_queue_open(struct npu_queue *queue, enum npu_priority priority)
 	case -EACCES:
 		return npu_fail(ret, "queue: high priority needs CAP_SYS_NICE; use normal");
 	case -EMFILE:
-		return npu_fail(ret, "queue: this device handle has its %u queues; free one",
+		return npu_fail(ret,
+				"queue: this device handle has reached its limit of %u; free one",
 				dev->limits.max_queues_per_file);
 	case -EDQUOT:
 		return npu_fail(
 			ret,
-			"queue: your user has the %u queues that one may have of this device; free "
-			"one, or give vnpu-fw more --user-queues",
+			"queue: your user has reached this device's limit of %u; free one, or give "
+			"vnpu-fw more --user-queues",
 			dev->limits.max_queues_per_user);
 	case -EBUSY:
 		return npu_fail(
-			ret, "queue: all queues of the device are taken; try again later, or give "
+			ret, "queue: all queues of the device are in use; try again later, or give "
 			     "vnpu-fw more --queues");
 	case -ECANCELED:
 		return npu_fail(
@@ -152,10 +153,10 @@ void npu_queue_free(struct npu_queue *queue)
 	if (!queue)
 		return;
 	t = queue->ctx->dev->t;
-	/* Its jobs may be asked later whether they were done. */
+	/* Jobs may still ask whether they are done. */
 	atomic_store(&queue->done, npu_queue_completed(queue));
 	destroy.queue_id = queue->id;
-	/* The status page goes with the queue. */
+	/* The status page goes away with the queue. */
 	npu_trace_queue_free(queue->trace);
 	queue->trace = NULL;
 	transport_ioctl(t, DRM_IOCTL_VNPU_QUEUE_DESTROY, &destroy);
@@ -173,9 +174,8 @@ void npu_queue_free(struct npu_queue *queue)
 /* ---- submitting ------------------------------------------------------------------------------ */
 
 /*
- * SUBMIT. The driver lets only so many jobs of a queue wait. Where it has no room, this
- * waits until so many have ended that the batch fits, and then for one after another,
- * should the driver want more.
+ * Calls SUBMIT. If the driver has no room for the batch, waits until so many jobs have ended that
+ * it should fit, and then for one job at a time if it still does not.
  */
 static int npu_queue_call_submit(struct npu_queue *queue, struct drm_vnpu_submit *submit)
 {
@@ -238,7 +238,7 @@ static int npu_queue_sync_ops(struct npu_queue *queue, const struct npu_sync *sy
 	return 0;
 }
 
-/* @timeout_ms: of the job that signals, if one does. */
+/* @timeout_ms: of the job that signals, if there is one. */
 static int npu_queue_submit_error(struct npu_queue *queue, int ret, uint32_t timeout_ms)
 {
 	struct npu_context_state state;
@@ -424,12 +424,12 @@ static void npu_queue_known(struct npu_queue *queue, uint64_t seqno)
 
 /* How a job's end was noticed. */
 enum npu_notice {
-	NPU_NOTICE_STALE, /* it had been done for who knows how long */
-	NPU_NOTICE_FRESH, /* just now */
-	NPU_NOTICE_OVERSLEPT, /* it was done when the sleep before polling ended */
+	NPU_NOTICE_STALE, /* it had ended at an unknown time before */
+	NPU_NOTICE_FRESH, /* it has just ended */
+	NPU_NOTICE_OVERSLEPT, /* it had ended when the sleep before polling ended */
 };
 
-/* A job was seen to be done: learn from it. */
+/* A job was seen to be done: record how long it took. */
 static void npu_queue_learn(struct npu_queue *queue, uint64_t seqno, enum npu_notice notice)
 {
 	struct npu_flight *f = &queue->history[seqno % NPU_QUEUE_HISTORY];
@@ -456,7 +456,7 @@ static void npu_queue_trace_done(const struct npu_queue *queue, uint64_t seqno, 
 		npu_trace_job_done(queue->trace, seqno, status);
 }
 
-/* Sleep through most of a job that takes long. True: it is done. */
+/* Sleeps through most of a long job. True if the job is then done. */
 static bool npu_queue_sleep(struct npu_queue *queue, const struct npu_flight *f, int64_t now,
 			    int64_t deadline)
 {
@@ -477,7 +477,7 @@ static bool npu_queue_sleep(struct npu_queue *queue, const struct npu_flight *f,
 	return npu_queue_look(queue) >= f->seqno;
 }
 
-/* When polling for a job stops to pay, seen from now; @f NULL: nothing is known of it. */
+/* When to stop polling for a job; @f NULL: its expected end is unknown. */
 static int64_t npu_queue_poll_end(const struct npu_flight *f, int64_t now)
 {
 	if (!f || f->expected_ns <= now)
@@ -486,9 +486,9 @@ static int64_t npu_queue_poll_end(const struct npu_flight *f, int64_t now)
 }
 
 /*
- * Poll until the job is done (true), or until polling does not pay any more. If a sleep before
- * that was too long, *@notice tells. The clock is looked at now and then only: a job that does
- * nothing is done before that.
+ * Polls until the job is done (true), or until polling costs more than sleeping. *@notice is set if
+ * a sleep before that was too long. The clock is read only now and then: an empty job ends before
+ * the first reading.
  */
 static bool npu_queue_poll(struct npu_queue *queue, uint64_t seqno, int64_t deadline,
 			   enum npu_notice *notice)
@@ -507,7 +507,7 @@ static bool npu_queue_poll(struct npu_queue *queue, uint64_t seqno, int64_t dead
 		*notice = NPU_NOTICE_OVERSLEPT;
 		return true;
 	}
-	/* A device that was asleep may have been woken on this very CPU. */
+	/* A sleeping device may have been woken on this CPU. */
 	if (f && f->submitted_ns - queue->last_done_ns > NPU_DEVICE_NAPS_NS)
 		polling_woken(&queue->poll);
 	start_ns = npu_trace_begin();
@@ -558,7 +558,7 @@ static int npu_queue_job_error(struct npu_queue *queue, uint64_t seqno, int stat
 		return npu_fail(-EBUSY,
 				"job %llu: waited for too long, because others kept the device "
 				"busy or its fence had to "
-				"end; its context is none the worse, submit it again",
+				"end; its context is not banned, submit it again",
 				(unsigned long long)seqno);
 	case -ECANCELED:
 		return npu_fail(
@@ -590,11 +590,11 @@ static int npu_queue_wait_job(struct npu_queue *queue, uint64_t seqno, int64_t t
 		npu_trace_look_started(queue->trace);
 	wait.timeout_ns = npu_deadline_ns(timeout_ns);
 	notice = npu_queue_look(queue) < seqno ? NPU_NOTICE_FRESH : NPU_NOTICE_STALE;
-	/* A stale job's program may be gone. */
+	/* The program of a stale job may have been freed. */
 	if (mode == NPU_WAIT_FAST && (notice == NPU_NOTICE_STALE ||
 				      npu_queue_poll(queue, seqno, wait.timeout_ns, &notice))) {
 		npu_queue_learn(queue, seqno, notice);
-		/* An error of any job of the queue shows; WAIT says whether it was this one's. */
+		/* The status page shows errors of any job; WAIT knows whether it is this one's. */
 		if (!__atomic_load_n(&queue->status->error, __ATOMIC_RELAXED)) {
 			atomic_fetch_add_explicit(&dev->polls, 1, memory_order_relaxed);
 			npu_queue_trace_done(queue, seqno, 0);

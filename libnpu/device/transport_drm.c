@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * The transport to vnpu.ko: finding the node, and a message for each way of not finding it.
- */
+/* The transport to vnpu.ko: finds the node, and explains each way in which that fails. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -134,7 +132,7 @@ static int drm_open_node(const char *path, int *fd, enum drm_verdict *verdict)
 	}
 }
 
-/* Is it a vnpu, with a firmware? */
+/* Checks that it is a vnpu with a firmware. */
 static int drm_check_node(const char *path, int fd, enum drm_verdict *verdict)
 {
 	struct drm_vnpu_query_state state = { 0 };
@@ -178,7 +176,7 @@ static int drm_check_node(const char *path, int fd, enum drm_verdict *verdict)
 		return drm_refuse(
 			verdict, DRM_VERDICT_FW_LOST,
 			npu_fail(-ENODEV,
-				 "%s: its firmware is lost; as root, give it another: vnpu-fw "
+				 "%s: its firmware is lost; as root, attach another: vnpu-fw "
 				 "--attach lost",
 				 path));
 	return 0;
@@ -216,8 +214,8 @@ static int drm_no_node(enum drm_verdict *verdict)
 }
 
 /*
- * The first vnpu that is ready; else the most telling of the reasons, which is a vnpu's
- * or that of a closed door.
+ * Finds the first vnpu that is ready. Without one, *@verdict is the most helpful reason: that of a
+ * vnpu, or else of a node without permission.
  */
 static int drm_search(int *fd, char *path, size_t size, enum drm_verdict *verdict)
 {
@@ -246,7 +244,7 @@ static int drm_search(int *fd, char *path, size_t size, enum drm_verdict *verdic
 		return 0;
 	if (!keep[0])
 		return drm_no_node(verdict);
-	/* Once more, for its message. */
+	/* Open it again to set its error message. */
 	snprintf(path, size, "%s", keep);
 	return drm_try(keep, fd, verdict);
 }

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * Addresses of a context: a list of free ranges by address, first fit, neighbours
- * joined when they are freed.
- */
+/* Addresses of a context: free ranges sorted by address, first fit; freed neighbours merge. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * npu_graph_compile(): schedule, place scratch memory, give out slots, lower, write.
+ * npu_graph_compile(): schedule, place scratch memory, assign slots, lower, write.
  *
- * Slots: one per binding (inputs, weights, states, outputs) in the order in which they were made,
- * then the constants together, then scratch memory.
+ * Slots: one per binding (inputs, weights, states, outputs) in the order of their creation, then
+ * one for all constants, then one for scratch memory.
  */
 #include <errno.h>
 #include <stdlib.h>

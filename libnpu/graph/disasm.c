@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * Images as text: a line for the graph, then for each symbol, param and command; with
- * device times where wanted.
- */
+/* Images as text, one line per symbol, param and command, with device times if wanted. */
 #include <errno.h>
 #include <string.h>
 
@@ -17,7 +14,7 @@ typedef unsigned long long ull;
 struct disasm {
 	const struct npu_image *img;
 	FILE *out;
-	struct soc *soc; /* NULL: without times */
+	struct soc *soc; /* NULL: no times */
 	struct fw_prog prog;
 };
 
@@ -50,7 +47,7 @@ static void dis_param(const struct disasm *d, const char *field, uint32_t param)
 		fprintf(d->out, " %s=param%u", field, param);
 }
 
-/* Name @value of "a|b|c"; "?" for one that has none. */
+/* Prints name @value of "a|b|c"; "?" if there is none. */
 static void dis_value(const struct disasm *d, const char *names, uint32_t value)
 {
 	while (value-- && names) {
@@ -100,7 +97,7 @@ static void dis_field(const struct disasm *d, const struct isa_field *f, const u
 	}
 }
 
-/* The name, what is written, what is read, and the rest. */
+/* Prints the name, the written operands, the read operands, and the other fields. */
 static void dis_cmd(const struct disasm *d, uint32_t at, uint16_t opcode,
 		    const struct fw_time_step *step)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Reading a compiled graph (docs/elf.md). The file may be anything: headers are checked here
- * against the file's size before libelf sees them, and everything that is used is bounded where it
- * is used. The caller's bytes are copied once and not looked at again.
+ * Reads a compiled graph (docs/elf.md). The file may have any contents: headers are checked here
+ * against the file's size before libelf sees them, and everything else is checked where it is used.
+ * The caller's bytes are copied once and not read again.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "npu_fail.h"
 #include "npu_graph.h"
 
-/* No compiler writes more; it bounds what a forged file can make us do. */
+/* Limits the work that a forged file can cause; no compiler writes as many. */
 #define ELF_MAX_SECTIONS 64
 #define ELF_MAX_BYTES (1ull << 36)
 
@@ -28,7 +28,7 @@ struct elf_reader {
 	uint32_t nr_sections;
 	Elf_Data *symtab;
 	size_t strtab, cmd_ndx, const_ndx, scratch_ndx;
-	uint32_t *slot_of_symbol; /* by symbol, VNPU_SLOT_NONE where none */
+	uint32_t *slot_of_symbol; /* by symbol; VNPU_SLOT_NONE if it has none */
 	size_t nr_syms;
 };
 
@@ -82,7 +82,7 @@ static int elf_check_sections(struct elf_reader *r)
 			return BAD("section %u is compressed", i);
 		if (s->sh_size > ELF_MAX_BYTES || (s->sh_addralign & (s->sh_addralign - 1)) ||
 		    s->sh_addralign > 4096)
-			return BAD("section %u has a size or an alignment that cannot be", i);
+			return BAD("section %u has an invalid size or alignment", i);
 		if (s->sh_type == SHT_NOBITS)
 			continue;
 		if (s->sh_offset > r->bytes || s->sh_size > r->bytes - s->sh_offset)
@@ -121,7 +121,7 @@ static size_t elf_find(struct elf_reader *r, const char *name, Elf64_Word type)
 	return 0;
 }
 
-/* The section's bytes; NULL if there is none, or of no bytes. */
+/* The section's bytes; NULL if it does not exist or is empty. */
 static Elf_Data *elf_data(struct elf_reader *r, size_t ndx)
 {
 	Elf_Scn *scn = ndx ? elf_getscn(r->elf, ndx) : NULL;
@@ -146,7 +146,7 @@ static bool elf_copy_name(char out[NPU_NAME_BYTES], const char *s)
 
 /* ---- contents ---- */
 
-/* The note at *at, of @type and with a descriptor of exactly @bytes; *at goes on to its end. */
+/* Reads the note at *at if it is of @type and has a descriptor of exactly @bytes; advances *at. */
 static bool elf_take_note(const Elf_Data *d, size_t *at, Elf64_Word type, void *desc, size_t bytes)
 {
 	const size_t head = sizeof(Elf64_Nhdr) + NPU_NOTE_NAME_ROOM;
@@ -229,10 +229,10 @@ static int elf_read_binding(struct elf_reader *r, const struct npu_elf_binding *
 	if (b->kind >= NPU_SYMBOL_KINDS || b->dtype >= NPU_NR_DTYPES || !b->symbol ||
 	    b->symbol >= r->nr_syms ||
 	    (b->dtype == NPU_W4_PANEL ? !npu_w4_bytes(1, b->group, b->group) : b->group))
-		return BAD("binding %u has a value that cannot be", slot);
+		return BAD("binding %u has an invalid value", slot);
 	memcpy(&sym, (uint8_t *)r->symtab->d_buf + b->symbol * sizeof(sym), sizeof(sym));
 	if (sym.st_shndx != SHN_UNDEF || !sym.st_size || sym.st_size > ELF_MAX_BYTES)
-		return BAD("the symbol of binding %u is defined here, or has a size that cannot be",
+		return BAD("the symbol of binding %u is defined here, or has an invalid size",
 			   slot);
 	if (!elf_copy_name(s->name, elf_strptr(r->elf, r->strtab, sym.st_name)))
 		return BAD("the name of binding %u is not printable", slot);
@@ -366,7 +366,7 @@ static int elf_relocate(struct elf_reader *r)
 	return ret;
 }
 
-/* The stream's frame: the firmware checks the rest, against the bindings of each run. */
+/* Checks the stream's outer form; the firmware checks the rest with each run's bindings. */
 static int elf_check_stream(struct npu_image *img)
 {
 	struct vnpu_stream_hdr hdr;
@@ -412,7 +412,7 @@ static int elf_parse(struct elf_reader *r)
 	if (ret)
 		return ret;
 	if (elf_version(EV_CURRENT) == EV_NONE)
-		return npu_fail(-ENOTSUP, "image: libelf is of another age");
+		return npu_fail(-ENOTSUP, "image: libelf is too old");
 	r->elf = elf_memory((char *)r->file, r->bytes);
 	if (!r->elf)
 		return BAD("libelf: %s", elf_errmsg(-1));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Writing a compiled graph as an ELF file (docs/elf.md) with libelf. libelf writes to a file
- * descriptor, so the file is made in memory (memfd) and read back.
+ * Writes a compiled graph as an ELF file (docs/elf.md) with libelf, which writes to a file
+ * descriptor: a memfd that is read back.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -37,7 +37,7 @@ struct elf_writer {
 	int err;
 };
 
-/* Offset of @s in the table; 0, the empty string, if there is no memory. */
+/* Offset of @s in the table; 0, the empty string, if out of memory. */
 static uint32_t elf_string(struct elf_writer *w, struct elf_strings *t, const char *s)
 {
 	size_t n = strlen(s) + 1, at;
@@ -124,7 +124,7 @@ static uint32_t elf_symbol(struct elf_writer *w, const char *name, unsigned char
 	return w->nr_syms++;
 }
 
-/* Local symbols stand before global ones. */
+/* Local symbols come before global ones. */
 static void elf_add_symbols(struct elf_writer *w)
 {
 	const struct npu_image *img = w->img;
@@ -211,7 +211,7 @@ static void elf_add_params(struct elf_writer *w)
 		    w->params, (size_t)(p - w->params));
 }
 
-/* One note at @at; where it ends. */
+/* Writes one note at @at. Returns its end. */
 static uint8_t *elf_put_note(uint8_t *at, Elf64_Word type, const void *desc, size_t bytes)
 {
 	Elf64_Nhdr nhdr = { .n_namesz = sizeof(NPU_NOTE_NAME),
@@ -251,7 +251,7 @@ static void elf_add_strings(struct elf_writer *w)
 	w->strtab_ndx = elf_section(w, ".strtab", SHT_STRTAB, 0, 1, 0, ELF_T_BYTE, w->str.data,
 				    w->str.bytes);
 	elf_link(w, w->symtab_ndx, w->strtab_ndx, w->first_global);
-	/* Its own name must be in it before it is handed over. */
+	/* Add the section's own name before the table is complete. */
 	elf_string(w, &w->shstr, ".shstrtab");
 	ndx = elf_section(w, ".shstrtab", SHT_STRTAB, 0, 1, 0, ELF_T_BYTE, NULL, 0);
 	if (!w->err) {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * Graphs: tensors, params, and the first error. Operators are in graph_ops.c.
- */
+/* Graphs: tensors, params, and the first error. Operators are in graph_ops.c. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -24,7 +22,7 @@ int graph_fail(struct npu_graph *g, int err, const char *fmt, ...)
 		vsnprintf(g->why, sizeof(g->why), fmt, ap);
 		va_end(ap);
 	}
-	/* Whoever looks after a later call still sees what went wrong first. */
+	/* Callers that check only a later call still get the first error. */
 	npu_fail(g->err, "graph %s: %s", g->name[0] ? g->name : "?", g->why);
 	return err;
 }
@@ -83,7 +81,7 @@ static bool graph_symbol_ok(struct npu_graph *g, const char *name, const char *w
 	if (!graph_name_ok(g, name, what))
 		return false;
 	if (!strncmp(name, "__", 2)) {
-		graph_fail(g, -EINVAL, "%s '%s': names with __ are the compiler's", what, name);
+		graph_fail(g, -EINVAL, "%s '%s': names with __ are reserved", what, name);
 		return false;
 	}
 	for (const struct npu_tensor *t = g->tensors; t; t = t->next) {
@@ -95,7 +93,7 @@ static bool graph_symbol_ok(struct npu_graph *g, const char *name, const char *w
 	return true;
 }
 
-/* @bits: of each row of NPU_WK_PANEL. */
+/* @bits: width of each row of an NPU_WK_PANEL. */
 static bool tensor_layout(struct npu_graph *g, struct npu_tensor *t, const uint8_t *bits)
 {
 	const char *name = t->name[0] ? t->name : "result";
@@ -148,7 +146,7 @@ static bool tensor_layout(struct npu_graph *g, struct npu_tensor *t, const uint8
 		if (!t->bytes)
 			graph_fail(
 				g, -EINVAL,
-				"%s: each row wants a width of 1 to 8 bits, and k = %u may be %u",
+				"%s: each row needs a width of 1 to 8 bits, and k = %u may be %u",
 				name, t->cols, VNPU_MAX_K_I8);
 		return t->bytes != 0;
 	}
@@ -222,8 +220,7 @@ struct npu_tensor *npu_graph_state(struct npu_graph *g, const char *name, enum n
 	if (!graph_symbol_ok(g, name, "state"))
 		return NULL;
 	if (type != NPU_F32 && type != NPU_F16 && type != NPU_Q8_0) {
-		graph_fail(g, -EINVAL, "state '%s': type %d is none of f32, f16 and q8_0", name,
-			   type);
+		graph_fail(g, -EINVAL, "state '%s': type %d is not f32, f16 or q8_0", name, type);
 		return NULL;
 	}
 	return graph_tensor(g, TENSOR_STATE, name, type, rows, cols, 0, NULL);
@@ -273,7 +270,7 @@ struct npu_tensor *npu_graph_output(struct npu_graph *g, const char *name, struc
 	return t;
 }
 
-/* Of which each is a row of the command, beside the others. */
+/* The operation treats each group of columns as a row of its command, so rows must be dense. */
 static bool graph_reads_groups(const struct graph_op *op)
 {
 	return op->op == VNPU_OP_RMSNORM && op->in[1]->cols != op->in[0]->cols;
@@ -292,7 +289,7 @@ struct npu_tensor *npu_graph_output_columns(struct npu_graph *g, const char *nam
 	if (t->dtype != NPU_F32 || ld < t->cols || ld > VNPU_MAX_DIM || dense) {
 		graph_fail(g, -EINVAL, "output '%s': %s", name,
 			   t->dtype != NPU_F32 ? "only f32 can be columns of a wider matrix"
-			   : dense	       ? "a norm per head wants its rows dense"
+			   : dense	       ? "a norm per head needs its rows dense"
 				   : "the matrix is narrower than the output, or too wide");
 		return NULL;
 	}

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A graph under construction, and what the compiler works out about it.
- */
+/* A graph under construction, and what the compiler computes for it. */
 #ifndef NPU_PRIVATE_GRAPH_H
 #define NPU_PRIVATE_GRAPH_H
 
@@ -14,31 +12,32 @@ enum tensor_kind {
 	TENSOR_WEIGHT,
 	TENSOR_STATE,
 	TENSOR_CONST,
-	TENSOR_RESULT, /* of an operator: scratch memory, or a binding if it is an output */
+	TENSOR_RESULT, /* of an operator: in scratch memory, or a binding if it is an output */
 };
 
 #define NO_OP UINT32_MAX
 
 struct npu_tensor {
-	struct npu_tensor *next; /* of the graph, in order of creation */
+	struct npu_tensor *next; /* list of the graph, in order of creation */
 	struct npu_graph *graph;
 	enum tensor_kind kind;
 	bool output;
 	enum npu_dtype dtype;
 	uint32_t rows, cols;
-	uint32_t ld; /* elements from row to row: cols, but rows of s8 begin at multiples of 4 */
+	uint32_t ld; /* elements from row to row: cols, but for s8 rounded up to a multiple of 4 */
 	uint32_t group; /* of NPU_W4_PANEL */
 	uint64_t bytes;
 	char name[NPU_NAME_BYTES]; /* "" for an unnamed result */
 	float *data; /* constants */
-	uint32_t producer; /* results: the operator */
+	uint32_t producer; /* results: index of the operator */
 
-	/* The compiler's. */
+	/* Set by the compiler. */
 	uint32_t slot;
-	uint64_t offset; /* in the slot */
-	uint32_t first, last; /* results in scratch: regions in which it lives */
+	uint64_t offset; /* within the slot */
+	/* Results in scratch memory: first and last region in which it is needed. */
+	uint32_t first, last;
 	uint32_t readers, readers_op; /* operators of region @last that read it, and one of them */
-	struct npu_tensor *home; /* the tensor whose memory it takes over, or itself */
+	struct npu_tensor *home; /* tensor whose memory it uses, or itself */
 };
 
 #define GRAPH_OP_INPUTS 4
@@ -46,15 +45,15 @@ struct npu_tensor {
 
 struct graph_op {
 	enum vnpu_op op;
-	struct npu_tensor *in[GRAPH_OP_INPUTS]; /* in the order of the command; NULL where absent */
+	struct npu_tensor *in[GRAPH_OP_INPUTS]; /* in the order of the command; NULL if absent */
 	struct npu_tensor *out[GRAPH_OP_OUTPUTS];
-	struct npu_tensor *state; /* that is written */
+	struct npu_tensor *state; /* the state that it writes */
 	uint32_t heads, kv_heads, kind;
 	float value; /* eps or scale */
 	int param;
 	uint64_t duration_ns;
 
-	/* The compiler's. */
+	/* Set by the compiler. */
 	bool live;
 	uint32_t region;
 };
@@ -66,11 +65,11 @@ struct npu_graph {
 	uint32_t nr_ops, cap_ops;
 	char params[VNPU_MAX_PARAMS][NPU_NAME_BYTES];
 	uint32_t nr_params;
-	struct soc *soc; /* that times are predicted for; NULL: none */
+	struct soc *soc; /* for predicted times; NULL: none */
 	int err; /* the first error */
 	char why[256];
 
-	/* The compiler's. */
+	/* Set by the compiler. */
 	uint32_t *order; /* live operators by region */
 	uint32_t nr_live, nr_regions;
 	uint64_t scratch_bytes;
@@ -85,11 +84,11 @@ struct npu_tensor *graph_tensor(struct npu_graph *g, enum tensor_kind kind, cons
 				const uint8_t *bits);
 bool graph_name_ok(struct npu_graph *g, const char *name, const char *what);
 
-/* Which operators are needed, and in which region each runs. */
+/* Determines which operators are needed, and in which region each runs. */
 int schedule_plan(struct npu_graph *g);
-/* Offsets of the results that live in scratch memory. */
+/* Places the results that live in scratch memory. */
 int scratch_plan(struct npu_graph *g);
-/* The stream, with relocations; and what one run costs. */
+/* The stream with its relocations, and the cost of one run. */
 struct lower_out {
 	uint8_t *cmd;
 	uint32_t bytes, cap;
@@ -97,7 +96,7 @@ struct lower_out {
 	struct npu_image_reloc *relocs;
 	uint32_t nr_relocs, cap_relocs;
 	uint64_t macs, bytes_moved;
-	/* The lowest that has all its operations, so that older devices run it too. */
+	/* The lowest version with all operations used, so that older devices can run it. */
 	uint16_t isa_minor;
 	int err;
 };

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * What the graph functions share: each checks its operands' shapes and appends itself (op_*.c).
- */
+/* Common parts of the graph functions (op_*.c), which check operands and append an operator. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +14,7 @@ const char *tensor_name(const struct npu_tensor *t)
 bool graph_member(struct npu_graph *g, const char *op, const struct npu_tensor *t)
 {
 	if (!t) {
-		/* Whoever returned NULL has said why. */
+		/* The function that returned NULL has reported the first error. */
 		graph_fail(g, -EINVAL, "%s: an operand is missing", op);
 		return false;
 	}
@@ -85,7 +83,7 @@ struct npu_tensor *graph_result(struct npu_graph *g, enum npu_dtype type, uint32
 	return t;
 }
 
-/* Appends @op; its results must know their producer, the next operator, already. */
+/* Appends @op. Its results must already name it, the next operator, as their producer. */
 bool graph_append(struct npu_graph *g, const struct graph_op *op)
 {
 	struct graph_op *grown;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The text form of graphs: a line is words. A declaration is a function here, an operation a row
- * beside its graph function (op_*.c), whose form says how many words it wants. Names live in a list
- * that is searched from the end; graphs written by hand are short.
+ * The text form of graphs: each line is a list of words. A declaration is a function here; an
+ * operation is a row beside its graph function (op_*.c), whose form gives the number of words.
+ * Names are searched linearly from the end of a list; graphs written by hand are short.
  */
 #include "graph_text.h"
 
@@ -171,7 +171,7 @@ unsigned int text_choice(struct graph_text *t, unsigned int arg, const char *wha
 	for (name = names; *name && n + 5 < sizeof(want); name++)
 		n += (size_t)snprintf(want + n, sizeof(want) - n, *name == '|' ? " or " : "%c",
 				      *name);
-	fail(t, "'%s' is not %s: want %s", w, what, want);
+	fail(t, "'%s' is not %s: use %s", w, what, want);
 	return 0;
 }
 
@@ -181,7 +181,7 @@ static enum npu_dtype dtype(struct graph_text *t, unsigned int arg, enum npu_dty
 	if (!strcmp(word(t, arg), "f32"))
 		return NPU_F32;
 	if (strcmp(word(t, arg), other_name))
-		fail(t, "'%s' is not a type: want f32 or %s", word(t, arg), other_name);
+		fail(t, "'%s' is not a type: use f32 or %s", word(t, arg), other_name);
 	return other;
 }
 
@@ -210,7 +210,7 @@ static void do_weight_w4(struct graph_text *t)
 		define(t, word(t, 0), npu_graph_weight_w4(t->g, word(t, 0), rows, cols, group), -1);
 }
 
-/* Widths of panels of 64 rows, separated by commas; the last one is that of all others too. */
+/* Widths of panels of 64 rows, separated by commas; further panels have the last width. */
 static void do_weight_wk(struct graph_text *t)
 {
 	uint32_t rows = text_integer(t, 2, VNPU_MAX_DIM), cols = text_integer(t, 3, UINT32_MAX), i;
@@ -254,7 +254,7 @@ static void do_weight(struct graph_text *t)
 		if (t->nr_words == 6)
 			do_weight_wk(t);
 		else
-			fail(t, "weight %s: wk wants widths after its shape", word(t, 0));
+			fail(t, "weight %s: wk needs widths after its shape", word(t, 0));
 		return;
 	}
 	if (!strcmp(word(t, 1), "w4") && t->nr_words == 6) {
@@ -262,7 +262,7 @@ static void do_weight(struct graph_text *t)
 		return;
 	}
 	if (t->nr_words != 5 || !strcmp(word(t, 1), "w4")) {
-		fail(t, "weight %s: w4 wants a group after its shape, and no other type does",
+		fail(t, "weight %s: w4 needs a group after its shape, and no other type does",
 		     word(t, 0));
 		return;
 	}
@@ -302,7 +302,7 @@ static void do_const(struct graph_text *t)
 	if (t->failed)
 		return;
 	if (strcmp(word(t, 3), "=") || rows * cols != n) {
-		fail(t, "const %s wants '=' and %llu values", word(t, 0),
+		fail(t, "const %s needs '=' and %llu values", word(t, 0),
 		     (unsigned long long)(rows * cols));
 		return;
 	}
@@ -340,7 +340,7 @@ static void do_sleep(struct graph_text *t)
 
 static const struct declaration {
 	const char *word;
-	unsigned int min, max; /* words in the line */
+	unsigned int min, max; /* number of words in the line */
 	void (*run)(struct graph_text *t);
 } declarations[] = {
 	{ "param", 2, 2, do_param },   { "input", 5, 5, do_input },
@@ -349,28 +349,28 @@ static const struct declaration {
 	{ "sleep", 2, 2, do_sleep },
 };
 
-/* What of them there is to know: form and meaning. */
+/* Form and meaning of the declarations, for help. */
 static const char *const declaration_help[][2] = {
-	{ "graph NAME", "names it" },
-	{ "param P", "an integer given at each run" },
-	{ "input X f32|s8 ROWS COLS", "read, bound at each run" },
+	{ "graph NAME", "names the graph" },
+	{ "param P", "an integer that is set for each run" },
+	{ "input X f32|s8 ROWS COLS", "read; bound for each run" },
 	{ "weight W f32|w8 ROWS COLS", "read; w8: packed INT8 [n][k] with scales" },
 	{ "weight W w4 ROWS COLS GROUP",
 	  "read; packed 4 bits, a scale for each 32, 64 or 128 of k" },
 	{ "weight W wk ROWS COLS BITS,..",
 	  "read; packed 1 to 8 bits: of each 64 rows, the last of the rest" },
-	{ "state S [TYPE] ROWS COLS", "f32, f16 or q8_0, read and written, kept between runs" },
+	{ "state S [TYPE] ROWS COLS", "read, written and kept between runs; f32, f16 or q8_0" },
 	{ "const C ROWS COLS = V V ...", "f32, in the image" },
-	{ "output NAME Y [LD]", "written, bound at each run; LD: as columns of rows that long" },
-	{ "sleep NS", "what follows waits" },
+	{ "output NAME Y [LD]", "written; bound for each run; LD: columns of longer rows" },
+	{ "sleep NS", "later operators wait" },
 };
 
 /* ---- operations ---- */
 
-/* What the form of an operation says. */
+/* The parsed form of an operation. */
 struct form {
-	unsigned int results, min, max; /* results, and words in the line */
-	size_t word, word_len; /* where in it the word is */
+	unsigned int results, min, max; /* number of results, and of words in the line */
+	size_t word, word_len; /* position of the operation's word */
 };
 
 static struct form read_form(const char *syntax)
@@ -396,7 +396,7 @@ static struct form read_form(const char *syntax)
 	return f;
 }
 
-/* The operation that is known by @word and has @results. */
+/* The operation called @word that has @results. */
 static const struct text_op *find_op(const char *word, unsigned int results)
 {
 	for (uint16_t i = 1; i < ISA_NR_OPS; i++) {
@@ -416,11 +416,11 @@ static bool wants(struct graph_text *t, const char *word, unsigned int min, unsi
 {
 	if (t->nr_words >= min && t->nr_words <= max)
 		return true;
-	fail(t, "'%s' has %u words, want %u to %u; see npuc --help", word, t->nr_words, min, max);
+	fail(t, "'%s' has %u words, needs %u to %u; see npuc --help", word, t->nr_words, min, max);
 	return false;
 }
 
-/* Words in front of a '=', with a comma behind each but the last; 0: there is none. */
+/* Number of words before a '=' that are separated by commas; 0 if there is no '='. */
 static unsigned int count_results(const struct graph_text *t)
 {
 	unsigned int n = 0;
@@ -473,7 +473,7 @@ static void parse_line(struct graph_text *t)
 		fail(t, "'%s' is not a statement; see npuc --help", t->words[0]);
 }
 
-/* Splits a line into words, a comment left out. */
+/* Splits a line into words, without its comment. */
 static void split(struct graph_text *t, char *line)
 {
 	char *save, *w;

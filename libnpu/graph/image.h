@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A compiled graph, out of its ELF file (docs/elf.md): what the loader and the tools work with.
- */
+/* A compiled graph as read from its ELF file (docs/elf.md), for the loader and the tools. */
 #ifndef NPU_IMAGE_H
 #define NPU_IMAGE_H
 
@@ -11,20 +9,20 @@
 
 #include <npu/vnpu_isa.h>
 
-/* EM_NONE: there is no number for us, and the note says whose file it is. */
+/* EM_NONE: no machine number is assigned; the note identifies the file. */
 #define NPU_ELF_MACHINE 0
 #define NPU_NOTE_NAME "vnpu"
 #define NPU_NOTE_NAME_ROOM ((sizeof(NPU_NOTE_NAME) + 3) & ~3u)
 #define NPU_NOTE_GRAPH 0x100
 #define NPU_NOTE_TIMES 0x101
-/* At r_offset lies a struct vnpu_ref: slot = the symbol's, offset = the symbol's value + addend. */
+/* r_offset is that of a struct vnpu_ref: its slot is the symbol's, its offset value + addend. */
 #define R_VNPU_REF 1
 
 #define NPU_NAME_BYTES 64 /* NUL included */
-/* Constants, scratch memory and a job's record need a slot each. */
+/* Three slots are reserved for constants, scratch memory and a job's record. */
 #define NPU_MAX_SYMBOLS (VNPU_MAX_SLOTS - 3)
 
-/* By enum npu_dtype. */
+/* Indexed by enum npu_dtype. */
 #define NPU_NR_DTYPES 7
 extern const char *const npu_dtype_names[NPU_NR_DTYPES];
 
@@ -38,7 +36,7 @@ enum npu_symbol_kind {
 
 /* An entry of .vnpu.bindings; entry i is slot i. */
 struct npu_elf_binding {
-	uint32_t symbol; /* index in .symtab; its st_size is what a binding needs */
+	uint32_t symbol; /* index in .symtab; its st_size is the size of a binding */
 	uint32_t kind; /* enum npu_symbol_kind */
 	uint32_t dtype; /* enum npu_dtype */
 	uint32_t rows, cols;
@@ -54,7 +52,7 @@ struct npu_elf_note {
 	char name[NPU_NAME_BYTES];
 };
 
-/* Descriptor of a second note, which is there if the graph was compiled for a profile. */
+/* Descriptor of a second note, present if the graph was compiled for a profile. */
 struct npu_elf_times {
 	uint64_t device_ns, device_cycles; /* of one run, launch included */
 	char profile[32];
@@ -81,20 +79,17 @@ struct npu_image {
 	uint32_t nr_slots;
 };
 
-/* A relocation on its way into a file: @slot below nr_symbols, or const_slot or scratch_slot. */
+/* A relocation to be written; @slot is below nr_symbols, or const_slot or scratch_slot. */
 struct npu_image_reloc {
 	uint32_t offset; /* of the struct vnpu_ref in the stream */
 	uint32_t slot;
 	uint64_t addend;
 };
 
-/*
- * Read an ELF file; any bytes are survived. 0, or -EINVAL (-ENOMEM) with
- * npu_error() naming what is wrong.
- */
+/* Reads an ELF file of any contents. 0, -ENOMEM, or -EINVAL if the file is not valid. */
 int npu_image_parse(const void *file, size_t bytes, struct npu_image *img);
 void npu_image_release(struct npu_image *img);
-/* Write an ELF file from @img, whose stream is not relocated yet. */
+/* Writes an ELF file from @img, whose stream is not relocated yet. */
 int npu_image_write(const struct npu_image *img, const struct npu_image_reloc *relocs,
 		    uint32_t nr_relocs, void **file, size_t *bytes);
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * The table of operations as docs/isa.md shows it.
- */
+/* The table of operations in docs/isa.md. */
 #include <ctype.h>
 #include <errno.h>
 #include <string.h>
@@ -10,7 +8,7 @@
 #include "npu_fail.h"
 #include "npu_graph.h"
 
-/* What is read, an arrow, and what is written; what may be absent in parentheses. */
+/* Prints the read operands, an arrow, and the written ones; optional ones in parentheses. */
 static void isa_print_operands(const struct isa_op *op, FILE *out)
 {
 	const struct isa_operand *o, *before = NULL;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * Lowering: operators to commands, each by its row (op.h).
- */
+/* Lowering: operators to commands, each by its struct npu_op (op.h). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +15,7 @@ void lower_needs(struct lower_out *o, uint16_t isa_minor)
 		o->isa_minor = isa_minor;
 }
 
-/* The next command, cleared but for its header; NULL: no room. */
+/* The next command, cleared except for its header; NULL if there is no room. */
 static void *lower_cmd(struct lower_out *o, enum vnpu_op op)
 {
 	uint32_t bytes = isa_op(op)->bytes;

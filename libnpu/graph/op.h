@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the compiler knows of an operation: a row beside its graph functions, in op_*.c. isa_ops.h
- * says what its command is made of.
+ * The compiler's description of an operation: one struct beside its graph functions, in op_*.c.
+ * isa_ops.h describes its command.
  *
- * An operation's row is called npu_op_ and its name, by which lower.c finds it.
+ * The struct is called npu_op_ and the operation's name, by which lower.c finds it.
  */
 #ifndef NPU_OP_H
 #define NPU_OP_H
@@ -13,11 +13,11 @@
 #include "isa_ops.h"
 
 struct npu_op {
-	/* Fills in the command, which is cleared but for its header, and counts what it costs. */
+	/* Fills in the command, which is cleared except for its header, and counts its cost. */
 	void (*lower)(struct lower_out *o, void *cmd, const struct graph_op *op);
-	/* Bit i: the result may take the memory of in[i] over, if it is as large. */
+	/* Bit i: the result may use the memory of in[i] if that is as large. */
 	unsigned int in_place;
-	/* How a graph's text says it; the last has no syntax. */
+	/* Its statements in a graph's text; the last entry has no syntax. */
 	struct text_op texts[3];
 };
 
@@ -25,44 +25,44 @@ struct npu_op {
 VNPU_TENSOR_OPS(NPU_OP_ROW)
 #undef NPU_OP_ROW
 
-/* SLEEP, which has no tensors, has no row either. */
+/* NULL for SLEEP, which has no tensors. */
 extern const struct npu_op *const npu_ops[ISA_NR_OPS];
 
 /* ---- for graph functions: false or NULL after the first error, which is the graph's ---- */
 
 const char *tensor_name(const struct npu_tensor *t);
-/* @t is given, and of this graph. */
+/* Checks that @t is not NULL and is of this graph. */
 bool graph_member(struct npu_graph *g, const char *op, const struct npu_tensor *t);
-/* And of type @type. */
+/* The same, and that @t is of @type. */
 bool graph_operand(struct npu_graph *g, const char *op, const struct npu_tensor *t,
 		   enum npu_dtype type);
-/* And of a type that caches may have. */
+/* The same, and that @t has a type for caches. */
 bool graph_cache(struct npu_graph *g, const char *op, const struct npu_tensor *t);
 bool graph_shape(struct npu_graph *g, const char *op, const struct npu_tensor *t, uint32_t rows,
 		 uint32_t cols);
 bool graph_param_ok(struct npu_graph *g, const char *op, int param, bool optional);
 bool graph_finite(struct npu_graph *g, const char *op, float value);
 
-/* A result of the operator that is appended next. */
+/* Creates a result of the operator that is appended next. */
 struct npu_tensor *graph_result(struct npu_graph *g, enum npu_dtype type, uint32_t rows,
 				uint32_t cols);
 bool graph_append(struct npu_graph *g, const struct graph_op *op);
-/* Appends an operator whose only result is f32. */
+/* Appends an operator with a single f32 result. */
 struct npu_tensor *graph_simple(struct npu_graph *g, struct graph_op op, uint32_t rows,
 				uint32_t cols);
 
 /* ---- for lower() ---- */
 
-/* Points an operand at row @row of @t, which is f32 if that is not 0; NULL: it is absent. */
+/* Makes @ref refer to row @row of @t; @row is 0 unless @t is f32. @t NULL: operand absent. */
 void lower_ref(struct lower_out *o, struct vnpu_ref *ref, const struct npu_tensor *t, uint32_t row);
 /*
- * Points all operands of @cmd, in their order: what is read at in[], what is written at out[], or
- * at the state. Returns the bytes of all of them.
+ * Fills in all operands of @cmd in order: from in[] those that it reads, from out[] or the state
+ * those that it writes. Returns the sum of their bytes.
  */
 uint64_t lower_refs(struct lower_out *o, void *cmd, const struct graph_op *op);
-/* The same, and counts them as moved. */
+/* The same, and counts the bytes as moved. */
 void lower_operands(struct lower_out *o, void *cmd, const struct graph_op *op);
-/* The stream needs this version at least. */
+/* Raises the stream's version to at least @isa_minor. */
 void lower_needs(struct lower_out *o, uint16_t isa_minor);
 
 static inline uint32_t lower_param(int param)

@@ -112,9 +112,7 @@ struct npu_tensor *npu_attn(struct npu_graph *g, struct npu_tensor *q, struct np
 			    q->rows, q->cols);
 }
 
-/*
- * Counted for the last rows of the cache, which see most: each of them all but the rows after it.
- */
+/* Counted for the last rows of the cache: each attends to all but those after it. */
 static void lower_attn(struct lower_out *o, void *cmd, const struct graph_op *op)
 {
 	struct vnpu_cmd_attn *c = cmd;

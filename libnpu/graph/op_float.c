@@ -32,7 +32,7 @@ struct npu_tensor *npu_fold(struct npu_graph *g, struct npu_tensor *x)
 	if (!graph_operand(g, "fold", x, NPU_F32))
 		return NULL;
 	if (x->rows % 2) {
-		graph_fail(g, -EINVAL, "fold: %u rows have no halves", x->rows);
+		graph_fail(g, -EINVAL, "fold: %u rows; needs an even number", x->rows);
 		return NULL;
 	}
 	return graph_simple(
@@ -40,7 +40,7 @@ struct npu_tensor *npu_fold(struct npu_graph *g, struct npu_tensor *x)
 		x->rows / 2, x->cols);
 }
 
-/* Without a second operand: the lower half of the first one's rows is. */
+/* Without a second operand (fold) it is the lower half of the first one's rows. */
 static void lower_binary(struct lower_out *o, void *cmd, const struct graph_op *op)
 {
 	struct vnpu_cmd_binary *c = cmd;
@@ -76,7 +76,7 @@ const struct npu_op npu_op_add = {
 	.in_place = 1 << 0 | 1 << 1,
 	.texts = {
 		{ "Y = add A B", "A + B; B may be one row", text_add },
-		{ "Y = fold X", "the lower half of X's rows added to the upper one", text_fold },
+		{ "Y = fold X", "the lower half of X's rows plus the upper half", text_fold },
 	},
 };
 
@@ -193,7 +193,7 @@ static void text_glu(struct graph_text *t, struct npu_tensor *out[])
 const struct npu_op npu_op_glu = {
 	.lower = lower_glu,
 	.in_place = 1 << 0 | 1 << 1,
-	.texts = { { "Y = glu A B silu|gelu", "the activation of A, times B", text_glu } },
+	.texts = { { "Y = glu A B silu|gelu", "activation of A times B", text_glu } },
 };
 
 /* ---- RMSNORM ---- */
@@ -213,7 +213,7 @@ struct npu_tensor *npu_rmsnorm(struct npu_graph *g, struct npu_tensor *x, struct
 	}
 	if (x->ld != x->cols && w->cols != x->cols) {
 		graph_fail(g, -EINVAL,
-			   "rmsnorm: rows of %u, %u apart: a norm per head wants them dense",
+			   "rmsnorm: rows of %u, %u apart: a norm per head needs them dense",
 			   x->cols, x->ld);
 		return NULL;
 	}
@@ -225,7 +225,7 @@ struct npu_tensor *npu_rmsnorm(struct npu_graph *g, struct npu_tensor *x, struct
 			    x->rows, x->cols);
 }
 
-/* Where a row has several groups rows are dense, and its groups rows of a narrower matrix. */
+/* If a row has several groups, rows are dense, and its groups become rows of a narrower matrix. */
 static void lower_rmsnorm(struct lower_out *o, void *cmd, const struct graph_op *op)
 {
 	struct vnpu_cmd_rmsnorm *c = cmd;
@@ -248,7 +248,7 @@ static void text_rmsnorm(struct graph_text *t, struct npu_tensor *out[])
 const struct npu_op npu_op_rmsnorm = {
 	.lower = lower_rmsnorm,
 	.in_place = 1 << 0,
-	.texts = { { "Y = rmsnorm X W EPS", "each W.cols columns of X normalised, times W",
+	.texts = { { "Y = rmsnorm X W EPS", "groups of W.cols columns of X, normalised, times W",
 		     text_rmsnorm } },
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Matmuls: MATMUL_I8, MATMUL_W4, MATMUL_W4F, MATMUL_WK, and the tiles that they are cut into. */
+/* Matmuls: MATMUL_I8, MATMUL_W4, MATMUL_W4F, MATMUL_WK, and the choice of their tiles. */
 #include <errno.h>
 #include <math.h>
 
@@ -8,26 +8,23 @@
 /* ---- tiles ---- */
 
 /*
- * What a worker takes at a time. The engine turns a tile's rows of A into its own form, which many
- * panels make cheap, and unpacks or fetches its panels of W, which many rows do; but few large
- * tiles share badly among workers.
+ * Limits of a tile. The engine converts a tile's rows of A, a cost shared by the tile's panels, and
+ * unpacks or fetches its panels of W, a cost shared by its rows. But a few large tiles divide badly
+ * among workers.
  */
 #define TILE_ROWS 128u
 #define TILE_PANELS 16u
-/* The device cuts what is longer, and then to no multiple of its register tile. */
+/* The device cuts larger tiles itself, but not at multiples of its register tile. */
 #define TILE_MACS_I8 (5ull << 27)
-#define TILE_MACS (3ull << 27) /* of what multiplies more slowly */
-/* Rows that are worth cutting off: fewer are only as fast as their weights come from memory. */
+#define TILE_MACS (3ull << 27) /* for engines that multiply more slowly */
+/* Smallest number of rows per tile: fewer are limited by the memory bandwidth of the weights. */
 #define TILE_MIN_ROWS 64u
-/* Of few rows at all: fewer tiles than this leave workers idle at the end. */
+/* For few rows: with fewer tiles than this, workers idle at the end. */
 #define TILE_MIN_COUNT 8u
-/* Rows of the register tile of the fastest engine; others lose nothing by it. */
+/* Rows of the register tile of the fastest engine; the others lose nothing by it. */
 #define TILE_M_STEP 32u
 
-/*
- * A tile's work beside its multiplying, for each row and for each panel, in units of a row times a
- * panel. As measured with AVX-512.
- */
+/* Fixed cost of a tile per row and per panel; unit: one row times one panel. With AVX-512. */
 struct tile_work {
 	double row, panel;
 };
@@ -40,8 +37,8 @@ static uint32_t div_up(uint32_t a, uint32_t b)
 }
 
 /*
- * The time of a matmul in such tiles: what it is with two workers and with four, and a quarter of a
- * tile that one is late by.
+ * Estimated time of a matmul with tiles of this shape: the mean for two and four workers, plus a
+ * quarter of a tile for a late start.
  */
 static double tiles_time(uint32_t m, uint32_t panels, const struct tile_work *work, uint32_t rows,
 			 uint32_t per_tile)
@@ -68,7 +65,7 @@ static void lower_tiles(uint32_t m, uint32_t n, uint32_t k, bool i8, uint32_t *t
 		*tile_n = per_tile * VNPU_PANEL_N;
 		return;
 	}
-	/* Of equal size, so that none is the last for long. */
+	/* Tiles of equal size, so that the last one is not late. */
 	for (parts = div_up(m, TILE_ROWS); parts <= div_up(m, TILE_MIN_ROWS); parts++) {
 		rows = div_up(div_up(m, parts), TILE_M_STEP) * TILE_M_STEP;
 		rows = rows < m ? rows : m;
@@ -94,7 +91,7 @@ static bool graph_bias(struct npu_graph *g, const char *name, const struct npu_t
 	       (graph_operand(g, name, bias, NPU_F32) && graph_shape(g, name, bias, 1, w->rows));
 }
 
-/* Of rows that are quantised, with weights of @type. */
+/* A matmul of quantised rows with weights of @type. */
 static struct npu_tensor *graph_matmul(struct npu_graph *g, const char *name, enum vnpu_op op,
 				       enum npu_dtype type, struct npu_tensor *q,
 				       struct npu_tensor *scale, struct npu_tensor *w,
@@ -157,7 +154,7 @@ _Static_assert(offsetof(struct vnpu_cmd_matmul_w4, tile_n) ==
 			       offsetof(struct vnpu_cmd_matmul_i8, tile_n),
 	       "matmuls differ in what follows tile_n");
 
-/* What all matmuls have, written as one of INT8. */
+/* Lowers the fields that all matmuls have in common; the command is written as a MATMUL_I8. */
 static void lower_matmul(struct lower_out *o, void *cmd, const struct graph_op *op)
 {
 	const struct npu_tensor *x = op->in[0], *w = op->in[2];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* INT8 rows whose outliers stay floats, and what those add: QUANT_OUTLIERS, ADD_OUTLIERS. */
+/* INT8 rows with float outliers, and adding their contribution: QUANT_OUTLIERS, ADD_OUTLIERS. */
 #include <errno.h>
 
 #include "op.h"
 
-/* Of the tensor that has a struct vnpu_outliers in each row. */
+/* Columns of the tensor with a struct vnpu_outliers in each row. */
 #define OUTLIERS_COLS ((uint32_t)(sizeof(struct vnpu_outliers) / sizeof(float)))
 
 /* ---- QUANT_OUTLIERS ---- */
@@ -21,7 +21,7 @@ struct npu_tensor *npu_quant_outliers(struct npu_graph *g, struct npu_tensor *x,
 	if (!graph_operand(g, "quant_outliers", x, NPU_F32))
 		return NULL;
 	if (!scale || !outliers) {
-		graph_fail(g, -EINVAL, "quant_outliers: no place for the %s",
+		graph_fail(g, -EINVAL, "quant_outliers: no pointer for the %s",
 			   scale ? "outliers" : "scales");
 		return NULL;
 	}
@@ -84,7 +84,7 @@ struct npu_tensor *npu_add_outliers(struct npu_graph *g, struct npu_tensor *x,
 			    x->rows, x->cols);
 }
 
-/* Counts all outliers that there can be, each with a column of weights; but no weight twice. */
+/* Counts the most outliers possible, each with a column of weights, but each weight once. */
 static void lower_add_outliers(struct lower_out *o, void *cmd, const struct graph_op *op)
 {
 	struct vnpu_cmd_add_outliers *c = cmd;
@@ -114,6 +114,6 @@ static void text_add_outliers(struct graph_text *t, struct npu_tensor *out[])
 const struct npu_op npu_op_add_outliers = {
 	.lower = lower_add_outliers,
 	.in_place = 1 << 0,
-	.texts = { { "Y = add_outliers X OUTLIERS W", "X, a matmul with W, plus what the list adds",
+	.texts = { { "Y = add_outliers X OUTLIERS W", "X, a matmul with W, plus the outliers' part",
 		     text_add_outliers } },
 };

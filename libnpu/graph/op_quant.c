@@ -6,7 +6,7 @@
 
 /* ---- QUANT, QUANT16 ---- */
 
-/* @x in @planes of INT8. */
+/* Quantises @x to @planes of INT8. */
 static struct npu_tensor *graph_quant(struct npu_graph *g, enum vnpu_op which, const char *name,
 				      uint32_t planes, struct npu_tensor *x,
 				      struct npu_tensor **scale)
@@ -18,7 +18,7 @@ static struct npu_tensor *graph_quant(struct npu_graph *g, enum vnpu_op which, c
 	if (!graph_operand(g, name, x, NPU_F32))
 		return NULL;
 	if (!scale) {
-		graph_fail(g, -EINVAL, "%s: no place for the scales", name);
+		graph_fail(g, -EINVAL, "%s: no pointer for the scales", name);
 		return NULL;
 	}
 	op.out[0] = graph_result(g, NPU_S8, x->rows * planes, x->cols);

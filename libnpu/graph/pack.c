@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Weights in panels of 64 output channels (vnpu_isa.h). INT8: [k/4][64][4] weights, 64 sums, 64
- * scales. 4 bits: for each group of k [group/8][64][4] bytes of two numbers, 64 scales.
+ * Packs weights into panels of 64 output channels (vnpu_isa.h). INT8: [k/4][64][4] weights, 64
+ * sums, 64 scales. 4 bits: for each group of k [group/8][64][4] bytes of two numbers, 64 scales.
  */
 #include <string.h>
 
@@ -15,18 +15,16 @@ size_t npu_w8_bytes(uint32_t n, uint32_t k)
 }
 
 /*
- * K that are packed of one channel before the next one: a cache line of its row, and a step of
- * the panel for each four.
+ * Number of k packed for one channel before the next: a cache line of its row, written to one step
+ * of the panel for each four k.
  */
 #define RUN 64u
 
-/*
- * Numbers 0..@count - 1 of a lane to a panel, count a multiple of 4 and at most RUN, and their sum.
- */
+/* Copies @count numbers (a multiple of 4, at most RUN) of a lane to a panel; returns their sum. */
 static inline __attribute__((always_inline)) int32_t w8_run(uint8_t *lane, const int8_t *row,
 							    uint32_t count)
 {
-	uint32_t sums = 0; /* of each second number plus 128, and of those between */
+	uint32_t sums = 0; /* two 16-bit sums: of even and of odd numbers, each plus 128 */
 
 #pragma GCC unroll 16
 	for (uint32_t i = 0; i < count; i += 4)
@@ -46,7 +44,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* @lanes rows to a panel; lanes that no channel has, from @used on, become zero. */
+/* Packs @lanes rows into a panel and zeroes the lanes from @used on, which have no channel. */
 static void w8_panel(uint8_t *panel, uint32_t k, uint32_t lanes, uint32_t used, const int8_t *rows,
 		     const float *scales)
 {
@@ -92,7 +90,7 @@ size_t npu_w4_bytes(uint32_t n, uint32_t k, uint32_t group)
 	return ((uint64_t)n + VNPU_PANEL_N - 1) / VNPU_PANEL_N * VNPU_PANEL_W4_BYTES(k, group);
 }
 
-/* Where numbers k and k + 4 of a channel are, k % 8 < 4. */
+/* Offset of the byte that holds numbers k and k + 4 of a channel, k % 8 < 4. */
 static uint64_t w4_at(uint32_t k, uint32_t group, uint32_t channel)
 {
 	return VNPU_PANEL_W4_BYTES(k / group * group, group) + k % group / 8 * 256 +
@@ -104,7 +102,7 @@ static uint64_t w4_scale_at(uint32_t g, uint32_t group, uint32_t channel)
 	return VNPU_PANEL_W4_BYTES(g * group, group) + group * 32 + channel % VNPU_PANEL_N * 2;
 }
 
-/* Eight numbers of a lane: 0..3 in the low halves of four bytes, 4..7 in the high ones. */
+/* Packs eight numbers: 0..3 into the low halves of four bytes, 4..7 into the high halves. */
 static inline void w4_eight(uint8_t *dst, const uint8_t *numbers)
 {
 	uint32_t low, high;
@@ -115,10 +113,7 @@ static inline void w4_eight(uint8_t *dst, const uint8_t *numbers)
 	memcpy(dst, &low, 4);
 }
 
-/*
- * @lanes rows to a panel; in lanes that no channel has, from @used on, zeros are
- * multiplied with a scale of 0.
- */
+/* Packs @lanes rows into a panel; lanes without a channel, from @used on, get zeros, scale 0. */
 static void w4_panel(uint8_t *panel, uint32_t k, uint32_t group, uint32_t lanes, uint32_t used,
 		     const uint8_t *numbers, const uint16_t *scales)
 {

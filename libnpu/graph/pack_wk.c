@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Weights of 1 to 8 bits in panels of 64 output channels (vnpu_isa.h: MATMUL_WK): a table of the
- * panels' places and widths, then for each panel planes of 4, 2 and 1 bits, 64 sums and 64 scales.
+ * Packs weights of 1 to 8 bits into panels of 64 output channels (vnpu_isa.h: MATMUL_WK): a table
+ * of the panels' offsets and widths, then for each panel planes of 4, 2 and 1 bits, 64 sums and 64
+ * scales.
  */
 #include <string.h>
 
@@ -9,7 +10,7 @@
 
 #include "npu_graph.h"
 
-/* The width of the panel that @channel is in; 0: one of its channels has none. */
+/* The width of the panel of @channel; 0 if a channel in it has an invalid width. */
 static uint32_t wk_panel_bits(const uint8_t *bits, uint32_t n, uint32_t channel)
 {
 	uint32_t first = channel / VNPU_PANEL_N * VNPU_PANEL_N, widest = 0;
@@ -37,7 +38,7 @@ size_t npu_wk_bytes(uint32_t n, uint32_t k, const uint8_t *bits)
 	return bytes;
 }
 
-/* The number that a panel of @bits bits keeps in place of @q. */
+/* The number nearest to @q that a panel of @bits bits can represent. */
 static int wk_nearest(int q, uint32_t bits)
 {
 	int top = (1 << (bits - 1)) - 1;
@@ -48,8 +49,8 @@ static int wk_nearest(int q, uint32_t bits)
 }
 
 /*
- * Where the bits of number (k, lane) are: planes[0..nr - 1] of @at bytes from the panel's start, of
- * which it has @width bits from bit @down on. From the lowest bits to the highest.
+ * Where the bits of number (k, lane) are stored, lowest bits first: places[0..nr - 1] each have
+ * @width bits from bit @down of the byte at offset @at of the panel.
  */
 struct wk_place {
 	uint64_t at;
@@ -72,7 +73,7 @@ static unsigned int wk_places(struct wk_place *places, uint32_t bits, uint32_t k
 	return nr;
 }
 
-/* Lane's numbers and scale; @row NULL: those of no channel, which have a scale of 0. */
+/* Packs one lane's numbers and scale; @row NULL: the lane has no channel, and its scale is 0. */
 static void wk_pack_row(uint8_t *panel, uint32_t k, uint32_t bits, uint32_t lane, const int8_t *row,
 			float scale)
 {
@@ -80,7 +81,7 @@ static void wk_pack_row(uint8_t *panel, uint32_t k, uint32_t bits, uint32_t lane
 	struct wk_place places[4];
 	int32_t sum = 0;
 
-	/* Numbers beyond k are 0, those of 1 bit -1. */
+	/* Numbers beyond k are 0, with 1 bit -1. */
 	for (uint32_t i = 0; i < (k + 7) / 8 * 8; i++) {
 		int q = wk_nearest(row && i < k ? row[i] : 0, bits);
 		uint32_t u = bits == 8	 ? (uint8_t)q

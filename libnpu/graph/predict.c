@@ -7,7 +7,7 @@
 
 #include "npu_fail.h"
 
-/* More than any device's address space. */
+/* Larger than any device's address space. */
 #define SLOT_BYTES (1ull << 47)
 
 static void *predict_table(const struct npu_image *img, size_t *bytes)

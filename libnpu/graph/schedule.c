@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
 /*
- * Which operators run, and when. Commands between two barriers run concurrently, so an operator
- * goes into the first region after everything that it depends on: there are as few barriers as
- * the longest chain needs.
+ * Which operators run, and when. Commands between two barriers (a region) run concurrently, so an
+ * operator goes into the first region after all its dependencies. This gives as few barriers as the
+ * longest chain of dependencies allows.
  *
- * Results are written once, so only reading them depends. States are written in place: a store
- * comes after every earlier access, a read after the last store. A sleep has a region to itself
- * that divides all before it from all after.
+ * Results are written once, so only reads of them create dependencies. States are written in place:
+ * a store comes after every earlier access, a read after the last store. A sleep has a region of
+ * its own: after all earlier operators and before all later ones.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "graph.h"
 
-/* Operators without a result that anybody gets are left out; stores and sleeps count as got. */
+/* Leaves out operators whose results nobody uses; stores and sleeps count as used. */
 static uint32_t schedule_mark_live(struct npu_graph *g)
 {
 	uint32_t nr = 0;
@@ -25,7 +25,7 @@ static uint32_t schedule_mark_live(struct npu_graph *g)
 		for (unsigned int k = 0; k < GRAPH_OP_OUTPUTS; k++)
 			op->live |= op->out[k] && op->out[k]->output;
 	}
-	/* Producers stand before their users. */
+	/* Producers come before their users. */
 	for (uint32_t i = g->nr_ops; i--;) {
 		struct graph_op *op = &g->ops[i];
 
@@ -45,8 +45,8 @@ static uint32_t later(uint32_t a, uint32_t b)
 }
 
 /*
- * While regions are given out, a state's @first is the region after its last store, @last the
- * one after its last read.
+ * While regions are assigned, a state's @first is the region after its last store, @last the one
+ * after its last read.
  */
 static uint32_t schedule_region(const struct npu_graph *g, const struct graph_op *op, uint32_t from)
 {
@@ -89,7 +89,7 @@ static void schedule_regions(struct npu_graph *g)
 	g->nr_regions = end;
 }
 
-/* Sort by region, stable: within a region operators keep the order in which they were added. */
+/* Stable sort by region: operators of a region keep the order in which they were added. */
 static int schedule_order(struct npu_graph *g)
 {
 	uint32_t *start = calloc(g->nr_regions + 1, sizeof(*start));

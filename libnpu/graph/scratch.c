@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Scratch memory: where results live that are no outputs.
+ * Scratch memory: places the results that are not outputs.
  *
- * A result lives from the region of its operator to that of its last reader, both included, since
- * commands of a region run concurrently. An elementwise operator that is its operand's only last
- * reader takes the operand's memory over. The rest is placed by size, the largest first, each into
- * the smallest gap between those that live at the same time.
+ * A result is live from the region of its operator to that of its last reader, both included,
+ * because commands of a region run concurrently. An elementwise operator that is its operand's only
+ * last reader takes over the operand's memory. The other results are placed by size, largest first,
+ * each into the smallest gap between results that are live at the same time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static void scratch_lifetimes(struct npu_graph *g)
 
 			if (!in_scratch(t))
 				continue;
-			/* Operators come by region: a later one starts the count anew. */
+			/* Operators are sorted by region: a later region restarts the count. */
 			if (t->last < op->region)
 				t->readers = 0;
 			if (!t->readers || t->readers_op != g->order[i])
@@ -53,7 +53,7 @@ static bool scratch_takes_over(const struct npu_graph *g, uint32_t index,
 	       x->readers == 1 && x->readers_op == index && x->last == g->ops[index].region;
 }
 
-/* A result moves into the first operand that its operation allows and that nobody else reads. */
+/* Gives a result the memory of the first operand that its operation allows and no other reads. */
 static void scratch_in_place(struct npu_graph *g)
 {
 	for (uint32_t i = 0; i < g->nr_live; i++) {
@@ -63,7 +63,7 @@ static void scratch_in_place(struct npu_graph *g)
 		unsigned int allowed = op->op == VNPU_OP_SLEEP ? 0 : npu_ops[op->op]->in_place,
 			     k = 0;
 
-		/* A command must not write what it reads twice. */
+		/* A command must not write memory that it reads twice. */
 		if (op->in[0] == op->in[1])
 			continue;
 		while (k < GRAPH_OP_INPUTS &&
@@ -74,7 +74,7 @@ static void scratch_in_place(struct npu_graph *g)
 		y->home = op->in[k]->home;
 		y->home->last = y->last;
 	}
-	/* A chain's later members have extended its first: take the last word. */
+	/* Later results in a chain have extended the first one's life: copy its final value. */
 	for (struct npu_tensor *t = g->tensors; t; t = t->next)
 		if (in_scratch(t) && t->home != t && t->home->last < t->last)
 			t->home->last = t->last;
@@ -103,7 +103,7 @@ static uint64_t scratch_round(uint64_t bytes)
 	return (bytes + SCRATCH_ALIGN - 1) & ~(uint64_t)(SCRATCH_ALIGN - 1);
 }
 
-/* @placed[0..nr) lie at their offsets; @near has room for as many. */
+/* @placed[0..nr) have their offsets; @near has room for as many. */
 static void scratch_place(struct npu_tensor *t, struct npu_tensor **placed, uint32_t nr,
 			  struct npu_tensor **near)
 {

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The simulated device: what vnpu.ko does between a client and a firmware, done inside the client's
- * process.
+ * The simulated device: does in the client's process what vnpu.ko does between a client and a
+ * firmware.
  *
- * One struct sim is one open of one device. The client's side are the structures of
- * uapi/drm/vnpu_accel.h, checked as the kernel checks them; the firmware's side are the rings of
+ * One struct sim is one open of one device. The client's side takes the structures of
+ * uapi/drm/vnpu_accel.h and checks them as the kernel does. The firmware's side is the rings of
  * uapi/linux/vnpu_fw.h in ordinary memory, served by a device core (firmware-sim/fw.h) in a thread
  * of its own.
  *
- * Locks: sim->lock guards everything here. A context's rwlock nests inside it; the device's workers
- * hold it for reading, and nothing else, while they touch the context's memory.
+ * Locks: sim->lock protects everything here. A context's rwlock nests inside it. The device's
+ * workers hold only that rwlock, for reading, while they access the context's memory.
  *
- * Whoever takes the lock for an ioctl takes the completions first, so that the core need not come
- * and do it while nobody waits for one: where client and device keep each other busy, the core
- * never takes the lock.
+ * A thread that takes the lock for an ioctl processes the completions first. The core therefore
+ * need not do so while nobody waits for one: as long as client and device keep each other busy, the
+ * core never takes the lock.
  */
 #ifndef NPU_SIM_H
 #define NPU_SIM_H
@@ -31,16 +31,16 @@
 #include "transport.h"
 
 #define SIM_PAGE 4096u
-/* From here on a buffer begins where a huge page can, in the file and wherever it is mapped. */
+/* Buffers of this size or more are aligned for huge pages, in the file and in mappings. */
 #define SIM_HUGE (2ul << 20)
 #define SIM_VA_BITS 36
 #define SIM_VA_START 0x10000ull
 #define SIM_NR_CTX 256
-#define SIM_MAX_CTX 64 /* alive at once; the others are being closed */
+#define SIM_MAX_CTX 64 /* alive at once; the other numbers are for contexts being closed */
 #define SIM_NR_QUEUES 256
 #define SIM_MAX_DEPTH 256
-#define SIM_MAX_WAITING 256 /* jobs of a queue that wait in front of the device */
-#define SIM_SQ_ENTRIES (1u << 17) /* twice all jobs that can be in flight: a CANCEL for each */
+#define SIM_MAX_WAITING 256 /* jobs per queue that wait for the device */
+#define SIM_SQ_ENTRIES (1u << 17) /* twice the jobs that can be in flight: each may get a CANCEL */
 #define SIM_CQ_ENTRIES (1u << 17)
 #define SIM_MAX_JOBS 64
 #define SIM_MAX_SYNCS 64
@@ -58,7 +58,7 @@ struct sim_table {
 	uint32_t size;
 };
 
-/* The end of a job that signals a syncobj, or (signaled from the start) nothing. */
+/* The end of a job that signals a syncobj, or a fence that is signaled from the start. */
 struct sim_fence {
 	unsigned int refs;
 	bool signaled;
@@ -70,8 +70,8 @@ struct sim_fences {
 };
 
 struct sim_bo {
-	unsigned int refs; /* handle, bindings, mappings */
-	uint64_t offset; /* in sim->memfd, which is also the mmap offset */
+	unsigned int refs; /* held by handle, bindings, mappings */
+	uint64_t offset; /* in sim->memfd; also the mmap offset */
 	uint64_t size;
 	uint32_t flags;
 };
@@ -90,9 +90,9 @@ struct sim_binding {
 };
 
 struct sim_ctx {
-	uint32_t id; /* also its number for the device */
+	uint32_t id; /* also its number in the device */
 	uint8_t *base;
-	pthread_rwlock_t lock; /* bindings and the pages behind them */
+	pthread_rwlock_t lock; /* protects bindings and the pages behind them */
 	struct sim_binding *bindings; /* by address */
 	unsigned int nr_bindings, cap_bindings;
 	uint32_t state, fault_flags, ban_queue;
@@ -109,38 +109,38 @@ struct sim_job {
 	struct sim_job *fenced_prev, *fenced_next; /* in sim->fenced, until @done is signaled */
 	int64_t fence_end_ns;
 	bool sent; /* the device has it */
-	bool late; /* its time is over: it ends with -EBUSY when those before it have ended */
+	bool late; /* its fence timed out: it ends with -EBUSY after the jobs before it */
 };
 
 struct sim_queue {
-	unsigned int refs; /* table, waiters */
+	unsigned int refs; /* held by table, waiters */
 	uint32_t id, hwq, priority, depth;
 	struct sim_ctx *ctx;
 	bool dead;
 	uint64_t submitted, done;
-	struct sim_job *pending, **pending_tail; /* wait for fences or for room */
-	/* How the last jobs ended; of those before them only the last that failed is known. */
+	struct sim_job *pending, **pending_tail; /* jobs that wait for fences or for room */
+	/* Results of the last jobs; of those before them only the last failure is known. */
 	int *results; /* [nr_results], by number */
 	uint32_t nr_results; /* a power of two */
 	uint64_t forgotten_seqno;
 	int forgotten_error;
-	int64_t head_since_ns; /* when the oldest job in the device became that */
-	bool running; /* the device has said that it works on it */
-	int64_t running_since_ns, alive_ns; /* when that was seen; when its last progress was */
-	uint64_t seen_started, seen_progress; /* of the status page, when it was last sampled */
+	int64_t head_since_ns; /* when the oldest job in the device became the oldest */
+	bool running; /* the device has reported that it works on that job */
+	int64_t running_since_ns, alive_ns; /* when that was seen; when progress was last seen */
+	uint64_t seen_started, seen_progress; /* last sample of the status page */
 	unsigned int waiters;
 };
 
-/* A queue's place in the device: jobs that the core has and has not answered. */
+/* A queue's slot in the device: jobs sent to the core and not answered. */
 enum sim_place { SIM_PLACE_FREE, SIM_PLACE_LIVE, SIM_PLACE_FINISHED };
 
 struct sim_hwq {
-	struct sim_queue *queue; /* NULL: nobody's */
+	struct sim_queue *queue; /* NULL: free */
 	uint32_t ctx;
 	uint32_t head, tail; /* free-running job numbers */
-	uint8_t *place; /* [SIM_MAX_DEPTH] enum sim_place */
-	_Atomic uint32_t ends; /* futex of those who wait for its jobs */
-	struct sim_job **jobs; /* [SIM_MAX_DEPTH] where live */
+	uint8_t *place; /* enum sim_place of each job, [SIM_MAX_DEPTH] */
+	_Atomic uint32_t ends; /* futex of threads that wait for its jobs */
+	struct sim_job **jobs; /* [SIM_MAX_DEPTH], valid where SIM_PLACE_LIVE */
 };
 
 struct sim_point {
@@ -156,7 +156,7 @@ struct sim_syncobj {
 struct sim {
 	struct transport base;
 	pthread_mutex_t lock;
-	pthread_cond_t cond; /* a fence was signaled, or a syncobj got one */
+	pthread_cond_t cond; /* a fence was signaled, or a syncobj got a fence */
 	uint32_t wake[SIM_MAX_WAKE]; /* hwqs whose waiters sim_unlock() wakes */
 	unsigned int nr_wake;
 	bool wake_cond;
@@ -168,22 +168,22 @@ struct sim {
 	uint32_t epoch;
 
 	struct sim_table bos, ctxs, queues, syncobjs;
-	/* Destroyed, not yet given up by the core; by number - 1. */
+	/* Destroyed contexts that the core has not released yet; by number - 1. */
 	struct sim_ctx *closing[SIM_NR_CTX];
 	struct sim_mapping *mappings;
 	struct sim_hwq hwqs[SIM_NR_QUEUES];
 	unsigned int nr_pending;
-	/* Jobs whose fences are not signaled, by SUBMIT and so by when their time is over. */
+	/* Jobs with unsignaled fences in the order of SUBMIT, and so of their time limits. */
 	struct sim_job *fenced, *fenced_last;
 	uint32_t fence_ms;
 	/*
-	 * Threads that sleep until a job ends, and whether a job waits for that: then the core
-	 * tells of each end at once.
+	 * Threads that sleep until a job ends, and whether a job waits for another to end: in
+	 * either case the core reports each end at once.
 	 */
 	_Atomic unsigned int listeners;
 	_Atomic bool backlog;
 
-	/* The rings. */
+	/* Rings. */
 	void *rings;
 	size_t rings_bytes;
 	struct vnpu_fw_info *info;
@@ -192,57 +192,50 @@ struct sim {
 	struct vnpu_fw_cqe *cq;
 	uint8_t *status;
 
-	/* The core. */
+	/* Core. */
 	struct fw_port port;
 	struct fw_core *core;
-	struct soc *soc; /* NULL: none is installed */
+	struct soc *soc; /* NULL: no soc file is installed */
 	pthread_t core_thread;
 	bool core_started;
 	int core_result;
-	_Atomic uint32_t kick; /* futex that the core sleeps on */
+	_Atomic uint32_t kick; /* futex on which the core sleeps */
 	_Atomic bool sleeping, stopping;
 	struct polling poll;
 
-	/* Timeouts. */
+	/* Time limits. */
 	pthread_t timer_thread;
 	bool timer_started, timer_stop;
 	pthread_cond_t timer_cond;
 	int64_t timer_at_ns;
-	/*
-	 * When the device last answered, or was seen to work, as far as the timer's last look goes.
-	 */
+	/* When the device last answered or showed progress, as of the timer's last check. */
 	int64_t alive_ns;
-	bool answered; /* since that look */
+	bool answered; /* since that check */
 };
 
 int64_t sim_now_ns(void);
-/* Give up sim->lock, and only then wake those whose jobs have ended: they want it first of all. */
+/* Releases sim->lock and then wakes the waiters of jobs that have ended, who will need the lock. */
 void sim_unlock(struct sim *sim);
 void sim_wake_later(struct sim *sim, uint32_t hwq);
-/* The same without giving up the lock, for those who do so in another way. */
+/* The same without releasing the lock, for callers that release it otherwise. */
 void sim_wake_now(struct sim *sim);
-/*
- * Sleep until a job of the queue's place may have ended; false when the time has passed. sim->lock
- * is given up meanwhile.
- */
+/* Sleeps without sim->lock until a job in the slot may have ended. False: the time has passed. */
 bool sim_wait_end(struct sim *sim, struct sim_hwq *hwq, int64_t timeout_ns);
 /*
- * Around sleeping for the end of a job: from begin on the core tells of each, and those before it
- * have been taken.
+ * Enclose sleeping for the end of a job. After sim_listen_begin() the core reports each end, and
+ * those posted before have been processed.
  */
 void sim_listen_begin(struct sim *sim);
 void sim_listen_end(struct sim *sim);
 void sim_cond_init(pthread_cond_t *cond);
-/*
- * As pthread_cond_timedwait() with an absolute time of CLOCK_MONOTONIC; false when it has passed.
- */
+/* As pthread_cond_timedwait() with an absolute time of CLOCK_MONOTONIC; false if it has passed. */
 bool sim_cond_wait(struct sim *sim, pthread_cond_t *cond, int64_t timeout_ns);
 /* Copy element @i of a caller's array into @out of @size bytes, as the kernel does. */
 int sim_array_check(const struct drm_vnpu_obj_array *a, uint32_t max, uint32_t min_stride);
 int sim_array_get(const struct drm_vnpu_obj_array *a, uint32_t i, void *out, size_t size);
 
 void *sim_table_get(const struct sim_table *t, uint32_t id);
-/* Lowest free id up to @max; 0 and *err if there is none. */
+/* Adds @obj with the lowest free id up to @max; 0 and *err if there is none. */
 uint32_t sim_table_add(struct sim_table *t, void *obj, uint32_t max, int *err);
 void *sim_table_del(struct sim_table *t, uint32_t id);
 
@@ -252,22 +245,16 @@ int sim_bo_create(struct sim *sim, struct drm_vnpu_bo_create *args);
 int sim_bo_info(struct sim *sim, struct drm_vnpu_bo_info *args);
 int sim_bo_close(struct sim *sim, uint32_t handle);
 void sim_bo_put(struct sim *sim, struct sim_bo *bo);
-/*
- * *@weights: the memory is for the program to fill and for the device to read, so sim_map_huge() is
- * due.
- */
+/* *@weights: the program fills the memory and the device only reads it: use sim_map_huge(). */
 int sim_map(struct sim *sim, uint64_t offset, size_t size, int prot, void **addr, bool *weights);
-/*
- * Makes a new mapping of huge pages, as far as the kernel can. It takes a while: not under the
- * lock.
- */
+/* Backs a new mapping by huge pages as far as the kernel can. Slow: not under the lock. */
 void sim_map_huge(void *addr, size_t size);
 /*
- * Addresses without memory that begin where a huge page can, or MAP_FAILED: the kernel itself
- * places mappings anywhere.
+ * Reserves addresses aligned for huge pages, without memory, or returns MAP_FAILED. The kernel
+ * itself does not align mappings.
  */
 void *sim_reserve(size_t size);
-/* Part of the file in place of what is mapped at @at (NULL: anywhere); MAP_FAILED with errno. */
+/* Maps a part of the file over @at (NULL: anywhere). MAP_FAILED with errno. */
 void *sim_map_pages(struct sim *sim, void *at, uint64_t offset, size_t size, int prot);
 int sim_unmap(struct sim *sim, void *addr, size_t size);
 
@@ -288,35 +275,32 @@ int sim_queue_destroy(struct sim *sim, struct drm_vnpu_queue_destroy *args);
 void sim_queue_kill(struct sim *sim, struct sim_queue *queue);
 int sim_queue_wait(struct sim *sim, struct drm_vnpu_wait *args);
 struct drm_vnpu_queue_status *sim_queue_status(struct sim *sim, const struct sim_queue *queue);
-/* Where the result of one of the queue's last jobs is kept. */
+/* The place for the result of one of the queue's last jobs. */
 int *sim_queue_result(const struct sim_queue *queue, uint64_t seqno);
-/* Make room for the result of a new job, in the place of one long ago. */
+/* Makes room for a new job's result in place of the oldest one. */
 void sim_queue_forget(struct sim_queue *queue, uint64_t seqno);
 void sim_queue_put(struct sim_queue *queue);
 
 /* ---- sim_timer.c ----------------------------------------------------------------------------- */
-/* Another job is the oldest of its queue in the device: its clock starts. */
+/* Another job has become the oldest of its queue in the device: starts its time limit. */
 void sim_timer_new_head(struct sim *sim, struct sim_queue *queue, const struct sim_job *job);
-/* The job's fence must signal before its time is over. */
+/* Starts the time limit of the job's fence. */
 void sim_timer_fence(struct sim *sim, struct sim_job *job);
 int sim_timer_start(struct sim *sim);
 void sim_timer_stop(struct sim *sim);
 
 /* ---- sim_job.c ------------------------------------------------------------------------------- */
 int sim_submit(struct sim *sim, struct drm_vnpu_submit *args);
-/* Book the end of a job and free it; @by_firmware: the status page says so already. */
+/* Ends a job and frees it. @by_firmware: the status page reports it already. */
 void sim_job_finish(struct sim *sim, struct sim_job *job, int error, bool by_firmware);
-/*
- * The job has waited for too long: it ends with -EBUSY as soon as those before it have, its fence
- * signals now.
- */
+/* The job waited too long: signals its fence; it ends with -EBUSY after those before it. */
 void sim_job_give_up(struct sim *sim, struct sim_job *job);
 /* The oldest job of the queue in the device has ended. */
 void sim_queue_next_head(struct sim *sim, struct sim_queue *queue);
-/* End all that the queue has in the device and before it. */
+/* Ends all jobs of the queue, in the device and waiting. */
 void sim_queue_fail(struct sim *sim, struct sim_queue *queue, struct sim_job *culprit,
 		    int culprit_error, int error);
-/* Send what has become ready. The caller kicks. */
+/* Sends jobs that have become ready. The caller kicks the core. */
 void sim_run_pending(struct sim *sim);
 struct sim_job *sim_hwq_first(struct sim_hwq *hwq);
 
@@ -326,15 +310,15 @@ struct sim_fence *sim_fence_get(struct sim_fence *fence);
 void sim_fence_put(struct sim_fence *fence);
 void sim_fence_signal(struct sim *sim, struct sim_fence *fence);
 int sim_fences_add(struct sim_fences *list, struct sim_fence *fence);
-/* Drop the signaled ones; true if none is left. */
+/* Drops signaled fences; true if none is left. */
 bool sim_fences_prune(struct sim_fences *list);
 void sim_fences_clear(struct sim_fences *list);
-/* What a waiter for @point has to wait for; -EINVAL if nobody has promised that point. */
+/* The fences that a waiter for @point waits for; -EINVAL if no fence will reach that point. */
 int sim_syncobj_deps(struct sim *sim, uint32_t handle, uint64_t point, struct sim_fences *deps);
-/* Room for one more point, so that sim_syncobj_add() cannot fail. */
+/* Makes room for one more point, so that sim_syncobj_add() cannot fail. */
 int sim_syncobj_reserve(struct sim *sim, uint32_t handle, unsigned int extra);
 void sim_syncobj_add(struct sim *sim, uint32_t handle, uint64_t point, struct sim_fence *fence);
-/* All DRM syncobj ioctls; -ENOTTY for any other. */
+/* All DRM syncobj ioctls; -ENOTTY for others. */
 int sim_syncobj_ioctl(struct sim *sim, unsigned long request, void *arg);
 void sim_syncobj_free_all(struct sim *sim);
 
@@ -343,7 +327,7 @@ int sim_port_start(struct sim *sim, const struct sim_options *opts);
 void sim_port_stop(struct sim *sim);
 bool sim_port_send(struct sim *sim, const struct vnpu_fw_sqe *sqe);
 void sim_port_kick(struct sim *sim);
-/* Take the completion ring's entries, and send what has become ready by it. */
+/* Processes the completion ring's entries, and sends jobs that become ready by that. */
 int sim_port_drain(struct sim *sim);
 
 #endif /* NPU_SIM_H */

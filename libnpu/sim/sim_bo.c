@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Buffers of the simulated device: ranges of one memfd. Offsets only rise and the file is sparse,
- * so that a new buffer is zero without being written, and one that goes is a hole punched. A
- * client's mmap offset is the file's.
+ * Buffers of the simulated device: ranges of one memfd. Offsets only grow and the file is sparse: a
+ * new buffer is zero without being written, and a freed one becomes a hole. A client's mmap offset
+ * is the file's.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -63,7 +63,7 @@ void sim_bo_put(struct sim *sim, struct sim_bo *bo)
 {
 	if (--bo->refs)
 		return;
-	/* Without it the memory would stay until the device is closed, no more. */
+	/* If it fails, the memory stays until the device is closed. */
 	fallocate(sim->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)bo->offset,
 		  (off_t)bo->size);
 	sim->mem_bytes -= bo->size;
@@ -138,14 +138,14 @@ void *sim_map_pages(struct sim *sim, void *at, uint64_t offset, size_t size, int
 
 #define SIM_HUGE_THREADS 4
 
-/* Memory that is being made of huge pages, by as many threads as have begun with it. */
+/* Memory being backed by huge pages, by any number of threads. */
 struct sim_huge {
 	uint8_t *at;
 	size_t size;
 	atomic_size_t next;
 };
 
-/* A page at a time, of those that no other thread has taken. */
+/* Takes one page at a time that no other thread has taken. */
 static void *sim_huge_main(void *arg)
 {
 	struct sim_huge *h = arg;
@@ -160,12 +160,12 @@ static void *sim_huge_main(void *arg)
 }
 
 /*
- * Weights are read by each job from end to end, where every page of 4 KiB costs a walk of the page
- * tables: such memory is made of huge pages before it is filled. MADV_COLLAPSE does that whatever
- * the host's setting for shared memory is, but needs a page to be there. Where the kernel cannot,
- * the memory is made of small pages, as any other. Clearing it is much of what loading a model
- * takes, hence the threads. They take none of the process's signals but that of their own access,
- * where no memory is left.
+ * Each job reads all weights, and with 4 KiB pages each page costs a page-table walk, so this
+ * memory is backed by huge pages before it is filled. MADV_COLLAPSE does so whatever the host's
+ * setting for shared memory is, but needs the first page to be present. If the kernel cannot, small
+ * pages are used as for other memory. Clearing the memory is a large part of loading a model, hence
+ * the threads. They block all signals except those of their own accesses, raised if memory runs
+ * out.
  */
 void sim_map_huge(void *addr, size_t size)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Contexts of the simulated device. The address space is a range of this process, reserved and
- * inaccessible; binding maps a piece of a buffer there. No fault is ever taken: the core names
- * what it is going to touch, and sim_ctx_guard() compares that with the bindings while it
- * keeps them from changing.
+ * Contexts of the simulated device. The address space is a reserved, inaccessible range of this
+ * process; binding maps part of a buffer there. No fault is ever raised: the core announces its
+ * accesses, and sim_ctx_guard() checks them against the bindings while it keeps those from
+ * changing.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -59,7 +59,7 @@ int sim_ctx_create(struct sim *sim, struct drm_vnpu_ctx_create *args)
 		free(ctx);
 		return -ENOMEM;
 	}
-	/* Else a busy device would keep VM_BIND waiting for ever. */
+	/* By default readers are preferred, and a busy device could block VM_BIND for ever. */
 	pthread_rwlockattr_init(&attr);
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 	pthread_rwlock_init(&ctx->lock, &attr);
@@ -279,7 +279,7 @@ static int sim_bind_unmap(struct sim_ctx *ctx, uint64_t va, uint64_t size, struc
 	return 0;
 }
 
-/* One operation on its way: for MAP the new binding, for UNMAP the one taken out. */
+/* One operation in progress: the new binding of a MAP, the removed one of an UNMAP. */
 struct sim_bind_step {
 	struct sim_binding binding;
 	bool map, done;
@@ -362,7 +362,7 @@ int sim_vm_bind(struct sim *sim, struct drm_vnpu_vm_bind *args)
 		ret = sim_bind_prepare(sim, ctx, &ops[i], &steps[i]);
 	if (!ret)
 		ret = sim_bind_commit(sim, ctx, ops, steps, nr);
-	/* References: a MAP's is taken only now, an UNMAP's given back. */
+	/* Take the references of MAPs and drop those of UNMAPs only after success. */
 	for (uint32_t i = 0; i < nr && !ret; i++)
 		if (steps[i].map)
 			steps[i].binding.bo->refs++;

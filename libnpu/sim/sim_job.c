@@ -3,9 +3,9 @@
  * Jobs of the simulated device: SUBMIT, waiting for fences and for room, the ring, and the end.
  *
  * SUBMIT checks everything, then collects fences to wait for, then reserves what publishing needs;
- * only then does it change anything. A job whose fences have not signaled, or whose queue is full,
- * waits in the queue's list; jobs of a queue leave that list in order, and they end in order, also
- * those whose time is over.
+ * only then does it change anything. A job waits in the queue's list while its fences have not
+ * signaled or the queue is full. Jobs of a queue leave that list in order and end in order,
+ * including those whose fence timed out.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static void sim_job_free(struct sim_job *job)
 	free(job);
 }
 
-/* Signal the job's fence, if it has one and that has not been signaled yet. */
+/* Signals the job's fence if it has one that has not been signaled. */
 static void sim_job_signal(struct sim *sim, struct sim_job *job)
 {
 	if (!job->done || job->done->signaled)
@@ -70,7 +70,7 @@ void sim_job_finish(struct sim *sim, struct sim_job *job, int error, bool by_fir
 	sim_job_free(job);
 }
 
-/* Have the device drop the job, once. */
+/* Tells the device to drop the job, once. */
 static void sim_job_cancel(struct sim *sim, const struct sim_job *job)
 {
 	struct vnpu_fw_sqe cancel = {
@@ -80,12 +80,12 @@ static void sim_job_cancel(struct sim *sim, const struct sim_job *job)
 		.tag = job->sqe.tag,
 	};
 
-	/* No room means that the core is stuck: it would not read it either. */
+	/* If there is no room, the core is stuck and would not read it anyway. */
 	if (job->sent && !job->late)
 		sim_port_send(sim, &cancel);
 }
 
-/* End a job that the device has and has not answered; what it answers later concerns nobody. */
+/* Ends a job that the device has not answered; its answer will be ignored. */
 static void sim_job_take_back(struct sim *sim, struct sim_job *job, int error)
 {
 	struct sim_hwq *hwq = &sim->hwqs[job->queue->hwq];
@@ -120,7 +120,7 @@ void sim_job_give_up(struct sim *sim, struct sim_job *job)
 		sim_queue_next_head(sim, queue);
 }
 
-/* The first of those that wait for fences or for room. */
+/* The first job that waits for fences or for room. */
 static struct sim_job *sim_queue_pop_pending(struct sim *sim, struct sim_queue *queue)
 {
 	struct sim_job *job = queue->pending;
@@ -147,7 +147,7 @@ void sim_queue_fail(struct sim *sim, struct sim_queue *queue, struct sim_job *cu
 	sim_port_kick(sim);
 }
 
-/* Put the queue's next job into the ring. The caller kicks. False: there is no room. */
+/* Puts the queue's next job into the ring. The caller kicks the core. False if there is no room. */
 static bool sim_job_send(struct sim *sim, struct sim_queue *queue, struct sim_job *job)
 {
 	struct sim_hwq *hwq = &sim->hwqs[queue->hwq];
@@ -179,7 +179,7 @@ static void sim_queue_run_pending(struct sim *sim, struct sim_queue *queue)
 
 	while ((job = queue->pending)) {
 		if (job->late) {
-			/* Those before it have not ended. */
+			/* Jobs before it have not ended. */
 			if (sim_hwq_first(&sim->hwqs[queue->hwq]))
 				break;
 			sim_job_finish(sim, sim_queue_pop_pending(sim, queue), -EBUSY, false);
@@ -233,7 +233,7 @@ static int sim_submit_check(const struct drm_vnpu_job *in)
 	return in->timeout_ms > SIM_MAX_TIMEOUT_MS ? -EINVAL : 0;
 }
 
-/* *@signals: one of them is to be signaled. */
+/* *@signals: it signals a syncobj. */
 static int sim_submit_check_syncs(struct sim *sim, const struct drm_vnpu_job *in, bool *signals)
 {
 	int ret = sim_array_check(&in->syncs, SIM_MAX_SYNCS, sizeof(struct drm_vnpu_sync_op));
@@ -303,7 +303,7 @@ static int sim_submit_prepare(struct sim_submit *s, struct sim_submit_job *sj)
 	return 0;
 }
 
-/* What job @nr waits for if an earlier job of the batch signals the same syncobj. */
+/* The fence that job @nr waits for if an earlier job of the batch signals the same syncobj. */
 static struct sim_fence *sim_submit_sync_in_batch(struct sim_submit *s, uint32_t nr,
 						  const struct drm_vnpu_sync_op *wait)
 {
@@ -323,7 +323,7 @@ static struct sim_fence *sim_submit_sync_in_batch(struct sim_submit *s, uint32_t
 	return NULL;
 }
 
-/* Explicit dependencies, and room for what will be signaled. */
+/* Collects fences to wait for, and reserves room for those to be signaled. */
 static int sim_submit_syncs(struct sim_submit *s, uint32_t nr)
 {
 	struct sim_submit_job *sj = &s->jobs[nr];
@@ -349,7 +349,7 @@ static int sim_submit_syncs(struct sim_submit *s, uint32_t nr)
 	return ret;
 }
 
-/* A queue bears so many jobs that are not done. */
+/* Checks the queues' limits of jobs that are not done. */
 static int sim_submit_check_room(const struct sim_submit *s)
 {
 	for (uint32_t i = 0; i < s->nr; i++) {
@@ -364,7 +364,7 @@ static int sim_submit_check_room(const struct sim_submit *s)
 	return 0;
 }
 
-/* Nothing here fails. */
+/* Cannot fail. */
 static void sim_submit_commit(struct sim_submit *s)
 {
 	struct drm_vnpu_sync_op op;
@@ -395,9 +395,7 @@ static void sim_submit_commit(struct sim_submit *s)
 	for (uint32_t i = 0; i < s->nr; i++)
 		sim_queue_run_pending(s->sim,
 				      sim_table_get(&s->sim->queues, s->jobs[i].in.queue_id));
-	/*
-	 * What these wait for may have come since this ioctl began, without a word from the core.
-	 */
+	/* Their fences may have signaled since this ioctl began, without a report from the core. */
 	if (s->sim->nr_pending) {
 		atomic_store(&s->sim->backlog, true);
 		sim_port_drain(s->sim);

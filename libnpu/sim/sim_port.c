@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The simulated device's other end: rings in ordinary memory, the device core in a thread, and what
- * VNPU_FW_ENTER does in the kernel. An idle core sleeps on the futex sim->kick; while it is awake,
- * submitting costs no system call.
+ * The firmware's side of the simulated device: rings in ordinary memory, the device core in a
+ * thread, and what VNPU_FW_ENTER does in the kernel. An idle core sleeps on the futex sim->kick;
+ * while it is awake, submitting costs no system call.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -21,13 +21,13 @@
 #include "sim.h"
 
 /*
- * How long an idle core polls its ring before it sleeps. A client that submits at
- * once, as token generation does, finds it awake; longer would take a CPU from a
- * client that works between its jobs.
+ * How long an idle core polls its ring before it sleeps. A client that submits again at once, as
+ * token generation does, finds it awake; polling longer would take a CPU from a client that
+ * computes between its jobs.
  */
 #define SIM_SPIN_NS 50000
 
-/* At most so much of the completion ring is left to whoever takes the lock next. */
+/* The core leaves at most this much of the completion ring to the next owner of the lock. */
 #define SIM_CQ_LEFT (SIM_CQ_ENTRIES / 4)
 
 static long sim_futex(_Atomic uint32_t *word, int op, uint32_t value,
@@ -52,7 +52,7 @@ bool sim_port_send(struct sim *sim, const struct vnpu_fw_sqe *sqe)
 
 void sim_port_kick(struct sim *sim)
 {
-	/* Pairs with sim_port_sleep(): either this sees it asleep, or that sees the new tail. */
+	/* Pairs with sim_port_sleep(): this sees the core asleep, or the core sees the new tail. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!atomic_load_explicit(&sim->sleeping, memory_order_relaxed))
 		return;
@@ -115,7 +115,7 @@ static void sim_port_job_done(struct sim *sim, const struct vnpu_fw_cqe *cqe)
 		sim_ctx_ban(sim, ctx, DRM_VNPU_CTX_FAULT, NULL, 0);
 		return;
 	}
-	/* The device leaves the status page of a canceled job alone. */
+	/* The core does not report a cancelled job on the status page. */
 	sim_job_finish(sim, job, sim_port_job_error(cqe->status), cqe->status != VNPU_FW_CANCELED);
 	sim_queue_next_head(sim, queue);
 }
@@ -131,7 +131,7 @@ static void sim_port_ctx_closed(struct sim *sim, uint64_t number)
 		return;
 	sim->closing[number - 1] = NULL;
 	sim_ctx_free(sim, ctx);
-	/* Whatever the core has not answered of the context, it will not any more. */
+	/* The core will not answer the context's remaining jobs. */
 	for (uint32_t i = 0; i < SIM_NR_QUEUES; i++) {
 		struct sim_hwq *hwq = &sim->hwqs[i];
 
@@ -187,7 +187,7 @@ void sim_wake_later(struct sim *sim, uint32_t hwq)
 		sim_wake_hwq(sim, hwq);
 }
 
-/* What is to be woken, once. True: those of sim->cond too. */
+/* Takes the list of waiters to wake. True: also those of sim->cond. */
 static bool sim_wake_take(struct sim *sim, uint32_t wake[SIM_MAX_WAKE], unsigned int *nr)
 {
 	bool cond = sim->wake_cond && atomic_load_explicit(&sim->listeners, memory_order_relaxed);
@@ -242,10 +242,7 @@ bool sim_wait_end(struct sim *sim, struct sim_hwq *hwq, int64_t timeout_ns)
 	return !late;
 }
 
-/*
- * Pairs with sim_port_must_tell(): either the core sees the listener, or this
- * sees what it has posted.
- */
+/* Pairs with sim_port_must_tell(): the core sees the listener, or this sees the completions. */
 void sim_listen_begin(struct sim *sim)
 {
 	atomic_fetch_add(&sim->listeners, 1);
@@ -266,7 +263,7 @@ static bool sim_port_idle(struct sim *sim, uint32_t sq_seen)
 	       !atomic_load(&sim->stopping);
 }
 
-/* False: there is work. */
+/* Polls for work. False if there is some. */
 static bool sim_port_spin(struct sim *sim, uint32_t sq_seen)
 {
 	int64_t end = 0, now;
@@ -287,9 +284,9 @@ static bool sim_port_spin(struct sim *sim, uint32_t sq_seen)
 }
 
 /*
- * Does somebody wait for what the core has posted? If not, it is left to whoever takes the
- * lock next. A job that failed is told of at once: its context is to be banned before the
- * core takes the next one.
+ * True if somebody waits for the posted completions. Otherwise the next thread that takes the lock
+ * processes them. A failed job is reported at once, because its context must be banned before the
+ * core takes the next job.
  */
 static bool sim_port_must_tell(struct sim *sim)
 {

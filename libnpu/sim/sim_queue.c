@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * Queues of the simulated device: creation, the end, and waiting.
- */
+/* Queues of the simulated device: creation, destruction, and waiting. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -12,9 +10,7 @@ struct drm_vnpu_queue_status *sim_queue_status(struct sim *sim, const struct sim
 	return (struct drm_vnpu_queue_status *)(sim->status + (size_t)queue->hwq * SIM_PAGE);
 }
 
-/*
- * A free place of the device with a clean status page: one for whose jobs the core owes no answer.
- */
+/* Takes a free slot of the device, for which the core owes no answer, with a clean status page. */
 static int sim_queue_take_place(struct sim *sim, struct sim_queue *queue)
 {
 	for (uint32_t i = 0; i < SIM_NR_QUEUES; i++) {
@@ -105,7 +101,7 @@ int sim_queue_create(struct sim *sim, struct drm_vnpu_queue_create *args)
 	return 0;
 }
 
-/* Take over the table's reference to a queue that is no longer in it. */
+/* Takes over the table's reference to a queue that is no longer in it. */
 void sim_queue_kill(struct sim *sim, struct sim_queue *queue)
 {
 	queue->dead = true;

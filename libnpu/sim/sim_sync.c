@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Fences and syncobjs of the simulated device. A syncobj is a list of points, each with the fence
- * of the job that will reach it; a point counts as reached when its fence and those of all points
- * before it have signaled.
+ * of the job that will reach it. A point is reached when its fence and those of all points before
+ * it have signaled.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -96,7 +96,7 @@ static void sim_syncobj_free(struct sim_syncobj *obj)
 	free(obj);
 }
 
-/* Points that are reached with all before them are kept as one. */
+/* Merges the points that are reached, with all before them, into one. */
 static void sim_syncobj_prune(struct sim_syncobj *obj)
 {
 	unsigned int reached = 0;
@@ -112,7 +112,7 @@ static void sim_syncobj_prune(struct sim_syncobj *obj)
 	obj->nr -= reached - 1;
 }
 
-/* Number of points that a waiter for @point waits for, or 0 if nobody has promised it. */
+/* Number of points that a waiter for @point waits for; 0 if no fence will reach it. */
 static unsigned int sim_syncobj_find(const struct sim_syncobj *obj, uint64_t point)
 {
 	if (!point)

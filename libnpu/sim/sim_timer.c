@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
 /*
- * Time limits of the simulated device's jobs and fences, as the kernel has them.
+ * Time limits of the simulated device's jobs and fences, as in the kernel driver.
  *
- * The oldest job of each queue in the device is watched for signs of life. One that has started
- * must make progress itself, and may run for SIM_MAX_TIMEOUT_MS; else it is to blame, and its
- * context is banned. One that waits for the device is content with any progress of the device, for
- * ten times that long, and has some time more than one that runs; then it ends alone, for others
- * are to blame.
+ * The timer samples the progress of the oldest job that each queue has in the device. A job that
+ * has started must make progress itself, and may run for SIM_MAX_TIMEOUT_MS; otherwise it is to
+ * blame, and its context is banned. For a job that waits for the device, any progress of the device
+ * counts, for ten times that long and with slightly longer timeouts than a running job; then it
+ * alone ends, because other jobs are to blame.
  *
- * A fence lasts for sim->fence_ms from SUBMIT, wherever its job is. All fences have the same time,
- * so that they end in the order of SUBMIT.
+ * A fence lasts for sim->fence_ms from SUBMIT, whatever its job does. All fences have the same time
+ * limit, so they expire in the order of SUBMIT.
  *
- * The timer is only ever moved to be earlier: it wakes, finds how things stand, and goes to sleep
- * again, so that a job that ends in time costs nothing.
+ * The timer is only ever moved to an earlier time: it wakes, checks, and sleeps again, so that a
+ * job that ends in time costs nothing.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -79,7 +79,7 @@ static void sim_timer_sample(struct sim *sim, struct sim_queue *queue, const str
 	}
 }
 
-/* When a job that runs is to blame, if no more progress of it is seen. */
+/* When a running job is to blame if no more progress is seen. */
 static int64_t sim_timer_guilty(const struct sim *sim, const struct sim_queue *queue,
 				const struct sim_job *job)
 {
@@ -90,7 +90,7 @@ static int64_t sim_timer_guilty(const struct sim *sim, const struct sim_queue *q
 	return sim_min(queue->alive_ns + job->timeout_ns, queue->running_since_ns + longest);
 }
 
-/* When the time of the queue's oldest job is up if nothing more is heard. */
+/* When the time of the queue's oldest job is up unless more progress is seen. */
 static int64_t sim_timer_deadline(const struct sim *sim, const struct sim_queue *queue,
 				  const struct sim_job *job)
 {
@@ -113,8 +113,8 @@ static void sim_timer_ban(struct sim *sim, struct sim_job *job)
 }
 
 /*
- * The fences whose time is over. A job that has run for all of it is to blame; but its start and
- * its progress are seen up to a period late, and a busy host looks late: hence two periods.
+ * Expires fences. A job that has run for the whole time is to blame. Its start and its progress are
+ * noticed up to a period late, and a busy host adds delay, hence the two periods.
  */
 static void sim_timer_end_fences(struct sim *sim, int64_t now)
 {
@@ -131,7 +131,7 @@ static void sim_timer_end_fences(struct sim *sim, int64_t now)
 	}
 }
 
-/* When to look again, after all whose time is up were dealt with. */
+/* Ends jobs and fences whose time is up. Returns when to check again. */
 static int64_t sim_timer_check(struct sim *sim)
 {
 	int64_t next = INT64_MAX, now = sim_now_ns();
@@ -174,7 +174,7 @@ static void *sim_timer_main(void *arg)
 	while (!sim->timer_stop) {
 		if (sim_cond_wait(sim, &sim->timer_cond, sim->timer_at_ns))
 			continue;
-		/* The answer may lie in the ring, posted by a core that has not come to say so. */
+		/* The core may have posted the answer without reporting it. */
 		sim_port_drain(sim);
 		sim->timer_at_ns = sim_timer_check(sim);
 		sim_run_pending(sim);
@@ -194,7 +194,7 @@ int sim_timer_start(struct sim *sim)
 	if (sim->timer_started)
 		return 0;
 	sim->timer_at_ns = INT64_MAX;
-	/* The program's signals are none of our business. */
+	/* Leave the program's signals to its own threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
 	ret = -pthread_create(&sim->timer_thread, NULL, sim_timer_main, sim);

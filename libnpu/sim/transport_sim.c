@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The transport to the simulated device: open, close, and the table of ioctls.
- * What they do is in sim_*.c.
+ * The transport to the simulated device: open, close, and the table of ioctls, which are
+ * implemented in sim_*.c.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -131,7 +131,7 @@ static void sim_query_limits(const struct sim *sim, struct drm_vnpu_query_limits
 	q->max_syncs_per_job = SIM_MAX_SYNCS;
 	q->max_waiting_jobs = SIM_MAX_WAITING;
 	q->max_binds_per_call = SIM_MAX_BINDS;
-	/* Nobody else uses this device. */
+	/* Only this process uses the device. */
 	q->priorities = 1u << DRM_VNPU_PRIORITY_LOW | 1u << DRM_VNPU_PRIORITY_NORMAL |
 			1u << DRM_VNPU_PRIORITY_HIGH;
 	q->max_bo_bytes = sim_bo_max_bytes();
@@ -140,7 +140,7 @@ static void sim_query_limits(const struct sim *sim, struct drm_vnpu_query_limits
 	q->default_timeout_ms = SIM_TIMEOUT_MS;
 	q->max_timeout_ms = SIM_MAX_TIMEOUT_MS;
 	q->max_fence_ms = sim->fence_ms;
-	/* One file of one user is all there is. */
+	/* There is only one file of one user. */
 	q->max_ctx_per_user = SIM_MAX_CTX;
 	q->max_queues_per_user = SIM_NR_QUEUES;
 	q->max_bytes_per_user = sim->mem_limit_bytes;
@@ -270,7 +270,7 @@ static int sim_transport_unmap(struct transport *t, void *addr, size_t size)
 	return ret;
 }
 
-/* What the client left behind, once no other thread is there any more. */
+/* Frees what the client has left; no other thread runs any more. */
 static void sim_free_objects(struct sim *sim)
 {
 	for (uint32_t i = 0; i < sim->ctxs.size; i++)
@@ -361,7 +361,7 @@ int transport_sim_open(const struct sim_options *opts, struct transport **t)
 	sim->epoch = 1;
 	sim->fence_ms = opts->fence_ms ? opts->fence_ms : SIM_FENCE_MS;
 	sim->mem_limit_bytes = opts->mem_limit_bytes ? opts->mem_limit_bytes : sim_half_of_memory();
-	/* Held for a moment only: spinning for it costs less than to sleep. */
+	/* Held only briefly, so spinning costs less than sleeping. */
 	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
 	pthread_mutex_init(&sim->lock, &attr);

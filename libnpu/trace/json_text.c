@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: MIT
-/*
- * Text of any bytes inside a JSON string.
- */
+/* Arbitrary bytes as the inside of a JSON string. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "npu_json.h"
 
-/*
- * Bytes of the UTF-8 character at @s, as RFC 3629 has it: no surrogates, none longer than it
- * need be. 0: there is none.
- */
+/* Length of the UTF-8 character at @s (RFC 3629: no surrogates or overlong forms); 0: invalid. */
 static size_t utf8_length(const uint8_t *s)
 {
 	uint8_t low = 0x80, high = 0xbf;

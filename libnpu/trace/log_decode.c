@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * Device calls as text.
- */
+/* Device calls as text. */
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,7 +12,7 @@
 
 typedef unsigned long long ull;
 
-/* Room that is kept for the result and the duration. */
+/* Room kept for the result and the duration. */
 #define LOG_TAIL 128
 
 void log_add(struct log_text *text, const char *fmt, ...)

@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Device calls as text: one line, every field by its name.
- */
+/* Device calls as text: one line with all fields and their names. */
 #ifndef NPU_LOG_DECODE_H
 #define NPU_LOG_DECODE_H
 
 #include <stddef.h>
 
-/* Long enough for a SUBMIT of several jobs; what does not fit ends in "...". */
+/* Room for a SUBMIT of several jobs; longer text is truncated to "...". */
 struct log_text {
 	char buf[4096];
 	size_t len;
 };
 
 void log_add(struct log_text *text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* @ret: what the call returned; outputs are shown only if it is 0. */
+/* @ret: result of the call; outputs are shown only if it is 0. */
 void log_decode_ioctl(struct log_text *text, unsigned long request, const void *arg, int ret);
 
 #endif /* NPU_LOG_DECODE_H */

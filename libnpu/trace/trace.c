@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * NPU_TRACE: see trace.h. An event is put together on the stack of its thread and appended to
- * the buffer under the lock.
+ * NPU_TRACE: see trace.h. Each thread builds an event on its stack and appends it to the buffer
+ * under the lock.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,7 +25,7 @@
 #define TRACE_BUFFER_BYTES 65536
 #define TRACE_FLUSH_NS 250000000
 
-/* Texts are cut here; with all of them escaped a line still has room for its numbers. */
+/* Longer names are truncated, so that a line with a fully escaped name has room for its numbers. */
 #define TRACE_NAME_CHARS 64
 #define TRACE_TEXT_CHARS 512
 #define TRACE_LINE_BYTES (2 * NPU_JSON_TEXT_SIZE(TRACE_TEXT_CHARS) + 1024)
@@ -45,9 +45,9 @@ struct npu_trace_queue {
 	struct npu_trace_queue *next;
 	uint32_t dev, ctx, id;
 	const struct drm_vnpu_queue_status *status;
-	struct trace_job *jobs; /* a ring of @room, from @first on, by seqno */
+	struct trace_job *jobs; /* ring of @room entries from @first on, by seqno */
 	unsigned int room, first, nr;
-	uint64_t started; /* highest whose start was seen */
+	uint64_t started; /* highest job that was seen to have started */
 };
 
 static struct {
@@ -55,10 +55,10 @@ static struct {
 	pthread_once_t once;
 	char *path;
 	int fd;
-	struct stat file; /* what fd is to be */
+	struct stat file; /* identity of the file behind fd */
 	int pid;
 	bool named; /* process_name was written */
-	bool exiting; /* exit() has begun: nobody comes to flush any more */
+	bool exiting; /* exit() has begun: the buffer will not be flushed again */
 	int64_t flushed_ns;
 	size_t len;
 	char buf[TRACE_BUFFER_BYTES];
@@ -66,13 +66,13 @@ static struct {
 	uint64_t nr_jobs;
 	int64_t memory_bytes;
 	atomic_uint nr_devices;
-	unsigned int generation; /* changes in a child */
+	unsigned int generation; /* changes in a forked child */
 } trace = {
 	.lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT, .fd = -1, .generation = 1
 };
 
 static _Thread_local struct {
-	unsigned int generation; /* that the thread has been named in */
+	unsigned int generation; /* generation in which the thread's name was written */
 	int tid;
 } trace_thread;
 
@@ -87,7 +87,7 @@ static void trace_stop(int err, const char *what)
 	fprintf(stderr, "libnpu: NPU_TRACE=%s: %s; %s\n", trace.path, strerror(err), what);
 }
 
-/* Called with the lock held, as everything that follows up to trace_put(). */
+/* Called with the lock held, as is everything up to trace_put(). */
 static void trace_flush(void)
 {
 	size_t at = 0;
@@ -96,10 +96,7 @@ static void trace_flush(void)
 
 	if (!trace.len)
 		return;
-	/*
-	 * A program that closes descriptors which it does not know may have got this
-	 * one for a file of its own.
-	 */
+	/* A program that closes unknown descriptors may reuse this one for another file. */
 	if (fstat(trace.fd, &st) || st.st_dev != trace.file.st_dev ||
 	    st.st_ino != trace.file.st_ino) {
 		trace_stop(EBADF, "the program has closed it, and the trace ends here");
@@ -160,7 +157,7 @@ static void line_add_text(struct trace_line *l, const char *key, const char *tex
 	line_add(l, "\"");
 }
 
-/* @name has been escaped if it needs to be. */
+/* @name is escaped already if necessary. */
 static void line_begin(struct trace_line *l, char ph, const char *name, int64_t ns)
 {
 	l->len = 0;
@@ -234,7 +231,7 @@ static void trace_fork_parent(void)
 	pthread_mutex_unlock(&trace.lock);
 }
 
-/* What is in the buffer, and what is in flight, is the parent's to tell. */
+/* The parent writes what is in the buffer and what is in flight. */
 static void trace_fork_child(void)
 {
 	trace.len = 0;
@@ -246,7 +243,7 @@ static void trace_fork_child(void)
 	pthread_mutex_unlock(&trace.lock);
 }
 
-/* The first to come opens the array. */
+/* The first process to open the file begins the array. */
 static int trace_open(const char *path)
 {
 	struct stat st;
@@ -377,7 +374,7 @@ static void trace_put_in_flight(const struct npu_trace_queue *tq, int64_t ns)
 	line_put(&l);
 }
 
-/* The oldest job has ended. @status: text, as JSON has it. */
+/* The oldest job has ended. @status: as JSON text. */
 static void trace_end_job(struct npu_trace_queue *tq, const char *status, bool waited, int64_t now)
 {
 	struct trace_line l;
@@ -390,11 +387,11 @@ static void trace_end_job(struct npu_trace_queue *tq, const char *status, bool w
 }
 
 /*
- * The status page is read for jobs of this process only: a queue that was there before a fork() may
- * be freed by the other process, and its page is gone then.
+ * Read the status page only for jobs of this process: the other process of a fork() may have freed
+ * a queue that existed before it, together with the page.
  */
 
-/* The jobs up to @seqno have ended, but nobody asked how. */
+/* The jobs up to @seqno have ended with unknown status. */
 static void trace_end_jobs(struct npu_trace_queue *tq, uint64_t seqno, int64_t now)
 {
 	bool failed = tq->nr && __atomic_load_n(&tq->status->error, __ATOMIC_RELAXED);
@@ -482,7 +479,7 @@ void npu_trace_queue_free(struct npu_trace_queue *tq)
 	free(tq);
 }
 
-/* A place at the end of the ring. */
+/* Adds an entry at the end of the ring. */
 static struct trace_job *trace_add_job(struct npu_trace_queue *tq)
 {
 	unsigned int room = tq->room ? 2 * tq->room : 16;

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * NPU_LOG=ioctl: a transport around a transport, that writes a line per device call. Without
- * NPU_LOG it does not exist.
- */
+/* NPU_LOG=ioctl: wraps a transport and writes a line per device call. Unused without NPU_LOG. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +29,7 @@ static double log_now_us(void)
 	return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
 }
 
-/* One write per line, so that lines of several threads do not mix. */
+/* One write() per line, so that lines of several threads do not mix. */
 static void log_line(struct log_transport *log, struct log_text *text, int ret, double start_us)
 {
 	log_add(text, " = %d", ret);
@@ -50,7 +47,7 @@ static int log_transport_ioctl(struct transport *t, unsigned long request, void 
 	double start_us = log_now_us();
 	int ret = log->inner->ops->ioctl(log->inner, request, arg);
 
-	/* Decoded afterwards: what the call returned is in the structure by then. */
+	/* Decoded after the call, when the structure has its results. */
 	log_decode_ioctl(&text, request, arg, ret);
 	log_line(log, &text, ret, start_us);
 	return ret;

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * NPU_TRACE: a transport around a transport, whose calls become slices. Without
- * NPU_TRACE it does not exist.
- */
+/* NPU_TRACE: wraps a transport and records its calls as slices. Unused without NPU_TRACE. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# tests/arm/check.sh: kernels of aarch64, in emulation, on CPUs with SMMLA, with SDOT alone and with neither: the right ones are
-# chosen, all give the bits of the portable ones, and those the bits of this machine. `make arm-tests` builds what it needs.
-# SEED= to see a failure again.
+# tests/arm/check.sh: the aarch64 kernels, emulated, on CPUs with SMMLA, with SDOT only and with neither: the right ones are
+# chosen, all give the bits of the portable ones, and these the bits of this machine. `make arm-tests` builds what it needs.
+# SEED= repeats a failure.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/lib.sh
@@ -25,7 +25,7 @@ ok() {
 	fi
 }
 
-# run NAME COMMAND...: kernel_bits' lines in $out/NAME.
+# run NAME COMMAND...: writes kernel_bits' lines to $out/NAME.
 run() {
 	local name=$1
 	shift

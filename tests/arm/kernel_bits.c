@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * kernel_bits SEED: what all kernels compute from random data, in one line per call. Each set of
- * kernels that this machine has must give the bits of the portable ones, and two machines must
- * print the same lines: tests/arm/check.sh compares them. Operands end where no page is.
+ * kernel_bits SEED: computes all kernels on random data and prints one line per call. Each set of
+ * kernels that this machine can run must give the bits of the portable one, and two machines must
+ * print the same lines, which tests/arm/check.sh compares. Operands end at the end of a mapping.
  *
- * "set NAME" for each set comes first, the portable one before the others and the best one last.
- * Status 1 if a set differs.
+ * First prints "set NAME" for each set, the portable one first and the best one last. Exits with
+ * status 1 if a set differs.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,14 +21,14 @@ static unsigned int nr_sets;
 static int status;
 static _Alignas(64) uint8_t scratch[FW_SCRATCH_BYTES];
 
-/* What a case has allocated, to be given back at its end. */
+/* Allocations of a case, freed at its end. */
 static struct {
 	void *map;
 	size_t bytes;
 } maps[32];
 static unsigned int nr_maps;
 
-/* Memory that ends where the page after it may not be touched. */
+/* Memory that ends at an inaccessible page. */
 static void *need(size_t bytes)
 {
 	size_t page = sysconf(_SC_PAGESIZE), size = (bytes + page - 1) / page * page;
@@ -86,7 +86,7 @@ static uint32_t random_in(uint32_t lo, uint32_t hi)
 
 enum of { F32, F16, BYTES };
 
-/* NaNs become one NaN: their sign and payload are nobody's promise. */
+/* Replaces all NaNs by one, because sign and payload are unspecified. */
 static void settle(void *y, size_t bytes, enum of of)
 {
 	uint32_t *f32 = y;
@@ -111,7 +111,7 @@ static uint64_t checksum(const uint8_t *p, size_t n)
 	return sum;
 }
 
-/* All sets run @call, which writes to y[bytes] or leaves what is there. */
+/* All sets run @call, which writes to y[bytes] or leaves it unchanged. */
 static void compare(const char *what, size_t bytes, enum of of,
 		    void (*call)(const struct fw_kernels *k, void *y, const void *arg),
 		    const void *arg)
@@ -135,7 +135,7 @@ static void compare(const char *what, size_t bytes, enum of of,
 	printf("%s %016llx\n", what, (unsigned long long)checksum(ref, bytes));
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* ---- matmuls --------------------------------------------------------------------------------- */
 
 static void call_i8(const struct fw_kernels *k, void *y, const void *arg)
 {
@@ -153,7 +153,7 @@ static void call_add_outliers(const struct fw_kernels *k, void *y, const void *a
 	k->add_outliers(&t, scratch);
 }
 
-/* With the weights of a product. */
+/* With the weights of a matmul. */
 static void test_add_outliers(uint32_t m, uint32_t n, uint32_t k, uint32_t group,
 			      const uint8_t *panels)
 {
@@ -260,8 +260,8 @@ static void test_wk(uint32_t m, uint32_t n, uint32_t k, uint32_t width, bool ext
 	end_case();
 }
 
-/* More rows than a block has, too. */
-static void test_products(void)
+/* Also with more rows than a block has. */
+static void test_matmuls(void)
 {
 	uint32_t round, m, n, k, group;
 
@@ -441,7 +441,7 @@ static void test_rope(void)
 		r.rot = 2 * random_in(1, r.dim / 2);
 		r.mode = rng_below(2);
 		r.pos = rng_below(round % 2 ? 100 : VNPU_MAX_DIM);
-		/* By products, as a library's powf() may differ between machines. */
+		/* By multiplying, because powf() may differ between machines. */
 		for (i = 0, f = 1; i < r.rot / 2; i++, f *= 0.9f)
 			inv_freq[i] = f;
 		r.x = random_floats(r.heads * r.dim, 1);
@@ -471,9 +471,7 @@ static void call_attn(const struct fw_kernels *k, void *y, const void *arg)
 	}
 }
 
-/*
- * A cache of @keys rows that ends with the last one's last value; stored by the portable kernels.
- */
+/* A cache of @keys rows that ends with the last value, written by the portable kernels. */
 static void *random_cache(uint64_t keys, uint32_t dim, size_t row_bytes, uint32_t type)
 {
 	uint8_t *rows = need((keys - 1) * row_bytes + VNPU_KV_BYTES(type, dim));
@@ -539,7 +537,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: kernel_bits SEED\n");
 		return 2;
 	}
-	/* So that after a crash the last line tells how far it came. */
+	/* So that after a crash the last line shows where it happened. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	rng_state = strtoull(argv[1], NULL, 0);
 	for (isa = FW_ISA_GENERIC; isa <= FW_ISA_NEON_I8MM; isa++) {
@@ -553,7 +551,7 @@ int main(int argc, char **argv)
 			sets[nr_sets - 1]->name);
 		status = 1;
 	}
-	test_products();
+	test_matmuls();
 	test_rows();
 	test_rope();
 	test_attn();

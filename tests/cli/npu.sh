@@ -58,7 +58,7 @@ grep -q ': matmul_w4 .* ldc=12 ' "$scratch/out" && ok "a row is wider than the o
 sed -i 's/^output \(.*\) 12/output \1 9/' "$scratch/columns.txt"
 refuses "a matrix narrower than its columns" 1 "the matrix is narrower than the output" "$bin/npuc" build "$scratch/columns.txt" -o "$scratch/w4.elf"
 sed -i 's/ w4 10 64 32/ w4 10 64/' "$scratch/w4.txt"
-refuses "w4 without a group" 1 "w4 wants a group after its shape, and no other type does" "$bin/npuc" build "$scratch/w4.txt" -o "$scratch/w4.elf"
+refuses "w4 without a group" 1 "w4 needs a group after its shape, and no other type does" "$bin/npuc" build "$scratch/w4.txt" -o "$scratch/w4.elf"
 cat >"$scratch/planes.txt" <<'GRAPH'
 graph planes
 input x f32 3 60
@@ -75,7 +75,7 @@ grep -q '^graph planes isa=1.4 ' "$scratch/out" && grep -q ': quant16 .* rows=3 
 	ok "twice the rows are multiplied, and their halves added" ||
 	not_ok "twice the rows are multiplied, and their halves added" "$(<"$scratch/out")"
 sed -i 's/^y = fold c/y = fold x/; s/ f32 3 / f32 5 /' "$scratch/planes.txt"
-refuses "a fold of an odd number of rows" 1 "5 rows have no halves" "$bin/npuc" build "$scratch/planes.txt" -o "$scratch/planes.elf"
+refuses "a fold of an odd number of rows" 1 "5 rows; needs an even number" "$bin/npuc" build "$scratch/planes.txt" -o "$scratch/planes.elf"
 cat >"$scratch/outliers.txt" <<'GRAPH'
 graph outliers
 input x f32 3 64
@@ -115,7 +115,7 @@ done
 sed 's/ 62 3,7/ 62 1,2,3,4/' "$scratch/wk.txt" >"$scratch/bad.txt"
 refuses "widths of more panels than there are" 1 "150 rows have fewer panels than '1,2,3,4' has widths" "$bin/npuc" build "$scratch/bad.txt" -o "$scratch/bad.elf"
 sed 's/ 62 3,7/ 62/' "$scratch/wk.txt" >"$scratch/bad.txt"
-refuses "wk without widths" 1 "wk wants widths after its shape" "$bin/npuc" build "$scratch/bad.txt" -o "$scratch/bad.elf"
+refuses "wk without widths" 1 "wk needs widths after its shape" "$bin/npuc" build "$scratch/bad.txt" -o "$scratch/bad.elf"
 passes "npuc describes it" "$bin/npuc" info "$scratch/layer.elf"
 grep -q '^one run  *624 multiply-accumulates' "$scratch/out" && ok "multiply-accumulates" || not_ok "multiply-accumulates" "$(<"$scratch/out")"
 "$bin/npuc" build - -o "$scratch/stdin.elf" <"$scratch/layer.txt"
@@ -140,16 +140,16 @@ bad() { # NAME PATTERN LINE...
 }
 bad "an unknown statement" "bad.txt:3: 'outputs' is not a statement" "outputs x"
 bad "an unknown operator" "bad.txt:3: 'relu' is not an operator" "y = relu x"
-bad "an operation without arguments" "bad.txt:3: 'silu' has 3 words, want 4 to 4" "y = silu"
-bad "an operation with too many arguments" "bad.txt:3: 'quant' has 6 words, want 5 to 5" "q, s = quant x x"
+bad "an operation without arguments" "bad.txt:3: 'silu' has 3 words, needs 4 to 4" "y = silu"
+bad "an operation with too many arguments" "bad.txt:3: 'quant' has 6 words, needs 5 to 5" "q, s = quant x x"
 bad "too few results" "bad.txt:3: 'quant' is not an operator" "q = quant x"
 bad "results without a comma" "bad.txt:3: 'q' is not a statement" "q s = quant x"
-bad "an unknown activation" "bad.txt:3: 'relu' is not an activation: want silu or gelu" "y = glu x x relu"
+bad "an unknown activation" "bad.txt:3: 'relu' is not an activation: use silu or gelu" "y = glu x x relu"
 bad "a store into what is no state" "bad.txt:3: .*'x' is both what is stored and where" "store x x -"
 bad "an unknown tensor" "bad.txt:3: 'z' is not a tensor" "y = silu z"
 bad "a name twice" "bad.txt:3: .*the name is taken" "input x f32 1 1"
 bad "a wrong shape" "bad.txt:4: .*'w' is 3 x 8" "weight w f32 3 8" "y = add x w"
-bad "a constant that is too short" "wants '=' and 4 values" "const c 1 4 = 1 2 3"
+bad "a constant that is too short" "needs '=' and 4 values" "const c 1 4 = 1 2 3"
 bad "a graph without an output" "no output, store or sleep" "y = silu x"
 refuses "a file that is not there" 1 "No such file" "$bin/npuc" build "$scratch/none.txt" -o "$scratch/o.elf"
 refuses "an ELF file that is no graph" 1 "not a compiled graph" "$bin/npuc" dis "$bin/npuc"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Matrix products on a device. The rows of x reach 127 and no further, so that their scale is 1 and
- * quantising them loses nothing; the weights' scales are 1 too. So y is the product of two matrices
- * of integers, exactly.
+ * Integer matmuls on a device. Each row of x has a 127 as its maximum, so its scale is 1 and
+ * quantising it is exact; the weights' scales are 1 too. So y is exactly the matrix product of
+ * integers.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,13 +20,13 @@
 #define ROWS 4
 #define K 64
 #define N 64
-/* Some jobs last a while, so that something is in flight when somebody dies. */
+/* Some jobs take a while, so that something is in flight when a process dies. */
 #define SLEEP_NS 2000000
 
 static int8_t weights[N][K];
 static const float ones[N] = { [0 ... N - 1] = 1 };
 
-/* ---- a transport over an fd of ours ---- */
+/* ---- a transport over an open fd ---- */
 
 struct fd_transport {
 	struct transport base;

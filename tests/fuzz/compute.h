@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client that really computes: small matrix products on a vnpu whose every result is known bit
- * for bit, because all operands are small integers.
+ * A client that computes: small matmuls on a vnpu whose results are all known bit for bit, because
+ * the operands are small integers.
  */
 #ifndef COMPUTE_H
 #define COMPUTE_H
@@ -28,19 +28,19 @@ struct compute {
 };
 
 /*
- * Opens the device behind @fd, an open node that it owns from here on, also on failure. 0 or
- * -errno with npu_error().
+ * Opens the device behind @fd, an open node. Takes ownership of @fd, on failure too. 0 or -errno
+ * with npu_error().
  */
 int compute_open(struct compute *c, int fd);
 void compute_close(struct compute *c);
 
-/* A context with jobs of @timeout_ms, ready to go. On failure nothing of it is left. */
+/* Creates a context with jobs of @timeout_ms. On failure nothing of it is left. */
 int compute_begin(struct compute *c, uint32_t timeout_ms);
 void compute_end(struct compute *c);
 
-/* Operands by chance, a result that is none, and off it goes; @sync (or NULL) is signalled. */
+/* Submits a job with random operands and a cleared result; it signals @sync unless that is NULL. */
 int compute_submit(struct compute *c, unsigned int slot, const struct npu_sync *sync);
-/* Is the result right? Only after the job has succeeded. */
+/* True if the result is right. Only after the job has succeeded. */
 bool compute_check(const struct compute *c, unsigned int slot);
 
 #endif /* COMPUTE_H */

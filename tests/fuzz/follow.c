@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * follow: a client that computes on /dev/accel/accel0 over one open file until SIGTERM, whatever
- * happens to the device. What is lost with a firmware is made anew; every result is compared bit
- * for bit. It ends with 0 if none was wrong and if there were right results after SIGTERM. Its last
- * line says how many were right, failed, and between which epochs.
+ * follow: a client that computes on /dev/accel/accel0 through one open file until SIGTERM, whatever
+ * happens to the device. It recreates what is lost with a firmware, and compares every result bit
+ * for bit. Exits with 0 if no result was wrong and there were right ones after SIGTERM. Its last
+ * line has the numbers of right and failed jobs and the first and last epoch.
  *
- * follow once TIMEOUT_MS: one job of this timeout, without a fence; says when it is submitted, and
- * ends with 0 if its result is right.
+ * follow once TIMEOUT_MS: runs one job with this timeout, without a fence. Prints when it is
+ * submitted, and exits with 0 if its result is right.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -23,9 +23,9 @@
 
 #define NODE "/dev/accel/accel0"
 #define TIMEOUT_MS 10000
-/* A wait as long as this is one that never ends. */
+/* A wait that takes as long as this counts as endless. */
 #define FOREVER_NS 300000000000ll
-/* This many right ones in a row are enough for the end. */
+/* Number of right results in a row that ends the run. */
 #define LAST_RIGHT 3
 
 static struct {
@@ -54,7 +54,7 @@ static uint32_t epoch(int fd)
 	return ioctl(fd, DRM_IOCTL_VNPU_DEV_QUERY, &q) ? 0 : state.epoch;
 }
 
-/* One job; false if the context is of no use any more. */
+/* Runs one job; false if the context can no longer be used. */
 static bool one_job(struct compute *c, unsigned int slot)
 {
 	if (compute_submit(c, slot, NULL))
@@ -70,7 +70,7 @@ static bool one_job(struct compute *c, unsigned int slot)
 	return true;
 }
 
-/* Jobs until the context is lost, or until the end: true. */
+/* Runs jobs until the context is lost, or until the end: then true. */
 static bool live(struct compute *c)
 {
 	unsigned int last = 0;
@@ -101,7 +101,7 @@ static int follow(struct compute *c, int fd)
 
 	sigaction(SIGTERM, &sa, NULL);
 	while (!done) {
-		/* Not while there is no firmware. */
+		/* Fails while there is no firmware. */
 		if (compute_begin(c, TIMEOUT_MS)) {
 			pause_ms(10);
 			continue;
@@ -141,7 +141,7 @@ int main(int argc, char **argv)
 		printf("follow: " NODE ": %s\n", strerror(errno));
 		return 1;
 	}
-	/* It owns the file from here on, which is the only one. */
+	/* From here on @c owns the file, the only one. */
 	if (compute_open(&c, fd))
 		return die(NODE);
 	if (argc == 3 && !strcmp(argv[1], "once"))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the parts of the fuzzer share. Client processes, a firmware process that lies, a process
- * that reads all that the driver shows, one that watches what the driver promises, and the
- * supervisor that starts and kills them have one piece of memory in common: the counts of calls.
+ * Common parts of the fuzzer. These processes share one piece of memory, the counts of calls:
+ * clients, a firmware that lies, a reader of everything that the driver shows, a judge that checks
+ * the driver's promises, and the supervisor that starts and kills them.
  */
 #ifndef FUZZ_H
 #define FUZZ_H
@@ -21,7 +21,7 @@
 /* ---- calls ---- */
 
 enum fz_call {
-	/* The client's. */
+	/* Client calls. */
 	FZ_DEV_QUERY,
 	FZ_BO_CREATE,
 	FZ_BO_INFO,
@@ -33,7 +33,7 @@ enum fz_call {
 	FZ_QUEUE_DESTROY,
 	FZ_SUBMIT,
 	FZ_WAIT,
-	/* The firmware's. */
+	/* Firmware calls. */
 	FZ_CTL_VERSION,
 	FZ_CTL_ADD_DEV,
 	FZ_CTL_ATTACH,
@@ -41,7 +41,7 @@ enum fz_call {
 	FZ_CTL_INFO,
 	FZ_FW_START,
 	FZ_FW_ENTER,
-	/* DRM's own, and sync_file's. */
+	/* Calls of the DRM core and of sync_file. */
 	FZ_GEM_CLOSE,
 	FZ_PRIME_HANDLE_TO_FD,
 	FZ_PRIME_FD_TO_HANDLE,
@@ -61,60 +61,60 @@ enum fz_call {
 	FZ_SYNC_MERGE,
 	FZ_VERSION,
 	FZ_GET_CAP,
-	/* The last of those that a run must have seen succeed. */
+	/* End of the calls that must have succeeded in a run. */
 	FZ_NR_CHECKED,
-	FZ_SET_CLIENT_CAP = FZ_NR_CHECKED, /* there is none to set */
+	FZ_SET_CLIENT_CAP = FZ_NR_CHECKED, /* no capability exists to set */
 	FZ_SET_CLIENT_NAME, /* 6.13 and later */
-	FZ_CORE, /* any number of DRM's, with any argument */
-	FZ_WILD, /* any number of anybody's */
+	FZ_CORE, /* any number of the DRM core's, with any argument */
+	FZ_WILD, /* any number of any driver */
 	FZ_OPEN,
 	FZ_MMAP,
 	FZ_MPROTECT,
 	FZ_MREMAP,
 	FZ_TOUCH,
 	FZ_POLL,
-	FZ_READ, /* of files that the driver shows */
-	FZ_PARAMETER, /* of the module, written */
+	FZ_READ, /* reads of files that the driver shows */
+	FZ_PARAMETER, /* writes of module parameters */
 	FZ_FORCE_RESET,
 	FZ_NR_CALLS,
 };
 
-/* Numbers of errors that are told apart; 0 counts the successes. */
+/* Number of errno values counted separately; 0 counts successes. */
 #define FZ_NR_ERRNOS 136
 
 struct fz_shared {
 	uint64_t counts[FZ_NR_CALLS][FZ_NR_ERRNOS];
-	/* Of DRM's ioctls by number, under whatever name they were called. */
+	/* DRM ioctls by number, whichever call above issued them. */
 	uint64_t drm_calls[256], drm_successes[256];
-	uint64_t wrong; /* what must never be, and was */
-	uint64_t seeds; /* handed out so far */
+	uint64_t wrong; /* broken promises */
+	uint64_t seeds; /* issued so far */
 	uint64_t seed;
 	uint64_t jobs_posted; /* completions by the lying firmware */
 	/*
-	 * The judge's: fences that it saw signal, the longest of them, queues that it filled,
-	 * and those that were full.
+	 * Of the judge: fences that signalled, the longest time that one took, attempts to fill a
+	 * queue, and queues that were full.
 	 */
 	uint64_t fences, worst_fence_ms, floods, full;
-	int32_t real_dev; /* the device of vnpu-fw, or -1 */
+	int32_t real_dev; /* device of vnpu-fw, or -1 */
 	uint32_t stop;
 };
 
 extern struct fz_shared *fz;
-/* A datagram socket that all share: any process puts fds in, any takes them out. */
+/* A datagram socket shared by all processes: any of them sends and receives fds. */
 extern int fz_passing[2];
 
-/* An ioctl, once, counted. 0 or -errno. */
+/* Makes an ioctl once and counts it. 0 or -errno. */
 int fz_ioctl(enum fz_call call, int fd, void *arg);
 int fz_ioctl_raw(enum fz_call call, int fd, unsigned long request, void *arg);
-/* Count what another system call returned: @ret < 0 means errno. Returns @ret. */
+/* Counts the result of another system call: @ret < 0 means errno. Returns @ret. */
 long fz_count(enum fz_call call, long ret);
 size_t fz_arg_size(enum fz_call call);
-/* Prints all counts; the number of calls that never succeeded. */
+/* Prints all counts. Returns the number of calls that never succeeded. */
 int fz_report(void);
-/* The driver did what it must not do: says so, with the seed, and the run has failed. */
+/* Reports with the seed that the driver broke a promise; the run has failed. */
 __attribute__((format(printf, 1, 2))) void fz_wrong(const char *what, ...);
 
-/* ---- chance; the state belongs to the calling thread ---- */
+/* ---- random numbers; the state is per thread ---- */
 
 void fz_seed_thread(void);
 uint64_t fz_rand(void);
@@ -127,25 +127,25 @@ static inline bool fz_one_in(uint32_t n)
 {
 	return !fz_below(n);
 }
-/* A number of the kind that breaks things; near @value now and then. */
+/* A number likely to break something; sometimes one near @value. */
 uint64_t fz_number(uint64_t value);
-/* Change one field of a structure. Fields are taken to be 4 or 8 bytes. */
+/* Changes one field of a structure; assumes fields of 4 or 8 bytes. */
 void fz_mutate(void *arg, size_t size);
-/* A pointer that is likely to be a bad one. */
+/* A pointer, probably an invalid one. */
 uint64_t fz_pointer(void);
 
-/* ---- memory that may go away ---- */
+/* ---- memory that may be revoked ---- */
 
-/* Run @fn(arg); false if it touched memory that is not there. */
+/* Runs @fn(arg). False if it accessed memory that is not there. */
 bool fz_guard(void (*fn)(void *arg), void *arg);
-/* Read or write one byte. */
+/* Reads or writes one byte. */
 bool fz_touch(void *p, bool write);
 void fz_catch_faults(void);
 
 /* ---- fds over sockets ---- */
 
 void fz_pass(int fd);
-/* -1 if there was none. */
+/* -1 if there was no fd. */
 int fz_take_passed(void);
 
 int64_t fz_now_ms(void);
@@ -155,25 +155,22 @@ static inline bool fz_stopped(void)
 {
 	return __atomic_load_n(&fz->stop, __ATOMIC_RELAXED);
 }
-/* The n-th device that is there, by chance; false if there is none. */
+/* A random device; false if there is none. */
 bool fz_any_device(struct vnpu_ctl_info *info);
 int fz_control(void);
-/*
- * A sync_file that does not signal while the process lives, or not for ten seconds; -1 if there
- * are none here.
- */
+/* A sync_file that does not signal for ten seconds or until the process ends; -1 if none. */
 int fz_never(void);
 
 /* ---- processes: never return ---- */
 
-/* Not @root: without its rights, and as nobody. */
+/* Not @root: without privileges, as nobody. */
 _Noreturn void fz_client(bool root);
 _Noreturn void fz_liar(void);
 _Noreturn void fz_reader(void);
 _Noreturn void fz_judge(void);
 /*
- * The module's parameters and the like, which the reader turns: as they stood. 0, or 1 after a
- * message.
+ * Saves the values of module parameters and other switches that the reader changes. 0, or 1 after
+ * printing an error.
  */
 void fz_switches_save(void);
 int fz_switches_restore(void);

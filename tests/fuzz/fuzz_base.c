@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * The fuzzer's tools: chance, bad numbers, memory that may go away, fds over sockets.
- */
+/* The fuzzer's tools: random numbers, bad values, memory that may be revoked, fds over sockets. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +18,7 @@ int fz_passing[2];
 
 static _Thread_local uint64_t rand_state;
 
-/* ---- chance ---- */
+/* ---- random numbers ---- */
 
 static uint64_t mix(uint64_t x)
 {
@@ -93,7 +91,7 @@ uint64_t fz_pointer(void)
 {
 	static void *edge;
 
-	/* A page, and nothing behind it. */
+	/* A page with nothing mapped behind it. */
 	if (!edge) {
 		void *p = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 			       -1, 0);
@@ -117,7 +115,7 @@ uint64_t fz_pointer(void)
 	}
 }
 
-/* ---- memory that may go away ---- */
+/* ---- memory that may be revoked ---- */
 
 static _Thread_local sigjmp_buf *volatile guard;
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * The fuzzer's calls: their numbers, their counts, and what the counts say in the end.
- */
+/* The fuzzer's calls: their numbers, their counts, and the final check of the counts. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdarg.h>
@@ -71,7 +69,7 @@ static const struct {
 	[FZ_FORCE_RESET] = { "force_reset", 0 },
 };
 
-/* What the node takes of DRM's own, and of the driver's. */
+/* DRM core and driver calls that the node supports. */
 static const uint8_t allowed[256] = {
 	[_IOC_NR(DRM_IOCTL_VERSION)] = 1,
 	[_IOC_NR(DRM_IOCTL_GEM_CLOSE)] = 1,
@@ -109,7 +107,7 @@ void fz_wrong(const char *what, ...)
 	va_end(args);
 }
 
-/* Nobody but a node of DRM's answers to its ioctls, and here that is a vnpu's. */
+/* Only DRM nodes answer DRM's ioctls, and the only ones here are vnpu's. */
 static void count_drm(unsigned int nr, bool success)
 {
 	__atomic_fetch_add(&fz->drm_calls[nr], 1, __ATOMIC_RELAXED);

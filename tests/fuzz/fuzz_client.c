@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * A client process of the fuzzer: threads that open, close, pass and use files of all devices until
- * someone kills them.
+ * the process is killed.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -33,8 +33,8 @@ struct client *cl;
 uint32_t hot(uint32_t nr)
 {
 	/*
-	 * Large tables stay put for longer than small ones, so that what is hot together
-	 * changes.
+	 * Large tables keep their hot entry for longer than small ones, so that different entries
+	 * are hot together.
 	 */
 	return __atomic_load_n(&cl->hot, __ATOMIC_RELAXED) * 5 / nr % nr;
 }
@@ -45,7 +45,7 @@ uint32_t pick(const uint32_t *table, uint32_t nr)
 
 	if (fz_one_in(40))
 		return fz_number(1);
-	/* Handles and ids are small numbers: this finds those of files that came from elsewhere. */
+	/* Handles and ids are small numbers, so this hits objects of files from other processes. */
 	if (fz_one_in(12))
 		return 1 + fz_below(6);
 	if (fz_one_in(2))
@@ -92,7 +92,7 @@ int64_t some_deadline(void)
 	}
 }
 
-/* A copy of the structure that ends where memory ends. */
+/* A copy of the structure that ends at the end of a mapping. */
 static void *arg_at_edge(void *arg, size_t size)
 {
 	static _Thread_local uint8_t *edge;
@@ -151,7 +151,7 @@ static bool is_node(int fd)
 	return !fstat(fd, &st) && S_ISCHR(st.st_mode) && major(st.st_rdev) == ACCEL_MAJOR;
 }
 
-/* Whether the device behind the file is still there. Those that are gone are of little use. */
+/* False if the device behind the file is gone; such files are of little use. */
 static bool is_alive(struct file *f)
 {
 	struct drm_vnpu_dev_query q = { 0 };
@@ -168,7 +168,7 @@ static void reopen(struct file *f)
 		return;
 	}
 	old = __atomic_exchange_n(&f->fd, fd, __ATOMIC_RELAXED);
-	/* Its numbers are nobody's now, and are tried all the same. */
+	/* Its ids are now invalid, and are tried all the same. */
 	if (old >= 0 && fz_one_in(4))
 		put_fd(old);
 	else if (old >= 0)
@@ -188,7 +188,7 @@ static void pass_some(struct file *f)
 	fd = fz_take_passed();
 	if (fd < 0)
 		return;
-	/* Mostly a node, for all that is called on files is meant for one. */
+	/* Mostly a node, because most calls are for nodes. */
 	if (fz_one_in(is_node(fd) ? 2 : 16)) {
 		fd = __atomic_exchange_n(&f->fd, fd, __ATOMIC_RELAXED);
 		if (fd < 0)
@@ -197,7 +197,7 @@ static void pass_some(struct file *f)
 	put_fd(fd);
 }
 
-/* A child with the same files and some of the same mappings, for a moment. */
+/* Forks a child with the same files and some of the same mappings, for a moment. */
 static void fork_some(struct file *f)
 {
 	pid_t pid = fork();
@@ -219,7 +219,7 @@ static void fork_some(struct file *f)
 		;
 }
 
-/* ---- calls that nobody has defined ---- */
+/* ---- undefined calls ---- */
 
 static void wild(struct file *f)
 {
@@ -230,16 +230,16 @@ static void wild(struct file *f)
 	for (int i = 0; i < 32; i++)
 		words[i] = fz_one_in(3) ? fz_pointer() : fz_number(i);
 	switch (fz_below(3)) {
-	case 0: /* of the driver's clients */
+	case 0: /* type of the client calls */
 		request = _IOC(fz_below(4), DRM_IOCTL_BASE, DRM_COMMAND_BASE + fz_below(20),
 			       fz_below(sizeof(words)));
 		break;
-	case 1: /* of its firmware */
+	case 1: /* type of the firmware calls */
 		request = _IOC(fz_below(4), VNPU_FW_IOC,
 			       fz_one_in(2) ? fz_below(8) : 0x20 + fz_below(4), fz_below(64));
 		break;
 	default:
-		/* DRM's are fuzz_core.c's. */
+		/* fuzz_core.c calls the DRM core. */
 		request = (uint32_t)fz_rand();
 		if (_IOC_TYPE(request) == DRM_IOCTL_BASE)
 			return;
@@ -257,10 +257,7 @@ static void poll_some(struct file *f)
 		fz_count(FZ_READ, read(f->fd, buf, sizeof(buf)));
 }
 
-/*
- * A firmware fd that came over a socket: its calls from another process, and a mapping of its
- * own.
- */
+/* Calls and maps a firmware fd received over a socket, from a process that is not the firmware. */
 static void play_firmware(void)
 {
 	struct vnpu_fw_enter enter = { .flags = fz_below(4),
@@ -326,7 +323,7 @@ static void on_tick(int sig)
 {
 }
 
-/* Whoever sleeps in the kernel is woken now and then, so that signals are met everywhere. */
+/* Wakes sleepers in the kernel now and then, so that signals arrive everywhere. */
 static void tick(void)
 {
 	struct itimerval every = { { 0, 30000 }, { 0, 30000 } };
@@ -336,12 +333,12 @@ static void tick(void)
 	setitimer(ITIMER_REAL, &every, NULL);
 }
 
-/* The nodes are open to all (fuzz_ioctl.c); what a user may have is not the same for nobody. */
+/* fuzz_ioctl.c lets everybody open the nodes; the limits of nobody differ. */
 static void become_nobody(void)
 {
 	if (setgroups(0, NULL) || setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534))
 		_exit(4);
-	/* Another user forgets it. */
+	/* Changing the user clears it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }

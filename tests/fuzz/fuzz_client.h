@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a client process holds. Its threads take from and put into these tables without any lock, so
- * that they use things that others destroy at that moment; an entry is replaced atomically, and
- * whoever gets the old one disposes of it. Half of the time all threads choose the same file,
- * buffer, context, queue and syncobj, which a counter names for a while.
+ * The tables of a client process. Its threads take entries from and put them into these tables
+ * without locks, so that they use objects that others are destroying; an entry is replaced
+ * atomically, and whoever gets the old one disposes of it. Half of the time all threads choose the
+ * same file, buffer, context, queue and syncobj, given by a counter that changes slowly.
  */
 #ifndef FUZZ_CLIENT_H
 #define FUZZ_CLIENT_H
@@ -35,10 +35,7 @@ struct file {
 	struct bind binds[NR_BINDS];
 };
 
-/*
- * Where all mappings go: places of one size in a reserved range, so that nothing else is ever
- * hit.
- */
+/* Mappings go to places of one size in a reserved range, so that they replace nothing else. */
 #define NR_PLACES 32
 #define PLACE_SIZE (1ul << 20)
 
@@ -52,26 +49,25 @@ struct client {
 
 extern struct client *cl;
 
-/* The place of a table of @nr that all threads like for now. */
+/* The entry of a table of @nr that all threads prefer at the moment. */
 uint32_t hot(uint32_t nr);
-/* One of a table, or a number that is none. */
+/* An entry of a table, or an invalid number. */
 uint32_t pick(const uint32_t *table, uint32_t nr);
-/* Puts @value into the table; what it replaces. */
+/* Puts @value into the table. Returns the value that it replaces. */
 uint32_t put(uint32_t *table, uint32_t nr, uint32_t value);
 int pick_fd(void);
-/* Takes over @fd. */
+/* Takes ownership of @fd. */
 void put_fd(int fd);
-/* The client's pointer for this call: mostly @arg itself, now and then a bad one. */
+/* The client's pointer for this call: mostly @arg itself, sometimes a bad one. */
 void *arg_or_worse(void *arg, size_t size);
 /*
- * The same, but never what happens to lie at an address: the kernel's own calls about many syncobjs
- * believe any number of them, and warn of an allocation that is too large (drm_syncobj_array_find()
- * of 6.12).
+ * The same, but never an address with random contents: the DRM core trusts the count of calls with
+ * many syncobjs, and warns of an allocation that is too large (drm_syncobj_array_find() of 6.12).
  */
 void *arg_or_none(void *arg, size_t size);
-/* A call with @arg, mostly as it is. */
+/* Makes a call, mostly with @arg as it is. */
 int call(enum fz_call c, int fd, void *arg);
-/* An absolute time: passed, soon, or far. */
+/* An absolute time: in the past, soon, or far ahead. */
 int64_t some_deadline(void);
 
 void drm_step(struct file *f);

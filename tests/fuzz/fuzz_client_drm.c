@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * A fuzzing client's calls to the driver: valid, nearly valid, and sequences that lead somewhere.
- */
+/* A fuzzing client's driver calls: valid, nearly valid, and in useful sequences. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <string.h>
@@ -219,7 +217,7 @@ static void wait_job(struct file *f, uint32_t queue, uint64_t seqno)
 
 /* ---- sequences ---- */
 
-/* As many as a queue takes, behind a job that waits for whatever a syncobj holds. */
+/* Submits as many jobs as a queue accepts, behind one that waits for a random syncobj. */
 static void flood(struct file *f, uint32_t ctx, uint32_t queue)
 {
 	struct drm_vnpu_job job = { .queue_id = queue,
@@ -235,7 +233,7 @@ static void flood(struct file *f, uint32_t ctx, uint32_t queue)
 		job.syncs = (struct drm_vnpu_obj_array){ 0 };
 }
 
-/* What a decent client does, with the end in any order or left to others. */
+/* What a normal client does, with its objects destroyed in any order or not at all. */
 static void life(struct file *f)
 {
 	uint32_t ctx = ctx_create(f), bo = bo_create(f, (1 + fz_below(64)) * PAGE), queue;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A fuzzing client's mappings: of buffers, of status pages, of firmware files, of anything; and
- * what can be done to them.
+ * A fuzzing client's mappings of buffers, status pages, firmware files and anything else, and what
+ * can be done to mappings.
  */
 #define _GNU_SOURCE
 #include <sys/mman.h>
@@ -51,7 +51,7 @@ static void map_something(struct file *f)
 		map_at(f->fd, offset, (1 + fz_below(4)) * PAGE);
 		break;
 	default:
-		/* Rings, or an aperture of a small context number, if it is a firmware's. */
+		/* If it is a firmware fd: the rings, or an aperture of a small context number. */
 		offset = fz_one_in(2) ? fz_below(16) * PAGE
 				      : (uint64_t)(1 + fz_below(4)) << (30 + fz_below(8));
 		map_at(pick_fd(), offset, (1 + fz_below(32)) * PAGE);

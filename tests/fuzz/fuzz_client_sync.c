@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A fuzzing client's syncobjs and sync_files. Counts of handles are kept small: how much the DRM
- * core allocates for a large one is not this driver's matter.
+ * A fuzzing client's syncobjs and sync_files. Counts of handles stay small: how much the DRM core
+ * allocates for large ones is not this driver's concern.
  */
 #define _GNU_SOURCE
 #include <sys/eventfd.h>
@@ -66,7 +66,7 @@ static void syncobj_fd(struct file *f)
 		put(f->syncobjs, NR_SYNCOBJS, h.handle);
 }
 
-/* A syncobj that holds what will not come, and a sync_file of it for others to import. */
+/* Makes a syncobj with a fence that does not signal, and a sync_file of it for others to import. */
 static void syncobj_never(struct file *f)
 {
 	struct drm_syncobj_handle h = { .handle = pick(f->syncobjs, NR_SYNCOBJS),

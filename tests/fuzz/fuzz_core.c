@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Every number that DRM knows an ioctl of, and every other of its 256, on a client's file: with the
- * size that libdrm knows or with any, with words that mean something or with none. Of those that
- * the node lets through the driver's own have calls of their own elsewhere; here they get arguments
- * of other sizes. fuzz_calls.c sees to it that no other ever succeeds.
+ * Every DRM ioctl number, 0 to 255, on a client's file: with libdrm's size or any other, with
+ * sensible or random arguments. Other files call those that the node supports and the driver's own;
+ * here they get arguments of other sizes. fuzz_calls.c checks that no other number ever succeeds.
  */
 #define _GNU_SOURCE
 #include <string.h>
@@ -11,10 +10,7 @@
 #include "fuzz_client.h"
 #include "fuzz_drm.h"
 
-/*
- * Where a size is known. Display, leases and what is older than both are refused whatever they
- * say.
- */
+/* Calls with a known size. Display, lease and older calls are refused with any argument. */
 static const unsigned long known[] = {
 	DRM_IOCTL_VERSION,
 	DRM_IOCTL_GET_UNIQUE,
@@ -51,7 +47,7 @@ static const unsigned long known[] = {
 	FUZZ_SET_CLIENT_NAME,
 };
 
-/* Arrays of handles, whose counts the core believes: fuzz_client_sync.c calls these. */
+/* Calls with arrays of handles, whose count the core trusts; fuzz_client_sync.c makes them. */
 static bool counts_handles(unsigned int nr)
 {
 	static const unsigned long arrays[] = {
@@ -111,7 +107,7 @@ static void any_number(struct file *f)
 		     fz_one_in(30) ? (void *)(uintptr_t)fz_pointer() : words);
 }
 
-/* As libdrm would. */
+/* The call as libdrm makes it. */
 static void as_meant(struct file *f)
 {
 	char text[64] = "fuzz";

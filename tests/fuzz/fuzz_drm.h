@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What the kernel's drm.h has and an older libdrm's has not.
- */
+/* Definitions that the kernel's drm.h has and an older libdrm's lacks. */
 #ifndef FUZZ_DRM_H
 #define FUZZ_DRM_H
 
@@ -24,7 +22,7 @@ struct fuzz_set_client_name {
 
 #define FUZZ_SET_CLIENT_NAME DRM_IOWR(0xD1, struct fuzz_set_client_name)
 
-/* sw_sync's and vgem's calls have no header that is installed. */
+/* sw_sync's and vgem's calls are in no installed header. */
 struct fuzz_sw_sync_fence {
 	__u32 value;
 	char name[32];

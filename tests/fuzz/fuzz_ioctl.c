@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: MIT
 /*
- * fuzz_ioctl: calls vnpu.ko from all sides at once, rightly, nearly rightly and wildly.
+ * fuzz_ioctl: calls vnpu.ko from many processes at once, with valid, nearly valid and random calls.
  *
- * Several client processes of several threads, of root and of nobody, a process of lying firmwares,
- * the real vnpu-fw, and a process that reads sysfs and debugfs and writes parameters. All of them
- * are killed at random and begin anew; firmwares and clients are stopped and continued too. A
- * device that is wedged is deleted. Two more, the judges, do everything right and watch what the
- * driver promises (fuzz_judge.c). The run fails
+ * There are several client processes with several threads each, as root and as nobody, a process of
+ * lying firmwares, the real vnpu-fw, and a process that reads sysfs and debugfs and writes
+ * parameters. All of them are killed at random and restarted; firmwares and clients are also
+ * stopped and continued. A wedged device is deleted. Two more processes, the judges, only make
+ * valid calls and check the driver's promises (fuzz_judge.c). The run fails
  *
- * - if a promise was broken, or the node took an ioctl of DRM's that it must refuse: "WRONG" and
- *   what;
- * - if a process that was killed stays;
- * - if a call never succeeded, or no queue was ever full where there are fences that never come, in
- *   20 s or more;
+ * - if a promise was broken, or the node accepted a DRM ioctl that it must refuse: prints "WRONG"
+ *   and the reason;
+ * - if a killed process does not end;
+ * - if, in 20 s or more, a call never succeeded, or no queue was ever full although fences that
+ *   never signal are available.
  *
- * and what the kernel says meanwhile is for whoever runs this.
+ * The caller has to check the kernel log.
  *
- * FUZZ_SECONDS (30) and FUZZ_SEED (by chance) come from the environment, BUILD too:
- * $BUILD/bin/vnpu-fw is the firmware. The same seed begins with the same choices; what they meet
- * depends on who is faster. Needs root.
+ * Environment: FUZZ_SECONDS (30); FUZZ_SEED (random); BUILD: $BUILD/bin/vnpu-fw is the firmware.
+ * The same seed makes the same first choices; their effects depend on timing. Needs root.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -44,24 +43,21 @@
 #define JUDGE (READER + 1)
 #define NR_CHILDREN (JUDGE + 2)
 #define MAX_DEVICES 6
-/*
- * How long a process that was killed may take to end: what it has in the kernel is taken apart
- * by itself.
- */
+/* Longest time for a killed process to end: the kernel first tears down its objects. */
 #define REAP_MS 60000
-/* A run as long as this has to have seen everything succeed. */
+/* Runs of this length must have seen every call succeed. */
 #define LONG_S 20
 #define REAL_NAME "real"
 /*
- * Where the counts are: far from everything else, for the kernel writes to where clients say, and
- * their pointers are valid ones of which a bit is another.
+ * Address of the counts: far from everything else, because the kernel writes to the pointers that
+ * clients pass, which are often valid ones with one bit changed.
  */
 #define SHARED_AT ((void *)0x200000000000)
 
 struct child {
 	pid_t pid;
 	int64_t until;
-	int64_t turn; /* when it is stopped or continued */
+	int64_t turn; /* when it is next stopped or continued */
 	bool stopped;
 };
 
@@ -111,7 +107,7 @@ static void start_child(int i)
 	fz_client(!fz_one_in(3));
 }
 
-/* Clients and liars stand still for a while, with whatever they owe. */
+/* Stops clients and liars for a while, with their answers outstanding. */
 static void stop_or_continue(struct child *c)
 {
 	kill(c->pid, c->stopped ? SIGCONT : SIGSTOP);
@@ -146,7 +142,7 @@ static void show_stacks(pid_t pid)
 		closedir(d);
 }
 
-/* Kill it and see it end. */
+/* Kills the process and waits for its end. */
 static void end(struct child *c, const char *what)
 {
 	int64_t until = fz_now_ms() + REAP_MS;
@@ -197,7 +193,7 @@ static void delete (int control, uint32_t dev_id)
 		tally.deleted++;
 }
 
-/* Anybody may open the nodes: some of the clients are nobody. */
+/* Everybody may open the nodes, because some of the clients are nobody. */
 static void open_nodes(void)
 {
 	char path[64];
@@ -209,7 +205,7 @@ static void open_nodes(void)
 	}
 }
 
-/* Wedged devices go; orphans go when there are too many. The number that is left. */
+/* Deletes wedged devices, and orphans if there are too many. Returns how many devices are left. */
 static int tend_devices(int control, bool all)
 {
 	struct vnpu_ctl_info info = { 0 };
@@ -228,7 +224,7 @@ static int tend_devices(int control, bool all)
 	return nr;
 }
 
-/* The device of vnpu-fw, whoever serves it now; -1 if there is none. */
+/* The device of vnpu-fw, whatever firmware serves it; -1 if there is none. */
 static int find_real(int control, uint32_t *state)
 {
 	struct vnpu_ctl_info info = { 0 };
@@ -251,7 +247,7 @@ static void start_real(int control)
 	int dev = find_real(control, &state);
 	char id[16];
 
-	/* Someone else has taken it over: mostly wait, then begin anew. */
+	/* Another firmware has taken it over: mostly wait, sometimes start with a new device. */
 	if (dev >= 0 && state != VNPU_CTL_DEV_LOST) {
 		if (fz_one_in(20))
 			delete (control, dev);
@@ -268,7 +264,7 @@ static void start_real(int control)
 	dup2(open("/dev/null", O_RDWR), 0);
 	dup2(0, 1);
 	dup2(0, 2);
-	/* With and without the rights of root; either way of taking a device over. */
+	/* With and without root privileges, and with either option for taking a device over. */
 	if (fz_one_in(2))
 		execl(real_path, real_path, "--threads", "1", "--spin-us", "0", "--attach-or-add",
 		      REAL_NAME, "--user", "nobody", "--queues", "12", "--depth", "8", "--contexts",
@@ -288,7 +284,7 @@ static void turn_real(int control)
 	int status;
 
 	if (real.pid > 0 && waitpid(real.pid, &status, WNOHANG) == real.pid) {
-		/* It may give up, but nothing that a client or the kernel does may crash it. */
+		/* vnpu-fw may exit, but neither clients nor the kernel may make it crash. */
 		if (WIFSIGNALED(status) && WTERMSIG(status) != SIGTERM)
 			fz_wrong("vnpu-fw died of signal %d", WTERMSIG(status));
 		real.pid = 0;
@@ -356,7 +352,7 @@ static void finish(int control)
 			end(&children[i], "child");
 	if (real.pid > 0)
 		end(&real, "vnpu-fw");
-	/* What still travels. */
+	/* Fds that are still in the socket. */
 	close(fz_passing[0]);
 	close(fz_passing[1]);
 	for (int i = 0; i < 100 && tend_devices(control, true); i++)
@@ -401,9 +397,8 @@ int main(void)
 	printf("%llu answers by liars, %llu devices deleted, %llu of them wedged\n",
 	       (unsigned long long)fz->jobs_posted, (unsigned long long)tally.deleted,
 	       (unsigned long long)tally.wedged);
-	printf("judges: %llu fences, the longest of %llu ms; %llu queues filled behind a fence "
-	       "that never comes, %llu of "
-	       "them to the brim\n",
+	printf("judges: %llu fences, the longest of %llu ms; %llu queues behind a fence that never "
+	       "signals, %llu of them full\n",
 	       (unsigned long long)fz->fences, (unsigned long long)fz->worst_fence_ms,
 	       (unsigned long long)fz->floods, (unsigned long long)fz->full);
 	if (fz->floods > 10 && !fz->full)

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * A client that does everything right on devices whose firmwares do not, and watches what the
- * driver promises whatever they do:
+ * A client that only makes valid calls, on devices whose firmwares misbehave, and checks the
+ * driver's promises:
  *
- * - a fence signals within max_fence_ms of its SUBMIT, also if its job waits for one that never
- *   does, if its queue, its context or the device goes, or if the firmware is stopped;
- * - a queue takes depth + max_waiting_jobs jobs that are not done, no more;
- * - jobs are numbered 1, 2, 3, and end in this order, with one of the results that the header
- *   names;
+ * - a fence signals within max_fence_ms of its SUBMIT, even if its job waits for a fence that never
+ *   signals, if its queue, its context or the device goes, or if the firmware is stopped;
+ * - a queue accepts depth + max_waiting_jobs jobs that are not done, no more;
+ * - jobs are numbered 1, 2, 3, and end in this order, with one of the results in the header;
  * - nobody can make a status page writable.
  *
- * Limits of time are generous: on an emulated machine everybody is late.
+ * Time limits are generous, because an emulated machine is slow.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -33,19 +32,19 @@
 struct bench {
 	int fd;
 	uint32_t ctx, queue, depth;
-	uint64_t accepted; /* jobs */
+	uint64_t accepted; /* number of jobs */
 	struct drm_vnpu_query_limits limits;
-	uint32_t never; /* a syncobj whose fence does not signal, or 0 */
-	/* What the bench waits for in the end. */
+	uint32_t never; /* syncobj with a fence that does not signal, or 0 */
+	/* Fences that are checked at the end. */
 	struct {
 		int event;
-		bool lasts; /* longer than the bench's file */
+		bool lasts; /* outlives the bench's file */
 		int64_t since_ms;
 	} fences[MAX_FENCES];
 	int nr_fences;
 };
 
-/* ---- a place to work ---- */
+/* ---- setup ---- */
 
 static int open_device(void)
 {
@@ -147,7 +146,10 @@ static uint32_t make_syncobj(struct bench *b)
 	return fz_ioctl(FZ_SYNCOBJ_CREATE, b->fd, &create) ? 0 : create.handle;
 }
 
-/* By a sync_file, where fences may leave, or by an eventfd, which the end of the file silences. */
+/*
+ * Watches a fence through a sync_file if fences may be exported, else through an eventfd, which
+ * does not outlive the file.
+ */
 static void watch(struct bench *b, uint32_t handle, int64_t since_ms)
 {
 	struct drm_syncobj_handle export = {
@@ -168,7 +170,7 @@ static void watch(struct bench *b, uint32_t handle, int64_t since_ms)
 	b->fences[b->nr_fences++].since_ms = since_ms;
 }
 
-/* @nr jobs, of which the first waits for @in, or 0, and the last has a fence if @signal. -errno. */
+/* Submits @nr jobs. The first waits for @in if not 0, the last has a fence if @signal. -errno. */
 static int submit(struct bench *b, uint32_t nr, uint32_t in, bool signal)
 {
 	struct drm_vnpu_job jobs[MAX_BATCH] = { 0 };
@@ -228,9 +230,9 @@ static int wait_job(struct bench *b, uint64_t seqno, int64_t until_ns)
 	return ret;
 }
 
-/* ---- what it does ---- */
+/* ---- actions ---- */
 
-/* Jobs with and without fences; some of them wait for ever. */
+/* Jobs with and without fences; some of them wait for fences that never signal. */
 static void some_jobs(struct bench *b)
 {
 	int ret = 0;
@@ -239,7 +241,7 @@ static void some_jobs(struct bench *b)
 		ret = submit(b, 1 + fz_below(MAX_BATCH), fz_one_in(4) ? b->never : 0, fz_one_in(2));
 }
 
-/* The bound holds: as many as are more than it may be must be done. */
+/* Checks the limit: if more jobs were accepted, some of them must be done. */
 static void look_at_bound(struct bench *b)
 {
 	uint64_t room = b->depth + b->limits.max_waiting_jobs;
@@ -250,7 +252,7 @@ static void look_at_bound(struct bench *b)
 			 b->depth, (unsigned long long)b->accepted, (unsigned long long)room);
 }
 
-/* A queue that is stuck takes what it may. */
+/* Fills a queue whose first job is stuck. */
 static void flood(struct bench *b)
 {
 	uint32_t nr = 0, batch;
@@ -263,10 +265,7 @@ static void flood(struct bench *b)
 		batch = 1 + fz_below(MAX_BATCH);
 		ret = submit(b, batch, 0, fz_one_in(40));
 		look_at_bound(b);
-		/*
-		 * A batch that is too large goes in whole or not at all; a smaller one may still
-		 * fit.
-		 */
+		/* A batch that does not fit is refused as a whole; a smaller one may fit. */
 		if (ret == -ENOSPC && batch > 1) {
 			ret = submit(b, 1, 0, false);
 			look_at_bound(b);
@@ -276,7 +275,7 @@ static void flood(struct bench *b)
 		__atomic_fetch_add(&fz->full, 1, __ATOMIC_RELAXED);
 }
 
-/* Once a job is done all before it are. */
+/* If a job is done, all jobs before it must be. */
 static void look_at_order(struct bench *b)
 {
 	if (!b->accepted || wait_job(b, b->accepted, fz_now_ns() + fz_below(2000) * 1000000ll))

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * A process of firmwares that lie. Each of its threads adds devices or takes over orphans, answers
- * jobs rightly for a while so that clients get somewhere, and in between answers twice, late, for
- * others, out of order or not at all, claims work that it does not do, takes back what it has said,
- * writes anything into rings, indices and status pages, maps and unmaps apertures, and leaves at
- * any point. One more thread calls the control node at random. What the firmware may only read must
- * stay so, and what it asked for and the kernel does not know must not be granted: those are
- * checked.
+ * A process of firmwares that misbehave. Each thread adds devices or takes over orphans. It answers
+ * jobs correctly for a while so that clients get somewhere; in between it answers twice, late, for
+ * other jobs, out of order or not at all, reports progress that it does not make, lowers values
+ * that may only rise, writes random values into rings, indices and status pages, maps and unmaps
+ * apertures, and exits at any point. One more thread makes random calls on the control node. Two
+ * promises are checked: memory that the firmware may only read stays unchanged, and requested
+ * features that the kernel does not know are not granted.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -25,7 +25,7 @@
 #define NR_REMEMBERED 64
 #define NR_APERTURES 8
 #define APERTURE_BYTES (8ul << 20)
-/* Memory that the clients of one device may have: the machine is small. */
+/* Memory limit of one device's clients, because the machine is small. */
 #define MEM_LIMIT (48ull << 20)
 #define MAX_DEVICES 5
 
@@ -46,14 +46,14 @@ struct firmware {
 	uint8_t *status;
 	uint32_t sq_head;
 	uint32_t cq_tail;
-	uint32_t malice; /* one step in so many is a lie */
-	struct vnpu_fw_sqe seen[NR_REMEMBERED]; /* the last ones, answered or not */
+	uint32_t malice; /* one in this many steps is a lie */
+	struct vnpu_fw_sqe seen[NR_REMEMBERED]; /* the last entries, answered or not */
 	uint32_t nr_seen;
 	struct aperture apertures[NR_APERTURES];
 	uint32_t steps;
 };
 
-static int zombies[8]; /* firmware fds that nobody serves any more, or whose owner still does */
+static int zombies[8]; /* firmware fds that nobody serves, or that their owner still serves */
 
 /* ---- getting a device ---- */
 
@@ -70,8 +70,8 @@ static uint32_t count_devices(int control)
 }
 
 /*
- * The size that a structure claims, with what lies behind it: a firmware may be older than the
- * kernel, or newer.
+ * The size that a structure claims, and the bytes behind it, as from a firmware older or newer than
+ * the kernel.
  */
 static uint32_t any_size(uint8_t *tail, uint32_t tail_bytes, uint32_t size)
 {
@@ -81,7 +81,7 @@ static uint32_t any_size(uint8_t *tail, uint32_t tail_bytes, uint32_t size)
 		tail[fz_below(tail_bytes)] = 1;
 	if (!fz_one_in(4))
 		return size - 16 + 8 * fz_below(tail_bytes / 8);
-	/* Never so that more of the stack would be taken for it. */
+	/* Not so large that the kernel would read more of the stack. */
 	size = fz_number(size);
 	return size < tail_bytes ? size : UINT32_MAX - fz_below(64);
 }
@@ -198,7 +198,7 @@ static void unmap_rings(struct firmware *fw)
 		unmap(fw->apertures[i].p, fw->apertures[i].size);
 }
 
-/* What only the kernel writes. */
+/* Tries to write memory that only the kernel may write. */
 static void try_to_write(struct firmware *fw)
 {
 	struct {
@@ -243,7 +243,7 @@ static void use_aperture(struct firmware *fw)
 
 	if (!a->p)
 		return;
-	/* Bindings begin at multiples of this. */
+	/* Bindings start at multiples of this. */
 	if (!fz_one_in(4))
 		at = 0x10000 + fz_below(16) * 0x40000 + fz_below(4) * PAGE;
 	if (at >= a->size)
@@ -278,7 +278,7 @@ static void post(struct firmware *fw, struct vnpu_fw_cqe cqe)
 	__atomic_fetch_add(&fz->jobs_posted, 1, __ATOMIC_RELAXED);
 }
 
-/* As the ABI says: only upwards, and by compare-and-swap. */
+/* By the ABI: only upwards, by compare-and-swap. */
 static void complete(struct drm_vnpu_queue_status *page, uint64_t seqno)
 {
 	uint64_t old = __atomic_load_n(&page->completed_seqno, __ATOMIC_RELAXED);
@@ -325,7 +325,7 @@ static void answer(struct firmware *fw, const struct vnpu_fw_sqe *sqe)
 	post(fw, cqe);
 }
 
-/* Take the next entries, and answer them at once, later, or not at all. */
+/* Takes the next entries and answers them at once, later, or not at all. */
 static void take(struct firmware *fw)
 {
 	uint32_t tail = __atomic_load_n(&fw->shared->sq_tail, __ATOMIC_ACQUIRE);
@@ -357,7 +357,7 @@ static void enter(struct firmware *fw)
 		fz_count(FZ_POLL, poll(&p, 1, fz_below(3)));
 	if (fz_one_in(fw->malice * 4))
 		fz_mutate(&e, sizeof(e));
-	/* No one wakes this process. */
+	/* Nothing wakes this process. */
 	if ((e.flags & VNPU_FW_ENTER_WAIT) &&
 	    (e.timeout_ns < 0 || e.timeout_ns > fz_now_ns() + 20000000))
 		e.timeout_ns = fz_now_ns() + 20000000;
@@ -367,7 +367,7 @@ static void enter(struct firmware *fw)
 		fw->steps = fw->steps > 5 ? 5 : fw->steps;
 }
 
-/* Started, alive, working, ever since: without an end. */
+/* Reports that a job has started and makes progress, without end. */
 static void claim(struct firmware *fw, const struct vnpu_fw_sqe *sqe)
 {
 	struct drm_vnpu_queue_status *page = status_page(fw, sqe->queue);
@@ -386,7 +386,7 @@ static void take_back(struct drm_vnpu_queue_status *page)
 	*word = fz_one_in(2) ? 0 : *word - 1 - fz_below(4);
 }
 
-/* Beside the indices mostly, for these are soon found out. */
+/* Mostly not the indices, because bad ones are soon detected. */
 static void spoil_rings(struct firmware *fw)
 {
 	uint32_t *words = (uint32_t *)fw->ctl;
@@ -411,10 +411,10 @@ static void lie(struct firmware *fw)
 	struct vnpu_fw_start start = { .flags = fz_one_in(4) };
 
 	switch (fz_below(20)) {
-	case 0 ... 3: /* double, late, out of order */
+	case 0 ... 3: /* twice, late, out of order */
 		answer(fw, old);
 		break;
-	case 4: /* foreign */
+	case 4: /* another's */
 		post(fw, (struct vnpu_fw_cqe){ .type = fz_below(4),
 					       .status = fz_below(6),
 					       .tag = (uint64_t)fz_below(8) << 32 | fz_below(64),
@@ -424,7 +424,7 @@ static void lie(struct firmware *fw)
 		post(fw,
 		     (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_CTX_CLOSED, .tag = fz_number(1) });
 		break;
-	case 6 ... 9: /* progress that is none */
+	case 6 ... 9: /* progress that is not made */
 		words[fz_below(4)] = fz_one_in(2) ? fz_number(words[0]) : words[0] + fz_below(3);
 		break;
 	case 10:
@@ -436,7 +436,7 @@ static void lie(struct firmware *fw)
 	case 12:
 		fz_pass(fw->fd);
 		break;
-	case 13: /* a jump of an index: mostly the end */
+	case 13: /* a jump of an index, which mostly ends the session */
 		if (fz_one_in(6))
 			fw->ctl->cq_tail = fz_number(fw->cq_tail);
 		else if (fz_one_in(6))

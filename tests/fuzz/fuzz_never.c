@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fences that do not signal, of drivers that are there to test others: sw_sync's signal when the
- * process ends, vgem's after ten seconds. Both need root.
+ * Fences that do not signal, from drivers for testing: sw_sync's signal when the process ends,
+ * vgem's after ten seconds. Both need root.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -17,7 +17,7 @@
 
 #define SW_SYNC "/sys/kernel/debug/sync/sw_sync"
 
-/* What *@at holds, or else @fd, which is put there for good. */
+/* Returns *@at if it is set; else sets it to @fd for good. */
 static int keep(int *at, int fd)
 {
 	int none = -1;
@@ -31,7 +31,7 @@ static int keep(int *at, int fd)
 
 static int sw_sync_fence(void)
 {
-	/* A timeline of the process, which nobody moves on. */
+	/* A timeline that nobody advances. */
 	static int timeline = -1;
 	struct fuzz_sw_sync_fence create = { .value = 1, .name = "never" };
 	int fd = __atomic_load_n(&timeline, __ATOMIC_RELAXED);
@@ -65,8 +65,8 @@ static int open_vgem(void)
 }
 
 /*
- * On a buffer of its own, for a buffer takes one fence at a time. The end of the file would be
- * that of its fences.
+ * Uses a buffer of its own, because a buffer holds one fence at a time. Closing the file would
+ * signal its fences.
  */
 static int vgem_fence(void)
 {

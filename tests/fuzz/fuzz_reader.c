@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A process that reads all that the driver shows of itself, while it changes: sysfs, debugfs,
- * fdinfo, coredumps; and turns the switches that root has. The module's parameters are mostly set
- * to what keeps the others busy, now and then to anything; what they hold afterwards must be within
- * their bounds.
+ * A process that reads everything that the driver shows while it changes (sysfs, debugfs, fdinfo,
+ * coredumps), and changes the switches that root can. Module parameters mostly get values that keep
+ * the other processes busy, sometimes random ones; their values must stay within bounds.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,7 +23,7 @@ static const char *const shown[] = {
 
 #define PARAMETERS "/sys/module/vnpu/parameters/"
 
-/* A parameter with its bounds, and what is good for it here; a truth value has none. */
+/* A parameter with its bounds and its useful values here; a boolean has no bounds. */
 static const struct {
 	const char *name;
 	unsigned long min, max;
@@ -41,7 +40,7 @@ static const struct {
 
 #define NR_PARAMETERS (sizeof(parameters) / sizeof(*parameters))
 
-/* What is written and where, if it is there. */
+/* Text to write, and the file for it if it exists. */
 static const struct {
 	const char *pattern;
 	const char *values[2];
@@ -106,7 +105,7 @@ static int open_parameter(size_t i, int flags)
 	return open(path, flags | O_CLOEXEC);
 }
 
-/* Its text, without the end of line; false if there is none of this name. */
+/* Reads a parameter without its newline; false if it does not exist. */
 static bool read_parameter(size_t i, char *text, size_t size)
 {
 	int fd = open_parameter(i, O_RDONLY);
@@ -166,7 +165,7 @@ static void turn_parameter(void)
 	check_parameter(i);
 }
 
-/* ---- how the parameters stood ---- */
+/* ---- the parameters' values before the run ---- */
 
 static char stood[NR_PARAMETERS][32];
 

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: MIT
 /*
- * soak_kill [KILLS]: kills of the firmware and as many of clients, while clients compute.
+ * soak_kill [KILLS]: kills the firmware KILLS times and clients as often, while clients compute.
  *
- * vnpu-fw serves one device and is killed again and again, at any point of its life, now and then
- * stopped first; another takes over. Victims are clients that are killed with jobs in flight.
- * Survivors see their contexts lost, begin anew, and compare every result bit for bit. In the end:
+ * vnpu-fw serves one device and is killed again and again at any point, sometimes after it was
+ * stopped; another one takes over. Victims are clients that are killed with jobs in flight.
+ * Survivors see their contexts lost, start again, and compare every result bit for bit. In the end:
  *
- * - every fence has finished within its job's timeout and a second: those of the survivors as they
- *   waited for them, those of the victims as seen through a syncobj that outlives them;
+ * - every fence has signalled within its job's timeout and a second: those of survivors were waited
+ *   for, those of victims are seen through a syncobj that outlives them;
  * - no result was wrong, every survivor had right results after the last kill, and victims had jobs
  *   in flight;
- * - the device has all its contexts to give and no buffer left, and the machine its memory.
+ * - the device has no buffer and can give out all its contexts, and the machine's memory is free
+ *   again.
  *
- * How long things may take is in terms of how long it takes here from a kill to the next right
- * result, measured at first: an emulated machine on a busy host is fifty times as slow as another.
+ * Time limits are multiples of the time from a kill to the next right result, which is measured
+ * first, because an emulated machine on a busy host is fifty times as slow as others.
  *
- * BUILD and SOAK_SEED come from the environment. Needs root, and vnpu.ko with fence_export=1 and
- * without a device.
+ * Environment: BUILD and SOAK_SEED. Needs root, and vnpu.ko with fence_export=1 and without a
+ * device.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -41,13 +42,13 @@
 #define NR_CONTEXTS 16
 #define TIMEOUT_MS 1000
 #define GRACE_MS 1000
-/* Victims die with jobs in flight, if there are as many as this. */
+/* With as many kills as this, some victims must have died with jobs in flight. */
 #define MANY_KILLS 20
 
 struct outcome {
 	uint64_t fences, right, wrong, lost, timed_out, odd;
 	int64_t worst_ns; /* longest time from submission to the end */
-	char why[160]; /* a context or a job could not be had, last: "" if it never was so */
+	char why[160]; /* last error of a context or a job; "" if there was none */
 };
 
 static struct {
@@ -57,8 +58,8 @@ static struct {
 } * shared;
 
 /*
- * How long a fence may last, and a wait that is to be called endless. Until something is
- * measured, for a slow machine.
+ * Longest lifetime of a fence, and the time after which a wait counts as endless. Before the
+ * measurement, the values are for a slow machine.
  */
 static struct {
 	int64_t fence_ms, forever_ms;
@@ -152,7 +153,7 @@ static void note(struct outcome *o, const struct compute *c, unsigned int slot, 
 	}
 }
 
-/* Wait for the slot's job, one way or another; its result. */
+/* Waits for the slot's job in one of several ways. Returns its result. */
 static int wait_slot(struct compute *c, unsigned int slot, const struct npu_sync *sync)
 {
 	int64_t until = limit.forever_ms * 1000000;
@@ -163,7 +164,7 @@ static int wait_slot(struct compute *c, unsigned int slot, const struct npu_sync
 	return npu_queue_wait(c->queue, seqno, until, rand() & 1 ? NPU_WAIT_FAST : NPU_WAIT_DRIVER);
 }
 
-/* Some jobs at once; false if the context is of no use any more. */
+/* Runs some jobs at once; false if the context can no longer be used. */
 static bool one_round(struct compute *c, struct npu_fence *fence, uint64_t *point,
 		      struct outcome *o)
 {
@@ -190,7 +191,7 @@ static bool one_round(struct compute *c, struct npu_fence *fence, uint64_t *poin
 	return good && sent == nr;
 }
 
-/* Compute until the phase is over; contexts come and go with the firmware. */
+/* Computes until the phase is over, with a new context whenever the firmware is lost. */
 static void live(struct compute *c, struct npu_fence *fence, struct outcome *o)
 {
 	uint64_t point = 0, right_before = 0;
@@ -207,7 +208,7 @@ static void live(struct compute *c, struct npu_fence *fence, struct outcome *o)
 				last = true;
 				right_before = o->right;
 			}
-			/* So long and thanks: the last word is a right result after all kills. */
+			/* After the last kill, some right results are enough. */
 			if (last && o->right > right_before + 3) {
 				compute_end(c);
 				return;
@@ -232,7 +233,7 @@ static void survivor(struct outcome *o)
 	_exit(phase() == 1 ? 0 : 6);
 }
 
-/* Never comes back; @syncobj is the supervisor's, which the jobs signal. */
+/* Never returns; the jobs signal @syncobj, which belongs to the supervisor. */
 static void victim(int syncobj, struct outcome *o)
 {
 	struct drm_syncobj_handle import = { .fd = syncobj };
@@ -291,12 +292,12 @@ static void wait_ready(pid_t fw)
 
 struct killer {
 	pid_t pid;
-	int64_t at; /* when the next thing happens */
+	int64_t at; /* time of the next action */
 	bool seen_ready, stopped;
 	uint64_t kills, stops;
 };
 
-/* Plan the end: before it serves anybody one time in four, else a while after it began to. */
+/* Plans the kill: one time in four before it serves anybody, else some time after. */
 static void plan(struct killer *k)
 {
 	k->seen_ready = rand() % 4 == 0;
@@ -343,7 +344,7 @@ static void turn_fw(struct killer *k, uint64_t kills)
 struct prey {
 	pid_t pid;
 	int64_t at;
-	uint32_t handle; /* in the supervisor's file */
+	uint32_t handle; /* handle in the supervisor's file */
 	uint64_t kills;
 };
 
@@ -366,7 +367,7 @@ static void start_victim(struct prey *p, struct outcome *o)
 	close(export.fd);
 }
 
-/* The end of all that the victim has submitted, which must come soon after its own. */
+/* Waits for the end of everything that the victim submitted, soon after its death. */
 static void bury(struct prey *p, struct outcome *o)
 {
 	int64_t since = now_ns(), took;
@@ -431,7 +432,7 @@ static struct memory memory(void)
 	return m;
 }
 
-/* Buffers and contexts of clients that are gone: allow the driver a moment to take them apart. */
+/* True when the dead clients' buffers and contexts are gone; gives the driver a moment for that. */
 static bool device_is_empty(void)
 {
 	struct drm_vnpu_query_state state = { 0 };
@@ -492,8 +493,7 @@ static bool survivors_end(pid_t *pids)
 		}
 		if (status)
 			printf("survivor %d: no right results after the last kill (status 0x%x); "
-			       "what it could not have "
-			       "last: %s\n",
+			       "last error: %s\n",
 			       i, status, shared->survivors[i].why);
 		good = good && !status;
 	}
@@ -543,12 +543,12 @@ static bool run(uint64_t kills)
 	close(own_fd);
 	kill(fw.pid, SIGTERM);
 	waitpid(fw.pid, NULL, 0);
-	/* One that was taken over is left behind if its end was not the whole story. */
+	/* A device that was taken over stays unless vnpu-fw was told to end. */
 	ioctl(control, VNPU_CTL_DEL_DEV, &(struct vnpu_ctl_del_dev){ .dev_id = dev_id });
 	return good;
 }
 
-/* From a kill to the first right result after it, and what follows from that. */
+/* Measures the time from a kill to the first right result, and sets the limits. */
 static void measure(void)
 {
 	pid_t fw = start_fw(false);
@@ -558,7 +558,7 @@ static void measure(void)
 	wait_ready(fw);
 	if (compute_open(&c, open_node()))
 		die(npu_error(), EIO);
-	/* Without a kill at first, for what is slow only once. */
+	/* The first time without a kill, for what is slow only once. */
 	for (int i = 0; i < 3; i++) {
 		if (compute_begin(&c, 60000) || compute_submit(&c, 0, NULL) ||
 		    npu_queue_wait(c.queue, c.slots[0].seqno, limit.forever_ms * 1000000,
@@ -581,8 +581,8 @@ static void measure(void)
 	ioctl(control, VNPU_CTL_DEL_DEV, &(struct vnpu_ctl_del_dev){ .dev_id = dev_id });
 	limit.fence_ms = TIMEOUT_MS + GRACE_MS + 20 * unit;
 	limit.forever_ms = 30000 + 300 * unit;
-	printf("%lld ms from a kill to a right result: fences may last %lld ms, and %lld ms are "
-	       "for ever\n",
+	printf("%lld ms from a kill to a right result: fences may last %lld ms, and %lld ms "
+	       "count as endless\n",
 	       (long long)unit, (long long)limit.fence_ms, (long long)limit.forever_ms);
 }
 
@@ -647,7 +647,7 @@ int main(int argc, char **argv)
 	if (shared == MAP_FAILED)
 		die("mmap", errno);
 	measure();
-	/* Once for all that is allocated once. */
+	/* Once, for memory that is allocated only once. */
 	run(2);
 	memset(shared, 0, sizeof(*shared));
 	before = memory();

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Sourced by the scripts beside it: the cache, and Debian's packages from archives that the host's apt does not list.
+# Sourced by the scripts beside it: the cache, and Debian packages from archives that the host's apt does not list.
 
 kernels=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/vnpu/kernels
@@ -16,13 +16,13 @@ say() {
 	echo "$(basename "$0"): $*" >&2
 }
 
-# One build or download of a kind at a time; whoever waits finds the finished result.
+# One build or download of a kind at a time; others wait and then find the finished result.
 lock() {
 	exec 9>"$cache/$1.lock"
 	flock -n 9 || { say "waiting for another $1 to end" && flock 9; }
 }
 
-# Directories of our own, so that neither the host's sources nor its lists change.
+# Separate apt directories, so that neither the host's sources nor its lists change.
 apt_root=$cache/apt
 apt_private() {
 	local command=$1
@@ -31,13 +31,13 @@ apt_private() {
 		-o Dir::Cache="$apt_root/cache" -o Dir::Log="$apt_root" -o APT::Sandbox::User= -o Acquire::Retries=3 "$@"
 }
 
-# The mirror that the host uses for Debian 12 itself has trixie-backports too.
+# The host's mirror for Debian 12 also has trixie-backports.
 archive_site() {
 	apt-get indextargets --format '$(SITE) $(CODENAME) $(COMPONENT) $(IDENTIFIER)' |
 		awk '$2 == "bookworm" && $3 == "main" && $4 == "Packages" {print $1; exit}'
 }
 
-# archive_update: where packages come from (Debian 12's security updates and trixie-backports), at most every 6 hours.
+# archive_update: updates the package lists (Debian 12's security updates and trixie-backports), at most every 6 hours.
 archive_update() {
 	local site key=/usr/share/keyrings/debian-archive-keyring.gpg stamp=$apt_root/updated
 	[ -z "$(find "$stamp" -mmin -360 2>/dev/null)" ] || return 0
@@ -57,7 +57,7 @@ archive_update() {
 	touch "$stamp"
 }
 
-# archive_newest REGEX: the package whose name has the highest version.
+# archive_newest REGEX: prints the package with the highest version in its name.
 archive_newest() {
 	apt_private apt-cache pkgnames linux- | grep -Ex "$1" | sort -V | tail -1
 }
@@ -66,7 +66,7 @@ archive_version() { # PACKAGE
 	apt_private apt-cache show --no-all-versions "$1" | sed -n 's/^Version: //p'
 }
 
-# archive_get DIR PACKAGE...: the .deb files, which apt checks against the signed index.
+# archive_get DIR PACKAGE...: downloads the .deb files; apt checks them against the signed index.
 archive_get() {
 	local dir=$1
 	shift
@@ -75,7 +75,7 @@ archive_get() {
 		{ tail -5 "$apt_root/download.log" >&2; return 1; }
 }
 
-# publish NAME DIR: DIR is what kernels.sh finds under this name from now on; its predecessors go.
+# publish NAME DIR: makes DIR what kernels.sh finds under this name, and removes its predecessors.
 publish() {
 	local old
 	ln -sfn "$2" "$cache/$1"

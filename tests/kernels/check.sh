@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# tests/kernels/check.sh [KERNEL...]: for each kernel of kernels.sh (6.12 and 7 by default) the module compiles without any
-# warning at W=1; for 6.12 sparse has nothing to say either; and it runs on 7, briefly (tests/vm/smoke.sh).
+# tests/kernels/check.sh [KERNEL...]: for each kernel of kernels.sh (6.12 and 7 by default) the module must compile without
+# warnings at W=1; for 6.12 also without warnings of sparse; and it must run briefly on 7 (tests/vm/smoke.sh).
 #
-#   FETCH=1   fetch a 7.x that is not in the cache (280 MB and a chroot) and build debug kernels that are not;
+#   FETCH=1   downloads a 7.x that is not in the cache (280 MB and a chroot), and builds missing debug kernels;
 #             without it they are skipped
-#   FULL=1    all of tests/vm/guest.sh on every kernel but 6.12, which `make check` runs it on
+#   FULL=1    runs all of tests/vm/guest.sh on every kernel except 6.12, on which `make check` runs it
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/lib.sh
@@ -18,7 +18,7 @@ export BUILD=${BUILD:-build}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
-# ok NAME COMMAND...: one test, its log shown if it fails.
+# ok NAME COMMAND...: one test; prints its log if it fails.
 ok() {
 	local name=$1 start=$SECONDS
 	shift
@@ -41,7 +41,7 @@ skip() {
 	echo "skip $*"
 }
 
-# provide NAME: the kernel, fetched or built if FETCH asks for it. Status 77 if this machine cannot have it.
+# provide NAME: finds the kernel, or downloads or builds it with FETCH. Status 77 if this machine cannot have it.
 provide() {
 	kernel_find "$1" 2>/dev/null && [ -z "${FETCH:-}" ] && return 0
 	[ -n "${FETCH:-}" ] || return 77
@@ -57,7 +57,7 @@ compiles() {
 	module_make "$log" "$kver" "$kdir" "$chroot" && module_clean "$log"
 }
 
-# runs SCRIPT: in the virtual machine, with its own counts.
+# runs SCRIPT: in the virtual machine, adding its counts.
 runs() {
 	KERNEL=$name TEST_TIMEOUT=4000 run_script "$kver: $1" bash tests/vm/run.sh "$1"
 }

@@ -9,12 +9,12 @@ can_root() {
 	"${as_root[@]}" true 2>/dev/null
 }
 
-# pahole is for the module's BTF, which kbuild insists on where the kernel has it.
+# pahole is for the module's BTF, which kbuild requires if the kernel has BTF.
 chroot_packages="base-files bash dash coreutils sed grep mawk findutils diffutils gzip tar make gcc-14 binutils libc6-dev \
 libelf1t64 libssl3t64 zlib1g kmod perl-base pahole"
 chroot_ready=$trixie/ready-$(cksum <<<"$chroot_packages" | cut -d' ' -f1)
 
-# chroot_make: unless it is there. Packages are unpacked but not configured, which compilers do not need.
+# chroot_make: creates it if missing. Packages are unpacked but not configured, which compilers do not need.
 chroot_make() {
 	local site start=$SECONDS
 	[ ! -e "$chroot_ready" ] || return 0
@@ -33,7 +33,7 @@ chroot_make() {
 	say "the chroot is ready after $((SECONDS - start)) s, $("${as_root[@]}" du -sh "$trixie" | cut -f1)"
 }
 
-# chroot_unpack DEB...: without the links to /lib and /bin that a package might bring as directories.
+# chroot_unpack DEB...: keeps the links /lib and /bin, which a package may contain as directories.
 chroot_unpack() {
 	local deb
 	for deb; do
@@ -41,8 +41,8 @@ chroot_unpack() {
 	done
 }
 
-# chroot_headers VERSION...: of trixie-backports, such as 7.3.4+deb13; those that are not there yet. A version counts as there
-# when all of its packages are unpacked.
+# chroot_headers VERSION...: installs missing headers of trixie-backports, such as 7.3.4+deb13. A version is there if all of
+# its packages are unpacked.
 chroot_headers() {
 	local v debs=$cache/source/headers missing=()
 	for v; do
@@ -58,7 +58,7 @@ chroot_headers() {
 	rm -rf "$debs"
 }
 
-# in_trixie DIR... -- COMMAND...: with the directories at the same places. objtool wants /proc.
+# in_trixie DIR... -- COMMAND...: with the directories mounted at the same paths. objtool needs /proc.
 in_trixie() {
 	local dirs=()
 	while [ "$1" != -- ]; do dirs+=("$1") && shift; done

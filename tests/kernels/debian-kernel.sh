@@ -1,23 +1,23 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# tests/kernels/debian-kernel.sh: Debian's newest 7.x kernel (trixie-backports), not installed but unpacked in the cache
-# with the headers to build modules for it, and a small trixie chroot, since those headers' tools and their gcc-14 do not run
-# on Debian 12. Prints the kernel's directory, laid out like that of debug-kernel.sh:
+# tests/kernels/debian-kernel.sh: unpacks Debian's newest 7.x kernel (trixie-backports) in the cache, without installing it,
+# with the headers to build modules for it, and a small trixie chroot, because the headers' tools and gcc-14 do not run on
+# Debian 12. Prints the kernel's directory, with the layout of debug-kernel.sh's:
 #
 #   bzImage, System.map, release, modules/
-#   build -> the headers, as seen within the chroot
+#   build -> the headers, as a path in the chroot
 #   chroot -> the chroot (in-trixie.sh runs commands there)
 #
-# As root, or where sudo asks for no password. Status 77: the archive or root is not within reach, and it says which.
+# Needs root, or sudo without a password. Status 77, with the reason: the archive or root is not available.
 set -eu
 . "$(dirname "$0")/archive.sh"
 . "$kernels/chroot.sh"
 
-# Of 4000 modules those that vnpu.ko, its tests and QEMU's devices need, and what those depend on.
+# Of 4000 modules, those that vnpu.ko, its tests and QEMU's devices need, with their dependencies.
 subset=(drivers/gpu/drm/'*.ko*' drivers/gpu/drm/scheduler drivers/gpu/drm/vgem drivers/virtio drivers/char/hw_random
 	drivers/dma-buf drivers/video drivers/acpi drivers/i2c fs/9p fs/netfs net/9p lib)
 
-# unpack_some DEB DIR PATTERN...: what matches. That nothing matches some pattern, because this kernel has it built in, is fine.
+# unpack_some DEB DIR PATTERN...: unpacks matching files. A pattern may match nothing, if this kernel has the driver built in.
 unpack_some() {
 	local deb=$1 dir=$2 said
 	shift 2
@@ -27,7 +27,7 @@ unpack_some() {
 	fi
 }
 
-# kernel VERSION OUT: the image and the modules.
+# kernel VERSION OUT: unpacks the image and the modules.
 kernel() {
 	local v=$1 out=$2 debs=$cache/source/debian-7 d patterns=()
 	for d in "${subset[@]}"; do patterns+=("kernel/$d"); done
@@ -46,7 +46,7 @@ kernel() {
 	find "$out.new/root" -name "System.map*" -type f -exec mv {} "$out.new/System.map" \;
 	mv "$(find "$out.new/root" -type d -path '*/lib/modules/*' -name "$v-amd64" | head -1)" "$out.new/modules"
 	[ -s "$out.new/bzImage" ] && [ -d "$out.new/modules/kernel" ] || fail "linux-binary and linux-modules of $v are not laid out as expected"
-	# depmod wants lib/modules/VERSION.
+	# depmod needs lib/modules/VERSION.
 	mkdir -p "$out.new/dep/lib/modules"
 	ln -s "$out.new/modules" "$out.new/dep/lib/modules/$v-amd64"
 	depmod -b "$out.new/dep" "$v-amd64" || fail "depmod failed"

@@ -2,20 +2,20 @@
 # SPDX-License-Identifier: MIT
 # tests/kernels/debug-kernel.sh 6.12|7|kcsan: builds the debug kernel (debug.config) from Debian's linux-source-6.12 or from
 # the newest linux-source-7.x of trixie-backports, or the kernel that finds data races (kcsan.config) from linux-source-6.12,
-# unless the cache has it, and prints its directory:
+# unless it is in the cache, and prints its directory:
 #
 #   bzImage, config, System.map
-#   modules/        what /lib/modules/VERSION would be (nearly all is built in)
+#   modules/        as /lib/modules/VERSION (nearly everything is built in)
 #   build/          what make -C needs to build modules (KDIR)
-#   release         the version that uname -r says
+#   release         the version, as of uname -r
 #
-# JOBS=N (the number of CPUs). Needs flex, bison, bc, libelf-dev; no root, no network once the source is in the cache.
+# JOBS=N (the number of CPUs). Needs flex, bison, bc, libelf-dev; no root, and no network once the source is in the cache.
 set -eu
 . "$(dirname "$0")/archive.sh"
 . "$kernels/source.sh"
 jobs=${JOBS:-$(nproc)}
 
-# debug.config in the names of the kernel: 7.3 calls PROC_SYSCTL by another, and what kcsan.config says goes before.
+# debug.config with this kernel's names: 7.3 has renamed PROC_SYSCTL. Lines of kcsan.config take precedence.
 wanted_config() {
 	case $name in
 	debug-6.12) cat "$kernels/debug.config" ;;
@@ -30,8 +30,8 @@ wanted_config() {
 	esac
 }
 
-# watch_some MAKEFILE: KCSAN looks at modules and at DRM, and of everything else it knows the barriers. It looks at one access
-# in so many, at random: a race of the module's would be drowned in those of all of the kernel, as trying showed.
+# watch_some MAKEFILE: KCSAN checks modules and DRM, and elsewhere only instruments barriers. It samples accesses at random:
+# with the whole kernel checked, it would hardly ever sample the module's.
 watch_some() {
 	local some='drivers/gpu/drm% drivers/accel% drivers/dma-buf%'
 	sed -i '/^ifeq (\$(CONFIG_KCSAN),y)$/a\
@@ -42,7 +42,7 @@ endif' "$1"
 	grep -q '^KCSAN_INSTRUMENT_BARRIERS = ' "$1" || fail "no KCSAN in $1"
 }
 
-# keep TREE OUT: what a module's build reads; everything else is 20 times as large.
+# keep TREE OUT: keeps what a module's build reads; everything else is 20 times as large.
 keep() {
 	local tree=$1 out=$2
 	(cd "$tree" && {
@@ -57,7 +57,7 @@ keep() {
 	make -s -C "$tree" kernelrelease >"$out/release"
 }
 
-# prepare DEB TREE SOURCE LOG: the sources, configured.
+# prepare DEB TREE SOURCE LOG: unpacks and configures the sources.
 prepare() {
 	local deb=$1 tree=$2 source=$3 log=$4
 	rm -rf "$tree"
@@ -71,7 +71,8 @@ prepare() {
 	verify_config "$tree/.config" "$tree/debug.config"
 }
 
-# build DEB OUT SOURCE: prepare, compile, keep; goes on where one for the same OUT was interrupted. The log stays where it says.
+# build DEB OUT SOURCE: prepares, compiles, keeps; continues an interrupted build for the same OUT. The log stays at the
+# printed path.
 build() {
 	local deb=$1 out=$2 source=$3 tree=$cache/building-$name log=$cache/$name.log start=$SECONDS mark
 	mark=$tree/.vnpu-$(basename "$out")
@@ -100,13 +101,13 @@ esac
 for tool in flex bison bc make gcc; do command -v $tool >/dev/null || fail "no $tool: run make deps"; done
 
 lock $name
-# What makes one kernel differ from another of the same source.
+# Everything that makes kernels from the same source differ.
 recipe=$({
 	wanted_config && declare -f unpack add_prompts keep
 	[ "$name" != kcsan-6.12 ] || declare -f watch_some
 } | sha256sum | cut -c1-12)
 if ! archive_update; then
-	# Without the archive, the newest one that these scripts built before will do.
+	# Without the archive, use the newest one that these scripts have built.
 	out=$(ls -dt "$cache/built-$name"-*"-$recipe" 2>/dev/null | head -1)
 	[ -n "$out" ] || exit 1
 	say "using $(basename "$out") of the cache"

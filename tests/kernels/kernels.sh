@@ -3,17 +3,17 @@
 #
 #   6.12        Debian 12's newest 6.12 that is installed (make deps)
 #   7           Debian's newest 7.x                            debian-kernel.sh
-#   debug-6.12  6.12 with every checker that finds mistakes    debug-kernel.sh 6.12
-#   debug-7     the newest 7.x likewise                        debug-kernel.sh 7
-#   kcsan-6.12  6.12 with the checker that finds data races    debug-kernel.sh kcsan
-#   VERSION     another that is installed, as uname -r says it
-#   DIR         another that is laid out as debug-kernel.sh lays it out
+#   debug-6.12  6.12 with all checkers                         debug-kernel.sh 6.12
+#   debug-7     the newest 7.x with all checkers               debug-kernel.sh 7
+#   kcsan-6.12  6.12 with the checker for data races           debug-kernel.sh kcsan
+#   VERSION     another installed one, as of uname -r
+#   DIR         another one with the layout of debug-kernel.sh
 
 kernel_names="6.12 7 debug-6.12 debug-7 kcsan-6.12"
 kernel_cache=${XDG_CACHE_HOME:-$HOME/.cache}/vnpu/kernels
 
-# kernel_find NAME: sets kver, kimg, moddir, kdir, machine (pc or microvm) and chroot (where kdir is; else empty). Status 1
-# and a line if there is none.
+# kernel_find NAME: sets kver, kimg, moddir, kdir, machine (pc or microvm) and chroot (in which kdir is; else empty). Status 1
+# with a message if there is none.
 kernel_find() {
 	local dir=
 	chroot='' machine=pc
@@ -39,6 +39,6 @@ kernel_find() {
 	fi
 	kimg=$dir/bzImage moddir=$dir/modules kdir=$dir/build
 	[ ! -e "$dir/chroot" ] || { chroot=$(readlink "$dir/chroot"); kdir=$(readlink "$dir/build"); }
-	# ACPI and PCI are left out of the debug kernels.
+	# The debug kernels have no ACPI or PCI.
 	! grep -qx 'CONFIG_VIRTIO_MMIO_CMDLINE_DEVICES=y' "$dir/config" 2>/dev/null || machine=microvm
 }

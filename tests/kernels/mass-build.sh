@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # tests/kernels/mass-build.sh WHAT...: compiles vnpu.ko at W=1 for many kernels and prints a table: kernel, compiler, result,
-# seconds, then a closing line like that of the tests. Status 1 if one failed. WHAT is any mixture of
+# seconds; then a last line like that of the tests. Status 1 if one failed. WHAT is any of
 #
 #   a kernel of kernels.sh, such as 6.12 or debug-7
-#   a folder that `make -C` builds modules in (KDIR)
-#   linux-headers-*.deb with its linux-headers-*-common and linux-kbuild, or a folder that they were unpacked into: compiled in
-#   the trixie chroot with gcc-14 (as root, or where sudo asks for no password)
-#   archive, for all the headers that trixie-backports offers
+#   a folder in which `make -C` builds modules (KDIR)
+#   linux-headers-*.deb with its linux-headers-*-common and linux-kbuild, or a folder into which they were unpacked: compiled
+#   in the trixie chroot with gcc-14 (as root, or with sudo without a password)
+#   archive, for all headers in trixie-backports
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/kernels/archive.sh
@@ -36,7 +36,7 @@ row() { # KVER KDIR CHROOT
 	[ "$result" = ok ] || { bad=$((bad + 1)); grep -E 'error:|warning:|Error' "$log" | head -5 | sed 's/^/    /'; echo "    all of it: $log"; }
 }
 
-# The kernels whose headers lie in the chroot under one of these names.
+# The kernels whose headers are in the chroot under one of these names.
 in_chroot() { # VERSION-FLAVOUR...
 	local v
 	for v; do row "$v" "/usr/src/linux-headers-$v" "$trixie"; done

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# Sourced from the root of the tree, after archive.sh, chroot.sh and kernels.sh: compiling vnpu.ko with all of kbuild's
+# Sourced from the root of the tree, after archive.sh, chroot.sh and kernels.sh: compiles vnpu.ko with all of kbuild's
 # warnings (W=1), for a kernel that needs the trixie chroot or not.
 
-# module_make LOG KVER KDIR CHROOT [VARIABLE...]: make kmod, with the output in LOG.
+# module_make LOG KVER KDIR CHROOT [VARIABLE...]: make kmod, with its output in LOG.
 module_make() {
 	local log=$1 v=$2 dir=$3 where=$4 vars build
 	build=$(realpath -m "$BUILD")
@@ -18,20 +18,20 @@ module_make() {
 	[ -s "$build/kmod/$v/vnpu.ko" ]
 }
 
-# module_forget KVER: what is compiled already would not warn again.
+# module_forget KVER: deletes objects, because up-to-date ones would not warn again.
 module_forget() {
 	[ ! -d "$BUILD/kmod/$1" ] || find "$BUILD/kmod/$1" -name '*.o' -delete
 }
 
-# module_clean LOG: fails, and shows it, if the compiler, modpost or objtool warned. That the compiler is not the kernel's own
-# is no fault of the module.
+# module_clean LOG: fails, and prints it, if the compiler, modpost or objtool warned. A compiler other than the kernel's is
+# not the module's fault.
 module_clean() {
 	! grep -iE 'warning:' "$1" | grep -v 'the compiler differs'
 }
 
-# module_sparse LOG KVER KDIR: sparse over all of the module's files, outside the chroot. It warns of the kernel's own headers
-# too, which is not ours. It does not know the cleanup attribute, so it takes every guard() for a lock that is not given
-# back; that locks are is lockdep's to find.
+# module_sparse LOG KVER KDIR: runs sparse on all of the module's files, outside the chroot. Ignores its warnings about the
+# kernel's own headers. sparse does not know the cleanup attribute, so it takes every guard() for a lock that is not released;
+# lockdep checks locks.
 module_sparse() {
 	module_make "$1" "$2" "$3" "" C=2 CHECK="sparse -Wno-context" && grep -q '  CHECK .*vnpu_drv' "$1" || return 1
 	! grep -E '/kmod/[^/ ]+/[^ ]*:[0-9]+:[0-9]+: (warning|error):' "$1"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # Sourced after archive.sh by the scripts that build kernels from Debian's linux-source packages.
 
-# source_fetch PACKAGE VERSION: prints the .deb, fetched unless the cache has it.
+# source_fetch PACKAGE VERSION: prints the .deb; downloads it if it is not in the cache.
 source_fetch() {
 	local debs=$cache/source/$1-$2
 	if [ -z "$(ls "$debs"/*.deb 2>/dev/null)" ]; then
@@ -12,8 +12,8 @@ source_fetch() {
 	ls "$debs"/*.deb
 }
 
-# Options that 6.12 has only for drivers to select get a prompt, so that debug.config can name them. 7.x is the same but
-# where it has prompts already.
+# Gives a prompt to options that 6.12 lets only drivers select, so that debug.config can set them. 7.x has prompts for some of
+# them already.
 add_prompts() {
 	local file=$1 option text
 	shift
@@ -24,14 +24,14 @@ add_prompts() {
 	done
 }
 
-# unpack DEB DIR VERSION PATTERN...: without the drivers that the configurations here leave out, nor those of the patterns, such
-# as other architectures: of all these only the Kconfig files are read.
+# unpack DEB DIR VERSION PATTERN...: without the drivers that the configurations here leave out, and those of the patterns,
+# such as other architectures, except for their Kconfig files.
 unpack() {
 	local deb=$1 dir=$2 version=$3 tarball=./usr/src/linux-source-$3.tar.xz skip
 	shift 3
 	say "unpacking linux-source-$version"
 	skip=(--wildcards-match-slash --anchored)
-	# Of those with a slash at the end what lies in them themselves stays: the common part of their kind.
+	# Of folders with a slash at the end, keep the files directly in them: the common part of their kind.
 	for d in sound drivers/{media,staging,infiniband,iio,sound,pinctrl,mtd} drivers/{net,scsi,video,usb,clk,crypto}/*/ \
 		drivers/gpu/drm/{amd,i915,xe,nouveau,radeon,msm,exynos,mediatek,etnaviv} $*; do
 		skip+=(--exclude="linux-source-$version/${d%/}/*.[chS]" --exclude="linux-source-$version/${d%/}/*.dts*")
@@ -41,7 +41,7 @@ unpack() {
 	dpkg-deb --fsys-tarfile "$deb" | tar -xO "$tarball" | tar -xJ -C "$dir" --strip-components=1 "${skip[@]}"
 }
 
-# Every line of it, or the kernel would silently test less.
+# Fails unless every line is in the final configuration, because the kernel would silently test less.
 verify_config() { # CONFIG WANTED
 	local missing
 	missing=$(awk '

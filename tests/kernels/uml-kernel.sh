@@ -1,22 +1,22 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# tests/kernels/uml-kernel.sh: builds a user-mode kernel (uml.config) from the newest linux-source-7.x of trixie-backports, unless
-# the cache has it, and prints its directory:
+# tests/kernels/uml-kernel.sh: builds a user-mode kernel (uml.config) from the newest linux-source-7.x of trixie-backports,
+# unless it is in the cache, and prints its directory:
 #
 #   linux           the kernel, which is a program
 #   config
 #   build/          what make -C needs to build modules (KDIR, with ARCH=um)
-#   release         the version that uname -r says
+#   release         the version, as of uname -r
 #
-# Programs run in it at the host's own speed, with all of its instructions. 7.x because it has a way to run them, seccomp=on,
-# in which a system call costs a fraction of what it costs under ptrace.
-# JOBS=N (the number of CPUs). Needs flex, bison, bc; no root, no network once the source is in the cache.
+# Programs run in it at the host's speed, with all of its instructions. 7.x can run them with seccomp=on, where a system call
+# costs a fraction of what it costs with ptrace.
+# JOBS=N (the number of CPUs). Needs flex, bison, bc; no root, and no network once the source is in the cache.
 set -eu
 . "$(dirname "$0")/archive.sh"
 . "$kernels/source.sh"
 jobs=${JOBS:-$(nproc)}
 
-# prepare DEB TREE SOURCE LOG: the sources, configured.
+# prepare DEB TREE SOURCE LOG: unpacks and configures the sources.
 prepare() {
 	local deb=$1 tree=$2 source=$3 log=$4
 	rm -rf "$tree"
@@ -29,7 +29,7 @@ prepare() {
 	verify_config "$tree/.config" "$tree/uml.config"
 }
 
-# keep TREE OUT: what runs, and what a module's build reads.
+# keep TREE OUT: keeps the kernel, and what a module's build reads.
 keep() {
 	local tree=$1 out=$2
 	(cd "$tree" && {
@@ -57,7 +57,7 @@ build() {
 
 for tool in flex bison bc make gcc; do command -v $tool >/dev/null || fail "no $tool: run make deps"; done
 lock uml
-# What makes one kernel differ from another of the same source.
+# Everything that makes kernels from the same source differ.
 recipe=$({ cat "$kernels/uml.config" && declare -f unpack add_prompts keep; } | sha256sum | cut -c1-12)
 if ! archive_update; then
 	out=$(ls -dt "$cache/built-uml"-*"-$recipe" 2>/dev/null | head -1)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Every call of both ABIs once, well and badly, with all that comes back on stdout. Built for 64
- * bits and for 32: the two have to print the same. It needs no library, and plays the firmware
+ * Every call of both ABIs once with good and bad arguments, with all outputs on stdout. Built for
+ * 64 bits and for 32 bits; both must print the same. Uses no library, and plays the firmware
  * itself.
  */
 #include <errno.h>
@@ -253,20 +253,14 @@ static void refusals(void)
 	}
 }
 
-/*
- * The core's calls have other entries for programs of 32 bits, and what is refused must be refused
- * there too.
- */
+/* 32-bit programs use other entry points of the DRM core, which must refuse the same calls. */
 static void core(void)
 {
 	for (unsigned int nr = 0; nr < 256; nr++) {
 		uint64_t arg[32] = { 0 };
 		int ret;
 
-		/*
-		 * VERSION's structure has pointers, and differs; the driver's own calls are told
-		 * apart above.
-		 */
+		/* VERSION's structure has pointers and differs; the driver's calls are above. */
 		if (nr == 0 || (nr >= DRM_COMMAND_BASE && nr < DRM_COMMAND_END))
 			continue;
 		ret = ioctl(client, _IOWR('d', nr, uint64_t[8]), arg) < 0 ? -errno : 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A structure of the ABI as a table of its fields, and from the table every argument that the
- * kernel has to refuse: each bit of a pad, each flag without a name, values beyond an enum,
- * strangers' ids, arrays and pointers of every bad shape. After each refusal the test's own `check`
- * looks for anything that has changed, and the good argument has to work again.
+ * A structure of the ABI as a table of its fields. From the table come all arguments that the
+ * kernel must refuse: each bit of a pad, each flag without a name, values outside an enum, ids of
+ * other files, arrays and pointers of every bad kind. After each refusal the test's `check`
+ * function looks for changes, and the good argument must work again.
  */
 #ifndef FIELDS_H
 #define FIELDS_H
@@ -11,16 +11,16 @@
 #include "vnpu_raw.h"
 
 enum field_kind {
-	FIELD_ZERO, /* a pad, or flags of which none has a name: each bit is refused */
+	FIELD_ZERO, /* a pad, or flags without names: each bit is refused */
 	FIELD_FLAGS, /* each bit outside .known is refused */
 	FIELD_ENUM, /* values above .known are refused */
 	FIELD_VALUE, /* ids, sizes, addresses: those in .bad are refused with their errors */
 	FIELD_ARRAY, /* struct drm_vnpu_obj_array */
-	FIELD_ANY, /* comes out, or is good with every value: must be taken with all bits set */
+	FIELD_ANY, /* an output, or good with every value: accepted with all bits set */
 	FIELD_OTHER, /* tested by hand */
 };
 
-/* A list of them ends with error 0. */
+/* An entry with error 0 ends a list of these. */
 struct field_bad {
 	uint64_t value;
 	int error;
@@ -53,11 +53,11 @@ struct target {
 	size_t size;
 	const struct field *fields;
 	size_t nr_fields;
-	void (*good)(void *arg); /* fills in an argument that succeeds */
+	void (*good)(void *arg); /* fills in an argument for which the call succeeds */
 	int (*call)(void *arg); /* 0 or -errno */
-	void (*undo)(void *arg); /* takes back what a success did, may be NULL */
+	void (*undo)(void *arg); /* undoes a successful call; may be NULL */
 	void (*check)(void); /* fails the test if anything has changed since the last good call */
-	/* Of an ioctl, not of a structure inside its argument: */
+	/* For an ioctl, not for a structure inside its argument: */
 	int (*fd)(void);
 	unsigned long cmd;
 };
@@ -80,14 +80,11 @@ struct target {
 
 static unsigned int field_cases __attribute__((unused));
 
-/* ---- memory with an edge ---- */
+/* ---- memory at the edge of a mapping ---- */
 
 #define EDGE_SIZE (64 * PAGE)
 
-/*
- * Memory of @size bytes that ends where nothing may be read. Each call may overwrite what the last
- * one gave.
- */
+/* @size bytes of memory that end where nothing is mapped. A later call may overwrite them. */
 static inline uint8_t *edge(size_t size)
 {
 	static uint8_t *area;
@@ -108,8 +105,8 @@ static inline void edge_protect(int prot)
 }
 
 /*
- * Where user memory is not: null, unmapped, the hole of x86, the kernel, around the end of all
- * addresses.
+ * Addresses outside user memory: null, unmapped, the hole of x86, the kernel, around the end of the
+ * address space.
  */
 static const uint64_t field_nowhere[] __attribute__((unused)) = {
 	0,
@@ -201,9 +198,7 @@ struct array_case {
 	uint8_t arg[FIELD_MAX_ARG];
 };
 
-/*
- * Elements at the edge, which they end at or pass by @beyond bytes. The room between them is zero.
- */
+/* Elements at the edge of a mapping, or @beyond bytes across it, with zeros between them. */
 static inline struct drm_vnpu_obj_array array_make(struct array_case *c, uint32_t stride,
 						   uint32_t count, size_t beyond)
 {
@@ -343,7 +338,7 @@ static inline void argument_pointers(const struct target *t)
 
 /* ---- all of a structure ---- */
 
-/* Every byte is in the table, once: what is added to the ABI has to be added here. */
+/* Checks that every byte is in the table once, so that additions to the ABI are added here. */
 static inline void fields_complete(const struct target *t)
 {
 	uint8_t seen[FIELD_MAX_ARG] = { 0 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A fence of another driver, which signals when the test says so: of sw_sync, which waits for ever,
- * where the kernel has it, else of vgem, which gives up after ten seconds.
+ * A fence of another driver that signals when the test says so: sw_sync's, which has no time limit,
+ * or if the kernel lacks that, vgem's, which times out after ten seconds.
  */
 #ifndef FOREIGN_H
 #define FOREIGN_H
@@ -12,7 +12,7 @@
 
 #define SW_SYNC "/sys/kernel/debug/sync/sw_sync"
 
-/* The kernel has no header for it. */
+/* The kernel has no header for this. */
 struct sw_sync_create {
 	uint32_t value;
 	char name[32];
@@ -24,7 +24,7 @@ struct sw_sync_create {
 
 struct foreign {
 	int driver, sync_file;
-	bool for_ever; /* until it is signalled */
+	bool for_ever; /* does not time out */
 	uint32_t fence;
 };
 
@@ -41,7 +41,7 @@ static inline bool foreign_sw_sync(struct foreign *f)
 	return true;
 }
 
-/* A buffer of vgem's with a fence, as of somebody who writes it. */
+/* A buffer of vgem's with a fence, as if it were being written. */
 static inline bool foreign_vgem(struct foreign *f)
 {
 	struct drm_mode_create_dumb dumb = { .width = 64, .height = 64, .bpp = 32 };
@@ -62,7 +62,7 @@ static inline bool foreign_vgem(struct foreign *f)
 	return true;
 }
 
-/* False where the kernel has neither. */
+/* False if the kernel has neither. */
 static inline bool foreign_make(struct foreign *f)
 {
 	memset(f, 0, sizeof(*f));
@@ -79,7 +79,7 @@ static inline void foreign_signal(struct foreign *f)
 		vgem_signal(f->driver, f->fence);
 }
 
-/* What was not signalled is now. */
+/* Signals the fence if it has not signalled. */
 static inline void foreign_end(struct foreign *f)
 {
 	close(f->sync_file);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of refused calls of clients share: a file with one of everything and a stranger's
- * file, and what must be as before after a refusal: the file's next ids, the device's memory, and
- * in test_negative_jobs.c the next job's number.
+ * Common parts of the tests of refused client calls: a file with one object of each kind, another
+ * client's file, and the state that a refusal must not change: the file's next ids, the device's
+ * memory, and in test_negative_jobs.c the next job's number.
  */
 #ifndef NEGATIVE_H
 #define NEGATIVE_H
@@ -13,7 +13,7 @@
 #define VA_END (1ull << 32)
 #define MEM_LIMIT (64ull << 20)
 
-/* ---- a file with one of everything, and one of a stranger ---- */
+/* ---- a file with one object of each kind, and another client's file ---- */
 
 static struct {
 	int fd, stranger;
@@ -21,15 +21,15 @@ static struct {
 	uint32_t queue, queue2; /* of ctx; of ctx2 */
 	uint32_t bo, read_only_bo, syncobj, empty_syncobj,
 		signalled_syncobj; /* syncobj is a timeline at 5 */
-	uint32_t spare_ctx, spare_queue; /* for a call that destroys */
-	uint64_t seqno; /* last one of queue */
+	uint32_t spare_ctx, spare_queue; /* for calls that destroy */
+	uint64_t seqno; /* of the last job in queue */
 } n;
 
-/* What must be as before after a refused call. The ids are those that the file gives next. */
+/* State that a refused call must not change. The ids are those that the file assigns next. */
 struct footprint {
 	uint64_t mem_bytes;
 	uint32_t bo, ctx, queue, syncobj;
-	int64_t fd; /* as wide as leaves no padding: footprints are compared byte by byte */
+	int64_t fd; /* wide enough to avoid padding, because footprints are compared byte by byte */
 };
 
 static struct footprint footprint;
@@ -58,10 +58,7 @@ static inline void nothing_changed(void)
 	assert_memory_equal(&now, &footprint, sizeof(now));
 }
 
-/*
- * Lists of ids that this file does not have: none at all, one that was closed, one that only the
- * stranger has.
- */
+/* Ids that this file does not have: never used, closed, or only in the other client's file. */
 static struct field_bad bad_bo[6], bad_ctx[6], bad_queue[6], bad_job_queue[7],
 	bad_syncobj[6] __attribute__((unused));
 
@@ -132,7 +129,7 @@ static inline int the_file(void)
 	return n.fd;
 }
 
-/* Objects to be destroyed take the next ids; what was closed is then another id. */
+/* Objects to be destroyed take the next ids, so that a closed id is a different one. */
 static inline void add_spares(void)
 {
 	n.spare_ctx = raw_ctx(n.fd);
@@ -142,7 +139,7 @@ static inline void add_spares(void)
 	bad_queue[3].value = footprint.queue;
 }
 
-/* A number that a refused batch took would be missed here. */
+/* This would notice a number that a refused batch has used. */
 static inline void jobs_ran(uint32_t count)
 {
 	struct drm_vnpu_wait wait = { .queue_id = n.queue, .seqno = n.seqno + count + 1 };
@@ -164,7 +161,7 @@ static inline void jobs_ran(uint32_t count)
 
 /* ---- the size in the ioctl's number ---- */
 
-/* A file with one of everything, the same every time. */
+/* A file with one object of each kind, always with the same ids. */
 static inline void fresh_file(const struct target *t, uint8_t *arg)
 {
 	negative_close(NULL);
@@ -213,7 +210,7 @@ static inline void longer_arguments(const struct target *const *ioctls, size_t n
 	}
 }
 
-/* DRM copies back what the call has done and cannot take it back; it goes with the file. */
+/* DRM cannot undo a call whose results it cannot copy back; closing the file does. */
 static inline void read_only_arguments(const struct target *const *ioctls, size_t nr)
 {
 	uint8_t arg[FIELD_MAX_ARG];
@@ -242,7 +239,7 @@ static inline void read_only_arguments(const struct target *const *ioctls, size_
 
 /* ---- fixture ---- */
 
-/* client() wants an fd where server_open() leaves one. */
+/* client() expects an fd where server_open() leaves one. */
 static inline int negative_setup(void **state)
 {
 	return server_open(state) || negative_open(state);

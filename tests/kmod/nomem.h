@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of failing allocations share. A kernel with fault injection fails the n-th
+ * Common parts of the tests of failing allocations. A kernel with fault injection fails the n-th
  * allocation (or copy from or to the user) of the calling thread.
  */
 #ifndef NOMEM_H
@@ -12,12 +12,12 @@
 #define SIZE (4 * PAGE)
 #define FAIL_NTH "/proc/thread-self/fail-nth"
 
-/* No call allocates so often. */
+/* No call allocates this often. */
 #define MAX_NTH 2000
 
 static int fail_fd = -1;
 
-/* Writing 0 may be what fails, but not a second time. */
+/* Writing 0 may itself fail, but only once. */
 static inline void fail_write(int n)
 {
 	char text[16];
@@ -28,8 +28,8 @@ static inline void fail_write(int n)
 }
 
 /*
- * Ends the injection; did it strike? Reading is a copy to the user that may itself be the n-th to
- * fail.
+ * Ends the injection. True if it failed something. Reading is a copy to the user, which may itself
+ * be the n-th.
  */
 static inline bool fail_struck(void)
 {
@@ -40,7 +40,7 @@ static inline bool fail_struck(void)
 	return struck;
 }
 
-/* Allocations that may sleep fail too; a failure is not worth a stack trace in the log. */
+/* Allocations that may sleep fail too; failures leave no stack trace in the log. */
 static inline void fail_set(const char *name, const char *value)
 {
 	char path[64];
@@ -91,7 +91,7 @@ static inline struct bench *nomem(void **state)
 
 #define NOMEM_TEST(f) cmocka_unit_test_setup_teardown(f, nomem_setup, nomem_teardown)
 
-/* The firmware answers what closed contexts are owed. */
+/* The firmware answers the closed contexts. */
 static inline void answer_closes(struct bench *b)
 {
 	struct vnpu_fw_sqe sqe;
@@ -102,7 +102,7 @@ static inline void answer_closes(struct bench *b)
 	assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL), 0);
 }
 
-/* A new client, for the old one has something whose name could not be copied to the user. */
+/* A new client, because the old one has an object whose id could not be copied to the user. */
 static inline void fresh_client(struct bench *b)
 {
 	close(b->fd);
@@ -115,15 +115,15 @@ static inline void fresh_client(struct bench *b)
 struct call {
 	const char *name;
 	int (*call)(struct bench *b); /* 0 or -errno */
-	void (*undo)(struct bench *b); /* takes back what a success did */
-	void (*prepare)(struct bench *b); /* before each try, or NULL */
-	bool names; /* the result is the name of something new */
-	int instead; /* what the kernel's own part of the call says where -ENOMEM is meant, or 0 */
+	void (*undo)(struct bench *b); /* undoes a successful call */
+	void (*prepare)(struct bench *b); /* before each attempt, or NULL */
+	bool names; /* the result is the id of a new object */
+	int instead; /* error of the kernel's own part of the call instead of -ENOMEM, or 0 */
 };
 
 /*
- * Repeats a call until it meets no failure. It may also succeed although an allocation failed,
- * where the kernel tries another way.
+ * Repeats a call until no failure is injected into it. It may also succeed in spite of a failure if
+ * the kernel has an alternative.
  */
 static inline void until_no_failure(struct bench *b, const struct call *c)
 {

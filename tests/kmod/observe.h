@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What the tests of vnpu.ko's outside share: files that are read and written whole, fdinfo and
- * debugfs.
- */
+/* Common parts of the tests of what vnpu.ko shows: whole files, fdinfo and debugfs. */
 #ifndef OBSERVE_H
 #define OBSERVE_H
 
@@ -10,7 +7,7 @@
 
 /* ---- reading ---- */
 
-/* The whole file in @text; its length, or -errno. */
+/* Reads the whole file into @text. Its length, or -errno. */
 static inline int read_at(int dir, const char *path, char *text, size_t size)
 {
 	int fd = openat(dir, path, O_RDONLY | O_CLOEXEC);
@@ -56,8 +53,8 @@ static inline const char *fdinfo(int fd, const char *key)
 }
 
 /*
- * As drm-usage-stats.rst has it: a number and perhaps a unit. A key that is not there is 0, as the
- * core leaves some out.
+ * As in drm-usage-stats.rst: a number, perhaps with a unit. 0 if the key is missing, because the
+ * core omits some.
  */
 static inline uint64_t fdinfo_number(int fd, const char *key)
 {

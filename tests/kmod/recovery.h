@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of recovery share: timeouts that can be waited for, the time at which a fence
- * signalled, the module's parameters, core dumps, and a device whose firmware is the test or a
- * child of it.
+ * Common parts of the tests of recovery: short timeouts, the time at which a fence signalled, the
+ * module's parameters, core dumps, and a device whose firmware is the test or its child.
  */
 #ifndef RECOVERY_H
 #define RECOVERY_H
@@ -15,8 +14,8 @@
 
 #define MS 1000000ll
 /*
- * The promise: a job whose device stops has failed this much after its timeout. It is believed
- * where the clock is.
+ * The promise: a job whose device stops fails at most this long after its timeout. Exact only if
+ * the clock can be trusted.
  */
 #define LATE_MS (1000 * raw_slow())
 
@@ -74,7 +73,7 @@ static inline uint32_t control_state(uint32_t dev_id)
 	return ret || info.dev_id != dev_id ? UINT32_MAX : info.state;
 }
 
-/* ---- jobs with a fence that tells when and how they ended ---- */
+/* ---- jobs with a fence that reports when and how they ended ---- */
 
 struct timed_job {
 	int fd;
@@ -99,7 +98,10 @@ static inline struct timed_job timed_submit(int fd, uint32_t ctx, uint32_t queue
 	return t;
 }
 
-/* Waits for the fence, which may end before its job. When it ended, in CLOCK_MONOTONIC. */
+/*
+ * Waits for the fence, which may signal before its job ends. Returns the time of the signal, in
+ * CLOCK_MONOTONIC.
+ */
 static inline int64_t timed_fence(struct timed_job *t, int status)
 {
 	struct sync_fence_info fence = { 0 };
@@ -117,14 +119,14 @@ static inline int64_t timed_fence(struct timed_job *t, int status)
 	return fence.timestamp_ns;
 }
 
-/* Waits for the job: WAIT and the fence must tell the same. */
+/* Waits for the job; WAIT and the fence must agree. */
 static inline int64_t timed_end(struct timed_job *t, int result)
 {
 	assert_int_equal(raw_result(t->fd, t->queue, t->seqno), result);
 	return timed_fence(t, result);
 }
 
-/* @end is between @min_ms and @max_ms after @start; a jiffy may be missing. */
+/* @end is between @min_ms and @max_ms after @start; it may be a jiffy early. */
 static inline void assert_took(int64_t start, int64_t end, int64_t min_ms, int64_t max_ms)
 {
 	print_message("took %d ms, of %d to %d\n", (int)((end - start) / MS), (int)min_ms,
@@ -135,7 +137,7 @@ static inline void assert_took(int64_t start, int64_t end, int64_t min_ms, int64
 
 /* ---- core dumps ---- */
 
-/* Reads the device's dump into @text and drops it; false if there is none. */
+/* Reads the device's dump into @text and drops it. False if there is none. */
 static inline bool take_coredump(uint32_t dev_id, char *text, size_t size)
 {
 	char mark[32];
@@ -163,7 +165,7 @@ static inline bool take_coredump(uint32_t dev_id, char *text, size_t size)
 	return found;
 }
 
-/* What the module was loaded with comes back after each test. */
+/* Parameters of the loaded module, restored after each test. */
 static struct {
 	unsigned int reset_ms, max_resets, reset_window_s;
 } module_was __attribute__((unused));
@@ -184,7 +186,7 @@ static inline void module_restore(void)
 
 /* ---- a bench for recovery: short timeouts, quick resets ---- */
 
-/* On a slow machine the test, which is the firmware, may itself be late by as much. */
+/* On a slow machine the test, which is the firmware, may be late by as much itself. */
 #define SCALE (raw_slow() > 1 ? 4 : 1)
 #define T_MS (400 * SCALE)
 #define MAX_MS (2000 * SCALE)
@@ -227,7 +229,7 @@ static inline int recovery_teardown(void **state)
 
 #define RECOVERY_TEST(f) cmocka_unit_test_setup_teardown(f, recovery_setup, recovery_teardown)
 
-/* Answer as vnpu-fw does. */
+/* Answers as vnpu-fw does. */
 static inline void fw_answer(struct raw_fw *fw, uint64_t tag, uint32_t status)
 {
 	raw_fw_post(fw,
@@ -240,7 +242,7 @@ static inline void fw_progress(struct raw_fw *fw, const struct vnpu_fw_sqe *sqe)
 	__atomic_fetch_add(&raw_fw_status(fw, sqe->queue)->progress, 1, __ATOMIC_RELAXED);
 }
 
-/* Works on the job, visibly, for @ms. */
+/* Works on the job, with progress, for @ms. */
 static inline void fw_works_for(struct raw_fw *fw, const struct vnpu_fw_sqe *sqe, int64_t ms)
 {
 	int64_t until = raw_in_ms(ms);
@@ -251,7 +253,7 @@ static inline void fw_works_for(struct raw_fw *fw, const struct vnpu_fw_sqe *sqe
 	} while (raw_now_ns() < until);
 }
 
-/* The bench's device is replaced by one with these properties. */
+/* Replaces the bench's device by one with these properties. */
 static inline void bench_renew(struct bench *b, const struct vnpu_ctl_add_dev *add)
 {
 	close(b->fd);
@@ -262,7 +264,7 @@ static inline void bench_renew(struct bench *b, const struct vnpu_ctl_add_dev *a
 	b->q = raw_queue_full(b->fd, b->ctx, 4);
 }
 
-/* The firmware does not answer a closed context: one reset. */
+/* The firmware does not answer a closed context, which causes one reset. */
 static inline void hang_once(struct bench *b)
 {
 	uint32_t epoch = raw_state(b->fd).epoch;
@@ -271,7 +273,7 @@ static inline void hang_once(struct bench *b)
 	wait_epoch(b->fd, epoch + 1, RAW_LONG_MS);
 }
 
-/* Another firmware comes, and the device works: for a new context, whose job succeeds. */
+/* Attaches another firmware and checks that the device works: a job in a new context succeeds. */
 static inline void fw_comes_again(struct bench *b)
 {
 	if (b->fw.fd >= 0)

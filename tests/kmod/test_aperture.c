@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The aperture: how a firmware sees a context's memory, and what it does not see. The test plays
- * the firmware and reads and writes through the aperture like a device, counting the faults.
+ * The aperture: what a firmware sees of a context's memory. The test plays the firmware and reads
+ * and writes through the aperture like a device, counting the faults.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -25,7 +25,7 @@ static void on_fault(int sig, siginfo_t *info, void *unused)
 	siglongjmp(fault_jump, 1);
 }
 
-/* cmocka has handlers of its own around each test. */
+/* cmocka installs its own handlers around each test. */
 static void arm(void)
 {
 	struct sigaction sa = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER };
@@ -65,7 +65,7 @@ static bool poke(volatile uint8_t *p, uint8_t v)
 	return ok;
 }
 
-/* The number of the bench's context, by having the device told of it. */
+/* The number of the bench's context, from a job sent to the device. */
 static uint32_t ctx_number(struct bench *b, uint32_t ctx, uint32_t queue)
 {
 	raw_submit(b->fd, ctx, queue);
@@ -122,7 +122,7 @@ static void an_offset_into_the_buffer_is_honoured(void **state)
 	munmap(mem, 8 * PAGE);
 }
 
-static void what_is_not_bound_faults(void **state)
+static void access_to_unbound_memory_faults(void **state)
 {
 	struct bench *b = bench(state);
 	uint32_t handle = raw_bo(b->fd, 2 * PAGE);
@@ -139,7 +139,7 @@ static void what_is_not_bound_faults(void **state)
 	munmap(ap, SPAN);
 }
 
-static void a_read_only_binding_refuses_writes_and_goes_on_being_read(void **state)
+static void a_read_only_binding_refuses_writes_and_stays_readable(void **state)
 {
 	struct bench *b = bench(state);
 	uint32_t handle = raw_bo(b->fd, PAGE);
@@ -151,7 +151,7 @@ static void a_read_only_binding_refuses_writes_and_goes_on_being_read(void **sta
 	assert_int_equal(raw_bind(b->fd, b->ctx, handle, VA + PAGE, PAGE, 0), 0);
 	assert_false(poke(ap + VA + 5, 1));
 	assert_int_equal(peek(ap + VA + 5), 55);
-	/* Now the page is present, which is another path in the kernel. */
+	/* The page is present now, which takes another path in the kernel. */
 	assert_false(poke(ap + VA + 5, 1));
 	assert_int_equal(peek(ap + VA + 5), 55);
 	assert_int_equal(mem[5], 55);
@@ -162,7 +162,7 @@ static void a_read_only_binding_refuses_writes_and_goes_on_being_read(void **sta
 	munmap(mem, PAGE);
 }
 
-static void unbinding_and_closing_take_the_pages_away(void **state)
+static void unbinding_and_closing_remove_the_pages(void **state)
 {
 	struct bench *b = bench(state);
 	uint32_t handle = raw_bo(b->fd, 4 * PAGE);
@@ -176,7 +176,7 @@ static void unbinding_and_closing_take_the_pages_away(void **state)
 	assert_false(poke(ap + VA, 1));
 	handle = raw_bo(b->fd, PAGE);
 	assert_int_equal(raw_bind(b->fd, b->ctx, handle, VA, PAGE, 0), 0);
-	/* A fresh buffer: nothing of the old one. */
+	/* A new buffer has nothing of the old one. */
 	assert_int_equal(peek(ap + VA), 0);
 	assert_int_equal(raw_ctx_destroy(b->fd, b->ctx), 0);
 	assert_int_equal(peek(ap + VA), -1);
@@ -210,15 +210,16 @@ static void apertures_and_rings_are_mapped_only_as_they_should(void **state)
 	int fd = b->fw.fd;
 	uint8_t *p;
 
-	assert_null(raw_fw_map(fd, 8ull << 32, PAGE, PROT_READ)); /* no such context now */
-	assert_null(raw_fw_map(fd, 9ull << 32, PAGE, PROT_READ)); /* and no such number */
+	/* This context no longer exists. */
+	assert_null(raw_fw_map(fd, 8ull << 32, PAGE, PROT_READ));
+	assert_null(raw_fw_map(fd, 9ull << 32, PAGE, PROT_READ)); /* this number does not exist */
 	assert_null(raw_fw_map(fd, 1ull << 50, PAGE, PROT_READ));
 	assert_null(raw_fw_map(fd, at + SPAN - PAGE, 2 * PAGE, PROT_READ));
 	assert_null(raw_fw_map(fd, at, PAGE, PROT_READ | PROT_EXEC));
 	assert_ptr_equal(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, at), MAP_FAILED);
 	assert_null(raw_fw_map(fd, 0, PAGE, PROT_READ | PROT_WRITE));
 	assert_null(raw_fw_map(fd, b->fw.info->sq_offset, PAGE, PROT_READ | PROT_WRITE));
-	/* Parts may be mapped together, but then the kernel's own stay what they are. */
+	/* Parts may be mapped together, but the kernel's own parts stay read-only. */
 	assert_null(raw_fw_map(fd, 0, end + PAGE, PROT_READ));
 	assert_null(raw_fw_map(fd, 0, end, PROT_READ | PROT_WRITE));
 	p = raw_fw_map(fd, 0, end, PROT_READ);
@@ -229,7 +230,7 @@ static void apertures_and_rings_are_mapped_only_as_they_should(void **state)
 	assert_null(raw_fw_map(fd, b->fw.info->status_offset + b->fw.status_size, PAGE, PROT_READ));
 	assert_int_equal(mprotect((void *)b->fw.info, PAGE, PROT_READ | PROT_WRITE), -1);
 	assert_int_equal(mprotect((void *)b->fw.sq, PAGE, PROT_READ | PROT_WRITE), -1);
-	/* mprotect() would put page table entries out of step with the bindings. */
+	/* mprotect() would make page table entries differ from the bindings. */
 	p = raw_fw_map(fd, at, 4 * PAGE, PROT_READ | PROT_WRITE);
 	assert_non_null(p);
 	assert_int_equal(mprotect(p, PAGE, PROT_READ), -1);
@@ -260,7 +261,7 @@ static void a_part_of_an_aperture_can_be_mapped_split_and_unmapped(void **state)
 	munmap(mem, 16 * PAGE);
 }
 
-static void the_kernel_too_is_refused_what_is_not_bound(void **state)
+static void system_calls_cannot_access_unbound_memory_either(void **state)
 {
 	struct bench *b = bench(state);
 	uint32_t num = ctx_number(b, b->ctx, b->q.queue_id), handle = raw_bo(b->fd, PAGE);
@@ -313,18 +314,18 @@ static void a_child_of_the_firmware_inherits_no_aperture(void **state)
 	munmap(ap, SPAN);
 }
 
-/* ---- a device that hammers memory while a client binds and unbinds ---- */
+/* ---- a device that reads memory all the time while a client binds and unbinds ---- */
 
 struct hammer {
 	uint8_t *ap;
-	volatile uint64_t round; /* the value that may be seen now */
+	volatile uint64_t round; /* the value that may be read now */
 	bool stop;
 	uint64_t stale, seen, faults;
 };
 
 /*
- * Every round's buffer holds the round's number. A value that is older than the round that had
- * begun before the read is a page that should have been gone.
+ * Each round's buffer holds the round's number. A value older than the round that had begun before
+ * the read comes from a page that should be gone.
  */
 static void *hammer(void *arg)
 {
@@ -375,7 +376,7 @@ static void no_stale_page_is_read_after_an_unbind(void **state)
 		assert_int_equal(raw_unbind(b->fd, b->ctx, VA, PAGE), 0);
 		munmap(mem, PAGE);
 		/*
-		 * Old buffers live on for a while, so that a stale page shows its old number and
+		 * Old buffers are kept for a while, so that a stale page shows its old number and
 		 * not the next buffer's.
 		 */
 		if (kept[round % KEPT])
@@ -396,13 +397,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		BENCH_TEST(both_sides_see_each_other_s_writes),
 		BENCH_TEST(an_offset_into_the_buffer_is_honoured),
-		BENCH_TEST(what_is_not_bound_faults),
-		BENCH_TEST(a_read_only_binding_refuses_writes_and_goes_on_being_read),
-		BENCH_TEST(unbinding_and_closing_take_the_pages_away),
+		BENCH_TEST(access_to_unbound_memory_faults),
+		BENCH_TEST(a_read_only_binding_refuses_writes_and_stays_readable),
+		BENCH_TEST(unbinding_and_closing_remove_the_pages),
 		BENCH_TEST(contexts_do_not_see_one_another),
 		BENCH_TEST(apertures_and_rings_are_mapped_only_as_they_should),
 		BENCH_TEST(a_part_of_an_aperture_can_be_mapped_split_and_unmapped),
-		BENCH_TEST(the_kernel_too_is_refused_what_is_not_bound),
+		BENCH_TEST(system_calls_cannot_access_unbound_memory_either),
 		BENCH_TEST(a_lost_session_s_mappings_fault),
 		BENCH_TEST(a_child_of_the_firmware_inherits_no_aperture),
 		BENCH_TEST(no_stale_page_is_read_after_an_unbind),

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * How the device-side ABI grows: a firmware that was compiled with another release's structures,
- * shorter or longer, and one that knows features that this kernel does not. The test is the
- * firmware.
+ * Extensions of the device-side ABI: a firmware compiled with another release's structures, shorter
+ * or longer, and one that knows features that this kernel does not. The test is the firmware.
  */
 #include "vnpu_raw.h"
 
-/* A structure with room for what later releases may add. */
+/* A structure with room for additions of later releases. */
 struct longer {
 	uint8_t bytes[PAGE + 64];
 };
@@ -31,9 +30,7 @@ static int control_teardown(void **state)
 
 #define CONTROL_TEST(f) cmocka_unit_test_setup_teardown(f, control_setup, control_teardown)
 
-/*
- * ADD_DEV or ATTACH by a program whose structure has @size bytes, which its ioctl number says too.
- */
+/* ADD_DEV or ATTACH by a program whose structure has @size bytes, also in its ioctl number. */
 static int call(unsigned long cmd, struct longer *arg, uint32_t size)
 {
 	int ctl = raw_control(), ret;
@@ -86,7 +83,7 @@ static void expect_call(int ret, int error, const char *name, uint32_t size)
 		fail_msg("%s with %u bytes: %d instead of %d", name, size, ret, -error);
 }
 
-static void a_longer_structure_is_taken_if_its_tail_is_zero_and_the_tail_is_left_alone(void **state)
+static void a_longer_structure_with_a_zero_tail_is_accepted_and_its_tail_not_written(void **state)
 {
 	const uint32_t more[] = { 1, 4, 8, 24, 1000, PAGE };
 
@@ -96,7 +93,7 @@ static void a_longer_structure_is_taken_if_its_tail_is_zero_and_the_tail_is_left
 			uint32_t size = more[i] == PAGE ? PAGE : calls[c].size + more[i];
 			struct longer arg = { { 0 } };
 
-			/* Beyond its end is nothing of the kernel's concern. */
+			/* The kernel must ignore what is beyond its end. */
 			memset(arg.bytes + size, 0xa5, sizeof(arg.bytes) - size);
 			expect_call(calls[c].call(&arg, size), 0, calls[c].name, size);
 			for (size_t k = calls[c].size; k < size; k++)
@@ -107,7 +104,7 @@ static void a_longer_structure_is_taken_if_its_tail_is_zero_and_the_tail_is_left
 	}
 }
 
-static void a_longer_structure_with_anything_in_its_tail_is_refused(void **state)
+static void a_longer_structure_with_a_nonzero_tail_is_refused(void **state)
 {
 	close(raw_control());
 	for (size_t c = 0; c < NR_CALLS; c++) {
@@ -117,7 +114,7 @@ static void a_longer_structure_with_anything_in_its_tail_is_refused(void **state
 			arg.bytes[calls[c].size + at] = 1;
 			expect_call(calls[c].call(&arg, calls[c].size + 32), E2BIG, calls[c].name,
 				    calls[c].size + 32);
-			/* One byte less, and it is beyond the end. */
+			/* One byte less, so the value is beyond the end. */
 			memset(arg.bytes, 0, sizeof(arg.bytes));
 			arg.bytes[calls[c].size + at] = 1;
 			expect_call(calls[c].call(&arg, calls[c].size + at), 0, calls[c].name,
@@ -126,7 +123,7 @@ static void a_longer_structure_with_anything_in_its_tail_is_refused(void **state
 	}
 }
 
-static void less_than_the_first_release_s_structure_is_refused(void **state)
+static void a_structure_shorter_than_the_first_release_s_is_refused(void **state)
 {
 	close(raw_control());
 	for (size_t c = 0; c < NR_CALLS; c++) {
@@ -138,7 +135,7 @@ static void less_than_the_first_release_s_structure_is_refused(void **state)
 	}
 }
 
-static void features_that_the_kernel_does_not_have_are_masked_and_not_refused(void **state)
+static void unknown_features_are_masked_and_not_refused(void **state)
 {
 	struct vnpu_ctl_add_dev dev = raw_fw_defaults();
 	struct vnpu_ctl_attach again = { .size = sizeof(again),
@@ -167,10 +164,7 @@ static void features_that_the_kernel_does_not_have_are_masked_and_not_refused(vo
 	close(ctl);
 }
 
-/*
- * Other drivers' programs that were given this node by mistake, strace's tables, older releases of
- * this ABI.
- */
+/* As by other drivers' programs, strace's tables, or older releases of this ABI. */
 static void calls_of_another_type_are_unknown(void **state)
 {
 	uint8_t arg[256] = { 0 };
@@ -196,10 +190,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CONTROL_TEST(
-			a_longer_structure_is_taken_if_its_tail_is_zero_and_the_tail_is_left_alone),
-		CONTROL_TEST(a_longer_structure_with_anything_in_its_tail_is_refused),
-		CONTROL_TEST(less_than_the_first_release_s_structure_is_refused),
-		CONTROL_TEST(features_that_the_kernel_does_not_have_are_masked_and_not_refused),
+			a_longer_structure_with_a_zero_tail_is_accepted_and_its_tail_not_written),
+		CONTROL_TEST(a_longer_structure_with_a_nonzero_tail_is_refused),
+		CONTROL_TEST(a_structure_shorter_than_the_first_release_s_is_refused),
+		CONTROL_TEST(unknown_features_are_masked_and_not_refused),
 		CONTROL_TEST(calls_of_another_type_are_unknown),
 	};
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * DRM's own calls on the node, by somebody without any privilege: each number from 0x00 to 0xff,
- * with every size, direction and argument. The core's table is made for display drivers, and some
- * of its calls take a master for granted that the file of an accel node does not have; so all but
- * those that a client needs have to be refused before the core sees them.
+ * DRM's own calls on the node, without any privilege: each number from 0x00 to 0xff, with every
+ * size, direction and argument. The core's table is made for display drivers, and some of its calls
+ * assume a master, which the file of an accel node does not have; so all calls that clients do not
+ * need must be refused before the core sees them.
  */
 #define _GNU_SOURCE
 #include <grp.h>
@@ -14,7 +14,7 @@
 
 #define NOBODY 65534
 
-/* What is let through. Everything else: -EOPNOTSUPP. */
+/* Calls that are allowed. All others: -EOPNOTSUPP. */
 static const struct {
 	unsigned int nr;
 	const char *name;
@@ -48,9 +48,7 @@ static bool is_allowed(unsigned int nr)
 	return nr >= DRM_COMMAND_BASE && nr < DRM_COMMAND_END;
 }
 
-/*
- * A child without privileges runs the function on a file of its own; its result is the exit status.
- */
+/* Runs the function in a child without privileges, on its own file; returns the exit status. */
 static int as_nobody(int minor, int (*fn)(int fd))
 {
 	char path[64];
@@ -85,10 +83,7 @@ static int complain(unsigned int nr, unsigned long cmd, int ret)
 static int try_refused(int fd)
 {
 	static const unsigned int sizes[] = { 0, 4, 8, 16, 24, 40, 64, 104, 128, 4096, 16383 };
-	/*
-	 * The type is not looked at by every kernel's core. (0 and some others are the file
-	 * system's.)
-	 */
+	/* Not every kernel's core checks the type. (0 and some others are the file system's.) */
 	static const unsigned int types[] = { 'd', 'V', VNPU_FW_IOC };
 	_Alignas(8) static uint8_t arg[16384];
 
@@ -109,21 +104,21 @@ static int try_refused(int fd)
 	return 0;
 }
 
-static void nobody_gets_past_the_filter_of_core_calls(void **state)
+static void an_unprivileged_user_does_not_get_past_the_filter_of_core_calls(void **state)
 {
 	client(state);
 	assert_int_equal(as_nobody(server.fw.minor, try_refused), 0);
 }
 
-static void nor_does_root(void **state)
+static void root_does_not_get_past_the_filter_of_core_calls(void **state)
 {
 	assert_int_equal(try_refused(client(state)), 0);
 }
 
 /*
- * What they do with nonsense is the core's affair, but the kernel has to survive it and the file to
- * be of use afterwards. Nothing here waits for long: an absolute time of all ones has passed, or
- * the arrays that it is for are nowhere.
+ * What they do with random arguments is the core's concern, but the kernel must survive it and the
+ * file stay usable. Nothing here waits for long: an absolute time of all ones has passed, or the
+ * call's arrays do not exist.
  */
 static int try_allowed(int fd)
 {
@@ -144,7 +139,7 @@ static int try_allowed(int fd)
 	return raw_ioctl(fd, DRM_IOCTL_VNPU_DEV_QUERY, &query) != 0;
 }
 
-static void nonsense_in_the_others_does_no_harm(void **state)
+static void random_arguments_of_allowed_core_calls_do_no_harm(void **state)
 {
 	client(state);
 	assert_int_equal(as_nobody(server.fw.minor, try_allowed), 0);
@@ -162,7 +157,7 @@ static int try_version_and_caps(int fd)
 		return 1;
 	if (raw_ioctl(fd, DRM_IOCTL_GET_CAP, &cap) || cap.value != 1)
 		return 2;
-	/* It is the core that says no, and not the filter. */
+	/* The core refuses this, not the filter. */
 	if (raw_ioctl(fd, DRM_IOCTL_SET_CLIENT_CAP, &bad) == 0)
 		return 3;
 	return 0;
@@ -196,14 +191,14 @@ static int try_objects(int fd)
 	return raw_ioctl(fd, DRM_IOCTL_SYNCOBJ_DESTROY, &destroy) ? 7 : 0;
 }
 
-static void nobody_may_use_the_calls_that_a_client_needs(void **state)
+static void an_unprivileged_user_may_use_the_calls_that_a_client_needs(void **state)
 {
 	client(state);
 	assert_int_equal(as_nobody(server.fw.minor, try_version_and_caps), 0);
 	assert_int_equal(as_nobody(server.fw.minor, try_objects), 0);
 }
 
-/* ---- what parameters open and close ---- */
+/* ---- calls that parameters allow ---- */
 
 static int try_exports(int fd)
 {
@@ -229,7 +224,7 @@ static int try_exports(int fd)
 	return 0;
 }
 
-static void no_fence_or_buffer_leaves_or_enters_the_device_by_default(void **state)
+static void fences_and_buffers_are_not_exported_or_imported_by_default(void **state)
 {
 	client(state);
 	raw_fence_export(false);
@@ -252,7 +247,7 @@ static int try_import(int fd)
 	return raw_ioctl(fd, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &handle) ? 2 : 0;
 }
 
-static void with_the_parameter_a_sync_file_of_another_driver_may_come_in(void **state)
+static void the_parameter_allows_importing_another_driver_s_sync_file(void **state)
 {
 	struct foreign f;
 	int status;
@@ -271,12 +266,12 @@ static void with_the_parameter_a_sync_file_of_another_driver_may_come_in(void **
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		SERVER_TEST(nobody_gets_past_the_filter_of_core_calls),
-		SERVER_TEST(nor_does_root),
-		SERVER_TEST(nonsense_in_the_others_does_no_harm),
-		SERVER_TEST(nobody_may_use_the_calls_that_a_client_needs),
-		SERVER_TEST(no_fence_or_buffer_leaves_or_enters_the_device_by_default),
-		SERVER_TEST(with_the_parameter_a_sync_file_of_another_driver_may_come_in),
+		SERVER_TEST(an_unprivileged_user_does_not_get_past_the_filter_of_core_calls),
+		SERVER_TEST(root_does_not_get_past_the_filter_of_core_calls),
+		SERVER_TEST(random_arguments_of_allowed_core_calls_do_no_harm),
+		SERVER_TEST(an_unprivileged_user_may_use_the_calls_that_a_client_needs),
+		SERVER_TEST(fences_and_buffers_are_not_exported_or_imported_by_default),
+		SERVER_TEST(the_parameter_allows_importing_another_driver_s_sync_file),
 	};
 
 	return cmocka_run_group_tests_name("core", tests, server_start, server_stop);

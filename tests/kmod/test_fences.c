@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Fences that outlive what they came from: a sync_file is asked for its names and its status after
- * the job's queue, its context, its file and its device are gone, one by one, with the job done and
- * with the job still waiting, for the fence of another driver. A waiting job ends with the first of
- * them that goes, whatever it waits for.
+ * Fences that outlive their origin: a sync_file's names and status are read after the job's queue,
+ * its context, its file and its device are gone, one by one, with the job done and with the job
+ * still waiting for a fence of another driver. A waiting job ends with the first of them that goes,
+ * whatever it waits for.
  *
- * With the argument "hold" it makes such a sync_file, of which nothing else is left, and keeps it
- * until it is killed.
+ * With the argument "hold" it makes such a sync_file, closes everything else, and keeps it until it
+ * is killed.
  */
 #include <poll.h>
 #include <linux/sync_file.h>
@@ -20,7 +20,7 @@ struct fences {
 	uint32_t ctx, queue;
 };
 
-/* A device of the test's own with one job, and the job's fence as a sync_file. */
+/* Adds a device with one job, and exports the job's fence as a sync_file. */
 static void fences_make(struct fences *f, bool done)
 {
 	struct drm_vnpu_sync_op syncs[2] = { { .flags = DRM_VNPU_SYNC_SIGNAL } };
@@ -41,10 +41,7 @@ static void fences_make(struct fences *f, bool done)
 		raw_fw_serve(&f->fw, VNPU_FW_OK);
 }
 
-/*
- * What the sync_file and its fence say. Kernels after 6.12 no longer ask a signalled fence for its
- * names.
- */
+/* Checks the sync_file and its fence. Kernels after 6.12 do not ask signalled ones for names. */
 static void fences_expect(const struct fences *f, int status, const char *after)
 {
 	struct sync_fence_info fence = { 0 };
@@ -73,7 +70,7 @@ static void fences_wait(const struct fences *f)
 	assert_int_equal(poll(&p, 1, RAW_LONG_MS), 1);
 }
 
-/* What is taken away, the outermost last. */
+/* What is removed, from the inside out. */
 static const char *const steps[] = { "its making", "its queue",		 "its context",
 				     "its file",   "the firmware's end", "its device" };
 
@@ -98,7 +95,7 @@ static void fences_step(struct fences *f, int step)
 	}
 }
 
-/* What the last @last steps have left. */
+/* Removes what the last @last steps have left. */
 static void fences_drop(struct fences *f, int last)
 {
 	if (last < 3)
@@ -114,7 +111,7 @@ static void needed(void)
 		skip();
 }
 
-static void a_signalled_fence_outlives_all_that_it_came_from(void **state)
+static void a_signalled_fence_outlives_its_origin(void **state)
 {
 	struct fences f = { 0 };
 
@@ -137,7 +134,7 @@ static void a_waiting_job_s_fence_ends_with_the_first_that_goes_and_outlives_the
 
 	needed();
 	for (int last = 1; last < 6; last++) {
-		/* The firmware and the device take the job with them; a client has it cancelled. */
+		/* The firmware's or device's end fails the job, a client's end cancels it. */
 		int status = last < 3 ? -EIO : -ECANCELED;
 
 		if (!foreign_make(&f.foreign))
@@ -149,7 +146,7 @@ static void a_waiting_job_s_fence_ends_with_the_first_that_goes_and_outlives_the
 			fences_wait(&f);
 			fences_expect(&f, status, steps[step]);
 		}
-		/* What it waited for is still to come, and changes nothing. */
+		/* The fence that it waited for signals now, and changes nothing. */
 		foreign_signal(&f.foreign);
 		fences_expect(&f, status, "its dependency");
 		foreign_end(&f.foreign);
@@ -157,7 +154,7 @@ static void a_waiting_job_s_fence_ends_with_the_first_that_goes_and_outlives_the
 	}
 }
 
-static void a_syncobj_sent_to_another_device_outlives_all_that_it_came_from(void **state)
+static void a_syncobj_sent_to_another_device_outlives_its_origin(void **state)
 {
 	struct fences f = { 0 };
 	struct raw_fw other;
@@ -180,7 +177,7 @@ static void a_syncobj_sent_to_another_device_outlives_all_that_it_came_from(void
 	raw_fw_remove(&other);
 }
 
-/* The step "rmmod is refused while somebody holds a fence" of the virtual machine. */
+/* For the step "rmmod is refused while somebody holds a fence" of the virtual machine. */
 static int hold(const char *how)
 {
 	struct fences f = { 0 };
@@ -204,10 +201,10 @@ static int hold(const char *how)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_signalled_fence_outlives_all_that_it_came_from),
+		cmocka_unit_test(a_signalled_fence_outlives_its_origin),
 		cmocka_unit_test(
 			a_waiting_job_s_fence_ends_with_the_first_that_goes_and_outlives_the_rest),
-		cmocka_unit_test(a_syncobj_sent_to_another_device_outlives_all_that_it_came_from),
+		cmocka_unit_test(a_syncobj_sent_to_another_device_outlives_its_origin),
 	};
 
 	if (argc == 3 && !strcmp(argv[1], "hold"))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * vnpu.ko as a firmware sees it: the test plays a tiny firmware by hand, good and bad, beside a
- * client.
+ * vnpu.ko as a firmware sees it: the test plays a small firmware step by step, correct and faulty,
+ * and a client.
  */
 #include <poll.h>
 
@@ -56,7 +56,7 @@ static void the_firmware_s_verdict_is_the_job_s_result(void **state)
 		raw_fw_serve(&b->fw, cases[i].status);
 		assert_int_equal(raw_result(b->fd, q, i + 1), cases[i].result);
 	}
-	/* None of this bans the context, and results can be asked for again. */
+	/* These results do not ban the context, and can be read again. */
 	assert_int_equal(raw_ctx_state(b->fd, b->ctx).state, 0);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
 		assert_int_equal(raw_result(b->fd, q, i + 1), cases[i].result);
@@ -71,7 +71,7 @@ static uint64_t roundup_pow_of_two(uint64_t n)
 	return p;
 }
 
-/* One failed, one succeeded, and so on, until the oldest are forgotten. */
+/* Every second job fails, until the oldest are forgotten. */
 static void results_are_remembered_as_far_as_jobs_can_wait_and_failures_for_ever(void **state)
 {
 	struct bench *b = bench(state);
@@ -93,7 +93,7 @@ static void a_failure_is_forgotten_only_with_all_before_it(void **state)
 	struct bench *b = bench(state);
 	uint64_t known = roundup_pow_of_two(b->q.depth + raw_limits(b->fd).max_waiting_jobs);
 
-	/* The second fails; then it and the first are forgotten, and nothing else is. */
+	/* The second fails; then the first two are forgotten, and no others. */
 	for (uint64_t i = 1; i <= known + 2; i++) {
 		raw_submit(b->fd, b->ctx, b->q.queue_id);
 		raw_fw_serve(&b->fw, i == 2 ? VNPU_FW_INVALID : VNPU_FW_OK);
@@ -101,7 +101,7 @@ static void a_failure_is_forgotten_only_with_all_before_it(void **state)
 	assert_int_not_equal(raw_result(b->fd, b->q.queue_id, 1), 0);
 	assert_int_not_equal(raw_result(b->fd, b->q.queue_id, 2), 0);
 	assert_int_equal(raw_result(b->fd, b->q.queue_id, 3), 0);
-	/* A batch of jobs that were never asked for costs nobody else an error. */
+	/* Forgotten jobs that nobody waited for cause no error for others. */
 	for (uint64_t i = 0; i < known; i++) {
 		raw_submit(b->fd, b->ctx, b->q.queue_id);
 		raw_fw_serve(&b->fw, VNPU_FW_OK);
@@ -141,7 +141,7 @@ static void a_fault_bans_the_context_and_cancels_its_other_jobs(void **state)
 	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), -ECANCELED);
 	raw_fw_expect(&b->fw, VNPU_FW_SQE_CANCEL);
 	raw_fw_expect(&b->fw, VNPU_FW_SQE_CANCEL);
-	/* Others are not concerned. */
+	/* Other queues are not affected. */
 	raw_submit(b->fd, ctx2, q3);
 	raw_fw_serve(&b->fw, VNPU_FW_OK);
 	assert_int_equal(raw_result(b->fd, q3, 1), 0);
@@ -173,7 +173,7 @@ static void a_silent_firmware_s_jobs_are_given_up_one_by_one_and_its_client_goes
 	assert_int_equal(raw_submit(b->fd, b->ctx, b->q.queue_id), 3);
 	raw_fw_serve(&b->fw, VNPU_FW_OK);
 	assert_int_equal(raw_result(b->fd, b->q.queue_id, 3), 0);
-	/* What the firmware says of the cancelled ones changes nothing. */
+	/* The firmware's answers to the cancelled jobs change nothing. */
 	assert_int_equal(raw_result(b->fd, b->q.queue_id, 2), -EBUSY);
 	munmap((void *)page, PAGE);
 }
@@ -215,7 +215,7 @@ static void the_clock_of_a_job_starts_when_it_is_first_in_its_queue(void **state
 	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, jobs, 2), 0);
 	first = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
 	second = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
-	/* Longer than the second's timeout, which must not count yet. */
+	/* Longer than the second job's timeout, which must not have started. */
 	usleep(900000);
 	assert_false(raw_is_done(b->fd, b->q.queue_id, 1));
 	raw_fw_done(&b->fw, &first, VNPU_FW_OK);
@@ -233,13 +233,13 @@ static void an_answer_in_the_ring_is_found_before_the_job_times_out(void **state
 	job.timeout_ms = 300;
 	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), 0);
 	sqe = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
-	/* Posted, but the firmware never enters the kernel again. */
+	/* Posted, but the firmware never calls ENTER again. */
 	raw_fw_post(&b->fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_DONE, .tag = sqe.tag });
 	assert_int_equal(raw_result(b->fd, b->q.queue_id, 1), 0);
 	assert_int_equal(raw_ctx_state(b->fd, b->ctx).state, 0);
 }
 
-/* ---- a firmware that lies -------------------------------------------------------------------- */
+/* ---- a firmware that misbehaves ---- */
 
 static void unknown_stale_and_double_completions_are_dropped(void **state)
 {
@@ -293,7 +293,7 @@ static void indices_out_of_bounds_lose_the_device(void **state)
 	assert_int_equal(raw_result(b->fd, b->q.queue_id, 1), -EIO);
 	assert_int_equal(raw_ctx_state(b->fd, b->ctx).state, DRM_VNPU_CTX_FW_LOST);
 	assert_int_equal(raw_ioctl(b->fw.fd, VNPU_FW_ENTER, &enter), -EPROTO);
-	/* Another may take over while the liar still holds its fd. */
+	/* Another may attach while the first still holds its fd. */
 	struct raw_fw other = b->fw;
 
 	assert_int_equal(raw_fw_attach(&other), 0);
@@ -325,7 +325,7 @@ static void random_completions_do_no_harm(void **state)
 	print_message("seed %u\n", seed);
 	srand(seed);
 	for (int i = 0; i < 3000; i++) {
-		/* Hardly any is answered, so the queue is full one day. */
+		/* Few jobs are answered, so the queue becomes full. */
 		ret = rand() % 4 ? 0 : raw_submit_jobs(b->fd, b->ctx, &job, 1);
 		assert_true(!ret || (ret == -ENOSPC && i > 256));
 		raw_fw_post(&b->fw, (struct vnpu_fw_cqe){
@@ -386,9 +386,7 @@ static void a_destroyed_queue_cancels_its_jobs_and_keeps_its_slot_until_all_answ
 	assert_int_equal(raw_syncobj_wait(b->fd, out.handle, 0, RAW_LONG_MS), 0);
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(raw_fw_expect(&b->fw, VNPU_FW_SQE_CANCEL).queue, sqe.queue);
-	/*
-	 * Another queue does not get the slot while the firmware may still write its status page.
-	 */
+	/* No other queue gets the slot while the firmware may still write its status page. */
 	q = raw_queue_full(b->fd, b->ctx, 4);
 	raw_submit(b->fd, b->ctx, q.queue_id);
 	next = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
@@ -419,7 +417,7 @@ static void a_client_that_closes_leaves_nothing_behind(void **state)
 	raw_fw_expect(&b->fw, VNPU_FW_SQE_CANCEL);
 	close_sqe = raw_fw_expect(&b->fw, VNPU_FW_SQE_CTX_CLOSE);
 	assert_int_equal(close_sqe.ctx, sqe.ctx);
-	/* The number stays taken until the firmware has answered: seven of eight are left. */
+	/* The number stays in use until the firmware has answered: seven of eight are left. */
 	for (int i = 0; i < 7; i++)
 		assert_int_equal(raw_ioctl(other, DRM_IOCTL_VNPU_CTX_CREATE, &create), 0);
 	assert_int_equal(raw_ioctl(other, DRM_IOCTL_VNPU_CTX_CREATE, &create), -EBUSY);
@@ -507,7 +505,7 @@ static void a_dead_firmware_fails_its_jobs_and_another_takes_over(void **state)
 	query.size = sizeof(dstate);
 	assert_int_equal(raw_ioctl(b->fd, DRM_IOCTL_VNPU_DEV_QUERY, &query), 0);
 	assert_int_equal(dstate.state, DRM_VNPU_STATE_READY);
-	/* The old context stays banned, and unknown to the new firmware; a new one works. */
+	/* The old context stays banned and is unknown to the new firmware; a new one works. */
 	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), -ECANCELED);
 	assert_null(raw_fw_map(b->fw.fd, 1ull << 32, PAGE, PROT_READ));
 	assert_int_equal(raw_ctx_destroy(b->fd, b->ctx), 0);
@@ -534,7 +532,7 @@ static void a_deleted_device_ends_its_clients_and_its_firmware(void **state)
 	assert_int_equal(raw_del_dev(b->fw.dev_id), -ENOENT);
 	assert_int_equal(raw_ioctl(b->fd, DRM_IOCTL_VNPU_CTX_CREATE, &create), -ENODEV);
 	assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_WAIT, -1, NULL), -ENODEV);
-	/* Whoever polls sees the end, and no signal. */
+	/* poll() reports the end, without a signal. */
 	for (int64_t until = raw_in_ms(RAW_LONG_MS);
 	     !__atomic_load_n(&page->completed_seqno, __ATOMIC_ACQUIRE);)
 		assert_true(raw_now_ns() < until);
@@ -677,7 +675,7 @@ static void enter_waits_until_its_time(void **state)
 	assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_WAIT, 0, NULL), 0);
 }
 
-static void poll_tells_of_submissions_and_of_the_end(void **state)
+static void poll_reports_submissions_and_the_end(void **state)
 {
 	struct bench *b = bench(state);
 	struct pollfd p = { .fd = b->fw.fd, .events = POLLIN };
@@ -721,7 +719,7 @@ int main(void)
 		BENCH_TEST(add_dev_refuses_every_bad_field),
 		BENCH_TEST(control_and_firmware_calls_refuse_flags_and_unknown_ids),
 		BENCH_TEST(enter_waits_until_its_time),
-		BENCH_TEST(poll_tells_of_submissions_and_of_the_end),
+		BENCH_TEST(poll_reports_submissions_and_the_end),
 	};
 
 	return cmocka_run_group_tests_name("firmware", tests, NULL, NULL);

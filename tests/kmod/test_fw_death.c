@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT
 /*
- * A firmware that is killed, and one that is stopped, at every step of its protocol. It is a child
- * of the test; the test is the client, and then the next firmware.
+ * A firmware that is killed or stopped at each step of its protocol. The firmware is a child of the
+ * test; the test is the client, and then the next firmware.
  */
 #include <signal.h>
 #include <sys/wait.h>
 
 #include "recovery.h"
 
-/* Where the child stops to be shot. */
+/* Where the child stops, to be killed. */
 enum step {
 	STEP_ADDED, /* ADD_DEV, no START */
-	STEP_STARTED, /* START, and no look at the rings ever */
+	STEP_STARTED, /* START, but never reads the rings */
 	STEP_SEEN, /* a job is in the ring */
-	STEP_TAKEN, /* sq_head says so */
-	STEP_RUNNING, /* started_seqno says so, and some progress */
+	STEP_TAKEN, /* sq_head was advanced */
+	STEP_RUNNING, /* started_seqno and some progress are written */
 	STEP_STATUS, /* completed_seqno is written */
 	STEP_ENTRY, /* the completion is written, cq_tail is not */
-	STEP_POSTED, /* cq_tail is, ENTER not called */
+	STEP_POSTED, /* cq_tail is written, ENTER was not called */
 	STEP_COMPLETED, /* ENTER(COMPLETE) has returned */
 	STEP_SLEEPS, /* in ENTER(WAIT) */
 	STEP_CANCEL, /* a CANCEL was taken */
@@ -41,7 +41,7 @@ struct shared {
 
 static struct shared *shared;
 
-/* ---- the child; nothing here fails a test, it only gets stuck ---- */
+/* ---- the child; it cannot fail the test, it only gets stuck ---- */
 
 static void reach(enum step now, enum step last)
 {
@@ -91,7 +91,7 @@ static void child_main(enum step last)
 	shared->minor = fw.minor;
 	reach(STEP_STARTED, last);
 	if (last == STEP_SLEEPS) {
-		/* Said beforehand: the child can't tell while it sleeps. */
+		/* Set beforehand, because the child cannot set it while it sleeps. */
 		__atomic_store_n(&shared->reached, last + 1, __ATOMIC_RELEASE);
 		while (!raw_fw_enter(&fw, VNPU_FW_ENTER_WAIT, -1, NULL))
 			fw.sq_head = fw.info->sq_tail;
@@ -131,8 +131,8 @@ static pid_t child_start(enum step last)
 	pid = fork();
 	if (!pid) {
 		/*
-		 * The end of a firmware that touches what was taken from it; cmocka would have it
-		 * go on as a test.
+		 * A firmware that accesses revoked memory ends here; cmocka's handler would
+		 * continue it as a test.
 		 */
 		signal(SIGBUS, SIG_DFL);
 		child_main(last);
@@ -142,7 +142,7 @@ static pid_t child_start(enum step last)
 	return pid;
 }
 
-/* Waits until the child stands where it was told to, or, with @ready, until it serves. */
+/* Waits until the child has reached its step, or with @ready until it serves. */
 static void child_wait(enum step last, bool ready)
 {
 	int64_t until = raw_in_ms(RAW_LONG_MS);
@@ -167,16 +167,15 @@ static void child_hit(pid_t pid, int sig)
 		assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
 }
 
-/* Had the firmware said that it works on the job, so that the job is to blame for what follows? */
+/* True if the firmware had reported that it works on the job, which then is to blame. */
 static bool was_running(enum step step)
 {
 	return step == STEP_RUNNING || step == STEP_STATUS || step == STEP_ENTRY;
 }
 
 /*
- * The job's end is not later than its timeout and a second, and is one of those that make sense. A
- * firmware that is stopped is reset soon after, which is another thing that its context may tell
- * of.
+ * Checks that the job ended within its timeout and a second, with a plausible result. A stopped
+ * firmware is reset soon after, which its context may also report.
  */
 static void assert_ended(struct timed_job *t, uint32_t ctx,
 			 const struct drm_vnpu_queue_status *page, enum step step, int sig,
@@ -200,7 +199,7 @@ static void assert_ended(struct timed_job *t, uint32_t ctx,
 		assert_int_equal(state & ~DRM_VNPU_CTX_FW_LOST, guilty ? DRM_VNPU_CTX_TIMEDOUT : 0);
 }
 
-/* The device comes back with another firmware, whatever the first one is doing. */
+/* Checks that the device works with another firmware, whatever the first one does. */
 static void assert_comes_back(int fd, uint32_t dev_id)
 {
 	struct bench b = { .fd = fd, .fw = { .dev_id = dev_id, .fd = -1 } };
@@ -218,7 +217,7 @@ static void assert_comes_back(int fd, uint32_t dev_id)
 	raw_fw_die(&b.fw);
 }
 
-/* A stopped firmware that goes on finds that its time is over, and harms nobody. */
+/* A stopped firmware that is continued finds its session over, and does no harm. */
 static void child_goes_on(pid_t pid)
 {
 	int status;
@@ -266,7 +265,7 @@ static void hit_at(enum step step, int sig)
 	page = raw_queue_status(fd, &q);
 	t = timed_submit(fd, ctx, q.queue_id, T_MS);
 	if (step == STEP_CANCEL || step == STEP_CLOSE || step == STEP_CLOSED) {
-		/* The client goes first: what is hit is the firmware that owes an answer. */
+		/* The client closes first, so the firmware dies owing an answer. */
 		munmap((void *)page, PAGE);
 		page = NULL;
 		if (step != STEP_CANCEL)
@@ -293,7 +292,7 @@ static void hit_at(enum step step, int sig)
 	assert_int_equal(raw_state(fd).last_loss,
 			 sig == SIGKILL ? DRM_VNPU_LOSS_EXIT : DRM_VNPU_LOSS_HANG);
 	if (page) {
-		/* The device's epoch is told before those of all its queues. */
+		/* The device's epoch changes before those of its queues. */
 		for (int64_t until = raw_now_ns() + LATE_MS * MS;
 		     page->epoch != 2 && raw_now_ns() < until;)
 			usleep(1000);

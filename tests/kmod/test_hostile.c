@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * A firmware that means harm: indices that jump, completions of all kinds that it owes nobody,
- * silence and SIGSTOP, memory that it should not reach or keep. Whatever it does, the client gets
- * an end of each job in bounded time, and a good firmware that comes after finds the device as new.
- * The test plays the firmware, or a child of it does.
+ * A malicious firmware: indices that jump, completions of all kinds for jobs that do not exist,
+ * silence and SIGSTOP, access to memory that it must not have. Whatever it does, each of the
+ * client's jobs ends in bounded time, and a good firmware that attaches afterwards finds the device
+ * as new. The test or its child plays the firmware.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -18,8 +18,8 @@
 #define TIMEOUT_MS 300
 
 /*
- * A job with a short timeout, of whose end the client must hear within that and a second (and the
- * emulator's slowness).
+ * A job with a short timeout, which must end within that time and a second (or more if the emulator
+ * is slow).
  */
 static uint64_t submit_short(struct bench *b)
 {
@@ -39,7 +39,7 @@ static int result_in_time(struct bench *b, uint64_t seqno)
 	return result;
 }
 
-/* The device is given to a good firmware, and everything works from the beginning. */
+/* Attaches a good firmware, with which everything must work again. */
 static void good_again(struct bench *b)
 {
 	int64_t until = raw_in_ms(RAW_LONG_MS);
@@ -67,10 +67,7 @@ static void every_jump_of_an_index_loses_the_device_or_does_nothing(void **state
 {
 	struct bench *b = bench(state);
 	const uint32_t n = b->fw.cq_entries;
-	/*
-	 * Relative to the kernel's cq_head and sq_tail: at most n entries may be pending in either
-	 * ring.
-	 */
+	/* Relative to the kernel's cq_head and sq_tail: each ring has at most n entries. */
 	const struct {
 		uint32_t cq, sq;
 		bool lost;
@@ -104,8 +101,7 @@ static void every_jump_of_an_index_loses_the_device_or_does_nothing(void **state
 		if (jumps[i].lost != !!ret)
 			fail_msg("cq_tail + %u, sq_head + %u: %d", jumps[i].cq, jumps[i].sq, ret);
 		/*
-		 * Entries full of ones are nobody's: the job waits in vain, unless the device was
-		 * lost.
+		 * Entries full of ones are invalid: the job times out unless the device was lost.
 		 */
 		assert_int_equal(result_in_time(b, seqno), ret ? -EIO : -EBUSY);
 		good_again(b);
@@ -138,7 +134,7 @@ static void an_index_that_jumps_while_the_kernel_looks_does_no_harm(void **state
 
 /* ---- completions ---- */
 
-static void completions_of_the_past_end_nothing(void **state)
+static void stale_completions_end_nothing(void **state)
 {
 	struct bench *b = bench(state);
 	struct vnpu_fw_sqe old[4];
@@ -148,7 +144,7 @@ static void completions_of_the_past_end_nothing(void **state)
 		raw_submit(b->fd, b->ctx, b->q.queue_id);
 		old[i] = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
 	}
-	/* Of an epoch that is over, when the next one has jobs with the same numbers. */
+	/* Completions of an earlier epoch, when the present one has jobs with the same numbers. */
 	good_again(b);
 	for (int i = 0; i < 4; i++)
 		seqno = raw_submit(b->fd, b->ctx, b->q.queue_id);
@@ -158,7 +154,7 @@ static void completions_of_the_past_end_nothing(void **state)
 	assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL), 0);
 	for (uint64_t s = 2; s <= seqno; s++)
 		assert_false(raw_is_done(b->fd, b->q.queue_id, s));
-	/* Of a context that was closed, and whose slot another has. */
+	/* Completions of a closed context whose slot has another owner. */
 	for (int i = 0; i < 4; i++)
 		old[i] = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
 	assert_int_equal(raw_ctx_destroy(b->fd, b->ctx), 0);
@@ -178,7 +174,7 @@ static void completions_of_the_past_end_nothing(void **state)
 	assert_int_equal(raw_result(b->fd, b->q.queue_id, seqno), 0);
 }
 
-/* What a later firmware may mean by them, this kernel cannot know. */
+/* This kernel cannot know what they mean to a later firmware. */
 static void completions_with_an_unknown_flag_or_something_in_a_pad_are_dropped(void **state)
 {
 	struct bench *b = bench(state);
@@ -220,7 +216,7 @@ static void completions_with_an_unknown_flag_or_something_in_a_pad_are_dropped(v
 						  .tag = sqe.ctx,
 						  .reserved = { 0, 0, 1 } });
 	assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL), 0);
-	/* Neither was an answer: of eight numbers one is the bench's, and one still owed. */
+	/* Neither was an answer: of eight numbers the bench has one, and one is still owed. */
 	for (int i = 0; i < 6; i++)
 		raw_ctx(b->fd);
 	assert_int_equal(
@@ -234,10 +230,7 @@ static void completions_with_an_unknown_flag_or_something_in_a_pad_are_dropped(v
 	assert_int_equal(raw_result(b->fd, b->q.queue_id, seqno), 0);
 }
 
-/*
- * The device decides when a job is done, so it may say so of any; but of no job that was not
- * submitted.
- */
+/* The device decides when a job is done: it may complete any job, but only submitted ones. */
 static void completions_with_another_context_s_tag_end_that_context_s_job_only(void **state)
 {
 	struct bench *b = bench(state);
@@ -274,13 +267,13 @@ static void ctx_closed_for_contexts_that_live_changes_nothing(void **state)
 	raw_submit(b->fd, b->ctx, b->q.queue_id);
 	assert_int_equal(raw_fw_serve(&b->fw, VNPU_FW_OK).ctx, 1);
 	assert_int_equal(raw_result(b->fd, b->q.queue_id, 1), 0);
-	/* Seven other numbers, none of them given twice. */
+	/* Seven other numbers, all different. */
 	for (int i = 0; i < 7; i++)
 		assert_int_equal(raw_ioctl(b->fd, DRM_IOCTL_VNPU_CTX_CREATE, &create), 0);
 	assert_int_equal(raw_ioctl(b->fd, DRM_IOCTL_VNPU_CTX_CREATE, &create), -EBUSY);
 }
 
-static void random_bytes_in_all_that_the_firmware_may_write_do_no_harm(void **state)
+static void random_bytes_in_the_firmware_s_memory_do_no_harm(void **state)
 {
 	struct bench *b = bench(state);
 	unsigned int seed = (unsigned int)raw_now_ns();
@@ -300,8 +293,8 @@ static void random_bytes_in_all_that_the_firmware_may_write_do_no_harm(void **st
 		b->fw.ctl->cq_tail = b->fw.cq_tail;
 		assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL), 0);
 		/*
-		 * The fence is the truth, not the page: the job ends some way, and its number stays
-		 * its number.
+		 * The fence is authoritative, not the page: the job ends somehow, and its number
+		 * stays its number.
 		 */
 		result_in_time(b, seqno);
 		munmap((void *)page, PAGE);
@@ -317,7 +310,10 @@ static void random_bytes_in_all_that_the_firmware_may_write_do_no_harm(void **st
 
 /* ---- silence ---- */
 
-/* A good firmware in a process of its own, which says so on a pipe; its fd is not in the parent. */
+/*
+ * A good firmware in a process of its own, which reports its start on a pipe; the parent does not
+ * have its fd.
+ */
 static pid_t firmware_process(struct bench *b, int *started)
 {
 	int pipes[2];
@@ -367,7 +363,7 @@ static void a_stopped_firmware_s_jobs_end_in_time_and_a_killed_one_s_at_once(voi
 	assert_int_equal(result_in_time(b, seqno), -EBUSY);
 	assert_int_equal(raw_ctx_state(b->fd, b->ctx).state, 0);
 	kill(pid, SIGCONT);
-	/* The job was not to blame: its context and queue go on. */
+	/* The job was not to blame: its context and queue still work. */
 	seqno = raw_submit(b->fd, b->ctx, b->q.queue_id);
 	assert_int_equal(raw_result(b->fd, b->q.queue_id, seqno), 0);
 	kill(pid, SIGSTOP);
@@ -414,7 +410,7 @@ static bool peek(const void *p)
 	return true;
 }
 
-static void what_the_kernel_writes_cannot_be_written_by_any_way_round(void **state)
+static void memory_that_the_kernel_writes_cannot_be_written_in_any_way(void **state)
 {
 	struct bench *b = bench(state);
 	void *const pages[] = { (void *)b->fw.info, (void *)b->fw.sq };
@@ -435,11 +431,8 @@ static void what_the_kernel_writes_cannot_be_written_by_any_way_round(void **sta
 	close(mem);
 }
 
-/*
- * PFN mappings have no pages that the kernel would pin for somebody and still hold after they were
- * taken away.
- */
-static void an_aperture_gives_no_page_to_pinning(void **state)
+/* PFN mappings have no pages that the kernel could pin and hold after they were revoked. */
+static void aperture_pages_cannot_be_pinned(void **state)
 {
 	struct bench *b = bench(state);
 	uint32_t bo = raw_bo(b->fd, 4 * PAGE);
@@ -459,13 +452,13 @@ static void an_aperture_gives_no_page_to_pinning(void **state)
 
 	for (int i = 0; i < 3; i++) {
 		there.iov_base = whole.iov_base = mappings[i];
-		/* Not every kernel has the call. */
+		/* Not every kernel has this call. */
 		assert_int_equal(process_vm_readv(getpid(), &here, 1, &there, 1, 0), -1);
 		assert_true(errno == EFAULT || errno == ENOSYS);
 		assert_int_equal(vmsplice(pipes[1], &whole, 1, 0), -1);
 		assert_int_equal(errno, EFAULT);
 		assert_int_equal(pread(self, buffer, 8, (uintptr_t)mappings[i]), -1);
-		/* A file system that has no direct reads copies, which is all right. */
+		/* A file system without direct I/O copies, which is fine. */
 		if (file >= 0 && pread(file, mappings[i], PAGE, 0) < 0)
 			assert_int_equal(errno, EFAULT);
 	}
@@ -496,15 +489,15 @@ static void apertures_of_closed_contexts_cannot_be_mapped_and_mapped_ones_stay_e
 	raw_fw_closed(&b->fw, 1);
 	assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL), 0);
 	/*
-	 * The liar still has it: the next context gets another number, and what it binds is not to
-	 * be seen here.
+	 * The firmware still has the number: the next context gets another one, and its bindings
+	 * are not visible here.
 	 */
 	assert_int_equal(raw_ioctl(b->fd, DRM_IOCTL_VNPU_CTX_CREATE, &create), 0);
 	ctx = create.ctx_id;
 	assert_int_equal(raw_bind(b->fd, ctx, bo, VA, PAGE, 0), 0);
 	assert_false(peek(ap));
 	munmap(ap, PAGE);
-	/* The last mapping is gone, and in a moment the number is, until somebody else has it. */
+	/* The last mapping is gone, so the number is soon free, until another context has it. */
 	for (int64_t until = raw_in_ms(RAW_LONG_MS);
 	     (ap = raw_fw_map(b->fw.fd, at + VA, PAGE, PROT_READ)); munmap(ap, PAGE)) {
 		assert_false(peek(ap));
@@ -523,8 +516,8 @@ static void mappings_kept_after_the_fd_is_closed_end_with_the_device(void **stat
 	raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
 	close(b->fw.fd);
 	/*
-	 * The file lives in its mappings. Nobody enters any more: jobs wait in vain, and DEL_DEV
-	 * takes everything away.
+	 * The file lives in its mappings. Nobody calls ENTER any more: jobs time out, and DEL_DEV
+	 * removes everything.
 	 */
 	assert_int_equal(result_in_time(b, seqno), -EBUSY);
 	assert_int_equal(raw_del_dev(b->fw.dev_id), 0);
@@ -546,7 +539,7 @@ static void a_child_that_keeps_the_fd_keeps_the_device_until_it_dies(void **stat
 
 	if (!pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		/* No ring was inherited, but can be mapped anew. */
+		/* No ring was inherited, but the child can map them. */
 		if (peek(b->fw.info))
 			_exit(1);
 		raw_fw_map_rings(&b->fw);
@@ -614,7 +607,7 @@ static void several_threads_in_enter_count_each_completion_once(void **state)
 	assert_int_equal(b->fw.info->cq_head, JOBS);
 }
 
-/* A device is broken here more often than one may be without being wedged. */
+/* The tests break a device more often than max_resets allows. */
 static char max_resets[16];
 
 static int hostile_setup(void **state)
@@ -635,14 +628,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		BENCH_TEST(every_jump_of_an_index_loses_the_device_or_does_nothing),
 		BENCH_TEST(an_index_that_jumps_while_the_kernel_looks_does_no_harm),
-		BENCH_TEST(completions_of_the_past_end_nothing),
+		BENCH_TEST(stale_completions_end_nothing),
 		BENCH_TEST(completions_with_an_unknown_flag_or_something_in_a_pad_are_dropped),
 		BENCH_TEST(completions_with_another_context_s_tag_end_that_context_s_job_only),
 		BENCH_TEST(ctx_closed_for_contexts_that_live_changes_nothing),
-		BENCH_TEST(random_bytes_in_all_that_the_firmware_may_write_do_no_harm),
+		BENCH_TEST(random_bytes_in_the_firmware_s_memory_do_no_harm),
 		BENCH_TEST(a_stopped_firmware_s_jobs_end_in_time_and_a_killed_one_s_at_once),
-		BENCH_TEST(what_the_kernel_writes_cannot_be_written_by_any_way_round),
-		BENCH_TEST(an_aperture_gives_no_page_to_pinning),
+		BENCH_TEST(memory_that_the_kernel_writes_cannot_be_written_in_any_way),
+		BENCH_TEST(aperture_pages_cannot_be_pinned),
 		BENCH_TEST(
 			apertures_of_closed_contexts_cannot_be_mapped_and_mapped_ones_stay_empty),
 		BENCH_TEST(mappings_kept_after_the_fd_is_closed_end_with_the_device),

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * Every client ioctl of vnpu.ko, without libnpu: what it does, and each field with values that it
- * must refuse. Queues and submission are in test_submit.c.
+ * Every client ioctl of vnpu.ko, without libnpu: its effect, and its refusal of bad values in each
+ * field. Queues and submission are in test_submit.c.
  */
 #include <sched.h>
 #include <sys/wait.h>
 
 #include "vnpu_raw.h"
 
-/* Tables of bad arguments: a good one with one field overridden. */
+/* Tables of bad arguments: a good one with one field changed. */
 #pragma GCC diagnostic ignored "-Woverride-init"
 
 #define VA 0x100000ull
@@ -95,7 +95,7 @@ static void dev_query_refuses_unknown_types_and_bad_pointers(void **state)
 	refuse(fd, DEV_QUERY, &q, EFAULT);
 }
 
-/* The kernel clears what it does not know, and nobody may have it clear gigabytes. */
+/* The kernel clears what it does not know, and must not be made to clear gigabytes. */
 static void dev_query_refuses_more_than_a_page(void **state)
 {
 	const uint32_t sizes[] = { DRM_VNPU_PAGE_SIZE + 1, 1 << 20, 1u << 31, UINT32_MAX };
@@ -110,7 +110,7 @@ static void dev_query_refuses_more_than_a_page(void **state)
 		for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 			q = (struct drm_vnpu_dev_query){ type, sizes[i], (uintptr_t)area };
 			refuse(fd, DEV_QUERY, &q, EINVAL);
-			/* Who only asks for the kernel's size may say anything. */
+			/* @size is ignored if only the kernel's size is asked for. */
 			q = (struct drm_vnpu_dev_query){ type, sizes[i], 0 };
 			assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_DEV_QUERY, &q), 0);
 			assert_in_range(q.size, 1, DRM_VNPU_PAGE_SIZE);
@@ -254,7 +254,7 @@ static void ctx_create_and_destroy(void **state)
 	assert_int_equal(raw_ctx_destroy(fd, create.ctx_id), -ENOENT);
 }
 
-static void ctx_calls_refuse_flags_pads_and_strangers(void **state)
+static void ctx_calls_refuse_flags_pads_and_foreign_ids(void **state)
 {
 	int fd = client(state), other = raw_client(server.fw.minor);
 	uint32_t theirs, mine = raw_ctx(fd);
@@ -266,7 +266,7 @@ static void ctx_calls_refuse_flags_pads_and_strangers(void **state)
 	refuse(fd, CTX_CREATE, &create, EINVAL);
 	refuse(fd, CTX_DESTROY, &destroy, EINVAL);
 	refuse(fd, CTX_GET_STATE, &s, EINVAL);
-	/* Ids of another file: make one that this file does not have. */
+	/* Ids of another file; make one that this file does not have. */
 	raw_ctx(other);
 	theirs = raw_ctx(other);
 	ids[3] = theirs;
@@ -292,7 +292,7 @@ static void contexts_run_out_per_file_and_per_device(void **state)
 	assert_int_equal(ret, -EBUSY);
 	assert_true(n <= 70);
 	close(other);
-	/* The numbers come back when the firmware has answered. */
+	/* The numbers become free when the firmware has answered. */
 	for (int i = 0; i < 64; i++)
 		assert_int_equal(raw_ctx_destroy(fd, i + 1), 0);
 	for (int64_t until = raw_in_ms(RAW_LONG_MS);
@@ -409,13 +409,13 @@ static void bind_checks_the_array_itself(void **state)
 	wide[1].more = 1;
 	bind.ops = (struct drm_vnpu_obj_array){ sizeof(wide[0]), 2, (uintptr_t)wide };
 	refuse(fd, VM_BIND, &bind, E2BIG);
-	/* A newer program's elements are fine while it does not use what they have more. */
+	/* A newer program's elements are accepted while the additional fields are zero. */
 	wide[1].more = 0;
 	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_VNPU_VM_BIND, &bind), 0);
 	assert_int_equal(raw_unbind(fd, ctx, VA + PAGE, PAGE), 0);
 }
 
-static void bind_takes_all_operations_or_none(void **state)
+static void bind_applies_all_operations_or_none(void **state)
 {
 	int fd = client(state);
 	uint32_t ctx = raw_ctx(fd), handle = raw_bo(fd, PAGE);
@@ -428,10 +428,10 @@ static void bind_takes_all_operations_or_none(void **state)
 
 	assert_int_equal(raw_bind(fd, ctx, handle, VA, PAGE, DRM_VNPU_BIND_READ_ONLY), 0);
 	assert_int_equal(raw_bind_ops(fd, ctx, ops, 4), -ENOSPC);
-	/* As before: VA bound, the next page free. */
+	/* As before: VA is bound, the next page is free. */
 	assert_int_equal(raw_bind(fd, ctx, handle, VA, PAGE, 0), -ENOSPC);
 	assert_int_equal(raw_unbind(fd, ctx, VA + PAGE, PAGE), -ENOENT);
-	/* In order: what the first takes away the second may bind. */
+	/* In order: the second operation may bind what the first has unbound. */
 	assert_int_equal(raw_bind_ops(fd, ctx, ops, 3), 0);
 	assert_int_equal(raw_unbind(fd, ctx, VA + PAGE, PAGE), 0);
 	assert_int_equal(raw_unbind(fd, ctx, VA, PAGE), 0);
@@ -452,7 +452,7 @@ static void a_read_only_buffer_refuses_a_writable_binding(void **state)
 	assert_int_equal(raw_bind(fd, ctx, create.handle, VA, PAGE, DRM_VNPU_BIND_READ_ONLY), 0);
 }
 
-/* Random operations against a table of pages. */
+/* Random operations, checked against a table of pages. */
 static void bindings_agree_with_a_model(void **state)
 {
 	enum { PAGES = 32, ROUNDS = 2000 };
@@ -517,12 +517,12 @@ int main(void)
 		SERVER_TEST(buffers_of_another_file_cannot_be_mapped),
 		SERVER_TEST(a_buffer_does_not_leave_as_a_dma_buf),
 		SERVER_TEST(ctx_create_and_destroy),
-		SERVER_TEST(ctx_calls_refuse_flags_pads_and_strangers),
+		SERVER_TEST(ctx_calls_refuse_flags_pads_and_foreign_ids),
 		SERVER_TEST(contexts_run_out_per_file_and_per_device),
 		SERVER_TEST(bind_accepts_and_unbind_matches_exactly),
 		SERVER_TEST(bind_refuses_every_bad_field),
 		SERVER_TEST(bind_checks_the_array_itself),
-		SERVER_TEST(bind_takes_all_operations_or_none),
+		SERVER_TEST(bind_applies_all_operations_or_none),
 		SERVER_TEST(a_read_only_buffer_refuses_a_writable_binding),
 		SERVER_TEST(bindings_agree_with_a_model),
 		SERVER_TEST(ioctls_beyond_the_last_do_not_exist),

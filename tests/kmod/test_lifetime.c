@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Calls of a client at the wrong moment, and files that travel: when its device is deleted, its
- * context banned or its firmware gone; destroyed twice or with jobs in flight; interrupted by
- * signals; with file descriptors that were copied, inherited and sent; with mappings in every
- * shape. The test plays the firmware.
+ * Client calls at the wrong moment, and files that are shared: the device is deleted, the context
+ * banned or the firmware gone; objects are destroyed twice or with jobs in flight; calls are
+ * interrupted by signals; file descriptors are copied, inherited and sent; memory is mapped in
+ * every way. The test plays the firmware.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -39,7 +39,7 @@ struct things {
 		memcpy(e[n].arg, &value, sizeof(value));                               \
 	} while (0)
 
-/* Their places in the list, where a test needs one. */
+/* Indices in the list, for the tests that need one. */
 enum {
 	CALL_DEV_QUERY,
 	CALL_BO_CREATE,
@@ -61,10 +61,7 @@ enum {
 	NR_CALLS
 };
 
-/*
- * Good arguments for all calls of the driver and those of DRM that it has; what destroys comes
- * last.
- */
+/* Good arguments for all driver calls and supported DRM calls; destroying ones come last. */
 static void every_call(struct bench *b, struct things *t, struct every *e)
 {
 	t->job = raw_job(b->q.queue_id);
@@ -101,7 +98,7 @@ static void every_call(struct bench *b, struct things *t, struct every *e)
 	      (struct drm_vnpu_ctx_destroy){ .ctx_id = b->ctx });
 }
 
-/* A buffer that is bound, a syncobj, and one job that is done. */
+/* A bound buffer, a syncobj, and one finished job. */
 static struct things make_things(struct bench *b)
 {
 	struct things t = { .bo = raw_bo(b->fd, PAGE), .syncobj = raw_syncobj(b->fd) };
@@ -120,7 +117,7 @@ static void expect_call(struct bench *b, struct every *e, int result)
 		fail_msg("%s: %d instead of %d", e->name, ret, result);
 }
 
-static void every_call_of_a_deleted_device_says_enodev(void **state)
+static void every_call_of_a_deleted_device_returns_enodev(void **state)
 {
 	struct bench *b = bench(state);
 	struct things t = make_things(b);
@@ -162,7 +159,7 @@ static void a_banned_context_can_only_be_looked_at_and_destroyed(void **state)
 		expect_call(b, &e[i], e[i].banned);
 }
 
-static void without_a_firmware_nothing_new_starts_and_all_can_be_taken_down(void **state)
+static void without_a_firmware_nothing_starts_and_everything_can_be_destroyed(void **state)
 {
 	struct bench *b = bench(state);
 	struct things t = make_things(b);
@@ -174,7 +171,7 @@ static void without_a_firmware_nothing_new_starts_and_all_can_be_taken_down(void
 		expect_call(b, &e[i], e[i].lost);
 }
 
-static void what_was_destroyed_is_unknown_to_every_call(void **state)
+static void destroyed_objects_are_unknown_to_every_call(void **state)
 {
 	struct bench *b = bench(state);
 	struct things t = make_things(b);
@@ -187,14 +184,14 @@ static void what_was_destroyed_is_unknown_to_every_call(void **state)
 	for (int i = 0; i < NR_CALLS; i++) {
 		if (i == CALL_DEV_QUERY || i == CALL_BO_CREATE || i == CALL_CTX_CREATE ||
 		    i == CALL_SYNCOBJ_CREATE)
-			continue; /* these name nothing */
-		/* DRM's calls have DRM's errors. */
+			continue; /* these take no id */
+		/* DRM's calls return DRM's errors. */
 		expect_call(b, &e[i],
 			    i == CALL_SYNCOBJ_DESTROY || i == CALL_GEM_CLOSE ? -EINVAL : -ENOENT);
 	}
 }
 
-/* ---- the end of what somebody waits for ---- */
+/* ---- destroying what others wait for ---- */
 
 struct waiter {
 	int fd;
@@ -237,7 +234,7 @@ static void end(struct bench *b, enum end how)
 	}
 }
 
-/* A bench again, after the device has gone. */
+/* Makes the bench again after the device is gone. */
 static void renew(struct bench *b, enum end how)
 {
 	close(b->fd);
@@ -253,7 +250,7 @@ static void renew(struct bench *b, enum end how)
 	b->q = raw_queue_full(b->fd, b->ctx, 4);
 }
 
-static void whoever_waits_for_a_job_wakes_when_queue_context_device_or_firmware_ends(void **state)
+static void waiters_for_a_job_wake_when_queue_context_device_or_firmware_ends(void **state)
 {
 	struct bench *b = bench(state);
 
@@ -275,7 +272,7 @@ static void whoever_waits_for_a_job_wakes_when_queue_context_device_or_firmware_
 		assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), 0);
 		for (int i = 0; i < 2; i++)
 			waiter_start(&w[i]);
-		if (how == END_CTX) /* the waiters hold what they wait for */
+		if (how == END_CTX) /* waiters hold references */
 			raw_syncobj_destroy(b->fd, out.handle);
 		end(b, how);
 		for (int i = 0; i < 2; i++) {
@@ -289,7 +286,7 @@ static void whoever_waits_for_a_job_wakes_when_queue_context_device_or_firmware_
 	}
 }
 
-static void a_buffer_closed_while_it_is_bound_lives_as_long(void **state)
+static void a_buffer_closed_while_it_is_bound_lives_until_it_is_unbound(void **state)
 {
 	struct bench *b = bench(state);
 	uint32_t bo = raw_bo(b->fd, PAGE);
@@ -313,7 +310,7 @@ static void on_alarm(int sig)
 	signals++;
 }
 
-/* Signals every 10 ms, after which a call that can is restarted, or none. */
+/* Signals every 10 ms, after which a call is restarted if it can be; or none. */
 static void alarms(bool on, int flags)
 {
 	struct sigaction sa = { .sa_handler = on_alarm, .sa_flags = flags };
@@ -324,7 +321,7 @@ static void alarms(bool on, int flags)
 	setitimer(ITIMER_REAL, &every, NULL);
 }
 
-static void signals_restart_a_wait_whose_time_does_not_grow(void **state)
+static void a_wait_that_signals_restart_keeps_its_deadline(void **state)
 {
 	enum { MS = 400 };
 	struct bench *b = bench(state);
@@ -462,7 +459,7 @@ static void files_of_both_sides_work_after_being_sent(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
 	send_fd(sockets[0], b->fd);
 	send_fd(sockets[0], b->fw.fd);
-	/* On their way they are alive. */
+	/* An fd in a socket keeps the file alive. */
 	raw_fw_unmap(&b->fw);
 	close(b->fd);
 	close(b->fw.fd);
@@ -530,13 +527,13 @@ static void a_buffer_is_mapped_from_its_start_and_not_beyond_its_end(void **stat
 	p[3 * PAGE] = 9;
 	assert_ptr_equal(mremap(p, 4 * PAGE, 8 * PAGE, MREMAP_MAYMOVE), MAP_FAILED);
 	raw_bo_close(fd, info.handle);
-	/* What is mapped stays; its offset is nothing any more. */
+	/* The mapping stays; its offset is no longer valid. */
 	assert_int_equal(peek(p + 3 * PAGE), 9);
 	assert_false(maps(fd, info.mmap_offset, PAGE, PROT_READ, MAP_SHARED));
 	munmap(p, 4 * PAGE);
 }
 
-static void of_all_low_offsets_only_one_s_own_status_pages_can_be_mapped(void **state)
+static void only_the_file_s_own_status_pages_can_be_mapped_at_low_offsets(void **state)
 {
 	struct bench *b = bench(state);
 	struct drm_vnpu_queue_create q2 = raw_queue_full(b->fd, b->ctx, 1);
@@ -559,7 +556,7 @@ static void of_all_low_offsets_only_one_s_own_status_pages_can_be_mapped(void **
 	close(other);
 }
 
-static void a_status_page_of_a_gone_queue_is_nobody_s_when_its_slot_has_another_owner(void **state)
+static void a_destroyed_queue_s_status_page_does_not_show_the_slot_s_next_owner(void **state)
 {
 	struct bench *b = bench(state);
 	const struct drm_vnpu_queue_status *page = raw_queue_status(b->fd, &b->q);
@@ -581,8 +578,8 @@ static void a_status_page_of_a_gone_queue_is_nobody_s_when_its_slot_has_another_
 	munmap(moved, PAGE);
 }
 
-/* No advice takes a page away, makes one writable or lets one out. */
-static void advice_changes_nothing(void **state)
+/* No advice removes a page, makes one writable or exports one. */
+static void madvise_changes_nothing(void **state)
 {
 	struct bench *b = bench(state);
 	uint32_t bo = raw_bo(b->fd, PAGE);
@@ -622,7 +619,7 @@ struct race {
 	pthread_t thread;
 };
 
-/* Any call with ids that may be of this file, of the one before, or of none. */
+/* Random calls with ids of this file, of the one before, or of none. */
 static void *race_calls(void *arg)
 {
 	struct race *r = arg;
@@ -683,7 +680,7 @@ static void serve(struct raw_fw *fw, int64_t ms)
 	}
 }
 
-static void closing_calling_and_losing_the_firmware_may_meet(void **state)
+static void closing_calling_and_losing_the_firmware_may_coincide(void **state)
 {
 	struct bench *b = bench(state);
 	unsigned int seed = (unsigned int)raw_now_ns(), first = seed;
@@ -713,7 +710,7 @@ static void closing_calling_and_losing_the_firmware_may_meet(void **state)
 	assert_true(r[0].calls && deaths);
 	for (int i = 1; i < 4; i++)
 		assert_true(r[i].done);
-	/* Nothing is left of all the files but the last. */
+	/* Only the last of the files is left. */
 	close(b->fd);
 	serve(&b->fw, 50);
 	b->fd = raw_client(b->fw.minor);
@@ -724,24 +721,22 @@ static void closing_calling_and_losing_the_firmware_may_meet(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		BENCH_TEST(every_call_of_a_deleted_device_says_enodev),
+		BENCH_TEST(every_call_of_a_deleted_device_returns_enodev),
 		BENCH_TEST(a_banned_context_can_only_be_looked_at_and_destroyed),
-		BENCH_TEST(without_a_firmware_nothing_new_starts_and_all_can_be_taken_down),
-		BENCH_TEST(what_was_destroyed_is_unknown_to_every_call),
-		BENCH_TEST(
-			whoever_waits_for_a_job_wakes_when_queue_context_device_or_firmware_ends),
-		BENCH_TEST(a_buffer_closed_while_it_is_bound_lives_as_long),
-		BENCH_TEST(signals_restart_a_wait_whose_time_does_not_grow),
+		BENCH_TEST(without_a_firmware_nothing_starts_and_everything_can_be_destroyed),
+		BENCH_TEST(destroyed_objects_are_unknown_to_every_call),
+		BENCH_TEST(waiters_for_a_job_wake_when_queue_context_device_or_firmware_ends),
+		BENCH_TEST(a_buffer_closed_while_it_is_bound_lives_until_it_is_unbound),
+		BENCH_TEST(a_wait_that_signals_restart_keeps_its_deadline),
 		BENCH_TEST(a_signal_ends_enter),
 		BENCH_TEST(a_file_ends_with_its_last_descriptor),
 		BENCH_TEST(a_child_works_with_its_parent_s_file_and_its_end_changes_nothing),
 		BENCH_TEST(files_of_both_sides_work_after_being_sent),
 		BENCH_TEST(a_buffer_is_mapped_from_its_start_and_not_beyond_its_end),
-		BENCH_TEST(of_all_low_offsets_only_one_s_own_status_pages_can_be_mapped),
-		BENCH_TEST(
-			a_status_page_of_a_gone_queue_is_nobody_s_when_its_slot_has_another_owner),
-		BENCH_TEST(advice_changes_nothing),
-		BENCH_TEST(closing_calling_and_losing_the_firmware_may_meet),
+		BENCH_TEST(only_the_file_s_own_status_pages_can_be_mapped_at_low_offsets),
+		BENCH_TEST(a_destroyed_queue_s_status_page_does_not_show_the_slot_s_next_owner),
+		BENCH_TEST(madvise_changes_nothing),
+		BENCH_TEST(closing_calling_and_losing_the_firmware_may_coincide),
 	};
 
 	return cmocka_run_group_tests_name("lifetime", tests, NULL, NULL);

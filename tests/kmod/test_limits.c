@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What one file, one user and one device may have of vnpu.ko, and the errno of each limit. Users
- * are processes that the test sends orders to, each with a uid and no privilege.
+ * Limits of one file, one user and one device of vnpu.ko, and the errno of each. Users are
+ * processes that carry out the test's orders, each with a uid and no privilege.
  */
 #define _GNU_SOURCE
 #include <grp.h>
@@ -22,7 +22,7 @@
 
 enum order { OPEN, CLOSE, CTX, QUEUE, HIGH_QUEUE, BO, BO_CLOSE, EXPORT, CLOSE_FD, PRIORITIES };
 
-/* Of the only capabilities that a user may have here. */
+/* Of the capabilities that a user may have here. */
 #define NONE 0
 #define RESOURCE (1u << CAP_SYS_RESOURCE)
 #define NICE (1u << CAP_SYS_NICE)
@@ -38,7 +38,7 @@ struct user {
 	int sock;
 };
 
-/* An id or fd that is not negative, or -errno. */
+/* An id or fd, or -errno. */
 static int64_t obey(const struct message *m)
 {
 	struct drm_vnpu_ctx_create ctx = { 0 };
@@ -186,7 +186,7 @@ static int start_small(void **state)
 	return start(state, &add);
 }
 
-/* More of everything than a file may have. */
+/* A device with more of everything than a file may have. */
 static int start_large(void **state)
 {
 	struct vnpu_ctl_add_dev add = raw_fw_defaults();
@@ -202,7 +202,7 @@ static int end(void **state)
 	struct place *p = *state;
 
 	if (p->minor >= 0) {
-		/* The last first: each has copies of the sockets of those before it. */
+		/* The last one first: each has copies of the earlier ones' sockets. */
 		user_end(&p->quick);
 		user_end(&p->strong);
 		user_end(&p->b);
@@ -231,7 +231,7 @@ static int user_open(struct place *p, struct user *user)
 	return fd;
 }
 
-/* How many orders succeed until one is refused, as it must be with @error. */
+/* Number of orders that succeed until one is refused, which must be with @error. */
 static int count(struct user *user, enum order order, int fd, uint64_t arg, int error)
 {
 	int64_t ret;
@@ -248,7 +248,7 @@ static int root_ctx(struct place *p)
 	return obey(&(struct message){ CTX, p->root, 0 });
 }
 
-/* Contexts come back when the firmware has answered. */
+/* Contexts become free when the firmware has answered. */
 static void becomes_possible(struct user *user, enum order order, int fd, uint64_t arg)
 {
 	int64_t until = raw_in_ms(RAW_LONG_MS), ret;
@@ -262,7 +262,7 @@ static void becomes_possible(struct user *user, enum order order, int fd, uint64
 
 /* ---- tests ---- */
 
-static void limits_are_what_the_device_was_added_with(void **state)
+static void limits_are_those_of_add_dev(void **state)
 {
 	struct place *p = place(state);
 	struct drm_vnpu_query_limits limits = raw_limits(p->root);
@@ -299,7 +299,7 @@ static void without_limits_a_user_gets_half_and_at_least_one_and_half_of_the_mem
 	raw_fw_remove(&fw);
 }
 
-static void add_dev_refuses_more_for_a_user_than_there_is(void **state)
+static void add_dev_refuses_user_limits_above_the_device_s(void **state)
 {
 	struct vnpu_ctl_add_dev add = small();
 	int ctl = raw_control();
@@ -320,13 +320,13 @@ static void a_users_contexts_are_counted_over_all_its_files(void **state)
 	assert_true(tell(&p->a, CTX, first, 0) > 0);
 	assert_int_equal(count(&p->a, CTX, second, 0, EDQUOT), 2);
 	assert_int_equal(count(&p->a, CTX, first, 0, EDQUOT), 0);
-	/* Others have their own. */
+	/* Other users have limits of their own. */
 	assert_int_equal(count(&p->b, CTX, other, 0, EDQUOT), 3);
 	/* Root is exempt, and gets what the device has left. */
 	assert_true(root_ctx(p) > 0);
 	assert_true(root_ctx(p) > 0);
 	assert_int_equal(root_ctx(p), -EBUSY);
-	/* A full device is not the user's fault, but the user's limit is what it hears of first. */
+	/* The device is full too, but the user's limit is reported first. */
 	assert_int_equal(tell(&p->a, CTX, first, 0), -EDQUOT);
 	tell(&p->a, CLOSE, second, 0);
 	becomes_possible(&p->a, CTX, first, 0);
@@ -339,7 +339,7 @@ static void a_privileged_process_of_the_same_user_is_exempt(void **state)
 
 	assert_int_equal(count(&p->a, CTX, weak, 0, EDQUOT), 3);
 	assert_int_equal(count(&p->strong, CTX, strong, 0, EBUSY), 5);
-	/* It counts all the same. */
+	/* The context is charged all the same. */
 	tell(&p->a, CLOSE, weak, 0);
 	weak = user_open(p, &p->a);
 	assert_int_equal(tell(&p->a, CTX, weak, 0), -EDQUOT);
@@ -374,11 +374,11 @@ static void a_users_memory_is_limited_and_so_is_the_devices(void **state)
 	assert_true(tell(&p->a, BO, more, MIB / 2) > 0);
 	assert_int_equal(tell(&p->a, BO, fd, 1), -EDQUOT);
 	assert_true(tell(&p->b, BO, other, MIB) > 0);
-	/* Now the device is full, for root too. */
+	/* Now the device is full for root too. */
 	assert_int_equal(obey(&(struct message){ BO, p->root, 1 }), -ENOSPC);
 	assert_int_equal(tell(&p->a, BO_CLOSE, fd, half), 0);
 	assert_true(obey(&(struct message){ BO, p->root, MIB / 2 }) > 0);
-	/* The user has room again, the device has not. What was refused is not charged. */
+	/* The user has room again, the device has not. Refused buffers are not charged. */
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(tell(&p->a, BO, fd, MIB / 2), -ENOSPC);
 	tell(&p->b, CLOSE, other, 0);
@@ -420,7 +420,7 @@ static void one_file_runs_out_before_its_user_and_says_so(void **state)
 	assert_int_equal(count(&p->b, QUEUE, more, ctx, EDQUOT), 4);
 }
 
-static void a_taken_address_is_neither_quota_nor_a_full_device(void **state)
+static void binding_a_bound_address_is_enospc(void **state)
 {
 	struct place *p = place(state);
 	uint32_t ctx = raw_ctx(p->root), handle = raw_bo(p->root, PAGE);
@@ -439,7 +439,7 @@ static void priorities_that_a_user_may_not_have_are_neither_offered_nor_given(vo
 	assert_int_equal(tell(&p->a, PRIORITIES, fd, 0), common);
 	assert_int_equal(tell(&p->a, HIGH_QUEUE, fd, ctx), -EACCES);
 	assert_true(tell(&p->a, QUEUE, fd, ctx) > 0);
-	/* Not by way of another privilege. */
+	/* Another privilege does not help. */
 	fd = user_open(p, &p->strong);
 	assert_int_equal(tell(&p->strong, PRIORITIES, fd, 0), common);
 	assert_int_equal(tell(&p->strong, HIGH_QUEUE, fd, tell(&p->strong, CTX, fd, 0)), -EACCES);
@@ -457,17 +457,17 @@ static void priorities_that_a_user_may_not_have_are_neither_offered_nor_given(vo
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		SMALL(limits_are_what_the_device_was_added_with),
+		SMALL(limits_are_those_of_add_dev),
 		cmocka_unit_test(
 			without_limits_a_user_gets_half_and_at_least_one_and_half_of_the_memory),
-		cmocka_unit_test(add_dev_refuses_more_for_a_user_than_there_is),
+		cmocka_unit_test(add_dev_refuses_user_limits_above_the_device_s),
 		SMALL(a_users_contexts_are_counted_over_all_its_files),
 		SMALL(a_privileged_process_of_the_same_user_is_exempt),
 		SMALL(a_users_queues_are_counted_over_all_its_contexts),
 		SMALL(a_users_memory_is_limited_and_so_is_the_devices),
 		SMALL(a_buffer_is_charged_until_nobody_holds_it),
 		LARGE(one_file_runs_out_before_its_user_and_says_so),
-		SMALL(a_taken_address_is_neither_quota_nor_a_full_device),
+		SMALL(binding_a_bound_address_is_enospc),
 		SMALL(priorities_that_a_user_may_not_have_are_neither_offered_nor_given),
 	};
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * What a client causes in the kernel's memory is charged to the client's cgroup: queues with their
- * places for jobs, and the fences of jobs that wait. The test plays the firmware; the client is a
- * child in a cgroup (v2) of its own.
+ * Kernel memory that a client causes is charged to the client's cgroup: queues with their arrays of
+ * jobs, and the fences of waiting jobs. The test plays the firmware; the client is a child in a
+ * cgroup (v2) of its own.
  */
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -46,7 +46,7 @@ static bool has_memory_controller(void)
 	return strstr(text, "memory");
 }
 
-/* NULL, or why there is no cgroup. */
+/* NULL, or the reason why there is no cgroup. */
 static const char *group_make(void)
 {
 	snprintf(root, sizeof(root), "%s/vnpu-cgroup-XXXXXX", getenv("TMPDIR") ?: "/tmp");
@@ -73,7 +73,7 @@ static void group_end(void)
 	rmdir(root);
 }
 
-/* What memory.stat says of the kernel's own memory, as memory.current holds the child's too. */
+/* The kernel memory in memory.stat; memory.current also counts the child's own memory. */
 static int64_t kernel_bytes(void)
 {
 	char path[128], line[128];
@@ -104,7 +104,7 @@ static int64_t current_bytes(void)
 	return n;
 }
 
-/* ---- the client, which fails by its exit status ---- */
+/* ---- the client; it fails through its exit status ---- */
 
 struct pipes {
 	int to_parent[2], to_child[2];
@@ -152,7 +152,7 @@ static void client_main(struct pipes *p, int minor)
 	}
 	tell(p->to_parent[1]);
 	hear(p->to_child[0]);
-	/* The first job is not answered, all others wait for it and have fences of their own. */
+	/* The first job is not answered; all others wait for it and have fences of their own. */
 	syncs[0].handle = blocker.handle;
 	jobs[0] = raw_job(q[0].queue_id);
 	raw_job_syncs(&jobs[0], syncs, 1);
@@ -226,7 +226,7 @@ static void queues_and_fences_of_a_client_are_charged_to_its_cgroup_and_given_ba
 	print_message("%lld kB of the kernel's, %lld more for %d queues, %lld more for %d jobs\n",
 		      (long long)opened / 1024, (long long)(queues - opened) / 1024, QUEUES,
 		      (long long)(jobs - queues) / 1024, (QUEUES - 1) * JOBS);
-	/* A place for each job, of a cache line at the least, and a fence for each that waits. */
+	/* At least a cache line for each job, and a fence for each one that waits. */
 	assert_true(queues - opened >= QUEUES * JOBS * 64);
 	assert_true(jobs - queues >= (QUEUES - 1) * JOBS * (int64_t)64);
 	assert_true(current >= jobs);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The client ABI, field by field: whatever is wrong in the argument of a call is refused with the
- * documented error and changes nothing. SUBMIT and WAIT are in test_negative_jobs.c.
+ * The client ABI, field by field: every wrong argument of a call is refused with the documented
+ * error and changes nothing. SUBMIT and WAIT are in test_negative_jobs.c.
  */
 #include "negative.h"
 
@@ -54,7 +54,7 @@ static void dev_query(void **state)
 			field_expect(&t, "size", "more than a page", size, call_DEV_QUERY(&q),
 				     EINVAL);
 		}
-		/* With nowhere to write, no byte is written. */
+		/* Without a buffer, no byte is written. */
 		q = (struct drm_vnpu_dev_query){ type, 0, NOWHERE };
 		field_expect(&t, "size", "nothing", 0, call_DEV_QUERY(&q), 0);
 	}
@@ -87,7 +87,7 @@ static const struct field_bad bad_bo_size[] = {
 	{ VA_END, EINVAL },
 	{ VA_END - 0x10000 + 1, EINVAL },
 	{ MEM_LIMIT + 1, ENOSPC },
-	{ MEM_LIMIT, ENOSPC }, /* for some is taken */
+	{ MEM_LIMIT, ENOSPC }, /* some of it is used */
 	{ 0, 0 },
 };
 
@@ -144,9 +144,7 @@ static const struct field ctx_create_fields[] = {
 	FIELD(struct drm_vnpu_ctx_create, va_range, ANY),
 };
 
-/*
- * The spare one has an id below those that were looked at, so that it does not count as a change.
- */
+/* The spare context has an id below those that are checked, so it does not count as a change. */
 static void good_ctx_destroy(void *arg)
 {
 	*(struct drm_vnpu_ctx_destroy *)arg =
@@ -245,7 +243,7 @@ static const struct target vm_bind_target =
 	TARGET(struct drm_vnpu_vm_bind, vm_bind_fields, IOCTL(VM_BIND), .good = good_vm_bind,
 	       .undo = undo_vm_bind);
 
-/* One operation behind a good one, which must not be carried out if the other is refused. */
+/* One operation after a good one, which must not be carried out if this one is refused. */
 static int call_op(void *arg)
 {
 	struct drm_vnpu_bind_op ops[] = { good_op(20), *(struct drm_vnpu_bind_op *)arg };
@@ -293,7 +291,7 @@ static const struct field_bad bad_map_offset[] = {
 };
 
 static const struct field map_fields[] = {
-	/* UNMAP with what MAP has in its fields is refused too. */
+	/* UNMAP with MAP's fields is refused too. */
 	FIELD(struct drm_vnpu_bind_op, op, ENUM, .known = DRM_VNPU_BIND_MAP),
 	FIELD(struct drm_vnpu_bind_op, flags, FLAGS, .known = DRM_VNPU_BIND_READ_ONLY),
 	FIELD(struct drm_vnpu_bind_op, handle, VALUE, .bad = bad_bo),
@@ -315,7 +313,7 @@ static void unmap_good(void *arg)
 								     .size = 2 * PAGE };
 }
 
-/* Binds again what was unbound. */
+/* Binds the memory again. */
 static void unmap_undo(void *arg)
 {
 	assert_int_equal(raw_unbind(n.fd, n.ctx, VA + 20 * PAGE, PAGE), 0);
@@ -330,7 +328,7 @@ static const struct field_bad bad_unmap_va[] = {
 	{ UNMAP_VA + PAGE, ENOENT },
 	{ UNMAP_VA - PAGE, ENOENT },
 	{ VA_END - 2 * PAGE, ENOENT },
-	{ VA + 20 * PAGE, ENOENT }, /* bound in the same call, but one page */
+	{ VA + 20 * PAGE, ENOENT }, /* bound in the same call, but only one page */
 	{ 0, 0 },
 };
 static const struct field_bad bad_unmap_size[] = {
@@ -453,13 +451,13 @@ static void an_argument_of_an_older_program_is_extended_with_zeros(void **state)
 	cut_arguments(ioctls, NR_IOCTLS);
 }
 
-static void of_an_argument_of_a_newer_program_the_tail_is_left_alone(void **state)
+static void the_tail_of_a_newer_program_s_argument_is_not_written(void **state)
 {
 	client(state);
 	longer_arguments(ioctls, NR_IOCTLS);
 }
 
-static void an_argument_that_cannot_be_written_leaves_nothing_beyond_its_file(void **state)
+static void a_call_whose_results_cannot_be_copied_back_leaves_nothing_after_its_file(void **state)
 {
 	client(state);
 	read_only_arguments(ioctls, NR_IOCTLS);
@@ -475,7 +473,7 @@ static void ioctls_beyond_the_last_do_not_exist(void **state)
 		assert_int_equal(
 			raw_ioctl(n.fd, DRM_IOWR(DRM_COMMAND_BASE + nr, uint64_t[16]), arg),
 			-EINVAL);
-	/* DRM's answer to what is not of DRM differs between kernels. */
+	/* DRM's answer to calls of other types differs between kernels. */
 	ret = raw_ioctl(n.fd, _IOWR('V', 0, uint64_t[16]), arg);
 	assert_true(ret == -EINVAL || ret == -ENOTTY);
 	nothing_changed();
@@ -490,8 +488,9 @@ int main(void)
 		NEGATIVE_TEST(bindings),
 		NEGATIVE_TEST(queues),
 		NEGATIVE_TEST(an_argument_of_an_older_program_is_extended_with_zeros),
-		NEGATIVE_TEST(of_an_argument_of_a_newer_program_the_tail_is_left_alone),
-		NEGATIVE_TEST(an_argument_that_cannot_be_written_leaves_nothing_beyond_its_file),
+		NEGATIVE_TEST(the_tail_of_a_newer_program_s_argument_is_not_written),
+		NEGATIVE_TEST(
+			a_call_whose_results_cannot_be_copied_back_leaves_nothing_after_its_file),
 		NEGATIVE_TEST(ioctls_beyond_the_last_do_not_exist),
 	};
 	int ret = cmocka_run_group_tests_name("negative", tests, server_start, server_stop);

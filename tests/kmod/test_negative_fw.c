@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * The device-side ABI, field by field: what the control node and the firmware fd refuse, and that
- * nothing has changed then.
+ * The device-side ABI, field by field: what the control node and the firmware fd refuse, without
+ * changing anything.
  */
 #include "fields.h"
 
 /*
- * A device that runs, one whose firmware is gone, one that was never started, and one that only
- * waits to be deleted.
+ * A device that runs, one whose firmware is gone, one that was never started, and one that is about
+ * to be deleted.
  */
 static struct {
 	int ctl;
@@ -114,8 +114,8 @@ static const struct field_bad bad_version[] = {
 };
 
 /*
- * Less than the first release had; and more than an argument can be. What lies between is in
- * test_control.c.
+ * Smaller than in the first release, and larger than an argument can be. test_control.c has the
+ * sizes between.
  */
 static const struct field_bad bad_add_dev_size[] = {
 	{ 0, EINVAL },
@@ -305,7 +305,7 @@ static void names_of_devices(void **state)
 		strcpy(dev.name, bad[i]);
 		field_expect(&add_dev_target, "name", "case", i, call_CTL_ADD_DEV(&dev), EINVAL);
 	}
-	/* No end, and something behind the end. */
+	/* Without a terminating NUL, and with data after it. */
 	dev = raw_fw_defaults();
 	memset(dev.name, 'x', sizeof(dev.name));
 	field_expect(&add_dev_target, "name", "length", 32, call_CTL_ADD_DEV(&dev), EINVAL);
@@ -400,14 +400,14 @@ static const struct target *const ioctls[] = { &version_target, &add_dev_target,
 					       &del_dev_target, &info_target,	 &start_target,
 					       &enter_target };
 
-/* ADD_DEV and ATTACH say in their arguments how long they are. */
+/* ADD_DEV and ATTACH have their size in their arguments. */
 static bool grows(const struct target *t)
 {
 	return t == &add_dev_target || t == &attach_target;
 }
 
-/* The other calls have one size each, and each file its own. */
-static void another_size_or_direction_or_file_is_another_call(void **state)
+/* The other calls have one size each, and each file its own calls. */
+static void ioctls_with_another_size_direction_or_file_are_unknown(void **state)
 {
 	uint8_t arg[FIELD_MAX_ARG] = { 0 };
 
@@ -445,8 +445,8 @@ static void another_size_or_direction_or_file_is_another_call(void **state)
 	nothing_changed();
 }
 
-/* Whoever cannot be told the number of his new fd, or of his device, gets neither. */
-static void an_argument_that_cannot_be_written_changes_nothing(void **state)
+/* A caller to whom the number of its new fd or device cannot be returned gets neither. */
+static void a_call_whose_results_cannot_be_copied_back_changes_nothing(void **state)
 {
 	needed();
 	for (size_t i = 0; i < sizeof(ioctls) / sizeof(*ioctls); i++) {
@@ -473,8 +473,8 @@ int main(void)
 		cmocka_unit_test(names_of_devices),
 		cmocka_unit_test(rings_that_would_be_too_large),
 		cmocka_unit_test(firmware),
-		cmocka_unit_test(another_size_or_direction_or_file_is_another_call),
-		cmocka_unit_test(an_argument_that_cannot_be_written_changes_nothing),
+		cmocka_unit_test(ioctls_with_another_size_direction_or_file_are_unknown),
+		cmocka_unit_test(a_call_whose_results_cannot_be_copied_back_changes_nothing),
 	};
 	int ret = cmocka_run_group_tests_name("negative_fw", tests, fw_setup, fw_teardown);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * SUBMIT and WAIT, field by field: whatever is wrong is refused with the documented error, and
- * takes no number.
+ * SUBMIT and WAIT, field by field: every wrong argument is refused with the documented error, and
+ * uses up no number.
  */
 #include "negative.h"
 
@@ -58,7 +58,7 @@ static const struct target submit_target =
 	       .undo = undo_submit, .check = nothing_submitted, .fd = the_file,
 	       .cmd = DRM_IOCTL_VNPU_SUBMIT);
 
-/* One job behind a good one. */
+/* One job after a good one. */
 static int call_job(void *arg)
 {
 	struct drm_vnpu_job jobs[2] = { good_job() };
@@ -147,7 +147,7 @@ static void wait_good(void *arg)
 		(struct drm_vnpu_sync_op){ .handle = n.syncobj, .timeline_value = 5 };
 }
 
-/* Not what the good job waits for: a job's fence takes the place of the points. */
+/* Not the syncobj that the good job waits for: a job's fence would replace its points. */
 static void signal_good(void *arg)
 {
 	*(struct drm_vnpu_sync_op *)arg =
@@ -155,7 +155,7 @@ static void signal_good(void *arg)
 					   .handle = n.signalled_syncobj };
 }
 
-/* What nobody has promised to signal. */
+/* A point that no job will signal. */
 static const struct field_bad bad_point[] = {
 	{ 6, EINVAL }, { 1ull << 63, EINVAL }, { UINT64_MAX, EINVAL }, { 0, 0 }
 };
@@ -241,13 +241,13 @@ static void an_argument_of_an_older_program_is_extended_with_zeros(void **state)
 	cut_arguments(ioctls, NR_IOCTLS);
 }
 
-static void of_an_argument_of_a_newer_program_the_tail_is_left_alone(void **state)
+static void the_tail_of_a_newer_program_s_argument_is_not_written(void **state)
 {
 	client(state);
 	longer_arguments(ioctls, NR_IOCTLS);
 }
 
-static void an_argument_that_cannot_be_written_leaves_nothing_beyond_its_file(void **state)
+static void a_call_whose_results_cannot_be_copied_back_leaves_nothing_after_its_file(void **state)
 {
 	client(state);
 	read_only_arguments(ioctls, NR_IOCTLS);
@@ -260,8 +260,9 @@ int main(void)
 		NEGATIVE_TEST(jobs_syncs),
 		NEGATIVE_TEST(waits),
 		NEGATIVE_TEST(an_argument_of_an_older_program_is_extended_with_zeros),
-		NEGATIVE_TEST(of_an_argument_of_a_newer_program_the_tail_is_left_alone),
-		NEGATIVE_TEST(an_argument_that_cannot_be_written_leaves_nothing_beyond_its_file),
+		NEGATIVE_TEST(the_tail_of_a_newer_program_s_argument_is_not_written),
+		NEGATIVE_TEST(
+			a_call_whose_results_cannot_be_copied_back_leaves_nothing_after_its_file),
 	};
 	int ret = cmocka_run_group_tests_name("negative_jobs", tests, server_start, server_stop);
 

@@ -2,8 +2,8 @@
 /*
  * Calls of vnpu.ko when memory runs out. A kernel with fault injection fails the n-th allocation
  * (or copy from or to the user) of the calling thread: each call is repeated for n = 1, 2, 3, ...
- * until it meets no failure, and must either succeed or change nothing. What it leaks, or does with
- * locks held, is for kmemleak and lockdep to see.
+ * until no failure is injected, and must either succeed or change nothing. kmemleak and lockdep
+ * report leaks, and sleeping with locks held.
  */
 #include <poll.h>
 
@@ -24,7 +24,7 @@ static void bo_undo(struct bench *b)
 	raw_bo_close(b->fd, bo.handle);
 }
 
-static void a_buffer_is_made_or_not(void **state)
+static void creating_a_buffer_succeeds_or_changes_nothing(void **state)
 {
 	struct bench *b = nomem(state);
 
@@ -45,19 +45,19 @@ static int ctx_create(struct bench *b)
 	return ret;
 }
 
-/* The number of a context is free only when the firmware has answered. */
+/* The number of a context becomes free only when the firmware has answered. */
 static void ctx_undo(struct bench *b)
 {
 	assert_int_equal(raw_ctx_destroy(b->fd, ctx_id), 0);
 	answer_closes(b);
 }
 
-static void a_context_is_made_or_not(void **state)
+static void creating_a_context_succeeds_or_changes_nothing(void **state)
 {
 	struct bench *b = nomem(state);
 
 	until_no_failure(b, &(struct call){ "CTX_CREATE", ctx_create, ctx_undo, NULL, true, 0 });
-	/* All numbers but the bench's own are free. */
+	/* All numbers except the bench's own are free. */
 	for (int i = 0; i < 7; i++)
 		raw_ctx(b->fd);
 	assert_int_equal(ctx_create(b), -EBUSY);
@@ -79,7 +79,7 @@ static void queue_undo(struct bench *b)
 	assert_int_equal(raw_queue_destroy(b->fd, queue_id), 0);
 }
 
-static void a_queue_is_made_or_not(void **state)
+static void creating_a_queue_succeeds_or_changes_nothing(void **state)
 {
 	struct bench *b = nomem(state);
 
@@ -94,7 +94,7 @@ static void a_queue_is_made_or_not(void **state)
 
 static uint32_t bind_handle;
 
-/* Two bindings of a buffer whose pages do not exist yet. */
+/* Two bindings of a buffer whose pages are not allocated yet. */
 static int bind(struct bench *b)
 {
 	struct drm_vnpu_bind_op ops[] = {
@@ -125,7 +125,7 @@ static void a_batch_of_bindings_is_taken_whole_or_not_at_all(void **state)
 
 /* ---- SUBMIT ---- */
 
-/* Takes the answer for a job, and one for a closed context, whose number is free again then. */
+/* Posts answers for a job and for a closed context, whose number becomes free by that. */
 static int enter(struct bench *b)
 {
 	struct vnpu_fw_enter enter = { .flags = VNPU_FW_ENTER_COMPLETE };
@@ -138,10 +138,7 @@ static uint64_t submit_last, submit_value;
 static struct vnpu_fw_sqe submit_blocker;
 static bool submit_blocked;
 
-/*
- * What the jobs wait for is signalled only when they have been submitted, so that they wait in the
- * kernel.
- */
+/* The jobs' fences are signalled only after SUBMIT, so that the jobs wait in the kernel. */
 static void submit_unblock(struct bench *b)
 {
 	if (submit_blocked)
@@ -162,8 +159,8 @@ static void submit_prepare(struct bench *b)
 }
 
 /*
- * Jobs with everything: one that waits, with a binary signal and a point of a timeline; one behind
- * it that waits for the point of the same batch; one that has nothing but its place behind them.
+ * Jobs with everything: one that waits, and signals a binary syncobj and a timeline point; one that
+ * waits for that point of the same batch; and one without syncs behind them.
  */
 static int submit(struct bench *b)
 {
@@ -195,7 +192,7 @@ static void submit_undo(struct bench *b)
 {
 	struct vnpu_fw_sqe sqe;
 
-	/* They wait: a failed allocation that nobody noticed would have sent them off. */
+	/* They must wait: an unnoticed failed allocation would have sent them to the device. */
 	assert_false(raw_fw_pop(&b->fw, &sqe, 0));
 	submit_unblock(b);
 	for (int i = 0; i < 3; i++)
@@ -221,7 +218,7 @@ static void a_batch_of_waiting_jobs_is_taken_whole_or_not_at_all(void **state)
 	assert_int_equal(raw_submit(b->fd, b->ctx, b->q.queue_id), submit_last + 1);
 }
 
-/* Without a fence there is nothing to allocate but the copy of the arguments. */
+/* Without a fence only the copy of the arguments is allocated. */
 static int submit_plain(struct bench *b)
 {
 	struct drm_vnpu_job jobs[] = { raw_job(b->q.queue_id), raw_job(b->q.queue_id) };
@@ -244,10 +241,10 @@ static void a_batch_without_fences_is_taken_whole_or_not_at_all(void **state)
 }
 
 /*
- * The other half of SUBMIT: what happens when the fence that was waited for signals. Nothing of it
- * may need memory, for whoever signals may be the one who frees some.
+ * The other half of SUBMIT: what happens when the fence signals that was waited for. It must not
+ * need memory, because the signaller may be the one who frees some.
  */
-static void what_was_waited_for_signals_whatever_fails(void **state)
+static void dependencies_signal_whatever_allocation_fails(void **state)
 {
 	struct bench *b = nomem(state);
 	bool struck = true;
@@ -304,10 +301,10 @@ static int start_dev(struct bench *b)
 }
 
 /*
- * The driver core does not add a device twice, so one that could not be registered is gone. ADD_DEV
- * is not tried: in DRM of kernel 6.12 a minor whose allocation fails ends in an oops.
+ * The driver core does not add a device twice, so a device that could not be registered is gone.
+ * ADD_DEV is not tested: in DRM of kernel 6.12 a minor whose allocation fails causes an oops.
  */
-static void a_device_is_started_or_gone(void **state)
+static void starting_a_device_succeeds_or_removes_it(void **state)
 {
 	struct bench *b = nomem(state);
 	bool struck = true;
@@ -325,9 +322,7 @@ static void a_device_is_started_or_gone(void **state)
 			assert_int_equal(start_dev(b), -ENODEV);
 			assert_int_equal(raw_del_dev(other.dev_id), -ENOENT);
 		} else {
-			/*
-			 * The arguments could not be read, or the device's number not be written.
-			 */
+			/* The arguments could not be read, or the number could not be written. */
 			assert_true(!ret || struck);
 			raw_del_dev(other.dev_id);
 		}
@@ -351,15 +346,15 @@ static void client_undo(struct bench *b)
 	close(client_fd);
 }
 
-static void a_file_is_opened_or_not(void **state)
+static void opening_a_file_succeeds_or_changes_nothing(void **state)
 {
 	struct bench *b = nomem(state);
 
 	until_no_failure(b, &(struct call){ "open", client_open, client_undo, NULL, false, 0 });
 }
 
-/* Once the arguments are copied, destroying needs no memory: a second try finds all or nothing. */
-static void what_is_destroyed_is_gone_or_still_there(void **state)
+/* After the arguments are copied, destroying needs no memory: it does all or nothing. */
+static void destroying_succeeds_or_changes_nothing(void **state)
 {
 	struct bench *b = nomem(state);
 	bool struck = true;
@@ -383,11 +378,11 @@ static void what_is_destroyed_is_gone_or_still_there(void **state)
 	}
 }
 
-/* ---- taking over, entering, mapping, exporting ---- */
+/* ---- attaching, entering, mapping, exporting ---- */
 
 static struct vnpu_ctl_attach attached;
 
-/* The bench's firmware has died for it. */
+/* After the bench's firmware has died. */
 static int attach(struct bench *b)
 {
 	int ctl = open(RAW_CONTROL, O_RDWR | O_CLOEXEC), ret;
@@ -407,7 +402,7 @@ static void attach_undo(struct bench *b)
 	close(attached.fw_fd);
 }
 
-static void a_device_is_taken_over_or_not(void **state)
+static void attaching_to_a_device_succeeds_or_changes_nothing(void **state)
 {
 	struct bench *b = nomem(state);
 
@@ -417,7 +412,7 @@ static void a_device_is_taken_over_or_not(void **state)
 	raw_fw_start(&b->fw);
 }
 
-static void completions_are_taken_whatever_fails(void **state)
+static void completions_are_processed_whatever_allocation_fails(void **state)
 {
 	struct bench *b = nomem(state);
 	bool struck = true;
@@ -445,10 +440,7 @@ static void completions_are_taken_whatever_fails(void **state)
 	}
 }
 
-/*
- * A mapping, of which the first byte is touched: page tables are allocated then, and a fault
- * without them is repeated.
- */
+/* A mapping whose first byte is accessed, which allocates page tables; a fault may repeat. */
 struct mapping {
 	int fd;
 	uint64_t offset;
@@ -471,7 +463,7 @@ static void map_undo(struct bench *b)
 	munmap(mapping.at, PAGE);
 }
 
-static void everything_is_mapped_or_not(void **state)
+static void mapping_succeeds_or_changes_nothing(void **state)
 {
 	struct bench *b = nomem(state);
 	struct drm_vnpu_bo_info info = { .handle = raw_bo(b->fd, SIZE) };
@@ -507,11 +499,8 @@ static void export_undo(struct bench *b)
 	close(exported.fd);
 }
 
-/*
- * A call whose number of the new fd cannot be copied leaves it open: DRM's affair, and the
- * process's end closes it.
- */
-static void a_fence_is_exported_or_not_and_polled(void **state)
+/* If the number of the new fd cannot be copied, DRM leaves it open until the process ends. */
+static void exporting_and_polling_a_fence_succeeds_or_changes_nothing(void **state)
 {
 	struct bench *b = nomem(state);
 	struct drm_vnpu_sync_op out = { DRM_VNPU_SYNC_SIGNAL, raw_syncobj(b->fd), 0 };
@@ -524,8 +513,8 @@ static void a_fence_is_exported_or_not_and_polled(void **state)
 	raw_job_syncs(&job, &out, 1);
 	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), 0);
 	/*
-	 * drm_syncobj_export_sync_file() of 6.12 to 7.3 takes a sync_file that cannot be had for a
-	 * bad handle.
+	 * In 6.12 to 7.3, drm_syncobj_export_sync_file() returns the error for a bad handle if it
+	 * cannot make a sync_file.
 	 */
 	until_no_failure(b,
 			 &(struct call){ "sync_file", export, export_undo, NULL, false, -EINVAL });
@@ -550,7 +539,7 @@ static void a_fence_is_exported_or_not_and_polled(void **state)
 
 /* ---- the end of a file ---- */
 
-static void a_file_that_closes_leaves_nothing_whatever_fails(void **state)
+static void a_file_that_closes_leaves_nothing_whatever_allocation_fails(void **state)
 {
 	struct bench *b = nomem(state);
 	bool struck = true;
@@ -585,21 +574,21 @@ static void a_file_that_closes_leaves_nothing_whatever_fails(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		NOMEM_TEST(a_buffer_is_made_or_not),
-		NOMEM_TEST(a_context_is_made_or_not),
-		NOMEM_TEST(a_queue_is_made_or_not),
+		NOMEM_TEST(creating_a_buffer_succeeds_or_changes_nothing),
+		NOMEM_TEST(creating_a_context_succeeds_or_changes_nothing),
+		NOMEM_TEST(creating_a_queue_succeeds_or_changes_nothing),
 		NOMEM_TEST(a_batch_of_bindings_is_taken_whole_or_not_at_all),
 		NOMEM_TEST(a_batch_of_waiting_jobs_is_taken_whole_or_not_at_all),
 		NOMEM_TEST(a_batch_without_fences_is_taken_whole_or_not_at_all),
-		NOMEM_TEST(what_was_waited_for_signals_whatever_fails),
-		NOMEM_TEST(a_device_is_started_or_gone),
-		NOMEM_TEST(a_file_is_opened_or_not),
-		NOMEM_TEST(what_is_destroyed_is_gone_or_still_there),
-		NOMEM_TEST(a_device_is_taken_over_or_not),
-		NOMEM_TEST(completions_are_taken_whatever_fails),
-		NOMEM_TEST(everything_is_mapped_or_not),
-		NOMEM_TEST(a_fence_is_exported_or_not_and_polled),
-		NOMEM_TEST(a_file_that_closes_leaves_nothing_whatever_fails),
+		NOMEM_TEST(dependencies_signal_whatever_allocation_fails),
+		NOMEM_TEST(starting_a_device_succeeds_or_removes_it),
+		NOMEM_TEST(opening_a_file_succeeds_or_changes_nothing),
+		NOMEM_TEST(destroying_succeeds_or_changes_nothing),
+		NOMEM_TEST(attaching_to_a_device_succeeds_or_changes_nothing),
+		NOMEM_TEST(completions_are_processed_whatever_allocation_fails),
+		NOMEM_TEST(mapping_succeeds_or_changes_nothing),
+		NOMEM_TEST(exporting_and_polling_a_fence_succeeds_or_changes_nothing),
+		NOMEM_TEST(a_file_that_closes_leaves_nothing_whatever_allocation_fails),
 	};
 
 	return cmocka_run_group_tests_name("nomem", tests, NULL, NULL);

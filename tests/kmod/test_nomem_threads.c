@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Allocations of vnpu.ko that fail at random, in any thread, the kernel's own too, while a client
- * lives its life. What it leaks, or does with locks held, is for kmemleak and lockdep to see.
+ * Allocations of vnpu.ko that fail at random in any thread, including the kernel's own, while a
+ * client makes all kinds of calls. kmemleak and lockdep report leaks, and sleeping with locks held.
  */
 #include "nomem.h"
 
-/* Only what is allocated from the module's code fails. */
+/* Only allocations from the module's code fail. */
 static void fail_in_the_module(void)
 {
 	unsigned long start = 0, size = 0;
@@ -30,10 +30,10 @@ struct churn {
 	struct bench *b;
 	bool stop;
 	uint64_t rounds, failed, jobs;
-	int other; /* an error that it is not about */
+	int other; /* an unexpected error */
 };
 
-/* A client's life, each step of which may fail for lack of memory and for no other reason. */
+/* A client's calls, each of which may fail for lack of memory only. */
 static void *churn_run(void *arg)
 {
 	struct churn *c = arg;
@@ -118,13 +118,13 @@ static void any_allocation_of_the_module_may_fail_in_any_thread(void **state)
 	while (raw_now_ns() < until || !c.stop) {
 		if (raw_now_ns() >= until) {
 			fail_set("failslab/probability", "0");
-			/* A second more: what the client waits for, and a life without failures. */
+			/* A second more, for the client's waits and a round without failures. */
 			__atomic_store_n(&c.stop, raw_now_ns() >= until + 1000000000ll,
 					 __ATOMIC_RELEASE);
 		}
 		serve_one(&b->fw);
 	}
-	/* The last life's end. */
+	/* Wait for the end of the last round. */
 	for (until = raw_in_ms(1000); raw_now_ns() < until;)
 		serve_one(&b->fw);
 	pthread_join(thread, NULL);

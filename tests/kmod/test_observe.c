@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What vnpu.ko shows of itself: fdinfo, sysfs and debugfs. The test plays the firmware, so that it
- * knows what each of them has to say. Tracepoints are in test_trace.c.
+ * What vnpu.ko shows: fdinfo, sysfs and debugfs. The test plays the firmware and so knows the right
+ * values. Tracepoints are in test_trace.c.
  */
 #define _GNU_SOURCE
 #include <glob.h>
@@ -48,7 +48,7 @@ static uint64_t sysfs_number(int dir, const char *name)
 	return n;
 }
 
-/* A job that sits in the firmware for @ms, of which it says that it worked @busy. */
+/* A job that stays in the firmware for @ms, and for which it reports @busy. */
 static void job(struct bench *b, int fd, uint32_t ctx, uint32_t queue, unsigned int ms,
 		uint64_t busy)
 {
@@ -75,7 +75,7 @@ static void fdinfo_names_driver_client_and_engine(void **state)
 	close(other);
 }
 
-static void a_job_is_charged_what_the_firmware_says_but_not_more_than_has_passed(void **state)
+static void a_job_is_charged_the_reported_time_but_no_more_than_has_passed(void **state)
 {
 	struct bench *b = bench(state);
 	uint64_t before;
@@ -92,7 +92,7 @@ static void a_job_is_charged_what_the_firmware_says_but_not_more_than_has_passed
 	assert_in_range(busy_ns(b->fd) - before, 20 * MS, t);
 }
 
-static void clients_are_charged_apart_and_add_up_to_the_device(void **state)
+static void clients_are_charged_separately_and_add_up_to_the_device(void **state)
 {
 	struct bench *b = bench(state);
 	int other = raw_client(b->fw.minor), dir = sysfs_dir(b->fw.minor);
@@ -105,7 +105,7 @@ static void clients_are_charged_apart_and_add_up_to_the_device(void **state)
 	assert_int_equal(busy_ns(other), 8 * MS);
 	assert_int_equal(raw_state(b->fd).busy_ns, 15 * MS);
 	assert_int_equal(sysfs_number(dir, "npu_busy_time_us"), 15000);
-	/* What a client that is gone has had is the device's for ever. */
+	/* The device keeps the busy time of clients that are gone. */
 	close(other);
 	assert_int_equal(sysfs_number(dir, "npu_busy_time_us"), 15000);
 	close(dir);
@@ -130,7 +130,7 @@ static void jobs_at_the_same_time_do_not_make_the_device_busier_than_the_clock(v
 	assert_in_range(busy_ns(b->fd), 20 * MS, raw_now_ns() - t);
 }
 
-static void a_batch_of_answers_loses_none_of_its_time(void **state)
+static void a_batch_of_answers_is_charged_all_of_its_time(void **state)
 {
 	struct bench *b = bench(state);
 	struct vnpu_fw_sqe sqe[4];
@@ -172,7 +172,7 @@ static void a_running_job_counts_while_it_runs_and_a_waiting_one_does_not(void *
 	}
 	assert_in_range(last, 50 * MS, raw_now_ns() - t);
 	assert_int_equal(busy_ns(other), 0);
-	/* It was less, in the end: what has been shown stays. */
+	/* In the end it was less, but what has been shown stays. */
 	answer(&b->fw, &runs, (struct vnpu_fw_cqe){ .busy_ns = 1 });
 	assert_in_range(busy_ns(b->fd), last, raw_now_ns() - t);
 	raw_fw_started(&b->fw, &waits);
@@ -181,7 +181,7 @@ static void a_running_job_counts_while_it_runs_and_a_waiting_one_does_not(void *
 	assert_int_equal(busy_ns(b->fd), last);
 	now = busy_ns(other);
 	assert_true(now >= 10 * MS);
-	/* It was more, though not by so much that it had not had the time: the rest is added. */
+	/* In the end it was more, within the elapsed time: the rest is added. */
 	usleep(10000);
 	answer(&b->fw, &waits, (struct vnpu_fw_cqe){ .busy_ns = now + 5 * MS });
 	assert_int_equal(busy_ns(other), now + 5 * MS);
@@ -220,7 +220,7 @@ static void busy_time_outlives_queue_context_and_firmware(void **state)
 
 /* ---- fdinfo: memory ---- */
 
-static void memory_is_that_of_the_buffers(void **state)
+static void fdinfo_memory_is_that_of_the_buffers(void **state)
 {
 	struct bench *b = bench(state);
 	int dir = sysfs_dir(b->fw.minor);
@@ -235,7 +235,7 @@ static void memory_is_that_of_the_buffers(void **state)
 	assert_int_equal(fdinfo_number(b->fd, "drm-resident-memory"), 0);
 	assert_int_equal(fdinfo_number(b->fd, "drm-active-memory"), 0);
 	assert_int_equal(sysfs_number(dir, "npu_memory_utilization"), total);
-	/* Bound or mapped: it has pages. */
+	/* Bound or mapped buffers have pages. */
 	assert_int_equal(raw_bind(b->fd, b->ctx, c, VA, 2 << 20, 0), 0);
 	assert_int_equal(fdinfo_number(b->fd, "drm-resident-memory"), 2 << 20);
 	p = raw_bo_map(b->fd, a);
@@ -271,7 +271,7 @@ static void a_buffer_that_two_files_have_is_shared_in_both_and_the_devices_once(
 
 /* ---- sysfs ---- */
 
-/* What a query tells is not told a second time. */
+/* Values that a query returns are not repeated here. */
 static void sysfs_has_two_attributes(void **state)
 {
 	struct bench *b = bench(state);
@@ -299,7 +299,7 @@ static void files_of_a_deleted_device_are_gone_and_an_open_one_ends(void **state
 	assert_int_equal(pread(fd, text, sizeof(text), 0), -1);
 	assert_int_equal(errno, ENODEV);
 	assert_true(openat(dir, "npu_busy_time_us", O_RDONLY | O_CLOEXEC) < 0);
-	/* The client is still there, and so is what it has had. */
+	/* The client still exists, and so does its busy time. */
 	assert_int_equal(busy_ns(b->fd), 0);
 	close(fd);
 	close(dir);
@@ -318,7 +318,7 @@ static const char *debugfs(int dir, const char *name)
 	return text;
 }
 
-/* The number in a column of a table's only row whose column "ctx" is the bench's context. */
+/* The number in a column of the only row whose column "ctx" is the bench's context. */
 static int64_t column(struct bench *b, int dir, const char *file, const char *name)
 {
 	char *head, *row, *line, *rest, *word;
@@ -445,7 +445,7 @@ static void everything_can_be_read_while_devices_come_and_go(void **state)
 		raw_submit(fd, ctx, queue);
 		raw_fw_serve(&fw, VNPU_FW_OK);
 		busy_ns(fd);
-		/* The file goes before its device, or after it. */
+		/* The file is closed before its device goes, or after. */
 		if (i & 1)
 			close(fd);
 		raw_fw_remove(&fw);
@@ -463,14 +463,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		BENCH_TEST(fdinfo_names_driver_client_and_engine),
-		BENCH_TEST(a_job_is_charged_what_the_firmware_says_but_not_more_than_has_passed),
-		BENCH_TEST(clients_are_charged_apart_and_add_up_to_the_device),
+		BENCH_TEST(a_job_is_charged_the_reported_time_but_no_more_than_has_passed),
+		BENCH_TEST(clients_are_charged_separately_and_add_up_to_the_device),
 		BENCH_TEST(jobs_at_the_same_time_do_not_make_the_device_busier_than_the_clock),
-		BENCH_TEST(a_batch_of_answers_loses_none_of_its_time),
+		BENCH_TEST(a_batch_of_answers_is_charged_all_of_its_time),
 		BENCH_TEST(a_running_job_counts_while_it_runs_and_a_waiting_one_does_not),
 		BENCH_TEST(a_job_that_the_kernel_ends_is_charged_if_it_ran),
 		BENCH_TEST(busy_time_outlives_queue_context_and_firmware),
-		BENCH_TEST(memory_is_that_of_the_buffers),
+		BENCH_TEST(fdinfo_memory_is_that_of_the_buffers),
 		BENCH_TEST(a_buffer_that_two_files_have_is_shared_in_both_and_the_devices_once),
 		BENCH_TEST(sysfs_has_two_attributes),
 		BENCH_TEST(files_of_a_deleted_device_are_gone_and_an_open_one_ends),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * What a client is told of its jobs' ends never goes back: the status page, WAIT and fences, while
- * a queue with many waiting jobs is killed from several sides and others look on. The test plays
- * the firmware.
+ * What a client learns of its jobs' ends never goes back: on the status page, by WAIT and by
+ * fences, while a queue with many waiting jobs is destroyed in several ways and other threads
+ * watch. The test plays the firmware.
  */
 #include <sched.h>
 #include <signal.h>
@@ -11,7 +11,7 @@
 
 #define JOBS 200
 
-/* ---- who looks on ---- */
+/* ---- watchers ---- */
 
 static __thread sigjmp_buf fault_jump;
 
@@ -23,7 +23,7 @@ static void on_fault(int sig)
 struct watch {
 	int fd;
 	uint32_t queue;
-	const struct drm_vnpu_queue_status *page; /* NULL: ask WAIT */
+	const struct drm_vnpu_queue_status *page; /* NULL: calls WAIT */
 	bool stop;
 	uint64_t seen, backwards, lies, looks;
 	pthread_t thread;
@@ -38,10 +38,7 @@ static void watch_page(struct watch *w)
 		w->seen = now;
 }
 
-/*
- * The next one that was not done may be done now; those before it still are, and none of them has
- * succeeded.
- */
+/* The next job may be done now; earlier ones still are, and none of them has succeeded. */
 static void watch_wait(struct watch *w)
 {
 	int status = 0;
@@ -62,7 +59,7 @@ static void *watch_run(void *arg)
 {
 	struct watch *w = arg;
 
-	/* The page goes with its queue. */
+	/* The page goes away with its queue. */
 	if (sigsetjmp(fault_jump, 1))
 		return NULL;
 	while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
@@ -106,9 +103,7 @@ struct full {
 	struct vnpu_fw_sqe first;
 };
 
-/*
- * A context with a queue whose first job the firmware has, and that all others wait behind or for.
- */
+/* A context with a queue whose first job is in the firmware; all others wait for it. */
 static struct full fill(struct bench *b, uint32_t waits_for)
 {
 	struct full f = { .ctx = raw_ctx(b->fd), .line = raw_syncobj(b->fd) };
@@ -130,7 +125,7 @@ static struct full fill(struct bench *b, uint32_t waits_for)
 	return f;
 }
 
-/* Lets the firmware do what it owes: contexts closed, jobs cancelled. */
+/* Lets the firmware answer closed contexts and cancelled jobs. */
 static void settle(struct bench *b)
 {
 	struct vnpu_fw_sqe sqe;
@@ -154,7 +149,7 @@ static void fault(struct bench *b, const struct vnpu_fw_sqe *sqe)
 	assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL), 0);
 }
 
-static void a_banned_context_s_jobs_end_in_order_for_all_who_look_on(void **state)
+static void a_banned_context_s_jobs_end_in_order_for_all_watchers(void **state)
 {
 	struct bench *b = bench(state);
 
@@ -177,7 +172,7 @@ static void a_banned_context_s_jobs_end_in_order_for_all_who_look_on(void **stat
 	}
 }
 
-/* ---- who waits inside of WAIT while the queue is destroyed ---- */
+/* ---- waiters inside WAIT while the queue is destroyed ---- */
 
 struct waiter {
 	int fd;
@@ -195,8 +190,8 @@ static void *waiter_run(void *arg)
 	return NULL;
 }
 
-/* What they wait for signals just before, at the same time or after. */
-static void whoever_waits_in_a_queue_that_is_destroyed_wakes_with_the_truth(void **state)
+/* The fence that the jobs wait for signals shortly before, at the same time or after. */
+static void waiters_in_a_queue_that_is_destroyed_get_the_right_result(void **state)
 {
 	enum { WAITERS = 8 };
 	struct bench *b = bench(state);
@@ -231,7 +226,7 @@ static void whoever_waits_in_a_queue_that_is_destroyed_wakes_with_the_truth(void
 			raw_fw_done(&b->fw, &sqe, VNPU_FW_OK);
 		for (int i = 0; i < WAITERS; i++) {
 			pthread_join(w[i].thread, NULL);
-			/* Who came too late finds no queue. */
+			/* A late waiter finds no queue. */
 			if (w[i].ret != -ENOENT) {
 				assert_int_equal(w[i].ret, 0);
 				assert_int_equal(w[i].status, -ECANCELED);
@@ -243,7 +238,7 @@ static void whoever_waits_in_a_queue_that_is_destroyed_wakes_with_the_truth(void
 	}
 }
 
-static void a_page_that_is_looked_at_while_its_queue_is_destroyed_never_goes_back(void **state)
+static void a_status_page_never_goes_back_while_its_queue_is_destroyed(void **state)
 {
 	struct bench *b = bench(state);
 
@@ -261,7 +256,7 @@ static void a_page_that_is_looked_at_while_its_queue_is_destroyed_never_goes_bac
 		f = fill(b, blocker);
 		watch_start(&w, b->fd, &f.q, true);
 		assert_int_equal(raw_queue_destroy(b->fd, f.q.queue_id), 0);
-		/* In order: the last one's fence is signalled, so all are. */
+		/* In order: if the last one's fence has signalled, all have. */
 		assert_int_equal(raw_syncobj_wait(b->fd, f.line, JOBS - 1, 0), 0);
 		raw_fw_done(&b->fw, &sqe, VNPU_FW_OK);
 		watch_end(&w);
@@ -272,7 +267,7 @@ static void a_page_that_is_looked_at_while_its_queue_is_destroyed_never_goes_bac
 	}
 }
 
-/* ---- the page that both sides raise ---- */
+/* ---- a page that both sides write ---- */
 
 struct raiser {
 	struct drm_vnpu_queue_status *page;
@@ -283,9 +278,9 @@ struct raiser {
 };
 
 /*
- * A firmware that is a little faster than the kernel, which ends the same jobs one after another:
- * whenever that has raised the page, this raises it further, at some moment before the kernel does
- * so again. What it says is done, the kernel must not take back.
+ * A firmware slightly faster than the kernel, which ends the same jobs one after another: whenever
+ * the kernel has raised completed_seqno, this raises it further before the kernel does. The kernel
+ * must not lower it.
  */
 static void *raiser_run(void *arg)
 {
@@ -323,7 +318,7 @@ static void the_kernel_never_lowers_what_the_firmware_has_raised(void **state)
 		raw_fw_raise(r.page, 1);
 		while (__atomic_load_n(&r.page->completed_seqno, __ATOMIC_RELAXED) < 3)
 			sched_yield();
-		/* The kernel ends all the others. */
+		/* The kernel ends all other jobs. */
 		fault(b, &f.first);
 		assert_int_equal(raw_result(b->fd, f.q.queue_id, JOBS), -ECANCELED);
 		__atomic_store_n(&r.stop, true, __ATOMIC_RELEASE);
@@ -365,9 +360,9 @@ static void a_page_that_is_ahead_stays_ahead_when_the_kernel_ends_a_job(void **s
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		BENCH_TEST(a_banned_context_s_jobs_end_in_order_for_all_who_look_on),
-		BENCH_TEST(whoever_waits_in_a_queue_that_is_destroyed_wakes_with_the_truth),
-		BENCH_TEST(a_page_that_is_looked_at_while_its_queue_is_destroyed_never_goes_back),
+		BENCH_TEST(a_banned_context_s_jobs_end_in_order_for_all_watchers),
+		BENCH_TEST(waiters_in_a_queue_that_is_destroyed_get_the_right_result),
+		BENCH_TEST(a_status_page_never_goes_back_while_its_queue_is_destroyed),
 		BENCH_TEST(the_kernel_never_lowers_what_the_firmware_has_raised),
 		BENCH_TEST(a_page_that_is_ahead_stays_ahead_when_the_kernel_ends_a_job),
 	};

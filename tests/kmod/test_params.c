@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * The module's parameters, written at run time: what they cannot do they refuse, and keep what they
- * had.
- */
+/* The module's parameters at run time: they refuse invalid values and keep the old one. */
 #include "vnpu_raw.h"
 
 static const struct {
@@ -38,7 +35,7 @@ static void expect_param(const char *name, const char *want)
 		fail_msg("%s is %s instead of %s", name, now, want);
 }
 
-static void parameters_refuse_what_they_cannot_do_and_keep_their_values(void **state)
+static void parameters_refuse_invalid_values_and_keep_the_old_ones(void **state)
 {
 	needed();
 	for (size_t i = 0; i < NR_PARAMS; i++) {
@@ -46,7 +43,7 @@ static void parameters_refuse_what_they_cannot_do_and_keep_their_values(void **s
 
 		raw_param_get(params[i].name, was, sizeof(was));
 		for (int k = 0; params[i].bad[k]; k++) {
-			/* An empty write is no write at all. */
+			/* An empty write does not reach the module. */
 			int ret = raw_param_set(params[i].name,
 						*params[i].bad[k] ? params[i].bad[k] : "\n");
 
@@ -58,7 +55,7 @@ static void parameters_refuse_what_they_cannot_do_and_keep_their_values(void **s
 	}
 }
 
-static void parameters_take_their_least_and_their_most(void **state)
+static void parameters_accept_their_minimum_and_maximum(void **state)
 {
 	needed();
 	for (size_t i = 0; i < NR_PARAMS; i++) {
@@ -74,7 +71,7 @@ static void parameters_take_their_least_and_their_most(void **state)
 	}
 }
 
-static void exports_are_switches(void **state)
+static void export_parameters_are_booleans_that_can_be_changed(void **state)
 {
 	static const char *const names[] = { "prime_export", "fence_export" };
 
@@ -89,8 +86,8 @@ static void exports_are_switches(void **state)
 	}
 }
 
-/* The one that a device is given counts more, and a parameter is for devices that name none. */
-static void timeouts_of_devices_that_name_none_are_the_parameters(void **state)
+/* A device's own timeout takes precedence; the parameter is for devices without one. */
+static void timeouts_of_devices_that_set_none_are_the_parameters(void **state)
 {
 	struct vnpu_ctl_add_dev add = raw_fw_defaults();
 	char timeout[32], most[32];
@@ -106,7 +103,7 @@ static void timeouts_of_devices_that_name_none_are_the_parameters(void **state)
 	assert_int_equal(raw_param_set("max_timeout_ms", "5678"), 0);
 	assert_int_equal(raw_limits(fd).default_timeout_ms, 1234);
 	assert_int_equal(raw_limits(fd).max_timeout_ms, 5678);
-	/* A default above the most is the most. */
+	/* A default above the maximum is lowered to it. */
 	assert_int_equal(raw_param_set("timeout_ms", "6000"), 0);
 	assert_int_equal(raw_limits(fd).default_timeout_ms, 5678);
 	close(fd);
@@ -126,10 +123,10 @@ static void timeouts_of_devices_that_name_none_are_the_parameters(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(parameters_refuse_what_they_cannot_do_and_keep_their_values),
-		cmocka_unit_test(parameters_take_their_least_and_their_most),
-		cmocka_unit_test(exports_are_switches),
-		cmocka_unit_test(timeouts_of_devices_that_name_none_are_the_parameters),
+		cmocka_unit_test(parameters_refuse_invalid_values_and_keep_the_old_ones),
+		cmocka_unit_test(parameters_accept_their_minimum_and_maximum),
+		cmocka_unit_test(export_parameters_are_booleans_that_can_be_changed),
+		cmocka_unit_test(timeouts_of_devices_that_set_none_are_the_parameters),
 	};
 
 	return cmocka_run_group_tests_name("params", tests, NULL, NULL);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Buffers of vnpu.ko as dma-bufs, which its parameter prime_export allows, and dma-bufs of others.
- * The test plays the firmware; the others are udmabuf and vgem where the kernel has them.
+ * Buffers of vnpu.ko as dma-bufs, which its parameter prime_export allows, and dma-bufs of other
+ * drivers. The test plays the firmware; the other drivers are udmabuf and vgem if the kernel has
+ * them.
  */
 #define _GNU_SOURCE
 #include <poll.h>
@@ -94,7 +95,7 @@ static void a_second_file_gets_the_same_buffer_back(void **state)
 	close(other);
 }
 
-/* No implicit synchronisation: a job leaves nothing on a buffer that others would wait for. */
+/* No implicit synchronisation: a job leaves no fence on a buffer for others to wait for. */
 static void a_job_leaves_no_fence_on_an_exported_buffer(void **state)
 {
 	struct bench *b = bench(state);
@@ -174,7 +175,7 @@ static void a_file_that_is_no_dma_buf_is_refused(void **state)
 	assert_int_equal(handle, 0);
 }
 
-static void exporting_is_refused_when_the_parameter_is_taken_back(void **state)
+static void exporting_is_refused_when_the_parameter_is_cleared(void **state)
 {
 	struct bench *b = bench(state);
 	uint32_t first = raw_bo(b->fd, SIZE), second = raw_bo(b->fd, SIZE);
@@ -195,7 +196,7 @@ int main(void)
 		EXPORT_TEST(a_buffer_that_another_driver_holds_outlives_its_device),
 		EXPORT_TEST(a_dma_buf_of_another_driver_is_refused),
 		EXPORT_TEST(a_file_that_is_no_dma_buf_is_refused),
-		EXPORT_TEST(exporting_is_refused_when_the_parameter_is_taken_back),
+		EXPORT_TEST(exporting_is_refused_when_the_parameter_is_cleared),
 	};
 
 	return cmocka_run_group_tests_name("prime", tests, NULL, NULL);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The rungs of recovery, one after another, with a firmware that the test plays: fence, job,
- * context, device. The last, a device that is wedged, is in test_wedged.c.
+ * The steps of recovery one after another: fence, job, context, device. The test plays the
+ * firmware. The last step, a wedged device, is in test_wedged.c.
  */
 #include <poll.h>
 #include <signal.h>
@@ -26,11 +26,11 @@ static struct other other_client(struct bench *b)
 	return o;
 }
 
-/* ---- rung 0: fences, which end in time wherever their jobs are ---- */
+/* ---- step 0: fences, which signal in time wherever their jobs are ---- */
 
 #define FENCE_MS 10000
 
-/* Only the bound of fences is short here. */
+/* Makes all time limits long except that of fences. */
 static void be_patient(struct bench *b)
 {
 	struct vnpu_ctl_add_dev add = raw_fw_defaults();
@@ -64,7 +64,7 @@ static void a_fence_ends_in_time_if_the_firmware_never_answers(void **state)
 	int64_t start;
 
 	be_patient(b);
-	/* With the default timeout, which is longer, and with one that is exactly as long. */
+	/* With the default timeout, which is longer, and with one of exactly that length. */
 	for (int i = 0; i < 2; i++) {
 		start = raw_now_ns();
 		t = timed_submit(b->fd, b->ctx, b->q.queue_id, i * FENCE_MS);
@@ -93,7 +93,7 @@ static void a_fence_ends_in_time_if_its_job_claims_progress_for_ever(void **stat
 	while (raw_wait(b->fd, b->q.queue_id, t.seqno, 0, &status))
 		fw_works_for(&b->fw, &sqe, 10);
 	assert_fence_bounded(&t, start);
-	/* Its time from SUBMIT and its time from its start pass at almost the same moment. */
+	/* The fence's time from SUBMIT and the job's from its start end almost together. */
 	assert_true(status == -ETIMEDOUT || status == -EBUSY);
 	fw_answer(&b->fw, sqe.tag, VNPU_FW_CANCELED);
 }
@@ -136,7 +136,7 @@ static void a_fence_ends_in_time_if_the_firmware_is_stopped_or_killed(void **sta
 	pid_t pid;
 
 	be_patient(b);
-	/* A stopped firmware owes an answer, and this test is not about that. */
+	/* A stopped firmware owes an answer, which is not what this test is about. */
 	module_set("reset_ms", 60000);
 	pid = firmware_process(b);
 	t = timed_submit(b->fd, b->ctx, b->q.queue_id, 0);
@@ -178,7 +178,7 @@ static void a_fence_ends_in_time_if_its_job_waits_for_another_driver(void **stat
 				raw_sync_file(b->fd, syncs[1].handle) };
 	assert_fence_bounded(&t, start);
 	assert_int_equal(raw_result(b->fd, b->q.queue_id, job.seqno), -EBUSY);
-	/* Nothing was ever cancelled that the firmware had not seen. */
+	/* The firmware was never asked to cancel a job that it had not seen. */
 	if (f.for_ever)
 		assert_false(raw_fw_pop(&b->fw, &sqe, 0));
 	while (raw_fw_pop(&b->fw, &sqe, 0))
@@ -187,7 +187,7 @@ static void a_fence_ends_in_time_if_its_job_waits_for_another_driver(void **stat
 	assert_queue_works(b);
 }
 
-/* The time that a job has waited for another's fence is not given to it again. */
+/* The time that a job has waited for another job's fence is not added to its own fence's. */
 static void a_fence_ends_in_time_if_its_job_waits_for_a_job_that_is_not_answered(void **state)
 {
 	struct bench *b = bench(state);
@@ -225,8 +225,8 @@ static void a_fence_ends_in_time_if_its_job_waits_for_a_job_that_is_not_answered
 }
 
 /*
- * Behind a job without a fence, which may run for longer. The one with the fence ends after it, as
- * the order of the queue is; and a firmware that still works on the first owes no answer for it.
+ * Behind a job without a fence, which may run for longer. The job with the fence ends after it, in
+ * the queue's order; a firmware that still works on the first job owes no answer for the second.
  */
 static void a_fence_ends_in_time_behind_a_long_job_and_its_job_ends_in_order(void **state)
 {
@@ -285,7 +285,7 @@ static void a_fence_ends_in_time_if_its_job_waits_in_the_kernel_and_the_job_neve
 	assert_queue_works(b);
 }
 
-/* ---- rung 1: jobs ---- */
+/* ---- step 1: jobs ---- */
 
 static void timeouts_are_the_device_s_own(void **state)
 {
@@ -300,7 +300,7 @@ static void timeouts_are_the_device_s_own(void **state)
 	assert_int_equal(limits.max_timeout_ms, MAX_MS);
 	job.timeout_ms = MAX_MS + 1;
 	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), -EINVAL);
-	/* And the default is what a job gets that names none. */
+	/* A job without a timeout gets the default. */
 	start = raw_now_ns();
 	t = timed_submit(b->fd, b->ctx, b->q.queue_id, 0);
 	sqe = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
@@ -338,7 +338,7 @@ static void a_job_whose_progress_stops_fails_in_time(void **state)
 	fw_answer(&b->fw, sqe.tag, VNPU_FW_CANCELED);
 }
 
-static void progress_for_ever_is_bounded(void **state)
+static void endless_progress_is_bounded(void **state)
 {
 	struct bench *b = bench(state);
 	struct timed_job t = timed_submit(b->fd, b->ctx, b->q.queue_id, T_MS);
@@ -352,7 +352,7 @@ static void progress_for_ever_is_bounded(void **state)
 	fw_answer(&b->fw, sqe.tag, VNPU_FW_CANCELED);
 }
 
-/* As far as the kernel can know, a job that was never said to have started waits for the others. */
+/* For the kernel, a job that was not reported as started waits for others. */
 static void a_job_that_waits_behind_a_long_one_survives(void **state)
 {
 	struct bench *b = bench(state);
@@ -373,7 +373,7 @@ static void a_job_that_waits_behind_a_long_one_survives(void **state)
 	close(o.fd);
 }
 
-/* A device whose jobs may run for 200 ms and wait for ten times that. */
+/* A device whose jobs may run for 200 ms and wait for ten times as long. */
 static struct vnpu_ctl_add_dev impatient(void)
 {
 	struct vnpu_ctl_add_dev add = raw_fw_defaults();
@@ -408,7 +408,7 @@ static void a_job_that_never_starts_on_a_silent_device_ends_and_its_context_live
 	close(o.fd);
 }
 
-static void a_job_that_is_passed_over_ends_and_its_context_lives(void **state)
+static void a_job_that_never_gets_to_run_ends_and_its_context_lives(void **state)
 {
 	struct vnpu_ctl_add_dev add = impatient();
 	struct bench *b = bench(state);
@@ -423,7 +423,7 @@ static void a_job_that_is_passed_over_ends_and_its_context_lives(void **state)
 	start = raw_now_ns();
 	t = timed_submit(o.fd, o.ctx, o.queue, add.timeout_ms);
 	passed = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
-	/* The others' jobs come and go, this one is forgotten. */
+	/* Other clients' jobs run, this one never does. */
 	while (!raw_is_done(o.fd, o.queue, t.seqno)) {
 		raw_submit(b->fd, b->ctx, b->q.queue_id);
 		if (!raw_fw_pop(&b->fw, &sqe, RAW_LONG_MS) || sqe.type != VNPU_FW_SQE_JOB)
@@ -441,10 +441,10 @@ static void a_job_that_is_passed_over_ends_and_its_context_lives(void **state)
 }
 
 /*
- * Every one of them works for as long as it may, one after another, and the last has waited for all
- * of them.
+ * Each of the others works for as long as it may, one after another, and the last job has waited
+ * for all of them.
  */
-static void a_job_behind_64_busy_contexts_is_nobody_s_culprit(void **state)
+static void a_job_behind_64_busy_contexts_is_not_to_blame(void **state)
 {
 	enum { BUSY = 64 };
 	struct vnpu_ctl_add_dev add = impatient();
@@ -457,7 +457,7 @@ static void a_job_behind_64_busy_contexts_is_nobody_s_culprit(void **state)
 
 	add.nr_ctx = add.nr_queues = BUSY + 2;
 	bench_renew(b, &add);
-	/* Many are given up at once, and answered only when this test has seen it. */
+	/* Many jobs are given up at once, and answered only after the test has seen that. */
 	module_set("reset_ms", 10 * RESET_MS);
 	busy = raw_client(b->fw.minor);
 	for (i = 0; i < BUSY; i++) {
@@ -486,8 +486,8 @@ static void a_job_behind_64_busy_contexts_is_nobody_s_culprit(void **state)
 	close(busy);
 }
 
-/* A firmware that never answers the watchdog's question still has its ring looked at. */
-static void an_answer_that_was_only_posted_counts(void **state)
+/* The ring is read even if the firmware never calls ENTER. */
+static void an_answer_posted_without_enter_counts(void **state)
 {
 	struct bench *b = bench(state);
 	struct timed_job t = timed_submit(b->fd, b->ctx, b->q.queue_id, T_MS);
@@ -499,7 +499,7 @@ static void an_answer_that_was_only_posted_counts(void **state)
 	assert_int_equal(raw_state(b->fd).nr_resets, 0);
 }
 
-/* Each of a queue's jobs has its own clock, which runs while the job is the first. */
+/* Each job's time limit starts when the job is the first of its queue. */
 static void each_job_of_a_queue_has_its_own_clock(void **state)
 {
 	struct bench *b = bench(state);
@@ -522,7 +522,7 @@ static void each_job_of_a_queue_has_its_own_clock(void **state)
 	assert_took(start, timed_end(&t[3], -ETIMEDOUT), 150, 200 + LATE_MS);
 }
 
-/* ---- rung 2: contexts ---- */
+/* ---- step 2: contexts ---- */
 
 static void a_ban_ends_the_context_s_jobs_and_nobody_else_s(void **state)
 {
@@ -551,7 +551,7 @@ static void a_ban_ends_the_context_s_jobs_and_nobody_else_s(void **state)
 	assert_int_equal(s.queue_id, b->q.queue_id);
 	assert_int_equal(s.seqno, hangs.seqno);
 	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), -ECANCELED);
-	/* Of the two that had heard nothing for as long, only the one that ran was to blame. */
+	/* Of the two jobs without progress for as long, only the one that ran was to blame. */
 	assert_false(raw_is_done(b->fd, q3, innocent.seqno));
 	for (int i = 0; i < 4; i++)
 		fw_answer(&b->fw, raw_fw_expect(&b->fw, VNPU_FW_SQE_CANCEL).tag, VNPU_FW_CANCELED);
@@ -560,17 +560,14 @@ static void a_ban_ends_the_context_s_jobs_and_nobody_else_s(void **state)
 	raw_fw_done(&b->fw, &mine, VNPU_FW_OK);
 	timed_end(&innocent, 0);
 	assert_int_equal(raw_ctx_state(b->fd, bystander).state, 0);
-	/* All was answered: no reset comes. */
+	/* All jobs were answered, so there is no reset. */
 	usleep(3 * RESET_MS * 1000);
 	assert_int_equal(raw_state(b->fd).epoch, 1);
 }
 
-/* ---- rung 3: the device ---- */
+/* ---- step 3: the device ---- */
 
-/*
- * Everything that a reset of the bench's device must have done; @guilty is the state of its
- * context.
- */
+/* Checks everything that a reset of the device must do; @guilty: the context's state. */
 static void assert_was_reset(struct bench *b, const struct drm_vnpu_queue_status *page,
 			     uint32_t cause, uint32_t guilty, const char *reason)
 {
@@ -600,10 +597,7 @@ static void assert_was_reset(struct bench *b, const struct drm_vnpu_queue_status
 		assert_true(take_coredump(b->fw.dev_id, dump, sizeof(dump)));
 		print_message("%s", dump);
 		assert_non_null(strstr(dump, reason));
-		/*
-		 * The client's context is in the table of contexts, and the rings and queues follow
-		 * or precede it.
-		 */
+		/* The client's context is in its table; rings and queues are in the dump too. */
 		assert_non_null(strstr(dump, " test_recovery "));
 		assert_non_null(strstr(dump, "submission "));
 		assert_non_null(strstr(dump, " submitted "));
@@ -652,7 +646,7 @@ static void a_closed_context_that_is_not_answered_resets_the_device(void **state
 	munmap((void *)page, PAGE);
 }
 
-static void answers_that_were_only_posted_avert_the_reset(void **state)
+static void answers_posted_without_enter_avert_the_reset(void **state)
 {
 	struct bench *b = bench(state);
 	struct vnpu_fw_sqe sqe;
@@ -668,7 +662,7 @@ static void answers_that_were_only_posted_avert_the_reset(void **state)
 	device_works(b);
 }
 
-/* The time counts from the last thing that is owed, not from the first that ever was. */
+/* The time limit counts from the last owed answer, not from the first one. */
 static void a_device_that_is_slow_but_answers_is_not_reset(void **state)
 {
 	struct bench *b = bench(state);
@@ -728,18 +722,18 @@ int main(void)
 		RECOVERY_TEST(timeouts_are_the_device_s_own),
 		RECOVERY_TEST(progress_keeps_a_long_job_alive),
 		RECOVERY_TEST(a_job_whose_progress_stops_fails_in_time),
-		RECOVERY_TEST(progress_for_ever_is_bounded),
+		RECOVERY_TEST(endless_progress_is_bounded),
 		RECOVERY_TEST(a_job_that_waits_behind_a_long_one_survives),
 		RECOVERY_TEST(
 			a_job_that_never_starts_on_a_silent_device_ends_and_its_context_lives),
-		RECOVERY_TEST(a_job_that_is_passed_over_ends_and_its_context_lives),
-		RECOVERY_TEST(a_job_behind_64_busy_contexts_is_nobody_s_culprit),
-		RECOVERY_TEST(an_answer_that_was_only_posted_counts),
+		RECOVERY_TEST(a_job_that_never_gets_to_run_ends_and_its_context_lives),
+		RECOVERY_TEST(a_job_behind_64_busy_contexts_is_not_to_blame),
+		RECOVERY_TEST(an_answer_posted_without_enter_counts),
 		RECOVERY_TEST(each_job_of_a_queue_has_its_own_clock),
 		RECOVERY_TEST(a_ban_ends_the_context_s_jobs_and_nobody_else_s),
 		RECOVERY_TEST(a_cancel_that_is_not_answered_resets_the_device),
 		RECOVERY_TEST(a_closed_context_that_is_not_answered_resets_the_device),
-		RECOVERY_TEST(answers_that_were_only_posted_avert_the_reset),
+		RECOVERY_TEST(answers_posted_without_enter_avert_the_reset),
 		RECOVERY_TEST(a_device_that_is_slow_but_answers_is_not_reset),
 		RECOVERY_TEST(broken_indices_reset_the_device),
 		RECOVERY_TEST(broken_indices_are_found_without_the_firmware_s_help),

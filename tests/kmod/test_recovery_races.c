@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT
-/*
- * Resets that are due at any moment, while firmware comes, goes and is removed, and clients go on.
- */
+/* Resets at any moment, while firmwares start, exit and are removed, and clients go on. */
 #include "recovery.h"
 
 struct racer {
 	int minor;
 	bool stop;
-	uint64_t jobs, waits; /* that succeeded */
+	uint64_t jobs, waits; /* successful ones */
 };
 
 static void *race_client(void *arg)
@@ -66,12 +64,12 @@ static void resets_race_with_everything(void **state)
 	module_set("max_resets", 0);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, race_client, &r), 0);
-	/* On a slow machine until something has happened. */
+	/* On a slow machine, until something has happened. */
 	while (raw_now_ns() < until || (!resets && raw_now_ns() < at_last)) {
 		struct raw_fw *fw = &b->fw;
 
 		/*
-		 * Some live on for a while, some are gone before the reset comes; rings are touched
+		 * Some stay for a while, some are gone before the reset comes; rings are accessed
 		 * only through ENTER.
 		 */
 		raw_fw_enter(fw, VNPU_FW_ENTER_WAIT, raw_in_ms(rand() % 12), NULL);
@@ -82,8 +80,8 @@ static void resets_race_with_everything(void **state)
 		if (rand() % 8 == 0)
 			usleep(30000);
 		/*
-		 * And some own the device for long enough to be reset for sure: jobs that wait have
-		 * 250 ms more than they ask for.
+		 * Some keep the device for long enough to be reset: waiting jobs have 250 ms more
+		 * than their timeout.
 		 */
 		if (++rounds % 40 == 0)
 			usleep(400000);

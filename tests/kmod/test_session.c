@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The end of a firmware's session and of its device: what the firmware is told before its memory
- * goes, and that the order in which client, firmware, mappings and device end makes no difference.
- * The test is the firmware.
+ * The end of a firmware's session and of its device: what the firmware is told before its memory is
+ * revoked, and that the order in which client, firmware, mappings and device end makes no
+ * difference. The test is the firmware.
  */
 #include <poll.h>
 #include <signal.h>
@@ -28,8 +28,8 @@ struct reader {
 };
 
 /*
- * As fast as it can, until the session is over: by what it is told, or because its memory is gone,
- * which it must have been told of before.
+ * Reads as fast as it can until the session is over: until it is told so, or until its memory is
+ * gone, of which it must have been told before.
  */
 static void *reader_run(void *arg)
 {
@@ -49,9 +49,7 @@ static void *reader_run(void *arg)
 				r->over = true;
 				break;
 			}
-			/*
-			 * The ring's first entry is a job, and stays one while there is a session.
-			 */
+			/* The ring's first entry is a job, and stays one during the session. */
 			r->zeros = r->zeros || type != VNPU_FW_SQE_JOB;
 		}
 	}
@@ -95,7 +93,7 @@ static void bench_again(struct bench *b)
 	b->q = raw_queue_full(b->fd, b->ctx, 4);
 }
 
-static void a_firmware_that_is_reset_hears_of_it_before_its_memory_goes(void **state)
+static void a_firmware_that_is_reset_is_told_before_its_memory_is_revoked(void **state)
 {
 	struct bench *b = bench(state);
 	int dir = debugfs_dir(b->fw.minor), told = 0, reset;
@@ -123,7 +121,7 @@ static void a_firmware_that_is_reset_hears_of_it_before_its_memory_goes(void **s
 	close(dir);
 }
 
-static void a_firmware_whose_device_is_deleted_hears_of_it_before_its_memory_goes(void **state)
+static void a_firmware_whose_device_is_deleted_is_told_before_its_memory_is_revoked(void **state)
 {
 	struct bench *b = bench(state);
 
@@ -141,7 +139,7 @@ static void a_firmware_whose_device_is_deleted_hears_of_it_before_its_memory_goe
 	}
 }
 
-/* ---- who sleeps in ENTER ---- */
+/* ---- sleepers in ENTER ---- */
 
 static void *sleeper_run(void *arg)
 {
@@ -186,10 +184,7 @@ struct scene {
 	uint8_t *mem, *aperture;
 };
 
-/*
- * All that there can be: memory on both sides, a page, jobs in the ring, some that wait, and a
- * fence.
- */
+/* Everything at once: mapped memory, a status page, jobs in the ring, waiting jobs, a fence. */
 static void scene_make(struct scene *s)
 {
 	struct drm_vnpu_sync_op out = { .flags = DRM_VNPU_SYNC_SIGNAL };
@@ -243,7 +238,7 @@ static void scene_end(struct scene *s, enum end what)
 	}
 }
 
-/* What of the client is left says so, and nothing else happens. */
+/* Checks that the remaining parts of the client report what has ended. */
 static void scene_look(struct scene *s, const bool *gone)
 {
 	struct drm_vnpu_wait wait = { .queue_id = s->q.queue_id,
@@ -328,8 +323,8 @@ static void client_firmware_mappings_and_device_may_end_in_any_order(void **stat
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		BENCH_TEST(a_firmware_that_is_reset_hears_of_it_before_its_memory_goes),
-		BENCH_TEST(a_firmware_whose_device_is_deleted_hears_of_it_before_its_memory_goes),
+		BENCH_TEST(a_firmware_that_is_reset_is_told_before_its_memory_is_revoked),
+		BENCH_TEST(a_firmware_whose_device_is_deleted_is_told_before_its_memory_is_revoked),
 		BENCH_TEST(a_firmware_that_sleeps_is_woken_when_its_device_is_deleted),
 		cmocka_unit_test(client_firmware_mappings_and_device_may_end_in_any_order),
 	};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * vnpu.ko when things end in the middle of others: firmware that dies, devices that are deleted,
- * clients that are killed, while jobs come and go. Little is asserted but that every kind of thing
- * succeeds at times, that every wait ends, that nothing is left, and that the kernel survives (the
- * VM's runner reads its log).
+ * vnpu.ko when objects end while others use them: firmwares die, devices are deleted and clients
+ * are killed while jobs run. The tests check that every kind of call succeeds at times, that every
+ * wait ends, that nothing is left over, and that the kernel survives (the VM's runner reads its
+ * log).
  */
 #include <signal.h>
 #include <sys/wait.h>
@@ -13,7 +13,7 @@
 #define VA 0x100000ull
 #define RUN_MS (2500 * (raw_slow() > 1 ? 4 : 1))
 
-/* What succeeded, of each kind: a test in which nothing does has tried nothing. */
+/* Counts of successful calls by kind: without any, a test has tested nothing. */
 enum kind {
 	CONTEXTS,
 	QUEUES,
@@ -32,10 +32,10 @@ static const char *const kinds[NR_KINDS] = { "contexts",   "queues",   "buffers"
 					     "unbindings", "syncobjs", "jobs",	  "waits",
 					     "good jobs",  "files" };
 
-/* Shared with children, so that what they have counted is known when they are dead. */
+/* Shared with children, so that their counts are known after their death. */
 static uint64_t *counts;
 
-/* Counts a call that succeeded; its result. */
+/* Counts a call if it succeeded. Returns its result. */
 static int count(enum kind kind, int ret)
 {
 	if (!ret)
@@ -43,7 +43,7 @@ static int count(enum kind kind, int ret)
 	return ret;
 }
 
-/* The next test counts from zero. */
+/* Checks the counts, and clears them for the next test. */
 static void assert_counts(void)
 {
 	for (int i = 0; i < NR_KINDS; i++) {
@@ -62,7 +62,7 @@ struct client_load {
 };
 
 /*
- * A client's life: a context, a queue, bound memory, jobs with fences, waits that end; again when
+ * A client's calls: a context, a queue, bound memory, jobs with fences, waits that end; again when
  * the context is lost.
  */
 static bool live_once(int fd)
@@ -98,7 +98,7 @@ static bool live_once(int fd)
 		ret = count(WAITS,
 			    raw_wait(fd, queue.queue_id, jobs[2].seqno, RAW_LONG_MS, &status));
 		if (ret && ret != -ENODEV) {
-			/* cmocka knows of no other threads. */
+			/* cmocka cannot fail a test from another thread. */
 			fprintf(stderr, "a job did not end: %d\n", ret);
 			abort();
 		}
@@ -149,7 +149,7 @@ static void load_stop(struct client_load *load, int n)
 		pthread_join(load[i].thread, NULL);
 }
 
-/* Serve whatever comes for so long, forgetting one job in @forget. */
+/* Serves all jobs for @ms, but forgets one in @forget. */
 static void serve_for(struct raw_fw *fw, int64_t ms, int forget)
 {
 	int64_t until = raw_in_ms(ms);
@@ -175,7 +175,7 @@ static void serve_for(struct raw_fw *fw, int64_t ms, int forget)
 	raw_fw_enter(fw, VNPU_FW_ENTER_COMPLETE, 0, NULL);
 }
 
-/* Nothing of all the clients is left: the device has all its contexts to give. */
+/* Checks that nothing of the clients is left: all contexts of the device are free. */
 static void assert_nothing_left(struct raw_fw *fw)
 {
 	struct drm_vnpu_ctx_create create = { 0 };
@@ -223,7 +223,7 @@ static void firmware_dies_again_and_again(void **state)
 	for (int i = 0; i < 3; i++)
 		__atomic_store_n(&load[i].stop, true, __ATOMIC_RELEASE);
 	serve_for(&b->fw, 300, 0);
-	raw_fw_die(&b->fw); /* whoever waits gets an end */
+	raw_fw_die(&b->fw); /* every waiter gets a result */
 	load_stop(load, 3);
 	assert_int_equal(raw_fw_attach(&b->fw), 0);
 	raw_fw_start(&b->fw);
@@ -316,7 +316,7 @@ static void clients_are_killed_at_any_time(void **state)
 	assert_counts();
 }
 
-/* ---- four threads, and the same few things ---- */
+/* ---- four threads that share a few objects ---- */
 
 struct sharer {
 	int fd, minor;
@@ -325,7 +325,7 @@ struct sharer {
 	pthread_t thread;
 };
 
-/* Ids are the lowest that are free, so all that is made has one of these. */
+/* Ids are the lowest free ones, so every object has one of these. */
 static uint32_t some(struct sharer *s)
 {
 	return 1 + rand_r(&s->seed) % 2;
@@ -347,7 +347,7 @@ static void share_job(struct sharer *s)
 		if (i % 2)
 			raw_job_syncs(&jobs[i], &syncs[rand_r(&s->seed) % 2], 1);
 	}
-	/* Often they wait for what has no fence, and are refused together. */
+	/* They often wait for a syncobj without a fence, and are then refused together. */
 	if (count(JOBS, raw_submit_jobs(s->fd, ctx, jobs, 1 + rand_r(&s->seed) % 4)))
 		return;
 	ret = count(WAITS, raw_wait(s->fd, jobs[0].queue_id, jobs[0].seqno, rand_r(&s->seed) % 5,
@@ -378,7 +378,7 @@ static void share_syncobj(struct sharer *s)
 		break;
 	default:
 		count(SYNCOBJS, raw_ioctl(s->fd, DRM_IOCTL_SYNCOBJ_CREATE, &create));
-		if (create.handle > 2) { /* one of few, or none */
+		if (create.handle > 2) { /* one of a few objects, or none */
 			destroy.handle = create.handle;
 			raw_ioctl(s->fd, DRM_IOCTL_SYNCOBJ_DESTROY, &destroy);
 		}
@@ -438,7 +438,7 @@ static void share_queue(struct sharer *s)
 	}
 }
 
-/* The file with all that is in it is replaced while others are in its calls. */
+/* Replaces the file with all its objects while others are in its calls. */
 static void share_file(struct sharer *s)
 {
 	char path[64];
@@ -474,7 +474,7 @@ static void four_threads_use_the_same_buffers_queues_and_syncobjs(void **state)
 	struct sharer s[4];
 	bool stop = false;
 
-	count(FILES, 0); /* the bench's; a slow machine may have no time for another */
+	count(FILES, 0); /* the bench's file; a slow machine may have no time for another */
 	for (int i = 0; i < 4; i++) {
 		s[i] = (struct sharer){
 			.fd = b->fd, .minor = b->fw.minor, .seed = rand(), .stop = &stop

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Queues, SUBMIT and WAIT of vnpu.ko, without libnpu: what they do, and each field with values that
- * they must refuse.
+ * Queues, SUBMIT and WAIT of vnpu.ko, without libnpu: their effects, and their refusal of bad
+ * values in each field.
  */
 #include "vnpu_raw.h"
 
-/* Tables of bad arguments: a good one with one field overridden. */
+/* Tables of bad arguments: a good one with one field changed. */
 #pragma GCC diagnostic ignored "-Woverride-init"
 
 #define VA 0x100000ull
@@ -118,7 +118,7 @@ static void jobs_are_numbered_and_waited_for(void **state)
 	assert_int_equal(raw_result(fd, q, 202), 0);
 }
 
-static void wait_refuses_what_was_not_submitted(void **state)
+static void wait_refuses_jobs_that_were_not_submitted(void **state)
 {
 	int fd = client(state);
 	uint32_t ctx = raw_ctx(fd), q = raw_queue(fd, ctx);
@@ -218,7 +218,7 @@ static void submit_checks_the_arrays_and_the_context(void **state)
 	for (int i = 0; i < 65; i++)
 		many[i] = raw_job(q);
 	assert_int_equal(raw_submit_jobs(fd, ctx, many, 65), -EINVAL);
-	/* The queue is of another context, and of one that there is not. */
+	/* The queue is of another context, or the context does not exist. */
 	assert_int_equal(raw_submit_jobs(fd, other, many, 1), -EINVAL);
 	many[1].queue_id = raw_queue(fd, other);
 	assert_int_equal(raw_submit_jobs(fd, ctx, many, 2), -EINVAL);
@@ -233,7 +233,7 @@ static void submit_checks_the_arrays_and_the_context(void **state)
 	assert_int_equal(raw_submit_jobs(fd, ctx, many, 64), 0);
 	assert_int_equal(many[63].seqno, 66);
 
-	/* Numbers that cannot be written: nothing is submitted. */
+	/* The numbers cannot be written back: nothing is submitted. */
 	ro = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	memcpy(ro, many, sizeof(many[0]));
 	mprotect(ro, PAGE, PROT_READ);
@@ -256,7 +256,7 @@ static void waiting_for_an_empty_syncobj_is_refused(void **state)
 	assert_int_equal(raw_submit_jobs(fd, ctx, &job, 1), -EINVAL);
 	sync.flags = 2;
 	assert_int_equal(raw_submit_jobs(fd, ctx, &job, 1), -EINVAL);
-	/* A point that was passed needs no waiting. */
+	/* A point that has been passed is not waited for. */
 	raw_syncobj_signal(fd, sync.handle, 7);
 	sync.flags = 0;
 	assert_int_equal(raw_submit_jobs(fd, ctx, &job, 1), 0);
@@ -277,7 +277,7 @@ static void destroyed_queues_and_contexts_take_no_jobs(void **state)
 	assert_int_equal(raw_submit_jobs(fd, ctx, &job, 1), -ENOENT);
 }
 
-/* ---- races: everybody survives, gets something done, and the kernel stays silent ---- */
+/* ---- races: all threads get something done, and the kernel reports nothing ---- */
 
 struct race {
 	int fd;
@@ -330,7 +330,7 @@ static void *race_ctx(void *arg)
 	return NULL;
 }
 
-static void contexts_may_go_while_others_submit(void **state)
+static void contexts_may_be_destroyed_while_others_submit(void **state)
 {
 	struct race r = { .fd = client(state) };
 	pthread_t threads[3];
@@ -357,12 +357,12 @@ int main(void)
 		SERVER_TEST(queues_run_out_per_file_and_per_device),
 		SERVER_TEST(the_status_page_is_read_only_and_ones_own),
 		SERVER_TEST(jobs_are_numbered_and_waited_for),
-		SERVER_TEST(wait_refuses_what_was_not_submitted),
+		SERVER_TEST(wait_refuses_jobs_that_were_not_submitted),
 		SERVER_TEST(submit_refuses_every_bad_field_and_takes_no_number),
 		SERVER_TEST(submit_checks_the_arrays_and_the_context),
 		SERVER_TEST(waiting_for_an_empty_syncobj_is_refused),
 		SERVER_TEST(destroyed_queues_and_contexts_take_no_jobs),
-		SERVER_TEST(contexts_may_go_while_others_submit),
+		SERVER_TEST(contexts_may_be_destroyed_while_others_submit),
 	};
 
 	return cmocka_run_group_tests_name("submit", tests, server_start, server_stop);

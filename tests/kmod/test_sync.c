@@ -9,7 +9,7 @@
 
 #include "foreign.h"
 
-/* Submit one job with these sync operations; its number. */
+/* Submits one job with these sync operations. Returns its number. */
 static uint64_t submit_syncs(struct bench *b, uint32_t queue, struct drm_vnpu_sync_op *syncs,
 			     uint32_t nr)
 {
@@ -95,7 +95,7 @@ static void a_job_does_not_overtake_one_of_its_queue_that_waits(void **state)
 }
 
 /*
- * Of one batch some go straight into the ring, some wait in the kernel, and some only come after
+ * Of one batch, some jobs go straight into the ring, some wait in the kernel, and some only follow
  * one that waits.
  */
 static void jobs_of_one_batch_keep_the_order_of_their_queue(void **state)
@@ -153,7 +153,7 @@ static void a_batch_beyond_the_depth_of_its_queue_waits_for_room(void **state)
 	for (int i = JOBS - DEPTH; i < JOBS; i++)
 		raw_fw_done(&b->fw, &sqe[i], VNPU_FW_OK);
 	assert_int_equal(raw_result(b->fd, q2, JOBS), 0);
-	/* Nothing is left waiting: the next one need not wait for it. */
+	/* No job is waiting: the next one goes straight into the ring. */
 	assert_int_equal(raw_submit(b->fd, b->ctx, q2), JOBS + 1);
 	assert_int_equal(raw_fw_serve(&b->fw, VNPU_FW_OK).seqno, JOBS + 1);
 }
@@ -180,7 +180,7 @@ static void jobs_of_one_batch_may_wait_for_one_another(void **state)
 		assert_true(nothing_comes(b));
 		raw_fw_done(&b->fw, &sqe, VNPU_FW_OK);
 	}
-	/* The other way round there is nothing to wait for yet, and none of the batch is taken. */
+	/* In the other order there is nothing to wait for yet, and the whole batch is refused. */
 	struct drm_vnpu_sync_op later[] = { { 0, line, 20 } },
 				earlier[] = { { DRM_VNPU_SYNC_SIGNAL, line, 20 } };
 
@@ -190,10 +190,8 @@ static void jobs_of_one_batch_may_wait_for_one_another(void **state)
 	assert_int_equal(raw_submit(b->fd, b->ctx, b->q.queue_id), 3);
 }
 
-/*
- * SUBMIT refuses to wait for what nobody has promised; what the CPU has signalled needs no waiting.
- */
-static void what_the_cpu_has_signalled_is_not_waited_for(void **state)
+/* SUBMIT refuses to wait for points that no job signals, and does not wait for passed ones. */
+static void points_that_the_cpu_has_signalled_are_not_waited_for(void **state)
 {
 	struct bench *b = bench(state);
 	struct drm_vnpu_sync_op in = { .handle = raw_syncobj(b->fd) };
@@ -205,7 +203,7 @@ static void what_the_cpu_has_signalled_is_not_waited_for(void **state)
 	submit_syncs(b, b->q.queue_id, &in, 1);
 	raw_fw_serve(&b->fw, VNPU_FW_OK);
 	assert_int_equal(raw_result(b->fd, b->q.queue_id, 1), 0);
-	/* A point that the CPU signals takes the place of all before it. */
+	/* A point signalled by the CPU replaces all before it. */
 	raw_syncobj_signal(b->fd, in.handle, 9);
 	in.timeline_value = 8;
 	submit_syncs(b, b->q.queue_id, &in, 1);
@@ -213,7 +211,7 @@ static void what_the_cpu_has_signalled_is_not_waited_for(void **state)
 	assert_int_equal(raw_result(b->fd, b->q.queue_id, 2), 0);
 }
 
-/* Another driver's fence, which this test signals by a call while the job waits. */
+/* Another driver's fence, which this test signals with a call while the job waits. */
 static void a_job_waits_for_a_fence_that_the_cpu_signals(void **state)
 {
 	struct bench *b = bench(state);
@@ -234,10 +232,7 @@ static void a_job_waits_for_a_fence_that_the_cpu_signals(void **state)
 	foreign_end(&f);
 }
 
-/*
- * Nothing is waited for in vain: not in the call that destroys, and not by whoever waits for the
- * fence.
- */
+/* Neither the call that destroys the queue nor waiters for the job's fence have to wait. */
 static void a_waiting_job_ends_at_once_when_its_queue_goes_and_does_not_run(void **state)
 {
 	struct bench *b = bench(state);
@@ -260,10 +255,7 @@ static void a_waiting_job_ends_at_once_when_its_queue_goes_and_does_not_run(void
 	assert_int_equal(raw_result(b->fd, b->q.queue_id, 1), 0);
 }
 
-/*
- * Only the first of the waiting is asked what it waits for: the second's fence may signal much
- * earlier.
- */
+/* Only the first waiting job's fences are checked: the second's may signal much earlier. */
 static void a_job_whose_fences_are_signalled_waits_behind_one_whose_are_not(void **state)
 {
 	struct bench *b = bench(state);
@@ -287,7 +279,7 @@ static void a_job_whose_fences_are_signalled_waits_behind_one_whose_are_not(void
 	assert_int_equal(raw_result(b->fd, b->q.queue_id, 2), 0);
 }
 
-static void a_failed_dependency_lets_the_job_go_on(void **state)
+static void a_job_runs_after_a_failed_dependency(void **state)
 {
 	struct bench *b = bench(state);
 	uint32_t q2 = raw_queue(b->fd, b->ctx), handle = raw_syncobj(b->fd);
@@ -301,9 +293,9 @@ static void a_failed_dependency_lets_the_job_go_on(void **state)
 	assert_int_equal(raw_result(b->fd, q2, 1), 0);
 }
 
-/* ---- how long a fence may last ---- */
+/* ---- longest lifetime of a fence ---- */
 
-static void a_job_with_a_fence_may_not_ask_for_longer_than_a_fence_lasts(void **state)
+static void a_job_with_a_fence_cannot_have_a_timeout_longer_than_a_fence(void **state)
 {
 	struct bench *b = bench(state);
 	struct drm_vnpu_query_limits limits = raw_limits(b->fd);
@@ -319,7 +311,7 @@ static void a_job_with_a_fence_may_not_ask_for_longer_than_a_fence_lasts(void **
 	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, jobs, 2), -ERANGE);
 	assert_true(nothing_comes(b));
 	assert_int_equal(raw_syncobj_wait(b->fd, out.handle, 0, 0), -EINVAL);
-	/* Exactly as long, none named, and one that only waits for a fence. */
+	/* Timeouts of exactly that length, unset ones, and those of a job that only waits. */
 	jobs[1].timeout_ms = limits.max_fence_ms;
 	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, jobs, 2), 0);
 	assert_int_equal(jobs[0].seqno, 1);
@@ -335,7 +327,7 @@ static void a_job_with_a_fence_may_not_ask_for_longer_than_a_fence_lasts(void **
 
 /* ---- fences as files ---- */
 
-static void fences_leave_and_enter_the_device_only_if_the_parameter_allows_it(void **state)
+static void fences_are_exported_and_imported_only_if_the_parameter_allows_it(void **state)
 {
 	struct bench *b = bench(state);
 	struct drm_vnpu_sync_op out = { DRM_VNPU_SYNC_SIGNAL, raw_syncobj(b->fd), 0 };
@@ -369,7 +361,7 @@ static void fences_leave_and_enter_the_device_only_if_the_parameter_allows_it(vo
 	assert_int_equal(raw_syncobj_wait(b->fd, arg.handle, 0, RAW_LONG_MS), 0);
 }
 
-static void an_eventfd_tells_of_a_fence_without_any_parameter(void **state)
+static void an_eventfd_reports_a_fence_without_any_module_parameter(void **state)
 {
 	struct bench *b = bench(state);
 	struct drm_vnpu_sync_op out = { DRM_VNPU_SYNC_SIGNAL, raw_syncobj(b->fd), 0 };
@@ -411,7 +403,7 @@ static void a_sync_file_outlives_queue_client_and_device(void **state)
 	b->fd = -1;
 }
 
-static void a_sync_file_tells_why_the_job_failed(void **state)
+static void a_sync_file_reports_why_the_job_failed(void **state)
 {
 	struct bench *b = bench(state);
 	struct drm_vnpu_sync_op out = { DRM_VNPU_SYNC_SIGNAL, raw_syncobj(b->fd), 0 };
@@ -455,16 +447,16 @@ int main(void)
 		BENCH_TEST(jobs_of_one_batch_keep_the_order_of_their_queue),
 		BENCH_TEST(a_batch_beyond_the_depth_of_its_queue_waits_for_room),
 		BENCH_TEST(jobs_of_one_batch_may_wait_for_one_another),
-		BENCH_TEST(what_the_cpu_has_signalled_is_not_waited_for),
+		BENCH_TEST(points_that_the_cpu_has_signalled_are_not_waited_for),
 		BENCH_TEST(a_job_waits_for_a_fence_that_the_cpu_signals),
 		BENCH_TEST(a_waiting_job_ends_at_once_when_its_queue_goes_and_does_not_run),
 		BENCH_TEST(a_job_whose_fences_are_signalled_waits_behind_one_whose_are_not),
-		BENCH_TEST(a_failed_dependency_lets_the_job_go_on),
-		BENCH_TEST(a_job_with_a_fence_may_not_ask_for_longer_than_a_fence_lasts),
-		BENCH_TEST(fences_leave_and_enter_the_device_only_if_the_parameter_allows_it),
-		BENCH_TEST(an_eventfd_tells_of_a_fence_without_any_parameter),
+		BENCH_TEST(a_job_runs_after_a_failed_dependency),
+		BENCH_TEST(a_job_with_a_fence_cannot_have_a_timeout_longer_than_a_fence),
+		BENCH_TEST(fences_are_exported_and_imported_only_if_the_parameter_allows_it),
+		BENCH_TEST(an_eventfd_reports_a_fence_without_any_module_parameter),
 		BENCH_TEST(a_sync_file_outlives_queue_client_and_device),
-		BENCH_TEST(a_sync_file_tells_why_the_job_failed),
+		BENCH_TEST(a_sync_file_reports_why_the_job_failed),
 		BENCH_TEST(a_batch_with_a_bad_member_leaves_no_fence_behind),
 	};
 

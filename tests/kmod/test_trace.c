@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * The tracepoints of vnpu.ko. The test plays the firmware, so that it knows what each of them has
- * to say.
- */
+/* The tracepoints of vnpu.ko. The test plays the firmware and so knows the right values. */
 #define _GNU_SOURCE
 #include <sys/mount.h>
 
@@ -74,7 +71,7 @@ static uint64_t number(const char *fields, const char *key)
 	return strtoull(at + strlen(want), NULL, 0);
 }
 
-/* What all events of jobs have in common. */
+/* Checks the fields that all events of jobs have in common. */
 static const char *job_event(struct bench *b, const char *name, uint64_t seqno)
 {
 	const char *e = event(name);
@@ -157,7 +154,7 @@ static void failures_and_faults_are_traced(void **state)
 	e = job_event(b, "vnpu_fault", 2);
 	has(e, "va", "0xabc000");
 	has(e, "access", "write");
-	/* The one behind it goes with its context, a moment later. */
+	/* The job behind it ends with its context, a moment later. */
 	assert_int_equal(raw_result(b->fd, b->q.queue_id, 3), -ECANCELED);
 	e = job_event(b, "vnpu_job_complete", 3);
 	has(e, "error", "-125");
@@ -206,7 +203,7 @@ static void a_reset_by_hand_is_counted_and_traced(void **state)
 	assert_int_equal(raw_state(b->fd).epoch, 2);
 	assert_int_equal(raw_state(b->fd).state, DRM_VNPU_STATE_LOST);
 	assert_int_equal(raw_state(b->fd).last_loss, DRM_VNPU_LOSS_FORCED);
-	/* Now there is nobody to reset. */
+	/* Now there is no firmware to reset. */
 	assert_int_equal(write(fd, "1", 1), -1);
 	assert_int_equal(errno, ENODEV);
 	close(fd);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Jobs that wait in the kernel: how many a queue takes, that a batch beyond it is refused whole,
- * and that they end at once and in order when their queue or their context does. The test plays the
+ * Jobs that wait in the kernel: how many a queue accepts, that a batch beyond that is refused as a
+ * whole, and that they end at once and in order with their queue or context. The test plays the
  * firmware.
  */
 #include "vnpu_raw.h"
 
-/* What the others wait for: a job that the firmware has and does not answer. */
+/* The job that others wait for: the firmware has it and does not answer. */
 struct blocker {
 	uint32_t queue, syncobj;
 	struct vnpu_fw_sqe sqe;
@@ -47,7 +47,7 @@ static bool blocks(struct bench *b, struct blocker *bl)
 	return raw_syncobj_wait(b->fd, bl->syncobj, 0, 0) == -ETIME;
 }
 
-/* How many jobs that are not done a queue may have. */
+/* Largest number of unfinished jobs in a queue. */
 static uint64_t room(struct bench *b, const struct drm_vnpu_queue_create *q)
 {
 	return q->depth + raw_limits(b->fd).max_waiting_jobs;
@@ -65,7 +65,7 @@ static int submit_waiting(struct bench *b, uint32_t queue, struct blocker *bl, u
 	return raw_submit_jobs(b->fd, b->ctx, &job, 1);
 }
 
-/* ---- the bound ---- */
+/* ---- the limit ---- */
 
 static void serve_all(struct bench *b, uint32_t queue, uint64_t first, uint64_t last)
 {
@@ -74,7 +74,7 @@ static void serve_all(struct bench *b, uint32_t queue, uint64_t first, uint64_t 
 	assert_int_equal(raw_result(b->fd, queue, last), 0);
 }
 
-static void a_queue_takes_its_depth_and_the_limit_of_waiting_jobs_and_not_one_more(void **state)
+static void a_queue_accepts_its_depth_plus_the_limit_of_waiting_jobs(void **state)
 {
 	struct bench *b = bench(state);
 	uint64_t most = room(b, &b->q), refused = 0;
@@ -85,7 +85,7 @@ static void a_queue_takes_its_depth_and_the_limit_of_waiting_jobs_and_not_one_mo
 	assert_int_equal(most, b->q.depth + 256);
 	for (uint64_t i = 0; i < most; i++)
 		assert_int_equal(submit_waiting(b, b->q.queue_id, &bl, 0, 0), 0);
-	/* As often as somebody likes to try, which may take long on an emulated machine. */
+	/* As many attempts as possible, which may take long on an emulated machine. */
 	for (; refused < 100000 && raw_now_ns() < until; refused++)
 		assert_int_equal(submit_waiting(b, b->q.queue_id, &bl, 0, 0), -ENOSPC);
 	print_message("refused %llu times\n", (unsigned long long)refused);
@@ -93,7 +93,7 @@ static void a_queue_takes_its_depth_and_the_limit_of_waiting_jobs_and_not_one_mo
 	assert_true(blocks(b, &bl));
 	assert_false(raw_fw_pop(&b->fw, &sqe, 0));
 	unblock(b, &bl);
-	/* One is done: there is room for one, and it takes the next number. */
+	/* One job is done, so there is room for one, and it takes the next number. */
 	assert_int_equal(raw_fw_serve(&b->fw, VNPU_FW_OK).seqno, 1);
 	assert_int_equal(raw_result(b->fd, b->q.queue_id, 1), 0);
 	assert_int_equal(raw_submit(b->fd, b->ctx, b->q.queue_id), most + 1);
@@ -113,7 +113,7 @@ static void jobs_that_wait_for_no_fence_are_bounded_in_the_same_way(void **state
 	for (uint64_t i = 1; i <= most; i++)
 		assert_int_equal(raw_submit(b->fd, b->ctx, b->q.queue_id), i);
 	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), -ENOSPC);
-	/* Those that the device holds count until it is done with them. */
+	/* Jobs in the device count until it has ended them. */
 	for (int i = 0; i < 4; i++)
 		sqe[i] = raw_fw_expect(&b->fw, VNPU_FW_SQE_JOB);
 	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &job, 1), -ENOSPC);
@@ -126,7 +126,7 @@ static void jobs_that_wait_for_no_fence_are_bounded_in_the_same_way(void **state
 	serve_all(b, b->q.queue_id, 5, most + 4);
 }
 
-static void a_batch_beyond_the_bound_is_refused_whole_and_leaves_no_fence(void **state)
+static void a_batch_beyond_the_limit_is_refused_and_leaves_no_fence(void **state)
 {
 	struct bench *b = bench(state);
 	struct drm_vnpu_queue_create q2 = raw_queue_full(b->fd, b->ctx, 16);
@@ -140,7 +140,7 @@ static void a_batch_beyond_the_bound_is_refused_whole_and_leaves_no_fence(void *
 
 	for (uint64_t i = 1; i < most; i++)
 		assert_int_equal(submit_waiting(b, b->q.queue_id, &bl, 0, 0), 0);
-	/* Room for one of the two; and the other queue has room enough. */
+	/* Room for one of the two, and enough in the other queue. */
 	raw_job_syncs(&jobs[0], out, 2);
 	raw_job_syncs(&jobs[2], out, 2);
 	for (int i = 0; i < 3; i++)
@@ -153,7 +153,7 @@ static void a_batch_beyond_the_bound_is_refused_whole_and_leaves_no_fence(void *
 	assert_int_equal(jobs[0].seqno, 1);
 	assert_int_equal(jobs[1].seqno, most);
 	assert_int_equal(raw_submit_jobs(b->fd, b->ctx, &jobs[1], 1), -ENOSPC);
-	/* What belongs to another queue is none of this one's concern. */
+	/* Other queues are not affected. */
 	assert_int_equal(raw_submit(b->fd, b->ctx, q2.queue_id), 2);
 	for (int i = 1; i <= 2; i++)
 		assert_int_equal(raw_fw_serve(&b->fw, VNPU_FW_OK).seqno, i);
@@ -162,7 +162,7 @@ static void a_batch_beyond_the_bound_is_refused_whole_and_leaves_no_fence(void *
 	serve_all(b, b->q.queue_id, 1, most);
 }
 
-static void a_queue_of_the_greatest_depth_takes_as_many_more(void **state)
+static void a_queue_of_the_largest_depth_accepts_as_many_waiting_jobs(void **state)
 {
 	struct bench *b = bench(state);
 	struct drm_vnpu_queue_create q = raw_queue_full(b->fd, b->ctx, 16);
@@ -191,8 +191,8 @@ static void a_queue_that_is_destroyed_gives_everything_back_at_once(void **state
 	uint64_t point = 0;
 
 	/*
-	 * More often than there are slots, and the firmware, which has seen none of the jobs, is
-	 * asked for nothing.
+	 * More often than there are slots; the firmware has seen none of the jobs and is not asked
+	 * for anything.
 	 */
 	for (int i = 0; i < 24; i++) {
 		struct drm_vnpu_queue_create q = raw_queue_full(b->fd, b->ctx, 16);
@@ -229,7 +229,7 @@ static void a_context_that_is_destroyed_gives_its_number_back_though_its_jobs_wa
 		for (int k = 0; k < 100; k++)
 			assert_int_equal(raw_submit_jobs(b->fd, ctx, &job, 1), 0);
 		assert_int_equal(raw_ctx_destroy(b->fd, ctx), 0);
-		/* Nothing is to be cancelled, only the context to be forgotten. */
+		/* There is nothing to cancel; only the context is to be closed. */
 		assert_true(raw_fw_pop(&b->fw, &sqe, RAW_LONG_MS));
 		assert_int_equal(sqe.type, VNPU_FW_SQE_CTX_CLOSE);
 		raw_fw_closed(&b->fw, sqe.ctx);
@@ -238,7 +238,7 @@ static void a_context_that_is_destroyed_gives_its_number_back_though_its_jobs_wa
 	unblock(b, &bl);
 }
 
-static void a_banned_context_s_waiting_jobs_end_though_what_they_wait_for_does_not(void **state)
+static void a_banned_context_s_waiting_jobs_end_before_their_fences_signal(void **state)
 {
 	struct bench *b = bench(state);
 	struct blocker bl;
@@ -247,7 +247,7 @@ static void a_banned_context_s_waiting_jobs_end_though_what_they_wait_for_does_n
 	struct vnpu_fw_sqe sqe;
 	int file;
 
-	/* What they wait for is another context's. */
+	/* They wait for a job of another context. */
 	bl = block(b);
 	file = raw_sync_file(b->fd, bl.syncobj);
 	raw_submit(other, ctx, q);
@@ -266,7 +266,7 @@ static void a_banned_context_s_waiting_jobs_end_though_what_they_wait_for_does_n
 						  .status = VNPU_FW_FAULT,
 						  .tag = sqe.tag });
 	assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_COMPLETE, 0, NULL), 0);
-	/* The state is there at once, the jobs' ends very soon. */
+	/* The state changes at once; the jobs end very soon. */
 	assert_int_equal(raw_ctx_state(other, ctx).state, DRM_VNPU_CTX_FAULT);
 	assert_int_equal(raw_syncobj_wait(other, line, 200, RAW_LONG_MS), 0);
 	assert_int_equal(raw_result(other, q, 1), -EFAULT);
@@ -304,8 +304,8 @@ struct hog {
 };
 
 /*
- * SUBMITs of as much as one may hold, one after another: 64 jobs, each of which waits for 63 fences
- * and signals one.
+ * SUBMITs of the largest allowed size, one after another: 64 jobs, each of which waits for 63
+ * fences and signals one.
  */
 static void *hog_run(void *arg)
 {
@@ -329,7 +329,7 @@ static void *hog_run(void *arg)
 	return NULL;
 }
 
-static void the_largest_batches_of_one_client_let_another_submit_meanwhile(void **state)
+static void the_largest_batches_of_one_client_do_not_block_another(void **state)
 {
 	enum { ENOUGH = 5 };
 	struct bench *b = bench(state);
@@ -353,7 +353,7 @@ static void the_largest_batches_of_one_client_let_another_submit_meanwhile(void 
 	}
 	syncs[63] = (struct drm_vnpu_sync_op){ DRM_VNPU_SYNC_SIGNAL, raw_syncobj(h.fd), 0 };
 	assert_int_equal(pthread_create(&h.thread, NULL, hog_run, &h), 0);
-	/* One of this client's counts if another's was under way before it and after it. */
+	/* A job of this client counts if the other's SUBMIT was in progress before and after it. */
 	while (meanwhile < ENOUGH && raw_now_ns() < until) {
 		uint32_t before = __atomic_load_n(&h.running, __ATOMIC_SEQ_CST);
 
@@ -373,15 +373,15 @@ static void the_largest_batches_of_one_client_let_another_submit_meanwhile(void 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		BENCH_TEST(a_queue_takes_its_depth_and_the_limit_of_waiting_jobs_and_not_one_more),
+		BENCH_TEST(a_queue_accepts_its_depth_plus_the_limit_of_waiting_jobs),
 		BENCH_TEST(jobs_that_wait_for_no_fence_are_bounded_in_the_same_way),
-		BENCH_TEST(a_batch_beyond_the_bound_is_refused_whole_and_leaves_no_fence),
-		BENCH_TEST(a_queue_of_the_greatest_depth_takes_as_many_more),
+		BENCH_TEST(a_batch_beyond_the_limit_is_refused_and_leaves_no_fence),
+		BENCH_TEST(a_queue_of_the_largest_depth_accepts_as_many_waiting_jobs),
 		BENCH_TEST(a_queue_that_is_destroyed_gives_everything_back_at_once),
 		BENCH_TEST(a_context_that_is_destroyed_gives_its_number_back_though_its_jobs_wait),
-		BENCH_TEST(a_banned_context_s_waiting_jobs_end_though_what_they_wait_for_does_not),
+		BENCH_TEST(a_banned_context_s_waiting_jobs_end_before_their_fences_signal),
 		BENCH_TEST(a_lost_firmware_ends_waiting_jobs_too),
-		BENCH_TEST(the_largest_batches_of_one_client_let_another_submit_meanwhile),
+		BENCH_TEST(the_largest_batches_of_one_client_do_not_block_another),
 	};
 
 	return cmocka_run_group_tests_name("waiting", tests, NULL, NULL);

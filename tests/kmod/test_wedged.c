@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The last rung of recovery: a device that was reset too often in a short time is wedged, and which
+ * The last step of recovery: a device that was reset too often in a short time is wedged, and which
  * resets count. The test plays the firmware.
  */
 #include <linux/netlink.h>
@@ -28,7 +28,7 @@ static bool has_line(const char *msg, ssize_t len, const char *line)
 	return false;
 }
 
-/* Did the node say that it is wedged? Waits up to @ms for it. */
+/* True if the node reports within @ms that it is wedged. */
 static bool uevent_wedged(int fd, int minor, int ms)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -71,7 +71,7 @@ static void resets_in_a_short_time_wedge_the_device(void **state)
 	assert_int_equal(raw_fw_enter(&b->fw, VNPU_FW_ENTER_WAIT, -1, NULL), -EIO);
 	raw_fw_die(&b->fw);
 	assert_int_equal(raw_fw_attach(&b->fw), -EIO);
-	/* Old contexts can be let go, and what is left is to remove the device. */
+	/* Old contexts can be destroyed, and the device can only be removed. */
 	assert_int_equal(raw_ctx_destroy(b->fd, b->ctx), 0);
 	assert_int_equal(raw_del_dev(b->fw.dev_id), 0);
 	snprintf(path, sizeof(path), "/dev/accel/accel%d", b->fw.minor);
@@ -82,8 +82,8 @@ static void resets_in_a_short_time_wedge_the_device(void **state)
 	b->fd = -1;
 }
 
-/* Neither time alone nor jobs that succeed: only resets of the last reset_window_s count. */
-static void resets_long_ago_are_forgiven(void **state)
+/* Neither time alone nor successful jobs matter: only resets within reset_window_s count. */
+static void resets_long_ago_do_not_count(void **state)
 {
 	struct bench *b = bench(state);
 	unsigned int window_s = 2 * SCALE;
@@ -104,7 +104,7 @@ static void resets_long_ago_are_forgiven(void **state)
 	assert_int_equal(raw_state(b->fd).nr_resets, 5);
 }
 
-static void a_job_that_succeeds_forgives_nothing(void **state)
+static void a_job_that_succeeds_does_not_clear_the_count_of_resets(void **state)
 {
 	struct bench *b = bench(state);
 
@@ -140,7 +140,7 @@ static void resets_by_an_administrator_wedge_nothing(void **state)
 		assert_int_equal(raw_state(b->fd).last_loss, DRM_VNPU_LOSS_FORCED);
 		fw_comes_again(b);
 	}
-	/* And they are not half of what the firmware's own faults are counted by. */
+	/* Forced resets do not count towards the firmware's limit, not even in part. */
 	hang_once(b);
 	assert_int_equal(raw_state(b->fd).state, DRM_VNPU_STATE_LOST);
 	fw_comes_again(b);
@@ -181,8 +181,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		RECOVERY_TEST(resets_in_a_short_time_wedge_the_device),
-		RECOVERY_TEST(resets_long_ago_are_forgiven),
-		RECOVERY_TEST(a_job_that_succeeds_forgives_nothing),
+		RECOVERY_TEST(resets_long_ago_do_not_count),
+		RECOVERY_TEST(a_job_that_succeeds_does_not_clear_the_count_of_resets),
 		RECOVERY_TEST(resets_by_an_administrator_wedge_nothing),
 		RECOVERY_TEST(the_number_of_resets_can_be_set),
 		RECOVERY_TEST(a_firmware_may_come_and_go_as_often_as_it_likes),

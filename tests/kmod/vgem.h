@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * vgem, the kernel's test driver, as the other side of a shared buffer: it can put a fence on the
- * buffer that signals only when the test says so (or ten seconds later).
+ * buffer that signals when the test says so, or ten seconds later.
  */
 #ifndef VGEM_H
 #define VGEM_H
@@ -12,7 +12,7 @@
 
 #define VGEM_EXPORT_PARAMETER "/sys/module/vnpu/parameters/prime_export"
 
-/* vgem's fences; libdrm has no header for them. */
+/* vgem's fences, for which libdrm has no header. */
 struct vgem_attach {
 	uint32_t handle;
 	uint32_t flags;
@@ -58,7 +58,7 @@ static inline int vgem_import(int fd, int dmabuf, uint32_t *handle)
 	return ret;
 }
 
-/* The first node under /dev/dri that is vgem's, or -1. */
+/* The first vgem node in /dev/dri, or -1. */
 static inline int vgem_open(void)
 {
 	DIR *dir = opendir("/dev/dri");
@@ -83,7 +83,7 @@ static inline int vgem_open(void)
 	return fd;
 }
 
-/* A fence of vgem's on the buffer, as of somebody who writes it; its number for vgem_signal(). */
+/* Attaches a fence of vgem's to the buffer, as for writing. Returns its id for vgem_signal(). */
 static inline uint32_t vgem_attach(int vgem, int dmabuf)
 {
 	struct vgem_attach attach = { .flags = VGEM_ATTACH_WRITE };

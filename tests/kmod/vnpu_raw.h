@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Raw access to vnpu.ko for its tests: ioctls without libnpu, and a firmware that a test plays
- * itself. Everything fails the running test (cmocka) when it should have worked.
+ * Raw access to vnpu.ko for its tests: ioctls without libnpu, and a firmware played by the test.
+ * Helpers fail the running test (cmocka) if they do not succeed.
  */
 #ifndef VNPU_RAW_H
 #define VNPU_RAW_H
@@ -55,9 +55,9 @@ static inline int64_t raw_in_ms(int64_t ms)
 }
 
 /*
- * How many times slower than a machine of one's own this one may be. VNPU_SLOW=1 says that it is a
- * debug kernel, or that the host stalls: then no bound of time is to be believed, and only the one
- * on a clock of its own (tests/vm/deadlines.sh) is exact.
+ * How many times slower than a fast machine this one may be. VNPU_SLOW=1 says that it is a debug
+ * kernel, or that the host stalls: then no time limit can be trusted, except in the test with a
+ * clock of its own (tests/vm/deadlines.sh).
  */
 static inline int64_t raw_slow(void)
 {
@@ -66,10 +66,10 @@ static inline int64_t raw_slow(void)
 	return slow && *slow && strcmp(slow, "0") ? 20 : 1;
 }
 
-/* For what has to come, however late. */
+/* For events that must happen, however late. */
 #define RAW_LONG_MS (60000 * raw_slow())
 
-/* ---- a firmware of the test's own ---- */
+/* ---- a firmware played by the test ---- */
 
 struct raw_fw {
 	int fd;
@@ -80,7 +80,7 @@ struct raw_fw {
 	const struct vnpu_fw_sqe *sq;
 	struct vnpu_fw_cqe *cq;
 	uint8_t *status;
-	size_t sq_size; /* info is not to be read any more when the session has ended */
+	size_t sq_size; /* not read from info, which is gone after the session */
 	size_t cq_size;
 	size_t status_size;
 	uint32_t cq_entries;
@@ -230,7 +230,7 @@ static inline int raw_fw_enter(struct raw_fw *fw, uint32_t flags, int64_t timeou
 	return ret;
 }
 
-/* The next submission, waiting up to @ms for it; false if none came. */
+/* The next submission, waiting up to @ms for it. False if none came. */
 static inline bool raw_fw_pop(struct raw_fw *fw, struct vnpu_fw_sqe *sqe, int64_t ms)
 {
 	int64_t until = raw_in_ms(ms);
@@ -246,7 +246,7 @@ static inline bool raw_fw_pop(struct raw_fw *fw, struct vnpu_fw_sqe *sqe, int64_
 	return true;
 }
 
-/* The next submission of a type, dropping others before it. */
+/* The next submission of @type; drops others before it. */
 static inline struct vnpu_fw_sqe raw_fw_expect(struct raw_fw *fw, uint32_t type)
 {
 	struct vnpu_fw_sqe sqe = { 0 };
@@ -269,7 +269,7 @@ static inline struct drm_vnpu_queue_status *raw_fw_status(struct raw_fw *fw, uin
 	return (struct drm_vnpu_queue_status *)(fw->status + queue * PAGE);
 }
 
-/* The kernel raises it too, of jobs that it ends itself: whoever comes later must not lower it. */
+/* The kernel raises it too, for jobs that it ends itself: never lower it. */
 static inline void raw_fw_raise(struct drm_vnpu_queue_status *page, uint64_t seqno)
 {
 	uint64_t was = __atomic_load_n(&page->completed_seqno, __ATOMIC_RELAXED);
@@ -280,7 +280,7 @@ static inline void raw_fw_raise(struct drm_vnpu_queue_status *page, uint64_t seq
 		;
 }
 
-/* Says that it works on the job: from now on the job can be to blame for its own lateness. */
+/* Reports that it works on the job: from now on the job can be to blame for a timeout. */
 static inline void raw_fw_started(struct raw_fw *fw, const struct vnpu_fw_sqe *sqe)
 {
 	__atomic_store_n(&raw_fw_status(fw, sqe->queue)->started_seqno, sqe->seqno,
@@ -292,7 +292,7 @@ static inline void raw_fw_closed(struct raw_fw *fw, uint32_t ctx)
 	raw_fw_post(fw, (struct vnpu_fw_cqe){ .type = VNPU_FW_CQE_CTX_CLOSED, .tag = ctx });
 }
 
-/* Complete one job as a good firmware does; the number of entries that the kernel took. */
+/* Completes one job as a good firmware does. Returns the number of entries that the kernel took. */
 static inline uint32_t raw_fw_done(struct raw_fw *fw, const struct vnpu_fw_sqe *sqe,
 				   uint32_t status)
 {
@@ -310,7 +310,7 @@ static inline uint32_t raw_fw_done(struct raw_fw *fw, const struct vnpu_fw_sqe *
 	return completed;
 }
 
-/* Take the next job and complete it. */
+/* Takes the next job and completes it. */
 static inline struct vnpu_fw_sqe raw_fw_serve(struct raw_fw *fw, uint32_t status)
 {
 	struct vnpu_fw_sqe sqe = raw_fw_expect(fw, VNPU_FW_SQE_JOB);
@@ -379,7 +379,7 @@ static inline void raw_bo_close(int fd, uint32_t handle)
 	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_GEM_CLOSE, &close), 0);
 }
 
-/* The number of a context that was destroyed comes back a moment later. */
+/* The number of a destroyed context becomes free a moment later, so try again. */
 static inline uint32_t raw_ctx(int fd)
 {
 	struct drm_vnpu_ctx_create create = { 0 };
@@ -466,7 +466,7 @@ raw_queue_status(int fd, const struct drm_vnpu_queue_create *queue)
 	return p;
 }
 
-/* A job that the kernel accepts; its stream is nowhere, which only a firmware would notice. */
+/* A job that the kernel accepts; its stream does not exist, but only a firmware would notice. */
 static inline struct drm_vnpu_job raw_job(uint32_t queue)
 {
 	return (struct drm_vnpu_job){
@@ -492,7 +492,7 @@ static inline int raw_submit_jobs(int fd, uint32_t ctx, struct drm_vnpu_job *job
 	return raw_ioctl(fd, DRM_IOCTL_VNPU_SUBMIT, &submit);
 }
 
-/* Submit one plain job; its number. */
+/* Submits one plain job. Returns its number. */
 static inline uint64_t raw_submit(int fd, uint32_t ctx, uint32_t queue)
 {
 	struct drm_vnpu_job job = raw_job(queue);
@@ -513,7 +513,7 @@ static inline int raw_wait(int fd, uint32_t queue, uint64_t seqno, int64_t ms, i
 	return ret;
 }
 
-/* Wait for a job that has to end; its result. */
+/* Waits for a job that must end. Returns its result. */
 static inline int raw_result(int fd, uint32_t queue, uint64_t seqno)
 {
 	int status = 0;
@@ -590,7 +590,7 @@ static inline int raw_syncobj_wait(int fd, uint32_t handle, uint64_t point, int6
 	return raw_ioctl(fd, DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT, &wait);
 }
 
-/* Signal from the CPU: a binary syncobj, or a point. */
+/* Signals from the CPU: a binary syncobj, or a point. */
 static inline void raw_syncobj_signal(int fd, uint32_t handle, uint64_t point)
 {
 	struct drm_syncobj_timeline_array array = {
@@ -602,7 +602,7 @@ static inline void raw_syncobj_signal(int fd, uint32_t handle, uint64_t point)
 	assert_int_equal(raw_ioctl(fd, DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL, &array), 0);
 }
 
-/* Newer than some libdrm's headers. */
+/* Newer than the headers of some libdrm versions. */
 struct raw_syncobj_eventfd {
 	uint32_t handle, flags;
 	uint64_t point;
@@ -613,8 +613,8 @@ struct raw_syncobj_eventfd {
 #define RAW_SYNCOBJ_EVENTFD DRM_IOWR(0xCF, struct raw_syncobj_eventfd)
 
 /*
- * The fence of a syncobj as a file, which the parameter fence_export must allow meanwhile. A file
- * or -errno.
+ * Exports the fence of a syncobj as a file, with the parameter fence_export set for the moment. A
+ * file or -errno.
  */
 static inline int raw_export_sync_file(int fd, uint32_t handle)
 {
@@ -642,7 +642,7 @@ static inline int raw_sync_file(int fd, uint32_t handle)
 	return file;
 }
 
-/* What somebody else's sync_file waits for, a syncobj of this file waits for too. */
+/* Imports another driver's sync_file as a syncobj of this file. */
 static inline uint32_t raw_syncobj_of(int fd, int sync_file)
 {
 	struct drm_syncobj_handle arg = { .handle = raw_syncobj(fd),
@@ -657,7 +657,7 @@ static inline uint32_t raw_syncobj_of(int fd, int sync_file)
 
 /* ---- fixtures ---- */
 
-/* A device whose firmware is the test itself, with a client that has one context with one queue. */
+/* A device whose firmware is the test itself, and a client with one context and one queue. */
 struct bench {
 	struct raw_fw fw;
 	int fd;
@@ -704,10 +704,7 @@ static inline struct bench *bench(void **state)
 
 #define BENCH_TEST(f) cmocka_unit_test_setup_teardown(f, bench_setup, bench_teardown)
 
-/*
- * A device for a whole group of tests, with a thread that completes whatever comes; each test gets
- * a client's fd.
- */
+/* A device for a group of tests, with a thread that completes all jobs; one client per test. */
 struct raw_server {
 	struct raw_fw fw;
 	pthread_t thread;

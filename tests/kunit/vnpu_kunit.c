@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit suites of the driver's pure parts: rings, slots and tags, address space. The sources
- * are included, not linked, so that the module needs no device and nothing of vnpu.ko, and so
- * that it can run beside it.
+ * KUnit suites of the driver's pure parts: rings, slots and tags, address spaces. The sources are
+ * included, not linked, so that the module needs no device, does not depend on vnpu.ko, and can be
+ * loaded beside it.
  */
 #include <kunit/test.h>
 #include <linux/module.h>
@@ -39,7 +39,7 @@ static struct ring_fixture *ring_make(struct kunit *test, u32 start)
 		.cq_entries = ENTRIES,
 	};
 	vnpu_ring_reset(&f->ring);
-	/* As if so many entries had gone through. */
+	/* As if that many entries had passed through. */
 	f->ring.sq_tail = f->info.sq_tail = f->ctl.sq_head = start;
 	f->ring.cq_head = f->info.cq_head = f->ctl.cq_tail = start;
 	return f;
@@ -61,7 +61,7 @@ static void ring_reset_forgets_indices(struct kunit *test)
 
 static void ring_push_stops_when_full(struct kunit *test)
 {
-	struct ring_fixture *f = ring_make(test, U32_MAX - 3); /* the indices wrap on the way */
+	struct ring_fixture *f = ring_make(test, U32_MAX - 3); /* the indices wrap */
 	struct vnpu_fw_sqe sqe = {};
 
 	for (u32 i = 0; i < ENTRIES; i++) {
@@ -77,7 +77,7 @@ static void ring_push_stops_when_full(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, vnpu_ring_push(&f->ring, &sqe));
 }
 
-static void ring_push_takes_a_senseless_head_for_full(struct kunit *test)
+static void ring_push_treats_an_invalid_head_as_full(struct kunit *test)
 {
 	struct ring_fixture *f = ring_make(test, 5);
 	struct vnpu_fw_sqe sqe = {};
@@ -101,7 +101,7 @@ static void ring_pending_refuses_indices_out_of_bounds(struct kunit *test)
 	f->ctl.cq_tail = f->ring.cq_head - 1; /* backwards */
 	KUNIT_EXPECT_EQ(test, vnpu_ring_pending(&f->ring), -EPROTO);
 	f->ctl.cq_tail = f->ring.cq_head;
-	f->ctl.sq_head++; /* took what was never there */
+	f->ctl.sq_head++; /* took an entry that does not exist */
 	KUNIT_EXPECT_EQ(test, vnpu_ring_pending(&f->ring), -EPROTO);
 }
 
@@ -135,7 +135,7 @@ static void ring_pop_copies_in_order_and_gives_back_on_commit(struct kunit *test
 	KUNIT_EXPECT_EQ(test, f->info.cq_head, U32_MAX - 2 + ENTRIES);
 }
 
-static void cqe_with_what_nobody_knows_is_malformed(struct kunit *test)
+static void cqe_with_unknown_fields_is_malformed(struct kunit *test)
 {
 	struct vnpu_fw_cqe cqe = { .type = VNPU_FW_CQE_DONE, .flags = VNPU_FW_CQE_FAULT_WRITE };
 
@@ -159,10 +159,10 @@ static void cqe_with_what_nobody_knows_is_malformed(struct kunit *test)
 static struct kunit_case ring_cases[] = {
 	KUNIT_CASE(ring_reset_forgets_indices),
 	KUNIT_CASE(ring_push_stops_when_full),
-	KUNIT_CASE(ring_push_takes_a_senseless_head_for_full),
+	KUNIT_CASE(ring_push_treats_an_invalid_head_as_full),
 	KUNIT_CASE(ring_pending_refuses_indices_out_of_bounds),
 	KUNIT_CASE(ring_pop_copies_in_order_and_gives_back_on_commit),
-	KUNIT_CASE(cqe_with_what_nobody_knows_is_malformed),
+	KUNIT_CASE(cqe_with_unknown_fields_is_malformed),
 	{},
 };
 
@@ -208,11 +208,11 @@ static void hwq_answers_only_the_oldest_live_job(struct kunit *test)
 	struct vnpu_hwq *hwq = hwq_make(test, U32_MAX);
 
 	hwq->tail += 2;
-	/* The second: not its turn. */
+	/* The second one, out of order. */
 	KUNIT_EXPECT_EQ(test, (int)vnpu_hwq_answer(hwq, 0), (int)VNPU_HWQ_STALE);
-	/* Not there yet. */
+	/* Not submitted yet. */
 	KUNIT_EXPECT_EQ(test, (int)vnpu_hwq_answer(hwq, 1), (int)VNPU_HWQ_STALE);
-	/* Long gone. */
+	/* Answered long ago. */
 	KUNIT_EXPECT_EQ(test, (int)vnpu_hwq_answer(hwq, U32_MAX - 1), (int)VNPU_HWQ_STALE);
 	KUNIT_EXPECT_EQ(test, (int)vnpu_hwq_answer(hwq, U32_MAX), (int)VNPU_HWQ_LIVE);
 	KUNIT_EXPECT_EQ(test, vnpu_hwq_held(hwq), 1u);
@@ -236,7 +236,7 @@ static void hwq_is_free_when_given_up_jobs_are_answered(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, vnpu_hwq_answered(hwq));
 }
 
-static void hwq_forget_owes_nothing(struct kunit *test)
+static void hwq_owes_nothing_after_forget(struct kunit *test)
 {
 	struct vnpu_hwq *hwq = hwq_make(test, 0);
 
@@ -247,7 +247,7 @@ static void hwq_forget_owes_nothing(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, (int)vnpu_hwq_answer(hwq, 0), (int)VNPU_HWQ_STALE);
 }
 
-/* Random jobs, cancellations and answers against a model that remembers every job. */
+/* Random jobs, cancellations and answers, checked against a model that remembers every job. */
 static void hwq_follows_the_model(struct kunit *test)
 {
 	enum state { FREE, LIVE, GIVEN_UP, ANSWERED };
@@ -273,13 +273,13 @@ static void hwq_follows_the_model(struct kunit *test)
 			hwq->tail++;
 			model[next++] = LIVE;
 			break;
-		case 1: /* give the oldest up */
+		case 1: /* give up the oldest */
 			if (n == next)
 				break;
 			hwq->head++;
 			model[n] = GIVEN_UP;
 			break;
-		default: { /* an answer for any job around */
+		default: { /* an answer for any nearby job */
 			u32 job = first + prandom_u32_state(&rnd) % (next - first + 3);
 			enum vnpu_hwq_match is = vnpu_hwq_answer(hwq, start + job);
 			enum vnpu_hwq_match want = VNPU_HWQ_STALE;
@@ -289,7 +289,7 @@ static void hwq_follows_the_model(struct kunit *test)
 			else if (n < next && job == n)
 				want = VNPU_HWQ_LIVE;
 			KUNIT_ASSERT_EQ(test, (int)is, (int)want);
-			/* The device is done with all before it. */
+			/* The answer to a job covers all jobs before it. */
 			for (u32 i = first; want != VNPU_HWQ_STALE && i <= job; i++)
 				model[i] = ANSWERED;
 			break;
@@ -306,7 +306,7 @@ static struct kunit_case hwq_cases[] = {
 	KUNIT_CASE(hwq_counts_what_the_device_holds),
 	KUNIT_CASE(hwq_answers_only_the_oldest_live_job),
 	KUNIT_CASE(hwq_is_free_when_given_up_jobs_are_answered),
-	KUNIT_CASE(hwq_forget_owes_nothing),
+	KUNIT_CASE(hwq_owes_nothing_after_forget),
 	KUNIT_CASE(hwq_follows_the_model),
 	{},
 };
@@ -316,7 +316,7 @@ static struct kunit_suite hwq_suite = { .name = "vnpu_hwq", .test_cases = hwq_ca
 /* ---- addresses ---- */
 
 #define VA_BITS 30u
-#define PAGES 64u /* that the random test plays with */
+#define PAGES 64u /* used by the random test */
 #define AT(page) (VNPU_VA_START + (u64)(page)*PAGE_SIZE)
 
 static struct drm_vnpu_bind_op op_map(u64 page, u64 nr)
@@ -333,7 +333,7 @@ static struct drm_vnpu_bind_op op_unmap(u64 page, u64 nr)
 					  .size = nr * PAGE_SIZE };
 }
 
-/* One operation; what an UNMAP takes out goes to *out. */
+/* One operation; *out gets the binding that an UNMAP removes. */
 static int bind_one(struct vnpu_space *space, struct drm_vnpu_bind_op op, struct vnpu_binding *in,
 		    struct vnpu_binding **out)
 {
@@ -375,7 +375,7 @@ static void space_check_refuses_each_bad_field(struct kunit *test)
 	REFUSED(good_map, va, VNPU_VA_START - PAGE_SIZE);
 	REFUSED(good_map, va, 0);
 	REFUSED(good_map, va, VNPU_VA_START + 1);
-	REFUSED(good_map, va, (1ull << VA_BITS) - PAGE_SIZE); /* its second page is beyond */
+	REFUSED(good_map, va, (1ull << VA_BITS) - PAGE_SIZE); /* its second page is out of range */
 	REFUSED(good_map, va, -(u64)PAGE_SIZE);
 	REFUSED(good_map, bo_offset, 1);
 	for (u32 bit = 1; bit < 32; bit++)
@@ -428,7 +428,7 @@ static void space_batch_that_fails_changes_nothing(struct kunit *test)
 	vnpu_space_init(&space, VA_BITS);
 	KUNIT_ASSERT_EQ(test, bind_one(&space, op_map(0, 2), a, NULL), 0);
 	KUNIT_ASSERT_EQ(test, bind_one(&space, op_map(2, 2), b, NULL), 0);
-	/* a goes, c takes its place, b goes, d collides with c. */
+	/* a is unmapped, c takes its place, b is unmapped, d collides with c. */
 	ops[0] = op_unmap(0, 2);
 	ops[1] = op_map(0, 2), steps[1] = (struct vnpu_bind_step){ .map = true, .binding = c };
 	ops[2] = op_unmap(2, 2);
@@ -440,7 +440,7 @@ static void space_batch_that_fails_changes_nothing(struct kunit *test)
 	KUNIT_EXPECT_PTR_EQ(test, bound_at(&space, 3), b);
 	for (int i = 0; i < 4; i++)
 		KUNIT_EXPECT_FALSE(test, steps[i].done);
-	/* Without the collision the same batch is taken. */
+	/* Without the collision the same batch succeeds. */
 	ops[3] = op_map(2, 3);
 	KUNIT_EXPECT_EQ(test, vnpu_space_commit(&space, ops, steps, 4), 0);
 	KUNIT_EXPECT_PTR_EQ(test, steps[0].binding, a);
@@ -452,7 +452,7 @@ static void space_batch_that_fails_changes_nothing(struct kunit *test)
 	vnpu_space_fini(&space);
 }
 
-/* Random batches against an array of pages. */
+/* Random batches, checked against an array of pages. */
 static void space_follows_the_model(struct kunit *test)
 {
 	struct vnpu_binding *pool, **model, **copy;
@@ -484,7 +484,7 @@ static void space_follows_the_model(struct kunit *test)
 			if (prandom_u32_state(&rnd) % 2) {
 				struct vnpu_binding *b = pool;
 
-				/* One that is neither bound nor in this batch. */
+				/* A binding that is neither bound nor in this batch. */
 				while (drm_mm_node_allocated(&b->node) || b->link.next)
 					b++;
 				b->link.next = &b->link;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A kernel for the device core to talk to, inside the test: rings, status pages, one aperture per
- * context with a bitmap of bound pages, and a thread that runs the core. And a builder for command
- * streams and binding tables.
+ * A kernel for the device core inside the test: rings, status pages, one aperture per context with
+ * a map of bound pages, and a thread that runs the core. Also builds command streams and binding
+ * tables.
  */
 #ifndef FW_FAKE_H
 #define FW_FAKE_H
@@ -49,22 +49,22 @@ struct fake {
 	struct fw_core *core;
 	pthread_t thread;
 	int ret; /* of fw_core_run() */
-	const struct soc_npu *npu; /* the core's */
+	const struct soc_npu *npu; /* for the core */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	uint8_t *mem[FAKE_NR_CTX + 1];
 	uint8_t *bound[FAKE_NR_CTX + 1]; /* per page: 0 no, 1 read-only, 2 */
 	unsigned int nr_maps, nr_unmaps, nr_enters;
-	struct vnpu_fw_cqe done[4096]; /* completions in their order */
+	struct vnpu_fw_cqe done[4096]; /* completions in order */
 	unsigned int nr_done;
-	bool frozen; /* enter() takes no completions */
-	int enter_error; /* what enter() returns at once, if not 0 */
-	unsigned int says_late; /* so many calls of enter() go well before it is returned */
-	/* Guards give access to the pages that they name only; for cores of one thread. */
+	bool frozen; /* enter() processes no completions */
+	int enter_error; /* returned by enter() at once if not 0 */
+	unsigned int says_late; /* number of calls of enter() before it returns enter_error */
+	/* Guards give access only to the pages that they name; for cores with one thread. */
 	bool strict;
 	void (*on_guard)(struct fake *f); /* called in every guard, before fn */
-	/* Of fake_join(): what the core had to say of a broken protocol; empty for nothing. */
+	/* Set by fake_join(): the core's description of a broken protocol; else empty. */
 	char broken[256];
 	char last_log[512];
 	char all_logs[4096];
@@ -230,14 +230,12 @@ static UNUSED void fake_start(struct fake *f, unsigned int threads, unsigned int
 	assert_int_equal(pthread_create(&f->thread, NULL, fake_thread, f), 0);
 }
 
-/* Ends the core; its return value. */
+/* Ends the core. Returns the core's return value. */
 static UNUSED int fake_stop(struct fake *f)
 {
 	fw_core_stop(f->core);
 	pthread_mutex_lock(&f->lock);
-	/*
-	 * A tail that the core has not seen ends its sleep; it stops before it looks at the entry.
-	 */
+	/* A new tail ends the core's sleep; the core stops before it reads the entry. */
 	__atomic_store_n(&f->info.sq_tail, f->info.sq_tail + 1, __ATOMIC_RELEASE);
 	pthread_cond_broadcast(&f->changed);
 	pthread_mutex_unlock(&f->lock);
@@ -248,10 +246,7 @@ static UNUSED int fake_stop(struct fake *f)
 	return f->ret;
 }
 
-/*
- * Ends the session as the kernel does: over is set, and enter() says @error, after
- * @late calls that do not.
- */
+/* Ends the session as the kernel does: sets over; enter() returns @error after @late calls. */
 static UNUSED void fake_end(struct fake *f, int error, unsigned int late)
 {
 	pthread_mutex_lock(&f->lock);
@@ -262,7 +257,7 @@ static UNUSED void fake_end(struct fake *f, int error, unsigned int late)
 	pthread_mutex_unlock(&f->lock);
 }
 
-/* Waits for the core to end by itself; its return value. Fails the test after 30 s. */
+/* Waits for the core to end. Returns its return value; fails the test after 30 s. */
 static UNUSED int fake_join(struct fake *f)
 {
 	struct timespec ts;
@@ -309,7 +304,7 @@ static UNUSED void fake_submit(struct fake *f, const struct vnpu_fw_sqe *sqes, u
 	pthread_mutex_unlock(&f->lock);
 }
 
-/* Waits for the completion number @index (0, 1, ...); fails the test after 30 s. */
+/* Waits for completion @index (0, 1, ...); fails the test after 30 s. */
 static UNUSED struct vnpu_fw_cqe fake_wait(struct fake *f, unsigned int index)
 {
 	struct vnpu_fw_cqe cqe;
@@ -358,7 +353,7 @@ static UNUSED uint32_t job_param(struct job_builder *b, uint64_t value)
 	return b->nr_params++;
 }
 
-/* Appends a command; fills in its header. Returns its place in the stream. */
+/* Appends a command and fills in its header. Returns its address in the stream. */
 static UNUSED void *job_cmd(struct job_builder *b, uint16_t op, void *cmd, uint32_t size)
 {
 	struct vnpu_cmd *hdr = cmd;
@@ -416,10 +411,7 @@ static UNUSED void job_end(struct job_builder *b)
 	b->table_bytes = sizeof(*table) + b->nr_slots * sizeof(b->slots[0]) + b->nr_params * 8;
 }
 
-/*
- * Writes the job into the context's memory at @va (16 KiB, bound read-only)
- * and makes its submission.
- */
+/* Writes the job to the context at @va (16 KiB, bound read-only). Returns its submission. */
 static UNUSED struct vnpu_fw_sqe job_place(struct job_builder *b, struct fake *f, uint32_t ctx,
 					   uint32_t queue, uint64_t va, uint64_t tag)
 {
@@ -447,7 +439,7 @@ static UNUSED struct vnpu_ref ref_to(uint32_t slot, uint64_t offset)
 
 /* ---- random numbers -------------------------------------------------------------------------- */
 
-/* The seed is printed, and taken from VNPU_SEED where that is set. */
+/* Prints the seed, which VNPU_SEED sets. */
 static UNUSED void rng_seed(const char *test)
 {
 	const char *env = getenv("VNPU_SEED");
@@ -458,7 +450,7 @@ static UNUSED void rng_seed(const char *test)
 
 /* ---- a job of every operation ---------------------------------------------------------------- */
 
-/* Where the job's data lies: 64 KiB of inputs, as much of weights (read-only), outputs. */
+/* The job's data: 64 KiB of inputs, as much of weights (read-only), outputs. */
 #define ALL_DATA 0x100000
 #define ALL_WEIGHTS 0x110000
 #define ALL_OUT 0x120000
@@ -617,7 +609,7 @@ static UNUSED void all_ops_int8(struct job_builder *b)
 	job_cmd(b, VNPU_OP_MATMUL_I8, &matmul, sizeof(matmul));
 }
 
-/* A cache of both narrow types: stored to, and read. What is read is any bytes. */
+/* A cache of each narrow type is written, and another with random bytes is read. */
 static UNUSED void all_ops_caches(struct job_builder *b)
 {
 	struct vnpu_cmd_store store = {
@@ -653,7 +645,7 @@ static UNUSED void all_ops_caches(struct job_builder *b)
 	job_cmd(b, VNPU_OP_ATTN, &attn, sizeof(attn));
 }
 
-/* INT8 rows as all_ops_int8() quantised them, and rows of floats. */
+/* INT8 rows quantised by all_ops_int8(), and rows of floats. */
 static UNUSED void all_ops_w4(struct job_builder *b)
 {
 	struct vnpu_cmd_matmul_w4 c = {
@@ -679,7 +671,7 @@ static UNUSED void all_ops_w4(struct job_builder *b)
 	job_cmd(b, VNPU_OP_MATMUL_W4F, &c, sizeof(c));
 }
 
-/* Those of all_ops_int8(), with the weights of its product and of one of 4 bits. */
+/* Outliers for the rows of all_ops_int8(), with the weights of its matmul and of a 4-bit one. */
 static UNUSED void all_ops_outliers(struct job_builder *b)
 {
 	struct vnpu_cmd_add_outliers c = {
@@ -726,7 +718,7 @@ static UNUSED void all_ops_wk(struct job_builder *b)
 	job_cmd(b, VNPU_OP_MATMUL_WK, &c, sizeof(c));
 }
 
-/* Every operation once, on data from rng_u32(). */
+/* Every operation once, on random data. */
 static UNUSED void all_ops_make(struct job_builder *b, struct fake *f, uint32_t ctx)
 {
 	struct vnpu_cmd_attn attn = {

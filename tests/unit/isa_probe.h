@@ -82,7 +82,8 @@ static inline void probe_operand(struct probe *p, struct vnpu_cmd *cmd, unsigned
 	probe_refused(p, cmd, o->name, "exceed");
 	p->slots[i].size_bytes++;
 	p->slots[i].flags ^= VNPU_SLOT_READ | VNPU_SLOT_WRITE;
-	probe_refused(p, cmd, o->name, "does not allow to");
+	probe_refused(p, cmd, o->name,
+		      o->access == VNPU_SLOT_WRITE ? "is not writable" : "is not readable");
 	p->slots[i].flags ^= VNPU_SLOT_READ | VNPU_SLOT_WRITE;
 	ref->reserved = 1;
 	probe_refused(p, cmd, o->name, "reserved");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of libnpu share: a device with a context and a queue, and small graphs. The device
- * is opened without options, so that NPU_TRANSPORT=drm runs the same tests on vnpu.ko.
+ * Common parts of the tests of libnpu: a device with a context and a queue, and small graphs. The
+ * device is opened without options, so that NPU_TRANSPORT=drm runs the same tests on vnpu.ko.
  */
 #ifndef NPU_FIXTURE_H
 #define NPU_FIXTURE_H
@@ -22,7 +22,7 @@
 
 #define MS 1000000ll
 
-/* The call succeeds, or the test fails with what libnpu says about it. */
+/* The call must succeed; the test fails with libnpu's error otherwise. */
 #define npu_ok(call)                                                            \
 	do {                                                                    \
 		int npu_ok_ret = (call);                                        \
@@ -30,7 +30,7 @@
 			fail_msg("%s: %d: %s", #call, npu_ok_ret, npu_error()); \
 	} while (0)
 
-/* The call fails with @err, and npu_error() holds @text. */
+/* The call must fail with @err, and npu_error() contain @text. */
 #define npu_fails(call, err, text)                                                              \
 	do {                                                                                    \
 		int npu_fails_ret = (call);                                                     \
@@ -39,7 +39,7 @@
 				 err, npu_error(), text);                                       \
 	} while (0)
 
-/* A new empty file in TMPDIR; the open descriptor. */
+/* A new empty file in TMPDIR. Returns its file descriptor. */
 static inline int fixture_file(char *path, size_t size)
 {
 	int fd;
@@ -86,7 +86,7 @@ static inline int64_t fixture_now_ns(void)
 	return ts.tv_sec * 1000000000ll + ts.tv_nsec;
 }
 
-/* Compiles and frees the graph, loads and makes a job. */
+/* Compiles and frees the graph, loads it and creates a job. */
 static inline struct npu_job *fixture_job(struct npu_context *ctx, struct npu_graph *g)
 {
 	struct npu_program *prog;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operands of operators in tests, and results beside those of double precision. */
+/* Operands of operators in tests, and comparison of results with those in double precision. */
 #ifndef NPU_MATRIX_H
 #define NPU_MATRIX_H
 
@@ -10,7 +10,7 @@
 
 #define ROUNDS 12
 
-/* Float results may differ by the accuracy of exp and by the order of sums. */
+/* Float results may differ by the precision of exp and by the order of sums. */
 static inline void assert_near(const char *what, const float *got, const double *want, size_t n,
 			       double tolerance)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Random numbers for tests: a seed that is printed, and taken from SEED= to see a failure again.
- */
+/* Random numbers for tests; the seed is printed, and SEED= sets it to repeat a failure. */
 #ifndef NPU_RANDOM_H
 #define NPU_RANDOM_H
 
@@ -35,7 +33,7 @@ static inline void random_floats(float *out, size_t n)
 		out[i] = random_float();
 }
 
-/* One seed per program; each test goes on from a place of its own, so that it can be run alone. */
+/* One seed per program; each test starts from a state of its own, so that it can run alone. */
 static inline void random_begin(const char *test)
 {
 	static uint64_t seed;

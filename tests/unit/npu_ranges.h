@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a command touches, as the table of operations says, and whether two commands
- * may run at the same time.
+ * The memory that a command accesses, by the table of operations, and whether two commands may run
+ * at the same time.
  */
 #ifndef NPU_RANGES_H
 #define NPU_RANGES_H
@@ -22,12 +22,10 @@ struct range {
 	const char *field;
 };
 
-/* What a param counts as where its value is not known: more than any. */
+/* The value of a param that is not known: more than any. */
 #define ANY_PARAM (1u << 24)
 
-/*
- * The value of the field @name, @len characters, of the command at @cmd; @params NULL: not known.
- */
+/* The value of field @name, @len characters, of the command at @cmd; @params NULL: unknown. */
 static inline uint64_t range_field(const struct isa_op *op, const void *cmd, const char *name,
 				   size_t len, const uint64_t *params)
 {
@@ -55,7 +53,7 @@ static inline uint64_t range_factor(const struct isa_op *op, const void *cmd, co
 	return range_field(op, cmd, name, (size_t)(*at - name), params);
 }
 
-/* A sum of products, "pos+2*rows" or "heads*head_dim", up to its bracket. */
+/* Evaluates a sum of products such as "pos+2*rows" or "heads*head_dim", up to its bracket. */
 static inline uint64_t range_sum(const struct isa_op *op, const void *cmd, const char **at,
 				 const uint64_t *params)
 {
@@ -75,7 +73,7 @@ static inline uint64_t range_sum(const struct isa_op *op, const void *cmd, const
 	return sum + product;
 }
 
-/* Of @cols elements of @o in one row. */
+/* Bytes of @cols elements of @o in one row. */
 static inline uint64_t range_row_bytes(const struct isa_op *op, const void *cmd,
 				       const struct isa_operand *o, uint64_t cols)
 {
@@ -128,7 +126,7 @@ static inline uint64_t range_bytes(const struct isa_op *op, const void *cmd,
 	if (!o->ld)
 		return rows * row_bytes;
 	stride = range_field(op, cmd, o->ld, strlen(o->ld), NULL);
-	/* Rows of s8 may begin anywhere, however long they are. */
+	/* Rows of s8 may start anywhere. */
 	if (o->type != ISA_S8P)
 		stride = range_row_bytes(op, cmd, o, stride);
 	return stride ? (rows - 1) * stride + row_bytes : row_bytes;

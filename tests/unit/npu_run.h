@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Runs a graph once: a buffer per binding, data in, data out.
- */
+/* Runs a graph once: allocates a buffer per binding, copies data in and out. */
 #ifndef NPU_RUN_H
 #define NPU_RUN_H
 
@@ -10,7 +8,7 @@
 struct run_binding {
 	const char *name;
 	const void *in; /* NULL: zeros */
-	void *out; /* NULL: nobody wants it */
+	void *out; /* NULL: not wanted */
 	size_t bytes;
 };
 
@@ -19,7 +17,7 @@ struct run_param {
 	int64_t value;
 };
 
-/* Frees the graph. What the wait returned. */
+/* Frees the graph. Returns the result of the wait. */
 static inline int run_graph(struct fixture *f, struct npu_graph *g,
 			    const struct run_binding *bindings, unsigned int nr,
 			    const struct run_param *params, unsigned int nr_params)

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The CPU lane's kernels, each set against double precision, over random shapes;
- * TEST_SEED=N repeats a run.
+ * The CPU lane's kernels, each set compared with double precision, over random shapes; TEST_SEED=N
+ * repeats a run.
  *
  * Bounds: a dot product of n terms in 8 or 16 lanes stays within (n / 8 + 8) roundings of the sum
- * of magnitudes; INT8 is exact but for x / scale that lies between two integers, where one step is
- * allowed to nobody: all sets round alike.
+ * of magnitudes; INT8 is exact, since all sets round x / scale in the same way.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -40,7 +39,7 @@ static float random_float(float range)
 	return ((float)random_u32() / 2147483648.0f - 1.0f) * range;
 }
 
-/* Exactly n floats, so that the sanitizer sees a read beyond them. */
+/* Exactly n floats, so that the sanitizer sees overruns. */
 static float *random_floats(size_t n, float range)
 {
 	float *x = malloc(n * sizeof(*x));
@@ -106,7 +105,7 @@ static void check_matmul(const struct cpu_kernels *set, unsigned int m, unsigned
 			check_close(set, "matmul", (double)y[i * ldy + j], sum,
 				    mag * 6e-8 * (k / 8.0 + 8));
 		}
-		/* No element depends on the rows beside it. */
+		/* An element does not depend on the other rows. */
 		set->matmul(one, n, x + i * ldx, ldx, 1, w, ldw, n, k);
 		assert_memory_equal(one, y + i * ldy, n * sizeof(float));
 	}
@@ -159,7 +158,7 @@ static void test_quantisation_is_the_same_in_all_sets_and_nearest_even(void **s)
 	}
 }
 
-static void test_quantisation_refuses_what_is_not_finite(void **s)
+static void test_quantisation_refuses_nan_and_infinity(void **s)
 {
 	static const float bad[] = { NAN, -NAN, INFINITY, -INFINITY };
 
@@ -186,7 +185,7 @@ int main(void)
 		cmocka_unit_test(test_the_generic_set_is_always_there),
 		cmocka_unit_test(test_matmul_equals_double_precision_in_any_blocking),
 		cmocka_unit_test(test_quantisation_is_the_same_in_all_sets_and_nearest_even),
-		cmocka_unit_test(test_quantisation_refuses_what_is_not_finite),
+		cmocka_unit_test(test_quantisation_refuses_nan_and_infinity),
 	};
 	const char *given = getenv("TEST_SEED");
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Waiting by prediction: how a waiter sleeps and polls for work of a kind that it knows. */
+/* Waiting with an expected end: how a waiter sleeps and polls for a known kind of work. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include "expect.h"
 
-/* How a wait for work that takes so long goes, where sleeps end @late_ns late. */
+/* The course of a wait for work of some length, if sleeps end @late_ns late. */
 struct wait {
 	int64_t slept_ns, polled_ns;
 	bool overslept;
@@ -35,7 +35,7 @@ static struct wait wait_for(struct expect *e, struct sleeps *s, int64_t took_ns,
 	return w;
 }
 
-static void what_took_long_is_slept_through_for_the_most_part(void **state)
+static void long_work_is_mostly_slept_through(void **state)
 {
 	static const int64_t took_us[] = { 500, 1000, 3000, 10000 };
 
@@ -45,7 +45,7 @@ static void what_took_long_is_slept_through_for_the_most_part(void **state)
 		int64_t took_ns = took_us[i] * 1000;
 		struct wait w = wait_for(&e, &s, took_ns, 60000);
 
-		/* Of the first one nothing was known. */
+		/* Nothing was known before the first one. */
 		assert_int_equal(w.slept_ns, 0);
 		assert_true(w.gave_up);
 		for (int k = 0; k < 20; k++) {
@@ -56,7 +56,7 @@ static void what_took_long_is_slept_through_for_the_most_part(void **state)
 	}
 }
 
-static void what_is_short_is_polled_for(void **state)
+static void short_work_is_polled_for(void **state)
 {
 	struct expect e = { 0 };
 	struct sleeps s = { 0 };
@@ -65,25 +65,25 @@ static void what_is_short_is_polled_for(void **state)
 		assert_int_equal(wait_for(&e, &s, 130000, 0).slept_ns, 0);
 }
 
-static void the_expected_time_comes_down_fast_and_goes_up_slowly(void **state)
+static void the_expected_time_falls_fast_and_rises_slowly(void **state)
 {
 	struct expect e = { 0 };
 
 	expect_learn(&e, 1000000, false);
 	assert_int_equal(expect_ns(&e), 1000000);
-	/* One that was late ten times over. */
+	/* One that took ten times as long. */
 	expect_learn(&e, 10000000, false);
 	assert_in_range(expect_ns(&e), 2000000, 4000000);
 	for (int k = 0; k < 4; k++)
 		expect_learn(&e, 1000000, false);
 	assert_in_range(expect_ns(&e), 1000000, 1200000);
-	/* What takes longer from now on is followed, too. */
+	/* Work that takes longer from now on is learned, too. */
 	for (int k = 0; k < 12; k++)
 		expect_learn(&e, 2000000, false);
 	assert_in_range(expect_ns(&e), 1900000, 2000000);
 }
 
-static void a_sleep_that_was_too_long_is_cut_and_not_the_expected_end(void **state)
+static void a_sleep_that_was_too_long_is_shortened_and_the_expected_end_stays(void **state)
 {
 	struct expect e = { 0 };
 	struct sleeps s = { 0 };
@@ -96,7 +96,7 @@ static void a_sleep_that_was_too_long_is_cut_and_not_the_expected_end(void **sta
 	assert_true(expect_sleep_ns(&e, &s, 0) <= sleep_ns / 2);
 }
 
-static void work_that_has_become_shorter_is_found_out(void **state)
+static void work_that_has_become_shorter_is_learned(void **state)
 {
 	struct expect e = { 0 };
 	struct sleeps s = { 0 };
@@ -109,7 +109,7 @@ static void work_that_has_become_shorter_is_found_out(void **state)
 	assert_in_range(expect_ns(&e), 1000000, 1050000);
 }
 
-static void where_sleeps_end_late_there_are_fewer_of_them(void **state)
+static void if_sleeps_end_late_there_are_fewer_of_them(void **state)
 {
 	struct expect e = { 0 };
 	struct sleeps s = { 0 };
@@ -121,11 +121,11 @@ static void where_sleeps_end_late_there_are_fewer_of_them(void **state)
 	assert_in_range(overslept, 0, 5);
 	assert_in_range(expect_sleep_ns(&e, &s, 0), 1, 1100000);
 	assert_int_equal(expect_sleep_ns(&e, &s, 1100000), 0);
-	/* Until they end in time again. */
+	/* Until sleeps end in time again. */
 	for (int k = 0; k < 2000; k++)
 		wait_for(&e, &s, 2000000, 60000);
 	assert_true(expect_sleep_ns(&e, &s, 0) > 1500000);
-	/* Where they are too late for any at all, they are tried again after a while. */
+	/* If sleeps are too late to be used, they are tried again after a while. */
 	sleeps_learn(&s, 500000, 10000000);
 	assert_int_equal(expect_sleep_ns(&e, &s, 0), 0);
 	for (int k = 0; k < 200; k++)
@@ -134,19 +134,19 @@ static void where_sleeps_end_late_there_are_fewer_of_them(void **state)
 	for (int k = 0; k < 2000; k++)
 		wait_for(&e, &s, 2000000, 60000);
 	assert_true(expect_sleep_ns(&e, &s, 0) > 1500000);
-	/* A second of short waits is as long. */
+	/* A second of short waits has the same effect. */
 	sleeps_learn(&s, 500000, 10000000);
 	for (int k = 0; k < 200000; k++)
 		sleeps_forget(&s, 20000);
 	assert_true(expect_sleep_ns(&e, &s, 0) > 1500000);
-	/* A signal shortens a sleep, which says nothing of the next one. */
+	/* A signal that shortens a sleep says nothing about the next one. */
 	sleeps_learn(&s, 500000000, 1000);
 	assert_true(expect_sleep_ns(&e, &s, 0) <= 2000000 - EXPECT_LATE_NS);
 	sleeps_learn(&s, 500000, 1500000);
 	assert_true(expect_sleep_ns(&e, &s, 0) < 1600000);
 }
 
-static void a_sleep_ends_when_its_part_of_the_work_is_over(void **state)
+static void a_sleep_takes_its_part_of_the_expected_time(void **state)
 {
 	struct expect e = { 0 };
 	struct sleeps s = { 0 };
@@ -164,13 +164,13 @@ static void a_sleep_ends_when_its_part_of_the_work_is_over(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_took_long_is_slept_through_for_the_most_part),
-		cmocka_unit_test(what_is_short_is_polled_for),
-		cmocka_unit_test(the_expected_time_comes_down_fast_and_goes_up_slowly),
-		cmocka_unit_test(a_sleep_that_was_too_long_is_cut_and_not_the_expected_end),
-		cmocka_unit_test(work_that_has_become_shorter_is_found_out),
-		cmocka_unit_test(where_sleeps_end_late_there_are_fewer_of_them),
-		cmocka_unit_test(a_sleep_ends_when_its_part_of_the_work_is_over),
+		cmocka_unit_test(long_work_is_mostly_slept_through),
+		cmocka_unit_test(short_work_is_polled_for),
+		cmocka_unit_test(the_expected_time_falls_fast_and_rises_slowly),
+		cmocka_unit_test(a_sleep_that_was_too_long_is_shortened_and_the_expected_end_stays),
+		cmocka_unit_test(work_that_has_become_shorter_is_learned),
+		cmocka_unit_test(if_sleeps_end_late_there_are_fewer_of_them),
+		cmocka_unit_test(a_sleep_takes_its_part_of_the_expected_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

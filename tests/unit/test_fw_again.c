@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * A job that is submitted again, which the core need not decode again: it is always what
- * its memory says by then.
+ * A job that is submitted again and that the core need not decode again: it must always match the
+ * memory's present contents.
  */
 #include "fw_fake.h"
 
-#define JOB_VA 0x10000 /* the table 8 KiB behind it: job_place() */
+#define JOB_VA 0x10000 /* the table is 8 KiB behind it: job_place() */
 #define TABLE_VA (JOB_VA + 8192)
 #define SRC_VA 0x100000
 #define DST_VA 0x110000
@@ -48,7 +48,7 @@ static void submit(uint32_t status)
 	assert_int_equal(cqe.status, status);
 }
 
-/* Runs the job on new data, which then are at @dst_va. */
+/* Runs the job on new data and expects it at @dst_va. */
 static void submit_copies(uint64_t dst_va)
 {
 	uint8_t *mem = f->mem[job.ctx];
@@ -89,13 +89,13 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void it_works_on_the_data_of_now(void **state)
+static void it_uses_the_present_data(void **state)
 {
 	for (int i = 0; i < 4; i++)
 		submit_copies(DST_VA);
 }
 
-static void it_writes_where_its_table_says_now(void **state)
+static void it_uses_the_present_table(void **state)
 {
 	submit_copies(DST_VA);
 	dst_slot()->va = OTHER_VA;
@@ -105,7 +105,7 @@ static void it_writes_where_its_table_says_now(void **state)
 	submit_copies(DST_VA);
 }
 
-static void it_does_what_its_stream_says_now(void **state)
+static void it_runs_the_present_stream(void **state)
 {
 	submit_copies(DST_VA);
 	copy_cmd()->row_bytes = copy_cmd()->src_stride_bytes = copy_cmd()->dst_stride_bytes =
@@ -117,7 +117,7 @@ static void it_does_what_its_stream_says_now(void **state)
 		assert_int_equal(f->mem[1][DST_VA + i], 0);
 }
 
-static void what_is_refused_is_refused_again(void **state)
+static void a_refused_job_is_refused_again(void **state)
 {
 	submit_copies(DST_VA);
 	copy_cmd()->hdr.flags = 1;
@@ -149,7 +149,7 @@ static void sizes_that_do_not_fit_are_refused_whatever_ran_before(void **state)
 	submit_copies(DST_VA);
 }
 
-static void memory_that_was_taken_away_faults(void **state)
+static void unbound_memory_faults(void **state)
 {
 	submit_copies(DST_VA);
 	f->bound[1][TABLE_VA >> 12] = 0;
@@ -163,7 +163,7 @@ static void memory_that_was_taken_away_faults(void **state)
 	submit_copies(DST_VA);
 }
 
-static void the_same_job_of_another_context_is_that_context_s(void **state)
+static void the_same_job_in_another_context_uses_that_context_s_memory(void **state)
 {
 	submit_copies(DST_VA);
 	make_job(2);
@@ -179,13 +179,13 @@ static void the_same_job_of_another_context_is_that_context_s(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(it_works_on_the_data_of_now),
-		TEST(it_writes_where_its_table_says_now),
-		TEST(it_does_what_its_stream_says_now),
-		TEST(what_is_refused_is_refused_again),
+		TEST(it_uses_the_present_data),
+		TEST(it_uses_the_present_table),
+		TEST(it_runs_the_present_stream),
+		TEST(a_refused_job_is_refused_again),
 		TEST(sizes_that_do_not_fit_are_refused_whatever_ran_before),
-		TEST(memory_that_was_taken_away_faults),
-		TEST(the_same_job_of_another_context_is_that_context_s),
+		TEST(unbound_memory_faults),
+		TEST(the_same_job_in_another_context_uses_that_context_s_memory),
 	};
 
 	return cmocka_run_group_tests_name("fw_again", tests, NULL, NULL);

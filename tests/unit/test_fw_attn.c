@@ -2,7 +2,7 @@
 /*
  * Attention and the rows of its cache: every instruction set of this host gives the bits of the
  * portable kernels, which keep the bound of docs/isa.md; a query has the same bits in any tile, and
- * sees what it may see and no more.
+ * attends to the right keys only.
  */
 #include "fw_sets.h"
 
@@ -35,7 +35,7 @@ static void f16_numbers_widen_exactly_and_come_back(void **state)
 	}
 }
 
-/* Of the two neighbours the nearer; half-way the one with an even last bit. */
+/* To the nearer neighbour; half-way to the one with an even last bit. */
 static void f16_rounds_to_nearest_even(void **state)
 {
 	uint32_t i, bits;
@@ -136,7 +136,7 @@ struct attn {
 	struct fw_attn t;
 	uint32_t rows; /* of all queries */
 	uint64_t keys;
-	/* Of K and V what is stored, as floats: [keys][head_dim]. */
+	/* The stored K and V as floats: [keys][head_dim]. */
 	float *q, *y, *k_values, *v_values;
 	uint8_t *k, *v;
 	void *scratch;
@@ -148,7 +148,7 @@ static uint64_t kv_bytes(const struct attn *x, uint64_t ld)
 	       VNPU_KV_BYTES(x->t.kv_type, x->t.head_dim);
 }
 
-/* Random rows, stored as the type wants them; what they are then worth to @values. */
+/* Random rows stored in the cache's type; their stored values go to @values. */
 static uint8_t *kv_make(struct attn *x, uint64_t ld, float scale, float *values)
 {
 	uint64_t row_bytes = VNPU_KV_BYTES(x->t.kv_type, ld), j;
@@ -218,7 +218,7 @@ static void attn_free(struct attn *x)
 	free(x->scratch);
 }
 
-/* All queries, in tiles of @most. Results go to @y as [query][head_dim]. */
+/* All queries in tiles of at most @most. Results go to @y as [query][head_dim]. */
 static void attn_run(struct attn *x, const struct fw_kernels *set, uint32_t most, float *y)
 {
 	uint64_t i, n = (uint64_t)x->rows * x->t.group;
@@ -258,7 +258,7 @@ static void attn_query(double *y, const struct attn *x, uint64_t i)
 static const uint32_t attn_dims[] = { 1, 8, 16, 17, 64, 80, 100, 128, 256, VNPU_MAX_HEAD_DIM };
 static const uint32_t attn_q8_dims[] = { 32, 64, 96, 128, 256, VNPU_MAX_HEAD_DIM };
 
-/* A tile of any type and shape of up to 200 keys; some end where a block of keys does. */
+/* A tile of random type and shape with up to 200 keys; some end at the end of a block of keys. */
 static void attn_random(struct attn *x, uint32_t type)
 {
 	uint32_t dim = type == VNPU_KV_Q8_0 ? attn_q8_dims[rng_below(6)] : attn_dims[rng_below(10)];
@@ -311,7 +311,7 @@ static void attention_keeps_its_bound_on_every_isa(void **state)
 		assert_true(worst[type] <= 256 * U);
 }
 
-/* A query has the same bits in a tile of any size, alone included. */
+/* A query has the same bits in a tile of any size, including 1. */
 static void attention_of_a_query_does_not_depend_on_its_neighbours(void **state)
 {
 	float *y, *other;
@@ -338,8 +338,8 @@ static void attention_of_a_query_does_not_depend_on_its_neighbours(void **state)
 	}
 }
 
-/* What a query does not see changes nothing, whatever it is: also in the block of its last key. */
-static void attention_is_blind_to_later_keys(void **state)
+/* Later keys and values change nothing, not even in the block of the query's last key. */
+static void attention_does_not_depend_on_later_keys(void **state)
 {
 	uint32_t dim = 64, row = 3, d;
 	float *y, *other;
@@ -378,7 +378,7 @@ int main(void)
 		cmocka_unit_test(stored_rows_are_the_same_bytes_on_every_isa),
 		cmocka_unit_test(attention_keeps_its_bound_on_every_isa),
 		cmocka_unit_test(attention_of_a_query_does_not_depend_on_its_neighbours),
-		cmocka_unit_test(attention_is_blind_to_later_keys),
+		cmocka_unit_test(attention_does_not_depend_on_later_keys),
 	};
 
 	find_sets();

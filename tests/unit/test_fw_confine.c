@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * What vnpu-fw can still do once it has confined itself, and what kills it. Each attempt is made by
- * a child.
- */
+/* What vnpu-fw can do after it has confined itself, and what kills it. Each in a child. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +22,7 @@
 
 #define LIVES -1
 
-/* The signal that ends a confined child that runs @fn, or LIVES. */
+/* The signal that kills a confined child that runs @fn, or LIVES. */
 static int confined(void (*fn)(void))
 {
 	struct rlimit none = { 0, 0 };
@@ -51,7 +48,7 @@ static int confined(void (*fn)(void))
 	return LIVES;
 }
 
-/* ---- what serving takes ---------------------------------------------------------------------- */
+/* ---- allowed: what serving needs ------------------------------------------------------------- */
 
 static void *allocate(void *arg)
 {
@@ -117,14 +114,14 @@ static void call_vnpu(void)
 		_exit(7);
 }
 
-static void what_serving_takes_is_allowed(void **state)
+static void calls_that_serving_needs_are_allowed(void **state)
 {
 	assert_int_equal(confined(start_threads), LIVES);
 	assert_int_equal(confined(be_woken), LIVES);
 	assert_int_equal(confined(call_vnpu), LIVES);
 }
 
-/* ---- what it does not ------------------------------------------------------------------------ */
+/* ---- forbidden ------------------------------------------------------------------------------- */
 
 static void open_a_file(void)
 {
@@ -210,7 +207,7 @@ static void move_others(void)
 	sched_setaffinity(1, sizeof(cpus), &cpus);
 }
 
-static void everything_else_kills(void **state)
+static void every_other_system_call_kills(void **state)
 {
 	void (*const attempts[])(void) = {
 		open_a_file,	  read_input,	       write_elsewhere, connect_out,
@@ -230,7 +227,7 @@ static void everything_else_kills(void **state)
 
 /* ---- privileges ------------------------------------------------------------------------------ */
 
-/* In a child: @user, and then the condition. */
+/* Becomes @user in a child and checks the condition. */
 #define CONFINED_AS(user, condition)                                    \
 	do {                                                            \
 		char why[256] = "";                                     \
@@ -279,7 +276,7 @@ static bool groups_are_those_of(const struct passwd *pw)
 	return true;
 }
 
-static void nothing_is_left_of_privileges(void **state)
+static void no_privileges_are_left(void **state)
 {
 	CONFINED_AS(NULL, !has_capabilities());
 	CONFINED_AS(NULL, prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
@@ -299,7 +296,7 @@ static void root_becomes_the_user(void **state)
 	CONFINED_AS("nobody", prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0);
 }
 
-static void a_user_that_cannot_be_had_is_an_error(void **state)
+static void a_user_that_does_not_exist_is_an_error(void **state)
 {
 	char why[256];
 
@@ -315,11 +312,11 @@ static void a_user_that_cannot_be_had_is_an_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_serving_takes_is_allowed),
-		cmocka_unit_test(everything_else_kills),
-		cmocka_unit_test(nothing_is_left_of_privileges),
+		cmocka_unit_test(calls_that_serving_needs_are_allowed),
+		cmocka_unit_test(every_other_system_call_kills),
+		cmocka_unit_test(no_privileges_are_left),
 		cmocka_unit_test(root_becomes_the_user),
-		cmocka_unit_test(a_user_that_cannot_be_had_is_an_error),
+		cmocka_unit_test(a_user_that_does_not_exist_is_an_error),
 	};
 
 	return cmocka_run_group_tests_name("fw_confine", tests, NULL, NULL);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The command processor against a kernel inside the test: order, priorities, cancellation,
- * contexts, faults, and rings that make no sense.
+ * The command processor with a kernel inside the test: order, priorities, cancellation, contexts,
+ * faults, and invalid rings.
  */
 #include "fw_jobs.h"
 
@@ -42,7 +42,7 @@ static void jobs_of_a_queue_complete_in_order(void **state)
 	}
 }
 
-static void higher_priorities_go_first_and_queues_take_turns(void **state)
+static void higher_priorities_go_first_and_queues_alternate(void **state)
 {
 	static const struct {
 		uint32_t queue, priority;
@@ -63,7 +63,7 @@ static void higher_priorities_go_first_and_queues_take_turns(void **state)
 		sqes[i] = empty_job(f, 1, jobs[i].queue, i + 1);
 		sqes[i].priority = jobs[i].priority;
 	}
-	/* All are there before the core looks. */
+	/* All are there before the core reads the ring. */
 	fake_submit(f, sqes, 9);
 	fake_start(f, 1, 0, FW_ISA_AUTO);
 	for (i = 0; i < 9; i++)
@@ -87,7 +87,7 @@ static void a_waiting_job_can_be_cancelled(void **state)
 	s[5] = empty_job(f, 1, 1, 4);
 	fake_submit(f, s, 6);
 	fake_start(f, 1, 0, FW_ISA_AUTO);
-	/* Answers of a queue keep its order. */
+	/* A queue's answers are in order. */
 	assert_done(f, 0, 1, VNPU_FW_OK);
 	assert_done(f, 1, 2, VNPU_FW_CANCELED);
 	assert_done(f, 2, 3, VNPU_FW_CANCELED);
@@ -109,7 +109,7 @@ static void a_sleeping_job_can_be_cancelled(void **state)
 	wait_taken(f);
 	submit_one(f, empty_job(f, 1, 1, 2));
 	submit_one(f, cancel_of(&job));
-	/* fake_wait() gives up long before the job would end. */
+	/* fake_wait() times out long before the job would end. */
 	assert_done(f, 0, 1, VNPU_FW_CANCELED);
 	assert_done(f, 1, 2, VNPU_FW_OK);
 	assert_int_equal(fake_status(f, 0)->completed_seqno, 0);
@@ -117,7 +117,10 @@ static void a_sleeping_job_can_be_cancelled(void **state)
 	fake_destroy(f);
 }
 
-/* Matmuls of a minute together, each one tile if the firmware took the stream's word for it. */
+/*
+ * Matmuls that take a minute together, each of which would be one tile if the firmware used the
+ * stream's tiles.
+ */
 static void a_computing_job_can_be_cancelled(void **state)
 {
 	struct vnpu_cmd_matmul_i8 mm = {
@@ -192,7 +195,8 @@ static void closing_a_context_ends_its_jobs_and_unmaps_it(void **state)
 	wait_taken(f);
 	submit_one(f, close1);
 	/*
-	 * The one that runs, then those that wait, then the context; the other context's job lives.
+	 * The running job, then the waiting ones, then the context; the other context's job is not
+	 * affected.
 	 */
 	assert_done(f, 0, 1, VNPU_FW_CANCELED);
 	assert_done(f, 1, 2, VNPU_FW_CANCELED);
@@ -250,7 +254,7 @@ static struct vnpu_fw_sqe copy_job(struct fake *f, uint64_t tag, uint64_t src, u
 	return copy_rows_job(f, tag, src, dst, 2);
 }
 
-static void a_job_says_when_it_starts_and_counts_its_tiles(void **state)
+static void a_job_reports_its_start_and_counts_its_tiles(void **state)
 {
 	static const unsigned int threads[] = { 1, 3 };
 	uint64_t few, many;
@@ -273,7 +277,7 @@ static void a_job_says_when_it_starts_and_counts_its_tiles(void **state)
 		assert_int_equal(page->started_seqno, 2);
 		many = page->progress - few;
 		assert_true(many > 16 * few);
-		/* A sleep is none, and what only waits has not started. */
+		/* A sleep makes no progress, and a waiting job has not started. */
 		job = sleep_job(f, 1, 0, 3, 60000000000ull);
 		submit_one(f, job);
 		submit_one(f, empty_job(f, 1, 0, 4));
@@ -377,7 +381,7 @@ static void entries_with_numbers_out_of_range_are_refused(void **state)
 	submit_one(f, ok);
 	for (i = 0; i < 6; i++)
 		assert_done(f, i, 10 + i, VNPU_FW_INVALID);
-	/* There is no context that could be said to be closed. */
+	/* There is no context to be reported as closed. */
 	assert_done(f, 6, 1, VNPU_FW_OK);
 	fake_stop(f);
 	fake_destroy(f);
@@ -485,7 +489,7 @@ static void ring_indices_wrap_around(void **state)
 	fake_destroy(f);
 }
 
-static void a_port_that_makes_no_sense_is_refused(void **state)
+static void an_invalid_port_is_refused(void **state)
 {
 	struct fw_config cfg = { .threads = 1 };
 	struct fake *f = fake_create(16);
@@ -565,8 +569,8 @@ static void results_depend_neither_on_threads_nor_on_isa(void **state)
 }
 
 /*
- * Regions that are large enough for all workers to be woken, and each of which needs all of the one
- * before: c = a w, sum += c, c = 0, twenty times.
+ * Regions large enough to wake all workers, each of which needs all of the one before: c = a w, sum
+ * += c, c = 0, twenty times.
  */
 static void many_regions_on_many_threads_give_the_bits_of_one(void **state)
 {
@@ -639,7 +643,7 @@ static void many_regions_on_many_threads_give_the_bits_of_one(void **state)
 	fake_destroy(f);
 }
 
-/* The client writes to its stream and table as soon as the device has copied them. */
+/* The client changes its stream and table as soon as the device has copied them. */
 static void spoil(struct fake *f)
 {
 	memset(f->mem[1] + STREAM_VA + 8192, 0xff, 4096);
@@ -677,7 +681,7 @@ static void rewriting_the_stream_after_the_copy_changes_nothing(void **state)
 	assert_done(f, 1, 2, VNPU_FW_OK);
 	assert_memory_equal(f->mem[1] + ALL_OUT, want, 65536);
 
-	/* Spoilt before the copy, the same job is refused. */
+	/* Changed before the copy, the same job is refused. */
 	f->on_guard = spoil;
 	sqe.tag = sqe.seqno = 3;
 	submit_one(f, sqe);
@@ -691,9 +695,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(jobs_of_a_queue_complete_in_order),
-		cmocka_unit_test(higher_priorities_go_first_and_queues_take_turns),
+		cmocka_unit_test(higher_priorities_go_first_and_queues_alternate),
 		cmocka_unit_test(a_waiting_job_can_be_cancelled),
-		cmocka_unit_test(a_job_says_when_it_starts_and_counts_its_tiles),
+		cmocka_unit_test(a_job_reports_its_start_and_counts_its_tiles),
 		cmocka_unit_test(a_sleeping_job_can_be_cancelled),
 		cmocka_unit_test(a_computing_job_can_be_cancelled),
 		cmocka_unit_test(cancelling_what_is_not_there_is_ignored),
@@ -707,7 +711,7 @@ int main(void)
 		cmocka_unit_test(a_tail_beyond_the_ring_ends_the_core),
 		cmocka_unit_test(a_completion_ring_that_stays_full_ends_the_core),
 		cmocka_unit_test(ring_indices_wrap_around),
-		cmocka_unit_test(a_port_that_makes_no_sense_is_refused),
+		cmocka_unit_test(an_invalid_port_is_refused),
 		cmocka_unit_test(a_core_stops_in_the_middle_of_a_job),
 		cmocka_unit_test(results_depend_neither_on_threads_nor_on_isa),
 		cmocka_unit_test(many_regions_on_many_threads_give_the_bits_of_one),

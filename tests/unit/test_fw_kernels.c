@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Kernels: every instruction set of this host gives the bits of the portable kernels, and those
- * keep the bounds against double precision that docs/isa.md states. Buffers end where their
- * operands end, so that ASan sees an access beyond.
+ * keep docs/isa.md's bounds compared with double precision. Buffers end where their operands end,
+ * so that ASan sees overruns.
  */
 #include "fw_sets.h"
 
@@ -12,7 +12,7 @@
 
 static void quant_row(float *x, size_t n)
 {
-	/* At 2.6e-43 the scale rounds down by a third: the clamp works. */
+	/* At 2.6e-43 the scale rounds down by a third, so the clamp is needed. */
 	static const float scales[] = { 1, 1e-3f, 1e30f, 1e-38f, 1e-43f, 2.6e-43f, FLT_MAX };
 	float scale = scales[rng_below(7)];
 	size_t i;
@@ -80,8 +80,8 @@ static void quant_rounds_to_nearest_even_on_every_isa(void **state)
 	}
 }
 
-/* Next to each boundary between two integers, and on it, for scales of any mantissa: where a
- * quotient that is off by its last bit would show. */
+/* At and next to each boundary between two integers, for scales of any mantissa: a quotient with a
+ * wrong last bit would show here. */
 static void quant_divides_as_a_division_rounds(void **state)
 {
 	float x[128], scale, edge;
@@ -123,7 +123,7 @@ static void dequant_multiplies_once(void **state)
 	}
 }
 
-static void what_is_left_is_rounded_once(void **state)
+static void the_remainder_is_rounded_once(void **state)
 {
 	float x[77], y[77], scale;
 	unsigned int s, round, i;
@@ -189,7 +189,7 @@ static void every_isa_gives_the_bits_of_the_portable_kernels(void **state)
 	}
 }
 
-static void a_gate_has_the_bits_of_activation_and_product(void **state)
+static void a_gate_has_the_bits_of_activation_and_multiplication(void **state)
 {
 	float *a, *b, *y, *ref;
 	unsigned int s;
@@ -238,7 +238,7 @@ static void exp_keeps_its_bound(void **state)
 			assert_true(y >= FLT_MAX * (1 - EXP_REL));
 			continue;
 		}
-		/* Below the normal numbers the bound is absolute. */
+		/* For subnormal numbers the bound is absolute. */
 		err = fabs(y - want) / (want < FLT_MIN ? FLT_MIN : want);
 		worst = err > worst ? err : worst;
 	}
@@ -246,7 +246,7 @@ static void exp_keeps_its_bound(void **state)
 	assert_true(worst <= EXP_REL);
 }
 
-static void exp_has_the_limits_of_exp(void **state)
+static void exp_has_the_right_limits(void **state)
 {
 	float x[] = { 0, -0.0f, INFINITY, -INFINITY, NAN, 100, -200 }, y[7];
 
@@ -266,7 +266,7 @@ static void activations_keep_their_bounds(void **state)
 	rng_seed(__func__);
 	for (i = 0; i < 100000; i++) {
 		x = rng_float() * (i % 2 ? 3 : 60);
-		/* Where exp(-x) leaves the floats, the result is 0. */
+		/* If exp(-x) overflows, the result is 0. */
 		tiny = fabs(x) * 0x1p-127;
 		sets[nr_sets - 1]->silu(&y, &x, 1);
 		want = x / (1 + exp(-(double)x));
@@ -275,7 +275,7 @@ static void activations_keep_their_bounds(void **state)
 		sets[nr_sets - 1]->gelu(&y, &x, 1);
 		u = 0.7978845608028654 * (x + 0.044715 * (double)x * x * x);
 		want = x / (1 + exp(-2 * u));
-		/* The rounding of u is an error of exp that grows with u. */
+		/* Rounding u causes an error of exp that grows with u. */
 		err = fmax(fabs(y - want) - tiny, 0) / (fabs(want) * (1 + fabs(u)) + FLT_MIN);
 		worst_gelu = err > worst_gelu ? err : worst_gelu;
 	}
@@ -314,7 +314,7 @@ static void rmsnorm_keeps_its_bound(void **state)
 	assert_true(worst <= 1);
 }
 
-static void softmax_keeps_its_bound_and_clears_the_rest(void **state)
+static void softmax_keeps_its_bound_and_clears_the_other_columns(void **state)
 {
 	double worst = 0, sum, want, err, max;
 	size_t n, live, i;
@@ -334,7 +334,7 @@ static void softmax_keeps_its_bound_and_clears_the_rest(void **state)
 			sum += exp(0.5 * x[i] - max);
 		for (i = 0; i < live; i++) {
 			want = exp(0.5 * x[i] - max) / sum;
-			/* x - max is rounded: an error of exp that grows with it. */
+			/* Rounding x - max causes an error of exp that grows with it. */
 			err = fabs(y[i] - want) /
 			      (want * (n / 16.0 + 12 + fabs(0.5 * x[i] - max)) * U);
 			worst = err > worst ? err : worst;
@@ -348,7 +348,7 @@ static void softmax_keeps_its_bound_and_clears_the_rest(void **state)
 	assert_true(worst <= 1);
 }
 
-static void rope_turns_pairs_by_the_angle(void **state)
+static void rope_rotates_pairs_by_the_angle(void **state)
 {
 	float *scratch = need(FW_SCRATCH_BYTES), inv_freq[64], *x, *y;
 	uint32_t heads, dim, rot, mode, h, i, a, b;
@@ -392,7 +392,7 @@ static void rope_turns_pairs_by_the_angle(void **state)
 	assert_true(worst <= 4 * U);
 }
 
-/* In any shape, in place, and for angles that are no numbers. */
+/* In any shape, in place, and for NaN and infinite angles. */
 static void rope_has_the_same_bits_on_every_isa(void **state)
 {
 	float *scratch = need(FW_SCRATCH_BYTES), inv_freq[512], *x, *y, *ref;
@@ -442,15 +442,15 @@ int main(void)
 		cmocka_unit_test(quant_rounds_to_nearest_even_on_every_isa),
 		cmocka_unit_test(quant_divides_as_a_division_rounds),
 		cmocka_unit_test(dequant_multiplies_once),
-		cmocka_unit_test(what_is_left_is_rounded_once),
+		cmocka_unit_test(the_remainder_is_rounded_once),
 		cmocka_unit_test(every_isa_gives_the_bits_of_the_portable_kernels),
-		cmocka_unit_test(a_gate_has_the_bits_of_activation_and_product),
+		cmocka_unit_test(a_gate_has_the_bits_of_activation_and_multiplication),
 		cmocka_unit_test(exp_keeps_its_bound),
-		cmocka_unit_test(exp_has_the_limits_of_exp),
+		cmocka_unit_test(exp_has_the_right_limits),
 		cmocka_unit_test(activations_keep_their_bounds),
 		cmocka_unit_test(rmsnorm_keeps_its_bound),
-		cmocka_unit_test(softmax_keeps_its_bound_and_clears_the_rest),
-		cmocka_unit_test(rope_turns_pairs_by_the_angle),
+		cmocka_unit_test(softmax_keeps_its_bound_and_clears_the_other_columns),
+		cmocka_unit_test(rope_rotates_pairs_by_the_angle),
 		cmocka_unit_test(rope_has_the_same_bits_on_every_isa),
 		cmocka_unit_test(unknown_isa_is_refused),
 	};

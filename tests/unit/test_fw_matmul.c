@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
  * Matmul kernels: INT8 ones are exact; 4-bit ones give the bits of the portable kernels on every
- * instruction set, and those keep the bound of one rounding per step against double precision.
- * Packed weights end where no page is.
+ * instruction set, and those keep the bound of one rounding per step compared with double
+ * precision. Packed weights end at an inaccessible page.
  */
 #include "fw_sets.h"
 
-/*
- * Memory that ends where the page after it may not be touched: tile loads
- * are nothing that ASan sees.
- */
+/* Memory that ends at an inaccessible page, because ASan does not see tile loads. */
 static void *guarded(size_t bytes)
 {
 	size_t pages = (bytes + 4095) / 4096 * 4096;
@@ -72,7 +69,7 @@ static void mm_free(struct mm *x)
 	free(x->ref);
 }
 
-/* What vnpu_isa.h defines, from the unpacked weights. */
+/* As defined in vnpu_isa.h, from the unpacked weights. */
 static float mm_element(const struct mm *x, uint32_t m, uint32_t n)
 {
 	int64_t acc = 0;
@@ -106,7 +103,7 @@ static void mm_check(uint32_t m, uint32_t n, uint32_t k, bool extreme, bool bias
 					fail_msg("%s: m %u n %u k %u: c[%u][%u] is %a, not %a",
 						 sets[s]->name, m, n, k, i, j, c[i * x.t.ldc + j],
 						 x.ref[i * x.t.ldc + j]);
-		/* Between the rows nothing is written. */
+		/* Nothing is written between the rows. */
 		for (i = 0; i + 1 < m; i++)
 			for (j = n; j < x.t.ldc; j++)
 				assert_memory_equal(&c[i * x.t.ldc + j], "\x55\x55\x55\x55", 4);
@@ -125,7 +122,7 @@ static void matmul_is_exact_on_every_isa(void **state)
 			 1 + rng_below(i % 4 ? 300 : 1200), false, rng_below(2));
 }
 
-static void matmul_is_exact_where_16_bit_sums_would_saturate(void **state)
+static void matmul_is_exact_even_if_16_bit_sums_would_saturate(void **state)
 {
 	int i;
 
@@ -134,21 +131,21 @@ static void matmul_is_exact_where_16_bit_sums_would_saturate(void **state)
 		mm_check(1 + rng_below(8), 1 + rng_below(130), 1 + rng_below(500), true, false);
 }
 
-/* More channels, and more rows, than the sums of which fit a worker's scratch. */
+/* More channels and rows than a worker's scratch has sums for. */
 static void matmul_takes_blocks_of_any_size(void **state)
 {
 	rng_seed(__func__);
 	mm_check(19, 70001, 3, false, true);
 	mm_check(700, 130, 9, false, true);
 	mm_check(90, 1100, 530, false, false);
-	/* A long K, in pieces that none of its shapes fills. */
+	/* A long K, in K blocks that none of its shapes fills. */
 	for (int i = 0; i < 4; i++)
 		mm_check(60 + rng_below(90), 1 + rng_below(200), 2040 + rng_below(4000), i == 0,
 			 i % 2);
 	mm_check(9, 1100, 2049, false, true);
 }
 
-/* Whose K is read in several parts at a time, which need not be equal, nor all there. */
+/* K is read in several parts at a time, which may differ in size, or be missing. */
 static void matmul_of_few_rows_takes_any_k(void **state)
 {
 	uint32_t m, k;
@@ -159,7 +156,7 @@ static void matmul_of_few_rows_takes_any_k(void **state)
 			mm_check(m, 1 + rng_below(130), k, rng_below(2), rng_below(2));
 }
 
-static void matmul_takes_the_greatest_k(void **state)
+static void matmul_takes_the_largest_k(void **state)
 {
 	rng_seed(__func__);
 	mm_check(6, 65, VNPU_MAX_K_I8, false, true);
@@ -223,10 +220,7 @@ static double f16_double(uint16_t h)
 	return h >> 15 ? -x : x;
 }
 
-/*
- * Element (m, n) in double precision, and a bound for the error of what rounds
- * once for each of @roundings.
- */
+/* Element (m, n) in double precision, and a bound for the error of @roundings roundings. */
 static double w4_element(const struct w4 *x, bool floats, uint32_t m, uint32_t n, double *bound)
 {
 	uint32_t k, groups = x->t.k / x->t.group;
@@ -282,7 +276,7 @@ static void w4_check(uint32_t m, uint32_t n, uint32_t k, uint32_t group, bool ex
 						 ref[i * x.t.ldc + j], want);
 			}
 		}
-		/* What lies between the rows included. */
+		/* With the elements between the rows. */
 		for (s = 1; s < nr_sets; s++) {
 			w4_run(&x, s, floats, c);
 			assert_same(c, ref, (m - 1) * x.t.ldc + n, sets[s]->name, what);
@@ -305,7 +299,7 @@ static void matmul_of_4_bits_is_the_same_on_every_isa_and_keeps_its_bound(void *
 	}
 }
 
-static void matmul_of_4_bits_spreads_scales_that_are_no_numbers(void **state)
+static void matmul_of_4_bits_propagates_nan_and_infinite_scales(void **state)
 {
 	int i;
 
@@ -315,11 +309,8 @@ static void matmul_of_4_bits_spreads_scales_that_are_no_numbers(void **state)
 			 true);
 }
 
-/*
- * Sums of 16 bits are full after 32 k; and the rows' sums of the greatest K
- * need all of the scratch.
- */
-static void matmul_of_4_bits_takes_the_greatest_k(void **state)
+/* 16-bit sums are full after 32 k; and the rows' sums of the largest K need all of the scratch. */
+static void matmul_of_4_bits_takes_the_largest_k(void **state)
 {
 	rng_seed(__func__);
 	w4_check(1, 2, VNPU_MAX_K_I8, 32, true, false);
@@ -328,7 +319,7 @@ static void matmul_of_4_bits_takes_the_greatest_k(void **state)
 	w4_check(3, 65, VNPU_MAX_K_I8, 128, false, false);
 }
 
-/* Panels of a single row may be read several at a time: every number of them. */
+/* For a single row, several panels may be read at a time: tests every number of them. */
 static void matmul_of_a_vector_takes_any_number_of_panels(void **state)
 {
 	uint32_t panels, n, group;
@@ -346,13 +337,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(matmul_is_exact_on_every_isa),
-		cmocka_unit_test(matmul_is_exact_where_16_bit_sums_would_saturate),
+		cmocka_unit_test(matmul_is_exact_even_if_16_bit_sums_would_saturate),
 		cmocka_unit_test(matmul_takes_blocks_of_any_size),
 		cmocka_unit_test(matmul_of_few_rows_takes_any_k),
-		cmocka_unit_test(matmul_takes_the_greatest_k),
+		cmocka_unit_test(matmul_takes_the_largest_k),
 		cmocka_unit_test(matmul_of_4_bits_is_the_same_on_every_isa_and_keeps_its_bound),
-		cmocka_unit_test(matmul_of_4_bits_spreads_scales_that_are_no_numbers),
-		cmocka_unit_test(matmul_of_4_bits_takes_the_greatest_k),
+		cmocka_unit_test(matmul_of_4_bits_propagates_nan_and_infinite_scales),
+		cmocka_unit_test(matmul_of_4_bits_takes_the_largest_k),
 		cmocka_unit_test(matmul_of_a_vector_takes_any_number_of_panels),
 	};
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Outliers of activations: what docs/isa.md says of QUANT_OUTLIERS and ADD_OUTLIERS, as references
- * here compute it, has the same bits on every instruction set of this host, and keeps its bounds.
- * Buffers end where their operands end.
+ * Outliers of activations: QUANT_OUTLIERS and ADD_OUTLIERS have the same bits as references by
+ * docs/isa.md on every instruction set of this host, and keep its bounds. Buffers end where their
+ * operands end.
  */
 #include "fw_sets.h"
 
@@ -24,7 +24,7 @@ static unsigned int exceed(const float *x, size_t n, float t)
 	return count;
 }
 
-/* As vnpu_isa.h defines it. */
+/* As defined in vnpu_isa.h. */
 static void reference(int8_t *q, float *scale, struct vnpu_outliers *o, const float *x, size_t n)
 {
 	float lanes[64] = { 0 }, t, held, r;
@@ -68,8 +68,8 @@ static void random_row(float *x, size_t n)
 	for (i = 0; i < n; i++)
 		x[i] = rng_float() * scale;
 	/*
-	 * Values far beyond the others: anywhere, or all in one lane, where the list
-	 * may not have room for them.
+	 * Values far above the others: anywhere, or all in one lane, where the list may be too
+	 * short for them.
 	 */
 	if (rng_below(2)) {
 		many = rng_below(40);
@@ -83,7 +83,7 @@ static void random_row(float *x, size_t n)
 		for (i = 0; i < n; i++)
 			x[i] *= i % 64 == 5 ? 1 : 1e-4f;
 	}
-	/* One size: nothing is beyond the ninth. */
+	/* All of one size: none exceeds the ninth. */
 	if (!rng_below(8))
 		for (i = 0; i < n; i++)
 			x[i] = rng_below(2) ? 3.5f : -3.5f;
@@ -129,15 +129,12 @@ static void quantised_as_defined_on_every_isa(void **state)
 		free(q);
 		free(want_q);
 	}
-	/* Lists of many lengths were among them, empty and full ones too. */
+	/* Lists of many lengths occurred, empty and full ones too. */
 	for (i = 0; i <= VNPU_OUTLIERS; i++)
 		assert_true(seen[i] > 0);
 }
 
-/*
- * A row comes back: outliers to the bit or its rounding, the others within half of a step, which is
- * that of the greatest of them.
- */
+/* A row can be restored: outliers to one rounding, the others to half a step of their maximum. */
 static void a_row_is_its_integers_and_its_outliers(void **state)
 {
 	struct vnpu_outliers o;
@@ -151,7 +148,7 @@ static void a_row_is_its_integers_and_its_outliers(void **state)
 		n = 200 + rng_below(2800);
 		for (i = 0; i < n; i++)
 			x[i] = rng_float();
-		/* Eight lanes' greatest may exceed the bound. */
+		/* The maxima of eight lanes may exceed the bound. */
 		for (i = 0; i < 8; i++)
 			x[rng_below(n)] *= 1000;
 		sets[round % nr_sets]->quant_outliers(q, &scale, &o, x, n);
@@ -173,9 +170,9 @@ static void a_row_is_its_integers_and_its_outliers(void **state)
 
 static _Alignas(64) uint8_t scratch[FW_SCRATCH_BYTES];
 
-/* ---- their products -------------------------------------------------------------------------- */
+/* ---- adding outliers to a matmul ------------------------------------------------------------- */
 
-struct product {
+struct sparse_matmul {
 	struct fw_add_outliers t;
 	struct vnpu_outliers *lists;
 	float *x;
@@ -184,7 +181,7 @@ struct product {
 	float *scales; /* I8: [n] */
 };
 
-static void make_weights(struct product *p)
+static void make_weights(struct sparse_matmul *p)
 {
 	uint32_t n = p->t.n, k = p->t.k, group = p->t.group, i, j;
 	size_t panels = (n + 63) / 64;
@@ -223,8 +220,8 @@ static void make_weights(struct product *p)
 	free(u);
 }
 
-/* Lists of any length, of rising columns. Behind their ends is what would be outliers. */
-static void make_lists(struct product *p)
+/* Lists of any length with rising columns. Entries after their ends would be valid outliers. */
+static void make_lists(struct sparse_matmul *p)
 {
 	static const float ends[] = { -1, -0.5f, NAN, INFINITY, 1e30f, -1e30f, 0 };
 
@@ -238,7 +235,7 @@ static void make_lists(struct product *p)
 			p->lists[m].value[j] = rng_float() * 100;
 			p->lists[m].column[j] = column;
 		}
-		/* What is no column; the column before; the first one that there is not. */
+		/* An invalid column; the column before; the first column beyond the last. */
 		if (count && count < VNPU_OUTLIERS)
 			p->lists[m].column[count] = end < 7    ? ends[end]
 						    : end == 7 ? p->lists[m].column[count - 1]
@@ -246,9 +243,9 @@ static void make_lists(struct product *p)
 	}
 }
 
-static void make_product(struct product *p, bool w4)
+static void make_matmul(struct sparse_matmul *p, bool w4)
 {
-	*p = (struct product){ 0 };
+	*p = (struct sparse_matmul){ 0 };
 	p->t.m = rng_below(8) ? 1 + rng_below(9) : 100 + rng_below(200);
 	p->t.n = 1 + rng_below(200);
 	p->t.group = w4 ? 32u << rng_below(3) : 0;
@@ -263,7 +260,7 @@ static void make_product(struct product *p, bool w4)
 	p->t.w = p->panels;
 }
 
-static void free_product(struct product *p)
+static void free_matmul(struct sparse_matmul *p)
 {
 	free(p->panels);
 	free(p->weights);
@@ -272,13 +269,13 @@ static void free_product(struct product *p)
 	free(p->x);
 }
 
-static bool listed(const struct product *p, const struct vnpu_outliers *o, int j)
+static bool listed(const struct sparse_matmul *p, const struct vnpu_outliers *o, int j)
 {
 	return o->column[j] >= 0 && o->column[j] < (float)p->t.k &&
 	       (!j || o->column[j] > o->column[j - 1]);
 }
 
-static void check_sum(const struct product *p, const float *y)
+static void check_sum(const struct sparse_matmul *p, const float *y)
 {
 	for (uint32_t m = 0; m < p->t.m; m++)
 		for (uint32_t n = 0; n < p->t.n; n++) {
@@ -300,20 +297,20 @@ static void check_sum(const struct product *p, const float *y)
 		}
 }
 
-static void products_of(bool w4)
+static void check_matmuls(bool w4)
 {
-	struct product p;
+	struct sparse_matmul p;
 	float *y, *ref;
 	size_t floats;
 
 	for (int round = 0; round < 400; round++) {
-		make_product(&p, w4);
+		make_matmul(&p, w4);
 		floats = (p.t.m - 1) * p.t.ldy + p.t.n;
 		ref = random_floats(floats, 1);
 		y = need(floats * sizeof(*y));
 		for (unsigned int s = 0; s < nr_sets; s++) {
 			p.t.y = s ? y : ref;
-			/* What is between the rows stays. */
+			/* Memory between the rows is unchanged. */
 			if (s)
 				memcpy(y, ref, floats * sizeof(*y));
 			sets[s]->add_outliers(&p.t, scratch);
@@ -324,30 +321,30 @@ static void products_of(bool w4)
 		}
 		free(y);
 		free(ref);
-		free_product(&p);
+		free_matmul(&p);
 	}
 }
 
 static void outliers_with_weights_of_8_bits(void **state)
 {
 	rng_seed(__func__);
-	products_of(false);
+	check_matmuls(false);
 }
 
 static void outliers_with_weights_of_4_bits(void **state)
 {
 	rng_seed(__func__);
-	products_of(true);
+	check_matmuls(true);
 }
 
 static void in_place(void **state)
 {
-	struct product p;
+	struct sparse_matmul p;
 	float *apart;
 
 	rng_seed(__func__);
 	for (int round = 0; round < 50; round++) {
-		make_product(&p, round % 2);
+		make_matmul(&p, round % 2);
 		p.t.ldy = p.t.ldx;
 		apart = random_floats((p.t.m - 1) * p.t.ldx + p.t.n, 1);
 		memcpy(apart, p.x, ((p.t.m - 1) * p.t.ldx + p.t.n) * sizeof(*apart));
@@ -357,7 +354,7 @@ static void in_place(void **state)
 		sets[nr_sets - 1]->add_outliers(&p.t, scratch);
 		assert_memory_equal(p.x, apart, ((p.t.m - 1) * p.t.ldx + p.t.n) * sizeof(*apart));
 		free(apart);
-		free_product(&p);
+		free_matmul(&p);
 	}
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The daemon's port on a file in place of the firmware fd: laid out as one, and as short as to end
- * inside an aperture, so that pages beyond the end raise SIGBUS as unbound ones do.
+ * The daemon's port, with a file in place of the firmware fd: it has the same layout, and ends
+ * inside an aperture, so that pages beyond its end raise SIGBUS as unbound ones do.
  */
 #include "fw_fake.h"
 
@@ -24,7 +24,7 @@ static int make_fd(struct vnpu_fw_info *info)
 		.magic = VNPU_FW_INFO_MAGIC,
 		.version = VNPU_FW_ABI,
 		.sq_entries = 16,
-		.cq_entries = 256, /* more than a page of them */
+		.cq_entries = 256, /* more than a page */
 		.nr_queues = 3,
 		.nr_ctx = 2,
 		.va_bits = FAKE_VA_BITS,
@@ -63,7 +63,7 @@ static int guarded(struct port_kmd *p, struct fw_aspace *as, uint64_t va, bool w
 	return p->port.ops->guard(p->port.priv, as, &acc, 1, touch, &a, fault);
 }
 
-static void the_rings_are_mapped_where_the_info_page_says(void **state)
+static void the_rings_are_mapped_at_the_info_page_s_offsets(void **state)
 {
 	struct vnpu_fw_info info;
 	struct vnpu_fw_cqe cqe;
@@ -99,10 +99,7 @@ static void a_refused_access_becomes_a_fault_with_address_and_direction(void **s
 	assert_int_equal(port_kmd_open(&p, fd, &what), 0);
 	assert_int_equal(p.port.ops->map(p.port.priv, &as), 0);
 	assert_int_equal(as.size, 1ull << FAKE_VA_BITS);
-	/*
-	 * Again and again: a handler that leaves its signal blocked would end the process the
-	 * second time.
-	 */
+	/* Several times: a handler that left its signal blocked would kill the process then. */
 	for (round = 0; round < 3; round++) {
 		assert_int_equal(guarded(&p, &as, BOUND - 1, true, &fault), 0);
 		assert_int_equal(as.base[BOUND - 1], 42);
@@ -175,7 +172,7 @@ static void assert_sigbus(void (*fn)(struct port_kmd *p, struct fw_aspace *as))
 	pid_t pid = fork();
 
 	if (!pid) {
-		/* No core file, no report: it is meant to die. */
+		/* The child is meant to die, without a core file or report. */
 		signal(SIGABRT, SIG_DFL);
 		if (port_kmd_open(&p, fd, &what) || p.port.ops->map(p.port.priv, &as))
 			_exit(1);
@@ -201,7 +198,7 @@ static void after_a_guard(struct port_kmd *p, struct fw_aspace *as)
 	*(volatile uint8_t *)(as->base + BOUND);
 }
 
-/* In a guard, but at an address that is not the context's. */
+/* In a guard, but at an address outside the context. */
 static void in_foreign_memory(struct port_kmd *p, struct fw_aspace *as)
 {
 	struct fw_aspace other = { .ctx = 1 };
@@ -219,8 +216,8 @@ static void a_sigbus_outside_of_a_guard_is_a_crash(void **state)
 	assert_sigbus(in_foreign_memory);
 }
 
-/* The kernel takes the rings away by making the file shorter than they are. */
-static void rings_that_are_taken_away_end_neither_reader_nor_writer(void **state)
+/* The test revokes the rings by truncating the file. */
+static void revoked_rings_kill_neither_readers_nor_writers(void **state)
 {
 	struct fw_aspace as = { .ctx = 1 };
 	struct vnpu_fw_info info;
@@ -240,14 +237,14 @@ static void rings_that_are_taken_away_end_neither_reader_nor_writer(void **state
 	p.port.cq[255].tag = 77;
 	p.port.status[2 * 4096 + 4095] = 1;
 	assert_int_equal(p.port.ctl->cq_tail, 6);
-	/* The info page has its constants, and says why. */
+	/* The info page has its constants, and over is set. */
 	assert_int_equal(p.port.info->over, 1);
 	assert_int_equal(p.port.info->nr_queues, 3);
-	/* An access in a guard is a fault, as ever. */
+	/* An access in a guard faults as usual. */
 	assert_int_equal(guarded(&p, &as, 0, true, &fault), -EFAULT);
 	p.port.ops->unmap(p.port.priv, &as);
 	port_kmd_close(&p);
-	/* The next session finds its own. */
+	/* The next session has rings of its own. */
 	close(fd);
 	fd = make_fd(&info);
 	assert_int_equal(port_kmd_open(&p, fd, &what), 0);
@@ -256,16 +253,16 @@ static void rings_that_are_taken_away_end_neither_reader_nor_writer(void **state
 	close(fd);
 }
 
-/* ---- a core on a file that is taken away ----------------------------------------------------- */
+/* ---- a core on a file that is revoked -------------------------------------------------------- */
 
 struct session {
 	struct vnpu_fw_info info;
 	struct port_kmd p;
-	struct fw_port_ops ops; /* the port's, but for enter */
+	struct fw_port_ops ops; /* the port's, except enter */
 	struct fw_core *core;
 	pthread_t thread;
 	int fd, ret;
-	_Atomic int error; /* what enter says */
+	_Atomic int error; /* returned by enter */
 	char log[1024];
 };
 
@@ -311,7 +308,7 @@ static struct session *session_start(unsigned int spin_us)
 	return s;
 }
 
-/* Waits for the core to end, with @ret and not a word about the rings. */
+/* Waits for the core to end with @ret, without blaming the rings. */
 static void session_ends(struct session *s, int ret)
 {
 	pthread_join(s->thread, NULL);
@@ -324,7 +321,7 @@ static void session_ends(struct session *s, int ret)
 	free(s);
 }
 
-/* Puts a job into the ring that computes for a moment and then sleeps for a minute. */
+/* Submits a job that computes for a moment and then sleeps for a minute. */
 static void submit_sleeper(struct session *s)
 {
 	struct vnpu_cmd_binary add = {
@@ -364,10 +361,10 @@ static void submit_sleeper(struct session *s)
 }
 
 /*
- * All orders in which a firmware may come to know: by what it reads, by SIGBUS, by the error of
- * ENTER, and late.
+ * All orders in which a firmware may learn it: from what it reads, from SIGBUS, from ENTER's error,
+ * and late.
  */
-static void rings_that_go_away_end_the_session_and_are_not_blamed(void **state)
+static void revoked_rings_end_the_session_without_a_protocol_error(void **state)
 {
 	static const unsigned int spins[] = { 0, 3600000000u };
 	const uint32_t over = 1;
@@ -405,10 +402,7 @@ struct reader {
 	bool wrong;
 };
 
-/*
- * Reads the rings until they say that the session is over: what is not the file's must not be seen
- * before that.
- */
+/* Reads the rings until the session is over; must not see other memory before that. */
 static void *read_until_over(void *arg)
 {
 	struct reader *r = arg;
@@ -423,7 +417,7 @@ static void *read_until_over(void *arg)
 	return NULL;
 }
 
-static void whoever_reads_rings_that_are_gone_reads_that_it_is_over(void **state)
+static void a_reader_of_revoked_rings_sees_that_the_session_is_over(void **state)
 {
 	struct reader readers[4];
 	pthread_t threads[4];
@@ -465,9 +459,9 @@ static void a_session_that_is_over_before_it_is_mapped_was_reset(void **state)
 	close(fd);
 }
 
-/* ---- what is refused ------------------------------------------------------------------------- */
+/* ---- refusals -------------------------------------------------------------------------------- */
 
-static void the_signal_frame_of_aarch64_tells_a_write_from_a_read(void **state)
+static void the_signal_frame_of_aarch64_distinguishes_writes_from_reads(void **state)
 {
 	struct {
 		uint32_t magic, size;
@@ -477,7 +471,7 @@ static void the_signal_frame_of_aarch64_tells_a_write_from_a_read(void **state)
 		uint32_t end_magic, end_size;
 	} frame = { 0x46508001, 528, { 0 }, 0x45535201, 16, 0x9200004f, 0, 0 };
 
-	/* A permission fault: write, read, a cache's maintenance; a fetch of code. */
+	/* Permission faults: write, read, cache maintenance, instruction fetch. */
 	assert_true(fw_esr_is_write(&frame, sizeof(frame)));
 	frame.esr = 0x9200000f;
 	assert_false(fw_esr_is_write(&frame, sizeof(frame)));
@@ -485,7 +479,7 @@ static void the_signal_frame_of_aarch64_tells_a_write_from_a_read(void **state)
 	assert_false(fw_esr_is_write(&frame, sizeof(frame)));
 	frame.esr = 0x8200004f;
 	assert_false(fw_esr_is_write(&frame, sizeof(frame)));
-	/* A frame without the record, and records that cannot be. */
+	/* A frame without the record, and invalid records. */
 	frame.esr = 0x9200004f;
 	assert_false(fw_esr_is_write(&frame, 528));
 	assert_false(fw_esr_is_write(&frame, 528 + 8));
@@ -497,7 +491,7 @@ static void the_signal_frame_of_aarch64_tells_a_write_from_a_read(void **state)
 	assert_false(fw_esr_is_write(&frame, sizeof(frame)));
 }
 
-static void what_is_no_firmware_fd_is_refused(void **state)
+static void files_that_are_not_a_firmware_fd_are_refused(void **state)
 {
 	struct vnpu_fw_info info;
 	int fd = make_fd(&info);
@@ -514,7 +508,7 @@ static void what_is_no_firmware_fd_is_refused(void **state)
 	pwrite(fd, &info, sizeof(info), 0);
 	assert_int_equal(port_kmd_open(&p, fd, &what), -EPROTO);
 	info.abi_features = 0;
-	info.cq_offset = 3; /* no page */
+	info.cq_offset = 3; /* not page-aligned */
 	pwrite(fd, &info, sizeof(info), 0);
 	assert_int_equal(port_kmd_open(&p, fd, &what), -EINVAL);
 	assert_string_equal(what, "completion ring");
@@ -525,17 +519,17 @@ static void what_is_no_firmware_fd_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_rings_are_mapped_where_the_info_page_says),
+		cmocka_unit_test(the_rings_are_mapped_at_the_info_page_s_offsets),
 		cmocka_unit_test(a_refused_access_becomes_a_fault_with_address_and_direction),
 		cmocka_unit_test(workers_fault_independently),
 		cmocka_unit_test(a_sigbus_outside_of_a_guard_is_a_crash),
-		cmocka_unit_test(rings_that_are_taken_away_end_neither_reader_nor_writer),
-		cmocka_unit_test(rings_that_go_away_end_the_session_and_are_not_blamed),
+		cmocka_unit_test(revoked_rings_kill_neither_readers_nor_writers),
+		cmocka_unit_test(revoked_rings_end_the_session_without_a_protocol_error),
 		cmocka_unit_test(enter_says_why_a_session_that_lost_its_rings_is_over),
-		cmocka_unit_test(whoever_reads_rings_that_are_gone_reads_that_it_is_over),
+		cmocka_unit_test(a_reader_of_revoked_rings_sees_that_the_session_is_over),
 		cmocka_unit_test(a_session_that_is_over_before_it_is_mapped_was_reset),
-		cmocka_unit_test(the_signal_frame_of_aarch64_tells_a_write_from_a_read),
-		cmocka_unit_test(what_is_no_firmware_fd_is_refused),
+		cmocka_unit_test(the_signal_frame_of_aarch64_distinguishes_writes_from_reads),
+		cmocka_unit_test(files_that_are_not_a_firmware_fd_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

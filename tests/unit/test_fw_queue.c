@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * Which of the waiting jobs is next, in a time that the test makes up.
- */
+/* The choice of the next waiting job, with a simulated time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -98,7 +96,7 @@ static void many_queues_are_no_advantage(void **state)
 	assert_in_range(jobs[2], 39, 41);
 }
 
-static void queues_of_one_context_take_turns(void **state)
+static void queues_of_one_context_alternate(void **state)
 {
 	for (uint32_t q = 1; q <= 3; q++)
 		push_many(1, q, DRM_VNPU_PRIORITY_NORMAL, 3);
@@ -136,10 +134,10 @@ static void higher_priorities_go_first(void **state)
 }
 
 /*
- * High jobs of 10 ms without end: of 10 s, the two lower priorities get a job each
+ * High-priority jobs of 10 ms without end: in 10 s, the two lower priorities get one job per
  * FW_AGING_NS, and no more.
  */
-static void no_priority_is_starved_and_the_high_one_hardly_disturbed(void **state)
+static void no_priority_starves_and_the_high_one_is_hardly_delayed(void **state)
 {
 	uint64_t end = now_ns + 10000 * MS, longest = 0, last = now_ns;
 	unsigned int low = 0, normal = 0;
@@ -164,7 +162,7 @@ static void no_priority_is_starved_and_the_high_one_hardly_disturbed(void **stat
 	assert_in_range(longest, 0, 2 * FW_AGING_NS);
 }
 
-static void cancelled_jobs_come_out_in_their_order(void **state)
+static void cancelled_jobs_are_answered_in_order(void **state)
 {
 	struct vnpu_fw_sqe job;
 
@@ -179,7 +177,7 @@ static void cancelled_jobs_come_out_in_their_order(void **state)
 	assert_true(fw_queues_pop_canceled(queues, 1, now_ns, &job));
 	assert_int_equal(job.tag, 2);
 	assert_false(fw_queues_pop_canceled(queues, 1, now_ns, &job));
-	/* Its place is clean for the next. */
+	/* Its place is free for another job. */
 	push(1, 1, DRM_VNPU_PRIORITY_NORMAL, 5);
 	assert_int_equal(run(MS).tag, 3);
 	assert_int_equal(run(MS).tag, 4);
@@ -188,7 +186,7 @@ static void cancelled_jobs_come_out_in_their_order(void **state)
 	assert_false(fw_queues_pop_canceled(queues, 1, now_ns, &job));
 }
 
-static void a_closed_context_s_time_is_not_its_successor_s(void **state)
+static void a_new_context_does_not_inherit_the_time_of_a_closed_one(void **state)
 {
 	struct vnpu_fw_sqe job;
 
@@ -199,7 +197,7 @@ static void a_closed_context_s_time_is_not_its_successor_s(void **state)
 	while (fw_queues_pop_ctx(queues, 1, now_ns, &job))
 		assert_int_equal(job.ctx, 1);
 	push_many(1, 1, DRM_VNPU_PRIORITY_NORMAL, 1);
-	/* With the old debt it would come after both. */
+	/* With its former device time it would come after both. */
 	assert_int_equal(run(MS).ctx, 1);
 	assert_int_equal(run(MS).ctx, 2);
 	assert_int_equal(run(MS).ctx, 2);
@@ -218,7 +216,7 @@ static void places_run_out_and_come_back(void **state)
 	}
 }
 
-static void passing_a_lone_job_through_leaves_everything_as_pushing_and_taking_it_does(void **state)
+static void passing_a_single_job_through_equals_pushing_and_taking_it(void **state)
 {
 	struct fw_queues *other = fw_queues_create(NR_QUEUES, NR_CTX, 256);
 	struct vnpu_fw_sqe job, same;
@@ -238,7 +236,7 @@ static void passing_a_lone_job_through_leaves_everything_as_pushing_and_taking_i
 			fw_queues_charge(other, &job, ns);
 			continue;
 		}
-		/* Contexts have priorities in common, and a queue keeps its own. */
+		/* A context uses several priorities, but a queue has only one. */
 		job = (struct vnpu_fw_sqe){ .ctx = 1 + rng_below(NR_CTX), .tag = i };
 		job.priority = job.ctx % FW_NR_PRIORITIES;
 		job.queue = job.ctx - 1 + NR_CTX * rng_below(2);
@@ -265,14 +263,14 @@ int main(void)
 		TEST(jobs_of_a_queue_keep_their_order_whatever_they_cost),
 		TEST(contexts_get_equal_time_however_long_their_jobs_are),
 		TEST(many_queues_are_no_advantage),
-		TEST(queues_of_one_context_take_turns),
+		TEST(queues_of_one_context_alternate),
 		TEST(a_newcomer_neither_catches_up_nor_waits),
 		TEST(higher_priorities_go_first),
-		TEST(no_priority_is_starved_and_the_high_one_hardly_disturbed),
-		TEST(cancelled_jobs_come_out_in_their_order),
-		TEST(a_closed_context_s_time_is_not_its_successor_s),
+		TEST(no_priority_starves_and_the_high_one_is_hardly_delayed),
+		TEST(cancelled_jobs_are_answered_in_order),
+		TEST(a_new_context_does_not_inherit_the_time_of_a_closed_one),
 		TEST(places_run_out_and_come_back),
-		TEST(passing_a_lone_job_through_leaves_everything_as_pushing_and_taking_it_does),
+		TEST(passing_a_single_job_through_equals_pushing_and_taking_it),
 	};
 
 	return cmocka_run_group_tests_name("fw_queue", tests, NULL, NULL);

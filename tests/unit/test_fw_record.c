@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The record slot: what a job's record says, how much of it is written, and when it is not. */
+/* The record slot: a job's record, how much of it is written, and when it is not. */
 #include "fw_fake.h"
 
 #include "fw_time.h"
@@ -49,7 +49,7 @@ static struct vnpu_table_hdr *table_of(struct job_builder *b)
 	return (struct vnpu_table_hdr *)b->table;
 }
 
-/* @b with a record slot of its own, which the stream does not know. */
+/* @b with a record slot that the stream does not use. */
 static struct job_builder timed(const struct job_builder *b, uint64_t va, uint64_t bytes)
 {
 	struct job_builder t = *b;
@@ -99,7 +99,7 @@ static bool untouched(struct fixture *x, uint64_t from)
 	return true;
 }
 
-static void a_record_has_the_models_times_and_the_hosts(void **state)
+static void a_record_has_the_model_s_and_the_host_s_times(void **state)
 {
 	struct fixture *x = *state;
 	struct job_builder b = timed(&x->job, RECORD_VA, RECORD_BYTES);
@@ -169,7 +169,7 @@ static void device_times_depend_on_neither_threads_nor_kernels(void **state)
 	assert_true(device_ns > x->soc->npu.launch_us * 1000);
 }
 
-static void as_many_commands_are_written_as_there_is_room(void **state)
+static void as_many_commands_are_recorded_as_there_is_room_for(void **state)
 {
 	struct fixture *x = *state;
 	const uint64_t one = sizeof(struct vnpu_record_cmd), header = sizeof(struct vnpu_record);
@@ -194,8 +194,8 @@ static void as_many_commands_are_written_as_there_is_room(void **state)
 	}
 }
 
-/* More commands than are written at a time, and hardly any regions. */
-static void long_streams_are_recorded_whole(void **state)
+/* More commands than are written at a time, in few regions. */
+static void long_streams_are_recorded_completely(void **state)
 {
 	struct fixture *x = *state;
 	struct job_builder b;
@@ -222,7 +222,7 @@ static void long_streams_are_recorded_whole(void **state)
 	assert_int_equal(cmds_of(x)[150].op, VNPU_OP_END);
 }
 
-static void any_slot_that_may_be_written_will_do(void **state)
+static void any_writable_slot_can_have_the_record(void **state)
 {
 	struct fixture *x = *state;
 	struct job_builder b = x->job;
@@ -247,13 +247,13 @@ static void a_slot_that_cannot_be_written_is_a_fault(void **state)
 	cqe = run(x, timed(&x->job, ALL_WEIGHTS, 4096));
 	assert_int_equal(cqe.status, VNPU_FW_FAULT);
 	assert_int_equal(cqe.flags, VNPU_FW_CQE_FAULT_WRITE);
-	/* Only its end is not there: then there is no header either. */
+	/* Only its end is not bound: then there is no header either. */
 	forget(x);
 	cqe = run(x, timed(&x->job, RECORD_VA + RECORD_BYTES - 64, 4096));
 	assert_int_equal(cqe.status, VNPU_FW_FAULT);
 	assert_int_equal(cqe.fault_va, RECORD_VA + RECORD_BYTES);
 	assert_true(untouched(x, 0));
-	/* The device lives on. */
+	/* The device still works. */
 	assert_int_equal(run(x, timed(&x->job, RECORD_VA, 4096)).status, VNPU_FW_OK);
 }
 
@@ -291,7 +291,7 @@ static void jobs_that_do_not_succeed_leave_no_record(void **state)
 	assert_true(untouched(x, 0));
 }
 
-static void a_device_without_a_profile_tells_wall_times_only(void **state)
+static void a_device_without_a_profile_has_wall_times_only(void **state)
 {
 	struct fixture *x = *state;
 	const struct vnpu_record *r = record_of(x);
@@ -307,7 +307,7 @@ static void a_device_without_a_profile_tells_wall_times_only(void **state)
 		assert_int_equal(cmds_of(x)[i].device_start_ns + cmds_of(x)[i].device_ns, 0);
 }
 
-/* As clients of ISA 1.0 send them: the header is shorter, and there is no record slot in it. */
+/* As from clients of ISA 1.0: the header is shorter and has no record slot. */
 static void tables_of_version_1_0_run_as_before(void **state)
 {
 	struct fixture *x = *state;
@@ -320,7 +320,7 @@ static void tables_of_version_1_0_run_as_before(void **state)
 	table_of(&b)->version = 0x10000;
 	((struct vnpu_stream_hdr *)b.stream)->isa_minor = 0;
 	assert_int_equal(run(x, b).status, VNPU_FW_OK);
-	/* A header of the other length. */
+	/* A header of the other size. */
 	table_of(&b)->version = VNPU_ISA_VERSION;
 	assert_int_equal(run(x, b).status, VNPU_FW_INVALID);
 }
@@ -330,14 +330,14 @@ static void tables_of_version_1_0_run_as_before(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_record_has_the_models_times_and_the_hosts),
+		TEST(a_record_has_the_model_s_and_the_host_s_times),
 		TEST(device_times_depend_on_neither_threads_nor_kernels),
-		TEST(as_many_commands_are_written_as_there_is_room),
-		TEST(long_streams_are_recorded_whole),
-		TEST(any_slot_that_may_be_written_will_do),
+		TEST(as_many_commands_are_recorded_as_there_is_room_for),
+		TEST(long_streams_are_recorded_completely),
+		TEST(any_writable_slot_can_have_the_record),
 		TEST(a_slot_that_cannot_be_written_is_a_fault),
 		TEST(jobs_that_do_not_succeed_leave_no_record),
-		TEST(a_device_without_a_profile_tells_wall_times_only),
+		TEST(a_device_without_a_profile_has_wall_times_only),
 		TEST(tables_of_version_1_0_run_as_before),
 	};
 

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * What the command processor believes of the kernel, and when it does not: entries that it does not
- * understand, the end of a session, which takes memory away from under it, and the status pages,
- * which the kernel writes too.
+ * When the command processor trusts the kernel, and when not: entries that it does not know, the
+ * end of a session, which revokes its memory, and the status pages, which the kernel writes too.
  */
 #include "fw_jobs.h"
 
-/* ---- entries that are not understood --------------------------------------------------------- */
+/* ---- unknown entries ------------------------------------------------------------------------- */
 
 /*
- * A core that polls and one that sleeps are given @sqe, and must call it a breach of the protocol
- * for the reason @why.
+ * Gives @sqe to a core that polls and to one that sleeps; both must report a broken protocol with
+ * the reason @why.
  */
 static void assert_breaks_protocol(struct vnpu_fw_sqe sqe, const char *why)
 {
@@ -32,7 +31,7 @@ static void assert_breaks_protocol(struct vnpu_fw_sqe sqe, const char *why)
 	}
 }
 
-static void an_entry_that_is_not_understood_breaks_the_protocol(void **state)
+static void an_unknown_entry_breaks_the_protocol(void **state)
 {
 	struct vnpu_fw_sqe job = {
 		.type = VNPU_FW_SQE_JOB, .priority = 1, .ctx = 1, .tag = 1, .seqno = 1
@@ -55,10 +54,7 @@ static void an_entry_that_is_not_understood_breaks_the_protocol(void **state)
 
 /* ---- the end of a session -------------------------------------------------------------------- */
 
-/*
- * A kernel that ends the session takes the rings away: what they seem to say then is not the
- * reason.
- */
+/* A kernel that ends the session revokes the rings: later contents are not the reason. */
 static void the_kernel_is_asked_before_a_ring_is_blamed(void **state)
 {
 	struct fake *f = fake_create(16);
@@ -75,7 +71,7 @@ static void the_kernel_is_asked_before_a_ring_is_blamed(void **state)
 	pthread_mutex_unlock(&f->lock);
 	assert_int_equal(fake_join(f), -EIO);
 	assert_string_equal(f->all_logs, "");
-	/* And nothing of the context stays mapped. */
+	/* Nothing of the context stays mapped. */
 	assert_int_equal(f->nr_maps, f->nr_unmaps);
 	fake_destroy(f);
 }
@@ -88,7 +84,7 @@ static void a_core_that_polls_sees_that_the_session_is_over(void **state)
 
 	for (i = 0; i < 3; i++) {
 		f = fake_create(16);
-		/* An hour of polling: nothing but over ends it. */
+		/* An hour of polling: only over ends it. */
 		fake_start(f, 2, 3600000000u, FW_ISA_AUTO);
 		submit_one(f, empty_job(f, 1, 0, 1));
 		assert_done(f, 0, 1, VNPU_FW_OK);
@@ -115,7 +111,7 @@ static void a_core_whose_job_runs_sees_that_the_session_is_over(void **state)
 	fake_destroy(f);
 }
 
-static void a_session_is_over_though_enter_does_not_say_why(void **state)
+static void a_session_is_over_even_if_enter_gives_no_reason(void **state)
 {
 	struct fake *f = fake_create(16);
 
@@ -125,8 +121,8 @@ static void a_session_is_over_though_enter_does_not_say_why(void **state)
 	fake_destroy(f);
 }
 
-/* What the rings say once their pages are gone: zeros, and indices of any kind. */
-static void the_end_of_a_session_is_no_broken_protocol(void **state)
+/* What may be read from the rings after they were revoked: zeros, and indices of any kind. */
+static void the_end_of_a_session_is_not_a_protocol_error(void **state)
 {
 	struct fake *f;
 	unsigned int i;
@@ -137,7 +133,7 @@ static void the_end_of_a_session_is_no_broken_protocol(void **state)
 		fake_start(f, 2, i & 1 ? 1000000 : 0, FW_ISA_AUTO);
 		__atomic_store_n(&f->info.over, 1, __ATOMIC_RELEASE);
 		__atomic_store_n(&f->info.sq_tail, i & 2 ? 3 : 0x80000000, __ATOMIC_RELEASE);
-		/* Of the calls that ask why, not even the first says it. */
+		/* The calls that ask for the reason do not get it at once. */
 		f->enter_error = -EIO;
 		f->says_late = 2;
 		pthread_cond_broadcast(&f->changed);
@@ -156,8 +152,8 @@ static void take_memory_away(struct fake *f)
 }
 
 /*
- * The kernel takes away what the job works on: that is no fault of the job, and its owner must not
- * read of one.
+ * The kernel revokes the memory of a running job: that is no fault of the job, and must not be
+ * reported to its owner.
  */
 static void a_job_that_loses_its_memory_with_the_session_has_not_faulted(void **state)
 {
@@ -183,7 +179,7 @@ static void completed_seqno_is_never_lowered(void **state)
 	struct vnpu_fw_sqe bad = empty_job(f, 1, 3, 6);
 
 	fake_start(f, 1, 0, FW_ISA_AUTO);
-	/* The kernel has ended the jobs up to 9 itself, and has said why. */
+	/* The kernel has ended the jobs up to 9 itself, with an error. */
 	fake_status(f, 3)->completed_seqno = 9;
 	fake_status(f, 3)->error = ETIMEDOUT;
 	submit_one(f, empty_job(f, 1, 3, 5));
@@ -201,7 +197,7 @@ static void completed_seqno_is_never_lowered(void **state)
 	fake_destroy(f);
 }
 
-static void a_completion_is_zero_where_nothing_is_said(void **state)
+static void unused_fields_of_a_completion_are_zero(void **state)
 {
 	struct fake *f = fake_create(8);
 	struct vnpu_fw_cqe want;
@@ -224,14 +220,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_kernel_is_asked_before_a_ring_is_blamed),
-		cmocka_unit_test(an_entry_that_is_not_understood_breaks_the_protocol),
+		cmocka_unit_test(an_unknown_entry_breaks_the_protocol),
 		cmocka_unit_test(a_core_that_polls_sees_that_the_session_is_over),
 		cmocka_unit_test(a_core_whose_job_runs_sees_that_the_session_is_over),
-		cmocka_unit_test(a_session_is_over_though_enter_does_not_say_why),
-		cmocka_unit_test(the_end_of_a_session_is_no_broken_protocol),
+		cmocka_unit_test(a_session_is_over_even_if_enter_gives_no_reason),
+		cmocka_unit_test(the_end_of_a_session_is_not_a_protocol_error),
 		cmocka_unit_test(a_job_that_loses_its_memory_with_the_session_has_not_faulted),
 		cmocka_unit_test(completed_seqno_is_never_lowered),
-		cmocka_unit_test(a_completion_is_zero_where_nothing_is_said),
+		cmocka_unit_test(unused_fields_of_a_completion_are_zero),
 	};
 
 	return cmocka_run_group_tests_name("fw_session", tests, NULL, NULL);

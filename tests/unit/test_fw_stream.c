@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Validation: a stream of every operation runs; the same stream with any one field spoilt is
- * refused with a reason and touches nothing; and whatever bytes come in, the device neither crashes
- * nor touches memory that it did not announce.
+ * Validation: a stream of every operation runs; the same stream with any field changed is refused
+ * with a reason and accesses nothing; and for random bytes the device neither crashes nor accesses
+ * memory that it did not announce.
  */
 #include "fw_fake.h"
 
@@ -16,7 +16,7 @@
 struct fixture {
 	struct fake *f;
 	struct job_builder good;
-	uint8_t *before; /* of ALL_DATA..ALL_END */
+	uint8_t *before; /* contents of ALL_DATA..ALL_END */
 	unsigned int nr_jobs;
 };
 
@@ -57,7 +57,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* The first command with @op, for NOT_CMD the header. */
+/* The first command with @op; for NOT_CMD the header. */
 static uint8_t *find_cmd(struct job_builder *b, uint16_t op)
 {
 	uint32_t at = sizeof(struct vnpu_stream_hdr);
@@ -143,7 +143,7 @@ static void truncated_and_padded_jobs_are_refused(void **state)
 		snprintf(what, sizeof(what), "stream of %u bytes", bytes);
 		if (bytes != x->good.stream_bytes)
 			assert_refused(x, &b, what);
-		/* As well if the header goes along with it. */
+		/* Also if the header has the same size. */
 		((struct vnpu_stream_hdr *)b.stream)->size_bytes = bytes;
 		if (bytes != x->good.stream_bytes)
 			assert_refused(x, &b, what);
@@ -157,7 +157,7 @@ static void truncated_and_padded_jobs_are_refused(void **state)
 	}
 }
 
-/* Operands may end exactly where their slot ends. */
+/* Operands may end exactly at the end of their slot. */
 static void operands_may_fill_their_slots(void **state)
 {
 	struct vnpu_cmd_binary add = { .rows = 2, .cols = 8, .lda = 12, .ldb = 8, .ldy = 8 };
@@ -174,7 +174,7 @@ static void operands_may_fill_their_slots(void **state)
 		job_end(&b);
 		assert_int_equal(run(x, &b).status, less ? VNPU_FW_INVALID : VNPU_FW_OK);
 	}
-	/* At the end of the address space, too. */
+	/* Also at the end of the address space. */
 	job_begin(&b);
 	add.a = ref_to(job_slot(&b, (1ull << FAKE_VA_BITS) - 128, 128, VNPU_SLOT_READ),
 		       128 - 20 * 4);
@@ -186,7 +186,7 @@ static void operands_may_fill_their_slots(void **state)
 	assert_int_equal(run(x, &b).status, VNPU_FW_OK);
 }
 
-/* Barriers and sleeps alone, and the same operands twice. */
+/* Only barriers and sleeps, and the same operands twice. */
 static void odd_but_valid_streams_run(void **state)
 {
 	struct fixture *x = *state;
@@ -203,7 +203,7 @@ static void odd_but_valid_streams_run(void **state)
 	job_end(&b);
 	assert_int_equal(run(x, &b).status, VNPU_FW_OK);
 
-	/* COPY onto itself, shifted by a few bytes: some bytes, no crash. */
+	/* COPY onto itself, shifted by a few bytes: undefined bytes, but no crash. */
 	job_begin(&b);
 	struct vnpu_cmd_copy copy = { .rows = 7,
 				      .row_bytes = 4000,
@@ -219,7 +219,7 @@ static void odd_but_valid_streams_run(void **state)
 
 /* ---- fuzzing --------------------------------------------------------------------------------- */
 
-/* A number that sits at an edge somewhere, or any. */
+/* A random number, mostly an edge case. */
 static uint32_t edgy(void)
 {
 	static const uint32_t edges[] = { 0,	      1,	  2,	      3,
@@ -252,8 +252,8 @@ static unsigned int fuzz_rounds(unsigned int otherwise)
 }
 
 /*
- * Checks @b as the device would; 0 or -EINVAL, never anything else. From exact copies, so
- * that ASan sees overruns.
+ * Validates @b as the device would: 0 or -EINVAL, never anything else. Uses copies of exact size,
+ * so that ASan sees overruns.
  */
 static int decode(struct fw_prog *prog, const struct job_builder *b)
 {
@@ -274,10 +274,10 @@ static int decode(struct fw_prog *prog, const struct job_builder *b)
 }
 
 /*
- * Streams with a few words spoilt: those that pass are run by a core that may touch only what it
- * announces to the guard (the pages of it; anything else is a crash of this test).
+ * Streams with a few words changed: those that are valid run on a core that may access only the
+ * pages that it announces to the guard; other accesses crash this test.
  */
-static void spoilt_streams_never_crash_and_touch_only_what_they_announce(void **state)
+static void damaged_streams_never_crash_and_access_only_what_they_announce(void **state)
 {
 	struct fixture *x = *state;
 	struct vnpu_wk_panel *wk = (struct vnpu_wk_panel *)(x->f->mem[1] + ALL_WEIGHTS + ALL_WK),
@@ -315,10 +315,7 @@ static void spoilt_streams_never_crash_and_touch_only_what_they_announce(void **
 		x->nr_jobs = x->nr_jobs % 4000;
 		if (!x->nr_jobs)
 			x->f->nr_done = 0;
-		/*
-		 * What lies in memory is checked when it is read: the table
-		 * of weights of 1 to 8 bits.
-		 */
+		/* The table of weights of 1 to 8 bits, which is checked when it is read. */
 		memcpy(wk, wk_good, sizeof(wk_good));
 		if (!rng_below(3))
 			spoil((uint8_t *)wk, sizeof(wk_good));
@@ -329,7 +326,7 @@ static void spoilt_streams_never_crash_and_touch_only_what_they_announce(void **
 	print_message("%u of %u spoilt jobs were valid\n", valid, rounds);
 	assert_true(valid > 0 && valid < rounds);
 	fw_prog_free(&prog);
-	/* The core must not outlive its profile. */
+	/* The core must not outlive its soc. */
 	fake_stop(x->f);
 	x->f->npu = NULL;
 	fake_start(x->f, 1, 0, FW_ISA_AUTO);
@@ -347,7 +344,7 @@ static void random_bytes_are_refused(void **state)
 		b = x->good;
 		b.stream_bytes = 8 * (1 + rng_below(60));
 		b.table_bytes = 8 * (1 + rng_below(30));
-		/* Headers that pass, so that the fuzz reaches what is behind them. */
+		/* Mostly valid headers, so that the fuzzer reaches what follows them. */
 		for (j = rng_below(4) ? sizeof(struct vnpu_stream_hdr) : 0; j < b.stream_bytes; j++)
 			b.stream[j] = rng_below(3) ? rng_below(16) : rng_u32();
 		for (j = rng_below(4) ? sizeof(struct vnpu_table_hdr) : 0; j < b.table_bytes; j++)
@@ -369,7 +366,7 @@ int main(void)
 		TEST(truncated_and_padded_jobs_are_refused),
 		TEST(operands_may_fill_their_slots),
 		TEST(odd_but_valid_streams_run),
-		TEST(spoilt_streams_never_crash_and_touch_only_what_they_announce),
+		TEST(damaged_streams_never_crash_and_access_only_what_they_announce),
 		TEST(random_bytes_are_refused),
 	};
 

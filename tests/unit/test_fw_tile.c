@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* Tiles: those of a product cover it, and what may be fetched ahead for one is what it reads. */
+/* Tiles: those of a matmul cover it, and what may be prefetched for a tile is what it reads. */
 #include "fw_fake.h"
 
 #include "fw_tile.h"
 
 #define AS_BYTES (1ull << 32)
 
-/* What the last tile said that it touches; nothing is computed. */
+/* Accesses announced by the last tile; nothing is computed. */
 struct recorder {
 	struct fw_access acc[ISA_MAX_OPERANDS];
 	unsigned int nr_acc;
@@ -23,7 +23,7 @@ static int record(void *priv, struct fw_aspace *as, const struct fw_access *acc,
 	return 0;
 }
 
-/* Addresses from a page of this program on, of which none is used. */
+/* Addresses from a page of this program on, none of which is accessed. */
 struct space {
 	uint8_t page[64];
 	struct fw_aspace as;
@@ -55,8 +55,8 @@ static uint32_t any(uint32_t min, uint32_t max)
 	return min + rng_below(max - min + 1);
 }
 
-/* A product of any shape and kind, in a slot that is large enough for each. */
-static void add_product(struct job_builder *b, uint16_t op)
+/* A matmul of any shape and kind, in a slot large enough for each. */
+static void add_matmul(struct job_builder *b, uint16_t op)
 {
 	uint32_t groups[] = { 32, 64, 128 }, group = groups[rng_below(3)], k = group * any(1, 12);
 	struct vnpu_cmd_matmul_w4 c = {
@@ -80,7 +80,7 @@ static void add_product(struct job_builder *b, uint16_t op)
 	job_cmd(b, op, &c, op == VNPU_OP_MATMUL_I8 ? sizeof(struct vnpu_cmd_matmul_i8) : sizeof(c));
 }
 
-static void what_is_fetched_ahead_is_what_the_tile_reads(void **state)
+static void prefetched_weights_are_those_that_the_tile_reads(void **state)
 {
 	static const uint16_t ops[] = { VNPU_OP_MATMUL_I8, VNPU_OP_MATMUL_W4, VNPU_OP_MATMUL_W4F };
 	const struct fw_kernels *k = fw_kernels_get(FW_ISA_AUTO);
@@ -95,7 +95,7 @@ static void what_is_fetched_ahead_is_what_the_tile_reads(void **state)
 
 		job_begin(&b);
 		job_slot(&b, 4096, AS_BYTES - 4096, VNPU_SLOT_READ | VNPU_SLOT_WRITE);
-		add_product(&b, ops[round % 3]);
+		add_matmul(&b, ops[round % 3]);
 		job_end(&b);
 		space_decode(&s, &b, AS_BYTES, any(0, 132), any(1, 8));
 		cmd = &s.prog.cmds[0];
@@ -111,17 +111,17 @@ static void what_is_fetched_ahead_is_what_the_tile_reads(void **state)
 					 s.recorder.acc[i].size <= bytes;
 			assert_true(found);
 		}
-		/* The last tile's are the last of all. */
+		/* The last tile has the last weights. */
 		assert_int_equal(s.recorder.acc[ops[round % 3] == VNPU_OP_MATMUL_W4F ? 1 : 2].size,
 				 bytes);
 		fw_prog_free(&s.prog);
 	}
 }
 
-static void others_have_nothing_to_fetch_ahead(void **state)
+static void commands_without_weights_have_nothing_to_prefetch(void **state)
 {
 	struct fake *f = fake_create(16);
-	unsigned int products = 0;
+	unsigned int matmuls = 0;
 	const uint8_t *weights;
 	struct job_builder b;
 	struct space s;
@@ -132,17 +132,17 @@ static void others_have_nothing_to_fetch_ahead(void **state)
 		uint16_t op = s.prog.cmds[i].u.hdr.op;
 
 		if (op == VNPU_OP_MATMUL_I8 || op == VNPU_OP_MATMUL_W4 || op == VNPU_OP_MATMUL_W4F)
-			products++;
+			matmuls++;
 		else
 			assert_int_equal(fw_tile_weights(&s.job, &s.prog.cmds[i], 0, &weights), 0);
 	}
-	assert_true(products >= 3);
+	assert_true(matmuls >= 3);
 	fw_prog_free(&s.prog);
 	fake_destroy(f);
 }
 
-/* By what each says that it writes. */
-static void tiles_cover_a_product_once_in_blocks_that_the_engine_likes(void **state)
+/* By the accesses that each tile announces. */
+static void tiles_cover_a_matmul_once_in_sizes_that_suit_the_engine(void **state)
 {
 	const struct fw_kernels *k = fw_kernels_get(FW_ISA_AUTO);
 	const struct vnpu_cmd_matmul_i8 *m;
@@ -159,7 +159,7 @@ static void tiles_cover_a_product_once_in_blocks_that_the_engine_likes(void **st
 
 		job_begin(&b);
 		job_slot(&b, 4096, AS_BYTES - 4096, VNPU_SLOT_READ | VNPU_SLOT_WRITE);
-		add_product(&b, VNPU_OP_MATMUL_I8);
+		add_matmul(&b, VNPU_OP_MATMUL_I8);
 		job_end(&b);
 		space_decode(&s, &b, AS_BYTES, likes, step);
 		cmd = &s.prog.cmds[0];
@@ -186,7 +186,7 @@ static void tiles_cover_a_product_once_in_blocks_that_the_engine_likes(void **st
 		for (r = 0; r < m->m; r++)
 			for (uint64_t i = 0; i < m->n; i++)
 				assert_int_equal(covered[r][i], 1);
-		/* No more tiles than the stream asked for, but for what is left at the edges. */
+		/* No more tiles than the stream asked for, except at the edges. */
 		if (cmd->tile_cols < m->n)
 			assert_true((uint64_t)cmd->tile_rows * cmd->tile_cols >=
 				    (m->tile_m < m->m ? m->tile_m : m->m) * (uint64_t)m->tile_n);
@@ -197,9 +197,9 @@ static void tiles_cover_a_product_once_in_blocks_that_the_engine_likes(void **st
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tiles_cover_a_product_once_in_blocks_that_the_engine_likes),
-		cmocka_unit_test(what_is_fetched_ahead_is_what_the_tile_reads),
-		cmocka_unit_test(others_have_nothing_to_fetch_ahead),
+		cmocka_unit_test(tiles_cover_a_matmul_once_in_sizes_that_suit_the_engine),
+		cmocka_unit_test(prefetched_weights_are_those_that_the_tile_reads),
+		cmocka_unit_test(commands_without_weights_have_nothing_to_prefetch),
 	};
 
 	rng_seed("test_fw_tile");

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * Device times: the pure function of a decoded job, and that a plan of the runtime counts the same.
- */
+/* Device times: a pure function of a decoded job; the runtime's plan computes the same. */
 #include "fw_fake.h"
 
 #include <math.h>
@@ -10,7 +8,7 @@
 #include "plan.h"
 #include "soc.h"
 
-/* Larger than any address space, so that no shape is too large for its slot. */
+/* Larger than any address space, so that every shape fits into its slot. */
 #define AS_BITS 44
 #define BIG (1ull << AS_BITS)
 
@@ -175,7 +173,7 @@ static void add_attn(struct job_builder *b, uint32_t rows, const struct shape *s
 	job_cmd(b, VNPU_OP_ATTN, &c, sizeof(c));
 }
 
-static void a_matmul_takes_its_launch_and_what_the_model_says(void **state)
+static void a_matmul_takes_its_launch_and_the_modelled_time(void **state)
 {
 	for (int i = 0; i < 300; i++) {
 		struct npu_time_matmul op = {
@@ -227,7 +225,7 @@ static void a_matmul_of_4_bits_reads_half_the_bytes(void **state)
 	}
 }
 
-/* Sums, scales and the table are not counted; below 8 bits all weights are widened. */
+/* Sums, scales and the table do not count; below 8 bits, all weights are widened. */
 static void a_matmul_of_k_bits_reads_k_bits_of_each_weight(void **state)
 {
 	for (int i = 0; i < 300; i++) {
@@ -265,7 +263,7 @@ static void a_matmul_of_k_bits_reads_k_bits_of_each_weight(void **state)
 	}
 }
 
-static void a_job_is_its_launch_and_its_commands_in_ns_and_in_cycles(void **state)
+static void a_job_s_time_is_that_of_its_launch_and_commands_in_ns_and_cycles(void **state)
 {
 	struct fake *f = fake_create(16);
 	struct fw_prog prog = { 0 };
@@ -306,7 +304,7 @@ static void a_job_is_its_launch_and_its_commands_in_ns_and_in_cycles(void **stat
 	assert_int_equal(cycles, fw_time_cycles(&soc->npu, ns));
 	assert_true(fabs((double)cycles - (double)ns * soc->npu.clock_mhz / 1000) <= 1);
 
-	/* Without a profile there is nothing to tell but what ran where. */
+	/* Without a soc only indices and regions are known. */
 	fw_time_begin(&walk, NULL, &prog, b.stream);
 	for (uint32_t i = 0; i < prog.nr_stream_cmds; i++) {
 		fw_time_next(&walk, &step);
@@ -346,8 +344,8 @@ static void a_copy_takes_its_bytes(void **state)
 			 (uint64_t)(launch_ns() + 2.0 * 1000 * 42000 / soc->npu.dram_gbps + 0.5));
 }
 
-/* The more of its cache a query sees, the longer it takes, and the param says how much. */
-static void attention_takes_as_long_as_its_cache_is_full(void **state)
+/* Attention takes longer the more of the cache a query attends to, which depends on the param. */
+static void attention_takes_longer_the_fuller_its_cache_is(void **state)
 {
 	struct shape s = { .heads = 8, .kv_heads = 2, .head_dim = 64 };
 	uint64_t last = 0;
@@ -371,7 +369,7 @@ static void attention_takes_as_long_as_its_cache_is_full(void **state)
 	}
 }
 
-static void times_beyond_what_fits_stay_at_the_most(void **state)
+static void times_that_overflow_saturate(void **state)
 {
 	struct soc_npu slow = soc->npu;
 	struct fw_prog prog = { 0 };
@@ -393,7 +391,7 @@ static void times_beyond_what_fits_stay_at_the_most(void **state)
 
 /* ---- the runtime's plan ---------------------------------------------------------------------- */
 
-/* What each operator of the first layer takes when it is a launch of its own. */
+/* The time of each operator of the first layer if it is a launch of its own. */
 static void plan_layer(const struct shape *s, uint32_t tokens, enum llm_activations activations,
 		       enum llm_kv kv, uint64_t ns[LLM_NR_OPS])
 {
@@ -436,8 +434,8 @@ static void plan_layer(const struct shape *s, uint32_t tokens, enum llm_activati
 	} while (0)
 
 /*
- * The results of two planes, or what outliers add to those of a product of
- * @depth, by whoever reads them.
+ * Adds the results of two planes, or the outliers' contribution to a matmul of depth @depth, by the
+ * input @input.
  */
 static void add_fold(struct job_builder *b, enum llm_input input, uint32_t rows, uint32_t depth,
 		     uint32_t cols)
@@ -452,7 +450,7 @@ static void add_fold(struct job_builder *b, enum llm_input input, uint32_t rows,
 		job_cmd(b, VNPU_OP_ADD_OUTLIERS, &c, sizeof(c));
 }
 
-/* What the activations of the down projection, of the head and of the others are rounded to. */
+/* Types of the activations of the down projection, of the head and of all others. */
 static void check_plan(const struct shape *s, uint32_t tokens, enum llm_activations activations,
 		       enum llm_input down, enum llm_input head, enum llm_input inner)
 {
@@ -503,7 +501,7 @@ static void check_plan(const struct shape *s, uint32_t tokens, enum llm_activati
 		begin(&b);
 		add_attn(&b, tokens, s, 4096, VNPU_PARAM_NONE, (enum vnpu_kv_type)kv);
 		SAME("attn of another cache", other[LLM_OP_ATTN], job_ns(&b));
-		/* F32 counts as F16; what the vector engine has to widen takes longer. */
+		/* F32 counts as F16; types that the vector engine must widen take longer. */
 		assert_true(kv == VNPU_KV_Q8_0 ? other[LLM_OP_ATTN] > ns[LLM_OP_ATTN]
 					       : other[LLM_OP_ATTN] == ns[LLM_OP_ATTN]);
 	}
@@ -530,14 +528,14 @@ static void a_plan_and_the_device_agree(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_matmul_takes_its_launch_and_what_the_model_says),
+		cmocka_unit_test(a_matmul_takes_its_launch_and_the_modelled_time),
 		cmocka_unit_test(a_matmul_of_4_bits_reads_half_the_bytes),
 		cmocka_unit_test(a_matmul_of_k_bits_reads_k_bits_of_each_weight),
-		cmocka_unit_test(a_job_is_its_launch_and_its_commands_in_ns_and_in_cycles),
+		cmocka_unit_test(a_job_s_time_is_that_of_its_launch_and_commands_in_ns_and_cycles),
 		cmocka_unit_test(sleeps_take_their_time_one_after_another),
 		cmocka_unit_test(a_copy_takes_its_bytes),
-		cmocka_unit_test(attention_takes_as_long_as_its_cache_is_full),
-		cmocka_unit_test(times_beyond_what_fits_stay_at_the_most),
+		cmocka_unit_test(attention_takes_longer_the_fuller_its_cache_is),
+		cmocka_unit_test(times_that_overflow_saturate),
 		cmocka_unit_test(a_plan_and_the_device_agree),
 	};
 

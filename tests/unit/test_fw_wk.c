@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * Kernels of 1 to 8 bits: exact on every instruction set, whatever lies beyond n and k; of 8 bits,
- * those of MATMUL_I8. Packed weights end where no page is.
+ * Kernels for weights of 1 to 8 bits: exact on every instruction set, whatever is beyond n and k;
+ * with 8 bits the same as MATMUL_I8. Packed weights end at an inaccessible page.
  */
 #include "fw_sets.h"
 
-/* Memory that ends where the page after it may not be touched. */
+/* Memory that ends at an inaccessible page. */
 static void *guarded(size_t bytes)
 {
 	size_t pages = (bytes + 4095) / 4096 * 4096;
@@ -36,8 +36,8 @@ struct wk {
 };
 
 /*
- * Rows end where no page is, too: what fills a row of activations up to 4 may be read, no more.
- * @bits 0: any of each panel.
+ * Rows end at an inaccessible page, too: the padding of a row of activations to 4 may be read, no
+ * more. @bits 0: a random width for each panel.
  */
 static void wk_make(struct wk *x, uint32_t m, uint32_t n, uint32_t k, uint32_t bits, bool extreme)
 {
@@ -88,7 +88,7 @@ static void wk_free(struct wk *x)
 	free(x->scratch);
 }
 
-/* What vnpu_isa.h defines, from the numbers as they were before they were packed. */
+/* As defined in vnpu_isa.h, from the numbers before they were packed. */
 static float wk_element(const struct wk *x, uint32_t m, uint32_t n)
 {
 	int64_t acc = 0;
@@ -120,7 +120,7 @@ static void wk_check(uint32_t m, uint32_t n, uint32_t k, uint32_t bits, bool ext
 		memset(c, 0x55, ((m - 1) * x.t.ldc + n) * sizeof(float));
 		x.t.c = c;
 		sets[s]->matmul_i8(&x.t, x.scratch);
-		/* What lies between the rows included. */
+		/* With the elements between the rows. */
 		assert_same(c, ref, (m - 1) * x.t.ldc + n, sets[s]->name, what);
 	}
 	free(ref);
@@ -149,7 +149,7 @@ static void panels_of_any_widths_are_exact_on_every_isa(void **state)
 			 1 + rng_below(i % 4 ? 300 : 1200), 0, rng_below(4) == 0);
 }
 
-/* Each remainder of k, for one row, few, and as many as fill a tile. */
+/* Each remainder of k, for one row, few rows, and as many as fill a tile. */
 static void every_end_of_k_is_exact(void **state)
 {
 	uint32_t k;
@@ -163,9 +163,7 @@ static void every_end_of_k_is_exact(void **state)
 	}
 }
 
-/*
- * More channels, and more rows, than the sums of which fit a worker's scratch; and the greatest k.
- */
+/* More channels and rows than a worker's scratch has sums for; and the largest k. */
 static void blocks_of_any_size_are_exact(void **state)
 {
 	rng_seed(__func__);
@@ -178,7 +176,7 @@ static void blocks_of_any_size_are_exact(void **state)
 	wk_check(7, 65, VNPU_MAX_K_I8 - 1, 0, false);
 }
 
-static void of_8_bits_it_is_the_matmul_of_int8(void **state)
+static void with_8_bits_it_equals_the_int8_matmul(void **state)
 {
 	struct fw_matmul_i8 i8;
 	uint8_t *panels;
@@ -223,7 +221,7 @@ int main(void)
 		cmocka_unit_test(panels_of_any_widths_are_exact_on_every_isa),
 		cmocka_unit_test(every_end_of_k_is_exact),
 		cmocka_unit_test(blocks_of_any_size_are_exact),
-		cmocka_unit_test(of_8_bits_it_is_the_matmul_of_int8),
+		cmocka_unit_test(with_8_bits_it_equals_the_int8_matmul),
 	};
 
 	find_sets();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * The table of MATMUL_WK lies in the client's memory: whatever it says, or comes to say while the
- * device looks at it, no tile reads beyond the weights or writes beyond the result.
+ * The table of MATMUL_WK is in the client's memory: whatever its contents are, or become while the
+ * device reads it, no tile reads beyond the weights or writes beyond the result.
  */
 #include "fw_fake.h"
 
 #include "kernels.h"
 
 #define STREAM_VA 0x10000
-#define WK_VA (ALL_WEIGHTS) /* the weights and nothing else: what is around them is not bound */
+#define WK_VA (ALL_WEIGHTS) /* only the weights are bound, nothing around them */
 #define NR 5 /* panels */
 #define M 3
 #define N 300
@@ -23,7 +23,7 @@ struct fixture {
 	unsigned int nr_jobs;
 };
 
-static struct fixture *the_fixture; /* for what is called in a guard */
+static struct fixture *the_fixture; /* for functions called in a guard */
 static unsigned int guards;
 
 static float *result(struct fixture *x)
@@ -85,7 +85,7 @@ static int set_up(void **state)
 	c.w_bytes = x->w_bytes;
 	job_cmd(&x->job, VNPU_OP_MATMUL_WK, &c, sizeof(c));
 	job_end(&x->job);
-	/* A tile that touches a page that it did not announce crashes this test. */
+	/* A tile that accesses a page that it did not announce crashes this test. */
 	x->f->strict = true;
 	fake_start(x->f, 1, 0, FW_ISA_AUTO);
 	assert_int_equal(run(x), VNPU_FW_OK);
@@ -104,7 +104,7 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void entries_that_cannot_be_end_the_job(void **state)
+static void invalid_entries_end_the_job(void **state)
 {
 	struct fixture *x = *state;
 	uint32_t lines = x->w_bytes / 64;
@@ -124,19 +124,19 @@ static void entries_that_cannot_be_end_the_job(void **state)
 			if (run(x) != VNPU_FW_FAILED)
 				fail_msg("entry %u as offset %u, %u bits was taken", p,
 					 bad[i].offset, bad[i].bits);
-			assert_non_null(
-				strstr(x->f->last_log,
-				       ": command 1: its table gives a panel a place or a width"));
+			assert_non_null(strstr(x->f->last_log,
+					       ": command 1: invalid place or width of a panel"));
 		}
 		table(x)[p] = good;
 	}
-	/* The device goes on, and the same job runs. */
+	/* The device still works, and the same job runs. */
 	assert_int_equal(run(x), VNPU_FW_OK);
 	assert_memory_equal(result(x), x->want, sizeof(x->want));
 }
 
-/* They may share bytes, lie in any order, even over the table: that is the client's affair. */
-static void entries_that_lie_in_the_weights_are_taken_as_they_are(void **state)
+/* Panels may share bytes, be in any order, and even overlap the table: that is the client's
+ * concern. */
+static void entries_anywhere_inside_the_weights_are_accepted(void **state)
 {
 	uint32_t lines, i, p;
 	struct fixture *x = *state;
@@ -165,8 +165,8 @@ static void equal_entries_give_equal_columns(void **state)
 			assert_memory_equal(&result(x)[m * N + n], &x->want[m * N + n % 64], 4);
 }
 
-/* The stream and the binding table are copied by the first guard; then each of the four tiles has
- * one to copy its part of the table, and one to compute. */
+/* The first guard copies the stream and the binding table; then each of the four tiles has one
+ * guard that copies its part of the table, and one that computes. */
 static void spoil_before_computing(struct fake *f)
 {
 	struct fixture *x = the_fixture;
@@ -194,7 +194,7 @@ static void rewriting_the_table_after_a_tile_has_copied_it_changes_nothing(void 
 	assert_memory_equal(result(x), x->want, sizeof(x->want));
 }
 
-/* Only a tile's own entries, and its own panels. */
+/* A tile needs only its own entries and panels. */
 static void a_table_or_weights_that_are_not_bound_are_a_fault(void **state)
 {
 	struct fixture *x = *state;
@@ -221,8 +221,8 @@ static void a_table_or_weights_that_are_not_bound_are_a_fault(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(entries_that_cannot_be_end_the_job),
-		TEST(entries_that_lie_in_the_weights_are_taken_as_they_are),
+		TEST(invalid_entries_end_the_job),
+		TEST(entries_anywhere_inside_the_weights_are_accepted),
 		TEST(equal_entries_give_equal_columns),
 		TEST(rewriting_the_table_after_a_tile_has_copied_it_changes_nothing),
 		TEST(a_table_or_weights_that_are_not_bound_are_a_fault),

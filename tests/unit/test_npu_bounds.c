@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Times and sizes that have an end, on a simulated device whose fences and whose memory end early:
- * on vnpu.ko a fence lasts ten seconds, and buffers have half of the host's memory.
+ * Limits of time and memory, on a simulated device with short fences and little memory: on vnpu.ko
+ * a fence lasts ten seconds, and buffers may have half of the host's memory.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -57,7 +57,7 @@ static int bounded_teardown(void **state)
 	return 0;
 }
 
-/* A job that makes progress every 20 ms: a sleep is none. */
+/* A job that makes progress every 20 ms; a sleep makes none. */
 static struct npu_job *steady_job(struct bounded *b, int ms)
 {
 	struct npu_graph *g = npu_graph_create("steady");
@@ -83,7 +83,7 @@ static uint32_t context_state(struct npu_context *ctx)
 	return st.state;
 }
 
-/* The fence ends in its time, and long before @end_ns. */
+/* The fence signals in time, long before @end_ns. */
 static void fence_ends(struct bounded *b, int64_t start_ns, int64_t end_ns)
 {
 	int64_t now;
@@ -94,7 +94,7 @@ static void fence_ends(struct bounded *b, int64_t start_ns, int64_t end_ns)
 	assert_true(now >= FENCE_MS * MS && now < end_ns);
 }
 
-/* @depth 1: the job waits in front of the device; else in it. */
+/* @depth 1: the job waits before the device; else in it. */
 static void a_waiting_job_s_fence_ends(struct bounded *b, uint32_t depth)
 {
 	struct npu_job *slow = fixture_sleep(b->ctx, 3000 * MS), *late = fixture_sleep(b->ctx, 0),
@@ -108,7 +108,7 @@ static void a_waiting_job_s_fence_ends(struct bounded *b, uint32_t depth)
 	npu_ok(npu_queue_submit(queue, &late, 1, &b->syncs, &seqno[1]));
 	npu_ok(npu_queue_submit(queue, &next, 1, NULL, &seqno[2]));
 	fence_ends(b, start, 3000 * MS);
-	/* Its turn to end comes with its number. */
+	/* It ends in the order of its number. */
 	npu_fails(npu_queue_wait(queue, seqno[1], 0, NPU_WAIT_DRIVER), -ETIMEDOUT, "not done");
 	assert_int_equal(npu_queue_completed(queue), 0);
 	npu_ok(npu_queue_wait(queue, seqno[0], NPU_FOREVER, NPU_WAIT_DRIVER));
@@ -133,7 +133,7 @@ static void fences_of_jobs_waiting_for_room_signal_in_time_jobs_end_in_turn(void
 	a_waiting_job_s_fence_ends(*state, 1);
 }
 
-static void a_job_that_began_late_and_works_on_is_not_to_blame_when_its_fence_ends(void **state)
+static void a_job_that_started_late_and_makes_progress_is_not_to_blame_for_its_fence(void **state)
 {
 	struct bounded *b = *state;
 	struct npu_job *before = fixture_sleep(b->ctx, 500 * MS), *job = steady_job(b, 3000),
@@ -240,14 +240,14 @@ static void the_end_of_a_queue_ends_its_fences(void **state)
 	npu_queue_free(queue);
 	npu_ok(npu_fence_wait(b->fence, 0, NPU_FOREVER));
 	assert_true(fixture_now_ns() - start < FENCE_MS * MS);
-	/* Nothing is left that could end once more. */
+	/* Nothing is left that could end again. */
 	usleep(2 * FENCE_MS * 1000);
 	assert_int_equal(context_state(b->ctx), 0);
 	npu_job_free(slow);
 	npu_job_free(late);
 }
 
-static void buffers_have_the_memory_that_the_limits_name_and_no_more(void **state)
+static void buffers_can_have_the_limit_of_memory_and_no_more(void **state)
 {
 	struct bounded *b = *state;
 	uint64_t free_bytes = b->dev->limits.mem_limit_bytes;
@@ -268,7 +268,7 @@ static void buffers_have_the_memory_that_the_limits_name_and_no_more(void **stat
 	npu_buffer_free(buf);
 }
 
-static void the_memory_limit_is_half_of_the_host_s_where_nobody_says_another(void **state)
+static void the_memory_limit_is_half_of_the_host_s_by_default(void **state)
 {
 	uint64_t host = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 	struct npu_device *dev;
@@ -287,15 +287,16 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		with_bounds(fences_of_jobs_waiting_in_the_device_signal_in_time_jobs_end_in_turn),
 		with_bounds(fences_of_jobs_waiting_for_room_signal_in_time_jobs_end_in_turn),
-		with_bounds(a_job_that_began_late_and_works_on_is_not_to_blame_when_its_fence_ends),
+		with_bounds(
+			a_job_that_started_late_and_makes_progress_is_not_to_blame_for_its_fence),
 		with_bounds(a_job_with_a_fence_that_hangs_is_to_blame),
 		with_bounds(a_job_with_a_fence_and_no_timeout_that_hangs_is_to_blame),
 		with_bounds(a_job_with_a_fence_that_works_for_all_of_its_time_is_to_blame),
 		with_bounds(a_job_without_a_fence_may_take_longer_than_a_fence),
 		with_bounds(fences_that_end_with_their_jobs_are_not_ended_again),
 		with_bounds(the_end_of_a_queue_ends_its_fences),
-		with_bounds(buffers_have_the_memory_that_the_limits_name_and_no_more),
-		cmocka_unit_test(the_memory_limit_is_half_of_the_host_s_where_nobody_says_another),
+		with_bounds(buffers_can_have_the_limit_of_memory_and_no_more),
+		cmocka_unit_test(the_memory_limit_is_half_of_the_host_s_by_default),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

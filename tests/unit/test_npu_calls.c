@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Device calls as uapi/drm/vnpu_accel.h has them, without libnpu's objects in between: every field
- * that must be refused, batches, what a queue bears and remembers. Runs on sim, and with
- * NPU_TRANSPORT=drm on vnpu.ko.
+ * Device calls as in uapi/drm/vnpu_accel.h, without libnpu's objects: refusal of every bad field,
+ * batches, and the limits and memory of a queue. Runs on sim, and with NPU_TRANSPORT=drm on
+ * vnpu.ko.
  */
 #include <errno.h>
 #include <sys/mman.h>
@@ -42,7 +42,7 @@ static int calls_teardown(void **state)
 	return fixture_teardown(&f);
 }
 
-/* With one field changed, the call fails with @err. */
+/* With one field changed, the call must fail with @err. */
 #define REFUSED(request, type, good, field, value, err)                                   \
 	do {                                                                              \
 		type refused_arg = good;                                                  \
@@ -131,7 +131,7 @@ static void queries_copy_what_fits_and_clear_the_rest(void **state)
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_DEV_QUERY, &q), -EINVAL);
 }
 
-static void a_query_into_more_than_a_page_is_refused_and_one_for_the_size_is_not(void **state)
+static void a_query_of_more_than_a_page_is_refused_unless_it_asks_for_the_size(void **state)
 {
 	struct calls *c = *state;
 	struct drm_vnpu_dev_query q = { .type = DRM_VNPU_QUERY_LIMITS,
@@ -147,7 +147,7 @@ static void a_query_into_more_than_a_page_is_refused_and_one_for_the_size_is_not
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_DEV_QUERY, &q), 0);
 }
 
-static void every_limit_is_a_number_that_can_be_reached(void **state)
+static void every_limit_can_be_reached(void **state)
 {
 	struct calls *c = *state;
 	const struct drm_vnpu_query_limits *l = &c->f->dev->limits;
@@ -238,18 +238,18 @@ static struct npu_context *context_when_free(struct calls *c)
 	return ctx;
 }
 
-static void a_device_has_as_many_contexts_as_it_says(void **state)
+static void a_device_has_as_many_contexts_as_its_limit(void **state)
 {
 	struct calls *c = *state;
 	uint32_t max = c->f->dev->limits.max_ctx_per_file;
 	struct npu_context **ctxs = calloc(max, sizeof(struct npu_context *));
 	int ret;
 
-	/* One is the fixture's. */
+	/* The fixture has one. */
 	for (uint32_t n = 0; n < max - 1; n++)
 		ctxs[n] = context_when_free(c);
 	ret = npu_context_create(c->f->dev, &ctxs[max - 1]);
-	/* What runs out first: this file's contexts, or the device's. */
+	/* Whichever is reached first: the limit of this file or of the device. */
 	assert_true(ret == -EMFILE || ret == -EBUSY);
 	for (uint32_t n = 0; n < max - 1; n++)
 		npu_context_free(ctxs[n]);
@@ -266,7 +266,7 @@ static int bind_ops(struct calls *c, struct drm_vnpu_bind_op *ops, uint32_t coun
 	return transport_ioctl(c->t, DRM_IOCTL_VNPU_VM_BIND, &args);
 }
 
-/* Far above what libnpu has given out. */
+/* Far above libnpu's allocations. */
 #define FREE_VA (1ull << 29)
 
 static void bind_refused(struct calls *c, struct drm_vnpu_bind_op op, int err, const char *what)
@@ -328,7 +328,7 @@ static void bindings_refuse_each_wrong_field(void **state)
 	bo_close(c, ro);
 }
 
-static void a_batch_of_bindings_is_done_whole_or_not_at_all(void **state)
+static void a_batch_of_bindings_is_applied_as_a_whole_or_not_at_all(void **state)
 {
 	struct calls *c = *state;
 	uint32_t bo = bo_new(c, 16384, 0);
@@ -343,13 +343,13 @@ static void a_batch_of_bindings_is_done_whole_or_not_at_all(void **state)
 
 	assert_int_equal(BIND(c, &keep), 0);
 	assert_int_equal(bind_ops(c, ops, 4), -ENOSPC);
-	/* The first is back, the others are not there. */
+	/* The first is bound again, the others are not. */
 	assert_int_equal(BIND(c, &keep), -ENOSPC);
 	assert_int_equal(BIND(c, &ops[2]), 0);
 	ops[3].op = DRM_VNPU_BIND_UNMAP;
 	ops[3].handle = 0;
 	assert_int_equal(BIND(c, &ops[3]), 0);
-	/* The same without the clash, in one go. */
+	/* The same without the collision, in one call. */
 	assert_int_equal(bind_ops(c, ops, 3), 0);
 	ops[1].op = ops[2].op = DRM_VNPU_BIND_UNMAP;
 	ops[1].handle = ops[2].handle = 0;
@@ -363,7 +363,7 @@ static void a_batch_of_bindings_is_done_whole_or_not_at_all(void **state)
 	bo_close(c, bo);
 }
 
-static void memory_lives_while_it_is_bound_though_its_handle_is_closed(void **state)
+static void memory_stays_while_it_is_bound_even_if_its_handle_is_closed(void **state)
 {
 	struct calls *c = *state;
 	struct fixture *f = c->f;
@@ -415,14 +415,14 @@ static void arrays_of_other_strides_are_read_as_the_header_says(void **state)
 
 /* ---- SUBMIT and WAIT ------------------------------------------------------------------------- */
 
-static void submit_refuses_each_wrong_field_and_takes_nothing(void **state)
+static void submit_refuses_each_wrong_field_and_accepts_nothing(void **state)
 {
 	struct calls *c = *state;
 	uint64_t limit = 1ull << c->f->dev->info.va_bits;
 	struct drm_vnpu_job good = raw_job(c), jobs[2];
 	struct drm_vnpu_submit args = { .ctx_id = 0xffff };
 
-	/* The first of the batch is good. */
+	/* The first job of the batch is good. */
 #define JOB_REFUSED(field, value, err)                                                             \
 	do {                                                                                       \
 		int job_ret;                                                                       \
@@ -457,7 +457,7 @@ static void submit_refuses_each_wrong_field_and_takes_nothing(void **state)
 	args = (struct drm_vnpu_submit){ .ctx_id = c->ctx, .flags = 1 };
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_SUBMIT, &args), -EINVAL);
 
-	/* Nothing of all that was taken. */
+	/* None of them was submitted. */
 	assert_int_equal(wait_seqno(c, 1, 0), -EINVAL);
 	jobs[0] = good;
 	assert_int_equal(submit(c, jobs, 1), 0);
@@ -492,7 +492,7 @@ static void wait_refuses_each_wrong_field(void **state)
 	REFUSED(DRM_IOCTL_VNPU_WAIT, struct drm_vnpu_wait, good, seqno, 0, -EINVAL);
 	REFUSED(DRM_IOCTL_VNPU_WAIT, struct drm_vnpu_wait, good, seqno, 2, -EINVAL);
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_WAIT, &good), 0);
-	/* Done long ago: even a time in the past will do. */
+	/* A job that has ended needs no time: even a time in the past will do. */
 	good.timeout_ns = -5;
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_VNPU_WAIT, &good), 0);
 }
@@ -535,7 +535,7 @@ static void jobs_of_a_batch_wait_for_one_another_through_a_syncobj(void **state)
 			.syncs = array_of(&ops[i], 1, sizeof(ops[i])),
 		};
 	}
-	/* The other way round nobody has promised the point yet. */
+	/* In the other order, no job will signal the point yet. */
 	ops[0].flags = 0;
 	ops[1].flags = DRM_VNPU_SYNC_SIGNAL;
 	assert_int_equal(submit(c, jobs, 2), -EINVAL);
@@ -558,7 +558,7 @@ static void jobs_of_a_batch_wait_for_one_another_through_a_syncobj(void **state)
 	npu_buffer_free(d);
 }
 
-static void a_job_that_signals_may_not_name_a_timeout_longer_than_a_fence(void **state)
+static void a_job_that_signals_cannot_set_a_timeout_longer_than_a_fence(void **state)
 {
 	struct calls *c = *state;
 	uint32_t longest = c->f->dev->limits.max_fence_ms;
@@ -573,7 +573,7 @@ static void a_job_that_signals_may_not_name_a_timeout_longer_than_a_fence(void *
 	jobs[1].timeout_ms = longest + 1;
 	assert_int_equal(submit(c, jobs, 2), -ERANGE);
 	assert_int_equal(wait_seqno(c, 1, 0), -EINVAL);
-	/* One that only waits has no fence. */
+	/* A job that only waits has no fence. */
 	op.flags = 0;
 	assert_int_equal(submit(c, jobs, 2), 0);
 	op.flags = DRM_VNPU_SYNC_SIGNAL;
@@ -583,7 +583,7 @@ static void a_job_that_signals_may_not_name_a_timeout_longer_than_a_fence(void *
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_SYNCOBJ_DESTROY, &destroy), 0);
 }
 
-/* @nr times the job, in as many calls as it takes; what the last call said. */
+/* Submits the job @nr times, in as many calls as needed. Returns the last call's result. */
 static int submit_many(struct calls *c, const struct drm_vnpu_job *job, uint32_t nr)
 {
 	struct drm_vnpu_job jobs[32];
@@ -596,7 +596,7 @@ static int submit_many(struct calls *c, const struct drm_vnpu_job *job, uint32_t
 	return ret;
 }
 
-static void a_queue_takes_its_depth_and_so_many_waiting_jobs_and_no_more(void **state)
+static void a_queue_accepts_its_depth_plus_the_limit_of_waiting_jobs(void **state)
 {
 	struct calls *c = *state;
 	struct npu_job *slow = fixture_sleep(c->f->ctx, 1000 * MS);
@@ -613,10 +613,10 @@ static void a_queue_takes_its_depth_and_so_many_waiting_jobs_and_no_more(void **
 	two[0] = two[1] = job;
 	assert_int_equal(submit(c, two, 2), -ENOSPC);
 	assert_int_equal(submit(c, two, 1), 0);
-	/* The batch that was refused left nothing behind. */
+	/* The refused batch left nothing behind. */
 	assert_int_equal(two[0].seqno, room);
 	assert_int_equal(submit(c, &job, 1), -ENOSPC);
-	/* Another queue has its own room. */
+	/* Another queue has a limit of its own. */
 	job.queue_id = c->f->queue->id;
 	assert_int_equal(submit(c, &job, 1), 0);
 	job.queue_id = queue->id;
@@ -627,7 +627,7 @@ static void a_queue_takes_its_depth_and_so_many_waiting_jobs_and_no_more(void **
 	npu_job_free(slow);
 }
 
-static void the_results_of_as_many_jobs_as_a_queue_bears_are_remembered(void **state)
+static void results_are_kept_for_as_many_jobs_as_a_queue_accepts(void **state)
 {
 	struct calls *c = *state;
 	struct drm_vnpu_job job = raw_job(c), bad = job;
@@ -638,7 +638,7 @@ static void the_results_of_as_many_jobs_as_a_queue_bears_are_remembered(void **s
 	while (kept < 4 + c->f->dev->limits.max_waiting_jobs)
 		kept *= 2;
 	c->queue = job.queue_id = bad.queue_id = queue->id;
-	/* A table without room for its own head. */
+	/* A table too small for its own header. */
 	bad.table_size = 8;
 	assert_int_equal(submit(c, &job, 1), 0);
 	assert_int_equal(submit(c, &bad, 1), 0);
@@ -649,13 +649,13 @@ static void the_results_of_as_many_jobs_as_a_queue_bears_are_remembered(void **s
 	assert_int_equal(wait_seqno(c, 1, 0), 0);
 	assert_int_equal(wait_seqno(c, 2, 0), -EINVAL);
 	assert_int_equal(wait_seqno(c, 3, 0), 0);
-	/* Of the first two it is known then that one failed, and not which. */
+	/* Now one of the first two is known to have failed, but not which. */
 	assert_int_equal(submit_many(c, &job, 2), 0);
 	assert_int_equal(wait_seqno(c, kept + 2, INT64_MAX), 0);
 	assert_int_equal(wait_seqno(c, 1, 0), -EINVAL);
 	assert_int_equal(wait_seqno(c, 2, 0), -EINVAL);
 	assert_int_equal(wait_seqno(c, 3, 0), 0);
-	/* Results that come later make no difference to it, and it none to them. */
+	/* Later results change nothing about it. */
 	assert_int_equal(submit_many(c, &job, 1), 0);
 	assert_int_equal(wait_seqno(c, kept + 3, INT64_MAX), 0);
 	assert_int_equal(wait_seqno(c, 3, 0), 0);
@@ -689,7 +689,7 @@ static void syncobj_calls_refuse_each_wrong_field(void **state)
 	create.flags = 0;
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_SYNCOBJ_CREATE, &create), 0);
 	bad = create.handle;
-	/* Nothing there yet, and nobody asked to wait for it to come. */
+	/* The syncobj is empty, and the call does not ask to wait for a fence. */
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT, &wait), -EINVAL);
 	wait.flags = 1u << 30;
 	assert_int_equal(transport_ioctl(c->t, DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT, &wait), -EINVAL);
@@ -707,23 +707,23 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		with_calls(queries_copy_what_fits_and_clear_the_rest),
-		with_calls(a_query_into_more_than_a_page_is_refused_and_one_for_the_size_is_not),
-		with_calls(every_limit_is_a_number_that_can_be_reached),
+		with_calls(a_query_of_more_than_a_page_is_refused_unless_it_asks_for_the_size),
+		with_calls(every_limit_can_be_reached),
 		with_calls(buffer_calls_refuse_each_wrong_field),
 		with_calls(a_status_page_can_only_be_mapped_for_reading),
 		with_calls(context_calls_refuse_each_wrong_field),
-		with_calls(a_device_has_as_many_contexts_as_it_says),
+		with_calls(a_device_has_as_many_contexts_as_its_limit),
 		with_calls(bindings_refuse_each_wrong_field),
-		with_calls(a_batch_of_bindings_is_done_whole_or_not_at_all),
-		with_calls(memory_lives_while_it_is_bound_though_its_handle_is_closed),
+		with_calls(a_batch_of_bindings_is_applied_as_a_whole_or_not_at_all),
+		with_calls(memory_stays_while_it_is_bound_even_if_its_handle_is_closed),
 		with_calls(arrays_of_other_strides_are_read_as_the_header_says),
-		with_calls(submit_refuses_each_wrong_field_and_takes_nothing),
+		with_calls(submit_refuses_each_wrong_field_and_accepts_nothing),
 		with_calls(a_job_for_the_queue_of_another_context_is_refused),
 		with_calls(wait_refuses_each_wrong_field),
 		with_calls(jobs_of_a_batch_wait_for_one_another_through_a_syncobj),
-		with_calls(a_job_that_signals_may_not_name_a_timeout_longer_than_a_fence),
-		with_calls(a_queue_takes_its_depth_and_so_many_waiting_jobs_and_no_more),
-		with_calls(the_results_of_as_many_jobs_as_a_queue_bears_are_remembered),
+		with_calls(a_job_that_signals_cannot_set_a_timeout_longer_than_a_fence),
+		with_calls(a_queue_accepts_its_depth_plus_the_limit_of_waiting_jobs),
+		with_calls(results_are_kept_for_as_many_jobs_as_a_queue_accepts),
 		with_calls(syncobj_calls_refuse_each_wrong_field),
 	};
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * Outputs that are columns of a wider matrix.
- */
+/* Outputs that are columns of a wider matrix. */
 #include <errno.h>
 
 #include <npu/vnpu_isa.h>
@@ -9,13 +7,13 @@
 #include "npu_matrix.h"
 
 /*
- * y [m][ld] from column @c0 on = x [m][k] w^T, of the weights' rows @c0..c0 + n - 1; with
- * a norm behind it or not.
+ * y [m][ld] from column @c0 on = x [m][k] w^T, with the weights' rows @c0..c0 + n - 1; followed by
+ * a norm if @norm.
  */
-static struct npu_job *product(struct fixture *f, uint32_t m, uint32_t n, uint32_t k, uint32_t ld,
-			       bool norm)
+static struct npu_job *matmul_job(struct fixture *f, uint32_t m, uint32_t n, uint32_t k,
+				  uint32_t ld, bool norm)
 {
-	struct npu_graph *g = npu_graph_create("product");
+	struct npu_graph *g = npu_graph_create("matmul");
 	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, m, k), *s, *q = npu_quant(g, x, &s);
 	struct npu_tensor *y =
 		npu_matmul_i8(g, q, s, npu_graph_weight(g, "w", NPU_W8_PANEL, n, k), NULL);
@@ -47,8 +45,9 @@ static void cut_round(struct fixture *f)
 	struct npu_buffer *cols = fixture_floats(f->ctx, m * ld, -7);
 	int8_t *rows = malloc((size_t)n * k);
 	float *scales = malloc(n * sizeof(float));
-	struct npu_job *jobs[3] = { product(f, m, n, k, n, false), product(f, m, cut, k, ld, false),
-				    product(f, m, n - cut, k, ld, false) };
+	struct npu_job *jobs[3] = { matmul_job(f, m, n, k, n, false),
+				    matmul_job(f, m, cut, k, ld, false),
+				    matmul_job(f, m, n - cut, k, ld, false) };
 	const float *a, *b;
 
 	random_floats(npu_buffer_data(x), (size_t)m * k);
@@ -63,7 +62,7 @@ static void cut_round(struct fixture *f)
 	bind(jobs[1], "w", w, 0, npu_w8_bytes(cut, k));
 	bind(jobs[2], "w", w, npu_w8_bytes(cut, k), npu_w8_bytes(n - cut, k));
 	bind(jobs[0], "y", whole, 0, (size_t)m * n * 4);
-	/* A binding ends with its last element, which may be the buffer's. */
+	/* A binding ends with its last element, which may be the buffer's last. */
 	bind(jobs[1], "y", cols, 0, ((size_t)(m - 1) * ld + cut) * 4);
 	bind(jobs[2], "y", cols, cut * 4, ((size_t)(m - 1) * ld + n - cut) * 4);
 	npu_fails(
@@ -88,7 +87,7 @@ static void cut_round(struct fixture *f)
 	free(scales);
 }
 
-static void what_two_graphs_compute_of_one_result_comes_together_bit_for_bit(void **state)
+static void two_graphs_compute_parts_of_one_result_bit_for_bit(void **state)
 {
 	random_begin(__func__);
 	for (int i = 0; i < ROUNDS; i++)
@@ -103,7 +102,7 @@ static void operators_read_an_output_whose_rows_are_apart(void **state)
 			  *norm = fixture_floats(f->ctx, n, 2);
 	struct npu_buffer *y = fixture_floats(f->ctx, m * (ld + 3), -7),
 			  *z = fixture_floats(f->ctx, m * ld, -7), *w;
-	struct npu_job *job = product(f, m, n, k, ld, true);
+	struct npu_job *job = matmul_job(f, m, n, k, ld, true);
 	int8_t rows[64 * 16];
 	float scales[64];
 
@@ -161,7 +160,7 @@ static void bad_columns_are_refused(void **state)
 	assert_null(npu_graph_output_columns(g, "q", x, 64));
 	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "only f32");
 	npu_graph_free(g);
-	/* A norm per head reads it, or made it, or is to read it. */
+	/* A norm per head reads it, made it, or will read it. */
 	for (int i = 0; i < 3; i++) {
 		g = npu_graph_create("g");
 		x = npu_silu(g, npu_graph_input(g, "x", NPU_F32, 4, 64));
@@ -181,7 +180,7 @@ static void bad_columns_are_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		with_device(what_two_graphs_compute_of_one_result_comes_together_bit_for_bit),
+		with_device(two_graphs_compute_parts_of_one_result_bit_for_bit),
 		with_device(operators_read_an_output_whose_rows_are_apart),
 		cmocka_unit_test(bad_columns_are_refused),
 	};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Devices, contexts, buffers, queues and fences as a program sees them. Runs on sim, and with
+ * Devices, contexts, buffers, queues and fences as a program uses them. Runs on sim, and with
  * NPU_TRANSPORT=drm on vnpu.ko.
  */
 #include <errno.h>
@@ -35,7 +35,7 @@ static void environment_chooses_the_transport_where_the_program_does_not(void **
 	free(kept);
 }
 
-static void a_node_that_is_no_vnpu_is_refused_with_its_reason(void **state)
+static void a_node_that_is_not_a_vnpu_is_refused_with_its_reason(void **state)
 {
 	struct npu_device_options opts = { .transport = NPU_TRANSPORT_DRM, .path = "/dev/null" };
 	struct npu_device *dev;
@@ -43,7 +43,7 @@ static void a_node_that_is_no_vnpu_is_refused_with_its_reason(void **state)
 	npu_fails(npu_device_open(&opts, &dev), -ENODEV, "/dev/null: not a vnpu");
 	opts.path = "/dev/accel/accel_that_is_not";
 	npu_fails(npu_device_open(&opts, &dev), -ENOENT, "no such node");
-	/* A path that is named is meant, even with auto. */
+	/* A given path is used even with auto. */
 	opts.transport = NPU_TRANSPORT_AUTO;
 	unsetenv("NPU_DEVICE");
 	if (!getenv("NPU_TRANSPORT"))
@@ -65,7 +65,7 @@ static void the_isa_of_the_simulated_device_can_be_chosen(void **state)
 	npu_fails(npu_device_open(&opts, &dev), -EINVAL, "isa 'mmx'");
 }
 
-static void a_profile_that_is_named_must_be_there(void **state)
+static void a_given_profile_must_exist(void **state)
 {
 	struct npu_device_options opts = { .transport = NPU_TRANSPORT_SIM,
 					   .profile = "no-such-soc" };
@@ -79,7 +79,7 @@ static void a_profile_that_is_named_must_be_there(void **state)
 	setenv("NPU_PROFILE", "no-such-soc", 1);
 	npu_ok(npu_device_open(&opts, &dev));
 	npu_device_close(dev);
-	/* The environment's counts where the program names none. */
+	/* The environment's profile is used if the program sets none. */
 	opts.profile = NULL;
 	npu_fails(npu_device_open(&opts, &dev), -ENOENT, "profile no-such-soc");
 	setenv("NPU_PROFILE", "", 1);
@@ -92,7 +92,7 @@ static void a_profile_that_is_named_must_be_there(void **state)
 	free(kept);
 }
 
-static void a_device_tells_its_memory_and_its_busy_time(void **state)
+static void a_device_reports_its_memory_and_its_busy_time(void **state)
 {
 	struct fixture *f = *state;
 	struct npu_device_state before, after;
@@ -113,7 +113,7 @@ static void a_device_tells_its_memory_and_its_busy_time(void **state)
 
 /* ---- buffers ---- */
 
-static void buffers_are_zeroed_apart_and_as_large_as_wanted(void **state)
+static void buffers_are_zeroed_separate_and_of_the_requested_size(void **state)
 {
 	struct fixture *f = *state;
 	const size_t sizes[] = { 1, 4095, 4096, 4097, 3 << 20 };
@@ -137,8 +137,8 @@ static void buffers_are_zeroed_apart_and_as_large_as_wanted(void **state)
 		npu_buffer_free(bufs[i]);
 }
 
-/* Large enough for huge pages, and a page more. */
-static void the_device_still_has_what_the_program_gave_up(void **state)
+/* Large enough for huge pages, plus one page. */
+static void the_device_still_reads_memory_that_the_program_has_unmapped(void **state)
 {
 	struct fixture *f = *state;
 	const uint32_t n = ((4 << 20) + 4096) / 4;
@@ -167,7 +167,7 @@ static void the_device_still_has_what_the_program_gave_up(void **state)
 	npu_buffer_free(y);
 }
 
-static void a_buffer_that_cannot_be_is_refused_with_its_size(void **state)
+static void a_buffer_that_is_too_large_is_refused_with_its_size(void **state)
 {
 	struct fixture *f = *state;
 	struct npu_buffer *buf;
@@ -196,7 +196,7 @@ static void addresses_of_freed_buffers_are_used_again(void **state)
 	npu_buffer_free(keep);
 }
 
-static void free_ranges_join_and_the_first_that_fits_is_taken(void **state)
+static void free_ranges_merge_and_the_first_fit_is_used(void **state)
 {
 	struct npu_va_range *list;
 	uint64_t a, b, c;
@@ -361,7 +361,7 @@ static void both_wait_modes_see_the_same_results(void **state)
 	npu_buffer_free(b);
 }
 
-static void a_fast_wait_for_a_long_job_ends_without_polling_all_along(void **state)
+static void a_fast_wait_for_a_long_job_does_not_poll_all_the_time(void **state)
 {
 	struct fixture *f = *state;
 	struct npu_job *job = fixture_sleep(f->ctx, 30 * MS);
@@ -371,10 +371,7 @@ static void a_fast_wait_for_a_long_job_ends_without_polling_all_along(void **sta
 
 	npu_ok(fixture_run(f, job));
 	npu_ok(fixture_run(f, job));
-	/*
-	 * The least of several: a busy host, or an emulator's, adds to what a
-	 * thread seems to have worked.
-	 */
+	/* The minimum of several, because a busy host or emulator adds to a thread's CPU time. */
 	for (int i = 0; i < 10; i++) {
 		npu_ok(npu_queue_submit(f->queue, &job, 1, NULL, &seqno));
 		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
@@ -389,7 +386,7 @@ static void a_fast_wait_for_a_long_job_ends_without_polling_all_along(void **sta
 	npu_job_free(job);
 }
 
-static void a_wait_that_runs_out_leaves_the_job_alone(void **state)
+static void a_wait_that_times_out_does_not_affect_the_job(void **state)
 {
 	struct fixture *f = *state;
 	struct npu_job *job = fixture_sleep(f->ctx, 1000 * MS);
@@ -407,7 +404,7 @@ static void a_wait_that_runs_out_leaves_the_job_alone(void **state)
 	npu_job_free(job);
 }
 
-static void a_batch_is_submitted_whole_or_not_at_all(void **state)
+static void a_batch_is_submitted_as_a_whole_or_not_at_all(void **state)
 {
 	struct fixture *f = *state;
 	struct npu_job *jobs[6];
@@ -485,7 +482,7 @@ static void more_jobs_than_the_driver_lets_wait_can_be_submitted(void **state)
 	npu_ok(npu_queue_submit(queue, &slow, 1, NULL, NULL));
 	for (int i = 0; i < 400; i++)
 		npu_ok(npu_queue_submit(queue, &jobs[i], 1, NULL, &seqno));
-	/* The driver said no, at the first job that it had no room for, and was waited for. */
+	/* The driver refused the first job for which it had no room, and libnpu waited. */
 	npu_device_counts(f->dev, &counts);
 	assert_true(counts.waits);
 	assert_true(npu_queue_completed(queue) >= seqno - room);
@@ -499,7 +496,7 @@ static void more_jobs_than_the_driver_lets_wait_can_be_submitted(void **state)
 	npu_queue_free(queue);
 }
 
-static void a_queue_refuses_depths_and_priorities_that_cannot_be(void **state)
+static void a_queue_refuses_invalid_depths_and_priorities(void **state)
 {
 	struct fixture *f = *state;
 	struct npu_queue_options opts = { .depth = 3 };
@@ -634,7 +631,7 @@ static void waiting_for_a_fence_that_nothing_will_signal_is_refused(void **state
 		  "nothing to signal it");
 	wait.point = 3;
 	npu_ok(npu_queue_submit(f->queue, &job, 1, &syncs, &seqno));
-	/* The refused ones took no number. */
+	/* The refused jobs took no number. */
 	assert_int_equal(seqno, 1);
 	npu_ok(npu_queue_wait(f->queue, seqno, NPU_FOREVER, NPU_WAIT_DRIVER));
 	npu_job_free(job);
@@ -670,7 +667,7 @@ struct hammer {
 	const char *failed;
 };
 
-/* Jobs, bindings and contexts come and go, while three others do the same. */
+/* Runs jobs, and creates bindings and contexts, while three other threads do the same. */
 static void *hammer_main(void *arg)
 {
 	struct hammer *h = arg;
@@ -732,26 +729,26 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(environment_chooses_the_transport_where_the_program_does_not),
-		cmocka_unit_test(a_node_that_is_no_vnpu_is_refused_with_its_reason),
+		cmocka_unit_test(a_node_that_is_not_a_vnpu_is_refused_with_its_reason),
 		cmocka_unit_test(the_isa_of_the_simulated_device_can_be_chosen),
-		cmocka_unit_test(a_profile_that_is_named_must_be_there),
-		with_device(a_device_tells_its_memory_and_its_busy_time),
-		with_device(buffers_are_zeroed_apart_and_as_large_as_wanted),
-		with_device(the_device_still_has_what_the_program_gave_up),
-		with_device(a_buffer_that_cannot_be_is_refused_with_its_size),
+		cmocka_unit_test(a_given_profile_must_exist),
+		with_device(a_device_reports_its_memory_and_its_busy_time),
+		with_device(buffers_are_zeroed_separate_and_of_the_requested_size),
+		with_device(the_device_still_reads_memory_that_the_program_has_unmapped),
+		with_device(a_buffer_that_is_too_large_is_refused_with_its_size),
 		with_device(addresses_of_freed_buffers_are_used_again),
-		cmocka_unit_test(free_ranges_join_and_the_first_that_fits_is_taken),
+		cmocka_unit_test(free_ranges_merge_and_the_first_fit_is_used),
 		cmocka_unit_test(objects_may_be_released_in_any_order),
 		with_device(binding_refuses_what_the_graph_cannot_use),
 		with_device(a_running_job_can_neither_be_bound_nor_submitted),
 		with_device(jobs_of_one_queue_share_scratch_memory_that_grows),
 		with_device(both_wait_modes_see_the_same_results),
-		with_device(a_fast_wait_for_a_long_job_ends_without_polling_all_along),
-		with_device(a_wait_that_runs_out_leaves_the_job_alone),
-		with_device(a_batch_is_submitted_whole_or_not_at_all),
+		with_device(a_fast_wait_for_a_long_job_does_not_poll_all_the_time),
+		with_device(a_wait_that_times_out_does_not_affect_the_job),
+		with_device(a_batch_is_submitted_as_a_whole_or_not_at_all),
 		with_device(more_jobs_than_the_queue_is_deep_wait_for_room),
 		with_device(more_jobs_than_the_driver_lets_wait_can_be_submitted),
-		with_device(a_queue_refuses_depths_and_priorities_that_cannot_be),
+		with_device(a_queue_refuses_invalid_depths_and_priorities),
 		with_device(a_binary_fence_orders_two_queues),
 		with_device(a_timeline_fence_counts_jobs_of_several_queues),
 		with_device(a_fence_can_be_signaled_by_the_program),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What goes wrong in the device: faults, isolation, refused streams, timeouts, and the end of
- * queues and contexts with jobs in flight. Runs on sim, and with NPU_TRANSPORT=drm on vnpu.ko.
+ * Errors in the device: faults, isolation, refused streams, timeouts, and the end of queues and
+ * contexts with jobs in flight. Runs on sim, and with NPU_TRANSPORT=drm on vnpu.ko.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include "npu_fixture.h"
 #include "npu_private.h"
 
-/* The address in the table's slot of @symbol, behind libnpu's back. */
+/* Slot @i of the job's table, which the test changes behind libnpu's back. */
 static struct vnpu_slot *job_slot(struct npu_job *job, uint32_t i)
 {
 	return job->slots + i;
@@ -35,7 +35,7 @@ static void an_unmapped_operand_faults_with_its_address_and_bans_its_context(voi
 	npu_ok(npu_context_state(f->ctx, &st));
 	assert_int_equal(st.state, 0);
 
-	/* The second page of x's new place is not bound. */
+	/* The second page at x's new address is not bound. */
 	job_slot(job, 0)->va = npu_buffer_va(x) + 4096;
 	npu_ok(npu_queue_submit(f->queue, &job, 1, NULL, &seqno));
 	npu_fails(npu_queue_wait(f->queue, seqno, NPU_FOREVER, NPU_WAIT_FAST), -EFAULT,
@@ -50,7 +50,7 @@ static void an_unmapped_operand_faults_with_its_address_and_bans_its_context(voi
 	npu_fails(npu_queue_create(f->ctx, NULL, &queue), -ECANCELED, "banned");
 	npu_fails(npu_buffer_create(f->ctx, 4096, 0, &late), -ECANCELED, "banned");
 
-	/* Others go on. */
+	/* Other contexts are not affected. */
 	npu_ok(npu_context_create(f->dev, &other));
 	npu_ok(npu_queue_create(other, NULL, &queue));
 	npu_job_free(good);
@@ -65,7 +65,7 @@ static void an_unmapped_operand_faults_with_its_address_and_bans_its_context(voi
 	npu_buffer_free(y);
 }
 
-static void a_fault_cancels_what_is_behind_it_though_nobody_asks(void **state)
+static void a_fault_cancels_later_jobs_without_a_call(void **state)
 {
 	struct fixture *f = *state;
 	struct npu_job *jobs[2] = { fixture_increment(f->ctx, 64, 0),
@@ -79,8 +79,8 @@ static void a_fault_cancels_what_is_behind_it_though_nobody_asks(void **state)
 	job_slot(jobs[0], 0)->va = npu_buffer_va(x) + (1 << 20);
 	npu_ok(npu_queue_submit(f->queue, jobs, 2, NULL, &seqno));
 	/*
-	 * Nothing but looking at the status page, which is no call to the device; and far less
-	 * than the second job's time.
+	 * Only reads the status page, which is no device call; and takes far less than the second
+	 * job's time.
 	 */
 	for (int ms = 0; ms < 2500 && npu_queue_completed(f->queue) < seqno; ms++)
 		usleep(1000);
@@ -127,7 +127,7 @@ static void a_context_cannot_reach_the_memory_of_another(void **state)
 	struct npu_job *job = fixture_increment(f->ctx, 16, 0);
 
 	npu_ok(npu_context_create(f->dev, &other));
-	/* Where this context has nothing. */
+	/* At an address where this context has nothing. */
 	npu_ok(npu_buffer_create(other, 1 << 20, 0, &pad));
 	secret = fixture_floats(other, 16, 1234);
 	fixture_bind(job, "x", x);
@@ -159,15 +159,15 @@ static void a_table_that_the_firmware_refuses_fails_its_job_alone(void **state)
 	npu_ok(npu_queue_submit(f->queue, &job, 1, NULL, &good));
 	npu_ok(npu_queue_wait(f->queue, good, NPU_FOREVER, NPU_WAIT_FAST));
 	assert_true(fixture_float(y, 0) == 3);
-	/* The failure stays told. */
+	/* The error can be read again. */
 	npu_fails(npu_queue_wait(f->queue, bad, NPU_FOREVER, NPU_WAIT_FAST), -EINVAL, "refused");
 	npu_job_free(job);
 	npu_buffer_free(x);
 	npu_buffer_free(y);
 }
 
-/* It ended long before it was expected to, and who waits again has nothing of it left to expect. */
-static void a_job_that_was_freed_can_still_be_asked_about(void **state)
+/* The job ended long before its expected end, and a later wait has nothing to expect. */
+static void a_freed_job_can_still_be_waited_for(void **state)
 {
 	struct fixture *f = *state;
 	struct npu_job *bad = fixture_increment(f->ctx, 16, 5 * MS),
@@ -242,7 +242,7 @@ static void a_job_that_never_started_fails_alone(void **state)
 	next = fixture_sleep(other, 0);
 	start = fixture_now_ns();
 	npu_ok(npu_queue_submit(f->queue, &slow, 1, NULL, &first));
-	/* Only when it has begun: the device would take the other one first, else. */
+	/* Only after it has started: otherwise the device would take the other one first. */
 	npu_fails(npu_queue_wait(f->queue, first, 100 * MS, NPU_WAIT_DRIVER), -ETIMEDOUT,
 		  "not done");
 	npu_job_timeout(never, 50);
@@ -253,7 +253,7 @@ static void a_job_that_never_started_fails_alone(void **state)
 	assert_true(fixture_now_ns() - start < 3000 * MS);
 	npu_ok(npu_context_state(other, &st));
 	assert_int_equal(st.state, 0);
-	/* Neither what is behind it nor what it waited for has come to harm. */
+	/* Neither the job behind it nor the one that it waited for is affected. */
 	npu_ok(npu_queue_wait(f->queue, first, NPU_FOREVER, NPU_WAIT_DRIVER));
 	npu_ok(npu_queue_wait(queue, seqno[1], NPU_FOREVER, NPU_WAIT_DRIVER));
 	npu_job_free(slow);
@@ -263,7 +263,7 @@ static void a_job_that_never_started_fails_alone(void **state)
 	npu_context_free(other);
 }
 
-static void a_timeout_over_the_device_s_greatest_is_refused(void **state)
+static void a_timeout_over_the_device_s_maximum_is_refused(void **state)
 {
 	struct fixture *f = *state;
 	struct npu_job *job = fixture_sleep(f->ctx, 0);
@@ -289,7 +289,7 @@ static void freeing_a_queue_cancels_its_jobs_and_the_fence_still_signals(void **
 				NULL));
 	npu_queue_free(queue);
 	npu_ok(npu_fence_wait(fence, 0, NPU_FOREVER));
-	/* The job may be used again elsewhere, and the context is none the worse. */
+	/* The job can be used again elsewhere, and the context is not banned. */
 	npu_job_free(job);
 	npu_ok(fixture_run(f, after));
 	npu_job_free(after);
@@ -324,14 +324,14 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		with_device(an_unmapped_operand_faults_with_its_address_and_bans_its_context),
-		with_device(a_fault_cancels_what_is_behind_it_though_nobody_asks),
+		with_device(a_fault_cancels_later_jobs_without_a_call),
 		with_device(writing_to_a_read_only_buffer_faults),
 		with_device(a_context_cannot_reach_the_memory_of_another),
 		with_device(a_table_that_the_firmware_refuses_fails_its_job_alone),
-		with_device(a_job_that_was_freed_can_still_be_asked_about),
+		with_device(a_freed_job_can_still_be_waited_for),
 		with_device(a_job_over_its_timeout_is_stopped_and_the_next_canceled),
 		with_device(a_job_that_never_started_fails_alone),
-		with_device(a_timeout_over_the_device_s_greatest_is_refused),
+		with_device(a_timeout_over_the_device_s_maximum_is_refused),
 		with_device(freeing_a_queue_cancels_its_jobs_and_the_fence_still_signals),
 		cmocka_unit_test(closing_everything_with_jobs_in_flight_ends_them),
 	};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The compiler: random graphs must give, bit for bit, what their operators give one at a time;
- * commands between two barriers must not touch one another's memory; no barrier may be in vain;
- * results must not depend on the threads.
+ * The compiler: random graphs must give the same bits as their operators one at a time; commands
+ * between two barriers must not access one another's memory; every barrier must be needed; results
+ * must not depend on the number of threads.
  */
 #include <errno.h>
 
@@ -35,20 +35,17 @@ enum kind {
 	K_SOFTMAX,
 	K_MATMUL,
 	K_MATMUL16, /* with two planes of activations */
-	K_OUTLIERS, /* with outliers apart */
+	K_OUTLIERS, /* with separate outliers */
 	K_REQUANT,
 	K_ATTN,
 	K_READ, /* + the state m */
-	K_STORE_M, /* all of the state m */
-	K_STORE_K, /* rows pos.. of the cache k */
+	K_STORE_M, /* stores all of the state m */
+	K_STORE_K, /* stores rows pos.. of the cache k */
 	K_STORE_V,
 	NR_KINDS,
 };
 
-/*
- * Node i makes value i + 2; values 0 and 1 are the inputs. Stores make none: their
- * value is their operand's.
- */
+/* Node i makes value i + 2; values 0 and 1 are the inputs. A store's value is its operand's. */
 struct node {
 	enum kind kind;
 	unsigned int a, b;
@@ -64,7 +61,7 @@ struct dag {
 	uint8_t *weight;
 };
 
-/* What a run leaves. */
+/* Results of a run. */
 struct dag_result {
 	float values[MAX_NODES + 2][ROWS * COLS];
 	float m[ROWS * COLS], k[CTX * COLS], v[CTX * COLS];
@@ -98,7 +95,7 @@ static struct dag *dag_random(void)
 	d->weight = malloc(npu_w8_bytes(COLS, COLS));
 	npu_pack_w8(d->weight, COLS, COLS, 0, COLS, w, scales);
 	for (unsigned int i = 0; i < d->nr; i++) {
-		/* Near values more often: chains, in which memory is taken over. */
+		/* Prefer recent values: these make chains, in which memory is reused. */
 		unsigned int near = i + 2 > 4 ? i + 2 - 4 : 0;
 
 		d->nodes[i] = (struct node){
@@ -119,7 +116,7 @@ static void dag_free(struct dag *d)
 	free(d);
 }
 
-/* The tensors that nodes share, made when first asked for. */
+/* The tensors that nodes share, created when first needed. */
 struct build {
 	struct npu_graph *g;
 	const struct dag *d;
@@ -245,9 +242,7 @@ static struct npu_graph *dag_build(const struct dag *d, bool output[MAX_NODES + 
 	return b.g;
 }
 
-/*
- * Runs a graph that may use any of the dag's inputs, states and outputs: binds those that it has.
- */
+/* Runs a graph that uses some of the dag's inputs, states and outputs, and binds those. */
 static void dag_run_image(struct fixture *f, const struct dag *d, const void *image, size_t bytes,
 			  struct dag_result *r, unsigned int first_value)
 {
@@ -305,7 +300,7 @@ static struct dag_result *dag_result_new(const struct dag *d)
 	return r;
 }
 
-/* Every node as a graph of its own, in the order in which they were added. */
+/* Runs every node as a graph of its own, in the order in which they were added. */
 static struct dag_result *dag_run_naive(struct fixture *f, const struct dag *d)
 {
 	struct dag_result *r = dag_result_new(d);
@@ -327,10 +322,7 @@ static struct dag_result *dag_run_naive(struct fixture *f, const struct dag *d)
 		npu_ok(npu_graph_compile(b.g, &image, &bytes));
 		npu_graph_free(b.g);
 		one.nr = 1;
-		/*
-		 * dag_run_image() finds the result at values[2]: point that
-		 * at the node's own place.
-		 */
+		/* dag_run_image() puts the result into values[2]: let that be the node's place. */
 		struct dag_result *step = dag_result_new(&one);
 
 		memcpy(step->m, r->m, sizeof(r->m));
@@ -421,10 +413,7 @@ static void results_do_not_depend_on_the_number_of_threads(void **state)
 	}
 }
 
-/*
- * Operations whose result may take the place of an operand, where the
- * instruction set says "exactly".
- */
+/* Operations whose result may replace an operand; the instruction set says "exactly". */
 static bool works_in_place(uint16_t op)
 {
 	static const uint16_t ops[] = { VNPU_OP_ADD,	 VNPU_OP_MUL,	      VNPU_OP_ACT,
@@ -500,7 +489,7 @@ static void check_region(const struct region *now, const struct region *before)
 		fail_msg("a barrier divides commands that have nothing to do with each other");
 }
 
-static void concurrent_commands_share_no_memory_and_no_barrier_is_in_vain(void **state)
+static void concurrent_commands_share_no_memory_and_every_barrier_is_needed(void **state)
 {
 	struct region *regions = calloc(2 * MAX_NODES + 1, sizeof(*regions));
 	bool output[MAX_NODES + 2];
@@ -557,7 +546,7 @@ static void independent_operators_share_a_region(void **state)
 	struct npu_image_info info;
 	char w[16];
 
-	/* Added one after another, each with its activation: three regions all the same. */
+	/* Added one after another, each with its activation, but only three regions. */
 	for (int i = 0; i < 3; i++) {
 		snprintf(w, sizeof(w), "w%d", i);
 		npu_graph_output(
@@ -571,7 +560,7 @@ static void independent_operators_share_a_region(void **state)
 	assert_int_equal(info.nr_cmds, 10);
 }
 
-static void scratch_memory_is_used_again_and_taken_over_in_place(void **state)
+static void scratch_memory_is_reused_and_results_are_placed_over_operands(void **state)
 {
 	struct npu_graph *g = npu_graph_create("chain");
 	struct npu_tensor *t = npu_graph_input(g, "x", NPU_F32, 16, 64);
@@ -583,7 +572,7 @@ static void scratch_memory_is_used_again_and_taken_over_in_place(void **state)
 	assert_int_equal(count_regions(g, &info), 20);
 	assert_int_equal(info.scratch_bytes, 16 * 64 * 4);
 
-	/* Nothing in place, for each result has another size: no more than two live at a time. */
+	/* Nothing in place, because results differ in size: at most two are live at a time. */
 	g = npu_graph_create("matmuls");
 	t = npu_graph_input(g, "x", NPU_F32, 8, 64);
 	for (uint32_t i = 0; i < 10; i++) {
@@ -612,7 +601,7 @@ static void operators_that_nobody_needs_are_left_out(void **state)
 	assert_int_equal(info.scratch_bytes, 0);
 }
 
-static void a_sleep_divides_what_is_before_it_from_what_is_after(void **state)
+static void a_sleep_separates_earlier_from_later_operators(void **state)
 {
 	struct npu_graph *g = npu_graph_create("sleep");
 	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 4, 4);
@@ -645,7 +634,7 @@ static void macs_and_bytes_are_counted_exactly(void **state)
 		g, "y",
 		npu_attn(g, npu_graph_input(g, "q", NPU_F32, 3, 16), k, k, 4, 2, 1, NPU_NO_PARAM));
 	count_regions(g, &info);
-	/* The last three of ten rows see 8, 9 and 10, in 4 heads of 4, for q k and for p v. */
+	/* The last three of ten rows attend to 8, 9, 10, with 4 heads of 4, for q k and p v. */
 	assert_int_equal(info.macs, 2 * 27 * 16);
 }
 
@@ -656,11 +645,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		with_device(random_graphs_give_what_their_operators_give_one_at_a_time),
 		cmocka_unit_test(results_do_not_depend_on_the_number_of_threads),
-		cmocka_unit_test(concurrent_commands_share_no_memory_and_no_barrier_is_in_vain),
+		cmocka_unit_test(concurrent_commands_share_no_memory_and_every_barrier_is_needed),
 		cmocka_unit_test(independent_operators_share_a_region),
-		cmocka_unit_test(scratch_memory_is_used_again_and_taken_over_in_place),
+		cmocka_unit_test(scratch_memory_is_reused_and_results_are_placed_over_operands),
 		cmocka_unit_test(operators_that_nobody_needs_are_left_out),
-		cmocka_unit_test(a_sleep_divides_what_is_before_it_from_what_is_after),
+		cmocka_unit_test(a_sleep_separates_earlier_from_later_operators),
 		cmocka_unit_test(macs_and_bytes_are_counted_exactly),
 	};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Compiled graphs as files: what is written is read back, binutils read it too, its listing is what
- * it should be, and no sequence of bytes does any harm.
+ * Compiled graphs as files: what is written can be read back, also by binutils; listings are right;
+ * and no sequence of bytes does any harm.
  */
 #include <elf.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "npu_fixture.h"
 #include "npu_random.h"
 
-/* One of everything that a file can have. */
+/* A file with one of everything. */
 static void *sample_image(size_t *bytes)
 {
 	struct npu_graph *g = npu_graph_create("sample");
@@ -37,7 +37,7 @@ static void *sample_image(size_t *bytes)
 	return image;
 }
 
-static void what_is_written_is_read_back(void **state)
+static void a_written_image_is_read_back(void **state)
 {
 	static const char *const names[] = { "x", "k", "v", "w", "y" };
 	static const uint32_t kinds[] = { NPU_SYMBOL_INPUT, NPU_SYMBOL_STATE, NPU_SYMBOL_STATE,
@@ -118,7 +118,7 @@ static void the_listing_names_symbols_params_and_operands(void **state)
 	free(image);
 }
 
-/* A stream says the lowest version that it needs, and a cache its type. */
+/* A stream has the lowest version that it needs, and a cache its type. */
 static void narrow_caches_need_version_1_2(void **state)
 {
 	static const char *const names[] = { "f16", "q8_0" };
@@ -155,8 +155,8 @@ static void narrow_caches_need_version_1_2(void **state)
 	}
 }
 
-/* A stream wants no younger device than its operations do. */
-static void an_image_says_which_isa_its_operations_need(void **state)
+/* A stream does not need a newer device than its operations do. */
+static void an_image_has_the_isa_version_that_its_operations_need(void **state)
 {
 	struct npu_graph *g = npu_graph_create("w4");
 	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 2, 128);
@@ -187,7 +187,7 @@ static void an_image_says_which_isa_its_operations_need(void **state)
 	free(image);
 }
 
-/* Each command's line has its time, and they add up to what the image predicts. */
+/* Each command's line has its time, and the times add up to the image's prediction. */
 static void a_listing_for_a_profile_has_the_time_of_each_command(void **state)
 {
 	unsigned long long ns = 0, cycles = 0, sum_ns, sum_cycles, t[4];
@@ -224,7 +224,7 @@ static void a_listing_for_a_profile_has_the_time_of_each_command(void **state)
 	free(image);
 }
 
-static void a_graph_predicts_for_the_profile_that_it_was_told_or_not_at_all(void **state)
+static void a_graph_predicts_for_the_given_profile_or_not_at_all(void **state)
 {
 	static const char *const profiles[] = { NULL, "sd8gen3", "sd8elite", "host" };
 	uint64_t ns[4];
@@ -239,7 +239,7 @@ static void a_graph_predicts_for_the_profile_that_it_was_told_or_not_at_all(void
 		npu_graph_output(g, "y", npu_gelu(g, x));
 		npu_fails(npu_graph_predict(g, "no-such-soc"), -ENOENT, "profile no-such-soc");
 		npu_fails(npu_graph_predict(g, "/dev/null"), -EINVAL, "profile /dev/null");
-		/* The last one counts. */
+		/* The last call counts. */
 		npu_ok(npu_graph_predict(g, "sd8gen2"));
 		npu_ok(npu_graph_predict(g, profiles[i]));
 		npu_ok(npu_graph_compile(g, &image, &bytes));
@@ -286,7 +286,7 @@ static void binutils_read_the_file_without_a_warning(void **state)
 	unlink(path);
 }
 
-/* ---- what is no image ---- */
+/* ---- invalid images ---- */
 
 static void refused(const void *image, size_t bytes, const char *text)
 {
@@ -310,7 +310,7 @@ static Elf64_Shdr *section(void *image, const char *name)
 	return NULL;
 }
 
-/* Each breaks one thing of a good image. */
+/* Each damages one thing in a good image. */
 enum damage {
 	D_MAGIC,
 	D_CLASS,
@@ -524,7 +524,7 @@ static void damage_stream(uint8_t *image, enum damage what)
 		first->flags = 1;
 		break;
 	case D_CMD_SLOT:
-		/* An operand that no relocation fills in. */
+		/* An operand without a relocation. */
 		((struct vnpu_ref *)(cmd + rela[0].r_offset))->slot = 77;
 		rela[0].r_offset = rela[1].r_offset;
 		break;
@@ -549,7 +549,7 @@ static void each_damage_to_an_image_is_refused_with_its_reason(void **state)
 		[D_SECTION_OFFSET] = "lies outside the file",
 		[D_SECTION_SIZE] = "lies outside the file",
 		[D_SECTION_TYPE] = "has type 17",
-		[D_SECTION_ALIGN] = "alignment that cannot be",
+		[D_SECTION_ALIGN] = "invalid size or alignment",
 		[D_COMPRESSED] = "is compressed",
 		[D_STRTAB_END] = "has no end",
 		[D_NOTE_NAME] = "of another kind",
@@ -560,14 +560,14 @@ static void each_damage_to_an_image_is_refused_with_its_reason(void **state)
 		[D_NOTE_TEXT] = "not printable",
 		[D_NO_CMD] = "no .vnpu.cmd",
 		[D_SYMTAB_ENTSIZE] = "entries of a wrong size",
-		[D_BINDING_KIND] = "binding 1 has a value",
-		[D_BINDING_TYPE] = "binding 1 has a value",
-		[D_BINDING_GROUP] = "binding 1 has a value",
-		[D_BINDING_NO_GROUP] = "binding 1 has a value",
-		[D_BINDING_SYMBOL] = "binding 1 has a value",
+		[D_BINDING_KIND] = "binding 1 has an invalid value",
+		[D_BINDING_TYPE] = "binding 1 has an invalid value",
+		[D_BINDING_GROUP] = "binding 1 has an invalid value",
+		[D_BINDING_NO_GROUP] = "binding 1 has an invalid value",
+		[D_BINDING_SYMBOL] = "binding 1 has an invalid value",
 		[D_BINDING_TWICE] = "'x' is bound twice",
 		[D_SYMBOL_NAME] = "name of binding 2",
-		[D_SYMBOL_SIZE] = "size that cannot be",
+		[D_SYMBOL_SIZE] = "has an invalid size",
 		[D_SAME_NAMES] = "'x' is taken twice",
 		[D_RELA_OFFSET] = "relocation 3 lies outside",
 		[D_RELA_ALIGN] = "relocation 3 lies outside",
@@ -610,7 +610,7 @@ static void no_truncated_image_is_accepted(void **state)
 	uint8_t *image = sample_image(&bytes);
 
 	for (size_t n = 0; n < bytes; n++) {
-		/* Exactly as long, so that reading beyond is seen. */
+		/* Of exactly this size, so that ASan sees overruns. */
 		uint8_t *cut = malloc(n ? n : 1);
 		struct npu_image img;
 
@@ -621,9 +621,7 @@ static void no_truncated_image_is_accepted(void **state)
 	free(image);
 }
 
-/*
- * Whatever is accepted must load and list without harm; the firmware may refuse it, and may fault.
- */
+/* Whatever is accepted must load and list without harm; the firmware may refuse it. */
 static void mutated_images_do_no_harm(void **state)
 {
 	struct fixture *f = *state;
@@ -665,7 +663,7 @@ static void mutated_images_do_no_harm(void **state)
 		if (!npu_program_load(f->ctx, copy, bytes, &prog))
 			npu_program_free(prog);
 	}
-	/* Changes in tensors' shapes and unused bytes are no errors of the file. */
+	/* Changes of tensors' shapes and of unused bytes are no errors. */
 	assert_true(accepted > 100 && predicted > 100 && predicted < accepted);
 	fclose(null);
 	free(copy);
@@ -677,12 +675,12 @@ static void mutated_images_do_no_harm(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_written_is_read_back),
+		cmocka_unit_test(a_written_image_is_read_back),
 		cmocka_unit_test(the_listing_names_symbols_params_and_operands),
 		cmocka_unit_test(narrow_caches_need_version_1_2),
-		cmocka_unit_test(an_image_says_which_isa_its_operations_need),
+		cmocka_unit_test(an_image_has_the_isa_version_that_its_operations_need),
 		cmocka_unit_test(a_listing_for_a_profile_has_the_time_of_each_command),
-		cmocka_unit_test(a_graph_predicts_for_the_profile_that_it_was_told_or_not_at_all),
+		cmocka_unit_test(a_graph_predicts_for_the_given_profile_or_not_at_all),
 		cmocka_unit_test(binutils_read_the_file_without_a_warning),
 		cmocka_unit_test(each_damage_to_an_image_is_refused_with_its_reason),
 		cmocka_unit_test(no_truncated_image_is_accepted),

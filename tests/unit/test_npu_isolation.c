@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A client that tries to reach what is not its own: its jobs get operands at every kind of address,
- * behind libnpu's back, while another context holds secrets at all addresses around. It sees a
- * fault with the address, or a refusal, and its own zeros; the secrets stay what they were. Runs on
+ * A client that tries to access memory of others: its jobs get operands at every kind of address,
+ * behind libnpu's back, while another context has secrets at all addresses around. It must get a
+ * fault with the address, or a refusal, and its own zeros; the secrets must not change. Runs on
  * sim, and with NPU_TRANSPORT=drm on vnpu.ko.
  */
 #include <errno.h>
@@ -13,10 +13,7 @@
 #define SECRET 1234.5f
 #define FLOATS 1024 /* a page */
 
-/*
- * Buffers of somebody else, whose addresses begin where this context's do and go
- * on where it has nothing.
- */
+/* Another context's buffers, at this context's addresses and where this context has none. */
 struct victim {
 	struct npu_context *ctx;
 	struct npu_buffer *buf[8];
@@ -49,13 +46,13 @@ static struct vnpu_slot *job_slot(struct npu_job *job, int i)
 }
 
 enum outcome {
-	FAULTS, /* -EFAULT, and the state tells the page */
-	REFUSED, /* -EINVAL, and the context goes on */
+	FAULTS, /* -EFAULT, and the context's state has the page */
+	REFUSED, /* -EINVAL, and the context can still be used */
 };
 
 /*
  * One job y = x + 1 of a page, in a context of its own, with operand @slot (0: x, 1: y) at @va
- * instead. @page is where it must fault.
+ * instead. It must fault at @page.
  */
 static void attack(struct fixture *f, struct victim *v, int slot, uint64_t va, enum outcome want,
 		   uint64_t page)
@@ -90,7 +87,7 @@ static void attack(struct fixture *f, struct victim *v, int slot, uint64_t va, e
 	} else {
 		assert_int_equal(st.state, 0);
 	}
-	/* Nothing came over: what could not be read was not written either. */
+	/* Nothing was copied: what could not be read was not written either. */
 	if (slot == 0)
 		for (uint32_t i = 0; i < FLOATS; i++)
 			assert_true(fixture_float(y, i) == 0);
@@ -107,18 +104,18 @@ static uint64_t va_end(struct fixture *f)
 	return 1ull << npu_device_info(f->dev)->va_bits;
 }
 
-static void addresses_of_nobody_and_of_another_context_fault(void **state)
+static void unbound_addresses_and_those_of_another_context_fault(void **state)
 {
 	struct fixture *f = *state;
 	struct victim v;
 
 	victim_make(f, &v);
 	for (int slot = 0; slot < 2; slot++) {
-		/* Address 0 and what lies below the first that can be bound. */
+		/* Address 0, and the last one below those that can be bound. */
 		attack(f, &v, slot, 0, FAULTS, 0);
 		attack(f, &v, slot, 64, FAULTS, 0);
 		attack(f, &v, slot, 0xf000, FAULTS, 0xf000);
-		/* Another's, at the end, where this context has nothing, and the last page. */
+		/* Another context's buffer, where this context has nothing, and the last page. */
 		attack(f, &v, slot, npu_buffer_va(v.buf[7]), FAULTS, npu_buffer_va(v.buf[7]));
 		attack(f, &v, slot, npu_buffer_va(v.buf[7]) + 15 * 4096, FAULTS,
 		       npu_buffer_va(v.buf[7]) + 15 * 4096);
@@ -127,7 +124,7 @@ static void addresses_of_nobody_and_of_another_context_fault(void **state)
 	victim_free(&v);
 }
 
-/* The aperture of another context may lie just beside: in the device's memory, or by its number. */
+/* Another context's aperture may be adjacent: in the device's memory, or by its number. */
 static void addresses_beyond_the_aperture_are_refused(void **state)
 {
 	struct fixture *f = *state;
@@ -156,10 +153,7 @@ static void addresses_beyond_the_aperture_are_refused(void **state)
 	victim_free(&v);
 }
 
-/*
- * The first part of the operand is bound, and may be read or written; the
- * fault tells where it ends.
- */
+/* The first part of the operand is bound; the fault has the address of that part's end. */
 static void an_operand_that_straddles_the_end_of_a_binding_faults_there(void **state)
 {
 	struct fixture *f = *state;
@@ -177,7 +171,7 @@ static void an_operand_that_straddles_the_end_of_a_binding_faults_there(void **s
 		job = fixture_increment(ctx, FLOATS, 0);
 		b[0] = fixture_floats(ctx, FLOATS, 0);
 		b[1] = fixture_floats(ctx, FLOATS, 0);
-		/* Nothing is bound behind what was allocated last. */
+		/* Nothing is bound behind the latest allocation. */
 		last = fixture_floats(ctx, FLOATS, 0);
 		fixture_bind(job, "x", b[0]);
 		fixture_bind(job, "y", b[1]);
@@ -197,8 +191,8 @@ static void an_operand_that_straddles_the_end_of_a_binding_faults_there(void **s
 	}
 }
 
-/* What was freed is empty when it comes back, in whatever context. */
-static void new_buffers_never_show_what_others_have_left(void **state)
+/* Freed memory is zero when it is allocated again, in any context. */
+static void new_buffers_never_have_data_of_freed_ones(void **state)
 {
 	enum { BYTES = 1 << 20 };
 	struct fixture *f = *state;
@@ -227,10 +221,10 @@ static void new_buffers_never_show_what_others_have_left(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		with_device(addresses_of_nobody_and_of_another_context_fault),
+		with_device(unbound_addresses_and_those_of_another_context_fault),
 		with_device(addresses_beyond_the_aperture_are_refused),
 		with_device(an_operand_that_straddles_the_end_of_a_binding_faults_there),
-		with_device(new_buffers_never_show_what_others_have_left),
+		with_device(new_buffers_never_have_data_of_freed_ones),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

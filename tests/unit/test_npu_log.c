@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * NPU_LOG=ioctl: one line per device call, every field by name; nothing without it.
- */
+/* NPU_LOG=ioctl: one line per device call, with the names of all fields; nothing without it. */
 #include <errno.h>
 #include <regex.h>
 #include <stdio.h>
@@ -116,7 +114,7 @@ static void every_device_call_has_a_line_with_its_fields_and_its_time(void **sta
 	has_line(text, "^npu: VM_BIND \\{.*op=unmap flags=0x0 handle=0 .*\\} = 0 " US);
 	has_line(text, "^npu: munmap \\{addr=0x[0-9a-f]+ size=4096\\} = 0 " US);
 	has_line(text, "^npu: GEM_CLOSE \\{handle=[0-9]+\\} = 0 " US);
-	/* Nothing else is in the file. */
+	/* The file has nothing else. */
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
 		assert_int_equal(strncmp(line, "npu: ", 5), 0);
 }
@@ -133,7 +131,7 @@ static void a_call_that_fails_shows_its_error_and_no_outputs(void **state)
 		 "\\(Invalid argument\\) " US);
 }
 
-static void a_line_that_is_too_long_is_cut_with_its_result_kept(void **state)
+static void a_line_that_is_too_long_is_truncated_but_keeps_its_result(void **state)
 {
 	struct fixture *f = *state;
 	struct npu_job *jobs[40];
@@ -152,7 +150,7 @@ static void a_line_that_is_too_long_is_cut_with_its_result_kept(void **state)
 		npu_job_free(jobs[i]);
 }
 
-static void an_unknown_kind_of_log_and_a_file_that_cannot_be_are_refused(void **state)
+static void an_unknown_kind_of_log_and_an_invalid_file_are_refused(void **state)
 {
 	struct npu_device *dev;
 
@@ -168,7 +166,7 @@ static void an_unknown_kind_of_log_and_a_file_that_cannot_be_are_refused(void **
 	unsetenv("NPU_LOG_FILE");
 }
 
-static void without_npu_log_nothing_stands_between_libnpu_and_the_device(void **state)
+static void without_npu_log_no_transport_is_wrapped(void **state)
 {
 	struct transport *t;
 	struct npu_device *dev;
@@ -188,10 +186,11 @@ int main(void)
 			log_teardown),
 		cmocka_unit_test_setup_teardown(a_call_that_fails_shows_its_error_and_no_outputs,
 						log_setup, log_teardown),
-		cmocka_unit_test_setup_teardown(a_line_that_is_too_long_is_cut_with_its_result_kept,
-						log_setup, log_teardown),
-		cmocka_unit_test(an_unknown_kind_of_log_and_a_file_that_cannot_be_are_refused),
-		cmocka_unit_test(without_npu_log_nothing_stands_between_libnpu_and_the_device),
+		cmocka_unit_test_setup_teardown(
+			a_line_that_is_too_long_is_truncated_but_keeps_its_result, log_setup,
+			log_teardown),
+		cmocka_unit_test(an_unknown_kind_of_log_and_an_invalid_file_are_refused),
+		cmocka_unit_test(without_npu_log_no_transport_is_wrapped),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

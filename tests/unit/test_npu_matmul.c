@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * Quantisation and matmuls, built, compiled and run, against their definitions in double precision.
- */
+/* Quantisation and matmuls, built, compiled and run, compared with double precision. */
 #include <errno.h>
 #include <math.h>
 
@@ -120,7 +118,7 @@ static void matmul_agrees_with_double_precision_with_and_without_bias(void **sta
 	for (int i = 0; i < ROUNDS; i++)
 		matmul_round(*state, random_in(1, 30), random_in(1, 300), random_in(1, 200),
 			     random_u32() & 1);
-	/* Many tiles in both directions, and decoding's single row. */
+	/* Many tiles in both directions, and the single row of decoding. */
 	matmul_round(*state, 150, 700, 300, true);
 	matmul_round(*state, 1, 2000, 900, false);
 }
@@ -176,14 +174,14 @@ static void quant16_leaves_half_a_step_of_15_bits(void **state)
 		quant16_round(*state);
 }
 
-static void planes_that_cannot_be_are_refused(void **state)
+static void invalid_planes_are_refused(void **state)
 {
 	struct npu_graph *g = npu_graph_create("odd");
 	void *image;
 	size_t bytes;
 
 	npu_graph_output(g, "y", npu_fold(g, npu_graph_input(g, "x", NPU_F32, 3, 4)));
-	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "3 rows have no halves");
+	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "3 rows; needs an even number");
 	npu_graph_free(g);
 	g = npu_graph_create("deep");
 	assert_null(npu_quant16(g, npu_graph_input(g, "x", NPU_F32, 1, VNPU_MAX_K_I8 + 1),
@@ -192,7 +190,7 @@ static void planes_that_cannot_be_are_refused(void **state)
 	npu_graph_free(g);
 	g = npu_graph_create("nowhere");
 	assert_null(npu_quant16(g, npu_graph_input(g, "x", NPU_F32, 1, 4), NULL));
-	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "no place for the scales");
+	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "no pointer for the scales");
 	npu_graph_free(g);
 }
 
@@ -323,8 +321,8 @@ static void matmuls_of_4_bits_agree_with_double_precision(void **state)
 /* ---- outliers ---- */
 
 /*
- * The weights of @x in double precision, by a row of floats: its products without
- * and with outliers apart.
+ * The weights of @x in double precision times a row of floats, with all values in INT8 and with
+ * separate outliers.
  */
 static void outliers_run(struct fixture *f, struct w4 *x, const float *a, const int8_t *w8,
 			 const float *w8_scale, bool apart)
@@ -350,7 +348,7 @@ static void outliers_run(struct fixture *f, struct w4 *x, const float *a, const 
 	free(packed);
 }
 
-/* The greatest error of a result, of the size of the results. */
+/* The largest error of a result, relative to the results. */
 static double outliers_error(const struct w4 *x)
 {
 	double error = 0, size = 0;
@@ -390,10 +388,7 @@ static void outliers_round(struct fixture *f, bool w8)
 	plain = outliers_error(&x);
 	outliers_run(f, &x, a.f, w8 ? q8 : NULL, w8_scale.f, true);
 	apart = outliers_error(&x);
-	/*
-	 * Eight values two thousand times as large: with them apart, the
-	 * others have their bits again.
-	 */
+	/* Eight values 2000 times as large: as outliers they leave the others precise. */
 	if (!(apart < plain / 20))
 		fail_msg("%u x %u x %u, %d bits: an error of %g, without outliers %g", m, n, k,
 			 w8 ? 8 : 4, apart, plain);
@@ -403,14 +398,14 @@ static void outliers_round(struct fixture *f, bool w8)
 	free(q8);
 }
 
-static void outliers_apart_leave_the_others_their_bits(void **state)
+static void separate_outliers_leave_the_other_values_precise(void **state)
 {
 	random_begin(__func__);
 	for (int i = 0; i < ROUNDS; i++)
 		outliers_round(*state, i % 2);
 }
 
-static void outliers_that_cannot_be_are_refused(void **state)
+static void invalid_outliers_are_refused(void **state)
 {
 	struct npu_tensor *s, *o, *x, *q;
 	struct npu_graph *g;
@@ -424,7 +419,7 @@ static void outliers_that_cannot_be_are_refused(void **state)
 	npu_graph_free(g);
 	g = npu_graph_create("nowhere");
 	assert_null(npu_quant_outliers(g, npu_graph_input(g, "x", NPU_F32, 1, 4), &s, NULL));
-	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "no place for the outliers");
+	npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, "no pointer for the outliers");
 	npu_graph_free(g);
 	g = npu_graph_create("other");
 	x = npu_graph_input(g, "x", NPU_F32, 3, 64);
@@ -459,7 +454,7 @@ static void weights_of_4_bits_come_back_from_their_panels(void **state)
 		assert_memory_equal(u, x.u + i * 384, sizeof(u));
 		assert_memory_equal(scales, x.scales + i * 12, sizeof(scales));
 	}
-	/* Beyond the last channel there is nothing. */
+	/* Numbers beyond the last channel are 0. */
 	npu_unpack_w4(x.packed, 384, 32, 191, u, scales);
 	for (uint32_t i = 0; i < 384; i++)
 		assert_int_equal(u[i], 0);
@@ -479,10 +474,10 @@ int main(void)
 		with_device(quant_rounds_to_the_nearest_and_dequant_scales_back),
 		with_device(matmul_agrees_with_double_precision_with_and_without_bias),
 		with_device(quant16_leaves_half_a_step_of_15_bits),
-		cmocka_unit_test(planes_that_cannot_be_are_refused),
+		cmocka_unit_test(invalid_planes_are_refused),
 		with_device(matmuls_of_4_bits_agree_with_double_precision),
-		with_device(outliers_apart_leave_the_others_their_bits),
-		cmocka_unit_test(outliers_that_cannot_be_are_refused),
+		with_device(separate_outliers_leave_the_other_values_precise),
+		cmocka_unit_test(invalid_outliers_are_refused),
 		with_device(weights_of_4_bits_come_back_from_their_panels),
 	};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Every operator but matmuls (test_npu_matmul.c), built, compiled and run, against its definition
- * in double precision; and what the builder refuses.
+ * Every operator except matmuls (test_npu_matmul.c), built, compiled and run, compared with its
+ * definition in double precision; and what the builder refuses.
  */
 #include <errno.h>
 #include <math.h>
@@ -247,7 +247,7 @@ static void attn_want(struct matrix *q, const float *k, const float *v, uint32_t
 	}
 }
 
-/* What the rows of a cache are worth, and how far a value stored there may be from itself. */
+/* The values of a cache's rows, and the tolerance of a value stored there. */
 static void cache_values(float *y, const uint8_t *rows, size_t n, enum npu_dtype type)
 {
 	uint16_t h;
@@ -269,7 +269,7 @@ static void cache_values(float *y, const uint8_t *rows, size_t n, enum npu_dtype
 
 static const double cache_error[] = { [NPU_F32] = 0, [NPU_F16] = 0x1p-11, [NPU_Q8_0] = 0.51 / 127 };
 
-/* A cache of a type: random rows, and after a run what they are worth. */
+/* A cache of a type: random rows, and their values after a run. */
 struct cache {
 	enum npu_dtype type;
 	size_t n, bytes;
@@ -292,7 +292,7 @@ static struct cache cache_new(enum npu_dtype type, size_t n)
 	c.had = malloc(n * 4);
 	if (type == NPU_F32)
 		random_floats((float *)c.before, n);
-	/* Of F16 -2..2; Q8_0 gets scales near 2^-7 and any bytes. */
+	/* F16 gets -2..2; Q8_0 gets scales near 2^-7 and random bytes. */
 	for (size_t i = 0; type == NPU_F16 && i < n; i++) {
 		h = (uint16_t)(random_u32() & 0xbfff);
 		memcpy(c.before + i * 2, &h, 2);
@@ -308,8 +308,8 @@ static struct cache cache_new(enum npu_dtype type, size_t n)
 }
 
 /*
- * Rows from value @at on are the @n of @stored, as near as the type can be
- * to them; all others stay.
+ * The rows from value @at on must be @stored[n], as precisely as the type allows; all others must
+ * be unchanged.
  */
 static void cache_check(struct cache *c, const float *stored, size_t at, size_t n)
 {
@@ -332,7 +332,7 @@ static void cache_free(struct cache *c)
 	free(c->had);
 }
 
-/* Stores this step's keys and values, then attends: the reader must see what was stored. */
+/* Stores this step's keys and values, then attends: attention must see them. */
 static void attn_round(struct fixture *f, enum npu_dtype type)
 {
 	uint32_t rows = random_in(1, 12), kv_heads = random_in(1, 3),
@@ -472,7 +472,7 @@ static void operands_of_a_wrong_shape_or_type_are_refused_by_name(void **state)
 	REFUSED(npu_softmax(g, x, INFINITY, NPU_NO_PARAM), "softmax: inf is not a finite");
 	REFUSED(npu_glu(g, x, y, NPU_GLU_SILU), "glu: 'y' is 4 x 5, not 4 x 6");
 	REFUSED(npu_glu(g, x, x, 2), "glu: kind 2 is not known");
-	REFUSED(npu_quant(g, x, NULL), "quant: no place for the scales");
+	REFUSED(npu_quant(g, x, NULL), "quant: no pointer for the scales");
 	REFUSED(npu_dequant(g, x, y), "dequant: 'x' is f32, not s8");
 	REFUSED(npu_matmul_i8(g, npu_graph_input(g, "q", NPU_S8, 4, 6),
 			      npu_graph_input(g, "qs", NPU_F32, 4, 1),
@@ -493,14 +493,14 @@ static void operands_of_a_wrong_shape_or_type_are_refused_by_name(void **state)
 			      npu_graph_weight_w4(g, "w", 10, 32, 32), x),
 		"matmul_w4: 'x' is 4 x 6, not 1 x 10");
 	REFUSED(npu_graph_weight_wk(g, "w", 10, 64, bits_of(0)),
-		"w: each row wants a width of 1 to 8 bits");
+		"w: each row needs a width of 1 to 8 bits");
 	REFUSED(npu_graph_weight_wk(g, "w", 10, 64, bits_of(9)),
-		"w: each row wants a width of 1 to 8 bits");
+		"w: each row needs a width of 1 to 8 bits");
 	REFUSED(npu_graph_weight_wk(g, "w", 10, 64, NULL),
-		"w: each row wants a width of 1 to 8 bits");
+		"w: each row needs a width of 1 to 8 bits");
 	REFUSED(npu_graph_weight_wk(g, "w", 10, 65537, bits_of(4)), "k = 65537 may be 65536");
 	REFUSED(npu_graph_weight_wk(g, "w", 0, 64, bits_of(4)), "w: shape 0 x 64");
-	REFUSED(npu_graph_weight(g, "w", NPU_WK_PANEL, 10, 64), "w: each row wants a width");
+	REFUSED(npu_graph_weight(g, "w", NPU_WK_PANEL, 10, 64), "w: each row needs a width");
 	REFUSED(npu_matmul_wk(g, x, x, npu_graph_weight_wk(g, "w", 10, 6, bits_of(4)), NULL),
 		"'x' is f32, not s8");
 	REFUSED(npu_matmul_wk(g, npu_graph_input(g, "q", NPU_S8, 4, 6),
@@ -532,10 +532,10 @@ static void operands_of_a_wrong_shape_or_type_are_refused_by_name(void **state)
 	REFUSED(npu_graph_state(g, "k", NPU_Q8_0, 8, 48),
 		"k: 48 columns, of q8_0 a multiple of 32");
 	REFUSED(npu_graph_state(g, "k", NPU_S8, 8, 48),
-		"state 'k': type 1 is none of f32, f16 and q8_0");
+		"state 'k': type 1 is not f32, f16 or q8_0");
 	REFUSED(npu_graph_weight(g, "w", NPU_W8_PANEL, 10, 70000), "w: k = 70000");
 	REFUSED(npu_graph_input(g, "z", NPU_F32, 0, 3), "z: shape 0 x 3");
-	REFUSED(npu_graph_input(g, "__x", NPU_F32, 1, 3), "names with __ are the compiler's");
+	REFUSED(npu_graph_input(g, "__x", NPU_F32, 1, 3), "names with __ are reserved");
 	REFUSED(npu_graph_input(g, "a b", NPU_F32, 1, 3), "cannot be printed, or a space");
 	REFUSED(npu_graph_input(g, "", NPU_F32, 1, 3), "a name of 1 to 63 characters");
 	REFUSED(npu_graph_output(g, "o", x), "no result of an operator");
@@ -548,7 +548,7 @@ static void operands_of_a_wrong_shape_or_type_are_refused_by_name(void **state)
 	REFUSED(npu_sleep(g, 61000000000ull) ? NULL : x, "at most 60 s");
 }
 
-static void the_first_error_of_a_graph_is_the_one_that_is_told(void **state)
+static void the_first_error_of_a_graph_is_reported(void **state)
 {
 	struct npu_graph *g = npu_graph_create("first"), *other = npu_graph_create("other");
 	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 4, 6), *t;
@@ -600,7 +600,7 @@ int main(void)
 			attention_sees_the_rows_stored_before_it_and_agrees_with_double_precision),
 		with_device(a_param_out_of_range_fails_the_job_only),
 		cmocka_unit_test(operands_of_a_wrong_shape_or_type_are_refused_by_name),
-		cmocka_unit_test(the_first_error_of_a_graph_is_the_one_that_is_told),
+		cmocka_unit_test(the_first_error_of_a_graph_is_reported),
 		cmocka_unit_test(names_are_taken_once_and_a_graph_has_at_most_64_params),
 	};
 

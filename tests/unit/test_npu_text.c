@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Graphs as text: they are the graphs of the same calls, and what is wrong has a line. */
+/* Graphs as text: they equal the graphs of the same calls, and errors have a line number. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -70,7 +70,7 @@ static void the_first_error_has_its_line(void **state)
 	}
 }
 
-/* Each form of an operation as a statement, with words for arguments that are nothing. */
+/* Each form of an operation as a statement, with undefined words as arguments. */
 static void every_form_that_is_listed_is_understood(void **state)
 {
 	char *list, *line, *save, text[512];
@@ -92,7 +92,7 @@ static void every_form_that_is_listed_is_understood(void **state)
 		assert_null(parse(text));
 		if (strstr(npu_error(), "is not a statement") ||
 		    strstr(npu_error(), "is not an operator") ||
-		    strstr(npu_error(), " words, want "))
+		    strstr(npu_error(), " words, needs "))
 			fail_msg("%s: %s", line, npu_error());
 	}
 	assert_true(forms > 15);

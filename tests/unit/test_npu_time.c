@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * The NPU's timing model: the behaviours of HeteroLLM 3.2, and that it is a
- * model of anything at all.
- */
+/* The NPU's timing model: the behaviours of HeteroLLM 3.2, and general properties of a model. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,11 +65,11 @@ static void test_stages_are_as_wide_as_the_array(void **state)
 	}
 }
 
-static void test_many_rows_past_few_weights_are_faster_than_the_other_order(void **state)
+static void test_few_stationary_weights_with_many_rows_are_the_faster_order(void **state)
 {
 	double last = 0;
 
-	/* The fewer, the more. */
+	/* Fewer rows take longer per row. */
 	for (uint64_t rows = 512; rows >= 32; rows /= 2) {
 		double ratio = ns(rows, 4096, 14336, NPU_TIME_F16, NPU_TIME_WEIGHTS_STATIONARY) /
 			       ns(rows, 4096, 14336, NPU_TIME_F16, NPU_TIME_WEIGHTS_STREAMED);
@@ -81,14 +78,14 @@ static void test_many_rows_past_few_weights_are_faster_than_the_other_order(void
 		last = ratio;
 	}
 	assert_true(last > 4);
-	/* Of a square one both orders are the same. */
+	/* For a square matmul both orders are the same. */
 	assert_true(ns(4096, 4096, 4096, NPU_TIME_F16, NPU_TIME_WEIGHTS_STATIONARY) ==
 		    ns(4096, 4096, 4096, NPU_TIME_F16, NPU_TIME_WEIGHTS_STREAMED));
 }
 
-static void test_of_equal_inputs_the_one_with_more_rows_is_faster(void **state)
+static void test_more_rows_of_equal_input_size_are_faster(void **state)
 {
-	/* [rows][k] with rows * k fixed, times [k][256]: the same number of products. */
+	/* [rows][k] with rows * k fixed, times [k][256]: the same multiply-accumulates. */
 	double last = 0;
 
 	for (uint64_t k = 1024; k <= 16384; k *= 2) {
@@ -116,10 +113,7 @@ static void test_more_work_never_takes_less(void **state)
 		struct npu_time_matmul b = a;
 		struct npu_cost x, y;
 
-		/*
-		 * Decoding takes another engine, from which the arrays'
-		 * minimum is a step down or up.
-		 */
+		/* Decoding uses another engine, with a step up or down from the arrays' minimum. */
 		if (a.m <= (uint64_t)soc->npu.gemv_rows)
 			a.m = b.m = (uint64_t)soc->npu.gemv_rows + 1;
 		switch (any(0, 4)) {
@@ -157,11 +151,11 @@ static void test_nothing_is_faster_than_the_peak_or_the_memory(void **state)
 					      .order = any(0, 1),
 					      .weight_bits = 4 };
 		struct npu_cost cost = npu_time_matmul(&soc->npu, &op);
-		double products = (double)op.m * (double)op.k * (double)op.n;
+		double macs = (double)op.m * (double)op.k * (double)op.n;
 		double alone = npu_time_alone_ns(&soc->npu, cost);
 
 		if (op.m > (uint64_t)soc->npu.gemv_rows)
-			assert_true(2 * products / cost.ns / 1e3 <=
+			assert_true(2 * macs / cost.ns / 1e3 <=
 				    npu_time_peak_tops(&soc->npu, op.type) * (1 + 1e-9));
 		assert_true(cost.dram_bytes / alone <= soc->npu.dram_gbps * (1 + 1e-9));
 		/* Each weight is read at least once. */
@@ -195,8 +189,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stages_are_as_wide_as_the_array),
-		cmocka_unit_test(test_many_rows_past_few_weights_are_faster_than_the_other_order),
-		cmocka_unit_test(test_of_equal_inputs_the_one_with_more_rows_is_faster),
+		cmocka_unit_test(test_few_stationary_weights_with_many_rows_are_the_faster_order),
+		cmocka_unit_test(test_more_rows_of_equal_input_size_are_faster),
 		cmocka_unit_test(test_more_work_never_takes_less),
 		cmocka_unit_test(test_nothing_is_faster_than_the_peak_or_the_memory),
 		cmocka_unit_test(test_operands_that_do_not_fit_the_chip_are_read_again),

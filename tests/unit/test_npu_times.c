@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * What jobs say that they took. Runs on sim, and with NPU_TRANSPORT=drm on vnpu.ko; there, tests
- * that need the device's profile are skipped if it has none.
+ * The times of jobs. Runs on sim, and with NPU_TRANSPORT=drm on vnpu.ko; there, tests that need the
+ * device's profile are skipped if it has none.
  */
 #include <errno.h>
 #include <math.h>
@@ -40,8 +40,8 @@ static struct npu_job_times times_of(const struct npu_job *job)
 }
 
 /*
- * Some wall time: none only where the clock goes in steps, as a kernel's does that found no
- * better one than its timer.
+ * Some wall-clock time has passed, or none if the clock is coarse, such as that of a kernel with
+ * only a timer.
  */
 static void assert_passed(uint64_t wall_ns)
 {
@@ -51,7 +51,7 @@ static void assert_passed(uint64_t wall_ns)
 	assert_true(wall_ns > 0 || step.tv_nsec > 100000);
 }
 
-/* Runs the job and tells its times; skips the test on a device that has no profile. */
+/* Runs the job and returns its times; skips the test if the device has no profile. */
 static struct npu_job_times run_for_times(struct fixture *f, struct npu_job *job)
 {
 	struct npu_job_times t;
@@ -65,7 +65,7 @@ static struct npu_job_times run_for_times(struct fixture *f, struct npu_job *job
 	return t;
 }
 
-/* c [m][n] = q [m][k] w [n][k]^T, all bound to memory that nobody reads again. */
+/* c [m][n] = q [m][k] w [n][k]^T, all bound to memory that is not read again. */
 static struct npu_job *matmul_job(struct npu_context *ctx, uint32_t m, uint32_t k, uint32_t n)
 {
 	struct npu_graph *g = npu_graph_create("matmul");
@@ -87,7 +87,7 @@ static struct npu_job *matmul_job(struct npu_context *ctx, uint32_t m, uint32_t 
 
 		npu_ok(npu_buffer_create(ctx, bytes[i], 0, &buf));
 		fixture_bind(job, names[i], buf);
-		/* The job keeps it. */
+		/* The job holds a reference. */
 		npu_buffer_free(buf);
 	}
 	return job;
@@ -102,9 +102,9 @@ static uint64_t matmul_ns(struct fixture *f, uint32_t m, uint32_t k, uint32_t n)
 	return ns;
 }
 
-/* ---- what the times are ---- */
+/* ---- device times ---- */
 
-static void a_matmul_takes_its_launch_and_what_the_model_says(void **state)
+static void a_matmul_takes_its_launch_and_the_modelled_time(void **state)
 {
 	static const uint32_t shapes[][3] = { { 1, 64, 64 },	 { 1, 512, 1024 },  { 4, 100, 70 },
 					      { 5, 100, 70 },	 { 32, 1024, 256 }, { 33, 256, 96 },
@@ -125,13 +125,10 @@ static void a_matmul_takes_its_launch_and_what_the_model_says(void **state)
 	}
 }
 
-/*
- * HeteroLLM 3.2, seen from outside: stages of the array's size, and the order
- * of a product's operands.
- */
+/* HeteroLLM 3.2 from outside: stages of the array's size, the order of a matmul's operands. */
 static void jobs_show_the_stages_and_the_order_of_the_array(void **state)
 {
-	/* Products enough that the memory is not what takes longest. */
+	/* Large enough that memory is not the limit. */
 	uint64_t full = matmul_ns(*state, 64, 512, 512), wide, tall,
 		 launch = (uint64_t)(soc->npu.launch_us * 1000);
 	uint32_t rows = (uint32_t)soc->npu.row_granule, cols = (uint32_t)soc->npu.array_cols;
@@ -144,13 +141,13 @@ static void jobs_show_the_stages_and_the_order_of_the_array(void **state)
 	assert_int_equal(matmul_ns(*state, 64, 512, 512 - cols + 1), full);
 	assert_true(matmul_ns(*state, 65, 512, 512) > full);
 	assert_true(matmul_ns(*state, 64, 512, 513) > full);
-	/* As many products in both. */
+	/* As many multiply-accumulates in both. */
 	tall = matmul_ns(*state, 512, 4096, 64) - launch;
 	wide = matmul_ns(*state, 64, 4096, 512) - launch;
 	assert_true(wide > 2 * tall);
 }
 
-static void device_times_are_the_same_at_every_run_and_wall_times_are_not_theirs(void **state)
+static void device_times_are_the_same_for_every_run_and_differ_from_wall_times(void **state)
 {
 	struct npu_job *job = matmul_job(((struct fixture *)*state)->ctx, 32, 256, 128);
 	struct npu_job_times first = run_for_times(*state, job), t;
@@ -234,7 +231,7 @@ static void device_times_depend_on_the_profile_and_on_nothing_of_the_host(void *
 	assert_true(t.device_ns > 0 && t.device_ns != first.device_ns);
 }
 
-static void without_an_installed_profile_jobs_run_and_tell_their_wall_time(void **state)
+static void without_an_installed_profile_jobs_have_wall_times(void **state)
 {
 	char *kept = getenv("NPU_PROFILE") ? strdup(getenv("NPU_PROFILE")) : NULL;
 	struct npu_job_times t;
@@ -328,7 +325,7 @@ static void assert_same_times(struct npu_job_times a, struct npu_job_times b)
 	assert_int_equal(a.nr_commands, b.nr_commands);
 }
 
-static void commands_are_timed_where_the_program_wants_it(void **state)
+static void commands_are_timed_if_the_program_wants_it(void **state)
 {
 	struct fixture *f = *state;
 	struct npu_job *job = regions_job(f->ctx);
@@ -338,7 +335,7 @@ static void commands_are_timed_where_the_program_wants_it(void **state)
 	npu_ok(fixture_run(f, job));
 	npu_fails(npu_job_command(job, 0, &c), -ENODATA, "npu_job_time_commands()");
 	before = times_of(job);
-	/* From the next submission on: the last one's times stay what they were. */
+	/* From the next submission on: the last one's times stay. */
 	npu_ok(npu_job_time_commands(job, true));
 	npu_ok(npu_job_time_commands(job, true));
 	assert_same_times(before, times_of(job));
@@ -358,9 +355,9 @@ static void commands_are_timed_where_the_program_wants_it(void **state)
 	npu_job_free(job);
 }
 
-/* ---- what the compiler predicts ---- */
+/* ---- the compiler's predictions ---- */
 
-/* Attention is predicted for the end of its cache; everything else as it is. */
+/* Attention is predicted for a full cache, everything else exactly. */
 static void a_job_takes_what_its_image_predicts(void **state)
 {
 	struct fixture *f = *state;
@@ -407,7 +404,7 @@ static void a_job_takes_what_its_image_predicts(void **state)
 	npu_job_free(job);
 }
 
-/* ---- jobs that have none ---- */
+/* ---- jobs without times ---- */
 
 static void a_job_in_flight_or_never_submitted_has_no_times_yet(void **state)
 {
@@ -428,7 +425,7 @@ static void a_job_in_flight_or_never_submitted_has_no_times_yet(void **state)
 	npu_job_free(job);
 }
 
-static void a_job_that_fails_has_none_and_not_the_last_ones(void **state)
+static void a_job_that_fails_has_no_times_not_even_earlier_ones(void **state)
 {
 	struct fixture *f = *state;
 	struct npu_graph *g = npu_graph_create("store");
@@ -461,7 +458,7 @@ static void a_job_that_fails_has_none_and_not_the_last_ones(void **state)
 	npu_buffer_free(out);
 }
 
-static void times_outlive_the_queue_and_a_job_that_went_with_it_has_none(void **state)
+static void times_outlive_the_queue_but_a_job_cancelled_with_it_has_none(void **state)
 {
 	struct fixture *f = *state;
 	struct npu_job *job = fixture_sleep(f->ctx, 0), *lost = fixture_sleep(f->ctx, 2000 * MS);
@@ -471,7 +468,7 @@ static void times_outlive_the_queue_and_a_job_that_went_with_it_has_none(void **
 
 	npu_ok(npu_queue_create(f->ctx, NULL, &queue));
 	npu_ok(npu_queue_submit(queue, &job, 1, NULL, &seqno));
-	/* Its end is on the status page alone, which goes with the queue. */
+	/* Its end is only on the status page, which goes away with the queue. */
 	while (npu_queue_completed(queue) < seqno)
 		sched_yield();
 	npu_ok(npu_queue_submit(queue, &lost, 1, NULL, &seqno));
@@ -482,14 +479,14 @@ static void times_outlive_the_queue_and_a_job_that_went_with_it_has_none(void **
 	npu_job_free(lost);
 }
 
-/* ---- profile slots that cannot be, behind libnpu's back ---- */
+/* ---- invalid record slots, behind libnpu's back ---- */
 
 static struct vnpu_table_hdr *table_of(struct npu_job *job)
 {
 	return job->table->data;
 }
 
-static void a_profile_slot_that_is_no_good_is_refused(void **state)
+static void an_invalid_record_slot_is_refused(void **state)
 {
 	struct fixture *f = *state;
 	struct npu_job *job = fixture_sleep(f->ctx, 0);
@@ -544,15 +541,15 @@ static void assert_faults_at(struct fixture *f, uint64_t va, uint64_t size)
 	npu_context_free(own.ctx);
 }
 
-static void a_profile_slot_that_cannot_be_written_is_a_fault(void **state)
+static void a_record_slot_that_cannot_be_written_is_a_fault(void **state)
 {
 	assert_faults_at(*state, 0x3f0000000, 4096);
 	assert_faults_at(*state, 0, 4096);
 }
 
-/* ---- what they cost, and devices that are older ---- */
+/* ---- costs, and older devices ---- */
 
-/* A sim that counts calls and says to have ISA 1.@minor. */
+/* A sim that counts calls and reports ISA 1.@minor. */
 struct counting {
 	struct transport base, *inner;
 	unsigned int nr_calls;
@@ -640,8 +637,8 @@ static void times_cost_no_device_call(void **state)
 	close_counting(&f);
 }
 
-/* An older device is sent what it knows, and says nothing. */
-static void a_device_of_isa_1_0_runs_jobs_that_tell_no_times(void **state)
+/* An older device gets a table that it knows, and has no times. */
+static void a_device_of_isa_1_0_runs_jobs_without_times(void **state)
 {
 	struct npu_job_times t;
 	struct counting x;
@@ -664,22 +661,22 @@ static void a_device_of_isa_1_0_runs_jobs_that_tell_no_times(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(a_matmul_takes_its_launch_and_what_the_model_says),
+		TEST(a_matmul_takes_its_launch_and_the_modelled_time),
 		TEST(jobs_show_the_stages_and_the_order_of_the_array),
-		TEST(device_times_are_the_same_at_every_run_and_wall_times_are_not_theirs),
+		TEST(device_times_are_the_same_for_every_run_and_differ_from_wall_times),
 		TEST(a_sleep_lasts_as_long_on_both_clocks),
 		cmocka_unit_test(device_times_depend_on_the_profile_and_on_nothing_of_the_host),
-		cmocka_unit_test(without_an_installed_profile_jobs_run_and_tell_their_wall_time),
+		cmocka_unit_test(without_an_installed_profile_jobs_have_wall_times),
 		TEST(commands_follow_one_another_on_the_device_and_share_regions_on_the_host),
-		TEST(commands_are_timed_where_the_program_wants_it),
+		TEST(commands_are_timed_if_the_program_wants_it),
 		TEST(a_job_takes_what_its_image_predicts),
 		TEST(a_job_in_flight_or_never_submitted_has_no_times_yet),
-		TEST(a_job_that_fails_has_none_and_not_the_last_ones),
-		TEST(times_outlive_the_queue_and_a_job_that_went_with_it_has_none),
-		TEST(a_profile_slot_that_is_no_good_is_refused),
-		TEST(a_profile_slot_that_cannot_be_written_is_a_fault),
+		TEST(a_job_that_fails_has_no_times_not_even_earlier_ones),
+		TEST(times_outlive_the_queue_but_a_job_cancelled_with_it_has_none),
+		TEST(an_invalid_record_slot_is_refused),
+		TEST(a_record_slot_that_cannot_be_written_is_a_fault),
 		cmocka_unit_test(times_cost_no_device_call),
-		cmocka_unit_test(a_device_of_isa_1_0_runs_jobs_that_tell_no_times),
+		cmocka_unit_test(a_device_of_isa_1_0_runs_jobs_without_times),
 	};
 
 	return cmocka_run_group_tests(tests, times_setup, times_teardown);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * npu-top: what it reads from trees of files that look like /sys and /proc, what it makes of two
+ * npu-top: what it reads from files like those of /sys and /proc, what it computes from two
  * readings, and the lines that it writes.
  *
- * The sources are part of this test, and time passes when the test says so.
+ * The sources are included in this test, which also controls the time.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -48,7 +48,7 @@ uint64_t tool_now_ns(void)
 
 #define SECOND 1000000000ull
 
-/* ---- trees ---- */
+/* ---- files ---- */
 
 static char root[64];
 
@@ -56,7 +56,7 @@ static void put(const char *text, const char *fmt, ...) __attribute__((format(pr
 static void put_link(const char *target, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* The place of a new file, with the folders above it. */
+/* The path of a new file; creates the folders above it. */
 static void make_place(char path[PATH_MAX], const char *fmt, va_list ap)
 {
 	size_t n = strlen(root);
@@ -188,10 +188,7 @@ static void fdinfo_of_other_drivers_is_understood(void **state)
 {
 	struct top_fdinfo info;
 
-	/*
-	 * Another name, an address, capacity before the time, bytes without
-	 * a unit, several regions.
-	 */
+	/* Another name, an address, capacity before time, bytes without a unit, several regions. */
 	assert_true(top_fdinfo_parse(
 		"drm-driver: amdxdna_accel_driver\ndrm-pdev: 0000:c5:00.1\ndrm-client-id: 5\n"
 		"drm-engine-capacity-npu-x: 4\ndrm-engine-npu-x: 7 ns\ndrm-engine-copy: 9\n"
@@ -220,7 +217,7 @@ static void the_old_name_of_resident_memory_counts_only_alone(void **state)
 	assert_int_equal(info.resident_bytes, 4 << 10);
 }
 
-static void files_that_are_no_client_are_refused(void **state)
+static void files_that_are_not_of_a_client_are_refused(void **state)
 {
 	static const char *const bad[] = {
 		"",
@@ -239,7 +236,7 @@ static void files_that_are_no_client_are_refused(void **state)
 		assert_false(top_fdinfo_parse(bad[i], &info));
 }
 
-static void lines_that_make_no_sense_are_left_out(void **state)
+static void invalid_lines_are_left_out(void **state)
 {
 	struct top_fdinfo info;
 
@@ -272,7 +269,7 @@ static void huge_numbers_stay_huge(void **state)
 	assert_true(info.resident_bytes == TOP_UNKNOWN - 1);
 }
 
-static void more_engines_than_there_is_room_for_are_left_out(void **state)
+static void engines_beyond_the_limit_are_left_out(void **state)
 {
 	char text[4096];
 	size_t n = (size_t)sprintf(text, "drm-driver: vnpu\ndrm-client-id: 1\n");
@@ -284,7 +281,7 @@ static void more_engines_than_there_is_room_for_are_left_out(void **state)
 	assert_int_equal(info.nr_engines, TOP_ENGINES);
 }
 
-static void damaged_fdinfo_harms_nobody(void **state)
+static void damaged_fdinfo_does_no_harm(void **state)
 {
 	static const char good[] =
 		"drm-driver:\tvnpu\ndrm-client-id:\t12\ndrm-engine-npu:\t123456789 ns\n"
@@ -370,7 +367,7 @@ static void equal_ids_of_two_buses_are_two_clients(void **state)
 	top_free(&top);
 }
 
-static void files_of_no_accel_device_are_nobody(void **state)
+static void files_of_other_devices_are_not_clients(void **state)
 {
 	struct top top = { .root = root };
 
@@ -388,7 +385,7 @@ static void files_of_no_accel_device_are_nobody(void **state)
 	top_free(&top);
 }
 
-static void what_vanishes_between_two_reads_is_left_out(void **state)
+static void files_that_vanish_between_two_reads_are_left_out(void **state)
 {
 	struct top top = { .root = root };
 
@@ -423,7 +420,7 @@ static void a_counter_that_goes_back_stands_still(void **state)
 	top_free(&top);
 }
 
-static void utilisation_is_never_more_than_all(void **state)
+static void utilisation_is_never_more_than_100_percent(void **state)
 {
 	struct top top = { .root = root };
 
@@ -483,7 +480,7 @@ static void a_device_whose_counter_starts_again_is_a_new_one(void **state)
 	top_free(&top);
 }
 
-static void a_driver_without_counters_shows_what_its_clients_add_up_to(void **state)
+static void a_driver_without_counters_shows_the_sum_of_its_clients(void **state)
 {
 	struct top top = { .root = root };
 
@@ -501,7 +498,7 @@ static void a_driver_without_counters_shows_what_its_clients_add_up_to(void **st
 	top_free(&top);
 }
 
-static void attributes_that_are_no_numbers_are_unknown(void **state)
+static void attributes_that_are_not_numbers_are_unknown(void **state)
 {
 	static const char *const bad[] = { "",	    "\n",    "x\n",
 					   "-1\n",  "1 2\n", "99999999999999999999999\n",
@@ -571,7 +568,7 @@ static void check_clean(const char *in, const char *want)
 	assert_string_equal(s, want);
 }
 
-static void names_lose_what_could_command_the_terminal(void **state)
+static void control_sequences_are_removed_from_names(void **state)
 {
 	check_clean("plain", "plain");
 	check_clean("\x1b[31mred", "?[31mred");
@@ -597,7 +594,7 @@ static void texts_are_cut_at_columns_not_bytes(void **state)
 	assert_string_equal(s, "模");
 	assert_int_equal(top_clip(t, sizeof(t), 10), 2);
 	assert_string_equal(t, "ab");
-	/* what turns the direction of writing */
+	/* Characters that change the direction of writing. */
 	assert_int_equal(top_clip(u, sizeof(u), 10), 3);
 	assert_string_equal(u, "a?b");
 }
@@ -722,25 +719,25 @@ int main(void)
 		cmocka_unit_test(fdinfo_of_vnpu_is_understood),
 		cmocka_unit_test(fdinfo_of_other_drivers_is_understood),
 		cmocka_unit_test(the_old_name_of_resident_memory_counts_only_alone),
-		cmocka_unit_test(files_that_are_no_client_are_refused),
-		cmocka_unit_test(lines_that_make_no_sense_are_left_out),
+		cmocka_unit_test(files_that_are_not_of_a_client_are_refused),
+		cmocka_unit_test(invalid_lines_are_left_out),
 		cmocka_unit_test(huge_numbers_stay_huge),
-		cmocka_unit_test(more_engines_than_there_is_room_for_are_left_out),
-		cmocka_unit_test(damaged_fdinfo_harms_nobody),
+		cmocka_unit_test(engines_beyond_the_limit_are_left_out),
+		cmocka_unit_test(damaged_fdinfo_does_no_harm),
 		TREE(utilisation_is_engine_time_over_wall_time_and_capacity),
 		TREE(a_client_behind_several_descriptors_counts_once),
 		TREE(equal_ids_of_two_buses_are_two_clients),
-		TREE(files_of_no_accel_device_are_nobody),
-		TREE(what_vanishes_between_two_reads_is_left_out),
+		TREE(files_of_other_devices_are_not_clients),
+		TREE(files_that_vanish_between_two_reads_are_left_out),
 		TREE(a_counter_that_goes_back_stands_still),
-		TREE(utilisation_is_never_more_than_all),
+		TREE(utilisation_is_never_more_than_100_percent),
 		TREE(a_device_that_goes_is_kept_and_comes_back),
 		TREE(a_device_whose_counter_starts_again_is_a_new_one),
-		TREE(a_driver_without_counters_shows_what_its_clients_add_up_to),
-		TREE(attributes_that_are_no_numbers_are_unknown),
+		TREE(a_driver_without_counters_shows_the_sum_of_its_clients),
+		TREE(attributes_that_are_not_numbers_are_unknown),
 		TREE(the_sparkline_keeps_its_newest_samples),
 		cmocka_unit_test(clients_come_in_the_order_that_was_asked_for),
-		cmocka_unit_test(names_lose_what_could_command_the_terminal),
+		cmocka_unit_test(control_sequences_are_removed_from_names),
 		cmocka_unit_test(texts_are_cut_at_columns_not_bytes),
 		cmocka_unit_test(sizes_fit_into_their_column),
 		cmocka_unit_test(times_fit_into_their_column),

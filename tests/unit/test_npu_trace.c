@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * NPU_TRACE: what a process writes about its calls, jobs and memory. It looks at its environment
- * once, so that each test is a process of its own, and its file is looked at when it has ended.
+ * NPU_TRACE: what a process writes about its calls, jobs and memory. libnpu reads the environment
+ * only once, so each test is a process of its own, whose file is read after it has ended.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ static double number(struct json_object *o, const char *key)
 	return strtod(text(o, key), NULL);
 }
 
-/* Runs @body in a process with NPU_TRACE; its status. */
+/* Runs @body in a process with NPU_TRACE. Returns its status. */
 static int run_traced(void (*body)(void))
 {
 	pid_t child = fork();
@@ -56,7 +56,7 @@ static int run_traced(void (*body)(void))
 	return status;
 }
 
-/* The same, and its events in events[]. */
+/* The same, and reads its events into events[]. */
 static int traced(void (*body)(void))
 {
 	char *line = NULL;
@@ -82,7 +82,7 @@ static int traced(void (*body)(void))
 	return status;
 }
 
-/* Events with that type and name ("": any); the last one in *@found. */
+/* Number of events with that type and name ("": any); the last one in *@found. */
 static unsigned int count(const char *ph, const char *name, struct json_object **found)
 {
 	unsigned int n = 0;
@@ -113,7 +113,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* ---- what there is ---- */
+/* ---- events ---- */
 
 static void two_jobs_and_a_refused_one(void)
 {
@@ -139,7 +139,7 @@ static void two_jobs_and_a_refused_one(void)
 	fixture_teardown(&state);
 }
 
-static void calls_jobs_and_memory_are_told(void **state)
+static void calls_jobs_and_memory_are_traced(void **state)
 {
 	struct json_object *e, *begin, *end;
 
@@ -169,7 +169,7 @@ static void calls_jobs_and_memory_are_told(void **state)
 	assert_string_equal(arg(e, "jobs"), "0");
 }
 
-/* The second job's length is known from the first: most of it is slept, and the rest polled. */
+/* The second job's time is known from the first: most of it is slept, and the rest polled. */
 static void sleeping_and_polling_are_told_apart(void **state)
 {
 	struct json_object *poll, *wait;
@@ -213,7 +213,7 @@ static void jobs_that_nobody_waits_for(void)
 	fixture_teardown(&state);
 }
 
-static void the_end_of_a_job_is_seen_without_a_wait_for_it(void **state)
+static void the_end_of_a_job_is_traced_without_a_wait_for_it(void **state)
 {
 	struct json_object *e, *wait;
 
@@ -297,7 +297,7 @@ static void threads_have_tracks_of_their_own(void **state)
 	assert_int_equal(count("X", "npu_queue_submit", NULL), 800);
 }
 
-/* Before the first process opens a device, so that each has one of its own. */
+/* Before the first process opens a device, so that each opens its own. */
 static void two_processes(void)
 {
 	pid_t child = fork();
@@ -318,7 +318,7 @@ static void processes_share_a_file(void **state)
 	assert_int_equal(count("e", "", NULL), 1600);
 }
 
-/* A child of a process that has traced before, and has something in its buffer and in flight. */
+/* A child of a process that has traced before, with events in its buffer and jobs in flight. */
 static void fork_in_the_middle(void)
 {
 	struct npu_job *job;
@@ -333,8 +333,8 @@ static void fork_in_the_middle(void)
 	job = fixture_sleep(f->ctx, 300 * MS);
 	npu_ok(npu_queue_submit(f->queue, &job, 1, NULL, &seqno));
 	/*
-	 * The device's thread shall sleep and hold no lock: a sanitizer's allocator has
-	 * none that survives a fork.
+	 * The device's thread must sleep and hold no lock: a sanitizer's allocator has locks that
+	 * do not survive a fork.
 	 */
 	usleep(100000);
 	child = fork();
@@ -350,7 +350,7 @@ static void fork_in_the_middle(void)
 	fixture_teardown(&state);
 }
 
-static void a_child_tells_its_own_story_only(void **state)
+static void a_child_traces_only_its_own_events(void **state)
 {
 	struct json_object *e;
 
@@ -363,7 +363,7 @@ static void a_child_tells_its_own_story_only(void **state)
 	assert_string_equal(arg(e, "status"), "0");
 }
 
-/* ---- what goes wrong ---- */
+/* ---- errors ---- */
 
 static void killed_in_the_middle(void)
 {
@@ -405,7 +405,7 @@ static void file_that_may_grow_no_further(void)
 	fixture_setup(&state);
 	f = state;
 	job = fixture_sleep(f->ctx, 0);
-	/* A write past the limit fails with EFBIG where its signal is ignored. */
+	/* With SIGXFSZ ignored, a write past the limit fails with EFBIG. */
 	signal(SIGXFSZ, SIG_IGN);
 	setrlimit(RLIMIT_FSIZE, &(struct rlimit){ 100000, 100000 });
 	for (unsigned int i = 0; i < 1000; i++) {
@@ -425,7 +425,7 @@ static void a_write_that_fails_ends_the_trace_and_nothing_else(void **state)
 	assert_true(st.st_size > 2 && st.st_size <= 100000);
 }
 
-/* As a daemon does, and then it opens files of its own. */
+/* As a daemon does, which then opens files of its own. */
 static void descriptors_closed_and_used_again(void)
 {
 	char other[300];
@@ -443,7 +443,7 @@ static void descriptors_closed_and_used_again(void)
 	fixture_teardown(&state);
 }
 
-static void a_descriptor_that_became_another_file_is_left_alone(void **state)
+static void a_descriptor_reused_for_another_file_is_not_written(void **state)
 {
 	char other[300];
 	struct stat st;
@@ -483,20 +483,21 @@ static void text_becomes_json(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(calls_jobs_and_memory_are_told, setup, teardown),
+		cmocka_unit_test_setup_teardown(calls_jobs_and_memory_are_traced, setup, teardown),
 		cmocka_unit_test_setup_teardown(sleeping_and_polling_are_told_apart, setup,
 						teardown),
-		cmocka_unit_test_setup_teardown(the_end_of_a_job_is_seen_without_a_wait_for_it,
+		cmocka_unit_test_setup_teardown(the_end_of_a_job_is_traced_without_a_wait_for_it,
 						setup, teardown),
 		cmocka_unit_test_setup_teardown(a_failed_job_ends_with_its_status, setup, teardown),
 		cmocka_unit_test_setup_teardown(threads_have_tracks_of_their_own, setup, teardown),
 		cmocka_unit_test_setup_teardown(processes_share_a_file, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_child_tells_its_own_story_only, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_child_traces_only_its_own_events, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(a_killed_process_leaves_what_it_had_written, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(a_write_that_fails_ends_the_trace_and_nothing_else,
 						setup, teardown),
-		cmocka_unit_test_setup_teardown(a_descriptor_that_became_another_file_is_left_alone,
+		cmocka_unit_test_setup_teardown(a_descriptor_reused_for_another_file_is_not_written,
 						setup, teardown),
 		cmocka_unit_test(text_becomes_json),
 	};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * npu-trace: lines of tracefs as kmod/vnpu_trace.h prints them, whatever else may stand in its
- * file, and what becomes of a job's events beside libnpu's.
+ * npu-trace: lines of tracefs as kmod/vnpu_trace.h prints them, other lines in that file, and a
+ * job's kernel events beside libnpu's.
  *
- * The sources are part of this test.
+ * The sources are included in this test.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -108,7 +108,7 @@ static void names_of_tasks_may_be_anything(void **state)
 	assert_string_equal(e.comm, "");
 }
 
-static void what_is_no_event_is_told_apart(void **state)
+static void lines_that_are_not_events_are_recognised(void **state)
 {
 	static const char *const nothing[] = { "", "   ", "# tracer: nop",
 					       "#           TASK-PID     CPU#" };
@@ -149,7 +149,7 @@ static void what_is_no_event_is_told_apart(void **state)
 	assert_int_equal(lost, 1234);
 }
 
-static void text_may_come_in_any_pieces(void **state)
+static void text_may_arrive_in_parts_of_any_size(void **state)
 {
 	static const char text[] =
 		HEAD "vnpu_job_start: " JOB "queued_ns=1\nCPU:0 [LOST 3 EVENTS]\njunk\n\n" HEAD
@@ -212,7 +212,7 @@ static void damaged_lines_are_survived(void **state)
 	}
 }
 
-/* ---- beside libnpu's ---- */
+/* ---- with libnpu's events ---- */
 
 static char *document(const char *libnpu, const char *kernel, struct doc *doc)
 {
@@ -261,7 +261,7 @@ static struct json_object *find_event(struct json_object *o, const char *ph, con
 	" x-1 [000] ..... " time ": vnpu_job_" name \
 	": dev=0 client=5 pid=1234 comm=llm-cli ctx=1 queue=2 hwq=3 seqno=" seqno " " more "\n"
 
-/* Two jobs in the ring at once: the second runs when the first has ended. */
+/* Two jobs in the ring at once: the second runs after the first. */
 static void jobs_get_slices_that_follow_one_another(void **state)
 {
 	struct doc doc;
@@ -295,10 +295,7 @@ static void jobs_get_slices_that_follow_one_another(void **state)
 			    "1000202.000");
 	assert_string_equal(json_object_get_string(json_object_object_get(second, "dur")),
 			    "100.000");
-	/*
-	 * Nobody waited for the first: its arrow ends on the device. The
-	 * second's goes on to the wait.
-	 */
+	/* Nobody waited for the first: its arrow ends on the device. The second's goes on. */
 	assert_non_null(find_event(o, "s", "vnpu", 1));
 	assert_null(find_event(o, "t", "vnpu", 1));
 	f = find_event(o, "f", "vnpu", 1);
@@ -309,8 +306,8 @@ static void jobs_get_slices_that_follow_one_another(void **state)
 	doc_free(&doc);
 }
 
-/* A process that opens the device twice has queue 2's job 1 twice. */
-static void of_two_jobs_of_one_number_the_last_before_is_meant(void **state)
+/* A process that opens the device twice has job 1 of queue 2 twice. */
+static void an_event_belongs_to_the_latest_earlier_job_of_that_number(void **state)
 {
 	struct doc doc;
 	char *text = document(
@@ -329,8 +326,8 @@ static void of_two_jobs_of_one_number_the_last_before_is_meant(void **state)
 	doc_free(&doc);
 }
 
-/* A queue that is freed, and another one with its number: as llm-bench does between two tests. */
-static void a_queue_may_come_again(void **state)
+/* A queue is freed and another gets its number, as in llm-bench between two tests. */
+static void the_number_of_a_freed_queue_may_be_used_again(void **state)
 {
 	struct doc doc;
 	char *text = document(
@@ -397,7 +394,7 @@ static void missing_and_strange_events_leave_a_valid_document(void **state)
 	o = json_tokener_parse_ex(tok, text, (int)strlen(text) + 1);
 	if (!o)
 		fail_msg("%s in\n%s", json_tokener_error_desc(json_tokener_get_error(tok)), text);
-	/* Its job and its call; what has no beginning, is cut, is none of libnpu's. */
+	/* Its job and its call, not events without a beginning, cut off, or of others. */
 	assert_int_equal(doc.nr_jobs, 1);
 	assert_int_equal(doc.bad, 6);
 	assert_int_equal(doc.nr_kernel_jobs, 4);
@@ -417,13 +414,13 @@ int main(void)
 		cmocka_unit_test(job_events_have_their_fields),
 		cmocka_unit_test(other_events_keep_their_fields_as_text),
 		cmocka_unit_test(names_of_tasks_may_be_anything),
-		cmocka_unit_test(what_is_no_event_is_told_apart),
-		cmocka_unit_test(text_may_come_in_any_pieces),
+		cmocka_unit_test(lines_that_are_not_events_are_recognised),
+		cmocka_unit_test(text_may_arrive_in_parts_of_any_size),
 		cmocka_unit_test(endless_lines_and_noise_are_survived),
 		cmocka_unit_test(damaged_lines_are_survived),
 		cmocka_unit_test(jobs_get_slices_that_follow_one_another),
-		cmocka_unit_test(of_two_jobs_of_one_number_the_last_before_is_meant),
-		cmocka_unit_test(a_queue_may_come_again),
+		cmocka_unit_test(an_event_belongs_to_the_latest_earlier_job_of_that_number),
+		cmocka_unit_test(the_number_of_a_freed_queue_may_be_used_again),
 		cmocka_unit_test(missing_and_strange_events_leave_a_valid_document),
 	};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * libnpu over transports of the test's own, which stand between it and the simulated device: one
- * whose n-th call fails, and one that looks at what is submitted and answers in the driver's place.
+ * libnpu with transports of the test between it and the simulated device: one whose n-th call
+ * fails, and one that checks submissions and replaces results.
  */
 #include <errno.h>
 
@@ -27,7 +27,7 @@ static int faulty_ioctl(struct transport *t, unsigned long request, void *arg)
 {
 	struct faulty *x = (struct faulty *)t;
 
-	/* What only gives back does not fail. */
+	/* Calls that only release do not fail. */
 	if (request == DRM_IOCTL_GEM_CLOSE || request == DRM_IOCTL_SYNCOBJ_DESTROY ||
 	    request == DRM_IOCTL_VNPU_CTX_DESTROY || request == DRM_IOCTL_VNPU_QUEUE_DESTROY)
 		return x->inner->ops->ioctl(x->inner, request, arg);
@@ -63,7 +63,7 @@ static const struct transport_ops faulty_ops = {
 	.close = faulty_close,
 };
 
-/* Everything once. True if it all succeeded. */
+/* Everything once. True if all calls succeeded. */
 static bool faulty_scenario(struct faulty *x, const void *image, size_t bytes)
 {
 	struct npu_device *dev;
@@ -142,13 +142,13 @@ static void a_device_call_that_fails_anywhere_is_reported_and_leaks_nothing(void
 	free(image);
 }
 
-/* ---- a transport that looks, and answers ----------------------------------------------------- */
+/* ---- a transport that checks calls and replaces results -------------------------------------- */
 
 struct spy {
 	struct transport base;
 	struct transport *inner;
-	unsigned int signals, submits; /* syncs that are to be signaled, in so many calls */
-	int export_error; /* of HANDLE_TO_FD */
+	unsigned int signals, submits; /* syncs to be signaled, and the number of calls */
+	int export_error; /* result of HANDLE_TO_FD */
 };
 
 static void spy_look(struct spy *spy, const struct drm_vnpu_submit *args)
@@ -208,7 +208,7 @@ static const struct transport_ops spy_ops = {
 	.close = spy_close,
 };
 
-/* A device behind a spy, which lives as long as the device. */
+/* A device behind a spy that lives as long as the device. */
 static struct spy *spy_open(enum npu_transport kind, struct npu_device **dev)
 {
 	struct spy *spy = calloc(1, sizeof(*spy));
@@ -219,7 +219,7 @@ static struct spy *spy_open(enum npu_transport kind, struct npu_device **dev)
 	return spy;
 }
 
-static void a_job_has_a_fence_only_where_the_program_asks_for_one(void **state)
+static void a_job_has_a_fence_only_if_the_program_asks_for_one(void **state)
 {
 	struct npu_device *dev;
 	struct spy *spy = spy_open(NPU_TRANSPORT_SIM, &dev);
@@ -259,7 +259,7 @@ static void a_job_has_a_fence_only_where_the_program_asks_for_one(void **state)
 	npu_device_close(dev);
 }
 
-static void a_fence_that_may_not_leave_the_device_says_who_can_allow_it(void **state)
+static void the_error_for_a_fence_that_cannot_be_exported_says_how_to_allow_it(void **state)
 {
 	struct npu_device *dev;
 	struct spy *spy = spy_open(NPU_TRANSPORT_DRM, &dev);
@@ -278,7 +278,7 @@ static void a_fence_that_may_not_leave_the_device_says_who_can_allow_it(void **s
 	assert_int_equal(fd, 77);
 	npu_fence_free(fence);
 	npu_device_close(dev);
-	/* The simulated device has nobody to give a fence to. */
+	/* The simulated device cannot export a fence. */
 	npu_ok(npu_device_open(&(struct npu_device_options){ .transport = NPU_TRANSPORT_SIM },
 			       &dev));
 	npu_ok(npu_fence_create(dev, true, &fence));
@@ -291,8 +291,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_device_call_that_fails_anywhere_is_reported_and_leaks_nothing),
-		cmocka_unit_test(a_job_has_a_fence_only_where_the_program_asks_for_one),
-		cmocka_unit_test(a_fence_that_may_not_leave_the_device_says_who_can_allow_it),
+		cmocka_unit_test(a_job_has_a_fence_only_if_the_program_asks_for_one),
+		cmocka_unit_test(
+			the_error_for_a_fence_that_cannot_be_exported_says_how_to_allow_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

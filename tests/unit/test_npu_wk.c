@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * Weights of 1 to 8 bits: packed byte for byte as the instruction set says, and
- * built, compiled and run.
- */
+/* Weights of 1 to 8 bits: packed as the instruction set says, and built, compiled and run. */
 #include "fw_data.h"
 #include "npu_matrix.h"
 
@@ -16,7 +13,7 @@ struct wk {
 	size_t bytes;
 };
 
-/* @width 0: any of each channel. */
+/* @width 0: a random width for each channel. */
 static void wk_make(struct wk *x, uint32_t n, uint32_t k, uint8_t width)
 {
 	uint32_t n0 = n > 64 ? 64 : 0;
@@ -49,7 +46,7 @@ static void wk_free(struct wk *x)
 	free(x->scales);
 }
 
-/* The widest of each 64. */
+/* The largest width of each 64 channels. */
 static void panel_bits(const struct wk *x, uint32_t *bits)
 {
 	for (uint32_t p = 0; p < (x->n + 63) / 64; p++)
@@ -60,8 +57,8 @@ static void panel_bits(const struct wk *x, uint32_t *bits)
 }
 
 /*
- * Bytes that the instruction set gives no meaning, numbers beyond k and n, are compared as the
- * header has them: 0, and -1.
+ * Padding, which the instruction set leaves undefined, is compared as the header has it: 0, and -1
+ * with 1 bit.
  */
 static void panels_are_packed_as_the_instruction_set_says(void **state)
 {
@@ -80,10 +77,7 @@ static void panels_are_packed_as_the_instruction_set_says(void **state)
 		n64 = (x.n + 63) / 64 * 64;
 		panel_bits(&x, bits);
 		assert_int_equal(x.bytes, wk_bytes(bits, x.n, x.k));
-		/*
-		 * The whole of each panel, as one without ends: sums of what is
-		 * beyond k are not part of it.
-		 */
+		/* Each panel with padding: sums do not include the padding beyond k. */
 		q = malloc((size_t)n64 * k8);
 		scales = calloc(n64, sizeof(float));
 		memcpy(scales, x.scales, x.n * sizeof(float));
@@ -130,7 +124,7 @@ static void channels_come_back_from_their_panels(void **state)
 	}
 }
 
-static void numbers_that_a_width_does_not_have_become_the_nearest(void **state)
+static void numbers_out_of_a_width_s_range_become_the_nearest(void **state)
 {
 	static const int8_t in[] = { -128, -5, -4, -1, 0, 1, 3, 4, 127 };
 	static const int8_t out[][9] = {
@@ -174,7 +168,7 @@ static void sizes_are_those_of_the_widest_of_each_panel(void **state)
 
 /* ---- running ---- */
 
-/* The graph's result in @c [m][n]. */
+/* Computes the graph's result in @c [m][n]. */
 static void wk_run(struct fixture *f, const struct wk *x, uint32_t m, const int8_t *a,
 		   const float *a_scale, const float *bias, float *c)
 {
@@ -238,12 +232,12 @@ static void matmuls_of_1_to_8_bits_are_exact(void **state)
 	for (int i = 0; i < 2 * ROUNDS; i++)
 		wk_round(*state, random_in(1, 30), random_in(1, 300), random_in(1, 200),
 			 (uint8_t)(i % 9));
-	/* Many tiles in both directions, and decoding's single row. */
+	/* Many tiles in both directions, and the single row of decoding. */
 	wk_round(*state, 150, 700, 300, 0);
 	wk_round(*state, 1, 3000, 900, 0);
 }
 
-static void of_8_bits_the_result_has_the_bits_of_matmul_i8(void **state)
+static void with_8_bits_the_result_has_the_bits_of_matmul_i8(void **state)
 {
 	struct fixture *f = *state;
 
@@ -298,10 +292,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(panels_are_packed_as_the_instruction_set_says),
 		cmocka_unit_test(channels_come_back_from_their_panels),
-		cmocka_unit_test(numbers_that_a_width_does_not_have_become_the_nearest),
+		cmocka_unit_test(numbers_out_of_a_width_s_range_become_the_nearest),
 		cmocka_unit_test(sizes_are_those_of_the_widest_of_each_panel),
 		with_device(matmuls_of_1_to_8_bits_are_exact),
-		with_device(of_8_bits_the_result_has_the_bits_of_matmul_i8),
+		with_device(with_8_bits_the_result_has_the_bits_of_matmul_i8),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * Polling: when it gives way, and what it learns from finding what it waited for.
- */
+/* Polling: when it yields, and what it learns from finding a change. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +9,7 @@
 
 #include "polling.h"
 
-/* One poll whose look after @looks others finds something; how often it gave way. */
+/* A wait that finds a change after @looks polls. Returns how often it yielded. */
 static unsigned int poll(struct polling *p, unsigned int looks)
 {
 	unsigned int gave_way = 0;
@@ -32,7 +30,7 @@ static void a_short_answer_costs_no_system_call(void **state)
 		assert_int_equal(poll(&p, POLLING_ALONE - 1), 0);
 }
 
-static void a_long_poll_gives_way_again_and_again(void **state)
+static void a_long_poll_yields_again_and_again(void **state)
 {
 	struct polling p = { 0 };
 
@@ -40,19 +38,19 @@ static void a_long_poll_gives_way_again_and_again(void **state)
 	assert_int_equal(poll(&p, POLLING_ALONE - 1), 0);
 }
 
-static void an_answer_that_comes_by_giving_way_is_waited_for_so_from_then_on(void **state)
+static void after_a_change_found_by_yielding_it_yields_early(void **state)
 {
 	struct polling p = { 0 };
 
 	assert_int_equal(poll(&p, POLLING_ALONE), 1);
 	assert_int_equal(poll(&p, POLLING_LOOKS), 1);
 	assert_int_equal(poll(&p, POLLING_LOOKS), 1);
-	/* Until one comes by itself. */
+	/* Until a change is found without yielding. */
 	assert_int_equal(poll(&p, POLLING_LOOKS - 1), 0);
 	assert_int_equal(poll(&p, POLLING_LOOKS), 0);
 }
 
-static void after_a_sleep_it_gives_way_early(void **state)
+static void after_a_sleep_it_yields_early(void **state)
 {
 	struct polling p = { 0 };
 
@@ -60,7 +58,7 @@ static void after_a_sleep_it_gives_way_early(void **state)
 	assert_int_equal(poll(&p, POLLING_LOOKS), 1);
 }
 
-static void a_first_look_that_finds_it_teaches_nothing(void **state)
+static void a_change_found_by_the_first_poll_teaches_nothing(void **state)
 {
 	struct polling p = { 0 };
 
@@ -69,10 +67,7 @@ static void a_first_look_that_finds_it_teaches_nothing(void **state)
 	assert_int_equal(poll(&p, POLLING_LOOKS), 1);
 }
 
-/*
- * Answers that come by giving way until the thread moves, or would if it
- * could; 0: not within @most.
- */
+/* Number of changes after yielding until the thread moves or would move; 0: more than @most. */
 static unsigned int polls_until_move(struct polling *p, unsigned int most)
 {
 	for (unsigned int i = 1; i <= most; i++) {
@@ -106,13 +101,13 @@ static void a_thread_of_the_device_leaves_a_cpu_that_has_been_shared_for_long(vo
 	polling_end(&p, true);
 	if (CPU_COUNT(&before) < 2)
 		return;
-	/* There it finds the answer by itself, and gives way no more. */
+	/* There it finds the change without yielding, and yields no more. */
 	assert_int_equal(poll(&p, POLLING_ALONE - 1), 0);
 	assert_false(p.shared);
 	assert_int_equal(poll(&p, POLLING_ALONE - 1), 0);
 }
 
-static void leaving_in_vain_is_tried_more_and_more_seldom(void **state)
+static void moves_that_do_not_help_become_rarer(void **state)
 {
 	struct polling p = { .may_move = true };
 	unsigned int wait = POLLING_PATIENCE;
@@ -120,7 +115,7 @@ static void leaving_in_vain_is_tried_more_and_more_seldom(void **state)
 	polling_woken(&p);
 	assert_int_equal(polls_until_move(&p, 1000), wait + 1);
 	for (int i = 0; i < 12; i++) {
-		/* Nothing comes without giving way. */
+		/* No change is found without yielding. */
 		assert_int_equal(poll(&p, POLLING_ALONE), 1);
 		assert_false(p.trial);
 		assert_true(p.shared);
@@ -141,7 +136,7 @@ static void a_thread_with_one_cpu_stays(void **state)
 	assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
 }
 
-static void a_clients_thread_is_not_moved(void **state)
+static void a_client_s_thread_is_not_moved(void **state)
 {
 	struct polling p = { 0 };
 
@@ -167,14 +162,14 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_short_answer_costs_no_system_call),
-		cmocka_unit_test(a_long_poll_gives_way_again_and_again),
-		cmocka_unit_test(an_answer_that_comes_by_giving_way_is_waited_for_so_from_then_on),
-		cmocka_unit_test(after_a_sleep_it_gives_way_early),
-		cmocka_unit_test(a_first_look_that_finds_it_teaches_nothing),
+		cmocka_unit_test(a_long_poll_yields_again_and_again),
+		cmocka_unit_test(after_a_change_found_by_yielding_it_yields_early),
+		cmocka_unit_test(after_a_sleep_it_yields_early),
+		cmocka_unit_test(a_change_found_by_the_first_poll_teaches_nothing),
 		cmocka_unit_test(a_thread_of_the_device_leaves_a_cpu_that_has_been_shared_for_long),
-		cmocka_unit_test(leaving_in_vain_is_tried_more_and_more_seldom),
+		cmocka_unit_test(moves_that_do_not_help_become_rarer),
 		cmocka_unit_test(a_thread_with_one_cpu_stays),
-		cmocka_unit_test(a_clients_thread_is_not_moved),
+		cmocka_unit_test(a_client_s_thread_is_not_moved),
 		cmocka_unit_test(long_polls_are_no_reason_to_move),
 	};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The predictor and the profiler: what is learned, how far it carries, and that a file
- * which is no model is refused.
+ * The predictor and the profiler: what is learned, how well it predicts, and that a file that is
+ * not a predictor is refused.
  */
 #include <errno.h>
 #include <math.h>
@@ -46,7 +46,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* What npu-profile says goes into a file, and to where it was going after said(). */
+/* npu-profile's stderr goes to a file until said() restores it. */
 static FILE *stderr_file;
 static int stderr_fd = -1;
 
@@ -95,7 +95,7 @@ static void add(struct op_samples *s, uint64_t m, uint64_t k, uint64_t n, double
 	assert_int_equal(op_samples_add(s, &v), 0);
 }
 
-/* Random products of all types and orders, with the times of the modelled lane. */
+/* Random matmuls of all types and orders, with the times of the modelled lane. */
 static struct op_samples modelled(enum soc_lane lane, size_t n, uint64_t seed)
 {
 	static const enum llm_weights types[] = { LLM_WEIGHTS_W8A8, LLM_WEIGHTS_W4A16 };
@@ -140,7 +140,7 @@ static void test_a_piecewise_constant_function_is_learned_exactly(void **state)
 	op_samples_free(&s);
 }
 
-/* No single cut brings anything: what it leaves of the one, it takes of the other. */
+/* No single split helps: what it takes from one side, it adds to the other. */
 static void test_outliers_that_cancel_out_are_learned_exactly(void **state)
 {
 	struct op_samples s = { 0 };
@@ -186,7 +186,7 @@ static void test_steps_of_one_dimension_are_learned_for_all_of_the_others(void *
 						       random_in(1, 5000), LLM_WEIGHTS_W8A8, 0);
 		double want = m <= 100 ? 7000 : m <= 200 ? 123.25 : 31;
 
-		/* Nothing was said of what lies between two neighbours. */
+		/* Nothing is specified between two neighbours. */
 		if (labs((long)m - 100) > 10 && labs((long)m - 200) > 10)
 			assert_true(fabs(predictor_ns(p, &v.op) / want - 1) < 1e-9);
 	}
@@ -194,7 +194,7 @@ static void test_steps_of_one_dimension_are_learned_for_all_of_the_others(void *
 	op_samples_free(&s);
 }
 
-static void test_a_sum_of_terms_is_learned_exactly_and_carries_beyond_the_samples(void **state)
+static void test_a_sum_of_terms_is_learned_exactly_also_beyond_the_samples(void **state)
 {
 	struct op_samples s = { 0 };
 	struct predictor_info info;
@@ -240,8 +240,8 @@ static void check_lane(enum soc_lane lane, enum predictor_leaves leaves, double 
 	assert_true(cross.mean < mean && unseen.mean < mean);
 	assert_true(cross.worst >= cross.mean && cross.r2 < 1);
 	/*
-	 * Constants know their own samples far better than others: a part that was learned
-	 * from would be seen here.
+	 * Constants fit their own samples far better than others: a fold that was learned from
+	 * would show here.
 	 */
 	if (leaves == PREDICTOR_CONSTANT)
 		assert_true(cross.mean > unseen.mean / 2 &&
@@ -257,7 +257,7 @@ static void test_modelled_lanes_are_predicted_within_ten_percent(void **state)
 	check_lane(SOC_NPU, PREDICTOR_LINEAR, 0.10);
 	check_lane(SOC_GPU, PREDICTOR_LINEAR, 0.10);
 	check_lane(SOC_CPU, PREDICTOR_LINEAR, 0.10);
-	/* What sums in the leaves are for. */
+	/* The reason for sums in the leaves. */
 	check_lane(SOC_NPU, PREDICTOR_CONSTANT, 0.40);
 }
 
@@ -293,7 +293,7 @@ static char *contents(void)
 	return text;
 }
 
-static void test_what_is_loaded_predicts_to_the_bit_what_was_saved(void **state)
+static void test_a_loaded_predictor_predicts_the_same_bits_as_the_saved_one(void **state)
 {
 	struct predictor_info a, b;
 	struct op_samples s;
@@ -345,7 +345,7 @@ static void test_the_same_samples_and_seed_give_the_same_tree_and_error(void **s
 	assert_memory_equal(&a, &b, sizeof(a));
 	assert_int_equal(predictor_cross_validate(&s, SOC_NPU, &o, 5, 4, &c), 0);
 	assert_true(c.mean != a.mean);
-	/* Parts are drawn of shapes, not of lines. */
+	/* Folds are drawn from shapes, not from lines. */
 	for (size_t i = s.n; i-- > 0;)
 		assert_int_equal(op_samples_add(&turned, &s.v[i]), 0);
 	assert_int_equal(predictor_cross_validate(&turned, SOC_NPU, &o, 5, 3, &b), 0);
@@ -381,7 +381,7 @@ static void test_few_equal_and_repeated_samples_give_a_leaf(void **state)
 		assert_int_equal(predictor_cross_validate(&s, SOC_NPU, &o, 2, 0, &e), 1);
 		assert_non_null(strstr(said(), "1 different shapes"));
 
-		/* One shape, two times: between them. */
+		/* One shape with two times: the prediction is between them. */
 		for (int i = 0; i < 50; i++)
 			add(&s, 64, 512, 512, i & 1 ? 1000 : 1100);
 		p = learn(&s, SOC_NPU, o);
@@ -395,7 +395,7 @@ static void test_few_equal_and_repeated_samples_give_a_leaf(void **state)
 		assert_non_null(strstr(said(), "1 different shapes"));
 		op_samples_free(&s);
 
-		/* All shapes, one time. */
+		/* All shapes with one time. */
 		for (uint64_t m = 1; m < 100; m++)
 			add(&s, m, 7 * m, 3 * m, 1234);
 		p = learn(&s, SOC_NPU, o);
@@ -411,7 +411,7 @@ static void test_few_equal_and_repeated_samples_give_a_leaf(void **state)
 	}
 }
 
-/* ---- files that are no models ---- */
+/* ---- files that are not predictors ---- */
 
 static const char model[] =
 	"[predictor]\nversion = 1\nlane = npu\nsource = test\nsamples = 9\nleaves = constant\n"
@@ -441,7 +441,7 @@ static void refused(const char *wanted)
 		fail_msg("%d instead of -EINVAL: '%s' (wanted: %s)", err, why, wanted);
 }
 
-/* The model with @from replaced. */
+/* The file with @from replaced by @to is refused. */
 static void refuses(const char *from, const char *to, const char *why)
 {
 	const char *at = strstr(model, from);
@@ -467,7 +467,7 @@ static void test_a_model_written_by_hand_is_read(void **state)
 	/* 4 x 5 tiles, and 5 x 5. */
 	assert_true(predictor_ns(p, &small.op) == 200);
 	assert_true(predictor_ns(p, &large.op) == 300);
-	/* Turned, one tile in width is stationary: 4 and 5. */
+	/* In the other order, one tile in width is stationary: 4 and 5. */
 	small.op.order = NPU_TIME_WEIGHTS_STREAMED;
 	large.op.order = NPU_TIME_WEIGHTS_STREAMED;
 	assert_true(predictor_ns(p, &small.op) == 200);
@@ -480,7 +480,7 @@ static void test_a_model_cut_anywhere_is_refused(void **state)
 	struct predictor *p;
 	char why[512];
 
-	/* Without its last newline it is whole. */
+	/* Without its last newline it is complete. */
 	for (size_t bytes = 0; bytes < strlen(model) - 1; bytes++) {
 		write_model(model, bytes);
 		if (predictor_load(path, &p, why, sizeof(why)) != -EINVAL || p)
@@ -488,7 +488,7 @@ static void test_a_model_cut_anywhere_is_refused(void **state)
 	}
 }
 
-static void test_models_that_are_no_trees_are_refused(void **state)
+static void test_models_that_are_not_trees_are_refused(void **state)
 {
 	refuses("then = 3", "then = 0", "later node");
 	refuses("then = 3", "then = 2", "later node");
@@ -579,7 +579,7 @@ static void refused_samples(const char *from, const char *wanted)
 		fail_msg("'%s' (wanted: %s)", why, wanted);
 }
 
-static void test_samples_that_are_none_are_refused(void **state)
+static void test_invalid_samples_are_refused(void **state)
 {
 	static const char head[] =
 		"source,lane,op,m,k,n,act_bits,weight_bits,order,ns,mad_ns,runs\n";
@@ -617,7 +617,7 @@ static void test_samples_that_are_none_are_refused(void **state)
 	refused_samples("/nowhere/at/all", "No such file");
 }
 
-static void test_the_grid_has_the_products_of_a_model(void **state)
+static void test_the_grid_has_the_matmuls_of_a_model(void **state)
 {
 	static const unsigned int rows[] = { 1, 64 };
 	/* Llama3-8B: QKV, output, gate and up, down, head. */
@@ -653,13 +653,13 @@ static void test_the_wall_clock_measures_work_that_was_done(void **state)
 	assert_int_equal(op_profile_wall(NULL, &s), 0);
 	assert_memory_equal(s.source, "wall:", 5);
 	for (size_t i = 0; i < s.n; i++) {
-		double products = (double)s.v[i].op.m * (double)s.v[i].op.k * (double)s.v[i].op.n;
+		double macs = (double)s.v[i].op.m * (double)s.v[i].op.k * (double)s.v[i].op.n;
 
 		/*
-		 * How long they take is the machine's and its load's; what none can do
-		 * is 100,000 products in each nanosecond.
+		 * Times depend on the machine and its load; but no machine does 100,000
+		 * multiply-accumulates per nanosecond.
 		 */
-		assert_true(s.v[i].ns > 0 && s.v[i].ns > products / 1e5);
+		assert_true(s.v[i].ns > 0 && s.v[i].ns > macs / 1e5);
 		assert_true(s.v[i].runs >= 1 && s.v[i].mad_ns >= 0 && s.v[i].mad_ns <= s.v[i].ns);
 	}
 	s.v[1].op.weight_bits = 4;
@@ -675,21 +675,20 @@ int main(void)
 		cmocka_unit_test(test_a_piecewise_constant_function_is_learned_exactly),
 		cmocka_unit_test(test_outliers_that_cancel_out_are_learned_exactly),
 		cmocka_unit_test(test_steps_of_one_dimension_are_learned_for_all_of_the_others),
-		cmocka_unit_test(
-			test_a_sum_of_terms_is_learned_exactly_and_carries_beyond_the_samples),
+		cmocka_unit_test(test_a_sum_of_terms_is_learned_exactly_also_beyond_the_samples),
 		cmocka_unit_test(test_modelled_lanes_are_predicted_within_ten_percent),
 		cmocka_unit_test(test_predictions_are_positive_and_finite_everywhere),
-		cmocka_unit_test(test_what_is_loaded_predicts_to_the_bit_what_was_saved),
+		cmocka_unit_test(test_a_loaded_predictor_predicts_the_same_bits_as_the_saved_one),
 		cmocka_unit_test(test_the_same_samples_and_seed_give_the_same_tree_and_error),
 		cmocka_unit_test(test_few_equal_and_repeated_samples_give_a_leaf),
 		cmocka_unit_test(test_a_model_written_by_hand_is_read),
 		cmocka_unit_test(test_a_model_cut_anywhere_is_refused),
-		cmocka_unit_test(test_models_that_are_no_trees_are_refused),
+		cmocka_unit_test(test_models_that_are_not_trees_are_refused),
 		cmocka_unit_test(test_models_with_bad_numbers_are_refused),
 		cmocka_unit_test(test_models_with_bad_keys_are_refused),
 		cmocka_unit_test(test_samples_come_back_from_a_file),
-		cmocka_unit_test(test_samples_that_are_none_are_refused),
-		cmocka_unit_test(test_the_grid_has_the_products_of_a_model),
+		cmocka_unit_test(test_invalid_samples_are_refused),
+		cmocka_unit_test(test_the_grid_has_the_matmuls_of_a_model),
 		cmocka_unit_test(test_the_wall_clock_measures_work_that_was_done),
 	};
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * For LD_PRELOAD: what tools written for /dev/dri take for granted, and a node of the accel
- * subsystem has not. gputop knows DRM's files by their major number; igt's core_debugfs and
- * core_sysfs become master before they read.
+ * For LD_PRELOAD: provides what tools for /dev/dri assume and accel nodes lack. gputop recognises
+ * DRM files by their major number; igt's core_debugfs and core_sysfs become master before they
+ * read.
  */
 #define _GNU_SOURCE
 #include <sys/stat.h>

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What runs in the virtual machine with VM_CLOCK=instructions: the driver's promises of time.
+# Runs in the virtual machine with VM_CLOCK=instructions: the driver's promises about time.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/vm/steps.sh
@@ -11,8 +11,8 @@ step "insmod" insmod "$BUILD/kmod/$kver/vnpu.ko"
 for t in $deadline_tests; do
 	step "$t" "$BUILD/tests/$t"
 done
-step "the driver is silent" quiet
+step "the driver has logged no errors" quiet
 step "rmmod" rmmod vnpu
-step "and so is its memory" nothing_kept
+step "the memory of the module is free again" nothing_kept
 leaks_step
 finish

@@ -1,10 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The long runs in a virtual machine: tests/vm/run.sh tests/vm/fuzz.sh
-#   FUZZ_SECONDS=N  how long to fuzz the ioctls (600; 0: not), FUZZ_SEED=N to begin with the same choices
-#   KILLS=N         how many firmwares and as many clients to kill under load (1000; 0: none)
-# In the end the device must compute, the module must go, and memory must be what it was; where the kernel has kmemleak, it
-# must have found nothing.
+#   FUZZ_SECONDS=N  time to fuzz the ioctls (600; 0: none); FUZZ_SEED=N repeats the first choices
+#   KILLS=N         number of firmwares, and of clients, to kill under load (1000; 0: none)
+# Afterwards the device must compute, the module unload, and memory be free again; kmemleak must find nothing if the kernel
+# has it.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/vm/steps.sh
@@ -18,12 +18,12 @@ computes() {
 			-n 2 --temp 0 --ids >"$TMPDIR/sim" && cat "$TMPDIR/drm" && cmp "$TMPDIR/drm" "$TMPDIR/sim"
 }
 
-# soak_kill looks at the fences of those that it has killed.
+# soak_kill exports the fences of the clients that it kills.
 insmod_once() {
 	insmod "$BUILD/kmod/$kver/vnpu.ko" fence_export=1
 }
 
-# Once for all that is allocated once.
+# Once, for memory that is allocated only once.
 step "insmod" insmod_once
 step "soak_kill, briefly" "$BUILD/tests/soak_kill" 3
 step "rmmod" rmmod vnpu
@@ -39,6 +39,6 @@ step "docs6m's tokens, drm and sim" computes
 step "vnpu-fw stops and its device goes" fw_stop
 step "rmmod again" rmmod vnpu
 step "the module is gone" no_module
-step "and so is its memory" nothing_kept
+step "the memory of the module is free again" nothing_kept
 leaks_step
 finish

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What runs in the virtual machine, as root: a list of steps. The last line is "N passed, N failed, N skipped".
+# Runs in the virtual machine, as root: a list of steps. The last line is "N passed, N failed, N skipped".
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/vm/steps.sh
@@ -10,8 +10,8 @@ kept_before=$(kept_kb)
 kunit_step
 step "npu-info --doctor without the module" doctor_says "not loaded"
 step "insmod" load
-# Those that deadlines.sh runs one CPU at a time too, for what happens at the same moment. A host that stalls, or a debug
-# kernel, is late with everything.
+# deadlines.sh also runs these, with one CPU at a time; here things happen at the same moment. With a host that stalls, or a
+# debug kernel, everything is late.
 export VNPU_SLOW=1
 for t in tests/kmod/test_*.c; do
 	n=$(basename "$t" .c)
@@ -32,10 +32,10 @@ step "another vnpu-fw takes over" fw_start --attach lost
 step "npu-info --doctor" "$BUILD/bin/npu-info" --doctor
 step "vnpu-fw stops and its device goes" fw_stop
 . tests/vm/recovery.sh
-step "the driver is silent" quiet
+step "the driver has logged no errors" quiet
 step "rmmod" rmmod vnpu
 step "the module is gone" no_module
-step "and so is its memory" nothing_kept
+step "the memory of the module is free again" nothing_kept
 step "insmod again" load
 step "rmmod again" rmmod vnpu
 leaks_step

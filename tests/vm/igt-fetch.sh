@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# tests/vm/igt-fetch.sh [DIR]: fetches Debian forky's igt-gpu-tools (its tests and gputop) with the libraries that
-# they need, and unpacks them in DIR (by default in the cache) as a directory to chroot to. Prints DIR, for IGT_TESTS=DIR of
-# tests/vm/igt.sh. 25 MB to fetch, once; nothing is installed, no root is needed, and the host's apt is left as it is.
+# tests/vm/igt-fetch.sh [DIR]: downloads Debian forky's igt-gpu-tools (its tests and gputop) and the libraries that they need,
+# and unpacks them in DIR (by default in the cache) as a root for chroot. Prints DIR, for IGT_TESTS=DIR of tests/vm/igt.sh.
+# Downloads 25 MB, once; installs nothing, needs no root, and does not change the host's apt.
 set -u
 . "$(dirname "$0")/../kernels/archive.sh"
 dir=$(realpath -m "${1:-${XDG_CACHE_HOME:-$HOME/.cache}/vnpu/igt}")
@@ -24,7 +24,7 @@ say "reading the index of forky"
 apt_private apt-get update >"$apt_root/update.log" 2>&1 && ! grep -q '^[EW]:' "$apt_root/update.log" ||
 	{ tail -5 "$apt_root/update.log" >&2; fail "forky cannot be read from $site"; }
 
-# Of what they depend on, the libraries: python is for scripts that are not run, fonts are for displays.
+# Of the dependencies only the libraries: python is for scripts and fonts for displays, unused here.
 depends=$(apt_private apt-get -s --no-install-recommends install "${packages[@]}" 2>"$apt_root/depends.log" |
 	sed -n 's/^Inst \([^ ]*\) .*/\1/p' | grep -E '^(lib|zlib1g)' | grep -vE '^libpython|-data$|-extra$')
 [ -n "$depends" ] || { tail -5 "$apt_root/depends.log" >&2; fail "apt finds no ${packages[*]} in forky"; }

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What others wrote for every DRM driver, on vnpu: IGT_TESTS=DIR tests/vm/run.sh tests/vm/igt.sh, where tests/vm/igt-fetch.sh
-# made DIR. Subtest by subtest igt's core_*, syncobj_* and *_drm_fdinfo: one that does not pass must be in igt-known.txt with
-# the reason, and one that is there must not pass. Then gputop shows a client that computes. docs/igt.md
+# Tests for every DRM driver, on vnpu: IGT_TESTS=DIR tests/vm/run.sh tests/vm/igt.sh, where tests/vm/igt-fetch.sh has created
+# DIR. Runs igt's core_*, syncobj_* and *_drm_fdinfo, subtest by subtest: those that do not pass must be in igt-known.txt with
+# the reason, and those in it must not pass. Then gputop must show a client that computes. See docs/igt.md.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/vm/steps.sh
@@ -12,7 +12,7 @@ known=tests/vm/igt-known.txt
 shim=(/lib64/ld-linux-x86-64.so.2 --preload /tmp/accel_as_dri.so)
 model=share/models/docs6m/docs6m-q8_0.gguf
 
-# igt looks for /dev/dri/cardN, /dev/dri/renderDN and debugfs' dri/N: in its own root they are the accel device.
+# igt opens /dev/dri/cardN, /dev/dri/renderDN and debugfs' dri/N: in its own root these are the accel device.
 igt_root() {
 	local at
 	for at in dev proc sys; do mount --rbind "/$at" "$dir/$at" || return 1; done
@@ -27,13 +27,13 @@ igt_root() {
 			"$dir/sys/kernel/debug/dri/0"
 }
 
-# in_igt COMMAND...: what is in DIR, with its own libraries.
+# in_igt COMMAND...: runs a program of DIR with its own libraries.
 in_igt() {
 	IGT_FORCE_DRIVER=vnpu TERM=xterm LC_ALL=C.UTF-8 timeout -k 5 900 chroot "$dir" "$@"
 }
 
-# results NAME: "NAME@SUBTEST pass|skip|fail SECONDS REASON" for each result of an igt log, where the reason is the requirement
-# or assertion that igt named last. A test without subtests is its own subtest.
+# results NAME: prints "NAME@SUBTEST pass|skip|fail SECONDS REASON" for each result of an igt log, where the reason is the
+# last requirement or assertion in it. A test without subtests is its own subtest.
 results() {
 	awk -v test="$1" '
 		function result(name, word, seconds) {
@@ -48,8 +48,8 @@ results() {
 		/^(SUCCESS|SKIP|FAIL) \(/ {result("", $1, $2)}'
 }
 
-# expected NAME: what igt-known.txt says of the subtest: "skip REASON", "fail REASON", "may-skip REASON" where this kernel
-# has not what it needs, or nothing.
+# expected NAME: what igt-known.txt says about the subtest: "skip REASON", "fail REASON", "may-skip REASON" if this kernel
+# lacks what it needs, or nothing.
 expected() {
 	local pattern word rest
 	while read -r pattern word rest; do
@@ -64,7 +64,7 @@ expected() {
 	done <"$known"
 }
 
-# count NAME WORD SECONDS REASON: a result that is expected, or not.
+# count NAME WORD SECONDS REASON: counts a result as expected or not.
 count() {
 	local want
 	want=$(expected "$1")
@@ -78,7 +78,7 @@ count() {
 	esac
 }
 
-# igt_test NAME [LOADER...]: all subtests of a program; those that it lists and says nothing of are failures.
+# igt_test NAME [LOADER...]: runs all subtests of a program; those that it lists without a result fail.
 igt_test() {
 	local name=$1 log rc start=$SECONDS subtest got before=$failed
 	log=$(mktemp)
@@ -91,7 +91,7 @@ igt_test() {
 		count ${got:-"$name@$subtest fail 0 no result, status $rc"}
 	done < <(in_igt "$libexec/$name" --list-subtests 2>/dev/null || echo)
 	echo "== $name: status $rc, $((SECONDS - start)) s"
-	# run.sh takes WARNING: for the kernel's.
+	# run.sh treats WARNING: as the kernel's.
 	[ "$failed" -eq "$before" ] || sed 's/WARNING:/warning:/; s/^/    | /' "$log" | tail -100
 	rm -f "$log" "$log.results"
 }
@@ -104,7 +104,7 @@ busier_than() {
 	[ "$(busy_us)" -gt "$1" ]
 }
 
-# gputop knows nothing of vnpu but drm-usage-stats.rst: the client that computes is there, and its engine is busy.
+# gputop knows vnpu only through drm-usage-stats.rst: it must list the client that computes, with a busy engine.
 gputop_shows() {
 	local out=$TMPDIR/gputop.txt pid before
 	before=$(busy_us)
@@ -128,6 +128,6 @@ for name in $(cd "$dir$libexec" && ls -d core_* syncobj_* *_drm_fdinfo); do
 done
 step "gputop shows who computes" gputop_shows
 step "vnpu-fw stops and its device goes" fw_stop
-step "the driver is silent" quiet
+step "the driver has logged no errors" quiet
 step "rmmod" rmmod vnpu
 finish

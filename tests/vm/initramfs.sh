@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# initramfs.sh KVER MODDIR OUT: a busybox initramfs that loads what vnpu.ko, its tests and 9p need of MODDIR (a kernel's
-# modules.dep and modules.builtin tell), mounts the host's / read-only and runs the script named on the kernel's command line
-# in it.
+# initramfs.sh KVER MODDIR OUT: makes a busybox initramfs that loads the modules of MODDIR that vnpu.ko, its tests and 9p need
+# (from a kernel's modules.dep and modules.builtin), mounts the host's / read-only and runs the script named on the kernel's
+# command line there.
 set -eu
 kver=$1 moddir=$2 out=$3
 modules="9p 9pnet_virtio virtio_rng gpu-sched drm_shmem_helper drm_exec vgem"
-# The bus that QEMU's devices are on; microvm's kernels have no other than virtio_mmio.
+# The bus of QEMU's devices; microvm's kernels only have virtio_mmio.
 grep -q '/virtio_mmio\.ko' "$moddir/modules.builtin" || modules="virtio_pci $modules"
 busybox=$(command -v busybox) || { echo "initramfs.sh: no busybox: apt-get install busybox-static" >&2; exit 1; }
 
@@ -16,7 +16,7 @@ mkdir -p "$dir"/{bin,proc,sys,dev,mods,host}
 cp "$busybox" "$dir/bin/busybox"
 for applet in sh mount insmod cat ln mkdir chroot dmesg poweroff reboot; do ln -s busybox "$dir/bin/$applet"; done
 
-# modules.dep lists what a module needs, the first needed last.
+# modules.dep lists a module's dependencies, the first one needed last.
 : >"$dir/mods/order"
 add() {
 	local rel=$1 name
@@ -63,10 +63,10 @@ mount -t tmpfs run /host/run
 ln -s /proc/self/fd /dev/fd
 export HOME=/dev/shm TMPDIR=/dev/shm BUILD="$VM_BUILD" VNPU_DATA="$VM_DATA"
 [ -n "$VNPU_DATA" ] || unset VNPU_DATA
-# Nothing here computes with OpenCL, and loading a platform's compiler takes an emulated CPU longer than most steps.
+# Nothing here uses OpenCL, and loading its compiler takes an emulated CPU longer than most steps.
 mkdir -p /dev/shm/no-opencl
 export OCL_ICD_VENDORS=/dev/shm/no-opencl
-# Usually ten seconds, and twenty on a busy machine. Where the emulated CPUs stand still for so long, tests that know time limits say nothing.
+# Booting usually takes ten seconds, twenty on a busy machine. If it takes longer, tests of time limits are meaningless.
 read -r up _ </proc/uptime
 if [ "${up%.*}" -le "${VM_BOOT_LIMIT:-30}" ]; then
 	chroot /host /bin/bash "$VM_SCRIPT" </dev/null

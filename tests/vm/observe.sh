@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-# Sourced by tests/vm/guest.sh while vnpu-fw runs: the driver's tracepoints as the usual tools print them, while a model
-# runs. Uses stack.sh's names.
+# Sourced by tests/vm/guest.sh while vnpu-fw runs: the driver's tracepoints as common tools print them, while a model runs.
+# Uses stack.sh's names.
 
-# No space within a word: bpftrace takes a command as one string.
+# No spaces within words, because bpftrace takes a command as one string.
 work=("$bin/llm-cli" -m $model --transport drm --placement npu -p Kernel -n 4 --temp 0 --ignore-eos --ids)
 
-# shown FILE PATTERN: such a line is there; the first of them is shown.
+# shown FILE PATTERN: a line matches; prints the first one.
 shown() {
 	grep -m1 -E "$2" "$1" || { echo "no line like: $2; but:"; tail -5 "$1"; return 1; }
 }
 
-# as_many FILE EVENT EVENT: one name stands there as often as the other, and does.
+# as_many FILE EVENT EVENT: both events occur equally often, at least once.
 as_many() {
 	local a b
 	a=$(grep -c "$2[:(]" "$1") b=$(grep -c "$3[:(]" "$1")
@@ -20,7 +20,7 @@ as_many() {
 
 job='dev=0 client=[1-9][0-9]* pid=[1-9][0-9]* comm=llm-cli ctx=1 queue=1 hwq=[0-9]+ seqno=[1-9][0-9]*'
 
-# The kernel's own format, as perf script and trace-cmd report carry it out.
+# The kernel's own format, which perf script and trace-cmd report print.
 readable() {
 	shown "$1" "vnpu_bind: +dev=0 .* comm=llm-cli ctx=1 op=map va=0x[0-9a-f]+ bytes=[1-9][0-9]* handle=[1-9][0-9]* bo_offset=[0-9]+ flags=" &&
 		shown "$1" "vnpu_job_submit: +$job cmd_va=0x[0-9a-f]+ cmd_bytes=[1-9][0-9]* table_bytes=[1-9][0-9]* priority=normal timeout_ms=[1-9]" &&
@@ -34,7 +34,7 @@ perf_record() {
 	perf script -i "$out/perf.data" >"$out/perf.txt" && readable "$out/perf.txt"
 }
 
-# perf trace prints fields its own way.
+# perf trace prints fields in a format of its own.
 perf_trace() {
 	perf trace -a -e 'vnpu:*' -o "$out/perf.txt" -- "${work[@]}" || return
 	shown "$out/perf.txt" 'llm-cli/[0-9]+ vnpu:vnpu_job_submit\(.*client: [1-9].*comm: "?llm-cli' &&
@@ -58,8 +58,8 @@ bpftrace_script() {
 		shown "$out/bt.txt" '^\[[0-9]+[KM]?, [0-9]+[KM]?\) +[1-9]' >/dev/null && ! grep '^@failed' "$out/bt.txt"
 }
 
-# Each job that llm-bench counts, in two tests whose queues have one number, is a slice of the driver's, tied to libnpu's, and
-# nothing is left behind.
+# Each job that llm-bench counts, in two tests whose queues have the same number, is a slice of the driver's that is linked to
+# libnpu's, and no temporary file is left.
 npu_trace() {
 	local jobs slices
 	"$bin/npu-trace" -k yes -o "$out/trace.json" --stats -- "$bin/llm-bench" -m $model --transport drm --placement npu \
@@ -75,7 +75,7 @@ npu_trace() {
 		! compgen -G '/sys/kernel/*tracing/instances/npu-trace-*' && ! compgen -G '/sys/kernel/debug/tracing/instances/npu-trace-*'
 }
 
-# What monitors read of the accel drivers that they know: no other file of ours is in sysfs.
+# What monitors read of the accel drivers that they know; vnpu has no other files in sysfs.
 monitors_files() {
 	local dir=/sys/class/accel/accel0/device before after
 	before=$(cat $dir/npu_busy_time_us)

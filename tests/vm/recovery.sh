@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Sourced by tests/vm/guest.sh while no firmware runs: vnpu-fw with the unit's command line, through whatever happens to it or
-# to its device. Uses stack.sh's names.
+# Sourced by tests/vm/guest.sh while no firmware runs: vnpu-fw with the unit's command line, through resets, its death, and
+# suspend. Uses stack.sh's names.
 
 device_dir() {
 	echo "/sys/kernel/debug/accel/$(basename "$(realpath /sys/class/accel/accel0/device)")"
@@ -11,13 +11,13 @@ fw_as_unit() {
 	fw_start --attach-or-add vnpu-sim --user nobody
 }
 
-# status_is FIELD PATTERN: of the process that serves the device.
+# status_is FIELD PATTERN: checks a status field of the process that serves the device.
 status_is() {
 	grep -E "^$1:[[:space:]]*$2\$" "/proc/$(cat "$fw_pid")/status" ||
 		{ grep "^$1:" "/proc/$(cat "$fw_pid")/status"; echo "$1 should be $2"; return 1; }
 }
 
-# Nothing of root is left to it.
+# It has none of root's privileges.
 confined() {
 	local uid gid
 	uid=$(id -u nobody) gid=$(id -g nobody)
@@ -33,13 +33,13 @@ busier_than() {
 	[ "$(busy_us)" -gt "$1" ]
 }
 
-# The device works on something, now.
+# True while the device works on something.
 at_work() {
 	wait_for busier_than "$(busy_us)"
 }
 
-# load_begin, load_end: one client that follows the device over one open file, and llm-bench again and again, which ends when
-# its context is lost. load_end says how often the device lost its state meanwhile: $losses.
+# load_begin, load_end: run one client that uses the device through one open file, and llm-bench again and again, which ends
+# when its context is lost. load_end sets $losses to how often the device lost its state.
 load_begin() {
 	: >"$out/load"
 	while [ -e "$out/load" ]; do
@@ -63,7 +63,7 @@ load_end() {
 	return $rc
 }
 
-# The node and the process are the same, nothing else is there, and it computes.
+# The node and the process are the same, there are no others, and the device computes.
 same_device() { # NODE
 	[ "$(node)" = "$1" ] && [ ! -e /dev/accel/accel1 ] || { ls -li /dev/accel; return 1; }
 	"$bin/llm-bench" -m $model --transport drm --placement npu -p 16 -n 4 -r 1
@@ -73,7 +73,7 @@ node() {
 	stat -c '%n %t:%T %i' /dev/accel/accel*
 }
 
-# A forced reset is nobody's fault: it wedges nothing, however many there are.
+# Forced resets do not wedge the device, however many there are.
 forced_resets() {
 	local i pid was rc=0
 	pid=$(cat "$fw_pid") was=$(node)
@@ -88,7 +88,7 @@ forced_resets() {
 	[ $rc -eq 0 ] && [ "$losses" -eq 25 ] && [ "$(cat "$fw_pid")" -eq "$pid" ] && same_device "$was"
 }
 
-# What systemd does with Restart=: the same command line takes the same device over, and clients go on.
+# As systemd does with Restart=: the same command line takes over the same device, and clients go on.
 killed_and_again() {
 	local was rc=0
 	was=$(node)
@@ -97,8 +97,8 @@ killed_and_again() {
 	[ $rc -eq 0 ] && [ "$losses" -eq 1 ] && same_device "$was"
 }
 
-# While processes are frozen no clock of the device's runs: a job that vnpu-fw has not begun outlives a sleep that is longer than
-# its timeout.
+# While processes are frozen the device's time limits stop: a job that vnpu-fw has not started outlives a suspend that is
+# longer than its timeout.
 frozen() {
 	local pid rc=0 resets
 	[ -w /sys/power/pm_test ] || { echo "this kernel has no /sys/power/pm_test"; return 77; }

@@ -1,15 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# tests/vm/run.sh [GUEST_SCRIPT]: boot a kernel in QEMU (software emulation: no KVM, no root) and run the script in it as
-# root, with the host's / read-only beneath. Fails if the script does, if it does not end, or if the kernel complains.
+# tests/vm/run.sh [GUEST_SCRIPT]: boots a kernel in QEMU (software emulation: no KVM, no root) and runs the script in it as
+# root, with the host's / mounted read-only. Fails if the script fails or does not end, or if the kernel complains.
 #
 #   BUILD=DIR       where vnpu.ko and the test binaries are (build)
-#   KERNEL=NAME     6.12 (the default), 7, debug-6.12, debug-7, kcsan-6.12, or another of tests/kernels/kernels.sh
+#   KERNEL=NAME     6.12 (the default), 7, debug-6.12, debug-7, kcsan-6.12, or another of
+#                   tests/kernels/kernels.sh
 #   VNPU_DATA=DIR   models and texts for the larger steps
-#   FUZZ_SECONDS, FUZZ_SEED, KILLS, SOAK_SEED, IGT_TESTS  go to the script
-#   VM_CLOCK=instructions   the guest's time is the number of instructions that it has executed, and idle time passes at
-#                   once: a host that stalls is not seen in it. Its CPUs take turns. The default is the host's clock.
-#   VM_BOOT_LIMIT   seconds (30) in which the guest must be up; on a host that is slower its script is skipped
+#   FUZZ_SECONDS, FUZZ_SEED, KILLS, SOAK_SEED, IGT_TESTS  are passed to the script
+#   VM_CLOCK=instructions   the guest's time is the number of executed instructions, and idle time
+#                   is skipped, so that stalls of the host do not show. The CPUs run alternately.
+#                   The default is the host's clock.
+#   VM_BOOT_LIMIT   seconds (30) for the guest to boot; on a slower host its script is skipped
 #   VM_MEM, VM_SMP, VM_TIMEOUT (seconds), VM_APPEND (more of the kernel's command line)
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -30,13 +32,13 @@ initrd=$cache/initramfs-$kver-$(cksum <"$here/initramfs.sh" | cut -d' ' -f1).gz
 mkdir -p "$cache" || exit 1
 [ -r "$initrd" ] || bash "$here/initramfs.sh" "$kver" "$moddir" "$initrd" || fail "no initramfs for $kver"
 
-# What has an equals sign and no dot on the kernel's command line becomes the environment of the first process.
+# Words with an equals sign and no dot on the kernel's command line go to the environment of init.
 pass=
 for v in VM_BOOT_LIMIT FUZZ_SECONDS FUZZ_SEED KILLS SOAK_SEED IGT_TESTS; do
 	[ -z "${!v:-}" ] || pass+=" $v=${!v}"
 done
 
-# Debian's kernels find their devices on PCI; the debug kernels have only what microvm has, and are slower.
+# Debian's kernels find their devices on PCI; the debug kernels only have microvm's, and are slower.
 case $machine in
 pc) qemu=(-device virtio-rng-pci -device virtio-9p-pci,fsdev=host,mount_tag=hostroot) limit=${VM_TIMEOUT:-4000} reboot= ;;
 microvm)
@@ -45,17 +47,17 @@ microvm)
 	limit=${VM_TIMEOUT:-3600} reboot=reboot=t ;;
 esac
 
-# Counting instructions, QEMU 7.2 loses the flags of cmpxchg16b when an interrupt comes: kernels that allocate by it fail in
-# the oddest ways.
+# When counting instructions, QEMU 7.2 loses the flags of cmpxchg16b on an interrupt, which breaks kernels whose allocator
+# uses it.
 cpu=max
-# KCSAN says who raced at a lower level than that somebody did.
+# KCSAN logs the details of a race at a lower level than the race itself.
 verbosity=quiet
 ! grep -qx 'CONFIG_KCSAN=y' "$(dirname "$kimg")/config" 2>/dev/null || verbosity=loglevel=5
 
 case ${VM_CLOCK:-host} in
 host)
 	accel=(-accel tcg,thread=multi)
-	# What the guest has for its steps; the last quarter is for taking everything down, on a host that is slow.
+	# Time for the guest's steps; the last quarter is for shutting everything down on a slow host.
 	pass+=" CHECK_UNTIL=$(($(date +%s) + $(time_limit "$limit") * 3 / 4))" ;;
 instructions) accel=(-accel tcg,thread=single -icount shift=1,sleep=off) cpu=max,-cx16 ;;
 *) fail "VM_CLOCK is host or instructions" ;;
@@ -63,10 +65,10 @@ esac
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# A busy host starves the guest's CPUs: stalls of the emulator are not the kernel's fault. Its timer works, which the kernel
-# would doubt, and panic; and so does its TSC, which it would give up for another clock by patching its code, and that the
-# emulator does not always survive with two CPUs. For the same reason tracing does not record the names of tasks: that alone
-# would patch the scheduler. A CPU that runs in the kernel for two minutes is locked up; nothing less is, on a busy host.
+# A busy host starves the guest's CPUs; stalls of the emulator are not the kernel's fault. Keep the kernel from testing the
+# timer, whose failure would panic, and from giving up the TSC, which would patch its code, which the emulator does not always
+# survive with two CPUs. For the same reason tracing does not record the names of tasks: that alone would patch the scheduler.
+# Only a CPU that stays in the kernel for two minutes counts as locked up.
 boot() {
 	timeout -k 5 "$limit" qemu-system-x86_64 "${accel[@]}" -cpu "$cpu" -smp "${VM_SMP:-2}" -m "${VM_MEM:-2G}" \
 		-nodefaults -display none -monitor none -serial stdio -no-reboot \
@@ -77,8 +79,8 @@ VM_SCRIPT=$script VM_BUILD=$build VM_DATA=${VNPU_DATA:-} $reboot $pass ${VM_APPE
 	rc=${PIPESTATUS[0]}
 }
 
-# The breakpoint that a kernel writes while it patches its code, executed after it is gone: QEMU 7.2 lets one CPU run code that
-# the other has replaced long ago. No driver can do that, and the guest is dead.
+# The breakpoint that a kernel writes while it patches its code, executed after it is gone: QEMU 7.2 lets a CPU run code that
+# another has replaced long before. No driver can cause that, and the guest is dead.
 for try in 1 2 3; do
 	boot
 	[ "$try" -lt 3 ] && grep -q 'Oops: int3: ' "$log" || break
@@ -88,10 +90,10 @@ done
 [ "$rc" -ne 124 ] || fail "the guest did not end in $limit s"
 status=$(sed -n 's/^vm: script ended with status \([0-9]*\)$/\1/p' "$log" | tail -1)
 
-# kernel_log: the log without KCSAN's reports of data races that are not the module's: there are dozens in 6.12 itself, some
-# of them in what the module calls (drm_dev_unplug(), shmem, hrtimers). One is the module's if its code made either access,
-# by itself or by a helper for what is its own: lists, trees, xarrays, drm_mm, memory. A report goes from "BUG: KCSAN" to a
-# line of equals signs, and is kept too if another of the kernel's came into it.
+# kernel_log: the log without KCSAN's reports of data races outside the module: 6.12 itself has dozens, some of them in
+# functions that the module calls (drm_dev_unplug(), shmem, hrtimers). A race is the module's if its code made either access,
+# directly or through a helper on its own data: lists, trees, xarrays, drm_mm, memory. A report goes from "BUG: KCSAN" to a
+# line of equals signs, and is also kept if another kernel message is in it.
 kernel_log() {
 	awk '
 		!open && /BUG: KCSAN: / {report = $0; ours = inner = 0; open = 1; next}
@@ -110,8 +112,8 @@ kernel_log() {
 		}' "$log"
 }
 
-# What the kernel itself, lockdep, KASAN, UBSAN, kmemleak, DEBUG_OBJECTS and DMA_API_DEBUG begin their reports with, or say
-# when they give up; KCSAN's begin with BUG.
+# The first words of reports of the kernel itself, lockdep, KASAN, UBSAN, kmemleak, DEBUG_OBJECTS and DMA_API_DEBUG, or their
+# messages when they give up; KCSAN's begin with BUG.
 complaints=$(kernel_log | grep -nE 'WARNING:|BUG:|Oops|Call Trace|general protection|unable to handle|refcount_t|Kernel panic|Bad page|bad pmd|leaked|soft lockup|Unbalanced|INFO: task|possible (circular|recursive|irq)|inconsistent lock|bad unlock|INFO: (trying to register|lockdep is turned off)|turning off the locking|KASAN|UBSAN|kmemleak: .*(new suspected|disabled|Cannot|pool empty)|ODEBUG: |DMA-API: .*(error|device driver|leak)' |
 	grep -v 'Command line')
 kernel_log | grep '^vm: .* reports of data races are'

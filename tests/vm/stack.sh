@@ -7,17 +7,17 @@ stories=${VNPU_DATA:-}/models/stories260K/stories260K-f32.gguf
 bin=$BUILD/bin
 out=${TMPDIR:-/tmp}
 
-# over TRANSPORT COMMAND...: never falls back to the other one.
+# over TRANSPORT COMMAND...: without a fallback to the other transport.
 over() {
 	NPU_TRANSPORT=$1 "${@:2}"
 }
 
-# A model of VNPU_DATA is skipped by name without it.
+# Without VNPU_DATA, steps that need one of its models are skipped by name.
 have() {
 	[ -r "$1" ] || { echo "no $1: give VNPU_DATA"; return 77; }
 }
 
-# The test binary of libnpu, on the real device.
+# libnpu's test binary on the real device.
 over_drm() {
 	over drm "$BUILD/tests/$1"
 }
@@ -28,7 +28,7 @@ bench() {
 		"$bin/llm-bench" -m "$1" --transport drm -p 0 -n 4 -r 1 -o json | grep -q '"transport": "drm"'
 }
 
-# Greedy tokens and all bits of the logits are the same on both transports. Says also that they are not empty.
+# Greedy tokens and all bits of the logits are the same on both transports, and there are some.
 same_tokens() {
 	have "$1" || return
 	for t in drm sim; do
@@ -47,13 +47,13 @@ same_logits() {
 		echo "$(($(stat -c %s "$out/logits.drm") / 4)) logits, bit for bit the same"
 }
 
-# strace's numbers of the ioctls: SUBMIT is _IOW('d', 0x4a, 24), WAIT is _IOWR('d', 0x4b, 32).
+# The ioctls as strace prints them: SUBMIT is _IOW('d', 0x4a, 24), WAIT is _IOWR('d', 0x4b, 32).
 count_calls() { # FILE CODE
 	grep -c "ioctl([0-9]*, $2" "$1"
 }
 
-# A decoded token costs one SUBMIT, and a WAIT only where polling did not see the job's end: what strace counts is what
-# llm-bench says. The calls of two runs of different length are subtracted, so that loading does not count.
+# A decoded token costs one SUBMIT, and a WAIT only if polling did not see the job's end; strace must count the same as
+# llm-bench. Subtracts the calls of two runs of different length, so that loading does not count.
 calls_per_token() {
 	local n submits=() waits=() polls=()
 	for n in 8 40; do
@@ -82,7 +82,7 @@ doctor() {
 	"$bin/npu-info" --doctor
 }
 
-# An ordinary user without the device's group: drm names the cause, auto falls back.
+# An ordinary user outside the device's group: drm reports the cause, auto falls back.
 no_permission() {
 	chmod 660 /dev/accel/accel0
 	setpriv --reuid 65534 --regid 65534 --clear-groups "$bin/npu-info" --transport drm 2>"$out/denied" && return 1

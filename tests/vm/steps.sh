@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-# Sourced by the scripts that run in the virtual machine, as root, from the root of the tree: steps that are counted, the
-# real firmware, and what must be left when the driver is gone. BUILD and VNPU_DATA come from tests/vm/run.sh; the tree is
+# Sourced by the scripts that run in the virtual machine, as root, from the root of the tree: steps that are counted, the real
+# firmware, and what must be left when the driver is unloaded. tests/vm/run.sh sets BUILD and VNPU_DATA; the tree is
 # read-only, TMPDIR is not.
 . tests/lib.sh
 kver=$(uname -r)
 export CMOCKA_MESSAGE_OUTPUT=STDOUT
 
-# step NAME COMMAND...: run, show and count. A cmocka binary counts as its tests; anything else as one, where status 77
-# means skipped, and so does time that ran out with the run's (CHECK_UNTIL).
+# step NAME COMMAND...: runs, prints and counts. A cmocka binary counts as its tests; anything else as one. Status 77 means
+# skipped, and so does a timeout at the end of the run's time (CHECK_UNTIL).
 step() {
 	local name=$1 log rc start=$SECONDS limit=()
 	shift
@@ -35,18 +35,19 @@ step_out_of_time() { # NAME STATUS
 	[ "$2" -eq 124 ] && no_time "$1, in its middle"
 }
 
-# unless_late NAME COMMAND...: a step that nothing else depends on. It is skipped, by name, where the time for the run is over.
+# unless_late NAME COMMAND...: a step on which no other depends. Skipped by name if the run's time is over.
 unless_late() {
 	no_time "$1" || STEP_TIMEOUT=$(time_limit "${STEP_TIMEOUT:-900}") step "$@"
 }
 
-# The driver has nothing to say about what users do wrong; a firmware that breaks its protocol is worth a line. What the
-# kernel's own parts say of memory that fault injection withholds is theirs.
+# The driver must not print anything about errors of users; a firmware that breaks its protocol may cause a line. Messages of
+# other parts of the kernel about injected memory failures are ignored.
 quiet() {
 	! dmesg | grep -E 'vnpu[ :.]|\[drm' | grep -vE 'loading out-of-tree|module verification|Initialized (vnpu|vgem)|device reset, epoch|drm_sched_init: .*out of memory|kobject_add_internal failed for .*error: -12'
 }
 
-# load [PARAMETER=VALUE...]: a host that stalls for ten seconds, which would be enough for a reset, is no device that hangs.
+# load [PARAMETER=VALUE...]: loads the module. A host that stalls for ten seconds, enough for a reset, must not look like a
+# device that hangs.
 load() {
 	insmod "$BUILD/kmod/$kver/vnpu.ko" reset_ms=20000 "$@"
 }
@@ -55,8 +56,8 @@ no_module() {
 	! grep -q '^vnpu ' /proc/modules
 }
 
-# Those of tests/kmod that promise how long something takes at the most. Their bounds hold where the guest has a clock of its
-# own (deadlines.sh); a busy host stalls the emulator for longer, and there VNPU_SLOW=1 makes them generous (guest.sh).
+# The tests of tests/kmod that check time limits. The limits are exact if the guest has a clock of its own (deadlines.sh); a
+# busy host stalls the emulator for longer, so VNPU_SLOW=1 makes them generous there (guest.sh).
 deadline_tests="test_recovery test_fw_death test_hostile"
 
 # ---- the real firmware ----
@@ -69,7 +70,7 @@ wait_for() {
 		"$@" && return 0
 		sleep 0.1
 	done
-	echo "in vain: $*"
+	echo "timed out: $*"
 	return 1
 }
 
@@ -91,12 +92,12 @@ fw_stop() {
 	fw_kill -TERM && wait_for test ! -e /dev/accel/accel0 || { cat "$fw_log"; return 1; }
 }
 
-# A dead firmware leaves its device, and another takes it over.
+# A dead firmware leaves its device behind, and another takes it over.
 fw_dies() {
 	fw_kill -KILL && test -c /dev/accel/accel0
 }
 
-# doctor_says PATTERN: something is wrong, it is this, and there is a remedy.
+# doctor_says PATTERN: npu-info --doctor must fail and print this cause and a remedy.
 doctor_says() {
 	local said
 	said=$("$BUILD/bin/npu-info" --doctor) && return 1
@@ -104,7 +105,7 @@ doctor_says() {
 	grep -A1 "^FAIL .*$1" <<<"$said" | grep -q 'to mend it: ..'
 }
 
-# Kilobytes that buffers and rings would still hold. The files that steps have left in the guest's memory are not among them.
+# Kilobytes that buffers and rings may still hold, without the files in the guest's memory.
 kept_kb() {
 	awk -v files="$(du -sk "${TMPDIR:-/tmp}" | cut -f1)" '/^(Shmem|VmallocUsed):/ {n += $2} END {print n - files}' /proc/meminfo
 }
@@ -119,7 +120,7 @@ rmmod_refused() {
 	! rmmod vnpu 2>/dev/null
 }
 
-# A program of 32 bits and one of 64 print the same of every call.
+# A 32-bit and a 64-bit program print the same for every call.
 same_for_32_bits() {
 	"$BUILD/tests/abi64" >"${TMPDIR:-/tmp}/abi64.log" || { cat "${TMPDIR:-/tmp}/abi64.log"; return 1; }
 	"$BUILD/tests/abi32" >"${TMPDIR:-/tmp}/abi32.log"
@@ -127,7 +128,7 @@ same_for_32_bits() {
 	diff "${TMPDIR:-/tmp}/abi64.log" "${TMPDIR:-/tmp}/abi32.log" && echo "$(wc -l <"${TMPDIR:-/tmp}/abi64.log") lines, the same"
 }
 
-# fence_holds_module signalled|pending: a sync_file is all that is left of a device, and the module has to stay for it.
+# fence_holds_module signalled|pending: a sync_file is all that is left of a device, and the module must stay loaded for it.
 fence_holds_module() {
 	local log=${TMPDIR:-/tmp}/fence.log pid rc=0
 	"$BUILD/tests/test_fences" hold "$1" >"$log" 2>&1 </dev/null &
@@ -137,7 +138,7 @@ fence_holds_module() {
 	rmmod_refused || rc=1
 	kill "$pid"
 	wait "$pid"
-	# A job that waits for another driver's fence ends with that.
+	# A job that waits for another driver's fence ends when that signals.
 	[ $rc -eq 0 ] && wait_for rmmod vnpu 2>/dev/null && load
 }
 
@@ -166,12 +167,12 @@ kunit_step() {
 
 leaks=/sys/kernel/debug/kmemleak
 
-# What was found until now is not the module's.
+# Findings from before the module was loaded do not count.
 leaks_forget() {
 	[ ! -w $leaks ] || echo clear >$leaks
 }
 
-# Twice: what is found at first may be on a stack, and nothing counts in its first five seconds.
+# Twice: the first scan may find pointers on a stack, and leaks count only after five seconds.
 no_leaks() {
 	echo scan >$leaks && sleep 6 && echo scan >$leaks || { echo "kmemleak has given up"; return 1; }
 	head -200 $leaks

@@ -2,7 +2,7 @@
 # Sourced by tests/vm/guest.sh while vnpu-fw runs: npu-top beside a program that uses the device, and libnpu's USDT probes
 # as bpftrace and perf see them. Uses stack.sh's names.
 
-# busy_client PID: of npu-top's table, that process and the device at work.
+# busy_client PID: npu-top lists that process, and a busy device.
 busy_client() {
 	awk -v pid="$1" '
 		$1 == "accel0" && $2 > 0 && $3 != "0B" && $4 > 0 { device = 1 }
@@ -40,7 +40,7 @@ have_uprobes() {
 	[ -e /sys/kernel/tracing/uprobe_events ] || { echo "this kernel has no uprobes"; return 77; }
 }
 
-# Jobs per program: the script counts what llm-bench says that it submitted.
+# Jobs per program: the script's counts must equal llm-bench's.
 usdt_bpftrace() {
 	have_uprobes || return
 	bpftrace -q -c "$bin/llm-bench -m $model --transport drm --placement npu -p 0 -n 8 -r 1 --no-warmup -o json" \

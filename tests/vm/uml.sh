@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # tests/vm/uml.sh SCRIPT: boots a user-mode kernel (tests/kernels/uml-kernel.sh) and runs the script in it as root, with the
-# host's / read-only beneath: no KVM, no emulation, and no root. It is as fast as the host, with all of the processor's
-# instructions, which QEMU's emulation lacks; but it has one CPU, a system call costs ten times what it does elsewhere, and
-# time passes in it while the host stalls. Fails if the script does, or if it does not end.
+# host's / mounted read-only: no KVM, no emulation, and no root. It is as fast as the host and has all of the processor's
+# instructions, which QEMU's emulation lacks; but it has one CPU, a system call costs ten times as much, and its time passes
+# while the host stalls. Fails if the script fails or does not end.
 #
 #   BUILD=DIR       where vnpu.ko is built, and the programs are (build)
-#   VM_OUT=DIR      a folder of the host's that the script can write to, as $VM_OUT
+#   VM_OUT=DIR      a folder of the host that the script can write to, as $VM_OUT
 #   VM_MEM (4G), VM_TIMEOUT (seconds, 3600)
 #   VM_APPEND       words NAME=VALUE that become the script's environment
 set -u
@@ -16,7 +16,7 @@ fail() { echo "tests/vm/uml.sh: $*" >&2; exit 1; }
 [ $# -eq 1 ] || fail "which script?"
 script=$(realpath "$1")
 build=$(realpath -m "${BUILD:-$root/build}")
-# The kernel itself fills this file with the guest's memory, and must be able to map it executable.
+# The kernel fills this file with the guest's memory, and must be able to map it executable.
 export TMPDIR=${TMPDIR:-/dev/shm}
 
 kernel=$("$root/tests/kernels/uml-kernel.sh") || exit $?

@@ -1,46 +1,46 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * vnpu client ABI: what a program says to /dev/accel/accelN.
+ * vnpu client ABI: the calls of a program to /dev/accel/accelN.
  *
  * Rules of this header
  * - Every structure is a multiple of 8 bytes, naturally aligned, without implicit padding and
  *   without unions, so that 32-bit and 64-bit programs share one layout.
- * - Every pad, every reserved field and every flag bit that has no name here must be zero, else
+ * - Every pad, every reserved field and every flag bit without a name here must be zero, else
  *   -EINVAL.
  * - Ids and flags are only appended. Zero in a field that an old program does not know keeps the
  *   old behaviour.
- * - Arrays travel as struct drm_vnpu_obj_array: an element smaller than the kernel's is extended
- *   with zeros, a larger one is accepted if the unknown tail is zero, else -E2BIG.
+ * - Arrays travel as struct drm_vnpu_obj_array. The kernel extends elements smaller than its own
+ *   with zeros, and accepts larger ones if the tail that it does not know is zero, else -E2BIG.
  * - Timeouts are absolute, in nanoseconds of CLOCK_MONOTONIC; a time in the past means "do not
  *   sleep".
  * - Ids (context, queue) belong to the open file that created them; 0 is never a valid id.
- * - A batch (VM_BIND, SUBMIT) is taken whole or not at all.
+ * - A batch (VM_BIND, SUBMIT) is accepted as a whole or not at all.
  * - The driver's version (DRM_IOCTL_VERSION) is 1.N. Every addition to this header raises N;
  *   nothing is ever removed.
- * - Of DRM's own calls the node takes VERSION, GET_CAP, SET_CLIENT_CAP, SET_CLIENT_NAME, GEM_CLOSE,
- *   SYNCOBJ_* and PRIME_*; all others end with -EOPNOTSUPP.
+ * - The node supports these DRM core calls: VERSION, GET_CAP, SET_CLIENT_CAP, SET_CLIENT_NAME,
+ *   GEM_CLOSE, SYNCOBJ_* and PRIME_*. All others return -EOPNOTSUPP.
  *
- * Errors used throughout
- *   -EINVAL  a field has a value that no kernel of this version could accept
- *   -ENOENT  no such handle, context or queue in this file
+ * Errors common to the calls
+ *   -EINVAL  a field has a value that no kernel of this version accepts
+ *   -ENOENT  this file has no such handle, context or queue
  *   -EFAULT  a user pointer could not be read or written
  *   -EACCES  the caller may not use this priority
- *   -EMFILE  this file has reached its number of contexts or queues (DEV_QUERY_LIMITS)
+ *   -EMFILE  this file has reached its limit of contexts or queues (DEV_QUERY_LIMITS)
  *   -EDQUOT  this user (the uid that opened the file) has reached a limit of contexts, queues or
- *            bytes of buffers (DEV_QUERY_LIMITS), in all files together; who has CAP_SYS_RESOURCE
- *            is exempt
+ *            bytes of buffers (DEV_QUERY_LIMITS), counted over all files; processes with
+ *            CAP_SYS_RESOURCE are exempt
  *   -EBUSY   the device has no free context or queue slot at the moment, or no firmware for a new
  *            context
  *   -ENOSPC  the address range is already bound, the device's memory limit is reached, or the queue
- *            has as many waiting jobs as it may
+ *            has reached its limit of waiting jobs
  *   -ERANGE  a job that signals a syncobj has a timeout longer than a fence may last
  *            (DEV_QUERY_LIMITS)
- *   -EOPNOTSUPP  buffers or fences may not leave this device (the module's prime_export and
- *            fence_export)
+ *   -EOPNOTSUPP  exporting buffers or fences from this device is disabled (the module's parameters
+ *            prime_export and fence_export)
  *   -ENOMEM  the host is out of memory
- *   -ECANCELED  the context is banned or its firmware was lost: destroy it and make a new one
- *   -EIO     the device is wedged: no context can be made any more (DRM_VNPU_STATE_WEDGED)
- *   -ENODEV  the device is gone
+ *   -ECANCELED  the context is banned or its firmware was lost: destroy it and create a new one
+ *   -EIO     the device is wedged and accepts no new contexts (DRM_VNPU_STATE_WEDGED)
+ *   -ENODEV  the device was removed
  */
 #ifndef _UAPI_VNPU_ACCEL_H_
 #define _UAPI_VNPU_ACCEL_H_
@@ -66,14 +66,16 @@ enum drm_vnpu_ioctl_id {
 	DRM_VNPU_WAIT = 10,
 };
 
-/* Buffers, addresses and bindings are in units of this page, whatever the host's page size. */
+/*
+ * Buffers, addresses and bindings are in units of this page size, whatever the host's page size is.
+ */
 #define DRM_VNPU_PAGE_SIZE 4096
 
 /**
  * struct drm_vnpu_obj_array - an array in user memory.
  */
 struct drm_vnpu_obj_array {
-	/** @stride: bytes from one element to the next, as the caller was compiled. */
+	/** @stride: size of an element in bytes, as the caller was compiled. */
 	__u32 stride;
 	/** @count: number of elements. */
 	__u32 count;
@@ -93,15 +95,15 @@ enum drm_vnpu_query {
 };
 
 /**
- * struct drm_vnpu_query_device - what the device is. Fixed while the device exists, but for
- * @fw_features.
+ * struct drm_vnpu_query_device - properties of the device. Only @fw_features changes while the
+ * device exists.
  */
 struct drm_vnpu_query_device {
-	/** @name: the firmware's name for the device, NUL-terminated. */
+	/** @name: name that the firmware gave the device, NUL-terminated. */
 	char name[32];
 	/** @isa_version: command-stream ISA, major << 16 | minor. */
 	__u32 isa_version;
-	/** @fw_abi: version of the firmware ABI in use between kernel and firmware. */
+	/** @fw_abi: version of the ABI in use between kernel and firmware. */
 	__u32 fw_abi;
 	/** @fw_features: opaque feature bits that the firmware announced. */
 	__u64 fw_features;
@@ -112,55 +114,55 @@ struct drm_vnpu_query_device {
 };
 
 /**
- * struct drm_vnpu_query_limits - what one file, one user and the device will bear.
+ * struct drm_vnpu_query_limits - limits of one file, one user and the device.
  *
- * A context counts until the firmware is done with it, a moment after its end; a queue until its
- * end; a buffer until its memory is free, and to who made it, whoever else uses it.
+ * A context counts until the firmware has released it, which is shortly after its destruction; a
+ * queue until its destruction. A buffer counts until its memory is freed, always for the user who
+ * created it.
  */
 struct drm_vnpu_query_limits {
-	/** @max_ctx_per_file: contexts that one open file may have. */
+	/** @max_ctx_per_file: contexts per open file. */
 	__u32 max_ctx_per_file;
-	/** @max_queues_per_file: queues that one open file may have. */
+	/** @max_queues_per_file: queues per open file. */
 	__u32 max_queues_per_file;
-	/** @max_queue_depth: greatest depth of a queue. */
+	/** @max_queue_depth: largest depth of a queue. */
 	__u32 max_queue_depth;
-	/** @max_jobs_per_submit: greatest number of jobs in one SUBMIT. */
+	/** @max_jobs_per_submit: largest number of jobs in one SUBMIT. */
 	__u32 max_jobs_per_submit;
-	/** @max_syncs_per_job: greatest number of sync operations in a job. */
+	/** @max_syncs_per_job: largest number of sync operations in a job. */
 	__u32 max_syncs_per_job;
 	/**
-	 * @max_waiting_jobs: jobs of one queue that may wait in the kernel, beside the
-	 * &drm_vnpu_queue_create.depth that the device holds. A SUBMIT that would exceed it ends
-	 * with -ENOSPC; WAIT for an older job makes room.
+	 * @max_waiting_jobs: jobs per queue that may wait in the kernel, in addition to the
+	 * &drm_vnpu_queue_create.depth that the device holds. A SUBMIT that would exceed it returns
+	 * -ENOSPC; a WAIT for an older job makes room.
 	 */
 	__u32 max_waiting_jobs;
-	/** @max_binds_per_call: greatest number of operations in one VM_BIND. */
+	/** @max_binds_per_call: largest number of operations in one VM_BIND. */
 	__u32 max_binds_per_call;
-	/** @priorities: bit n set: the caller may create a queue of priority n. */
+	/** @priorities: if bit n is set, the caller may create a queue of priority n. */
 	__u32 priorities;
-	/** @max_bo_bytes: greatest size of a buffer. */
+	/** @max_bo_bytes: largest size of a buffer. */
 	__u64 max_bo_bytes;
-	/** @mem_limit_bytes: sum of all buffers of the device. */
+	/** @mem_limit_bytes: limit for the sum of all buffers of the device. */
 	__u64 mem_limit_bytes;
-	/** @max_cmd_bytes: greatest size of a job's command stream, and of its binding table. */
+	/** @max_cmd_bytes: largest size of a job's command stream, and of its binding table. */
 	__u32 max_cmd_bytes;
-	/** @default_timeout_ms: a job's timeout where it names none. */
+	/** @default_timeout_ms: timeout of a job that does not set one. */
 	__u32 default_timeout_ms;
 	/**
-	 * @max_timeout_ms: greatest timeout that a job may name, and the longest that a job may
-	 * run.
+	 * @max_timeout_ms: largest timeout that a job may set, and the longest that a job may run.
 	 */
 	__u32 max_timeout_ms;
 	/**
-	 * @max_fence_ms: how long the fence of a job lasts at the most, from SUBMIT to its signal.
-	 * A job that signals a syncobj may not name a longer timeout.
+	 * @max_fence_ms: longest lifetime of a job's fence, from SUBMIT to its signal. A job that
+	 * signals a syncobj may not set a longer timeout.
 	 */
 	__u32 max_fence_ms;
-	/** @max_ctx_per_user: contexts that one user may have in all open files. */
+	/** @max_ctx_per_user: contexts per user, over all open files. */
 	__u32 max_ctx_per_user;
-	/** @max_queues_per_user: queues that one user may have in all open files. */
+	/** @max_queues_per_user: queues per user, over all open files. */
 	__u32 max_queues_per_user;
-	/** @max_bytes_per_user: sum of the buffers of one user. */
+	/** @max_bytes_per_user: limit for the sum of a user's buffers. */
 	__u64 max_bytes_per_user;
 };
 
@@ -170,42 +172,46 @@ enum drm_vnpu_device_state {
 	/** @DRM_VNPU_STATE_LOST: the firmware is gone; submissions fail until another attaches. */
 	DRM_VNPU_STATE_LOST = 1,
 	/**
-	 * @DRM_VNPU_STATE_WEDGED: the device was reset too often in a short time. No firmware is
-	 * let in any more; the device has to be removed. A uevent of the node said so
+	 * @DRM_VNPU_STATE_WEDGED: the device was reset too often in a short time. It accepts no
+	 * firmware and has to be removed. A uevent of the node announced it
 	 * (WEDGED=vendor-specific).
 	 */
 	DRM_VNPU_STATE_WEDGED = 2,
 };
 
-/** enum drm_vnpu_loss - how the device lost its state the last time. */
+/** enum drm_vnpu_loss - the reason for which the device last lost its state. */
 enum drm_vnpu_loss {
-	/** @DRM_VNPU_LOSS_NONE: it never did. */
+	/** @DRM_VNPU_LOSS_NONE: it has never lost it. */
 	DRM_VNPU_LOSS_NONE = 0,
-	/** @DRM_VNPU_LOSS_EXIT: the firmware left. This is no reset. */
+	/** @DRM_VNPU_LOSS_EXIT: the firmware exited. This does not count as a reset. */
 	DRM_VNPU_LOSS_EXIT = 1,
-	/** @DRM_VNPU_LOSS_PROTOCOL: the kernel reset it because it broke its protocol. */
+	/**
+	 * @DRM_VNPU_LOSS_PROTOCOL: the kernel reset the device because the firmware broke the
+	 * protocol.
+	 */
 	DRM_VNPU_LOSS_PROTOCOL = 2,
-	/** @DRM_VNPU_LOSS_HANG: the kernel reset it because it owed an answer for too long. */
+	/**
+	 * @DRM_VNPU_LOSS_HANG: the kernel reset the device because the firmware did not answer in
+	 * time.
+	 */
 	DRM_VNPU_LOSS_HANG = 3,
-	/** @DRM_VNPU_LOSS_FORCED: an administrator reset it. */
+	/** @DRM_VNPU_LOSS_FORCED: an administrator reset the device. */
 	DRM_VNPU_LOSS_FORCED = 4,
 };
 
-/**
- * struct drm_vnpu_query_state - how the device is now.
- */
+/** struct drm_vnpu_query_state - present state of the device. */
 struct drm_vnpu_query_state {
 	/** @state: enum drm_vnpu_device_state. */
 	__u32 state;
-	/** @epoch: counts up whenever the device loses its state; starts at 1. */
+	/** @epoch: starts at 1 and increments whenever the device loses its state. */
 	__u32 epoch;
-	/** @busy_ns: wall time that the device has spent on jobs. */
+	/** @busy_ns: wall-clock time that the device has spent on jobs. */
 	__u64 busy_ns;
 	/** @mem_bytes: sum of the sizes of all buffers of the device. */
 	__u64 mem_bytes;
 	/** @nr_jobs: jobs that the device has completed. */
 	__u64 nr_jobs;
-	/** @nr_resets: how often the kernel has reset the device. */
+	/** @nr_resets: resets of the device by the kernel. */
 	__u32 nr_resets;
 	/** @last_loss: enum drm_vnpu_loss. */
 	__u32 last_loss;
@@ -214,32 +220,32 @@ struct drm_vnpu_query_state {
 /**
  * struct drm_vnpu_dev_query - argument of DRM_IOCTL_VNPU_DEV_QUERY.
  *
- * With @pointer 0 the call returns the kernel's size of the structure in @size. Else the kernel
- * copies min(@size, its own size) bytes, clears the rest of the caller's and returns its own size
- * in @size. A @size above DRM_VNPU_PAGE_SIZE is refused (-EINVAL).
+ * If @pointer is 0, the call returns the kernel's size of the structure in @size. Otherwise the
+ * kernel copies min(@size, its own size) bytes, clears the rest of the caller's structure and
+ * returns its own size in @size. A @size above DRM_VNPU_PAGE_SIZE is -EINVAL.
  */
 struct drm_vnpu_dev_query {
 	/** @type: enum drm_vnpu_query. */
 	__u32 type;
 	/** @size: bytes at @pointer. */
 	__u32 size;
-	/** @pointer: where the structure goes, or 0. */
+	/** @pointer: where the kernel writes the structure, or 0. */
 	__u64 pointer;
 };
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-/** The device may only read the buffer: a binding without DRM_VNPU_BIND_READ_ONLY is refused. */
+/** The device may only read the buffer: VM_BIND refuses a MAP without DRM_VNPU_BIND_READ_ONLY. */
 #define DRM_VNPU_BO_DEVICE_READ_ONLY (1u << 0)
 
 /**
  * struct drm_vnpu_bo_create - argument of DRM_IOCTL_VNPU_BO_CREATE.
  *
- * Makes a buffer of cached, zeroed memory. It lives until GEM_CLOSE and until nothing is bound to
- * it or mapped.
+ * Creates a buffer of cached, zeroed memory. It lives until GEM_CLOSE, and as long as it is bound
+ * or mapped.
  */
 struct drm_vnpu_bo_create {
-	/** @size: bytes wanted; out: rounded up to the page. */
+	/** @size: bytes wanted; out: rounded up to a multiple of the page size. */
 	__u64 size;
 	/** @flags: DRM_VNPU_BO_*. */
 	__u32 flags;
@@ -266,24 +272,24 @@ struct drm_vnpu_bo_info {
 /**
  * struct drm_vnpu_ctx_create - argument of DRM_IOCTL_VNPU_CTX_CREATE.
  *
- * A context is an address space and the queues that work in it. Contexts cannot reach one another's
- * memory.
+ * A context is an address space and the queues that work in it. Contexts cannot access one
+ * another's memory.
  */
 struct drm_vnpu_ctx_create {
 	/** @flags: must be zero. */
 	__u32 flags;
 	/** @ctx_id: out. */
 	__u32 ctx_id;
-	/** @va_start: out, lowest address that may be bound. */
+	/** @va_start: out, lowest address that can be bound. */
 	__u64 va_start;
-	/** @va_range: out, bytes from @va_start that may be bound. */
+	/** @va_range: out, bytes from @va_start that can be bound. */
 	__u64 va_range;
 };
 
 /**
  * struct drm_vnpu_ctx_destroy - argument of DRM_IOCTL_VNPU_CTX_DESTROY.
  *
- * Destroys the context with its queues and bindings; jobs in flight end with -ECANCELED.
+ * Destroys the context with its queues and bindings. Jobs in flight end with -ECANCELED.
  */
 struct drm_vnpu_ctx_destroy {
 	/** @ctx_id: the context. */
@@ -293,18 +299,18 @@ struct drm_vnpu_ctx_destroy {
 };
 
 /*
- * DRM_VNPU_CTX_FW_LOST alone is an innocent victim of somebody else's job or of the firmware;
- * together with one of the others the context had been banned before.
+ * A context with DRM_VNPU_CTX_FW_LOST alone did nothing wrong: the firmware failed, or a job of
+ * another context made it fail. With another bit beside it, the context was banned before the loss.
  */
-/** A job of the context ran, and ran into its timeout; the context is banned. */
+/** A job of the context started and exceeded its timeout; the context is banned. */
 #define DRM_VNPU_CTX_TIMEDOUT (1u << 0)
 /**
- * A job touched an address that was not bound, or wrote to a read-only binding; the context is
+ * A job accessed an address that was not bound, or wrote to a read-only binding; the context is
  * banned.
  */
 #define DRM_VNPU_CTX_FAULT (1u << 1)
 /**
- * The firmware died while the context existed; jobs in flight were failed. A context with it is
+ * The firmware was lost while the context existed, and its jobs in flight failed; the context is
  * banned.
  */
 #define DRM_VNPU_CTX_FW_LOST (1u << 2)
@@ -318,17 +324,17 @@ struct drm_vnpu_ctx_destroy {
 struct drm_vnpu_ctx_get_state {
 	/** @ctx_id: the context. */
 	__u32 ctx_id;
-	/** @state: out, DRM_VNPU_CTX_*; 0 while all is well. */
+	/** @state: out, DRM_VNPU_CTX_*; 0 if nothing went wrong. */
 	__u32 state;
-	/** @fault_va: out, first faulting address, if @state has DRM_VNPU_CTX_FAULT. */
+	/** @fault_va: out, first faulting address if @state has DRM_VNPU_CTX_FAULT. */
 	__u64 fault_va;
-	/** @seqno: out, the job that banned the context, in @queue_id; 0 if none did. */
+	/** @seqno: out, the job in @queue_id that banned the context; 0 if no job did. */
 	__u64 seqno;
-	/** @queue_id: out, see @seqno. */
+	/** @queue_id: out, the queue of @seqno. */
 	__u32 queue_id;
 	/** @fault_flags: out, DRM_VNPU_FAULT_*. */
 	__u32 fault_flags;
-	/** @epoch: out, the device's epoch now. */
+	/** @epoch: out, the device's present epoch. */
 	__u32 epoch;
 	/** @pad: zero. */
 	__u32 pad;
@@ -339,16 +345,17 @@ enum drm_vnpu_bind_op_type {
 	DRM_VNPU_BIND_UNMAP = 1,
 };
 
-/** The device may only read through this binding; a write is a fault. */
+/** The device may only read through this binding; a write faults. */
 #define DRM_VNPU_BIND_READ_ONLY (1u << 0)
 
 /**
  * struct drm_vnpu_bind_op - one element of &drm_vnpu_vm_bind.ops.
  *
- * MAP binds @size bytes of a buffer from @bo_offset at address @va; the range must be free
- * (-ENOSPC). UNMAP removes a binding; @va and @size must be those of one MAP (-ENOENT), and
- * @handle, @bo_offset and @flags zero. Everything is a multiple of DRM_VNPU_PAGE_SIZE. After UNMAP
- * has returned the device cannot reach the memory: a job that still tries faults.
+ * MAP binds @size bytes of a buffer, from @bo_offset on, at address @va; the range must be free
+ * (-ENOSPC). UNMAP removes one binding: @va and @size must be those of its MAP (-ENOENT); @handle,
+ * @bo_offset and @flags must be zero. @bo_offset, @va and @size are multiples of
+ * DRM_VNPU_PAGE_SIZE. After UNMAP has returned, the device cannot access the memory; a job that
+ * still tries faults.
  */
 struct drm_vnpu_bind_op {
 	/** @op: enum drm_vnpu_bind_op_type. */
@@ -368,8 +375,8 @@ struct drm_vnpu_bind_op {
 };
 
 /**
- * struct drm_vnpu_vm_bind - argument of DRM_IOCTL_VNPU_VM_BIND. Synchronous; all of the operations
- * or none.
+ * struct drm_vnpu_vm_bind - argument of DRM_IOCTL_VNPU_VM_BIND. Synchronous; carries out all
+ * operations or none.
  */
 struct drm_vnpu_vm_bind {
 	/** @ctx_id: the context. */
@@ -392,28 +399,28 @@ enum drm_vnpu_priority {
 /**
  * struct drm_vnpu_queue_status - the first bytes of a queue's status page.
  *
- * The page belongs to the kernel. A client maps it read-only (PROT_READ, one page, at
- * &drm_vnpu_queue_create.status_offset) and may poll it instead of calling WAIT: @completed_seqno
+ * The kernel owns the page. A client maps it read-only (PROT_READ, one page, at
+ * &drm_vnpu_queue_create.status_offset) and may poll it instead of calling WAIT. @completed_seqno
  * is stored with release order after the job's results are in memory, so read it with acquire
- * order. It may run ahead of the job's job's end and never promises more than that: where the two
- * differ, WAIT is the truth. It never goes back. A job that failed also advances @completed_seqno;
- * @error then tells so.
+ * order. It never decreases. It may be ahead of the end of the job that WAIT and syncobjs report;
+ * where the two differ, WAIT is authoritative. A job that fails advances @completed_seqno as well,
+ * and sets @error.
  *
- * @started_seqno and @progress are the device's word about itself. The kernel compares them with
- * what they were and believes nothing else; see &drm_vnpu_job.timeout_ms.
+ * The device writes @started_seqno and @progress. The kernel does not trust their values: it only
+ * checks whether they change, see &drm_vnpu_job.timeout_ms.
  */
 struct drm_vnpu_queue_status {
-	/** @completed_seqno: all jobs up to this one are done. */
+	/** @completed_seqno: all jobs up to this one have ended. */
 	__u64 completed_seqno;
-	/** @error: 0, or the positive errno of the first job of the queue that failed. */
+	/** @error: 0, or the positive errno of the queue's first job that failed. */
 	__u32 error;
 	/** @epoch: the device's epoch; changes when the firmware is lost. */
 	__u32 epoch;
-	/** @started_seqno: job of the queue that the device works on, or worked on last. */
+	/** @started_seqno: the job of the queue that the device works on, or last worked on. */
 	__u64 started_seqno;
 	/**
-	 * @progress: counts up while the device works on the queue's jobs; it wraps, and only
-	 * changes matter.
+	 * @progress: increments while the device works on the queue's jobs. It wraps; only changes
+	 * matter.
 	 */
 	__u64 progress;
 };
@@ -421,8 +428,8 @@ struct drm_vnpu_queue_status {
 /**
  * struct drm_vnpu_queue_create - argument of DRM_IOCTL_VNPU_QUEUE_CREATE.
  *
- * Jobs of a queue run one after another in the order of submission; jobs of different queues run in
- * any order.
+ * The jobs of a queue run one after another in the order of submission. Jobs of different queues
+ * run in any order.
  */
 struct drm_vnpu_queue_create {
 	/** @ctx_id: the context. */
@@ -430,8 +437,8 @@ struct drm_vnpu_queue_create {
 	/** @priority: enum drm_vnpu_priority. */
 	__u32 priority;
 	/**
-	 * @depth: jobs that the device holds at once, a power of two. More wait in the kernel, up
-	 * to &drm_vnpu_query_limits.max_waiting_jobs.
+	 * @depth: jobs that the device holds at once, a power of two. Further jobs wait in the
+	 * kernel, up to &drm_vnpu_query_limits.max_waiting_jobs.
 	 */
 	__u32 depth;
 	/** @flags: must be zero. */
@@ -457,31 +464,32 @@ struct drm_vnpu_queue_destroy {
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
-/** Signal the syncobj when the job is done; without it, the job waits for the syncobj. */
+/** Signal the syncobj when the job ends. Without this flag the job waits for the syncobj. */
 #define DRM_VNPU_SYNC_SIGNAL (1u << 0)
 
 /**
- * struct drm_vnpu_sync_op - wait for, or signal, a syncobj.
+ * struct drm_vnpu_sync_op - wait for a syncobj, or signal it.
  *
- * A job that signals has a fence, which others may wait for, so it is bounded:
- * &drm_vnpu_query_limits.max_fence_ms after SUBMIT the fence signals with -ETIMEDOUT, wherever the
- * job is. The job then ends with -EBUSY as soon as those before it in its queue have ended. A job
- * that signals nothing has no fence; WAIT and the status page tell of its end.
+ * A job that signals has a fence. Others may wait for the fence, so its lifetime is bounded: if the
+ * job is not done &drm_vnpu_query_limits.max_fence_ms after SUBMIT, the fence signals with
+ * -ETIMEDOUT, whether the job waits or runs. The job then ends with -EBUSY as soon as the jobs
+ * before it in its queue have ended. A job that signals nothing has no fence; WAIT and the status
+ * page report its end.
  */
 struct drm_vnpu_sync_op {
 	/** @flags: DRM_VNPU_SYNC_*. */
 	__u32 flags;
 	/** @handle: syncobj. */
 	__u32 handle;
-	/** @timeline_value: the point, or 0 for a binary syncobj. */
+	/** @timeline_value: the timeline point, or 0 for a binary syncobj. */
 	__u64 timeline_value;
 };
 
 /**
  * struct drm_vnpu_job - one element of &drm_vnpu_submit.jobs.
  *
- * The kernel does not read the stream or the table; the firmware copies both into private memory,
- * validates them and only then runs the first command.
+ * The kernel does not read the stream or the table. The firmware copies both into private memory
+ * and validates them before it runs the first command.
  */
 struct drm_vnpu_job {
 	/** @queue_id: queue of &drm_vnpu_submit.ctx_id. */
@@ -497,12 +505,13 @@ struct drm_vnpu_job {
 	/** @table_size: bytes at @table_va, a multiple of 8, not 0. */
 	__u32 table_size;
 	/**
-	 * @timeout_ms: how long the device may go without a sign of life; 0 for the default. A job
-	 * that has started must make progress itself, and may run for
-	 * &drm_vnpu_query_limits.max_timeout_ms in all, else it fails with -ETIMEDOUT and its
-	 * context is banned. One that waits for the device is content with any progress of the
-	 * device, for ten times that long, and then fails with -EBUSY: others are to blame, and its
-	 * context lives. A job whose device stops fails within @timeout_ms + 1 s.
+	 * @timeout_ms: longest time that the device may show no progress; 0 for the default. A job
+	 * that has started must make progress itself and may run for
+	 * &drm_vnpu_query_limits.max_timeout_ms in all; otherwise it fails with -ETIMEDOUT and its
+	 * context is banned. For a job that waits for the device, any progress of the device
+	 * counts; after ten times max_timeout_ms it fails with -EBUSY, and its context is not
+	 * banned because other jobs are to blame. If the device stops, a job fails within
+	 * @timeout_ms + 1 s.
 	 */
 	__u32 timeout_ms;
 	/** @pad: zero. */
@@ -528,9 +537,8 @@ struct drm_vnpu_submit {
 /**
  * struct drm_vnpu_wait - argument of DRM_IOCTL_VNPU_WAIT.
  *
- * Waits until the job @seqno of the queue is done. Returns 0 when it is, with its result in
- * @status; -ETIMEDOUT when @timeout_ns passes first; -EINVAL for a number that was not submitted
- * yet.
+ * Waits until the job @seqno of the queue has ended. Returns 0 with the job's result in @status;
+ * -ETIMEDOUT if @timeout_ns passes first; -EINVAL if no job with this number was submitted yet.
  */
 struct drm_vnpu_wait {
 	/** @queue_id: the queue. */
@@ -539,14 +547,14 @@ struct drm_vnpu_wait {
 	__u32 flags;
 	/** @seqno: the job. */
 	__u64 seqno;
-	/** @timeout_ns: absolute. */
+	/** @timeout_ns: absolute, CLOCK_MONOTONIC. */
 	__s64 timeout_ns;
 	/**
-	 * @status: out, 0 or a negative errno: -EINVAL the firmware refused the stream, -EFAULT an
-	 * MMU fault, -ETIMEDOUT the job ran for too long, -EBUSY it waited for too long,
-	 * -ECANCELED, -EIO the firmware failed, broke its protocol or was lost. The kernel
-	 * remembers the results of the last @depth + @max_waiting_jobs jobs of a queue; for an
-	 * older one it reports an error if that job or a later forgotten one failed.
+	 * @status: out, 0 or a negative errno: -EINVAL the firmware refused the stream; -EFAULT an
+	 * MMU fault; -ETIMEDOUT the job ran for too long; -EBUSY the job waited for too long;
+	 * -ECANCELED the job was cancelled; -EIO the firmware failed, broke its protocol or was
+	 * lost. The kernel keeps the results of the last @depth + @max_waiting_jobs jobs of a
+	 * queue. For an older job it reports an error if that job or a later forgotten one failed.
 	 */
 	__s32 status;
 	/** @epoch: out, the device's epoch. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
 /*
- * vnpu device-side ABI: what a firmware process says to vnpu.ko.
+ * vnpu device-side ABI: the interface between a firmware process and vnpu.ko.
  *
- * A firmware opens /dev/vnpu-control and calls ADD_DEV (a new device) or ATTACH (one without a
+ * A firmware opens /dev/vnpu-control and calls ADD_DEV (a new device) or ATTACH (a device without a
  * firmware). Either returns the firmware fd; START on it makes /dev/accel/accelN appear, or marks
- * the device ready again. The process is the hardware: the kernel treats every word that it writes
- * as hostile.
+ * the device ready again. The process plays the hardware: the kernel treats every word that it
+ * writes as hostile.
  *
  * The firmware fd is one file of 64-bit offsets:
  *
@@ -17,49 +17,51 @@
  *                                              (struct drm_vnpu_queue_status)
  *   ctx << va_bits, ctx = 1, 2, ... the aperture of context ctx: its address space, page for page
  *
- * An aperture may be mapped whole or in part, any number of times, MAP_SHARED. Touching an address
- * that the client has not bound raises SIGBUS with the address; so does writing through a read-only
- * binding. Unbinding, and the end of the context, take the pages away at once. A context's number
- * is used again only when its apertures are unmapped and CTX_CLOSED was answered.
+ * An aperture may be mapped MAP_SHARED, as a whole or in part, any number of times. An access to an
+ * address that the client has not bound raises SIGBUS with the address, and so does a write through
+ * a read-only binding. Unbinding, and the end of the context, remove the pages at once. A context's
+ * number is reused only after its apertures are unmapped and CTX_CLOSED was answered.
  *
- * Rings: indices are free-running u32, an entry's place is index & (entries - 1). The producer
- * stores an entry, then its tail with release order; the consumer loads the tail with acquire
- * order, and stores its head with release order when it is done with the entries. The kernel never
- * waits for room: the submission ring is as large as all that can be in flight, so a head that says
- * that it is full is nonsense.
+ * Rings: indices are free-running u32; an entry's position is index & (entries - 1). The producer
+ * stores an entry, then its tail with release order. The consumer loads the tail with acquire
+ * order, and stores its head with release order when it is done with the entries. The submission
+ * ring has room for everything that can be in flight, so the kernel never waits for room, and a
+ * head that makes the ring look full is a protocol error.
  *
- * Running a job: a release store of started_seqno in the queue's status page before the first
- * command, and progress counted up with each piece of work that is done (a tile, a command). From
- * these two the kernel knows a long job from a hung one; they are no promise, and a job that claims
- * progress for ever is ended all the same.
+ * Running a job: the firmware stores started_seqno in the queue's status page with release order
+ * before the first command, and increments progress with each unit of work (a tile, a command). The
+ * kernel uses both to tell a long job from a hung one. It does not trust them: a job that reports
+ * progress for ever is ended by its timeout all the same.
  *
- * Completing a job: results in memory; then, if the job succeeded or failed in the firmware,
- * completed_seqno is raised with release order (and before it error is stored, where it failed) in
- * the queue's status page; then the completion entry; then, at leisure, ENTER. The kernel raises
- * completed_seqno of jobs that it ends itself, so the firmware raises it by compare-and-swap and
- * never lowers it. The kernel keeps no state that a firmware can spoil: an entry of an unknown
- * type, with an unknown or stale tag, with an unknown flag or a pad that is not zero, or out of its
- * queue's order, is dropped. Jobs of a queue are answered in their order, cancelled ones too: the
- * answer to one says that the device is done with all before it.
+ * Completing a job: with the results in memory, the firmware
+ * - stores error in the queue's status page, if the job failed in the firmware;
+ * - raises completed_seqno there with release order, if the job succeeded or failed in the
+ *   firmware;
+ * - posts the completion entry, and calls ENTER when convenient.
  *
- * Owing an answer: every job that was cancelled and every context that was closed must be answered
- * within the module's reset_ms. A firmware that does not do so, or whose ring indices make no
- * sense, is reset.
+ * The kernel also raises completed_seqno, for jobs that it ends itself, so the firmware raises it
+ * by compare-and-swap and never lowers it. The kernel drops an entry with an unknown type or flag,
+ * with an unknown or stale tag, with a pad that is not zero, or out of its queue's order; it keeps
+ * no state that a firmware can corrupt. The jobs of a queue are answered in order, cancelled ones
+ * too: the answer to a job says that the device is done with all jobs before it.
+ *
+ * Owed answers: the firmware must answer every cancelled job and every closed context within the
+ * module's reset_ms. The kernel resets a firmware that does not, or whose ring indices are invalid.
  *
  * The end of a session, by a reset, by DEL_DEV or by rmmod: first &vnpu_fw_info.over is set, ENTER
- * returns an error for good and poll() says POLLHUP; only then is what the session had mapped taken
- * away, and touching it raises SIGBUS. Its jobs fail with -EIO, every context is lost, the epoch
- * counts up. The firmware closes the fd then, and may ATTACH. After the module's max_resets resets
- * within its reset_window_s the device is wedged: ATTACH fails with -EIO, and DEL_DEV is all that
- * is left.
+ * returns an error from then on and poll() reports POLLHUP. Only then are the session's mappings
+ * revoked, and an access to them raises SIGBUS. The session's jobs fail with -EIO, every context is
+ * lost and the epoch increments. The firmware closes the fd then, and may ATTACH. After the
+ * module's max_resets resets within its reset_window_s the device is wedged: ATTACH fails with
+ * -EIO, and only DEL_DEV is left.
  *
- * Growing: structures of the control node begin with their size. The kernel takes a shorter one as
- * if its tail were zero, and a longer one if the tail that it does not know is zero (-E2BIG else).
- * What changes the meaning of rings is a bit of VNPU_FW_FEATURES: the firmware names those that it
- * understands, the kernel answers with those that are in use.
+ * Extensions: structures of the control node begin with their size. The kernel treats a shorter
+ * structure as if its tail were zero, and accepts a longer one if the tail that it does not know is
+ * zero, else -E2BIG. A change of the rings' meaning is a bit of VNPU_FW_FEATURES: the firmware sets
+ * the bits that it understands, the kernel returns those that are in use.
  *
- * Sleeping: the kernel wakes nobody who is not waiting in ENTER or poll(), so a firmware that polls
- * the ring costs its clients no system call but SUBMIT.
+ * Wakeups: the kernel wakes the firmware only if it waits in ENTER or poll(). While the firmware
+ * polls the ring, SUBMIT is the only system call that a job costs its client.
  */
 #ifndef _UAPI_LINUX_VNPU_FW_H
 #define _UAPI_LINUX_VNPU_FW_H
@@ -70,25 +72,25 @@
 #define VNPU_FW_CONTROL_NODE "vnpu-control"
 
 /*
- * The type of all calls below: 0xDA is nobody else's
+ * The type of all calls below; no other driver uses 0xDA
  * (Documentation/userspace-api/ioctl/ioctl-number.rst).
  */
 #define VNPU_FW_IOC 0xDA
 
-/* The ABI's version; the kernel accepts VNPU_FW_ABI_MIN to VNPU_FW_ABI. */
+/* Version of the ABI. The kernel accepts VNPU_FW_ABI_MIN to VNPU_FW_ABI. */
 #define VNPU_FW_ABI 1
 #define VNPU_FW_ABI_MIN 1
 
-/* Bits of &vnpu_ctl_add_dev.abi_features that the kernel offers: none yet. */
+/* Bits of &vnpu_ctl_add_dev.abi_features that the kernel supports: none yet. */
 #define VNPU_FW_FEATURES 0ULL
 
 /* "VNPUFWI\0" */
 #define VNPU_FW_INFO_MAGIC 0x00495746554e5056ULL
 
-/* Bounds of &vnpu_ctl_add_dev. */
+/* Limits of the fields of &vnpu_ctl_add_dev. */
 #define VNPU_FW_MAX_QUEUES 1024
 #define VNPU_FW_MAX_DEPTH 1024
-/* nr_queues * queue_depth: the rings are sized for all of them. */
+/* Limit of nr_queues * queue_depth: the rings have room for all of these jobs. */
 #define VNPU_FW_MAX_JOBS 65536
 #define VNPU_FW_MAX_CTX 1024
 #define VNPU_FW_MIN_VA_BITS 30
@@ -97,9 +99,7 @@
 
 /* ---- /dev/vnpu-control ----------------------------------------------------------------------- */
 
-/**
- * struct vnpu_ctl_version - what the kernel speaks.
- */
+/** struct vnpu_ctl_version - the ABI versions and features of the kernel. */
 struct vnpu_ctl_version {
 	/** @min: lowest ABI version accepted. */
 	__u32 min;
@@ -110,19 +110,19 @@ struct vnpu_ctl_version {
 };
 
 /**
- * struct vnpu_ctl_add_dev - make a device. It is seen by clients from START on.
+ * struct vnpu_ctl_add_dev - create a device. Clients see it after START.
  *
  * A device that was never started ends with its firmware fd. A started one stays when its firmware
- * dies, fails what was in flight and waits for ATTACH, until DEL_DEV.
+ * dies: it fails the jobs in flight and waits for ATTACH, until DEL_DEV.
  */
 struct vnpu_ctl_add_dev {
-	/** @size: bytes of this structure, as the caller was compiled. */
+	/** @size: size of this structure in bytes, as the caller was compiled. */
 	__u32 size;
 	/** @version: VNPU_FW_ABI; -EPROTO if the kernel does not accept it. */
 	__u32 version;
 	/**
-	 * @abi_features: in: VNPU_FW_FEATURES that the firmware understands; out: those in use, a
-	 * part of them.
+	 * @abi_features: in: VNPU_FW_FEATURES that the firmware understands; out: the subset in
+	 * use.
 	 */
 	__u64 abi_features;
 	/** @client_features: reported to clients as &drm_vnpu_query_device.fw_features. */
@@ -134,8 +134,8 @@ struct vnpu_ctl_add_dev {
 	/** @nr_queues: queues of the device, 1..VNPU_FW_MAX_QUEUES. */
 	__u32 nr_queues;
 	/**
-	 * @queue_depth: jobs that a queue may have in the ring, a power of two up to
-	 * VNPU_FW_MAX_DEPTH; @nr_queues * @queue_depth is at most VNPU_FW_MAX_JOBS.
+	 * @queue_depth: jobs per queue in the ring, a power of two up to VNPU_FW_MAX_DEPTH;
+	 * @nr_queues * @queue_depth is at most VNPU_FW_MAX_JOBS.
 	 */
 	__u32 queue_depth;
 	/** @nr_ctx: contexts of the device, 1..VNPU_FW_MAX_CTX. */
@@ -146,48 +146,43 @@ struct vnpu_ctl_add_dev {
 	__u32 va_bits;
 	/** @flags: must be zero. */
 	__u32 flags;
-	/**
-	 * @mem_limit: bytes of buffers that the device may hold, 0 for half of the host's memory.
-	 */
+	/** @mem_limit: limit for the device's buffers in bytes, 0 for half of the host's memory. */
 	__u64 mem_limit;
 	/** @dev_id: out. */
 	__u32 dev_id;
 	/** @fw_fd: out, the firmware fd, close-on-exec. */
 	__s32 fw_fd;
 	/**
-	 * @timeout_ms: timeout of a job that names none; 0 for the module's parameter. At most
-	 * @max_timeout_ms.
+	 * @timeout_ms: timeout of a job that does not set one, at most @max_timeout_ms; 0 for the
+	 * module's parameter.
 	 */
 	__u32 timeout_ms;
 	/**
-	 * @max_timeout_ms: longest timeout that a job may name, up to VNPU_FW_MAX_TIMEOUT_MS; 0 for
+	 * @max_timeout_ms: largest timeout that a job may set, up to VNPU_FW_MAX_TIMEOUT_MS; 0 for
 	 * the module's parameter.
 	 */
 	__u32 max_timeout_ms;
 	/**
-	 * @user_ctx: contexts that one user (uid) may have, up to @nr_ctx; 0 for half of them, at
-	 * least one. Who has CAP_SYS_RESOURCE is exempt, here and below.
+	 * @user_ctx: contexts per user (uid), up to @nr_ctx; 0 for half of them, at least one.
+	 * Processes with CAP_SYS_RESOURCE are exempt from this and the next two limits.
 	 */
 	__u32 user_ctx;
-	/**
-	 * @user_queues: queues that one user may have, up to @nr_queues; 0 for half of them, at
-	 * least one.
-	 */
+	/** @user_queues: queues per user, up to @nr_queues; 0 for half of them, at least one. */
 	__u32 user_queues;
-	/** @user_mem: bytes of buffers that one user may hold, 0 for half of the host's memory. */
+	/** @user_mem: limit for a user's buffers in bytes, 0 for half of the host's memory. */
 	__u64 user_mem;
 };
 
 /**
- * struct vnpu_ctl_attach - take over a device whose firmware is gone; -EBUSY while it has one, -EIO
- * if it is wedged.
+ * struct vnpu_ctl_attach - take over a device whose firmware is gone. Returns -EBUSY if the device
+ * has a firmware, -EIO if it is wedged.
  */
 struct vnpu_ctl_attach {
-	/** @size: bytes of this structure, as the caller was compiled. */
+	/** @size: size of this structure in bytes, as the caller was compiled. */
 	__u32 size;
 	/** @version: VNPU_FW_ABI. */
 	__u32 version;
-	/** @abi_features: as of &vnpu_ctl_add_dev. */
+	/** @abi_features: as in &vnpu_ctl_add_dev. */
 	__u64 abi_features;
 	/** @dev_id: the device. */
 	__u32 dev_id;
@@ -195,9 +190,7 @@ struct vnpu_ctl_attach {
 	__s32 fw_fd;
 };
 
-/**
- * struct vnpu_ctl_del_dev - remove a device: clients see -ENODEV from then on.
- */
+/** struct vnpu_ctl_del_dev - remove a device. Clients get -ENODEV from then on. */
 struct vnpu_ctl_del_dev {
 	/** @dev_id: the device. */
 	__u32 dev_id;
@@ -212,24 +205,22 @@ enum vnpu_ctl_dev_state {
 	VNPU_CTL_DEV_READY = 1,
 	/** @VNPU_CTL_DEV_LOST: started, without a firmware. */
 	VNPU_CTL_DEV_LOST = 2,
-	/** @VNPU_CTL_DEV_WEDGED: was reset too often; takes no firmware any more. */
+	/** @VNPU_CTL_DEV_WEDGED: was reset too often and accepts no firmware any more. */
 	VNPU_CTL_DEV_WEDGED = 3,
 };
 
-/**
- * struct vnpu_ctl_info - look at the devices.
- */
+/** struct vnpu_ctl_info - query a device; repeated calls list all devices. */
 struct vnpu_ctl_info {
 	/**
-	 * @dev_id: in: the lowest id of interest; out: the first device from there on; -ENOENT if
-	 * there is none.
+	 * @dev_id: in: the lowest id of interest; out: the first device with this id or a higher
+	 * one. -ENOENT if there is none.
 	 */
 	__u32 dev_id;
 	/** @state: out, enum vnpu_ctl_dev_state. */
 	__u32 state;
 	/** @accel_minor: out, N of /dev/accel/accelN, or -1 before START. */
 	__s32 accel_minor;
-	/** @fw_pid: out, process that holds the firmware fd, or 0. */
+	/** @fw_pid: out, the process that holds the firmware fd, or 0. */
 	__s32 fw_pid;
 	/** @epoch: out. */
 	__u32 epoch;
@@ -251,7 +242,7 @@ struct vnpu_ctl_info {
  * struct vnpu_fw_info - the first page of the firmware fd; read-only for the firmware.
  */
 struct vnpu_fw_info {
-	/** @magic: VNPU_FW_INFO_MAGIC. What does not change has two cache lines of its own. */
+	/** @magic: VNPU_FW_INFO_MAGIC. The fields that do not change fill two cache lines. */
 	__u64 magic;
 	/** @version: the ABI version in use. */
 	__u32 version;
@@ -282,21 +273,19 @@ struct vnpu_fw_info {
 	/** @reserved: zero. */
 	__u64 reserved[6];
 	/**
-	 * @sq_tail: entries the kernel has put into the submission ring. The first word of the
-	 * third cache line.
+	 * @sq_tail: entries that the kernel has put into the submission ring. Begins the third
+	 * cache line.
 	 */
 	__u32 sq_tail;
-	/** @cq_head: entries the kernel has taken out of the completion ring. */
+	/** @cq_head: entries that the kernel has taken out of the completion ring. */
 	__u32 cq_head;
-	/** @over: not zero: the session is over, and what it has mapped goes away. */
+	/** @over: not zero when the session has ended and its mappings are about to be revoked. */
 	__u32 over;
 	/** @pad: zero. */
 	__u32 pad[13];
 };
 
-/**
- * struct vnpu_fw_ctl - what the firmware tells about the rings. All zero at START.
- */
+/** struct vnpu_fw_ctl - the firmware's indices of the rings. All zero at START. */
 struct vnpu_fw_ctl {
 	/** @sq_head: entries that the firmware has taken out of the submission ring. */
 	__u32 sq_head;
@@ -312,15 +301,16 @@ enum vnpu_fw_sqe_type {
 	/** @VNPU_FW_SQE_JOB: run a job. Answered by CQE_DONE. */
 	VNPU_FW_SQE_JOB = 1,
 	/**
-	 * @VNPU_FW_SQE_CANCEL: give up the job @tag (its timeout passed, its fence lasted too long,
-	 * or its owner went); ctx and queue are set, the rest is zero. What the answer says is
-	 * ignored; that it comes is not: until then the device may still write the queue's status
-	 * page. It is owed from when the jobs before it in its queue have ended.
+	 * @VNPU_FW_SQE_CANCEL: drop the job @tag: its timeout passed, its fence lasted too long, or
+	 * its owner is gone. ctx and queue are set, the rest is zero. The kernel ignores the
+	 * answer's contents but needs the answer: until then the device may still write the queue's
+	 * status page. The time to answer starts when the jobs before it in its queue have ended.
 	 */
 	VNPU_FW_SQE_CANCEL = 2,
 	/**
-	 * @VNPU_FW_SQE_CTX_CLOSE: drop what is left of the jobs of @ctx, unmap its aperture, then
-	 * answer with CQE_CTX_CLOSED. From then on the status pages of its queues may be another's.
+	 * @VNPU_FW_SQE_CTX_CLOSE: drop the remaining jobs of @ctx, unmap its aperture, then answer
+	 * with CQE_CTX_CLOSED. After the answer the status pages of its queues may be given to
+	 * other queues.
 	 */
 	VNPU_FW_SQE_CTX_CLOSE = 3,
 };
@@ -337,9 +327,9 @@ struct vnpu_fw_sqe {
 	__u32 ctx;
 	/** @queue: queue. */
 	__u32 queue;
-	/** @tag: names the job in its completion; opaque. */
+	/** @tag: opaque id of the job, repeated in its completion. */
 	__u64 tag;
-	/** @seqno: JOB: what completed_seqno of the queue becomes. */
+	/** @seqno: JOB: the queue's completed_seqno after this job. */
 	__u64 seqno;
 	/** @cmd_va: JOB: address of the command stream in @ctx. */
 	__u64 cmd_va;
@@ -350,7 +340,7 @@ struct vnpu_fw_sqe {
 	/** @table_size: JOB: bytes. */
 	__u32 table_size;
 	/**
-	 * @flags: zero; an entry with a flag that the firmware does not know breaks the protocol.
+	 * @flags: zero. An entry with a flag that the firmware does not know is a protocol error.
 	 */
 	__u32 flags;
 	/** @pad: zero. */
@@ -367,8 +357,8 @@ enum vnpu_fw_cqe_type {
 enum vnpu_fw_status {
 	VNPU_FW_OK = 0,
 	/**
-	 * @VNPU_FW_INVALID: the stream or its table was refused, nothing ran. The job ends with
-	 * -EINVAL.
+	 * @VNPU_FW_INVALID: the firmware refused the stream or its table; nothing ran. The job ends
+	 * with -EINVAL.
 	 */
 	VNPU_FW_INVALID = 1,
 	/**
@@ -379,8 +369,8 @@ enum vnpu_fw_status {
 	/** @VNPU_FW_CANCELED: stopped on request. */
 	VNPU_FW_CANCELED = 3,
 	/**
-	 * @VNPU_FW_FAILED: the device could not do it (its own lack of memory, say). The job ends
-	 * with -EIO.
+	 * @VNPU_FW_FAILED: the device could not run the job, for example for lack of memory. The
+	 * job ends with -EIO.
 	 */
 	VNPU_FW_FAILED = 4,
 };
@@ -398,7 +388,7 @@ struct vnpu_fw_cqe {
 	__u32 status;
 	/** @tag: DONE: &vnpu_fw_sqe.tag. CTX_CLOSED: the context's number. */
 	__u64 tag;
-	/** @busy_ns: DONE: wall time that the device spent on the job. */
+	/** @busy_ns: DONE: wall-clock time that the device spent on the job. */
 	__u64 busy_ns;
 	/** @fault_va: DONE with VNPU_FW_FAULT: the address. */
 	__u64 fault_va;
@@ -412,33 +402,31 @@ struct vnpu_fw_cqe {
 
 /* ---- the firmware fd: calls ------------------------------------------------------------------ */
 
-/** Take the completion ring's entries and finish their jobs. */
+/** Take the entries from the completion ring and end their jobs. */
 #define VNPU_FW_ENTER_COMPLETE (1u << 0)
-/**
- * Sleep until sq_tail differs from @sq_seen, a signal comes or @timeout_ns passes (not an error).
- */
+/** Sleep until sq_tail differs from @sq_seen, a signal arrives or @timeout_ns passes (no error). */
 #define VNPU_FW_ENTER_WAIT (1u << 1)
 
 /**
- * struct vnpu_fw_enter - complete and sleep in one call. -ENODEV when the device was deleted, -EIO
- * when it was reset, -EPROTO when it was reset because the firmware's indices were nonsense,
- * -EINTR.
+ * struct vnpu_fw_enter - complete jobs and sleep in one call. Returns -ENODEV if the device was
+ * deleted, -EIO if it was reset, -EPROTO if it was reset because of invalid indices of the
+ * firmware, or -EINTR.
  */
 struct vnpu_fw_enter {
 	/** @flags: VNPU_FW_ENTER_*. */
 	__u32 flags;
-	/** @sq_seen: WAIT: the value of sq_tail that the firmware has acted upon. */
+	/** @sq_seen: WAIT: the value of sq_tail up to which the firmware has processed entries. */
 	__u32 sq_seen;
 	/** @timeout_ns: WAIT: absolute CLOCK_MONOTONIC, or -1 for none. */
 	__s64 timeout_ns;
-	/** @nr_completed: out, entries taken. */
+	/** @nr_completed: out, entries taken from the completion ring. */
 	__u32 nr_completed;
 	/** @pad: zero. */
 	__u32 pad;
 };
 
 /**
- * struct vnpu_fw_start - show the device to clients (after ADD_DEV) or make it ready again (after
+ * struct vnpu_fw_start - make the device visible to clients (after ADD_DEV) or ready again (after
  * ATTACH).
  */
 struct vnpu_fw_start {

@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * vnpu instruction set, version 1: what a command stream says.
+ * vnpu instruction set, version 1: the format of command streams.
  *
  * A job is a command stream and a binding table, both in the context's address space. The firmware
- * copies both into private memory, validates everything and only then runs the first command; a job
- * that is not valid does nothing.
+ * copies both into private memory and validates them completely before it runs the first command;
+ * an invalid job has no effect.
  *
- *   stream:  struct vnpu_stream_hdr, then commands of differing size, each a multiple of
+ *   stream:  struct vnpu_stream_hdr, then commands of different sizes, each a multiple of
  *            8 bytes, the last one END
  *   table:   struct vnpu_table_hdr, then nr_slots x struct vnpu_slot, then nr_params x u64
- *   record:  what the job took, written by the device if the table says where (struct vnpu_record)
+ *   record:  the job's times, written by the device if the table names a slot for it
+ *            (struct vnpu_record)
  *
- * Operands are (slot, byte offset) pairs: what a slot means is told by the table, so that one
- * stream serves any buffers. Params are integers that change from run to run of a static graph (a
- * token's position). The firmware checks that every operand, with its shape, strides and the params
- * in force, lies inside its slot, that the slot lies inside the context's address space and is
- * writable where it is written, and that no operand is misaligned: f32 and s32 4 bytes, caches of
- * f16 and q8_0 2, packed weights 64 bytes, s8 none.
+ * Operands are (slot, byte offset) pairs. The table says what memory a slot is, so that one stream
+ * works on any buffers. Params are integers that change between the runs of a static graph (a
+ * token's position). The firmware checks that every operand, with its shape, strides and the
+ * present params, lies inside its slot; that the slot lies inside the context's address space and
+ * is writable if the operand is written; and that the operand is aligned: to 4 bytes for f32 and
+ * s32, 2 for caches of f16 and q8_0, 64 for packed weights, 1 for s8.
  *
- * Order: commands between two BARRIERs (or the ends) are independent and run concurrently; a
- * BARRIER waits for all before it. A stream whose concurrent commands overlap in memory gets
- * undefined values there, and harms nobody else.
+ * Order: commands between two BARRIERs (or the ends of the stream) are independent and run
+ * concurrently; a BARRIER waits for all commands before it. If concurrent commands overlap in
+ * memory, the values there are undefined, and nothing outside the context is affected.
  *
- * Numbers: little-endian; f32 is IEEE binary32; matrices are row-major, ld* are the distances
- * between rows in elements. Integer results are exact. Float results are the same bits on every
- * host and in any number of threads, and a row's do not depend on the number of rows;
- * docs/isa.md has their error bounds.
+ * Numbers: little-endian. f32 is IEEE binary32. Matrices are row-major; ld* are the distances
+ * between rows in elements. Integer results are exact. Float results have the same bits on every
+ * host and with any number of threads, and the result of a row does not depend on the number of
+ * rows; docs/isa.md has their error bounds.
  */
 #ifndef VNPU_ISA_H
 #define VNPU_ISA_H
@@ -43,9 +44,9 @@
 #define VNPU_MAX_TABLE_BYTES (1u << 20)
 #define VNPU_MAX_SLOTS 4096
 #define VNPU_MAX_PARAMS 64
-/* Greatest number of rows or columns of any operand. */
+/* Largest number of rows or columns of an operand. */
 #define VNPU_MAX_DIM (1u << 24)
-/* Greatest K of a matmul: 2^17 products of 2^14 fill an int32. */
+/* Largest K of a matmul: a sum of 2^17 products of up to 2^14 overflows an int32. */
 #define VNPU_MAX_K_I8 (1u << 16)
 #define VNPU_MAX_HEAD_DIM 1024
 
@@ -57,7 +58,7 @@ struct vnpu_stream_hdr {
 	uint16_t isa_major, isa_minor;
 	uint32_t size_bytes; /* header and commands */
 	uint32_t nr_cmds; /* END included */
-	uint32_t nr_slots; /* slots that the stream refers to: 0..nr_slots-1 */
+	uint32_t nr_slots; /* the stream uses slots 0..nr_slots-1 */
 	uint32_t nr_params;
 	uint64_t reserved; /* 0 */
 };
@@ -66,9 +67,9 @@ struct vnpu_table_hdr {
 	uint32_t magic; /* VNPU_TABLE_MAGIC */
 	/* VNPU_ISA_VERSION; a table of version 1.0 ends its header after nr_params. */
 	uint32_t version;
-	uint32_t nr_slots; /* at least those of the stream */
+	uint32_t nr_slots; /* at least as many as the stream's */
 	uint32_t nr_params;
-	/* Where the job's times go (struct vnpu_record), or VNPU_SLOT_NONE. */
+	/* Slot for the job's times (struct vnpu_record), or VNPU_SLOT_NONE. */
 	uint32_t record_slot;
 	uint32_t reserved; /* 0 */
 };
@@ -85,38 +86,38 @@ struct vnpu_slot {
 };
 
 /*
- * What the device writes to the start of the record slot when all commands of a job have
- * succeeded, before the job is completed. A job that ends in any other way writes none. The slot is
- * any slot of the table, of the stream's or beyond them, that allows to write and has room for this
- * structure. As many struct vnpu_record_cmd follow it as the slot has room for, at most one for
- * each command of the stream, in their order.
+ * The device writes this structure to the start of the record slot after all commands of a job have
+ * succeeded and before it completes the job. A job that ends in any other way has no record. The
+ * record slot is any writable slot of the table with room for this structure; the stream need not
+ * use it. One struct vnpu_record_cmd per command of the stream follows, in order, as far as the
+ * slot has room.
  *
- * Device times are those of the modelled NPU (firmware-sim/fw_time.h), the same for each run of a
- * job with the same params; cycles are of its clock. They are 0 on a device without a profile. Wall
- * times are this host's, from the moment when the firmware took the job up.
+ * Device times are those of the modelled NPU (firmware-sim/fw_time.h). They are the same for each
+ * run of a job with the same params, and 0 on a device without a soc file; cycles are of the NPU's
+ * clock. Wall-clock times are this host's, counted from when the firmware started on the job.
  */
 struct vnpu_record {
-	uint64_t device_ns, device_cycles; /* of the job: its launch and all commands */
-	uint64_t wall_ns; /* until its last command was done */
-	uint32_t nr_cmds; /* of the stream, BARRIERs and END included: never 0 */
-	uint32_t nr_records; /* of them that follow */
+	uint64_t device_ns, device_cycles; /* of the job: launch and all commands */
+	uint64_t wall_ns; /* until the last command was done */
+	uint32_t nr_cmds; /* of the stream with BARRIERs and END, never 0 */
+	uint32_t nr_records; /* struct vnpu_record_cmd that follow */
 };
 
 struct vnpu_record_cmd {
 	uint32_t index; /* in the stream */
 	uint16_t op; /* enum vnpu_op */
 	uint16_t reserved; /* 0 */
-	/* Since the job's start, launch included: commands follow one another. */
+	/*
+	 * Since the job's start, which includes the launch: the model runs commands one after
+	 * another.
+	 */
 	uint64_t device_start_ns;
 	uint64_t device_ns, device_cycles;
-	/* Of all commands between the same barriers, which run concurrently. */
+	/* Of all commands between the same two barriers, because these run concurrently. */
 	uint64_t wall_start_ns, wall_end_ns;
 };
 
-/*
- * An operand: byte @offset in slot @slot. Slot VNPU_SLOT_NONE where the
- * operand is optional and absent.
- */
+/* An operand: byte @offset in slot @slot. VNPU_SLOT_NONE means an absent optional operand. */
 struct vnpu_ref {
 	uint32_t slot;
 	uint32_t reserved; /* 0 */
@@ -125,8 +126,8 @@ struct vnpu_ref {
 
 /*
  * All operations, X(NAME, name, number, minor, cmd) for each: VNPU_OP_NAME is the number, 1.minor
- * the version that brought it, struct vnpu_cmd_cmd its command. Numbers are only appended. What
- * commands are made of is in isa/isa_ops.c.
+ * the version that added it, struct vnpu_cmd_cmd its command. Numbers are only appended.
+ * isa/isa_ops.c describes the fields of the commands.
  */
 #define VNPU_FLOW_OPS(X)                 \
 	X(END, end, 1, 0, plain)         \
@@ -163,7 +164,7 @@ enum vnpu_op { VNPU_OPS(VNPU_OP_NUMBER) };
 struct vnpu_cmd {
 	uint16_t op; /* enum vnpu_op */
 	uint16_t flags; /* 0 */
-	uint32_t size_bytes; /* this structure and what follows it */
+	uint32_t size_bytes; /* of this structure and its operands */
 };
 
 /* END, BARRIER. */
@@ -171,13 +172,13 @@ struct vnpu_cmd_plain {
 	struct vnpu_cmd hdr;
 };
 
-/* SLEEP: do nothing for a time; stops when the job is cancelled. */
+/* SLEEP: do nothing for a time; ends early when the job is cancelled. */
 struct vnpu_cmd_sleep {
 	struct vnpu_cmd hdr;
 	uint64_t duration_ns; /* at most 60 s */
 };
 
-/* COPY: rows of bytes. Row r of src goes to row r (+ params[dst_row_param]) of dst. */
+/* COPY: copies rows of bytes. Row r of src goes to row r (+ params[dst_row_param]) of dst. */
 struct vnpu_cmd_copy {
 	struct vnpu_cmd hdr;
 	struct vnpu_ref src, dst;
@@ -189,8 +190,8 @@ struct vnpu_cmd_copy {
 };
 
 /*
- * ADD, MUL: y[rows][cols] = a op b, f32. ldb = 0: b is one row used for all.
- * y may be a or b exactly.
+ * ADD, MUL: y[rows][cols] = a op b, f32. With ldb = 0, b is one row, used for all rows. y may be
+ * exactly a or b.
  */
 struct vnpu_cmd_binary {
 	struct vnpu_cmd hdr;
@@ -205,7 +206,7 @@ enum vnpu_act {
 	VNPU_ACT_GELU = 1, /* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
 };
 
-/* ACT: y = f(x), f32. y may be x exactly. */
+/* ACT: y = f(x), f32. y may be exactly x. */
 struct vnpu_cmd_act {
 	struct vnpu_cmd hdr;
 	struct vnpu_ref x, y;
@@ -215,7 +216,7 @@ struct vnpu_cmd_act {
 	uint32_t reserved;
 };
 
-/* RMSNORM: y[r][c] = x[r][c] / sqrt(mean_c(x[r][c]^2) + eps) * w[c], f32. y may be x exactly. */
+/* RMSNORM: y[r][c] = x[r][c] / sqrt(mean_c(x[r][c]^2) + eps) * w[c], f32. y may be exactly x. */
 struct vnpu_cmd_rmsnorm {
 	struct vnpu_cmd hdr;
 	struct vnpu_ref x, w, y;
@@ -231,9 +232,9 @@ enum vnpu_rope_mode {
 };
 
 /*
- * ROPE: x[rows][heads][head_dim] f32; the first rot_dim of each head are rotated in pairs by
- * the angle (params[pos_param] + row) * inv_freq[i], inv_freq f32[rot_dim/2]; the rest is
- * copied. y may be x exactly.
+ * ROPE: x[rows][heads][head_dim], f32. Rotates the first rot_dim values of each head in pairs by
+ * the angle (params[pos_param] + row) * inv_freq[i], inv_freq f32[rot_dim/2], and copies the
+ * others. y may be exactly x.
  */
 struct vnpu_cmd_rope {
 	struct vnpu_cmd hdr;
@@ -245,9 +246,9 @@ struct vnpu_cmd_rope {
 };
 
 /*
- * SOFTMAX: y[r][c] = exp(scale x[r][c]) / sum over the row, f32; y may be x exactly. With
- * limit_param only the first min(cols, params[limit_param] + r + 1) columns of row r take part
- * and the others become 0.
+ * SOFTMAX: y[r][c] = exp(scale x[r][c]) / sum over the row, f32; y may be exactly x. With
+ * limit_param only the first min(cols, params[limit_param] + r + 1) columns of row r count, and the
+ * others become 0.
  */
 struct vnpu_cmd_softmax {
 	struct vnpu_cmd hdr;
@@ -263,10 +264,10 @@ struct vnpu_cmd_softmax {
  * scale[r]) in -127..127; a row of zeros gets scale 0. Columns cols..align4(cols)-1 of q are set to
  * 0, so ldq >= align4(cols). A row with a NaN or an infinity gets scale NaN and q 0.
  *
- * QUANT16: the same in two planes, that is twice as many rows: q[r], scale[r] as QUANT has them,
- * and q[rows + r], scale[rows + r] as QUANT has them of what they leave, fma(-q[r][c], scale[r],
- * x[r][c]), rounded once. Together a plane of 16 bits, nearly; products with both, row by row, are
- * added. cols is VNPU_MAX_K_I8 at most.
+ * QUANT16: the same in two planes, and hence twice as many rows. q[r] and scale[r] are those of
+ * QUANT. q[rows + r] and scale[rows + r] are those of QUANT for the remainder fma(-q[r][c],
+ * scale[r], x[r][c]), rounded once. The sum of a matmul's results with both planes is about as
+ * precise as with 16-bit activations. cols is at most VNPU_MAX_K_I8.
  */
 struct vnpu_cmd_quant {
 	struct vnpu_cmd hdr;
@@ -276,9 +277,11 @@ struct vnpu_cmd_quant {
 	uint32_t ldx, ldq;
 };
 
-/* The outliers of a row: what is left of at most so many columns of it, and which columns those
- * are, as floats, in rising order. The list ends with the first column that is none of the row's,
- * or not greater than the one before. */
+/*
+ * The outliers of a row: up to VNPU_OUTLIERS columns of it with what quantisation leaves of their
+ * values. Columns are stored as floats, in rising order. A column that is negative, not below the
+ * row's number of columns, or not above the one before ends the list.
+ */
 #define VNPU_OUTLIERS 16
 
 struct vnpu_outliers {
@@ -287,13 +290,13 @@ struct vnpu_outliers {
 };
 
 /*
- * QUANT_OUTLIERS (1.4): INT8 for most of a row, and floats for the few values that would take the
- * others' bits. The greatest |x| in each of 64 lanes, column modulo 64, are ordered; t is the ninth
- * of them, or the next greater one until at most VNPU_OUTLIERS columns exceed it. scale[r] = t /
- * 127 and q[r][c] as QUANT has them of x held to -t..t. Columns with |x| > t are listed in their
- * order: value = fma(-q, scale, x), rounded once, so that q * scale + value is x. The list is
- * filled up with value 0, column -1. A row with a NaN or an infinity gets scale NaN, q 0 and no
- * outliers. cols is VNPU_MAX_K_I8 at most.
+ * QUANT_OUTLIERS (1.4): INT8 for most values of a row, and floats for the few large ones that would
+ * cost the others precision. Sort the maxima of |x| in each of 64 lanes (a lane is the columns
+ * equal modulo 64); t is the ninth largest, or the next larger one until at most VNPU_OUTLIERS
+ * columns exceed t. scale[r] = t / 127; q[r][c] is that of QUANT for x clamped to -t..t. Columns
+ * with |x| > t are listed in order with value = fma(-q, scale, x), rounded once, so that q * scale
+ * + value is x. The rest of the list is value 0, column -1. A row with a NaN or an infinity gets
+ * scale NaN, q 0 and no outliers. cols is at most VNPU_MAX_K_I8.
  */
 struct vnpu_cmd_quant_outliers {
 	struct vnpu_cmd hdr;
@@ -314,20 +317,20 @@ struct vnpu_cmd_dequant {
 /*
  * MATMUL_I8: c[m][n] = (sum_k a[m][k] w[n][k]) * a_scale[m] * w_scale[n] + bias[n]
  *
- * a s8[m][lda] with lda >= align4(k); a_scale f32[m]; bias f32[n], optional; c
- * f32[m][ldc]. w is packed in panels of 64 output channels, VNPU_PANEL_I8_BYTES(k) each,
- * the last one padded with zeros:
+ * a s8[m][lda] with lda >= align4(k); a_scale f32[m]; bias f32[n], optional; c f32[m][ldc]. w is
+ * packed in panels of 64 output channels, VNPU_PANEL_I8_BYTES(k) each, the last one padded with
+ * zeros:
  *
  *   s8  w[ceil(k/4)][64][4]      element (k, n) of the panel at [k/4][n][k%4]
- *   s32 sum[64]                  sum over k of w, which a u8 x s8 engine
- *                                needs to undo its bias of 128
+ *   s32 sum[64]                  sum over k of w, with which a u8 x s8 engine
+ *                                corrects for its bias of 128
  *   f32 scale[64]
  *
- * (The layout that vpdpbusd and its relatives read linearly; 64 channels are four 512-bit
- * registers.) A value of sum that does not fit w makes the result undefined, no more. The float
- * part is computed as (float)acc * (a_scale[m] * w_scale[n]), then + bias[n], each rounded once.
- * tile_m and tile_n are the compiler's choice of the block that a worker takes at a time: tile_n a
- * multiple of 64. A device may take blocks of another shape and about as large.
+ * vpdpbusd and similar instructions read this layout linearly; 64 channels are four 512-bit
+ * registers. If sum does not match w, the result is undefined, but nothing else goes wrong. The
+ * float part is (float)acc * (a_scale[m] * w_scale[n]), then + bias[n], each operation rounded
+ * once. tile_m and tile_n are the compiler's choice of the tile that a worker takes at a time;
+ * tile_n is a multiple of 64. A device may take tiles of another shape and similar size.
  */
 #define VNPU_PANEL_N 64
 #define VNPU_PANEL_I8_BYTES(k) ((((uint64_t)(k) + 3) / 4) * 256 + 512)
@@ -341,7 +344,7 @@ struct vnpu_cmd_matmul_i8 {
 	uint32_t reserved;
 };
 
-/* What the rows of a cache of keys or values are made of. */
+/* Element types of the rows of a KV cache. */
 enum vnpu_kv_type {
 	VNPU_KV_F32 = 0,
 	VNPU_KV_F16 = 1, /* IEEE binary16 */
@@ -350,28 +353,28 @@ enum vnpu_kv_type {
 
 #define VNPU_Q8_0_VALUES 32
 #define VNPU_Q8_0_BYTES 34
-/* Bytes of n values in a row; n a multiple of 32 for Q8_0. */
+/* Bytes of n values of a row; n is a multiple of 32 for Q8_0. */
 #define VNPU_KV_BYTES(type, n)                     \
 	((type) == VNPU_KV_F32	 ? (uint64_t)(n)*4 \
 	 : (type) == VNPU_KV_F16 ? (uint64_t)(n)*2 \
 				 : (uint64_t)(n) / VNPU_Q8_0_VALUES * VNPU_Q8_0_BYTES)
 
 /*
- * MATMUL_W4, MATMUL_W4F: 4-bit weights, numbers u of 0..15 that mean (u - 8) scale, where each
- * @group of k of a channel has a scale f16. k is a multiple of group, group is 32, 64 or 128. w is
- * packed in panels of 64 output channels, VNPU_PANEL_W4_BYTES(k, group) each, the last one padded
- * with zeros; a panel is k / group times
+ * MATMUL_W4, MATMUL_W4F: 4-bit weights. A number u in 0..15 means (u - 8) * scale; each @group of
+ * consecutive k of a channel shares a scale, f16. group is 32, 64 or 128, and k is a multiple of
+ * it. w is packed in panels of 64 output channels, VNPU_PANEL_W4_BYTES(k, group) each, the last one
+ * padded with zeros. A panel is k / group times
  *
- *   u8  w[group/8][64][4]   numbers (8b + j, n) and (8b + 4 + j, n) of the group in the halves of
- *                           [b][n][j], the first low
+ *   u8  w[group/8][64][4]   byte [b][n][j] has number (8b + j, n) of the group in its low half
+ *                           and (8b + 4 + j, n) in its high half
  *   f16 scale[64]
  *
- * MATMUL_W4: a s8[m][lda], a_scale f32[m]. Per group acc = sum of a (u - 8), exact; c = 0, then for
+ * MATMUL_W4: a s8[m][lda], a_scale f32[m]. Per group acc = sum of a (u - 8), exact. c = 0, then for
  * each group in order c = fma((float)acc, (float)scale, c), then c * a_scale[m], then + bias[n],
- * each rounded once; fma is fused.
- * MATMUL_W4F: a f32[m][lda], a_scale absent. c = 0, then for each k in order c = fma(a,
- * (float)(u - 8) * (float)scale, c), then
- * + bias[n].
+ * each operation rounded once.
+ *
+ * MATMUL_W4F: a f32[m][lda], a_scale absent. c = 0, then for each k in order
+ * c = fma(a, (float)(u - 8) * (float)scale, c), then + bias[n].
  */
 #define VNPU_PANEL_W4_BYTES(k, group) ((uint64_t)(k) / (group) * ((uint64_t)(group)*32 + 128))
 
@@ -380,30 +383,31 @@ struct vnpu_cmd_matmul_w4 {
 	struct vnpu_ref a, a_scale, w, bias, c;
 	uint32_t m, n, k;
 	uint32_t lda, ldc;
-	uint32_t tile_m, tile_n; /* as of MATMUL_I8 */
+	uint32_t tile_m, tile_n; /* as in MATMUL_I8 */
 	uint32_t group;
 };
 
 /*
- * MATMUL_WK: MATMUL_I8 with weights of 1 to 8 bits; each panel of 64 output channels has a width of
- * its own (EdgeFlow 4.1, 4.2). w is w_bytes long and begins with a table, VNPU_WK_TABLE_BYTES(n),
- * of a struct vnpu_wk_panel for each panel. A panel is VNPU_PANEL_WK_BYTES(k, bits):
+ * MATMUL_WK: MATMUL_I8 with weights of 1 to 8 bits; each panel of 64 output channels has its own
+ * width (EdgeFlow 4.1, 4.2). w is w_bytes long and begins with a table of VNPU_WK_TABLE_BYTES(n),
+ * one struct vnpu_wk_panel per panel. A panel has VNPU_PANEL_WK_BYTES(k, bits):
  *
- *   u8  planes[ceil(k/8)][bits][64]   of 8 k, plane after plane, 64 bytes each bit of width
- *   s32 sum[64]                       as of MATMUL_I8
+ *   u8  planes[ceil(k/8)][bits][64]   planes one after another, each of 8 k, with 64 bytes per
+ *                                     bit of its width
+ *   s32 sum[64]                       as in MATMUL_I8
  *   f32 scale[64]
  *
- * A plane is one of 4, 2 or 1 bits, EdgeFlow's weightlets; a width has those that add up to it,
- * the widest first. Two's complement numbers q of -2^(bits-1)..2^(bits-1)-1 are kept as u = q +
- * 2^(bits-1), the planes from u's lowest bits to its highest; of 1 bit, q is -1 or 1 and u =
- * (q + 1) / 2. The 8 x 64 numbers are as of MATMUL_I8, [2][64][4], 8 lines of 64 bytes; byte b of
- * a plane of p bits' vector v holds p bits of byte b of the lines v, v + p, v + 2p.., from the
- * lowest up. 8 bits are no planes but the lines themselves, s8: a panel of MATMUL_I8 whose k is
- * filled up to a multiple of 8.
+ * A plane holds 4, 2 or 1 bits of each weight (EdgeFlow's weightlets). A panel of some width has
+ * the planes that add up to it, the widest first. A weight q in -2^(bits-1)..2^(bits-1)-1 is stored
+ * as u = q + 2^(bits-1); the first plane holds the lowest bits of u. With 1 bit, q is -1 or 1 and u
+ * = (q + 1) / 2. The 8 x 64 numbers u are ordered as in MATMUL_I8, [2][64][4], which is 8 lines of
+ * 64 bytes. Byte b of vector v of a plane of p bits holds p bits each of byte b of the lines v, v +
+ * p, v + 2p, ..., from its lowest bits up. A panel of 8 bits has no planes but the lines
+ * themselves, s8: it is a panel of MATMUL_I8 with k rounded up to a multiple of 8.
  *
- * Numbers beyond k and n are not looked at. A table whose offset, width or panel cannot be
- * ends the job with an error when the device comes to it, not when the stream is checked: it
- * lies in the client's memory.
+ * Padding beyond k and n is ignored. An invalid offset, width or panel in the table fails the job
+ * when the device reads it, not when the stream is validated, because the table lies in the
+ * client's memory.
  */
 struct vnpu_wk_panel {
 	uint32_t offset; /* of the panel, in units of 64 bytes from the start of w */
@@ -418,22 +422,22 @@ struct vnpu_cmd_matmul_wk {
 	struct vnpu_ref a, a_scale, w, bias, c;
 	uint32_t m, n, k;
 	uint32_t lda, ldc;
-	uint32_t tile_m, tile_n; /* as of MATMUL_I8 */
+	uint32_t tile_m, tile_n; /* as in MATMUL_I8 */
 	uint32_t reserved;
-	/* A multiple of 64, between what all panels of 1 and all of 8 bits take. */
+	/* A multiple of 64, from the size with all panels of 1 bit to that with all panels of 8. */
 	uint64_t w_bytes;
 };
 
 /*
- * ADD_OUTLIERS (1.4): what the outliers of a matmul's activations add to its result x, with its
- * weights: y[m][n] = x[m][n] + sum_j value[m][j] w[n][column[m][j]], f32; y may be x exactly. @w
- * is MATMUL_I8's with a group of 0, and MATMUL_W4's with one of 32, 64 or 128. With acc = 0, then
+ * ADD_OUTLIERS (1.4): adds to a matmul's result x what the outliers of its activations contribute:
+ * y[m][n] = x[m][n] + sum_j value[m][j] w[n][column[m][j]], f32; y may be exactly x. @w are the
+ * matmul's weights: MATMUL_I8's with group 0, MATMUL_W4's with group 32, 64 or 128. acc = 0, then
  * for each outlier in order
  *
  *	I8	acc = fma(value, (float)w, acc), and at the end y = fma(acc, (float)scale[n], x)
  *	W4	acc = fma(value, (float)(u - 8) * (float)scale, acc), and at the end y = x + acc
  *
- * each rounded once.
+ * each operation rounded once.
  */
 struct vnpu_cmd_add_outliers {
 	struct vnpu_cmd hdr;
@@ -445,13 +449,13 @@ struct vnpu_cmd_add_outliers {
 };
 
 /*
- * ATTN: causal attention over a cache. q f32[rows][heads][head_dim] (ldq per row), k and v of
- * kv_type [ctx_rows] [kv_heads][head_dim] (ldk, ldv per row), y f32[rows][heads][head_dim] (ldy).
- * With p = params[pos_param], query row r sees the cache rows 0..p + r; p + rows must not exceed
- * ctx_rows. Query head h reads KV head h / (heads / kv_heads). y = softmax(scale q k^T) v.
+ * ATTN: causal attention over a cache. q f32[rows][heads][head_dim] (ldq per row); k and v of
+ * kv_type [ctx_rows][kv_heads][head_dim] (ldk, ldv per row); y f32[rows][heads][head_dim] (ldy).
+ * With p = params[pos_param], query row r attends to the cache rows 0..p + r; p + rows must not
+ * exceed ctx_rows. Query head h reads KV head h / (heads / kv_heads). y = softmax(scale q k^T) v.
  *
- * ldk and ldv count values, whatever the type: a row of Q8_0 is ld / 32 blocks, and head_dim, ldk
- * and ldv are multiples of 32. In streams below version 1.2 kv_type is a reserved word, hence F32.
+ * ldk and ldv count values for every type. A row of Q8_0 is ld / 32 blocks; head_dim, ldk and ldv
+ * are then multiples of 32. In streams before version 1.2 kv_type is a reserved word, hence F32.
  */
 struct vnpu_cmd_attn {
 	struct vnpu_cmd hdr;
@@ -466,13 +470,14 @@ struct vnpu_cmd_attn {
 
 /*
  * STORE (1.2): row r of x f32[rows][cols] goes to row params[row_param] + r of the cache dst
- * [..][ld_dst] of @type, which is not F32 (that is COPY's). ld_dst counts values; cols and ld_dst
- * are multiples of 32 for Q8_0.
+ * [..][ld_dst] of @type: F16 or Q8_0 (COPY does F32). ld_dst counts values; cols and ld_dst are
+ * multiples of 32 for Q8_0.
  *
- *	F16	to nearest even; what exceeds it becomes an infinity
- *	Q8_0	per 32 values: scale = max|x| / 127, rounded to f32 and then to f16, and q = x /
- *		scale, rounded to f32 and then to an integer, nearest even, held to -127..127. Scale
- *		0: q 0. A scale that is no finite number of f16, as that of a NaN: scale NaN, q 0.
+ *	F16	rounded to nearest, ties to even; values out of range become infinities
+ *	Q8_0	per 32 values: scale = max|x| / 127, rounded to f32 and then to f16; q = x /
+ *		scale, rounded to f32 and then to an integer, ties to even, clamped to
+ *		-127..127. Scale 0 gives q 0. A scale that is not finite in f16, such as that of
+ *		a NaN, becomes NaN with q 0.
  */
 struct vnpu_cmd_store {
 	struct vnpu_cmd hdr;
@@ -485,7 +490,7 @@ struct vnpu_cmd_store {
 
 /*
  * GLU (1.2): y[rows][cols] = f(a) b, f32, with the same bits as ACT and then MUL.
- * y may be a or b exactly.
+ * y may be exactly a or b.
  */
 struct vnpu_cmd_glu {
 	struct vnpu_cmd hdr;
