@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine's choices: where a forward pass runs, in what arithmetic, and how
- * its parts are put together.
+ * The engine's choices: where a forward pass runs, in which arithmetic, and how its parts are put
+ * together.
  *
- * What a choice and its values are called, what they mean and what goes together is one table
- * (choices.c). Command lines, help, manual pages, shell completion, fields, columns and errors are
- * made from it: a further choice is an enum and a field of struct llm_choices here, its rows in the
- * table, and the code that acts on it.
+ * One table (choices.c) holds the names and meanings of the choices and their values, and which of
+ * them exclude each other. Command lines, help, manual pages, shell completion, fields, columns and
+ * errors are made from it. To add a choice, add an enum and a field of struct llm_choices here, its
+ * rows in the table, and the code that acts on it.
  *
  *	int value = llm_choice_parse(LLM_CHOICE_WEIGHTS, "w8a8");
  *	if (value < 0)
  *		errx(2, "%s", llm_error());
  *	llm_choices_set(&opts.choices, LLM_CHOICE_WEIGHTS, (unsigned int)value);
  *
- * The first value of each choice, 0, is its default. Functions that can fail return -EINVAL and
- * leave a line in llm_error().
+ * The first value of each choice, 0, is its default. Functions that can fail return -EINVAL, and
+ * llm_error() says why.
  */
 #ifndef LLM_CHOICES_H
 #define LLM_CHOICES_H
@@ -31,64 +31,60 @@ extern "C" {
 
 /* Where a forward pass runs. */
 enum llm_placement {
-	/* What the other choices can run on; of several the NPU. By the wall clock that is
-	 * npu, since the NPU is the same cores as the CPU there, and to hand over between
-	 * them only costs; by a profile's it is fine, since its NPU is slow at floats.
-	 * Both give the same bits. */
+	/* A placement that the other choices can run on, if possible one with the NPU: npu on the
+	 * wall clock, where NPU and CPU are the same cores, so that handovers only cost time; fine
+	 * on the virtual clock, whose NPU is slow at floats. Both give the same bits. */
 	LLM_PLACE_AUTO = 0,
 	/* Prefill: matmuls on the NPU, float operators on the CPU; decode: as npu. */
 	LLM_PLACE_FINE,
-	LLM_PLACE_CPU, /* everything on the CPU, no device is opened */
+	LLM_PLACE_CPU, /* everything on the CPU; no device is opened */
 	/* Everything but the embedding look-up on the NPU, one job per chunk or token. */
 	LLM_PLACE_NPU,
 	LLM_PLACE_GPU, /* everything but the embedding look-up on the GPU: OpenCL (gpu.h) */
-	/* Float operators on the GPU, each matmul on the NPU or the GPU, whichever is sooner done
-	 * with it, or cut between them (HeteroLLM 4) */
+	/* Float operators on the GPU; each matmul on the NPU or the GPU, whichever ends sooner, or
+	 * cut between them (HeteroLLM 4) */
 	LLM_PLACE_LAYER,
 };
 
-/* What the matmuls compute with. */
+/* The types of weights and activations in matmuls. */
 enum llm_weights {
 	/* f32 on the CPU; elsewhere what the file was packed for, w4a8 for Q4_0, else w8a8. Without
-	 * a file, in a plan: w8a8 on the NPU, w4a16 with placement layer, else f16. */
+	 * a file, in a dry run: w8a8 on the NPU, w4a16 with placement layer, else f16. */
 	LLM_WEIGHTS_AUTO = 0,
-	LLM_WEIGHTS_F32, /* the file's weights, widened row by row while they are used */
-	LLM_WEIGHTS_W8A8, /* INT8 per output channel, activations integers per row */
-	LLM_WEIGHTS_F16, /* planned only */
-	/*
-	 * INT4 in groups of 32 (packed.h); the output matrix stays INT8 unless the file has 4 bits:
-	 */
-	LLM_WEIGHTS_W4A16, /* activations and arithmetic are floats (HeteroLLM, table 2) */
-	LLM_WEIGHTS_W4A8, /* activations integers per row */
+	LLM_WEIGHTS_F32, /* the file's weights, widened row by row as the matmul reads them */
+	LLM_WEIGHTS_W8A8, /* INT8, a scale per output channel; integer activations */
+	LLM_WEIGHTS_F16, /* only in dry runs */
+	/* INT4 in groups of 32 (packed.h); the output matrix is INT8 unless the file's is Q4_0. */
+	LLM_WEIGHTS_W4A16, /* float activations and arithmetic (HeteroLLM, table 2) */
+	LLM_WEIGHTS_W4A8, /* integer activations */
 };
 
 /*
- * What a row of activations is rounded to where the matmuls are of integers. With one scale for
- * all of a row, a few large values take the others' bits, most in what the down projection
- * reads and in what the output matrix does. 16 bits are two planes of INT8 (VNPU_OP_QUANT16)
- * and twice the arithmetic; outliers that stay floats (VNPU_OP_QUANT_OUTLIERS) are a few
- * hundredths of it on a CPU, and about as much on an NPU whose vector unit is as much slower
- * than its matrix unit as phones' are.
+ * The integers that activations are rounded to in integer matmuls, with one scale per row. A few
+ * large values raise the scale and so take bits from the others, most of all before the down
+ * projection and the output matrix. INT16 is two planes of INT8 (VNPU_OP_QUANT16), twice the
+ * arithmetic. Keeping the outliers as floats (VNPU_OP_QUANT_OUTLIERS) costs a few per cent on a
+ * CPU, and about as much as INT16 on an NPU with a phone's ratio of vector to matrix speed.
  */
 enum llm_activations {
-	/* INT8; outliers apart for down projections, INT16 for the output matrix */
+	/* INT8; separate outliers for down projections, INT16 for the output matrix */
 	LLM_ACTIVATIONS_OUTLIERS = 0,
 	LLM_ACTIVATIONS_INT8, /* everywhere */
 	LLM_ACTIVATIONS_MIXED, /* INT8; INT16 for down projections and the output matrix */
 	LLM_ACTIVATIONS_INT16, /* everywhere */
 };
 
-/* As large as the steps of the engines' tiles, so that the rows which a chunk leaves unused cost
- * about nothing. */
+/* A multiple of the devices' tile heights, so that a chunk's padding costs next to nothing. */
 #define LLM_BUCKET_ROWS 32
 
-/* Which static graphs a prompt's chunks run on. The last three are those of placement layer, whose
- * graphs are of single matmuls, with 32, 64, ... 1024 tokens (HeteroLLM 4.1.1). */
+/* The static graphs that a prompt's chunks run on. The last three are for placement layer, whose
+ * graphs are single matmuls of 32, 64, ... 1024 tokens (HeteroLLM 4.1.1). */
 enum llm_graphs {
 	LLM_GRAPHS_BUCKETED = 0, /* one per multiple of LLM_BUCKET_ROWS tokens, made when needed */
 	LLM_GRAPHS_SHARED, /* one, to which every chunk is padded (llm.npu 3.2: chunk-sharing) */
-	LLM_GRAPHS_ONLINE, /* one of exactly the prompt's length, made when the prompt is there */
-	LLM_GRAPHS_PADDED, /* the next larger one; past 1024 tokens several of 1024 before it */
+	LLM_GRAPHS_ONLINE, /* one of exactly the prompt's length, made when the prompt arrives */
+	/* The next larger one; beyond 1024 tokens, full ones of 1024 before it. */
+	LLM_GRAPHS_PADDED,
 	LLM_GRAPHS_PIPE, /* several in sequence, the last one padded */
 };
 
@@ -98,31 +94,31 @@ enum llm_partition {
 	LLM_PARTITION_ROW, /* the GPU takes rows of the weights: output columns */
 	LLM_PARTITION_SEQUENCE, /* the NPU takes one graph's tokens, the GPU the rest */
 	LLM_PARTITION_MULTI_SEQUENCE, /* the same with several graphs */
-	LLM_PARTITION_HYBRID, /* rows of the weights, with padded graphs or with tokens besides */
+	LLM_PARTITION_HYBRID, /* as ROW, and the NPU's graphs are padded or the GPU takes tokens */
 	LLM_PARTITION_AUTO, /* whichever is the fastest */
 };
 
-/* What a KV cache is made of. */
+/* The type of the KV cache. */
 enum llm_kv {
 	LLM_KV_F16 = 0,
 	LLM_KV_F32,
-	LLM_KV_Q8_0, /* INT8 with an F16 scale per 32 values; heads must be multiples of 32 */
+	LLM_KV_Q8_0, /* INT8, an F16 scale per 32 values; the head size must be a multiple of 32 */
 };
 
 /* How the runtime learns that the NPU is done. */
 enum llm_sync {
-	LLM_SYNC_FAST = 0, /* poll the queue's status page, then wait */
+	LLM_SYNC_FAST = 0, /* poll the queue's status page, then wait in the driver */
 	LLM_SYNC_DRIVER, /* wait in the driver */
 };
 
-/* Which of the tasks that are ready a lane of a forward pass takes (scheduler.h). */
+/* Which of its ready tasks a lane takes next (scheduler.h). */
 enum llm_order {
 	LLM_ORDER_AUTO = 0, /* layer where chunks overlap, else fifo */
-	LLM_ORDER_FIFO, /* the lowest number: the plan's own order */
-	LLM_ORDER_LAYER, /* the lowest layer: chunks go through the layers side by side */
+	LLM_ORDER_FIFO, /* the first one in the plan */
+	LLM_ORDER_LAYER, /* one of the lowest layer, so that chunks advance together */
 };
 
-/* ---- one of each ---- */
+/* ---- a set of choices ---- */
 
 /* Zeros are the defaults. */
 struct llm_choices {
@@ -154,44 +150,44 @@ void llm_choices_set(struct llm_choices *choices, enum llm_choice choice, unsign
 
 /* ---- the table ---- */
 
-/* Placements as a set: 1 << enum llm_placement of each. */
+/* A bit of a set of placements. */
 #define LLM_PLACED_ON(placement) (1u << (placement))
 
 struct llm_choice_value {
 	const char *name;
-	const char *doc; /* its first line is enough for --help, all of it is the manual's */
-	/* The placements that can execute it, and those that it can be planned for. */
+	const char *doc; /* --help shows the first line, the manual pages all of it */
+	/* The sets of placements that can execute it, and that dry runs can plan it for. */
 	unsigned int runs, plans;
-	unsigned int traits; /* what the predicates below ask for */
+	unsigned int traits; /* what the predicates below return */
 };
 
 struct llm_choice_info {
 	const char *name; /* of the option, the field and the column */
-	const char *doc; /* as that of a value */
-	const struct llm_choice_value *values; /* by value; the first is the default */
+	const char *doc; /* like that of a value */
+	const struct llm_choice_value *values; /* [n_values]; the first one is the default */
 	unsigned int n_values;
-	unsigned int runs, plans; /* the placements where it makes a difference */
-	bool integers; /* only where the arithmetic is of integers */
+	unsigned int runs, plans; /* the placements where the choice has an effect */
+	bool integers; /* only has an effect on integer arithmetic */
 	size_t offset; /* in struct llm_choices */
 };
 
 const struct llm_choice_info *llm_choice_info(enum llm_choice choice);
-/* "?" for a value that is none. */
+/* "?" for an unknown value. */
 const char *llm_choice_name(enum llm_choice choice, unsigned int value);
-/* The value; llm_error() lists the names that there are. */
+/* Returns the value, or -EINVAL; llm_error() then lists the names. */
 int llm_choice_parse(enum llm_choice choice, const char *name);
-/* Whether @choice makes a difference beside the others in @settled, for a model that is executed
- * or, with @planned, in a plan. */
+/* Whether @choice has an effect with the others as in @settled, on a model that is executed or, if
+ * @planned, in a dry run. */
 bool llm_choice_applies(enum llm_choice choice, const struct llm_choices *settled, bool planned);
 
-bool llm_placement_has_npu(enum llm_placement p); /* a device is opened */
+bool llm_placement_has_npu(enum llm_placement p); /* opens an NPU device */
 bool llm_placement_has_gpu(enum llm_placement p);
 bool llm_weights_integers(enum llm_weights w); /* activations are rounded to integers */
 bool llm_weights_4bit(enum llm_weights w);
 bool llm_weights_packed(enum llm_weights w); /* into panels, as the NPU reads them */
-bool llm_graphs_whole_prompt(enum llm_graphs g); /* they ask for no chunks of a prompt */
+bool llm_graphs_whole_prompt(enum llm_graphs g); /* prompts need no division into chunks */
 
-/* ---- what the choices leave open ---- */
+/* ---- settling what is left to auto ---- */
 
 /* What a model's file decides. */
 struct llm_choices_file {
@@ -201,25 +197,24 @@ struct llm_choices_file {
 };
 
 /*
- * Settles placement and weights where @asked leaves them to auto: by each other, by the other
- * choices, by the file and by the clock. @file NULL: there is none, all is planned only. It fails
- * where two things that were asked for by name exclude each other, and where the file excludes what
- * was asked for. -ENOTSUP: @asked can only be planned.
+ * Copies @asked to @settled, with a placement and weights chosen where they are auto: by the other
+ * choices, the file and the clock. @file NULL: a dry run without a file. -EINVAL if two choices
+ * exclude each other or the file excludes one; -ENOTSUP if @asked is only for dry runs.
  */
 int llm_choices_settle(const struct llm_choices *asked, const struct llm_choices_file *file,
 		       bool virtual_clock, struct llm_choices *settled);
 
 /* ---- presets ---- */
 
-/* Some choices by one name. */
+/* A name for some choices. */
 struct llm_preset {
 	const char *name;
-	const char *doc; /* as that of a choice */
-	unsigned int sets; /* 1 << enum llm_choice of each; the others stay as they are */
+	const char *doc; /* like that of a choice */
+	unsigned int sets; /* the choices that it sets, 1 << enum llm_choice each */
 	struct llm_choices choices;
 };
 const struct llm_preset *llm_preset(unsigned int i); /* NULL past the last one */
-/* Its number; llm_error() lists the names that there are. */
+/* Returns the preset's number, or -EINVAL; llm_error() then lists the names. */
 int llm_preset_parse(const char *name);
 void llm_preset_apply(const struct llm_preset *preset, struct llm_choices *choices);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files of models: another type for the weights, or random weights of a given shape.
+ * Writes model files: with another type of weights, or with random weights of a given shape.
  *
  *	struct llm_quantize_options opts = { .in = "m.gguf", .out = "q.gguf" };
  *	if (llm_quantize_type_parse("q8_0", &opts.type) || llm_quantize(&opts, NULL))
@@ -21,29 +21,29 @@ enum llm_quantize_type {
 	LLM_QUANTIZE_F16,
 	LLM_QUANTIZE_Q8_0,
 	LLM_QUANTIZE_Q4_0,
-	/* Packed as the NPU reads them (docs/gguf.md), for engines with these weights: such a file
-	 * is loaded at once, and can be made nothing else of. */
+	/* Packed as the NPU reads them (docs/gguf.md), for engines with these weights. Loading such
+	 * a file takes no packing; it cannot be quantised again. */
 	LLM_QUANTIZE_W8A8,
 	LLM_QUANTIZE_W4A8,
 	LLM_QUANTIZE_W4A16,
 };
 const char *llm_quantize_type_name(enum llm_quantize_type type); /* "f32", ... "w4a16" */
-/* The inverse, in upper or lower case; -EINVAL for an unknown name: llm_error() lists them. */
+/* Finds a type by its name in upper or lower case. -EINVAL: llm_error() lists the names. */
 int llm_quantize_type_parse(const char *name, enum llm_quantize_type *type);
 bool llm_quantize_type_is_packed(enum llm_quantize_type type);
 
 struct llm_quantize_options {
-	const char *in; /* the model, a GGUF file; NULL: one of @shape with random weights */
-	const char *shape; /* a name of share/shapes, or a file; the vocabulary means nothing */
-	uint64_t seed; /* of the random weights: the same one gives the same file */
-	unsigned int n_vocab; /* tokens of the vocabulary; 0: the shape's */
-	const char *out; /* is replaced when all is written; a failure leaves it as it was */
-	enum llm_quantize_type type; /* @shape: not a packed one */
-	unsigned int threads; /* 0: one per CPU that the process may use; the bytes are the same */
-	/* Told one line, before anything is written, of what may not be wanted. NULL: nobody is. */
+	const char *in; /* the model, a GGUF file; NULL: random weights of @shape */
+	const char *shape; /* a file, or a name in share/shapes; its vocabulary is a dummy */
+	uint64_t seed; /* of the random weights; the same seed gives the same file */
+	unsigned int n_vocab; /* vocabulary size for @shape; 0: the shape's */
+	const char *out; /* replaced once all is written; a failure leaves the old file */
+	enum llm_quantize_type type; /* with @shape: not a packed one */
+	unsigned int threads; /* 0: one per CPU allowed to the process; does not change the file */
+	/* NULL, or called with each warning before anything is written. */
 	void (*warn)(void *ud, const char *line);
-	/* Called while writing with a fraction 0..1 and a tensor's name; non-zero stops with
-	 * -ECANCELED. NULL: nobody asks. */
+	/* NULL, or called while writing with a fraction 0..1 and a tensor's name; non-zero stops
+	 * with -ECANCELED. */
 	int (*progress)(void *ud, double fraction, const char *what);
 	void *ud;
 };
@@ -51,16 +51,16 @@ struct llm_quantize_options {
 struct llm_quantize_result {
 	size_t n_tensors;
 	uint64_t n_values; /* of all tensors */
-	uint64_t bytes_before, bytes_after; /* of their data; before: 0 without a model */
+	uint64_t bytes_before, bytes_after; /* of the tensors' data; before: 0 with @shape */
 };
 
 /*
- * Writes @out. Matrices get the type; vectors and the choice of experts stay as they are, rows that
- * a block does not divide become F16, and the output matrix of a Q4_0 file is Q8_0.
+ * Writes @out. Matrices get the type. Vectors and the experts' router stay as they are, matrices
+ * whose rows are no multiple of a block become F16, and the output matrix of a Q4_0 file is Q8_0.
  *
- * -EINVAL options that do not fit together, a file that is no model, packed before, or of a shape
- * that no model has; -ERANGE a value that the type cannot hold; -ENOENT, -ENOTSUP, -ENOMEM,
- * -ECANCELED, and the errors of writing. @result may be NULL; it is filled in if all went well.
+ * -EINVAL for options that exclude each other, or a file that is no model, is already packed, or
+ * has an impossible shape; -ERANGE for a value that the type cannot hold; -ENOENT, -ENOTSUP,
+ * -ENOMEM, -ECANCELED, and the errors of writing. @result may be NULL; success fills it in.
  */
 int llm_quantize(const struct llm_quantize_options *opts, struct llm_quantize_result *result);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Vocabularies without a model: text to tokens and back by that of any GGUF file, and files that
- * hold nothing but a vocabulary (docs/tokenizers.md).
+ * Vocabularies without a model: tokenizing with the vocabulary of any GGUF file, and writing files
+ * that hold only a vocabulary (docs/tokenizers.md).
  */
 #ifndef LLM_VOCAB_H
 #define LLM_VOCAB_H
@@ -15,29 +15,29 @@ extern "C" {
 
 struct llm_vocab;
 
-/* Reads the vocabulary of a GGUF file; its tensors, if it has any, are left alone. -EINVAL a bad
- * file or a vocabulary that contradicts itself, -ENOTSUP one of a kind that is not supported,
- * -ENOENT, -EACCES, -ENOMEM. It does not change and may be used by several threads. */
+/* Reads the vocabulary of a GGUF file and ignores its tensors. -EINVAL for a bad file or an
+ * inconsistent vocabulary, -ENOTSUP for an unsupported kind, -ENOENT, -EACCES, -ENOMEM. The
+ * vocabulary is immutable; several threads may use it. */
 int llm_vocab_open(const char *path, struct llm_vocab **vocab);
 void llm_vocab_close(struct llm_vocab *vocab);
-size_t llm_vocab_size(const struct llm_vocab *vocab); /* ids are 0 to one less */
-/* As llm_tokenize() and llm_detokenize(). */
+size_t llm_vocab_size(const struct llm_vocab *vocab); /* ids are below it */
+/* Like llm_tokenize() and llm_detokenize(). */
 long llm_vocab_tokenize(const struct llm_vocab *vocab, const char *text, size_t bytes,
 			unsigned int flags, int32_t *ids, size_t max);
 long llm_vocab_detokenize(const struct llm_vocab *vocab, const int32_t *ids, size_t n, char *buf,
 			  size_t max);
 
-/* ---- a file of a vocabulary ---- */
+/* ---- vocabulary files ---- */
 
-/* What a token is, with the numbers of the file format. */
+/* Types of tokens, with the numbers of the file format. */
 enum llm_vocab_type {
 	LLM_VOCAB_NORMAL = 1,
-	LLM_VOCAB_CONTROL = 3, /* is no text, but may be written as some: LLM_TOKENIZE_SPECIAL */
-	LLM_VOCAB_USER = 4, /* is always found in a text, before anything is merged */
+	LLM_VOCAB_CONTROL = 3, /* matched in a text only with LLM_TOKENIZE_SPECIAL */
+	LLM_VOCAB_USER = 4, /* always matched in a text, before anything is merged */
 };
 
 struct llm_vocab_token {
-	/* A normal one's in the printable characters of byte-level BPE; NULL: no such id. */
+	/* Normal tokens in the printable characters of byte-level BPE; NULL: the id is unused. */
 	const char *text;
 	size_t bytes;
 	enum llm_vocab_type type;
@@ -45,17 +45,17 @@ struct llm_vocab_token {
 
 /* A vocabulary of byte-level BPE. */
 struct llm_vocab_bpe {
-	const char *pre; /* how a text is cut into words: a name that llm_vocab_knows_pre() */
+	const char *pre; /* the pre-tokenizer: a name that llm_vocab_knows_pre() */
 	const struct llm_vocab_token *tokens; /* by id */
 	size_t n_tokens;
-	const char *const *merges; /* "LEFT RIGHT", the first one first */
+	const char *const *merges; /* "LEFT RIGHT", in order of priority */
 	size_t n_merges;
 	int32_t bos, eos; /* -1: none; bos is put in front of texts */
 };
 
 bool llm_vocab_knows_pre(const char *pre); /* gpt-2, llama-bpe, qwen2, smollm */
-/* Writes a GGUF file of metadata only; after a failure what was at @path is still there. -EINVAL no
- * tokens, a bos or eos that is none of them, an unknown pre; -ENOMEM, and the errors of writing. */
+/* Writes a GGUF file of metadata only; a failure leaves the old file at @path. -EINVAL for no
+ * tokens, an invalid bos or eos, or an unknown pre; -ENOMEM, and the errors of writing. */
 int llm_vocab_save(const struct llm_vocab_bpe *bpe, const char *path);
 
 #pragma GCC visibility pop
