@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of the engine's choices, and what follows from it: see llm_choices.h. */
+/* The table of the engine's choices, and the functions that read it: see llm_choices.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,32 +19,29 @@
 #define TRAIT_4BIT (1u << 3)
 #define TRAIT_WHOLE_PROMPT (1u << 4)
 
-/*
- * Name, doc, placements and traits are lines of their own: clang-format would join or split them.
- */
+/* clang-format would join or split the lines of names, docs, placements and traits. */
 /* clang-format off */
 static const struct llm_choice_value placements[] = {
 	[LLM_PLACE_AUTO] = { "auto",
-		"npu, by the virtual clock fine; where other options exclude it, one that they "
-		"allow",
+		"npu, or fine on the virtual clock; another one if other options exclude that",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_PLACE_FINE] = { "fine",
-		"prompts: matmuls on the NPU, float operators on the CPU; tokens: as npu",
+		"prefill: matmuls on the NPU, float operators on the CPU; decode: as npu",
 		ANYWHERE, ANYWHERE, TRAIT_NPU },
 	[LLM_PLACE_CPU] = { "cpu",
 		"all on the CPU; no device is opened",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_PLACE_NPU] = { "npu",
-		"all but the embedding look-up on the NPU, one job for a chunk or token",
+		"all but the embedding look-up on the NPU, one job per chunk or token",
 		ANYWHERE, ANYWHERE, TRAIT_NPU },
 	[LLM_PLACE_GPU] = { "gpu",
-		"all but the embedding look-up on a device of OpenCL\n"
+		"all but the embedding look-up on an OpenCL device\n"
 		"Without OpenCL it runs on the virtual clock only.",
 		ANYWHERE, ANYWHERE, TRAIT_NPU | TRAIT_GPU },
 	[LLM_PLACE_LAYER] = { "layer",
 		"float operators on the GPU, each matmul on the NPU, the GPU, or cut between both\n"
-		"A matmul goes where it is sooner done (HeteroLLM 4). Without OpenCL it runs on "
-		"the virtual clock only.",
+		"A matmul goes where it ends sooner (HeteroLLM 4). Without OpenCL it runs on the "
+		"virtual clock only.",
 		ANYWHERE, ANYWHERE, TRAIT_NPU | TRAIT_GPU },
 };
 
@@ -65,9 +62,9 @@ static const struct llm_choice_value weights[] = {
 		0, ANYWHERE, 0 },
 	[LLM_WEIGHTS_W4A16] = { "w4a16",
 		"INT4 with a scale per 32 values of a row; activations and arithmetic in floats\n"
-		"Q4_0's blocks are used as they are; for other types the scale of least squared "
-		"error is searched. The output matrix has 8 bits unless it is Q4_0 in the file, "
-		"and so have matrices whose rows are no multiple of 32.",
+		"Blocks of Q4_0 are used as they are; other types get the scale of least squared "
+		"error. The output matrix has 8 bits unless it is Q4_0 in the file; so have "
+		"matrices whose rows are no multiple of 32.",
 		WITH_NPU, ANYWHERE, TRAIT_4BIT },
 	[LLM_WEIGHTS_W4A8] = { "w4a8",
 		"the weights of w4a16; integer activations",
@@ -76,21 +73,21 @@ static const struct llm_choice_value weights[] = {
 
 static const struct llm_choice_value activations[] = {
 	[LLM_ACTIVATIONS_OUTLIERS] = { "outliers",
-		"INT8; down projections multiply outliers apart, and the output matrix reads "
-		"INT16\n"
-		"Outliers are the few values of a row that would take the others' bits; they stay "
-		"floats.",
+		"INT8; down projections multiply outliers separately, as floats, and the output "
+		"matrix reads INT16\n"
+		"Outliers are a row's few large values, whose scale would leave the others few "
+		"bits.",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_ACTIVATIONS_INT8] = { "int8",
 		"INT8 everywhere",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_ACTIVATIONS_MIXED] = { "mixed",
-		"INT8, and INT16 for what down projections and the output matrix read",
+		"INT8; INT16 for down projections and the output matrix",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_ACTIVATIONS_INT16] = { "int16",
 		"INT16 everywhere\n"
-		"They are two planes of 8 bits, which take the NPU two passes over the rows, and "
-		"one over the weights.",
+		"An INT16 row is two planes of 8 bits: the NPU passes over the rows twice, over "
+		"the weights once.",
 		ANYWHERE, ANYWHERE, 0 },
 };
 
@@ -99,17 +96,16 @@ static const struct llm_choice_value graphs[] = {
 		"one for each multiple of 32 tokens, made when a chunk first needs it",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_GRAPHS_SHARED] = { "shared",
-		"one, which every chunk is padded to (llm.npu 3.2)",
+		"a single one, to which every chunk is padded (llm.npu 3.2)",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_GRAPHS_ONLINE] = { "online",
-		"of exactly the prompt's length, made on the CPU when the prompt is there",
+		"one of exactly the prompt's length, made on the CPU when the prompt arrives",
 		ON(LAYER), ON(LAYER), TRAIT_WHOLE_PROMPT },
 	[LLM_GRAPHS_PADDED] = { "padded",
-		"the next larger of 32, 64, ... 1024 tokens, after as many of 1024 as are full",
+		"full ones of 1024 tokens, then the next larger of 32, 64, ... 1024 for the rest",
 		ON(LAYER), ON(LAYER), TRAIT_WHOLE_PROMPT },
 	[LLM_GRAPHS_PIPE] = { "pipe",
-		"as many of 32, 64, ... 1024 tokens as give the length, one after the other, the "
-		"last padded",
+		"several of 32, 64, ... 1024 tokens in sequence, the last one padded",
 		ON(LAYER), ON(LAYER), TRAIT_WHOLE_PROMPT },
 };
 
@@ -127,7 +123,7 @@ static const struct llm_choice_value partitions[] = {
 		"the NPU gets the tokens of several graphs, the GPU those after them",
 		ON(LAYER), ON(LAYER), 0 },
 	[LLM_PARTITION_HYBRID] = { "hybrid",
-		"the GPU gets output columns, beside padded graphs or beside tokens",
+		"as row, and the NPU's graphs are padded or the GPU gets tokens too",
 		ON(LAYER), ON(LAYER), 0 },
 	[LLM_PARTITION_AUTO] = { "auto",
 		"whichever is the fastest",
@@ -143,14 +139,14 @@ static const struct llm_choice_value kvs[] = {
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_KV_Q8_0] = { "q8_0",
 		"INT8 with an F16 scale per 32 values, 17/32 of the size of f16\n"
-		"For models whose heads are multiples of 32.",
+		"The model's head size must be a multiple of 32.",
 		ANYWHERE, ANYWHERE, 0 },
 };
 
 static const struct llm_choice_value syncs[] = {
 	[LLM_SYNC_FAST] = { "fast",
-		"poll the queue's status page for as long as such jobs take, then wait in the "
-		"driver",
+		"poll the queue's status page for about as long as such jobs take, then wait in "
+		"the driver",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_SYNC_DRIVER] = { "driver",
 		"wait in the driver at once",
@@ -165,7 +161,7 @@ static const struct llm_choice_value orders[] = {
 		"the first in the plan",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_ORDER_LAYER] = { "layer",
-		"that of the lowest layer, so that chunks go through the layers side by side",
+		"one of the lowest layer, so that chunks advance together",
 		ANYWHERE, ANYWHERE, 0 },
 };
 
@@ -180,19 +176,19 @@ static const struct llm_choice_info table[LLM_NR_CHOICES] = {
 	},
 	[LLM_CHOICE_WEIGHTS] = {
 		FIELD(weights), VALUES(weights), .runs = ANYWHERE, .plans = ANYWHERE,
-		.doc = "what the matmuls compute with",
+		.doc = "types of weights and activations in matmuls",
 	},
 	[LLM_CHOICE_ACTIVATIONS] = {
 		FIELD(activations), VALUES(activations), .runs = ANYWHERE, .plans = ANYWHERE,
 		.integers = true,
-		.doc = "what a row of activations is rounded to for a matmul of integers\n"
-		       "These are all with weights w8a8 and w4a8, and of others those of a matrix "
-		       "that has 8 bits.",
+		.doc = "integers that rows of activations are rounded to for integer matmuls\n"
+		       "These are all matmuls with weights w8a8 and w4a8, and with others those of "
+		       "matrices that have 8 bits.",
 	},
 	[LLM_CHOICE_GRAPHS] = {
 		FIELD(graphs), VALUES(graphs), .runs = WITH_NPU, .plans = ANYWHERE,
-		.doc = "which static graphs a prompt's chunks run on\n"
-		       "Those of placement layer are of single matmuls.",
+		.doc = "static graphs that a prompt's chunks run on\n"
+		       "With placement layer each graph is a single matmul.",
 	},
 	[LLM_CHOICE_PARTITION] = {
 		FIELD(partition), VALUES(partitions), .runs = ON(LAYER), .plans = ON(LAYER),
@@ -200,7 +196,7 @@ static const struct llm_choice_info table[LLM_NR_CHOICES] = {
 	},
 	[LLM_CHOICE_KV] = {
 		FIELD(kv), VALUES(kvs), .runs = ANYWHERE, .plans = ANYWHERE,
-		.doc = "what the KV cache is made of, whichever lane reads it",
+		.doc = "type of the KV cache, for all lanes",
 	},
 	[LLM_CHOICE_SYNC] = {
 		FIELD(sync), VALUES(syncs), .runs = WITH_NPU, .plans = ANYWHERE,
@@ -208,7 +204,7 @@ static const struct llm_choice_info table[LLM_NR_CHOICES] = {
 	},
 	[LLM_CHOICE_ORDER] = {
 		FIELD(order), VALUES(orders), .runs = ANYWHERE, .plans = ANYWHERE,
-		.doc = "which task of a forward pass a lane takes of those that are ready",
+		.doc = "which of its ready tasks a lane takes next",
 	},
 };
 
@@ -233,7 +229,7 @@ static const struct llm_preset presets[] = {
 
 /* ---- one choice ---- */
 
-/* All fields are enums without negative values: unsigned ints. */
+/* The fields are enums without negative values, so they have the type unsigned int. */
 _Static_assert(sizeof(struct llm_choices) == LLM_NR_CHOICES * sizeof(unsigned int),
 	       "a field is no enum");
 
@@ -260,7 +256,7 @@ const char *llm_choice_name(enum llm_choice choice, unsigned int value)
 	return value < table[choice].n_values ? table[choice].values[value].name : "?";
 }
 
-/* A list for an error, as "a, b or c" with the word @last. What does not fit is left out. */
+/* A list of words for an error line; words that do not fit are left out. */
 struct list {
 	char text[256];
 	size_t n;
@@ -330,9 +326,9 @@ bool llm_choice_applies(enum llm_choice choice, const struct llm_choices *settle
 	return (planned ? info->plans : info->runs) & LLM_PLACED_ON(settled->placement);
 }
 
-/* ---- what they leave open ---- */
+/* ---- settling what is left to auto ---- */
 
-/* The placements that the value of @choice can have. */
+/* The set of placements that allow the value of @choice. */
 static unsigned int placements_of(const struct llm_choices *c, enum llm_choice choice, bool planned)
 {
 	const struct llm_choice_value *v = &table[choice].values[llm_choices_get(c, choice)];
@@ -340,7 +336,7 @@ static unsigned int placements_of(const struct llm_choices *c, enum llm_choice c
 	return planned ? v->plans : v->runs;
 }
 
-/* The first of the clock's placements that all choices can have; AUTO: there is none. */
+/* The first placement, in the clock's order, that all choices allow; AUTO: none does. */
 static enum llm_placement choose_placement(const struct llm_choices *c, bool planned,
 					   bool virtual_clock)
 {
@@ -360,7 +356,7 @@ static enum llm_placement choose_placement(const struct llm_choices *c, bool pla
 	return LLM_PLACE_AUTO;
 }
 
-/* The placement that was asked for cannot have the value of @choice. */
+/* The placement that was asked for excludes the value of @choice. */
 static int refuse_value(const struct llm_choices *c, enum llm_choice choice, bool planned)
 {
 	const struct llm_choice_info *info = &table[choice];
@@ -380,7 +376,7 @@ static int refuse_value(const struct llm_choices *c, enum llm_choice choice, boo
 			info->name, values.text);
 }
 
-/* No placement can have all values. */
+/* No placement allows all values. */
 static int refuse_all(const struct llm_choices *c, bool planned)
 {
 	struct list those = { 0 };
@@ -424,7 +420,7 @@ static int settle_placement(struct llm_choices *c, const struct llm_choices_file
 		return 0;
 	if (file && c->weights == LLM_WEIGHTS_AUTO)
 		with_file.weights = file->packed;
-	/* A plan too is best of something that could run. */
+	/* Even a dry run prefers a placement that could execute the choices. */
 	p = choose_placement(&with_file, false, virtual_clock);
 	if (p == LLM_PLACE_AUTO && !file)
 		p = choose_placement(&with_file, true, virtual_clock);
@@ -448,7 +444,7 @@ static enum llm_weights choose_weights(enum llm_placement p, const struct llm_ch
 	return file->q4 ? LLM_WEIGHTS_W4A8 : LLM_WEIGHTS_W8A8;
 }
 
-/* The panels of 4 bits are the same for both of their types. */
+/* w4a16 and w4a8 use the same panels. */
 static bool panels_serve(enum llm_weights made, enum llm_weights wanted)
 {
 	return made == wanted || (llm_weights_4bit(made) && llm_weights_4bit(wanted));

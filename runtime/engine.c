@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Engines: a model file, its tokenizer, the CPU lane's threads and the device,
- * opened together or not at all.
+ * Engines: a model file, its tokenizer, the CPU lane's threads and the device, opened together or
+ * not at all.
  *
- * On the CPU nothing is loaded: the matrices are read from the mapped file when they are used. For
- * the NPU they are quantised and packed now (quant.c).
+ * Placement cpu loads nothing: matmuls read the matrices from the mapped file. For the NPU
+ * llm_engine_open() quantises and packs them (model/packed.h).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,13 +16,10 @@
 #include "gpu_lane.h"
 #include "llm_fail.h"
 
-/*
- * How long an idle thread polls for its next loop. With a device the CPUs may be its own
- * (sim), so it sleeps at once.
- */
+/* How long an idle thread polls for its next loop; not at all with a device, which may need the
+ * CPUs (transport sim). */
 #define CPU_SPIN_US 50
 
-/* The numbers among the options. */
 static int engine_check(const struct llm_options *opts)
 {
 	if (!opts->model && !(opts->dry_run && opts->shape))
@@ -36,7 +33,7 @@ static int engine_check(const struct llm_options *opts)
 	return 0;
 }
 
-/* Whether most of a file's weights have 4 bits: on the NPU they are computed with as they are. */
+/* Whether most of a file's weights are Q4_0, which the NPU uses as they are. */
 static bool engine_q4(const struct llm_model *m)
 {
 	uint64_t bytes = 0, q4 = 0;
@@ -52,7 +49,7 @@ static bool engine_q4(const struct llm_model *m)
 	return q4 > bytes / 2;
 }
 
-/* Settles what the options leave open, by what the file is; a dry run of a shape has none. */
+/* Settles the choices left to auto by the file; a dry run of a shape has none. */
 static int engine_settle(struct llm_engine *e, const struct llm_options *opts)
 {
 	const struct llm_model *m = &e->loaded.model;
@@ -60,13 +57,13 @@ static int engine_settle(struct llm_engine *e, const struct llm_options *opts)
 	struct llm_choices_file file = { .path = e->path };
 	int packed;
 
-	/* What is named is planned, whatever the file could be computed with. */
+	/* A dry run plans the weights asked for, even if the file's could not run with them. */
 	if (!opts->model || (opts->dry_run && opts->choices.weights != LLM_WEIGHTS_AUTO))
 		return llm_choices_settle(&opts->choices, NULL, virtual_clock, &e->info.choices);
 	packed = m->packed[0] ? llm_choice_parse(LLM_CHOICE_WEIGHTS, m->packed) : LLM_WEIGHTS_AUTO;
 	if (packed < 0 || (m->packed[0] && !llm_weights_packed((enum llm_weights)packed)))
-		return llm_fail(-ENOTSUP, "%s: packed for weights '%s', which are not known",
-				e->path, m->packed);
+		return llm_fail(-ENOTSUP, "%s: packed for unknown weights '%s'", e->path,
+				m->packed);
 	file.packed = (enum llm_weights)packed;
 	file.q4 = engine_q4(m);
 	return llm_choices_settle(&opts->choices, &file, virtual_clock, &e->info.choices);
@@ -121,7 +118,7 @@ static void engine_describe(struct llm_engine *e)
 	info->add_bos = tokenizer_adds_bos(e->tok);
 }
 
-/* After the weights are packed. Without OpenCL the virtual clock has a GPU all the same. */
+/* Called after the weights are packed. The virtual clock models a GPU even without OpenCL. */
 static int engine_load_gpu(struct llm_engine *e, const struct llm_options *opts)
 {
 	int err;
@@ -161,14 +158,14 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 	struct npu_device_options device = opts->device;
 	int err;
 
-	/* The last row of a chunk is bound where it lies, and bindings are 64-byte aligned. */
+	/* Bindings are 64-byte aligned, and so must the last row of a chunk be, which is bound. */
 	if (e->loaded.model.n_embd % 16)
 		return llm_fail(
 			-ENOTSUP,
 			"%s: an embedding of %u is not a multiple of 16, which the NPU's graphs "
 			"need; choose placement cpu",
 			e->path, e->loaded.model.n_embd);
-	/* One SoC on both sides of the transport. */
+	/* The device models the same SoC as the virtual clock. */
 	if (!device.profile)
 		device.profile = opts->profile;
 	err = npu_device_open(&device, &e->dev);
@@ -211,7 +208,7 @@ static int engine_load_predictor(struct llm_engine *e, const char *path)
 	if (info.lane == SOC_NPU)
 		return 0;
 	return llm_fail(-EINVAL,
-			"%s: predicts lane %s; of lane npu is wanted: npu-profile fit --lane npu",
+			"%s: predicts lane %s, not npu; make one with npu-profile fit --lane npu",
 			path, soc_lane_name(info.lane));
 }
 
@@ -229,12 +226,11 @@ static int engine_load_profiles(struct llm_engine *e, const struct llm_options *
 	if (why[0])
 		return llm_fail(-EINVAL, "%s", why);
 	if (opts->dry_run && !opts->profile)
-		return llm_fail(-EINVAL,
-				"a dry run takes its times from a profile, and there is none");
+		return llm_fail(-EINVAL, "a dry run needs a profile for its times");
 	return opts->predictor ? engine_load_predictor(e, opts->predictor) : 0;
 }
 
-/* What a chunk is by default stands in no option. */
+/* plan_chunk() knows the placement's default chunk. */
 static void engine_set_chunk(struct llm_engine *e, unsigned int given)
 {
 	const struct plan_options o = { .choices = e->info.choices, .chunk = given };
@@ -259,7 +255,6 @@ static struct shape shape_of(const struct llm_model *m)
 	};
 }
 
-/* A dry run of a shape. */
 static int engine_load_shape(struct llm_engine *e, const char *name)
 {
 	const struct shape *s = &e->shape;
@@ -296,7 +291,7 @@ static int engine_load_file(struct llm_engine *e, const struct llm_options *opts
 	return 0;
 }
 
-/* What the choices settled need: profiles, threads, packed weights, devices. */
+/* Loads what the settled choices need: profiles, threads, packed weights, devices. */
 static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 {
 	bool npu = llm_placement_has_npu(e->info.choices.placement);
@@ -322,7 +317,7 @@ static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 	l->sync = e->info.choices.sync;
 	l->pool = llm_pool_create(l->threads, npu ? 0 : CPU_SPIN_US);
 	if (!l->pool)
-		return llm_fail(-ENOMEM, "no memory, or no %u threads", l->threads);
+		return llm_fail(-ENOMEM, "no memory for %u threads, or too many", l->threads);
 	return npu ? engine_load_npu(e, opts) : engine_load_cpu(e, opts);
 }
 

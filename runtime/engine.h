@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The runtime's inside: what an engine and a session hold. */
+/* The internals of engines and sessions. */
 #ifndef ENGINE_H
 #define ENGINE_H
 
@@ -16,22 +16,19 @@ struct llm_engine {
 	struct tokenizer *tok; /* NULL: a dry run of a shape */
 	struct shape shape;
 	struct llm_loaded loaded;
-	bool dry_run; /* nothing is loaded but a shape */
+	bool dry_run; /* only a shape is loaded */
 	struct npu_device *dev; /* NULL: no NPU is used */
 	struct soc *soc; /* of the virtual clock; NULL: the wall clock */
 	struct soc *cuts_soc; /* that matmuls are cut for on the wall clock */
 	struct predictor *predictor; /* NULL: none */
-	unsigned int chunk; /* as it was asked for; 0: it was not */
+	unsigned int chunk; /* as asked for; 0: the default */
 	float jitter; /* of the virtual clock's durations */
 	uint64_t seed;
-	/*
-	 * For tests and experiments: how matmuls are cut (plan_options.cut), set
-	 * before a session is created.
-	 */
+	/* Tests and experiments replace the solver (plan_options.cut) before a session is made. */
 	void (*cut)(void *ud, const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n,
 		    struct cut *cut);
 	void *cut_ud;
-	atomic_uint refs; /* the user's and one per session */
+	atomic_uint refs; /* the caller's and one per session */
 };
 
 void llm_engine_put(struct llm_engine *engine);
@@ -39,11 +36,11 @@ void llm_engine_put(struct llm_engine *engine);
 struct llm_session {
 	struct llm_engine *engine;
 	unsigned int n_ctx, n_past;
-	struct lane_memory memory; /* of a dry run: none */
+	struct lane_memory memory; /* not used in a dry run */
 	struct pass_runner runner;
 	bool has_logits;
 	struct {
-		llm_pass_fn fn; /* NULL: nobody listens */
+		llm_pass_fn fn; /* NULL: none */
 		void *ud;
 	} listener;
 	struct llm_session_stats stats;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Generation: a prompt, then one token after the other is chosen, given away and evaluated.
+ * Generation: evaluates a prompt, then chooses, reports and evaluates one token after another.
  *
- * The token that was chosen last is evaluated only when another one is wanted, so that n tokens
- * after a prompt cost n - 1 evaluations of one token.
+ * The token chosen last is evaluated only when another one is wanted, so n tokens after a prompt
+ * take n - 1 evaluations.
  */
 #include <errno.h>
 #include <string.h>
@@ -25,7 +25,7 @@ static int generation_check(const struct llm_generate_options *opts)
 {
 	for (size_t i = 0; i < opts->nr_stops; i++) {
 		if (!opts->stops[i][0])
-			return llm_fail(-EINVAL, "stop string %zu is empty: any text has it", i);
+			return llm_fail(-EINVAL, "stop string %zu is empty", i);
 	}
 	return 0;
 }
@@ -43,8 +43,7 @@ static int generation_prompt(struct generation *g, const int32_t *prompt, size_t
 	if (n)
 		err = llm_session_eval(g->s, prompt, n);
 	else if (!llm_session_logits(g->s))
-		err = llm_fail(-EINVAL,
-			       "an empty prompt, and the session has nothing to go on from");
+		err = llm_fail(-EINVAL, "the prompt is empty, and the session has no logits");
 	g->result->prompt_ns = llm_session_now_ns(g->s) - g->begin_ns;
 	return err;
 }
@@ -57,7 +56,7 @@ static int32_t generation_choose(const struct generation *g)
 				: llm_argmax(logits, g->s->engine->info.n_vocab);
 }
 
-/* Gives token @id and what text is ready to the program, whose answer this is. -1: only text. */
+/* Reports token @id and the ready text, and returns the callback's answer. -1: only text. */
 static int generation_tell(struct generation *g, int32_t id, uint64_t at_ns)
 {
 	const struct llm_generated token = {
@@ -123,13 +122,13 @@ static int generation_step(struct generation *g)
 	return generation_give(g, r->last, now_ns);
 }
 
-/* What was held back, unless the program or a stop string ended it. */
+/* Reports text that was held back, unless the callback or a stop string ended the generation. */
 static void generation_rest(struct generation *g)
 {
 	if (g->text.stopped || (g->ended && g->result->ended == LLM_ENDED_CALLBACK))
 		return;
 	generate_text_end(&g->text);
-	/* It is too late to ask for an end. */
+	/* The callback's answer has no effect at the end. */
 	if (g->text.ready)
 		generation_tell(g, -1, llm_session_now_ns(g->s));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Generated text: stop strings, and characters that are given away whole. See generate_text.h. */
+/* Generated text: see generate_text.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "llm.h"
 #include "llm_fail.h"
 
-/* More than most tokens have. */
+/* Most tokens have fewer. */
 #define TOKEN_BYTES 64
 
 static int text_reserve(struct generate_text *t, size_t bytes)
@@ -26,7 +26,7 @@ static int text_reserve(struct generate_text *t, size_t bytes)
 	return 0;
 }
 
-/* Looks for stop strings that end where the text does. */
+/* Cuts off the longest stop string that ends at the end of the text. */
 static bool text_stop(struct generate_text *t)
 {
 	size_t longest = 0;
@@ -54,7 +54,7 @@ static bool text_begins_stop(const struct generate_text *t, size_t n)
 	return false;
 }
 
-/* Bytes of the character that begins with @lead; 1 for what cannot begin one. */
+/* Bytes of the character that begins with @lead; 1 for an invalid first byte. */
 static size_t utf8_length(unsigned char lead)
 {
 	if (lead < 0xc2 || lead >= 0xf8)
@@ -62,7 +62,7 @@ static size_t utf8_length(unsigned char lead)
 	return lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
 }
 
-/* How many of the @n bytes, at their end, are a character that lacks some. */
+/* Length of an incomplete character at the end of the @n bytes; 0: there is none. */
 static size_t unfinished(const char *bytes, size_t n)
 {
 	for (size_t i = 1; i <= 3 && i <= n; i++) {
@@ -90,7 +90,7 @@ static void text_hold(struct generate_text *t)
 	t->ready -= unfinished(t->bytes, t->ready);
 }
 
-/* Goes on behind the text's end, where @n bytes more are in the buffer. */
+/* Appends the @n bytes that are in the buffer behind the text. */
 static void text_take(struct generate_text *t, size_t n)
 {
 	if (!t->nr_stops)

@@ -106,9 +106,7 @@ struct llm_options {
 	const char *shape;
 	/* Zeros are the defaults; llm_choices_settle() says which values exclude each other. */
 	struct llm_choices choices;
-	/*
-	 * Threads of the CPU lane, at most LLM_MAX_THREADS; 0: one per CPU allowed to the process
-	 */
+	/* Threads of the CPU lane, at most LLM_MAX_THREADS; 0: one per allowed CPU */
 	unsigned int threads;
 	/* Tokens of a prefill graph (of the largest one, if bucketed); with placements gpu and
 	 * layer, of the longest undivided prompt. At most LLM_MAX_CHUNK; 0: 256, or 2048 there. */

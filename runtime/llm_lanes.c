@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The lanes as a program sees them: numbers and names. */
+/* The public numbers and names of lanes. */
 #include <assert.h>
 
 #include "llm.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What models of a shape multiply (llm.h). */
+/* The matmuls of a shape (llm.h). */
 #include <assert.h>
 
 #include "llm.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Choosing the next token.
+ * Sampling of the next token.
  *
- * Tokens at least min_p times as likely as the likeliest are kept, of these the top_k likeliest, of
- * these the fewest that together reach top_p; then one is drawn by softmax(logits / temperature).
- * The filters see the probabilities before the temperature. No more of the vocabulary is sorted
- * than the filters keep. A seed gives the same tokens on every host: xoshiro256** seeded by
- * splitmix64, ties by token id.
+ * min_p keeps the tokens that are at least min_p times as likely as the likeliest one, top_k the
+ * likeliest k of these, top_p the fewest of these that together reach top_p. The sampler then draws
+ * one by softmax(logits / temperature). The filters use the probabilities without temperature, and
+ * only the tokens that they keep are sorted. A seed gives the same tokens on every host:
+ * xoshiro256** seeded by splitmix64, ties by token id.
  */
 #include <errno.h>
 #include <math.h>
@@ -105,14 +105,14 @@ int32_t llm_argmax(const float *logits, unsigned int n_vocab)
 	unsigned int best = 0;
 
 	for (unsigned int i = 1; i < n_vocab; i++) {
-		/* A NaN never wins, not even as the first. */
+		/* A NaN never wins, not even at index 0. */
 		if (logits[i] > logits[best] || (isnan(logits[best]) && !isnan(logits[i])))
 			best = i;
 	}
 	return (int32_t)best;
 }
 
-/* Likeliest first, of equal ones the lowest id. */
+/* Orders the greatest logit first, equal ones by id. */
 static int candidate_cmp(const void *a, const void *b)
 {
 	const struct candidate *x = a, *y = b;
@@ -130,10 +130,7 @@ static void candidate_swap(struct candidate *a, struct candidate *b)
 	*b = t;
 }
 
-/*
- * Brings the @k first of @n in order to the front, sorted: a quickselect,
- * then a sort of those only.
- */
+/* Moves the first @k of @n to the front, sorted: a quickselect, then a sort of these only. */
 static void candidates_sort(struct candidate *c, unsigned int n, unsigned int k)
 {
 	unsigned int first = 0, end = n;
@@ -157,14 +154,14 @@ static void candidates_sort(struct candidate *c, unsigned int n, unsigned int k)
 	qsort(c, k, sizeof(*c), candidate_cmp);
 }
 
-/* The fewest of @n candidates that reach top_p together; sorts those. */
+/* Returns how many of the @n likeliest candidates reach top_p together, and sorts these. */
 static unsigned int sampler_top_p(struct llm_sampler *s, unsigned int n, float max)
 {
 	double sum = 0, reached = 0;
 
 	for (unsigned int i = 0; i < n; i++)
 		sum += exp((double)s->candidates[i].logit - (double)max);
-	/* Usually few are enough; a flat distribution takes a few rounds. */
+	/* A few candidates are usually enough; a flat distribution takes more rounds. */
 	for (unsigned int sorted = 0, next = 64; sorted < n; next *= 8) {
 		unsigned int end = n - sorted < next ? n : sorted + next;
 
@@ -178,7 +175,7 @@ static unsigned int sampler_top_p(struct llm_sampler *s, unsigned int n, float m
 	return n;
 }
 
-/* Candidates that the filters keep, at the front of s->candidates. */
+/* Moves the candidates that the filters keep to the front; returns how many they are. */
 static unsigned int sampler_filter(struct llm_sampler *s, const float *logits, float max)
 {
 	double least = s->opts.min_p > 0 ? (double)max + log((double)s->opts.min_p) : -INFINITY;
@@ -203,7 +200,7 @@ int32_t llm_sample(struct llm_sampler *s, const float *logits)
 	double sum = 0, at;
 	unsigned int n;
 
-	/* Without a finite greatest logit there is no distribution to draw from. */
+	/* An infinite or NaN maximum gives no distribution to draw from. */
 	if (s->opts.temperature <= 0 || !isfinite(max))
 		return best;
 	n = sampler_filter(s, logits, max);

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sessions: a timeline of tokens, with a KV cache, memory for the chunks in flight, and the
- * logits of the last token.
+ * Sessions: a sequence of tokens with its KV cache, memory for the chunks in flight, and the logits
+ * of the last token.
  *
- * The life of a token:
+ * The code that a token passes through:
  *
- *	llm_tokenize()		tokens.c: text becomes ids
- *	llm_session_eval()	here: ids are checked, and become a pass
+ *	llm_tokenize()		tokens.c: turns text into ids
+ *	llm_session_eval()	here: checks the ids and makes a pass of them
  *	pass_run()		pass/run.c: finds or makes the plan, and runs it
- *				under the session's clock
- *	plan_forward()		pass/plan.c: chunks, layers, operators,
- *				slices, and what each waits for
+ *				on the session's clock
+ *	plan_forward()		pass/plan.c: makes tasks of chunks, layers, operators and
+ *				slices, with their dependencies
  *	sched_run()		schedule/: gives tasks to lanes as they become ready,
- *				or simulates that it does
+ *				or simulates that
  *	lane_ops.begin, wait	lanes/: the CPU's threads, the NPU's jobs or the
  *				GPU's kernels compute a task
- *	LLM_OP_ROPE		K and V of the token go to the cache, where later tokens find them
- *	LLM_OP_HEAD		its logits: session->memory.logits
- *	llm_sample()		sampler.c: one of them becomes the next id
- *	llm_token_text()	tokens.c: whose bytes are shown
+ *	LLM_OP_ROPE		stores the token's K and V in the cache
+ *	LLM_OP_HEAD		computes its logits: session->memory.logits
+ *	llm_sample()		sampler.c: draws the next id
+ *	llm_token_text()	tokens.c: returns its bytes
  *
- * n_past moves only when all of an evaluation is done, so a failed one leaves a session that can be
- * used again: cache rows beyond n_past are never read before they are written.
+ * n_past advances only when an evaluation has succeeded, so a session can be used after a failed
+ * one: cache rows beyond n_past are never read before they are written.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@
 #include "npu_lane.h"
 
 #define DEFAULT_MAX_CTX 4096
-/* As the NPU's operands: VNPU_MAX_DIM. */
+/* Limit of the NPU's operands: VNPU_MAX_DIM */
 #define MAX_ROWS (1u << 24)
 
 /* ---- life ---- */
@@ -53,14 +53,14 @@ static struct plan_options session_plan(const struct llm_engine *e)
 	};
 }
 
-/* Whether whole chunks are single graphs, which write all of their rows to the cache. */
+/* Whether a chunk is one graph, which writes its padding to the cache too. */
 static bool session_pads_cache(const struct llm_engine *e)
 {
 	return e->info.choices.placement == LLM_PLACE_NPU ||
 	       e->info.choices.placement == LLM_PLACE_FINE;
 }
 
-/* Rows of operands are bound, and given to the GPU, where they lie. */
+/* NPU bindings and GPU buffers can begin at any row, so each row must be 64-byte aligned. */
 static int session_check_rows(const struct llm_engine *e)
 {
 	const struct llm_model *m = &e->loaded.model;
@@ -69,7 +69,8 @@ static int session_check_rows(const struct llm_engine *e)
 		return 0;
 	return llm_fail(
 		-ENOTSUP,
-		"%s: rows of %u, %u and %u values are no multiples of 16; choose placement npu",
+		"%s: rows of %u, %u and %u values: not all are multiples of 16; choose placement "
+		"npu",
 		e->path, m->q_dim, m->kv_dim, m->n_ff);
 }
 
@@ -96,7 +97,7 @@ static int session_create_lanes(struct llm_session *s)
 	return err;
 }
 
-/* Memory and lanes; and the graphs that every prompt and token needs, now: the sooner they fail. */
+/* Creates memory, lanes, and the graphs that every prompt and token needs: errors show early. */
 static int session_load(struct llm_session *s)
 {
 	const struct llm_engine *e = s->engine;
@@ -182,8 +183,8 @@ unsigned int llm_session_n_past(const struct llm_session *session)
 int llm_session_truncate(struct llm_session *session, unsigned int n_past)
 {
 	if (n_past > session->n_past)
-		return llm_fail(-EINVAL, "cannot cut a session of %u tokens to %u", session->n_past,
-				n_past);
+		return llm_fail(-EINVAL, "cannot truncate a session of %u tokens to %u",
+				session->n_past, n_past);
 	session->n_past = n_past;
 	return 0;
 }
@@ -282,9 +283,8 @@ const float *llm_session_logits(const struct llm_session *session)
 	return session->has_logits ? session->memory.logits.data : NULL;
 }
 
-/* ---- what a session tells ---- */
+/* ---- listeners and statistics ---- */
 
-/* Of the spans of one pass. */
 static struct llm_span *make_spans(const struct plan *plan, const struct sched_run *run)
 {
 	struct llm_span *spans = calloc(run->nr_spans + 1, sizeof(*spans));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Text and tokens of an engine's model. A dry run of a shape has no vocabulary. */
+/* Tokenizing with an engine's vocabulary, which a dry run of a shape lacks. */
 #include <errno.h>
 
 #include "engine.h"

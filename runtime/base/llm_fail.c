@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The error line of the runtime, one per thread. */
+/* The runtime's error line, one per thread. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -15,7 +15,7 @@ const char *llm_error(void)
 
 int llm_fail(int err, const char *fmt, ...)
 {
-	/* Built apart from the line itself, which may be one of the arguments. */
+	/* A copy, as the error line itself may be one of the arguments. */
 	char line[sizeof(llm_error_line)];
 	va_list args;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The error line of the runtime: set where a failure is found, read by llm_error(). */
+/* The runtime's error line, which llm_error() returns. */
 #ifndef LLM_FAIL_H
 #define LLM_FAIL_H
 

@@ -2,9 +2,9 @@
 /*
  * Threads of the CPU lane.
  *
- * A loop is opened by its caller, joined by whichever workers are awake in time, and closed by the
- * caller when it finds no more tasks; it then waits only for workers that joined. So a worker that
- * wakes late costs nothing.
+ * The caller opens a loop, workers that wake in time join it, and the caller closes it when no
+ * tasks are left. It then waits only for the workers that joined, so one that wakes late costs no
+ * time.
  *
  *   gen	counts loops; workers sleep on it
  *   state	OPEN | CALLER_SLEEPS | number of workers inside the loop
@@ -74,7 +74,7 @@ static uint64_t pool_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* Polls until *word differs from @value; false if it still does not after @spin_ns. */
+/* Polls until *word differs from @value; false: it does not within @spin_ns. */
 static bool pool_spin(_Atomic uint32_t *word, uint32_t value, uint64_t spin_ns)
 {
 	uint64_t end;
@@ -196,14 +196,14 @@ unsigned int llm_pool_threads(const struct llm_pool *pool)
 	return pool->threads;
 }
 
-/* Closes the loop and waits for those who joined it. */
+/* Closes the loop and waits for the workers that joined it. */
 static void pool_close(struct llm_pool *pool)
 {
 	uint32_t state = atomic_fetch_and(&pool->state, ~POOL_OPEN) & ~POOL_OPEN;
 
 	while (state) {
 		if (!pool_spin(&pool->state, state, 20000)) {
-			/* Sleep only if nobody left between the look and the mark. */
+			/* Sleep only if no worker left since state was read. */
 			if (!atomic_compare_exchange_strong(&pool->state, &state,
 							    state | POOL_CALLER_SLEEPS))
 				continue;

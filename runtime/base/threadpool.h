@@ -5,13 +5,13 @@
 
 struct llm_pool;
 
-/* CPUs that the process may use. */
+/* Number of CPUs allowed to the process. */
 unsigned int llm_pool_cpus(void);
 
 /*
- * @threads of work, the caller of llm_pool_run() among them: threads - 1 are started. Idle ones
- * poll for @spin_us and then sleep; 0 where others (a device in the same process) need the CPUs.
- * NULL: no memory or no threads.
+ * A pool of @threads, of which one is the caller of llm_pool_run(): starts threads - 1. Idle
+ * threads poll for @spin_us and then sleep; pass 0 if others, such as a device in the same process,
+ * need the CPUs. NULL: no memory, or too many threads.
  */
 struct llm_pool *llm_pool_create(unsigned int threads, unsigned int spin_us);
 void llm_pool_free(struct llm_pool *pool);
@@ -19,9 +19,9 @@ unsigned int llm_pool_threads(const struct llm_pool *pool);
 
 /*
  * Calls fn(arg, task, worker) once for each task in 0..tasks-1, in any order and from several
- * threads, and returns when all are done. worker is below llm_pool_threads() and no two calls at
- * one time have the same. If another thread's loop holds the pool, the caller does all its tasks
- * alone, so results must not depend on who does what.
+ * threads, and returns when all are done. worker is below llm_pool_threads() and differs between
+ * concurrent calls. While another thread's loop occupies the pool, the caller runs all its tasks
+ * itself, so results must not depend on which thread runs which task.
  */
 void llm_pool_run(struct llm_pool *pool,
 		  void (*fn)(void *arg, unsigned int task, unsigned int worker), void *arg,

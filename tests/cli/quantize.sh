@@ -142,7 +142,7 @@ PY
 damage version 'vnpu.panels\x04\0\0\0\x01' 'vnpu.panels\x04\0\0\0\x02'
 refuses "panels of another version" 1 "packed by another version" "$bin/llm-logits" -m "$scratch/version.gguf" --tokens 1
 damage name 'w8a8' 'w7a8'
-refuses "packed for unknown weights" 1 "packed for weights 'w7a8'" "$bin/llm-logits" -m "$scratch/name.gguf" --tokens 1
+refuses "packed for unknown weights" 1 "packed for unknown weights 'w7a8'" "$bin/llm-logits" -m "$scratch/name.gguf" --tokens 1
 damage lost 'blk.1.attn_q.panels' 'blk.1.attn_q.panelz'
 refuses "panels that are not there" 1 "no tensor blk.1.attn_q.panels" "$bin/llm-logits" -m "$scratch/lost.gguf" --tokens 1
 python3 - "$scratch/w8a8.gguf" "$scratch/bytes.gguf" <<'PY'

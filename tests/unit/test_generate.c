@@ -579,7 +579,7 @@ static void test_no_tokens_are_an_evaluation_of_the_prompt(void **state)
 
 	ref_load_docs6m(&ref, 1);
 	o.ud = &r;
-	expect_refused(s, NULL, 0, &o, -EINVAL, "empty prompt");
+	expect_refused(s, NULL, 0, &o, -EINVAL, "prompt is empty");
 	result = generate(s, ref.ids, ref.n_ids, &o);
 	assert_int_equal(result.ended, LLM_ENDED_MAX);
 	assert_int_equal(result.n_tokens, 0);
