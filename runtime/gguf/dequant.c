@@ -3,9 +3,9 @@
  * GGUF's tensor types and their widening to F32.
  *
  * A block type stores small integers with a scale (and for some an offset) per 16 or 32 of them;
- * the K types store those scales as small integers too, with one pair of F16 per 256 values. The
- * generic kernels here define the result; the AVX2 ones do the same operations in the same order,
- * so their results are the same bits.
+ * the K types store these scales as small integers too, with one or two F16 scales per 256 values.
+ * The generic kernels here define the result; the AVX2 kernels do the same operations in the same
+ * order, so their results have the same bits.
  */
 #include "dequant.h"
 
@@ -27,9 +27,7 @@ const struct gguf_type_traits *gguf_type_traits(enum gguf_type type)
 	return &type_traits[type];
 }
 
-/*
- * Exact: every F16 is an F32. A signalling NaN becomes quiet, as the processors' instruction does.
- */
+/* Exact. A signalling NaN becomes quiet, as with the CPU's instruction. */
 static float f16_to_f32(const uint8_t *p)
 {
 	uint16_t h;
@@ -94,8 +92,8 @@ static void dequant_q8_0(const uint8_t *src, float *dst, size_t n)
 }
 
 /*
- * Q4_0: F16 scale, 16 bytes: the low nibbles are the first 16 values, the high
- * ones the others; 8 is zero.
+ * Q4_0: F16 scale, 16 bytes: the low nibbles are the first 16 values, the high nibbles the others;
+ * a nibble of 8 means 0.
  */
 static void dequant_q4_0(const uint8_t *src, float *dst, size_t n)
 {
@@ -113,10 +111,10 @@ static void dequant_q4_0(const uint8_t *src, float *dst, size_t n)
 }
 
 /*
- * Q4_K and Q5_K: F16 scale d and F16 offset scale m; 8 groups of 32 values with a 6-bit scale and
- * a 6-bit offset each in 12 bytes: bytes 0-3 and 4-7 hold those of groups 0-3 in their low 6
- * bits, bytes 8-11 the low nibbles of groups 4-7 (scale low, offset high), whose upper 2 bits are
- * the top bits of bytes 0-7.
+ * Q4_K and Q5_K: F16 scale d and F16 offset scale m; 12 bytes with a 6-bit scale and a 6-bit offset
+ * for each of 8 groups of 32 values. The low 6 bits of bytes 0-3 and 4-7 are the scales and offsets
+ * of groups 0-3. Bytes 8-11 hold the low 4 bits for groups 4-7 (scale in the low nibble, offset in
+ * the high one), the top bits of bytes 0-7 their upper 2 bits.
  */
 void dequant_k_scales(const uint8_t *src, float scale[8], float offset[8])
 {
@@ -132,7 +130,7 @@ void dequant_k_scales(const uint8_t *src, float scale[8], float offset[8])
 	}
 }
 
-/* Q4_K: the scales, then 128 bytes: 32 of them hold two groups, the low and the high nibbles. */
+/* Q4_K: the scales, then 128 bytes; each 32 hold two groups, in their low and high nibbles. */
 static void dequant_q4_k(const uint8_t *src, float *dst, size_t n)
 {
 	float scale[8], offset[8];
@@ -176,8 +174,8 @@ static void dequant_q5_k(const uint8_t *src, float *dst, size_t n)
 
 /*
  * Q6_K: 128 bytes of low nibbles, 64 bytes of upper bit pairs, 16 signed scales (one per 16
- * values), F16 scale; 32 is zero. In each half of 128 values, group g of 32 takes nibble g / 2 of
- * the low bytes g % 2 * 32 + j and bit pair g of the upper bytes j.
+ * values), F16 scale; a stored 32 means 0. In each half of 128 values, value j of group g (of 32
+ * values) is nibble g / 2 of low byte g % 2 * 32 + j and bit pair g of upper byte j.
  */
 static void dequant_q6_k(const uint8_t *src, float *dst, size_t n)
 {

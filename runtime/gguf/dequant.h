@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The widening kernels behind gguf_dequantize(), one table per instruction set, for
- * its dispatch and its tests.
+ * The widening kernels of gguf_dequantize(): a table per instruction set, for its dispatch and the
+ * tests.
  */
 #ifndef DEQUANT_H
 #define DEQUANT_H
@@ -14,9 +14,7 @@
 typedef void (*dequant_fn)(const uint8_t *src, float *dst, size_t n);
 
 extern const dequant_fn dequant_generic[GGUF_TYPES];
-/*
- * NULL where the generic kernel is as fast. Needs AVX2 and F16C; not there on other architectures.
- */
+/* NULL where the generic kernel is as fast. Needs AVX2 and F16C; only defined on x86-64. */
 extern const dequant_fn dequant_avx2[GGUF_TYPES];
 
 /* Scales and offsets of the 8 groups of a Q4_K or Q5_K block. */

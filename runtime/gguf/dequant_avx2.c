@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Widening with AVX2 and F16C: the operations of dequant.c in the same order, eight values at
- * a time, so the same bits.
+ * Widening with AVX2 and F16C: the operations of dequant.c in the same order on eight values at a
+ * time, with bit-identical results.
  */
 #include "dequant.h"
 
@@ -33,7 +33,7 @@ static void store_scaled(float *dst, __m256i q, __m256 scale)
 			 _mm256_mul_ps(scale, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(high))));
 }
 
-/* 32 bytes as unsigned integers times @scale, less @offset; each rounded. */
+/* 32 bytes as unsigned integers times @scale minus @offset, rounded after each operation. */
 static void store_offset(float *dst, __m256i q, float scale, float offset)
 {
 	__m256 o = _mm256_set1_ps(offset);
@@ -49,7 +49,7 @@ static __m256i load_bytes(const uint8_t *p)
 	return _mm256_loadu_si256((const __m256i *)p);
 }
 
-/* The nibbles of 32 bytes: the low ones, or with @shift 4 the high ones. */
+/* The low nibbles of 32 bytes, or with @shift 4 the high ones. */
 static __m256i nibbles(__m256i bytes, int shift)
 {
 	return _mm256_and_si256(_mm256_srli_epi16(bytes, shift), _mm256_set1_epi8(15));

@@ -2,9 +2,8 @@
 /*
  * Opening a GGUF file: mapping, header and metadata (the tensor table is in gguf_tensors.c).
  *
- * Every count is compared with what the rest of the file could hold before anything is
- * allocated for it, so memory and time stay proportional to the file's size. Duplicate
- * keys are found by sorting.
+ * Each count is checked against what the rest of the file can hold before anything is allocated for
+ * it, so memory and time stay proportional to the file's size. Sorting finds duplicate keys.
  */
 #include "gguf_private.h"
 
@@ -23,7 +22,7 @@
 #define MIN_KV_BYTES (8 + 1 + 4 + 1)
 /* The format's limit for keys. */
 #define MAX_KEY_BYTES 65535
-/* Arrays in arrays: nothing in use goes beyond two levels. */
+/* Nesting of arrays; files in use have at most two levels. */
 #define MAX_ARRAY_DEPTH 4
 
 /* Bytes of a scalar; 0 for strings and arrays. */
@@ -49,7 +48,7 @@ int gguf_fail(struct gguf_cursor *c, int ret, const char *fmt, ...)
 	return ret;
 }
 
-/* Reserves @bytes at the cursor. */
+/* Returns @bytes at the cursor and moves it behind them. */
 static const uint8_t *cursor_take(struct gguf_cursor *c, const char *what, uint64_t bytes)
 {
 	const uint8_t *p = c->file->map + c->pos;
@@ -148,7 +147,7 @@ static int skip_array(struct gguf_cursor *c, unsigned int depth, struct gguf_kv 
 	return 0;
 }
 
-/* Checks one value and moves behind it; fills @kv if given. */
+/* Checks a value and moves the cursor behind it; fills in @kv unless it is NULL. */
 static int skip_value(struct gguf_cursor *c, uint32_t type, unsigned int depth, struct gguf_kv *kv)
 {
 	uint64_t at = c->pos, bytes;
@@ -255,7 +254,6 @@ static int read_file(struct gguf_cursor *c)
 	return ret ? ret : gguf_read_tensors(c, n_tensors);
 }
 
-/* Maps the file; the descriptor is not needed afterwards. */
 static int map_file(struct gguf_cursor *c)
 {
 	struct stat st;

@@ -2,10 +2,9 @@
 /*
  * GGUF files (versions 2 and 3), read in place.
  *
- * The file is mapped; metadata strings and tensor data point into the mapping and live until
- * gguf_close(). Everything is checked at open: magic, version, every count, length, type, alignment
- * and offset against the file's size, so that what the functions below return can be used without
- * further checks. Big-endian files are refused.
+ * gguf_open() maps the file; metadata strings and tensor data point into the mapping and live until
+ * gguf_close(). It checks the magic, the version, and every count, length, type, alignment and
+ * offset against the file's size, so callers need no further checks. It refuses big-endian files.
  */
 #ifndef GGUF_H
 #define GGUF_H
@@ -23,7 +22,7 @@ enum gguf_type {
 	GGUF_Q4_K = 12,
 	GGUF_Q5_K = 13,
 	GGUF_Q6_K = 14,
-	GGUF_I8 = 24, /* bytes: no weights, but what else a file may carry */
+	GGUF_I8 = 24, /* bytes that are no weights, such as packed panels */
 	GGUF_BF16 = 30,
 };
 
@@ -45,17 +44,17 @@ enum gguf_kv_type {
 	GGUF_KV_TYPES,
 };
 
-/* Values a block holds and the bytes it takes; NULL for a type that is not supported. */
 struct gguf_type_traits {
 	const char *name; /* "Q4_K" */
 	uint32_t block_values;
 	uint32_t block_bytes;
 };
+/* NULL for a type that is not supported. */
 const struct gguf_type_traits *gguf_type_traits(enum gguf_type type);
-/* False: a tensor of this type has no values for gguf_dequantize(). */
+/* Whether gguf_dequantize() supports the type. */
 bool gguf_type_is_float(enum gguf_type type);
-/* Widens @n values (a multiple of block_values) from @src to F32. Exact for F32, F16, BF16; for the
- * block types the arithmetic of the format's definition, each operation rounded once. */
+/* Widens @n values (a multiple of block_values) from @src to F32. Exact for F32, F16 and BF16;
+ * block types use the arithmetic of the format's definition and round each operation once. */
 void gguf_dequantize(enum gguf_type type, const void *src, float *dst, size_t n);
 
 #define GGUF_MAX_DIMS 4
@@ -70,19 +69,19 @@ struct gguf_tensor {
 
 struct gguf_file;
 
-/* 0, or -errno with one line in err: -EINVAL malformed (what and at which byte), -ENOTSUP version,
- * endianness or a tensor type, -ENOENT, -EACCES, ... */
+/* Returns 0, or -errno with one line in @err: -EINVAL for a malformed file (what, and at which
+ * byte), -ENOTSUP for its version, endianness or a tensor type, -ENOENT, -EACCES, ... */
 int gguf_open(const char *path, struct gguf_file **file, char *err, size_t err_bytes);
 void gguf_close(struct gguf_file *file);
 
 size_t gguf_n_tensors(const struct gguf_file *file);
 const struct gguf_tensor *gguf_tensor(const struct gguf_file *file, size_t i);
-/* NULL: none. */
+/* NULL: no tensor has this name. */
 const struct gguf_tensor *gguf_find_tensor(const struct gguf_file *file, const char *name);
 
-/* Metadata. Each returns 0, -ENOENT if there is no such key, -EINVAL if its type or
- * value does not fit. Integers of any width and bools fit gguf_u64() if not negative;
- * f32 and f64 fit gguf_f64(). */
+/* Metadata. Each function returns 0, -ENOENT if there is no such key, or -EINVAL if its type or
+ * value does not fit. gguf_u64() accepts bools and non-negative integers of any width, gguf_f64()
+ * f32 and f64. */
 int gguf_u64(const struct gguf_file *file, const char *key, uint64_t *value);
 int gguf_f64(const struct gguf_file *file, const char *key, double *value);
 int gguf_bool(const struct gguf_file *file, const char *key, bool *value);
@@ -91,12 +90,11 @@ int gguf_string(const struct gguf_file *file, const char *key, const char **s, s
 
 /* Arrays of strings, of f32 or of 32-bit integers. */
 int gguf_array_len(const struct gguf_file *file, const char *key, size_t *n);
-/* Calls @fn for each string; stops and returns its result if that is not 0. */
+/* Calls @fn for each string; stops at the first result that is not 0 and returns it. */
 int gguf_strings(const struct gguf_file *file, const char *key,
 		 int (*fn)(void *ud, size_t i, const char *s, size_t bytes), void *ud);
-int gguf_f32_array(const struct gguf_file *file, const char *key, const float **values,
-		   size_t *n); /* may be unaligned: memcpy */
-/* likewise. */
+/* The values may be unaligned: use memcpy(). */
+int gguf_f32_array(const struct gguf_file *file, const char *key, const float **values, size_t *n);
 int gguf_i32_array(const struct gguf_file *file, const char *key, const int32_t **values,
 		   size_t *n);
 

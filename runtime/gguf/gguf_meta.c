@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Look-ups in a GGUF file's metadata: bisection over the sorted keys; values are copied out of the
- * mapping, where they may lie at any address. All bounds were checked at open.
+ * Look-ups in a GGUF file's metadata by bisection of the sorted keys. Values are copied from the
+ * mapping, where they may be unaligned. gguf_open() has checked all bounds.
  */
 #include "gguf_private.h"
 
@@ -39,7 +39,7 @@ int gguf_u64(const struct gguf_file *file, const char *key, uint64_t *value)
 	if (!kv)
 		return -ENOENT;
 	if (kv->type != GGUF_KV_STRING && kv->type != GGUF_KV_ARRAY)
-		memcpy(&raw, kv->value, kv->n); /* little-endian, as the host */
+		memcpy(&raw, kv->value, kv->n); /* file and host are little-endian */
 	switch (kv->type) {
 	case GGUF_KV_U8:
 	case GGUF_KV_U16:

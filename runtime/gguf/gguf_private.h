@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What gguf.c (opening), gguf_tensors.c (the tensor table) and gguf_meta.c (look-ups) share.
- */
+/* Shared by gguf.c (opening), gguf_tensors.c (the tensor table) and gguf_meta.c (look-ups). */
 #ifndef GGUF_PRIVATE_H
 #define GGUF_PRIVATE_H
 
 #include "gguf.h"
 
-/*
- * One metadata entry: where it lies in the mapping. For an array, @elem is the type and
- * @value the first element.
- */
+/* A metadata entry in the mapping. For an array, @elem is the type and @value the first element. */
 struct gguf_kv {
 	const char *key;
 	const uint8_t *value;
-	const uint8_t *entry; /* the whole of it: key, type, value */
+	const uint8_t *entry; /* key, type and value together */
 	uint64_t entry_bytes;
 	uint64_t n; /* array elements, or bytes of a string */
 	uint32_t key_bytes;
@@ -33,9 +28,7 @@ struct gguf_file {
 	char *names; /* the tensors' names, NUL-terminated */
 };
 
-/*
- * A place in the file while it is being read. The error line belongs to the caller of gguf_open().
- */
+/* A position in the file during gguf_open(), whose caller owns the error line. */
 struct gguf_cursor {
 	struct gguf_file *file;
 	uint64_t pos;
@@ -47,13 +40,13 @@ struct gguf_cursor {
 /* Writes "PATH: message" and returns @ret. */
 __attribute__((format(printf, 3, 4))) int gguf_fail(struct gguf_cursor *c, int ret, const char *fmt,
 						    ...);
-/* Each reads at the cursor and moves it; -EINVAL with the error line if the file ends before. */
+/* Each reads at the cursor and moves it; -EINVAL with the error line if the file is too short. */
 int gguf_read_u32(struct gguf_cursor *c, const char *what, uint32_t *v);
 int gguf_read_u64(struct gguf_cursor *c, const char *what, uint64_t *v);
-/* A length and so many bytes, at least 1 and at most @max, none of them NUL. */
+/* Reads a length from 1 to @max and as many bytes, none of them NUL. */
 int gguf_read_name(struct gguf_cursor *c, const char *what, uint64_t max, const char **s,
 		   uint64_t *bytes);
-/* The tensor table at the cursor: @n entries, then the data. */
+/* Reads the tensor table at the cursor: @n entries, then the data. */
 int gguf_read_tensors(struct gguf_cursor *c, uint64_t n);
 
 #endif /* GGUF_PRIVATE_H */

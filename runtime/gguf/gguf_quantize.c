@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Narrowing of F32 to GGUF's tensor types. The kernels here define the result; those in
- * gguf_quantize_avx2.c give the same bits.
+ * Narrowing of F32 to GGUF's tensor types. The kernels here define the result;
+ * gguf_quantize_avx2.c gives the same bits.
  */
 #include "gguf_quantize.h"
 
@@ -10,7 +10,7 @@
 
 #define F16_INFINITY 0x7c00
 
-/* To nearest, ties to even; what is too great becomes infinite. */
+/* Rounds to nearest, ties to even; too great values become infinite. */
 static uint16_t f32_to_f16(float f)
 {
 	uint32_t bits, sign, magnitude;
@@ -21,8 +21,8 @@ static uint16_t f32_to_f16(float f)
 	if (magnitude >= 0x7f800000)
 		return sign | F16_INFINITY | (magnitude > 0x7f800000) << 9;
 	/*
-	 * Below 2^-14 results are multiples of 2^-24, and so are the floats from 0.5
-	 * to 1: the addition rounds.
+	 * Below 2^-14, F16 values are multiples of 2^-24, as F32 values in 0.5..1 are, so the
+	 * addition rounds.
 	 */
 	if (magnitude < 0x38800000) {
 		float sum = fabsf(f) + 0.5f;
@@ -31,8 +31,8 @@ static uint16_t f32_to_f16(float f)
 		return sign | (bits - 0x3f000000);
 	}
 	/*
-	 * Half a unit less one, and one more if the last bit that stays is odd; a
-	 * carry is the next exponent.
+	 * Adds half a unit of the last bit kept, minus one if that bit is even. A carry increments
+	 * the exponent.
 	 */
 	magnitude += 0xfff + (magnitude >> 13 & 1);
 	magnitude = (magnitude >> 13) - (112 << 10);
@@ -49,7 +49,7 @@ static bool put_scale(uint8_t *dst, float d, bool *zero)
 	return (h & 0x7fff) < F16_INFINITY;
 }
 
-/* The value of greatest magnitude, the first of several. False: not all are finite. */
+/* Finds the (first) value of greatest magnitude. False: not all values are finite. */
 static bool greatest(const float *src, float *x)
 {
 	int j;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Narrowing of F32 to GGUF's tensor types: the way back of gguf_dequantize().
+ * Narrowing of F32 to GGUF's tensor types: the inverse of gguf_dequantize().
  *
- * Each block is rounded by itself, without a search for better scales, as
- * llama.cpp makes these types:
+ * Each block is rounded on its own, without a search for better scales, as llama.cpp does:
  *
  *	F16	round to nearest, ties to even
  *	Q8_0	d = max|x| / 127;			q = x / d rounded to
@@ -11,16 +10,16 @@
  *	Q4_0	d = (the x of greatest magnitude) / -8,	q = min(15, floor(x / d + 8.5))
  *		the first of several
  *
- * d is stored as F16, q is taken with the d before that rounding. x / d is x times the rounded
- * reciprocal of d. A block whose d rounds to zero as F16 widens to zeros whatever its q; they
- * are then those of zeros.
+ * d is stored as F16, but q is computed with the unrounded d. x / d is x times the rounded
+ * reciprocal of d. If d rounds to zero as F16, the block widens to zeros, and its q are those of
+ * zeros.
  */
 #ifndef GGUF_QUANTIZE_H
 #define GGUF_QUANTIZE_H
 
 #include "dequant.h"
 
-/* The numbers of general.file_type; there is none for a type that gguf_quantize() does not make. */
+/* Values of general.file_type, for the types that gguf_quantize() makes. */
 enum gguf_file_type {
 	GGUF_FILE_F32 = 0,
 	GGUF_FILE_F16 = 1,
@@ -30,18 +29,15 @@ enum gguf_file_type {
 
 /*
  * Narrows @n values, a multiple of the block of @type (F32, F16, Q8_0 or Q4_0), into @dst (any
- * alignment). False if one of them is not finite or too great: F16's values end at 65504, Q8_0's at
- * 127 times and Q4_0's at 8 times as much. @dst is undefined then.
+ * alignment). False, and @dst is undefined, if a value is not finite or too great: the limit is
+ * 65504 for F16, 127 times that for Q8_0, and 8 times that for Q4_0.
  */
 bool gguf_quantize(enum gguf_type type, const float *src, void *dst, size_t n);
 
-/*
- * For the tests: the kernels behind it. NULL: none of that type, or none that is
- * faster than the portable one.
- */
+/* The kernels of gguf_quantize(), for tests. NULL: no kernel, or not faster than generic. */
 typedef bool (*quantize_fn)(const float *src, uint8_t *dst, size_t n);
 extern const quantize_fn quantize_generic[GGUF_TYPES];
-/* Needs AVX2 and F16C; not there on other architectures. */
+/* Needs AVX2 and F16C; only defined on x86-64. */
 extern const quantize_fn quantize_avx2[GGUF_TYPES];
 
 #endif /* GGUF_QUANTIZE_H */

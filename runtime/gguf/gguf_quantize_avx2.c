@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Narrowing with AVX2 and F16C: the operations of gguf_quantize.c on eight values at
- * a time, so the same bits.
+ * Narrowing with AVX2 and F16C: the operations of gguf_quantize.c on eight values at a time, with
+ * bit-identical results.
  *
- * The greatest magnitude is found among the bit patterns, as integers: they are in the order of the
- * values, and NaN and infinity come above all numbers, so that the scale tells of them.
+ * Magnitudes are compared as integers, their bit patterns: these have the order of the values, and
+ * NaN and infinity are the greatest, so put_scale() detects them.
  */
 #include "gguf_quantize.h"
 
@@ -19,7 +19,7 @@ static __m256i magnitude_bits(__m256 v)
 	return _mm256_and_si256(_mm256_castps_si256(v), _mm256_set1_epi32(0x7fffffff));
 }
 
-/* A block of 32 values in v; its greatest magnitude in all lanes. */
+/* Loads a block of 32 values into v; returns its greatest magnitude in all lanes. */
 static __m256i load_block(const float *src, __m256 v[4])
 {
 	__m256i m;
@@ -34,7 +34,7 @@ static __m256i load_block(const float *src, __m256 v[4])
 	return _mm256_max_epu32(m, _mm256_shuffle_epi32(m, _MM_SHUFFLE(2, 3, 0, 1)));
 }
 
-/* Stores a block's scale; its reciprocal, or 0, in all lanes. False: the scale is not finite. */
+/* Stores a block's scale, and 1 / scale or 0 in all lanes of *@inverse. False: it is not finite. */
 static bool put_scale(uint8_t *dst, float d, __m256 *inverse)
 {
 	uint16_t h = _cvtss_sh(d, _MM_FROUND_TO_NEAREST_INT);
@@ -44,12 +44,12 @@ static bool put_scale(uint8_t *dst, float d, __m256 *inverse)
 	return (h & 0x7fff) < F16_INFINITY;
 }
 
-/* Four vectors of integers as bytes, in order; they saturate. */
+/* Packs four vectors of integers into bytes, in order, with saturation. */
 static __m256i pack_bytes(const __m256i q[4])
 {
 	__m256i low = _mm256_packs_epi32(q[0], q[1]), high = _mm256_packs_epi32(q[2], q[3]);
 
-	/* Packing works within halves: groups of four come out as 0 2 4 6, 1 3 5 7. */
+	/* Packing works within 128-bit halves and leaves groups of four as 0 2 4 6, 1 3 5 7. */
 	return _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high),
 					   _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
@@ -70,8 +70,8 @@ static bool quantize_f16(const float *src, uint8_t *dst, size_t n)
 }
 
 /*
- * Ties away from zero: half a unit less the smallest step, so that what is just below a
- * tie is not carried over it.
+ * Rounds ties away from zero by adding the float just below 0.5: adding 0.5 would carry values just
+ * below a tie over it.
  */
 static __m256i round_away(__m256 x)
 {

@@ -2,8 +2,8 @@
 /*
  * The tensor table of a GGUF file: reading, checking, finding.
  *
- * Two sorts keep the checks at O(n log n): by name (duplicates, and later look-ups by bisection)
- * and by offset (overlaps).
+ * Sorting by name finds duplicates and serves later look-ups; sorting by offset finds overlaps. The
+ * checks so take O(n log n).
  */
 #include "gguf_private.h"
 
@@ -14,15 +14,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/*
- * Bytes of the shortest table entry: name length, one character, n_dims, one
- * dimension, type, offset.
- */
+/* Bytes of the shortest entry: name length, one character, n_dims, one dimension, type, offset. */
 #define MIN_TENSOR_BYTES (8 + 1 + 4 + 8 + 4 + 8)
-/* The format says 64; longer ones were seen from converters. */
+/* The format allows 64, but some converters write longer names. */
 #define MAX_NAME_BYTES 255
 #define DEFAULT_ALIGNMENT 32
-/* The format says a multiple of 8. The upper limit is a huge page, above which nothing gains. */
+/* The format requires a multiple of 8. The upper limit, a huge page, is our own. */
 #define MIN_ALIGNMENT 8
 #define MAX_ALIGNMENT (2u << 20)
 
@@ -44,7 +41,7 @@ static int read_alignment(struct gguf_cursor *c, uint64_t *alignment)
 	return 0;
 }
 
-/* Dimensions and type, and from them the size. */
+/* Reads dimensions and type, and computes the size. */
 static int read_shape(struct gguf_cursor *c, struct gguf_tensor *t)
 {
 	const struct gguf_type_traits *traits;
@@ -90,7 +87,7 @@ static int read_shape(struct gguf_cursor *c, struct gguf_tensor *t)
 	return 0;
 }
 
-/* Tensors with offsets, to be sorted by them. */
+/* A tensor and its offset, the key to sort by. */
 struct extent {
 	uint64_t offset;
 	uint32_t index;
@@ -110,12 +107,12 @@ static int name_compare(const void *a, const void *b)
 	return strcmp((*x)->name, (*y)->name);
 }
 
-/* Offsets become pointers, if they are aligned, inside the file and apart from one another. */
+/* Turns offsets into pointers; checks that they are aligned, inside the file and do not overlap. */
 static int place_tensors(struct gguf_cursor *c, struct extent *extents, uint64_t alignment)
 {
 	struct gguf_file *file = c->file;
 	uint64_t start = (c->pos + alignment - 1) & ~(alignment - 1);
-	uint64_t end = 0; /* of the tensor before, from start */
+	uint64_t end = 0; /* of the previous tensor, counted from start */
 	uint64_t space = start < file->map_bytes ? file->map_bytes - start : 0;
 	const char *before = NULL;
 	size_t i;
@@ -200,8 +197,8 @@ int gguf_read_tensors(struct gguf_cursor *c, uint64_t n)
 	file->tensors = calloc(n + 1, sizeof(*file->tensors));
 	file->by_name = calloc(n + 1, sizeof(*file->by_name));
 	/*
-	 * A name with its NUL is shorter than its table entry, so what is left of
-	 * the file bounds them all.
+	 * A name with its NUL is shorter than its table entry, so the rest of the file bounds the
+	 * size of all names.
 	 */
 	file->names = calloc(1, n * (MAX_NAME_BYTES + 1) < left ? n * (MAX_NAME_BYTES + 1) + 1
 								: left + 1);
@@ -248,7 +245,7 @@ const struct gguf_tensor *gguf_find_tensor(const struct gguf_file *file, const c
 void gguf_tensor_done(const struct gguf_file *file, const struct gguf_tensor *tensor)
 {
 	uintptr_t page = sysconf(_SC_PAGESIZE);
-	/* Only whole pages: the ends are shared with the neighbours. */
+	/* Whole pages only: other tensors share the first and the last page. */
 	uintptr_t start = ((uintptr_t)tensor->data + page - 1) & ~(page - 1);
 	uintptr_t end = ((uintptr_t)tensor->data + tensor->bytes) & ~(page - 1);
 

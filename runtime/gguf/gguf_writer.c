@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Making a GGUF file: metadata and tensor table grow in two buffers; the tensors' data follows them
- * into a sink, which is memory or a file, when the file is asked for.
+ * Writing a GGUF file: two buffers collect the metadata and the tensor table. gguf_writer_data()
+ * and gguf_writer_save() write them and the tensors' data to a sink, which is memory or a file.
  */
 #include "gguf_private.h"
 #include "gguf_writer.h"
@@ -22,7 +22,7 @@ struct buffer {
 	bool failed;
 };
 
-/* A tensor's data: memory, or what @make puts. */
+/* A tensor's data: memory, or a function that writes it. */
 struct payload {
 	const void *data;
 	int (*make)(void *ud, struct gguf_sink *sink);
@@ -30,12 +30,12 @@ struct payload {
 	uint64_t bytes;
 };
 
-/* Where the file goes: into the buffer, or to the stream if there is one. */
+/* Writes to the stream, or if there is none to the buffer. */
 struct gguf_sink {
 	struct buffer *buffer;
 	FILE *stream;
 	uint64_t bytes; /* so far */
-	int err; /* of a write that failed */
+	int err; /* of a failed write */
 };
 
 struct gguf_writer {
@@ -304,7 +304,7 @@ static int sink_payload(struct gguf_sink *sink, const struct payload *payload)
 	return sink->bytes - start == payload->bytes ? 0 : -EINVAL;
 }
 
-/* What was remembered. */
+/* The error of earlier calls. */
 static int writer_state(const struct gguf_writer *w)
 {
 	if (!w || w->metadata.failed || w->table.failed || w->payloads.failed)
@@ -389,7 +389,7 @@ int gguf_writer_save(struct gguf_writer *w, const char *path, char *err, size_t 
 		ret = S_ISDIR(st.st_mode) ? -EISDIR : save_to(w, path);
 		return ret < 0 ? save_failed(ret, path, err, err_bytes) : ret;
 	}
-	/* A link stays one: what it points to is replaced. */
+	/* Of a symbolic link, the target is replaced. */
 	if (!realpath(path, target) &&
 	    (size_t)snprintf(target, sizeof(target), "%s", path) >= sizeof(target))
 		return save_failed(-ENAMETOOLONG, path, err, err_bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Making a GGUF file (version 3): metadata in the order given, then tensors.
+ * Writing a GGUF file (version 3): metadata in the order of the calls, then tensors.
  *
  *	struct gguf_writer *w = gguf_writer_create();
  *	gguf_writer_string(w, "general.name", "x", 1);
@@ -10,11 +10,11 @@
  *	ret = gguf_writer_save(w, "x.gguf", err, sizeof(err));
  *	gguf_writer_free(w);
  *
- * A lack of memory, or an array with another number of elements than announced, is remembered and
- * reported by gguf_writer_data() and gguf_writer_save().
+ * gguf_writer_data() and gguf_writer_save() report earlier errors too: a lack of memory, or an
+ * array with another number of elements than announced.
  *
- * Tensors are given as memory, or as functions that make their data while the file is written, so
- * that a file may be larger than the memory.
+ * A tensor is memory, or a function that makes its data while the file is written, so that a file
+ * may be larger than the memory.
  */
 #ifndef GGUF_WRITER_H
 #define GGUF_WRITER_H
@@ -23,7 +23,7 @@
 
 struct gguf_writer;
 
-/* NULL: no memory; every function accepts that and the final one reports it. */
+/* NULL: no memory. Every function accepts NULL, and the final one reports it. */
 struct gguf_writer *gguf_writer_create(void);
 void gguf_writer_free(struct gguf_writer *w);
 
@@ -31,42 +31,41 @@ void gguf_writer_u32(struct gguf_writer *w, const char *key, uint32_t v);
 void gguf_writer_f32(struct gguf_writer *w, const char *key, float v);
 void gguf_writer_bool(struct gguf_writer *w, const char *key, bool v);
 void gguf_writer_string(struct gguf_writer *w, const char *key, const char *s, size_t bytes);
-/* An array of @n elements; they follow by as many calls of the function of its type. */
+/* Begins an array; @n calls of the function of its type add the elements. */
 void gguf_writer_array(struct gguf_writer *w, const char *key, enum gguf_kv_type type, uint64_t n);
 void gguf_writer_string_element(struct gguf_writer *w, const char *s, size_t bytes);
 void gguf_writer_i32_element(struct gguf_writer *w, int32_t v);
 void gguf_writer_f32_element(struct gguf_writer *w, float v);
-/* All entries of @file, in its order, without those of the @n_except keys. */
+/* Adds all entries of @file, in its order, except those of the @n_except keys. */
 void gguf_writer_copy(struct gguf_writer *w, const struct gguf_file *file,
 		      const char *const *except, size_t n_except);
 
-/* @data is the caller's and is read when the file is made. */
+/* @data stays the caller's and is read when the file is made. */
 void gguf_writer_tensor(struct gguf_writer *w, const char *name, enum gguf_type type,
 			uint32_t n_dims, const uint64_t *dims, const void *data);
 
-/* Where a tensor's data goes. */
 struct gguf_sink;
-/* Appends to it. 0 or -errno, which the caller hands on. */
+/* Appends to a tensor's data. Returns 0, or -errno that @make must return. */
 int gguf_sink_put(struct gguf_sink *sink, const void *data, size_t bytes);
 /*
- * @make is called when the file is made, for one tensor after the other: it puts all of the
- * tensor's bytes, in as many pieces as it likes, and returns 0; or what gguf_sink_put() failed
- * with; or a positive number of its own, which ends the writing and is what the caller gets.
+ * Adds a tensor whose data @make writes when the file is made, one tensor after the other. @make
+ * puts all of the tensor's bytes in any number of calls and returns 0, or an error of
+ * gguf_sink_put(), or a positive number of its own, which ends the writing and is returned.
  */
 void gguf_writer_tensor_made(struct gguf_writer *w, const char *name, enum gguf_type type,
 			     uint32_t n_dims, const uint64_t *dims,
 			     int (*make)(void *ud, struct gguf_sink *sink), void *ud);
 
 /*
- * The whole file in memory, the writer's until it is freed. -ENOMEM, -EINVAL, or what a function
- * of a tensor returned.
+ * Makes the whole file in memory, which the writer owns. -ENOMEM, -EINVAL, or the result of a
+ * tensor's @make.
  */
 int gguf_writer_data(struct gguf_writer *w, const void **data, size_t *bytes);
 /*
- * Writes the file under a temporary name beside @path and renames it; after a failure
- * neither is there, and what was at @path before still is. If @path is no regular file (a
- * pipe, a device) it is written to. 0; -errno with one line in err; or a tensor's function's
- * positive number, without a line.
+ * Writes the file under a temporary name beside @path and renames it, so a failure leaves the old
+ * file at @path. Writes directly to @path if that is not a regular file (a pipe, a device).
+ * Returns 0, -errno with one line in @err, or the positive number of a tensor's @make, without a
+ * line.
  */
 int gguf_writer_save(struct gguf_writer *w, const char *path, char *err, size_t err_bytes);
 
