@@ -2,10 +2,9 @@
 /*
  * The tensors of a model.
  *
- * Each tensor that the architecture names is taken from the file, its shape compared
- * with the hyperparameters; at the end every tensor of the file must have been taken. So
- * a file with experts, adapters or norms that this runtime does not know is refused and
- * not computed without them.
+ * llm_model_read() takes each tensor that the architecture names from the file and checks its shape
+ * against the hyperparameters. Tensors that are left over are an error: a model with experts,
+ * adapters or norms that the runtime does not know would give wrong results.
  */
 #include <errno.h>
 #include <math.h>
@@ -59,10 +58,7 @@ struct reader {
 	size_t nr_taken;
 };
 
-/*
- * *t: the tensor, of @rows x @cols (@rows 0: a vector of @cols); NULL if it
- * is absent and @optional.
- */
+/* *@t: the tensor [@rows][@cols] (@rows 0: a vector); NULL if it is absent and @optional. */
 static int reader_take(struct reader *r, const char *name, unsigned int rows, unsigned int cols,
 		       bool optional, const struct gguf_tensor **t)
 {
@@ -70,8 +66,8 @@ static int reader_take(struct reader *r, const char *name, unsigned int rows, un
 
 	*t = gguf_find_tensor(r->file, name);
 	if (*t && !gguf_type_is_float((*t)->type))
-		return llm_fail(-EINVAL, "%s: tensor %s is %s: that holds no weights", r->path,
-				name, gguf_type_traits((*t)->type)->name);
+		return llm_fail(-EINVAL, "%s: tensor %s is %s, which is no type of weights",
+				r->path, name, gguf_type_traits((*t)->type)->name);
 	if (rows)
 		snprintf(want, sizeof(want), "[%u, %u]", cols, rows);
 	else
@@ -88,12 +84,12 @@ static int reader_take(struct reader *r, const char *name, unsigned int rows, un
 			-EINVAL, "%s: tensor %s is [%llu, %llu, %llu, %llu], expected %s", r->path,
 			name, (unsigned long long)(*t)->dims[0], (unsigned long long)(*t)->dims[1],
 			(unsigned long long)(*t)->dims[2], (unsigned long long)(*t)->dims[3], want);
-	/* A file has no two tensors of one name, and no name is asked for twice. */
+	/* taken[] is large enough: names in a file are unique, and each is taken once. */
 	r->taken[r->nr_taken++] = *t;
 	return 0;
 }
 
-/* @name.panels in a packed model, else @name.weight. What it is packed as shows in its size. */
+/* Takes @name.panels in a packed model, whose size tells the format, else @name.weight. */
 static int reader_matrix(struct reader *r, const char *name, unsigned int rows, unsigned int cols,
 			 bool optional, const struct gguf_tensor **t, enum llm_format *format)
 {
@@ -115,7 +111,7 @@ static int reader_matrix(struct reader *r, const char *name, unsigned int rows, 
 		*format = LLM_FORMAT_W4;
 	else
 		return llm_fail(-EINVAL,
-				"%s: tensor %s of %llu bytes is no panels of a matrix [%u, %u]",
+				"%s: tensor %s of %llu bytes does not hold a matrix [%u, %u]",
 				r->path, full, (unsigned long long)(*t)->bytes, cols, rows);
 	return 0;
 }
@@ -177,16 +173,15 @@ static int reader_layer(struct reader *r, const struct llm_arch *arch, unsigned 
 		if (err)
 			return err;
 		if (i && format != m->formats.matrix[w])
-			return llm_fail(
-				-EINVAL,
-				"%s: %s.panels and blk.0.%s.panels are packed in different ways",
-				r->path, name, llm_matrix_names[w]);
+			return llm_fail(-EINVAL,
+					"%s: %s.panels and blk.0.%s.panels have different formats",
+					r->path, name, llm_matrix_names[w]);
 		m->formats.matrix[w] = format;
 		snprintf(name, sizeof(name), "blk.%u.%s.bias", i, llm_matrix_names[w]);
 		err = reader_vector(r, name, llm_model_rows(m, w),
 				    !(arch->needs_qkv_bias && w <= LLM_ATTN_V), &layer->bias[w]);
 	}
-	/* The NPU's graph of a block serves all blocks. */
+	/* One NPU graph serves all layers, so they must have the same biases. */
 	for (int w = 0; !err && w < LLM_NR_MATRICES; w++) {
 		if (!layer->bias[w] != !m->layers[0].bias[w])
 			err = llm_fail(-EINVAL,
@@ -196,7 +191,7 @@ static int reader_layer(struct reader *r, const struct llm_arch *arch, unsigned 
 	return err;
 }
 
-/* Llama 3's stretched context: each frequency divided by its own factor. */
+/* Llama 3's context extension divides each frequency by a factor. */
 static int reader_rope_freqs(struct reader *r)
 {
 	struct llm_model *m = r->model;
@@ -252,7 +247,7 @@ static bool reader_took(const struct reader *r, const struct gguf_tensor *t)
 	return false;
 }
 
-/* Whether the model is packed, and for what. */
+/* Reads whether the model is packed, and for which weights. */
 static int reader_packing(struct reader *r)
 {
 	const char *weights;
@@ -276,7 +271,7 @@ static int reader_packing(struct reader *r)
 	return 0;
 }
 
-/* All tensors of the file were taken. */
+/* Refuses tensors that were not taken. */
 static int reader_rest(struct reader *r)
 {
 	for (size_t i = 0; i < gguf_n_tensors(r->file); i++) {
@@ -286,8 +281,8 @@ static int reader_rest(struct reader *r)
 		if (r->nr_taken != gguf_n_tensors(r->file) && !reader_took(r, t))
 			return llm_fail(
 				-ENOTSUP,
-				"%s: tensor %s is unknown to %s models of %u blocks here; refusing "
-				"to compute without it",
+				"%s: tensor %s is unknown in a %s model of %u layers; results "
+				"without it would be wrong",
 				r->path, t->name, r->model->arch, r->model->n_layer);
 		r->model->n_params += n;
 		r->model->file_bytes += t->bytes;
@@ -312,7 +307,7 @@ int llm_model_read(struct llm_model *model, const struct gguf_file *file, const 
 		r.taken = calloc(gguf_n_tensors(file), sizeof(*r.taken));
 		model->layers = calloc(model->n_layer, sizeof(*model->layers));
 		if (!model->layers || !r.taken)
-			err = llm_fail(-ENOMEM, "%s: no memory for %u blocks", path,
+			err = llm_fail(-ENOMEM, "%s: no memory for %u layers", path,
 				       model->n_layer);
 	}
 	if (!err)
@@ -347,7 +342,7 @@ void llm_model_release(struct llm_model *model)
 	memset(model, 0, sizeof(*model));
 }
 
-/* The name of the tensor type that holds most of the file, or of the file's own mix. */
+/* The name of the file's mix of types, or else of the type of most of its bytes. */
 static const char *model_file_type(const struct llm_model *model, const struct gguf_file *file)
 {
 	uint64_t ftype, bytes[64] = { 0 };

@@ -2,13 +2,13 @@
 /*
  * A model: hyperparameters and tensors of a decoder-only transformer, checked against one another.
  *
- * Every block is
+ * Every layer is
  *
  *	x += Wo attn(rope(Wq n(x)), rope(Wk n(x)), Wv n(x))
  *	x += Wdown (silu(Wgate n(x)) * Wup n(x))
  *
- * with RMS norms n. The architectures differ in the biases, in norms of the heads and in
- * the pairs that RoPE turns.
+ * with RMS norms n. The architectures differ in biases, norms of the heads, and the pairs of values
+ * that RoPE rotates.
  */
 #ifndef MODEL_H
 #define MODEL_H
@@ -30,30 +30,27 @@ enum llm_matrix {
 	LLM_NR_MATRICES,
 };
 
-/* "attn_q", ... as in the tensors' names. */
+/* "attn_q", ...: parts of the tensors' names. */
 extern const char *const llm_matrix_names[LLM_NR_MATRICES];
 
 /*
- * What the matrices are packed as. All blocks have the same, as one graph serves them all. The
- * output matrix, whose error goes into the logits directly, has 8 bits unless the file has it as
- * Q4_0; so have matrices whose rows groups do not divide.
+ * The packed formats of the matrices, equal in all layers, as one graph serves them all. The output
+ * matrix, whose error goes directly into the logits, has 8 bits unless the file's is Q4_0; so have
+ * matrices whose rows are no multiple of a group.
  */
 struct llm_formats {
 	enum llm_format matrix[LLM_NR_MATRICES], output;
 };
 
 /*
- * A file that llm-quantize has packed: metadata "vnpu.panels" is LLM_PANELS_VERSION,
- * "vnpu.weights" the weights that it is for, "vnpu.tied" whether the output matrix is the
- * embeddings once more, and in place of "blk.0.attn_q.weight" there is "blk.0.attn_q.panels", an
- * I8 tensor of the panels' bytes (pack.h).
+ * A file that llm-quantize has packed has the metadata "vnpu.panels" (LLM_PANELS_VERSION),
+ * "vnpu.weights" (the weights that it is packed for) and "vnpu.tied" (whether the output matrix is
+ * a copy of the embeddings). "blk.0.attn_q.panels", an I8 tensor of the panels' bytes (pack.h),
+ * replaces "blk.0.attn_q.weight".
  */
 #define LLM_PANELS_VERSION 1
 
-/*
- * A block's weights. Vectors are widened copies, NULL where the model has none;
- * matrices lie in the file.
- */
+/* A layer's weights. Vectors are widened copies, or NULL; matrices are in the mapped file. */
 struct llm_layer {
 	float *attn_norm, *ffn_norm; /* [n_embd] */
 	float *q_norm, *k_norm; /* [head_dim] */
@@ -70,20 +67,20 @@ struct llm_model {
 	bool rope_halves; /* pairs (i, i + rot_dim / 2), else (2i, 2i + 1) */
 	float *inv_freq; /* [rot_dim / 2] */
 	const struct gguf_tensor *token_embd;
-	const struct gguf_tensor *output; /* token_embd if the file has no matrix of its own */
+	const struct gguf_tensor *output; /* token_embd if the file has no output matrix */
 	float *output_norm; /* [n_embd] */
 	struct llm_layer *layers;
-	char packed[16]; /* vnpu.weights; "": matrices are as GGUF has them */
+	char packed[16]; /* vnpu.weights; "": not packed */
 	struct llm_formats formats; /* if packed */
 	uint64_t n_params, file_bytes;
 };
 
-/* Rows (outputs) and columns (inputs) of a block's matrix. */
+/* Rows (outputs) and columns (inputs) of a layer's matrix. */
 unsigned int llm_model_rows(const struct llm_model *model, enum llm_matrix which);
 unsigned int llm_model_cols(const struct llm_model *model, enum llm_matrix which);
 
-/* Reads and checks everything but the matrices' values. 0 or -errno with the error line; @path is
- * for messages. The file must outlive the model. */
+/* Reads and checks everything except the matrices' values. Returns 0, or -errno with the error
+ * line; @path is for messages. The file must outlive the model. */
 int llm_model_read(struct llm_model *model, const struct gguf_file *file, const char *path);
 void llm_model_release(struct llm_model *model);
 

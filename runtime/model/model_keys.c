@@ -2,9 +2,9 @@
 /*
  * The hyperparameters of a model.
  *
- * Every value is bounded here, so that no later product of two of them overflows. A key that would
- * change what the model computes and that this runtime does not implement is refused by name: a
- * wrong answer is worse than none.
+ * Every value is bounded here, so that no later product of two of them overflows. Keys that would
+ * change what the model computes, but are not implemented, are errors: without them the results
+ * would be wrong.
  */
 #include <errno.h>
 #include <math.h>
@@ -15,7 +15,7 @@
 #include "llm_fail.h"
 #include "model_keys.h"
 
-/* Greatest dimension and head: those of the NPU's operands (VNPU_MAX_DIM, VNPU_MAX_HEAD_DIM). */
+/* Limits of the NPU's operands: VNPU_MAX_DIM, VNPU_MAX_HEAD_DIM */
 #define MAX_DIM (1u << 24)
 #define MAX_HEAD_DIM 1024
 #define MAX_HEADS 65536
@@ -60,7 +60,7 @@ static const char *keys_name(struct keys *k, const char *what)
 	return k->key;
 }
 
-/* An integer in min..max. If the file has no such key: @fallback, or an error if that is 0. */
+/* An integer in min..max. Without the key: @fallback, or an error if that is 0. */
 static int keys_uint(struct keys *k, const char *what, unsigned int min, unsigned int max,
 		     unsigned int fallback, unsigned int *value)
 {
@@ -83,7 +83,7 @@ static int keys_uint(struct keys *k, const char *what, unsigned int min, unsigne
 	return 0;
 }
 
-/* A finite number in min..max; @fallback NaN: the key must be there. */
+/* A finite number in min..max. Without the key: @fallback, or an error if that is NaN. */
 static int keys_float(struct keys *k, const char *what, double min, double max, double fallback,
 		      double *value)
 {
@@ -103,7 +103,7 @@ static int keys_float(struct keys *k, const char *what, double min, double max, 
 	return 0;
 }
 
-/* Numbers that must be absent, @neutral or 0. */
+/* Keys that are not implemented, whose values must be absent, neutral or 0. */
 static int keys_refuse(struct keys *k)
 {
 	static const struct {
@@ -135,7 +135,7 @@ static int keys_refuse(struct keys *k)
 		}
 		if (err == -ENOENT || (!err && (v == 0 || v == refused[i].neutral)))
 			continue;
-		return llm_fail(-ENOTSUP, "%s: %s is set, and this runtime does not implement it",
+		return llm_fail(-ENOTSUP, "%s: %s is set, which this runtime does not implement",
 				k->path, k->key);
 	}
 	if (!gguf_bool(k->file, keys_name(k, "attention.causal"), &causal) && !causal)
@@ -144,7 +144,7 @@ static int keys_refuse(struct keys *k)
 	return 0;
 }
 
-/* A window that is smaller than the context would hide tokens. */
+/* An attention window smaller than the context would hide tokens. */
 static int keys_window(struct keys *k, unsigned int n_ctx_train)
 {
 	uint64_t window;
@@ -180,7 +180,7 @@ static int keys_rope(struct keys *k, struct llm_model *model)
 			err = llm_fail(-ENOTSUP, "%s: %s '%.*s' is not implemented; linear is",
 				       k->path, k->key, bytes < 32 ? (int)bytes : 32, type);
 	} else {
-		/* The key of older files. */
+		/* Older files use this key. */
 		err = keys_float(k, "rope.scale_linear", 1e-3, 1e6, 1, &factor);
 	}
 	if (err)
@@ -247,7 +247,7 @@ int llm_model_read_keys(struct llm_model *model, const struct llm_arch *arch,
 	model->arch = arch->name;
 	model->rope_halves = arch->rope_halves;
 	err = keys_refuse(&k);
-	/* Every block has at least one tensor, which bounds what is allocated for it. */
+	/* Each layer has at least one tensor, so their number bounds the allocation. */
 	if (!err)
 		err = keys_uint(&k, "block_count", 1,
 				tensors < MAX_DIM ? (unsigned int)tensors : MAX_DIM, 0,

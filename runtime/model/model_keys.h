@@ -12,10 +12,10 @@ struct llm_arch {
 	bool needs_qkv_bias;
 };
 
-/* NULL with the error line set: the architecture is unknown. -errno in *err. */
+/* NULL, with -errno in *@err and the error line: the architecture is unknown. */
 const struct llm_arch *llm_arch_find(const struct gguf_file *file, const char *path, int *err);
 
-/* Fills in everything but the tensors, n_vocab and what rope_freqs.weight does to inv_freq. */
+/* Fills in everything except tensors, n_vocab, and what rope_freqs.weight does to inv_freq. */
 int llm_model_read_keys(struct llm_model *model, const struct llm_arch *arch,
 			const struct gguf_file *file, const char *path);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The operators of a forward pass, in the order in which a chunk of tokens goes through
- * them: what they multiply, and in what types. Everything above (cuts, lanes, plans) names
- * an operator by this list.
+ * The operators of a forward pass, in the order of execution, with the dimensions and types of
+ * their matmuls. Cuts, lanes and plans name operators by this list.
  */
 #ifndef OPS_H
 #define OPS_H
@@ -26,31 +25,26 @@ enum llm_op {
 	LLM_OP_ACT, /* silu(gate) * up -> gate */
 	LLM_OP_DOWN, /* gate -> y */
 	LLM_OP_ADD, /* x += y */
-	LLM_OP_OUTPUT_NORM, /* x -> xn, of the rows whose logits are wanted */
+	LLM_OP_OUTPUT_NORM, /* x -> xn, for the rows whose logits are wanted */
 	LLM_OP_HEAD, /* xn -> logits */
 	LLM_NR_OPS,
 	/* Tasks of a plan that are no operators: */
 	LLM_OP_WHOLE = LLM_NR_OPS, /* everything after LLM_OP_EMBED, as one program of the NPU */
-	LLM_OP_BUILD, /* the graphs of a prompt's length are made (LLM_GRAPHS_ONLINE) */
-	LLM_OP_LOGITS, /* a block of logits is handed to who wants all of them */
+	LLM_OP_BUILD, /* makes the graphs of a prompt's length (LLM_GRAPHS_ONLINE) */
+	LLM_OP_LOGITS, /* passes a block of logits to the caller who wants all of them */
 	LLM_NR_TASK_KINDS,
 };
 const char *llm_op_name(uint16_t op); /* "embed", "attn_norm", ... "logits" */
 
-/*
- * The weights [*@k][*@n] of a layer's matmuls, and of the head's; false: @op
- * multiplies with no weights.
- */
+/* The weights [*@k][*@n] of @op, which include the output matrix. False: @op is no matmul. */
 bool llm_op_matmul(const struct shape *shape, enum llm_op op, uint64_t *k, uint64_t *n);
 
-/* What the activations of the matmul @op are rounded to. */
+/* What the input of the matmul @op is rounded to. */
 enum llm_input llm_op_input(enum llm_weights w, enum llm_activations a, enum llm_op op);
-/* Of a cached value; the modelled SoC keeps F32 as F16, as all floats. */
+/* Bits per cached value; the modelled SoC stores F32 as F16, like all floats. */
 double llm_kv_bits(enum llm_kv kv);
 
-/*
- * Bytes that the model takes in the SoC's memory: packed weights, and the cache of @n_ctx tokens.
- */
+/* Bytes in the modelled SoC's memory of the packed weights, and of a KV cache of @n_ctx tokens. */
 uint64_t llm_shape_weight_bytes(const struct shape *shape, enum llm_weights weights);
 uint64_t llm_shape_kv_bytes(const struct shape *shape, uint32_t n_ctx, enum llm_kv kv);
 

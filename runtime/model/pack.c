@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Packing: a panel of 64 channels is a task of the pool, and needs nothing of another one.
- */
+/* Packing: each panel of 64 channels is an independent task of the pool. */
 #include "pack.h"
 
 #include <errno.h>
@@ -17,7 +15,7 @@
 
 #define PANEL_ROWS 64
 
-_Static_assert(LLM_W4_GROUP == QUANT_W4_GROUP, "one size of groups");
+_Static_assert(LLM_W4_GROUP == QUANT_W4_GROUP, "the sizes of groups are equal");
 
 struct pack {
 	const struct llm_packer *packer;
@@ -26,7 +24,7 @@ struct pack {
 	void *panels;
 	unsigned int rows, cols;
 	size_t scratch_bytes; /* per thread: scales, a widened row, a panel's rows as bytes */
-	atomic_uint bad_row; /* the first row that is not finite; UINT_MAX: none */
+	atomic_uint bad_row; /* the first row with a value that is not finite; UINT_MAX: none */
 };
 
 size_t llm_pack_bytes(enum llm_format format, unsigned int rows, unsigned int cols)
@@ -35,7 +33,7 @@ size_t llm_pack_bytes(enum llm_format format, unsigned int rows, unsigned int co
 				       : npu_w8_bytes(rows, cols);
 }
 
-/* An F32 scale per row, or an F16 one per group. */
+/* Bytes of a panel's scales: an F32 per row, or an F16 per group. */
 static size_t scales_bytes(enum llm_format format, unsigned int cols)
 {
 	size_t row =
@@ -44,7 +42,7 @@ static size_t scales_bytes(enum llm_format format, unsigned int cols)
 	return (PANEL_ROWS * row + 63) / 64 * 64;
 }
 
-/* Row @r of the panel, which is row @n of the matrix. False: it is not finite. */
+/* Quantises row @n of the matrix as row @r of the panel. False: a value is not finite. */
 static bool pack_row(const struct pack *p, unsigned int n, unsigned int r, void *scales, float *row,
 		     uint8_t *bytes)
 {
@@ -123,7 +121,7 @@ int llm_pack_matrix(struct llm_packer *packer, const struct gguf_tensor *t, enum
 	return *bad != UINT32_MAX ? -ERANGE : 0;
 }
 
-/* The first channel of a panel whose scales are not all finite; PANEL_ROWS: none. */
+/* The first channel of a panel that has a scale that is not finite; PANEL_ROWS: none. */
 static unsigned int panel_check(const uint8_t *panel, size_t bytes, enum llm_format format)
 {
 	const size_t group_bytes = PANEL_ROWS * (LLM_W4_GROUP / 2 + sizeof(uint16_t));

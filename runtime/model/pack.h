@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Matrices of a model in the NPU's panels (docs/isa.md).
+ * Packs a model's matrices into the NPU's panels (docs/isa.md).
  *
  *	w8	symmetric INT8 per output channel: row n becomes round(w / s) with s = max|w| / 127
- *	w4	symmetric INT4 in groups of 32 along the row: (0..15 - 8) * scale. Q4_0 is that
- *		already: its blocks keep their values and scales. Groups of any other type are made
- *		from the widened values (quant_w4.h).
+ *	w4	symmetric INT4 in groups of 32 along the row: (0..15 - 8) * scale. Blocks of Q4_0
+ *		have this form and keep their values and scales. Other types are widened and
+ *		quantised again (quant_w4.h).
  */
 #ifndef PACK_H
 #define PACK_H
@@ -30,16 +30,16 @@ size_t llm_pack_bytes(enum llm_format format, unsigned int rows, unsigned int co
 struct llm_packer {
 	struct llm_pool *pool;
 	const struct cpu_kernels *kernels;
-	uint8_t *scratch; /* of all threads; grows as needed, llm_packer_release() frees it */
+	uint8_t *scratch; /* of all threads; grows as needed, freed by llm_packer_release() */
 	size_t scratch_bytes;
 };
 
-/* Packs a matrix that gguf_dequantize() can widen. Rows are widened one at a time, a panel by each
- * thread, so that next to the panels there is never a second copy of the weights. -ENOMEM; -ERANGE
- * if row *@bad of the matrix holds a value that is not finite. */
+/* Packs a matrix that gguf_dequantize() can widen. Each thread widens one row of its panel at a
+ * time, so there is never a second copy of the weights. -ENOMEM; -ERANGE if row *@bad of the matrix
+ * holds a value that is not finite. */
 int llm_pack_matrix(struct llm_packer *packer, const struct gguf_tensor *t, enum llm_format format,
 		    void *panels, unsigned int *bad);
-/* Copies panels that were packed before. -ERANGE as above: a scale is not finite. */
+/* Copies panels of a packed file. -ERANGE if a scale of row *@bad is not finite. */
 int llm_pack_copy(struct llm_packer *packer, const struct gguf_tensor *t, enum llm_format format,
 		  unsigned int rows, unsigned int cols, void *panels, unsigned int *bad);
 void llm_packer_release(struct llm_packer *packer);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A model's weights in the NPU's buffers: one buffer per block, one for the output.
- */
+/* A model's weights in the NPU's buffers: one per layer, and one for the output norm and matrix. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +9,7 @@
 #include "npu_graph.h"
 #include "packed.h"
 
-/* Alignment of what a job binds. */
+/* Alignment of a job's bindings */
 #define BIND_ALIGN 64
 
 void llm_layer_tensor_name(unsigned int part, char *name, size_t bytes)
@@ -40,7 +38,6 @@ void llm_formats_choose(struct llm_formats *f, const struct llm_model *m, enum l
 	f->output = w4 && m->output->type == GGUF_Q4_0 ? LLM_FORMAT_W4 : LLM_FORMAT_W8;
 }
 
-/* What is under way. */
 struct loader {
 	const struct llm_packed_source *src;
 	struct llm_packer packer;
@@ -89,7 +86,7 @@ static const float *layer_vector(const struct llm_layer *layer, unsigned int par
 	}
 }
 
-/* Sizes and places of a block's parts; returns the bytes of its buffer. */
+/* Sets sizes and offsets of a layer's parts; returns the size of its buffer. */
 static size_t layer_layout(struct llm_packed_layer *block, const struct llm_model *m,
 			   const struct llm_layer *layer, const struct llm_formats *formats)
 {
@@ -123,7 +120,7 @@ static int load_layer(struct loader *l, struct llm_packed_layer *block, unsigned
 	int err = npu_buffer_create(l->src->ctx, bytes, NPU_BUFFER_DEVICE_READ_ONLY, &block->buf);
 
 	if (err)
-		return llm_fail(err, "%s: weights of block %u: %s", l->src->path, i, npu_error());
+		return llm_fail(err, "%s: weights of layer %u: %s", l->src->path, i, npu_error());
 	for (unsigned int part = LLM_LAYER_BIAS; part < LLM_NR_LAYER_TENSORS; part++) {
 		if (block->part[part].bytes)
 			memcpy((uint8_t *)npu_buffer_data(block->buf) + block->part[part].off,
@@ -147,7 +144,7 @@ static int load_output(struct loader *l, struct llm_packed *packed)
 	err = npu_buffer_create(l->src->ctx, packed->output_off + packed->output_bytes,
 				NPU_BUFFER_DEVICE_READ_ONLY, &packed->head);
 	if (err)
-		return llm_fail(err, "%s: weights of the output: %s", l->src->path, npu_error());
+		return llm_fail(err, "%s: output matrix: %s", l->src->path, npu_error());
 	memcpy(npu_buffer_data(packed->head), m->output_norm, m->n_embd * sizeof(float));
 	err = load_matrix(l, m->output, l->formats->output, m->n_vocab, m->n_embd, packed->head,
 			  packed->output_off);

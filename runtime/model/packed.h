@@ -12,7 +12,7 @@
 #include "npu.h"
 #include "pack.h"
 
-/* What a block's buffer holds: its matrices, their biases, its norms. */
+/* The tensors in a layer's buffer: matrices, their biases, norms. */
 enum llm_layer_tensor {
 	LLM_LAYER_MATRIX = 0, /* + enum llm_matrix */
 	LLM_LAYER_BIAS = LLM_NR_MATRICES, /* + enum llm_matrix */
@@ -23,23 +23,23 @@ enum llm_layer_tensor {
 	LLM_NR_LAYER_TENSORS,
 };
 
-/* Name of a part as the graphs' symbols have it: "attn_q", "attn_q.bias", "attn_norm". */
+/* The name of a part as in the graphs' symbols: "attn_q", "attn_q.bias", "attn_norm". */
 void llm_layer_tensor_name(unsigned int part, char *name, size_t bytes);
 
-/* W8A8, W4A8 or W4A16; a packed model has its formats already. */
+/* @weights: W8A8, W4A8 or W4A16. A packed model keeps its formats. */
 void llm_formats_choose(struct llm_formats *f, const struct llm_model *m, enum llm_weights weights);
 
 struct llm_packed_layer {
 	struct npu_buffer *buf;
 	struct {
-		size_t off, bytes; /* bytes 0: the model has no such part */
+		size_t off, bytes; /* bytes 0: the model does not have this part */
 	} part[LLM_NR_LAYER_TENSORS];
 };
 
 struct llm_packed {
 	struct llm_formats formats;
-	bool float_input; /* 4-bit matrices multiply F32 activations, not INT8 ones */
-	enum llm_activations activations; /* of the others */
+	bool float_input; /* 4-bit matrices multiply F32 activations instead of INT8 ones */
+	enum llm_activations activations; /* for the other matrices */
 	unsigned int n_layer;
 	struct llm_packed_layer *layers;
 	struct npu_buffer *head; /* the output norm, then the output matrix */
@@ -54,19 +54,19 @@ struct llm_packed_source {
 	enum llm_weights weights; /* W8A8, W4A8 or W4A16 */
 	enum llm_activations activations;
 	struct npu_context *ctx;
-	bool keep_mapped; /* others than the device read the panels too */
+	bool keep_mapped; /* the host reads the panels too */
 	struct llm_pool *pool;
 	const struct cpu_kernels *kernels;
 	int (*progress)(void *ud, double fraction, const char *what);
 	void *ud;
 };
 
-/* Reads, quantises and packs all matrices; a tensor's pages of the file are given back as soon as
- * it is packed. 0 or -errno with the error line. */
+/* Reads, quantises and packs all matrices, and releases a tensor's pages of the file once it is
+ * packed. Returns 0, or -errno with the error line. */
 int llm_packed_load(struct llm_packed *packed, const struct llm_packed_source *src);
 void llm_packed_free(struct llm_packed *packed);
 
-/* What a matrix' input is rounded to. @matrix: enum llm_matrix; -1: the output matrix. */
+/* What a matmul's input is rounded to. @matrix: enum llm_matrix, or -1 for the output matrix. */
 enum llm_input llm_packed_input(const struct llm_packed *packed, int matrix);
 
 #endif /* PACKED_H */

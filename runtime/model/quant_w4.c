@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The search for a group's scale. Its cost is that of rounding 32 values as often as there are
- * candidates, so it is written in vectors, once, and compiled for each instruction set; operations
- * and their order are the same everywhere, hence the results.
+ * The search for a group's scale rounds 32 values per candidate, so it is written with vectors and
+ * compiled for each instruction set. Operations and their order are the same in all of them, so the
+ * results are too.
  */
 #include "quant_w4.h"
 
@@ -20,15 +20,12 @@
 typedef float vf __attribute__((vector_size(LANES * 4)));
 typedef int32_t vi __attribute__((vector_size(LANES * 4)));
 
-/*
- * Greatest magnitude over a scale: from 8, which wastes nothing of -8..7, to
- * what lets the tails be cut.
- */
+/* Candidates for peak / scale: 8 uses all of -8..7, more clips the peak, less wastes range. */
 static const float spans[] = { 8.0f, 7.75f, 7.5f, 7.25f, 7.0f, 6.75f,
 			       6.5f, 6.25f, 6.0f, 5.5f,	 8.5f, 9.0f };
 #define NR_SPANS (sizeof(spans) / sizeof(spans[0]))
 
-/* Vectors go by address: as arguments they would have no one ABI. */
+/* Vectors are passed by address, as the ABI of vector arguments depends on the instruction set. */
 static inline __attribute__((always_inline)) float sum(const vf *p)
 {
 	vf v = *p;
@@ -39,10 +36,8 @@ static inline __attribute__((always_inline)) float sum(const vf *p)
 	return v[0] + v[1];
 }
 
-/*
- * x times @inverse, rounded to nearest even and held to -8..7. Adding 1.5 * 2^23
- * rounds: no fraction is left.
- */
+/* x times @inverse, clamped to -8..7 and rounded to nearest even: adding 1.5 * 2^23 drops the
+ * fraction. */
 static inline __attribute__((always_inline)) void rounded(vf *y, const vf *x, float inverse)
 {
 	const vf zero = { 0 }, low = zero - 8, high = zero + 7;
@@ -53,7 +48,7 @@ static inline __attribute__((always_inline)) void rounded(vf *y, const vf *x, fl
 	*y = (vf)(((vi)v & (v < high)) | ((vi)high & ~(v < high)));
 }
 
-/* The best scale of a group whose value of greatest magnitude is @peak. */
+/* The best scale of a group; @peak is its value of greatest magnitude. */
 CLONES static float search(const float *x, float peak)
 {
 	float best = 0, scale = 0;
@@ -71,7 +66,7 @@ CLONES static float search(const float *x, float peak)
 		xq = sum(&y);
 		y = p * p + q * q;
 		qq = sum(&y);
-		/* |x - s q|^2 is least for s = xq / qq, and less than |x|^2 by this. */
+		/* |x - s q|^2 is least for s = xq / qq: |x|^2 - xq^2 / qq. */
 		if (xq * xq > best * qq) {
 			best = xq * xq / qq;
 			scale = xq / qq;
@@ -117,7 +112,7 @@ bool quant_w4(const float *x, size_t n, uint8_t *q, uint16_t *scale)
 
 		if (!peak_of(x + i, &peak))
 			return false;
-		/* A square of what is smaller may be no float, nor the reciprocal of its scale. */
+		/* Squares of smaller values underflow, and reciprocals of their scales overflow. */
 		s = peak > 1e-15f || peak < -1e-15f ? search(x + i, peak) : 0;
 		if (!gguf_quantize(GGUF_F16, &s, scale, 1))
 			return false;

@@ -151,7 +151,7 @@ d = open(sys.argv[1], 'rb').read()
 d = d.replace(b'vnpu.panels', b'vnpu.panelz').replace(b'.panels', b'.weight')
 open(sys.argv[2], 'wb').write(d)
 PY
-refuses "bytes in place of weights" 1 "tensor .*weight is I8: that holds no weights" "$bin/llm-logits" -m "$scratch/bytes.gguf" --tokens 1
+refuses "bytes in place of weights" 1 "tensor .*weight is I8, which is no type of weights" "$bin/llm-logits" -m "$scratch/bytes.gguf" --tokens 1
 refuses "bytes to be converted" 1 "tensor .*weight is I8: that holds no weights" "${t[@]}" "$scratch/bytes.gguf" "$out" q8_0
 python3 - "$scratch/w8a8.gguf" "$scratch/scale.gguf" <<'PY'
 import struct, sys

@@ -361,7 +361,7 @@ static void test_features_that_would_change_results_are_refused(void **s)
 	expect_refusal(&t, -ENOTSUP, "blk.1.ffn_gate_exps.weight", "llama");
 	tiny_create(&t, &plain, seed);
 	tiny_add(&t, "blk.2.attn_q.weight", 32, 32, 0, 1);
-	expect_refusal(&t, -ENOTSUP, "blk.2.attn_q.weight", "2 blocks");
+	expect_refusal(&t, -ENOTSUP, "blk.2.attn_q.weight", "2 layers");
 	tiny_create(&t, &plain, seed);
 	tiny_add(&t, "blk.0.attn_q_norm.weight", 0, 8, 0, 1);
 	expect_refusal(&t, -ENOTSUP, "attn_q_norm", "llama");
