@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Files of models in another type: see llm_quantize.h. */
+/* Writing model files: see llm_quantize.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <stdio.h>
@@ -59,10 +59,9 @@ static int check(const struct llm_quantize_options *opts)
 	if (!opts->in == !opts->shape)
 		return llm_fail(-EINVAL, "give either a model or a shape");
 	if (opts->shape && llm_quantize_type_is_packed(opts->type))
-		return llm_fail(
-			-EINVAL,
-			"shape %s: f32, f16, q8_0 and q4_0 can be made, which %s is packed from",
-			opts->shape, llm_quantize_type_name(opts->type));
+		return llm_fail(-EINVAL,
+				"shape %s: make f32, f16, q8_0 or q4_0 first, and pack that as %s",
+				opts->shape, llm_quantize_type_name(opts->type));
 	return 0;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the parts of llm_quantize() share: the tensors of the file to be written, each with where
- * its values come from, and their conversion while they are written.
+ * Shared by the parts of llm_quantize(): the tensors of the new file, each with the source of its
+ * values, which are converted while they are written.
  *
- *	quantize.c		the call: types, files, threads
+ *	quantize.c		llm_quantize(): types, files, threads
  *	quantize_convert.c	a model's tensors in another type
  *	quantize_panels.c	a model's matrices in the NPU's panels
  *	quantize_synthetic.c	the tensors of a shape
@@ -19,8 +19,8 @@
 
 struct quantize;
 
-/* A tensor to be written. Its values: those of @from; if that is NULL, @base + @scale * (random in
- * -1..1). */
+/* A tensor of the new file. Its values are those of @from; if that is NULL, @base +
+ * @scale * (random in -1..1). */
 struct quantize_tensor {
 	struct quantize *q;
 	const char *name;
@@ -29,7 +29,7 @@ struct quantize_tensor {
 	uint64_t dims[GGUF_MAX_DIMS];
 	uint64_t n; /* values */
 	const struct gguf_tensor *from;
-	uint64_t key; /* of its random numbers */
+	uint64_t key; /* seed of its random numbers */
 	float base, scale;
 };
 
@@ -42,23 +42,23 @@ struct quantize {
 	struct gguf_file *file; /* NULL: synthetic */
 	struct gguf_writer *writer;
 	uint64_t done; /* values written */
-	struct llm_quantize_result sum; /* of the tensors that were added */
-	uint8_t *window; /* room for the blocks that are made at one time */
-	float *values; /* and for those of each thread, widened */
+	struct llm_quantize_result sum; /* of the tensors added */
+	uint8_t *window; /* the blocks of one window */
+	float *values; /* the widened values of each thread's task */
 };
 
-/* The type that a tensor is to have in a file of type @type; @from is what it has and keeps if it
- * is no matrix. @head: it is the output matrix. */
+/* The type of a tensor in a file of type @type. @from: its type now, which it keeps if it is no
+ * matrix. @head: it is the output matrix. */
 enum gguf_type quantize_target(enum gguf_type type, const char *name,
 			       const uint64_t dims[GGUF_MAX_DIMS], enum gguf_type from, bool head);
-/* Announces the tensor to the writer, which reads it when the file is written, and counts it. */
+/* Adds the tensor to the writer, which reads @t when it writes the file. */
 void quantize_add(struct quantize *q, struct quantize_tensor *t);
-/* @values of tensor @name were written. 0, or -ECANCELED with the error line. */
+/* Reports that @values of tensor @name were written. 0, or -ECANCELED with the error line. */
 int quantize_progress(struct quantize *q, uint64_t values, const char *name);
 /* Writes the file. 0 or -errno with the error line. */
 int quantize_save(struct quantize *q);
 
-/* The ways to a file: 0 or -errno with the error line. */
+/* Each makes the whole file. 0 or -errno with the error line. */
 int quantize_convert(struct quantize *q);
 int quantize_panels(struct quantize *q);
 int quantize_synthetic(struct quantize *q);

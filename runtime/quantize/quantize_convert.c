@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The same metadata and tensors, the matrices in another type. */
+/* Writes a model with the same metadata and tensors, but its matrices in another type. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "llm_fail.h"
 #include "quantize.h"
 
-/* Tensors that were block types before, and those whose rows do not fit a block. */
+/* Counts of tensors to warn of: already quantised ones, and those whose rows do not fit a block. */
 struct doubts {
 	unsigned int again, odd;
 };
@@ -36,7 +36,7 @@ static void warn(const struct quantize *q, const struct doubts *doubts)
 
 	if (doubts->again && opts->warn) {
 		snprintf(line, sizeof(line),
-			 "%s: %u tensors were quantised before, and both errors count; better "
+			 "%s: %u tensors are quantised already, and the errors add up; better "
 			 "begin with F32 "
 			 "or F16",
 			 q->in, doubts->again);
@@ -50,7 +50,7 @@ static void warn(const struct quantize *q, const struct doubts *doubts)
 	}
 }
 
-/* Bytes are no weights: those of a packed file, or whatever another program means by them. */
+/* I8 tensors are no weights, but the panels of a packed file, or data of another program. */
 static int refuse_bytes(const struct quantize *q)
 {
 	for (size_t i = 0; i < gguf_n_tensors(q->file); i++) {
@@ -64,7 +64,7 @@ static int refuse_bytes(const struct quantize *q)
 				"%s: is packed for the NPU, which cannot be undone; take the "
 				"original file",
 				q->in);
-		return llm_fail(-EINVAL, "%s: tensor %s is %s: that holds no weights", q->in,
+		return llm_fail(-EINVAL, "%s: tensor %s is %s, which is no type of weights", q->in,
 				t->name, gguf_type_traits(t->type)->name);
 	}
 	return 0;
@@ -72,10 +72,8 @@ static int refuse_bytes(const struct quantize *q)
 
 int quantize_convert(struct quantize *q)
 {
-	/*
-	 * What depends on the type, and an alignment that is not the
-	 * writer's, which is the default.
-	 */
+	/* Not copied: keys that depend on the type, and the alignment, as the writer's is the
+	 * default. */
 	static const char *const except[] = { "general.file_type", "general.quantization_version",
 					      "general.alignment" };
 	bool tied = !gguf_find_tensor(q->file, "output.weight");

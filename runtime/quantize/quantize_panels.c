@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The matrices in the NPU's panels, so that loading copies them and no more. Everything else stays
- * as it was, so that results are those of the original file.
+ * Writes a model with its matrices as NPU panels, so that loading only copies them. Everything else
+ * stays as it was, so results are those of the original file.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "packed.h"
 #include "quantize.h"
 
-/* A matrix to be packed when the writer comes to it. */
+/* A matrix, which is packed when the writer comes to it. */
 struct panels {
 	struct quantize *q;
 	struct llm_packer *packer;
@@ -39,7 +39,7 @@ static int pack(struct panels *p, void *bytes)
 	return err ? llm_fail(err, "no memory for %u threads", llm_pool_threads(q->pool)) : 0;
 }
 
-/* The writer's function. Of its errors the positive ones have the error line. */
+/* A tensor's function for the writer. Its positive errors have set the error line. */
 static int make_panels(void *ud, struct gguf_sink *sink)
 {
 	struct panels *p = ud;
@@ -91,7 +91,7 @@ static void add_all(struct quantize *q, const struct llm_model *m,
 		}
 	}
 	add_panels(panels, m->output, "output", formats->output);
-	/* Vectors, and the embeddings. */
+	/* Vectors and the embeddings. */
 	for (size_t i = 0; i < gguf_n_tensors(q->file); i++) {
 		const struct gguf_tensor *from = gguf_tensor(q->file, i);
 		struct quantize_tensor *t = &tensors[i];
@@ -106,7 +106,6 @@ static void add_all(struct quantize *q, const struct llm_model *m,
 	}
 }
 
-/* Announces everything and writes it. */
 static int save(struct quantize *q, const struct llm_model *m, const char *weights,
 		const struct llm_formats *formats)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The tensors of the new file, one after the other: a window of a tensor's values is converted by
- * all threads and written, then the next one. So memory does not grow with the model, and the bytes
- * do not depend on the threads.
+ * Writes the tensors of the new file: all threads convert a window of a tensor's values, which is
+ * written before the next one. So memory does not grow with the model, and the file does not depend
+ * on the threads.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 #include "llm_fail.h"
 #include "quantize.h"
 
-/* Values of a task, a multiple of every block, and tasks of a window: 8 MiB of F32. */
+/* Values of a task, a multiple of every block, and tasks of a window (8 MiB of F32) */
 #define TASK_VALUES 16384u
 #define WINDOW_TASKS 128u
 
@@ -25,9 +25,9 @@ static bool ends_with(const char *s, const char *end)
 }
 
 /*
- * Norms and biases stay as they are: they are small and every value passes through them; so does
- * the choice of experts. The output matrix of a Q4_0 file has 8 bits, since its error goes into the
- * logits directly. A row that blocks do not divide stays F16.
+ * Norms, biases and the experts' router stay as they are, since they are small and affect every
+ * value. The output matrix of a Q4_0 file has 8 bits, since its error goes directly into the
+ * logits. Matrices whose rows are no multiple of a block become F16.
  */
 enum gguf_type quantize_target(enum gguf_type type, const char *name,
 			       const uint64_t dims[GGUF_MAX_DIMS], enum gguf_type from, bool head)
@@ -48,8 +48,8 @@ static uint64_t blocks_bytes(enum gguf_type type, uint64_t n)
 }
 
 /*
- * The finaliser of splitmix64: a counter becomes a random number, so any place of a
- * tensor can be made first.
+ * The finaliser of splitmix64: makes a random number of a counter, so a tensor's values can be made
+ * in any order.
  */
 static uint64_t mix(uint64_t x)
 {
@@ -58,7 +58,7 @@ static uint64_t mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-/* Four values a number, 16 bits each. @first is a multiple of four. */
+/* Makes four values of 16 bits from each number. @first is a multiple of four. */
 static void make_random(const struct quantize_tensor *t, uint64_t first, float *dst, size_t n)
 {
 	float step = t->scale * 0x1p-15f;
@@ -77,7 +77,7 @@ static void make_random(const struct quantize_tensor *t, uint64_t first, float *
 	}
 }
 
-/* @n values from @first on, which is a multiple of TASK_VALUES. */
+/* Reads or makes @n values from @first on, which is a multiple of TASK_VALUES. */
 static void read_values(const struct quantize_tensor *t, uint64_t first, float *dst, size_t n)
 {
 	if (t->from)
@@ -114,7 +114,7 @@ static void run_task(void *arg, unsigned int task, unsigned int worker)
 		n);
 }
 
-/* Names the first value that is not finite or, if all are, the greatest. */
+/* Reports the first value that is not finite or, if all are finite, the greatest one. */
 static int report_value(const struct window *w, unsigned int task)
 {
 	const struct quantize_tensor *t = w->t;
@@ -156,7 +156,7 @@ int quantize_progress(struct quantize *q, uint64_t values, const char *name)
 	return llm_fail(-ECANCELED, "%s: interrupted; nothing was written", opts->out);
 }
 
-/* The writer's function of all tensors. Of its errors the positive ones have the error line. */
+/* The tensors' function for the writer. Its positive errors have set the error line. */
 static int make_tensor(void *ud, struct gguf_sink *sink)
 {
 	struct quantize_tensor *t = ud;

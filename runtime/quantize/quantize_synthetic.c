@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * A model of a given shape with random weights and a vocabulary that means nothing, for
- * measurements, since speed does not depend on either.
+ * Writes a model of a given shape with random weights and a dummy vocabulary, for measurements:
+ * speed depends on neither.
  *
- * Weights are uniform with a variance of 1 / inputs, so that what a norm has brought to a variance
- * of 1 leaves a matrix with that again, through all layers. Norms are 1.
+ * Weights are uniformly distributed with a variance of 1 / inputs, so inputs of variance 1, as
+ * norms give, lead to outputs of variance 1. Norms are 1.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,7 +23,7 @@
 #define ROPE_BASE 10000.0f
 #define MAX_HEAD_DIM 1024
 
-/* The first tokens: three for control, then the bytes. */
+/* Ids: three control tokens, then the bytes, then words */
 #define FIRST_BYTE 3
 #define FIRST_WORD (FIRST_BYTE + 256)
 #define MAX_WORD 8
@@ -81,9 +81,9 @@ static void put_hyperparameters(struct synthetic *s)
 }
 
 /*
- * Words are all strings over the space (U+2581 in this kind of vocabulary) and 26 letters, the
- * shorter ones first: each is one that came before and a letter, so the tokenizer can merge its way
- * to it.
+ * Words are all strings of the space (U+2581 in this kind of vocabulary) and 26 letters,
+ * the shorter ones first. Each is an earlier word and one more letter, so the tokenizer
+ * can reach it by merging.
  */
 static size_t word(unsigned int i, char *text)
 {
@@ -121,7 +121,7 @@ static size_t token(unsigned int i, char text[3 * MAX_WORD])
 
 static void put_vocabulary(struct synthetic *s)
 {
-	/* As the format numbers them: normal, unknown, control, byte. */
+	/* The file format's numbers. */
 	enum { NORMAL = 1, UNKNOWN, CONTROL, BYTE = 6 };
 	struct gguf_writer *w = s->q->writer;
 	char text[3 * MAX_WORD];
@@ -151,7 +151,7 @@ static void put_vocabulary(struct synthetic *s)
 	gguf_writer_bool(w, "tokenizer.ggml.add_space_prefix", true);
 }
 
-/* FNV-1a: each tensor has its own random numbers, whatever its place in the file. */
+/* FNV-1a. A tensor's random numbers depend on its name, not on its place in the file. */
 static uint64_t hash_name(const char *name, uint64_t seed)
 {
 	uint64_t h = 0xcbf29ce484222325u ^ seed * 0x9e3779b97f4a7c15u;
@@ -161,7 +161,7 @@ static uint64_t hash_name(const char *name, uint64_t seed)
 	return h;
 }
 
-/* The next tensor, named; @layer -1: of no layer. rows 0: a vector. */
+/* Begins the next tensor; @layer -1: it is in no layer; @rows 0: it is a vector. */
 static struct quantize_tensor *next_tensor(struct synthetic *s, int layer, const char *name,
 					   uint64_t cols, uint64_t rows)
 {
@@ -224,14 +224,13 @@ static void put_layer(struct synthetic *s, int i)
 	}
 }
 
-/* Blocks as the runtime has them: SiLU beside a gate, RoPE on all of a head. */
+/* Refuses shapes that the runtime cannot execute: it has gated SiLU, and RoPE on whole heads. */
 static int check(const struct shape *shape, unsigned int n_vocab)
 {
 	if (shape->activation != SHAPE_SILU || !shape->gated)
 		return llm_fail(-EINVAL,
-				"shape %s: only gated SiLU networks can be made: no model file of "
-				"the others "
-				"could be run; llm-bench --dry-run plans them",
+				"shape %s: only gated SiLU networks can be executed; llm-bench "
+				"--dry-run plans others",
 				shape->name);
 	if (shape->head_dim % 2 || shape->head_dim > MAX_HEAD_DIM)
 		return llm_fail(-EINVAL,
@@ -239,9 +238,8 @@ static int check(const struct shape *shape, unsigned int n_vocab)
 				shape->name, shape->head_dim, MAX_HEAD_DIM);
 	if (n_vocab <= FIRST_WORD)
 		return llm_fail(-EINVAL,
-				"shape %s: a vocabulary of %u does not hold the %d tokens that a "
-				"text needs; "
-				"ask for more (--vocab N)",
+				"shape %s: a vocabulary of %u is too small for a text; give "
+				"--vocab %d or more",
 				shape->name, n_vocab, FIRST_WORD + 1);
 	return 0;
 }
@@ -274,7 +272,7 @@ int quantize_synthetic(struct quantize *q)
 	if (err)
 		return err;
 	q->in = shape.name;
-	/* The architecture of GGUF whose only difference is those biases. */
+	/* qwen2 differs from llama only in these biases. */
 	s.arch = shape.qkv_bias ? "qwen2" : "llama";
 	max = 3 + (size_t)shape.layers * (2 + 2 * LLM_NR_MATRICES);
 	s.tensors = calloc(max, sizeof(*s.tensors));
