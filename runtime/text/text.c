@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Text and tokens of any vocabulary. */
+/* Tokenizing with any vocabulary: see text.h. */
 #include <errno.h>
 #include <string.h>
 

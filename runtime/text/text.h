@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Text and tokens of a tokenizer, with the flags and errors of llm.h. */
+/* Tokenizing with the flags and errors of llm.h. */
 #ifndef TEXT_H
 #define TEXT_H
 
 #include "tokenizer.h"
 
-/* As llm_tokenize() and llm_detokenize(). */
+/* Like llm_tokenize() and llm_detokenize(). */
 long text_tokenize(const struct tokenizer *tok, const char *text, size_t bytes, unsigned int flags,
 		   int32_t *ids, size_t max);
 long text_detokenize(const struct tokenizer *tok, const int32_t *ids, size_t n, char *buf,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The tokenizer's interface: what both models share.
+ * The tokenizer's interface, and the code for both models.
  *
- * Encoding cuts the text at special tokens and hands the stretches between them to the model. SPM's
- * dummy space stands in front of the text and behind every control token; decoding removes it at
- * the same places, so that a text comes back as it was.
+ * Encoding splits the text at special tokens and passes the stretches between them to the model.
+ * SPM's dummy space comes before the text and after each control token; decoding removes it there,
+ * so the text comes back unchanged.
  */
 #include "tokenizer_private.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
-/* What chat models call the end of a turn or a text, whatever their metadata says. */
+/* Tokens by which chat models end a turn or a text, even if the metadata do not name them. */
 static const char *const end_tokens[] = {
 	"<|endoftext|>", "<|end_of_text|>",
 	"<|im_end|>",	 "<|eot_id|>",
@@ -36,7 +36,7 @@ int tokenizer_fail(struct tokenizer_error *e, int ret, const char *fmt, ...)
 	return ret;
 }
 
-/* A token's id from the metadata; -1 if there is no such key. */
+/* Reads a token's id from the metadata; -1: no such key. */
 static int load_id(const struct tokenizer *tok, const struct gguf_file *file, const char *key,
 		   int32_t *id, struct tokenizer_error *e)
 {
@@ -153,8 +153,8 @@ int tokenizer_create(const struct gguf_file *file, struct tokenizer **out, char 
 	if (!ret)
 		ret = tok->model == TOKENIZER_SPM ? spm_load(tok, &e) : bpe_load(tok, file, &e);
 	/*
-	 * Llama 2's files may lack these keys; their SPM vocabularies have both. Llama 3's
-	 * pre-tokenizer sets its own.
+	 * Defaults if these keys are missing: SPM vocabularies, such as Llama 2's, want both, and
+	 * Llama 3's pre-tokenizer wants BOS.
 	 */
 	if (!ret)
 		ret = load_flag(file, "tokenizer.ggml.add_bos_token", &tok->adds_bos,
@@ -246,8 +246,8 @@ long tokenizer_encode(const struct tokenizer *tok, const char *text, size_t byte
 			continue;
 		}
 		/*
-		 * In front of a control token an empty stretch needs no dummy space; a
-		 * user-defined one is text.
+		 * An empty stretch before a control token gets no dummy space; before a
+		 * user-defined token, which is text, it does.
 		 */
 		ret = encode_stretch(tok, s + start, pos - start,
 				     space && (pos > start || !is_control(tok, id)), &out);
@@ -266,7 +266,7 @@ long tokenizer_encode(const struct tokenizer *tok, const char *text, size_t byte
 	return out.n;
 }
 
-/* Control tokens stand for nothing in a text. */
+/* Control tokens have no text. */
 static size_t visible_bytes(const struct tokenizer *tok, int32_t id)
 {
 	return is_control(tok, id) ? 0 : tok->tokens[id].bytes;
@@ -287,7 +287,7 @@ int tokenizer_token_text(const struct tokenizer *tok, int32_t id, char *buf, siz
 long tokenizer_decode(const struct tokenizer *tok, const int32_t *ids, size_t n, char *buf,
 		      size_t max)
 {
-	bool space = tok->adds_space; /* a space here would be the dummy */
+	bool space = tok->adds_space; /* the next space is the dummy */
 	size_t i, bytes, used = 0;
 
 	for (i = 0; i < n; i++) {

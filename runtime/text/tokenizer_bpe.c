@@ -2,13 +2,12 @@
 /*
  * Byte-level BPE.
  *
- * The pre-tokenizer's pattern cuts the text into words (PCRE2, compiled to machine code
- * where it can be). In each word every byte is a symbol, and the pair of neighbours with the
- * lowest rank, of equals the leftmost, is merged until no pair has a rank. A short word is
- * scanned for its best pair; a long one keeps its pairs in a heap, so that even a megabyte
- * without a break costs O(n log n).
+ * The pre-tokenizer's pattern (PCRE2, JIT-compiled where possible) splits the text into words. Each
+ * byte of a word is a symbol at first; the pair of neighbours with the lowest rank, and of equal
+ * ones the leftmost, is merged until no pair has a rank. Short words are scanned for the best pair;
+ * long ones keep their pairs in a heap, so even a megabyte without a break takes O(n log n).
  *
- * Bytes that are not UTF-8 belong to no word; a run of them is a word of its own.
+ * A run of bytes that are not valid UTF-8 is a word.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "tokenizer_heap.h"
@@ -19,24 +18,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Above this many bytes the heap is faster than scanning (measured: equal at about 32). */
+/* For longer words the heap is faster than scanning (measured: equal at about 32 bytes). */
 #define SCAN_BYTES 32
 #define NO_RANK UINT32_MAX
 
 struct bpe_merge {
 	uint64_t key; /* left id << 32 | right id */
 	uint32_t rank; /* NO_RANK: empty slot */
-	int32_t id; /* what they become */
+	int32_t id; /* of the merged token */
 };
 
 struct bpe {
 	pcre2_code *pattern;
 	struct bpe_merge *merges; /* open addressing */
 	uint32_t mask;
-	bool whole_words; /* a word that is a token needs no merging */
+	bool whole_words; /* a word that is a token is taken without merging */
 };
 
-/* Unicode's White_Space; PCRE2's \s also has U+180E, which is none any more. */
+/* Unicode's White_Space; PCRE2's \s also has U+180E, which Unicode has removed. */
 #define SPACE                                                                               \
 	"\\x09-\\x0d\\x20\\x85\\xa0\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}" \
 	"\\x{205f}\\x{3000}"
@@ -58,8 +57,8 @@ static const struct pre_tokenizer {
 	{ "llama-bpe", LLAMA3("\\p{N}{1,3}"), true, true },
 	{ "qwen2", LLAMA3("\\p{N}"), false, false },
 	/*
-	 * Digits are cut out one by one before the pattern of gpt-2 sees the rest: a
-	 * digit is like the text's end.
+	 * SmolLM splits off each digit, then applies gpt-2's pattern to the rest. Here, in one
+	 * pattern, a digit acts like the end of the text.
 	 */
 	{ "smollm",
 	  LETTERS_GPT2 "|\\p{N}| ?" OTHER "|[" SPACE "]+(?![^" SPACE "\\p{N}])|[" SPACE "]+", false,
@@ -93,8 +92,8 @@ static int load_pattern(struct tokenizer *tok, const struct gguf_file *file,
 	if (gguf_string(file, "tokenizer.ggml.pre", &name, &bytes))
 		return tokenizer_fail(
 			e, -ENOTSUP,
-			"tokenizer.ggml.pre is missing: the file does not say how to cut words; "
-			"convert it again");
+			"tokenizer.ggml.pre is missing: the file names no pre-tokenizer; convert "
+			"it again");
 	pre = find_pre(name, bytes);
 	if (!pre)
 		return tokenizer_fail(
@@ -111,7 +110,7 @@ static int load_pattern(struct tokenizer *tok, const struct gguf_file *file,
 			e, code == PCRE2_ERROR_NOMEMORY ? -ENOMEM : -ENOTSUP,
 			"libpcre2 cannot compile the pattern of pre-tokenizer %s (error %d at %zu)",
 			pre->name, code, (size_t)at);
-	/* Where machine code may not be made, the interpreter gives the same words. */
+	/* Without the JIT, PCRE2's interpreter gives the same words. */
 	pcre2_jit_compile(tok->bpe->pattern, PCRE2_JIT_COMPLETE);
 	return 0;
 }
@@ -135,17 +134,14 @@ static const struct bpe_merge *find_merge(const struct tokenizer *tok, int32_t l
 struct merge_load {
 	struct tokenizer *tok;
 	struct tokenizer_error *e;
-	bool strings; /* there were some */
+	bool strings; /* the array had some */
 };
 
 static int load_merge(void *ud, size_t rank, const char *s, size_t bytes)
 {
 	struct merge_load *load = ud;
 	struct tokenizer *tok = load->tok;
-	/*
-	 * The first character may be a space only in vocabularies that do not print it;
-	 * theirs are not byte-level.
-	 */
+	/* The first space separates the tokens: byte-level tokens contain no spaces. */
 	const char *space = memchr(s, ' ', bytes);
 	uint8_t text[2 * MAX_TOKEN_BYTES];
 	size_t left_bytes, right_bytes;
@@ -221,11 +217,11 @@ void bpe_free(struct bpe *bpe)
 
 struct bpe_work {
 	const struct tokenizer *tok;
-	struct merge_heap heap; /* of tokens; -1 is a byte without one */
+	struct merge_heap heap; /* values are tokens; -1: a byte without one */
 	struct id_list *out;
 };
 
-/* A byte that the vocabulary has no token for. */
+/* Emits a token; @id -1 is a byte without a token. */
 static void emit(struct bpe_work *w, int32_t id)
 {
 	if (id < 0)
@@ -309,10 +305,7 @@ static int encode_word(struct bpe_work *w, const uint8_t *text, size_t bytes)
 
 /* ---- a text ---------------------------------------------------------------------------------- */
 
-/*
- * Words of valid UTF-8. What the pattern leaves out between them is a word too,
- * so that no byte is lost.
- */
+/* Encodes valid UTF-8. Text between the pattern's matches is a word too, so no byte is lost. */
 static int encode_valid(struct bpe_work *w, const uint8_t *text, size_t bytes,
 			pcre2_match_data *match)
 {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * Merging neighbours, best pair first: a binary heap of pairs over a linked list of symbols.
+ * Merging of neighbours, best pair first: a binary heap of pairs over a linked list of symbols.
  *
- * Nothing is taken out of the heap before it comes up. A pair whose symbols have changed since it
- * was offered is known by its length, as symbols only ever grow, and is dropped then.
+ * Stale pairs stay in the heap until they are the first, and are dropped then. Their length tells
+ * that their symbols have changed, as symbols only grow.
  */
 #include "tokenizer_heap.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* @array with twice the room; NULL: no memory. */
+/* Doubles the array's room; NULL: no memory. */
 static void *grow(void *array, size_t *max, size_t element)
 {
 	size_t want = *max ? 2 * *max : 64;
@@ -69,7 +69,7 @@ static struct merge_pair pop(struct merge_heap *heap)
 	return top;
 }
 
-/* Puts the pair into the heap if the model merges it. */
+/* Adds the pair to the heap if the model can merge it. */
 static int offer(struct merge_heap *heap, int32_t left, int32_t right)
 {
 	const struct merge_symbol *a, *b;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tokenizer's files share: tokenizer.c (the interface), tokenizer_vocab.c (the tokens),
- * tokenizer_special.c (tokens found as text), tokenizer_spm.c and tokenizer_bpe.c (the two models),
+ * Shared by tokenizer.c (the interface), tokenizer_vocab.c (the tokens), tokenizer_special.c
+ * (tokens spelled out in a text), tokenizer_spm.c and tokenizer_bpe.c (the two models), and
  * tokenizer_heap.c (the order of merges).
  */
 #ifndef TOKENIZER_PRIVATE_H
@@ -9,9 +9,7 @@
 
 #include "tokenizer.h"
 
-/*
- * Longer tokens are refused: they would make every look-up expensive, and nobody has trained one.
- */
+/* Longer tokens would make every look-up expensive, and no known vocabulary has any. */
 #define MAX_TOKEN_BYTES 4096
 
 /* Token types, with the numbers of the file format. */
@@ -31,8 +29,8 @@ enum tokenizer_model {
 
 struct bpe;
 
-/* One token. @text is what it stands for in a text: for SPM with spaces for U+2581, for BPE the
- * bytes behind the printable characters, for byte tokens the byte. */
+/* A token. @text holds the bytes that it stands for in a text: spaces for SPM's U+2581, bytes for
+ * BPE's printable characters, the byte of a byte token. */
 struct token {
 	uint32_t text; /* offset into vocabulary bytes */
 	uint16_t bytes;
@@ -46,7 +44,7 @@ struct tokenizer {
 	struct token *tokens;
 	uint32_t n_tokens;
 	uint8_t *bytes;
-	/* Open addressing over the tokens that text can merge to, by their text; -1 is empty. */
+	/* Hash table with open addressing: mergeable tokens by their text; -1: empty */
 	int32_t *slots;
 	uint32_t slot_mask;
 	uint64_t seed;
@@ -55,17 +53,17 @@ struct tokenizer {
 	int32_t bos, eos, unknown;
 	bool adds_bos;
 	bool adds_space; /* SPM: the dummy space */
-	/* SPM: no piece has a space behind something else, so texts can be cut there. */
+	/* SPM: no piece has a space after another character, so texts can be split there. */
 	bool words_apart;
 	bool has_unused; /* SPM: some pieces only exist to be merged further */
-	/* Control and user-defined tokens in the order of their bytes. */
+	/* Control and user-defined tokens, sorted by their bytes. */
 	int32_t *special;
 	uint32_t n_special;
-	uint8_t special_first[256]; /* whether one begins with this byte */
+	uint8_t special_first[256]; /* whether a special token begins with this byte */
 	struct bpe *bpe;
 };
 
-/* Where errors of tokenizer_create() go. */
+/* The error line of tokenizer_create(). */
 struct tokenizer_error {
 	char *line;
 	size_t bytes;
@@ -78,7 +76,7 @@ static inline const uint8_t *token_text(const struct tokenizer *tok, int32_t id)
 	return tok->bytes + tok->tokens[id].text;
 }
 
-/* The ids of one call; counts on when the caller's array is full. */
+/* The ids of one call; @n counts on when the caller's array is full. */
 struct id_list {
 	int32_t *ids;
 	size_t max, n;
@@ -91,8 +89,8 @@ static inline void id_list_push(struct id_list *list, int32_t id)
 	list->n++;
 }
 
-/* Bytes of the UTF-8 character at @s, 1..4; 0 if the @n bytes do not begin with one (Unicode's
- * table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF). */
+/* Length of the UTF-8 character at @s, 1..4; 0 if the @n bytes do not begin with a valid one
+ * (Unicode's table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF). */
 static inline unsigned int utf8_bytes(const uint8_t *s, size_t n)
 {
 	if (s[0] < 0x80)
@@ -110,7 +108,7 @@ static inline unsigned int utf8_bytes(const uint8_t *s, size_t n)
 	return (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f) ? 0 : 4;
 }
 
-/* Mixes 64 bits; the seed differs per process, so that no vocabulary can be made of collisions. */
+/* Mixes 64 bits. The seed differs per process, so that no file can provoke collisions. */
 static inline uint64_t hash_mix(uint64_t h)
 {
 	h ^= h >> 32;
@@ -122,21 +120,18 @@ static inline uint64_t hash_mix(uint64_t h)
 
 /* Loads tokens, types and scores. */
 int vocab_load(struct tokenizer *tok, const struct gguf_file *file, struct tokenizer_error *e);
-/* The token that text may become by merging; -1: none. */
+/* The mergeable token of this text; -1: none. */
 int32_t vocab_find(const struct tokenizer *tok, const uint8_t *text, size_t bytes);
-/* Bytes that a printable-character form of byte-level BPE stands for, at most @bytes of them;
- * *@complete is false if a character is outside the table (it is copied). */
+/* Decodes byte-level BPE's printable characters into @out, at most @bytes long, and returns its
+ * length. *@complete is false if a character is not in the table; it is copied. */
 size_t vocab_unprint(const uint8_t *text, size_t bytes, uint8_t *out, bool *complete);
 
 int special_load(struct tokenizer *tok, struct tokenizer_error *e);
-/*
- * The longest token that begins at @text; user-defined ones, and with @control
- * all others too; -1: none.
- */
+/* The longest user-defined or, with @control, other special token at @text; -1: none. */
 int32_t special_match(const struct tokenizer *tok, const uint8_t *text, size_t bytes, bool control);
 
-/* A stretch of text without special tokens; @space puts the dummy space in front. 0 or -errno. */
 int spm_load(struct tokenizer *tok, struct tokenizer_error *e);
+/* Encodes text without special tokens; @space puts the dummy space in front. 0 or -errno. */
 int spm_encode(const struct tokenizer *tok, const uint8_t *text, size_t bytes, bool space,
 	       struct id_list *out);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Special tokens written in a text.
+ * Special tokens that are spelled out in a text.
  *
- * They are kept in the order of their bytes. A match narrows the range of candidates byte by byte,
- * by bisection, and remembers the longest that ended on the way.
+ * The tokens are sorted by their bytes. special_match() narrows the range of candidates byte by
+ * byte by bisection and remembers the longest complete one.
  */
 #include "tokenizer_private.h"
 
@@ -56,8 +56,8 @@ int special_load(struct tokenizer *tok, struct tokenizer_error *e)
 }
 
 /*
- * The first of the candidates low..high-1 whose byte @depth is at least @byte;
- * all are longer than @depth.
+ * The first of the candidates low..high-1 whose byte @depth is at least @byte. All candidates are
+ * longer than @depth.
  */
 static uint32_t lower_bound(const struct tokenizer *tok, uint32_t low, uint32_t high,
 			    unsigned int depth, unsigned int byte)
@@ -81,7 +81,7 @@ int32_t special_match(const struct tokenizer *tok, const uint8_t *text, size_t b
 	for (depth = 0; low < high && depth < bytes; depth++) {
 		low = lower_bound(tok, low, high, depth, text[depth]);
 		high = lower_bound(tok, low, high, depth, text[depth] + 1u);
-		/* Those that end here come first in the order. */
+		/* Candidates that end here are sorted before the longer ones. */
 		for (; low < high && tok->tokens[tok->special[low]].bytes == depth + 1; low++)
 			if (control || tok->tokens[tok->special[low]].type == TOKEN_USER)
 				if (found < 0 || tok->tokens[found].bytes <= depth)

@@ -2,13 +2,13 @@
 /*
  * SentencePiece's BPE.
  *
- * The text's characters are the symbols at first. Of all pairs of neighbours that together are a
- * piece of the vocabulary the one with the best score, of equals the leftmost, is merged, until no
- * pair is a piece. What is no piece in the end becomes byte tokens.
+ * Each character of the text is a symbol at first. The pair of neighbours that form the piece with
+ * the best score, and of equal ones the leftmost, is merged until no pair forms a piece. A symbol
+ * that is no piece at the end becomes byte tokens.
  *
- * Where no piece has a space behind something else (all vocabularies trained by words), no merge
- * crosses from a word to the next one's space, so each word is done for itself: the same result
- * from a small, warm heap.
+ * If no piece has a space after another character (as in all vocabularies trained on words), no
+ * merge crosses from a word to the next one's space. Words are then encoded one by one, with the
+ * same result from a smaller heap.
  */
 #include "tokenizer_heap.h"
 #include "tokenizer_private.h"
@@ -20,8 +20,8 @@
 struct spm_work {
 	const struct tokenizer *tok;
 	const uint8_t *text;
-	struct merge_heap heap; /* of places in the text */
-	/* For pieces of type unused: bytes of the left half they were last merged from. */
+	struct merge_heap heap; /* values are offsets in the text */
+	/* For pieces of type unused: bytes of the left symbol that they were last merged from. */
 	uint16_t *left_bytes;
 	struct id_list *out;
 };

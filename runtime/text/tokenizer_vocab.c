@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The vocabulary: tokens with their types and scores, and a hash from text to token.
+ * The vocabulary: tokens with their types and scores, and a hash table from text to token.
  *
- * Tokens are stored as the bytes they stand for (see struct token), so that neither encoding nor
- * decoding translates anything. Of two tokens with the same text the first is found.
+ * Tokens are stored as the bytes that they stand for (see struct token), so encoding and decoding
+ * need no translation. Look-ups find the first of several tokens with the same text.
  */
 #include "tokenizer_private.h"
 
@@ -12,9 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Ids are int32_t and the slots twice as many; the largest real vocabularies have 262,144 tokens.
- */
+/* Keeps ids and twice as many hash slots in int32_t. Known vocabularies have at most 262,144. */
 #define MAX_TOKENS (1u << 24)
 
 static uint64_t hash_text(uint64_t seed, const uint8_t *text, size_t bytes)
@@ -58,8 +56,8 @@ static void insert(struct tokenizer *tok, int32_t id)
 }
 
 /*
- * Byte-level BPE writes bytes as printable characters: the printable ones of Latin-1 are
- * themselves, the other 68 are U+0100 and the characters after it, in order.
+ * Byte-level BPE writes bytes as printable characters: printable Latin-1 characters as themselves,
+ * the other 68 bytes in order as U+0100 and the following characters.
  */
 static int unprint_char(uint32_t c)
 {
@@ -101,10 +99,8 @@ size_t vocab_unprint(const uint8_t *text, size_t bytes, uint8_t *out, bool *comp
 	return used;
 }
 
-/*
- * SPM writes a space as U+2581. Returns the bytes; *@complete is false if a
- * plain space was among them.
- */
+/* SPM writes a space as U+2581. Returns the length of @out; *@complete is false if
+ * @text has a plain space. */
 static size_t unescape_spaces(const uint8_t *text, size_t bytes, uint8_t *out, bool *complete)
 {
 	size_t pos = 0, used = 0;
@@ -124,7 +120,7 @@ static size_t unescape_spaces(const uint8_t *text, size_t bytes, uint8_t *out, b
 struct load {
 	struct tokenizer *tok;
 	struct tokenizer_error *e;
-	size_t used; /* of the vocabulary's bytes */
+	size_t used; /* bytes of the vocabulary */
 };
 
 /* "<0x0A>" is the byte 10. */
@@ -165,7 +161,7 @@ static int load_token(void *ud, size_t i, const char *s, size_t bytes)
 		mergeable = false;
 	} else if (tok->model == TOKENIZER_SPM) {
 		t->bytes = unescape_spaces((const uint8_t *)s, bytes, out, &mergeable);
-		/* User-defined tokens are found as text before anything merges. */
+		/* User-defined tokens are matched before anything is merged. */
 		mergeable = mergeable && t->type != TOKEN_USER;
 	} else if (t->type == TOKEN_USER) {
 		memcpy(out, s, bytes);
@@ -188,7 +184,7 @@ static int load_token(void *ud, size_t i, const char *s, size_t bytes)
 struct measure {
 	struct tokenizer_error *e;
 	size_t bytes;
-	bool strings; /* there were some */
+	bool strings; /* the array had some */
 };
 
 static int measure_token(void *ud, size_t i, const char *s, size_t bytes)
@@ -281,7 +277,7 @@ static int allocate(struct tokenizer *tok, const struct gguf_file *file, struct 
 		slots *= 2;
 	tok->n_tokens = n;
 	tok->tokens = calloc(n, sizeof(*tok->tokens));
-	/* A byte of slack: a token of no bytes still has a place. */
+	/* One spare byte, as an empty token still has an address. */
 	tok->bytes = malloc(m.bytes + 1);
 	tok->slots = malloc(slots * sizeof(*tok->slots));
 	if (!tok->tokens || !tok->bytes || !tok->slots)

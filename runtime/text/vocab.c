@@ -10,7 +10,7 @@
 #include "llm_vocab.h"
 #include "text.h"
 
-/* GGUF's type of an id that nothing uses. */
+/* GGUF's type of an unused id */
 #define UNUSED 5
 
 struct llm_vocab {
