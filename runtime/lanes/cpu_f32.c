@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Matmuls in F32 with a file's own matrices, which stay in the file as they are. A task takes a few
- * rows of one (output channels), widens them to F32 in its thread's scratch memory, where they stay
- * in the cache, and multiplies all tokens with them. F32 rows are used in place.
+ * F32 matmuls with the matrices of the mapped file. A task widens a few rows of a matrix (output
+ * channels) to F32 in its thread's scratch memory, where they stay in the CPU's cache, and
+ * multiplies all tokens with them. F32 rows are used in place.
  */
 #include "cpu_lane.h"
 

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Rows of a thread's share of row-wise operators. */
+/* Rows of a task of row-wise operators */
 #define TASK_ROWS 8
-/* The kernel maps many of a file's pages at a time, so that look-ups soon hold all of the
- * embeddings in the program's memory. With an NPU nothing else reads them there: after so many
- * rows they are given back. */
+/* The kernel maps several pages of a file around each one read, so look-ups soon make all of
+ * the embeddings resident. With an NPU nothing else reads the file, so the pages are released
+ * after this many rows. */
 #define EMBED_KEEP_ROWS 8
 
 /* One operator for a chunk; areas begin at its first row. */
@@ -19,7 +19,7 @@ struct layer_pass {
 	const struct llm_layer *layer;
 	unsigned int index, pos, n;
 	size_t row;
-	const float *norm; /* of the rows after a residual; NULL: none follows */
+	const float *norm; /* weights of the norm after the residual; NULL: none */
 };
 
 static unsigned int row_tasks(unsigned int n)
@@ -95,7 +95,7 @@ static void task_silu(void *arg, unsigned int task, unsigned int worker)
 	}
 }
 
-/* Norms of a row's heads, where the model has them, and RoPE. */
+/* Norms of a row's heads, if the model has them, and RoPE. */
 static void rope_heads(const struct layer_pass *p, float *x, const float *norm, unsigned int heads,
 		       size_t pos, void *scratch)
 {
@@ -120,7 +120,7 @@ static void store(const struct lane_memory *m, size_t off, unsigned int pos, con
 					 llm_kv_type(m->loaded->kv));
 }
 
-/* q and k in place; K and V go to the cache. */
+/* Rotates q and k in place, and stores K and V in the cache. */
 static void task_rope(void *arg, unsigned int task, unsigned int worker)
 {
 	const struct layer_pass *p = arg;
@@ -139,7 +139,7 @@ static void task_rope(void *arg, unsigned int task, unsigned int worker)
 	}
 }
 
-/* Tiles of a KV head's queries: rows x the heads of its group. */
+/* Tiles of a KV head's queries, which are all rows of the heads that share it. */
 static unsigned int attention_tiles(const struct layer_pass *p)
 {
 	const struct llm_model *model = &p->m->loaded->model;
@@ -148,7 +148,7 @@ static unsigned int attention_tiles(const struct layer_pass *p)
 	return (p->n * (model->n_head / model->n_head_kv) + most - 1) / most;
 }
 
-/* att = softmax(q k^T) v for some queries of one KV head. */
+/* att = softmax(q k^T) v for a tile of queries of one KV head. */
 static void task_attention(void *arg, unsigned int task, unsigned int worker)
 {
 	const struct layer_pass *p = arg;
@@ -166,7 +166,7 @@ static void task_attention(void *arg, unsigned int task, unsigned int worker)
 		.ldq = model->q_dim,
 		.ldy = model->q_dim,
 		.group = group,
-		/* What sees most comes first. */
+		/* The tiles with the most keys first, for balance. */
 		.first = (uint64_t)(tiles - 1 - task % tiles) * most,
 		.pos = p->pos,
 		.k = (char *)lane_kv(m, lane_k_off(m, p->index), 0) + kv_head * head_bytes,
@@ -182,7 +182,7 @@ static void task_attention(void *arg, unsigned int task, unsigned int worker)
 	m->loaded->floats->attn(&t, m->scratch + worker * m->scratch_floats);
 }
 
-/* The norm after the residual at the end of layer @layer: the next layer's, or none. */
+/* The norm after the residual at the end of @layer: the next layer's; NULL after the last layer. */
 static const float *next_norm(const struct llm_model *model, unsigned int layer)
 {
 	return layer + 1 < model->n_layer ? model->layers[layer + 1].attn_norm : NULL;
@@ -220,7 +220,7 @@ static void run_op(struct lane_memory *m, const struct lane_call *call)
 		embed(m, call);
 		break;
 	case LLM_OP_ATTN_NORM:
-		/* Of the later layers it comes with the residual before it. */
+		/* Later layers' norms are computed with the residual before them. */
 		p.norm = p.layer->attn_norm;
 		if (!layer)
 			llm_pool_run(pool, task_norm, &p, rows);

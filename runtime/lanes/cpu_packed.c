@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Matmuls with the packed weights, by the device's own kernels: the same bits as on the NPU. */
+/* Matmuls with the packed weights by the device's own kernels, bit-identical to the NPU's. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -7,7 +7,7 @@
 #include "llm_fail.h"
 #include <npu/vnpu_isa.h>
 
-/* Columns of a task. */
+/* Columns per task */
 #define TASK_COLS (4 * VNPU_PANEL_N)
 
 struct matmul {
@@ -15,19 +15,19 @@ struct matmul {
 	const struct lane_slice *slice;
 	const struct lane_columns *part;
 	enum llm_format format;
-	const uint8_t *w; /* from the part's first column on */
+	const uint8_t *w; /* panels from the part's first column on */
 	const float *bias; /* likewise, or NULL */
 	const float *x; /* the slice's rows */
-	enum llm_input input; /* what they are quantised to */
-	int8_t *q; /* [planes * rows][ldq], unless they stay floats */
+	enum llm_input input; /* what x is quantised to */
+	int8_t *q; /* [planes * rows][ldq]; not for LLM_INPUT_FLOATS */
 	float *scale; /* [planes * rows] */
-	struct vnpu_outliers *outliers; /* [rows], of LLM_INPUT_OUTLIERS */
-	float *rest; /* [threads][k]: what the first plane leaves of a row */
+	struct vnpu_outliers *outliers; /* [rows], for LLM_INPUT_OUTLIERS */
+	float *rest; /* [threads][k]: the difference between a row and its first plane */
 	float *low; /* [rows][columns of a part]: results of the second plane */
 	unsigned int ldq;
 };
 
-/* Columns first.., @n of them, of the result with plane @plane. */
+/* Computes columns first .. first + n - 1 of the result of one plane. */
 static void plane_columns(const struct matmul *h, unsigned int plane, unsigned int first,
 			  unsigned int n, const float *bias, float *y, unsigned int ldy,
 			  void *scratch)
@@ -70,7 +70,7 @@ static void plane_columns(const struct matmul *h, unsigned int plane, unsigned i
 		k->matmul_w4f(&w4, scratch);
 }
 
-/* What the outliers add to columns first.., @n of them, of the result. */
+/* Adds the outliers' part of columns first .. first + n - 1 to the result. */
 static void outlier_columns(const struct matmul *h, unsigned int first, unsigned int n, float *y,
 			    unsigned int ldy, void *scratch)
 {
@@ -176,7 +176,7 @@ int lane_cpu_slice_packed(struct lane_memory *m, const struct lane_slice *slice)
 		.m = m,
 		.slice = slice,
 		.x = slice->x->data + (size_t)slice->x_row * slice->k,
-		/* All matrices of a matmul read the same rows. */
+		/* All matrices of a matmul have the same input. */
 		.input = llm_packed_input(packed, slice->columns[0].matrix),
 		.ldq = (slice->k + 3) / 4 * 4,
 	};

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * The GPU's lane by OpenCL, in the session's memory.
+ * The GPU lane on OpenCL, in the session's memory.
  *
- * Where host and device see one another's writes (gpu.h) and synchronisation is to be fast, an
- * operator is its kernels, and a flag behind them if anybody waits for its end. Else what it reads
- * goes to the device before it and what it wrote to the host after it, so that the host's memory
- * always has what was computed last.
+ * If host and device see one another's writes (gpu.h) and synchronisation is fast, an operator is
+ * only its kernels, and a flag after them if somebody waits for its end. Otherwise each operator
+ * transfers its inputs to the device before and its results to the host after it, so that the
+ * host's memory is always current.
  */
 #include "gpu_lane.h"
 
@@ -24,10 +24,10 @@ struct gpu_lane {
 	struct llm_gpu_queue *queue;
 	struct llm_gpu_buffer *work, *kv, *all, *flag, *quant;
 	uint32_t *words; /* the flag's page */
-	uint32_t value; /* last put behind an operator */
-	size_t scale_off, outliers_off; /* in quant, behind the numbers */
-	unsigned int unflagged; /* operators since then */
-	bool explicit; /* memory is handed over by calls */
+	uint32_t value; /* of the last flag */
+	size_t scale_off, outliers_off; /* in quant, after the integers */
+	unsigned int unflagged; /* operators since the last flag */
+	bool explicit; /* operators transfer their data */
 };
 
 /* ---- the engine's weights ---- */
@@ -103,7 +103,7 @@ static int make_quant(struct gpu_lane *g)
 	unsigned int k = model->n_embd > model->n_ff ? model->n_embd : model->n_ff;
 
 	k = k > model->q_dim ? k : model->q_dim;
-	/* In two planes at most; and outliers. */
+	/* Room for two planes, and outliers. */
 	g->scale_off = (2 * rows * ((k + 3) / 4 * 4) + 63) / 64 * 64;
 	g->outliers_off = g->scale_off + 2 * rows * sizeof(float);
 	return llm_gpu_alloc(loaded(g)->gpu, g->outliers_off + rows * sizeof(struct vnpu_outliers),
@@ -117,7 +117,7 @@ static int map(struct gpu_lane *g, void *data, size_t bytes, struct llm_gpu_buff
 
 /* ---- operators ---- */
 
-/* Rows row.. of a matrix in the session's memory. */
+/* A matrix in the session's memory from row @row on. */
 static struct llm_gpu_area at(const struct gpu_lane *g, const struct llm_area *a, size_t row,
 			      size_t ld)
 {
@@ -135,10 +135,7 @@ static int reads(struct gpu_lane *g, const struct llm_area *a, size_t row, size_
 			   : 0;
 }
 
-/*
- * Also what others write beside it: the rows must be the GPU's alone, or their
- * columns read before (reads()).
- */
+/* Transfers whole rows; if another lane writes some columns, reads() must come first. */
 static int wrote(struct gpu_lane *g, const struct llm_area *a, size_t row, size_t rows, size_t ld)
 {
 	struct llm_gpu_area area = at(g, a, row, ld);
@@ -154,7 +151,7 @@ static struct llm_gpu_area part_of(const struct gpu_lane *g, unsigned int layer,
 				      loaded(g)->packed.layers[layer].part[part].off };
 }
 
-/* xn, from the chunk's first row on, = norm of rows @row.. of x */
+/* The chunk's rows of xn = norm of rows @row.. of x. */
 static int norm(struct gpu_lane *g, const struct lane_call *call, size_t row, unsigned int rows,
 		struct llm_gpu_area w)
 {
@@ -176,7 +173,7 @@ static int norm(struct gpu_lane *g, const struct lane_call *call, size_t row, un
 	return err ? err : wrote(g, &m->xn, call->chunk->row, rows, model->n_embd);
 }
 
-/* a[rows][cols] = a + b, or silu(a) * b */
+/* a = a + b, or silu(a) * b, by @kind: [rows][cols] */
 static int combine(struct gpu_lane *g, const struct lane_call *call, int kind,
 		   const struct llm_area *a, const struct llm_area *b, size_t cols)
 {
@@ -206,7 +203,7 @@ static int residual(struct gpu_lane *g, const struct lane_call *call)
 	return combine(g, call, LLM_GPU_ADD, &m->x, &m->y, m->loaded->model.n_embd);
 }
 
-/* Norms of the heads, where the model has them, and RoPE, in place. */
+/* Norms of the heads, if the model has them, and RoPE, in place. */
 static int turn_heads(struct gpu_lane *g, const struct lane_call *call, unsigned int part,
 		      const struct llm_area *x, unsigned int heads)
 {
@@ -344,7 +341,7 @@ static int quant(struct gpu_lane *g, const struct lane_slice *slice, enum llm_in
 	return llm_gpu_quant(g->queue, &op, NULL);
 }
 
-/* What the outliers add to @of's result. */
+/* Adds the outliers' part to the result of @of. */
 static int add_outliers(struct gpu_lane *g, const struct llm_gpu_matmul *of)
 {
 	struct llm_gpu_add_outliers op = {
@@ -363,7 +360,7 @@ static int add_outliers(struct gpu_lane *g, const struct llm_gpu_matmul *of)
 	return llm_gpu_add_outliers(g->queue, &op, NULL);
 }
 
-/* One matrix' columns; *@quantised: the slice's rows are. */
+/* Multiplies with one matrix's columns; *@quantised: the slice's rows are quantised. */
 static int multiply(struct gpu_lane *g, const struct lane_slice *slice,
 		    const struct lane_columns *c, bool *quantised)
 {
@@ -408,7 +405,7 @@ static int multiply(struct gpu_lane *g, const struct lane_slice *slice,
 	return err || input != LLM_INPUT_OUTLIERS ? err : add_outliers(g, &op);
 }
 
-/* A matrix' columns for the host: row by row, since between them lies what the NPU computes. */
+/* Transfers columns to the host row by row, as the NPU writes the columns between them. */
 static int columns_to_host(struct gpu_lane *g, const struct lane_slice *slice,
 			   const struct lane_columns *c)
 {
@@ -493,7 +490,7 @@ static int gpu_begin(struct lane *lane, const struct lane_call *call, uint64_t *
 	if (err)
 		return err;
 	g->unflagged = 0;
-	/* 0 is no flag's value. */
+	/* A ticket of 0 means no flag. */
 	g->value += g->value + 1 ? 1 : 2;
 	*ticket = g->value;
 	return llm_gpu_flag(g->queue, (struct llm_gpu_area){ g->flag, 0 }, g->value, NULL);
@@ -507,7 +504,7 @@ static int gpu_poll(struct lane *lane, uint64_t ticket)
 	       (int32_t)(__atomic_load_n(g->words, __ATOMIC_ACQUIRE) - (uint32_t)ticket) >= 0;
 }
 
-/* Until all that is in the queue is done. */
+/* Waits for everything in the queue. */
 static int gpu_wait(struct lane *lane, uint64_t ticket, enum lane_wait how)
 {
 	return llm_gpu_finish(((struct gpu_lane *)lane)->queue);

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The GPU's lane: any device of OpenCL, by gpu.h. */
+/* The GPU lane: any OpenCL device, through gpu.h. */
 #ifndef GPU_LANE_H
 #define GPU_LANE_H
 
 #include "lane.h"
 
-/*
- * Maps the packed weights for the GPU of @loaded, once for all sessions;
- * unload also closes that GPU.
- */
+/* Maps the packed weights for the GPU of @loaded, for all sessions. Unload also closes the GPU. */
 int lane_gpu_load(struct llm_loaded *loaded);
 void lane_gpu_unload(struct llm_loaded *loaded);
 

@@ -2,9 +2,8 @@
 /*
  * The static graphs of a model.
  *
- * A matmul's input is quantised per row once and used by all matrices that want it so. A builder
- * holds what all operators need; operators of a graph that failed give NULL, and the compiler
- * reports the first failure.
+ * All matrices with the same input share its quantised form. After a failure libnpu's functions
+ * return NULL, and the compiler reports the first failure.
  */
 #include <errno.h>
 #include <math.h>
@@ -26,7 +25,7 @@ struct builder {
 	char name[48];
 };
 
-/* What matrices read: floats, and their INT8 form once one of them wants it. */
+/* The input of matrices: floats, and their INT8 form once a matrix needs it. */
 struct input {
 	struct npu_tensor *x, *q, *scale, *outliers;
 };
@@ -52,7 +51,7 @@ static struct npu_tensor *build_vector(struct builder *b, unsigned int part, uns
 	return npu_graph_weight(b->g, name, NPU_F32, 1, n);
 }
 
-/* What @input says of @in, which is made once: all its matrices want the same. */
+/* Quantises @in as @input says, once: all its matrices want the same form. */
 static void build_quant(struct builder *b, struct input *in, enum llm_input input)
 {
 	if (in->q)
@@ -65,7 +64,7 @@ static void build_quant(struct builder *b, struct input *in, enum llm_input inpu
 		in->q = npu_quant(b->g, in->x, &in->scale);
 }
 
-/* @matrix: enum llm_matrix; -1: the output matrix. */
+/* A matmul with @matrix: enum llm_matrix, or -1 for the output matrix. */
 static struct npu_tensor *build_with(struct builder *b, struct input *in, int matrix,
 				     const char *name, unsigned int rows, struct npu_tensor *bias)
 {
@@ -94,7 +93,7 @@ static struct npu_tensor *build_with(struct builder *b, struct input *in, int ma
 	return bias ? npu_add(b->g, y, bias) : y;
 }
 
-/* The matmul with @rows of a block's matrix. */
+/* A matmul with @rows output channels of a layer's matrix. */
 static struct npu_tensor *build_rows(struct builder *b, struct input *in, enum llm_matrix which,
 				     unsigned int rows)
 {
@@ -120,7 +119,7 @@ static struct npu_tensor *build_cache(struct builder *b, const char *which)
 	return npu_graph_state(b->g, name, b->kv, b->kv_rows, b->m->kv_dim);
 }
 
-/* Norm per head, where the model has it, and RoPE. */
+/* Norms of the heads, if the model has them, and RoPE. */
 static struct npu_tensor *build_heads(struct builder *b, struct npu_tensor *x, unsigned int heads,
 				      unsigned int norm)
 {

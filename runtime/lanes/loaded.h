@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A loaded model and the devices that compute with it: an engine's, shared by its
- * sessions. It does not change.
- */
+/* A loaded model and its devices. An engine owns it; its sessions share it; it is immutable. */
 #ifndef LOADED_H
 #define LOADED_H
 
@@ -16,9 +13,8 @@
 struct llm_gpu;
 struct llm_gpu_buffer;
 
-/* The packed weights as the GPU sees them: the NPU's buffers. */
+/* The GPU's mappings of the NPU's buffers (struct llm_packed) and of inv_freq. */
 struct gpu_weights {
-	/* By layer; as struct llm_packed; the model's. */
 	struct llm_gpu_buffer **layers, *head, *inv_freq;
 	float *inv_freq_host;
 };
@@ -30,11 +26,11 @@ struct llm_loaded {
 	struct llm_pool *pool; /* the CPU lane's threads */
 	unsigned int threads;
 	const struct cpu_kernels *kernels;
-	/* The device's, for the CPU lane's float operators: both lanes give the same bits. */
+	/* The device's kernels, for the CPU lane's float operators: the same bits on both. */
 	const struct fw_kernels *floats;
 	enum llm_kv kv;
 	enum llm_sync sync;
-	/* Where an NPU or a GPU computes: */
+	/* With an NPU or a GPU: */
 	struct npu_context *ctx;
 	const struct npu_device_info *device;
 	struct llm_packed packed;

@@ -22,7 +22,7 @@ int llm_memory_alloc(const struct llm_loaded *loaded, struct llm_memory *mem, si
 			return llm_fail(err, "%s of %zu bytes: %s", what, bytes, npu_error());
 		mem->data = npu_buffer_data(mem->buf);
 	} else {
-		/* Not malloc(): pages that a short session never touches shall not be zeroed. */
+		/* The kernel zeroes pages only when a session touches them. */
 		mem->data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 				 -1, 0);
 		if (mem->data == MAP_FAILED) {
@@ -52,10 +52,9 @@ static int alloc_kv(struct lane_memory *m, unsigned int kv_rows)
 	m->kv_row_bytes = VNPU_KV_BYTES(llm_kv_type(m->loaded->kv), model->kv_dim);
 	m->kv_stride = (kv_rows * m->kv_row_bytes + AREA_ALIGN - 1) / AREA_ALIGN * AREA_ALIGN;
 	if (__builtin_mul_overflow(m->kv_stride, 2 * (size_t)model->n_layer, &bytes))
-		return llm_fail(
-			-ENOMEM,
-			"a KV cache for %u tokens in %u layers has more bytes than can be counted",
-			kv_rows, model->n_layer);
+		return llm_fail(-ENOMEM,
+				"a KV cache for %u tokens in %u layers: its size overflows",
+				kv_rows, model->n_layer);
 	return llm_memory_alloc(m->loaded, &m->kv, bytes, "a KV cache");
 }
 
@@ -93,7 +92,7 @@ static int alloc_scratch(struct lane_memory *m)
 	m->scratch =
 		aligned_alloc(AREA_ALIGN, m->scratch_floats * sizeof(float) * m->loaded->threads);
 	if (!m->scratch)
-		return llm_fail(-ENOMEM, "no memory for %u threads' scratch of %zu bytes",
+		return llm_fail(-ENOMEM, "no scratch memory for %u threads, %zu bytes each",
 				m->loaded->threads, m->scratch_floats * sizeof(float));
 	return 0;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a session computes in: the KV cache, the activations of the chunks in flight, logits. All
- * lanes read and write the same memory, which is the NPU's too where there is one.
+ * A session's memory: the KV cache, the activations of the chunks in flight, logits. All lanes
+ * share it; with an NPU it is in NPU buffers.
  *
- * Activations are matrices of lane_memory.rows rows each. A chunk in flight has rows of its own in
- * all of them, from lane_chunk.row on.
+ * Activations are matrices of lane_memory.rows rows each. Each chunk in flight has rows of its own
+ * in all of them, from lane_chunk.row on.
  */
 #ifndef MEMORY_H
 #define MEMORY_H
@@ -17,12 +17,12 @@ struct llm_memory {
 	void *data;
 	size_t bytes;
 };
-/* 0, or -ENOMEM and what libnpu says, with the error line; @what is for that. */
+/* 0, -ENOMEM, or an error of libnpu, with the error line, which names @what. */
 int llm_memory_alloc(const struct llm_loaded *loaded, struct llm_memory *mem, size_t bytes,
 		     const char *what);
 void llm_memory_free(struct llm_memory *mem);
 
-/* A matrix of floats, with the place in its memory that a job binds. */
+/* A matrix of floats, and its offset in the memory for a job's binding. */
 struct llm_area {
 	const struct llm_memory *in;
 	float *data;
@@ -31,33 +31,32 @@ struct llm_area {
 
 struct lane_memory {
 	const struct llm_loaded *loaded;
-	/* [n_layer][K, V] of [kv_rows][kv_dim], of the engine's type each, 64-byte
-	 * aligned. kv_rows is n_ctx, and with whole programs those more that one may have
-	 * beyond the last chunk's tokens. */
+	/* [n_layer][K, V][kv_rows][kv_dim] of the engine's type, each K and V 64-byte aligned.
+	 * kv_rows is n_ctx, plus the padding of a last chunk that runs as a whole program. */
 	struct llm_memory kv;
 	unsigned int kv_rows;
-	size_t kv_stride, kv_row_bytes; /* from one such matrix, or row, to the next */
+	size_t kv_stride, kv_row_bytes; /* bytes of a K or V with alignment, and of its rows */
 	struct llm_memory work;
-	unsigned int rows; /* of activations: all chunks in flight together */
+	unsigned int rows; /* of activations, for all chunks in flight together */
 	struct llm_area x, y, xn, q, k, v, att, gate, up; /* [rows][...] */
 	struct llm_area logits; /* [1][n_vocab], of the last token */
-	struct llm_memory all_memory; /* made when all logits are wanted for the first time */
+	struct llm_memory all_memory; /* allocated when all tokens' logits are first wanted */
 	struct llm_area all; /* [LANE_LOGIT_ROWS][n_vocab] */
-	float *scratch; /* of each thread of the CPU lane */
+	float *scratch; /* [threads of the CPU lane][scratch_floats] */
 	size_t scratch_floats;
-	unsigned int embedded; /* rows looked up since the embeddings' pages were last given back */
+	unsigned int embedded; /* rows looked up since the embeddings' pages were last released */
 };
 
-/* Rows whose logits are computed at a time when those of all tokens are wanted. */
+/* Rows of logits that are computed at a time when those of all tokens are wanted */
 #define LANE_LOGIT_ROWS 64
 
 /*
- * Memory for @rows rows of activations and a cache of @kv_rows. 0 or -ENOMEM with the error
- * line; freed in any case.
+ * Allocates memory for @rows rows of activations and a cache of @kv_rows. 0 or -ENOMEM with the
+ * error line; call lane_memory_fini() in either case.
  */
 int lane_memory_init(struct lane_memory *m, const struct llm_loaded *loaded, unsigned int rows,
 		     unsigned int kv_rows);
-/* Also for all logits. 0 or -ENOMEM; again: 0. */
+/* Allocates memory for all tokens' logits, once. 0 or -ENOMEM. */
 int lane_memory_want_all(struct lane_memory *m);
 void lane_memory_fini(struct lane_memory *m);
 
@@ -71,7 +70,7 @@ static inline size_t lane_v_off(const struct lane_memory *m, unsigned int layer)
 	return (2 * layer + 1) * m->kv_stride;
 }
 
-/* Layer's K or V from position @pos on. */
+/* Position @pos of the K or V at lane_k_off() or lane_v_off(). */
 static inline void *lane_kv(const struct lane_memory *m, size_t off, unsigned int pos)
 {
 	return (char *)m->kv.data + off + pos * m->kv_row_bytes;

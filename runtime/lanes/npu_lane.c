@@ -32,7 +32,7 @@ static int wait_for(struct npu_lane *n, uint64_t seqno, enum npu_wait_mode mode)
 	return err ? llm_fail(err, "%s", npu_error()) : 0;
 }
 
-/* Before a job is bound anew. */
+/* npu_wait_fn: called before a job is bound again. */
 static int wait_to_bind(void *ud, uint64_t seqno)
 {
 	return wait_for(ud, seqno, NPU_WAIT_FAST);
@@ -82,7 +82,7 @@ static const struct llm_area *logits_of(const struct npu_lane *n, const struct l
 	return call->all ? &n->lane.memory->all : &n->lane.memory->logits;
 }
 
-/* Rows of the program for some logits: no more than the chunk has from there on. */
+/* Rows of the program for some logits: at most the chunk's rows from the first of them on. */
 static unsigned int head_rows(const struct lane_call *call)
 {
 	const struct lane_work *w = call->work;
@@ -93,7 +93,7 @@ static unsigned int head_rows(const struct lane_call *call)
 	return rows < call->chunk->rows - w->logits_row ? rows : call->chunk->rows - w->logits_row;
 }
 
-/* The job of the wanted logits, after that of all layers, whose result is y. */
+/* Finds the job of the wanted logits; it follows the job of the layers and reads its result y. */
 static int find_head(struct npu_lane *n, const struct lane_call *call, struct npu_binding **binding)
 {
 	const struct npu_whole head = {
@@ -122,7 +122,7 @@ static int find_layers(struct npu_lane *n, const struct lane_call *call,
 	return npu_programs_whole(n->programs, &whole, wait_to_bind, n, binding);
 }
 
-/* Rows of a chunk beyond its tokens are zeros. */
+/* Zeroes a chunk's padding. */
 static void pad_chunk(const struct npu_lane *n, const struct lane_chunk *c)
 {
 	size_t n_embd = n->lane.memory->loaded->model.n_embd;
@@ -172,8 +172,8 @@ static bool npu_supports(enum llm_op op, enum llm_weights weights)
 	return weights != LLM_WEIGHTS_F32 && weights != LLM_WEIGHTS_F16;
 }
 
-/* Single operators of floats are computed by the device's kernels on the host, for those who want
- * to see their results: they are the same bits as a whole program's. */
+/* For an observed pass, the host computes single float operators with the device's kernels, which
+ * give the same bits as a whole program. */
 static int npu_begin(struct lane *lane, const struct lane_call *call, uint64_t *ticket)
 {
 	struct npu_lane *n = (struct npu_lane *)lane;
@@ -210,7 +210,7 @@ static int npu_poll(struct lane *lane, uint64_t seqno)
 		return 1;
 	if (npu_queue_completed(n->queue) < seqno)
 		return 0;
-	/* How it ended the status page says too. */
+	/* This only reads the job's result from the status page. */
 	err = npu_queue_wait(n->queue, seqno, 0, NPU_WAIT_FAST);
 	return err ? llm_fail(err, "%s", npu_error()) : 1;
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The NPU's lane: jobs of libnpu, in the session's memory.
+ * The NPU lane: jobs of libnpu, in the session's memory.
  *
- * A slice of a matmul is a job of a program of its own; a whole chunk is one job, and its logits a
- * second, submitted together; a token is one job. Programs are static: what has fewer rows is
- * padded. Results of rows beyond a chunk's tokens are not used, and what they leave in the cache
- * lies beyond n_past, where it is overwritten before it is read.
+ * A slice of a matmul is a job with a program of its own. A chunk is one job, and its logits
+ * another one, submitted together; a single token is one job. Programs are static, so fewer rows
+ * are padded. The results of padding are not used; in the KV cache they are beyond n_past and
+ * overwritten before they are read.
  *
- * There is one cache of programs (npu_programs.c), made when they are first needed, with the jobs
- * that bind them to weights and memory.
+ * npu_programs.c caches programs, made when they are first needed, and the jobs that bind them to
+ * weights and memory.
  */
 #ifndef NPU_LANE_H
 #define NPU_LANE_H
@@ -26,20 +26,19 @@ struct npu_programs;
 struct npu_programs *npu_programs_create(const struct lane_memory *memory);
 void npu_programs_free(struct npu_programs *programs);
 
-/* A program, bound; the cache's. */
+/* A program's job and what it is bound to; the cache owns it. */
 struct npu_binding {
 	struct npu_job *job;
 	unsigned int layer, x_row, y_row;
 	const struct llm_area *x, *y;
-	uint64_t seqno, used; /* last submitted; when */
+	uint64_t seqno, used; /* of the last submission; when it was last used */
 	struct npu_binding *next;
 };
 
 /*
- * The job of a slice, or of a whole program from rows x_row.. of @x to rows y_row.. of @y;
- * made, with its program, if it is not there. Where there are too many of a program's, the
- * one that was used the longest ago is bound anew: @wait is called before that with the
- * number of its last submission.
+ * Find the job of a slice, or of a whole program that reads rows x_row.. of @x and writes @y; make
+ * it, and its program, if it is not in the cache. If a program has too many jobs, the least
+ * recently used one is bound again, after @wait for the seqno of its last submission.
  */
 struct npu_whole {
 	enum llm_graph graph;

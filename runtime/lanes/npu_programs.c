@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The NPU's programs and the jobs that bind them. A program is known by its graph, operator, rows
- * and columns; a job by its layer and the rows that it reads and writes. Rows are bound where they
- * lie, so nothing is copied to cut a matmul.
+ * A cache of NPU programs and of the jobs that bind them. A program's key is its graph, operator,
+ * rows and columns; a job's key is its layer and the rows that it reads and writes. Jobs bind rows
+ * in place, so cutting a matmul copies nothing.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,15 +12,12 @@
 #include "llm_fail.h"
 #include "npu_lane.h"
 
-/*
- * Of so many, the one that was used the longest ago makes room; at least what one
- * plan needs, which are tens.
- */
+/* Beyond this, the least recently used program is replaced. One plan needs tens. */
 #define MAX_PROGRAMS 256
-/* Of a program in one layer: as many rows as slices of one size and chunks in flight have. */
+/* Jobs of a program per layer: slices of one size in the chunks in flight */
 #define MAX_BINDINGS 8
 
-/* Compared as bytes. */
+/* Compared with memcmp(). */
 struct program_key {
 	enum llm_graph graph;
 	enum llm_op op;
@@ -40,7 +37,7 @@ struct program {
 struct npu_programs {
 	const struct lane_memory *memory;
 	struct program programs[MAX_PROGRAMS];
-	unsigned int nr; /* of them that have ever been used */
+	unsigned int nr; /* entries ever used */
 	uint64_t uses;
 };
 
@@ -130,7 +127,7 @@ static int program_find(struct npu_programs *p, const struct program_key *key,
 	}
 	if (p->nr < MAX_PROGRAMS)
 		oldest = &p->programs[p->nr++];
-	/* What it was used for last is done: so many programs are never under way. */
+	/* Its jobs have ended: never are so many programs under way. */
 	program_free(oldest);
 	oldest->key = *key;
 	err = program_make(p, oldest, slice);
@@ -152,7 +149,7 @@ static int bind(struct npu_job *job, const char *symbol, struct npu_buffer *buf,
 	return err ? llm_fail(err, "binding %s: %s", symbol, npu_error()) : 0;
 }
 
-/* Rows row.. of an area of @cols columns; @bytes from there. */
+/* Binds @bytes of an area at float @first. */
 static int bind_area(struct npu_job *job, const char *symbol, const struct llm_area *area,
 		     size_t first, size_t bytes)
 {
@@ -167,7 +164,7 @@ static int bind_part(const struct npu_programs *p, struct npu_job *job, const ch
 	return bind(job, symbol, block->buf, block->part[part].off, block->part[part].bytes);
 }
 
-/* A slice's rows of a matrix' weights, and of its bias. */
+/* Binds the slice's output channels of a matrix and of its bias. */
 static int bind_weights(const struct npu_programs *p, struct npu_job *job,
 			const struct lane_slice *slice, const struct lane_columns *c)
 {
@@ -192,7 +189,7 @@ static int bind_weights(const struct npu_programs *p, struct npu_job *job,
 		    c->cols * sizeof(float));
 }
 
-/* All layers' weights and caches. */
+/* Binds all layers' weights and caches. */
 static int bind_layers(const struct npu_programs *p, struct npu_job *job)
 {
 	const struct lane_memory *m = p->memory;
@@ -260,10 +257,8 @@ static int bind_whole_rows(const struct npu_programs *p, struct npu_binding *b,
 			 (size_t)whole->rows * model->n_vocab * sizeof(float));
 }
 
-/*
- * A binding of these rows, or, in *@found, one that can be bound to them: a new one
- * without a job, or the oldest.
- */
+/* True: *@found is bound as wanted. False: *@found is to be bound, a new binding without a job or
+ * the least recently used one. */
 static bool binding_find(struct program *g, const struct npu_binding *want,
 			 struct npu_binding **found)
 {
@@ -288,7 +283,7 @@ static bool binding_find(struct program *g, const struct npu_binding *want,
 	return false;
 }
 
-/* @b is to become @want: its job is there, and not under way. */
+/* Turns @b into @want: makes its job if it has none, or waits until the job is not under way. */
 static int binding_take(struct program *g, const struct npu_binding *want, npu_wait_fn wait,
 			void *ud, struct npu_binding *b)
 {
@@ -311,7 +306,7 @@ static int binding_take(struct program *g, const struct npu_binding *want, npu_w
 	return err;
 }
 
-/* What failed is not to be found again. */
+/* After an error, makes sure that the binding is not found again. */
 static int binding_settle(struct npu_programs *p, struct npu_binding *b, int err,
 			  struct npu_binding **out)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Slices of matmuls: which columns of which matrices, and where their rows lie. */
+/* The operands of slices: which columns of which matrices, and the rows of their results. */
 #include "lane.h"
 
 #include <npu/vnpu_isa.h>
@@ -48,7 +48,7 @@ static unsigned int op_matrices(const struct lane_memory *m, const struct lane_c
 	}
 }
 
-/* A cut at column @col of a matrix of @n: at a panel's beginning, or at the end. */
+/* Rounds a cut at column @col of @n down to a panel's first column, or to the end. */
 static unsigned int snap(uint64_t col, unsigned int n)
 {
 	return col >= n ? n : (unsigned int)(col / VNPU_PANEL_N * VNPU_PANEL_N);

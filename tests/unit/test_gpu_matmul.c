@@ -393,30 +393,29 @@ static void bad_operands_are_refused(void **state)
 	BAD("sizes are", op.m = UINT32_MAX);
 	BAD("sizes are", op.first = UINT32_MAX);
 	BAD("sizes are", op.n = UINT32_MAX; op.first = 2);
-	BAD("no format", op.format = 4);
+	BAD("unknown format", op.format = 4);
 	BAD("groups are 32", op.group = 48);
 	BAD("groups are 32", op.group = 0);
 	BAD("groups are 32", op.k = 65);
 	BAD("INT8 activations", op.format = LLM_GPU_W8);
 	BAD("F32 activations", op.format = LLM_GPU_F32; op.ldw = 64; op.x_scale = good.x);
-	BAD("added to what is there", op.format = LLM_GPU_F32; op.ldw = 64; op.add = true);
+	BAD("cannot add to its result", op.format = LLM_GPU_F32; op.ldw = 64; op.add = true);
 	BAD(": x: missing", op.x.buf = NULL);
 	BAD(": weights: missing", op.w.buf = NULL);
 	BAD(": y: missing", op.y.buf = NULL);
-	BAD("a product: weights: no multiple of 64", op.w.off += 32);
-	BAD("a product: x: no multiple of 4", op.x.off += 2);
-	BAD("a product: y: no multiple of 4", op.y.off += 1);
-	BAD("a product: weights: not inside", op.w.off = 65536 - 64);
-	BAD("a product: weights: not inside", op.n = 4000; op.ldy = 4000);
-	BAD("a product: x: not inside", op.x.off = 65536 - 2 * 64 * 4 + 4);
-	BAD("a product: x: not inside", op.x.off = SIZE_MAX - 3);
-	BAD("a product: x: not inside", op.ldx = UINT32_MAX);
-	BAD("a product: y: not inside", op.y.off = 65536);
-	BAD("a product: x: rows overlap", op.ldx = 63);
-	BAD("a product: y: rows overlap", op.ldy = 69);
-	BAD("a product: bias: not inside",
-	    op.bias = (struct llm_gpu_area){ a.buf, 65536 - 69 * 4 });
-	BAD("a product: scales of x: not inside",
+	BAD("a matmul: weights: not a multiple of 64", op.w.off += 32);
+	BAD("a matmul: x: not a multiple of 4", op.x.off += 2);
+	BAD("a matmul: y: not a multiple of 4", op.y.off += 1);
+	BAD("a matmul: weights: not inside", op.w.off = 65536 - 64);
+	BAD("a matmul: weights: not inside", op.n = 4000; op.ldy = 4000);
+	BAD("a matmul: x: not inside", op.x.off = 65536 - 2 * 64 * 4 + 4);
+	BAD("a matmul: x: not inside", op.x.off = SIZE_MAX - 3);
+	BAD("a matmul: x: not inside", op.ldx = UINT32_MAX);
+	BAD("a matmul: y: not inside", op.y.off = 65536);
+	BAD("a matmul: x: rows overlap", op.ldx = 63);
+	BAD("a matmul: y: rows overlap", op.ldy = 69);
+	BAD("a matmul: bias: not inside", op.bias = (struct llm_gpu_area){ a.buf, 65536 - 69 * 4 });
+	BAD("a matmul: scales of x: not inside",
 	    op.x_scale = (struct llm_gpu_area){ a.buf, 65536 - 4 });
 	/* Memory of another device. */
 	struct arena other;

@@ -556,9 +556,9 @@ static void bad_operands_are_refused(void **state)
 	struct llm_gpu_binary add = {
 		.a = at, .b = at, .y = at, .rows = 2, .cols = 16, .lda = 16, .ldb = 16, .ldy = 16
 	};
-	BAD(llm_gpu_binary, add, "of no kind", op.kind = 3);
-	BAD(llm_gpu_binary, add, "element by element: b: not inside", op.ldb = 4096);
-	BAD(llm_gpu_binary, add, "no multiple of 4", op.a.off = 2);
+	BAD(llm_gpu_binary, add, "of unknown kind", op.kind = 3);
+	BAD(llm_gpu_binary, add, "element-wise operator: b: not inside", op.ldb = 4096);
+	BAD(llm_gpu_binary, add, "not a multiple of 4", op.a.off = 2);
 
 	struct llm_gpu_quant quant = { at, at, at, .rows = 2, .cols = 15, .ldx = 15, .ldq = 16 };
 	BAD(llm_gpu_quant, quant, "a quantisation: q: rows overlap", op.ldq = 15);
@@ -572,10 +572,10 @@ static void bad_operands_are_refused(void **state)
 	};
 	BAD(llm_gpu_store, store, "blocks of 32", op.cols = 31);
 	BAD(llm_gpu_store, store, "blocks of 32", op.ld_dst = 33);
-	BAD(llm_gpu_store, store, "no type", op.type = 3);
+	BAD(llm_gpu_store, store, "unknown type", op.type = 3);
 	BAD(llm_gpu_store, store, "a store: cache: not inside", op.row = 8192 / 34);
 	BAD(llm_gpu_store, store, "a store to row 4294967295", op.row = UINT32_MAX);
-	BAD(llm_gpu_store, store, "no multiple of 2", op.dst.off = 1);
+	BAD(llm_gpu_store, store, "not a multiple of 2", op.dst.off = 1);
 
 	struct llm_gpu_attn attn = { at,
 				     at,

@@ -122,22 +122,22 @@ static void memory_that_cannot_be_mapped_is_refused(void **state)
 		skip();
 	arena_open(&a, gpus[0], 4096, LLM_GPU_SHARED);
 	REFUSED(llm_gpu_map(gpus[0], a.host + 64, 64, LLM_GPU_SHARED, &buf),
-		"does not begin a page");
+		"is not aligned to a page");
 	assert_null(buf);
-	REFUSED(llm_gpu_map(gpus[0], NULL, 64, LLM_GPU_COPIED, &buf), "does not begin a page");
+	REFUSED(llm_gpu_map(gpus[0], NULL, 64, LLM_GPU_COPIED, &buf), "is not aligned to a page");
 	REFUSED(llm_gpu_map(gpus[0], a.host, 0, LLM_GPU_COPIED, &buf), "no bytes");
 	REFUSED(llm_gpu_alloc(gpus[0], 0, &buf), "no bytes");
 	OK(llm_gpu_alloc(gpus[0], 64, &buf));
 	assert_false(llm_gpu_shared(buf));
-	REFUSED(llm_gpu_to_host(queues[0], buf, 0, 64, NULL), "the device's alone");
+	REFUSED(llm_gpu_to_host(queues[0], buf, 0, 64, NULL), "only the device has");
 	REFUSED(llm_gpu_flag(queues[0], (struct llm_gpu_area){ buf, 0 }, 1, NULL),
-		"the device's alone");
+		"only the device has");
 	llm_gpu_unmap(buf);
 	REFUSED(llm_gpu_to_device(queues[0], a.buf, 0, 0, NULL), "no bytes");
 	REFUSED(llm_gpu_to_device(queues[0], a.buf, 4000, 97, NULL), "not inside");
 	REFUSED(llm_gpu_to_host(queues[0], a.buf, SIZE_MAX, 2, NULL), "not inside");
 	REFUSED(llm_gpu_flag(queues[0], (struct llm_gpu_area){ a.buf, 4094 }, 1, NULL),
-		"no multiple of 4");
+		"not a multiple of 4");
 	REFUSED(llm_gpu_flag(queues[0], (struct llm_gpu_area){ a.buf, 4096 }, 1, NULL),
 		"not inside");
 	arena_close(&a);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The GPU lane: a device of any OpenCL 1.2 platform that computes beside the NPU, in the same
- * memory and from the same packed weights (HeteroLLM, sections 4.1 and 4.2).
+ * The GPU lane: a device of any OpenCL 1.2 platform that computes in parallel with the NPU, in the
+ * same memory and with the same packed weights (HeteroLLM, sections 4.1 and 4.2).
  *
  *	struct llm_gpu *gpu;
  *	struct llm_gpu_queue *q;
  *	struct llm_gpu_buffer *work, *weights;
- *	uint64_t product;
  *	if (llm_gpu_open(NULL, NULL, &gpu) || llm_gpu_queue_create(gpu, &q) ||
  *	    llm_gpu_map(gpu, npu_buffer_data(a), npu_buffer_size(a), LLM_GPU_SHARED, &work) ||
  *	    llm_gpu_map(gpu, npu_buffer_data(b), npu_buffer_size(b), LLM_GPU_SHARED, &weights))
@@ -17,45 +16,43 @@
  *	llm_gpu_to_host(q, work, y_off, y_bytes, NULL);
  *	llm_gpu_finish(q);
  *
- * Memory. A buffer is host memory that the device sees, given as address and size once, for as
- * long as an engine or a session lives; operators take areas of it, a buffer and a byte
- * offset. Of a shared buffer there is one copy, if the platform can have it so
- * (CL_MEM_USE_HOST_PTR on a device with the host's memory); of a copied one, there are two.
- * to_device and to_host make what one side wrote visible to the other, by a copy or without.
- * They are what the standard demands in either case.
+ * Memory. A buffer is host memory that is mapped for the device, once for the life of an engine or
+ * a session; operators take areas, a buffer and a byte offset. A shared buffer has one copy if the
+ * platform allows it (CL_MEM_USE_HOST_PTR on a device with the host's memory), a copied buffer two.
+ * to_device and to_host make the writes of one side visible to the other, with or without a copy.
+ * The OpenCL standard requires them in either case.
  *
- * Synchronisation comes in two ways, and both give the same results:
+ * Synchronisation. There are two ways, with the same results:
  *
- *	driver	to_device, operators, to_host, finish: the driver's own, right on every platform
- *	fast	operators and a flag, in shared buffers of a device that is coherent: the host
- *		writes operands, the operators run, then a last kernel writes a word that the
- *		host polls (HeteroLLM section 4.2). No call is made to learn of the end, and
- *		nothing is copied or mapped
+ *	driver	to_device, operators, to_host, finish: correct on every platform
+ *	fast	operators and a flag, in shared buffers of a coherent device: the host writes
+ *		operands, the operators run, then a kernel writes a word that the host polls
+ *		(HeteroLLM section 4.2). Nothing is copied or mapped, and learning of the end
+ *		takes no call
  *
- * The caveat of the fast way: OpenCL 1.2 promises nothing of what host and kernels see of one
- * another's writes without such calls (only fine-grained SVM of OpenCL 2 does). In practice it is
- * so where CPU and GPU share coherent caches or where a kernel begins with empty caches and its end
- * writes them back. llm_gpu_open() tries it out on the device, in both directions; where it does
- * not hold, llm_gpu_coherent() is false, flags are written by a thread of the driver when it
- * reports the end, and callers use the driver's way.
+ * OpenCL 1.2 does not guarantee that host and kernels see one another's writes without such calls
+ * (only fine-grained SVM of OpenCL 2 does). In practice they do if CPU and GPU share coherent
+ * caches, or if a kernel starts with empty caches and writes them back at its end. llm_gpu_open()
+ * tests the device in both directions. If the test fails, llm_gpu_coherent() is false, a thread of
+ * the driver writes flags when it reports the end, and callers must use the driver's way.
  *
- * Order. A queue is out-of-order where the device has such queues. struct llm_gpu_order names the
- * operators that one has to wait for; without it (NULL) an operator waits for all that were put
- * into the queue before it.
+ * Order. Queues are out-of-order if the device supports it. struct llm_gpu_order
+ * names the operators that an operator waits for; without it (NULL) it waits for all
+ * earlier ones of the queue.
  *
- * Numbers. Matrices are row-major, ld* the elements from row to row. Operators mean what the
- * device's commands of the same name mean (uapi/npu/vnpu_isa.h) and read and write the same
- * layouts. INT8 products are exact. Where the device fuses multiply-add, quotients are correctly
- * rounded (info.exact) and no row of weights is divided between work-items, as on a CPU, products
- * of panels and quantised rows are those of the NPU to the bit; else they differ by rounding, and a
- * quantised number by 1 where its quotient is a tie. Accumulation is in F32 always.
+ * Numbers. Matrices are row-major; ld* is the number of elements from row to row. Operators have
+ * the semantics and layouts of the NPU's commands of the same name (uapi/npu/vnpu_isa.h). Sums of
+ * INT8 products are exact, and floats are accumulated in F32. If the device fuses multiply-add,
+ * rounds quotients correctly (info.exact) and does not divide a row of weights between work-items,
+ * as CPUs, then matmuls with panels and quantised rows are bit-identical to the NPU's. Otherwise
+ * they differ by rounding, and a quantised value by 1 if its quotient is a tie.
  *
- * Errors: 0 or a negative errno and llm_error(). -EINVAL: a shape that the format has not, or an
- * area that is misaligned or does not lie in its buffer; nothing was put into the queue then.
- * -ENOMEM, and -EIO for what the platform reports else.
+ * Errors: 0, or a negative errno and llm_error(). -EINVAL for a shape that the format does not
+ * allow, or an area that is misaligned or not inside its buffer; nothing was queued then. -ENOMEM,
+ * and -EIO for other errors of the platform.
  *
- * Threads: a queue is used by one thread at a time, everything else by any. Buffers and queues
- * go before their llm_gpu.
+ * Threads: only one thread at a time may use a queue; any may use the rest. Free buffers and queues
+ * before their llm_gpu.
  */
 #ifndef GPU_H
 #define GPU_H
@@ -73,51 +70,48 @@ struct llm_gpu_queue;
 /* ---- devices --------------------------------------------------------------------------------- */
 
 struct llm_gpu_options {
-	/*
-	 * Floats of a work-item's vectors: 4, 8 or 16; 0: as many as the registers
-	 * of a CPU hold, 4 on a GPU.
-	 */
+	/* Floats per vector of a work-item: 4, 8 or 16; 0: a CPU's register width, 4 on a GPU. */
 	unsigned int vector;
 };
 
 /*
- * Opens a device and compiles the kernels for it. Some platforms compile part of a kernel when it
- * first runs only, and keep it for the next process (PoCL: a second each, in POCL_CACHE_DIR or
- * ~/.cache/pocl): who measures lets each run once before.
- * @select: a number in llm_gpu_list(), or a part of "platform name", in any case of letters; NULL:
- * what VNPU_OPENCL says, and without it the first GPU, or else the first device. -ENODEV no
- * platform or no device at all, -ENOENT none like @select, -EINVAL options.
+ * Opens a device and compiles the kernels for it. Some platforms compile part of a kernel only when
+ * it first runs, and cache that for the next process (PoCL: a second each, in POCL_CACHE_DIR or
+ * ~/.cache/pocl), so run each kernel once before measuring.
+ * @select: an index into llm_gpu_list(), or a part of "platform name" in any case of letters; NULL:
+ * VNPU_OPENCL, else the first GPU, else the first device. -ENODEV for no platform or device,
+ * -ENOENT if @select matches none, -EINVAL for the options.
  */
 int llm_gpu_open(const char *select, const struct llm_gpu_options *opts, struct llm_gpu **gpu);
 void llm_gpu_close(struct llm_gpu *gpu);
 const struct llm_gpu_info *llm_gpu_info(const struct llm_gpu *gpu);
-/* Host and kernels see one another's writes to shared buffers without calls. */
+/* Whether host and kernels see one another's writes to shared buffers without calls. */
 bool llm_gpu_coherent(const struct llm_gpu *gpu);
-unsigned int llm_gpu_vector(const struct llm_gpu *gpu); /* floats of a work-item's vectors */
+unsigned int llm_gpu_vector(const struct llm_gpu *gpu); /* floats per vector of a work-item */
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 #define LLM_GPU_PAGE 4096
 
 enum llm_gpu_sharing {
-	LLM_GPU_SHARED, /* one copy where the device has the host's memory, else as COPIED */
-	LLM_GPU_COPIED, /* a second copy in memory of the device's */
+	LLM_GPU_SHARED, /* one copy if the device has the host's memory, else like COPIED */
+	LLM_GPU_COPIED, /* a second copy in the device's memory */
 };
 
-/* @host: begins a page of LLM_GPU_PAGE bytes; stays the caller's, and in place until
- * llm_gpu_unmap(): no npu_buffer_unmap() before that. Memory has one buffer per llm_gpu at most, of
- * at most info.max_buffer_bytes. What a copied buffer holds is undefined until to_device or an
- * operator has written it. */
+/* Maps @host, which must be aligned to LLM_GPU_PAGE, stays the caller's, and must stay in place
+ * until llm_gpu_unmap() (no npu_buffer_unmap() before that). Memory may have one buffer per
+ * llm_gpu, of at most info.max_buffer_bytes. The contents of a copied buffer are undefined until
+ * to_device or an operator has written them. */
 int llm_gpu_map(struct llm_gpu *gpu, void *host, size_t bytes, enum llm_gpu_sharing sharing,
 		struct llm_gpu_buffer **buf);
-/* Memory that the host never sees, for what passes between operators. */
+/* Allocates memory that only operators use. */
 int llm_gpu_alloc(struct llm_gpu *gpu, size_t bytes, struct llm_gpu_buffer **buf);
-/* When nothing that uses it is in any queue. */
+/* No queued operator may use the buffer any more. */
 void llm_gpu_unmap(struct llm_gpu_buffer *buf);
-/* Whether host and device have one copy. */
+/* Whether host and device share one copy. */
 bool llm_gpu_shared(const struct llm_gpu_buffer *buf);
 
-/* A place in a buffer; buf NULL where an operand is optional and absent. */
+/* A place in a buffer; buf NULL: an optional operand is absent. */
 struct llm_gpu_area {
 	struct llm_gpu_buffer *buf;
 	size_t off; /* bytes */
@@ -126,36 +120,37 @@ struct llm_gpu_area {
 /* ---- queues ---------------------------------------------------------------------------------- */
 
 int llm_gpu_queue_create(struct llm_gpu *gpu, struct llm_gpu_queue **queue);
-/* Waits for what is in it. */
+/* Waits for the operators in the queue. */
 void llm_gpu_queue_free(struct llm_gpu_queue *queue);
 
 /* What an operator waits for, and the ticket by which others can wait for it. */
 struct llm_gpu_order {
-	const uint64_t *after; /* tickets of this queue; 0 is a ticket of nothing */
+	const uint64_t *after; /* tickets of this queue; 0 waits for nothing */
 	unsigned int nr_after; /* at most LLM_GPU_MAX_AFTER */
-	uint64_t done; /* out: the operator's own */
+	uint64_t done; /* out: the operator's ticket */
 };
 #define LLM_GPU_MAX_AFTER 16
 
-/* Hands what is in the queue to the device; finish, wait and flag do so too. */
+/* Submits the queued operators to the device; finish, wait and flag do so too. */
 int llm_gpu_flush(struct llm_gpu_queue *q);
-/* Until operator @ticket is done, or all. -EIO: it failed. */
+/* Wait for operator @ticket, or for all. -EIO: it failed. */
 int llm_gpu_wait(struct llm_gpu_queue *q, uint64_t ticket);
 int llm_gpu_finish(struct llm_gpu_queue *q);
 
-/* @bytes at @off of a buffer: what the host wrote becomes visible to operators that come after, or
- * what they wrote to the host, when it is done. Neither side may write there meanwhile. */
+/* Make @bytes at @off of a buffer, as the host wrote them, visible to later operators, or as
+ * operators wrote them to the host, once the transfer is done. Neither side may write there in the
+ * meantime. */
 int llm_gpu_to_device(struct llm_gpu_queue *q, struct llm_gpu_buffer *buf, size_t off, size_t bytes,
 		      struct llm_gpu_order *order);
 int llm_gpu_to_host(struct llm_gpu_queue *q, struct llm_gpu_buffer *buf, size_t off, size_t bytes,
 		    struct llm_gpu_order *order);
 
 /*
- * Writes @value to a 32-bit word of the host's memory when what it waits for is done, so that the
- * host may poll the word in place of the driver: llm_gpu_flag_is() reads it with acquire
- * order. @flag: of a buffer that llm_gpu_map() made. By a kernel if the device is coherent and the
- * buffer shared, else by a thread of the driver; then the device's results are seen after to_host
- * only. The word must stay until it was written.
+ * Writes @value to a 32-bit word of host memory when the operators that it waits for are done, so
+ * that the host can poll the word, with llm_gpu_flag_is(), which has acquire order. @flag is in a
+ * buffer of llm_gpu_map(). A kernel writes it if the device is coherent and the buffer shared, else
+ * a thread of the driver; the host then sees results only after to_host. The word must stay mapped
+ * until it is written.
  */
 int llm_gpu_flag(struct llm_gpu_queue *q, struct llm_gpu_area flag, uint32_t value,
 		 struct llm_gpu_order *order);
@@ -166,42 +161,40 @@ static inline bool llm_gpu_flag_is(const void *word, uint32_t value)
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-/* How weights lie in memory. One copy of them serves all lanes. */
+/* Layouts of weights. All lanes share one copy. */
 enum llm_gpu_weights {
 	LLM_GPU_W8, /* panels of MATMUL_I8 (VNPU_PANEL_I8_BYTES); INT8 activations */
-	/*
-	 * Panels of MATMUL_W4 (VNPU_PANEL_W4_BYTES); INT8 activations as
-	 * MATMUL_W4, F32 ones as MATMUL_W4F.
-	 */
+	/* Panels of MATMUL_W4 (VNPU_PANEL_W4_BYTES); INT8 activations as with MATMUL_W4, or F32
+	 * ones as with MATMUL_W4F. */
 	LLM_GPU_W4,
 	LLM_GPU_F32, /* [..][ldw] */
 	LLM_GPU_F16, /* [..][ldw], IEEE binary16 */
 };
 
 /*
- * y[r][c] = sum over i of x[r][i] w[c][i], + bias[c], for r in 0..m-1 and c in first..first + n -
- * 1: a range of the weights' rows, with x, w, bias and y those of the whole product, so that
- * lanes can share it (HeteroLLM 4.1: row-cutting). Up to four rows are computed in one pass over
- * the weights, more in tiles.
+ * y[r][c] = bias[c] + sum over i of x[r][i] w[c][i], for r in 0..m-1 and c in first..first + n - 1.
+ * This is a range of the weights' rows; x, w, bias and y are those of the whole matmul, so that
+ * lanes can share it (HeteroLLM 4.1: row-cutting). Up to four rows take one pass over the weights;
+ * more are computed in tiles.
  *
- * x is F32 [m][ldx], or, where x_scale is given, INT8 [m][ldx] with ldx >= align4(k) and F32
- * x_scale[m], as QUANT writes them. Activations of W8 are always INT8 because the NPU's are: each
- * lane's results are then the same, whichever computes a column.
+ * x is F32 [m][ldx], or, if x_scale is given, INT8 [m][ldx] with ldx >= align4(k) and F32
+ * x_scale[m], as QUANT writes them. Activations of W8 are always INT8, like the NPU's, so that each
+ * lane gives the same results.
  */
 struct llm_gpu_matmul {
 	enum llm_gpu_weights format;
 	unsigned int m, k, first, n;
 	struct llm_gpu_area x, x_scale, w, bias, y;
 	unsigned int ldx, ldw, ldy; /* ldw: F32 and F16 */
-	unsigned int group; /* W4: 32, 64 or 128, which divides k */
-	bool add; /* W8 and W4: y + the product, + bias: of the second plane of x (llm_gpu_quant) */
+	unsigned int group; /* W4: 32, 64 or 128, a divisor of k */
+	bool add; /* W8 and W4: adds to y, for the second plane of x (llm_gpu_quant) */
 };
 int llm_gpu_matmul(struct llm_gpu_queue *q, const struct llm_gpu_matmul *op,
 		   struct llm_gpu_order *order);
 
-/* QUANT: per row scale = max|x| / 127 and q = round(x / scale); see struct vnpu_cmd_quant. x F32
- * [rows][ldx], q INT8 [planes * rows][ldq], scale F32 [planes * rows]. With two planes QUANT16,
- * with none or one QUANT. */
+/* QUANT (planes 0 or 1): per row scale = max|x| / 127 and q = round(x / scale); QUANT16 (planes 2);
+ * see struct vnpu_cmd_quant. x F32 [rows][ldx], q INT8 [planes * rows][ldq], scale F32 [planes *
+ * rows]. */
 struct llm_gpu_quant {
 	struct llm_gpu_area x, q, scale;
 	unsigned int rows, cols, planes;
@@ -210,8 +203,8 @@ struct llm_gpu_quant {
 int llm_gpu_quant(struct llm_gpu_queue *q, const struct llm_gpu_quant *op,
 		  struct llm_gpu_order *order);
 
-/* QUANT_OUTLIERS: INT8 with a row's outliers apart. x F32 [rows][ldx], q INT8 [rows][ldq], scale
- * F32 [rows], outliers struct vnpu_outliers [rows]. */
+/* QUANT_OUTLIERS: INT8 and a row's outliers. x F32 [rows][ldx], q INT8 [rows][ldq], scale F32
+ * [rows], outliers struct vnpu_outliers [rows]. */
 struct llm_gpu_quant_outliers {
 	struct llm_gpu_area x, q, scale, outliers;
 	unsigned int rows, cols;
@@ -220,8 +213,8 @@ struct llm_gpu_quant_outliers {
 int llm_gpu_quant_outliers(struct llm_gpu_queue *q, const struct llm_gpu_quant_outliers *op,
 			   struct llm_gpu_order *order);
 
-/* ADD_OUTLIERS, in place: y[r][c] + what the outliers of row r add to it with the weights of
- * channel c, for the channels of a range as llm_gpu_matmul() has it. format: W8 or W4. */
+/* ADD_OUTLIERS: adds to y[r][c] the outliers of row r times the weights of channel c, for a range
+ * of channels as in llm_gpu_matmul(). format: W8 or W4. */
 struct llm_gpu_add_outliers {
 	enum llm_gpu_weights format;
 	unsigned int m, k, first, n;
@@ -232,8 +225,8 @@ struct llm_gpu_add_outliers {
 int llm_gpu_add_outliers(struct llm_gpu_queue *q, const struct llm_gpu_add_outliers *op,
 			 struct llm_gpu_order *order);
 
-/* RMSNORM of each head: y[r][h][c] = x[r][h][c] / sqrt(mean over c of x^2 + eps) w[c], F32, x
- * [rows][ldx] with head after head. heads 1 for whole rows. y may be x. */
+/* RMSNORM of each head: y[r][h][c] = x[r][h][c] / sqrt(mean over c of x^2 + eps) w[c], F32; rows of
+ * x [rows][ldx] are heads of head_dim. heads is 1 for whole rows. y may be x. */
 struct llm_gpu_rmsnorm {
 	struct llm_gpu_area x, w, y;
 	unsigned int rows, heads, head_dim;
@@ -243,8 +236,8 @@ struct llm_gpu_rmsnorm {
 int llm_gpu_rmsnorm(struct llm_gpu_queue *q, const struct llm_gpu_rmsnorm *op,
 		    struct llm_gpu_order *order);
 
-/* ROPE: the first rot_dim of each head turned in pairs by (pos + row) inv_freq[i], the others
- * copied; mode: enum vnpu_rope_mode. pos + rows is at most 2^24. y may be x. */
+/* ROPE: rotates pairs of the first rot_dim values of each head by (pos + row) inv_freq[i] and
+ * copies the others; mode: enum vnpu_rope_mode. pos + rows is at most 2^24. y may be x. */
 struct llm_gpu_rope {
 	struct llm_gpu_area x, inv_freq, y;
 	unsigned int rows, heads, head_dim, rot_dim, pos, mode;
@@ -253,8 +246,8 @@ struct llm_gpu_rope {
 int llm_gpu_rope(struct llm_gpu_queue *q, const struct llm_gpu_rope *op,
 		 struct llm_gpu_order *order);
 
-/* ATTN: y = softmax(scale q k^T) v, causal; row r sees the cache's rows 0..pos + r, of which there
- * are ctx_rows. q, y F32 [rows][ld][heads][head_dim]; k, v of kv_type (enum vnpu_kv_type)
+/* ATTN: y = softmax(scale q k^T) v, causal; row r sees rows 0..pos + r of the cache, which has
+ * ctx_rows. q, y F32 [rows][ld][heads][head_dim]; k, v of kv_type (enum vnpu_kv_type)
  * [ctx_rows][kv_heads][head_dim], ldk and ldv in values. */
 struct llm_gpu_attn {
 	struct llm_gpu_area q, k, v, y;
@@ -265,7 +258,7 @@ struct llm_gpu_attn {
 int llm_gpu_attn(struct llm_gpu_queue *q, const struct llm_gpu_attn *op,
 		 struct llm_gpu_order *order);
 
-/* Element by element over [rows][cols], F32; y may be a or b. */
+/* Element-wise over [rows][cols], F32; y may be a or b. */
 enum llm_gpu_binary_kind {
 	LLM_GPU_ADD, /* a + b */
 	LLM_GPU_SILU, /* GLU: silu(a) b */
@@ -280,10 +273,8 @@ struct llm_gpu_binary {
 int llm_gpu_binary(struct llm_gpu_queue *q, const struct llm_gpu_binary *op,
 		   struct llm_gpu_order *order);
 
-/*
- * STORE: rows of x F32 [rows][cols] to the rows row.. of a cache dst [..][ld_dst] of @type (enum
- * vnpu_kv_type; F32 copies).
- */
+/* STORE: converts x F32 [rows][cols] to @type (enum vnpu_kv_type) and stores it in a cache dst
+ * [..][ld_dst] from row @row on. */
 struct llm_gpu_store {
 	struct llm_gpu_area x, dst;
 	unsigned int rows, cols, row, type;

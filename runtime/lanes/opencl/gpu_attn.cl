@@ -1,24 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Attention with a softmax that is corrected as the scores come in: one pass over the
- * cache, in tiles of KEYS keys.
+ * Attention with an online softmax: one pass over the cache, in tiles of KEYS keys.
  *
- * A group has QUERIES queries of one KV head (query i: head i % share of row i / share, so
- * that heads that read the same keys are side by side) and ATTN_ITEMS work-items. Of a tile
- * they first share the keys, whose scores they compute, and then the elements of the values,
- * whose weighted sums they compute. A query's greatest score and the sum of its weights are
- * kept by all work-items alike.
+ * A group has QUERIES queries of one KV head and ATTN_ITEMS work-items. Query i is head i % share
+ * of row i / share, so heads that read the same keys are neighbours. For each tile the work-items
+ * first divide the keys and compute their scores, then divide the elements of the values and
+ * compute their weighted sums. All work-items keep each query's greatest score and sum of weights.
  *
- * A value that a query does not see is not multiplied with 0, which a NaN would survive.
+ * Values that a query does not see are skipped, since 0 times NaN is NaN.
  */
 #define MAX_DIM 1024 /* VNPU_MAX_HEAD_DIM */
-/* Vectors of a head that a work-item has; elements behind the last whole vector are one each. */
+/* Units of a head per work-item: whole vectors, and single elements after the last whole vector. */
 #define MAX_UNITS ((MAX_DIM / V + V - 1 + ATTN_ITEMS - 1) / ATTN_ITEMS)
 
-/*
- * V values from element @i of a row on, or one; rows of Q8_0 are blocks of 34
- * bytes, and V divides 32.
- */
+/* V values from element @i of a row on, or one value. Q8_0 has blocks of 34 bytes; V divides 32. */
 #define KV_F32(p, i) LOAD(0, (__global float *)(p) + (i))
 #define KV_F32_1(p, i) (((__global float *)(p))[i])
 #define KV_F16(p, i) LOAD_HALF(0, (__global half *)(p) + (i))

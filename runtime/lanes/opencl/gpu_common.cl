@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the GPU lane's kernels share. The host gives, as macros (struct gpu_shape in
+ * Shared by the GPU lane's kernels. The host defines these macros (struct gpu_shape in
  * runtime/lanes/opencl/gpu_private.h):
  *
- *	V		floats of a vector: columns, or elements along k, that a
- *			work-item computes side by side
- *	NV		vectors of channels of a GEMV's work-item, independent sums that hide
+ *	V		floats per vector: columns, or elements along k
+ *	NV		vectors of channels per work-item of a GEMV: independent sums, which hide
  *			the latency of an addition
- *	SPLIT		work-items among which a GEMV divides k, so that few channels fill a
- *			GPU; 1 keeps the order of k
- *	R, GEMM_NV	rows and vectors of channels of a GEMM's work-item
- *	GROUP_X		work-items of a group with neighbouring channels; 1 where a work-item is
- *			a loop of a CPU's thread
- *	GEMM_Y		work-items of a GEMM's group that have rows below one another
- *	TILE		rows and channels of a work-item where weights are not in panels
+ *	SPLIT		work-items that divide k in a GEMV, so that few channels fill a GPU;
+ *			1 keeps the order of k
+ *	R, GEMM_NV	rows and vectors of channels per work-item of a GEMM
+ *	GROUP_X		work-items with neighbouring channels per group; 1 on a CPU, where a
+ *			work-item is a thread's loop
+ *	GEMM_Y		work-items with consecutive blocks of rows per group of a GEMM
+ *	TILE		rows and channels per work-item for weights that are not in panels
  *	ROW_ITEMS	work-items that share a row of a norm or a quantisation
- *	QUERIES		queries of a group of attention
- *	KEYS		keys of its tiles, a multiple of V
- *	ATTN_ITEMS	its work-items
+ *	QUERIES		queries per group of attention
+ *	KEYS		keys per tile of attention, a multiple of V
+ *	ATTN_ITEMS	work-items per group of attention
  *
- * Operands are a buffer and a byte offset. An element's type is not that of the buffer: all memory
- * is read and written as the type that it holds, which is what the host and the NPU do with it too.
+ * An operand is a buffer and a byte offset. Buffers are untyped: kernels read and write them as the
+ * types that they hold.
  */
 #define CAT_(a, b) a##b
 #define CAT(a, b) CAT_(a, b)
@@ -36,7 +35,7 @@ typedef CAT(uint, V) vu;
 #define TO_FLOATS CAT(convert_float, V)
 #define TO_INTS CAT(convert_int, V)
 
-/* As int and float pointers to a buffer's byte. */
+/* Typed pointers to a byte of a buffer. */
 #define F32(base, off) ((__global float *)((base) + (off)))
 #define S8(base, off) ((__global char *)((base) + (off)))
 #define U32(base, off) ((__global uint *)((base) + (off)))
@@ -44,14 +43,13 @@ typedef CAT(uint, V) vu;
 
 typedef __global uchar *memory;
 
-/* a b + c: fused where that is an instruction. */
+/* a b + c, fused if the device has an instruction for it. */
 #ifdef FP_FAST_FMAF
 #define MAC(a, b, c) fma(a, b, c)
 #else
 #define MAC(a, b, c) ((a) * (b) + (c))
 #endif
 
-/* The sum of a vector. */
 static float sum_of(vf v)
 {
 #if V == 16
@@ -67,7 +65,6 @@ static float sum_of(vf v)
 	return c.x + c.y;
 }
 
-/* The greatest of a vector. */
 static float max_of(vf v)
 {
 #if V == 16

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * The GPU lane's devices: finding one, compiling the kernels for it, and trying out what
- * it shares with the host.
- */
+/* The GPU lane's devices: choosing one, and compiling the kernels for it. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -76,7 +73,7 @@ struct found {
 	cl_device_id device;
 };
 
-/* All devices, in the order of the platforms. A platform without any is none of ours. */
+/* Finds all devices, in the order of the platforms. Platforms without devices are skipped. */
 static int find_all(struct found *found, unsigned int *n)
 {
 	cl_platform_id platforms[MAX_PLATFORMS];
@@ -85,7 +82,7 @@ static int find_all(struct found *found, unsigned int *n)
 	cl_int err = clGetPlatformIDs(MAX_PLATFORMS, platforms, &nr_platforms);
 
 	*n = 0;
-	/* The loader's own error (-1001) is that it found none. */
+	/* The ICD loader's error -1001 means no platform, too. */
 	if (err || !nr_platforms)
 		return llm_fail(
 			-ENODEV,
@@ -104,7 +101,7 @@ static int find_all(struct found *found, unsigned int *n)
 	return 0;
 }
 
-/* A text of the device, cut to @bytes. */
+/* A string property of the device, truncated to @bytes. */
 static void device_text(cl_device_id device, cl_device_info what, char *text, size_t bytes)
 {
 	size_t need = 0;
@@ -137,7 +134,7 @@ static uint64_t device_number(cl_device_id device, cl_device_info what, size_t b
 {
 	uint64_t value = 0;
 
-	/* Numbers of OpenCL are little where the host is. */
+	/* Zero-extends numbers of any size, on a little-endian host. */
 	return clGetDeviceInfo(device, what, bytes, &value, NULL) ? 0 : value;
 }
 
@@ -177,7 +174,7 @@ int llm_gpu_list(struct llm_gpu_info *list, unsigned int max, unsigned int *n)
 
 /* ---- choosing one ---------------------------------------------------------------------------- */
 
-/* @part in @text, in any case of letters. */
+/* Whether @text contains @part, ignoring case. */
 static bool contains(const char *text, const char *part)
 {
 	size_t n = strlen(part), i;
@@ -198,7 +195,7 @@ static bool is_number(const char *s)
 	return *s && !s[strspn(s, "0123456789")];
 }
 
-/* Which of the devices @select means. */
+/* Finds the device that @select means. */
 static int choose(const struct found *found, unsigned int n, const char *select,
 		  unsigned int *which)
 {
@@ -207,10 +204,9 @@ static int choose(const struct found *found, unsigned int n, const char *select,
 	unsigned int i;
 
 	if (!n)
-		return llm_fail(
-			-ENODEV,
-			"no OpenCL device: the platforms that are installed find none on this "
-			"machine");
+		return llm_fail(-ENODEV,
+				"no OpenCL device: the installed platforms find none on this "
+				"machine");
 	if (!select) {
 		for (i = 0; i < n; i++)
 			if (device_number(found[i].device, CL_DEVICE_TYPE, sizeof(cl_device_type)) &
@@ -245,9 +241,9 @@ static int choose(const struct found *found, unsigned int n, const char *select,
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* On a CPU a work-item is a piece of a thread's loop, and what counts is the registers' width. On
- * a GPU neighbouring work-items run together: as many as there can be, with short vectors, which
- * are loads of 16 bytes. */
+/* On a CPU a work-item is part of a thread's loop, and vectors fill registers. On a
+ * GPU neighbouring work-items run together, so there should be many, with short
+ * vectors: loads of 16 bytes. */
 static int choose_shape(struct llm_gpu *gpu, const struct llm_gpu_options *opts)
 {
 	unsigned int v = opts ? opts->vector : 0;
@@ -260,9 +256,9 @@ static int choose_shape(struct llm_gpu *gpu, const struct llm_gpu_options *opts)
 	}
 	v = v ? v : 4;
 	if (v != 4 && v != 8 && v != 16)
-		return llm_fail(-EINVAL, "OpenCL: vectors of %u floats: they are of 4, 8 or 16", v);
+		return llm_fail(-EINVAL, "OpenCL: vectors of %u floats, not of 4, 8 or 16", v);
 	s->vector = v;
-	/* 32 registers of AVX-512, 16 of AVX2. */
+	/* Sized for the 32 vector registers of AVX-512, or the 16 of AVX2. */
 	if (gpu->info.cpu && v == 16)
 		*s = (struct gpu_shape){ v, 4, 1, 8, 2, 1, 1, 1, 8, 64, 1 };
 	else if (gpu->info.cpu && v == 8)
@@ -272,7 +268,7 @@ static int choose_shape(struct llm_gpu *gpu, const struct llm_gpu_options *opts)
 	return 0;
 }
 
-/* The first line of the compiler's output that says something. */
+/* Reports the first line of the compiler's output that is not empty. */
 static int build_failed(struct llm_gpu *gpu)
 {
 	char log[16384] = "", *line = log;
@@ -281,7 +277,7 @@ static int build_failed(struct llm_gpu *gpu)
 			      NULL);
 	line += strspn(line, " \n");
 	line[strcspn(line, "\n")] = 0;
-	return llm_fail(-EIO, "OpenCL: %s does not compile the kernels: %s", gpu->info.name, line);
+	return llm_fail(-EIO, "OpenCL: %s cannot compile the kernels: %s", gpu->info.name, line);
 }
 
 static int build(struct llm_gpu *gpu)

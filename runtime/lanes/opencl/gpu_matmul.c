@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The GPU lane's products: checks of the operands, and which kernel over which grid. */
+/* The GPU lane's matmuls: checks of the operands, and the choice of kernel and grid. */
 #include <errno.h>
 
 #include <npu/vnpu_isa.h>
@@ -7,7 +7,7 @@
 #include "gpu_private.h"
 #include "llm_fail.h"
 
-/* Rows up to which a pass over the weights computes all. */
+/* Most rows that are computed in one pass over the weights */
 #define GEMV_ROWS 4
 
 static bool in_panels(const struct llm_gpu_matmul *op)
@@ -26,36 +26,35 @@ static int check_shape(const struct llm_gpu_matmul *op)
 	bool int8 = op->x_scale.buf;
 
 	if (op->format > LLM_GPU_F16)
-		return llm_fail(-EINVAL, "OpenCL: a product with weights of no format");
+		return llm_fail(-EINVAL, "OpenCL: a matmul with an unknown format of weights");
 	if (!op->m || !op->k || !op->n || op->m > VNPU_MAX_DIM || op->k > VNPU_MAX_DIM ||
 	    op->first > VNPU_MAX_DIM || op->n > VNPU_MAX_DIM - op->first)
 		return llm_fail(
 			-EINVAL,
-			"OpenCL: a product of %u x %u x %u from channel %u: sizes are 1 to %u",
+			"OpenCL: a matmul of %u x %u x %u from channel %u: sizes are 1 to %u",
 			op->m, op->k, op->n, op->first, VNPU_MAX_DIM);
 	if (op->format == LLM_GPU_W8 && (!int8 || op->k > VNPU_MAX_K_I8))
 		return llm_fail(
 			-EINVAL,
-			"OpenCL: a product of W8 takes INT8 activations, of at most %u columns",
+			"OpenCL: a matmul of W8 takes INT8 activations of at most %u columns",
 			VNPU_MAX_K_I8);
 	if (!in_panels(op) && op->add)
-		return llm_fail(
-			-EINVAL,
-			"OpenCL: a product of F32 or F16 weights that is added to what is there");
+		return llm_fail(-EINVAL,
+				"OpenCL: a matmul of F32 or F16 weights cannot add to its result");
 	if (!in_panels(op) && int8)
 		return llm_fail(-EINVAL,
-				"OpenCL: a product of F32 or F16 weights takes F32 activations");
+				"OpenCL: a matmul of F32 or F16 weights takes F32 activations");
 	if (op->format == LLM_GPU_W4 &&
 	    ((op->group != 32 && op->group != 64 && op->group != 128) || op->k % op->group))
 		return llm_fail(
 			-EINVAL,
-			"OpenCL: a product of W4 with %u columns in groups of %u: groups are 32, "
-			"64 or 128 and divide the columns",
+			"OpenCL: a matmul of W4 with %u columns in groups of %u: groups are 32, 64 "
+			"or 128 and divide the columns",
 			op->k, op->group);
 	return 0;
 }
 
-/* Of the weights, the bias and the results only what belongs to the range. */
+/* Checks only the range's part of weights, bias and results. */
 static int check_areas(const struct llm_gpu_queue *q, const struct llm_gpu_matmul *op)
 {
 	uint64_t end = (uint64_t)op->first + op->n;
@@ -64,29 +63,27 @@ static int check_areas(const struct llm_gpu_queue *q, const struct llm_gpu_matmu
 
 	if (op->x_scale.buf) {
 		err = gpu_check(&op->x, op->m, ((uint64_t)op->k + 3) / 4 * 4, op->ldx, 1, q,
-				"a product", "x");
+				"a matmul", "x");
 		err = err ? err
-			  : gpu_check(&op->x_scale, 1, op->m * 4ull, 0, 4, q, "a product",
+			  : gpu_check(&op->x_scale, 1, op->m * 4ull, 0, 4, q, "a matmul",
 				      "scales of x");
 	} else {
-		err = gpu_check(&op->x, op->m, op->k * 4ull, op->ldx * 4ull, 4, q, "a product",
-				"x");
+		err = gpu_check(&op->x, op->m, op->k * 4ull, op->ldx * 4ull, 4, q, "a matmul", "x");
 	}
 	if (err)
 		return err;
 	if (in_panels(op))
 		err = gpu_check(&op->w, (end + VNPU_PANEL_N - 1) / VNPU_PANEL_N, panel_bytes(op),
-				panel_bytes(op), 64, q, "a product", "weights");
+				panel_bytes(op), 64, q, "a matmul", "weights");
 	else
 		err = gpu_check(&op->w, end, (uint64_t)op->k * element, (uint64_t)op->ldw * element,
-				element, q, "a product", "weights");
+				element, q, "a matmul", "weights");
 	if (!err && op->bias.buf)
-		err = gpu_check(&op->bias, 1, end * 4, 0, 4, q, "a product", "bias");
-	return err ? err
-		   : gpu_check(&op->y, op->m, end * 4, op->ldy * 4ull, 4, q, "a product", "y");
+		err = gpu_check(&op->bias, 1, end * 4, 0, 4, q, "a matmul", "bias");
+	return err ? err : gpu_check(&op->y, op->m, end * 4, op->ldy * 4ull, 4, q, "a matmul", "y");
 }
 
-/* GEMV kernels stand behind the GEMM: of 1, 2 and 4 rows. */
+/* In enum gpu_kernel the GEMV kernels of 1, 2 and 4 rows follow their GEMM kernel. */
 static enum gpu_kernel kernel_for(enum gpu_kernel gemm, unsigned int m)
 {
 	return m > GEMV_ROWS ? gemm : gemm + (m > 2 ? 3 : m);

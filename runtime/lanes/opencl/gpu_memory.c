@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The GPU lane's memory: the host's, seen by the device, or the device's own. */
+/* The GPU lane's memory: host memory mapped for the device, or memory of the device. */
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ int llm_gpu_map(struct llm_gpu *gpu, void *host, size_t bytes, enum llm_gpu_shar
 {
 	if (!host || (uintptr_t)host % LLM_GPU_PAGE) {
 		*buf = NULL;
-		return llm_fail(-EINVAL, "OpenCL: memory at %p does not begin a page", host);
+		return llm_fail(-EINVAL, "OpenCL: memory at %p is not aligned to a page", host);
 	}
 	return buffer_create(gpu, host, bytes, sharing == LLM_GPU_SHARED && gpu->info.unified, buf);
 }
@@ -72,7 +72,7 @@ int gpu_check(const struct llm_gpu_area *area, uint64_t rows, uint64_t row_bytes
 	if (area->buf->gpu != q->gpu)
 		return llm_fail(-EINVAL, "OpenCL: %s: %s: memory of another device", op, what);
 	if (area->off % align || (rows > 1 && stride % align))
-		return llm_fail(-EINVAL, "OpenCL: %s: %s: no multiple of %u bytes", op, what,
+		return llm_fail(-EINVAL, "OpenCL: %s: %s: not a multiple of %u bytes", op, what,
 				align);
 	if (rows > 1 && stride < row_bytes)
 		return llm_fail(-EINVAL, "OpenCL: %s: %s: rows overlap", op, what);
@@ -84,12 +84,12 @@ int gpu_check(const struct llm_gpu_area *area, uint64_t rows, uint64_t row_bytes
 	return 0;
 }
 
-/* Words of the page that is tried, in lines of a cache of their own. */
+/* Offsets of words in the tested page, each in a cache line of its own */
 enum { PROBE_IN = 0, PROBE_OUT = 64, PROBE_FLAG = 128, PROBE_TURNS = 4 };
 
-/* The host writes, a kernel answers, another raises the flag, and neither side is told to look
- * again. Whether the flag was seen before its operator was reported as done, and the answer with
- * it, or both at least then. */
+/* The host writes a word, a kernel answers it, another one writes the flag, without calls that
+ * transfer memory. *@seen: the host sees flag and answer, at the latest when the flag's operator is
+ * reported as done. */
 static int probe_turn(struct llm_gpu_queue *q, uint32_t *words, struct llm_gpu_buffer *buf,
 		      uint32_t turn, bool *seen)
 {
@@ -135,7 +135,7 @@ int gpu_probe(struct llm_gpu *gpu, bool *coherent)
 		return 0;
 	words = aligned_alloc(LLM_GPU_PAGE, LLM_GPU_PAGE);
 	if (!words)
-		return llm_fail(-ENOMEM, "no memory to try an OpenCL device with");
+		return llm_fail(-ENOMEM, "no memory to test an OpenCL device");
 	memset(words, 0, LLM_GPU_PAGE);
 	err = llm_gpu_map(gpu, words, LLM_GPU_PAGE, LLM_GPU_SHARED, &buf);
 	err = err ? err : llm_gpu_queue_create(gpu, &q);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The GPU lane's operators on rows, and attention: checks of the operands, and
- * which kernel over which grid.
+ * The GPU lane's operators on rows, and attention: checks of the operands, and the choice of kernel
+ * and grid.
  */
 #include <errno.h>
 
@@ -10,10 +10,10 @@
 #include "gpu_private.h"
 #include "llm_fail.h"
 
-/* Work-items of a group where none of them shares anything. */
+/* Work-items of a group if they share no local memory */
 #define ITEMS 32
 
-/* Groups of ITEMS for @n work-items. */
+/* Groups of ITEMS that hold @n work-items. */
 static size_t groups_of(uint64_t n)
 {
 	return (n + ITEMS - 1) / ITEMS;
@@ -33,13 +33,13 @@ static int check_f32(const struct llm_gpu_area *area, unsigned int rows, uint64_
 	return gpu_check(area, rows, cols * 4, ld * 4, 4, q, op, what);
 }
 
-/* Rows of a cache: F32 in steps of 4 bytes, else 2. */
+/* Checks rows of a cache, which are multiples of 4 bytes for F32, else of 2. */
 static int check_kv(const struct llm_gpu_area *area, unsigned int type, unsigned int rows,
 		    uint64_t cols, uint64_t ld, const struct llm_gpu_queue *q, const char *op,
 		    const char *what)
 {
 	if (type > VNPU_KV_Q8_0)
-		return llm_fail(-EINVAL, "OpenCL: %s with a cache of no type", op);
+		return llm_fail(-EINVAL, "OpenCL: %s with a cache of unknown type", op);
 	if (type == VNPU_KV_Q8_0 && (cols % VNPU_Q8_0_VALUES || ld % VNPU_Q8_0_VALUES))
 		return llm_fail(-EINVAL, "OpenCL: %s: %s: Q8_0 is blocks of %d", op, what,
 				VNPU_Q8_0_VALUES);
@@ -160,12 +160,12 @@ int llm_gpu_binary(struct llm_gpu_queue *q, const struct llm_gpu_binary *op,
 	static const enum gpu_kernel kernels[] = { [LLM_GPU_ADD] = GPU_add,
 						   [LLM_GPU_SILU] = GPU_glu_silu,
 						   [LLM_GPU_GELU] = GPU_glu_gelu };
-	static const char name[] = "an operator element by element";
+	static const char name[] = "an element-wise operator";
 	struct gpu_launch l;
 	int err = check_sizes(name, op->rows, op->cols);
 
 	if (!err && op->kind > LLM_GPU_GELU)
-		err = llm_fail(-EINVAL, "OpenCL: %s of no kind", name);
+		err = llm_fail(-EINVAL, "OpenCL: %s of unknown kind", name);
 	err = err ? err : check_f32(&op->a, op->rows, op->cols, op->lda, q, name, "a");
 	err = err ? err : check_f32(&op->b, op->rows, op->cols, op->ldb, q, name, "b");
 	err = err ? err : check_f32(&op->y, op->rows, op->cols, op->ldy, q, name, "y");
@@ -195,9 +195,7 @@ int llm_gpu_store(struct llm_gpu_queue *q, const struct llm_gpu_store *op,
 	int err = check_sizes(name, op->rows, op->cols);
 
 	err = err ? err : check_f32(&op->x, op->rows, op->cols, op->ldx, q, name, "x");
-	/*
-	 * The row that is written first is the place to begin, if no overflow makes another of it.
-	 */
+	/* Check from the cache's start, if row + rows cannot overflow (an error below). */
 	err = err ? err
 		  : check_kv(&dst, op->type, op->row > VNPU_MAX_DIM ? 0 : op->row + op->rows,
 			     op->cols, op->ld_dst, q, name, "cache");
@@ -236,7 +234,7 @@ static int check_attn(const struct llm_gpu_queue *q, const struct llm_gpu_attn *
 	if (!err && ((uint64_t)op->pos + op->rows > op->ctx_rows || op->ctx_rows > VNPU_MAX_DIM))
 		err = llm_fail(-EINVAL, "OpenCL: attention of rows %u to %llu over a cache of %u",
 			       op->pos, (unsigned long long)op->pos + op->rows, op->ctx_rows);
-	/* A head begins a block. */
+	/* Each head begins at a block. */
 	if (!err && op->kv_type == VNPU_KV_Q8_0 && op->head_dim % VNPU_Q8_0_VALUES)
 		err = llm_fail(-EINVAL, "OpenCL: attention of heads of %u elements over Q8_0",
 			       op->head_dim);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Operators on rows, and the word that tells the host of an end. Semantics:
- * uapi/npu/vnpu_isa.h, of the same names.
+ * Operators on rows, with the semantics of the commands of the same names in uapi/npu/vnpu_isa.h,
+ * and the kernel that writes a flag.
  */
 
-/* After what its event waits for: the word is the last thing that the host sees. */
+/* The host sees the flag after the results of the operators that it waited for. */
 __kernel void flag(memory word, ulong off, uint value)
 {
 	mem_fence(CLK_GLOBAL_MEM_FENCE);
 	atomic_xchg((volatile __global uint *)(word + off), value);
 }
 
-/* For gpu_probe(): a result by which the host sees that its own word was read. */
+/* For gpu_probe(): the result shows the host that the kernel has read its word. */
 __kernel void probe(memory in, ulong in_off, memory out, ulong out_off)
 {
 	*U32(out, out_off) = ~*U32(in, in_off);
@@ -19,7 +19,7 @@ __kernel void probe(memory in, ulong in_off, memory out, ulong out_off)
 
 /* ---- over a row: ROW_ITEMS work-items take vectors in turn ----------------------------------- */
 
-/* The sum, or the greatest, of all work-items' @v; the same for each. */
+/* Reductions over all work-items' @v. */
 static float group_sum(float v, __local float *t)
 {
 	float sum = 0;
@@ -42,7 +42,7 @@ static uint group_max(uint v, __local uint *t)
 	return most;
 }
 
-/* A group per head of a row. */
+/* A work-group per head of a row. */
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1))) void
 rmsnorm(memory x, ulong x_off, memory w, ulong w_off, memory y, ulong y_off, ulong ldx, ulong ldy,
 	uint dim, float eps)
@@ -74,14 +74,14 @@ rmsnorm(memory x, ulong x_off, memory w, ulong w_off, memory y, ulong y_off, ulo
 	       : LOAD(0, xs + (i)))
 #define QUANT_1(i) (plane ? fma(-(float)before[i], taken, xs[i]) : xs[i])
 
-/* Floats without their sign order as their bits do, infinities and NaNs last. */
+/* Magnitudes are compared as bits, which have the same order; infinities and NaNs are last. */
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1))) void
 quant(memory x, ulong x_off, memory q, ulong q_off, memory scale, ulong scale_off, ulong ldx,
       ulong ldq, uint cols, uint rows, uint plane)
 {
 	__global float *xs = F32(x, x_off) + get_group_id(0) * ldx;
 	__global char *qs = S8(q, q_off) + (get_group_id(0) + plane * rows) * ldq;
-	/* The first plane, which leaves what the second is made of. */
+	/* The first plane; the second one is made of the difference to it. */
 	__global char *before = S8(q, q_off) + get_group_id(0) * ldq;
 	float taken = F32(scale, scale_off)[get_group_id(0)];
 	__local uint t[ROW_ITEMS];
@@ -113,7 +113,7 @@ quant(memory x, ulong x_off, memory q, ulong q_off, memory scale, ulong scale_of
 		qs[i] = 0;
 }
 
-/* ---- element by element: a work-item has V columns of a row ---------------------------------- */
+/* ---- element-wise: a work-item has V columns of a row ---------------------------------------- */
 
 static vf silu(vf x)
 {
@@ -126,7 +126,7 @@ static vf gelu(vf x)
 	return x / (1.0f + exp(x * (x * x * -0.0713548163f - 1.59576912f)));
 }
 
-/* The first @n lanes of what lies at @p; the others 0. */
+/* Loads the first @n lanes from @p; the others are 0. */
 static vf load_part(__global float *p, uint n)
 {
 	float t[V];
@@ -170,8 +170,9 @@ BINARY(glu_silu, silu(av) * bv)
 BINARY(glu_gelu, gelu(av) * bv)
 
 /*
- * A work-item per pair of all heads. The angle pos freq has more digits than a float: it is high,
- * rounded, and low, what that left out. (firmware-sim computes it in double, which few GPUs can.)
+ * A work-item rotates a pair in all heads. The angle pos freq needs more digits than a float has,
+ * so it is the sum of high, the rounded product, and low, the rest. (firmware-sim computes it in
+ * double, which few GPUs support.)
  */
 __kernel void rope(memory x, ulong x_off, memory freq, ulong freq_off, memory y, ulong y_off,
 		   ulong ldx, ulong ldy, uint heads, uint dim, uint rot_dim, uint pos,
@@ -182,7 +183,7 @@ __kernel void rope(memory x, ulong x_off, memory freq, ulong freq_off, memory y,
 	float p, f, high, low, s, c, sine, cosine, low_sine, low_cosine;
 
 	if (i >= half_dim) {
-		/* What is not turned: the i-th element behind it. */
+		/* Copies the elements after the rotated ones. */
 		for (uint h = 0, e = rot_dim + i - half_dim; e < dim && h < heads; h++)
 			F32(y, y_off)[r * ldy + h * dim + e] = F32(x, x_off)[r * ldx + h * dim + e];
 		return;
@@ -207,7 +208,7 @@ __kernel void rope(memory x, ulong x_off, memory freq, ulong freq_off, memory y,
 	}
 }
 
-/* ---- to the cache ---------------------------------------------------------------------------- */
+/* ---- storing to the cache -------------------------------------------------------------------- */
 
 /* A work-item per element, or per block of 32; ld in bytes. */
 __kernel void store_f32(memory x, ulong x_off, memory dst, ulong dst_off, ulong ldx, ulong ld_bytes,

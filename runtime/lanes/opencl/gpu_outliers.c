@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * The GPU lane's outliers of activations: checks of the operands, and which kernel over which grid.
- */
+/* The GPU lane's outliers of activations: checks of the operands, and the choice of grid. */
 #include <errno.h>
 
 #include <npu/vnpu_isa.h>
@@ -9,7 +7,7 @@
 #include "gpu_private.h"
 #include "llm_fail.h"
 
-/* Channels of a work-group. */
+/* Channels per work-group */
 #define ITEMS 32
 
 static int check_sizes(const char *op, unsigned int rows, unsigned int k)
@@ -73,7 +71,7 @@ static int check_weights(const struct llm_gpu_queue *q, const struct llm_gpu_add
 int llm_gpu_add_outliers(struct llm_gpu_queue *q, const struct llm_gpu_add_outliers *op,
 			 struct llm_gpu_order *order)
 {
-	static const char name[] = "a product of outliers";
+	static const char name[] = "a matmul of outliers";
 	struct gpu_launch l;
 	int err = check_sizes(name, op->m, op->k);
 

@@ -4,13 +4,13 @@
 #define OUTLIER_LANES 64
 #define OUTLIER_RANK 8
 
-/* Floats without their sign, whose bits order as they do. */
+/* The magnitude's bits, which have the order of the magnitudes. */
 static uint size_bits(float x)
 {
 	return as_uint(x) & 0x7fffffffu;
 }
 
-/* The greatest of each lane of the row's columns, by all of its work-items. */
+/* All work-items of a row: the greatest magnitude in each lane of its columns. */
 static void lane_bits(__local uint *lanes, __global float *xs, uint cols)
 {
 	uint item = get_local_id(0), whole = cols / OUTLIER_LANES * OUTLIER_LANES, i;
@@ -32,7 +32,7 @@ static void lane_bits(__local uint *lanes, __global float *xs, uint cols)
 	barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-/* The greatest lanes in falling order, by one work-item. */
+/* One work-item: the greatest lanes in descending order. */
 static void order_bits(__local uint *top, __local uint *lanes)
 {
 	for (uint i = 0; i <= OUTLIER_RANK; i++)
@@ -48,7 +48,7 @@ static void order_bits(__local uint *top, __local uint *lanes)
 	}
 }
 
-/* The list in order of its columns, and what q left of them, by one work-item. */
+/* One work-item: sorts the list by columns, and stores the values minus what q holds of them. */
 static void put_outliers(__global float *to, __local uint *list, uint n, __global float *xs,
 			 __global char *qs, float s)
 {
@@ -65,7 +65,7 @@ static void put_outliers(__global float *to, __local uint *list, uint n, __globa
 	}
 }
 
-/* A group per row. */
+/* A work-group per row. */
 __kernel __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1))) void
 quant_outliers(memory x, ulong x_off, memory q, ulong q_off, memory scale, ulong scale_off,
 	       memory outliers, ulong outliers_off, ulong ldx, ulong ldq, uint cols)

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products with weights in the NPU's panels of 64 output channels (uapi/npu/vnpu_isa.h:
- * MATMUL_I8, MATMUL_W4, MATMUL_W4F).
+ * Matmuls with weights in the NPU's panels of 64 output channels (uapi/npu/vnpu_isa.h: MATMUL_I8,
+ * MATMUL_W4, MATMUL_W4F).
  *
- * A panel has four (I8) or eight (W4) consecutive k of a channel in 32 bits, and the 64 channels
- * side by side: work-items that stand for neighbouring channels read neighbouring words. INT8
- * products are computed in floats: 1024 products of two bytes fill 2^24, so that so many are summed
- * exactly, and a float's multiply-add is the fastest there is on any device. Longer sums are
- * integers (W8), or those of groups (W4), as the NPU has them.
+ * A panel has four (I8) or eight (W4) consecutive k of a channel in 32 bits, next to those of the
+ * other 63 channels, so work-items of neighbouring channels read neighbouring words. INT8 values
+ * are multiplied as floats, since a float's multiply-add is the fastest one on any device: sums of
+ * 1024 products of two bytes stay below 2^24 and are exact. Longer sums are integers (W8), or
+ * floats over groups (W4), as on the NPU.
  *
- * A work-item has M rows of N vectors of channels in registers: each vector of weights is unpacked
- * for M rows, and each activation spread for N vectors. GEMM: M is R, N is GEMM_NV, and the second
- * dimension is that of the rows. GEMV: M is 1, 2 or 4, N is NV, and the second dimension divides k.
+ * A work-item keeps M rows of N vectors of channels in registers: it unpacks each vector of weights
+ * once for M rows, and broadcasts each activation to N vectors. GEMM: M is R, N is GEMM_NV, and the
+ * second dimension is rows. GEMV: M is 1, 2 or 4, N is NV, and the second dimension divides k.
  *
- * first: the first channel, not always a panel's. Channels of a panel outside first..first + n - 1
- * are computed and not stored.
+ * first, the first channel, need not begin a panel. Channels of a panel outside first..first + n -
+ * 1 are computed but not stored.
  */
 #define PANEL 64
 #define EXACT 1024
@@ -23,12 +23,12 @@
 #define W4_GROUP_BYTES(group) ((ulong)(group)*32 + 128)
 #define PANEL_W4_BYTES(k, group) ((ulong)(k) / (group)*W4_GROUP_BYTES(group))
 
-/* Byte @j of four, and number @j of the eight of a W4 word, whose zero is 8: @j is their k. */
+/* The weight of the @j-th k in a word: of 4 bytes, or of 8 W4 numbers, whose zero is 8. */
 #define BYTE(u, j) TO_FLOATS(CAT(as_int, V)((u) << (24 - 8 * (j))) >> 24)
 #define NUMBER(u, j) TO_FLOATS(CAT(as_int, V)((u) << (28 - 8 * ((j) % 4) - 4 * ((j) / 4))) >> 28)
 #define W4_SIGNS 0x88888888u
 
-/* Channels c.. of the range to a row of y, or added to it. */
+/* Stores a vector of channels, the first being c, to a row of y, or adds it to the row. */
 static void put(__global float *y, uint add, memory bias, ulong bias_off, vf v, uint c, uint first,
 		uint n)
 {
@@ -53,7 +53,7 @@ static void put(__global float *y, uint add, memory bias, ulong bias_off, vf v, 
 		memory bias, ulong bias_off, memory y, ulong y_off, ulong ldx, ulong ldy, uint m, \
 		uint k, uint first, uint n, uint group, uint add
 
-/* Rows and parts of k of a work-item: of a GEMM, and of a GEMV. */
+/* A work-item's rows and its part of k, in a GEMM and in a GEMV. */
 #define ROWS_GEMM                         \
 	uint row0 = get_global_id(1) * R; \
 	uint part = 0;                    \
@@ -63,10 +63,7 @@ static void put(__global float *y, uint add, memory bias, ulong bias_off, vf v, 
 	uint row0 = 0; \
 	uint part = get_local_id(1)
 
-/*
- * Where the work-item's channels are. Rows beyond the last are computed as
- * that one, and not stored.
- */
+/* The work-item's channels. Rows beyond the last one repeat it and are not stored. */
 #define BEGIN(M, N, ROWS)                                                               \
 	ROWS;                                                                           \
 	uint unit = get_global_id(0), panel = first / PANEL + unit / (PANEL / (V * N)); \
@@ -74,9 +71,9 @@ static void put(__global float *y, uint add, memory bias, ulong bias_off, vf v, 
 
 #define EACH(M, N) _Pragma("unroll") for (uint i = 0; i < M * N; i++)
 
-/* The sums of the other work-items that had parts of k are added to the first one's. */
-#define FOLD_1(M, N, acc, type)
-#define FOLD_SPLIT(M, N, acc, type)                                  \
+/* The first work-item adds the sums of those that computed the other parts of k. */
+#define REDUCE_1(M, N, acc, type)
+#define REDUCE_SPLIT(M, N, acc, type)                                \
 	__local type parts[SPLIT][GROUP_X][M * N];                   \
 	for (uint i = 0; i < M * N; i++)                             \
 		parts[part][get_local_id(0)][i] = acc[i / N][i % N]; \
@@ -99,7 +96,7 @@ static void put(__global float *y, uint add, memory bias, ulong bias_off, vf v, 
 
 /* ---- W8 -------------------------------------------------------------------------------------- */
 
-#define W8(name, M, N, ROWS, GROUP_Y, SPLITS, FOLD)                                             \
+#define W8(name, M, N, ROWS, GROUP_Y, SPLITS, REDUCE)                                           \
 	__kernel __attribute__((reqd_work_group_size(GROUP_X, GROUP_Y, 1))) void name(ARGS)     \
 	{                                                                                       \
 		BEGIN(M, N, ROWS)                                                               \
@@ -127,7 +124,7 @@ static void put(__global float *y, uint add, memory bias, ulong bias_off, vf v, 
 			}                                                                       \
 			EACH(M, N) acc[i / N][i % N] += TO_INTS(sum[i / N][i % N]);             \
 		}                                                                               \
-		FOLD(M, N, acc, vi)                                                             \
+		REDUCE(M, N, acc, vi)                                                           \
 		EACH(M, N)                                                                      \
 		{                                                                               \
 			uint r = row0 + i / N, v = i % N;                                       \
@@ -142,7 +139,7 @@ static void put(__global float *y, uint add, memory bias, ulong bias_off, vf v, 
 
 /* ---- W4 -------------------------------------------------------------------------------------- */
 
-/* A group at @g, its first column k0: sum = sum + x * WEIGHT. */
+/* sum += x * WEIGHT over the group at g, whose first column is k0. */
 #define W4_GROUP(M, N, x_type, WEIGHT)                                                          \
 	for (uint b = 0; b < group / 8; b++) {                                                  \
 		float8 a[M];                                                                    \
@@ -159,7 +156,7 @@ static void put(__global float *y, uint add, memory bias, ulong bias_off, vf v, 
 		}                                                                               \
 	}
 
-#define W4(name, M, N, ROWS, GROUP_Y, SPLITS, FOLD)                                              \
+#define W4(name, M, N, ROWS, GROUP_Y, SPLITS, REDUCE)                                            \
 	__kernel __attribute__((reqd_work_group_size(GROUP_X, GROUP_Y, 1))) void name(ARGS)      \
 	{                                                                                        \
 		BEGIN(M, N, ROWS)                                                                \
@@ -178,7 +175,7 @@ static void put(__global float *y, uint add, memory bias, ulong bias_off, vf v, 
 					MAC(sum[r][v], scale, acc[r][v]);                        \
 			}                                                                        \
 		}                                                                                \
-		FOLD(M, N, acc, vf)                                                              \
+		REDUCE(M, N, acc, vf)                                                            \
 		EACH(M, N)                                                                       \
 		{                                                                                \
 			uint r = row0 + i / N, v = i % N;                                        \
@@ -189,7 +186,7 @@ static void put(__global float *y, uint add, memory bias, ulong bias_off, vf v, 
 		}                                                                                \
 	}
 
-#define W4F(name, M, N, ROWS, GROUP_Y, SPLITS, FOLD)                                             \
+#define W4F(name, M, N, ROWS, GROUP_Y, SPLITS, REDUCE)                                           \
 	__kernel __attribute__((reqd_work_group_size(GROUP_X, GROUP_Y, 1))) void name(ARGS)      \
 	{                                                                                        \
 		BEGIN(M, N, ROWS)                                                                \
@@ -203,7 +200,7 @@ static void put(__global float *y, uint add, memory bias, ulong bias_off, vf v, 
 				LOAD_HALF(0, HALF(g, (ulong)group * 32) + lane + v * V);         \
 			W4_GROUP(M, N, F32, WEIGHT_W4F)                                          \
 		}                                                                                \
-		FOLD(M, N, sum, vf)                                                              \
+		REDUCE(M, N, sum, vf)                                                            \
 		EACH(M, N)                                                                       \
 		{                                                                                \
 			uint r = row0 + i / N, v = i % N;                                        \
@@ -214,11 +211,11 @@ static void put(__global float *y, uint add, memory bias, ulong bias_off, vf v, 
 	}
 
 #if SPLIT > 1
-#define GEMV(kind, name, M) kind(name, M, NV, ROWS_GEMV, SPLIT, SPLIT, FOLD_SPLIT)
+#define GEMV(kind, name, M) kind(name, M, NV, ROWS_GEMV, SPLIT, SPLIT, REDUCE_SPLIT)
 #else
-#define GEMV(kind, name, M) kind(name, M, NV, ROWS_GEMV, 1, 1, FOLD_1)
+#define GEMV(kind, name, M) kind(name, M, NV, ROWS_GEMV, 1, 1, REDUCE_1)
 #endif
-#define GEMM(kind, name) kind(name, R, GEMM_NV, ROWS_GEMM, GEMM_Y, 1, FOLD_1)
+#define GEMM(kind, name) kind(name, R, GEMM_NV, ROWS_GEMM, GEMM_Y, 1, REDUCE_1)
 
 GEMM(W8, gemm_w8)
 GEMV(W8, gemv_w8_1, 1)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The GPU lane's inside: what its files share. */
+/* Shared by the files of the GPU lane. */
 #ifndef GPU_PRIVATE_H
 #define GPU_PRIVATE_H
 
@@ -9,10 +9,7 @@
 
 #include "gpu.h"
 
-/*
- * The kernels, by the names that they have in runtime/lanes/opencl/gpu_*.cl. Products of panels:
- * gemv_* take 1, 2 or 4 rows.
- */
+/* The kernels' names in runtime/lanes/opencl/gpu_*.cl. gemv_* take 1, 2 or 4 rows. */
 #define GPU_KERNELS(f)                                                                             \
 	f(flag) f(probe) f(quant) f(rmsnorm) f(rope) f(add) f(glu_silu) f(glu_gelu) f(store_f32)   \
 		f(store_f16) f(store_q8_0) f(quant_outliers) f(add_outliers) f(attn_f32)           \
@@ -30,10 +27,7 @@ enum gpu_kernel {
 		GPU_NR_KERNELS,
 };
 
-/*
- * How the kernels are cut: the macros of runtime/lanes/opencl/gpu_common.cl,
- * which says what each means.
- */
+/* The kernels' tile sizes: macros that runtime/lanes/opencl/gpu_common.cl explains. */
 struct gpu_shape {
 	unsigned int vector; /* V */
 	unsigned int gemv_vectors, gemv_split; /* NV, SPLIT */
@@ -57,12 +51,12 @@ struct llm_gpu {
 struct llm_gpu_buffer {
 	struct llm_gpu *gpu;
 	cl_mem mem;
-	uint8_t *host; /* NULL: the device's alone */
+	uint8_t *host; /* NULL: only the device has it */
 	size_t bytes;
 	bool shared;
 };
 
-/* Operators whose events are kept. Older ones are waited for before their place is taken. */
+/* Operators whose events are kept. Before an event is replaced, its operator is waited for. */
 #define GPU_EVENTS 1024
 
 struct llm_gpu_queue {
@@ -72,13 +66,13 @@ struct llm_gpu_queue {
 	cl_event events[GPU_EVENTS]; /* of ticket t at t % GPU_EVENTS */
 	uint64_t last; /* ticket; the first is 1 */
 	bool chained; /* the last operator waits for all before it */
-	atomic_uint callbacks; /* flags that the driver has yet to write */
+	atomic_uint callbacks; /* flags that a thread of the driver has yet to write */
 };
 
-/* -errno for an error of OpenCL, with the line "@what: CL_..." */
+/* Returns -errno for an error of OpenCL and sets the line "@what: CL_...". */
 int gpu_fail(cl_int err, const char *what);
 
-/* A kernel's arguments, one after another, and then its run. */
+/* A launch: gpu_begin(), a gpu_arg*() per argument in order, gpu_run(). */
 struct gpu_launch {
 	struct llm_gpu_queue *q;
 	enum gpu_kernel which;
@@ -88,26 +82,25 @@ struct gpu_launch {
 };
 void gpu_begin(struct gpu_launch *l, struct llm_gpu_queue *q, enum gpu_kernel which);
 void gpu_arg(struct gpu_launch *l, size_t bytes, const void *value);
-/* A pointer and a ulong: the offset. */
+/* Two arguments: a pointer, and a ulong offset. */
 void gpu_arg_area(struct gpu_launch *l, const struct llm_gpu_area *area);
 void gpu_arg_u32(struct gpu_launch *l, uint32_t value);
 void gpu_arg_u64(struct gpu_launch *l, uint64_t value);
 void gpu_arg_float(struct gpu_launch *l, float value);
-/* @groups work-groups of @items work-items in each of two dimensions. */
+/* Runs @groups work-groups of @items work-items in each of two dimensions. */
 int gpu_run(struct gpu_launch *l, const size_t groups[2], const size_t items[2],
 	    struct llm_gpu_order *order);
 
-/* 0 if rows of @row_bytes each, @stride bytes apart, lie inside the area's buffer, and
- * begin and step in multiples of @align; else -EINVAL and the line, in which @op and
- * @what name the operand. */
+/* Returns 0 if rows of @row_bytes, @stride bytes apart, are inside the area's buffer, with offset
+ * and stride multiples of @align; else -EINVAL with a line that names @op and its operand @what. */
 int gpu_check(const struct llm_gpu_area *area, uint64_t rows, uint64_t row_bytes, uint64_t stride,
 	      unsigned int align, const struct llm_gpu_queue *q, const char *op, const char *what);
 
-/* The source of the kernels: strings that follow one another. */
+/* The source of the kernels, in GPU_NR_SOURCES parts. */
 #define GPU_NR_SOURCES 6
 void gpu_sources_get(const char *sources[GPU_NR_SOURCES], size_t bytes[GPU_NR_SOURCES]);
 
-/* Whether host and kernels see one another's writes to shared memory, tried out. */
+/* Tests whether host and kernels see one another's writes to shared memory. */
 int gpu_probe(struct llm_gpu *gpu, bool *coherent);
 
 #endif /* GPU_PRIVATE_H */

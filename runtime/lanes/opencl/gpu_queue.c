@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The GPU lane's queues: tickets, what waits for what, and the two ways to learn of an end.
+ * The GPU lane's queues: tickets, the order of operators, and the two ways to learn of an end.
  *
- * Each operator is one command of OpenCL and has an event. Events are kept in a ring by ticket, so
- * that nobody has to own them: one that would be overwritten is waited for first, which costs
- * nothing where GPU_EVENTS operators lie behind it.
+ * Each operator is one OpenCL command with an event. A ring indexed by the ticket keeps the events.
+ * Before one is overwritten, its operator is waited for, which takes no time after GPU_EVENTS later
+ * operators.
  */
 #include <errno.h>
 #include <sched.h>
@@ -59,13 +59,13 @@ void llm_gpu_queue_free(struct llm_gpu_queue *q)
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-/* The event of a ticket that may not be done yet, else NULL. */
+/* The event of a ticket; NULL if it is done for sure. */
 static cl_event event_of(const struct llm_gpu_queue *q, uint64_t ticket)
 {
 	return ticket && q->last - ticket < GPU_EVENTS ? q->events[ticket % GPU_EVENTS] : NULL;
 }
 
-/* Takes @event, whose reference becomes the queue's, for the next ticket. */
+/* Keeps @event, of which the queue takes the reference, for the next ticket. */
 static int event_keep(struct llm_gpu_queue *q, cl_event event, bool chained,
 		      struct llm_gpu_order *order)
 {
@@ -83,7 +83,7 @@ static int event_keep(struct llm_gpu_queue *q, cl_event event, bool chained,
 	return err ? gpu_fail(err, "an operator") : 0;
 }
 
-/* What the next command is to wait for. */
+/* The events that the next command waits for. */
 struct wait_list {
 	cl_event events[LLM_GPU_MAX_AFTER];
 	cl_uint nr;
@@ -99,14 +99,16 @@ static int wait_list_make(struct llm_gpu_queue *q, const struct llm_gpu_order *o
 	list->nr = 0;
 	if (order) {
 		if (order->nr_after > LLM_GPU_MAX_AFTER)
-			return llm_fail(-EINVAL,
-					"OpenCL: an operator after %u others, which may be %u",
-					order->nr_after, LLM_GPU_MAX_AFTER);
+			return llm_fail(
+				-EINVAL,
+				"OpenCL: an operator waits for %u others; at most %u are possible",
+				order->nr_after, LLM_GPU_MAX_AFTER);
 		for (unsigned int i = 0; i < order->nr_after; i++) {
 			if (order->after[i] > q->last)
 				return llm_fail(
 					-EINVAL,
-					"OpenCL: an operator after one that is not in the queue");
+					"OpenCL: an operator waits for one that is not in the "
+					"queue");
 			event = event_of(q, order->after[i]);
 			if (event)
 				list->events[list->nr++] = event;
@@ -191,8 +193,9 @@ int gpu_run(struct gpu_launch *l, const size_t groups[2], const size_t items[2],
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-/* Of a shared buffer the copy's source is its destination, which is how the standard has host
- * memory made current (OpenCL 1.2, section 5.2.2); platforms move no byte then. */
+/* For a shared buffer, source and destination of the copy are the same memory, which
+ * is the standard's way to make host memory current (OpenCL 1.2, section 5.2.2);
+ * platforms copy nothing. */
 static int transfer(struct llm_gpu_queue *q, struct llm_gpu_buffer *buf, size_t off, size_t bytes,
 		    bool to_host, struct llm_gpu_order *order)
 {
@@ -206,8 +209,8 @@ static int transfer(struct llm_gpu_queue *q, struct llm_gpu_buffer *buf, size_t 
 	if (!ret && !bytes)
 		ret = llm_fail(-EINVAL, "OpenCL: a transfer of no bytes");
 	if (!ret && !buf->host)
-		ret = llm_fail(-EINVAL,
-			       "OpenCL: a transfer %s of memory that is the device's alone", what);
+		ret = llm_fail(-EINVAL, "OpenCL: a transfer %s of memory that only the device has",
+			       what);
 	ret = ret ? ret : wait_list_make(q, order, &list);
 	if (ret)
 		return ret;
@@ -239,7 +242,7 @@ int llm_gpu_flush(struct llm_gpu_queue *q)
 {
 	cl_int err = clFlush(q->queue);
 
-	return err ? gpu_fail(err, "handing over a queue") : 0;
+	return err ? gpu_fail(err, "flushing a queue") : 0;
 }
 
 int llm_gpu_wait(struct llm_gpu_queue *q, uint64_t ticket)
@@ -270,7 +273,7 @@ int llm_gpu_finish(struct llm_gpu_queue *q)
 	return err ? gpu_fail(err, "an operator") : 0;
 }
 
-/* A flag that the driver's thread writes. */
+/* A flag that a thread of the driver writes. */
 struct late_flag {
 	struct llm_gpu_queue *q;
 	uint32_t *word;
@@ -282,10 +285,7 @@ static void CL_CALLBACK flag_write(cl_event event, cl_int status, void *ud)
 	struct late_flag *late = ud;
 	struct llm_gpu_queue *q = late->q;
 
-	/*
-	 * After a failure as well: who polls shall not wait for ever, and learns
-	 * of it from llm_gpu_wait().
-	 */
+	/* Also after a failure, which llm_gpu_wait() reports, so that polling ends. */
 	__atomic_store_n(late->word, late->value, __ATOMIC_RELEASE);
 	free(late);
 	atomic_fetch_sub_explicit(&q->callbacks, 1, memory_order_release);
@@ -321,7 +321,7 @@ static int flag_by_callback(struct llm_gpu_queue *q, struct llm_gpu_area flag, u
 		clReleaseEvent(event);
 		return gpu_fail(err, "a flag");
 	}
-	/* Without a wait list a marker waits for all. */
+	/* A marker without a wait list waits for all operators. */
 	return event_keep(q, event, !order || !list.nr, order);
 }
 
@@ -332,7 +332,7 @@ int llm_gpu_flag(struct llm_gpu_queue *q, struct llm_gpu_area flag, uint32_t val
 	int ret = gpu_check(&flag, 1, sizeof(value), 0, sizeof(value), q, "a flag", "its word");
 
 	if (!ret && !flag.buf->host)
-		ret = llm_fail(-EINVAL, "OpenCL: a flag in memory that is the device's alone");
+		ret = llm_fail(-EINVAL, "OpenCL: a flag in memory that only the device has");
 	if (ret)
 		return ret;
 	if (q->gpu->coherent && flag.buf->shared) {

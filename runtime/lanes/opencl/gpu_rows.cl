@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Products with weights that lie row after row, as F32 or F16: y[r][c] = sum
- * over i of x[r][i] w[c][i].
+ * Matmuls with row-major F32 or F16 weights: y[r][c] = sum over i of x[r][i] w[c][i].
  *
- * Each result is a dot product along k, V elements at a time in V sums, and the elements behind the
- * last whole vector one by one.
- * GEMM: a work-item has TILE rows and TILE channels, so that each vector that is
- * loaded is used TILE times.
- * GEMV: M rows and one channel; SPLIT work-items take vectors of k in turn, so that they read one
- * row of weights side by side.
+ * Each result is a dot product along k: V elements at a time into V sums, then the elements after
+ * the last whole vector one by one.
+ * GEMM: a work-item has TILE rows and TILE channels, so it uses each loaded vector TILE times.
+ * GEMV: M rows and one channel; SPLIT work-items take vectors of k in turn, so they read
+ * neighbouring words of a row of weights.
  */
 #define W_F32(p, i) LOAD(0, (__global float *)(p) + (i))
 #define W_F32_1(p, i) (((__global float *)(p))[i])
@@ -20,7 +18,7 @@
 		ulong y_off, ulong ldx, ulong ldw_bytes, ulong ldy, uint m, uint k, uint first, \
 		uint n
 
-/* Rows and channels beyond the last are computed as that one, and not stored. */
+/* Rows and channels beyond the last one repeat it and are not stored. */
 #define GEMM_ROWS(name, W, W1)                                                                     \
 	__kernel __attribute__((reqd_work_group_size(GROUP_X, 1, 1))) void name(ROWS_ARGS)         \
 	{                                                                                          \
@@ -86,7 +84,7 @@ GEMM_ROWS(gemm_f16, W_F16, W_F16_1)
 				_Pragma("unroll") for (uint r = 0; r < M; r++) sum[r] =            \
 					MAC((F32(x, x_off) + min(r, m - 1) * ldx)[i], W1(wr, i),   \
 					    sum[r]);                                               \
-		FOLD_ROWS(M)                                                                       \
+		REDUCE_ROWS(M)                                                                     \
 		for (uint r = 0; r < min((uint)M, m); r++)                                         \
 			if (get_global_id(1) < n)                                                  \
 				F32(y, y_off)                                                      \
@@ -94,7 +92,7 @@ GEMM_ROWS(gemm_f16, W_F16, W_F16_1)
 	}
 
 #if SPLIT > 1
-#define FOLD_ROWS(M)                                      \
+#define REDUCE_ROWS(M)                                    \
 	__local float parts[GROUP_X][SPLIT][M];           \
 	for (uint r = 0; r < M; r++)                      \
 		parts[get_local_id(1)][part][r] = sum[r]; \
@@ -105,7 +103,7 @@ GEMM_ROWS(gemm_f16, W_F16, W_F16_1)
 		for (uint r = 0; r < M; r++)              \
 			sum[r] += parts[get_local_id(1)][s][r];
 #else
-#define FOLD_ROWS(M)
+#define REDUCE_ROWS(M)
 #endif
 
 GEMV_ROWS(gemv_f32_1, 1, W_F32, W_F32_1)

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
-/*
- * The OpenCL C of the GPU lane, in the program itself: what is compiled on
- * the device comes with it.
- */
+/* The source of the GPU lane's kernels, embedded in the program: they are compiled for the device
+ * at run time. */
 #include "gpu_private.h"
 
 #define SOURCE(name)                                                  \
