@@ -113,5 +113,5 @@ for bad in "-p 1-" "-p 8-4" "-p 1-8*1" "-p 0-8*2" "-p 1-8+0" "-p x" "-p 1,,2" "-
 	refuses "llm-bench $bad" 2 "." "$bin/llm-bench" -m "$model" $bad
 done
 refuses "llm-bench: nothing to measure" 2 "nothing to measure" "$bin/llm-bench" -m "$model" -p 0 -n 0
-refuses "llm-bench: prompt file too short" 1 "70 tokens, 100 are wanted" "$bin/llm-bench" -m "$model" --preset cpu -p 100 -n 0 --prompt-file "$refs/p1.txt"
+refuses "llm-bench: prompt file too short" 1 "70 tokens, but 100 are needed" "$bin/llm-bench" -m "$model" --preset cpu -p 100 -n 0 --prompt-file "$refs/p1.txt"
 finish

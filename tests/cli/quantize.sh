@@ -129,7 +129,7 @@ refuses "packed for other weights" 1 "w8a8.gguf: packed for the NPU with weights
 refuses "packed, on the CPU" 1 "packed for the NPU with weights w4a8; for f32 take the original" "$bin/llm-logits" -m "$scratch/w4a8.gguf" --tokens 1 --placement cpu
 refuses "packing once more" 1 "is packed already, for w8a8" "${t[@]}" "$scratch/w8a8.gguf" "$out" w4a8
 refuses "unpacking" 1 "is packed for the NPU, which cannot be undone" "${t[@]}" "$scratch/w8a8.gguf" "$out" q8_0
-refuses "packed and synthetic" 2 "w8a8 is packed from" "${t[@]}" --synthetic qwen2.5-0.5b "$out" w8a8
+refuses "packed and synthetic" 2 "pack such a file as w8a8" "${t[@]}" --synthetic qwen2.5-0.5b "$out" w8a8
 damage() { # NAME FROM WITH: the first occurrence of a text of the file becomes another of its length
 	python3 - "$scratch/w8a8.gguf" "$scratch/$1.gguf" "$2" "$3" <<'PY'
 import sys

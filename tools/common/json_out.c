@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * Numbers for json-c: each with as many digits as bring it back exactly, found by
- * trying few digits first.
- */
+/* Numbers for json-c, with the fewest digits that read back exactly. */
 #include <math.h>
 #include <stdlib.h>
 

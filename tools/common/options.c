@@ -19,49 +19,51 @@ static const char *const transports[] = {
 };
 static const char *const clocks[] = { "wall", "virtual", NULL };
 
-/* The choices stand in their table's order where OPT_CHOICE is. */
+/* OPT_CHOICE stands for all choices, in the order of their table. */
 static const struct option_def engine_options[] = {
 	{ 'm', "model", "FILE",
 	  .doc = "the model: a GGUF file of architecture llama, qwen2 or qwen3" },
 	{ 't', "threads", "N",
-	  .doc = "threads of the CPU lane (default: one per CPU that the process may use)" },
+	  .doc = "threads of the CPU lane (default: one per CPU allowed to the process)" },
 	{ OPT_TRANSPORT, "transport", "NAME",
 	  .doc = "how the NPU is reached: auto, drm (/dev/accel) or sim (in this process; default: "
 		 "auto)\n"
-		 "With drm it is the device of the kernel driver, /dev/accel/accelN; sim is the "
-		 "same device inside the process, which needs neither driver nor root; auto takes "
-		 "drm where there is a usable node, else sim.",
+		 "With drm it is the kernel driver's device, /dev/accel/accelN; sim runs the same "
+		 "device inside the process, without driver or root; auto takes drm if there is a "
+		 "usable node, else sim.",
 	  .words = transports },
 	{ OPT_NPU_THREADS, "npu-threads", "N",
 	  .doc = "workers of a sim device (default: one per CPU)" },
 	{ OPT_PRESET, "preset", "NAME",
-	  .doc = "some choices by one name\n"
-		 "An option after it overrides its part." },
+	  .doc = "a name for some choices\n"
+		 "Later options override single choices of it." },
 	{ .code = OPT_CHOICE },
 	{ OPT_CHUNK, "chunk", "N",
 	  .doc = "tokens of the largest prefill graph (default: 256; gpu and layer: 2048)\n"
 		 "Longer prompts are evaluated in chunks of that many tokens." },
 	{ OPT_CLOCK, "clock", "CLOCK",
-	  .doc = "which time is told: wall, or virtual, what a phone's SoC would take (default: "
+	  .doc = "clock of all times: wall, or virtual, which models a phone's SoC (default: "
 		 "wall)\n"
-		 "Results are the same by both.",
+		 "Results are the same on both.",
 	  .words = clocks },
 	{ OPT_PROFILE, "profile", "NAME",
-	  .doc = "that SoC, of share/profiles, or a file (default: sd8gen3); implies --clock "
-		 "virtual" },
+	  .doc = "that SoC: a name in share/profiles, or a file (default: sd8gen3); implies "
+		 "--clock virtual" },
 	{ OPT_GPU, "gpu", "NAME",
-	  .doc = "the OpenCL device, by number or part of its name, or host: the CPU lane in its "
-		 "place (default: the first GPU)\n"
+	  .doc = "the OpenCL device, by number or part of its name, or host: the CPU lane instead "
+		 "(default: the first GPU)\n"
 		 "Numbers are those of npu-info(1), names the platform's and the device's. The "
-		 "default is what VNPU_OPENCL says, else the first GPU, else the first device." },
+		 "default is VNPU_OPENCL, else the first GPU, else the first device." },
 	{ OPT_PREDICTOR, "predictor", "FILE",
-	  .doc = "what npu-profile has learned of matmuls on the NPU: placement layer cuts by it\n"
-		 "With other placements it is what matmuls take on the virtual clock's NPU." },
+	  .doc = "a file of npu-profile that predicts matmuls on the NPU; placement layer cuts by "
+		 "it\n"
+		 "With other placements it gives the times of matmuls on the virtual clock's "
+		 "NPU." },
 	{ OPT_CUTS_PROFILE, "cuts-profile", "NAME",
-	  .doc = "by the wall clock, the profile of the machine that matmuls are cut for (default: "
-		 "host)" },
+	  .doc = "on the wall clock, the profile of this machine that matmuls are cut for "
+		 "(default: host)" },
 	{ OPT_LIST_DEVICES, "list-devices", NULL,
-	  .doc = "list what the transports offer, or why a device cannot be used, and exit" },
+	  .doc = "list the transports' devices, or why one cannot be used, and exit" },
 	{ 'h', "help", NULL, .doc = "this help" },
 	{ OPT_VERSION, "version", NULL, .doc = "the version" },
 };
@@ -147,7 +149,7 @@ int options_find_word(const char *what, const char *const *words, const char *va
 	return -1;
 }
 
-/* What getopt_long() wants to know. */
+/* The arguments of getopt_long(). */
 struct getopt_tables {
 	char letters[2 * OPTIONS_MAX + 2];
 	struct option longopts[2 * OPTIONS_MAX];
@@ -215,7 +217,7 @@ int options_parse(const struct option_set *set, int argc, char **argv, void *ud,
 
 /* ---- settings ---- */
 
-/* Of the settings that are numbers. */
+/* The settings that are numbers. */
 static const struct {
 	const char *option;
 	size_t offset; /* of an unsigned int in struct llm_options */
@@ -403,10 +405,7 @@ int engine_list_devices(void)
 		if (access(path, F_OK))
 			continue;
 		nodes++;
-		/*
-		 * Other vendors' accelerators are here too: the line says what keeps
-		 * each node from being used.
-		 */
+		/* For accelerators of other vendors, the line says why they cannot be used. */
 		list_device(NPU_TRANSPORT_DRM, path);
 	}
 	if (!nodes)

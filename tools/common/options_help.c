@@ -7,14 +7,14 @@
 #include "options.h"
 #include "tool.h"
 
-/* Columns of --help. */
+/* Columns of --help */
 #define WIDTH 100
 #define DOC_COLUMN 30
 #define VALUE_COLUMN 10
-/* Of a line in the manual's source. */
+/* Columns of the manual's source */
 #define MAN_WIDTH 110
 
-/* The first line of @doc, to which @more is added. */
+/* The first line of @doc and @more. */
 static void first_line(const char *doc, const char *more, char *text, size_t bytes)
 {
 	snprintf(text, bytes, "%.*s%s%s", (int)strcspn(doc, "\n"), doc, *more ? "; " : "", more);
@@ -36,7 +36,7 @@ static void put_placements(unsigned int set, char *text, size_t bytes)
 	}
 }
 
-/* Where something can be had that these placements can run and plan; "" if that is everywhere. */
+/* "only with placement a" or "not with placement a" for the set @runs; "" if it has all of them. */
 static void put_where(unsigned int runs, char *text, size_t bytes)
 {
 	unsigned int everywhere = 0, missing;
@@ -52,13 +52,13 @@ static void put_where(unsigned int runs, char *text, size_t bytes)
 		snprintf(text, bytes, "only planned, in a dry run");
 		return;
 	}
-	/* Whichever list is the shorter. */
+	/* Names the placements that have it, or those that lack it, whichever list is shorter. */
 	put_placements(__builtin_popcount(runs) == 1 ? runs : missing, those, sizeof(those));
 	snprintf(text, bytes, "%s %s", __builtin_popcount(runs) == 1 ? "only with" : "not with",
 		 those);
 }
 
-/* Of a value, unless its choice is at no other place either. */
+/* The same for a value; "" if its choice has the same placements. */
 static void put_value_where(const struct llm_choice_info *info, unsigned int value, char *text,
 			    size_t bytes)
 {
@@ -76,7 +76,7 @@ static const struct llm_choice_info *choice_of(const struct option_def *o)
 	return llm_choice_info((enum llm_choice)(setting - ENGINE_CHOICE));
 }
 
-/* What a preset sets. */
+/* The choices that a preset sets. */
 static void put_preset(const struct llm_preset *preset, char *text, size_t bytes)
 {
 	size_t used = 0;
@@ -93,7 +93,7 @@ static void put_preset(const struct llm_preset *preset, char *text, size_t bytes
 
 /* ---- for people ---- */
 
-/* @text in the column of the docs, from column @at on. */
+/* Prints @text wrapped in the column of the docs; the line is at column @at. */
 static void put_wrapped(const char *text, int at)
 {
 	size_t used = 0, n;
@@ -112,7 +112,7 @@ static void put_wrapped(const char *text, int at)
 	putchar('\n');
 }
 
-/* A value's line below its option. */
+/* Prints a value's line below its option. */
 static void put_value(const char *name, const char *doc, const char *more)
 {
 	char text[512];
@@ -176,10 +176,8 @@ static void help_text(const struct option_set *set)
 
 /* ---- for the manual: mdoc ---- */
 
-/*
- * @text in lines of the source, each sentence on its own; the first is of a
- * @value, and begins as it does.
- */
+/* Prints @text as source lines, each sentence on a new one. The first sentence begins with a
+ * capital unless it is a @value's. */
 static void man_text(const char *text, bool value)
 {
 	bool sentence = !value;
@@ -192,7 +190,7 @@ static void man_text(const char *text, bool value)
 			at = (size_t)printf("\n") - 1;
 		else if (at)
 			at += (size_t)printf(" ");
-		/* What mdoc takes for a macro at the start of a line. */
+		/* mdoc takes these for a macro at the start of a line. */
 		if (!at && (*text == '.' || *text == '\''))
 			fputs("\\&", stdout);
 		printf("%c%.*s", sentence ? toupper((unsigned char)*text) : *text, (int)n - 1,
@@ -206,7 +204,7 @@ static void man_text(const char *text, bool value)
 	putchar('\n');
 }
 
-/* All of @doc, as sentences, @more with the first. */
+/* Prints all of @doc as sentences; @more goes with the first. */
 static void man_doc(const char *doc, const char *more, bool value)
 {
 	const char *rest = doc + strcspn(doc, "\n");

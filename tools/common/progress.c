@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * The progress bar: redrawn at most ten times a second, shown only once the work
- * has lasted for a moment.
- */
+/* The progress bar: redrawn at most ten times a second, and only for work that lasts FIRST_NS. */
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,7 +10,7 @@
 #include "tool.h"
 
 #define REDRAW_NS 100000000u
-/* Shorter work than this ends before a reader has seen the bar: it would only flicker. */
+/* For shorter work the bar would only flicker. */
 #define FIRST_NS 200000000u
 #define BAR_CELLS 30
 
@@ -45,7 +42,7 @@ void progress_show(double fraction, const char *what)
 	memset(cells, '.', BAR_CELLS);
 	memset(cells, '#', (size_t)full);
 	cells[BAR_CELLS] = '\0';
-	/* Back to the first column, and clear what a longer line left behind. */
+	/* \033[K clears the rest of a longer line. */
 	fprintf(stderr, "\r[%s] %3.0f%% %.40s\033[K", cells, 100 * fraction, what);
 	fflush(stderr);
 	bar.drawn_ns = now;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A progress bar on stderr: one line that is drawn over and removed at the end. Nothing is written
+ * A progress bar on stderr: one line that is redrawn, and removed at the end. Nothing is written
  * unless stderr is a terminal.
  */
 #ifndef PROGRESS_H
@@ -10,9 +10,9 @@
 void progress_show(double fraction, const char *what);
 /* Removes the bar. */
 void progress_clear(void);
-/* As struct llm_options wants it; stops the load once progress_stop() was called. */
+/* For llm_options.progress; stops the load after progress_stop(). */
 int progress_load(void *ud, double fraction, const char *what);
-/* From a signal handler: progress_load() asks to stop from now on. */
+/* Makes progress_load() stop the load. May be called from a signal handler. */
 void progress_stop(void);
 
 #endif /* PROGRESS_H */

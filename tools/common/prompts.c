@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* Prompts to measure with: see prompts.h. */
+/* Prompts for measurements: see prompts.h. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "prompts.h"
 #include "tool.h"
 
-/* splitmix64: one state word, good enough to draw tokens. */
+/* splitmix64 */
 static uint64_t random_next(uint64_t *state)
 {
 	uint64_t z = *state += 0x9e3779b97f4a7c15u;
@@ -41,7 +41,7 @@ int prompts_init(struct prompts *p, const struct llm_engine *engine, const char 
 	p->allowed = malloc(n_vocab * sizeof(*p->allowed));
 	if (!p->allowed)
 		return tool_fail("no memory for %u tokens", n_vocab);
-	/* Control tokens have no text. */
+	/* Leaves out control tokens, which have no text. */
 	for (unsigned int id = 0; id < n_vocab; id++)
 		if (llm_token_text(engine, (int32_t)id, &byte, 1) > 0 &&
 		    !llm_token_is_end(engine, (int32_t)id))
@@ -62,7 +62,7 @@ int32_t *prompts_make(const struct prompts *p, size_t n)
 	}
 	if (p->path) {
 		if (n > p->text.n) {
-			tool_fail("%s: it has %zu tokens, %zu are wanted: give a longer text or a "
+			tool_fail("%s has %zu tokens, but %zu are needed: give a longer text or a "
 				  "shorter prompt",
 				  p->path, p->text.n, n);
 			free(ids);

@@ -7,7 +7,7 @@
 #include "range.h"
 #include "tool.h"
 
-/* A longer matrix of tests is a slip of the hand. */
+/* A longer list must be a mistake. */
 #define RANGE_MAX 4096
 
 int range_add(struct range *range, unsigned int value)
@@ -40,7 +40,7 @@ static int number(const char **s, unsigned int *value)
 	return 0;
 }
 
-/* One item: FIRST, FIRST-LAST, FIRST-LAST+STEP or FIRST-LAST*FACTOR. */
+/* Parses FIRST, FIRST-LAST, FIRST-LAST+STEP or FIRST-LAST*FACTOR. */
 static int range_parse_item(const char **s, uint64_t *first, uint64_t *last, uint64_t *step,
 			    uint64_t *factor)
 {
@@ -56,7 +56,7 @@ static int range_parse_item(const char **s, uint64_t *first, uint64_t *last, uin
 			return -EINVAL;
 		if (**s == '+' || **s == '*') {
 			kind = *(*s)++;
-			/* From 0 or by a factor of 1 the range would not end. */
+			/* A factor of 1, or a first number of 0, would never end. */
 			if (number(s, &by) || !by || (kind == '*' && (by < 2 || !a)))
 				return -EINVAL;
 		}

@@ -15,8 +15,8 @@ struct timeline {
 	FILE *f;
 	char *path;
 	char *process; /* name of the current one */
-	char *listening; /* name of the session's */
-	bool failed; /* to add what a session did */
+	char *listening; /* name of the session's process */
+	bool failed; /* a pass could not be added */
 	int pid;
 	uint64_t nr_events, nr_flows;
 };
@@ -96,7 +96,7 @@ static void put_slice(struct timeline *t, const char *name, int lane, uint64_t s
 	put(t, e);
 }
 
-/* From the end of one task to the start of another, on other lanes. */
+/* A flow from the end of one task to the start of another on another lane. */
 static void put_flow(struct timeline *t, const struct llm_span *from, const struct llm_span *to,
 		     uint64_t at_ns)
 {

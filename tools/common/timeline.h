@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Timelines: runs of the scheduler as Chrome's trace event format, which Perfetto's UI
- * and chrome://tracing open.
+ * Timelines: passes of sessions in Chrome's trace event format, which Perfetto's UI and
+ * chrome://tracing open.
  *
- * A run is a process, a lane a thread. A task is a slice with its chunk, layer and how long it was
- * ready before it began; what starting it took is a slice of its own inside. A result that crosses
- * lanes is a flow from one to the other.
+ * A session is a process of the trace, a lane a thread. A task is a slice of the trace with its
+ * chunk, its layer and the time that it was ready before it began; the time to start it is a slice
+ * inside. A dependency between lanes is a flow.
  */
 #ifndef TIMELINE_H
 #define TIMELINE_H
@@ -16,11 +16,11 @@ struct timeline;
 
 /* NULL after a message. */
 struct timeline *timeline_open(const char *path);
-/* Adds what @session evaluates from now on, under @name, at the time of the engine's clock; on the
- * wall clock that is CLOCK_MONOTONIC. Runs of the same @name follow one another in one process. The
+/* Adds what @session evaluates from now on to the process @name, with times of the engine's clock
+ * (CLOCK_MONOTONIC for the wall clock). Consecutive sessions of one @name share a process. The
  * timeline must outlive the session. 0, or 1 after a message. */
 int timeline_listen(struct timeline *t, const char *name, struct llm_session *session);
-/* 0, or 1 after a message: also if any of the runs could not be added. */
+/* 0, or 1 after a message, also if a pass could not be added. */
 int timeline_close(struct timeline *t);
 
 #endif /* TIMELINE_H */

@@ -13,8 +13,8 @@ int tokens_from_text(const struct llm_engine *engine, const char *text, size_t b
 		     unsigned int flags, struct token_list *list)
 {
 	/*
-	 * A token stands for a byte or more, but for BOS and the dummy space: one call is
-	 * enough but for odd models.
+	 * Tokens have at least a byte each, except BOS and the dummy space, so one call is enough
+	 * except for unusual models.
 	 */
 	size_t room = bytes + 16;
 

@@ -18,7 +18,7 @@ const char *tool_name = "vnpu";
 static void tool_say(const char *fmt, va_list ap)
 {
 	progress_clear();
-	/* What was computed before the failure comes first where both go to one place. */
+	/* Output before the failure comes first if both go to one file. */
 	fflush(stdout);
 	flockfile(stderr);
 	fprintf(stderr, "%s: ", tool_name);
@@ -53,10 +53,10 @@ int tool_finish(int status)
 
 	if (ferror(stdout))
 		why = "a write failed";
-	/* close() reports what a network file system could not store. */
+	/* close() reports errors of network file systems. */
 	if (fflush(stdout) || close(STDOUT_FILENO))
 		why = strerror(errno);
-	/* A tool that already failed has said why. */
+	/* A tool that has failed already has printed its message. */
 	if (why && !status)
 		status = tool_fail("stdout: %s: the output is not complete", why);
 	return status;
@@ -182,8 +182,8 @@ int tool_bad_option(int c, char **argv)
 	if (c == ':')
 		return tool_usage("%s needs a value: --help explains it", argv[optind - 1]);
 	/*
-	 * An unknown letter is in optopt, as is the code of a long option that was given
-	 * a value it does not take.
+	 * optopt is an unknown letter, or the code of a long option with a value that it does not
+	 * take.
 	 */
 	if (optopt && optopt < 256)
 		return tool_usage("unknown option '-%c': --help lists the options", optopt);

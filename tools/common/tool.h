@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the command-line tools share: one-line errors, numbers, files, and an output
- * that notices a full disk.
+ * Shared by the command-line tools: one-line errors, numbers, files, and an output that notices a
+ * full disk.
  *
- * Exit status of every tool: 0 done, 1 it failed, 2 bad usage.
+ * Exit status of every tool: 0 success, 1 failure, 2 bad usage.
  */
 #ifndef TOOL_H
 #define TOOL_H
@@ -15,40 +15,33 @@
 /* The name that errors begin with; main() sets it first. */
 extern const char *tool_name;
 
-/*
- * One line on stderr, "NAME: MESSAGE". The first returns 1, the second 2: what main() is to return.
- */
+/* Print the line "NAME: MESSAGE" on stderr and return the exit status, 1 and 2. */
 int tool_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 int tool_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* @status, or 1 with a message if something written to stdout was lost. Called last in main(). */
+/* Returns @status, or 1 after a message if output to stdout was lost. main() calls it last. */
 int tool_finish(int status);
 
-/* Decimal numbers, the whole string; 0, or 2 after a message that names @what and the limits. */
+/* Parse a whole string as a decimal number. 0, or 2 after a message with @what and the limits. */
 int tool_parse_u64(const char *what, const char *s, uint64_t min, uint64_t max, uint64_t *value);
 int tool_parse_uint(const char *what, const char *s, unsigned int min, unsigned int max,
 		    unsigned int *value);
 int tool_parse_float(const char *what, const char *s, float min, float max, float *value);
 
-/* A whole file, "-" for stdin, NUL-terminated behind its *@bytes. NULL after a message. */
+/* Reads a whole file, "-" for stdin; adds a NUL after its *@bytes. NULL after a message. */
 char *tool_read_file(const char *path, size_t *bytes);
 
 /* CLOCK_MONOTONIC. */
 uint64_t tool_now_ns(void);
 
-/*
- * The model that comes with vnpu, in the source tree or beside the installed programs.
- * NULL if it is at neither.
- */
+/* The model that comes with vnpu, in the source tree or the installation. NULL: not found. */
 const char *tool_default_model(void);
 
-/*
- * What getopt_long() refused (@c is '?' or ':', and ':' leads the option string).
- * Returns 2 after a message.
- */
+/* Reports what getopt_long() refused; @c is '?' or ':', and the option string begins with ':'.
+ * Returns 2. */
 int tool_bad_option(int c, char **argv);
 
-/* The revision that this was built from. */
+/* The revision of the source tree */
 extern const char tool_build_commit[];
 
 #endif /* TOOL_H */

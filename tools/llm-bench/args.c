@@ -25,43 +25,42 @@ enum {
 static const char usage[] =
 	"usage: llm-bench [-m FILE[,FILE]] [options]\n"
 	"Measures prompt processing (pp) and text generation (tg).\n"
-	"LIST is 64,256 or 1-8 or 1-8+2 or 1-64*2, or names with commas between them; an option\n"
-	"may be repeated, and lists multiply into a matrix.\n";
+	"LIST is 64,256 or 1-8 or 1-8+2 or 1-64*2, or names separated by commas; options may be\n"
+	"repeated; the tests are all combinations of the lists.\n";
 
-/* Those of the second may also be "none". */
+/* The second output (-oe) may also be "none". */
 static const char *const formats[] = { "none", "md", "csv", "json", "jsonl", "sql", NULL };
 static const char *const all_presets[] = { "all", NULL };
 
 static const struct option_def options[] = {
 	{ 'm', "model", "FILE[,FILE]", .doc = "models (default: the one that comes with vnpu)" },
-	{ 'p', "n-prompt", "LIST", .doc = "prompt tokens; 0: no such test (default: 512)" },
-	{ 'n', "n-gen", "LIST", .doc = "tokens to generate; 0: no such test (default: 128)" },
-	{ OPT_PG, NULL, "P,N", .doc = "a test of a prompt of P tokens and N generated ones",
+	{ 'p', "n-prompt", "LIST", .doc = "prompt tokens; 0: no prompt test (default: 512)" },
+	{ 'n', "n-gen", "LIST", .doc = "tokens to generate; 0: no generation test (default: 128)" },
+	{ OPT_PG, NULL, "P,N", .doc = "a test of P prompt tokens and N generated tokens",
 	  .dash = "pg" },
 	{ 'd', "n-depth", "LIST", .doc = "tokens in the KV cache before a test (default: 0)" },
 	{ 'r', "repetitions", "N", .doc = "runs of each test (default: 5)" },
 	{ 'o', "output", "FORMAT", .doc = "md, csv, json, jsonl or sql on stdout (default: md)",
 	  .words = formats + 1 },
-	{ OPT_OE, "output-err", "FORMAT",
-	  .doc = "the same on stderr, none for nothing (default: none)", .words = formats,
-	  .dash = "oe" },
+	{ OPT_OE, "output-err", "FORMAT", .doc = "the same on stderr, or none (default: none)",
+	  .words = formats, .dash = "oe" },
 	{ OPT_PROGRESS, "progress", NULL, .doc = "a line on stderr before each run" },
 	{ OPT_NO_WARMUP, "no-warmup", NULL, .doc = "no run before the measured ones" },
 	{ OPT_PROMPT_FILE, "prompt-file", "FILE",
-	  .doc = "the prompt's tokens from a text, in place of random ones" },
+	  .doc = "prompts from a text instead of random tokens" },
 	{ OPT_SEED, "seed", "N", .doc = "seed of the random prompts and of --jitter (default: 0)" },
 	{ OPT_JITTER, "jitter", "FRACTION",
-	  .doc = "on the virtual clock, durations vary by up to this (default: 0)" },
+	  .doc = "on the virtual clock, durations vary by up to this fraction (default: 0)" },
 	{ OPT_TIMELINE, "timeline", "FILE",
-	  .doc = "what ran when, for Perfetto's UI; without warm-up" },
+	  .doc = "write what ran when to FILE, for Perfetto's UI; without warm-up" },
 	{ OPT_DRY_RUN, "dry-run", NULL,
-	  .doc = "no weights and no results: plan the tests for a model's shape, and simulate them "
-		 "on a phone's SoC; implies --clock virtual. The shape is that of --shape, or of "
-		 "-m's file" },
+	  .doc = "without weights and results: plan the tests for a model's shape and simulate "
+		 "them on a phone's SoC; implies --clock virtual. The shape is that of --shape, or "
+		 "of -m's file" },
 	{ OPT_SHAPE, "shape", "NAME[,NAME]",
-	  .doc = "the shapes, of share/shapes, or files (with --dry-run)" },
+	  .doc = "shapes: names in share/shapes, or files (with --dry-run)" },
 	{ OPT_PRESET, "preset", "LIST",
-	  .doc = "some choices by one name, or all: each of them that can be run here",
+	  .doc = "names for some choices, or all: every preset that can run here",
 	  .words = all_presets },
 	{ .code = 0 },
 };
@@ -76,7 +75,7 @@ static int word_preset(const void *ud, const char *word, unsigned int *value)
 	return 0;
 }
 
-/* What a preset sets replaces what stood before it. */
+/* A preset replaces earlier lists of the choices that it sets. */
 static void drop_lists(struct bench_args *args, const struct llm_preset *preset)
 {
 	for (enum llm_choice c = 0; c < LLM_NR_CHOICES; c++)
@@ -101,7 +100,7 @@ static int parse_preset(struct bench_args *args, const char *s)
 	return err;
 }
 
-/* All that can be run: without OpenCL only the virtual clock has a GPU. */
+/* Expands "all" to the presets that can run: without OpenCL only the virtual clock has a GPU. */
 static int expand_presets(struct bench_args *args)
 {
 	bool gpu = args->dry_run || args->base.profile || (args->all_presets && llm_has_gpu());
@@ -228,7 +227,7 @@ static int set_default(struct range *range, unsigned int value)
 	return range->n ? 0 : range_add(range, value);
 }
 
-/* The SoC, for those that need one, and what does not go together. */
+/* Sets a dry run's SoC, and checks for options that exclude each other. */
 static int complete_soc(struct bench_args *args)
 {
 	if (args->dry_run && args->wall_clock)
@@ -246,10 +245,7 @@ static int complete_soc(struct bench_args *args)
 	return 0;
 }
 
-/*
- * What was not given: one value each. Settings stay empty, and then are the
- * presets' or the defaults.
- */
+/* Completes lists that were not given by one default value, except settings, which stay empty. */
 static int complete(struct bench_args *args)
 {
 	int err = set_default(&args->n_prompt, 512);
@@ -264,15 +260,15 @@ static int complete(struct bench_args *args)
 
 		err = model ? add_names(&args->models, &args->n_models, model)
 			    : tool_usage(
-				      "no model: docs6m-q8_0.gguf is not beside the program, give "
-				      "one with -m FILE");
+				      "no model: docs6m-q8_0.gguf is not installed; give one with "
+				      "-m FILE");
 	}
 	return err;
 }
 
 int bench_args_parse(struct bench_args *args, int argc, char **argv, int *status)
 {
-	/* -pg and -oe have one dash, as llama-bench has them. */
+	/* -pg and -oe have one dash, as in llama-bench. */
 	static const struct option_set set = { options, usage, .option = parse_one, .lists = true };
 
 	if (options_parse(&set, argc, argv, args, status))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A result of llm-bench as named fields. One that does not apply, or was not measured, is null. */
+/* A result of llm-bench as named fields. Fields that do not apply or were not measured are null. */
 #include <json-c/json.h>
 #include <math.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "llm-bench.h"
 #include "tool.h"
 
-/* A choice that is not among them comes after them. */
+/* Choices that are not listed here come after these fields. */
 static const struct bench_field fixed_fields[] = {
 	{ "build_commit", "TEXT" },
 	{ "cpu_info", "TEXT" },
@@ -236,13 +236,13 @@ static void add_choices(struct json_object *o, const struct bench_result *r)
 	add(o, "npu_threads", sim && npu_threads ? json_out_u64(npu_threads) : NULL);
 }
 
-/* Per repetition. */
+/* A count per repetition. */
 static struct json_object *count(const struct bench_result *r, uint64_t total)
 {
 	return r->info->device ? json_out_double((double)total / r->n) : NULL;
 }
 
-/* How busy a lane was: a fraction of the measured time, NaN where that is not known. */
+/* The busy fraction of a lane's measured time; NaN: unknown. */
 static double lane_busy(const struct bench_result *r, unsigned int lane)
 {
 	double ns = bench_stat_ns(r).mean * r->n;
@@ -250,7 +250,7 @@ static double lane_busy(const struct bench_result *r, unsigned int lane)
 
 	if (r->info->profile)
 		return (double)r->virtual_clock.lanes[lane].busy_ns / ns;
-	/* The device counts for itself. */
+	/* The device counts its own time. */
 	if (!strcmp(name, "npu"))
 		return r->info->device && r->npu_busy_known ? (double)r->npu_busy_ns / ns : NAN;
 	if (r->info->gpu)
@@ -274,7 +274,7 @@ static void add_lanes(struct json_object *o, const struct bench_result *r)
 	for (unsigned int lane = 0; lane < llm_nr_lanes(); lane++) {
 		double busy = lane_busy(r, lane);
 
-		/* A lane of the SoC that is not used has no bubbles. */
+		/* An unused lane of the SoC has no bubbles. */
 		add_lane(o, "bubble", lane,
 			 r->info->profile && !busy ? NULL : json_out_double(1 - busy));
 	}
@@ -286,7 +286,7 @@ static void add_counts(struct json_object *o, const struct bench_result *r)
 	bool planned = r->info->profile;
 
 	add(o, "ttft_ms", r->ttft_ns ? json_out_double((double)r->ttft_ns / r->n / 1e6) : NULL);
-	/* On the virtual clock both are the plan's, whether it is executed or not. */
+	/* On the virtual clock both counts are the plan's, also in a dry run. */
 	add(o, "syncs",
 	    planned ? json_out_double((double)v->handovers / r->n)
 		    : count(r, r->counts.waits + r->counts.polls));
@@ -301,8 +301,8 @@ static void add_costs(struct json_object *o, const struct bench_result *r)
 	const struct llm_virtual_stats *v = &r->virtual_clock;
 	double ns = bench_stat_ns(r).mean * r->n;
 	/*
-	 * Each generated token reads all weights once; how often a prompt's chunks
-	 * do is the caches' affair.
+	 * Each generated token reads all weights once; how often a prompt's chunks read them
+	 * depends on caches.
 	 */
 	double decode_bytes =
 		r->dry || r->test.n_prompt ? NAN : (double)r->info->weight_bytes * r->test.n_gen;
@@ -321,7 +321,7 @@ static void add_costs(struct json_object *o, const struct bench_result *r)
 	add(o, "modelled_ns", r->modelled_ns ? json_out_u64(r->modelled_ns) : NULL);
 }
 
-/* In the fields' order; those that nothing is known of are null. */
+/* In the order of the fields; unknown ones are null. */
 struct json_object *bench_fields_make(const struct bench_result *r)
 {
 	struct json_object *known = json_object_new_object(), *o = json_object_new_object();

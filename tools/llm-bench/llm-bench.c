@@ -2,9 +2,9 @@
 /*
  * llm-bench: the matrix.
  *
- * Model, transport, preset, choices, chunk, device workers and threads make an engine: each
- * combination is loaded once. On it run, for each depth, the prompt tests, the generation tests and
- * the pairs of -pg. With --dry-run shapes stand for models, and nothing is loaded.
+ * Each combination of model, transport, preset, choices, chunk, device workers and threads is an
+ * engine, which is loaded once. It runs, for each depth, the prompt tests, the generation tests and
+ * the pairs of -pg. With --dry-run shapes replace models, and nothing is loaded.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ struct bench {
 	size_t n_configs;
 	struct bench_test *tests;
 	size_t n_tests;
-	size_t done; /* tests of all engines */
+	size_t done; /* tests done, of all engines */
 	struct timeline *timeline; /* NULL: none */
 };
 
@@ -72,7 +72,7 @@ static int add_config(struct bench *b, const struct bench_config *config)
 	return 0;
 }
 
-/* Engines of all lists of settings from @setting on; what has none is as it is in @c. */
+/* Adds engines for all combinations of settings from @setting on; without a list they are @c's. */
 static int multiply(struct bench *b, struct bench_config c, enum engine_setting setting)
 {
 	const struct range *list = &b->args->settings[setting];
@@ -107,7 +107,7 @@ static int add_presets(struct bench *b, struct bench_config c)
 	return err;
 }
 
-/* The first setting is the transport, which a dry run has none of. */
+/* A dry run skips the first setting, the transport. */
 static int make_configs(struct bench *b)
 {
 	const struct bench_args *a = b->args;
@@ -156,7 +156,7 @@ static void show_progress(void *ud, const struct bench_test *test, unsigned int 
 		progress_show(((double)b->done + (double)repetition / runs) / (double)n, what);
 }
 
-/* What the profile's model says in place of the predictor, in a dry run. */
+/* Repeats a dry run with the profile's model in place of the predictor. */
 static int run_without_predictor(struct bench *b, const struct bench_config *config,
 				 const struct bench_test *test, uint64_t *ns)
 {
@@ -209,7 +209,7 @@ static int run_config(struct bench *b, struct bench_config *config)
 	if (!config->opts.dry_run)
 		status = prompts_init(&tokens.prompts, tokens.engine, b->args->prompt_file,
 				      b->args->seed);
-	/* Nobody reads on after stdout has failed. */
+	/* After an error of stdout, more results would be lost too. */
 	for (size_t i = 0; i < b->n_tests && !status && !ferror(stdout); i++)
 		status = run_test(b, &tokens, config, &b->tests[i], load_peak_bytes);
 	prompts_free(&tokens.prompts);
@@ -230,7 +230,7 @@ static int measure(struct bench *b)
 	for (size_t i = 0; i < b->n_configs && !status && !ferror(stdout); i++)
 		status = run_config(b, &b->configs[i]);
 	progress_clear();
-	/* After a failure too: what was measured is to be readable. */
+	/* Also after a failure, so that the results so far are well-formed. */
 	bench_output_end(&b->out);
 	bench_output_end(&b->out_err);
 	if (b->timeline && timeline_close(b->timeline))

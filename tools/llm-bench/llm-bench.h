@@ -4,7 +4,7 @@
  *
  *	llm-bench.c	the matrix: engines, and the tests on each
  *	args.c		the command line
- *	run.c		one test: prompts, repetitions, what is measured
+ *	run.c		one test: prompts, repetitions, measurements
  *	fields.c	a result as named fields
  *	output.c	fields as md, csv, json, jsonl, sql
  */
@@ -38,9 +38,9 @@ struct bench_args {
 	struct bench_pair *pairs; /* -pg */
 	size_t n_pairs;
 	struct range n_prompt, n_gen, n_depth;
-	struct range settings[ENGINE_NR_SETTINGS]; /* none: the preset's, or the default */
-	struct range preset; /* llm_preset()'s numbers */
-	struct llm_options base; /* of all engines: what is no list */
+	struct range settings[ENGINE_NR_SETTINGS]; /* empty: the preset's, or the default */
+	struct range preset; /* numbers of llm_preset() */
+	struct llm_options base; /* options that are no lists, for all engines */
 	unsigned int repetitions;
 	bool warmup, progress;
 	enum bench_format out, out_err;
@@ -49,13 +49,13 @@ struct bench_args {
 	float jitter; /* of the virtual clock's durations */
 	bool all_presets;
 	bool dry_run;
-	char **shapes; /* of a dry run, in place of models */
+	char **shapes; /* for a dry run, in place of models */
 	size_t n_shapes;
-	bool wall_clock; /* was asked for */
+	bool wall_clock; /* --clock wall was given */
 	const char *timeline_path; /* NULL: none */
 };
 
-/* 0 to go on; 1 to end with *@status. Free what was parsed in any case. */
+/* Returns 0 to go on, or 1 to exit with *@status. Call bench_args_free() in either case. */
 int bench_args_parse(struct bench_args *args, int argc, char **argv, int *status);
 void bench_args_free(struct bench_args *args);
 
@@ -69,7 +69,7 @@ struct bench_test {
 	unsigned int n_prompt, n_gen, n_depth;
 };
 
-/* What one test gave. The counts are of all repetitions, without warm-up and depth. */
+/* The result of a test. Counts are sums over the repetitions, without warm-up and depth. */
 struct bench_result {
 	const struct bench_config *config;
 	const struct llm_engine_info *info;
@@ -80,37 +80,33 @@ struct bench_result {
 	uint64_t ttft_ns; /* sum; 0: no prompt */
 	uint64_t npu_busy_ns, npu_wait_ns;
 	bool npu_busy_known;
-	struct llm_lane_stats lanes[LLM_MAX_LANES]; /* as the session's */
-	struct npu_device_counts counts; /* difference over the repetitions */
-	uint64_t peak_memory_bytes; /* 0: not known */
+	struct llm_lane_stats lanes[LLM_MAX_LANES];
+	struct npu_device_counts counts;
+	uint64_t peak_memory_bytes; /* 0: unknown */
 	char output_sha256[TOKENS_SHA256_CHARS + 1]; /* "": nothing was generated */
-	bool dry; /* planned, not run */
+	bool dry; /* a dry run */
 	const char *predictor; /* its file; NULL: none */
-	uint64_t modelled_ns; /* the same dry run without it; 0: it is none */
-	unsigned int chunk; /* that prompts were divided into, if the plan chose; else 0 */
-	/* Difference over the repetitions, of whichever clock was virtual. */
+	uint64_t modelled_ns; /* time of the same dry run without the predictor; 0: no dry run */
+	unsigned int chunk; /* tokens of a prompt's chunks if the plan chose them; else 0 */
 	struct llm_virtual_stats virtual_clock;
 };
 
-/* What tests are made with, all on one engine. */
+/* What all tests of one engine share. */
 struct bench_tokens {
 	const struct bench_args *args;
 	struct llm_engine *engine;
-	struct prompts prompts; /* not of a dry run */
+	struct prompts prompts; /* not used in a dry run */
 };
 
-/*
- * The peak of this process's memory, which bench_memory_reset() begins anew;
- * 0 if /proc does not say.
- */
+/* The process's peak memory in bytes since bench_memory_reset(); 0: /proc does not say. */
 uint64_t bench_memory_peak(void);
 void bench_memory_reset(void);
 
-/* Told before the warm-up (0) and before each repetition (1..). */
+/* Called before the warm-up (0) and before each repetition (1..). */
 typedef void (*bench_progress_fn)(void *ud, const struct bench_test *test, unsigned int repetition);
 
-/* Runs one test, and writes its repetitions to @timeline unless that is NULL; 0, or 1 after a
- * message. Free result->samples_ns. @load_peak_bytes: memory's peak while loading. */
+/* Runs one test, and adds its repetitions to @timeline unless that is NULL. @load_peak_bytes: peak
+ * memory while loading. 0, or 1 after a message. free() result->samples_ns. */
 int bench_run(struct bench_tokens *tokens, const struct bench_config *config,
 	      const struct bench_test *test, uint64_t load_peak_bytes, struct timeline *timeline,
 	      bench_progress_fn progress, void *ud, struct bench_result *result);
@@ -118,14 +114,14 @@ int bench_run(struct bench_tokens *tokens, const struct bench_config *config,
 /* "pp512", "tg128 @ d64", "pp64+tg32" */
 void bench_test_name(const struct bench_test *test, char *name, size_t bytes);
 
-/* Mean and sample deviation; the deviation of one sample is NaN. */
+/* Mean and sample standard deviation, which is NaN for one sample. */
 struct bench_stat {
 	double mean, stddev;
 };
 struct bench_stat bench_stat_ns(const struct bench_result *r);
 struct bench_stat bench_stat_ts(const struct bench_result *r); /* tokens a second */
 
-/* The fields in their order; the last has no name. */
+/* The fields in order; a field without a name ends the list. */
 struct bench_field {
 	const char *name, *sql_type; /* sql_type NULL: a list, only in JSON */
 };

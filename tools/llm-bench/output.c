@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Results of llm-bench as md, csv, json, jsonl or sql. All but md come from the fields of fields.c.
+ * Results of llm-bench as md, csv, json, jsonl or sql. All formats except md print the fields of
+ * fields.c.
  */
 #include <json-c/json.h>
 #include <math.h>
@@ -13,18 +14,18 @@
 
 /* ---- md: a table for people ------------------------------------------------------------------ */
 
-/* A column is there if it always is, or if its option was given. */
+/* A column is always shown, or only if its option was given. */
 struct md_column {
 	const char *title;
-	int width; /* negative: to the left */
+	int width; /* negative: left-aligned */
 	bool (*shown)(const struct bench_args *args);
-	/* NULL: @choice's value. */
+	/* NULL: shows the value of @choice. */
 	void (*cell)(const struct bench_result *r, char *text, size_t bytes);
 	enum llm_choice choice;
 };
 
-/* Whether something else than the default was asked for. A preset's choices are what its placement
- * says, but for those that one placement alone has. */
+/* Whether the options ask for other values than the default. A preset's choices count only if just
+ * one placement has them; otherwise the placement's column tells the preset. */
 static bool choice_shown(const struct bench_args *args, enum llm_choice choice)
 {
 	const struct range *list = &args->settings[ENGINE_CHOICE + choice];
@@ -134,14 +135,14 @@ static bool shown_predictor(const struct bench_args *args)
 	return args->dry_run && args->base.predictor;
 }
 
-/* The time with predicted products over that with modelled ones. */
+/* The time with predicted matmuls over that with modelled ones. */
 static void cell_predictor(const struct bench_result *r, char *text, size_t bytes)
 {
 	snprintf(text, bytes, "%+.3f %%",
 		 100 * (bench_stat_ns(r).mean / (double)r->modelled_ns - 1));
 }
 
-/* Left of the choices, of which the placement is in backend/transport, and right of them. */
+/* The columns left and right of those of the choices; backend/transport shows the placement. */
 static const struct md_column md_left[] = {
 	{ "model", -24, NULL, .cell = cell_model },
 	{ "size", 10, NULL, .cell = cell_size },
@@ -160,7 +161,7 @@ static const struct md_column md_right[] = {
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define MD_COLUMNS (COUNT(md_left) + LLM_NR_CHOICES + COUNT(md_right))
 
-/* As wide as the longest of its names. */
+/* A column as wide as the longest name of a value. */
 static struct md_column choice_column(enum llm_choice choice)
 {
 	const struct llm_choice_info *info = llm_choice_info(choice);
@@ -171,7 +172,7 @@ static struct md_column choice_column(enum llm_choice choice)
 	return (struct md_column){ info->name, -(int)width, .choice = choice };
 }
 
-/* Those of this table; how many. */
+/* Collects the columns to show; returns their number. */
 static size_t md_columns(const struct bench_args *args, struct md_column columns[MD_COLUMNS])
 {
 	size_t n = 0;
@@ -191,7 +192,7 @@ static void md_cell(FILE *f, const struct md_column *col, const char *text)
 {
 	int width = col->width;
 
-	/* printf counts bytes; every "±" is one byte more than it is wide. */
+	/* printf counts bytes, and "±" has two. */
 	if (strstr(text, "±"))
 		width += width < 0 ? -1 : 1;
 	fprintf(f, " %*s |", width, text);
@@ -234,7 +235,7 @@ static void md_result(struct bench_output *out, const struct bench_result *r)
 
 /* ---- csv and sql: a header, then a line of values -------------------------------------------- */
 
-/* @s between two @quote characters, those inside it doubled. */
+/* Prints @s between @quote characters, and doubles those inside it. */
 static void put_quoted(FILE *f, const char *s, char quote)
 {
 	putc(quote, f);
@@ -283,7 +284,7 @@ static void sql_begin(FILE *f)
 {
 	bool first = true;
 
-	/* "order" is a word of the language: all names stand in quotes. */
+	/* All names are quoted, as "order" is a keyword of SQL. */
 	fputs("CREATE TABLE IF NOT EXISTS llama_bench (\n", f);
 	for (const struct bench_field *field = bench_fields(); field->name; field++) {
 		if (!field->sql_type)
@@ -362,7 +363,7 @@ int bench_output_result(struct bench_output *out, const struct bench_result *r)
 		json_object_put(o);
 	}
 	out->begun = true;
-	/* A row is seen when its test is done, also in a pipe. */
+	/* Shows each row when its test is done, also in a pipe. */
 	fflush(out->f);
 	return err;
 }

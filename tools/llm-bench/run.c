@@ -3,9 +3,9 @@
  * One test of llm-bench.
  *
  * Every repetition starts from the same state: the KV cache holds the tokens of the depth, which
- * are evaluated once and not timed. Then the prompt is evaluated in one call, and tokens are
- * generated greedily one by one. Clocks and counts are read before and after each repetition.
- * Greedy tokens of all repetitions must be the same; they are hashed.
+ * are evaluated once and not timed. A repetition evaluates the prompt in one call, then generates
+ * tokens greedily one by one. Clocks and counters are read before and after it. All repetitions
+ * must generate the same tokens, whose hash is reported.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,10 +17,7 @@
 #include "llm-bench.h"
 #include "tool.h"
 
-/*
- * A fast wait predicts a job's time from those before it: so many tokens
- * until the prediction holds.
- */
+/* A fast wait predicts a job's time from earlier ones; after this many tokens it predicts well. */
 #define WARMUP_TOKENS 16
 
 void bench_memory_reset(void)
@@ -30,8 +27,8 @@ void bench_memory_reset(void)
 	if (fd < 0)
 		return;
 	/*
-	 * 5: the peak begins anew at what is resident now. Where this is refused, the
-	 * peak is that of the process.
+	 * 5 resets the peak to what is resident now. If this is refused, the peak remains that of
+	 * the whole process.
 	 */
 	if (write(fd, "5", 1) != 1)
 		errno = 0;
@@ -57,13 +54,13 @@ uint64_t bench_memory_peak(void)
 struct run {
 	struct llm_session *s;
 	const struct bench_test *test;
-	int32_t *ids; /* all tokens that are given; NULL: a dry run */
-	const int32_t *prompt; /* of them, n_prompt */
-	int32_t first; /* the token that generation starts with, if there is no prompt */
+	int32_t *ids; /* the tokens of depth and prompt; NULL: a dry run */
+	const int32_t *prompt; /* the n_prompt last ones of them */
+	int32_t first; /* the token that generation starts with without a prompt */
 	int32_t *output; /* n_gen tokens, and room for one more; NULL: a dry run */
 };
 
-/* A repetition of a dry run, which has no tokens: as many evaluations. */
+/* A repetition of a dry run: the same number of evaluations, without tokens. */
 static int run_once_dry(struct run *run, unsigned int n_gen, uint64_t *ttft_ns)
 {
 	uint64_t begin_ns = llm_session_now_ns(run->s);
@@ -76,9 +73,9 @@ static int run_once_dry(struct run *run, unsigned int n_gen, uint64_t *ttft_ns)
 }
 
 /*
- * One repetition; *@ttft_ns: until the first token after the prompt was known. n_gen tokens are
- * n_gen evaluations of one token: after a prompt, whose logits give the first of them, one more is
- * chosen.
+ * One repetition. *@ttft_ns: the time until the first token after the prompt. Generating n_gen
+ * tokens takes n_gen evaluations of one token; after a prompt, whose logits give the first token,
+ * one token more is chosen.
  */
 static int run_once(struct run *run, unsigned int n_gen, uint64_t *ttft_ns)
 {
@@ -99,7 +96,7 @@ static int run_once(struct run *run, unsigned int n_gen, uint64_t *ttft_ns)
 	return 0;
 }
 
-/* Counts and clocks of device and session. */
+/* Counters and clocks of device and session. */
 struct meter {
 	struct npu_device_counts counts;
 	struct npu_device_state state;
@@ -148,7 +145,7 @@ static void meter_add(struct bench_result *r, const struct meter *a, const struc
 	meter_add_virtual(&r->virtual_clock, &a->stats.virtual_clock, &b->stats.virtual_clock);
 }
 
-/* The tokens that a repetition gave must be those of the one before. */
+/* A repetition must generate the same tokens as the one before. */
 static int check_output(const struct run *run, struct bench_result *r, unsigned int repetition)
 {
 	char sha[TOKENS_SHA256_CHARS + 1];
@@ -165,7 +162,7 @@ static int check_output(const struct run *run, struct bench_result *r, unsigned 
 	return 0;
 }
 
-/* Adds what follows to the timeline. */
+/* Adds the following evaluations to the timeline. */
 static int listen(const struct run *run, struct timeline *timeline,
 		  const struct llm_engine_info *info)
 {
@@ -178,10 +175,10 @@ static int listen(const struct run *run, struct timeline *timeline,
 	return timeline_listen(timeline, name, run->s);
 }
 
-/* What a test runs beside, and who is told. */
+/* The device, and who is told of a test's progress. */
 struct surroundings {
 	struct npu_device *dev; /* NULL: none */
-	struct timeline *timeline; /* likewise */
+	struct timeline *timeline; /* NULL: none */
 	bench_progress_fn progress;
 	void *ud;
 };
@@ -229,7 +226,8 @@ static int measure(struct run *run, const struct surroundings *around, bool warm
 	return repeat(run, around, r);
 }
 
-/* Ids, a session with those of the depth, and room for results. 0, or 1 after a message. */
+/* Makes the tokens, a session that has evaluated those of the depth, and room for results. 0, or 1
+ * after a message. */
 static int prepare(struct run *run, const struct bench_tokens *tokens,
 		   const struct bench_test *test, bool dry, struct bench_result *r)
 {
@@ -238,7 +236,7 @@ static int prepare(struct run *run, const struct bench_tokens *tokens,
 
 	r->samples_ns = calloc(r->n, sizeof(*r->samples_ns));
 	if (!dry) {
-		/* One token more: the one that generation starts with. */
+		/* Without a prompt one token more, which generation starts with. */
 		ids = run->ids = prompts_make(&tokens->prompts, n_before + !test->n_prompt);
 		if (!ids)
 			return 1;
@@ -273,7 +271,7 @@ int bench_run(struct bench_tokens *tokens, const struct bench_config *config,
 		.info = info,
 		.test = *test,
 		.time = time(NULL),
-		/* Without jitter one dry run is as the other. */
+		/* Without jitter all dry runs are equal. */
 		.n = dry && !(args->jitter > 0) ? 1 : args->repetitions,
 		.npu_busy_known = true,
 		.dry = dry,
@@ -287,7 +285,7 @@ int bench_run(struct bench_tokens *tokens, const struct bench_config *config,
 		result->peak_memory_bytes = load_peak_bytes;
 	if (!status)
 		llm_session_stats(run.s, &stats);
-	/* What a dry run stands for. */
+	/* A dry run reports the memory that a real run would take. */
 	if (dry && !status)
 		result->peak_memory_bytes = info->weight_bytes + stats.kv_bytes;
 	result->chunk = stats.chunk;

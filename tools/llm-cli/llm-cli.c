@@ -2,9 +2,9 @@
 /*
  * llm-cli: continues a text.
  *
- * The prompt is evaluated in one go; then one token after the other is sampled, written and
- * evaluated, until an end token, -n tokens, a full context or Ctrl-C. The text goes to stdout as
- * soon as its characters are complete, and nothing else goes there.
+ * Evaluates the prompt, then samples, writes and evaluates one token after another until an end
+ * token, -n tokens, a full context or Ctrl-C. Only the text goes to stdout, as soon as its
+ * characters are complete.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -47,8 +47,8 @@ struct cli_options {
 static volatile sig_atomic_t interrupted;
 
 /*
- * The handler is gone after one signal, so a second Ctrl-C ends the program even
- * inside a long evaluation.
+ * The handler is removed after one signal, so a second Ctrl-C ends the program even within a long
+ * evaluation.
  */
 static void on_interrupt(int sig)
 {
@@ -64,10 +64,10 @@ static const struct option_def options[] = {
 	{ 'p', "prompt", "TEXT", .doc = "the prompt" },
 	{ 'f', "file", "FILE", .doc = "the prompt is in FILE; - for stdin" },
 	{ 'n', "n-predict", "N",
-	  .doc = "tokens to generate at most; -1: until the end of text (default: 128)" },
+	  .doc = "most tokens to generate; -1: until the end of text (default: 128)" },
 	{ 'c', "ctx-size", "N",
 	  .doc = "tokens of context (default: as the model was trained, at most 4096)" },
-	{ OPT_IDS, "ids", NULL, .doc = "print token ids, with a space between, in place of text" },
+	{ OPT_IDS, "ids", NULL, .doc = "print token ids, separated by spaces, instead of text" },
 	{ OPT_TEMP, "temp", "T",
 	  .doc = "temperature; 0: always the likeliest token (default: 0.8)" },
 	{ OPT_TOP_K, "top-k", "K", .doc = "only the K likeliest tokens; 0: off (default: 40)" },
@@ -80,9 +80,10 @@ static const struct option_def options[] = {
 	{ OPT_IGNORE_EOS, "ignore-eos", NULL, .doc = "go on after an end token" },
 	{ OPT_NO_BOS, "no-bos", NULL, .doc = "no BOS token in front of the prompt" },
 	{ OPT_SPECIAL, "special", NULL,
-	  .doc = "control tokens written in the prompt become their ids" },
+	  .doc = "recognise control tokens that are spelled out in the prompt" },
 	{ OPT_STATS, "stats", NULL, .doc = "speeds and counts on stderr at the end" },
-	{ OPT_TIMELINE, "timeline", "FILE", .doc = "what ran when, for Perfetto's UI" },
+	{ OPT_TIMELINE, "timeline", "FILE",
+	  .doc = "write what ran when to FILE, for Perfetto's UI" },
 	{ .code = 0 },
 };
 
@@ -161,7 +162,7 @@ static int parse_one(void *ud, int c, const char *value)
 	return engine_option(&o->engine, c, value);
 }
 
-/* 0 to go on, 1 to end with *@status. */
+/* Returns 0 to go on, or 1 to exit with *@status. */
 static int parse_options(int argc, char **argv, struct cli_options *o, int *status)
 {
 	static const struct option_set set = { options, usage, .option = parse_one };
@@ -198,7 +199,7 @@ static int read_prompt(const struct cli_options *o, const struct llm_engine *eng
 
 struct cli_output {
 	const struct cli_options *o;
-	bool newline; /* the last byte written was one, or nothing was written */
+	bool newline; /* the last byte written was a newline, or nothing was written */
 };
 
 static int write_token(void *ud, const struct llm_generated *token)
@@ -237,14 +238,14 @@ static int generate(struct cli_output *out, struct llm_session *s, struct llm_sa
 				 prompt->n, n_ctx, prompt->n + 1);
 	if (llm_generate(s, prompt->ids, prompt->n, &opts, &result))
 		status = tool_fail("%s", llm_error());
-	/* On a terminal the shell's prompt is to begin on a line of its own; elsewhere the text
-	 * stays as it is. */
+	/* On a terminal, the shell's prompt should begin on a new line. */
 	else if (out->o->ids || (!out->newline && isatty(STDOUT_FILENO)))
 		putchar('\n');
 	fflush(stdout);
 	if (!status && result.ended == LLM_ENDED_CONTEXT)
 		fprintf(stderr,
-			"llm-cli: stopped, the context of %u tokens is full: -c gives it more\n",
+			"llm-cli: stopped, the context of %u tokens is full: give -c a larger "
+			"one\n",
 			n_ctx);
 	return status;
 }
@@ -254,7 +255,7 @@ static double per_second(uint64_t n, uint64_t ns)
 	return ns ? (double)n * 1e9 / (double)ns : 0;
 }
 
-/* How well the ends of the lanes' work were foreseen. */
+/* Prints how well the ends of the lanes' work were predicted. */
 static void print_waits(const struct llm_session *s, bool tokens)
 {
 	struct llm_wait_stats w;
@@ -351,10 +352,7 @@ int main(int argc, char **argv)
 	tool_name = "llm-cli";
 	if (parse_options(argc, argv, &o, &status))
 		return tool_finish(status);
-	/*
-	 * Who started the program with the signal ignored, as nohup and
-	 * background jobs do, wants it so.
-	 */
+	/* The signal stays ignored if it is, as under nohup and in background jobs. */
 	if (!sigaction(SIGINT, NULL, &before) && before.sa_handler != SIG_IGN)
 		sigaction(SIGINT, &sa, NULL);
 	begin_ns = tool_now_ns();
@@ -364,7 +362,7 @@ int main(int argc, char **argv)
 		llm_engine_close(engine);
 	}
 	status = tool_finish(status);
-	/* All is written and closed; the shell is to see that the program ended by the signal. */
+	/* Ends by the signal after all, so that the shell sees it. */
 	if (interrupted) {
 		signal(SIGINT, SIG_DFL);
 		raise(SIGINT);

@@ -36,7 +36,7 @@ static const char *const formats[] = { "json", "text", "f32", NULL };
 
 static const struct option_def options[] = {
 	{ OPT_TOKENS, "tokens", "LIST",
-	  .doc = "token ids with commas between them, taken as they are" },
+	  .doc = "token ids separated by commas, without an added BOS" },
 	{ 'p', "prompt", "TEXT", .doc = "a text, with BOS in front if the model wants it" },
 	{ 'c', "ctx-size", "N",
 	  .doc = "tokens of context (default: as the model was trained, at most 4096)" },
@@ -76,7 +76,7 @@ static int parse_one(void *ud, int c, const char *value)
 	return engine_option(&o->engine, c, value);
 }
 
-/* 0 to go on, 1 to end with *@status. */
+/* Returns 0 to go on, or 1 to exit with *@status. */
 static int parse_options(int argc, char **argv, struct logits_options *o, int *status)
 {
 	static const struct option_set set = { options, usage, .option = parse_one };

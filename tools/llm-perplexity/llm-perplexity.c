@@ -2,10 +2,10 @@
 /*
  * llm-perplexity: how well a model predicts a text.
  *
- * The text is tokenized as a whole and cut into windows of c tokens that do not overlap; a rest is
- * left out. BOS takes the place of each window's first token. Position i predicts token i + 1;
- * scored are the positions from c/2 on, so that each prediction has at least half a window before
- * it: as llama-perplexity does it. --all scores every position.
+ * The text is tokenized as a whole and divided into windows of c tokens that do not overlap; a rest
+ * is left out. BOS replaces each window's first token. Position i predicts token i + 1. As in
+ * llama-perplexity, only positions from c/2 on are scored, so that each prediction has at least
+ * half a window before it. --all scores every position.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -30,7 +30,7 @@ struct ppl_options {
 	bool all, json;
 };
 
-/* Sums over the scored positions. */
+/* Sums over scored positions. */
 struct score {
 	const int32_t *next; /* the token that each position of the running evaluation predicts */
 	unsigned int n_vocab;
@@ -47,7 +47,7 @@ static const struct option_def options[] = {
 	{ 'f', "file", "FILE", .doc = "the text; - for stdin" },
 	{ 'c', "ctx-size", "N", .doc = "tokens of a window (default: 512)" },
 	{ OPT_ALL, "all", NULL,
-	  .doc = "score all positions of a window, not only its second half" },
+	  .doc = "score all positions of a window, not only the second half" },
 	{ 'o', "output", "FORMAT", .doc = "text or json (default: text)", .words = formats },
 	{ .code = 0 },
 };
@@ -74,7 +74,7 @@ static int parse_one(void *ud, int c, const char *value)
 	return engine_option(&o->engine, c, value);
 }
 
-/* 0 to go on, 1 to end with *@status. */
+/* Returns 0 to go on, or 1 to exit with *@status. */
 static int parse_options(int argc, char **argv, struct ppl_options *o, int *status)
 {
 	static const struct option_set set = { options, usage, .option = parse_one };
@@ -90,10 +90,7 @@ static int parse_options(int argc, char **argv, struct ppl_options *o, int *stat
 	return *status != 0;
 }
 
-/*
- * -log of the softmax at the token that came. Exponentials of differences from the
- * maximum cannot overflow.
- */
+/* Adds -log softmax of the actual next token. Relative to the maximum, exp() cannot overflow. */
 static void score_position(void *ud, size_t i, const float *logits)
 {
 	struct score *sc = ud;
@@ -117,10 +114,8 @@ static int score_window(const struct ppl_options *o, struct llm_session *s, cons
 
 	if (llm_session_truncate(s, 0))
 		return tool_fail("%s", llm_error());
-	/*
-	 * The first half is only read: its logits are not computed. The last token
-	 * predicts nothing that is known.
-	 */
+	/* The first half is evaluated without logits. The last token is left out, since the token
+	 * that it predicts is not in the window. */
 	if (first && llm_session_eval(s, ids, first))
 		return tool_fail("%s", llm_error());
 	sc->next = ids + first + 1;
@@ -157,7 +152,7 @@ static int print_score(const struct ppl_options *o, const struct llm_engine *eng
 	double n = (double)sc->n, nll = sc->nll / n;
 	double variance = sc->nll2 / n - nll * nll;
 	double perplexity = exp(nll);
-	/* Of the mean nll, carried through exp(). */
+	/* The standard error of the mean nll, propagated through exp(). */
 	double error = sc->n > 1 ? perplexity * sqrt(fmax(variance, 0) / (n - 1)) : NAN;
 	struct llm_session_stats st;
 	struct json_object *json;
@@ -208,7 +203,7 @@ static int run(const struct ppl_options *o, struct llm_engine *engine, const cha
 		return status;
 	if (tokens.n < o->n_ctx) {
 		status = tool_fail(
-			"%s: it has %zu tokens, a window %u: give a longer text or a smaller -c",
+			"%s has %zu tokens, a window %u: give a longer text or a smaller -c",
 			o->file, tokens.n, o->n_ctx);
 	} else if (llm_session_create(engine, o->n_ctx, &s)) {
 		status = tool_fail("%s", llm_error());

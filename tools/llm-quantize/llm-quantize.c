@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * llm-quantize: a model's file with another type of weights, or a file of random
- * weights of a given shape.
- */
+/* llm-quantize: writes a model with another type of weights, or with random ones of a shape. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -21,13 +18,12 @@ static const char help[] =
 	"Writes a model with another type of weights, or one of a given shape with random "
 	"weights.\n"
 	"TYPE is f32, f16, q8_0 or q4_0, or w8a8, w4a8 or w4a16: packed for the NPU.\n\n"
-	"      --synthetic SHAPE   a name of share/shapes, or a file\n"
-	"      --seed N            of the random weights; the same seed gives the same file "
-	"(default: 0)\n"
+	"      --synthetic SHAPE   a name in share/shapes, or a file\n"
+	"      --seed N            seed of the random weights; determines the file (default: 0)\n"
 	"      --vocab N           tokens of the vocabulary (default: the shape's)\n"
-	"  -t, --threads N         (default: as many as there are CPUs)\n"
-	"  -h, --help\n"
-	"      --version\n";
+	"  -t, --threads N         threads (default: one per CPU)\n"
+	"  -h, --help              this help\n"
+	"      --version           the version\n";
 
 static bool same_file(const char *a, const char *b)
 {
@@ -53,7 +49,7 @@ static int run(const struct llm_quantize_options *opts)
 	uint64_t start = tool_now_ns();
 	struct llm_quantize_result r;
 
-	/* What is half written is removed. */
+	/* Interrupting removes the incomplete file. */
 	for (int i = 0; i < 2; i++)
 		if (!sigaction(signals[i], NULL, &before) && before.sa_handler != SIG_IGN)
 			sigaction(signals[i], &sa, NULL);
@@ -123,12 +119,12 @@ int main(int argc, char **argv)
 		return tool_usage("%s", llm_error());
 	if (opts.shape && llm_quantize_type_is_packed(opts.type))
 		return tool_usage(
-			"--synthetic makes f32, f16, q8_0 and q4_0, which %s is packed from",
+			"--synthetic makes f32, f16, q8_0 or q4_0; pack such a file as %s",
 			llm_quantize_type_name(opts.type));
 	opts.out = argv[argc - 2];
 	opts.in = opts.shape ? NULL : argv[optind];
 	if (opts.in && same_file(opts.in, opts.out))
-		return tool_usage("%s and %s are one file: give another to write", opts.in,
+		return tool_usage("%s and %s are one file: give another output file", opts.in,
 				  opts.out);
 	return tool_finish(run(&opts));
 }

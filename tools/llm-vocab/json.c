@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * A Hugging Face tokenizer.json (byte-level BPE) as the metadata of a GGUF file.
+ * Converts a Hugging Face tokenizer.json (byte-level BPE) to the metadata of a GGUF file.
  *
- * The pre-tokenizer is recognised by its fields and its pattern's text; one that is not known is
- * refused, because a wrong one gives ids that are nearly right.
+ * The pre-tokenizer is recognised by its fields and its pattern's text. An unknown one is an error,
+ * because a wrong one would give ids that are nearly right.
  */
 #define _GNU_SOURCE
 #include "llm-vocab.h"
@@ -37,7 +37,7 @@ static const struct {
 struct convert {
 	const char *path;
 	struct json_object *root, *model, *merges;
-	struct llm_vocab_token *tokens; /* text NULL: the id has no token */
+	struct llm_vocab_token *tokens; /* by id; text NULL: unused */
 	size_t n, max;
 	const char *pre;
 	char *err;
@@ -140,10 +140,8 @@ static int read_vocab(struct convert *c)
 	return c->n ? 0 : convert_fail(c, "the vocabulary is empty");
 }
 
-/*
- * "gpt-2" for a plain ByteLevel, by its pattern for a Split, "smollm" for Digits in
- * front; NULL if not known.
- */
+/* "gpt-2" for a plain ByteLevel, "smollm" for Digits and ByteLevel, by the pattern for a
+ * Split; NULL if unknown. */
 static const char *recognise_pre(struct json_object *pre)
 {
 	struct json_object *list = member(pre, "pretokenizers", json_type_array);
@@ -177,9 +175,7 @@ static const char *recognise_pre(struct json_object *pre)
 	return NULL;
 }
 
-/*
- * Whether ByteLevel puts a space in front of every text, which GGUF's byte-level BPE does not know.
- */
+/* Whether ByteLevel puts a space in front of every text, which GGUF's byte-level BPE cannot do. */
 static bool adds_prefix_space(struct json_object *pre)
 {
 	struct json_object *list = member(pre, "pretokenizers", json_type_array);
@@ -205,26 +201,26 @@ static int read_model(struct convert *c, const struct vocab_options *opts)
 			c, "model.type '%s'%s: only byte-level BPE is supported",
 			member_string(c->model, "type"),
 			member_bool(c->model, "byte_fallback", false) ? " with byte_fallback" : "");
-	/* NFC is left out, as everywhere in GGUF: ids would then no longer give the text back. */
+	/* NFC is ignored, as everywhere in GGUF; with it, ids would not give the text back. */
 	if (normalizer && strcmp(member_string(normalizer, "type"), "NFC"))
 		return convert_fail(c, "normalizer '%s' is not supported",
 				    member_string(normalizer, "type"));
 	if (adds_prefix_space(pre))
 		return convert_fail(
-			c,
-			"pre_tokenizer has add_prefix_space, which a GGUF vocabulary cannot say");
+			c, "pre_tokenizer has add_prefix_space, which a GGUF vocabulary cannot "
+			   "express");
 	c->merges = member(c->model, "merges", json_type_array);
 	if (!c->merges)
 		return convert_fail(c, "model.merges is missing or not an array");
 	c->pre = opts->pre ? opts->pre : recognise_pre(pre);
 	if (!c->pre)
 		return convert_fail(
-			c, "the pre_tokenizer is not known; name it with --pre (gpt-2, llama-bpe, "
-			   "qwen2 or smollm)");
+			c, "unknown pre_tokenizer; name it with --pre (gpt-2, llama-bpe, qwen2 or "
+			   "smollm)");
 	return 0;
 }
 
-/* A merge as GGUF writes it; NULL with the error line. */
+/* A merge in GGUF's form; NULL with the error line. */
 static char *read_merge(struct convert *c, size_t i)
 {
 	struct json_object *merge = json_object_array_get_idx(c->merges, i);
@@ -253,7 +249,7 @@ static char *read_merge(struct convert *c, size_t i)
 	return text;
 }
 
-/* The id of a token; -1 for NULL, and with the error line for one that is not there. */
+/* Finds a token's id, -1 for NULL. A token that does not exist is an error. */
 static int find_token(struct convert *c, const char *text, int32_t *id)
 {
 	*id = -1;

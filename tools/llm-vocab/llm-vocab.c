@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * llm-vocab: vocabularies without a model. Converts a tokenizer.json, and runs
- * a vocabulary over a text.
- */
+/* llm-vocab: converts a tokenizer.json to a GGUF vocabulary, and encodes texts with one. */
 #include "llm-vocab.h"
 
 #include <getopt.h>
@@ -20,22 +17,23 @@ static const char usage[] =
 	"       llm-vocab --bench TEXT VOCAB.gguf\n";
 
 static const char help[] =
-	"Turns a Hugging Face tokenizer.json (byte-level BPE) into a GGUF file that holds only the "
-	"vocabulary, or runs the\n"
-	"vocabulary of any GGUF file over a text.\n"
+	"Converts a Hugging Face tokenizer.json (byte-level BPE) to a GGUF file with only the "
+	"vocabulary,\n"
+	"or encodes a text with the vocabulary of any GGUF file.\n"
 	"\n"
 	"  -o FILE        the GGUF file to write\n"
-	"  --pre NAME     pre-tokenizer: gpt-2, llama-bpe, qwen2 or smollm (default: recognised in "
-	"the tokenizer.json)\n"
-	"  --bos TOKEN    the token in front of a text, which then is put there by default\n"
+	"  --pre NAME     pre-tokenizer: gpt-2, llama-bpe, qwen2 or smollm (default: that of the "
+	"file)\n"
+	"  --bos TOKEN    the token to put in front of texts\n"
 	"  --eos TOKEN    the token that ends a text\n"
-	"  --encode TEXT  print the ids of the file TEXT, one a line\n"
-	"  --special      with --encode: control tokens written in the text become their ids\n"
+	"  --encode TEXT  print the ids of the file TEXT, one per line\n"
+	"  --special      with --encode: recognise control tokens that are spelled out in the "
+	"text\n"
 	"  --bench TEXT   encode and decode the file TEXT for a second each and print MB/s\n"
-	"  -h, --help     this text\n"
-	"  --version      the version and the revision it was built from\n";
+	"  -h, --help     this help\n"
+	"  --version      the version and the revision that it was built from\n";
 
-/* A text with its ids. */
+/* A text and its ids. */
 struct run {
 	struct llm_vocab *vocab;
 	char *text;
@@ -51,7 +49,7 @@ static int run_open(struct run *run, const char *vocab, const char *text)
 	run->text = tool_read_file(text, &run->bytes);
 	if (!run->text)
 		return EXIT_FAILURE;
-	/* Never more ids than bytes, a beginning of text and a dummy space. */
+	/* At most one id per byte, BOS, and a dummy space. */
 	run->ids = malloc((run->bytes + 2) * sizeof(*run->ids));
 	return run->ids ? EXIT_SUCCESS
 			: tool_fail("%s: no memory for the ids of %zu bytes", text, run->bytes);
@@ -71,7 +69,7 @@ static int encode(struct run *run, unsigned int flags)
 	return run->n < 0 ? tool_fail("%s", llm_error()) : EXIT_SUCCESS;
 }
 
-/* Times whole passes until a second is over. */
+/* Times whole passes over the text for at least a second. */
 static int bench(struct run *run)
 {
 	uint64_t start = tool_now_ns(), encode_ns = 0, decode_ns = 0;
