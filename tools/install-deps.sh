@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # tools/install-deps.sh [build | deb]
-# Installs the Debian packages that vnpu needs: its programs (build), its packages as well (deb), or, by default, all that
-# its build, tests and VM need. Only those that are missing; prints what it does and never asks. As root, or through sudo
-# where that works without a password.
+# Installs the Debian packages that vnpu needs and that are missing: for building its programs (build), also its packages (deb),
+# or, by default, all for building, tests and VM. Prints what it does and never asks. Run as root, or with a sudo that needs no
+# password.
 set -u
 
 packages=(
@@ -16,13 +16,13 @@ packaging=(
 )
 tests=(
 	libcmocka-dev g++
-	pocl-opencl-icd					# an OpenCL device: the CPU
-	gcc-12-multilib					# gcc-multilib itself excludes compilers for other machines
+	pocl-opencl-icd					# an OpenCL device on the CPU
+	gcc-12-multilib					# gcc-multilib conflicts with cross compilers
 	python3 strace binutils
-	linux-headers-6.12-amd64			# the module, and through it the kernel that the VM boots
+	linux-headers-6.12-amd64			# the module; also brings the kernel that the VM boots
 	qemu-system-x86 busybox-static cpio xz-utils kmod procps	# the VM
 	linux-perf trace-cmd bpftrace			# the driver's tracepoints
-	sparse flex bison bc mmdebstrap			# other kernels to build it for, and to build
+	sparse flex bison bc mmdebstrap			# building other kernels, and the module for them
 	gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user	# the kernels of aarch64
 	lintian						# the Debian packages
 	clang-format-14					# the form of the sources
@@ -32,7 +32,7 @@ build) ;;
 deb) packages+=("${packaging[@]}") ;;
 all) packages+=("${packaging[@]}" "${tests[@]}") ;;
 *)
-	echo "deps: no group '$1'; there are build and deb, and without one all packages" >&2
+	echo "deps: no group '$1'; give build or deb, or nothing for all packages" >&2
 	exit 2 ;;
 esac
 

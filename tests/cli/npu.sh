@@ -196,7 +196,7 @@ else
 	skip "npu-info lists OpenCL's devices" "no platform is installed: apt-get install pocl-opencl-icd"
 fi
 refuses "npu-info with a node that is no vnpu" 1 "not a vnpu" "$bin/npu-info" --device /dev/null
-refuses "npu-info with an unknown transport" 2 "auto, drm or sim" "$bin/npu-info" --transport pci
+refuses "npu-info with an unknown transport" 2 "auto, drm, sim" "$bin/npu-info" --transport pci
 NPU_TRANSPORT=pci refuses "NPU_TRANSPORT of an unknown kind" 1 "use auto, drm or sim" "$bin/npu-info"
 NPU_PROFILE=no-such-soc refuses "NPU_PROFILE that is not there" 1 "profile no-such-soc: No such file" "$bin/npu-info" --transport sim
 NPU_PROFILE=sd8elite passes "NPU_PROFILE of another SoC" "$bin/npu-info" --transport sim
@@ -205,7 +205,7 @@ refuses "vnpu-fw with a file that is no profile" 1 "profile /dev/null: .* is mis
 run "$bin/npu-info" --doctor
 if [ -e /sys/module/vnpu ]; then
 	grep -q '^ok    module vnpu is loaded' "$scratch/out" && ok "the doctor sees the module" || not_ok "the doctor sees the module" "$(<"$scratch/out")"
-elif [ $rc -eq 1 ] && grep -q '^FAIL  module vnpu is not loaded' "$scratch/out" && grep -q 'to mend it: ' "$scratch/out"; then
+elif [ $rc -eq 1 ] && grep -q '^FAIL  module vnpu is not loaded' "$scratch/out" && grep -q 'to fix it: ' "$scratch/out"; then
 	ok "the doctor names the first thing that is missing"
 else
 	not_ok "the doctor names the first thing that is missing" "$(<"$scratch/out")"

@@ -9,7 +9,7 @@ t=$bin/npu-profile
 header=source,lane,op,m,k,n,act_bits,weight_bits,order,ns,mad_ns,runs
 
 # ---- measure ----
-passes "a model's products" "$t" measure --shape llama3-8b --rows 1,32-64+32 --weights w8a8,w4a16 --order stationary,streamed --lane npu,gpu -o "$scratch/grid.csv"
+passes "a model's matmuls" "$t" measure --shape llama3-8b --rows 1,32-64+32 --weights w8a8,w4a16 --order stationary,streamed --lane npu,gpu -o "$scratch/grid.csv"
 true_in_python "each with each number of rows, type and order" "
 rows = list(csv.DictReader(open(sys.argv[1])))
 assert len(rows) == 5 * 3 * 2 * (2 + 1), len(rows)
@@ -18,7 +18,7 @@ assert {(r['k'], r['n']) for r in rows} == {('4096', '6144'), ('4096', '4096'), 
 assert {r['m'] for r in rows} == {'1', '32', '64'} and {(r['act_bits'], r['weight_bits']) for r in rows} == {('8', '8'), ('16', '4')}
 assert {r['order'] for r in rows if r['lane'] == 'gpu'} == {'stationary'}
 " "$scratch/grid.csv"
-passes "random products" "$t" measure --random 300 --seed 7 --max 100,2000,3000
+passes "random matmuls" "$t" measure --random 300 --seed 7 --max 100,2000,3000
 cp "$scratch/out" "$scratch/random.csv"
 same "their first line" "$(head -1 "$scratch/random.csv")" "$header"
 true_in_python "are inside the bounds" "
@@ -30,8 +30,8 @@ for key, low, high in (('m', 1, 100), ('k', 32, 2000), ('n', 32, 3000)):
 assert len({(r['m'], r['k'], r['n']) for r in rows}) > 290
 " "$scratch/random.csv"
 passes "the same seed" "$t" measure --random 300 --seed 7 --max 100,2000,3000
-same "gives the same products" "$(md5sum <"$scratch/out")" "$(md5sum <"$scratch/random.csv")"
-passes "products that are really run" "$t" measure --clock wall --transport sim --npu-threads 1 --random 40 --max 64,512,512 -o "$scratch/wall.csv"
+same "gives the same matmuls" "$(md5sum <"$scratch/out")" "$(md5sum <"$scratch/random.csv")"
+passes "matmuls that are really run" "$t" measure --clock wall --transport sim --npu-threads 1 --random 40 --max 64,512,512 -o "$scratch/wall.csv"
 true_in_python "have medians, spreads and runs, and take longer if they are larger" "
 rows = list(csv.DictReader(open(sys.argv[1])))
 assert len(rows) == 40 and {r['source'] for r in rows} == {'wall:sim'}
@@ -52,14 +52,14 @@ mean, worst, r2, n = re.search(r'^cross-validated +mean ([\d.]+) %, worst ([\d.]
 assert float(mean) < 5 and float(worst) >= float(mean) and float(r2) > 0.99 and n == '2000', text
 leaves, depth = re.search(r'^tree +(\d+) leaves, depth (\d+)', text, re.M).groups()
 assert 1 < int(leaves) <= 2 ** int(depth) and int(depth) <= 12
-assert re.search(r'^validation +5 parts, seed 0', text, re.M)
+assert re.search(r'^validation +5 folds, seed 0', text, re.M)
 assert float(re.search(r'^one prediction +(\d+) ns', text, re.M).group(1)) < 10000
 " "$scratch/fit"
 passes "the same again" "$t" fit "$scratch/samples.csv" -o "$scratch/again.model"
 same "is the same model" "$(md5sum <"$scratch/again.model")" "$(md5sum <"$scratch/npu.model")"
 same "and the same errors" "$(grep -v prediction "$scratch/out")" "$(grep -v prediction "$scratch/fit")"
 passes "another seed" "$t" fit "$scratch/samples.csv" --seed 1 --folds 7
-[ "$(grep cross "$scratch/out")" != "$(grep cross "$scratch/fit")" ] && ok "draws other parts" || not_ok "draws other parts"
+[ "$(grep cross "$scratch/out")" != "$(grep cross "$scratch/fit")" ] && ok "draws other folds" || not_ok "draws other folds"
 passes "constants in the leaves" "$t" fit "$scratch/samples.csv" --leaves constant
 true_in_python "are worse" "
 mean = lambda f: float(re.search(r'cross-validated +mean ([\d.]+)', open(f).read()).group(1))
@@ -68,7 +68,7 @@ assert mean(sys.argv[1]) > 2 * mean(sys.argv[2])
 passes "one leaf" "$t" fit "$scratch/samples.csv" --lane cpu --max-depth 0 --min-samples 3 --tile 1,1,1 -o "$scratch/cpu.model"
 grep -q '^tree  *1 leaves, depth 0' "$scratch/out" && grep -q 'cpu on virtual:sd8gen3.*tiles of 1 x 1 x 1' "$scratch/out" && ok "is one leaf, of the lane asked for" || not_ok "is one leaf, of the lane asked for" "$(<"$scratch/out")"
 passes "samples of the clock" "$t" fit "$scratch/wall.csv" --folds 4
-passes "a product's time" "$t" measure --random 1 --seed 99 -o "$scratch/one.csv"
+passes "a matmul's time" "$t" measure --random 1 --seed 99 -o "$scratch/one.csv"
 IFS=, read -r -d '' _ _ _ m k n _ _ _ ns _ < <(tail -1 "$scratch/one.csv")
 passes "is predicted" "$t" predict "$scratch/npu.model" "$m" "$k" "$n"
 python3 -c "import sys; assert abs(float(sys.argv[1].split()[0]) / float(sys.argv[2]) - 1) < 0.3" "$(<"$scratch/out")" "$ns" 2>/dev/null && ok "to a third" || not_ok "to a third" "$(<"$scratch/out") instead of $ns"
@@ -96,7 +96,7 @@ sed 's/^lane = npu/lane = npu/; s/^\(one\|tiles\|passes\|products\|weight_bytes\
 passes "an NPU that takes a second for everything" "${dry[@]}" --predictor "$scratch/slow.model"
 true_in_python "takes its seconds" "
 rows = [json.loads(l) for l in open(sys.argv[1])]
-# 24 layers of 4 products and a head, for two chunks of the prompt or two tokens.
+# 24 layers of 4 matmuls and a head, for two chunks of the prompt or two tokens.
 assert all(abs(r['avg_ns'] / ((2 * 24 * 4 + (1 if r['n_prompt'] else 2)) * 1e9) - 1) < 0.02 for r in rows if r['preset'] == 'npu')
 " "$scratch/out"
 passes "as a table" "${dry[@]}" --predictor "$scratch/npu.model" -o md
@@ -132,7 +132,7 @@ by = {k: ratio for k, w, a, ratio in rows}
 assert by[128] > 4 and all(by[k] > by[2 * k] for k in (64, 128, 256, 512, 1024, 2048)) and by[4096] < 1.5
 " "$scratch/out"
 passes "shapes" "$t" curve shape
-true_in_python "with more depth than rows are slower, for as many products" "
+true_in_python "with more depth than rows are slower, for the same work" "
 rows = [(int(r['rows']), int(r['depth']), float(r['us']), float(r['TFLOPS'])) for r in csv.DictReader(open(sys.argv[1]))]
 assert {r * d for r, d, us, t in rows} == {2 ** 24}
 tail = [us for r, d, us, t in rows if d >= 2048]
@@ -157,11 +157,11 @@ refuses "measure with a word" 2 "takes no operand" "$t" measure --random 5 word
 refuses "rows without a shape" 2 "rows goes with --shape" "$t" measure --random 5 --rows 1
 refuses "an unknown shape" 1 "shape nope" "$t" measure --shape nope
 refuses "an unknown profile" 1 "profile nope" "$t" measure --random 5 --profile nope
-refuses "a profile for the wall's clock" 2 "no wall clock" "$t" measure --random 5 --clock wall --profile host
+refuses "a profile for the wall clock" 2 "no wall clock" "$t" measure --random 5 --clock wall --profile host
 refuses "a transport for the virtual one" 2 "go with --clock wall" "$t" measure --random 5 --transport sim
 refuses "another clock" 2 "none of wall, virtual" "$t" measure --random 5 --clock sun
-refuses "the GPU by the wall's clock" 1 "w8a8 products on the NPU" "$t" measure --random 5 --clock wall --transport sim --lane gpu
-refuses "W4A16 by the wall's clock" 1 "w8a8 products on the NPU" "$t" measure --random 5 --clock wall --transport sim --weights w4a16
+refuses "the GPU on the wall clock" 1 "w8a8 matmuls on the NPU" "$t" measure --random 5 --clock wall --transport sim --lane gpu
+refuses "W4A16 on the wall clock" 1 "w8a8 matmuls on the NPU" "$t" measure --random 5 --clock wall --transport sim --weights w4a16
 for bad in "--random 0" "--random x" "--max 5" "--max 0,64,64" "--max 1,1,64" "--seed x" "--lane tpu" "--weights auto" "--order up" \
 	"--npu-threads 0" "--transport usb"; do
 	# shellcheck disable=SC2086
@@ -178,11 +178,11 @@ refuses "samples that are not there" 1 "none.csv: No such file" "$t" fit "$scrat
 refuses "samples that are a folder" 1 "samples $scratch: " "$t" fit "$scratch"
 refuses "samples that are a program" 1 "line 1: not a text file" "$t" fit "$t"
 head -5 "$scratch/samples.csv" >"$scratch/few.csv"
-refuses "fewer shapes than parts" 1 "4 different shapes" "$t" fit "$scratch/few.csv"
+refuses "fewer shapes than folds" 1 "4 different shapes" "$t" fit "$scratch/few.csv"
 cat "$scratch/samples.csv" <(tail -n +2 "$scratch/wall.csv") >"$scratch/both.csv"
-refuses "samples of two machines" 1 "both.csv: line 3002 .*two sources" "$t" fit "$scratch/both.csv"
+refuses "samples of two machines" 1 "both.csv: line 3002 .*one source" "$t" fit "$scratch/both.csv"
 refuses "a lane without samples" 1 "lane gpu" "$t" fit "$scratch/samples.csv" --lane gpu
-refuses "two lanes" 2 "of one lane" "$t" fit "$scratch/samples.csv" --lane npu,cpu
+refuses "two lanes" 2 "for one lane" "$t" fit "$scratch/samples.csv" --lane npu,cpu
 for bad in "--folds 1" "--folds x" "--leaves green" "--max-depth 13" "--min-samples 0" "--tile 0,1,1" "--tile 8"; do
 	# shellcheck disable=SC2086
 	refuses "fit $bad" 2 "${bad%% *}: " "$t" fit "$scratch/samples.csv" $bad

@@ -74,7 +74,7 @@ refuses "no file" 2 "-o FILE" "$bin/npu-trace" -- true
 refuses "no command" 2 "no command" "$bin/npu-trace" -o "$trace"
 refuses "an unknown option" 2 "unknown option '--no-such'" "$bin/npu-trace" --no-such
 refuses "an option without its value" 2 "needs a value" "$bin/npu-trace" -o
-refuses "--kernel takes three words" 2 "auto, yes or no" "$bin/npu-trace" -o "$trace" -k maybe -- true
+refuses "--kernel takes three words" 2 "auto, yes, no" "$bin/npu-trace" -o "$trace" -k maybe -- true
 passes "--help" "$bin/npu-trace" --help
 for option in --output --kernel --stats; do
 	grep -q -- "$option" "$scratch/out" && grep -q -- "Fl ${option#-}" docs/man/npu-trace.1 && ok "$option is explained" ||

@@ -404,7 +404,7 @@ static void test_few_equal_and_repeated_samples_give_a_leaf(void **state)
 		predictor_free(p);
 		listen();
 		assert_int_equal(predictor_cross_validate(&s, SOC_NPU, &o, 1, 0, &e), 1);
-		assert_non_null(strstr(said(), "into 1 parts"));
+		assert_non_null(strstr(said(), "into 1 folds"));
 		assert_int_equal(predictor_cross_validate(&s, SOC_NPU, &o, 5, 0, &e), 0);
 		assert_true(e.worst < 1e-6 && e.n == 99);
 		op_samples_free(&s);
@@ -601,7 +601,7 @@ static void test_invalid_samples_are_refused(void **state)
 		{ "s,npu,matmul,1,1,1,8,8,stationary,5,0,0\n", "runs = '0'" },
 		{ "s,npu,matmul,1,1,1,8,8,stationary,5,0,1\n"
 		  "t,npu,matmul,1,1,1,8,8,stationary,5,0,1\n",
-		  "two sources" },
+		  "one source" },
 		{ "", "no samples" },
 	};
 

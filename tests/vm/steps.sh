@@ -102,7 +102,7 @@ doctor_says() {
 	local said
 	said=$("$BUILD/bin/npu-info" --doctor) && return 1
 	echo "$said"
-	grep -A1 "^FAIL .*$1" <<<"$said" | grep -q 'to mend it: ..'
+	grep -A1 "^FAIL .*$1" <<<"$said" | grep -q 'to fix it: ..'
 }
 
 # Kilobytes that buffers and rings may still hold, without the files in the guest's memory.

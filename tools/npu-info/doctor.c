@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * npu-info --doctor: walks the way from the module to the device. Each step has its own cause and
- * its own remedy, and the steps behind a failed one are not tried. What OpenCL has stands before
- * them, and fails nothing: no program needs it.
+ * npu-info --doctor: checks each step from the module to the device, and stops at the first failure
+ * with its cause and remedy. The line about OpenCL comes first and never fails, as no program needs
+ * OpenCL.
  */
 #include "npu-info.h"
 
@@ -40,7 +40,7 @@ static int bad(const char *fix, const char *fmt, ...)
 	va_start(ap, fmt);
 	vprintf(fmt, ap);
 	va_end(ap);
-	printf("\n      to mend it: %s\n", fix);
+	printf("\n      to fix it: %s\n", fix);
 	return 1;
 }
 
@@ -63,7 +63,7 @@ static int check_control_node(void)
 		   "the module is loaded but /dev/vnpu-control is not there");
 }
 
-/* "add USER to group GROUP", or what else makes the node accessible. */
+/* How to make the node accessible, such as "add USER to group GROUP". */
 static void permission_fix(const char *path, char *fix, size_t bytes)
 {
 	const struct passwd *pw = getpwuid(geteuid());
@@ -82,7 +82,7 @@ static void permission_fix(const char *path, char *fix, size_t bytes)
 			 path, path, user);
 }
 
-/* One node: 0 good, 1 bad and reported, -ENODEV somebody else's. */
+/* Checks a node. 0: good, 1: bad and reported, -ENODEV: not a vnpu. */
 static int check_node(const char *path)
 {
 	const struct npu_device_options opts = { .transport = NPU_TRANSPORT_DRM, .path = path };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * npu-info: which device a program would get, why, and what it can do; which devices OpenCL
- * has for the GPU lane (opencl.c); with --doctor, what stands between a program and the
- * device of vnpu.ko (doctor.c).
+ * npu-info: shows the device that a program would get, why, and what it can do; the OpenCL devices
+ * for the GPU lane (opencl.c); with --doctor, what keeps a program from the device of vnpu.ko
+ * (doctor.c).
  */
 #include "npu-info.h"
 
@@ -19,16 +19,16 @@ static const char usage[] =
 	"usage: npu-info [--transport auto|drm|sim] [--device PATH] [--json]\n"
 	"       npu-info --doctor\n"
 	"\n"
-	"Shows the NPU that a program would get, and why that one; and the devices of OpenCL.\n"
+	"Shows the NPU that a program would get, and why that one, and the OpenCL devices.\n"
 	"\n"
 	"  --transport T   auto (default): drm if a usable vnpu node is there, else sim\n"
 	"  --device PATH   this /dev/accel/accelN\n"
 	"  --json          one JSON object\n"
-	"  --doctor        check each thing that /dev/accel needs and say how to mend what is "
+	"  --doctor        check each thing that /dev/accel needs and say how to fix what is "
 	"missing\n"
 	"  --help, --version\n"
 	"\n"
-	"NPU_TRANSPORT and NPU_DEVICE in the environment stand for the first two.\n";
+	"NPU_TRANSPORT and NPU_DEVICE in the environment are the defaults of the first two.\n";
 
 static const char *transport_name(enum npu_transport t)
 {
@@ -103,7 +103,7 @@ static int parse_transport(const char *s, enum npu_transport *t)
 	else if (!strcmp(s, "sim"))
 		*t = NPU_TRANSPORT_SIM;
 	else
-		return tool_usage("--transport '%s': it is auto, drm or sim", s);
+		return tool_usage("--transport: '%s' is none of auto, drm, sim", s);
 	return 0;
 }
 
@@ -168,6 +168,6 @@ int main(int argc, char **argv)
 	if (optind < argc)
 		return tool_usage("'%s': npu-info takes options only", argv[optind]);
 	if (doctor && (json || opts.transport || opts.path))
-		return tool_usage("--doctor stands alone");
+		return tool_usage("--doctor takes no other option");
 	return tool_finish(doctor ? npu_info_doctor() : show(&opts, json));
 }

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * npu-info: the devices of OpenCL, of which one can be the runtime's GPU lane. That
- * there is none is no error.
- */
+/* npu-info: the OpenCL devices, one of which can be the runtime's GPU lane. None is no error. */
 #include "npu-info.h"
 
 #include <inttypes.h>
@@ -13,7 +10,7 @@
 
 #define MAX_LISTED 64
 
-/* The devices, at most MAX_LISTED, and NULL in *@why; or 0 and why there is none. */
+/* Returns the number of devices, at most MAX_LISTED; if 0, *@why says why. */
 static unsigned int list_devices(struct llm_gpu_info *list, const char **why)
 {
 	unsigned int n = 0;
@@ -24,7 +21,7 @@ static unsigned int list_devices(struct llm_gpu_info *list, const char **why)
 		return 0;
 	}
 	if (!n)
-		*why = "the OpenCL platforms that are installed find no device on this machine";
+		*why = "the installed OpenCL platforms find no device on this machine";
 	return n < MAX_LISTED ? n : MAX_LISTED;
 }
 

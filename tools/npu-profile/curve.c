@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * npu-profile curve: the three behaviours of an NPU that HeteroLLM 3.2
- * reports, of a profile's model.
- */
+/* npu-profile curve: the three behaviours of NPUs in HeteroLLM 3.2, for a profile's model. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +8,7 @@
 #include "npu-profile.h"
 #include "tool.h"
 
-/* A table with numbers as cells, as csv or md. */
+/* A table of numbers, as csv or md. */
 struct table {
 	bool md;
 	const struct soc *soc;
@@ -43,10 +40,10 @@ static double time_ns(const struct table *t, uint64_t m, uint64_t k, uint64_t n,
 }
 
 /*
- * Stages: a product of 64 x 1024 x 1024 with one dimension after another in eighths of a step, for
- * four steps. A step of the rows is what is streamed at a time, of depth and columns the array.
- * Rows begin at half a step, beyond those that the vector engine takes; depth and columns at about
- * 1024, where the arrays take longer than the memory.
+ * Stages: a matmul of 64 x 1024 x 1024 with one dimension after another varied over four steps in
+ * eighths. A step of rows is what is streamed at a time; a step of depth or columns is the array's
+ * size. Rows begin at half a step, beyond those for the vector engine; depth and columns begin at
+ * about 1024, where the arrays take longer than the memory.
  */
 static void stage(const struct table *t)
 {
@@ -64,7 +61,7 @@ static void stage(const struct table *t)
 				 mkn[3] = { 64, 1024, 1024 };
 			char text[2][32];
 
-			/* Arrays of less than eight have fewer sizes. */
+			/* Steps of less than eight have fewer sizes. */
 			if (size == (uint64_t)(base + steps[d] * (i - 1) / 8))
 				continue;
 			mkn[d] = size;
@@ -78,7 +75,7 @@ static void stage(const struct table *t)
 	}
 }
 
-/* The product of HeteroLLM's figure 5, either operand stationary. */
+/* The matmul of HeteroLLM's figure 5, with either operand stationary. */
 static void order(const struct table *t)
 {
 	static const char *const names[] = { "K", "weights", "activations", "ratio" };
@@ -99,7 +96,7 @@ static void order(const struct table *t)
 	}
 }
 
-/* [rows][depth] x [depth][256] with as many products, from many rows to a great depth. */
+/* [rows][depth] x [depth][256] with the same work, from many rows to a great depth. */
 static void shape(const struct table *t)
 {
 	static const char *const names[] = { "rows", "depth", "us", "TFLOPS" };

@@ -24,7 +24,7 @@ static struct predictor_options options_of(const struct profile_args *a)
 	return o;
 }
 
-/* Over the samples again and again, for a tenth of a second. */
+/* Predicts all samples repeatedly for a tenth of a second. */
 static double ns_per_prediction(const struct predictor *p, const struct op_samples *s)
 {
 	uint64_t start = tool_now_ns(), now = start, n = 0;
@@ -36,7 +36,7 @@ static double ns_per_prediction(const struct predictor *p, const struct op_sampl
 		n += s->n;
 		now = tool_now_ns();
 	}
-	/* For the compiler, which must not leave the predictions out. */
+	/* Keeps the compiler from removing the predictions. */
 	__asm__ volatile("" : : "x"(sum));
 	return (double)(now - start) / (double)n;
 }
@@ -60,7 +60,7 @@ static void print_fit(const struct profile_args *a, const struct predictor *p,
 	print_error("cross-validated", unseen);
 	print_error("on its samples", &seen);
 	printf("%-16s  %u leaves, depth %u\n", "tree", info.leaves, info.depth);
-	printf("%-16s  %u parts, seed %" PRIu64 "\n", "validation", a->folds, a->seed);
+	printf("%-16s  %u folds, seed %" PRIu64 "\n", "validation", a->folds, a->seed);
 	printf("%-16s  %.0f ns\n", "one prediction", ns_per_prediction(p, s));
 }
 
@@ -74,7 +74,7 @@ int npu_profile_fit(const struct profile_args *a, const char *path)
 	int err;
 
 	if (a->lanes.n > 1)
-		return tool_usage("--lane: a predictor is of one lane");
+		return tool_usage("--lane: a predictor is for one lane");
 	err = op_samples_read(path, &s);
 	err = err ?: predictor_fit(&s, lane, &o, &p);
 	err = err ?: predictor_cross_validate(&s, lane, &o, a->folds, a->seed, &error);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* npu-profile measure: a list of products, and what they take. */
+/* npu-profile measure: the times of a list of matmuls. */
 #include <stdio.h>
 
 #include "npu-profile.h"
@@ -7,9 +7,9 @@
 
 static const unsigned int default_rows[] = { 1, 8, 32, 64, 128, 256, 512 };
 
-/* One lane, type and order. */
-static int add_products(const struct profile_args *a, enum soc_lane lane, enum llm_weights weights,
-			enum npu_time_order order, struct op_samples *s)
+/* Adds the matmuls of one lane, type and order. */
+static int add_matmuls(const struct profile_args *a, enum soc_lane lane, enum llm_weights weights,
+		       enum npu_time_order order, struct op_samples *s)
 {
 	struct op_profile_random random = a->random;
 	bool given = a->rows.n;
@@ -33,17 +33,17 @@ static int add_all(const struct profile_args *a, struct op_samples *s)
 
 	for (size_t l = 0; l < nr_lanes; l++) {
 		enum soc_lane lane = a->lanes.n ? a->lanes.v[l] : SOC_NPU;
-		/* Orders are the NPU's. */
+		/* Only the NPU has orders. */
 		size_t nr_orders = lane == SOC_NPU && a->orders.n ? a->orders.n : 1;
 
 		for (size_t w = 0; w < nr_weights; w++)
 			for (size_t o = 0; o < nr_orders && !err; o++)
-				err = add_products(
-					a, lane, a->weights.n ? a->weights.v[w] : LLM_WEIGHTS_W8A8,
-					lane == SOC_NPU && a->orders.n
-						? a->orders.v[o]
-						: NPU_TIME_WEIGHTS_STATIONARY,
-					s);
+				err = add_matmuls(a, lane,
+						  a->weights.n ? a->weights.v[w] : LLM_WEIGHTS_W8A8,
+						  lane == SOC_NPU && a->orders.n
+							  ? a->orders.v[o]
+							  : NPU_TIME_WEIGHTS_STATIONARY,
+						  s);
 	}
 	return err;
 }
@@ -67,7 +67,7 @@ static int check(const struct profile_args *a)
 {
 	if (!a->shape && !a->random.n)
 		return tool_usage(
-			"measure: what? --shape NAME gives a model's products, --random N random "
+			"measure: what? --shape NAME gives a model's matmuls, --random N random "
 			"ones");
 	if (a->rows.n && !a->shape)
 		return tool_usage("--rows goes with --shape");
@@ -85,7 +85,7 @@ int npu_profile_measure(const struct profile_args *a)
 	int status = check(a);
 
 	status = status ?: add_all(a, &s);
-	/* Before the minutes that a measurement takes. */
+	/* Opened before the measurement, which takes minutes. */
 	if (!status && !(f = npu_profile_open(a->out)))
 		status = 1;
 	status = status ?: measure(a, &s);

@@ -31,23 +31,23 @@ static const char usage[] =
 	"       npu-profile curve stage|order|shape [--profile NAME] [-o csv|md]\n"
 	"       npu-profile --help | --version\n"
 	"\n"
-	"What a matrix product [M][K] x [K][N] takes on a lane: measured, learned, predicted; and "
-	"how an NPU's time\n"
-	"depends on the shape. Times are those in the lane, without launch and wait.\n"
+	"Measures, learns and predicts the times of matmuls [M][K] x [K][N] on a lane, and shows\n"
+	"how an NPU's time depends on the shape. Times are in the lane, without launch and wait.\n"
 	"LIST is 64,256 or 1-8 or 1-8+2 or 1-64*2.\n"
 	"\n"
 	"measure\n"
-	"      --clock CLOCK           virtual (a modelled SoC), or wall: run w8a8 products on the "
+	"      --clock CLOCK           virtual (a modelled SoC), or wall: run w8a8 matmuls on the "
 	"NPU (default: virtual)\n"
-	"      --profile NAME          that SoC, of share/profiles, or a file (default: sd8gen3)\n"
+	"      --profile NAME          that SoC: a name in share/profiles, or a file (default: "
+	"sd8gen3)\n"
 	"      --transport NAME        wall: auto, drm or sim (default: auto)\n"
 	"      --npu-threads N         wall: workers of a sim device (default: one per CPU)\n"
-	"      --shape NAME            products of that model, of share/shapes, or a file\n"
-	"      --rows LIST             each with so many rows (default: 1,8,32,64,128,256,512)\n"
-	"      --random N              N random products, whose dimensions' logarithms are "
+	"      --shape NAME            matmuls of a model: a name in share/shapes, or a file\n"
+	"      --rows LIST             their rows (default: 1,8,32,64,128,256,512)\n"
+	"      --random N              N random matmuls; the logarithms of their dimensions are "
 	"uniform\n"
 	"      --max M,K,N             their largest dimensions (default: 1024,16384,16384)\n"
-	"      --seed N                seed of the random products (default: 0)\n"
+	"      --seed N                seed of the random matmuls (default: 0)\n"
 	"      --lane LIST             npu, gpu, cpu (default: npu)\n"
 	"      --weights LIST          %s (default: w8a8)\n"
 	"      --order LIST            the NPU's: stationary or streamed weights (default: "
@@ -55,17 +55,17 @@ static const char usage[] =
 	"  -o, --output FILE           the samples (default: stdout)\n"
 	"\n"
 	"fit\n"
-	"      --lane NAME             whose samples (default: npu)\n"
-	"      --folds N               parts of the cross-validation (default: 5)\n"
-	"      --seed N                that draws them (default: 0)\n"
+	"      --lane NAME             lane of the samples (default: npu)\n"
+	"      --folds N               folds of the cross-validation (default: 5)\n"
+	"      --seed N                seed that draws the folds (default: 0)\n"
 	"      --leaves NAME           constant, or linear: sums of terms of the shape (default: "
 	"linear)\n"
 	"      --max-depth N           splits above a leaf, 0 to 12; 0: one leaf (default: 12)\n"
-	"      --min-samples N         of a leaf (default: 10)\n"
-	"      --tile M,K,N            what the engine takes at a time (default: 32,32,32)\n"
+	"      --min-samples N         least samples of a leaf (default: 10)\n"
+	"      --tile M,K,N            tile that the engine takes at a time (default: 32,32,32)\n"
 	"  -o, --output FILE           the model (default: none is written)\n";
 
-/* The types that a sample can have. */
+/* The names of the types that a sample can have. */
 static const char *weights_names(void)
 {
 	const struct llm_choice_info *info = llm_choice_info(LLM_CHOICE_WEIGHTS);
@@ -105,7 +105,6 @@ static int word_order(const void *ud, const char *word, unsigned int *value)
 	return 0;
 }
 
-/* Three numbers. */
 static int parse_three(const char *what, const char *s, unsigned int min, unsigned int max,
 		       unsigned int v[3])
 {
@@ -270,7 +269,7 @@ static const struct option longopts[] = {
 static const struct {
 	const char *name, *operands;
 	int nr_operands;
-	int options[16]; /* ends with 0 */
+	int options[16]; /* 0 ends the list */
 } verbs[NR_VERBS] = {
 	[MEASURE] = { "measure",
 		      "no operand",
@@ -299,10 +298,8 @@ static int check_option(enum verb verb, int c)
 	return 0;
 }
 
-/*
- * getopt_long() moves operands to the end, so the verb is known after the
- * options: they are parsed twice.
- */
+/* getopt_long() moves operands to the end, so the verb is known only after the options, which are
+ * therefore parsed twice. */
 static int find_verb(int argc, char **argv, enum verb *verb, int *status)
 {
 	int c;
@@ -369,7 +366,7 @@ int npu_profile_close(FILE *f, const char *path, int status)
 {
 	bool failed;
 
-	/* stdout's errors are tool_finish()'s. */
+	/* tool_finish() reports errors of stdout. */
 	if (f == stdout)
 		return status;
 	failed = ferror(f);

@@ -41,7 +41,7 @@ int op_profile_grid(const char *shape, const unsigned int *rows, size_t nr_rows,
 	return err;
 }
 
-/* splitmix64: its bits are the same everywhere. */
+/* splitmix64: the same numbers on every host. */
 static uint64_t next_random(uint64_t *state)
 {
 	uint64_t z = *state += 0x9e3779b97f4a7c15;
@@ -79,7 +79,7 @@ int op_profile_random(const struct op_profile_random *r, enum soc_lane lane,
 void op_profile_virtual(const struct soc *p, struct op_samples *s)
 {
 	snprintf(s->source, sizeof(s->source), "virtual:%s", p->name);
-	/* A comma would be a column of its own. */
+	/* A comma would begin another column. */
 	for (char *c = s->source; (c = strchr(c, ','));)
 		*c = '_';
 	for (size_t i = 0; i < s->n; i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Products by the wall clock: one graph, one job, run again and again. */
+/* Matmuls on the wall clock: one graph and one job, run repeatedly. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,8 @@
 
 #define WARM_UP 3
 /*
- * The median is looked at whenever so many runs have become twice as many, and stands
- * still if it moved by less.
+ * The median is compared each time that the number of runs, MIN_RUNS at first, has doubled; it is
+ * stable if it changed by at most STABLE.
  */
 #define MIN_RUNS 8
 #define MAX_RUNS 512
@@ -31,8 +31,8 @@ static int fail(const char *why)
 	return tool_fail("%s", why);
 }
 
-/* What one sample needs on the device. */
-struct product {
+/* A matmul's graph, program, job and buffers. */
+struct matmul {
 	struct npu_graph *g;
 	void *image;
 	struct npu_program *prog;
@@ -40,7 +40,7 @@ struct product {
 	struct npu_buffer *q, *scale, *w, *y;
 };
 
-static int add_buffer(struct bench *b, struct product *p, const char *name,
+static int add_buffer(struct bench *b, struct matmul *p, const char *name,
 		      const struct npu_tensor *t, struct npu_buffer **buf)
 {
 	size_t bytes = npu_tensor_bytes(t);
@@ -58,10 +58,8 @@ static void fill_random(struct npu_buffer *buf)
 		p[i] = (uint8_t)((x = x * 1664525 + 1013904223) >> 24);
 }
 
-/*
- * Weights of random bytes could hold scales that are no numbers: they are packed,
- * row panel after row panel.
- */
+/* Packs random weights panel by panel: random bytes for whole panels could make scales that are not
+ * finite. */
 static int fill_weights(struct npu_buffer *w, uint32_t n, uint32_t k)
 {
 	enum { ROWS = 64 };
@@ -82,14 +80,14 @@ static int fill_weights(struct npu_buffer *w, uint32_t n, uint32_t k)
 	return 0;
 }
 
-static int product_open(struct bench *b, const struct soc_op *op, struct product *p)
+static int matmul_open(struct bench *b, const struct soc_op *op, struct matmul *p)
 {
 	struct npu_tensor *q, *scale, *w, *y;
 	uint32_t m = (uint32_t)op->m, k = (uint32_t)op->k, n = (uint32_t)op->n;
 	size_t bytes;
 	int err;
 
-	p->g = npu_graph_create("product");
+	p->g = npu_graph_create("matmul");
 	if (!p->g)
 		return fail("no memory for a graph");
 	q = npu_graph_input(p->g, "q", NPU_S8, m, k);
@@ -111,7 +109,7 @@ static int product_open(struct bench *b, const struct soc_op *op, struct product
 	return fill_weights(p->w, n, k);
 }
 
-static void product_close(struct product *p)
+static void matmul_close(struct matmul *p)
 {
 	npu_job_free(p->job);
 	npu_program_free(p->prog);
@@ -123,8 +121,8 @@ static void product_close(struct product *p)
 	free(p->image);
 }
 
-/* One run's device time: the counter has it once the driver has seen the end. */
-static int run_once(struct bench *b, struct product *p, double *ns)
+/* One run's device time. The wait in the driver makes sure that the counter includes it. */
+static int run_once(struct bench *b, struct matmul *p, double *ns)
 {
 	struct npu_device_state before, after;
 	uint64_t seqno;
@@ -155,7 +153,7 @@ static double median(const double *values, size_t n)
 	return n & 1 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
-static int measure(struct bench *b, struct product *p, struct op_sample *s)
+static int measure(struct bench *b, struct matmul *p, struct op_sample *s)
 {
 	double ns[MAX_RUNS], off[MAX_RUNS], last = 0, spare;
 	uint64_t until;
@@ -194,8 +192,8 @@ static int check(const struct op_samples *s)
 
 		if (v->lane != SOC_NPU || v->op.act_bits != 8 || v->op.weight_bits != 8 ||
 		    v->op.order != NPU_TIME_WEIGHTS_STATIONARY)
-			return fail("the wall's clock measures w8a8 products on the NPU, weights "
-				    "stationary");
+			return fail("the wall clock measures only w8a8 matmuls on the NPU, with "
+				    "stationary weights");
 	}
 	return 0;
 }
@@ -218,14 +216,14 @@ int op_profile_wall(const struct npu_device_options *device, struct op_samples *
 		snprintf(s->source, sizeof(s->source), "wall:%s",
 			 npu_device_info(b.dev)->transport == NPU_TRANSPORT_DRM ? "drm" : "sim");
 	for (size_t i = 0; i < s->n && !err; i++) {
-		struct product p = { 0 };
+		struct matmul p = { 0 };
 		char what[64];
 
-		snprintf(what, sizeof(what), "product %zu of %zu", i + 1, s->n);
+		snprintf(what, sizeof(what), "matmul %zu of %zu", i + 1, s->n);
 		progress_show((double)i / (double)s->n, what);
-		err = product_open(&b, &s->v[i].op, &p);
+		err = matmul_open(&b, &s->v[i].op, &p);
 		err = err ? err : measure(&b, &p, &s->v[i]);
-		product_close(&p);
+		matmul_close(&p);
 	}
 	progress_clear();
 	npu_queue_free(b.queue);

@@ -17,7 +17,7 @@ static const char *const order_names[] = { "stationary", "streamed" };
 
 int op_samples_add(struct op_samples *s, const struct op_sample *sample)
 {
-	/* Room doubles at the powers of two. */
+	/* The room doubles at powers of two. */
 	if (!(s->n & (s->n - 1))) {
 		struct op_sample *v = realloc(s->v, (s->n ? 2 * s->n : 1) * sizeof(*v));
 
@@ -108,8 +108,8 @@ static int parse_source(const struct reader *r, const char *value)
 		return bad(r, "source", value, "a name of less than 64 characters");
 	if (s->n && strcmp(s->source, value))
 		return tool_fail(
-			"samples %s: line %u is from %s, those before it from %s: times of two "
-			"sources are no one machine's",
+			"samples %s: line %u is from %s, earlier ones from %s: one file must have "
+			"one source",
 			r->path, r->line, value, s->source);
 	snprintf(s->source, sizeof(s->source), "%s", value);
 	return 0;

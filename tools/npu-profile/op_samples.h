@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Samples: how long one operator took on one lane, by shape and type. Measured by op_profile.h,
- * learned from by predictor_fit.h, kept in CSV files.
+ * Samples: the time of one operator on one lane, with its shape and types. op_profile.h measures
+ * them, predictor_fit.h learns from them, CSV files store them.
  *
- * Columns of a file, whose first line names them:
+ * Columns of a file, whose first line has their names:
  *
  *	source		virtual:PROFILE or wall:TRANSPORT; one file has one source
  *	lane		npu, gpu or cpu
  *	op		matmul: C[m][n] = A[m][k] W[k][n]
  *	m, k, n		rows of activations, depth, columns of weights
- *	act_bits	of an activation: 8, 16 or 32
- *	weight_bits	of a weight as it lies in memory
- *	order		NPU: stationary (the weights are) or streamed
- *	ns		median time in the lane, memory included, without what starting it
- *			and waiting for it takes
- *	mad_ns		median absolute deviation from that
- *	runs		so many were measured
+ *	act_bits	bits of an activation: 8, 16 or 32
+ *	weight_bits	bits of a weight in memory
+ *	order		of the weights on the NPU: stationary or streamed
+ *	ns		median time in the lane, with memory, without launch and wait
+ *	mad_ns		median absolute deviation from ns
+ *	runs		number of measured runs
  */
 #ifndef OP_SAMPLES_H
 #define OP_SAMPLES_H
@@ -26,7 +25,7 @@
 
 #include "soc_cost.h"
 
-/* Of m, k and n. */
+/* Limit of m, k and n */
 #define OP_MAX_DIM (1u << 24)
 
 struct op_sample {
@@ -46,12 +45,9 @@ struct op_samples {
 int op_samples_add(struct op_samples *s, const struct op_sample *sample);
 void op_samples_free(struct op_samples *s);
 
-/* Whether @out took it all, ferror() says. */
+/* Check ferror(@out) afterwards. */
 void op_samples_write(const struct op_samples *s, FILE *out);
-/*
- * Reads a whole file into the empty *@s. 0, or 1 after a message that names file and
- * line; then *@s is empty.
- */
+/* Reads a file into *@s. 0, or 1 after a message with file and line; *@s is empty then. */
 int op_samples_read(const char *path, struct op_samples *s);
 
 #endif /* OP_SAMPLES_H */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* How good a predictor is: on given samples, and on those that it was not learned from. */
+/* Errors of a predictor: on given samples, and by cross-validation. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,8 +8,8 @@
 
 struct tally {
 	struct predictor_error e;
-	double sum, squares; /* of the logarithms measured */
-	double missed; /* squares of what the predicted ones are off */
+	double sum, squares; /* of the logarithms of the measured times */
+	double missed; /* sum of squared differences between predicted and measured logarithms */
 };
 
 static void tally_add(struct tally *t, double predicted, double measured)
@@ -34,7 +34,7 @@ static struct predictor_error tally_end(const struct tally *t)
 		return e;
 	e.mean /= (double)e.n;
 	spread = t->squares - t->sum * t->sum / (double)e.n;
-	/* Of times that are all alike nothing but rounding is left. */
+	/* If all times are equal, only rounding is left. */
 	if (spread < 1e-9 * (double)e.n)
 		e.r2 = t->missed < 1e-9 * (double)e.n;
 	else
@@ -80,7 +80,7 @@ static int compare_samples(const void *a, const void *b)
 	return order ?: compare_numbers(x->ns, y->ns);
 }
 
-/* xorshift64*, which never sees a state of 0. */
+/* xorshift64*; the state must not be 0. */
 static uint64_t next_random(uint64_t *state)
 {
 	*state ^= *state >> 12;
@@ -89,9 +89,9 @@ static uint64_t next_random(uint64_t *state)
 	return *state * 0x2545f4914f6cdd1d;
 }
 
-/* Gives each sample (sorted) a part: the same one to those of one shape. Number of shapes. */
-static size_t draw_folds(const struct op_samples *s, uint32_t folds, uint64_t seed, uint32_t *part,
-			 uint32_t *order)
+/* Draws a fold for each shape of the sorted samples. Returns the number of shapes. */
+static size_t draw_folds(const struct op_samples *s, uint32_t folds, uint64_t seed,
+			 uint32_t *fold_of, uint32_t *order)
 {
 	uint64_t state = seed * 0x9e3779b97f4a7c15 | 1;
 	size_t shapes = 0;
@@ -109,13 +109,13 @@ static size_t draw_folds(const struct op_samples *s, uint32_t folds, uint64_t se
 	}
 	for (size_t i = 0, shape = 0; i < s->n; i++) {
 		shape += i && compare_shapes(&s->v[i - 1].op, &s->v[i].op);
-		part[i] = order[shape];
+		fold_of[i] = order[shape];
 	}
 	return shapes;
 }
 
-/* Learns from all but part @fold, into @learn, and predicts that. */
-static int validate_fold(const struct op_samples *s, const uint32_t *part, uint32_t fold,
+/* Learns from all samples outside @fold, collected in @learn, and tests on those in it. */
+static int validate_fold(const struct op_samples *s, const uint32_t *fold_of, uint32_t fold,
 			 enum soc_lane lane, const struct predictor_options *opts,
 			 struct op_samples *learn, struct tally *t)
 {
@@ -124,13 +124,13 @@ static int validate_fold(const struct op_samples *s, const uint32_t *part, uint3
 
 	learn->n = 0;
 	for (size_t i = 0; i < s->n && !err; i++)
-		if (part[i] != fold)
+		if (fold_of[i] != fold)
 			err = op_samples_add(learn, &s->v[i]);
 	err = err ? err : predictor_fit(learn, lane, opts, &p);
 	if (err)
 		return err;
 	for (size_t i = 0; i < s->n; i++)
-		if (part[i] == fold)
+		if (fold_of[i] == fold)
 			tally_add(t, predictor_ns(p, &s->v[i].op), s->v[i].ns);
 	predictor_free(p);
 	return 0;
@@ -141,7 +141,7 @@ int predictor_cross_validate(const struct op_samples *samples, enum soc_lane lan
 			     struct predictor_error *error)
 {
 	struct op_samples own = { 0 }, learn = { 0 };
-	uint32_t *part = NULL, *order = NULL;
+	uint32_t *fold_of = NULL, *order = NULL;
 	struct tally t = { 0 };
 	int err = 0;
 
@@ -149,27 +149,27 @@ int predictor_cross_validate(const struct op_samples *samples, enum soc_lane lan
 		if (samples->v[i].lane == lane)
 			err = op_samples_add(&own, &samples->v[i]);
 	if (!err) {
-		part = calloc(own.n + 1, sizeof(*part));
+		fold_of = calloc(own.n + 1, sizeof(*fold_of));
 		order = calloc(own.n + 1, sizeof(*order));
-		if (!part || !order)
+		if (!fold_of || !order)
 			err = tool_fail("no memory to cross-validate %zu samples", own.n);
 	}
 	if (!err) {
 		size_t shapes;
 
 		qsort(own.v, own.n, sizeof(*own.v), compare_samples);
-		shapes = folds < 2 ? 0 : draw_folds(&own, folds, seed, part, order);
+		shapes = folds < 2 ? 0 : draw_folds(&own, folds, seed, fold_of, order);
 		if (shapes < folds || folds < 2)
 			err = tool_fail(
-				"%zu different shapes of lane %s cannot be cut into %u parts",
+				"%zu different shapes of lane %s cannot be divided into %u folds",
 				shapes, soc_lane_name(lane), folds);
 	}
 	for (uint32_t fold = 0; fold < folds && !err; fold++)
-		err = validate_fold(&own, part, fold, lane, opts, &learn, &t);
+		err = validate_fold(&own, fold_of, fold, lane, opts, &learn, &t);
 	*error = tally_end(&t);
 	op_samples_free(&own);
 	op_samples_free(&learn);
-	free(part);
+	free(fold_of);
 	free(order);
 	return err;
 }

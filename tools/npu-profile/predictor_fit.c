@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Learning: a node's samples are split where the two parts, each with a leaf of its own, are
- * described best; then the parts are split in turn.
+ * Learning: a node's samples are split where two leaves, one for each side, have the least error;
+ * then each side is split in turn.
  *
- * A sample is a row of a least-squares problem, coefficients * z = t: for sums z = terms / ns and
- * t = 1, so that the residual is the relative error; for constants z = 1 and t = log(ns). All that
- * a leaf needs to know of its samples are the sums of z z^T, z t and t^2, which move from one part
- * to the other, sample by sample, while a feature's thresholds are tried in order.
+ * A sample is a row of a least-squares problem, coefficients * z = t. For sums, z = terms / ns and
+ * t = 1, so that the residual is the relative error; for constants, z = 1 and t = log(ns). A fit
+ * needs only the sums of z z^T, z t and t^2, so trying a feature's thresholds in order moves one
+ * sample after another from one side's sums to the other's.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,30 +16,24 @@
 #include "predictor_tree.h"
 #include "tool.h"
 
-/* Thresholds tried of a feature where leaves are sums; the parts are looked into again. */
+/* Thresholds tried per feature if leaves are sums; splits below refine them. */
 #define MAX_THRESHOLDS 32
-/*
- * A mean square error below which there is nothing left to explain: one millionth, and
- * above what rounding leaves.
- */
+/* A mean square error that counts as zero: relative errors of a millionth, above rounding's. */
 #define EXACT 1e-12
-/*
- * Added to the diagonal of the scaled normal equations: terms that say the
- * same share the coefficient.
- */
+/* Added to the scaled normal equations' diagonal: equivalent terms share their coefficient. */
 #define RIDGE 1e-12
-/* Splits that do not take away so much of the expected error are none. */
+/* A split must reduce the expected error by this fraction. */
 #define LEAST_GAIN 0.02
 /*
- * Splits in a row that may gain less, in hope of those below them: two outliers on either side of
- * the others cancel out in every single cut. Such a split is that which describes the samples best,
- * whatever it costs. What is not worth its splits in the end is pruned.
+ * Splits in a row that may gain less, in case those below them gain more: the effects of outliers
+ * on both sides of the other samples cancel out in any single split. Such a split is the one with
+ * the least error on the samples. Splits that do not pay in the end are pruned.
  */
 #define PATIENCE 2
 /*
- * Weight of all samples together in the fit of every leaf, in units of one sample: next to nothing
- * where the leaf's own samples say anything, but a coefficient that they leave open is not one that
- * is wrong a hundredfold elsewhere.
+ * Weight of all samples together in the fit of each leaf, in units of one sample: negligible where
+ * the leaf's own samples determine a coefficient, but enough to keep one that they leave open from
+ * being wrong by a factor of a hundred elsewhere.
  */
 #define WHISPER 1e-4
 
@@ -58,18 +52,18 @@ struct sums {
 struct leaf_fit {
 	double coefficients[NR_TERMS];
 	double error; /* sum of squares */
-	uint32_t used; /* coefficients that are not 0 */
+	uint32_t used; /* number of coefficients that are not 0 */
 };
 
 struct fitter {
 	const struct predictor_options *o;
 	struct row *rows;
-	uint32_t *index; /* of rows: a node's are in one piece */
+	uint32_t *index; /* of rows; those of a node are contiguous */
 	struct by_feature {
 		double value;
 		uint32_t row;
 	} * sorted;
-	struct sums whisper; /* of all samples, with that weight */
+	struct sums whisper; /* of all samples, with the weight WHISPER */
 	struct predictor *p;
 	uint32_t room;
 	bool no_memory;
@@ -122,10 +116,8 @@ static void add_sums(struct sums *to, const struct sums *s, double weight)
 	}
 }
 
-/*
- * Solves the @n equations by Cholesky's decomposition; they are positive definite by
- * the ridge, or dropped as 0.
- */
+/* Solves @n equations by Cholesky decomposition. RIDGE makes them positive definite; equations of
+ * zeros are dropped. */
 static void solve(double a[NR_TERMS][NR_TERMS], double *b, int n)
 {
 	for (int i = 0; i < n; i++) {
@@ -152,7 +144,7 @@ static void solve(double a[NR_TERMS][NR_TERMS], double *b, int n)
 	}
 }
 
-/* The terms of @set (bits) alone. */
+/* Fits only the terms in @set (bits). */
 static void solve_terms(const struct sums *s, unsigned int set, double *coefficients)
 {
 	double a[NR_TERMS][NR_TERMS], b[NR_TERMS], scale[NR_TERMS];
@@ -174,7 +166,7 @@ static void solve_terms(const struct sums *s, unsigned int set, double *coeffici
 		coefficients[term[i]] = b[i] / scale[i];
 }
 
-/* What remains: t^2 - 2 c z t + c z z^T c, summed. */
+/* The sum of squared residuals: t^2 - 2 c z t + c z z^T c. */
 static double remaining(const struct sums *s, const double *c, int n)
 {
 	double e = s->tt;
@@ -187,7 +179,7 @@ static double remaining(const struct sums *s, const double *c, int n)
 	return e > 0 ? e : 0;
 }
 
-/* The most negative of the coefficients, in units of what it contributes; NR_TERMS: none is. */
+/* The term with the most negative contribution; NR_TERMS: no coefficient is negative. */
 static int most_negative(const struct sums *s, const double *c)
 {
 	double least = 0;
@@ -230,7 +222,7 @@ static struct leaf_fit fit_leaf(const struct fitter *f, const struct sums *s)
 	return fit;
 }
 
-/* M5's estimate of the error on samples that were not seen. */
+/* M5's estimate of the error on unseen samples. */
 static double expected_error(const struct leaf_fit *fit, uint32_t n)
 {
 	double freedom = n > fit->used ? n - fit->used : 0.5;
@@ -241,12 +233,12 @@ static double expected_error(const struct leaf_fit *fit, uint32_t n)
 /* ---- splits ---- */
 
 struct split {
-	double error; /* INFINITY: there is none */
+	double error; /* INFINITY: no split */
 	double at;
 	int feature;
 };
 
-/* The best ones, by the error that is to be expected, and by that of the samples alone. */
+/* The best splits by the expected error, and by the error on the samples. */
 struct splits {
 	struct split expected, own;
 };
@@ -257,7 +249,7 @@ static int compare(const void *a, const void *b)
 
 	if (x->value != y->value)
 		return x->value < y->value ? -1 : 1;
-	/* For the same tree wherever qsort() comes from. */
+	/* A total order gives the same tree with every qsort(). */
 	return x->row < y->row ? -1 : x->row > y->row;
 }
 
@@ -268,7 +260,7 @@ static double between(double a, double b)
 	return mid < b ? mid : a;
 }
 
-/* Thresholds of one feature: between samples of different values. */
+/* Tries thresholds of one feature, between samples of different values. */
 static void try_feature(struct fitter *f, uint32_t first, uint32_t n, const struct sums *all,
 			int feature, struct splits *best)
 {
@@ -328,7 +320,7 @@ static uint32_t new_node(struct fitter *f)
 	return p->nr_nodes++;
 }
 
-/* Moves those at or below the threshold to the front; how many they are. */
+/* Moves samples at or below the threshold to the front; returns how many they are. */
 static uint32_t partition(struct fitter *f, uint32_t first, uint32_t n, const struct split *split)
 {
 	uint32_t *index = f->index + first, low = 0;
@@ -344,7 +336,7 @@ static uint32_t partition(struct fitter *f, uint32_t first, uint32_t n, const st
 	return low;
 }
 
-/* Makes @node a leaf, and takes the nodes that were grown below it away: they are the last ones. */
+/* Makes @node a leaf and removes the nodes below it, which are the last ones. */
 static double end_in_leaf(struct fitter *f, uint32_t node, const struct leaf_fit *leaf, uint32_t n)
 {
 	struct predictor_node *to = &f->p->nodes[node];
@@ -358,8 +350,8 @@ static double end_in_leaf(struct fitter *f, uint32_t node, const struct leaf_fit
 }
 
 /*
- * Grows the tree of the samples index[first..first + n) as the next node and those that follow it,
- * after @weak splits in a row that gained nothing. Its expected error.
+ * Grows the tree of the samples index[first..first + n) in the next nodes; @weak splits above it in
+ * a row have gained too little. Returns its expected error.
  */
 static double grow(struct fitter *f, uint32_t first, uint32_t n, uint32_t depth, uint32_t weak)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Writing model files (predictor_tree.h). */
+/* Writes predictor files (predictor_tree.h). */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@ int predictor_save(const struct predictor *p, const char *path)
 	if (!f)
 		return tool_fail("predictor %s: %s", path, strerror(errno));
 	fprintf(f,
-		"# What a matrix product takes, learned by npu-profile fit; the format is in "
+		"# Times of matmuls, learned by npu-profile fit; the format is in "
 		"soc/predictor_tree.h.\n"
 		"[predictor]\nversion = %d\nlane = %s\nsource = %s\nsamples = %u\nleaves = %s\n"
 		"max_depth = %u\n"

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * /proc/PID/fdinfo/FD of a DRM file, as drm-usage-stats.rst of the kernel lays it down:
- * "key: value [unit]" per line.
- *
- * A number has no greatest value there: what does not fit stays at the top of 64 bits.
+ * Parses /proc/PID/fdinfo/FD of a DRM file, as in the kernel's drm-usage-stats.rst: a "key: value
+ * [unit]" per line. Numbers beyond 64 bits saturate.
  */
 #include "npu-top.h"
 
@@ -11,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The rest of @key behind @prefix, or NULL. */
+/* The rest of @key after @prefix; NULL: it does not begin with it. */
 static const char *key_rest(const char *key, const char *prefix)
 {
 	size_t n = strlen(prefix);
@@ -19,7 +17,7 @@ static const char *key_rest(const char *key, const char *prefix)
 	return !strncmp(key, prefix, n) && key[n] ? key + n : NULL;
 }
 
-/* "NUMBER [unit]" with one of the units that the key may have. */
+/* Parses "NUMBER [unit]". */
 static bool parse_number(const char *s, const char *unit, uint64_t *value)
 {
 	char *end;
@@ -27,7 +25,7 @@ static bool parse_number(const char *s, const char *unit, uint64_t *value)
 
 	if (!isdigit((unsigned char)*s))
 		return false;
-	v = strtoull(s, &end, 10); /* ULLONG_MAX if it is greater */
+	v = strtoull(s, &end, 10); /* saturates */
 	while (isblank((unsigned char)*end))
 		end++;
 	if (*end && strcmp(end, unit))
@@ -54,7 +52,7 @@ static void add_bytes(uint64_t *sum, uint64_t bytes)
 {
 	if (*sum == TOP_UNKNOWN)
 		*sum = 0;
-	/* A sum beyond all numbers is still a known one. */
+	/* Saturates below TOP_UNKNOWN. */
 	*sum = bytes > TOP_UNKNOWN - 1 - *sum ? TOP_UNKNOWN - 1 : *sum + bytes;
 }
 
@@ -91,7 +89,7 @@ static void parse_engine(struct top_fdinfo *info, const char *key, const char *v
 		e->busy_ns = v < TOP_UNKNOWN ? v : TOP_UNKNOWN - 1;
 }
 
-/* Engines of which only the capacity was told say nothing. */
+/* Removes engines with a capacity but no time. */
 static void drop_idle_names(struct top_fdinfo *info)
 {
 	unsigned int n = 0;
@@ -144,7 +142,7 @@ bool top_fdinfo_parse(const char *text, struct top_fdinfo *info)
 		else if (key_rest(line, "drm-memory-") && parse_bytes(value, &v))
 			add_bytes(&old_resident, v);
 	}
-	/* drm-memory- is what drm-resident- was called; a driver may write both. */
+	/* drm-memory- is the old name of drm-resident-; a driver may write both. */
 	if (info->resident_bytes == TOP_UNKNOWN)
 		info->resident_bytes = old_resident;
 	drop_idle_names(info);

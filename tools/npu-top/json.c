@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Samples as JSON: one object per line, null for what is not known. */
+/* Samples as JSON: one object per line, null for unknown values. */
 #include "npu-top.h"
 
 #include "json_out.h"

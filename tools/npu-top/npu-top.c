@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * npu-top: which programs use the accel devices, how busy these are, and what memory it takes.
- */
+/* npu-top: shows which programs use the accel devices, how busy these are, and their memory. */
 #define _GNU_SOURCE
 #include "npu-top.h"
 
@@ -20,13 +18,13 @@ static const char usage[] =
 	"\n"
 	"  -b, --batch        plain text, one table per sample\n"
 	"      --json         one JSON object per sample and line\n"
-	"  -n, --samples N    end after N samples (default: no end)\n"
-	"  -d, --delay S      seconds from one sample to the next, 0.1 to 3600 (default: 1)\n"
+	"  -n, --samples N    end after N samples (default: no limit)\n"
+	"  -d, --delay S      seconds between samples, 0.1 to 3600 (default: 1)\n"
 	"      --sort KEY     order of the clients: npu (default), memory, time or pid\n"
 	"      --sysroot DIR  read DIR/sys and DIR/proc\n"
 	"  -h, --help, --version\n"
 	"\n"
-	"Keys: q quit, s next order, p pause, arrows and pages move among the clients.\n";
+	"Keys: q quit, s next sort order, p pause, arrows and page keys scroll the clients.\n";
 
 enum mode { MODE_SCREEN, MODE_BATCH, MODE_JSON };
 
@@ -46,7 +44,7 @@ static int parse_sort(const char *s, enum top_sort *sort)
 			return 0;
 		}
 	}
-	return tool_usage("--sort '%s': it is npu, memory, time or pid", s);
+	return tool_usage("--sort: '%s' is none of npu, memory, time, pid", s);
 }
 
 static int set_mode(struct options *opts, enum mode mode)
@@ -76,15 +74,13 @@ static int option(struct options *opts, int c, const char *value)
 	}
 }
 
-/* The first sample is only there to be compared with. */
+/* The first sample is not printed; the second one is compared with it. */
 static int run_batch(struct top *top, const struct options *opts)
 {
 	const uint64_t delay_ns = (uint64_t)((double)opts->delay_s * 1e9);
 
 	for (uint64_t n = 0; !opts->samples || n < opts->samples; n++) {
-		/*
-		 * From the last sample on: one that was late must not make the next interval short.
-		 */
+		/* Relative to the last sample: a late one must not shorten the next interval. */
 		uint64_t next_ns = top->time_ns + delay_ns;
 		struct timespec until = { .tv_sec = (time_t)(next_ns / 1000000000),
 					  .tv_nsec = (long)(next_ns % 1000000000) };
@@ -99,7 +95,7 @@ static int run_batch(struct top *top, const struct options *opts)
 		else if (top_print_json(stdout, top))
 			return 1;
 		if (ferror(stdout))
-			return 0; /* tool_finish() says so */
+			return 0; /* tool_finish() reports it */
 	}
 	return 0;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * npu-top: what accel devices and their clients do, from /sys and /proc alone, for any driver that
- * writes them the way the kernel's drm-usage-stats.rst says.
+ * npu-top: shows what accel devices and their clients do, from /sys and /proc alone, for any driver
+ * that follows the kernel's drm-usage-stats.rst.
  *
- *	read (read.c, fdinfo.c) -> compare with the sample before (sample.c) -> lines of text
+ *	read (read.c, fdinfo.c) -> compare with the previous sample (sample.c) -> lines of text
  *	(text.c), a screen (screen.c) or JSON (json.c)
  */
 #ifndef NPU_TOP_H
@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-/* A number that the driver does not give. */
+/* The driver does not report the number. */
 #define TOP_UNKNOWN UINT64_MAX
 
 #define TOP_ENGINES 8
@@ -24,34 +24,34 @@
 
 struct top_engine {
 	char name[32];
-	uint64_t busy_ns; /* TOP_UNKNOWN: only its capacity was told */
+	uint64_t busy_ns; /* TOP_UNKNOWN: only the capacity is reported */
 	uint64_t capacity;
-	double busy; /* fraction of the interval, negative while unknown */
+	double busy; /* fraction of the interval; negative: unknown */
 };
 
-/* What one /proc/PID/fdinfo/FD says. */
+/* The contents of a /proc/PID/fdinfo/FD. */
 struct top_fdinfo {
 	char driver[32];
 	char pdev[32]; /* "" if the client's id is unique without it */
 	uint64_t client_id;
 	struct top_engine engines[TOP_ENGINES];
 	unsigned int nr_engines;
-	uint64_t total_bytes, resident_bytes; /* of all regions; TOP_UNKNOWN */
+	uint64_t total_bytes, resident_bytes; /* of all regions, or TOP_UNKNOWN */
 };
 
-/* False if @text is no DRM file's, or names no client. Lines that make no sense are left out. */
+/* False if @text is not of a DRM file, or names no client. Invalid lines are ignored. */
 bool top_fdinfo_parse(const char *text, struct top_fdinfo *info);
 
 struct top_client {
 	struct top_fdinfo info;
 	char node[32]; /* "accel0" */
-	pid_t pid, last_pid; /* the first and the last process that has it open */
+	pid_t pid, last_pid; /* the first and the last process that have it open */
 	unsigned int nr_processes;
 	uid_t uid;
 	char user[33];
 	char comm[TOP_COMM]; /* UTF-8 without control characters */
 	uint64_t time_ns; /* when it was read */
-	double busy; /* of its busiest engine; negative while unknown */
+	double busy; /* of its busiest engine; negative: unknown */
 };
 
 struct top_device {
@@ -61,30 +61,30 @@ struct top_device {
 	char name[64]; /* on its bus; may be "" */
 	uint64_t busy_us, memory_bytes;
 	uint64_t time_ns;
-	double busy; /* of the interval; negative while unknown */
-	bool from_clients; /* busy and memory are sums of the clients that could be seen */
+	double busy; /* fraction of the interval; negative: unknown */
+	bool from_clients; /* busy and memory are sums over the visible clients */
 	unsigned int nr_clients;
-	uint64_t gone; /* samples since it was last there, 0 if it is there */
+	uint64_t gone; /* samples since it disappeared; 0: it exists */
 	float history[TOP_HISTORY]; /* the newest at nr_history - 1; negative: unknown */
 	unsigned int nr_history;
 };
 
 struct top {
-	const char *root; /* "" or another place for /sys and /proc */
+	const char *root; /* prefix of /sys and /proc, usually "" */
 	struct top_device *devices;
 	size_t nr_devices;
 	struct top_client *clients;
 	size_t nr_clients;
 	unsigned int hidden; /* processes whose files this user may not see */
-	uint64_t time_ns, interval_ns; /* interval 0: nothing to compare with yet */
+	uint64_t time_ns, interval_ns; /* interval 0: the first sample */
 };
 
-/* What is there now, into an empty struct: 0, or 1 after a message. */
+/* Reads the current state into an empty struct. 0, or 1 after a message. */
 int top_read(struct top *top);
-/* A sample beside the one before it: 0, or 1 after a message. */
+/* Reads the next sample and compares it with @top's. 0, or 1 after a message. */
 int top_sample(struct top *top);
-/* From @old to @new, both as read: fractions, histories, and what does not go backwards. Devices
- * stay, also those that are gone for the moment. 0, or 1 after a message. */
+/* Completes @now, as read, by comparing it with @old: fractions, histories, monotonic counters.
+ * Devices that have disappeared are kept. 0, or 1 after a message. */
 int top_compare(const struct top *old, struct top *now);
 void top_free(struct top *top);
 
@@ -92,23 +92,21 @@ enum top_sort { TOP_SORT_NPU, TOP_SORT_MEMORY, TOP_SORT_TIME, TOP_SORT_PID, TOP_
 extern const char *const top_sort_names[TOP_SORTS];
 void top_sort(struct top *top, enum top_sort by);
 
-/* Sum over its engines; TOP_UNKNOWN if it has none. */
+/* The sum over its engines; TOP_UNKNOWN if it has none. */
 uint64_t top_client_ns(const struct top_client *client);
 
 /* ---- text ---- */
 
-/* Lines have at most @columns columns of the terminal; 0: as many as they take. */
+/* Lines have at most @columns columns of the terminal; 0: no limit. */
 #define TOP_LINE 1024
 
 /* Bytes as "12.3M", nanoseconds as "1:02.34", "-" for TOP_UNKNOWN. */
 void top_format_bytes(char *buf, size_t size, uint64_t bytes);
 void top_format_time(char *buf, size_t size, uint64_t ns);
-/* Control characters, and what is not UTF-8, become '?'. */
+/* Replaces control characters and invalid UTF-8 by '?'. */
 void top_clean(char *s);
-/*
- * Cuts @s where it exceeds @columns; characters that the locale cannot print become
- * '?'. Returns its columns.
- */
+/* Truncates @s to @columns; replaces characters that the locale cannot print by '?'. Returns its
+ * columns. */
 unsigned int top_clip(char *s, size_t size, unsigned int columns);
 
 void top_line_clients_header(char *line, unsigned int columns);
@@ -127,7 +125,7 @@ int top_print_json(FILE *out, const struct top *top);
 
 /* ---- screen ---- */
 
-/* Until q is pressed, or @samples were shown (0: no end). Returns an exit status. */
+/* Runs until q is pressed, or @samples were shown (0: no limit). Returns an exit status. */
 int top_screen(struct top *top, enum top_sort sort, double delay_s, uint64_t samples);
 
 #endif /* NPU_TOP_H */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * What /sys/class/accel and /proc say at this moment.
+ * Reads /sys/class/accel and /proc.
  *
- * Whatever is read may be gone before the next read: then it is left out. A process whose files
- * this user may not see is counted.
+ * Devices, processes and files that disappear in the meantime are left out. Processes whose files
+ * this user may not see are counted.
  */
 #define _GNU_SOURCE
 #include "npu-top.h"
@@ -22,13 +22,13 @@
 
 #include "tool.h"
 
-/* fdinfo of the most talkative drivers has some 2 KiB. */
+/* The longest fdinfo of known drivers has some 2 KiB. */
 #define READ_BYTES 8192
 
-/* PF_KTHREAD in the flags of /proc/PID/stat: such a process opens nothing. */
+/* PF_KTHREAD in the flags of /proc/PID/stat; kernel threads have no open files. */
 #define KERNEL_THREAD 0x00200000ul
 
-/* Up to size - 1 bytes and a NUL. 0 or -errno. */
+/* Reads up to size - 1 bytes and adds a NUL. 0 or -errno. */
 static int read_text(const char *path, char *buf, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -50,7 +50,7 @@ static int read_text(const char *path, char *buf, size_t size)
 
 /* ---- devices ---- */
 
-/* One line of text; "" if there is none. */
+/* Reads an attribute's line; "" if there is none. */
 static void read_attr(const char *dir, const char *attr, char *value, size_t size)
 {
 	char path[PATH_MAX], text[READ_BYTES];
@@ -75,7 +75,7 @@ static uint64_t read_attr_u64(const char *dir, const char *attr)
 	return isdigit((unsigned char)text[0]) && !*end && !errno ? v : TOP_UNKNOWN;
 }
 
-/* The last part of what a link points to; "" if there is none. */
+/* Reads the last component of a link's target; "" if there is none. */
 static void read_link_name(const char *dir, const char *link, char *name, size_t size)
 {
 	char path[PATH_MAX], target[PATH_MAX];
@@ -136,7 +136,7 @@ static int read_devices(struct top *top)
 		if (top->devices) {
 			struct top_device *dev = &top->devices[top->nr_devices++];
 
-			strcpy(dev->node, names[i]->d_name); /* is_accel() has measured it */
+			strcpy(dev->node, names[i]->d_name); /* is_accel() checks the length */
 			dev->busy = -1;
 			read_device(dev, dir);
 		}
@@ -149,9 +149,9 @@ static int read_devices(struct top *top)
 /* ---- processes ---- */
 
 /*
- * Which of the devices an open file is, or NULL. The number says it, whatever the node is
- * called where the process lives; files below another root are links without a node behind
- * them, and their names must do.
+ * The device of an open file, or NULL. It is identified by its number, since the node may have
+ * another name in the process's mount namespace; below --sysroot, where links have no node, by its
+ * name.
  */
 static const struct top_device *device_of_fd(const struct top *top, int fds, const char *fd)
 {
@@ -194,7 +194,7 @@ static void read_process(const struct top *top, struct top_client *client)
 		snprintf(client->user, sizeof(client->user), "%u", (unsigned int)client->uid);
 }
 
-/* One client has one id, however many descriptors and processes share it. */
+/* Descriptors and processes that share a client have one client id. */
 static struct top_client *find_client(const struct top *top, const struct top_fdinfo *info)
 {
 	for (size_t i = 0; i < top->nr_clients; i++)
@@ -236,7 +236,7 @@ static bool is_kernel_thread(const struct top *top, pid_t pid)
 	snprintf(path, sizeof(path), "%s/proc/%d/stat", top->root, (int)pid);
 	if (read_text(path, text, sizeof(text)))
 		return false;
-	/* The name may have spaces and parentheses in it. */
+	/* The name may contain spaces and parentheses. */
 	paren = strrchr(text, ')');
 	return paren && sscanf(paren + 1, " %*c %*d %*d %*d %*d %*d %lu", &flags) == 1 &&
 	       (flags & KERNEL_THREAD);

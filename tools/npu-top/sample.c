@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * Two readings make a sample: counters become fractions of the time between them.
- */
+/* Makes samples of two readings: counters become fractions of the time between them. */
 #include "npu-top.h"
 
 #include <stdlib.h>
@@ -13,7 +11,7 @@ const char *const top_sort_names[TOP_SORTS] = { "npu", "memory", "time", "pid" }
 
 static double fraction(uint64_t part_ns, uint64_t whole_ns)
 {
-	/* A driver may count a long job when it ends. */
+	/* A driver may count a long job only at its end, so this may exceed 1. */
 	return !whole_ns ? -1 : part_ns >= whole_ns ? 1 : (double)part_ns / (double)whole_ns;
 }
 
@@ -47,7 +45,7 @@ static void compare_client(const struct top_client *old, struct top_client *now)
 
 			if (strcmp(o->name, e->name))
 				continue;
-			/* The greater value stands until the driver's counter is past it. */
+			/* If a counter goes back, keeps the greater value until it is exceeded. */
 			if (e->busy_ns < o->busy_ns)
 				e->busy_ns = o->busy_ns;
 			part_ns = e->busy_ns - o->busy_ns;
@@ -58,7 +56,7 @@ static void compare_client(const struct top_client *old, struct top_client *now)
 	}
 }
 
-/* A sum beyond all numbers is still a known one. */
+/* Saturates below TOP_UNKNOWN. */
 static void add_known(uint64_t *sum, uint64_t v)
 {
 	uint64_t old = *sum == TOP_UNKNOWN ? 0 : *sum;
@@ -67,7 +65,7 @@ static void add_known(uint64_t *sum, uint64_t v)
 		*sum = v > TOP_UNKNOWN - 1 - old ? TOP_UNKNOWN - 1 : old + v;
 }
 
-/* Drivers without npu_busy_time_us or npu_memory_utilization: what the clients add up to. */
+/* For drivers without npu_busy_time_us or npu_memory_utilization: sums over the clients. */
 static void sum_clients(const struct top *top, struct top_device *dev)
 {
 	uint64_t memory = TOP_UNKNOWN;
@@ -97,7 +95,7 @@ static void compare_device(const struct top_device *old, struct top_device *now)
 {
 	memcpy(now->history, old->history, sizeof(now->history));
 	now->nr_history = old->nr_history;
-	/* A counter that went back is another device's. */
+	/* If the counter went back, it is another device. */
 	if (!old->gone && now->busy_us != TOP_UNKNOWN && old->busy_us != TOP_UNKNOWN &&
 	    now->busy_us >= old->busy_us) {
 		uint64_t wall_us = (now->time_ns - old->time_ns) / 1000;
@@ -114,7 +112,7 @@ static void push_history(struct top_device *dev)
 	dev->history[dev->nr_history++] = (float)dev->busy;
 }
 
-/* Appends what was there and is not any more. */
+/* Appends devices that have disappeared. */
 static int keep_gone_devices(const struct top *old, struct top *now)
 {
 	struct top_device *grown =
@@ -206,7 +204,7 @@ static int descending(double a, double b)
 	return (a < b) - (a > b);
 }
 
-/* Unknown comes last. */
+/* Sorts unknown numbers last. */
 static double known(uint64_t v)
 {
 	return v == TOP_UNKNOWN ? -1 : (double)v;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The full screen, with ncurses: devices with a bar and history above, clients below, the keys in
- * the last line. Lines come ready from text.c; what the terminal is too small for is left out.
+ * The full screen, with ncurses: devices with a bar and history at the top, clients below, the keys
+ * in the last line. text.c makes the lines; those that do not fit the terminal are left out.
  */
 #define _GNU_SOURCE
 #include "npu-top.h"
@@ -42,7 +42,7 @@ static void draw_bar(struct screen *s, const struct top_device *dev, unsigned in
 	put_line(s, line, A_NORMAL);
 }
 
-/* Clients get at least some lines. */
+/* Draws the devices, and leaves at least some lines for clients. */
 static void draw_devices(struct screen *s, unsigned int columns)
 {
 	const struct top *top = s->top;
@@ -86,7 +86,7 @@ static void draw_clients(struct screen *s, unsigned int columns, int last)
 
 static void draw(struct screen *s)
 {
-	/* Writing into the last column of the last line would scroll. */
+	/* Writing to the last column of the last line would scroll. */
 	unsigned int columns = COLS > 1 ? (unsigned int)COLS - 1 : 1;
 	char line[TOP_LINE], hidden[TOP_LINE];
 	int last = LINES - 1;
@@ -113,7 +113,7 @@ static void draw(struct screen *s)
 	refresh();
 }
 
-/* False to quit. */
+/* Returns false to quit. */
 static bool handle_key(struct screen *s, int key)
 {
 	size_t page = LINES > 8 ? (size_t)LINES / 2 : 1;
@@ -144,7 +144,7 @@ static bool handle_key(struct screen *s, int key)
 	return true;
 }
 
-/* Handles keys until @until_ns. 1 to go on, 0 after q, -errno if the terminal is gone. */
+/* Handles keys until @until_ns. 1 to go on, 0 after q, -errno for errors of the terminal. */
 static int wait_keys(struct screen *s, uint64_t until_ns)
 {
 	for (;;) {
@@ -159,7 +159,7 @@ static int wait_keys(struct screen *s, uint64_t until_ns)
 			return -errno;
 		if (n > 0 && !(in.revents & POLLIN))
 			return -EIO;
-		key = getch(); /* also a resize, for which poll() was interrupted */
+		key = getch(); /* also a resize, which interrupts poll() */
 		if (n > 0 && key == ERR)
 			return -EIO;
 		for (; key != ERR; key = getch())
@@ -202,7 +202,7 @@ int top_screen(struct top *top, enum top_sort sort, double delay_s, uint64_t sam
 				 isatty(STDIN_FILENO) ? "stdout" : "stdin");
 	screen = newterm(NULL, stdout, stdin);
 	if (!screen)
-		return tool_fail("the terminal '%s' is not known: set TERM, or use --batch",
+		return tool_fail("unknown terminal '%s': set TERM, or use --batch",
 				 term ? term : "");
 	cbreak();
 	noecho();

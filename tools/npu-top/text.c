@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Samples as lines of text, for any width of the terminal: what does not fit is left out column by
- * column, the least telling first.
+ * Samples as lines of text, for any width of the terminal: columns that do not fit are left out,
+ * the least important first.
  */
 #define _GNU_SOURCE
 #include "npu-top.h"
@@ -15,7 +15,7 @@
 
 /* ---- characters ---- */
 
-/* Bytes of the UTF-8 character at @s, 0 if there is none. */
+/* Length of the UTF-8 character at @s; 0: invalid. */
 static unsigned int utf8_bytes(const unsigned char *s)
 {
 	uint32_t c, least;
@@ -42,7 +42,7 @@ void top_clean(char *s)
 
 	while (*in) {
 		unsigned int n = utf8_bytes(in);
-		/* C0, DEL, and C1, which is 0xc2 0x80 to 0x9f. */
+		/* C0, DEL, and C1 (0xc2 0x80 to 0xc2 0x9f) */
 		bool control =
 			*in < 0x20 || *in == 0x7f || (n == 2 && in[0] == 0xc2 && in[1] < 0xa0);
 
@@ -77,7 +77,7 @@ unsigned int top_clip(char *s, size_t size, unsigned int columns)
 			n = n ? n : 1;
 		}
 		in += n;
-		/* Marks that take no column could reorder the line. */
+		/* Zero-width marks could reorder the line. */
 		if (width < 1) {
 			text = "?";
 			n = width = 1;
@@ -105,7 +105,7 @@ void top_format_bytes(char *buf, size_t size, uint64_t bytes)
 		snprintf(buf, size, "-");
 		return;
 	}
-	/* 999.5 would be printed as 1000. */
+	/* 999.5 would be rounded to 1000. */
 	for (; v >= 999.5 && units[u + 1]; u++)
 		v /= 1024;
 	snprintf(buf, size, u && v < 99.95 ? "%.1f%c" : "%.0f%c", v, units[u]);
@@ -145,7 +145,7 @@ static const struct {
 	{ "TIME", 9, true }, { "MEM", 6, true },   { "RES", 6, true },	{ "COMMAND", 6, false },
 };
 
-/* Bit per column that a line of @columns has room for. */
+/* A bit for each column that fits a line of @columns. */
 static unsigned int cols_that_fit(unsigned int columns)
 {
 	static const unsigned char dispensable[] = { COL_RES, COL_USER, COL_TIME,
@@ -279,8 +279,8 @@ void top_line_hidden(char *line, unsigned int columns, const struct top *top)
 	line[0] = '\0';
 	if (top->hidden)
 		snprintf(line, TOP_LINE,
-			 "%u process%s of other users may not be looked into (permission denied): "
-			 "clients among them are hidden; run npu-top as root to see them",
+			 "%u process%s of other users cannot be read (permission denied): their "
+			 "clients are hidden; run npu-top as root to see them",
 			 top->hidden, top->hidden == 1 ? "" : "es");
 	end_line(line, columns);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * The document: libnpu's lines and whatever is added, sorted by time, with nothing left open.
+ * The document: libnpu's events and added ones, sorted by time, with an end for each beginning.
  *
- * A line that libnpu wrote is parsed and written anew, so that what comes out is JSON whatever came
- * in; numbers stay as they were. Lines of a process that was killed or ran out of disk may be
- * missing or cut: jobs without an end get one, ends without a job are left out.
+ * libnpu's lines are parsed and written again, so the output is always valid JSON; numbers keep
+ * their digits. Lines of a process that was killed or ran out of disk may be missing or incomplete:
+ * jobs without an end get one, ends without a job are left out.
  */
 #define _GNU_SOURCE
 #include "npu-trace.h"
@@ -79,12 +79,9 @@ int doc_add(struct doc *doc, char ph, int pid, int tid, int64_t time_ns, int64_t
 	return ret;
 }
 
-/* ---- what libnpu wrote ---- */
+/* ---- libnpu's lines ---- */
 
-/*
- * Microseconds with a fraction as nanoseconds: through a double they would
- * be off after three months.
- */
+/* Reads microseconds with a fraction as nanoseconds. A double would be off after three months. */
 static bool read_us(struct json_object *o, int64_t *ns)
 {
 	const char *s = o ? json_object_get_string(o) : NULL;
@@ -104,7 +101,7 @@ static bool read_us(struct json_object *o, int64_t *ns)
 			v += (*s - '0') * unit;
 		}
 	*ns = v;
-	/* Sums of two of them are formed. */
+	/* Sums of two times must not overflow. */
 	return !*s && v < INT64_MAX / 4;
 }
 
@@ -126,7 +123,7 @@ static const char *get_text(struct json_object *o, const char *key)
 
 static struct doc_job *find_id(struct doc *doc, uint64_t id)
 {
-	/* Jobs end soon after they began. */
+	/* Searched from the end, as jobs end soon after they begin. */
 	for (size_t i = doc->nr_jobs; i-- > 0;)
 		if (doc->jobs[i].id == id)
 			return &doc->jobs[i];
@@ -162,7 +159,7 @@ static int read_job_begin(struct doc *doc, struct json_object *o, uint64_t id, i
 	return 0;
 }
 
-/* A b, n or e. *@keep: false for one whose b is not there. */
+/* Reads an event b, n or e of a job. *@keep: false if its b is missing. */
 static int read_job(struct doc *doc, struct json_object *o, char ph, int64_t ns, bool *keep)
 {
 	uint64_t id = strtoull(get_text(o, "id"), NULL, 16);
@@ -271,7 +268,7 @@ int doc_read(struct doc *doc, const char *path)
 	return ret;
 }
 
-/* ---- putting it in order ---- */
+/* ---- sorting ---- */
 
 static int compare_events(const void *pa, const void *pb)
 {
@@ -279,7 +276,7 @@ static int compare_events(const void *pa, const void *pb)
 
 	if (a->time_ns != b->time_ns)
 		return a->time_ns < b->time_ns ? -1 : 1;
-	/* A slice comes before those inside it. */
+	/* A slice is sorted before those inside it. */
 	if (a->duration_ns != b->duration_ns)
 		return a->duration_ns > b->duration_ns ? -1 : 1;
 	return a->order < b->order ? -1 : a->order > b->order;
@@ -335,7 +332,7 @@ struct doc_job *doc_find_job(struct doc *doc, int32_t pid, uint32_t ctx, uint32_
 		       *job;
 	size_t low = 0, high = doc->nr_jobs;
 
-	/* The first that is greater; what is wanted stands before it. */
+	/* Finds the first greater one; the result is the one before it. */
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
 
@@ -384,7 +381,7 @@ static int compare_ns(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The nearest rank, in microseconds; -1 for none. */
+/* The percentile by nearest rank, in microseconds; -1: no values. */
 static double percentile_us(int64_t *ns, size_t nr, unsigned int percent)
 {
 	size_t rank = (nr * percent + 99) / 100;
@@ -430,7 +427,7 @@ static int compare_calls(const void *pa, const void *pb)
 	return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
 }
 
-/* The time that threads spent in calls; one that another call makes is in that one's. */
+/* The time that threads spent in calls; nested calls count once. */
 static int64_t calls_ns(struct doc_call *calls, size_t nr)
 {
 	int64_t sum = 0, from;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * Lines of tracefs, as kmod/vnpu_trace.h and the kernel's trace_output.c print them:
+ * Parses lines of tracefs, as kmod/vnpu_trace.h and the kernel's trace_output.c print them:
  *
  *	vnpu-fw-123     [001] ..... 12.345678: vnpu_job_start: dev=0 client=5 pid=99 comm=a
  *			b ctx=1 queue=1 hwq=0 ...
  *
- * The names of tasks may hold any character, so nothing is cut at spaces or colons: the
- * event's name is the first that has a time before it and the event's fields behind it, and
- * comm ends at the last " ctx=".
+ * Task names may contain any character, so spaces and colons do not separate fields. The event's
+ * name is the first one with a time before it and the event's fields after it, and comm ends at the
+ * last " ctx=".
  */
 #include "npu-trace.h"
 
@@ -30,7 +30,7 @@ static const struct {
 	{ "vnpu_reset: ", KERNEL_RESET, false },
 };
 
-/* "KEY=NUMBER", up to a space or the end; moves *@p behind it. */
+/* Parses "KEY=NUMBER" up to a space or the end, and moves *@p behind it. */
 static bool take(const char **p, const char *key, bool negative, uint64_t max, uint64_t *value)
 {
 	size_t len = strlen(key);
@@ -136,7 +136,7 @@ static bool parse_fields(const char *p, bool job, struct kernel_event *e)
 	return false;
 }
 
-/* "SECONDS.FRACTION" that ends at @end. */
+/* Parses the "SECONDS.FRACTION" that ends at @end. */
 static bool parse_time(const char *line, const char *end, int64_t *ns)
 {
 	const char *s = end, *dot = NULL;
@@ -145,7 +145,7 @@ static bool parse_time(const char *line, const char *end, int64_t *ns)
 	while (s > line && (isdigit((unsigned char)s[-1]) || (s[-1] == '.' && !dot)))
 		if (*--s == '.')
 			dot = s;
-	/* The clock is at 0 when the machine starts: more digits than these are no time. */
+	/* The clock starts at 0 with the machine, so times have no more digits than this. */
 	if (!dot || dot == s || dot - s > 9 || end - dot < 2 || end - dot > 10 ||
 	    (s > line && s[-1] != ' '))
 		return false;
@@ -231,10 +231,7 @@ int kernel_add_text(struct kernel_trace *k, const char *text, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
 		if (text[i] != '\n') {
-			/*
-			 * A line that is too long, or holds a NUL, is none of ours
-			 * and will be counted as bad.
-			 */
+			/* Too long lines and those with a NUL are not ours and count as bad. */
 			if (k->line_len < sizeof(k->line) - 1)
 				k->line[k->line_len++] = text[i] ? text[i] : '?';
 			continue;

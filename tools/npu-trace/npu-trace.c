@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * npu-trace: a timeline of a command's use of libnpu and the driver.
- */
+/* npu-trace: a timeline of a command's use of libnpu and the driver. */
 #define _GNU_SOURCE
 #include "npu-trace.h"
 
@@ -19,18 +17,18 @@
 #include "npu_json.h"
 #include "tool.h"
 
-/* How often the driver's events are fetched. */
+/* Interval for reading the driver's events */
 #define KERNEL_READ_MS 100
 
 static const char usage[] =
 	"usage: npu-trace -o FILE [-k auto|yes|no] [--stats] -- COMMAND [ARGS]\n"
 	"\n"
-	"Runs COMMAND and writes a timeline of what it does with vnpu devices, as Chrome's\n"
-	"trace events: open FILE in https://ui.perfetto.dev or in chrome://tracing.\n"
+	"Runs COMMAND and writes a timeline of its use of vnpu devices, as Chrome's trace\n"
+	"events: open FILE in https://ui.perfetto.dev or in chrome://tracing.\n"
 	"\n"
 	"  -o, --output FILE   the timeline, a regular file\n"
-	"  -k, --kernel WHEN   record the driver's tracepoints too: yes, no, or auto (default:\n"
-	"                      where they are there and permitted)\n"
+	"  -k, --kernel WHEN   record the driver's tracepoints too: yes, no, or auto (default),\n"
+	"                      if they exist and are permitted\n"
 	"      --stats         print jobs and percentiles of their times per queue on stderr\n"
 	"  -h, --help, --version\n"
 	"\n"
@@ -45,13 +43,12 @@ struct options {
 	char **command;
 };
 
-/* The whole of it: from the command to the document. */
 struct session {
 	const struct options *opts;
-	char *path; /* absolute, for a command that changes its folder */
+	char *path; /* absolute, as the command may change its working directory */
 	struct tracefs tracefs;
 	bool recording; /* the driver's events */
-	bool failed; /* they could not be read to the end */
+	bool failed; /* reading them failed */
 	char why[256]; /* why they are not recorded */
 	struct kernel_trace kernel;
 	struct doc doc;
@@ -67,7 +64,7 @@ static int parse_kernel(const char *s, enum kernel_when *when)
 			return 0;
 		}
 	}
-	return tool_usage("--kernel '%s': it is auto, yes or no", s);
+	return tool_usage("--kernel: '%s' is none of auto, yes, no", s);
 }
 
 /* ---- before the command ---- */
@@ -81,8 +78,7 @@ static int session_create_file(struct session *s)
 	if (fd < 0 || fstat(fd, &st))
 		ret = tool_fail("%s: %s", s->opts->output, strerror(errno));
 	else if (!S_ISREG(st.st_mode))
-		ret = tool_fail("%s: it is no regular file, which the timeline has to be",
-				s->opts->output);
+		ret = tool_fail("%s: the timeline must be a regular file", s->opts->output);
 	else if (write(fd, "[\n", 2) != 2)
 		ret = tool_fail("%s: %s", s->opts->output, strerror(errno));
 	if (fd >= 0)
@@ -109,14 +105,14 @@ static void session_tick(void *ud)
 {
 	struct session *s = ud;
 
-	/* One message is enough. */
+	/* Prints one message only. */
 	if (!s->failed && tracefs_read(&s->tracefs, &s->kernel))
 		s->failed = true;
 }
 
-/* ---- after it ---- */
+/* ---- after the command ---- */
 
-/* Members of otherData. */
+/* The members of otherData. */
 static char *session_about(const struct session *s)
 {
 	size_t room = 1, len = 0;
@@ -144,10 +140,8 @@ static char *session_about(const struct session *s)
 	return about;
 }
 
-/*
- * Beside the file first: a disk that is full leaves the events as they
- * came, which viewers open too.
- */
+/* Writes to a temporary file first: if the disk is full, the file keeps libnpu's raw events, which
+ * viewers open too. */
 static int session_write(struct session *s)
 {
 	char *new = NULL, *about = session_about(s);
@@ -194,9 +188,9 @@ static void session_summary(const struct session *s)
 	fprintf(stderr, "; %llu dropped\n", (unsigned long long)dropped);
 	if (dropped)
 		fprintf(stderr,
-			"npu-trace: dropped: %llu of libnpu's lines are cut or have no beginning, "
-			"%llu of the driver's could not be read, %llu events did not fit into the "
-			"kernel's buffer\n",
+			"npu-trace: dropped: %llu of libnpu's lines, which are incomplete or have "
+			"no beginning, %llu unreadable ones of the driver, %llu events that "
+			"overflowed the kernel's buffer\n",
 			(unsigned long long)doc->bad, (unsigned long long)s->kernel.bad,
 			(unsigned long long)s->kernel.lost);
 	if (!s->recording && s->opts->kernel == KERNEL_AUTO)
@@ -218,7 +212,7 @@ static int session_end(struct session *s)
 	return ret;
 }
 
-/* As the command ended, so do we. */
+/* Ends this process in the same way as the command. */
 static int die_like(int status)
 {
 	struct rlimit no_core = { 0 };
@@ -245,7 +239,7 @@ static int session_run(struct session *s)
 	doc_free(&s->doc);
 	kernel_free(&s->kernel);
 	free(s->path);
-	/* The command's own failure says more than that of its trace. */
+	/* A failure of the command takes precedence over one of its trace. */
 	if (err)
 		return err;
 	return status ? die_like(status) : ret;
@@ -266,7 +260,7 @@ int main(int argc, char **argv)
 	int c, ret;
 
 	tool_name = "npu-trace";
-	/* "+": what follows COMMAND is its own. */
+	/* "+": arguments after COMMAND are its own. */
 	while ((c = getopt_long(argc, argv, "+:ho:k:", longopts, NULL)) != -1) {
 		switch (c) {
 		case 'h':

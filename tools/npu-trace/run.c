@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * Running the command: its signals, and its end.
- */
+/* Running the command: its signals, and its end. */
 #define _GNU_SOURCE
 #include "npu-trace.h"
 
@@ -19,7 +17,7 @@
 
 static const int forwarded[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2 };
 
-/* In the child; the errno of a failure goes through @report, which a success closes. */
+/* Runs in the child. A failure writes errno to @report, which success closes. */
 static void __attribute__((noreturn))
 become(char **argv, const char *path, const sigset_t *mask, int report)
 {
@@ -39,7 +37,7 @@ static void pass_signals(int fd, pid_t child)
 	struct signalfd_siginfo info;
 
 	while (read(fd, &info, sizeof(info)) == sizeof(info))
-		/* A terminal sends its signals to the command as well. */
+		/* The terminal sends its signals to the command too. */
 		if (info.ssi_signo != SIGCHLD && info.ssi_code != SI_KERNEL)
 			kill(child, (int)info.ssi_signo);
 }
@@ -68,7 +66,7 @@ int run_command(char **argv, const char *path, int tick_ms, void (*tick)(void *u
 	sigaddset(&mask, SIGCHLD);
 	for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
 		sigaddset(&mask, forwarded[i]);
-	/* Where it was ignored there would be no child to wait for. */
+	/* If SIGCHLD were ignored, waitpid() would find no child. */
 	signal(SIGCHLD, SIG_DFL);
 	sigprocmask(SIG_BLOCK, &mask, &before);
 	fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -88,7 +86,7 @@ int run_command(char **argv, const char *path, int tick_ms, void (*tick)(void *u
 		err = 0;
 	close(report[0]);
 	attend(fd, child, tick_ms, tick, ud, status);
-	/* What was meant for the command must not end this process before the trace is written. */
+	/* Drops signals for the command, which must not end this process before it has written. */
 	while (read(fd, &info, sizeof(info)) > 0)
 		;
 	close(fd);

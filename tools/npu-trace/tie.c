@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * The driver's events on tracks of their own: a process per device, a thread per queue, a slice per
- * job from the moment that it was first in its queue's ring, or entered it, to its end. Jobs of a
- * queue run one after another, so these do not overlap.
+ * Adds the driver's events on separate tracks: a process per device, a thread per queue, a slice
+ * per job, from the time that it became the first in its queue's ring to its end. Jobs of a queue
+ * run one after another, so slices do not overlap.
  *
- * A job is found among libnpu's by pid, context, queue and number. All of these come again where a
- * queue is freed and another made, or a device opened twice; then it is the one that was submitted
- * last before the driver took it.
+ * Pid, context, queue and seqno identify a job among libnpu's. If they recur, because a queue is
+ * freed and another one made or a device is opened twice, it is the latest one that was submitted
+ * before the driver's event.
  */
 #define _GNU_SOURCE
 #include "npu-trace.h"
@@ -17,12 +17,12 @@
 #include "npu_json.h"
 #include "tool.h"
 
-/* Above the kernel's greatest process id. */
+/* Greater than any process id. */
 #define TIE_PID 10000000
-/* tracefs prints microseconds, rounded. */
+/* tracefs prints rounded microseconds. */
 #define TIE_ROUNDING_NS 1000
 
-/* A job that has not ended. Events of it that were lost are NULL. */
+/* A job that has not ended. Lost events are NULL. */
 struct tie_job {
 	const struct kernel_event *submit, *start;
 	uint64_t seqno;
@@ -30,11 +30,11 @@ struct tie_job {
 
 struct tie {
 	struct doc *doc;
-	uint32_t dev; /* of the current track, UINT32_MAX before the first */
+	uint32_t dev; /* of the current track; UINT32_MAX before the first one */
 	uint64_t client;
 	uint32_t ctx, queue; /* queue 0: the context's own track */
 	int tid;
-	int64_t free_ns; /* when the queue's last job ended */
+	int64_t free_ns; /* end of the queue's last job */
 	struct tie_job *jobs; /* the queue's, by time */
 	size_t nr_jobs, room_jobs;
 };
@@ -68,7 +68,7 @@ static int tie_instant(struct tie *tie, const struct kernel_event *e, const char
 		       reset ? 'p' : 't', (unsigned long long)e->seqno, fields);
 }
 
-/* From the call that submitted the job over its slice to the wait that saw its end. */
+/* Adds a flow from the call that submitted the job via its slice to the wait that saw its end. */
 static int tie_arrows(struct tie *tie, const struct doc_job *job, int pid, int64_t start_ns)
 {
 	unsigned long long id = ++tie->doc->nr_flows;
@@ -102,7 +102,7 @@ static int tie_slice(struct tie *tie, const struct kernel_event *e,
 		       start ? (unsigned long long)start->queued_ns : 0, end);
 }
 
-/* A job is over, or with @complete NULL it was not when the recording ended, at @last_ns. */
+/* Adds a job that ended, or with @complete NULL ran until the recording's end @last_ns. */
 static int tie_job_end(struct tie *tie, const struct tie_job *j,
 		       const struct kernel_event *complete, int64_t last_ns)
 {
@@ -130,7 +130,7 @@ static int tie_job_end(struct tie *tie, const struct tie_job *j,
 			 (unsigned long long)e->seqno);
 	tie->doc->nr_kernel_jobs++;
 	tie->doc->nr_tied += !!job;
-	/* The device never had it. */
+	/* The job never reached the device. */
 	if (complete ? !complete->duration_ns : !start)
 		return tie_instant(tie, e, name);
 	if (start_ns < tie->free_ns)
@@ -179,7 +179,7 @@ static int tie_job_event(struct tie *tie, const struct kernel_event *e)
 	return 0;
 }
 
-/* The queue has no more events. */
+/* Ends a queue's track. */
 static int tie_queue_end(struct tie *tie, int64_t last_ns)
 {
 	int ret = 0;
@@ -190,7 +190,7 @@ static int tie_queue_end(struct tie *tie, int64_t last_ns)
 	return ret;
 }
 
-/* The track that an event is on; it is named when its first event comes. */
+/* Changes to the track of an event, and names it at its first event. */
 static int tie_track(struct tie *tie, const struct kernel_event *e, int64_t last_ns)
 {
 	char comm[NPU_JSON_TEXT_SIZE(sizeof(e->comm))], queue[32] = "";

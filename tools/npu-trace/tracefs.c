@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * An instance of tracefs: buffers and switches of our own, so that whoever else traces is not
- * disturbed. What is recorded is read while the command runs, so that its length does not matter.
+ * An instance of tracefs, with separate buffers and switches, so that other users of tracing are
+ * not disturbed. Events are read while the command runs, so it may run for any time.
  */
 #define _GNU_SOURCE
 #include "npu-trace.h"
@@ -16,7 +16,7 @@
 
 #include "tool.h"
 
-/* Of each CPU: room for some 30000 events between two readings, a tenth of a second apart. */
+/* Per CPU: room for about 30000 events between two reads, which are 0.1 s apart. */
 #define TRACEFS_BUFFER_KB "4096"
 
 static const char *const tracefs_places[] = { "/sys/kernel/tracing", "/sys/kernel/debug/tracing" };
@@ -133,7 +133,7 @@ int tracefs_read(struct tracefs *t, struct kernel_trace *k)
 		n = read(t->pipe, text, sizeof(text));
 		if (n < 0 && errno == EINTR)
 			continue;
-		/* 0: nothing more will come, for it has been switched off. */
+		/* 0: the end, as recording is off. */
 		if (n == 0 || (n < 0 && errno == EAGAIN))
 			return 0;
 		if (n < 0)
@@ -143,7 +143,7 @@ int tracefs_read(struct tracefs *t, struct kernel_trace *k)
 	}
 }
 
-/* What the ring buffers of all CPUs say that they lost. */
+/* The number of events that the ring buffers of all CPUs have lost. */
 static uint64_t tracefs_lost(const struct tracefs *t)
 {
 	static const char *const keys[] = { "overrun: ", "commit overrun: ", "dropped events: " };
@@ -177,7 +177,7 @@ int tracefs_end(struct tracefs *t, struct kernel_trace *k)
 
 	tracefs_put(t, "events/vnpu/enable", "0");
 	ret = tracefs_read(t, k);
-	/* The same events that trace_pipe's lines tell of, and those lost since. */
+	/* Includes the lost events that trace_pipe's lines report. */
 	lost = tracefs_lost(t);
 	if (lost > k->lost)
 		k->lost = lost;

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * npuc: compiles graphs written as text, disassembles and describes compiled ones.
- */
+/* npuc: compiles graphs in text form; disassembles and describes compiled ones. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,9 +18,9 @@ static const char usage[] =
 	"\n"
 	"  --profile NAME    build: predict one run's device time on that SoC's NPU, for info to "
 	"show;\n"
-	"                    dis: show that of each command. A name of share/profiles, or a file\n"
+	"                    dis: show that of each command. A name in share/profiles, or a file\n"
 	"\n"
-	"A graph is one statement a line; # begins a comment. Tensors are [rows][cols].\n"
+	"A graph has one statement per line; # begins a comment. Tensors are [rows][cols].\n"
 	"\n";
 
 static int write_file(const char *path, const void *data, size_t bytes)
@@ -97,7 +95,7 @@ static int info(const char *path, const void *image, size_t bytes, const char *p
 	return 0;
 }
 
-/* Reads an image and has @fn print it. */
+/* Reads an image and prints it with @fn. */
 static int look(const char *path, const char *profile,
 		int (*fn)(const char *path, const void *image, size_t bytes, const char *profile))
 {
