@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 #
-# vnpu: see README.md. `make bench` and `make check` need no step before them.
+# vnpu: see README.md. `make bench` and `make check` need no preparation.
 #
 #   make bench | check                   set up, build, measure or test
-#   make bench-peer LLAMA_BENCH=PROGRAM  beside llama.cpp's llama-bench; ARGS= for tests/bench/peer.sh; docs/benchmarks.md
-#   make check-full                      what is too long for check: newer kernels, debug kernels (tests/check-full.sh)
+#   make bench-peer LLAMA_BENCH=PROGRAM  A/B with llama.cpp's llama-bench; ARGS= for tests/bench/peer.sh; docs/benchmarks.md
+#   make check-full                      tests too long for check: newer kernels, debug kernels (tests/check-full.sh)
 #   make deps | all | experiments | kmod | insmod | rmmod | install | clean
 #   make deb                             Debian packages, into $(BUILD)/deb; docs/packaging.md
 #
@@ -34,13 +34,12 @@ else
 O := $(BUILD)
 endif
 
-# -ffp-contract=off: float results must not depend on which compiler fuses what.
+# -ffp-contract=off: float results must not depend on the compiler's choice of fused operations.
 CFLAGS ?= -O2 -g
 ALL_CFLAGS := -std=gnu11 $(CPPFLAGS) $(CFLAGS) -Wall -Wextra -Werror -Wno-unused-parameter -Wmissing-prototypes -Wstrict-prototypes \
 	-fvisibility=hidden -fPIC -pthread -ffp-contract=off -fno-math-errno $(SANFLAGS) \
 	$(shell pkg-config --cflags libdrm 2>/dev/null) \
 	-DVNPU_VERSION='"$(VERSION)"' -MMD -MP
-# '$$ORIGIN' so that nothing installed is needed.
 LDFLAGS_COMMON := -pthread $(SANFLAGS) $(LDFLAGS)
 LIBS_NPU := $(shell pkg-config --libs libdrm libelf inih 2>/dev/null) -lm
 LIBS_LLM := $(shell pkg-config --libs libpcre2-8 OpenCL 2>/dev/null) -lm
@@ -54,23 +53,23 @@ LIBS_npu-top := $(shell pkg-config --libs ncursesw 2>/dev/null)
 include rooms.mk
 
 sources = $(wildcard $(addsuffix /*.c,$(1)))
-# The arithmetic and the phone's numbers go into the library whose code calls them.
+# Arithmetic and the phone's numbers go into the library whose code calls them.
 LLM_BELOW := $(wildcard kernels/cpu_kernels*.c soc/predictor*.c) soc/soc_cost.c
 FW_MAIN := firmware-sim/vnpu_fw.c firmware-sim/port_kmd.c firmware-sim/confine.c
 FW_SRC := $(filter-out $(FW_MAIN) $(LLM_BELOW),$(call sources,firmware-sim isa kernels soc wait))
 NPU_SRC := $(call sources,$(NPU_ROOMS))
 LLM_SRC := $(call sources,$(RUNTIME_ROOMS)) $(LLM_BELOW)
-# tools/NAME/*.c make build/bin/NAME, with tools/common, which they share.
+# tools/NAME/*.c and tools/common make build/bin/NAME.
 TOOLS_SHARED := $(call sources,tools/common)
-# tools/experiments/NAME/*.c make build/experiments/NAME. What is not main.c is for the other experiments that use it, and for
-# tests, which hold the solver against what is known of all cuts.
+# tools/experiments/NAME/*.c make build/experiments/NAME. Files other than main.c are also linked into experiments that use them,
+# and into tests, which compare the solver with all cuts.
 parts = $(filter-out %/main.c,$(call sources,$(filter tools/experiments/%,$(1))))
 ORACLES := tools/experiments/calibration/calibration.c $(call parts,tools/experiments/cuts)
 GAME := $(call parts,tools/experiments/game)
 UNIT := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
 KTEST := $(patsubst tests/kmod/%.c,%,$(wildcard tests/kmod/test_*.c))
 BENCH := $(patsubst tests/bench/%.c,%,$(wildcard tests/bench/bench_*.c))
-# Not cmocka's: each is one long run.
+# These do not use cmocka: each is one long run.
 FUZZ := fuzz_ioctl soak_kill follow
 
 obj = $(patsubst %.c,$(O)/obj/%.o,$(1))
@@ -89,7 +88,7 @@ folder = $(or $($(1)_folder),$(1))
 shown = $(O)/include/$(subst /,-,$(1))
 headers = $(addprefix $(call folder,$(1))/,$($(1)_public))
 TEST_INCLUDES := -I. -Itests/unit $(addprefix -I,$(sort $(foreach r,$(filter-out $(TOOLS:%=tools/%),$(ROOMS)),$(call folder,$(r)))))
-# Of a file in folder $(1).
+# The flags of a file in folder $(1).
 includes = $(if $(filter tests/%,$(1)),$(TEST_INCLUDES),$(if $(filter $(ROOMS),$(1)),,$(error $(1) is no room of rooms.mk))-I$(1) \
 	$(foreach r,$($(1)_uses),-I$(call shown,$(r))) $(if $($(1)_exceptions),-I$(call shown,exceptions/$(1))))
 compile = $(CC) $(ALL_CFLAGS) $(call includes,$(1))
@@ -106,18 +105,18 @@ $(O)/include/made: rooms.mk Makefile
 	$(foreach r,$(ROOMS),$(if $($(r)_exceptions),$(call link_headers,$(call shown,exceptions/$(r)),$($(r)_exceptions))))
 	$(Q)touch $@
 
-# For tests/cli/rooms.sh: how a file of ROOM= is compiled.
+# For tests/cli/rooms.sh: prints the command that compiles a file of ROOM=.
 .PHONY: room-compile
 room-compile: $(O)/include/made
 	@: $(info $(call compile,$(ROOM)))
 
 # ---- rules -----------------------------------------------------------------------------------------------------------
 
-# A SIMD file is compiled for its instruction set and called only where the host has it; for another machine it is empty.
+# A SIMD file is compiled for its instruction set and called only on hosts that have it; for another machine it is empty.
 MACHINE := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
 ifeq ($(MACHINE),x86_64)
 $(O)/obj/%_avx2.o: ISA := -mavx2 -mfma -mf16c
-# Where in 32 bytes a branch comes to lie must not matter: cores before Ice Lake decode those anew that cross a boundary.
+# Cores before Ice Lake decode branches again that cross a 32-byte boundary, so their alignment would change the speed.
 PLACED := -falign-functions=64 -Wa,-mbranches-within-32B-boundaries
 AVX512 := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx2 -mfma -mf16c $(PLACED)
 $(O)/obj/%_avx512.o: ISA := $(AVX512)
@@ -143,7 +142,7 @@ $(O)/obj/tools/common/build_commit.o: ISA := -I$(O)/obj
 $(O)/obj/tools/common/build_commit.o: $(O)/obj/build_commit.h
 .PHONY: FORCE
 FORCE:
-# The GPU lane's kernels, which it holds as text.
+# gpu_source.o embeds the text of the GPU lane's kernels.
 $(O)/obj/runtime/lanes/opencl/gpu_source.o: $(wildcard runtime/lanes/opencl/*.cl)
 
 define archive
@@ -153,7 +152,7 @@ define archive
 endef
 $(O)/lib/libvnpufw.a: $(call obj,$(FW_SRC))
 	$(archive)
-# libnpu carries the device core for its sim transport.
+# libnpu contains the device's code for its sim transport.
 $(O)/lib/libnpu.a: $(call obj,$(NPU_SRC) $(FW_SRC))
 	$(archive)
 $(O)/lib/libllm.a: $(call obj,$(LLM_SRC))
@@ -162,7 +161,7 @@ $(O)/lib/libllm.a: $(call obj,$(LLM_SRC))
 $(O)/lib/libnpu.so: $(call obj,$(NPU_SRC) $(FW_SRC)) libnpu/libnpu.map
 	@echo "  LD      $@"
 	$(Q)$(CC) -shared -Wl,-soname,libnpu.so.0 -Wl,--version-script=libnpu/libnpu.map $(LDFLAGS_COMMON) -o $@ $(filter %.o,$^) $(LIBS_NPU)
-# What the runtime shares with the device, its kernels and its times, is no part of libnpu's interface: a copy of its own.
+# libllm has its own copy of the device's kernels and times, which are no part of libnpu's interface.
 $(O)/lib/libllm.so: $(call obj,$(LLM_SRC)) $(O)/lib/libvnpufw.a $(O)/lib/libnpu.so runtime/libllm.map
 	@echo "  LD      $@"
 	$(Q)$(CC) -shared -Wl,-z,defs -Wl,-soname,libllm.so.0 -Wl,--version-script=runtime/libllm.map $(LDFLAGS_COMMON) -o $@ \
@@ -192,25 +191,25 @@ $(foreach e,$(notdir $(EXPERIMENT_BINS)),$(eval $(call experiment_rule,$(e))))
 
 $(addprefix $(O)/tests/,test_plan test_partition test_hetero bench_partition): $(call obj,$(ORACLES))
 $(addprefix $(O)/tests/,test_scheduler test_gpu_game): $(call obj,$(GAME))
-# What npu-profile learns by.
+# The learning part of npu-profile.
 $(O)/tests/test_predictor: $(call obj,$(wildcard tools/npu-profile/op_*.c tools/npu-profile/predictor_*.c) $(TOOLS_SHARED))
 $(O)/tests/test_fw_confine: LIBS_TOOLS += $(LIBS_SECCOMP)
 $(O)/tests/test_%: $(O)/obj/tests/unit/test_%.o $(O)/lib/libllm.a $(O)/lib/libnpu.a
 	$(call link,-lcmocka $(LIBS_TOOLS) $(LIBS_LLM) $(LIBS_NPU))
 $(addprefix $(O)/tests/,$(KTEST)): $(O)/tests/%: $(O)/obj/tests/kmod/%.o $(O)/lib/libnpu.a
 	$(call link,-lcmocka $(LIBS_NPU))
-# For tests/vm/igt.sh to preload.
+# Preloaded by tests/vm/igt.sh.
 $(O)/tests/accel_as_dri.so: $(O)/obj/tests/vm/accel_as_dri.o
 	$(Q)mkdir -p $(@D)
 	@echo "  LD      $@"
 	$(Q)$(CC) -shared $(LDFLAGS_COMMON) -o $@ $<
-# For tests/cli/fw.sh to preload.
+# Preloaded by tests/cli/fw.sh.
 $(O)/tests/fake_node.so: $(O)/obj/tests/cli/fake_node.o
 	$(Q)mkdir -p $(@D)
 	@echo "  LD      $@"
 	$(Q)$(CC) -shared $(LDFLAGS_COMMON) -o $@ $<
-# A program of 32 bits and one of 64, which have to see the same.
-# asm/ is where gcc-multilib links to, which no compiler for another machine can be installed beside.
+# A 32-bit and a 64-bit program, which must see the same structures.
+# The folder has asm/, to which gcc-multilib would link; but that package conflicts with cross compilers.
 $(O)/tests/abi32: ISA := -m32 -D_FILE_OFFSET_BITS=64 -idirafter /usr/include/$(shell $(CC) -print-multiarch)
 $(O)/tests/abi32 $(O)/tests/abi64: tests/kmod/abi.c $(wildcard uapi/*/*.h) Makefile
 	$(Q)mkdir -p $(@D)
@@ -230,7 +229,7 @@ $(O)/tests/kernel_bits: $(O)/obj/tests/arm/kernel_bits.o $(O)/lib/libvnpufw.a
 .SECONDARY:
 
 # ---- the module ----------------------------------------------------------------------------------------------------
-# Built in a folder of its own per kernel, from links to kmod/, so that several kernels can stand beside one another.
+# Each kernel has its own build folder, with links to kmod/, so that the modules of several kernels can coexist.
 
 KVER ?= $(shell ls -d /lib/modules/6.12*/build 2>/dev/null | sort -V | tail -1 | cut -d/ -f4)
 KDIR ?= /lib/modules/$(KVER)/build
@@ -243,12 +242,12 @@ kmod:
 	$(Q)cp -asf $(CURDIR)/kmod/. $(KOUT)/ && cp -asf $(CURDIR)/uapi $(CURDIR)/tests/kunit $(KOUT)/
 	$(Q)$(MAKE) --no-print-directory -C $(KDIR) M=$(abspath $(KOUT)) modules $(if $(W),W=$(W))
 
-# ---- what people type ----------------------------------------------------------------------------------------------
+# ---- targets for people --------------------------------------------------------------------------------------------
 
 MODEL := share/models/docs6m/docs6m-q8_0.gguf
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
-# A second make, so that pkg-config and the kernel headers are looked up after the packages are there.
+# The commands run a second make, which looks up pkg-config and the kernel headers after the packages are installed.
 .PHONY: deps deps-build deps-deb bench bench-peer check check-full insmod rmmod install deb clean
 deps deps-build deps-deb:
 	$(Q)$(if $(filter no,$(DEPS)),true,tools/install-deps.sh $(patsubst deps-%,%,$(filter deps-%,$@)))
@@ -259,7 +258,7 @@ bench: deps-build
 	$(O)/bin/llm-bench -m $(MODEL)
 
 bench-peer: deps-build
-	@echo "bench-peer: building, then llm-bench and $(or $(LLAMA_BENCH),llama-bench) by turns"
+	@echo "bench-peer: building, then llm-bench and $(or $(LLAMA_BENCH),llama-bench) alternately"
 	$(Q)$(MAKE) --no-print-directory all
 	$(Q)BUILD=$(O) LLAMA_BENCH=$(LLAMA_BENCH) tests/bench/peer.sh $(ARGS)
 
@@ -276,8 +275,8 @@ check-full: deps
 .PHONY: san-tests
 san-tests: $(addprefix $(O)/tests/,$(UNIT))
 
-# For tests/arm/check.sh: what compares kernels, for this machine and for aarch64, static as no libraries of aarch64 are here.
-# Of the rest of the tree, that it compiles: headers of other libraries, this machine's, are the same for both.
+# For tests/arm/check.sh: the program that compares kernels, for this machine and for aarch64, static as there are no aarch64
+# libraries. The rest of the tree is only compiled for aarch64, with this machine's headers of other libraries.
 ARM := $(O)/arm
 .PHONY: arm-tests
 arm-tests: $(O)/tests/kernel_bits
@@ -285,7 +284,7 @@ arm-tests: $(O)/tests/kernel_bits
 		CPPFLAGS="$(addprefix -idirafter ,/usr/include /usr/include/$(shell $(CC) -print-multiarch))" \
 		$(ARM)/tests/kernel_bits $(ARM)/lib/libnpu.a $(ARM)/lib/libllm.a $(FW_MAIN:%.c=$(ARM)/obj/%.o)
 
-# For the kernel that runs, where kmod alone is for the one that the virtual machine boots.
+# insmod builds for the running kernel, kmod for the kernel that the VM boots.
 RUNNING := $(shell uname -r)
 insmod: deps
 	@test -d /lib/modules/$(RUNNING)/build || \
@@ -333,7 +332,7 @@ install: all
 	install -m 644 share/sysusers/vnpu.conf $(DESTDIR)$(SYSUSERSDIR)/
 	sed 's|@PREFIX@|$(PREFIX)|' share/systemd/vnpu-fw.service.in > $(DESTDIR)$(UNITDIR)/vnpu-fw.service
 
-# From a copy of the tree without what is built, so that nothing is left in it.
+# Packages are built in a copy of the tree without build folders, so that the tree stays clean.
 deb: deps-deb
 	@echo "deb: building Debian packages into $(BUILD)/deb"
 	$(Q)rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb/vnpu-$(VERSION)

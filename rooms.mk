@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
 #
-# The rooms of the source tree, and which of them see which headers. The Makefile reads this, and tests/cli/rooms.sh tries it.
+# The rooms of the source tree, and which headers each of them sees. Read by the Makefile, checked by tests/cli/rooms.sh.
 #
 #   ROOM_public      the room's headers that others may include
-#   ROOM_uses        the rooms whose public headers it includes
-#   ROOM_exceptions  single headers beyond that, which are to go
-#   ROOM_folder      where its files are, if that is not its name
+#   ROOM_uses        the rooms whose public headers it may include
+#   ROOM_exceptions  single headers beyond that, to be removed some day
+#   ROOM_folder      the folder of its files, if that is not its name
 #
-# A file is compiled with -I of its own folder, and of one folder per room that it uses with links to the public headers there. So a
-# header has to be found by its plain name (uapi's by folder and name, in angle brackets), and a header that is included brings
-# in only what the includer may see itself. A new folder of sources is a new room. tests/ see everything.
+# A file is compiled with -I of its own folder, and for each room that it uses, of a folder with links to that room's public
+# headers. So headers are included by their plain names (uapi's by folder and name, in angle brackets), and a header may include
+# only headers that its includers see too. A new folder of sources is a new room. tests/ see everything.
 
 # ---- uapi: the ABIs --------------------------------------------------------------------------------------------------
 
@@ -19,7 +19,7 @@ uapi/drm_public := drm
 uapi/linux_public := linux
 uapi/npu_public := npu
 
-# ---- what knows no device: arithmetic, the phone's numbers, and how to wait ------------------------------------------
+# ---- independent of any device: arithmetic, the phone's numbers, and how to wait -------------------------------------
 
 ROOMS += kernels soc wait
 kernels_public := kernels.h cpu_kernels.h
@@ -27,7 +27,7 @@ kernels_uses := uapi/npu
 soc_public := soc.h soc_cost.h npu_time.h predictor.h predictor_tree.h
 wait_public := expect.h polling.h
 
-# ---- what the ISA's operations are: for the device, the compiler and listings ---------------------------------------
+# ---- the ISA's operations: for the device, the compiler and listings ------------------------------------------------
 
 ROOMS += isa
 isa_public := isa_ops.h
@@ -40,7 +40,7 @@ firmware-sim_public := fw.h
 firmware-sim_uses := uapi/drm uapi/linux uapi/npu isa kernels soc wait
 
 # ---- libnpu ----------------------------------------------------------------------------------------------------------
-# libnpu is what a program sees; libnpu/inside what only the library's own rooms do. Those know one another.
+# Programs see libnpu; only the library's own rooms, which know one another, see libnpu/inside.
 
 NPU_ROOMS := libnpu libnpu/device libnpu/graph libnpu/sim libnpu/trace
 ROOMS += $(NPU_ROOMS) libnpu/inside
@@ -54,11 +54,11 @@ libnpu/device_public := transport.h
 libnpu/device_uses := libnpu libnpu/inside libnpu/graph libnpu/trace isa wait uapi/drm uapi/npu
 libnpu/trace_public := trace.h probes.h
 libnpu/trace_uses := libnpu libnpu/inside libnpu/graph libnpu/device wait uapi/drm uapi/npu
-# The only room that sees the device: it is one, inside the process.
+# The only room that sees the device's code: it runs a device inside the process.
 libnpu/sim_uses := libnpu libnpu/inside libnpu/device soc wait uapi/drm uapi/linux uapi/npu kernels firmware-sim
 
 # ---- runtime: each room uses those before it -----------------------------------------------------------------------------
-# runtime/api is what a program sees.
+# Programs see runtime/api.
 
 RUNTIME_BELOW := runtime/api libnpu uapi/npu soc kernels wait
 RUNTIME_ROOMS := runtime/base runtime/gguf runtime/text runtime/model runtime/quantize runtime/schedule runtime/partition \
@@ -71,7 +71,7 @@ runtime/base_public := llm_fail.h threadpool.h
 runtime/base_uses := $(RUNTIME_BELOW)
 runtime/gguf_public := gguf.h gguf_quantize.h gguf_writer.h dequant.h
 runtime/gguf_uses := $(runtime/base_uses) runtime/base
-# Beside each other:
+# These two do not see each other:
 runtime/text_public := text.h tokenizer.h
 runtime/text_uses := $(runtime/gguf_uses) runtime/gguf
 runtime/model_public := activations.h model.h ops.h pack.h packed.h shape.h
@@ -87,7 +87,7 @@ runtime/lanes_public := cpu_lane.h gpu_lane.h lane.h loaded.h memory.h npu_lane.
 runtime/lanes_uses := $(runtime/lanes/opencl_uses) runtime/lanes/opencl
 runtime/pass_public := plan.h run.h
 runtime/pass_uses := $(runtime/lanes_uses) runtime/lanes
-# An engine's inside is for experiments.
+# Experiments see the internals of engines.
 runtime_public := engine.h
 runtime_uses := $(runtime/pass_uses) runtime/pass
 
@@ -102,20 +102,20 @@ tools/npuc_uses += uapi/npu isa
 tools/npu-profile_uses += soc
 
 # ---- experiments: programs that only reproduce a figure ------------------------------------------------------------------
-# tools/experiments/NAME makes build/experiments/NAME, which is not installed. They see the inside of the runtime.
+# tools/experiments/NAME makes build/experiments/NAME, which is not installed. They see the internals of the runtime.
 
 EXPERIMENTS := calibration cuts game hetero
 ROOMS += $(EXPERIMENTS:%=tools/experiments/%)
 $(foreach e,$(EXPERIMENTS),$(eval tools/experiments/$(e)_uses := $(runtime_uses) runtime tools/common))
 tools/experiments/cuts_public := cuts.h
 tools/experiments/cuts_exceptions := runtime/partition/partition_private.h
-# The parts of a program: a game, under either clock.
+# A game on either clock, which is part of another program.
 tools/experiments/game_public := game.h gpu_game.h
 tools/experiments/hetero_uses += tools/experiments/cuts tools/experiments/game
 
-# ---- exceptions: what still looks where it should not --------------------------------------------------------------------
-# With the headers that the one meant includes in turn. Nothing is added here: a line goes when its file needs it no more.
+# ---- exceptions: headers that a room should not need ---------------------------------------------------------------------
+# Each with the headers that it includes in turn. Add none; remove a line when its file no longer needs it.
 
-# The firmware's own decoder and timing model, which say what a graph will take.
+# The firmware's decoder and timing model predict the time of a graph.
 libnpu/graph_exceptions := firmware-sim/fw_time.h firmware-sim/fw_stream.h
 

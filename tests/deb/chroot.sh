@@ -161,7 +161,7 @@ same "and leaves nothing on either" "none$(traces)" none
 
 fresh bare
 succeeds "without any kernel vnpu-dkms installs" "${apt_install[@]}" /tmp/vnpu.deb
-says "and says what it waits for" '^vnpu-dkms: no kernel is here; vnpu.ko is built when headers'
+says "and says what it waits for" '^vnpu-dkms: no kernel is installed; vnpu.ko is built when headers'
 configured "vnpu-dkms is configured without a kernel"
 mkdir -p "$root/lib/modules/$new"
 succeeds "with a kernel that has no headers too" dpkg-reconfigure vnpu-dkms
