@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# llm-bench: the matrix, the five formats, and what the fields say.
+# llm-bench: the matrix, the five formats, and the fields.
 set -u
 . tests/cli/common.bash
 
@@ -9,7 +9,7 @@ quick=(-p 8 -n 4 -r 2 --preset cpu)
 
 passes "json" "${bench[@]}" "${quick[@]}" -o json
 cp "$scratch/out" "$scratch/json"
-true_in_python "json has llama-bench's fields and ours, two tests, two samples each" "
+true_in_python "json has llama-bench's and our fields, two tests, two samples each" "
 rows = json.load(open(sys.argv[1]))
 assert [(r['n_prompt'], r['n_gen']) for r in rows] == [(8, 0), (0, 4)], rows
 for r in rows:
@@ -31,11 +31,11 @@ assert rows[0]['output_sha256'] is None and re.fullmatch('[0-9a-f]{64}', rows[1]
 assert rows[0]['memory_gbps'] is None and rows[1]['memory_gbps'] > 0 and rows[1]['weight_bytes_read'] > 4 * 5e6
 " "$scratch/json"
 passes "jsonl" "${bench[@]}" "${quick[@]}" -o jsonl
-true_in_python "jsonl is one object a line" "
+true_in_python "jsonl has one object per line" "
 assert [json.loads(l)['n_gen'] for l in open(sys.argv[1])] == [0, 4]
 " "$scratch/out"
 passes "csv" "${bench[@]}" "${quick[@]}" -o csv
-true_in_python "csv has a header and the json's fields but for the samples" "
+true_in_python "csv has a header and the fields of json except samples" "
 rows = list(csv.DictReader(open(sys.argv[1])))
 want = json.load(open(sys.argv[2]))
 assert len(rows) == 2 and list(rows[0]) == [k for k in want[0] if not k.startswith('samples')], list(rows[0])
@@ -62,7 +62,7 @@ assert len({len(l) for l in lines[:4]}) == 1, 'columns do not line up'
 assert lines[5].startswith('build: ')
 " "$scratch/out"
 "${bench[@]}" "${quick[@]}" -oe jsonl >"$scratch/out" 2>"$scratch/err"
-true_in_python "-oe jsonl beside md" "
+true_in_python "-oe jsonl and md" "
 assert [json.loads(l)['n_gen'] for l in open(sys.argv[1])] == [0, 4] and '| pp8 |' in re.sub(' +', ' ', open(sys.argv[2]).read())
 " "$scratch/err" "$scratch/out"
 "${bench[@]}" "${quick[@]}" --progress >"$scratch/out" 2>"$scratch/err"
@@ -70,7 +70,7 @@ same "--progress: a line for each warm-up and run" "$(grep -c '^llm-bench: test'
 "${bench[@]}" "${quick[@]}" --progress --no-warmup >"$scratch/out" 2>"$scratch/err"
 same "--no-warmup" "$(grep -c '^llm-bench: test' "$scratch/err")" 4
 
-# tests OPTIONS...: the tests that come of a command line.
+# tests OPTIONS...: prints the tests of a command line.
 tests() { "${bench[@]}" --preset cpu --no-warmup -r 1 -o jsonl "$@" | python3 -c "
 import json, sys
 print(' '.join('%d/%d/%d/%d' % (r['n_prompt'], r['n_gen'], r['n_depth'], r['n_threads']) for r in map(json.loads, sys.stdin)))"; }
@@ -81,15 +81,15 @@ same "range with a step" "$(tests -p 1-8+3 -n 0 -t 1)" "1/0/0/1 4/0/0/1 7/0/0/1"
 same "range with a factor" "$(tests -p 1-8*2 -n 0 -t 1)" "1/0/0/1 2/0/0/1 4/0/0/1 8/0/0/1"
 same "pairs and depths" "$(tests -p 0 -n 0 -pg 4,2 -pg 2,1 -d 0,3 -t 1)" "4/2/0/1 2/1/0/1 4/2/3/1 2/1/3/1"
 same "threads multiply" "$(tests -p 2 -n 1 -t 1,2)" "2/0/0/1 0/1/0/1 2/0/0/2 0/1/0/2"
-same "values joined to their letters" "$(tests -p4 -n0 -t1)" "4/0/0/1"
+same "values without a space after the letter" "$(tests -p4 -n0 -t1)" "4/0/0/1"
 same "two models" "$(tests -m "$model,$model" -p 2 -n 0 -t 1 | wc -w)" 3
 
 same "activations multiply" "$(tests --activations int8,mixed,int16 -p 2 -n 0 -t 1 | wc -w)" 3
 same "caches multiply" "$(tests --kv f16,q8_0 -p 2 -n 0 -t 1 | wc -w)" 2
 
-# On the device.
+# With a device.
 passes "the whole matrix of presets and syncs" "${bench[@]}" -p 16,65 -n 4 -pg 8,4 -r 2 --preset cpu,npu,fine --sync fast,driver -o json
-true_in_python "presets, jobs, busy and bubble, and equal tokens by either sync" "
+true_in_python "presets, jobs, busy, bubble; both syncs give the same tokens" "
 rows = json.load(open(sys.argv[1]))
 assert len(rows) == 4 * 3 * 2
 sha = {}
@@ -108,7 +108,7 @@ assert all(r['npu_jobs'] == 4 for r in npu), 'one job for each token'
 " "$scratch/out"
 if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
 	passes "all presets" "${bench[@]}" -p 40 -n 4 -r 2 --preset all -o json
-	true_in_python "those of a GPU say how busy it was, and give the same tokens twice" "
+	true_in_python "GPU presets report the busy time and repeat their tokens" "
 rows = json.load(open(sys.argv[1]))
 assert {r['preset'] for r in rows} == {'cpu', 'npu', 'fine', 'gpu', 'hetero-layer', 'hetero-tensor'}
 for r in rows:
@@ -117,17 +117,17 @@ for r in rows:
     assert 0 <= r['busy_cpu'] <= 1 and (r['placement'] != 'layer' or r['weights'] == 'w4a16'), r
 " "$scratch/out"
 else
-	skip "all presets" "no platform of OpenCL"
-	skip "those of a GPU say how busy it was, and give the same tokens twice" "no platform of OpenCL"
+	skip "all presets" "no OpenCL platform"
+	skip "GPU presets report the busy time and repeat their tokens" "no OpenCL platform"
 fi
 sha() { "${bench[@]}" -p 0 -n 8 -d 4 -r 1 --no-warmup -o jsonl "$@" | python3 -c "import json, sys; print(json.loads(sys.stdin.readline())['output_sha256'])"; }
-same "tokens depend on the seed alone" "$(sha --preset cpu --seed 1)" "$(sha --preset cpu --seed 1)"
+same "tokens depend only on the seed" "$(sha --preset cpu --seed 1)" "$(sha --preset cpu --seed 1)"
 [ "$(sha --preset cpu --seed 1)" != "$(sha --preset cpu --seed 2)" ] && ok "another seed gives another prompt" || not_ok "another seed gives another prompt"
 
-# The hash is that of the ids that llm-cli generates from the same text.
+# llm-cli generates the same ids from the same text.
 "${bench[@]}" --preset cpu -p 0 -n 0 -pg 70,16 -r 1 --prompt-file "$refs/p1.txt" -o jsonl >"$scratch/out"
 "$bin/llm-cli" -m "$model" --preset cpu -f "$refs/p1.txt" -n 16 --temp 0 --ids --ignore-eos >"$scratch/ids"
-true_in_python "output_sha256 is of the ids as little-endian i32" "
+true_in_python "output_sha256 hashes the ids as little-endian i32" "
 import hashlib, struct
 ids = list(map(int, open(sys.argv[2]).read().split()))
 assert len(ids) == 16
@@ -135,13 +135,13 @@ assert json.loads(open(sys.argv[1]).readline())['output_sha256'] == hashlib.sha2
 " "$scratch/out" "$scratch/ids"
 here=$(realpath "$bin")
 (cd "$scratch" && "$here/llm-bench" --preset cpu -p 2 -n 0 -r 1 -o jsonl) >"$scratch/out" 2>"$scratch/err"
-true_in_python "without -m: the model beside the program, from any folder" "
+true_in_python "without -m: the installed model, from any folder" "
 assert json.loads(open(sys.argv[1]).readline())['model_filename'].endswith('docs6m-q8_0.gguf')
 " "$scratch/out"
 refuses "a file that is not there" 1 "no-such.gguf" "$bin/llm-bench" -m "$scratch/no-such.gguf"
 run "${bench[@]}" -m "$scratch/no-such.gguf" --preset cpu -p 2 -n 0 -r 1 -o json
 same "a failure after some rows: status 1 and one line" "$rc $(grep -c '^llm-bench: .*no-such.gguf' "$scratch/err")" "1 1"
-true_in_python "a failure after some rows: they are whole JSON" "
+true_in_python "a failure after some rows: the output is valid JSON" "
 assert [r['n_prompt'] for r in json.load(open(sys.argv[1]))] == [2]
 " "$scratch/out"
 finish

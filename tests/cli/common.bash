@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# What the command-line tests share; sourced from the root of the tree. Each check prints "ok NAME", "not ok NAME" with
-# the reason, or "skip NAME: REASON"; `finish` closes with the counts.
+# Shared by the command-line tests, which source it from the root of the tree. Each check prints "ok NAME", "not ok NAME" with
+# the reason, or "skip NAME: REASON"; `finish` prints the counts.
 . tests/lib.sh
 
 BUILD=${BUILD:-build}
@@ -34,8 +34,8 @@ passes() {
 	if [ $rc -eq 0 ] && [ ! -s "$scratch/err" ]; then ok "$name"; else not_ok "$name" "$(outcome "$@")"; fi
 }
 
-# refuses NAME STATUS PATTERN COMMAND...: that status, one line on stderr that begins with the program's name and
-# matches the (extended) pattern, and nothing on stdout.
+# refuses NAME STATUS PATTERN COMMAND...: exits with STATUS, and prints one line on stderr that begins with the program's name
+# and matches the (extended) pattern, and nothing on stdout.
 refuses() {
 	local name=$1 status=$2 pattern=$3 tool
 	shift 3
@@ -54,7 +54,7 @@ same() {
 	if [ -n "$2" ] && [ "$2" = "$3" ]; then ok "$1"; else not_ok "$1" "$(printf 'first:  %s\nsecond: %s' "$2" "$3")"; fi
 }
 
-# true_in_python NAME CODE [FILE...]: the code's assertions hold; sys.argv[1:] are the files.
+# true_in_python NAME CODE [FILE...]: the assertions of CODE hold; sys.argv[1:] are the files.
 true_in_python() {
 	local name=$1 code=$2
 	shift 2

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# llm-bench on a phone's SoC: dry runs without a model, their timelines, models on the virtual clock, and the calibration.
+# llm-bench on a phone's SoC: dry runs and their timelines, models on the virtual clock, and the calibration.
 set -u
 . tests/cli/common.bash
 
@@ -9,7 +9,7 @@ shapes=$(cd share/shapes && ls ./*.conf | sed 's|.*/||; s|\.conf$||' | paste -sd
 
 passes "a dry run" "${dry[@]}" --shape llama3.2-1b --preset all -p 256 -n 4 -o json
 cp "$scratch/out" "$scratch/json"
-true_in_python "its fields are those of the simulation" "
+true_in_python "has the fields of the simulation" "
 rows = json.load(open(sys.argv[1]))
 assert {(r['preset'], r['n_prompt']) for r in rows} == {(p, n) for p in ('cpu', 'npu', 'fine', 'gpu', 'hetero-layer', 'hetero-tensor')
     for n in (256, 0)}, rows
@@ -30,21 +30,21 @@ by = {(r['preset'], r['n_prompt']): r for r in rows}
 assert by['npu', 0]['busy_gpu'] == 0 and by['gpu', 0]['busy_npu'] == 0 and by['cpu', 0]['busy_npu'] == 0
 assert by['npu', 0]['npu_jobs'] == 4 and by['cpu', 0]['npu_jobs'] == 0
 " "$scratch/json"
-passes "the same again" "${dry[@]}" --shape llama3.2-1b --preset all -p 256 -n 4 -o json
+passes "the same dry run again" "${dry[@]}" --shape llama3.2-1b --preset all -p 256 -n 4 -o json
 same "a dry run can be repeated to the nanosecond" "$(grep -A1 samples_ns "$scratch/out")" "$(grep -A1 samples_ns "$scratch/json")"
-passes "every shape, with every preset" "${dry[@]}" --shape "$shapes" --preset cpu,gpu,npu -p 64,128,256,512,1024 -n 0 -o jsonl
-same "is a test" "$(wc -l <"$scratch/out")" "$(($(wc -w <<<"${shapes//,/ }") * 15))"
+passes "every shape with three presets" "${dry[@]}" --shape "$shapes" --preset cpu,gpu,npu -p 64,128,256,512,1024 -n 0 -o jsonl
+same "is one test each" "$(wc -l <"$scratch/out")" "$(($(wc -w <<<"${shapes//,/ }") * 15))"
 for profile in share/profiles/*.conf; do
 	passes "profile $profile" "${dry[@]}" --shape qwen2.5-0.5b --profile "$profile" -p 64 -n 0
 done
-passes "the drivers' synchronisation and the fast one" "${dry[@]}" --shape qwen2.5-0.5b --sync driver,fast -p 0 -n 2 -o jsonl
-true_in_python "the fast one is" "
+passes "--sync driver and fast" "${dry[@]}" --shape qwen2.5-0.5b --sync driver,fast -p 0 -n 2 -o jsonl
+true_in_python "fast is faster" "
 a, b = (json.loads(l) for l in open(sys.argv[1]))
 assert (a['sync'], b['sync']) == ('driver', 'fast') and a['avg_ns'] > 1.5 * b['avg_ns']
 " "$scratch/out"
 
 passes "a timeline" "${dry[@]}" --shape qwen2.5-0.5b --preset fine -p 64 -n 2 --timeline "$scratch/trace"
-true_in_python "has all lanes, slices inside one another or apart, and flows between them" "
+true_in_python "has all lanes, nested or disjoint slices, and flows" "
 trace = json.load(open(sys.argv[1]))['traceEvents']
 names = {(e['pid'], e['tid']): e['args']['name'] for e in trace if e['name'] == 'thread_name'}
 processes = [e['args']['name'] for e in trace if e['name'] == 'process_name']
@@ -63,24 +63,24 @@ assert len(flows) == len([e for e in trace if e['ph'] == 'f']) > 24
 assert {e['args']['layer'] for e in tasks} == set(range(25))
 " "$scratch/trace"
 
-# Jitter: a seed is a timeline.
+# Jitter: the seed determines the timeline.
 for run in "--dry-run --shape qwen2.5-0.5b --preset fine -p 64 -n 2 -r 3" "-m $model --transport sim --clock virtual --preset fine -p 24 -n 2 -r 3"; do
-	passes "durations that vary: $run" "$bin/llm-bench" $run -o jsonl --jitter 0.2 --seed 7 --timeline "$scratch/trace.7"
+	passes "varying durations: $run" "$bin/llm-bench" $run -o jsonl --jitter 0.2 --seed 7 --timeline "$scratch/trace.7"
 	cp "$scratch/trace.7" "$scratch/first"
-	true_in_python "from one repetition to the next" "
+	true_in_python "vary between repetitions" "
 for line in open(sys.argv[1]):
     r = json.loads(line)
     assert len(set(r['samples_ns'])) == 3 and 0 < r['stddev_ns'] < 0.2 * r['avg_ns'], r
 " "$scratch/out"
-	passes "once more" "$bin/llm-bench" $run -o jsonl --jitter 0.2 --seed 7 --timeline "$scratch/trace.7"
-	passes "and with another seed" "$bin/llm-bench" $run -o jsonl --jitter 0.2 --seed 8 --timeline "$scratch/trace.8"
+	passes "the same seed" "$bin/llm-bench" $run -o jsonl --jitter 0.2 --seed 7 --timeline "$scratch/trace.7"
+	passes "another seed" "$bin/llm-bench" $run -o jsonl --jitter 0.2 --seed 8 --timeline "$scratch/trace.8"
 	passes "the same seed gives the same timeline, bit for bit" cmp "$scratch/first" "$scratch/trace.7"
-	passes "another gives another" sh -c "! cmp -s '$scratch/first' '$scratch/trace.8'"
+	passes "another seed gives another timeline" sh -c "! cmp -s '$scratch/first' '$scratch/trace.8'"
 done
-refuses "jitter of the wall" 2 "only on the virtual clock" "$bin/llm-bench" -m "$model" --jitter 0.1
+refuses "jitter on the wall clock" 2 "only on the virtual clock" "$bin/llm-bench" -m "$model" --jitter 0.1
 refuses "jitter that makes times negative" 2 "jitter" "$bin/llm-bench" --dry-run --shape llama3-8b --jitter 1
 
-# On either clock, a real model's.
+# Timelines of a real model on both clocks.
 for clock in wall virtual; do
 	passes "a timeline on the $clock clock" "$bin/llm-bench" -m "$model" --transport sim --preset fine --chunk 16 -p 32 -n 3 -r 2 \
 		-o json --clock $clock --timeline "$scratch/trace"
@@ -111,10 +111,10 @@ assert sum(e['name'] == 'embed' for e in trace) == 1 + 3
 refuses "a timeline of llm-cli that cannot be written" 1 "/nowhere/t.json" "$bin/llm-cli" -m "$model" --transport sim -p A -n 1 --timeline /nowhere/t.json
 
 real=("$bin/llm-bench" -m "$model" --transport sim --preset cpu,fine -pg 40,6 -p 0 -n 0 -r 2 --no-warmup -o jsonl)
-passes "a real model on the wall's clock" "${real[@]}" --clock wall
+passes "a real model on the wall clock" "${real[@]}" --clock wall
 cp "$scratch/out" "$scratch/wall"
-passes "and on the virtual one" "${real[@]}" --clock virtual
-true_in_python "gives the same tokens in the phone's time" "
+passes "and on the virtual clock" "${real[@]}" --clock virtual
+true_in_python "gives the same tokens in the SoC's time" "
 wall, phone = ([json.loads(l) for l in open(f)] for f in sys.argv[1:])
 assert [r['output_sha256'] for r in wall] == [r['output_sha256'] for r in phone] and len(wall) == 2
 for w, p in zip(wall, phone):
@@ -141,11 +141,11 @@ for clock in wall virtual; do
 done
 run "${dry[@]}" --shape qwen2.5-0.5b -p 8 -n 0 -r 1 --placement auto -o jsonl
 places+=("$(sed -n 's/.*"placement": *"\([a-z]*\)".*/\1/p' "$scratch/out")")
-same "the default placement by the wall's clock, by the virtual one, and planned" "${places[*]}" "npu fine fine"
+same "the default placement on the wall clock, on the virtual clock, in a dry run" "${places[*]}" "npu fine fine"
 refuses "an unknown profile for a real model" 1 "profile nope" "${real[@]}" --profile nope
 
 passes "the calibration" "$BUILD/experiments/calibration" -o json
-true_in_python "is near what is published" "
+true_in_python "is near the published figures" "
 c = json.load(open(sys.argv[1]))
 rows = [r for r in c['rows'] if not r['parameter']]
 assert c['profile'] == 'sd8gen3' and len(rows) == c['derived'] >= 20
@@ -156,20 +156,20 @@ assert c['mean_error'] < 0.10 and c['worst_error'] < 0.25
 assert len({r['characteristic'] for r in c['rows']}) == len(c['rows'])
 " "$scratch/out"
 passes "the calibration as a table" "$BUILD/experiments/calibration"
-same "every number of the profile has a source in it" "$(grep -cE '\| (published|fitted|assumed) +\|' "$scratch/out")" \
+same "shows the source of every number of the profile" "$(grep -cE '\| (published|fitted|assumed) +\|' "$scratch/out")" \
 	"$(grep -cE '^[a-z0-9_]+ = .* @ ' share/profiles/sd8gen3.conf)"
 
-# choices OPTIONS...: what the tests of a command line ran with.
+# choices OPTIONS...: prints the choices of a command line's tests.
 choices() { "${dry[@]}" --shape qwen2.5-0.5b -p 8 -n 0 -o jsonl "$@" | python3 -c "
 import json, sys
 print(' '.join('/'.join(str(r[c]) for c in ('placement', 'weights', 'graphs', 'kv')) for r in map(json.loads, sys.stdin)))"; }
-same "auto weights are those of the placement" "$(choices --placement cpu,gpu,npu,fine,layer)" \
+same "auto weights depend on the placement" "$(choices --placement cpu,gpu,npu,fine,layer)" \
 	"cpu/f16/bucketed/f16 gpu/f16/bucketed/f16 npu/w8a8/bucketed/f16 fine/w8a8/bucketed/f16 layer/w4a16/bucketed/f16"
-same "the auto placement is that of weights and graphs" "$(choices --weights auto,f32,f16) $(choices --graphs bucketed,pipe)" \
+same "the auto placement depends on weights and graphs" "$(choices --weights auto,f32,f16) $(choices --graphs bucketed,pipe)" \
 	"fine/w8a8/bucketed/f16 cpu/f32/bucketed/f16 fine/f16/bucketed/f16 fine/w8a8/bucketed/f16 layer/w4a16/pipe/f16"
 same "options after a preset override it" "$(choices --preset hetero-layer,npu --graphs bucketed --weights w8a8)" \
 	"layer/w8a8/bucketed/f16 npu/w8a8/bucketed/f16"
-same "a preset replaces what stood before it, but for what it does not set" \
+same "a preset replaces earlier options that it sets" \
 	"$(choices --placement cpu --weights f32 --graphs pipe --kv q8_0 --preset hetero-layer)" "layer/w4a16/padded/q8_0"
 same "all lists multiply, the first ones slowest" "$(choices --weights w8a8,w4a8 --graphs shared,bucketed --kv f32,f16)" \
 	"$(for w in w8a8 w4a8; do for g in shared bucketed; do for k in f32 f16; do echo "fine/$w/$g/$k"; done; done; done | xargs)"
@@ -177,11 +177,11 @@ same "all lists multiply, the first ones slowest" "$(choices --weights w8a8,w4a8
 refuses "no shape" 2 "needs a model's shape" "${dry[@]}"
 refuses "an unknown shape" 1 "shape nope" "${dry[@]}" --shape nope
 refuses "an unknown profile" 1 "profile nope" "${dry[@]}" --shape llama3-8b --profile nope
-refuses "a model that is none" 1 "no-such.gguf" "${dry[@]}" -m /no-such.gguf
+refuses "a model file that does not exist" 1 "no-such.gguf" "${dry[@]}" -m /no-such.gguf
 refuses "the wall clock" 2 "no wall clock" "${dry[@]}" --shape llama3-8b --clock wall
-refuses "another clock" 2 "none of wall, virtual" "${dry[@]}" --shape llama3-8b --clock sun
+refuses "an unknown clock" 2 "none of wall, virtual" "${dry[@]}" --shape llama3-8b --clock sun
 refuses "a timeline that cannot be written" 1 "/nowhere/t.json" "${dry[@]}" --shape llama3-8b -p 8 -n 0 --timeline /nowhere/t.json
 refuses "a shape without a dry run" 2 "only with --dry-run" "$bin/llm-bench" --shape llama3-8b
-refuses "weights that are planned only" 1 "can only be planned" "$bin/llm-bench" -m "$model" --weights f16 -p 8 -n 0
+refuses "weights only for dry runs" 1 "can only be planned" "$bin/llm-bench" -m "$model" --weights f16 -p 8 -n 0
 refuses "a calibration as csv" 2 "md or json" "$BUILD/experiments/calibration" -o csv
 finish

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * /dev/vnpu-control for one program that this is preloaded into, where no kernel has the real one:
- * files in the folder $FAKE_NODE. "state" holds the devices and sessions, shared by all programs of
- * a test; "session.N" is the firmware fd of session N, so that cutting it short takes the rings
- * away with SIGBUS as the kernel does. tests/cli/fake_node.py is the kernel's side: it submits,
- * resets and looks.
+ * A fake of /dev/vnpu-control, preloaded into a program, made of files in the folder $FAKE_NODE.
+ * "state" holds the devices and sessions, shared by all programs of a test. "session.N" is the
+ * firmware fd of session N; truncating it removes the rings, which then raise SIGBUS as with the
+ * kernel. tests/cli/fake_node.py is the kernel's side: it submits, resets and prints the state.
  *
- * Everything is opened and mapped before main(): afterwards this makes no system call that vnpu-fw
- * would not make itself, or its filter would end both.
+ * Everything is opened and mapped before main(). After that, this code makes no system call that
+ * vnpu-fw does not make itself, since vnpu-fw's filter would end the process.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -32,15 +31,15 @@
 #define STATUS_BYTES (64 * 4096)
 #define APERTURE_BYTES 65536 /* of context 1, the rest is not bound */
 
-/* As fake_node.py has it. */
+/* The layout that fake_node.py knows. */
 struct state {
 	uint32_t lock, next_session;
 	struct device {
 		uint32_t there, state, session, pid, epoch, va_bits;
 		char name[32];
 	} devices[NR_DEVICES];
-	int32_t errors[NR_SESSIONS]; /* what ENTER says */
-	uint32_t sq_tails[NR_SESSIONS]; /* as in the info page, which may be gone */
+	int32_t errors[NR_SESSIONS]; /* that ENTER returns */
+	uint32_t sq_tails[NR_SESSIONS]; /* copies of the info page's, which may be gone */
 };
 
 static struct state *state;
@@ -90,7 +89,7 @@ static void unlock(void)
 	__atomic_store_n(&state->lock, 0, __ATOMIC_RELEASE);
 }
 
-/* A device whose process was killed is lost. */
+/* Marks a device as lost if its process was killed. */
 static void look_after(struct device *d)
 {
 	if (d->pid && d->pid != own_pid && kill(d->pid, 0) && errno == ESRCH) {
@@ -229,7 +228,7 @@ static int start(int session, struct vnpu_fw_start *a)
 	return 0;
 }
 
-/* Completions are taken by fake_node.py. */
+/* fake_node.py takes completions. */
 static int enter(int session, struct vnpu_fw_enter *a)
 {
 	const struct timespec pause = { .tv_nsec = 1000000 };
@@ -260,7 +259,7 @@ static int session_of(int fd)
 	return -1;
 }
 
-/* ---- what the program calls ------------------------------------------------------------------ */
+/* ---- functions that the program calls -------------------------------------------------------- */
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -322,7 +321,7 @@ EXPORT int close(int fd)
 	return (int)syscall(SYS_close, fd);
 }
 
-/* What was opened for the program here is to stay. */
+/* Keeps the files open that were opened before main(). */
 EXPORT int close_range(unsigned int first, unsigned int last, int flags)
 {
 	return 0;

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 # The kernel's side of tests/cli/fake_node.c. In the folder $FAKE_NODE:
-#   devices             one line per device: number, name, state, epoch, whether a process has it
-#   submit TYPE CTX QUEUE TAG [FIELD=VALUE]    an entry into the submission ring of the newest session
+#   devices             prints a line per device: number, name, state, epoch, whether a process has it
+#   submit TYPE CTX QUEUE TAG [FIELD=VALUE]    puts an entry into the submission ring of the newest session
 #   done N              waits until that session has posted N completions, and prints the last one: type, tag, status
-#   reset [late] [wedge]    ends the newest session: over, ENTER's error, then the rings go; late: they go first
+#   reset [late] [wedge]    ends the newest session: over, ENTER's error, then removes the rings; late: removes them first
 import os
 import struct
 import sys

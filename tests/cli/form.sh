@@ -1,16 +1,16 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The form of the C sources, headers and OpenCL kernels in the tree: lengths of lines, files and
-# functions, includes, spaces, and that clang-format 14 would change nothing; and that docs/papers.md
-# and docs/words.md name what is there. The checks are first tried on files that have each fault.
+# Checks the form of the C sources, headers and OpenCL kernels in the tree (lengths of lines, files and
+# functions, includes, spaces, clang-format 14), and that docs/papers.md and docs/words.md name existing
+# files and functions. First tries the checks on files with each fault.
 set -u
 . tests/cli/common.bash
 
-# measure FOLDER FILE...: leaves the offenders of each check in a file of its own in FOLDER, which is
-# empty if there are none, and FOLDER/figures with the lengths of functions.
+# measure FOLDER FILE...: writes the offenders of each check to a file in FOLDER, which is empty if there
+# are none, and the lengths of functions to FOLDER/figures.
 #
-# A function begins with the first line of its head and ends with its closing brace. Both braces
-# stand in the first column in the kernel's style.
+# A function begins with the first line of its head and ends with its closing brace. In kernel style both
+# braces are in the first column.
 measure() {
 	python3 - "$@" <<'PYTHON'
 import re, sys
@@ -66,8 +66,8 @@ for name, found in faults.items():
 PYTHON
 }
 
-# astray FILE...: paths in documents that do not exist; and `function()` that is not in the file in
-# brackets behind it, or has none there.
+# astray FILE...: prints paths in documents that do not exist, and each `function()` without a file in
+# brackets after it or which is not in that file.
 astray() {
 	python3 - "$@" <<'PYTHON'
 import os, re, sys
@@ -91,15 +91,15 @@ for path in sys.argv[1:]:
 PYTHON
 }
 
-# reports NAME FILE: ok if the file is empty, else it has the offenders.
+# reports NAME FILE: ok if the file is empty; otherwise it lists the offenders.
 reports() {
 	if [ -e "$2" ] && [ ! -s "$2" ]; then ok "$1"; else not_ok "$1" "$(cat "$2" 2>&1)"; fi
 }
 
-# finds NAME CHECK LINES: what measure says of the files in $bad.
+# finds NAME CHECK LINES: measure reports these lines for the files in $bad.
 finds() { same "$1" "$(sed "s|$bad/||" "$scratch/self/$2")" "$3"; }
 
-# unformatted FILE...: those places that clang-format would change, or why it cannot say.
+# unformatted FILE...: prints the places that clang-format would change, or its error.
 unformatted() {
 	rm -f "$scratch"/says.*
 	printf '%s\0' "$@" | scratch=$scratch xargs -0 -P 2 -n 64 \

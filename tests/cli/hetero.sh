@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Layers and products over GPU and NPU on a phone's SoC: what docs/hetero.md says of profile sd8gen3, on the virtual clock;
-# how cuts are printed; a game beside them and beside a real model, and cuts of given shares (build/experiments/hetero); and
-# command lines that are wrong.
+# Placement layer and cut matmuls on a phone's SoC: the figures of docs/hetero.md for profile sd8gen3, on the virtual clock; the
+# output of cuts; a game at the same time, also with a real model, and cuts of given shares (build/experiments/hetero); and wrong
+# command lines.
 set -u
 . tests/cli/common.bash
 
@@ -17,9 +17,9 @@ models = list(dict.fromkeys(r["model_type"] for r in rows))
 def ts(key): return {tuple(r[k] for k in key): r["avg_ts"] for r in rows}
 '
 
-passes "layers and cut products" "${dry[@]}" --shape $models --preset hetero-layer,hetero-tensor -p 64,256,1024 -n 32 -o jsonl
+passes "whole and cut matmuls" "${dry[@]}" --shape $models --preset hetero-layer,hetero-tensor -p 64,256,1024 -n 32 -o jsonl
 cp "$scratch/out" "$scratch/hetero"
-true_in_python "cut products are 1.25 times as fast on average, and never slower" "$read_rows
+true_in_python "cut matmuls are 1.25 times as fast on average, and never slower" "$read_rows
 assert len(models) == 4
 v = ts(('model_type', 'preset', 'n_prompt'))
 gains = {(m, p): v[m, 'hetero-tensor', p] / v[m, 'hetero-layer', p] for m in models for p in (64, 256, 1024, 0)}
@@ -35,7 +35,7 @@ for r in rows:
 " "$scratch/hetero"
 passes "everything on the GPU" "${dry[@]}" --shape $models --preset gpu --weights w4a16 -p 256 -n 32 -o jsonl
 cp "$scratch/out" "$scratch/gpu"
-true_in_python "is slower for every model, prompts and tokens, and takes more energy" "$read_rows
+true_in_python "is slower for every model in prefill and decode, and takes more energy" "$read_rows
 v = ts(('model_type', 'preset', 'n_prompt'))
 e = {(r['model_type'], r['preset'], r['n_prompt']): r['energy_j'] for r in rows}
 for m in models:
@@ -44,10 +44,10 @@ for m in models:
 " "$scratch/hetero" "$scratch/gpu"
 
 lengths=135,300,525,600,1000
-passes "graphs made, padded and in sequence" "${dry[@]}" --shape $models --preset hetero-layer --graphs online,padded,pipe -p $lengths -n 0 -o jsonl
+passes "--graphs online, padded and pipe" "${dry[@]}" --shape $models --preset hetero-layer --graphs online,padded,pipe -p $lengths -n 0 -o jsonl
 cp "$scratch/out" "$scratch/graphs"
-passes "cut products at lengths that no graph has" "${dry[@]}" --shape $models --preset hetero-tensor -p $lengths -n 0 -o jsonl
-true_in_python "are faster than each of them, at every length" "$read_rows
+passes "cut matmuls at lengths without a graph" "${dry[@]}" --shape $models --preset hetero-tensor -p $lengths -n 0 -o jsonl
+true_in_python "are faster than each of these at every length" "$read_rows
 v = {(r['model_type'], r['partition'], r['graphs'], r['n_prompt']): r['avg_ts'] for r in rows}
 for m in models:
     for p in (135, 300, 525, 600, 1000):
@@ -65,8 +65,8 @@ for p in (64, 135, 600):
         assert v['auto', p, 0] >= 0.99 * v[cut, p, 0], (cut, p)
 assert v['row', 0, 4] == v['auto', 0, 4] > v['none', 0, 4] == v['sequence', 0, 4]
 " "$scratch/out"
-passes "both ways to synchronise" "${dry[@]}" --shape $models --preset hetero-layer,hetero-tensor --sync fast,driver -p 256 -n 8 -o jsonl
-true_in_python "the fast one is the faster" "$read_rows
+passes "--sync fast and driver" "${dry[@]}" --shape $models --preset hetero-layer,hetero-tensor --sync fast,driver -p 256 -n 8 -o jsonl
+true_in_python "fast is faster" "$read_rows
 v = ts(('model_type', 'preset', 'n_prompt', 'sync'))
 for m in models:
     for preset in ('hetero-layer', 'hetero-tensor'):
@@ -74,18 +74,18 @@ for m in models:
     assert v[m, 'hetero-tensor', 0, 'fast'] > 1.2 * v[m, 'hetero-tensor', 0, 'driver'], m
 " "$scratch/out"
 
-# games FILE ARGUMENTS...: the same tests with each of four presets, into FILE.
+# games FILE ARGUMENTS...: runs the same tests with four presets and writes their results to FILE.
 games() {
 	local file=$1 preset
 	shift
 	: >"$file"
 	for preset in gpu npu hetero-layer hetero-tensor; do
-		passes "a game beside them: $preset ${*: -1}" "${dry_hetero[@]}" --shape llama3-8b --preset $preset --weights w4a16 -p 256 -n 16 "$@"
+		passes "a game at the same time: $preset ${*: -1}" "${dry_hetero[@]}" --shape llama3-8b --preset $preset --weights w4a16 -p 256 -n 16 "$@"
 		cat "$scratch/out" >>"$file"
 	done
 }
 games "$scratch/game" --game 60:4
-true_in_python "shows its frames unless a GPU's work is enqueued ahead" "$read_rows
+true_in_python "shows its frames unless the GPU's work is enqueued far ahead" "$read_rows
 assert [(r['preset'], r['n_prompt']) for r in rows] == [(p, n) for p in ('gpu', 'npu', 'hetero-layer', 'hetero-tensor') for n in (256, 0)]
 for r in rows:
     assert r['game_frame_ns'] == 4e6
@@ -107,31 +107,31 @@ a, b = ([json.loads(l) for l in open(f)] for f in sys.argv[1:])
 key = lambda r: (r['preset'], r['n_prompt'])
 assert {key(r): r['alone_ns'] for r in a} == {key(r): r['avg_ns'] for r in b}" "$scratch/game" "$scratch/out"
 games "$scratch/again" --game 60:4:16
-same "has 16 kernels a frame, and can be repeated" "$(<"$scratch/again")" "$(<"$scratch/game")"
+same "has 16 kernels per frame, and can be repeated" "$(<"$scratch/again")" "$(<"$scratch/game")"
 passes "without a game" "${dry_hetero[@]}" --shape llama3-8b --preset hetero-layer -p 64
 true_in_python "there are no frames" "$read_rows
 assert len(rows) == 1 and not [k for k in rows[0] if 'game' in k or 'alone' in k]" "$scratch/out"
 for clock in "--clock virtual" "--profile sd8gen3" "--dry-run"; do
 	# shellcheck disable=SC2086
-	passes "a game beside a model, $clock" "${hetero[@]}" -m "$model" --preset hetero-tensor -pg 40,4 -d 9 -r 2 --jitter 0.2 --seed 3 --game 60:4 $clock
+	passes "a game and a model, $clock" "${hetero[@]}" -m "$model" --preset hetero-tensor -pg 40,4 -d 9 -r 2 --jitter 0.2 --seed 3 --game 60:4 $clock
 	cp "$scratch/out" "$scratch/by $clock"
 done
-same "takes the time of the dry run, and shows its frames" "$(sed 's/.*"avg_ns"/"avg_ns"/; s/"output_sha256": [^,]*,//' "$scratch/by --clock virtual")" \
+same "has the times and frames of the dry run" "$(sed 's/.*"avg_ns"/"avg_ns"/; s/"output_sha256": [^,]*,//' "$scratch/by --clock virtual")" \
 	"$(sed 's/.*"avg_ns"/"avg_ns"/; s/"output_sha256": [^,]*,//' "$scratch/by --dry-run")"
-same "of the same profile" "$(<"$scratch/by --clock virtual")" "$(<"$scratch/by --profile sd8gen3")"
-true_in_python "with the model's tokens, and other times in each repetition" "$read_rows
+same "on the same profile" "$(<"$scratch/by --clock virtual")" "$(<"$scratch/by --profile sd8gen3")"
+true_in_python "keeps the model's tokens, with other times in each repetition" "$read_rows
 a, b, c = rows
 assert a['output_sha256'] and not c['output_sha256'] and a['game_dropped'] + a['game_shown'] > 0
 assert len(set(a['samples_ns'])) == len(set(a['alone_samples_ns'])) == 2 and a['avg_ns'] > a['alone_ns']" \
 	"$scratch/by --clock virtual" "$scratch/by --profile sd8gen3" "$scratch/by --dry-run"
 passes "a game's timeline" "${dry_hetero[@]}" --shape llama3-8b --preset hetero-layer -n 1 --game 60:4 --timeline "$scratch/timeline.json"
-true_in_python "has the runs without it and with it" "
+true_in_python "has the runs without the game and with it" "
 events = json.load(open(sys.argv[1]))['traceEvents']
 assert [e['pid'] for e in events if e['ph'] == 'X' and e['name'] == 'embed'] == [1, 2]
 assert [e['args']['name'] for e in events if e['name'] == 'process_name'] == ['pp0+tg1 @ d0', 'pp0+tg1 @ d0 beside a game']" "$scratch/timeline.json"
 
 passes "cuts" "${cuts[@]}" --exhaustive --shape llama3-8b --preset hetero-tensor -p 64,300 -n 1 -o json
-true_in_python "say what each matmul is cut into, and what that takes" "
+true_in_python "list each matmul's slices and their times" "
 rows = json.load(open(sys.argv[1]))
 assert {(r['test'], r['matmul']) for r in rows} == {(t, p) for t in ('pp64', 'pp300', 'tg1')
     for p in ('qkv', 'attn_output', 'gate_up', 'down', 'head')}
@@ -144,19 +144,19 @@ for r in rows:
     assert tokens == r['tokens'] or r['cut'] == 'gpu', r
 " "$scratch/out"
 passes "cuts as a table" "${cuts[@]}" --shape llama3-8b --preset hetero-layer -p 300
-same "a row a matmul" "$(grep -cE '^\| llama3-8b .* (npu|gpu) ' "$scratch/out")" 5
+same "a row per matmul" "$(grep -cE '^\| llama3-8b .* (npu|gpu) ' "$scratch/out")" 5
 
-# Solving by predictions: of the profile's own samples.
+# Solving with predictions from samples of the profile itself.
 passes "a predictor" sh -c "'$bin/npu-profile' measure --random 300 --weights w4a16 --order stationary,streamed -o '$scratch/s.csv' >/dev/null &&
 	'$bin/npu-profile' fit '$scratch/s.csv' -o '$scratch/npu.model' >/dev/null"
 passes "plans by predictions" "${dry[@]}" --shape llama3-8b --preset hetero-tensor -p 300 -n 4 --predictor "$scratch/npu.model" -o jsonl
-true_in_python "are near those by measurements" "$read_rows
+true_in_python "are near plans by measurements" "$read_rows
 for r in rows:
     assert 0.9 < r['avg_ns'] / r['modelled_ns'] < 1.25, r" "$scratch/out"
 
-refuses "no placement that cuts" 1 "placement fine cuts no matmuls" "${cuts[@]}" --shape llama3-8b -p 64
+refuses "a placement without cuts" 1 "placement fine cuts no matmuls" "${cuts[@]}" --shape llama3-8b -p 64
 refuses "cuts as csv" 2 "none of md, json" "${cuts[@]}" --shape llama3-8b --preset hetero-tensor -o csv
-refuses "cuts of no shape" 2 "no shape" "${cuts[@]}" --preset hetero-tensor -p 64
+refuses "cuts without a shape" 2 "no shape" "${cuts[@]}" --preset hetero-tensor -p 64
 for game in 60 60: :4 0:4 60:0 60:-1 x:4 60:4x 60:4:0 60:4:1.5 60:4:16: 60:4:16:1 nan:4 1e9:4 60:1e9 ''; do
 	refuses "a game '$game'" 2 "--game: " "${dry_hetero[@]}" --shape llama3-8b --preset gpu -p 8 --game "$game"
 done
@@ -164,21 +164,21 @@ for share in -0.1 1.1 nan x ''; do
 	refuses "a share '$share'" 2 "--gpu-share: " "${dry_hetero[@]}" --shape llama3-8b --preset hetero-tensor -p 8 --gpu-share "$share"
 done
 refuses "a share without a cut" 2 "share without a cut" "${hetero[@]}" --placement layer -p 8 --gpu-share 0.5
-refuses "nothing to measure" 2 "-p, -n or -pg" "${dry_hetero[@]}" --shape llama3-8b
-refuses "a dry run of nothing" 2 "needs a model's shape" "${dry_hetero[@]}" -p 8
-refuses "a dry run by the wall clock" 2 "no wall clock" "${dry_hetero[@]}" --shape llama3-8b --clock wall -p 8
-refuses "a shape that is not there" 1 "no-such-shape" "${dry_hetero[@]}" --shape no-such-shape -p 8
-refuses "a shape to be run" 2 "--shape: only with --dry-run" "${hetero[@]}" --shape llama3-8b -p 8
-refuses "jitter by the wall clock" 2 "--jitter: only on the virtual clock" "${hetero[@]}" -p 8 --jitter 0.1
+refuses "hetero without a test" 2 "-p, -n or -pg" "${dry_hetero[@]}" --shape llama3-8b
+refuses "a dry run without a shape" 2 "needs a model's shape" "${dry_hetero[@]}" -p 8
+refuses "a dry run on the wall clock" 2 "no wall clock" "${dry_hetero[@]}" --shape llama3-8b --clock wall -p 8
+refuses "a shape that does not exist" 1 "no-such-shape" "${dry_hetero[@]}" --shape no-such-shape -p 8
+refuses "a shape without a dry run" 2 "--shape: only with --dry-run" "${hetero[@]}" --shape llama3-8b -p 8
+refuses "jitter on the wall clock" 2 "--jitter: only on the virtual clock" "${hetero[@]}" -p 8 --jitter 0.1
 for bad in "-p 0" "-p x" "-n 0" "-pg 5" "-pg 5,0" "-pg 1,2,3" "-r 0" "-d x" "--jitter 1" "--seed x" "--no-such" "-p 8 word"; do
 	# shellcheck disable=SC2086
 	refuses "hetero $bad" 2 "." "${dry_hetero[@]}" --shape llama3-8b $bad
 done
-refuses "graphs of placement layer with another" 1 "placement npu has no graphs pipe: choose placement layer" "${dry[@]}" --shape llama3-8b --preset npu --graphs pipe
-refuses "a cut with another placement" 1 "placement gpu has no partition auto: choose placement layer" "${dry[@]}" --shape llama3-8b --preset gpu --partition auto
+refuses "graphs of placement layer with placement npu" 1 "placement npu has no graphs pipe: choose placement layer" "${dry[@]}" --shape llama3-8b --preset npu --graphs pipe
+refuses "a cut with placement gpu" 1 "placement gpu has no partition auto: choose placement layer" "${dry[@]}" --shape llama3-8b --preset gpu --partition auto
 refuses "an unknown cut" 2 "none, row, sequence, multi-sequence, hybrid, auto" "${dry[@]}" --shape llama3-8b --partition column
 
-# A real model. The embedded one's weights of 4 bits, so that all lanes multiply the same numbers.
+# The embedded model, with weights of 4 bits, so that all lanes multiply the same numbers.
 greedy=("$bin/llm-cli" -m "$model" --weights w4a16 -p "The kernel is" -n 24 --ids)
 run "${greedy[@]}" --placement npu
 want=$(<"$scratch/out")
@@ -187,30 +187,30 @@ for way in "--placement gpu" "--preset hetero-layer" "--preset hetero-tensor" "-
 	if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
 		# shellcheck disable=SC2086
 		passes "tokens of $way" "${greedy[@]}" $way
-		same "are those of the NPU" "$(<"$scratch/out")" "$want"
+		same "are the NPU's tokens" "$(<"$scratch/out")" "$want"
 	else
-		skip "tokens of $way" "no platform of OpenCL"
-		skip "are those of the NPU" "no platform of OpenCL"
+		skip "tokens of $way" "no OpenCL platform"
+		skip "are the NPU's tokens" "no OpenCL platform"
 	fi
 	# shellcheck disable=SC2086
-	OCL_ICD_VENDORS=$scratch/no-vendors passes "tokens of $way, by the CPU lane" "${greedy[@]}" $way --gpu host
-	same "are those of the NPU, also" "$(<"$scratch/out")" "$want"
+	OCL_ICD_VENDORS=$scratch/no-vendors passes "tokens of $way, on the CPU lane" "${greedy[@]}" $way --gpu host
+	same "are the NPU's tokens from the CPU lane" "$(<"$scratch/out")" "$want"
 	case $way in *cuts-profile*) continue ;; esac
 	# shellcheck disable=SC2086
-	OCL_ICD_VENDORS=$scratch/no-vendors passes "tokens of $way, of a modelled GPU" "${greedy[@]}" $way --clock virtual
-	same "are those of the NPU, too" "$(<"$scratch/out")" "$want"
+	OCL_ICD_VENDORS=$scratch/no-vendors passes "tokens of $way, on the virtual clock" "${greedy[@]}" $way --clock virtual
+	same "are the NPU's tokens on the virtual clock" "$(<"$scratch/out")" "$want"
 done
 if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
 	run "${greedy[@]}" --preset hetero-tensor --cuts-profile sd8gen3 --stats
 	grep -Eq '^waits +decode: [1-9][0-9]* predicted' "$scratch/err" && grep -q '^GPU  *[^ ]' "$scratch/err" &&
-		ok "how waits were foreseen is told, with the GPU's name" || not_ok "how waits were foreseen is told, with the GPU's name" "$(<"$scratch/err")"
-	refuses "a GPU that is not there" 1 "no such GPU" "${greedy[@]}" --placement gpu --gpu "no such GPU"
+		ok "--stats shows predicted waits and the GPU's name" || not_ok "--stats shows predicted waits and the GPU's name" "$(<"$scratch/err")"
+	refuses "a GPU that does not exist" 1 "no such GPU" "${greedy[@]}" --placement gpu --gpu "no such GPU"
 else
-	for what in "how waits were foreseen is told, with the GPU's name" "a GPU that is not there"; do
-		skip "$what" "no platform of OpenCL"
+	for what in "--stats shows predicted waits and the GPU's name" "a GPU that does not exist"; do
+		skip "$what" "no OpenCL platform"
 	done
 fi
-# Matmuls that are cut whatever it costs.
+# Matmuls that are cut even if that is slower.
 text=("${hetero[@]}" -m "$model" --weights w4a16 --prompt-file "$refs/p1.txt" -pg 40,24 -r 1)
 sha() { sed -n 's/.*"output_sha256": "\([0-9a-f]*\)".*/\1/p' "$scratch/out"; }
 run "${text[@]}" --placement npu
@@ -219,19 +219,19 @@ for way in "--preset hetero-tensor --partition row --gpu-share 0.5" "--preset he
 	if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
 		# shellcheck disable=SC2086
 		passes "tokens of $way" "${text[@]}" $way
-		same "are those of the NPU" "$(sha)" "$want"
+		same "are the NPU's tokens" "$(sha)" "$want"
 	else
-		skip "tokens of $way" "no platform of OpenCL"
-		skip "are those of the NPU" "no platform of OpenCL"
+		skip "tokens of $way" "no OpenCL platform"
+		skip "are the NPU's tokens" "no OpenCL platform"
 	fi
 	# shellcheck disable=SC2086
-	OCL_ICD_VENDORS=$scratch/no-vendors passes "tokens of $way, by the CPU lane" "${text[@]}" $way --gpu host
-	same "are those of the NPU, also" "$(sha)" "$want"
+	OCL_ICD_VENDORS=$scratch/no-vendors passes "tokens of $way, on the CPU lane" "${text[@]}" $way --gpu host
+	same "are the NPU's tokens from the CPU lane" "$(sha)" "$want"
 	cp "$scratch/out" "$scratch/host"
 	# shellcheck disable=SC2086
-	OCL_ICD_VENDORS=$scratch/no-vendors passes "tokens of $way, of a modelled GPU" "${text[@]}" $way --clock virtual
-	same "are those of the NPU, too" "$(sha)" "$want"
-	true_in_python "it is told which share, and how waits were foreseen" "$read_rows
+	OCL_ICD_VENDORS=$scratch/no-vendors passes "tokens of $way, on the virtual clock" "${text[@]}" $way --clock virtual
+	same "are the NPU's tokens on the virtual clock" "$(sha)" "$want"
+	true_in_python "the share and the predicted waits are reported" "$read_rows
 a, b = rows
 assert (a['partition'], round(a['gpu_share'], 6)) == (b['partition'], round(b['gpu_share'], 6)) in (('row', 0.5), ('sequence', 0.4))
 assert b['token_waits'] is None and b['prompt_waits'] is None
@@ -241,25 +241,25 @@ assert not fast or all(a[k]['waits'] > 0 and len(a[k]['late_us']) == 4 for k in 
 		"$scratch/host" "$scratch/out"
 done
 for share in 0 0.25 0.75; do
-	passes "every matmul cut, $share for the GPU" "${dry_hetero[@]}" --shape llama3-8b --preset hetero-tensor --partition row --gpu-share $share -n 1
+	passes "every matmul cut, a share of $share for the GPU" "${dry_hetero[@]}" --shape llama3-8b --preset hetero-tensor --partition row --gpu-share $share -n 1
 	cp "$scratch/out" "$scratch/share-$share"
 done
-passes "matmuls cut as the solver has it" "${dry_hetero[@]}" --shape llama3-8b --preset hetero-tensor --partition row -n 1
+passes "matmuls cut by the solver" "${dry_hetero[@]}" --shape llama3-8b --preset hetero-tensor --partition row -n 1
 true_in_python "no share is faster than the solver's cuts" "
 none, less, more, solver = (json.load(open(f))['avg_ns'] for f in sys.argv[1:])
 assert solver <= min(none, less, more) and less != more != none, (none, less, more, solver)" \
 	"$scratch"/share-{0,0.25,0.75} "$scratch/out"
 
-# A game beside it. How many frames it shows, and how much slower the model is, is the machine's affair.
+# A game at the same time. Its frames and the slowdown of the model depend on the machine.
 game=("${hetero[@]}" -m "$model" --weights w4a16 -p 16 -n 4 -r 2)
 OCL_ICD_VENDORS=$scratch/no-vendors refuses "a game without OpenCL" 1 "--game: no OpenCL platform" "${game[@]}" --placement cpu --weights f32 --game 60:4
 if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
-	refuses "a game on a GPU that is not there" 1 "--game: .*no such GPU" "${game[@]}" --placement cpu --weights f32 --game 60:4 --gpu "no such GPU"
+	refuses "a game on a GPU that does not exist" 1 "--game: .*no such GPU" "${game[@]}" --placement cpu --weights f32 --game 60:4 --gpu "no such GPU"
 	for preset in npu gpu hetero-tensor; do
 		run "${game[@]}" --preset $preset --weights w4a16
 		cp "$scratch/out" "$scratch/alone"
-		passes "a game beside a model, $preset" "${game[@]}" --preset $preset --weights w4a16 --game 60:4
-		true_in_python "every frame is shown or dropped, and the model's tokens stay" "
+		passes "a game and a model, $preset" "${game[@]}" --preset $preset --weights w4a16 --game 60:4
+		true_in_python "every frame is shown or dropped, and the tokens stay the same" "
 alone, rows = ([json.loads(l) for l in open(f)] for f in sys.argv[1:])
 assert len(alone) == len(rows) == 2
 for a, r in zip(alone, rows):
@@ -267,22 +267,22 @@ for a, r in zip(alone, rows):
     assert bool(r['output_sha256']) == bool(r['n_gen'])
     assert 'game_fps' not in a and r['alone_ns'] > 0 and r['game_frame_ns'] > 0
     assert len(r['samples_ns']) == len(r['alone_samples_ns']) == 2
-    # The game lasts as long as the repetitions, or a little longer; a frame may be on its way.
+    # The game lasts as long as the repetitions, or a little longer; a frame may be in flight.
     assert r['game_fps'] >= 0 and r['game_dropped'] + 1 >= (60 - r['game_fps']) * sum(r['samples_ns']) / 1e9, r
 " "$scratch/alone" "$scratch/out"
 	done
-	passes "a game of short frames beside the CPU" "${hetero[@]}" -m "$model" --placement cpu -p 8 -r 1 --game 500:0.2:2
+	passes "a game of short frames and placement cpu" "${hetero[@]}" -m "$model" --placement cpu -p 8 -r 1 --game 500:0.2:2
 	same "is counted" "$(grep -cE '"alone_ns": [1-9].*"game_shown": [0-9]+, "game_dropped": [0-9]+, "game_fps": [0-9.]+, "game_frame_ns": [1-9]' "$scratch/out")" 1
 	run "${hetero[@]}" -m "$model" --placement cpu -p 8 -r 2 --game 60:1 --progress
-	same "its runs follow those without it" "$(sed 's/.*d0//; s/ beside a game, /+/; s/, //' "$scratch/err" | paste -sd' ')" "warm-up run 1/2 run 2/2 +warm-up +run 1/2 +run 2/2"
+	same "the runs with the game follow those without it" "$(sed 's/.*d0//; s/ beside a game, /+/; s/, //' "$scratch/err" | paste -sd' ')" "warm-up run 1/2 run 2/2 +warm-up +run 1/2 +run 2/2"
 else
-	for what in "a game on a GPU that is not there" "a game beside a model" "every frame is shown or dropped, and the model's tokens stay" \
-		"a game of short frames beside the CPU" "is counted" "its runs follow those without it"; do
-		skip "$what" "no platform of OpenCL"
+	for what in "a game on a GPU that does not exist" "a game beside a model" "every frame is shown or dropped, and the tokens stay the same" \
+		"a game of short frames and placement cpu" "is counted" "the runs with the game follow those without it"; do
+		skip "$what" "no OpenCL platform"
 	done
 fi
 passes "a bench on the virtual clock" "$bin/llm-bench" -m "$model" --preset hetero-tensor --clock virtual -p 40 -n 4 -r 1 -o jsonl
-true_in_python "has a time of the GPU's" "$read_rows
+true_in_python "reports the GPU's time" "$read_rows
 for r in rows:
     assert r['preset'] == 'hetero-tensor' and r['busy_gpu'] > 0 and r['busy_npu'] is not None and r['energy_j'] > 0, r" "$scratch/out"
 finish

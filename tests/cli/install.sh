@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What make install puts in place works from there: the programs, and the libraries through their pkg-config files, with
-# the headers for C and for C++; and a packager can put it where it belongs.
+# An installation works: the programs, and the libraries through their pkg-config files, with the headers for C and for C++; and
+# packagers can choose the folders.
 set -u
 . tests/cli/common.bash
 
@@ -63,7 +63,7 @@ same "a C program on the shared library" "$(<"$scratch/out")" 42
 : >"$scratch/out"
 g++ -Wall -Werror -Wno-missing-field-initializers -x c++ -o "$scratch/use-c++" "$scratch/use.c" -x none $flags 2>"$scratch/err" && run "$scratch/use-c++"
 same "a C++ program on the shared library" "$(<"$scratch/out")" 42
-same "debian/libnpu0.symbols lists them all" "$(sed -n 's/^ \(npu_[a-z0-9_]*\)@.*/\1/p' debian/libnpu0.symbols | sort | xargs)" \
+same "debian/libnpu0.symbols lists all symbols" "$(sed -n 's/^ \(npu_[a-z0-9_]*\)@.*/\1/p' debian/libnpu0.symbols | sort | xargs)" \
 	"$(nm -D --defined-only "$prefix/lib/libnpu.so" | awk '$3 ~ /^npu_/ {sub(/@.*/, "", $3); print $3}' | sort | xargs)"
 same "libnpu exports npu_ names only" "$(nm -D --defined-only "$prefix/lib/libnpu.so" | awk '$2 != "A" && $3 !~ /^npu_/ {n++} END {print n + 0}')" 0
 
@@ -78,7 +78,7 @@ same "README.md's program on libllm" "$(<"$scratch/out")" "$want"
 g++ -Wall -Werror -o "$scratch/continue-c++" -x c++ "$scratch/continue.c" -x none $flags 2>"$scratch/err" && run "$scratch/continue-c++" $model "$prompt"
 same "README.md's program as C++" "$(<"$scratch/out")" "$want"
 run "$scratch/continue" /nowhere.gguf x
-same "libllm says what is wrong" "$rc $(<"$scratch/err")" "1 /nowhere.gguf: No such file or directory"
+same "libllm reports an error" "$rc $(<"$scratch/err")" "1 /nowhere.gguf: No such file or directory"
 for h in "$prefix"/include/vnpu/{npu,llm}*.h; do
 	echo "#include <vnpu/$(basename "$h")>" >"$scratch/alone.c"
 	for lang in c c++; do
@@ -88,9 +88,9 @@ done
 exported() { nm -D --defined-only "$prefix/lib/$1.so" | awk '$2 != "A" {sub(/@.*/, "", $3); print $3}' | sort | xargs; }
 same "libllm exports what its headers declare" "$(exported libllm)" \
 	"$(cat "$prefix"/include/vnpu/llm*.h | gcc -E -P $flags -x c - | grep -o '\bllm_[a-z0-9_]*(' | tr -d '(' | sort -u | xargs)"
-same "debian/libllm0.symbols lists them all" "$(sed -n 's/^ \(llm_[a-z0-9_]*\)@.*/\1/p' debian/libllm0.symbols | sort | xargs)" "$(exported libllm)"
+same "debian/libllm0.symbols lists all symbols" "$(sed -n 's/^ \(llm_[a-z0-9_]*\)@.*/\1/p' debian/libllm0.symbols | sort | xargs)" "$(exported libllm)"
 
-# Tools that call what the libraries export, and nothing else of them.
+# Tools that call only what the libraries export.
 objects() { sed "s|^|$BUILD/obj/|; s|c$|o|"; }
 ar rcs "$scratch/tools.a" $(find tools -name '*.c' | objects)
 for t in llm-quantize llm-vocab llm-logits llm-perplexity npuc npu-top; do
@@ -98,11 +98,11 @@ for t in llm-quantize llm-vocab llm-logits llm-perplexity npuc npu-top; do
 		$(find tools \( -name "$t.c" -o -name "$t-*.c" -o -path "tools/$t/*.c" \) | objects) "$scratch/tools.a" $flags \
 		$(pkg-config --libs json-c nettle ncursesw) -lm
 done
-passes "and one runs" "$scratch/llm-quantize" $model "$scratch/q8_0.gguf" q8_0
-same "as it should" "$(cmp $model "$scratch/q8_0.gguf" && echo same)" same
+passes "a tool on the shared libraries runs" "$scratch/llm-quantize" $model "$scratch/q8_0.gguf" q8_0
+same "and makes the same file" "$(cmp $model "$scratch/q8_0.gguf" && echo same)" same
 
 (cd "$scratch" && run "$prefix/bin/llm-bench" -p 4 -n 2 -r 1 -o jsonl; exit $rc) && ok "llm-bench finds the installed model" || not_ok "llm-bench finds the installed model" "$(<"$scratch/err")"
-same "completion is installed for the tools that it knows" "$(cd "$prefix/share/bash-completion/completions" && echo *)" \
+same "completion is installed for its tools" "$(cd "$prefix/share/bash-completion/completions" && echo *)" \
 	"$(sed -n 's/^complete -F [^ ]* //p' share/bash-completion/completions/llm-cli)"
 same "the unit starts the installed vnpu-fw" "$(sed -n 's/^ExecStart=\([^ ]*\).*/\1/p' "$prefix/lib/systemd/system/vnpu-fw.service")" "$prefix/sbin/vnpu-fw"
 same "its user is installed" "$(<"$prefix/lib/sysusers.d/vnpu.conf")" "$(<share/sysusers/vnpu.conf)"
@@ -111,14 +111,14 @@ echo '#include <drm/vnpu_accel.h>
 #include <linux/vnpu_fw.h>' >"$scratch/uapi.c"
 passes "the interfaces of the driver compile from the installed headers" gcc -Wall -Werror -fsyntax-only $(pkg-config --cflags libnpu) "$scratch/uapi.c"
 
-# What a packager does: another root, and folders of the distribution's.
+# As a packager does it: another root, and the distribution's folders.
 run make DEPS=no BUILD="$BUILD" DESTDIR="$scratch/root" PREFIX=/usr LIBDIR=/usr/lib/triplet UNITDIR=/lib/systemd/system \
 	UDEVDIR=/lib/udev/rules.d SYSUSERSDIR=/usr/lib/sysusers.d install
 same "make install with DESTDIR" "$rc" 0
 same "nothing installed names DESTDIR" "none$(grep -rlIF "$scratch" "$scratch/root")" none
 same "the libraries and the user are where LIBDIR and SYSUSERSDIR say" "$(cd "$scratch/root/usr/lib" && find . ! -type d | sort | xargs)" \
 	"./sysusers.d/vnpu.conf$(printf ' ./triplet/%s' lib{llm,npu}.{a,so,so.0} pkgconfig/lib{llm,npu}.pc)"
-same "the pkg-config files say so" "$(PKG_CONFIG_PATH=$scratch/root/usr/lib/triplet/pkgconfig pkg-config --variable=libdir libnpu libllm)" "/usr/lib/triplet /usr/lib/triplet"
+same "the pkg-config files have this LIBDIR" "$(PKG_CONFIG_PATH=$scratch/root/usr/lib/triplet/pkgconfig pkg-config --variable=libdir libnpu libllm)" "/usr/lib/triplet /usr/lib/triplet"
 same "unit and rule are where UNITDIR and UDEVDIR say" "$(cd "$scratch/root/lib" && find . ! -type d | sort | xargs)" \
 	"./systemd/system/vnpu-fw.service ./udev/rules.d/60-vnpu.rules"
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Files that are no models: absent, unreadable, cut short, and with hostile headers. Each is refused with one line.
+# Files that are no models (absent, unreadable, truncated, with hostile headers) are refused with one line.
 set -u
 . tests/cli/common.bash
 
@@ -10,7 +10,7 @@ refuses "folder" 1 "$scratch" "${t[@]}" "$scratch"
 : >"$scratch/empty.gguf"
 refuses "empty file" 1 "empty.gguf" "${t[@]}" "$scratch/empty.gguf"
 refuses "text file" 1 "p1.txt" "${t[@]}" "$refs/p1.txt"
-# Root reads everything, so it asks as nobody.
+# Root can read everything, so root runs this as nobody.
 cp "$model" "$scratch/secret.gguf" && chmod 0 "$scratch/secret.gguf" && chmod 755 "$scratch"
 cp "$bin/llm-logits" "$scratch/"
 as_nobody=()
@@ -19,10 +19,10 @@ run "${as_nobody[@]}" "$scratch/llm-logits" --tokens 1,2 --preset cpu -m "$scrat
 same "file without permission" "$rc $(<"$scratch/err")" "1 llm-logits: $scratch/secret.gguf: Permission denied"
 for bytes in 1 4 8 23 24 100 5000 60000 100000 150000 1000000 6000000; do
 	head -c $bytes "$model" >"$scratch/short.gguf"
-	refuses "cut after $bytes bytes" 1 "short.gguf" "${t[@]}" "$scratch/short.gguf"
+	refuses "truncated after $bytes bytes" 1 "short.gguf" "${t[@]}" "$scratch/short.gguf"
 done
 
-# patch NAME OFFSET HEX: a copy of the model with bytes replaced.
+# patch NAME OFFSET HEX: makes a copy of the model with bytes replaced.
 patch() {
 	python3 -c "import sys
 b = bytearray(open('$model', 'rb').read())
@@ -40,7 +40,7 @@ for name in magic version big-endian tensors keys key-length; do
 	refuses "hostile $name" 1 "$name.gguf" "${t[@]}" "$scratch/$name.gguf"
 done
 
-# Random bytes in the header: whatever comes of it, it is an answer or one line, never a signal.
+# Random bytes in the header: the outcome is a result or one line, never a signal.
 seed=${SEED:-$RANDOM}
 bad=
 for i in {1..40}; do

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# npuc and npu-info: what they print, and how they refuse.
+# npuc and npu-info: their output and errors.
 . tests/cli/common.bash
 
 cat >"$scratch/layer.txt" <<'GRAPH'
@@ -54,7 +54,7 @@ grep -q '^graph w4 isa=1.2 ' "$scratch/out" && grep -q ': matmul_w4 .* group=32'
 sed 's/^output \(.*\)/output \1 12/' "$scratch/w4.txt" >"$scratch/columns.txt"
 passes "npuc builds outputs that are columns of a wider matrix" "$bin/npuc" build "$scratch/columns.txt" -o "$scratch/w4.elf"
 passes "npuc lists their rows" "$bin/npuc" dis "$scratch/w4.elf"
-grep -q ': matmul_w4 .* ldc=12 ' "$scratch/out" && ok "a row is wider than the output" || not_ok "a row is wider than the output" "$(<"$scratch/out")"
+grep -q ': matmul_w4 .* ldc=12 ' "$scratch/out" && ok "rows are wider than the output" || not_ok "rows are wider than the output" "$(<"$scratch/out")"
 sed -i 's/^output \(.*\) 12/output \1 9/' "$scratch/columns.txt"
 refuses "a matrix narrower than its columns" 1 "the matrix is narrower than the output" "$bin/npuc" build "$scratch/columns.txt" -o "$scratch/w4.elf"
 sed -i 's/ w4 10 64 32/ w4 10 64/' "$scratch/w4.txt"
@@ -68,14 +68,14 @@ c = matmul q s w
 y = fold c
 output y y
 GRAPH
-passes "npuc builds a graph of two planes" "$bin/npuc" build "$scratch/planes.txt" -o "$scratch/planes.elf"
+passes "npuc builds a graph with two planes" "$bin/npuc" build "$scratch/planes.txt" -o "$scratch/planes.elf"
 passes "npuc lists it" "$bin/npuc" dis "$scratch/planes.elf"
 grep -q '^graph planes isa=1.4 ' "$scratch/out" && grep -q ': quant16 .* rows=3 cols=60 ' "$scratch/out" &&
 	grep -q ': matmul_i8 .* m=6 n=70 ' "$scratch/out" && grep -q ': add .* rows=3 cols=70 ' "$scratch/out" &&
-	ok "twice the rows are multiplied, and their halves added" ||
-	not_ok "twice the rows are multiplied, and their halves added" "$(<"$scratch/out")"
+	ok "multiplies twice the rows and adds their halves" ||
+	not_ok "multiplies twice the rows and adds their halves" "$(<"$scratch/out")"
 sed -i 's/^y = fold c/y = fold x/; s/ f32 3 / f32 5 /' "$scratch/planes.txt"
-refuses "a fold of an odd number of rows" 1 "5 rows; needs an even number" "$bin/npuc" build "$scratch/planes.txt" -o "$scratch/planes.elf"
+refuses "fold with an odd number of rows" 1 "5 rows; needs an even number" "$bin/npuc" build "$scratch/planes.txt" -o "$scratch/planes.elf"
 cat >"$scratch/outliers.txt" <<'GRAPH'
 graph outliers
 input x f32 3 64
@@ -86,11 +86,11 @@ y = add_outliers c o w
 output y y
 GRAPH
 passes "npuc builds a graph with outliers" "$bin/npuc" build "$scratch/outliers.txt" -o "$scratch/outliers.elf"
-passes "npuc lists it, too" "$bin/npuc" dis "$scratch/outliers.elf"
+passes "npuc lists the outliers" "$bin/npuc" dis "$scratch/outliers.elf"
 grep -q '^graph outliers isa=1.4 ' "$scratch/out" && grep -q ': quant_outliers .* rows=3 cols=64 ' "$scratch/out" &&
 	grep -q ': add_outliers .* m=3 n=70 k=64 ldx=[0-9]* ldy=[0-9]* group=32' "$scratch/out" &&
-	ok "outliers are set apart, and added with the product's weights" ||
-	not_ok "outliers are set apart, and added with the product's weights" "$(<"$scratch/out")"
+	ok "separates outliers and adds them with the matmul's weights" ||
+	not_ok "separates outliers and adds them with the matmul's weights" "$(<"$scratch/out")"
 sed -i 's/^q, s, o = /q, s = /' "$scratch/outliers.txt"
 refuses "outliers without a name" 1 "is not a statement" "$bin/npuc" build "$scratch/outliers.txt" -o "$scratch/outliers.elf"
 cat >"$scratch/wk.txt" <<'GRAPH'
@@ -107,7 +107,7 @@ passes "npuc lists it" "$bin/npuc" dis "$scratch/wk.elf"
 # A table of 64 bytes, panels of 3, 7 and 7 bits.
 grep -q '^graph wk isa=1.3 ' "$scratch/out" && grep -q ' weight w wk \[150\]\[62\] bytes=10304$' "$scratch/out" &&
 	grep -q ': matmul_wk .* w=w bias=b m=3 n=150 k=62 w_bytes=10304 ' "$scratch/out" &&
-	ok "the listing has its matmul" || not_ok "the listing has its matmul" "$(<"$scratch/out")"
+	ok "the listing has the wk matmul" || not_ok "the listing has the wk matmul" "$(<"$scratch/out")"
 for bits in 0 9 3, 3,,4 3,x -1 3:4; do
 	sed "s/ 62 3,7/ 62 $bits/" "$scratch/wk.txt" >"$scratch/bad.txt"
 	refuses "widths of $bits" 1 "widths are 1 to 8 bits, with a comma between them" "$bin/npuc" build "$scratch/bad.txt" -o "$scratch/bad.elf"
@@ -122,14 +122,14 @@ grep -q '^one run  *624 multiply-accumulates' "$scratch/out" && ok "multiply-acc
 cmp -s "$scratch/layer.elf" "$scratch/stdin.elf" && ok "standard input gives the same file" || not_ok "standard input gives the same file"
 
 passes "npuc builds for a profile" "$bin/npuc" build "$scratch/layer.txt" -o "$scratch/timed.elf" --profile sd8gen3
-passes "npuc info of it" "$bin/npuc" info "$scratch/timed.elf"
-grep -Eq '^device time +[0-9]+ ns, [0-9]+ cycles on sd8gen3$' "$scratch/out" && ok "its device time" || not_ok "its device time" "$(<"$scratch/out")"
-passes "npuc info of one without" "$bin/npuc" info "$scratch/layer.elf"
-! grep -q '^device time' "$scratch/out" && ok "no device time where none was predicted" || not_ok "no device time where none was predicted" "$(<"$scratch/out")"
+passes "npuc info of a graph with a profile" "$bin/npuc" info "$scratch/timed.elf"
+grep -Eq '^device time +[0-9]+ ns, [0-9]+ cycles on sd8gen3$' "$scratch/out" && ok "prints the device time" || not_ok "prints the device time" "$(<"$scratch/out")"
+passes "npuc info of a graph without a profile" "$bin/npuc" info "$scratch/layer.elf"
+! grep -q '^device time' "$scratch/out" && ok "prints no device time" || not_ok "prints no device time" "$(<"$scratch/out")"
 passes "npuc dis --profile" "$bin/npuc" dis --profile sd8elite "$scratch/layer.elf"
-grep -q '^profile sd8elite ' "$scratch/out" && grep -Eq ': matmul_i8 .* device_ns=[0-9]+ cycles=[0-9]+$' "$scratch/out" && ok "the time of each command" || not_ok "the time of each command" "$(<"$scratch/out")"
-refuses "npuc build with a profile that is not there" 1 "profile no-such-soc: No such file" "$bin/npuc" build "$scratch/layer.txt" -o "$scratch/o.elf" --profile no-such-soc
-refuses "npuc dis with a profile that is not there" 1 "profile no-such-soc: No such file" "$bin/npuc" dis --profile no-such-soc "$scratch/layer.elf"
+grep -q '^profile sd8elite ' "$scratch/out" && grep -Eq ': matmul_i8 .* device_ns=[0-9]+ cycles=[0-9]+$' "$scratch/out" && ok "prints the time of each command" || not_ok "prints the time of each command" "$(<"$scratch/out")"
+refuses "npuc build with a profile that does not exist" 1 "profile no-such-soc: No such file" "$bin/npuc" build "$scratch/layer.txt" -o "$scratch/o.elf" --profile no-such-soc
+refuses "npuc dis with a profile that does not exist" 1 "profile no-such-soc: No such file" "$bin/npuc" dis --profile no-such-soc "$scratch/layer.elf"
 refuses "npuc info with a profile" 2 "build and dis only" "$bin/npuc" info --profile sd8gen3 "$scratch/layer.elf"
 
 bad() { # NAME PATTERN LINE...
@@ -151,7 +151,7 @@ bad "a name twice" "bad.txt:3: .*the name is taken" "input x f32 1 1"
 bad "a wrong shape" "bad.txt:4: .*'w' is 3 x 8" "weight w f32 3 8" "y = add x w"
 bad "a constant that is too short" "needs '=' and 4 values" "const c 1 4 = 1 2 3"
 bad "a graph without an output" "no output, store or sleep" "y = silu x"
-refuses "a file that is not there" 1 "No such file" "$bin/npuc" build "$scratch/none.txt" -o "$scratch/o.elf"
+refuses "a file that does not exist" 1 "No such file" "$bin/npuc" build "$scratch/none.txt" -o "$scratch/o.elf"
 refuses "an ELF file that is no graph" 1 "not a compiled graph" "$bin/npuc" dis "$bin/npuc"
 refuses "a text in place of an image" 1 "no ELF file" "$bin/npuc" info "$scratch/layer.txt"
 refuses "no verb" 2 "build, dis or info" "$bin/npuc"
@@ -160,55 +160,55 @@ refuses "build without -o" 2 "needs -o" "$bin/npuc" build "$scratch/layer.txt"
 passes "npuc lists the instruction set" "$bin/npuc" isa
 cp "$scratch/out" "$scratch/isa"
 version=$(sed -n 's/^Version \(.*\)\.$/\1/p' "$scratch/isa")
-grep -q "^Version $version\. " docs/isa.md && ok "docs/isa.md is of this version" || not_ok "docs/isa.md is of this version" "npuc isa says $version"
+grep -q "^Version $version\. " docs/isa.md && ok "docs/isa.md has the version" || not_ok "docs/isa.md has the version" "npuc isa says $version"
 sed -n '/^| number | operation/,/^$/p' docs/isa.md | grep . >"$scratch/documented"
-diff <(grep '^|' "$scratch/isa") "$scratch/documented" >"$scratch/diff" && ok "docs/isa.md has its table" || not_ok "docs/isa.md has its table" "$(<"$scratch/diff")"
+diff <(grep '^|' "$scratch/isa") "$scratch/documented" >"$scratch/diff" && ok "docs/isa.md has the same table" || not_ok "docs/isa.md has the same table" "$(<"$scratch/diff")"
 while IFS='|' read -r _ number op since _; do
 	grep -q "^### .*\b${op// /}\b" docs/isa.md || not_ok "docs/isa.md explains each operation" "$op has no section"
-	[ $since = 1.0 ] || grep -q "^| ${since// /} | .*\b${op// /}\b" docs/isa.md || not_ok "docs/isa.md says what came when" "$op of $since"
+	[ $since = 1.0 ] || grep -q "^| ${since// /} | .*\b${op// /}\b" docs/isa.md || not_ok "docs/isa.md lists each version's operations" "$op of $since"
 done < <(grep '^| [0-9]' "$scratch/isa")
 refuses "npuc isa with a file" 2 "want build, dis or info" "$bin/npuc" isa "$scratch/layer.elf"
 refuses "npuc isa with a profile" 2 "or isa" "$bin/npuc" isa --profile sd8gen3
 
 passes "npu-info on sim" env NPU_TRANSPORT=sim "$bin/npu-info"
-grep -q '^transport  *sim' "$scratch/out" && grep -q '^reason .*NPU_TRANSPORT' "$scratch/out" && ok "npu-info says why" || not_ok "npu-info says why" "$(<"$scratch/out")"
+grep -q '^transport  *sim' "$scratch/out" && grep -q '^reason .*NPU_TRANSPORT' "$scratch/out" && ok "npu-info prints the reason" || not_ok "npu-info prints the reason" "$(<"$scratch/out")"
 passes "npu-info --json" "$bin/npu-info" --transport sim --json
-true_in_python "its JSON has the device's fields" '
+true_in_python "the JSON has the device's fields" '
 d = json.load(open(sys.argv[1]))
 assert d["transport"] == "sim" and d["isa"] == sys.argv[2] and d["va_bits"] >= 30 and d["node"] is None and not d["lost"]' "$scratch/out" "$version"
 mkdir "$scratch/no-vendors"
 OCL_ICD_VENDORS=$scratch/no-vendors passes "npu-info without a platform of OpenCL" "$bin/npu-info" --transport sim
-grep -q '^opencl  *none: no OpenCL platform; install .*pocl-opencl-icd' "$scratch/out" && ok "it says what to install" || not_ok "it says what to install" "$(<"$scratch/out")"
+grep -q '^opencl  *none: no OpenCL platform; install .*pocl-opencl-icd' "$scratch/out" && ok "npu-info names what to install" || not_ok "npu-info names what to install" "$(<"$scratch/out")"
 OCL_ICD_VENDORS=$scratch/no-vendors passes "npu-info --json without one" "$bin/npu-info" --transport sim --json
-true_in_python "its JSON has no OpenCL device" 'assert json.load(open(sys.argv[1]))["opencl"] == []' "$scratch/out"
+true_in_python "the JSON has no OpenCL device" 'assert json.load(open(sys.argv[1]))["opencl"] == []' "$scratch/out"
 OCL_ICD_VENDORS=$scratch/no-vendors run "$bin/npu-info" --doctor
-grep -q '^--    no OpenCL platform; install ' "$scratch/out" && ok "the doctor says that there is none" || not_ok "the doctor says that there is none" "$(<"$scratch/out")"
+grep -q '^--    no OpenCL platform; install ' "$scratch/out" && ok "the doctor reports no OpenCL platform" || not_ok "the doctor reports no OpenCL platform" "$(<"$scratch/out")"
 if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
-	passes "npu-info with platforms of OpenCL" "$bin/npu-info" --transport sim
-	grep -Eq '^opencl 0 +[^,]+, .+' "$scratch/out" && ok "npu-info lists OpenCL's devices" || not_ok "npu-info lists OpenCL's devices" "$(<"$scratch/out")"
-	passes "npu-info --json with them" "$bin/npu-info" --transport sim --json
-	true_in_python "its JSON has their fields" '
+	passes "npu-info with OpenCL platforms" "$bin/npu-info" --transport sim
+	grep -Eq '^opencl 0 +[^,]+, .+' "$scratch/out" && ok "npu-info lists the OpenCL devices" || not_ok "npu-info lists the OpenCL devices" "$(<"$scratch/out")"
+	passes "npu-info --json with OpenCL platforms" "$bin/npu-info" --transport sim --json
+	true_in_python "the JSON has their fields" '
 for d in json.load(open(sys.argv[1]))["opencl"]:
     assert d["name"] and d["platform"] and d["version"].startswith("OpenCL ") and d["compute_units"] > 0 and d["max_buffer_bytes"] > 0' "$scratch/out"
 	run "$bin/npu-info" --doctor
-	grep -Eq '^ok    OpenCL has [0-9]+ devices?; the first is ' "$scratch/out" && ok "the doctor names the first" || not_ok "the doctor names the first" "$(<"$scratch/out")"
+	grep -Eq '^ok    OpenCL has [0-9]+ devices?; the first is ' "$scratch/out" && ok "the doctor names the first OpenCL device" || not_ok "the doctor names the first OpenCL device" "$(<"$scratch/out")"
 else
-	skip "npu-info lists OpenCL's devices" "no platform is installed: apt-get install pocl-opencl-icd"
+	skip "npu-info lists the OpenCL devices" "no platform is installed: apt-get install pocl-opencl-icd"
 fi
 refuses "npu-info with a node that is no vnpu" 1 "not a vnpu" "$bin/npu-info" --device /dev/null
 refuses "npu-info with an unknown transport" 2 "auto, drm, sim" "$bin/npu-info" --transport pci
 NPU_TRANSPORT=pci refuses "NPU_TRANSPORT of an unknown kind" 1 "use auto, drm or sim" "$bin/npu-info"
 NPU_PROFILE=no-such-soc refuses "NPU_PROFILE that is not there" 1 "profile no-such-soc: No such file" "$bin/npu-info" --transport sim
 NPU_PROFILE=sd8elite passes "NPU_PROFILE of another SoC" "$bin/npu-info" --transport sim
-refuses "vnpu-fw with a profile that is not there" 1 "profile no-such-soc: No such file" "$bin/vnpu-fw" --profile no-such-soc
+refuses "vnpu-fw with a profile that does not exist" 1 "profile no-such-soc: No such file" "$bin/vnpu-fw" --profile no-such-soc
 refuses "vnpu-fw with a file that is no profile" 1 "profile /dev/null: .* is missing" "$bin/vnpu-fw" --profile /dev/null
 run "$bin/npu-info" --doctor
 if [ -e /sys/module/vnpu ]; then
 	grep -q '^ok    module vnpu is loaded' "$scratch/out" && ok "the doctor sees the module" || not_ok "the doctor sees the module" "$(<"$scratch/out")"
 elif [ $rc -eq 1 ] && grep -q '^FAIL  module vnpu is not loaded' "$scratch/out" && grep -q 'to fix it: ' "$scratch/out"; then
-	ok "the doctor names the first thing that is missing"
+	ok "the doctor names the first missing thing"
 else
-	not_ok "the doctor names the first thing that is missing" "$(<"$scratch/out")"
+	not_ok "the doctor names the first missing thing" "$(<"$scratch/out")"
 fi
 for tool in npuc npu-info; do
 	passes "$tool --help" "$bin/$tool" --help

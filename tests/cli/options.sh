@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Command lines that are wrong, --help, --version, --list-devices, and an output that cannot be written.
+# Wrong command lines, --help, --version, --list-devices, and an output that cannot be written.
 set -u
 . tests/cli/common.bash
 
@@ -22,10 +22,10 @@ for tool in llm-cli llm-bench llm-perplexity llm-logits; do
 		for word in "$option" $words; do
 			grep -Eq -- "(^|[ ,(])$word([ ,;:)]|$)" "$scratch/help" || missing+=" $option:$word"
 		done
-		# -t is Fl t in a manual, --threads Fl -threads.
+		# Manuals have "Fl t" for -t and "Fl -threads" for --threads.
 		grep -Eq "^\.It.*Fl ${option#-}( |$)" "docs/man/$tool.1" docs/man/llm-cli.1 || missing+=" manual:$option"
 	done <"$scratch/options"
-	same "$tool --help and the manual have every option, and --help all that it can be" "none$missing" none
+	same "$tool --help and the manual have every option, and --help every value" "none$missing" none
 	same "$tool has all choices" "$(for c in placement weights activations graphs partition kv sync order; do cut -f1 "$scratch/options" | grep -cx -- "--$c"; done | xargs)" "1 1 1 1 1 1 1 1"
 	same "$tool --help fits 100 columns" "$(awk 'length > 100' "$scratch/help")none" none
 	refuses "$tool: unknown form of help" 2 "--help: 'html' is none of text, man, options" "${t[@]}" --help=html
@@ -36,19 +36,19 @@ for tool in llm-cli llm-bench llm-perplexity llm-logits; do
 	refuses "$tool: option without its value" 2 "needs a value" "${t[@]}" --sync
 	refuses "$tool: a word too many" 2 "'word'" "${t[@]}" -m "$model" "${work[@]}" word
 	refuses "$tool: unknown placement lists the names" 2 "fine.*cpu.*npu" "${t[@]}" -m "$model" "${work[@]}" --placement tpu
-	refuses "$tool: unknown weights lists the names" 2 "auto.*f32.*w8a8" "${t[@]}" -m "$model" "${work[@]}" --weights w2
+	refuses "$tool: unknown weights list the names" 2 "auto.*f32.*w8a8" "${t[@]}" -m "$model" "${work[@]}" --weights w2
 	refuses "$tool: unknown activations list the names" 2 "outliers, int8, mixed, int16" "${t[@]}" -m "$model" "${work[@]}" --activations int4
 	refuses "$tool: unknown graphs list the names" 2 "bucketed, shared, online, padded, pipe" "${t[@]}" -m "$model" "${work[@]}" --graphs ring
 	refuses "$tool: unknown partition lists the names" 2 "none, row, sequence, multi-sequence, hybrid, auto" "${t[@]}" -m "$model" "${work[@]}" --partition column
 	refuses "$tool: graphs of another placement" 1 "placement npu has no graphs online: choose placement layer, or graphs bucketed or shared" \
 		"${t[@]}" -m "$model" "${work[@]}" --placement npu --graphs online
-	refuses "$tool: a partition of another placement" 1 "placement gpu has no partition row: choose placement layer, or partition none" \
+	refuses "$tool: partition of another placement" 1 "placement gpu has no partition row: choose placement layer, or partition none" \
 		"${t[@]}" -m "$model" "${work[@]}" --placement gpu --partition row
 	refuses "$tool: weights of another placement" 1 "placement cpu has no weights w8a8" "${t[@]}" -m "$model" "${work[@]}" --preset cpu --weights w8a8
-	OCL_ICD_VENDORS=$scratch/no-vendors refuses "$tool: graphs alone choose their placement" 1 "placement layer: no OpenCL platform" \
+	OCL_ICD_VENDORS=$scratch/no-vendors refuses "$tool: graphs choose their placement" 1 "placement layer: no OpenCL platform" \
 		"${t[@]}" -m "$model" "${work[@]}" --graphs online
 	OCL_ICD_VENDORS=$scratch/no-vendors refuses "$tool: a GPU without OpenCL" 1 "no OpenCL platform.*--clock virtual" "${t[@]}" -m "$model" "${work[@]}" --preset hetero-tensor
-	refuses "$tool: an unknown profile to cut for" 1 "no-such-soc" "${t[@]}" -m "$model" "${work[@]}" --placement layer --cuts-profile no-such-soc
+	refuses "$tool: unknown profile for cuts" 1 "no-such-soc" "${t[@]}" -m "$model" "${work[@]}" --placement layer --cuts-profile no-such-soc
 	refuses "$tool: unknown KV cache lists the names" 2 "f16.*f32.*q8_0" "${t[@]}" -m "$model" "${work[@]}" --kv q4_0
 	refuses "$tool: unknown sync lists the names" 2 "fast.*driver" "${t[@]}" -m "$model" "${work[@]}" --sync slow
 	refuses "$tool: unknown transport lists the names" 2 "auto.*drm.*sim" "${t[@]}" -m "$model" "${work[@]}" --transport usb
@@ -57,7 +57,7 @@ for tool in llm-cli llm-bench llm-perplexity llm-logits; do
 		refuses "$tool: -t '$value'" 2 "-t: " "${t[@]}" -m "$model" "${work[@]}" -t "$value"
 		refuses "$tool: --chunk '$value'" 2 "--chunk: " "${t[@]}" -m "$model" "${work[@]}" --chunk "$value"
 	done
-	refuses "$tool: a chunk that no engine takes" 2 "--chunk: .*8192" "${t[@]}" -m "$model" "${work[@]}" --chunk 8193
+	refuses "$tool: chunk above the limit" 2 "--chunk: .*8192" "${t[@]}" -m "$model" "${work[@]}" --chunk 8193
 	refuses "$tool: f32 weights do not run on the NPU" 1 "placement cpu" "${t[@]}" -m "$model" "${work[@]}" --placement npu --weights f32
 
 	if [ -c /dev/full ]; then
@@ -82,17 +82,17 @@ for tool in llm-cli llm-bench llm-perplexity llm-logits; do
 		not_ok "$tool --list-devices names both transports" "$(<"$scratch/out")"
 done
 
-passes "the manual's lists of options are the programs'" docs/man/options.sh --check
+passes "the manual's lists of options are current" docs/man/options.sh --check
 logits() { "$bin/llm-logits" -m "$model" --tokens 1,2,3 -o f32 "$@" 2>&1 | sha256sum; }
-same "weights that only the CPU has choose it" "$(logits --weights f32)" "$(logits --placement cpu)"
-same "and the CPU chooses them" "$(logits --placement cpu --weights f32)" "$(logits --preset cpu)"
+same "weights f32 choose placement cpu" "$(logits --weights f32)" "$(logits --placement cpu)"
+same "placement cpu chooses weights f32" "$(logits --placement cpu --weights f32)" "$(logits --preset cpu)"
 
 for tool in llm-cli llm-perplexity llm-logits; do
 	refuses "$tool: no model" 2 "-m FILE" "$bin/$tool"
 done
 refuses "llm-cli: no prompt" 2 "-p TEXT" "$bin/llm-cli" -m "$model"
 refuses "llm-cli: two prompts" 2 "-p TEXT" "$bin/llm-cli" -m "$model" -p x -f y
-refuses "llm-cli: prompt file that is not there" 1 "no-such-file: No such file" "$bin/llm-cli" -m "$model" --preset cpu -f "$scratch/no-such-file"
+refuses "llm-cli: prompt file that does not exist" 1 "no-such-file: No such file" "$bin/llm-cli" -m "$model" --preset cpu -f "$scratch/no-such-file"
 refuses "llm-cli: prompt file that is a folder" 1 "directory" "$bin/llm-cli" -m "$model" --preset cpu -f "$scratch"
 for bad in "--temp x" "--temp -1" "--temp nan" "--top-p 2" "--min-p -0.1" "--top-k -1" "--seed x" "-n x" "-n -2" "-c 0" "-c x"; do
 	# shellcheck disable=SC2086

@@ -6,7 +6,7 @@ set -u
 log=$scratch/log fake=$scratch/llama-bench
 export BUILD PEER_MODELS=$scratch/models PEER_LOG=$log LLAMA_BENCH=$fake
 
-# Tokens per second: 100 for prompts, 10 for generation, and in its first run a tenth of that. It notes how it was called.
+# Reports 100 tokens per second for prompts and 10 for generation, in its first run a tenth of that, and logs its options.
 cat >"$fake" <<'FAKE'
 #!/bin/bash
 echo "theirs $*" >>"$PEER_LOG"
@@ -55,25 +55,25 @@ assert rows[0]['theirs'] == 100 and rows[2]['theirs'] == 10
 memory = rows[-1]
 assert 2**20 < memory['ours_peak_memory_bytes'] < memory['ours_max'] * 2**20 * 1.5
 " "$scratch/json"
-same "the two were called by turns, alike" "$(sort "$log" | uniq -c | sed 's/^ *//')" \
+same "both were called alternately, with the same options" "$(sort "$log" | uniq -c | sed 's/^ *//')" \
 	"3 theirs -m $model -p 1 -n 1 -t 1 -r 1 --no-warmup -o json
 3 theirs -m $model -p 4,8 -n 4 -t 1 -r 1 -o json"
-same "the cold start comes after each of the others" "$(grep -o -e '-p [0-9,]*' "$log" | tr '\n' ' ')" "-p 4,8 -p 1 -p 4,8 -p 1 -p 4,8 -p 1 "
+same "each round ends with the cold start" "$(grep -o -e '-p [0-9,]*' "$log" | tr '\n' ' ')" "-p 4,8 -p 1 -p 4,8 -p 1 -p 4,8 -p 1 "
 
 passes "a table" "${peer[@]}" -r 1 -- --preset cpu
-true_in_python "of lines as wide as one another, and what was compared below" "
+true_in_python "has lines of equal width, and says below what was compared" "
 lines = open(sys.argv[1]).read().split('\n')
 assert len({len(l) for l in lines[:7]}) == 1 and len(lines) == 10 and not lines[7], lines
 assert [l.split('|')[2].strip() for l in lines[2:7]] == ['pp4', 'pp8', 'tg4', 'cold start', 'peak memory']
 assert lines[8].startswith('medians of 1 rounds') and 'cpu' in lines[8] and lines[8].endswith('llama-bench fake')
 " "$scratch/out"
 
-# A shape that is made in no time.
+# A shape that is quick to make.
 sed -e 's/^layers = .*/layers = 2/' -e 's/^vocab = .*/vocab = 512/' share/shapes/qwen2.5-0.5b.conf >"$scratch/tiny.conf"
 made=("$scratch/models/tiny-q8_0.gguf" "$scratch/models/tiny-q4_0.gguf")
 small=(tests/bench/peer.sh -q --shapes "$scratch/tiny.conf" -p 4 -n 2 -t 1 -r 1 -o json)
 passes "models of random weights" "${small[@]}" --types q8_0,q4_0
-true_in_python "of each shape and type" "
+true_in_python "are made for each shape and type" "
 rows = json.load(open(sys.argv[1]))
 assert [r['model'] for r in rows] == ['tiny-q8_0.gguf'] * 4 + ['tiny-q4_0.gguf'] * 4, rows
 " "$scratch/out"
@@ -81,8 +81,8 @@ before=$(stat -c %i "${made[@]}" 2>&1)
 passes "are kept" "${small[@]}" --types q8_0
 same "and used again" "$(stat -c %i "${made[@]}" 2>&1)" "$before"
 touch -d '+1 minute' "$scratch/tiny.conf"
-passes "but not after their shape has changed" "${small[@]}" --types q8_0
-[ "$(stat -c %i "${made[0]}")" != "$(head -1 <<<"$before")" ] && ok "which makes another" || not_ok "which makes another"
+passes "models after their shape has changed" "${small[@]}" --types q8_0
+[ "$(stat -c %i "${made[0]}")" != "$(head -1 <<<"$before")" ] && ok "are made again" || not_ok "are made again"
 
 LLAMA_BENCH= refuses "without a llama-bench" 1 "LLAMA_BENCH is not set; set it to" "${peer[@]}"
 LLAMA_BENCH=/no/such refuses "with one that is not there" 1 "LLAMA_BENCH=/no/such: no such program" "${peer[@]}"
@@ -91,14 +91,14 @@ FAKE_SAYS=hello refuses "one that prints something else" 1 "llama-bench printed 
 FAKE_SAYS='[{"n_prompt":8,"n_gen":0,"avg_ts":1}]' refuses "one that leaves a test out" 1 "no result of the test pp4 in what llama-bench printed" "${peer[@]}"
 refuses "llm-bench that fails" 1 "llm-bench ended with status 2 on .*no-such-option" \
 	"${peer[@]}" -- --no-such-option
-refuses "a file that is not there" 1 "no-such.gguf: no such file" tests/bench/peer.sh -m "$scratch/no-such.gguf"
-refuses "a shape that is not there" 1 "no-such" tests/bench/peer.sh -q --shapes no-such
+refuses "a file that does not exist" 1 "no-such.gguf: no such file" tests/bench/peer.sh -m "$scratch/no-such.gguf"
+refuses "a shape that does not exist" 1 "no-such" tests/bench/peer.sh -q --shapes no-such
 refuses "an unknown option" 2 "no option '--rounds'" tests/bench/peer.sh --rounds 3
-refuses "a format that there is not" 2 "there are md and json" tests/bench/peer.sh -o xml
-refuses "a number that is none" 2 "not a number" tests/bench/peer.sh -r many
+refuses "an unknown format" 2 "there are md and json" tests/bench/peer.sh -o xml
+refuses "an invalid number" 2 "not a number" tests/bench/peer.sh -r many
 passes "--help" tests/bench/peer.sh --help
 
-# The table of its sister, which has no cold start.
+# The table of transports.sh, which has no cold start.
 for side in drm sim drm sim; do
 	python3 tests/bench/turns.py run "$scratch/runs" $side warm m.gguf printf '[{"build_commit":"x","n_threads":1,"n_prompt":8,"n_gen":0,"avg_ts":%d,"transport":"%s"}]' \
 		$([ $side = drm ] && echo 90 || echo 100) $side || not_ok "a run"
@@ -112,13 +112,13 @@ passes "sync.sh --help" tests/bench/sync.sh --help
 refuses "sync.sh with an unknown option" 2 "no option '--rounds'" tests/bench/sync.sh --rounds 3
 refuses "sync.sh without its model" 1 "no-such.gguf: no such file" tests/bench/sync.sh -m "$scratch/no-such.gguf"
 run tests/bench/sync.sh -m "$model" -p 40 -n 4 -r 1 -o json -- --preset hetero-tensor --clock virtual
-[ $rc -eq 0 ] && ok "sync.sh by turns" || not_ok "sync.sh by turns" "$(<"$scratch/err")"
-true_in_python "fast beside driver" "
+[ $rc -eq 0 ] && ok "sync.sh runs both alternately" || not_ok "sync.sh runs both alternately" "$(<"$scratch/err")"
+true_in_python "fast and driver" "
 rows = [json.loads(l) for l in open(sys.argv[1])] if open(sys.argv[1]).read(1) == '{' else json.load(open(sys.argv[1]))
 assert {r['test'] for r in rows} == {'pp40', 'tg4'} and all(r['ratio'] > 1 for r in rows if r['test'] == 'tg4'), rows
 " "$scratch/out"
 run tests/bench/sync.sh -m "$model" -p 40 -n 4 -r 1 -- --preset hetero-tensor --partition row --gpu-share 0.5 --gpu host
-same "and how waits were foreseen" "$(grep -cE '^waits    (prefill|decode): [1-9][0-9]* predicted, ' "$scratch/out") $(grep -cE '^         late by .* predicted$' "$scratch/out")" "2 2"
+same "and the predicted waits" "$(grep -cE '^waits    (prefill|decode): [1-9][0-9]* predicted, ' "$scratch/out") $(grep -cE '^         late by .* predicted$' "$scratch/out")" "2 2"
 passes "transports.sh --help" tests/bench/transports.sh --help
 refuses "transports.sh with an unknown option" 2 "no option '--rounds'" tests/bench/transports.sh --rounds 3
 refuses "transports.sh without its model" 1 "no-such.gguf: no such file" tests/bench/transports.sh -m "$scratch/no-such.gguf"

@@ -55,7 +55,7 @@ assert r['n_tokens'] == 41820 and abs(r['perplexity'] - $want) <= $tolerance, (r
 }
 f32=$(python3 -c "import json; print(json.load(open('$refs/ppl-f32.json'))['half']['ppl'])")
 whole "F32 is the float64 reference's within 0.01" docs6m-f32.gguf "$f32" 0.01 --preset cpu --kv f32
-# What a narrow cache costs: 41.71060 and 41.71288 for 41.71058.
+# Narrower KV caches: 41.71060 and 41.71288 instead of 41.71058.
 whole "an F16 cache is as good within 0.002" docs6m-f32.gguf "$f32" 0.002 --preset cpu --kv f16
 whole "a Q8_0 cache is as good within 0.02" docs6m-f32.gguf "$f32" 0.02 --preset cpu --kv q8_0
 for q in q8_0:41.7174 q6_k:41.7535 q5_k_m:41.7642 q4_k_m:41.9078 q4_0:42.0382; do

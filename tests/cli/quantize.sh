@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# llm-quantize: every type of a real model against the files that llama.cpp made, models of a given shape, wrong command
-# lines, damaged input, and outputs that cannot be written.
+# llm-quantize: every type of a real model compared with llama.cpp's files, models of a given shape, wrong command lines, damaged
+# input, and outputs that cannot be written.
 set -u
 . tests/cli/common.bash
 
@@ -26,10 +26,10 @@ done
 refuses "input and output are one file" 2 "one file" "${t[@]}" "$model" "$model" f16
 ln -s "$PWD/$model" "$scratch/link.gguf"
 refuses "input and output are one file through a link" 2 "one file" "${t[@]}" "$model" "$scratch/link.gguf" f16
-refuses "input that is not there" 1 "none.gguf.*No such file" "${t[@]}" none.gguf "$out" f16
+refuses "input that does not exist" 1 "none.gguf.*No such file" "${t[@]}" none.gguf "$out" f16
 head -c 1000000 "$model" >"$scratch/cut.gguf"
 refuses "truncated input" 1 "cut.gguf.*truncated" "${t[@]}" "$scratch/cut.gguf" "$out" f16
-refuses "output in no folder" 1 "/nonexistent/x.*No such file" "${t[@]}" "$model" /nonexistent/x f16
+refuses "output in a folder that does not exist" 1 "/nonexistent/x.*No such file" "${t[@]}" "$model" /nonexistent/x f16
 refuses "output that is a folder" 1 "$scratch.*directory" "${t[@]}" "$model" "$scratch" f16
 if [ -c /dev/full ]; then
 	refuses "full device" 1 "/dev/full: .*No space left" "${t[@]}" "$model" /dev/full f16
@@ -46,13 +46,13 @@ exec "$bin/llm-quantize" "\$@"
 SH
 chmod +x "$scratch/llm-quantize"
 refuses "disk full" 1 "out.gguf: .*File too large" "$scratch/llm-quantize" "$model" "$out" f16
-same "what was there before stays" "$(<"$out")" before
+same "the old file stays" "$(<"$out")" before
 rm "$out"
 same "a refusal leaves nothing behind" "none$(find "$scratch" -name 'out.gguf*')" none
 
 # ---- types ----
 
-# The embedded model is Q8_0: the same type is a copy, a smaller one is made with a warning.
+# The embedded model is Q8_0: Q8_0 gives a copy, a smaller type a warning.
 passes "q8_0 to q8_0" "${t[@]}" "$model" "$out" q8_0
 cmp "$model" "$out" >"$scratch/err" && ok "the same type gives the same file" || not_ok "the same type gives the same file" "$(<"$scratch/err")"
 passes "q8_0 to f32" "${t[@]}" "$model" "$scratch/f32.gguf" F32
@@ -80,17 +80,17 @@ near "q4_0 is within 10 %" "$(ppl "$out")" "$want" 0.1
 data=${VNPU_DATA:-}/models/docs6m
 if [ -n "${VNPU_DATA:-}" ] && [ -r "$data/docs6m-f32.gguf" ]; then
 	passes "docs6m f32 to f16" "${t[@]}" "$data/docs6m-f32.gguf" "$scratch/f16.gguf" f16
-	near "f16 computes what f32 does" "$(ppl "$scratch/f16.gguf")" "$(ppl "$data/docs6m-f32.gguf")" 1e-3
+	near "f16 computes nearly the same as f32" "$(ppl "$scratch/f16.gguf")" "$(ppl "$data/docs6m-f32.gguf")" 1e-3
 	for type in q8_0 q4_0; do
 		passes "docs6m f32 to $type" "${t[@]}" -t 1 "$data/docs6m-f32.gguf" "$out" $type
 		run "${t[@]}" -t 3 "$data/docs6m-f32.gguf" "$scratch/t3.gguf" $type
-		cmp "$out" "$scratch/t3.gguf" >"$scratch/err" 2>&1 && ok "$type of three threads" || not_ok "$type of three threads" "$(<"$scratch/err")"
+		cmp "$out" "$scratch/t3.gguf" >"$scratch/err" 2>&1 && ok "$type with three threads" || not_ok "$type with three threads" "$(<"$scratch/err")"
 		true_in_python "$type: the tensors of llama.cpp's file, byte for byte" "
 sizes = {0: (1, 4), 2: (32, 18), 8: (32, 34), 14: (256, 210)}
 def tensors(path):
     d = open(path, 'rb').read()
     number = lambda at, n: int.from_bytes(d[at:at + n], 'little')
-    # The table begins with the length of the first tensor's name, and ends 32-aligned.
+    # The tensor table begins with the length of the first name and ends at a multiple of 32.
     at = min(d.index(len(n).to_bytes(8, 'little') + n) for n in (b'output_norm.weight', b'token_embd.weight'))
     found = []
     for _ in range(number(8, 8)):
@@ -105,11 +105,11 @@ def tensors(path):
     return {n: (dims, t, d[start + at:start + at + block[n]]) for n, dims, t, at in found}
 a, b = map(tensors, sys.argv[1:])
 assert a.keys() == b.keys() and len(a) == 56
-# In its Q4_0 file the embedding, which is the output matrix too, is Q6_K.
+# In llama.cpp's Q4_0 file the embedding, which is also the output matrix, is Q6_K.
 differ = [n for n in a if a[n] != b[n]]
 assert differ == ([b'token_embd.weight'] if '$type' == 'q4_0' else []), differ
 " "$out" "$data/docs6m-$type.gguf"
-		near "$type computes what llama.cpp's file does" "$(ppl "$out")" "$(ppl "$data/docs6m-$type.gguf")" 0.01
+		near "$type computes nearly the same as llama.cpp's file" "$(ppl "$out")" "$(ppl "$data/docs6m-$type.gguf")" 0.01
 	done
 else
 	skip "docs6m f32 to every type" "VNPU_DATA names no folder with models/docs6m/docs6m-f32.gguf"
@@ -121,16 +121,16 @@ logits() { "$bin/llm-logits" --transport sim --placement npu --tokens 1,5,900,77
 for weights in w8a8 w4a8 w4a16; do
 	passes "$weights" "${t[@]}" "$model" "$scratch/$weights.gguf" $weights
 	run "${t[@]}" -t 1 "$model" "$scratch/t1.gguf" $weights
-	cmp "$scratch/$weights.gguf" "$scratch/t1.gguf" >"$scratch/err" 2>&1 && ok "$weights of one thread" || not_ok "$weights of one thread" "$(<"$scratch/err")"
+	cmp "$scratch/$weights.gguf" "$scratch/t1.gguf" >"$scratch/err" 2>&1 && ok "$weights with one thread" || not_ok "$weights with one thread" "$(<"$scratch/err")"
 	same "$weights: the logits of the original" "$(logits -m "$scratch/$weights.gguf")" "$(logits -m "$model" --weights $weights)"
 done
-same "what is packed for w4a16 serves w4a8" "$(logits -m "$scratch/w4a16.gguf" --weights w4a8)" "$(logits -m "$model" --weights w4a8)"
+same "a file packed for w4a16 serves w4a8" "$(logits -m "$scratch/w4a16.gguf" --weights w4a8)" "$(logits -m "$model" --weights w4a8)"
 refuses "packed for other weights" 1 "w8a8.gguf: packed for the NPU with weights w8a8; for w4a8 take the original" "$bin/llm-logits" -m "$scratch/w8a8.gguf" --tokens 1 --weights w4a8
 refuses "packed, on the CPU" 1 "packed for the NPU with weights w4a8; for f32 take the original" "$bin/llm-logits" -m "$scratch/w4a8.gguf" --tokens 1 --placement cpu
-refuses "packing once more" 1 "is packed already, for w8a8" "${t[@]}" "$scratch/w8a8.gguf" "$out" w4a8
+refuses "packing again" 1 "is packed already, for w8a8" "${t[@]}" "$scratch/w8a8.gguf" "$out" w4a8
 refuses "unpacking" 1 "is packed for the NPU, which cannot be undone" "${t[@]}" "$scratch/w8a8.gguf" "$out" q8_0
 refuses "packed and synthetic" 2 "pack such a file as w8a8" "${t[@]}" --synthetic qwen2.5-0.5b "$out" w8a8
-damage() { # NAME FROM WITH: the first occurrence of a text of the file becomes another of its length
+damage() { # NAME FROM WITH: replaces the first occurrence of a text in the file by another one of its length
 	python3 - "$scratch/w8a8.gguf" "$scratch/$1.gguf" "$2" "$3" <<'PY'
 import sys
 d = open(sys.argv[1], 'rb').read()
@@ -144,15 +144,15 @@ refuses "panels of another version" 1 "packed by another version" "$bin/llm-logi
 damage name 'w8a8' 'w7a8'
 refuses "packed for unknown weights" 1 "packed for unknown weights 'w7a8'" "$bin/llm-logits" -m "$scratch/name.gguf" --tokens 1
 damage lost 'blk.1.attn_q.panels' 'blk.1.attn_q.panelz'
-refuses "panels that are not there" 1 "no tensor blk.1.attn_q.panels" "$bin/llm-logits" -m "$scratch/lost.gguf" --tokens 1
+refuses "missing panels" 1 "no tensor blk.1.attn_q.panels" "$bin/llm-logits" -m "$scratch/lost.gguf" --tokens 1
 python3 - "$scratch/w8a8.gguf" "$scratch/bytes.gguf" <<'PY'
 import sys
 d = open(sys.argv[1], 'rb').read()
 d = d.replace(b'vnpu.panels', b'vnpu.panelz').replace(b'.panels', b'.weight')
 open(sys.argv[2], 'wb').write(d)
 PY
-refuses "bytes in place of weights" 1 "tensor .*weight is I8, which is no type of weights" "$bin/llm-logits" -m "$scratch/bytes.gguf" --tokens 1
-refuses "bytes to be converted" 1 "tensor .*weight is I8, which is no type of weights" "${t[@]}" "$scratch/bytes.gguf" "$out" q8_0
+refuses "a tensor of bytes in place of weights" 1 "tensor .*weight is I8, which is no type of weights" "$bin/llm-logits" -m "$scratch/bytes.gguf" --tokens 1
+refuses "converting a tensor of bytes" 1 "tensor .*weight is I8, which is no type of weights" "${t[@]}" "$scratch/bytes.gguf" "$out" q8_0
 python3 - "$scratch/w8a8.gguf" "$scratch/scale.gguf" <<'PY'
 import struct, sys
 d = bytearray(open(sys.argv[1], 'rb').read())
@@ -167,11 +167,11 @@ start = (end + 31) // 32 * 32
 struct.pack_into('<f', d, start + offset + size - 4, float('nan'))
 open(sys.argv[2], 'wb').write(d)
 PY
-refuses "a scale that is no number" 1 "row 127 of tensor blk.0.attn_k.panels" "$bin/llm-logits" -m "$scratch/scale.gguf" --tokens 1
+refuses "a scale that is not finite" 1 "row 127 of tensor blk.0.attn_k.panels" "$bin/llm-logits" -m "$scratch/scale.gguf" --tokens 1
 
 # ---- synthetic models ----
 
-shape() { # NAME KEY=VALUE...: a small one, changed
+shape() { # NAME KEY=VALUE...: makes a small shape with these values
 	printf '[model]\nlayers = 2\ndim = 64\nheads = 4\nkv_heads = 2\nhead_dim = 16\nffn = 96\nvocab = 400\nactivation = silu\ngated = yes\ntied = yes\nqkv_bias = no\n' >"$scratch/$1.conf"
 	local change
 	for change in "${@:2}"; do
@@ -199,14 +199,14 @@ for name in tied untied; do
 		done
 	done
 done
-same "the words of the vocabulary are found" "$("$bin/llm-vocab" --encode <(printf 'ab c') "$out" | wc -l)" 3
+same "the vocabulary's words are found" "$("$bin/llm-vocab" --encode <(printf 'ab c') "$out" | wc -l)" 3
 make_synthetic() { "${t[@]}" --synthetic "$scratch/tied.conf" "$@" >/dev/null; }
 make_synthetic "$scratch/a.gguf" q8_0 --seed 7 -t 1
 make_synthetic "$scratch/b.gguf" q8_0 --seed 7 -t 4
 make_synthetic "$scratch/c.gguf" q8_0 --seed 8
 make_synthetic "$scratch/v.gguf" q8_0 --seed 7 --vocab 1000
-cmp "$scratch/a.gguf" "$scratch/b.gguf" >"$scratch/err" 2>&1 && ok "one seed gives one file" || not_ok "one seed gives one file" "$(<"$scratch/err")"
-# Further than the name, which says the seed.
+cmp "$scratch/a.gguf" "$scratch/b.gguf" >"$scratch/err" 2>&1 && ok "the same seed gives the same file" || not_ok "the same seed gives the same file" "$(<"$scratch/err")"
+# The name, which includes the seed, differs too, but only by a few bytes.
 differ=$(cmp -l "$scratch/a.gguf" "$scratch/c.gguf" | wc -l)
 [ "$differ" -gt 10000 ] && ok "another seed gives other weights" || not_ok "another seed gives other weights" "$differ bytes differ"
 passes "--vocab" "$bin/llm-logits" -m "$scratch/v.gguf" --tokens 1,999 --preset cpu -o json
@@ -215,8 +215,8 @@ l = json.load(open(sys.argv[1]))['logits']
 assert len(l) == 1000 and all(map(math.isfinite, l)) and 0.3 < (sum(x * x for x in l) / 1000) ** 0.5 < 3
 " "$scratch/out"
 grep -aq 'synthetic tied, seed 7' "$scratch/a.gguf" && ok "the file says that it is synthetic" || not_ok "the file says that it is synthetic"
-passes "rows that no block divides" "${t[@]}" --synthetic "$scratch/odd.conf" "$out" q4_0
-passes "and they are loaded" "$bin/llm-logits" -m "$out" --tokens 1,2 --preset cpu
+passes "rows that are no multiple of a block" "${t[@]}" --synthetic "$scratch/odd.conf" "$out" q4_0
+passes "and they can be loaded" "$bin/llm-logits" -m "$out" --tokens 1,2 --preset cpu
 # The last value of the last tensor, [96, 64].
 "${t[@]}" --synthetic "$scratch/tied.conf" "$scratch/nan.gguf" f32 >/dev/null
 printf '\0\0\300\177' | dd of="$scratch/nan.gguf" bs=4 seek=$(($(stat -c %s "$scratch/nan.gguf") / 4 - 1)) conv=notrunc status=none
@@ -224,11 +224,11 @@ rm -f "$out"
 for type in f16 q8_0 q4_0; do
 	refuses "NaN in a matrix, $type" 1 "nan.gguf: tensor blk.1.ffn_down.weight: value 6143 is nan, which ${type^^}" "${t[@]}" "$scratch/nan.gguf" "$out" $type
 done
-same "and it leaves nothing behind" "none$(find "$scratch" -name 'out.gguf*')" none
+same "an error leaves nothing behind" "none$(find "$scratch" -name 'out.gguf*')" none
 refuses "unknown shape" 1 "no-such-shape.*share/shapes" "${t[@]}" --synthetic no-such-shape "$out" f16
 for name in relu plain; do
-	refuses "shape that no model file has: $name" 1 "shape $name: only gated SiLU" "${t[@]}" --synthetic "$scratch/$name.conf" "$out" f16
+	refuses "shape that cannot be executed: $name" 1 "shape $name: only gated SiLU" "${t[@]}" --synthetic "$scratch/$name.conf" "$out" f16
 done
-refuses "heads that RoPE cannot turn" 1 "head_dim = 15" "${t[@]}" --synthetic "$scratch/head.conf" "$out" f16
-refuses "vocabulary that is too small" 1 "100.*--vocab 260" "${t[@]}" --synthetic "$scratch/few.conf" "$out" f16
+refuses "heads of an odd size" 1 "head_dim = 15" "${t[@]}" --synthetic "$scratch/head.conf" "$out" f16
+refuses "a vocabulary that is too small" 1 "100.*--vocab 260" "${t[@]}" --synthetic "$scratch/few.conf" "$out" f16
 finish

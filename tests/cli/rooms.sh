@@ -1,18 +1,18 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# rooms.mk holds: a file that includes a header which its room may not see does not compile, with the flags that make uses for
-# it; and no include reaches elsewhere by its path.
+# rooms.mk is enforced: a file that includes a header which its room may not see does not compile with make's flags, and no
+# include uses a path to another folder.
 set -u
 . tests/cli/common.bash
 
-# compile ROOM FILE: as make does. Its flags are quoted for a shell.
+# compile ROOM FILE: compiles with make's flags, which are quoted for a shell.
 compile() {
 	local command
 	command=$(make -s --no-print-directory DEPS=no BUILD="$BUILD" room-compile ROOM="$1") || return 2
 	eval "$command -c -o $scratch/x.o $2" >"$scratch/err" 2>&1
 }
 
-# refused_in ROOM FILE HEADER...: the file builds, and not with a header that is not for it.
+# refused_in ROOM FILE HEADER...: the file builds, but not with one of these headers.
 refused_in() {
 	local room=$1 file=$1/$2 header
 	shift 2
@@ -54,7 +54,7 @@ refused_in tools/npu-trace doc.c '"trace.h"' '"npu_private.h"' '"fw.h"'
 refused_in tools/npuc npuc.c '"image.h"' '"fw_stream.h"' '"soc.h"'
 
 run make -s --no-print-directory DEPS=no BUILD="$BUILD" room-compile ROOM=runtime/nowhere
-same "a folder that rooms.mk does not have is refused" "$(grep -o 'runtime/nowhere is no room of rooms.mk' "$scratch/err")" \
+same "a folder that is not in rooms.mk is refused" "$(grep -o 'runtime/nowhere is no room of rooms.mk' "$scratch/err")" \
 	"runtime/nowhere is no room of rooms.mk"
 
 sources=(kernels soc wait isa firmware-sim libnpu runtime tools)

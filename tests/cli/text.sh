@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# llm-cli and llm-logits: prompts at the edges, equal results where they must be equal, and the reference texts.
+# llm-cli and llm-logits: prompts of boundary lengths, results that must be equal, and the reference texts.
 set -u
 . tests/cli/common.bash
 
@@ -8,7 +8,7 @@ cli=("$bin/llm-cli" -m "$model")
 logits=("$bin/llm-logits" -m "$model")
 prompt="The kernel allocates"
 
-# ids OPTIONS...: greedy token ids after the prompt, or the error.
+# ids OPTIONS...: prints greedy token ids after the prompt, or the error.
 ids() { "${cli[@]}" -p "$prompt" --temp 0 -n 16 --ids "$@" 2>&1; }
 
 same "greedy tokens, twice" "$(ids --preset fine)" "$(ids --preset fine)"
@@ -28,13 +28,13 @@ same "sampled tokens with the same seed" "$a" "$("${cli[@]}" --preset cpu -p "$p
 [ "$a" != "$("${cli[@]}" --preset cpu -p "$prompt" -n 24 --ids --seed 8)" ] && ok "another seed gives other tokens" || not_ok "another seed gives other tokens" "$a"
 same "--top-k 1 is greedy" "$(ids --preset cpu)" "$("${cli[@]}" --preset cpu -p "$prompt" -n 16 --ids --top-k 1 --temp 1 --seed 3)"
 printf '%s' "$prompt" >"$scratch/prompt"
-same "-f FILE is -p" "$(ids --preset cpu)" "$("${cli[@]}" --preset cpu -f "$scratch/prompt" --temp 0 -n 16 --ids)"
+same "-f FILE is the same as -p" "$(ids --preset cpu)" "$("${cli[@]}" --preset cpu -f "$scratch/prompt" --temp 0 -n 16 --ids)"
 same "-f - is stdin" "$(ids --preset cpu)" "$("${cli[@]}" --preset cpu -f - --temp 0 -n 16 --ids <"$scratch/prompt")"
 same "-n counts tokens" "$("${cli[@]}" --preset cpu -p "$prompt" --temp 0 -n 5 --ids --ignore-eos | wc -w)" 5
 run "${cli[@]}" --preset cpu -p "$prompt" -n 0
 [ $rc -eq 0 ] && [ ! -s "$scratch/out" ] && ok "-n 0 writes nothing" || not_ok "-n 0 writes nothing" "$(outcome)"
 
-# A prompt of one token, of a whole chunk, of one token more; tokens are counted by llm-logits' JSON.
+# Prompts of one token, a whole chunk, and a chunk and one token; the JSON of llm-logits counts them.
 long=$(cat "$refs"/p*.txt)
 for n in 1 63 64 65 128 129; do
 	list=$(python3 -c "import json; print(','.join(map(str, (json.load(open('$refs/p4.json'))['ids'])[:$n])))")
@@ -58,18 +58,18 @@ refuses "token ids longer than the context" 1 "16" "${logits[@]}" --preset cpu -
 refuses "unknown token id" 1 "4096" "${logits[@]}" --preset cpu --tokens 1,4096
 refuses "unknown token id on the NPU" 1 "4096" "${logits[@]}" --preset npu --tokens 1,4096
 refuses "empty prompt without BOS" 1 "empty" "${cli[@]}" --preset cpu --no-bos -p ""
-refuses "context beyond all bounds" 1 "100000000 tokens, a KV cache of 307200000000 bytes" "${cli[@]}" --preset cpu -c 100000000 -p x
-# What no machine has: 16 million tokens of this model take 46 GiB. A limit keeps overcommitment out of it, and
-# AddressSanitizer cannot live under one.
+refuses "context beyond the limit" 1 "100000000 tokens, a KV cache of 307200000000 bytes" "${cli[@]}" --preset cpu -c 100000000 -p x
+# 16 million tokens of this model take 46 GiB. The test sets a limit, as memory may be overcommitted; AddressSanitizer does not
+# work with a limit.
 if grep -q __asan_init "$bin/llm-cli"; then
-	skip "a KV cache too large for memory names its bytes" "built with AddressSanitizer"
+	skip "the error for a KV cache too large for memory names its bytes" "built with AddressSanitizer"
 else
 	(ulimit -v 4000000; "${cli[@]}" --preset cpu -c 16000000 -p x) >"$scratch/out" 2>"$scratch/err"
 	rc=$?
 	if [ $rc -eq 1 ] && grep -Eq '^llm-cli: .*([0-9]{8,} bytes|[0-9]+ [GM]i?B)' "$scratch/err"; then
-		ok "a KV cache too large for memory names its bytes"
+		ok "the error for a KV cache too large for memory names its bytes"
 	else
-		not_ok "a KV cache too large for memory names its bytes" "$(outcome)"
+		not_ok "the error for a KV cache too large for memory names its bytes" "$(outcome)"
 	fi
 fi
 run "${cli[@]}" --preset cpu -p "$prompt" --temp 0 -n -1 -c 32 --ignore-eos --ids
@@ -82,13 +82,13 @@ run "${cli[@]}" --preset npu -p "$prompt" --temp 0 -n 8 --stats
 if [ $rc -eq 0 ] && grep -Eq '^prefill +[0-9]+ tokens' "$scratch/err" && grep -Eq '^decode +7 tokens' "$scratch/err" &&
 	grep -Eq '^NPU +[1-9][0-9]* jobs' "$scratch/err"; then ok "--stats counts tokens and jobs"; else not_ok "--stats counts tokens and jobs" "$(outcome)"; fi
 
-# The three outputs of llm-logits say the same.
+# The three output formats of llm-logits agree.
 run "${logits[@]}" --preset cpu -p "$prompt"
 cp "$scratch/out" "$scratch/l.json"
 run "${logits[@]}" --preset cpu -p "$prompt" -o text
 cp "$scratch/out" "$scratch/l.txt"
 run "${logits[@]}" --preset cpu -p "$prompt" -o f32
-true_in_python "llm-logits: json, text and f32 are the same numbers" "
+true_in_python "llm-logits: json, text and f32 have the same numbers" "
 import struct
 j = json.load(open(sys.argv[1]))
 t = [line.split() for line in open(sys.argv[2])]
@@ -98,7 +98,7 @@ r = lambda x: struct.unpack('<f', struct.pack('<f', float(x)))[0]
 assert all(int(a) == i and r(x) == r(y) == z[0] for i, ((a, x), y, z) in enumerate(zip(t, j['logits'], f)))
 " "$scratch/l.json" "$scratch/l.txt" "$scratch/out"
 
-# Text comes in whole characters: the bytes of a long sample are valid UTF-8, and concatenating ids' text gives it.
+# Text is written in whole characters: a long sample is valid UTF-8, and equals the concatenated texts of the ids.
 "${cli[@]}" --preset cpu -p "naïve café – “" --temp 1.5 -n 200 --ignore-eos --seed 5 >"$scratch/out" 2>/dev/null
 [ -s "$scratch/out" ] && ok "a prompt of several scripts" || not_ok "a prompt of several scripts"
 true_in_python "Ctrl-C ends the text, which is written, and the program ends by the signal" "
@@ -110,9 +110,9 @@ out, err = p.communicate(timeout=60)
 assert first and p.returncode == -signal.SIGINT and not err, (first, p.returncode, err)
 " "${cli[@]}" --preset cpu -p "$prompt" --temp 0 -n -1 --ignore-eos -c 16384
 
-# A progress bar is for terminals: with one on stderr it is drawn and removed again, stdout has nothing of it.
+# A progress bar is drawn and removed if stderr is a terminal; stdout has none of it.
 for i in {1..60}; do cat "$refs"/p*.txt; done >"$scratch/text"
-true_in_python "a terminal gets a progress bar, and none of it is left" "
+true_in_python "a terminal gets a progress bar, which is removed" "
 import os, pty, subprocess
 master, slave = pty.openpty()
 p = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, stderr=slave)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# npu-top on trees of files that look like /sys and /proc: tables, JSON, the screen in terminals of all sizes, and what
-# changes or vanishes while it looks.
+# npu-top on folders that look like /sys and /proc: tables, JSON, the screen in terminals of all sizes, and files that change or
+# vanish meanwhile.
 set -u
 . tests/cli/common.bash
 
@@ -26,7 +26,7 @@ says() { # NAME PATTERN: the output has such a line
 	grep -Eq -- "$2" "$scratch/out" && ok "$1" || not_ok "$1" "$(outcome)"
 }
 
-# Runs npu-top in the background until it has shown a table; then until a line of the pattern is there.
+# Runs npu-top in the background and waits until it has shown a table; later waits for a line of the pattern.
 watch_begin() {
 	"${top[@]}" -b -d 0.1 >"$scratch/watch" 2>&1 &
 	watcher=$!
@@ -45,7 +45,7 @@ watch_end() { # NAME PATTERN
 	wait $watcher 2>/dev/null
 }
 
-# ---- nothing there, and bad usage ----
+# ---- no device, and bad usage ----
 
 mkdir -p "$tree/proc"
 refuses "no device" 1 "no device in .*start vnpu-fw" "${top[@]}" -b -n 1
@@ -76,8 +76,8 @@ client 100 1 llm-bench 5000000000
 client 200 2 größe模型 0
 passes "a table of two clients" "${top[@]}" -b -n 1 -d 0.1
 says "the device's line" '^accel0 +0\.0 +1\.0M +2 -$'
-says "a client at rest" '^ +100 [^ ]+ +accel0 +0\.0 +0:05\.00 +4\.0M +1\.0M llm-bench$'
-says "a name beyond ASCII" 'größe模型$'
+says "an idle client" '^ +100 [^ ]+ +accel0 +0\.0 +0:05\.00 +4\.0M +1\.0M llm-bench$'
+says "a name with other than ASCII characters" 'größe模型$'
 watch_begin
 device accel0 9000001000
 client 100 1 llm-bench 9005000000000
@@ -85,13 +85,13 @@ watch_end "a busy client" '^ +100 .*accel0 +100\.0 +150:05\.00'
 grep -Eq '^accel0 +100\.0 ' "$scratch/watch" && ok "a busy device" || not_ok "a busy device" "$(tail -20 "$scratch/watch")"
 client 100 1 $'\e[2Jevil\x07' 0
 passes "a name of control characters" "${top[@]}" -b -n 1 -d 0.1
-says "they are not written" ' \?\[2Jevil\?$'
-true_in_python "the output has none at all" 'assert not re.search(rb"[\x00-\x09\x0b-\x1f\x7f]", open(sys.argv[1], "rb").read())' "$scratch/out"
+says "are replaced" ' \?\[2Jevil\?$'
+true_in_python "the output has no control character" 'assert not re.search(rb"[\x00-\x09\x0b-\x1f\x7f]", open(sys.argv[1], "rb").read())' "$scratch/out"
 env LC_ALL=C "${top[@]}" -b -n 1 -d 0.1 >"$scratch/out"
 says "another locale" ' gr\?\?e\?\?|gr\?+e\?+$'
 
 passes "JSON" "${top[@]}" --json -n 2 -d 0.1
-true_in_python "its objects" '
+true_in_python "has these objects" '
 samples = [json.loads(line) for line in open(sys.argv[1])]
 assert len(samples) == 2
 for s in samples:
@@ -108,7 +108,7 @@ if [ -c /dev/full ]; then
 	[ $rc -eq 1 ] && grep -q 'npu-top: stdout: ' "$scratch/err" && ok "a full disk is a failure" || not_ok "a full disk is a failure" "$(outcome)"
 fi
 
-# ---- what may not be read ----
+# ---- files that may not be read ----
 
 mkdir -p "$tree/proc/300/fd" "$tree/proc/2/fd"
 chmod 000 "$tree/proc/300/fd" "$tree/proc/2/fd"
@@ -120,15 +120,15 @@ if [ "$(id -u)" -eq 0 ]; then
 	as_nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
 	top[0]=$scratch/npu-top
 fi
-passes "processes of others" "${as_nobody[@]}" "${top[@]}" -b -n 1 -d 0.1
-says "they are counted, without kernel threads" '^1 process of other users .*permission denied.* as root'
+passes "processes of other users" "${as_nobody[@]}" "${top[@]}" -b -n 1 -d 0.1
+says "are counted, without kernel threads" '^1 process of other users .*permission denied.* as root'
 chmod 000 "$tree/proc/200/fdinfo/3"
-passes "fdinfo of others" "${as_nobody[@]}" "${top[@]}" -b -n 1 -d 0.1
-says "it is counted" '^2 processes of other users'
+passes "fdinfo of other users" "${as_nobody[@]}" "${top[@]}" -b -n 1 -d 0.1
+says "is counted" '^2 processes of other users'
 chmod 755 "$tree/proc/300/fd" "$tree/proc/2/fd"
 chmod 644 "$tree/proc/200/fdinfo/3"
 
-# ---- what vanishes ----
+# ---- files that vanish ----
 
 watch_begin
 rm -rf "$tree/sys/class/accel/accel0"
@@ -143,8 +143,8 @@ client 100 1 llm-bench 7
 # ---- the screen ----
 
 cat >"$scratch/screen.py" <<'PYTHON'
-# screen.py COLUMNS LINES KEYS COMMAND...: runs it in a terminal of that size, presses the keys, changes the size, and
-# ends with its status.
+# screen.py COLUMNS LINES KEYS COMMAND...: runs the command in a terminal of this size, presses the keys, changes the size, and
+# exits with the command's status.
 import fcntl, os, pty, select, signal, struct, sys, termios, time
 columns, lines, keys = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3].encode().decode("unicode_escape").encode()
 def size(fd, lines, columns):

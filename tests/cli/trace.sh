@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# npu-trace: documents of programs that end well, badly or not at all, of several processes and threads; and what it does
-# where it cannot do its work.
+# npu-trace: documents of programs that succeed, fail or are killed, of several processes and threads; and its errors.
 set -u
 . tests/cli/common.bash
 
@@ -10,7 +9,7 @@ run_trace=("$bin/npu-trace" -k no -o "$trace" --)
 bench=("$bin/llm-bench" -m "$model" --transport sim --placement npu -r 1 --no-warmup)
 cli=("$bin/llm-cli" -m "$model" --transport sim --placement npu -p x -n 4 --temp 0 --ignore-eos)
 
-# What holds for every document, and names for what is in it.
+# Checks that every document must pass, and names for its contents.
 cat >"$scratch/document.py" <<'PY'
 import json, sys, collections
 from decimal import Decimal
@@ -34,7 +33,7 @@ for e in events:
     else:
         assert e['ph'] in 'CMstfi', e['ph']
 assert not open_jobs, 'every job has an end'
-# Slices of one thread lie inside one another or apart.
+# Slices of one thread are nested or disjoint.
 threads = collections.defaultdict(list)
 for e in events:
     if e['ph'] == 'X':
@@ -52,7 +51,7 @@ calls = collections.Counter(e['name'] for e in events if e['ph'] == 'X')
 unfinished = sum('unfinished' in e['args'] for _, e in jobs)
 PY
 
-# holds NAME CODE [FILE...]: the document is sound, and the code's assertions hold too.
+# holds NAME CODE [FILE...]: the document is valid, and the assertions of CODE hold.
 holds() {
 	local name=$1 code=$2
 	shift 2
@@ -60,7 +59,7 @@ holds() {
 $code" "$trace" "$@" >"$scratch/python" 2>&1; then ok "$name"; else not_ok "$name" "$(tail -3 "$scratch/python"; cat "$scratch/err")"; fi
 }
 
-# ends NAME STATUS PATTERN COMMAND...: that status, and a line like the pattern on stderr.
+# ends NAME STATUS PATTERN COMMAND...: exits with STATUS, and prints a line that matches on stderr.
 ends() {
 	local name=$1 status=$2 pattern=$3
 	shift 3
@@ -83,40 +82,40 @@ done
 passes "--version" "$bin/npu-trace" --version
 
 ran=$scratch/ran
-refuses "a folder that is not there" 1 "No such file" "$bin/npu-trace" -k no -o "$scratch/no/trace" -- touch "$ran"
+refuses "a folder that does not exist" 1 "No such file" "$bin/npu-trace" -k no -o "$scratch/no/trace" -- touch "$ran"
 refuses "a file that is a folder" 1 "directory" "$bin/npu-trace" -k no -o "$scratch" -- touch "$ran"
 refuses "a file that is a device" 1 "regular file" "$bin/npu-trace" -k no -o /dev/full -- touch "$ran"
 if [ -d /sys/kernel/tracing/events/vnpu ]; then
 	skip "no events of the driver" "there are some"
 else
 	refuses "no events of the driver" 1 "--kernel yes: .*(mount|module|as root)" "$bin/npu-trace" -k yes -o "$trace" -- touch "$ran"
-	ends "auto does without them, and says so" 0 "without the driver's events: ." "$bin/npu-trace" -o "$trace" -- true
+	ends "auto goes on without them, and reports it" 0 "without the driver's events: ." "$bin/npu-trace" -o "$trace" -- true
 fi
 [ ! -e "$ran" ] && ok "no command was run" || not_ok "no command was run"
 
-# ---- the command's ends ----
+# ---- the command's end ----
 
-ends "its status" 7 "0 dropped" "${run_trace[@]}" sh -c 'exit 7'
+ends "npu-trace ends with the command's status" 7 "0 dropped" "${run_trace[@]}" sh -c 'exit 7'
 holds "a command without devices" "assert not events"
-ends "its signal" 143 "0 dropped" "${run_trace[@]}" sh -c 'kill -TERM $$'
+ends "npu-trace ends with the command's signal" 143 "0 dropped" "${run_trace[@]}" sh -c 'kill -TERM $$'
 ends "no such command" 127 "no-such-command: No such file" "${run_trace[@]}" no-such-command
 holds "no such command leaves a document" "assert not events"
-ends "a command that is none" 126 "Permission denied" "${run_trace[@]}" "$scratch"
+ends "a folder as the command" 126 "Permission denied" "${run_trace[@]}" "$scratch"
 echo input | "${run_trace[@]}" sh -c 'cat; echo error >&2' >"$scratch/out" 2>"$scratch/err"
 same "stdin and stdout are the command's" "$(<"$scratch/out")" input
-grep -qx error "$scratch/err" && ok "and stderr" || not_ok "and stderr" "$(<"$scratch/err")"
-same "the command's own options are its own" "$("${run_trace[@]}" echo -o --help 2>/dev/null)" "-o --help"
+grep -qx error "$scratch/err" && ok "and so is stderr" || not_ok "and so is stderr" "$(<"$scratch/err")"
+same "the command's options are not npu-trace's" "$("${run_trace[@]}" echo -o --help 2>/dev/null)" "-o --help"
 
-# A signal that is sent to npu-trace reaches the command, and the document is written.
+# npu-trace forwards a signal to the command and writes the document.
 "${run_trace[@]}" bash -c 'trap "exit 9" USR1; touch "$1"; while :; do sleep 0.1; done' - "$ran" 2>"$scratch/err" &
 pid=$!
 for _ in $(seq 100); do [ -e "$ran" ] && break; sleep 0.1; done
 kill -USR1 $pid
 wait $pid
-same "signals are passed on" "$?" 9
-holds "and there is a document" "assert not events"
+same "signals are forwarded" "$?" 9
+holds "and the document is written" "assert not events"
 
-# ---- what is in it ----
+# ---- the document ----
 
 run "${run_trace[@]}" "${bench[@]}" -p 16 -n 8 -o json
 cp "$scratch/out" "$scratch/bench.json"
@@ -134,7 +133,7 @@ assert max(flight) >= 1 and flight[-1] == 0" "$scratch/bench.json"
 before=$(python3 -c 'import time; print(time.clock_gettime_ns(time.CLOCK_MONOTONIC))')
 run "${run_trace[@]}" "${cli[@]}" --sync fast
 after=$(python3 -c 'import time; print(time.clock_gettime_ns(time.CLOCK_MONOTONIC))')
-holds "times are of this run" "
+holds "times are within the run" "
 assert all($before <= e['ts'] * 1000 <= $after for e in events if e['ph'] != 'M')
 assert all((e['ts'] + e['dur']) * 1000 <= $after for e in events if e['ph'] == 'X')"
 ends "--stats" 0 "^ +[0-9]+ +1 +[0-9]+ +1 +[1-9][0-9]* \| +[0-9.]+ +[0-9.]+ +[0-9.]+ \| +- +- +-$" \
@@ -146,26 +145,26 @@ assert len(processes) == 2 and {b['pid'] for b, _ in jobs} == processes
 count = collections.Counter(b['pid'] for b, _ in jobs)
 assert len(set(count.values())) == 1 and not unfinished"
 run "${run_trace[@]}" "$BUILD/tests/bench_npu_path" 2000
-holds "tens of thousands of jobs" "assert len(jobs) == 5 * 2 * (2000 + 41) and not unfinished and doc['otherData']['bad_lines'] == 0"
+holds "many thousand jobs" "assert len(jobs) == 5 * 2 * (2000 + 41) and not unfinished and doc['otherData']['bad_lines'] == 0"
 there=$(realpath "$bin")
 (cd "$scratch" && "$there/npu-trace" -k no -o relative.json -- sh -c 'cd / && "$@"' - "$there/npu-info" --transport sim >out 2>err)
 trace=$scratch/relative.json
-holds "a relative name, and a command that goes elsewhere" "assert calls['npu_device_open'] == 1"
+holds "a relative file name, and a command that changes its folder" "assert calls['npu_device_open'] == 1"
 trace=$scratch/trace.json
 
-# ---- what goes wrong ----
+# ---- failures ----
 
-# Killed from outside in its middle: what was written is there, and is a document. The last run's must not pass for it.
+# The command is killed: the events so far are in the document, and it is not that of the last run.
 rm -f "$trace"
 "${run_trace[@]}" "${bench[@]}" -p 64 -n 64 -r 1000 >/dev/null 2>"$scratch/err" &
 pid=$!
 for _ in $(seq 100); do [ "$(stat -c %s "$trace" 2>/dev/null || echo 0)" -gt 200000 ] && break; sleep 0.1; done
 kill -KILL $(pgrep -P $pid)
 wait $pid 2>/dev/null
-same "a command that is killed: its signal" "$?" 137
-holds "and its document" "assert len(jobs) > 10"
+same "a killed command: its signal" "$?" 137
+holds "and the document is valid" "assert len(jobs) > 10"
 
-# Without npu-trace: the file is what viewers open, once its end is put in.
+# NPU_TRACE without npu-trace: the file is valid JSON once its end is added, as viewers do.
 rm -f "$trace"
 NPU_TRACE=$trace "${cli[@]}" >"$scratch/text" 2>"$scratch/err"
 true_in_python "NPU_TRACE alone makes an array" "
@@ -184,7 +183,7 @@ for file in /dev/full "$scratch/no/trace" "$scratch"; do
 		not_ok "NPU_TRACE=${file##*/} costs one line" "$(outcome)"
 	fi
 done
-# A disk that fills up: npu-trace keeps what there is.
+# On a full disk npu-trace keeps libnpu's raw events.
 if mkdir "$scratch/small" && mount -t tmpfs -o size=256k small "$scratch/small" 2>/dev/null; then
 	run "$bin/npu-trace" -k no -o "$scratch/small/trace.json" -- "$BUILD/tests/bench_npu_path" 2000
 	if [ $rc -eq 1 ] && grep -q '^libnpu: NPU_TRACE=.*No space' "$scratch/err" && grep -q '^npu-trace: .*No space.*as they came' "$scratch/err" &&

@@ -4,7 +4,7 @@
 set -u
 passed=0 failed=0 skipped=0
 includes="-Iuapi $(pkg-config --cflags libdrm)"
-# asm/ is the same for both.
+# asm/ is the same for 32 and 64 bits.
 m32=(-m32 -idirafter "/usr/include/$(gcc -print-multiarch)")
 
 compile() { # NAME COMPILER FLAGS...

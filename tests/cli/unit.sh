@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The systemd unit of vnpu-fw: systemd understands it, calls it well confined, and lets it make every system call that it
-# makes from its start to its end; and the user that it runs as, and the udev rule that gives the node to that user, fit.
+# The systemd unit of vnpu-fw: systemd accepts it, rates it as well confined, and its filter allows every system call of vnpu-fw;
+# and its user and the udev rule that gives the node to that user agree.
 set -u
 . tests/cli/common.bash
 
@@ -13,7 +13,7 @@ setting() { sed -n "s/^$1=//p" "$unit" | paste -sd' '; }
 
 user=$(setting User)
 same "the user of the unit comes with share/sysusers" "$(awk '$1 == "u" {print $2}' share/sysusers/vnpu.conf)" "$user"
-same "the control node is that user's group's, and its unit is waited for" \
+same "the control node belongs to the user's group, and the unit waits for it" \
 	"$(grep -c "KERNEL==\"vnpu-control\", GROUP=\"$(setting Group)\", MODE=\"0660\", TAG+=\"systemd\"" share/udev/60-vnpu.rules)" 1
 same "the unit takes over the device that it left" "$(setting ExecStart | cut -d' ' -f2-)" "--attach-or-add vnpu-sim"
 
@@ -23,23 +23,23 @@ if ! command -v systemd-analyze >/dev/null; then
 	exit
 fi
 run systemd-analyze verify --man=no "$unit"
-same "systemd finds nothing wrong with the unit" "status $rc$(grep -F "$unit" "$scratch/err" "$scratch/out")" "status 0"
+same "systemd reports nothing about the unit" "status $rc$(grep -F "$unit" "$scratch/err" "$scratch/out")" "status 0"
 run systemd-analyze security --offline=yes --threshold=30 --no-pager "$unit"
-same "its exposure is below 3.0" "status $rc" "status 0"
+same "the unit's exposure is below 3.0" "status $rc" "status 0"
 grep -h 'Overall exposure' "$scratch/out"
 
 if ! command -v systemd-sysusers >/dev/null; then
-	skip "the user is made" "systemd-sysusers is not installed"
+	skip "systemd-sysusers makes the user" "systemd-sysusers is not installed"
 else
 	mkdir -p "$scratch/root/etc"
 	run systemd-sysusers --root="$scratch/root" "$PWD/share/sysusers/vnpu.conf"
-	same "systemd-sysusers makes the user and the group" \
+	same "systemd-sysusers makes user and group" \
 		"$(grep -c "^$user:" "$scratch/root/etc/passwd") $(grep -c "^$user:" "$scratch/root/etc/group")" "1 1"
 fi
 
-# What vnpu-fw calls, from execve to exit_group, in a fake of its node.
+# The system calls of vnpu-fw, from execve to exit_group, with a fake of its node.
 if ! command -v strace >/dev/null || ! strace -o /dev/null true 2>/dev/null; then
-	skip "the unit's filter lets vnpu-fw live" "strace does not work here"
+	skip "the unit's filter allows vnpu-fw's system calls" "strace does not work here"
 	finish
 	exit
 fi
@@ -56,12 +56,12 @@ for n in 1 2 3; do
 	done
 	[ "$n" -eq 3 ] || python3 tests/cli/fake_node.py reset late
 done
-# The tracer's child is the process.
+# The process is the tracer's child.
 kill -TERM "$(cat "/proc/$pid/task/$pid/children")"
 wait "$pid"
-same "it lives through two resets under strace" "status $? $(grep -c 'is /dev/accel' "$scratch/log")" "status 0 3"
+same "vnpu-fw survives two resets under strace" "status $? $(grep -c 'is /dev/accel' "$scratch/log")" "status 0 3"
 systemd-analyze syscall-filter --no-pager >"$scratch/groups" 2>/dev/null
-true_in_python "the unit's filter lets it make every call that it makes" '
+true_in_python "the unit's filter allows each call that it makes" '
 groups, name = {}, None
 for line in open(sys.argv[1]):
     if line.startswith("@"):
@@ -78,7 +78,7 @@ for line in open(sys.argv[2]):
         calls = set().union(*map(expand, value.lstrip("~").split()))
         allowed = allowed - calls if value[0] == "~" else allowed | calls
 made = set(re.findall(r"^\d+ +(\w+)\(", open(sys.argv[3]).read(), re.M))
-# The user, as systemd has it, has no capability to drop.
+# The user that systemd starts has no capability to drop.
 made.discard("capset")
 assert len(made) > 30, made
 assert not made - allowed, made - allowed' "$scratch/groups" "$unit" "$scratch/trace"

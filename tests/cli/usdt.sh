@@ -1,13 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The USDT probes of libnpu: each that docs/tracing.md lists is there with its arguments, no other is, and where nobody
-# looks it is a nop.
+# The USDT probes of libnpu: they are those of docs/tracing.md, with their arguments, and each is a nop unless it is traced.
 set -u
 . tests/cli/common.bash
 
 lib=$BUILD/lib/libnpu.so
 readelf -n "$lib" >"$scratch/notes" 2>/dev/null
-# NAME ARGUMENTS, as the notes have them and as the table of the documentation does: "| `name` | a, b | ... |".
+# NAME ARGUMENTS, from the ELF notes and from the documentation's table: "| `name` | a, b | ... |".
 awk '/Provider: libnpu/ {p = 1} p && /Name:/ {name = $2} p && /Arguments:/ {print name, NF - 1; p = 0}' "$scratch/notes" |
 	sort -u >"$scratch/is"
 sed -n '/^## USDT/,/^## /s/^| `\([a-z_]*\)` | \([a-z_, ]*[a-z]\) *|.*/\1 \2/p' docs/tracing.md |
@@ -25,5 +24,5 @@ while read -r place semaphore; do
 	objdump -d --start-address="$place" --stop-address=$((place + 1)) "$lib" | grep -q $'\t90 .*nop' &&
 		[ $((semaphore)) -eq 0 ] && nops=$((nops + 1))
 done <"$scratch/places"
-same "each place is one nop, without a semaphore" "$nops" "$(wc -l <"$scratch/places")"
+same "each probe is one nop, without a semaphore" "$nops" "$(wc -l <"$scratch/places")"
 finish

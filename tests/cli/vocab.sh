@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# llm-vocab: wrong command lines, ids of a text, and a tokenizer.json that is converted.
+# llm-vocab: wrong command lines, ids of a text, and conversion of a tokenizer.json.
 set -u
 . tests/cli/common.bash
 
@@ -33,7 +33,7 @@ passes "conversion" "${t[@]}" "$json" -o "$scratch/v.gguf" --eos '<end>'
 same "ids of a text" "$("${t[@]}" --encode "$scratch/text" "$scratch/v.gguf" | tr '\n' ' ')" "0 2 "
 same "ids of a text with a control token" "$("${t[@]}" --encode "$scratch/text" --special "$scratch/v.gguf" | tr '\n' ' ')" "0 2 3 "
 want=$(python3 -c "import json; print(*json.load(open('$refs/p1.json'))['ids'][1:])")
-same "ids of a prompt by the embedded model" "$("${t[@]}" --encode "$refs/p1.txt" "$model" | xargs)" "$want"
+same "ids of a prompt with the embedded model" "$("${t[@]}" --encode "$refs/p1.txt" "$model" | xargs)" "$want"
 passes "--bench" "${t[@]}" --bench "$refs/p1.txt" "$model"
 grep -Eq '^encode [0-9.]+ MB/s, decode [0-9.]+ MB/s, 317 bytes, 70 ids, lossless$' "$scratch/out" &&
 	ok "--bench counts bytes and ids" || not_ok "--bench counts bytes and ids" "$(outcome)"
