@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
- * The GPU lane beside the NPU: the same products, from the same copy of the weights, by turns.
+ * A/B of the GPU lane and the NPU: the same matmuls with the same copy of the weights, alternately.
  *
  *	bench_gpu [-t SECONDS per figure (0.3)] [-d DEVICE (VNPU_OPENCL, or the first GPU)]
  *
- * GFLOPS are 2 m n k per second, GB/s the weights that are read; of attention, what its two
- * products and the cache are. gpu/npu is the median of the turns' ratios, above 1 where the OpenCL
- * device is faster. F16 and F32 rows are formats that the NPU has not. Where the OpenCL device is a
- * CPU, seconds are those that the CPUs gave to this process, threads of both lanes together:
- * figures are then of one CPU, and do not depend on what else the host does. A GPU's are the
- * wall's, driver's calls and waiting included.
+ * GFLOPS are 2 m n k per second, GB/s the weights that are read; for attention, its two matmuls and
+ * the cache. gpu/npu is the median of the turns' ratios; above 1 the OpenCL device is faster. The
+ * NPU lacks the F16 and F32 formats. If the OpenCL device is a CPU, times are the CPU time of this
+ * process, for the threads of both lanes together: figures are per CPU and do not depend on the
+ * host's other work. A GPU's times are on the wall clock, with the driver's calls and waits.
  *
- * Last, what it costs to learn of an operator's end by the wall's clock: one of a single element,
- * with the driver's wait and with a flag that is polled (runtime/lanes/opencl/gpu.h).
+ * Last, the wall clock time until the end of an operator of one element is known: by the driver's
+ * wait, and by a polled flag (runtime/lanes/opencl/gpu.h).
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -68,7 +67,7 @@ static void check_npu(int err)
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-/* Memory of both lanes. */
+/* A buffer of both lanes. */
 struct operand {
 	struct npu_buffer *npu;
 	struct llm_gpu_buffer *gpu;
@@ -113,16 +112,16 @@ static void fill_floats(const struct operand *o)
 /* ---- turns ----------------------------------------------------------------------------------- */
 
 struct subject {
-	struct llm_gpu_matmul product;
+	struct llm_gpu_matmul matmul;
 	struct llm_gpu_attn attn;
 	bool is_attn;
-	struct npu_job *job; /* NULL: not of the NPU's */
+	struct npu_job *job; /* NULL: not on the NPU */
 };
 
 static void run_gpu(const struct subject *s)
 {
 	check_gpu(s->is_attn ? llm_gpu_attn(gpu_queue, &s->attn, NULL)
-			     : llm_gpu_matmul(gpu_queue, &s->product, NULL));
+			     : llm_gpu_matmul(gpu_queue, &s->matmul, NULL));
 	check_gpu(llm_gpu_finish(gpu_queue));
 }
 
@@ -180,7 +179,7 @@ static void row(const char *kernel, const char *shape, const struct subject *s, 
 	fflush(stdout);
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* ---- matmuls --------------------------------------------------------------------------------- */
 
 struct kind {
 	const char *name;
@@ -207,7 +206,7 @@ static size_t panel_bytes(const struct kind *kind, unsigned int n, unsigned int 
 					    : (size_t)((double)n * k * kind->weight_bytes);
 }
 
-/* Scales, and F16 weights, that are ordinary numbers. */
+/* Sets scales, and F16 weights, to ordinary numbers. */
 static void fill_weights(const struct kind *kind, const struct operand *w, unsigned int k)
 {
 	size_t panel = panel_bytes(kind, 64, kind->format == LLM_GPU_W8 ? k : GROUP);
@@ -249,10 +248,10 @@ static struct npu_job *job_of(struct npu_graph *g)
 	return job;
 }
 
-static struct npu_job *product_job(const struct kind *kind, unsigned int m, unsigned int n,
-				   unsigned int k)
+static struct npu_job *matmul_job(const struct kind *kind, unsigned int m, unsigned int n,
+				  unsigned int k)
 {
-	struct npu_graph *g = npu_graph_create("product");
+	struct npu_graph *g = npu_graph_create("matmul");
 	struct npu_tensor *x = npu_graph_input(g, "x", kind->int8 ? NPU_S8 : NPU_F32, m, k), *w, *y,
 			  *scale = NULL;
 
@@ -267,31 +266,31 @@ static struct npu_job *product_job(const struct kind *kind, unsigned int m, unsi
 	return job_of(g);
 }
 
-static void product(const struct kind *kind, unsigned int m, unsigned int n, unsigned int k)
+static void run_matmul(const struct kind *kind, unsigned int m, unsigned int n, unsigned int k)
 {
 	struct operand w = operand_new(panel_bytes(kind, n, k)),
 		       x = operand_new((size_t)m * k * (kind->int8 ? 1 : 4));
 	struct operand scale = operand_new(m * 4), y = operand_new((size_t)m * n * 4);
-	struct subject s = { .product = { .format = kind->format,
-					  .m = m,
-					  .k = k,
-					  .n = n,
-					  .x = { x.gpu, 0 },
-					  .w = { w.gpu, 0 },
-					  .y = { y.gpu, 0 },
-					  .ldx = k,
-					  .ldw = k,
-					  .ldy = n,
-					  .group = GROUP } };
+	struct subject s = { .matmul = { .format = kind->format,
+					 .m = m,
+					 .k = k,
+					 .n = n,
+					 .x = { x.gpu, 0 },
+					 .w = { w.gpu, 0 },
+					 .y = { y.gpu, 0 },
+					 .ldx = k,
+					 .ldw = k,
+					 .ldy = n,
+					 .group = GROUP } };
 	char shape[40];
 
 	fill_weights(kind, &w, k);
 	(kind->int8 ? fill_bytes : fill_floats)(&x);
 	fill_floats(&scale);
 	if (kind->int8)
-		s.product.x_scale.buf = scale.gpu;
+		s.matmul.x_scale.buf = scale.gpu;
 	if (kind->format == LLM_GPU_W8 || kind->format == LLM_GPU_W4) {
-		s.job = product_job(kind, m, n, k);
+		s.job = matmul_job(kind, m, n, k);
 		bind(s.job, "x", &x);
 		if (kind->int8)
 			bind(s.job, "scale", &scale);
@@ -313,7 +312,7 @@ static void product(const struct kind *kind, unsigned int m, unsigned int n, uns
 
 /* ---- attention ------------------------------------------------------------------------------- */
 
-/* Of the shape of a small model: 14 heads of 64 that share 2 KV heads, over an F16 cache. */
+/* Attention of a small model: 14 heads of 64 that share 2 KV heads, with an F16 cache. */
 static void attention(unsigned int rows, unsigned int pos)
 {
 	enum { HEADS = 14, KV_HEADS = 2, DIM = 64 };
@@ -383,7 +382,7 @@ static void synchronisation(void)
 	unsigned int n = 0;
 	double end, start;
 
-	/* Each kernel's first run is compiled. */
+	/* The first run of each kernel compiles it. */
 	check_gpu(llm_gpu_binary(gpu_queue, &op, NULL));
 	check_gpu(llm_gpu_flag(gpu_queue, word, 0, NULL));
 	check_gpu(llm_gpu_finish(gpu_queue));
@@ -438,7 +437,7 @@ int main(int argc, char **argv)
 	       "npu GF/s", "GB/s", "gpu/npu");
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		for (size_t j = 0; j < sizeof(shapes) / sizeof(shapes[0]); j++)
-			product(&kinds[i], shapes[j].m, shapes[j].n, shapes[j].k);
+			run_matmul(&kinds[i], shapes[j].m, shapes[j].n, shapes[j].k);
 	attention(1, 1023);
 	attention(128, 896);
 	synchronisation();

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: MIT
 /*
- * Matmul: GOPS (2 m n k per second) of each instruction set that this host has, and what part that
- * is of what the host can do at most: vpdpbusd on registers only, and for one row, which reads
- * every weight once, reading memory.
+ * Matmul: GOPS (2 m n k per second) of each instruction set of this host, and the fraction of the
+ * host's peak: vpdpbusd on registers only, or for one row, which reads every weight once, reading
+ * memory.
  *
  *	bench_matmul [-t SECONDS per figure (0.3)] [-i ISA] [-w i8|w4|w4f|wk] [-g GROUP (32)] [-s
  *	MxNxK] [kernel] [device]
  *
- * -s: this shape alone. wk: few shapes, each with every width of 1 to 8 bits, after MATMUL_I8.
+ * -s: only this shape. wk: few shapes, each with every width of 1 to 8 bits, after MATMUL_I8.
  *
  * kernel: one call on one thread, without and with huge pages. device: a compiled graph on the sim
  * transport with one and two workers, as a program would run it.
  *
- * GOPS are by the wall's clock, and tell how well the workers shared the work. Hosts are not quiet
- * and clocks not constant: the part of the peer is by time that the CPUs gave, and subject and
- * peer take turns of about a millisecond, so that they find the same clock and the same
- * neighbours. Figures are medians over the turns, ratios those to the peer's turns right before
- * and after. A neighbour on a core's other hardware thread takes more from who uses the caches
- * than from who uses registers only: where some turns had none, as the multipliers' speed tells,
- * their median is printed too.
+ * GOPS are on the wall clock, and so show how well the workers share the work. Hosts have other
+ * work and varying frequencies, so the fraction of the peak is in CPU time, and subject and peer
+ * run alternately for about a millisecond each, at the same frequency and load. Figures are medians
+ * over the turns; ratios are to the peer's turns directly before and after. A neighbour on a core's
+ * other hardware thread slows users of caches more than users of registers only. If the peer's
+ * speed shows that some turns had no neighbour, their median is printed too.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -41,8 +40,8 @@
 #define MEMORY_BYTES (256ul << 20)
 #define TURN_S 1e-3
 #define MAX_TURNS 4000
-/* A turn is quiet if the peer is as fast before and after as it ever was in this run, but for so
- * much; so many are worth a median. */
+/* A turn is quiet if the peer before and after it reaches this fraction of its greatest speed in
+ * this run; the median needs this many quiet turns. */
 #define QUIET 0.97
 #define MIN_QUIET_TURNS 20
 #define MAX_THREADS 2
@@ -124,11 +123,11 @@ __attribute__((target("avx512f,avx512vnni"))) static double vpdpbusd_rate(double
 }
 #endif
 
-static uint8_t *memory; /* in pages such as the subject has: it makes a difference of a quarter */
+static uint8_t *memory; /* in pages of the subject's size, which makes a difference of 25 % */
 
 #define READ_PART (64ul << 10)
 
-/* Adds up what is in memory, from four places at a time or from one. */
+/* Sums memory, from four places at a time or from one. */
 static inline __attribute__((always_inline)) double read_memory(bool one, double limit)
 {
 	typedef uint64_t vec __attribute__((vector_size(32), aligned(32)));
@@ -180,10 +179,7 @@ READER read_four(double limit)
 	return read_memory(false, limit);
 }
 
-/*
- * The one of them that is faster on this host: Intel's cores read faster from
- * four places, AMD's from one.
- */
+/* The faster one on this host: Intel's cores read faster from four places, AMD's from one. */
 static double (*read_rate)(double limit);
 
 static void choose_reader(void)
@@ -207,7 +203,7 @@ static void *peer_main(void *arg)
 	return NULL;
 }
 
-/* Of each of @threads threads that run together, on average. */
+/* The mean rate of @threads threads that run together. */
 static double peer_rate(double (*rate)(double), unsigned int threads, double limit)
 {
 	struct peer p[MAX_THREADS];
@@ -235,13 +231,13 @@ static double peer_rate(double (*rate)(double), unsigned int threads, double lim
 struct subject {
 	void (*run)(void *arg);
 	void *arg;
-	double giga; /* operations or bytes of a run, 1e9 */
+	double giga; /* operations or bytes of a run, in 1e9 */
 	unsigned int threads;
 };
 
 struct figure {
 	double rate, ratio;
-	double quiet, quiet_ratio; /* the part of turns that were quiet, and theirs; 0: too few */
+	double quiet, quiet_ratio; /* fraction of quiet turns, and their ratio; 0: too few */
 };
 
 static int ascending(const void *a, const void *b)
@@ -257,10 +253,7 @@ static double median(double *v, unsigned int n)
 	return v[n / 2];
 }
 
-/*
- * @peers: of @threads threads, before each of @n turns, and after the last.
- *   Leaves @ratios in disorder.
- */
+/* @peers: rates before each of @n turns and after the last one. Overwrites @ratios. */
 static void quiet_turns(struct figure *f, unsigned int threads, const double *peers, double *ratios,
 			unsigned int n)
 {
@@ -270,7 +263,7 @@ static void quiet_turns(struct figure *f, unsigned int threads, const double *pe
 
 	memcpy(sorted, peers, (n + 1) * sizeof(*peers));
 	qsort(sorted, n + 1, sizeof(*sorted), ascending);
-	/* Not the very best: a clock that is read late now and then makes those. */
+	/* Not the maximum, which may be an error of reading the clock late. */
 	least = sorted[n * 95 / 100];
 	if (least > fastest[threads])
 		fastest[threads] = least;
@@ -318,7 +311,7 @@ static struct figure measure(const struct subject *s, double (*peer)(double), do
 	if (peer) {
 		memcpy(sorted, ratios, n * sizeof(*ratios));
 		f.ratio = median(sorted, n);
-		/* Memory's speed is not so steady that it would tell. */
+		/* The speed of memory varies too much to detect quiet turns. */
 		if (peer != read_rate)
 			quiet_turns(&f, s->threads, peers, ratios, n);
 	}
@@ -331,10 +324,10 @@ struct shape {
 	uint32_t m, n, k;
 };
 
-/* What is multiplied: MATMUL_I8, _W4, _W4F or _WK. */
+/* The measured command: MATMUL_I8, _W4, _W4F or _WK. */
 static enum vnpu_op op = VNPU_OP_MATMUL_I8;
 static uint32_t group = 32;
-static uint32_t bits; /* of all weights of MATMUL_WK */
+static uint32_t bits; /* width of all weights of MATMUL_WK */
 
 #define MAX_N 151936
 
@@ -358,7 +351,7 @@ static size_t row_bytes(uint32_t k)
 	return op == VNPU_OP_MATMUL_W4F ? k * 4ul : (k + 3) / 4 * 4;
 }
 
-/* Scales that are no subnormals: those cost what no model's do. And MATMUL_WK's table. */
+/* Sets MATMUL_WK's table, and scales that are no subnormals, which would be unusually slow. */
 static void set_scales(uint8_t *w, uint32_t n, uint32_t k)
 {
 	uint64_t panel_bytes = weight_bytes(1, op == VNPU_OP_MATMUL_I8 ? k : group), i,
@@ -552,7 +545,7 @@ static const struct shape wk_shapes[] = {
 
 static uint8_t *memories[2]; /* in 4k pages, in huge ones */
 
-/* The same figure against one peer: of a row's, the memory, of others', the multipliers. */
+/* Prints a figure and its ratio to a peer: memory for one row, the multipliers for more. */
 static void row(const struct fw_kernels *k, const struct shape *s, const char *how,
 		unsigned int threads, bool huge, double (*peak)(double), double limit)
 {
@@ -577,7 +570,7 @@ static void row(const struct fw_kernels *k, const struct shape *s, const char *h
 	fflush(stdout);
 }
 
-/* One thing in each way. */
+/* Prints one shape in all ways. */
 static void rows(const struct fw_kernels *k, const struct shape *s, bool kernel, bool device,
 		 double (*peak)(double), double limit)
 {
@@ -608,10 +601,7 @@ static void wk_rows(const struct fw_kernels *k, const struct shape *s, bool kern
 	op = VNPU_OP_MATMUL_WK;
 }
 
-/*
- * @one: this shape, or NULL: those of the table that the portable kernels do not
- *   take seconds a turn for.
- */
+/* @one: this shape; NULL: the table's, without those where the portable kernels take seconds. */
 static void table(enum fw_isa isa, const struct shape *one, bool kernel, bool device,
 		  double (*peak)(double), double limit)
 {
@@ -634,7 +624,7 @@ static void table(enum fw_isa isa, const struct shape *one, bool kernel, bool de
 	}
 }
 
-/* False: no shape, or one that is too large. */
+/* False: not a shape, or too large. */
 static bool parse_shape(const char *text, struct shape *s)
 {
 	int end = 0;

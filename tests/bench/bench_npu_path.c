@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT
 /*
- * The path to the device: the round trip of a job that does nothing, beside the least that a round
- * trip between two threads costs, measured in the same run and in turns.
+ * The path to the device: the round trip of an empty job, compared with the fastest round trips
+ * between two threads, measured alternately in the same run.
  *
  *	bench_npu_path [ROUNDS of each turn (20000)]        NPU_TRANSPORT=drm for vnpu.ko
  *
- * "awake": the next job follows at once, and finds the device polling. "asleep": it follows after a
- * pause in which the device, and the other thread of the peers, has gone to sleep. The peers are
+ * "awake": the next job follows at once and finds the device polling. "asleep": it follows after a
+ * pause, in which the device, and the other thread of the peers, goes to sleep. The peers are
  *
- *	shared memory	two threads that poll a word each: what no device that is awake can beat
+ *	shared memory	two threads that poll a word each: the lower bound for an awake device
  *	eventfd		two threads that sleep in read() of an eventfd each: two
  *			hops, after the same pause
- *	empty ioctl	over drm: DEV_QUERY that asks for a size only, which is a system call
- *			through drm_ioctl() and back
+ *	empty ioctl	over drm: DEV_QUERY for a size only, a system call through drm_ioctl()
+ *			and back
  *
- * A ratio is of the medians of one turn; printed is the median of the turns, and the least and the
- * greatest of them. Only the asleep jobs and eventfds wait in the kernel, so only they show what
- * waking a CPU costs on this host.
+ * A ratio is of the medians of one turn; the median, the least and the greatest of the turns'
+ * ratios are printed. Only the asleep jobs and eventfds wait in the kernel, so only they
+ * include the time to wake a CPU.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -39,7 +39,7 @@
 
 #define TURNS 5
 #define PAUSE_NS 300000
-/* They take that long each. */
+/* Asleep rounds take longer, so there are fewer. */
 #define ASLEEP_ROUNDS(rounds) ((rounds) / 50 + 1)
 
 enum what {
@@ -65,7 +65,7 @@ static const char *const names[NR_WHATS] = {
 	[DRIVER_ASLEEP] = "driver wait, asleep",
 };
 
-/* The round trips of all turns, one turn after another, each sorted. */
+/* The round trips of all turns, turn by turn, sorted within a turn. */
 struct samples {
 	double *us;
 	unsigned int per_turn;
@@ -88,10 +88,10 @@ static void pause_ns(long ns)
 /* ---- the peers ---- */
 
 struct ping {
-	_Alignas(64) _Atomic uint32_t there; /* rising */
+	_Alignas(64) _Atomic uint32_t there; /* counts up */
 	_Alignas(64) _Atomic uint32_t back;
-	int to, from; /* eventfds; -1: the words are polled */
-	bool alone; /* one CPU for both: polling without giving way would never end */
+	int to, from; /* eventfds; -1: polls the words */
+	bool alone; /* both threads share a CPU, so polling must yield */
 	unsigned int rounds;
 };
 
@@ -142,7 +142,7 @@ static bool ping_round(struct ping *p, uint32_t i)
 	return true;
 }
 
-/* @sleeps: on eventfds; else the words are polled. */
+/* @sleeps: on eventfds; otherwise the threads poll words. */
 static int ping_start(struct ping *p, bool sleeps, unsigned int rounds, pthread_t *thread)
 {
 	*p = (struct ping){
@@ -159,7 +159,7 @@ static int ping_start(struct ping *p, bool sleeps, unsigned int rounds, pthread_
 	return 0;
 }
 
-/* After all its rounds. */
+/* Called after all rounds. */
 static void ping_stop(struct ping *p, pthread_t thread)
 {
 	pthread_join(thread, NULL);
@@ -173,7 +173,7 @@ static double ping_us(struct ping *p, uint32_t i)
 {
 	double start = now_us();
 
-	/* Eventfds of one's own do not fail; and if they did, nobody would answer. */
+	/* Private eventfds do not fail; without an answer the benchmark could not go on. */
 	if (!ping_round(p, i))
 		abort();
 	return now_us() - start;
@@ -209,7 +209,7 @@ static int ioctls_us(int fd, unsigned int rounds, double *us)
 
 /* ---- the device ---- */
 
-/* Below 0 if it failed. */
+/* Negative: an error. */
 static double job_us(struct npu_queue *queue, struct npu_job *job, enum npu_wait_mode mode)
 {
 	double start = now_us();
@@ -253,10 +253,7 @@ static struct npu_job *noop_job(struct npu_context *ctx)
 
 /* ---- measuring ---- */
 
-/*
- * One after another in each round: what a host does to threads that sleep changes
- * from one moment to the next.
- */
+/* Measures all kinds in each round, as the host's wake-up times change from moment to moment. */
 static int measure_asleep(struct npu_queue *queue, struct npu_job *job, unsigned int rounds,
 			  double *const *us)
 {
@@ -334,7 +331,7 @@ static void print_distribution(enum what what, struct samples *s)
 	printf("\n");
 }
 
-/* Against one peer, and the empty ioctl where there is one. */
+/* The ratio to one peer, plus the empty ioctl over drm. */
 static void print_ratio(const struct samples *all, enum what what, enum what peer, const char *name)
 {
 	double ratio[TURNS];

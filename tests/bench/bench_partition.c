@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 /*
- * The partition solver: how long a whole model takes, all of its products for one length, and how
- * near its cuts are to the best of all; and how long the choice of chunks takes.
+ * The partition solver: its time for all matmuls of a model at one length, how near its cuts are to
+ * the best ones, and the time to choose the chunks of a prompt.
  *
- *	bench_partition [PROFILE (sd8gen3)] [SHAPE...]	all of share/shapes without any
+ *	bench_partition [PROFILE (sd8gen3)] [SHAPE...]	default: all of share/shapes
  *
- * Worst and mean of the CPU's time over the lengths below. The search among all takes minutes.
+ * Prints worst and mean CPU times over the lengths below. The search among all cuts takes minutes.
  */
 #include <glob.h>
 #include <stdio.h>
@@ -34,15 +34,15 @@ static void die(const char *what)
 }
 
 struct figures {
-	double search_s, worst_search_s; /* of all products of a model */
+	double search_s, worst_search_s; /* of all matmuls of a model */
 	double tune_s, worst_tune_s;
 	double all_s;
-	double ratio, worst_ratio; /* of the search's cut over the best of all */
-	unsigned int models, products;
+	double ratio, worst_ratio; /* time of the solver's cut over that of the best cut */
+	unsigned int models, matmuls;
 };
 
-static void add_product(const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n,
-			struct figures *f, double *search_s)
+static void add_matmul(const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n,
+		       struct figures *f, double *search_s)
 {
 	struct cut some, all;
 	double begin = seconds(), ratio;
@@ -55,7 +55,7 @@ static void add_product(const struct partition_options *o, uint32_t m, uint64_t 
 	ratio = some.total_ns / all.total_ns;
 	f->ratio += ratio;
 	f->worst_ratio = ratio > f->worst_ratio ? ratio : f->worst_ratio;
-	f->products++;
+	f->matmuls++;
 }
 
 static void add_length(const struct plan_options *o, uint32_t tokens, struct figures *f)
@@ -72,7 +72,7 @@ static void add_length(const struct plan_options *o, uint32_t tokens, struct fig
 		uint64_t k, n;
 
 		if (llm_op_matmul(o->shape, op, &k, &n))
-			add_product(&cuts, op == LLM_OP_HEAD ? 1 : tokens, k, n, f, &search_s);
+			add_matmul(&cuts, op == LLM_OP_HEAD ? 1 : tokens, k, n, f, &search_s);
 	}
 	f->search_s += search_s;
 	f->worst_search_s = search_s > f->worst_search_s ? search_s : f->worst_search_s;
@@ -115,13 +115,13 @@ int main(int argc, char **argv)
 		add_shape(profile, argv[i], &f);
 	for (size_t i = 0; i < all.gl_pathc; i++)
 		add_shape(profile, all.gl_pathv[i], &f);
-	printf("products of a model for one length:  mean %.2f ms, worst %.2f ms\n",
+	printf("matmuls of a model for one length:   mean %.2f ms, worst %.2f ms\n",
 	       1e3 * f.search_s / f.models, 1e3 * f.worst_search_s);
 	printf("the same among all cuts:             mean %.0f ms\n", 1e3 * f.all_s / f.models);
 	printf("a prompt's chunks and shares:        mean %.1f ms, worst %.1f ms\n",
 	       1e3 * f.tune_s / f.models, 1e3 * f.worst_tune_s);
-	printf("search over the best of all cuts:    mean %.5f, worst %.5f of %u products\n",
-	       f.ratio / f.products, f.worst_ratio, f.products);
+	printf("search over the best of all cuts:    mean %.5f, worst %.5f of %u matmuls\n",
+	       f.ratio / f.matmuls, f.worst_ratio, f.matmuls);
 	globfree(&all);
 	soc_free(profile);
 	return 0;

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# BUILD=build tests/vm/run.sh tests/bench/path-guest.sh: bench_npu_path in the virtual machine, which has two CPUs, so that both
-# sides of the path can poll: through the module, and in the process, by turns.
+# BUILD=build tests/vm/run.sh tests/bench/path-guest.sh: runs bench_npu_path in the VM, alternately through the module and in the
+# process. The VM has two CPUs, so both sides of the path can poll.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/vm/steps.sh

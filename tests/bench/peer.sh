@@ -1,22 +1,22 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# LLAMA_BENCH=PROGRAM tests/bench/peer.sh [options] [-- arguments for llm-bench alone]
-# Measures llm-bench beside llama.cpp's llama-bench, on the same files, by turns, and prints how many times better llm-bench
-# was: prefill and decode in tokens per second, a cold start in seconds, memory in bytes. docs/benchmarks.md says how.
+# LLAMA_BENCH=PROGRAM tests/bench/peer.sh [options] [-- arguments only for llm-bench]
+# Runs llm-bench and llama.cpp's llama-bench alternately on the same files, and prints how many times better llm-bench was: prefill
+# and decode in tokens per second, a cold start in seconds, memory in bytes. See docs/benchmarks.md.
 #
-#   --shapes LIST   the models' shapes (qwen2.5-0.5b,llama3.2-1b,qwen1.5-1.8b): names of share/shapes, or files
+#   --shapes LIST   the models' shapes (qwen2.5-0.5b,llama3.2-1b,qwen1.5-1.8b): names in share/shapes, or files
 #   --types LIST    their weights (q8_0,q4_0)
-#   -m LIST         these files in place of models of random weights
+#   -m LIST         these files instead of models with random weights
 #   -p LIST         prompt lengths (64,256,512)
 #   -n N            tokens to generate (64)
 #   -r N            rounds (5)
 #   -t N            threads of both (2)
 #   -o FORMAT       md for a table (the default), json for one object per comparison
-#   -q              no lines of progress
+#   -q              no progress lines
 #
-#   LLAMA_BENCH     the llama-bench; it gets this script's environment, such as GGML_BACKEND_PATH
-#   BUILD           where bin/llm-bench is (build)
-#   PEER_MODELS     where the models of random weights are kept (~/.cache/vnpu/models)
+#   LLAMA_BENCH     the llama-bench, which gets this script's environment, such as GGML_BACKEND_PATH
+#   BUILD           the folder of bin/llm-bench (build)
+#   PEER_MODELS     the folder of the models with random weights (~/.cache/vnpu/models)
 set -u
 export TURNS_FOR=peer.sh
 here=$(cd "$(dirname "$0")" && pwd)
@@ -26,7 +26,7 @@ models=${PEER_MODELS:-${XDG_CACHE_HOME:-$HOME/.cache}/vnpu/models}
 shapes=qwen2.5-0.5b,llama3.2-1b,qwen1.5-1.8b types=q8_0,q4_0 files='' prompts=64,256,512 gen=64 rounds=5 threads=2 format=md quiet=
 
 fail() { echo "peer.sh: $*" >&2; exit 1; }
-usage() { echo "peer.sh: $*; peer.sh --help tells more" >&2; exit 2; }
+usage() { echo "peer.sh: $*; see peer.sh --help" >&2; exit 2; }
 number() { [[ $2 =~ ^[1-9][0-9]*$ ]] || usage "$1 $2: not a number"; }
 
 while [ $# -gt 0 ]; do
@@ -50,7 +50,7 @@ while [ $# -gt 0 ]; do
 	shift 2
 done
 [[ $prompts =~ ^[1-9][0-9]*(,[1-9][0-9]*)*$ ]] || usage "-p $prompts: not a list of numbers"
-[ "$format" = md ] || [ "$format" = json ] || usage "-o $format: there are md and json"
+[ "$format" = md ] || [ "$format" = json ] || usage "-o $format: neither md nor json"
 [ -n "${LLAMA_BENCH:-}" ] || fail "LLAMA_BENCH is not set; set it to llama.cpp's llama-bench"
 theirs=$(command -v -- "$LLAMA_BENCH") || fail "LLAMA_BENCH=$LLAMA_BENCH: no such program"
 [ -x "$bin/llm-bench" ] || fail "no $bin/llm-bench: run make all"
@@ -60,10 +60,10 @@ say() { [ -n "$quiet" ] || echo "peer.sh: $*" >&2; }
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
-# synthetic SHAPE TYPE: $file, made unless it is there. The same seed makes the same weights on every machine.
+# synthetic SHAPE TYPE: sets $file, and makes it if needed. The same seed makes the same weights on every machine.
 synthetic() {
 	file=$models/$(basename "$1" .conf)-$2.gguf
-	# What a shape of a file means can change under its name.
+	# A shape that is a file may have changed since.
 	if [ -e "$file" ] && ! [ "$1" -nt "$file" ]; then
 		return 0
 	fi
@@ -74,7 +74,7 @@ synthetic() {
 	fail "$(head -1 "$work/err")"
 }
 
-# measure SIDE KIND FILE COMMAND...: one run, its results appended to $work/runs.
+# measure SIDE KIND FILE COMMAND...: appends the results of one run to $work/runs.
 measure() {
 	python3 "$here/turns.py" run "$work/runs" "$@" || exit 1
 }

@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# BUILD=build tests/vm/run.sh tests/bench/sync-guest.sh: what fast synchronisation is worth through
-# vnpu.ko, in the virtual machine, which has two CPUs: tokens of the embedded model, a job each, and
-# with every matmul cut between the NPU and the CPU lane.
+# BUILD=build tests/vm/run.sh tests/bench/sync-guest.sh: the gain by fast synchronisation through
+# vnpu.ko in the VM, which has two CPUs: tokens of the embedded model, with a job per token, and with
+# every matmul cut between the NPU and the CPU lane.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 . tests/vm/steps.sh
 
-bench() { # ARGUMENTS...: by either way, one after the other
+bench() { # ARGUMENTS...: with fast, then with the driver's synchronisation
 	local sync
 	for sync in fast driver; do
 		"$BUILD/experiments/hetero" -m share/models/docs6m/docs6m-q8_0.gguf --transport drm \
@@ -18,7 +18,7 @@ bench() { # ARGUMENTS...: by either way, one after the other
 step "insmod" load
 step "vnpu-fw starts" fw_start
 for _ in 1 2 3; do
-	step "a job for a token" bench --preset npu
+	step "a job per token" bench --preset npu
 	step "every matmul cut" bench --preset hetero-tensor --partition row --gpu-share 0.25 --gpu host
 done
 step "vnpu-fw stops" fw_stop

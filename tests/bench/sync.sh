@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # tests/bench/sync.sh [options] [-- arguments for hetero]
-# Measures what fast synchronisation is worth (HeteroLLM 4.2; runtime/schedule/waits.h):
-# build/experiments/hetero with --sync fast and with --sync driver on the same model, by turns, and
-# how the ends of the lanes' work were foreseen. docs/hetero.md says more.
+# Measures the gain by fast synchronisation (HeteroLLM 4.2; runtime/schedule/waits.h): runs
+# build/experiments/hetero with --sync fast and with --sync driver alternately on the same model, and
+# prints how well the ends of the lanes' work were predicted. See docs/hetero.md.
 #
-#   --shapes LIST   shapes of models of random weights (qwen2.5-0.5b,llama3.2-1b): names of share/shapes, or files
-#   -m LIST         these files in place of them
+#   --shapes LIST   shapes of models with random weights (qwen2.5-0.5b,llama3.2-1b): names in share/shapes, or files
+#   -m LIST         these files instead
 #   -p LIST         prompt lengths (64)
 #   -n N            tokens to generate (32)
 #   -r N            rounds (5)
@@ -14,8 +14,8 @@
 #
 # Without arguments for hetero: --preset hetero-tensor --partition row --gpu-share 0.25, so that
 # every matmul is cut.
-#   BUILD           where experiments/hetero is (build)
-#   PEER_MODELS     where the models of random weights are kept (~/.cache/vnpu/models)
+#   BUILD           the folder of experiments/hetero (build)
+#   PEER_MODELS     the folder of the models with random weights (~/.cache/vnpu/models)
 set -u
 export TURNS_FOR=sync.sh
 here=$(cd "$(dirname "$0")" && pwd)
@@ -26,7 +26,7 @@ models=${PEER_MODELS:-${XDG_CACHE_HOME:-$HOME/.cache}/vnpu/models}
 shapes=qwen2.5-0.5b,llama3.2-1b files='' prompts=64 gen=32 rounds=5 format=md
 
 fail() { echo "sync.sh: $*" >&2; exit 1; }
-usage() { echo "sync.sh: $*; sync.sh --help tells more" >&2; exit 2; }
+usage() { echo "sync.sh: $*; see sync.sh --help" >&2; exit 2; }
 
 while [ $# -gt 0 ]; do
 	case $1 in
@@ -48,7 +48,7 @@ done
 [[ $prompts =~ ^[1-9][0-9]*(,[1-9][0-9]*)*$ ]] || usage "-p $prompts: not a list of numbers"
 [[ $gen =~ ^[1-9][0-9]*$ ]] || usage "-n $gen: not a number"
 [[ $rounds =~ ^[1-9][0-9]*$ ]] || usage "-r $rounds: not a number"
-[ "$format" = md ] || [ "$format" = json ] || usage "-o $format: there are md and json"
+[ "$format" = md ] || [ "$format" = json ] || usage "-o $format: neither md nor json"
 [ -x "$hetero" ] || fail "no $hetero: run make experiments"
 [ $# -gt 0 ] || set -- --preset hetero-tensor --partition row --gpu-share 0.25
 
@@ -70,7 +70,7 @@ compare() { # FILE ARGUMENTS...
 		measure fast "$file" "$@"
 		measure driver "$file" "$@"
 	done
-	# Of the same length, so that the waits are those of the prompt measured.
+	# The same prompt length, so that the waits are like those of the measured prompt.
 	"$hetero" -m "$file" -pg "${prompts%%,*},$gen" -r 1 "$@" --sync fast \
 		>"$work/out" 2>"$work/err" || fail "$(tail -1 "$work/err")"
 	{

@@ -1,12 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# What transports.sh runs in the guest.
+# The part of transports.sh that runs in the guest.
 set -u
 export TURNS_FOR=transports.sh
 cd "$(dirname "$0")/../.." || exit 1
 eval "args=($(<"$VM_OUT/args"))"
 insmod "$BUILD/kmod/$(uname -r)/vnpu.ko" || exit 1
-# One thread: the guest has one CPU.
+# The guest has one CPU.
 "$BUILD/bin/vnpu-fw" --threads 1 &
 fw=$!
 for _ in $(seq 100); do [ ! -e /dev/accel/accel0 ] || break; sleep 0.1; done

@@ -1,21 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # tests/bench/transports.sh [options] [-- arguments for llm-bench]
-# The same programs, the same model, the same device, once through vnpu.ko and once inside the process, by turns in one guest:
-# what the driver costs. The guest is a user-mode kernel with one CPU (tests/vm/uml.sh), which is built if need be. Prints how
-# many times faster the driver was, so 0.95 is 5 % slower. docs/benchmarks.md says more.
+# Measures the cost of the driver: runs the same programs with the same model alternately through vnpu.ko and inside the process,
+# in one guest. The guest is a user-mode kernel with one CPU (tests/vm/uml.sh), which is built if needed. Prints how many times
+# faster the driver was; 0.95 is 5 % slower. See docs/benchmarks.md.
 #
-#   --shape NAME    the model's shape (qwen2.5-0.5b), of random weights
+#   --shape NAME    the shape of a model with random weights (qwen2.5-0.5b)
 #   --type TYPE     their type (q8_0)
-#   -m FILE         this model in its place
+#   -m FILE         this model instead
 #   -p LIST         prompt lengths (256)
 #   -n N            tokens to generate (32)
 #   -r N            rounds (5)
 #   -o FORMAT       md for a table (the default), json for one object per comparison
 #   --no-path       without bench_npu_path
 #
-#   BUILD           where the programs are (build)
-#   PEER_MODELS     where models of random weights are kept (~/.cache/vnpu/models)
+#   BUILD           the folder of the programs (build)
+#   PEER_MODELS     the folder of the models with random weights (~/.cache/vnpu/models)
 set -u
 export TURNS_FOR=transports.sh
 here=$(cd "$(dirname "$0")" && pwd)
@@ -25,7 +25,7 @@ models=${PEER_MODELS:-${XDG_CACHE_HOME:-$HOME/.cache}/vnpu/models}
 shape=qwen2.5-0.5b type=q8_0 model='' prompts=256 gen=32 rounds=5 format=md path=1
 
 fail() { echo "transports.sh: $*" >&2; exit 1; }
-usage() { echo "transports.sh: $*; transports.sh --help tells more" >&2; exit 2; }
+usage() { echo "transports.sh: $*; see transports.sh --help" >&2; exit 2; }
 while [ $# -gt 0 ]; do
 	case $1 in
 	-h | --help) sed -n '3,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0"; exit 0 ;;
@@ -45,7 +45,7 @@ while [ $# -gt 0 ]; do
 	esac
 	shift 2
 done
-[ "$format" = md ] || [ "$format" = json ] || usage "-o $format: there are md and json"
+[ "$format" = md ] || [ "$format" = json ] || usage "-o $format: neither md nor json"
 [[ $rounds =~ ^[1-9][0-9]*$ ]] || usage "-r $rounds: not a number"
 for b in bin/llm-bench bin/vnpu-fw tests/bench_npu_path; do
 	[ -x "$build/$b" ] || fail "no $build/$b: run make tests"
@@ -62,7 +62,7 @@ fi
 
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-# Words with blanks would not survive a kernel's command line.
+# Passed in a file, as a kernel's command line would split words at spaces.
 { [ $# -eq 0 ] || printf '%q ' "$@"; } >"$work/args"
 VM_OUT=$work BUILD=$build VM_APPEND="BENCH_MODEL=$model BENCH_PROMPTS=$prompts BENCH_GEN=$gen BENCH_ROUNDS=$rounds BENCH_PATH=$path" \
 	"$root/tests/vm/uml.sh" "$here/transports-guest.sh" >&2 || exit 1

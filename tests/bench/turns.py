@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-# What peer.sh, transports.sh and sync.sh leave to Python: benchmarks that are run by turns, and what comes of it.
-#   turns.py run RUNS SIDE KIND FILE COMMAND...   runs one that writes JSON or lines of it as llm-bench does, and appends a line on
-#                                                 it to RUNS
-#   turns.py table RUNS md|json SIDE SIDE         compares the two sides of all that is in RUNS: how many times better the first was
-#   turns.py waits FILE                           how waits were foreseen, by a line of JSON that experiments/hetero has written
+# The Python part of peer.sh, transports.sh and sync.sh: A/B runs of benchmarks, and their comparison.
+#   turns.py run RUNS SIDE KIND FILE COMMAND...   runs a benchmark that writes JSON or JSON lines like llm-bench, and appends a line
+#                                                 with its results to RUNS
+#   turns.py table RUNS md|json SIDE SIDE         compares the two sides of RUNS: how many times better the first one was
+#   turns.py waits FILE                           prints how well waits were predicted, from a JSON line of experiments/hetero
 import json
 import os
 import statistics
@@ -13,7 +13,7 @@ import tempfile
 import time
 
 
-# What a table calls a side, if not by its name.
+# Names of sides in tables, if they differ.
 PROGRAMS = {'ours': 'llm-bench', 'theirs': 'llama-bench'}
 
 
@@ -22,7 +22,7 @@ def fail(text):
 
 
 def run(runs, side, kind, model, *command):
-    """The wall's time from before the program is there until it has ended, and its peak memory as the kernel counts it."""
+    """Measures the wall clock time from before the program's start to its end, and the kernel's count of its peak memory."""
     start = time.monotonic()
     with tempfile.TemporaryFile() as err:
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err, stdin=subprocess.DEVNULL)
@@ -35,7 +35,7 @@ def run(runs, side, kind, model, *command):
     name = os.path.basename(command[0])
     if status:
         how = 'signal %d' % os.WTERMSIG(status) if os.WIFSIGNALED(status) else 'status %d' % os.WEXITSTATUS(status)
-        fail('%s ended with %s on %s: %s' % (name, how, model, said[-1] or 'without a word'))
+        fail('%s ended with %s on %s: %s' % (name, how, model, said[-1] or 'no message'))
     try:
         rows = json.loads(text) if text.lstrip()[:1] == b'[' else [json.loads(line) for line in text.splitlines()]
         results = [{k: r.get(k) for k in ROW} for r in rows]
@@ -50,12 +50,12 @@ ROW = 'build_commit n_threads n_prompt n_gen avg_ts transport placement weights 
 
 
 def speed(runs, n_prompt, n_gen):
-    """Tokens per second of one test, a round at a time."""
+    """Tokens per second of one test in each round."""
     got = []
     for r in runs:
         rows = [x for x in r['rows'] if (x['n_prompt'], x['n_gen']) == (n_prompt, n_gen)]
         if len(rows) != 1 or not rows[0]['avg_ts']:
-            fail('no result of the test %s in what %s printed' % (test_name(n_prompt, n_gen), PROGRAMS.get(r['side'], r['program'])))
+            fail('no result of the test %s in the output of %s' % (test_name(n_prompt, n_gen), PROGRAMS.get(r['side'], r['program'])))
         got.append(rows[0]['avg_ts'])
     return got
 
@@ -76,7 +76,7 @@ class Model:
     def row(self, test, unit, kind, get):
         a, b = self.sides
         got = {s: get(self.of(s, kind)) for s in self.sides}
-        # Above 1 is better for the first, whatever the unit. Of the same round each, so that what slows a round slows both.
+        # A ratio above 1 means that the first side is better. Each ratio is of one round, as disturbances affect both sides of it.
         ratios = [x / y if unit == 't/s' else y / x for x, y in zip(got[a], got[b])]
         of = self.of(a, 'warm')[0]['rows'][0]
         row = {'model': os.path.basename(self.path), 'test': test, 'unit': unit, 'rounds': len(ratios)}
@@ -96,7 +96,7 @@ class Model:
             return rows
         rows.append(self.row('cold start', 's', 'cold', lambda r: [x['wall_s'] for x in r]))
         rows.append(self.row('peak memory', 'MiB', 'warm', lambda r: [x['rss_bytes'] / 2**20 for x in r]))
-        # llm-bench's own count says how much of that it asked for; files that are mapped are in neither's hands.
+        # llm-bench also counts the memory that it allocated itself; mapped files are in neither's control.
         rows[-1]['ours_peak_memory_bytes'] = max(x['peak_memory_bytes'] or 0 for r in warm for x in r['rows']) or None
         return rows
 
@@ -119,7 +119,7 @@ def print_md(rows, sides):
         show(line)
     c = rows[0]
     modes = dict.fromkeys(', '.join(r[k] for k in ('placement', 'weights') if r[k]) for r in rows)
-    print('\nmedians of %d rounds by turns (least .. most); %d threads; %s; builds %s' % (
+    print('\nmedians of %d alternating rounds (least .. most); %d threads; %s; builds %s' % (
         c['rounds'], c['n_threads'], ' and '.join(modes),
         ', '.join('%s %s' % (PROGRAMS.get(s, s), c[s + '_build']) for s in sides)))
 

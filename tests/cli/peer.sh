@@ -65,7 +65,7 @@ true_in_python "has lines of equal width, and says below what was compared" "
 lines = open(sys.argv[1]).read().split('\n')
 assert len({len(l) for l in lines[:7]}) == 1 and len(lines) == 10 and not lines[7], lines
 assert [l.split('|')[2].strip() for l in lines[2:7]] == ['pp4', 'pp8', 'tg4', 'cold start', 'peak memory']
-assert lines[8].startswith('medians of 1 rounds') and 'cpu' in lines[8] and lines[8].endswith('llama-bench fake')
+assert lines[8].startswith('medians of 1 alternating rounds') and 'cpu' in lines[8] and lines[8].endswith('llama-bench fake')
 " "$scratch/out"
 
 # A shape that is quick to make.
@@ -88,13 +88,13 @@ LLAMA_BENCH= refuses "without a llama-bench" 1 "LLAMA_BENCH is not set; set it t
 LLAMA_BENCH=/no/such refuses "with one that is not there" 1 "LLAMA_BENCH=/no/such: no such program" "${peer[@]}"
 FAKE_FAILS="out of luck" refuses "a llama-bench that fails: its last words" 1 "llama-bench ended with status 3 on .*: error: out of luck" "${peer[@]}"
 FAKE_SAYS=hello refuses "one that prints something else" 1 "llama-bench printed no JSON of tests" "${peer[@]}"
-FAKE_SAYS='[{"n_prompt":8,"n_gen":0,"avg_ts":1}]' refuses "one that leaves a test out" 1 "no result of the test pp4 in what llama-bench printed" "${peer[@]}"
+FAKE_SAYS='[{"n_prompt":8,"n_gen":0,"avg_ts":1}]' refuses "one that leaves a test out" 1 "no result of the test pp4 in the output of llama-bench" "${peer[@]}"
 refuses "llm-bench that fails" 1 "llm-bench ended with status 2 on .*no-such-option" \
 	"${peer[@]}" -- --no-such-option
 refuses "a file that does not exist" 1 "no-such.gguf: no such file" tests/bench/peer.sh -m "$scratch/no-such.gguf"
 refuses "a shape that does not exist" 1 "no-such" tests/bench/peer.sh -q --shapes no-such
 refuses "an unknown option" 2 "no option '--rounds'" tests/bench/peer.sh --rounds 3
-refuses "an unknown format" 2 "there are md and json" tests/bench/peer.sh -o xml
+refuses "an unknown format" 2 "neither md nor json" tests/bench/peer.sh -o xml
 refuses "an invalid number" 2 "not a number" tests/bench/peer.sh -r many
 passes "--help" tests/bench/peer.sh --help
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Reference ids of byte-level BPE: SmolLM2's vocabulary under four pre-tokenizers, by Hugging Face's tokenizers library.
+// Makes reference ids of byte-level BPE: SmolLM2's vocabulary with four pre-tokenizers, by Hugging Face's tokenizers library.
 //   npm install @anush008/tokenizers@0.6.0
 //   node make-bpe.mjs SMOLLM2-TOKENIZER.json DATA-DIR > bpe.json
-// DATA-DIR (VNPU_DATA in the tests) holds the files whose ids are only kept as a count and a hash.
+// DATA-DIR (VNPU_DATA in the tests) has the files of which only a count and a hash of the ids are kept.
 import { createRequire } from "module";
 import fs from "fs";
 import path from "path";

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Reference ids of SPM: docs6m's tokenizer.model by SentencePiece (Debian's python3-sentencepiece).
+"""Makes reference ids of SPM: docs6m's tokenizer.model with SentencePiece (Debian's python3-sentencepiece).
 
   python3 make-spm.py docs6m/tokenizer.model DATA-DIR > spm.json
 
-DATA-DIR (VNPU_DATA in the tests) holds the files whose ids are only kept as a count and a hash.
+DATA-DIR (VNPU_DATA in the tests) has the files of which only a count and a hash of the ids are kept.
 """
 import json, os, sys
 import sentencepiece

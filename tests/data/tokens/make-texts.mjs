@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The texts that both references encode: hand-picked ones, and 300 mixtures of awkward characters from a fixed seed.
+// Makes the texts of both references: hand-picked ones, and 300 random mixtures of awkward characters with a fixed seed.
 //   node make-texts.mjs > texts.json
 const picked = [
   "", " ", "  ", "a", " a", "a ", "Hello world", "Hello, World!", "hello   world", "   leading", "trailing   ",
