@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GGUF files of tests: bytes put together one by one, or changed, and opened through a
- * memory file. This is written without the library's own writer, so that the reader is not
- * tested against its twin.
+ * GGUF files for tests: bytes assembled one by one, or changed, and opened through a memory file.
+ * The library's writer is not used, so that the reader is tested independently of it.
  */
 #ifndef GGUF_IMAGE_H
 #define GGUF_IMAGE_H
@@ -59,7 +58,7 @@ static inline void image_header(struct image *m, uint64_t n_tensors, uint64_t n_
 	image_u64(m, n_kv);
 }
 
-/* A key and the type of the value that the caller puts behind it. */
+/* Puts a key and the type of the value; the caller puts the value. */
 static inline void image_key(struct image *m, const char *key, uint32_t type)
 {
 	image_string(m, key);
@@ -89,7 +88,7 @@ static inline void image_pad(struct image *m, size_t alignment)
 		image_put(m, "", 1);
 }
 
-/* Opens the bytes as gguf_open() would a file of them. */
+/* Opens the bytes like gguf_open() a file. */
 static inline int image_open(const void *data, size_t bytes, struct gguf_file **file, char *err,
 			     size_t err_bytes)
 {
@@ -104,7 +103,7 @@ static inline int image_open(const void *data, size_t bytes, struct gguf_file **
 	return ret;
 }
 
-/* xorshift64*: the same numbers everywhere for a seed that a test prints. */
+/* xorshift64*: a seed gives the same numbers on every host. */
 static inline uint64_t random_u64(uint64_t *state)
 {
 	*state ^= *state >> 12;
@@ -113,7 +112,7 @@ static inline uint64_t random_u64(uint64_t *state)
 	return *state * 0x2545f4914f6cdd1du;
 }
 
-/* One entry of every type. */
+/* Puts one entry of every type. */
 static inline void put_all_types(struct image *m)
 {
 	static const uint8_t sizes[] = { 1, 1, 2, 2, 4, 4, 4, 1 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of the GPU lane share: a device, opened once per width of vectors, and memory that
- * host and device see. Without a platform (no pocl-opencl-icd) the tests are skipped.
+ * Shared by the tests of the GPU lane: a device, opened once per vector width, and memory of host
+ * and device. Without a platform (no pocl-opencl-icd) the tests are skipped.
  */
 #ifndef GPU_FIXTURE_H
 #define GPU_FIXTURE_H
@@ -26,7 +26,7 @@
 		if (call)                            \
 			fail_msg("%s", llm_error()); \
 	} while (0)
-/* Refused as bad input, with a line that has @part in it. */
+/* The call must fail with -EINVAL and a line that contains @part. */
 #define REFUSED(call, part)                                                 \
 	do {                                                                \
 		assert_int_equal(call, -EINVAL);                            \
@@ -34,10 +34,7 @@
 			fail_msg("'%s' is not in '%s'", part, llm_error()); \
 	} while (0)
 
-/*
- * The kernels as GPUs run them, and as the device itself would have them: both are tested on
- * whatever device there is.
- */
+/* The kernels' shapes for GPUs, and for the device; both are tested on any device. */
 static const unsigned int widths[] = { 4, 0 };
 #define NR_WIDTHS 2
 
@@ -74,7 +71,7 @@ static UNUSED int gpu_teardown(void **state)
 	return 0;
 }
 
-/* Host memory with room for many operands, which are placed one behind another. */
+/* Host memory with room for many operands, one after another. */
 struct arena {
 	uint8_t *host;
 	size_t bytes, used;
@@ -97,7 +94,7 @@ static UNUSED void arena_close(struct arena *a)
 	free(a->host);
 }
 
-/* @bytes at a multiple of 64; the place for the device in *@area. */
+/* Takes @bytes at a multiple of 64; *@area is the same place for the device. */
 static UNUSED void *arena_take(struct arena *a, size_t bytes, struct llm_gpu_area *area)
 {
 	a->used = (a->used + 63) / 64 * 64;
@@ -107,7 +104,7 @@ static UNUSED void *arena_take(struct arena *a, size_t bytes, struct llm_gpu_are
 	return a->host + area->off;
 }
 
-/* Everything to the device, then, when it is all done, back. */
+/* Transfers everything to the device; arena_fetch() waits and transfers it back. */
 static UNUSED void arena_send(struct arena *a, struct llm_gpu_queue *q)
 {
 	OK(llm_gpu_to_device(q, a->buf, 0, a->bytes, NULL));

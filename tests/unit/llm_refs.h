@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Models with reference results: where they are, and their files. */
+/* Models with reference results, and their files. */
 #ifndef LLM_REFS_H
 #define LLM_REFS_H
 
@@ -22,7 +22,7 @@ struct reference {
 	size_t n_vocab;
 };
 
-/* The source tree: tests run from its root, or are told by VNPU_SRC. */
+/* The source tree: VNPU_SRC, or the working directory. */
 static inline const char *ref_src(void)
 {
 	const char *src = getenv("VNPU_SRC");
@@ -30,7 +30,6 @@ static inline const char *ref_src(void)
 	return src ? src : ".";
 }
 
-/* The embedded model. */
 static inline const char *ref_embedded(char *path, size_t bytes)
 {
 	snprintf(path, bytes, "%s/share/models/docs6m/docs6m-q8_0.gguf", ref_src());
@@ -55,7 +54,7 @@ static inline size_t ref_read(const char *dir, const char *name, const char *suf
 	return n;
 }
 
-/* Float64 reference of prompt @name ("p1") in @dir. */
+/* Loads the float64 reference of prompt @name ("p1") in @dir. */
 static inline void ref_load(struct reference *ref, const char *dir, const char *name)
 {
 	ref->n_ids = ref_read(dir, name, "ids.i32", ref->ids, REF_MAX_IDS);
@@ -63,7 +62,7 @@ static inline void ref_load(struct reference *ref, const char *dir, const char *
 	ref->n_vocab = ref_read(dir, name, "last.f32", ref->last, REF_MAX_VOCAB);
 }
 
-/* Prompt pN or the embedded model. */
+/* Loads the reference of the embedded model's prompt pN. */
 static inline void ref_load_docs6m(struct reference *ref, int n)
 {
 	char dir[512], name[16];
@@ -73,7 +72,7 @@ static inline void ref_load_docs6m(struct reference *ref, int n)
 	ref_load(ref, dir, name);
 }
 
-/* Opens @path; exits the test with the runtime's line if that fails. */
+/* Opens @path; an error ends the test with the runtime's line. */
 static inline struct llm_engine *ref_open_kv(const char *path, enum llm_placement placement,
 					     unsigned int threads, unsigned int chunk,
 					     enum llm_kv kv)
@@ -90,7 +89,7 @@ static inline struct llm_engine *ref_open_kv(const char *path, enum llm_placemen
 	return engine;
 }
 
-/* The references are exact: so is the cache. */
+/* With an F32 cache, as the references are exact. */
 static inline struct llm_engine *ref_open(const char *path, enum llm_placement placement,
 					  unsigned int threads, unsigned int chunk)
 {
@@ -112,7 +111,7 @@ static inline void ref_eval(struct llm_session *s, const int32_t *ids, size_t n)
 		fail_msg("%s", llm_error());
 }
 
-/* The @n likeliest continuations, one by one. */
+/* Generates @n tokens greedily. */
 static inline void ref_greedy(struct llm_engine *engine, struct llm_session *s, int32_t *ids,
 			      size_t n)
 {
@@ -133,7 +132,7 @@ static inline double ref_error(const float *a, const float *b, size_t n)
 
 		d = d < 0 ? -d : d;
 		m = m < 0 ? -m : m;
-		/* A NaN is an error of its own. */
+		/* A NaN makes the error NaN. */
 		diff = d <= diff ? diff : d;
 		max = m > max ? m : max;
 	}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * llm_generate(): the tokens of a loop written by hand, and what becomes of their text.
+ * llm_generate(): its tokens are those of a loop of single calls; and the handling of their text.
  *
- * Texts are those of models that say what they are told: a script is a row of different tokens, and
- * the output matrix of such a model has, in the row of each, the embedding of the one before it.
+ * The tests of text use models that generate a script: a sequence of different tokens. In the
+ * output matrix, the row of each token is the embedding of the token before it.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,7 +24,7 @@
 
 static char docs6m[512];
 
-/* ---- what a program is told ------------------------------------------------------------------ */
+/* ---- calls of the callback ------------------------------------------------------------------- */
 
 /* All calls of one generation. */
 struct record {
@@ -34,8 +34,8 @@ struct record {
 	uint64_t n;
 	char text[4096];
 	size_t bytes;
-	bool ended; /* by the call of id -1 */
-	size_t rest; /* bytes that came with it */
+	bool ended; /* there was a call with id -1 */
+	size_t rest; /* its bytes */
 	uint64_t stop_after; /* tokens; 0: never */
 };
 
@@ -101,7 +101,7 @@ static struct llm_sampler *sampler_of(const struct llm_engine *engine, float tem
 	return sampler;
 }
 
-/* @n tokens after @prompt by llm_session_eval() and llm_sample(); the last one is not evaluated. */
+/* Generates @n tokens with llm_session_eval() and llm_sample(), without evaluating the last one. */
 static void by_hand(struct llm_session *s, struct llm_sampler *sampler, const int32_t *prompt,
 		    size_t n_prompt, int32_t *ids, size_t n)
 {
@@ -209,7 +209,7 @@ struct script {
 	struct llm_engine *engine;
 	int32_t ids[MAX_TOKENS]; /* the first one is the prompt */
 	size_t n;
-	char text[MAX_TOKENS]; /* of the others */
+	char text[MAX_TOKENS]; /* the text of the others */
 };
 
 static void set_to(float *v, size_t n, float x)
@@ -218,7 +218,7 @@ static void set_to(float *v, size_t n, float x)
 		v[i] = x;
 }
 
-/* A model that says @text, whose bytes are all different, and then an end token. */
+/* Makes a model that generates @text, whose bytes all differ, and then an end token. */
 static void script_open(struct script *sc, const char *text, enum llm_placement placement)
 {
 	size_t row = tiny.n_embd * sizeof(float);
@@ -232,7 +232,7 @@ static void script_open(struct script *sc, const char *text, enum llm_placement 
 	sc->ids[sc->n++] = END_ID;
 	tiny_create(&sc->t, &tiny, 1);
 	tiny_key(&sc->t, "tokenizer.ggml.eos_token_id", 'u', END_ID, NULL);
-	/* Layers that add nothing, and norms that scale all alike. */
+	/* The layers add 0, and the norms scale all values equally. */
 	for (unsigned int i = 0; i < tiny.n_layer; i++) {
 		char name[64];
 
@@ -248,7 +248,7 @@ static void script_open(struct script *sc, const char *text, enum llm_placement 
 	for (size_t i = 1; i < sc->n; i++)
 		memcpy(output + (unsigned int)sc->ids[i] * tiny.n_embd,
 		       embd + (unsigned int)sc->ids[i - 1] * tiny.n_embd, row);
-	/* After the end the beginning. */
+	/* The end token is followed by the first one. */
 	memcpy(output + tiny.n_embd, embd + END_ID * tiny.n_embd, row);
 	sc->engine = ref_open(tiny_write(&sc->t), placement, 1, 0);
 }
@@ -259,7 +259,7 @@ static void script_close(struct script *sc)
 	tiny_free(&sc->t);
 }
 
-/* Generates from the script's beginning in a session of its own. */
+/* Generates from the script's beginning in a new session. */
 static struct llm_generate_result script_run(struct script *sc, unsigned int n_ctx,
 					     uint64_t max_tokens, const char *const *stops,
 					     size_t nr_stops, struct record *r)
@@ -280,14 +280,14 @@ static struct llm_generate_result script_run(struct script *sc, unsigned int n_c
 	r->text[r->bytes] = '\0';
 	assert_int_equal(result.n_tokens, r->n);
 	assert_memory_equal(r->ids, sc->ids + 1, r->n * sizeof(*r->ids));
-	/* All but the last token is evaluated. */
+	/* All tokens except the last one are evaluated. */
 	assert_int_equal(llm_session_n_past(s),
 			 result.n_tokens + (result.ended == LLM_ENDED_TOKEN));
 	llm_session_free(s);
 	return result;
 }
 
-static void test_an_end_token_ends_the_text_and_is_not_told(void **state)
+static void test_an_end_token_ends_the_text_and_is_not_reported(void **state)
 {
 	struct llm_generate_result result;
 	struct record r = { 0 };
@@ -303,7 +303,7 @@ static void test_an_end_token_ends_the_text_and_is_not_told(void **state)
 	script_close(&sc);
 }
 
-static void test_an_end_token_that_is_ignored_is_a_token_without_a_text(void **state)
+static void test_an_ignored_end_token_is_a_token_without_text(void **state)
 {
 	struct record r = { 0 };
 	struct llm_generate_options o = {
@@ -326,9 +326,9 @@ static void test_an_end_token_that_is_ignored_is_a_token_without_a_text(void **s
 	script_close(&sc);
 }
 
-static void test_characters_come_whole(void **state)
+static void test_text_comes_in_whole_characters(void **state)
 {
-	/* The bytes after each token: of one character of each length, the last byte brings it. */
+	/* The bytes after each token: a character appears with its last byte. */
 	static const size_t whole[] = { 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11 };
 	struct llm_generate_result result;
 	struct record r = { 0 };
@@ -339,7 +339,7 @@ static void test_characters_come_whole(void **state)
 	assert_string_equal(r.text, sc.text);
 	assert_int_equal(r.n, 11);
 	assert_memory_equal(r.text_end, whole, sizeof(whole));
-	/* What is not finished at the end comes with it. */
+	/* An incomplete character is reported at the end. */
 	result = script_run(&sc, 0, 5, NULL, 0, &r);
 	assert_int_equal(result.ended, LLM_ENDED_MAX);
 	assert_int_equal(r.text_end[4], 3);
@@ -348,13 +348,13 @@ static void test_characters_come_whole(void **state)
 	script_close(&sc);
 }
 
-static void test_bytes_that_make_no_character_come_as_they_are(void **state)
+static void test_invalid_utf8_is_passed_unchanged(void **state)
 {
 	static const size_t ready[] = { 0, 2, 3, 4, 5, 5, 5 };
 	struct record r = { 0 };
 	struct script sc;
 
-	/* A lead without its followers, a follower alone, bytes that never occur, an end inside. */
+	/* A lead byte without followers, a follower alone, invalid bytes, an incomplete end. */
 	script_open(&sc, "\xe2z\x80\xff\xc0\xf0\x9f", LLM_PLACE_CPU);
 	script_run(&sc, 0, UINT64_MAX, NULL, 0, &r);
 	assert_string_equal(r.text, sc.text);
@@ -380,7 +380,7 @@ static void test_a_stop_string_across_tokens_ends_the_text_before_it(void **stat
 	assert_string_equal(r.text, "he");
 	assert_memory_equal(r.text_end, text_end, sizeof(text_end));
 	assert_false(r.ended);
-	/* As the first and as the last token, and with max_tokens at the same time. */
+	/* The first token, the last one, and max_tokens at the same time. */
 	assert_int_equal(script_run(&sc, 0, 9, (const char *[]){ "h" }, 1, &r).n_tokens, 1);
 	assert_string_equal(r.text, "");
 	result = script_run(&sc, 0, 8, (const char *[]){ "rd" }, 1, &r);
@@ -389,7 +389,7 @@ static void test_a_stop_string_across_tokens_ends_the_text_before_it(void **stat
 	script_close(&sc);
 }
 
-static void test_what_only_began_a_stop_string_is_given_away(void **state)
+static void test_text_that_only_begins_a_stop_string_is_reported(void **state)
 {
 	static const char *const stops[] = { "lo x", "wrd!" };
 	static const size_t text_end[] = { 1, 2, 2, 2, 2, 5, 5, 5 };
@@ -398,7 +398,7 @@ static void test_what_only_began_a_stop_string_is_given_away(void **state)
 	struct script sc;
 
 	script_open(&sc, "helo wrd", LLM_PLACE_CPU);
-	/* The first is refuted by a token, the second by the end. */
+	/* A token rules out the first stop string, the end rules out the second. */
 	result = script_run(&sc, 0, UINT64_MAX, stops, 2, &r);
 	assert_int_equal(result.ended, LLM_ENDED_TOKEN);
 	assert_string_equal(r.text, "helo wrd");
@@ -408,12 +408,12 @@ static void test_what_only_began_a_stop_string_is_given_away(void **state)
 	assert_int_equal(result.ended, LLM_ENDED_MAX);
 	assert_string_equal(r.text, "helo wr");
 	assert_int_equal(r.rest, 2);
-	/* Four tokens in the context, five are chosen. */
+	/* The context has four tokens; five are chosen. */
 	result = script_run(&sc, 4, UINT64_MAX, stops, 2, &r);
 	assert_int_equal(result.ended, LLM_ENDED_CONTEXT);
 	assert_string_equal(r.text, "helo");
 	assert_int_equal(r.rest, 2);
-	/* Who ends it does not want it. */
+	/* If the callback ends the generation, the text is dropped. */
 	r.stop_after = 4;
 	result = script_run(&sc, 0, UINT64_MAX, stops, 2, &r);
 	assert_int_equal(result.ended, LLM_ENDED_CALLBACK);
@@ -422,9 +422,9 @@ static void test_what_only_began_a_stop_string_is_given_away(void **state)
 	script_close(&sc);
 }
 
-/* ---- the text alone -------------------------------------------------------------------------- */
+/* ---- text without a model -------------------------------------------------------------------- */
 
-/* Where the first stop string begins that any byte of @text completes; @n if none does. */
+/* Where the first completed stop string of @text begins; @n if it has none. */
 static size_t stop_in(const char *text, size_t n, const char *const *stops, size_t nr_stops)
 {
 	for (size_t end = 1; end <= n; end++) {
@@ -450,7 +450,7 @@ static bool cut_inside(const char *text, size_t n, size_t all)
 
 		if (lead >= 0x80 && lead < 0xc0)
 			continue;
-		/* Those of the alphabet. */
+		/* The lead bytes of the alphabet. */
 		if ((lead == 0xc3 && back < 2) || (lead == 0xf0 && back < 4))
 			return n == all || ((unsigned char)text[n] & 0xc0) == 0x80;
 		return false;
@@ -458,7 +458,7 @@ static bool cut_inside(const char *text, size_t n, size_t all)
 	return false;
 }
 
-static void test_every_text_cut_in_any_way_comes_complete_up_to_its_stop(void **state)
+static void test_text_in_any_pieces_comes_complete_up_to_its_stop(void **state)
 {
 	static const char alphabet[] = "aab\xc3\xa9\xf0\x80z";
 	unsigned int seed = (unsigned int)time(NULL), stopped = 0;
@@ -486,7 +486,7 @@ static void test_every_text_cut_in_any_way_comes_complete_up_to_its_stop(void **
 			if (t.ready)
 				memcpy(out + got, t.bytes, t.ready);
 			got += t.ready;
-			/* No more is held than a stop string and a character may need. */
+			/* No more is held back than a stop string and a character. */
 			assert_true(t.stopped || at - got <= 5 + 3);
 			assert_true(t.stopped || !cut_inside(text, got, at));
 			generate_text_given(&t);
@@ -507,7 +507,7 @@ static void test_every_text_cut_in_any_way_comes_complete_up_to_its_stop(void **
 
 /* ---- ends and beginnings --------------------------------------------------------------------- */
 
-static void test_the_program_can_end_it_and_go_on_with_the_last_token(void **state)
+static void test_a_callback_can_end_it_and_the_session_goes_on(void **state)
 {
 	struct llm_engine *engine = ref_open(docs6m, LLM_PLACE_NPU, 2, 0);
 	struct llm_session *s = ref_session(engine, 0);
@@ -553,12 +553,12 @@ static void test_a_full_context_ends_it(void **state)
 		s = ref_session(engine, (unsigned int)ref.n_ids + more);
 		result = generate(s, ref.ids, ref.n_ids, &o);
 		assert_int_equal(result.ended, LLM_ENDED_CONTEXT);
-		/* One token more is chosen than there is room for. */
+		/* One token more is chosen than fits. */
 		assert_int_equal(result.n_tokens, more + 1);
 		assert_int_equal(llm_session_n_past(s), ref.n_ids + more);
 		llm_session_free(s);
 	}
-	/* As many as fit are no reason to say that it is full. */
+	/* If max_tokens fit, the context is not reported as full. */
 	s = ref_session(engine, (unsigned int)ref.n_ids);
 	o.max_tokens = 1;
 	assert_int_equal(generate(s, ref.ids, ref.n_ids, &o).ended, LLM_ENDED_MAX);
@@ -567,7 +567,7 @@ static void test_a_full_context_ends_it(void **state)
 	llm_engine_close(engine);
 }
 
-static void test_no_tokens_are_an_evaluation_of_the_prompt(void **state)
+static void test_no_tokens_means_only_evaluating_the_prompt(void **state)
 {
 	struct llm_engine *engine = ref_open(docs6m, LLM_PLACE_CPU, 1, 0);
 	struct llm_session *s = ref_session(engine, 0);
@@ -587,7 +587,7 @@ static void test_no_tokens_are_an_evaluation_of_the_prompt(void **state)
 	assert_true(result.prompt_ns > 0 && result.first_ns == 0);
 	assert_true(r.n == 0 && !r.ended);
 	assert_int_equal(llm_session_n_past(s), ref.n_ids);
-	/* Nothing more to evaluate, and a token to choose. */
+	/* An empty prompt, and one token to choose. */
 	want = llm_argmax(llm_session_logits(s), llm_engine_info(engine)->n_vocab);
 	o.max_tokens = 1;
 	result = generate(s, NULL, 0, &o);
@@ -651,16 +651,16 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tokens_are_those_of_a_loop_by_hand),
 		cmocka_unit_test(test_random_models_give_the_tokens_of_a_loop_by_hand),
-		cmocka_unit_test(test_an_end_token_ends_the_text_and_is_not_told),
-		cmocka_unit_test(test_an_end_token_that_is_ignored_is_a_token_without_a_text),
-		cmocka_unit_test(test_characters_come_whole),
-		cmocka_unit_test(test_bytes_that_make_no_character_come_as_they_are),
+		cmocka_unit_test(test_an_end_token_ends_the_text_and_is_not_reported),
+		cmocka_unit_test(test_an_ignored_end_token_is_a_token_without_text),
+		cmocka_unit_test(test_text_comes_in_whole_characters),
+		cmocka_unit_test(test_invalid_utf8_is_passed_unchanged),
 		cmocka_unit_test(test_a_stop_string_across_tokens_ends_the_text_before_it),
-		cmocka_unit_test(test_what_only_began_a_stop_string_is_given_away),
-		cmocka_unit_test(test_every_text_cut_in_any_way_comes_complete_up_to_its_stop),
-		cmocka_unit_test(test_the_program_can_end_it_and_go_on_with_the_last_token),
+		cmocka_unit_test(test_text_that_only_begins_a_stop_string_is_reported),
+		cmocka_unit_test(test_text_in_any_pieces_comes_complete_up_to_its_stop),
+		cmocka_unit_test(test_a_callback_can_end_it_and_the_session_goes_on),
 		cmocka_unit_test(test_a_full_context_ends_it),
-		cmocka_unit_test(test_no_tokens_are_an_evaluation_of_the_prompt),
+		cmocka_unit_test(test_no_tokens_means_only_evaluating_the_prompt),
 		cmocka_unit_test(test_bad_prompts_and_stops_are_refused_before_anything_is_done),
 		cmocka_unit_test(test_times_are_the_engines_clocks),
 	};

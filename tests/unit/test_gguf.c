@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * The GGUF reader: what a good file gives, and that every kind of bad one is refused
- * with a line that says why.
- */
+/* The GGUF reader: good files, and every kind of bad file, which is refused with the reason. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <setjmp.h>
@@ -18,7 +15,7 @@
 
 static char err[256];
 
-/* Opens the image, which must be refused with @ret and a single line that contains @words. */
+/* Opening the image must fail with @ret and one line that contains @words. */
 static void assert_refused(const struct image *m, int ret, const char *words)
 {
 	struct gguf_file *file;
@@ -81,7 +78,7 @@ static void metadata_of_every_type_is_read(void **state)
 	assert_int_equal(u, UINT64_MAX - 1);
 	assert_int_equal(gguf_u64(file, "t7", &u), 0);
 	assert_int_equal(u, 1);
-	/* Negative, or no integers. */
+	/* Negative numbers, or no integers. */
 	assert_int_equal(gguf_u64(file, "t1", &u), -EINVAL);
 	assert_int_equal(gguf_u64(file, "t3", &u), -EINVAL);
 	assert_int_equal(gguf_u64(file, "t5", &u), -EINVAL);
@@ -170,7 +167,7 @@ static void other_versions_and_big_endian_are_not_supported(void **state)
 	free(m.data);
 }
 
-static void a_file_cut_anywhere_is_refused(void **state)
+static void truncated_files_are_refused(void **state)
 {
 	struct image m = { 0 };
 	size_t whole;
@@ -245,7 +242,7 @@ static void unknown_types_and_odd_values_are_refused(void **state)
 	free(m.data);
 }
 
-static void arrays_nest_only_so_deep(void **state)
+static void too_deeply_nested_arrays_are_refused(void **state)
 {
 	struct image m = { 0 };
 	struct gguf_file *file;
@@ -294,10 +291,8 @@ static void duplicates_are_refused(void **state)
 	free(m.data);
 }
 
-/*
- * Keys that only differ at their end, in descending order: the worst case of a
- * careless search for duplicates.
- */
+/* Keys that differ only at their ends, in descending order: the worst case for a naive search for
+ * duplicates. */
 static void many_keys_and_tensors_are_read(void **state)
 {
 	static const uint64_t dims[] = { 8 };
@@ -330,7 +325,7 @@ static void many_keys_and_tensors_are_read(void **state)
 	free(m.data);
 }
 
-/* A file of one tensor "w" with 1 KiB of data behind the table. */
+/* A file of one tensor "w", with 1 KiB of data after the table. */
 static void put_one_tensor(struct image *m, uint32_t n_dims, const uint64_t *dims, uint32_t type,
 			   uint64_t offset)
 {
@@ -342,7 +337,7 @@ static void put_one_tensor(struct image *m, uint32_t n_dims, const uint64_t *dim
 	image_put(m, data, sizeof(data));
 }
 
-static void bad_shapes_are_refused_by_the_tensors_name(void **state)
+static void errors_of_bad_shapes_name_the_tensor(void **state)
 {
 	static const uint64_t none[5] = { 0, 1, 1, 1, 1 }, ones[5] = { 1, 1, 1, 1, 1 },
 			      zero_last[2] = { 1, 0 };
@@ -372,7 +367,7 @@ static void bad_shapes_are_refused_by_the_tensors_name(void **state)
 	free(m.data);
 }
 
-static void unsupported_types_name_tensor_and_number(void **state)
+static void errors_of_unsupported_types_name_tensor_and_type(void **state)
 {
 	static const uint64_t dims[] = { 256 };
 	static const uint32_t types[] = { 3,  4,  6,  7,  9,  10, 11,	15,
@@ -390,7 +385,7 @@ static void unsupported_types_name_tensor_and_number(void **state)
 	free(m.data);
 }
 
-static void bad_places_are_refused(void **state)
+static void bad_offsets_are_refused(void **state)
 {
 	static const uint64_t dims[] = { 16 };
 	static const uint64_t far[] = { 1024, 1ull << 40, UINT64_MAX - 31 };
@@ -445,7 +440,7 @@ static void alignment_is_obeyed_and_checked(void **state)
 	free(m.data);
 }
 
-static void what_is_no_regular_file_is_refused(void **state)
+static void other_than_regular_files_are_refused(void **state)
 {
 	char path[] = "/tmp/test_gguf.XXXXXX", fifo[64];
 	struct gguf_file *file;
@@ -460,7 +455,7 @@ static void what_is_no_regular_file_is_refused(void **state)
 	assert_int_equal(gguf_open(fifo, &file, err, sizeof(err)), -EINVAL);
 	unlink(fifo);
 	rmdir(path);
-	/* A caller without a buffer for the line still gets the result. */
+	/* The buffer for the error line may be NULL. */
 	assert_int_equal(gguf_open("/nonexistent/x.gguf", &file, NULL, 0), -ENOENT);
 	assert_int_equal(gguf_open("/nonexistent/x.gguf", &file, err, 5), -ENOENT);
 	assert_int_equal(strlen(err), 4);
@@ -478,7 +473,7 @@ static int touch_string(void *ud, size_t i, const char *s, size_t bytes)
 	return 0;
 }
 
-/* Uses everything that an accepted file offers: the sanitizers see any byte outside of it. */
+/* Reads everything in an accepted file; the sanitizers detect accesses outside of it. */
 static void use_file(const struct gguf_file *file)
 {
 	static const char *const keys[] = { "t0", "t5",	 "t6",	"t8",
@@ -522,10 +517,8 @@ static void use_file(const struct gguf_file *file)
 	}
 }
 
-/*
- * Changes the first @bytes of the image in one to four places; interesting values
- * as often as random ones.
- */
+/* Changes one to four places in the first @bytes of the image, to random values or to boundary
+ * values. */
 static void mutate(uint8_t *data, size_t bytes, uint64_t *state)
 {
 	static const uint64_t values[] = { 0,	       1,	   2,	       9,
@@ -594,9 +587,7 @@ static void mutated_small_files_do_no_harm(void **state)
 	free(m.data);
 }
 
-/*
- * The embedded model's metadata before a few of its tensors: enough of a vocabulary to be loaded.
- */
+/* Mutates the embedded model's metadata, whose vocabulary can still be loaded. */
 static void mutated_vocabularies_do_no_harm(void **state)
 {
 	uint8_t *data = malloc(128 << 10);
@@ -608,7 +599,7 @@ static void mutated_vocabularies_do_no_harm(void **state)
 		fail_msg("%s cannot be read; run the tests in the root of the source tree", MODEL);
 	n = fread(data, 1, 128 << 10, f);
 	fclose(f);
-	memcpy(data + 8, &none, 8); /* no tensors: what is left of the file is metadata only */
+	memcpy(data + 8, &none, 8); /* no tensors, only metadata */
 	fuzz(data, n, n, 1500, fuzz_seed());
 	fuzz(data, n, 2048, 500, fuzz_seed());
 	free(data);
@@ -641,17 +632,17 @@ int main(void)
 		cmocka_unit_test(tensors_are_found_by_index_and_name),
 		cmocka_unit_test(version_2_is_read_as_version_3),
 		cmocka_unit_test(other_versions_and_big_endian_are_not_supported),
-		cmocka_unit_test(a_file_cut_anywhere_is_refused),
+		cmocka_unit_test(truncated_files_are_refused),
 		cmocka_unit_test(counts_beyond_the_file_are_refused),
 		cmocka_unit_test(unknown_types_and_odd_values_are_refused),
-		cmocka_unit_test(arrays_nest_only_so_deep),
+		cmocka_unit_test(too_deeply_nested_arrays_are_refused),
 		cmocka_unit_test(duplicates_are_refused),
 		cmocka_unit_test(many_keys_and_tensors_are_read),
-		cmocka_unit_test(bad_shapes_are_refused_by_the_tensors_name),
-		cmocka_unit_test(unsupported_types_name_tensor_and_number),
-		cmocka_unit_test(bad_places_are_refused),
+		cmocka_unit_test(errors_of_bad_shapes_name_the_tensor),
+		cmocka_unit_test(errors_of_unsupported_types_name_tensor_and_type),
+		cmocka_unit_test(bad_offsets_are_refused),
 		cmocka_unit_test(alignment_is_obeyed_and_checked),
-		cmocka_unit_test(what_is_no_regular_file_is_refused),
+		cmocka_unit_test(other_than_regular_files_are_refused),
 		cmocka_unit_test(the_embedded_model_is_read),
 		cmocka_unit_test(mutated_small_files_do_no_harm),
 		cmocka_unit_test(mutated_vocabularies_do_no_harm),

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Narrowing to GGUF's tensor types: blocks worked out by hand, the definition written in double
- * precision, the error that a type may make, the SIMD kernels bit by bit against the portable ones,
- * and the files that llama.cpp made.
+ * Narrowing to GGUF's tensor types: blocks computed by hand, the error bounds of each type, the
+ * SIMD kernels compared bit by bit with the portable ones, and llama.cpp's files.
  */
 #define _GNU_SOURCE
 #include <math.h>
@@ -41,13 +40,13 @@ static float random_unit(uint64_t *seed)
 }
 
 enum pattern {
-	ANY_BITS, /* NaN and infinity among them */
+	ANY_BITS, /* also NaN and infinity */
 	FINITE_BITS,
 	LARGE,
 	NEAR_ONE,
 	DENORMAL,
-	GRID, /* multiples of a step: ties everywhere, greatest magnitudes of both signs */
-	NEAR_GRID, /* one bit beside a tie */
+	GRID, /* multiples of a step: many ties, and greatest magnitudes of both signs */
+	NEAR_GRID, /* one bit off a tie */
 	ZEROS,
 	SPARSE,
 	N_PATTERNS,
@@ -83,10 +82,8 @@ static void f16_rounds_to_nearest_even(void **state)
 {
 	uint32_t h;
 
-	/*
-	 * Between each value and the next: the middle goes to the even one, and one bit
-	 * beside it to the nearer.
-	 */
+	/* The middle of two values is rounded to the even one; one bit off the
+	 * middle, to the nearer one. */
 	for (h = 0; h < 0x7bff; h++) {
 		uint16_t ends[2] = { h, h + 1 }, got[6];
 		float wide[2], v[6];
@@ -112,12 +109,12 @@ static void f16_rounds_to_nearest_even(void **state)
 	}
 }
 
-static void blocks_worked_out_by_hand(void **state)
+static void blocks_are_those_computed_by_hand(void **state)
 {
 	float v[32] = { 0 };
 	uint8_t got[34], zeros[34] = { 0 };
 
-	/* d = 127 / 127 = 1, 0x3c00 in F16; ties go away from zero. */
+	/* d = 127 / 127 = 1, 0x3c00 in F16; ties are rounded away from zero. */
 	v[0] = -127;
 	v[1] = 0.5f;
 	v[2] = -0.5f;
@@ -131,15 +128,13 @@ static void blocks_worked_out_by_hand(void **state)
 	assert_int_equal((int8_t)got[5], 0);
 	assert_int_equal((int8_t)got[33], 127);
 
-	/*
-	 * d = 4 / -8 = -0.5, 0xb800: 4 is 0, 0 is 8, -4 would be 16; the first of the
-	 * two fours decides the sign.
-	 */
+	/* d = 4 / -8 = -0.5, 0xb800: 4 becomes 0, 0 becomes 8, -4 would be 16. The first of 4
+	 * and -4 decides the sign. */
 	memset(v, 0, sizeof(v));
 	v[1] = 4;
 	v[2] = -4;
 	v[17] = -3.5f;
-	v[18] = 0.25f; /* 8 - 0.5, and half goes up */
+	v[18] = 0.25f; /* 8 - 0.5 is rounded up */
 	assert_true(gguf_quantize(GGUF_Q4_0, v, got, 32));
 	assert_int_equal(got[0] | got[1] << 8, 0xb800);
 	assert_int_equal(got[2], 0x88);
@@ -155,7 +150,7 @@ static void blocks_worked_out_by_hand(void **state)
 	assert_memory_equal(got, zeros, 34);
 }
 
-/* Half a step of the type, and what the F16 rounding of the scale adds to the greatest value. */
+/* Half a step of the type, plus the effect of the scale's F16 rounding on the greatest value. */
 static double error_bound(enum gguf_type type, const float *block, float x)
 {
 	double great = 0, step;
@@ -168,18 +163,18 @@ static double error_bound(enum gguf_type type, const float *block, float x)
 		return fmax(fabs((double)x) * 0x1p-11, 0x1p-25);
 	case GGUF_Q8_0:
 		step = great / 127;
-		/* A scale of 2^-25 or less is 0 then. */
+		/* Scales up to 2^-25 are rounded to 0. */
 		return step / 2 * (1 + 1e-5) + 127 * fmax(step * 0x1p-11, 0x1p-25);
 	case GGUF_Q4_0:
 		step = great / 8;
-		/* The greatest value's opposite is seven steps away from zero at most. */
+		/* The value opposite to the greatest one is at most seven steps. */
 		return step * (1 + 1e-5) + 8 * fmax(step * 0x1p-11, 0x1p-25);
 	default:
 		return 0;
 	}
 }
 
-static void widened_again_values_are_within_the_types_step(void **state)
+static void widening_gives_values_within_the_error_bound(void **state)
 {
 	static const enum pattern patterns[] = { NEAR_ONE,  LARGE, DENORMAL, GRID,
 						 NEAR_GRID, ZEROS, SPARSE };
@@ -192,7 +187,7 @@ static void widened_again_values_are_within_the_types_step(void **state)
 	for (t = 0; t < N_TYPES; t++) {
 		for (round = 0; round < 7000; round++) {
 			p = round % 7;
-			/* F16's values end before those of the others. */
+			/* F16 has a smaller range than the other types. */
 			if (patterns[p] == LARGE && all_types[t] == GGUF_F16)
 				continue;
 			for (i = 0; i < 256; i++) {
@@ -240,8 +235,8 @@ static void simd_kernels_give_the_same_bits(void **state)
 			bool done;
 
 			/*
-			 * Blocks of any bits are nearly always refused; one such
-			 * value tries that as well.
+			 * Blocks of random bits are nearly always refused, so
+			 * keep one such value only.
 			 */
 			for (i = 0; i < n; i++)
 				v[shift + i] = random_value(p == ANY_BITS ? NEAR_ONE : p, &seed);
@@ -264,7 +259,7 @@ static void simd_kernels_give_the_same_bits(void **state)
 #endif
 }
 
-static void what_a_type_cannot_hold_is_refused(void **state)
+static void values_out_of_range_are_refused(void **state)
 {
 	const float bad[] = { NAN, -NAN, INFINITY, -INFINITY };
 	float v[64] = { 1, 2, 3 };
@@ -284,7 +279,7 @@ static void what_a_type_cannot_hold_is_refused(void **state)
 		}
 		assert_true(gguf_quantize(type, v, out, 64));
 	}
-	/* The greatest ones that round to 65504 and to that as scale, and the next ones. */
+	/* The greatest values whose F16, or scale, is rounded to 65504, and the next ones. */
 	v[40] = nextafterf(65520, 0);
 	assert_true(gguf_quantize(GGUF_F16, v, out, 64));
 	v[40] = 65520;
@@ -315,9 +310,8 @@ static struct gguf_file *open_data(const char *name)
 	return file;
 }
 
-/* All tensors of @type in the file @name, made again from the F32 file. */
-static void tensors_of_a_file_are_made_again(const char *name, enum gguf_type type,
-					     unsigned int n_tensors)
+/* Makes all tensors of @type in the file @name again from the F32 file. */
+static void check_tensors_of_a_file(const char *name, enum gguf_type type, unsigned int n_tensors)
 {
 	struct gguf_file *exact = open_data("docs6m-f32.gguf"), *file;
 	size_t i;
@@ -344,27 +338,27 @@ static void tensors_of_a_file_are_made_again(const char *name, enum gguf_type ty
 	gguf_close(exact);
 }
 
-static void q8_0_is_what_llama_cpp_makes(void **state)
+static void q8_0_equals_llama_cpps(void **state)
 {
-	tensors_of_a_file_are_made_again("docs6m-q8_0.gguf", GGUF_Q8_0, 43);
+	check_tensors_of_a_file("docs6m-q8_0.gguf", GGUF_Q8_0, 43);
 }
 
-/* The embedding, which is the output matrix too, is Q6_K in that file. */
-static void q4_0_is_what_llama_cpp_makes(void **state)
+/* In this file the embedding, which is also the output matrix, is Q6_K. */
+static void q4_0_equals_llama_cpps(void **state)
 {
-	tensors_of_a_file_are_made_again("docs6m-q4_0.gguf", GGUF_Q4_0, 42);
+	check_tensors_of_a_file("docs6m-q4_0.gguf", GGUF_Q4_0, 42);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(f16_rounds_to_nearest_even),
-		cmocka_unit_test(blocks_worked_out_by_hand),
-		cmocka_unit_test(widened_again_values_are_within_the_types_step),
+		cmocka_unit_test(blocks_are_those_computed_by_hand),
+		cmocka_unit_test(widening_gives_values_within_the_error_bound),
 		cmocka_unit_test(simd_kernels_give_the_same_bits),
-		cmocka_unit_test(what_a_type_cannot_hold_is_refused),
-		cmocka_unit_test(q8_0_is_what_llama_cpp_makes),
-		cmocka_unit_test(q4_0_is_what_llama_cpp_makes),
+		cmocka_unit_test(values_out_of_range_are_refused),
+		cmocka_unit_test(q8_0_equals_llama_cpps),
+		cmocka_unit_test(q4_0_equals_llama_cpps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

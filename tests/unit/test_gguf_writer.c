@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * The GGUF writer: what it makes is read back by the reader, whether tensors are
- * given or made while writing.
- */
+/* The GGUF writer: the reader reads its files, whether tensors are given or made while writing. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <setjmp.h>
@@ -58,11 +55,11 @@ static void the_writers_file_is_read_back(void **state)
 	assert_int_equal(gguf_writer_data(NULL, &data, &bytes), -ENOMEM);
 }
 
-/* Puts its floats one by one; @n of them. */
+/* A tensor's function that puts @n floats one by one. */
 struct made {
 	const float *values;
 	unsigned int n;
-	int end; /* returned after them */
+	int end; /* its result */
 };
 
 static int make_floats(void *ud, struct gguf_sink *sink)
@@ -76,7 +73,7 @@ static int make_floats(void *ud, struct gguf_sink *sink)
 	return ret ? ret : made->end;
 }
 
-static void tensors_made_while_writing_are_as_tensors_given(void **state)
+static void tensors_made_while_writing_equal_given_ones(void **state)
 {
 	static const float values[10] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 };
 	static const uint64_t dims[] = { 5, 2 };
@@ -99,7 +96,7 @@ static void tensors_made_while_writing_are_as_tensors_given(void **state)
 	assert_int_equal(bytes[0], bytes[1]);
 	assert_memory_equal(data[0], data[1], bytes[0]);
 
-	/* Too few, too many, and a failure of its own: what was at the path stays. */
+	/* Too few, too many, and an error of the function: the old file stays. */
 	made.n = 9;
 	assert_int_equal(gguf_writer_save(w, path, err, sizeof(err)), -EINVAL);
 	made.values = (const float[11]){ 0 };
@@ -134,7 +131,7 @@ static void metadata_is_copied_in_order(void **state)
 	size_t bytes;
 	int i;
 
-	/* Nothing but metadata: the writer's file is the image again, up to the padding. */
+	/* Only metadata: the writer's file equals the image, except for the padding. */
 	image_header(&m, 0, 14);
 	image_key(&m, "z", 4);
 	image_u32(&m, 7);
@@ -168,7 +165,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_writers_file_is_read_back),
-		cmocka_unit_test(tensors_made_while_writing_are_as_tensors_given),
+		cmocka_unit_test(tensors_made_while_writing_equal_given_ones),
 		cmocka_unit_test(metadata_is_copied_in_order),
 	};
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * A game beside an engine: that each frame counts once, whatever a frame takes, by a clock and a
- * device of this test; how large its kernels are made for devices of many speeds; and the game on
- * an OpenCL device, where it may show as many frames as it will.
+ * A game that runs at the same time as an engine: each frame counts once, however long it takes, on
+ * a fake clock and device; the size of its kernels on devices of many speeds; and the game on an
+ * OpenCL device, with any number of shown frames.
  */
 #include <math.h>
 #include <unistd.h>
@@ -12,11 +12,11 @@
 
 /* ---- frames ---- */
 
-/* A world in which time passes by sleeping and drawing only. */
+/* A fake world in which only sleeping and drawing take time. */
 struct world {
 	double now, end; /* ns; nothing begins after the end */
-	double draw_min, draw_max; /* what a frame takes */
-	bool lazy; /* sleeps end too early, now and then */
+	double draw_min, draw_max; /* time of a frame */
+	bool lazy; /* some sleeps end too early */
 	unsigned int drawn, fails_at; /* 0: never */
 	double begun[4096];
 };
@@ -34,7 +34,7 @@ static void world_sleep(void *ud, double until)
 	assert_true(isfinite(until));
 	if (w->lazy && random_in(0, 2))
 		until = w->now + (until - w->now) / 2;
-	/* A clock of whole nanoseconds. */
+	/* The clock has whole nanoseconds. */
 	w->now = fmin(ceil(until), fmax(w->end, w->now));
 }
 
@@ -63,7 +63,7 @@ static int play(struct world *w, struct game *game)
 	return gpu_game_play(game, &world);
 }
 
-/* Of all whose time is over each one, and perhaps one that was finished before that. */
+/* Each frame whose time is over was counted, and perhaps one that was finished early. */
 static void check_counts(const struct game *game)
 {
 	uint64_t due = (uint64_t)(game->now_ns / game->period_ns),
@@ -91,7 +91,7 @@ static void test_each_frame_is_shown_or_dropped(void **state)
 		check_counts(&game);
 		assert_true(game.shown <= w.drawn);
 		for (unsigned int f = 0; f < w.drawn; f++) {
-			/* A tenth of a nanosecond is no time (game.c). */
+			/* Up to 0.1 ns early counts as in time (game.c). */
 			uint64_t frame = (uint64_t)((w.begun[f] + 0.1) / game.period_ns);
 
 			assert_true(last == UINT64_MAX || frame > last);
@@ -110,14 +110,14 @@ static void test_frames_that_fit_their_time_are_all_shown(void **state)
 	assert_int_equal(game.dropped, 0);
 }
 
-static void test_a_late_frame_costs_those_whose_time_it_takes(void **state)
+static void test_a_late_frame_drops_those_whose_time_it_takes(void **state)
 {
 	static const double begun[] = { 0, 2500, 5000, 7500 };
 	struct game game = { .period_ns = 1000, .work_ns = 1, .kernels = 1 };
 	struct world w = { .end = 10000, .draw_min = 2500, .draw_max = 2500 };
 
 	assert_int_equal(play(&w, &game), 0);
-	/* 0 is late and takes the time of 1; 2 begins in its own time, late. */
+	/* Frame 0 is late and takes the time of 1; 2 begins late, but in its own time. */
 	assert_int_equal(w.drawn, 4);
 	assert_memory_equal(w.begun, begun, sizeof(begun));
 	assert_int_equal(game.shown, 0);
@@ -136,7 +136,7 @@ static void test_a_frame_that_fails_ends_the_game(void **state)
 
 /* ---- sizes ---- */
 
-/* A frame takes so long, and so long for each step of size. */
+/* A device on which a frame takes start_ns + size * step_ns. */
 struct device {
 	double start_ns, step_ns;
 	unsigned int max, calls, fails_at;
@@ -151,7 +151,7 @@ static int device_measure(void *ud, unsigned int size, double *ns)
 	return ++d->calls == d->fails_at ? -EIO : 0;
 }
 
-static void test_kernels_take_what_was_asked_for(void **state)
+static void test_kernels_take_the_requested_time(void **state)
 {
 	random_begin(__func__);
 	for (int i = 0; i < 2000; i++) {
@@ -197,7 +197,7 @@ static void test_a_game_on_a_device_counts_each_frame(void **state)
 		skip();
 	OK(gpu_game_open(NULL, &quick, &g));
 	assert_true(gpu_game_frame_ns(g) > 0 && isfinite(gpu_game_frame_ns(g)));
-	/* The second time counts from nothing. */
+	/* The second time counts from 0 again. */
 	for (int i = 0; i < 2; i++) {
 		OK(gpu_game_start(g));
 		usleep(20000);
@@ -226,12 +226,12 @@ static void test_two_games_on_one_device(void **state)
 	usleep(10000);
 	OK(gpu_game_stop(g[0], &played));
 	check_counts(&played);
-	/* The other one is stopped on its way. */
+	/* The other one is stopped while it plays. */
 	for (int i = 0; i < 2; i++)
 		gpu_game_close(g[i]);
 }
 
-static void test_what_is_no_game_is_refused(void **state)
+static void test_bad_games_are_refused(void **state)
 {
 	static const struct game bad[] = {
 		{ .period_ns = 0, .work_ns = 1e6, .kernels = 1 },
@@ -251,7 +251,7 @@ static void test_what_is_no_game_is_refused(void **state)
 	assert_null(g);
 }
 
-static void test_start_and_stop_come_by_turns(void **state)
+static void test_start_and_stop_must_alternate(void **state)
 {
 	struct gpu_game *g;
 	struct game played;
@@ -273,14 +273,14 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_frame_is_shown_or_dropped),
 		cmocka_unit_test(test_frames_that_fit_their_time_are_all_shown),
-		cmocka_unit_test(test_a_late_frame_costs_those_whose_time_it_takes),
+		cmocka_unit_test(test_a_late_frame_drops_those_whose_time_it_takes),
 		cmocka_unit_test(test_a_frame_that_fails_ends_the_game),
-		cmocka_unit_test(test_kernels_take_what_was_asked_for),
+		cmocka_unit_test(test_kernels_take_the_requested_time),
 		cmocka_unit_test(test_a_size_that_cannot_be_measured_is_an_error),
 		cmocka_unit_test(test_a_game_on_a_device_counts_each_frame),
 		cmocka_unit_test(test_two_games_on_one_device),
-		cmocka_unit_test(test_what_is_no_game_is_refused),
-		cmocka_unit_test(test_start_and_stop_come_by_turns),
+		cmocka_unit_test(test_bad_games_are_refused),
+		cmocka_unit_test(test_start_and_stop_must_alternate),
 	};
 
 	return cmocka_run_group_tests(tests, gpu_setup, gpu_teardown);

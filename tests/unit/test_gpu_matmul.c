@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The GPU lane's products: each format and width, on random shapes, beside double precision and
- * beside the device's portable kernels; ranges of channels; operands that must be refused.
+ * The GPU lane's matmuls: each format and width, on random shapes, compared with double precision
+ * and with the device's portable kernels; ranges of channels; bad operands.
  */
 #include "gpu_fixture.h"
 
@@ -13,17 +13,17 @@
 #define U 0x1p-24
 #define ROUNDS 14
 
-/* A product with its operands on the host. */
-struct product {
+/* A matmul with its operands on the host. */
+struct matmul {
 	struct llm_gpu_matmul op;
 	unsigned int channels; /* of the weights */
 	const void *x, *w;
 	float *x_scale, *bias, *y;
-	float *before; /* [m][ldy]: what y was, if it is added to */
+	float *before; /* [m][ldy]: y before the matmul, if that adds to it */
 	double *row; /* [k]: a channel's weights */
 };
 
-static size_t weight_bytes(const struct product *p)
+static size_t weight_bytes(const struct matmul *p)
 {
 	switch (p->op.format) {
 	case LLM_GPU_W8:
@@ -35,7 +35,7 @@ static size_t weight_bytes(const struct product *p)
 	}
 }
 
-static void fill_w8(struct product *p, void *w)
+static void fill_w8(struct matmul *p, void *w)
 {
 	size_t n = (size_t)p->channels * p->op.k;
 	float *scales = malloc(p->channels * sizeof(*scales));
@@ -50,7 +50,7 @@ static void fill_w8(struct product *p, void *w)
 	free(scales);
 }
 
-static void fill_w4(struct product *p, void *w)
+static void fill_w4(struct matmul *p, void *w)
 {
 	size_t n = (size_t)p->channels * p->op.k, groups = n / p->op.group;
 	uint16_t *scales = malloc(groups * sizeof(*scales));
@@ -65,7 +65,7 @@ static void fill_w4(struct product *p, void *w)
 	free(scales);
 }
 
-static void fill_rows(struct product *p, void *w)
+static void fill_rows(struct matmul *p, void *w)
 {
 	for (size_t i = 0; i < (size_t)p->channels * p->op.ldw; i++) {
 		float v = random_float();
@@ -77,8 +77,8 @@ static void fill_rows(struct product *p, void *w)
 	}
 }
 
-/* Channel @c's weights, exact. */
-static void channel_weights(const struct product *p, unsigned int c)
+/* The exact weights of channel @c. */
+static void channel_weights(const struct matmul *p, unsigned int c)
 {
 	const struct llm_gpu_matmul *op = &p->op;
 	const uint8_t *panel;
@@ -110,9 +110,9 @@ static void channel_weights(const struct product *p, unsigned int c)
 	}
 }
 
-/* Results of a sum of k products differ from the exact one by k + 4 roundings of the terms'
- * absolute values at most. What is not of the range stays as it was. */
-static void check_exact(const struct product *p)
+/* A sum of k products differs from the exact one by at most k + 4 roundings of the terms' absolute
+ * values. Channels outside the range stay unchanged. */
+static void check_exact(const struct matmul *p)
 {
 	const struct llm_gpu_matmul *op = &p->op;
 
@@ -155,8 +155,8 @@ static void check_exact(const struct product *p)
 	}
 }
 
-/* The NPU's results, to the bit. */
-static void check_same(const struct product *p)
+/* Results must be bit-identical to the NPU's. */
+static void check_same(const struct matmul *p)
 {
 	const struct llm_gpu_matmul *op = &p->op;
 	float *want = malloc((size_t)op->m * p->channels * 4);
@@ -204,10 +204,7 @@ static void check_same(const struct product *p)
 	free(want);
 }
 
-/*
- * Whether this width keeps the NPU's order of additions: that of CPUs, on a CPU
- * whose multiply-add is fused.
- */
+/* Whether this width adds in the NPU's order: a CPU's width, with a fused multiply-add. */
 static bool keeps_order(int i)
 {
 #if defined(__x86_64__)
@@ -218,12 +215,12 @@ static bool keeps_order(int i)
 #endif
 }
 
-static void run_product(int i, enum llm_gpu_weights format, bool int8, bool bias, unsigned int m,
-			unsigned int channels, unsigned int k, unsigned int group,
-			enum llm_gpu_sharing sharing)
+static void run_matmul(int i, enum llm_gpu_weights format, bool int8, bool bias, unsigned int m,
+		       unsigned int channels, unsigned int k, unsigned int group,
+		       enum llm_gpu_sharing sharing)
 {
-	struct product p = { .op = { .format = format, .m = m, .k = k, .group = group },
-			     .channels = channels };
+	struct matmul p = { .op = { .format = format, .m = m, .k = k, .group = group },
+			    .channels = channels };
 	size_t x_bytes, w_bytes, y_bytes;
 	struct arena a;
 	void *data;
@@ -282,7 +279,7 @@ static void run_product(int i, enum llm_gpu_weights format, bool int8, bool bias
 
 static const unsigned int groups[] = { 32, 64, 128 };
 
-static void random_products(const char *name, enum llm_gpu_weights format, bool int8)
+static void random_matmuls(const char *name, enum llm_gpu_weights format, bool int8)
 {
 	random_begin(name);
 	FOR_EACH_WIDTH(i)
@@ -291,39 +288,39 @@ static void random_products(const char *name, enum llm_gpu_weights format, bool 
 		unsigned int k = format == LLM_GPU_W4 ? group * random_in(1, 512 / group)
 						      : random_in(1, 400);
 
-		/* The first rounds: each number of rows that has a kernel of its own. */
-		run_product(i, format, int8, random_in(0, 1),
-			    round < 6 ? round + 1 : random_in(5, 70), random_in(1, 300), k, group,
-			    random_in(0, 1) ? LLM_GPU_SHARED : LLM_GPU_COPIED);
+		/* The first rounds test each number of rows that has its own kernel. */
+		run_matmul(i, format, int8, random_in(0, 1),
+			   round < 6 ? round + 1 : random_in(5, 70), random_in(1, 300), k, group,
+			   random_in(0, 1) ? LLM_GPU_SHARED : LLM_GPU_COPIED);
 	}
 }
 
 static void w8_has_the_npus_bits(void **state)
 {
-	random_products(__func__, LLM_GPU_W8, true);
+	random_matmuls(__func__, LLM_GPU_W8, true);
 }
 
 static void w4_of_int8_activations(void **state)
 {
-	random_products(__func__, LLM_GPU_W4, true);
+	random_matmuls(__func__, LLM_GPU_W4, true);
 }
 
 static void w4_of_float_activations(void **state)
 {
-	random_products(__func__, LLM_GPU_W4, false);
+	random_matmuls(__func__, LLM_GPU_W4, false);
 }
 
 static void f32_rows(void **state)
 {
-	random_products(__func__, LLM_GPU_F32, false);
+	random_matmuls(__func__, LLM_GPU_F32, false);
 }
 
 static void f16_rows(void **state)
 {
-	random_products(__func__, LLM_GPU_F16, false);
+	random_matmuls(__func__, LLM_GPU_F16, false);
 }
 
-/* 2^16 products of greatest size: sums that neither a float nor a short would hold. */
+/* 2^16 greatest products: sums that neither a float nor a short can hold. */
 static void w8_sums_are_exact_at_the_greatest_k(void **state)
 {
 	enum { K = 1 << 16 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The GPU lane and the NPU in one memory: a norm by one lane, its quantisation and the product by
- * both, cut between two output channels (HeteroLLM 4.1: row-cutting), handed over by a polled flag
- * where the device is coherent.
+ * The GPU lane and the NPU in shared memory: one lane computes a norm, both quantise it and compute
+ * a matmul, cut between two output channels (HeteroLLM 4.1: row-cutting). On a coherent device a
+ * polled flag synchronises them.
  */
 #include "gpu_fixture.h"
 
@@ -22,7 +22,7 @@
 			fail_msg("%s", npu_error()); \
 	} while (0)
 
-/* Memory of the NPU that the GPU lane sees. */
+/* NPU memory that is mapped for the GPU lane. */
 struct both {
 	struct npu_buffer *npu;
 	struct llm_gpu_buffer *gpu;
@@ -59,11 +59,11 @@ static struct llm_gpu_area at(const struct both *b, size_t off)
 	return (struct llm_gpu_area){ b->gpu, off };
 }
 
-/* x -> QUANT -> product with all @n channels -> y. */
-static struct npu_job *npu_product(const struct lanes *l, bool w4, unsigned int m, unsigned int n,
-				   unsigned int k)
+/* x -> QUANT -> matmul with all @n channels -> y. */
+static struct npu_job *npu_matmul(const struct lanes *l, bool w4, unsigned int m, unsigned int n,
+				  unsigned int k)
 {
-	struct npu_graph *g = npu_graph_create("product");
+	struct npu_graph *g = npu_graph_create("matmul");
 	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, m, k), *scale,
 			  *q = npu_quant(g, x, &scale), *w;
 	struct npu_program *prog;
@@ -107,7 +107,7 @@ static void fill_weights(const struct both *w, bool w4, unsigned int n, unsigned
 	free(halves);
 }
 
-/* The GPU's norm of x becomes visible to the host and so to the NPU: by a flag or by the driver. */
+/* Makes the GPU's norm of x visible to the host and so to the NPU, by a flag or by the driver. */
 static void hand_over(const struct lanes *l, const struct both *norm, const struct both *word,
 		      uint32_t turn)
 {
@@ -121,7 +121,7 @@ static void hand_over(const struct lanes *l, const struct both *norm, const stru
 	}
 }
 
-static void cut_product(const struct lanes *l, bool w4, bool same_bits)
+static void cut_matmul(const struct lanes *l, bool w4, bool same_bits)
 {
 	unsigned int m = random_in(1, 40), n = random_in(2, 300), k = 32 * random_in(1, 12),
 		     cut = random_in(1, n - 1);
@@ -139,20 +139,20 @@ static void cut_product(const struct lanes *l, bool w4, bool same_bits)
 				       .cols = k,
 				       .ldx = k,
 				       .ldq = k };
-	struct llm_gpu_matmul product = { .format = w4 ? LLM_GPU_W4 : LLM_GPU_W8,
-					  .m = m,
-					  .k = k,
-					  .first = cut,
-					  .n = n - cut,
-					  .x = at(&q, 0),
-					  .x_scale = at(&scale, 0),
-					  .w = at(&w, 0),
-					  .y = at(&z, 0),
-					  .ldx = k,
-					  .ldy = n,
-					  .group = 32 };
+	struct llm_gpu_matmul op = { .format = w4 ? LLM_GPU_W4 : LLM_GPU_W8,
+				     .m = m,
+				     .k = k,
+				     .first = cut,
+				     .n = n - cut,
+				     .x = at(&q, 0),
+				     .x_scale = at(&scale, 0),
+				     .w = at(&w, 0),
+				     .y = at(&z, 0),
+				     .ldx = k,
+				     .ldy = n,
+				     .group = 32 };
 	struct both *all[] = { &x, &norm, &ones, &word, &q, &scale, &y, &z, &w };
-	struct npu_job *job = npu_product(l, w4, m, n, k);
+	struct npu_job *job = npu_matmul(l, w4, m, n, k);
 	uint64_t seqno;
 
 	random_floats(x.data, m * k);
@@ -167,10 +167,10 @@ static void cut_product(const struct lanes *l, bool w4, bool same_bits)
 	NPU_OK(npu_job_bind(job, "x", norm.npu, 0, norm.bytes));
 	NPU_OK(npu_job_bind(job, "w", w.npu, 0, w.bytes));
 	NPU_OK(npu_job_bind(job, "y", y.npu, 0, y.bytes));
-	/* At the same time. */
+	/* Both compute at the same time. */
 	NPU_OK(npu_queue_submit(l->npu_q, &job, 1, NULL, &seqno));
 	OK(llm_gpu_quant(l->q, &quant, NULL));
-	OK(llm_gpu_matmul(l->q, &product, NULL));
+	OK(llm_gpu_matmul(l->q, &op, NULL));
 	hand_over(l, &z, &word, 2);
 	NPU_OK(npu_queue_wait(l->npu_q, seqno, NPU_FOREVER, NPU_WAIT_DRIVER));
 	for (unsigned int r = 0; r < m; r++)
@@ -190,7 +190,7 @@ static void cut_product(const struct lanes *l, bool w4, bool same_bits)
 		both_free(all[i]);
 }
 
-static void lanes_share_weights_and_cut_a_product(void **state)
+static void lanes_share_weights_and_cut_a_matmul(void **state)
 {
 	struct npu_device_options opts = { .transport = NPU_TRANSPORT_SIM };
 	struct lanes l;
@@ -207,12 +207,9 @@ static void lanes_share_weights_and_cut_a_product(void **state)
 
 		l.gpu = gpus[i];
 		l.q = queues[i];
-		/*
-		 * Quantised numbers agree where quotients are rounded correctly; INT8 sums
-		 * are exact on any device.
-		 */
+		/* Quantised values agree if quotients are exact; INT8 sums always are. */
 		if (info->exact)
-			cut_product(&l, round % 2, !(round % 2));
+			cut_matmul(&l, round % 2, !(round % 2));
 	}
 	npu_queue_free(l.npu_q);
 	npu_context_free(l.ctx);
@@ -222,7 +219,7 @@ static void lanes_share_weights_and_cut_a_product(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lanes_share_weights_and_cut_a_product),
+		cmocka_unit_test(lanes_share_weights_and_cut_a_matmul),
 	};
 
 	return cmocka_run_group_tests_name("gpu_npu", tests, gpu_setup, gpu_teardown);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The GPU lane's operators on rows and its attention: random shapes beside double precision, beside
- * the device's portable kernels where results are whole numbers, and operands that must be refused.
+ * The GPU lane's operators on rows and its attention: random shapes compared with double precision,
+ * and integer results with the device's portable kernels; bad operands.
  */
 #include "gpu_fixture.h"
 
@@ -17,7 +17,7 @@ static void assert_close(const char *what, float got, double want, double bound)
 		fail_msg("%s: %.9g, not %.9g within %.3g", what, got, want, bound);
 }
 
-/* [rows][ld] of numbers between -scale and scale. */
+/* Takes a matrix [rows][ld] of numbers between -scale and scale. */
 static float *take_floats(struct arena *a, unsigned int rows, unsigned int ld, float scale,
 			  struct llm_gpu_area *area)
 {
@@ -232,10 +232,7 @@ static void add_and_gated_activations(void **state)
 	}
 }
 
-/*
- * Numbers and scales of the device's kernel; a quotient that a device does not round
- * correctly may be one off.
- */
+/* Compares with the device's kernel; values may be one off if the GPU's quotients are not exact. */
 static void quant_has_the_npus_numbers(void **state)
 {
 	random_begin(__func__);
@@ -257,7 +254,7 @@ static void quant_has_the_npus_numbers(void **state)
 		x = take_floats(&a, op.rows, op.ldx, powf(10, 8 * random_float()), &op.x);
 		q = arena_take(&a, (size_t)rows * op.ldq, &op.q);
 		scale = arena_take(&a, rows * 4, &op.scale);
-		/* Rows that are special. */
+		/* Special rows. */
 		if (round % 4 == 1)
 			memset(x, 0, op.cols * 4);
 		if (round % 4 == 2)
@@ -270,7 +267,7 @@ static void quant_has_the_npus_numbers(void **state)
 		for (unsigned int r = 0; r < rows; r++) {
 			const float *from = x + (size_t)(r % op.rows) * op.ldx;
 
-			/* The second plane's: of what the first one, as it is, has left. */
+			/* The second plane quantises the difference to the GPU's first plane. */
 			if (r >= op.rows)
 				fw_kernels_generic.rest(rest, from,
 							q + (size_t)(r - op.rows) * op.ldq,
@@ -321,7 +318,7 @@ static void store_has_the_npus_bytes(void **state)
 		cache = arena_take(&a, cache_bytes, &op.dst);
 		want = malloc(cache_bytes);
 		memset(want, 0xee, cache_bytes);
-		/* Beyond what an F16 holds, and nothing. */
+		/* Values beyond F16's range, and zeros. */
 		if (round % 4 == 1)
 			x[random_in(0, op.cols - 1)] = 1e9f;
 		if (round % 4 == 2)
@@ -398,7 +395,7 @@ static void check_attn(const struct llm_gpu_attn *op, const float *q, const uint
 	free(p);
 }
 
-/* Rows of a cache as STORE writes them; those that nobody may see are NaNs. */
+/* Takes rows of a cache as STORE writes them; rows that must not be read are NaNs. */
 static uint8_t *take_cache(struct arena *a, const struct llm_gpu_attn *op, unsigned int ld,
 			   struct llm_gpu_area *area)
 {
@@ -475,8 +472,8 @@ static void attention_over_q8_0(void **state)
 	attention(__func__, VNPU_KV_Q8_0);
 }
 
-/* Row r + 1 sees a value that row r does not, and both are of one group. */
-static void attention_meets_no_value_that_a_row_does_not_see(void **state)
+/* Row r + 1 sees a value that row r does not see, and both are in one group. */
+static void attention_skips_values_that_a_row_does_not_see(void **state)
 {
 	random_begin(__func__);
 	FOR_EACH_WIDTH(i)
@@ -615,7 +612,7 @@ int main(void)
 		cmocka_unit_test(attention_over_f32),
 		cmocka_unit_test(attention_over_f16),
 		cmocka_unit_test(attention_over_q8_0),
-		cmocka_unit_test(attention_meets_no_value_that_a_row_does_not_see),
+		cmocka_unit_test(attention_skips_values_that_a_row_does_not_see),
 		cmocka_unit_test(bad_operands_are_refused),
 	};
 

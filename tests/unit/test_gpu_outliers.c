@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The GPU lane's outliers of activations: random rows and weights beside the device's portable
- * kernels, ranges of channels, and operands that must be refused.
+ * The GPU lane's outliers of activations: random rows and weights compared with the device's
+ * portable kernels, ranges of channels, bad operands.
  */
 #include "gpu_fixture.h"
 
@@ -19,8 +19,8 @@ static void random_row(float *x, unsigned int n, int round)
 	for (unsigned int i = 0; i < n; i++)
 		x[i] = random_float();
 	/*
-	 * Up to more than the list takes, anywhere or in one lane; one size;
-	 * nothing; and what is no number.
+	 * Few or too many outliers, anywhere or in one lane; equal
+	 * magnitudes; zeros; NaN, infinity.
 	 */
 	for (unsigned int i = random_in(0, 24); i; i--)
 		x[round % 8 == 1 && n > 64 ? random_in(0, (n - 1) / 64) * 64
@@ -124,13 +124,11 @@ static void fill_weights(const struct llm_gpu_add_outliers *op, unsigned int cha
 	free(halves);
 }
 
-/*
- * To the bit: each sum is of fused multiply-adds in the list's order, on any device. What
- * is not of the range stays.
- */
-static void check_product(const struct llm_gpu_add_outliers *op, unsigned int channels,
-			  const void *w, const struct vnpu_outliers *lists, const float *before,
-			  const float *y)
+/* Results are bit-identical: on any device a sum is fused multiply-adds in the list's order.
+ * Channels outside the range stay unchanged. */
+static void check_matmul(const struct llm_gpu_add_outliers *op, unsigned int channels,
+			 const void *w, const struct vnpu_outliers *lists, const float *before,
+			 const float *y)
 {
 	float *want = malloc((size_t)op->m * channels * 4);
 	struct fw_add_outliers t = { .x = before,
@@ -189,7 +187,7 @@ static void add_round(int device, enum llm_gpu_weights format)
 	for (unsigned int r = 0; r < op.m; r++) {
 		unsigned int column = random_in(0, op.k - 1);
 
-		/* Some are as the one before, or behind the last: they end the list. */
+		/* Some columns repeat, or are beyond the last one: they end the list. */
 		for (int j = 0; j < VNPU_OUTLIERS; j++, column += random_in(0, op.k / 16 + 3)) {
 			lists[r].value[j] = random_float() * 50;
 			lists[r].column[j] = random_in(0, 30) ? (float)column : -1;
@@ -200,12 +198,12 @@ static void add_round(int device, enum llm_gpu_weights format)
 	arena_send(&a, queues[device]);
 	OK(llm_gpu_add_outliers(queues[device], &op, NULL));
 	arena_fetch(&a, queues[device]);
-	check_product(&op, channels, w, lists, before, y);
+	check_matmul(&op, channels, w, lists, before, y);
 	free(before);
 	arena_close(&a);
 }
 
-static void products_have_the_npus_bits(void **state)
+static void results_have_the_npus_bits(void **state)
 {
 	random_begin(__func__);
 	FOR_EACH_WIDTH(i)
@@ -270,7 +268,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_have_the_npus_numbers_and_outliers),
-		cmocka_unit_test(products_have_the_npus_bits),
+		cmocka_unit_test(results_have_the_npus_bits),
 		cmocka_unit_test(bad_operands_are_refused),
 	};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The GPU lane's devices, memory and queues: which device is chosen, what waits for what, memory of
- * which there is one copy and memory of which there are two, and flags that the host polls.
+ * The GPU lane's devices, memory and queues: the choice of the device, the order of operators,
+ * shared and copied memory, and flags that the host polls.
  */
 #include "gpu_fixture.h"
 
@@ -32,7 +32,7 @@ static void devices_are_described_and_chosen(void **state)
 	assert_string_equal(llm_gpu_info(gpu)->name, list[0].name);
 	assert_true(llm_gpu_vector(gpu) >= 4);
 	llm_gpu_close(gpu);
-	/* A part of the name, in other letters. */
+	/* A part of the name, in the other case of letters. */
 	snprintf(part, sizeof(part), "%.6s", list[0].platform);
 	for (char *c = part; *c; c++)
 		*c ^= (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ? 0x20 : 0;
@@ -41,7 +41,7 @@ static void devices_are_described_and_chosen(void **state)
 	llm_gpu_close(gpu);
 }
 
-static void devices_that_are_not_there_are_refused(void **state)
+static void unknown_devices_are_refused(void **state)
 {
 	static const char *const none[] = { "4711", "99999999999999999999", "no such device", "" };
 	struct llm_gpu_options wide = { .vector = 5 };
@@ -59,7 +59,7 @@ static void devices_that_are_not_there_are_refused(void **state)
 	assert_null(gpu);
 }
 
-static void the_environment_chooses_where_the_program_does_not(void **state)
+static void the_environment_chooses_the_default_device(void **state)
 {
 	struct llm_gpu *gpu;
 
@@ -75,7 +75,7 @@ static void the_environment_chooses_where_the_program_does_not(void **state)
 	unsetenv("VNPU_OPENCL");
 }
 
-/* In a program of its own: the loader looks for platforms once. */
+/* Runs in another process, as the loader searches for platforms only once. */
 static int without_platform(void)
 {
 	struct llm_gpu *gpu;
@@ -90,7 +90,7 @@ static int without_platform(void)
 	return 0;
 }
 
-static void without_a_platform_there_is_one_line(void **state)
+static void without_a_platform_the_error_is_one_line(void **state)
 {
 	char dir[] = "/tmp/test_gpu.XXXXXX";
 	int status;
@@ -150,7 +150,7 @@ static struct llm_gpu_binary sum(unsigned int cols, struct llm_gpu_area a, struc
 	return (struct llm_gpu_binary){ LLM_GPU_ADD, a, b, y, 1, cols, cols, cols, cols };
 }
 
-static void copied_memory_is_another(void **state)
+static void copied_memory_is_a_second_copy(void **state)
 {
 	struct llm_gpu_area x, y;
 	struct llm_gpu_binary op;
@@ -166,13 +166,13 @@ static void copied_memory_is_another(void **state)
 		for (int j = 0; j < 16; j++)
 			xs[j] = (float)j, ys[j] = -1;
 		OK(llm_gpu_to_device(queues[i], a.buf, 0, 128, NULL));
-		/* After the copy: not seen by the device. */
+		/* Written after the copy, so the device does not see it. */
 		OK(llm_gpu_finish(queues[i]));
 		xs[3] = 100;
 		op = sum(16, x, x, y);
 		OK(llm_gpu_binary(queues[i], &op, NULL));
 		OK(llm_gpu_finish(queues[i]));
-		/* Before the copy: not seen by the host. */
+		/* Read before the copy, so the host does not see the result. */
 		assert_true(ys[5] == -1);
 		OK(llm_gpu_to_host(queues[i], a.buf, y.off, 64, NULL));
 		OK(llm_gpu_finish(queues[i]));
@@ -183,8 +183,8 @@ static void copied_memory_is_another(void **state)
 	}
 }
 
-/* With nothing but a flag between host and device, and no call to learn of the end. */
-static void shared_memory_is_one_on_a_coherent_device(void **state)
+/* Only a flag synchronises host and device; no call waits for the end. */
+static void shared_memory_is_one_copy_on_a_coherent_device(void **state)
 {
 	struct llm_gpu_area x, y, flag;
 	struct llm_gpu_binary op;
@@ -255,10 +255,7 @@ static void flags_of_copied_memory_are_written_by_the_driver(void **state)
 #define LINKS 60
 #define COLS 5000
 
-/*
- * Chains of additions in place, woven into one another; each link is right
- * only after the one before.
- */
+/* Interleaved chains of additions in place; each addition depends on the previous one. */
 static void tickets_order_an_out_of_order_queue(void **state)
 {
 	FOR_EACH_WIDTH(i)
@@ -291,7 +288,7 @@ static void tickets_order_an_out_of_order_queue(void **state)
 				assert_true(order.done > tickets[c]);
 				tickets[c] = order.done;
 			}
-		/* One operator after several, and the rest in the order of calls. */
+		/* One operator waits for several; the rest run in the order of the calls. */
 		op = sum(COLS, at[0], at[1], total);
 		order = (struct llm_gpu_order){ tickets, 2, 0 };
 		OK(llm_gpu_binary(queues[i], &op, &order));
@@ -317,10 +314,7 @@ static void tickets_order_an_out_of_order_queue(void **state)
 	}
 }
 
-/*
- * One group is long at work while another thread of the device would have time
- * for what comes after it.
- */
+/* One group takes long, while another thread of the device could run the next operator. */
 static void a_short_operator_waits_for_a_long_one(void **state)
 {
 	enum { K = 1 << 20 };
@@ -369,7 +363,7 @@ static void a_short_operator_waits_for_a_long_one(void **state)
 	}
 }
 
-static void more_operators_than_events_are_kept(void **state)
+static void more_operators_than_kept_events_work(void **state)
 {
 	FOR_EACH_WIDTH(i)
 	{
@@ -389,7 +383,7 @@ static void more_operators_than_events_are_kept(void **state)
 		OK(llm_gpu_finish(queues[i]));
 		op = sum(16, at, one, at);
 		for (int l = 0; l < 2500; l++) {
-			/* The first ticket's event is long forgotten by the last of them. */
+			/* The first ticket's event has been replaced by then. */
 			order = (struct llm_gpu_order){ (uint64_t[]){ last, first }, 2, 0 };
 			OK(llm_gpu_binary(queues[i], &op, &order));
 			last = order.done;
@@ -402,7 +396,7 @@ static void more_operators_than_events_are_kept(void **state)
 	}
 }
 
-static void waiting_for_what_is_not_there_is_refused(void **state)
+static void waiting_for_unknown_tickets_is_refused(void **state)
 {
 	uint64_t many[LLM_GPU_MAX_AFTER + 1] = { 0 }, later;
 	struct llm_gpu_order order = { 0 };
@@ -430,7 +424,7 @@ static void waiting_for_what_is_not_there_is_refused(void **state)
 	OK(llm_gpu_wait(queues[0], later - 1));
 	OK(llm_gpu_wait(queues[0], 0));
 	arena_fetch(&a, queues[0]);
-	/* What was refused did nothing. */
+	/* Refused operators have no effect. */
 	assert_true(*v == 2);
 	arena_close(&a);
 }
@@ -438,18 +432,18 @@ static void waiting_for_what_is_not_there_is_refused(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(without_a_platform_there_is_one_line),
+		cmocka_unit_test(without_a_platform_the_error_is_one_line),
 		cmocka_unit_test(devices_are_described_and_chosen),
-		cmocka_unit_test(devices_that_are_not_there_are_refused),
-		cmocka_unit_test(the_environment_chooses_where_the_program_does_not),
+		cmocka_unit_test(unknown_devices_are_refused),
+		cmocka_unit_test(the_environment_chooses_the_default_device),
 		cmocka_unit_test(memory_that_cannot_be_mapped_is_refused),
-		cmocka_unit_test(copied_memory_is_another),
-		cmocka_unit_test(shared_memory_is_one_on_a_coherent_device),
+		cmocka_unit_test(copied_memory_is_a_second_copy),
+		cmocka_unit_test(shared_memory_is_one_copy_on_a_coherent_device),
 		cmocka_unit_test(flags_of_copied_memory_are_written_by_the_driver),
 		cmocka_unit_test(tickets_order_an_out_of_order_queue),
 		cmocka_unit_test(a_short_operator_waits_for_a_long_one),
-		cmocka_unit_test(more_operators_than_events_are_kept),
-		cmocka_unit_test(waiting_for_what_is_not_there_is_refused),
+		cmocka_unit_test(more_operators_than_kept_events_work),
+		cmocka_unit_test(waiting_for_unknown_tickets_is_refused),
 	};
 
 	if (argc > 1 && !strcmp(argv[1], "without-platform"))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Models of every architecture against a forward pass in double precision, and
- * files that are no models.
+ * Models of every architecture compared with a forward pass in double precision, and files that are
+ * no models.
  *
  * Random shapes and weights; TEST_SEED=N repeats a run.
  */
@@ -17,18 +17,18 @@
 
 static uint64_t seed;
 
-/* float32 against double over up to three blocks of random weights. */
+/* Error of float32 relative to double, over up to three layers of random weights. */
 #define BOUND 1e-5
 /*
- * With INT8, the same holds as long as both round every activation to the same step. Where the
- * exact value lies closer to a tie than float32 may be off (in steps: a few units of 2^-24 of up to
- * 127), either neighbour is right, and the case says nothing: another is drawn.
+ * The bound also holds for INT8 if both round every activation to the same step. If the exact value
+ * is nearer to a tie than float32's error (in steps: a few units of 2^-24 of up to 127), both
+ * neighbours are right; the test then draws another case.
  */
 #define TIE 1e-4
 /*
- * With 16 bits a step is 2^-15 of the row's greatest, and floats are some thousandths of a
- * step off: some numbers of every row are rounded the other way. With 8 bits in their
- * place errors are above 1e-3.
+ * With 16 bits a step is 2^-15 of the row's greatest value, and float32's error some
+ * thousandths of a step, so some values of every row are rounded differently. With 8 bits
+ * instead, errors would be above 1e-3.
  */
 #define BOUND_16 5e-4
 
@@ -47,7 +47,7 @@ static struct tiny_config random_config(const char *arch, uint64_t *state)
 	c.head_dim = 2 * random_in(state, 2, 20);
 	c.n_embd = strcmp(arch, "qwen3") ? 0 : 16 * random_in(state, 1, 8);
 	if (!c.n_embd) {
-		/* A multiple of 16, as the NPU asks for. */
+		/* The NPU needs a multiple of 16. */
 		c.head_dim = 16 * random_in(state, 1, 2);
 		c.n_embd = c.n_head * c.head_dim;
 	}
@@ -100,7 +100,7 @@ static struct llm_engine *open_model(const char *path, enum llm_placement placem
 	return engine;
 }
 
-/* The engine's logits of all @n tokens against @want. */
+/* Compares the engine's logits of all @n tokens with @want. */
 static void check_engine(struct tiny_model *t, enum llm_placement placement,
 			 enum llm_weights weights, enum llm_activations activations,
 			 const int32_t *ids, unsigned int n, unsigned int threads,
@@ -128,7 +128,7 @@ static void check_engine(struct tiny_model *t, enum llm_placement placement,
 	assert_true(error < (weights == LLM_WEIGHTS_F32 || activations == LLM_ACTIVATIONS_INT8
 				     ? BOUND
 				     : BOUND_16));
-	/* The last token's logits are those of plain evaluation, too. */
+	/* The last token's logits are also those of plain evaluation. */
 	assert_memory_equal(llm_session_logits(s), g.logits + (size_t)(n - 1) * c->n_vocab,
 			    c->n_vocab * sizeof(float));
 	llm_session_free(s);
@@ -137,8 +137,8 @@ static void check_engine(struct tiny_model *t, enum llm_placement placement,
 }
 
 /*
- * False: the case is ambiguous. What 16 bits leave to chance is more than a tie of 8 bits allows
- * for: where a block has both, another block after it would be, nearly always.
+ * False: the case is ambiguous. 16 bits leave errors that are larger than TIE, so 8 bits in a layer
+ * after them would nearly always be ambiguous.
  */
 static bool check_model(struct tiny_config *c, enum llm_placement placement,
 			enum llm_weights weights, uint64_t *state)
@@ -175,7 +175,7 @@ static void check_arch(const char *arch, enum llm_placement placement, enum llm_
 	for (int i = 0, drawn = 0; i < models; drawn++) {
 		struct tiny_config c = random_config(arch, &state);
 
-		/* Rows that groups of 4 bits divide, and some that they do not. */
+		/* Rows that are a multiple of a group of 4 bits, and some that are not. */
 		if (llm_weights_4bit(weights) && drawn % 4) {
 			c.n_ff = (c.n_ff + 31) / 32 * 32;
 			c.n_embd = strcmp(arch, "qwen3") ? (c.n_embd + 31) / 32 * 32 : c.n_embd;
@@ -250,7 +250,7 @@ static const struct tiny_config plain = {
 	.rope_scale = 1,
 };
 
-/* Opening fails with @err and a line that has all of the words. */
+/* Opening fails with @err and a line with both words. */
 static void expect_refusal(struct tiny_model *t, int err, const char *word, const char *word2)
 {
 	struct llm_options opts = { .model = tiny_write(t),
@@ -395,9 +395,7 @@ static void test_every_tensor_of_a_wrong_shape_is_named_with_both_shapes(void **
 			char name[64];
 
 			snprintf(name, sizeof(name), "%s", t.tensors[i].name);
-			/*
-			 * More rows of token_embd would be a larger vocabulary, which is no error.
-			 */
+			/* More rows of token_embd are no error, but a larger vocabulary. */
 			if (d == 1 && !strcmp(name, "token_embd.weight"))
 				continue;
 			tiny_drop_tensor(&t, name);
@@ -428,7 +426,7 @@ static void test_a_vocabulary_larger_than_the_embedding_is_refused(void **s)
 	expect_refusal(&t, -EINVAL, "260", "token_embd.weight");
 }
 
-/* Blocks of Q8_0 must not have two heads in them. */
+/* A block of Q8_0 must not contain values of two heads. */
 static void test_heads_that_do_not_fill_blocks_have_no_q8_0_cache(void **s)
 {
 	struct llm_options opts = { .choices.placement = LLM_PLACE_CPU,
@@ -475,7 +473,7 @@ static bool memory_is_promised_without_limit(void)
 
 static void test_a_cache_too_large_for_memory_is_refused_with_its_bytes(void **s)
 {
-	/* 4 blocks of K and V, 8192 floats a token each: 4 TB in all. */
+	/* 4 layers of K and V, 8192 floats per token each: 4 TB in all. */
 	struct tiny_config c = plain;
 	struct llm_engine *engine;
 	struct llm_session *session = (struct llm_session *)1;

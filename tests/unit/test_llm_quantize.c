@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * llm_quantize() as a program calls it: options, counts, progress, stopping. What the types are is
- * tested with gguf_quantize() and with the files of tests/cli/quantize.sh.
+ * The interface of llm_quantize(): options, counts, progress, stopping. test_gguf_quantize.c and
+ * tests/cli/quantize.sh test the types.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -31,7 +31,7 @@ static int make_dir(void **state)
 	return 0;
 }
 
-/* Fails if anything but @out is left in the folder. */
+/* Fails if the folder has other files than @out. */
 static int remove_dir(void **state)
 {
 	unlink(out);
@@ -52,7 +52,7 @@ static void expect_refused(const struct llm_quantize_options *opts, int err, con
 	assert_int_equal(access(out, F_OK), -1);
 }
 
-static void test_options_that_do_not_fit_together_are_refused(void **state)
+static void test_options_that_exclude_each_other_are_refused(void **state)
 {
 	struct llm_quantize_options o = { .in = model, .out = out, .shape = "llama3.2-1b" };
 
@@ -95,7 +95,7 @@ static void test_names_of_types_parse_to_themselves(void **state)
 	assert_non_null(strstr(llm_error(), "none of f32, f16, q8_0, q4_0, w8a8, w4a8, w4a16"));
 }
 
-/* What a program is told. */
+/* The calls of warn() and progress(). */
 struct told {
 	double fraction;
 	unsigned int calls, stop_at, warnings;
@@ -135,7 +135,7 @@ static void test_the_result_counts_tensors_values_and_bytes(void **state)
 	assert_true((uint64_t)st.st_size > r.bytes_after);
 	o.type = LLM_QUANTIZE_W8A8;
 	quantize(&o, &r);
-	/* Embeddings that are the output matrix too are there as both, the one as they were. */
+	/* Tied embeddings are stored twice: unchanged, and as the packed output matrix. */
 	assert_int_equal(r.n_tensors, TENSORS + 1);
 	assert_int_equal(r.n_values, VALUES + 4096 * 256);
 	o = (struct llm_quantize_options){
@@ -169,7 +169,7 @@ static void test_progress_goes_up_to_one_and_warnings_come_before(void **state)
 	assert_int_equal(told.warnings, 0);
 }
 
-static void test_a_program_can_stop_it_and_nothing_is_left(void **state)
+static void test_a_callback_can_stop_it_and_nothing_is_left(void **state)
 {
 	static const enum llm_quantize_type types[] = { LLM_QUANTIZE_F16, LLM_QUANTIZE_W8A8 };
 
@@ -192,11 +192,11 @@ int main(void)
 {
 #define IN_DIR(f) cmocka_unit_test_setup_teardown(f, make_dir, remove_dir)
 	const struct CMUnitTest tests[] = {
-		IN_DIR(test_options_that_do_not_fit_together_are_refused),
+		IN_DIR(test_options_that_exclude_each_other_are_refused),
 		cmocka_unit_test(test_names_of_types_parse_to_themselves),
 		IN_DIR(test_the_result_counts_tensors_values_and_bytes),
 		IN_DIR(test_progress_goes_up_to_one_and_warnings_come_before),
-		IN_DIR(test_a_program_can_stop_it_and_nothing_is_left),
+		IN_DIR(test_a_callback_can_stop_it_and_nothing_is_left),
 	};
 
 	ref_embedded(model, sizeof(model));

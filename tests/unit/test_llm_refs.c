@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Trained models against float64 references: logits, greedy tokens, perplexity.
- * VNPU_DATA=DIR has the F32 files; the embedded Q8_0 file is always there, and its
- * references are those of the F32 file.
+ * Trained models compared with float64 references: logits, greedy tokens, perplexity.
+ * The F32 files are in VNPU_DATA. The embedded Q8_0 file is in the tree; its references
+ * are those of the F32 file.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -49,7 +49,7 @@ static void check_f32(const char *path, const char *refs, const char *prefix, un
 	llm_engine_close(engine);
 }
 
-static void test_docs6m_in_f32_says_what_the_reference_says(void **state)
+static void test_docs6m_in_f32_equals_the_reference(void **state)
 {
 	char path[512], refs[512];
 
@@ -59,7 +59,7 @@ static void test_docs6m_in_f32_says_what_the_reference_says(void **state)
 	check_f32(path, refs, "p", 7);
 }
 
-static void test_stories260k_in_f32_says_what_the_reference_says(void **state)
+static void test_stories260k_in_f32_equals_the_reference(void **state)
 {
 	char path[512], refs[512];
 
@@ -68,10 +68,8 @@ static void test_stories260k_in_f32_says_what_the_reference_says(void **state)
 	check_f32(path, refs, "s", 0);
 }
 
-/*
- * Q8_0 rounds weights to about 0.4 % of a block's greatest; logits move by about 1
- * % of the greatest logit.
- */
+/* Q8_0 rounds weights to about 0.4 % of a block's greatest value; logits differ by about 1 % of the
+ * greatest logit. */
 static void test_the_embedded_model_is_near_the_f32_reference(void **state)
 {
 	char path[512];
@@ -90,8 +88,8 @@ static void test_the_embedded_model_is_near_the_f32_reference(void **state)
 }
 
 /*
- * W8A8 of the embedded file: logits within 8 % of the greatest one of float64, and
- * mostly the same next token.
+ * W8A8 of the embedded file: logits within 8 % of the greatest float64 logit, and mostly the same
+ * next token.
  */
 static void check_w8a8(enum llm_placement placement)
 {
@@ -140,7 +138,7 @@ struct scorer {
 	size_t scored;
 };
 
-/* Second half of a window: position i predicts token i + 1. */
+/* Scores the second half of a window: position i predicts token i + 1. */
 static void score(void *ud, size_t i, const float *logits)
 {
 	struct scorer *sc = ud;
@@ -155,7 +153,7 @@ static void score(void *ud, size_t i, const float *logits)
 	sc->scored++;
 }
 
-/* Perplexity of the first @windows windows of docs6m's test.txt. */
+/* The perplexity of the first @windows windows of docs6m's test.txt. */
 static double perplexity(const char *file, enum llm_placement placement, size_t windows)
 {
 	char path[512];
@@ -191,7 +189,7 @@ static double perplexity(const char *file, enum llm_placement placement, size_t 
 	return exp(sc.nll / (double)sc.scored);
 }
 
-/* A few windows; tests/cli/perplexity.sh has the whole text. */
+/* Uses a few windows; tests/cli/perplexity.sh uses the whole text. */
 static void test_w8a8_costs_less_than_one_percent_of_perplexity(void **state)
 {
 	static const char *const files[] = { "docs6m-f32.gguf", "docs6m-q8_0.gguf" };
@@ -211,8 +209,8 @@ static void test_w8a8_costs_less_than_one_percent_of_perplexity(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_docs6m_in_f32_says_what_the_reference_says),
-		cmocka_unit_test(test_stories260k_in_f32_says_what_the_reference_says),
+		cmocka_unit_test(test_docs6m_in_f32_equals_the_reference),
+		cmocka_unit_test(test_stories260k_in_f32_equals_the_reference),
 		cmocka_unit_test(test_the_embedded_model_is_near_the_f32_reference),
 		cmocka_unit_test(test_w8a8_on_the_npu_is_near_the_f32_reference),
 		cmocka_unit_test(test_w8a8_costs_less_than_one_percent_of_perplexity),

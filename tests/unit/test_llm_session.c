@@ -30,7 +30,7 @@ static void expect_open(const struct llm_options *opts, int err, const char *wor
 		fail_msg("no '%s' in: %s", word, llm_error());
 }
 
-static void test_options_that_do_not_fit_together_are_refused(void **state)
+static void test_options_that_exclude_each_other_are_refused(void **state)
 {
 	expect_open(&(struct llm_options){ 0 }, -EINVAL, "model");
 	expect_open(&(struct llm_options){ .model = model,
@@ -114,7 +114,7 @@ static void test_loading_reports_its_progress_and_can_be_stopped(void **state)
 
 /* ---- sessions -------------------------------------------------------------------------------- */
 
-/* Logits after the first @n tokens of prompt 4, evaluated in pieces of @piece tokens. */
+/* The logits after the first @n tokens of prompt 4, evaluated in calls of @piece tokens. */
 static void eval_pieces(struct llm_engine *engine, const struct reference *ref, size_t n,
 			size_t piece, float *logits)
 {
@@ -150,11 +150,8 @@ static void test_cpu_logits_do_not_depend_on_chunks_or_threads(void **state)
 	llm_engine_close(b);
 }
 
-/*
- * The NPU's chunks round activations alike in every row, so a chunk's edge may
- * move nothing but a rounding.
- */
-static void test_npu_chunk_edges_do_not_show(void **state)
+/* The NPU rounds activations row by row, so chunks change results by float rounding only. */
+static void test_npu_results_do_not_depend_on_chunks(void **state)
 {
 	static const size_t lengths[] = { 1,	     2,		CHUNK - 1,    CHUNK,
 					  CHUNK + 1, 2 * CHUNK, 3 * CHUNK + 5 };
@@ -180,8 +177,8 @@ static void test_npu_chunk_edges_do_not_show(void **state)
 	}
 }
 
-/* Graphs of 32, 64, ... rows up to one for all; rows that the last chunk pads must show nowhere. */
-static void test_bucketed_graphs_give_what_a_shared_one_gives(void **state)
+/* Graphs of 32, 64, ... rows up to the shared one; the padding of the last chunk has no effect. */
+static void test_bucketed_graphs_give_the_results_of_a_shared_one(void **state)
 {
 	static float want[REF_MAX_VOCAB], got[REF_MAX_VOCAB];
 	struct reference ref;
@@ -245,7 +242,7 @@ static void test_npu_results_do_not_depend_on_threads_or_sync(void **state)
 	}
 }
 
-/* The CPU lane's float operators are the device's. */
+/* The CPU lane uses the device's kernels for floats, so both placements give the same bits. */
 static void check_fine_and_npu(enum llm_kv kv)
 {
 	struct llm_engine *fine = ref_open_kv(model, LLM_PLACE_FINE, 2, CHUNK, kv);
@@ -277,9 +274,7 @@ static void test_fine_and_npu_placement_give_the_same_bits(void **state)
 		check_fine_and_npu(kv);
 }
 
-/*
- * Each type of cache has its size, and logits as near to those of F32 as its rounding lets it be.
- */
+/* Each type of cache has its size, and logits as near to F32's as its rounding permits. */
 static void test_narrow_caches_are_smaller_and_near_the_exact_one(void **state)
 {
 	static const double bound[] = {
@@ -318,8 +313,8 @@ static void test_narrow_caches_are_smaller_and_near_the_exact_one(void **state)
 }
 
 /*
- * On the virtual clock, after the first @n tokens of prompt 4 in one piece and one token more:
- * the logits and the stats.
+ * Evaluates the first @n tokens of prompt 4 in one call, then one token, on the virtual clock;
+ * returns the stats, and the logits in @logits.
  */
 static struct llm_session_stats eval_virtual(enum llm_placement placement, const char *profile,
 					     const struct reference *ref, size_t n, float *logits)
@@ -355,7 +350,7 @@ static unsigned int lane_named(const char *name)
 	return 0;
 }
 
-static void test_every_lane_has_a_name_and_no_other(void **state)
+static void test_each_lane_has_a_name_of_its_own(void **state)
 {
 	assert_in_range(llm_nr_lanes(), 3, LLM_MAX_LANES);
 	assert_true(lane_named("npu") != lane_named("gpu") &&
@@ -381,13 +376,13 @@ static void test_the_virtual_clock_changes_no_result(void **state)
 		assert_int_equal(wall.virtual_clock.ns, 0);
 		assert_true(wall.prefill_ns > 0 && wall.decode_ns > 0);
 		/*
-		 * On a SoC, whose NPU is slow at floats, placement fine's token
-		 * is no single graph either.
+		 * On a SoC, whose NPU is slow at floats, a token of
+		 * placement fine is several graphs.
 		 */
 		assert_int_equal(a.npu_jobs, placements[i] == LLM_PLACE_FINE
 						     ? a.virtual_clock.launches
 						     : wall.npu_jobs);
-		/* The SoC's time, the same each time, and another on another SoC. */
+		/* The time is the SoC's: always the same, and different on another SoC. */
 		assert_int_equal(a.prefill_ns + a.decode_ns, a.virtual_clock.ns);
 		assert_true(a.prefill_ns > 0 && a.decode_ns > 0);
 		assert_true(a.virtual_clock.energy_j > 0 && a.virtual_clock.dram_bytes > 0);
@@ -446,7 +441,7 @@ static void test_a_chunk_on_the_npu_is_one_submit(void **state)
 	ref_eval(s, ids, 3 * CHUNK);
 	npu_device_counts(llm_engine_device(engine), &after);
 	assert_int_equal(after.submits - before.submits, 3);
-	/* The head of the last chunk's last row. */
+	/* 3 chunks, and the logits of the last row. */
 	assert_int_equal(after.jobs - before.jobs, 4);
 	llm_session_free(s);
 	llm_engine_close(engine);
@@ -467,7 +462,7 @@ static void test_a_context_can_be_filled_to_its_end_and_not_beyond(void **state)
 		assert_non_null(strstr(llm_error(), "36"));
 		assert_int_equal(llm_session_n_past(s), 0);
 		assert_null(llm_session_logits(s));
-		/* A padded chunk whose rows go beyond the context. */
+		/* The padding of the last chunk goes beyond the context. */
 		ref_eval(s, ref.ids, CHUNK + 5);
 		ref_eval(s, ref.ids + CHUNK + 5, CHUNK - 2);
 		assert_int_equal(llm_session_n_past(s), 2 * CHUNK + 3);
@@ -536,7 +531,7 @@ static void test_bad_tokens_evaluate_nothing(void **state)
 	}
 }
 
-static void test_a_context_beyond_what_can_be_addressed_is_refused(void **state)
+static void test_too_large_contexts_are_refused(void **state)
 {
 	struct llm_engine *engine = ref_open(model, LLM_PLACE_CPU, 1, 0);
 	struct llm_session *s = (struct llm_session *)1;
@@ -612,7 +607,7 @@ static void test_sessions_of_one_engine_run_in_threads_of_their_own(void **state
 	}
 }
 
-static void test_text_survives_the_way_through_tokens(void **state)
+static void test_detokenizing_gives_the_text_back(void **state)
 {
 	static const char text[] = "The kernel's \xc3\xa9t\xc3\xa9, 42\n\tend";
 	struct llm_engine *engine = ref_open(model, LLM_PLACE_CPU, 1, 0);
@@ -633,26 +628,26 @@ static void test_text_survives_the_way_through_tokens(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_options_that_do_not_fit_together_are_refused),
+		cmocka_unit_test(test_options_that_exclude_each_other_are_refused),
 		cmocka_unit_test(test_the_engine_describes_its_model),
 		cmocka_unit_test(test_loading_reports_its_progress_and_can_be_stopped),
 		cmocka_unit_test(test_cpu_logits_do_not_depend_on_chunks_or_threads),
-		cmocka_unit_test(test_npu_chunk_edges_do_not_show),
-		cmocka_unit_test(test_bucketed_graphs_give_what_a_shared_one_gives),
+		cmocka_unit_test(test_npu_results_do_not_depend_on_chunks),
+		cmocka_unit_test(test_bucketed_graphs_give_the_results_of_a_shared_one),
 		cmocka_unit_test(test_npu_results_do_not_depend_on_threads_or_sync),
 		cmocka_unit_test(test_fine_and_npu_placement_give_the_same_bits),
 		cmocka_unit_test(test_narrow_caches_are_smaller_and_near_the_exact_one),
-		cmocka_unit_test(test_every_lane_has_a_name_and_no_other),
+		cmocka_unit_test(test_each_lane_has_a_name_of_its_own),
 		cmocka_unit_test(test_the_virtual_clock_changes_no_result),
 		cmocka_unit_test(test_a_token_is_one_job_and_one_submit),
 		cmocka_unit_test(test_a_chunk_on_the_npu_is_one_submit),
 		cmocka_unit_test(test_a_context_can_be_filled_to_its_end_and_not_beyond),
 		cmocka_unit_test(test_tokens_after_a_truncation_replace_those_before),
 		cmocka_unit_test(test_bad_tokens_evaluate_nothing),
-		cmocka_unit_test(test_a_context_beyond_what_can_be_addressed_is_refused),
+		cmocka_unit_test(test_too_large_contexts_are_refused),
 		cmocka_unit_test(test_a_session_outlives_the_close_of_its_engine),
 		cmocka_unit_test(test_sessions_of_one_engine_run_in_threads_of_their_own),
-		cmocka_unit_test(test_text_survives_the_way_through_tokens),
+		cmocka_unit_test(test_detokenizing_gives_the_text_back),
 	};
 
 	ref_embedded(model, sizeof(model));

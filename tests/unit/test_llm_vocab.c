@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
-/*
- * Vocabularies as a program reads and writes them. Ids themselves are tested with the tokenizers.
- */
+/* The interface of llm_vocab.h. The tokenizers' tests check the ids. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <setjmp.h>
@@ -35,7 +33,7 @@ static struct llm_vocab *open_vocab(const char *path)
 	return vocab;
 }
 
-static void test_a_models_vocabulary_is_the_engines(void **state)
+static void test_a_models_vocabulary_equals_the_engines(void **state)
 {
 	static const char text[] = "The kernel allocates</s> memory.\n";
 	struct llm_engine *engine = ref_open(model, LLM_PLACE_CPU, 1, 0);
@@ -50,7 +48,7 @@ static void test_a_models_vocabulary_is_the_engines(void **state)
 		assert_in_range(n, 5, 64);
 		assert_int_equal(llm_tokenize(engine, text, sizeof(text) - 1, flags, want, 64), n);
 		assert_memory_equal(ids, want, (size_t)n * sizeof(*ids));
-		/* More than there is room for are counted. */
+		/* Ids beyond the array's size are counted. */
 		assert_int_equal(llm_vocab_tokenize(vocab, text, sizeof(text) - 1, flags, ids, 2),
 				 n);
 	}
@@ -97,7 +95,7 @@ static struct llm_vocab_bpe small(void)
 	};
 }
 
-static void test_a_vocabulary_that_is_saved_can_be_opened(void **state)
+static void test_saved_vocabularies_can_be_opened(void **state)
 {
 	static const int32_t want[] = { 4, 0, 2, 5, 2, 4 };
 	char path[] = "/tmp/test_llm_vocab-XXXXXX", text[32];
@@ -119,11 +117,11 @@ static void test_a_vocabulary_that_is_saved_can_be_opened(void **state)
 	/* Control tokens have no text. */
 	assert_int_equal(llm_vocab_detokenize(vocab, ids, 6, text, sizeof(text)), 8);
 	assert_memory_equal(text, "a anew a", 8);
-	/* An id that nothing uses is there nevertheless. */
+	/* An unused id is valid. */
 	assert_int_equal(llm_vocab_detokenize(vocab, (int32_t[]){ 3 }, 1, text, sizeof(text)), 6);
 	assert_memory_equal(text, "[PAD3]", 6);
 	llm_vocab_close(vocab);
-	/* Without a bos none stands in front of a text. */
+	/* Without a bos, texts begin without one. */
 	bpe = small();
 	assert_int_equal(llm_vocab_save(&bpe, path), 0);
 	vocab = open_vocab(path);
@@ -141,7 +139,7 @@ static void expect_not_saved(const struct llm_vocab_bpe *bpe, const char *path, 
 	assert_int_equal(access(path, F_OK), -1);
 }
 
-static void test_a_vocabulary_that_makes_no_sense_is_not_saved(void **state)
+static void test_invalid_vocabularies_are_not_saved(void **state)
 {
 	struct llm_vocab_bpe bpe = small();
 	char path[64];
@@ -168,10 +166,10 @@ static void test_a_vocabulary_that_makes_no_sense_is_not_saved(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_a_models_vocabulary_is_the_engines),
+		cmocka_unit_test(test_a_models_vocabulary_equals_the_engines),
 		cmocka_unit_test(test_files_without_a_vocabulary_are_refused),
-		cmocka_unit_test(test_a_vocabulary_that_is_saved_can_be_opened),
-		cmocka_unit_test(test_a_vocabulary_that_makes_no_sense_is_not_saved),
+		cmocka_unit_test(test_saved_vocabularies_can_be_opened),
+		cmocka_unit_test(test_invalid_vocabularies_are_not_saved),
 	};
 
 	ref_embedded(model, sizeof(model));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* 4-bit groups: what they keep exactly, how near the rest is, and what has none. */
+/* 4-bit groups: exact values, the error of others, and values that cannot be quantised. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,7 +41,7 @@ static void random_scales(float *s)
 		s[g] = exp2f((float)(random_u32() % 16) - 12) * (random_u32() % 2 ? 1.0f : -1.0f);
 }
 
-static void what_has_4_bits_is_kept(void **state)
+static void values_of_4_bits_are_kept(void **state)
 {
 	float x[N], y[N], s[GROUPS];
 	uint16_t scale[GROUPS];
@@ -51,7 +51,7 @@ static void what_has_4_bits_is_kept(void **state)
 	random_scales(s);
 	for (int i = 0; i < N; i++)
 		x[i] = (float)(int)(random_u32() % 16 - 8) * s[i / QUANT_W4_GROUP];
-	/* Both ends are there, so that no other scale has them all. */
+	/* Each group has both extremes, so that only one scale is exact. */
 	for (int g = 0; g < GROUPS; g++) {
 		x[g * QUANT_W4_GROUP] = -8 * s[g];
 		x[g * QUANT_W4_GROUP + 1] = 7 * s[g];
@@ -61,7 +61,7 @@ static void what_has_4_bits_is_kept(void **state)
 	assert_memory_equal(x, y, sizeof(x));
 }
 
-static void the_search_is_nearer_than_q4_0(void **state)
+static void the_search_has_less_error_than_q4_0(void **state)
 {
 	float x[N], y[N], z[N];
 	uint8_t q[N], blocks[GROUPS * 18];
@@ -70,14 +70,14 @@ static void the_search_is_nearer_than_q4_0(void **state)
 
 	random_begin(__func__);
 	for (int round = 0; round < 20; round++) {
-		/* Sums of uniform numbers: tails as weights have them. */
+		/* Sums of uniform numbers have tails like weights. */
 		for (int i = 0; i < N; i++)
 			x[i] = (random_float() + random_float() + random_float()) * 0.02f;
 		assert_true(quant_w4(x, N, q, scale));
 		widen(q, scale, y, N);
 		assert_true(gguf_quantize(GGUF_Q4_0, x, blocks, N));
 		gguf_dequantize(GGUF_Q4_0, blocks, z, N);
-		/* A scale is rounded to F16 after the search. */
+		/* Scales are rounded to F16 after the search. */
 		for (int g = 0; g < N; g += QUANT_W4_GROUP)
 			assert_true(squared_error(x + g, y + g, QUANT_W4_GROUP) <
 				    1.01 * squared_error(x + g, z + g, QUANT_W4_GROUP));
@@ -101,11 +101,11 @@ static void q4_0_keeps_its_blocks(void **state)
 	assert_true(quant_w4_from_q4_0(blocks, N, q, scale));
 	widen(q, scale, y, N);
 	assert_memory_equal(y, z, sizeof(y));
-	blocks[7 * 18 + 1] |= 0x7c; /* infinite, or no number */
+	blocks[7 * 18 + 1] |= 0x7c; /* infinity or NaN */
 	assert_false(quant_w4_from_q4_0(blocks, N, q, scale));
 }
 
-static void odd_groups(void **state)
+static void special_groups(void **state)
 {
 	float x[QUANT_W4_GROUP] = { 0 }, y[QUANT_W4_GROUP];
 	uint8_t q[QUANT_W4_GROUP];
@@ -114,12 +114,12 @@ static void odd_groups(void **state)
 	assert_true(quant_w4(x, QUANT_W4_GROUP, q, &scale));
 	widen(q, &scale, y, QUANT_W4_GROUP);
 	assert_memory_equal(x, y, sizeof(x));
-	/* Too small for an F16 scale: zeros. */
+	/* Too small for an F16 scale: becomes zeros. */
 	x[5] = 1e-20f;
 	assert_true(quant_w4(x, QUANT_W4_GROUP, q, &scale));
 	widen(q, &scale, y, QUANT_W4_GROUP);
 	assert_true(y[5] == 0.0f);
-	/* The greatest scale that there is. */
+	/* The greatest scale. */
 	x[5] = -8 * 65504.0f;
 	assert_true(quant_w4(x, QUANT_W4_GROUP, q, &scale));
 	widen(q, &scale, y, QUANT_W4_GROUP);
@@ -136,10 +136,10 @@ static void odd_groups(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_has_4_bits_is_kept),
-		cmocka_unit_test(the_search_is_nearer_than_q4_0),
+		cmocka_unit_test(values_of_4_bits_are_kept),
+		cmocka_unit_test(the_search_has_less_error_than_q4_0),
 		cmocka_unit_test(q4_0_keeps_its_blocks),
-		cmocka_unit_test(odd_groups),
+		cmocka_unit_test(special_groups),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

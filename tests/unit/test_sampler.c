@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Sampling: what is drawn, how often, and what a seed fixes. */
+/* Sampling: which tokens are drawn, how often, and the effect of the seed. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -23,7 +23,7 @@ static struct llm_sampler *create(struct llm_sampler_options opts, unsigned int 
 	return s;
 }
 
-/* How often each token is drawn in @n draws. */
+/* Counts how often each token is drawn in @n draws. */
 static void draw(struct llm_sampler_options opts, const float *logits, unsigned int n_vocab,
 		 unsigned int n, unsigned int *counts)
 {
@@ -68,10 +68,7 @@ static void test_no_temperature_is_greedy(void **state)
 	assert_int_equal(counts[1], 100);
 }
 
-/*
- * Of 40,000 draws each count lies within five standard deviations of what
- * softmax(logits / temperature) says.
- */
+/* Counts of 40,000 draws are within five standard deviations of softmax(logits / temperature). */
 static void check_distribution(float temperature)
 {
 	const float logits[] = { 0, 1, 2, -1, 0.5f };
@@ -103,14 +100,14 @@ static void test_top_k_keeps_the_likeliest(void **state)
 
 	draw((struct llm_sampler_options){ .temperature = 5, .top_k = 3, OFF }, logits, 6, 2000,
 	     counts);
-	/* Of the two with a logit of 2, the lower id. */
+	/* Of the two tokens with a logit of 2, the one with the lower id. */
 	assert_true(counts[1] && counts[3] && counts[4]);
 	assert_int_equal(counts[0] + counts[2] + counts[5], 0);
 }
 
 static void test_top_p_keeps_the_fewest_that_reach_it(void **state)
 {
-	/* Probabilities 0.5, 0.25, 0.15, 0.1. */
+	/* Sorted: 0.5, 0.25, 0.15, 0.1 */
 	const float logits[] = { logf(0.1f), logf(0.5f), logf(0.15f), logf(0.25f) };
 	unsigned int counts[4];
 
@@ -144,7 +141,7 @@ static void test_top_p_of_a_flat_distribution_keeps_that_share(void **state)
 	assert_int_equal(drawn, N / 2);
 }
 
-static void test_min_p_keeps_what_is_near_the_likeliest(void **state)
+static void test_min_p_keeps_tokens_near_the_likeliest(void **state)
 {
 	const float logits[] = { logf(0.04f), logf(0.5f), logf(0.06f), logf(0.4f) };
 	unsigned int counts[4];
@@ -238,7 +235,7 @@ int main(void)
 		cmocka_unit_test(test_top_k_keeps_the_likeliest),
 		cmocka_unit_test(test_top_p_keeps_the_fewest_that_reach_it),
 		cmocka_unit_test(test_top_p_of_a_flat_distribution_keeps_that_share),
-		cmocka_unit_test(test_min_p_keeps_what_is_near_the_likeliest),
+		cmocka_unit_test(test_min_p_keeps_tokens_near_the_likeliest),
 		cmocka_unit_test(test_a_seed_fixes_the_draws_and_another_one_changes_them),
 		cmocka_unit_test(test_filters_agree_with_a_full_sort),
 		cmocka_unit_test(test_tokens_without_a_finite_logit_are_never_drawn),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * Token ids against independent tokenizers (tests/data/tokens says which), and texts that
- * must come back unchanged.
+ * Token ids compared with independent tokenizers (see tests/data/tokens), and texts that must come
+ * back unchanged.
  *
- * SmolLM2's tokenizer.json and the large texts are read from VNPU_DATA. The converter of llm-vocab
- * is compiled in, so that the sanitizers see it too.
+ * SmolLM2's tokenizer.json and the large texts are in VNPU_DATA. llm-vocab's converter is compiled
+ * in, so that the sanitizers check it too.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -295,7 +295,7 @@ static void control_tokens_are_text_unless_asked_for(void **state)
 	assert_false(tokenizer_adds_bos(bpe[0].tok));
 }
 
-static void the_embedded_vocabulary_says_what_it_is(void **state)
+static void the_embedded_vocabulary_is_described(void **state)
 {
 	const struct tokenizer *tok = docs6m.tok;
 	char text[8] = "";
@@ -342,7 +342,7 @@ static void ids_beyond_the_array_are_counted_not_stored(void **state)
 	free(all);
 }
 
-/* U+2581 is how pieces write a space, but in a text it is itself. */
+/* Pieces write a space as U+2581; in a text U+2581 is an ordinary character. */
 static void the_piece_separator_in_a_text_comes_back(void **state)
 {
 	static const char *const cases[] = { "\u2581",	"\u2581\u2581the", "a\u2581b \u2581 c",
@@ -353,7 +353,7 @@ static void the_piece_separator_in_a_text_comes_back(void **state)
 		assert_lossless(docs6m.tok, cases[i], strlen(cases[i]));
 }
 
-/* Whatever the converter refuses, it says in one line why. */
+/* The converter's errors are one line. */
 static void broken_tokenizer_json_is_refused(void **state)
 {
 	static const char *const cases[][2] = {
@@ -454,7 +454,7 @@ int main(void)
 		cmocka_unit_test(texts_come_back_from_another_spm_vocabulary),
 		cmocka_unit_test(bytes_without_a_token_are_left_out),
 		cmocka_unit_test(control_tokens_are_text_unless_asked_for),
-		cmocka_unit_test(the_embedded_vocabulary_says_what_it_is),
+		cmocka_unit_test(the_embedded_vocabulary_is_described),
 		cmocka_unit_test(ids_beyond_the_array_are_counted_not_stored),
 		cmocka_unit_test(the_piece_separator_in_a_text_comes_back),
 		cmocka_unit_test(broken_tokenizer_json_is_refused),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Tokenizers over vocabularies made for the test: merging against a naive implementation, long
- * words, special tokens, texts that are no UTF-8, and vocabularies that contradict themselves.
+ * Tokenizers with vocabularies made by the tests: merging compared with a naive implementation,
+ * long words, special tokens, invalid UTF-8, and inconsistent vocabularies.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 static struct vocab vocab;
 
-/* Scores from the one that merges first to the one that merges last. */
+/* The scores are sorted from the first to merge to the last. */
 static void greater_scores_merge_first(void **state)
 {
 	static const float scores[] = { INFINITY, 1e30f, 2,  1,	     1e-45f,	0,
@@ -31,10 +31,10 @@ static void greater_scores_merge_first(void **state)
 
 /* ---- merging --------------------------------------------------------------------------------- */
 
-/* A text cut into parts that only ever join their neighbours. */
+/* A text divided into parts, which are merged with their neighbours. */
 struct parts {
 	char text[600];
-	size_t start[601]; /* start[n] is the end */
+	size_t start[601]; /* start[n]: the end */
 	size_t n;
 };
 
@@ -75,7 +75,7 @@ static void assert_same_ids(const struct parts *p, const int32_t *got, long n, c
 		fail_msg("'%s' gives %ld ids, not %ld, or others", text, n, n_want);
 }
 
-/* Ids of the parts; unknown ones become their bytes, which begin at @bytes. */
+/* Ids of the parts; unknown parts become byte tokens, whose ids begin at @bytes. */
 static long parts_ids(const struct parts *p, int bytes, int32_t *ids)
 {
 	long n = 0;
@@ -93,7 +93,7 @@ static long parts_ids(const struct parts *p, int bytes, int32_t *ids)
 	return n;
 }
 
-/* Random pieces over a few characters; equal scores are common. */
+/* Makes random pieces of a few characters, many with equal scores. */
 static void random_spm_vocab(bool inner_spaces, uint64_t *seed)
 {
 	static const char *const chars[] = { "a", "b", "c", "\u2581", "\u00e9", "\u4e2d" };
@@ -138,7 +138,7 @@ static long naive_spm(struct parts *p, int32_t *ids)
 	}
 }
 
-/* With pieces that cross words the whole text is merged at once, without them word by word. */
+/* With pieces that cross words the whole text is merged at once, otherwise word by word. */
 static void spm_merges_as_a_naive_implementation(void **state)
 {
 	static const char *const plain[] = { "a", "b", "c", " ", "\u00e9", "\u4e2d", "x" };
@@ -158,7 +158,7 @@ static void spm_merges_as_a_naive_implementation(void **state)
 			long n, n_want;
 
 			random_text(&p, plain, 7, text_round % 10 ? 20 : 190, &seed);
-			/* As pieces write it: the dummy in front, and separators for spaces. */
+			/* In the form of pieces: the dummy space in front, U+2581 for spaces. */
 			pieces.n = p.n ? p.n + 1 : 0;
 			strcpy(pieces.text, p.n ? "\u2581" : "");
 			for (i = 0; i < p.n; i++) {
@@ -178,7 +178,7 @@ static void spm_merges_as_a_naive_implementation(void **state)
 	}
 }
 
-/* Random merges, each of two tokens that are there already. */
+/* Makes random merges, each of two earlier tokens. */
 static void random_bpe_vocab(uint64_t *seed)
 {
 	static const char *const letters[] = { "a", "b", "c", "d" };
@@ -227,7 +227,7 @@ static long naive_bpe(struct parts *p, int32_t *ids)
 	}
 }
 
-/* Words of a few bytes are merged by scanning, longer ones with a heap. */
+/* Short words are merged by scanning, longer ones with a heap. */
 static void bpe_merges_as_a_naive_implementation(void **state)
 {
 	static const char *const letters[] = { "a", "b", "c", "d" };
@@ -254,7 +254,7 @@ static void bpe_merges_as_a_naive_implementation(void **state)
 	}
 }
 
-/* Llama 3: a word that is a token is taken as it is, even if the merges would not get there. */
+/* Llama 3: a word that is a token is taken unchanged, even if merging could not reach it. */
 static void llama_bpe_takes_whole_words(void **state)
 {
 	struct fixture f;
@@ -274,8 +274,8 @@ static void llama_bpe_takes_whole_words(void **state)
 	}
 }
 
-/* SentencePiece's unused pieces serve as steps to longer ones; left over, they fall apart again. */
-static void unused_pieces_fall_apart(void **state)
+/* SentencePiece's unused pieces lead to longer ones; if they remain, they are split again. */
+static void unused_pieces_are_split_again(void **state)
 {
 	struct fixture f;
 	int32_t *ids;
@@ -327,7 +327,7 @@ static void control_tokens_are_found_only_if_asked_for(void **state)
 	fixture_close(&f);
 }
 
-/* The longest of those that begin at a place; text on both sides is merged for itself. */
+/* The longest token at a place is found; the text on both sides is merged separately. */
 static void user_defined_tokens_are_always_found(void **state)
 {
 	static const char text[] = "<x><xy>a<xyz><x";
@@ -377,7 +377,7 @@ static void flags_of_the_vocabulary_are_obeyed(void **state)
 		    !tokenizer_is_end(f.tok, 71));
 	assert_int_equal(tokenizer_encode(f.tok, "ab", 2, TOKENIZE_BOS, ids, 8), 2);
 	assert_int_equal(ids[0], 3 + 'a');
-	/* Without a dummy a leading space is the text's. */
+	/* Without a dummy space, a leading space belongs to the text. */
 	assert_lossless(f.tok, " a", 2);
 	fixture_close(&f);
 	vocab_begin_bpe(&vocab);
@@ -394,7 +394,7 @@ static void flags_of_the_vocabulary_are_obeyed(void **state)
 
 static const char *const pre_names[] = { "gpt-2", "llama-bpe", "qwen2", "smollm" };
 
-/* Random bytes, and random pieces of UTF-8 with breaks in them. */
+/* Random bytes, and random sequences of valid and broken UTF-8. */
 static size_t random_bytes(uint8_t *text, size_t max, uint64_t *seed)
 {
 	static const char *const chunks[] = {
@@ -442,8 +442,8 @@ static void any_bytes_come_back(void **state)
 		fixture_close(&f[i]);
 }
 
-/* A quadratic step anywhere would take hours here. */
-static void a_megabyte_without_a_break_is_done(void **state)
+/* Any quadratic step would take hours. */
+static void a_megabyte_without_a_break_takes_no_quadratic_time(void **state)
 {
 	static const char *const fillings[] = { "a",	  "ab",	  " ", "\n", " \n",	     "1",
 						"\u00e9", "\xff", "=", "'s", "\xe2\x96\x81", "\t ",
@@ -478,7 +478,7 @@ static void a_megabyte_without_a_break_is_done(void **state)
 	free(text);
 }
 
-/* ---- vocabularies that contradict themselves ------------------------------------------------- */
+/* ---- inconsistent vocabularies --------------------------------------------------------------- */
 
 static void assert_refused(struct gguf_writer *w, int ret, const char *words)
 {
@@ -492,7 +492,7 @@ static void assert_refused(struct gguf_writer *w, int ret, const char *words)
 	gguf_close(f.file);
 }
 
-static void contradicting_vocabularies_are_refused(void **state)
+static void inconsistent_vocabularies_are_refused(void **state)
 {
 	struct gguf_writer *w;
 	int i;
@@ -521,7 +521,7 @@ static void contradicting_vocabularies_are_refused(void **state)
 	gguf_writer_string_element(w, "a", 1);
 	assert_refused(w, -EINVAL, "tokenizer.ggml.scores is missing");
 
-	/* Fewer or more types or scores than tokens, or an unknown type. */
+	/* Too few or too many types or scores, or an unknown type. */
 	for (i = 0; i < 3; i++) {
 		w = gguf_writer_create();
 		gguf_writer_string(w, "tokenizer.ggml.model", "llama", 5);
@@ -548,7 +548,7 @@ static void contradicting_vocabularies_are_refused(void **state)
 		       "token 259 is marked as a byte");
 }
 
-static void contradicting_merges_and_ids_are_refused(void **state)
+static void inconsistent_merges_and_ids_are_refused(void **state)
 {
 	static char long_token[5000];
 	struct gguf_writer *w;
@@ -596,7 +596,7 @@ static void contradicting_merges_and_ids_are_refused(void **state)
 	assert_refused(w, -EINVAL, "token 0 has 5000 bytes");
 }
 
-/* Empty and repeated tokens occur in files that people use. */
+/* Files in use have empty and repeated tokens. */
 static void empty_and_repeated_tokens_are_harmless(void **state)
 {
 	struct fixture f;
@@ -626,14 +626,14 @@ int main(void)
 		cmocka_unit_test(spm_merges_as_a_naive_implementation),
 		cmocka_unit_test(bpe_merges_as_a_naive_implementation),
 		cmocka_unit_test(llama_bpe_takes_whole_words),
-		cmocka_unit_test(unused_pieces_fall_apart),
+		cmocka_unit_test(unused_pieces_are_split_again),
 		cmocka_unit_test(control_tokens_are_found_only_if_asked_for),
 		cmocka_unit_test(user_defined_tokens_are_always_found),
 		cmocka_unit_test(flags_of_the_vocabulary_are_obeyed),
 		cmocka_unit_test(any_bytes_come_back),
-		cmocka_unit_test(a_megabyte_without_a_break_is_done),
-		cmocka_unit_test(contradicting_vocabularies_are_refused),
-		cmocka_unit_test(contradicting_merges_and_ids_are_refused),
+		cmocka_unit_test(a_megabyte_without_a_break_takes_no_quadratic_time),
+		cmocka_unit_test(inconsistent_vocabularies_are_refused),
+		cmocka_unit_test(inconsistent_merges_and_ids_are_refused),
 		cmocka_unit_test(empty_and_repeated_tokens_are_harmless),
 	};
 

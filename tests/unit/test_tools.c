@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * What the tools share: lists of numbers, lists of token ids, files.
+ * The tools' shared code: lists of numbers, lists of token ids, files.
  *
- * The sources are part of this test, and an engine whose texts have three tokens a byte stands in
- * for a real one.
+ * The sources are compiled into this test, with a fake engine whose texts
+ * have three tokens per byte.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,13 +31,13 @@ const char *llm_error(void)
 long llm_tokenize(const struct llm_engine *engine, const char *text, size_t bytes,
 		  unsigned int flags, int32_t *ids, size_t max)
 {
-	/* Three tokens for each byte: more than a caller expects. */
+	/* Three tokens per byte, more than a caller expects. */
 	for (size_t i = 0; i < 3 * bytes && i < max; i++)
 		ids[i] = (unsigned char)text[i / 3];
 	return (long)(3 * bytes);
 }
 
-/* Messages of refused input are expected; they go where nobody reads them. */
+/* Discards the error messages, which are expected. */
 static int silence(void **state)
 {
 	int fd = dup(STDERR_FILENO);
@@ -97,7 +97,7 @@ static void ranges_with_random_steps_match_a_loop(void **state)
 	}
 }
 
-static void ranges_that_make_no_sense_are_bad_usage(void **state)
+static void invalid_ranges_are_bad_usage(void **state)
 {
 	static const char *const bad[] = {
 		"",	 "-",	  "x",	   "1,",     ",1",	     "1-",
@@ -133,7 +133,7 @@ static int parse_ab(const void *ud, const char *word, unsigned int *value)
 	return 0;
 }
 
-static void lists_of_words_have_what_was_parsed_and_nothing_else(void **state)
+static void lists_of_words_have_the_parsed_values(void **state)
 {
 	struct range r = { 0 };
 
@@ -157,7 +157,7 @@ static void token_lists_take_commas_and_spaces(void **state)
 	free(list.ids);
 }
 
-static void token_lists_refuse_what_is_no_id(void **state)
+static void token_lists_refuse_invalid_ids(void **state)
 {
 	static const char *const bad[] = { "",	 ",", "1,", ",1",	  "1,,2",
 					   "-1", "x", "1x", "2147483648", "1;2" };
@@ -169,7 +169,7 @@ static void token_lists_refuse_what_is_no_id(void **state)
 	}
 }
 
-static void a_text_of_more_tokens_than_bytes_is_whole(void **state)
+static void texts_of_more_tokens_than_bytes_are_complete(void **state)
 {
 	char text[100];
 	struct token_list list = { 0 };
@@ -241,12 +241,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ranges_give_the_numbers_they_name),
 		cmocka_unit_test(ranges_with_random_steps_match_a_loop),
-		QUIET(ranges_that_make_no_sense_are_bad_usage),
+		QUIET(invalid_ranges_are_bad_usage),
 		QUIET(a_range_of_too_many_values_is_bad_usage),
-		QUIET(lists_of_words_have_what_was_parsed_and_nothing_else),
+		QUIET(lists_of_words_have_the_parsed_values),
 		cmocka_unit_test(token_lists_take_commas_and_spaces),
-		QUIET(token_lists_refuse_what_is_no_id),
-		cmocka_unit_test(a_text_of_more_tokens_than_bytes_is_whole),
+		QUIET(token_lists_refuse_invalid_ids),
+		cmocka_unit_test(texts_of_more_tokens_than_bytes_are_complete),
 		cmocka_unit_test(the_hash_is_of_little_endian_integers),
 		QUIET(numbers_outside_their_limits_are_bad_usage),
 		QUIET(a_file_is_read_whole),

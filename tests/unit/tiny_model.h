@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Models of tests: random weights in a GGUF file of any architecture that the runtime knows,
- * and their forward pass in double precision, written for clarity and from the
- * architectures' definitions alone.
+ * Models for tests: random weights in a GGUF file of any architecture that the runtime knows, and
+ * their forward pass in double precision, written for clarity and only from the architectures'
+ * definitions.
  */
 #ifndef TINY_MODEL_H
 #define TINY_MODEL_H
@@ -57,7 +57,7 @@ static inline double tiny_uniform(struct tiny_model *t)
 	return (double)(random_u64(&t->random) >> 11) * 0x1p-52 - 1.0;
 }
 
-/* @spread about @mean; a vector if @rows is 0. */
+/* Adds a tensor of values @mean +- @spread; a vector if @rows is 0. */
 static inline void tiny_add(struct tiny_model *t, const char *name, unsigned int rows,
 			    unsigned int cols, double mean, double spread)
 {
@@ -83,7 +83,7 @@ static inline void tiny_add_layer(struct tiny_model *t, unsigned int layer, cons
 	tiny_add(t, name, rows, cols, mean, spread);
 }
 
-/* Sets or replaces a key; a name that begins with '.' follows the architecture's. */
+/* Sets or replaces a key; a name that begins with '.' is appended to the architecture's. */
 static inline void tiny_key(struct tiny_model *t, const char *name, char kind, double number,
 			    const char *string)
 {
@@ -209,7 +209,7 @@ static inline void tiny_free(struct tiny_model *t)
 		close(t->fd);
 }
 
-/* <unk>, <s>, </s>, the bytes, and pieces that stand for nothing. */
+/* <unk>, <s>, </s>, the bytes, and dummy pieces. */
 static inline void tiny_put_vocab(struct image *m, unsigned int n_vocab)
 {
 	char piece[32];
@@ -253,7 +253,7 @@ static inline void tiny_put_key(struct image *m, const struct tiny_key *key)
 		image_string(m, key->string);
 }
 
-/* Writes the file, in memory; its path is good until tiny_free(). */
+/* Writes the file in memory; its path is valid until tiny_free(). */
 static inline const char *tiny_write(struct tiny_model *t)
 {
 	struct image m = { 0 };
@@ -291,9 +291,9 @@ static inline const char *tiny_write(struct tiny_model *t)
 struct tiny_pass {
 	struct tiny_model *t;
 	unsigned int layer;
-	enum llm_weights weights; /* what linear layers compute with: F32, W8A8, W4A8 or W4A16 */
+	enum llm_weights weights; /* of linear layers: F32, W8A8, W4A8 or W4A16 */
 	enum llm_activations activations;
-	/* Least distance, in steps, of an input from where rounding turns to the next step. */
+	/* Least distance, in steps, of an activation from a rounding tie. */
 	double tie;
 };
 
@@ -316,13 +316,13 @@ static inline double tiny_max(const double *x, unsigned int n)
 	return max;
 }
 
-/* An INT8 weight as vnpu_isa.h defines it, in float32: no other rounding is right. */
+/* An INT8 weight as vnpu_isa.h defines it, in float32, which determines its rounding. */
 static inline double tiny_w8(float w, float scale)
 {
 	return scale > 0 ? (double)nearbyintf(w / scale) * (double)scale : 0;
 }
 
-/* One row of weights, as the linear layer has them. */
+/* One row of weights as the linear layer uses them. */
 static inline void tiny_row(const struct tiny_pass *p, double *row, const float *w,
 			    unsigned int cols, bool w4)
 {
@@ -345,7 +345,7 @@ static inline void tiny_row(const struct tiny_pass *p, double *row, const float 
 	}
 }
 
-/* Rounds x to steps of max |x| / 127; the scale. */
+/* Rounds x to steps of max |x| / 127; returns the scale. */
 static inline double tiny_round(double *x, unsigned int n)
 {
 	double scale = tiny_max(x, n) / 127;
@@ -355,9 +355,7 @@ static inline double tiny_round(double *x, unsigned int n)
 	return scale;
 }
 
-/*
- * The same twice, the second time of what the first leaves: where the first goes is all the same.
- */
+/* The same twice, the second time the difference to the first; ties of the first do not matter. */
 static inline void tiny_round_twice(double *x, unsigned int n)
 {
 	double rest[n], first[n];
@@ -397,7 +395,7 @@ static inline double tiny_bound(const double *x, unsigned int n)
 	return lanes[0];
 }
 
-/* Rounds x but for its outliers; the scale. */
+/* Rounds x except its outliers; returns the scale. */
 static inline double tiny_round_most(double *x, unsigned int n)
 {
 	double bound = tiny_bound(x, n), scale = bound / 127;
@@ -408,7 +406,7 @@ static inline double tiny_round_most(double *x, unsigned int n)
 	return scale;
 }
 
-/* y = W x + b. With 4 bits, the output layer and rows that groups do not divide have 8. */
+/* y = W x + b. With 4 bits, the output layer and rows that are no multiple of a group have 8. */
 static inline void tiny_linear(struct tiny_pass *p, double *y, const double *x, const float *w,
 			       const float *bias, unsigned int rows, unsigned int cols)
 {
@@ -478,7 +476,7 @@ static inline void tiny_heads(struct tiny_pass *p, double *x, unsigned int heads
 	}
 }
 
-/* out [q_dim]: attention of position @pos over k and v [pos + 1][kv_dim]. */
+/* Attention of position @pos over k and v [pos + 1][kv_dim] to out [q_dim]. */
 static inline void tiny_attention(struct tiny_pass *p, double *out, const double *q,
 				  const double *k, const double *v, unsigned int pos)
 {
@@ -507,7 +505,7 @@ static inline void tiny_attention(struct tiny_pass *p, double *out, const double
 	free(e);
 }
 
-/* One block over x [n][n_embd], in place. */
+/* One layer over x [n][n_embd], in place. */
 static inline void tiny_block(struct tiny_pass *p, double *x, unsigned int n)
 {
 	const struct tiny_config *c = &p->t->c;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Tokenizers of tests: vocabularies made in memory, and the checks that every text has to pass.
- */
+/* Tokenizers for tests: vocabularies made in memory, and checks that every text must pass. */
 #ifndef TOKENIZER_FIXTURE_H
 #define TOKENIZER_FIXTURE_H
 
@@ -11,7 +9,6 @@
 
 #define MODEL "share/models/docs6m/docs6m-q8_0.gguf"
 
-/* A tokenizer with its file. */
 struct fixture {
 	struct gguf_file *file;
 	struct tokenizer *tok;
@@ -34,7 +31,7 @@ static inline void fixture_close(struct fixture *f)
 	gguf_close(f->file);
 }
 
-/* A vocabulary while it grows. */
+/* A vocabulary that is being made. */
 struct vocab {
 	struct vocab_token {
 		char text[32];
@@ -137,10 +134,7 @@ static inline struct gguf_writer *vocab_write(const struct vocab *v, const char 
 	return w;
 }
 
-/*
- * Creates the tokenizer of what was written and frees the writer; a refusal's result
- * and line are the caller's.
- */
+/* Creates a tokenizer from the written file, and frees the writer. 0, or -errno with a line. */
 static inline int vocab_open(struct gguf_writer *w, struct fixture *f, char *err, size_t err_bytes)
 {
 	const void *data;
@@ -168,7 +162,7 @@ static inline struct fixture fixture_make(const struct vocab *v, const char *mod
 	return f;
 }
 
-/* Encodes into an array of the caller's to free. */
+/* Encodes into an array that the caller must free. */
 static inline int32_t *encode(const struct tokenizer *tok, const void *text, size_t bytes,
 			      unsigned int flags, long *n)
 {
@@ -180,7 +174,7 @@ static inline int32_t *encode(const struct tokenizer *tok, const void *text, siz
 	return ids;
 }
 
-/* The text of its ids must be the text. */
+/* Decoding the ids of the text must give the text. */
 static inline void assert_lossless(const struct tokenizer *tok, const void *text, size_t bytes)
 {
 	char *back = malloc(bytes + 1);
