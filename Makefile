@@ -64,7 +64,7 @@ TOOLS_SHARED := $(call sources,tools/common)
 # tools/experiments/NAME/*.c make build/experiments/NAME. Files other than main.c are also linked into experiments that use them,
 # and into tests, which compare the solver with all cuts.
 parts = $(filter-out %/main.c,$(call sources,$(filter tools/experiments/%,$(1))))
-ORACLES := tools/experiments/calibration/calibration.c $(call parts,tools/experiments/cuts)
+ORACLES := $(call parts,tools/experiments/calibration) $(call parts,tools/experiments/cuts)
 GAME := $(call parts,tools/experiments/game)
 UNIT := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
 KTEST := $(patsubst tests/kmod/%.c,%,$(wildcard tests/kmod/test_*.c))
@@ -189,7 +189,7 @@ $(O)/experiments/$(1): $(call obj,$(call sources,tools/experiments/$(1)) $(call 
 endef
 $(foreach e,$(notdir $(EXPERIMENT_BINS)),$(eval $(call experiment_rule,$(e))))
 
-$(addprefix $(O)/tests/,test_plan test_partition test_hetero bench_partition): $(call obj,$(ORACLES))
+$(addprefix $(O)/tests/,test_calibration test_plan test_partition test_hetero bench_partition): $(call obj,$(ORACLES))
 $(addprefix $(O)/tests/,test_scheduler test_gpu_game): $(call obj,$(GAME))
 # The learning part of npu-profile.
 $(O)/tests/test_predictor: $(call obj,$(wildcard tools/npu-profile/op_*.c tools/npu-profile/predictor_*.c) $(TOOLS_SHARED))

@@ -19,6 +19,7 @@ struct decoder {
 	const struct vnpu_slot *slots;
 	const uint64_t *params;
 	uint32_t nr_slots, nr_params; /* of the stream */
+	uint16_t isa_minor; /* of the stream */
 	uint32_t index; /* of the present command */
 	const struct isa_op *op; /* of the present command; NULL before the first one */
 	char *why;

@@ -133,7 +133,8 @@ static struct npu_time_matmul modelled(const struct fw_cmd *c, double weight_bit
 		.k = m->k,
 		.n = m->n,
 		.type = NPU_TIME_I8,
-		.order = NPU_TIME_WEIGHTS_STATIONARY,
+		.order = m->hdr.flags & VNPU_CMD_PERMUTED ? NPU_TIME_WEIGHTS_STREAMED
+							  : NPU_TIME_WEIGHTS_STATIONARY,
 		.weight_bits = weight_bits,
 	};
 }
@@ -280,6 +281,7 @@ static struct npu_cost time_matmul_w4(const struct soc_npu *npu, const struct fw
 {
 	struct npu_time_matmul op = modelled(c, 4);
 
+	op.group = c->u.matmul_w4.group;
 	return npu_time_matmul(npu, &op);
 }
 
@@ -425,7 +427,6 @@ static struct npu_cost time_matmul_wk(const struct soc_npu *npu, const struct fw
 	uint64_t own = m->w_bytes - VNPU_WK_TABLE_BYTES(m->n) - panels * 512;
 	struct npu_time_matmul op = modelled(c, (double)own / (double)all);
 
-	op.widened = op.weight_bits < 8;
 	return npu_time_matmul(npu, &op);
 }
 

@@ -96,6 +96,7 @@ static int check_header(struct decoder *d, const struct vnpu_stream_hdr *hdr, si
 		return fw_refuse(d, "stream: reserved field is not 0");
 	d->nr_slots = hdr->nr_slots;
 	d->nr_params = hdr->nr_params;
+	d->isa_minor = hdr->isa_minor;
 	return 0;
 }
 
@@ -189,8 +190,9 @@ static int decode_cmds(struct decoder *d, const uint8_t *p, const uint8_t *end, 
 			return fw_refuse(d, "%u bytes, not %u", cmd->size_bytes, d->op->bytes);
 		if (cmd->size_bytes > (size_t)(end - p))
 			return fw_refuse(d, "leaves the stream");
-		if (cmd->flags)
-			return fw_refuse(d, "unknown flags %#x", cmd->flags);
+		if (cmd->flags & ~isa_flags(d->op, d->isa_minor))
+			return fw_refuse(d, "flags %#x are unknown to it in ISA %u.%u", cmd->flags,
+					 VNPU_ISA_MAJOR, d->isa_minor);
 		p += cmd->size_bytes;
 		if (cmd->op == VNPU_OP_END)
 			break;

@@ -8,7 +8,8 @@
  *
  *	job = launch_us + sum over its commands
  *
- *	MATMUL_I8	npu_time_matmul(): INT8, stationary weights of 8 bits
+ *	MATMUL_I8	npu_time_matmul(): INT8, weights of 8 bits, which are stationary;
+ *			of a command that is VNPU_CMD_PERMUTED, streamed
  *			(HeteroLLM 3.2, llm.npu table 3)
  *	MATMUL_W4	the same with weights of 4 bits
  *	MATMUL_W4F	the same with F16 activations

@@ -116,6 +116,7 @@ const struct isa_op isa_ops[ISA_NR_OPS] = {
 		U32(dequant, rows), U32(dequant, cols), U32(dequant, ldq), U32(dequant, ldy),
 	},
 
+	[VNPU_OP_MATMUL_I8].flags = VNPU_CMD_PERMUTED,
 	[VNPU_OP_MATMUL_I8].operands = {
 		IN(matmul_i8, a, S8P, "[m][k]", "lda"),
 		IN(matmul_i8, a_scale, F32, "[m]", NULL),
@@ -141,6 +142,7 @@ const struct isa_op isa_ops[ISA_NR_OPS] = {
 		FIELD(attn, kv_type, NAMED, "kv", KV_TYPES), PARAM(attn, pos),
 	},
 
+	[VNPU_OP_MATMUL_W4].flags = VNPU_CMD_PERMUTED,
 	[VNPU_OP_MATMUL_W4].operands = {
 		IN(matmul_w4, a, S8, "[m][k]", "lda"),
 		IN(matmul_w4, a_scale, F32, "[m]", NULL),
@@ -154,6 +156,7 @@ const struct isa_op isa_ops[ISA_NR_OPS] = {
 		FIELD(matmul_w4, tile_m, U32X2, "tile", NULL),
 	},
 
+	[VNPU_OP_MATMUL_W4F].flags = VNPU_CMD_PERMUTED,
 	[VNPU_OP_MATMUL_W4F].operands = {
 		IN(matmul_w4, a, F32, "[m][k]", "lda"),
 		IN(matmul_w4, a_scale, NONE, "", NULL),
@@ -186,6 +189,7 @@ const struct isa_op isa_ops[ISA_NR_OPS] = {
 		U32(glu, lda), U32(glu, ldb), U32(glu, ldy),
 	},
 
+	[VNPU_OP_MATMUL_WK].flags = VNPU_CMD_PERMUTED,
 	[VNPU_OP_MATMUL_WK].operands = {
 		IN(matmul_wk, a, S8P, "[m][k]", "lda"),
 		IN(matmul_wk, a_scale, F32, "[m]", NULL),

@@ -75,6 +75,7 @@ struct isa_op {
 	const char *name;
 	uint32_t bytes; /* size of its command */
 	uint16_t minor; /* version that added it, 1.minor */
+	uint16_t flags; /* VNPU_CMD_* that its commands may have */
 	/* In the order of the command and of a listing; the entry after the last has no name. */
 	struct isa_operand operands[ISA_MAX_OPERANDS + 1];
 	struct isa_field fields[ISA_MAX_FIELDS + 1];
@@ -91,6 +92,15 @@ extern const struct isa_op isa_ops[ISA_NR_OPS];
 static inline const struct isa_op *isa_op(uint16_t op)
 {
 	return op && op < ISA_NR_OPS ? &isa_ops[op] : NULL;
+}
+
+/* The version that added VNPU_CMD_PERMUTED, 1.minor. */
+#define ISA_PERMUTED_MINOR 5
+
+/* The flags that a command of @op may have in a stream of version 1.@minor. */
+static inline uint16_t isa_flags(const struct isa_op *op, uint16_t minor)
+{
+	return minor < ISA_PERMUTED_MINOR ? 0 : op->flags;
 }
 
 /* Number of operands of an operation. */

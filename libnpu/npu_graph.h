@@ -164,6 +164,15 @@ struct npu_tensor *npu_matmul_wk(struct npu_graph *g, struct npu_tensor *q,
 struct npu_tensor *npu_matmul_w4f(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *w,
 				  struct npu_tensor *bias);
 /*
+ * Has the NPU permute the operands of the matmul whose result is @y, one of the four above: its
+ * arrays keep activations while the weights are streamed past them. Without this they keep the
+ * weights. @y has the same bits; only the device time differs (HeteroLLM 3.2). The device needs
+ * ISA 1.5. Returns @y.
+ *
+ *	y = npu_matmul_permute(g, npu_matmul_i8(g, q, scale, w, bias));
+ */
+struct npu_tensor *npu_matmul_permute(struct npu_graph *g, struct npu_tensor *y);
+/*
  * Writes x [rows][cols] to the rows from params[row] on of @state, converted to its type. Operators
  * added later read the new rows. 0 or -errno.
  */

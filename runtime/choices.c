@@ -12,6 +12,7 @@
 #define ON(placement) LLM_PLACED_ON(LLM_PLACE_##placement)
 #define ANYWHERE (ON(FINE) | ON(CPU) | ON(NPU) | ON(GPU) | ON(LAYER))
 #define WITH_NPU (ANYWHERE & ~ON(CPU))
+#define MATMULS_ON_NPU (WITH_NPU & ~ON(GPU))
 
 #define TRAIT_NPU (1u << 0)
 #define TRAIT_GPU (1u << 1)
@@ -130,6 +131,20 @@ static const struct llm_choice_value partitions[] = {
 		ON(LAYER), ON(LAYER), 0 },
 };
 
+static const struct llm_choice_value operands[] = {
+	[LLM_OPERANDS_AUTO] = { "auto",
+		"permuted with placement layer, else natural",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_OPERANDS_NATURAL] = { "natural",
+		"the weights; activations are streamed past them",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_OPERANDS_PERMUTED] = { "permuted",
+		"the activations; the weights are streamed (HeteroLLM 3.2)\n"
+		"What is kept has to be loaded first, so this is the faster order for fewer rows "
+		"than output channels. Results have the same bits.",
+		ANYWHERE, ANYWHERE, 0 },
+};
+
 static const struct llm_choice_value kvs[] = {
 	[LLM_KV_F16] = { "f16",
 		"floats of 16 bits",
@@ -165,6 +180,41 @@ static const struct llm_choice_value orders[] = {
 		ANYWHERE, ANYWHERE, 0 },
 };
 
+static const struct llm_choice_value divisions[] = {
+	[LLM_DIVISION_NONE] = { "none",
+		"one chunk, as far as memory goes",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_DIVISION_FASTEST] = { "fastest",
+		"chunks that follow one another through the layers, as many as are the fastest\n"
+		"The GPU's float operators of one chunk run beside the NPU's matmuls of another. "
+		"HeteroLLM has no such thing.",
+		ON(LAYER), ON(LAYER), 0 },
+};
+
+static const struct llm_choice_value solvers[] = {
+	[LLM_SOLVER_FAST] = { "fast",
+		"the fast one, whatever --sync says, which then shows what it costs alone",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_SOLVER_SYNC] = { "sync",
+		"the one in use",
+		ON(LAYER), ON(LAYER), 0 },
+};
+
+static const struct llm_choice_value cores[] = {
+	[LLM_CORES_FOUR] = { "four",
+		"the four fastest",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_CORES_BIG] = { "big",
+		"one big core",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_CORES_MIDDLE] = { "middle",
+		"one middle core, to which shadowAttn (4) limits itself",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_CORES_LITTLE] = { "little",
+		"one little core",
+		ANYWHERE, ANYWHERE, 0 },
+};
+
 #define COUNT(a) ((unsigned int)(sizeof(a) / sizeof((a)[0])))
 #define VALUES(a) .values = a, .n_values = COUNT(a)
 #define FIELD(field) .name = #field, .offset = offsetof(struct llm_choices, field)
@@ -194,6 +244,11 @@ static const struct llm_choice_info table[LLM_NR_CHOICES] = {
 		FIELD(partition), VALUES(partitions), .runs = ON(LAYER), .plans = ON(LAYER),
 		.doc = "how matmuls are cut between GPU and NPU",
 	},
+	[LLM_CHOICE_OPERANDS] = {
+		FIELD(operands), VALUES(operands), .runs = MATMULS_ON_NPU, .plans = MATMULS_ON_NPU,
+		.doc = "which operand of a matmul the NPU keeps in its arrays\n"
+		       "Device times and plans count it; the host computes both alike.",
+	},
 	[LLM_CHOICE_KV] = {
 		FIELD(kv), VALUES(kvs), .runs = ANYWHERE, .plans = ANYWHERE,
 		.doc = "type of the KV cache, for all lanes",
@@ -206,10 +261,25 @@ static const struct llm_choice_info table[LLM_NR_CHOICES] = {
 		FIELD(order), VALUES(orders), .runs = ANYWHERE, .plans = ANYWHERE,
 		.doc = "which of its ready tasks a lane takes next",
 	},
+	[LLM_CHOICE_DIVISION] = {
+		FIELD(division), VALUES(divisions), .runs = ON(LAYER), .plans = ON(LAYER),
+		.doc = "how placement layer divides a prompt",
+	},
+	[LLM_CHOICE_SOLVER] = {
+		FIELD(solver), VALUES(solvers), .runs = ON(LAYER), .plans = ON(LAYER),
+		.doc = "which way of synchronising matmuls are cut for",
+	},
+	[LLM_CHOICE_CORES] = {
+		FIELD(cores), VALUES(cores), .runs = ANYWHERE, .plans = ANYWHERE,
+		.doc = "cores of the modelled SoC that the CPU lane has\n"
+		       "They count on the virtual clock.",
+	},
 };
 
 #define SETS(choice) (1u << LLM_CHOICE_##choice)
-#define SETS_PLACEMENT (SETS(PLACEMENT) | SETS(WEIGHTS) | SETS(GRAPHS) | SETS(PARTITION))
+#define SETS_PLACEMENT \
+	(SETS(PLACEMENT) | SETS(WEIGHTS) | SETS(GRAPHS) | SETS(PARTITION) | SETS(OPERANDS) | \
+	 SETS(DIVISION))
 
 static const struct llm_preset presets[] = {
 	{ "cpu", "all on the CPU", SETS_PLACEMENT, { .placement = LLM_PLACE_CPU } },
@@ -219,10 +289,14 @@ static const struct llm_preset presets[] = {
 	{ "gpu", "all on the GPU", SETS_PLACEMENT, { .placement = LLM_PLACE_GPU } },
 	{ "hetero-layer", "HeteroLLM: each matmul on the GPU or the NPU", SETS_PLACEMENT,
 	  { .placement = LLM_PLACE_LAYER, .weights = LLM_WEIGHTS_W4A16,
-	    .graphs = LLM_GRAPHS_PADDED } },
+	    .graphs = LLM_GRAPHS_PADDED, .operands = LLM_OPERANDS_PERMUTED } },
 	{ "hetero-tensor", "HeteroLLM: matmuls cut between GPU and NPU", SETS_PLACEMENT,
 	  { .placement = LLM_PLACE_LAYER, .weights = LLM_WEIGHTS_W4A16, .graphs = LLM_GRAPHS_PIPE,
-	    .partition = LLM_PARTITION_AUTO } },
+	    .partition = LLM_PARTITION_AUTO, .operands = LLM_OPERANDS_PERMUTED } },
+	{ "best", "GPU and NPU together, whatever is the fastest", SETS_PLACEMENT,
+	  { .placement = LLM_PLACE_LAYER, .weights = LLM_WEIGHTS_W4A16, .graphs = LLM_GRAPHS_PIPE,
+	    .partition = LLM_PARTITION_AUTO, .operands = LLM_OPERANDS_PERMUTED,
+	    .division = LLM_DIVISION_FASTEST } },
 };
 
 /* clang-format on */
@@ -462,6 +536,9 @@ int llm_choices_settle(const struct llm_choices *asked, const struct llm_choices
 		return err;
 	if (c.weights == LLM_WEIGHTS_AUTO)
 		c.weights = choose_weights(c.placement, file);
+	if (c.operands == LLM_OPERANDS_AUTO)
+		c.operands = c.placement == LLM_PLACE_LAYER ? LLM_OPERANDS_PERMUTED
+							    : LLM_OPERANDS_NATURAL;
 	if (file && file->packed != LLM_WEIGHTS_AUTO && !panels_serve(file->packed, c.weights))
 		return llm_fail(
 			-EINVAL,

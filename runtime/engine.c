@@ -6,6 +6,7 @@
  * Placement cpu loads nothing: matmuls read the matrices from the mapped file. For the NPU
  * llm_engine_open() quantises and packs them (model/packed.h).
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -212,6 +213,10 @@ static int engine_load_predictor(struct llm_engine *e, const char *path)
 			path, soc_lane_name(info.lane));
 }
 
+static_assert((int)LLM_CORES_LITTLE == (int)SOC_CORES_LITTLE &&
+		      (int)LLM_CORES_FOUR == (int)SOC_CORES_FOUR,
+	      "the choice is soc.h's");
+
 static int engine_load_profiles(struct llm_engine *e, const struct llm_options *opts)
 {
 	const char *cuts = opts->cuts_profile ? opts->cuts_profile : "host";
@@ -220,6 +225,9 @@ static int engine_load_profiles(struct llm_engine *e, const struct llm_options *
 	if (opts->profile) {
 		e->soc = soc_load(opts->profile, why, sizeof(why));
 		e->info.profile = e->soc ? e->soc->name : NULL;
+		if (e->soc && soc_use_cores(e->soc, (enum soc_cores)e->info.choices.cores))
+			return llm_fail(-EINVAL, "profile %s has no %s core", e->soc->name,
+					llm_choice_name(LLM_CHOICE_CORES, e->info.choices.cores));
 	} else if (e->info.choices.placement == LLM_PLACE_LAYER) {
 		e->cuts_soc = soc_load(cuts, why, sizeof(why));
 	}
@@ -315,6 +323,7 @@ static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 	l->threads = e->info.threads;
 	l->kv = e->info.choices.kv;
 	l->sync = e->info.choices.sync;
+	l->operands = e->info.choices.operands;
 	l->pool = llm_pool_create(l->threads, npu ? 0 : CPU_SPIN_US);
 	if (!l->pool)
 		return llm_fail(-ENOMEM, "no memory for %u threads, or too many", l->threads);

@@ -61,6 +61,7 @@ const char *llm_error(void);
 /* Bits per weight in memory, and per activation as the matmul reads it; @w must not be AUTO. */
 double llm_weight_bits(enum llm_weights w);
 unsigned int llm_act_bits(enum llm_weights w);
+unsigned int llm_weight_group(enum llm_weights w); /* values along k with one scale; 0: all */
 
 /* A matmul [m][k] x [k][n] with constant weights, for any number m of tokens. */
 struct llm_matmul {

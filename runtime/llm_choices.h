@@ -98,11 +98,45 @@ enum llm_partition {
 	LLM_PARTITION_AUTO, /* whichever is the fastest */
 };
 
+/*
+ * Which operand of a matmul the NPU keeps in its arrays; the other one is streamed past it
+ * (HeteroLLM 3.2). Results have the same bits; device times and plans count the order.
+ */
+enum llm_operands {
+	LLM_OPERANDS_AUTO = 0, /* permuted with placement layer (HeteroLLM 4.1), else natural */
+	LLM_OPERANDS_NATURAL, /* the weights */
+	LLM_OPERANDS_PERMUTED, /* the activations: C^T = W^T A^T */
+};
+
 /* The type of the KV cache. */
 enum llm_kv {
 	LLM_KV_F16 = 0,
 	LLM_KV_F32,
 	LLM_KV_Q8_0, /* INT8, an F16 scale per 32 values; the head size must be a multiple of 32 */
+};
+
+/*
+ * Whether placement layer divides a prompt into chunks that follow one another through the layers,
+ * so that the GPU's float operators of one run beside the NPU's matmuls of another. This is not
+ * HeteroLLM's.
+ */
+enum llm_division {
+	LLM_DIVISION_NONE = 0, /* one chunk, as far as memory goes */
+	LLM_DIVISION_FASTEST, /* as many as are the fastest, simulated */
+};
+
+/* Which way of synchronising matmuls are cut for. */
+enum llm_solver {
+	LLM_SOLVER_FAST = 0, /* the fast one, also where sync is driver: what that alone costs */
+	LLM_SOLVER_SYNC, /* the one in use */
+};
+
+/* Cores of the modelled SoC that the CPU lane has (soc.h). */
+enum llm_cores {
+	LLM_CORES_FOUR = 0, /* the four fastest */
+	LLM_CORES_BIG, /* one */
+	LLM_CORES_MIDDLE, /* one (shadowAttn 4) */
+	LLM_CORES_LITTLE, /* one */
 };
 
 /* How the runtime learns that the NPU is done. */
@@ -127,9 +161,13 @@ struct llm_choices {
 	enum llm_activations activations;
 	enum llm_graphs graphs;
 	enum llm_partition partition;
+	enum llm_operands operands;
 	enum llm_kv kv;
 	enum llm_sync sync;
 	enum llm_order order;
+	enum llm_division division;
+	enum llm_solver solver;
+	enum llm_cores cores;
 };
 
 /* The fields of struct llm_choices. */
@@ -139,9 +177,13 @@ enum llm_choice {
 	LLM_CHOICE_ACTIVATIONS,
 	LLM_CHOICE_GRAPHS,
 	LLM_CHOICE_PARTITION,
+	LLM_CHOICE_OPERANDS,
 	LLM_CHOICE_KV,
 	LLM_CHOICE_SYNC,
 	LLM_CHOICE_ORDER,
+	LLM_CHOICE_DIVISION,
+	LLM_CHOICE_SOLVER,
+	LLM_CHOICE_CORES,
 	LLM_NR_CHOICES,
 };
 
@@ -197,9 +239,9 @@ struct llm_choices_file {
 };
 
 /*
- * Copies @asked to @settled, with a placement and weights chosen where they are auto: by the other
- * choices, the file and the clock. @file NULL: a dry run without a file. -EINVAL if two choices
- * exclude each other or the file excludes one; -ENOTSUP if @asked is only for dry runs.
+ * Copies @asked to @settled, with a placement, weights and operands chosen where they are auto: by
+ * the other choices, the file and the clock. @file NULL: a dry run without a file. -EINVAL if two
+ * choices exclude each other or the file excludes one; -ENOTSUP if @asked is only for dry runs.
  */
 int llm_choices_settle(const struct llm_choices *asked, const struct llm_choices_file *file,
 		       bool virtual_clock, struct llm_choices *settled);

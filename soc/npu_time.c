@@ -38,62 +38,88 @@ double npu_time_peak_tops(const struct soc_npu *npu, enum npu_time_type type)
 	       (type == NPU_TIME_I8 ? 1 : npu->f16_rate) * npu->clock_mhz / 1e6;
 }
 
-/* [m][k] streamed past a stationary [k][n]. */
-static double arrays_ns(const struct soc_npu *npu, enum npu_time_type type, uint64_t m, uint64_t k,
-			uint64_t n)
+/* Streamed rows X[r][k] and the stationary S[k][c]. */
+struct operands {
+	uint64_t r, k, c;
+};
+
+static struct operands operands_of(const struct npu_time_matmul *op)
 {
-	uint64_t rows = div_up(m, (uint64_t)npu->row_granule) * (uint64_t)npu->row_granule;
-	uint64_t tiles =
-		div_up(k, (uint64_t)npu->array_rows) * div_up(n, (uint64_t)npu->array_cols);
-	double load_bytes = (double)tiles * npu->array_rows * npu->array_cols * type_bytes(type);
+	if (op->order == NPU_TIME_WEIGHTS_STREAMED)
+		return (struct operands){ op->n, op->k, op->m };
+	return (struct operands){ op->m, op->k, op->n };
+}
+
+static double padded(uint64_t n, double granule)
+{
+	return (double)div_up(n, (uint64_t)granule) * granule;
+}
+
+/* How often S is loaded. */
+static double loads(const struct soc_npu *npu, enum npu_time_type type, const struct operands *x)
+{
+	double column = padded(x->k, npu->array_rows) * type_bytes(type);
+	bool stays = column <= npu->hold_column_kib * 1024 &&
+		     column * padded(x->c, npu->array_cols) <= npu->onchip_mib * (1 << 20);
+
+	if (stays)
+		return 1;
+	return (double)div_up((uint64_t)padded(x->r, npu->row_granule), (uint64_t)npu->hold_rows);
+}
+
+static double arrays_ns(const struct soc_npu *npu, enum npu_time_type type,
+			const struct operands *x, double times)
+{
+	double k = padded(x->k, npu->array_rows), c = padded(x->c, npu->array_cols);
+	double tiles = k / npu->array_rows * c / npu->array_cols;
 	/* The last row has to pass the whole array before the next tile may come. */
 	double drain = (npu->array_rows + npu->array_cols) / npu->arrays;
 
-	return load_bytes / npu->load_gbps +
-	       cycles_ns(npu, (double)tiles * ((double)rows * row_cycles(npu, type) + drain));
+	return times * k * c * type_bytes(type) / npu->load_gbps +
+	       cycles_ns(npu, tiles * (padded(x->r, npu->row_granule) * row_cycles(npu, type) +
+				       times * drain));
 }
 
-/*
- * DRAM traffic of a streamed and a stationary operand that do not both fit the chip: either the
- * streamed one is read again for each part of the stationary one that fits half of the chip's
- * memory, or the other way round.
- */
-static double traffic(const struct soc_npu *npu, double streamed, double stationary)
+/* Weights that are not as wide as what the arrays take, as often as they are loaded. */
+static double widen_ns(const struct soc_npu *npu, const struct npu_time_matmul *op, double times)
 {
-	double half = npu->onchip_mib * (1 << 20) / 2;
-	double again_streamed, again_stationary;
+	if (op->weight_bits >= 8 * type_bytes(op->type))
+		return 0;
+	return times * (double)op->k * (double)op->n / npu->widen_gelems;
+}
 
-	if (streamed <= half || stationary <= half)
-		return streamed + stationary;
-	again_streamed =
-		streamed * (double)div_up((uint64_t)stationary, (uint64_t)half) + stationary;
-	again_stationary =
-		stationary * (double)div_up((uint64_t)streamed, (uint64_t)half) + streamed;
-	return again_streamed < again_stationary ? again_streamed : again_stationary;
+/* One number for each group of each result. */
+static double group_sums_ns(const struct soc_npu *npu, const struct npu_time_matmul *op)
+{
+	if (!op->group || op->type != NPU_TIME_I8)
+		return 0;
+	return (double)op->m * (double)op->n * (double)div_up(op->k, op->group) / npu->group_gsums;
 }
 
 struct npu_cost npu_time_matmul(const struct soc_npu *npu, const struct npu_time_matmul *op)
 {
-	double heads = op->heads ? op->heads : 1;
-	double weights = (double)op->k * (double)op->n;
+	const struct operands x = operands_of(op);
+	bool streamed = op->order == NPU_TIME_WEIGHTS_STREAMED;
+	bool by_rows = op->m <= npu->gemv_rows && !op->dynamic;
+	bool in_arrays = op->type != NPU_TIME_F16_EMULATED && !by_rows;
+	double times = in_arrays ? loads(npu, op->type, &x) : 1;
+	double heads = op->heads ? op->heads : 1, weights = (double)op->k * (double)op->n;
 	double weight_bytes = weights * op->weight_bits / 8;
 	double act_bytes = (double)op->m * (double)op->k * type_bytes(op->type);
-	bool streamed = op->order == NPU_TIME_WEIGHTS_STREAMED;
-	struct npu_cost cost = { 0, 0 };
+	struct npu_cost cost = {
+		.dram_bytes = weight_bytes * (streamed ? 1 : times) +
+			      act_bytes * (streamed ? times : 1) +
+			      (double)op->m * (double)op->n * RESULT_BYTES(op->type),
+	};
 
-	cost.dram_bytes = streamed ? traffic(npu, weight_bytes, act_bytes)
-				   : traffic(npu, act_bytes, weight_bytes);
-	cost.dram_bytes += (double)op->m * (double)op->n * RESULT_BYTES(op->type);
 	if (op->type == NPU_TIME_F16_EMULATED)
 		cost.ns = weights * npu->f16_emulated_ns;
-	else if (op->m <= npu->gemv_rows && !op->dynamic)
+	else if (by_rows)
 		cost.ns = (double)op->m * weights / npu->gemv_gmacs;
-	else if (streamed)
-		cost.ns = arrays_ns(npu, op->type, op->n, op->k, op->m);
 	else
-		cost.ns = arrays_ns(npu, op->type, op->m, op->k, op->n);
-	if (op->widened)
-		cost.ns += weights / npu->dequant_gelems;
+		cost.ns = arrays_ns(npu, op->type, &x, times);
+	if (in_arrays)
+		cost.ns += widen_ns(npu, op, streamed ? 1 : times) + group_sums_ns(npu, op);
 	if (op->dynamic)
 		cost.ns += weights * npu->dynamic_ns;
 	cost.ns *= heads;
@@ -111,7 +137,6 @@ struct npu_cost npu_time_attention(const struct soc_npu *npu, const struct npu_t
 		.n = (uint64_t)(op->ctx + 0.5),
 		.type = op->type,
 		.weight_bits = op->kv_bits ? op->kv_bits : type_bytes(op->type) * 8,
-		.widened = op->kv_bits && op->kv_bits < type_bytes(op->type) * 8,
 		.dynamic = true,
 		.heads = (unsigned int)op->heads,
 	};
@@ -147,7 +172,12 @@ double npu_time_build_ns(const struct soc_npu *npu, uint64_t operators)
 	return npu->build_ms * 1e6 + (double)operators * npu->build_op_us * 1e3;
 }
 
-double npu_time_optimize_ns(const struct soc_npu *npu, uint64_t weights)
+double npu_time_optimize_ns(const struct soc_npu *npu, double elements)
 {
-	return (double)weights * npu->optimize_ns;
+	return elements * npu->optimize_ns;
+}
+
+double npu_time_elements(uint64_t m, uint64_t k, uint64_t n)
+{
+	return (double)k * (double)n + (double)m * ((double)k + (double)n);
 }

@@ -1,19 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How long the modelled NPU takes: pure functions of a profile's [npu] numbers
- * and an operator's shape.
+ * How long the modelled NPU takes: pure functions of a soc's [npu] numbers and an operator's shape.
+ * Plans, the virtual clock and device time all count with these.
  *
- * The NPU is a weight-stationary machine (HeteroLLM 3.2, CoordGen 2.1). Of C[m][n] = A[m][k]
- * B[k][n] the operand B is the stationary one: it is cut into tiles as large as an array, each tile
- * is loaded, and then all rows of A are streamed past it. From that follow the three behaviours
- * that HeteroLLM 3.2 reports:
+ * The NPU is a weight-stationary machine (HeteroLLM 3.2, CoordGen 2.1). Of X[r][k] S[k][c] the
+ * operand S is the stationary one: it is cut into tiles of an array's size, each is loaded, and the
+ * rows of X are streamed past it. Sums of hold_rows streamed rows stay in the arrays' accumulators
+ * at a time, so after so many rows all of S is needed again. S stays in the memory on the chip if
+ *
+ *	- one column of it, k values, is at most hold_column_kib, what a bank takes of a column, and
+ *	- the whole is at most onchip_mib;
+ *
+ * its tiles then come at the arrays' own speed. Otherwise every hold_rows rows all of S is loaded
+ * again at load_gbps, and the arrays fall to 2 hold_rows load_gbps / sizeof(value) operations a
+ * second, which is about what the GPU does. From that follow the behaviours of HeteroLLM 3.2 and 6:
  *
  *	stage		m, k and n count as multiples of row_granule, array_rows and array_cols
- *	order		a tile's load pays when many rows are streamed past it: [14336, 4096] x
- *			[4096, 128] is several times as fast as [128, 4096] x [4096, 14336],
- *			which has as many products
- *	shape		of two A with as much in them the one with more rows and fewer
- *			columns has fewer tiles to load
+ *	order		weights [4096][14336] do not stay: [K][4096] x [4096][14336] is at the GPU's
+ *			level for every K. With the operands permuted (C^T = W^T A^T) the
+ *			activations are stationary, stay, and the arrays reach 10 TFLOPS
+ *	shape		FFN-down's columns are as long as the FFN is wide: they do
+ *			not stay in either order
+ *
+ * Weights narrower than the arrays' values (8 bits, or 16 for F16) are widened by the vector engine
+ * before they enter, as often as they are loaded: one rule for all formats. Integer sums of groups
+ * of k with a scale of their own are added as floats (llm.npu 2.3). Up to gemv_rows rows the vector
+ * engine multiplies the weights itself, as they are.
  *
  * A cost has two parts, which overlap: time in the NPU, and bytes to and from DRAM. Alone, an
  * operator takes the longer of the two; where lanes share the DRAM, the runtime's simulation gives
@@ -27,7 +39,7 @@
 
 #include "soc.h"
 
-/* Float operations per element of the operators that are no products, whichever lane runs them. */
+/* Float operations per element of the operators that are no matmuls, whichever lane runs them. */
 #define FLOAT_OPS_NORM 4 /* square, sum, scale by the root, scale by the weight */
 #define FLOAT_OPS_QUANT 3 /* maximum, scale, round */
 #define FLOAT_OPS_QUANT16 7 /* twice, and what the first leaves */
@@ -67,10 +79,10 @@ struct npu_time_matmul {
 	enum npu_time_type type;
 	enum npu_time_order order;
 	double weight_bits; /* as they lie in DRAM */
-	/* Weights of a type that the arrays do not take: the vector engine widens them first. */
-	bool widened;
+	/* INT8: values along k that share a scale of the weights; 0: a whole column does. */
+	uint32_t group;
 	bool dynamic; /* the weights are activations too (Q K^T): laid out at run time */
-	unsigned int heads; /* so many products of this shape; 0: 1 */
+	unsigned int heads; /* so many matmuls of this shape; 0: 1 */
 };
 
 struct npu_time_attention {
@@ -82,9 +94,9 @@ struct npu_time_attention {
 	bool scores_only; /* Q K^T and no more */
 };
 
-/* A matrix product, without the launch of its graph. */
+/* A matmul, without the launch of its graph. */
 struct npu_cost npu_time_matmul(const struct soc_npu *npu, const struct npu_time_matmul *op);
-/* softmax(Q K^T) V, both products with operands that are laid out at run time. */
+/* softmax(Q K^T) V, both matmuls with operands that are laid out at run time. */
 struct npu_cost npu_time_attention(const struct soc_npu *npu, const struct npu_time_attention *op);
 /* A cost's duration when the NPU is the only lane at work. */
 double npu_time_alone_ns(const struct soc_npu *npu, struct npu_cost cost);
@@ -95,13 +107,16 @@ double npu_time_alone_ns(const struct soc_npu *npu, struct npu_cost cost);
 struct npu_cost npu_time_vector(const struct soc_npu *npu, double elements, double operations,
 				double bytes);
 /*
- * A graph's way from source to memory: intermediate form, and compilation
- * (llm.npu 2.3, EdgeFlow 3.1).
+ * Making a graph: its intermediate form, and its compilation (llm.npu 2.2 and 2.3, EdgeFlow 3.1).
+ * The compiler's search grows with the tensors, the sequence included (HeteroLLM 4.1.1, figure 9):
+ * @elements are those of the weights, inputs and results of all the graph's matmuls.
  */
 double npu_time_build_ns(const struct soc_npu *npu, uint64_t operators);
-double npu_time_optimize_ns(const struct soc_npu *npu, uint64_t weights);
+double npu_time_optimize_ns(const struct soc_npu *npu, double elements);
+/* Elements of the matmul [m][k] x [k][n]. */
+double npu_time_elements(uint64_t m, uint64_t k, uint64_t n);
 
-/* Products of the best shape, without loads and launches: 1e12 operations a second. */
+/* Matmuls of the best shape, without loads and launches: 1e12 operations a second. */
 double npu_time_peak_tops(const struct soc_npu *npu, enum npu_time_type type);
 
 #endif /* NPU_TIME_H */

@@ -16,6 +16,8 @@ const char *const predictor_feature_names[NR_FEATURES] = {
 	"act_bits",
 	"weight_bits",
 	"order",
+	"column_bytes",
+	"stationary_bytes",
 };
 const char *const predictor_term_names[NR_TERMS] = {
 	"one", "tiles", "passes", "products", "weight_bytes", "input_bytes", "outputs",
@@ -56,6 +58,8 @@ void predictor_shape(const struct predictor_options *o, const struct soc_op *op,
 	s->features[FEATURE_ACT_BITS] = op->act_bits;
 	s->features[FEATURE_WEIGHT_BITS] = op->weight_bits;
 	s->features[FEATURE_ORDER] = streamed;
+	s->features[FEATURE_COLUMN_BYTES] = k * op->act_bits / 8;
+	s->features[FEATURE_STATIONARY_BYTES] = tiles * o->tile_k * o->tile_n * op->act_bits / 8;
 	s->terms[TERM_ONE] = 1;
 	s->terms[TERM_TILES] = tiles;
 	s->terms[TERM_PASSES] = tiles * rows;

@@ -37,6 +37,8 @@ enum predictor_feature {
 	FEATURE_ACT_BITS,
 	FEATURE_WEIGHT_BITS,
 	FEATURE_ORDER,
+	FEATURE_COLUMN_BYTES, /* a column of the stationary operand, which stays on the chip... */
+	FEATURE_STATIONARY_BYTES, /* ...or does not, as the whole */
 	NR_FEATURES,
 };
 

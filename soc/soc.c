@@ -22,35 +22,41 @@ struct entry {
 };
 
 /* Section [soc] is the member memory; the others are called as theirs. */
-#define MEMBER(section, member, key, unit, min, max, what)                                 \
-	{                                                                                  \
-		{ #section, #key, unit, what }, offsetof(struct soc, member.key), min, max \
+#define MEMBER(section, member, key, unit, min, max, whole, what)                                 \
+	{                                                                                         \
+		{ #section, #key, unit, what, whole }, offsetof(struct soc, member.key), min, max \
 	}
-#define E(section, key, unit, min, max, what) MEMBER(section, section, key, unit, min, max, what)
+#define E(section, key, unit, min, max, what) \
+	MEMBER(section, section, key, unit, min, max, false, what)
+#define COUNT(section, key, unit, min, max, what) \
+	MEMBER(section, section, key, unit, min, max, true, what)
 
 /* A rate or a size that something is divided by is never 0; an overhead may be. */
 #define TINY 1e-6
 
 static const struct entry entries[] = {
-	MEMBER(soc, memory, dram_peak_gbps, "GB/s", TINY, 1e5,
+	MEMBER(soc, memory, dram_peak_gbps, "GB/s", TINY, 1e5, false,
 	       "what the memory's interface could do"),
-	MEMBER(soc, memory, dram_shared_gbps, "GB/s", TINY, 1e5,
+	MEMBER(soc, memory, dram_shared_gbps, "GB/s", TINY, 1e5, false,
 	       "bandwidth of two lanes or more together"),
-	MEMBER(soc, memory, base_w, "W", 0, 1e4, "memory and all that is no lane"),
+	MEMBER(soc, memory, base_w, "W", 0, 1e4, false, "memory and all that is no lane"),
 
-	E(npu, array_rows, "", 1, 65536, "depth of an array"),
-	E(npu, array_cols, "", 1, 65536, "width of an array"),
-	E(npu, arrays, "", 1, 65536, "arrays"),
+	COUNT(npu, array_rows, "", 1, 65536, "depth of an array"),
+	COUNT(npu, array_cols, "", 1, 65536, "width of an array"),
+	COUNT(npu, arrays, "", 1, 65536, "arrays"),
 	E(npu, clock_mhz, "MHz", 1, 1e5, "clock"),
-	E(npu, row_granule, "rows", 1, 65536, "rows streamed at a time"),
-	E(npu, f16_rate, "", TINY, 4, "F16 products of an element and cycle"),
-	E(npu, load_gbps, "GB/s", TINY, 1e5, "weights into the arrays"),
+	COUNT(npu, row_granule, "rows", 1, 65536, "rows streamed at a time"),
+	E(npu, f16_rate, "", TINY, 4, "F16 multiply-adds of an element and cycle"),
+	E(npu, load_gbps, "GB/s", TINY, 1e5, "stationary operands that do not stay on the chip"),
+	COUNT(npu, hold_rows, "rows", 1, 1e9, "streamed rows whose sums the arrays keep"),
+	E(npu, hold_column_kib, "KiB", TINY, 1e9, "of a stationary column that stays"),
 	E(npu, feed_bytes_per_cycle, "B", TINY, 1e9,
 	  "activations and sums between arrays and memory on the chip"),
-	E(npu, gemv_rows, "rows", 0, 65536, "batches that the vector engine takes"),
-	E(npu, gemv_gmacs, "G/s", TINY, 1e6, "products of the vector engine, INT8"),
+	COUNT(npu, gemv_rows, "rows", 0, 65536, "batches that the vector engine takes"),
+	E(npu, gemv_gmacs, "G/s", TINY, 1e6, "multiply-adds of the vector engine, INT8"),
 	E(npu, vector_gelems, "G/s", TINY, 1e6, "float operations of the vector engine"),
-	E(npu, dequant_gelems, "G/s", TINY, 1e6, "weights widened to a type that the arrays take"),
+	E(npu, widen_gelems, "G/s", TINY, 1e6, "weights narrower than the arrays' values, widened"),
+	E(npu, group_gsums, "G/s", TINY, 1e6, "sums of groups of k, added as floats"),
 	E(npu, f16_emulated_ns, "ns", 0, 1e6, "a weight of an F16 matmul that is emulated"),
 	E(npu, onchip_mib, "MiB", 0.001, 1e6, "memory on the chip"),
 	E(npu, dram_gbps, "GB/s", TINY, 1e5, "bandwidth alone"),
@@ -60,7 +66,8 @@ static const struct entry entries[] = {
 	E(npu, dynamic_ns, "ns", 0, 1e6, "an element of its second operand"),
 	E(npu, build_ms, "ms", 0, 1e6, "a graph's intermediate form"),
 	E(npu, build_op_us, "us", 0, 1e9, "an operator of it"),
-	E(npu, optimize_ns, "ns", 0, 1e6, "a weight of a graph that is compiled"),
+	E(npu, optimize_ns, "ns", 0, 1e6, "an element of a tensor of a graph that is compiled"),
+	E(npu, graph_gbps, "GB/s", TINY, 1e5, "loading a compiled graph from storage"),
 	E(npu, idle_w, "W", 0, 1e4, "power at rest"),
 	E(npu, active_w, "W", 0, 1e4, "power at work"),
 
@@ -75,18 +82,29 @@ static const struct entry entries[] = {
 	E(gpu, idle_w, "W", 0, 1e4, "power at rest"),
 	E(gpu, active_w, "W", 0, 1e4, "power at work"),
 
+	COUNT(cpu, big_cores, "", 0, 4096, "big cores"),
+	COUNT(cpu, middle_cores, "", 1, 4096, "middle cores"),
+	COUNT(cpu, little_cores, "", 0, 4096, "little cores"),
+	E(cpu, big_rate, "", 1, 100, "rate of a big core, in middle ones"),
+	E(cpu, little_rate, "", TINY, 1, "rate of a little core, in middle ones"),
 	E(cpu, int8_tops, "TOPS", TINY, 1e5, "INT8 matmul whose depth fits the cache"),
-	E(cpu, f16_gflops, "GFLOPS", TINY, 1e7, "F16 and F32 products"),
-	E(cpu, panel_k, "", 1, 1e9, "depth beyond which the INT8 rate falls"),
+	E(cpu, f16_gflops, "GFLOPS", TINY, 1e7, "F16 and F32 matmuls"),
+	COUNT(cpu, panel_k, "", 1, 1e9, "depth beyond which the INT8 rate falls"),
 	E(cpu, pack_ns, "ns", 0, 1e6, "an activation quantised and packed"),
-	E(cpu, gather, "", 1, 100, "a sparse product's cost relative to a dense one"),
+	E(cpu, gather, "", 1, 100, "a sparse matmul's cost relative to a dense one"),
 	E(cpu, vector_gelems, "G/s", TINY, 1e6, "float operations on elements"),
+	E(cpu, unpack_gelems, "G/s", TINY, 1e6, "weights of k-quants unpacked, by one core"),
 	E(cpu, dram_gbps, "GB/s", TINY, 1e5, "bandwidth alone"),
+	E(cpu, core_gbps, "GB/s", TINY, 1e5, "bandwidth of one core"),
 	E(cpu, dispatch_us, "us", 0, 1e9, "an operator given to the threads"),
 	E(cpu, sleep_us, "us", 0, 1e9, "the shortest sleep"),
 	E(cpu, poll_us, "us", 0, 1e9, "seeing a flag that is polled"),
 	E(cpu, idle_w, "W", 0, 1e4, "power at rest"),
-	E(cpu, active_w, "W", 0, 1e4, "power at work"),
+	E(cpu, big_w, "W", 0, 1e4, "power of a big core at work"),
+	E(cpu, middle_w, "W", 0, 1e4, "power of a middle core at work"),
+	E(cpu, little_w, "W", 0, 1e4, "power of a little core at work"),
+
+	E(storage, read_gbps, "GB/s", TINY, 1e5, "a file, read by two threads"),
 };
 #define NR_ENTRIES (sizeof(entries) / sizeof(entries[0]))
 
@@ -105,7 +123,7 @@ double soc_value(const struct soc *p, size_t i)
 
 const char *soc_source_name(enum soc_source s)
 {
-	static const char *const names[] = { "published", "fitted", "assumed" };
+	static const char *const names[] = { "published", "fitted", "assumed", "derived" };
 
 	return names[s];
 }
@@ -141,7 +159,7 @@ static int parse_source(struct reader *r, const struct entry *e, const char *s,
 			struct soc_note *note)
 {
 	s += strspn(s, " \t");
-	for (int kind = SOC_PUBLISHED; kind <= SOC_ASSUMED; kind++) {
+	for (int kind = 0; kind < SOC_NR_SOURCES; kind++) {
 		const char *name = soc_source_name(kind);
 		size_t len = strlen(name);
 
@@ -161,8 +179,8 @@ static int parse_source(struct reader *r, const struct entry *e, const char *s,
 	}
 	return fail(
 		r,
-		"[%s] %s: after '@' comes published:, fitted: or assumed:, and where the number is "
-		"from",
+		"[%s] %s: after '@' comes published:, fitted:, assumed: or derived:, and where the "
+		"number is from",
 		e->key.section, e->key.key);
 }
 
@@ -177,6 +195,9 @@ static int parse_number(struct reader *r, size_t i, const char *value)
 	if (v < e->min || v > e->max)
 		return fail(r, "[%s] %s = %g: outside %g to %g %s", e->key.section, e->key.key, v,
 			    e->min, e->max, e->key.unit);
+	if (e->key.whole && v != floor(v))
+		return fail(r, "[%s] %s = %g: it counts things, and is a whole number",
+			    e->key.section, e->key.key, v);
 	end += strspn(end, " \t");
 	if (*end != '@')
 		return fail(r, "[%s] %s = %s: say where the number comes from: %g @ published: ...",
@@ -246,6 +267,8 @@ static int parse(struct reader *r, const char *text, size_t bytes)
 	    p->gpu.dram_gbps > p->memory.dram_shared_gbps ||
 	    p->cpu.dram_gbps > p->memory.dram_shared_gbps)
 		return fail(r, "a lane's dram_gbps is above [soc] dram_shared_gbps");
+	if (p->cpu.core_gbps > p->cpu.dram_gbps)
+		return fail(r, "[cpu] core_gbps is above dram_gbps");
 	return 1;
 }
 
@@ -293,6 +316,63 @@ void soc_free(struct soc *p)
 	free(p->notes);
 	free(p);
 }
+
+/* ---- cores ---- */
+
+struct cores {
+	double big, middle, little;
+};
+
+static struct cores lane_cores(const struct soc *p, enum soc_cores which)
+{
+	const struct soc_cpu *cpu = &p->cpu;
+	struct cores c = { which == SOC_CORES_BIG, which == SOC_CORES_MIDDLE,
+			   which == SOC_CORES_LITTLE };
+
+	if (which != SOC_CORES_FOUR)
+		return c;
+	c.big = fmin(cpu->big_cores, 4);
+	c.middle = fmin(cpu->middle_cores, 4 - c.big);
+	c.little = fmin(cpu->little_cores, 4 - c.big - c.middle);
+	return c;
+}
+
+static double cores_rate(const struct soc *p, enum soc_cores which)
+{
+	const struct cores c = lane_cores(p, which);
+
+	return c.big * p->cpu.big_rate + c.middle + c.little * p->cpu.little_rate;
+}
+
+int soc_use_cores(struct soc *p, enum soc_cores cores)
+{
+	if ((cores == SOC_CORES_BIG && !p->cpu.big_cores) ||
+	    (cores == SOC_CORES_LITTLE && !p->cpu.little_cores))
+		return -ENOENT;
+	p->cores = cores;
+	return 0;
+}
+
+double soc_cpu_share(const struct soc *p)
+{
+	return cores_rate(p, p->cores) / cores_rate(p, SOC_CORES_FOUR);
+}
+
+unsigned int soc_cpu_cores(const struct soc *p)
+{
+	const struct cores c = lane_cores(p, p->cores);
+
+	return (unsigned int)(c.big + c.middle + c.little);
+}
+
+double soc_cpu_active_w(const struct soc *p)
+{
+	const struct cores c = lane_cores(p, p->cores);
+
+	return c.big * p->cpu.big_w + c.middle * p->cpu.middle_w + c.little * p->cpu.little_w;
+}
+
+/* ---- files ---- */
 
 /*
  * Where the program lies, without its name: profiles are installed beside

@@ -80,7 +80,8 @@ static double cpu_matmul_ns(const struct soc_cpu *cpu, const struct soc_op *op)
 	return (double)op->m * (double)op->k * cpu->pack_ns + flops * depth / cpu->int8_tops / 1e3;
 }
 
-static struct soc_cost cpu_cost(const struct soc_cpu *cpu, const struct soc_op *op)
+/* By the four fastest cores. */
+static struct soc_cost four_cores_cost(const struct soc_cpu *cpu, const struct soc_op *op)
 {
 	double gather = op->density < 1 ? cpu->gather : 1;
 
@@ -100,6 +101,14 @@ static struct soc_cost cpu_cost(const struct soc_cpu *cpu, const struct soc_op *
 						  cpu->vector_gelems,
 					  2 * (double)op->m * (double)op->n * act_bytes(op) };
 	}
+}
+
+static struct soc_cost cpu_cost(const struct soc *p, const struct soc_op *op)
+{
+	struct soc_cost cost = four_cores_cost(&p->cpu, op);
+
+	cost.ns /= soc_cpu_share(p);
+	return cost;
 }
 
 static struct npu_cost npu_attention(const struct soc_npu *npu, const struct soc_op *op, bool whole)
@@ -126,7 +135,7 @@ static struct soc_cost npu_cost(const struct soc_npu *npu, const struct soc_op *
 		.type = op->act_bits > 8 ? NPU_TIME_F16 : NPU_TIME_I8,
 		.order = op->order,
 		.weight_bits = op->weight_bits,
-		.widened = op->widened,
+		.group = op->group,
 	};
 	struct npu_cost cost;
 
@@ -154,15 +163,20 @@ struct soc_cost soc_op_cost(const struct soc *p, enum soc_lane lane, const struc
 	case SOC_GPU:
 		return gpu_cost(&p->gpu, op);
 	default:
-		return cpu_cost(&p->cpu, op);
+		return cpu_cost(p, op);
 	}
+}
+
+static double cpu_gbps(const struct soc *p)
+{
+	return fmin(p->cpu.dram_gbps, soc_cpu_cores(p) * p->cpu.core_gbps);
 }
 
 double soc_lane_gbps(const struct soc *p, enum soc_lane lane)
 {
 	return lane == SOC_NPU	 ? p->npu.dram_gbps
 	       : lane == SOC_GPU ? p->gpu.dram_gbps
-				 : p->cpu.dram_gbps;
+				 : cpu_gbps(p);
 }
 
 double soc_alone_ns(const struct soc *p, enum soc_lane lane, struct soc_cost cost)
@@ -172,23 +186,27 @@ double soc_alone_ns(const struct soc *p, enum soc_lane lane, struct soc_cost cos
 	return cost.ns > memory ? cost.ns : memory;
 }
 
-double soc_start_ns(const struct soc *p, enum soc_lane lane, enum soc_sync sync, double idle_ns)
+double soc_npu_start_ns(const struct soc *p, enum soc_sync sync, bool after_gpu)
 {
-	switch (lane) {
-	case SOC_NPU:
-		return (sync == SOC_SYNC_FAST ? p->npu.launch_awake_us : p->npu.launch_us) * 1e3;
-	case SOC_GPU:
-		return (idle_ns > 0 ? p->gpu.submit_drained_us : p->gpu.submit_us) * 1e3;
-	default:
-		return p->cpu.dispatch_us * 1e3;
-	}
+	return (sync == SOC_SYNC_DRIVER && !after_gpu ? p->npu.launch_us : p->npu.launch_awake_us) *
+	       1e3;
+}
+
+double soc_gpu_submit_ns(const struct soc *p, bool drained)
+{
+	return (drained ? p->gpu.submit_drained_us : p->gpu.submit_us) * 1e3;
+}
+
+double soc_cpu_start_ns(const struct soc *p)
+{
+	return p->cpu.dispatch_us * 1e3;
 }
 
 /*
  * The CPU is the control plane: it learns that @from is done, and starts @to. By the drivers' means
- * results cross to and from the GPU's memory by copies and the CPU sleeps while it waits; by the
- * fast way buffers are shared and the CPU polls (HeteroLLM 4.2). The NPU's launch through the
- * driver already contains its completion.
+ * results cross to and from the GPU's memory in a copy of fixed length, and the CPU sleeps until
+ * the GPU is done (HeteroLLM 3.1 and 4.2); by the fast way buffers are shared and the CPU polls.
+ * What the NPU's driver takes of the CPU is in soc_npu_start_ns(), completion included.
  */
 double soc_handover_ns(const struct soc *p, enum soc_lane from, enum soc_lane to,
 		       enum soc_sync sync)
@@ -215,7 +233,7 @@ double soc_active_w(const struct soc *p, enum soc_lane lane)
 {
 	return lane == SOC_NPU	 ? p->npu.active_w
 	       : lane == SOC_GPU ? p->gpu.active_w
-				 : p->cpu.active_w;
+				 : soc_cpu_active_w(p);
 }
 
 void soc_share_gbps(const struct soc *p, const double want[SOC_NR_LANES], double got[SOC_NR_LANES])

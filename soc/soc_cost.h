@@ -54,7 +54,7 @@ struct soc_op {
 	unsigned int kv_heads; /* attention */
 	double kv_bits; /* attention: of a cached value in DRAM; 0: as act_bits */
 	enum npu_time_order order; /* NPU */
-	bool widened; /* NPU: weights of no native type */
+	uint32_t group; /* INT8 matmul: values along k that share a scale; 0: all */
 	double density; /* attention: share of the positions that are computed; 1: all */
 };
 
@@ -64,8 +64,17 @@ struct soc_cost soc_op_cost(const struct soc *p, enum soc_lane lane, const struc
 double soc_alone_ns(const struct soc *p, enum soc_lane lane, struct soc_cost cost);
 double soc_lane_gbps(const struct soc *p, enum soc_lane lane);
 
-/* To start work on a lane that has been idle for @idle_ns (0: it comes right behind other work). */
-double soc_start_ns(const struct soc *p, enum soc_lane lane, enum soc_sync sync, double idle_ns);
+/*
+ * To start work on a lane. NPU: a graph; the drivers' way has the CPU sleep on either side, which
+ * is in the handover instead where the work before it was the GPU's (@after_gpu).
+ */
+double soc_npu_start_ns(const struct soc *p, enum soc_sync sync, bool after_gpu);
+/*
+ * GPU: what the CPU takes to submit a kernel, into an empty queue (@drained) or behind another one,
+ * where it is hidden while that runs (HeteroLLM 3.1: negligible).
+ */
+double soc_gpu_submit_ns(const struct soc *p, bool drained);
+double soc_cpu_start_ns(const struct soc *p);
 /*
  * From the end of work on @from until work on @to may begin that needs its result. 0 on one lane.
  */

@@ -97,16 +97,19 @@ static void dis_field(const struct disasm *d, const struct isa_field *f, const u
 	}
 }
 
-/* Prints the name, the written operands, the read operands, and the other fields. */
-static void dis_cmd(const struct disasm *d, uint32_t at, uint16_t opcode,
+/*
+ * Prints the name and what stands beside it, the written and the read operands, the other fields.
+ */
+static void dis_cmd(const struct disasm *d, uint32_t at, const struct vnpu_cmd *hdr,
 		    const struct fw_time_step *step)
 {
 	const uint8_t access[] = { VNPU_SLOT_WRITE, VNPU_SLOT_READ }, *cmd = d->img->cmd + at;
-	const struct isa_op *op = isa_op(opcode);
+	const struct isa_op *op = isa_op(hdr->op);
 	const struct isa_operand *o;
 	const struct isa_field *f;
 
-	fprintf(d->out, "%6x: %s", at, op->name);
+	fprintf(d->out, "%6x: %s%s", at, op->name,
+		hdr->flags & VNPU_CMD_PERMUTED ? " permuted" : "");
 	for (f = op->fields; f->name; f++)
 		if (f->kind == ISA_MODE)
 			dis_field(d, f, cmd);
@@ -178,7 +181,7 @@ static void dis_image(const struct disasm *d)
 		memcpy(&cmd, img->cmd + at, sizeof(cmd));
 		if (d->soc)
 			fw_time_next(&walk, &step);
-		dis_cmd(d, at, cmd.op, &step);
+		dis_cmd(d, at, &cmd, &step);
 	}
 }
 

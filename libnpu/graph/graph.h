@@ -45,6 +45,7 @@ struct npu_tensor {
 
 struct graph_op {
 	enum vnpu_op op;
+	uint16_t flags; /* VNPU_CMD_* */
 	struct npu_tensor *in[GRAPH_OP_INPUTS]; /* in the order of the command; NULL if absent */
 	struct npu_tensor *out[GRAPH_OP_OUTPUTS];
 	struct npu_tensor *state; /* the state that it writes */

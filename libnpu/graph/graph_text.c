@@ -330,6 +330,14 @@ static void do_output(struct graph_text *t)
 		fail(t, "%s", npu_error());
 }
 
+static void do_permute(struct graph_text *t)
+{
+	struct npu_tensor *y = text_tensor(t, 0);
+
+	if (y && !npu_matmul_permute(t->g, y))
+		fail(t, "%s", npu_error());
+}
+
 static void do_sleep(struct graph_text *t)
 {
 	uint64_t ns = text_integer(t, 0, UINT64_MAX);
@@ -343,10 +351,10 @@ static const struct declaration {
 	unsigned int min, max; /* number of words in the line */
 	void (*run)(struct graph_text *t);
 } declarations[] = {
-	{ "param", 2, 2, do_param },   { "input", 5, 5, do_input },
-	{ "weight", 5, 6, do_weight }, { "state", 4, 5, do_state },
-	{ "output", 3, 4, do_output }, { "const", 5, MAX_WORDS, do_const },
-	{ "sleep", 2, 2, do_sleep },
+	{ "param", 2, 2, do_param },	 { "input", 5, 5, do_input },
+	{ "weight", 5, 6, do_weight },	 { "state", 4, 5, do_state },
+	{ "output", 3, 4, do_output },	 { "const", 5, MAX_WORDS, do_const },
+	{ "permute", 2, 2, do_permute }, { "sleep", 2, 2, do_sleep },
 };
 
 /* Form and meaning of the declarations, for help. */
@@ -362,6 +370,8 @@ static const char *const declaration_help[][2] = {
 	{ "state S [TYPE] ROWS COLS", "read, written and kept between runs; f32, f16 or q8_0" },
 	{ "const C ROWS COLS = V V ...", "f32, in the image" },
 	{ "output NAME Y [LD]", "written; bound for each run; LD: columns of longer rows" },
+	{ "permute Y",
+	  "the NPU keeps the activations of matmul Y in its arrays, streams its weights" },
 	{ "sleep NS", "later operators wait" },
 };
 

@@ -99,6 +99,9 @@ static void lower_op(struct lower_out *o, const struct graph_op *op)
 
 	if (!cmd)
 		return;
+	((struct vnpu_cmd *)cmd)->flags = op->flags;
+	if (op->flags)
+		lower_needs(o, ISA_PERMUTED_MINOR);
 	if (op->op == VNPU_OP_SLEEP)
 		((struct vnpu_cmd_sleep *)cmd)->duration_ns = op->duration_ns;
 	else

@@ -148,6 +148,21 @@ struct npu_tensor *npu_matmul_w4f(struct npu_graph *g, struct npu_tensor *x, str
 			    x->rows, w->rows);
 }
 
+struct npu_tensor *npu_matmul_permute(struct npu_graph *g, struct npu_tensor *y)
+{
+	struct graph_op *op;
+
+	if (!graph_member(g, "permute", y))
+		return NULL;
+	op = y->producer == NO_OP ? NULL : &g->ops[y->producer];
+	if (!op || !(isa_op(op->op)->flags & VNPU_CMD_PERMUTED)) {
+		graph_fail(g, -EINVAL, "permute: '%s' is no result of a matmul", tensor_name(y));
+		return NULL;
+	}
+	op->flags |= VNPU_CMD_PERMUTED;
+	return y;
+}
+
 _Static_assert(offsetof(struct vnpu_cmd_matmul_w4, tile_n) ==
 			       offsetof(struct vnpu_cmd_matmul_i8, tile_n) &&
 		       offsetof(struct vnpu_cmd_matmul_wk, tile_n) ==

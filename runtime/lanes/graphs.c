@@ -18,6 +18,7 @@ struct builder {
 	const struct llm_packed *packed;
 	struct npu_graph *g;
 	unsigned int rows, kv_rows;
+	bool permuted; /* LLM_OPERANDS_PERMUTED */
 	enum npu_dtype kv; /* of the caches */
 	int pos;
 	struct npu_tensor *inv_freq;
@@ -64,6 +65,12 @@ static void build_quant(struct builder *b, struct input *in, enum llm_input inpu
 		in->q = npu_quant(b->g, in->x, &in->scale);
 }
 
+/* The result @y of a matmul, with its operands in the model's order. */
+static struct npu_tensor *in_order(const struct builder *b, struct npu_tensor *y)
+{
+	return b->permuted ? npu_matmul_permute(b->g, y) : y;
+}
+
 /* A matmul with @matrix: enum llm_matrix, or -1 for the output matrix. */
 static struct npu_tensor *build_with(struct builder *b, struct input *in, int matrix,
 				     const char *name, unsigned int rows, struct npu_tensor *bias)
@@ -79,12 +86,13 @@ static struct npu_tensor *build_with(struct builder *b, struct input *in, int ma
 	else
 		w = npu_graph_weight(b->g, name, NPU_W8_PANEL, rows, cols);
 	if (input == LLM_INPUT_FLOATS)
-		return npu_matmul_w4f(b->g, in->x, w, bias);
+		return in_order(b, npu_matmul_w4f(b->g, in->x, w, bias));
 	build_quant(b, in, input);
 	if (format == LLM_FORMAT_W4)
 		y = npu_matmul_w4(b->g, in->q, in->scale, w, early);
 	else
 		y = npu_matmul_i8(b->g, in->q, in->scale, w, early);
+	y = in_order(b, y);
 	if (input == LLM_INPUT_OUTLIERS)
 		return npu_add_outliers(b->g, y, in->outliers, w);
 	if (input != LLM_INPUT_INT16)
@@ -196,7 +204,11 @@ static int builder_init(struct builder *b, const struct llm_loaded *loaded, cons
 			unsigned int rows)
 {
 	*b = (struct builder){
-		.m = &loaded->model, .packed = &loaded->packed, .rows = rows, .pos = NPU_NO_PARAM
+		.m = &loaded->model,
+		.packed = &loaded->packed,
+		.rows = rows,
+		.permuted = loaded->operands == LLM_OPERANDS_PERMUTED,
+		.pos = NPU_NO_PARAM,
 	};
 	snprintf(b->name, sizeof(b->name), "%s_%u", what, rows);
 	b->g = npu_graph_create(b->name);

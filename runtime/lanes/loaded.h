@@ -30,6 +30,7 @@ struct llm_loaded {
 	const struct fw_kernels *floats;
 	enum llm_kv kv;
 	enum llm_sync sync;
+	enum llm_operands operands; /* of the NPU's programs */
 	/* With an NPU or a GPU: */
 	struct npu_context *ctx;
 	const struct npu_device_info *device;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "ops.h"
 
-#include "npu_time.h"
 #include <npu/vnpu_isa.h>
 
 const char *llm_op_name(uint16_t op)
@@ -59,6 +58,11 @@ double llm_weight_bits(enum llm_weights w)
 	}
 }
 
+unsigned int llm_weight_group(enum llm_weights w)
+{
+	return llm_weights_4bit(w) ? 32 : 0;
+}
+
 unsigned int llm_act_bits(enum llm_weights w)
 {
 	return w == LLM_WEIGHTS_F32 ? 32 : w == LLM_WEIGHTS_F16 || w == LLM_WEIGHTS_W4A16 ? 16 : 8;
@@ -69,6 +73,12 @@ enum llm_input llm_op_input(enum llm_weights w, enum llm_activations a, enum llm
 	if (!llm_weights_integers(w))
 		return LLM_INPUT_FLOATS;
 	return llm_integer_input(a, op == LLM_OP_HEAD, op == LLM_OP_DOWN);
+}
+
+enum npu_time_order llm_operands_order(enum llm_operands operands)
+{
+	return operands == LLM_OPERANDS_PERMUTED ? NPU_TIME_WEIGHTS_STREAMED
+						 : NPU_TIME_WEIGHTS_STATIONARY;
 }
 
 double llm_kv_bits(enum llm_kv kv)

@@ -11,6 +11,7 @@
 
 #include "activations.h"
 #include "llm.h"
+#include "npu_time.h"
 #include "shape.h"
 
 enum llm_op {
@@ -41,6 +42,8 @@ bool llm_op_matmul(const struct shape *shape, enum llm_op op, uint64_t *k, uint6
 
 /* What the input of the matmul @op is rounded to. */
 enum llm_input llm_op_input(enum llm_weights w, enum llm_activations a, enum llm_op op);
+/* The order in which the modelled NPU takes a matmul's operands; @operands is settled. */
+enum npu_time_order llm_operands_order(enum llm_operands operands);
 /* Bits per cached value; the modelled SoC stores F32 as F16, like all floats. */
 double llm_kv_bits(enum llm_kv kv);
 

@@ -19,38 +19,32 @@ const char *cut_kind_name(enum cut_kind kind)
 
 /* ---- the profiler: what a slice takes ---- */
 
-struct soc_op partition_work(const struct partition_options *o, enum soc_lane lane, uint64_t rows,
-			     uint64_t k, uint64_t n)
+struct soc_op partition_work(const struct partition_options *o, uint64_t rows, uint64_t k,
+			     uint64_t n)
 {
-	const struct soc *p = o->soc;
-	struct soc_op work = {
+	return (struct soc_op){
 		.kind = SOC_MATMUL,
 		.m = o->planes ? rows * o->planes : rows,
 		.k = k,
 		.n = n,
 		.weight_bits = llm_weight_bits(o->weights),
+		.group = llm_weight_group(o->weights),
 		.act_bits = llm_act_bits(o->weights),
-		.order = NPU_TIME_WEIGHTS_STATIONARY,
+		.order = llm_operands_order(o->operands),
 		.density = 1,
 	};
-	struct soc_op turned = work;
-
-	turned.order = NPU_TIME_WEIGHTS_STREAMED;
-	if (lane == SOC_NPU && soc_alone_ns(p, lane, soc_op_cost(p, lane, &turned)) <
-				       soc_alone_ns(p, lane, soc_op_cost(p, lane, &work)))
-		return turned;
-	return work;
 }
 
 struct soc_cost partition_cost(const struct partition_options *o, enum soc_lane lane, uint64_t rows,
 			       uint64_t k, uint64_t n)
 {
-	struct soc_op work = partition_work(o, lane, rows, k, n);
+	struct soc_op work = partition_work(o, rows, k, n);
 	struct soc_cost cost = soc_op_cost(o->soc, lane, &work);
 
 	if (o->predictor && lane == SOC_NPU)
 		cost.ns = predictor_ns(o->predictor, &work);
-	if (o->predictor && lane == SOC_GPU)
+	/* A fixed rate where it is compute-intensive (4.3); fewer rows are measured. */
+	if (o->predictor && lane == SOC_GPU && (double)work.m > o->soc->gpu.half_rows)
 		cost.ns = 2 * (double)work.m * (double)k * (double)n / o->soc->gpu.tflops / 1e3;
 	if (lane == SOC_GPU) {
 		cost.ns /= 1 - o->gpu_busy;
@@ -231,7 +225,7 @@ uint32_t partition_padding(const struct cut *cut)
 static void npu_slices(const struct partition_options *o, const struct cut *cut,
 		       struct lane_slices *npu)
 {
-	double launch = soc_start_ns(o->soc, SOC_NPU, o->sync, 0);
+	double launch = soc_npu_start_ns(o->soc, o->sync, true);
 	uint64_t cols = cut->n - cut->gpu_cols;
 
 	if (cut->exact)
@@ -247,16 +241,14 @@ static void npu_slices(const struct partition_options *o, const struct cut *cut,
 static void gpu_slices(const struct partition_options *o, const struct cut *cut,
 		       struct lane_slices *gpu)
 {
-	double submit = soc_start_ns(o->soc, SOC_GPU, o->sync, 0);
-
+	/* They are submitted while the operator before them runs. */
 	if (cut->gpu_cols)
 		add_slice(
-			gpu, submit,
+			gpu, 0,
 			partition_cost(o, SOC_GPU, cut->m - cut->gpu_tokens, cut->k, cut->gpu_cols),
 			1);
 	if (cut->gpu_tokens)
-		add_slice(gpu, submit, partition_cost(o, SOC_GPU, cut->gpu_tokens, cut->k, cut->n),
-			  1);
+		add_slice(gpu, 0, partition_cost(o, SOC_GPU, cut->gpu_tokens, cut->k, cut->n), 1);
 }
 
 void partition_predict(const struct partition_options *o, struct cut *cut)
@@ -265,9 +257,8 @@ void partition_predict(const struct partition_options *o, struct cut *cut)
 	struct lane_slices gpu = { .lane = SOC_GPU }, npu = { .lane = SOC_NPU };
 	double to_npu = soc_handover_ns(p, SOC_GPU, SOC_NPU, o->sync);
 	double to_gpu = soc_handover_ns(p, SOC_NPU, SOC_GPU, o->sync);
-	double drained =
-		soc_start_ns(p, SOC_GPU, o->sync, 1) - soc_start_ns(p, SOC_GPU, o->sync, 0);
-	double copies = o->sync == SOC_SYNC_DRIVER ? 2 * p->gpu.copy_us * 1e3 : 0, longest, rest;
+	double copies = o->sync == SOC_SYNC_DRIVER ? 2 * p->gpu.copy_us * 1e3 : 0, known, longest,
+	       rest;
 
 	npu_slices(o, cut, &npu);
 	gpu_slices(o, cut, &gpu);
@@ -276,8 +267,11 @@ void partition_predict(const struct partition_options *o, struct cut *cut)
 	run_slices(p, &gpu, &npu);
 	cut->gpu_ns = gpu.end_ns;
 	cut->npu_ns = npu.n ? npu.end_ns - to_npu : 0;
-	cut->total_ns = npu.n && npu.end_ns + to_gpu > gpu.end_ns ? npu.end_ns + to_gpu + drained
-								  : gpu.end_ns;
+	known = npu.n ? npu.end_ns + to_gpu : 0;
+	if (known > gpu.end_ns)
+		cut->total_ns = known + soc_gpu_submit_ns(p, true);
+	else
+		cut->total_ns = fmax(gpu.end_ns, npu.n ? known + soc_gpu_submit_ns(p, false) : 0);
 	longest = cut->gpu_ns > cut->npu_ns ? cut->gpu_ns : cut->npu_ns;
 	rest = cut->total_ns - longest;
 	cut->copy_ns = copies < rest ? copies : rest;
@@ -383,7 +377,7 @@ static double graph_alone_ns(const struct search *s, uint32_t rows)
 	const struct partition_options *o = s->o;
 	uint64_t cols = s->best->n - s->cols;
 
-	return soc_start_ns(o->soc, SOC_NPU, o->sync, 0) +
+	return soc_npu_start_ns(o->soc, o->sync, true) +
 	       soc_alone_ns(o->soc, SOC_NPU, partition_cost(o, SOC_NPU, rows, s->best->k, cols));
 }
 
@@ -451,8 +445,7 @@ static double gpu_alone_ns(const struct search *s, uint32_t rows, uint64_t cols)
 
 	if (!rows || !cols)
 		return 0;
-	return soc_start_ns(o->soc, SOC_GPU, o->sync, 0) +
-	       soc_alone_ns(o->soc, SOC_GPU, partition_cost(o, SOC_GPU, rows, s->best->k, cols));
+	return soc_alone_ns(o->soc, SOC_GPU, partition_cost(o, SOC_GPU, rows, s->best->k, cols));
 }
 
 static void keep_if_faster(struct search *s, struct cut *cut)

@@ -33,7 +33,8 @@
  *	T_npu(all) + T_sync + T_copy)
  *
  * Time begins where the GPU has ended the operator before, and ends where it may submit the one
- * after: float operators are the GPU's. T_npu contains the launches, T_gpu the submissions. While
+ * after: float operators are the GPU's. T_npu contains the launches; the GPU's slice is submitted
+ * while the operator before it runs. While
  * both are at work they share the memory as soc_share_gbps() says, so the times of one depend on
  * what the other is given. T_sync is what learning of the NPU's end takes; an NPU that ends last
  * (prefill: NPU-dominant) leaves the GPU's queue empty, which makes the next submission dearer,
@@ -66,10 +67,10 @@ const char *cut_kind_name(enum cut_kind kind); /* "gpu", "npu", "row", ... */
 struct partition_options {
 	const struct soc *soc;
 	/*
-	 * What the profiler knows of a product (4.3). NULL: it has measured all, and the lanes take
+	 * What the profiler knows of a matmul (4.3). NULL: it has measured all, and the lanes take
 	 * what the profile's model says. Else it predicts: the NPU by this predictor, which is of
-	 * lane npu, and the GPU by the profile's sustained rate or its memory, whichever takes
-	 * longer. Traffic is the model's.
+	 * lane npu, and the GPU, above gpu.half_rows rows, by the profile's sustained rate or its
+	 * memory, whichever takes longer. The rest, and traffic, is the model's.
 	 */
 	const struct predictor *predictor;
 	enum llm_weights weights; /* not AUTO */
@@ -77,6 +78,7 @@ struct partition_options {
 	 * Of activations (llm_input_planes()): so many times as many rows are multiplied; 0 is 1.
 	 */
 	unsigned int planes;
+	enum llm_operands operands; /* not AUTO */
 	enum soc_sync sync;
 	enum llm_partition partition; /* which cuts are allowed, beside none */
 	/* PADDED and PIPE: the NPU's graphs are of the sizes above. PIPE without a cut takes them
@@ -129,10 +131,8 @@ struct partition_slice {
 uint32_t partition_nr_slices(const struct cut *cut);
 void partition_slice(const struct cut *cut, uint32_t i, struct partition_slice *slice);
 
-/*
- * A product of that size on @lane, by the order of operands that is faster there (HeteroLLM 3.2).
- */
-struct soc_op partition_work(const struct partition_options *o, enum soc_lane lane, uint64_t rows,
-			     uint64_t k, uint64_t n);
+/* A matmul of that size; only the NPU looks at its order of operands. */
+struct soc_op partition_work(const struct partition_options *o, uint64_t rows, uint64_t k,
+			     uint64_t n);
 
 #endif /* PARTITION_H */

@@ -234,7 +234,10 @@ struct partition_options plan_cuts(const struct plan_options *o, enum llm_op op,
 		.predictor = o->predictor,
 		.weights = o->choices.weights,
 		.planes = llm_input_planes(input_of(o, op)),
-		.sync = o->choices.sync == LLM_SYNC_FAST ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
+		.operands = o->choices.operands,
+		.sync = o->choices.sync == LLM_SYNC_DRIVER && o->choices.solver == LLM_SOLVER_SYNC
+				? SOC_SYNC_DRIVER
+				: SOC_SYNC_FAST,
 		.partition = o->choices.partition,
 		.graphs = o->choices.graphs,
 		.gpu_busy = gpu_busy,
@@ -285,8 +288,7 @@ static void add_slices(struct builder *b, const struct lane_work *work, enum llm
 		partition_slice(cut, i, &s);
 		set_slice(&slice, &s);
 		if (b->o->soc) {
-			struct soc_op matmul =
-				partition_work(&lanes, s.lane, s.graph_rows, cut->k, s.cols);
+			struct soc_op matmul = partition_work(&lanes, s.graph_rows, cut->k, s.cols);
 
 			cost = cost_of(b->o, s.lane, &matmul);
 		}
@@ -305,8 +307,9 @@ static void add_uncut(struct builder *b, struct lane_work *work, uint32_t tokens
 		.kind = SOC_MATMUL,
 		.m = b->rows * llm_input_planes(input_of(b->o, work->op)),
 		.weight_bits = llm_weight_bits(b->o->choices.weights),
+		.group = llm_weight_group(b->o->choices.weights),
 		.act_bits = llm_act_bits(b->o->choices.weights),
-		.order = NPU_TIME_WEIGHTS_STATIONARY,
+		.order = llm_operands_order(b->o->choices.operands),
 		.density = 1,
 	};
 	struct partition_slice s = { .rows = tokens, .graph_rows = b->rows };
@@ -524,17 +527,40 @@ static void add_chunk(struct builder *b, uint32_t *cached)
 	b->ends[b->c] = b->last;
 }
 
-/* The graphs of a prompt's length: one for each of a layer's matmuls. All layers share them, with
- * weights that are bound when they run. Outputs are a token's, whose graphs are there. */
+/* Elements of the tensors of the NPU's graphs for a layer's matmuls of @rows rows. */
+static double graph_elements(struct builder *b, uint32_t rows)
+{
+	double elements = 0;
+
+	b->rows = rows;
+	for (int op = 0; op < LLM_OP_HEAD; op++) {
+		const struct cut *cut;
+		uint64_t k, n;
+
+		if (!llm_op_matmul(b->o->shape, op, &k, &n))
+			continue;
+		cut = find_cut(b, op);
+		if (cut->exact)
+			elements += npu_time_elements(cut->exact, k, n - cut->gpu_cols);
+	}
+	return elements;
+}
+
+/*
+ * The graphs of a prompt's length: one for each of a layer's matmuls, and again for a last chunk
+ * of another length. All layers share them, with weights that are bound when they run. Outputs are
+ * a token's, whose graphs are there.
+ */
 static void add_build(struct builder *b)
 {
+	uint32_t rows = b->plan->chunks[0].n, last = b->plan->chunks[b->plan->nr_chunks - 1].n;
 	const struct soc *p = b->o->soc;
 	struct lane_work work = { .what = LANE_OP, .op = LLM_OP_BUILD };
 	struct soc_cost cost = { 0, 0 };
 
-	if (p)
-		cost.ns = npu_time_build_ns(&p->npu, LAYER_MATMULS) +
-			  npu_time_optimize_ns(&p->npu, shape_layer_weights(b->o->shape));
+	for (int i = 0; p && i < (last == rows ? 1 : 2); i++)
+		cost.ns += npu_time_build_ns(&p->npu, LAYER_MATMULS) +
+			   npu_time_optimize_ns(&p->npu, graph_elements(b, i ? last : rows));
 	b->first = b->last = b->built = add_task(b, &work, 0, SOC_CPU, cost);
 }
 
@@ -566,11 +592,8 @@ static bool is_layered(const struct plan_options *o)
 /* Whether plan_divide() has a choice. */
 static bool is_divisible(const struct plan_options *o)
 {
-	bool sized = o->choices.graphs == LLM_GRAPHS_ONLINE ||
-		     o->choices.graphs == LLM_GRAPHS_PADDED || o->choices.graphs == LLM_GRAPHS_PIPE;
-
-	return o->choices.placement == LLM_PLACE_LAYER && sized &&
-	       o->choices.partition != LLM_PARTITION_NONE && !o->chunk &&
+	return o->choices.placement == LLM_PLACE_LAYER &&
+	       o->choices.division == LLM_DIVISION_FASTEST && !o->chunk &&
 	       o->choices.order != LLM_ORDER_FIFO;
 }
 

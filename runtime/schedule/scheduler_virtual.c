@@ -33,6 +33,7 @@ struct lane {
 	double rate;
 	double ended; /* when its last task did; -1: none yet */
 	uint32_t graph; /* of its last task */
+	double submitted; /* when the CPU had submitted its last task (GPU) */
 };
 
 struct simulation {
@@ -43,6 +44,7 @@ struct simulation {
 	double now;
 	struct lane lanes[SOC_NR_LANES];
 	double *end; /* by task */
+	double *known; /* by task: when the other lanes' results that it needs are known; 0: none */
 	struct arrival *heap;
 	size_t nr_arrivals, max_arrivals;
 	double busy[SOC_NR_LANES];
@@ -133,11 +135,13 @@ static int announce(struct simulation *sim, uint32_t task)
 		if (!sched_may_run(t, lane))
 			continue;
 		for (size_t i = 0; i < n; i++) {
+			int from = sim->s->run->spans[before[i]].lane;
 			double known = sim->end[before[i]] +
-				       soc_handover_ns(sim->p, sim->s->run->spans[before[i]].lane,
-						       lane, sim->s->opts->sync);
+				       soc_handover_ns(sim->p, from, lane, sim->s->opts->sync);
 
 			at = known > at ? known : at;
+			if (from != lane && known > sim->known[task])
+				sim->known[task] = known;
 		}
 		err = arrival_push(sim, (struct arrival){ at, task, (uint8_t)lane });
 	}
@@ -154,19 +158,61 @@ static bool client_runs(const struct simulation *sim)
 	return sim->client && sim->client->end_ns > 0;
 }
 
+/* Whether a result of the GPU's is among what @task needs. */
+static bool comes_after_gpu(const struct simulation *sim, uint32_t task)
+{
+	size_t n;
+	const uint32_t *before = sched_predecessors(sim->s->plan, task, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (sim->s->run->spans[before[i]].lane == SOC_GPU)
+			return true;
+	return false;
+}
+
+/*
+ * The CPU submits a kernel behind another one while that runs, as soon as it has submitted that
+ * one and knows what the kernel needs of other lanes; one that comes late finds the queue empty.
+ */
+static double gpu_start_ns(struct simulation *sim, uint32_t task, double factor)
+{
+	struct lane *l = &sim->lanes[SOC_GPU];
+	double from = l->submitted > sim->known[task] ? l->submitted : sim->known[task];
+	bool drained = l->ended < 0 || sim->now > l->ended;
+
+	if (drained)
+		from = sim->now;
+	l->submitted = from + soc_gpu_submit_ns(sim->p, drained) * factor;
+	return l->submitted > sim->now ? l->submitted - sim->now : 0;
+}
+
+static double start_ns(struct simulation *sim, int lane, uint32_t task, double factor)
+{
+	switch (lane) {
+	case SOC_NPU:
+		return soc_npu_start_ns(sim->p, sim->s->opts->sync, comes_after_gpu(sim, task)) *
+		       factor;
+	case SOC_GPU:
+		return gpu_start_ns(sim, task, factor);
+	default:
+		return soc_cpu_start_ns(sim->p) * factor;
+	}
+}
+
 static int start(struct simulation *sim, int lane, uint32_t task)
 {
 	const struct sched_options *opts = sim->s->opts;
 	const struct sched_task *t = sched_get(sim->s->plan, task);
 	struct lane *l = &sim->lanes[lane];
 	double factor = jitter(opts, task);
-	double idle = l->ended < 0 ? INFINITY : sim->now - l->ended;
 	bool launch = lane != SOC_NPU || !t->graph || t->graph != l->graph;
+	double overhead = launch ? start_ns(sim, lane, task, factor) : 0;
 
 	*l = (struct lane){
 		.task = task,
 		.graph = t->graph,
-		.overhead = launch ? soc_start_ns(sim->p, lane, opts->sync, idle) * factor : 0,
+		.submitted = l->submitted,
+		.overhead = overhead,
 		.left = 1,
 		.cost = { t->cost[lane].ns * factor, t->cost[lane].dram_bytes * factor },
 	};
@@ -435,11 +481,13 @@ int sched_run_virtual(struct sched_state *s)
 	for (int i = 0; i < SOC_NR_LANES; i++)
 		sim.lanes[i] = (struct lane){ .task = SCHED_NONE, .ended = -1 };
 	sim.end = calloc((size_t)sched_nr_tasks(s->plan) + 1, sizeof(*sim.end));
-	err = sim.end ? simulate(&sim) : -ENOMEM;
+	sim.known = calloc((size_t)sched_nr_tasks(s->plan) + 1, sizeof(*sim.known));
+	err = sim.end && sim.known ? simulate(&sim) : -ENOMEM;
 	sum_up(&sim);
 	if (sim.client)
 		sim.client->now_ns += sim.now;
 	free(sim.end);
+	free(sim.known);
 	free(sim.heap);
 	return err;
 }

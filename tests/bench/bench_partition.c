@@ -91,7 +91,8 @@ static void add_shape(const struct soc *profile, const char *name, struct figure
 		.choices = { .placement = LLM_PLACE_LAYER,
 			     .weights = LLM_WEIGHTS_W4A16,
 			     .partition = LLM_PARTITION_AUTO,
-			     .graphs = LLM_GRAPHS_PIPE },
+			     .graphs = LLM_GRAPHS_PIPE,
+			     .operands = LLM_OPERANDS_PERMUTED },
 	};
 
 	if (shape_load(name, &shape))

@@ -110,7 +110,7 @@ if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
 	passes "all presets" "${bench[@]}" -p 40 -n 4 -r 2 --preset all -o json
 	true_in_python "GPU presets report the busy time and repeat their tokens" "
 rows = json.load(open(sys.argv[1]))
-assert {r['preset'] for r in rows} == {'cpu', 'npu', 'fine', 'gpu', 'hetero-layer', 'hetero-tensor'}
+assert {r['preset'] for r in rows} == {'cpu', 'npu', 'fine', 'gpu', 'hetero-layer', 'hetero-tensor', 'best'}
 for r in rows:
     gpu = r['placement'] in ('gpu', 'layer')
     assert (r['busy_gpu'] is not None) == gpu and (not gpu or 0 < r['busy_gpu'] <= 1), r

@@ -11,7 +11,7 @@ passes "a dry run" "${dry[@]}" --shape llama3.2-1b --preset all -p 256 -n 4 -o j
 cp "$scratch/out" "$scratch/json"
 true_in_python "has the fields of the simulation" "
 rows = json.load(open(sys.argv[1]))
-assert {(r['preset'], r['n_prompt']) for r in rows} == {(p, n) for p in ('cpu', 'npu', 'fine', 'gpu', 'hetero-layer', 'hetero-tensor')
+assert {(r['preset'], r['n_prompt']) for r in rows} == {(p, n) for p in ('cpu', 'npu', 'fine', 'gpu', 'hetero-layer', 'hetero-tensor', 'best')
     for n in (256, 0)}, rows
 for r in rows:
     assert r['clock'] == 'virtual' and r['profile'] == 'sd8gen3' and r['model_filename'] is None
@@ -25,7 +25,7 @@ for r in rows:
     for k in 'transport output_sha256 recall npu_submits driver_waits n_threads'.split():
         assert r[k] is None, (k, r[k])
     assert r['peak_memory_bytes'] > r['model_size'] > 6e8
-    assert r['partition'] == {'hetero-layer': 'none', 'hetero-tensor': 'auto'}.get(r['preset'])
+    assert r['partition'] == {'hetero-layer': 'none', 'hetero-tensor': 'auto', 'best': 'auto'}.get(r['preset'])
 by = {(r['preset'], r['n_prompt']): r for r in rows}
 assert by['npu', 0]['busy_gpu'] == 0 and by['gpu', 0]['busy_npu'] == 0 and by['cpu', 0]['busy_npu'] == 0
 assert by['npu', 0]['npu_jobs'] == 4 and by['cpu', 0]['npu_jobs'] == 0
@@ -145,18 +145,25 @@ same "the default placement on the wall clock, on the virtual clock, in a dry ru
 refuses "an unknown profile for a real model" 1 "profile nope" "${real[@]}" --profile nope
 
 passes "the calibration" "$BUILD/experiments/calibration" -o json
-true_in_python "is near the published figures" "
+true_in_python "has rows of three kinds, and counts a characteristic of several sizes once" "
 c = json.load(open(sys.argv[1]))
-rows = [r for r in c['rows'] if not r['parameter']]
-assert c['profile'] == 'sd8gen3' and len(rows) == c['derived'] >= 20
-assert all(abs(r['error'] - (r['modelled'] / r['published'] - 1)) < 1e-9 for r in c['rows'])
-errors = [abs(r['error']) for r in rows]
-assert abs(c['mean_error'] - sum(errors) / len(errors)) < 1e-9 and c['worst_error'] == max(errors)
-assert c['mean_error'] < 0.10 and c['worst_error'] < 0.25
-assert len({r['characteristic'] for r in c['rows']}) == len(c['rows'])
+assert c['profile'] == 'sd8gen3' and {r['kind'] for r in c['rows']} == {'parameter', 'fitted', 'predicted'}
+for r in c['rows']:
+    low, high, m = r['published_low'], r['published_high'], r['modelled']
+    assert abs(r['error'] - (m / low - 1 if m < low else m / high - 1 if m > high else 0)) < 1e-9, r
+    assert r['note'] or r['kind'] != 'fitted', r
+for kind in ('parameter', 'fitted', 'predicted'):
+    by = {}
+    for r in c['rows']:
+        if r['kind'] == kind:
+            by.setdefault(r['characteristic'], []).append(abs(r['error']))
+    assert len(by) == c[kind]['characteristics']
+    assert abs(c[kind]['mean_error'] - sum(sum(e) / len(e) for e in by.values()) / len(by)) < 1e-9
+    assert c[kind]['worst_error'] == max(max(e) for e in by.values())
+assert c['predicted']['characteristics'] >= 14 and c['predicted']['mean_error'] < 0.2
 " "$scratch/out"
 passes "the calibration as a table" "$BUILD/experiments/calibration"
-same "shows the source of every number of the profile" "$(grep -cE '\| (published|fitted|assumed) +\|' "$scratch/out")" \
+same "shows the source of every number of the profile" "$(grep -cE '\| (published|fitted|assumed|derived) +\|' "$scratch/out")" \
 	"$(grep -cE '^[a-z0-9_]+ = .* @ ' share/profiles/sd8gen3.conf)"
 
 # choices OPTIONS...: prints the choices of a command line's tests.

@@ -33,6 +33,13 @@ for r in rows:
     if r['preset'] == 'hetero-tensor':
         assert r['busy_npu'] > 0 and r['npu_jobs'] > 0
 " "$scratch/hetero"
+passes "chunks that follow one another besides" "${dry[@]}" --shape $models --preset hetero-tensor,best -p 64,1024 -n 0 -o jsonl
+true_in_python "are a choice of their own, that only best has, and no slower" "$read_rows
+v = ts(('model_type', 'preset', 'n_prompt'))
+assert all(v[m, 'best', p] >= v[m, 'hetero-tensor', p] for m in models for p in (64, 1024)), v
+assert all((r['division'], r['chunk'] is None or r['chunk'] >= r['n_prompt']) == ('none', True) for r in rows if r['preset'] == 'hetero-tensor'), rows
+assert all(r['division'] == 'fastest' for r in rows if r['preset'] == 'best'), rows
+" "$scratch/out"
 passes "everything on the GPU" "${dry[@]}" --shape $models --preset gpu --weights w4a16 -p 256 -n 32 -o jsonl
 cp "$scratch/out" "$scratch/gpu"
 true_in_python "is slower for every model in prefill and decode, and takes more energy" "$read_rows
@@ -53,7 +60,9 @@ for m in models:
     for p in (135, 300, 525, 600, 1000):
         for g in ('online', 'padded', 'pipe'):
             assert v[m, 'auto', 'pipe', p] > v[m, 'none', g, p], (m, g, p)
-        assert v[m, 'none', 'pipe', p] >= v[m, 'none', 'padded', p] > v[m, 'none', 'online', p]
+        # Several graphs load and widen the weights several times: at 135 tokens that is more than padding to 256.
+        assert v[m, 'none', 'pipe', p] > 0.9 * v[m, 'none', 'padded', p] > 0.9 * v[m, 'none', 'online', p]
+        assert v[m, 'none', 'pipe', p] >= v[m, 'none', 'padded', p] or p == 135, (m, p)
 " "$scratch/graphs" "$scratch/out"
 passes "each cut alone, and all of them" "${dry[@]}" --shape llama3-8b --preset hetero-tensor --chunk 1024 \
 	--partition none,row,sequence,multi-sequence,hybrid,auto -p 64,135,600 -n 4 -o jsonl
@@ -70,8 +79,16 @@ true_in_python "fast is faster" "$read_rows
 v = ts(('model_type', 'preset', 'n_prompt', 'sync'))
 for m in models:
     for preset in ('hetero-layer', 'hetero-tensor'):
-        assert v[m, preset, 256, 'fast'] > 1.1 * v[m, preset, 256, 'driver'], m
-    assert v[m, 'hetero-tensor', 0, 'fast'] > 1.2 * v[m, 'hetero-tensor', 0, 'driver'], m
+        assert v[m, preset, 256, 'fast'] > 1.05 * v[m, preset, 256, 'driver'], (m, preset)
+    # The cuts of the fast way, by the slow one: 400 us a crossing are more than a token's matmuls take (4.2).
+    assert v[m, 'hetero-tensor', 0, 'fast'] > 2 * v[m, 'hetero-tensor', 0, 'driver'], m
+" "$scratch/out"
+passes "a solver that knows of the slow one" "${dry[@]}" --shape $models --preset hetero-tensor --sync fast,driver --solver fast,sync -p 256 -n 8 -o jsonl
+true_in_python "cuts less for it, and the same for the fast one" "$read_rows
+v = ts(('model_type', 'n_prompt', 'sync', 'solver'))
+for m in models:
+    assert v[m, 0, 'driver', 'sync'] > 1.5 * v[m, 0, 'driver', 'fast'] and v[m, 256, 'driver', 'sync'] > v[m, 256, 'driver', 'fast'], m
+    assert all(v[m, p, 'fast', 'sync'] == v[m, p, 'fast', 'fast'] for p in (0, 256)), m
 " "$scratch/out"
 
 # games FILE ARGUMENTS...: runs the same tests with four presets and writes their results to FILE.
@@ -92,6 +109,9 @@ for r in rows:
     slowdown = r['avg_ns'] / r['alone_ns'] - 1
     if r['preset'] == 'gpu':
         assert r['game_fps'] < 10 and r['game_dropped'] > 0, r
+    elif r['preset'] == 'hetero-tensor' and r['n_prompt']:
+        # Slices of FFN-down take longer than a frame.
+        assert 20 < r['game_fps'] < 55, r
     else:
         assert r['game_fps'] > 55, r
     if r['preset'] == 'npu':

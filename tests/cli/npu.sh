@@ -51,6 +51,14 @@ passes "npuc builds a graph of 4-bit weights" "$bin/npuc" build "$scratch/w4.txt
 passes "npuc lists it" "$bin/npuc" dis "$scratch/w4.elf"
 grep -q '^graph w4 isa=1.2 ' "$scratch/out" && grep -q ': matmul_w4 .* group=32' "$scratch/out" && grep -q ': matmul_w4f ' "$scratch/out" &&
 	ok "the listing has 4-bit matmuls" || not_ok "the listing has 4-bit matmuls" "$(<"$scratch/out")"
+sed 's/^output out y/permute y\n&/' "$scratch/w4.txt" >"$scratch/permuted.txt"
+passes "npuc builds a permuted matmul" "$bin/npuc" build "$scratch/permuted.txt" -o "$scratch/permuted.elf"
+passes "npuc lists it" "$bin/npuc" dis "$scratch/permuted.elf"
+grep -q '^graph w4 isa=1.5 ' "$scratch/out" && grep -q ': matmul_w4 permuted c=out ' "$scratch/out" && grep -q ': matmul_w4f c=' "$scratch/out" &&
+	ok "the listing says which is permuted" || not_ok "the listing says which is permuted" "$(<"$scratch/out")"
+same "npuc info says which ISA it needs" "$("$bin/npuc" info "$scratch/permuted.elf" | sed -n 's/^isa *//p')" 1.5
+sed 's/^output out y/permute x\n&/' "$scratch/w4.txt" >"$scratch/permuted.txt"
+refuses "no matmul to permute" 1 "permuted.txt:7: .*'x' is no result of a matmul" "$bin/npuc" build "$scratch/permuted.txt" -o "$scratch/permuted.elf"
 sed 's/^output \(.*\)/output \1 12/' "$scratch/w4.txt" >"$scratch/columns.txt"
 passes "npuc builds outputs that are columns of a wider matrix" "$bin/npuc" build "$scratch/columns.txt" -o "$scratch/w4.elf"
 passes "npuc lists their rows" "$bin/npuc" dis "$scratch/w4.elf"

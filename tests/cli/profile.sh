@@ -71,10 +71,10 @@ passes "a matmul's time" "$t" measure --random 1 --seed 99 -o "$scratch/one.csv"
 IFS=, read -r -d '' _ _ _ m k n _ _ _ ns _ < <(tail -1 "$scratch/one.csv")
 passes "is predicted" "$t" predict "$scratch/npu.model" "$m" "$k" "$n"
 python3 -c "import sys; assert abs(float(sys.argv[1].split()[0]) / float(sys.argv[2]) - 1) < 0.3" "$(<"$scratch/out")" "$ns" 2>/dev/null && ok "within 30 %" || not_ok "within 30 %" "$(<"$scratch/out") instead of $ns"
-passes "the other order" "$t" predict "$scratch/npu.model" 64 4096 14336 --weights w4a16 --order streamed
+passes "the other order" "$t" predict "$scratch/npu.model" 64 2048 14336 --weights w4a16 --order streamed
 streamed=$(<"$scratch/out")
-passes "the default order" "$t" predict "$scratch/npu.model" 64 4096 14336 --weights w4a16
-[ "${streamed% ns}" -lt $(($(sed 's/ ns//' "$scratch/out") / 3)) ] && ok "is much slower than the other one" || not_ok "is much slower than the other one" "$streamed, $(<"$scratch/out")"
+passes "the default order" "$t" predict "$scratch/npu.model" 64 2048 14336 --weights w4a16
+[ "${streamed% ns}" -lt $(($(sed 's/ ns//' "$scratch/out") / 2)) ] && ok "is much slower than the other one" || not_ok "is much slower than the other one" "$streamed, $(<"$scratch/out")"
 
 # ---- planning with it ----
 dry=("$bin/llm-bench" --dry-run --shape qwen2.5-0.5b --preset npu,cpu -p 300 -n 2 -o jsonl)
@@ -128,17 +128,26 @@ rows = [(int(r['K']), float(r['weights']), float(r['activations']), float(r['rat
 assert rows[0][0] == 32 and rows[-1][0] == 4096
 assert all(abs(w / a - ratio) < 0.01 * ratio for k, w, a, ratio in rows)
 by = {k: ratio for k, w, a, ratio in rows}
-assert by[128] > 4 and all(by[k] > by[2 * k] for k in (64, 128, 256, 512, 1024, 2048)) and by[4096] < 1.5
+# 6 times in HeteroLLM, of a K that it does not say; beyond 1024 the activations do not stay on the chip either.
+assert by[64] < 6 < by[256] and all(by[k] < by[2 * k] for k in (64, 128, 256, 512)), by
 " "$scratch/out"
 passes "shapes" "$t" curve shape
 true_in_python "are slower with more depth than rows, for the same work" "
 rows = [(int(r['rows']), int(r['depth']), float(r['us']), float(r['TFLOPS'])) for r in csv.DictReader(open(sys.argv[1]))]
 assert {r * d for r, d, us, t in rows} == {2 ** 24}
 tail = [us for r, d, us, t in rows if d >= 2048]
-assert len(tail) == 5 and all(a < b for a, b in zip(tail, tail[1:])), tail
+assert len(tail) == 5 and all(a <= b for a, b in zip(tail, tail[1:])) and tail[-1] > 1.5 * tail[0], tail
 assert all(abs(us * t * 1e6 / (2 * 2 ** 24 * 256) - 1) < 0.01 for r, d, us, t in rows)
 " "$scratch/out"
-for curve in stage order shape; do
+passes "FFN-down beside gate and up" "$t" curve ffn
+true_in_python "is slow in either order, and gate and up only with the weights stationary" "
+rows = [(r['matmul'], r['weights'], int(r['tokens']), float(r['TFLOPS(s)']), float(r['TFLOPS(t)'])) for r in csv.DictReader(open(sys.argv[1]))]
+assert [n for m, b, n, s, t in rows if m == 'down' and b == 'f16'] == [32, 64, 128, 256, 512, 1024]
+assert all(s < 1.3 and (t < 1.3) == (m == 'down') for m, b, n, s, t in rows if n > 32), rows
+# The published 10 TFLOPS, where the memory's bandwidth allows it.
+assert all(9 < t < 11 for m, b, n, s, t in rows if m == 'gate_up' and b == 'f16' and n >= 256), rows
+" "$scratch/out"
+for curve in stage order shape ffn; do
 	passes "$curve as md" "$t" curve $curve -o md --profile host
 	same "is a table" "$(awk '{print length}' "$scratch/out" | sort -u | wc -l) $(sed -n 2p "$scratch/out" | tr -d -- '-|: ')" "1 "
 done
@@ -195,7 +204,7 @@ refuses "a truncated model" 1 "cut.model: " "$t" predict "$scratch/cut.model" 1 
 refuses "samples in place of a model" 1 "samples.csv: " "$t" predict "$scratch/samples.csv" 1 1 1
 sed 's/^version = 1/version = 9/' "$scratch/npu.model" >"$scratch/new.model"
 refuses "a model of another version" 1 "version = 9: this program reads 1" "$t" predict "$scratch/new.model" 1 1 1
-refuses "an unknown curve" 2 "'bell' is none of stage, order, shape" "$t" curve bell
+refuses "an unknown curve" 2 "'bell' is none of stage, order, shape, ffn" "$t" curve bell
 refuses "a curve as xml" 2 "none of csv, md" "$t" curve stage -o xml
 refuses "a curve of an unknown profile" 1 "profile nope" "$t" curve stage --profile nope
 refuses "a dry run with a model of the CPU" 1 "predicts lane cpu" "${dry[@]}" --predictor "$scratch/cpu.model"

@@ -56,13 +56,16 @@ struct bad_field {
 #define DIM(OPC, type, field)                                              \
 	CMD(OPC, type, field, 0), CMD(OPC, type, field, VNPU_MAX_DIM + 1), \
 		CMD(OPC, type, field, UINT32_MAX)
-#define COMMON(OPC, type)                                                              \
-	CMD(OPC, type, hdr.flags, 1), CMD(OPC, type, hdr.size_bytes, 0),               \
+#define ANY_CMD(OPC, type)                                                             \
+	CMD(OPC, type, hdr.flags, 2), CMD(OPC, type, hdr.flags, 3),                    \
+		CMD(OPC, type, hdr.flags, 0x8000), CMD(OPC, type, hdr.size_bytes, 0),  \
 		CMD(OPC, type, hdr.size_bytes, 4),                                     \
 		CMD(OPC, type, hdr.size_bytes, sizeof(struct vnpu_cmd_##type) + 8),    \
 		CMD(OPC, type, hdr.size_bytes, UINT32_MAX), CMD(OPC, type, hdr.op, 0), \
 		CMD(OPC, type, hdr.op, 99), CMD(OPC, type, hdr.op, UINT16_MAX),        \
 		CMD(OPC, type, hdr.op, VNPU_OP_END)
+/* Of all but matmuls, which may be permuted. */
+#define COMMON(OPC, type) ANY_CMD(OPC, type), CMD(OPC, type, hdr.flags, VNPU_CMD_PERMUTED)
 
 static const struct bad_field bad_stream[] = {
 	HDR(magic, 0),
@@ -255,7 +258,7 @@ static const struct bad_field bad_stream[] = {
 	CMD(DEQUANT, dequant, ldq, 69),
 	CMD(DEQUANT, dequant, ldy, 69),
 
-	COMMON(MATMUL_I8, matmul_i8),
+	ANY_CMD(MATMUL_I8, matmul_i8),
 	REF(MATMUL_I8, matmul_i8, a),
 	REF4(MATMUL_I8, matmul_i8, a_scale),
 	REF(MATMUL_I8, matmul_i8, w),
@@ -279,7 +282,7 @@ static const struct bad_field bad_stream[] = {
 	CMD(MATMUL_I8, matmul_i8, tile_n, UINT32_MAX - 63),
 	CMD(MATMUL_I8, matmul_i8, reserved, 1),
 
-	COMMON(MATMUL_W4, matmul_w4),
+	ANY_CMD(MATMUL_W4, matmul_w4),
 	REF(MATMUL_W4, matmul_w4, a),
 	REF4(MATMUL_W4, matmul_w4, a_scale),
 	REF(MATMUL_W4, matmul_w4, w),
@@ -306,7 +309,7 @@ static const struct bad_field bad_stream[] = {
 	CMD(MATMUL_W4, matmul_w4, group, 128), /* which does not divide 64 */
 	CMD(MATMUL_W4, matmul_w4, group, UINT32_MAX),
 
-	COMMON(MATMUL_W4F, matmul_w4),
+	ANY_CMD(MATMUL_W4F, matmul_w4),
 	REF4(MATMUL_W4F, matmul_w4, a),
 	REF(MATMUL_W4F, matmul_w4, w),
 	REF4(MATMUL_W4F, matmul_w4, bias),
@@ -321,7 +324,7 @@ static const struct bad_field bad_stream[] = {
 	CMD(MATMUL_W4F, matmul_w4, k, 96), /* more than lda */
 	CMD(MATMUL_W4F, matmul_w4, group, 48),
 
-	COMMON(MATMUL_WK, matmul_wk),
+	ANY_CMD(MATMUL_WK, matmul_wk),
 	REF(MATMUL_WK, matmul_wk, a),
 	REF4(MATMUL_WK, matmul_wk, a_scale),
 	REF(MATMUL_WK, matmul_wk, w),

@@ -122,6 +122,10 @@ static void a_choice_applies_where_it_makes_a_difference(void **state)
 		{ LLM_CHOICE_SYNC, { .placement = LLM_PLACE_CPU }, false, true },
 		{ LLM_CHOICE_PARTITION, { .placement = LLM_PLACE_GPU }, false, false },
 		{ LLM_CHOICE_PARTITION, { .placement = LLM_PLACE_LAYER }, true, true },
+		{ LLM_CHOICE_OPERANDS, { .placement = LLM_PLACE_CPU }, false, false },
+		{ LLM_CHOICE_OPERANDS, { .placement = LLM_PLACE_GPU }, false, false },
+		{ LLM_CHOICE_OPERANDS, { .placement = LLM_PLACE_FINE }, true, true },
+		{ LLM_CHOICE_OPERANDS, { .placement = LLM_PLACE_LAYER }, true, true },
 		{ LLM_CHOICE_ACTIVATIONS,
 		  { .placement = LLM_PLACE_NPU, .weights = LLM_WEIGHTS_W4A8 },
 		  true,
@@ -220,6 +224,24 @@ static void auto_is_what_the_other_options_can_run_on(void **state)
 	}
 }
 
+/* HeteroLLM 4.1: the activations where prompts are cut between lanes; else the weights. */
+static void operands_are_permuted_with_placement_layer_or_by_name(void **state)
+{
+	for (enum llm_placement p = LLM_PLACE_AUTO;
+	     p < llm_choice_info(LLM_CHOICE_PLACEMENT)->n_values; p++) {
+		struct llm_choices c = { .placement = p }, settled;
+
+		assert_int_equal(llm_choices_settle(&c, &plain, false, &settled), 0);
+		assert_int_equal(settled.operands, p == LLM_PLACE_LAYER ? LLM_OPERANDS_PERMUTED
+									: LLM_OPERANDS_NATURAL);
+		for (c.operands = LLM_OPERANDS_NATURAL; c.operands <= LLM_OPERANDS_PERMUTED;
+		     c.operands++) {
+			assert_int_equal(llm_choices_settle(&c, NULL, true, &settled), 0);
+			assert_int_equal(settled.operands, c.operands);
+		}
+	}
+}
+
 #define REFUSED(choices, file, err, ...)                                        \
 	do {                                                                    \
 		struct llm_choices c = choices;                                 \
@@ -278,7 +300,8 @@ static void check_settled(const struct llm_choices *asked, const struct llm_choi
 		assert_true(nr_named(asked) > 1 || err == -ENOTSUP || (file && file->packed));
 		return;
 	}
-	assert_true(settled.placement != LLM_PLACE_AUTO && settled.weights != LLM_WEIGHTS_AUTO);
+	assert_true(settled.placement != LLM_PLACE_AUTO && settled.weights != LLM_WEIGHTS_AUTO &&
+		    settled.operands != LLM_OPERANDS_AUTO);
 	for (enum llm_choice c = 0; c < LLM_NR_CHOICES; c++)
 		assert_true(!llm_choices_get(asked, c) ||
 			    llm_choices_get(&settled, c) == llm_choices_get(asked, c));
@@ -321,12 +344,13 @@ static void a_preset_sets_its_choices_and_leaves_the_others(void **state)
 
 	llm_preset_apply(preset, &c);
 	assert_true(c.placement == LLM_PLACE_LAYER && c.weights == LLM_WEIGHTS_W4A16);
-	assert_true(c.graphs == LLM_GRAPHS_PIPE && c.partition == LLM_PARTITION_AUTO);
+	assert_true(c.graphs == LLM_GRAPHS_PIPE && c.partition == LLM_PARTITION_AUTO &&
+		    c.operands == LLM_OPERANDS_PERMUTED);
 	assert_true(c.kv == LLM_KV_Q8_0 && c.sync == LLM_SYNC_DRIVER);
 	llm_preset_apply(llm_preset((unsigned int)llm_preset_parse("cpu")), &c);
 	assert_true(c.placement == LLM_PLACE_CPU && c.weights == LLM_WEIGHTS_AUTO);
 	assert_true(c.graphs == LLM_GRAPHS_BUCKETED && c.partition == LLM_PARTITION_NONE &&
-		    c.kv == LLM_KV_Q8_0);
+		    c.operands == LLM_OPERANDS_AUTO && c.kv == LLM_KV_Q8_0);
 }
 
 static void every_preset_can_run_and_be_planned(void **state)
@@ -356,6 +380,7 @@ int main(void)
 		cmocka_unit_test(properties_are_those_of_the_values),
 		cmocka_unit_test(a_choice_applies_where_it_makes_a_difference),
 		cmocka_unit_test(auto_is_what_the_other_options_can_run_on),
+		cmocka_unit_test(operands_are_permuted_with_placement_layer_or_by_name),
 		cmocka_unit_test(a_contradiction_names_both_sides_and_the_ways_out),
 		cmocka_unit_test(what_is_settled_keeps_what_was_asked_for_and_stays_settled),
 		cmocka_unit_test(a_preset_sets_its_choices_and_leaves_the_others),

@@ -16,6 +16,7 @@
 #include <time.h>
 #include <cmocka.h>
 
+#include "engine.h"
 #include "llm.h"
 #include "tiny_model.h"
 
@@ -42,6 +43,7 @@ static const struct llm_choices ways[] = {
 	{ .placement = LLM_PLACE_CPU, .weights = LLM_WEIGHTS_F32 },
 	{ .placement = LLM_PLACE_NPU },
 	{ .placement = LLM_PLACE_NPU, .graphs = LLM_GRAPHS_SHARED, .weights = LLM_WEIGHTS_W4A8 },
+	{ .placement = LLM_PLACE_NPU, .operands = LLM_OPERANDS_PERMUTED },
 	{ .placement = LLM_PLACE_FINE },
 	{ .placement = LLM_PLACE_FINE,
 	  .sync = LLM_SYNC_DRIVER,
@@ -60,6 +62,7 @@ static const struct llm_choices ways[] = {
 	{ .placement = LLM_PLACE_LAYER,
 	  .graphs = LLM_GRAPHS_PIPE,
 	  .partition = LLM_PARTITION_AUTO,
+	  .operands = LLM_OPERANDS_NATURAL,
 	  .order = LLM_ORDER_FIFO,
 	  .sync = LLM_SYNC_DRIVER },
 	{ .placement = LLM_PLACE_LAYER,
@@ -270,6 +273,109 @@ static void test_chunks_in_flight_change_no_result(void **state)
 	free(got);
 }
 
+/* In place of the solver, which looks at times: half of the columns for each lane. */
+static void cut_in_half(void *ud, const struct partition_options *o, uint32_t m, uint64_t k,
+			uint64_t n, struct cut *cut)
+{
+	*cut = (struct cut){ .kind = PARTITION_ROW, .m = m, .k = k, .n = n, .exact = m };
+	cut->gpu_cols = n / 2 / VNPU_PANEL_N * VNPU_PANEL_N;
+}
+
+/* Logits of a prompt's last token, and of one after it. */
+static void run_way(const char *path, const struct llm_choices *way, const char *profile,
+		    const int32_t *ids, unsigned int n, float *logits)
+{
+	struct llm_engine *e = open_engine(path, way, profile, 0, false);
+	size_t n_vocab = llm_engine_info(e)->n_vocab;
+	struct llm_session_stats stats;
+	struct llm_session *s;
+
+	e->cut = cut_in_half;
+	s = new_session(e);
+	for (unsigned int i = 0; i < 2; i++) {
+		if (llm_session_eval(s, i ? ids + n : ids, i ? 1 : n))
+			fail_msg("%s", llm_error());
+		memcpy(logits + i * n_vocab, llm_session_logits(s), n_vocab * sizeof(*logits));
+	}
+	llm_session_stats(s, &stats);
+	assert_true(stats.npu_jobs >= 2);
+	llm_session_free(s);
+	llm_engine_close(e);
+}
+
+/* HeteroLLM 3.2: which operand the NPU keeps is a matter of time alone. */
+static void test_the_order_of_operands_changes_no_result(void **state)
+{
+	static const struct llm_choices places[] = {
+		{ .placement = LLM_PLACE_NPU },
+		{ .placement = LLM_PLACE_FINE },
+		{ .placement = LLM_PLACE_LAYER,
+		  .graphs = LLM_GRAPHS_PIPE,
+		  .partition = LLM_PARTITION_ROW },
+	};
+	static const enum llm_weights weights[] = { LLM_WEIGHTS_W8A8, LLM_WEIGHTS_W4A8,
+						    LLM_WEIGHTS_W4A16 };
+	const struct tiny_config c = config("qwen2");
+	float want[2 * 16 * 60], got[2 * 16 * 60];
+	unsigned int n = any(20, 200);
+	int32_t ids[MAX_TOKENS];
+	struct tiny_model t;
+
+	tiny_create(&t, &c, random_u64(&seed_state));
+	tiny_write(&t);
+	for (unsigned int i = 0; i <= n; i++)
+		ids[i] = (int32_t)any(0, c.n_vocab - 1);
+	for (size_t i = 0; i < 18; i++) {
+		const char *profile = i / 9 ? "sd8gen3" : NULL;
+		struct llm_choices way = places[i % 9 / 3];
+
+		way.weights = weights[i % 3];
+		way.operands = LLM_OPERANDS_NATURAL;
+		run_way(t.path, &way, profile, ids, n, want);
+		way.operands = LLM_OPERANDS_PERMUTED;
+		run_way(t.path, &way, profile, ids, n, got);
+		assert_memory_equal(got, want, 2 * c.n_vocab * sizeof(*got));
+	}
+	tiny_free(&t);
+}
+
+/* What a prompt of a model of that shape takes. */
+static uint64_t planned_ns(struct llm_options o, enum llm_operands operands, unsigned int n)
+{
+	struct llm_session *s;
+	struct llm_engine *e;
+	uint64_t ns;
+
+	o.dry_run = true;
+	o.shape = "llama3.2-1b";
+	o.profile = "sd8gen3";
+	o.choices.operands = operands;
+	assert_int_equal(llm_engine_open(&o, &e), 0);
+	assert_int_equal(llm_session_create(e, n, &s), 0);
+	assert_int_equal(llm_session_eval(s, NULL, n), 0);
+	ns = llm_session_now_ns(s);
+	llm_session_free(s);
+	llm_engine_close(e);
+	return ns;
+}
+
+static void test_the_order_of_operands_changes_what_is_planned(void **state)
+{
+	static const enum llm_placement places[] = { LLM_PLACE_NPU, LLM_PLACE_FINE,
+						     LLM_PLACE_LAYER };
+
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		struct llm_options o = { .choices = { .placement = places[i],
+						      .weights = LLM_WEIGHTS_W4A16 } };
+		uint64_t natural = planned_ns(o, LLM_OPERANDS_NATURAL, 32);
+		uint64_t permuted = planned_ns(o, LLM_OPERANDS_PERMUTED, 32);
+
+		assert_true(permuted < natural);
+		assert_int_equal(planned_ns(o, LLM_OPERANDS_AUTO, 32),
+				 places[i] == LLM_PLACE_LAYER ? permuted : natural);
+	}
+}
+
 static void test_overlapped_chunks_are_sooner_done(void **state)
 {
 	struct llm_choices way = { .placement = LLM_PLACE_FINE };
@@ -431,6 +537,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_dry_run_takes_as_long_as_the_run),
 		cmocka_unit_test(test_chunks_in_flight_change_no_result),
+		cmocka_unit_test(test_the_order_of_operands_changes_no_result),
+		cmocka_unit_test(test_the_order_of_operands_changes_what_is_planned),
 		cmocka_unit_test(test_overlapped_chunks_are_sooner_done),
 		cmocka_unit_test(test_an_observer_sees_every_tensor_once),
 		cmocka_unit_test(test_what_a_dry_run_needs),

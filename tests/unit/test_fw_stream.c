@@ -217,6 +217,58 @@ static void odd_but_valid_streams_run(void **state)
 	assert_int_equal(run(x, &b).status, VNPU_FW_OK);
 }
 
+/* ---- flags ---------------------------------------------------------------------------------- */
+
+/* Those of all matmuls; others stay 0. @chance: one in so many. */
+static void permute(struct job_builder *b, uint32_t chance)
+{
+	struct vnpu_cmd *cmd;
+
+	for (uint32_t at = sizeof(struct vnpu_stream_hdr); at < b->stream_bytes;
+	     at += cmd->size_bytes) {
+		cmd = (struct vnpu_cmd *)(b->stream + at);
+		if (isa_op(cmd->op)->flags && !rng_below(chance))
+			cmd->flags = VNPU_CMD_PERMUTED;
+	}
+}
+
+static void permuted_matmuls_have_the_same_bits(void **state)
+{
+	struct fixture *x = *state;
+	uint8_t *out = malloc(ALL_OUT_BYTES);
+
+	assert_int_equal(run(x, &x->good).status, VNPU_FW_OK);
+	memcpy(out, x->f->mem[1] + ALL_OUT, ALL_OUT_BYTES);
+	memset(x->f->mem[1] + ALL_OUT, 0, ALL_OUT_BYTES);
+	permute(&x->good, 1);
+	if (run(x, &x->good).status != VNPU_FW_OK)
+		fail_msg("refused: %s", x->f->last_log);
+	assert_memory_equal(x->f->mem[1] + ALL_OUT, out, ALL_OUT_BYTES);
+	free(out);
+}
+
+/* And only these four: bad_fields.h has the other operations. */
+static void permuted_matmuls_want_version_1_5(void **state)
+{
+	static const uint16_t ops[] = { VNPU_OP_MATMUL_I8, VNPU_OP_MATMUL_W4, VNPU_OP_MATMUL_W4F,
+					VNPU_OP_MATMUL_WK };
+	struct fixture *x = *state;
+	struct vnpu_stream_hdr *hdr = (struct vnpu_stream_hdr *)x->good.stream;
+
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+		struct vnpu_cmd *cmd = (struct vnpu_cmd *)find_cmd(&x->good, ops[i]);
+
+		cmd->flags = VNPU_CMD_PERMUTED;
+		for (hdr->isa_minor = 0; hdr->isa_minor < 5; hdr->isa_minor++) {
+			assert_refused(x, &x->good, "a flag of version 1.5");
+			assert_non_null(strstr(x->f->last_log, "flags 0x1 are unknown"));
+		}
+		cmd->flags = 0;
+	}
+	permute(&x->good, 1);
+	assert_int_equal(run(x, &x->good).status, VNPU_FW_OK);
+}
+
 /* ---- fuzzing --------------------------------------------------------------------------------- */
 
 /* A random number, mostly an edge case. */
@@ -298,6 +350,7 @@ static void damaged_streams_never_crash_and_access_only_what_they_announce(void 
 	fake_start(x->f, 1, 0, FW_ISA_AUTO);
 	for (i = 0; i < rounds; i++) {
 		b = x->good;
+		permute(&b, 2);
 		if (rng_below(2))
 			((struct vnpu_table_hdr *)b.table)->record_slot =
 				rng_below(8) ? ALL_SLOT_OUT : edgy();
@@ -366,6 +419,8 @@ int main(void)
 		TEST(truncated_and_padded_jobs_are_refused),
 		TEST(operands_may_fill_their_slots),
 		TEST(odd_but_valid_streams_run),
+		TEST(permuted_matmuls_have_the_same_bits),
+		TEST(permuted_matmuls_want_version_1_5),
 		TEST(damaged_streams_never_crash_and_access_only_what_they_announce),
 		TEST(random_bytes_are_refused),
 	};

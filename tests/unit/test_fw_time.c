@@ -69,9 +69,26 @@ static uint64_t job_ns(struct job_builder *b)
 	return ns;
 }
 
-static void add_matmul(struct job_builder *b, uint32_t m, uint32_t k, uint32_t n)
+/* A job of one matmul, which may be permuted. */
+static uint64_t cmd_ns(uint16_t op, void *cmd, uint32_t bytes, bool permuted)
 {
-	struct vnpu_cmd_matmul_i8 c = {
+	struct job_builder b;
+	struct vnpu_cmd *hdr;
+
+	begin(&b);
+	hdr = job_cmd(&b, op, cmd, bytes);
+	hdr->flags = permuted ? VNPU_CMD_PERMUTED : 0;
+	return job_ns(&b);
+}
+
+static enum npu_time_order order_of(bool permuted)
+{
+	return permuted ? NPU_TIME_WEIGHTS_STREAMED : NPU_TIME_WEIGHTS_STATIONARY;
+}
+
+static struct vnpu_cmd_matmul_i8 matmul_of(uint32_t m, uint32_t k, uint32_t n)
+{
+	return (struct vnpu_cmd_matmul_i8){
 		.bias = { .slot = VNPU_SLOT_NONE },
 		.m = m,
 		.n = n,
@@ -81,17 +98,13 @@ static void add_matmul(struct job_builder *b, uint32_t m, uint32_t k, uint32_t n
 		.tile_m = any(1, 64),
 		.tile_n = 64 * any(1, 8),
 	};
-
-	job_cmd(b, VNPU_OP_MATMUL_I8, &c, sizeof(c));
 }
 
-static uint64_t matmul_ns(uint32_t m, uint32_t k, uint32_t n)
+static uint64_t matmul_ns(uint32_t m, uint32_t k, uint32_t n, bool permuted)
 {
-	struct job_builder b;
+	struct vnpu_cmd_matmul_i8 c = matmul_of(m, k, n);
 
-	begin(&b);
-	add_matmul(&b, m, k, n);
-	return job_ns(&b);
+	return cmd_ns(VNPU_OP_MATMUL_I8, &c, sizeof(c), permuted);
 }
 
 static void add_norm(struct job_builder *b, uint32_t rows, uint32_t cols)
@@ -181,10 +194,11 @@ static void a_matmul_takes_its_launch_and_the_modelled_time(void **state)
 			.k = any(1, 16384),
 			.n = any(1, 16384),
 			.type = NPU_TIME_I8,
+			.order = order_of(i % 2),
 			.weight_bits = 8,
 		};
 		double alone = npu_time_alone_ns(&soc->npu, npu_time_matmul(&soc->npu, &op));
-		uint64_t ns = matmul_ns(op.m, op.k, op.n);
+		uint64_t ns = matmul_ns(op.m, op.k, op.n, i % 2);
 
 		assert_true(fabs((double)ns - launch_ns() - alone) <= 1);
 	}
@@ -203,23 +217,25 @@ static void a_matmul_of_4_bits_reads_half_the_bytes(void **state)
 			.tile_n = 64,
 			.group = 32u << any(0, 2),
 		};
-		struct npu_time_matmul op = {
-			.m = c.m, .k = c.k, .n = c.n, .type = NPU_TIME_F16, .weight_bits = 4
-		};
-		struct job_builder b;
+		struct npu_time_matmul op = { .m = c.m,
+					      .k = c.k,
+					      .n = c.n,
+					      .type = NPU_TIME_F16,
+					      .order = order_of(i % 2),
+					      .weight_bits = 4 };
+		uint64_t ns;
 
 		c.lda = c.k;
 		c.ldc = c.n;
-		begin(&b);
-		job_cmd(&b, VNPU_OP_MATMUL_W4F, &c, sizeof(c));
-		assert_true(fabs((double)job_ns(&b) - launch_ns() -
+		ns = cmd_ns(VNPU_OP_MATMUL_W4F, &c, sizeof(c), i % 2);
+		assert_true(fabs((double)ns - launch_ns() -
 				 npu_time_alone_ns(&soc->npu, npu_time_matmul(&soc->npu, &op))) <=
 			    1);
 		op.type = NPU_TIME_I8;
+		op.group = c.group;
 		c.a_scale.slot = 0;
-		begin(&b);
-		job_cmd(&b, VNPU_OP_MATMUL_W4, &c, sizeof(c));
-		assert_true(fabs((double)job_ns(&b) - launch_ns() -
+		ns = cmd_ns(VNPU_OP_MATMUL_W4, &c, sizeof(c), i % 2);
+		assert_true(fabs((double)ns - launch_ns() -
 				 npu_time_alone_ns(&soc->npu, npu_time_matmul(&soc->npu, &op))) <=
 			    1);
 	}
@@ -230,6 +246,7 @@ static void a_matmul_of_k_bits_reads_k_bits_of_each_weight(void **state)
 {
 	for (int i = 0; i < 300; i++) {
 		uint32_t bits = 1 + i % 8, panels = any(1, 200);
+		bool permuted = any(0, 1);
 		struct vnpu_cmd_matmul_wk c = {
 			.bias = { .slot = VNPU_SLOT_NONE },
 			.m = any(1, 2048),
@@ -243,23 +260,20 @@ static void a_matmul_of_k_bits_reads_k_bits_of_each_weight(void **state)
 			.k = c.k,
 			.n = c.n,
 			.type = NPU_TIME_I8,
+			.order = order_of(permuted),
 			.weight_bits = bits,
-			.widened = bits < 8,
 		};
-		struct job_builder b;
 		uint64_t ns;
 
 		c.lda = c.k;
 		c.ldc = c.n;
 		c.w_bytes = VNPU_WK_TABLE_BYTES(c.n) + panels * VNPU_PANEL_WK_BYTES(c.k, bits);
-		begin(&b);
-		job_cmd(&b, VNPU_OP_MATMUL_WK, &c, sizeof(c));
-		ns = job_ns(&b);
+		ns = cmd_ns(VNPU_OP_MATMUL_WK, &c, sizeof(c), permuted);
 		assert_true(fabs((double)ns - launch_ns() -
 				 npu_time_alone_ns(&soc->npu, npu_time_matmul(&soc->npu, &op))) <=
 			    1);
 		if (bits == 8)
-			assert_int_equal(ns, matmul_ns(c.m, c.k, c.n));
+			assert_int_equal(ns, matmul_ns(c.m, c.k, c.n, permuted));
 	}
 }
 
@@ -371,6 +385,7 @@ static void attention_takes_longer_the_fuller_its_cache_is(void **state)
 
 static void times_that_overflow_saturate(void **state)
 {
+	struct vnpu_cmd_matmul_i8 c = matmul_of(1u << 16, 1u << 16, 1u << 24);
 	struct soc_npu slow = soc->npu;
 	struct fw_prog prog = { 0 };
 	struct job_builder b;
@@ -378,7 +393,7 @@ static void times_that_overflow_saturate(void **state)
 	slow.load_gbps = slow.dram_gbps = 1e-6;
 	begin(&b);
 	for (int i = 0; i < 40; i++)
-		add_matmul(&b, 1u << 16, 1u << 16, 1u << 24);
+		job_cmd(&b, VNPU_OP_MATMUL_I8, &c, sizeof(c));
 	job_end(&b);
 	decode(&prog, &b);
 	assert_true(fw_time_cmd_ns(&slow, &prog.cmds[0]) > 1ull << 60);
@@ -460,11 +475,12 @@ static void check_plan(const struct shape *s, uint32_t tokens, enum llm_activati
 	struct job_builder b;
 
 	plan_layer(s, tokens, activations, LLM_KV_F16, ns);
-	SAME("qkv", ns[LLM_OP_QKV], matmul_ns(planes * tokens, s->dim, q + 2 * kv));
-	SAME("attn_output", ns[LLM_OP_ATTN_OUTPUT], matmul_ns(planes * tokens, q, s->dim));
-	SAME("gate_up", ns[LLM_OP_GATE_UP], matmul_ns(planes * tokens, s->dim, 2 * s->ffn));
-	SAME("down", ns[LLM_OP_DOWN], matmul_ns(llm_input_planes(down) * tokens, s->ffn, s->dim));
-	SAME("head", ns[LLM_OP_HEAD], matmul_ns(llm_input_planes(head), s->dim, s->vocab));
+	SAME("qkv", ns[LLM_OP_QKV], matmul_ns(planes * tokens, s->dim, q + 2 * kv, false));
+	SAME("attn_output", ns[LLM_OP_ATTN_OUTPUT], matmul_ns(planes * tokens, q, s->dim, false));
+	SAME("gate_up", ns[LLM_OP_GATE_UP], matmul_ns(planes * tokens, s->dim, 2 * s->ffn, false));
+	SAME("down", ns[LLM_OP_DOWN],
+	     matmul_ns(llm_input_planes(down) * tokens, s->ffn, s->dim, false));
+	SAME("head", ns[LLM_OP_HEAD], matmul_ns(llm_input_planes(head), s->dim, s->vocab, false));
 	begin(&b);
 	add_norm(&b, tokens, s->dim);
 	add_quant(&b, inner, tokens, s->dim);

@@ -171,13 +171,14 @@ static void check_way(const char *path, const struct way *w, struct llm_options 
 	logits_of(engine, ids, n, got);
 	error = error_of(got, want, values);
 	if (!(error < bound))
-		fail_msg("%u tokens, %s %s %s %g %s %s %s %s: error %g", n,
+		fail_msg("%u tokens, %s %s %s %g %s %s %s %s %s: error %g", n,
 			 llm_choice_name(LLM_CHOICE_PLACEMENT, o.choices.placement),
 			 llm_choice_name(LLM_CHOICE_GRAPHS, o.choices.graphs),
 			 llm_choice_name(LLM_CHOICE_PARTITION, o.choices.partition),
 			 (double)w->share, llm_choice_name(LLM_CHOICE_WEIGHTS, o.choices.weights),
 			 llm_choice_name(LLM_CHOICE_ACTIVATIONS, o.choices.activations),
 			 llm_choice_name(LLM_CHOICE_SYNC, o.choices.sync),
+			 llm_choice_name(LLM_CHOICE_OPERANDS, o.choices.operands),
 			 o.profile ? "virtual" : "wall", error);
 	free(got);
 	llm_engine_close(engine);
@@ -204,6 +205,7 @@ static void check_model(const char *path, unsigned int n, unsigned int nr_ways,
 	llm_engine_close(engine);
 	for (unsigned int i = 0; i < nr_ways; i++) {
 		o.choices.sync = any(0, 1) ? LLM_SYNC_FAST : LLM_SYNC_DRIVER;
+		o.choices.operands = any(0, llm_choice_info(LLM_CHOICE_OPERANDS)->n_values - 1);
 		o.profile = any(0, 3) ? NULL : "sd8gen3";
 		check_way(path, &ways[any(0, NR_WAYS - 1)], o, ids, n, want,
 			  weights == LLM_WEIGHTS_W4A16 ? FLOAT_BOUND : INT8_BOUND);

@@ -26,10 +26,10 @@ static void a_text_is_the_graph_of_its_calls(void **state)
 		parse("graph g # a comment\n\n"
 		      "param p\ninput x f32 3 8\nweight w w8 70 8\nstate s f16 9 8\n"
 		      "store x s p\nq, scale = quant x\n"
-		      "y = matmul q scale w\nz = softmax y 0.5 p\noutput out z\n");
+		      "y = matmul q scale w\npermute y\nz = softmax y 0.5 p\noutput out z\n");
 	struct npu_graph *calls = npu_graph_create("g");
 	int p = npu_graph_param(calls, "p");
-	struct npu_tensor *x = npu_graph_input(calls, "x", NPU_F32, 3, 8), *scale, *q;
+	struct npu_tensor *x = npu_graph_input(calls, "x", NPU_F32, 3, 8), *scale, *q, *y;
 	struct npu_tensor *w = npu_graph_weight(calls, "w", NPU_W8_PANEL, 70, 8);
 	struct npu_tensor *s = npu_graph_state(calls, "s", NPU_F16, 9, 8);
 	void *a, *b;
@@ -37,8 +37,8 @@ static void a_text_is_the_graph_of_its_calls(void **state)
 
 	npu_store_rows(calls, x, s, p);
 	q = npu_quant(calls, x, &scale);
-	npu_graph_output(calls, "out",
-			 npu_softmax(calls, npu_matmul_i8(calls, q, scale, w, NULL), 0.5f, p));
+	y = npu_matmul_permute(calls, npu_matmul_i8(calls, q, scale, w, NULL));
+	npu_graph_output(calls, "out", npu_softmax(calls, y, 0.5f, p));
 	assert_non_null(text);
 	assert_int_equal(npu_graph_compile(text, &a, &a_bytes), 0);
 	assert_int_equal(npu_graph_compile(calls, &b, &b_bytes), 0);
@@ -58,6 +58,9 @@ static void the_first_error_has_its_line(void **state)
 		{ "graph g\ny = silu x\nz = nothing y\n", "text:2: 'x' is not a tensor" },
 		{ "graph g\ninput x f32 2 2\n\nx = silu x\n", "text:4: 'x' is defined already" },
 		{ "graph g\ninput x f32 2 2\ny = softmax x nan\n", "text:3: graph g: softmax: " },
+		{ "graph g\ninput x f32 2 2\npermute x\n",
+		  "text:3: graph g: permute: 'x' is no result of a matmul" },
+		{ "graph g\ninput x f32 2 2\npermute y\n", "text:3: 'y' is not a tensor" },
 		{ "graph g\ninput x f32 2 2\na, b, c, d = quant x\n",
 		  "text:3: 'a,' is not a statement" },
 	};

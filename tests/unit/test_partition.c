@@ -53,6 +53,7 @@ static struct partition_options random_options(void)
 	return (struct partition_options){
 		.soc = soc,
 		.weights = random_in(0, 1) ? LLM_WEIGHTS_W4A16 : LLM_WEIGHTS_W8A8,
+		.operands = random_in(0, 3) ? LLM_OPERANDS_PERMUTED : LLM_OPERANDS_NATURAL,
 		.sync = random_in(0, 3) ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
 		.partition = (enum llm_partition)random_in(LLM_PARTITION_NONE, LLM_PARTITION_AUTO),
 		.graphs = (enum llm_graphs)random_in(LLM_GRAPHS_BUCKETED, LLM_GRAPHS_PIPE),
@@ -65,6 +66,7 @@ static struct partition_options best_options(void)
 	return (struct partition_options){
 		.soc = soc,
 		.weights = LLM_WEIGHTS_W4A16,
+		.operands = LLM_OPERANDS_PERMUTED,
 		.sync = SOC_SYNC_FAST,
 		.partition = LLM_PARTITION_AUTO,
 		.graphs = LLM_GRAPHS_PIPE,
@@ -280,9 +282,8 @@ static void test_the_search_comes_near_the_best_of_all(void **state)
 static void test_more_tokens_never_take_less(void **state)
 {
 	struct partition_options o = best_options();
-	double drained = soc_start_ns(soc, SOC_GPU, o.sync, 1) -
-			 soc_start_ns(soc, SOC_GPU, o.sync, 0) +
-			 soc_handover_ns(soc, SOC_NPU, SOC_GPU, o.sync);
+	double drained =
+		soc_gpu_submit_ns(soc, true) + soc_handover_ns(soc, SOC_NPU, SOC_GPU, o.sync);
 
 	random_begin(__func__);
 	for (int i = 0; i < 20; i++) {

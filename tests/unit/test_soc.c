@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* Profiles: those that come with vnpu, and files that are wrong in every way that can be listed. */
 #include <errno.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,12 +20,12 @@ static char path[] = "/tmp/vnpu-profile-XXXXXX.conf";
 /* A value that every key takes; of two that differ the larger one. */
 static double usual(const struct soc_key *key)
 {
-	return strcmp(key->key, "f16_rate") ? 40 : 3;
+	return !strcmp(key->key, "f16_rate") ? 3 : !strcmp(key->key, "little_rate") ? 0.5 : 40;
 }
 
 static double other(const struct soc_key *key)
 {
-	return strcmp(key->key, "f16_rate") ? 37.5 : 2.5;
+	return !strcmp(key->key, "f16_rate") ? 2.5 : !strcmp(key->key, "little_rate") ? 0.25 : 37;
 }
 
 /* A whole profile as text; the number of key @skip is left out, that of @change is @value. */
@@ -99,10 +101,11 @@ static void test_every_number_is_read_where_it_belongs(void **state)
 		p = load_text(text, strlen(text));
 
 		/*
-		 * Lanes may not have more bandwidth than the SoC, nor two
-		 * together more than there is.
+		 * Lanes may not have more bandwidth than the SoC, nor two together more than there
+		 * is, nor a core more than the CPU.
 		 */
-		if (i == find("soc", "dram_shared_gbps") || i == find("soc", "dram_peak_gbps")) {
+		if (i == find("soc", "dram_shared_gbps") || i == find("soc", "dram_peak_gbps") ||
+		    i == find("cpu", "dram_gbps")) {
 			assert_null(p);
 			free(text);
 			continue;
@@ -202,6 +205,86 @@ static void test_numbers_out_of_range_are_refused(void **state)
 	}
 }
 
+static void test_what_is_counted_is_no_fraction(void **state)
+{
+	static const char *const counted[][2] = {
+		{ "npu", "array_rows" },   { "npu", "array_cols" }, { "npu", "arrays" },
+		{ "npu", "row_granule" },  { "npu", "hold_rows" },  { "npu", "gemv_rows" },
+		{ "cpu", "panel_k" },	   { "cpu", "big_cores" },  { "cpu", "middle_cores" },
+		{ "cpu", "little_cores" },
+	};
+
+	for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++) {
+		char *text = text_of(NONE, find(counted[i][0], counted[i][1]), "2.5 @ assumed: x");
+
+		refused(text, strlen(text), "whole number");
+		refused(text, strlen(text), counted[i][1]);
+		free(text);
+	}
+}
+
+/* "derived: sd8gen3 x 1.45: rule": the number is that. */
+static void test_derived_numbers_follow_their_rules(void **state)
+{
+	static const char *const names[] = { "sd8gen2", "sd8elite" };
+	struct soc *base = soc_load("sd8gen3", why, sizeof(why));
+	struct soc_key key;
+
+	assert_non_null(base);
+	for (size_t i = 0; i < 2; i++) {
+		struct soc *p = soc_load(names[i], why, sizeof(why));
+		size_t derived = 0;
+
+		assert_non_null(p);
+		for (size_t k = 0; !soc_key(k, &key); k++) {
+			double factor, wanted, got = soc_value(p, k);
+
+			if (p->notes[k].source != SOC_DERIVED)
+				continue;
+			derived++;
+			if (sscanf(p->notes[k].text, "sd8gen3 x %lf:", &factor) != 1)
+				fail_msg("%s: %s", key.key, p->notes[k].text);
+			wanted = factor * soc_value(base, k);
+			/* Four digits, and what is counted is whole. */
+			if (fabs(got - wanted) > 6e-4 * wanted &&
+			    fabs(got - wanted) > 0.5 * key.whole)
+				fail_msg("%s %s.%s: %g, %g by its rule", names[i], key.section,
+					 key.key, got, wanted);
+		}
+		assert_true(derived > 30);
+		soc_free(p);
+	}
+	soc_free(base);
+}
+
+static void test_the_cpu_lane_has_the_cores_that_it_is_given(void **state)
+{
+	struct soc *p = soc_load("sd8gen3", why, sizeof(why));
+	double four_w;
+
+	assert_non_null(p);
+	assert_true(soc_cpu_share(p) == 1 && soc_cpu_cores(p) == 4);
+	four_w = soc_cpu_active_w(p);
+	/* One big and three middle ones. */
+	assert_true(fabs(four_w - p->cpu.big_w - 3 * p->cpu.middle_w) < 1e-9);
+	for (int cores = SOC_CORES_BIG; cores <= SOC_CORES_LITTLE; cores++) {
+		double rate = cores == SOC_CORES_BIG	  ? p->cpu.big_rate
+			      : cores == SOC_CORES_LITTLE ? p->cpu.little_rate
+							  : 1;
+
+		assert_int_equal(soc_use_cores(p, (enum soc_cores)cores), 0);
+		assert_int_equal(soc_cpu_cores(p), 1);
+		assert_true(fabs(soc_cpu_share(p) - rate / (p->cpu.big_rate + 3)) < 1e-9);
+		assert_true(soc_cpu_active_w(p) < four_w);
+	}
+	soc_free(p);
+	p = soc_load("sd8elite", why, sizeof(why));
+	assert_non_null(p);
+	assert_int_equal(soc_use_cores(p, SOC_CORES_LITTLE), -ENOENT);
+	assert_true(soc_cpu_share(p) == 1);
+	soc_free(p);
+}
+
 static void test_what_is_no_profile_is_refused(void **state)
 {
 	static const struct {
@@ -276,6 +359,9 @@ int main(void)
 		cmocka_unit_test(test_a_number_without_a_source_is_refused),
 		cmocka_unit_test(test_what_is_no_number_is_refused),
 		cmocka_unit_test(test_numbers_out_of_range_are_refused),
+		cmocka_unit_test(test_what_is_counted_is_no_fraction),
+		cmocka_unit_test(test_derived_numbers_follow_their_rules),
+		cmocka_unit_test(test_the_cpu_lane_has_the_cores_that_it_is_given),
 		cmocka_unit_test(test_what_is_no_profile_is_refused),
 		cmocka_unit_test(test_a_file_that_is_not_there_is_named),
 		cmocka_unit_test(

@@ -81,6 +81,32 @@ static void test_work_of_bytes_only_takes_the_lanes_bandwidth_and_of_nothing_no_
 	assert_true(isinf(rate[SOC_GPU]));
 }
 
+/* Learning of another lane's end takes time by either way, and the drivers' takes more. */
+static void test_no_handover_is_free(void **state)
+{
+	for (int from = 0; from < SOC_NR_LANES; from++)
+		for (int to = 0; to < SOC_NR_LANES; to++) {
+			double fast = soc_handover_ns(soc, from, to, SOC_SYNC_FAST);
+			double driver = soc_handover_ns(soc, from, to, SOC_SYNC_DRIVER);
+
+			if (from == to) {
+				assert_true(fast == 0 && driver == 0);
+				continue;
+			}
+			assert_near(fast, soc->cpu.poll_us * 1e3);
+			assert_true(fast > 0);
+			/* HeteroLLM 3.1 and 4.2: a copy each way, and a sleep behind the GPU. */
+			assert_near(driver,
+				    ((from == SOC_GPU) * (soc->gpu.copy_us + soc->cpu.sleep_us) +
+				     (to == SOC_GPU) * soc->gpu.copy_us) *
+					    1e3);
+		}
+	assert_true(soc_npu_start_ns(soc, SOC_SYNC_FAST, false) > 0);
+	assert_near(soc_npu_start_ns(soc, SOC_SYNC_DRIVER, false), soc->npu.launch_us * 1e3);
+	/* What the GPU's drivers take is in the handover. */
+	assert_near(soc_npu_start_ns(soc, SOC_SYNC_DRIVER, true), soc->npu.launch_awake_us * 1e3);
+}
+
 static int open_profile(void **state)
 {
 	char why[256];
@@ -103,6 +129,7 @@ int main(void)
 		cmocka_unit_test(test_lanes_that_want_less_than_there_is_do_not_slow_one_another),
 		cmocka_unit_test(
 			test_work_of_bytes_only_takes_the_lanes_bandwidth_and_of_nothing_no_time),
+		cmocka_unit_test(test_no_handover_is_free),
 	};
 
 	return cmocka_run_group_tests(tests, open_profile, close_profile);

@@ -118,21 +118,58 @@ static void shape(const struct table *t)
 	}
 }
 
+/*
+ * FFN-down beside gate and up, Llama-3-8B's, either operand stationary (HeteroLLM 6): with weights
+ * as wide as the arrays take them, and with weights of 4 bits, which are widened.
+ */
+static void ffn(const struct table *t)
+{
+	static const char *const names[] = { "matmul",	  "weights",  "tokens",	  "stationary",
+					     "TFLOPS(s)", "streamed", "TFLOPS(t)" };
+	static const struct {
+		const char *name;
+		uint64_t k, n;
+	} matmuls[] = { { "gate_up", 4096, 28672 }, { "down", 14336, 4096 } };
+	static const enum llm_weights weights[] = { LLM_WEIGHTS_F16, LLM_WEIGHTS_W4A16 };
+
+	put_head(t, names, 7);
+	for (int i = 0; i < 4; i++)
+		for (uint64_t rows = 32; rows <= 1024; rows *= 2) {
+			uint64_t k = matmuls[i / 2].k, n = matmuls[i / 2].n;
+			char text[5][32];
+
+			snprintf(text[0], sizeof(text[0]), "%" PRIu64, rows);
+			for (int order = 0; order < 2; order++) {
+				double ns = time_ns(t, rows, k, n, weights[i % 2], order);
+
+				snprintf(text[1 + 2 * order], sizeof(text[0]), "%.1f", ns / 1e3);
+				snprintf(text[2 + 2 * order], sizeof(text[0]), "%.3f",
+					 2 * (double)rows * (double)k * (double)n / ns / 1e3);
+			}
+			put_line(t,
+				 (const char *const[]){
+					 matmuls[i / 2].name,
+					 llm_choice_name(LLM_CHOICE_WEIGHTS, weights[i % 2]),
+					 text[0], text[1], text[2], text[3], text[4] },
+				 7);
+		}
+}
+
 int npu_profile_curve(const struct profile_args *a, const char *curve)
 {
 	static const struct {
 		const char *name;
 		void (*print)(const struct table *t);
-	} curves[] = { { "stage", stage }, { "order", order }, { "shape", shape } };
+	} curves[] = { { "stage", stage }, { "order", order }, { "shape", shape }, { "ffn", ffn } };
 	struct table t = { .md = a->out && !strcmp(a->out, "md") };
 	struct soc *p;
 	char why[512];
 	int i = 0;
 
-	while (i < 3 && strcmp(curve, curves[i].name))
+	while (i < 4 && strcmp(curve, curves[i].name))
 		i++;
-	if (i == 3)
-		return tool_usage("curve: '%s' is none of stage, order, shape", curve);
+	if (i == 4)
+		return tool_usage("curve: '%s' is none of stage, order, shape, ffn", curve);
 	if (a->out && !t.md && strcmp(a->out, "csv"))
 		return tool_usage("-o: '%s' is none of csv, md", a->out);
 	p = soc_load(a->profile ? a->profile : "sd8gen3", why, sizeof(why));

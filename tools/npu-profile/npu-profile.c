@@ -28,7 +28,7 @@ static const char usage[] =
 	"usage: npu-profile measure --shape NAME | --random N [options] [-o SAMPLES.csv]\n"
 	"       npu-profile fit SAMPLES.csv [options] [-o MODEL]\n"
 	"       npu-profile predict MODEL M K N [--weights NAME] [--order NAME]\n"
-	"       npu-profile curve stage|order|shape [--profile NAME] [-o csv|md]\n"
+	"       npu-profile curve stage|order|shape|ffn [--profile NAME] [-o csv|md]\n"
 	"       npu-profile --help | --version\n"
 	"\n"
 	"Measures, learns and predicts the times of matmuls [M][K] x [K][N] on a lane, and shows\n"

@@ -17,6 +17,7 @@ struct op_sample op_profile_matmul(enum soc_lane lane, uint64_t m, uint64_t k, u
 			.k = k,
 			.n = n,
 			.weight_bits = llm_weight_bits(weights),
+			.group = llm_weight_group(weights),
 			.act_bits = llm_act_bits(weights),
 			.order = order,
 			.density = 1,

@@ -34,7 +34,7 @@
 #include <stdint.h>
 
 #define VNPU_ISA_MAJOR 1
-#define VNPU_ISA_MINOR 4
+#define VNPU_ISA_MINOR 5
 #define VNPU_ISA_VERSION (VNPU_ISA_MAJOR << 16 | VNPU_ISA_MINOR)
 
 #define VNPU_STREAM_MAGIC 0x53504e56u /* "VNPS" */
@@ -163,9 +163,16 @@ enum vnpu_op { VNPU_OPS(VNPU_OP_NUMBER) };
 
 struct vnpu_cmd {
 	uint16_t op; /* enum vnpu_op */
-	uint16_t flags; /* 0 */
+	uint16_t flags; /* VNPU_CMD_*; 0 in streams below version 1.5 */
 	uint32_t size_bytes; /* of this structure and its operands */
 };
+
+/*
+ * MATMUL_I8, MATMUL_W4, MATMUL_W4F, MATMUL_WK: the modelled NPU computes C^T = W^T A^T. It keeps
+ * activations in its arrays and streams the weights past them, and not the other way round
+ * (HeteroLLM 3.2). The result has the same bits; only its device time differs.
+ */
+#define VNPU_CMD_PERMUTED (1u << 0)
 
 /* END, BARRIER. */
 struct vnpu_cmd_plain {

@@ -11,33 +11,50 @@
 #include "options.h"
 #include "tool.h"
 
-static double error_of(const struct calibration_row *row)
+/* "40..45", "6". */
+static const char *published(const struct calibration_row *row, char *text, size_t bytes)
 {
-	return row->modelled / row->published - 1;
+	if (row->low == row->high)
+		snprintf(text, bytes, "%.4g", row->low);
+	else
+		snprintf(text, bytes, "%.4g..%.4g", row->low, row->high);
+	return text;
 }
 
 static void print_row(const struct calibration_row *row)
 {
-	printf("| %-54s | %-28s | %9.4g %-6s | %9.4g %-6s | %6.1f %% |%s%s\n", row->name,
-	       row->source, row->published, row->unit, row->modelled, row->unit,
-	       100 * error_of(row), row->assumption ? " assuming " : "",
-	       row->assumption ? row->assumption : "");
+	char name[96], range[32];
+
+	snprintf(name, sizeof(name), row->rows ? "%s, %u rows" : "%s", row->name, row->rows);
+	printf("| %-60s | %-26s | %10s %-6s | %8.4g %-6s | %6.1f %% |%s%s\n", name, row->source,
+	       published(row, range, sizeof(range)), row->unit, row->modelled, row->unit,
+	       100 * calibration_error(row), row->note ? " " : "", row->note ? row->note : "");
 }
 
-static void print_rows(const struct calibration *c, bool parameters)
+static void print_rows(const struct calibration *c, enum calibration_kind kind)
 {
-	printf("\n%s\n\n",
-	       parameters ? "Characteristics that are parameters of the profile (not counted):"
-			  : "Characteristics that follow from the model:");
-	printf("| %-54s | %-28s | %16s | %16s | %8s |\n", "characteristic", "published by",
+	static const char *const titles[] = {
+		"Parameters: numbers of the profile itself",
+		"Fitted: figures that have fixed a number of the profile, named at the end",
+		"Predicted: what follows, with what the source leaves open at the end",
+	};
+	const struct calibration_sum *sum = &c->sums[kind];
+
+	if (!sum->n)
+		return;
+	printf("\n%s\n\n", titles[kind]);
+	printf("| %-60s | %-26s | %17s | %15s | %8s |\n", "characteristic", "published by",
 	       "published", "modelled", "error");
-	printf("| %.54s | %.28s | %.15s: | %.15s: | %.7s: |\n",
-	       "------------------------------------------------------",
-	       "------------------------------------------------------", "---------------",
-	       "---------------", "-------");
+	printf("| %.60s | %.26s | %.16s: | %.14s: | %.7s: |\n",
+	       "------------------------------------------------------------",
+	       "------------------------------------------------------------", "----------------",
+	       "--------------", "-------");
 	for (size_t i = 0; i < c->n; i++)
-		if (c->rows[i].parameter == parameters)
+		if (c->rows[i].kind == kind)
 			print_row(&c->rows[i]);
+	printf("\n%zu %s: mean absolute error %.1f %%, worst %.1f %% (%s)\n", sum->n,
+	       calibration_kind_name(kind), 100 * sum->mean, 100 * sum->worst,
+	       sum->worst_row->name);
 }
 
 static void print_profile(const struct soc *p)
@@ -61,11 +78,13 @@ static struct json_object *row_json(const struct calibration_row *row)
 	json_object_object_add(o, "characteristic", json_out_string(row->name));
 	json_object_object_add(o, "published_by", json_out_string(row->source));
 	json_object_object_add(o, "unit", json_out_string(row->unit));
-	json_object_object_add(o, "published", json_out_double(row->published));
+	json_object_object_add(o, "kind", json_out_string(calibration_kind_name(row->kind)));
+	json_object_object_add(o, "rows", row->rows ? json_out_u64(row->rows) : NULL);
+	json_object_object_add(o, "published_low", json_out_double(row->low));
+	json_object_object_add(o, "published_high", json_out_double(row->high));
 	json_object_object_add(o, "modelled", json_out_double(row->modelled));
-	json_object_object_add(o, "error", json_out_double(error_of(row)));
-	json_object_object_add(o, "parameter", json_object_new_boolean(row->parameter));
-	json_object_object_add(o, "assumption", json_out_string(row->assumption));
+	json_object_object_add(o, "error", json_out_double(calibration_error(row)));
+	json_object_object_add(o, "note", json_out_string(row->note));
 	return o;
 }
 
@@ -76,9 +95,14 @@ static void print_json(const struct soc *p, const struct calibration *c)
 	for (size_t i = 0; i < c->n; i++)
 		json_object_array_add(rows, row_json(&c->rows[i]));
 	json_object_object_add(o, "profile", json_out_string(p->name));
-	json_object_object_add(o, "derived", json_out_u64(c->nr_derived));
-	json_object_object_add(o, "mean_error", json_out_double(c->mean_error));
-	json_object_object_add(o, "worst_error", json_out_double(c->worst_error));
+	for (int kind = 0; kind < CALIBRATION_NR_KINDS; kind++) {
+		struct json_object *sum = json_object_new_object();
+
+		json_object_object_add(sum, "characteristics", json_out_u64(c->sums[kind].n));
+		json_object_object_add(sum, "mean_error", json_out_double(c->sums[kind].mean));
+		json_object_object_add(sum, "worst_error", json_out_double(c->sums[kind].worst));
+		json_object_object_add(o, calibration_kind_name(kind), sum);
+	}
 	json_object_object_add(o, "rows", rows);
 	puts(json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED));
 	json_object_put(o);
@@ -94,11 +118,8 @@ static int put_calibration(const struct soc *p, bool json)
 	} else if (!status) {
 		print_profile(p);
 		if (c.n) {
-			print_rows(&c, true);
-			print_rows(&c, false);
-			printf("\n%zu derived characteristics: mean absolute error %.1f %%, worst "
-			       "%.1f %%\n",
-			       c.nr_derived, 100 * c.mean_error, 100 * c.worst_error);
+			for (int kind = 0; kind < CALIBRATION_NR_KINDS; kind++)
+				print_rows(&c, kind);
 		} else {
 			printf("\nNothing published is known of this SoC.\n");
 		}
