@@ -30,6 +30,19 @@ by = {(r['preset'], r['n_prompt']): r for r in rows}
 assert by['npu', 0]['busy_gpu'] == 0 and by['gpu', 0]['busy_npu'] == 0 and by['cpu', 0]['busy_npu'] == 0
 assert by['npu', 0]['npu_jobs'] == 4 and by['cpu', 0]['npu_jobs'] == 0
 " "$scratch/json"
+passes "a prompt of one token" "${dry[@]}" --shape llama3.2-1b --placement cpu,npu,fine,gpu,layer -p 1 -n 1 -o jsonl
+true_in_python "costs as much as a generated token" "
+rows = [json.loads(l) for l in open(sys.argv[1])]
+by = {(r['placement'], r['n_prompt']): r['avg_ns'] for r in rows}
+assert len(by) == 10 and all(by[p, 1] == by[p, 0] > 0 for p, n in by), by
+" "$scratch/out"
+passes "cores of the CPU lane" "${dry[@]}" --shape qwen2.5-0.5b --placement cpu --weights f16 --cores four,big,middle,little -p 64 -n 0 -o jsonl
+true_in_python "differ in speed and power" "
+r = {r['cores']: r for r in (json.loads(l) for l in open(sys.argv[1]))}
+assert r['four']['avg_ts'] > r['big']['avg_ts'] > r['middle']['avg_ts'] > r['little']['avg_ts'], r
+assert r['four']['power_w'] > r['big']['power_w'] > r['middle']['power_w'] > r['little']['power_w'], r
+" "$scratch/out"
+refuses "a core that the SoC lacks" 1 "no little core" "${dry[@]}" --shape qwen2.5-0.5b --profile sd8elite --placement cpu --cores little -p 8
 passes "the same dry run again" "${dry[@]}" --shape llama3.2-1b --preset all -p 256 -n 4 -o json
 same "a dry run can be repeated to the nanosecond" "$(grep -A1 samples_ns "$scratch/out")" "$(grep -A1 samples_ns "$scratch/json")"
 passes "every shape with three presets" "${dry[@]}" --shape "$shapes" --preset cpu,gpu,npu -p 64,128,256,512,1024 -n 0 -o jsonl
