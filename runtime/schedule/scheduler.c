@@ -115,6 +115,17 @@ static int links_alloc(struct sched_links *links, uint32_t nr_tasks, uint32_t nr
 	return links->start && links->list ? 0 : -ENOMEM;
 }
 
+static bool is_chain(const struct sched_tasks *plan)
+{
+	for (uint32_t i = 0; i < plan->nr_tasks; i++) {
+		uint32_t first = plan->prev.start[i], n = plan->prev.start[i + 1] - first;
+
+		if (plan->tasks[i].lanes || n != (i > 0) || (n && plan->prev.list[first] != i - 1))
+			return false;
+	}
+	return true;
+}
+
 int sched_tasks_link(struct sched_tasks *plan)
 {
 	uint32_t n = 0;
@@ -147,6 +158,7 @@ int sched_tasks_link(struct sched_tasks *plan)
 		plan->next.list[plan->next.start[e->before + 1]++] = e->task;
 		plan->prev.list[plan->prev.start[e->task + 1]++] = e->before;
 	}
+	plan->chain = is_chain(plan);
 	plan->linked = true;
 	return 0;
 }

@@ -21,8 +21,9 @@ struct sched_tasks {
 	uint32_t nr_tasks, max_tasks;
 	struct sched_edge *edges;
 	uint32_t nr_edges, max_edges;
-	bool linked; /* the two that follow are of these edges */
+	bool linked; /* the rest is of these edges */
 	struct sched_links next, prev;
+	bool chain; /* each task comes after the one before it, and has one lane to run on */
 };
 
 /* Sorts the edges, drops double ones, and fills in next and prev. 0 or -ENOMEM. */

@@ -11,7 +11,8 @@
  * under way: by prediction (waits.h), until only the driver's wait is left. Meanwhile its lane may
  * get more behind it, since it keeps the order in which work is given to it.
  *
- * All threads share one lock, and none holds it while it works or watches.
+ * All threads share one lock, and none holds it while it works or watches. A plan that is a chain
+ * of tasks which run to their ends needs neither lock nor threads: its caller runs it.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -470,15 +471,56 @@ static void *serve(void *arg)
 	pthread_mutex_unlock(&w->lock);
 	return NULL;
 }
+/* Whether the tasks can only run one after another, whatever the policies of this library say. */
+static bool is_serial(const struct wall *w)
+{
+	const struct sched_policy *policy = w->s->opts->policy;
+
+	if (!w->s->plan->chain ||
+	    (policy && policy != &sched_policy_fifo && policy != &sched_policy_layer))
+		return false;
+	for (uint32_t i = 0; i < sched_nr_tasks(w->s->plan); i++)
+		if (flies(w, sched_get(w->s->plan, i)))
+			return false;
+	return true;
+}
+
+static int run_serially(struct wall *w)
+{
+	struct sched_run *run = w->s->run;
+	uint64_t now_ns = 0;
+	int err = 0;
+
+	for (uint32_t i = 0; i < sched_nr_tasks(w->s->plan) && !err; i++) {
+		const struct sched_task *t = sched_get(w->s->plan, i);
+		struct sched_span *span = &run->spans[i];
+
+		span->lane = t->home;
+		span->ready_ns = span->start_ns = now_ns;
+		err = sched_task_run(t, (enum soc_lane)t->home);
+		now_ns = span->end_ns = wall_now(w);
+		run->busy_ns[t->home] += span->end_ns - span->start_ns;
+		sched_state_ended(w->s, i);
+		if (err) {
+			run->error = err;
+			run->failed = i;
+		}
+	}
+	run->makespan_ns = now_ns;
+	return err;
+}
+
 int sched_run_wall(struct sched_state *s)
 {
 	struct wall w = { .s = s };
 	uint32_t n = sched_nr_tasks(s->plan);
 	int err = 0;
 
+	w.began_ns = clock_ns();
+	if (is_serial(&w))
+		return run_serially(&w);
 	pthread_mutex_init(&w.lock, NULL);
 	pthread_cond_init(&w.handed, NULL);
-	w.began_ns = clock_ns();
 	for (uint32_t i = 0; i < n && !err; i++) {
 		for (int lane = 0; lane < SOC_NR_LANES; lane++)
 			w.lanes[lane].used |= sched_may_run(sched_get(s->plan, i), lane);

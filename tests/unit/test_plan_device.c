@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The modelled NPU has one clock: what a plan says of a matmul, whole or a slice, is the device time
- * of its compiled graph, to the nanosecond, whatever the weights, the operands' order and the rows.
+ * The modelled NPU has one clock: what a plan says of a matmul, whole or a slice, is the device
+ * time of its compiled graph, to the nanosecond, whatever the weights, the operands' order and the
+ * rows.
  * That a plan takes as long as dry runs and virtual execution is test_dry_run.c's.
  */
 #include <math.h>
