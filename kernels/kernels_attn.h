@@ -21,6 +21,8 @@
  */
 
 #define ATTN_KEYS 64
+/* A head's part of a row of the cache up to which the rows to come are asked for. */
+#define ATTN_PREFETCH_BYTES 256
 /* Smaller weights would be subnormal numbers, which are slow and contribute nothing. */
 #define ATTN_EXP_MIN (-87.0f)
 
@@ -99,6 +101,21 @@ INLINE void widen(float *y, const void *row, uint32_t n, uint32_t type)
 				store(y + b + i, load_s8((const int8_t *)block + 2 + i) * s);
 		}
 	}
+}
+
+/* LANES values of a row from @d, a multiple of LANES, on. */
+INLINE vf load_kv(const void *row, uint32_t d, const uint32_t type)
+{
+	const uint8_t *block =
+		(const uint8_t *)row + (size_t)d / VNPU_Q8_0_VALUES * VNPU_Q8_0_BYTES;
+	uint16_t scale;
+
+	if (type == VNPU_KV_F32)
+		return load((const float *)row + d);
+	if (type == VNPU_KV_F16)
+		return load_f16((const uint16_t *)row + d);
+	memcpy(&scale, block, sizeof(scale));
+	return load_s8((const int8_t *)block + 2 + d % VNPU_Q8_0_VALUES) * widen_f16(scale);
 }
 
 static void store_q8_0(uint8_t *block, const float *x)
@@ -217,6 +234,80 @@ INLINE void transpose8(float *kt, const float *const r[8], uint32_t dim)
 			kt[i] = r[i][d];
 }
 
+/*
+ * Asks for @n rows of the cache from @j on. A head's part of a row is short, and rows are too far
+ * apart for the processor to see a pattern, so each would be waited for. Of longer parts it sees
+ * one.
+ */
+INLINE void attn_prefetch(const struct attn_work *w, const void *cache, size_t row_bytes,
+			  uint64_t j, uint32_t n)
+{
+	const uint8_t *row = (const uint8_t *)cache + j * row_bytes;
+	size_t bytes = VNPU_KV_BYTES(w->t->kv_type, w->t->head_dim);
+
+	for (uint32_t i = 0; i < n && bytes <= ATTN_PREFETCH_BYTES; i++, row += row_bytes)
+		for (size_t at = 0; at < bytes; at += 64)
+			__builtin_prefetch(row + at);
+}
+
+#if LANES == 16
+/* kt[d][0..15] = x[0..15][d] for 16 d */
+INLINE void transpose16(float *kt, const vf x[16])
+{
+	__m512 a[16], b[16], lo[8], hi[8];
+	int i;
+
+#pragma GCC unroll 8
+	for (i = 0; i < 16; i += 2) {
+		a[i] = _mm512_unpacklo_ps((__m512)x[i], (__m512)x[i + 1]);
+		a[i + 1] = _mm512_unpackhi_ps((__m512)x[i], (__m512)x[i + 1]);
+	}
+	/* b[4g + c]: in its 128 bits number L, d = 4L + c of the rows 4g .. 4g + 3. */
+#pragma GCC unroll 8
+	for (i = 0; i < 16; i++) {
+		__m512d even = (__m512d)a[i / 4 * 4 + i % 4 / 2];
+		__m512d odd = (__m512d)a[i / 4 * 4 + i % 4 / 2 + 2];
+
+		b[i] = (__m512)(i % 2 ? _mm512_unpackhi_pd(even, odd)
+				      : _mm512_unpacklo_pd(even, odd));
+	}
+#pragma GCC unroll 8
+	for (i = 0; i < 8; i++) {
+		__m512 first = b[i / 4 * 8 + i % 4], second = b[i / 4 * 8 + i % 4 + 4];
+
+		lo[i] = _mm512_shuffle_f32x4(first, second, 0x88);
+		hi[i] = _mm512_shuffle_f32x4(first, second, 0xdd);
+	}
+#pragma GCC unroll 8
+	for (i = 0; i < 4; i++) {
+		store(kt + i * ATTN_KEYS, (vf)_mm512_shuffle_f32x4(lo[i], lo[i + 4], 0x88));
+		store(kt + (i + 4) * ATTN_KEYS, (vf)_mm512_shuffle_f32x4(hi[i], hi[i + 4], 0x88));
+		store(kt + (i + 8) * ATTN_KEYS, (vf)_mm512_shuffle_f32x4(lo[i], lo[i + 4], 0xdd));
+		store(kt + (i + 12) * ATTN_KEYS, (vf)_mm512_shuffle_f32x4(hi[i], hi[i + 4], 0xdd));
+	}
+}
+
+/* attn_keys() of heads of a multiple of 16, straight from the cache. */
+INLINE void attn_keys16(struct attn_work *w, uint64_t j0, uint32_t n, const uint32_t type)
+{
+	const struct fw_attn *t = w->t;
+	const uint8_t *k = (const uint8_t *)t->k + j0 * t->k_row_bytes;
+
+	for (uint32_t j = 0; j < n; j += 16) {
+		attn_prefetch(w, t->v, t->v_row_bytes, j0 + j, n - j < 16 ? n - j : 16);
+		for (uint32_t d = 0; d < t->head_dim; d += 16) {
+			vf x[16];
+
+#pragma GCC unroll 16
+			for (uint32_t i = 0; i < 16; i++)
+				x[i] = load_kv(k + (j + i < n ? j + i : j) * t->k_row_bytes, d,
+					       type);
+			transpose16(w->block + d * ATTN_KEYS + j, x);
+		}
+	}
+}
+#endif
+
 /* Transposes keys j0..j0 + n - 1 into @w->block. The scores of the other columns are not used. */
 static void attn_keys(struct attn_work *w, uint64_t j0, uint32_t n)
 {
@@ -225,6 +316,17 @@ static void attn_keys(struct attn_work *w, uint64_t j0, uint32_t n)
 	const float *r[8];
 	uint32_t j, i;
 
+#if LANES == 16
+	if (w->wide == t->head_dim) {
+		if (t->kv_type == VNPU_KV_F16)
+			attn_keys16(w, j0, n, VNPU_KV_F16);
+		else if (t->kv_type == VNPU_KV_Q8_0)
+			attn_keys16(w, j0, n, VNPU_KV_Q8_0);
+		else
+			attn_keys16(w, j0, n, VNPU_KV_F32);
+		return;
+	}
+#endif
 	for (j = 0; j < n; j += 8, k += 8 * t->k_row_bytes) {
 		for (i = 0; i < 8; i++) {
 			if (j + i >= n) {
@@ -246,9 +348,13 @@ static const float *attn_values(struct attn_work *w, uint64_t j0, uint32_t n, si
 {
 	const struct fw_attn *t = w->t;
 	const uint8_t *v = (const uint8_t *)t->v + j0 * t->v_row_bytes;
+	uint64_t next = j0 + ATTN_KEYS, last = w->nr_keys[t->nr_q - 1];
 	float *y = w->block;
 	uint32_t j;
 
+	if (next < last)
+		attn_prefetch(w, t->k, t->k_row_bytes, next,
+			      last - next < ATTN_KEYS ? last - next : ATTN_KEYS);
 	/* A copy that is read again pays: it uses fewer cache sets than rows far apart. */
 	if (t->kv_type == VNPU_KV_F32 && w->wide == t->head_dim && t->nr_q <= ATTN_ROWS) {
 		*ldv = t->v_row_bytes / sizeof(float);
