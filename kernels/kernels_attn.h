@@ -245,9 +245,13 @@ INLINE void attn_prefetch(const struct attn_work *w, const void *cache, size_t r
 	const uint8_t *row = (const uint8_t *)cache + j * row_bytes;
 	size_t bytes = VNPU_KV_BYTES(w->t->kv_type, w->t->head_dim);
 
-	for (uint32_t i = 0; i < n && bytes <= ATTN_PREFETCH_BYTES; i++, row += row_bytes)
+	for (uint32_t i = 0; i < n && bytes <= ATTN_PREFETCH_BYTES; i++, row += row_bytes) {
 		for (size_t at = 0; at < bytes; at += 64)
-			__builtin_prefetch(row + at);
+			__builtin_prefetch(row + at, 0, 2);
+		/* Blocks of Q8_0 begin anywhere in a line. */
+		if (bytes % 64)
+			__builtin_prefetch(row + bytes - 1, 0, 2);
+	}
 }
 
 #if LANES == 16
