@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Matmuls: MATMUL_I8, MATMUL_W4, MATMUL_W4F, MATMUL_WK. Their commands differ after tile_n. */
+/* Matmuls: MATMUL_I8, MATMUL_W4, MATMUL_W4F, MATMUL_WK, MATMUL_KQ. Their commands differ after tile_n. */
 #include "fw_op.h"
 
 #include <errno.h>
@@ -8,6 +8,8 @@
 _Static_assert(offsetof(struct vnpu_cmd_matmul_w4, tile_n) ==
 			       offsetof(struct vnpu_cmd_matmul_i8, tile_n) &&
 		       offsetof(struct vnpu_cmd_matmul_wk, tile_n) ==
+			       offsetof(struct vnpu_cmd_matmul_i8, tile_n) &&
+		       offsetof(struct vnpu_cmd_matmul_kq, tile_n) ==
 			       offsetof(struct vnpu_cmd_matmul_i8, tile_n),
 	       "each is also accessed as a MATMUL_I8");
 
@@ -435,4 +437,72 @@ const struct fw_op fw_op_matmul_wk = {
 	.prepare = prepare_matmul_wk,
 	.run = run_matmul_wk,
 	.time = time_matmul_wk,
+};
+
+/* ---- MATMUL_KQ ---- */
+
+static int check_matmul_kq(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
+{
+	const struct vnpu_cmd_matmul_kq *m = &c->u.matmul_kq;
+	const struct vnpu_kq_form f = vnpu_kq_form(m->type);
+
+	if (!f.block)
+		return fw_refuse(d, "type %u is not known", m->type);
+	if (m->k % f.block)
+		return fw_refuse(d, "k %u is not a multiple of the type's block of %u", m->k,
+				 f.block);
+	CHECK(check_matmul(d, c, div_up(m->n, VNPU_PANEL_N) * vnpu_kq_panel_bytes(m->type, m->k),
+			   VNPU_MAX_DIM, cost));
+	return check_s8(d, c);
+}
+
+static uint64_t kq_panel_bytes(const struct fw_cmd *c)
+{
+	return vnpu_kq_panel_bytes(c->u.matmul_kq.type, c->u.matmul_kq.k);
+}
+
+static int prepare_matmul_kq(struct fw_tile *t, uint64_t index)
+{
+	const struct vnpu_cmd_matmul_kq *m = &t->cmd->u.matmul_kq;
+
+	return prepare_panels(t, index, m->lda, m->k, kq_panel_bytes(t->cmd));
+}
+
+static void run_matmul_kq(void *arg)
+{
+	struct fw_tile *t = arg;
+	const struct vnpu_cmd_matmul_kq *m = &t->cmd->u.matmul_kq;
+	struct fw_matmul_kq mm = {
+		.a = (int8_t *)tile_at(t, 0) + t->row * m->lda,
+		.a_scale = tile_f32(t, 1, t->row, 1, 0),
+		.w = (uint8_t *)tile_at(t, 2) + t->col / VNPU_PANEL_N * kq_panel_bytes(t->cmd),
+		.bias = bias_at(t),
+		.c = tile_f32(t, 4, t->row, m->ldc, t->col),
+		.m = t->rows,
+		.n = t->cols,
+		.k = m->k,
+		.type = m->type,
+		.lda = m->lda,
+		.ldc = m->ldc,
+	};
+
+	t->k->matmul_kq(&mm, t->scratch);
+}
+
+/* As of MATMUL_W4, scales and minima are not counted. */
+static struct npu_cost time_matmul_kq(const struct soc_npu *npu, const struct fw_cmd *c)
+{
+	const struct vnpu_cmd_matmul_kq *m = &c->u.matmul_kq;
+	struct npu_time_matmul op = modelled(c, vnpu_kq_form(m->type).bits);
+
+	op.group = vnpu_kq_form(m->type).group;
+	return npu_time_matmul(npu, &op);
+}
+
+const struct fw_op fw_op_matmul_kq = {
+	.check = check_matmul_kq,
+	.prepare = prepare_matmul_kq,
+	.run = run_matmul_kq,
+	.panel_bytes = kq_panel_bytes,
+	.time = time_matmul_kq,
 };

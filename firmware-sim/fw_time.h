@@ -15,6 +15,7 @@
  *	MATMUL_W4F	the same with F16 activations
  *	MATMUL_WK	as MATMUL_I8 with the panels' average width; below 8 bits, the vector
  *			engine first widens all weights
+ *	MATMUL_KQ	as MATMUL_W4 with the width of the type's numbers and its groups
  *	ATTN		npu_time_attention(): F16, over the average number of cache rows that
  *			its queries attend to (shadowAttn 3.4)
  *	COPY		the bytes read and written

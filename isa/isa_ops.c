@@ -19,6 +19,9 @@
 
 #define ACT_KINDS "silu|gelu"
 #define KV_TYPES "f32|f16|q8_0"
+#define KQ_NAME(NAME, name, ...) "|" #name
+/* Without the first |. */
+#define KQ_TYPES &(VNPU_KQ_TYPES(KQ_NAME))[1]
 
 #define OP(NAME, lower, number, since, cmd)                                     \
 	[number].name = #lower, [number].bytes = sizeof(struct vnpu_cmd_##cmd), \
@@ -203,6 +206,20 @@ const struct isa_op isa_ops[ISA_NR_OPS] = {
 		U32(matmul_wk, ldc), FIELD(matmul_wk, tile_m, U32X2, "tile", NULL),
 	},
 
+	[VNPU_OP_MATMUL_KQ].flags = VNPU_CMD_PERMUTED,
+	[VNPU_OP_MATMUL_KQ].operands = {
+		IN(matmul_kq, a, S8, "[m][k]", "lda"),
+		IN(matmul_kq, a_scale, F32, "[m]", NULL),
+		IN(matmul_kq, w, KQ, "[n][k]", NULL),
+		OPTIONAL(matmul_kq, bias, F32, "[n]"),
+		OUT(matmul_kq, c, F32, "[m][n]", "ldc"),
+	},
+	[VNPU_OP_MATMUL_KQ].fields = {
+		FIELD(matmul_kq, type, MODE, "type", KQ_TYPES), U32(matmul_kq, m),
+		U32(matmul_kq, n), U32(matmul_kq, k), U32(matmul_kq, lda), U32(matmul_kq, ldc),
+		FIELD(matmul_kq, tile_m, U32X2, "tile", NULL),
+	},
+
 	[VNPU_OP_QUANT16].operands = {
 		IN(quant, x, F32, "[rows][cols]", "ldx"),
 		OUT(quant, q, S8P, "[2*rows][cols]", "ldq"),
@@ -243,5 +260,8 @@ VNPU_OPS(SINCE_KNOWN)
 const char *const isa_type_names[ISA_NR_TYPES] = {
 	[ISA_NONE] = "none",	     [ISA_BYTES] = "bytes", [ISA_F32] = "f32",	   [ISA_S8] = "s8",
 	[ISA_S8P] = "s8p",	     [ISA_KV] = "kv",	    [ISA_W8] = "w8",	   [ISA_W4] = "w4",
-	[ISA_OUTLIERS] = "outliers", [ISA_WK] = "wk",	    [ISA_W8_W4] = "w8/w4",
+	[ISA_OUTLIERS] = "outliers", [ISA_WK] = "wk",	    [ISA_KQ] = "kq",	    [ISA_W8_W4] = "w8/w4",
 };
+
+#define KQ_STRING(NAME, name, ...) #name,
+const char *const isa_kq_names[VNPU_NR_KQ_TYPES] = { VNPU_KQ_TYPES(KQ_STRING) };

@@ -24,15 +24,19 @@ enum isa_type {
 	ISA_S8P, /* rows of s8, each padded to a multiple of 4 */
 	ISA_KV, /* a cache, of the command's enum vnpu_kv_type */
 	ISA_OUTLIERS, /* struct vnpu_outliers */
-	ISA_W8, /* packed weights of MATMUL_I8, MATMUL_W4 and MATMUL_WK */
+	ISA_W8, /* packed weights of MATMUL_I8, MATMUL_W4, MATMUL_WK and MATMUL_KQ */
 	ISA_W4,
 	ISA_WK,
+	ISA_KQ,
 	ISA_W8_W4, /* W8 if group is 0, else W4 */
 	ISA_NR_TYPES,
 };
 
 /* Indexed by enum isa_type. */
 extern const char *const isa_type_names[ISA_NR_TYPES];
+
+/* "q4_k" and so on, indexed by enum vnpu_kq_type. */
+extern const char *const isa_kq_names[VNPU_NR_KQ_TYPES];
 
 struct isa_operand {
 	const char *name;

@@ -68,6 +68,18 @@ struct fw_matmul_w4 {
 	size_t lda, ldc;
 };
 
+/* A block of MATMUL_KQ. */
+struct fw_matmul_kq {
+	const int8_t *a; /* [m][lda] */
+	const float *a_scale; /* [m] */
+	const uint8_t *w; /* panels */
+	const float *bias; /* [n] or NULL */
+	float *c; /* [m][ldc] */
+	uint32_t m, n, k;
+	uint32_t type; /* enum vnpu_kq_type; k is a multiple of its block */
+	size_t lda, ldc;
+};
+
 /*
  * A tile of ATTN: one KV head, and some of the queries that use it. Query i is head i % group of
  * row i / group.
@@ -129,6 +141,7 @@ struct fw_kernels {
 	void (*matmul_i8)(const struct fw_matmul_i8 *t, void *scratch);
 	void (*matmul_w4)(const struct fw_matmul_w4 *t, void *scratch);
 	void (*matmul_w4f)(const struct fw_matmul_w4 *t, void *scratch);
+	void (*matmul_kq)(const struct fw_matmul_kq *t, void *scratch);
 	void (*add)(float *y, const float *a, const float *b, size_t n);
 	void (*mul)(float *y, const float *a, const float *b, size_t n);
 	void (*silu)(float *y, const float *x, size_t n);

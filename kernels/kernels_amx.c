@@ -16,6 +16,7 @@
 
 #include "kernels.h"
 #include "kernels_avx512.h"
+#include "kernels_kq.h"
 #include "kernels_w4.h"
 
 /* Fewer rows are faster with vpdpbusd. */
@@ -175,6 +176,7 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 }
 
 #define kernel_matmul_w4 fw_matmul_w4_amx
+#define kernel_matmul_kq fw_matmul_kq_avx512
 #define kernel_matmul_w4f fw_matmul_w4f_avx512
 #define FW_KERNELS_NAME fw_kernels_amx
 #define FW_KERNELS_LABEL "avx512-amx"

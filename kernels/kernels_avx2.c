@@ -7,6 +7,7 @@
 #include <immintrin.h>
 
 #include "kernels.h"
+#include "kernels_kq.h"
 #include "kernels_w4.h"
 #include "kernels_wk.h"
 
@@ -227,6 +228,7 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 }
 
 #define kernel_matmul_w4 fw_matmul_w4_avx2
+#define kernel_matmul_kq fw_matmul_kq_avx2
 #define kernel_matmul_w4f fw_matmul_w4f_avx2
 #define FW_KERNELS_NAME fw_kernels_avx2
 #define FW_KERNELS_LABEL "avx2"

@@ -645,6 +645,7 @@ const struct fw_kernels FW_KERNELS_NAME = {
 	.matmul_i8 = kernel_matmul_i8,
 	.matmul_w4 = kernel_matmul_w4,
 	.matmul_w4f = kernel_matmul_w4f,
+	.matmul_kq = kernel_matmul_kq,
 	.add = kernel_add,
 	.mul = kernel_mul,
 	.silu = kernel_silu,

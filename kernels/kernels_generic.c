@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "kernels.h"
+#include "kernels_kq.h"
 #include "kernels_w4.h"
 #include "kernels_wk.h"
 
@@ -141,6 +142,62 @@ static void kernel_matmul_w4f(const struct fw_matmul_w4 *t, void *scratch)
 						 (float)w4_number(w, k, n % VNPU_PANEL_N) * scale,
 						 c);
 			}
+			t->c[m * t->ldc + n] = t->bias ? c + t->bias[n] : c;
+		}
+	}
+}
+
+/* Number k, below 32, of channel n. */
+static int kq_number(const uint8_t *numbers, uint32_t bits, uint32_t k, uint32_t n)
+{
+	int u = 0, to = 0;
+
+	for (uint32_t p = 4; p; p /= 2) {
+		if (!(bits & p))
+			continue;
+		u |= (numbers[k * p / 32 * 256 + n * 4 + k % 4] >> k % (32 / p) / 4 * p &
+		      ((1 << p) - 1))
+		     << to;
+		numbers += p * 256;
+		to += (int)p;
+	}
+	return u;
+}
+
+/* Adds a block's part to the sum @c. */
+static float kq_add(float c, const int8_t *a, const uint8_t *w, struct vnpu_kq_form f, uint32_t n)
+{
+	const struct kq_block b = kq_block(w, f);
+	int32_t acc = 0, low = 0, dot, sum;
+
+	for (uint32_t g = 0; g < f.block / f.group; g++) {
+		dot = sum = 0;
+		for (uint32_t k = g * f.group; k < (g + 1) * f.group; k++, a++) {
+			dot += *a * (kq_number(b.numbers + k / 32 * 256 * f.bits, f.bits, k % 32, n) -
+				     kq_zero(f));
+			sum += *a;
+		}
+		acc += b.scale ? dot * b.scale[(g / 2 * 64 + n) * 2 + g % 2] : dot;
+		low += b.min ? sum * b.min[(g / 2 * 64 + n) * 2 + g % 2] : sum;
+	}
+	c = fmaf((float)acc, f16_float(b.d + n * 2), c);
+	return f.mins ? fmaf((float)low, -f16_float(b.dmin + n * 2), c) : c;
+}
+
+static void kernel_matmul_kq(const struct fw_matmul_kq *t, void *scratch)
+{
+	const struct vnpu_kq_form f = vnpu_kq_form(t->type);
+	const uint64_t panel_bytes = vnpu_kq_panel_bytes(t->type, t->k);
+	const uint8_t *w;
+	float c;
+
+	for (uint32_t m = 0; m < t->m; m++) {
+		for (uint32_t n = 0; n < t->n; n++) {
+			w = t->w + n / VNPU_PANEL_N * panel_bytes;
+			c = 0;
+			for (uint32_t k = 0; k < t->k; k += f.block, w += vnpu_kq_block_bytes(f))
+				c = kq_add(c, t->a + m * t->lda + k, w, f, n % VNPU_PANEL_N);
+			c *= t->a_scale[m];
 			t->c[m * t->ldc + n] = t->bias ? c + t->bias[n] : c;
 		}
 	}

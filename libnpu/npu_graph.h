@@ -50,6 +50,8 @@ enum npu_dtype {
 	NPU_W4_PANEL,
 	/* [n][k] weights of 1 to 8 bits, as npu_pack_wk() packs them; npu_graph_weight_wk(). */
 	NPU_WK_PANEL,
+	/* [n][k] weights in GGUF's block types, as npu_pack_kq() packs them; npu_graph_weight_kq(). */
+	NPU_KQ_PANEL,
 };
 
 struct npu_graph *npu_graph_create(const char *name); /* NULL: out of memory */
@@ -70,6 +72,10 @@ struct npu_tensor *npu_graph_weight_w4(struct npu_graph *g, const char *name, ui
  * determine the size of the binding; each run reads the panels' widths from the bound memory. */
 struct npu_tensor *npu_graph_weight_wk(struct npu_graph *g, const char *name, uint32_t n,
 				       uint32_t k, const uint8_t *bits);
+/* The same for NPU_KQ_PANEL. @type: enum vnpu_kq_type of <npu/vnpu_isa.h>, whose block k is a
+ * multiple of. */
+struct npu_tensor *npu_graph_weight_kq(struct npu_graph *g, const char *name, uint32_t type,
+				       uint32_t n, uint32_t k);
 /* Memory bound, read, written and kept between runs (a KV cache): NPU_F32, NPU_F16, NPU_Q8_0. */
 struct npu_tensor *npu_graph_state(struct npu_graph *g, const char *name, enum npu_dtype type,
 				   uint32_t rows, uint32_t cols);
@@ -160,11 +166,15 @@ struct npu_tensor *npu_matmul_w4(struct npu_graph *g, struct npu_tensor *q,
 struct npu_tensor *npu_matmul_wk(struct npu_graph *g, struct npu_tensor *q,
 				 struct npu_tensor *scale, struct npu_tensor *w,
 				 struct npu_tensor *bias);
+/* The same with weights in one of GGUF's block types. The device needs ISA 1.6. */
+struct npu_tensor *npu_matmul_kq(struct npu_graph *g, struct npu_tensor *q,
+				 struct npu_tensor *scale, struct npu_tensor *w,
+				 struct npu_tensor *bias);
 /* f32 [m][n] = x f32 [m][k] x 4-bit w [n][k]^T; bias f32 [1][n] or NULL. */
 struct npu_tensor *npu_matmul_w4f(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *w,
 				  struct npu_tensor *bias);
 /*
- * Has the NPU permute the operands of the matmul whose result is @y, one of the four above: its
+ * Has the NPU permute the operands of the matmul whose result is @y, one of the five above: its
  * arrays keep activations while the weights are streamed past them. Without this they keep the
  * weights. @y has the same bits; only the device time differs (HeteroLLM 3.2). The device needs
  * ISA 1.5. Returns @y.
@@ -268,6 +278,25 @@ void npu_pack_wk(void *panels, uint32_t n, uint32_t k, const uint8_t *bits, uint
 		 uint32_t nr, const int8_t *rows, const float *scales);
 /* Unpacks one channel of its panel: @row s8 [k]. */
 void npu_unpack_wk(const void *panels, uint32_t k, uint32_t channel, int8_t *row, float *scale);
+
+/*
+ * Weights in GGUF's block types, enum vnpu_kq_type of <npu/vnpu_isa.h>, which has their forms and
+ * what a weight means. Rows of such a matrix, or one channel of it:
+ */
+struct npu_kq_rows {
+	uint8_t *numbers; /* [rows][k], u */
+	uint16_t *d, *dmin; /* [rows][k / block], f16; dmin: only in types with minima */
+	int8_t *scale, *min; /* [rows][k / group]: only in blocks of 256; min: with minima */
+};
+
+/* Bytes of an [n][k] matrix as NPU_KQ_PANEL. 0: no such type, or k is no multiple of its block. */
+size_t npu_kq_bytes(uint32_t type, uint32_t n, uint32_t k);
+/* As npu_pack_w8(). Channels beyond n are zeros. */
+void npu_pack_kq(void *panels, uint32_t type, uint32_t n, uint32_t k, uint32_t n0, uint32_t nr,
+		 const struct npu_kq_rows *rows);
+/* Unpacks one channel of its panel to @row. */
+void npu_unpack_kq(const void *panels, uint32_t type, uint32_t k, uint32_t channel,
+		   const struct npu_kq_rows *row);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -138,7 +138,9 @@ static void dis_head(const struct disasm *d)
 
 		fprintf(d->out, "slot %u %s %s %s [%u][%u]", i, kinds[s->kind], s->name,
 			npu_dtype_names[s->dtype], s->rows, s->cols);
-		if (s->group)
+		if (s->dtype == NPU_KQ_PANEL)
+			fprintf(d->out, " type=%s", isa_kq_names[s->group]);
+		else if (s->group)
 			fprintf(d->out, " group=%u", s->group);
 		fprintf(d->out, " bytes=%llu\n", (ull)s->bytes);
 	}

@@ -221,14 +221,26 @@ static int elf_read_memory(struct elf_reader *r)
 	return 0;
 }
 
+/* A binding's group is valid for its type. */
+static bool elf_group_ok(const struct npu_elf_binding *b)
+{
+	switch (b->dtype) {
+	case NPU_W4_PANEL:
+		return npu_w4_bytes(1, b->group, b->group);
+	case NPU_KQ_PANEL:
+		return b->group < VNPU_NR_KQ_TYPES;
+	default:
+		return !b->group;
+	}
+}
+
 static int elf_read_binding(struct elf_reader *r, const struct npu_elf_binding *b, uint32_t slot)
 {
 	struct npu_image_symbol *s = &r->img->symbols[slot];
 	Elf64_Sym sym;
 
 	if (b->kind >= NPU_SYMBOL_KINDS || b->dtype >= NPU_NR_DTYPES || !b->symbol ||
-	    b->symbol >= r->nr_syms ||
-	    (b->dtype == NPU_W4_PANEL ? !npu_w4_bytes(1, b->group, b->group) : b->group))
+	    b->symbol >= r->nr_syms || !elf_group_ok(b))
 		return BAD("binding %u has an invalid value", slot);
 	memcpy(&sym, (uint8_t *)r->symtab->d_buf + b->symbol * sizeof(sym), sizeof(sym));
 	if (sym.st_shndx != SHN_UNDEF || !sym.st_size || sym.st_size > ELF_MAX_BYTES)

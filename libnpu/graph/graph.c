@@ -10,7 +10,8 @@
 #include "graph.h"
 #include "npu_fail.h"
 
-const char *const npu_dtype_names[NPU_NR_DTYPES] = { "f32", "s8", "w8", "f16", "q8_0", "w4", "wk" };
+const char *const npu_dtype_names[NPU_NR_DTYPES] = { "f32",  "s8", "w8", "f16",
+						     "q8_0", "w4", "wk", "kq" };
 
 int graph_fail(struct npu_graph *g, int err, const char *fmt, ...)
 {
@@ -149,6 +150,14 @@ static bool tensor_layout(struct npu_graph *g, struct npu_tensor *t, const uint8
 				"%s: each row needs a width of 1 to 8 bits, and k = %u may be %u",
 				name, t->cols, VNPU_MAX_K_I8);
 		return t->bytes != 0;
+	case NPU_KQ_PANEL:
+		t->bytes = t->cols > VNPU_MAX_K_I8 ? 0 : npu_kq_bytes(t->group, t->rows, t->cols);
+		if (!t->bytes)
+			graph_fail(g, -EINVAL,
+				   "%s: k = %u of block type %u: k is a multiple of the type's "
+				   "block, 32 or 256, and may be %u",
+				   name, t->cols, t->group, VNPU_MAX_K_I8);
+		return t->bytes != 0;
 	}
 	graph_fail(g, -EINVAL, "%s: type %d is not known", name, t->dtype);
 	return false;
@@ -212,6 +221,14 @@ struct npu_tensor *npu_graph_weight_wk(struct npu_graph *g, const char *name, ui
 	if (!graph_symbol_ok(g, name, "weight"))
 		return NULL;
 	return graph_tensor(g, TENSOR_WEIGHT, name, NPU_WK_PANEL, n, k, 0, bits);
+}
+
+struct npu_tensor *npu_graph_weight_kq(struct npu_graph *g, const char *name, uint32_t type,
+				       uint32_t n, uint32_t k)
+{
+	if (!graph_symbol_ok(g, name, "weight"))
+		return NULL;
+	return graph_tensor(g, TENSOR_WEIGHT, name, NPU_KQ_PANEL, n, k, type, NULL);
 }
 
 struct npu_tensor *npu_graph_state(struct npu_graph *g, const char *name, enum npu_dtype type,

@@ -25,7 +25,7 @@ struct npu_tensor {
 	enum npu_dtype dtype;
 	uint32_t rows, cols;
 	uint32_t ld; /* elements from row to row: cols, but for s8 rounded up to a multiple of 4 */
-	uint32_t group; /* of NPU_W4_PANEL */
+	uint32_t group; /* of NPU_W4_PANEL; the enum vnpu_kq_type of NPU_KQ_PANEL */
 	uint64_t bytes;
 	char name[NPU_NAME_BYTES]; /* "" for an unnamed result */
 	float *data; /* constants */
@@ -79,7 +79,7 @@ struct npu_graph {
 /* Remembers the first error. Returns @err. */
 int graph_fail(struct npu_graph *g, int err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* @group: of NPU_W4_PANEL, else 0. @bits: of NPU_WK_PANEL, else NULL. */
+/* @group: of NPU_W4_PANEL, the type of NPU_KQ_PANEL, else 0. @bits: of NPU_WK_PANEL, else NULL. */
 struct npu_tensor *graph_tensor(struct npu_graph *g, enum tensor_kind kind, const char *name,
 				enum npu_dtype type, uint32_t rows, uint32_t cols, uint32_t group,
 				const uint8_t *bits);

@@ -245,10 +245,20 @@ static void do_weight_wk(struct graph_text *t)
 	free(bits);
 }
 
+/* The enum vnpu_kq_type of @name, such as q4_k; VNPU_NR_KQ_TYPES: none. */
+static uint32_t kq_type(const char *name)
+{
+	uint32_t type = 0;
+
+	while (type < VNPU_NR_KQ_TYPES && strcmp(isa_kq_names[type], name))
+		type++;
+	return type;
+}
+
 static void do_weight(struct graph_text *t)
 {
 	enum npu_dtype type;
-	uint32_t rows, cols;
+	uint32_t rows, cols, kq;
 
 	if (!strcmp(word(t, 1), "wk")) {
 		if (t->nr_words == 6)
@@ -266,11 +276,14 @@ static void do_weight(struct graph_text *t)
 		     word(t, 0));
 		return;
 	}
-	type = dtype(t, 1, NPU_W8_PANEL, "w8");
+	kq = kq_type(word(t, 1));
+	type = kq < VNPU_NR_KQ_TYPES ? NPU_KQ_PANEL : dtype(t, 1, NPU_W8_PANEL, "w8");
 	rows = text_integer(t, 2, UINT32_MAX);
 	cols = text_integer(t, 3, UINT32_MAX);
 
-	if (!t->failed)
+	if (!t->failed && type == NPU_KQ_PANEL)
+		define(t, word(t, 0), npu_graph_weight_kq(t->g, word(t, 0), kq, rows, cols), -1);
+	else if (!t->failed)
 		define(t, word(t, 0), npu_graph_weight(t->g, word(t, 0), type, rows, cols), -1);
 }
 
@@ -367,6 +380,8 @@ static const char *const declaration_help[][2] = {
 	  "read; packed 4 bits, a scale for each 32, 64 or 128 of k" },
 	{ "weight W wk ROWS COLS BITS,..",
 	  "read; packed 1 to 8 bits: of each 64 rows, the last of the rest" },
+	{ "weight W q4_k|q6_k|... ROWS COLS",
+	  "read; packed in a block type of GGUF: q2_k to q6_k, q4_1, q5_0, q5_1" },
 	{ "state S [TYPE] ROWS COLS", "read, written and kept between runs; f32, f16 or q8_0" },
 	{ "const C ROWS COLS = V V ...", "f32, in the image" },
 	{ "output NAME Y [LD]", "written; bound for each run; LD: columns of longer rows" },

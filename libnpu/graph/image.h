@@ -23,7 +23,7 @@
 #define NPU_MAX_SYMBOLS (VNPU_MAX_SLOTS - 3)
 
 /* Indexed by enum npu_dtype. */
-#define NPU_NR_DTYPES 7
+#define NPU_NR_DTYPES 8
 extern const char *const npu_dtype_names[NPU_NR_DTYPES];
 
 enum npu_symbol_kind {
@@ -40,7 +40,7 @@ struct npu_elf_binding {
 	uint32_t kind; /* enum npu_symbol_kind */
 	uint32_t dtype; /* enum npu_dtype */
 	uint32_t rows, cols;
-	uint32_t group; /* of NPU_W4_PANEL, else 0 */
+	uint32_t group; /* of NPU_W4_PANEL; the enum vnpu_kq_type of NPU_KQ_PANEL; else 0 */
 };
 
 /* Descriptor of the note. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Matmuls: MATMUL_I8, MATMUL_W4, MATMUL_W4F, MATMUL_WK, and the choice of their tiles. */
+/* Matmuls: MATMUL_I8, MATMUL_W4, MATMUL_W4F, MATMUL_WK, MATMUL_KQ, and the choice of their tiles. */
 #include <errno.h>
 #include <math.h>
 
@@ -131,6 +131,13 @@ struct npu_tensor *npu_matmul_wk(struct npu_graph *g, struct npu_tensor *q,
 	return graph_matmul(g, "matmul_wk", VNPU_OP_MATMUL_WK, NPU_WK_PANEL, q, scale, w, bias);
 }
 
+struct npu_tensor *npu_matmul_kq(struct npu_graph *g, struct npu_tensor *q,
+				 struct npu_tensor *scale, struct npu_tensor *w,
+				 struct npu_tensor *bias)
+{
+	return graph_matmul(g, "matmul_kq", VNPU_OP_MATMUL_KQ, NPU_KQ_PANEL, q, scale, w, bias);
+}
+
 struct npu_tensor *npu_matmul_w4f(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor *w,
 				  struct npu_tensor *bias)
 {
@@ -166,6 +173,8 @@ struct npu_tensor *npu_matmul_permute(struct npu_graph *g, struct npu_tensor *y)
 _Static_assert(offsetof(struct vnpu_cmd_matmul_w4, tile_n) ==
 			       offsetof(struct vnpu_cmd_matmul_i8, tile_n) &&
 		       offsetof(struct vnpu_cmd_matmul_wk, tile_n) ==
+			       offsetof(struct vnpu_cmd_matmul_i8, tile_n) &&
+		       offsetof(struct vnpu_cmd_matmul_kq, tile_n) ==
 			       offsetof(struct vnpu_cmd_matmul_i8, tile_n),
 	       "matmuls differ in what follows tile_n");
 
@@ -247,4 +256,24 @@ const struct npu_op npu_op_matmul_wk = {
 	.lower = lower_matmul_wk,
 	.texts = { { "Y = matmul_wk Q SCALE W [BIAS]", "INT8 rows, weights of 1 to 8 bits (wk)",
 		     text_matmul_wk } },
+};
+
+static void lower_matmul_kq(struct lower_out *o, void *cmd, const struct graph_op *op)
+{
+	struct vnpu_cmd_matmul_kq *c = cmd;
+
+	lower_matmul(o, cmd, op);
+	c->type = op->in[2]->group;
+}
+
+static void text_matmul_kq(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_matmul_kq(text_graph(t), text_tensor(t, 0), text_tensor(t, 1),
+			       text_tensor(t, 2), text_optional(t, 3));
+}
+
+const struct npu_op npu_op_matmul_kq = {
+	.lower = lower_matmul_kq,
+	.texts = { { "Y = matmul_kq Q SCALE W [BIAS]", "INT8 rows, weights in GGUF's block types",
+		     text_matmul_kq } },
 };

@@ -4,10 +4,10 @@
  * host's peak: vpdpbusd on registers only, or for one row, which reads every weight once, reading
  * memory.
  *
- *	bench_matmul [-t SECONDS per figure (0.3)] [-i ISA] [-w i8|w4|w4f|wk] [-g GROUP (32)] [-s
- *	MxNxK] [kernel] [device]
+ *	bench_matmul [-t SECONDS per figure (0.3)] [-i ISA] [-w i8|w4|w4f|wk|q4_k|...] [-g GROUP
+ *	(32)] [-s MxNxK] [kernel] [device]
  *
- * -s: only this shape. wk: few shapes, each with every width of 1 to 8 bits, after MATMUL_I8.
+ * -s: only this shape. q4_k and so on: MATMUL_KQ with weights of this type. wk: few shapes, each with every width of 1 to 8 bits, after MATMUL_I8.
  *
  * kernel: one call on one thread, without and with huge pages. device: a compiled graph on the sim
  * transport with one and two workers, as a program would run it.
@@ -28,6 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "isa_ops.h"
 #include "kernels.h"
 #include "npu.h"
 #include "npu_graph.h"
@@ -324,10 +325,11 @@ struct shape {
 	uint32_t m, n, k;
 };
 
-/* The measured command: MATMUL_I8, _W4, _W4F or _WK. */
+/* The measured command: MATMUL_I8, _W4, _W4F, _WK or _KQ. */
 static enum vnpu_op op = VNPU_OP_MATMUL_I8;
 static uint32_t group = 32;
 static uint32_t bits; /* width of all weights of MATMUL_WK */
+static uint32_t kq_type; /* of MATMUL_KQ */
 
 #define MAX_N 151936
 
@@ -343,6 +345,8 @@ static size_t weight_bytes(uint32_t n, uint32_t k)
 {
 	if (op == VNPU_OP_MATMUL_WK)
 		return npu_wk_bytes(n, k, all_bits());
+	if (op == VNPU_OP_MATMUL_KQ)
+		return npu_kq_bytes(kq_type, n, k);
 	return op == VNPU_OP_MATMUL_I8 ? npu_w8_bytes(n, k) : npu_w4_bytes(n, k, group);
 }
 
@@ -351,13 +355,30 @@ static size_t row_bytes(uint32_t k)
 	return op == VNPU_OP_MATMUL_W4F ? k * 4ul : (k + 3) / 4 * 4;
 }
 
+/* Scales that are no subnormals, in each block of a matrix. */
+static void set_kq_scales(uint8_t *w, const uint8_t *end)
+{
+	const struct vnpu_kq_form f = vnpu_kq_form(kq_type);
+
+	for (; w < end; w += vnpu_kq_block_bytes(f))
+		for (uint32_t i = 0; i < (f.mins ? 128 : 64); i++)
+			((uint16_t *)w)[i] = 0x2000;
+}
+
 /* Sets MATMUL_WK's table, and scales that are no subnormals, which would be unusually slow. */
 static void set_scales(uint8_t *w, uint32_t n, uint32_t k)
 {
-	uint64_t panel_bytes = weight_bytes(1, op == VNPU_OP_MATMUL_I8 ? k : group), i,
-		 at = VNPU_WK_TABLE_BYTES(n);
+	uint64_t panel_bytes = op == VNPU_OP_MATMUL_KQ
+				       ? 0
+				       : weight_bytes(1, op == VNPU_OP_MATMUL_I8 ? k : group),
+		 at = VNPU_WK_TABLE_BYTES(n), i;
 	struct vnpu_wk_panel *entry = (struct vnpu_wk_panel *)w;
 	uint8_t *end = w + weight_bytes(n, k);
+
+	if (op == VNPU_OP_MATMUL_KQ) {
+		set_kq_scales(w, end);
+		return;
+	}
 
 	if (op == VNPU_OP_MATMUL_WK) {
 		panel_bytes = VNPU_PANEL_WK_BYTES(k, bits);
@@ -382,6 +403,7 @@ struct kernel_arg {
 	const struct fw_kernels *k;
 	struct fw_matmul_i8 i8;
 	struct fw_matmul_w4 w4;
+	struct fw_matmul_kq kq;
 	void *scratch;
 };
 
@@ -391,6 +413,8 @@ static void kernel_run(void *arg)
 
 	if (op == VNPU_OP_MATMUL_I8 || op == VNPU_OP_MATMUL_WK)
 		a->k->matmul_i8(&a->i8, a->scratch);
+	else if (op == VNPU_OP_MATMUL_KQ)
+		a->k->matmul_kq(&a->kq, a->scratch);
 	else
 		(op == VNPU_OP_MATMUL_W4 ? a->k->matmul_w4 : a->k->matmul_w4f)(&a->w4, a->scratch);
 }
@@ -409,6 +433,7 @@ static struct figure kernel_figure(const struct fw_kernels *k, const struct shap
 		{ a, scale, w, NULL, c, s->m, s->n, s->k, (s->k + 3) / 4 * 4, s->n, NULL },
 		{ a, op == VNPU_OP_MATMUL_W4 ? scale : NULL, w, NULL, c, s->m, s->n, s->k, group,
 		  s->k, s->n },
+		{ a, scale, w, NULL, c, s->m, s->n, s->k, kq_type, s->k, s->n },
 		scratch,
 	};
 	struct subject subject = { kernel_run, &arg, giga, 1 };
@@ -480,12 +505,16 @@ static void device_job(struct device_arg *d, const struct shape *s)
 		w = npu_graph_weight(g, "w", NPU_W8_PANEL, s->n, s->k);
 	else if (op == VNPU_OP_MATMUL_WK)
 		w = npu_graph_weight_wk(g, "w", s->n, s->k, all_bits());
+	else if (op == VNPU_OP_MATMUL_KQ)
+		w = npu_graph_weight_kq(g, "w", kq_type, s->n, s->k);
 	else
 		w = npu_graph_weight_w4(g, "w", s->n, s->k, group);
 	if (op == VNPU_OP_MATMUL_I8)
 		c = npu_matmul_i8(g, a, scale, w, NULL);
 	else if (op == VNPU_OP_MATMUL_WK)
 		c = npu_matmul_wk(g, a, scale, w, NULL);
+	else if (op == VNPU_OP_MATMUL_KQ)
+		c = npu_matmul_kq(g, a, scale, w, NULL);
 	else
 		c = op == VNPU_OP_MATMUL_W4 ? npu_matmul_w4(g, a, scale, w, NULL)
 					    : npu_matmul_w4f(g, a, w, NULL);
@@ -614,6 +643,8 @@ static void table(enum fw_isa isa, const struct shape *one, bool kernel, bool de
 		end = one + 1;
 	}
 	for (; k && s < end; s++) {
+		if (op == VNPU_OP_MATMUL_KQ && s->k % vnpu_kq_form(kq_type).block)
+			continue;
 		if (!one && isa == FW_ISA_GENERIC &&
 		    (op == VNPU_OP_MATMUL_WK || (double)s->m * s->n * s->k > 7e7))
 			continue;
@@ -622,6 +653,16 @@ static void table(enum fw_isa isa, const struct shape *one, bool kernel, bool de
 		else
 			rows(k, s, kernel, device, peak, limit);
 	}
+}
+
+/* False: no type of MATMUL_KQ. */
+static bool parse_kq(const char *name)
+{
+	for (kq_type = 0; kq_type < VNPU_NR_KQ_TYPES; kq_type++)
+		if (!strcmp(isa_kq_names[kq_type], name))
+			return true;
+	kq_type = 0;
+	return false;
 }
 
 /* False: not a shape, or too large. */
@@ -663,6 +704,8 @@ int main(int argc, char **argv)
 			op = VNPU_OP_MATMUL_W4F;
 		else if (opt == 'w' && !strcmp(optarg, "wk"))
 			op = VNPU_OP_MATMUL_WK;
+		else if (opt == 'w' && parse_kq(optarg))
+			op = VNPU_OP_MATMUL_KQ;
 		else if (opt != 'w' || strcmp(optarg, "i8"))
 			limit = 0;
 	}
@@ -671,8 +714,8 @@ int main(int argc, char **argv)
 	if (one && (op == VNPU_OP_MATMUL_W4 || op == VNPU_OP_MATMUL_W4F) && one->k % group)
 		limit = 0;
 	if (limit <= 0 || (!kernel && !device) || !npu_w4_bytes(1, group, group)) {
-		fprintf(stderr, "usage: bench_matmul [-t SECONDS] [-i ISA] [-w i8|w4|w4f|wk] [-g "
-				"32|64|128] [-s MxNxK] [kernel] [device]\n");
+		fprintf(stderr, "usage: bench_matmul [-t SECONDS] [-i ISA] [-w i8|w4|w4f|wk|"
+				"q4_k|...] [-g 32|64|128] [-s MxNxK] [kernel] [device]\n");
 		return 2;
 	}
 	for (i = 0; i < 2; i++)

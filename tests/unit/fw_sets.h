@@ -8,6 +8,8 @@
 
 #include "fw_fake.h"
 
+#include <sys/mman.h>
+
 /* The bounds of docs/isa.md; U is half a unit in the last place of 1. */
 #define U (0x1p-24)
 
@@ -39,6 +41,25 @@ static UNUSED float *random_floats(size_t n, float scale)
 	for (i = 0; i < n; i++)
 		x[i] = rng_float() * scale;
 	return x;
+}
+
+/* Memory that ends at an inaccessible page, because ASan does not see tile loads. */
+static UNUSED void *guarded(size_t bytes)
+{
+	size_t pages = (bytes + 4095) / 4096 * 4096;
+	uint8_t *p = mmap(NULL, pages + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			  -1, 0);
+
+	assert_true(p != MAP_FAILED);
+	assert_int_equal(mprotect(p + pages, 4096, PROT_NONE), 0);
+	return p + pages - bytes;
+}
+
+static UNUSED void unguard(void *p, size_t bytes)
+{
+	size_t pages = (bytes + 4095) / 4096 * 4096;
+
+	munmap((uint8_t *)p + bytes - pages, pages + 4096);
 }
 
 /* Two rows of floats are the same bits; NaNs equal each other. */

@@ -34,7 +34,7 @@
 #include <stdint.h>
 
 #define VNPU_ISA_MAJOR 1
-#define VNPU_ISA_MINOR 5
+#define VNPU_ISA_MINOR 6
 #define VNPU_ISA_VERSION (VNPU_ISA_MAJOR << 16 | VNPU_ISA_MINOR)
 
 #define VNPU_STREAM_MAGIC 0x53504e56u /* "VNPS" */
@@ -153,7 +153,8 @@ struct vnpu_ref {
 	X(MATMUL_WK, matmul_wk, 19, 3, matmul_wk)                \
 	X(QUANT16, quant16, 20, 4, quant)                        \
 	X(QUANT_OUTLIERS, quant_outliers, 21, 4, quant_outliers) \
-	X(ADD_OUTLIERS, add_outliers, 22, 4, add_outliers)
+	X(ADD_OUTLIERS, add_outliers, 22, 4, add_outliers)       \
+	X(MATMUL_KQ, matmul_kq, 23, 6, matmul_kq)
 
 #define VNPU_OPS(X) VNPU_FLOW_OPS(X) VNPU_TENSOR_OPS(X)
 
@@ -168,8 +169,8 @@ struct vnpu_cmd {
 };
 
 /*
- * MATMUL_I8, MATMUL_W4, MATMUL_W4F, MATMUL_WK: the modelled NPU computes C^T = W^T A^T. It keeps
- * activations in its arrays and streams the weights past them, and not the other way round
+ * MATMUL_I8, MATMUL_W4, MATMUL_W4F, MATMUL_WK, MATMUL_KQ: the modelled NPU computes C^T = W^T A^T.
+ * It keeps activations in its arrays and streams the weights past them, and not the other way round
  * (HeteroLLM 3.2). The result has the same bits; only its device time differs.
  */
 #define VNPU_CMD_PERMUTED (1u << 0)
@@ -433,6 +434,102 @@ struct vnpu_cmd_matmul_wk {
 	uint32_t reserved;
 	/* A multiple of 64, from the size with all panels of 1 bit to that with all panels of 8. */
 	uint64_t w_bytes;
+};
+
+/*
+ * MATMUL_KQ (1.6): weights of 2 to 6 bits in GGUF's block types, each at its own width, with the
+ * file's own numbers and scales. A type's form, struct vnpu_kq_form:
+ *
+ *	block	consecutive k of a channel, 32 or 256, that share d, f16
+ *	group	consecutive k, 16 or 32, that share an integer scale, s8, if the block is 256; in
+ *		blocks of 32 that scale is 1
+ *	bits	of a number u
+ *	mins	there is a second f16 per block, dmin, and beside each integer scale an integer
+ *		minimum, s8 (1 in blocks of 32)
+ *
+ * Without minima a weight is d * scale * (u - 2^(bits - 1)), with minima d * scale * u - dmin * min.
+ * k is a multiple of the block. w is packed in panels of 64 output channels,
+ * vnpu_kq_panel_bytes(type, k) each, the last one padded with zeros. A panel is k / block times
+ *
+ *   f16 d[64]
+ *   f16 dmin[64]                        with minima
+ *   s8  scale[block / group / 2][64][2] in blocks of 256, two groups side by side
+ *   s8  min[block / group / 2][64][2]   in blocks of 256, with minima
+ *   u8  numbers[block / 32][bits][4][64]
+ *
+ * The numbers of 32 k are planes one after another: of 4 bits if bits has 4, of 2 bits if it has 2,
+ * of 1 bit if it has 1; the first one holds the lowest bits of u. A plane of p bits is u8
+ * [p][64][4], and its byte [v][n][j] holds p bits each of the numbers (k, n) with k = 32 v / p + 4 i
+ * + j, for i from 0 to 8 / p - 1, from its lowest bits up. The plane of 4 bits is that of MATMUL_W4.
+ *
+ * a s8[m][lda], a_scale f32[m]. c = 0, then for each block in order, both sums exact,
+ *
+ *	acc = sum over its groups of scale * (sum over k of a * (u - 2^(bits - 1), or u)),
+ *	low = sum over its groups of min * (sum over k of a),
+ *	c = fma((float)acc, (float)d, c), and with minima c = fma((float)low, -(float)dmin, c)
+ *
+ * and at the end c * a_scale[m], then + bias[n]; each operation is rounded once.
+ */
+#define VNPU_KQ_TYPES(X)            \
+	X(Q2_K, q2_k, 256, 16, 2, 1) \
+	X(Q3_K, q3_k, 256, 16, 3, 0) \
+	X(Q4_K, q4_k, 256, 32, 4, 1) \
+	X(Q5_K, q5_k, 256, 32, 5, 1) \
+	X(Q6_K, q6_k, 256, 16, 6, 0) \
+	X(Q4_1, q4_1, 32, 32, 4, 1)  \
+	X(Q5_0, q5_0, 32, 32, 5, 0)  \
+	X(Q5_1, q5_1, 32, 32, 5, 1)
+
+#define VNPU_KQ_NUMBER(NAME, name, block, group, bits, mins) VNPU_KQ_##NAME,
+enum vnpu_kq_type { VNPU_KQ_TYPES(VNPU_KQ_NUMBER) VNPU_NR_KQ_TYPES };
+#undef VNPU_KQ_NUMBER
+
+struct vnpu_kq_form {
+	uint16_t block;
+	uint8_t group, bits, mins;
+};
+
+/* The form of @type; all 0 if there is no such type. */
+static inline struct vnpu_kq_form vnpu_kq_form(uint32_t type)
+{
+#define VNPU_KQ_CASE(NAME, name, block, group, bits, mins) \
+	case VNPU_KQ_##NAME:                               \
+		return (struct vnpu_kq_form){ block, group, bits, mins };
+	switch (type) {
+		VNPU_KQ_TYPES(VNPU_KQ_CASE)
+	}
+#undef VNPU_KQ_CASE
+	return (struct vnpu_kq_form){ 0, 0, 0, 0 };
+}
+
+/* Bytes of a block's scales and minima in a panel, and of the block. */
+static inline uint64_t vnpu_kq_scales_bytes(struct vnpu_kq_form f)
+{
+	uint64_t groups = f.block / f.group;
+
+	return (128 + (groups > 1 ? groups * 64 : 0)) * (1 + f.mins);
+}
+
+static inline uint64_t vnpu_kq_block_bytes(struct vnpu_kq_form f)
+{
+	return vnpu_kq_scales_bytes(f) + f.block / 32 * 256u * f.bits;
+}
+
+/* Bytes of a panel; 0: there is no such type, or k is no multiple of its block. */
+static inline uint64_t vnpu_kq_panel_bytes(uint32_t type, uint64_t k)
+{
+	struct vnpu_kq_form f = vnpu_kq_form(type);
+
+	return !f.block || k % f.block ? 0 : k / f.block * vnpu_kq_block_bytes(f);
+}
+
+struct vnpu_cmd_matmul_kq {
+	struct vnpu_cmd hdr;
+	struct vnpu_ref a, a_scale, w, bias, c;
+	uint32_t m, n, k;
+	uint32_t lda, ldc;
+	uint32_t tile_m, tile_n; /* as in MATMUL_I8 */
+	uint32_t type; /* enum vnpu_kq_type */
 };
 
 /*
