@@ -61,6 +61,17 @@ int fw_check_group(struct decoder *d, uint32_t group, uint32_t k)
 	return 0;
 }
 
+int fw_check_kq(struct decoder *d, uint32_t type, uint32_t k)
+{
+	const struct vnpu_kq_form f = vnpu_kq_form(type);
+
+	if (!f.block)
+		return fw_refuse(d, "type %u is not known", type);
+	if (k % f.block)
+		return fw_refuse(d, "k %u is not a multiple of the type's block of %u", k, f.block);
+	return 0;
+}
+
 int fw_check_extent(struct decoder *d, unsigned int i, uint64_t rows, uint64_t stride_bytes,
 		    uint64_t row_bytes, uint64_t *bytes)
 {

@@ -62,6 +62,8 @@ int fw_check_param(struct decoder *d, const char *name, uint32_t index, uint64_t
 int fw_check_shape(struct decoder *d, uint32_t rows, uint32_t cols);
 /* Checks the group size of 4-bit weights, which must divide k. */
 int fw_check_group(struct decoder *d, uint32_t group, uint32_t k);
+/* Checks a block type, enum vnpu_kq_type, whose block must divide k. */
+int fw_check_kq(struct decoder *d, uint32_t type, uint32_t k);
 
 /*
  * Checks of operand @i of the command: set its address in @c->va[i]. Its name, type and access come

@@ -444,13 +444,8 @@ const struct fw_op fw_op_matmul_wk = {
 static int check_matmul_kq(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 {
 	const struct vnpu_cmd_matmul_kq *m = &c->u.matmul_kq;
-	const struct vnpu_kq_form f = vnpu_kq_form(m->type);
 
-	if (!f.block)
-		return fw_refuse(d, "type %u is not known", m->type);
-	if (m->k % f.block)
-		return fw_refuse(d, "k %u is not a multiple of the type's block of %u", m->k,
-				 f.block);
+	CHECK(fw_check_kq(d, m->type, m->k));
 	CHECK(check_matmul(d, c, div_up(m->n, VNPU_PANEL_N) * vnpu_kq_panel_bytes(m->type, m->k),
 			   VNPU_MAX_DIM, cost));
 	return check_s8(d, c);

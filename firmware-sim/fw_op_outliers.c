@@ -71,6 +71,8 @@ const struct fw_op fw_op_quant_outliers = {
 
 static uint64_t panel_bytes(const struct vnpu_cmd_add_outliers *m)
 {
+	if (m->group >= VNPU_OUTLIERS_KQ)
+		return vnpu_kq_panel_bytes(m->group - VNPU_OUTLIERS_KQ, m->k);
 	return m->group ? VNPU_PANEL_W4_BYTES(m->k, m->group) : VNPU_PANEL_I8_BYTES(m->k);
 }
 
@@ -83,7 +85,9 @@ static int check_add_outliers(struct decoder *d, struct fw_cmd *c, uint64_t *cos
 	CHECK(fw_check_bounded(d, "m", m->m, VNPU_MAX_DIM));
 	CHECK(fw_check_bounded(d, "n", m->n, VNPU_MAX_DIM));
 	CHECK(fw_check_bounded(d, "k", m->k, VNPU_MAX_K_I8));
-	if (m->group)
+	if (m->group >= VNPU_OUTLIERS_KQ)
+		CHECK(fw_check_kq(d, m->group - VNPU_OUTLIERS_KQ, m->k));
+	else if (m->group)
 		CHECK(fw_check_group(d, m->group, m->k));
 	panels = div_up(m->n, VNPU_PANEL_N);
 	CHECK(fw_check_matrix(d, c, 0, m->m, m->n, m->ldx));
@@ -132,13 +136,16 @@ static void run_add_outliers(void *arg)
 
 /*
  * Each row reads the words of the weights that hold its columns (4 weights of 8 bits, or 8 of 4
- * bits, per word); many rows together read all of them.
+ * bits, per word), one word for its column; many rows together read all of them.
  */
 static struct npu_cost time_add_outliers(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	const struct vnpu_cmd_add_outliers *m = &c->u.add_outliers;
 	double elements = (double)m->m * m->n, words = (double)m->m * VNPU_OUTLIERS;
 	double all = m->k / (m->group ? 8.0 : 4.0);
+
+	if (m->group >= VNPU_OUTLIERS_KQ)
+		all = m->k * vnpu_kq_form(m->group - VNPU_OUTLIERS_KQ).bits / 32.0;
 
 	return fw_vector_time(npu, elements, FLOAT_OPS_ADD_OUTLIERS, 2 * elements,
 			      m->m * OUTLIER_BYTES + 4.0 * m->n * (words < all ? words : all));

@@ -106,7 +106,7 @@ struct fw_add_outliers {
 	const uint8_t *w; /* panels */
 	float *y; /* [m][ldy] */
 	uint32_t m, n, k;
-	uint32_t group; /* that of W4's panels; 0: I8's panels */
+	uint32_t group; /* as in the command: I8's panels, W4's or KQ's */
 	size_t ldx, ldy;
 };
 

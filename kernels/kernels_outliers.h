@@ -9,6 +9,7 @@
  */
 #include <stdbool.h>
 
+#include "kernels_kq.h"
 #include "kernels_w4.h"
 
 #define OUTLIER_LANES 64
@@ -186,11 +187,14 @@ static void kernel_quant_outliers(int8_t *q, float *scale, struct vnpu_outliers 
 #define OUTLIER_AHEAD 8
 
 struct outlier {
-	uint32_t w, scale; /* offsets in a panel: the column's words, and W4's scales */
+	uint32_t w, scale; /* offsets in a panel: the column's words, and W4's scales or KQ's block */
 	float value;
 	uint16_t row;
-	uint16_t bit; /* shift of the weight in its word */
+	uint16_t bit; /* shift of the weight in its word; KQ: k in the block */
 };
+
+/* Which panels the weights are in. */
+enum outlier_panels { OUTLIER_I8, OUTLIER_W4, OUTLIER_KQ };
 
 struct outlier_work {
 	float sum[OUTLIER_ROWS][VNPU_PANEL_N];
@@ -201,6 +205,42 @@ struct outlier_work {
 };
 _Static_assert(sizeof(struct outlier_work) <= FW_SCRATCH_BYTES, "outliers fit the scratch");
 
+static enum outlier_panels outlier_panels(const struct fw_add_outliers *t)
+{
+	return t->group >= VNPU_OUTLIERS_KQ ? OUTLIER_KQ : t->group ? OUTLIER_W4 : OUTLIER_I8;
+}
+
+/* Sets the places of column @k. */
+static void find_column(struct outlier *o, const struct fw_add_outliers *t, uint32_t k)
+{
+	uint32_t group = t->group, in;
+	struct vnpu_kq_form f;
+	uint64_t block;
+
+	switch (outlier_panels(t)) {
+	case OUTLIER_I8:
+		o->w = k / 4 * 256;
+		o->scale = 0;
+		o->bit = (uint16_t)(k % 4 * 8);
+		break;
+	case OUTLIER_W4:
+		block = k / group * w4_group_bytes(group);
+		in = k % group;
+		o->w = (uint32_t)(block + in / 8 * 256);
+		o->scale = (uint32_t)(block + group * 32);
+		o->bit = (uint16_t)(in % 4 * 8 + in % 8 / 4 * 4);
+		break;
+	case OUTLIER_KQ:
+		f = vnpu_kq_form(group - VNPU_OUTLIERS_KQ);
+		block = k / f.block * vnpu_kq_block_bytes(f);
+		in = k % f.block;
+		o->w = (uint32_t)(block + vnpu_kq_scales_bytes(f) + in / 32 * 256 * f.bits);
+		o->scale = (uint32_t)block;
+		o->bit = (uint16_t)in;
+		break;
+	}
+}
+
 /*
  * Collects the entries of @rows lists; copies each list before it is checked, because columns
  * become addresses. Returns their number.
@@ -208,8 +248,7 @@ _Static_assert(sizeof(struct outlier_work) <= FW_SCRATCH_BYTES, "outliers fit th
 static uint32_t find_outliers(struct outlier_work *work, const struct fw_add_outliers *t,
 			      uint32_t first, uint32_t rows, uint32_t step)
 {
-	uint32_t group = t->group, shift = group ? (uint32_t)__builtin_ctz(group) : 0, n = 0, row,
-		 j, k, in;
+	uint32_t n = 0, row, j, k;
 	struct vnpu_outliers o;
 	float before;
 
@@ -222,19 +261,10 @@ static uint32_t find_outliers(struct outlier_work *work, const struct fw_add_out
 				break;
 			before = o.column[j];
 			k = (uint32_t)before;
-			in = k & (group - 1);
 			work->bucket[n] = (uint16_t)(k >> step);
-			work->found[n] = (struct outlier){
-				.w = group ? (uint32_t)((k >> shift) * w4_group_bytes(group) +
-							in / 8 * 256)
-					   : k / 4 * 256,
-				.scale = group ? (uint32_t)((k >> shift) * w4_group_bytes(group) +
-							    group * 32)
-					       : 0,
-				.value = o.value[j],
-				.row = (uint16_t)row,
-				.bit = (uint16_t)(group ? in % 4 * 8 + in % 8 / 4 * 4 : k % 4 * 8),
-			};
+			find_column(&work->found[n], t, k);
+			work->found[n].value = o.value[j];
+			work->found[n].row = (uint16_t)row;
 		}
 	}
 	return n;
@@ -277,15 +307,71 @@ INLINE void add_column(float *sum, const struct outlier *o, const uint8_t *panel
 	}
 }
 
+/* The numbers of column @k of 32, of LANES channels, the first being @n; @numbers: the unit's. */
+INLINE vi kq_column(const uint8_t *numbers, uint32_t bits, uint32_t k, uint32_t n)
+{
+	uint32_t p, to = 0;
+	vu word, u = { 0 };
+
+	for (p = 4; p; p /= 2) {
+		if (!(bits & p))
+			continue;
+		memcpy(&word, numbers + k * p / 32 * 256 + n * 4, sizeof(word));
+		u |= (word >> (k % 4 * 8 + k % (32 / p) / 4 * p) & ((1u << p) - 1)) << to;
+		numbers += p * 256;
+		to += p;
+	}
+	return (vi)u;
+}
+
+/* Integer scales or minima of group @g, of LANES channels from @n on. */
+INLINE vi kq_integers(const int8_t *table, uint32_t g, uint32_t n)
+{
+	typedef int16_t pairs __attribute__((vector_size(LANES * 2)));
+	pairs x;
+
+	memcpy(&x, table + (g / 2 * VNPU_PANEL_N + n) * 2, sizeof(x));
+	return __builtin_convertvector(g % 2 ? x >> 8 : (pairs)(x << 8) >> 8, vi);
+}
+
+/* sum += value times the column's weights, of a block type. */
+INLINE void add_kq_column(float *sum, const struct outlier *o, const uint8_t *panel,
+			  struct vnpu_kq_form f)
+{
+	const struct kq_block b = kq_block(panel + o->scale, f);
+	const uint32_t g = o->bit / f.group;
+	vf weight, low;
+	uint32_t n;
+	vi u;
+
+	for (n = 0; n < VNPU_PANEL_N; n += LANES) {
+		u = kq_column(panel + o->w, f.bits, o->bit % 32, n) - kq_zero(f);
+		if (b.scale)
+			u *= kq_integers(b.scale, g, n);
+		weight = __builtin_convertvector(u, vf) * load_f16((const uint16_t *)b.d + n);
+		if (f.mins) {
+			low = load_f16((const uint16_t *)b.dmin + n);
+			if (b.min)
+				low *= __builtin_convertvector(kq_integers(b.min, g, n), vf);
+			weight -= low;
+		}
+		store(sum + n, fma_v(splat(o->value), weight, load(sum + n)));
+	}
+}
+
 INLINE void add_columns(struct outlier_work *work, const struct outlier *o, uint32_t n,
-			const uint8_t *panel, bool w4)
+			const uint8_t *panel, const enum outlier_panels panels,
+			struct vnpu_kq_form f)
 {
 	uint32_t i, line;
 
 	for (i = 0; i < n; i++) {
 		for (line = 0; line < 4; line++)
 			__builtin_prefetch(panel + o[i + OUTLIER_AHEAD].w + line * 64);
-		add_column(work->sum[o[i].row], &o[i], panel, w4);
+		if (panels == OUTLIER_KQ)
+			add_kq_column(work->sum[o[i].row], &o[i], panel, f);
+		else
+			add_column(work->sum[o[i].row], &o[i], panel, panels == OUTLIER_W4);
 	}
 }
 
@@ -309,8 +395,12 @@ static void add_sums(const float *sum, const float *scale, const float *x, float
 
 static void kernel_add_outliers(const struct fw_add_outliers *t, void *scratch)
 {
-	size_t panel_bytes =
-		t->group ? VNPU_PANEL_W4_BYTES(t->k, t->group) : VNPU_PANEL_I8_BYTES(t->k);
+	const enum outlier_panels panels = outlier_panels(t);
+	const struct vnpu_kq_form f = vnpu_kq_form(t->group - VNPU_OUTLIERS_KQ);
+	size_t panel_bytes = panels == OUTLIER_KQ
+				     ? vnpu_kq_panel_bytes(t->group - VNPU_OUTLIERS_KQ, t->k)
+			     : panels == OUTLIER_W4 ? VNPU_PANEL_W4_BYTES(t->k, t->group)
+						    : VNPU_PANEL_I8_BYTES(t->k);
 	uint32_t step = 2, first, rows, n0, cols, n, m;
 	struct outlier_work *work = scratch;
 	const struct outlier *list;
@@ -328,14 +418,16 @@ static void kernel_add_outliers(const struct fw_add_outliers *t, void *scratch)
 		memset((void *)(list + n), 0, OUTLIER_AHEAD * sizeof(*list));
 		for (n0 = 0, panel = t->w; n0 < t->n; n0 += VNPU_PANEL_N, panel += panel_bytes) {
 			cols = t->n - n0 < VNPU_PANEL_N ? t->n - n0 : VNPU_PANEL_N;
-			scale = t->group ? NULL
-					 : (const float *)(panel + panel_bytes -
-							   VNPU_PANEL_N * sizeof(float));
+			scale = panels == OUTLIER_I8 ? (const float *)(panel + panel_bytes -
+								       VNPU_PANEL_N * sizeof(float))
+						     : NULL;
 			memset(work->sum, 0, rows * sizeof(work->sum[0]));
-			if (t->group)
-				add_columns(work, list, n, panel, true);
+			if (panels == OUTLIER_KQ)
+				add_columns(work, list, n, panel, OUTLIER_KQ, f);
+			else if (panels == OUTLIER_W4)
+				add_columns(work, list, n, panel, OUTLIER_W4, f);
 			else
-				add_columns(work, list, n, panel, false);
+				add_columns(work, list, n, panel, OUTLIER_I8, f);
 			for (m = 0; m < rows; m++)
 				add_sums(work->sum[m], scale, t->x + (first + m) * t->ldx + n0,
 					 t->y + (first + m) * t->ldy + n0, cols);

@@ -50,6 +50,17 @@ static bool engine_q4(const struct llm_model *m)
 	return q4 > bytes / 2;
 }
 
+/* Whether some weights are of a block type that the NPU has beside Q4_0. */
+static bool engine_blocks(const struct llm_model *m)
+{
+	bool found = llm_format_is_kq(llm_format_own(m->output->type));
+
+	for (unsigned int i = 0; i < m->n_layer; i++)
+		for (int w = 0; w < LLM_NR_MATRICES; w++)
+			found |= llm_format_is_kq(llm_format_own(m->layers[i].matrix[w]->type));
+	return found;
+}
+
 /* Settles the choices left to auto by the file; a dry run of a shape has none. */
 static int engine_settle(struct llm_engine *e, const struct llm_options *opts)
 {
@@ -67,6 +78,7 @@ static int engine_settle(struct llm_engine *e, const struct llm_options *opts)
 				m->packed);
 	file.packed = (enum llm_weights)packed;
 	file.q4 = engine_q4(m);
+	file.blocks = engine_blocks(m);
 	return llm_choices_settle(&opts->choices, &file, virtual_clock, &e->info.choices);
 }
 
@@ -308,6 +320,10 @@ static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 
 	engine_set_chunk(e, opts->chunk);
 	e->info.weight_bytes = llm_shape_weight_bytes(&e->shape, e->info.choices.weights);
+	if (opts->model && e->info.choices.weights == LLM_WEIGHTS_NATIVE) {
+		e->native = true;
+		e->info.weight_bytes = llm_native_widths(&l->model, e->widths);
+	}
 	if (err || opts->dry_run)
 		return err;
 	if (e->info.choices.kv == LLM_KV_Q8_0 && l->model.head_dim % VNPU_Q8_0_VALUES)

@@ -16,6 +16,8 @@ struct llm_engine {
 	struct tokenizer *tok; /* NULL: a dry run of a shape */
 	struct shape shape;
 	struct llm_loaded loaded;
+	bool native; /* weights NATIVE of a file: the matmuls have these */
+	struct llm_width widths[LLM_NR_OPS];
 	bool dry_run; /* only a shape is loaded */
 	struct npu_device *dev; /* NULL: no NPU is used */
 	struct soc *soc; /* of the virtual clock; NULL: the wall clock */

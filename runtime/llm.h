@@ -58,7 +58,8 @@ const char *llm_error(void);
 
 /* ---- matmuls of a model ---------------------------------------------------------------------- */
 
-/* Bits per weight in memory, and per activation as the matmul reads it; @w must not be AUTO. */
+/* Bits per weight in memory, and per activation as the matmul reads it; @w must not be AUTO. Of
+ * NATIVE those of matrices whose type the NPU lacks. */
 double llm_weight_bits(enum llm_weights w);
 unsigned int llm_act_bits(enum llm_weights w);
 unsigned int llm_weight_group(enum llm_weights w); /* values along k with one scale; 0: all */

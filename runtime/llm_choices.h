@@ -48,8 +48,9 @@ enum llm_placement {
 
 /* The types of weights and activations in matmuls. */
 enum llm_weights {
-	/* f32 on the CPU; elsewhere what the file was packed for, w4a8 for Q4_0, else w8a8. Without
-	 * a file, in a dry run: w8a8 on the NPU, w4a16 with placement layer, else f16. */
+	/* f32 on the CPU; elsewhere what the file was packed for, native if it has block types of
+	 * MATMUL_KQ, w4a8 for Q4_0, else w8a8. Without a file, in a dry run: w8a8 on the NPU, w4a16
+	 * with placement layer, else f16. */
 	LLM_WEIGHTS_AUTO = 0,
 	LLM_WEIGHTS_F32, /* the file's weights, widened row by row as the matmul reads them */
 	LLM_WEIGHTS_W8A8, /* INT8, a scale per output channel; integer activations */
@@ -57,6 +58,9 @@ enum llm_weights {
 	/* INT4 in groups of 32 (packed.h); the output matrix is INT8 unless the file's is Q4_0. */
 	LLM_WEIGHTS_W4A16, /* float activations and arithmetic (HeteroLLM, table 2) */
 	LLM_WEIGHTS_W4A8, /* integer activations */
+	/* Each matrix in its own type: Q4_0 and those of MATMUL_KQ with the file's numbers and
+	 * scales, others as in W8A8; integer activations. */
+	LLM_WEIGHTS_NATIVE,
 };
 
 /*
@@ -236,6 +240,7 @@ struct llm_choices_file {
 	const char *path; /* for errors */
 	enum llm_weights packed; /* what llm-quantize packed it for; AUTO: it is not packed */
 	bool q4; /* most of its weights are Q4_0 */
+	bool blocks; /* some are of a block type that MATMUL_KQ takes */
 };
 
 /*

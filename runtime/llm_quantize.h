@@ -26,8 +26,9 @@ enum llm_quantize_type {
 	LLM_QUANTIZE_W8A8,
 	LLM_QUANTIZE_W4A8,
 	LLM_QUANTIZE_W4A16,
+	LLM_QUANTIZE_NATIVE,
 };
-const char *llm_quantize_type_name(enum llm_quantize_type type); /* "f32", ... "w4a16" */
+const char *llm_quantize_type_name(enum llm_quantize_type type); /* "f32", ... "native" */
 /* Finds a type by its name in upper or lower case. -EINVAL: llm_error() lists the names. */
 int llm_quantize_type_parse(const char *name, enum llm_quantize_type *type);
 bool llm_quantize_type_is_packed(enum llm_quantize_type type);

@@ -48,6 +48,7 @@ static struct plan_options session_plan(const struct llm_engine *e)
 		.chunk = e->chunk,
 		.cuts = e->soc ? e->soc : e->cuts_soc,
 		.predictor = e->predictor,
+		.widths = e->native ? e->widths : NULL,
 		.cut = e->cut,
 		.cut_ud = e->cut_ud,
 	};

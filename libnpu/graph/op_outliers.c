@@ -72,7 +72,8 @@ struct npu_tensor *npu_add_outliers(struct npu_graph *g, struct npu_tensor *x,
 	    !graph_operand(g, "add_outliers", outliers, NPU_F32) ||
 	    !graph_member(g, "add_outliers", w))
 		return NULL;
-	if (w->dtype != NPU_W4_PANEL && !graph_operand(g, "add_outliers", w, NPU_W8_PANEL))
+	if (w->dtype != NPU_W4_PANEL && w->dtype != NPU_KQ_PANEL &&
+	    !graph_operand(g, "add_outliers", w, NPU_W8_PANEL))
 		return NULL;
 	if (!graph_shape(g, "add_outliers", outliers, x->rows, OUTLIERS_COLS) ||
 	    !graph_shape(g, "add_outliers", w, x->cols, w->cols))
@@ -97,7 +98,7 @@ static void lower_add_outliers(struct lower_out *o, void *cmd, const struct grap
 	c->k = w->cols;
 	c->ldx = x->ld;
 	c->ldy = y->ld;
-	c->group = w->dtype == NPU_W4_PANEL ? w->group : 0;
+	c->group = w->dtype == NPU_KQ_PANEL ? VNPU_OUTLIERS_KQ + w->group : w->group;
 	lower_refs(o, c, op);
 	columns = (uint64_t)c->m * VNPU_OUTLIERS;
 	o->macs += columns * c->n;

@@ -11,12 +11,16 @@
 
 #include <string.h>
 
+#include "gguf_blocks.h"
+
 static const struct gguf_type_traits type_traits[] = {
 	[GGUF_F32] = { "F32", 1, 4 },	    [GGUF_F16] = { "F16", 1, 2 },
 	[GGUF_BF16] = { "BF16", 1, 2 },	    [GGUF_Q4_0] = { "Q4_0", 32, 18 },
-	[GGUF_Q8_0] = { "Q8_0", 32, 34 },   [GGUF_Q4_K] = { "Q4_K", 256, 144 },
-	[GGUF_Q5_K] = { "Q5_K", 256, 176 }, [GGUF_Q6_K] = { "Q6_K", 256, 210 },
-	[GGUF_I8] = { "I8", 1, 1 },
+	[GGUF_Q4_1] = { "Q4_1", 32, 20 },   [GGUF_Q5_0] = { "Q5_0", 32, 22 },
+	[GGUF_Q5_1] = { "Q5_1", 32, 24 },   [GGUF_Q8_0] = { "Q8_0", 32, 34 },
+	[GGUF_Q2_K] = { "Q2_K", 256, 84 },  [GGUF_Q3_K] = { "Q3_K", 256, 110 },
+	[GGUF_Q4_K] = { "Q4_K", 256, 144 }, [GGUF_Q5_K] = { "Q5_K", 256, 176 },
+	[GGUF_Q6_K] = { "Q6_K", 256, 210 }, [GGUF_I8] = { "I8", 1, 1 },
 };
 
 const struct gguf_type_traits *gguf_type_traits(enum gguf_type type)
@@ -202,10 +206,49 @@ static void dequant_q6_k(const uint8_t *src, float *dst, size_t n)
 	}
 }
 
+/* The others, from their parts. */
+static void dequant_parts(enum gguf_type type, const uint8_t *src, float *dst, size_t n)
+{
+	const uint32_t bytes = gguf_type_traits(type)->block_bytes;
+	const struct gguf_form f = gguf_form(type);
+	uint8_t numbers[256];
+	int8_t scale[16] = { 1 }, min[16] = { 1 };
+	uint16_t d, dmin = 0;
+	const struct gguf_parts parts = { numbers, &d, &dmin, scale, min };
+	int zero = f.mins ? 0 : 1 << (f.bits - 1);
+
+	for (size_t i = 0; i < n; i += f.block, src += bytes) {
+		gguf_split(type, src, f.block, &parts);
+		for (int g = 0; g < f.block / f.group; g++) {
+			float s = f16_to_f32((uint8_t *)&d) * (float)scale[g],
+			      m = f16_to_f32((uint8_t *)&dmin) * (float)min[g];
+
+			for (int k = g * f.group; k < (g + 1) * f.group; k++) {
+				float v = s * (float)(numbers[k] - zero);
+
+				*dst++ = f.mins ? v - m : v;
+			}
+		}
+	}
+}
+
+#define DEQUANT_PARTS(name, type)                                        \
+	static void dequant_##name(const uint8_t *src, float *dst, size_t n) \
+	{                                                                \
+		dequant_parts(type, src, dst, n);                        \
+	}
+DEQUANT_PARTS(q4_1, GGUF_Q4_1)
+DEQUANT_PARTS(q5_0, GGUF_Q5_0)
+DEQUANT_PARTS(q5_1, GGUF_Q5_1)
+DEQUANT_PARTS(q2_k, GGUF_Q2_K)
+DEQUANT_PARTS(q3_k, GGUF_Q3_K)
+
 const dequant_fn dequant_generic[GGUF_TYPES] = {
 	[GGUF_F32] = dequant_f32,   [GGUF_F16] = dequant_f16,	[GGUF_BF16] = dequant_bf16,
 	[GGUF_Q8_0] = dequant_q8_0, [GGUF_Q4_0] = dequant_q4_0, [GGUF_Q4_K] = dequant_q4_k,
-	[GGUF_Q5_K] = dequant_q5_k, [GGUF_Q6_K] = dequant_q6_k,
+	[GGUF_Q5_K] = dequant_q5_k, [GGUF_Q6_K] = dequant_q6_k, [GGUF_Q4_1] = dequant_q4_1,
+	[GGUF_Q5_0] = dequant_q5_0, [GGUF_Q5_1] = dequant_q5_1, [GGUF_Q2_K] = dequant_q2_k,
+	[GGUF_Q3_K] = dequant_q3_k,
 };
 
 bool gguf_type_is_float(enum gguf_type type)

@@ -74,8 +74,8 @@ static int read_shape(struct gguf_cursor *c, struct gguf_tensor *t)
 	if (!traits)
 		return gguf_fail(
 			c, -ENOTSUP,
-			"tensor '%s' has type %u, which is not supported (F32, F16, BF16, Q8_0, "
-			"Q4_0, Q4_K, Q5_K, Q6_K, I8 are)",
+			"tensor '%s' has type %u, which is not supported (F32, F16, BF16, Q4_0, "
+			"Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, I8 are)",
 			t->name, type);
 	if (t->dims[0] % traits->block_values)
 		return gguf_fail(c, -EINVAL,

@@ -62,7 +62,23 @@ static void plane_columns(const struct matmul *h, unsigned int plane, unsigned i
 		.ldc = ldy,
 	};
 
-	if (h->format == LLM_FORMAT_W8)
+	struct fw_matmul_kq kq = {
+		.a = q,
+		.a_scale = w4.a_scale,
+		.w = w,
+		.bias = w4.bias,
+		.c = y,
+		.m = w4.m,
+		.n = n,
+		.k = w4.k,
+		.type = llm_format_kq(h->format),
+		.lda = h->ldq,
+		.ldc = ldy,
+	};
+
+	if (llm_format_is_kq(h->format))
+		k->matmul_kq(&kq, scratch);
+	else if (h->format == LLM_FORMAT_W8)
 		k->matmul_i8(&i8, scratch);
 	else if (integers)
 		k->matmul_w4(&w4, scratch);
@@ -82,7 +98,8 @@ static void outlier_columns(const struct matmul *h, unsigned int first, unsigned
 		.m = h->slice->rows,
 		.n = n,
 		.k = h->slice->k,
-		.group = h->format == LLM_FORMAT_W4 ? LLM_W4_GROUP : 0,
+		.group = llm_format_is_kq(h->format) ? VNPU_OUTLIERS_KQ + llm_format_kq(h->format)
+						     : llm_format_group(h->format),
 		.ldx = ldy,
 		.ldy = ldy,
 	};
@@ -196,7 +213,7 @@ int lane_cpu_slice_packed(struct lane_memory *m, const struct lane_slice *slice)
 		if (!part->cols)
 			continue;
 		h.part = part;
-		h.format = head ? packed->formats.output : packed->formats.matrix[part->matrix];
+		h.format = llm_packed_format(packed, slice->layer, part->matrix);
 		skip = part->first ? llm_pack_bytes(h.format, part->first, slice->k) : 0;
 		h.w = (const uint8_t *)npu_buffer_data(head ? packed->head : block->buf) + off +
 		      skip;

@@ -366,7 +366,7 @@ static int multiply(struct gpu_lane *g, const struct lane_slice *slice,
 {
 	const struct llm_packed *packed = &loaded(g)->packed;
 	bool head = c->matrix < 0;
-	enum llm_format format = head ? packed->formats.output : packed->formats.matrix[c->matrix];
+	enum llm_format format = llm_packed_format(packed, slice->layer, c->matrix);
 	enum llm_input input = llm_packed_input(packed, c->matrix);
 	struct llm_gpu_area bias = { 0 };
 	struct llm_gpu_matmul op = {

@@ -19,6 +19,7 @@ struct builder {
 	struct npu_graph *g;
 	unsigned int rows, kv_rows;
 	bool permuted; /* LLM_OPERANDS_PERMUTED */
+	unsigned int layer; /* whose matrices are multiplied */
 	enum npu_dtype kv; /* of the caches */
 	int pos;
 	struct npu_tensor *inv_freq;
@@ -75,20 +76,23 @@ static struct npu_tensor *in_order(const struct builder *b, struct npu_tensor *y
 static struct npu_tensor *build_with(struct builder *b, struct input *in, int matrix,
 				     const char *name, unsigned int rows, struct npu_tensor *bias)
 {
-	enum llm_format format =
-		matrix < 0 ? b->packed->formats.output : b->packed->formats.matrix[matrix];
+	enum llm_format format = llm_packed_format(b->packed, b->layer, matrix);
 	enum llm_input input = llm_packed_input(b->packed, matrix);
 	struct npu_tensor *w, *y, *early = input == LLM_INPUT_INT16 ? NULL : bias;
 	unsigned int cols = npu_tensor_cols(in->x);
 
-	if (format == LLM_FORMAT_W4)
+	if (llm_format_is_kq(format))
+		w = npu_graph_weight_kq(b->g, name, llm_format_kq(format), rows, cols);
+	else if (format == LLM_FORMAT_W4)
 		w = npu_graph_weight_w4(b->g, name, rows, cols, LLM_W4_GROUP);
 	else
 		w = npu_graph_weight(b->g, name, NPU_W8_PANEL, rows, cols);
 	if (input == LLM_INPUT_FLOATS)
 		return in_order(b, npu_matmul_w4f(b->g, in->x, w, bias));
 	build_quant(b, in, input);
-	if (format == LLM_FORMAT_W4)
+	if (llm_format_is_kq(format))
+		y = npu_matmul_kq(b->g, in->q, in->scale, w, early);
+	else if (format == LLM_FORMAT_W4)
 		y = npu_matmul_w4(b->g, in->q, in->scale, w, early);
 	else
 		y = npu_matmul_i8(b->g, in->q, in->scale, w, early);
@@ -171,6 +175,7 @@ static struct npu_tensor *build_layers(struct builder *b, struct npu_tensor *x)
 	b->inv_freq = npu_graph_const(b->g, "inv_freq", b->m->inv_freq, 1, b->m->rot_dim / 2);
 	for (unsigned int i = 0; i < b->m->n_layer; i++) {
 		snprintf(b->prefix, sizeof(b->prefix), "blk.%u.", i);
+		b->layer = i;
 		x = npu_add(b->g, x, build_attention(b, x));
 		x = npu_add(b->g, x, build_ffn(b, x));
 	}
@@ -248,6 +253,7 @@ int llm_graph_build_slice(const struct llm_loaded *loaded, const char *name,
 
 	if (err)
 		return err;
+	b.layer = slice->layer;
 	in.x = npu_graph_input(b.g, "x", NPU_F32, slice->graph_rows, slice->k);
 	for (unsigned int i = 0; i < slice->nr_matrices; i++) {
 		const struct lane_columns *c = &slice->columns[i];

@@ -23,6 +23,7 @@ struct program_key {
 	enum llm_op op;
 	unsigned int rows;
 	unsigned int first[LANE_MAX_MATRICES], cols[LANE_MAX_MATRICES];
+	enum llm_format format[LANE_MAX_MATRICES]; /* layers may differ */
 };
 
 struct program {
@@ -170,8 +171,7 @@ static int bind_weights(const struct npu_programs *p, struct npu_job *job,
 {
 	const struct llm_packed *packed = &p->memory->loaded->packed;
 	const struct llm_packed_layer *block = &packed->layers[slice->layer];
-	enum llm_format format =
-		c->matrix < 0 ? packed->formats.output : packed->formats.matrix[c->matrix];
+	enum llm_format format = llm_packed_format(packed, slice->layer, c->matrix);
 	size_t skip = c->first ? llm_pack_bytes(format, c->first, slice->k) : 0;
 	size_t bytes = llm_pack_bytes(format, c->cols, slice->k);
 	char name[32];
@@ -337,6 +337,8 @@ int npu_programs_slice(struct npu_programs *p, const struct lane_slice *slice, n
 	for (unsigned int i = 0; i < slice->nr_matrices; i++) {
 		key.first[i] = slice->columns[i].first;
 		key.cols[i] = slice->columns[i].cols;
+		key.format[i] = llm_packed_format(&p->memory->loaded->packed, slice->layer,
+						  slice->columns[i].matrix);
 	}
 	err = program_find(p, &key, slice, &g);
 	if (err)

@@ -104,16 +104,14 @@ static int reader_matrix(struct reader *r, const char *name, unsigned int rows, 
 				full, r->model->arch);
 	r->taken[r->nr_taken++] = *t;
 	r->model->n_params += (uint64_t)rows * cols - (*t)->bytes;
-	if ((*t)->type == GGUF_I8 && (*t)->bytes == llm_pack_bytes(LLM_FORMAT_W8, rows, cols))
-		*format = LLM_FORMAT_W8;
-	else if ((*t)->type == GGUF_I8 && cols % LLM_W4_GROUP == 0 &&
-		 (*t)->bytes == llm_pack_bytes(LLM_FORMAT_W4, rows, cols))
-		*format = LLM_FORMAT_W4;
-	else
-		return llm_fail(-EINVAL,
-				"%s: tensor %s of %llu bytes does not hold a matrix [%u, %u]",
-				r->path, full, (unsigned long long)(*t)->bytes, cols, rows);
-	return 0;
+	/* The formats' sizes differ. */
+	for (unsigned int f = 0; f < LLM_NR_FORMATS && (*t)->type == GGUF_I8; f++) {
+		*format = (enum llm_format)f;
+		if ((*t)->bytes == llm_pack_bytes(*format, rows, cols))
+			return 0;
+	}
+	return llm_fail(-EINVAL, "%s: tensor %s of %llu bytes does not hold a matrix [%u, %u]",
+			r->path, full, (unsigned long long)(*t)->bytes, cols, rows);
 }
 
 /* A widened copy of a vector; NULL if it is absent and @optional. */
@@ -165,18 +163,11 @@ static int reader_layer(struct reader *r, const struct llm_arch *arch, unsigned 
 		err = reader_layer_vector(r, i, "attn_k_norm.weight", m->head_dim, false,
 					  &layer->k_norm);
 	for (int w = 0; !err && w < LLM_NR_MATRICES; w++) {
-		enum llm_format format = LLM_FORMAT_W8;
-
 		snprintf(name, sizeof(name), "blk.%u.%s", i, llm_matrix_names[w]);
 		err = reader_matrix(r, name, llm_model_rows(m, w), llm_model_cols(m, w), false,
-				    &layer->matrix[w], &format);
+				    &layer->matrix[w], &layer->format[w]);
 		if (err)
 			return err;
-		if (i && format != m->formats.matrix[w])
-			return llm_fail(-EINVAL,
-					"%s: %s.panels and blk.0.%s.panels have different formats",
-					r->path, name, llm_matrix_names[w]);
-		m->formats.matrix[w] = format;
 		snprintf(name, sizeof(name), "blk.%u.%s.bias", i, llm_matrix_names[w]);
 		err = reader_vector(r, name, llm_model_rows(m, w),
 				    !(arch->needs_qkv_bias && w <= LLM_ATTN_V), &layer->bias[w]);
@@ -228,7 +219,7 @@ static int reader_embeddings(struct reader *r)
 	err = reader_take(r, "token_embd.weight", m->n_vocab, m->n_embd, false, &m->token_embd);
 	if (!err)
 		err = reader_matrix(r, "output", m->n_vocab, m->n_embd, true, &m->output,
-				    &m->formats.output);
+				    &m->output_format);
 	if (!err)
 		err = reader_vector(r, "output_norm.weight", m->n_embd, false, &m->output_norm);
 	if (!err && m->packed[0] && !gguf_bool(r->file, "vnpu.tied", &tied) && tied)

@@ -34,15 +34,6 @@ enum llm_matrix {
 extern const char *const llm_matrix_names[LLM_NR_MATRICES];
 
 /*
- * The packed formats of the matrices, equal in all layers, as one graph serves them all. The output
- * matrix, whose error goes directly into the logits, has 8 bits unless the file's is Q4_0; so have
- * matrices whose rows are no multiple of a group.
- */
-struct llm_formats {
-	enum llm_format matrix[LLM_NR_MATRICES], output;
-};
-
-/*
  * A file that llm-quantize has packed has the metadata "vnpu.panels" (LLM_PANELS_VERSION),
  * "vnpu.weights" (the weights that it is packed for) and "vnpu.tied" (whether the output matrix is
  * a copy of the embeddings). "blk.0.attn_q.panels", an I8 tensor of the panels' bytes (pack.h),
@@ -55,6 +46,7 @@ struct llm_layer {
 	float *attn_norm, *ffn_norm; /* [n_embd] */
 	float *q_norm, *k_norm; /* [head_dim] */
 	const struct gguf_tensor *matrix[LLM_NR_MATRICES];
+	enum llm_format format[LLM_NR_MATRICES]; /* of the matrices, if they are packed */
 	float *bias[LLM_NR_MATRICES];
 };
 
@@ -71,7 +63,7 @@ struct llm_model {
 	float *output_norm; /* [n_embd] */
 	struct llm_layer *layers;
 	char packed[16]; /* vnpu.weights; "": not packed */
-	struct llm_formats formats; /* if packed */
+	enum llm_format output_format; /* if packed */
 	uint64_t n_params, file_bytes;
 };
 

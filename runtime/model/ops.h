@@ -40,6 +40,16 @@ const char *llm_op_name(uint16_t op); /* "embed", "attn_norm", ... "logits" */
 /* The weights [*@k][*@n] of @op, which include the output matrix. False: @op is no matmul. */
 bool llm_op_matmul(const struct shape *shape, enum llm_op op, uint64_t *k, uint64_t *n);
 
+/* Of a matmul's weights: bits of each, and values along k with one scale; group 0: all. */
+struct llm_width {
+	double bits;
+	unsigned int group;
+};
+static inline struct llm_width llm_weights_width(enum llm_weights w)
+{
+	return (struct llm_width){ llm_weight_bits(w), llm_weight_group(w) };
+}
+
 /* What the input of the matmul @op is rounded to. */
 enum llm_input llm_op_input(enum llm_weights w, enum llm_activations a, enum llm_op op);
 /* The order in which the modelled NPU takes a matmul's operands; @operands is settled. */

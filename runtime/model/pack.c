@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gguf_blocks.h"
 #include "cpu_kernels.h"
 #include "npu_graph.h"
 #include "quant_w4.h"
@@ -23,23 +24,94 @@ struct pack {
 	enum llm_format format;
 	void *panels;
 	unsigned int rows, cols;
-	size_t scratch_bytes; /* per thread: scales, a widened row, a panel's rows as bytes */
+	size_t scratch_bytes; /* per thread: a widened row, a panel's scales, its rows as bytes */
 	atomic_uint bad_row; /* the first row with a value that is not finite; UINT_MAX: none */
 };
 
+enum llm_format llm_format_own(enum gguf_type type)
+{
+	switch (type) {
+	case GGUF_Q4_0:
+		return LLM_FORMAT_W4;
+#define OWN(NAME, ...)      \
+	case GGUF_##NAME:   \
+		return LLM_FORMAT_KQ + VNPU_KQ_##NAME;
+		VNPU_KQ_TYPES(OWN)
+	default:
+		return LLM_FORMAT_W8;
+	}
+}
+
+unsigned int llm_format_bits(enum llm_format format)
+{
+	if (llm_format_is_kq(format))
+		return vnpu_kq_form(llm_format_kq(format)).bits;
+	return format == LLM_FORMAT_W4 ? 4 : 8;
+}
+
+unsigned int llm_format_group(enum llm_format format)
+{
+	if (llm_format_is_kq(format))
+		return vnpu_kq_form(llm_format_kq(format)).group;
+	return format == LLM_FORMAT_W4 ? LLM_W4_GROUP : 0;
+}
+
 size_t llm_pack_bytes(enum llm_format format, unsigned int rows, unsigned int cols)
 {
+	if (llm_format_is_kq(format))
+		return npu_kq_bytes(llm_format_kq(format), rows, cols);
 	return format == LLM_FORMAT_W4 ? npu_w4_bytes(rows, cols, LLM_W4_GROUP)
 				       : npu_w8_bytes(rows, cols);
 }
 
-/* Bytes of a panel's scales: an F32 per row, or an F16 per group. */
+/* Bytes of a panel's scales: an F32 per row, an F16 per group, or a block type's. */
 static size_t scales_bytes(enum llm_format format, unsigned int cols)
 {
-	size_t row =
-		format == LLM_FORMAT_W4 ? cols / LLM_W4_GROUP * sizeof(uint16_t) : sizeof(float);
+	size_t row = format == LLM_FORMAT_W4 ? cols / LLM_W4_GROUP * sizeof(uint16_t)
+					     : sizeof(float);
+	struct vnpu_kq_form f;
 
+	if (llm_format_is_kq(format)) {
+		f = vnpu_kq_form(llm_format_kq(format));
+		row = cols / f.block * 2 * sizeof(uint16_t) + cols / f.group * 2;
+	}
 	return (PANEL_ROWS * row + 63) / 64 * 64;
+}
+
+/* A panel's rows in their block type, with the scales in @scales. */
+static struct npu_kq_rows kq_rows(const struct pack *p, void *scales, uint8_t *bytes)
+{
+	const struct vnpu_kq_form f = vnpu_kq_form(llm_format_kq(p->format));
+	size_t blocks = PANEL_ROWS * (p->cols / f.block), groups = PANEL_ROWS * (p->cols / f.group);
+	struct npu_kq_rows r = { .numbers = bytes, .d = scales };
+
+	r.dmin = r.d + blocks;
+	r.scale = (int8_t *)(r.dmin + blocks);
+	r.min = r.scale + groups;
+	return r;
+}
+
+/* Takes the blocks of row @n of the matrix apart, to row @r. False: a scale is not finite. */
+static bool kq_row(const struct pack *p, const uint8_t *src, unsigned int r,
+		   const struct npu_kq_rows *rows)
+{
+	const struct vnpu_kq_form f = vnpu_kq_form(llm_format_kq(p->format));
+	const size_t blocks = p->cols / f.block, groups = p->cols / f.group;
+	const struct gguf_parts parts = {
+		.numbers = rows->numbers + (size_t)r * p->cols,
+		.d = rows->d + r * blocks,
+		.dmin = rows->dmin + r * blocks,
+		.scale = rows->scale + r * groups,
+		.min = rows->min + r * groups,
+	};
+	bool finite = true;
+
+	gguf_split(p->t->type, src, p->cols, &parts);
+	for (size_t b = 0; b < blocks; b++) {
+		finite &= (parts.d[b] & 0x7c00) != 0x7c00;
+		finite &= !f.mins || (parts.dmin[b] & 0x7c00) != 0x7c00;
+	}
+	return finite;
 }
 
 /* Quantises row @n of the matrix as row @r of the panel. False: a value is not finite. */
@@ -52,6 +124,11 @@ static bool pack_row(const struct pack *p, unsigned int n, unsigned int r, void 
 	uint16_t *groups = (uint16_t *)scales + r * (p->cols / LLM_W4_GROUP);
 	uint8_t *dst = bytes + (size_t)r * p->cols;
 
+	if (llm_format_is_kq(p->format)) {
+		const struct npu_kq_rows rows = kq_rows(p, scales, bytes);
+
+		return kq_row(p, src, r, &rows);
+	}
 	if (p->format == LLM_FORMAT_W4 && p->t->type == GGUF_Q4_0)
 		return quant_w4_from_q4_0(src, p->cols, dst, groups);
 	gguf_dequantize(p->t->type, src, row, p->cols);
@@ -74,6 +151,7 @@ static void pack_panel(void *arg, unsigned int task, unsigned int worker)
 	uint8_t *scales = p->packer->scratch + worker * p->scratch_bytes;
 	float *row = (float *)(scales + scales_bytes(p->format, p->cols));
 	uint8_t *bytes = (uint8_t *)(row + p->cols);
+	struct npu_kq_rows rows;
 	unsigned int n0 = task * PANEL_ROWS,
 		     nr = p->rows - n0 < PANEL_ROWS ? p->rows - n0 : PANEL_ROWS;
 
@@ -83,12 +161,16 @@ static void pack_panel(void *arg, unsigned int task, unsigned int worker)
 			return;
 		}
 	}
-	if (p->format == LLM_FORMAT_W4)
+	if (llm_format_is_kq(p->format)) {
+		rows = kq_rows(p, scales, bytes);
+		npu_pack_kq(p->panels, llm_format_kq(p->format), p->rows, p->cols, n0, nr, &rows);
+	} else if (p->format == LLM_FORMAT_W4) {
 		npu_pack_w4(p->panels, p->rows, p->cols, LLM_W4_GROUP, n0, nr, bytes,
 			    (const uint16_t *)scales);
-	else
+	} else {
 		npu_pack_w8(p->panels, p->rows, p->cols, n0, nr, (const int8_t *)bytes,
 			    (const float *)scales);
+	}
 }
 
 int llm_pack_matrix(struct llm_packer *packer, const struct gguf_tensor *t, enum llm_format format,
@@ -121,6 +203,23 @@ int llm_pack_matrix(struct llm_packer *packer, const struct gguf_tensor *t, enum
 	return *bad != UINT32_MAX ? -ERANGE : 0;
 }
 
+/* The first channel of a block type's panel with a d or dmin that is not finite; PANEL_ROWS: none.
+ * They begin each block. */
+static unsigned int kq_check(const uint8_t *panel, size_t bytes, struct vnpu_kq_form f)
+{
+	unsigned int first = PANEL_ROWS;
+	uint16_t half;
+
+	for (size_t at = 0; at < bytes; at += vnpu_kq_block_bytes(f)) {
+		for (unsigned int r = 0; r < PANEL_ROWS * (1u + f.mins); r++) {
+			memcpy(&half, panel + at + r * sizeof(half), sizeof(half));
+			if ((half & 0x7c00) == 0x7c00 && r % PANEL_ROWS < first)
+				first = r % PANEL_ROWS;
+		}
+	}
+	return first;
+}
+
 /* The first channel of a panel that has a scale that is not finite; PANEL_ROWS: none. */
 static unsigned int panel_check(const uint8_t *panel, size_t bytes, enum llm_format format)
 {
@@ -134,6 +233,8 @@ static unsigned int panel_check(const uint8_t *panel, size_t bytes, enum llm_for
 		if (!isfinite(scale))
 			first = r;
 	}
+	if (llm_format_is_kq(format))
+		return kq_check(panel, bytes, vnpu_kq_form(llm_format_kq(format)));
 	for (size_t at = group_bytes; format == LLM_FORMAT_W4 && at <= bytes; at += group_bytes) {
 		for (unsigned int r = 0; r < first; r++) {
 			uint16_t scale;

@@ -6,12 +6,17 @@
  *	w4	symmetric INT4 in groups of 32 along the row: (0..15 - 8) * scale. Blocks of Q4_0
  *		have this form and keep their values and scales. Other types are widened and
  *		quantised again (quant_w4.h).
+ *	kq	GGUF's block types Q2_K to Q6_K, Q4_1, Q5_0 and Q5_1 with the file's own numbers
+ *		and scales (enum vnpu_kq_type)
  */
 #ifndef PACK_H
 #define PACK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <npu/vnpu_isa.h>
 
 #include "gguf.h"
 
@@ -21,10 +26,30 @@ struct llm_pool;
 enum llm_format {
 	LLM_FORMAT_W8,
 	LLM_FORMAT_W4, /* rows are a multiple of LLM_W4_GROUP values */
+	LLM_FORMAT_KQ, /* + enum vnpu_kq_type; rows are a multiple of its block */
+	LLM_NR_FORMATS = LLM_FORMAT_KQ + VNPU_NR_KQ_TYPES,
 };
 #define LLM_W4_GROUP 32
 
-/* Bytes of the panels of a matrix [rows][cols]. */
+static inline bool llm_format_is_kq(enum llm_format format)
+{
+	return format >= LLM_FORMAT_KQ;
+}
+
+/* The enum vnpu_kq_type of a format that is KQ. */
+static inline uint32_t llm_format_kq(enum llm_format format)
+{
+	return (uint32_t)format - LLM_FORMAT_KQ;
+}
+
+/* The format that keeps the numbers of a tensor of @type: W8 if there is none. */
+enum llm_format llm_format_own(enum gguf_type type);
+
+/* Bits of a number, and consecutive values of a row with one scale; 0: a whole row. */
+unsigned int llm_format_bits(enum llm_format format);
+unsigned int llm_format_group(enum llm_format format);
+
+/* Bytes of the panels of a matrix [rows][cols]; 0: @cols is no multiple of a group or block. */
 size_t llm_pack_bytes(enum llm_format format, unsigned int rows, unsigned int cols);
 
 struct llm_packer {
@@ -34,7 +59,7 @@ struct llm_packer {
 	size_t scratch_bytes;
 };
 
-/* Packs a matrix that gguf_dequantize() can widen. Each thread widens one row of its panel at a
+/* Packs a matrix that gguf_dequantize() can widen; @format is W8, W4 or llm_format_own(). Each thread widens one row of its panel at a
  * time, so there is never a second copy of the weights. -ENOMEM; -ERANGE if row *@bad of the matrix
  * holds a value that is not finite. */
 int llm_pack_matrix(struct llm_packer *packer, const struct gguf_tensor *t, enum llm_format format,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A model's weights in the NPU's buffers: one per layer, and one for the output norm and matrix. */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,24 +25,73 @@ void llm_layer_tensor_name(unsigned int part, char *name, size_t bytes)
 			 part >= LLM_LAYER_BIAS ? ".bias" : "");
 }
 
-void llm_formats_choose(struct llm_formats *f, const struct llm_model *m, enum llm_weights weights)
+enum llm_format llm_format_choose(const struct llm_model *m, enum llm_weights weights,
+				  unsigned int layer, int which)
 {
+	const struct llm_layer *l = &m->layers[layer];
+	const struct gguf_tensor *t = which < 0 ? m->output : l->matrix[which];
 	bool w4 = llm_weights_4bit(weights);
 
-	if (m->packed[0]) {
-		*f = m->formats;
-		return;
+	if (m->packed[0])
+		return which < 0 ? m->output_format : l->format[which];
+	if (weights == LLM_WEIGHTS_NATIVE)
+		return llm_format_own(t->type);
+	if (which < 0)
+		w4 = w4 && t->type == GGUF_Q4_0;
+	return w4 && t->dims[0] % LLM_W4_GROUP == 0 ? LLM_FORMAT_W4 : LLM_FORMAT_W8;
+}
+
+/* What the matrices of an operator add up to. */
+struct width_sum {
+	double weights, bits, scales;
+};
+
+static void width_add(struct width_sum *sum, enum llm_format format, double weights)
+{
+	unsigned int group = llm_format_group(format);
+
+	sum->weights += weights;
+	sum->bits += weights * llm_format_bits(format);
+	sum->scales += group ? weights / group : 0;
+}
+
+uint64_t llm_native_widths(const struct llm_model *m, struct llm_width widths[LLM_NR_OPS])
+{
+	static const enum llm_op op_of[LLM_NR_MATRICES] = {
+		[LLM_ATTN_Q] = LLM_OP_QKV,	   [LLM_ATTN_K] = LLM_OP_QKV,
+		[LLM_ATTN_V] = LLM_OP_QKV,	   [LLM_ATTN_OUTPUT] = LLM_OP_ATTN_OUTPUT,
+		[LLM_FFN_GATE] = LLM_OP_GATE_UP, [LLM_FFN_UP] = LLM_OP_GATE_UP,
+		[LLM_FFN_DOWN] = LLM_OP_DOWN,
+	};
+	enum llm_format format = llm_format_choose(m, LLM_WEIGHTS_NATIVE, 0, -1);
+	uint64_t bytes = llm_pack_bytes(format, m->n_vocab, m->n_embd);
+	struct width_sum sums[LLM_NR_OPS] = { 0 };
+
+	width_add(&sums[LLM_OP_HEAD], format, (double)m->n_vocab * m->n_embd);
+	for (unsigned int i = 0; i < m->n_layer; i++) {
+		for (unsigned int w = 0; w < LLM_NR_MATRICES; w++) {
+			unsigned int rows = llm_model_rows(m, w), cols = llm_model_cols(m, w);
+
+			format = llm_format_choose(m, LLM_WEIGHTS_NATIVE, i, (int)w);
+			bytes += llm_pack_bytes(format, rows, cols);
+			width_add(&sums[op_of[w]], format, (double)rows * cols);
+		}
 	}
-	for (unsigned int w = 0; w < LLM_NR_MATRICES; w++)
-		f->matrix[w] = w4 && llm_model_cols(m, w) % LLM_W4_GROUP == 0 ? LLM_FORMAT_W4
-									      : LLM_FORMAT_W8;
-	f->output = w4 && m->output->type == GGUF_Q4_0 ? LLM_FORMAT_W4 : LLM_FORMAT_W8;
+	for (unsigned int op = 0; op < LLM_NR_OPS; op++) {
+		const struct width_sum *s = &sums[op];
+
+		if (s->weights > 0)
+			widths[op] = (struct llm_width){
+				s->bits / s->weights,
+				s->scales > 0 ? (unsigned int)lrint(s->weights / s->scales) : 0,
+			};
+	}
+	return bytes;
 }
 
 struct loader {
 	const struct llm_packed_source *src;
 	struct llm_packer packer;
-	const struct llm_formats *formats;
 	uint64_t done, total; /* bytes of matrices */
 };
 
@@ -88,7 +138,7 @@ static const float *layer_vector(const struct llm_layer *layer, unsigned int par
 
 /* Sets sizes and offsets of a layer's parts; returns the size of its buffer. */
 static size_t layer_layout(struct llm_packed_layer *block, const struct llm_model *m,
-			   const struct llm_layer *layer, const struct llm_formats *formats)
+			   const struct llm_layer *layer)
 {
 	size_t off = 0;
 
@@ -97,8 +147,7 @@ static size_t layer_layout(struct llm_packed_layer *block, const struct llm_mode
 		size_t bytes;
 
 		if (part < LLM_LAYER_BIAS)
-			bytes = llm_pack_bytes(formats->matrix[part], rows,
-					       llm_model_cols(m, part));
+			bytes = llm_pack_bytes(block->format[part], rows, llm_model_cols(m, part));
 		else if (!layer_vector(layer, part))
 			bytes = 0;
 		else if (part < LLM_LAYER_ATTN_NORM)
@@ -116,7 +165,7 @@ static int load_layer(struct loader *l, struct llm_packed_layer *block, unsigned
 {
 	const struct llm_model *m = l->src->model;
 	const struct llm_layer *layer = &m->layers[i];
-	size_t bytes = layer_layout(block, m, layer, l->formats);
+	size_t bytes = layer_layout(block, m, layer);
 	int err = npu_buffer_create(l->src->ctx, bytes, NPU_BUFFER_DEVICE_READ_ONLY, &block->buf);
 
 	if (err)
@@ -127,7 +176,7 @@ static int load_layer(struct loader *l, struct llm_packed_layer *block, unsigned
 			       layer_vector(layer, part), block->part[part].bytes);
 	}
 	for (unsigned int w = 0; !err && w < LLM_NR_MATRICES; w++)
-		err = load_matrix(l, layer->matrix[w], l->formats->matrix[w], llm_model_rows(m, w),
+		err = load_matrix(l, layer->matrix[w], block->format[w], llm_model_rows(m, w),
 				  llm_model_cols(m, w), block->buf, block->part[w].off);
 	if (!l->src->keep_mapped)
 		npu_buffer_unmap(block->buf);
@@ -140,17 +189,36 @@ static int load_output(struct loader *l, struct llm_packed *packed)
 	int err;
 
 	packed->output_off = (m->n_embd * sizeof(float) + BIND_ALIGN - 1) / BIND_ALIGN * BIND_ALIGN;
-	packed->output_bytes = llm_pack_bytes(l->formats->output, m->n_vocab, m->n_embd);
+	packed->output_bytes = llm_pack_bytes(packed->output_format, m->n_vocab, m->n_embd);
 	err = npu_buffer_create(l->src->ctx, packed->output_off + packed->output_bytes,
 				NPU_BUFFER_DEVICE_READ_ONLY, &packed->head);
 	if (err)
 		return llm_fail(err, "%s: output matrix: %s", l->src->path, npu_error());
 	memcpy(npu_buffer_data(packed->head), m->output_norm, m->n_embd * sizeof(float));
-	err = load_matrix(l, m->output, l->formats->output, m->n_vocab, m->n_embd, packed->head,
+	err = load_matrix(l, m->output, packed->output_format, m->n_vocab, m->n_embd, packed->head,
 			  packed->output_off);
 	if (!l->src->keep_mapped)
 		npu_buffer_unmap(packed->head);
 	return err;
+}
+
+/* Returns the bytes of all matrices. */
+static uint64_t choose_formats(struct llm_packed *packed, const struct llm_model *m,
+			       enum llm_weights weights)
+{
+	uint64_t bytes;
+
+	packed->output_format = llm_format_choose(m, weights, 0, -1);
+	bytes = llm_pack_bytes(packed->output_format, m->n_vocab, m->n_embd);
+	for (unsigned int i = 0; i < m->n_layer; i++) {
+		for (unsigned int w = 0; w < LLM_NR_MATRICES; w++) {
+			enum llm_format format = llm_format_choose(m, weights, i, (int)w);
+
+			packed->layers[i].format[w] = format;
+			bytes += llm_pack_bytes(format, llm_model_rows(m, w), llm_model_cols(m, w));
+		}
+	}
+	return bytes;
 }
 
 int llm_packed_load(struct llm_packed *packed, const struct llm_packed_source *src)
@@ -159,21 +227,16 @@ int llm_packed_load(struct llm_packed *packed, const struct llm_packed_source *s
 	struct loader l = {
 		.src = src,
 		.packer = { .pool = src->pool, .kernels = src->kernels },
-		.formats = &packed->formats,
 	};
 	int err = 0;
 
-	llm_formats_choose(&packed->formats, m, src->weights);
 	packed->float_input = src->weights == LLM_WEIGHTS_W4A16;
 	packed->activations = src->activations;
-	for (unsigned int w = 0; w < LLM_NR_MATRICES; w++)
-		l.total += llm_pack_bytes(packed->formats.matrix[w], llm_model_rows(m, w),
-					  llm_model_cols(m, w)) *
-			   m->n_layer;
-	l.total += llm_pack_bytes(packed->formats.output, m->n_vocab, m->n_embd);
 	packed->n_layer = m->n_layer;
 	packed->layers = calloc(m->n_layer, sizeof(*packed->layers));
-	if (!packed->layers)
+	if (packed->layers)
+		l.total = choose_formats(packed, m, src->weights);
+	else
 		err = llm_fail(-ENOMEM, "%s: no memory to quantise the weights", src->path);
 	for (unsigned int i = 0; !err && i < m->n_layer; i++)
 		err = load_layer(&l, &packed->layers[i], i);
@@ -198,10 +261,14 @@ void llm_packed_free(struct llm_packed *packed)
 	memset(packed, 0, sizeof(*packed));
 }
 
+enum llm_format llm_packed_format(const struct llm_packed *packed, unsigned int layer, int matrix)
+{
+	return matrix < 0 ? packed->output_format : packed->layers[layer].format[matrix];
+}
+
 enum llm_input llm_packed_input(const struct llm_packed *packed, int matrix)
 {
-	enum llm_format format =
-		matrix < 0 ? packed->formats.output : packed->formats.matrix[matrix];
+	enum llm_format format = llm_packed_format(packed, 0, matrix);
 
 	if (format == LLM_FORMAT_W4 && packed->float_input)
 		return LLM_INPUT_FLOATS;

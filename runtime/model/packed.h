@@ -10,6 +10,7 @@
 #include "llm.h"
 #include "model.h"
 #include "npu.h"
+#include "ops.h"
 #include "pack.h"
 
 /* The tensors in a layer's buffer: matrices, their biases, norms. */
@@ -26,24 +27,37 @@ enum llm_layer_tensor {
 /* The name of a part as in the graphs' symbols: "attn_q", "attn_q.bias", "attn_norm". */
 void llm_layer_tensor_name(unsigned int part, char *name, size_t bytes);
 
-/* @weights: W8A8, W4A8 or W4A16. A packed model keeps its formats. */
-void llm_formats_choose(struct llm_formats *f, const struct llm_model *m, enum llm_weights weights);
+/*
+ * The format that a matrix gets; @weights: NATIVE, W8A8, W4A8 or W4A16. @layer: of a matrix @which;
+ * @which -1: the output matrix. A packed model keeps its formats. With 4-bit weights the output
+ * matrix, whose error goes directly into the logits, has 8 bits unless the file's is Q4_0; so have
+ * matrices whose rows are no multiple of a group.
+ */
+enum llm_format llm_format_choose(const struct llm_model *m, enum llm_weights weights,
+				  unsigned int layer, int which);
+
+/*
+ * Of weights NATIVE: the mean width of each matmul's weights over all layers, for plans. Returns
+ * the bytes of all panels.
+ */
+uint64_t llm_native_widths(const struct llm_model *m, struct llm_width widths[LLM_NR_OPS]);
 
 struct llm_packed_layer {
 	struct npu_buffer *buf;
+	enum llm_format format[LLM_NR_MATRICES];
 	struct {
 		size_t off, bytes; /* bytes 0: the model does not have this part */
 	} part[LLM_NR_LAYER_TENSORS];
 };
 
 struct llm_packed {
-	struct llm_formats formats;
 	bool float_input; /* 4-bit matrices multiply F32 activations instead of INT8 ones */
 	enum llm_activations activations; /* for the other matrices */
 	unsigned int n_layer;
 	struct llm_packed_layer *layers;
 	struct npu_buffer *head; /* the output norm, then the output matrix */
 	size_t output_off, output_bytes;
+	enum llm_format output_format;
 	uint64_t weight_bytes; /* all matrices */
 };
 
@@ -51,7 +65,7 @@ struct llm_packed_source {
 	const struct llm_model *model;
 	const struct gguf_file *file;
 	const char *path;
-	enum llm_weights weights; /* W8A8, W4A8 or W4A16 */
+	enum llm_weights weights; /* NATIVE, W8A8, W4A8 or W4A16 */
 	enum llm_activations activations;
 	struct npu_context *ctx;
 	bool keep_mapped; /* the host reads the panels too */
@@ -66,7 +80,9 @@ struct llm_packed_source {
 int llm_packed_load(struct llm_packed *packed, const struct llm_packed_source *src);
 void llm_packed_free(struct llm_packed *packed);
 
-/* What a matmul's input is rounded to. @matrix: enum llm_matrix, or -1 for the output matrix. */
+/* The format of a layer's matrix, and what its matmul's input is rounded to, which is the same for
+ * all matrices with the same input. @matrix: enum llm_matrix, or -1 for the output matrix. */
+enum llm_format llm_packed_format(const struct llm_packed *packed, unsigned int layer, int matrix);
 enum llm_input llm_packed_input(const struct llm_packed *packed, int matrix);
 
 #endif /* PACKED_H */

@@ -22,13 +22,15 @@ const char *cut_kind_name(enum cut_kind kind)
 struct soc_op partition_work(const struct partition_options *o, uint64_t rows, uint64_t k,
 			     uint64_t n)
 {
+	const struct llm_width width = o->width ? *o->width : llm_weights_width(o->weights);
+
 	return (struct soc_op){
 		.kind = SOC_MATMUL,
 		.m = o->planes ? rows * o->planes : rows,
 		.k = k,
 		.n = n,
-		.weight_bits = llm_weight_bits(o->weights),
-		.group = llm_weight_group(o->weights),
+		.weight_bits = width.bits,
+		.group = width.group,
 		.act_bits = llm_act_bits(o->weights),
 		.order = llm_operands_order(o->operands),
 		.density = 1,

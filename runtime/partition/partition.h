@@ -74,6 +74,7 @@ struct partition_options {
 	 */
 	const struct predictor *predictor;
 	enum llm_weights weights; /* not AUTO */
+	const struct llm_width *width; /* of the weights, if it is not that of their choice */
 	/*
 	 * Of activations (llm_input_planes()): so many times as many rows are multiplied; 0 is 1.
 	 */

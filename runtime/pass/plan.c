@@ -233,6 +233,7 @@ struct partition_options plan_cuts(const struct plan_options *o, enum llm_op op,
 		.soc = o->cuts,
 		.predictor = o->predictor,
 		.weights = o->choices.weights,
+		.width = o->widths ? &o->widths[op] : NULL,
 		.planes = llm_input_planes(input_of(o, op)),
 		.operands = o->choices.operands,
 		.sync = o->choices.sync == LLM_SYNC_DRIVER && o->choices.solver == LLM_SOLVER_SYNC
@@ -303,11 +304,13 @@ static void add_slices(struct builder *b, const struct lane_work *work, enum llm
 /* All of a matmul on one lane, of @tokens rows that are no padding. */
 static void add_uncut(struct builder *b, struct lane_work *work, uint32_t tokens)
 {
+	const struct llm_width width = b->o->widths ? b->o->widths[work->op]
+						    : llm_weights_width(b->o->choices.weights);
 	struct soc_op matmul = {
 		.kind = SOC_MATMUL,
 		.m = b->rows * llm_input_planes(input_of(b->o, work->op)),
-		.weight_bits = llm_weight_bits(b->o->choices.weights),
-		.group = llm_weight_group(b->o->choices.weights),
+		.weight_bits = width.bits,
+		.group = width.group,
 		.act_bits = llm_act_bits(b->o->choices.weights),
 		.order = llm_operands_order(b->o->choices.operands),
 		.density = 1,

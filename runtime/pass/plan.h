@@ -49,6 +49,9 @@ struct plan_options {
 	const struct soc *soc;
 	const struct shape *shape;
 	struct llm_choices choices; /* settled */
+	/* [LLM_NR_OPS]: of the matmuls' weights, if these are a file's own types; NULL: those of
+	 * choices.weights. */
+	const struct llm_width *widths;
 	uint32_t chunk; /* tokens of a chunk at most; 0: the placement's default */
 	/* Of activation memory, for all chunks in flight: plan_rows(). 0: as many as they need. */
 	uint32_t rows;

@@ -21,6 +21,7 @@ static const struct {
 	[LLM_QUANTIZE_W8A8] = { .name = "w8a8" },
 	[LLM_QUANTIZE_W4A8] = { .name = "w4a8" },
 	[LLM_QUANTIZE_W4A16] = { .name = "w4a16" },
+	[LLM_QUANTIZE_NATIVE] = { .name = "native" },
 };
 #define NR_TYPES (sizeof(types) / sizeof(types[0]))
 

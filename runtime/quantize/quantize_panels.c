@@ -78,19 +78,19 @@ static void add_panels(struct panels *p, const struct gguf_tensor *from, const c
 	gguf_writer_tensor_made(q->writer, p->name, GGUF_I8, 1, p->dims, make_panels, p);
 }
 
-static void add_all(struct quantize *q, const struct llm_model *m,
-		    const struct llm_formats *formats, struct quantize_tensor *tensors,
-		    struct panels *panels)
+static void add_all(struct quantize *q, const struct llm_model *m, enum llm_weights weights,
+		    struct quantize_tensor *tensors, struct panels *panels)
 {
 	char name[64];
 
 	for (unsigned int i = 0; i < m->n_layer; i++) {
 		for (unsigned int w = 0; w < LLM_NR_MATRICES; w++) {
 			snprintf(name, sizeof(name), "blk.%u.%s", i, llm_matrix_names[w]);
-			add_panels(panels++, m->layers[i].matrix[w], name, formats->matrix[w]);
+			add_panels(panels++, m->layers[i].matrix[w], name,
+				   llm_format_choose(m, weights, i, (int)w));
 		}
 	}
-	add_panels(panels, m->output, "output", formats->output);
+	add_panels(panels, m->output, "output", llm_format_choose(m, weights, 0, -1));
 	/* Vectors and the embeddings. */
 	for (size_t i = 0; i < gguf_n_tensors(q->file); i++) {
 		const struct gguf_tensor *from = gguf_tensor(q->file, i);
@@ -106,8 +106,8 @@ static void add_all(struct quantize *q, const struct llm_model *m,
 	}
 }
 
-static int save(struct quantize *q, const struct llm_model *m, const char *weights,
-		const struct llm_formats *formats)
+static int save(struct quantize *q, const struct llm_model *m, const char *name,
+		enum llm_weights weights)
 {
 	static const char *const except[] = { "general.file_type", "general.alignment" };
 	struct llm_packer packer = { .pool = q->pool, .kernels = cpu_kernels_get(NULL) };
@@ -125,9 +125,9 @@ static int save(struct quantize *q, const struct llm_model *m, const char *weigh
 		}
 		gguf_writer_copy(q->writer, q->file, except, 2);
 		gguf_writer_u32(q->writer, "vnpu.panels", LLM_PANELS_VERSION);
-		gguf_writer_string(q->writer, "vnpu.weights", weights, strlen(weights));
+		gguf_writer_string(q->writer, "vnpu.weights", name, strlen(name));
 		gguf_writer_bool(q->writer, "vnpu.tied", m->output == m->token_embd);
-		add_all(q, m, formats, tensors, panels);
+		add_all(q, m, weights, tensors, panels);
 		err = quantize_save(q);
 	}
 	llm_packer_release(&packer);
@@ -138,9 +138,8 @@ static int save(struct quantize *q, const struct llm_model *m, const char *weigh
 
 int quantize_panels(struct quantize *q)
 {
-	const char *weights = llm_quantize_type_name(q->opts->type);
-	int which = llm_choice_parse(LLM_CHOICE_WEIGHTS, weights);
-	struct llm_formats formats;
+	const char *name = llm_quantize_type_name(q->opts->type);
+	int which = llm_choice_parse(LLM_CHOICE_WEIGHTS, name);
 	struct llm_model m;
 	int err = which < 0 ? which : llm_model_read(&m, q->file, q->in);
 
@@ -149,10 +148,8 @@ int quantize_panels(struct quantize *q)
 	if (m.packed[0])
 		err = llm_fail(-EINVAL, "%s: is packed already, for %s; take the original file",
 			       q->in, m.packed);
-	if (!err) {
-		llm_formats_choose(&formats, &m, (enum llm_weights)which);
-		err = save(q, &m, weights, &formats);
-	}
+	if (!err)
+		err = save(q, &m, name, (enum llm_weights)which);
 	llm_model_release(&m);
 	return err;
 }

@@ -12,10 +12,13 @@
 #include <cmocka.h>
 
 #include "dequant.h"
+#include "gguf_blocks.h"
 #include "gguf_image.h"
 
 static const enum gguf_type all_types[] = { GGUF_F32,  GGUF_F16,  GGUF_BF16, GGUF_Q8_0,
-					    GGUF_Q4_0, GGUF_Q4_K, GGUF_Q5_K, GGUF_Q6_K };
+					    GGUF_Q4_0, GGUF_Q4_K, GGUF_Q5_K, GGUF_Q6_K,
+					    GGUF_Q4_1, GGUF_Q5_0, GGUF_Q5_1, GGUF_Q2_K,
+					    GGUF_Q3_K };
 #define N_TYPES (sizeof(all_types) / sizeof(all_types[0]))
 #define MAX_BLOCK_BYTES 256
 
@@ -137,6 +140,14 @@ static int k_six_bits(const uint8_t *packed, int group, int which)
 	       packed[4 * which + group - 4] / 64 * 16;
 }
 
+/* Six bits of Q3_K's packed scales. */
+static int q3_k_scale(const uint8_t *packed, int group)
+{
+	int low = packed[group % 8] / (group < 8 ? 1 : 16) % 16;
+
+	return low + 16 * (packed[8 + group % 4] >> group / 4 * 2 & 3);
+}
+
 /* Value @i of a block, and in *@size how large the terms are that were added. */
 static double define(enum gguf_type type, const uint8_t *b, int i, double *size)
 {
@@ -161,6 +172,28 @@ static double define(enum gguf_type type, const uint8_t *b, int i, double *size)
 		if (type == GGUF_Q5_K)
 			q += 16 * (b[16 + j] >> group & 1);
 		break;
+	case GGUF_Q4_1:
+		scale = f16_at(b);
+		offset = -f16_at(b + 2);
+		q = i < 16 ? b[4 + i] % 16 : b[4 + i - 16] / 16;
+		break;
+	case GGUF_Q5_0:
+	case GGUF_Q5_1:
+		scale = f16_at(b);
+		offset = type == GGUF_Q5_0 ? 0 : -f16_at(b + 2);
+		b += type == GGUF_Q5_0 ? 2 : 4;
+		q = (i < 16 ? b[4 + i] % 16 : b[4 + i - 16] / 16) + 16 * (b[i / 8] >> i % 8 & 1);
+		q -= type == GGUF_Q5_0 ? 16 : 0;
+		break;
+	case GGUF_Q2_K:
+		scale = f16_at(b + 80) * (b[i / 16] % 16);
+		offset = f16_at(b + 82) * (b[i / 16] / 16);
+		q = b[16 + i / 128 * 32 + j] >> group % 4 * 2 & 3;
+		break;
+	case GGUF_Q3_K:
+		scale = f16_at(b + 108) * (q3_k_scale(b + 96, i / 16) - 32);
+		q = (b[32 + i / 128 * 32 + j] >> group % 4 * 2 & 3) - (b[j] >> group & 1 ? 0 : 4);
+		break;
 	default:
 		scale = f16_at(b + 208) * (int8_t)b[192 + i / 16];
 		q = b[i / 128 * 64 + i % 64] / (i % 128 < 64 ? 1 : 16) % 16;
@@ -176,7 +209,9 @@ static void random_block(enum gguf_type type, uint8_t *block, bool finite, uint6
 {
 	static const uint8_t scales_at[GGUF_TYPES][2] = {
 		[GGUF_Q8_0] = { 1, 1 }, [GGUF_Q4_0] = { 1, 1 },	    [GGUF_Q4_K] = { 1, 3 },
-		[GGUF_Q5_K] = { 1, 3 }, [GGUF_Q6_K] = { 209, 209 },
+		[GGUF_Q5_K] = { 1, 3 }, [GGUF_Q6_K] = { 209, 209 }, [GGUF_Q4_1] = { 1, 3 },
+		[GGUF_Q5_0] = { 1, 1 }, [GGUF_Q5_1] = { 1, 3 },	    [GGUF_Q2_K] = { 81, 83 },
+		[GGUF_Q3_K] = { 109, 109 },
 	};
 	uint32_t i;
 
@@ -212,6 +247,53 @@ static void block_types_follow_their_definition(void **state)
 			}
 		}
 	}
+}
+
+/* The numbers and scales of a type's blocks make up its values; nothing is written beyond them. */
+static void blocks_taken_apart_have_the_same_values(void **state)
+{
+	enum { BLOCKS = 3 };
+	uint64_t seed = start_seed();
+	uint8_t src[BLOCKS * MAX_BLOCK_BYTES], numbers[BLOCKS * 256 + 1];
+	int8_t scale[BLOCKS * 16 + 1], min[BLOCKS * 16 + 1];
+	uint16_t d[BLOCKS + 1], dmin[BLOCKS + 1];
+	const struct gguf_parts parts = { numbers, d, dmin, scale, min };
+	unsigned int found = 0;
+	float want[BLOCKS * 256];
+
+	for (size_t t = 0; t < N_TYPES; t++) {
+		const struct gguf_type_traits *traits = gguf_type_traits(all_types[t]);
+		const struct gguf_form f = gguf_form(all_types[t]);
+		int n = BLOCKS * f.block, groups = f.block ? n / f.group : 0, small = f.block == 32;
+
+		if (!f.block)
+			continue;
+		found++;
+		for (int i = 0; i < BLOCKS; i++)
+			random_block(all_types[t], src + i * traits->block_bytes, true, &seed);
+		numbers[n] = 0xa5;
+		d[BLOCKS] = dmin[f.mins ? BLOCKS : 0] = 0xa5a5;
+		scale[small ? 0 : groups] = min[small || !f.mins ? 0 : groups] = 0x5a;
+		gguf_split(all_types[t], src, n, &parts);
+		assert_int_equal(numbers[n], 0xa5);
+		assert_int_equal(d[BLOCKS], 0xa5a5);
+		assert_int_equal(dmin[f.mins ? BLOCKS : 0], 0xa5a5);
+		assert_int_equal(scale[small ? 0 : groups], 0x5a);
+		assert_int_equal(min[small || !f.mins ? 0 : groups], 0x5a);
+		gguf_dequantize(all_types[t], src, want, n);
+		for (int i = 0; i < n; i++) {
+			int zero = f.mins ? 0 : 1 << (f.bits - 1);
+			float s = (float)f16_at((uint8_t *)&d[i / f.block]), m = 0;
+
+			assert_in_range(numbers[i], 0, (1 << f.bits) - 1);
+			s *= small ? 1 : (float)scale[i / f.group];
+			if (f.mins)
+				m = (float)f16_at((uint8_t *)&dmin[i / f.block]) *
+				    (small ? 1 : (float)min[i / f.group]);
+			assert_true(want[i] == s * (float)(numbers[i] - zero) - m);
+		}
+	}
+	assert_int_equal(found, 8);
 }
 
 static void simd_kernels_give_the_same_bits(void **state)
@@ -342,14 +424,16 @@ static void block_sizes_are_those_of_the_format(void **state)
 {
 	static const uint32_t want[N_TYPES][2] = { { 1, 4 },	 { 1, 2 },    { 1, 2 },
 						   { 32, 34 },	 { 32, 18 },  { 256, 144 },
-						   { 256, 176 }, { 256, 210 } };
+						   { 256, 176 }, { 256, 210 }, { 32, 20 },
+						   { 32, 22 },	 { 32, 24 },  { 256, 84 },
+						   { 256, 110 } };
 	size_t t;
 
 	for (t = 0; t < N_TYPES; t++) {
 		assert_int_equal(gguf_type_traits(all_types[t])->block_values, want[t][0]);
 		assert_int_equal(gguf_type_traits(all_types[t])->block_bytes, want[t][1]);
 	}
-	assert_null(gguf_type_traits(3));
+	assert_null(gguf_type_traits(4));
 	assert_null(gguf_type_traits(31));
 	assert_null(gguf_type_traits(-1));
 }
@@ -362,6 +446,7 @@ int main(void)
 		cmocka_unit_test(bf16_is_the_upper_half_of_f32),
 		cmocka_unit_test(blocks_worked_out_by_hand),
 		cmocka_unit_test(block_types_follow_their_definition),
+		cmocka_unit_test(blocks_taken_apart_have_the_same_values),
 		cmocka_unit_test(simd_kernels_give_the_same_bits),
 		cmocka_unit_test(quantised_models_are_as_near_as_their_bits_allow),
 	};

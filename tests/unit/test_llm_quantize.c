@@ -69,8 +69,8 @@ static void test_options_that_exclude_each_other_are_refused(void **state)
 	expect_refused(&o, -EINVAL, "no file to write");
 	o = (struct llm_quantize_options){ .in = model,
 					   .out = out,
-					   .type = LLM_QUANTIZE_W4A16 + 1 };
-	expect_refused(&o, -EINVAL, "7 is no type");
+					   .type = LLM_QUANTIZE_NATIVE + 1 };
+	expect_refused(&o, -EINVAL, "8 is no type");
 	o = (struct llm_quantize_options){ .in = "/nowhere/m.gguf", .out = out };
 	expect_refused(&o, -ENOENT, "/nowhere/m.gguf");
 	o = (struct llm_quantize_options){ .in = model, .out = "/nowhere/q.gguf" };

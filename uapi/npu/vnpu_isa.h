@@ -535,14 +535,18 @@ struct vnpu_cmd_matmul_kq {
 /*
  * ADD_OUTLIERS (1.4): adds to a matmul's result x what the outliers of its activations contribute:
  * y[m][n] = x[m][n] + sum_j value[m][j] w[n][column[m][j]], f32; y may be exactly x. @w are the
- * matmul's weights: MATMUL_I8's with group 0, MATMUL_W4's with group 32, 64 or 128. acc = 0, then
- * for each outlier in order
+ * matmul's weights: MATMUL_I8's with group 0, MATMUL_W4's with group 32, 64 or 128, and those of
+ * MATMUL_KQ's type t with group VNPU_OUTLIERS_KQ + t (1.6). acc = 0, then for each outlier in order
  *
  *	I8	acc = fma(value, (float)w, acc), and at the end y = fma(acc, (float)scale[n], x)
  *	W4	acc = fma(value, (float)(u - 8) * (float)scale, acc), and at the end y = x + acc
+ *	KQ	w = (float)(scale * (u - zero)) * (float)d, with minima w - (float)min * (float)dmin;
+ *		acc = fma(value, w, acc), and at the end y = x + acc
  *
  * each operation rounded once.
  */
+#define VNPU_OUTLIERS_KQ 0x100
+
 struct vnpu_cmd_add_outliers {
 	struct vnpu_cmd hdr;
 	/* f32[m][ldx], struct vnpu_outliers[m], panels, f32[m][ldy]. */
