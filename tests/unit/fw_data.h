@@ -77,6 +77,64 @@ static inline void pack_w4(uint8_t *panels, const uint8_t *u, const uint16_t *sc
 	}
 }
 
+/* Numbers u [n][k], d and dmin [n][k / block], scale and min [n][k / group]. */
+struct kq_parts {
+	const uint8_t *u;
+	const uint16_t *d, *dmin;
+	const int8_t *scale, *min;
+};
+
+/* Writes number u of column k of a channel: the lowest bits into the widest plane. */
+static inline void put_kq(uint8_t *block, const struct vnpu_kq_form *f, uint32_t k, uint32_t n,
+			  uint32_t u)
+{
+	uint8_t *plane = block + vnpu_kq_scales_bytes(*f) + k / 32 * f->bits * 256;
+	uint32_t i = k % 32, p;
+
+	for (p = 4; p; p /= 2) {
+		if (!(f->bits & p))
+			continue;
+		/* k = 32 v / p + 4 q + j */
+		plane[i / (32 / p) * 256 + n * 4 + i % 4] |= (u & ((1u << p) - 1))
+							     << i % (32 / p) / 4 * p;
+		u >>= p;
+		plane += p * 256;
+	}
+}
+
+/* Packs a matrix as MATMUL_KQ wants it. */
+static inline void pack_kq(uint8_t *panels, uint32_t type, uint32_t n, uint32_t k,
+			   const struct kq_parts *from)
+{
+	const struct vnpu_kq_form f = vnpu_kq_form(type);
+	const uint32_t groups = f.block / f.group, blocks = k / f.block;
+	uint32_t i, b, g, j;
+	uint8_t *block;
+	size_t at;
+
+	memset(panels, 0, (n + 63) / 64 * vnpu_kq_panel_bytes(type, k));
+	for (i = 0; i < n; i++) {
+		for (b = 0; b < blocks; b++) {
+			at = (size_t)i * blocks + b;
+			block = panels + i / 64 * vnpu_kq_panel_bytes(type, k) +
+				b * vnpu_kq_block_bytes(f);
+			memcpy(block + i % 64 * 2, &from->d[at], 2);
+			if (f.mins)
+				memcpy(block + 128 + i % 64 * 2, &from->dmin[at], 2);
+			for (g = 0; groups > 1 && g < groups; g++) {
+				int8_t *s = (int8_t *)block + (f.mins ? 256 : 128) + g / 2 * 128 +
+					    i % 64 * 2 + g % 2;
+
+				*s = from->scale[at * groups + g];
+				if (f.mins)
+					s[groups * 64] = from->min[at * groups + g];
+			}
+			for (j = 0; j < f.block; j++)
+				put_kq(block, &f, j, i % 64, from->u[at * f.block + j]);
+		}
+	}
+}
+
 /* A weight of @bits bits; of 1 bit, -1 or 1. */
 static inline int8_t random_wk(uint32_t bits)
 {

@@ -9,62 +9,12 @@ struct kq {
 	struct fw_matmul_kq t;
 	struct vnpu_kq_form f;
 	int8_t *a, *scale, *min;
-	uint8_t *u, *pages, *panels;
+	uint8_t *u, *panels;
 	uint16_t *d, *dmin;
 	float *a_scale, *bias;
 	size_t bytes;
 	void *scratch;
 };
-
-/* Writes number u of column k of a channel as the header says: the lowest bits into the widest
- * plane. */
-static void put_number(uint8_t *block, const struct vnpu_kq_form *f, uint32_t k, uint32_t n,
-		       uint32_t u)
-{
-	uint8_t *plane = block + vnpu_kq_scales_bytes(*f) + k / 32 * f->bits * 256;
-	uint32_t i = k % 32, p, v, q;
-
-	for (p = 4; p; p /= 2) {
-		if (!(f->bits & p))
-			continue;
-		/* k = 32 v / p + 4 q + j */
-		v = i / (32 / p);
-		q = i % (32 / p) / 4;
-		plane[v * 256 + n * 4 + i % 4] |= (u & ((1u << p) - 1)) << q * p;
-		u >>= p;
-		plane += p * 256;
-	}
-}
-
-static void pack(struct kq *x)
-{
-	const uint32_t groups = x->f.block / x->f.group, blocks = x->t.k / x->f.block;
-	uint8_t *block;
-
-	memset(x->panels, 0, x->bytes);
-	for (uint32_t n = 0; n < x->t.n; n++) {
-		for (uint32_t b = 0; b < blocks; b++) {
-			size_t i = (size_t)n * blocks + b;
-			uint32_t lane = n % 64, at = 128;
-
-			block = x->panels + n / 64 * vnpu_kq_panel_bytes(x->t.type, x->t.k) +
-				b * vnpu_kq_block_bytes(x->f);
-			memcpy(block + lane * 2, &x->d[i], 2);
-			if (x->f.mins)
-				memcpy(block + 128 + lane * 2, &x->dmin[i], 2);
-			at += x->f.mins ? 128 : 0;
-			for (uint32_t g = 0; groups > 1 && g < groups; g++) {
-				int8_t *s = (int8_t *)block + at + g / 2 * 128 + lane * 2 + g % 2;
-
-				*s = x->scale[i * groups + g];
-				if (x->f.mins)
-					s[groups * 64] = x->min[i * groups + g];
-			}
-			for (uint32_t k = 0; k < x->f.block; k++)
-				put_number(block, &x->f, k, lane, x->u[i * x->f.block + k]);
-		}
-	}
-}
 
 static int8_t random_s8(bool extreme)
 {
@@ -100,12 +50,11 @@ static void kq_make(struct kq *x, uint32_t type, uint32_t m, uint32_t n, uint32_
 	x->a_scale = random_floats(m, 0.1f);
 	x->bias = rng_below(2) ? random_floats(n, 10) : NULL;
 	x->bytes = (n + 63) / 64 * vnpu_kq_panel_bytes(type, k);
-	x->pages = guarded(x->bytes);
-	x->panels = x->pages;
+	x->panels = guarded(x->bytes);
 	x->scratch = aligned_alloc(64, FW_SCRATCH_BYTES);
 	x->t = (struct fw_matmul_kq){ x->a, x->a_scale, x->panels, x->bias, NULL, m, n,
 				      k,    type,	lda,	   ldc };
-	pack(x);
+	pack_kq(x->panels, type, n, k, &(struct kq_parts){ x->u, x->d, x->dmin, x->scale, x->min });
 }
 
 static void kq_free(struct kq *x)
@@ -118,7 +67,7 @@ static void kq_free(struct kq *x)
 	free(x->min);
 	free(x->a_scale);
 	free(x->bias);
-	unguard(x->pages, x->bytes);
+	unguard(x->panels, x->bytes);
 	free(x->scratch);
 }
 

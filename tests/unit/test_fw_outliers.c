@@ -181,6 +181,48 @@ struct sparse_matmul {
 	float *scales; /* I8: [n] */
 };
 
+/* The weights of a block type, as vnpu_isa.h defines them for outliers. */
+static void make_kq_weights(struct sparse_matmul *p)
+{
+	uint32_t n = p->t.n, k = p->t.k, type = p->t.group - VNPU_OUTLIERS_KQ, groups, i;
+	const struct vnpu_kq_form f = vnpu_kq_form(type);
+	const size_t all = (size_t)n * k, blocks = all / f.block;
+	uint8_t *u = need(all);
+	int8_t *scale = need(all / f.group), *min = need(all / f.group);
+	uint16_t *d = need(blocks * 2), *dmin = need(blocks * 2);
+
+	p->panels = need((n + 63) / 64 * vnpu_kq_panel_bytes(type, k));
+	p->weights = need(all * sizeof(double));
+	p->scales = need(n * sizeof(float));
+	groups = f.block / f.group;
+	for (i = 0; i < blocks; i++) {
+		d[i] = fw_f32_to_f16(rng_float());
+		dmin[i] = fw_f32_to_f16(rng_float());
+	}
+	for (i = 0; i < all / f.group; i++) {
+		scale[i] = (int8_t)rng_u32();
+		min[i] = (int8_t)rng_u32();
+	}
+	for (size_t j = 0; j < all; j++) {
+		int zero = f.mins ? 0 : 1 << (f.bits - 1), v;
+		float w;
+
+		u[j] = (uint8_t)rng_below(1u << f.bits);
+		v = (groups > 1 ? scale[j / f.group] : 1) * (u[j] - zero);
+		w = (float)v * fw_f16_to_f32(d[j / f.block]);
+		if (f.mins)
+			w -= (groups > 1 ? (float)min[j / f.group] : 1.0f) *
+			     fw_f16_to_f32(dmin[j / f.block]);
+		p->weights[j] = w;
+	}
+	pack_kq(p->panels, type, n, k, &(struct kq_parts){ u, d, dmin, scale, min });
+	free(u);
+	free(d);
+	free(dmin);
+	free(scale);
+	free(min);
+}
+
 static void make_weights(struct sparse_matmul *p)
 {
 	uint32_t n = p->t.n, k = p->t.k, group = p->t.group, i, j;
@@ -243,16 +285,27 @@ static void make_lists(struct sparse_matmul *p)
 	}
 }
 
-static void make_matmul(struct sparse_matmul *p, bool w4)
+enum panels { I8, W4, KQ };
+
+static void make_matmul(struct sparse_matmul *p, enum panels panels)
 {
+	uint32_t type = rng_below(VNPU_NR_KQ_TYPES);
+
 	*p = (struct sparse_matmul){ 0 };
 	p->t.m = rng_below(8) ? 1 + rng_below(9) : 100 + rng_below(200);
 	p->t.n = 1 + rng_below(200);
-	p->t.group = w4 ? 32u << rng_below(3) : 0;
-	p->t.k = w4 ? p->t.group * (1 + rng_below(5)) : 1 + rng_below(300);
+	p->t.group = panels == KQ   ? VNPU_OUTLIERS_KQ + type
+		     : panels == W4 ? 32u << rng_below(3)
+				    : 0;
+	p->t.k = panels == KQ	? 256 * (1 + rng_below(3))
+		 : panels == W4 ? p->t.group * (1 + rng_below(5))
+				: 1 + rng_below(300);
 	p->t.ldx = p->t.n + rng_below(5);
 	p->t.ldy = p->t.n + rng_below(5);
-	make_weights(p);
+	if (panels == KQ)
+		make_kq_weights(p);
+	else
+		make_weights(p);
 	make_lists(p);
 	p->x = random_floats((p->t.m - 1) * p->t.ldx + p->t.n, 10);
 	p->t.x = p->x;
@@ -297,14 +350,14 @@ static void check_sum(const struct sparse_matmul *p, const float *y)
 		}
 }
 
-static void check_matmuls(bool w4)
+static void check_matmuls(enum panels panels)
 {
 	struct sparse_matmul p;
 	float *y, *ref;
 	size_t floats;
 
 	for (int round = 0; round < 400; round++) {
-		make_matmul(&p, w4);
+		make_matmul(&p, panels);
 		floats = (p.t.m - 1) * p.t.ldy + p.t.n;
 		ref = random_floats(floats, 1);
 		y = need(floats * sizeof(*y));
@@ -328,13 +381,19 @@ static void check_matmuls(bool w4)
 static void outliers_with_weights_of_8_bits(void **state)
 {
 	rng_seed(__func__);
-	check_matmuls(false);
+	check_matmuls(I8);
 }
 
 static void outliers_with_weights_of_4_bits(void **state)
 {
 	rng_seed(__func__);
-	check_matmuls(true);
+	check_matmuls(W4);
+}
+
+static void outliers_with_weights_of_block_types(void **state)
+{
+	rng_seed(__func__);
+	check_matmuls(KQ);
 }
 
 static void in_place(void **state)
@@ -344,7 +403,7 @@ static void in_place(void **state)
 
 	rng_seed(__func__);
 	for (int round = 0; round < 50; round++) {
-		make_matmul(&p, round % 2);
+		make_matmul(&p, round % 3);
 		p.t.ldy = p.t.ldx;
 		apart = random_floats((p.t.m - 1) * p.t.ldx + p.t.n, 1);
 		memcpy(apart, p.x, ((p.t.m - 1) * p.t.ldx + p.t.n) * sizeof(*apart));
@@ -365,6 +424,7 @@ int main(void)
 		cmocka_unit_test(a_row_is_its_integers_and_its_outliers),
 		cmocka_unit_test(outliers_with_weights_of_8_bits),
 		cmocka_unit_test(outliers_with_weights_of_4_bits),
+		cmocka_unit_test(outliers_with_weights_of_block_types),
 		cmocka_unit_test(in_place),
 	};
 
