@@ -5,25 +5,6 @@
  */
 #include "fw_sets.h"
 
-/* Memory that ends at an inaccessible page. */
-static void *guarded(size_t bytes)
-{
-	size_t pages = (bytes + 4095) / 4096 * 4096;
-	uint8_t *p = mmap(NULL, pages + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			  -1, 0);
-
-	assert_true(p != MAP_FAILED);
-	assert_int_equal(mprotect(p + pages, 4096, PROT_NONE), 0);
-	return p + pages - bytes;
-}
-
-static void unguard(void *p, size_t bytes)
-{
-	size_t pages = (bytes + 4095) / 4096 * 4096;
-
-	munmap((uint8_t *)p + bytes - pages, pages + 4096);
-}
-
 struct wk {
 	struct fw_matmul_i8 t;
 	int8_t *a, *q;
