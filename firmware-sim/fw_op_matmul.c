@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* Matmuls: MATMUL_I8, MATMUL_W4, MATMUL_W4F, MATMUL_WK, MATMUL_KQ. Their commands differ after tile_n. */
+/*
+ * Matmuls: MATMUL_I8, MATMUL_W4, MATMUL_W4F, MATMUL_WK, MATMUL_KQ. Their commands differ after
+ * tile_n.
+ */
 #include "fw_op.h"
 
 #include <errno.h>

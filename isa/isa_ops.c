@@ -258,9 +258,10 @@ const struct isa_op isa_ops[ISA_NR_OPS] = {
 VNPU_OPS(SINCE_KNOWN)
 
 const char *const isa_type_names[ISA_NR_TYPES] = {
-	[ISA_NONE] = "none",	     [ISA_BYTES] = "bytes", [ISA_F32] = "f32",	   [ISA_S8] = "s8",
-	[ISA_S8P] = "s8p",	     [ISA_KV] = "kv",	    [ISA_W8] = "w8",	   [ISA_W4] = "w4",
-	[ISA_OUTLIERS] = "outliers", [ISA_WK] = "wk",	    [ISA_KQ] = "kq",	    [ISA_W8_W4] = "w8/w4",
+	[ISA_NONE] = "none", [ISA_BYTES] = "bytes", [ISA_F32] = "f32",
+	[ISA_S8] = "s8",     [ISA_S8P] = "s8p",	    [ISA_KV] = "kv",
+	[ISA_W8] = "w8",     [ISA_W4] = "w4",	    [ISA_OUTLIERS] = "outliers",
+	[ISA_WK] = "wk",     [ISA_KQ] = "kq",	    [ISA_W8_W4] = "w8/w4",
 };
 
 #define KQ_STRING(NAME, name, ...) #name,

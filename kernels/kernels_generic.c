@@ -173,8 +173,9 @@ static float kq_add(float c, const int8_t *a, const uint8_t *w, struct vnpu_kq_f
 	for (uint32_t g = 0; g < f.block / f.group; g++) {
 		dot = sum = 0;
 		for (uint32_t k = g * f.group; k < (g + 1) * f.group; k++, a++) {
-			dot += *a * (kq_number(b.numbers + k / 32 * 256 * f.bits, f.bits, k % 32, n) -
-				     kq_zero(f));
+			dot += *a *
+			       (kq_number(b.numbers + k / 32 * 256 * f.bits, f.bits, k % 32, n) -
+				kq_zero(f));
 			sum += *a;
 		}
 		acc += b.scale ? dot * b.scale[(g / 2 * 64 + n) * 2 + g % 2] : dot;

@@ -91,8 +91,8 @@ KQ_INLINE __m256i kq_low(const int8_t *table, const uint32_t groups, const int16
 
 	for (uint32_t pair = 0; pair < groups / 2; pair++) {
 		memcpy(&two, sum + pair * 2, 4);
-		low = _mm256_add_epi32(low, _mm256_madd_epi16(kq_pairs(table, pair, n),
-							      _mm256_set1_epi32(two)));
+		low = _mm256_add_epi32(
+			low, _mm256_madd_epi16(kq_pairs(table, pair, n), _mm256_set1_epi32(two)));
 	}
 	return low;
 }
@@ -120,7 +120,9 @@ KQ_INLINE void kq_rows(const uint32_t rows, const struct vnpu_kq_form f, const s
 		       float (*c)[VNPU_PANEL_N])
 {
 	/* Quads whose sums of pairs fit 16 bits: 2^bits * 2^7 * 2 each. */
-	const uint32_t fit = f.bits > 5 ? 2 : f.bits > 4 ? 4 : 8,
+	const uint32_t fit = f.bits > 5	  ? 2
+			     : f.bits > 4 ? 4
+					  : 8,
 		       most = f.group == 16 && fit > 4 ? 4 : fit;
 	__m256i acc[KQ_ROWS], s[KQ_ROWS], u, pairs, scale = _mm256_set1_epi16(1);
 	struct kq_planes planes;
@@ -144,8 +146,8 @@ KQ_INLINE void kq_rows(const uint32_t rows, const struct vnpu_kq_form f, const s
 				for (r = 0; r < rows; r++) {
 					memcpy(&four, a + r * lda + quad * 4, 4);
 					s[r] = _mm256_add_epi16(
-						s[r], _mm256_maddubs_epi16(
-							      u, _mm256_set1_epi32(four)));
+						s[r],
+						_mm256_maddubs_epi16(u, _mm256_set1_epi32(four)));
 					if (quad % most != most - 1)
 						continue;
 					acc[r] = _mm256_add_epi32(acc[r],
@@ -176,12 +178,12 @@ KQ_INLINE void kq_all(const struct vnpu_kq_form f, const uint8_t *w, uint32_t m,
 		kq_rows(1, f, &b, a + r * lda, lda, s->sum + r, s->c + r);
 }
 
-#define KQ_TYPE(NAME, name, block, group, bits, mins)                                     \
+#define KQ_TYPE(NAME, name, block, group, bits, mins)                                       \
 	static void name##_block(const uint8_t *w, uint32_t m, const int8_t *a, size_t lda, \
-				 struct kq_scratch *s)                                    \
-	{                                                                                 \
-		const struct vnpu_kq_form f = { block, group, bits, mins };               \
-		kq_all(f, w, m, a, lda, s);                                               \
+				 struct kq_scratch *s)                                      \
+	{                                                                                   \
+		const struct vnpu_kq_form f = { block, group, bits, mins };                 \
+		kq_all(f, w, m, a, lda, s);                                                 \
 	}
 VNPU_KQ_TYPES(KQ_TYPE)
 #define KQ_ROW(NAME, name, ...) name##_block,
@@ -200,11 +202,11 @@ static void kq_sums(struct kq_scratch *s, const int8_t *a, size_t lda, uint32_t 
 			x = _mm_setzero_si128();
 			for (uint32_t i = 0; i < f.group; i += 16)
 				x = _mm_add_epi16(
-					x, _mm_maddubs_epi16(
-						   ones, _mm_loadu_si128(
-								 (const __m128i *)(a + r * lda +
-										   g * f.group +
-										   i))));
+					x,
+					_mm_maddubs_epi16(
+						ones, _mm_loadu_si128(
+							      (const __m128i *)(a + r * lda +
+										g * f.group + i))));
 			x = _mm_madd_epi16(x, words);
 			x = _mm_add_epi32(x, _mm_shuffle_epi32(x, 0x4e));
 			x = _mm_add_epi32(x, _mm_shuffle_epi32(x, 0xb1));

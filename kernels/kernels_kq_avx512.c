@@ -8,8 +8,8 @@
  * k are read in turn with those of other panels, as MATMUL_W4's groups are (kernels_w4_avx512.c).
  *
  * More rows: a block of half a panel, 32 channels, is unpacked to signed numbers in L1 and
- * multiplied with all rows, six at a time, whose activations are biased to unsigned bytes. Per group
- * that is 12 registers of its sums, and 12 of the block's sums.
+ * multiplied with all rows, six at a time, whose activations are biased to unsigned bytes. Per
+ * group that is 12 registers of its sums, and 12 of the block's sums.
  */
 #if defined(__x86_64__)
 #include <stdbool.h>
@@ -26,13 +26,14 @@
 	__asm__("vpdpwssd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*(pair)))
 
 /* Bits from..from + p - 1 of each byte, at bit @to, where @u has none. @first: @u is empty. */
-#define KQ_BITS(u, x, p, from, to)                                                              \
-	do {                                                                                    \
-		const __m512i mask = _mm512_set1_epi8((char)(((1 << (p)) - 1) << (to)));        \
-		__m512i moved = (from) > (to) ? _mm512_srli_epi16(x, (from) - (to))             \
-					      : _mm512_slli_epi16(x, (to) - (from));            \
-		(u) = (to) ? _mm512_ternarylogic_epi32(moved, mask, u, 0xea) /* moved & mask | u */ \
-			   : _mm512_and_si512(moved, mask);                                     \
+#define KQ_BITS(u, x, p, from, to)                                                       \
+	do {                                                                             \
+		const __m512i mask = _mm512_set1_epi8((char)(((1 << (p)) - 1) << (to))); \
+		__m512i moved = (from) > (to) ? _mm512_srli_epi16(x, (from) - (to))      \
+					      : _mm512_slli_epi16(x, (to) - (from));     \
+		(u) = (to) ? _mm512_ternarylogic_epi32(moved, mask, u,                   \
+						       0xea) /* moved & mask | u */      \
+			   : _mm512_and_si512(moved, mask);                              \
 	} while (0)
 
 /* The planes of 16 channels and 32 k, as far as they have been read. */
@@ -132,8 +133,7 @@ KQ_INLINE void kq_unit(const uint32_t rows, const struct vnpu_kq_form f, const i
 			u = kq_quad(&planes, numbers + i * 64, f.bits, quad);
 #pragma GCC unroll 4
 			for (r = 0; r < rows; r++)
-				DOT_FOUR(s[r], u,
-					 (const int32_t *)(a + r * p->lda + quad * 4));
+				DOT_FOUR(s[r], u, (const int32_t *)(a + r * p->lda + quad * 4));
 			if (quad != 7 && (f.group == 32 || quad != 3))
 				continue;
 			/* The unit's one group is odd or even; of two groups the first is even. */
@@ -208,15 +208,14 @@ KQ_INLINE void kq_small(const uint32_t rows, const struct vnpu_kq_form f, const 
 #pragma GCC unroll 4
 		for (r = 0; r < rows; r++)
 			s[r] = f.mins ? _mm512_setzero_si512()
-				      : _mm512_set1_epi32(-(*KQ_SUM(p, r, k0 / 32)
-							    << (f.bits - 1)));
+				      : _mm512_set1_epi32(
+						-(*KQ_SUM(p, r, k0 / 32) << (f.bits - 1)));
 #pragma GCC unroll 8
 		for (quad = 0; quad < 8; quad++) {
 			u = kq_quad(&planes, b->numbers + i * 64, f.bits, quad);
 #pragma GCC unroll 4
 			for (r = 0; r < rows; r++)
-				DOT_FOUR(s[r], u,
-					 (const int32_t *)(a + r * p->lda + quad * 4));
+				DOT_FOUR(s[r], u, (const int32_t *)(a + r * p->lda + quad * 4));
 		}
 #pragma GCC unroll 4
 		for (r = 0; r < rows; r++) {
@@ -232,8 +231,8 @@ KQ_INLINE void kq_small(const uint32_t rows, const struct vnpu_kq_form f, const 
 	}
 }
 
-/* Adds a block of each of @panels panels, from @w on, to c; c and acc of a panel follow those of the
- * one before, @passes of them. */
+/* Adds a block of each of @panels panels, from @w on, to c; c and acc of a panel follow those of
+ * the one before, @passes of them. */
 KQ_INLINE void kq_blocks(const uint32_t rows, const struct vnpu_kq_form f, const int streams,
 			 const struct kq_pass *passes, const uint8_t *w, size_t panel_bytes,
 			 uint32_t panels, uint32_t k0)
@@ -261,12 +260,12 @@ KQ_INLINE void kq_blocks(const uint32_t rows, const struct vnpu_kq_form f, const
 typedef void kq_blocks_fn(const struct kq_pass *passes, const uint8_t *w, size_t panel_bytes,
 			  uint32_t panels, uint32_t k0);
 
-#define KQ_BLOCKS(how, rows, streams, NAME, name, block, group, bits, mins)                       \
-	static void name##_##how##rows(const struct kq_pass *passes, const uint8_t *w,            \
-				       size_t panel_bytes, uint32_t panels, uint32_t k0)          \
-	{                                                                                         \
-		const struct vnpu_kq_form f = { block, group, bits, mins };                       \
-		kq_blocks(rows, f, streams, passes, w, panel_bytes, panels, k0);                  \
+#define KQ_BLOCKS(how, rows, streams, NAME, name, block, group, bits, mins)              \
+	static void name##_##how##rows(const struct kq_pass *passes, const uint8_t *w,   \
+				       size_t panel_bytes, uint32_t panels, uint32_t k0) \
+	{                                                                                \
+		const struct vnpu_kq_form f = { block, group, bits, mins };              \
+		kq_blocks(rows, f, streams, passes, w, panel_bytes, panels, k0);         \
 	}
 #define KQ_STREAM_1(...) KQ_BLOCKS(stream, 1, STREAMS, __VA_ARGS__)
 #define KQ_STREAM_2(...) KQ_BLOCKS(stream, 2, STREAMS, __VA_ARGS__)
@@ -282,8 +281,8 @@ VNPU_KQ_TYPES(KQ_DIRECT_2)
 VNPU_KQ_TYPES(KQ_DIRECT_4)
 
 /* [type][direct][0: one row, 1: two, 2: four] */
-#define KQ_ROW(NAME, name, ...)                                    \
-	{ { name##_stream1, name##_stream2, name##_stream4 },      \
+#define KQ_ROW(NAME, name, ...)                               \
+	{ { name##_stream1, name##_stream2, name##_stream4 }, \
 	  { name##_direct1, name##_direct2, name##_direct4 } },
 static kq_blocks_fn *const kq_few_blocks[VNPU_NR_KQ_TYPES][2][3] = { VNPU_KQ_TYPES(KQ_ROW) };
 
@@ -381,7 +380,8 @@ static void kq_copy(struct kq_many *s, const int8_t *a, size_t lda, uint32_t row
 KQ_INLINE void kq_unpack16(struct kq_half *h, const struct kq_block *b, const struct vnpu_kq_form f,
 			   uint32_t k0, uint32_t n)
 {
-	const __m512i zero = _mm512_set1_epi8((char)kq_zero(f)), bias = _mm512_set1_epi8((char)0x80);
+	const __m512i zero = _mm512_set1_epi8((char)kq_zero(f)),
+		      bias = _mm512_set1_epi8((char)0x80);
 	const uint32_t at = n % KQ_HALF;
 	struct kq_planes planes;
 	uint32_t unit, quad, g = k0 / f.group;
@@ -390,7 +390,8 @@ KQ_INLINE void kq_unpack16(struct kq_half *h, const struct kq_block *b, const st
 	for (unit = 0; unit < f.block / 32; unit++) {
 #pragma GCC unroll 8
 		for (quad = 0; quad < 8; quad++) {
-			u = kq_quad(&planes, b->numbers + unit * 256 * f.bits + n * 4, f.bits, quad);
+			u = kq_quad(&planes, b->numbers + unit * 256 * f.bits + n * 4, f.bits,
+				    quad);
 			if (!f.mins)
 				u = _mm512_sub_epi8(u, zero);
 			_mm512_store_si512(h->w[k0 / 4 + unit * 8 + quad][at], u);
@@ -432,12 +433,11 @@ KQ_INLINE void kq_unpack_as(struct kq_half *h, const uint8_t *w, const struct vn
 	}
 }
 
-#define KQ_UNPACK(NAME, name, block, group, bits, mins)                                    \
-	static void name##_unpack(struct kq_half *h, const uint8_t *w, uint32_t half,      \
-				  uint32_t k)                                              \
-	{                                                                                  \
-		const struct vnpu_kq_form f = { block, group, bits, mins };                \
-		kq_unpack_as(h, w, f, half, k);                                            \
+#define KQ_UNPACK(NAME, name, block, group, bits, mins)                                           \
+	static void name##_unpack(struct kq_half *h, const uint8_t *w, uint32_t half, uint32_t k) \
+	{                                                                                         \
+		const struct vnpu_kq_form f = { block, group, bits, mins };                       \
+		kq_unpack_as(h, w, f, half, k);                                                   \
 	}
 VNPU_KQ_TYPES(KQ_UNPACK)
 #define KQ_UNPACK_ROW(NAME, name, ...) name##_unpack,
@@ -455,15 +455,15 @@ struct kq_out {
 #define EACH_ROW(f) f(0) f(1) f(2) f(3) f(4) f(5)
 
 /* b: a block's sums, integers; c: those of K. In blocks of 32 only c is used. */
-#define DECLARE(r)                                                                               \
-	__m512i i##r##0, i##r##1, b##r##0, b##r##1;                                              \
-	__m512 c##r##0, c##r##1;                                                                 \
-	if ((r) < rows && wide)                                                                  \
-		b##r##0 = b##r##1 = _mm512_setzero_si512();                                      \
-	if ((r) < rows && !wide) {                                                               \
-		c##r##0 = start ? _mm512_setzero_ps() : _mm512_load_ps(sum + (r)*VNPU_PANEL_N);  \
-		c##r##1 = start ? _mm512_setzero_ps()                                            \
-				: _mm512_load_ps(sum + (r)*VNPU_PANEL_N + 16);                   \
+#define DECLARE(r)                                                                                 \
+	__m512i i##r##0, i##r##1, b##r##0, b##r##1;                                                \
+	__m512 c##r##0, c##r##1;                                                                   \
+	if ((r) < rows && wide)                                                                    \
+		b##r##0 = b##r##1 = _mm512_setzero_si512();                                        \
+	if ((r) < rows && !wide) {                                                                 \
+		c##r##0 = start ? _mm512_setzero_ps() : _mm512_load_ps(sum + (r)*VNPU_PANEL_N);    \
+		c##r##1 =                                                                          \
+			start ? _mm512_setzero_ps() : _mm512_load_ps(sum + (r)*VNPU_PANEL_N + 16); \
 	}
 #define FIRST(r)              \
 	if ((r) < rows) {     \
@@ -487,55 +487,55 @@ struct kq_out {
 		c##r##0 = _mm512_fmadd_ps(_mm512_cvtepi32_ps(i##r##0), (__m512)w0, c##r##0); \
 		c##r##1 = _mm512_fmadd_ps(_mm512_cvtepi32_ps(i##r##1), (__m512)w1, c##r##1); \
 	}
-#define LOW(r)                                                           \
-	if ((r) < rows) {                                                \
-		__m512 x = _mm512_set1_ps((float)a_sum[r][g]);           \
-		c##r##0 = _mm512_fnmadd_ps(x, (__m512)w0, c##r##0);      \
-		c##r##1 = _mm512_fnmadd_ps(x, (__m512)w1, c##r##1);      \
+#define LOW(r)                                                      \
+	if ((r) < rows) {                                           \
+		__m512 x = _mm512_set1_ps((float)a_sum[r][g]);      \
+		c##r##0 = _mm512_fnmadd_ps(x, (__m512)w0, c##r##0); \
+		c##r##1 = _mm512_fnmadd_ps(x, (__m512)w1, c##r##1); \
 	}
-#define BLOCK(r)                                                                              \
-	if ((r) < rows) {                                                                     \
-		c##r##0 = start ? _mm512_setzero_ps() : _mm512_load_ps(sum + (r)*VNPU_PANEL_N); \
-		c##r##1 = start ? _mm512_setzero_ps()                                         \
-				: _mm512_load_ps(sum + (r)*VNPU_PANEL_N + 16);                \
-		c##r##0 = _mm512_fmadd_ps(_mm512_cvtepi32_ps(b##r##0), (__m512)w0, c##r##0);  \
-		c##r##1 = _mm512_fmadd_ps(_mm512_cvtepi32_ps(b##r##1), (__m512)w1, c##r##1);  \
+#define BLOCK(r)                                                                                   \
+	if ((r) < rows) {                                                                          \
+		c##r##0 = start ? _mm512_setzero_ps() : _mm512_load_ps(sum + (r)*VNPU_PANEL_N);    \
+		c##r##1 =                                                                          \
+			start ? _mm512_setzero_ps() : _mm512_load_ps(sum + (r)*VNPU_PANEL_N + 16); \
+		c##r##0 = _mm512_fmadd_ps(_mm512_cvtepi32_ps(b##r##0), (__m512)w0, c##r##0);       \
+		c##r##1 = _mm512_fmadd_ps(_mm512_cvtepi32_ps(b##r##1), (__m512)w1, c##r##1);       \
 	}
 #define CLEAR(r)        \
 	if ((r) < rows) \
 		b##r##0 = b##r##1 = _mm512_setzero_si512();
-#define MIN(r)                                                             \
-	if ((r) < rows) {                                                  \
-		DOT_PAIR(b##r##0, w0, (const int32_t *)(a_sum[r] + g));    \
-		DOT_PAIR(b##r##1, w1, (const int32_t *)(a_sum[r] + g));    \
+#define MIN(r)                                                          \
+	if ((r) < rows) {                                               \
+		DOT_PAIR(b##r##0, w0, (const int32_t *)(a_sum[r] + g)); \
+		DOT_PAIR(b##r##1, w1, (const int32_t *)(a_sum[r] + g)); \
 	}
-#define MINS(r)                                                                                \
-	if ((r) < rows) {                                                                      \
-		c##r##0 = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(b##r##0), (__m512)w0, c##r##0);  \
-		c##r##1 = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(b##r##1), (__m512)w1, c##r##1);  \
+#define MINS(r)                                                                               \
+	if ((r) < rows) {                                                                     \
+		c##r##0 = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(b##r##0), (__m512)w0, c##r##0); \
+		c##r##1 = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(b##r##1), (__m512)w1, c##r##1); \
 	}
 #define OUT(r)                                                         \
 	if ((r) < rows) {                                              \
 		_mm512_store_ps(sum + (r)*VNPU_PANEL_N, c##r##0);      \
 		_mm512_store_ps(sum + (r)*VNPU_PANEL_N + 16, c##r##1); \
 	}
-#define RESULT(r)                                                                \
-	if ((r) < rows) {                                                        \
-		__m512 x = _mm512_set1_ps(out->a_scale[r]);                      \
-		c##r##0 = _mm512_mul_ps(c##r##0, x);                             \
-		c##r##1 = _mm512_mul_ps(c##r##1, x);                             \
-		if (out->bias) {                                                 \
+#define RESULT(r)                                                                          \
+	if ((r) < rows) {                                                                  \
+		__m512 x = _mm512_set1_ps(out->a_scale[r]);                                \
+		c##r##0 = _mm512_mul_ps(c##r##0, x);                                       \
+		c##r##1 = _mm512_mul_ps(c##r##1, x);                                       \
+		if (out->bias) {                                                           \
 			c##r##0 = _mm512_add_ps(c##r##0, _mm512_loadu_ps(out->bias));      \
 			c##r##1 = _mm512_add_ps(c##r##1, _mm512_loadu_ps(out->bias + 16)); \
-		}                                                                \
-		_mm512_storeu_ps(out->c + (r)*out->ldc, c##r##0);                \
-		_mm512_storeu_ps(out->c + (r)*out->ldc + 16, c##r##1);           \
+		}                                                                          \
+		_mm512_storeu_ps(out->c + (r)*out->ldc, c##r##0);                          \
+		_mm512_storeu_ps(out->c + (r)*out->ldc + 16, c##r##1);                     \
 	}
 
-#define HALF(values)                                        \
-	do {                                                \
-		w0 = _mm512_load_si512(values);             \
-		w1 = _mm512_load_si512((values) + 16);      \
+#define HALF(values)                                   \
+	do {                                           \
+		w0 = _mm512_load_si512(values);        \
+		w1 = _mm512_load_si512((values) + 16); \
 	} while (0)
 
 /* sum[rows][64], 32 channels of it (0 if @start) += a[rows][KQ_LD] x half a panel's part of K.
@@ -670,8 +670,8 @@ static void kq_many(const struct fw_matmul_kq *t, uint32_t m0, uint32_t rows, ui
 			next = p + 1 < panels ? w + panel_bytes : panel + at + bytes;
 			for (half = 0; half < 2; half++) {
 				kq_unpack[t->type](&s->half, w, half, k);
-				kq_half_panel(t, s, m0, rows, n0 + p * VNPU_PANEL_N, p, half, k0,
-					      k, next + half * bytes / 2, bytes / 2);
+				kq_half_panel(t, s, m0, rows, n0 + p * VNPU_PANEL_N, p, half, k0, k,
+					      next + half * bytes / 2, bytes / 2);
 			}
 		}
 	}

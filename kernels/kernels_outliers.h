@@ -187,7 +187,8 @@ static void kernel_quant_outliers(int8_t *q, float *scale, struct vnpu_outliers 
 #define OUTLIER_AHEAD 8
 
 struct outlier {
-	uint32_t w, scale; /* offsets in a panel: the column's words, and W4's scales or KQ's block */
+	uint32_t w,
+		scale; /* offsets in a panel: the column's words, and W4's scales or KQ's block */
 	float value;
 	uint16_t row;
 	uint16_t bit; /* shift of the weight in its word; KQ: k in the block */

@@ -50,7 +50,8 @@ enum npu_dtype {
 	NPU_W4_PANEL,
 	/* [n][k] weights of 1 to 8 bits, as npu_pack_wk() packs them; npu_graph_weight_wk(). */
 	NPU_WK_PANEL,
-	/* [n][k] weights in GGUF's block types, as npu_pack_kq() packs them; npu_graph_weight_kq(). */
+	/* [n][k] weights in GGUF's block types, as npu_pack_kq() packs them;
+	 * npu_graph_weight_kq(). */
 	NPU_KQ_PANEL,
 };
 
@@ -141,8 +142,9 @@ struct npu_tensor *npu_fold(struct npu_graph *g, struct npu_tensor *x);
 /*
  * Per-row symmetric INT8 for most values of a row; the few large ones that would cost the others
  * precision stay floats (vnpu_isa.h: QUANT_OUTLIERS). npu_add_outliers() adds their contribution to
- * a matmul with the same weights, NPU_W8_PANEL, NPU_W4_PANEL or NPU_KQ_PANEL. Much of npu_quant16()'s precision
- * for a few hundredths of its time. *@scale as npu_quant(); *@outliers f32 [rows][32].
+ * a matmul with the same weights, NPU_W8_PANEL, NPU_W4_PANEL or NPU_KQ_PANEL. Much of
+ * npu_quant16()'s precision for a few hundredths of its time. *@scale as npu_quant(); *@outliers
+ * f32 [rows][32].
  *
  *	q = npu_quant_outliers(g, x, &scale, &outliers);
  *	y = npu_add_outliers(g, npu_matmul_i8(g, q, scale, w, bias), outliers, w);

@@ -48,8 +48,8 @@ static const struct llm_choice_value placements[] = {
 
 static const struct llm_choice_value weights[] = {
 	[LLM_WEIGHTS_AUTO] = { "auto",
-		"f32 on the CPU; elsewhere what the file was packed for, native if it has K-quants, w4a8 "
-		"for Q4_0, else w8a8\n"
+		"f32 on the CPU; elsewhere what the file was packed for, native if it has "
+		"K-quants, w4a8 for Q4_0, else w8a8\n"
 		"In a dry run, which has no file: w8a8 with placements npu and fine, w4a16 with "
 		"layer, f16 with cpu and gpu.",
 		ANYWHERE, ANYWHERE, 0 },
@@ -73,8 +73,8 @@ static const struct llm_choice_value weights[] = {
 		WITH_NPU, ANYWHERE, TRAIT_4BIT | TRAIT_INTEGERS },
 	[LLM_WEIGHTS_NATIVE] = { "native",
 		"each matrix in the file's own type, where the NPU has it; integer activations\n"
-		"These are Q4_0, Q4_1, Q5_0, Q5_1 and Q2_K to Q6_K, whose numbers and scales are used "
-		"as they are. Matrices of other types are as in w8a8.",
+		"These are Q4_0, Q4_1, Q5_0, Q5_1 and Q2_K to Q6_K, whose numbers and scales are "
+		"used as they are. Matrices of other types are as in w8a8.",
 		WITH_NPU, ANYWHERE, TRAIT_INTEGERS },
 };
 
@@ -238,8 +238,8 @@ static const struct llm_choice_info table[LLM_NR_CHOICES] = {
 		FIELD(activations), VALUES(activations), .runs = ANYWHERE, .plans = ANYWHERE,
 		.integers = true,
 		.doc = "integers that rows of activations are rounded to for integer matmuls\n"
-		       "These are all matmuls with weights w8a8, w4a8 and native, and with others those "
-		       "of matrices that have 8 bits.",
+		       "These are all matmuls with weights w8a8, w4a8 and native, and with others "
+		       "those of matrices that have 8 bits.",
 	},
 	[LLM_CHOICE_GRAPHS] = {
 		FIELD(graphs), VALUES(graphs), .runs = WITH_NPU, .plans = ANYWHERE,

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-/* Matmuls: MATMUL_I8, MATMUL_W4, MATMUL_W4F, MATMUL_WK, MATMUL_KQ, and the choice of their tiles. */
+/*
+ * Matmuls: MATMUL_I8, MATMUL_W4, MATMUL_W4F, MATMUL_WK, MATMUL_KQ, and the choice of their tiles.
+ */
 #include <errno.h>
 #include <math.h>
 

@@ -140,8 +140,8 @@ void npu_unpack_kq(const void *panels, uint32_t type, uint32_t k, uint32_t chann
 		   const struct npu_kq_rows *row)
 {
 	const struct kq_places p = kq_places(type);
-	const uint8_t *block = (const uint8_t *)panels +
-			       channel / VNPU_PANEL_N * vnpu_kq_panel_bytes(type, k);
+	const uint8_t *block =
+		(const uint8_t *)panels + channel / VNPU_PANEL_N * vnpu_kq_panel_bytes(type, k);
 
 	for (uint32_t b = 0; b < k / p.f.block; b++, block += vnpu_kq_block_bytes(p.f)) {
 		struct npu_kq_rows part = kq_part(row, p.f, k, 0, b);

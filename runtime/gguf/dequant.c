@@ -232,10 +232,10 @@ static void dequant_parts(enum gguf_type type, const uint8_t *src, float *dst, s
 	}
 }
 
-#define DEQUANT_PARTS(name, type)                                        \
+#define DEQUANT_PARTS(name, type)                                            \
 	static void dequant_##name(const uint8_t *src, float *dst, size_t n) \
-	{                                                                \
-		dequant_parts(type, src, dst, n);                        \
+	{                                                                    \
+		dequant_parts(type, src, dst, n);                            \
 	}
 DEQUANT_PARTS(q4_1, GGUF_Q4_1)
 DEQUANT_PARTS(q5_0, GGUF_Q5_0)

@@ -18,8 +18,8 @@ struct gguf_form gguf_form(enum gguf_type type)
 	return (unsigned int)type < GGUF_TYPES ? forms[type] : (struct gguf_form){ 0 };
 }
 
-/* 16 bytes of nibbles: the low ones are the first 16 values, the high ones the others. @fifth: bit i
- * is the fifth bit of value i. */
+/* 16 bytes of nibbles: the low ones are the first 16 values, the high ones the others. @fifth: bit
+ * i is the fifth bit of value i. */
 static void split_32(const uint8_t *nibbles, uint32_t fifth, uint8_t *numbers)
 {
 	for (int i = 0; i < 16; i++) {

@@ -3,8 +3,8 @@
  * The numbers and scales inside GGUF's block types, as they are in the file and in one order.
  *
  * A block of 32 or 256 values has a scale d, F16; in types with minima also dmin. In blocks of 256
- * each group of 16 or 32 values has an integer scale, and with minima an integer minimum. A value is
- * d * scale * (number - zero) - dmin * minimum, where blocks of 32 have the scale and minimum 1.
+ * each group of 16 or 32 values has an integer scale, and with minima an integer minimum. A value
+ * is d * scale * (number - zero) - dmin * minimum, where blocks of 32 have the scale and minimum 1.
  */
 #ifndef GGUF_BLOCKS_H
 #define GGUF_BLOCKS_H

@@ -33,8 +33,8 @@ enum llm_format llm_format_own(enum gguf_type type)
 	switch (type) {
 	case GGUF_Q4_0:
 		return LLM_FORMAT_W4;
-#define OWN(NAME, ...)      \
-	case GGUF_##NAME:   \
+#define OWN(NAME, ...)    \
+	case GGUF_##NAME: \
 		return LLM_FORMAT_KQ + VNPU_KQ_##NAME;
 		VNPU_KQ_TYPES(OWN)
 	default:
@@ -67,8 +67,8 @@ size_t llm_pack_bytes(enum llm_format format, unsigned int rows, unsigned int co
 /* Bytes of a panel's scales: an F32 per row, an F16 per group, or a block type's. */
 static size_t scales_bytes(enum llm_format format, unsigned int cols)
 {
-	size_t row = format == LLM_FORMAT_W4 ? cols / LLM_W4_GROUP * sizeof(uint16_t)
-					     : sizeof(float);
+	size_t row =
+		format == LLM_FORMAT_W4 ? cols / LLM_W4_GROUP * sizeof(uint16_t) : sizeof(float);
 	struct vnpu_kq_form f;
 
 	if (llm_format_is_kq(format)) {

@@ -59,9 +59,11 @@ struct llm_packer {
 	size_t scratch_bytes;
 };
 
-/* Packs a matrix that gguf_dequantize() can widen; @format is W8, W4 or llm_format_own(). Each thread widens one row of its panel at a
- * time, so there is never a second copy of the weights. -ENOMEM; -ERANGE if row *@bad of the matrix
- * holds a value that is not finite. */
+/*
+ * Packs a matrix that gguf_dequantize() can widen; @format is W8, W4 or llm_format_own(). Each
+ * thread widens one row of its panel at a time, so there is never a second copy of the weights.
+ * -ENOMEM; -ERANGE if row *@bad of the matrix holds a value that is not finite.
+ */
 int llm_pack_matrix(struct llm_packer *packer, const struct gguf_tensor *t, enum llm_format format,
 		    void *panels, unsigned int *bad);
 /* Copies panels of a packed file. -ERANGE if a scale of row *@bad is not finite. */

@@ -58,8 +58,8 @@ static void width_add(struct width_sum *sum, enum llm_format format, double weig
 uint64_t llm_native_widths(const struct llm_model *m, struct llm_width widths[LLM_NR_OPS])
 {
 	static const enum llm_op op_of[LLM_NR_MATRICES] = {
-		[LLM_ATTN_Q] = LLM_OP_QKV,	   [LLM_ATTN_K] = LLM_OP_QKV,
-		[LLM_ATTN_V] = LLM_OP_QKV,	   [LLM_ATTN_OUTPUT] = LLM_OP_ATTN_OUTPUT,
+		[LLM_ATTN_Q] = LLM_OP_QKV,	 [LLM_ATTN_K] = LLM_OP_QKV,
+		[LLM_ATTN_V] = LLM_OP_QKV,	 [LLM_ATTN_OUTPUT] = LLM_OP_ATTN_OUTPUT,
 		[LLM_FFN_GATE] = LLM_OP_GATE_UP, [LLM_FFN_UP] = LLM_OP_GATE_UP,
 		[LLM_FFN_DOWN] = LLM_OP_DOWN,
 	};

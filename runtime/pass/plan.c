@@ -304,8 +304,8 @@ static void add_slices(struct builder *b, const struct lane_work *work, enum llm
 /* All of a matmul on one lane, of @tokens rows that are no padding. */
 static void add_uncut(struct builder *b, struct lane_work *work, uint32_t tokens)
 {
-	const struct llm_width width = b->o->widths ? b->o->widths[work->op]
-						    : llm_weights_width(b->o->choices.weights);
+	const struct llm_width width =
+		b->o->widths ? b->o->widths[work->op] : llm_weights_width(b->o->choices.weights);
 	struct soc_op matmul = {
 		.kind = SOC_MATMUL,
 		.m = b->rows * llm_input_planes(input_of(b->o, work->op)),

@@ -7,7 +7,8 @@
  *	bench_matmul [-t SECONDS per figure (0.3)] [-i ISA] [-w i8|w4|w4f|wk|q4_k|...] [-g GROUP
  *	(32)] [-s MxNxK] [kernel] [device]
  *
- * -s: only this shape. q4_k and so on: MATMUL_KQ with weights of this type. wk: few shapes, each with every width of 1 to 8 bits, after MATMUL_I8.
+ * -s: only this shape. q4_k and so on: MATMUL_KQ with weights of this type. wk: few shapes, each
+ * with every width of 1 to 8 bits, after MATMUL_I8.
  *
  * kernel: one call on one thread, without and with huge pages. device: a compiled graph on the sim
  * transport with one and two workers, as a program would run it.

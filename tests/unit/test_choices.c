@@ -101,11 +101,11 @@ static void properties_are_those_of_the_values(void **state)
 		bool w4 = w == LLM_WEIGHTS_W4A8 || w == LLM_WEIGHTS_W4A16;
 
 		assert_int_equal(llm_weights_4bit(w), w4);
-		assert_int_equal(llm_weights_integers(w),
-				 w == LLM_WEIGHTS_W8A8 || w == LLM_WEIGHTS_W4A8 ||
-					 w == LLM_WEIGHTS_NATIVE);
-		assert_int_equal(llm_weights_packed(w), w4 || w == LLM_WEIGHTS_W8A8 ||
-								w == LLM_WEIGHTS_NATIVE);
+		assert_int_equal(llm_weights_integers(w), w == LLM_WEIGHTS_W8A8 ||
+								  w == LLM_WEIGHTS_W4A8 ||
+								  w == LLM_WEIGHTS_NATIVE);
+		assert_int_equal(llm_weights_packed(w),
+				 w4 || w == LLM_WEIGHTS_W8A8 || w == LLM_WEIGHTS_NATIVE);
 	}
 	for (enum llm_graphs g = 0; g < llm_choice_info(LLM_CHOICE_GRAPHS)->n_values; g++)
 		assert_int_equal(llm_graphs_whole_prompt(g),

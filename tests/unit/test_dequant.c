@@ -15,10 +15,9 @@
 #include "gguf_blocks.h"
 #include "gguf_image.h"
 
-static const enum gguf_type all_types[] = { GGUF_F32,  GGUF_F16,  GGUF_BF16, GGUF_Q8_0,
-					    GGUF_Q4_0, GGUF_Q4_K, GGUF_Q5_K, GGUF_Q6_K,
-					    GGUF_Q4_1, GGUF_Q5_0, GGUF_Q5_1, GGUF_Q2_K,
-					    GGUF_Q3_K };
+static const enum gguf_type all_types[] = { GGUF_F32,  GGUF_F16,  GGUF_BF16, GGUF_Q8_0, GGUF_Q4_0,
+					    GGUF_Q4_K, GGUF_Q5_K, GGUF_Q6_K, GGUF_Q4_1, GGUF_Q5_0,
+					    GGUF_Q5_1, GGUF_Q2_K, GGUF_Q3_K };
 #define N_TYPES (sizeof(all_types) / sizeof(all_types[0]))
 #define MAX_BLOCK_BYTES 256
 
@@ -208,9 +207,9 @@ static double define(enum gguf_type type, const uint8_t *b, int i, double *size)
 static void random_block(enum gguf_type type, uint8_t *block, bool finite, uint64_t *seed)
 {
 	static const uint8_t scales_at[GGUF_TYPES][2] = {
-		[GGUF_Q8_0] = { 1, 1 }, [GGUF_Q4_0] = { 1, 1 },	    [GGUF_Q4_K] = { 1, 3 },
-		[GGUF_Q5_K] = { 1, 3 }, [GGUF_Q6_K] = { 209, 209 }, [GGUF_Q4_1] = { 1, 3 },
-		[GGUF_Q5_0] = { 1, 1 }, [GGUF_Q5_1] = { 1, 3 },	    [GGUF_Q2_K] = { 81, 83 },
+		[GGUF_Q8_0] = { 1, 1 },	    [GGUF_Q4_0] = { 1, 1 },	[GGUF_Q4_K] = { 1, 3 },
+		[GGUF_Q5_K] = { 1, 3 },	    [GGUF_Q6_K] = { 209, 209 }, [GGUF_Q4_1] = { 1, 3 },
+		[GGUF_Q5_0] = { 1, 1 },	    [GGUF_Q5_1] = { 1, 3 },	[GGUF_Q2_K] = { 81, 83 },
 		[GGUF_Q3_K] = { 109, 109 },
 	};
 	uint32_t i;
@@ -422,10 +421,10 @@ static void quantised_models_are_as_near_as_their_bits_allow(void **state)
 
 static void block_sizes_are_those_of_the_format(void **state)
 {
-	static const uint32_t want[N_TYPES][2] = { { 1, 4 },	 { 1, 2 },    { 1, 2 },
-						   { 32, 34 },	 { 32, 18 },  { 256, 144 },
+	static const uint32_t want[N_TYPES][2] = { { 1, 4 },	 { 1, 2 },     { 1, 2 },
+						   { 32, 34 },	 { 32, 18 },   { 256, 144 },
 						   { 256, 176 }, { 256, 210 }, { 32, 20 },
-						   { 32, 22 },	 { 32, 24 },  { 256, 84 },
+						   { 32, 22 },	 { 32, 24 },   { 256, 84 },
 						   { 256, 110 } };
 	size_t t;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Kernels of MATMUL_KQ: the bits that vnpu_isa.h defines, on every instruction set, and the bound of
- * one rounding per step compared with double precision. Weights end at an inaccessible page.
+ * Kernels of MATMUL_KQ: the bits that vnpu_isa.h defines, on every instruction set, and the bound
+ * of one rounding per step compared with double precision. Weights end at an inaccessible page.
  */
 #include "fw_sets.h"
 
@@ -52,8 +52,8 @@ static void kq_make(struct kq *x, uint32_t type, uint32_t m, uint32_t n, uint32_
 	x->bytes = (n + 63) / 64 * vnpu_kq_panel_bytes(type, k);
 	x->panels = guarded(x->bytes);
 	x->scratch = aligned_alloc(64, FW_SCRATCH_BYTES);
-	x->t = (struct fw_matmul_kq){ x->a, x->a_scale, x->panels, x->bias, NULL, m, n,
-				      k,    type,	lda,	   ldc };
+	x->t = (struct fw_matmul_kq){ x->a, x->a_scale, x->panels, x->bias, NULL, m,
+				      n,    k,		type,	   lda,	    ldc };
 	pack_kq(x->panels, type, n, k, &(struct kq_parts){ x->u, x->d, x->dmin, x->scale, x->min });
 }
 
@@ -205,8 +205,9 @@ static void matmul_of_a_vector_takes_any_number_of_panels(void **state)
 static void panels_take_the_bytes_of_their_parts(void **state)
 {
 	/* Per channel and block: bytes of GGUF's block, with 6-bit scales in a byte each. */
-	static const uint32_t bytes[VNPU_NR_KQ_TYPES] = { 64 + 32 + 4,	64 + 32 + 16 + 2, 128 + 16 + 4,
-							  160 + 16 + 4, 192 + 16 + 2,	  16 + 4,
+	static const uint32_t bytes[VNPU_NR_KQ_TYPES] = { 64 + 32 + 4,	64 + 32 + 16 + 2,
+							  128 + 16 + 4, 160 + 16 + 4,
+							  192 + 16 + 2, 16 + 4,
 							  20 + 2,	20 + 4 };
 
 	for (uint32_t type = 0; type < VNPU_NR_KQ_TYPES; type++) {

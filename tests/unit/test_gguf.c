@@ -370,8 +370,7 @@ static void errors_of_bad_shapes_name_the_tensor(void **state)
 static void errors_of_unsupported_types_name_tensor_and_type(void **state)
 {
 	static const uint64_t dims[] = { 256 };
-	static const uint32_t types[] = { 4,  5,  9,  15, 16,	23,
-					  25, 29, 31, 39, 1000, UINT32_MAX };
+	static const uint32_t types[] = { 4, 5, 9, 15, 16, 23, 25, 29, 31, 39, 1000, UINT32_MAX };
 	struct image m = { 0 };
 	char words[64];
 	size_t i;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Packing GGUF's block types: the panels hold the file's own numbers and scales, for matrices of any
- * number of rows, and a scale that is not finite is found with its row.
+ * Packing GGUF's block types: the panels hold the file's own numbers and scales, for matrices of
+ * any number of rows, and a scale that is not finite is found with its row.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -126,7 +126,8 @@ static void panels_hold_the_files_own_numbers_and_scales(void **state)
 		assert_int_equal(bytes, npu_kq_bytes(kq, rows, cols));
 		assert_int_equal(llm_pack_matrix(&packer, &t, format, panels, &bad), 0);
 		check_rows(&t, kq, panels);
-		assert_int_equal(llm_pack_copy(&packer, &packed, format, rows, cols, copy, &bad), 0);
+		assert_int_equal(llm_pack_copy(&packer, &packed, format, rows, cols, copy, &bad),
+				 0);
 		assert_memory_equal(copy, panels, bytes);
 		free((void *)t.data);
 		free(panels);
@@ -149,8 +150,8 @@ static void a_scale_that_is_not_finite_is_found(void **state)
 		struct gguf_tensor t = random_matrix(types[kq], 150, 512), packed;
 		size_t bytes = llm_pack_bytes(format, 150, 512), at;
 		uint8_t *panels = aligned_alloc(64, bytes), *copy = aligned_alloc(64, bytes);
-		bool last = types[kq] == GGUF_Q2_K || types[kq] == GGUF_Q3_K ||
-			    types[kq] == GGUF_Q6_K;
+		bool last =
+			types[kq] == GGUF_Q2_K || types[kq] == GGUF_Q3_K || types[kq] == GGUF_Q6_K;
 
 		assert_int_equal(llm_pack_matrix(&packer, &t, format, panels, &bad), 0);
 		/* In a packed file: dmin if there is one, of channel 70 in its second block. */

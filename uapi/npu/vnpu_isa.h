@@ -447,8 +447,8 @@ struct vnpu_cmd_matmul_wk {
  *	mins	there is a second f16 per block, dmin, and beside each integer scale an integer
  *		minimum, s8 (1 in blocks of 32)
  *
- * Without minima a weight is d * scale * (u - 2^(bits - 1)), with minima d * scale * u - dmin * min.
- * k is a multiple of the block. w is packed in panels of 64 output channels,
+ * Without minima a weight is d * scale * (u - 2^(bits - 1)), with minima d * scale * u - dmin *
+ * min. k is a multiple of the block. w is packed in panels of 64 output channels,
  * vnpu_kq_panel_bytes(type, k) each, the last one padded with zeros. A panel is k / block times
  *
  *   f16 d[64]
@@ -459,8 +459,8 @@ struct vnpu_cmd_matmul_wk {
  *
  * The numbers of 32 k are planes one after another: of 4 bits if bits has 4, of 2 bits if it has 2,
  * of 1 bit if it has 1; the first one holds the lowest bits of u. A plane of p bits is u8
- * [p][64][4], and its byte [v][n][j] holds p bits each of the numbers (k, n) with k = 32 v / p + 4 i
- * + j, for i from 0 to 8 / p - 1, from its lowest bits up. The plane of 4 bits is that of MATMUL_W4.
+ * [p][64][4], and its byte [v][n][j] holds p bits each of the numbers (k, n) with k = 32 v / p +
+ * 4 i + j, for i from 0 to 8 / p - 1, from its lowest bits up. The plane of 4 bits is MATMUL_W4's.
  *
  * a s8[m][lda], a_scale f32[m]. c = 0, then for each block in order, both sums exact,
  *
@@ -470,7 +470,7 @@ struct vnpu_cmd_matmul_wk {
  *
  * and at the end c * a_scale[m], then + bias[n]; each operation is rounded once.
  */
-#define VNPU_KQ_TYPES(X)            \
+#define VNPU_KQ_TYPES(X)             \
 	X(Q2_K, q2_k, 256, 16, 2, 1) \
 	X(Q3_K, q3_k, 256, 16, 3, 0) \
 	X(Q4_K, q4_k, 256, 32, 4, 1) \
@@ -540,7 +540,8 @@ struct vnpu_cmd_matmul_kq {
  *
  *	I8	acc = fma(value, (float)w, acc), and at the end y = fma(acc, (float)scale[n], x)
  *	W4	acc = fma(value, (float)(u - 8) * (float)scale, acc), and at the end y = x + acc
- *	KQ	w = (float)(scale * (u - zero)) * (float)d, with minima w - (float)min * (float)dmin;
+ *	KQ	w = (float)(scale * (u - zero)) * (float)d, with minima
+ *		w - (float)min * (float)dmin;
  *		acc = fma(value, w, acc), and at the end y = x + acc
  *
  * each operation rounded once.
