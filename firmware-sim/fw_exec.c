@@ -27,6 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fw_op.h"
 #include "fw_tile.h"
 
 /* A region that costs fewer cycles than this is done before another worker has woken. */
@@ -62,6 +63,7 @@ struct fw_exec {
 	const struct fw_kernels *kernels;
 	unsigned int nr_workers; /* the owner is worker 0 */
 	struct worker *workers;
+	uint8_t *parts; /* FW_PARTS_BYTES, of which a region uses what it needs */
 
 	/* The present region; written by the owner while busy is 0. */
 	struct fw_exec_job *job;
@@ -315,6 +317,17 @@ static void announce_next(struct fw_exec *ex, const struct fw_region *region)
 			return;
 }
 
+/* Prepares the memory for parts for the region's commands that use it. */
+static void begin_parts(struct fw_exec *ex, const struct fw_region *region)
+{
+	const struct fw_cmd *cmd = ex->job->prog->cmds + region->first_cmd;
+	uint32_t i;
+
+	for (i = 0; region->parts_bytes && i < region->nr_cmds; i++)
+		if (fw_ops[cmd[i].u.hdr.op]->begin)
+			fw_ops[cmd[i].u.hdr.op]->begin(&cmd[i], ex->parts);
+}
+
 static void run_region(struct fw_exec *ex, const struct fw_region *region)
 {
 	bool share = is_shared(ex, region);
@@ -322,6 +335,7 @@ static void run_region(struct fw_exec *ex, const struct fw_region *region)
 
 	ex->region = region;
 	if (region->nr_cmds) {
+		begin_parts(ex, region);
 		share_tiles(ex, share ? ex->nr_workers : 1);
 		if (share) {
 			announce_next(ex, region);
@@ -344,6 +358,7 @@ int fw_exec_run(struct fw_exec *ex, struct fw_exec_job *job)
 	uint32_t i;
 
 	ex->job = job;
+	job->parts = ex->parts;
 	/* Workers see this store when the next region is opened. */
 	atomic_store_explicit(&ex->stop, VNPU_FW_OK, memory_order_relaxed);
 	atomic_store_explicit(&ex->running, true, memory_order_relaxed);
@@ -404,7 +419,8 @@ struct fw_exec *fw_exec_create(const struct fw_kernels *kernels, unsigned int th
 	ex->workers = aligned_alloc(64, threads * sizeof(*ex->workers));
 	if (ex->workers)
 		memset(ex->workers, 0, threads * sizeof(*ex->workers));
-	err = ex->workers ? start_workers(ex, threads) : ENOMEM;
+	ex->parts = aligned_alloc(64, FW_PARTS_BYTES);
+	err = ex->workers && ex->parts ? start_workers(ex, threads) : ENOMEM;
 	if (err) {
 		fw_exec_destroy(ex);
 		errno = err;
@@ -425,5 +441,6 @@ void fw_exec_destroy(struct fw_exec *ex)
 		free(ex->workers[i].scratch);
 	}
 	free(ex->workers);
+	free(ex->parts);
 	free(ex);
 }

@@ -23,6 +23,7 @@ struct fw_exec_job {
 	void *ud;
 	__u64 *progress; /* incremented with each tile, not during a sleep */
 	struct fw_fault fault; /* out, if the job ends with VNPU_FW_FAULT */
+	uint8_t *parts; /* FW_PARTS_BYTES; set by fw_exec_run() */
 	/* Out: the command whose panel table in memory is invalid (fw_tile.h); else unchanged. */
 	const struct fw_cmd *failed;
 };

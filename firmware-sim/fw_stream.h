@@ -20,9 +20,12 @@ struct fw_cmd {
 	uint64_t nr_tiles;
 	/*
 	 * Size of a tile. Matmuls: tile_m, tile_n as limited by the firmware; ATTN: queries of a KV
-	 * head, and 1.
+	 * head, and KV heads.
 	 */
 	uint32_t tile_rows, tile_cols;
+	/* ATTN: segments of keys that its tiles divide, or 1, and where in the engine's memory for
+	 * parts their sums are. */
+	uint64_t nr_segments, parts;
 	union {
 		struct vnpu_cmd hdr;
 #define FW_CMD_OF(NAME, name, number, minor, cmd) struct vnpu_cmd_##cmd name;
@@ -43,8 +46,12 @@ struct fw_region {
 	/* Estimate in cycles of one worker, to decide whether waking the others pays. */
 	uint64_t cost;
 	uint64_t sleep_ns;
+	uint64_t parts_bytes; /* of the engine's memory for parts */
 	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC; written by the engine if the job is timed */
 };
+
+/* Size of the engine's memory for the parts of results that tiles leave to each other. */
+#define FW_PARTS_BYTES (16ul << 20)
 
 struct fw_prog {
 	/* Of the engine (kernels.h), for the tiles of MATMUL_I8, or 0; kept from job to job. */

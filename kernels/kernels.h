@@ -2,11 +2,11 @@
 /*
  * The device's kernels: one table of functions per instruction set of the host.
  *
- * kernels_float.h, kernels_rope.h, kernels_attn.h and kernels_outliers.h have the float kernels,
- * written once for vectors of 16 lanes and compiled for each instruction set: the same operations
- * in the same order, hence the same bits everywhere. Each instruction set has its own matmuls;
- * their integer parts are exact and their float operations have a fixed order, so their results
- * have the same bits as well.
+ * kernels_float.h, kernels_rope.h, kernels_cache.h, kernels_attn.h and kernels_outliers.h have the
+ * float kernels, written once for vectors of 16 lanes and compiled for each instruction set: the
+ * same operations in the same order, hence the same bits everywhere. Each instruction set has its
+ * own matmuls; their integer parts are exact and their float operations have a fixed order, so
+ * their results have the same bits as well.
  *
  * Kernels read context memory, which its owner may change at any moment: a value from it may be
  * used as an index or a size only after a copy of it was checked.
@@ -34,7 +34,7 @@ enum fw_isa {
 /* The start of a worker's scratch: 512 k of a packed panel, unpacked. */
 #define FW_UNPACK_BYTES (512 * VNPU_PANEL_N)
 /* Private memory of a worker, 64-byte aligned. */
-#define FW_SCRATCH_BYTES (FW_UNPACK_BYTES + 6 * VNPU_MAX_K_I8 + 43008)
+#define FW_SCRATCH_BYTES (FW_UNPACK_BYTES + 6 * VNPU_MAX_K_I8 + 77824)
 
 /* Most panels of MATMUL_WK in a tile; the tile copies as many entries of the table. */
 #define FW_WK_PANELS 32
@@ -81,22 +81,30 @@ struct fw_matmul_kq {
 };
 
 /*
- * A tile of ATTN: one KV head, and some of the queries that use it. Query i is head i % group of
- * row i / group.
+ * A tile of ATTN: KV heads side by side, and some of the queries that use them, the same for each
+ * head. Query i of a KV head is its query head i % group of row i / group.
+ *
+ * Keys are summed up by segments of FW_ATTN_SEGMENT. A tile takes all of them, or one of them and
+ * leaves its sums in @part for attn_fold(), which gives the same bits.
  */
 struct fw_attn {
-	const float *q; /* [rows][ldq], starts at the group's first head */
+	const float *q; /* [rows][ldq], starts at the first query head of the first KV head */
 	float *y; /* [rows][ldy], as q */
 	size_t ldq, ldy;
+	uint32_t heads; /* KV heads */
 	uint32_t group; /* query heads per KV head */
 	uint64_t first; /* first query of the tile */
-	uint32_t nr_q; /* 1 to fw_attn_queries() */
+	uint32_t nr_q; /* of each KV head; heads * nr_q is 1 to fw_attn_queries() */
 	uint64_t pos; /* row r attends to keys 0..pos + r */
-	const void *k, *v; /* of the KV head */
+	const void *k, *v; /* of the first KV head */
 	size_t k_row_bytes, v_row_bytes; /* distance between rows of the cache */
 	uint32_t kv_type; /* enum vnpu_kv_type */
 	uint32_t head_dim;
 	float scale;
+	/* attn(): NULL, or [heads][nr_q][fw_attn_part_floats()] for the sums over @segment only.
+	 * attn_fold(): [segments][heads][nr_q][fw_attn_part_floats()]. */
+	float *part;
+	uint64_t segment;
 };
 
 /* A block of ADD_OUTLIERS: m rows and n channels, starting at a panel. */
@@ -111,6 +119,13 @@ struct fw_add_outliers {
 };
 
 #define FW_ATTN_MAX_QUERIES 96
+#define FW_ATTN_SEGMENT 512
+
+/* A query's sums over a segment: [head_dim rounded up to 16], 16 sums of weights, the maximum. */
+static inline size_t fw_attn_part_floats(uint32_t head_dim)
+{
+	return (head_dim + 15) / 16 * 16 + 32;
+}
 
 /* Most queries in a tile of ATTN; their results stay in the worker's scratch until the last key. */
 static inline uint32_t fw_attn_queries(uint32_t head_dim)
@@ -164,6 +179,9 @@ struct fw_kernels {
 	void (*rope)(float *y, const float *x, const float *inv_freq, uint64_t pos, uint32_t heads,
 		     uint32_t head_dim, uint32_t rot_dim, uint32_t mode, void *scratch);
 	void (*attn)(const struct fw_attn *t, void *scratch);
+	/* Folds the sums of all segments of the tile's keys, in its part, and writes the results;
+	 * any number of heads. Overwrites the first segment's sums. */
+	void (*attn_fold)(const struct fw_attn *t);
 	/* Converts a row of @n values to a cache of @type (enum vnpu_kv_type, not F32). */
 	void (*store)(void *row, const float *x, size_t n, uint32_t type);
 	/* y[i] = exp(x[i]): the function used by silu, softmax and attn, for tests. */

@@ -1,489 +1,122 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Attention, and the rows of its cache. Part of kernels_float.h, which includes it.
+ * Attention. Part of kernels_float.h, which includes it.
  *
- * A tile processes the keys in blocks of 64. It widens the block's keys to F32 and transposes them
- * into the worker's scratch, and computes the scores with a register tile of queries x keys. Then
- * it updates each query's maximum, turns the scores into weights (online softmax), rescales the
- * query's sums, which are also in scratch, to the new maximum, and adds the weighted values, again
- * with a register tile. Decoding uses the same code: the heads of a group share the cost of the
- * transposition.
+ * The keys are divided into segments of FW_ATTN_SEGMENT, and these into blocks of 64. For each
+ * block a tile computes the scores of its queries, updates each query's maximum, turns the scores
+ * into weights (online softmax), rescales the query's sums to the new maximum, and adds the
+ * weighted values. At the end of a segment its sums are folded into those of the segments before
+ * it, or left to attn_fold() if other tiles compute the other segments. A tile of several heads
+ * takes them in turn, block by block: so it reads the cache in order, whole rows at a time.
  *
  * The operations for a query, and so its bits, depend only on its own keys:
  *
  *	score	a sum over the head's elements in order, each step a fused
  *		multiply-add, then times the scale
- *	weight	exp(score - maximum so far); 0 below exp(-87)
+ *	weight	exp(score - the segment's maximum so far); 0 below exp(-87)
  *	total	16 sums by key modulo 16, the four of a block added as (0 + 1) + (2 + 3);
  *		reduced by halves at the end
  *	value	a sum over the keys in order, each step a fused multiply-add;
  *		times 1 / total at the end
+ *	fold	of segment after segment: with M the greater maximum, sums before times
+ *		exp(maximum before - M), then fma(segment's, exp(segment's maximum - M), sums)
  */
 
-#define ATTN_KEYS 64
-/* A head's part of a row of the cache up to which the rows to come are asked for. */
-#define ATTN_PREFETCH_BYTES 256
 /* Smaller weights would be subnormal numbers, which are slow and contribute nothing. */
 #define ATTN_EXP_MIN (-87.0f)
 
-/* The register tile: queries x vectors of keys, or of a head's elements. */
-#define ATTN_ROWS 6
-#if LANES == 16
-#define ATTN_VECS 4
-#else
-#define ATTN_VECS 2
-#endif
+_Static_assert(FW_ATTN_SEGMENT % ATTN_KEYS == 0, "whole blocks");
 
-/* ---- rows of a cache ------------------------------------------------------------------------- */
-
-/* LANES values of F16. */
-INLINE vf load_f16(const uint16_t *h)
-{
-#if LANES == 16
-	return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)h));
-#elif LANES == 8
-	return (vf)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)h));
-#elif defined(__ARM_FEATURE_DOTPROD)
-	return (vf)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(h)));
-#else
-	vf v;
-
-	for (int i = 0; i < LANES; i++)
-		v[i] = fw_f16_to_f32(h[i]);
-	return v;
-#endif
-}
-
-INLINE void store_f16(uint16_t *h, vf v)
-{
-#if LANES == 16
-	_mm256_storeu_si256((__m256i *)h, _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT));
-#elif LANES == 8
-	_mm_storeu_si128((__m128i *)h, _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT));
-#elif defined(__ARM_FEATURE_DOTPROD)
-	vst1_u16(h, vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)v)));
-#else
-	for (int i = 0; i < LANES; i++)
-		h[i] = fw_f32_to_f16(v[i]);
-#endif
-}
-
-INLINE float widen_f16(uint16_t h)
-{
-#if LANES >= 8
-	return _cvtsh_ss(h);
-#else
-	return fw_f16_to_f32(h);
-#endif
-}
-
-/* Converts the first @n values of a row, exactly. */
-INLINE void widen(float *y, const void *row, uint32_t n, uint32_t type)
-{
-	const uint8_t *block = row;
-	const uint16_t *h = row;
-	uint16_t scale;
-	uint32_t i, b;
-	float s;
-
-	if (type == VNPU_KV_F32) {
-		memcpy(y, row, n * sizeof(float));
-	} else if (type == VNPU_KV_F16) {
-		for (i = 0; i + LANES <= n; i += LANES)
-			store(y + i, load_f16(h + i));
-		for (; i < n; i++)
-			y[i] = widen_f16(h[i]);
-	} else {
-		for (b = 0; b < n; b += VNPU_Q8_0_VALUES, block += VNPU_Q8_0_BYTES) {
-			memcpy(&scale, block, sizeof(scale));
-			s = widen_f16(scale);
-			for (i = 0; i < VNPU_Q8_0_VALUES; i += LANES)
-				store(y + b + i, load_s8((const int8_t *)block + 2 + i) * s);
-		}
-	}
-}
-
-/* LANES values of a row from @d, a multiple of LANES, on. */
-INLINE vf load_kv(const void *row, uint32_t d, const uint32_t type)
-{
-	const uint8_t *block =
-		(const uint8_t *)row + (size_t)d / VNPU_Q8_0_VALUES * VNPU_Q8_0_BYTES;
-	uint16_t scale;
-
-	if (type == VNPU_KV_F32)
-		return load((const float *)row + d);
-	if (type == VNPU_KV_F16)
-		return load_f16((const uint16_t *)row + d);
-	memcpy(&scale, block, sizeof(scale));
-	return load_s8((const int8_t *)block + 2 + d % VNPU_Q8_0_VALUES) * widen_f16(scale);
-}
-
-static void store_q8_0(uint8_t *block, const float *x)
-{
-	float fmax, s;
-	uint16_t scale;
-	uint32_t i;
-	int32_t m;
-	vb q;
-
-	m = greatest_bits(x, VNPU_Q8_0_VALUES);
-	memcpy(&fmax, &m, sizeof(fmax));
-	scale = fw_f32_to_f16(fmax / 127.0f);
-	if ((scale & 0x7fff) >= 0x7c00)
-		scale = 0x7e00;
-	memcpy(block, &scale, sizeof(scale));
-	s = fw_f16_to_f32(scale);
-	if (!(s > 0)) {
-		memset(block + 2, 0, VNPU_Q8_0_VALUES);
-		return;
-	}
-	for (i = 0; i < VNPU_Q8_0_VALUES; i += LANES) {
-		q = quant_v(load(x + i) / s);
-		memcpy(block + 2 + i, &q, sizeof(q));
-	}
-}
-
-static void kernel_store(void *row, const float *x, size_t n, uint32_t type)
-{
-	uint8_t *block = row;
-	uint16_t *h = row;
-	size_t i;
-
-	if (type == VNPU_KV_F16) {
-		for (i = 0; i + LANES <= n; i += LANES)
-			store_f16(h + i, load(x + i));
-		for (; i < n; i++)
-			h[i] = fw_f32_to_f16(x[i]);
-	} else {
-		for (i = 0; i < n; i += VNPU_Q8_0_VALUES, block += VNPU_Q8_0_BYTES)
-			store_q8_0(block, x + i);
-	}
-}
-
-/* ---- attention ------------------------------------------------------------------------------- */
+/* Sums over keys of each query: [heads * nr_q], the queries of a head side by side. */
+struct attn_sums {
+	float *acc; /* [][wide] */
+	float *total; /* [][16] */
+	float *max;
+};
 
 /* A tile in progress: pointers into the worker's scratch, and the state of each query. */
 struct attn_work {
 	const struct fw_attn *t;
 	uint32_t wide; /* head_dim, rounded up to 16 */
+	bool few;
 	float *block; /* keys [head_dim][ATTN_KEYS], then values [ATTN_KEYS][wide] */
-	float *rows; /* [8][wide] */
-	float *acc; /* [nr_q][wide] */
-	float *p; /* scores, then weights [nr_q][ATTN_KEYS] */
-	float *total; /* [nr_q][16] */
-	const float *q[FW_ATTN_MAX_QUERIES];
+	float *rows; /* [LANES][wide] */
+	float *p; /* of one head: scores, then weights [nr_q][ATTN_KEYS] */
+	struct attn_sums now, before; /* of this segment, and of all before it */
+	struct attn_ahead k_ahead, v_ahead, no_ahead;
 	uint64_t nr_keys[FW_ATTN_MAX_QUERIES]; /* not decreasing */
-	float max[FW_ATTN_MAX_QUERIES + 16], scale[FW_ATTN_MAX_QUERIES + 16];
+	const float *q[FW_ATTN_MAX_QUERIES]; /* [heads * nr_q] */
+	float scale[FW_ATTN_MAX_QUERIES + 16]; /* of one head */
+	float max[2][FW_ATTN_MAX_QUERIES + 16];
 };
 
-_Static_assert((ATTN_KEYS + 8) * VNPU_MAX_HEAD_DIM * 4 + 16384 * 4 +
-			       FW_ATTN_MAX_QUERIES * (ATTN_KEYS + 16) * 4 <=
+_Static_assert((ATTN_KEYS + 16) * VNPU_MAX_HEAD_DIM * 4 + 2 * 16384 * 4 +
+			       FW_ATTN_MAX_QUERIES * (ATTN_KEYS + 2 * 16) * 4 <=
 		       FW_SCRATCH_BYTES,
 	       "a tile's scratch");
 
-/* kt[d][0..7] = r[0..7][d] */
-INLINE void transpose8(float *kt, const float *const r[8], uint32_t dim)
-{
-	uint32_t d = 0;
-	int i;
+/* Cases of a switch over rows: f(rows, ...) with a constant for rows. */
+#define ATTN_CASE(f, rows, ...)       \
+	case rows:                    \
+		f(rows, __VA_ARGS__); \
+		break;
+#define ATTN_CASES6(f, ...)          \
+	ATTN_CASE(f, 1, __VA_ARGS__) \
+	ATTN_CASE(f, 2, __VA_ARGS__) \
+	ATTN_CASE(f, 3, __VA_ARGS__) \
+	ATTN_CASE(f, 4, __VA_ARGS__) \
+	ATTN_CASE(f, 5, __VA_ARGS__) \
+	ATTN_CASE(f, 6, __VA_ARGS__)
+#define ATTN_CASES8(f, ...)          \
+	ATTN_CASES6(f, __VA_ARGS__)  \
+	ATTN_CASE(f, 7, __VA_ARGS__) \
+	ATTN_CASE(f, 8, __VA_ARGS__)
+_Static_assert(ATTN_ROWS == 6 && ATTN_FEW == 8, "the cases");
 
-#if LANES >= 8
-	typedef float v8f __attribute__((vector_size(32)));
-	v8f x[4], a, b, c, e;
-
-	for (; d + 4 <= dim; d += 4, kt += 4 * ATTN_KEYS) {
-		/* Rows i and i + 4 side by side: transposes two 4 x 4 matrices at a time. */
-#pragma GCC unroll 4
-		for (i = 0; i < 4; i++)
-			x[i] = (v8f)_mm256_insertf128_ps(
-				_mm256_castps128_ps256(_mm_loadu_ps(r[i] + d)),
-				_mm_loadu_ps(r[i + 4] + d), 1);
-		a = __builtin_shufflevector(x[0], x[1], 0, 8, 1, 9, 4, 12, 5, 13);
-		b = __builtin_shufflevector(x[0], x[1], 2, 10, 3, 11, 6, 14, 7, 15);
-		c = __builtin_shufflevector(x[2], x[3], 0, 8, 1, 9, 4, 12, 5, 13);
-		e = __builtin_shufflevector(x[2], x[3], 2, 10, 3, 11, 6, 14, 7, 15);
-		x[0] = __builtin_shufflevector(a, c, 0, 1, 8, 9, 4, 5, 12, 13);
-		x[1] = __builtin_shufflevector(a, c, 2, 3, 10, 11, 6, 7, 14, 15);
-		x[2] = __builtin_shufflevector(b, e, 0, 1, 8, 9, 4, 5, 12, 13);
-		x[3] = __builtin_shufflevector(b, e, 2, 3, 10, 11, 6, 7, 14, 15);
-#pragma GCC unroll 4
-		for (i = 0; i < 4; i++)
-			memcpy(kt + i * ATTN_KEYS, &x[i], sizeof(x[i]));
+/* f(..., type) with a constant for type. */
+#define ATTN_TYPED(kv_type, f, ...)           \
+	switch (kv_type) {                    \
+	case VNPU_KV_F16:                     \
+		f(__VA_ARGS__, VNPU_KV_F16);  \
+		break;                        \
+	case VNPU_KV_Q8_0:                    \
+		f(__VA_ARGS__, VNPU_KV_Q8_0); \
+		break;                        \
+	default:                              \
+		f(__VA_ARGS__, VNPU_KV_F32);  \
 	}
-#elif defined(__ARM_FEATURE_DOTPROD)
-	vf a, b, c, e;
 
-	for (; d + 4 <= dim; d += 4, kt += 4 * ATTN_KEYS) {
-#pragma GCC unroll 2
-		for (i = 0; i < 8; i += 4) {
-			a = __builtin_shufflevector(load(r[i] + d), load(r[i + 1] + d), 0, 4, 1, 5);
-			b = __builtin_shufflevector(load(r[i] + d), load(r[i + 1] + d), 2, 6, 3, 7);
-			c = __builtin_shufflevector(load(r[i + 2] + d), load(r[i + 3] + d), 0, 4, 1,
-						    5);
-			e = __builtin_shufflevector(load(r[i + 2] + d), load(r[i + 3] + d), 2, 6, 3,
-						    7);
-			store(kt + i, __builtin_shufflevector(a, c, 0, 1, 4, 5));
-			store(kt + i + ATTN_KEYS, __builtin_shufflevector(a, c, 2, 3, 6, 7));
-			store(kt + i + 2 * ATTN_KEYS, __builtin_shufflevector(b, e, 0, 1, 4, 5));
-			store(kt + i + 3 * ATTN_KEYS, __builtin_shufflevector(b, e, 2, 3, 6, 7));
-		}
-	}
-#endif
-	for (; d < dim; d++, kt += ATTN_KEYS)
-		for (i = 0; i < 8; i++)
-			kt[i] = r[i][d];
-}
+/* ---- a block of keys ------------------------------------------------------------------------- */
 
-/*
- * Asks for @n rows of the cache from @j on. A head's part of a row is short, and rows are too far
- * apart for the processor to see a pattern, so each would be waited for. Of longer parts it sees
- * one.
- */
-INLINE void attn_prefetch(const struct attn_work *w, const void *cache, size_t row_bytes,
-			  uint64_t j, uint32_t n)
+INLINE void attn_few_scores(uint32_t rows, float *p, const float *const *q, const uint8_t *k,
+			    uint32_t n, struct attn_work *w, const uint32_t type)
 {
-	const uint8_t *row = (const uint8_t *)cache + j * row_bytes;
-	size_t bytes = VNPU_KV_BYTES(w->t->kv_type, w->t->head_dim);
-
-	for (uint32_t i = 0; i < n && bytes <= ATTN_PREFETCH_BYTES; i++, row += row_bytes) {
-		for (size_t at = 0; at < bytes; at += 64)
-			__builtin_prefetch(row + at, 0, 2);
-		/* Blocks of Q8_0 begin anywhere in a line. */
-		if (bytes % 64)
-			__builtin_prefetch(row + bytes - 1, 0, 2);
+	switch (rows) {
+		ATTN_CASES8(attn_score, p, q, k, w->t->k_row_bytes, n, w->t->head_dim, &w->k_ahead,
+			    type)
 	}
 }
 
-#if LANES == 16
-/* kt[d][0..15] = x[0..15][d] for 16 d */
-INLINE void transpose16(float *kt, const vf x[16])
-{
-	__m512 a[16], b[16], lo[8], hi[8];
-	int i;
-
-#pragma GCC unroll 8
-	for (i = 0; i < 16; i += 2) {
-		a[i] = _mm512_unpacklo_ps((__m512)x[i], (__m512)x[i + 1]);
-		a[i + 1] = _mm512_unpackhi_ps((__m512)x[i], (__m512)x[i + 1]);
-	}
-	/* b[4g + c]: in its 128 bits number L, d = 4L + c of the rows 4g .. 4g + 3. */
-#pragma GCC unroll 8
-	for (i = 0; i < 16; i++) {
-		__m512d even = (__m512d)a[i / 4 * 4 + i % 4 / 2];
-		__m512d odd = (__m512d)a[i / 4 * 4 + i % 4 / 2 + 2];
-
-		b[i] = (__m512)(i % 2 ? _mm512_unpackhi_pd(even, odd)
-				      : _mm512_unpacklo_pd(even, odd));
-	}
-#pragma GCC unroll 8
-	for (i = 0; i < 8; i++) {
-		__m512 first = b[i / 4 * 8 + i % 4], second = b[i / 4 * 8 + i % 4 + 4];
-
-		lo[i] = _mm512_shuffle_f32x4(first, second, 0x88);
-		hi[i] = _mm512_shuffle_f32x4(first, second, 0xdd);
-	}
-#pragma GCC unroll 8
-	for (i = 0; i < 4; i++) {
-		store(kt + i * ATTN_KEYS, (vf)_mm512_shuffle_f32x4(lo[i], lo[i + 4], 0x88));
-		store(kt + (i + 4) * ATTN_KEYS, (vf)_mm512_shuffle_f32x4(hi[i], hi[i + 4], 0x88));
-		store(kt + (i + 8) * ATTN_KEYS, (vf)_mm512_shuffle_f32x4(lo[i], lo[i + 4], 0xdd));
-		store(kt + (i + 12) * ATTN_KEYS, (vf)_mm512_shuffle_f32x4(hi[i], hi[i + 4], 0xdd));
-	}
-}
-
-/* attn_keys() of heads of a multiple of 16, straight from the cache. */
-INLINE void attn_keys16(struct attn_work *w, uint64_t j0, uint32_t n, const uint32_t type)
+/* The scores of a head's queries @q from @first on, and of @n keys from @k on. */
+static void attn_scores(struct attn_work *w, uint32_t first, const float *const *q,
+			const uint8_t *k, uint32_t n)
 {
 	const struct fw_attn *t = w->t;
-	const uint8_t *k = (const uint8_t *)t->k + j0 * t->k_row_bytes;
+	uint32_t i, rows, dim = t->head_dim;
 
-	for (uint32_t j = 0; j < n; j += 16) {
-		attn_prefetch(w, t->v, t->v_row_bytes, j0 + j, n - j < 16 ? n - j : 16);
-		for (uint32_t d = 0; d < t->head_dim; d += 16) {
-			vf x[16];
-
-#pragma GCC unroll 16
-			for (uint32_t i = 0; i < 16; i++)
-				x[i] = load_kv(k + (j + i < n ? j + i : j) * t->k_row_bytes, d,
-					       type);
-			transpose16(w->block + d * ATTN_KEYS + j, x);
-		}
-	}
-}
-#endif
-
-/* Transposes keys j0..j0 + n - 1 into @w->block. The scores of the other columns are not used. */
-static void attn_keys(struct attn_work *w, uint64_t j0, uint32_t n)
-{
-	const struct fw_attn *t = w->t;
-	const uint8_t *k = (const uint8_t *)t->k + j0 * t->k_row_bytes;
-	const float *r[8];
-	uint32_t j, i;
-
-#if LANES == 16
-	if (w->wide == t->head_dim) {
-		if (t->kv_type == VNPU_KV_F16)
-			attn_keys16(w, j0, n, VNPU_KV_F16);
-		else if (t->kv_type == VNPU_KV_Q8_0)
-			attn_keys16(w, j0, n, VNPU_KV_Q8_0);
-		else
-			attn_keys16(w, j0, n, VNPU_KV_F32);
+	if (w->few) {
+		ATTN_TYPED(t->kv_type, attn_few_scores, t->nr_q - first, w->p + first * ATTN_KEYS,
+			   q + first, k, n, w)
 		return;
 	}
-#endif
-	for (j = 0; j < n; j += 8, k += 8 * t->k_row_bytes) {
-		for (i = 0; i < 8; i++) {
-			if (j + i >= n) {
-				r[i] = r[0];
-			} else if (t->kv_type == VNPU_KV_F32) {
-				r[i] = (const float *)(k + i * t->k_row_bytes);
-			} else {
-				r[i] = w->rows + i * w->wide;
-				widen(w->rows + i * w->wide, k + i * t->k_row_bytes, t->head_dim,
-				      t->kv_type);
-			}
-		}
-		transpose8(w->block + j, r, t->head_dim);
-	}
-}
-
-/* The values j0..j0 + n - 1 as [n][wide]: in the cache itself, or copied to @w->block. */
-static const float *attn_values(struct attn_work *w, uint64_t j0, uint32_t n, size_t *ldv)
-{
-	const struct fw_attn *t = w->t;
-	const uint8_t *v = (const uint8_t *)t->v + j0 * t->v_row_bytes;
-	uint64_t next = j0 + ATTN_KEYS, last = w->nr_keys[t->nr_q - 1];
-	float *y = w->block;
-	uint32_t j;
-
-	if (next < last)
-		attn_prefetch(w, t->k, t->k_row_bytes, next,
-			      last - next < ATTN_KEYS ? last - next : ATTN_KEYS);
-	/* A copy that is read again pays: it uses fewer cache sets than rows far apart. */
-	if (t->kv_type == VNPU_KV_F32 && w->wide == t->head_dim && t->nr_q <= ATTN_ROWS) {
-		*ldv = t->v_row_bytes / sizeof(float);
-		return (const float *)v;
-	}
-	*ldv = w->wide;
-	for (j = 0; j < n; j++, v += t->v_row_bytes, y += w->wide) {
-		widen(y, v, t->head_dim, t->kv_type);
-		if (w->wide > t->head_dim)
-			memset(y + t->head_dim, 0, (w->wide - t->head_dim) * sizeof(float));
-	}
-	return w->block;
-}
-
-/* s[i][j] = q[i] . k[j], for @rows queries and the whole block. */
-INLINE void attn_dot(const uint32_t rows, float *s, const float *const *q, const float *kt,
-		     uint32_t dim)
-{
-	vf acc[ATTN_ROWS][ATTN_VECS], k[ATTN_VECS], x;
-	uint32_t j, d, i, v;
-
-	for (j = 0; j < ATTN_KEYS; j += ATTN_VECS * LANES) {
-#pragma GCC unroll 6
-		for (i = 0; i < rows; i++)
-#pragma GCC unroll 4
-			for (v = 0; v < ATTN_VECS; v++)
-				acc[i][v] = splat(0);
-		for (d = 0; d < dim; d++) {
-#pragma GCC unroll 4
-			for (v = 0; v < ATTN_VECS; v++)
-				k[v] = load(kt + d * ATTN_KEYS + j + v * LANES);
-#pragma GCC unroll 6
-			for (i = 0; i < rows; i++) {
-				x = splat(q[i][d]);
-#pragma GCC unroll 4
-				for (v = 0; v < ATTN_VECS; v++)
-					acc[i][v] = fma_v(x, k[v], acc[i][v]);
-			}
-		}
-#pragma GCC unroll 6
-		for (i = 0; i < rows; i++)
-#pragma GCC unroll 4
-			for (v = 0; v < ATTN_VECS; v++)
-				store(s + i * ATTN_KEYS + j + v * LANES, acc[i][v]);
-	}
-}
-
-/* acc[i] = acc[i] scale[i] + sum over j of p[i][j] v[j], for @rows queries and @vecs vectors. */
-INLINE void attn_sum(const uint32_t rows, const uint32_t vecs, float *sums, size_t wide,
-		     const float *scale, const float *p, uint32_t n, const float *values,
-		     size_t ldv)
-{
-	vf acc[ATTN_ROWS][ATTN_VECS], val[ATTN_VECS], x;
-	uint32_t j, i, v;
-
-#pragma GCC unroll 6
-	for (i = 0; i < rows; i++)
-#pragma GCC unroll 4
-		for (v = 0; v < vecs; v++)
-			acc[i][v] = load(sums + i * wide + v * LANES) * scale[i];
-	for (j = 0; j < n; j++, values += ldv) {
-#pragma GCC unroll 4
-		for (v = 0; v < vecs; v++)
-			val[v] = load(values + v * LANES);
-#pragma GCC unroll 6
-		for (i = 0; i < rows; i++) {
-			x = splat(p[i * ATTN_KEYS + j]);
-#pragma GCC unroll 4
-			for (v = 0; v < vecs; v++)
-				acc[i][v] = fma_v(x, val[v], acc[i][v]);
+	ATTN_TYPED(t->kv_type, attn_transpose, w->block, w->rows, w->wide, k, t->k_row_bytes, n,
+		   dim, &w->k_ahead)
+	for (i = first; i < t->nr_q; i += rows) {
+		rows = t->nr_q - i < ATTN_ROWS ? t->nr_q - i : ATTN_ROWS;
+		switch (rows) {
+			ATTN_CASES6(attn_dot, w->p + i * ATTN_KEYS, q + i, w->block, dim)
 		}
 	}
-#pragma GCC unroll 6
-	for (i = 0; i < rows; i++)
-#pragma GCC unroll 4
-		for (v = 0; v < vecs; v++)
-			store(sums + i * wide + v * LANES, acc[i][v]);
-}
-
-/* All elements: with the widest register tile, then one vector at a time. */
-INLINE void attn_sums(const uint32_t rows, float *sums, size_t wide, const float *scale,
-		      const float *p, uint32_t n, const float *values, size_t ldv)
-{
-	size_t d = 0;
-
-	for (; d + ATTN_VECS * LANES <= wide; d += ATTN_VECS * LANES)
-		attn_sum(rows, ATTN_VECS, sums + d, wide, scale, p, n, values + d, ldv);
-	for (; d < wide; d += LANES)
-		attn_sum(rows, 1, sums + d, wide, scale, p, n, values + d, ldv);
-}
-
-/* f(rows, ...) with a constant for rows. */
-#define ATTN_CALL(f, rows, ...)            \
-	do {                               \
-		switch (rows) {            \
-		case 1:                    \
-			f(1, __VA_ARGS__); \
-			break;             \
-		case 2:                    \
-			f(2, __VA_ARGS__); \
-			break;             \
-		case 3:                    \
-			f(3, __VA_ARGS__); \
-			break;             \
-		case 4:                    \
-			f(4, __VA_ARGS__); \
-			break;             \
-		case 5:                    \
-			f(5, __VA_ARGS__); \
-			break;             \
-		default:                   \
-			f(6, __VA_ARGS__); \
-		}                          \
-	} while (0)
-_Static_assert(ATTN_ROWS == 6, "ATTN_CALL");
-
-static void attn_dots(uint32_t rows, float *s, const float *const *q, const float *kt, uint32_t dim)
-{
-	ATTN_CALL(attn_dot, rows, s, q, kt, dim);
-}
-
-static void attn_weigh(uint32_t rows, float *sums, size_t wide, const float *scale, const float *p,
-		       uint32_t n, const float *values, size_t ldv)
-{
-	ATTN_CALL(attn_sums, rows, sums, wide, scale, p, n, values, ldv);
 }
 
 /* exp(x - m) for x - m <= 0; 0 below ATTN_EXP_MIN. */
@@ -500,6 +133,7 @@ INLINE struct v16 attn_exp(struct v16 x, struct v16 m)
 	return x;
 }
 
+/* How many keys of the block from @j0 on query @i of a head attends to. */
 static uint32_t attn_seen(const struct attn_work *w, uint32_t i, uint64_t j0)
 {
 	uint64_t n = w->nr_keys[i] - j0;
@@ -507,11 +141,10 @@ static uint32_t attn_seen(const struct attn_work *w, uint32_t i, uint64_t j0)
 	return n < ATTN_KEYS ? n : ATTN_KEYS;
 }
 
-/* Scales query i's scores of the block, of which it attends to @n, and updates its maximum. */
-INLINE void attn_greatest(struct attn_work *w, uint32_t i, uint32_t n)
+/* Scales a query's scores @p, of which it attends to @n. Returns their maximum, at least @max. */
+INLINE float attn_greatest(const struct attn_work *w, float *p, uint32_t n, float max)
 {
 	struct v16 s[4], factor = splat16(w->t->scale);
-	float *p = w->p + i * ATTN_KEYS;
 	uint32_t b;
 
 	_Static_assert(ATTN_KEYS == 64, "four vectors");
@@ -521,19 +154,17 @@ INLINE void attn_greatest(struct attn_work *w, uint32_t i, uint32_t n)
 	if (n < ATTN_KEYS)
 		for (b = 0; b < 4; b++)
 			s[b] = first16(s[b], n < 16 * b ? 0 : n - 16 * b, -INFINITY);
-	w->scale[i] = w->max[i];
-	w->max[i] = reduce_max(greater16(greater16(greater16(s[0], s[1]), greater16(s[2], s[3])),
-					 splat16(w->max[i])));
 #pragma GCC unroll 4
 	for (b = 0; b < 4; b++)
 		store16(p + 16 * b, s[b]);
+	return reduce_max(
+		greater16(greater16(greater16(s[0], s[1]), greater16(s[2], s[3])), splat16(max)));
 }
 
-/* Turns the scores into weights. */
-INLINE void attn_weights(struct attn_work *w, uint32_t i)
+/* Turns a query's scores into weights, and adds them to @total, times @scale. */
+INLINE void attn_weights(float *p, float max, float *total, float scale)
 {
-	float *p = w->p + i * ATTN_KEYS, *total = w->total + i * 16;
-	struct v16 s[4], m = splat16(w->max[i]);
+	struct v16 s[4], m = splat16(max);
 	uint32_t b;
 
 #pragma GCC unroll 4
@@ -542,93 +173,277 @@ INLINE void attn_weights(struct attn_work *w, uint32_t i)
 		store16(p + 16 * b, s[b]);
 	}
 	s[0] = add16(add16(s[0], s[1]), add16(s[2], s[3]));
-	store16(total, fma16(load16(total), splat16(w->scale[i]), s[0]));
+	store16(total, fma16(load16(total), splat16(scale), s[0]));
 }
 
-/* Turns scores into weights, from query @first on, and sets the scales for the earlier sums. */
-static void attn_softmax(struct attn_work *w, uint32_t first, uint64_t j0)
+/* Turns the scores of head @h into weights, from query @first on, and sets the scales for the
+ * earlier sums. */
+static void attn_softmax(struct attn_work *w, uint32_t h, uint32_t first, uint64_t j0)
 {
-	uint32_t i;
+	uint32_t i, nr_q = w->t->nr_q;
+	float *max = w->now.max + h * nr_q;
 
-	for (i = first; i < w->t->nr_q; i++)
-		attn_greatest(w, i, attn_seen(w, i, j0));
+	for (i = first; i < nr_q; i++) {
+		w->scale[i] = max[i];
+		max[i] = attn_greatest(w, w->p + i * ATTN_KEYS, attn_seen(w, i, j0), max[i]);
+	}
 	/* Sixteen at a time: the arrays have room for as many more. */
-	for (i = first; i < w->t->nr_q; i += 16)
-		store16(w->scale + i, attn_exp(load16(w->scale + i), load16(w->max + i)));
-	for (i = first; i < w->t->nr_q; i++)
-		attn_weights(w, i);
+	for (i = first; i < nr_q; i += 16)
+		store16(w->scale + i, attn_exp(load16(w->scale + i), load16(max + i)));
+	for (i = first; i < nr_q; i++)
+		attn_weights(w->p + i * ATTN_KEYS, max[i], w->now.total + (h * nr_q + i) * 16,
+			     w->scale[i]);
 }
 
-static void attn_block(struct attn_work *w, uint64_t j0)
+/* The values of @n rows from @v on: in the cache itself, or widened to @w->block. */
+static struct attn_values attn_values(struct attn_work *w, const uint8_t *v, uint32_t n)
 {
-	uint32_t nr_q = w->t->nr_q, first = 0, n, i, k, rows, seen;
-	const float one = 1, *values;
-	size_t ldv;
+	const struct fw_attn *t = w->t;
+	float *y = w->block;
+	uint32_t j;
+
+	if (w->few)
+		return (struct attn_values){ v, t->v_row_bytes, t->kv_type, &w->v_ahead };
+	for (j = 0; j < n; j++, v += t->v_row_bytes, y += w->wide) {
+		attn_ahead(&w->v_ahead, ATTN_LINES(t->kv_type, w->wide / LANES));
+		widen(y, v, t->head_dim, t->kv_type);
+		if (w->wide > t->head_dim)
+			memset(y + t->head_dim, 0, (w->wide - t->head_dim) * sizeof(float));
+	}
+	return (struct attn_values){ (const uint8_t *)w->block, w->wide * sizeof(float),
+				     VNPU_KV_F32, &w->no_ahead };
+}
+
+INLINE void attn_weigh_rows(uint32_t rows, float *sums, size_t wide, const float *scale,
+			    const float *p, uint32_t n, const struct attn_values *v,
+			    const uint32_t type)
+{
+	switch (rows) {
+		ATTN_CASES8(attn_sums, sums, wide, scale, p, n, v, type)
+	}
+}
+
+static void attn_weigh(uint32_t rows, float *sums, size_t wide, const float *scale, const float *p,
+		       uint32_t n, const struct attn_values *v)
+{
+	ATTN_TYPED(v->type, attn_weigh_rows, rows, sums, wide, scale, p, n, v)
+}
+
+/* Head @h and the block from @j0 on. */
+static void attn_block(struct attn_work *w, uint32_t h, uint64_t j0)
+{
+	const struct fw_attn *t = w->t;
+	uint32_t nr_q = t->nr_q, first = 0, n, i, k, rows, seen,
+		 most = w->few ? ATTN_FEW : ATTN_ROWS;
+	size_t head = h * VNPU_KV_BYTES(t->kv_type, t->head_dim);
+	float *acc = w->now.acc + (size_t)h * nr_q * w->wide;
+	struct attn_values values, later;
+	const float one = 1;
 
 	while (w->nr_keys[first] <= j0)
 		first++;
 	n = attn_seen(w, nr_q - 1, j0);
-	attn_keys(w, j0, n);
+	attn_scores(w, first, w->q + h * nr_q, (const uint8_t *)t->k + head + j0 * t->k_row_bytes,
+		    n);
+	attn_softmax(w, h, first, j0);
+	values = attn_values(w, (const uint8_t *)t->v + head + j0 * t->v_row_bytes, n);
 	for (i = first; i < nr_q; i += rows) {
-		rows = nr_q - i < ATTN_ROWS ? nr_q - i : ATTN_ROWS;
-		attn_dots(rows, w->p + i * ATTN_KEYS, w->q + i, w->block, w->t->head_dim);
-	}
-	attn_softmax(w, first, j0);
-	values = attn_values(w, j0, n, &ldv);
-	for (i = first; i < nr_q; i += rows) {
-		rows = nr_q - i < ATTN_ROWS ? nr_q - i : ATTN_ROWS;
+		rows = nr_q - i < most ? nr_q - i : most;
 		seen = attn_seen(w, i, j0);
-		attn_weigh(rows, w->acc + i * w->wide, w->wide, w->scale + i, w->p + i * ATTN_KEYS,
-			   seen, values, ldv);
+		attn_weigh(rows, acc + i * w->wide, w->wide, w->scale + i, w->p + i * ATTN_KEYS,
+			   seen, &values);
 		/*
 		 * Later queries attend to more keys, which are added separately: a value that a
 		 * query does not attend to must not be multiplied, not even by weight 0.
 		 */
+		later = values;
+		later.rows += seen * values.row_bytes;
 		for (k = i + 1; k < i + rows; k++)
 			if (attn_seen(w, k, j0) > seen)
-				attn_weigh(1, w->acc + k * w->wide, w->wide, &one,
+				attn_weigh(1, acc + k * w->wide, w->wide, &one,
 					   w->p + k * ATTN_KEYS + seen, attn_seen(w, k, j0) - seen,
-					   values + seen * ldv, ldv);
+					   &later);
 	}
 }
 
-static void attn_finish(const struct attn_work *w)
+/* ---- segments -------------------------------------------------------------------------------- */
+
+/* The tile's part of up to a block's rows of a cache from @begin on, of @end. */
+static struct attn_ahead attn_next(const struct fw_attn *t, const void *cache, size_t row_bytes,
+				   uint64_t begin, uint64_t end)
+{
+	struct attn_ahead a = {
+		.row = (const uint8_t *)cache + begin * row_bytes,
+		.bytes = t->heads * VNPU_KV_BYTES(t->kv_type, t->head_dim),
+		.row_bytes = row_bytes,
+		.rows = begin < end ? end - begin : 0,
+	};
+
+	if (a.rows > ATTN_KEYS)
+		a.rows = ATTN_KEYS;
+	if (a.bytes == row_bytes && a.rows) {
+		a.bytes *= a.rows;
+		a.rows = 1;
+	}
+	return a;
+}
+
+/* Sets @w->now to the sums over the keys of a segment; @end: of all keys that a query sees. */
+static void attn_segment(struct attn_work *w, uint64_t segment, uint64_t end)
+{
+	uint64_t j0 = segment * FW_ATTN_SEGMENT, stop = j0 + FW_ATTN_SEGMENT;
+	const struct fw_attn *t = w->t;
+	uint32_t queries = t->heads * t->nr_q, i, h;
+
+	memset(w->now.acc, 0, (size_t)queries * w->wide * sizeof(float));
+	memset(w->now.total, 0, queries * 16 * sizeof(float));
+	for (i = 0; i < queries; i++)
+		w->now.max[i] = -INFINITY;
+	for (; j0 < stop && j0 < end; j0 += ATTN_KEYS) {
+		w->k_ahead = attn_next(t, t->k, t->k_row_bytes, j0 + ATTN_KEYS, end);
+		w->v_ahead = attn_next(t, t->v, t->v_row_bytes, j0 + ATTN_KEYS, end);
+		for (h = 0; h < t->heads; h++)
+			attn_block(w, h, j0);
+	}
+}
+
+/* Folds sums of a query over a segment, @b, into those over all segments before it, @a. */
+INLINE void attn_fold(float *acc_a, float *total_a, float *max_a, const float *acc_b,
+		      const float *total_b, float max_b, uint32_t wide)
+{
+	float max = *max_a > max_b ? *max_a : max_b, scale[16];
+	struct v16 m = splat16(max);
+	vf a, b;
+
+	store16(scale, attn_exp(splat16(*max_a), m));
+	a = splat(scale[0]);
+	store16(scale, attn_exp(splat16(max_b), m));
+	b = splat(scale[0]);
+	for (uint32_t d = 0; d < wide; d += LANES)
+		store(acc_a + d, fma_v(load(acc_b + d), b, load(acc_a + d) * a));
+	for (uint32_t d = 0; d < 16; d += LANES)
+		store(total_a + d, fma_v(load(total_b + d), b, load(total_a + d) * a));
+	*max_a = max;
+}
+
+static void attn_fold_tile(struct attn_work *w, uint64_t segment)
 {
 	const struct fw_attn *t = w->t;
-	uint64_t query;
-	uint32_t i, d;
-	float *y, inv;
 
-	for (i = 0; i < t->nr_q; i++) {
-		query = t->first + i;
-		y = t->y + query / t->group * t->ldy + query % t->group * t->head_dim;
-		inv = 1.0f / reduce_sum(load16(w->total + i * 16));
-		for (d = 0; d + LANES <= t->head_dim; d += LANES)
-			store(y + d, load(w->acc + i * w->wide + d) * inv);
-		for (; d < t->head_dim; d++)
-			y[d] = w->acc[i * w->wide + d] * inv;
+	for (uint32_t h = 0, i = 0; h < t->heads; h++)
+		for (uint32_t q = 0; q < t->nr_q; q++, i++)
+			if (w->nr_keys[q] > segment * FW_ATTN_SEGMENT)
+				attn_fold(w->before.acc + (size_t)i * w->wide,
+					  w->before.total + i * 16, &w->before.max[i],
+					  w->now.acc + (size_t)i * w->wide, w->now.total + i * 16,
+					  w->now.max[i], w->wide);
+}
+
+/* Query @i of KV head @h of the tile: its place in q or y, whose rows are @ld apart. */
+static size_t attn_place(const struct fw_attn *t, uint32_t h, uint32_t i, size_t ld)
+{
+	uint64_t query = t->first + i;
+
+	return query / t->group * ld + (h * t->group + query % t->group) * (size_t)t->head_dim;
+}
+
+static uint64_t attn_nr_keys(const struct fw_attn *t, uint32_t i)
+{
+	return t->pos + (t->first + i) / t->group + 1;
+}
+
+static void attn_result(float *y, const float *acc, const float *total, uint32_t dim)
+{
+	float inv = 1.0f / reduce_sum(load16(total));
+	uint32_t d = 0;
+
+	for (; d + LANES <= dim; d += LANES)
+		store(y + d, load(acc + d) * inv);
+	for (; d < dim; d++)
+		y[d] = acc[d] * inv;
+}
+
+/* Leaves the sums of the tile's segment to kernel_attn_fold(). */
+static void attn_leave(const struct attn_work *w)
+{
+	uint32_t queries = w->t->heads * w->t->nr_q, i;
+	size_t part = fw_attn_part_floats(w->t->head_dim);
+	float *to = w->t->part;
+
+	for (i = 0; i < queries; i++, to += part) {
+		memcpy(to, w->now.acc + (size_t)i * w->wide, w->wide * sizeof(float));
+		memcpy(to + w->wide, w->now.total + i * 16, 16 * sizeof(float));
+		to[w->wide + 16] = w->now.max[i];
 	}
+}
+
+static void attn_begin(struct attn_work *w, float *scratch)
+{
+	const struct fw_attn *t = w->t;
+	uint32_t queries = t->heads * t->nr_q, h, i;
+
+	w->wide = (t->head_dim + 15) / 16 * 16;
+	w->few = t->nr_q <= ATTN_FEW && w->wide == t->head_dim;
+	w->block = scratch;
+	w->rows = w->block + ATTN_KEYS * w->wide;
+	w->p = w->rows + 16 * w->wide;
+	w->now.acc = w->p + t->nr_q * ATTN_KEYS;
+	w->now.total = w->now.acc + (size_t)queries * w->wide;
+	w->before.acc = w->now.total + queries * 16;
+	w->before.total = w->before.acc + (size_t)queries * w->wide;
+	w->now.max = w->max[0];
+	w->before.max = w->max[1];
+	for (i = 0; i < t->nr_q; i++)
+		w->nr_keys[i] = attn_nr_keys(t, i);
+	for (h = 0; h < t->heads; h++)
+		for (i = 0; i < t->nr_q; i++)
+			w->q[h * t->nr_q + i] = t->q + attn_place(t, h, i, t->ldq);
 }
 
 static void kernel_attn(const struct fw_attn *t, void *scratch)
 {
-	struct attn_work w = { .t = t, .wide = (t->head_dim + 15) / 16 * 16, .block = scratch };
-	uint64_t query, j0;
-	uint32_t i;
+	struct attn_work w = { .t = t };
+	struct attn_sums first;
+	uint64_t end, segment;
+	uint32_t h, i, n = 0;
 
-	w.rows = w.block + ATTN_KEYS * w.wide;
-	w.acc = w.rows + 8 * w.wide;
-	w.p = w.acc + t->nr_q * w.wide;
-	w.total = w.p + t->nr_q * ATTN_KEYS;
-	for (i = 0; i < t->nr_q; i++) {
-		query = t->first + i;
-		w.q[i] = t->q + query / t->group * t->ldq + query % t->group * t->head_dim;
-		w.nr_keys[i] = t->pos + query / t->group + 1;
-		w.max[i] = -INFINITY;
+	attn_begin(&w, scratch);
+	end = w.nr_keys[t->nr_q - 1];
+	if (t->part) {
+		attn_segment(&w, t->segment, end);
+		attn_leave(&w);
+		return;
 	}
-	memset(w.acc, 0, t->nr_q * w.wide * sizeof(float));
-	memset(w.total, 0, t->nr_q * 16 * sizeof(float));
-	for (j0 = 0; j0 < w.nr_keys[t->nr_q - 1]; j0 += ATTN_KEYS)
-		attn_block(&w, j0);
-	attn_finish(&w);
+	attn_segment(&w, 0, end);
+	first = w.now;
+	w.now = w.before;
+	w.before = first;
+	for (segment = 1; segment * FW_ATTN_SEGMENT < end; segment++) {
+		attn_segment(&w, segment, end);
+		attn_fold_tile(&w, segment);
+	}
+	for (h = 0; h < t->heads; h++)
+		for (i = 0; i < t->nr_q; i++, n++)
+			attn_result(t->y + attn_place(t, h, i, t->ldy),
+				    w.before.acc + (size_t)n * w.wide, w.before.total + n * 16,
+				    t->head_dim);
+}
+
+static void kernel_attn_fold(const struct fw_attn *t)
+{
+	size_t part = fw_attn_part_floats(t->head_dim), wide = part - 32, segment;
+	uint32_t h, i, queries = t->heads * t->nr_q;
+	float *a = t->part, *b;
+
+	for (h = 0; h < t->heads; h++)
+		for (i = 0; i < t->nr_q; i++, a += part) {
+			b = a;
+			for (segment = 1; segment * FW_ATTN_SEGMENT < attn_nr_keys(t, i);
+			     segment++) {
+				b += queries * part;
+				attn_fold(a, a + wide, a + wide + 16, b, b + wide, b[wide + 16],
+					  wide);
+			}
+			attn_result(t->y + attn_place(t, h, i, t->ldy), a, a + wide, t->head_dim);
+		}
 }

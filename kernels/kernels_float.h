@@ -630,6 +630,8 @@ static void kernel_softmax(float *y, const float *x, size_t n, size_t cols, floa
 }
 
 #include "kernels_rope.h"
+#include "kernels_cache.h"
+#include "kernels_attn_tile.h"
 #include "kernels_attn.h"
 #include "kernels_outliers.h"
 
@@ -660,6 +662,7 @@ const struct fw_kernels FW_KERNELS_NAME = {
 	.add_outliers = kernel_add_outliers,
 	.rope = kernel_rope,
 	.attn = kernel_attn,
+	.attn_fold = kernel_attn_fold,
 	.store = kernel_store,
 	.exp = kernel_exp,
 };

@@ -165,6 +165,7 @@ static void task_attention(void *arg, unsigned int task, unsigned int worker)
 		.y = m->att.data + first,
 		.ldq = model->q_dim,
 		.ldy = model->q_dim,
+		.heads = 1,
 		.group = group,
 		/* The tiles with the most keys first, for balance. */
 		.first = (uint64_t)(tiles - 1 - task % tiles) * most,

@@ -510,6 +510,7 @@ static void test_attn(void)
 		x.queries = group * rows;
 		x.t = (struct fw_attn){
 			.ldq = group * dim + rng_below(5),
+			.heads = 1,
 			.group = group,
 			.pos = pos,
 			.k_row_bytes = VNPU_KV_BYTES(type, ldk),

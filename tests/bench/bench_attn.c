@@ -97,14 +97,19 @@ static void attend(const struct shape *s, enum vnpu_kv_type type, const uint8_t 
 	unsigned int group = s->heads / s->kv_heads;
 	unsigned int queries = group * b.rows, most = fw_attn_queries(s->head_dim);
 
-	for (unsigned int h = 0; h < s->kv_heads; h++) {
+	/* As many heads in a tile as it has room for, as the device does. */
+	unsigned int heads = most / queries < s->kv_heads ? most / queries : s->kv_heads;
+
+	for (unsigned int h = 0; h < s->kv_heads; h += heads) {
 		size_t at = VNPU_KV_BYTES(type, h * s->head_dim), first = h * group * s->head_dim;
 		struct fw_attn t = {
 			.q = b.q + first,
 			.y = b.y + first,
 			.ldq = s->heads * s->head_dim,
 			.ldy = s->heads * s->head_dim,
+			.heads = s->kv_heads - h < heads ? s->kv_heads - h : heads,
 			.group = group,
+			.nr_q = queries,
 			.pos = b.depth - b.rows,
 			.k = cache + at,
 			.v = cache + b.depth * row_bytes + at,
@@ -115,10 +120,7 @@ static void attend(const struct shape *s, enum vnpu_kv_type type, const uint8_t 
 			.scale = 0.125f,
 		};
 
-		for (t.first = 0; t.first < queries; t.first += most) {
-			t.nr_q = queries - t.first < most ? (uint32_t)(queries - t.first) : most;
-			b.kernels->attn(&t, b.scratch);
-		}
+		b.kernels->attn(&t, b.scratch);
 	}
 }
 
@@ -227,8 +229,8 @@ int main(int argc, char **argv)
 		else
 			return 2;
 	}
-	if (b.rows < 1 || b.rows > 64)
-		die("-r: 1 to 64 tokens");
+	if (b.rows < 1 || b.rows > 12)
+		die("-r: 1 to 12 tokens");
 	b.kernels = kernels_of(isa);
 	if (!b.kernels)
 		die("this host does not have that instruction set");

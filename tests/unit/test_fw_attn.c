@@ -133,64 +133,74 @@ static void stored_rows_are_the_same_bytes_on_every_isa(void **state)
 /* ---- attention ------------------------------------------------------------------------------- */
 
 struct attn {
-	struct fw_attn t;
+	struct fw_attn t; /* all heads and queries */
 	uint32_t rows; /* of all queries */
 	uint64_t keys;
-	/* The stored K and V as floats: [keys][head_dim]. */
+	/* The stored K and V as floats: [heads][keys][head_dim]. */
 	float *q, *y, *k_values, *v_values;
 	uint8_t *k, *v;
 	void *scratch;
 };
 
-static uint64_t kv_bytes(const struct attn *x, uint64_t ld)
+static size_t attn_results(const struct attn *x)
 {
-	return (x->keys - 1) * VNPU_KV_BYTES(x->t.kv_type, ld) +
-	       VNPU_KV_BYTES(x->t.kv_type, x->t.head_dim);
+	return (size_t)x->t.heads * x->rows * x->t.group * x->t.head_dim;
 }
 
-/* Random rows stored in the cache's type; their stored values go to @values. */
-static uint8_t *kv_make(struct attn *x, uint64_t ld, float scale, float *values)
+/* Random values of a row of @dim, stored at @row in the cache's type; what was stored: @values. */
+static void kv_store(const struct attn *x, uint8_t *row, float scale, float *values)
 {
-	uint64_t row_bytes = VNPU_KV_BYTES(x->t.kv_type, ld), j;
 	uint32_t d, dim = x->t.head_dim;
-	uint8_t *rows = need(kv_bytes(x, ld)), *row;
 	float block_scale;
 	uint16_t h;
 
-	for (j = 0; j < x->keys; j++, values += dim) {
-		row = rows + j * row_bytes;
-		for (d = 0; d < dim; d++)
-			values[d] = rng_float() * scale;
-		if (x->t.kv_type == VNPU_KV_F32) {
-			memcpy(row, values, dim * 4);
-			continue;
-		}
-		fw_kernels_generic.store(row, values, dim, x->t.kv_type);
-		for (d = 0; d < dim; d++) {
-			memcpy(&h, x->t.kv_type == VNPU_KV_F16 ? row + 2 * d : row + d / 32 * 34,
-			       2);
-			block_scale = fw_f16_to_f32(h);
-			values[d] =
-				x->t.kv_type == VNPU_KV_F16
-					? block_scale
-					: block_scale * ((int8_t *)row)[d / 32 * 34 + 2 + d % 32];
-		}
+	for (d = 0; d < dim; d++)
+		values[d] = rng_float() * scale;
+	if (x->t.kv_type == VNPU_KV_F32) {
+		memcpy(row, values, dim * 4);
+		return;
 	}
+	fw_kernels_generic.store(row, values, dim, x->t.kv_type);
+	for (d = 0; d < dim; d++) {
+		memcpy(&h, x->t.kv_type == VNPU_KV_F16 ? row + 2 * d : row + d / 32 * 34, 2);
+		block_scale = fw_f16_to_f32(h);
+		values[d] = x->t.kv_type == VNPU_KV_F16
+				    ? block_scale
+				    : block_scale * ((int8_t *)row)[d / 32 * 34 + 2 + d % 32];
+	}
+}
+
+/* A cache of rows of @ld values that ends with the last head of the last row. */
+static uint8_t *kv_make(struct attn *x, uint64_t ld, float scale, float *values)
+{
+	uint32_t h, dim = x->t.head_dim, type = x->t.kv_type;
+	uint8_t *rows = need((x->keys - 1) * VNPU_KV_BYTES(type, ld) +
+			     VNPU_KV_BYTES(type, x->t.heads * dim));
+	uint64_t j;
+
+	for (h = 0; h < x->t.heads; h++)
+		for (j = 0; j < x->keys; j++, values += dim)
+			kv_store(x,
+				 rows + j * VNPU_KV_BYTES(type, ld) + VNPU_KV_BYTES(type, h * dim),
+				 scale, values);
 	return rows;
 }
 
-static void attn_make(struct attn *x, uint32_t type, uint32_t dim, uint32_t group, uint32_t rows,
-		      uint64_t pos)
+static void attn_make(struct attn *x, uint32_t type, uint32_t dim, uint32_t heads, uint32_t group,
+		      uint32_t rows, uint64_t pos)
 {
-	uint64_t unit = type == VNPU_KV_Q8_0 ? 32 : 1, ldk = dim + unit * rng_below(5),
-		 ldv = dim + unit * rng_below(5);
+	uint64_t unit = type == VNPU_KV_Q8_0 ? 32 : 1;
+	uint64_t ldk = heads * dim + unit * rng_below(3), ldv = heads * dim + unit * rng_below(3);
+	uint32_t q_cols = heads * group * dim;
 
 	x->rows = rows;
 	x->keys = pos + rows;
 	x->t = (struct fw_attn){
-		.ldq = group * dim + rng_below(5),
-		.ldy = group * dim + rng_below(5),
+		.ldq = q_cols + rng_below(5),
+		.ldy = q_cols + rng_below(5),
+		.heads = heads,
 		.group = group,
+		.nr_q = rows * group,
 		.pos = pos,
 		.k_row_bytes = VNPU_KV_BYTES(type, ldk),
 		.v_row_bytes = VNPU_KV_BYTES(type, ldv),
@@ -198,12 +208,12 @@ static void attn_make(struct attn *x, uint32_t type, uint32_t dim, uint32_t grou
 		.head_dim = dim,
 		.scale = 1 / sqrtf(dim),
 	};
-	x->k_values = need(x->keys * dim * 4);
-	x->v_values = need(x->keys * dim * 4);
+	x->k_values = need(heads * x->keys * dim * 4);
+	x->v_values = need(heads * x->keys * dim * 4);
 	x->t.k = x->k = kv_make(x, ldk, 2, x->k_values);
 	x->t.v = x->v = kv_make(x, ldv, 1, x->v_values);
-	x->t.q = x->q = random_floats((rows - 1) * x->t.ldq + group * dim, 2);
-	x->t.y = x->y = need(((rows - 1) * x->t.ldy + group * dim) * 4);
+	x->t.q = x->q = random_floats((rows - 1) * x->t.ldq + q_cols, 2);
+	x->t.y = x->y = need(((rows - 1) * x->t.ldy + q_cols) * 4);
 	x->scratch = aligned_alloc(64, FW_SCRATCH_BYTES);
 }
 
@@ -218,32 +228,82 @@ static void attn_free(struct attn *x)
 	free(x->scratch);
 }
 
-/* All queries in tiles of at most @most. Results go to @y as [query][head_dim]. */
-static void attn_run(struct attn *x, const struct fw_kernels *set, uint32_t most, float *y)
+/* @heads KV heads from @h on. */
+static struct fw_attn attn_heads(const struct attn *x, uint32_t h, uint32_t heads)
 {
-	uint64_t i, n = (uint64_t)x->rows * x->t.group;
-	uint32_t dim = x->t.head_dim;
+	struct fw_attn t = x->t;
 
-	for (i = 0; i < n; i += x->t.nr_q) {
-		x->t.first = i;
-		x->t.nr_q = n - i < most ? n - i : most;
-		set->attn(&x->t, x->scratch);
-	}
-	for (i = 0; i < n; i++)
-		memcpy(y + i * dim, x->y + i / x->t.group * x->t.ldy + i % x->t.group * dim,
-		       dim * 4);
+	t.q += h * t.group * t.head_dim;
+	t.y += h * t.group * t.head_dim;
+	t.k = x->k + VNPU_KV_BYTES(t.kv_type, h * t.head_dim);
+	t.v = x->v + VNPU_KV_BYTES(t.kv_type, h * t.head_dim);
+	t.heads = x->t.heads - h < heads ? x->t.heads - h : heads;
+	return t;
 }
 
-static void attn_query(double *y, const struct attn *x, uint64_t i)
+/* Results as [row][heads][group][head_dim]. */
+static void attn_gather(const struct attn *x, float *y)
 {
-	const float *q = x->q + i / x->t.group * x->t.ldq + i % x->t.group * x->t.head_dim;
+	size_t cols = (size_t)x->t.heads * x->t.group * x->t.head_dim;
+	uint32_t r;
+
+	for (r = 0; r < x->rows; r++)
+		memcpy(y + r * cols, x->y + r * x->t.ldy, cols * 4);
+}
+
+/* All queries in tiles of at most @most queries of @heads KV heads. */
+static void attn_run(struct attn *x, const struct fw_kernels *set, uint32_t heads, uint32_t most,
+		     float *y)
+{
+	uint64_t i, n = (uint64_t)x->rows * x->t.group;
+	struct fw_attn t;
+	uint32_t h;
+
+	for (h = 0; h < x->t.heads; h += heads)
+		for (i = 0; i < n; i += t.nr_q) {
+			t = attn_heads(x, h, heads);
+			t.first = i;
+			t.nr_q = n - i < most ? n - i : most;
+			set->attn(&t, x->scratch);
+		}
+	attn_gather(x, y);
+}
+
+/* Segment by segment, the last one first, in tiles of @heads KV heads; then folded. */
+static void attn_run_parts(struct attn *x, const struct fw_kernels *set, uint32_t heads, float *y)
+{
+	uint64_t segments = (x->keys + FW_ATTN_SEGMENT - 1) / FW_ATTN_SEGMENT, i;
+	size_t query = fw_attn_part_floats(x->t.head_dim);
+	float *parts = need(segments * x->t.heads * x->t.nr_q * query * 4);
+	struct fw_attn t;
+	uint32_t h;
+
+	for (i = segments; i--;)
+		for (h = 0; h < x->t.heads; h += heads) {
+			t = attn_heads(x, h, heads);
+			t.segment = i;
+			t.part = parts + (i * x->t.heads + h) * t.nr_q * query;
+			set->attn(&t, x->scratch);
+		}
+	t = x->t;
+	t.part = parts;
+	set->attn_fold(&t);
+	attn_gather(x, y);
+	free(parts);
+}
+
+/* Query @i of KV head @h. */
+static void attn_query(double *y, const struct attn *x, uint32_t h, uint64_t i)
+{
+	uint32_t d, dim = x->t.head_dim;
+	const float *q = x->q + i / x->t.group * x->t.ldq + (h * x->t.group + i % x->t.group) * dim,
+		    *k = x->k_values + h * x->keys * dim, *v = x->v_values + h * x->keys * dim;
 	uint64_t n = x->t.pos + i / x->t.group + 1, j;
 	double *p = need(n * sizeof(*p)), max = -INFINITY, sum = 0;
-	uint32_t d, dim = x->t.head_dim;
 
 	for (j = 0; j < n; j++) {
 		for (d = 0, p[j] = 0; d < dim; d++)
-			p[j] += (double)q[d] * x->k_values[j * dim + d];
+			p[j] += (double)q[d] * k[j * dim + d];
 		p[j] *= x->t.scale;
 		max = fmax(max, p[j]);
 	}
@@ -251,53 +311,66 @@ static void attn_query(double *y, const struct attn *x, uint64_t i)
 		sum += p[j] = exp(p[j] - max);
 	for (d = 0; d < dim; d++)
 		for (j = 0, y[d] = 0; j < n; j++)
-			y[d] += p[j] / sum * x->v_values[j * dim + d];
+			y[d] += p[j] / sum * v[j * dim + d];
 	free(p);
+}
+
+/* The greatest error of the results @y. */
+static double attn_error(const struct attn *x, const float *y)
+{
+	double want[VNPU_MAX_HEAD_DIM], worst = 0;
+	uint32_t h, d, dim = x->t.head_dim, group = x->t.group;
+	const float *got;
+	uint64_t i;
+
+	for (h = 0; h < x->t.heads; h++)
+		for (i = 0; i < (uint64_t)x->rows * group; i++) {
+			attn_query(want, x, h, i);
+			got = y + ((i / group * x->t.heads + h) * group + i % group) * dim;
+			for (d = 0; d < dim; d++)
+				worst = fmax(worst, fabs(got[d] - want[d]));
+		}
+	return worst;
 }
 
 static const uint32_t attn_dims[] = { 1, 8, 16, 17, 64, 80, 100, 128, 256, VNPU_MAX_HEAD_DIM };
 static const uint32_t attn_q8_dims[] = { 32, 64, 96, 128, 256, VNPU_MAX_HEAD_DIM };
 
-/* A tile of random type and shape with up to 200 keys; some end at the end of a block of keys. */
-static void attn_random(struct attn *x, uint32_t type)
+/* What a tile has room for, of random type and shape, with up to @keys keys; some end at the end of
+ * a block of keys. */
+static void attn_random(struct attn *x, uint32_t type, uint32_t keys)
 {
 	uint32_t dim = type == VNPU_KV_Q8_0 ? attn_q8_dims[rng_below(6)] : attn_dims[rng_below(10)];
-	uint32_t group = 1 + rng_below(8), rows = 1 + rng_below(fw_attn_queries(dim) / group + 1);
-	uint64_t pos = rng_below(4) ? rng_below(200 - rows) : 64 * (2 + rng_below(2)) - rows;
+	uint32_t group = 1 + rng_below(8), most = fw_attn_queries(dim) / group;
+	uint32_t rows = rng_below(2) ? 1 + rng_below(most) : 1 + rng_below(most < 3 ? most : 3);
+	uint32_t heads = 1 + rng_below(most / rows < 4 ? most / rows : 4);
+	uint64_t pos = rng_below(4) ? rng_below(keys - rows)
+				    : (uint64_t)keys / 64 * 64 - 64 * rng_below(2) - rows;
 
-	attn_make(x, type, dim, group, rows, pos);
+	attn_make(x, type, dim, heads, group, rows, pos);
 }
 
 static void attention_keeps_its_bound_on_every_isa(void **state)
 {
-	double want[VNPU_MAX_HEAD_DIM], worst[3] = { 0 }, err;
-	uint32_t d, type, dim;
+	double worst[3] = { 0 };
 	float *y, *ref;
 	struct attn x;
+	uint32_t type;
 	unsigned int s;
-	uint64_t i, n;
 	int round;
 
 	rng_seed(__func__);
 	for (round = 0; round < 90; round++) {
 		type = round % 3;
-		attn_random(&x, type);
-		dim = x.t.head_dim;
-		n = (uint64_t)x.rows * x.t.group;
-		y = need(n * dim * 4);
-		ref = need(n * dim * 4);
+		attn_random(&x, type, 200);
+		y = need(attn_results(&x) * 4);
+		ref = need(attn_results(&x) * 4);
 		for (s = 0; s < nr_sets; s++) {
-			attn_run(&x, sets[s], fw_attn_queries(dim), s ? y : ref);
+			attn_run(&x, sets[s], x.t.heads, x.t.nr_q, s ? y : ref);
 			if (s)
-				assert_same(y, ref, n * dim, sets[s]->name, "attn");
+				assert_same(y, ref, attn_results(&x), sets[s]->name, "attn");
 		}
-		for (i = 0; i < n; i++) {
-			attn_query(want, &x, i);
-			for (d = 0; d < dim; d++) {
-				err = fabs(ref[i * dim + d] - want[d]);
-				worst[type] = err > worst[type] ? err : worst[type];
-			}
-		}
+		worst[type] = fmax(worst[type], attn_error(&x, ref));
 		attn_free(&x);
 		free(y);
 		free(ref);
@@ -311,6 +384,39 @@ static void attention_keeps_its_bound_on_every_isa(void **state)
 		assert_true(worst[type] <= 256 * U);
 }
 
+/*
+ * With several segments of keys: the bound, and the same bits on every instruction set, in tiles of
+ * any size, and from parts.
+ */
+static void attention_over_segments_has_the_same_bits_from_parts(void **state)
+{
+	unsigned int s, t;
+	float *y, *ref;
+	struct attn x;
+	int round;
+
+	rng_seed(__func__);
+	for (round = 0; round < 24; round++) {
+		attn_random(&x, round % 3, FW_ATTN_SEGMENT * (1 + rng_below(4)) + 200);
+		y = need(attn_results(&x) * 4);
+		ref = need(attn_results(&x) * 4);
+		attn_run(&x, &fw_kernels_generic, x.t.heads, x.t.nr_q, ref);
+		assert_true(attn_error(&x, ref) <= 256 * U);
+		for (s = 0; s < nr_sets; s++) {
+			attn_run(&x, sets[s], 1 + rng_below(x.t.heads), 1 + rng_below(x.t.nr_q), y);
+			assert_same(y, ref, attn_results(&x), sets[s]->name, "attn of segments");
+			attn_run_parts(&x, sets[s], 1 + rng_below(x.t.heads), y);
+			t = rng_below(nr_sets);
+			assert_same(y, ref, attn_results(&x), sets[s]->name, "attn from parts");
+			attn_run(&x, sets[t], 1, 1, y);
+			assert_same(y, ref, attn_results(&x), sets[t]->name, "attn alone");
+		}
+		attn_free(&x);
+		free(y);
+		free(ref);
+	}
+}
+
 /* A query has the same bits in a tile of any size, including 1. */
 static void attention_of_a_query_does_not_depend_on_its_neighbours(void **state)
 {
@@ -322,15 +428,15 @@ static void attention_of_a_query_does_not_depend_on_its_neighbours(void **state)
 
 	rng_seed(__func__);
 	for (round = 0; round < 60; round++) {
-		attn_random(&x, round % 3);
-		n = (size_t)x.rows * x.t.group * x.t.head_dim;
+		attn_random(&x, round % 3, 200);
+		n = attn_results(&x);
 		y = need(n * 4);
 		other = need(n * 4);
 		s = rng_below(nr_sets);
-		attn_run(&x, sets[s], fw_attn_queries(x.t.head_dim), y);
-		attn_run(&x, sets[s], 1, other);
+		attn_run(&x, sets[s], x.t.heads, x.t.nr_q, y);
+		attn_run(&x, sets[s], 1, 1, other);
 		assert_same(other, y, n, sets[s]->name, "attn alone");
-		attn_run(&x, sets[s], 1 + rng_below(fw_attn_queries(x.t.head_dim)), other);
+		attn_run(&x, sets[s], 1 + rng_below(x.t.heads), 1 + rng_below(x.t.nr_q), other);
 		assert_same(other, y, n, sets[s]->name, "attn in other tiles");
 		attn_free(&x);
 		free(y);
@@ -338,30 +444,33 @@ static void attention_of_a_query_does_not_depend_on_its_neighbours(void **state)
 	}
 }
 
-/* Later keys and values change nothing, not even in the block of the query's last key. */
+/* Later keys and values change nothing, not even in the block of the query's last key, or if they
+ * begin a segment. */
 static void attention_does_not_depend_on_later_keys(void **state)
 {
+	static const uint64_t positions[] = { 50, FW_ATTN_SEGMENT - 4, FW_ATTN_SEGMENT - 3 };
 	uint32_t dim = 64, row = 3, d;
 	float *y, *other;
 	struct attn x;
-	unsigned int s;
+	unsigned int s, p;
 	size_t seen;
 
 	rng_seed(__func__);
-	for (s = 0; s < nr_sets; s++) {
-		attn_make(&x, VNPU_KV_F32, dim, 2, 12, 50);
+	for (s = 0; s < nr_sets * 3; s++) {
+		p = s / nr_sets;
+		attn_make(&x, VNPU_KV_F32, dim, 1, 2, 12, positions[p]);
 		seen = (size_t)(row + 1) * x.t.group * dim;
-		y = need((size_t)x.rows * x.t.group * dim * 4);
-		other = need((size_t)x.rows * x.t.group * dim * 4);
-		attn_run(&x, sets[s], 24, y);
+		y = need(attn_results(&x) * 4);
+		other = need(attn_results(&x) * 4);
+		attn_run(&x, sets[s % nr_sets], 1, 24, y);
 		for (d = 0; d < dim; d++) {
 			((float *)(x.k + (x.t.pos + row + 1) * x.t.k_row_bytes))[d] =
 				d % 2 ? NAN : INFINITY;
 			((float *)(x.v + (x.t.pos + row + 1) * x.t.v_row_bytes))[d] =
 				d % 2 ? NAN : INFINITY;
 		}
-		attn_run(&x, sets[s], 24, other);
-		assert_same(other, y, seen, sets[s]->name, "attn of rows before");
+		attn_run(&x, sets[s % nr_sets], 1, 24, other);
+		assert_same(other, y, seen, sets[s % nr_sets]->name, "attn of rows before");
 		for (d = 0; d < dim; d++)
 			assert_true(isnan(other[seen + d]));
 		attn_free(&x);
@@ -377,6 +486,7 @@ int main(void)
 		cmocka_unit_test(f16_rounds_to_nearest_even),
 		cmocka_unit_test(stored_rows_are_the_same_bytes_on_every_isa),
 		cmocka_unit_test(attention_keeps_its_bound_on_every_isa),
+		cmocka_unit_test(attention_over_segments_has_the_same_bits_from_parts),
 		cmocka_unit_test(attention_of_a_query_does_not_depend_on_its_neighbours),
 		cmocka_unit_test(attention_does_not_depend_on_later_keys),
 	};

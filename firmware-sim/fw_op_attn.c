@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Attention: ATTN. A tile is t->rows queries, from query t->row on, of each of t->cols KV heads,
+ * from head t->col on.
+ *
+ * If a tile has room for all queries of a head, as in decoding, the tiles of a command also divide
+ * the keys, by segments (kernels.h). So each worker reads its own part of the cache, whole rows of
+ * it where there are enough segments, however few heads there are. A tile leaves its sums in the
+ * engine's memory for parts, and the last one to end folds them.
+ */
+#include "fw_op.h"
+
+#include <stdatomic.h>
+
+/* Tiles for which a command divides its KV heads: enough for the workers of a large host. */
+#define ENOUGH_TILES 16
+/* The number of tiles to come, before a command's parts. */
+#define PARTS_HDR 64
+
+/* @q_cols: columns of all heads together. */
+static int check_heads(struct decoder *d, struct fw_cmd *c, uint64_t q_cols)
+{
+	const struct vnpu_cmd_attn *m = &c->u.attn;
+
+	CHECK(fw_check_bounded(d, "rows", m->rows, VNPU_MAX_DIM));
+	CHECK(fw_check_bounded(d, "heads", m->heads, VNPU_MAX_DIM));
+	CHECK(fw_check_bounded(d, "kv_heads", m->kv_heads, m->heads));
+	CHECK(fw_check_bounded(d, "head_dim", m->head_dim, VNPU_MAX_HEAD_DIM));
+	CHECK(fw_check_bounded(d, "ctx_rows", m->ctx_rows, VNPU_MAX_DIM));
+	if (m->heads % m->kv_heads)
+		return fw_refuse(d, "%u heads are not a multiple of %u kv_heads", m->heads,
+				 m->kv_heads);
+	if (m->kv_type == VNPU_KV_Q8_0 && m->head_dim % VNPU_Q8_0_VALUES)
+		return fw_refuse(d, "head_dim %u is not a multiple of %u", m->head_dim,
+				 VNPU_Q8_0_VALUES);
+	return fw_check_bounded(d, "heads x head_dim", q_cols, VNPU_MAX_DIM);
+}
+
+/* Bytes of the sums that the tiles of all segments leave. */
+static uint64_t parts_bytes(const struct vnpu_cmd_attn *m, uint64_t segments)
+{
+	return PARTS_HDR +
+	       segments * m->rows * m->heads * fw_attn_part_floats(m->head_dim) * sizeof(float);
+}
+
+/* Divides the command over @keys keys into tiles. */
+static void cut_attn(struct decoder *d, struct fw_cmd *c, uint64_t keys)
+{
+	const struct vnpu_cmd_attn *m = &c->u.attn;
+	struct fw_region *r = &d->prog->regions[d->prog->nr_regions - 1];
+	uint64_t queries = (uint64_t)m->rows * (m->heads / m->kv_heads);
+	uint64_t segments = div_up(keys, FW_ATTN_SEGMENT), fit, heads = 1;
+
+	fit = FW_TILE_MACS / (2 * m->head_dim * keys);
+	c->tile_rows = fw_attn_tile(m->head_dim, queries * m->kv_heads);
+	c->nr_segments = 1;
+	if (queries <= fw_attn_queries(m->head_dim)) {
+		c->tile_rows = queries;
+		if (segments > 1 && segments <= (FW_PARTS_BYTES - r->parts_bytes) /
+							(parts_bytes(m, 1) + PARTS_HDR)) {
+			c->nr_segments = segments;
+			c->parts = r->parts_bytes;
+			r->parts_bytes += div_up(parts_bytes(m, segments), PARTS_HDR) * PARTS_HDR;
+		}
+		heads = c->nr_segments * m->kv_heads / ENOUGH_TILES;
+		heads = heads > 1 ? min_u64(heads, m->kv_heads) : 1;
+		heads = min_u64(heads, fw_attn_queries(m->head_dim) / queries);
+	}
+	if (c->nr_segments == 1 && c->tile_rows * heads > fit) {
+		heads = 1;
+		c->tile_rows = min_u64(c->tile_rows, fit ? fit : 1);
+	}
+	c->tile_cols = heads;
+	c->nr_tiles = c->nr_segments * div_up(m->kv_heads, heads) * div_up(queries, c->tile_rows);
+}
+
+static int check_attn(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
+{
+	const struct vnpu_cmd_attn *m = &c->u.attn;
+	uint64_t q_cols = (uint64_t)m->heads * m->head_dim,
+		 kv_cols = (uint64_t)m->kv_heads * m->head_dim;
+	uint64_t keys;
+
+	if (m->kv_type > VNPU_KV_Q8_0)
+		return fw_refuse(d, "unknown kv_type %u", m->kv_type);
+	CHECK(check_heads(d, c, q_cols));
+	CHECK(fw_check_finite(d, "scale", m->scale));
+	CHECK(fw_check_param(d, "pos", m->pos_param, VNPU_MAX_DIM, &c->pos));
+	keys = c->pos + m->rows;
+	if (keys > m->ctx_rows)
+		return fw_refuse(d, "rows %llu..%llu of a cache of %u", (unsigned long long)c->pos,
+				 (unsigned long long)keys - 1, m->ctx_rows);
+	CHECK(fw_check_matrix(d, c, 0, m->rows, q_cols, m->ldq));
+	CHECK(fw_check_cache(d, c, 1, m->ctx_rows, kv_cols, m->ldk, m->kv_type));
+	CHECK(fw_check_cache(d, c, 2, m->ctx_rows, kv_cols, m->ldv, m->kv_type));
+	CHECK(fw_check_matrix(d, c, 3, m->rows, q_cols, m->ldy));
+	cut_attn(d, c, keys);
+	/* Less than 2^24 x 2^24 x 2^5. The second term: each tile widens each block of 64 keys. */
+	*cost = m->rows * q_cols / 8 * (keys / 4 + 1) +
+		c->nr_tiles / c->nr_segments * (keys / 64 + 1) * m->head_dim * 512;
+	return 0;
+}
+
+static int prepare_attn(struct fw_tile *t, uint64_t index)
+{
+	const struct vnpu_cmd_attn *m = &t->cmd->u.attn;
+	uint64_t group = m->heads / m->kv_heads, queries = m->rows * group,
+		 per_tile = t->cmd->tile_rows, bytes = m->head_dim * 4ull;
+	uint64_t tiles = div_up(queries, per_tile), across = div_up(m->kv_heads, t->cmd->tile_cols);
+	uint64_t first, rows, begin = 0, keys, head_bytes = VNPU_KV_BYTES(m->kv_type, m->head_dim);
+	uint64_t k_row_bytes = VNPU_KV_BYTES(m->kv_type, m->ldk),
+		 v_row_bytes = VNPU_KV_BYTES(m->kv_type, m->ldv);
+
+	/* Segments vary last, so that a worker's tiles follow each other in the cache. */
+	t->segment = index / (tiles * across);
+	index %= tiles * across;
+	/* A head's last queries, the longest tiles, come first: a region ends with short ones. */
+	t->col = index / tiles * t->cmd->tile_cols;
+	t->cols = min_u64(t->cmd->tile_cols, m->kv_heads - t->col);
+	t->row = (tiles - 1 - index % tiles) * per_tile;
+	t->rows = min_u64(per_tile, queries - t->row);
+	first = t->row / group;
+	rows = (t->row + t->rows - 1) / group - first + 1;
+	keys = t->cmd->pos + first + rows;
+	if (t->cmd->nr_segments > 1) {
+		begin = t->segment * FW_ATTN_SEGMENT;
+		keys = min_u64(keys, begin + FW_ATTN_SEGMENT);
+	}
+	tile_touch(t, 0, first * m->ldq * 4ull + t->col * group * bytes,
+		   (rows - 1) * m->ldq * 4ull + t->cols * group * bytes);
+	tile_touch(t, 1, begin * k_row_bytes + t->col * head_bytes,
+		   (keys - begin - 1) * k_row_bytes + t->cols * head_bytes);
+	tile_touch(t, 2, begin * v_row_bytes + t->col * head_bytes,
+		   (keys - begin - 1) * v_row_bytes + t->cols * head_bytes);
+	/* The tile that ends last writes the results of all of them. */
+	if (t->cmd->nr_segments > 1)
+		tile_touch(t, 3, 0, (m->rows - 1) * m->ldy * 4ull + m->heads * bytes);
+	else
+		tile_touch(t, 3, first * m->ldy * 4ull + t->col * group * bytes,
+			   (rows - 1) * m->ldy * 4ull + t->cols * group * bytes);
+	return 0;
+}
+
+/* The kernel's arguments for KV heads from @col on. */
+static struct fw_attn attn_of(const struct fw_tile *t, uint64_t col, uint64_t heads)
+{
+	const struct vnpu_cmd_attn *m = &t->cmd->u.attn;
+	uint64_t group = m->heads / m->kv_heads,
+		 head_bytes = VNPU_KV_BYTES(m->kv_type, m->head_dim);
+
+	return (struct fw_attn){
+		.q = tile_f32(t, 0, 0, 0, col * group * m->head_dim),
+		.y = tile_f32(t, 3, 0, 0, col * group * m->head_dim),
+		.ldq = m->ldq,
+		.ldy = m->ldy,
+		.heads = heads,
+		.group = group,
+		.first = t->row,
+		.nr_q = t->rows,
+		.pos = t->cmd->pos,
+		.k = (uint8_t *)tile_at(t, 1) + col * head_bytes,
+		.v = (uint8_t *)tile_at(t, 2) + col * head_bytes,
+		.k_row_bytes = VNPU_KV_BYTES(m->kv_type, m->ldk),
+		.v_row_bytes = VNPU_KV_BYTES(m->kv_type, m->ldv),
+		.kv_type = m->kv_type,
+		.head_dim = m->head_dim,
+		.scale = m->scale,
+		.segment = t->segment,
+	};
+}
+
+static void run_attn(void *arg)
+{
+	struct fw_tile *t = arg;
+	const struct vnpu_cmd_attn *m = &t->cmd->u.attn;
+	struct fw_attn a = attn_of(t, t->col, t->cols);
+	_Atomic uint64_t *left;
+	float *parts;
+
+	if (t->cmd->nr_segments == 1) {
+		t->k->attn(&a, t->scratch);
+		return;
+	}
+	left = (_Atomic uint64_t *)(t->job->parts + t->cmd->parts);
+	parts = (float *)(t->job->parts + t->cmd->parts + PARTS_HDR);
+	a.part = parts +
+		 (t->segment * m->kv_heads + t->col) * t->rows * fw_attn_part_floats(m->head_dim);
+	t->k->attn(&a, t->scratch);
+	if (atomic_fetch_sub_explicit(left, 1, memory_order_acq_rel) > 1)
+		return;
+	a = attn_of(t, 0, m->kv_heads);
+	a.part = parts;
+	t->k->attn_fold(&a);
+}
+
+static void begin_attn(const struct fw_cmd *c, uint8_t *parts)
+{
+	if (c->nr_segments > 1)
+		atomic_store_explicit((_Atomic uint64_t *)(parts + c->parts), c->nr_tiles,
+				      memory_order_relaxed);
+}
+
+static struct npu_cost time_attn(const struct soc_npu *npu, const struct fw_cmd *c)
+{
+	const struct vnpu_cmd_attn *m = &c->u.attn;
+	struct npu_time_attention op = {
+		.rows = m->rows,
+		.heads = m->heads,
+		.head_dim = m->head_dim,
+		.ctx = (double)c->pos + (m->rows + 1.0) / 2,
+		.type = NPU_TIME_F16,
+		.kv_bits = fw_kv_bits(m->kv_type),
+	};
+
+	return npu_time_attention(npu, &op);
+}
+
+const struct fw_op fw_op_attn = {
+	.check = check_attn,
+	.prepare = prepare_attn,
+	.run = run_attn,
+	.begin = begin_attn,
+	.time = time_attn,
+};

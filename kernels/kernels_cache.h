@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Rows of a KV cache: conversions to and from its types, and asking for rows to come. Part of
+ * kernels_float.h, which includes it.
+ */
+
+/* LANES values of F16. */
+INLINE vf load_f16(const uint16_t *h)
+{
+#if LANES == 16
+	return (vf)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)h));
+#elif LANES == 8
+	return (vf)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)h));
+#elif defined(__ARM_FEATURE_DOTPROD)
+	return (vf)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(h)));
+#else
+	vf v;
+
+	for (int i = 0; i < LANES; i++)
+		v[i] = fw_f16_to_f32(h[i]);
+	return v;
+#endif
+}
+
+INLINE void store_f16(uint16_t *h, vf v)
+{
+#if LANES == 16
+	_mm256_storeu_si256((__m256i *)h, _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT));
+#elif LANES == 8
+	_mm_storeu_si128((__m128i *)h, _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__ARM_FEATURE_DOTPROD)
+	vst1_u16(h, vreinterpret_u16_f16(vcvt_f16_f32((float32x4_t)v)));
+#else
+	for (int i = 0; i < LANES; i++)
+		h[i] = fw_f32_to_f16(v[i]);
+#endif
+}
+
+INLINE float widen_f16(uint16_t h)
+{
+#if LANES >= 8
+	return _cvtsh_ss(h);
+#else
+	return fw_f16_to_f32(h);
+#endif
+}
+
+/* Converts the first @n values of a row, exactly. */
+INLINE void widen(float *y, const void *row, uint32_t n, uint32_t type)
+{
+	const uint8_t *block = row;
+	const uint16_t *h = row;
+	uint16_t scale;
+	uint32_t i, b;
+	float s;
+
+	if (type == VNPU_KV_F32) {
+		memcpy(y, row, n * sizeof(float));
+	} else if (type == VNPU_KV_F16) {
+		for (i = 0; i + LANES <= n; i += LANES)
+			store(y + i, load_f16(h + i));
+		for (; i < n; i++)
+			y[i] = widen_f16(h[i]);
+	} else {
+		for (b = 0; b < n; b += VNPU_Q8_0_VALUES, block += VNPU_Q8_0_BYTES) {
+			memcpy(&scale, block, sizeof(scale));
+			s = widen_f16(scale);
+			for (i = 0; i < VNPU_Q8_0_VALUES; i += LANES)
+				store(y + b + i, load_s8((const int8_t *)block + 2 + i) * s);
+		}
+	}
+}
+
+/* LANES values of a row from @d, a multiple of LANES, on. */
+INLINE vf load_kv(const void *row, uint32_t d, const uint32_t type)
+{
+	const uint8_t *block =
+		(const uint8_t *)row + (size_t)d / VNPU_Q8_0_VALUES * VNPU_Q8_0_BYTES;
+	uint16_t scale;
+
+	if (type == VNPU_KV_F32)
+		return load((const float *)row + d);
+	if (type == VNPU_KV_F16)
+		return load_f16((const uint16_t *)row + d);
+	memcpy(&scale, block, sizeof(scale));
+	return load_s8((const int8_t *)block + 2 + d % VNPU_Q8_0_VALUES) * widen_f16(scale);
+}
+
+static void store_q8_0(uint8_t *block, const float *x)
+{
+	float fmax, s;
+	uint16_t scale;
+	uint32_t i;
+	int32_t m;
+	vb q;
+
+	m = greatest_bits(x, VNPU_Q8_0_VALUES);
+	memcpy(&fmax, &m, sizeof(fmax));
+	scale = fw_f32_to_f16(fmax / 127.0f);
+	if ((scale & 0x7fff) >= 0x7c00)
+		scale = 0x7e00;
+	memcpy(block, &scale, sizeof(scale));
+	s = fw_f16_to_f32(scale);
+	if (!(s > 0)) {
+		memset(block + 2, 0, VNPU_Q8_0_VALUES);
+		return;
+	}
+	for (i = 0; i < VNPU_Q8_0_VALUES; i += LANES) {
+		q = quant_v(load(x + i) / s);
+		memcpy(block + 2 + i, &q, sizeof(q));
+	}
+}
+
+static void kernel_store(void *row, const float *x, size_t n, uint32_t type)
+{
+	uint8_t *block = row;
+	uint16_t *h = row;
+	size_t i;
+
+	if (type == VNPU_KV_F16) {
+		for (i = 0; i + LANES <= n; i += LANES)
+			store_f16(h + i, load(x + i));
+		for (; i < n; i++)
+			h[i] = fw_f32_to_f16(x[i]);
+	} else {
+		for (i = 0; i < n; i += VNPU_Q8_0_VALUES, block += VNPU_Q8_0_BYTES)
+			store_q8_0(block, x + i);
+	}
+}
