@@ -324,6 +324,7 @@ static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 		e->native = true;
 		e->info.weight_bytes = llm_native_widths(&l->model, e->widths);
 	}
+	e->info.kv_token_bytes = llm_shape_kv_bytes(&e->shape, 1, e->info.choices.kv);
 	if (err || opts->dry_run)
 		return err;
 	if (e->info.choices.kv == LLM_KV_Q8_0 && l->model.head_dim % VNPU_Q8_0_VALUES)
@@ -338,6 +339,8 @@ static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 	l->path = e->path;
 	l->threads = e->info.threads;
 	l->kv = e->info.choices.kv;
+	e->info.kv_token_bytes =
+		2ull * l->model.n_layer * VNPU_KV_BYTES(llm_kv_type(l->kv), l->model.kv_dim);
 	l->sync = e->info.choices.sync;
 	l->operands = e->info.choices.operands;
 	l->pool = llm_pool_create(l->threads, npu ? 0 : CPU_SPIN_US);

@@ -152,6 +152,7 @@ struct llm_engine_info {
 	uint64_t n_params;
 	uint64_t file_bytes; /* sum of the tensors in the file */
 	uint64_t weight_bytes; /* as the matmuls read them: packed, or in the file's types */
+	uint64_t kv_token_bytes; /* of a KV cache, for each token */
 	unsigned int n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab, n_ctx_train;
 	struct llm_choices choices; /* settled: placement and weights are never AUTO */
 	unsigned int threads, chunk;

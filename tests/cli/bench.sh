@@ -16,7 +16,7 @@ for r in rows:
     for k in '''build_commit cpu_info model_filename model_type model_size model_n_params n_threads n_prompt n_gen n_depth test_time
         avg_ns stddev_ns avg_ts stddev_ts samples_ns samples_ts transport clock profile preset graphs placement partition sync order
         weights activations kv start attention draft ttft_ms syncs npu_jobs busy_npu busy_gpu busy_cpu bubble_npu bubble_gpu bubble_cpu energy_j
-        power_w peak_memory_bytes weight_bytes_read memory_gbps recall accepted_per_step graph_switch_ms output_sha256 predictor modelled_ns'''.split():
+        power_w peak_memory_bytes weight_bytes_read kv_bytes_read memory_gbps recall accepted_per_step graph_switch_ms output_sha256 predictor modelled_ns'''.split():
         assert k in r, k
     assert len(r['samples_ns']) == len(r['samples_ts']) == 2
     assert abs(r['avg_ns'] - sum(r['samples_ns']) / 2) <= 1
@@ -29,6 +29,7 @@ for r in rows:
 assert rows[0]['ttft_ms'] > 0 and rows[1]['ttft_ms'] is None
 assert rows[0]['output_sha256'] is None and re.fullmatch('[0-9a-f]{64}', rows[1]['output_sha256'])
 assert rows[0]['memory_gbps'] is None and rows[1]['memory_gbps'] > 0 and rows[1]['weight_bytes_read'] > 4 * 5e6
+assert rows[0]['weight_bytes_read'] is None and rows[0]['kv_bytes_read'] is None
 " "$scratch/json"
 passes "jsonl" "${bench[@]}" "${quick[@]}" -o jsonl
 true_in_python "jsonl has one object per line" "
@@ -86,6 +87,18 @@ same "two models" "$(tests -m "$model,$model" -p 2 -n 0 -t 1 | wc -w)" 3
 
 same "activations multiply" "$(tests --activations int8,mixed,int16 -p 2 -n 0 -t 1 | wc -w)" 3
 same "caches multiply" "$(tests --kv f16,q8_0 -p 2 -n 0 -t 1 | wc -w)" 2
+
+# Six layers of keys and values of 128 each; the four tokens attend to 4, 5, 6 and 7.
+passes "caches of three types, with and without a device" "${bench[@]}" --preset cpu,npu --kv f16,q8_0,f32 -p 0 -n 4 -d 3 -r 2 -o json
+true_in_python "bytes of the cache that tokens read, and the rate with the weights'" "
+rows = json.load(open(sys.argv[1]))
+bytes = {'f16': 2 * 128, 'q8_0': 34 * 4, 'f32': 4 * 128}
+assert len(rows) == 6
+for r in rows:
+    assert r['kv_bytes_read'] == 2 * 6 * bytes[r['kv']] * (4 + 5 + 6 + 7), r
+    gbps = (r['weight_bytes_read'] + r['kv_bytes_read']) / r['avg_ns']
+    assert abs(r['memory_gbps'] - gbps) < 1e-6 * gbps, r
+" "$scratch/out"
 
 # With a device.
 passes "the whole matrix of presets and syncs" "${bench[@]}" -p 16,65 -n 4 -pg 8,4 -r 2 --preset cpu,npu,fine --sync fast,driver -o json

@@ -60,6 +60,7 @@ static const struct bench_field fixed_fields[] = {
 	{ "power_w", "REAL" },
 	{ "peak_memory_bytes", "INTEGER" },
 	{ "weight_bytes_read", "INTEGER" },
+	{ "kv_bytes_read", "INTEGER" },
 	{ "memory_gbps", "REAL" },
 	{ "recall", "REAL" },
 	{ "accepted_per_step", "REAL" },
@@ -299,14 +300,19 @@ static void add_counts(struct json_object *o, const struct bench_result *r)
 static void add_costs(struct json_object *o, const struct bench_result *r)
 {
 	const struct llm_virtual_stats *v = &r->virtual_clock;
-	double ns = bench_stat_ns(r).mean * r->n;
+	double ns = bench_stat_ns(r).mean * r->n, weights = NAN, kv = NAN;
+	double gbps;
+
 	/*
-	 * Each generated token reads all weights once; how often a prompt's chunks read them
-	 * depends on caches.
+	 * Each generated token reads all weights once, and the cache up to itself; how often a
+	 * prompt's chunks read them depends on caches.
 	 */
-	double decode_bytes =
-		r->dry || r->test.n_prompt ? NAN : (double)r->info->weight_bytes * r->test.n_gen;
-	double gbps = r->info->profile ? v->dram_bytes / ns : decode_bytes * r->n / ns;
+	if (!r->dry && !r->test.n_prompt) {
+		weights = (double)r->info->weight_bytes * r->test.n_gen;
+		kv = (double)r->info->kv_token_bytes * r->test.n_gen *
+		     (r->test.n_depth + (r->test.n_gen + 1) / 2.0);
+	}
+	gbps = r->info->profile ? v->dram_bytes / ns : (weights + kv) * r->n / ns;
 
 	add_counts(o, r);
 	add_lanes(o, r);
@@ -314,7 +320,8 @@ static void add_costs(struct json_object *o, const struct bench_result *r)
 	add(o, "power_w", r->info->profile ? json_out_double(v->energy_j / ns * 1e9) : NULL);
 	add(o, "peak_memory_bytes",
 	    r->peak_memory_bytes ? json_out_u64(r->peak_memory_bytes) : NULL);
-	add(o, "weight_bytes_read", integer(decode_bytes));
+	add(o, "weight_bytes_read", integer(weights));
+	add(o, "kv_bytes_read", integer(kv));
 	add(o, "memory_gbps", json_out_double(gbps));
 	add(o, "output_sha256", json_out_string(*r->output_sha256 ? r->output_sha256 : NULL));
 	add(o, "predictor", json_out_string(r->predictor));
