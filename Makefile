@@ -3,7 +3,7 @@
 # vnpu: see README.md. `make bench` and `make check` need no preparation.
 #
 #   make bench | check                   set up, build, measure or test
-#   make bench-peer LLAMA_BENCH=PROGRAM  A/B with llama.cpp's llama-bench; ARGS= for tests/bench/peer.sh; docs/benchmarks.md
+#   make bench-peer LLAMA_BENCH=PROGRAMS A/B with llama-bench of others; ARGS= for tests/bench/peer.sh; docs/benchmarks.md
 #   make check-full                      tests too long for check: newer kernels, debug kernels (tests/check-full.sh)
 #   make deps | all | experiments | kmod | insmod | rmmod | install | clean
 #   make deb                             Debian packages, into $(BUILD)/deb; docs/packaging.md
@@ -215,6 +215,7 @@ $(O)/tests/abi32 $(O)/tests/abi64: tests/kmod/abi.c $(wildcard uapi/*/*.h) Makef
 	$(Q)mkdir -p $(@D)
 	@echo "  CC      $@"
 	$(Q)$(filter-out -MMD -MP,$(call compile,tests/kmod)) $(ISA) -static -o $@ $<
+$(addprefix $(O)/tests/,bench_matmul bench_memory): $(call obj,tests/bench/reader.c)
 $(addprefix $(O)/tests/,$(BENCH)): $(O)/tests/%: $(O)/obj/tests/bench/%.o $(O)/lib/libllm.a $(O)/lib/libnpu.a
 	$(call link,$(LIBS_TOOLS) $(LIBS_LLM) $(LIBS_NPU))
 $(O)/tests/fuzz_ioctl: $(call obj,$(wildcard tests/fuzz/fuzz_*.c))
@@ -258,9 +259,9 @@ bench: deps-build
 	$(O)/bin/llm-bench -m $(MODEL)
 
 bench-peer: deps-build
-	@echo "bench-peer: building, then llm-bench and $(or $(LLAMA_BENCH),llama-bench) alternately"
-	$(Q)$(MAKE) --no-print-directory all
-	$(Q)BUILD=$(O) LLAMA_BENCH=$(LLAMA_BENCH) tests/bench/peer.sh $(ARGS)
+	@echo "bench-peer: building, then llm-bench and every llama-bench of LLAMA_BENCH alternately"
+	$(Q)$(MAKE) --no-print-directory all $(O)/tests/bench_memory
+	$(Q)BUILD=$(O) tests/bench/peer.sh $(ARGS)
 
 check: deps
 	@echo "check: building the programs, the tests (twice, once with ASan and UBSan) and the module, then running them"

@@ -33,6 +33,7 @@
 #include "kernels.h"
 #include "npu.h"
 #include "npu_graph.h"
+#include "reader.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -127,74 +128,40 @@ __attribute__((target("avx512f,avx512vnni"))) static double vpdpbusd_rate(double
 
 static uint8_t *memory; /* in pages of the subject's size, which makes a difference of 25 % */
 
-#define READ_PART (64ul << 10)
+static reader_fn reader;
 
-/* Sums memory, from four places at a time or from one. */
-static inline __attribute__((always_inline)) double read_memory(bool one, double limit)
+/* GB/s of this thread's CPU time. */
+static double read_rate(double limit)
 {
-	typedef uint64_t vec __attribute__((vector_size(32), aligned(32)));
-	const size_t apart = one ? 64 : READ_PART, step = one ? 256 : 64,
-		     bytes = one ? 4 * READ_PART : READ_PART;
 	static __thread size_t at;
 	double start = clock_s(CLOCK_THREAD_CPUTIME_ID), t;
-	vec a[4] = { { 0 } };
 	uint64_t n = 0;
 
 	do {
-		const uint8_t *p = memory + at, *end = p + bytes;
-
-		for (; p < end; p += step) {
-#pragma GCC unroll 4
-			for (int i = 0; i < 4; i++) {
-				const uint8_t *line = p + i * apart;
-
-				if (one) {
-					__builtin_prefetch(line + 4096, 0, 3);
-				} else {
-					__builtin_prefetch(line + 768, 0, 2);
-					__builtin_prefetch(line + 256, 0, 3);
-				}
-				a[i] += ((const vec *)line)[0] + ((const vec *)line)[1];
-			}
-		}
-		at = (at + 4 * READ_PART) % MEMORY_BYTES;
-		n += 4 * READ_PART;
+		reader(memory + at);
+		at = (at + READER_BYTES) % MEMORY_BYTES;
+		n += READER_BYTES;
 		t = clock_s(CLOCK_THREAD_CPUTIME_ID) - start;
 	} while (t < limit);
-	a[0] += a[1] + a[2] + a[3];
-	__asm__ volatile("" : : "r"(a[0][0] + a[0][1] + a[0][2] + a[0][3]));
 	return n / t * 1e-9;
 }
 
-#if defined(__x86_64__)
-#define READER __attribute__((target("avx2"))) static double
-#else
-#define READER static double
-#endif
-READER read_one(double limit)
-{
-	return read_memory(true, limit);
-}
-
-READER read_four(double limit)
-{
-	return read_memory(false, limit);
-}
-
-/* The faster one on this host: Intel's cores read faster from four places, AMD's from one. */
-static double (*read_rate)(double limit);
-
+/* The faster one on this host. */
 static void choose_reader(void)
 {
-	double one = 0, four = 0, rate;
+	double best = 0;
 
-	for (int i = 0; i < 5; i++) {
-		rate = read_one(0.02);
-		one = rate > one ? rate : one;
-		rate = read_four(0.02);
-		four = rate > four ? rate : four;
+	for (unsigned int i = 0; i < 5 * READERS; i++) {
+		reader_fn fastest = reader;
+		double rate;
+
+		reader = readers[i % READERS];
+		rate = read_rate(0.02);
+		if (rate > best)
+			best = rate;
+		else
+			reader = fastest;
 	}
-	read_rate = one > four ? read_one : read_four;
 }
 
 static void *peer_main(void *arg)
@@ -720,7 +687,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	for (i = 0; i < 2; i++)
-		memories[i] = fill(MEMORY_BYTES + 8192, true, i);
+		memories[i] = fill(MEMORY_BYTES + READER_AHEAD, true, i);
 	memory = memories[1];
 	choose_reader();
 #if defined(__x86_64__)
