@@ -97,7 +97,7 @@ assert len(rows) == 6
 for r in rows:
     assert r['kv_bytes_read'] == 2 * 6 * bytes[r['kv']] * (4 + 5 + 6 + 7), r
     gbps = (r['weight_bytes_read'] + r['kv_bytes_read']) / r['avg_ns']
-    assert abs(r['memory_gbps'] - gbps) < 1e-6 * gbps, r
+    assert abs(r['memory_gbps'] - gbps) < 1e-5 * gbps, r # avg_ns is rounded
 " "$scratch/out"
 
 # With a device.
