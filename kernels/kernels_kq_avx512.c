@@ -2,6 +2,8 @@
 /*
  * GGUF's block types with AVX-512 VNNI.
  *
+ * One row, read from one place: kernels_kq_row_avx512.c.
+ *
  * Few rows, limited by memory: the numbers u are unpacked in registers, for up to four rows at a
  * time, and are vpdpbusd's unsigned operand. A group's sums start at -zero times the sum of its
  * activations, are multiplied by its integer scales and added up for a block. A panel's units of 32
@@ -16,69 +18,6 @@
 
 #include "kernels_avx512.h"
 #include "kernels_kq_avx512.h"
-
-/* Exactly one instruction: with an intrinsic, GCC 12 moves sums around and spills them. */
-#define DOT(sum, u, s) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(u), "v"(s))
-/* The same with the same four bytes in all lanes, from memory. */
-#define DOT_FOUR(sum, u, four) \
-	__asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(u), "m"(*(four)))
-#define DOT_PAIR(sum, w, pair) \
-	__asm__("vpdpwssd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*(pair)))
-
-/* Bits from..from + p - 1 of each byte, at bit @to, where @u has none. @first: @u is empty. */
-#define KQ_BITS(u, x, p, from, to)                                                       \
-	do {                                                                             \
-		const __m512i mask = _mm512_set1_epi8((char)(((1 << (p)) - 1) << (to))); \
-		__m512i moved = (from) > (to) ? _mm512_srli_epi16(x, (from) - (to))      \
-					      : _mm512_slli_epi16(x, (to) - (from));     \
-		(u) = (to) ? _mm512_ternarylogic_epi32(moved, mask, u,                   \
-						       0xea) /* moved & mask | u */      \
-			   : _mm512_and_si512(moved, mask);                              \
-	} while (0)
-
-/* The planes of 16 channels and 32 k, as far as they have been read. */
-struct kq_planes {
-	__m512i p4, p2, p1;
-};
-
-/* The numbers u of quad @quad, from 0 on in order; @numbers: the unit's, of these channels. */
-KQ_INLINE __m512i kq_quad(struct kq_planes *p, const uint8_t *numbers, const uint32_t bits,
-			  const uint32_t quad)
-{
-	const uint8_t *p2 = numbers + (bits & 4) * 256, *p1 = p2 + (bits & 2) * 256;
-	const int to = bits & 4;
-	__m512i u = _mm512_setzero_si512();
-
-	if (bits & 4) {
-		if (quad % 2 == 0)
-			p->p4 = _mm512_loadu_si512(numbers + quad / 2 * 256);
-		KQ_BITS(u, p->p4, 4, (int)(quad % 2 * 4), 0);
-	}
-	if (bits & 2) {
-		if (quad % 4 == 0)
-			p->p2 = _mm512_loadu_si512(p2 + quad / 4 * 256);
-		KQ_BITS(u, p->p2, 2, (int)(quad % 4 * 2), to);
-	}
-	if (bits & 1) {
-		if (quad == 0)
-			p->p1 = _mm512_loadu_si512(p1);
-		KQ_BITS(u, p->p1, 1, (int)quad, to + (int)(bits & 2));
-	}
-	return u;
-}
-
-/* Two groups' integer scales or minima of 16 channels, as pairs of 16 bits. */
-KQ_INLINE __m512i kq_pairs(const int8_t *table, uint32_t pair, uint32_t n)
-{
-	return _mm512_cvtepi8_epi16(
-		_mm256_loadu_si256((const __m256i *)(table + (pair * 64 + n) * 2)));
-}
-
-/* Those of one of the groups. */
-KQ_INLINE __m512i kq_one(__m512i pairs, uint32_t g)
-{
-	return _mm512_srai_epi32(g % 2 ? pairs : _mm512_slli_epi32(pairs, 16), 16);
-}
 
 /* ---- few rows -------------------------------------------------------------------------------- */
 
@@ -148,17 +87,6 @@ KQ_INLINE void kq_unit(const uint32_t rows, const struct vnpu_kq_form f, const i
 		for (r = 0; r < rows; r++)
 			_mm512_store_si512(p->acc[r] + i * 16, acc[r]);
 	}
-}
-
-/* The sum over a block's groups of integer scales or minima times the activations' sums. */
-KQ_INLINE __m512i kq_low(const int8_t *table, const uint32_t groups, const int16_t *sum, uint32_t n)
-{
-	__m512i low = _mm512_setzero_si512();
-
-#pragma GCC unroll 8
-	for (uint32_t pair = 0; pair < groups / 2; pair++)
-		DOT_PAIR(low, kq_pairs(table, pair, n), (const int32_t *)(sum + pair * 2));
-	return low;
 }
 
 /* Adds a block of 256 k, whose units are in acc, to c. */
@@ -681,6 +609,10 @@ void fw_matmul_kq_avx512(const struct fw_matmul_kq *t, void *scratch)
 {
 	uint32_t all = (t->n + VNPU_PANEL_N - 1) / VNPU_PANEL_N, m0, rows, p, panels;
 
+	if (t->m == 1 && stream_direct()) {
+		fw_matmul_kq_row(t, scratch);
+		return;
+	}
 	if (t->m <= KQ_FEW) {
 		kq_few(t, scratch);
 		return;

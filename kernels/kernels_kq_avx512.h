@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Common parts of MATMUL_KQ's kernels for AVX-512 and AMX: sums of activations, and results. */
+/*
+ * Common parts of MATMUL_KQ's kernels for AVX-512 and AMX: unpacking, sums of activations, and
+ * results.
+ */
 #ifndef KERNELS_KQ_AVX512_H
 #define KERNELS_KQ_AVX512_H
 
@@ -12,6 +15,80 @@
 KQ_INLINE __m512 kq_f16(const uint8_t *halves, uint32_t n)
 {
 	return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(halves + n * 2)));
+}
+
+/* Exactly one instruction: with an intrinsic, GCC 12 moves sums around and spills them. */
+#define DOT(sum, u, s) __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(u), "v"(s))
+/* The same with the same four bytes in all lanes, from memory. */
+#define DOT_FOUR(sum, u, four) \
+	__asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(u), "m"(*(four)))
+#define DOT_PAIR(sum, w, pair) \
+	__asm__("vpdpwssd %2%{1to16%}, %1, %0" : "+v"(sum) : "v"(w), "m"(*(pair)))
+
+/* Bits from..from + p - 1 of each byte, at bit @to, where @u has none. @first: @u is empty. */
+#define KQ_BITS(u, x, p, from, to)                                                       \
+	do {                                                                             \
+		const __m512i mask = _mm512_set1_epi8((char)(((1 << (p)) - 1) << (to))); \
+		__m512i moved = (from) > (to) ? _mm512_srli_epi16(x, (from) - (to))      \
+					      : _mm512_slli_epi16(x, (to) - (from));     \
+		(u) = (to) ? _mm512_ternarylogic_epi32(moved, mask, u,                   \
+						       0xea) /* moved & mask | u */      \
+			   : _mm512_and_si512(moved, mask);                              \
+	} while (0)
+
+/* The planes of 16 channels and 32 k, as far as they have been read. */
+struct kq_planes {
+	__m512i p4, p2, p1;
+};
+
+/* The numbers u of quad @quad, from 0 on in order; @numbers: the unit's, of these channels. */
+KQ_INLINE __m512i kq_quad(struct kq_planes *p, const uint8_t *numbers, const uint32_t bits,
+			  const uint32_t quad)
+{
+	const uint8_t *p2 = numbers + (bits & 4) * 256, *p1 = p2 + (bits & 2) * 256;
+	const int to = bits & 4;
+	__m512i u = _mm512_setzero_si512();
+
+	if (bits & 4) {
+		if (quad % 2 == 0)
+			p->p4 = _mm512_loadu_si512(numbers + quad / 2 * 256);
+		KQ_BITS(u, p->p4, 4, (int)(quad % 2 * 4), 0);
+	}
+	if (bits & 2) {
+		if (quad % 4 == 0)
+			p->p2 = _mm512_loadu_si512(p2 + quad / 4 * 256);
+		KQ_BITS(u, p->p2, 2, (int)(quad % 4 * 2), to);
+	}
+	if (bits & 1) {
+		if (quad == 0)
+			p->p1 = _mm512_loadu_si512(p1);
+		KQ_BITS(u, p->p1, 1, (int)quad, to + (int)(bits & 2));
+	}
+	return u;
+}
+
+/* Two groups' integer scales or minima of 16 channels, as pairs of 16 bits. */
+KQ_INLINE __m512i kq_pairs(const int8_t *table, uint32_t pair, uint32_t n)
+{
+	return _mm512_cvtepi8_epi16(
+		_mm256_loadu_si256((const __m256i *)(table + (pair * 64 + n) * 2)));
+}
+
+/* Those of one of the groups. */
+KQ_INLINE __m512i kq_one(__m512i pairs, uint32_t g)
+{
+	return _mm512_srai_epi32(g % 2 ? pairs : _mm512_slli_epi32(pairs, 16), 16);
+}
+
+/* The sum over a block's groups of integer scales or minima times the activations' sums. */
+KQ_INLINE __m512i kq_low(const int8_t *table, const uint32_t groups, const int16_t *sum, uint32_t n)
+{
+	__m512i low = _mm512_setzero_si512();
+
+#pragma GCC unroll 8
+	for (uint32_t pair = 0; pair < groups / 2; pair++)
+		DOT_PAIR(low, kq_pairs(table, pair, n), (const int32_t *)(sum + pair * 2));
+	return low;
 }
 
 /* Sums of the activations of each group of a row. */
@@ -54,5 +131,8 @@ static inline void kq_store(const struct fw_matmul_kq *t, uint32_t m, uint32_t r
 				  _mm512_loadu_ps(sum + r * VNPU_PANEL_N + i));
 	}
 }
+
+/* One row; weights are read from one place at a time. @scratch: FW_SCRATCH_BYTES. */
+void fw_matmul_kq_row(const struct fw_matmul_kq *t, void *scratch);
 
 #endif /* KERNELS_KQ_AVX512_H */

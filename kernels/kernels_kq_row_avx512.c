@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+/*
+ * One row and GGUF's block types with AVX-512 VNNI, for processors that read memory fastest from a
+ * single place: each line of a panel is asked for once and in order. Sums of all 64 channels stay in
+ * registers from a panel's first block to its last: four registers of a group's sums, which begin
+ * with zero, four of the block's sums, and four of the result.
+ */
+#if defined(__x86_64__)
+#include "kernels_avx512.h"
+#include "kernels_kq_avx512.h"
+
+/*
+ * Asks for the lines that will follow lines @from to @to after @at. In short bursts and in order,
+ * whatever the order of use: with the requests spread evenly among the uses, which are not in
+ * order, reading from memory took a quarter longer.
+ */
+KQ_INLINE void row_ahead(const uint8_t *at, uint32_t from, uint32_t to)
+{
+	for (uint32_t i = from; i < to; i++)
+		stream_ahead(at + i * 64, STREAM_DIRECT);
+}
+
+/* Four quads of a unit, from @quad on: s[i] += those of channels 16 i .. 16 i + 15. */
+KQ_INLINE void row_quads(__m512i s[4], struct kq_planes planes[4], const uint8_t *numbers,
+			 const uint32_t bits, const uint32_t quad, const int8_t *a)
+{
+#pragma GCC unroll 4
+	for (uint32_t q = quad; q < quad + 4; q++) {
+		int32_t four;
+		__m512i x;
+
+		memcpy(&four, a + q * 4, sizeof(four));
+		x = _mm512_set1_epi32(four);
+#pragma GCC unroll 4
+		for (uint32_t i = 0; i < 4; i++) {
+			__m512i u = kq_quad(&planes[i], numbers + i * 64, bits, q);
+
+			DOT(s[i], u, x);
+		}
+	}
+}
+
+/* acc += s times the scales of group @g; s = 0. */
+KQ_INLINE void row_scale(__m512i acc[4], __m512i s[4], const int8_t *scale, uint32_t pair,
+			 const uint32_t odd)
+{
+#pragma GCC unroll 4
+	for (uint32_t i = 0; i < 4; i++) {
+		__m512i scales = kq_one(kq_pairs(scale, pair, i * 16), odd);
+
+		acc[i] = _mm512_add_epi32(acc[i], _mm512_mullo_epi32(s[i], scales));
+		s[i] = _mm512_setzero_si512();
+	}
+}
+
+/* A block of 256 k. @sum: of its groups of activations. */
+KQ_INLINE void row_block(const struct vnpu_kq_form f, __m512 c[4], const struct kq_block *b,
+			 const int8_t *a, const int16_t *sum)
+{
+	const uint32_t pairs = f.block / f.group / 2, unit_bytes = f.bits * 256u;
+	const uint32_t lines = (uint32_t)vnpu_kq_block_bytes(f) / 64;
+	__m512i acc[4], s[4], low;
+	struct kq_planes planes[4];
+	uint32_t pair, i, half;
+
+#pragma GCC unroll 4
+	for (i = 0; i < 4; i++)
+		acc[i] = s[i] = _mm512_setzero_si512();
+	for (pair = 0; pair < pairs; pair++) {
+		row_ahead(b->d, pair * lines / pairs, (pair + 1) * lines / pairs);
+		/* A pair of groups: two units of 32 k, or the halves of one. */
+#pragma GCC unroll 2
+		for (half = 0; half < 2; half++) {
+			const uint32_t unit = f.group == 32 ? pair * 2 + half : pair;
+			const uint8_t *numbers = b->numbers + unit * unit_bytes;
+
+			if (f.group == 32)
+				row_quads(s, planes, numbers, f.bits, 0, a + unit * 32);
+			row_quads(s, planes, numbers, f.bits, f.group == 32 || half ? 4 : 0,
+				  a + unit * 32);
+			row_scale(acc, s, b->scale, pair, half);
+		}
+	}
+#pragma GCC unroll 4
+	for (i = 0; i < 4; i++) {
+		low = kq_low(f.mins ? b->min : b->scale, pairs * 2, sum, i * 16);
+		if (!f.mins)
+			acc[i] = _mm512_sub_epi32(acc[i], _mm512_slli_epi32(low, f.bits - 1u));
+		c[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc[i]), kq_f16(b->d, i * 16), c[i]);
+		if (f.mins)
+			c[i] = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(low), kq_f16(b->dmin, i * 16),
+						c[i]);
+	}
+}
+
+/* A block of 32 k. @sum: of its activations. */
+KQ_INLINE void row_small(const struct vnpu_kq_form f, __m512 c[4], const struct kq_block *b,
+			 const int8_t *a, int32_t sum)
+{
+	struct kq_planes planes[4];
+	__m512i s[4];
+	uint32_t i;
+
+	row_ahead(b->d, 0, (uint32_t)vnpu_kq_block_bytes(f) / 64);
+#pragma GCC unroll 4
+	for (i = 0; i < 4; i++)
+		s[i] = f.mins ? _mm512_setzero_si512() : _mm512_set1_epi32(-(sum << (f.bits - 1)));
+	row_quads(s, planes, b->numbers, f.bits, 0, a);
+	row_quads(s, planes, b->numbers, f.bits, 4, a);
+#pragma GCC unroll 4
+	for (i = 0; i < 4; i++) {
+		c[i] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(s[i]), kq_f16(b->d, i * 16), c[i]);
+		if (f.mins)
+			c[i] = _mm512_fnmadd_ps(_mm512_set1_ps((float)sum), kq_f16(b->dmin, i * 16),
+						c[i]);
+	}
+}
+
+/* A panel: c [64], before the row's scale. */
+KQ_INLINE void row_panel(const struct vnpu_kq_form f, float *c, const uint8_t *w, const int8_t *a,
+			 uint32_t k, const int16_t *sum)
+{
+	const size_t block_bytes = vnpu_kq_block_bytes(f);
+	struct kq_block b;
+	__m512 acc[4];
+	uint32_t i;
+
+#pragma GCC unroll 4
+	for (i = 0; i < 4; i++)
+		acc[i] = _mm512_setzero_ps();
+	for (; k; k -= f.block, w += block_bytes, a += f.block, sum += f.block / f.group) {
+		b = kq_block(w, f);
+		if (f.block == 32)
+			row_small(f, acc, &b, a, *sum);
+		else
+			row_block(f, acc, &b, a, sum);
+	}
+#pragma GCC unroll 4
+	for (i = 0; i < 4; i++)
+		_mm512_store_ps(c + i * 16, acc[i]);
+}
+
+typedef void row_panel_fn(float *c, const uint8_t *w, const int8_t *a, uint32_t k,
+			  const int16_t *sum);
+
+#define ROW_PANEL(NAME, name, block, group, bits, mins)                                        \
+	static void name##_panel(float *c, const uint8_t *w, const int8_t *a, uint32_t k,      \
+				 const int16_t *sum)                                           \
+	{                                                                                      \
+		row_panel((struct vnpu_kq_form){ block, group, bits, mins }, c, w, a, k, sum); \
+	}
+VNPU_KQ_TYPES(ROW_PANEL)
+
+#define ROW_PANEL_OF(NAME, name, ...) name##_panel,
+static row_panel_fn *const row_panels[VNPU_NR_KQ_TYPES] = { VNPU_KQ_TYPES(ROW_PANEL_OF) };
+
+void fw_matmul_kq_row(const struct fw_matmul_kq *t, void *scratch)
+{
+	const size_t panel_bytes = vnpu_kq_panel_bytes(t->type, t->k);
+	_Alignas(64) float c[VNPU_PANEL_N];
+	const uint8_t *w = t->w;
+	int16_t *sum = scratch; /* of each group's activations */
+
+	kq_group_sums(sum, t->a, t->k, vnpu_kq_form(t->type).group);
+	for (uint32_t n = 0; n < t->n; n += VNPU_PANEL_N, w += panel_bytes) {
+		row_panels[t->type](c, w, t->a, t->k, sum);
+		kq_store(t, 0, 1, n, c);
+	}
+}
+#endif
