@@ -34,7 +34,7 @@ enum fw_isa {
 /* The start of a worker's scratch: 512 k of a packed panel, unpacked. */
 #define FW_UNPACK_BYTES (512 * VNPU_PANEL_N)
 /* Private memory of a worker, 64-byte aligned. */
-#define FW_SCRATCH_BYTES (FW_UNPACK_BYTES + 6 * VNPU_MAX_K_I8 + 77824)
+#define FW_SCRATCH_BYTES (FW_UNPACK_BYTES + 6 * VNPU_MAX_K_I8 + 110592)
 
 /* Most panels of MATMUL_WK in a tile; the tile copies as many entries of the table. */
 #define FW_WK_PANELS 32

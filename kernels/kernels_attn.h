@@ -12,11 +12,13 @@
  * The operations for a query, and so its bits, depend only on its own keys:
  *
  *	score	a sum over the head's elements in order, each step a fused
- *		multiply-add, then times the scale
+ *		multiply-add, then times the scale; of Q8_0 such a sum over the
+ *		integers of each block of 32, which fma(sum, block's scale, score) adds
  *	weight	exp(score - the segment's maximum so far); 0 below exp(-87)
  *	total	16 sums by key modulo 16, the four of a block added as (0 + 1) + (2 + 3);
  *		reduced by halves at the end
- *	value	a sum over the keys in order, each step a fused multiply-add;
+ *	value	a sum over the keys in order, each step a fused multiply-add; of Q8_0
+ *		it adds weight * scale, rounded, times the integer;
  *		times 1 / total at the end
  *	fold	of segment after segment: with M the greater maximum, sums before times
  *		exp(maximum before - M), then fma(segment's, exp(segment's maximum - M), sums)
@@ -42,6 +44,8 @@ struct attn_work {
 	float *block; /* keys [head_dim][ATTN_KEYS], then values [ATTN_KEYS][wide] */
 	float *rows; /* [LANES][wide] */
 	float *p; /* of one head: scores, then weights [nr_q][ATTN_KEYS] */
+	float *scaled; /* of one head and block of Q8_0: weights times scales [nr_q][ATTN_KEYS] */
+	float *scales; /* of Q8_0's keys [head_dim / 32][ATTN_KEYS] */
 	struct attn_sums now, before; /* of this segment, and of all before it */
 	struct attn_ahead k_ahead, v_ahead, no_ahead;
 	uint64_t nr_keys[FW_ATTN_MAX_QUERIES]; /* not decreasing */
@@ -50,8 +54,8 @@ struct attn_work {
 	float max[2][FW_ATTN_MAX_QUERIES + 16];
 };
 
-_Static_assert((ATTN_KEYS + 16) * VNPU_MAX_HEAD_DIM * 4 + 2 * 16384 * 4 +
-			       FW_ATTN_MAX_QUERIES * (ATTN_KEYS + 2 * 16) * 4 <=
+_Static_assert((ATTN_KEYS + 16 + ATTN_KEYS / 32) * VNPU_MAX_HEAD_DIM * 4 + 2 * 16384 * 4 +
+			       FW_ATTN_MAX_QUERIES * (2 * ATTN_KEYS + 2 * 16) * 4 <=
 		       FW_SCRATCH_BYTES,
 	       "a tile's scratch");
 
@@ -92,10 +96,19 @@ INLINE void attn_few_scores(uint32_t rows, float *p, const float *const *q, cons
 			    uint32_t n, struct attn_work *w, const uint32_t type)
 {
 	switch (rows) {
-		ATTN_CASES8(attn_score, p, q, k, w->t->k_row_bytes, n, w->t->head_dim, &w->k_ahead,
-			    type)
+		ATTN_CASES8(attn_score, p, q, k, w->t->k_row_bytes, n, w->t->head_dim,
+			    (uint8_t *)w->rows, &w->k_ahead, type)
 	}
 }
+
+/* The two forms of attn_dot(). */
+#define ATTN_DOT(rows, s, q, kt, dim, scaled)                     \
+	do {                                                      \
+		if (scaled)                                       \
+			attn_dot(rows, s, q, kt, dim, w->scales); \
+		else                                              \
+			attn_dot(rows, s, q, kt, dim, NULL);      \
+	} while (0)
 
 /* The scores of a head's queries @q from @first on, and of @n keys from @k on. */
 static void attn_scores(struct attn_work *w, uint32_t first, const float *const *q,
@@ -109,12 +122,13 @@ static void attn_scores(struct attn_work *w, uint32_t first, const float *const 
 			   q + first, k, n, w)
 		return;
 	}
-	ATTN_TYPED(t->kv_type, attn_transpose, w->block, w->rows, w->wide, k, t->k_row_bytes, n,
-		   dim, &w->k_ahead)
+	ATTN_TYPED(t->kv_type, attn_transpose, w->block, w->scales, w->rows, w->wide, k,
+		   t->k_row_bytes, n, dim, &w->k_ahead)
 	for (i = first; i < t->nr_q; i += rows) {
 		rows = t->nr_q - i < ATTN_ROWS ? t->nr_q - i : ATTN_ROWS;
 		switch (rows) {
-			ATTN_CASES6(attn_dot, w->p + i * ATTN_KEYS, q + i, w->block, dim)
+			ATTN_CASES6(ATTN_DOT, w->p + i * ATTN_KEYS, q + i, w->block, dim,
+				    t->kv_type == VNPU_KV_Q8_0)
 		}
 	}
 }
@@ -215,54 +229,89 @@ static struct attn_values attn_values(struct attn_work *w, const uint8_t *v, uin
 }
 
 INLINE void attn_weigh_rows(uint32_t rows, float *sums, size_t wide, const float *scale,
-			    const float *p, uint32_t n, const struct attn_values *v,
-			    const uint32_t type)
+			    const float *p, uint32_t n, const struct attn_values *v, uint32_t d,
+			    uint32_t end, const uint32_t type)
 {
 	switch (rows) {
-		ATTN_CASES8(attn_sums, sums, wide, scale, p, n, v, type)
+		ATTN_CASES8(attn_sums, sums, wide, scale, p, n, v, d, end, type)
 	}
 }
 
 static void attn_weigh(uint32_t rows, float *sums, size_t wide, const float *scale, const float *p,
-		       uint32_t n, const struct attn_values *v)
+		       uint32_t n, const struct attn_values *v, uint32_t d, uint32_t end)
 {
-	ATTN_TYPED(v->type, attn_weigh_rows, rows, sums, wide, scale, p, n, v)
+	ATTN_TYPED(v->type, attn_weigh_rows, rows, sums, wide, scale, p, n, v, d, end)
+}
+
+/*
+ * Adds elements @d to @end of the values from key @j0 on, weighted by @p, to the sums @acc of a
+ * head's queries from @first on.
+ */
+static void attn_add(struct attn_work *w, float *acc, uint32_t first, uint64_t j0, const float *p,
+		     const struct attn_values *v, uint32_t d, uint32_t end)
+{
+	uint32_t nr_q = w->t->nr_q, most = w->few ? ATTN_FEW : ATTN_ROWS, i, k, rows, seen;
+	const float one = 1;
+	struct attn_values later;
+
+	for (i = first; i < nr_q; i += rows) {
+		rows = nr_q - i < most ? nr_q - i : most;
+		seen = attn_seen(w, i, j0);
+		attn_weigh(rows, acc + i * w->wide, w->wide, w->scale + i, p + i * ATTN_KEYS, seen,
+			   v, d, end);
+		/*
+		 * Later queries attend to more keys, which are added separately: a value that a
+		 * query does not attend to must not be multiplied, not even by weight 0.
+		 */
+		later = *v;
+		later.rows += seen * v->row_bytes;
+		for (k = i + 1; k < i + rows; k++)
+			if (attn_seen(w, k, j0) > seen)
+				attn_weigh(1, acc + k * w->wide, w->wide, &one,
+					   p + k * ATTN_KEYS + seen, attn_seen(w, k, j0) - seen,
+					   &later, d, end);
+	}
+}
+
+/* Sets @w->scaled to the weights times the scales of a block of @n rows of values, from @v on. */
+static void attn_scale(struct attn_work *w, uint32_t first, const uint8_t *v, uint32_t n)
+{
+	size_t row_bytes = w->t->v_row_bytes;
+	uint32_t i, j;
+	vf scale;
+
+	for (j = 0; j < n; j += LANES, v += LANES * row_bytes) {
+		scale = n - j < LANES ? load_scales_part(v, row_bytes, n - j)
+				      : load_scales(v, row_bytes);
+		for (i = first * ATTN_KEYS; i < w->t->nr_q * ATTN_KEYS; i += ATTN_KEYS)
+			store(w->scaled + i + j, load(w->p + i + j) * scale);
+	}
 }
 
 /* Head @h and the block from @j0 on. */
 static void attn_block(struct attn_work *w, uint32_t h, uint64_t j0)
 {
 	const struct fw_attn *t = w->t;
-	uint32_t nr_q = t->nr_q, first = 0, n, i, k, rows, seen,
-		 most = w->few ? ATTN_FEW : ATTN_ROWS;
 	size_t head = h * VNPU_KV_BYTES(t->kv_type, t->head_dim);
-	float *acc = w->now.acc + (size_t)h * nr_q * w->wide;
-	struct attn_values values, later;
-	const float one = 1;
+	const uint8_t *k = (const uint8_t *)t->k + head + j0 * t->k_row_bytes,
+		      *v = (const uint8_t *)t->v + head + j0 * t->v_row_bytes;
+	float *acc = w->now.acc + (size_t)h * t->nr_q * w->wide;
+	struct attn_values values;
+	uint32_t first = 0, n, d;
 
 	while (w->nr_keys[first] <= j0)
 		first++;
-	n = attn_seen(w, nr_q - 1, j0);
-	attn_scores(w, first, w->q + h * nr_q, (const uint8_t *)t->k + head + j0 * t->k_row_bytes,
-		    n);
+	n = attn_seen(w, t->nr_q - 1, j0);
+	attn_scores(w, first, w->q + h * t->nr_q, k, n);
 	attn_softmax(w, h, first, j0);
-	values = attn_values(w, (const uint8_t *)t->v + head + j0 * t->v_row_bytes, n);
-	for (i = first; i < nr_q; i += rows) {
-		rows = nr_q - i < most ? nr_q - i : most;
-		seen = attn_seen(w, i, j0);
-		attn_weigh(rows, acc + i * w->wide, w->wide, w->scale + i, w->p + i * ATTN_KEYS,
-			   seen, &values);
-		/*
-		 * Later queries attend to more keys, which are added separately: a value that a
-		 * query does not attend to must not be multiplied, not even by weight 0.
-		 */
-		later = values;
-		later.rows += seen * values.row_bytes;
-		for (k = i + 1; k < i + rows; k++)
-			if (attn_seen(w, k, j0) > seen)
-				attn_weigh(1, acc + k * w->wide, w->wide, &one,
-					   w->p + k * ATTN_KEYS + seen, attn_seen(w, k, j0) - seen,
-					   &later);
+	values = attn_values(w, v, n);
+	if (t->kv_type != VNPU_KV_Q8_0) {
+		attn_add(w, acc, first, j0, w->p, &values, 0, w->wide);
+		return;
+	}
+	for (d = 0; d < t->head_dim; d += VNPU_Q8_0_VALUES) {
+		attn_scale(w, first, v + d / VNPU_Q8_0_VALUES * VNPU_Q8_0_BYTES, n);
+		attn_add(w, acc, first, j0, w->scaled, &values, d, d + VNPU_Q8_0_VALUES);
 	}
 }
 
@@ -272,19 +321,19 @@ static void attn_block(struct attn_work *w, uint32_t h, uint64_t j0)
 static struct attn_ahead attn_next(const struct fw_attn *t, const void *cache, size_t row_bytes,
 				   uint64_t begin, uint64_t end)
 {
-	struct attn_ahead a = {
-		.row = (const uint8_t *)cache + begin * row_bytes,
-		.bytes = t->heads * VNPU_KV_BYTES(t->kv_type, t->head_dim),
-		.row_bytes = row_bytes,
-		.rows = begin < end ? end - begin : 0,
-	};
+	size_t bytes = t->heads * VNPU_KV_BYTES(t->kv_type, t->head_dim);
+	struct attn_ahead a = { .at = (const uint8_t *)cache + begin * row_bytes };
 
-	if (a.rows > ATTN_KEYS)
-		a.rows = ATTN_KEYS;
-	if (a.bytes == row_bytes && a.rows) {
-		a.bytes *= a.rows;
+	if (begin >= end)
+		return a;
+	a.rows = end - begin < ATTN_KEYS ? end - begin : ATTN_KEYS;
+	a.gap = row_bytes - bytes;
+	if (!a.gap) {
+		bytes *= a.rows;
 		a.rows = 1;
 	}
+	a.bytes = bytes;
+	a.end = a.at + bytes;
 	return a;
 }
 
@@ -387,7 +436,9 @@ static void attn_begin(struct attn_work *w, float *scratch)
 	w->block = scratch;
 	w->rows = w->block + ATTN_KEYS * w->wide;
 	w->p = w->rows + 16 * w->wide;
-	w->now.acc = w->p + t->nr_q * ATTN_KEYS;
+	w->scaled = w->p + t->nr_q * ATTN_KEYS;
+	w->scales = w->scaled + t->nr_q * ATTN_KEYS;
+	w->now.acc = w->scales + w->wide / 32 * ATTN_KEYS;
 	w->now.total = w->now.acc + (size_t)queries * w->wide;
 	w->before.acc = w->now.total + queries * 16;
 	w->before.total = w->before.acc + (size_t)queries * w->wide;

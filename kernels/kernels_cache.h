@@ -45,14 +45,17 @@ INLINE float widen_f16(uint16_t h)
 #endif
 }
 
-/* Converts the first @n values of a row, exactly. */
+/*
+ * The numbers of a row are its values, or of Q8_0 its integers, whose blocks have a scale each. All
+ * of them are floats exactly.
+ */
+
+/* Converts the first @n numbers of a row. */
 INLINE void widen(float *y, const void *row, uint32_t n, uint32_t type)
 {
 	const uint8_t *block = row;
 	const uint16_t *h = row;
-	uint16_t scale;
 	uint32_t i, b;
-	float s;
 
 	if (type == VNPU_KV_F32) {
 		memcpy(y, row, n * sizeof(float));
@@ -63,27 +66,49 @@ INLINE void widen(float *y, const void *row, uint32_t n, uint32_t type)
 			y[i] = widen_f16(h[i]);
 	} else {
 		for (b = 0; b < n; b += VNPU_Q8_0_VALUES, block += VNPU_Q8_0_BYTES) {
-			memcpy(&scale, block, sizeof(scale));
-			s = widen_f16(scale);
 			for (i = 0; i < VNPU_Q8_0_VALUES; i += LANES)
-				store(y + b + i, load_s8((const int8_t *)block + 2 + i) * s);
+				store(y + b + i, load_s8((const int8_t *)block + 2 + i));
 		}
 	}
 }
 
-/* LANES values of a row from @d, a multiple of LANES, on. */
+/* LANES numbers of a row from @d, a multiple of LANES, on. */
 INLINE vf load_kv(const void *row, uint32_t d, const uint32_t type)
 {
 	const uint8_t *block =
 		(const uint8_t *)row + (size_t)d / VNPU_Q8_0_VALUES * VNPU_Q8_0_BYTES;
-	uint16_t scale;
 
 	if (type == VNPU_KV_F32)
 		return load((const float *)row + d);
 	if (type == VNPU_KV_F16)
 		return load_f16((const uint16_t *)row + d);
-	memcpy(&scale, block, sizeof(scale));
-	return load_s8((const int8_t *)block + 2 + d % VNPU_Q8_0_VALUES) * widen_f16(scale);
+	return load_s8((const int8_t *)block + 2 + d % VNPU_Q8_0_VALUES);
+}
+
+typedef uint16_t vf16 __attribute__((vector_size(2 * LANES)));
+
+/* The scales of a block of Q8_0 of LANES rows, from the first one's block on. */
+INLINE vf load_scales(const uint8_t *block, size_t row_bytes)
+{
+	uint16_t scale;
+	vf16 h;
+
+#pragma GCC unroll 16
+	for (uint32_t i = 0; i < LANES; i++) {
+		memcpy(&scale, block + i * row_bytes, sizeof(scale));
+		h[i] = scale;
+	}
+	return load_f16((const uint16_t *)&h);
+}
+
+/* The same of @n rows; those of other lanes are 0. */
+INLINE vf load_scales_part(const uint8_t *block, size_t row_bytes, uint32_t n)
+{
+	uint16_t h[LANES] = { 0 };
+
+	for (uint32_t i = 0; i < n; i++)
+		memcpy(&h[i], block + i * row_bytes, sizeof(h[i]));
+	return load_f16(h);
 }
 
 static void store_q8_0(uint8_t *block, const float *x)

@@ -3,6 +3,7 @@
  * Attention of one token: how fast its KV cache is read, against plain reads of the same memory.
  *
  *	bench_attn [-t SECONDS per figure (0.5)] [-i ISA] [-r ROWS (1)] [-d DEPTH (all)]
+ *		[-s SHAPE (all)] [-c CACHE TYPE (all)]
  *
  * For each shape, depth and type of cache: microseconds for a layer, GB/s of cache, the fraction of
  * the plain reads' GB/s, and GFLOPS of the two matmuls. One thread computes all heads of one layer
@@ -181,16 +182,24 @@ static void measure(const struct shape *s, const struct type *type)
 	fflush(stdout);
 }
 
-static void measure_all(unsigned int only)
+/* Whether @name is the one asked for. */
+static bool wanted(const char *only, const char *name)
+{
+	return !only || !strcmp(only, name);
+}
+
+static void measure_all(unsigned int only, const char *shape, const char *type)
 {
 	printf("%s, %u token%s at once\nshape cache  depth   us/layer     GB/s  of read   GFLOPS\n",
 	       b.kernels->name, b.rows, b.rows > 1 ? "s" : "");
 	for (size_t t = 0; t < sizeof(types) / sizeof(types[0]); t++) {
+		if (!wanted(type, types[t].name))
+			continue;
 		fill(types[t].type);
 		for (size_t s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++)
 			for (size_t d = 0; d < sizeof(depths) / sizeof(depths[0]); d++) {
 				b.depth = depths[d];
-				if (!only || only == b.depth)
+				if ((!only || only == b.depth) && wanted(shape, shapes[s].name))
 					measure(&shapes[s], &types[t]);
 			}
 	}
@@ -211,13 +220,13 @@ static const struct fw_kernels *kernels_of(const char *isa)
 
 int main(int argc, char **argv)
 {
-	const char *isa = NULL;
+	const char *isa = NULL, *shape = NULL, *type = NULL;
 	unsigned int only = 0;
 	int c;
 
 	b.seconds = 0.5;
 	b.rows = 1;
-	while ((c = getopt(argc, argv, "t:i:r:d:")) >= 0) {
+	while ((c = getopt(argc, argv, "t:i:r:d:s:c:")) >= 0) {
 		if (c == 't')
 			b.seconds = atof(optarg);
 		else if (c == 'i')
@@ -226,6 +235,10 @@ int main(int argc, char **argv)
 			b.rows = (unsigned int)atoi(optarg);
 		else if (c == 'd')
 			only = (unsigned int)atoi(optarg);
+		else if (c == 's')
+			shape = optarg;
+		else if (c == 'c')
+			type = optarg;
 		else
 			return 2;
 	}
@@ -242,6 +255,6 @@ int main(int argc, char **argv)
 		die("out of memory");
 	for (size_t i = 0; i < 64 * 4096; i++)
 		b.q[i] = (float)(i % 7) * 0.1f - 0.3f;
-	measure_all(only);
+	measure_all(only, shape, type);
 	return 0;
 }
