@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * One row and GGUF's block types with AVX-512 VNNI, for processors that read memory fastest from a
- * single place: each line of a panel is asked for once and in order. Sums of all 64 channels stay in
- * registers from a panel's first block to its last: four registers of a group's sums, which begin
- * with zero, four of the block's sums, and four of the result.
+ * single place: each line of a panel is asked for once and in order. Sums of all 64 channels stay
+ * in registers from a panel's first block to its last: four registers of a group's sums, which
+ * begin with zero, four of the block's sums, and four of the result.
  */
 #if defined(__x86_64__)
 #include "kernels_avx512.h"

@@ -260,6 +260,40 @@ static void test_wk(uint32_t m, uint32_t n, uint32_t k, uint32_t width, bool ext
 	end_case();
 }
 
+static void call_kq(const struct fw_kernels *k, void *y, const void *arg)
+{
+	struct fw_matmul_kq t = *(const struct fw_matmul_kq *)arg;
+
+	t.c = y;
+	k->matmul_kq(&t, scratch);
+}
+
+static void test_kq(uint32_t type, uint32_t m, uint32_t n, uint32_t blocks, bool extreme)
+{
+	const struct vnpu_kq_form f = vnpu_kq_form(type);
+	uint32_t k = blocks * f.block;
+	size_t lda = k + rng_below(9), ldc = n + rng_below(9);
+	int8_t *a = random_bytes((m - 1) * lda + k, extreme);
+	float *a_scale = random_floats(m, 0.1f), *bias = random_floats(n, 10);
+	size_t bytes = (n + 63) / 64 * vnpu_kq_panel_bytes(type, k), at;
+	uint8_t *panels = random_bytes(bytes, extreme);
+	struct fw_matmul_kq t = { a, a_scale, panels, bias, NULL, m, n, k, type, lda, ldc };
+	uint16_t scale;
+	char what[96];
+
+	for (at = 0; at < bytes; at += vnpu_kq_block_bytes(f))
+		for (uint32_t i = 0; i < 64u * (1 + f.mins); i++) {
+			scale = random_f16(false);
+			memcpy(panels + at + i * 2, &scale, 2);
+		}
+	if (rng_below(2))
+		t.bias = NULL;
+	snprintf(what, sizeof(what), "matmul_kq type %u m %u n %u k %u", type, m, n, k);
+	compare(what, ((m - 1) * ldc + n) * 4, F32, call_kq, &t);
+	test_add_outliers(m, n, k, VNPU_OUTLIERS_KQ + type, panels);
+	end_case();
+}
+
 /* Also with more rows than a block has. */
 static void test_matmuls(void)
 {
@@ -286,6 +320,12 @@ static void test_matmuls(void)
 		n = random_in(1, round % 4 ? 70 : 140);
 		k = random_in(1, round % 4 ? 300 : 700);
 		test_wk(round % 3 ? m : 1, n, k, round % 9, round % 5 == 1);
+	}
+	for (round = 0; round < 80; round++) {
+		m = random_in(1, round % 16 < 8 ? 9 : 150);
+		n = random_in(1, round % 4 ? 70 : 140);
+		k = random_in(1, 3);
+		test_kq(round % VNPU_NR_KQ_TYPES, m, n, k, round % 5 == 1);
 	}
 	test_wk(1, 2, VNPU_MAX_K_I8, 8, true);
 	test_wk(9, 3, VNPU_MAX_K_I8 - 5, 7, true);
