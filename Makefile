@@ -56,7 +56,7 @@ sources = $(wildcard $(addsuffix /*.c,$(1)))
 # Arithmetic and the phone's numbers go into the library whose code calls them.
 LLM_BELOW := $(wildcard kernels/cpu_kernels*.c soc/predictor*.c) soc/soc_cost.c
 FW_MAIN := firmware-sim/vnpu_fw.c firmware-sim/port_kmd.c firmware-sim/confine.c
-FW_SRC := $(filter-out $(FW_MAIN) $(LLM_BELOW),$(call sources,firmware-sim isa kernels soc wait))
+FW_SRC := $(filter-out $(FW_MAIN) $(LLM_BELOW),$(call sources,firmware-sim isa kernels soc host wait))
 NPU_SRC := $(call sources,$(NPU_ROOMS))
 LLM_SRC := $(call sources,$(RUNTIME_ROOMS)) $(LLM_BELOW)
 # tools/NAME/*.c and tools/common make build/bin/NAME.

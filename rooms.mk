@@ -19,12 +19,13 @@ uapi/drm_public := drm
 uapi/linux_public := linux
 uapi/npu_public := npu
 
-# ---- independent of any device: arithmetic, the phone's numbers, and how to wait -------------------------------------
+# ---- independent of any device: arithmetic, the phone's numbers, the host's CPUs, and how to wait ---------------------
 
-ROOMS += kernels soc wait
+ROOMS += kernels soc host wait
 kernels_public := kernels.h cpu_kernels.h
 kernels_uses := uapi/npu
 soc_public := soc.h soc_cost.h npu_time.h predictor.h predictor_tree.h
+host_public := cpus.h
 wait_public := expect.h polling.h
 
 # ---- the ISA's operations: for the device, the compiler and listings ------------------------------------------------
@@ -37,7 +38,7 @@ isa_uses := uapi/npu
 
 ROOMS += firmware-sim
 firmware-sim_public := fw.h
-firmware-sim_uses := uapi/drm uapi/linux uapi/npu isa kernels soc wait
+firmware-sim_uses := uapi/drm uapi/linux uapi/npu isa kernels soc host wait
 
 # ---- libnpu ----------------------------------------------------------------------------------------------------------
 # Programs see libnpu; only the library's own rooms, which know one another, see libnpu/inside.
@@ -55,12 +56,12 @@ libnpu/device_uses := libnpu libnpu/inside libnpu/graph libnpu/trace isa wait ua
 libnpu/trace_public := trace.h probes.h
 libnpu/trace_uses := libnpu libnpu/inside libnpu/graph libnpu/device wait uapi/drm uapi/npu
 # The only room that sees the device's code: it runs a device inside the process.
-libnpu/sim_uses := libnpu libnpu/inside libnpu/device soc wait uapi/drm uapi/linux uapi/npu kernels firmware-sim
+libnpu/sim_uses := libnpu libnpu/inside libnpu/device soc host wait uapi/drm uapi/linux uapi/npu kernels firmware-sim
 
 # ---- runtime: each room uses those before it -----------------------------------------------------------------------------
 # Programs see runtime/api.
 
-RUNTIME_BELOW := runtime/api libnpu uapi/npu soc kernels wait
+RUNTIME_BELOW := runtime/api libnpu uapi/npu soc kernels host wait
 RUNTIME_ROOMS := runtime/base runtime/gguf runtime/text runtime/model runtime/quantize runtime/schedule runtime/partition \
 	runtime/lanes/opencl runtime/lanes runtime/pass runtime
 ROOMS += runtime/api $(RUNTIME_ROOMS)
@@ -100,6 +101,7 @@ tools/common_uses := runtime/api libnpu
 $(foreach t,$(TOOLS),$(eval tools/$(t)_uses := tools/common runtime/api libnpu))
 tools/npuc_uses += uapi/npu isa
 tools/npu-profile_uses += soc
+tools/npu-info_uses += host
 
 # ---- experiments: programs that only reproduce a figure ------------------------------------------------------------------
 # tools/experiments/NAME makes build/experiments/NAME, which is not installed. They see the internals of the runtime.

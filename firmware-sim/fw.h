@@ -76,7 +76,7 @@ struct fw_port {
 struct soc_npu;
 
 struct fw_config {
-	unsigned int threads; /* number of workers; 0: one per CPU that the process may use */
+	unsigned int threads; /* number of workers; 0: host_threads() */
 	unsigned int spin_us; /* time to poll the ring before sleeping; 0: does not poll */
 	enum fw_isa isa; /* AUTO: the best one that the host has */
 	/* The modelled NPU (soc.h) for device times; must outlive the core. NULL: times are 0. */

@@ -9,11 +9,9 @@
  * that writes invalid values. The kernel sets over in the info page first, so over is checked
  * before anything else that was read is used.
  */
-#define _GNU_SOURCE /* sched_getaffinity */
 #include "fw.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,6 +20,7 @@
 
 #include <drm/vnpu_accel.h>
 
+#include "cpus.h"
 #include "fw_copy.h"
 #include "fw_exec.h"
 #include "polling.h"
@@ -690,14 +689,6 @@ static bool is_power_of_two(uint32_t x)
 	return x && !(x & (x - 1));
 }
 
-static unsigned int host_cpus(void)
-{
-	cpu_set_t set;
-	int n = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
-
-	return n > 0 ? n : 1;
-}
-
 /* Checks the port's own numbers, which a working kernel never gets wrong. */
 static bool info_is_sane(const struct vnpu_fw_info *info)
 {
@@ -713,7 +704,7 @@ struct fw_core *fw_core_create(const struct fw_config *cfg, struct fw_port *port
 {
 	const struct fw_kernels *kernels = fw_kernels_get(cfg->isa);
 	const struct vnpu_fw_info *info = port->info;
-	unsigned int threads = cfg->threads ? cfg->threads : host_cpus();
+	unsigned int threads = cfg->threads ? cfg->threads : host_threads();
 	struct fw_core *core;
 
 	if (!kernels) {

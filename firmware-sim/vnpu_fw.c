@@ -25,6 +25,7 @@
 #include <npu/vnpu_isa.h>
 
 #include "confine.h"
+#include "cpus.h"
 #include "fw.h"
 #include "port_kmd.h"
 #include "soc.h"
@@ -64,7 +65,7 @@ static const char usage[] =
 	"Serves a vnpu device in the foreground until SIGTERM or SIGINT, which remove the device.\n"
 	"\n"
 	"  --name NAME       name that clients see (vnpu-sim)\n"
-	"  --threads N       workers (one per CPU that the process may use)\n"
+	"  --threads N       workers (one per CPU that the process may use: affinity, quota)\n"
 	"  --isa ISA         auto, generic, avx2, avx512-vnni, avx512-amx, neon-dotprod or "
 	"neon-i8mm (auto: the best)\n"
 	"  --spin-us N       time to poll for work before sleeping (50; 0: none)\n"
@@ -738,6 +739,8 @@ int main(int argc, char **argv)
 		return fail(
 			"--isa: this host does not support it; --isa auto takes the best one that "
 			"it does");
+	if (!o.cfg.threads)
+		o.cfg.threads = host_threads();
 	if (o.remove < 0 && load_profile(&o, &profile))
 		return 1;
 	control = open_control();

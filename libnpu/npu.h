@@ -71,7 +71,8 @@ enum npu_transport {
 struct npu_device_options {
 	enum npu_transport transport;
 	const char *path; /* drm: the node; NULL: the first /dev/accel/accel* that is a vnpu */
-	/* sim: number of worker threads; 0: one per CPU that the process may use. */
+	/* sim: number of worker threads; 0: one per CPU that the process may use, by its affinity
+	 * mask and the quota of its control groups. */
 	unsigned int threads;
 	/* sim: instruction set of the kernels, as --isa of vnpu-fw(8); NULL: the best one
 	 * supported. */

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpus.h"
 #include "engine.h"
 #include "gpu.h"
 #include "gpu_lane.h"
@@ -333,7 +334,7 @@ static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 			"%s: heads of %u values; a KV cache of q8_0 needs a multiple of %d, choose "
 			"f16 or f32",
 			e->path, l->model.head_dim, VNPU_Q8_0_VALUES);
-	e->info.threads = opts->threads ? opts->threads : llm_pool_cpus();
+	e->info.threads = opts->threads ? opts->threads : host_threads();
 	if (e->info.threads > LLM_MAX_THREADS)
 		e->info.threads = LLM_MAX_THREADS;
 	l->path = e->path;

@@ -108,7 +108,8 @@ struct llm_options {
 	const char *shape;
 	/* Zeros are the defaults; llm_choices_settle() says which values exclude each other. */
 	struct llm_choices choices;
-	/* Threads of the CPU lane, at most LLM_MAX_THREADS; 0: one per allowed CPU */
+	/* Threads of the CPU lane, at most LLM_MAX_THREADS; 0: one per CPU that the process may
+	 * use, by its affinity mask and the quota of its control groups */
 	unsigned int threads;
 	/* Tokens of a prefill graph (of the largest one, if bucketed); with placements gpu and
 	 * layer, of the longest undivided prompt. At most LLM_MAX_CHUNK; 0: 256, or 2048 there. */

@@ -196,6 +196,7 @@ struct sim {
 	struct fw_port port;
 	struct fw_core *core;
 	struct soc *soc; /* NULL: no soc file is installed */
+	unsigned int threads; /* the core's workers */
 	pthread_t core_thread;
 	bool core_started;
 	int core_result;
@@ -248,7 +249,7 @@ void sim_bo_put(struct sim *sim, struct sim_bo *bo);
 /* *@weights: the program fills the memory and the device only reads it: use sim_map_huge(). */
 int sim_map(struct sim *sim, uint64_t offset, size_t size, int prot, void **addr, bool *weights);
 /* Backs a new mapping by huge pages as far as the kernel can. Slow: not under the lock. */
-void sim_map_huge(void *addr, size_t size);
+void sim_map_huge(const struct sim *sim, void *addr, size_t size);
 /*
  * Reserves addresses aligned for huge pages, without memory, or returns MAP_FAILED. The kernel
  * itself does not align mappings.

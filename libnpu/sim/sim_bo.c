@@ -167,17 +167,18 @@ static void *sim_huge_main(void *arg)
  * the threads. They block all signals except those of their own accesses, raised if memory runs
  * out.
  */
-void sim_map_huge(void *addr, size_t size)
+void sim_map_huge(const struct sim *sim, void *addr, size_t size)
 {
 	struct sim_huge h = { .at = addr, .size = size };
 	pthread_t id[SIM_HUGE_THREADS - 1];
-	unsigned int n = 0;
+	unsigned int n = 0,
+		     most = sim->threads < SIM_HUGE_THREADS ? sim->threads : SIM_HUGE_THREADS;
 	sigset_t all, old;
 
 	sigfillset(&all);
 	sigdelset(&all, SIGBUS);
 	pthread_sigmask(SIG_BLOCK, &all, &old);
-	while (n < SIM_HUGE_THREADS - 1 && size / SIM_HUGE > 2 * n + 2 &&
+	while (n + 1 < most && size / SIM_HUGE > 2 * n + 2 &&
 	       !pthread_create(&id[n], NULL, sim_huge_main, &h))
 		n++;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

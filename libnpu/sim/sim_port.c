@@ -470,7 +470,7 @@ static int sim_port_isa(const char *name, enum fw_isa *isa)
 
 int sim_port_start(struct sim *sim, const struct sim_options *opts)
 {
-	struct fw_config cfg = { .threads = opts->threads };
+	struct fw_config cfg = { .threads = sim->threads };
 	sigset_t all, old;
 	char why[512];
 	int ret;
@@ -494,7 +494,7 @@ int sim_port_start(struct sim *sim, const struct sim_options *opts)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (ret)
 		return npu_fail(ret, "sim: cannot start the device with %u threads: %s",
-				opts->threads, strerror(-ret));
+				sim->threads, strerror(-ret));
 	sim->core_started = true;
 	return 0;
 }

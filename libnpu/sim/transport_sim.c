@@ -13,6 +13,7 @@
 
 #include <npu/vnpu_isa.h>
 
+#include "cpus.h"
 #include "npu_fail.h"
 #include "sim.h"
 
@@ -255,7 +256,7 @@ static int sim_transport_map(struct transport *t, uint64_t offset, size_t size, 
 	ret = sim_map(sim, offset, size, prot, addr, &weights);
 	sim_unlock(sim);
 	if (!ret && weights)
-		sim_map_huge(*addr, size);
+		sim_map_huge(sim, *addr, size);
 	return ret;
 }
 
@@ -359,6 +360,7 @@ int transport_sim_open(const struct sim_options *opts, struct transport **t)
 		return npu_fail(-ENOMEM, "sim: out of memory");
 	sim->base.ops = &sim_transport_ops;
 	sim->epoch = 1;
+	sim->threads = opts->threads ? opts->threads : host_threads();
 	sim->fence_ms = opts->fence_ms ? opts->fence_ms : SIM_FENCE_MS;
 	sim->mem_limit_bytes = opts->mem_limit_bytes ? opts->mem_limit_bytes : sim_half_of_memory();
 	/* Held only briefly, so spinning costs less than sleeping. */

@@ -13,7 +13,6 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -92,17 +91,6 @@ static bool pool_spin(_Atomic uint32_t *word, uint32_t value, uint64_t spin_ns)
 		}
 	} while (pool_now_ns() < end);
 	return false;
-}
-
-unsigned int llm_pool_cpus(void)
-{
-	cpu_set_t set;
-	long n;
-
-	if (!sched_getaffinity(0, sizeof(set), &set))
-		return (unsigned int)CPU_COUNT(&set);
-	n = sysconf(_SC_NPROCESSORS_ONLN); /* more CPUs than a cpu_set_t holds */
-	return n > 0 ? (unsigned int)n : 1;
 }
 
 static void pool_tasks(struct llm_pool *pool, unsigned int worker)

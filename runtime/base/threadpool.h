@@ -5,9 +5,6 @@
 
 struct llm_pool;
 
-/* Number of CPUs allowed to the process. */
-unsigned int llm_pool_cpus(void);
-
 /*
  * A pool of @threads, of which one is the caller of llm_pool_run(): starts threads - 1. Idle
  * threads poll for @spin_us and then sleep; pass 0 if others, such as a device in the same process,

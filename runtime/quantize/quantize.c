@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "cpus.h"
 #include "llm_fail.h"
 #include "quantize.h"
 
@@ -76,7 +77,7 @@ static int quantize_run(struct quantize *q)
 
 int llm_quantize(const struct llm_quantize_options *opts, struct llm_quantize_result *result)
 {
-	unsigned int threads = opts->threads ? opts->threads : llm_pool_cpus();
+	unsigned int threads = opts->threads ? opts->threads : host_threads();
 	struct quantize q = { .opts = opts, .in = opts->in ? opts->in : opts->shape };
 	char line[512];
 	int err = check(opts);

@@ -180,6 +180,13 @@ refuses "npuc isa with a profile" 2 "or isa" "$bin/npuc" isa --profile sd8gen3
 
 passes "npu-info on sim" env NPU_TRANSPORT=sim "$bin/npu-info"
 grep -q '^transport  *sim' "$scratch/out" && grep -q '^reason .*NPU_TRANSPORT' "$scratch/out" && ok "npu-info prints the reason" || not_ok "npu-info prints the reason" "$(<"$scratch/out")"
+grep -Eq '^threads  *[0-9]+: the affinity mask has [0-9]+ CPUs?, (no control group has a quota|/sys/.* grants the time of [0-9.]+)$' "$scratch/out" &&
+	ok "npu-info says how many threads, and why" || not_ok "npu-info says how many threads, and why" "$(<"$scratch/out")"
+passes "npu-info on one CPU" taskset -c "$(taskset -cp $$ | sed 's/.*: *\([0-9]*\).*/\1/')" "$bin/npu-info" --transport sim --json
+true_in_python "one CPU gets one thread" '
+c = json.load(open(sys.argv[1]))["cpus"]
+assert c["threads"] == 1 and c["affinity"] == 1, c
+assert (c["quota"] is None) == (c["quota_file"] is None), c' "$scratch/out"
 passes "npu-info --json" "$bin/npu-info" --transport sim --json
 true_in_python "the JSON has the device's fields" '
 d = json.load(open(sys.argv[1]))

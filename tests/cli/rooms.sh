@@ -57,7 +57,7 @@ run make -s --no-print-directory DEPS=no BUILD="$BUILD" room-compile ROOM=runtim
 same "a folder that is not in rooms.mk is refused" "$(grep -o 'runtime/nowhere is no room of rooms.mk' "$scratch/err")" \
 	"runtime/nowhere is no room of rooms.mk"
 
-sources=(kernels soc wait isa firmware-sim libnpu runtime tools)
+sources=(kernels soc host wait isa firmware-sim libnpu runtime tools)
 same "no include of a room's names a folder, but those of uapi" \
 	"none$(grep -rnE --include='*.[ch]' '#\s*include\s*"[^"]*/' "${sources[@]}")" none
 make -s --no-print-directory -f - >"$scratch/uses" <<'MAKE'

@@ -96,7 +96,6 @@ static void test_a_pool_that_never_ran_can_be_freed(void **state)
 {
 	llm_pool_free(llm_pool_create(4, 1000));
 	llm_pool_free(NULL);
-	assert_true(llm_pool_cpus() >= 1);
 }
 
 int main(void)

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpus.h"
 #include "json_out.h"
 #include "tool.h"
 
@@ -33,6 +34,33 @@ static const char usage[] =
 static const char *transport_name(enum npu_transport t)
 {
 	return t == NPU_TRANSPORT_DRM ? "drm" : "sim";
+}
+
+static void print_cpus(void)
+{
+	struct host_cpus cpus;
+
+	host_cpus_read("", &cpus);
+	printf("threads       %u: the affinity mask has %u CPU%s, ", cpus.threads, cpus.allowed,
+	       cpus.allowed == 1 ? "" : "s");
+	if (cpus.quota > 0)
+		printf("%s grants the time of %.2f\n", cpus.file, cpus.quota);
+	else
+		puts("no control group has a quota");
+}
+
+static struct json_object *cpus_json(void)
+{
+	struct json_object *o = json_object_new_object();
+	struct host_cpus cpus;
+
+	host_cpus_read("", &cpus);
+	json_object_object_add(o, "threads", json_out_u64(cpus.threads));
+	json_object_object_add(o, "affinity", json_out_u64(cpus.allowed));
+	json_object_object_add(o, "quota",
+			       cpus.quota > 0 ? json_object_new_double(cpus.quota) : NULL);
+	json_object_object_add(o, "quota_file", json_out_string(cpus.file[0] ? cpus.file : NULL));
+	return o;
 }
 
 static int print_text(const struct npu_device_info *info, const struct npu_device_state *state)
@@ -57,6 +85,7 @@ static int print_text(const struct npu_device_info *info, const struct npu_devic
 	       info->max_queue_depth, info->max_waiting_jobs, info->max_jobs_per_submit);
 	printf("job timeout   %u ms, up to %u ms; a fence lasts up to %u ms\n",
 	       info->default_timeout_ms, info->max_timeout_ms, info->max_fence_ms);
+	print_cpus();
 	npu_info_opencl_text();
 	return 0;
 }
@@ -88,6 +117,7 @@ static int print_json(const struct npu_device_info *info, const struct npu_devic
 	json_object_object_add(o, "max_timeout_ms", json_out_u64(info->max_timeout_ms));
 	json_object_object_add(o, "max_fence_ms", json_out_u64(info->max_fence_ms));
 	json_object_object_add(o, "max_waiting_jobs", json_out_u64(info->max_waiting_jobs));
+	json_object_object_add(o, "cpus", cpus_json());
 	json_object_object_add(o, "opencl", npu_info_opencl_json());
 	ret = json_out_line(stdout, o);
 	json_object_put(o);
