@@ -269,7 +269,8 @@ enum npu_wait_mode {
 	NPU_WAIT_DRIVER, /* sleep in WAIT */
 	/*
 	 * Poll the status page for about as long as similar jobs took, then sleep in WAIT. Sleep at
-	 * once if they took more than 20 ms.
+	 * once if they took more than 20 ms, or more than 1 ms and the workers of a sim device have
+	 * all CPUs that the process may use.
 	 */
 	NPU_WAIT_FAST,
 };

@@ -20,6 +20,7 @@
 struct npu_device {
 	atomic_uint refs;
 	struct transport *t;
+	bool no_spare_cpu; /* as of the transport (transport.h) */
 	struct npu_device_info info;
 	struct drm_vnpu_query_limits limits;
 	atomic_ullong submits, jobs, waits, polls;

@@ -88,6 +88,7 @@ int npu_device_open_on(struct transport *t, enum npu_transport kind, const char 
 	}
 	atomic_init(&dev->refs, 1);
 	dev->t = t;
+	dev->no_spare_cpu = t->no_spare_cpu;
 	dev->info.transport = kind;
 	strncpy(dev->info.path, path, sizeof(dev->info.path) - 1);
 	strncpy(dev->info.reason, reason, sizeof(dev->info.reason) - 1);

@@ -30,6 +30,8 @@
  * program's first job is the slowest.
  */
 #define NPU_POLL_AHEAD_NS 20000000
+/* The same if polling takes a CPU from the device: it costs more than being woken then. */
+#define NPU_POLL_AHEAD_CROWDED_NS 1000000
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -477,6 +479,11 @@ static bool npu_queue_sleep(struct npu_queue *queue, const struct npu_flight *f,
 	return npu_queue_look(queue) >= f->seqno;
 }
 
+static int64_t npu_queue_poll_ahead_ns(const struct npu_queue *queue)
+{
+	return queue->ctx->dev->no_spare_cpu ? NPU_POLL_AHEAD_CROWDED_NS : NPU_POLL_AHEAD_NS;
+}
+
 /* When to stop polling for a job; @f NULL: its expected end is unknown. */
 static int64_t npu_queue_poll_end(const struct npu_flight *f, int64_t now)
 {
@@ -500,7 +507,7 @@ static bool npu_queue_poll(struct npu_queue *queue, uint64_t seqno, int64_t dead
 	if (f->seqno != seqno)
 		f = NULL;
 	now = npu_now_ns();
-	if (f && f->expected_ns - now > NPU_POLL_AHEAD_NS)
+	if (f && f->expected_ns - now > npu_queue_poll_ahead_ns(queue))
 		return false;
 	if (f && f->expected_ns - f->submitted_ns > EXPECT_LATE_NS &&
 	    npu_queue_sleep(queue, f, now, deadline)) {

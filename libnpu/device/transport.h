@@ -9,6 +9,7 @@
 #ifndef NPU_PRIVATE_TRANSPORT_H
 #define NPU_PRIVATE_TRANSPORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,9 @@ struct transport_ops {
 
 struct transport {
 	const struct transport_ops *ops;
+	/* The device's workers take all CPUs that this process may use, so a thread that polls
+	 * while they compute takes a CPU from one of them. */
+	bool no_spare_cpu;
 };
 
 struct sim_options {

@@ -361,6 +361,7 @@ int transport_sim_open(const struct sim_options *opts, struct transport **t)
 	sim->base.ops = &sim_transport_ops;
 	sim->epoch = 1;
 	sim->threads = opts->threads ? opts->threads : host_threads();
+	sim->base.no_spare_cpu = sim->threads >= host_threads();
 	sim->fence_ms = opts->fence_ms ? opts->fence_ms : SIM_FENCE_MS;
 	sim->mem_limit_bytes = opts->mem_limit_bytes ? opts->mem_limit_bytes : sim_half_of_memory();
 	/* Held only briefly, so spinning costs less than sleeping. */

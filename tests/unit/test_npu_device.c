@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "cpus.h"
 #include "npu_fixture.h"
 #include "npu_private.h"
 
@@ -359,6 +360,43 @@ static void both_wait_modes_see_the_same_results(void **state)
 	npu_job_free(job);
 	npu_buffer_free(a);
 	npu_buffer_free(b);
+}
+
+/* Fast waits for jobs of 10 ms each that end by polling, on a sim device with @threads workers. */
+static unsigned int ends_by_polling(unsigned int threads, unsigned int jobs)
+{
+	const struct npu_device_options opts = { .transport = NPU_TRANSPORT_SIM,
+						 .threads = threads };
+	struct npu_device_counts counts;
+	struct npu_device *dev;
+	struct npu_context *ctx;
+	struct npu_queue *queue;
+	struct npu_job *job;
+	uint64_t seqno;
+
+	npu_ok(npu_device_open(&opts, &dev));
+	npu_ok(npu_context_create(dev, &ctx));
+	npu_ok(npu_queue_create(ctx, NULL, &queue));
+	job = fixture_sleep(ctx, 10 * MS);
+	for (unsigned int i = 0; i < jobs; i++) {
+		npu_ok(npu_queue_submit(queue, &job, 1, NULL, &seqno));
+		npu_ok(npu_queue_wait(queue, seqno, NPU_FOREVER, NPU_WAIT_FAST));
+	}
+	npu_device_counts(dev, &counts);
+	assert_int_equal(counts.waits + counts.polls, jobs);
+	npu_job_free(job);
+	npu_queue_free(queue);
+	npu_context_free(ctx);
+	npu_device_close(dev);
+	return (unsigned int)counts.polls;
+}
+
+static void a_fast_wait_polls_for_a_long_job_only_beside_a_spare_cpu(void **state)
+{
+	/* A wait that begins shortly before the end of its job may poll. */
+	assert_true(ends_by_polling(host_threads(), 10) < 5);
+	if (host_threads() > 1)
+		assert_true(ends_by_polling(1, 10) > 0);
 }
 
 static void a_fast_wait_for_a_long_job_does_not_poll_all_the_time(void **state)
@@ -743,6 +781,7 @@ int main(void)
 		with_device(a_running_job_can_neither_be_bound_nor_submitted),
 		with_device(jobs_of_one_queue_share_scratch_memory_that_grows),
 		with_device(both_wait_modes_see_the_same_results),
+		cmocka_unit_test(a_fast_wait_polls_for_a_long_job_only_beside_a_spare_cpu),
 		with_device(a_fast_wait_for_a_long_job_does_not_poll_all_the_time),
 		with_device(a_wait_that_times_out_does_not_affect_the_job),
 		with_device(a_batch_is_submitted_as_a_whole_or_not_at_all),
