@@ -280,13 +280,14 @@ static int map_file(struct gguf_cursor *c)
 		return gguf_fail(c, -EINVAL, "not a GGUF file: it is empty");
 	}
 	map = mmap(NULL, st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	close(fd);
 	if (map == MAP_FAILED) {
 		int ret = -errno;
 
+		close(fd);
 		return gguf_fail(c, ret, "cannot map %jd bytes: %s", (intmax_t)st.st_size,
 				 strerror(-ret));
 	}
+	c->file->fd = fd;
 	c->file->map = map;
 	c->file->map_bytes = st.st_size;
 	return 0;
@@ -301,6 +302,7 @@ int gguf_open(const char *path, struct gguf_file **file, char *err, size_t err_b
 	c.file = calloc(1, sizeof(*c.file));
 	if (!c.file)
 		return gguf_fail(&c, -ENOMEM, "out of memory");
+	c.file->fd = -1;
 	ret = map_file(&c);
 	if (!ret)
 		ret = read_file(&c);
@@ -317,6 +319,8 @@ void gguf_close(struct gguf_file *file)
 		return;
 	if (file->map)
 		munmap((void *)file->map, file->map_bytes);
+	if (file->fd >= 0)
+		close(file->fd);
 	free(file->kv);
 	free(file->tensors);
 	free(file->by_name);

@@ -103,7 +103,17 @@ int gguf_f32_array(const struct gguf_file *file, const char *key, const float **
 int gguf_i32_array(const struct gguf_file *file, const char *key, const int32_t **values,
 		   size_t *n);
 
-/* Tells the kernel that the tensor's pages will not be needed soon. */
+/* Tells the kernel that the tensor's pages will not be needed soon, or those of some of its bytes:
+ * the whole pages among them. */
 void gguf_tensor_done(const struct gguf_file *file, const struct gguf_tensor *tensor);
+void gguf_tensor_part_done(const struct gguf_file *file, const struct gguf_tensor *tensor,
+			   uint64_t offset, uint64_t bytes);
+/*
+ * Copies bytes of a tensor from the file, without making the pages of its mapping resident: the
+ * kernel maps up to a huge page around each byte that is read there. 0, -errno, or -EIO if the file
+ * has become shorter.
+ */
+int gguf_tensor_read(const struct gguf_file *file, const struct gguf_tensor *tensor,
+		     uint64_t offset, void *out, size_t bytes);
 
 #endif /* GGUF_H */

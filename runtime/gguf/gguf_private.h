@@ -18,6 +18,7 @@ struct gguf_kv {
 };
 
 struct gguf_file {
+	int fd; /* for gguf_tensor_read(); -1: not open */
 	const uint8_t *map;
 	uint64_t map_bytes;
 	struct gguf_kv *kv; /* sorted by key */

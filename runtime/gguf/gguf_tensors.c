@@ -242,13 +242,35 @@ const struct gguf_tensor *gguf_find_tensor(const struct gguf_file *file, const c
 	return NULL;
 }
 
-void gguf_tensor_done(const struct gguf_file *file, const struct gguf_tensor *tensor)
+void gguf_tensor_part_done(const struct gguf_file *file, const struct gguf_tensor *tensor,
+			   uint64_t offset, uint64_t bytes)
 {
-	uintptr_t page = sysconf(_SC_PAGESIZE);
-	/* Whole pages only: other tensors share the first and the last page. */
-	uintptr_t start = ((uintptr_t)tensor->data + page - 1) & ~(page - 1);
-	uintptr_t end = ((uintptr_t)tensor->data + tensor->bytes) & ~(page - 1);
+	uintptr_t page = sysconf(_SC_PAGESIZE), data = (uintptr_t)tensor->data + offset;
+	/* Whole pages only: others share the first and the last page. */
+	uintptr_t start = (data + page - 1) & ~(page - 1), end = (data + bytes) & ~(page - 1);
 
 	if (start < end)
 		madvise((void *)start, end - start, MADV_DONTNEED);
+}
+
+void gguf_tensor_done(const struct gguf_file *file, const struct gguf_tensor *tensor)
+{
+	gguf_tensor_part_done(file, tensor, 0, tensor->bytes);
+}
+
+int gguf_tensor_read(const struct gguf_file *file, const struct gguf_tensor *tensor,
+		     uint64_t offset, void *out, size_t bytes)
+{
+	off_t at = (off_t)((const uint8_t *)tensor->data - file->map + offset);
+	ssize_t n;
+
+	for (size_t done = 0; done < bytes; done += (size_t)n) {
+		n = pread(file->fd, (uint8_t *)out + done, bytes - done, at + (off_t)done);
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (!n)
+			return -EIO;
+		n = n < 0 ? 0 : n;
+	}
+	return 0;
 }

@@ -6,13 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "llm_fail.h"
+
 /* Rows of a task of row-wise operators */
 #define TASK_ROWS 8
-/* The kernel maps several pages of a file around each one read, so look-ups soon make all of
- * the embeddings resident. With an NPU nothing else reads the file, so the pages are released
- * after this many rows. */
-#define EMBED_KEEP_ROWS 8
-
 /* One operator for a chunk; areas begin at its first row. */
 struct layer_pass {
 	struct lane_memory *m;
@@ -34,22 +31,25 @@ static size_t task_end(const struct layer_pass *p, unsigned int task)
 	return p->row + (end < p->n ? end : p->n);
 }
 
-static void embed(struct lane_memory *m, const struct lane_call *call)
+/* Rows are read from the file, because the mapping's pages would stay resident, beside the same
+ * numbers in the packed output matrix if the embeddings are tied. */
+static int embed(struct lane_memory *m, const struct lane_call *call)
 {
 	const struct llm_model *model = &m->loaded->model;
 	const struct gguf_tensor *t = model->token_embd;
-	const struct gguf_type_traits *traits = gguf_type_traits(t->type);
-	size_t row_bytes = (size_t)(model->n_embd / traits->block_values) * traits->block_bytes;
+	size_t row_bytes = lane_embedding_bytes(model);
+	int err;
 
 	for (size_t i = 0; i < call->chunk->n; i++) {
-		gguf_dequantize(t->type,
-				(const uint8_t *)t->data + (size_t)call->ids[i] * row_bytes,
+		err = gguf_tensor_read(m->loaded->file, t, (uint64_t)call->ids[i] * row_bytes,
+				       m->embedding, row_bytes);
+		if (err)
+			return llm_fail(err, "%s: tensor %s: the row of token %d: %s",
+					m->loaded->path, t->name, call->ids[i], strerror(-err));
+		gguf_dequantize(t->type, m->embedding,
 				m->x.data + (call->chunk->row + i) * model->n_embd, model->n_embd);
-		if (m->loaded->ctx && ++m->embedded >= EMBED_KEEP_ROWS) {
-			gguf_tensor_done(m->loaded->file, t);
-			m->embedded = 0;
-		}
 	}
+	return 0;
 }
 
 /* xn = norm(x) */
@@ -217,9 +217,6 @@ static void run_op(struct lane_memory *m, const struct lane_call *call)
 	unsigned int rows = row_tasks(p.n);
 
 	switch (call->work->op) {
-	case LLM_OP_EMBED:
-		embed(m, call);
-		break;
 	case LLM_OP_ATTN_NORM:
 		/* Later layers' norms are computed with the residual before them. */
 		p.norm = p.layer->attn_norm;
@@ -254,6 +251,8 @@ int lane_cpu_run(struct lane_memory *m, const struct lane_call *call)
 	struct lane_slice slice;
 
 	if (call->work->what != LANE_SLICE) {
+		if (call->work->op == LLM_OP_EMBED)
+			return embed(m, call);
 		run_op(m, call);
 		return 0;
 	}
@@ -262,6 +261,13 @@ int lane_cpu_run(struct lane_memory *m, const struct lane_call *call)
 		return 0;
 	return m->loaded->packed.layers ? lane_cpu_slice_packed(m, &slice)
 					: lane_cpu_slice_f32(m, &slice);
+}
+
+size_t lane_embedding_bytes(const struct llm_model *model)
+{
+	const struct gguf_type_traits *traits = gguf_type_traits(model->token_embd->type);
+
+	return (size_t)(model->n_embd / traits->block_values) * traits->block_bytes;
 }
 
 size_t lane_cpu_scratch(const struct llm_model *model)

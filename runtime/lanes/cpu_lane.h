@@ -18,8 +18,9 @@ struct lane *lane_cpu_create(struct lane_memory *memory);
 /* Computes @call, for lanes whose works the CPU takes over. 0 or -errno with the error line. */
 int lane_cpu_run(struct lane_memory *memory, const struct lane_call *call);
 
-/* Floats of scratch memory that each thread needs. */
+/* Floats of scratch memory that each thread needs, and bytes of a row of the embeddings. */
 size_t lane_cpu_scratch(const struct llm_model *model);
+size_t lane_embedding_bytes(const struct llm_model *model);
 
 /* ---- inside ---- */
 

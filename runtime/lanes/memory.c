@@ -94,6 +94,9 @@ static int alloc_scratch(struct lane_memory *m)
 	if (!m->scratch)
 		return llm_fail(-ENOMEM, "no scratch memory for %u threads, %zu bytes each",
 				m->loaded->threads, m->scratch_floats * sizeof(float));
+	m->embedding = malloc(lane_embedding_bytes(&m->loaded->model));
+	if (!m->embedding)
+		return llm_fail(-ENOMEM, "no memory for a row of the embeddings");
 	return 0;
 }
 
@@ -129,5 +132,6 @@ void lane_memory_fini(struct lane_memory *m)
 	llm_memory_free(&m->work);
 	llm_memory_free(&m->all_memory);
 	free(m->scratch);
+	free(m->embedding);
 	memset(m, 0, sizeof(*m));
 }

@@ -44,7 +44,7 @@ struct lane_memory {
 	struct llm_area all; /* [LANE_LOGIT_ROWS][n_vocab] */
 	float *scratch; /* [threads of the CPU lane][scratch_floats] */
 	size_t scratch_floats;
-	unsigned int embedded; /* rows looked up since the embeddings' pages were last released */
+	void *embedding; /* a row as the file has it */
 };
 
 /* Rows of logits that are computed at a time when those of all tokens are wanted */

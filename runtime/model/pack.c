@@ -15,6 +15,9 @@
 #include "threadpool.h"
 
 #define PANEL_ROWS 64
+/* The file's pages are released after so many bytes. Each call costs the other threads a flush of
+ * their page tables. */
+#define RELEASE_BYTES (8u << 20)
 
 _Static_assert(LLM_W4_GROUP == QUANT_W4_GROUP, "the sizes of groups are equal");
 
@@ -114,13 +117,19 @@ static bool kq_row(const struct pack *p, const uint8_t *src, unsigned int r,
 	return finite;
 }
 
+/* Bytes of a row in the file. */
+static size_t row_bytes(const struct pack *p)
+{
+	const struct gguf_type_traits *traits = gguf_type_traits(p->t->type);
+
+	return (size_t)(p->cols / traits->block_values) * traits->block_bytes;
+}
+
 /* Quantises row @n of the matrix as row @r of the panel. False: a value is not finite. */
 static bool pack_row(const struct pack *p, unsigned int n, unsigned int r, void *scales, float *row,
 		     uint8_t *bytes)
 {
-	const struct gguf_type_traits *traits = gguf_type_traits(p->t->type);
-	const uint8_t *src = (const uint8_t *)p->t->data +
-			     n * ((size_t)(p->cols / traits->block_values) * traits->block_bytes);
+	const uint8_t *src = (const uint8_t *)p->t->data + n * row_bytes(p);
 	uint16_t *groups = (uint16_t *)scales + r * (p->cols / LLM_W4_GROUP);
 	uint8_t *dst = bytes + (size_t)r * p->cols;
 
@@ -143,6 +152,17 @@ static void pack_refuse(struct pack *p, unsigned int row)
 
 	while (row < bad && !atomic_compare_exchange_weak(&p->bad_row, &bad, row))
 		;
+}
+
+/* Panel @task, of @bytes in the file, has been packed. Others may still read the panels before it,
+ * whose pages then come back until the whole matrix is done. */
+static void pack_release(const struct pack *p, unsigned int task, size_t bytes)
+{
+	unsigned int panels = (unsigned int)(RELEASE_BYTES / bytes + 1);
+
+	if (p->packer->file && (task + 1) % panels == 0)
+		gguf_tensor_part_done(p->packer->file, p->t, (uint64_t)(task + 1 - panels) * bytes,
+				      (uint64_t)panels * bytes);
 }
 
 static void pack_panel(void *arg, unsigned int task, unsigned int worker)
@@ -171,6 +191,7 @@ static void pack_panel(void *arg, unsigned int task, unsigned int worker)
 		npu_pack_w8(p->panels, p->rows, p->cols, n0, nr, (const int8_t *)bytes,
 			    (const float *)scales);
 	}
+	pack_release(p, task, PANEL_ROWS * row_bytes(p));
 }
 
 int llm_pack_matrix(struct llm_packer *packer, const struct gguf_tensor *t, enum llm_format format,
@@ -259,12 +280,20 @@ static void copy_panel(void *arg, unsigned int task, unsigned int worker)
 	bad = panel_check(panel, bytes, p->format);
 	if (bad < PANEL_ROWS)
 		pack_refuse(p, task * PANEL_ROWS + bad);
+	pack_release(p, task, bytes);
 }
 
 int llm_pack_copy(struct llm_packer *packer, const struct gguf_tensor *t, enum llm_format format,
 		  unsigned int rows, unsigned int cols, void *panels, unsigned int *bad)
 {
-	struct pack p = { .t = t, .format = format, .panels = panels, .rows = rows, .cols = cols };
+	struct pack p = {
+		.packer = packer,
+		.t = t,
+		.format = format,
+		.panels = panels,
+		.rows = rows,
+		.cols = cols,
+	};
 
 	atomic_init(&p.bad_row, UINT32_MAX);
 	llm_pool_run(packer->pool, copy_panel, &p, (rows + PANEL_ROWS - 1) / PANEL_ROWS);

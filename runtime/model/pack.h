@@ -55,6 +55,8 @@ size_t llm_pack_bytes(enum llm_format format, unsigned int rows, unsigned int co
 struct llm_packer {
 	struct llm_pool *pool;
 	const struct cpu_kernels *kernels;
+	/* Of the matrices, whose pages are released as they are packed; NULL: they are not. */
+	const struct gguf_file *file;
 	uint8_t *scratch; /* of all threads; grows as needed, freed by llm_packer_release() */
 	size_t scratch_bytes;
 };

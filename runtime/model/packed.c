@@ -226,7 +226,7 @@ int llm_packed_load(struct llm_packed *packed, const struct llm_packed_source *s
 	const struct llm_model *m = src->model;
 	struct loader l = {
 		.src = src,
-		.packer = { .pool = src->pool, .kernels = src->kernels },
+		.packer = { .pool = src->pool, .kernels = src->kernels, .file = src->file },
 	};
 	int err = 0;
 
