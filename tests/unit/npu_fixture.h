@@ -56,15 +56,20 @@ struct fixture {
 	struct npu_queue *queue;
 };
 
-static inline int fixture_setup(void **state)
+static inline int fixture_open(void **state, const struct npu_device_options *opts)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 
-	npu_ok(npu_device_open(NULL, &f->dev));
+	npu_ok(npu_device_open(opts, &f->dev));
 	npu_ok(npu_context_create(f->dev, &f->ctx));
 	npu_ok(npu_queue_create(f->ctx, NULL, &f->queue));
 	*state = f;
 	return 0;
+}
+
+static inline int fixture_setup(void **state)
+{
+	return fixture_open(state, NULL);
 }
 
 static inline int fixture_teardown(void **state)
