@@ -96,6 +96,11 @@ def results(runs, test):
     return got
 
 
+def peak_bytes(r):
+    """A run's peak memory: llm-bench resets the kernel's count for each test, and says the greatest one itself."""
+    return max([r['rss_bytes']] + [x.get('peak_memory_bytes') or 0 for x in r['rows']])
+
+
 def speed(runs, test):
     return [x['avg_ts'] for x in results(runs, test)]
 
@@ -172,7 +177,7 @@ class Group:
         if not self.of(self.sides[0], 'cold'):
             return rows
         rows += self.row('cold start', 's', 'cold', lambda r: [x['wall_s'] for x in r])
-        for c in self.row('peak memory', 'MiB', 'warm', lambda r: [x['rss_bytes'] / 2**20 for x in r]):
+        for c in self.row('peak memory', 'MiB', 'warm', lambda r: [peak_bytes(x) / 2**20 for x in r]):
             # llm-bench also counts the memory that it allocated itself; mapped files are in neither's control.
             c['ours_peak_memory_bytes'] = max(x['peak_memory_bytes'] or 0 for r in warm for x in r['rows']) or None
             rows.append(c)

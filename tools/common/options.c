@@ -24,8 +24,8 @@ static const struct option_def engine_options[] = {
 	{ 'm', "model", "FILE",
 	  .doc = "the model: a GGUF file of architecture llama, qwen2 or qwen3" },
 	{ 't', "threads", "N",
-	  .doc = "threads of the CPU lane (default: one per CPU allowed to the process, as npu-info "
-		 "counts them)" },
+	  .doc = "threads of the CPU lane (default: one per CPU allowed to the process, as "
+		 "npu-info counts them)" },
 	{ OPT_TRANSPORT, "transport", "NAME",
 	  .doc = "how the NPU is reached: auto, drm (/dev/accel) or sim (in this process; default: "
 		 "auto)\n"
