@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "cpu_kernels.h"
+#include "cpu_kernels_vocab.h"
 
 #define LANES 8
 
@@ -67,6 +67,11 @@ const struct cpu_kernels cpu_kernels_generic = {
 	.name = "generic",
 	.matmul = matmul_generic,
 	.quant = quant_generic,
+	.exp = exp_all,
+	.range = range,
+	.block_max = block_max,
+	.count_from = count_from,
+	.bucket = bucket,
 };
 
 const struct cpu_kernels *cpu_kernels_get(const char *name)

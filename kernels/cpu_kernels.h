@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels of the CPU lane that the device does not have: F32 matmul, and quantisation of weights.
- * Portable C, AVX2 + FMA, or AVX-512, chosen at run time. The CPU lane's other float operators are
- * the device's (kernels/kernels.h).
+ * Kernels of the CPU lane that the device does not have: F32 matmul, quantisation of weights, and
+ * what a sampler does with all logits. Portable C, AVX2 + FMA, or AVX-512, chosen at run time. The
+ * CPU lane's other float operators are the device's (kernels/kernels.h).
  *
  * Within one instruction set, every result element is computed by the same operations in the same
  * order, whatever the number of rows, the blocking or the threads; so chunk sizes and thread counts
@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define CPU_KERNELS_BLOCK 64
+
 struct cpu_kernels {
 	const char *name; /* "generic", "avx2", "avx512" */
 
@@ -24,6 +26,22 @@ struct cpu_kernels {
 	/* Symmetric INT8: *scale = max|x| / 127, q = round-to-nearest-even(x / *scale); a row of
 	 * zeros gets scale 0. Returns -1 if x has a NaN or an infinity. */
 	int (*quant)(int8_t *q, float *scale, const float *x, size_t n);
+
+	/* The following have the same bits in all sets. */
+
+	/* p = exp((x - max) / temperature), 0 if it is below 1e-307 or x is a NaN; returns their
+	 * sum. No x is above max, a finite number. */
+	double (*exp)(double *p, const float *x, size_t n, float max, float temperature);
+	/* The smallest and the greatest number except NaNs; INFINITY, -INFINITY: there is none. */
+	void (*range)(float *least, float *most, const float *x, size_t n);
+	/* The greatest of each CPU_KERNELS_BLOCK values in a row, as range(). */
+	void (*block_max)(float *max, const float *x, size_t n);
+	/* How many values are at least @least. */
+	size_t (*count_from)(const float *x, size_t n, float least);
+	/* of = (most - x) / range * last, cut to an integer and limited to last: never less for a
+	 * lesser x. No x is above most; all are finite; last < 2^24. */
+	void (*bucket)(int32_t *of, const float *x, size_t n, float most, float range,
+		       int32_t last);
 };
 
 extern const struct cpu_kernels cpu_kernels_generic;

@@ -82,10 +82,16 @@ INLINE void store_i8(int8_t *q, vf v, size_t n)
 }
 
 #include "cpu_kernels_simd.h"
+#include "cpu_kernels_vocab.h"
 
 const struct cpu_kernels cpu_kernels_avx512 = {
 	.name = "avx512",
 	.matmul = matmul,
 	.quant = quant,
+	.exp = exp_all,
+	.range = range,
+	.block_max = block_max,
+	.count_from = count_from,
+	.bucket = bucket,
 };
 #endif

@@ -179,6 +179,127 @@ static void test_quantisation_refuses_nan_and_infinity(void **s)
 	}
 }
 
+/* Logits of some kind, in a row of exactly @n. */
+static float *random_logits(size_t n)
+{
+	float *x = random_floats(n, random_in(0, 1) ? 300 : 1e-3f);
+
+	if (random_in(0, 2) == 0)
+		x[random_in(0, (unsigned int)n - 1)] = -3e38f;
+	return x;
+}
+
+static double exp_bound(double want)
+{
+	return 8 * 0x1p-53 * want + 1e-307;
+}
+
+static void test_exp_is_the_same_in_all_sets_and_close_to_libm(void **s)
+{
+	for (int round = 0; round < 200; round++) {
+		unsigned int n = random_in(1, 300);
+		float temperature = random_in(0, 1) ? 1 : 0.1f + random_float(0.05f),
+		      max = -INFINITY;
+		float *x = random_logits(n);
+		double *first = malloc(n * sizeof(*first)), *p = malloc(n * sizeof(*p)), sum = 0;
+
+		for (unsigned int i = 0; i < n; i++)
+			max = x[i] > max ? x[i] : max;
+		for_each_set(set)
+		{
+			double got = set->exp(set == sets_[0] ? first : p, x, n, max, temperature);
+
+			if (set == sets_[0])
+				sum = got;
+			assert_true(got == sum);
+			assert_true(set == sets_[0] || !memcmp(p, first, n * sizeof(*p)));
+			for (unsigned int i = 0; i < n; i++) {
+				double want =
+					exp(((double)x[i] - (double)max) / (double)temperature);
+
+				/* The exponent's rounding counts as often as it is large. */
+				check_close(set, "exp", first[i], want,
+					    exp_bound(want) * (1 + fabs(log(want + 1e-307))));
+			}
+		}
+		free(x);
+		free(first);
+		free(p);
+	}
+}
+
+static void test_the_exp_of_the_greatest_logit_is_1_and_of_one_far_below_0(void **s)
+{
+	const float x[] = { 3, 3 - 709, -INFINITY, NAN };
+	double p[4];
+
+	for_each_set(set)
+	{
+		assert_true(set->exp(p, x, 4, 3, 1) == 1);
+		assert_true(p[0] == 1 && p[1] == 0 && p[2] == 0 && p[3] == 0);
+	}
+}
+
+static void test_ranges_and_counts_skip_nans(void **s)
+{
+	for (int round = 0; round < 200; round++) {
+		unsigned int n = random_in(1, 300), blocks = (n + 63) / 64, count = 0;
+		float *x = random_logits(n), *max = malloc(blocks * sizeof(*max));
+		float least = INFINITY, most = -INFINITY, from = x[random_in(0, n - 1)];
+
+		for (unsigned int i = 0; i < n; i++) {
+			if (random_in(0, 20) == 0)
+				x[i] = random_in(0, 1) ? NAN : -INFINITY;
+			least = x[i] < least ? x[i] : least;
+			most = x[i] > most ? x[i] : most;
+			count += x[i] >= from;
+		}
+		for_each_set(set)
+		{
+			float low, high;
+
+			set->range(&low, &high, x, n);
+			assert_true(low == least && high == most);
+			assert_int_equal(set->count_from(x, n, from), count);
+			set->block_max(max, x, n);
+			for (unsigned int b = 0; b < blocks; b++) {
+				set->range(&low, &high, x + b * 64,
+					   n - b * 64 < 64 ? n - b * 64 : 64);
+				assert_true(max[b] == high);
+			}
+		}
+		free(x);
+		free(max);
+	}
+}
+
+static void test_buckets_are_the_same_in_all_sets_and_in_order(void **s)
+{
+	for (int round = 0; round < 200; round++) {
+		unsigned int n = random_in(2, 300);
+		float *x = random_logits(n), least, most;
+		int32_t *first = malloc(n * sizeof(*first)), *of = malloc(n * sizeof(*of));
+
+		cpu_kernels_generic.range(&least, &most, x, n);
+		for_each_set(set)
+		{
+			set->bucket(set == sets_[0] ? first : of, x, n, most,
+				    fminf(most - least, 64), 4095);
+			assert_true(set == sets_[0] || !memcmp(of, first, n * sizeof(*of)));
+		}
+		for (unsigned int i = 0; i < n; i++) {
+			assert_in_range(first[i], 0, 4095);
+			for (unsigned int j = 0; j < n; j++)
+				assert_true(x[i] >= x[j] || first[i] >= first[j]);
+			if (x[i] == most)
+				assert_int_equal(first[i], 0);
+		}
+		free(x);
+		free(first);
+		free(of);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -186,6 +307,10 @@ int main(void)
 		cmocka_unit_test(test_matmul_equals_double_precision_in_any_blocking),
 		cmocka_unit_test(test_quantisation_is_the_same_in_all_sets_and_nearest_even),
 		cmocka_unit_test(test_quantisation_refuses_nan_and_infinity),
+		cmocka_unit_test(test_exp_is_the_same_in_all_sets_and_close_to_libm),
+		cmocka_unit_test(test_the_exp_of_the_greatest_logit_is_1_and_of_one_far_below_0),
+		cmocka_unit_test(test_ranges_and_counts_skip_nans),
+		cmocka_unit_test(test_buckets_are_the_same_in_all_sets_and_in_order),
 	};
 	const char *given = getenv("TEST_SEED");
 

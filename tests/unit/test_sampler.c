@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Sampling: which tokens are drawn, how often, and the effect of the seed. */
+/* Sampling: which tokens are drawn, how often, and the effect of the seed. TEST_SEED=N repeats a
+ * run. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -8,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <cmocka.h>
 
 #include "llm.h"
@@ -175,22 +177,193 @@ static void test_a_seed_fixes_the_draws_and_another_one_changes_them(void **stat
 	llm_sampler_free(c);
 }
 
-static void test_filters_agree_with_a_full_sort(void **state)
-{
-	enum { N = 700 };
-	static float logits[N];
-	static unsigned int counts[N];
+/* ---- the same tokens as with a full sort ---- */
 
-	for (int i = 0; i < N; i++)
-		logits[i] = (float)(i * 7919 % N) / 40;
-	for (int k = 1; k < N; k += 97) {
-		draw((struct llm_sampler_options){ .temperature = 1000, .top_k = k, OFF }, logits,
-		     N, 5000, counts);
-		for (int i = 0; i < N; i++) {
-			if (i * 7919 % N < N - k)
-				assert_int_equal(counts[i], 0);
-		}
+static uint64_t test_state; /* random numbers of the test */
+
+/* splitmix64 */
+static uint64_t mix(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15u;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return z ^ z >> 31;
+}
+
+static double uniform(void)
+{
+	return (double)(mix(&test_state) >> 11) * 0x1p-53;
+}
+
+static unsigned int one_of(unsigned int n)
+{
+	return (unsigned int)(mix(&test_state) % n);
+}
+
+/* The sampler's numbers: xoshiro256**. */
+struct random {
+	uint64_t w[4];
+};
+
+static uint64_t turn(uint64_t x, int k)
+{
+	return x << k | x >> (64 - k);
+}
+
+static double next_random(struct random *r)
+{
+	uint64_t *w = r->w, result = turn(w[1] * 5, 7) * 9, t = w[1] << 17;
+
+	w[2] ^= w[0];
+	w[3] ^= w[1];
+	w[1] ^= w[2];
+	w[0] ^= w[3];
+	w[2] ^= t;
+	w[3] = turn(w[3], 45);
+	return (double)(result >> 11) * 0x1p-53;
+}
+
+struct sorted {
+	float logit;
+	int32_t id;
+};
+
+static int by_logit(const void *a, const void *b)
+{
+	const struct sorted *x = a, *y = b;
+
+	if (x->logit != y->logit)
+		return x->logit > y->logit ? -1 : 1;
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* The tokens that the filters keep, by sorting all of them if order matters. */
+static unsigned int keep(const struct llm_sampler_options *o, const float *logits, unsigned int n,
+			 double max, struct sorted *t)
+{
+	double sum = 0, reached = 0;
+	unsigned int kept = 0, i;
+
+	for (i = 0; i < n; i++)
+		if (isfinite(logits[i]) &&
+		    (o->min_p <= 0 || (double)logits[i] >= max + log((double)o->min_p)))
+			t[kept++] = (struct sorted){ logits[i], (int32_t)i };
+	if ((o->top_k > 0 && (unsigned int)o->top_k < kept) || o->top_p < 1)
+		qsort(t, kept, sizeof(*t), by_logit);
+	if (o->top_k > 0 && (unsigned int)o->top_k < kept)
+		kept = (unsigned int)o->top_k;
+	if (o->top_p >= 1)
+		return kept;
+	for (i = 0; i < kept; i++)
+		sum += exp((double)t[i].logit - max);
+	for (i = 0; i < kept; i++) {
+		reached += exp((double)t[i].logit - max);
+		if (reached >= (double)o->top_p * sum)
+			return i + 1;
 	}
+	return kept;
+}
+
+static int32_t draw_sorted(const struct llm_sampler_options *o, const float *logits, unsigned int n,
+			   struct sorted *t, struct random *random)
+{
+	double max = (double)logits[llm_argmax(logits, n)], sum = 0, at;
+	unsigned int kept = keep(o, logits, n, max, t), i;
+
+	for (i = 0; i < kept; i++)
+		sum += exp(((double)t[i].logit - max) / (double)o->temperature);
+	at = next_random(random) * sum;
+	for (i = 0; i + 1 < kept; i++) {
+		at -= exp(((double)t[i].logit - max) / (double)o->temperature);
+		if (at < 0)
+			break;
+	}
+	return t[i].id;
+}
+
+#define NR_SHAPES 9
+
+/* A logit of a distribution. */
+static float logit(unsigned int shape)
+{
+	double normal = sqrt(-2 * log(1 - uniform())) * cos(2 * M_PI * uniform());
+
+	switch (shape) {
+	case 0:
+		return (float)(3 * normal);
+	case 1: /* flat */
+		return (float)(1e-3 * uniform());
+	case 2: /* all equal */
+		return 1.5f;
+	case 3: /* like a model's: few are likely */
+		return (float)(uniform() < 3e-4 ? 14 + 3 * normal : 2 * normal);
+	case 4: /* many equal ones */
+		return (float)one_of(3);
+	case 5: /* nearly flat, except for tokens that somebody has ruled out */
+		return one_of(50) ? (float)(1e-3 * uniform()) : -1e30f;
+	case 6: /* subnormal */
+		return (float)(1e-42 * uniform());
+	case 7: /* not all are numbers */
+		return one_of(9) ? (float)normal : one_of(2) ? NAN : -INFINITY;
+	default: /* far apart */
+		return (float)(200 * normal);
+	}
+}
+
+static struct llm_sampler_options some_options(unsigned int n)
+{
+	const float p[] = { 1, 1, 0.5f, 0.95f, 0.999f }, t[] = { 1, 1, 0.8f, 5 };
+	const float min_p[] = { 0, 0, 0.05f, 1e-6f, 1 };
+	const int k[] = { 0,	  0,	      1 + (int)one_of(4), 40, 3000, 20000,
+			  (int)n, (int)n - 1, (int)one_of(n) };
+
+	return (struct llm_sampler_options){
+		.temperature = t[one_of(4)],
+		.top_k = k[one_of(9)],
+		.top_p = p[one_of(5)],
+		.min_p = min_p[one_of(5)],
+		.seed = one_of(1000),
+	};
+}
+
+/* Some draws by each of them, from the same logits. */
+static void check_draws(unsigned int shape, unsigned int n, unsigned int draws)
+{
+	struct llm_sampler_options o = some_options(n);
+	struct llm_sampler *s = create(o, n);
+	float *logits = malloc(n * sizeof(*logits));
+	struct sorted *t = malloc(n * sizeof(*t));
+	struct random random;
+	uint64_t seed = o.seed;
+
+	for (unsigned int i = 0; i < 4; i++)
+		random.w[i] = mix(&seed);
+	for (unsigned int i = 0; i < n; i++)
+		logits[i] = logit(shape);
+	logits[one_of(n)] = 2;
+	for (unsigned int i = 0; i < draws; i++) {
+		int32_t got = llm_sample(s, logits), want = draw_sorted(&o, logits, n, t, &random);
+
+		if (got != want)
+			fail_msg("shape %u, %u tokens, temperature %g, top_k %d, top_p %g, min_p "
+				 "%g, seed %d: token %d, with a full sort %d",
+				 shape, n, (double)o.temperature, o.top_k, (double)o.top_p,
+				 (double)o.min_p, (int)o.seed, got, want);
+	}
+	llm_sampler_free(s);
+	free(logits);
+	free(t);
+}
+
+static void test_tokens_are_those_of_a_full_sort(void **state)
+{
+	for (int i = 0; i < 700; i++)
+		check_draws(one_of(NR_SHAPES), 1 + one_of(i % 2 ? 200 : 6000), 4);
+	/* Buckets in buckets; and a vocabulary of a real size. */
+	for (unsigned int shape = 0; shape < NR_SHAPES; shape++)
+		for (int i = 0; i < 6; i++)
+			check_draws(shape, 151936, 2);
 }
 
 static void test_tokens_without_a_finite_logit_are_never_drawn(void **state)
@@ -237,10 +410,13 @@ int main(void)
 		cmocka_unit_test(test_top_p_of_a_flat_distribution_keeps_that_share),
 		cmocka_unit_test(test_min_p_keeps_tokens_near_the_likeliest),
 		cmocka_unit_test(test_a_seed_fixes_the_draws_and_another_one_changes_them),
-		cmocka_unit_test(test_filters_agree_with_a_full_sort),
+		cmocka_unit_test(test_tokens_are_those_of_a_full_sort),
 		cmocka_unit_test(test_tokens_without_a_finite_logit_are_never_drawn),
 		cmocka_unit_test(test_options_that_leave_no_token_are_refused),
 	};
+	const char *given = getenv("TEST_SEED");
 
+	test_state = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
+	print_message("TEST_SEED=%llu\n", (unsigned long long)test_state);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
