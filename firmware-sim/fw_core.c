@@ -514,6 +514,7 @@ static uint32_t decode(struct fw_core *core, uint64_t as_bytes)
 /* Runs the decoded job and records its times if it succeeded. */
 static uint32_t run_prog(struct fw_core *core, struct fw_exec_job *ej)
 {
+	struct fw_record_job of;
 	uint32_t status;
 	int err;
 
@@ -522,7 +523,12 @@ static uint32_t run_prog(struct fw_core *core, struct fw_exec_job *ej)
 	core->now_ns = fw_now_ns();
 	if (status != VNPU_FW_OK || !core->prog.record_bytes)
 		return status;
-	err = fw_record_write(ej, core->cfg.npu, core->stream.data, core->started_ns, core->now_ns);
+	of = (struct fw_record_job){ .npu = core->cfg.npu,
+				     .stream = core->stream.data,
+				     .start_ns = core->started_ns,
+				     .end_ns = core->now_ns,
+				     .nr_workers = fw_exec_workers(core->exec) };
+	err = fw_record_write(ej, &of);
 	return !err ? VNPU_FW_OK : err == -EFAULT ? VNPU_FW_FAULT : VNPU_FW_FAILED;
 }
 

@@ -160,23 +160,43 @@ static bool take_tile(struct fw_exec *ex, unsigned int *from, uint64_t *tile)
 	return false;
 }
 
+/* Adds the time since *@since_ns, which becomes now, to what workers spent on @cmd. */
+static void charge(struct fw_cmd *cmd, uint64_t *since_ns)
+{
+	uint64_t now = fw_now_ns();
+
+	__atomic_fetch_add(&cmd->busy_ns, now - *since_ns, __ATOMIC_RELAXED);
+	*since_ns = now;
+}
+
+/* The command of @tile in a region that begins with @first; @cmd: that of another tile. */
+static struct fw_cmd *find_cmd(struct fw_cmd *first, struct fw_cmd *cmd, uint64_t tile)
+{
+	if (tile < cmd->tile0)
+		cmd = first;
+	while (tile - cmd->tile0 >= cmd->nr_tiles)
+		cmd++;
+	return cmd;
+}
+
 /* Runs tiles until none is left or the job is stopped. */
 static void work(struct worker *w, bool owner)
 {
 	unsigned int from = (unsigned int)(w - w->ex->workers);
 	struct fw_exec *ex = w->ex;
-	const struct fw_region *region = ex->region;
-	const struct fw_cmd *first = ex->job->prog->cmds + region->first_cmd, *cmd = first;
+	struct fw_cmd *first = ex->job->prog->cmds + ex->region->first_cmd, *cmd = first,
+		      *last = NULL;
+	bool timed = ex->job->timed;
+	uint64_t since_ns = timed ? fw_now_ns() : 0, tile;
 	struct fw_fault fault;
-	uint64_t tile;
 	int err;
 
 	while (!atomic_load_explicit(&ex->stop, memory_order_relaxed) &&
 	       take_tile(ex, &from, &tile)) {
-		if (tile < cmd->tile0)
-			cmd = first;
-		while (tile - cmd->tile0 >= cmd->nr_tiles)
-			cmd++;
+		cmd = find_cmd(first, cmd, tile);
+		if (timed && last && last != cmd)
+			charge(last, &since_ns);
+		last = cmd;
 		err = fw_tile_run(ex->kernels, ex->job, cmd, tile - cmd->tile0, w->scratch, &fault);
 		if (err)
 			tile_failed(ex, cmd, err, &fault);
@@ -184,6 +204,8 @@ static void work(struct worker *w, bool owner)
 		if (owner)
 			ex->job->poll(ex->job->ud);
 	}
+	if (timed && last)
+		charge(last, &since_ns);
 }
 
 /* Prefetches the weights announced to @w while the generation is @seen. */
@@ -328,7 +350,7 @@ static void begin_parts(struct fw_exec *ex, const struct fw_region *region)
 			fw_ops[cmd[i].u.hdr.op]->begin(&cmd[i], ex->parts);
 }
 
-static void run_region(struct fw_exec *ex, const struct fw_region *region)
+static void run_region(struct fw_exec *ex, struct fw_region *region)
 {
 	bool share = is_shared(ex, region);
 	uint64_t end = region->sleep_ns ? fw_now_ns() + region->sleep_ns : 0;
@@ -352,9 +374,19 @@ static void run_region(struct fw_exec *ex, const struct fw_region *region)
 	}
 }
 
+static void run_timed(struct fw_exec *ex, struct fw_region *region)
+{
+	struct fw_cmd *cmds = ex->job->prog->cmds + region->first_cmd;
+
+	for (uint32_t i = 0; i < region->nr_cmds; i++)
+		cmds[i].busy_ns = 0;
+	region->start_ns = fw_now_ns();
+	run_region(ex, region);
+	region->end_ns = fw_now_ns();
+}
+
 int fw_exec_run(struct fw_exec *ex, struct fw_exec_job *job)
 {
-	struct fw_region *region;
 	uint32_t i;
 
 	ex->job = job;
@@ -362,14 +394,15 @@ int fw_exec_run(struct fw_exec *ex, struct fw_exec_job *job)
 	/* Workers see this store when the next region is opened. */
 	atomic_store_explicit(&ex->stop, VNPU_FW_OK, memory_order_relaxed);
 	atomic_store_explicit(&ex->running, true, memory_order_relaxed);
-	for (i = 0; i < job->prog->nr_regions && !atomic_load(&ex->stop); i++) {
-		region = &job->prog->regions[i];
-		region->start_ns = job->timed ? fw_now_ns() : 0;
-		run_region(ex, region);
-		region->end_ns = job->timed ? fw_now_ns() : 0;
-	}
+	for (i = 0; i < job->prog->nr_regions && !atomic_load(&ex->stop); i++)
+		(job->timed ? run_timed : run_region)(ex, &job->prog->regions[i]);
 	atomic_store_explicit(&ex->running, false, memory_order_relaxed);
 	return atomic_load(&ex->stop);
+}
+
+unsigned int fw_exec_workers(const struct fw_exec *ex)
+{
+	return ex->nr_workers;
 }
 
 void fw_exec_cancel(struct fw_exec *ex)

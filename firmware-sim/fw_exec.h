@@ -11,8 +11,9 @@ struct fw_exec;
 
 /* One job from the command processor. */
 struct fw_exec_job {
-	struct fw_prog *prog; /* not written, except for its regions' times */
-	bool timed; /* record when each region began and ended */
+	struct fw_prog *prog; /* not written, except for the times of regions and commands */
+	/* Record when each region began and ended, and how long workers were busy with commands. */
+	bool timed;
 	const struct fw_port_ops *ops;
 	void *port_priv;
 	struct fw_aspace *as;
@@ -31,6 +32,7 @@ struct fw_exec_job {
 /* @threads: number of workers with the caller of fw_exec_run(). NULL with errno set. */
 struct fw_exec *fw_exec_create(const struct fw_kernels *kernels, unsigned int threads);
 void fw_exec_destroy(struct fw_exec *ex);
+unsigned int fw_exec_workers(const struct fw_exec *ex);
 
 /* Runs the job to its end. Returns VNPU_FW_OK, _FAULT, _CANCELED or _FAILED. */
 int fw_exec_run(struct fw_exec *ex, struct fw_exec_job *job);

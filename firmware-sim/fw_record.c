@@ -62,19 +62,18 @@ static void next_record(struct fw_time_walk *walk, uint64_t start_ns,
 	};
 }
 
-static int put_cmds(struct fw_exec_job *job, const struct soc_npu *npu, const void *stream,
-		    uint64_t start_ns, uint32_t nr)
+static int put_cmds(struct fw_exec_job *job, const struct fw_record_job *of, uint32_t nr)
 {
 	struct vnpu_record_cmd chunk[CHUNK];
 	struct fw_time_walk walk;
 	uint32_t done, i, n;
 	int err = 0;
 
-	fw_time_begin(&walk, npu, job->prog, stream);
+	fw_time_begin(&walk, of->npu, job->prog, of->stream);
 	for (done = 0; done < nr && !err; done += n) {
 		n = nr - done < CHUNK ? nr - done : CHUNK;
 		for (i = 0; i < n; i++)
-			next_record(&walk, start_ns, &chunk[i]);
+			next_record(&walk, of->start_ns, &chunk[i]);
 		err = put(job, sizeof(struct vnpu_record) + done * sizeof(chunk[0]), chunk,
 			  n * sizeof(chunk[0]));
 		job->poll(job->ud);
@@ -82,18 +81,46 @@ static int put_cmds(struct fw_exec_job *job, const struct soc_npu *npu, const vo
 	return err;
 }
 
-int fw_record_write(struct fw_exec_job *job, const struct soc_npu *npu, const void *stream,
-		    uint64_t start_ns, uint64_t end_ns)
+/* Writes how long workers were busy with each command, if the slot has room for all of them. */
+static int put_work(struct fw_exec_job *job, unsigned int nr_workers)
 {
-	uint64_t device_ns = npu ? fw_time_job_ns(npu, job->prog) : 0;
+	struct vnpu_record_work work = { .nr_workers = nr_workers };
+	const struct fw_prog *prog = job->prog;
+	uint64_t nr = prog->nr_stream_cmds, chunk[CHUNK],
+		 at = sizeof(struct vnpu_record) + nr * sizeof(struct vnpu_record_cmd);
+	uint32_t done, i, n, cmd = 0;
+	int err;
+
+	if (prog->record_bytes < at + sizeof(work) + nr * sizeof(chunk[0]))
+		return 0;
+	err = put(job, at, &work, sizeof(work));
+	at += sizeof(work);
+	for (done = 0; done < nr && !err; done += n) {
+		n = nr - done < CHUNK ? (uint32_t)nr - done : CHUNK;
+		for (i = 0; i < n; i++) {
+			bool runs = cmd < prog->nr_cmds && prog->cmds[cmd].index == done + i;
+
+			chunk[i] = runs ? prog->cmds[cmd++].busy_ns : 0;
+		}
+		err = put(job, at + done * sizeof(chunk[0]), chunk, n * sizeof(chunk[0]));
+		job->poll(job->ud);
+	}
+	return err;
+}
+
+int fw_record_write(struct fw_exec_job *job, const struct fw_record_job *of)
+{
+	uint64_t device_ns = of->npu ? fw_time_job_ns(of->npu, job->prog) : 0;
 	struct vnpu_record record = {
 		.device_ns = device_ns,
-		.device_cycles = npu ? fw_time_cycles(npu, device_ns) : 0,
-		.wall_ns = end_ns - start_ns,
+		.device_cycles = of->npu ? fw_time_cycles(of->npu, device_ns) : 0,
+		.wall_ns = of->end_ns - of->start_ns,
 		.nr_cmds = job->prog->nr_stream_cmds,
 		.nr_records = fw_record_wants_cmds(job->prog) ? nr_records(job->prog) : 0,
 	};
-	int err = record.nr_records ? put_cmds(job, npu, stream, start_ns, record.nr_records) : 0;
+	int err = record.nr_records ? put_cmds(job, of, record.nr_records) : 0;
 
+	if (!err)
+		err = put_work(job, of->nr_workers);
 	return err ? err : put(job, 0, &record, sizeof(record));
 }

@@ -9,13 +9,20 @@
 /* True if the record of @prog has room for the times of commands; the engine then takes them. */
 bool fw_record_wants_cmds(const struct fw_prog *prog);
 
+/* What the times of a job's commands do not say. */
+struct fw_record_job {
+	const struct soc_npu *npu; /* NULL: device times are 0 */
+	const void *stream;
+	/* When the firmware started on the job, and when its last command was done
+	 * (CLOCK_MONOTONIC). */
+	uint64_t start_ns, end_ns;
+	unsigned int nr_workers;
+};
+
 /*
  * Writes the times of the successful @job through the port's guard: first those of commands, then
- * the header. @stream: the stream of job->prog. @npu NULL: device times are 0. @start_ns, @end_ns:
- * when the firmware started on the job, and when its last command was done (CLOCK_MONOTONIC). 0, or
- * the guard's error and job->fault.
+ * the header. 0, or the guard's error and job->fault.
  */
-int fw_record_write(struct fw_exec_job *job, const struct soc_npu *npu, const void *stream,
-		    uint64_t start_ns, uint64_t end_ns);
+int fw_record_write(struct fw_exec_job *job, const struct fw_record_job *of);
 
 #endif /* FW_RECORD_H */

@@ -26,6 +26,7 @@ struct fw_cmd {
 	/* ATTN: segments of keys that its tiles divide, or 1, and where in the engine's memory for
 	 * parts their sums are. */
 	uint64_t nr_segments, parts;
+	uint64_t busy_ns; /* of all workers; written by the engine if the job is timed */
 	union {
 		struct vnpu_cmd hdr;
 #define FW_CMD_OF(NAME, name, number, minor, cmd) struct vnpu_cmd_##cmd name;

@@ -215,12 +215,36 @@ struct npu_command_times {
 	uint64_t wall_start_ns, wall_end_ns;
 };
 /* Turns recording of single commands' times on or off for later submissions of the job. Recording
- * costs 48 bytes of memory per command and two clock readings per barrier. -EBUSY the job is in
+ * costs 56 bytes of memory per command, two clock readings per barrier and one to two per command
+ * and worker. -EBUSY the job is in
  * flight; -EOPNOTSUPP the device's ISA is older than 1.1; -ENOMEM. */
 int npu_job_time_commands(struct npu_job *job, bool on);
 /* Times of command @i of the last submission. Errors as npu_job_times(); also -ENODATA if that
  * submission did not record commands, and -ERANGE if @i is not below nr_commands. */
 int npu_job_command(const struct npu_job *job, uint32_t i, struct npu_command_times *times);
+
+/* Most operations that a job can have. */
+#define NPU_MAX_OPS 64
+/*
+ * Where the time of the device's workers went: its threads on this host, which share the commands
+ * between two barriers. A worker that finds no more work there, or that the device does not wake
+ * for a short command, waits. Waiting is the rest: nr_workers (wall_ns - begin_ns) minus the sum of
+ * all busy_ns.
+ */
+struct npu_job_work {
+	uint32_t nr_workers;
+	uint64_t wall_ns; /* as in struct npu_job_times */
+	/* Of these, until the first command began: fetching and checking stream and table. */
+	uint64_t begin_ns;
+	uint32_t nr_ops; /* operations that the job has */
+	struct {
+		const char *op; /* as npuc dis names it; a static string */
+		uint64_t busy_ns; /* with its commands, summed over the workers */
+	} ops[NPU_MAX_OPS];
+};
+/* Sums of the last submission, which recorded its commands. Errors as npu_job_command();
+ * -EOPNOTSUPP the device's firmware does not count this. */
+int npu_job_work(const struct npu_job *job, struct npu_job_work *work);
 
 /* ---- queues and fences ----------------------------------------------------------------------- */
 

@@ -46,6 +46,11 @@ struct llm_session {
 		void *ud;
 	} listener;
 	struct llm_session_stats stats;
+	struct llm_breakdown breakdowns[2]; /* of prompts, and of tokens */
+	bool last_was_token; /* the last evaluation was of one token */
 };
+
+/* Choosing a token after the last evaluation took @ns. */
+void session_count_sampling(struct llm_session *s, uint64_t ns);
 
 #endif /* ENGINE_H */

@@ -51,9 +51,12 @@ static int generation_prompt(struct generation *g, const int32_t *prompt, size_t
 static int32_t generation_choose(const struct generation *g)
 {
 	const float *logits = llm_session_logits(g->s);
+	uint64_t start_ns = llm_session_now_ns(g->s);
+	int32_t id = g->opts->sampler ? llm_sample(g->opts->sampler, logits)
+				      : llm_argmax(logits, g->s->engine->info.n_vocab);
 
-	return g->opts->sampler ? llm_sample(g->opts->sampler, logits)
-				: llm_argmax(logits, g->s->engine->info.n_vocab);
+	session_count_sampling(g->s, llm_session_now_ns(g->s) - start_ns);
+	return id;
 }
 
 /* Reports token @id and the ready text, and returns the callback's answer. -1: only text. */

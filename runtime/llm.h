@@ -305,6 +305,37 @@ struct llm_wait_stats {
 bool llm_session_waits(const struct llm_session *session, bool tokens,
 		       struct llm_wait_stats *stats);
 
+/*
+ * The breakdown of evaluations: which kinds of work their time went into, on the wall clock. The
+ * sum of the items is @ns. Items are
+ *
+ *	matmul, attention	those operators
+ *	store, rope, norm	storing K and V in the cache; RoPE; norms
+ *	quant, outliers		rounding activations to integers; adding those kept as floats
+ *	other			other operators of the device: residuals, activation functions
+ *	waiting			workers of the device that wait for each other, at barriers too
+ *	start			the device fetches and checks a job
+ *	runtime			the rest of evaluations: plans, embeddings, submitting jobs, and
+ *				waiting until their end is noticed
+ *	sampling		llm_generate() chooses tokens
+ *
+ * The device's workers are threads that share its operators. Of a job's time an item has the part
+ * that a worker spends on it on average.
+ */
+#define LLM_MAX_BREAKDOWN 16
+const char *llm_breakdown_item(unsigned int item); /* NULL: there is no such item */
+struct llm_breakdown {
+	uint64_t tokens; /* evaluated; 0: nothing was measured */
+	uint64_t ns; /* evaluations, and choosing the tokens after them */
+	uint64_t item_ns[LLM_MAX_BREAKDOWN];
+};
+/* Turns measuring on or off for later evaluations. It costs them less than 1 %. -ENOTSUP: only
+ * placement npu on the wall clock can be measured, on a device with ISA 1.6. */
+int llm_session_measure(struct llm_session *session, bool on);
+/* What was measured so far of prompts, or of evaluations of one token. */
+void llm_session_breakdown(const struct llm_session *session, bool tokens,
+			   struct llm_breakdown *breakdown);
+
 /* ---- sampling -------------------------------------------------------------------------------- */
 
 struct llm_sampler_options {

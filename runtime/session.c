@@ -34,6 +34,8 @@
 #include "npu_lane.h"
 
 #define DEFAULT_MAX_CTX 4096
+/* The first ISA whose records say what workers were busy with: 1.6 */
+#define MEASURED_ISA (1u << 16 | 6)
 /* Limit of the NPU's operands: VNPU_MAX_DIM */
 #define MAX_ROWS (1u << 24)
 
@@ -190,6 +192,64 @@ int llm_session_truncate(struct llm_session *session, unsigned int n_past)
 	return 0;
 }
 
+/* ---- the breakdown of evaluations ---- */
+
+static bool session_is_broken_down(const struct llm_session *s)
+{
+	return s->runner.lanes[SOC_NPU] && s->runner.lanes[SOC_NPU]->timed;
+}
+
+/* Adds a pass of @n tokens that took @ns, and takes what its jobs took from the lane. */
+static void session_break_down(struct llm_session *s, size_t n, uint64_t ns)
+{
+	struct llm_breakdown *b = &s->breakdowns[n == 1];
+	struct lane *npu = s->runner.lanes[SOC_NPU];
+	uint64_t jobs_ns = 0;
+
+	for (unsigned int i = 0; i < BREAKDOWN_ITEMS; i++) {
+		b->item_ns[i] += npu->item_ns[i];
+		jobs_ns += npu->item_ns[i];
+	}
+	memset(npu->item_ns, 0, sizeof(npu->item_ns));
+	b->item_ns[BREAKDOWN_RUNTIME] += ns - jobs_ns;
+	b->tokens += n;
+	b->ns += ns;
+}
+
+void session_count_sampling(struct llm_session *s, uint64_t ns)
+{
+	struct llm_breakdown *b = &s->breakdowns[s->last_was_token];
+
+	if (!session_is_broken_down(s))
+		return;
+	b->item_ns[BREAKDOWN_SAMPLING] += ns;
+	b->ns += ns;
+}
+
+int llm_session_measure(struct llm_session *session, bool on)
+{
+	const struct llm_engine *e = session->engine;
+	struct lane *npu = session->runner.lanes[SOC_NPU];
+
+	if (on && (!npu || e->soc || e->info.choices.placement != LLM_PLACE_NPU))
+		return llm_fail(-ENOTSUP,
+				"the time of evaluations can only be broken down with placement "
+				"npu on the wall clock; choose these");
+	if (on && e->info.device->isa_version < MEASURED_ISA)
+		return llm_fail(-ENOTSUP,
+				"the device has an ISA older than 1.6, which does not say what its "
+				"workers do; install a newer vnpu-fw");
+	if (npu)
+		npu->timed = on;
+	return 0;
+}
+
+void llm_session_breakdown(const struct llm_session *session, bool tokens,
+			   struct llm_breakdown *breakdown)
+{
+	*breakdown = session->breakdowns[tokens];
+}
+
 /* ---- evaluation ---- */
 
 static int session_check(const struct llm_session *s, const int32_t *ids, size_t n)
@@ -214,6 +274,21 @@ uint64_t llm_session_now_ns(const struct llm_session *s)
 	return pass_now_ns(&s->runner);
 }
 
+/* A pass of @n tokens took @ns. */
+static void session_count(struct llm_session *s, size_t n, uint64_t ns)
+{
+	s->last_was_token = n == 1;
+	if (n == 1) {
+		s->stats.decode_tokens++;
+		s->stats.decode_ns += ns;
+	} else {
+		s->stats.prefill_tokens += n;
+		s->stats.prefill_ns += ns;
+	}
+	if (session_is_broken_down(s))
+		session_break_down(s, n, ns);
+}
+
 static int session_run(struct llm_session *s, struct pass *pass)
 {
 	uint64_t start = llm_session_now_ns(s);
@@ -228,13 +303,7 @@ static int session_run(struct llm_session *s, struct pass *pass)
 		return err;
 	s->n_past += pass->n;
 	s->has_logits = !s->engine->dry_run;
-	if (pass->n == 1) {
-		s->stats.decode_tokens++;
-		s->stats.decode_ns += llm_session_now_ns(s) - start;
-	} else {
-		s->stats.prefill_tokens += pass->n;
-		s->stats.prefill_ns += llm_session_now_ns(s) - start;
-	}
+	session_count(s, pass->n, llm_session_now_ns(s) - start);
 	return 0;
 }
 

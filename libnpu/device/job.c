@@ -233,8 +233,9 @@ int npu_job_times(const struct npu_job *job, struct npu_job_times *times)
 int npu_job_time_commands(struct npu_job *job, bool on)
 {
 	const struct npu_image *img = &job->prog->image;
-	size_t bytes =
-		sizeof(struct vnpu_record) + img->note.nr_cmds * sizeof(struct vnpu_record_cmd);
+	size_t bytes = sizeof(struct vnpu_record) +
+		       img->note.nr_cmds * (sizeof(struct vnpu_record_cmd) + sizeof(uint64_t)) +
+		       sizeof(struct vnpu_record_work);
 	struct npu_buffer *home = job->table, *records = NULL;
 	uint64_t offset = npu_job_record_offset(job);
 	struct vnpu_record last;
@@ -271,6 +272,24 @@ int npu_job_time_commands(struct npu_job *job, bool on)
 	return 0;
 }
 
+/* Commands whose times the last submission recorded. */
+static uint32_t npu_job_timed_commands(const struct npu_job *job)
+{
+	uint32_t nr = job->record->nr_records;
+
+	if (!job->records)
+		return 0;
+	return nr < job->prog->image.note.nr_cmds ? nr : job->prog->image.note.nr_cmds;
+}
+
+static int npu_job_not_timed(const struct npu_job *job)
+{
+	return npu_fail(-ENODATA,
+			"job of %s: its commands were not timed; npu_job_time_commands() before it "
+			"is submitted has that done",
+			job->prog->image.note.name);
+}
+
 int npu_job_command(const struct npu_job *job, uint32_t i, struct npu_command_times *times)
 {
 	const struct vnpu_record_cmd *cmd;
@@ -282,12 +301,8 @@ int npu_job_command(const struct npu_job *job, uint32_t i, struct npu_command_ti
 	if (i >= job->record->nr_cmds)
 		return npu_fail(-ERANGE, "job of %s: command %u of %u", job->prog->image.note.name,
 				i, job->record->nr_cmds);
-	if (!job->records || i >= job->record->nr_records || i >= job->prog->image.note.nr_cmds)
-		return npu_fail(
-			-ENODATA,
-			"job of %s: its commands were not timed; npu_job_time_commands() before it "
-			"is submitted has that done",
-			job->prog->image.note.name);
+	if (i >= npu_job_timed_commands(job))
+		return npu_job_not_timed(job);
 	cmd = (const struct vnpu_record_cmd *)(job->record + 1) + i;
 	op = isa_op(cmd->op);
 	*times = (struct npu_command_times){
@@ -298,6 +313,60 @@ int npu_job_command(const struct npu_job *job, uint32_t i, struct npu_command_ti
 		.wall_start_ns = cmd->wall_start_ns,
 		.wall_end_ns = cmd->wall_end_ns,
 	};
+	return 0;
+}
+
+/* Behind the commands' records; NULL: the job records no commands. */
+static struct vnpu_record_work *npu_job_work_record(const struct npu_job *job)
+{
+	struct vnpu_record_cmd *cmds = (struct vnpu_record_cmd *)(job->record + 1);
+
+	if (!job->records)
+		return NULL;
+	return (struct vnpu_record_work *)(cmds + job->prog->image.note.nr_cmds);
+}
+
+/* Adds up @busy_ns of the commands by operation. */
+static void npu_job_add_up(const struct npu_job *job, const uint64_t *busy_ns,
+			   struct npu_job_work *work)
+{
+	const struct vnpu_record_cmd *cmds = (const struct vnpu_record_cmd *)(job->record + 1);
+	uint32_t place[ISA_NR_OPS] = { 0 }; /* of an operation in work->ops, from 1 */
+
+	_Static_assert(ISA_NR_OPS <= NPU_MAX_OPS, "each operation has room");
+	for (uint32_t i = 0; i < job->prog->image.note.nr_cmds; i++) {
+		const struct isa_op *op = isa_op(cmds[i].op);
+
+		if (!op)
+			continue;
+		if (!place[cmds[i].op]) {
+			place[cmds[i].op] = ++work->nr_ops;
+			work->ops[work->nr_ops - 1].op = op->name;
+		}
+		work->ops[place[cmds[i].op] - 1].busy_ns += busy_ns[i];
+	}
+}
+
+int npu_job_work(const struct npu_job *job, struct npu_job_work *work)
+{
+	const struct vnpu_record_work *record;
+	int ret = npu_job_has_record(job);
+
+	memset(work, 0, sizeof(*work));
+	if (ret)
+		return ret;
+	record = npu_job_work_record(job);
+	if (!record || npu_job_timed_commands(job) < job->prog->image.note.nr_cmds)
+		return npu_job_not_timed(job);
+	if (!record->nr_workers)
+		return npu_fail(-EOPNOTSUPP,
+				"job of %s: the device does not say what its workers did; install "
+				"a newer vnpu-fw",
+				job->prog->image.note.name);
+	work->nr_workers = record->nr_workers;
+	work->wall_ns = job->record->wall_ns;
+	work->begin_ns = ((const struct vnpu_record_cmd *)(job->record + 1))->wall_start_ns;
+	npu_job_add_up(job, (const uint64_t *)(record + 1), work);
 	return 0;
 }
 
@@ -323,6 +392,8 @@ int npu_job_prepare(struct npu_job *job, struct npu_queue *queue)
 	/* A job that fails writes no record, and must not keep the previous one. */
 	if (job->record)
 		job->record->nr_cmds = 0;
+	if (job->record && job->records)
+		npu_job_work_record(job)->nr_workers = 0;
 	if (img->scratch_slot == VNPU_SLOT_NONE)
 		return 0;
 	if (!queue->scratch || queue->scratch->wanted < img->scratch_bytes) {

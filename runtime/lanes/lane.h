@@ -16,6 +16,7 @@
 #ifndef LANE_H
 #define LANE_H
 
+#include "breakdown.h"
 #include "memory.h"
 #include "ops.h"
 #include "soc_cost.h"
@@ -85,6 +86,8 @@ struct lane {
 	struct lane_memory *memory;
 	uint64_t jobs; /* submitted to a device so far */
 	uint64_t waited_ns; /* time in wait */
+	bool timed; /* NPU: the jobs of later works are broken down */
+	uint64_t item_ns[BREAKDOWN_ITEMS]; /* of jobs that ended; only a device's items */
 };
 
 static inline void lane_free(struct lane *lane)

@@ -13,6 +13,7 @@ struct npu_lane {
 	struct lane lane;
 	struct npu_queue *queue;
 	struct npu_programs *programs;
+	struct npu_job *timed[2]; /* jobs under way that record their commands' times; NULL: none */
 };
 
 static uint64_t now_ns(void)
@@ -38,6 +39,35 @@ static int wait_to_bind(void *ud, uint64_t seqno)
 	return wait_for(ud, seqno, NPU_WAIT_FAST);
 }
 
+/* Turns the recording of commands' times on or off in jobs that are to be submitted. */
+static int time_jobs(struct npu_lane *n, struct npu_job *jobs[2], unsigned int nr)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		int err = i < nr ? npu_job_time_commands(jobs[i], n->lane.timed) : 0;
+
+		if (err)
+			return llm_fail(err, "%s", npu_error());
+		n->timed[i] = n->lane.timed && i < nr ? jobs[i] : NULL;
+	}
+	return 0;
+}
+
+/* Adds up the times of the jobs that have ended. */
+static int count_times(struct npu_lane *n)
+{
+	struct npu_job_work work;
+
+	for (unsigned int i = 0; i < 2 && n->timed[i]; i++) {
+		int err = npu_job_work(n->timed[i], &work);
+
+		n->timed[i] = NULL;
+		if (err)
+			return llm_fail(err, "%s", npu_error());
+		breakdown_add(n->lane.item_ns, &work);
+	}
+	return 0;
+}
+
 static int submit(struct npu_lane *n, struct npu_binding *const *bindings, unsigned int nr,
 		  uint64_t *seqno)
 {
@@ -46,6 +76,9 @@ static int submit(struct npu_lane *n, struct npu_binding *const *bindings, unsig
 
 	for (unsigned int i = 0; i < nr; i++)
 		jobs[i] = bindings[i]->job;
+	err = time_jobs(n, jobs, nr);
+	if (err)
+		return err;
 	err = npu_queue_submit(n->queue, jobs, nr, NULL, seqno);
 	if (err)
 		return llm_fail(err, "%s", npu_error());
@@ -218,9 +251,11 @@ static int npu_poll(struct lane *lane, uint64_t seqno)
 static int npu_wait(struct lane *lane, uint64_t seqno, enum lane_wait how)
 {
 	struct npu_lane *n = (struct npu_lane *)lane;
+	int err = 0;
 
-	return seqno ? wait_for(n, seqno, how == LANE_WAIT_FAST ? NPU_WAIT_FAST : NPU_WAIT_DRIVER)
-		     : 0;
+	if (seqno)
+		err = wait_for(n, seqno, how == LANE_WAIT_FAST ? NPU_WAIT_FAST : NPU_WAIT_DRIVER);
+	return err ? err : count_times(n);
 }
 
 static void npu_free(struct lane *lane)

@@ -16,7 +16,7 @@ for r in rows:
     for k in '''build_commit cpu_info model_filename model_type model_size model_n_params n_threads n_prompt n_gen n_depth test_time
         avg_ns stddev_ns avg_ts stddev_ts samples_ns samples_ts transport clock profile preset graphs placement partition sync order
         weights activations kv start attention draft ttft_ms syncs npu_jobs busy_npu busy_gpu busy_cpu bubble_npu bubble_gpu bubble_cpu energy_j
-        power_w peak_memory_bytes weight_bytes_read kv_bytes_read memory_gbps recall accepted_per_step graph_switch_ms output_sha256 predictor modelled_ns'''.split():
+        power_w peak_memory_bytes weight_bytes_read kv_bytes_read memory_gbps recall accepted_per_step graph_switch_ms output_sha256 predictor modelled_ns prefill_breakdown decode_breakdown'''.split():
         assert k in r, k
     assert len(r['samples_ns']) == len(r['samples_ts']) == 2
     assert abs(r['avg_ns'] - sum(r['samples_ns']) / 2) <= 1
@@ -24,7 +24,7 @@ for r in rows:
     assert all(abs(t - (r['n_prompt'] + r['n_gen']) * 1e9 / n) < 1e-6 * t for t, n in zip(r['samples_ts'], r['samples_ns']))
     assert r['model_n_params'] == 5770496 and r['clock'] == 'wall' and r['placement'] == 'cpu' and r['preset'] == 'cpu'
     assert r['weights'] == 'f32' and r['peak_memory_bytes'] > 2**20
-    for k in 'transport sync npu_jobs syncs busy_npu bubble_npu busy_gpu energy_j power_w recall accepted_per_step draft'.split():
+    for k in 'transport sync npu_jobs syncs busy_npu bubble_npu busy_gpu energy_j power_w recall accepted_per_step draft prefill_breakdown decode_breakdown'.split():
         assert r[k] is None, (k, r[k])
 assert rows[0]['ttft_ms'] > 0 and rows[1]['ttft_ms'] is None
 assert rows[0]['output_sha256'] is None and re.fullmatch('[0-9a-f]{64}', rows[1]['output_sha256'])
@@ -39,7 +39,7 @@ passes "csv" "${bench[@]}" "${quick[@]}" -o csv
 true_in_python "csv has a header and the fields of json except samples" "
 rows = list(csv.DictReader(open(sys.argv[1])))
 want = json.load(open(sys.argv[2]))
-assert len(rows) == 2 and list(rows[0]) == [k for k in want[0] if not k.startswith('samples')], list(rows[0])
+assert len(rows) == 2 and list(rows[0]) == [k for k in want[0] if not k.startswith('samples') and not k.endswith('_breakdown')], list(rows[0])
 assert rows[1]['n_gen'] == '4' and rows[0]['transport'] == '' and rows[1]['output_sha256'] == want[1]['output_sha256']
 assert None not in rows[0] and None not in rows[0].values()
 " "$scratch/out" "$scratch/json"
@@ -118,6 +118,18 @@ for r in rows:
 assert all(len(s) == 1 for s in sha.values()), sha
 npu = [r for r in rows if r['placement'] == 'npu' and r['n_gen'] == 4 and not r['n_prompt']]
 assert all(r['npu_jobs'] == 4 for r in npu), 'one job for each token'
+" "$scratch/out"
+passes "--breakdown" "${bench[@]}" -p 16 -n 4 -r 2 --preset cpu,npu --breakdown -o json
+true_in_python "--breakdown divides the time per token where it can be measured" "
+for r in json.load(open(sys.argv[1])):
+    for name, measured in (('prefill_breakdown', r['n_prompt']), ('decode_breakdown', r['n_gen'])):
+        b = r[name]
+        if r['placement'] == 'cpu' or not measured:
+            assert b is None, r
+            continue
+        total = b.pop('total')
+        assert abs(sum(b.values()) - total) < 1e-9 * total and b['matmul'] > 0 and b['waiting'] > 0, b
+        assert total * measured <= r['avg_ns'] / 1e6, (total, r['avg_ns'])
 " "$scratch/out"
 if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
 	passes "all presets" "${bench[@]}" -p 40 -n 4 -r 2 --preset all -o json

@@ -82,6 +82,24 @@ run "${cli[@]}" --preset npu -p "$prompt" --temp 0 -n 8 --stats
 if [ $rc -eq 0 ] && grep -Eq '^prefill +[0-9]+ tokens' "$scratch/err" && grep -Eq '^decode +7 tokens' "$scratch/err" &&
 	grep -Eq '^NPU +[1-9][0-9]* jobs' "$scratch/err"; then ok "--stats counts tokens and jobs"; else not_ok "--stats counts tokens and jobs" "$(outcome)"; fi
 
+true_in_python "--stats divides the time per token of prefill and decode among kinds of work, which add up" "
+rows = {m[0]: [float(x) for x in m[1:]] for m in re.findall(
+    r'^ *([a-z]+) +([0-9.]+) +([0-9.]+)% +([0-9.]+) +([0-9.]+)%$', open(sys.argv[1]).read(), re.M)}
+total = rows.pop('total')
+assert set(rows) == set('matmul attention store rope norm quant outliers other waiting start runtime sampling'.split()), rows
+for i in range(4):
+    assert abs(sum(r[i] for r in rows.values()) - total[i]) < 0.07 and total[1] == total[3] == 100, (rows, total)
+speed = {m[0]: float(m[1]) for m in re.findall(r'^(prefill|decode) .* ([0-9.]+) t/s', open(sys.argv[1]).read(), re.M)}
+for i, what in ((0, 'prefill'), (2, 'decode')):
+    assert total[i] - rows['sampling'][i] < 1000 / speed[what] * 1.01, (what, total, speed)
+" "$scratch/err"
+run "${cli[@]}" --preset cpu -p "$prompt" --temp 0 -n 2 --stats
+if [ $rc -eq 0 ] && grep -q '^time .*only known with placement npu' "$scratch/err"; then
+	ok "--stats says where that is not known"
+else
+	not_ok "--stats says where that is not known" "$(outcome)"
+fi
+
 # The three output formats of llm-logits agree.
 run "${logits[@]}" --preset cpu -p "$prompt"
 cp "$scratch/out" "$scratch/l.json"

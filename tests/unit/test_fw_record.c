@@ -86,6 +86,18 @@ static const struct vnpu_record_cmd *cmds_of(struct fixture *x)
 	return (const struct vnpu_record_cmd *)(record_of(x) + 1);
 }
 
+/* Behind the records of all commands. */
+static const struct vnpu_record_work *work_of(struct fixture *x)
+{
+	return (const struct vnpu_record_work *)(cmds_of(x) + record_of(x)->nr_cmds);
+}
+
+static uint64_t whole_record(uint32_t nr_cmds)
+{
+	return sizeof(struct vnpu_record) + sizeof(struct vnpu_record_work) +
+	       nr_cmds * (sizeof(struct vnpu_record_cmd) + sizeof(uint64_t));
+}
+
 static void forget(struct fixture *x)
 {
 	memset(x->f->mem[1] + RECORD_VA, 0xa5, RECORD_BYTES);
@@ -141,8 +153,68 @@ static void a_record_has_the_model_s_and_the_host_s_times(void **state)
 		region = step.region;
 	}
 	assert_int_equal(region, 2);
-	assert_true(untouched(x, sizeof(*r) + r->nr_records * sizeof(*cmds)));
+	assert_true(untouched(x, whole_record(r->nr_cmds)));
 	fw_prog_free(&prog);
+}
+
+/* All commands were computed, each within the time of its region. */
+static void check_work(struct fixture *x, unsigned int threads)
+{
+	const struct vnpu_record *r = record_of(x);
+	const struct vnpu_record_work *work = work_of(x);
+	const uint64_t *busy_ns = (const uint64_t *)(work + 1);
+	const struct vnpu_record_cmd *cmds = cmds_of(x);
+	uint64_t in_region = 0, wall_ns;
+
+	assert_int_equal(work->nr_workers, threads);
+	assert_int_equal(work->reserved, 0);
+	for (uint32_t i = 0; i < r->nr_cmds; i++) {
+		if (cmds[i].op == VNPU_OP_BARRIER || cmds[i].op == VNPU_OP_END ||
+		    cmds[i].op == VNPU_OP_SLEEP)
+			assert_int_equal(busy_ns[i], 0);
+		else
+			assert_true(busy_ns[i] > 0);
+		in_region += busy_ns[i];
+		wall_ns = cmds[i].wall_end_ns - cmds[i].wall_start_ns;
+		assert_true(in_region <= threads * wall_ns);
+		if (cmds[i].op == VNPU_OP_BARRIER)
+			in_region = 0;
+	}
+}
+
+static void workers_are_busy_for_at_most_the_time_of_their_region(void **state)
+{
+	struct fixture *x = *state;
+
+	for (unsigned int threads = 1; threads <= 4; threads++) {
+		fake_stop(x->f);
+		fake_start(x->f, threads, 0, FW_ISA_AUTO);
+		for (int i = 0; i < 20; i++) {
+			forget(x);
+			assert_int_equal(run(x, timed(&x->job, RECORD_VA, RECORD_BYTES)).status,
+					 VNPU_FW_OK);
+			check_work(x, threads);
+		}
+	}
+}
+
+static void what_workers_did_is_recorded_if_there_is_room_for_all_of_it(void **state)
+{
+	struct fixture *x = *state;
+	uint64_t whole = whole_record(x->job.nr_cmds),
+		 cmds = sizeof(struct vnpu_record) +
+			x->job.nr_cmds * sizeof(struct vnpu_record_cmd);
+
+	for (uint64_t bytes = cmds; bytes < whole; bytes += 8) {
+		forget(x);
+		assert_int_equal(run(x, timed(&x->job, RECORD_VA, bytes)).status, VNPU_FW_OK);
+		assert_int_equal(record_of(x)->nr_records, x->job.nr_cmds);
+		assert_true(untouched(x, cmds));
+	}
+	forget(x);
+	assert_int_equal(run(x, timed(&x->job, RECORD_VA, whole)).status, VNPU_FW_OK);
+	check_work(x, 2);
+	assert_true(untouched(x, whole));
 }
 
 static void device_times_depend_on_neither_threads_nor_kernels(void **state)
@@ -339,6 +411,8 @@ int main(void)
 		TEST(jobs_that_do_not_succeed_leave_no_record),
 		TEST(a_device_without_a_profile_has_wall_times_only),
 		TEST(tables_of_version_1_0_run_as_before),
+		TEST(workers_are_busy_for_at_most_the_time_of_their_region),
+		TEST(what_workers_did_is_recorded_if_there_is_room_for_all_of_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

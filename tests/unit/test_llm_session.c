@@ -359,6 +359,93 @@ static void test_each_lane_has_a_name_of_its_own(void **state)
 	assert_null(llm_lane_name(UINT32_MAX));
 }
 
+static unsigned int item_named(const char *name)
+{
+	for (unsigned int i = 0; llm_breakdown_item(i); i++) {
+		if (!strcmp(llm_breakdown_item(i), name))
+			return i;
+	}
+	fail_msg("no item '%s'", name);
+	return 0;
+}
+
+static void check_breakdown(const struct llm_breakdown *b, uint64_t tokens, uint64_t least_ns)
+{
+	static const char *const busy[] = { "matmul", "attention", "store", "rope",   "norm",
+					    "quant",  "other",	   "start", "runtime" };
+	uint64_t sum_ns = 0;
+
+	for (unsigned int i = 0; i < LLM_MAX_BREAKDOWN; i++)
+		sum_ns += b->item_ns[i];
+	for (size_t i = 0; i < sizeof(busy) / sizeof(busy[0]); i++)
+		assert_in_range(b->item_ns[item_named(busy[i])], 1, b->ns);
+	assert_int_equal(b->tokens, tokens);
+	assert_int_equal(sum_ns, b->ns);
+	assert_int_equal(b->ns - b->item_ns[item_named("sampling")], least_ns);
+}
+
+/* A prompt of some chunks, and a few tokens. */
+static void test_a_breakdown_adds_up_to_the_time_and_changes_no_result(void **state)
+{
+	const struct llm_generate_options opts = { .max_tokens = 4, .ignore_end = true };
+	struct llm_engine *engine = ref_open(model, LLM_PLACE_NPU, 2, CHUNK);
+	struct llm_generate_result want, got;
+	struct llm_session_stats stats;
+	struct llm_breakdown b;
+	struct reference ref;
+	struct llm_session *s;
+
+	ref_load_docs6m(&ref, 4);
+	s = ref_session(engine, 0);
+	assert_int_equal(llm_generate(s, ref.ids, 2 * CHUNK + 3, &opts, &want), 0);
+	for (int tokens = 0; tokens < 2; tokens++) {
+		llm_session_breakdown(s, tokens, &b);
+		assert_int_equal(b.tokens + b.ns, 0);
+	}
+	llm_session_free(s);
+
+	s = ref_session(engine, 0);
+	assert_int_equal(llm_session_measure(s, true), 0);
+	assert_int_equal(llm_generate(s, ref.ids, 2 * CHUNK + 3, &opts, &got), 0);
+	assert_int_equal(got.last, want.last);
+	llm_session_stats(s, &stats);
+	llm_session_breakdown(s, false, &b);
+	check_breakdown(&b, 2 * CHUNK + 3, stats.prefill_ns);
+	llm_session_breakdown(s, true, &b);
+	check_breakdown(&b, 3, stats.decode_ns);
+	assert_true(b.item_ns[item_named("sampling")] > 0);
+	/* What comes after is not measured. */
+	assert_int_equal(llm_session_measure(s, false), 0);
+	ref_eval(s, ref.ids, 1);
+	llm_session_breakdown(s, true, &b);
+	assert_int_equal(b.tokens, 3);
+	llm_session_free(s);
+	llm_engine_close(engine);
+}
+
+static void test_only_placement_npu_on_the_wall_clock_can_be_broken_down(void **state)
+{
+	for (int i = 0; i < 2 * NR_PLACEMENTS; i++) {
+		struct llm_options opts = { .model = model,
+					    .choices.placement = placements[i / 2],
+					    .chunk = CHUNK,
+					    .profile = i % 2 ? "sd8gen3" : NULL };
+		bool can = placements[i / 2] == LLM_PLACE_NPU && !opts.profile;
+		struct llm_engine *engine;
+		struct llm_session *s;
+
+		if (llm_engine_open(&opts, &engine))
+			fail_msg("%s", llm_error());
+		s = ref_session(engine, 64);
+		assert_int_equal(llm_session_measure(s, true), can ? 0 : -ENOTSUP);
+		if (!can)
+			assert_non_null(strstr(llm_error(), "placement npu on the wall clock"));
+		assert_int_equal(llm_session_measure(s, false), 0);
+		llm_session_free(s);
+		llm_engine_close(engine);
+	}
+}
+
 static void test_the_virtual_clock_changes_no_result(void **state)
 {
 	static float want[REF_MAX_VOCAB], got[REF_MAX_VOCAB];
@@ -638,6 +725,8 @@ int main(void)
 		cmocka_unit_test(test_fine_and_npu_placement_give_the_same_bits),
 		cmocka_unit_test(test_narrow_caches_are_smaller_and_near_the_exact_one),
 		cmocka_unit_test(test_each_lane_has_a_name_of_its_own),
+		cmocka_unit_test(test_a_breakdown_adds_up_to_the_time_and_changes_no_result),
+		cmocka_unit_test(test_only_placement_npu_on_the_wall_clock_can_be_broken_down),
 		cmocka_unit_test(test_the_virtual_clock_changes_no_result),
 		cmocka_unit_test(test_a_token_is_one_job_and_one_submit),
 		cmocka_unit_test(test_a_chunk_on_the_npu_is_one_submit),

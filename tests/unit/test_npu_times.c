@@ -325,6 +325,40 @@ static void assert_same_times(struct npu_job_times a, struct npu_job_times b)
 	assert_int_equal(a.nr_commands, b.nr_commands);
 }
 
+static void what_workers_did_adds_up_to_at_most_the_job_s_time(void **state)
+{
+	struct fixture *f = *state;
+	struct npu_job *job = regions_job(f->ctx);
+	unsigned int nr_ops = 0;
+	uint64_t busy_ns = 0;
+	struct npu_job_work w;
+	struct npu_job_times t;
+
+	npu_fails(npu_job_work(job, &w), -EAGAIN, "not submitted");
+	npu_ok(fixture_run(f, job));
+	npu_fails(npu_job_work(job, &w), -ENODATA, "npu_job_time_commands()");
+	npu_ok(npu_job_time_commands(job, true));
+	npu_fails(npu_job_work(job, &w), -ENODATA, "npu_job_time_commands()");
+	t = run_for_times(f, job);
+	npu_ok(npu_job_work(job, &w));
+	assert_true(w.nr_workers > 0);
+	assert_int_equal(w.wall_ns, t.wall_ns);
+	assert_true(w.begin_ns <= w.wall_ns);
+	for (uint32_t i = 0; i < w.nr_ops; i++) {
+		for (uint32_t j = 0; j < i; j++)
+			assert_string_not_equal(w.ops[i].op, w.ops[j].op);
+		nr_ops += !strcmp(w.ops[i].op, "act") || !strcmp(w.ops[i].op, "add");
+		if (!strcmp(w.ops[i].op, "sleep") || !strcmp(w.ops[i].op, "barrier"))
+			assert_int_equal(w.ops[i].busy_ns, 0);
+		busy_ns += w.ops[i].busy_ns;
+	}
+	assert_int_equal(nr_ops, 2);
+	assert_true(busy_ns > 0 && busy_ns <= w.nr_workers * (w.wall_ns - w.begin_ns));
+	npu_ok(npu_job_time_commands(job, false));
+	npu_fails(npu_job_work(job, &w), -ENODATA, "npu_job_time_commands()");
+	npu_job_free(job);
+}
+
 static void commands_are_timed_if_the_program_wants_it(void **state)
 {
 	struct fixture *f = *state;
@@ -668,6 +702,7 @@ int main(void)
 		cmocka_unit_test(device_times_depend_on_the_profile_and_on_nothing_of_the_host),
 		cmocka_unit_test(without_an_installed_profile_jobs_have_wall_times),
 		TEST(commands_follow_one_another_on_the_device_and_share_regions_on_the_host),
+		TEST(what_workers_did_adds_up_to_at_most_the_job_s_time),
 		TEST(commands_are_timed_if_the_program_wants_it),
 		TEST(a_job_takes_what_its_image_predicts),
 		TEST(a_job_in_flight_or_never_submitted_has_no_times_yet),

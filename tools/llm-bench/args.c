@@ -20,6 +20,7 @@ enum {
 	OPT_SHAPE,
 	OPT_TIMELINE,
 	OPT_JITTER,
+	OPT_BREAKDOWN,
 };
 
 static const char usage[] =
@@ -51,6 +52,8 @@ static const struct option_def options[] = {
 	{ OPT_SEED, "seed", "N", .doc = "seed of the random prompts and of --jitter (default: 0)" },
 	{ OPT_JITTER, "jitter", "FRACTION",
 	  .doc = "on the virtual clock, durations vary by up to this fraction (default: 0)" },
+	{ OPT_BREAKDOWN, "breakdown", NULL,
+	  .doc = "measure which kinds of work a token's time goes into, for json" },
 	{ OPT_TIMELINE, "timeline", "FILE",
 	  .doc = "write what ran when to FILE, for Perfetto's UI; without warm-up" },
 	{ OPT_DRY_RUN, "dry-run", NULL,
@@ -215,6 +218,9 @@ static int parse_one(void *ud, int c, const char *value)
 		return add_names(&args->shapes, &args->n_shapes, value);
 	case OPT_TIMELINE:
 		args->timeline_path = value;
+		return 0;
+	case OPT_BREAKDOWN:
+		args->breakdown = true;
 		return 0;
 	case OPT_JITTER:
 		return tool_parse_float("--jitter", value, 0, 0.99f, &args->jitter);

@@ -68,6 +68,8 @@ static const struct bench_field fixed_fields[] = {
 	{ "output_sha256", "TEXT" },
 	{ "predictor", "TEXT" },
 	{ "modelled_ns", "INTEGER" },
+	{ "prefill_breakdown", NULL },
+	{ "decode_breakdown", NULL },
 };
 
 #define NR_FIXED (sizeof(fixed_fields) / sizeof(fixed_fields[0]))
@@ -297,6 +299,22 @@ static void add_counts(struct json_object *o, const struct bench_result *r)
 	    planned ? json_out_double((double)v->launches / r->n) : count(r, r->counts.jobs));
 }
 
+/* Milliseconds per token by kind of work; null if nothing was measured. */
+static struct json_object *breakdown(const struct llm_breakdown *b)
+{
+	double per_ms = 1e6 * (double)b->tokens;
+	struct json_object *o;
+	const char *item;
+
+	if (!b->tokens)
+		return NULL;
+	o = json_object_new_object();
+	for (unsigned int i = 0; (item = llm_breakdown_item(i)); i++)
+		add(o, item, json_out_double((double)b->item_ns[i] / per_ms));
+	add(o, "total", json_out_double((double)b->ns / per_ms));
+	return o;
+}
+
 static void add_costs(struct json_object *o, const struct bench_result *r)
 {
 	const struct llm_virtual_stats *v = &r->virtual_clock;
@@ -326,6 +344,8 @@ static void add_costs(struct json_object *o, const struct bench_result *r)
 	add(o, "output_sha256", json_out_string(*r->output_sha256 ? r->output_sha256 : NULL));
 	add(o, "predictor", json_out_string(r->predictor));
 	add(o, "modelled_ns", r->modelled_ns ? json_out_u64(r->modelled_ns) : NULL);
+	add(o, "prefill_breakdown", breakdown(&r->breakdowns[0]));
+	add(o, "decode_breakdown", breakdown(&r->breakdowns[1]));
 }
 
 /* In the order of the fields; unknown ones are null. */

@@ -42,7 +42,7 @@ struct bench_args {
 	struct range preset; /* numbers of llm_preset() */
 	struct llm_options base; /* options that are no lists, for all engines */
 	unsigned int repetitions;
-	bool warmup, progress;
+	bool warmup, progress, breakdown;
 	enum bench_format out, out_err;
 	const char *prompt_file;
 	uint64_t seed; /* of the prompts, and of the jitter */
@@ -87,6 +87,7 @@ struct bench_result {
 	bool dry; /* a dry run */
 	const char *predictor; /* its file; NULL: none */
 	uint64_t modelled_ns; /* time of the same dry run without the predictor; 0: no dry run */
+	struct llm_breakdown breakdowns[2]; /* of prompts, and of tokens */
 	unsigned int chunk; /* tokens of a prompt's chunks if the plan chose them; else 0 */
 	struct llm_virtual_stats virtual_clock;
 };

@@ -102,6 +102,7 @@ struct meter {
 	struct npu_device_state state;
 	bool state_known;
 	struct llm_session_stats stats;
+	struct llm_breakdown breakdowns[2];
 };
 
 static void meter_read(struct meter *m, struct npu_device *dev, const struct llm_session *s)
@@ -112,6 +113,17 @@ static void meter_read(struct meter *m, struct npu_device *dev, const struct llm
 		m->state_known = !npu_device_state(dev, &m->state);
 	}
 	llm_session_stats(s, &m->stats);
+	for (int tokens = 0; tokens < 2; tokens++)
+		llm_session_breakdown(s, tokens, &m->breakdowns[tokens]);
+}
+
+static void meter_add_breakdown(struct llm_breakdown *sum, const struct llm_breakdown *a,
+				const struct llm_breakdown *b)
+{
+	sum->tokens += b->tokens - a->tokens;
+	sum->ns += b->ns - a->ns;
+	for (unsigned int i = 0; i < LLM_MAX_BREAKDOWN; i++)
+		sum->item_ns[i] += b->item_ns[i] - a->item_ns[i];
 }
 
 static void meter_add_lanes(struct llm_lane_stats *sum, const struct llm_lane_stats *a,
@@ -134,6 +146,9 @@ static void meter_add_virtual(struct llm_virtual_stats *sum, const struct llm_vi
 
 static void meter_add(struct bench_result *r, const struct meter *a, const struct meter *b)
 {
+	for (int tokens = 0; tokens < 2; tokens++)
+		meter_add_breakdown(&r->breakdowns[tokens], &a->breakdowns[tokens],
+				    &b->breakdowns[tokens]);
 	r->counts.submits += b->counts.submits - a->counts.submits;
 	r->counts.jobs += b->counts.jobs - a->counts.jobs;
 	r->counts.waits += b->counts.waits - a->counts.waits;
@@ -250,6 +265,9 @@ static int prepare(struct run *run, const struct bench_tokens *tokens,
 	if (llm_session_create(tokens->engine, (unsigned int)n_before + test->n_gen, &run->s) ||
 	    (test->n_depth && llm_session_eval(run->s, ids, test->n_depth)))
 		return tool_fail("%s", llm_error());
+	/* Where it cannot be measured, the field stays null. */
+	if (tokens->args->breakdown)
+		llm_session_measure(run->s, true);
 	return 0;
 }
 

@@ -274,6 +274,43 @@ static void print_waits(const struct llm_session *s, bool tokens)
 		w.predicted_us[1], w.predicted_us[2], w.predicted_us[3]);
 }
 
+/* One cell of the breakdown @b. */
+static void print_item(uint64_t ns, const struct llm_breakdown *b)
+{
+	if (b->tokens)
+		fprintf(stderr, " %9.4f %6.2f%%", (double)ns / 1e6 / (double)b->tokens,
+			100 * (double)ns / (double)b->ns);
+	else
+		fprintf(stderr, " %9s %6s ", "-", "-");
+}
+
+/* Prints which kinds of work the time of a prompt's and of a generated token went into. */
+static void print_breakdown(const struct llm_session *s)
+{
+	struct llm_breakdown b[2];
+	const char *item;
+
+	for (int tokens = 0; tokens < 2; tokens++)
+		llm_session_breakdown(s, tokens, &b[tokens]);
+	if (!b[0].tokens && !b[1].tokens) {
+		fputs("time     per kind of work: only known with placement npu on the wall "
+		      "clock\n",
+		      stderr);
+		return;
+	}
+	fprintf(stderr, "ms per token      prefill            decode\n");
+	for (unsigned int i = 0; (item = llm_breakdown_item(i)); i++) {
+		fprintf(stderr, "%9s", item);
+		for (int tokens = 0; tokens < 2; tokens++)
+			print_item(b[tokens].item_ns[i], &b[tokens]);
+		fputc('\n', stderr);
+	}
+	fprintf(stderr, "%9s", "total");
+	for (int tokens = 0; tokens < 2; tokens++)
+		print_item(b[tokens].ns, &b[tokens]);
+	fputc('\n', stderr);
+}
+
 static void print_stats(const struct llm_engine *engine, const struct llm_session *s,
 			uint64_t load_ns)
 {
@@ -306,6 +343,7 @@ static void print_stats(const struct llm_engine *engine, const struct llm_sessio
 		fprintf(stderr, "GPU      %s\n", info->gpu);
 	print_waits(s, false);
 	print_waits(s, true);
+	print_breakdown(s);
 	fprintf(stderr, "KV cache %.1f MiB for %u tokens, %u used\n",
 		(double)st.kv_bytes / (1 << 20), llm_session_n_ctx(s), llm_session_n_past(s));
 }
@@ -326,6 +364,9 @@ static int run(const struct cli_options *o, struct llm_engine *engine, uint64_t 
 	if (!status && o->timeline)
 		status = !(timeline = timeline_open(o->timeline)) ||
 			 timeline_listen(timeline, llm_engine_info(engine)->type, s);
+	/* Where it cannot be measured, the statistics say so. */
+	if (!status && o->stats)
+		llm_session_measure(s, true);
 	if (!status)
 		status = generate(&out, s, sampler, &prompt);
 	if (!status && o->stats)

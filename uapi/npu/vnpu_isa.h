@@ -117,6 +117,17 @@ struct vnpu_record_cmd {
 	uint64_t wall_start_ns, wall_end_ns;
 };
 
+/*
+ * Follows the last struct vnpu_record_cmd if the slot has room for it and its array: which commands
+ * the device's workers were busy with. Workers have nr_workers times the job's wall-clock time;
+ * what is left of it after all busy_ns they have waited, for each other or at barriers.
+ */
+struct vnpu_record_work {
+	uint32_t nr_workers; /* never 0 */
+	uint32_t reserved; /* 0 */
+	/* uint64_t busy_ns[nr_cmds], by index in the stream: the sum over the workers. */
+};
+
 /* An operand: byte @offset in slot @slot. VNPU_SLOT_NONE means an absent optional operand. */
 struct vnpu_ref {
 	uint32_t slot;
