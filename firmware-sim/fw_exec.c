@@ -30,8 +30,10 @@
 #include "fw_op.h"
 #include "fw_tile.h"
 
-/* A region that costs fewer cycles than this is done before another worker has woken. */
+/* A region that costs fewer cycles than this is done before another worker has woken, or before one
+ * that polls has begun. */
 #define WAKE_COST 20000
+#define SHARE_COST 10000
 /* How long a worker polls for the next region before it sleeps: between two jobs, and in a job. In
  * a job the owner runs short commands alone, and workers shall be awake for the next long one. */
 #define SPIN_NS 30000
@@ -300,7 +302,10 @@ static void close_region(struct fw_exec *ex)
 
 static bool is_shared(const struct fw_exec *ex, const struct fw_region *region)
 {
-	return ex->nr_workers > 1 && region->nr_tiles > 1 && region->cost >= WAKE_COST;
+	bool asleep = atomic_load_explicit(&ex->sleepers, memory_order_relaxed);
+
+	return ex->nr_workers > 1 && region->nr_tiles > 1 &&
+	       region->cost >= (asleep ? WAKE_COST : SHARE_COST);
 }
 
 /* Announces to the workers the first weights of their shares of @region. False if it has none. */

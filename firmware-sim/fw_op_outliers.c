@@ -8,6 +8,8 @@
 /* Size of a tile of ADD_OUTLIERS. */
 #define TILE_ROWS 128u
 #define TILE_PANELS 4u
+/* An outlier's weights in a panel lie in lines that are not in the worker's caches. */
+#define GATHER_CYCLES 50u
 
 /* ---- QUANT_OUTLIERS ---- */
 
@@ -97,7 +99,7 @@ static int check_add_outliers(struct decoder *d, struct fw_cmd *c, uint64_t *cos
 	c->tile_rows = m->m < TILE_ROWS ? m->m : TILE_ROWS;
 	c->tile_cols = TILE_PANELS * VNPU_PANEL_N;
 	c->nr_tiles = div_up(m->m, c->tile_rows) * div_up(m->n, c->tile_cols);
-	*cost = (uint64_t)m->m * panels * VNPU_PANEL_N;
+	*cost = (uint64_t)m->m * panels * VNPU_PANEL_N + panels * VNPU_OUTLIERS * GATHER_CYCLES;
 	return 0;
 }
 
