@@ -54,9 +54,9 @@ void candidates_fini(struct candidates *c);
 /* The token with the greatest logit; of equal ones the lowest id. Never one with a NaN, unless all
  * are. */
 int32_t candidates_best(struct candidates *c, const float *logits);
-/* Lists the tokens with finite logits of at least @least, and returns their number. @top_k > 0: some
- * that are not among the first @top_k may be missing in the list. Call it after candidates_best(),
- * whose result has a finite logit. */
+/* Lists the tokens with finite logits of at least @least, and returns their number. @top_k > 0:
+ * some that are not among the first @top_k may be missing in the list. Call it after
+ * candidates_best(), whose result has a finite logit. */
 unsigned int candidates_list(struct candidates *c, const float *logits, double least,
 			     unsigned int top_k);
 /* Sets the weights to exp((logit - @max) / @temperature); returns their sum. */
