@@ -219,7 +219,7 @@ static void softmax_agrees_with_double_precision_with_and_without_a_limit(void *
 static void attn_want(struct matrix *q, const float *k, const float *v, uint32_t rows,
 		      uint32_t heads, uint32_t kv_heads, uint32_t dim, uint32_t pos, double scale)
 {
-	double p[512];
+	double p[2048];
 
 	for (uint32_t r = 0; r < rows; r++) {
 		for (uint32_t h = 0; h < heads; h++) {
@@ -333,20 +333,22 @@ static void cache_free(struct cache *c)
 }
 
 /* Stores this step's keys and values, then attends: attention must see them. */
-static void attn_round(struct fixture *f, enum npu_dtype type)
+/* @keys: about so many at most. Two commands that may run at the same time attend to the cache. */
+static void attn_round(struct fixture *f, enum npu_dtype type, uint32_t keys)
 {
 	uint32_t rows = random_in(1, 12), kv_heads = random_in(1, 3),
 		 heads = kv_heads * random_in(1, 4);
 	uint32_t dim = type == NPU_Q8_0 ? 32 * random_in(1, 3) : random_in(1, 40),
-		 ctx = rows + random_in(0, 100);
+		 ctx = rows + random_in(0, keys);
 	uint32_t pos = random_in(0, ctx - rows), kv_dim = kv_heads * dim;
-	struct matrix q = matrix_new((size_t)rows * heads * dim),
+	struct matrix q = matrix_new((size_t)rows * heads * dim), other = matrix_new(q.n),
 		      kn = matrix_new((size_t)rows * kv_dim);
 	struct matrix vn = matrix_new(kn.n);
 	struct cache k = cache_new(type, (size_t)ctx * kv_dim),
 		     v = cache_new(type, (size_t)ctx * kv_dim);
 	struct npu_graph *g = npu_graph_create("attn");
 	struct npu_tensor *tq = npu_graph_input(g, "q", NPU_F32, rows, heads * dim);
+	struct npu_tensor *to = npu_graph_input(g, "other", NPU_F32, rows, heads * dim);
 	struct npu_tensor *tk = npu_graph_input(g, "kn", NPU_F32, rows, kv_dim);
 	struct npu_tensor *tv = npu_graph_input(g, "vn", NPU_F32, rows, kv_dim);
 	struct npu_tensor *sk = npu_graph_state(g, "k", type, ctx, kv_dim);
@@ -355,21 +357,26 @@ static void attn_round(struct fixture *f, enum npu_dtype type)
 	float scale = 1 / sqrtf((float)dim);
 	struct run_param params[] = { { "pos", pos } };
 	struct run_binding bindings[] = {
-		{ "q", q.f, NULL, q.n * 4 },	     { "kn", kn.f, NULL, kn.n * 4 },
-		{ "vn", vn.f, NULL, vn.n * 4 },	     { "k", k.before, k.after, k.bytes },
-		{ "v", v.before, v.after, v.bytes }, { "y", NULL, q.got, q.n * 4 },
+		{ "q", q.f, NULL, q.n * 4 },	     { "other", other.f, NULL, other.n * 4 },
+		{ "kn", kn.f, NULL, kn.n * 4 },	     { "vn", vn.f, NULL, vn.n * 4 },
+		{ "k", k.before, k.after, k.bytes }, { "v", v.before, v.after, v.bytes },
+		{ "y", NULL, q.got, q.n * 4 },	     { "z", NULL, other.got, other.n * 4 },
 	};
 
 	assert_int_equal(npu_tensor_bytes(sk), k.bytes);
 	npu_ok(npu_store_rows(g, tk, sk, param));
 	npu_ok(npu_store_rows(g, tv, sv, param));
 	npu_graph_output(g, "y", npu_attn(g, tq, sk, sv, heads, kv_heads, scale, param));
-	npu_ok(run_graph(f, g, bindings, 6, params, 1));
+	npu_graph_output(g, "z", npu_attn(g, to, sk, sv, heads, kv_heads, scale, param));
+	npu_ok(run_graph(f, g, bindings, 8, params, 1));
 	cache_check(&k, kn.f, (size_t)pos * kv_dim, kn.n);
 	cache_check(&v, vn.f, (size_t)pos * kv_dim, vn.n);
 	attn_want(&q, k.values, v.values, rows, heads, kv_heads, dim, pos, (double)scale);
 	assert_near("attn", q.got, q.want, q.n, 2e-5);
+	attn_want(&other, k.values, v.values, rows, heads, kv_heads, dim, pos, (double)scale);
+	assert_near("attn", other.got, other.want, other.n, 2e-5);
 	matrix_free(&q);
+	matrix_free(&other);
 	matrix_free(&kn);
 	matrix_free(&vn);
 	cache_free(&k);
@@ -380,9 +387,20 @@ static void attention_sees_the_rows_stored_before_it_and_agrees_with_double_prec
 {
 	random_begin(__func__);
 	for (int i = 0; i < ROUNDS; i++) {
-		attn_round(*state, NPU_F32);
-		attn_round(*state, NPU_F16);
-		attn_round(*state, NPU_Q8_0);
+		attn_round(*state, NPU_F32, 100);
+		attn_round(*state, NPU_F16, 100);
+		attn_round(*state, NPU_Q8_0, 100);
+	}
+}
+
+/* So many keys that the device's workers divide them. */
+static void attention_over_many_keys_agrees_with_double_precision(void **state)
+{
+	random_begin(__func__);
+	for (int i = 0; i < 3; i++) {
+		attn_round(*state, NPU_F32, 2000);
+		attn_round(*state, NPU_F16, 2000);
+		attn_round(*state, NPU_Q8_0, 2000);
 	}
 }
 
@@ -598,6 +616,7 @@ int main(void)
 		with_device(softmax_agrees_with_double_precision_with_and_without_a_limit),
 		with_device(
 			attention_sees_the_rows_stored_before_it_and_agrees_with_double_precision),
+		with_device(attention_over_many_keys_agrees_with_double_precision),
 		with_device(a_param_out_of_range_fails_the_job_only),
 		cmocka_unit_test(operands_of_a_wrong_shape_or_type_are_refused_by_name),
 		cmocka_unit_test(the_first_error_of_a_graph_is_reported),
