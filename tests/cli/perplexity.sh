@@ -70,4 +70,8 @@ whole "W8A8 with a Q8_0 cache, fine, within 0.1 % of F32" docs6m-f32.gguf "$f32"
 whole "W8A8 from the Q8_0 file, fine, is llama-perplexity's within 0.01 %" docs6m-q8_0.gguf 41.7174 "0.0001 * $f32" --preset fine
 whole "W4A8 from the Q4_0 file is llama-perplexity's within 0.01 %" docs6m-q4_0.gguf 42.0382 "0.0001 * $f32" --preset npu
 whole "W4A8, mixed activations, is llama-perplexity's within 0.01 %" docs6m-q4_0.gguf 42.0382 "0.0001 * $f32" --preset npu --activations mixed
+for q in q6_k:41.7535 q5_k_m:41.7642 q4_k_m:41.9078; do
+	whole "${q%:*}, native on the NPU, is llama-perplexity's within 0.05 %" "docs6m-${q%:*}.gguf" "${q#*:}" \
+		"0.0005 * ${q#*:}" --preset npu
+done
 finish
