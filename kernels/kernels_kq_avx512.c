@@ -136,8 +136,7 @@ KQ_INLINE void kq_small(const uint32_t rows, const struct vnpu_kq_form f, const 
 #pragma GCC unroll 4
 		for (r = 0; r < rows; r++)
 			s[r] = f.mins ? _mm512_setzero_si512()
-				      : _mm512_set1_epi32(
-						-(*KQ_SUM(p, r, k0 / 32) << (f.bits - 1)));
+				      : _mm512_set1_epi32(*KQ_SUM(p, r, k0 / 32) * -kq_zero(f));
 #pragma GCC unroll 8
 		for (quad = 0; quad < 8; quad++) {
 			u = kq_quad(&planes, b->numbers + i * 64, f.bits, quad);

@@ -104,7 +104,7 @@ KQ_INLINE void row_small(const struct vnpu_kq_form f, __m512 c[4], const struct 
 	row_ahead(b->d, 0, (uint32_t)vnpu_kq_block_bytes(f) / 64);
 #pragma GCC unroll 4
 	for (i = 0; i < 4; i++)
-		s[i] = f.mins ? _mm512_setzero_si512() : _mm512_set1_epi32(-(sum << (f.bits - 1)));
+		s[i] = f.mins ? _mm512_setzero_si512() : _mm512_set1_epi32(sum * -kq_zero(f));
 	row_quads(s, planes, b->numbers, f.bits, 0, a);
 	row_quads(s, planes, b->numbers, f.bits, 4, a);
 #pragma GCC unroll 4
