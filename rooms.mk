@@ -62,7 +62,7 @@ libnpu/sim_uses := libnpu libnpu/inside libnpu/device soc host wait uapi/drm uap
 # Programs see runtime/api.
 
 RUNTIME_BELOW := runtime/api libnpu uapi/npu soc kernels host wait
-RUNTIME_ROOMS := runtime/base runtime/gguf runtime/text runtime/model runtime/quantize runtime/schedule runtime/partition \
+RUNTIME_ROOMS := runtime/base runtime/gguf runtime/text runtime/model runtime/shadow runtime/quantize runtime/schedule runtime/partition \
 	runtime/lanes/opencl runtime/lanes runtime/pass runtime
 ROOMS += runtime/api $(RUNTIME_ROOMS)
 runtime/api_folder := runtime
@@ -77,9 +77,11 @@ runtime/text_public := text.h tokenizer.h
 runtime/text_uses := $(runtime/gguf_uses) runtime/gguf
 runtime/model_public := activations.h model.h ops.h pack.h packed.h shape.h
 runtime/model_uses := $(runtime/gguf_uses) runtime/gguf
-runtime/quantize_uses := $(runtime/model_uses) runtime/model
+runtime/shadow_public := shadow.h
+runtime/shadow_uses := $(runtime/model_uses) runtime/model
+runtime/quantize_uses := $(runtime/shadow_uses) runtime/shadow
 runtime/schedule_public := scheduler.h waits.h
-runtime/schedule_uses := $(runtime/model_uses) runtime/model runtime/text
+runtime/schedule_uses := $(runtime/shadow_uses) runtime/shadow runtime/text
 runtime/partition_public := partition.h
 runtime/partition_uses := $(runtime/schedule_uses) runtime/schedule
 runtime/lanes/opencl_public := gpu.h

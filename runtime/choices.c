@@ -10,7 +10,7 @@
 /* ---- the table ---- */
 
 #define ON(placement) LLM_PLACED_ON(LLM_PLACE_##placement)
-#define ANYWHERE (ON(FINE) | ON(CPU) | ON(NPU) | ON(GPU) | ON(LAYER))
+#define ANYWHERE (ON(FINE) | ON(CPU) | ON(NPU) | ON(GPU) | ON(LAYER) | ON(LINEAR))
 #define WITH_NPU (ANYWHERE & ~ON(CPU))
 #define MATMULS_ON_NPU (WITH_NPU & ~ON(GPU))
 
@@ -19,6 +19,7 @@
 #define TRAIT_INTEGERS (1u << 2)
 #define TRAIT_4BIT (1u << 3)
 #define TRAIT_WHOLE_PROMPT (1u << 4)
+#define TRAIT_STATIC (1u << 5)
 
 /* clang-format would join or split the lines of names, docs, placements and traits. */
 /* clang-format off */
@@ -44,13 +45,17 @@ static const struct llm_choice_value placements[] = {
 		"A matmul goes where it ends sooner (HeteroLLM 4). Without OpenCL it runs on the "
 		"virtual clock only.",
 		ANYWHERE, ANYWHERE, TRAIT_NPU | TRAIT_GPU },
+	[LLM_PLACE_LINEAR] = { "linear",
+		"prefill: matmuls on the NPU, attention and shadow outliers on the CPU, other float "
+		"operators by --floats; decode: as fine (llm.npu 3)",
+		ANYWHERE, ANYWHERE, TRAIT_NPU },
 };
 
 static const struct llm_choice_value weights[] = {
 	[LLM_WEIGHTS_AUTO] = { "auto",
 		"f32 on the CPU; elsewhere what the file was packed for, native if it has "
 		"K-quants, w4a8 for Q4_0, else w8a8\n"
-		"In a dry run, which has no file: w8a8 with placements npu and fine, w4a16 with "
+		"In a dry run, which has no file: w8a8 with placements npu, fine and linear, w4a16 with "
 		"layer, f16 with cpu and gpu.",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_WEIGHTS_F32] = { "f32",
@@ -79,7 +84,7 @@ static const struct llm_choice_value weights[] = {
 };
 
 static const struct llm_choice_value activations[] = {
-	[LLM_ACTIVATIONS_OUTLIERS] = { "outliers",
+	[LLM_ACTIVATIONS_ROW_OUTLIERS] = { "row-outliers",
 		"INT8; down projections multiply outliers separately, as floats, and the output "
 		"matrix reads INT16\n"
 		"Outliers are a row's few large values, whose scale would leave the others few "
@@ -96,24 +101,39 @@ static const struct llm_choice_value activations[] = {
 		"An INT16 row is two planes of 8 bits: the NPU passes over the rows twice, over "
 		"the weights once.",
 		ANYWHERE, ANYWHERE, 0 },
+	[LLM_ACTIVATIONS_ROW_OUTLIERS_ALL] = { "row-outliers-all",
+		"INT8; all of a layer's matmuls multiply outliers separately, and the output matrix "
+		"reads INT16",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_ACTIVATIONS_STATIC] = { "static",
+		"prompts: INT8 with the calibrated file's scale for all rows, and shadow outliers on "
+		"the CPU (llm.npu 3.3); tokens and the output matrix: as row-outliers",
+		ON(LINEAR), ON(LINEAR), TRAIT_STATIC },
+	[LLM_ACTIVATIONS_STATIC_MAX] = { "static-max",
+		"the same without shadow outliers, with a scale for the calibration text's largest "
+		"value: plain per-tensor quantisation",
+		ON(LINEAR), ON(LINEAR), TRAIT_STATIC },
 };
 
 static const struct llm_choice_value graphs[] = {
 	[LLM_GRAPHS_BUCKETED] = { "bucketed",
 		"one for each multiple of 32 tokens, made when a chunk first needs it",
 		ANYWHERE, ANYWHERE, 0 },
-	[LLM_GRAPHS_SHARED] = { "shared",
-		"a single one, to which every chunk is padded (llm.npu 3.2)",
+	[LLM_GRAPHS_FIXED] = { "fixed",
+		"a single one, to which every chunk is padded",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_GRAPHS_ONLINE] = { "online",
 		"one of exactly the prompt's length, made on the CPU when the prompt arrives",
-		ON(LAYER), ON(LAYER), TRAIT_WHOLE_PROMPT },
+		ON(LAYER) | ON(LINEAR), ON(LAYER) | ON(LINEAR), TRAIT_WHOLE_PROMPT },
 	[LLM_GRAPHS_PADDED] = { "padded",
 		"full ones of 1024 tokens, then the next larger of 32, 64, ... 1024 for the rest",
 		ON(LAYER), ON(LAYER), TRAIT_WHOLE_PROMPT },
 	[LLM_GRAPHS_PIPE] = { "pipe",
 		"several of 32, 64, ... 1024 tokens in sequence, the last one padded",
 		ON(LAYER), ON(LAYER), TRAIT_WHOLE_PROMPT },
+	[LLM_GRAPHS_SHARED] = { "shared",
+		"subgraphs of one length that all chunks share; the last chunk is padded (llm.npu 3.2)",
+		ON(LINEAR), ON(LINEAR), 0 },
 };
 
 static const struct llm_choice_value partitions[] = {
@@ -184,6 +204,12 @@ static const struct llm_choice_value orders[] = {
 	[LLM_ORDER_LAYER] = { "layer",
 		"one of the lowest layer, so that chunks advance together",
 		ANYWHERE, ANYWHERE, 0 },
+	[LLM_ORDER_CHUNK] = { "chunk",
+		"one of the earliest chunk; later chunks fill the gaps",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_ORDER_OOE] = { "ooe",
+		"out of order: the one that keeps the NPU busiest, by its C value (llm.npu 3.4)",
+		ANYWHERE, ANYWHERE, 0 },
 };
 
 static const struct llm_choice_value divisions[] = {
@@ -219,6 +245,18 @@ static const struct llm_choice_value cores[] = {
 	[LLM_CORES_LITTLE] = { "little",
 		"one little core",
 		ANYWHERE, ANYWHERE, 0 },
+};
+
+static const struct llm_choice_value floats[] = {
+	[LLM_FLOATS_CPU] = { "cpu",
+		"all on the CPU",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_FLOATS_NORMS] = { "norms",
+		"norms, residuals and RoPE on the CPU, activation functions on the NPU (llm.npu 3.4)",
+		ON(LINEAR), ON(LINEAR), 0 },
+	[LLM_FLOATS_NPU] = { "npu",
+		"all on the NPU (EdgeFlow 3.2)",
+		ON(LINEAR), ON(LINEAR), 0 },
 };
 
 #define COUNT(a) ((unsigned int)(sizeof(a) / sizeof((a)[0])))
@@ -280,6 +318,10 @@ static const struct llm_choice_info table[LLM_NR_CHOICES] = {
 		.doc = "cores of the modelled SoC that the CPU lane has\n"
 		       "They count on the virtual clock.",
 	},
+	[LLM_CHOICE_FLOATS] = {
+		FIELD(floats), VALUES(floats), .runs = ON(LINEAR), .plans = ON(LINEAR),
+		.doc = "where placement linear puts a prompt's float operators other than attention",
+	},
 };
 
 #define SETS(choice) (1u << LLM_CHOICE_##choice)
@@ -299,6 +341,11 @@ static const struct llm_preset presets[] = {
 	{ "hetero-tensor", "HeteroLLM: matmuls cut between GPU and NPU", SETS_PLACEMENT,
 	  { .placement = LLM_PLACE_LAYER, .weights = LLM_WEIGHTS_W4A16, .graphs = LLM_GRAPHS_PIPE,
 	    .partition = LLM_PARTITION_AUTO, .operands = LLM_OPERANDS_PERMUTED } },
+	{ "llm.npu", "llm.npu: chunks share subgraphs, shadow outliers, out of order",
+	  SETS_PLACEMENT | SETS(ACTIVATIONS) | SETS(ORDER) | SETS(FLOATS),
+	  { .placement = LLM_PLACE_LINEAR, .weights = LLM_WEIGHTS_W8A8,
+	    .activations = LLM_ACTIVATIONS_STATIC, .graphs = LLM_GRAPHS_SHARED,
+	    .order = LLM_ORDER_OOE } },
 	{ "best", "GPU and NPU together, whatever is the fastest", SETS_PLACEMENT,
 	  { .placement = LLM_PLACE_LAYER, .weights = LLM_WEIGHTS_W4A16, .graphs = LLM_GRAPHS_PIPE,
 	    .partition = LLM_PARTITION_AUTO, .operands = LLM_OPERANDS_PERMUTED,
@@ -392,6 +439,11 @@ bool llm_weights_packed(enum llm_weights w)
 	return w != LLM_WEIGHTS_AUTO && weights[w].runs & ON(NPU);
 }
 
+bool llm_activations_static(enum llm_activations a)
+{
+	return has_trait(LLM_CHOICE_ACTIVATIONS, a, TRAIT_STATIC);
+}
+
 bool llm_graphs_whole_prompt(enum llm_graphs g)
 {
 	return has_trait(LLM_CHOICE_GRAPHS, g, TRAIT_WHOLE_PROMPT);
@@ -423,6 +475,7 @@ static enum llm_placement choose_placement(const struct llm_choices *c, bool pla
 	const enum llm_placement order[] = { virtual_clock ? LLM_PLACE_FINE : LLM_PLACE_NPU,
 					     LLM_PLACE_NPU,
 					     LLM_PLACE_FINE,
+					     LLM_PLACE_LINEAR,
 					     LLM_PLACE_LAYER,
 					     LLM_PLACE_GPU,
 					     LLM_PLACE_CPU };
@@ -515,8 +568,8 @@ static enum llm_weights choose_weights(enum llm_placement p, const struct llm_ch
 	if (!file && p == LLM_PLACE_LAYER)
 		return LLM_WEIGHTS_W4A16;
 	if (!file)
-		return p == LLM_PLACE_NPU || p == LLM_PLACE_FINE ? LLM_WEIGHTS_W8A8
-								 : LLM_WEIGHTS_F16;
+		return p == LLM_PLACE_CPU || p == LLM_PLACE_GPU ? LLM_WEIGHTS_F16
+								: LLM_WEIGHTS_W8A8;
 	if (p == LLM_PLACE_CPU)
 		return LLM_WEIGHTS_F32;
 	if (file->packed != LLM_WEIGHTS_AUTO)

@@ -44,6 +44,9 @@ enum llm_placement {
 	/* Float operators on the GPU; each matmul on the NPU or the GPU, whichever ends sooner, or
 	 * cut between them (HeteroLLM 4) */
 	LLM_PLACE_LAYER,
+	/* Prefill: matmuls on the NPU, attention and shadow outliers on the CPU, the other float
+	 * operators where the choice of floats says; decode: as fine (llm.npu 3) */
+	LLM_PLACE_LINEAR,
 };
 
 /* The types of weights and activations in matmuls. */
@@ -72,24 +75,39 @@ enum llm_weights {
  */
 enum llm_activations {
 	/* INT8; separate outliers for down projections, INT16 for the output matrix */
-	LLM_ACTIVATIONS_OUTLIERS = 0,
+	LLM_ACTIVATIONS_ROW_OUTLIERS = 0,
 	LLM_ACTIVATIONS_INT8, /* everywhere */
 	LLM_ACTIVATIONS_MIXED, /* INT8; INT16 for down projections and the output matrix */
 	LLM_ACTIVATIONS_INT16, /* everywhere */
+	/* Row outliers for all of a layer's matmuls, which is what LLM.int8 does with columns. */
+	LLM_ACTIVATIONS_ROW_OUTLIERS_ALL,
+	/*
+	 * Prompts with placement linear, in files that llm-quantize has calibrated: INT8 with one
+	 * scale for all rows of a matmul's input, the file's. Values beyond it are clamped; in
+	 * inputs that are not pruned, what was clamped is multiplied on the CPU in floats and added
+	 * (llm.npu 3.3: shadow outliers). The output matrix and single tokens: as ROW_OUTLIERS.
+	 */
+	LLM_ACTIVATIONS_STATIC,
+	/* The same without shadow outliers, and a scale that holds the calibration text's largest
+	 * value: plain per-tensor quantisation. */
+	LLM_ACTIVATIONS_STATIC_MAX,
 };
 
 /* A multiple of the devices' tile heights, so that a chunk's padding costs next to nothing. */
 #define LLM_BUCKET_ROWS 32
 
-/* The static graphs that a prompt's chunks run on. The last three are for placement layer, whose
+/* The static graphs that a prompt's chunks run on. PADDED and PIPE are for placement layer, whose
  * graphs are single matmuls of 32, 64, ... 1024 tokens (HeteroLLM 4.1.1). */
 enum llm_graphs {
 	LLM_GRAPHS_BUCKETED = 0, /* one per multiple of LLM_BUCKET_ROWS tokens, made when needed */
-	LLM_GRAPHS_SHARED, /* one, to which every chunk is padded (llm.npu 3.2: chunk-sharing) */
+	LLM_GRAPHS_FIXED, /* one, to which every chunk is padded */
 	LLM_GRAPHS_ONLINE, /* one of exactly the prompt's length, made when the prompt arrives */
 	/* The next larger one; beyond 1024 tokens, full ones of 1024 before it. */
 	LLM_GRAPHS_PADDED,
 	LLM_GRAPHS_PIPE, /* several in sequence, the last one padded */
+	/* Placement linear: subgraphs of one length, built once, that all chunks share; the last
+	 * chunk is padded (llm.npu 3.2: chunk-sharing graphs) */
+	LLM_GRAPHS_SHARED,
 };
 
 /* How placement layer cuts a matmul between GPU and NPU (HeteroLLM 4.1; partition.h). */
@@ -129,6 +147,15 @@ enum llm_division {
 	LLM_DIVISION_FASTEST, /* as many as are the fastest, simulated */
 };
 
+/* Where placement linear puts a prompt's float operators other than attention. */
+enum llm_floats {
+	LLM_FLOATS_CPU = 0, /* all on the CPU */
+	/* Norms, residuals and RoPE on the CPU; activation functions on the NPU, in one subgraph
+	 * with the FFN's matmuls; each matmul's subgraph quantises its input (llm.npu 3.4) */
+	LLM_FLOATS_NORMS,
+	LLM_FLOATS_NPU, /* all on the NPU: the CPU has attention only (EdgeFlow 3.2) */
+};
+
 /* Which way of synchronising matmuls are cut for. */
 enum llm_solver {
 	LLM_SOLVER_FAST = 0, /* the fast one, also where sync is driver: what that alone costs */
@@ -154,6 +181,10 @@ enum llm_order {
 	LLM_ORDER_AUTO = 0, /* layer where chunks overlap, else fifo */
 	LLM_ORDER_FIFO, /* the first one in the plan */
 	LLM_ORDER_LAYER, /* one of the lowest layer, so that chunks advance together */
+	/* One of the earliest chunk; later chunks fill gaps (llm.npu 3.4: simply overlapping) */
+	LLM_ORDER_CHUNK,
+	/* The one with the greatest C: out of order (llm.npu 3.4, equation 6) */
+	LLM_ORDER_OOE,
 };
 
 /* ---- a set of choices ---- */
@@ -172,6 +203,7 @@ struct llm_choices {
 	enum llm_division division;
 	enum llm_solver solver;
 	enum llm_cores cores;
+	enum llm_floats floats;
 };
 
 /* The fields of struct llm_choices. */
@@ -188,6 +220,7 @@ enum llm_choice {
 	LLM_CHOICE_DIVISION,
 	LLM_CHOICE_SOLVER,
 	LLM_CHOICE_CORES,
+	LLM_CHOICE_FLOATS,
 	LLM_NR_CHOICES,
 };
 
@@ -231,6 +264,7 @@ bool llm_placement_has_gpu(enum llm_placement p);
 bool llm_weights_integers(enum llm_weights w); /* activations are rounded to integers */
 bool llm_weights_4bit(enum llm_weights w);
 bool llm_weights_packed(enum llm_weights w); /* into panels, as the NPU reads them */
+bool llm_activations_static(enum llm_activations a); /* one scale for all rows, the file's */
 bool llm_graphs_whole_prompt(enum llm_graphs g); /* prompts need no division into chunks */
 
 /* ---- settling what is left to auto ---- */

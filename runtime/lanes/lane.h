@@ -33,11 +33,16 @@ enum lane_what {
 	LANE_OP, /* one operator */
 	LANE_SLICE, /* a rectangle of a matmul's result */
 	LANE_CHUNK, /* all operators after the embedding, as one program of the NPU */
+	/* Operators op .. last of a layer, without attention, as one program of the NPU: a subgraph
+	 * that all layers and chunks share (llm.npu 3.2) */
+	LANE_SUBGRAPH,
 };
 
 struct lane_work {
 	enum lane_what what;
 	enum llm_op op;
+	enum llm_op last; /* LANE_SUBGRAPH */
+	enum llm_op matmul; /* LLM_OP_SHADOW, LLM_OP_MERGE: whose input and result */
 	uint32_t chunk, layer;
 	/* LANE_SLICE: rows row .. row + rows - 1, in a static graph of graph_rows, and columns col
 	 * .. col + cols - 1 of the result. The columns of a matmul's matrices are concatenated: q,
@@ -56,6 +61,7 @@ struct lane_call {
 	const int32_t *ids; /* the chunk's tokens */
 	uint32_t pos; /* of the first of them */
 	bool all; /* logits go to memory.all, not to memory.logits */
+	bool prompt; /* a part of a prompt, not a token: activations may be static */
 	bool followed; /* something waits for the end other than later works of this lane */
 };
 

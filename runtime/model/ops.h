@@ -33,6 +33,10 @@ enum llm_op {
 	LLM_OP_WHOLE = LLM_NR_OPS, /* everything after LLM_OP_EMBED, as one program of the NPU */
 	LLM_OP_BUILD, /* makes the graphs of a prompt's length (LLM_GRAPHS_ONLINE) */
 	LLM_OP_LOGITS, /* passes a block of logits to the caller who wants all of them */
+	/* Shadow outliers of a matmul's input (shadow.h): multiplies them on the CPU, beside the
+	 * matmul; and adds the result to the matmul's */
+	LLM_OP_SHADOW,
+	LLM_OP_MERGE,
 	LLM_NR_TASK_KINDS,
 };
 const char *llm_op_name(uint16_t op); /* "embed", "attn_norm", ... "logits" */

@@ -19,6 +19,7 @@
 #include "partition.h"
 #include "predictor.h"
 #include "scheduler.h"
+#include "shadow.h"
 
 /* Which logits a pass shall give. */
 enum plan_logits {
@@ -52,6 +53,7 @@ struct plan_options {
 	/* [LLM_NR_OPS]: of the matmuls' weights, if these are a file's own types; NULL: those of
 	 * choices.weights. */
 	const struct llm_width *widths;
+	const struct shadow *shadow; /* activations static and static-max; NULL: neither */
 	uint32_t chunk; /* tokens of a chunk at most; 0: the placement's default */
 	/* Of activation memory, for all chunks in flight: plan_rows(). 0: as many as they need. */
 	uint32_t rows;

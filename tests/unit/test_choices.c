@@ -109,7 +109,7 @@ static void properties_are_those_of_the_values(void **state)
 	}
 	for (enum llm_graphs g = 0; g < llm_choice_info(LLM_CHOICE_GRAPHS)->n_values; g++)
 		assert_int_equal(llm_graphs_whole_prompt(g),
-				 g != LLM_GRAPHS_BUCKETED && g != LLM_GRAPHS_SHARED);
+				 g != LLM_GRAPHS_BUCKETED && g != LLM_GRAPHS_FIXED);
 }
 
 static void a_choice_applies_where_it_makes_a_difference(void **state)

@@ -42,7 +42,7 @@ static int setup(void **state)
 static const struct llm_choices ways[] = {
 	{ .placement = LLM_PLACE_CPU, .weights = LLM_WEIGHTS_F32 },
 	{ .placement = LLM_PLACE_NPU },
-	{ .placement = LLM_PLACE_NPU, .graphs = LLM_GRAPHS_SHARED, .weights = LLM_WEIGHTS_W4A8 },
+	{ .placement = LLM_PLACE_NPU, .graphs = LLM_GRAPHS_FIXED, .weights = LLM_WEIGHTS_W4A8 },
 	{ .placement = LLM_PLACE_NPU, .operands = LLM_OPERANDS_PERMUTED },
 	{ .placement = LLM_PLACE_FINE },
 	{ .placement = LLM_PLACE_FINE,
@@ -51,7 +51,7 @@ static const struct llm_choices ways[] = {
 	{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_LAYER },
 	{ .placement = LLM_PLACE_FINE,
 	  .order = LLM_ORDER_LAYER,
-	  .graphs = LLM_GRAPHS_SHARED,
+	  .graphs = LLM_GRAPHS_FIXED,
 	  .kv = LLM_KV_F32 },
 	{ .placement = LLM_PLACE_GPU, .weights = LLM_WEIGHTS_W4A16 },
 	{ .placement = LLM_PLACE_LAYER, .weights = LLM_WEIGHTS_W4A16, .graphs = LLM_GRAPHS_PADDED },
@@ -243,7 +243,7 @@ static void test_chunks_in_flight_change_no_result(void **state)
 		{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_LAYER, .sync = LLM_SYNC_DRIVER },
 		{ .placement = LLM_PLACE_FINE,
 		  .order = LLM_ORDER_LAYER,
-		  .graphs = LLM_GRAPHS_SHARED },
+		  .graphs = LLM_GRAPHS_FIXED },
 	};
 	const struct tiny_config c = config("llama");
 	/* Two of three times with a last chunk of one token, which may be one task. */

@@ -416,7 +416,7 @@ static void plan_layer(const struct shape *s, uint32_t tokens, enum llm_activati
 		.choices = { .placement = LLM_PLACE_NPU,
 			     .weights = LLM_WEIGHTS_W8A8,
 			     .activations = activations,
-			     .graphs = LLM_GRAPHS_SHARED,
+			     .graphs = LLM_GRAPHS_FIXED,
 			     .kv = kv },
 		.launches = PLAN_LAUNCH_OP,
 		.chunk = tokens,
@@ -532,7 +532,7 @@ static void a_plan_and_the_device_agree(void **state)
 	for (unsigned int i = 0; i < sizeof(batches) / sizeof(batches[0]); i++) {
 		check_plan(&s, batches[i], LLM_ACTIVATIONS_INT8, LLM_INPUT_INT8, LLM_INPUT_INT8,
 			   LLM_INPUT_INT8);
-		check_plan(&s, batches[i], LLM_ACTIVATIONS_OUTLIERS, LLM_INPUT_OUTLIERS,
+		check_plan(&s, batches[i], LLM_ACTIVATIONS_ROW_OUTLIERS, LLM_INPUT_OUTLIERS,
 			   LLM_INPUT_INT16, LLM_INPUT_INT8);
 		check_plan(&s, batches[i], LLM_ACTIVATIONS_MIXED, LLM_INPUT_INT16, LLM_INPUT_INT16,
 			   LLM_INPUT_INT8);

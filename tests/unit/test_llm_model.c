@@ -490,7 +490,7 @@ static void test_a_cache_too_large_for_memory_is_refused_with_its_bytes(void **s
 	c.head_norms = true;
 	tiny_create(&t, &c, seed);
 	engine = open_model(tiny_write(&t), LLM_PLACE_CPU, LLM_WEIGHTS_F32,
-			    LLM_ACTIVATIONS_OUTLIERS, 1, 64);
+			    LLM_ACTIVATIONS_ROW_OUTLIERS, 1, 64);
 	assert_int_equal(llm_session_create(engine, (1u << 24) - 64, &session), -ENOMEM);
 	assert_null(session);
 	assert_non_null(strstr(llm_error(), "4398029733888 bytes"));

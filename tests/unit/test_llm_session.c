@@ -193,11 +193,11 @@ static void test_bucketed_graphs_give_the_results_of_a_shared_one(void **state)
 
 		if (llm_engine_open(&opts, &bucketed))
 			fail_msg("%s", llm_error());
-		opts.choices.graphs = LLM_GRAPHS_SHARED;
+		opts.choices.graphs = LLM_GRAPHS_FIXED;
 		opts.chunk = 100;
 		if (llm_engine_open(&opts, &shared))
 			fail_msg("%s", llm_error());
-		assert_int_equal(llm_engine_info(shared)->choices.graphs, LLM_GRAPHS_SHARED);
+		assert_int_equal(llm_engine_info(shared)->choices.graphs, LLM_GRAPHS_FIXED);
 		for (int i = 0; i < 6; i++) {
 			size_t n = 2 + random_u32() % 95;
 

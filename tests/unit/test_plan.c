@@ -48,7 +48,7 @@ static struct prompt prompt_of(enum llm_placement placement, uint32_t tokens, ui
 		       .shape = &llama,
 		       .cuts = soc,
 		       .choices = { .placement = placement,
-				    .graphs = LLM_GRAPHS_SHARED,
+				    .graphs = LLM_GRAPHS_FIXED,
 				    .operands = placement == LLM_PLACE_LAYER ? LLM_OPERANDS_PERMUTED
 									     : LLM_OPERANDS_NATURAL,
 				    .weights = placement == LLM_PLACE_GPU ? LLM_WEIGHTS_F16

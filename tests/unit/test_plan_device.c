@@ -123,7 +123,7 @@ static void test_every_matmul_takes_its_device_time(void **state)
 			.activations = LLM_ACTIVATIONS_INT8,
 			.operands = i % 2 ? LLM_OPERANDS_PERMUTED : LLM_OPERANDS_NATURAL,
 			.graphs = places[i / 2 % 3] == LLM_PLACE_LAYER ? LLM_GRAPHS_PIPE
-								       : LLM_GRAPHS_SHARED,
+								       : LLM_GRAPHS_FIXED,
 			.partition = places[i / 2 % 3] == LLM_PLACE_LAYER ? LLM_PARTITION_AUTO
 									  : LLM_PARTITION_NONE,
 		};
