@@ -312,6 +312,14 @@ static int engine_load_file(struct llm_engine *e, const struct llm_options *opts
 	return 0;
 }
 
+/* What the file says of the matmuls' inputs; for a shape, what is likely. */
+static int engine_load_shadow(struct llm_engine *e, const struct llm_options *opts)
+{
+	if (!opts->model)
+		return shadow_guess(&e->shadow, &e->shape, SHADOW_PRUNING);
+	return shadow_read(&e->shadow, &e->loaded.model, e->loaded.file, e->path, SHADOW_AS_WRITTEN);
+}
+
 /* Loads what the settled choices need: profiles, threads, packed weights, devices. */
 static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 {
@@ -326,6 +334,8 @@ static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 		e->info.weight_bytes = llm_native_widths(&l->model, e->widths);
 	}
 	e->info.kv_token_bytes = llm_shape_kv_bytes(&e->shape, 1, e->info.choices.kv);
+	if (!err && llm_activations_static(e->info.choices.activations))
+		err = engine_load_shadow(e, opts);
 	if (err || opts->dry_run)
 		return err;
 	if (e->info.choices.kv == LLM_KV_Q8_0 && l->model.head_dim % VNPU_Q8_0_VALUES)
@@ -387,6 +397,7 @@ void llm_engine_put(struct llm_engine *e)
 		return;
 	lane_gpu_unload(&e->loaded);
 	llm_packed_free(&e->loaded.packed);
+	shadow_free(&e->shadow);
 	if (e->loaded.ctx)
 		npu_context_free(e->loaded.ctx);
 	if (e->dev)

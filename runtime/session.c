@@ -51,6 +51,7 @@ static struct plan_options session_plan(const struct llm_engine *e)
 		.cuts = e->soc ? e->soc : e->cuts_soc,
 		.predictor = e->predictor,
 		.widths = e->native ? e->widths : NULL,
+		.shadow = e->shadow.inputs ? &e->shadow : NULL,
 		.cut = e->cut,
 		.cut_ud = e->cut_ud,
 	};
@@ -60,7 +61,8 @@ static struct plan_options session_plan(const struct llm_engine *e)
 static bool session_pads_cache(const struct llm_engine *e)
 {
 	return e->info.choices.placement == LLM_PLACE_NPU ||
-	       e->info.choices.placement == LLM_PLACE_FINE;
+	       e->info.choices.placement == LLM_PLACE_FINE ||
+	       e->info.choices.placement == LLM_PLACE_LINEAR;
 }
 
 /* NPU bindings and GPU buffers can begin at any row, so each row must be 64-byte aligned. */
