@@ -317,7 +317,8 @@ static int engine_load_shadow(struct llm_engine *e, const struct llm_options *op
 {
 	if (!opts->model)
 		return shadow_guess(&e->shadow, &e->shape, SHADOW_PRUNING);
-	return shadow_read(&e->shadow, &e->loaded.model, e->loaded.file, e->path, SHADOW_AS_WRITTEN);
+	return shadow_read(&e->shadow, &e->loaded.model, e->loaded.file, e->path,
+			   SHADOW_AS_WRITTEN);
 }
 
 /* Loads what the settled choices need: profiles, threads, packed weights, devices. */

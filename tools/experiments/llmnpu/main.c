@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The command line of llmnpu: see llmnpu.h. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +54,7 @@ static int parse_one(void *ud, int c, const char *value)
 }
 
 static int put_place(const struct command *command, const struct args *args, const char *profile,
-		     const char *name)
+		     const char *name, bool first)
 {
 	struct place place = { .args = args };
 	struct shape shape;
@@ -68,6 +69,8 @@ static int put_place(const struct command *command, const struct args *args, con
 		return tool_fail("%s", why);
 	place.soc = soc;
 	place.shape = &shape;
+	if (first)
+		command->head();
 	status = command->put(&place);
 	soc_free(soc);
 	return status;
@@ -78,14 +81,17 @@ static int put_all(const struct command *command, const struct args *args)
 {
 	char *profiles = strdup(args->profiles), *next = profiles, *profile;
 	int status = profiles ? 0 : tool_fail("no memory for names");
+	bool first = true;
 
 	while (!status && (profile = strsep(&next, ","))) {
 		char *shapes = strdup(args->shapes), *rest = shapes, *shape;
 
 		if (!shapes)
 			status = tool_fail("no memory for names");
-		while (!status && (shape = strsep(&rest, ",")))
-			status = put_place(command, args, profile, shape);
+		while (!status && (shape = strsep(&rest, ","))) {
+			status = put_place(command, args, profile, shape, first);
+			first = false;
+		}
 		free(shapes);
 	}
 	free(profiles);
@@ -124,10 +130,8 @@ int main(int argc, char **argv)
 		status = tool_usage("llm.npu's placement is linear");
 	else if (!args.tokens.n)
 		status = range_add(&args.tokens, 1024);
-	if (!status) {
-		command->head();
+	if (!status)
 		status = put_all(command, &args);
-	}
 	range_free(&args.tokens);
 	return tool_finish(status);
 }

@@ -29,7 +29,8 @@ static int put_tokens(const struct place *place, unsigned int tokens)
 			break;
 		if (!i)
 			without = o;
-		printf("| %s | %s | %u | %.0f %% | %.0f | %.1f %% | %.2f | %.1f %% | %.0f | %.1f %% |\n",
+		printf("| %s | %s | %u | %.0f %% | %.0f | %.1f %% | %.2f | %.1f %% | %.0f | "
+		       "%.1f %% |\n",
 		       place->soc->name, place->shape->name, tokens, 100 * t.pruning, o.ms,
 		       100 * (o.ms / without.ms - 1), o.joules,
 		       100 * (o.joules / without.joules - 1), o.busy_ms[SOC_CPU],
