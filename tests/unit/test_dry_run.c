@@ -53,6 +53,13 @@ static const struct llm_choices ways[] = {
 	  .order = LLM_ORDER_LAYER,
 	  .graphs = LLM_GRAPHS_FIXED,
 	  .kv = LLM_KV_F32 },
+	{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_OOE },
+	{ .placement = LLM_PLACE_LINEAR },
+	{ .placement = LLM_PLACE_LINEAR,
+	  .graphs = LLM_GRAPHS_SHARED,
+	  .order = LLM_ORDER_CHUNK,
+	  .sync = LLM_SYNC_DRIVER },
+	{ .placement = LLM_PLACE_LINEAR, .graphs = LLM_GRAPHS_ONLINE },
 	{ .placement = LLM_PLACE_GPU, .weights = LLM_WEIGHTS_W4A16 },
 	{ .placement = LLM_PLACE_LAYER, .weights = LLM_WEIGHTS_W4A16, .graphs = LLM_GRAPHS_PADDED },
 	{ .placement = LLM_PLACE_LAYER,
@@ -244,6 +251,14 @@ static void test_chunks_in_flight_change_no_result(void **state)
 		{ .placement = LLM_PLACE_FINE,
 		  .order = LLM_ORDER_LAYER,
 		  .graphs = LLM_GRAPHS_FIXED },
+		{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_OOE },
+		{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_CHUNK },
+		{ .placement = LLM_PLACE_LINEAR },
+		{ .placement = LLM_PLACE_LINEAR, .order = LLM_ORDER_FIFO },
+		{ .placement = LLM_PLACE_LINEAR,
+		  .order = LLM_ORDER_CHUNK,
+		  .graphs = LLM_GRAPHS_SHARED,
+		  .sync = LLM_SYNC_DRIVER },
 	};
 	const struct tiny_config c = config("llama");
 	/* Two of three times with a last chunk of one token, which may be one task. */

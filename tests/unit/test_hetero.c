@@ -196,7 +196,10 @@ static void check_model(const char *path, unsigned int n, unsigned int nr_ways,
 	struct llm_engine *engine;
 
 	o.choices.kv = any(0, llm_choice_info(LLM_CHOICE_KV)->n_values - 1);
-	o.choices.activations = any(0, llm_choice_info(LLM_CHOICE_ACTIVATIONS)->n_values - 1);
+	do
+		o.choices.activations =
+			any(0, llm_choice_info(LLM_CHOICE_ACTIVATIONS)->n_values - 1);
+	while (llm_activations_static(o.choices.activations));
 	engine = open_engine(&o);
 	for (unsigned int i = 0; i < n + DECODED; i++)
 		ids[i] = (int32_t)any(0, n_vocab - 1);

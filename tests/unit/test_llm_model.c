@@ -145,13 +145,17 @@ static bool check_model(struct tiny_config *c, enum llm_placement placement,
 {
 	unsigned int n = random_in(state, 2, 40), chunk = random_in(state, 2, 24),
 		     threads = random_in(state, 1, 3);
-	enum llm_activations activations =
-		random_in(state, 0, llm_choice_info(LLM_CHOICE_ACTIVATIONS)->n_values - 1);
+	enum llm_activations activations;
 	double *want = malloc((size_t)n * c->n_vocab * sizeof(*want));
 	bool clear;
 	struct tiny_model t;
 	int32_t ids[64];
 
+	/* Static ones need a calibrated file. */
+	do
+		activations =
+			random_in(state, 0, llm_choice_info(LLM_CHOICE_ACTIVATIONS)->n_values - 1);
+	while (llm_activations_static(activations));
 	if (activations == LLM_ACTIVATIONS_MIXED && weights != LLM_WEIGHTS_F32)
 		c->n_layer = 1;
 	tiny_create(&t, c, random_u64(state));
