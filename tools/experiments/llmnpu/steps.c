@@ -2,8 +2,8 @@
 /*
  * llm.npu's techniques, one after another. Each step has those before it:
  *
- *	naive	graphs of the prompt's length are made when it arrives (2.3), and weights have groups,
- *		whose sums are floats
+ *	naive	graphs of the prompt's length are made when it arrives (2.3), and weights have
+ *		groups, whose sums are floats
  *	sharing	chunks share subgraphs, and follow one another (3.2)
  *	shadow	one scale a tensor, and shadow outliers (3.3)
  *	chunk	chunks overlap, the earliest first: "simply overlapping" (3.4)
@@ -34,8 +34,8 @@ static const struct step {
 
 static void head(void)
 {
-	puts("| soc | model | tokens | step | ms | tokens/s | NPU, ms | CPU, ms | NPU bubbles | J | "
-	     "decision, ns |\n"
+	puts("| soc | model | tokens | step | ms | tokens/s | NPU, ms | CPU, ms | NPU bubbles | "
+	     "J | decision, ns |\n"
 	     "|---|---|---:|---|---:|---:|---:|---:|---:|---:|---:|");
 }
 
@@ -54,7 +54,8 @@ static int put_step(const struct place *place, const struct step *step, unsigned
 	t.choices.order = step->order;
 	status = run_trial(place, &t, &o);
 	if (!status)
-		printf("| %s | %s | %u | %s | %.0f | %.0f | %.0f | %.0f | %.1f %% | %.2f | %.0f |\n",
+		printf("| %s | %s | %u | %s | %.0f | %.0f | %.0f | %.0f | %.1f %% | %.2f | "
+		       "%.0f |\n",
 		       place->soc->name, place->shape->name, tokens, step->name, o.ms,
 		       tokens * 1e3 / o.ms, o.busy_ms[SOC_NPU], o.busy_ms[SOC_CPU],
 		       100 * bubbles(&o, SOC_NPU), o.joules, o.decision_ns);
