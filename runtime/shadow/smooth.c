@@ -59,7 +59,7 @@ static float factor(float x, float w, double alpha)
 	return x > 0 && w > 0 && isnormal(s) && isnormal(1 / s) ? s : 1;
 }
 
-/* @x and @w: room for the channels of any input, [k]; @row as well. */
+/* @rooms: [3][k] of any input. */
 static void set_factors(struct shadow_smooth *sm, const struct llm_model *m,
 			const struct shadow_stats *stats, size_t i, double alpha, float *rooms)
 {
@@ -84,12 +84,9 @@ static void set_factors(struct shadow_smooth *sm, const struct llm_model *m,
 				       r % m->head_dim];
 }
 
-int shadow_smooth_create(struct shadow_smooth *sm, const struct llm_model *model,
-			 const struct shadow_stats *stats, double alpha)
+int shadow_smooth_alloc(struct shadow_smooth *sm, const struct llm_model *model)
 {
 	size_t n = (size_t)model->n_layer * SHADOW_INPUTS;
-	unsigned int most = 0;
-	float *rooms = NULL;
 	bool failed;
 
 	*sm = (struct shadow_smooth){ .n_layer = model->n_layer };
@@ -97,10 +94,7 @@ int shadow_smooth_create(struct shadow_smooth *sm, const struct llm_model *model
 	sm->v_rows = calloc(model->n_layer, sizeof(*sm->v_rows));
 	failed = !sm->factors || !sm->v_rows;
 	for (size_t i = 0; !failed && i < n; i++) {
-		unsigned int k = stats->inputs[i].k;
-
-		most = k > most ? k : most;
-		sm->factors[i] = calloc(k, sizeof(float));
+		sm->factors[i] = calloc(shadow_channels(model, i % SHADOW_INPUTS), sizeof(float));
 		failed = !sm->factors[i];
 	}
 	for (unsigned int l = 0; !failed && l < model->n_layer; l++) {
@@ -108,12 +102,28 @@ int shadow_smooth_create(struct shadow_smooth *sm, const struct llm_model *model
 		failed = !sm->v_rows[l];
 	}
 	if (!failed)
-		rooms = calloc(3 * (size_t)most, sizeof(*rooms));
+		return 0;
+	shadow_smooth_free(sm);
+	return llm_fail(-ENOMEM, "no memory for the channels of %u layers", model->n_layer);
+}
+
+int shadow_smooth_create(struct shadow_smooth *sm, const struct llm_model *model,
+			 const struct shadow_stats *stats, double alpha)
+{
+	unsigned int most = 0;
+	float *rooms;
+	int err = shadow_smooth_alloc(sm, model);
+
+	if (err)
+		return err;
+	for (unsigned int i = 0; i < SHADOW_INPUTS; i++)
+		most = shadow_channels(model, i) > most ? shadow_channels(model, i) : most;
+	rooms = calloc(3 * (size_t)most, sizeof(*rooms));
 	if (!rooms) {
 		shadow_smooth_free(sm);
-		return llm_fail(-ENOMEM, "no memory for the channels of %u layers", model->n_layer);
+		return llm_fail(-ENOMEM, "no memory for %u channels", most);
 	}
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < (size_t)model->n_layer * SHADOW_INPUTS; i++)
 		set_factors(sm, model, stats, i, alpha, rooms);
 	free(rooms);
 	return 0;

@@ -33,6 +33,8 @@ struct shadow_smooth {
  */
 int shadow_smooth_create(struct shadow_smooth *sm, const struct llm_model *model,
 			 const struct shadow_stats *stats, double alpha);
+/* Factors that are all 0, for the caller to set. 0 or -ENOMEM with the error line. */
+int shadow_smooth_alloc(struct shadow_smooth *sm, const struct llm_model *model);
 void shadow_smooth_free(struct shadow_smooth *sm);
 
 /* What a tensor's values are multiplied with by column, and divided by by row; NULL: nothing. */
