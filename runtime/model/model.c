@@ -262,6 +262,15 @@ static int reader_packing(struct reader *r)
 	return 0;
 }
 
+bool llm_model_is_copy(const struct gguf_file *file, const struct gguf_tensor *t)
+{
+	size_t n = strlen(t->name), end = strlen(".shadow");
+	uint64_t version;
+
+	return n > end && !strcmp(t->name + n - end, ".shadow") &&
+	       gguf_u64(file, "vnpu.shadow", &version) != -ENOENT;
+}
+
 /* Refuses tensors that were not taken. */
 static int reader_rest(struct reader *r)
 {
@@ -269,6 +278,10 @@ static int reader_rest(struct reader *r)
 		const struct gguf_tensor *t = gguf_tensor(r->file, i);
 		uint64_t n = t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3];
 
+		if (llm_model_is_copy(r->file, t)) {
+			r->model->file_bytes += t->bytes;
+			continue;
+		}
 		if (r->nr_taken != gguf_n_tensors(r->file) && !reader_took(r, t))
 			return llm_fail(
 				-ENOTSUP,
@@ -356,7 +369,7 @@ static const char *model_file_type(const struct llm_model *model, const struct g
 	for (size_t i = 0; i < gguf_n_tensors(file); i++) {
 		const struct gguf_tensor *t = gguf_tensor(file, i);
 
-		if ((unsigned int)t->type >= 64)
+		if ((unsigned int)t->type >= 64 || llm_model_is_copy(file, t))
 			continue;
 		bytes[t->type] += t->bytes;
 		if (bytes[t->type] > bytes[best])

@@ -76,6 +76,10 @@ unsigned int llm_model_cols(const struct llm_model *model, enum llm_matrix which
 int llm_model_read(struct llm_model *model, const struct gguf_file *file, const char *path);
 void llm_model_release(struct llm_model *model);
 
+/* Whether the tensor holds weights of other tensors once more: a calibrated file's shadow weights
+ * (shadow.h), which count in no number of parameters. */
+bool llm_model_is_copy(const struct gguf_file *file, const struct gguf_tensor *t);
+
 /* "llama 5.8M Q8_0". */
 void llm_model_type(const struct llm_model *model, const struct gguf_file *file, char *type,
 		    size_t bytes);

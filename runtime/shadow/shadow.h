@@ -47,9 +47,10 @@ struct shadow_input {
 	double cold; /* those of them that are not hot */
 	bool kept; /* not pruned */
 	uint32_t nr_hot;
-	const int32_t *hot; /* channels [nr_hot], ascending */
+	const int32_t *hot; /* channels [nr_hot], ascending; NULL in a guess */
 	/* F16 [k][n], a row per channel: the columns of all matrices with this input, side by side.
-	 * NULL: the file has none, since the input was pruned when it was written. */
+	 * NULL: the file has none, since the input was pruned when it was written. Whether the
+	 * values are finite is for their reader to check. */
 	const struct gguf_tensor *weights;
 };
 
@@ -57,6 +58,7 @@ struct shadow {
 	unsigned int n_layer;
 	double pruning; /* share of the inputs that are pruned */
 	struct shadow_input *inputs; /* [n_layer][SHADOW_INPUTS] */
+	int32_t *hot; /* of all inputs */
 };
 
 static inline const struct shadow_input *shadow_input(const struct shadow *s, unsigned int layer,
@@ -69,19 +71,34 @@ static inline const struct shadow_input *shadow_input(const struct shadow *s, un
 unsigned int shadow_rows(const struct llm_model *model, unsigned int input);
 unsigned int shadow_channels(const struct llm_model *model, unsigned int input);
 
+/* The key of a calibrated file, with the version of the format. */
+#define SHADOW_KEY "vnpu.shadow"
+#define SHADOW_VERSION 1
+/* "blk.1.ffn_down.shadow": the tensor of an input's weights. */
+#define SHADOW_NAME_BYTES 64
+void shadow_tensor_name(unsigned int layer, unsigned int input, char name[SHADOW_NAME_BYTES]);
+
 /*
- * Reads the calibration of @model's file, and prunes the share @pruning of the inputs, least
- * important ones first. The file must outlive @s. 0, or -errno with the error line: -ENODATA if the
- * file has no calibration, -EINVAL if it is not valid or has no weights of an input that is kept.
+ * Reads the calibration of @model's file, and prunes as shadow_prune() does; with @pruning
+ * SHADOW_AS_WRITTEN the inputs of which the file has no weights. The file must outlive @s. 0, or
+ * -errno with the error line: -ENODATA if the file has no calibration, -EINVAL if it is not valid
+ * or has no weights of an input that is kept. An error leaves nothing to free.
  */
+#define SHADOW_AS_WRITTEN (-1.0)
 int shadow_read(struct shadow *s, const struct llm_model *model, const struct gguf_file *file,
 		const char *path, double pruning);
 /*
  * For a shape without a file: inputs near the model's ends are kept, as the paper found them to be
- * the important ones, each with 10 outlier channels, of which hot channels have SHADOW_HOT.
- * 0 or -ENOMEM with the error line.
+ * the important ones. Each has 10 channels with outliers in a chunk, and 3 % of its channels are
+ * hot, which have SHADOW_HOT of the outliers. 0, or -errno with the error line.
  */
 int shadow_guess(struct shadow *s, const struct shape *shape, double pruning);
+/*
+ * Keeps the most important inputs and prunes the others, @pruning (0..1) times all inputs, rounded
+ * to the nearest number. Of equally important inputs the later ones are pruned. 0, -EINVAL for
+ * another @pruning, or -ENOMEM, with the error line.
+ */
+int shadow_prune(struct shadow *s, double pruning);
 void shadow_free(struct shadow *s);
 
 #endif /* SHADOW_H */

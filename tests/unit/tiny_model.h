@@ -15,6 +15,7 @@
 
 #include "activations.h"
 #include "gguf_image.h"
+#include "gguf_quantize.h"
 #include "llm.h"
 #include "quant_w4.h"
 
@@ -32,13 +33,16 @@ struct tiny_tensor {
 	char name[64];
 	uint64_t dims[2]; /* columns, rows (1: a vector) */
 	float *data;
+	bool half; /* written as F16 */
 };
 
 struct tiny_key {
 	char name[64];
-	char kind; /* u: u32, f: f32, s: string */
+	char kind; /* u: u32, f: f32, s: string; F and I: arrays of f32 and i32 */
 	double number;
 	const char *string;
+	const void *values; /* [n] of 4 bytes each, the caller's */
+	size_t n;
 };
 
 struct tiny_model {
@@ -69,6 +73,7 @@ static inline void tiny_add(struct tiny_model *t, const char *name, unsigned int
 	snprintf(tensor->name, sizeof(tensor->name), "%s", name);
 	tensor->dims[0] = cols;
 	tensor->dims[1] = rows ? rows : 1;
+	tensor->half = false;
 	tensor->data = malloc(n * sizeof(float));
 	for (size_t i = 0; i < n; i++)
 		tensor->data[i] = (float)(mean + spread * tiny_uniform(t));
@@ -83,13 +88,8 @@ static inline void tiny_add_layer(struct tiny_model *t, unsigned int layer, cons
 	tiny_add(t, name, rows, cols, mean, spread);
 }
 
-/* Sets or replaces a key; a name that begins with '.' is appended to the architecture's. */
-static inline void tiny_key(struct tiny_model *t, const char *name, char kind, double number,
-			    const char *string)
+static inline void tiny_set_key(struct tiny_model *t, struct tiny_key key)
 {
-	struct tiny_key key = { .kind = kind, .number = number, .string = string };
-
-	snprintf(key.name, sizeof(key.name), "%s%s", name[0] == '.' ? t->c.arch : "", name);
 	for (unsigned int i = 0; i < t->n_keys; i++) {
 		if (!strcmp(t->keys[i].name, key.name)) {
 			t->keys[i] = key;
@@ -99,6 +99,26 @@ static inline void tiny_key(struct tiny_model *t, const char *name, char kind, d
 	if (t->n_keys == TINY_MAX_KEYS)
 		abort();
 	t->keys[t->n_keys++] = key;
+}
+
+/* Sets or replaces a key; a name that begins with '.' is appended to the architecture's. */
+static inline void tiny_key(struct tiny_model *t, const char *name, char kind, double number,
+			    const char *string)
+{
+	struct tiny_key key = { .kind = kind, .number = number, .string = string };
+
+	snprintf(key.name, sizeof(key.name), "%s%s", name[0] == '.' ? t->c.arch : "", name);
+	tiny_set_key(t, key);
+}
+
+/* The same with an array, which is read when the file is written. */
+static inline void tiny_array(struct tiny_model *t, const char *name, char kind, const void *values,
+			      size_t n)
+{
+	struct tiny_key key = { .kind = kind, .values = values, .n = n };
+
+	snprintf(key.name, sizeof(key.name), "%s", name);
+	tiny_set_key(t, key);
 }
 
 static inline void tiny_drop_key(struct tiny_model *t, const char *name)
@@ -244,6 +264,11 @@ static inline void tiny_put_key(struct image *m, const struct tiny_key *key)
 {
 	float f = (float)key->number;
 
+	if (key->kind == 'F' || key->kind == 'I') {
+		image_array(m, key->name, key->kind == 'F' ? 6 : 5, key->n);
+		image_put(m, key->values, 4 * key->n);
+		return;
+	}
 	image_key(m, key->name, key->kind == 'u' ? 4 : key->kind == 'f' ? 6 : 8);
 	if (key->kind == 'u')
 		image_u32(m, (uint32_t)key->number);
@@ -251,6 +276,21 @@ static inline void tiny_put_key(struct image *m, const struct tiny_key *key)
 		image_put(m, &f, sizeof(f));
 	else
 		image_string(m, key->string);
+}
+
+static inline void tiny_put_values(struct image *m, const struct tiny_tensor *tensor)
+{
+	size_t n = tensor->dims[0] * tensor->dims[1];
+
+	if (!tensor->half)
+		return image_put(m, tensor->data, n * sizeof(float));
+	for (size_t i = 0; i < n; i++) {
+		uint16_t half;
+
+		if (!gguf_quantize(GGUF_F16, &tensor->data[i], &half, 1))
+			abort();
+		image_put(m, &half, sizeof(half));
+	}
 }
 
 /* Writes the file in memory; its path is valid until tiny_free(). */
@@ -266,14 +306,14 @@ static inline const char *tiny_write(struct tiny_model *t)
 	for (unsigned int i = 0; i < t->n_tensors; i++) {
 		const struct tiny_tensor *tensor = &t->tensors[i];
 
-		image_tensor(&m, tensor->name, tensor->dims[1] > 1 ? 2 : 1, tensor->dims, 0,
-			     offset);
-		offset += (tensor->dims[0] * tensor->dims[1] * sizeof(float) + 31) / 32 * 32;
+		image_tensor(&m, tensor->name, tensor->dims[1] > 1 ? 2 : 1, tensor->dims,
+			     tensor->half ? GGUF_F16 : GGUF_F32, offset);
+		offset +=
+			(tensor->dims[0] * tensor->dims[1] * (tensor->half ? 2 : 4) + 31) / 32 * 32;
 	}
 	for (unsigned int i = 0; i < t->n_tensors; i++) {
 		image_pad(&m, 32);
-		image_put(&m, t->tensors[i].data,
-			  t->tensors[i].dims[0] * t->tensors[i].dims[1] * sizeof(float));
+		tiny_put_values(&m, &t->tensors[i]);
 	}
 	image_pad(&m, 32);
 	if (t->fd >= 0)
