@@ -39,11 +39,13 @@ int observation_create(const struct pass_runner *r, const struct pass *pass,
 	o->r = r;
 	o->pass = pass;
 	o->plan = plan;
-	/* A matmul's slices are added one after another. */
+	/* A matmul's slices are added one after another, and then its outliers' tasks. */
 	for (uint32_t i = 0; i < n; i++) {
 		bool more = i && same_operator(&plan->works[i - 1], &plan->works[i]);
 
-		o->first[i] = more ? o->first[i - 1] : i;
+		o->first[i] = more				  ? o->first[i - 1]
+			      : plan->works[i].op == LLM_OP_MERGE ? o->first[i - 2]
+								  : i;
 		atomic_fetch_add(&o->left[o->first[i]], 1);
 	}
 	return 0;
@@ -118,6 +120,6 @@ void observe(struct observation *o, uint32_t task)
 	if (atomic_fetch_sub(&o->left[o->first[task]], 1) > 1)
 		return;
 	pthread_mutex_lock(&o->lock);
-	show_results(o, &o->plan->works[task]);
+	show_results(o, &o->plan->works[o->first[task]]);
 	pthread_mutex_unlock(&o->lock);
 }

@@ -49,6 +49,7 @@ static struct lane_call call_of(const struct pass_state *s, uint32_t task)
 		.ids = s->pass->ids + chunk->first,
 		.pos = s->pass->pos + chunk->first,
 		.all = s->pass->all,
+		.prompt = s->pass->n > 1,
 	};
 }
 
