@@ -65,11 +65,16 @@ static int alloc_work(struct lane_memory *m)
 		struct llm_area *area;
 		size_t rows, cols;
 	} areas[] = {
-		{ &m->x, m->rows, model->n_embd },  { &m->y, m->rows, model->n_embd },
-		{ &m->xn, m->rows, model->n_embd }, { &m->q, m->rows, model->q_dim },
-		{ &m->k, m->rows, model->kv_dim },  { &m->v, m->rows, model->kv_dim },
-		{ &m->att, m->rows, model->q_dim }, { &m->gate, m->rows, model->n_ff },
-		{ &m->up, m->rows, model->n_ff },   { &m->logits, 1, model->n_vocab },
+		{ &m->x, m->rows, model->n_embd },
+		{ &m->y, m->rows, model->n_embd },
+		{ &m->xn, m->rows, model->n_embd },
+		{ &m->q, m->rows, model->q_dim },
+		{ &m->k, m->rows, model->kv_dim },
+		{ &m->v, m->rows, model->kv_dim },
+		{ &m->att, m->rows, model->q_dim },
+		{ &m->gate, m->rows, model->n_ff },
+		{ &m->up, m->rows, model->n_ff },
+		{ &m->logits, 1, model->n_vocab },
 		{ &m->shadow, m->rows, lane_shadow_cols(m->loaded) },
 	};
 	size_t end = 0;

@@ -48,9 +48,8 @@ struct npu_whole {
 };
 typedef int (*npu_wait_fn)(void *ud, uint64_t seqno);
 /* The same for a subgraph of a chunk whose activations begin at row @row. */
-int npu_programs_subgraph(struct npu_programs *p, const struct lane_subgraph *sub,
-			  unsigned int row, npu_wait_fn wait, void *ud,
-			  struct npu_binding **binding);
+int npu_programs_subgraph(struct npu_programs *p, const struct lane_subgraph *sub, unsigned int row,
+			  npu_wait_fn wait, void *ud, struct npu_binding **binding);
 int npu_programs_slice(struct npu_programs *p, const struct lane_slice *slice, npu_wait_fn wait,
 		       void *ud, struct npu_binding **binding);
 int npu_programs_whole(struct npu_programs *p, const struct npu_whole *whole, npu_wait_fn wait,

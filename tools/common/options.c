@@ -45,8 +45,8 @@ static const struct option_def engine_options[] = {
 	{ OPT_PRUNING, "pruning", "SHARE",
 	  .doc = "activations static: the share of matmul inputs whose outliers are pruned, least "
 		 "important ones first (default: as the file was calibrated)\n"
-		 "From 0 to 1 (llm.npu 3.3). The file has no weights for what was pruned when it was "
-		 "calibrated. The default of a dry run with --shape is 0.85." },
+		 "From 0 to 1 (llm.npu 3.3). The file has no weights for what was pruned when it "
+		 "was calibrated. The default of a dry run with --shape is 0.85." },
 	{ OPT_CLOCK, "clock", "CLOCK",
 	  .doc = "clock of all times: wall, or virtual, which models a phone's SoC (default: "
 		 "wall)\n"
