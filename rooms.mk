@@ -88,7 +88,7 @@ runtime/lanes/opencl_public := gpu.h
 runtime/lanes/opencl_uses := $(runtime/partition_uses) runtime/partition
 runtime/lanes_public := breakdown.h cpu_lane.h gpu_lane.h lane.h loaded.h memory.h npu_lane.h graphs.h
 runtime/lanes_uses := $(runtime/lanes/opencl_uses) runtime/lanes/opencl
-runtime/pass_public := plan.h run.h
+runtime/pass_public := plan.h run.h times.h
 runtime/pass_uses := $(runtime/lanes_uses) runtime/lanes
 # Experiments see the internals of engines.
 runtime_public := engine.h
