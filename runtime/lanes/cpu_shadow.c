@@ -138,6 +138,12 @@ static void task_find(void *arg, unsigned int task, unsigned int worker)
 	}
 }
 
+/* Rows are as wide as the widest input's, so that those of chunks in flight do not overlap. */
+static float *result_of(const struct shadow_pass *p, unsigned int r)
+{
+	return p->m->shadow.data + (size_t)(p->row + r) * lane_shadow_cols(p->m->loaded);
+}
+
 /* Gets the weights of all channels that were marked. */
 static int gather_weights(const struct shadow_pass *p)
 {
@@ -185,8 +191,7 @@ static void task_multiply(void *arg, unsigned int task, unsigned int worker)
 			rest[i] = fmaf(-copysignf(127, x[found[i]]), p->in->scale, x[found[i]]);
 			rows[i] = m->shadow_work->weights[found[i]];
 		}
-		m->loaded->kernels->sum_rows(m->shadow.data + (size_t)(p->row + r) * p->n, rows,
-					     rest, nr, p->n);
+		m->loaded->kernels->sum_rows(result_of(p, r), rows, rest, nr, p->n);
 	}
 }
 
@@ -219,12 +224,13 @@ static void task_merge(void *arg, unsigned int task, unsigned int worker)
 		{ { &m->y, model->n_embd } },
 	};
 
-	for (unsigned int r = p->row + task * TASK_ROWS; r < p->row + task_end(p, task); r++) {
-		const float *add = m->shadow.data + (size_t)r * p->n;
+	for (unsigned int r = task * TASK_ROWS; r < task_end(p, task); r++) {
+		const float *add = result_of(p, r);
 
 		for (unsigned int i = 0; i < LANE_MAX_MATRICES; i++) {
 			unsigned int cols = parts[p->input][i].cols;
-			float *y = cols ? parts[p->input][i].y->data + (size_t)r * cols : NULL;
+			float *y = cols ? parts[p->input][i].y->data + (size_t)(p->row + r) * cols
+					: NULL;
 
 			if (cols)
 				m->loaded->floats->add(y, y, add, cols);
