@@ -77,7 +77,7 @@ runtime/text_public := text.h tokenizer.h
 runtime/text_uses := $(runtime/gguf_uses) runtime/gguf
 runtime/model_public := activations.h model.h ops.h pack.h packed.h shape.h
 runtime/model_uses := $(runtime/gguf_uses) runtime/gguf
-runtime/shadow_public := shadow.h shadow_calibration.h shadow_stats.h smooth.h
+runtime/shadow_public := shadow.h shadow_calibration.h shadow_stats.h shadow_weights.h smooth.h
 runtime/shadow_uses := $(runtime/model_uses) runtime/model
 runtime/quantize_uses := $(runtime/shadow_uses) runtime/shadow
 runtime/schedule_public := scheduler.h waits.h
@@ -88,7 +88,7 @@ runtime/lanes/opencl_public := gpu.h
 runtime/lanes/opencl_uses := $(runtime/partition_uses) runtime/partition
 runtime/lanes_public := breakdown.h cpu_lane.h gpu_lane.h lane.h loaded.h memory.h npu_lane.h graphs.h
 runtime/lanes_uses := $(runtime/lanes/opencl_uses) runtime/lanes/opencl
-runtime/pass_public := plan.h run.h
+runtime/pass_public := plan.h run.h times.h
 runtime/pass_uses := $(runtime/lanes_uses) runtime/lanes
 # Experiments see the internals of engines.
 runtime_public := engine.h

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Floats to integers and back: QUANT, QUANT16, DEQUANT. */
+/* Floats to integers and back: QUANT, QUANT16, QUANT_STATIC, DEQUANT. */
 #include "fw_op.h"
 
 /* Cost for rows of integers in @planes. */
@@ -119,6 +119,59 @@ const struct fw_op fw_op_quant16 = {
 	.prepare = prepare_quant16,
 	.run = run_quant16,
 	.time = time_quant16,
+};
+
+/* ---- QUANT_STATIC ---- */
+
+static int check_quant_static(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
+{
+	const struct vnpu_cmd_quant_static *m = &c->u.quant_static;
+
+	CHECK(fw_check_shape(d, m->rows, m->cols));
+	CHECK(fw_check_matrix(d, c, 0, m->rows, m->cols, m->ldx));
+	CHECK(fw_check_vector(d, c, 1, 1));
+	CHECK(fw_check_matrix(d, c, 2, m->rows, m->cols, m->ldq));
+	CHECK(fw_check_vector(d, c, 3, m->rows));
+	fw_cut_rows(c, m->rows, m->cols, false);
+	*cost = (uint64_t)m->rows * m->cols;
+	return 0;
+}
+
+static int prepare_quant_static(struct fw_tile *t, uint64_t index)
+{
+	const struct vnpu_cmd_quant_static *m = &t->cmd->u.quant_static;
+
+	tile_place(t, m->rows, m->cols, index);
+	tile_touch_f32(t, 0, m->ldx);
+	tile_touch(t, 1, 0, 4);
+	tile_touch(t, 2, t->row * m->ldq, (t->rows - 1) * m->ldq + (m->cols + 3) / 4 * 4);
+	tile_touch(t, 3, t->row * 4, t->rows * 4);
+	return 0;
+}
+
+static void run_quant_static(void *arg)
+{
+	struct fw_tile *t = arg;
+	const struct vnpu_cmd_quant_static *m = &t->cmd->u.quant_static;
+	float s = *tile_f32(t, 1, 0, 0, 0);
+	uint64_t r;
+
+	for (r = t->row; r < t->row + t->rows; r++)
+		t->k->quant_static((int8_t *)tile_at(t, 2) + r * m->ldq, tile_f32(t, 3, r, 1, 0),
+				   tile_f32(t, 0, r, m->ldx, 0), m->cols, s);
+}
+
+static struct npu_cost time_quant_static(const struct soc_npu *npu, const struct fw_cmd *c)
+{
+	return time_planes(npu, c->u.quant_static.rows, c->u.quant_static.cols,
+			   FLOAT_OPS_QUANT_STATIC, 1);
+}
+
+const struct fw_op fw_op_quant_static = {
+	.check = check_quant_static,
+	.prepare = prepare_quant_static,
+	.run = run_quant_static,
+	.time = time_quant_static,
 };
 
 /* ---- DEQUANT ---- */

@@ -229,6 +229,17 @@ const struct isa_op isa_ops[ISA_NR_OPS] = {
 		U32(quant, rows), U32(quant, cols), U32(quant, ldx), U32(quant, ldq),
 	},
 
+	[VNPU_OP_QUANT_STATIC].operands = {
+		IN(quant_static, x, F32, "[rows][cols]", "ldx"),
+		IN(quant_static, static_scale, F32, "[1]", NULL),
+		OUT(quant_static, q, S8P, "[rows][cols]", "ldq"),
+		OUT(quant_static, scale, F32, "[rows]", NULL),
+	},
+	[VNPU_OP_QUANT_STATIC].fields = {
+		U32(quant_static, rows), U32(quant_static, cols), U32(quant_static, ldx),
+		U32(quant_static, ldq),
+	},
+
 	[VNPU_OP_QUANT_OUTLIERS].operands = {
 		IN(quant_outliers, x, F32, "[rows][cols]", "ldx"),
 		OUT(quant_outliers, q, S8P, "[rows][cols]", "ldq"),

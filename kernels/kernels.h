@@ -168,6 +168,8 @@ struct fw_kernels {
 	void (*softmax)(float *y, const float *x, size_t n, size_t cols, float scale);
 	/* Pads q with zeros to a multiple of 4. */
 	void (*quant)(int8_t *q, float *scale, const float *x, size_t n);
+	/* The same with scale @s, or NaN and zeros if @s is not a finite number above 0. */
+	void (*quant_static)(int8_t *q, float *scale, const float *x, size_t n, float s);
 	/* A row of at most VNPU_MAX_K_I8 values; q as in quant(). */
 	void (*quant_outliers)(int8_t *q, float *scale, struct vnpu_outliers *outliers,
 			       const float *x, size_t n);

@@ -354,27 +354,21 @@ static int32_t greatest_bits(const float *x, size_t n)
 	return m;
 }
 
-static void kernel_quant(int8_t *q, float *scale, const float *x, size_t n)
+/* q = x / @s, which is above 0; padded. @beyond: x may exceed 127 s by any factor. */
+INLINE void quant_by(int8_t *q, const float *x, size_t n, float s, const bool beyond)
 {
-	size_t i, padded = (n + 3) / 4 * 4;
-	int32_t m = greatest_bits(x, n);
-	float fmax, s;
+	size_t i = 0, padded = (n + 3) / 4 * 4;
 	vb b;
 
-	memcpy(&fmax, &m, sizeof(fmax));
-	s = fmax / 127.0f;
-	if (m >= 0x7f800000)
-		s = NAN;
-	*scale = s;
-	if (!(s > 0)) {
-		memset(q, 0, padded);
-		return;
-	}
-	i = 0;
 #if LANES >= 8
 	if (s >= DIVIDE_MIN && s <= DIVIDE_MAX)
 		for (; i + LANES <= n; i += LANES) {
-			b = quant_v(divide_v(load(x + i), splat(s), splat(1.0f / s)));
+			vf v = load(x + i);
+
+			/* A quotient of infinity would have no remainder. */
+			if (beyond)
+				v = greater(splat(-128 * s), lesser(splat(128 * s), v));
+			b = quant_v(divide_v(v, splat(s), splat(1.0f / s)));
 			memcpy(q + i, &b, sizeof(b));
 		}
 #endif
@@ -386,6 +380,33 @@ static void kernel_quant(int8_t *q, float *scale, const float *x, size_t n)
 		b = quant_v(load_part(x + i, n - i) / s);
 		memcpy(q + i, &b, padded - i);
 	}
+}
+
+static void kernel_quant(int8_t *q, float *scale, const float *x, size_t n)
+{
+	int32_t m = greatest_bits(x, n);
+	float fmax, s;
+
+	memcpy(&fmax, &m, sizeof(fmax));
+	s = fmax / 127.0f;
+	if (m >= 0x7f800000)
+		s = NAN;
+	*scale = s;
+	if (s > 0)
+		quant_by(q, x, n, s, false);
+	else
+		memset(q, 0, (n + 3) / 4 * 4);
+}
+
+static void kernel_quant_static(int8_t *q, float *scale, const float *x, size_t n, float s)
+{
+	bool good = s > 0 && s < INFINITY && greatest_bits(x, n) < 0x7f800000;
+
+	*scale = good ? s : NAN;
+	if (good)
+		quant_by(q, x, n, s, true);
+	else
+		memset(q, 0, (n + 3) / 4 * 4);
 }
 
 /* Converts LANES bytes to floats. */
@@ -656,6 +677,7 @@ const struct fw_kernels FW_KERNELS_NAME = {
 	.rmsnorm = kernel_rmsnorm,
 	.softmax = kernel_softmax,
 	.quant = kernel_quant,
+	.quant_static = kernel_quant_static,
 	.dequant = kernel_dequant,
 	.rest = kernel_rest,
 	.quant_outliers = kernel_quant_outliers,

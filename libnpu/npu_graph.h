@@ -125,6 +125,19 @@ struct npu_tensor *npu_rope(struct npu_graph *g, struct npu_tensor *x, struct np
 struct npu_tensor *npu_softmax(struct npu_graph *g, struct npu_tensor *x, float scale, int limit);
 /* Per-row symmetric INT8. *@scale: f32 [rows][1]. */
 struct npu_tensor *npu_quant(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor **scale);
+/*
+ * Per-tensor symmetric INT8: @static_scale, f32 [1][1], for all rows. Values beyond 127 of it are
+ * clamped (llm.npu 3.3). As a weight or an input it is a binding, so that a graph can have another
+ * scale in each run. *@scale f32 [rows][1]: the same in every row, as matmuls take it; NaN with q 0
+ * in a row with a NaN or an infinity, and in all rows if @static_scale is not finite or not above
+ * 0. The device needs ISA 1.7.
+ *
+ *	s = npu_graph_weight(g, "scale", NPU_F32, 1, 1);
+ *	q = npu_quant_static(g, x, s, &scale);
+ *	y = npu_matmul_i8(g, q, scale, w, bias);
+ */
+struct npu_tensor *npu_quant_static(struct npu_graph *g, struct npu_tensor *x,
+				    struct npu_tensor *static_scale, struct npu_tensor **scale);
 struct npu_tensor *npu_dequant(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *scale);
 /*
  * Per-row symmetric quantisation to nearly 16 bits in two INT8 planes: [2 * rows][cols] with scales

@@ -81,6 +81,9 @@ static const struct llm_choice_value weights[] = {
 		"These are Q4_0, Q4_1, Q5_0, Q5_1 and Q2_K to Q6_K, whose numbers and scales are "
 		"used as they are. Matrices of other types are as in w8a8.",
 		WITH_NPU, ANYWHERE, TRAIT_INTEGERS },
+	[LLM_WEIGHTS_W8A8_GROUPS] = { "w8a8-groups",
+		"INT8 with a scale per 32 values of a row, whose sums are added as floats (llm.npu 2.3)",
+		0, ANYWHERE, TRAIT_INTEGERS },
 };
 
 static const struct llm_choice_value activations[] = {
@@ -121,7 +124,7 @@ static const struct llm_choice_value graphs[] = {
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_GRAPHS_FIXED] = { "fixed",
 		"a single one, to which every chunk is padded",
-		ANYWHERE, ANYWHERE, 0 },
+		ANYWHERE & ~ON(LINEAR), ANYWHERE & ~ON(LINEAR), 0 },
 	[LLM_GRAPHS_ONLINE] = { "online",
 		"one of exactly the prompt's length, made on the CPU when the prompt arrives",
 		ON(LAYER) | ON(LINEAR), ON(LAYER) | ON(LINEAR), TRAIT_WHOLE_PROMPT },
@@ -196,10 +199,10 @@ static const struct llm_choice_value syncs[] = {
 
 static const struct llm_choice_value orders[] = {
 	[LLM_ORDER_AUTO] = { "auto",
-		"layer where chunks overlap, else fifo",
+		"ooe with placement linear; with others layer where chunks overlap, else fifo",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_ORDER_FIFO] = { "fifo",
-		"the first in the plan",
+		"the first in the plan; chunks follow one another",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_ORDER_LAYER] = { "layer",
 		"one of the lowest layer, so that chunks advance together",

@@ -8,6 +8,7 @@
 #include "llm.h"
 #include "loaded.h"
 #include "run.h"
+#include "shadow.h"
 #include "tokenizer.h"
 
 struct llm_engine {
@@ -18,6 +19,7 @@ struct llm_engine {
 	struct llm_loaded loaded;
 	bool native; /* weights NATIVE of a file: the matmuls have these */
 	struct llm_width widths[LLM_NR_OPS];
+	struct shadow shadow; /* activations static and static-max; inputs NULL: neither */
 	bool dry_run; /* only a shape is loaded */
 	struct npu_device *dev; /* NULL: no NPU is used */
 	struct soc *soc; /* of the virtual clock; NULL: the wall clock */

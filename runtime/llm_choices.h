@@ -64,6 +64,9 @@ enum llm_weights {
 	/* Each matrix in its own type: Q4_0 and those of MATMUL_KQ with the file's numbers and
 	 * scales, others as in W8A8; integer activations. */
 	LLM_WEIGHTS_NATIVE,
+	/* Only in dry runs: INT8 with a scale for each 32 values along k, whose sums an NPU adds as
+	 * floats, as K-quants and AWQ have it (llm.npu 2.3) */
+	LLM_WEIGHTS_W8A8_GROUPS,
 };
 
 /*
@@ -100,7 +103,7 @@ enum llm_activations {
  * graphs are single matmuls of 32, 64, ... 1024 tokens (HeteroLLM 4.1.1). */
 enum llm_graphs {
 	LLM_GRAPHS_BUCKETED = 0, /* one per multiple of LLM_BUCKET_ROWS tokens, made when needed */
-	LLM_GRAPHS_FIXED, /* one, to which every chunk is padded */
+	LLM_GRAPHS_FIXED, /* one, to which every chunk is padded; placement linear calls it SHARED */
 	LLM_GRAPHS_ONLINE, /* one of exactly the prompt's length, made when the prompt arrives */
 	/* The next larger one; beyond 1024 tokens, full ones of 1024 before it. */
 	LLM_GRAPHS_PADDED,
@@ -178,8 +181,9 @@ enum llm_sync {
 
 /* Which of its ready tasks a lane takes next (scheduler.h). */
 enum llm_order {
-	LLM_ORDER_AUTO = 0, /* layer where chunks overlap, else fifo */
-	LLM_ORDER_FIFO, /* the first one in the plan */
+	/* Where chunks overlap, ooe with placement linear and layer with others; else fifo */
+	LLM_ORDER_AUTO = 0,
+	LLM_ORDER_FIFO, /* the first one in the plan; chunks follow one another */
 	LLM_ORDER_LAYER, /* one of the lowest layer, so that chunks advance together */
 	/* One of the earliest chunk; later chunks fill gaps (llm.npu 3.4: simply overlapping) */
 	LLM_ORDER_CHUNK,

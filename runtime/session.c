@@ -32,6 +32,7 @@
 #include "gpu_lane.h"
 #include "llm_fail.h"
 #include "npu_lane.h"
+#include "shadow_weights.h"
 
 #define DEFAULT_MAX_CTX 4096
 /* The first ISA whose records say what workers were busy with: 1.6 */
@@ -51,6 +52,7 @@ static struct plan_options session_plan(const struct llm_engine *e)
 		.cuts = e->soc ? e->soc : e->cuts_soc,
 		.predictor = e->predictor,
 		.widths = e->native ? e->widths : NULL,
+		.shadow = e->shadow.inputs ? &e->shadow : NULL,
 		.cut = e->cut,
 		.cut_ud = e->cut_ud,
 	};
@@ -60,7 +62,8 @@ static struct plan_options session_plan(const struct llm_engine *e)
 static bool session_pads_cache(const struct llm_engine *e)
 {
 	return e->info.choices.placement == LLM_PLACE_NPU ||
-	       e->info.choices.placement == LLM_PLACE_FINE;
+	       e->info.choices.placement == LLM_PLACE_FINE ||
+	       e->info.choices.placement == LLM_PLACE_LINEAR;
 }
 
 /* NPU bindings and GPU buffers can begin at any row, so each row must be 64-byte aligned. */
@@ -403,6 +406,13 @@ void llm_session_observe(struct llm_session *session, llm_observe_fn fn, void *u
 	session->runner.observer_ud = ud;
 }
 
+static struct llm_shadow_stats session_shadow_stats(const struct shadow_weights *w)
+{
+	const struct shadow_weights_stats s = shadow_weights_stats(w);
+
+	return (struct llm_shadow_stats){ s.hot_bytes, s.all_bytes, s.reads, s.read_bytes };
+}
+
 void llm_session_stats(const struct llm_session *session, struct llm_session_stats *stats)
 {
 	const struct pass_runner *r = &session->runner;
@@ -411,6 +421,8 @@ void llm_session_stats(const struct llm_session *session, struct llm_session_sta
 
 	*stats = session->stats;
 	stats->chunk = r->chunk;
+	if (session->engine->loaded.shadow_weights)
+		stats->shadow = session_shadow_stats(session->engine->loaded.shadow_weights);
 	stats->npu_jobs = npu ? npu->jobs : 0;
 	stats->npu_wait_ns = npu ? npu->waited_ns : 0;
 	for (unsigned int lane = 0; lane < SOC_NR_LANES; lane++)

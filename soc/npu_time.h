@@ -42,6 +42,7 @@
 /* Float operations per element of the operators that are no matmuls, whichever lane runs them. */
 #define FLOAT_OPS_NORM 4 /* square, sum, scale by the root, scale by the weight */
 #define FLOAT_OPS_QUANT 3 /* maximum, scale, round */
+#define FLOAT_OPS_QUANT_STATIC 2 /* scale, round: the scale is known, not a maximum */
 #define FLOAT_OPS_QUANT16 7 /* twice, and what the first leaves */
 #define FLOAT_OPS_QUANT_OUTLIERS 6 /* maximum, clip, scale, round; and whether it is one */
 #define FLOAT_OPS_ADD_OUTLIERS 17 /* of a result: 16 multiply-adds, and the sum with it */

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT
-/* Floats to integers and back: QUANT, QUANT16, DEQUANT. */
+/* Floats to integers and back: QUANT, QUANT16, QUANT_STATIC, DEQUANT. */
 #include <errno.h>
 
 #include "op.h"
 
 /* ---- QUANT, QUANT16 ---- */
 
-/* Quantises @x to @planes of INT8. */
-static struct npu_tensor *graph_quant(struct npu_graph *g, enum vnpu_op which, const char *name,
-				      uint32_t planes, struct npu_tensor *x,
-				      struct npu_tensor **scale)
+/* Quantises op->in[0] to @planes of INT8. */
+static struct npu_tensor *graph_quant(struct npu_graph *g, struct graph_op op, const char *name,
+				      uint32_t planes, struct npu_tensor **scale)
 {
-	struct graph_op op = { .op = which, .in = { x }, .param = NPU_NO_PARAM };
+	const struct npu_tensor *x = op.in[0];
 
 	if (scale)
 		*scale = NULL;
@@ -21,6 +20,7 @@ static struct npu_tensor *graph_quant(struct npu_graph *g, enum vnpu_op which, c
 		graph_fail(g, -EINVAL, "%s: no pointer for the scales", name);
 		return NULL;
 	}
+	op.param = NPU_NO_PARAM;
 	op.out[0] = graph_result(g, NPU_S8, x->rows * planes, x->cols);
 	op.out[1] = graph_result(g, NPU_F32, x->rows * planes, 1);
 	if (!op.out[0] || !op.out[1] || !graph_append(g, &op))
@@ -31,7 +31,8 @@ static struct npu_tensor *graph_quant(struct npu_graph *g, enum vnpu_op which, c
 
 struct npu_tensor *npu_quant(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor **scale)
 {
-	return graph_quant(g, VNPU_OP_QUANT, "quant", 1, x, scale);
+	return graph_quant(g, (struct graph_op){ .op = VNPU_OP_QUANT, .in = { x } }, "quant", 1,
+			   scale);
 }
 
 struct npu_tensor *npu_quant16(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor **scale)
@@ -41,7 +42,8 @@ struct npu_tensor *npu_quant16(struct npu_graph *g, struct npu_tensor *x, struct
 			   VNPU_MAX_DIM / 2, VNPU_MAX_K_I8);
 		return NULL;
 	}
-	return graph_quant(g, VNPU_OP_QUANT16, "quant16", 2, x, scale);
+	return graph_quant(g, (struct graph_op){ .op = VNPU_OP_QUANT16, .in = { x } }, "quant16", 2,
+			   scale);
 }
 
 static void lower_quant(struct lower_out *o, void *cmd, const struct graph_op *op)
@@ -75,6 +77,45 @@ const struct npu_op npu_op_quant16 = {
 	.lower = lower_quant,
 	.texts = { { "Q, SCALE = quant16 X",
 		     "nearly 16 bits, in two planes of INT8: twice the rows", text_quant16 } },
+};
+
+/* ---- QUANT_STATIC ---- */
+
+struct npu_tensor *npu_quant_static(struct npu_graph *g, struct npu_tensor *x,
+				    struct npu_tensor *static_scale, struct npu_tensor **scale)
+{
+	struct graph_op op = { .op = VNPU_OP_QUANT_STATIC, .in = { x, static_scale } };
+
+	if (scale)
+		*scale = NULL;
+	if (!graph_operand(g, "quant_static", static_scale, NPU_F32) ||
+	    !graph_shape(g, "quant_static", static_scale, 1, 1))
+		return NULL;
+	return graph_quant(g, op, "quant_static", 1, scale);
+}
+
+static void lower_quant_static(struct lower_out *o, void *cmd, const struct graph_op *op)
+{
+	struct vnpu_cmd_quant_static *c = cmd;
+	const struct npu_tensor *x = op->in[0];
+
+	c->rows = x->rows;
+	c->cols = x->cols;
+	c->ldx = x->ld;
+	c->ldq = op->out[0]->ld;
+	lower_operands(o, c, op);
+}
+
+static void text_quant_static(struct graph_text *t, struct npu_tensor *out[])
+{
+	out[0] = npu_quant_static(text_graph(t), text_tensor(t, 0), text_tensor(t, 1), &out[1]);
+}
+
+const struct npu_op npu_op_quant_static = {
+	.lower = lower_quant_static,
+	.texts = { { "Q, SCALE = quant_static X S",
+		     "INT8 with the scale S for all rows; larger values are clamped",
+		     text_quant_static } },
 };
 
 /* ---- DEQUANT ---- */

@@ -126,6 +126,7 @@ struct lane_slice {
 	unsigned int x_row;
 	struct lane_columns columns[LANE_MAX_MATRICES];
 	unsigned int nr_matrices;
+	bool prompt; /* as in lane_call */
 	bool empty; /* the slice has less than a panel of each matrix */
 };
 void lane_slice_of(const struct lane_memory *memory, const struct lane_call *call,

@@ -61,7 +61,7 @@ double llm_weight_bits(enum llm_weights w)
 
 unsigned int llm_weight_group(enum llm_weights w)
 {
-	return llm_weights_4bit(w) ? 32 : 0;
+	return llm_weights_4bit(w) || w == LLM_WEIGHTS_W8A8_GROUPS ? 32 : 0;
 }
 
 unsigned int llm_act_bits(enum llm_weights w)

@@ -17,9 +17,15 @@ struct observation {
 	pthread_mutex_t lock; /* the observer's */
 };
 
+/* A shadow matmul and its merge are parts of the matmul. */
+static enum llm_op operator_of(const struct lane_work *w)
+{
+	return w->op == LLM_OP_SHADOW || w->op == LLM_OP_MERGE ? w->matmul : w->op;
+}
+
 static bool same_operator(const struct lane_work *a, const struct lane_work *b)
 {
-	return a->op == b->op && a->chunk == b->chunk && a->layer == b->layer &&
+	return operator_of(a) == operator_of(b) && a->chunk == b->chunk && a->layer == b->layer &&
 	       a->logits_row == b->logits_row;
 }
 
@@ -39,7 +45,7 @@ int observation_create(const struct pass_runner *r, const struct pass *pass,
 	o->r = r;
 	o->pass = pass;
 	o->plan = plan;
-	/* A matmul's slices are added one after another. */
+	/* A matmul's slices, or it and its shadow, are added one after another. */
 	for (uint32_t i = 0; i < n; i++) {
 		bool more = i && same_operator(&plan->works[i - 1], &plan->works[i]);
 
@@ -76,7 +82,7 @@ static void show_results(const struct observation *o, const struct lane_work *w)
 	const struct lane_memory *m = o->r->memory;
 	const struct llm_model *model = &m->loaded->model;
 
-	switch (w->op) {
+	switch (operator_of(w)) {
 	case LLM_OP_EMBED:
 		return show(o, w, "embed", &m->x, model->n_embd);
 	case LLM_OP_ATTN_NORM:

@@ -87,8 +87,13 @@ struct plan {
 	struct lane_chunk *chunks;
 	uint32_t nr_chunks;
 	uint32_t chunk; /* tokens of all but the last */
-	/* Chunks are in flight together: the policy is sched_policy_layer, else fifo. */
-	bool overlap;
+	bool overlap; /* chunks are in flight together */
+	const struct sched_policy *policy;
+	/*
+	 * Order ooe: the policy's param. On the virtual clock from the tasks' costs; without costs
+	 * 0 until times_fill() (times.h).
+	 */
+	double *times;
 	bool observed; /* plan_options.observe */
 	bool divided; /* the chunks are plan_divide()'s */
 	struct plan_pass pass;
@@ -97,7 +102,11 @@ struct plan {
 /* NULL: no memory. */
 struct plan *plan_forward(const struct plan_options *o, const struct plan_pass *pass);
 void plan_free(struct plan *plan);
-const struct sched_policy *plan_policy(const struct plan *plan);
+/*
+ * Gives to each task of @times, which has a time of its own in it, that of the tasks after it in
+ * the same graph too.
+ */
+void plan_add_up_graphs(const struct plan *plan, double *times);
 
 /*
  * Rows of activations for a context of @n_ctx tokens: as many as the chunks that are to be in

@@ -49,6 +49,7 @@ static struct lane_call call_of(const struct pass_state *s, uint32_t task)
 		.ids = s->pass->ids + chunk->first,
 		.pos = s->pass->pos + chunk->first,
 		.all = s->pass->all,
+		.prompt = s->pass->n > 1,
 	};
 }
 
@@ -203,6 +204,8 @@ static void count(struct pass_runner *r, const struct sched_run *run)
 	for (int lane = 0; lane < SOC_NR_LANES; lane++)
 		r->sums.busy_ns[lane] += run->busy_ns[lane];
 	r->sums.handovers += run->handovers;
+	r->sums.picks += run->picks;
+	r->sums.pick_ns += run->pick_ns;
 	r->sums.launches += run->launches;
 	r->sums.dram_bytes += run->dram_bytes;
 	r->sums.energy_j += run->energy_j;
@@ -235,6 +238,8 @@ static int run_plan(struct pass_state *s, const struct sched_options *so)
 		llm_fail(err, "scheduling %u tokens failed: %s", s->pass->n, strerror(-err));
 	if (!err && r->listener)
 		r->listener(r->listener_ud, at_ns, s->plan, &run);
+	if (!err && s->plan->times && !r->opts.soc)
+		times_learn(&r->times, s->plan, &run);
 	if (!err)
 		count(r, &run);
 	sched_run_free(&run);
@@ -274,7 +279,10 @@ int pass_run(struct pass_runner *r, const struct pass *pass)
 		err = observation_create(r, pass, plan, &s.seen);
 	if (!err) {
 		r->chunk = plan->divided ? plan->chunk : pass->n > 1 ? 0 : r->chunk;
-		so.policy = plan_policy(plan);
+		if (plan->times && !r->opts.soc)
+			times_fill(&r->times, plan);
+		so.policy = plan->policy;
+		so.param = plan->times;
 		err = run_plan(&s, &so);
 	}
 	observation_free(s.seen);

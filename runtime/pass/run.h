@@ -12,6 +12,7 @@
 #define RUN_H
 
 #include "plan.h"
+#include "times.h"
 
 #define PASS_MAX_PLANS 16
 
@@ -23,6 +24,7 @@ struct pass_sums {
 	uint64_t ns;
 	uint64_t busy_ns[SOC_NR_LANES];
 	uint64_t launches, handovers;
+	uint64_t picks, pick_ns; /* decisions of the policy, and the host's time for them */
 	double dram_bytes, energy_j;
 };
 
@@ -55,6 +57,7 @@ struct pass_runner {
 	uint64_t uses;
 	struct waits waits[2]; /* of prompts, and of tokens */
 	unsigned int waits_n; /* tokens of the prompts that the first is of */
+	struct times times; /* wall clock: of earlier passes */
 	struct pass_sums sums;
 	unsigned int chunk; /* of the last prompt, if plan_divide() chose it; else 0 */
 	struct pass_state *now; /* the pass under way */

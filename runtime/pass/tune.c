@@ -36,7 +36,8 @@ static int simulate(const struct tuner *t, uint64_t *ns)
 
 	if (!plan)
 		return -ENOMEM;
-	so.policy = plan_policy(plan);
+	so.policy = plan->policy;
+	so.param = plan->times;
 	err = sched_run(plan->tasks, &so, &run);
 	*ns = run.makespan_ns;
 	sched_run_free(&run);

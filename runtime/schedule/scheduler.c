@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "scheduler_private.h"
 
@@ -265,6 +266,21 @@ static void unready(struct sched_state *s, uint32_t task)
 	}
 }
 
+uint32_t sched_state_take(struct sched_state *s, uint32_t task)
+{
+	unready(s, task);
+	s->taken[task] = true;
+	return task;
+}
+
+static uint64_t host_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
 uint32_t sched_state_pick(struct sched_state *s, enum soc_lane lane, uint64_t now_ns)
 {
 	const struct sched_policy *policy = s->opts->policy ? s->opts->policy : &sched_policy_fifo;
@@ -277,18 +293,17 @@ uint32_t sched_state_pick(struct sched_state *s, enum soc_lane lane, uint64_t no
 		.nr_ready = r->n,
 		.left = s->left,
 	};
-	uint32_t i, task;
+	uint64_t from_ns;
+	uint32_t i;
 
 	if (!r->n)
 		return SCHED_NONE;
 	memcpy(view.waiting, s->waiting, sizeof(view.waiting));
+	from_ns = host_ns();
 	i = policy->pick(&view, s->opts->param);
-	if (i >= r->n)
-		return SCHED_NONE;
-	task = r->tasks[i];
-	unready(s, task);
-	s->taken[task] = true;
-	return task;
+	s->run->pick_ns += host_ns() - from_ns;
+	s->run->picks++;
+	return i < r->n ? sched_state_take(s, r->tasks[i]) : SCHED_NONE;
 }
 
 void sched_state_ended(struct sched_state *s, uint32_t task)

@@ -67,7 +67,7 @@ struct sched_task {
 	uint8_t home; /* enum soc_lane: where the plan puts it */
 	uint8_t lanes; /* bits of other lanes that may run it instead; 0: none */
 	/* The NPU's graph that it is part of: tasks of one that follow one another are one
-	 * launch. On the GPU: kernels that are enqueued together, which no other client's
+	 * launch, and the virtual clock lets nothing come between them. On the GPU: kernels that are enqueued together, which no other client's
 	 * come between. 0: its own. */
 	uint32_t graph;
 	struct soc_cost cost[SOC_NR_LANES]; /* by lane, of those that may run it */
@@ -129,6 +129,16 @@ struct sched_policy {
 extern const struct sched_policy sched_policy_layer;
 /* The lowest number first: the plan's own order. */
 extern const struct sched_policy sched_policy_fifo;
+/*
+ * Out of order (llm.npu 3.4): the greatest C first, and among equals the plan's own order. C says
+ * what a task contributes to keeping the NPU at work (equation 6). Of a task of another lane it is
+ * the time of all NPU tasks that become ready when it ends, of an NPU task the negative of its own.
+ *
+ * @param: const double *, by task: its time in ns, together with that of the tasks after it in the
+ * same graph. NULL: no times are known, and all C are 0.
+ */
+extern const struct sched_policy sched_policy_ooe;
+double sched_c_value(const struct sched_view *view, const double *ns, uint32_t task);
 
 /* ---- running --------------------------------------------------------------------------------- */
 
@@ -198,6 +208,8 @@ struct sched_run {
 	uint64_t busy_ns[SOC_NR_LANES];
 	uint64_t handovers; /* dependencies that crossed lanes */
 	uint64_t launches; /* virtual: of NPU graphs */
+	/* How often the policy was asked, and how long it took on the host, whatever the clock. */
+	uint64_t picks, pick_ns;
 	/* Virtual only, else 0: */
 	double dram_bytes;
 	double peak_gbps; /* greatest bandwidth of all lanes together */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The order choices that need no knowledge of costs. */
+/* The order choices. */
 #include "scheduler.h"
 
 /* The first ready task whose home is the lane. */
@@ -38,3 +38,47 @@ static uint32_t pick_layer(const struct sched_view *view, const void *param)
 }
 
 const struct sched_policy sched_policy_layer = { "layer", pick_layer };
+
+/* Whether @next is the NPU's, and waits for nothing but one task, which is ready. */
+static bool is_released(const struct sched_view *view, uint32_t next)
+{
+	return view->left[next] == 1 && sched_get(view->plan, next)->home == SOC_NPU;
+}
+
+double sched_c_value(const struct sched_view *view, const double *ns, uint32_t task)
+{
+	const uint32_t *after;
+	double c = 0;
+	size_t n;
+
+	if (!ns)
+		return 0;
+	if (view->lane == SOC_NPU)
+		return -ns[task];
+	after = sched_successors(view->plan, task, &n);
+	for (size_t i = 0; i < n; i++)
+		if (is_released(view, after[i]))
+			c += ns[after[i]];
+	return c;
+}
+
+static uint32_t pick_ooe(const struct sched_view *view, const void *param)
+{
+	uint32_t best = SCHED_NONE;
+	double best_c = 0;
+
+	for (size_t i = 0; i < view->nr_ready; i++) {
+		double c;
+
+		if (sched_get(view->plan, view->ready[i])->home != view->lane)
+			continue;
+		c = sched_c_value(view, param, view->ready[i]);
+		if (best != SCHED_NONE && c <= best_c)
+			continue;
+		best = (uint32_t)i;
+		best_c = c;
+	}
+	return best;
+}
+
+const struct sched_policy sched_policy_ooe = { "ooe", pick_ooe };

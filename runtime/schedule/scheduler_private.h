@@ -67,6 +67,8 @@ static inline int sched_task_run(const struct sched_task *task, enum soc_lane la
 
 /* @task may start on @lane from now on. 0 or -ENOMEM. */
 int sched_state_ready(struct sched_state *s, uint32_t task, enum soc_lane lane);
+/* Takes @task, which is ready, out of all ready lists, and returns it. */
+uint32_t sched_state_take(struct sched_state *s, uint32_t task);
 /* Asks the policy; the task it took, out of all ready lists, or SCHED_NONE. */
 uint32_t sched_state_pick(struct sched_state *s, enum soc_lane lane, uint64_t now_ns);
 /* Counts @task as ended, and its crossings of lanes. */

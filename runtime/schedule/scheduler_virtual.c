@@ -255,6 +255,21 @@ static bool lane_free(struct simulation *sim, int lane)
 	return !client_runs(sim);
 }
 
+/* The next task of the graph that @lane is at, or SCHED_NONE: a graph is not interrupted. */
+static uint32_t next_of_graph(const struct simulation *sim, int lane)
+{
+	const struct sched_ready *ready = &sim->s->ready[lane];
+	uint32_t graph = sim->lanes[lane].graph;
+
+	for (size_t i = 0; graph && i < ready->n; i++) {
+		const struct sched_task *t = sched_get(sim->s->plan, ready->tasks[i]);
+
+		if (t->graph == graph && t->home == lane)
+			return ready->tasks[i];
+	}
+	return SCHED_NONE;
+}
+
 /* Gives ready tasks to idle lanes until none takes any more. */
 static int fill_lanes(struct simulation *sim)
 {
@@ -268,7 +283,11 @@ static int fill_lanes(struct simulation *sim)
 
 			if (!lane_free(sim, lane))
 				continue;
-			task = sched_state_pick(sim->s, lane, whole(sim->now));
+			task = next_of_graph(sim, lane);
+			if (task != SCHED_NONE)
+				sched_state_take(sim->s, task);
+			else
+				task = sched_state_pick(sim->s, lane, whole(sim->now));
 			if (task == SCHED_NONE)
 				continue;
 			again = true;

@@ -391,6 +391,17 @@ static void call_quant(const struct fw_kernels *k, void *y, const void *arg)
 	memcpy(y, &scale, sizeof(scale));
 }
 
+/* A scale, then q; the scale given is one of the row's own values, and may be of any kind. */
+static void call_quant_static(const struct fw_kernels *k, void *y, const void *arg)
+{
+	const struct row *r = arg;
+	float scale;
+
+	k->quant_static((int8_t *)y + 4, &scale, r->a, r->n, r->b[0] / 127);
+	settle(&scale, sizeof(scale), F32);
+	memcpy(y, &scale, sizeof(scale));
+}
+
 /* A scale, the outliers, then q. */
 static void call_quant_outliers(const struct fw_kernels *k, void *y, const void *arg)
 {
@@ -442,6 +453,8 @@ static void test_rows(void)
 		}
 		snprintf(what, sizeof(what), "quant n %zu", r.n);
 		compare(what, 4 + (r.n + 3) / 4 * 4, BYTES, call_quant, &r);
+		snprintf(what, sizeof(what), "quant_static n %zu", r.n);
+		compare(what, 4 + (r.n + 3) / 4 * 4, BYTES, call_quant_static, &r);
 		snprintf(what, sizeof(what), "quant_outliers n %zu", r.n);
 		compare(what, 4 + sizeof(struct vnpu_outliers) + (r.n + 3) / 4 * 4, BYTES,
 			call_quant_outliers, &r);

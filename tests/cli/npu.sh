@@ -84,6 +84,21 @@ grep -q '^graph planes isa=1.4 ' "$scratch/out" && grep -q ': quant16 .* rows=3 
 	not_ok "multiplies twice the rows and adds their halves" "$(<"$scratch/out")"
 sed -i 's/^y = fold c/y = fold x/; s/ f32 3 / f32 5 /' "$scratch/planes.txt"
 refuses "fold with an odd number of rows" 1 "5 rows; needs an even number" "$bin/npuc" build "$scratch/planes.txt" -o "$scratch/planes.elf"
+cat >"$scratch/static.txt" <<'GRAPH'
+graph static
+input x f32 3 60
+weight s f32 1 1
+weight w w8 70 60
+q, scale = quant_static x s
+y = matmul q scale w
+output y y
+GRAPH
+passes "npuc builds a graph with a static scale" "$bin/npuc" build "$scratch/static.txt" -o "$scratch/static.elf"
+passes "npuc lists it" "$bin/npuc" dis "$scratch/static.elf"
+grep -q '^graph static isa=1.7 ' "$scratch/out" && grep -q ': quant_static .* static_scale=s rows=3 cols=60 ' "$scratch/out" &&
+	ok "the scale is a binding" || not_ok "the scale is a binding" "$(<"$scratch/out")"
+sed -i 's/^weight s f32 1 1/weight s f32 1 2/' "$scratch/static.txt"
+refuses "a static scale for each column" 1 "'s' is 1 x 2, not 1 x 1" "$bin/npuc" build "$scratch/static.txt" -o "$scratch/static.elf"
 cat >"$scratch/outliers.txt" <<'GRAPH'
 graph outliers
 input x f32 3 64

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a client may get wrong in the job of every operation (all_ops_make() of fw_fake.h): each row
+ * What a client may get wrong in the job of every operation (all_ops_make() of fw_all_ops.h): each row
  * of the tables spoils one field of its stream, or of its table of slots.
  */
 #ifndef BAD_FIELDS_H
 #define BAD_FIELDS_H
 
-#include "fw_fake.h"
+#include "fw_all_ops.h"
 
 #define NOT_CMD 0
 
@@ -215,6 +215,19 @@ static const struct bad_field bad_stream[] = {
 	CMD(QUANT16, quant, cols, VNPU_MAX_K_I8 + 1),
 	CMD(QUANT16, quant, ldx, 69),
 	CMD(QUANT16, quant, ldq, 71),
+
+	COMMON(QUANT_STATIC, quant_static),
+	REF4(QUANT_STATIC, quant_static, x),
+	REF4(QUANT_STATIC, quant_static, static_scale),
+	CMD(QUANT_STATIC, quant_static, static_scale.slot, VNPU_SLOT_NONE),
+	REF(QUANT_STATIC, quant_static, q),
+	OUT(QUANT_STATIC, quant_static, q),
+	REF4(QUANT_STATIC, quant_static, scale),
+	OUT(QUANT_STATIC, quant_static, scale),
+	DIM(QUANT_STATIC, quant_static, rows),
+	DIM(QUANT_STATIC, quant_static, cols),
+	CMD(QUANT_STATIC, quant_static, ldx, 69),
+	CMD(QUANT_STATIC, quant_static, ldq, 71),
 
 	COMMON(QUANT_OUTLIERS, quant_outliers),
 	REF4(QUANT_OUTLIERS, quant_outliers, x),

@@ -3,6 +3,7 @@
  * The command processor with a kernel inside the test: order, priorities, cancellation, contexts,
  * faults, and invalid rings.
  */
+#include "fw_all_ops.h"
 #include "fw_jobs.h"
 
 static void assert_closed(struct fake *f, unsigned int index, uint32_t ctx)

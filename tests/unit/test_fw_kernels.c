@@ -106,6 +106,106 @@ static void quant_divides_as_a_division_rounds(void **state)
 	}
 }
 
+/* A scale within and beyond divide_v()'s range, or one that no row may be divided by. */
+static float static_scale(void)
+{
+	static const float bad[] = { 0, -0.0f, -1, NAN, INFINITY, -INFINITY };
+
+	if (!rng_below(6))
+		return bad[rng_below(6)];
+	if (!rng_below(8))
+		return rng_below(2) ? FLT_MAX : 0x1p-149f;
+	return ldexpf(1 + (float)(rng_u32() >> 9) * 0x1p-23f, (int)rng_below(250) - 126);
+}
+
+/* Values around the scale's range, some next to a boundary, some as far beyond as floats go. */
+static void static_row(float *x, size_t n, float s)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		x[i] = s * ((float)rng_below(260) - 130 + (float)rng_below(3) * 0.5f);
+		if (!rng_below(4))
+			x[i] = nextafterf(x[i], rng_below(2) ? 0 : INFINITY);
+		if (!rng_below(16))
+			x[i] = rng_below(2) ? FLT_MAX : -FLT_MAX;
+		if (!isfinite(x[i]) || !rng_below(16))
+			x[i] = rng_float();
+	}
+	if (!rng_below(8))
+		x[rng_below(n)] = rng_below(2) ? NAN : -INFINITY;
+}
+
+/* As vnpu_isa.h defines QUANT_STATIC. */
+static void static_reference(int8_t *q, float *scale, const float *x, size_t n, float s)
+{
+	bool bad = !(s > 0) || isinf(s);
+	float r;
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		bad |= !isfinite(x[i]);
+	*scale = bad ? NAN : s;
+	for (i = 0; i < (n + 3) / 4 * 4; i++) {
+		r = bad || i >= n ? 0 : nearbyintf(x[i] / s);
+		q[i] = r > 127 ? 127 : r < -127 ? -127 : r;
+	}
+}
+
+static void a_static_scale_divides_and_clamps_on_every_isa(void **state)
+{
+	unsigned int s, clamped = 0, nans = 0;
+	float scale, ref_scale, given, *x;
+	size_t n, n4, i;
+	int8_t *q, *ref;
+	int round;
+
+	rng_seed(__func__);
+	for (round = 0; round < 3000; round++) {
+		n = random_length();
+		n4 = (n + 3) / 4 * 4;
+		x = need(n * sizeof(*x));
+		q = need(n4);
+		ref = need(n4);
+		given = static_scale();
+		static_row(x, n, given);
+		static_reference(ref, &ref_scale, x, n, given);
+		nans += isnan(ref_scale);
+		for (i = 0; i < n; i++)
+			clamped += fabsf(x[i]) > 128 * given;
+		for (s = 0; s < nr_sets; s++) {
+			memset(q, 0x55, n4);
+			sets[s]->quant_static(q, &scale, x, n, given);
+			assert_same(&scale, &ref_scale, 1, sets[s]->name, "scale");
+			assert_memory_equal(q, ref, n4);
+		}
+		free(x);
+		free(q);
+		free(ref);
+	}
+	assert_true(clamped > 10000 && nans > 500 && nans < 1500);
+}
+
+/* QUANT's own scale gives QUANT's bytes. */
+static void a_static_scale_gives_the_bytes_of_quant(void **state)
+{
+	int8_t q[300], ref[300];
+	float x[300], scale, got;
+	unsigned int s, round;
+	size_t n;
+
+	rng_seed(__func__);
+	for (round = 0; round < 2000; round++) {
+		n = 1 + rng_below(300);
+		s = rng_below(nr_sets);
+		quant_row(x, n);
+		sets[s]->quant(ref, &scale, x, n);
+		sets[s]->quant_static(q, &got, x, n, scale);
+		assert_memory_equal(q, ref, (n + 3) / 4 * 4);
+		assert_true(got == scale || (isnan(got) && !(scale > 0)));
+	}
+}
+
 static void dequant_multiplies_once(void **state)
 {
 	size_t n = 77, i;
@@ -441,6 +541,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(quant_rounds_to_nearest_even_on_every_isa),
 		cmocka_unit_test(quant_divides_as_a_division_rounds),
+		cmocka_unit_test(a_static_scale_divides_and_clamps_on_every_isa),
+		cmocka_unit_test(a_static_scale_gives_the_bytes_of_quant),
 		cmocka_unit_test(dequant_multiplies_once),
 		cmocka_unit_test(the_remainder_is_rounded_once),
 		cmocka_unit_test(every_isa_gives_the_bits_of_the_portable_kernels),

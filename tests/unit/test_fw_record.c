@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* The record slot: a job's record, how much of it is written, and when it is not. */
-#include "fw_fake.h"
+#include "fw_all_ops.h"
 
 #include "fw_time.h"
 #include "soc.h"

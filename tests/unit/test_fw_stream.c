@@ -4,7 +4,7 @@
  * with a reason and accesses nothing; and for random bytes the device neither crashes nor accesses
  * memory that it did not announce.
  */
-#include "fw_fake.h"
+#include "fw_all_ops.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Tiles: those of a matmul cover it, and what may be prefetched for a tile is what it reads. */
-#include "fw_fake.h"
+#include "fw_all_ops.h"
 
 #include "fw_tile.h"
 

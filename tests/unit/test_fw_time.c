@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Device times: a pure function of a decoded job; the runtime's plan computes the same. */
-#include "fw_fake.h"
+#include "fw_all_ops.h"
 
 #include <math.h>
 
@@ -125,8 +125,14 @@ static void add_quant(struct job_builder *b, enum llm_input input, uint32_t rows
 		.rows = rows, .cols = cols, .ldx = cols, .ldq = c.ldq
 	};
 
+	struct vnpu_cmd_quant_static given = {
+		.rows = rows, .cols = cols, .ldx = cols, .ldq = c.ldq
+	};
+
 	if (input == LLM_INPUT_OUTLIERS)
 		job_cmd(b, VNPU_OP_QUANT_OUTLIERS, &apart, sizeof(apart));
+	else if (input == LLM_INPUT_STATIC)
+		job_cmd(b, VNPU_OP_QUANT_STATIC, &given, sizeof(given));
 	else
 		job_cmd(b, input == LLM_INPUT_INT16 ? VNPU_OP_QUANT16 : VNPU_OP_QUANT, &c,
 			sizeof(c));
@@ -201,6 +207,28 @@ static void a_matmul_takes_its_launch_and_the_modelled_time(void **state)
 		uint64_t ns = matmul_ns(op.m, op.k, op.n, i % 2);
 
 		assert_true(fabs((double)ns - launch_ns() - alone) <= 1);
+	}
+}
+
+/* Scale and round, where a scale that has to be found first takes a maximum too. */
+static void a_static_scale_takes_two_operations_per_value(void **state)
+{
+	static const struct {
+		enum llm_input input;
+		double ops;
+	} quants[] = { { LLM_INPUT_INT8, 3 }, { LLM_INPUT_STATIC, 2 } };
+	struct job_builder b;
+
+	for (int i = 0; i < 300; i++) {
+		uint32_t rows = any(1, 2048), cols = any(1, 16384);
+		double n = (double)rows * cols;
+		struct npu_cost cost =
+			npu_time_vector(&soc->npu, n, quants[i % 2].ops, 3 * n + 4.0 * rows);
+
+		begin(&b);
+		add_quant(&b, quants[i % 2].input, rows, cols);
+		assert_true(fabs((double)job_ns(&b) - launch_ns() -
+				 npu_time_alone_ns(&soc->npu, cost)) <= 1);
 	}
 }
 
@@ -545,6 +573,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_matmul_takes_its_launch_and_the_modelled_time),
+		cmocka_unit_test(a_static_scale_takes_two_operations_per_value),
 		cmocka_unit_test(a_matmul_of_4_bits_reads_half_the_bytes),
 		cmocka_unit_test(a_matmul_of_k_bits_reads_k_bits_of_each_weight),
 		cmocka_unit_test(a_job_s_time_is_that_of_its_launch_and_commands_in_ns_and_cycles),

@@ -3,7 +3,7 @@
  * The table of MATMUL_WK is in the client's memory: whatever its contents are, or become while the
  * device reads it, no tile reads beyond the weights or writes beyond the result.
  */
-#include "fw_fake.h"
+#include "fw_all_ops.h"
 
 #include "kernels.h"
 

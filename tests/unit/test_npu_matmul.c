@@ -174,6 +174,99 @@ static void quant16_leaves_half_a_step_of_15_bits(void **state)
 		quant16_round(*state);
 }
 
+/* ---- one scale for all rows ---- */
+
+/* What QUANT_STATIC makes of @x, rows of @cols, with scale @s; row @bad has an infinity. */
+static void static_check(const struct matrix *x, uint32_t rows, uint32_t cols, float s,
+			 uint32_t bad, const float *scale, const int8_t *q)
+{
+	uint32_t ld = (cols + 3) / 4 * 4;
+
+	for (uint32_t r = 0; r < rows; r++) {
+		bool good = s > 0 && r != bad;
+
+		assert_true(good ? scale[r] == s : isnan(scale[r]));
+		for (uint32_t c = 0; c < ld; c++) {
+			float v = good && c < cols ? nearbyintf(x->f[(size_t)r * cols + c] / s) : 0;
+
+			v = v > 127 ? 127 : v < -127 ? -127 : v;
+			assert_int_equal(q[(size_t)r * ld + c], (int)v);
+		}
+	}
+}
+
+/* One program runs with several scales, as layers share a graph. */
+static void static_round(struct fixture *f)
+{
+	static const float scales[] = { 0.02f, 0.003f, NAN, 0 };
+	uint32_t rows = random_in(1, 40), cols = random_in(1, 600), bad = random_in(0, rows);
+	struct matrix x = matrix_new((size_t)rows * cols);
+	struct npu_graph *g = npu_graph_create("static");
+	struct npu_tensor *scale, *q = npu_graph_input(g, "x", NPU_F32, rows, cols);
+	struct npu_buffer *bufs[4];
+	static const char *const names[] = { "x", "s", "scale", "q" };
+	struct npu_job *job;
+	size_t q_bytes;
+
+	q = npu_quant_static(g, q, npu_graph_weight(g, "s", NPU_F32, 1, 1), &scale);
+	q_bytes = npu_tensor_bytes(q);
+	npu_graph_output(g, "scale", scale);
+	npu_graph_output(g, "q", q);
+	job = fixture_job(f->ctx, g);
+	for (int i = 0; i < 4; i++) {
+		npu_ok(npu_buffer_create(f->ctx, (size_t[]){ x.n * 4, 4, rows * 4, q_bytes }[i], 0,
+					 &bufs[i]));
+		fixture_bind(job, names[i], bufs[i]);
+	}
+	if (bad < rows)
+		x.f[(size_t)bad * cols + random_in(0, cols - 1)] = INFINITY;
+	memcpy(npu_buffer_data(bufs[0]), x.f, x.n * 4);
+	for (int i = 0; i < 4; i++) {
+		*(float *)npu_buffer_data(bufs[1]) = scales[i];
+		npu_ok(fixture_run(f, job));
+		static_check(&x, rows, cols, scales[i], bad, npu_buffer_data(bufs[2]),
+			     npu_buffer_data(bufs[3]));
+	}
+	npu_job_free(job);
+	for (int i = 0; i < 4; i++)
+		npu_buffer_free(bufs[i]);
+	matrix_free(&x);
+}
+
+static void a_static_scale_is_that_of_all_rows(void **state)
+{
+	random_begin(__func__);
+	for (int i = 0; i < ROUNDS; i++)
+		static_round(*state);
+}
+
+static void a_static_scale_is_one_float(void **state)
+{
+	static const struct {
+		enum npu_dtype type;
+		uint32_t rows;
+		bool no_scales;
+		const char *why;
+	} cases[] = {
+		{ NPU_F32, 2, false, "quant_static: 's' is 2 x 1, not 1 x 1" },
+		{ NPU_S8, 1, false, "quant_static: 'x' is s8, not f32" },
+		{ NPU_F32, 1, true, "quant_static: no pointer for the scales" },
+	};
+	size_t bytes;
+	void *image;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct npu_graph *g = npu_graph_create("bad");
+		struct npu_tensor *scale, *x = npu_graph_input(g, "x", cases[i].type, 2, 4);
+
+		assert_null(npu_quant_static(g, x,
+					     npu_graph_input(g, "s", NPU_F32, cases[i].rows, 1),
+					     cases[i].no_scales ? NULL : &scale));
+		npu_fails(npu_graph_compile(g, &image, &bytes), -EINVAL, cases[i].why);
+		npu_graph_free(g);
+	}
+}
+
 static void invalid_planes_are_refused(void **state)
 {
 	struct npu_graph *g = npu_graph_create("odd");
@@ -474,6 +567,8 @@ int main(void)
 		with_device(quant_rounds_to_the_nearest_and_dequant_scales_back),
 		with_device(matmul_agrees_with_double_precision_with_and_without_bias),
 		with_device(quant16_leaves_half_a_step_of_15_bits),
+		with_device(a_static_scale_is_that_of_all_rows),
+		cmocka_unit_test(a_static_scale_is_one_float),
 		cmocka_unit_test(invalid_planes_are_refused),
 		with_device(matmuls_of_4_bits_agree_with_double_precision),
 		with_device(separate_outliers_leave_the_other_values_precise),

@@ -433,7 +433,7 @@ static uint64_t divided_ns(struct prompt *o)
 
 	assert_int_equal(plan_divide(&o->o, &o->pass, &o->division), 0);
 	p = plan_of(o);
-	so.policy = plan_policy(p);
+	so.policy = p->policy;
 	assert_int_equal(sched_run(p->tasks, &so, &run), 0);
 	check_lanes(p->tasks, &run);
 	ns = run.makespan_ns;

@@ -34,7 +34,7 @@
 #include <stdint.h>
 
 #define VNPU_ISA_MAJOR 1
-#define VNPU_ISA_MINOR 6
+#define VNPU_ISA_MINOR 7
 #define VNPU_ISA_VERSION (VNPU_ISA_MAJOR << 16 | VNPU_ISA_MINOR)
 
 #define VNPU_STREAM_MAGIC 0x53504e56u /* "VNPS" */
@@ -165,7 +165,8 @@ struct vnpu_ref {
 	X(QUANT16, quant16, 20, 4, quant)                        \
 	X(QUANT_OUTLIERS, quant_outliers, 21, 4, quant_outliers) \
 	X(ADD_OUTLIERS, add_outliers, 22, 4, add_outliers)       \
-	X(MATMUL_KQ, matmul_kq, 23, 6, matmul_kq)
+	X(MATMUL_KQ, matmul_kq, 23, 6, matmul_kq)                \
+	X(QUANT_STATIC, quant_static, 24, 7, quant_static)
 
 #define VNPU_OPS(X) VNPU_FLOW_OPS(X) VNPU_TENSOR_OPS(X)
 
@@ -292,6 +293,22 @@ struct vnpu_cmd_quant {
 	struct vnpu_cmd hdr;
 	/* f32[rows][ldx], s8[planes * rows][ldq], f32[planes * rows]. */
 	struct vnpu_ref x, q, scale;
+	uint32_t rows, cols;
+	uint32_t ldx, ldq;
+};
+
+/*
+ * QUANT_STATIC (1.7): one scale for all rows, which is known before x is: the single number s in
+ * static_scale. scale[r] = s, so that matmuls take it as that of any row, and q[r][c] is that of
+ * QUANT for this scale: round-to-nearest-even(x[r][c] / s), clamped to -127..127. Columns
+ * cols..align4(cols)-1 of q are set to 0. A row with a NaN or an infinity gets scale NaN and q 0,
+ * and so do all rows if s is not finite or not above 0. s is in memory and read when the job runs,
+ * as x is, so that a graph can be used with several scales.
+ */
+struct vnpu_cmd_quant_static {
+	struct vnpu_cmd hdr;
+	/* f32[rows][ldx], f32[1], s8[rows][ldq], f32[rows]. */
+	struct vnpu_ref x, static_scale, q, scale;
 	uint32_t rows, cols;
 	uint32_t ldx, ldq;
 };

@@ -127,7 +127,8 @@ static int run_forward(const struct soc *p, const struct forward *f, struct forw
 	plan = plan_forward(&o, &pass);
 	if (!plan)
 		return -ENOMEM;
-	so.policy = plan_policy(plan);
+	so.policy = plan->policy;
+	so.param = plan->times;
 	err = sched_run(plan->tasks, &so, &run);
 	t->ms = (double)run.makespan_ns / 1e6;
 	for (int lane = 0; lane < SOC_NR_LANES; lane++)

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* How plans are made: tasks one after another, chunk by chunk and layer by layer. */
+#ifndef PLAN_PRIVATE_H
+#define PLAN_PRIVATE_H
+
+#include "plan.h"
+
+struct builder {
+	const struct plan_options *o;
+	const struct plan_division *d;
+	struct plan *plan;
+	uint32_t max_works;
+	uint32_t c; /* the chunk's number */
+	const struct lane_chunk *chunk;
+	uint32_t pos; /* of its first token */
+	/* Of the operators now: the chunk's with its padding, or those of some logits. */
+	uint32_t rows;
+	/* Tasks that the next one of the chunk comes after; SCHED_NONE: nothing. */
+	uint32_t first, last;
+	uint32_t built; /* the task that makes the graphs, or SCHED_NONE */
+	uint32_t handed; /* the last task that handed out logits, or SCHED_NONE */
+	uint32_t *ends; /* by chunk: its last task */
+	/* By layer and chunk: the task after which the chunk's keys and values of it are there. */
+	uint32_t *cached;
+	bool token; /* one token, to be generated; else a prompt */
+	bool leads, leads_logits; /* the next task does all of the chunk's work, logits included; */
+	bool led; /* and those after it are there for their times */
+	/* Placement linear: of the subgraph whose tasks are added; 0: none is. */
+	uint32_t subgraph, nr_subgraphs;
+	struct cut cuts[LLM_NR_OPS]; /* of matmuls with cut.m rows; 0: not found yet */
+	bool failed;
+};
+
+/* ---- where (plan_tasks.c) ---- */
+
+/* The lane of a task that is no slice of placement layer. */
+enum soc_lane plan_lane(const struct builder *b, enum llm_op op);
+/* Whether the chunk is a part of a prompt of placement linear. */
+bool plan_is_linear(const struct builder *b);
+/* Whether all of the chunk is one graph of the NPU. */
+bool plan_is_whole(const struct builder *b);
+/* Whether the NPU's static graphs are of whole chunks or buckets, so that chunks are padded. */
+bool plan_pads_chunks(const struct plan_options *o);
+
+/* ---- tasks ---- */
+
+/* Adds a task that comes after first .. last; its number. */
+uint32_t plan_add_task(struct builder *b, const struct lane_work *work, uint16_t slice,
+		       enum soc_lane lane, struct soc_cost cost);
+/* Adds the chunk's next task. @op: what it costs; NULL: nothing. */
+uint32_t plan_add(struct builder *b, const struct lane_work *work, const struct soc_op *op);
+/* The work of an operator; the next one leads all others if builder.leads says so. */
+struct lane_work plan_work(struct builder *b, uint32_t layer, enum llm_op op);
+/* Everything after the embedding as one work, with the last token's logits if @logits. */
+struct lane_work plan_whole_work(const struct builder *b, enum llm_op op, bool logits);
+
+/* ---- costs ---- */
+
+struct soc_cost plan_cost(const struct plan_options *o, enum soc_lane lane,
+			  const struct soc_op *op);
+/* @ops operations on each of [rows][cols] floats. */
+struct soc_op plan_vector(uint64_t rows, uint64_t cols, double ops);
+/* The chunk's attention: of so many of its rows. */
+struct soc_op plan_attention(const struct builder *b, uint32_t rows);
+/* A matmul of builder.rows, that is not cut. */
+struct soc_op plan_matmul(const struct builder *b, enum llm_op op);
+/* Operations of a layer's float operator but attention on each element of [..][*cols], without
+ * those of the next two. */
+double plan_float_ops(const struct shape *s, enum llm_op op, uint64_t *cols);
+/* What the input of the matmul @op costs to quantise, an element; 0 if @op is no matmul. */
+double plan_quant_ops(const struct builder *b, enum llm_op op);
+/* What it costs to add the results of two planes, or of integers and outliers, of the matmul @op,
+ * an element of the next operator's; 0 if @op is no matmul. */
+double plan_fold_ops(const struct builder *b, enum llm_op op);
+
+/* ---- matmuls ---- */
+
+/* How the matmul of builder.rows is sliced. */
+const struct cut *plan_find_cut(struct builder *b, enum llm_op op);
+/* All of a matmul as a slice: @tokens rows that are no padding. */
+void plan_set_whole_slice(const struct builder *b, struct lane_work *work, uint32_t tokens);
+/* The matmul of @work: a task for each of its slices. */
+void plan_add_slices(struct builder *b, const struct lane_work *work, enum llm_op op);
+/* All of it on one lane. */
+void plan_add_uncut(struct builder *b, struct lane_work *work, uint32_t tokens);
+
+/* ---- layers ---- */
+
+/* The chunk's attention waits for the keys and values of the chunks before it. */
+void plan_after_cached(struct builder *b, uint32_t layer, uint32_t attention);
+void plan_set_cached(struct builder *b, uint32_t layer, uint32_t task);
+/* One layer of the chunk, of placement linear (plan_linear.c). */
+void plan_add_linear(struct builder *b, uint32_t layer);
+/* Operators of a layer that the NPU has in a prompt of placement linear. */
+unsigned int plan_nr_npu_ops(const struct builder *b);
+
+#endif /* PLAN_PRIVATE_H */
