@@ -303,7 +303,7 @@ static double difference(const char *a, const char *b)
 	return diff / max;
 }
 
-/* Every matrix is used with other factors on both sides, so that a wrong fold changes the logits. */
+/* Matrices have other factors on both sides, so a wrong fold changes the logits. */
 static void test_smoothing_keeps_the_function(void **state)
 {
 	static const char *const archs[] = { "llama", "qwen2", "qwen3" };
