@@ -478,8 +478,8 @@ static enum llm_placement choose_placement(const struct llm_choices *c, bool pla
 	const enum llm_placement order[] = { virtual_clock ? LLM_PLACE_FINE : LLM_PLACE_NPU,
 					     LLM_PLACE_NPU,
 					     LLM_PLACE_FINE,
-					     LLM_PLACE_LINEAR,
 					     LLM_PLACE_LAYER,
+					     LLM_PLACE_LINEAR,
 					     LLM_PLACE_GPU,
 					     LLM_PLACE_CPU };
 	unsigned int on = ANYWHERE;

@@ -15,7 +15,10 @@
 /* Whether the outliers of the input of @op are multiplied beside it. */
 static bool has_shadow(const struct builder *b, uint32_t layer, enum llm_op op)
 {
-	return b->o->shadow && b->o->choices.activations == LLM_ACTIVATIONS_STATIC &&
+	const struct llm_choices *c = &b->o->choices;
+
+	return b->o->shadow && c->activations == LLM_ACTIVATIONS_STATIC &&
+	       llm_op_input(c->weights, c->activations, op) == LLM_INPUT_STATIC &&
 	       shadow_input_of(op) >= 0 && shadow_input(b->o->shadow, layer, op)->kept;
 }
 

@@ -131,8 +131,9 @@ extern const struct sched_policy sched_policy_layer;
 extern const struct sched_policy sched_policy_fifo;
 /*
  * Out of order (llm.npu 3.4): the greatest C first, and among equals the plan's own order. C says
- * what a task contributes to keeping the NPU at work (equation 6). Of a task of another lane it is
- * the time of all NPU tasks that become ready when it ends, of an NPU task the negative of its own.
+ * what a task contributes to keeping the NPU at work (equation 6). Of an NPU task it is the negative
+ * of its time, of a task of another lane the time of all NPU tasks that become ready when its
+ * subgraph ends: the task, and those that follow it on the lane and wait for nothing else.
  *
  * @param: const double *, by task: its time in ns, together with that of the tasks after it in the
  * same graph. NULL: no times are known, and all C are 0.

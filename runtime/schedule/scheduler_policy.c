@@ -39,27 +39,36 @@ static uint32_t pick_layer(const struct sched_view *view, const void *param)
 
 const struct sched_policy sched_policy_layer = { "layer", pick_layer };
 
-/* Whether @next is the NPU's, and waits for nothing but one task, which is ready. */
-static bool is_released(const struct sched_view *view, uint32_t next)
+/* Tasks of a subgraph of another lane: attention has RoPE before it, a norm a residual. */
+#define STRETCH 4
+
+/* The NPU tasks that become ready when @task ends, and when those do that follow it in its
+ * subgraph, of which there are @more. */
+static double released_ns(const struct sched_view *view, const double *ns, uint32_t task,
+			  unsigned int more)
 {
-	return view->left[next] == 1 && sched_get(view->plan, next)->home == SOC_NPU;
+	double sum = 0;
+	size_t n;
+	const uint32_t *after = sched_successors(view->plan, task, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		uint8_t home = sched_get(view->plan, after[i])->home;
+
+		if (view->left[after[i]] > 1)
+			continue;
+		if (home == SOC_NPU)
+			sum += ns[after[i]];
+		else if (home == view->lane && more)
+			sum += released_ns(view, ns, after[i], more - 1);
+	}
+	return sum;
 }
 
 double sched_c_value(const struct sched_view *view, const double *ns, uint32_t task)
 {
-	const uint32_t *after;
-	double c = 0;
-	size_t n;
-
 	if (!ns)
 		return 0;
-	if (view->lane == SOC_NPU)
-		return -ns[task];
-	after = sched_successors(view->plan, task, &n);
-	for (size_t i = 0; i < n; i++)
-		if (is_released(view, after[i]))
-			c += ns[after[i]];
-	return c;
+	return view->lane == SOC_NPU ? -ns[task] : released_ns(view, ns, task, STRETCH - 1);
 }
 
 static uint32_t pick_ooe(const struct sched_view *view, const void *param)

@@ -192,7 +192,7 @@ same "options after a preset override it" "$(choices --preset hetero-layer,npu -
 same "a preset replaces earlier options that it sets" \
 	"$(choices --placement cpu --weights f32 --graphs pipe --kv q8_0 --preset hetero-layer)" "layer/w4a16/padded/q8_0"
 same "all lists multiply, the first ones slowest" "$(choices --weights w8a8,w4a8 --graphs fixed,bucketed --kv f32,f16)" \
-	"$(for w in w8a8 w4a8; do for g in shared bucketed; do for k in f32 f16; do echo "fine/$w/$g/$k"; done; done; done | xargs)"
+	"$(for w in w8a8 w4a8; do for g in fixed bucketed; do for k in f32 f16; do echo "fine/$w/$g/$k"; done; done; done | xargs)"
 
 refuses "no shape" 2 "needs a model's shape" "${dry[@]}"
 refuses "an unknown shape" 1 "shape nope" "${dry[@]}" --shape nope

@@ -37,10 +37,10 @@ for tool in llm-cli llm-bench llm-perplexity llm-logits; do
 	refuses "$tool: a word too many" 2 "'word'" "${t[@]}" -m "$model" "${work[@]}" word
 	refuses "$tool: unknown placement lists the names" 2 "fine.*cpu.*npu" "${t[@]}" -m "$model" "${work[@]}" --placement tpu
 	refuses "$tool: unknown weights list the names" 2 "auto.*f32.*w8a8" "${t[@]}" -m "$model" "${work[@]}" --weights w2
-	refuses "$tool: unknown activations list the names" 2 "outliers, int8, mixed, int16" "${t[@]}" -m "$model" "${work[@]}" --activations int4
-	refuses "$tool: unknown graphs list the names" 2 "bucketed, shared, online, padded, pipe" "${t[@]}" -m "$model" "${work[@]}" --graphs ring
+	refuses "$tool: unknown activations list the names" 2 "row-outliers, int8, mixed, int16, row-outliers-all, static, static-max" "${t[@]}" -m "$model" "${work[@]}" --activations int4
+	refuses "$tool: unknown graphs list the names" 2 "bucketed, fixed, online, padded, pipe, shared" "${t[@]}" -m "$model" "${work[@]}" --graphs ring
 	refuses "$tool: unknown partition lists the names" 2 "none, row, sequence, multi-sequence, hybrid, auto" "${t[@]}" -m "$model" "${work[@]}" --partition column
-	refuses "$tool: graphs of another placement" 1 "placement npu has no graphs online: choose placement layer, or graphs bucketed or shared" \
+	refuses "$tool: graphs of another placement" 1 "placement npu has no graphs online: choose placement layer or linear, or graphs bucketed or fixed" \
 		"${t[@]}" -m "$model" "${work[@]}" --placement npu --graphs online
 	refuses "$tool: partition of another placement" 1 "placement gpu has no partition row: choose placement layer, or partition none" \
 		"${t[@]}" -m "$model" "${work[@]}" --placement gpu --partition row

@@ -176,7 +176,7 @@ static void check_work(const struct sched_tasks *plan)
  * The longest way through the plan if every task ran alone on its home,
  * without starts and handovers.
  */
-static double longest_way_ns(const struct sched_tasks *plan, const struct soc *soc)
+static inline double longest_way_ns(const struct sched_tasks *plan, const struct soc *soc)
 {
 	double *end = calloc(sched_nr_tasks(plan) + 1u, sizeof(*end)), longest = 0;
 
@@ -204,12 +204,12 @@ static uint32_t pick_last(const struct sched_view *view, const void *param)
 
 static const struct sched_policy greedy = { "greedy", pick_last };
 
-static const struct sched_policy *any_policy(void)
+static inline const struct sched_policy *any_policy(void)
 {
 	static const struct sched_policy *const all[] = { &sched_policy_fifo, &sched_policy_layer,
-							  &greedy };
+							  &sched_policy_ooe, &greedy };
 
-	return all[any(0, 2)];
+	return all[any(0, 3)];
 }
 
 #endif

@@ -101,15 +101,19 @@ static void properties_are_those_of_the_values(void **state)
 		bool w4 = w == LLM_WEIGHTS_W4A8 || w == LLM_WEIGHTS_W4A16;
 
 		assert_int_equal(llm_weights_4bit(w), w4);
-		assert_int_equal(llm_weights_integers(w), w == LLM_WEIGHTS_W8A8 ||
-								  w == LLM_WEIGHTS_W4A8 ||
-								  w == LLM_WEIGHTS_NATIVE);
+		assert_int_equal(llm_weights_integers(w),
+				 w == LLM_WEIGHTS_W8A8 || w == LLM_WEIGHTS_W4A8 ||
+					 w == LLM_WEIGHTS_NATIVE || w == LLM_WEIGHTS_W8A8_GROUPS);
 		assert_int_equal(llm_weights_packed(w),
 				 w4 || w == LLM_WEIGHTS_W8A8 || w == LLM_WEIGHTS_NATIVE);
 	}
 	for (enum llm_graphs g = 0; g < llm_choice_info(LLM_CHOICE_GRAPHS)->n_values; g++)
-		assert_int_equal(llm_graphs_whole_prompt(g),
-				 g != LLM_GRAPHS_BUCKETED && g != LLM_GRAPHS_FIXED);
+		assert_int_equal(llm_graphs_whole_prompt(g), g != LLM_GRAPHS_BUCKETED &&
+								     g != LLM_GRAPHS_FIXED &&
+								     g != LLM_GRAPHS_SHARED);
+	for (enum llm_activations a = 0; a < llm_choice_info(LLM_CHOICE_ACTIVATIONS)->n_values; a++)
+		assert_int_equal(llm_activations_static(a),
+				 a == LLM_ACTIVATIONS_STATIC || a == LLM_ACTIVATIONS_STATIC_MAX);
 }
 
 static void a_choice_applies_where_it_makes_a_difference(void **state)
@@ -260,7 +264,7 @@ static void a_contradiction_names_both_sides_and_the_ways_out(void **state)
 	REFUSED(ASKED(.placement = LLM_PLACE_NPU, .weights = LLM_WEIGHTS_F32), &plain, -EINVAL,
 		"placement npu", "weights f32", "choose placement cpu, or weights auto or w8a8");
 	REFUSED(ASKED(.placement = LLM_PLACE_NPU, .graphs = LLM_GRAPHS_PIPE), &plain, -EINVAL,
-		"placement npu", "graphs pipe", "placement layer", "graphs bucketed or shared");
+		"placement npu", "graphs pipe", "placement layer", "graphs bucketed or fixed");
 	REFUSED(ASKED(.placement = LLM_PLACE_GPU, .partition = LLM_PARTITION_ROW), NULL, -EINVAL,
 		"placement gpu", "partition row", "placement layer", "partition none");
 	REFUSED(ASKED(.weights = LLM_WEIGHTS_F32, .graphs = LLM_GRAPHS_PIPE), &plain, -EINVAL,
@@ -311,10 +315,24 @@ static void check_settled(const struct llm_choices *asked, const struct llm_choi
 	assert_memory_equal(&again, &settled, sizeof(again));
 }
 
+/* Whether a value of @c excludes a placement, or needs a plan. */
+static bool excludes(enum llm_choice c)
+{
+	const struct llm_choice_info *info = llm_choice_info(c);
+	bool some = c == LLM_CHOICE_PLACEMENT;
+
+	for (unsigned int v = 1; v < info->n_values; v++)
+		some |= info->values[v].runs != info->values[0].runs ||
+			info->values[v].plans != info->values[0].plans;
+	return some;
+}
+
+/* All combinations of the choices that exclude anything, with the values of the others in turn. */
 static void what_is_settled_keeps_what_was_asked_for_and_stays_settled(void **state)
 {
 	const struct llm_choices_file *const files[] = { NULL, &plain, &q4, &packed8, &packed4 };
 	struct llm_choices asked = { 0 };
+	unsigned int turn = 0;
 	enum llm_choice c;
 
 	do {
@@ -322,11 +340,17 @@ static void what_is_settled_keeps_what_was_asked_for_and_stays_settled(void **st
 			check_settled(&asked, files[f], false);
 			check_settled(&asked, files[f], true);
 		}
-		/* The next combination of placement, weights, graphs, partition and the others. */
+		turn++;
+		for (c = 0; c < LLM_NR_CHOICES; c++)
+			if (!excludes(c))
+				llm_choices_set(&asked, c,
+						turn / (c + 1) % llm_choice_info(c)->n_values);
 		for (c = 0; c < LLM_NR_CHOICES; c++) {
 			unsigned int next =
 				(llm_choices_get(&asked, c) + 1) % llm_choice_info(c)->n_values;
 
+			if (!excludes(c))
+				continue;
 			llm_choices_set(&asked, c, next);
 			if (next)
 				break;
