@@ -280,11 +280,15 @@ struct llm_virtual_stats {
 	double energy_j;
 };
 
-/* Shadow outliers (llm.npu 3.3). Reads are those of all the engine's sessions. */
+/* Shadow outliers (llm.npu 3.3). Weights and reads are those of all the engine's sessions. */
 struct llm_shadow_stats {
 	uint64_t hot_bytes; /* of weights of hot channels, in memory */
 	uint64_t all_bytes; /* what the weights of all channels would take */
 	uint64_t reads, read_bytes; /* of other channels' weights, from the file */
+	/* Results added to a matmul's, for which CPU and NPU have to wait for one another. */
+	uint64_t merges;
+	uint64_t outliers; /* values that were multiplied */
+	uint64_t ns; /* the host's time for gathering, multiplying and adding */
 };
 
 /* What the session has cost so far; times are on the engine's clock. */

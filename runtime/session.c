@@ -406,11 +406,21 @@ void llm_session_observe(struct llm_session *session, llm_observe_fn fn, void *u
 	session->runner.observer_ud = ud;
 }
 
-static struct llm_shadow_stats session_shadow_stats(const struct shadow_weights *w)
+static struct llm_shadow_stats session_shadow_stats(const struct llm_session *session)
 {
-	const struct shadow_weights_stats s = shadow_weights_stats(w);
+	const struct shadow_weights_stats w =
+		shadow_weights_stats(session->engine->loaded.shadow_weights);
+	const struct lane_shadow_sums sums = lane_shadow_sums(&session->memory);
 
-	return (struct llm_shadow_stats){ s.hot_bytes, s.all_bytes, s.reads, s.read_bytes };
+	return (struct llm_shadow_stats){
+		.hot_bytes = w.hot_bytes,
+		.all_bytes = w.all_bytes,
+		.reads = w.reads,
+		.read_bytes = w.read_bytes,
+		.merges = sums.merges,
+		.outliers = sums.outliers,
+		.ns = sums.ns,
+	};
 }
 
 void llm_session_stats(const struct llm_session *session, struct llm_session_stats *stats)
@@ -422,7 +432,7 @@ void llm_session_stats(const struct llm_session *session, struct llm_session_sta
 	*stats = session->stats;
 	stats->chunk = r->chunk;
 	if (session->engine->loaded.shadow_weights)
-		stats->shadow = session_shadow_stats(session->engine->loaded.shadow_weights);
+		stats->shadow = session_shadow_stats(session);
 	stats->npu_jobs = npu ? npu->jobs : 0;
 	stats->npu_wait_ns = npu ? npu->waited_ns : 0;
 	for (unsigned int lane = 0; lane < SOC_NR_LANES; lane++)

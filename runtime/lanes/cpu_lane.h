@@ -26,6 +26,11 @@ size_t lane_embedding_bytes(const struct llm_model *model);
 size_t lane_shadow_cols(const struct llm_loaded *loaded);
 int lane_shadow_init(struct lane_memory *memory);
 void lane_shadow_fini(struct lane_memory *memory);
+/* What they have cost so far: as in struct llm_shadow_stats. All 0 without them. */
+struct lane_shadow_sums {
+	uint64_t merges, outliers, ns;
+};
+struct lane_shadow_sums lane_shadow_sums(const struct lane_memory *memory);
 
 /* ---- inside ---- */
 

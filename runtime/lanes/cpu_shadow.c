@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cpu_lane.h"
 #include "llm_fail.h"
@@ -25,6 +26,7 @@ struct lane_shadow {
 	const uint16_t **weights;
 	uint16_t *cold; /* weights read from the file; grows */
 	size_t cold_values;
+	struct lane_shadow_sums sums; /* outliers are counted by the threads that find them */
 };
 
 /* A matmul's input and the result of its outliers. */
@@ -64,6 +66,19 @@ void lane_shadow_fini(struct lane_memory *m)
 	free(m->shadow_work->weights);
 	free(m->shadow_work->cold);
 	free(m->shadow_work);
+}
+
+struct lane_shadow_sums lane_shadow_sums(const struct lane_memory *m)
+{
+	return m->shadow_work ? m->shadow_work->sums : (struct lane_shadow_sums){ 0, 0, 0 };
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
 size_t lane_shadow_cols(const struct llm_loaded *loaded)
@@ -133,6 +148,7 @@ static void task_find(void *arg, unsigned int task, unsigned int worker)
 	for (unsigned int r = task * TASK_ROWS; r < task_end(p, task); r++) {
 		size_t nr = find(p, r, found);
 
+		__atomic_fetch_add(&p->m->shadow_work->sums.outliers, nr, __ATOMIC_RELAXED);
 		for (size_t i = 0; i < nr; i++)
 			__atomic_store_n(&p->m->shadow_work->seen[found[i]], 1, __ATOMIC_RELAXED);
 	}
@@ -198,6 +214,7 @@ static void task_multiply(void *arg, unsigned int task, unsigned int worker)
 int lane_cpu_shadow(struct lane_memory *m, const struct lane_call *call)
 {
 	struct shadow_pass p = pass_of(m, call);
+	uint64_t start_ns = now_ns();
 	int err;
 
 	memset(m->shadow_work->seen, 0, p.k);
@@ -205,6 +222,7 @@ int lane_cpu_shadow(struct lane_memory *m, const struct lane_call *call)
 	err = gather_weights(&p);
 	if (!err)
 		llm_pool_run(m->loaded->pool, task_multiply, &p, tasks_of(&p));
+	m->shadow_work->sums.ns += now_ns() - start_ns;
 	return err;
 }
 
@@ -242,6 +260,9 @@ static void task_merge(void *arg, unsigned int task, unsigned int worker)
 void lane_cpu_merge(struct lane_memory *m, const struct lane_call *call)
 {
 	struct shadow_pass p = pass_of(m, call);
+	uint64_t start_ns = now_ns();
 
 	llm_pool_run(m->loaded->pool, task_merge, &p, tasks_of(&p));
+	m->shadow_work->sums.merges++;
+	m->shadow_work->sums.ns += now_ns() - start_ns;
 }

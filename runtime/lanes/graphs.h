@@ -31,7 +31,7 @@ const char *llm_graph_name(enum llm_graph which);
 int llm_graph_build_slice(const struct llm_loaded *loaded, const char *name,
 			  const struct lane_slice *slice, void **image, size_t *image_bytes);
 
-/* Operators first .. last of a layer (LANE_SUBGRAPH). */
+/* Operators first .. last of a layer (LANE_SUBGRAPH), from LLM_OP_ATTN_NORM to LLM_OP_ADD. */
 struct lane_subgraph {
 	enum llm_op first, last;
 	unsigned int layer; /* its formats; other layers' with the same ones share the graph */
@@ -40,6 +40,8 @@ struct lane_subgraph {
 };
 /* The matrices of operators first .. last, in the order of enum llm_matrix: a bit each. */
 unsigned int lane_subgraph_matrices(enum llm_op first, enum llm_op last);
+/* Whether it reads or writes the KV cache; it has the param pos then. */
+bool lane_subgraph_has_cache(enum llm_op first, enum llm_op last);
 /* The areas that it reads and that others read of it: bits of enum lane_area. */
 enum lane_area {
 	LANE_X,
@@ -60,7 +62,7 @@ struct lane_areas lane_subgraph_areas(enum llm_op first, enum llm_op last);
 const char *lane_area_name(enum lane_area area);
 unsigned int lane_area_cols(const struct llm_model *model, enum lane_area area);
 
-/* Builds a subgraph for caches of @kv_rows; param pos, if it has LLM_OP_ROPE. */
+/* Builds a subgraph for caches of @kv_rows. */
 int llm_graph_build_subgraph(const struct llm_loaded *loaded, const struct lane_subgraph *sub,
 			     unsigned int kv_rows, void **image, size_t *image_bytes);
 

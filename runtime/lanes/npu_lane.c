@@ -127,7 +127,7 @@ static int find_subgraph(struct npu_lane *n, const struct lane_call *call,
 
 static int begin_subgraph(struct npu_lane *n, const struct lane_call *call, uint64_t *seqno)
 {
-	bool has_pos = call->work->op <= LLM_OP_ROPE && call->work->last >= LLM_OP_ROPE;
+	bool has_pos = lane_subgraph_has_cache(call->work->op, call->work->last);
 	struct npu_binding *binding;
 	int err = find_subgraph(n, call, &binding);
 

@@ -444,7 +444,7 @@ static int bind_subgraph_layer(const struct npu_programs *p, struct npu_job *job
 		if (matrices >> w & 1 && w != LLM_ATTN_K && w != LLM_ATTN_V && w != LLM_FFN_UP &&
 		    has_scale(p, w, sub->prompt))
 			err = bind_scale(p, job, sub->layer, w);
-	if (!err && sub->first <= LLM_OP_ROPE && sub->last >= LLM_OP_ROPE)
+	if (!err && lane_subgraph_has_cache(sub->first, sub->last))
 		err = bind_caches(p, job, sub->layer);
 	return err;
 }

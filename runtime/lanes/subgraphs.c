@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Subgraphs: the operators of a layer between attention and the next one, or some of them. */
+/* Subgraphs: operators of a layer that follow one another, or all of them. */
+#include <math.h>
 #include <stdio.h>
 
 #include "graph_builder.h"
@@ -50,6 +51,11 @@ unsigned int lane_area_cols(const struct llm_model *m, enum lane_area area)
 	}
 }
 
+bool lane_subgraph_has_cache(enum llm_op first, enum llm_op last)
+{
+	return first <= LLM_OP_ATTN && last >= LLM_OP_ROPE;
+}
+
 unsigned int lane_subgraph_matrices(enum llm_op first, enum llm_op last)
 {
 	unsigned int matrices = 0;
@@ -94,6 +100,7 @@ struct lane_areas lane_subgraph_areas(enum llm_op first, enum llm_op last)
 struct values {
 	struct graph_builder *b;
 	struct npu_tensor *of[LANE_NR_AREAS];
+	struct npu_tensor *k_cache, *v_cache; /* NULL: not needed */
 };
 
 static struct npu_tensor *norm(struct values *v, unsigned int part)
@@ -123,8 +130,16 @@ static void add_rope(struct values *v)
 
 	v->of[LANE_Q] = builder_heads(b, v->of[LANE_Q], b->m->n_head, LLM_LAYER_Q_NORM);
 	npu_store_rows(b->g, builder_heads(b, v->of[LANE_K], b->m->n_head_kv, LLM_LAYER_K_NORM),
-		       builder_cache(b, "k"), b->pos);
-	npu_store_rows(b->g, v->of[LANE_V], builder_cache(b, "v"), b->pos);
+		       v->k_cache, b->pos);
+	npu_store_rows(b->g, v->of[LANE_V], v->v_cache, b->pos);
+}
+
+static void add_attention(struct values *v)
+{
+	struct graph_builder *b = v->b;
+
+	v->of[LANE_ATT] = npu_attn(b->g, v->of[LANE_Q], v->k_cache, v->v_cache, b->m->n_head,
+				   b->m->n_head_kv, 1.0f / sqrtf((float)b->m->head_dim), b->pos);
 }
 
 static void add_gate_up(struct values *v)
@@ -153,6 +168,9 @@ static void add_op(struct values *v, enum llm_op op)
 		break;
 	case LLM_OP_ROPE:
 		add_rope(v);
+		break;
+	case LLM_OP_ATTN:
+		add_attention(v);
 		break;
 	case LLM_OP_ATTN_OUTPUT:
 		add_projection(v, LANE_ATT, LLM_ATTN_OUTPUT);
@@ -192,8 +210,11 @@ int llm_graph_build_subgraph(const struct llm_loaded *loaded, const struct lane_
 		return err;
 	b.layer = sub->layer;
 	b.prompt = sub->prompt;
-	if (sub->first <= LLM_OP_ROPE && sub->last >= LLM_OP_ROPE)
+	if (lane_subgraph_has_cache(sub->first, sub->last)) {
 		builder_positions(&b, loaded, kv_rows);
+		v.k_cache = builder_cache(&b, "k");
+		v.v_cache = builder_cache(&b, "v");
+	}
 	for (enum lane_area a = 0; a < LANE_NR_AREAS; a++) {
 		snprintf(name, sizeof(name), "%s.in", lane_area_name(a));
 		if (areas.in >> a & 1)

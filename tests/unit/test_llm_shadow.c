@@ -219,6 +219,17 @@ static void test_results_have_the_same_bits_in_any_order(void **state)
 			  any(8, 60),
 			  "sd8elite",
 			  false },
+			{ "attention too", { .floats = LLM_FLOATS_ALL }, 0, NULL, true },
+			{ "attention too, out of order",
+			  { .order = LLM_ORDER_OOE, .floats = LLM_FLOATS_ALL },
+			  any(8, 60),
+			  NULL,
+			  true },
+			{ "attention too, virtual",
+			  { .order = LLM_ORDER_OOE, .floats = LLM_FLOATS_ALL },
+			  any(8, 60),
+			  "sd8gen3",
+			  false },
 			{ "graphs of the prompt", { .graphs = LLM_GRAPHS_ONLINE }, 0, NULL, false },
 		};
 		unsigned int n = any(100, 200), more = any(2, 90);
@@ -429,12 +440,15 @@ static void test_hot_channels_are_in_memory_and_others_are_read(void **state)
 		fail_msg("%s", llm_error());
 	llm_session_stats(s, &after);
 	assert_true(after.shadow.reads > 0);
+	assert_int_equal(after.shadow.merges, c.shadow.n);
+	assert_true(after.shadow.outliers >= after.shadow.reads && after.shadow.ns > 0);
 	assert_true(after.shadow.read_bytes > after.shadow.reads * 2 * c.t.c.n_embd - 1);
 	/* A token's activations have a scale of their own, and no outliers on the CPU. */
 	if (llm_session_eval(s, c.ids, 1))
 		fail_msg("%s", llm_error());
 	llm_session_stats(s, &before);
 	assert_int_equal(before.shadow.reads, after.shadow.reads);
+	assert_int_equal(before.shadow.merges, after.shadow.merges);
 	llm_session_free(s);
 	llm_engine_close(engine);
 	tiny_free(&c.t);
