@@ -46,8 +46,9 @@ static const struct llm_choice_value placements[] = {
 		"virtual clock only.",
 		ANYWHERE, ANYWHERE, TRAIT_NPU | TRAIT_GPU },
 	[LLM_PLACE_LINEAR] = { "linear",
-		"prefill: matmuls on the NPU, attention and shadow outliers on the CPU, other float "
-		"operators by --floats; decode: as fine (llm.npu 3)",
+		"prefill: matmuls on the NPU, attention on the CPU; decode: as fine (llm.npu 3)\n"
+		"The CPU also multiplies shadow outliers. Other float operators are where "
+		"--floats says.",
 		ANYWHERE, ANYWHERE, TRAIT_NPU },
 };
 
@@ -55,8 +56,8 @@ static const struct llm_choice_value weights[] = {
 	[LLM_WEIGHTS_AUTO] = { "auto",
 		"f32 on the CPU; elsewhere what the file was packed for, native if it has "
 		"K-quants, w4a8 for Q4_0, else w8a8\n"
-		"In a dry run, which has no file: w8a8 with placements npu, fine and linear, w4a16 with "
-		"layer, f16 with cpu and gpu.",
+		"In a dry run, which has no file: w8a8 with placements npu, fine and linear, "
+		"w4a16 with layer, f16 with cpu and gpu.",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_WEIGHTS_F32] = { "f32",
 		"the file's weights, widened while they are read",
@@ -82,7 +83,8 @@ static const struct llm_choice_value weights[] = {
 		"used as they are. Matrices of other types are as in w8a8.",
 		WITH_NPU, ANYWHERE, TRAIT_INTEGERS },
 	[LLM_WEIGHTS_W8A8_GROUPS] = { "w8a8-groups",
-		"INT8 with a scale per 32 values of a row, whose sums are added as floats (llm.npu 2.3)",
+		"INT8 with a scale per 32 values of a row, whose sums are added as floats\n"
+		"This is what K-quants and AWQ cost an NPU (llm.npu 2.3).",
 		0, ANYWHERE, TRAIT_INTEGERS },
 };
 
@@ -105,12 +107,12 @@ static const struct llm_choice_value activations[] = {
 		"the weights once.",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_ACTIVATIONS_ROW_OUTLIERS_ALL] = { "row-outliers-all",
-		"INT8; all of a layer's matmuls multiply outliers separately, and the output matrix "
-		"reads INT16",
+		"INT8; all of a layer's matmuls multiply outliers separately, and the output "
+		"matrix reads INT16",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_ACTIVATIONS_STATIC] = { "static",
-		"prompts: INT8 with the calibrated file's scale for all rows, and shadow outliers on "
-		"the CPU (llm.npu 3.3); tokens and the output matrix: as row-outliers",
+		"prompts: INT8 with the calibrated file's scale for all rows, and shadow outliers "
+		"on the CPU (llm.npu 3.3); tokens and the output matrix: as row-outliers",
 		ON(LINEAR), ON(LINEAR), TRAIT_STATIC },
 	[LLM_ACTIVATIONS_STATIC_MAX] = { "static-max",
 		"the same without shadow outliers, with a scale for the calibration text's largest "
@@ -135,7 +137,7 @@ static const struct llm_choice_value graphs[] = {
 		"several of 32, 64, ... 1024 tokens in sequence, the last one padded",
 		ON(LAYER), ON(LAYER), TRAIT_WHOLE_PROMPT },
 	[LLM_GRAPHS_SHARED] = { "shared",
-		"subgraphs of one length that all chunks share; the last chunk is padded (llm.npu 3.2)",
+		"subgraphs of one length for all chunks; the last one is padded (llm.npu 3.2)",
 		ON(LINEAR), ON(LINEAR), 0 },
 };
 
@@ -260,7 +262,8 @@ static const struct llm_choice_value floats[] = {
 		"all on the CPU",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_FLOATS_NORMS] = { "norms",
-		"norms, residuals and RoPE on the CPU, activation functions on the NPU (llm.npu 3.4)",
+		"norms, residuals and RoPE on the CPU, activation functions on the NPU\n"
+		"Each subgraph of the NPU quantises its input (llm.npu 3.4).",
 		ON(LINEAR), ON(LINEAR), 0 },
 	[LLM_FLOATS_NPU] = { "npu",
 		"all but attention on the NPU (EdgeFlow 3.2)",
@@ -331,7 +334,7 @@ static const struct llm_choice_info table[LLM_NR_CHOICES] = {
 	},
 	[LLM_CHOICE_FLOATS] = {
 		FIELD(floats), VALUES(floats), .runs = ON(LINEAR), .plans = ON(LINEAR),
-		.doc = "where placement linear puts a prompt's float operators other than attention",
+		.doc = "where placement linear has a prompt's float operators, attention aside",
 	},
 };
 

@@ -103,7 +103,7 @@ enum llm_activations {
  * graphs are single matmuls of 32, 64, ... 1024 tokens (HeteroLLM 4.1.1). */
 enum llm_graphs {
 	LLM_GRAPHS_BUCKETED = 0, /* one per multiple of LLM_BUCKET_ROWS tokens, made when needed */
-	LLM_GRAPHS_FIXED, /* one, to which every chunk is padded; placement linear calls it SHARED */
+	LLM_GRAPHS_FIXED, /* one, to which every chunk is padded; placement linear has SHARED */
 	LLM_GRAPHS_ONLINE, /* one of exactly the prompt's length, made when the prompt arrives */
 	/* The next larger one; beyond 1024 tokens, full ones of 1024 before it. */
 	LLM_GRAPHS_PADDED,

@@ -67,8 +67,8 @@ struct sched_task {
 	uint8_t home; /* enum soc_lane: where the plan puts it */
 	uint8_t lanes; /* bits of other lanes that may run it instead; 0: none */
 	/* The NPU's graph that it is part of: tasks of one that follow one another are one
-	 * launch, and the virtual clock lets nothing come between them. On the GPU: kernels that are enqueued together, which no other client's
-	 * come between. 0: its own. */
+	 * launch, and the virtual clock lets nothing come between them. On the GPU: kernels that
+	 * are enqueued together, which no other client's come between. 0: its own. */
 	uint32_t graph;
 	struct soc_cost cost[SOC_NR_LANES]; /* by lane, of those that may run it */
 	/*
@@ -131,9 +131,9 @@ extern const struct sched_policy sched_policy_layer;
 extern const struct sched_policy sched_policy_fifo;
 /*
  * Out of order (llm.npu 3.4): the greatest C first, and among equals the plan's own order. C says
- * what a task contributes to keeping the NPU at work (equation 6). Of an NPU task it is the negative
- * of its time, of a task of another lane the time of all NPU tasks that become ready when its
- * subgraph ends: the task, and those that follow it on the lane and wait for nothing else.
+ * what a task contributes to keeping the NPU at work (equation 6). Of an NPU task it is the
+ * negative of its time, of a task of another lane the time of all NPU tasks that become ready when
+ * its subgraph ends: the task, and those that follow it on the lane and wait for nothing else.
  *
  * @param: const double *, by task: its time in ns, together with that of the tasks after it in the
  * same graph. NULL: no times are known, and all C are 0.

@@ -132,7 +132,7 @@ for r in json.load(open(sys.argv[1])):
         assert total * measured <= r['avg_ns'] / 1e6, (total, r['avg_ns'])
 " "$scratch/out"
 if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
-	passes "all presets" "${bench[@]}" -p 40 -n 4 -r 2 --preset all -o json
+	passes "all presets for any file" "${bench[@]}" -p 40 -n 4 -r 2 --preset cpu,npu,fine,gpu,hetero-layer,hetero-tensor,best -o json
 	true_in_python "GPU presets report the busy time and repeat their tokens" "
 rows = json.load(open(sys.argv[1]))
 assert {r['preset'] for r in rows} == {'cpu', 'npu', 'fine', 'gpu', 'hetero-layer', 'hetero-tensor', 'best'}
@@ -142,9 +142,10 @@ for r in rows:
     assert 0 <= r['busy_cpu'] <= 1 and (r['placement'] != 'layer' or r['weights'] == 'w4a16'), r
 " "$scratch/out"
 else
-	skip "all presets" "no OpenCL platform"
+	skip "all presets for any file" "no OpenCL platform"
 	skip "GPU presets report the busy time and repeat their tokens" "no OpenCL platform"
 fi
+refuses "llm.npu's preset without a calibration" 1 "is not calibrated" "${bench[@]}" -p 40 -n 0 -r 1 --preset llm.npu
 sha() { "${bench[@]}" -p 0 -n 8 -d 4 -r 1 --no-warmup -o jsonl "$@" | python3 -c "import json, sys; print(json.loads(sys.stdin.readline())['output_sha256'])"; }
 same "tokens depend only on the seed" "$(sha --preset cpu --seed 1)" "$(sha --preset cpu --seed 1)"
 [ "$(sha --preset cpu --seed 1)" != "$(sha --preset cpu --seed 2)" ] && ok "another seed gives another prompt" || not_ok "another seed gives another prompt"

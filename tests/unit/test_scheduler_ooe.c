@@ -170,7 +170,7 @@ static void the_npu_takes_the_shortest_first_and_equals_in_the_plans_order(void 
 
 /* ---- graphs ---- */
 
-/* Two graphs of three tasks each, and their tasks are shorter the later they come. */
+/* Two graphs of three tasks each. The first begins, with the shorter task, and goes on. */
 static void no_task_comes_between_those_of_a_graph(void **state)
 {
 	struct sched_tasks *plan = sched_tasks_create(NULL);
@@ -179,14 +179,15 @@ static void no_task_comes_between_those_of_a_graph(void **state)
 
 	for (uint32_t g = 1; g <= 2; g++)
 		for (uint32_t i = 0; i < 3; i++) {
-			uint32_t task = add(plan, SOC_NPU, (g == 1 ? 9 - 2 * i : 5) * 1e6, g);
+			uint32_t task =
+				add(plan, SOC_NPU, (g == 1 ? 2 + 7.0 * (i > 0) : 5) * 1e6, g);
 
 			assert_int_equal(sched_after(plan, task, i ? task - 1 : SCHED_NONE), 0);
 		}
 	ns = times_of(plan);
 	run = run_ooe(plan, ns);
 	assert_int_equal(run.launches, 2);
-	assert_true(run.spans[5].end_ns <= run.spans[0].start_ns);
+	assert_true(run.spans[2].end_ns <= run.spans[3].start_ns);
 	sched_run_free(&run);
 	sched_tasks_free(plan);
 	free(ns);
@@ -301,9 +302,10 @@ static void all_tasks_run_once_and_in_order_on_both_clocks(void **state)
 		assert_int_equal(sched_run(plan, &so, &run), 0);
 		check_order(plan, &run);
 		check_work(plan);
-		assert_true(run.picks >= 1);
-		if (so.clock == SCHED_VIRTUAL)
+		if (so.clock == SCHED_VIRTUAL) {
+			assert_true(run.picks >= 1);
 			check_lanes(&run);
+		}
 		sched_run_free(&run);
 		sched_tasks_free(plan);
 		free(ns);

@@ -102,7 +102,7 @@ double calibration_cpu_ms(const struct soc *p, const struct soc_op *op)
 static int run_forward(const struct soc *p, const struct forward *f, struct forward_times *t)
 {
 	struct shape shape;
-	const struct plan_options o = {
+	struct plan_options o = {
 		.soc = p,
 		.cuts = p,
 		.shape = &shape,
@@ -118,13 +118,18 @@ static int run_forward(const struct soc *p, const struct forward *f, struct forw
 		.soc = p,
 		.sync = f->choices.sync == LLM_SYNC_FAST ? SOC_SYNC_FAST : SOC_SYNC_DRIVER,
 	};
+	struct shadow shadow;
 	struct plan *plan;
 	struct sched_run run;
 	int err = shape_load(f->shape, &shape);
 
+	err = err ? err : shadow_guess(&shadow, &shape, SHADOW_PRUNING);
 	if (err)
 		return err;
+	if (llm_activations_static(f->choices.activations))
+		o.shadow = &shadow;
 	plan = plan_forward(&o, &pass);
+	shadow_free(&shadow);
 	if (!plan)
 		return -ENOMEM;
 	so.policy = plan->policy;

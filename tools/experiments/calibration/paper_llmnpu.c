@@ -205,16 +205,16 @@ static void add_run(struct maker *m)
 {
 	const struct forward f = {
 		.shape = "qwen1.5-1.8b",
-		.choices = { .placement = LLM_PLACE_FINE,
+		.choices = { .placement = LLM_PLACE_LINEAR,
 			     .weights = LLM_WEIGHTS_W8A8,
-			     .activations = LLM_ACTIVATIONS_INT8,
-			     .sync = LLM_SYNC_DRIVER },
+			     .activations = LLM_ACTIVATIONS_STATIC,
+			     .graphs = LLM_GRAPHS_SHARED },
 		.tokens = CHUNK,
 	};
 	struct forward_times t = calibration_forward(m, &f);
 
 	calibration_predicted(m, "Qwen1.5-1.8B, 256 tokens, NPU", "llm.npu 3.4", "ms", 315,
-			      t.busy_ms[SOC_NPU], "matmuls on the NPU, one launch each");
+			      t.busy_ms[SOC_NPU], "floats on the CPU, shared buffers (4)");
 	calibration_predicted(m, "Qwen1.5-1.8B, 256 tokens, CPU", "llm.npu 3.4, half the NPU's",
 			      "ms", 157, t.busy_ms[SOC_CPU], NULL);
 	calibration_predicted(m, "Qwen1.5-1.8B, bubbles of the NPU in order", "llm.npu 3.4", "%",
