@@ -77,7 +77,7 @@ runtime/text_public := text.h tokenizer.h
 runtime/text_uses := $(runtime/gguf_uses) runtime/gguf
 runtime/model_public := activations.h model.h ops.h pack.h packed.h shape.h
 runtime/model_uses := $(runtime/gguf_uses) runtime/gguf
-runtime/shadow_public := shadow.h
+runtime/shadow_public := shadow.h shadow_calibration.h shadow_stats.h shadow_weights.h smooth.h
 runtime/shadow_uses := $(runtime/model_uses) runtime/model
 runtime/quantize_uses := $(runtime/shadow_uses) runtime/shadow
 runtime/schedule_public := scheduler.h waits.h
@@ -108,7 +108,7 @@ tools/npu-info_uses += host
 # ---- experiments: programs that only reproduce a figure ------------------------------------------------------------------
 # tools/experiments/NAME makes build/experiments/NAME, which is not installed. They see the internals of the runtime.
 
-EXPERIMENTS := calibration cuts game hetero llmnpu
+EXPERIMENTS := calibration cuts game hetero inject llmnpu
 ROOMS += $(EXPERIMENTS:%=tools/experiments/%)
 $(foreach e,$(EXPERIMENTS),$(eval tools/experiments/$(e)_uses := $(runtime_uses) runtime tools/common))
 tools/experiments/cuts_public := cuts.h

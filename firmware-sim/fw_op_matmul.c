@@ -62,6 +62,8 @@ static int check_matmul(struct decoder *d, struct fw_cmd *c, uint64_t w_bytes, u
 	CHECK(fw_check_bounded(d, "tile_n", m->tile_n, VNPU_MAX_DIM));
 	if (m->tile_n % VNPU_PANEL_N)
 		return fw_refuse(d, "tile_n %u is not a multiple of %u", m->tile_n, VNPU_PANEL_N);
+	if (c->width && m->m % c->width)
+		return fw_refuse(d, "width %u does not divide m, %u", c->width, m->m);
 	panels = div_up(m->n, VNPU_PANEL_N);
 	CHECK(fw_check_operand(d, c, 2, w_bytes, 64));
 	CHECK(check_bias(d, c));
@@ -141,6 +143,7 @@ static struct npu_time_matmul modelled(const struct fw_cmd *c, double weight_bit
 		.order = m->hdr.flags & VNPU_CMD_PERMUTED ? NPU_TIME_WEIGHTS_STREAMED
 							  : NPU_TIME_WEIGHTS_STATIONARY,
 		.weight_bits = weight_bits,
+		.width = c->width,
 	};
 }
 

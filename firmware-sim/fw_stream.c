@@ -132,6 +132,21 @@ static int next_region(struct fw_prog *p, uint32_t first_index)
 	return 0;
 }
 
+/* Copies the command, and the shape that may follow it. */
+static int copy_cmd(struct decoder *d, struct fw_cmd *c, const struct vnpu_cmd *cmd)
+{
+	const struct vnpu_shape *shape =
+		(const struct vnpu_shape *)((const uint8_t *)cmd + d->op->bytes);
+
+	memset(c, 0, sizeof(*c));
+	memcpy(&c->u, cmd, d->op->bytes);
+	if (!(cmd->flags & VNPU_CMD_SHAPED))
+		return 0;
+	c->width = shape->width;
+	CHECK(fw_check_reserved(d, shape->reserved));
+	return fw_check_bounded(d, "width", c->width, VNPU_MAX_DIM);
+}
+
 static int add_cmd(struct decoder *d, const struct vnpu_cmd *cmd)
 {
 	struct fw_prog *p = d->prog;
@@ -144,9 +159,9 @@ static int add_cmd(struct decoder *d, const struct vnpu_cmd *cmd)
 	if (err)
 		return err;
 	c = &p->cmds[p->nr_cmds];
-	memset(c, 0, sizeof(*c));
-	memcpy(&c->u, cmd, cmd->size_bytes);
-	err = fw_ops[cmd->op]->check(d, c, &cost);
+	err = copy_cmd(d, c, cmd);
+	if (!err)
+		err = fw_ops[cmd->op]->check(d, c, &cost);
 	if (err)
 		return err;
 	c->index = d->index;
@@ -186,13 +201,14 @@ static int decode_cmds(struct decoder *d, const uint8_t *p, const uint8_t *end, 
 		if (!isa_op(cmd->op))
 			return fw_refuse(d, "unknown operation %u", cmd->op);
 		d->op = isa_op(cmd->op);
-		if (cmd->size_bytes != d->op->bytes)
-			return fw_refuse(d, "%u bytes, not %u", cmd->size_bytes, d->op->bytes);
-		if (cmd->size_bytes > (size_t)(end - p))
-			return fw_refuse(d, "leaves the stream");
 		if (cmd->flags & ~isa_flags(d->op, d->isa_minor))
 			return fw_refuse(d, "flags %#x are unknown to it in ISA %u.%u", cmd->flags,
 					 VNPU_ISA_MAJOR, d->isa_minor);
+		if (cmd->size_bytes != isa_bytes(d->op, cmd->flags))
+			return fw_refuse(d, "%u bytes, not %u", cmd->size_bytes,
+					 isa_bytes(d->op, cmd->flags));
+		if (cmd->size_bytes > (size_t)(end - p))
+			return fw_refuse(d, "leaves the stream");
 		p += cmd->size_bytes;
 		if (cmd->op == VNPU_OP_END)
 			break;

@@ -10,7 +10,8 @@
  *
  *	MATMUL_I8	npu_time_matmul(): INT8, weights of 8 bits, which are stationary;
  *			of a command that is VNPU_CMD_PERMUTED, streamed
- *			(HeteroLLM 3.2, llm.npu table 3)
+ *			(HeteroLLM 3.2, llm.npu table 3); of one that is
+ *			VNPU_CMD_SHAPED, with lines of that width (llm.npu 4)
  *	MATMUL_W4	the same with weights of 4 bits
  *	MATMUL_W4F	the same with F16 activations
  *	MATMUL_WK	as MATMUL_I8 with the panels' average width; below 8 bits, the vector

@@ -17,6 +17,8 @@
 #define U32(cmd, field) FIELD(cmd, field, U32, #field, NULL)
 #define PARAM(cmd, name) FIELD(cmd, name##_param, PARAM, #name, NULL)
 
+#define MATMUL_FLAGS (VNPU_CMD_PERMUTED | VNPU_CMD_SHAPED)
+
 #define ACT_KINDS "silu|gelu"
 #define KV_TYPES "f32|f16|q8_0"
 #define KQ_NAME(NAME, name, ...) "|" #name
@@ -119,7 +121,7 @@ const struct isa_op isa_ops[ISA_NR_OPS] = {
 		U32(dequant, rows), U32(dequant, cols), U32(dequant, ldq), U32(dequant, ldy),
 	},
 
-	[VNPU_OP_MATMUL_I8].flags = VNPU_CMD_PERMUTED,
+	[VNPU_OP_MATMUL_I8].flags = MATMUL_FLAGS,
 	[VNPU_OP_MATMUL_I8].operands = {
 		IN(matmul_i8, a, S8P, "[m][k]", "lda"),
 		IN(matmul_i8, a_scale, F32, "[m]", NULL),
@@ -145,7 +147,7 @@ const struct isa_op isa_ops[ISA_NR_OPS] = {
 		FIELD(attn, kv_type, NAMED, "kv", KV_TYPES), PARAM(attn, pos),
 	},
 
-	[VNPU_OP_MATMUL_W4].flags = VNPU_CMD_PERMUTED,
+	[VNPU_OP_MATMUL_W4].flags = MATMUL_FLAGS,
 	[VNPU_OP_MATMUL_W4].operands = {
 		IN(matmul_w4, a, S8, "[m][k]", "lda"),
 		IN(matmul_w4, a_scale, F32, "[m]", NULL),
@@ -159,7 +161,7 @@ const struct isa_op isa_ops[ISA_NR_OPS] = {
 		FIELD(matmul_w4, tile_m, U32X2, "tile", NULL),
 	},
 
-	[VNPU_OP_MATMUL_W4F].flags = VNPU_CMD_PERMUTED,
+	[VNPU_OP_MATMUL_W4F].flags = MATMUL_FLAGS,
 	[VNPU_OP_MATMUL_W4F].operands = {
 		IN(matmul_w4, a, F32, "[m][k]", "lda"),
 		IN(matmul_w4, a_scale, NONE, "", NULL),
@@ -192,7 +194,7 @@ const struct isa_op isa_ops[ISA_NR_OPS] = {
 		U32(glu, lda), U32(glu, ldb), U32(glu, ldy),
 	},
 
-	[VNPU_OP_MATMUL_WK].flags = VNPU_CMD_PERMUTED,
+	[VNPU_OP_MATMUL_WK].flags = MATMUL_FLAGS,
 	[VNPU_OP_MATMUL_WK].operands = {
 		IN(matmul_wk, a, S8P, "[m][k]", "lda"),
 		IN(matmul_wk, a_scale, F32, "[m]", NULL),
@@ -206,7 +208,7 @@ const struct isa_op isa_ops[ISA_NR_OPS] = {
 		U32(matmul_wk, ldc), FIELD(matmul_wk, tile_m, U32X2, "tile", NULL),
 	},
 
-	[VNPU_OP_MATMUL_KQ].flags = VNPU_CMD_PERMUTED,
+	[VNPU_OP_MATMUL_KQ].flags = MATMUL_FLAGS,
 	[VNPU_OP_MATMUL_KQ].operands = {
 		IN(matmul_kq, a, S8, "[m][k]", "lda"),
 		IN(matmul_kq, a_scale, F32, "[m]", NULL),

@@ -77,7 +77,7 @@ struct isa_field {
 
 struct isa_op {
 	const char *name;
-	uint32_t bytes; /* size of its command */
+	uint32_t bytes; /* size of its command, without what a flag adds: isa_bytes() */
 	uint16_t minor; /* version that added it, 1.minor */
 	uint16_t flags; /* VNPU_CMD_* that its commands may have */
 	/* In the order of the command and of a listing; the entry after the last has no name. */
@@ -98,13 +98,26 @@ static inline const struct isa_op *isa_op(uint16_t op)
 	return op && op < ISA_NR_OPS ? &isa_ops[op] : NULL;
 }
 
-/* The version that added VNPU_CMD_PERMUTED, 1.minor. */
+/* The versions that added VNPU_CMD_PERMUTED and VNPU_CMD_SHAPED, 1.minor. */
 #define ISA_PERMUTED_MINOR 5
+#define ISA_SHAPED_MINOR 7
 
 /* The flags that a command of @op may have in a stream of version 1.@minor. */
 static inline uint16_t isa_flags(const struct isa_op *op, uint16_t minor)
 {
-	return minor < ISA_PERMUTED_MINOR ? 0 : op->flags;
+	uint16_t known = 0;
+
+	if (minor >= ISA_PERMUTED_MINOR)
+		known |= VNPU_CMD_PERMUTED;
+	if (minor >= ISA_SHAPED_MINOR)
+		known |= VNPU_CMD_SHAPED;
+	return op->flags & known;
+}
+
+/* The size of a command of @op with @flags. */
+static inline uint32_t isa_bytes(const struct isa_op *op, uint16_t flags)
+{
+	return op->bytes + (flags & VNPU_CMD_SHAPED ? (uint32_t)sizeof(struct vnpu_shape) : 0);
 }
 
 /* Number of operands of an operation. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cpu_kernels_vocab.h"
+#include "kernels.h"
 
 #define LANES 8
 
@@ -63,6 +64,25 @@ static int quant_generic(int8_t *q, float *scale, const float *x, size_t n)
 	return 0;
 }
 
+static size_t beyond_generic(uint32_t *found, const float *x, size_t n, float limit)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (fabsf(x[i]) > limit)
+			found[nr++] = (uint32_t)i;
+	return nr;
+}
+
+static void sum_rows_generic(float *y, const uint16_t *const *w, const float *a, size_t rows,
+			     size_t n)
+{
+	memset(y, 0, n * sizeof(*y));
+	for (size_t i = 0; i < rows; i++)
+		for (size_t j = 0; j < n; j++)
+			y[j] = fmaf(a[i], fw_f16_to_f32(w[i][j]), y[j]);
+}
+
 const struct cpu_kernels cpu_kernels_generic = {
 	.name = "generic",
 	.matmul = matmul_generic,
@@ -72,6 +92,8 @@ const struct cpu_kernels cpu_kernels_generic = {
 	.block_max = block_max,
 	.count_from = count_from,
 	.bucket = bucket,
+	.beyond = beyond_generic,
+	.sum_rows = sum_rows_generic,
 };
 
 const struct cpu_kernels *cpu_kernels_get(const char *name)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels of the CPU lane that the device does not have: F32 matmul, quantisation of weights, and
- * what a sampler does with all logits. Portable C, AVX2 + FMA, or AVX-512, chosen at run time. The
+ * Kernels of the CPU lane that the device does not have: F32 matmul, quantisation of weights, shadow
+ * outliers, and what a sampler does with all logits. Portable C, AVX2 + FMA, or AVX-512, chosen at run time. The
  * CPU lane's other float operators are the device's (kernels/kernels.h).
  *
  * Within one instruction set, every result element is computed by the same operations in the same
@@ -42,6 +42,10 @@ struct cpu_kernels {
 	 * lesser x. No x is above most; all are finite; last < 2^24. */
 	void (*bucket)(int32_t *of, const float *x, size_t n, float most, float range,
 		       int32_t last);
+	/* The indices of |x| > limit, ascending, in found [n]; returns how many. */
+	size_t (*beyond)(uint32_t *found, const float *x, size_t n, float limit);
+	/* y[j] = sum over i of a[i] w[i][j], rows of F16: from 0, an fma for each i in order. */
+	void (*sum_rows)(float *y, const uint16_t *const *w, const float *a, size_t rows, size_t n);
 };
 
 extern const struct cpu_kernels cpu_kernels_generic;

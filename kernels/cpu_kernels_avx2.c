@@ -33,6 +33,25 @@ INLINE vf load_part(const float *p, vmask mask)
 	return _mm256_maskload_ps(p, mask);
 }
 
+/* F16, widened. */
+INLINE vf load_f16(const uint16_t *p)
+{
+	return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+}
+
+INLINE vf load_f16_part(const uint16_t *p, size_t n)
+{
+	uint16_t h[LANES] = { 0 };
+
+	memcpy(h, p, n * sizeof(*p));
+	return load_f16(h);
+}
+
+INLINE void store_part(float *p, vf v, vmask mask)
+{
+	_mm256_maskstore_ps(p, mask, v);
+}
+
 INLINE vf splat(float x)
 {
 	return _mm256_set1_ps(x);
@@ -106,5 +125,7 @@ const struct cpu_kernels cpu_kernels_avx2 = {
 	.block_max = block_max,
 	.count_from = count_from,
 	.bucket = bucket,
+	.beyond = beyond,
+	.sum_rows = sum_rows,
 };
 #endif

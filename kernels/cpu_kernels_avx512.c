@@ -27,6 +27,22 @@ INLINE vf load_part(const float *p, vmask mask)
 	return _mm512_maskz_loadu_ps(mask, p);
 }
 
+/* F16, widened. */
+INLINE vf load_f16(const uint16_t *p)
+{
+	return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+}
+
+INLINE vf load_f16_part(const uint16_t *p, size_t n)
+{
+	return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first(n), p));
+}
+
+INLINE void store_part(float *p, vf v, vmask mask)
+{
+	_mm512_mask_storeu_ps(p, mask, v);
+}
+
 INLINE vf splat(float x)
 {
 	return _mm512_set1_ps(x);
@@ -93,5 +109,7 @@ const struct cpu_kernels cpu_kernels_avx512 = {
 	.block_max = block_max,
 	.count_from = count_from,
 	.bucket = bucket,
+	.beyond = beyond,
+	.sum_rows = sum_rows,
 };
 #endif

@@ -4,7 +4,7 @@
  * one defines first: INLINE; LANES, the floats in a register; BLOCK_M, at most 4, the rows of a
  * block; the types vf (a register of floats), vi (of int32s) and vmask (a mask of lanes); and the
  * operations used here, with their comments. first(n) is the mask of the first n <= LANES lanes;
- * load_part() sets the lanes outside its mask to 0. +, -, * and / are GCC's, lane by lane.
+ * load_part() and load_f16_part() set the lanes outside it to 0. +, -, * and / are GCC's, lane by lane.
  *
  * matmul keeps a BLOCK_M x BLOCK_N block of dot products in registers. Each dot product has a
  * register of its own, so the block's size does not change its value.
@@ -144,4 +144,62 @@ static int quant(int8_t *q, float *scale, const float *x, size_t n)
 	if (c < n)
 		store_i8(q + c, quant_v(load_part(x + c, tail), vscale), n - c);
 	return 0;
+}
+
+/* ---- shadow outliers ---- */
+
+/* Most blocks have none, which the greatest magnitude tells. */
+static size_t beyond(uint32_t *found, const float *x, size_t n, float limit)
+{
+	size_t nr = 0;
+
+	for (size_t c = 0; c < n; c += CPU_KERNELS_BLOCK) {
+		size_t end = n - c < CPU_KERNELS_BLOCK ? n : c + CPU_KERNELS_BLOCK, i = c;
+		vi max = { 0 };
+		int32_t top;
+		float most;
+
+		for (; i + LANES <= end; i += LANES)
+			max = max_bits(max, load(x + i));
+		if (i < end)
+			max = max_bits(max, load_part(x + i, first(end - i)));
+		top = top_bits(max);
+		memcpy(&most, &top, sizeof(most));
+		if (most <= limit)
+			continue;
+		for (i = c; i < end; i++)
+			if (__builtin_fabsf(x[i]) > limit)
+				found[nr++] = (uint32_t)i;
+	}
+	return nr;
+}
+
+#define SUM_VECTORS 4
+
+static void sum_rows(float *y, const uint16_t *const *w, const float *a, size_t rows, size_t n)
+{
+	size_t j = 0;
+
+	for (; j + SUM_VECTORS * LANES <= n; j += SUM_VECTORS * LANES) {
+		vf acc[SUM_VECTORS];
+
+#pragma GCC unroll 4
+		for (int v = 0; v < SUM_VECTORS; v++)
+			acc[v] = splat(0.0f);
+		for (size_t i = 0; i < rows; i++)
+#pragma GCC unroll 4
+			for (int v = 0; v < SUM_VECTORS; v++)
+				acc[v] = fma_v(splat(a[i]), load_f16(w[i] + j + v * LANES), acc[v]);
+#pragma GCC unroll 4
+		for (int v = 0; v < SUM_VECTORS; v++)
+			store_part(y + j + v * LANES, acc[v], first(LANES));
+	}
+	for (; j < n; j += LANES) {
+		size_t part = n - j < LANES ? n - j : LANES;
+		vf acc = splat(0.0f);
+
+		for (size_t i = 0; i < rows; i++)
+			acc = fma_v(splat(a[i]), load_f16_part(w[i] + j, part), acc);
+		store_part(y + j, acc, first(part));
+	}
 }

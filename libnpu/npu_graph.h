@@ -198,6 +198,16 @@ struct npu_tensor *npu_matmul_w4f(struct npu_graph *g, struct npu_tensor *x, str
  */
 struct npu_tensor *npu_matmul_permute(struct npu_graph *g, struct npu_tensor *y);
 /*
+ * The rows of the matmul whose result is @y, one of the five above, as the pixels of an image with
+ * lines of @width rows each, which divides their number; 0: npu_graph_compile() chooses the width.
+ * Of all divisors it takes the one with the least time on the profile of npu_graph_predict(), and
+ * among equals, as without a profile, the one that makes the image most nearly square. @y has the
+ * same bits for every width; only the device time differs (llm.npu 4: equivalent shapes). Without
+ * this call the rows are one line, which no width is faster than on the modelled NPUs. The device
+ * needs ISA 1.7, unless the width is all rows. Returns @y.
+ */
+struct npu_tensor *npu_matmul_shape(struct npu_graph *g, struct npu_tensor *y, uint32_t width);
+/*
  * Writes x [rows][cols] to the rows from params[row] on of @state, converted to its type. Operators
  * added later read the new rows. 0 or -errno.
  */

@@ -201,7 +201,8 @@ static const struct llm_choice_value syncs[] = {
 
 static const struct llm_choice_value orders[] = {
 	[LLM_ORDER_AUTO] = { "auto",
-		"ooe with placement linear; with others layer where chunks overlap, else fifo",
+		"ooe with placement linear on the virtual clock; with others layer where chunks "
+		"overlap, else fifo",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_ORDER_FIFO] = { "fifo",
 		"the first in the plan; chunks follow one another",
@@ -253,6 +254,10 @@ static const struct llm_choice_value cores[] = {
 };
 
 static const struct llm_choice_value floats[] = {
+	[LLM_FLOATS_AUTO] = { "auto",
+		"cpu on the virtual clock; all on the wall clock, where NPU and CPU are the same "
+		"cores",
+		ANYWHERE, ANYWHERE, 0 },
 	[LLM_FLOATS_CPU] = { "cpu",
 		"all on the CPU",
 		ANYWHERE, ANYWHERE, 0 },
@@ -261,7 +266,10 @@ static const struct llm_choice_value floats[] = {
 		"Each subgraph of the NPU quantises its input (llm.npu 3.4).",
 		ON(LINEAR), ON(LINEAR), 0 },
 	[LLM_FLOATS_NPU] = { "npu",
-		"all on the NPU (EdgeFlow 3.2)",
+		"all but attention on the NPU (EdgeFlow 3.2)",
+		ON(LINEAR), ON(LINEAR), 0 },
+	[LLM_FLOATS_ALL] = { "all",
+		"attention too on the NPU; the CPU has shadow outliers only",
 		ON(LINEAR), ON(LINEAR), 0 },
 };
 
@@ -350,8 +358,7 @@ static const struct llm_preset presets[] = {
 	{ "llm.npu", "llm.npu: chunks share subgraphs, shadow outliers, out of order",
 	  SETS_PLACEMENT | SETS(ACTIVATIONS) | SETS(ORDER) | SETS(FLOATS),
 	  { .placement = LLM_PLACE_LINEAR, .weights = LLM_WEIGHTS_W8A8,
-	    .activations = LLM_ACTIVATIONS_STATIC, .graphs = LLM_GRAPHS_SHARED,
-	    .order = LLM_ORDER_OOE } },
+	    .activations = LLM_ACTIVATIONS_STATIC, .graphs = LLM_GRAPHS_SHARED } },
 	{ "best", "GPU and NPU together, whatever is the fastest", SETS_PLACEMENT,
 	  { .placement = LLM_PLACE_LAYER, .weights = LLM_WEIGHTS_W4A16, .graphs = LLM_GRAPHS_PIPE,
 	    .partition = LLM_PARTITION_AUTO, .operands = LLM_OPERANDS_PERMUTED,
@@ -606,6 +613,9 @@ int llm_choices_settle(const struct llm_choices *asked, const struct llm_choices
 	if (c.operands == LLM_OPERANDS_AUTO)
 		c.operands = c.placement == LLM_PLACE_LAYER ? LLM_OPERANDS_PERMUTED
 							    : LLM_OPERANDS_NATURAL;
+	if (c.floats == LLM_FLOATS_AUTO)
+		c.floats = virtual_clock || c.placement != LLM_PLACE_LINEAR ? LLM_FLOATS_CPU
+									    : LLM_FLOATS_ALL;
 	if (file && file->packed != LLM_WEIGHTS_AUTO && !panels_serve(file->packed, c.weights))
 		return llm_fail(
 			-EINVAL,

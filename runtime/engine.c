@@ -17,6 +17,7 @@
 #include "gpu.h"
 #include "gpu_lane.h"
 #include "llm_fail.h"
+#include "shadow_weights.h"
 
 /* How long an idle thread polls for its next loop; not at all with a device, which may need the
  * CPUs (transport sim). */
@@ -32,6 +33,9 @@ static int engine_check(const struct llm_options *opts)
 	if (opts->chunk > LLM_MAX_CHUNK)
 		return llm_fail(-EINVAL, "a chunk of %u tokens; at most %u are possible",
 				opts->chunk, LLM_MAX_CHUNK);
+	if (!(opts->pruning <= 1))
+		return llm_fail(-EINVAL, "pruning of %g; it is a share, at most 1",
+				(double)opts->pruning);
 	return 0;
 }
 
@@ -155,6 +159,42 @@ static int engine_load_gpu(struct llm_engine *e, const struct llm_options *opts)
 	return lane_gpu_load(&e->loaded);
 }
 
+/* The scale of each input in a slot of its own, for bindings. */
+static int engine_load_scales(struct llm_engine *e)
+{
+	bool max = e->info.choices.activations == LLM_ACTIVATIONS_STATIC_MAX;
+	size_t n = (size_t)e->shadow.n_layer * SHADOW_INPUTS;
+	uint8_t *slots;
+	int err = npu_buffer_create(e->loaded.ctx, n * LLM_SCALE_BYTES, NPU_BUFFER_DEVICE_READ_ONLY,
+				    &e->loaded.scales);
+
+	if (err)
+		return llm_fail(err, "%s: scales of activations: %s", e->path, npu_error());
+	slots = npu_buffer_data(e->loaded.scales);
+	for (size_t i = 0; i < n; i++) {
+		const struct shadow_input *in = &e->shadow.inputs[i];
+		float scale = max ? in->limit / 127 : in->scale;
+
+		memcpy(slots + i * LLM_SCALE_BYTES, &scale, sizeof(scale));
+	}
+	return 0;
+}
+
+/* What the lanes need of a file's calibration. */
+static int engine_load_outliers(struct llm_engine *e)
+{
+	int err;
+
+	if (!llm_activations_static(e->info.choices.activations))
+		return 0;
+	e->loaded.shadow = &e->shadow;
+	err = engine_load_scales(e);
+	if (err || e->info.choices.activations == LLM_ACTIVATIONS_STATIC_MAX)
+		return err;
+	return shadow_weights_create(&e->shadow, &e->loaded.model, e->loaded.file, e->path,
+				     &e->loaded.shadow_weights);
+}
+
 static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 {
 	struct llm_packed_source src = {
@@ -191,6 +231,7 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 	src.ctx = e->loaded.ctx;
 	err = llm_packed_load(&e->loaded.packed, &src);
 	e->info.weight_bytes = e->loaded.packed.weight_bytes;
+	err = err ? err : engine_load_outliers(e);
 	if (!err && llm_placement_has_gpu(e->info.choices.placement))
 		err = engine_load_gpu(e, opts);
 	return err;
@@ -312,13 +353,19 @@ static int engine_load_file(struct llm_engine *e, const struct llm_options *opts
 	return 0;
 }
 
-/* What the file says of the matmuls' inputs; for a shape, what is likely. */
-static int engine_load_shadow(struct llm_engine *e, const struct llm_options *opts)
+/* The file's calibration; a shape has none, but a plan that stands for the paper's models. */
+static int engine_read_shadow(struct llm_engine *e, const struct llm_options *opts)
 {
+	double pruning = opts->pruning > 0 ? (double)opts->pruning
+			 : opts->pruning   ? 0
+			 : opts->model	   ? SHADOW_AS_WRITTEN
+					   : SHADOW_PRUNING;
+
+	if (e->info.choices.activations == LLM_ACTIVATIONS_STATIC_MAX)
+		pruning = 1;
 	if (!opts->model)
-		return shadow_guess(&e->shadow, &e->shape, SHADOW_PRUNING);
-	return shadow_read(&e->shadow, &e->loaded.model, e->loaded.file, e->path,
-			   SHADOW_AS_WRITTEN);
+		return shadow_guess(&e->shadow, &e->shape, pruning);
+	return shadow_read(&e->shadow, &e->loaded.model, e->loaded.file, e->path, pruning);
 }
 
 /* Loads what the settled choices need: profiles, threads, packed weights, devices. */
@@ -336,7 +383,7 @@ static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 	}
 	e->info.kv_token_bytes = llm_shape_kv_bytes(&e->shape, 1, e->info.choices.kv);
 	if (!err && llm_activations_static(e->info.choices.activations))
-		err = engine_load_shadow(e, opts);
+		err = engine_read_shadow(e, opts);
 	if (err || opts->dry_run)
 		return err;
 	if (e->info.choices.kv == LLM_KV_Q8_0 && l->model.head_dim % VNPU_Q8_0_VALUES)
@@ -398,6 +445,9 @@ void llm_engine_put(struct llm_engine *e)
 		return;
 	lane_gpu_unload(&e->loaded);
 	llm_packed_free(&e->loaded.packed);
+	shadow_weights_free(e->loaded.shadow_weights);
+	if (e->loaded.scales)
+		npu_buffer_free(e->loaded.scales);
 	shadow_free(&e->shadow);
 	if (e->loaded.ctx)
 		npu_context_free(e->loaded.ctx);

@@ -114,6 +114,10 @@ struct llm_options {
 	/* Tokens of a prefill graph (of the largest one, if bucketed); with placements gpu and
 	 * layer, of the longest undivided prompt. At most LLM_MAX_CHUNK; 0: 256, or 2048 there. */
 	unsigned int chunk;
+	/* Activations static: the share of matmul inputs whose outliers are pruned, the least
+	 * important ones first (llm.npu 3.3). 0: those that the file has no weights for, or with
+	 * @shape the paper's 0.85; negative: none are. At most 1. */
+	float pruning;
 	/* NULL: the wall clock. Otherwise a profile (docs/soc-model.md) whose SoC the virtual clock
 	 * models: it tells how long evaluations would take there. Results are the same. */
 	const char *profile;
@@ -276,6 +280,17 @@ struct llm_virtual_stats {
 	double energy_j;
 };
 
+/* Shadow outliers (llm.npu 3.3). Weights and reads are those of all the engine's sessions. */
+struct llm_shadow_stats {
+	uint64_t hot_bytes; /* of weights of hot channels, in memory */
+	uint64_t all_bytes; /* what the weights of all channels would take */
+	uint64_t reads, read_bytes; /* of other channels' weights, from the file */
+	/* Results added to a matmul's, for which CPU and NPU have to wait for one another. */
+	uint64_t merges;
+	uint64_t outliers; /* values that were multiplied */
+	uint64_t ns; /* the host's time for gathering, multiplying and adding */
+};
+
 /* What the session has cost so far; times are on the engine's clock. */
 struct llm_session_stats {
 	uint64_t prefill_tokens, prefill_ns;
@@ -285,6 +300,7 @@ struct llm_session_stats {
 	uint64_t npu_wait_ns; /* time spent waiting for the NPU, but not in struct llm_wait_stats */
 	struct llm_lane_stats lanes[LLM_MAX_LANES];
 	uint64_t kv_bytes;
+	struct llm_shadow_stats shadow; /* activations static; else 0 */
 	unsigned int chunk; /* tokens of the last prompt's chunks if the plan chose them; else 0 */
 };
 void llm_session_stats(const struct llm_session *session, struct llm_session_stats *stats);

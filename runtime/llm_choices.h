@@ -150,13 +150,17 @@ enum llm_division {
 	LLM_DIVISION_FASTEST, /* as many as are the fastest, simulated */
 };
 
-/* Where placement linear puts a prompt's float operators other than attention. */
+/* Where placement linear puts a prompt's float operators, of which attention is the CPU's. */
 enum llm_floats {
-	LLM_FLOATS_CPU = 0, /* all on the CPU */
+	/* cpu on the virtual clock; all on the wall clock, where NPU and CPU are the same cores, so
+	 * that handovers only cost time */
+	LLM_FLOATS_AUTO = 0,
+	LLM_FLOATS_CPU, /* all on the CPU */
 	/* Norms, residuals and RoPE on the CPU; activation functions on the NPU, in one subgraph
 	 * with the FFN's matmuls; each matmul's subgraph quantises its input (llm.npu 3.4) */
 	LLM_FLOATS_NORMS,
-	LLM_FLOATS_NPU, /* all on the NPU: the CPU has attention only (EdgeFlow 3.2) */
+	LLM_FLOATS_NPU, /* the CPU has attention only (EdgeFlow 3.2) */
+	LLM_FLOATS_ALL, /* attention too is on the NPU: the CPU has shadow outliers only */
 };
 
 /* Which way of synchronising matmuls are cut for. */
@@ -181,7 +185,8 @@ enum llm_sync {
 
 /* Which of its ready tasks a lane takes next (scheduler.h). */
 enum llm_order {
-	/* Where chunks overlap, ooe with placement linear and layer with others; else fifo */
+	/* Where chunks overlap, ooe with placement linear and layer with others; else fifo. On the
+	 * wall clock, whose lanes share the cores, placement linear does not overlap them. */
 	LLM_ORDER_AUTO = 0,
 	LLM_ORDER_FIFO, /* the first one in the plan; chunks follow one another */
 	LLM_ORDER_LAYER, /* one of the lowest layer, so that chunks advance together */

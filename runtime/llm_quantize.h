@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes model files: with another type of weights, or with random weights of a given shape.
+ * Writes model files: with another type of weights, with random weights of a given shape, or
+ * calibrated for static activations.
  *
  *	struct llm_quantize_options opts = { .in = "m.gguf", .out = "q.gguf" };
  *	if (llm_quantize_type_parse("q8_0", &opts.type) || llm_quantize(&opts, NULL))
  *		errx(1, "%s", llm_error());
+ *
+ * The same with a calibration:
+ *
+ *	struct llm_calibrate_options cal = { LLM_CALIBRATE_DEFAULTS, .model = "m.gguf",
+ *					     .text = text, .bytes = bytes };
+ *	if (llm_calibrate(&cal, &opts.calibration) || llm_quantize(&opts, NULL))
+ *		errx(1, "%s", llm_error());
+ *	llm_calibration_free(opts.calibration);
  */
 #ifndef LLM_QUANTIZE_H
 #define LLM_QUANTIZE_H
@@ -33,6 +42,97 @@ const char *llm_quantize_type_name(enum llm_quantize_type type); /* "f32", ... "
 int llm_quantize_type_parse(const char *name, enum llm_quantize_type *type);
 bool llm_quantize_type_is_packed(enum llm_quantize_type type);
 
+/* ---- calibrating ----------------------------------------------------------------------------- */
+
+/*
+ * What a text's activations tell of the inputs of a model's matmuls (llm.npu 3.3): for each input
+ * one scale for all rows, how large its outliers are, and which channels have them. A layer has
+ * four inputs: of q, k and v; of attn_output; of gate and up; of down.
+ */
+struct llm_calibration;
+
+struct llm_calibrate_options {
+	const char *model; /* a GGUF file that is not packed; better one of F32 or F16 */
+	const char *text; /* such as the model will meet, [bytes] */
+	size_t bytes;
+	const char *text_name; /* for errors; NULL: "the text" */
+	/*
+	 * Tokens of the text to evaluate at most. They are evaluated twice, with smoothing three
+	 * times, in windows of 512 tokens, or of the context that the model was trained with if
+	 * that is shorter, each with BOS as its first token; a rest of the text is left out.
+	 */
+	unsigned int max_tokens;
+	/*
+	 * An input's scale is such that in the median chunk of 256 tokens this share of its
+	 * channels, at least one, have outliers: values beyond 127 scales. Above 0, below 1.
+	 */
+	double outlier_channels;
+	/*
+	 * The fewest channels that together have this share of the text's outliers are hot: their
+	 * weights for outliers stay in memory. 0..1.
+	 */
+	double hot;
+	/*
+	 * This share of the inputs, the least important ones, are pruned: their outliers are lost,
+	 * and the file has no weights for them. The importance is the largest magnitude by the
+	 * scale. 0..1.
+	 */
+	double pruning;
+	/*
+	 * Smoothing (SmoothQuant): 0..1 divides a channel by max|x|^smooth / max|w|^(1 - smooth)
+	 * and multiplies its weights with that, so large activations become smaller and their
+	 * weights larger. The divisions are folded into norms, v and up; the function stays the
+	 * same up to rounding. The statistics are those of the smoothed model. Negative: none.
+	 */
+	double smooth;
+	unsigned int threads; /* 0: one per CPU allowed to the process; does not change results */
+	/* As in llm_quantize_options. */
+	int (*progress)(void *ud, double fraction, const char *what);
+	void *ud;
+};
+/* llm.npu's: 0.1 % to 0.3 % of the channels; less than 3 % of them have 80 % of the outliers; 85 %
+ * of the inputs can be pruned. */
+#define LLM_CALIBRATE_CHANNELS 0.003
+#define LLM_CALIBRATE_HOT 0.8
+#define LLM_CALIBRATE_PRUNING 0.85
+#define LLM_CALIBRATE_TOKENS 8192
+#define LLM_CALIBRATE_DEFAULTS                                                          \
+	.max_tokens = LLM_CALIBRATE_TOKENS, .outlier_channels = LLM_CALIBRATE_CHANNELS, \
+	.hot = LLM_CALIBRATE_HOT, .pruning = LLM_CALIBRATE_PRUNING, .smooth = -1
+
+/*
+ * Evaluates the text on the CPU with the file's weights as floats. -EINVAL for options out of
+ * range, a packed file, or a text or max_tokens of less than a window; -ERANGE for activations that
+ * are not finite; -ECANCELED; and the errors of llm_engine_open().
+ */
+int llm_calibrate(const struct llm_calibrate_options *opts, struct llm_calibration **calibration);
+void llm_calibration_free(struct llm_calibration *calibration); /* NULL: nothing */
+
+struct llm_calibration_info {
+	unsigned int n_inputs; /* four for each layer */
+	unsigned int n_kept; /* not pruned */
+	unsigned int n_tokens, n_chunks; /* of the text */
+};
+void llm_calibration_info(const struct llm_calibration *calibration,
+			  struct llm_calibration_info *info);
+/* An input; its counts of channels are means over the text's chunks. */
+struct llm_calibration_input {
+	unsigned int layer;
+	const char *name; /* "attn_qkv", "attn_output", "ffn_gate_up" or "ffn_down" */
+	unsigned int n_channels;
+	float scale; /* outliers are beyond 127 of it */
+	float limit; /* the text's largest magnitude */
+	float importance; /* limit / scale */
+	double with_outliers, cold; /* channels with outliers; those of them that are not hot */
+	unsigned int n_hot;
+	bool kept; /* not pruned */
+};
+/* Input @i, by layers. False: there are no more. */
+bool llm_calibration_input(const struct llm_calibration *calibration, unsigned int i,
+			   struct llm_calibration_input *input);
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
 struct llm_quantize_options {
 	const char *in; /* the model, a GGUF file; NULL: random weights of @shape */
 	const char *shape; /* a file, or a name in share/shapes; its vocabulary is a dummy */
@@ -40,6 +140,12 @@ struct llm_quantize_options {
 	unsigned int n_vocab; /* vocabulary size for @shape; 0: the shape's */
 	const char *out; /* replaced once all is written; a failure leaves the old file */
 	enum llm_quantize_type type; /* with @shape: not a packed one */
+	/*
+	 * Of the model @in, or NULL: @out has what @in has, calibrated or not. The file says which
+	 * channels are hot and has the F16 weights of inputs that are kept (docs/gguf.md), and all
+	 * its weights are smoothed if the calibration is.
+	 */
+	const struct llm_calibration *calibration;
 	unsigned int threads; /* 0: one per CPU allowed to the process; does not change the file */
 	/* NULL, or called with each warning before anything is written. */
 	void (*warn)(void *ud, const char *line);
@@ -53,15 +159,19 @@ struct llm_quantize_result {
 	size_t n_tensors;
 	uint64_t n_values; /* of all tensors */
 	uint64_t bytes_before, bytes_after; /* of the tensors' data; before: 0 with @shape */
+	/* A calibrated file's weights for outliers, which are not in the numbers above. */
+	size_t n_shadows;
+	uint64_t shadow_bytes;
 };
 
 /*
  * Writes @out. Matrices get the type. Vectors and the experts' router stay as they are, matrices
  * whose rows are no multiple of a block become F16, and the output matrix of a Q4_0 file is Q8_0.
  *
- * -EINVAL for options that exclude each other, or a file that is no model, is already packed, or
- * has an impossible shape; -ERANGE for a value that the type cannot hold; -ENOENT, -ENOTSUP,
- * -ENOMEM, -ECANCELED, and the errors of writing. @result may be NULL; success fills it in.
+ * -EINVAL for options that exclude each other, a calibration of another model, or a file that is no
+ * model, is already packed, or has an impossible shape; -ERANGE for a value that the type cannot
+ * hold; -ENOENT, -ENOTSUP, -ENOMEM, -ECANCELED, and the errors of writing. @result may be NULL;
+ * success fills it in.
  */
 int llm_quantize(const struct llm_quantize_options *opts, struct llm_quantize_result *result);
 

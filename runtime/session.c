@@ -32,6 +32,7 @@
 #include "gpu_lane.h"
 #include "llm_fail.h"
 #include "npu_lane.h"
+#include "shadow_weights.h"
 
 #define DEFAULT_MAX_CTX 4096
 /* The first ISA whose records say what workers were busy with: 1.6 */
@@ -405,6 +406,23 @@ void llm_session_observe(struct llm_session *session, llm_observe_fn fn, void *u
 	session->runner.observer_ud = ud;
 }
 
+static struct llm_shadow_stats session_shadow_stats(const struct llm_session *session)
+{
+	const struct shadow_weights_stats w =
+		shadow_weights_stats(session->engine->loaded.shadow_weights);
+	const struct lane_shadow_sums sums = lane_shadow_sums(&session->memory);
+
+	return (struct llm_shadow_stats){
+		.hot_bytes = w.hot_bytes,
+		.all_bytes = w.all_bytes,
+		.reads = w.reads,
+		.read_bytes = w.read_bytes,
+		.merges = sums.merges,
+		.outliers = sums.outliers,
+		.ns = sums.ns,
+	};
+}
+
 void llm_session_stats(const struct llm_session *session, struct llm_session_stats *stats)
 {
 	const struct pass_runner *r = &session->runner;
@@ -413,6 +431,8 @@ void llm_session_stats(const struct llm_session *session, struct llm_session_sta
 
 	*stats = session->stats;
 	stats->chunk = r->chunk;
+	if (session->engine->loaded.shadow_weights)
+		stats->shadow = session_shadow_stats(session);
 	stats->npu_jobs = npu ? npu->jobs : 0;
 	stats->npu_wait_ns = npu ? npu->waited_ns : 0;
 	for (unsigned int lane = 0; lane < SOC_NR_LANES; lane++)

@@ -67,8 +67,31 @@ static double loads(const struct soc_npu *npu, enum npu_time_type type, const st
 	return (double)div_up((uint64_t)padded(x->r, npu->row_granule), (uint64_t)npu->hold_rows);
 }
 
+static uint64_t common_multiple(uint64_t a, uint64_t b)
+{
+	uint64_t x = a, y = b, rest;
+
+	while (y) {
+		rest = x % y;
+		x = y;
+		y = rest;
+	}
+	return a / x * b;
+}
+
+/* Lines of @op's rows that begin within a granule. */
+static double line_fetches(const struct soc_npu *npu, const struct npu_time_matmul *op)
+{
+	uint64_t granule = (uint64_t)npu->row_granule;
+
+	if (!op->width || op->order == NPU_TIME_WEIGHTS_STREAMED)
+		return 0;
+	return (double)((op->m - 1) / op->width -
+			(op->m - 1) / common_multiple(op->width, granule));
+}
+
 static double arrays_ns(const struct soc_npu *npu, enum npu_time_type type,
-			const struct operands *x, double times)
+			const struct operands *x, double times, double fetches)
 {
 	double k = padded(x->k, npu->array_rows), c = padded(x->c, npu->array_cols);
 	double tiles = k / npu->array_rows * c / npu->array_cols;
@@ -77,7 +100,8 @@ static double arrays_ns(const struct soc_npu *npu, enum npu_time_type type,
 
 	return times * k * c * type_bytes(type) / npu->load_gbps +
 	       cycles_ns(npu, tiles * (padded(x->r, npu->row_granule) * row_cycles(npu, type) +
-				       times * drain));
+				       times * drain)) +
+	       tiles * fetches * npu->line_ns;
 }
 
 /* Weights that are not as wide as what the arrays take, as often as they are loaded. */
@@ -117,7 +141,7 @@ struct npu_cost npu_time_matmul(const struct soc_npu *npu, const struct npu_time
 	else if (by_rows)
 		cost.ns = (double)op->m * weights / npu->gemv_gmacs;
 	else
-		cost.ns = arrays_ns(npu, op->type, &x, times);
+		cost.ns = arrays_ns(npu, op->type, &x, times, line_fetches(npu, op));
 	if (in_arrays)
 		cost.ns += widen_ns(npu, op, streamed ? 1 : times) + group_sums_ns(npu, op);
 	if (op->dynamic)

@@ -22,6 +22,13 @@
  *	shape		FFN-down's columns are as long as the FFN is wide: they do
  *			not stay in either order
  *
+ * Rows of activations may be the pixels of an image, of any height and width with as many pixels
+ * (llm.npu 4). The arrays take row_granule rows at a time. A line that begins with such a granule
+ * is fetched with it; one that begins within it is fetched on its own, which takes line_ns for each
+ * tile that the granule passes. So one line of all rows costs nothing, and nor do lines of a
+ * multiple of row_granule rows. Activations that are stationary are loaded, not streamed: their
+ * lines do not matter.
+ *
  * Weights narrower than the arrays' values (8 bits, or 16 for F16) are widened by the vector engine
  * before they enter, as often as they are loaded: one rule for all formats. Integer sums of groups
  * of k with a scale of their own are added as floats (llm.npu 2.3). Up to gemv_rows rows the vector
@@ -80,6 +87,8 @@ struct npu_time_matmul {
 	enum npu_time_type type;
 	enum npu_time_order order;
 	double weight_bits; /* as they lie in DRAM */
+	/* The rows are lines of an image of so many each, which divides m; 0: one line. */
+	uint64_t width;
 	/* INT8: values along k that share a scale of the weights; 0: a whole column does. */
 	uint32_t group;
 	bool dynamic; /* the weights are activations too (Q K^T): laid out at run time */

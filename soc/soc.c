@@ -46,6 +46,7 @@ static const struct entry entries[] = {
 	COUNT(npu, arrays, "", 1, 65536, "arrays"),
 	E(npu, clock_mhz, "MHz", 1, 1e5, "clock"),
 	COUNT(npu, row_granule, "rows", 1, 65536, "rows streamed at a time"),
+	E(npu, line_ns, "ns", 0, 1e6, "a line of rows that begins within them, past a tile"),
 	E(npu, f16_rate, "", TINY, 4, "F16 multiply-adds of an element and cycle"),
 	E(npu, load_gbps, "GB/s", TINY, 1e5, "stationary operands that do not stay on the chip"),
 	COUNT(npu, hold_rows, "rows", 1, 1e9, "streamed rows whose sums the arrays keep"),

@@ -42,6 +42,8 @@ struct soc_npu {
 	double clock_mhz;
 	/* Rows of activations that are streamed at a time: a shorter batch costs as much. */
 	double row_granule;
+	/* A line of them that begins within those, fetched on its own, for each tile of weights. */
+	double line_ns;
 	double f16_rate; /* F16 multiply-accumulates of an element and cycle; INT8 does 1 */
 	double load_gbps; /* a stationary operand that does not stay on the chip, into the arrays */
 	/* Streamed rows whose sums the arrays keep, and KiB of a stationary column that a bank of

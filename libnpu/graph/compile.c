@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * npu_graph_compile(): schedule, place scratch memory, assign slots, lower, write.
+ * npu_graph_compile(): schedule, place scratch memory, assign slots, choose shapes, lower, write.
  *
  * Slots: one per binding (inputs, weights, states, outputs) in the order of their creation, then
  * one for all constants, then one for scratch memory.
@@ -97,8 +97,11 @@ static int compile_image(struct npu_graph *g, struct npu_image *img)
 
 static int compile_stream(struct npu_graph *g, struct npu_image *img, struct lower_out *o)
 {
-	int ret = lower_graph(g, o);
+	int ret;
 
+	free(o->relocs);
+	free(img->cmd);
+	ret = lower_graph(g, o);
 	img->cmd = o->cmd;
 	if (ret)
 		return graph_fail(g, ret,
@@ -118,6 +121,19 @@ static int compile_stream(struct npu_graph *g, struct npu_image *img, struct low
 	img->note.macs = o->macs;
 	img->note.bytes_moved = o->bytes_moved;
 	return 0;
+}
+
+/* Twice if there are shapes to choose: what they cost is known of a stream only. */
+static int compile_shapes(struct npu_graph *g, struct npu_image *img, struct lower_out *o)
+{
+	bool found = false;
+	int ret;
+
+	shape_stated(g);
+	ret = compile_stream(g, img, o);
+	if (!ret)
+		ret = shape_search(g, img, &found);
+	return ret || !found ? ret : compile_stream(g, img, o);
 }
 
 int npu_graph_predict(struct npu_graph *g, const char *name)
@@ -164,7 +180,7 @@ int npu_graph_compile(struct npu_graph *g, void **image, size_t *image_bytes)
 	if (!ret)
 		ret = compile_image(g, &img);
 	if (!ret)
-		ret = compile_stream(g, &img, &o);
+		ret = compile_shapes(g, &img, &o);
 	if (!ret)
 		ret = compile_times(g, &img);
 	if (!ret)

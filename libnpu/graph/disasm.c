@@ -97,6 +97,14 @@ static void dis_field(const struct disasm *d, const struct isa_field *f, const u
 	}
 }
 
+static void dis_width(const struct disasm *d, const uint8_t *at)
+{
+	struct vnpu_shape shape;
+
+	memcpy(&shape, at, sizeof(shape));
+	fprintf(d->out, " width=%u", shape.width);
+}
+
 /*
  * Prints the name and what stands beside it, the written and the read operands, the other fields.
  */
@@ -120,6 +128,8 @@ static void dis_cmd(const struct disasm *d, uint32_t at, const struct vnpu_cmd *
 	for (f = op->fields; f->name; f++)
 		if (f->kind != ISA_MODE)
 			dis_field(d, f, cmd);
+	if (hdr->flags & VNPU_CMD_SHAPED)
+		dis_width(d, cmd + op->bytes);
 	if (d->soc)
 		fprintf(d->out, " device_ns=%llu cycles=%llu", (ull)step->ns, (ull)step->cycles);
 	fputc('\n', d->out);

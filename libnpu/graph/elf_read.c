@@ -397,8 +397,8 @@ static int elf_check_stream(struct npu_image *img)
 			return BAD("the stream has no end");
 		memcpy(&cmd, img->cmd + at, sizeof(cmd));
 		op = isa_op(cmd.op);
-		if (!op || cmd.size_bytes != op->bytes ||
-		    cmd.flags & ~isa_flags(op, hdr.isa_minor) ||
+		if (!op || cmd.flags & ~isa_flags(op, hdr.isa_minor) ||
+		    cmd.size_bytes != isa_bytes(op, cmd.flags) ||
 		    cmd.size_bytes > img->cmd_bytes - at)
 			return BAD("command %u: opcode %u of %u bytes, flags %#x, does not exist",
 				   nr, cmd.op, cmd.size_bytes, cmd.flags);

@@ -53,10 +53,14 @@ struct graph_op {
 	float value; /* eps or scale */
 	int param;
 	uint64_t duration_ns;
+	/* Of a line of a matmul's rows; 0: one line. @search: the compiler chooses it. */
+	uint32_t width;
+	bool search;
 
 	/* Set by the compiler. */
 	bool live;
 	uint32_t region;
+	uint32_t found; /* the width to lower: stated or chosen */
 };
 
 struct npu_graph {
@@ -102,5 +106,12 @@ struct lower_out {
 	int err;
 };
 int lower_graph(const struct npu_graph *g, struct lower_out *out);
+/* Sets the widths of matmuls to those stated; without one, to one line of all rows. */
+void shape_stated(struct npu_graph *g);
+/*
+ * Then the widths that the compiler chooses, for @img's stream with the stated ones. *@found: there
+ * are some, so that the stream has to be lowered again.
+ */
+int shape_search(struct npu_graph *g, const struct npu_image *img, bool *found);
 
 #endif /* NPU_PRIVATE_GRAPH_H */

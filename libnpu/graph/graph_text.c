@@ -351,6 +351,17 @@ static void do_permute(struct graph_text *t)
 		fail(t, "%s", npu_error());
 }
 
+static void do_shape(struct graph_text *t)
+{
+	struct npu_tensor *y = text_tensor(t, 0);
+	uint32_t width = left_out(t, 1) ? 0 : (uint32_t)text_integer(t, 1, UINT32_MAX);
+
+	if (!left_out(t, 1) && !width)
+		fail(t, "a line of 0 rows; without a width the compiler chooses one");
+	if (y && !t->failed && !npu_matmul_shape(t->g, y, width))
+		fail(t, "%s", npu_error());
+}
+
 static void do_sleep(struct graph_text *t)
 {
 	uint64_t ns = text_integer(t, 0, UINT64_MAX);
@@ -367,7 +378,8 @@ static const struct declaration {
 	{ "param", 2, 2, do_param },	 { "input", 5, 5, do_input },
 	{ "weight", 5, 6, do_weight },	 { "state", 4, 5, do_state },
 	{ "output", 3, 4, do_output },	 { "const", 5, MAX_WORDS, do_const },
-	{ "permute", 2, 2, do_permute }, { "sleep", 2, 2, do_sleep },
+	{ "permute", 2, 2, do_permute }, { "shape", 2, 3, do_shape },
+	{ "sleep", 2, 2, do_sleep },
 };
 
 /* Form and meaning of the declarations, for help. */
@@ -387,6 +399,8 @@ static const char *const declaration_help[][2] = {
 	{ "output NAME Y [LD]", "written; bound for each run; LD: columns of longer rows" },
 	{ "permute Y",
 	  "the NPU keeps the activations of matmul Y in its arrays, streams its weights" },
+	{ "shape Y [WIDTH]",
+	  "matmul Y's rows are lines of WIDTH each; left out: the fastest width" },
 	{ "sleep NS", "later operators wait" },
 };
 

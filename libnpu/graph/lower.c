@@ -16,9 +16,9 @@ void lower_needs(struct lower_out *o, uint16_t isa_minor)
 }
 
 /* The next command, cleared except for its header; NULL if there is no room. */
-static void *lower_cmd(struct lower_out *o, enum vnpu_op op)
+static void *lower_cmd(struct lower_out *o, enum vnpu_op op, uint16_t flags)
 {
-	uint32_t bytes = isa_op(op)->bytes;
+	uint32_t bytes = isa_bytes(isa_op(op), flags);
 	struct vnpu_cmd *cmd;
 	uint8_t *grown;
 
@@ -39,10 +39,15 @@ static void *lower_cmd(struct lower_out *o, enum vnpu_op op)
 	}
 	cmd = memset(o->cmd + o->bytes, 0, bytes);
 	cmd->op = op;
+	cmd->flags = flags;
 	cmd->size_bytes = bytes;
 	o->bytes += bytes;
 	o->nr_cmds++;
 	lower_needs(o, isa_op(op)->minor);
+	if (flags & VNPU_CMD_PERMUTED)
+		lower_needs(o, ISA_PERMUTED_MINOR);
+	if (flags & VNPU_CMD_SHAPED)
+		lower_needs(o, ISA_SHAPED_MINOR);
 	return cmd;
 }
 
@@ -95,13 +100,14 @@ void lower_operands(struct lower_out *o, void *cmd, const struct graph_op *op)
 
 static void lower_op(struct lower_out *o, const struct graph_op *op)
 {
-	void *cmd = lower_cmd(o, op->op);
+	/* One line of all rows is what a command without a shape has. */
+	bool shaped = op->found && op->found != op->out[0]->rows;
+	void *cmd = lower_cmd(o, op->op, op->flags | (shaped ? VNPU_CMD_SHAPED : 0));
 
 	if (!cmd)
 		return;
-	((struct vnpu_cmd *)cmd)->flags = op->flags;
-	if (op->flags)
-		lower_needs(o, ISA_PERMUTED_MINOR);
+	if (shaped)
+		((struct vnpu_shape *)((uint8_t *)cmd + isa_op(op->op)->bytes))->width = op->found;
 	if (op->op == VNPU_OP_SLEEP)
 		((struct vnpu_cmd_sleep *)cmd)->duration_ns = op->duration_ns;
 	else
@@ -119,9 +125,9 @@ int lower_graph(const struct npu_graph *g, struct lower_out *o)
 		const struct graph_op *op = &g->ops[g->order[i]];
 
 		if (i && g->ops[g->order[i - 1]].region != op->region)
-			lower_cmd(o, VNPU_OP_BARRIER);
+			lower_cmd(o, VNPU_OP_BARRIER, 0);
 		lower_op(o, op);
 	}
-	lower_cmd(o, VNPU_OP_END);
+	lower_cmd(o, VNPU_OP_END, 0);
 	return o->err;
 }

@@ -157,18 +157,43 @@ struct npu_tensor *npu_matmul_w4f(struct npu_graph *g, struct npu_tensor *x, str
 			    x->rows, w->rows);
 }
 
-struct npu_tensor *npu_matmul_permute(struct npu_graph *g, struct npu_tensor *y)
+/* The matmul whose result is @y. */
+static struct graph_op *matmul_of(struct npu_graph *g, const char *what, const struct npu_tensor *y)
 {
 	struct graph_op *op;
 
-	if (!graph_member(g, "permute", y))
+	if (!graph_member(g, what, y))
 		return NULL;
 	op = y->producer == NO_OP ? NULL : &g->ops[y->producer];
-	if (!op || !(isa_op(op->op)->flags & VNPU_CMD_PERMUTED)) {
-		graph_fail(g, -EINVAL, "permute: '%s' is no result of a matmul", tensor_name(y));
+	if (op && isa_op(op->op)->flags & VNPU_CMD_PERMUTED)
+		return op;
+	graph_fail(g, -EINVAL, "%s: '%s' is no result of a matmul", what, tensor_name(y));
+	return NULL;
+}
+
+struct npu_tensor *npu_matmul_permute(struct npu_graph *g, struct npu_tensor *y)
+{
+	struct graph_op *op = matmul_of(g, "permute", y);
+
+	if (!op)
+		return NULL;
+	op->flags |= VNPU_CMD_PERMUTED;
+	return y;
+}
+
+struct npu_tensor *npu_matmul_shape(struct npu_graph *g, struct npu_tensor *y, uint32_t width)
+{
+	struct graph_op *op = matmul_of(g, "shape", y);
+
+	if (!op)
+		return NULL;
+	if (width && y->rows % width) {
+		graph_fail(g, -EINVAL, "shape: '%s' has %u rows, which are no lines of %u",
+			   tensor_name(y), y->rows, width);
 		return NULL;
 	}
-	op->flags |= VNPU_CMD_PERMUTED;
+	op->width = width;
+	op->search = !width;
 	return y;
 }
 

@@ -253,6 +253,12 @@ int lane_cpu_run(struct lane_memory *m, const struct lane_call *call)
 	if (call->work->what != LANE_SLICE) {
 		if (call->work->op == LLM_OP_EMBED)
 			return embed(m, call);
+		if (call->work->op == LLM_OP_SHADOW)
+			return lane_cpu_shadow(m, call);
+		if (call->work->op == LLM_OP_MERGE) {
+			lane_cpu_merge(m, call);
+			return 0;
+		}
 		run_op(m, call);
 		return 0;
 	}

@@ -21,12 +21,26 @@ int lane_cpu_run(struct lane_memory *memory, const struct lane_call *call);
 /* Floats of scratch memory that each thread needs, and bytes of a row of the embeddings. */
 size_t lane_cpu_scratch(const struct llm_model *model);
 size_t lane_embedding_bytes(const struct llm_model *model);
+/* Memory of shadow outliers: floats of a row of their results, 0 without them; the rest, for
+ * lane_memory.shadow_work, 0 or -ENOMEM with the error line. */
+size_t lane_shadow_cols(const struct llm_loaded *loaded);
+int lane_shadow_init(struct lane_memory *memory);
+void lane_shadow_fini(struct lane_memory *memory);
+/* What they have cost so far: as in struct llm_shadow_stats. All 0 without them. */
+struct lane_shadow_sums {
+	uint64_t merges, outliers, ns;
+};
+struct lane_shadow_sums lane_shadow_sums(const struct lane_memory *memory);
 
 /* ---- inside ---- */
 
 /* A slice with the file's matrices (cpu_f32.c), or with the packed ones (cpu_packed.c). */
 int lane_cpu_slice_f32(struct lane_memory *m, const struct lane_slice *slice);
 int lane_cpu_slice_packed(struct lane_memory *m, const struct lane_slice *slice);
+
+/* Shadow outliers (cpu_shadow.c): LLM_OP_SHADOW, 0 or -errno with the error line; LLM_OP_MERGE. */
+int lane_cpu_shadow(struct lane_memory *m, const struct lane_call *call);
+void lane_cpu_merge(struct lane_memory *m, const struct lane_call *call);
 
 /* Rows of a matrix that a thread widens at a time; a few thousand columns fit its cache. */
 #define CPU_WIDE_ROWS 16

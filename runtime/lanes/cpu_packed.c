@@ -194,7 +194,7 @@ int lane_cpu_slice_packed(struct lane_memory *m, const struct lane_slice *slice)
 		.slice = slice,
 		.x = slice->x->data + (size_t)slice->x_row * slice->k,
 		/* All matrices of a matmul have the same input. */
-		.input = llm_packed_input(packed, slice->columns[0].matrix),
+		.input = llm_packed_input(packed, slice->columns[0].matrix, slice->prompt),
 		.ldq = (slice->k + 3) / 4 * 4,
 	};
 	int err = matmul_alloc(&h);

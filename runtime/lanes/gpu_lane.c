@@ -367,7 +367,7 @@ static int multiply(struct gpu_lane *g, const struct lane_slice *slice,
 	const struct llm_packed *packed = &loaded(g)->packed;
 	bool head = c->matrix < 0;
 	enum llm_format format = llm_packed_format(packed, slice->layer, c->matrix);
-	enum llm_input input = llm_packed_input(packed, c->matrix);
+	enum llm_input input = llm_packed_input(packed, c->matrix, slice->prompt);
 	struct llm_gpu_area bias = { 0 };
 	struct llm_gpu_matmul op = {
 		.format = format == LLM_FORMAT_W8 ? LLM_GPU_W8 : LLM_GPU_W4,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The static graphs of a model.
+ * The static graphs of a model (graphs.h), and what all of them are built from (graph_builder.h).
  *
  * All matrices with the same input share its quantised form. After a failure libnpu's functions
  * return NULL, and the compiler reports the first failure.
@@ -10,41 +10,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "graphs.h"
+#include "graph_builder.h"
 #include "llm_fail.h"
-
-struct builder {
-	const struct llm_model *m;
-	const struct llm_packed *packed;
-	struct npu_graph *g;
-	unsigned int rows, kv_rows;
-	bool permuted; /* LLM_OPERANDS_PERMUTED */
-	unsigned int layer; /* whose matrices are multiplied */
-	enum npu_dtype kv; /* of the caches */
-	int pos;
-	struct npu_tensor *inv_freq;
-	char prefix[32]; /* of the weights' symbols */
-	char name[48];
-};
-
-/* The input of matrices: floats, and their INT8 form once a matrix needs it. */
-struct input {
-	struct npu_tensor *x, *q, *scale, *outliers;
-};
+#include "shadow.h"
 
 const char *llm_graph_name(enum llm_graph which)
 {
 	static const char *const names[LLM_NR_GRAPHS] = {
-		[LLM_GRAPH_SLICE] = "slice",
-		[LLM_GRAPH_LAYERS] = "layers",
-		[LLM_GRAPH_TOKEN] = "token",
+		[LLM_GRAPH_SLICE] = "slice",   [LLM_GRAPH_SUBGRAPH] = "subgraph",
+		[LLM_GRAPH_LAYERS] = "layers", [LLM_GRAPH_TOKEN] = "token",
 		[LLM_GRAPH_HEAD] = "head",
 	};
 
 	return names[which];
 }
 
-static struct npu_tensor *build_vector(struct builder *b, unsigned int part, unsigned int n)
+struct npu_tensor *builder_vector(struct graph_builder *b, unsigned int part, unsigned int n)
 {
 	char name[64], what[32];
 
@@ -53,8 +34,33 @@ static struct npu_tensor *build_vector(struct builder *b, unsigned int part, uns
 	return npu_graph_weight(b->g, name, NPU_F32, 1, n);
 }
 
+/* The input of q, k and v, ... as shadow_input_of() counts them. */
+unsigned int llm_matrix_input(enum llm_matrix matrix)
+{
+	static const uint8_t inputs[LLM_NR_MATRICES] = {
+		[LLM_ATTN_OUTPUT] = 1, [LLM_FFN_GATE] = 2, [LLM_FFN_UP] = 2, [LLM_FFN_DOWN] = 3
+	};
+
+	return inputs[matrix];
+}
+
+void llm_graph_scale_name(enum llm_matrix matrix, char *name, size_t bytes)
+{
+	snprintf(name, bytes, "%s.scale", shadow_input_names[llm_matrix_input(matrix)]);
+}
+
+/* The static scale of the input of @matrix. */
+static struct npu_tensor *builder_scale(struct graph_builder *b, int matrix)
+{
+	char name[64];
+
+	llm_graph_scale_name((enum llm_matrix)matrix, name, sizeof(name));
+	return npu_graph_weight(b->g, name, NPU_F32, 1, 1);
+}
+
 /* Quantises @in as @input says, once: all its matrices want the same form. */
-static void build_quant(struct builder *b, struct input *in, enum llm_input input)
+static void build_quant(struct graph_builder *b, struct graph_input *in, enum llm_input input,
+			int matrix)
 {
 	if (in->q)
 		return;
@@ -62,22 +68,24 @@ static void build_quant(struct builder *b, struct input *in, enum llm_input inpu
 		in->q = npu_quant16(b->g, in->x, &in->scale);
 	else if (input == LLM_INPUT_OUTLIERS)
 		in->q = npu_quant_outliers(b->g, in->x, &in->scale, &in->outliers);
+	else if (input == LLM_INPUT_STATIC)
+		in->q = npu_quant_static(b->g, in->x, builder_scale(b, matrix), &in->scale);
 	else
 		in->q = npu_quant(b->g, in->x, &in->scale);
 }
 
 /* The result @y of a matmul, with its operands in the model's order. */
-static struct npu_tensor *in_order(const struct builder *b, struct npu_tensor *y)
+static struct npu_tensor *in_order(const struct graph_builder *b, struct npu_tensor *y)
 {
 	return b->permuted ? npu_matmul_permute(b->g, y) : y;
 }
 
 /* A matmul with @matrix: enum llm_matrix, or -1 for the output matrix. */
-static struct npu_tensor *build_with(struct builder *b, struct input *in, int matrix,
+static struct npu_tensor *build_with(struct graph_builder *b, struct graph_input *in, int matrix,
 				     const char *name, unsigned int rows, struct npu_tensor *bias)
 {
 	enum llm_format format = llm_packed_format(b->packed, b->layer, matrix);
-	enum llm_input input = llm_packed_input(b->packed, matrix);
+	enum llm_input input = llm_packed_input(b->packed, matrix, b->prompt);
 	struct npu_tensor *w, *y, *early = input == LLM_INPUT_INT16 ? NULL : bias;
 	unsigned int cols = npu_tensor_cols(in->x);
 
@@ -89,7 +97,7 @@ static struct npu_tensor *build_with(struct builder *b, struct input *in, int ma
 		w = npu_graph_weight(b->g, name, NPU_W8_PANEL, rows, cols);
 	if (input == LLM_INPUT_FLOATS)
 		return in_order(b, npu_matmul_w4f(b->g, in->x, w, bias));
-	build_quant(b, in, input);
+	build_quant(b, in, input, matrix);
 	if (llm_format_is_kq(format))
 		y = npu_matmul_kq(b->g, in->q, in->scale, w, early);
 	else if (format == LLM_FORMAT_W4)
@@ -106,24 +114,25 @@ static struct npu_tensor *build_with(struct builder *b, struct input *in, int ma
 }
 
 /* A matmul with @rows output channels of a layer's matrix. */
-static struct npu_tensor *build_rows(struct builder *b, struct input *in, enum llm_matrix which,
-				     unsigned int rows)
+static struct npu_tensor *build_rows(struct graph_builder *b, struct graph_input *in,
+				     enum llm_matrix which, unsigned int rows)
 {
 	struct npu_tensor *bias = NULL;
 	char name[64];
 
 	if (b->m->layers[0].bias[which])
-		bias = build_vector(b, LLM_LAYER_BIAS + which, rows);
+		bias = builder_vector(b, LLM_LAYER_BIAS + which, rows);
 	snprintf(name, sizeof(name), "%s%s", b->prefix, llm_matrix_names[which]);
 	return build_with(b, in, (int)which, name, rows, bias);
 }
 
-static struct npu_tensor *build_matmul(struct builder *b, struct input *in, enum llm_matrix which)
+struct npu_tensor *builder_matmul(struct graph_builder *b, struct graph_input *in,
+				  enum llm_matrix which)
 {
 	return build_rows(b, in, which, llm_model_rows(b->m, which));
 }
 
-static struct npu_tensor *build_cache(struct builder *b, const char *which)
+struct npu_tensor *builder_cache(struct graph_builder *b, const char *which)
 {
 	char name[64];
 
@@ -132,47 +141,47 @@ static struct npu_tensor *build_cache(struct builder *b, const char *which)
 }
 
 /* Norms of the heads, if the model has them, and RoPE. */
-static struct npu_tensor *build_heads(struct builder *b, struct npu_tensor *x, unsigned int heads,
-				      unsigned int norm)
+struct npu_tensor *builder_heads(struct graph_builder *b, struct npu_tensor *x, unsigned int heads,
+				 unsigned int norm)
 {
 	if (norm == LLM_LAYER_Q_NORM ? b->m->layers[0].q_norm : b->m->layers[0].k_norm)
-		x = npu_rmsnorm(b->g, x, build_vector(b, norm, b->m->head_dim), b->m->eps);
+		x = npu_rmsnorm(b->g, x, builder_vector(b, norm, b->m->head_dim), b->m->eps);
 	return npu_rope(b->g, x, b->inv_freq, heads, b->pos,
 			b->m->rope_halves ? NPU_ROPE_HALVES : NPU_ROPE_ADJACENT);
 }
 
-static struct npu_tensor *build_attention(struct builder *b, struct npu_tensor *x)
+static struct npu_tensor *build_attention(struct graph_builder *b, struct npu_tensor *x)
 {
 	const struct llm_model *m = b->m;
-	struct npu_tensor *k_cache = build_cache(b, "k"), *v_cache = build_cache(b, "v"), *q, *k;
-	struct input in = {
-		.x = npu_rmsnorm(b->g, x, build_vector(b, LLM_LAYER_ATTN_NORM, m->n_embd), m->eps)
+	struct npu_tensor *k_cache = builder_cache(b, "k"), *v_cache = builder_cache(b, "v"), *q,
+			  *k;
+	struct graph_input in = {
+		.x = npu_rmsnorm(b->g, x, builder_vector(b, LLM_LAYER_ATTN_NORM, m->n_embd), m->eps)
 	};
 
-	q = build_heads(b, build_matmul(b, &in, LLM_ATTN_Q), m->n_head, LLM_LAYER_Q_NORM);
-	k = build_heads(b, build_matmul(b, &in, LLM_ATTN_K), m->n_head_kv, LLM_LAYER_K_NORM);
+	q = builder_heads(b, builder_matmul(b, &in, LLM_ATTN_Q), m->n_head, LLM_LAYER_Q_NORM);
+	k = builder_heads(b, builder_matmul(b, &in, LLM_ATTN_K), m->n_head_kv, LLM_LAYER_K_NORM);
 	npu_store_rows(b->g, k, k_cache, b->pos);
-	npu_store_rows(b->g, build_matmul(b, &in, LLM_ATTN_V), v_cache, b->pos);
-	in = (struct input){ 0 };
+	npu_store_rows(b->g, builder_matmul(b, &in, LLM_ATTN_V), v_cache, b->pos);
+	in = (struct graph_input){ 0 };
 	in.x = npu_attn(b->g, q, k_cache, v_cache, m->n_head, m->n_head_kv,
 			1.0f / sqrtf((float)m->head_dim), b->pos);
-	return build_matmul(b, &in, LLM_ATTN_OUTPUT);
+	return builder_matmul(b, &in, LLM_ATTN_OUTPUT);
 }
 
-static struct npu_tensor *build_ffn(struct builder *b, struct npu_tensor *x)
+static struct npu_tensor *build_ffn(struct graph_builder *b, struct npu_tensor *x)
 {
-	struct npu_tensor *norm = build_vector(b, LLM_LAYER_FFN_NORM, b->m->n_embd), *gate, *up;
-	struct input in = { .x = npu_rmsnorm(b->g, x, norm, b->m->eps) }, hidden = { 0 };
+	struct npu_tensor *norm = builder_vector(b, LLM_LAYER_FFN_NORM, b->m->n_embd), *gate, *up;
+	struct graph_input in = { .x = npu_rmsnorm(b->g, x, norm, b->m->eps) }, hidden = { 0 };
 
-	gate = build_matmul(b, &in, LLM_FFN_GATE);
-	up = build_matmul(b, &in, LLM_FFN_UP);
+	gate = builder_matmul(b, &in, LLM_FFN_GATE);
+	up = builder_matmul(b, &in, LLM_FFN_UP);
 	hidden.x = npu_glu(b->g, gate, up, NPU_GLU_SILU);
-	return build_matmul(b, &hidden, LLM_FFN_DOWN);
+	return builder_matmul(b, &hidden, LLM_FFN_DOWN);
 }
 
-static struct npu_tensor *build_layers(struct builder *b, struct npu_tensor *x)
+static struct npu_tensor *build_layers(struct graph_builder *b, struct npu_tensor *x)
 {
-	b->inv_freq = npu_graph_const(b->g, "inv_freq", b->m->inv_freq, 1, b->m->rot_dim / 2);
 	for (unsigned int i = 0; i < b->m->n_layer; i++) {
 		snprintf(b->prefix, sizeof(b->prefix), "blk.%u.", i);
 		b->layer = i;
@@ -182,21 +191,20 @@ static struct npu_tensor *build_layers(struct builder *b, struct npu_tensor *x)
 	return x;
 }
 
-static struct npu_tensor *build_head(struct builder *b, struct npu_tensor *x)
+static struct npu_tensor *build_head(struct graph_builder *b, struct npu_tensor *x)
 {
 	const struct llm_model *m = b->m;
 	struct npu_tensor *norm = npu_graph_weight(b->g, "output_norm", NPU_F32, 1, m->n_embd);
-	struct input in = { .x = npu_rmsnorm(b->g, x, norm, m->eps) };
+	struct graph_input in = { .x = npu_rmsnorm(b->g, x, norm, m->eps) };
 
 	return build_with(b, &in, -1, "output", m->n_vocab, NULL);
 }
 
-static void build_graph(struct builder *b, enum llm_graph which)
+static void build_graph(struct graph_builder *b, enum llm_graph which)
 {
 	struct npu_tensor *x = npu_graph_input(b->g, "x", NPU_F32, b->rows, b->m->n_embd);
 
 	if (which != LLM_GRAPH_HEAD) {
-		b->pos = npu_graph_param(b->g, "pos");
 		x = build_layers(b, x);
 	}
 	if (which == LLM_GRAPH_LAYERS)
@@ -205,10 +213,10 @@ static void build_graph(struct builder *b, enum llm_graph which)
 		npu_graph_output(b->g, "logits", build_head(b, x));
 }
 
-static int builder_init(struct builder *b, const struct llm_loaded *loaded, const char *what,
-			unsigned int rows)
+int builder_init(struct graph_builder *b, const struct llm_loaded *loaded, const char *what,
+		 unsigned int rows)
 {
-	*b = (struct builder){
+	*b = (struct graph_builder){
 		.m = &loaded->model,
 		.packed = &loaded->packed,
 		.rows = rows,
@@ -220,7 +228,16 @@ static int builder_init(struct builder *b, const struct llm_loaded *loaded, cons
 	return b->g ? 0 : llm_fail(-ENOMEM, "no memory for graph %s", b->name);
 }
 
-static int builder_compile(struct builder *b, void **image, size_t *image_bytes)
+void builder_positions(struct graph_builder *b, const struct llm_loaded *loaded,
+		       unsigned int kv_rows)
+{
+	b->kv_rows = kv_rows;
+	b->kv = loaded->kv == LLM_KV_F32 ? NPU_F32 : loaded->kv == LLM_KV_F16 ? NPU_F16 : NPU_Q8_0;
+	b->pos = npu_graph_param(b->g, "pos");
+	b->inv_freq = npu_graph_const(b->g, "inv_freq", b->m->inv_freq, 1, b->m->rot_dim / 2);
+}
+
+int builder_compile(struct graph_builder *b, void **image, size_t *image_bytes)
 {
 	int err = npu_graph_compile(b->g, image, image_bytes);
 
@@ -233,13 +250,13 @@ static int builder_compile(struct builder *b, void **image, size_t *image_bytes)
 int llm_graph_build(const struct llm_loaded *loaded, enum llm_graph which, unsigned int rows,
 		    unsigned int kv_rows, void **image, size_t *image_bytes)
 {
-	struct builder b;
+	struct graph_builder b;
 	int err = builder_init(&b, loaded, llm_graph_name(which), rows);
 
 	if (err)
 		return err;
-	b.kv_rows = kv_rows;
-	b.kv = loaded->kv == LLM_KV_F32 ? NPU_F32 : loaded->kv == LLM_KV_F16 ? NPU_F16 : NPU_Q8_0;
+	if (which != LLM_GRAPH_HEAD)
+		builder_positions(&b, loaded, kv_rows);
 	build_graph(&b, which);
 	return builder_compile(&b, image, image_bytes);
 }
@@ -247,13 +264,14 @@ int llm_graph_build(const struct llm_loaded *loaded, enum llm_graph which, unsig
 int llm_graph_build_slice(const struct llm_loaded *loaded, const char *name,
 			  const struct lane_slice *slice, void **image, size_t *image_bytes)
 {
-	struct input in = { 0 };
-	struct builder b;
+	struct graph_input in = { 0 };
+	struct graph_builder b;
 	int err = builder_init(&b, loaded, name, slice->graph_rows);
 
 	if (err)
 		return err;
 	b.layer = slice->layer;
+	b.prompt = slice->prompt;
 	in.x = npu_graph_input(b.g, "x", NPU_F32, slice->graph_rows, slice->k);
 	for (unsigned int i = 0; i < slice->nr_matrices; i++) {
 		const struct lane_columns *c = &slice->columns[i];

@@ -4,7 +4,9 @@
  *
  * Whole graphs have all layers; their symbols are "blk.0.attn_q", "blk.0.attn_q.bias", ... for
  * weights, "blk.0.k" and "blk.0.v" for caches. The graph of a slice has columns of one operator's
- * matrices, whose symbols lack "blk.0.", and serves every layer.
+ * matrices, whose symbols lack "blk.0.", and serves every layer. So does a subgraph, which has some
+ * operators of a layer; what it reads of other operators is "x.in", "y.in", ... as in memory.h, and
+ * what others read of it is "x.out", ...
  */
 #ifndef GRAPHS_H
 #define GRAPHS_H
@@ -14,6 +16,7 @@
 
 enum llm_graph {
 	LLM_GRAPH_SLICE, /* x -> columns of an operator's matrices: llm_graph_build_slice() */
+	LLM_GRAPH_SUBGRAPH, /* operators of a layer: llm_graph_build_subgraph() */
 	LLM_GRAPH_LAYERS, /* x -> y, all layers; param pos */
 	LLM_GRAPH_TOKEN, /* x -> logits: all layers, output norm and output matrix; param pos */
 	LLM_GRAPH_HEAD, /* x -> logits: the output norm and the output matrix */
@@ -27,6 +30,46 @@ const char *llm_graph_name(enum llm_graph which);
  * matrices, and a result for each matrix. */
 int llm_graph_build_slice(const struct llm_loaded *loaded, const char *name,
 			  const struct lane_slice *slice, void **image, size_t *image_bytes);
+
+/* Operators first .. last of a layer (LANE_SUBGRAPH), from LLM_OP_ATTN_NORM to LLM_OP_ADD. */
+struct lane_subgraph {
+	enum llm_op first, last;
+	unsigned int layer; /* its formats; other layers' with the same ones share the graph */
+	unsigned int rows;
+	bool prompt; /* as in lane_call */
+};
+/* The matrices of operators first .. last, in the order of enum llm_matrix: a bit each. */
+unsigned int lane_subgraph_matrices(enum llm_op first, enum llm_op last);
+/* Whether it reads or writes the KV cache; it has the param pos then. */
+bool lane_subgraph_has_cache(enum llm_op first, enum llm_op last);
+/* The areas that it reads and that others read of it: bits of enum lane_area. */
+enum lane_area {
+	LANE_X,
+	LANE_Y,
+	LANE_XN,
+	LANE_Q,
+	LANE_K,
+	LANE_V,
+	LANE_ATT,
+	LANE_GATE,
+	LANE_UP,
+	LANE_NR_AREAS,
+};
+struct lane_areas {
+	unsigned int in, out;
+};
+struct lane_areas lane_subgraph_areas(enum llm_op first, enum llm_op last);
+const char *lane_area_name(enum lane_area area);
+unsigned int lane_area_cols(const struct llm_model *model, enum lane_area area);
+
+/* Builds a subgraph for caches of @kv_rows. */
+int llm_graph_build_subgraph(const struct llm_loaded *loaded, const struct lane_subgraph *sub,
+			     unsigned int kv_rows, void **image, size_t *image_bytes);
+
+/* The symbol of the static scale of the input of @matrix: "attn_qkv.scale", ... */
+void llm_graph_scale_name(enum llm_matrix matrix, char *name, size_t bytes);
+/* The number of that input (shadow.h). */
+unsigned int llm_matrix_input(enum llm_matrix matrix);
 
 /* A graph's time limit: 0 for the device's own, or more for what a slow host may need (1e9
  * multiply-accumulates per second). */

@@ -33,8 +33,8 @@ enum lane_what {
 	LANE_OP, /* one operator */
 	LANE_SLICE, /* a rectangle of a matmul's result */
 	LANE_CHUNK, /* all operators after the embedding, as one program of the NPU */
-	/* Operators op .. last of a layer, without attention, as one program of the NPU: a subgraph
-	 * that all layers and chunks share (llm.npu 3.2) */
+	/* Operators op .. last of a layer as one program of the NPU: a subgraph that all layers and
+	 * chunks share (llm.npu 3.2) */
 	LANE_SUBGRAPH,
 };
 
@@ -126,6 +126,7 @@ struct lane_slice {
 	unsigned int x_row;
 	struct lane_columns columns[LANE_MAX_MATRICES];
 	unsigned int nr_matrices;
+	bool prompt; /* as in lane_call */
 	bool empty; /* the slice has less than a panel of each matrix */
 };
 void lane_slice_of(const struct lane_memory *memory, const struct lane_call *call,

@@ -11,6 +11,8 @@
 #include "threadpool.h"
 
 struct llm_gpu;
+struct shadow;
+struct shadow_weights;
 struct llm_gpu_buffer;
 
 /* The GPU's mappings of the NPU's buffers (struct llm_packed) and of inv_freq. */
@@ -35,9 +37,16 @@ struct llm_loaded {
 	struct npu_context *ctx;
 	const struct npu_device_info *device;
 	struct llm_packed packed;
+	/* Activations static and static-max: the file's calibration, and each input's scale in a
+	 * slot of LLM_SCALE_BYTES of a buffer: [layer][input]. Static only: the weights. */
+	const struct shadow *shadow;
+	struct npu_buffer *scales;
+	struct shadow_weights *shadow_weights;
 	struct llm_gpu *gpu; /* NULL: the CPU computes the GPU's part (LLM_GPU_HOST) */
 	struct gpu_weights gpu_weights;
 };
+
+#define LLM_SCALE_BYTES 64
 
 static inline enum vnpu_kv_type llm_kv_type(enum llm_kv kv)
 {

@@ -65,11 +65,17 @@ static int alloc_work(struct lane_memory *m)
 		struct llm_area *area;
 		size_t rows, cols;
 	} areas[] = {
-		{ &m->x, m->rows, model->n_embd },  { &m->y, m->rows, model->n_embd },
-		{ &m->xn, m->rows, model->n_embd }, { &m->q, m->rows, model->q_dim },
-		{ &m->k, m->rows, model->kv_dim },  { &m->v, m->rows, model->kv_dim },
-		{ &m->att, m->rows, model->q_dim }, { &m->gate, m->rows, model->n_ff },
-		{ &m->up, m->rows, model->n_ff },   { &m->logits, 1, model->n_vocab },
+		{ &m->x, m->rows, model->n_embd },
+		{ &m->y, m->rows, model->n_embd },
+		{ &m->xn, m->rows, model->n_embd },
+		{ &m->q, m->rows, model->q_dim },
+		{ &m->k, m->rows, model->kv_dim },
+		{ &m->v, m->rows, model->kv_dim },
+		{ &m->att, m->rows, model->q_dim },
+		{ &m->gate, m->rows, model->n_ff },
+		{ &m->up, m->rows, model->n_ff },
+		{ &m->logits, 1, model->n_vocab },
+		{ &m->shadow, m->rows, lane_shadow_cols(m->loaded) },
 	};
 	size_t end = 0;
 	int err;
@@ -108,6 +114,7 @@ int lane_memory_init(struct lane_memory *m, const struct llm_loaded *loaded, uns
 	*m = (struct lane_memory){ .loaded = loaded, .rows = rows };
 	err = alloc_kv(m, kv_rows);
 	err = err ? err : alloc_work(m);
+	err = err ? err : lane_shadow_init(m);
 	return err ? err : alloc_scratch(m);
 }
 
@@ -131,6 +138,7 @@ void lane_memory_fini(struct lane_memory *m)
 	llm_memory_free(&m->kv);
 	llm_memory_free(&m->work);
 	llm_memory_free(&m->all_memory);
+	lane_shadow_fini(m);
 	free(m->scratch);
 	free(m->embedding);
 	memset(m, 0, sizeof(*m));

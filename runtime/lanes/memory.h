@@ -22,6 +22,8 @@ int llm_memory_alloc(const struct llm_loaded *loaded, struct llm_memory *mem, si
 		     const char *what);
 void llm_memory_free(struct llm_memory *mem);
 
+struct lane_shadow;
+
 /* A matrix of floats, and its offset in the memory for a job's binding. */
 struct llm_area {
 	const struct llm_memory *in;
@@ -42,6 +44,8 @@ struct lane_memory {
 	struct llm_area logits; /* [1][n_vocab], of the last token */
 	struct llm_memory all_memory; /* allocated when all tokens' logits are first wanted */
 	struct llm_area all; /* [LANE_LOGIT_ROWS][n_vocab] */
+	struct llm_area shadow; /* [rows][lane_shadow_cols()]: results of shadow outliers */
+	struct lane_shadow *shadow_work; /* cpu_shadow.c's; NULL: there are none */
 	float *scratch; /* [threads of the CPU lane][scratch_floats] */
 	size_t scratch_floats;
 	void *embedding; /* a row as the file has it */

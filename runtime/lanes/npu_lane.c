@@ -108,6 +108,36 @@ static int begin_slice(struct npu_lane *n, const struct lane_call *call, uint64_
 	return err || !binding ? err : submit(n, &binding, 1, seqno);
 }
 
+/* ---- subgraphs ---- */
+
+static int find_subgraph(struct npu_lane *n, const struct lane_call *call,
+			 struct npu_binding **binding)
+{
+	const struct lane_work *w = call->work;
+	const struct lane_subgraph sub = {
+		.first = w->op,
+		.last = w->last,
+		.layer = w->layer,
+		.rows = call->chunk->rows,
+		.prompt = call->prompt,
+	};
+
+	return npu_programs_subgraph(n->programs, &sub, call->chunk->row, wait_to_bind, n, binding);
+}
+
+static int begin_subgraph(struct npu_lane *n, const struct lane_call *call, uint64_t *seqno)
+{
+	bool has_pos = lane_subgraph_has_cache(call->work->op, call->work->last);
+	struct npu_binding *binding;
+	int err = find_subgraph(n, call, &binding);
+
+	if (err)
+		return err;
+	if (has_pos && npu_job_param(binding->job, "pos", call->pos))
+		return llm_fail(-EINVAL, "%s", npu_error());
+	return submit(n, &binding, 1, seqno);
+}
+
 /* ---- whole chunks ---- */
 
 static const struct llm_area *logits_of(const struct npu_lane *n, const struct lane_call *call)
@@ -215,6 +245,8 @@ static int npu_begin(struct lane *lane, const struct lane_call *call, uint64_t *
 	switch (call->work->what) {
 	case LANE_SLICE:
 		return begin_slice(n, call, ticket);
+	case LANE_SUBGRAPH:
+		return begin_subgraph(n, call, ticket);
 	case LANE_CHUNK:
 		return begin_chunk(n, call, ticket);
 	default:
@@ -231,6 +263,8 @@ static int npu_prepare(struct lane *lane, const struct lane_call *call)
 
 	if (call->work->what == LANE_SLICE)
 		return find_slice(n, call, bindings);
+	if (call->work->what == LANE_SUBGRAPH)
+		return find_subgraph(n, call, bindings);
 	return call->work->what == LANE_CHUNK ? find_chunk(n, call, bindings, &nr) : 0;
 }
 

@@ -2,7 +2,7 @@
 /*
  * The NPU lane: jobs of libnpu, in the session's memory.
  *
- * A slice of a matmul is a job with a program of its own. A chunk is one job, and its logits
+ * A slice of a matmul and a subgraph are jobs with programs of their own. A chunk is one job, and its logits
  * another one, submitted together; a single token is one job. Programs are static, so fewer rows
  * are padded. The results of padding are not used; in the KV cache they are beyond n_past and
  * overwritten before they are read.
@@ -47,6 +47,9 @@ struct npu_whole {
 	unsigned int x_row;
 };
 typedef int (*npu_wait_fn)(void *ud, uint64_t seqno);
+/* The same for a subgraph of a chunk whose activations begin at row @row. */
+int npu_programs_subgraph(struct npu_programs *p, const struct lane_subgraph *sub, unsigned int row,
+			  npu_wait_fn wait, void *ud, struct npu_binding **binding);
 int npu_programs_slice(struct npu_programs *p, const struct lane_slice *slice, npu_wait_fn wait,
 		       void *ud, struct npu_binding **binding);
 int npu_programs_whole(struct npu_programs *p, const struct npu_whole *whole, npu_wait_fn wait,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * A cache of NPU programs and of the jobs that bind them. A program's key is its graph, operator,
+ * A cache of NPU programs and of the jobs that bind them. A program's key is its graph, operators,
  * rows and columns; a job's key is its layer and the rows that it reads and writes. Jobs bind rows
  * in place, so cutting a matmul copies nothing.
  */
@@ -11,6 +11,7 @@
 
 #include "llm_fail.h"
 #include "npu_lane.h"
+#include "shadow.h"
 
 /* Beyond this, the least recently used program is replaced. One plan needs tens. */
 #define MAX_PROGRAMS 256
@@ -20,10 +21,17 @@
 /* Compared with memcmp(). */
 struct program_key {
 	enum llm_graph graph;
-	enum llm_op op;
+	enum llm_op op, last; /* of a subgraph the first and the last */
 	unsigned int rows;
+	unsigned int prompt; /* its activations may be static: lane_call.prompt */
 	unsigned int first[LANE_MAX_MATRICES], cols[LANE_MAX_MATRICES];
-	enum llm_format format[LANE_MAX_MATRICES]; /* layers may differ */
+	enum llm_format format[LLM_NR_MATRICES]; /* of those used; layers may differ */
+};
+
+/* What a program is made of, beside its key: one of them, or neither for a whole graph. */
+struct program_parts {
+	const struct lane_slice *slice;
+	const struct lane_subgraph *subgraph;
 };
 
 struct program {
@@ -83,17 +91,21 @@ void npu_programs_free(struct npu_programs *p)
 
 /* ---- programs ---- */
 
-static int program_make(const struct npu_programs *p, struct program *g,
-			const struct lane_slice *slice)
+static int program_make(const struct npu_programs *p, struct program *g, struct program_parts parts)
 {
 	const struct llm_loaded *l = p->memory->loaded;
-	const char *name = slice ? llm_op_name((uint16_t)slice->op) : llm_graph_name(g->key.graph);
+	const char *name = g->key.graph == LLM_GRAPH_SLICE ? llm_op_name((uint16_t)g->key.op)
+							   : llm_graph_name(g->key.graph);
+	bool every_layer = parts.subgraph || (parts.slice && g->key.op != LLM_OP_HEAD);
 	size_t bytes;
 	void *image;
 	int err;
 
-	if (slice)
-		err = llm_graph_build_slice(l, name, slice, &image, &bytes);
+	if (parts.slice)
+		err = llm_graph_build_slice(l, name, parts.slice, &image, &bytes);
+	else if (parts.subgraph)
+		err = llm_graph_build_subgraph(l, parts.subgraph, p->memory->kv_rows, &image,
+					       &bytes);
 	else
 		err = llm_graph_build(l, g->key.graph, g->key.rows, p->memory->kv_rows, &image,
 				      &bytes);
@@ -104,13 +116,13 @@ static int program_make(const struct npu_programs *p, struct program *g,
 	free(image);
 	if (err)
 		return llm_fail(err, "graph %s: %s", name, npu_error());
-	g->nr_layers = slice && slice->op != LLM_OP_HEAD ? l->model.n_layer : 1;
+	g->nr_layers = every_layer ? l->model.n_layer : 1;
 	g->bindings = calloc(g->nr_layers, sizeof(struct npu_binding *));
 	return g->bindings ? 0 : llm_fail(-ENOMEM, "no memory for the jobs of graph %s", name);
 }
 
 static int program_find(struct npu_programs *p, const struct program_key *key,
-			const struct lane_slice *slice, struct program **out)
+			struct program_parts parts, struct program **out)
 {
 	struct program *oldest = &p->programs[0];
 	int err;
@@ -131,7 +143,7 @@ static int program_find(struct npu_programs *p, const struct program_key *key,
 	/* Its jobs have ended: never are so many programs under way. */
 	program_free(oldest);
 	oldest->key = *key;
-	err = program_make(p, oldest, slice);
+	err = program_make(p, oldest, parts);
 	if (err)
 		program_free(oldest);
 	else
@@ -187,6 +199,24 @@ static int bind_weights(const struct npu_programs *p, struct npu_job *job,
 	return bind(job, name, block->buf,
 		    block->part[LLM_LAYER_BIAS + c->matrix].off + c->first * sizeof(float),
 		    c->cols * sizeof(float));
+}
+
+/* Binds the static scale of the input of @matrix. */
+static int bind_scale(const struct npu_programs *p, struct npu_job *job, unsigned int layer,
+		      enum llm_matrix matrix)
+{
+	size_t slot = (size_t)layer * SHADOW_INPUTS + llm_matrix_input(matrix);
+	char name[64];
+
+	llm_graph_scale_name(matrix, name, sizeof(name));
+	return bind(job, name, p->memory->loaded->scales, slot * LLM_SCALE_BYTES, sizeof(float));
+}
+
+/* Whether the input of a layer's matrices has a static scale. */
+static bool has_scale(const struct npu_programs *p, enum llm_matrix matrix, bool prompt)
+{
+	return llm_packed_input(&p->memory->loaded->packed, (int)matrix, prompt) ==
+	       LLM_INPUT_STATIC;
 }
 
 /* Binds all layers' weights and caches. */
@@ -334,13 +364,14 @@ int npu_programs_slice(struct npu_programs *p, const struct lane_slice *slice, n
 	key.graph = LLM_GRAPH_SLICE;
 	key.op = slice->op;
 	key.rows = slice->graph_rows;
+	key.prompt = slice->prompt;
 	for (unsigned int i = 0; i < slice->nr_matrices; i++) {
 		key.first[i] = slice->columns[i].first;
 		key.cols[i] = slice->columns[i].cols;
 		key.format[i] = llm_packed_format(&p->memory->loaded->packed, slice->layer,
 						  slice->columns[i].matrix);
 	}
-	err = program_find(p, &key, slice, &g);
+	err = program_find(p, &key, (struct program_parts){ .slice = slice }, &g);
 	if (err)
 		return err;
 	want.layer = slice->op == LLM_OP_HEAD ? 0 : slice->layer;
@@ -355,8 +386,130 @@ int npu_programs_slice(struct npu_programs *p, const struct lane_slice *slice, n
 	for (unsigned int i = 0; fresh && !err && i < slice->nr_matrices; i++)
 		if (slice->columns[i].cols)
 			err = bind_weights(p, b->job, slice, &slice->columns[i]);
+	if (fresh && !err && slice->op != LLM_OP_HEAD &&
+	    has_scale(p, (enum llm_matrix)slice->columns[0].matrix, slice->prompt))
+		err = bind_scale(p, b->job, slice->layer,
+				 (enum llm_matrix)slice->columns[0].matrix);
 	return binding_settle(p, b, err ? err : bind_slice_rows(b, slice), out);
 }
+
+/* ---- subgraphs ---- */
+
+static const struct llm_area *area_of(const struct lane_memory *m, enum lane_area area)
+{
+	const struct llm_area *const areas[LANE_NR_AREAS] = { &m->x,   &m->y,	 &m->xn,
+							      &m->q,   &m->k,	 &m->v,
+							      &m->att, &m->gate, &m->up };
+
+	return areas[area];
+}
+
+/* Parts of a layer's buffer that an operator without matrices reads: bits. */
+static uint64_t vectors_of(enum llm_op op)
+{
+	return op == LLM_OP_ATTN_NORM  ? 1ull << LLM_LAYER_ATTN_NORM
+	       : op == LLM_OP_FFN_NORM ? 1ull << LLM_LAYER_FFN_NORM
+	       : op == LLM_OP_ROPE     ? 1ull << LLM_LAYER_Q_NORM | 1ull << LLM_LAYER_K_NORM
+				       : 0;
+}
+
+static int bind_caches(const struct npu_programs *p, struct npu_job *job, unsigned int layer)
+{
+	const struct lane_memory *m = p->memory;
+	int err = bind(job, "k", m->kv.buf, lane_k_off(m, layer), m->kv_stride);
+
+	return err ? err : bind(job, "v", m->kv.buf, lane_v_off(m, layer), m->kv_stride);
+}
+
+/* Binds a layer's matrices and vectors, its scales and caches. */
+static int bind_subgraph_layer(const struct npu_programs *p, struct npu_job *job,
+			       const struct lane_subgraph *sub)
+{
+	const struct llm_packed_layer *block = &p->memory->loaded->packed.layers[sub->layer];
+	uint64_t matrices = lane_subgraph_matrices(sub->first, sub->last), parts;
+	char name[32];
+	int err = 0;
+
+	parts = matrices << LLM_LAYER_MATRIX | matrices << LLM_LAYER_BIAS;
+	for (enum llm_op op = sub->first; op <= sub->last; op++)
+		parts |= vectors_of(op);
+	for (unsigned int part = 0; part < LLM_NR_LAYER_TENSORS && !err; part++) {
+		if (!(parts >> part & 1) || !block->part[part].bytes)
+			continue;
+		llm_layer_tensor_name(part, name, sizeof(name));
+		err = bind_part(p, job, name, sub->layer, part);
+	}
+	/* One of the matrices with the same input binds its scale. */
+	for (unsigned int w = 0; w < LLM_NR_MATRICES && !err; w++)
+		if (matrices >> w & 1 && w != LLM_ATTN_K && w != LLM_ATTN_V && w != LLM_FFN_UP &&
+		    has_scale(p, w, sub->prompt))
+			err = bind_scale(p, job, sub->layer, w);
+	if (!err && lane_subgraph_has_cache(sub->first, sub->last))
+		err = bind_caches(p, job, sub->layer);
+	return err;
+}
+
+static int bind_subgraph_rows(const struct npu_programs *p, struct npu_job *job,
+			      const struct lane_subgraph *sub, unsigned int row)
+{
+	const struct lane_areas areas = lane_subgraph_areas(sub->first, sub->last);
+	char name[16];
+	int err = 0;
+
+	for (enum lane_area a = 0; a < LANE_NR_AREAS && !err; a++) {
+		size_t cols = lane_area_cols(&p->memory->loaded->model, a);
+		size_t bytes = sub->rows * cols * sizeof(float);
+
+		snprintf(name, sizeof(name), "%s.in", lane_area_name(a));
+		if (areas.in >> a & 1)
+			err = bind_area(job, name, area_of(p->memory, a), row * cols, bytes);
+		snprintf(name, sizeof(name), "%s.out", lane_area_name(a));
+		if (!err && areas.out >> a & 1)
+			err = bind_area(job, name, area_of(p->memory, a), row * cols, bytes);
+	}
+	return err;
+}
+
+int npu_programs_subgraph(struct npu_programs *p, const struct lane_subgraph *sub, unsigned int row,
+			  npu_wait_fn wait, void *ud, struct npu_binding **out)
+{
+	const struct npu_binding want = { .layer = sub->layer,
+					  .x = &p->memory->x,
+					  .x_row = row,
+					  .y = &p->memory->x,
+					  .y_row = row };
+	unsigned int matrices = lane_subgraph_matrices(sub->first, sub->last);
+	struct npu_binding *b;
+	struct program_key key;
+	struct program *g;
+	bool fresh;
+	int err;
+
+	memset(&key, 0, sizeof(key));
+	key.graph = LLM_GRAPH_SUBGRAPH;
+	key.op = sub->first;
+	key.last = sub->last;
+	key.rows = sub->rows;
+	key.prompt = sub->prompt;
+	for (unsigned int w = 0; w < LLM_NR_MATRICES; w++)
+		if (matrices >> w & 1)
+			key.format[w] =
+				llm_packed_format(&p->memory->loaded->packed, sub->layer, (int)w);
+	err = program_find(p, &key, (struct program_parts){ .subgraph = sub }, &g);
+	if (err)
+		return err;
+	if (binding_find(g, &want, &b))
+		return binding_settle(p, b, 0, out);
+	if (!b)
+		return llm_fail(-ENOMEM, "no memory for a job");
+	fresh = !b->job;
+	err = binding_take(g, &want, wait, ud, b);
+	if (fresh && !err)
+		err = bind_subgraph_layer(p, b->job, sub);
+	return binding_settle(p, b, err ? err : bind_subgraph_rows(p, b->job, sub, row), out);
+}
+
+/* ---- whole graphs ---- */
 
 int npu_programs_whole(struct npu_programs *p, const struct npu_whole *whole, npu_wait_fn wait,
 		       void *ud, struct npu_binding **out)
@@ -371,7 +524,7 @@ int npu_programs_whole(struct npu_programs *p, const struct npu_whole *whole, np
 	memset(&key, 0, sizeof(key));
 	key.graph = whole->graph;
 	key.rows = whole->rows;
-	err = program_find(p, &key, NULL, &g);
+	err = program_find(p, &key, (struct program_parts){ NULL, NULL }, &g);
 	if (err)
 		return err;
 	if (binding_find(g, &want, &b))

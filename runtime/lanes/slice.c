@@ -74,6 +74,7 @@ void lane_slice_of(const struct lane_memory *m, const struct lane_call *call,
 		     : w->op == LLM_OP_DOWN	 ? &m->gate
 						 : &m->xn,
 		.x_row = row + w->row,
+		.prompt = call->prompt,
 		.empty = true,
 	};
 	slice->nr_matrices = op_matrices(m, call, slice->columns);

@@ -266,11 +266,12 @@ enum llm_format llm_packed_format(const struct llm_packed *packed, unsigned int 
 	return matrix < 0 ? packed->output_format : packed->layers[layer].format[matrix];
 }
 
-enum llm_input llm_packed_input(const struct llm_packed *packed, int matrix)
+enum llm_input llm_packed_input(const struct llm_packed *packed, int matrix, bool prompt)
 {
 	enum llm_format format = llm_packed_format(packed, 0, matrix);
 
 	if (format == LLM_FORMAT_W4 && packed->float_input)
 		return LLM_INPUT_FLOATS;
-	return llm_integer_input(packed->activations, matrix < 0, matrix == LLM_FFN_DOWN);
+	return llm_integer_input(llm_activations_of(packed->activations, prompt), matrix < 0,
+				 matrix == LLM_FFN_DOWN);
 }

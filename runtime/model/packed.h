@@ -80,9 +80,10 @@ struct llm_packed_source {
 int llm_packed_load(struct llm_packed *packed, const struct llm_packed_source *src);
 void llm_packed_free(struct llm_packed *packed);
 
-/* The format of a layer's matrix, and what its matmul's input is rounded to, which is the same for
- * all matrices with the same input. @matrix: enum llm_matrix, or -1 for the output matrix. */
+/* The format of a layer's matrix, and what its matmul's input is rounded to, in a @prompt or for a
+ * single token, which is the same for all matrices with the same input. @matrix: enum llm_matrix,
+ * or -1 for the output matrix. */
 enum llm_format llm_packed_format(const struct llm_packed *packed, unsigned int layer, int matrix);
-enum llm_input llm_packed_input(const struct llm_packed *packed, int matrix);
+enum llm_input llm_packed_input(const struct llm_packed *packed, int matrix, bool prompt);
 
 #endif /* PACKED_H */

@@ -316,13 +316,13 @@ static enum llm_order order_of(const struct plan_options *o)
 }
 
 /* Placement fine overlaps chunks if it is told to; layer, if that is the fastest, or if it is told
- * to; linear, unless it is told not to. */
+ * to; linear, unless it is told not to, or lanes share the host's cores. */
 static bool overlaps(const struct plan_options *o)
 {
 	enum llm_placement p = o->choices.placement;
 
 	if (o->choices.order == LLM_ORDER_AUTO)
-		return p == LLM_PLACE_LINEAR;
+		return p == LLM_PLACE_LINEAR && o->soc;
 	return o->choices.order != LLM_ORDER_FIFO &&
 	       (p == LLM_PLACE_FINE || p == LLM_PLACE_LAYER || p == LLM_PLACE_LINEAR);
 }

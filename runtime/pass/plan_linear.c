@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * A prompt's layer with placement linear (llm.npu 3.2 to 3.4). Operators that follow one another on
- * the NPU are a subgraph. Attention comes between two of them; so does a shadow matmul, which the
+ * the NPU are a subgraph. The CPU's attention comes between two of them; so does a shadow matmul, which the
  * CPU computes beside the NPU's, and whose result it adds:
  *
  *	             +-- matmul (NPU) --+
@@ -68,12 +68,14 @@ static double side_ops(const struct builder *b, enum llm_op op)
 static struct soc_cost attention_cost(const struct builder *b)
 {
 	const struct shape *s = b->o->shape;
-	struct soc_op attention = plan_attention(b, b->chunk->n),
-		      side = plan_vector(b->chunk->n, (uint64_t)s->heads * s->head_dim,
+	enum soc_lane lane = plan_lane(b, LLM_OP_ATTN);
+	uint32_t rows = lane == SOC_CPU ? b->chunk->n : b->rows;
+	struct soc_op attention = plan_attention(b, rows),
+		      side = plan_vector(rows, (uint64_t)s->heads * s->head_dim,
 					 side_ops(b, LLM_OP_ATTN));
-	struct soc_cost cost = plan_cost(b->o, SOC_CPU, &attention);
+	struct soc_cost cost = plan_cost(b->o, lane, &attention);
 
-	cost.ns += plan_cost(b->o, SOC_CPU, &side).ns;
+	cost.ns += plan_cost(b->o, lane, &side).ns;
 	return cost;
 }
 
@@ -151,7 +153,7 @@ static void add(struct builder *b, const struct lane_work *work, enum soc_lane l
 }
 
 /* Operators @op .. @last on the NPU. On the virtual clock each has a task, of which the first does
- * all the work; on the wall clock there is one. */
+ * all the work, so it waits for all that any of them needs; on the wall clock there is one. */
 static void add_subgraph(struct builder *b, uint32_t layer, enum llm_op op, enum llm_op last)
 {
 	struct lane_work work = work_of(b, layer, op);
@@ -160,6 +162,8 @@ static void add_subgraph(struct builder *b, uint32_t layer, enum llm_op op, enum
 	work.last = last;
 	b->subgraph = ++b->nr_subgraphs;
 	add(b, &work, SOC_NPU, op_cost(b, op));
+	if (op <= LLM_OP_ATTN && last >= LLM_OP_ATTN)
+		plan_after_cached(b, layer, b->last);
 	while (op++ < last && b->o->soc && !b->failed) {
 		work = work_of(b, layer, op);
 		work.what = LANE_NOTHING;
@@ -211,7 +215,7 @@ void plan_add_linear(struct builder *b, uint32_t layer)
 		}
 		if (op <= LLM_OP_ROPE && last >= LLM_OP_ROPE)
 			plan_set_cached(b, layer, b->last);
-		if (op == LLM_OP_ATTN)
+		if (op == LLM_OP_ATTN && plan_lane(b, op) == SOC_CPU)
 			plan_after_cached(b, layer, b->last);
 	}
 }

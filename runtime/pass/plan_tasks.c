@@ -11,17 +11,21 @@ bool plan_is_linear(const struct builder *b)
 	return b->o->choices.placement == LLM_PLACE_LINEAR && !b->token;
 }
 
-/* Of a prompt with placement linear: attention is the CPU's, and other operators are by choice. */
+/* Of a prompt with placement linear. */
 static bool floats_on_npu(const struct builder *b, enum llm_op op)
 {
+	enum llm_floats floats = b->o->choices.floats;
+
 	switch (op) {
+	case LLM_OP_ATTN:
+		return floats == LLM_FLOATS_ALL;
 	case LLM_OP_ATTN_NORM:
 	case LLM_OP_ROPE:
 	case LLM_OP_FFN_NORM:
 	case LLM_OP_ADD:
-		return b->o->choices.floats == LLM_FLOATS_NPU;
+		return floats == LLM_FLOATS_NPU || floats == LLM_FLOATS_ALL;
 	case LLM_OP_ACT:
-		return b->o->choices.floats != LLM_FLOATS_CPU;
+		return floats != LLM_FLOATS_CPU;
 	default:
 		return false;
 	}

@@ -60,6 +60,9 @@ static int check(const struct llm_quantize_options *opts)
 		return llm_fail(-EINVAL, "no file to write is given");
 	if (!opts->in == !opts->shape)
 		return llm_fail(-EINVAL, "give either a model or a shape");
+	if (opts->shape && opts->calibration)
+		return llm_fail(-EINVAL, "shape %s: a calibration is of a model, not of a shape",
+				opts->shape);
 	if (opts->shape && llm_quantize_type_is_packed(opts->type))
 		return llm_fail(-EINVAL,
 				"shape %s: make f32, f16, q8_0 or q4_0 first, and pack that as %s",
@@ -89,6 +92,11 @@ int llm_quantize(const struct llm_quantize_options *opts, struct llm_quantize_re
 	err = opts->in ? gguf_open(opts->in, &q.file, line, sizeof(line)) : 0;
 	if (err)
 		return llm_fail(err, "%s", line);
+	err = quantize_check_calibration(&q);
+	if (err) {
+		gguf_close(q.file);
+		return err;
+	}
 	q.writer = gguf_writer_create();
 	q.pool = llm_pool_create(threads, 0);
 	err = q.pool ? quantize_run(&q)
@@ -97,6 +105,8 @@ int llm_quantize(const struct llm_quantize_options *opts, struct llm_quantize_re
 		*result = q.sum;
 	llm_pool_free(q.pool);
 	gguf_writer_free(q.writer);
+	free(q.shadows);
+	llm_model_release(&q.model);
 	gguf_close(q.file);
 	return err;
 }

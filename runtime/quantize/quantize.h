@@ -6,6 +6,7 @@
  *	quantize.c		llm_quantize(): types, files, threads
  *	quantize_convert.c	a model's tensors in another type
  *	quantize_panels.c	a model's matrices in the NPU's panels
+ *	quantize_shadow.c	a calibration: metadata, and the weights of inputs that are kept
  *	quantize_synthetic.c	the tensors of a shape
  *	quantize_stream.c	their values, window by window
  */
@@ -15,7 +16,11 @@
 #include "gguf_quantize.h"
 #include "gguf_writer.h"
 #include "llm_quantize.h"
+#include "shadow_calibration.h"
 #include "threadpool.h"
+
+/* Values of a task, a multiple of every block */
+#define QUANTIZE_TASK_VALUES 16384u
 
 struct quantize;
 
@@ -31,7 +36,10 @@ struct quantize_tensor {
 	const struct gguf_tensor *from;
 	uint64_t key; /* seed of its random numbers */
 	float base, scale;
+	struct shadow_fold fold; /* of smoothing */
 };
+
+struct quantize_shadow;
 
 struct quantize {
 	const struct llm_quantize_options *opts;
@@ -41,10 +49,12 @@ struct quantize {
 	struct llm_pool *pool;
 	struct gguf_file *file; /* NULL: synthetic */
 	struct gguf_writer *writer;
-	uint64_t done; /* values written */
+	struct llm_model model; /* with a calibration; else nothing */
+	struct quantize_shadow *shadows;
+	uint64_t done, all; /* values written, and to write */
 	struct llm_quantize_result sum; /* of the tensors added */
 	uint8_t *window; /* the blocks of one window */
-	float *values; /* the widened values of each thread's task */
+	float *values; /* [threads][QUANTIZE_TASK_VALUES]: the widened values of each's task */
 };
 
 /* The type of a tensor in a file of type @type. @from: its type now, which it keeps if it is no
@@ -57,6 +67,22 @@ void quantize_add(struct quantize *q, struct quantize_tensor *t);
 int quantize_progress(struct quantize *q, uint64_t values, const char *name);
 /* Writes the file. 0 or -errno with the error line. */
 int quantize_save(struct quantize *q);
+
+/* Reads @n values from @first on, a multiple of QUANTIZE_TASK_VALUES, as the new file shall have
+ * them. */
+void quantize_read(const struct quantize_tensor *t, uint64_t first, float *dst, size_t n);
+/* With a calibration: reads q->model, of which it must be. 0 or -errno with the error line. */
+int quantize_check_calibration(struct quantize *q);
+/*
+ * Copies the file's metadata without the @n keys of @except, and adds those of a calibration.
+ */
+void quantize_copy_metadata(struct quantize *q, const char *const *except, size_t n);
+/* Whether @from belongs to an old calibration, which the new one replaces. */
+bool quantize_replaced(const struct quantize *q, const struct gguf_tensor *from);
+/* If the calibration is smoothed: sets the fold of a tensor, whose vectors become F32. */
+void quantize_smooth(const struct quantize *q, struct quantize_tensor *t);
+/* Adds the tensors of the calibration, if there is one. 0 or -ENOMEM with the error line. */
+int quantize_add_shadows(struct quantize *q);
 
 /* Each makes the whole file. 0 or -errno with the error line. */
 int quantize_convert(struct quantize *q);

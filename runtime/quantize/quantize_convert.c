@@ -22,7 +22,9 @@ static void add_tensor(struct quantize *q, const struct gguf_tensor *from, bool 
 		.name = from->name, .type = type, .n_dims = from->n_dims, .from = from
 	};
 	memcpy(t->dims, from->dims, sizeof(t->dims));
-	doubts->again += type != from->type && gguf_type_traits(from->type)->block_values > 1 &&
+	quantize_smooth(q, t);
+	doubts->again += (type != from->type || t->fold.in) &&
+			 gguf_type_traits(from->type)->block_values > 1 &&
 			 gguf_type_traits(type)->block_values > 1;
 	doubts->odd +=
 		from->dims[0] % gguf_type_traits(q->type)->block_values && type != from->type;
@@ -90,18 +92,22 @@ int quantize_convert(struct quantize *q)
 	}
 	if (!tensors)
 		return llm_fail(-ENOMEM, "%s: no memory for %zu tensors", q->in, n);
-	gguf_writer_copy(q->writer, q->file, except, aligned ? 2 : 3);
+	quantize_copy_metadata(q, except, aligned ? 2 : 3);
 	gguf_writer_u32(q->writer, "general.quantization_version", 2);
 	gguf_writer_u32(q->writer, "general.file_type", q->file_type);
 	for (i = 0; i < n; i++) {
 		const struct gguf_tensor *from = gguf_tensor(q->file, i);
 
+		if (quantize_replaced(q, from))
+			continue;
 		add_tensor(q, from,
 			   !strcmp(from->name, tied ? "token_embd.weight" : "output.weight"),
 			   &tensors[i], &doubts);
 	}
 	warn(q, &doubts);
-	ret = quantize_save(q);
+	ret = quantize_add_shadows(q);
+	if (!ret)
+		ret = quantize_save(q);
 	free(tensors);
 	return ret;
 }

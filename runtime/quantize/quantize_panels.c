@@ -21,14 +21,52 @@ struct panels {
 	char name[96];
 	enum llm_format format;
 	uint64_t dims[GGUF_MAX_DIMS];
+	struct shadow_fold fold; /* of smoothing */
 };
+
+/* A smoothed matrix as floats, for packing. */
+struct smoothed {
+	struct quantize_tensor t;
+	float *values;
+};
+
+static void smooth_task(void *arg, unsigned int task, unsigned int worker)
+{
+	struct smoothed *s = arg;
+	uint64_t first = (uint64_t)task * QUANTIZE_TASK_VALUES, left = s->t.n - first;
+
+	quantize_read(&s->t, first, s->values + first,
+		      left < QUANTIZE_TASK_VALUES ? left : QUANTIZE_TASK_VALUES);
+}
+
+static int pack_smoothed(struct panels *p, void *bytes, unsigned int *bad)
+{
+	struct gguf_tensor floats = *p->from;
+	struct smoothed s = { .t = { .from = p->from, .fold = p->fold } };
+	int err;
+
+	memcpy(s.t.dims, p->from->dims, sizeof(s.t.dims));
+	s.t.n = p->from->dims[0] * p->from->dims[1];
+	s.values = malloc(s.t.n * sizeof(*s.values));
+	if (!s.values)
+		return -ENOMEM;
+	llm_pool_run(p->q->pool, smooth_task, &s,
+		     (unsigned int)((s.t.n + QUANTIZE_TASK_VALUES - 1) / QUANTIZE_TASK_VALUES));
+	floats.type = GGUF_F32;
+	floats.data = s.values;
+	floats.bytes = s.t.n * sizeof(*s.values);
+	err = llm_pack_matrix(p->packer, &floats, p->format, bytes, bad);
+	free(s.values);
+	return err;
+}
 
 /* -errno with the error line. */
 static int pack(struct panels *p, void *bytes)
 {
 	struct quantize *q = p->q;
 	unsigned int bad;
-	int err = llm_pack_matrix(p->packer, p->from, p->format, bytes, &bad);
+	int err = p->fold.in ? pack_smoothed(p, bytes, &bad)
+			     : llm_pack_matrix(p->packer, p->from, p->format, bytes, &bad);
 
 	if (err == -ERANGE)
 		return llm_fail(err,
@@ -36,7 +74,9 @@ static int pack(struct panels *p, void *bytes)
 				"great for "
 				"4 bits; is the model damaged?",
 				q->in, bad, p->from->name);
-	return err ? llm_fail(err, "no memory for %u threads", llm_pool_threads(q->pool)) : 0;
+	return err ? llm_fail(err, "no memory to pack tensor %s with %u threads", p->from->name,
+			      llm_pool_threads(q->pool))
+		   : 0;
 }
 
 /* A tensor's function for the writer. Its positive errors have set the error line. */
@@ -71,6 +111,7 @@ static void add_panels(struct panels *p, const struct gguf_tensor *from, const c
 	for (int i = 1; i < GGUF_MAX_DIMS; i++)
 		p->dims[i] = 1;
 	snprintf(p->name, sizeof(p->name), "%s.panels", name);
+	q->all += from->dims[0] * from->dims[1];
 	q->sum.n_values += from->dims[0] * from->dims[1];
 	q->sum.n_tensors++;
 	q->sum.bytes_before += from->bytes;
@@ -85,23 +126,30 @@ static void add_all(struct quantize *q, const struct llm_model *m, enum llm_weig
 
 	for (unsigned int i = 0; i < m->n_layer; i++) {
 		for (unsigned int w = 0; w < LLM_NR_MATRICES; w++) {
+			if (q->opts->calibration)
+				panels->fold =
+					shadow_fold_matrix(&q->opts->calibration->smooth, i, w);
 			snprintf(name, sizeof(name), "blk.%u.%s", i, llm_matrix_names[w]);
 			add_panels(panels++, m->layers[i].matrix[w], name,
 				   llm_format_choose(m, weights, i, (int)w));
 		}
 	}
 	add_panels(panels, m->output, "output", llm_format_choose(m, weights, 0, -1));
-	/* Vectors and the embeddings. */
+	/* Vectors, the embeddings, and the weights of a calibration that stays. */
 	for (size_t i = 0; i < gguf_n_tensors(q->file); i++) {
 		const struct gguf_tensor *from = gguf_tensor(q->file, i);
 		struct quantize_tensor *t = &tensors[i];
 
-		if (from->dims[1] > 1 && from != m->token_embd)
+		bool copy = llm_model_is_copy(q->file, from);
+
+		if ((from->dims[1] > 1 && from != m->token_embd && !copy) ||
+		    quantize_replaced(q, from))
 			continue;
 		*t = (struct quantize_tensor){
 			.name = from->name, .type = from->type, .n_dims = from->n_dims, .from = from
 		};
 		memcpy(t->dims, from->dims, sizeof(t->dims));
+		quantize_smooth(q, t);
 		quantize_add(q, t);
 	}
 }
@@ -123,12 +171,14 @@ static int save(struct quantize *q, const struct llm_model *m, const char *name,
 			panels[i].q = q;
 			panels[i].packer = &packer;
 		}
-		gguf_writer_copy(q->writer, q->file, except, 2);
+		quantize_copy_metadata(q, except, 2);
 		gguf_writer_u32(q->writer, "vnpu.panels", LLM_PANELS_VERSION);
 		gguf_writer_string(q->writer, "vnpu.weights", name, strlen(name));
 		gguf_writer_bool(q->writer, "vnpu.tied", m->output == m->token_embd);
 		add_all(q, m, weights, tensors, panels);
-		err = quantize_save(q);
+		err = quantize_add_shadows(q);
+		if (!err)
+			err = quantize_save(q);
 	}
 	llm_packer_release(&packer);
 	free(panels);
@@ -148,6 +198,12 @@ int quantize_panels(struct quantize *q)
 	if (m.packed[0])
 		err = llm_fail(-EINVAL, "%s: is packed already, for %s; take the original file",
 			       q->in, m.packed);
+	if (!err && q->opts->type == LLM_QUANTIZE_NATIVE && q->opts->calibration &&
+	    q->opts->calibration->smooth.factors)
+		err = llm_fail(-EINVAL,
+			       "%s: native keeps the file's numbers, which smoothing changes; "
+			       "choose w8a8 or w4a8",
+			       q->in);
 	if (!err)
 		err = save(q, &m, name, (enum llm_weights)which);
 	llm_model_release(&m);

@@ -13,8 +13,8 @@
 #include "llm_fail.h"
 #include "quantize.h"
 
-/* Values of a task, a multiple of every block, and tasks of a window (8 MiB of F32) */
-#define TASK_VALUES 16384u
+/* Tasks of a window (8 MiB of F32) */
+#define TASK_VALUES QUANTIZE_TASK_VALUES
 #define WINDOW_TASKS 128u
 
 static bool ends_with(const char *s, const char *end)
@@ -77,8 +77,12 @@ static void make_random(const struct quantize_tensor *t, uint64_t first, float *
 	}
 }
 
-/* Reads or makes @n values from @first on, which is a multiple of TASK_VALUES. */
-static void read_values(const struct quantize_tensor *t, uint64_t first, float *dst, size_t n)
+static bool folded(const struct quantize_tensor *t)
+{
+	return t->fold.in || t->fold.out;
+}
+
+void quantize_read(const struct quantize_tensor *t, uint64_t first, float *dst, size_t n)
 {
 	if (t->from)
 		gguf_dequantize(t->from->type,
@@ -86,6 +90,8 @@ static void read_values(const struct quantize_tensor *t, uint64_t first, float *
 				dst, n);
 	else
 		make_random(t, first, dst, n);
+	if (folded(t))
+		shadow_fold_values(&t->fold, t->fold.in ? t->dims[0] : 1, first, dst, n);
 }
 
 struct window {
@@ -108,7 +114,7 @@ static void run_task(void *arg, unsigned int task, unsigned int worker)
 	float *values = t->q->values + (size_t)worker * TASK_VALUES;
 	size_t n = task_values(w, task);
 
-	read_values(t, w->first + (uint64_t)task * TASK_VALUES, values, n);
+	quantize_read(t, w->first + (uint64_t)task * TASK_VALUES, values, n);
 	w->failed[task] = !gguf_quantize(
 		t->type, values, t->q->window + blocks_bytes(t->type, (uint64_t)task * TASK_VALUES),
 		n);
@@ -122,7 +128,7 @@ static int report_value(const struct window *w, unsigned int task)
 	float *v = t->q->values;
 	size_t n = task_values(w, task), i, worst = 0;
 
-	read_values(t, first, v, n);
+	quantize_read(t, first, v, n);
 	for (i = 0; i < n && isfinite(v[worst]); i++)
 		if (!isfinite(v[i]) || fabsf(v[i]) > fabsf(v[worst]))
 			worst = i;
@@ -150,8 +156,7 @@ int quantize_progress(struct quantize *q, uint64_t values, const char *name)
 	const struct llm_quantize_options *opts = q->opts;
 
 	q->done += values;
-	if (!opts->progress ||
-	    !opts->progress(opts->ud, (double)q->done / (double)q->sum.n_values, name))
+	if (!opts->progress || !opts->progress(opts->ud, (double)q->done / (double)q->all, name))
 		return 0;
 	return llm_fail(-ECANCELED, "%s: interrupted; nothing was written", opts->out);
 }
@@ -162,7 +167,7 @@ static int make_tensor(void *ud, struct gguf_sink *sink)
 	struct quantize_tensor *t = ud;
 	struct quantize *q = t->q;
 	struct window w = { .t = t };
-	bool copy = t->from && t->from->type == t->type;
+	bool copy = t->from && t->from->type == t->type && !folded(t);
 	int ret = 0;
 
 	for (; !ret && w.first < t->n; w.first += w.n) {
@@ -188,10 +193,16 @@ void quantize_add(struct quantize *q, struct quantize_tensor *t)
 {
 	t->q = q;
 	t->n = t->dims[0] * t->dims[1] * t->dims[2] * t->dims[3];
-	q->sum.n_values += t->n;
-	q->sum.n_tensors++;
-	q->sum.bytes_before += t->from ? t->from->bytes : 0;
-	q->sum.bytes_after += blocks_bytes(t->type, t->n);
+	q->all += t->n;
+	if (t->from && llm_model_is_copy(q->file, t->from)) {
+		q->sum.n_shadows++;
+		q->sum.shadow_bytes += t->from->bytes;
+	} else {
+		q->sum.n_values += t->n;
+		q->sum.n_tensors++;
+		q->sum.bytes_before += t->from ? t->from->bytes : 0;
+		q->sum.bytes_after += blocks_bytes(t->type, t->n);
+	}
 	gguf_writer_tensor_made(q->writer, t->name, t->type, t->n_dims, t->dims, make_tensor, t);
 }
 

@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "llm_quantize.h"
 #include "model.h"
 #include "ops.h"
 #include "shape.h"
@@ -33,11 +34,12 @@ int shadow_input_of(enum llm_op op);
 /* "attn_qkv", "attn_output", "ffn_gate_up", "ffn_down": parts of the names in files. */
 extern const char *const shadow_input_names[SHADOW_INPUTS];
 
-/* The paper's: pruning of inputs, outliers of the calibration text that hot channels have, and
- * channels of an input with outliers (0.1 % to 0.3 %). */
-#define SHADOW_PRUNING 0.85
-#define SHADOW_HOT 0.8
-#define SHADOW_CHANNELS 0.003
+/* Pruning of inputs, and outliers of the calibration text that hot channels have. */
+#define SHADOW_PRUNING LLM_CALIBRATE_PRUNING
+#define SHADOW_HOT LLM_CALIBRATE_HOT
+/* Tokens of a calibration's chunks, and what its windows have at most. */
+#define SHADOW_CHUNK 256
+#define SHADOW_WINDOW 512
 
 struct shadow_input {
 	float scale; /* q = x / scale; outliers are beyond 127 scale */

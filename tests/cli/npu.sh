@@ -59,6 +59,16 @@ grep -q '^graph w4 isa=1.5 ' "$scratch/out" && grep -q ': matmul_w4 permuted c=o
 same "npuc info says which ISA it needs" "$("$bin/npuc" info "$scratch/permuted.elf" | sed -n 's/^isa *//p')" 1.5
 sed 's/^output out y/permute x\n&/' "$scratch/w4.txt" >"$scratch/permuted.txt"
 refuses "no matmul to permute" 1 "permuted.txt:7: .*'x' is no result of a matmul" "$bin/npuc" build "$scratch/permuted.txt" -o "$scratch/permuted.elf"
+sed 's/ f32 3 64/ f32 96 64/; s/^output out y/shape y 6\nshape z\n&/' "$scratch/w4.txt" >"$scratch/shaped.txt"
+passes "npuc builds matmuls with a shape" "$bin/npuc" build "$scratch/shaped.txt" -o "$scratch/shaped.elf" --profile sd8gen3
+passes "npuc lists it" "$bin/npuc" dis --profile sd8gen3 "$scratch/shaped.elf"
+grep -q '^graph w4 isa=1.7 ' "$scratch/out" && grep -Eq ': matmul_w4 .* width=6 device_ns=[0-9]+ ' "$scratch/out" &&
+	grep -Eq ': matmul_w4f .* width=12 device_ns=[0-9]+ ' "$scratch/out" &&
+	ok "the listing has the width stated and the one chosen" || not_ok "the listing has the width stated and the one chosen" "$(<"$scratch/out")"
+for bad in "y 5:has 96 rows, which are no lines of 5" "y 0:a line of 0 rows" "y x:'x' is not an integer" "x 3:'x' is no result of a matmul" "s:'result' is no result of a matmul"; do
+	sed "s/^shape y 6/shape ${bad%%:*}/" "$scratch/shaped.txt" >"$scratch/bad.txt"
+	refuses "shape ${bad%%:*}" 1 "bad.txt:7: .*${bad#*:}" "$bin/npuc" build "$scratch/bad.txt" -o "$scratch/bad.elf"
+done
 sed 's/^output \(.*\)/output \1 12/' "$scratch/w4.txt" >"$scratch/columns.txt"
 passes "npuc builds outputs that are columns of a wider matrix" "$bin/npuc" build "$scratch/columns.txt" -o "$scratch/w4.elf"
 passes "npuc lists their rows" "$bin/npuc" dis "$scratch/w4.elf"

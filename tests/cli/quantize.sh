@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# llm-quantize: every type of a real model compared with llama.cpp's files, models of a given shape, wrong command lines, damaged
-# input, and outputs that cannot be written.
+# llm-quantize: every type of a real model compared with llama.cpp's files, calibrated files, models of a given shape, wrong command
+# lines, damaged input, and outputs that cannot be written.
 set -u
 . tests/cli/common.bash
 
@@ -9,7 +9,7 @@ t=("$bin/llm-quantize")
 out=$scratch/out.gguf
 
 passes "--help" "${t[@]}" --help
-for option in --synthetic --seed --vocab --threads --help --version f32 f16 q8_0 q4_0 w8a8 w4a8 w4a16; do
+for option in --calibrate --calibrate-tokens --outlier-channels --hot --pruning --smooth --verbose --synthetic --seed --vocab --threads --help --version f32 f16 q8_0 q4_0 w8a8 w4a8 w4a16; do
 	grep -q -- "$option" "$scratch/out" || not_ok "--help explains $option"
 done
 passes "--version" "${t[@]}" --version
@@ -168,6 +168,81 @@ struct.pack_into('<f', d, start + offset + size - 4, float('nan'))
 open(sys.argv[2], 'wb').write(d)
 PY
 refuses "a scale that is not finite" 1 "row 127 of tensor blk.0.attn_k.panels" "$bin/llm-logits" -m "$scratch/scale.gguf" --tokens 1
+
+# ---- calibrated ----
+
+# A text of a few hundred windows' tokens that is in the tree.
+cat docs/*.md >"$scratch/text"
+cal=("${t[@]}" --calibrate "$scratch/text" --calibrate-tokens 1024)
+for bad in "--pruning 1.1" "--pruning x" "--hot -1" "--outlier-channels 0" "--outlier-channels 1" "--smooth 2" "--smooth nan" "--calibrate-tokens 0"; do
+	# shellcheck disable=SC2086
+	refuses "$bad" 2 "${bad%% *}: " "${cal[@]}" $bad "$model" "$out" f16
+done
+for option in "--pruning 0.5" "--hot 0.5" "--outlier-channels 0.01" "--smooth 0.5" "--calibrate-tokens 1000" -v; do
+	# shellcheck disable=SC2086
+	refuses "$option without --calibrate" 2 "go with --calibrate" "${t[@]}" $option "$model" "$out" f16
+done
+refuses "calibrating a shape" 2 "--calibrate takes a model" "${t[@]}" --calibrate "$scratch/text" --synthetic qwen2.5-0.5b "$out" f16
+refuses "a text that does not exist" 1 "none.txt: No such file" "${t[@]}" --calibrate none.txt "$model" "$out" f16
+refuses "an empty text" 1 "/dev/null: is empty" "${t[@]}" --calibrate /dev/null "$model" "$out" f16
+refuses "a text that is too short" 1 "p1.txt: has 70 tokens, a window 512: give a longer text" "${t[@]}" --calibrate "$refs/p1.txt" "$model" "$out" f16
+refuses "too few tokens" 1 "511 tokens .*less than a window: allow 512" "${cal[@]}" --calibrate-tokens 511 "$model" "$out" f16
+refuses "calibrating a packed file" 1 "w8a8.gguf: packed for the NPU.*take the original" "${cal[@]}" "$scratch/w8a8.gguf" "$out" w8a8
+refuses "calibrating a damaged model" 1 "cut.gguf.*truncated" "${cal[@]}" "$scratch/cut.gguf" "$out" f16
+refuses "calibrating, and no place to write" 1 "/nonexistent/x.*No such file" "${cal[@]}" "$model" /nonexistent/x f16
+refuses "smoothing what is kept" 2 "--smooth changes the weights, whose numbers native keeps" "${cal[@]}" --smooth 0.5 "$model" "$out" native
+same "a refusal of a calibration leaves nothing behind" "none$(find "$scratch" -name 'out.gguf.*')" none
+
+passes "calibrated q8_0" "${cal[@]}" -v -t 1 "$scratch/f32.gguf" "$scratch/cal.gguf" q8_0
+true_in_python "-v prints 24 inputs, of which 15 % are kept, the most important ones" "
+lines = open(sys.argv[1]).read().splitlines()
+head, rows = lines[0].split(), [l.split() for l in lines[1:25]]
+assert head == 'layer input channels scale limit importance outliers cold hot kept'.split(), head
+assert [(int(r[0]), r[1]) for r in rows] == [(l, i) for l in range(6) for i in 'attn_qkv attn_output ffn_gate_up ffn_down'.split()]
+kept = sorted((float(r[5]) for r in rows if r[9] == 'yes'), reverse=True)
+rest = [float(r[5]) for r in rows if r[9] == 'no']
+assert len(kept) == 4 and len(rest) == 20 and min(kept) >= max(rest), (kept, rest)
+for r in rows:
+    k, scale, limit, importance, outliers, cold, hot = map(float, r[2:9])
+    assert k == (768 if r[1] == 'ffn_down' else 256)
+    assert abs(limit / scale / importance - 1) < 0.02 and importance > 126.9
+    assert 0 <= cold <= outliers <= k and 1 <= hot <= k
+assert re.search('calibrated with 1024 tokens; 4 of 24 inputs are kept', lines[25])
+assert re.search(r'56 tensors, 23081984 -> 6140928 bytes, 8.51 bits per weight, [0-9]+ bytes for the outliers of 4 inputs', lines[26]), lines[26]
+" "$scratch/out"
+passes "calibrated with three threads" "${cal[@]}" -t 3 "$scratch/f32.gguf" "$scratch/t3.gguf" q8_0
+cmp "$scratch/cal.gguf" "$scratch/t3.gguf" >"$scratch/err" 2>&1 && ok "the same file with three threads" || not_ok "the same file with three threads" "$(<"$scratch/err")"
+passes "a calibrated file again, as it is" "${t[@]}" "$scratch/cal.gguf" "$scratch/again.gguf" q8_0
+cmp "$scratch/cal.gguf" "$scratch/again.gguf" >"$scratch/err" 2>&1 && ok "its calibration stays" || not_ok "its calibration stays" "$(<"$scratch/err")"
+passes "a calibrated file calibrated again" "${cal[@]}" "$scratch/cal.gguf" "$scratch/twice.gguf" q8_0
+same "the new calibration replaces the old one" "$(grep -ao 'vnpu\.shadow\.hot_counts\|blk\.[0-9]*\.[a-z_]*\.shadow' "$scratch/twice.gguf" | sort | uniq -c | awk '{ n[$1]++ } END { print n[1] }')" 5
+cpu() { "$bin/llm-logits" --placement cpu --tokens 1,5,900,77,3,1200 -o json "$@" >"$scratch/logits" 2>&1 && sed 's/.*"logits"://' "$scratch/logits" || cat "$scratch/logits"; }
+same "without static activations it computes the same" "$(cpu -m "$scratch/cal.gguf")" "$(cpu -m "$model")"
+passes "calibrated w8a8" "${cal[@]}" "$scratch/f32.gguf" "$scratch/cal8.gguf" w8a8
+same "packed, too" "$(logits -m "$scratch/cal8.gguf")" "$(logits -m "$model" --weights w8a8)"
+passes "packing a calibrated file" "${t[@]}" "$scratch/cal.gguf" "$scratch/cal8b.gguf" w8a8
+shadows() { grep -ao 'blk\.[0-9]*\.[a-z_]*\.shadow' "$1"; }
+same "keeps the weights for outliers" "$(shadows "$scratch/cal8b.gguf")" "$(shadows "$scratch/cal8.gguf")"
+for pruning in "0 24" "0.5 12" "1 0"; do
+	passes "--pruning ${pruning% *}" "${cal[@]}" --pruning "${pruning% *}" "$scratch/f32.gguf" "$scratch/pruned.gguf" f16
+	same "keeps ${pruning#* } inputs" "$(shadows "$scratch/pruned.gguf" | wc -l)" "${pruning#* }"
+done
+passes "calibrated from standard input" bash -c '"$0" --calibrate - --calibrate-tokens 1024 "$1" "$2" q8_0 <"$3"' "$bin/llm-quantize" "$scratch/f32.gguf" "$scratch/stdin.gguf" "$scratch/text"
+cmp "$scratch/cal.gguf" "$scratch/stdin.gguf" >"$scratch/err" 2>&1 && ok "the same file from standard input" || not_ok "the same file from standard input" "$(<"$scratch/err")"
+
+passes "smoothed" "${cal[@]}" --smooth 0.5 -v "$scratch/f32.gguf" "$scratch/smooth.gguf" f32
+head -25 "$scratch/out" >"$scratch/smooth.txt"
+near "a smoothed file computes the same" "$(ppl "$scratch/smooth.gguf")" "$(ppl "$scratch/f32.gguf")" 1e-4
+passes "the smoothed file calibrated" "${cal[@]}" -v "$scratch/smooth.gguf" "$out" f32
+true_in_python "the calibration is the smoothed model's" "
+a, b = ([l.split() for l in open(f).read().splitlines()[1:25]] for f in sys.argv[1:])
+assert len(a) == 24
+for x, y in zip(a, b):
+    assert x[:3] == y[:3] and all(abs(float(p) / float(q) - 1) < 0.02 for p, q in zip(x[3:6], y[3:6])), (x, y)
+" "$scratch/smooth.txt" "$scratch/out"
+passes "smoothed and packed" "${cal[@]}" --smooth 0.5 "$scratch/f32.gguf" "$scratch/smooth8.gguf" w8a8
+passes "the smoothed file packed" "${t[@]}" "$scratch/smooth.gguf" "$scratch/smooth8b.gguf" w8a8
+same "smoothed and packed at once, or one after the other" "$(logits -m "$scratch/smooth8.gguf")" "$(logits -m "$scratch/smooth8b.gguf")"
 
 # ---- synthetic models ----
 

@@ -21,8 +21,8 @@
 #define K 64
 #define N 64
 /*
- * Some jobs take a while, so that something is in flight when a process dies. Their matmuls are
- * permuted, which makes no difference to the results.
+ * Some jobs take a while, so that something is in flight when a process dies. Their rows have one
+ * scale, and their matmuls are permuted and have lines, which makes no difference to the results.
  */
 #define SLEEP_NS 2000000
 
@@ -108,7 +108,7 @@ static void make_weights(void)
 static int make_program(struct npu_context *ctx, bool slow, struct npu_program **prog)
 {
 	struct npu_graph *g = npu_graph_create("product");
-	struct npu_tensor *q, *scale, *w, *y;
+	struct npu_tensor *x, *q, *scale, *w, *y;
 	size_t bytes;
 	void *image;
 	int ret;
@@ -118,10 +118,14 @@ static int make_program(struct npu_context *ctx, bool slow, struct npu_program *
 		return -ENOMEM;
 	if (slow)
 		npu_sleep(g, SLEEP_NS);
-	q = npu_quant(g, npu_graph_input(g, "x", NPU_F32, ROWS, K), &scale);
+	x = npu_graph_input(g, "x", NPU_F32, ROWS, K);
+	q = slow ? npu_quant_static(g, x, npu_graph_const(g, "one", ones, 1, 1), &scale)
+		 : npu_quant(g, x, &scale);
 	w = npu_graph_weight(g, "w", NPU_W8_PANEL, N, K);
 	y = npu_matmul_i8(g, q, scale, w, NULL);
-	npu_graph_output(g, "y", slow ? npu_matmul_permute(g, y) : y);
+	if (slow)
+		npu_matmul_shape(g, npu_matmul_permute(g, y), ROWS / 2);
+	npu_graph_output(g, "y", y);
 	ret = npu_graph_compile(g, &image, &bytes);
 	npu_graph_free(g);
 	if (ret)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a client may get wrong in the job of every operation (all_ops_make() of fw_all_ops.h): each row
- * of the tables spoils one field of its stream, or of its table of slots.
+ * What a client may get wrong in the job of every operation (all_ops_make() of fw_all_ops.h): each
+ * row of the tables spoils one field of its stream, or of its table of slots.
  */
 #ifndef BAD_FIELDS_H
 #define BAD_FIELDS_H
@@ -56,13 +56,13 @@ struct bad_field {
 #define DIM(OPC, type, field)                                              \
 	CMD(OPC, type, field, 0), CMD(OPC, type, field, VNPU_MAX_DIM + 1), \
 		CMD(OPC, type, field, UINT32_MAX)
-#define ANY_CMD(OPC, type)                                                             \
-	CMD(OPC, type, hdr.flags, 2), CMD(OPC, type, hdr.flags, 3),                    \
-		CMD(OPC, type, hdr.flags, 0x8000), CMD(OPC, type, hdr.size_bytes, 0),  \
-		CMD(OPC, type, hdr.size_bytes, 4),                                     \
-		CMD(OPC, type, hdr.size_bytes, sizeof(struct vnpu_cmd_##type) + 8),    \
-		CMD(OPC, type, hdr.size_bytes, UINT32_MAX), CMD(OPC, type, hdr.op, 0), \
-		CMD(OPC, type, hdr.op, 99), CMD(OPC, type, hdr.op, UINT16_MAX),        \
+#define ANY_CMD(OPC, type)                                                                        \
+	CMD(OPC, type, hdr.flags, 2), CMD(OPC, type, hdr.flags, 3), CMD(OPC, type, hdr.flags, 4), \
+		CMD(OPC, type, hdr.flags, 0x8000), CMD(OPC, type, hdr.size_bytes, 0),             \
+		CMD(OPC, type, hdr.size_bytes, 4),                                                \
+		CMD(OPC, type, hdr.size_bytes, sizeof(struct vnpu_cmd_##type) + 8),               \
+		CMD(OPC, type, hdr.size_bytes, UINT32_MAX), CMD(OPC, type, hdr.op, 0),            \
+		CMD(OPC, type, hdr.op, 99), CMD(OPC, type, hdr.op, UINT16_MAX),                   \
 		CMD(OPC, type, hdr.op, VNPU_OP_END)
 /* Of all but matmuls, which may be permuted. */
 #define COMMON(OPC, type) ANY_CMD(OPC, type), CMD(OPC, type, hdr.flags, VNPU_CMD_PERMUTED)

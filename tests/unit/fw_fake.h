@@ -369,6 +369,22 @@ static UNUSED void *job_cmd(struct job_builder *b, uint16_t op, void *cmd, uint3
 	return at;
 }
 
+/* Puts a shape behind the command at @cmd; before job_end(). The commands behind it move. */
+static UNUSED struct vnpu_shape *job_shape(struct job_builder *b, struct vnpu_cmd *cmd,
+					   uint32_t width)
+{
+	uint8_t *at = (uint8_t *)cmd + cmd->size_bytes;
+	const struct vnpu_shape shape = { .width = width };
+
+	assert_true(b->stream_bytes + sizeof(shape) <= sizeof(b->stream));
+	memmove(at + sizeof(shape), at, (size_t)(b->stream + b->stream_bytes - at));
+	cmd->flags |= VNPU_CMD_SHAPED;
+	cmd->size_bytes += sizeof(shape);
+	b->stream_bytes += sizeof(shape);
+	((struct vnpu_stream_hdr *)b->stream)->size_bytes = b->stream_bytes;
+	return memcpy(at, &shape, sizeof(shape));
+}
+
 static UNUSED void job_plain(struct job_builder *b, uint16_t op)
 {
 	struct vnpu_cmd cmd;

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -75,6 +76,52 @@ static void check_close(const struct cpu_kernels *set, const char *what, double 
 	if (!(fabs(got - want) <= bound))
 		fail_msg("%s %s: %.9g, expected %.9g within %.3g", set->name, what, got, want,
 			 bound);
+}
+
+/* Indices and sums have the same bits in all sets; limits are met exactly, NaNs are never beyond. */
+static void test_outliers_have_the_same_bits_in_all_sets(void **s)
+{
+	for (int round = 0; round < 200; round++) {
+		size_t n = random_in(1, 300), rows = random_in(0, 20), nr[3] = { 0 };
+		float *x = random_floats(n, 4), *a = random_floats(rows + 1, 2), *y[3];
+		uint16_t *w = malloc((rows + 1) * n * sizeof(*w));
+		const uint16_t *list[20];
+		uint32_t *found[3];
+		float limit = 3.5f;
+
+		x[random_in(0, (unsigned int)n - 1)] = NAN;
+		x[random_in(0, (unsigned int)n - 1)] = limit;
+		x[random_in(0, (unsigned int)n - 1)] = -INFINITY;
+		for (size_t i = 0; i < rows * n; i++)
+			w[i] = (uint16_t)(random_u32() % 0x7c00 | (random_u32() & 0x8000));
+		for (size_t i = 0; i < rows; i++)
+			list[i] = w + i * n;
+		for_each_set(set)
+		{
+			int at = (int)i_;
+
+			found[at] = malloc(n * sizeof(uint32_t));
+			y[at] = random_floats(n, 1);
+			nr[at] = set->beyond(found[at], x, n, limit);
+			set->sum_rows(y[at], list, a, rows, n);
+			assert_int_equal(nr[at], nr[0]);
+			assert_memory_equal(found[at], found[0], nr[0] * sizeof(uint32_t));
+			assert_memory_equal(y[at], y[0], n * sizeof(float));
+		}
+		for (size_t i = 0, next = 0; i < n; i++) {
+			bool is = next < nr[0] && found[0][next] == i;
+
+			assert_int_equal(is, fabsf(x[i]) > limit);
+			next += is;
+		}
+		for (unsigned int i = 0; i < nr_sets_; i++) {
+			free(found[i]);
+			free(y[i]);
+		}
+		free(x);
+		free(a);
+		free(w);
+	}
 }
 
 static void test_the_generic_set_is_always_there(void **s)
@@ -304,6 +351,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_generic_set_is_always_there),
+		cmocka_unit_test(test_outliers_have_the_same_bits_in_all_sets),
 		cmocka_unit_test(test_matmul_equals_double_precision_in_any_blocking),
 		cmocka_unit_test(test_quantisation_is_the_same_in_all_sets_and_nearest_even),
 		cmocka_unit_test(test_quantisation_refuses_nan_and_infinity),

@@ -232,6 +232,19 @@ static void permute(struct job_builder *b, uint32_t chance)
 	}
 }
 
+/* Gives one in two matmuls a shape, mostly of the 9 rows that they have. */
+static void shape_some(struct job_builder *b)
+{
+	struct vnpu_cmd *cmd;
+
+	for (uint32_t at = sizeof(struct vnpu_stream_hdr); at < b->stream_bytes;
+	     at += cmd->size_bytes) {
+		cmd = (struct vnpu_cmd *)(b->stream + at);
+		if (isa_op(cmd->op)->flags && rng_below(2))
+			job_shape(b, cmd, rng_below(8) ? 3 : rng_below(10));
+	}
+}
+
 static void permuted_matmuls_have_the_same_bits(void **state)
 {
 	struct fixture *x = *state;
@@ -267,6 +280,78 @@ static void permuted_matmuls_want_version_1_5(void **state)
 	}
 	permute(&x->good, 1);
 	assert_int_equal(run(x, &x->good).status, VNPU_FW_OK);
+}
+
+static const uint16_t matmuls[] = { VNPU_OP_MATMUL_I8, VNPU_OP_MATMUL_W4, VNPU_OP_MATMUL_W4F,
+				    VNPU_OP_MATMUL_WK };
+#define NR_MATMULS (sizeof(matmuls) / sizeof(matmuls[0]))
+
+/* All have 9 rows. */
+static void shaped_matmuls_have_the_same_bits(void **state)
+{
+	struct fixture *x = *state;
+	uint8_t *out = malloc(ALL_OUT_BYTES);
+	struct vnpu_shape *shapes[NR_MATMULS];
+
+	assert_int_equal(run(x, &x->good).status, VNPU_FW_OK);
+	memcpy(out, x->f->mem[1] + ALL_OUT, ALL_OUT_BYTES);
+	for (size_t i = NR_MATMULS; i--;)
+		job_shape(&x->good, (struct vnpu_cmd *)find_cmd(&x->good, matmuls[i]), 9);
+	for (size_t i = 0; i < NR_MATMULS; i++) {
+		struct vnpu_cmd *cmd = (struct vnpu_cmd *)find_cmd(&x->good, matmuls[i]);
+
+		shapes[i] = (struct vnpu_shape *)((uint8_t *)cmd + isa_op(cmd->op)->bytes);
+	}
+	for (uint32_t width = 1; width <= 9; width *= 3) {
+		for (size_t i = 0; i < NR_MATMULS; i++)
+			shapes[i]->width = width;
+		memset(x->f->mem[1] + ALL_OUT, 0, ALL_OUT_BYTES);
+		if (run(x, &x->good).status != VNPU_FW_OK)
+			fail_msg("refused: %s", x->f->last_log);
+		assert_memory_equal(x->f->mem[1] + ALL_OUT, out, ALL_OUT_BYTES);
+	}
+	free(out);
+}
+
+static void a_shape_divides_the_rows_and_is_complete(void **state)
+{
+	static const uint32_t widths[] = { 0,	      2, 6, 10, 18, VNPU_MAX_DIM, VNPU_MAX_DIM + 1,
+					   UINT32_MAX };
+	struct fixture *x = *state;
+	struct vnpu_stream_hdr *hdr = (struct vnpu_stream_hdr *)x->good.stream;
+	const struct job_builder plain = x->good;
+
+	for (size_t i = 0; i < NR_MATMULS; i++) {
+		struct vnpu_cmd *cmd = (struct vnpu_cmd *)find_cmd(&x->good, matmuls[i]);
+		struct vnpu_shape *shape = job_shape(&x->good, cmd, 3);
+
+		assert_int_equal(run(x, &x->good).status, VNPU_FW_OK);
+		memset(x->f->mem[1] + ALL_OUT, 0, ALL_OUT_BYTES);
+		for (size_t j = 0; j < sizeof(widths) / sizeof(widths[0]); j++) {
+			shape->width = widths[j];
+			assert_refused(x, &x->good, "a width that does not divide 9");
+			assert_non_null(strstr(x->f->last_log, ": width "));
+		}
+		shape->width = 3;
+		shape->reserved = 1;
+		assert_refused(x, &x->good, "a reserved word");
+		shape->reserved = 0;
+		for (hdr->isa_minor = 5; hdr->isa_minor < 7; hdr->isa_minor++) {
+			assert_refused(x, &x->good, "a flag of version 1.7");
+			assert_non_null(strstr(x->f->last_log, "flags 0x2 are unknown"));
+		}
+		cmd->size_bytes -= sizeof(*shape);
+		assert_refused(x, &x->good, "a flag without its shape");
+		assert_non_null(strstr(x->f->last_log, "bytes, not "));
+		x->good = plain;
+		cmd = (struct vnpu_cmd *)find_cmd(&x->good, matmuls[i]);
+		cmd->size_bytes += sizeof(*shape);
+		assert_refused(x, &x->good, "a shape without its flag");
+		x->good = plain;
+	}
+	for (uint16_t op = 1; op < ISA_NR_OPS; op++)
+		assert_int_equal(!!(isa_flags(isa_op(op), VNPU_ISA_MINOR) & VNPU_CMD_SHAPED),
+				 !strncmp(isa_op(op)->name, "matmul_", 7));
 }
 
 /* ---- fuzzing --------------------------------------------------------------------------------- */
@@ -351,6 +436,7 @@ static void damaged_streams_never_crash_and_access_only_what_they_announce(void 
 	for (i = 0; i < rounds; i++) {
 		b = x->good;
 		permute(&b, 2);
+		shape_some(&b);
 		if (rng_below(2))
 			((struct vnpu_table_hdr *)b.table)->record_slot =
 				rng_below(8) ? ALL_SLOT_OUT : edgy();
@@ -421,6 +507,8 @@ int main(void)
 		TEST(odd_but_valid_streams_run),
 		TEST(permuted_matmuls_have_the_same_bits),
 		TEST(permuted_matmuls_want_version_1_5),
+		TEST(shaped_matmuls_have_the_same_bits),
+		TEST(a_shape_divides_the_rows_and_is_complete),
 		TEST(damaged_streams_never_crash_and_access_only_what_they_announce),
 		TEST(random_bytes_are_refused),
 	};

@@ -253,6 +253,67 @@ static void test_groups_cost_a_sum_for_each_result(void **state)
 }
 
 /* Attention is its two matmuls and the softmax between them, which the vector engine does. */
+/* One line after another, as the model defines what is fetched on its own. */
+static uint64_t lines_within_granules(uint64_t m, uint64_t width, uint64_t granule)
+{
+	uint64_t n = 0;
+
+	for (uint64_t at = width; at < m; at += width)
+		n += at % granule != 0;
+	return n;
+}
+
+static void test_lines_that_begin_within_a_granule_are_fetched_on_their_own(void **state)
+{
+	static const double granules[] = { 32, 24, 1, 7 };
+	struct soc_npu npu = soc->npu;
+	unsigned int dear = 0;
+
+	for (int i = 0; i < 1000; i++) {
+		uint64_t width = any(1, i % 2 ? 8 : 200);
+		struct npu_time_matmul op = { .m = width * any(1, 64),
+					      .k = any(1, 5000),
+					      .n = any(1, 5000),
+					      .type = i % 3 ? NPU_TIME_I8 : NPU_TIME_F16,
+					      .weight_bits = 8 },
+				       shaped = op;
+		double tiles =
+			ceil((double)op.k / npu.array_rows) * ceil((double)op.n / npu.array_cols);
+		double extra, want;
+
+		npu.row_granule = granules[i % 4];
+		shaped.width = width;
+		want = tiles * npu.line_ns *
+		       (double)lines_within_granules(op.m, width, (uint64_t)npu.row_granule);
+		if (op.m <= (uint64_t)npu.gemv_rows)
+			want = 0;
+		extra = npu_time_matmul(&npu, &shaped).ns - npu_time_matmul(&npu, &op).ns;
+		assert_true(fabs(extra - want) <= 1e-9 * npu_time_matmul(&npu, &shaped).ns);
+		assert_true(npu_time_matmul(&npu, &shaped).dram_bytes ==
+			    npu_time_matmul(&npu, &op).dram_bytes);
+		dear += want > 0;
+		shaped.order = op.order = NPU_TIME_WEIGHTS_STREAMED;
+		assert_true(npu_time_matmul(&npu, &shaped).ns == npu_time_matmul(&npu, &op).ns);
+	}
+	assert_true(dear > 300 && dear < 900);
+}
+
+/* llm.npu 4: the same layer as 1024 x 1 and as 32 x 32 pixels. */
+static void test_a_square_of_rows_is_as_fast_as_a_line_and_a_column_is_not(void **state)
+{
+	struct npu_time_matmul op = {
+		.m = 1024, .k = 2048, .n = 2048, .type = NPU_TIME_I8, .weight_bits = 8
+	};
+	double line = npu_time_matmul(&soc->npu, &op).ns;
+
+	op.width = 1024;
+	assert_true(npu_time_matmul(&soc->npu, &op).ns == line);
+	op.width = 32;
+	assert_true(npu_time_matmul(&soc->npu, &op).ns == line);
+	op.width = 1;
+	assert_true(npu_time_matmul(&soc->npu, &op).ns > 1.6 * line);
+}
+
 static void test_softmax_takes_the_vector_engines_time(void **state)
 {
 	for (int i = 0; i < 100; i++) {
@@ -306,6 +367,8 @@ int main(void)
 		cmocka_unit_test(test_what_does_not_stay_is_read_again_for_each_block_of_rows),
 		cmocka_unit_test(test_narrow_weights_are_widened_as_often_as_they_are_loaded),
 		cmocka_unit_test(test_groups_cost_a_sum_for_each_result),
+		cmocka_unit_test(test_lines_that_begin_within_a_granule_are_fetched_on_their_own),
+		cmocka_unit_test(test_a_square_of_rows_is_as_fast_as_a_line_and_a_column_is_not),
 		cmocka_unit_test(test_softmax_takes_the_vector_engines_time),
 		cmocka_unit_test(test_graphs_cost_by_their_size),
 	};

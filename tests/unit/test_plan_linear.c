@@ -487,6 +487,7 @@ static void times_are_learned_by_operator_lane_and_rows(void **state)
 	uint32_t first, short_first;
 
 	o.soc = NULL;
+	o.choices.order = LLM_ORDER_OOE;
 	o.choices.graphs = LLM_GRAPHS_BUCKETED;
 	plan = plan_of(&o, 512 + 64);
 	first = find(plan, 0, 0, LLM_OP_ATTN_OUTPUT);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Calibrations of files: reading them, every way in which one can be wrong, pruning, and guesses. */
+/* Calibrations of files: reading, every way in which one can be wrong, pruning, and guesses. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdarg.h>

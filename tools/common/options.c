@@ -42,6 +42,11 @@ static const struct option_def engine_options[] = {
 	{ OPT_CHUNK, "chunk", "N",
 	  .doc = "tokens of the largest prefill graph (default: 256; gpu and layer: 2048)\n"
 		 "Longer prompts are evaluated in chunks of that many tokens." },
+	{ OPT_PRUNING, "pruning", "SHARE",
+	  .doc = "activations static: the share of matmul inputs whose outliers are pruned, least "
+		 "important ones first (default: as the file was calibrated)\n"
+		 "From 0 to 1 (llm.npu 3.3). The file has no weights for what was pruned when it "
+		 "was calibrated. The default of a dry run with --shape is 0.85." },
 	{ OPT_CLOCK, "clock", "CLOCK",
 	  .doc = "clock of all times: wall, or virtual, which models a phone's SoC (default: "
 		 "wall)\n"
@@ -358,6 +363,11 @@ int engine_option(struct llm_options *opts, int c, const char *value)
 	case OPT_CUTS_PROFILE:
 		opts->cuts_profile = value;
 		return 0;
+	case OPT_PRUNING:
+		err = tool_parse_float("--pruning", value, 0, 1, &opts->pruning);
+		/* For the engine 0 is the default. */
+		opts->pruning = opts->pruning > 0 ? opts->pruning : -1;
+		return err;
 	case OPT_PRESET:
 		return parse_preset(value, &opts->choices);
 	}

@@ -99,6 +99,17 @@ int tool_parse_float(const char *what, const char *s, float min, float max, floa
 	return 0;
 }
 
+int tool_parse_double(const char *what, const char *s, double min, double max, double *value)
+{
+	char *end;
+	double v = strtod(s, &end);
+
+	if (end == s || *end || !(v >= min && v <= max))
+		return tool_usage("%s: '%s' is not a number from %g to %g", what, s, min, max);
+	*value = v;
+	return 0;
+}
+
 char *tool_read_file(const char *path, size_t *bytes)
 {
 	bool in = !strcmp(path, "-");

@@ -27,6 +27,7 @@ int tool_parse_u64(const char *what, const char *s, uint64_t min, uint64_t max, 
 int tool_parse_uint(const char *what, const char *s, unsigned int min, unsigned int max,
 		    unsigned int *value);
 int tool_parse_float(const char *what, const char *s, float min, float max, float *value);
+int tool_parse_double(const char *what, const char *s, double min, double max, double *value);
 
 /* Reads a whole file, "-" for stdin; adds a NUL after its *@bytes. NULL after a message. */
 char *tool_read_file(const char *path, size_t *bytes);

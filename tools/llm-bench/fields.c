@@ -62,6 +62,10 @@ static const struct bench_field fixed_fields[] = {
 	{ "weight_bytes_read", "INTEGER" },
 	{ "kv_bytes_read", "INTEGER" },
 	{ "memory_gbps", "REAL" },
+	{ "shadow_ms", "REAL" },
+	{ "shadow_merges", "REAL" },
+	{ "shadow_reads", "REAL" },
+	{ "shadow_weight_bytes", "INTEGER" },
 	{ "recall", "REAL" },
 	{ "accepted_per_step", "REAL" },
 	{ "graph_switch_ms", "REAL" },
@@ -315,6 +319,18 @@ static struct json_object *breakdown(const struct llm_breakdown *b)
 	return o;
 }
 
+/* Shadow outliers: the host's time, and counts of a repetition; null without them. */
+static void add_shadow(struct json_object *o, const struct bench_result *r)
+{
+	const struct llm_shadow_stats *s = &r->shadow;
+	bool has = s->all_bytes && r->test.n_prompt;
+
+	add(o, "shadow_ms", has ? json_out_double((double)s->ns / r->n / 1e6) : NULL);
+	add(o, "shadow_merges", has ? json_out_double((double)s->merges / r->n) : NULL);
+	add(o, "shadow_reads", has ? json_out_double((double)s->reads / r->n) : NULL);
+	add(o, "shadow_weight_bytes", has ? json_out_u64(s->hot_bytes) : NULL);
+}
+
 static void add_costs(struct json_object *o, const struct bench_result *r)
 {
 	const struct llm_virtual_stats *v = &r->virtual_clock;
@@ -341,6 +357,7 @@ static void add_costs(struct json_object *o, const struct bench_result *r)
 	add(o, "weight_bytes_read", integer(weights));
 	add(o, "kv_bytes_read", integer(kv));
 	add(o, "memory_gbps", json_out_double(gbps));
+	add_shadow(o, r);
 	add(o, "output_sha256", json_out_string(*r->output_sha256 ? r->output_sha256 : NULL));
 	add(o, "predictor", json_out_string(r->predictor));
 	add(o, "modelled_ns", r->modelled_ns ? json_out_u64(r->modelled_ns) : NULL);

@@ -90,6 +90,7 @@ struct bench_result {
 	struct llm_breakdown breakdowns[2]; /* of prompts, and of tokens */
 	unsigned int chunk; /* tokens of a prompt's chunks if the plan chose them; else 0 */
 	struct llm_virtual_stats virtual_clock;
+	struct llm_shadow_stats shadow;
 };
 
 /* What all tests of one engine share. */

@@ -144,6 +144,19 @@ static void meter_add_virtual(struct llm_virtual_stats *sum, const struct llm_vi
 	sum->energy_j += b->energy_j - a->energy_j;
 }
 
+/* Of its bytes of weights, those that are there now. */
+static void meter_add_shadow(struct llm_shadow_stats *sum, const struct llm_shadow_stats *a,
+			     const struct llm_shadow_stats *b)
+{
+	sum->hot_bytes = b->hot_bytes;
+	sum->all_bytes = b->all_bytes;
+	sum->reads += b->reads - a->reads;
+	sum->read_bytes += b->read_bytes - a->read_bytes;
+	sum->merges += b->merges - a->merges;
+	sum->outliers += b->outliers - a->outliers;
+	sum->ns += b->ns - a->ns;
+}
+
 static void meter_add(struct bench_result *r, const struct meter *a, const struct meter *b)
 {
 	for (int tokens = 0; tokens < 2; tokens++)
@@ -158,6 +171,7 @@ static void meter_add(struct bench_result *r, const struct meter *a, const struc
 	r->npu_wait_ns += b->stats.npu_wait_ns - a->stats.npu_wait_ns;
 	meter_add_lanes(r->lanes, a->stats.lanes, b->stats.lanes);
 	meter_add_virtual(&r->virtual_clock, &a->stats.virtual_clock, &b->stats.virtual_clock);
+	meter_add_shadow(&r->shadow, &a->stats.shadow, &b->stats.shadow);
 }
 
 /* A repetition must generate the same tokens as the one before. */

@@ -311,6 +311,19 @@ static void print_breakdown(const struct llm_session *s)
 	fputc('\n', stderr);
 }
 
+/* Prints what shadow outliers cost, if there were any. */
+static void print_shadow(const struct llm_shadow_stats *s)
+{
+	if (!s->all_bytes)
+		return;
+	fprintf(stderr,
+		"shadow   %" PRIu64 " outliers, added to %" PRIu64
+		" matmuls, %.3f s; weights %.2f MiB "
+		"in memory of %.2f MiB, %" PRIu64 " channels (%.2f MiB) read\n",
+		s->outliers, s->merges, (double)s->ns / 1e9, (double)s->hot_bytes / (1 << 20),
+		(double)s->all_bytes / (1 << 20), s->reads, (double)s->read_bytes / (1 << 20));
+}
+
 static void print_stats(const struct llm_engine *engine, const struct llm_session *s,
 			uint64_t load_ns)
 {
@@ -339,6 +352,7 @@ static void print_stats(const struct llm_engine *engine, const struct llm_sessio
 			" polls, %.3f s waited for it\n",
 			st.npu_jobs, counts.waits, counts.polls, (double)st.npu_wait_ns / 1e9);
 	}
+	print_shadow(&st.shadow);
 	if (info->gpu)
 		fprintf(stderr, "GPU      %s\n", info->gpu);
 	print_waits(s, false);

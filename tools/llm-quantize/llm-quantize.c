@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* llm-quantize: writes a model with another type of weights, or with random ones of a shape. */
+/* llm-quantize: writes a model with another type of weights, calibrated, or with random weights. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -14,17 +14,37 @@
 
 static const char help[] =
 	"usage: llm-quantize [-t N] IN.gguf OUT.gguf TYPE\n"
+	"       llm-quantize [-t N] --calibrate TEXT [options] IN.gguf OUT.gguf TYPE\n"
 	"       llm-quantize [-t N] --synthetic SHAPE OUT.gguf TYPE [--seed N] [--vocab N]\n"
-	"Writes a model with another type of weights, or one of a given shape with random "
-	"weights.\n"
+	"Writes a model with another type of weights, one that is calibrated for\n"
+	"--activations static, or one of a given shape with random weights.\n"
 	"TYPE is f32, f16, q8_0 or q4_0, or w8a8, w4a8, w4a16 or native:\n"
 	"packed for the NPU.\n\n"
+	"      --calibrate TEXT    a file of text such as the model will meet; - for stdin\n"
+	"      --calibrate-tokens N  tokens of it to evaluate at most (default: 8192)\n"
+	"      --outlier-channels SHARE  of an input's channels that have outliers in a\n"
+	"                          chunk of 256 tokens (default: 0.003)\n"
+	"      --hot SHARE         of the outliers whose channels' weights stay in memory\n"
+	"                          (default: 0.8)\n"
+	"      --pruning SHARE     of the inputs, the least important, whose outliers are\n"
+	"                          lost (default: 0.85)\n"
+	"      --smooth ALPHA      divide channels by max|x|^ALPHA / max|w|^(1 - ALPHA)\n"
+	"  -v, --verbose           print what was found of each input\n"
 	"      --synthetic SHAPE   a name in share/shapes, or a file\n"
 	"      --seed N            seed of the random weights; determines the file (default: 0)\n"
 	"      --vocab N           tokens of the vocabulary (default: the shape's)\n"
 	"  -t, --threads N         threads (default: one per CPU)\n"
 	"  -h, --help              this help\n"
 	"      --version           the version\n";
+
+struct args {
+	struct llm_quantize_options quantize;
+	struct llm_calibrate_options calibrate;
+	const char *text; /* a file; NULL: no calibration */
+	bool calibrates; /* options that go with --calibrate were given */
+	bool synthesizes; /* those of --synthetic */
+	bool verbose;
+};
 
 static bool same_file(const char *a, const char *b)
 {
@@ -43,89 +63,228 @@ static void on_signal(int sig)
 	progress_stop();
 }
 
-static int run(const struct llm_quantize_options *opts)
+static void print_inputs(const struct llm_calibration *c)
+{
+	struct llm_calibration_input in;
+
+	printf("layer  input        channels      scale      limit  importance  outliers   cold  "
+	       "hot  kept\n");
+	for (unsigned int i = 0; llm_calibration_input(c, i, &in); i++)
+		printf("%5u  %-11s  %8u  %9.3g  %9.3g  %10.1f  %8.2f  %5.2f  %3u  %s\n", in.layer,
+		       in.name, in.n_channels, (double)in.scale, (double)in.limit,
+		       (double)in.importance, in.with_outliers, in.cold, in.n_hot,
+		       in.kept ? "yes" : "no");
+}
+
+/* 0 or an exit status. */
+static int calibrate(struct args *a, struct llm_calibration **calibration)
+{
+	char *text = tool_read_file(a->text, &a->calibrate.bytes);
+	int err;
+
+	if (!text)
+		return 1;
+	a->calibrate.text = text;
+	a->calibrate.text_name = a->text;
+	a->calibrate.model = a->quantize.in;
+	a->calibrate.threads = a->quantize.threads;
+	err = llm_calibrate(&a->calibrate, calibration);
+	free(text);
+	if (err)
+		return tool_fail("%s", llm_error());
+	progress_clear();
+	return 0;
+}
+
+static void print_calibration(const struct args *a, const struct llm_calibration *c)
+{
+	struct llm_calibration_info info;
+
+	if (a->verbose)
+		print_inputs(c);
+	llm_calibration_info(c, &info);
+	printf("%s: calibrated with %u tokens; %u of %u inputs are kept\n", a->quantize.in,
+	       info.n_tokens, info.n_kept, info.n_inputs);
+}
+
+static void print_file(const struct llm_quantize_options *opts, const struct llm_quantize_result *r,
+		       uint64_t start_ns)
+{
+	printf("%s: %zu tensors, ", opts->out, r->n_tensors);
+	if (opts->in)
+		printf("%" PRIu64 " -> ", r->bytes_before);
+	printf("%" PRIu64 " bytes, %.2f bits per weight, ", r->bytes_after,
+	       8 * (double)r->bytes_after / (double)r->n_values);
+	if (r->n_shadows)
+		printf("%" PRIu64 " bytes for the outliers of %zu inputs, ", r->shadow_bytes,
+		       r->n_shadows);
+	printf("%.1f s\n", (double)(tool_now_ns() - start_ns) * 1e-9);
+}
+
+static int run(struct args *a)
 {
 	static const int signals[] = { SIGINT, SIGTERM };
 	struct sigaction sa = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND }, before;
 	uint64_t start = tool_now_ns();
+	struct llm_calibration *calibration = NULL;
 	struct llm_quantize_result r;
+	int status;
 
 	/* Interrupting removes the incomplete file. */
 	for (int i = 0; i < 2; i++)
 		if (!sigaction(signals[i], NULL, &before) && before.sa_handler != SIG_IGN)
 			sigaction(signals[i], &sa, NULL);
-	if (llm_quantize(opts, &r))
-		return tool_fail("%s", llm_error());
-	progress_clear();
-	printf("%s: %zu tensors, ", opts->out, r.n_tensors);
-	if (opts->in)
-		printf("%" PRIu64 " -> ", r.bytes_before);
-	printf("%" PRIu64 " bytes, %.2f bits per weight, %.1f s\n", r.bytes_after,
-	       8 * (double)r.bytes_after / (double)r.n_values,
-	       (double)(tool_now_ns() - start) * 1e-9);
+	status = a->text ? calibrate(a, &calibration) : 0;
+	a->quantize.calibration = calibration;
+	if (!status && llm_quantize(&a->quantize, &r))
+		status = tool_fail("%s", llm_error());
+	if (!status) {
+		progress_clear();
+		if (calibration)
+			print_calibration(a, calibration);
+		print_file(&a->quantize, &r, start);
+	}
+	llm_calibration_free(calibration);
+	return status;
+}
+
+enum {
+	SYNTHETIC = 256,
+	SEED,
+	VOCAB,
+	CALIBRATE,
+	TOKENS,
+	CHANNELS,
+	HOT,
+	PRUNING,
+	SMOOTH,
+	VERSION,
+};
+
+static const struct option options[] = {
+	{ "synthetic", required_argument, NULL, SYNTHETIC },
+	{ "seed", required_argument, NULL, SEED },
+	{ "vocab", required_argument, NULL, VOCAB },
+	{ "calibrate", required_argument, NULL, CALIBRATE },
+	{ "calibrate-tokens", required_argument, NULL, TOKENS },
+	{ "outlier-channels", required_argument, NULL, CHANNELS },
+	{ "hot", required_argument, NULL, HOT },
+	{ "pruning", required_argument, NULL, PRUNING },
+	{ "smooth", required_argument, NULL, SMOOTH },
+	{ "verbose", no_argument, NULL, 'v' },
+	{ "threads", required_argument, NULL, 't' },
+	{ "version", no_argument, NULL, VERSION },
+	{ "help", no_argument, NULL, 'h' },
+	{ 0 },
+};
+
+/* Options of calibrations. 0 or an exit status. */
+static int parse_calibration(struct args *a, int opt, const char *value)
+{
+	struct llm_calibrate_options *o = &a->calibrate;
+
+	a->calibrates = true;
+	switch (opt) {
+	case TOKENS:
+		return tool_parse_uint("--calibrate-tokens", value, 1, UINT32_MAX, &o->max_tokens);
+	case CHANNELS:
+		return tool_parse_double("--outlier-channels", value, 1e-6, 0.5,
+					 &o->outlier_channels);
+	case HOT:
+		return tool_parse_double("--hot", value, 0, 1, &o->hot);
+	case PRUNING:
+		return tool_parse_double("--pruning", value, 0, 1, &o->pruning);
+	case SMOOTH:
+		return tool_parse_double("--smooth", value, 0, 1, &o->smooth);
+	default:
+		a->verbose = true;
+		return 0;
+	}
+}
+
+/* Parses an option other than --help and --version. 0 or an exit status. */
+static int parse_one(struct args *a, int opt, const char *value)
+{
+	struct llm_quantize_options *o = &a->quantize;
+
+	switch (opt) {
+	case SYNTHETIC:
+		o->shape = value;
+		return 0;
+	case SEED:
+		a->synthesizes = true;
+		return tool_parse_u64("--seed", value, 0, UINT64_MAX, &o->seed);
+	case VOCAB:
+		a->synthesizes = true;
+		return tool_parse_uint("--vocab", value, 260, 1u << 24, &o->n_vocab);
+	case 't':
+		return tool_parse_uint("-t", value, 1, LLM_MAX_THREADS, &o->threads);
+	case CALIBRATE:
+		a->text = value;
+		return 0;
+	default:
+		return parse_calibration(a, opt, value);
+	}
+}
+
+/* The files and the type. 0 or an exit status. */
+static int parse_files(struct args *a, int n, char **words)
+{
+	struct llm_quantize_options *o = &a->quantize;
+
+	if (n != (o->shape ? 2 : 3))
+		return tool_usage("give %s and a type: --help explains them",
+				  o->shape ? "a file to write" : "a model, a file to write");
+	if (!o->shape && a->synthesizes)
+		return tool_usage("--seed and --vocab go with --synthetic: --help explains them");
+	if (!a->text && a->calibrates)
+		return tool_usage("--calibrate-tokens, --outlier-channels, --hot, --pruning, "
+				  "--smooth and -v go with --calibrate: --help explains them");
+	if (a->text && o->shape)
+		return tool_usage("--calibrate takes a model: make one with --synthetic first");
+	if (llm_quantize_type_parse(words[n - 1], &o->type))
+		return tool_usage("%s", llm_error());
+	if (o->shape && llm_quantize_type_is_packed(o->type))
+		return tool_usage(
+			"--synthetic makes f32, f16, q8_0 or q4_0; pack such a file as %s",
+			llm_quantize_type_name(o->type));
+	if (a->calibrate.smooth >= 0 && o->type == LLM_QUANTIZE_NATIVE)
+		return tool_usage("--smooth changes the weights, whose numbers native keeps: "
+				  "choose w8a8 or w4a8");
+	o->out = words[n - 2];
+	o->in = o->shape ? NULL : words[0];
+	if (o->in && same_file(o->in, o->out))
+		return tool_usage("%s and %s are one file: give another output file", o->in,
+				  o->out);
 	return 0;
 }
 
 int main(int argc, char **argv)
 {
-	enum { SYNTHETIC = 256, SEED, VOCAB, VERSION };
-	static const struct option options[] = {
-		{ "synthetic", required_argument, NULL, SYNTHETIC },
-		{ "seed", required_argument, NULL, SEED },
-		{ "vocab", required_argument, NULL, VOCAB },
-		{ "threads", required_argument, NULL, 't' },
-		{ "version", no_argument, NULL, VERSION },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
+	struct args args = {
+		.quantize = { .warn = warn, .progress = progress_load },
+		.calibrate = { LLM_CALIBRATE_DEFAULTS, .progress = progress_load },
 	};
-	struct llm_quantize_options opts = { .warn = warn, .progress = progress_load };
-	bool seeded = false;
-	int opt, ret = 0;
+	int opt, status = 0;
 
 	tool_name = "llm-quantize";
 	opterr = 0;
-	while (!ret && (opt = getopt_long(argc, argv, ":t:h", options, NULL)) != -1) {
+	while (!status && (opt = getopt_long(argc, argv, ":t:vh", options, NULL)) != -1) {
 		switch (opt) {
-		case SYNTHETIC:
-			opts.shape = optarg;
-			break;
-		case SEED:
-			ret = tool_parse_u64("--seed", optarg, 0, UINT64_MAX, &opts.seed);
-			seeded = true;
-			break;
-		case VOCAB:
-			ret = tool_parse_uint("--vocab", optarg, 260, 1u << 24, &opts.n_vocab);
-			break;
-		case 't':
-			ret = tool_parse_uint("-t", optarg, 1, LLM_MAX_THREADS, &opts.threads);
-			break;
 		case VERSION:
 			printf("llm-quantize %s (%s)\n", VNPU_VERSION, tool_build_commit);
 			return tool_finish(EXIT_SUCCESS);
 		case 'h':
 			fputs(help, stdout);
 			return tool_finish(EXIT_SUCCESS);
-		default:
+		case '?':
+		case ':':
 			return tool_bad_option(opt, argv);
+		default:
+			status = parse_one(&args, opt, optarg);
 		}
 	}
-	if (ret)
-		return ret;
-	if (argc - optind != (opts.shape ? 2 : 3))
-		return tool_usage("give %s and a type: --help explains them",
-				  opts.shape ? "a file to write" : "a model, a file to write");
-	if (!opts.shape && (seeded || opts.n_vocab))
-		return tool_usage("--seed and --vocab go with --synthetic: --help explains them");
-	if (llm_quantize_type_parse(argv[argc - 1], &opts.type))
-		return tool_usage("%s", llm_error());
-	if (opts.shape && llm_quantize_type_is_packed(opts.type))
-		return tool_usage(
-			"--synthetic makes f32, f16, q8_0 or q4_0; pack such a file as %s",
-			llm_quantize_type_name(opts.type));
-	opts.out = argv[argc - 2];
-	opts.in = opts.shape ? NULL : argv[optind];
-	if (opts.in && same_file(opts.in, opts.out))
-		return tool_usage("%s and %s are one file: give another output file", opts.in,
-				  opts.out);
-	return tool_finish(run(&opts));
+	if (!status)
+		status = parse_files(&args, argc - optind, argv + optind);
+	return status ? status : tool_finish(run(&args));
 }

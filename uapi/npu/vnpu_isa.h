@@ -187,6 +187,19 @@ struct vnpu_cmd {
  */
 #define VNPU_CMD_PERMUTED (1u << 0)
 
+/*
+ * The same operations (1.7): struct vnpu_shape follows the command's structure and counts in its
+ * size_bytes. The m rows of a are the pixels of an image whose lines have @width of them, one line
+ * after another; without the flag they are one line. All shapes give the same bits, but the
+ * modelled NPU takes longer for some (llm.npu 4: 1024 x 1 and 32 x 32 pixels).
+ */
+#define VNPU_CMD_SHAPED (1u << 1)
+
+struct vnpu_shape {
+	uint32_t width; /* divides m */
+	uint32_t reserved; /* 0 */
+};
+
 /* END, BARRIER. */
 struct vnpu_cmd_plain {
 	struct vnpu_cmd hdr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* llm.npu: table 3, what a graph costs, groups, and the run of 3.4. */
+/* llm.npu: table 3, groups, shapes, what a graph costs, and the run of 3.4. */
 #include "calibration_private.h"
 #include "ops.h"
 
@@ -127,6 +127,26 @@ static void add_groups(struct maker *m)
 	}
 }
 
+/* ---- 4: shapes of the same matmul ---- */
+
+static void add_shapes(struct maker *m)
+{
+	struct npu_time_matmul tall = {
+		.m = 1024,
+		.k = 2048,
+		.n = 2048,
+		.type = NPU_TIME_I8,
+		.weight_bits = 8,
+		.width = 1,
+	};
+	struct npu_time_matmul square = tall;
+
+	square.width = 32;
+	calibration_fitted(m, "1024 x 1 rows over 32 x 32, by 2048 x 2048", "llm.npu 4", "x", 1.62,
+			   calibration_npu_ms(m->p, &tall) / calibration_npu_ms(m->p, &square),
+			   "npu.line_ns");
+}
+
 /* ---- graphs ---- */
 
 /* Chunks of the length that llm.npu 3.2 chose. */
@@ -205,6 +225,7 @@ void calibration_llmnpu(struct maker *m)
 {
 	add_table3(m);
 	add_groups(m);
+	add_shapes(m);
 	add_graphs(m);
 	add_run(m);
 }

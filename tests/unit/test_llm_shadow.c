@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Shadow outliers in sessions: matmuls with static scales and what the CPU adds to them, against
+ * double precision; and the same bits whatever the chunks, orders, subgraphs, clocks and threads
+ * are. TEST_SEED=N repeats a run.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include "llm.h"
+#include "tiny_shadow.h"
+
+#define MAX_TOKENS 300
+#define SCALE 0x1p-6
+
+static uint64_t seed_state;
+
+static unsigned int any(unsigned int min, unsigned int max)
+{
+	return min + (unsigned int)(random_u64(&seed_state) % (max - min + 1));
+}
+
+static int setup(void **state)
+{
+	const char *seed = getenv("TEST_SEED");
+
+	seed_state = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL);
+	printf("TEST_SEED=%llu\n", (unsigned long long)seed_state);
+	return 0;
+}
+
+static struct tiny_config config(const char *arch)
+{
+	struct tiny_config c = {
+		.arch = arch,
+		.n_layer = any(1, 3),
+		.n_head_kv = any(1, 2),
+		.head_dim = 32,
+		.n_ctx = MAX_TOKENS,
+		.eps = 1e-5,
+		.rope_scale = 1,
+		.freq_base = 10000,
+		.bias = !strcmp(arch, "qwen2"),
+		.head_norms = !strcmp(arch, "qwen3"),
+		.untied = any(0, 1),
+	};
+
+	c.n_head = c.n_head_kv * any(2, 3);
+	c.n_embd = c.n_head * c.head_dim;
+	c.rot_dim = c.head_dim;
+	c.n_ff = 64 * any(2, 4);
+	c.n_vocab = 16 * any(20, 40);
+	return c;
+}
+
+/* A calibrated model. Its norms are such that some values are beyond 127 SCALE. */
+struct calibrated {
+	struct tiny_model t;
+	struct tiny_shadow shadow;
+	int32_t ids[MAX_TOKENS];
+	float pruning; /* of the engines; negative: none */
+};
+
+static void calibrated_create(struct calibrated *c, const char *arch)
+{
+	const struct tiny_config config_ = config(arch);
+
+	tiny_create(&c->t, &config_, random_u64(&seed_state));
+	tiny_shadow(&c->t, &c->shadow, config_.n_layer * SHADOW_INPUTS);
+	tiny_write(&c->t);
+	c->pruning = -1;
+	for (int i = 0; i < MAX_TOKENS; i++)
+		c->ids[i] = (int32_t)any(0, config_.n_vocab - 1);
+}
+
+static struct llm_options defaults(const struct calibrated *c)
+{
+	return (struct llm_options){
+		.model = c->t.path,
+		.choices = { .placement = LLM_PLACE_LINEAR,
+			     .weights = LLM_WEIGHTS_W8A8,
+			     .activations = LLM_ACTIVATIONS_STATIC,
+			     .graphs = LLM_GRAPHS_SHARED },
+		.pruning = c->pruning,
+		.threads = 1,
+		.device = { .transport = NPU_TRANSPORT_SIM, .threads = 1 },
+	};
+}
+
+static struct llm_engine *open_engine(const struct llm_options *o)
+{
+	struct llm_engine *engine;
+
+	if (llm_engine_open(o, &engine))
+		fail_msg("%s", llm_error());
+	return engine;
+}
+
+static struct llm_session *new_session(struct llm_engine *engine)
+{
+	struct llm_session *s;
+
+	if (llm_session_create(engine, MAX_TOKENS, &s))
+		fail_msg("%s", llm_error());
+	return s;
+}
+
+/* ---- the same bits ---- */
+
+struct logits {
+	float *last;
+	size_t bytes;
+};
+
+/* Logits after a prompt of @n tokens, then a token, then a prompt of @more, one after another. */
+static struct logits logits_of(const struct calibrated *c, const struct llm_options *o,
+			       unsigned int n, unsigned int more)
+{
+	struct llm_engine *engine = open_engine(o);
+	struct llm_session *s = new_session(engine);
+	size_t bytes = c->t.c.n_vocab * sizeof(float);
+	struct logits l = { malloc(3 * bytes), 3 * bytes };
+	const unsigned int steps[] = { n, 1, more };
+	unsigned int done = 0;
+
+	for (int i = 0; i < 3; i++) {
+		if (llm_session_eval(s, c->ids + done, steps[i]))
+			fail_msg("%s", llm_error());
+		done += steps[i];
+		memcpy((char *)l.last + (size_t)i * bytes, llm_session_logits(s), bytes);
+	}
+	llm_session_free(s);
+	llm_engine_close(engine);
+	return l;
+}
+
+struct way {
+	const char *what;
+	struct llm_choices choices; /* graphs, floats and order of it */
+	unsigned int chunk; /* 0: the whole prompt at once */
+	const char *profile;
+	bool threads;
+};
+
+static void check_way(const struct calibrated *c, const struct way *w, const struct logits *want,
+		      unsigned int n, unsigned int more)
+{
+	struct llm_options o = defaults(c);
+	struct logits got;
+
+	o.choices.graphs = w->choices.graphs;
+	o.choices.floats = w->choices.floats;
+	o.choices.order = w->choices.order;
+	o.chunk = w->chunk;
+	o.profile = w->profile;
+	o.threads = o.device.threads = w->threads ? 3 : 1;
+	got = logits_of(c, &o, n, more);
+	assert_int_equal(got.bytes, want->bytes);
+	if (memcmp(got.last, want->last, want->bytes))
+		fail_msg("%s, chunks of %u: other logits after %u, 1 and %u tokens", w->what,
+			 w->chunk, n, more);
+	free(got.last);
+}
+
+static void test_results_have_the_same_bits_in_any_order(void **state)
+{
+	static const char *const archs[] = { "llama", "qwen2", "qwen3" };
+
+	for (size_t a = 0; a < 3; a++) {
+		const struct way ways[] = {
+			{ "in order", { .order = LLM_ORDER_FIFO }, any(1, 40), NULL, false },
+			{ "by chunk",
+			  { .order = LLM_ORDER_CHUNK, .graphs = LLM_GRAPHS_SHARED },
+			  any(8, 60),
+			  NULL,
+			  true },
+			{ "by layer",
+			  { .order = LLM_ORDER_LAYER, .graphs = LLM_GRAPHS_SHARED },
+			  any(8, 60),
+			  NULL,
+			  true },
+			{ "out of order",
+			  { .order = LLM_ORDER_OOE, .graphs = LLM_GRAPHS_SHARED },
+			  any(8, 60),
+			  NULL,
+			  true },
+			{ "out of order, virtual",
+			  { .order = LLM_ORDER_OOE, .graphs = LLM_GRAPHS_SHARED },
+			  any(8, 60),
+			  "sd8gen3",
+			  false },
+			{ "norms",
+			  { .order = LLM_ORDER_OOE, .floats = LLM_FLOATS_NORMS },
+			  any(8, 60),
+			  NULL,
+			  true },
+			{ "norms, virtual",
+			  { .order = LLM_ORDER_CHUNK, .floats = LLM_FLOATS_NORMS },
+			  any(8, 60),
+			  "sd8gen2",
+			  false },
+			{ "npu", { .floats = LLM_FLOATS_NPU }, 0, NULL, true },
+			{ "npu, out of order",
+			  { .order = LLM_ORDER_OOE, .floats = LLM_FLOATS_NPU },
+			  any(8, 60),
+			  NULL,
+			  true },
+			{ "npu, virtual",
+			  { .order = LLM_ORDER_OOE, .floats = LLM_FLOATS_NPU },
+			  any(8, 60),
+			  "sd8elite",
+			  false },
+			{ "attention too", { .floats = LLM_FLOATS_ALL }, 0, NULL, true },
+			{ "attention too, out of order",
+			  { .order = LLM_ORDER_OOE, .floats = LLM_FLOATS_ALL },
+			  any(8, 60),
+			  NULL,
+			  true },
+			{ "attention too, virtual",
+			  { .order = LLM_ORDER_OOE, .floats = LLM_FLOATS_ALL },
+			  any(8, 60),
+			  "sd8gen3",
+			  false },
+			{ "graphs of the prompt", { .graphs = LLM_GRAPHS_ONLINE }, 0, NULL, false },
+		};
+		unsigned int n = any(100, 200), more = any(2, 90);
+		struct logits want;
+		struct calibrated c;
+		struct llm_options o;
+
+		calibrated_create(&c, archs[a]);
+		c.pruning = (float[]){ -1, 0.5f, 1 }[any(0, 2)];
+		o = defaults(&c);
+		want = logits_of(&c, &o, n, more);
+		for (size_t w = 0; w < sizeof(ways) / sizeof(ways[0]); w++)
+			check_way(&c, &ways[w], &want, n, more);
+		free(want.last);
+		tiny_free(&c.t);
+	}
+}
+
+/* ---- against double precision ---- */
+
+/* What an observer saw of one layer: rows of a chunk. */
+struct seen {
+	const char *name;
+	unsigned int layer, rows, cols;
+	float *data;
+};
+#define MAX_SEEN 128
+
+struct seen_all {
+	struct seen list[MAX_SEEN];
+	unsigned int n;
+};
+
+static void look(void *ud, const char *tensor, unsigned int layer, unsigned int pos,
+		 unsigned int rows, unsigned int cols, const float *data)
+{
+	struct seen_all *all = ud;
+	struct seen *s = &all->list[all->n++];
+
+	assert_true(all->n <= MAX_SEEN);
+	*s = (struct seen){ strdup(tensor), layer, rows, cols,
+			    malloc((size_t)rows * cols * sizeof(float)) };
+	memcpy(s->data, data, (size_t)rows * cols * sizeof(float));
+}
+
+static const struct seen *seen_find(const struct seen_all *all, const char *name,
+				    unsigned int layer)
+{
+	for (unsigned int i = 0; i < all->n; i++)
+		if (all->list[i].layer == layer && !strcmp(all->list[i].name, name))
+			return &all->list[i];
+	fail_msg("no tensor %s of layer %u", name, layer);
+	return NULL;
+}
+
+static void seen_free(struct seen_all *all)
+{
+	for (unsigned int i = 0; i < all->n; i++) {
+		free((char *)all->list[i].name);
+		free(all->list[i].data);
+	}
+}
+
+/* One result: clamped integers times INT8 weights, and what was clamped times the file's. */
+static double expect(const struct tiny_tensor *w, const float *bias, unsigned int n, const float *x,
+		     bool outliers, double *bound)
+{
+	const float *row = w->data + n * w->dims[0];
+	float max = 0;
+	double scale, sum = bias ? (double)bias[n] : 0;
+
+	for (size_t k = 0; k < w->dims[0]; k++)
+		max = fabsf(row[k]) > max ? fabsf(row[k]) : max;
+	scale = (double)(max / 127);
+	*bound = 1e-6;
+	for (size_t k = 0; k < w->dims[0]; k++) {
+		double q = nearbyint((double)x[k] / SCALE), w8;
+
+		q = q > 127 ? 127 : q < -127 ? -127 : q;
+		w8 = scale > 0 ? nearbyint((double)(row[k] / (float)scale)) * scale : 0;
+		sum += q * SCALE * w8;
+		*bound += fabs(q * SCALE * w8) * 1e-5;
+		if (outliers && fabs((double)x[k]) > 127 * SCALE) {
+			sum += ((double)x[k] - q * SCALE) * (double)row[k];
+			/* The weights are in F16. */
+			*bound += fabs(((double)x[k] - q * SCALE) * (double)row[k]) * 0x1p-10;
+		}
+	}
+	return sum;
+}
+
+/* Returns the values of the input that are outliers. */
+static unsigned int check_matmul(const struct calibrated *c, const struct seen_all *all,
+				 unsigned int layer, const char *input, const char *output,
+				 const char *matrix, bool outliers)
+{
+	const struct seen *x = seen_find(all, input, layer), *y = seen_find(all, output, layer);
+	const struct tiny_tensor *w, *b = NULL;
+	unsigned int beyond = 0;
+	char name[64];
+
+	snprintf(name, sizeof(name), "blk.%u.%s.weight", layer, matrix);
+	w = tiny_find((struct tiny_model *)&c->t, name);
+	snprintf(name, sizeof(name), "blk.%u.%s.bias", layer, matrix);
+	for (unsigned int i = 0; i < c->t.n_tensors; i++)
+		if (!strcmp(c->t.tensors[i].name, name))
+			b = &c->t.tensors[i];
+	assert_true(w->dims[0] == x->cols && w->dims[1] == y->cols && x->rows == y->rows);
+	for (unsigned int r = 0; r < x->rows; r++) {
+		const float *row = x->data + (size_t)r * x->cols;
+
+		for (unsigned int k = 0; k < x->cols; k++)
+			beyond += fabsf(row[k]) > (float)(127 * SCALE);
+		for (unsigned int n = 0; n < y->cols; n++) {
+			double bound,
+				want = expect(w, b ? b->data : NULL, n, row, outliers, &bound);
+			double got = (double)y->data[(size_t)r * y->cols + n];
+
+			if (!(fabs(got - want) <= bound))
+				fail_msg("layer %u, %s, row %u, channel %u: %.9g, expected %.9g "
+					 "within %.2g",
+					 layer, output, r, n, got, want, bound);
+		}
+	}
+	return beyond;
+}
+
+/* @outliers: of the first layer's inputs; those of the others are pruned. */
+static unsigned int check_layers(const struct calibrated *c, const struct seen_all *all,
+				 bool outliers)
+{
+	static const char *const matmuls[][3] = {
+		{ "attn_norm", "q", "attn_q" },	    { "attn_norm", "k", "attn_k" },
+		{ "attn_norm", "v", "attn_v" },	    { "attn", "attn_output", "attn_output" },
+		{ "ffn_norm", "gate", "ffn_gate" }, { "ffn_norm", "up", "ffn_up" },
+		{ "act", "down", "ffn_down" },
+	};
+	unsigned int beyond = 0;
+
+	for (unsigned int layer = 0; layer < c->t.c.n_layer; layer++)
+		for (size_t i = 0; i < sizeof(matmuls) / sizeof(matmuls[0]); i++)
+			beyond += check_matmul(c, all, layer, matmuls[i][0], matmuls[i][1],
+					       matmuls[i][2], outliers);
+	return beyond;
+}
+
+/* With all inputs kept, and with all of them pruned. */
+static void test_matmuls_are_those_of_double_precision(void **state)
+{
+	static const char *const archs[] = { "llama", "qwen2", "qwen3" };
+
+	for (size_t a = 0; a < 3; a++) {
+		struct calibrated c;
+
+		calibrated_create(&c, archs[a]);
+		for (int pruned = 0; pruned < 2; pruned++) {
+			struct llm_options o = defaults(&c);
+			struct seen_all all = { .n = 0 };
+			struct llm_engine *engine;
+			struct llm_session *s;
+
+			o.pruning = pruned ? 1 : -1;
+			engine = open_engine(&o);
+			s = new_session(engine);
+			llm_session_observe(s, look, &all);
+			if (llm_session_eval(s, c.ids, 40))
+				fail_msg("%s", llm_error());
+			if (!check_layers(&c, &all, !pruned))
+				fail_msg("no outliers were there");
+			llm_session_free(s);
+			llm_engine_close(engine);
+			seen_free(&all);
+		}
+		tiny_free(&c.t);
+	}
+}
+
+/* ---- weights in memory, and from the file ---- */
+
+static void test_hot_channels_are_in_memory_and_others_are_read(void **state)
+{
+	struct llm_session_stats before, after;
+	struct llm_engine *engine;
+	struct llm_session *s;
+	struct calibrated c;
+	struct llm_options o;
+	uint64_t hot = 0, all = 0;
+
+	calibrated_create(&c, "llama");
+	o = defaults(&c);
+	engine = open_engine(&o);
+	s = new_session(engine);
+	for (unsigned int i = 0; i < c.shadow.n; i++) {
+		const struct tiny_tensor *w;
+		char name[64];
+
+		snprintf(name, sizeof(name), "blk.%u.%s.shadow", i / SHADOW_INPUTS,
+			 shadow_input_names[i % SHADOW_INPUTS]);
+		w = tiny_find(&c.t, name);
+		hot += TINY_HOT * w->dims[0] * 2;
+		all += w->dims[1] * w->dims[0] * 2;
+	}
+	llm_session_stats(s, &before);
+	assert_int_equal(before.shadow.hot_bytes, hot);
+	assert_int_equal(before.shadow.all_bytes, all);
+	assert_int_equal(before.shadow.reads, 0);
+	if (llm_session_eval(s, c.ids, 100))
+		fail_msg("%s", llm_error());
+	llm_session_stats(s, &after);
+	assert_true(after.shadow.reads > 0);
+	assert_int_equal(after.shadow.merges, c.shadow.n);
+	assert_true(after.shadow.outliers >= after.shadow.reads && after.shadow.ns > 0);
+	assert_true(after.shadow.read_bytes > after.shadow.reads * 2 * c.t.c.n_embd - 1);
+	/* A token's activations have a scale of their own, and no outliers on the CPU. */
+	if (llm_session_eval(s, c.ids, 1))
+		fail_msg("%s", llm_error());
+	llm_session_stats(s, &before);
+	assert_int_equal(before.shadow.reads, after.shadow.reads);
+	assert_int_equal(before.shadow.merges, after.shadow.merges);
+	llm_session_free(s);
+	llm_engine_close(engine);
+	tiny_free(&c.t);
+}
+
+static void test_a_file_without_calibration_is_refused(void **state)
+{
+	const struct tiny_config cfg = config("llama");
+	struct llm_engine *engine;
+	struct calibrated c;
+	struct llm_options o;
+
+	tiny_create(&c.t, &cfg, 1);
+	tiny_write(&c.t);
+	c.pruning = -1;
+	o = defaults(&c);
+	assert_int_equal(llm_engine_open(&o, &engine), -ENODATA);
+	assert_non_null(strstr(llm_error(), "llm-quantize --calibrate"));
+	tiny_free(&c.t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_results_have_the_same_bits_in_any_order),
+		cmocka_unit_test(test_matmuls_are_those_of_double_precision),
+		cmocka_unit_test(test_hot_channels_are_in_memory_and_others_are_read),
+		cmocka_unit_test(test_a_file_without_calibration_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, setup, NULL);
+}
