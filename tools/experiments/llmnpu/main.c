@@ -118,7 +118,9 @@ int main(int argc, char **argv)
 
 	tool_name = "llmnpu";
 	llm_preset_apply(llm_preset((unsigned int)llm_preset_parse("llm.npu")), &args.choices);
+	/* What auto is on the virtual clock. */
 	args.choices.operands = LLM_OPERANDS_NATURAL;
+	args.choices.floats = LLM_FLOATS_CPU;
 	if (options_parse(&set, argc, argv, &args, &status)) {
 		range_free(&args.tokens);
 		return status;
