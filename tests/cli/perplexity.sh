@@ -35,6 +35,18 @@ assert abs(r['perplexity'] / c['perplexity'] - 1) < 0.05, (r['perplexity'], c['p
 " "$scratch/out" "$scratch/cpu.json"
 done
 
+passes "a reference" "${ppl[@]}" -f "$scratch/text" -c 64 -o json --preset cpu --reference "$model"
+true_in_python "a model agrees with itself everywhere" "
+r, c = (json.load(open(a)) for a in sys.argv[1:])
+assert r['agreement'] == 1 and c['agreement'] is None and r['perplexity'] == c['perplexity'], r
+" "$scratch/out" "$scratch/cpu.json"
+passes "a quantised model and its reference" "${ppl[@]}" -f "$scratch/text" -c 64 -o json --preset npu --activations int8 --reference "$model"
+true_in_python "which agree nearly everywhere" "
+r = json.load(open(sys.argv[1]))
+assert 0.8 < r['agreement'] < 1, r['agreement']
+" "$scratch/out"
+refuses "a reference that is not there" 1 "no-such.gguf" "${ppl[@]}" -f "$scratch/text" -c 64 --preset cpu --reference no-such.gguf
+
 data=${VNPU_DATA:-}/models/docs6m
 # whole NAME FILE WANT TOLERANCE OPTIONS...: sets $got to the perplexity of the held-out text.
 whole() {

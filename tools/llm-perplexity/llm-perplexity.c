@@ -5,7 +5,8 @@
  * The text is tokenized as a whole and divided into windows of c tokens that do not overlap; a rest
  * is left out. BOS replaces each window's first token. Position i predicts token i + 1. As in
  * llama-perplexity, only positions from c/2 on are scored, so that each prediction has at least
- * half a window before it. --all scores every position.
+ * half a window before it. --all scores every position. --reference compares each prediction with
+ * that of another model in floats on the CPU.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -21,13 +22,22 @@
 
 enum {
 	OPT_ALL = OPT_TOOL,
+	OPT_REFERENCE,
 };
 
 struct ppl_options {
 	struct llm_options engine;
 	const char *file;
+	const char *reference; /* NULL: none */
 	unsigned int n_ctx;
 	bool all, json;
+};
+
+/* The model that predictions are compared with. */
+struct reference {
+	struct llm_engine *engine; /* NULL: there is none */
+	struct llm_session *s;
+	int32_t *top; /* [n_ctx]: the most likely token after each position of the window */
 };
 
 /* Sums over scored positions. */
@@ -36,6 +46,8 @@ struct score {
 	unsigned int n_vocab;
 	uint64_t n;
 	double nll, nll2; /* of -log p and of its square */
+	const int32_t *top; /* the reference's, by position; NULL: there is none */
+	uint64_t same; /* positions whose most likely token is the reference's */
 };
 
 static const char usage[] = "usage: llm-perplexity -m FILE -f TEXT [options]\n"
@@ -46,6 +58,10 @@ static const char *const formats[] = { "text", "json", NULL };
 static const struct option_def options[] = {
 	{ 'f', "file", "FILE", .doc = "the text; - for stdin" },
 	{ 'c', "ctx-size", "N", .doc = "tokens of a window (default: 512)" },
+	{ OPT_REFERENCE, "reference", "FILE",
+	  .doc = "a model, such as the one that -m was quantised from, to compare with: how often "
+		 "both have the same most likely token\n"
+		 "It is evaluated in floats on the CPU." },
 	{ OPT_ALL, "all", NULL,
 	  .doc = "score all positions of a window, not only the second half" },
 	{ 'o', "output", "FORMAT", .doc = "text or json (default: text)", .words = formats },
@@ -65,6 +81,9 @@ static int parse_one(void *ud, int c, const char *value)
 		return tool_parse_uint("-c", value, 4, UINT32_MAX, &o->n_ctx);
 	case OPT_ALL:
 		o->all = true;
+		return 0;
+	case OPT_REFERENCE:
+		o->reference = value;
 		return 0;
 	case 'o':
 		format = options_find_word("-o", formats, value);
@@ -105,13 +124,79 @@ static void score_position(void *ud, size_t i, const float *logits)
 	sc->n++;
 	sc->nll += nll;
 	sc->nll2 += nll * nll;
+	sc->same += sc->top && sc->top[i] == llm_argmax(logits, sc->n_vocab);
 }
 
-static int score_window(const struct ppl_options *o, struct llm_session *s, const int32_t *ids,
-			struct score *sc)
+/* ---- the reference ---- */
+
+struct tops {
+	int32_t *top;
+	unsigned int n_vocab;
+};
+
+static void note_top(void *ud, size_t i, const float *logits)
+{
+	const struct tops *t = ud;
+
+	t->top[i] = llm_argmax(logits, t->n_vocab);
+}
+
+/* Both models have to have the same tokens. */
+static int reference_open(const struct ppl_options *o, const struct llm_engine *engine,
+			  struct reference *ref)
+{
+	struct llm_options opts = {
+		.model = o->reference,
+		.choices = { .placement = LLM_PLACE_CPU, .weights = LLM_WEIGHTS_F32 },
+		.threads = o->engine.threads,
+	};
+	unsigned int n_vocab = llm_engine_info(engine)->n_vocab, n;
+	int status = engine_open(&opts, &ref->engine);
+
+	if (status)
+		return status;
+	n = llm_engine_info(ref->engine)->n_vocab;
+	if (n != n_vocab)
+		return tool_fail("%s has %u tokens, %s %u: the reference must have the same",
+				 o->reference, n, o->engine.model, n_vocab);
+	ref->top = calloc(o->n_ctx, sizeof(*ref->top));
+	if (!ref->top)
+		return tool_fail("no memory for a window of %u tokens", o->n_ctx);
+	return llm_session_create(ref->engine, o->n_ctx, &ref->s) ? tool_fail("%s", llm_error())
+								  : 0;
+}
+
+static void reference_close(struct reference *ref)
+{
+	if (ref->s)
+		llm_session_free(ref->s);
+	if (ref->engine)
+		llm_engine_close(ref->engine);
+	free(ref->top);
+}
+
+/* What it predicts after positions first .. n_ctx - 2. */
+static int reference_window(const struct ppl_options *o, struct reference *ref, const int32_t *ids,
+			    unsigned int first)
+{
+	struct tops tops = { ref->top, llm_engine_info(ref->engine)->n_vocab };
+
+	if (llm_session_truncate(ref->s, 0) || (first && llm_session_eval(ref->s, ids, first)) ||
+	    llm_session_eval_all(ref->s, ids + first, o->n_ctx - first - 1, note_top, &tops))
+		return tool_fail("%s", llm_error());
+	return 0;
+}
+
+/* ---- windows ---- */
+
+static int score_window(const struct ppl_options *o, struct llm_session *s, struct reference *ref,
+			const int32_t *ids, struct score *sc)
 {
 	unsigned int first = o->all ? 0 : o->n_ctx / 2;
 
+	if (ref->engine && reference_window(o, ref, ids, first))
+		return 1;
+	sc->top = ref->top;
 	if (llm_session_truncate(s, 0))
 		return tool_fail("%s", llm_error());
 	/* The first half is evaluated without logits. The last token is left out, since the token
@@ -124,8 +209,8 @@ static int score_window(const struct ppl_options *o, struct llm_session *s, cons
 	return 0;
 }
 
-static int score_text(const struct ppl_options *o, struct llm_session *s, struct token_list *text,
-		      int bos, struct score *sc)
+static int score_text(const struct ppl_options *o, struct llm_session *s, struct reference *ref,
+		      struct token_list *text, int bos, struct score *sc)
 {
 	size_t n_windows = text->n / o->n_ctx;
 
@@ -137,7 +222,7 @@ static int score_text(const struct ppl_options *o, struct llm_session *s, struct
 		progress_show((double)w / (double)n_windows, what);
 		if (bos >= 0)
 			ids[0] = bos;
-		if (score_window(o, s, ids, sc))
+		if (score_window(o, s, ref, ids, sc))
 			return 1;
 	}
 	progress_clear();
@@ -164,6 +249,8 @@ static int print_score(const struct ppl_options *o, const struct llm_engine *eng
 		       " tokens scored, %s weights)\n",
 		       perplexity, error, nll, sc->n,
 		       llm_choice_name(LLM_CHOICE_WEIGHTS, info->choices.weights));
+		if (sc->top)
+			printf("agreement  %.4f of %s\n", (double)sc->same / n, o->reference);
 		return 0;
 	}
 	json = json_object_new_object();
@@ -171,6 +258,8 @@ static int print_score(const struct ppl_options *o, const struct llm_engine *eng
 	json_object_object_add(json, "stderr", json_out_double(error));
 	json_object_object_add(json, "n_tokens", json_out_u64(sc->n));
 	json_object_object_add(json, "nll", json_out_double(nll));
+	json_object_object_add(json, "agreement",
+			       sc->top ? json_out_double((double)sc->same / n) : NULL);
 	json_object_object_add(json, "npu_jobs", info->device ? json_out_u64(st.npu_jobs) : NULL);
 	json_object_object_add(
 		json, "weights",
@@ -195,6 +284,7 @@ static int run(const struct ppl_options *o, struct llm_engine *engine, const cha
 {
 	const struct llm_engine_info *info = llm_engine_info(engine);
 	struct score sc = { .n_vocab = info->n_vocab };
+	struct reference ref = { 0 };
 	struct token_list tokens;
 	struct llm_session *s;
 	int status = tokens_from_text(engine, text, bytes, LLM_TOKENIZE_BOS, &tokens);
@@ -208,9 +298,14 @@ static int run(const struct ppl_options *o, struct llm_engine *engine, const cha
 	} else if (llm_session_create(engine, o->n_ctx, &s)) {
 		status = tool_fail("%s", llm_error());
 	} else {
-		status = score_text(o, s, &tokens, info->add_bos ? info->bos : -1, &sc);
+		if (o->reference)
+			status = reference_open(o, engine, &ref);
+		if (!status)
+			status = score_text(o, s, &ref, &tokens, info->add_bos ? info->bos : -1,
+					    &sc);
 		if (!status)
 			status = print_score(o, engine, s, &tokens, &sc);
+		reference_close(&ref);
 		llm_session_free(s);
 	}
 	free(tokens.ids);
