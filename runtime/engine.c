@@ -205,7 +205,9 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 		.activations = e->info.choices.activations,
 		.pool = e->loaded.pool,
 		.kernels = e->loaded.kernels,
-		.keep_mapped = llm_placement_has_gpu(e->info.choices.placement),
+		/* The CPU may have to take matmuls that a modelled NPU has no room for. */
+		.keep_mapped = llm_placement_has_gpu(e->info.choices.placement) ||
+			       (e->info.choices.placement == LLM_PLACE_LINEAR && e->soc),
 		.progress = opts->progress,
 		.ud = opts->ud,
 	};

@@ -60,6 +60,7 @@ static const struct entry entries[] = {
 	E(npu, group_gsums, "G/s", TINY, 1e6, "sums of groups of k, added as floats"),
 	E(npu, f16_emulated_ns, "ns", 0, 1e6, "a weight of an F16 matmul that is emulated"),
 	E(npu, onchip_mib, "MiB", 0.001, 1e6, "memory on the chip"),
+	E(npu, space_gib, "GiB", 0, 1e6, "weights that it can address"),
 	E(npu, dram_gbps, "GB/s", TINY, 1e5, "bandwidth alone"),
 	E(npu, launch_us, "us", 0, 1e9, "a graph's execution through the driver"),
 	E(npu, launch_awake_us, "us", 0, 1e9, "a graph's execution where nobody sleeps"),

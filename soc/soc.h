@@ -62,6 +62,7 @@ struct soc_npu {
 	/* A matmul in F16 that the compiler could not map to the arrays: per weight. */
 	double f16_emulated_ns;
 	double onchip_mib;
+	double space_gib; /* of weights that it can address */
 	double dram_gbps; /* alone */
 	/*
 	 * A graph's execution without its commands: start and completion, as

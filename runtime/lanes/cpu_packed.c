@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "cpu_lane.h"
+#include "graphs.h"
 #include "llm_fail.h"
 #include <npu/vnpu_isa.h>
 
@@ -21,6 +22,7 @@ struct matmul {
 	enum llm_input input; /* what x is quantised to */
 	int8_t *q; /* [planes * rows][ldq]; not for LLM_INPUT_FLOATS */
 	float *scale; /* [planes * rows] */
+	float static_scale; /* for LLM_INPUT_STATIC */
 	struct vnpu_outliers *outliers; /* [rows], for LLM_INPUT_OUTLIERS */
 	float *rest; /* [threads][k]: the difference between a row and its first plane */
 	float *low; /* [rows][columns of a part]: results of the second plane */
@@ -143,6 +145,10 @@ static void task_quant(void *arg, unsigned int row, unsigned int worker)
 		k->quant_outliers(q, h->scale + row, h->outliers + row, x, n);
 		return;
 	}
+	if (h->input == LLM_INPUT_STATIC) {
+		k->quant_static(q, h->scale + row, x, n, h->static_scale);
+		return;
+	}
 	k->quant(q, h->scale + row, x, n);
 	if (h->input != LLM_INPUT_INT16)
 		return;
@@ -199,6 +205,9 @@ int lane_cpu_slice_packed(struct lane_memory *m, const struct lane_slice *slice)
 	};
 	int err = matmul_alloc(&h);
 
+	if (h.input == LLM_INPUT_STATIC)
+		h.static_scale = llm_graph_scale(m->loaded, slice->layer,
+						 (enum llm_matrix)slice->columns[0].matrix);
 	if (err) {
 		matmul_free(&h);
 		return err;

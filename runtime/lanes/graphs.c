@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "graph_builder.h"
 #include "llm_fail.h"
@@ -47,6 +48,17 @@ unsigned int llm_matrix_input(enum llm_matrix matrix)
 void llm_graph_scale_name(enum llm_matrix matrix, char *name, size_t bytes)
 {
 	snprintf(name, bytes, "%s.scale", shadow_input_names[llm_matrix_input(matrix)]);
+}
+
+float llm_graph_scale(const struct llm_loaded *loaded, unsigned int layer, enum llm_matrix matrix)
+{
+	const char *slots = npu_buffer_data(loaded->scales);
+	float scale;
+
+	memcpy(&scale,
+	       slots + ((size_t)layer * SHADOW_INPUTS + llm_matrix_input(matrix)) * LLM_SCALE_BYTES,
+	       sizeof(scale));
+	return scale;
 }
 
 /* The static scale of the input of @matrix. */

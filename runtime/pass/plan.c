@@ -481,6 +481,7 @@ struct plan *plan_forward_divided(const struct plan_options *o, const struct pla
 
 	if (!plan)
 		return NULL;
+	plan_fit(o, b.fit);
 	b.first = b.last = b.built = b.handed = SCHED_NONE;
 	place_chunks(o, plan);
 	b.cached = calloc((size_t)plan->nr_chunks * o->shape->layers + 1, sizeof(*b.cached));

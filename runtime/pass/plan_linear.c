@@ -22,11 +22,24 @@ static bool has_shadow(const struct builder *b, uint32_t layer, enum llm_op op)
 	       shadow_input_of(op) >= 0 && shadow_input(b->o->shadow, layer, op)->kept;
 }
 
+static bool is_matmul(const struct builder *b, enum llm_op op)
+{
+	uint64_t k, n;
+
+	return llm_op_matmul(b->o->shape, op, &k, &n);
+}
+
+/* The CPU has the matmuls that the NPU has no room for. */
+static enum soc_lane lane_at(const struct builder *b, uint32_t layer, enum llm_op op)
+{
+	return is_matmul(b, op) && layer >= b->fit[op] ? SOC_CPU : plan_lane(b, op);
+}
+
 /* Whether @op is in the subgraph of the operator before it. */
 static bool joins(const struct builder *b, uint32_t layer, enum llm_op op)
 {
-	return plan_lane(b, op) == SOC_NPU && plan_lane(b, op - 1) == SOC_NPU && !b->o->observe &&
-	       !has_shadow(b, layer, op) && !has_shadow(b, layer, op - 1);
+	return lane_at(b, layer, op) == SOC_NPU && lane_at(b, layer, op - 1) == SOC_NPU &&
+	       !b->o->observe && !has_shadow(b, layer, op) && !has_shadow(b, layer, op - 1);
 }
 
 unsigned int plan_nr_npu_ops(const struct builder *b)
@@ -79,24 +92,27 @@ static struct soc_cost attention_cost(const struct builder *b)
 	return cost;
 }
 
-static struct soc_cost matmul_cost(const struct builder *b, enum llm_op op)
+static struct soc_cost matmul_cost(const struct builder *b, enum soc_lane lane, enum llm_op op)
 {
 	struct soc_op matmul = plan_matmul(b, op);
-	struct soc_cost cost = plan_cost(b->o, SOC_NPU, &matmul);
+	uint32_t rows = lane == SOC_CPU ? b->chunk->n : b->rows;
 	double quant = plan_quant_ops(b, op), fold = plan_fold_ops(b, op);
+	struct soc_cost cost;
 
+	matmul.m = matmul.m / b->rows * rows;
+	cost = plan_cost(b->o, lane, &matmul);
 	if (cpu_quantises(b))
 		return cost;
 	if (quant > 0)
-		add_cost(b, SOC_NPU, plan_vector(b->rows, matmul.k, quant), &cost);
+		add_cost(b, lane, plan_vector(rows, matmul.k, quant), &cost);
 	if (fold > 0)
-		add_cost(b, SOC_NPU, plan_vector(b->rows, matmul.n, fold), &cost);
+		add_cost(b, lane, plan_vector(rows, matmul.n, fold), &cost);
 	return cost;
 }
 
-static struct soc_cost op_cost(const struct builder *b, enum llm_op op)
+static struct soc_cost op_cost(const struct builder *b, uint32_t layer, enum llm_op op)
 {
-	enum soc_lane lane = plan_lane(b, op);
+	enum soc_lane lane = lane_at(b, layer, op);
 	struct soc_cost cost = { 0, 0 };
 	uint64_t k, cols;
 	double ops;
@@ -106,7 +122,7 @@ static struct soc_cost op_cost(const struct builder *b, enum llm_op op)
 	if (op == LLM_OP_ATTN)
 		return attention_cost(b);
 	if (llm_op_matmul(b->o->shape, op, &k, &cols))
-		return matmul_cost(b, op);
+		return matmul_cost(b, lane, op);
 	ops = plan_float_ops(b->o->shape, op, &cols) + side_ops(b, op);
 	add_cost(b, lane, plan_vector(lane == SOC_CPU ? b->chunk->n : b->rows, cols, ops), &cost);
 	return cost;
@@ -161,13 +177,13 @@ static void add_subgraph(struct builder *b, uint32_t layer, enum llm_op op, enum
 	work.what = LANE_SUBGRAPH;
 	work.last = last;
 	b->subgraph = ++b->nr_subgraphs;
-	add(b, &work, SOC_NPU, op_cost(b, op));
+	add(b, &work, SOC_NPU, op_cost(b, layer, op));
 	if (op <= LLM_OP_ATTN && last >= LLM_OP_ATTN)
 		plan_after_cached(b, layer, b->last);
 	while (op++ < last && b->o->soc && !b->failed) {
 		work = work_of(b, layer, op);
 		work.what = LANE_NOTHING;
-		add(b, &work, SOC_NPU, op_cost(b, op));
+		add(b, &work, SOC_NPU, op_cost(b, layer, op));
 	}
 	b->subgraph = 0;
 }
@@ -181,7 +197,7 @@ static void add_matmul(struct builder *b, uint32_t layer, enum llm_op op)
 	uint64_t k, n;
 
 	plan_set_whole_slice(b, &work, b->chunk->n);
-	add(b, &work, SOC_NPU, op_cost(b, op));
+	add(b, &work, lane_at(b, layer, op), op_cost(b, layer, op));
 	if (!has_shadow(b, layer, op) || b->failed)
 		return;
 	matmul = b->last;
@@ -199,17 +215,16 @@ static void add_matmul(struct builder *b, uint32_t layer, enum llm_op op)
 void plan_add_linear(struct builder *b, uint32_t layer)
 {
 	enum llm_op last;
-	uint64_t k, n;
 
 	for (enum llm_op op = LLM_OP_ATTN_NORM; op <= LLM_OP_ADD && !b->failed; op = last + 1) {
 		for (last = op; last < LLM_OP_ADD && joins(b, layer, last + 1);)
 			last++;
-		if (plan_lane(b, op) == SOC_CPU) {
+		if (last == op && is_matmul(b, op)) {
+			add_matmul(b, layer, op);
+		} else if (plan_lane(b, op) == SOC_CPU) {
 			struct lane_work work = work_of(b, layer, op);
 
-			add(b, &work, SOC_CPU, op_cost(b, op));
-		} else if (last == op && llm_op_matmul(b->o->shape, op, &k, &n)) {
-			add_matmul(b, layer, op);
+			add(b, &work, SOC_CPU, op_cost(b, layer, op));
 		} else {
 			add_subgraph(b, layer, op, last);
 		}

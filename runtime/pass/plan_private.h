@@ -27,6 +27,7 @@ struct builder {
 	bool led; /* and those after it are there for their times */
 	/* Placement linear: of the subgraph whose tasks are added; 0: none is. */
 	uint32_t subgraph, nr_subgraphs;
+	uint32_t fit[LLM_NR_OPS]; /* placement linear: plan_fit() */
 	struct cut cuts[LLM_NR_OPS]; /* of matmuls with cut.m rows; 0: not found yet */
 	bool failed;
 };

@@ -50,6 +50,8 @@ enum soc_lane plan_lane(const struct builder *b, enum llm_op op)
 	default:
 		if (plan_is_linear(b) && floats_on_npu(b, op))
 			return SOC_NPU;
+		if (plan_is_linear(b) && op == LLM_OP_HEAD && !b->fit[op])
+			return SOC_CPU;
 		return llm_op_matmul(b->o->shape, op, &k, &n) ? SOC_NPU : SOC_CPU;
 	}
 }

@@ -125,6 +125,38 @@ static void operators_are_where_floats_says(void **state)
 	}
 }
 
+/* The FFN's matrices first, then attention's; of a kind the first layers. */
+static void the_cpu_has_what_the_npu_has_no_room_for(void **state)
+{
+	for (enum llm_floats f = LLM_FLOATS_CPU; f <= LLM_FLOATS_ALL; f++) {
+		struct plan_options o = options_of(f, NULL);
+		const struct shape *s = o.shape;
+		double gate_up = 2.0 * s->dim * s->ffn, down = (double)s->dim * s->ffn;
+		struct soc small = *soc;
+		uint32_t fit[LLM_NR_OPS];
+		struct plan *plan;
+
+		small.npu.space_gib = (gate_up * s->layers + down * 2.01) / 1073741824;
+		o.soc = &small;
+		plan_fit(&o, fit);
+		assert_int_equal(fit[LLM_OP_GATE_UP], s->layers);
+		assert_int_equal(fit[LLM_OP_DOWN], 2);
+		assert_int_equal(fit[LLM_OP_QKV], 0);
+		assert_int_equal(fit[LLM_OP_ATTN_OUTPUT], 0);
+		assert_int_equal(fit[LLM_OP_HEAD], 0);
+		plan = plan_of(&o, 300);
+		assert_int_equal(lane_of(plan, LLM_OP_GATE_UP), SOC_NPU);
+		assert_int_equal(lane_of(plan, LLM_OP_DOWN), SOC_CPU);
+		assert_int_equal(lane_of(plan, LLM_OP_QKV), SOC_CPU);
+		assert_int_equal(sched_get(plan->tasks, find(plan, 0, 1, LLM_OP_DOWN))->home,
+				 SOC_NPU);
+		plan_free(plan);
+		small.npu.space_gib = 4;
+		plan_fit(&o, fit);
+		assert_true(fit[LLM_OP_DOWN] == s->layers && fit[LLM_OP_HEAD] == 1);
+	}
+}
+
 /* One of each matmul; qkv, attn_output and the FFN; before and after attention. */
 static const unsigned int subgraphs[] = {
 	[LLM_FLOATS_CPU] = 4, [LLM_FLOATS_NORMS] = 3, [LLM_FLOATS_NPU] = 2
@@ -519,6 +551,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(operators_are_where_floats_says),
+		cmocka_unit_test(the_cpu_has_what_the_npu_has_no_room_for),
 		cmocka_unit_test(each_subgraph_is_launched_once),
 		cmocka_unit_test(works_compute_each_operator_once_on_both_clocks),
 		cmocka_unit_test(on_the_wall_clock_a_subgraph_is_one_task),

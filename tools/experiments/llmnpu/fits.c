@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: MIT
-/*
- * An NPU's address space (llm.npu 4: 4 GB of a Hexagon NPU) for a model's INT8 matrices: those with
- * most multiply-adds a token go first. All of a kind do as much, so kinds are taken one after
- * another, and of the first that does not fit the first layers.
- */
+/* The NPU's address space for a model's INT8 matrices (plan_fit()). */
 #include <stdio.h>
 
 #include "llmnpu.h"
-
-#define SPACE_BYTES 4294967296.0
 
 static void head(void)
 {
@@ -21,25 +15,28 @@ static int put(const struct place *place)
 {
 	static const enum llm_op kinds[] = { LLM_OP_GATE_UP, LLM_OP_DOWN, LLM_OP_QKV,
 					     LLM_OP_ATTN_OUTPUT, LLM_OP_HEAD };
+	const struct plan_options o = {
+		.soc = place->soc,
+		.shape = place->shape,
+		.choices = place->args->choices,
+	};
 	const struct shape *s = place->shape;
-	double left = SPACE_BYTES, all = 0, on = 0;
-	unsigned int fit[5];
+	uint32_t fit[LLM_NR_OPS];
+	double all = 0, on = 0;
 
+	plan_fit(&o, fit);
 	for (int i = 0; i < 5; i++) {
 		unsigned int of = kinds[i] == LLM_OP_HEAD ? 1 : s->layers;
-		double each;
 		uint64_t k, n;
 
 		llm_op_matmul(s, kinds[i], &k, &n);
-		each = (double)(k * n);
-		fit[i] = left >= of * each ? of : (unsigned int)(left / each);
-		left -= fit[i] * each;
-		on += fit[i] * each;
-		all += of * each;
+		all += of * (double)(k * n);
+		on += fit[kinds[i]] * (double)(k * n);
 	}
 	/* A weight is a byte, and a multiply-add for each token. */
 	printf("| %s | %.2f | %.2f | %.0f %% | %u | %u | %u | %u | %u |\n", s->name, all / 1e9,
-	       on / 1e9, 100 * on / all, fit[0], fit[1], fit[2], fit[3], fit[4]);
+	       on / 1e9, 100 * on / all, fit[LLM_OP_GATE_UP], fit[LLM_OP_DOWN], fit[LLM_OP_QKV],
+	       fit[LLM_OP_ATTN_OUTPUT], fit[LLM_OP_HEAD]);
 	return 0;
 }
 
