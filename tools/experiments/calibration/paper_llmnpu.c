@@ -208,7 +208,8 @@ static void add_run(struct maker *m)
 		.choices = { .placement = LLM_PLACE_LINEAR,
 			     .weights = LLM_WEIGHTS_W8A8,
 			     .activations = LLM_ACTIVATIONS_STATIC,
-			     .graphs = LLM_GRAPHS_SHARED },
+			     .graphs = LLM_GRAPHS_SHARED,
+			     .floats = LLM_FLOATS_CPU },
 		.tokens = CHUNK,
 	};
 	struct forward_times t = calibration_forward(m, &f);
