@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Kernels of the CPU lane that the device does not have: F32 matmul, quantisation of weights, shadow
- * outliers, and what a sampler does with all logits. Portable C, AVX2 + FMA, or AVX-512, chosen at run time. The
- * CPU lane's other float operators are the device's (kernels/kernels.h).
+ * Kernels of the CPU lane that the device does not have: F32 matmul, quantisation of weights,
+ * shadow outliers, and what a sampler does with all logits. Portable C, AVX2 + FMA, or AVX-512,
+ * chosen at run time. The CPU lane's other float operators are the device's (kernels/kernels.h).
  *
  * Within one instruction set, every result element is computed by the same operations in the same
  * order, whatever the number of rows, the blocking or the threads; so chunk sizes and thread counts

@@ -4,7 +4,7 @@
  * one defines first: INLINE; LANES, the floats in a register; BLOCK_M, at most 4, the rows of a
  * block; the types vf (a register of floats), vi (of int32s) and vmask (a mask of lanes); and the
  * operations used here, with their comments. first(n) is the mask of the first n <= LANES lanes;
- * load_part() and load_f16_part() set the lanes outside it to 0. +, -, * and / are GCC's, lane by lane.
+ * load_part() and load_f16_part() set the others to 0. +, -, * and / are GCC's, lane by lane.
  *
  * matmul keeps a BLOCK_M x BLOCK_N block of dot products in registers. Each dot product has a
  * register of its own, so the block's size does not change its value.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What graphs are built from, inside lanes/. After a failure libnpu's functions return NULL, and the
- * compiler reports the first failure.
+ * What graphs are built from, inside lanes/. After a failure libnpu's functions return NULL, and
+ * the compiler reports the first failure.
  */
 #ifndef GRAPH_BUILDER_H
 #define GRAPH_BUILDER_H
@@ -41,7 +41,7 @@ struct npu_tensor *builder_matmul(struct graph_builder *b, struct graph_input *i
 				  enum llm_matrix which);
 /* The layer's cache "k" or "v". */
 struct npu_tensor *builder_cache(struct graph_builder *b, const char *which);
-/* Norms of the heads, if the model has them, and RoPE. @norm: LLM_LAYER_Q_NORM, LLM_LAYER_K_NORM. */
+/* Norms of the heads, if the model has them, and RoPE. @norm: LLM_LAYER_Q_NORM or _K_NORM. */
 struct npu_tensor *builder_heads(struct graph_builder *b, struct npu_tensor *x, unsigned int heads,
 				 unsigned int norm);
 /* inv_freq and the param "pos", which RoPE and caches need; kv_rows of the caches. */

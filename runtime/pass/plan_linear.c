@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * A prompt's layer with placement linear (llm.npu 3.2 to 3.4). Operators that follow one another on
- * the NPU are a subgraph. The CPU's attention comes between two of them; so does a shadow matmul, which the
- * CPU computes beside the NPU's, and whose result it adds:
+ * the NPU are a subgraph. The CPU's attention comes between two of them; so does a shadow matmul,
+ * which the CPU computes beside the NPU's, and whose result it adds:
  *
  *	             +-- matmul (NPU) --+
  *	producer ----+                  +-- merge (CPU) -- the next subgraph

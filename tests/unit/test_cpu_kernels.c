@@ -78,7 +78,7 @@ static void check_close(const struct cpu_kernels *set, const char *what, double 
 			 bound);
 }
 
-/* Indices and sums have the same bits in all sets; limits are met exactly, NaNs are never beyond. */
+/* Indices and sums have the same bits in all sets; NaNs and limits themselves are not beyond. */
 static void test_outliers_have_the_same_bits_in_all_sets(void **s)
 {
 	for (int round = 0; round < 200; round++) {

@@ -47,6 +47,18 @@ same_logits() {
 		echo "$(($(stat -c %s "$out/logits.drm") / 4)) logits, bit for bit the same"
 }
 
+# Prompts with static activations and shadow outliers: all bits of the logits on both transports.
+same_shadow() {
+	[ -s "$out/calibrated.gguf" ] || "$bin/llm-quantize" --calibrate docs/driver.md --calibrate-tokens 512 --pruning 0 $model \
+		"$out/calibrated.gguf" q8_0 || return 1
+	for t in drm sim; do
+		"$bin/llm-logits" -m "$out/calibrated.gguf" --transport $t --preset llm.npu --floats "$1" --order "$2" --chunk 32 \
+			-p "$(head -c 300 docs/words.md)" -o f32 >"$out/logits.$t" || return 1
+	done
+	[ -s "$out/logits.drm" ] && cmp "$out/logits.drm" "$out/logits.sim" &&
+		echo "$(($(stat -c %s "$out/logits.drm") / 4)) logits, bit for bit the same"
+}
+
 # The ioctls as strace prints them: SUBMIT is _IOW('d', 0x4a, 24), WAIT is _IOWR('d', 0x4b, 32).
 count_calls() { # FILE CODE
 	grep -c "ioctl([0-9]*, $2" "$1"
@@ -95,7 +107,7 @@ no_permission() {
 
 unless_late "npu-info --doctor" doctor
 unless_late "a user without permission" no_permission
-for t in test_npu_device test_npu_faults test_npu_isolation test_npu_calls test_npu_ops test_npu_matmul test_npu_columns test_npu_graph test_npu_image test_npu_log test_npu_times test_npu_trace; do
+for t in test_npu_device test_npu_faults test_npu_isolation test_npu_calls test_npu_ops test_npu_matmul test_npu_columns test_npu_graph test_npu_image test_npu_log test_npu_shape test_npu_times test_npu_trace; do
 	unless_late "$t over drm" over_drm $t
 done
 unless_late "llm-bench docs6m over drm" bench $model 64
@@ -106,6 +118,8 @@ for p in fine npu; do
 	unless_late "stories260K's tokens, drm and sim, $p" same_tokens "$stories" $p "Once upon a time"
 	unless_late "stories260K's logits, drm and sim, $p" same_logits "$stories" $p "Once upon a time"
 done
+unless_late "logits with shadow outliers, drm and sim" same_shadow all fifo
+unless_late "logits with shadow outliers out of order, drm and sim" same_shadow cpu ooe
 unless_late "calls per token, fast" calls_per_token fast
 unless_late "calls per token, driver" calls_per_token driver
 unless_late "NPU_LOG=ioctl" decoded_log

@@ -374,16 +374,21 @@ int engine_option(struct llm_options *opts, int c, const char *value)
 	return 0;
 }
 
-int engine_open(struct llm_options *opts, struct llm_engine **engine)
+int engine_try_open(struct llm_options *opts, struct llm_engine **engine)
 {
 	int err;
 
-	if (!opts->model && !opts->shape)
-		return tool_usage("no model: give one with -m FILE");
 	opts->progress = progress_load;
 	err = llm_engine_open(opts, engine);
 	progress_clear();
-	return err ? tool_fail("%s", llm_error()) : 0;
+	return err;
+}
+
+int engine_open(struct llm_options *opts, struct llm_engine **engine)
+{
+	if (!opts->model && !opts->shape)
+		return tool_usage("no model: give one with -m FILE");
+	return engine_try_open(opts, engine) ? tool_fail("%s", llm_error()) : 0;
 }
 
 static int list_device(enum npu_transport transport, const char *path)

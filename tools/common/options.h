@@ -115,6 +115,9 @@ const char *engine_transport_name(enum npu_transport transport);
 
 /* Opens the engine, with a progress bar. 0, or 1 after a message. */
 int engine_open(struct llm_options *opts, struct llm_engine **engine);
+/* The same without a message: returns what llm_engine_open() does, whose error line is
+ * llm_error()'s. */
+int engine_try_open(struct llm_options *opts, struct llm_engine **engine);
 
 /* --list-devices: prints the transports' devices. */
 int engine_list_devices(void);

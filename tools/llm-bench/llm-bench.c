@@ -6,6 +6,7 @@
  * engine, which is loaded once. It runs, for each depth, the prompt tests, the generation tests and
  * the pairs of -pg. With --dry-run shapes replace models, and nothing is loaded.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -202,9 +203,16 @@ static int run_config(struct bench *b, struct bench_config *config)
 	int status;
 
 	bench_memory_reset();
-	status = engine_open(&config->opts, &tokens.engine);
+	status = engine_try_open(&config->opts, &tokens.engine);
+	/* All presets are those that the file can be used with. */
+	if (status == -ENODATA && b->args->all_presets) {
+		fprintf(stderr, "llm-bench: preset %s is left out: %s\n", config->preset,
+			llm_error());
+		b->done += b->n_tests;
+		return 0;
+	}
 	if (status)
-		return status;
+		return tool_fail("%s", llm_error());
 	load_peak_bytes = bench_memory_peak();
 	if (!config->opts.dry_run)
 		status = prompts_init(&tokens.prompts, tokens.engine, b->args->prompt_file,
