@@ -155,6 +155,7 @@ static void test_a_changed_number_shows_where_it_counts(void **state)
 	expect_changed("prefill, layer level over GPU, up to", &soc->npu.widen_gelems, 2);
 	expect_changed("NPU, stationary operand far too large", &soc->npu.hold_rows, 0.5);
 	expect_changed("Qwen1.5-1.8B, 256 tokens, NPU", &soc->npu.hold_rows, 2);
+	expect_changed("Qwen1.5-1.8B, 256 tokens, CPU", &soc->cpu.f16_gflops, 0.8);
 	expect_changed("1024 x 1 rows over 32 x 32, by 2048 x 2048", &soc->npu.line_ns, 2);
 	expect_changed("power, layer-level prefill, Llama-3-8B, 256", &soc->npu.active_w, 0.5);
 	expect_changed("bandwidth in decode, NPU and GPU", &soc->memory.dram_shared_gbps, 0.75);

@@ -118,9 +118,6 @@ int main(int argc, char **argv)
 
 	tool_name = "llmnpu";
 	llm_preset_apply(llm_preset((unsigned int)llm_preset_parse("llm.npu")), &args.choices);
-	/* What auto is on the virtual clock. */
-	args.choices.operands = LLM_OPERANDS_NATURAL;
-	args.choices.floats = LLM_FLOATS_CPU;
 	if (options_parse(&set, argc, argv, &args, &status)) {
 		range_free(&args.tokens);
 		return status;
@@ -130,6 +127,8 @@ int main(int argc, char **argv)
 		status = tool_usage("give one of subgraphs, fits, chunks, steps, merging");
 	else if (args.choices.placement != LLM_PLACE_LINEAR)
 		status = tool_usage("llm.npu's placement is linear");
+	else if (llm_choices_settle(&args.choices, NULL, true, &args.choices))
+		status = tool_fail("%s", llm_error());
 	else if (!args.tokens.n)
 		status = range_add(&args.tokens, 1024);
 	if (!status)
