@@ -192,6 +192,57 @@ static int collect(struct calibrator *c)
 	return err ? err : shadow_prune(&result->shadow, c->opts->pruning);
 }
 
+/* ---- the length of chunks ---- */
+
+#define CHUNK_TOKENS 1024
+#define MIN_CHUNK 32
+
+/* What a prompt takes in such chunks. The calibration is not in the file yet, so the plan has a
+ * scale per row: another operation for each value that is quantised. */
+static int time_chunk(const struct llm_calibrate_options *o, unsigned int chunk, uint64_t *ns)
+{
+	const struct llm_options opts = {
+		.model = o->model,
+		.dry_run = true,
+		.choices = { .placement = LLM_PLACE_LINEAR,
+			     .weights = LLM_WEIGHTS_W8A8,
+			     .activations = LLM_ACTIVATIONS_INT8,
+			     .graphs = LLM_GRAPHS_SHARED },
+		.profile = o->profile,
+		.chunk = chunk,
+	};
+	struct llm_engine *engine;
+	struct llm_session *s = NULL;
+	int err = llm_engine_open(&opts, &engine);
+
+	if (err)
+		return err;
+	err = llm_session_create(engine, CHUNK_TOKENS, &s);
+	if (!err)
+		err = llm_session_eval(s, NULL, CHUNK_TOKENS);
+	if (!err)
+		*ns = llm_session_now_ns(s);
+	llm_session_free(s);
+	llm_engine_close(engine);
+	return err;
+}
+
+/* Of equally fast ones the shortest. */
+static int choose_chunk(struct calibrator *c)
+{
+	uint64_t least = UINT64_MAX, ns;
+	int err = 0;
+
+	for (unsigned int chunk = MIN_CHUNK; chunk <= CHUNK_TOKENS && !err; chunk *= 2) {
+		err = time_chunk(c->opts, chunk, &ns);
+		if (err || ns >= least)
+			continue;
+		least = ns;
+		c->result->chunk = chunk;
+	}
+	return err;
+}
+
 int llm_calibrate(const struct llm_calibrate_options *opts, struct llm_calibration **calibration)
 {
 	struct calibrator c = { .opts = opts };
@@ -206,6 +257,8 @@ int llm_calibrate(const struct llm_calibrate_options *opts, struct llm_calibrati
 	err = open_session(&c);
 	if (!err)
 		err = divide(&c);
+	if (!err && opts->profile)
+		err = choose_chunk(&c);
 	if (!err)
 		err = collect(&c);
 	shadow_stats_free(&c.stats);
@@ -234,6 +287,7 @@ void llm_calibration_info(const struct llm_calibration *c, struct llm_calibratio
 		.n_inputs = c->shadow.n_layer * SHADOW_INPUTS,
 		.n_tokens = c->n_tokens,
 		.n_chunks = c->n_chunks,
+		.chunk = c->chunk,
 	};
 	for (unsigned int i = 0; i < info->n_inputs; i++)
 		info->n_kept += c->shadow.inputs[i].kept;

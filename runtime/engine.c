@@ -377,7 +377,6 @@ static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 	struct llm_loaded *l = &e->loaded;
 	int err = engine_load_profiles(e, opts);
 
-	engine_set_chunk(e, opts->chunk);
 	e->info.weight_bytes = llm_shape_weight_bytes(&e->shape, e->info.choices.weights);
 	if (opts->model && e->info.choices.weights == LLM_WEIGHTS_NATIVE) {
 		e->native = true;
@@ -386,6 +385,7 @@ static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 	e->info.kv_token_bytes = llm_shape_kv_bytes(&e->shape, 1, e->info.choices.kv);
 	if (!err && llm_activations_static(e->info.choices.activations))
 		err = engine_read_shadow(e, opts);
+	engine_set_chunk(e, opts->chunk ? opts->chunk : e->shadow.chunk);
 	if (err || opts->dry_run)
 		return err;
 	if (e->info.choices.kv == LLM_KV_Q8_0 && l->model.head_dim % VNPU_Q8_0_VALUES)

@@ -85,6 +85,12 @@ struct llm_calibrate_options {
 	 * same up to rounding. The statistics are those of the smoothed model. Negative: none.
 	 */
 	double smooth;
+	/*
+	 * A soc of share/profiles, or a file: the length of a prompt's chunks is chosen that is the
+	 * fastest there, by dry runs of 1024 tokens in chunks of 32, 64, ... 1024 (llm.npu 3.2,
+	 * figure 8), and kept in the file. NULL: the file has none, and engines take their default.
+	 */
+	const char *profile;
 	unsigned int threads; /* 0: one per CPU allowed to the process; does not change results */
 	/* As in llm_quantize_options. */
 	int (*progress)(void *ud, double fraction, const char *what);
@@ -112,6 +118,7 @@ struct llm_calibration_info {
 	unsigned int n_inputs; /* four for each layer */
 	unsigned int n_kept; /* not pruned */
 	unsigned int n_tokens, n_chunks; /* of the text */
+	unsigned int chunk; /* tokens of a prompt's chunks; 0: none was chosen */
 };
 void llm_calibration_info(const struct llm_calibration *calibration,
 			  struct llm_calibration_info *info);

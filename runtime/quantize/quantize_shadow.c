@@ -30,7 +30,7 @@ struct quantize_shadow {
 
 static const char *const keys[] = {
 	SHADOW_KEY,	    SHADOW_KEY ".scales",     SHADOW_KEY ".limits", SHADOW_KEY ".channels",
-	SHADOW_KEY ".cold", SHADOW_KEY ".hot_counts", SHADOW_KEY ".hot",
+	SHADOW_KEY ".cold", SHADOW_KEY ".hot_counts", SHADOW_KEY ".hot",    SHADOW_KEY ".chunk",
 };
 #define NR_KEYS (sizeof(keys) / sizeof(keys[0]))
 #define MAX_EXCEPT 3
@@ -112,6 +112,8 @@ void quantize_copy_metadata(struct quantize *q, const char *const *except, size_
 	put_means(q, SHADOW_KEY ".channels", offsetof(struct shadow_input, channels));
 	put_means(q, SHADOW_KEY ".cold", offsetof(struct shadow_input, cold));
 	put_hot(q);
+	if (q->opts->calibration->chunk)
+		gguf_writer_u32(q->writer, SHADOW_KEY ".chunk", q->opts->calibration->chunk);
 }
 
 bool quantize_replaced(const struct quantize *q, const struct gguf_tensor *from)

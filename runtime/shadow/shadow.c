@@ -303,10 +303,26 @@ static int prune(const struct reader *r, double pruning)
 	return 0;
 }
 
+/* Chunks that a file wants, if it does. */
+static int read_chunk(const struct reader *r)
+{
+	uint64_t chunk = 0;
+	int err = gguf_u64(r->file, SHADOW_KEY ".chunk", &chunk);
+
+	if (err == -ENOENT)
+		return 0;
+	if (err || !chunk || chunk > LLM_MAX_CHUNK)
+		return bad(r, "%s.chunk is no number of 1 to %d tokens", SHADOW_KEY, LLM_MAX_CHUNK);
+	r->s->chunk = (unsigned int)chunk;
+	return 0;
+}
+
 static int read_inputs(const struct reader *r)
 {
 	int err = read_version(r);
 
+	if (!err)
+		err = read_chunk(r);
 	for (size_t i = 0; !err && i < r->n; i++)
 		err = read_numbers(r, i);
 	if (!err)

@@ -59,6 +59,7 @@ struct shadow_input {
 struct shadow {
 	unsigned int n_layer;
 	double pruning; /* share of the inputs that are pruned */
+	unsigned int chunk; /* tokens of a prompt's chunks that the file wants; 0: any */
 	struct shadow_input *inputs; /* [n_layer][SHADOW_INPUTS] */
 	int32_t *hot; /* of all inputs */
 };

@@ -12,6 +12,7 @@ struct llm_calibration {
 	struct shadow_smooth smooth;
 	unsigned int channels[SHADOW_INPUTS]; /* of a layer's inputs */
 	unsigned int n_tokens, n_chunks;
+	unsigned int chunk; /* of prompts; 0: none was chosen */
 };
 
 #endif /* SHADOW_CALIBRATION_H */

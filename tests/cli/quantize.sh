@@ -9,7 +9,7 @@ t=("$bin/llm-quantize")
 out=$scratch/out.gguf
 
 passes "--help" "${t[@]}" --help
-for option in --calibrate --calibrate-tokens --outlier-channels --hot --pruning --smooth --verbose --synthetic --seed --vocab --threads --help --version f32 f16 q8_0 q4_0 w8a8 w4a8 w4a16; do
+for option in --calibrate --calibrate-tokens --outlier-channels --hot --pruning --profile --smooth --verbose --synthetic --seed --vocab --threads --help --version f32 f16 q8_0 q4_0 w8a8 w4a8 w4a16; do
 	grep -q -- "$option" "$scratch/out" || not_ok "--help explains $option"
 done
 passes "--version" "${t[@]}" --version
@@ -178,7 +178,7 @@ for bad in "--pruning 1.1" "--pruning x" "--hot -1" "--outlier-channels 0" "--ou
 	# shellcheck disable=SC2086
 	refuses "$bad" 2 "${bad%% *}: " "${cal[@]}" $bad "$model" "$out" f16
 done
-for option in "--pruning 0.5" "--hot 0.5" "--outlier-channels 0.01" "--smooth 0.5" "--calibrate-tokens 1000" -v; do
+for option in "--pruning 0.5" "--profile sd8gen3" "--hot 0.5" "--outlier-channels 0.01" "--smooth 0.5" "--calibrate-tokens 1000" -v; do
 	# shellcheck disable=SC2086
 	refuses "$option without --calibrate" 2 "go with --calibrate" "${t[@]}" $option "$model" "$out" f16
 done
@@ -223,6 +223,20 @@ same "packed, too" "$(logits -m "$scratch/cal8.gguf")" "$(logits -m "$model" --w
 passes "packing a calibrated file" "${t[@]}" "$scratch/cal.gguf" "$scratch/cal8b.gguf" w8a8
 shadows() { grep -ao 'blk\.[0-9]*\.[a-z_]*\.shadow' "$1"; }
 same "keeps the weights for outliers" "$(shadows "$scratch/cal8b.gguf")" "$(shadows "$scratch/cal8.gguf")"
+passes "--profile" "${cal[@]}" --profile sd8gen3 "$scratch/f32.gguf" "$scratch/chunk.gguf" q8_0
+chunk=$(sed -n 's/.*prompts in chunks of \([0-9]*\) tokens are the fastest on sd8gen3$/\1/p' "$scratch/out")
+# pp CHUNK: what 1024 tokens take there in chunks of so many, in ns; 0: of as many as the file says.
+pp() {
+	local with=()
+	[ "$1" = 0 ] || with=(--chunk "$1")
+	"$bin/llm-bench" -m "$scratch/chunk.gguf" --dry-run --preset llm.npu --profile sd8gen3 "${with[@]}" -p 1024 -n 0 -o json |
+		sed -n 's/^ *"avg_ns": \([0-9]*\),$/\1/p'
+}
+same "an engine takes the file's chunks" "$(pp 0)" "$(pp "$chunk")"
+for other in 32 64 128 256 512 1024; do
+	[ "$(pp "$chunk")" -le "$(pp $other)" ] && ok "no slower than chunks of $other" || not_ok "no slower than chunks of $other" "$chunk: $(pp "$chunk"), $(pp $other) ns"
+done
+refuses "a soc that is not there" 1 "no-such-soc" "${cal[@]}" --profile no-such-soc "$scratch/f32.gguf" "$scratch/chunk.gguf" q8_0
 for pruning in "0 24" "0.5 12" "1 0"; do
 	passes "--pruning ${pruning% *}" "${cal[@]}" --pruning "${pruning% *}" "$scratch/f32.gguf" "$scratch/pruned.gguf" f16
 	same "keeps ${pruning#* } inputs" "$(shadows "$scratch/pruned.gguf" | wc -l)" "${pruning#* }"

@@ -272,6 +272,13 @@ static void test_hot_channels_are_ascending_and_exist(void **state)
 	f.sh.hot_counts[5] = 0;
 	f.sh.hot_counts[4] = 2 * TINY_HOT;
 	refused(&f, "of input 4", again);
+	f.sh.hot_counts[5] = f.sh.hot_counts[4] = TINY_HOT;
+	tiny_key(&f.t, SHADOW_KEY ".chunk", 'u', 0, NULL);
+	refused(&f, "vnpu.shadow.chunk is no number of 1 to 8192 tokens", again);
+	tiny_key(&f.t, SHADOW_KEY ".chunk", 'u', 8193, NULL);
+	refused(&f, "vnpu.shadow.chunk is no number of 1 to 8192 tokens", again);
+	tiny_key(&f.t, SHADOW_KEY ".chunk", 's', 0, "long");
+	refused(&f, "vnpu.shadow.chunk is no number of 1 to 8192 tokens", again);
 	drop(&f);
 }
 

@@ -26,6 +26,8 @@ static const char help[] =
 	"                          chunk of 256 tokens (default: 0.003)\n"
 	"      --hot SHARE         of the outliers whose channels' weights stay in memory\n"
 	"                          (default: 0.8)\n"
+	"      --profile NAME      choose the length of prompts' chunks that is the fastest on\n"
+	"                          this soc of share/profiles, and keep it in the file\n"
 	"      --pruning SHARE     of the inputs, the least important, whose outliers are\n"
 	"                          lost (default: 0.85)\n"
 	"      --smooth ALPHA      divide channels by max|x|^ALPHA / max|w|^(1 - ALPHA)\n"
@@ -105,6 +107,9 @@ static void print_calibration(const struct args *a, const struct llm_calibration
 	llm_calibration_info(c, &info);
 	printf("%s: calibrated with %u tokens; %u of %u inputs are kept\n", a->quantize.in,
 	       info.n_tokens, info.n_kept, info.n_inputs);
+	if (info.chunk)
+		printf("%s: prompts in chunks of %u tokens are the fastest on %s\n", a->quantize.in,
+		       info.chunk, a->calibrate.profile);
 }
 
 static void print_file(const struct llm_quantize_options *opts, const struct llm_quantize_result *r,
@@ -157,6 +162,7 @@ enum {
 	CHANNELS,
 	HOT,
 	PRUNING,
+	PROFILE,
 	SMOOTH,
 	VERSION,
 };
@@ -170,6 +176,7 @@ static const struct option options[] = {
 	{ "outlier-channels", required_argument, NULL, CHANNELS },
 	{ "hot", required_argument, NULL, HOT },
 	{ "pruning", required_argument, NULL, PRUNING },
+	{ "profile", required_argument, NULL, PROFILE },
 	{ "smooth", required_argument, NULL, SMOOTH },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "threads", required_argument, NULL, 't' },
@@ -192,6 +199,9 @@ static int parse_calibration(struct args *a, int opt, const char *value)
 					 &o->outlier_channels);
 	case HOT:
 		return tool_parse_double("--hot", value, 0, 1, &o->hot);
+	case PROFILE:
+		o->profile = value;
+		return 0;
 	case PRUNING:
 		return tool_parse_double("--pruning", value, 0, 1, &o->pruning);
 	case SMOOTH:
@@ -238,8 +248,9 @@ static int parse_files(struct args *a, int n, char **words)
 	if (!o->shape && a->synthesizes)
 		return tool_usage("--seed and --vocab go with --synthetic: --help explains them");
 	if (!a->text && a->calibrates)
-		return tool_usage("--calibrate-tokens, --outlier-channels, --hot, --pruning, "
-				  "--smooth and -v go with --calibrate: --help explains them");
+		return tool_usage(
+			"--calibrate-tokens, --outlier-channels, --hot, --profile, "
+			"--pruning, --smooth and -v go with --calibrate: --help explains them");
 	if (a->text && o->shape)
 		return tool_usage("--calibrate takes a model: make one with --synthetic first");
 	if (llm_quantize_type_parse(words[n - 1], &o->type))
