@@ -273,6 +273,16 @@ static const struct llm_choice_value floats[] = {
 		ON(LINEAR), ON(LINEAR), 0 },
 };
 
+static const struct llm_choice_value spaces[] = {
+	[LLM_SPACE_ALL] = { "all",
+		"all of them",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_SPACE_LIMITED] = { "limited",
+		"as many as it can address, the FFN's first; the CPU computes with the others "
+		"(llm.npu 4)",
+		ON(LINEAR), ON(LINEAR), 0 },
+};
+
 #define COUNT(a) ((unsigned int)(sizeof(a) / sizeof((a)[0])))
 #define VALUES(a) .values = a, .n_values = COUNT(a)
 #define FIELD(field) .name = #field, .offset = offsetof(struct llm_choices, field)
@@ -335,6 +345,11 @@ static const struct llm_choice_info table[LLM_NR_CHOICES] = {
 	[LLM_CHOICE_FLOATS] = {
 		FIELD(floats), VALUES(floats), .runs = ON(LINEAR), .plans = ON(LINEAR),
 		.doc = "where placement linear has a prompt's float operators, attention aside",
+	},
+	[LLM_CHOICE_SPACE] = {
+		FIELD(space), VALUES(spaces), .runs = ON(LINEAR), .plans = ON(LINEAR),
+		.doc = "weights that placement linear has on a modelled NPU\n"
+		       "On the wall clock the device has all.",
 	},
 };
 

@@ -207,7 +207,7 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 		.kernels = e->loaded.kernels,
 		/* The CPU may have to take matmuls that a modelled NPU has no room for. */
 		.keep_mapped = llm_placement_has_gpu(e->info.choices.placement) ||
-			       (e->info.choices.placement == LLM_PLACE_LINEAR && e->soc),
+			       e->info.choices.space == LLM_SPACE_LIMITED,
 		.progress = opts->progress,
 		.ud = opts->ud,
 	};

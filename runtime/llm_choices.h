@@ -163,6 +163,14 @@ enum llm_floats {
 	LLM_FLOATS_ALL, /* attention too is on the NPU: the CPU has shadow outliers only */
 };
 
+/* The weights that placement linear has on a modelled NPU. */
+enum llm_space {
+	LLM_SPACE_ALL = 0, /* all of them */
+	/* As many as it can address (soc.h: space_gib), the FFN's first; the CPU computes with the
+	 * others (llm.npu 4) */
+	LLM_SPACE_LIMITED,
+};
+
 /* Which way of synchronising matmuls are cut for. */
 enum llm_solver {
 	LLM_SOLVER_FAST = 0, /* the fast one, also where sync is driver: what that alone costs */
@@ -213,6 +221,7 @@ struct llm_choices {
 	enum llm_solver solver;
 	enum llm_cores cores;
 	enum llm_floats floats;
+	enum llm_space space;
 };
 
 /* The fields of struct llm_choices. */
@@ -230,6 +239,7 @@ enum llm_choice {
 	LLM_CHOICE_SOLVER,
 	LLM_CHOICE_CORES,
 	LLM_CHOICE_FLOATS,
+	LLM_CHOICE_SPACE,
 	LLM_NR_CHOICES,
 };
 

@@ -147,7 +147,7 @@ static struct logits logits_of(const struct calibrated *c, const struct llm_opti
 
 struct way {
 	const char *what;
-	struct llm_choices choices; /* graphs, floats and order of it */
+	struct llm_choices choices; /* graphs, floats, order and space of it */
 	unsigned int chunk; /* 0: the whole prompt at once */
 	const char *profile;
 	bool threads;
@@ -162,6 +162,7 @@ static void check_way(const struct calibrated *c, const struct way *w, const str
 	o.choices.graphs = w->choices.graphs;
 	o.choices.floats = w->choices.floats;
 	o.choices.order = w->choices.order;
+	o.choices.space = w->choices.space;
 	o.chunk = w->chunk;
 	o.profile = w->profile;
 	o.threads = o.device.threads = w->threads ? 3 : 1;
@@ -203,12 +204,16 @@ static void test_results_have_the_same_bits_in_any_order(void **state)
 		char small[32];
 		const struct way ways[] = {
 			{ "a part of it on the CPU",
-			  { .order = LLM_ORDER_OOE, .graphs = LLM_GRAPHS_SHARED },
+			  { .order = LLM_ORDER_OOE,
+			    .graphs = LLM_GRAPHS_SHARED,
+			    .space = LLM_SPACE_LIMITED },
 			  any(8, 60),
 			  small,
 			  false },
 			{ "a part of it and norms on the CPU",
-			  { .order = LLM_ORDER_OOE, .floats = LLM_FLOATS_NORMS },
+			  { .order = LLM_ORDER_OOE,
+			    .floats = LLM_FLOATS_NORMS,
+			    .space = LLM_SPACE_LIMITED },
 			  any(8, 60),
 			  small,
 			  false },

@@ -138,6 +138,7 @@ static void the_cpu_has_what_the_npu_has_no_room_for(void **state)
 
 		small.npu.space_gib = (gate_up * s->layers + down * 2.01) / 1073741824;
 		o.soc = &small;
+		o.choices.space = LLM_SPACE_LIMITED;
 		plan_fit(&o, fit);
 		assert_int_equal(fit[LLM_OP_GATE_UP], s->layers);
 		assert_int_equal(fit[LLM_OP_DOWN], 2);

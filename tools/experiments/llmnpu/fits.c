@@ -15,7 +15,7 @@ static int put(const struct place *place)
 {
 	static const enum llm_op kinds[] = { LLM_OP_GATE_UP, LLM_OP_DOWN, LLM_OP_QKV,
 					     LLM_OP_ATTN_OUTPUT, LLM_OP_HEAD };
-	const struct plan_options o = {
+	struct plan_options o = {
 		.soc = place->soc,
 		.shape = place->shape,
 		.choices = place->args->choices,
@@ -24,6 +24,7 @@ static int put(const struct place *place)
 	uint32_t fit[LLM_NR_OPS];
 	double all = 0, on = 0;
 
+	o.choices.space = LLM_SPACE_LIMITED;
 	plan_fit(&o, fit);
 	for (int i = 0; i < 5; i++) {
 		unsigned int of = kinds[i] == LLM_OP_HEAD ? 1 : s->layers;
