@@ -112,8 +112,8 @@ struct llm_options {
 	 * use, by its affinity mask and the quota of its control groups */
 	unsigned int threads;
 	/* Tokens of a prefill graph (of the largest one, if bucketed); with placements gpu and
-	 * layer, of the longest undivided prompt. At most LLM_MAX_CHUNK; 0: 256, or 2048 there; with
-	 * activations static what the file was calibrated for, if it says so. */
+	 * layer, of the longest undivided prompt. At most LLM_MAX_CHUNK; 0: 256, or 2048 there;
+	 * with activations static what the file was calibrated for, if it says so. */
 	unsigned int chunk;
 	/* Activations static: the share of matmul inputs whose outliers are pruned, the least
 	 * important ones first (llm.npu 3.3). 0: those that the file has no weights for, or with

@@ -121,10 +121,10 @@ uint32_t plan_chunk(const struct plan_options *o, uint32_t n_ctx);
 
 /*
  * With the choice of a limited space, an NPU that can only address a part of the weights
- * (soc_npu.space_gib) has those with which placement linear computes most (llm.npu 4): the FFN's, then attention's, then the output matrix;
- * and of the first kind that does not fit as a whole the first layers. @fit: by matmul, the layers
- * that are on the NPU; of the output matrix 0 or 1. The CPU has the others. On the wall clock, all
- * of them fit.
+ * (soc_npu.space_gib) has those with which placement linear computes most (llm.npu 4): the FFN's,
+ * then attention's, then the output matrix; and of the first kind that does not fit as a whole the
+ * first layers. @fit: by matmul, the layers that are on the NPU; of the output matrix 0 or 1. The
+ * CPU has the others. On the wall clock, all of them fit.
  */
 void plan_fit(const struct plan_options *o, uint32_t fit[LLM_NR_OPS]);
 
