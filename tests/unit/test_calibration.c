@@ -102,8 +102,14 @@ static void check_fitted(const struct soc *p)
 		const struct calibration_row *row = &c.rows[i];
 		bool found = row->kind != CALIBRATION_FITTED;
 
-		for (size_t k = 0; !found && !soc_key(k, &key); k++)
-			found = names(row->note, &key);
+		for (size_t k = 0; row->kind == CALIBRATION_FITTED && !soc_key(k, &key); k++) {
+			if (!names(row->note, &key))
+				continue;
+			found = true;
+			if (p->notes[k].source != SOC_FITTED)
+				fail_msg("%s fixes %s.%s, which does not say so", row->name,
+					 key.section, key.key);
+		}
 		if (!found)
 			fail_msg("%s fixes '%s', which is no number", row->name, row->note);
 	}
