@@ -201,18 +201,19 @@ static void add_graphs(struct maker *m)
 
 /* ---- 3.4: Qwen1.5-1.8B, 256 tokens ---- */
 
+static const struct forward qwen = {
+	.shape = "qwen1.5-1.8b",
+	.choices = { .placement = LLM_PLACE_LINEAR,
+		     .weights = LLM_WEIGHTS_W8A8,
+		     .activations = LLM_ACTIVATIONS_STATIC,
+		     .graphs = LLM_GRAPHS_SHARED,
+		     .floats = LLM_FLOATS_CPU },
+	.tokens = CHUNK,
+};
+
 static void add_run(struct maker *m)
 {
-	const struct forward f = {
-		.shape = "qwen1.5-1.8b",
-		.choices = { .placement = LLM_PLACE_LINEAR,
-			     .weights = LLM_WEIGHTS_W8A8,
-			     .activations = LLM_ACTIVATIONS_STATIC,
-			     .graphs = LLM_GRAPHS_SHARED,
-			     .floats = LLM_FLOATS_CPU },
-		.tokens = CHUNK,
-	};
-	struct forward_times t = calibration_forward(m, &f);
+	struct forward_times t = calibration_forward(m, &qwen);
 
 	calibration_predicted(m, "Qwen1.5-1.8B, 256 tokens, NPU", "llm.npu 3.4", "ms", 315,
 			      t.busy_ms[SOC_NPU], "floats on the CPU, shared buffers (4)");
@@ -222,6 +223,35 @@ static void add_run(struct maker *m)
 			      37, m->err ? 0 : 100 * (1 - t.busy_ms[SOC_NPU] / t.ms), NULL);
 }
 
+/* ---- 3.3: what merging the outliers of all inputs costs ---- */
+
+/*
+ * Each merge ends a graph of the NPU and begins another. That costs the most where float operators
+ * are the NPU's, as EdgeFlow 3.2 describes llm.npu, so that its graphs would be long, and where
+ * each of them is started through the driver.
+ */
+static void add_merging(struct maker *m)
+{
+	static const char how[] = "1024 tokens, floats on the NPU, drivers' way";
+	struct forward all = qwen, none;
+	struct forward_times with, without;
+
+	all.tokens = 4 * CHUNK;
+	all.choices.floats = LLM_FLOATS_NPU;
+	all.choices.sync = LLM_SYNC_DRIVER;
+	all.kept = 1;
+	none = all;
+	none.no_outliers = true;
+	with = calibration_forward(m, &all);
+	without = calibration_forward(m, &none);
+	if (m->err)
+		return;
+	calibration_predicted(m, "latency that merging all outliers adds", "llm.npu 3.3", "%", 29.7,
+			      100 * (with.ms / without.ms - 1), how);
+	calibration_predicted(m, "energy that merging all outliers adds", "llm.npu 3.3", "%", 20.1,
+			      100 * (with.joules / without.joules - 1), how);
+}
+
 void calibration_llmnpu(struct maker *m)
 {
 	add_table3(m);
@@ -229,4 +259,5 @@ void calibration_llmnpu(struct maker *m)
 	add_shapes(m);
 	add_graphs(m);
 	add_run(m);
+	add_merging(m);
 }
