@@ -22,8 +22,6 @@
 #include "tiny_shadow.h"
 
 #define MAX_TOKENS 300
-#define SCALE 0x1p-6
-
 static uint64_t seed_state;
 
 static unsigned int any(unsigned int min, unsigned int max)
@@ -64,7 +62,8 @@ static struct tiny_config config(const char *arch)
 	return c;
 }
 
-/* A calibrated model. Its norms are such that some values are beyond 127 SCALE. */
+/* A calibrated model with other scales for each input. Some values of norms are beyond 127 scales.
+ */
 struct calibrated {
 	struct tiny_model t;
 	struct tiny_shadow shadow;
@@ -78,6 +77,8 @@ static void calibrated_create(struct calibrated *c, const char *arch)
 
 	tiny_create(&c->t, &config_, random_u64(&seed_state));
 	tiny_shadow(&c->t, &c->shadow, config_.n_layer * SHADOW_INPUTS);
+	for (unsigned int i = 0; i < c->shadow.n; i++)
+		c->shadow.scales[i] = 0x1p-7f * (1 + 0.0625f * (float)i);
 	tiny_write(&c->t);
 	c->pruning = -1;
 	for (int i = 0; i < MAX_TOKENS; i++)
@@ -326,7 +327,7 @@ static void seen_free(struct seen_all *all)
 
 /* One result: clamped integers times INT8 weights, and what was clamped times the file's. */
 static double expect(const struct tiny_tensor *w, const float *bias, unsigned int n, const float *x,
-		     bool outliers, double *bound)
+		     double x_scale, bool outliers, double *bound)
 {
 	const float *row = w->data + n * w->dims[0];
 	float max = 0;
@@ -337,16 +338,16 @@ static double expect(const struct tiny_tensor *w, const float *bias, unsigned in
 	scale = (double)(max / 127);
 	*bound = 1e-6;
 	for (size_t k = 0; k < w->dims[0]; k++) {
-		double q = nearbyint((double)x[k] / SCALE), w8;
+		double q = nearbyint((double)x[k] / x_scale), w8;
 
 		q = q > 127 ? 127 : q < -127 ? -127 : q;
 		w8 = scale > 0 ? nearbyint((double)(row[k] / (float)scale)) * scale : 0;
-		sum += q * SCALE * w8;
-		*bound += fabs(q * SCALE * w8) * 1e-5;
-		if (outliers && fabs((double)x[k]) > 127 * SCALE) {
-			sum += ((double)x[k] - q * SCALE) * (double)row[k];
+		sum += q * x_scale * w8;
+		*bound += fabs(q * x_scale * w8) * 1e-5;
+		if (outliers && fabs((double)x[k]) > 127 * x_scale) {
+			sum += ((double)x[k] - q * x_scale) * (double)row[k];
 			/* The weights are in F16. */
-			*bound += fabs(((double)x[k] - q * SCALE) * (double)row[k]) * 0x1p-10;
+			*bound += fabs(((double)x[k] - q * x_scale) * (double)row[k]) * 0x1p-10;
 		}
 	}
 	return sum;
@@ -354,9 +355,10 @@ static double expect(const struct tiny_tensor *w, const float *bias, unsigned in
 
 /* Returns the values of the input that are outliers. */
 static unsigned int check_matmul(const struct calibrated *c, const struct seen_all *all,
-				 unsigned int layer, const char *input, const char *output,
-				 const char *matrix, bool outliers)
+				 unsigned int layer, unsigned int number, const char *input,
+				 const char *output, const char *matrix, bool outliers)
 {
+	double scale = (double)c->shadow.scales[layer * SHADOW_INPUTS + number];
 	const struct seen *x = seen_find(all, input, layer), *y = seen_find(all, output, layer);
 	const struct tiny_tensor *w, *b = NULL;
 	unsigned int beyond = 0;
@@ -373,10 +375,10 @@ static unsigned int check_matmul(const struct calibrated *c, const struct seen_a
 		const float *row = x->data + (size_t)r * x->cols;
 
 		for (unsigned int k = 0; k < x->cols; k++)
-			beyond += fabsf(row[k]) > (float)(127 * SCALE);
+			beyond += fabsf(row[k]) > (float)(127 * scale);
 		for (unsigned int n = 0; n < y->cols; n++) {
-			double bound,
-				want = expect(w, b ? b->data : NULL, n, row, outliers, &bound);
+			double bound, want = expect(w, b ? b->data : NULL, n, row, scale, outliers,
+						    &bound);
 			double got = (double)y->data[(size_t)r * y->cols + n];
 
 			if (!(fabs(got - want) <= bound))
@@ -392,18 +394,21 @@ static unsigned int check_matmul(const struct calibrated *c, const struct seen_a
 static unsigned int check_layers(const struct calibrated *c, const struct seen_all *all,
 				 bool outliers)
 {
-	static const char *const matmuls[][3] = {
-		{ "attn_norm", "q", "attn_q" },	    { "attn_norm", "k", "attn_k" },
-		{ "attn_norm", "v", "attn_v" },	    { "attn", "attn_output", "attn_output" },
-		{ "ffn_norm", "gate", "ffn_gate" }, { "ffn_norm", "up", "ffn_up" },
-		{ "act", "down", "ffn_down" },
+	static const struct {
+		unsigned int number; /* of the input */
+		const char *input, *output, *matrix;
+	} matmuls[] = {
+		{ 0, "attn_norm", "q", "attn_q" },     { 0, "attn_norm", "k", "attn_k" },
+		{ 0, "attn_norm", "v", "attn_v" },     { 1, "attn", "attn_output", "attn_output" },
+		{ 2, "ffn_norm", "gate", "ffn_gate" }, { 2, "ffn_norm", "up", "ffn_up" },
+		{ 3, "act", "down", "ffn_down" },
 	};
 	unsigned int beyond = 0;
 
 	for (unsigned int layer = 0; layer < c->t.c.n_layer; layer++)
 		for (size_t i = 0; i < sizeof(matmuls) / sizeof(matmuls[0]); i++)
-			beyond += check_matmul(c, all, layer, matmuls[i][0], matmuls[i][1],
-					       matmuls[i][2], outliers);
+			beyond += check_matmul(c, all, layer, matmuls[i].number, matmuls[i].input,
+					       matmuls[i].output, matmuls[i].matrix, outliers);
 	return beyond;
 }
 
