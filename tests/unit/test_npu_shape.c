@@ -171,7 +171,7 @@ static void each_matmul_of_a_graph_gets_its_own_shape(void **state)
 	struct npu_graph *g = npu_graph_create("several");
 	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 96, 2048), *s, *q, *w, *y[4];
 	static const char *const want[] = { "width=6 ", "width=1 ", NULL, "width=32 " };
-	char *text = NULL, *line, *end, name[16];
+	char *text = NULL, *line, *end, name[24];
 	size_t bytes, size;
 	void *image;
 	FILE *f;
