@@ -61,8 +61,9 @@ for i in "${!names[@]}"; do
 	[ "$n" != plain ] || n=0
 	shares+=("$(python3 -c "print(max(0.003, 2 * $n / $width))")")
 	calibrated "cal-${names[i]}" "${files[i]}" "${shares[i]}"
+	"$build/bin/llm-quantize" "${files[i]}" "$work/groups-${names[i]}.gguf" q8_0 >"$work/log" 2>&1 || fail "$(<"$work/log")"
 done
-# row LABEL KIND OPTIONS...: KIND is f32, cal or smooth.
+# row LABEL KIND OPTIONS...: KIND is f32, groups, cal or smooth.
 row() {
 	local label=$1 kind=$2 line file
 	shift 2
@@ -70,6 +71,7 @@ row() {
 	for i in "${!names[@]}"; do
 		case $kind in
 		f32) file=${files[i]} ;;
+		groups) file=$work/groups-${names[i]}.gguf ;;
 		cal) file=$work/cal-${names[i]}.gguf ;;
 		smooth) file=$work/cal-${names[i]}-smooth.gguf ;;
 		esac
@@ -78,6 +80,7 @@ row() {
 	echo "$line"
 }
 row "F32" f32 --preset cpu
+row "weights in groups of 32, activations in floats" groups --preset cpu
 row "a scale per row" cal --preset npu --activations int8
 row "the same, row outliers in floats" cal --preset npu --activations row-outliers-all
 row "one scale a tensor" cal --preset llm.npu --activations static-max
