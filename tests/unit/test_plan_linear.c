@@ -548,6 +548,35 @@ static void times_are_learned_by_operator_lane_and_rows(void **state)
 	plan_free(plan);
 }
 
+/* Subgraphs that begin with the same operator take other times if they end with another one. */
+static void times_are_of_whole_subgraphs(void **state)
+{
+	struct plan_options o = options_of(LLM_FLOATS_NPU, &few);
+	struct times times = { .n = 0 };
+	struct sched_run run = { 0 };
+	uint32_t alone, subgraph;
+	struct plan *plan;
+
+	o.soc = NULL;
+	o.choices.order = LLM_ORDER_OOE;
+	plan = plan_of(&o, 512);
+	alone = find(plan, 0, 0, LLM_OP_ATTN_OUTPUT);
+	subgraph = find(plan, 0, 12, LLM_OP_ATTN_OUTPUT);
+	assert_int_equal(plan->works[alone].what, LANE_SLICE);
+	assert_int_equal(plan->works[subgraph].what, LANE_SUBGRAPH);
+	run.nr_spans = sched_nr_tasks(plan->tasks);
+	run.spans = calloc(run.nr_spans, sizeof(*run.spans));
+	assert_non_null(run.spans);
+	for (uint32_t t = 0; t < run.nr_spans; t++)
+		run.spans[t].end_ns = plan->works[t].what == LANE_SUBGRAPH ? 7000 : 1000;
+	times_learn(&times, plan, &run);
+	times_fill(&times, plan);
+	assert_true(fabs(plan->times[alone] - 1000) < 1e-6);
+	assert_true(fabs(plan->times[subgraph] - 7000) < 1e-6);
+	sched_run_free(&run);
+	plan_free(plan);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -568,6 +597,7 @@ int main(void)
 		cmocka_unit_test(each_order_has_its_policy_and_chunks_overlap_but_with_fifo),
 		cmocka_unit_test(a_graphs_first_task_has_the_time_of_all),
 		cmocka_unit_test(times_are_learned_by_operator_lane_and_rows),
+		cmocka_unit_test(times_are_of_whole_subgraphs),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
