@@ -2,7 +2,8 @@
 /*
  * What a plan's tasks took in earlier passes on the wall clock, for policies that count with times.
  * A task takes as long as others of its operator, slice, lane and rows did, whatever its layer and
- * chunk; of a subgraph its operators count, of a shadow or merge the matmul that it belongs to. On the virtual clock costs say it (plan.h).
+ * chunk; of a subgraph its operators count, of a shadow or merge the matmul that it belongs to. On
+ * the virtual clock costs say it (plan.h).
  */
 #ifndef TIMES_H
 #define TIMES_H
