@@ -35,19 +35,14 @@ struct npu_tensor *builder_vector(struct graph_builder *b, unsigned int part, un
 	return npu_graph_weight(b->g, name, NPU_F32, 1, n);
 }
 
-/* The input of q, k and v, ... as shadow_input_of() counts them. */
-unsigned int llm_matrix_input(enum llm_matrix matrix)
-{
-	static const uint8_t inputs[LLM_NR_MATRICES] = {
-		[LLM_ATTN_OUTPUT] = 1, [LLM_FFN_GATE] = 2, [LLM_FFN_UP] = 2, [LLM_FFN_DOWN] = 3
-	};
-
-	return inputs[matrix];
-}
-
 void llm_graph_scale_name(enum llm_matrix matrix, char *name, size_t bytes)
 {
-	snprintf(name, bytes, "%s.scale", shadow_input_names[llm_matrix_input(matrix)]);
+	snprintf(name, bytes, "%s.scale", shadow_input_names[shadow_input_of_matrix(matrix)]);
+}
+
+size_t llm_graph_scale_off(unsigned int layer, enum llm_matrix matrix)
+{
+	return ((size_t)layer * SHADOW_INPUTS + shadow_input_of_matrix(matrix)) * LLM_SCALE_BYTES;
 }
 
 float llm_graph_scale(const struct llm_loaded *loaded, unsigned int layer, enum llm_matrix matrix)
@@ -55,9 +50,7 @@ float llm_graph_scale(const struct llm_loaded *loaded, unsigned int layer, enum 
 	const char *slots = npu_buffer_data(loaded->scales);
 	float scale;
 
-	memcpy(&scale,
-	       slots + ((size_t)layer * SHADOW_INPUTS + llm_matrix_input(matrix)) * LLM_SCALE_BYTES,
-	       sizeof(scale));
+	memcpy(&scale, slots + llm_graph_scale_off(layer, matrix), sizeof(scale));
 	return scale;
 }
 

@@ -68,8 +68,8 @@ int llm_graph_build_subgraph(const struct llm_loaded *loaded, const struct lane_
 
 /* The symbol of the static scale of the input of @matrix: "attn_qkv.scale", ... */
 void llm_graph_scale_name(enum llm_matrix matrix, char *name, size_t bytes);
-/* The number of that input (shadow.h), and its scale in a layer. */
-unsigned int llm_matrix_input(enum llm_matrix matrix);
+/* That scale in a layer: where it is in llm_loaded.scales, and its value. */
+size_t llm_graph_scale_off(unsigned int layer, enum llm_matrix matrix);
 float llm_graph_scale(const struct llm_loaded *loaded, unsigned int layer, enum llm_matrix matrix);
 
 /* A graph's time limit: 0 for the device's own, or more for what a slow host may need (1e9

@@ -205,11 +205,11 @@ static int bind_weights(const struct npu_programs *p, struct npu_job *job,
 static int bind_scale(const struct npu_programs *p, struct npu_job *job, unsigned int layer,
 		      enum llm_matrix matrix)
 {
-	size_t slot = (size_t)layer * SHADOW_INPUTS + llm_matrix_input(matrix);
 	char name[64];
 
 	llm_graph_scale_name(matrix, name, sizeof(name));
-	return bind(job, name, p->memory->loaded->scales, slot * LLM_SCALE_BYTES, sizeof(float));
+	return bind(job, name, p->memory->loaded->scales, llm_graph_scale_off(layer, matrix),
+		    sizeof(float));
 }
 
 /* Whether the input of a layer's matrices has a static scale. */
@@ -351,12 +351,44 @@ static int binding_settle(struct npu_programs *p, struct npu_binding *b, int err
 	return err;
 }
 
+/*
+ * Finds the program of @key and its binding @want. 1: *@out is bound so. 0: *@out is to be bound;
+ * *@fresh: its job is new, and has no weights yet. A negative errno with the error line.
+ */
+static int binding_get(struct npu_programs *p, const struct program_key *key,
+		       struct program_parts parts, const struct npu_binding *want, npu_wait_fn wait,
+		       void *ud, struct npu_binding **out, bool *fresh)
+{
+	struct npu_binding *b;
+	struct program *g;
+	int err = program_find(p, key, parts, &g);
+
+	if (err)
+		return err;
+	if (binding_find(g, want, &b)) {
+		binding_settle(p, b, 0, out);
+		return 1;
+	}
+	if (!b)
+		return llm_fail(-ENOMEM, "no memory for a job");
+	*fresh = !b->job;
+	err = binding_take(g, want, wait, ud, b);
+	*out = b;
+	return err ? binding_settle(p, b, err, out) : 0;
+}
+
 int npu_programs_slice(struct npu_programs *p, const struct lane_slice *slice, npu_wait_fn wait,
 		       void *ud, struct npu_binding **out)
 {
-	struct npu_binding want = { .x = slice->x, .x_row = slice->x_row }, *b;
+	const struct npu_binding want = {
+		.layer = slice->op == LLM_OP_HEAD ? 0 : slice->layer,
+		.x = slice->x,
+		.x_row = slice->x_row,
+		.y = slice->columns[0].y,
+		.y_row = slice->columns[0].y_row,
+	};
 	struct program_key key;
-	struct program *g;
+	struct npu_binding *b;
 	bool fresh;
 	int err;
 
@@ -371,18 +403,11 @@ int npu_programs_slice(struct npu_programs *p, const struct lane_slice *slice, n
 		key.format[i] = llm_packed_format(&p->memory->loaded->packed, slice->layer,
 						  slice->columns[i].matrix);
 	}
-	err = program_find(p, &key, (struct program_parts){ .slice = slice }, &g);
+	err = binding_get(p, &key, (struct program_parts){ .slice = slice }, &want, wait, ud, out,
+			  &fresh);
 	if (err)
-		return err;
-	want.layer = slice->op == LLM_OP_HEAD ? 0 : slice->layer;
-	want.y = slice->columns[0].y;
-	want.y_row = slice->columns[0].y_row;
-	if (binding_find(g, &want, &b))
-		return binding_settle(p, b, 0, out);
-	if (!b)
-		return llm_fail(-ENOMEM, "no memory for a job");
-	fresh = !b->job;
-	err = binding_take(g, &want, wait, ud, b);
+		return err < 0 ? err : 0;
+	b = *out;
 	for (unsigned int i = 0; fresh && !err && i < slice->nr_matrices; i++)
 		if (slice->columns[i].cols)
 			err = bind_weights(p, b->job, slice, &slice->columns[i]);
@@ -427,6 +452,7 @@ static int bind_subgraph_layer(const struct npu_programs *p, struct npu_job *job
 {
 	const struct llm_packed_layer *block = &p->memory->loaded->packed.layers[sub->layer];
 	uint64_t matrices = lane_subgraph_matrices(sub->first, sub->last), parts;
+	unsigned int scaled = 0; /* inputs whose scale is bound: bits */
 	char name[32];
 	int err = 0;
 
@@ -439,11 +465,14 @@ static int bind_subgraph_layer(const struct npu_programs *p, struct npu_job *job
 		llm_layer_tensor_name(part, name, sizeof(name));
 		err = bind_part(p, job, name, sub->layer, part);
 	}
-	/* One of the matrices with the same input binds its scale. */
-	for (unsigned int w = 0; w < LLM_NR_MATRICES && !err; w++)
-		if (matrices >> w & 1 && w != LLM_ATTN_K && w != LLM_ATTN_V && w != LLM_FFN_UP &&
-		    has_scale(p, w, sub->prompt))
-			err = bind_scale(p, job, sub->layer, w);
+	for (enum llm_matrix w = 0; w < LLM_NR_MATRICES && !err; w++) {
+		unsigned int input = 1u << shadow_input_of_matrix(w);
+
+		if (!(matrices >> w & 1) || scaled & input || !has_scale(p, w, sub->prompt))
+			continue;
+		scaled |= input;
+		err = bind_scale(p, job, sub->layer, w);
+	}
 	if (!err && lane_subgraph_has_cache(sub->first, sub->last))
 		err = bind_caches(p, job, sub->layer);
 	return err;
@@ -479,9 +508,7 @@ int npu_programs_subgraph(struct npu_programs *p, const struct lane_subgraph *su
 					  .y = &p->memory->x,
 					  .y_row = row };
 	unsigned int matrices = lane_subgraph_matrices(sub->first, sub->last);
-	struct npu_binding *b;
 	struct program_key key;
-	struct program *g;
 	bool fresh;
 	int err;
 
@@ -495,18 +522,15 @@ int npu_programs_subgraph(struct npu_programs *p, const struct lane_subgraph *su
 		if (matrices >> w & 1)
 			key.format[w] =
 				llm_packed_format(&p->memory->loaded->packed, sub->layer, (int)w);
-	err = program_find(p, &key, (struct program_parts){ .subgraph = sub }, &g);
+	err = binding_get(p, &key, (struct program_parts){ .subgraph = sub }, &want, wait, ud, out,
+			  &fresh);
 	if (err)
-		return err;
-	if (binding_find(g, &want, &b))
-		return binding_settle(p, b, 0, out);
-	if (!b)
-		return llm_fail(-ENOMEM, "no memory for a job");
-	fresh = !b->job;
-	err = binding_take(g, &want, wait, ud, b);
-	if (fresh && !err)
-		err = bind_subgraph_layer(p, b->job, sub);
-	return binding_settle(p, b, err ? err : bind_subgraph_rows(p, b->job, sub, row), out);
+		return err < 0 ? err : 0;
+	if (fresh)
+		err = bind_subgraph_layer(p, (*out)->job, sub);
+	if (!err)
+		err = bind_subgraph_rows(p, (*out)->job, sub, row);
+	return binding_settle(p, *out, err, out);
 }
 
 /* ---- whole graphs ---- */
@@ -515,27 +539,22 @@ int npu_programs_whole(struct npu_programs *p, const struct npu_whole *whole, np
 		       void *ud, struct npu_binding **out)
 {
 	const struct npu_binding want = { .x = whole->x, .x_row = whole->x_row, .y = whole->y };
-	struct npu_binding *b;
 	struct program_key key;
-	struct program *g;
 	bool fresh;
 	int err;
 
 	memset(&key, 0, sizeof(key));
 	key.graph = whole->graph;
 	key.rows = whole->rows;
-	err = program_find(p, &key, (struct program_parts){ NULL, NULL }, &g);
+	err = binding_get(p, &key, (struct program_parts){ NULL, NULL }, &want, wait, ud, out,
+			  &fresh);
 	if (err)
-		return err;
-	if (binding_find(g, &want, &b))
-		return binding_settle(p, b, 0, out);
-	if (!b)
-		return llm_fail(-ENOMEM, "no memory for a job");
-	fresh = !b->job;
-	err = binding_take(g, &want, wait, ud, b);
-	if (fresh && !err && whole->graph != LLM_GRAPH_HEAD)
-		err = bind_layers(p, b->job);
+		return err < 0 ? err : 0;
+	if (fresh && whole->graph != LLM_GRAPH_HEAD)
+		err = bind_layers(p, (*out)->job);
 	if (fresh && !err && whole->graph != LLM_GRAPH_LAYERS)
-		err = bind_head(p, b->job);
-	return binding_settle(p, b, err ? err : bind_whole_rows(p, b, whole), out);
+		err = bind_head(p, (*out)->job);
+	if (!err)
+		err = bind_whole_rows(p, *out, whole);
+	return binding_settle(p, *out, err, out);
 }

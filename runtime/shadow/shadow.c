@@ -34,6 +34,21 @@ int shadow_input_of(enum llm_op op)
 	}
 }
 
+unsigned int shadow_input_of_matrix(enum llm_matrix which)
+{
+	switch (which) {
+	case LLM_ATTN_OUTPUT:
+		return 1;
+	case LLM_FFN_GATE:
+	case LLM_FFN_UP:
+		return 2;
+	case LLM_FFN_DOWN:
+		return 3;
+	default:
+		return 0;
+	}
+}
+
 unsigned int shadow_rows(const struct llm_model *model, unsigned int input)
 {
 	switch (input) {

@@ -9,21 +9,6 @@
 
 #include "llm_fail.h"
 
-unsigned int shadow_input_of_matrix(enum llm_matrix which)
-{
-	switch (which) {
-	case LLM_ATTN_OUTPUT:
-		return 1;
-	case LLM_FFN_GATE:
-	case LLM_FFN_UP:
-		return 2;
-	case LLM_FFN_DOWN:
-		return 3;
-	default:
-		return 0;
-	}
-}
-
 /* Raises @max [cols] to the largest magnitudes of a matrix's columns; @row: room for one row. */
 static void column_maxima(const struct gguf_tensor *t, float *max, float *row)
 {

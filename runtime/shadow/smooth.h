@@ -50,7 +50,4 @@ struct shadow_fold shadow_fold_tensor(const struct shadow_smooth *sm, const char
 void shadow_fold_values(const struct shadow_fold *fold, uint64_t cols, uint64_t first, float *v,
 			size_t n);
 
-/* The input that a matrix reads. */
-unsigned int shadow_input_of_matrix(enum llm_matrix which);
-
 #endif /* SMOOTH_H */
