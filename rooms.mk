@@ -62,8 +62,8 @@ libnpu/sim_uses := libnpu libnpu/inside libnpu/device soc host wait uapi/drm uap
 # Programs see runtime/api.
 
 RUNTIME_BELOW := runtime/api libnpu uapi/npu soc kernels host wait
-RUNTIME_ROOMS := runtime/base runtime/gguf runtime/text runtime/model runtime/shadow runtime/quantize runtime/schedule runtime/partition \
-	runtime/lanes/opencl runtime/lanes runtime/pass runtime
+RUNTIME_ROOMS := runtime/base runtime/gguf runtime/start runtime/text runtime/model runtime/shadow runtime/quantize runtime/schedule \
+	runtime/partition runtime/lanes/opencl runtime/lanes runtime/pass runtime
 ROOMS += runtime/api $(RUNTIME_ROOMS)
 runtime/api_folder := runtime
 runtime/api_public := llm.h llm_choices.h llm_quantize.h llm_vocab.h
@@ -72,11 +72,13 @@ runtime/base_public := llm_fail.h threadpool.h
 runtime/base_uses := $(RUNTIME_BELOW)
 runtime/gguf_public := gguf.h gguf_blocks.h gguf_quantize.h gguf_writer.h dequant.h
 runtime/gguf_uses := $(runtime/base_uses) runtime/base
+runtime/start_public := adaptive.h
+runtime/start_uses := $(runtime/base_uses) runtime/base
 # These two do not see each other:
 runtime/text_public := text.h tokenizer.h
 runtime/text_uses := $(runtime/gguf_uses) runtime/gguf
 runtime/model_public := activations.h model.h ops.h pack.h packed.h shape.h
-runtime/model_uses := $(runtime/gguf_uses) runtime/gguf
+runtime/model_uses := $(runtime/gguf_uses) runtime/gguf runtime/start
 runtime/shadow_public := shadow.h shadow_calibration.h shadow_stats.h shadow_weights.h smooth.h
 runtime/shadow_uses := $(runtime/model_uses) runtime/model
 runtime/quantize_uses := $(runtime/shadow_uses) runtime/shadow
