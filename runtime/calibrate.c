@@ -32,6 +32,12 @@ static const char *text_name(const struct llm_calibrate_options *o)
 	return o->text_name ? o->text_name : "the text";
 }
 
+/* Whether the exponents of smoothing are searched. */
+static bool searches(const struct llm_calibrate_options *o)
+{
+	return o->smooth == LLM_SMOOTH_AUTO || o->smooth == LLM_SMOOTH_WEIGHTS;
+}
+
 static int check(const struct llm_calibrate_options *o)
 {
 	if (!o->model)
@@ -48,8 +54,11 @@ static int check(const struct llm_calibrate_options *o)
 				o->hot);
 	if (!(o->pruning >= 0 && o->pruning <= 1))
 		return llm_fail(-EINVAL, "%g is no share of inputs to prune: 0 to 1", o->pruning);
-	if (!(o->smooth <= 1))
+	if (!(o->smooth <= 1 || searches(o)))
 		return llm_fail(-EINVAL, "%g is no exponent of smoothing: 0 to 1", o->smooth);
+	if (searches(o) && !(o->smooth_bits >= 1 && o->smooth_bits <= 8))
+		return llm_fail(-EINVAL, "smoothing for weights of %g bits: choose 1 to 8",
+				o->smooth_bits);
 	return 0;
 }
 
@@ -153,7 +162,11 @@ static int evaluate(struct calibrator *c)
 static int smooth(struct calibrator *c)
 {
 	struct shadow_smooth *sm = &c->result->smooth;
-	int err = shadow_smooth_create(sm, &c->engine->loaded.model, &c->stats, c->opts->smooth);
+	const struct llm_model *m = &c->engine->loaded.model;
+	const struct llm_calibrate_options *o = c->opts;
+	struct shadow_search aim = { o->smooth_bits, o->smooth == LLM_SMOOTH_WEIGHTS };
+	int err = searches(o) ? shadow_smooth_search(sm, m, &c->stats, &aim)
+			      : shadow_smooth_create(sm, m, &c->stats, o->smooth);
 
 	if (err)
 		return err;
@@ -311,6 +324,7 @@ bool llm_calibration_input(const struct llm_calibration *c, unsigned int i,
 		.cold = in->cold,
 		.n_hot = in->nr_hot,
 		.kept = in->kept,
+		.smooth = c->smooth.alphas ? c->smooth.alphas[i] : -1,
 	};
 	return true;
 }

@@ -83,8 +83,14 @@ struct llm_calibrate_options {
 	 * and multiplies its weights with that, so large activations become smaller and their
 	 * weights larger. The divisions are folded into norms, v and up; the function stays the
 	 * same up to rounding. The statistics are those of the smoothed model. Negative: none.
+	 *
+	 * LLM_SMOOTH_AUTO (EdgeFlow 4.1) divides by max|x|^alpha, with the alpha of 0, 0.05, ... 1
+	 * for each input with which the results of its matmuls lose least, if weights have
+	 * smooth_bits on average, 1 to 8, and activations are INT8 with one scale for their largest
+	 * value. LLM_SMOOTH_WEIGHTS: the same, if activations are floats.
 	 */
 	double smooth;
+	double smooth_bits;
 	/*
 	 * A soc of share/profiles, or a file: the length of a prompt's chunks is chosen that is the
 	 * fastest there, by dry runs of 1024 tokens in chunks of 32, 64, ... 1024 (llm.npu 3.2,
@@ -96,6 +102,8 @@ struct llm_calibrate_options {
 	int (*progress)(void *ud, double fraction, const char *what);
 	void *ud;
 };
+#define LLM_SMOOTH_AUTO 2
+#define LLM_SMOOTH_WEIGHTS 3
 /* llm.npu's: 0.1 % to 0.3 % of the channels; less than 3 % of them have 80 % of the outliers; 85 %
  * of the inputs can be pruned. */
 #define LLM_CALIBRATE_CHANNELS 0.003
@@ -104,7 +112,7 @@ struct llm_calibrate_options {
 #define LLM_CALIBRATE_TOKENS 8192
 #define LLM_CALIBRATE_DEFAULTS                                                          \
 	.max_tokens = LLM_CALIBRATE_TOKENS, .outlier_channels = LLM_CALIBRATE_CHANNELS, \
-	.hot = LLM_CALIBRATE_HOT, .pruning = LLM_CALIBRATE_PRUNING, .smooth = -1
+	.hot = LLM_CALIBRATE_HOT, .pruning = LLM_CALIBRATE_PRUNING, .smooth = -1, .smooth_bits = 8
 
 /*
  * Evaluates the text on the CPU with the file's weights as floats. -EINVAL for options out of
@@ -133,6 +141,7 @@ struct llm_calibration_input {
 	double with_outliers, cold; /* channels with outliers; those of them that are not hot */
 	unsigned int n_hot;
 	bool kept; /* not pruned */
+	double smooth; /* the exponent of its smoothing; negative: none */
 };
 /* Input @i, by layers. False: there are no more. */
 bool llm_calibration_input(const struct llm_calibration *calibration, unsigned int i,

@@ -31,10 +31,12 @@ int shadow_stats_create(struct shadow_stats *st, unsigned int n_layer,
 
 		in->k = channels[i % SHADOW_INPUTS];
 		in->largest = calloc(in->k, sizeof(*in->largest));
+		in->squares = calloc(in->k, sizeof(*in->squares));
 		in->exceeded = calloc(max_chunks, sizeof(*in->exceeded));
 		in->outliers = calloc(in->k, sizeof(*in->outliers));
 		in->chunks = calloc(in->k, sizeof(*in->chunks));
-		failed |= !in->largest || !in->exceeded || !in->outliers || !in->chunks;
+		failed |= !in->largest || !in->squares || !in->exceeded || !in->outliers ||
+			  !in->chunks;
 	}
 	if (st->chunk && st->inputs && !failed)
 		return 0;
@@ -46,6 +48,7 @@ void shadow_stats_free(struct shadow_stats *st)
 {
 	for (size_t i = 0; st->inputs && i < nr_inputs(st); i++) {
 		free(st->inputs[i].largest);
+		free(st->inputs[i].squares);
 		free(st->inputs[i].exceeded);
 		free(st->inputs[i].outliers);
 		free(st->inputs[i].chunks);
@@ -102,7 +105,9 @@ static void add_largest(struct shadow_stats *st, struct shadow_stats_input *in, 
 			if (!(v <= FLT_MAX))
 				return fail(st, in);
 			largest[c] = v > largest[c] ? v : largest[c];
+			in->squares[c] += (double)v * v;
 		}
+	in->n_rows += rows;
 	for (unsigned int c = 0; c < in->k; c++)
 		in->largest[c] = fmaxf(in->largest[c], largest[c]);
 	memcpy(sorted, largest, in->k * sizeof(*sorted));
@@ -147,6 +152,8 @@ void shadow_stats_restart(struct shadow_stats *st)
 		struct shadow_stats_input *in = &st->inputs[i];
 
 		in->nr_chunks = 0;
+		in->n_rows = 0;
+		memset(in->squares, 0, in->k * sizeof(*in->squares));
 		memset(in->largest, 0, in->k * sizeof(*in->largest));
 	}
 }

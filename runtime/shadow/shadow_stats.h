@@ -17,6 +17,8 @@ struct shadow_stats_input {
 	const float *divisors; /* [k], the caller's: of smoothing; NULL: none */
 	float scale; /* outliers are beyond 127 of it */
 	float *largest; /* [k] magnitudes in the text */
+	double *squares; /* [k]: sums over the text's rows */
+	uint64_t n_rows;
 	float *exceeded; /* [max_chunks]: by the share of the channels */
 	unsigned int nr_chunks;
 	uint32_t *outliers; /* [k] in the text */

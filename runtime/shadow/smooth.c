@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "smooth.h"
+#include "smooth_private.h"
 
 #include <errno.h>
 #include <math.h>
@@ -21,8 +21,7 @@ static void column_maxima(const struct gguf_tensor *t, float *max, float *row)
 	}
 }
 
-/* Raises the values of channels that have one factor to the largest of them. */
-static void share_heads(const struct llm_model *m, float *v)
+void smooth_share_heads(const struct llm_model *m, float *v)
 {
 	unsigned int group = m->n_head / m->n_head_kv, d = m->head_dim;
 
@@ -35,6 +34,15 @@ static void share_heads(const struct llm_model *m, float *v)
 			for (unsigned int h = 0; h < group; h++)
 				v[h * d + i] = max;
 		}
+}
+
+void smooth_set_v_rows(struct shadow_smooth *sm, const struct llm_model *m, unsigned int layer)
+{
+	const float *factors = sm->factors[(size_t)layer * SHADOW_INPUTS + 1];
+	unsigned int group = m->n_head / m->n_head_kv, d = m->head_dim;
+
+	for (unsigned int r = 0; r < m->kv_dim; r++)
+		sm->v_rows[layer][r] = factors[r / d * group * d + r % d];
 }
 
 static float factor(float x, float w, double alpha)
@@ -58,15 +66,14 @@ static void set_factors(struct shadow_smooth *sm, const struct llm_model *m,
 		if (shadow_input_of_matrix(which) == input)
 			column_maxima(m->layers[layer].matrix[which], w, row);
 	if (input == 1) {
-		share_heads(m, x);
-		share_heads(m, w);
+		smooth_share_heads(m, x);
+		smooth_share_heads(m, w);
 	}
 	for (unsigned int c = 0; c < k; c++)
 		sm->factors[i][c] = factor(x[c], w[c], alpha);
-	for (unsigned int r = 0; input == 1 && r < m->kv_dim; r++)
-		sm->v_rows[layer][r] =
-			sm->factors[i][r / m->head_dim * (m->n_head / m->n_head_kv) * m->head_dim +
-				       r % m->head_dim];
+	if (input == 1)
+		smooth_set_v_rows(sm, m, layer);
+	sm->alphas[i] = alpha;
 }
 
 int shadow_smooth_alloc(struct shadow_smooth *sm, const struct llm_model *model)
@@ -77,7 +84,8 @@ int shadow_smooth_alloc(struct shadow_smooth *sm, const struct llm_model *model)
 	*sm = (struct shadow_smooth){ .n_layer = model->n_layer };
 	sm->factors = calloc(n, sizeof(*sm->factors));
 	sm->v_rows = calloc(model->n_layer, sizeof(*sm->v_rows));
-	failed = !sm->factors || !sm->v_rows;
+	sm->alphas = calloc(n, sizeof(*sm->alphas));
+	failed = !sm->factors || !sm->v_rows || !sm->alphas;
 	for (size_t i = 0; !failed && i < n; i++) {
 		sm->factors[i] = calloc(shadow_channels(model, i % SHADOW_INPUTS), sizeof(float));
 		failed = !sm->factors[i];
@@ -122,6 +130,7 @@ void shadow_smooth_free(struct shadow_smooth *sm)
 		free(sm->v_rows[l]);
 	free(sm->factors);
 	free(sm->v_rows);
+	free(sm->alphas);
 	memset(sm, 0, sizeof(*sm));
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Smoothing (SmoothQuant, 4): a channel of an input is divided by a factor, and its weights are
- * multiplied with it, so that large activations become smaller at the cost of larger weights.
+ * Smoothing (SmoothQuant, 4; EdgeFlow 4.1): a channel of an input is divided by a factor, and its
+ * weights are multiplied with it, so that large activations become smaller at the cost of larger
+ * weights.
  *
  * The division is folded into what makes the channel:
  *
@@ -17,6 +18,8 @@
 #ifndef SMOOTH_H
 #define SMOOTH_H
 
+#include <stdbool.h>
+
 #include "model.h"
 #include "shadow_stats.h"
 
@@ -24,6 +27,7 @@ struct shadow_smooth {
 	unsigned int n_layer;
 	float **factors; /* [n_layer][SHADOW_INPUTS], each [k]; NULL: no smoothing */
 	float **v_rows; /* [n_layer], each [kv_dim]: those of attn_output by v's rows */
+	double *alphas; /* [n_layer][SHADOW_INPUTS]: the exponents that were used */
 };
 
 /*
@@ -33,6 +37,18 @@ struct shadow_smooth {
  */
 int shadow_smooth_create(struct shadow_smooth *sm, const struct llm_model *model,
 			 const struct shadow_stats *stats, double alpha);
+/* What factors are searched for. */
+struct shadow_search {
+	double bits; /* average width of the weights (adaptive.h), 1..8 */
+	bool floats; /* activations are floats; else INT8, one scale for their largest value */
+};
+/*
+ * Sets the factors max|x|^alpha, divided by their geometric mean, with the alpha of 0, 0.05, ... 1
+ * for each input that loses least (EdgeFlow 4.1), by 128 rows of each matrix. 0, or -errno with the
+ * error line and nothing to free: -EINVAL for bits out of range.
+ */
+int shadow_smooth_search(struct shadow_smooth *sm, const struct llm_model *model,
+			 const struct shadow_stats *stats, const struct shadow_search *aim);
 /* Factors that are all 0, for the caller to set. 0 or -ENOMEM with the error line. */
 int shadow_smooth_alloc(struct shadow_smooth *sm, const struct llm_model *model);
 void shadow_smooth_free(struct shadow_smooth *sm);

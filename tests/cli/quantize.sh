@@ -9,7 +9,7 @@ t=("$bin/llm-quantize")
 out=$scratch/out.gguf
 
 passes "--help" "${t[@]}" --help
-for option in --calibrate --calibrate-tokens --outlier-channels --hot --pruning --profile --smooth --verbose --synthetic --seed --vocab --threads --help --version f32 f16 q8_0 q4_0 w8a8 w4a8 w4a16; do
+for option in --calibrate --calibrate-tokens --outlier-channels --hot --pruning --profile --smooth --smooth-bits --verbose --synthetic --seed --vocab --threads --help --version f32 f16 q8_0 q4_0 w8a8 w4a8 w4a16; do
 	grep -q -- "$option" "$scratch/out" || not_ok "--help explains $option"
 done
 passes "--version" "${t[@]}" --version
@@ -174,11 +174,11 @@ refuses "a scale that is not finite" 1 "row 127 of tensor blk.0.attn_k.panels" "
 # A text of a few hundred windows' tokens that is in the tree.
 cat docs/*.md >"$scratch/text"
 cal=("${t[@]}" --calibrate "$scratch/text" --calibrate-tokens 1024)
-for bad in "--pruning 1.1" "--pruning x" "--hot -1" "--outlier-channels 0" "--outlier-channels 1" "--smooth 2" "--smooth nan" "--calibrate-tokens 0"; do
+for bad in "--pruning 1.1" "--pruning x" "--hot -1" "--outlier-channels 0" "--outlier-channels 1" "--smooth 2" "--smooth nan" "--smooth any" "--smooth-bits 0.5" "--smooth-bits 9" "--calibrate-tokens 0"; do
 	# shellcheck disable=SC2086
 	refuses "$bad" 2 "${bad%% *}: " "${cal[@]}" $bad "$model" "$out" f16
 done
-for option in "--pruning 0.5" "--profile sd8gen3" "--hot 0.5" "--outlier-channels 0.01" "--smooth 0.5" "--calibrate-tokens 1000" -v; do
+for option in "--pruning 0.5" "--profile sd8gen3" "--hot 0.5" "--outlier-channels 0.01" "--smooth 0.5" "--smooth auto" "--smooth-bits 4" "--calibrate-tokens 1000" -v; do
 	# shellcheck disable=SC2086
 	refuses "$option without --calibrate" 2 "go with --calibrate" "${t[@]}" $option "$model" "$out" f16
 done
@@ -254,6 +254,22 @@ assert len(a) == 24
 for x, y in zip(a, b):
     assert x[:3] == y[:3] and all(abs(float(p) / float(q) - 1) < 0.02 for p, q in zip(x[3:6], y[3:6])), (x, y)
 " "$scratch/smooth.txt" "$scratch/out"
+for kind in auto weights; do
+	passes "smoothed with searched exponents: $kind" "${cal[@]}" --smooth $kind --smooth-bits 4 -v "$scratch/f32.gguf" "$scratch/$kind.gguf" f32
+	awk 'NR > 1 && NR <= 25 { print $NF }' "$scratch/out" >"$scratch/$kind.txt"
+	near "$kind computes the same" "$(ppl "$scratch/$kind.gguf")" "$(ppl "$scratch/f32.gguf")" 1e-4
+done
+true_in_python "activations of one scale want larger exponents than floats" "
+a, b = ([float(l) for l in open(f)] for f in sys.argv[1:])
+assert len(a) == 24 and all(0 <= x <= 1 for x in a + b), (a, b)
+assert len(set(a)) > 1 and sum(a) > sum(b), (a, b)
+" "$scratch/auto.txt" "$scratch/weights.txt"
+passes "exponents for 8 bits" "${cal[@]}" --smooth auto -v "$scratch/f32.gguf" "$out" f32
+awk 'NR > 1 && NR <= 25 { print $NF }' "$scratch/out" >"$scratch/8.txt"
+true_in_python "and so do wider weights" "
+a, b = (sum(float(l) for l in open(f)) for f in sys.argv[1:])
+assert a > b, (a, b)
+" "$scratch/8.txt" "$scratch/auto.txt"
 passes "smoothed and packed" "${cal[@]}" --smooth 0.5 "$scratch/f32.gguf" "$scratch/smooth8.gguf" w8a8
 passes "the smoothed file packed" "${t[@]}" "$scratch/smooth.gguf" "$scratch/smooth8b.gguf" w8a8
 same "smoothed and packed at once, or one after the other" "$(logits -m "$scratch/smooth8.gguf")" "$(logits -m "$scratch/smooth8b.gguf")"

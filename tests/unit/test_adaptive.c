@@ -169,9 +169,9 @@ static double squared_error(const float *w, const int8_t *q, float scale)
 }
 
 /*
- * A step of 2 max / 2^b has the error max^2 / 2^2b / 3 on average, and half of its ratio to the mean
- * square is the distance: a sixth of the closed form. Narrow numbers are better than that, as their
- * search clips what is rare.
+ * A step of 2 max / 2^b has the error max^2 / 2^2b / 3 on average, and half of its ratio to the
+ * mean square is the distance: a sixth of the closed form. Narrow numbers are better than that, as
+ * their search clips what is rare.
  */
 static void the_closed_form_is_six_times_the_distance(void **state)
 {
@@ -269,6 +269,32 @@ static void the_search_is_better_than_a_scale_of_the_maximum(void **state)
 	}
 }
 
+/*
+ * EdgeFlow divides outputs by their maxima, with beta = 1. An output channel's scale absorbs any
+ * factor: its numbers and its relative error stay the same, so there is nothing to compute for it.
+ */
+static void a_factor_of_an_output_channel_changes_only_its_scale(void **state)
+{
+	float w[WEIGHTS], scaled[WEIGHTS];
+	int8_t q[WEIGHTS], other[WEIGHTS];
+
+	random_begin(__func__);
+	for (unsigned int b = 1; b <= 8; b++) {
+		float factor = exp2f((float)random_in(0, 20) - 10), scale;
+		struct adaptive_channel c, d;
+
+		random_weights(w, 1);
+		for (size_t i = 0; i < WEIGHTS; i++)
+			scaled[i] = w[i] / factor;
+		c = adaptive_measure(w, WEIGHTS);
+		d = adaptive_measure(scaled, WEIGHTS);
+		assert_true(adaptive_error(&c, b) == adaptive_error(&d, b));
+		scale = adaptive_quantize(w, WEIGHTS, b, q);
+		assert_true(adaptive_quantize(scaled, WEIGHTS, b, other) * factor == scale);
+		assert_memory_equal(q, other, sizeof(q));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -280,6 +306,7 @@ int main(void)
 		cmocka_unit_test(the_closed_form_is_six_times_the_distance),
 		cmocka_unit_test(numbers_are_of_their_width_and_the_scale_has_the_least_error),
 		cmocka_unit_test(more_bits_lose_less),
+		cmocka_unit_test(a_factor_of_an_output_channel_changes_only_its_scale),
 		cmocka_unit_test(the_search_is_better_than_a_scale_of_the_maximum),
 	};
 

@@ -303,13 +303,16 @@ static double difference(const char *a, const char *b)
 	return diff / max;
 }
 
+/* Of one exponent, and searched for. */
+static const double smooths[] = { 0.6, LLM_SMOOTH_AUTO, LLM_SMOOTH_WEIGHTS };
+
 /* Matrices have other factors on both sides, so a wrong fold changes the logits. */
 static void test_smoothing_keeps_the_function(void **state)
 {
 	static const char *const archs[] = { "llama", "qwen2", "qwen3" };
 
-	for (unsigned int i = 0; i < 3; i++) {
-		struct tiny_config tc = config(archs[i]);
+	for (unsigned int i = 0; i < 9; i++) {
+		struct tiny_config tc = config(archs[i % 3]);
 		char dir[] = "/tmp/test_calibrate-XXXXXX", path[64];
 		struct llm_quantize_options o = { .out = path };
 		struct llm_calibration *c;
@@ -321,11 +324,11 @@ static void test_smoothing_keeps_the_function(void **state)
 		snprintf(path, sizeof(path), "%s/out.gguf", dir);
 		tiny_create(&t, &tc, seed + i);
 		o.in = tiny_write(&t);
-		o.calibration = c = calibrated(t.path, 0.5, 0.6);
+		o.calibration = c = calibrated(t.path, 0.5, smooths[i / 3]);
 		if (llm_quantize(&o, NULL))
 			fail_msg("%s", llm_error());
 		d = difference(t.path, path);
-		printf("%s: smoothed logits differ by %.2g\n", archs[i], d);
+		printf("%s: smoothed logits differ by %.2g\n", archs[i % 3], d);
 		assert_true(d > 0 && d < 1e-5);
 		unlink(path);
 		rmdir(dir);
@@ -371,6 +374,10 @@ static void test_options_out_of_range_are_refused(void **state)
 		o = good;
 		o.smooth = bad > 0 || isnan(bad) ? bad : 1.1;
 		refused(&o, -EINVAL, "exponent");
+		o = good;
+		o.smooth = LLM_SMOOTH_AUTO;
+		o.smooth_bits = bad < 1 || bad > 8 || isnan(bad) ? bad : 8.1;
+		refused(&o, -EINVAL, "choose 1 to 8");
 	}
 	o = good;
 	o.outlier_channels = 0;

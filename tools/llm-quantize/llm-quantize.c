@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "llm_quantize.h"
@@ -31,6 +32,11 @@ static const char help[] =
 	"      --pruning SHARE     of the inputs, the least important, whose outliers are\n"
 	"                          lost (default: 0.85)\n"
 	"      --smooth ALPHA      divide channels by max|x|^ALPHA / max|w|^(1 - ALPHA)\n"
+	"      --smooth auto       divide them by max|x|^A, for each input with the A that\n"
+	"                          loses least if activations are INT8 with one scale\n"
+	"      --smooth weights    the same, if activations are floats\n"
+	"      --smooth-bits B     average width of weights, 1 to 8, that A is searched for\n"
+	"                          (default: 4 for the 4-bit types, else 8)\n"
 	"  -v, --verbose           print what was found of each input\n"
 	"      --synthetic SHAPE   a name in share/shapes, or a file\n"
 	"      --seed N            seed of the random weights; determines the file (default: 0)\n"
@@ -43,6 +49,7 @@ struct args {
 	struct llm_quantize_options quantize;
 	struct llm_calibrate_options calibrate;
 	const char *text; /* a file; NULL: no calibration */
+	double smooth_bits; /* 0: the type's */
 	bool calibrates; /* options that go with --calibrate were given */
 	bool synthesizes; /* those of --synthetic */
 	bool verbose;
@@ -68,14 +75,20 @@ static void on_signal(int sig)
 static void print_inputs(const struct llm_calibration *c)
 {
 	struct llm_calibration_input in;
+	bool smoothed = llm_calibration_input(c, 0, &in) && in.smooth >= 0;
 
 	printf("layer  input        channels      scale      limit  importance  outliers   cold  "
-	       "hot  kept\n");
-	for (unsigned int i = 0; llm_calibration_input(c, i, &in); i++)
-		printf("%5u  %-11s  %8u  %9.3g  %9.3g  %10.1f  %8.2f  %5.2f  %3u  %s\n", in.layer,
+	       "hot  kept%s\n",
+	       smoothed ? "  smooth" : "");
+	for (unsigned int i = 0; llm_calibration_input(c, i, &in); i++) {
+		printf("%5u  %-11s  %8u  %9.3g  %9.3g  %10.1f  %8.2f  %5.2f  %3u  %-4s", in.layer,
 		       in.name, in.n_channels, (double)in.scale, (double)in.limit,
 		       (double)in.importance, in.with_outliers, in.cold, in.n_hot,
 		       in.kept ? "yes" : "no");
+		if (smoothed)
+			printf("  %6.2f", in.smooth);
+		putchar('\n');
+	}
 }
 
 /* 0 or an exit status. */
@@ -164,6 +177,7 @@ enum {
 	PRUNING,
 	PROFILE,
 	SMOOTH,
+	SMOOTH_BITS,
 	VERSION,
 };
 
@@ -178,12 +192,24 @@ static const struct option options[] = {
 	{ "pruning", required_argument, NULL, PRUNING },
 	{ "profile", required_argument, NULL, PROFILE },
 	{ "smooth", required_argument, NULL, SMOOTH },
+	{ "smooth-bits", required_argument, NULL, SMOOTH_BITS },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "threads", required_argument, NULL, 't' },
 	{ "version", no_argument, NULL, VERSION },
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
 };
+
+static int parse_smooth(const char *value, double *smooth)
+{
+	if (!strcmp(value, "auto"))
+		*smooth = LLM_SMOOTH_AUTO;
+	else if (!strcmp(value, "weights"))
+		*smooth = LLM_SMOOTH_WEIGHTS;
+	else
+		return tool_parse_double("--smooth", value, 0, 1, smooth);
+	return 0;
+}
 
 /* Options of calibrations. 0 or an exit status. */
 static int parse_calibration(struct args *a, int opt, const char *value)
@@ -205,7 +231,9 @@ static int parse_calibration(struct args *a, int opt, const char *value)
 	case PRUNING:
 		return tool_parse_double("--pruning", value, 0, 1, &o->pruning);
 	case SMOOTH:
-		return tool_parse_double("--smooth", value, 0, 1, &o->smooth);
+		return parse_smooth(value, &o->smooth);
+	case SMOOTH_BITS:
+		return tool_parse_double("--smooth-bits", value, 1, 8, &a->smooth_bits);
 	default:
 		a->verbose = true;
 		return 0;
@@ -237,6 +265,11 @@ static int parse_one(struct args *a, int opt, const char *value)
 	}
 }
 
+static bool has_4_bits(enum llm_quantize_type type)
+{
+	return type == LLM_QUANTIZE_Q4_0 || type == LLM_QUANTIZE_W4A8 || type == LLM_QUANTIZE_W4A16;
+}
+
 /* The files and the type. 0 or an exit status. */
 static int parse_files(struct args *a, int n, char **words)
 {
@@ -250,7 +283,8 @@ static int parse_files(struct args *a, int n, char **words)
 	if (!a->text && a->calibrates)
 		return tool_usage(
 			"--calibrate-tokens, --outlier-channels, --hot, --profile, "
-			"--pruning, --smooth and -v go with --calibrate: --help explains them");
+			"--pruning, --smooth, --smooth-bits and -v go with --calibrate: --help "
+			"explains them");
 	if (a->text && o->shape)
 		return tool_usage("--calibrate takes a model: make one with --synthetic first");
 	if (llm_quantize_type_parse(words[n - 1], &o->type))
@@ -262,6 +296,9 @@ static int parse_files(struct args *a, int n, char **words)
 	if (a->calibrate.smooth >= 0 && o->type == LLM_QUANTIZE_NATIVE)
 		return tool_usage("--smooth changes the weights, whose numbers native keeps: "
 				  "choose w8a8 or w4a8");
+	a->calibrate.smooth_bits = a->smooth_bits > 0	 ? a->smooth_bits
+				   : has_4_bits(o->type) ? 4
+							 : 8;
 	o->out = words[n - 2];
 	o->in = o->shape ? NULL : words[0];
 	if (o->in && same_file(o->in, o->out))
