@@ -1,0 +1,78 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# tests/bench/bits.sh MODEL CALIBRATION TEXT [BITS...]
+# Prints what ways of quantising weights to BITS on average (4 5 6 7) cost a model, a float GGUF file: perplexity of TEXT and
+# agreement with MODEL in floats. Two tables: with activations in floats, and with those of an NPU, INT8 with one scale a tensor.
+# Files are F32 with the rounded weights (build/experiments/bits). For the NPU the engine rounds them once more, to INT8 with a
+# scale for each output channel, the same for all ways. See docs/edgeflow.md.
+#
+#   BUILD   the folder of bin/ and experiments/ (build)
+set -u
+root=$(cd "$(dirname "$0")/../.." && pwd)
+build=$(realpath -m "${BUILD:-$root/build}")
+fail() { echo "bits.sh: $*" >&2; exit 1; }
+[ $# -ge 3 ] || { sed -n '3,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
+model=$1 calibration=$2 text=$3
+shift 3
+[ $# -gt 0 ] || set -- 4 5 6 7
+[ -x "$build/experiments/bits" ] || fail "no $build/experiments/bits: run make experiments"
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+quiet() { "$@" >"$work/log" 2>&1 || fail "$(<"$work/log")"; }
+
+# calibrate NAME OPTIONS...: the model with the largest values of its activations, and smoothed as the options say.
+calibrate() {
+	local name=$1
+	shift
+	quiet "$build/bin/llm-quantize" --calibrate "$calibration" --pruning 1 "$@" "$model" "$work/$name.gguf" f32
+}
+
+# measure FILE OPTIONS...: "perplexity, agreement".
+measure() {
+	local file=$1
+	shift
+	"$build/bin/llm-perplexity" -m "$file" -f "$text" -o json --reference "$model" "$@" 2>"$work/log" >"$work/json" ||
+		fail "$(<"$work/log")"
+	python3 -c "import json,sys; r = json.load(open(sys.argv[1])); print('%.3f, %.1f %%' % (r['perplexity'], 100 * r['agreement']))" \
+		"$work/json"
+}
+
+# row LABEL FROM METHOD OPTIONS...: FROM is a calibrated file, or "searched", which is searched for each width. METHOD float: the
+# calibrated file itself. The line of the table in $place.
+row() {
+	local label=$1 from=$2 method=$3 line="| $1 |" bits name cell
+	shift 3
+	for bits in "${widths[@]}"; do
+		name=$from
+		[ "$from" != searched ] || name=searched-$place-$bits
+		[ -e "$work/$name.gguf" ] || calibrate "$name" --smooth "$search" --smooth-bits "$bits"
+		if [ "$method" = float ]; then
+			cp "$work/$name.gguf" "$work/rounded.gguf"
+		else
+			quiet "$build/experiments/bits" "$work/$name.gguf" "$work/rounded.gguf" --method "$method" --bits "$bits" "$@"
+		fi
+		cell=$(measure "$work/rounded.gguf" "${engine[@]}") || exit 1
+		line+=" $cell |"
+	done
+	echo "$line"
+}
+
+widths=("$@")
+calibrate plain
+calibrate smooth --smooth 0.5
+for place in floats npu; do
+	search=auto engine=(--placement linear --weights w8a8 --activations static-max)
+	[ "$place" != floats ] || search=weights engine=(--placement cpu)
+	echo "activations: $([ "$place" = npu ] && echo INT8, one scale a tensor || echo floats)"
+	echo
+	echo "| weights |$(printf ' %s bits |' "${widths[@]}")"
+	echo "|---|$(printf '%.0s---:|' "${widths[@]}")"
+	row "not rounded" plain float
+	row "uniform" plain uniform
+	row "like CMPQ" plain cmpq --text "$calibration"
+	row "like CMPQ, levels shared" plain cmpq-shared --text "$calibration"
+	row "uniform, smoothed by 0.5" smooth uniform
+	row "adaptive" plain adaptive
+	row "adaptive, smoothed" searched adaptive
+	echo
+done
