@@ -4,9 +4,11 @@
 # Prints what ways of quantising weights to BITS on average (4 5 6 7) cost a model, a float GGUF file: perplexity of TEXT and
 # agreement with MODEL in floats. Two tables: with activations in floats, and with those of an NPU, INT8 with one scale a tensor.
 # Files are F32 with the rounded weights (build/experiments/bits). For the NPU the engine rounds them once more, to INT8 with a
-# scale for each output channel, the same for all ways. See docs/edgeflow.md.
+# scale for each output channel, the same for all ways. Like CMPQ has levels of their own for each input channel, so the last lines
+# are of adaptive in as many bits as these take together. See docs/edgeflow.md.
 #
-#   BUILD   the folder of bin/ and experiments/ (build)
+#   BUILD    the folder of bin/ and experiments/ (build)
+#   PLACES   the tables (floats npu)
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(realpath -m "${BUILD:-$root/build}")
@@ -37,42 +39,61 @@ measure() {
 		"$work/json"
 }
 
-# row LABEL FROM METHOD OPTIONS...: FROM is a calibrated file, or "searched", which is searched for each width. METHOD float: the
-# calibrated file itself. The line of the table in $place.
+# smoothed AVERAGE: the name of a file whose smoothing is searched for weights of that average.
+smoothed() {
+	local name=searched-$place-$1
+	[ -e "$work/$name.gguf" ] || calibrate "$name" --smooth "$search" --smooth-bits "$1"
+	echo "$name"
+}
+
+# row LABEL FROM METHOD OPTIONS...: a line of the table. FROM is a calibrated file, or "searched" for its smoothing. ${size[i]} is
+# left as the bits of a weight with scales, widths and levels.
 row() {
-	local label=$1 from=$2 method=$3 line="| $1 |" bits name cell
+	local label=$1 from=$2 method=$3 line="| $1 |" i name cell
 	shift 3
-	for bits in "${widths[@]}"; do
+	for i in "${!widths[@]}"; do
 		name=$from
-		[ "$from" != searched ] || name=searched-$place-$bits
-		[ -e "$work/$name.gguf" ] || calibrate "$name" --smooth "$search" --smooth-bits "$bits"
-		if [ "$method" = float ]; then
-			cp "$work/$name.gguf" "$work/rounded.gguf"
-		else
-			quiet "$build/experiments/bits" "$work/$name.gguf" "$work/rounded.gguf" --method "$method" --bits "$bits" "$@"
-		fi
+		[ "$from" != searched ] || name=$(smoothed "${widths[i]}") || exit 1
+		quiet "$build/experiments/bits" "$work/$name.gguf" "$work/rounded.gguf" --method "$method" --bits "${widths[i]}" "$@"
+		size[i]=$(sed -n 's/.*: \([0-9.]*\) bits per weight, and \([0-9.]*\) .*/\1 + \2/p' "$work/log")
 		cell=$(measure "$work/rounded.gguf" "${engine[@]}") || exit 1
 		line+=" $cell |"
 	done
 	echo "$line"
 }
 
+# as_large: adaptive and smoothed, with as many bits as the last row had, 8 for weights at most.
+as_large() {
+	local widths=("${widths[@]}") size=("${size[@]}") i line="| bits of these |"
+	for i in "${!widths[@]}"; do
+		line+=" ${size[i]} |"
+		# A scale of 32 bits and a width of 3 take 0.12 bits in rows of about 300 weights.
+		widths[i]=$(python3 -c "print(round(min(8, ${size[i]} - 0.12), 2))")
+	done
+	echo "$line"
+	row "adaptive, smoothed, as many bits" searched adaptive
+	line="| bits of these |"
+	for i in "${!widths[@]}"; do line+=" ${size[i]} |"; done
+	echo "$line"
+}
+
 widths=("$@")
 calibrate plain
 calibrate smooth --smooth 0.5
-for place in floats npu; do
+for place in ${PLACES:-floats npu}; do
 	search=auto engine=(--placement linear --weights w8a8 --activations static-max)
 	[ "$place" != floats ] || search=weights engine=(--placement cpu)
 	echo "activations: $([ "$place" = npu ] && echo INT8, one scale a tensor || echo floats)"
 	echo
 	echo "| weights |$(printf ' %s bits |' "${widths[@]}")"
 	echo "|---|$(printf '%.0s---:|' "${widths[@]}")"
-	row "not rounded" plain float
+	echo "| not rounded |$(printf " $(measure "$work/plain.gguf" "${engine[@]}" | sed s/%/%%/) |%.0s" "${widths[@]}")"
 	row "uniform" plain uniform
-	row "like CMPQ" plain cmpq --text "$calibration"
 	row "like CMPQ, levels shared" plain cmpq-shared --text "$calibration"
 	row "uniform, smoothed by 0.5" smooth uniform
 	row "adaptive" plain adaptive
 	row "adaptive, smoothed" searched adaptive
+	row "like CMPQ" plain cmpq --text "$calibration"
+	as_large
 	echo
 done
