@@ -67,54 +67,13 @@ size_t llm_pack_bytes(enum llm_format format, unsigned int rows, unsigned int co
 				       : npu_w8_bytes(rows, cols);
 }
 
-/* Bytes of a panel's scales: an F32 per row, an F16 per group, or a block type's. */
+/* Bytes of a panel's scales in scratch: an F32 per row, or an F16 per group. */
 static size_t scales_bytes(enum llm_format format, unsigned int cols)
 {
 	size_t row =
 		format == LLM_FORMAT_W4 ? cols / LLM_W4_GROUP * sizeof(uint16_t) : sizeof(float);
-	struct vnpu_kq_form f;
 
-	if (llm_format_is_kq(format)) {
-		f = vnpu_kq_form(llm_format_kq(format));
-		row = cols / f.block * 2 * sizeof(uint16_t) + cols / f.group * 2;
-	}
 	return (PANEL_ROWS * row + 63) / 64 * 64;
-}
-
-/* A panel's rows in their block type, with the scales in @scales. */
-static struct npu_kq_rows kq_rows(const struct pack *p, void *scales, uint8_t *bytes)
-{
-	const struct vnpu_kq_form f = vnpu_kq_form(llm_format_kq(p->format));
-	size_t blocks = PANEL_ROWS * (p->cols / f.block), groups = PANEL_ROWS * (p->cols / f.group);
-	struct npu_kq_rows r = { .numbers = bytes, .d = scales };
-
-	r.dmin = r.d + blocks;
-	r.scale = (int8_t *)(r.dmin + blocks);
-	r.min = r.scale + groups;
-	return r;
-}
-
-/* Takes the blocks of row @n of the matrix apart, to row @r. False: a scale is not finite. */
-static bool kq_row(const struct pack *p, const uint8_t *src, unsigned int r,
-		   const struct npu_kq_rows *rows)
-{
-	const struct vnpu_kq_form f = vnpu_kq_form(llm_format_kq(p->format));
-	const size_t blocks = p->cols / f.block, groups = p->cols / f.group;
-	const struct gguf_parts parts = {
-		.numbers = rows->numbers + (size_t)r * p->cols,
-		.d = rows->d + r * blocks,
-		.dmin = rows->dmin + r * blocks,
-		.scale = rows->scale + r * groups,
-		.min = rows->min + r * groups,
-	};
-	bool finite = true;
-
-	gguf_split(p->t->type, src, p->cols, &parts);
-	for (size_t b = 0; b < blocks; b++) {
-		finite &= (parts.d[b] & 0x7c00) != 0x7c00;
-		finite &= !f.mins || (parts.dmin[b] & 0x7c00) != 0x7c00;
-	}
-	return finite;
 }
 
 /* Bytes of a row in the file. */
@@ -130,20 +89,50 @@ static bool pack_row(const struct pack *p, unsigned int n, unsigned int r, void 
 		     uint8_t *bytes)
 {
 	const uint8_t *src = (const uint8_t *)p->t->data + n * row_bytes(p);
-	uint16_t *groups = (uint16_t *)scales + r * (p->cols / LLM_W4_GROUP);
 	uint8_t *dst = bytes + (size_t)r * p->cols;
 
-	if (llm_format_is_kq(p->format)) {
-		const struct npu_kq_rows rows = kq_rows(p, scales, bytes);
-
-		return kq_row(p, src, r, &rows);
-	}
-	if (p->format == LLM_FORMAT_W4 && p->t->type == GGUF_Q4_0)
-		return quant_w4_from_q4_0(src, p->cols, dst, groups);
 	gguf_dequantize(p->t->type, src, row, p->cols);
 	if (p->format == LLM_FORMAT_W4)
-		return quant_w4(row, p->cols, dst, groups);
+		return quant_w4(row, p->cols, dst,
+				(uint16_t *)scales + r * (p->cols / LLM_W4_GROUP));
 	return !p->packer->kernels->quant((int8_t *)dst, (float *)scales + r, row, p->cols);
+}
+
+/* The type of rows that kernels pack as W8; CPU_NR_ROW_TYPES: none. */
+static enum cpu_row_type row_type(enum gguf_type type)
+{
+	switch (type) {
+	case GGUF_F32:
+		return CPU_ROWS_F32;
+	case GGUF_F16:
+		return CPU_ROWS_F16;
+	case GGUF_BF16:
+		return CPU_ROWS_BF16;
+	case GGUF_Q8_0:
+		return CPU_ROWS_Q8_0;
+	default:
+		return CPU_NR_ROW_TYPES;
+	}
+}
+
+/* Packs rows that no kernel reads as they are. As struct cpu_pack's functions. */
+static int pack_widened(const struct pack *p, uint8_t *panel, unsigned int n0, unsigned int nr,
+			unsigned int worker)
+{
+	uint8_t *scales = p->packer->scratch + worker * p->scratch_bytes;
+	float *row = (float *)(scales + scales_bytes(p->format, p->cols));
+	uint8_t *bytes = (uint8_t *)(row + p->cols);
+	const struct cpu_rows rows = { bytes, p->cols, nr, p->cols };
+
+	for (unsigned int r = 0; r < nr; r++)
+		if (!pack_row(p, n0 + r, r, scales, row, bytes))
+			return (int)r;
+	if (p->format == LLM_FORMAT_W4)
+		npu_pack_w4(p->panels, p->rows, p->cols, LLM_W4_GROUP, n0, nr, bytes,
+			    (const uint16_t *)scales);
+	else
+		p->packer->kernels->pack->bytes(panel, &rows, (const float *)scales);
+	return -1;
 }
 
 static void pack_refuse(struct pack *p, unsigned int row)
@@ -168,30 +157,31 @@ static void pack_release(const struct pack *p, unsigned int task, size_t bytes)
 static void pack_panel(void *arg, unsigned int task, unsigned int worker)
 {
 	struct pack *p = arg;
-	uint8_t *scales = p->packer->scratch + worker * p->scratch_bytes;
-	float *row = (float *)(scales + scales_bytes(p->format, p->cols));
-	uint8_t *bytes = (uint8_t *)(row + p->cols);
-	struct npu_kq_rows rows;
-	unsigned int n0 = task * PANEL_ROWS,
-		     nr = p->rows - n0 < PANEL_ROWS ? p->rows - n0 : PANEL_ROWS;
+	const struct cpu_pack *kernels = p->packer->kernels->pack;
+	const enum cpu_row_type type = row_type(p->t->type);
+	unsigned int n0 = task * PANEL_ROWS;
+	uint8_t *panel =
+		(uint8_t *)p->panels + task * llm_pack_bytes(p->format, PANEL_ROWS, p->cols);
+	const struct cpu_rows rows = {
+		.data = (const uint8_t *)p->t->data + n0 * row_bytes(p),
+		.bytes = row_bytes(p),
+		.nr = p->rows - n0 < PANEL_ROWS ? p->rows - n0 : PANEL_ROWS,
+		.cols = p->cols,
+	};
+	int bad;
 
-	for (unsigned int r = 0; r < nr; r++) {
-		if (!pack_row(p, n0 + r, r, scales, row, bytes)) {
-			pack_refuse(p, n0 + r);
-			return;
-		}
-	}
-	if (llm_format_is_kq(p->format)) {
-		rows = kq_rows(p, scales, bytes);
-		npu_pack_kq(p->panels, llm_format_kq(p->format), p->rows, p->cols, n0, nr, &rows);
-	} else if (p->format == LLM_FORMAT_W4) {
-		npu_pack_w4(p->panels, p->rows, p->cols, LLM_W4_GROUP, n0, nr, bytes,
-			    (const uint16_t *)scales);
-	} else {
-		npu_pack_w8(p->panels, p->rows, p->cols, n0, nr, (const int8_t *)bytes,
-			    (const float *)scales);
-	}
-	pack_release(p, task, PANEL_ROWS * row_bytes(p));
+	if (llm_format_is_kq(p->format))
+		bad = kernels->kq(panel, llm_format_kq(p->format), &rows);
+	else if (p->format == LLM_FORMAT_W4 && p->t->type == GGUF_Q4_0)
+		bad = kernels->w4(panel, &rows);
+	else if (p->format == LLM_FORMAT_W8 && type != CPU_NR_ROW_TYPES)
+		bad = kernels->w8(panel, type, &rows);
+	else
+		bad = pack_widened(p, panel, n0, rows.nr, worker);
+	if (bad >= 0)
+		pack_refuse(p, n0 + (unsigned int)bad);
+	else
+		pack_release(p, task, PANEL_ROWS * row_bytes(p));
 }
 
 int llm_pack_matrix(struct llm_packer *packer, const struct gguf_tensor *t, enum llm_format format,
