@@ -261,6 +261,17 @@ INLINE void kq_block(uint32_t type, uint8_t *block, unsigned int lane, const uin
 	store_scales(type, block + lane * 2, &s, bad);
 }
 
+/* More rows are read side by side than processors notice and prefetch by themselves. */
+#define AHEAD 256
+
+/* The cache lines that follow AHEAD bytes after those of a block at @at. */
+INLINE void prefetch_rows(const uint8_t *const *row, size_t at, size_t bytes)
+{
+	for (size_t line = (at + 63) / 64 * 64; line < at + bytes; line += 64)
+		for (unsigned int r = 0; r < LANES; r++)
+			__builtin_prefetch(row[r] + line + AHEAD);
+}
+
 /* The first of @nr channels that is bad; -1: none. */
 static int first_bad(const vi bad[GROUPS], unsigned int nr)
 {
@@ -279,9 +290,12 @@ INLINE int kq_panel(uint32_t type, uint8_t *panel, const struct cpu_rows *rows)
 
 	find_rows(row, rows);
 	for (unsigned int b = 0; b < rows->cols / f.block; b++, panel += bytes) {
-		for (unsigned int g = 0; g < GROUPS; g++)
-			kq_block(type, panel, g * LANES, row + g * LANES,
-				 b * (size_t)kq_file(type).bytes, &bad[g]);
+		const size_t size = (size_t)kq_file(type).bytes;
+
+		for (unsigned int g = 0; g < GROUPS; g++) {
+			prefetch_rows(row + g * LANES, b * size, size);
+			kq_block(type, panel, g * LANES, row + g * LANES, b * size, &bad[g]);
+		}
 		clear_rest(panel, rows->nr, scales / 128, 2);
 		clear_rest(panel + scales, rows->nr, (bytes - scales) / 256, 4);
 	}
@@ -310,6 +324,7 @@ static int pack_w4(uint8_t *panel, const struct cpu_rows *rows)
 		for (unsigned int g = 0; g < GROUPS; g++) {
 			vu words[4], d[4];
 
+			prefetch_rows(row + g * LANES, b * 18ul, 18);
 			transpose(d, row + g * LANES, b * 18ul);
 			transpose(words, row + g * LANES, b * 18ul + 2);
 			plane_4_small(panel + g * LANES * 4, words);

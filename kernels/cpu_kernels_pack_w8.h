@@ -15,7 +15,7 @@
 #define NEAR_HALF 0x3ffcu /* bits that are 0 next to the middle */
 #define GROUP (4 * LANES) /* values that are quantised together: a register of bytes */
 #define RUN 64 /* values of a row at a time; a multiple of GROUP */
-#define CHUNK 256 /* values of each row between two turns of transposing */
+#define CHUNK 1024 /* values of each row between two turns of transposing */
 
 /* Bytes of RUN values. */
 INLINE size_t run_bytes(enum cpu_row_type type)
@@ -90,15 +90,20 @@ INLINE void quant_run(enum cpu_row_type type, int8_t *q, const uint8_t *run,
 	}
 }
 
+/* @n values. The bytes @ahead of them are needed next, and prefetched; 16 rows of F32 would take
+ * too much of the first cache. */
 INLINE void quant_runs(enum cpu_row_type type, int8_t *q, const uint8_t *src, unsigned int n,
-		       const struct row_scale *s)
+		       const struct row_scale *s, size_t ahead)
 {
 	_Alignas(64) uint8_t last[RUN * 4] = { 0 };
 	size_t bytes = run_bytes(type);
 	unsigned int i = 0;
 
-	for (; i + RUN <= n; i += RUN, src += bytes)
+	for (; i + RUN <= n; i += RUN, src += bytes) {
+		for (size_t line = 0; type != CPU_ROWS_F32 && line < bytes; line += 64)
+			__builtin_prefetch(src + ahead + line);
 		quant_run(type, q + i, src, s);
+	}
 	if (i < n) {
 		memcpy(last, src, (n - i) * bytes / RUN);
 		quant_run(type, q + i, last, s);
@@ -257,30 +262,40 @@ static bool row_scale(enum cpu_row_type type, const uint8_t *src, size_t n, stru
 
 /* ---- panels ---- */
 
-/*
- * Writes @n <= CHUNK values of each row from @at on, read in steps of 16, as words of the panel, and
- * adds them to the channels' sums.
- */
-INLINE void pack_words(uint8_t *to, const uint8_t *const row[PANEL], size_t at, unsigned int n,
-		       vi sums[PANEL / LANES])
+/* Rows that are quantised and transposed together: few, so that they stay in the first cache from
+ * the search of their scales on, but a whole cache line of each word of the panel. */
+#define ROWS 16
+
+/* Four words of each row, as lines of the panel, of which the first @lines are written. */
+INLINE void pack_four(uint8_t *to, const uint8_t *const row[ROWS], size_t at, unsigned int lines,
+		      vi sums[ROWS / LANES])
 {
-	unsigned int words = (n + 3) / 4;
-
-	for (unsigned int w = 0; w < words; w += 4, at += 16, to += 1024) {
-#pragma GCC unroll 16
-		for (unsigned int g = 0; g < PANEL / LANES; g++) {
-			vu t[4];
-
-			transpose(t, row + g * LANES, at);
 #pragma GCC unroll 4
-			for (unsigned int i = 0; i < 4; i++) {
-				if (w + i < words) {
-					store_words(to + i * 256 + g * LANES * 4, t[i]);
-					sums[g] = add_bytes(sums[g], t[i]);
-				}
+	for (unsigned int g = 0; g < ROWS / LANES; g++) {
+		vu t[4];
+
+		transpose(t, row + g * LANES, at);
+#pragma GCC unroll 4
+		for (unsigned int i = 0; i < 4; i++) {
+			if (i < lines) {
+				store_words(to + i * 256 + g * LANES * 4, t[i]);
+				sums[g] = add_bytes(sums[g], t[i]);
 			}
 		}
 	}
+}
+
+/* Writes @n values of each row as words of the panel, and adds them to the channels' sums. Reads
+ * steps of 16; those beyond n up to the next word are zeros. */
+INLINE void pack_words(uint8_t *to, const uint8_t *const row[ROWS], unsigned int n,
+		       vi sums[ROWS / LANES])
+{
+	unsigned int k = 0;
+
+	for (; k + 16 <= n; k += 16)
+		pack_four(to + k * 64, row, k, 4, sums);
+	if (k < n)
+		pack_four(to + k * 64, row, k, (n - k + 3) / 4, sums);
 }
 
 static void end_w8(uint8_t *panel, const struct cpu_rows *rows, const vi sums[PANEL / LANES],
@@ -294,39 +309,53 @@ static void end_w8(uint8_t *panel, const struct cpu_rows *rows, const vi sums[PA
 }
 
 INLINE void quant_chunk(enum cpu_row_type type, int8_t *q, const uint8_t *src, unsigned int n,
-			const struct row_scale *s)
+			const struct row_scale *s, size_t ahead)
 {
 	if (s->inverse > 0)
-		quant_runs(type, q, src, n, s);
+		quant_runs(type, q, src, n, s, ahead);
 	else if (s->scale > 0)
 		divide_runs(type, q, src, n, s->scale);
 	else
 		memset(q, 0, (n + RUN - 1) / RUN * RUN);
 }
 
-INLINE int w8_panel(enum cpu_row_type type, uint8_t *panel, const struct cpu_rows *rows)
+/* Rows @r0 to @r0 + ROWS - 1 of a panel. As struct cpu_pack's functions. */
+INLINE int w8_rows(enum cpu_row_type type, uint8_t *panel, const struct cpu_rows *rows,
+		   unsigned int r0, float *scales, vi sums[ROWS / LANES])
 {
-	_Alignas(64) int8_t q[PANEL][CHUNK];
-	struct row_scale s[PANEL];
-	vi sums[PANEL / LANES] = { 0 };
-	const uint8_t *row[PANEL];
-	float scales[PANEL] = { 0 };
+	const unsigned int nr = rows->nr - r0 < ROWS ? rows->nr - r0 : ROWS;
+	const uint8_t *data = rows->data + r0 * rows->bytes, *row[ROWS];
+	_Alignas(64) int8_t q[ROWS][CHUNK];
+	struct row_scale s[ROWS];
 
-	for (unsigned int r = 0; r < rows->nr; r++) {
-		if (!row_scale(type, rows->data + r * rows->bytes, rows->cols, &s[r]))
-			return (int)r;
+	for (unsigned int r = 0; r < ROWS; r++)
+		row[r] = (const uint8_t *)q[r < nr ? r : 0];
+	for (unsigned int r = 0; r < nr; r++) {
+		if (!row_scale(type, data + r * rows->bytes, rows->cols, &s[r]))
+			return (int)(r0 + r);
 		scales[r] = s[r].scale;
 	}
-	for (unsigned int r = 0; r < PANEL; r++)
-		row[r] = (const uint8_t *)q[r < rows->nr ? r : 0];
 	for (unsigned int k = 0; k < rows->cols; k += CHUNK) {
 		unsigned int n = rows->cols - k < CHUNK ? rows->cols - k : CHUNK;
 
-		for (unsigned int r = 0; r < rows->nr; r++)
-			quant_chunk(type, q[r],
-				    rows->data + r * rows->bytes + k / RUN * run_bytes(type), n,
-				    &s[r]);
-		pack_words(panel + k * 64ull, row, 0, n, sums);
+		for (unsigned int r = 0; r < nr; r++)
+			quant_chunk(type, q[r], data + r * rows->bytes + k / RUN * run_bytes(type),
+				    n, &s[r], ROWS * rows->bytes);
+		pack_words(panel + k * 64ull + r0 * 4, row, n, sums);
+	}
+	return -1;
+}
+
+INLINE int w8_panel(enum cpu_row_type type, uint8_t *panel, const struct cpu_rows *rows)
+{
+	vi sums[PANEL / LANES] = { 0 };
+	float scales[PANEL] = { 0 };
+
+	for (unsigned int r0 = 0; r0 < rows->nr; r0 += ROWS) {
+		int bad = w8_rows(type, panel, rows, r0, scales + r0, sums + r0 / LANES);
+
+		if (bad >= 0)
+			return bad;
 	}
 	end_w8(panel, rows, sums, scales);
 	return -1;
@@ -349,18 +378,21 @@ static int pack_w8(uint8_t *panel, enum cpu_row_type type, const struct cpu_rows
 static void pack_bytes(uint8_t *panel, const struct cpu_rows *rows, const float *scales)
 {
 	unsigned int whole = rows->cols / 16 * 16;
-	_Alignas(64) uint8_t last[PANEL][16] = { { 0 } };
+	uint8_t last[PANEL][16] = { { 0 } };
 	float all[PANEL] = { 0 };
 	vi sums[PANEL / LANES] = { 0 };
 	const uint8_t *row[PANEL];
 
 	find_rows(row, rows);
-	pack_words(panel, row, 0, whole, sums);
+	for (unsigned int r = 0; r < PANEL; r += ROWS)
+		pack_words(panel + r * 4, row + r, whole, sums + r / LANES);
 	for (unsigned int r = 0; r < PANEL; r++) {
 		memcpy(last[r], row[r] + whole, rows->cols - whole);
 		row[r] = last[r];
 	}
-	pack_words(panel + whole * 64ull, row, 0, rows->cols - whole, sums);
+	for (unsigned int r = 0; r < PANEL; r += ROWS)
+		pack_words(panel + whole * 64ull + r * 4, row + r, rows->cols - whole,
+			   sums + r / LANES);
 	memcpy(all, scales, rows->nr * sizeof(*scales));
 	end_w8(panel, rows, sums, all);
 }
