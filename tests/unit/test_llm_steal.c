@@ -97,7 +97,7 @@ static struct prompts prompts_of(unsigned int n_vocab)
 	return p;
 }
 
-/* [STEPS] logits, after evaluating all of it @times times; the caller's to free. Adds to *@taken. */
+/* [STEPS] logits, after evaluating all of it @times times, to be freed. Adds to *@taken. */
 static char *logits_of(const struct prompts *p, const struct llm_options *o, int times,
 		       unsigned int *taken)
 {
