@@ -108,13 +108,17 @@ tools/npu-info_uses += host
 # ---- experiments: programs that only reproduce a figure ------------------------------------------------------------------
 # tools/experiments/NAME makes build/experiments/NAME, which is not installed. They see the internals of the runtime.
 
-EXPERIMENTS := calibration cuts game hetero inject llmnpu
+EXPERIMENTS := calibration cuts edgeflow game hetero inject llmnpu trial
 ROOMS += $(EXPERIMENTS:%=tools/experiments/%)
 $(foreach e,$(EXPERIMENTS),$(eval tools/experiments/$(e)_uses := $(runtime_uses) runtime tools/common))
 tools/experiments/cuts_public := cuts.h
 tools/experiments/cuts_exceptions := runtime/partition/partition_private.h
 # A game on either clock, which is part of another program.
 tools/experiments/game_public := game.h gpu_game.h
+# Tables of prompts on modelled SoCs, which are parts of other programs.
+tools/experiments/trial_public := trial.h
+tools/experiments/edgeflow_uses += tools/experiments/trial
+tools/experiments/llmnpu_uses += tools/experiments/trial
 tools/experiments/hetero_uses += tools/experiments/cuts tools/experiments/game
 
 # ---- exceptions: headers that a room should not need ---------------------------------------------------------------------

@@ -208,7 +208,8 @@ static const struct llm_choice_value orders[] = {
 		"the first in the plan; chunks follow one another",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_ORDER_LAYER] = { "layer",
-		"one of the lowest layer, so that chunks advance together",
+		"one of the lowest layer, so that chunks advance together; in it, of the earliest "
+		"chunk (EdgeFlow 4.3)",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_ORDER_CHUNK] = { "chunk",
 		"one of the earliest chunk; later chunks fill the gaps",
@@ -216,6 +217,12 @@ static const struct llm_choice_value orders[] = {
 	[LLM_ORDER_OOE] = { "ooe",
 		"out of order: the one that keeps the NPU busiest, by its C value (llm.npu 3.4)",
 		ANYWHERE, ANYWHERE, 0 },
+	[LLM_ORDER_STEAL] = { "steal",
+		"as layer; and an idle CPU takes a matmul from a long queue of the NPU "
+		"(EdgeFlow 4.3)\n"
+		"It does if the queue takes the NPU longer than the matmul takes the CPU. Results "
+		"have the same bits.",
+		ON(FINE), ON(FINE), 0 },
 };
 
 static const struct llm_choice_value divisions[] = {
@@ -374,6 +381,9 @@ static const struct llm_preset presets[] = {
 	  SETS_PLACEMENT | SETS(ACTIVATIONS) | SETS(ORDER) | SETS(FLOATS),
 	  { .placement = LLM_PLACE_LINEAR, .weights = LLM_WEIGHTS_W8A8,
 	    .activations = LLM_ACTIVATIONS_STATIC, .graphs = LLM_GRAPHS_SHARED } },
+	{ "edgeflow", "EdgeFlow: matmuls on the NPU, of which an idle CPU takes some",
+	  SETS_PLACEMENT | SETS(ORDER),
+	  { .placement = LLM_PLACE_FINE, .order = LLM_ORDER_STEAL } },
 	{ "best", "GPU and NPU together, whatever is the fastest", SETS_PLACEMENT,
 	  { .placement = LLM_PLACE_LAYER, .weights = LLM_WEIGHTS_W4A16, .graphs = LLM_GRAPHS_PIPE,
 	    .partition = LLM_PARTITION_AUTO, .operands = LLM_OPERANDS_PERMUTED,

@@ -205,9 +205,11 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 		.activations = e->info.choices.activations,
 		.pool = e->loaded.pool,
 		.kernels = e->loaded.kernels,
-		/* The CPU may have to take matmuls that a modelled NPU has no room for. */
+		/* The CPU may take matmuls of a modelled NPU that has no room for them, or of one
+		 * whose queue is long. */
 		.keep_mapped = llm_placement_has_gpu(e->info.choices.placement) ||
-			       e->info.choices.space == LLM_SPACE_LIMITED,
+			       e->info.choices.space == LLM_SPACE_LIMITED ||
+			       e->info.choices.order == LLM_ORDER_STEAL,
 		.progress = opts->progress,
 		.ud = opts->ud,
 	};

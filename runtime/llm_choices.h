@@ -197,11 +197,15 @@ enum llm_order {
 	 * wall clock, whose lanes share the cores, placement linear does not overlap them. */
 	LLM_ORDER_AUTO = 0,
 	LLM_ORDER_FIFO, /* the first one in the plan; chunks follow one another */
-	LLM_ORDER_LAYER, /* one of the lowest layer, so that chunks advance together */
+	/* One of the lowest layer, so that chunks advance together; in it, of the earliest chunk
+	 * (EdgeFlow 4.3: position-guided priority) */
+	LLM_ORDER_LAYER,
 	/* One of the earliest chunk; later chunks fill gaps (llm.npu 3.4: simply overlapping) */
 	LLM_ORDER_CHUNK,
 	/* The one with the greatest C: out of order (llm.npu 3.4, equation 6) */
 	LLM_ORDER_OOE,
+	/* As LAYER; and an idle CPU takes a matmul from a long queue of the NPU (EdgeFlow 4.3) */
+	LLM_ORDER_STEAL,
 };
 
 /* ---- a set of choices ---- */

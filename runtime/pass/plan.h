@@ -90,8 +90,9 @@ struct plan {
 	bool overlap; /* chunks are in flight together */
 	const struct sched_policy *policy;
 	/*
-	 * Order ooe: the policy's param. On the virtual clock from the tasks' costs; without costs
-	 * 0 until times_fill() (times.h).
+	 * Orders ooe and steal: the policy's param, [2 * tasks]. By task the time at home, then by
+	 * task the time on the CPU, which only counts for tasks that the CPU may take. On the
+	 * virtual clock from the tasks' costs; without costs 0 until times_fill() (times.h).
 	 */
 	double *times;
 	bool observed; /* plan_options.observe */

@@ -23,6 +23,8 @@ struct builder {
 	/* By layer and chunk: the task after which the chunk's keys and values of it are there. */
 	uint32_t *cached;
 	bool token; /* one token, to be generated; else a prompt */
+	/* The CPU's cost of the NPU's task that is added, which it may take; NULL: it may not. */
+	const struct soc_cost *stolen;
 	bool leads, leads_logits; /* the next task does all of the chunk's work, logits included; */
 	bool led; /* and those after it are there for their times */
 	/* Placement linear: of the subgraph whose tasks are added; 0: none is. */
@@ -84,6 +86,8 @@ void plan_set_whole_slice(const struct builder *b, struct lane_work *work, uint3
 void plan_add_slices(struct builder *b, const struct lane_work *work, enum llm_op op);
 /* All of it on one lane. */
 void plan_add_uncut(struct builder *b, struct lane_work *work, uint32_t tokens);
+/* The chunk's matmul, all of it on the NPU, or on the CPU if that takes it. */
+void plan_add_stealable(struct builder *b, struct lane_work *work);
 
 /* ---- layers ---- */
 

@@ -122,10 +122,11 @@ static bool add_work(struct builder *b, uint32_t task, const struct lane_work *w
 	return true;
 }
 
-/* Lanes with queues are given work ahead where more than one lane is at work. */
+/* Lanes with queues are given work ahead where more than one lane is at work. What the CPU may take
+ * stays in the scheduler's queue until the NPU is free. */
 static bool is_async(const struct builder *b, enum soc_lane lane)
 {
-	if (lane == SOC_CPU || !b->o->calls.async)
+	if (lane == SOC_CPU || !b->o->calls.async || b->stolen)
 		return false;
 	return b->o->choices.placement == LLM_PLACE_GPU ||
 	       b->o->choices.placement == LLM_PLACE_LAYER || b->d->overlap;
@@ -151,6 +152,10 @@ uint32_t plan_add_task(struct builder *b, const struct lane_work *work, uint16_t
 	else if (!idle)
 		task.run = b->o->calls.run;
 	task.cost[lane] = cost;
+	if (b->stolen) {
+		task.lanes = 1u << SOC_CPU;
+		task.cost[SOC_CPU] = *b->stolen;
+	}
 	id = sched_add(b->plan->tasks, &task);
 	b->failed |= id == SCHED_NONE || !add_work(b, id, work);
 	if (b->last != SCHED_NONE)
@@ -413,4 +418,18 @@ void plan_add_uncut(struct builder *b, struct lane_work *work, uint32_t tokens)
 	    !(work->op == LLM_OP_HEAD && plan_is_whole(b) && !b->o->observe))
 		plan_set_whole_slice(b, work, tokens);
 	plan_add(b, work, &matmul);
+}
+
+void plan_add_stealable(struct builder *b, struct lane_work *work)
+{
+	struct soc_op matmul = plan_matmul(b, work->op);
+	struct soc_cost cost = { 0, 0 };
+
+	/* The CPU computes the chunk's tokens, the NPU those and the padding of its graph. */
+	matmul.m = matmul.m / b->rows * b->chunk->n;
+	if (b->o->soc)
+		cost = plan_cost(b->o, SOC_CPU, &matmul);
+	b->stolen = &cost;
+	plan_add_uncut(b, work, b->chunk->n);
+	b->stolen = NULL;
 }

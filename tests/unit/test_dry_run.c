@@ -54,6 +54,13 @@ static const struct llm_choices ways[] = {
 	  .graphs = LLM_GRAPHS_FIXED,
 	  .kv = LLM_KV_F32 },
 	{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_OOE },
+	{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_CHUNK },
+	{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_STEAL },
+	{ .placement = LLM_PLACE_FINE,
+	  .order = LLM_ORDER_STEAL,
+	  .weights = LLM_WEIGHTS_W4A8,
+	  .graphs = LLM_GRAPHS_FIXED,
+	  .sync = LLM_SYNC_DRIVER },
 	{ .placement = LLM_PLACE_LINEAR },
 	{ .placement = LLM_PLACE_LINEAR,
 	  .graphs = LLM_GRAPHS_SHARED,
@@ -140,9 +147,8 @@ static void check_way(const char *path, unsigned int n_vocab, const struct llm_c
 		      const char *profile)
 {
 	/* With more chunks than there is memory for at once, where they overlap. */
-	unsigned int chunk = way->order == LLM_ORDER_LAYER ? any(20, 50)
-			     : any(0, 2)		   ? 0
-							   : any(20, 200);
+	bool short_ones = way->order == LLM_ORDER_LAYER || way->order == LLM_ORDER_STEAL;
+	unsigned int chunk = short_ones ? any(20, 50) : any(0, 2) ? 0 : any(20, 200);
 	struct llm_engine *engines[2];
 	struct llm_session *s[2];
 	int32_t ids[MAX_TOKENS];
@@ -253,6 +259,8 @@ static void test_chunks_in_flight_change_no_result(void **state)
 		  .graphs = LLM_GRAPHS_FIXED },
 		{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_OOE },
 		{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_CHUNK },
+		{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_STEAL },
+		{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_STEAL, .sync = LLM_SYNC_DRIVER },
 		{ .placement = LLM_PLACE_LINEAR },
 		{ .placement = LLM_PLACE_LINEAR, .order = LLM_ORDER_FIFO },
 		{ .placement = LLM_PLACE_LINEAR,

@@ -260,9 +260,12 @@ static double lane_busy(const struct bench_result *r, unsigned int lane)
 	/* The device counts its own time. */
 	if (!strcmp(name, "npu"))
 		return r->info->device && r->npu_busy_known ? (double)r->npu_busy_ns / ns : NAN;
-	if (r->info->gpu)
+	if (strcmp(name, "cpu") && !r->info->gpu)
+		return NAN;
+	/* Beside a GPU, and by order steal, it is another thread that waits for the NPU. */
+	if (r->info->gpu || r->info->choices.order == LLM_ORDER_STEAL)
 		return (double)r->lanes[lane].busy_ns / ns;
-	return strcmp(name, "cpu") ? NAN : 1 - (double)r->npu_wait_ns / ns;
+	return 1 - (double)r->npu_wait_ns / ns;
 }
 
 static void add_lane(struct json_object *o, const char *what, unsigned int lane,
