@@ -430,6 +430,8 @@ void llm_session_stats(const struct llm_session *session, struct llm_session_sta
 		stats->shadow = session_shadow_stats(session);
 	stats->npu_jobs = npu ? npu->jobs : 0;
 	stats->npu_wait_ns = npu ? npu->waited_ns : 0;
+	stats->decisions = r->sums.picks;
+	stats->decision_ns = r->sums.pick_ns;
 	for (unsigned int lane = 0; lane < SOC_NR_LANES; lane++)
 		stats->lanes[lane].busy_ns = r->sums.busy_ns[lane];
 	if (!r->opts.soc)
