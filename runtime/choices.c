@@ -351,7 +351,7 @@ static const struct llm_choice_info table[LLM_NR_CHOICES] = {
 	},
 	[LLM_CHOICE_FLOATS] = {
 		FIELD(floats), VALUES(floats), .runs = ON(LINEAR), .plans = ON(LINEAR),
-		.doc = "where placement linear has a prompt's float operators, attention aside",
+		.doc = "where placement linear has a prompt's float operators",
 	},
 	[LLM_CHOICE_SPACE] = {
 		FIELD(space), VALUES(spaces), .runs = ON(LINEAR), .plans = ON(LINEAR),

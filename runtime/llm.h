@@ -299,6 +299,9 @@ struct llm_session_stats {
 	struct llm_virtual_stats virtual_clock;
 	uint64_t npu_jobs;
 	uint64_t npu_wait_ns; /* time spent waiting for the NPU, but not in struct llm_wait_stats */
+	/* How often the order's policy chose a lane's next task, and the host's time for that; 0 on
+	 * the wall clock where one task follows another. */
+	uint64_t decisions, decision_ns;
 	struct llm_lane_stats lanes[LLM_MAX_LANES];
 	uint64_t kv_bytes;
 	struct llm_shadow_stats shadow; /* activations static; else 0 */

@@ -150,7 +150,7 @@ enum llm_division {
 	LLM_DIVISION_FASTEST, /* as many as are the fastest, simulated */
 };
 
-/* Where placement linear puts a prompt's float operators, of which attention is the CPU's. */
+/* Where placement linear puts a prompt's float operators. */
 enum llm_floats {
 	/* cpu on the virtual clock; all on the wall clock, where NPU and CPU are the same cores, so
 	 * that handovers only cost time */

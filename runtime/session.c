@@ -58,14 +58,6 @@ static struct plan_options session_plan(const struct llm_engine *e)
 	};
 }
 
-/* Whether a chunk is one graph, which writes its padding to the cache too. */
-static bool session_pads_cache(const struct llm_engine *e)
-{
-	return e->info.choices.placement == LLM_PLACE_NPU ||
-	       e->info.choices.placement == LLM_PLACE_FINE ||
-	       e->info.choices.placement == LLM_PLACE_LINEAR;
-}
-
 /* NPU bindings and GPU buffers can begin at any row, so each row must be 64-byte aligned. */
 static int session_check_rows(const struct llm_engine *e)
 {
@@ -108,17 +100,20 @@ static int session_load(struct llm_session *s)
 {
 	const struct llm_engine *e = s->engine;
 	unsigned int chunk = plan_chunk(&s->runner.opts, s->n_ctx), pad = 0;
+	bool padded = plan_pads_chunks(&s->runner.opts);
+	/* Graphs online are a prompt's; a token has a static one. */
+	bool token = padded || e->info.choices.placement == LLM_PLACE_LINEAR;
 	int err;
 
-	if (session_pads_cache(e))
+	if (padded)
 		pad = e->info.choices.graphs == LLM_GRAPHS_BUCKETED ? LLM_BUCKET_ROWS : chunk;
 	err = lane_memory_init(&s->memory, &e->loaded, s->runner.opts.rows, s->n_ctx + pad);
 	s->stats.kv_bytes = s->memory.kv.bytes;
 	if (!err)
 		err = session_create_lanes(s);
-	if (!err && session_pads_cache(e))
+	if (!err && token)
 		err = pass_prepare(&s->runner, 1);
-	if (!err && session_pads_cache(e) && chunk > 1 && s->n_ctx > 1)
+	if (!err && padded && chunk > 1 && s->n_ctx > 1)
 		err = pass_prepare(&s->runner, s->n_ctx < chunk ? s->n_ctx : chunk);
 	return err;
 }
@@ -435,6 +430,8 @@ void llm_session_stats(const struct llm_session *session, struct llm_session_sta
 		stats->shadow = session_shadow_stats(session);
 	stats->npu_jobs = npu ? npu->jobs : 0;
 	stats->npu_wait_ns = npu ? npu->waited_ns : 0;
+	stats->decisions = r->sums.picks;
+	stats->decision_ns = r->sums.pick_ns;
 	for (unsigned int lane = 0; lane < SOC_NR_LANES; lane++)
 		stats->lanes[lane].busy_ns = r->sums.busy_ns[lane];
 	if (!r->opts.soc)

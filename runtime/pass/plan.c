@@ -371,7 +371,6 @@ uint32_t plan_rows(const struct plan_options *o, uint32_t n_ctx)
 static uint32_t padded(const struct plan_options *o, uint32_t chunk, uint32_t tokens, bool prompt)
 {
 	bool linear = o->choices.placement == LLM_PLACE_LINEAR;
-
 	uint32_t rows = (tokens + LLM_BUCKET_ROWS - 1) / LLM_BUCKET_ROWS * LLM_BUCKET_ROWS;
 
 	/*
@@ -379,8 +378,6 @@ static uint32_t padded(const struct plan_options *o, uint32_t chunk, uint32_t to
 	 * token has a graph of its own, which is not one of placement linear's for prompts.
 	 */
 	if (!plan_pads_chunks(o) || (tokens == 1 && !(linear && prompt)))
-		return tokens;
-	if (linear && o->choices.graphs == LLM_GRAPHS_ONLINE)
 		return tokens;
 	if (o->choices.graphs != LLM_GRAPHS_BUCKETED)
 		return chunk;

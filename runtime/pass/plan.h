@@ -119,6 +119,11 @@ uint32_t plan_rows(const struct plan_options *o, uint32_t n_ctx);
  * the placement's default.
  */
 uint32_t plan_chunk(const struct plan_options *o, uint32_t n_ctx);
+/*
+ * Whether a chunk of a prompt is padded to a static graph of the NPU, of a whole chunk or bucket.
+ * Graphs online are of the chunk's own length.
+ */
+bool plan_pads_chunks(const struct plan_options *o);
 
 /*
  * With the choice of a limited space, an NPU that can only address a part of the weights

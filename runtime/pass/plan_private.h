@@ -42,8 +42,6 @@ enum soc_lane plan_lane(const struct builder *b, enum llm_op op);
 bool plan_is_linear(const struct builder *b);
 /* Whether all of the chunk is one graph of the NPU. */
 bool plan_is_whole(const struct builder *b);
-/* Whether the NPU's static graphs are of whole chunks or buckets, so that chunks are padded. */
-bool plan_pads_chunks(const struct plan_options *o);
 
 /* ---- tasks ---- */
 

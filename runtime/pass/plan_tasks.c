@@ -78,7 +78,7 @@ bool plan_is_whole(const struct builder *b)
 bool plan_pads_chunks(const struct plan_options *o)
 {
 	return o->choices.placement == LLM_PLACE_NPU || o->choices.placement == LLM_PLACE_FINE ||
-	       o->choices.placement == LLM_PLACE_LINEAR;
+	       (o->choices.placement == LLM_PLACE_LINEAR && o->choices.graphs != LLM_GRAPHS_ONLINE);
 }
 
 /* A graph is the NPU's for all that a chunk or token does there if nothing else comes

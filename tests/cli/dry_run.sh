@@ -16,6 +16,7 @@ assert {(r['preset'], r['n_prompt']) for r in rows} == {(p, n) for p in ('cpu', 
 for r in rows:
     assert r['clock'] == 'virtual' and r['profile'] == 'sd8gen3' and r['model_filename'] is None
     assert len(r['samples_ns']) == 1 and r['samples_ns'][0] > 0 and r['stddev_ns'] is None
+    assert r['decision_ns'] > 0
     assert r['energy_j'] > 0 and abs(r['power_w'] - r['energy_j'] * 1e9 / r['avg_ns']) < 1e-9 * r['power_w']
     assert 0 < r['memory_gbps'] <= 60
     lanes = [r['busy_npu'], r['busy_gpu'], r['busy_cpu']]

@@ -280,6 +280,35 @@ static void test_results_have_the_same_bits_in_any_order(void **state)
 	}
 }
 
+/* ---- memory ---- */
+
+static uint64_t kv_bytes(const struct calibrated *c, enum llm_graphs graphs)
+{
+	struct llm_options o = defaults(c);
+	struct llm_session_stats stats;
+	struct llm_engine *engine;
+	struct llm_session *s;
+
+	o.choices.graphs = graphs;
+	engine = open_engine(&o);
+	s = new_session(engine);
+	llm_session_stats(s, &stats);
+	llm_session_free(s);
+	llm_engine_close(engine);
+	return stats.kv_bytes;
+}
+
+/* Graphs of a prompt's own length write no padding behind it. */
+static void test_graphs_online_pad_no_cache(void **state)
+{
+	struct calibrated c;
+
+	calibrated_create(&c, "llama");
+	assert_int_equal(kv_bytes(&c, LLM_GRAPHS_ONLINE) * (MAX_TOKENS + LLM_BUCKET_ROWS),
+			 kv_bytes(&c, LLM_GRAPHS_BUCKETED) * MAX_TOKENS);
+	tiny_free(&c.t);
+}
+
 /* ---- against double precision ---- */
 
 /* What an observer saw of one layer: rows of a chunk. */
@@ -510,6 +539,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_results_have_the_same_bits_in_any_order),
+		cmocka_unit_test(test_graphs_online_pad_no_cache),
 		cmocka_unit_test(test_matmuls_are_those_of_double_precision),
 		cmocka_unit_test(test_hot_channels_are_in_memory_and_others_are_read),
 		cmocka_unit_test(test_a_file_without_calibration_is_refused),

@@ -50,6 +50,7 @@ static const struct bench_field fixed_fields[] = {
 	{ "driver_waits", "REAL" },
 	{ "npu_submits", "REAL" },
 	{ "npu_jobs", "REAL" },
+	{ "decision_ns", "REAL" },
 	{ "busy_npu", "REAL" },
 	{ "busy_gpu", "REAL" },
 	{ "busy_cpu", "REAL" },
@@ -304,6 +305,8 @@ static void add_counts(struct json_object *o, const struct bench_result *r)
 	add(o, "npu_submits", count(r, r->counts.submits));
 	add(o, "npu_jobs",
 	    planned ? json_out_double((double)v->launches / r->n) : count(r, r->counts.jobs));
+	add(o, "decision_ns",
+	    r->decisions ? json_out_double((double)r->decision_ns / (double)r->decisions) : NULL);
 }
 
 /* Milliseconds per token by kind of work; null if nothing was measured. */

@@ -169,6 +169,8 @@ static void meter_add(struct bench_result *r, const struct meter *a, const struc
 	r->npu_busy_ns += b->state.busy_ns - a->state.busy_ns;
 	r->npu_busy_known = r->npu_busy_known && a->state_known && b->state_known;
 	r->npu_wait_ns += b->stats.npu_wait_ns - a->stats.npu_wait_ns;
+	r->decisions += b->stats.decisions - a->stats.decisions;
+	r->decision_ns += b->stats.decision_ns - a->stats.decision_ns;
 	meter_add_lanes(r->lanes, a->stats.lanes, b->stats.lanes);
 	meter_add_virtual(&r->virtual_clock, &a->stats.virtual_clock, &b->stats.virtual_clock);
 	meter_add_shadow(&r->shadow, &a->stats.shadow, &b->stats.shadow);
