@@ -62,7 +62,7 @@ libnpu/sim_uses := libnpu libnpu/inside libnpu/device soc host wait uapi/drm uap
 # Programs see runtime/api.
 
 RUNTIME_BELOW := runtime/api libnpu uapi/npu soc kernels host wait
-RUNTIME_ROOMS := runtime/base runtime/gguf runtime/text runtime/model runtime/shadow runtime/quantize runtime/schedule runtime/partition \
+RUNTIME_ROOMS := runtime/base runtime/gguf runtime/text runtime/model runtime/shadow runtime/start runtime/quantize runtime/schedule runtime/partition \
 	runtime/lanes/opencl runtime/lanes runtime/pass runtime
 ROOMS += runtime/api $(RUNTIME_ROOMS)
 runtime/api_folder := runtime
@@ -79,14 +79,16 @@ runtime/model_public := activations.h model.h ops.h pack.h packed.h shape.h
 runtime/model_uses := $(runtime/gguf_uses) runtime/gguf
 runtime/shadow_public := shadow.h shadow_calibration.h shadow_stats.h shadow_weights.h smooth.h
 runtime/shadow_uses := $(runtime/model_uses) runtime/model
-runtime/quantize_uses := $(runtime/shadow_uses) runtime/shadow
+runtime/start_public := start.h
+runtime/start_uses := $(runtime/shadow_uses) runtime/shadow
+runtime/quantize_uses := $(runtime/start_uses) runtime/start
 runtime/schedule_public := scheduler.h waits.h
-runtime/schedule_uses := $(runtime/shadow_uses) runtime/shadow runtime/text
+runtime/schedule_uses := $(runtime/start_uses) runtime/start runtime/text
 runtime/partition_public := partition.h
 runtime/partition_uses := $(runtime/schedule_uses) runtime/schedule
 runtime/lanes/opencl_public := gpu.h
 runtime/lanes/opencl_uses := $(runtime/partition_uses) runtime/partition
-runtime/lanes_public := breakdown.h cpu_lane.h gpu_lane.h lane.h loaded.h memory.h npu_lane.h graphs.h
+runtime/lanes_public := breakdown.h cpu_lane.h gpu_lane.h lane.h loaded.h memory.h npu_lane.h storage_lane.h graphs.h
 runtime/lanes_uses := $(runtime/lanes/opencl_uses) runtime/lanes/opencl
 runtime/pass_public := plan.h run.h times.h
 runtime/pass_uses := $(runtime/lanes_uses) runtime/lanes

@@ -290,6 +290,16 @@ static const struct llm_choice_value spaces[] = {
 		ON(LINEAR), ON(LINEAR), 0 },
 };
 
+static const struct llm_choice_value starts[] = {
+	[LLM_START_WARM] = { "warm",
+		"when the model is opened, before the first prompt",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_START_COLD] = { "cold",
+		"in the first prompt, layer by layer, while the layers before are computed "
+		"(EdgeFlow 4)",
+		ON(NPU) | ON(FINE) | ON(LINEAR), ON(NPU) | ON(FINE) | ON(LINEAR), 0 },
+};
+
 #define COUNT(a) ((unsigned int)(sizeof(a) / sizeof((a)[0])))
 #define VALUES(a) .values = a, .n_values = COUNT(a)
 #define FIELD(field) .name = #field, .offset = offsetof(struct llm_choices, field)
@@ -357,6 +367,11 @@ static const struct llm_choice_info table[LLM_NR_CHOICES] = {
 		FIELD(space), VALUES(spaces), .runs = ON(LINEAR), .plans = ON(LINEAR),
 		.doc = "weights that placement linear has on a modelled NPU\n"
 		       "On the wall clock the device has all.",
+	},
+	[LLM_CHOICE_START] = {
+		FIELD(start), VALUES(starts), .runs = ON(NPU) | ON(FINE) | ON(LINEAR),
+		.plans = ON(NPU) | ON(FINE) | ON(LINEAR),
+		.doc = "when the weights are read and packed for the NPU",
 	},
 };
 

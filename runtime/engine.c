@@ -18,6 +18,7 @@
 #include "gpu_lane.h"
 #include "llm_fail.h"
 #include "shadow_weights.h"
+#include "start.h"
 
 /* How long an idle thread polls for its next loop; not at all with a device, which may need the
  * CPUs (transport sim). */
@@ -195,6 +196,28 @@ static int engine_load_outliers(struct llm_engine *e)
 				     &e->loaded.shadow_weights);
 }
 
+/* The pieces in which weights are loaded. */
+static int engine_cut(struct llm_engine *e, bool has_file)
+{
+	enum llm_weights weights = e->info.choices.weights;
+
+	e->pieces = start_pieces(has_file ? &e->loaded.model : NULL, weights, &e->shape,
+				 llm_weight_bits(weights), &e->nr_pieces);
+	return e->pieces ? 0 : llm_fail(-ENOMEM, "no memory for a list of the weights");
+}
+
+/* Fills the NPU's buffers, or only begins to, for the first pass to go on with. */
+static int engine_load_weights(struct llm_engine *e, const struct llm_packed_source *src)
+{
+	int err = llm_packed_create(&e->loaded.packed, src);
+
+	if (!err)
+		err = start_open(src, e->pieces, e->nr_pieces, &e->loaded.packed, &e->loaded.start);
+	if (!err && e->info.choices.start == LLM_START_WARM)
+		err = start_finish(e->loaded.start);
+	return err;
+}
+
 static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 {
 	struct llm_packed_source src = {
@@ -210,7 +233,8 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 		.keep_mapped = llm_placement_has_gpu(e->info.choices.placement) ||
 			       e->info.choices.space == LLM_SPACE_LIMITED ||
 			       e->info.choices.order == LLM_ORDER_STEAL,
-		.progress = opts->progress,
+		/* A cold start goes on when the caller's function may be gone. */
+		.progress = e->info.choices.start == LLM_START_WARM ? opts->progress : NULL,
 		.ud = opts->ud,
 	};
 	struct npu_device_options device = opts->device;
@@ -233,7 +257,7 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 		return llm_fail(err, "%s", npu_error());
 	e->info.device = e->loaded.device = npu_device_info(e->dev);
 	src.ctx = e->loaded.ctx;
-	err = llm_packed_load(&e->loaded.packed, &src);
+	err = engine_load_weights(e, &src);
 	e->info.weight_bytes = e->loaded.packed.weight_bytes;
 	err = err ? err : engine_load_outliers(e);
 	if (!err && llm_placement_has_gpu(e->info.choices.placement))
@@ -388,6 +412,8 @@ static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 	if (!err && llm_activations_static(e->info.choices.activations))
 		err = engine_read_shadow(e, opts);
 	engine_set_chunk(e, opts->chunk ? opts->chunk : e->shadow.chunk);
+	if (!err && npu)
+		err = engine_cut(e, opts->model);
 	if (err || opts->dry_run)
 		return err;
 	if (e->info.choices.kv == LLM_KV_Q8_0 && l->model.head_dim % VNPU_Q8_0_VALUES)
@@ -447,6 +473,8 @@ void llm_engine_put(struct llm_engine *e)
 {
 	if (!e || atomic_fetch_sub(&e->refs, 1) > 1)
 		return;
+	start_close(e->loaded.start);
+	free(e->pieces);
 	lane_gpu_unload(&e->loaded);
 	llm_packed_free(&e->loaded.packed);
 	shadow_weights_free(e->loaded.shadow_weights);

@@ -265,7 +265,8 @@ void llm_session_observe(struct llm_session *session, llm_observe_fn fn, void *u
  * of the library may have other lanes, for which the arrays below leave room. */
 #define LLM_MAX_LANES 8
 unsigned int llm_nr_lanes(void);
-const char *llm_lane_name(unsigned int lane); /* "npu", "gpu", "cpu"; NULL: there is no such lane */
+const char *
+llm_lane_name(unsigned int lane); /* "npu", "gpu", "cpu", "storage"; NULL: there is none */
 
 struct llm_lane_stats {
 	uint64_t busy_ns; /* time with work under way */

@@ -208,6 +208,14 @@ enum llm_order {
 	LLM_ORDER_STEAL,
 };
 
+/* When the weights are loaded. */
+enum llm_start {
+	LLM_START_WARM = 0, /* before the first evaluation, by llm_engine_open() */
+	/* In the first evaluation, layer by layer, beside the computing of the layers that are
+	 * there (EdgeFlow 4) */
+	LLM_START_COLD,
+};
+
 /* ---- a set of choices ---- */
 
 /* Zeros are the defaults. */
@@ -226,6 +234,7 @@ struct llm_choices {
 	enum llm_cores cores;
 	enum llm_floats floats;
 	enum llm_space space;
+	enum llm_start start;
 };
 
 /* The fields of struct llm_choices. */
@@ -244,6 +253,7 @@ enum llm_choice {
 	LLM_CHOICE_CORES,
 	LLM_CHOICE_FLOATS,
 	LLM_CHOICE_SPACE,
+	LLM_CHOICE_START,
 	LLM_NR_CHOICES,
 };
 

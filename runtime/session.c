@@ -33,6 +33,7 @@
 #include "llm_fail.h"
 #include "npu_lane.h"
 #include "shadow_weights.h"
+#include "storage_lane.h"
 
 #define DEFAULT_MAX_CTX 4096
 /* The first ISA whose records say what workers were busy with: 1.6 */
@@ -84,9 +85,12 @@ static int session_create_lanes(struct llm_session *s)
 
 	if (!err)
 		lanes[SOC_CPU] = lane_cpu_create(&s->memory);
+	if (!err && s->runner.start.nr)
+		lanes[SOC_STORAGE] = lane_storage_create(&s->memory);
 	if (!err && gpu && !e->loaded.gpu)
 		lanes[SOC_GPU] = lane_cpu_create(&s->memory);
-	if (!err && (!lanes[SOC_CPU] || (gpu && !e->loaded.gpu && !lanes[SOC_GPU])))
+	if (!err && (!lanes[SOC_CPU] || (s->runner.start.nr && !lanes[SOC_STORAGE]) ||
+		     (gpu && !e->loaded.gpu && !lanes[SOC_GPU])))
 		err = llm_fail(-ENOMEM, "no memory for a session");
 	if (!err && gpu && e->loaded.gpu)
 		err = lane_gpu_create(&s->memory, &lanes[SOC_GPU]);
@@ -95,7 +99,8 @@ static int session_create_lanes(struct llm_session *s)
 	return err;
 }
 
-/* Creates memory, lanes, and the graphs that every prompt and token needs: errors show early. */
+/* Creates memory, lanes, and the graphs that every prompt and token needs: errors show early. A
+ * cold start is in a hurry, and has graphs of its own. */
 static int session_load(struct llm_session *s)
 {
 	const struct llm_engine *e = s->engine;
@@ -111,7 +116,9 @@ static int session_load(struct llm_session *s)
 	s->stats.kv_bytes = s->memory.kv.bytes;
 	if (!err)
 		err = session_create_lanes(s);
-	if (!err && token)
+	if (err || s->runner.start.nr)
+		return err;
+	if (token)
 		err = pass_prepare(&s->runner, 1);
 	if (!err && padded && chunk > 1 && s->n_ctx > 1)
 		err = pass_prepare(&s->runner, s->n_ctx < chunk ? s->n_ctx : chunk);
@@ -149,6 +156,8 @@ int llm_session_create(struct llm_engine *engine, unsigned int n_ctx, struct llm
 		.jitter = engine->jitter,
 		.seed = engine->seed,
 	};
+	if (engine->info.choices.start == LLM_START_COLD)
+		s->runner.start = (struct plan_start){ engine->pieces, engine->nr_pieces, 0 };
 	s->runner.opts.rows = plan_rows(&s->runner.opts, n_ctx);
 	s->stats.kv_bytes = llm_shape_kv_bytes(&engine->shape, n_ctx, engine->info.choices.kv);
 	if (!engine->dry_run)

@@ -15,6 +15,7 @@ const char *llm_op_name(uint16_t op)
 		[LLM_OP_HEAD] = "head",		[LLM_OP_WHOLE] = "whole",
 		[LLM_OP_BUILD] = "build",	[LLM_OP_LOGITS] = "logits",
 		[LLM_OP_SHADOW] = "shadow",	[LLM_OP_MERGE] = "merge",
+		[LLM_OP_READ] = "read",		[LLM_OP_PACK] = "pack",
 	};
 
 	return op < LLM_NR_TASK_KINDS ? names[op] : "?";

@@ -37,9 +37,12 @@ enum llm_op {
 	 * matmul; and adds the result to the matmul's */
 	LLM_OP_SHADOW,
 	LLM_OP_MERGE,
+	/* A piece of the weights in a cold start (start.h): reads it, and packs it for the NPU */
+	LLM_OP_READ,
+	LLM_OP_PACK,
 	LLM_NR_TASK_KINDS,
 };
-const char *llm_op_name(uint16_t op); /* "embed", "attn_norm", ... "logits" */
+const char *llm_op_name(uint16_t op); /* "embed", "attn_norm", ... "pack" */
 
 /* The weights [*@k][*@n] of @op, which include the output matrix. False: @op is no matmul. */
 bool llm_op_matmul(const struct shape *shape, enum llm_op op, uint64_t *k, uint64_t *n);

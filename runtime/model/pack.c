@@ -23,6 +23,7 @@ _Static_assert(LLM_W4_GROUP == QUANT_W4_GROUP, "the sizes of groups are equal");
 
 struct pack {
 	const struct llm_packer *packer;
+	const struct llm_part *part;
 	const struct gguf_tensor *t;
 	enum llm_format format;
 	void *panels;
@@ -88,7 +89,7 @@ static size_t row_bytes(const struct pack *p)
 static bool pack_row(const struct pack *p, unsigned int n, unsigned int r, void *scales, float *row,
 		     uint8_t *bytes)
 {
-	const uint8_t *src = (const uint8_t *)p->t->data + n * row_bytes(p);
+	const uint8_t *src = (const uint8_t *)p->part->data + (n - p->part->row) * row_bytes(p);
 	uint8_t *dst = bytes + (size_t)r * p->cols;
 
 	gguf_dequantize(p->t->type, src, row, p->cols);
@@ -143,14 +144,16 @@ static void pack_refuse(struct pack *p, unsigned int row)
 		;
 }
 
-/* Panel @task, of @bytes in the file, has been packed. Others may still read the panels before it,
- * whose pages then come back until the whole matrix is done. */
+/* The part's panel @task, of @bytes in the file, has been packed. Others may still read the panels
+ * before it, whose pages then come back until the whole matrix is done. */
 static void pack_release(const struct pack *p, unsigned int task, size_t bytes)
 {
 	unsigned int panels = (unsigned int)(RELEASE_BYTES / bytes + 1);
 
 	if (p->packer->file && (task + 1) % panels == 0)
-		gguf_tensor_part_done(p->packer->file, p->t, (uint64_t)(task + 1 - panels) * bytes,
+		gguf_tensor_part_done(p->packer->file, p->t,
+				      llm_part_offset(p->part) +
+					      (uint64_t)(task + 1 - panels) * bytes,
 				      (uint64_t)panels * bytes);
 }
 
@@ -159,11 +162,11 @@ static void pack_panel(void *arg, unsigned int task, unsigned int worker)
 	struct pack *p = arg;
 	const struct cpu_pack *kernels = p->packer->kernels->pack;
 	const enum cpu_row_type type = row_type(p->t->type);
-	unsigned int n0 = task * PANEL_ROWS;
-	uint8_t *panel =
-		(uint8_t *)p->panels + task * llm_pack_bytes(p->format, PANEL_ROWS, p->cols);
+	unsigned int n0 = p->part->row + task * PANEL_ROWS;
+	uint8_t *panel = (uint8_t *)p->panels +
+			 n0 / PANEL_ROWS * llm_pack_bytes(p->format, PANEL_ROWS, p->cols);
 	const struct cpu_rows rows = {
-		.data = (const uint8_t *)p->t->data + n0 * row_bytes(p),
+		.data = (const uint8_t *)p->part->data + (size_t)task * PANEL_ROWS * row_bytes(p),
 		.bytes = row_bytes(p),
 		.nr = p->rows - n0 < PANEL_ROWS ? p->rows - n0 : PANEL_ROWS,
 		.cols = p->cols,
@@ -184,34 +187,23 @@ static void pack_panel(void *arg, unsigned int task, unsigned int worker)
 		pack_release(p, task, PANEL_ROWS * row_bytes(p));
 }
 
-int llm_pack_matrix(struct llm_packer *packer, const struct gguf_tensor *t, enum llm_format format,
-		    void *panels, unsigned int *bad)
+/* Scratch memory for all threads. */
+static int take_scratch(struct llm_packer *packer, struct pack *p)
 {
-	struct pack p = {
-		.packer = packer,
-		.t = t,
-		.format = format,
-		.panels = panels,
-		.rows = (unsigned int)t->dims[1],
-		.cols = (unsigned int)t->dims[0],
-	};
 	size_t bytes;
 
-	p.scratch_bytes =
-		scales_bytes(format, p.cols) + (size_t)p.cols * (sizeof(float) + PANEL_ROWS);
-	p.scratch_bytes = (p.scratch_bytes + 63) / 64 * 64;
-	bytes = p.scratch_bytes * llm_pool_threads(packer->pool);
-	if (bytes > packer->scratch_bytes) {
-		llm_packer_release(packer);
-		packer->scratch = aligned_alloc(64, bytes);
-		if (!packer->scratch)
-			return -ENOMEM;
-		packer->scratch_bytes = bytes;
-	}
-	atomic_init(&p.bad_row, UINT32_MAX);
-	llm_pool_run(packer->pool, pack_panel, &p, (p.rows + PANEL_ROWS - 1) / PANEL_ROWS);
-	*bad = atomic_load(&p.bad_row);
-	return *bad != UINT32_MAX ? -ERANGE : 0;
+	p->scratch_bytes =
+		scales_bytes(p->format, p->cols) + (size_t)p->cols * (sizeof(float) + PANEL_ROWS);
+	p->scratch_bytes = (p->scratch_bytes + 63) / 64 * 64;
+	bytes = p->scratch_bytes * llm_pool_threads(packer->pool);
+	if (bytes <= packer->scratch_bytes)
+		return 0;
+	llm_packer_release(packer);
+	packer->scratch = aligned_alloc(64, bytes);
+	if (!packer->scratch)
+		return -ENOMEM;
+	packer->scratch_bytes = bytes;
+	return 0;
 }
 
 /* The first channel of a block type's panel with a d or dmin that is not finite; PANEL_ROWS: none.
@@ -263,32 +255,72 @@ static void copy_panel(void *arg, unsigned int task, unsigned int worker)
 {
 	struct pack *p = arg;
 	size_t bytes = llm_pack_bytes(p->format, PANEL_ROWS, p->cols);
-	uint8_t *panel = (uint8_t *)p->panels + task * bytes;
+	uint8_t *panel = (uint8_t *)p->panels + (p->part->row / PANEL_ROWS + task) * bytes;
 	unsigned int bad;
 
-	memcpy(panel, (const uint8_t *)p->t->data + task * bytes, bytes);
+	memcpy(panel, (const uint8_t *)p->part->data + task * bytes, bytes);
 	bad = panel_check(panel, bytes, p->format);
 	if (bad < PANEL_ROWS)
-		pack_refuse(p, task * PANEL_ROWS + bad);
+		pack_refuse(p, p->part->row + task * PANEL_ROWS + bad);
 	pack_release(p, task, bytes);
 }
 
-int llm_pack_copy(struct llm_packer *packer, const struct gguf_tensor *t, enum llm_format format,
-		  unsigned int rows, unsigned int cols, void *panels, unsigned int *bad)
+/* Bytes of the matrix's first @row rows in its tensor. */
+static uint64_t bytes_before(const struct llm_part *part, unsigned int row)
+{
+	const struct gguf_type_traits *traits = gguf_type_traits(part->t->type);
+
+	if (part->packed)
+		return llm_pack_bytes(part->format, row, part->cols);
+	return (uint64_t)row * (part->cols / traits->block_values) * traits->block_bytes;
+}
+
+uint64_t llm_part_offset(const struct llm_part *part)
+{
+	return bytes_before(part, part->row);
+}
+
+uint64_t llm_part_bytes(const struct llm_part *part)
+{
+	return bytes_before(part, part->row + part->nr) - bytes_before(part, part->row);
+}
+
+int llm_pack_part(struct llm_packer *packer, const struct llm_part *part, void *panels,
+		  unsigned int *bad)
 {
 	struct pack p = {
 		.packer = packer,
-		.t = t,
-		.format = format,
+		.part = part,
+		.t = part->t,
+		.format = part->format,
 		.panels = panels,
-		.rows = rows,
-		.cols = cols,
+		.rows = part->rows,
+		.cols = part->cols,
 	};
+	int err = part->packed ? 0 : take_scratch(packer, &p);
 
+	if (err)
+		return err;
 	atomic_init(&p.bad_row, UINT32_MAX);
-	llm_pool_run(packer->pool, copy_panel, &p, (rows + PANEL_ROWS - 1) / PANEL_ROWS);
+	llm_pool_run(packer->pool, part->packed ? copy_panel : pack_panel, &p,
+		     (part->nr + PANEL_ROWS - 1) / PANEL_ROWS);
 	*bad = atomic_load(&p.bad_row);
 	return *bad != UINT32_MAX ? -ERANGE : 0;
+}
+
+int llm_pack_matrix(struct llm_packer *packer, const struct gguf_tensor *t, enum llm_format format,
+		    void *panels, unsigned int *bad)
+{
+	const struct llm_part all = {
+		.t = t,
+		.format = format,
+		.rows = (unsigned int)t->dims[1],
+		.cols = (unsigned int)t->dims[0],
+		.nr = (unsigned int)t->dims[1],
+		.data = t->data,
+	};
+
+	return llm_pack_part(packer, &all, panels, bad);
 }
 
 void llm_packer_release(struct llm_packer *packer)

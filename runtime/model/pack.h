@@ -55,22 +55,37 @@ size_t llm_pack_bytes(enum llm_format format, unsigned int rows, unsigned int co
 struct llm_packer {
 	struct llm_pool *pool;
 	const struct cpu_kernels *kernels;
-	/* Of the matrices, whose pages are released as they are packed; NULL: they are not. */
+	/* Of the parts, whose pages are released as they are packed; NULL: they are elsewhere, or
+	 * stay. */
 	const struct gguf_file *file;
 	uint8_t *scratch; /* of all threads; grows as needed, freed by llm_packer_release() */
 	size_t scratch_bytes;
 };
 
+/* Some output channels of a matrix as a file has them. */
+struct llm_part {
+	const struct gguf_tensor *t; /* the whole tensor */
+	enum llm_format format; /* of the panels: W8, W4 or llm_format_own() */
+	bool packed; /* the tensor has panels already */
+	unsigned int rows, cols; /* of the whole matrix */
+	unsigned int row, nr; /* the part's: @row is a multiple of a panel */
+	const void *data; /* its bytes, in the file or elsewhere */
+};
+/* Where a part's bytes are in its tensor. */
+uint64_t llm_part_offset(const struct llm_part *part);
+uint64_t llm_part_bytes(const struct llm_part *part);
+
 /*
- * Packs a matrix that gguf_dequantize() can widen; @format is W8, W4 or llm_format_own(). Each
+ * Packs a part into @panels, those of the whole matrix; a tensor that is packed is copied. Each
  * thread widens one row of its panel at a time, so there is never a second copy of the weights.
- * -ENOMEM; -ERANGE if row *@bad of the matrix holds a value that is not finite.
+ * -ENOMEM; -ERANGE if row *@bad of the matrix holds a value, or a packed one a scale, that is not
+ * finite.
  */
+int llm_pack_part(struct llm_packer *packer, const struct llm_part *part, void *panels,
+		  unsigned int *bad);
+/* Packs a whole matrix that gguf_dequantize() can widen. */
 int llm_pack_matrix(struct llm_packer *packer, const struct gguf_tensor *t, enum llm_format format,
 		    void *panels, unsigned int *bad);
-/* Copies panels of a packed file. -ERANGE if a scale of row *@bad is not finite. */
-int llm_pack_copy(struct llm_packer *packer, const struct gguf_tensor *t, enum llm_format format,
-		  unsigned int rows, unsigned int cols, void *panels, unsigned int *bad);
 void llm_packer_release(struct llm_packer *packer);
 
 #endif /* PACK_H */

@@ -89,37 +89,6 @@ uint64_t llm_native_widths(const struct llm_model *m, struct llm_width widths[LL
 	return bytes;
 }
 
-struct loader {
-	const struct llm_packed_source *src;
-	struct llm_packer packer;
-	uint64_t done, total; /* bytes of matrices */
-};
-
-static int load_matrix(struct loader *l, const struct gguf_tensor *t, enum llm_format format,
-		       unsigned int rows, unsigned int cols, struct npu_buffer *buf, size_t off)
-{
-	const struct llm_packed_source *src = l->src;
-	uint8_t *panels = (uint8_t *)npu_buffer_data(buf) + off;
-	unsigned int bad;
-	int err;
-
-	if (src->model->packed[0])
-		err = llm_pack_copy(&l->packer, t, format, rows, cols, panels, &bad);
-	else
-		err = llm_pack_matrix(&l->packer, t, format, panels, &bad);
-	if (err == -ERANGE)
-		return llm_fail(-EINVAL, "%s: row %u of tensor %s holds a value that is not finite",
-				src->path, bad, t->name);
-	if (err)
-		return llm_fail(err, "%s: no memory to quantise the weights", src->path);
-	gguf_tensor_done(src->file, t);
-	l->done += llm_pack_bytes(format, rows, cols);
-	if (src->progress && src->progress(src->ud, (double)l->done / (double)l->total, t->name))
-		return llm_fail(-ECANCELED, "%s: loading was stopped at tensor %s", src->path,
-				t->name);
-	return 0;
-}
-
 static const float *layer_vector(const struct llm_layer *layer, unsigned int part)
 {
 	switch (part) {
@@ -161,45 +130,37 @@ static size_t layer_layout(struct llm_packed_layer *block, const struct llm_mode
 	return off;
 }
 
-static int load_layer(struct loader *l, struct llm_packed_layer *block, unsigned int i)
+static int create_layer(const struct llm_packed_source *src, struct llm_packed_layer *block,
+			unsigned int i)
 {
-	const struct llm_model *m = l->src->model;
+	const struct llm_model *m = src->model;
 	const struct llm_layer *layer = &m->layers[i];
 	size_t bytes = layer_layout(block, m, layer);
-	int err = npu_buffer_create(l->src->ctx, bytes, NPU_BUFFER_DEVICE_READ_ONLY, &block->buf);
+	int err = npu_buffer_create(src->ctx, bytes, NPU_BUFFER_DEVICE_READ_ONLY, &block->buf);
 
 	if (err)
-		return llm_fail(err, "%s: weights of layer %u: %s", l->src->path, i, npu_error());
+		return llm_fail(err, "%s: weights of layer %u: %s", src->path, i, npu_error());
 	for (unsigned int part = LLM_LAYER_BIAS; part < LLM_NR_LAYER_TENSORS; part++) {
 		if (block->part[part].bytes)
 			memcpy((uint8_t *)npu_buffer_data(block->buf) + block->part[part].off,
 			       layer_vector(layer, part), block->part[part].bytes);
 	}
-	for (unsigned int w = 0; !err && w < LLM_NR_MATRICES; w++)
-		err = load_matrix(l, layer->matrix[w], block->format[w], llm_model_rows(m, w),
-				  llm_model_cols(m, w), block->buf, block->part[w].off);
-	if (!l->src->keep_mapped)
-		npu_buffer_unmap(block->buf);
-	return err;
+	return 0;
 }
 
-static int load_output(struct loader *l, struct llm_packed *packed)
+static int create_output(const struct llm_packed_source *src, struct llm_packed *packed)
 {
-	const struct llm_model *m = l->src->model;
+	const struct llm_model *m = src->model;
 	int err;
 
 	packed->output_off = (m->n_embd * sizeof(float) + BIND_ALIGN - 1) / BIND_ALIGN * BIND_ALIGN;
 	packed->output_bytes = llm_pack_bytes(packed->output_format, m->n_vocab, m->n_embd);
-	err = npu_buffer_create(l->src->ctx, packed->output_off + packed->output_bytes,
+	err = npu_buffer_create(src->ctx, packed->output_off + packed->output_bytes,
 				NPU_BUFFER_DEVICE_READ_ONLY, &packed->head);
 	if (err)
-		return llm_fail(err, "%s: output matrix: %s", l->src->path, npu_error());
+		return llm_fail(err, "%s: output matrix: %s", src->path, npu_error());
 	memcpy(npu_buffer_data(packed->head), m->output_norm, m->n_embd * sizeof(float));
-	err = load_matrix(l, m->output, packed->output_format, m->n_vocab, m->n_embd, packed->head,
-			  packed->output_off);
-	if (!l->src->keep_mapped)
-		npu_buffer_unmap(packed->head);
-	return err;
+	return 0;
 }
 
 /* Returns the bytes of all matrices. */
@@ -221,13 +182,9 @@ static uint64_t choose_formats(struct llm_packed *packed, const struct llm_model
 	return bytes;
 }
 
-int llm_packed_load(struct llm_packed *packed, const struct llm_packed_source *src)
+int llm_packed_create(struct llm_packed *packed, const struct llm_packed_source *src)
 {
 	const struct llm_model *m = src->model;
-	struct loader l = {
-		.src = src,
-		.packer = { .pool = src->pool, .kernels = src->kernels, .file = src->file },
-	};
 	int err = 0;
 
 	packed->float_input = src->weights == LLM_WEIGHTS_W4A16;
@@ -235,18 +192,29 @@ int llm_packed_load(struct llm_packed *packed, const struct llm_packed_source *s
 	packed->n_layer = m->n_layer;
 	packed->layers = calloc(m->n_layer, sizeof(*packed->layers));
 	if (packed->layers)
-		l.total = choose_formats(packed, m, src->weights);
+		packed->weight_bytes = choose_formats(packed, m, src->weights);
 	else
 		err = llm_fail(-ENOMEM, "%s: no memory to quantise the weights", src->path);
 	for (unsigned int i = 0; !err && i < m->n_layer; i++)
-		err = load_layer(&l, &packed->layers[i], i);
+		err = create_layer(src, &packed->layers[i], i);
 	if (!err)
-		err = load_output(&l, packed);
-	packed->weight_bytes = l.total;
-	llm_packer_release(&l.packer);
+		err = create_output(src, packed);
 	if (err)
 		llm_packed_free(packed);
 	return err;
+}
+
+void *llm_packed_panels(const struct llm_packed *packed, unsigned int layer, int matrix)
+{
+	const struct llm_packed_layer *block = &packed->layers[layer];
+
+	return matrix < 0 ? (uint8_t *)npu_buffer_data(packed->head) + packed->output_off
+			  : (uint8_t *)npu_buffer_data(block->buf) + block->part[matrix].off;
+}
+
+void llm_packed_unmap(struct llm_packed *packed, unsigned int layer)
+{
+	npu_buffer_unmap(layer < packed->n_layer ? packed->layers[layer].buf : packed->head);
 }
 
 void llm_packed_free(struct llm_packed *packed)

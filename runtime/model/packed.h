@@ -75,9 +75,15 @@ struct llm_packed_source {
 	void *ud;
 };
 
-/* Reads, quantises and packs all matrices, and releases a tensor's pages of the file once it is
- * packed. Returns 0, or -errno with the error line. */
-int llm_packed_load(struct llm_packed *packed, const struct llm_packed_source *src);
+/*
+ * Chooses the formats, and makes the buffers with the norms and biases in them; the panels of the
+ * matrices are the caller's to fill in (start.h). Returns 0, or -errno with the error line.
+ */
+int llm_packed_create(struct llm_packed *packed, const struct llm_packed_source *src);
+/* The panels of a layer's matrix, or of the output matrix (@matrix -1), to be filled in. */
+void *llm_packed_panels(const struct llm_packed *packed, unsigned int layer, int matrix);
+/* The host no longer needs a layer's buffer; layer n_layer is the output's. */
+void llm_packed_unmap(struct llm_packed *packed, unsigned int layer);
 void llm_packed_free(struct llm_packed *packed);
 
 /* The format of a layer's matrix, and what its matmul's input is rounded to, in a @prompt or for a

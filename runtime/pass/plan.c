@@ -161,7 +161,8 @@ static void add_layers(struct builder *b, bool whole, bool logits)
 	b->leads = whole;
 	b->leads_logits = logits;
 	for (uint32_t layer = 0; layer < b->o->shape->layers && !b->failed; layer++) {
-		if (plan_is_linear(b))
+		plan_add_pieces(b, layer);
+		if (plan_has_subgraphs(b))
 			plan_add_linear(b, layer);
 		else
 			add_layer(b, layer);
@@ -190,6 +191,7 @@ static void add_chunk(struct builder *b)
 			b->failed = sched_after(b->plan->tasks, begin, b->ends[c]);
 	add_layers(b, whole, logits);
 	b->led = logits;
+	plan_add_pieces(b, b->o->shape->layers);
 	if (all)
 		add_all_logits(b);
 	else if (last && b->plan->pass.logits == PLAN_LOGITS_LAST)
@@ -496,11 +498,13 @@ struct plan *plan_forward_divided(const struct plan_options *o, const struct pla
 	if (!plan)
 		return NULL;
 	plan_fit(o, b.fit);
-	b.first = b.last = b.built = b.handed = SCHED_NONE;
+	b.first = b.last = b.built = b.handed = b.read = SCHED_NONE;
 	place_chunks(o, plan);
 	b.cached = calloc((size_t)plan->nr_chunks * o->shape->layers + 1, sizeof(*b.cached));
 	b.ends = calloc(plan->nr_chunks, sizeof(*b.ends));
-	b.failed = !b.cached || !b.ends;
+	b.piece = o->start ? o->start->first : 0;
+	b.packed = calloc(o->start ? o->start->nr + 1 : 1, sizeof(*b.packed));
+	b.failed = !b.cached || !b.ends || !b.packed;
 	if (!b.failed && is_built_online(&b))
 		add_build(&b);
 	for (uint32_t c = 0; c < plan->nr_chunks && !b.failed; c++) {
@@ -512,6 +516,7 @@ struct plan *plan_forward_divided(const struct plan_options *o, const struct pla
 	}
 	free(b.cached);
 	free(b.ends);
+	free(b.packed);
 	if (!b.failed && (plan->policy == &sched_policy_ooe || plan->policy == &sched_policy_steal))
 		b.failed = !add_times(plan, o);
 	if (!b.failed)

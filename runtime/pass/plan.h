@@ -20,6 +20,7 @@
 #include "predictor.h"
 #include "scheduler.h"
 #include "shadow.h"
+#include "start.h"
 
 /* Which logits a pass shall give. */
 enum plan_logits {
@@ -45,6 +46,12 @@ struct plan_calls {
 	void *ud;
 };
 
+/* The weights of a cold start: those from piece @first on are loaded in the pass. */
+struct plan_start {
+	const struct start_piece *pieces;
+	uint32_t nr, first;
+};
+
 struct plan_options {
 	/* The virtual clock's; NULL: tasks have no costs, for the wall clock. */
 	const struct soc *soc;
@@ -54,6 +61,7 @@ struct plan_options {
 	 * choices.weights. */
 	const struct llm_width *widths;
 	const struct shadow *shadow; /* activations static and static-max; NULL: neither */
+	const struct plan_start *start; /* choice start cold; NULL: nothing is to be loaded */
 	uint32_t chunk; /* tokens of a chunk at most; 0: the placement's default */
 	/* Of activation memory, for all chunks in flight: plan_rows(). 0: as many as they need. */
 	uint32_t rows;

@@ -11,6 +11,12 @@ bool plan_is_linear(const struct builder *b)
 	return b->o->choices.placement == LLM_PLACE_LINEAR && !b->token;
 }
 
+bool plan_has_subgraphs(const struct builder *b)
+{
+	return plan_is_linear(b) ||
+	       (b->o->choices.placement == LLM_PLACE_NPU && plan_is_cold(b->o));
+}
+
 /* Of a prompt with placement linear. */
 static bool floats_on_npu(const struct builder *b, enum llm_op op)
 {
@@ -63,6 +69,9 @@ enum soc_lane plan_lane(const struct builder *b, enum llm_op op)
  */
 bool plan_is_whole(const struct builder *b)
 {
+	/* The layers that are there are computed before the others are. */
+	if (plan_is_cold(b->o))
+		return false;
 	switch (b->o->choices.placement) {
 	case LLM_PLACE_NPU:
 		return true;
@@ -126,7 +135,7 @@ static bool add_work(struct builder *b, uint32_t task, const struct lane_work *w
  * stays in the scheduler's queue until the NPU is free. */
 static bool is_async(const struct builder *b, enum soc_lane lane)
 {
-	if (lane == SOC_CPU || !b->o->calls.async || b->stolen)
+	if (lane == SOC_CPU || lane == SOC_STORAGE || !b->o->calls.async || b->stolen)
 		return false;
 	return b->o->choices.placement == LLM_PLACE_GPU ||
 	       b->o->choices.placement == LLM_PLACE_LAYER || b->d->overlap;
@@ -161,6 +170,8 @@ uint32_t plan_add_task(struct builder *b, const struct lane_work *work, uint16_t
 	if (b->last != SCHED_NONE)
 		for (uint32_t before = b->first; before <= b->last && !b->failed; before++)
 			b->failed = sched_after(b->plan->tasks, id, before);
+	if (!b->failed)
+		plan_after_pieces(b, id, work);
 	return id;
 }
 

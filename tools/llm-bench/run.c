@@ -313,7 +313,9 @@ int bench_run(struct bench_tokens *tokens, const struct bench_config *config,
 	};
 	status = prepare(&run, tokens, test, dry, result);
 	if (!status)
-		status = measure(&run, &around, args->warmup && !dry, result);
+		status = measure(&run, &around,
+				 args->warmup && !dry && info->choices.start != LLM_START_COLD,
+				 result);
 	result->peak_memory_bytes = bench_memory_peak();
 	if (result->peak_memory_bytes < load_peak_bytes)
 		result->peak_memory_bytes = load_peak_bytes;
