@@ -89,9 +89,27 @@ static int reader_take(struct reader *r, const char *name, unsigned int rows, un
 	return 0;
 }
 
-/* Takes @name.panels in a packed model, whose size tells the format, else @name.weight. */
+/* What the panels of a layer's matrix hold in a file that is packed for weights adaptive. */
+static int reader_widths(struct reader *r, const struct gguf_tensor *t, unsigned int rows,
+			 unsigned int cols, uint8_t **bits)
+{
+	*bits = malloc(rows);
+	if (!*bits)
+		return llm_fail(-ENOMEM, "%s: no memory for the widths of tensor %s", r->path,
+				t->name);
+	if (llm_wk_widths(t, rows, cols, *bits))
+		return 0;
+	return llm_fail(-EINVAL,
+			"%s: the table of tensor %s does not describe a matrix [%u, %u] in its "
+			"%llu bytes; pack the original again",
+			r->path, t->name, cols, rows, (unsigned long long)t->bytes);
+}
+
+/* Takes @name.panels in a packed model, whose size tells the format, else @name.weight. @bits: of
+ * a layer's matrix, whose widths its table tells if it is packed so. */
 static int reader_matrix(struct reader *r, const char *name, unsigned int rows, unsigned int cols,
-			 bool optional, const struct gguf_tensor **t, enum llm_format *format)
+			 bool optional, const struct gguf_tensor **t, enum llm_format *format,
+			 uint8_t **bits)
 {
 	char full[96];
 
@@ -104,6 +122,10 @@ static int reader_matrix(struct reader *r, const char *name, unsigned int rows, 
 				full, r->model->arch);
 	r->taken[r->nr_taken++] = *t;
 	r->model->n_params += (uint64_t)rows * cols - (*t)->bytes;
+	if (bits && !strcmp(r->model->packed, LLM_PACKED_ADAPTIVE)) {
+		*format = LLM_FORMAT_WK;
+		return reader_widths(r, *t, rows, cols, bits);
+	}
 	/* The formats' sizes differ. */
 	for (unsigned int f = 0; f < LLM_NR_FORMATS && (*t)->type == GGUF_I8; f++) {
 		*format = (enum llm_format)f;
@@ -165,7 +187,7 @@ static int reader_layer(struct reader *r, const struct llm_arch *arch, unsigned 
 	for (int w = 0; !err && w < LLM_NR_MATRICES; w++) {
 		snprintf(name, sizeof(name), "blk.%u.%s", i, llm_matrix_names[w]);
 		err = reader_matrix(r, name, llm_model_rows(m, w), llm_model_cols(m, w), false,
-				    &layer->matrix[w], &layer->format[w]);
+				    &layer->matrix[w], &layer->format[w], &layer->bits[w]);
 		if (err)
 			return err;
 		snprintf(name, sizeof(name), "blk.%u.%s.bias", i, llm_matrix_names[w]);
@@ -219,7 +241,7 @@ static int reader_embeddings(struct reader *r)
 	err = reader_take(r, "token_embd.weight", m->n_vocab, m->n_embd, false, &m->token_embd);
 	if (!err)
 		err = reader_matrix(r, "output", m->n_vocab, m->n_embd, true, &m->output,
-				    &m->output_format);
+				    &m->output_format, NULL);
 	if (!err)
 		err = reader_vector(r, "output_norm.weight", m->n_embd, false, &m->output_norm);
 	if (!err && m->packed[0] && !gguf_bool(r->file, "vnpu.tied", &tied) && tied)
@@ -337,8 +359,10 @@ void llm_model_release(struct llm_model *model)
 		free(layer->ffn_norm);
 		free(layer->q_norm);
 		free(layer->k_norm);
-		for (int w = 0; w < LLM_NR_MATRICES; w++)
+		for (int w = 0; w < LLM_NR_MATRICES; w++) {
 			free(layer->bias[w]);
+			free(layer->bits[w]);
+		}
 	}
 	free(model->layers);
 	free(model->inv_freq);

@@ -40,6 +40,8 @@ extern const char *const llm_matrix_names[LLM_NR_MATRICES];
  * replaces "blk.0.attn_q.weight".
  */
 #define LLM_PANELS_VERSION 1
+/* Of vnpu.weights: the layers' matrices are WK. */
+#define LLM_PACKED_ADAPTIVE "adaptive"
 
 /* A layer's weights. Vectors are widened copies, or NULL; matrices are in the mapped file. */
 struct llm_layer {
@@ -47,6 +49,7 @@ struct llm_layer {
 	float *q_norm, *k_norm; /* [head_dim] */
 	const struct gguf_tensor *matrix[LLM_NR_MATRICES];
 	enum llm_format format[LLM_NR_MATRICES]; /* of the matrices, if they are packed */
+	uint8_t *bits[LLM_NR_MATRICES]; /* of WK: [rows], the width of each */
 	float *bias[LLM_NR_MATRICES];
 };
 

@@ -24,6 +24,19 @@ struct panels {
 	struct shadow_fold fold; /* of smoothing */
 };
 
+static double average_bits(const struct quantize *q)
+{
+	return q->opts->bits > 0 ? q->opts->bits : LLM_ADAPTIVE_BITS;
+}
+
+static int pack_tensor(struct panels *p, const struct gguf_tensor *t, void *bytes,
+		       unsigned int *bad)
+{
+	if (p->format == LLM_FORMAT_WK)
+		return llm_pack_adaptive(p->packer, t, average_bits(p->q), bytes, bad);
+	return llm_pack_matrix(p->packer, t, p->format, bytes, bad);
+}
+
 /* A smoothed matrix as floats, for packing. */
 struct smoothed {
 	struct quantize_tensor t;
@@ -55,7 +68,7 @@ static int pack_smoothed(struct panels *p, void *bytes, unsigned int *bad)
 	floats.type = GGUF_F32;
 	floats.data = s.values;
 	floats.bytes = s.t.n * sizeof(*s.values);
-	err = llm_pack_matrix(p->packer, &floats, p->format, bytes, bad);
+	err = pack_tensor(p, &floats, bytes, bad);
 	free(s.values);
 	return err;
 }
@@ -65,8 +78,7 @@ static int pack(struct panels *p, void *bytes)
 {
 	struct quantize *q = p->q;
 	unsigned int bad;
-	int err = p->fold.in ? pack_smoothed(p, bytes, &bad)
-			     : llm_pack_matrix(p->packer, p->from, p->format, bytes, &bad);
+	int err = p->fold.in ? pack_smoothed(p, bytes, &bad) : pack_tensor(p, p->from, bytes, &bad);
 
 	if (err == -ERANGE)
 		return llm_fail(err,
@@ -106,8 +118,12 @@ static void add_panels(struct panels *p, const struct gguf_tensor *from, const c
 
 	p->from = from;
 	p->format = format;
-	p->dims[0] =
-		llm_pack_bytes(format, (unsigned int)from->dims[1], (unsigned int)from->dims[0]);
+	if (format == LLM_FORMAT_WK)
+		p->dims[0] = llm_wk_bytes(average_bits(q), (unsigned int)from->dims[1],
+					  (unsigned int)from->dims[0]);
+	else
+		p->dims[0] = llm_pack_bytes(format, (unsigned int)from->dims[1],
+					    (unsigned int)from->dims[0]);
 	for (int i = 1; i < GGUF_MAX_DIMS; i++)
 		p->dims[i] = 1;
 	snprintf(p->name, sizeof(p->name), "%s.panels", name);

@@ -68,6 +68,7 @@ passes "output through a link" "${t[@]}" "$model" "$scratch/out-link.gguf" f16
 [ -L "$scratch/out-link.gguf" ] && [ -s "$scratch/target.gguf" ] && ok "the link stays" || not_ok "the link stays"
 
 ppl() { "$bin/llm-perplexity" -m "$1" -f "$refs/p1.txt" -c 64 --preset cpu -o json >"$scratch/ppl.json" 2>&1; python3 -c "import json; print(json.load(open('$scratch/ppl.json'))['perplexity'])"; }
+ppl_npu() { "$bin/llm-perplexity" -m "$1" -f "$refs/p1.txt" -c 64 --transport sim --placement npu -o json >"$scratch/ppl.json" 2>&1; python3 -c "import json; print(json.load(open('$scratch/ppl.json'))['perplexity'])"; }
 near() {
 	true_in_python "$1" "a, b, bound = map(float, sys.argv[1:]); print(a, b); assert abs(a - b) <= bound * b, (a, b)" "$2" "$3" "$4"
 }
@@ -124,6 +125,19 @@ for weights in w8a8 w4a8 w4a16; do
 	cmp "$scratch/$weights.gguf" "$scratch/t1.gguf" >"$scratch/err" 2>&1 && ok "$weights with one thread" || not_ok "$weights with one thread" "$(<"$scratch/err")"
 	same "$weights: the logits of the original" "$(logits -m "$scratch/$weights.gguf")" "$(logits -m "$model" --weights $weights)"
 done
+passes "adaptive" "${t[@]}" "$model" "$scratch/adaptive.gguf" adaptive --bits 4.6
+run "${t[@]}" -t 1 "$model" "$scratch/t1.gguf" adaptive --bits 4.6
+cmp "$scratch/adaptive.gguf" "$scratch/t1.gguf" >"$scratch/err" 2>&1 && ok "adaptive with one thread" || not_ok "adaptive with one thread" "$(<"$scratch/err")"
+same "adaptive: the same logits with placement fine" "$(logits -m "$scratch/adaptive.gguf" --placement fine)" "$(logits -m "$scratch/adaptive.gguf")"
+same "adaptive: the same logits with placement linear and its CPU" "$(logits -m "$scratch/adaptive.gguf" --placement linear --space limited --clock virtual --floats cpu)" \
+	"$(logits -m "$scratch/adaptive.gguf")"
+passes "adaptive of 8 bits" "${t[@]}" "$model" "$scratch/adaptive8.gguf" adaptive --bits 8
+same "adaptive of 8 bits: the logits of w8a8 where down projections read INT16" "$(logits -m "$scratch/adaptive8.gguf")" "$(logits -m "$model" --weights w8a8 --activations mixed)"
+near "adaptive of 4.6 bits predicts nearly as well" "$(ppl_npu "$scratch/adaptive.gguf")" "$want" 0.05
+for bad in 0.9 8.1 nan x; do refuses "--bits $bad" 2 "--bits: " "${t[@]}" "$model" "$out" adaptive --bits $bad; done
+refuses "--bits of another type" 2 "--bits is the average width of adaptive, not of w8a8" "${t[@]}" "$model" "$out" w8a8 --bits 5
+refuses "adaptive weights of a file that has none" 1 "llm-quantize .*docs6m-q8_0.gguf OUT.gguf adaptive" "$bin/llm-logits" -m "$model" --tokens 1 --weights adaptive
+refuses "adaptive weights with placement layer" 1 "placement layer has no weights adaptive: choose placement .*npu" "$bin/llm-logits" -m "$scratch/adaptive.gguf" --tokens 1 --placement layer
 same "a file packed for w4a16 serves w4a8" "$(logits -m "$scratch/w4a16.gguf" --weights w4a8)" "$(logits -m "$model" --weights w4a8)"
 refuses "packed for other weights" 1 "w8a8.gguf: packed for the NPU with weights w8a8; for w4a8 take the original" "$bin/llm-logits" -m "$scratch/w8a8.gguf" --tokens 1 --weights w4a8
 refuses "packed, on the CPU" 1 "packed for the NPU with weights w4a8; for f32 take the original" "$bin/llm-logits" -m "$scratch/w4a8.gguf" --tokens 1 --placement cpu

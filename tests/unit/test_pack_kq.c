@@ -126,8 +126,8 @@ static void panels_hold_the_files_own_numbers_and_scales(void **state)
 		assert_int_equal(bytes, npu_kq_bytes(kq, rows, cols));
 		assert_int_equal(llm_pack_matrix(&packer, &t, format, panels, &bad), 0);
 		check_rows(&t, kq, panels);
-		assert_int_equal(llm_pack_copy(&packer, &packed, format, rows, cols, copy, &bad),
-				 0);
+		assert_int_equal(
+			llm_pack_copy(&packer, &packed, format, rows, cols, NULL, copy, &bad), 0);
 		assert_memory_equal(copy, panels, bytes);
 		free((void *)t.data);
 		free(panels);
@@ -159,8 +159,9 @@ static void a_scale_that_is_not_finite_is_found(void **state)
 		at = vnpu_kq_panel_bytes(kq, 512) + vnpu_kq_block_bytes(vnpu_kq_form(kq)) +
 		     (f.mins ? 128 : 0) + 6 * 2;
 		memcpy(panels + at, "\x00\x7c", 2);
-		assert_int_equal(llm_pack_copy(&packer, &packed, format, 150, 512, copy, &bad),
-				 -ERANGE);
+		assert_int_equal(
+			llm_pack_copy(&packer, &packed, format, 150, 512, NULL, copy, &bad),
+			-ERANGE);
 		assert_int_equal(bad, 70);
 		/* In the file's own blocks. */
 		at = last ? traits->block_bytes - 1 : f.mins ? 3 : 1;
