@@ -306,8 +306,8 @@ static const struct llm_choice_info table[LLM_NR_CHOICES] = {
 		FIELD(activations), VALUES(activations), .runs = ANYWHERE, .plans = ANYWHERE,
 		.integers = true,
 		.doc = "integers that rows of activations are rounded to for integer matmuls\n"
-		       "These are all matmuls with weights w8a8, w4a8, native and adaptive, and with "
-		       "others those of matrices that have 8 bits.",
+		       "These are all matmuls with weights w8a8, w4a8, native and adaptive, and "
+		       "with others those of matrices that have 8 bits.",
 	},
 	[LLM_CHOICE_GRAPHS] = {
 		FIELD(graphs), VALUES(graphs), .runs = WITH_NPU, .plans = ANYWHERE,
