@@ -51,6 +51,7 @@ unsigned int llm_model_cols(const struct llm_model *model, enum llm_matrix which
 }
 
 struct reader {
+	bool has_checksums; /* it is packed, and not by version 1 */
 	struct llm_model *model;
 	const struct gguf_file *file;
 	const char *path;
@@ -260,6 +261,44 @@ static bool reader_took(const struct reader *r, const struct gguf_tensor *t)
 	return false;
 }
 
+static bool is_panels(const struct gguf_tensor *t)
+{
+	size_t n = strlen(t->name), end = strlen(".panels");
+
+	return n > end && !strcmp(t->name + n - end, ".panels");
+}
+
+static int reader_checksums(struct reader *r)
+{
+	const struct gguf_tensor *t = gguf_find_tensor(r->file, LLM_CHECKSUMS);
+	size_t panels = 0;
+
+	for (size_t i = 0; i < gguf_n_tensors(r->file); i++)
+		panels += is_panels(gguf_tensor(r->file, i));
+	if (!t || t->type != GGUF_I8 || t->bytes != panels * sizeof(uint64_t))
+		return llm_fail(-EINVAL,
+				"%s: no tensor " LLM_CHECKSUMS " for %zu tensors of panels; pack "
+				"the original again",
+				r->path, panels);
+	r->model->checksums = t;
+	r->taken[r->nr_taken++] = t;
+	r->model->n_params -= t->bytes;
+	return 0;
+}
+
+bool llm_model_checksum(const struct llm_model *model, const struct gguf_file *file,
+			const struct gguf_tensor *t, uint64_t *sum)
+{
+	size_t before = 0;
+
+	if (!model->checksums)
+		return false;
+	for (size_t i = 0; gguf_tensor(file, i) != t; i++)
+		before += is_panels(gguf_tensor(file, i));
+	memcpy(sum, (const uint8_t *)model->checksums->data + before * sizeof(*sum), sizeof(*sum));
+	return true;
+}
+
 /* Reads whether the model is packed, and for which weights. */
 static int reader_packing(struct reader *r)
 {
@@ -270,7 +309,7 @@ static int reader_packing(struct reader *r)
 
 	if (err == -ENOENT)
 		return 0;
-	if (err || version != LLM_PANELS_VERSION)
+	if (err || !version || version > LLM_PANELS_VERSION)
 		return llm_fail(
 			-ENOTSUP,
 			"%s: was packed by another version of llm-quantize; pack the original "
@@ -281,6 +320,7 @@ static int reader_packing(struct reader *r)
 		return llm_fail(-EINVAL, "%s: vnpu.weights does not say what it was packed for",
 				r->path);
 	memcpy(r->model->packed, weights, bytes);
+	r->has_checksums = version > 1;
 	return 0;
 }
 
@@ -331,6 +371,7 @@ int llm_model_read(struct llm_model *model, const struct gguf_file *file, const 
 		err = reader_packing(&r);
 	if (!err) {
 		r.taken = calloc(gguf_n_tensors(file), sizeof(*r.taken));
+
 		model->layers = calloc(model->n_layer, sizeof(*model->layers));
 		if (!model->layers || !r.taken)
 			err = llm_fail(-ENOMEM, "%s: no memory for %u layers", path,
@@ -342,6 +383,8 @@ int llm_model_read(struct llm_model *model, const struct gguf_file *file, const 
 		err = reader_layer(&r, arch, i);
 	if (!err)
 		err = reader_rope_freqs(&r);
+	if (!err && r.has_checksums)
+		err = reader_checksums(&r);
 	if (!err)
 		err = reader_rest(&r);
 	free(r.taken);

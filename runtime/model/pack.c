@@ -428,6 +428,9 @@ int llm_pack_copy(struct llm_packer *packer, const struct gguf_tensor *t, enum l
 	};
 
 	atomic_init(&p.bad_row, UINT32_MAX);
+	/* With what fills the table up. */
+	if (format == LLM_FORMAT_WK)
+		memcpy(panels, t->data, VNPU_WK_TABLE_BYTES(rows));
 	return pack_run(&p, copy_panel, bad);
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checksum.h"
 #include "llm_fail.h"
 #include "npu_graph.h"
 #include "packed.h"
@@ -115,6 +116,25 @@ struct loader {
 	uint64_t done, total; /* bytes of matrices */
 };
 
+/* Compares the copy of a tensor with its checksum in the file. */
+static int check_sum(const struct llm_packed_source *src, const struct gguf_tensor *t,
+		     const void *panels)
+{
+	struct llm_checksum c;
+	uint64_t want;
+
+	if (!llm_model_checksum(src->model, src->file, t, &want))
+		return 0;
+	llm_checksum_begin(&c);
+	llm_checksum_add(&c, panels, t->bytes);
+	if (llm_checksum_end(&c) == want)
+		return 0;
+	return llm_fail(-EINVAL,
+			"%s: tensor %s has another checksum than when it was written: the file is "
+			"damaged; copy it again, or pack the original again",
+			src->path, t->name);
+}
+
 /* @layer and @which as of llm_format_choose(). */
 static int load_matrix(struct loader *l, unsigned int layer, int which, struct npu_buffer *buf,
 		       size_t off)
@@ -140,6 +160,9 @@ static int load_matrix(struct loader *l, unsigned int layer, int which, struct n
 				src->path, bad, t->name);
 	if (err)
 		return llm_fail(err, "%s: no memory to quantise the weights", src->path);
+	err = check_sum(src, t, panels);
+	if (err)
+		return err;
 	gguf_tensor_done(src->file, t);
 	l->done += matrix_bytes(m, format, layer, which);
 	if (src->progress && src->progress(src->ud, (double)l->done / (double)l->total, t->name))

@@ -153,7 +153,7 @@ assert a in d and len(a) == len(b)
 open(sys.argv[2], 'wb').write(d.replace(a, b, 1))
 PY
 }
-damage version 'vnpu.panels\x04\0\0\0\x01' 'vnpu.panels\x04\0\0\0\x02'
+damage version 'vnpu.panels\x04\0\0\0\x02' 'vnpu.panels\x04\0\0\0\x03'
 refuses "panels of another version" 1 "packed by another version" "$bin/llm-logits" -m "$scratch/version.gguf" --tokens 1
 damage name 'w8a8' 'w7a8'
 refuses "packed for unknown weights" 1 "packed for unknown weights 'w7a8'" "$bin/llm-logits" -m "$scratch/name.gguf" --tokens 1
@@ -174,14 +174,52 @@ at = d.index(b'blk.0.attn_k.panels') + 19
 dims = struct.unpack_from('<I', d, at)[0]
 size = struct.unpack_from('<Q', d, at + 4)[0]
 offset = struct.unpack_from('<Q', d, at + 4 + 8 * dims + 4)[0]
-names = [d.rfind(b'.weight'), d.rfind(b'.panels')]
-end = max(names) + 7
+end = max(d.rfind(n) + len(n) for n in (b'.weight', b'.panels', b'vnpu.checksums'))
 end += 4 + 8 * struct.unpack_from('<I', d, end)[0] + 12
 start = (end + 31) // 32 * 32
 struct.pack_into('<f', d, start + offset + size - 4, float('nan'))
 open(sys.argv[2], 'wb').write(d)
 PY
 refuses "a scale that is not finite" 1 "row 127 of tensor blk.0.attn_k.panels" "$bin/llm-logits" -m "$scratch/scale.gguf" --tokens 1
+
+# ---- checksums ----
+
+# flip FROM TO TENSOR: a bit in the middle of a tensor; version1 FROM TO: the file without its checksums, as version 1 wrote it.
+cat >"$scratch/panels.py" <<'PY'
+import struct, sys
+d = bytearray(open(sys.argv[2], 'rb').read())
+def entry(name): # of the table of tensors: where it begins and ends, the tensor's bytes and offset
+    at = d.index(struct.pack('<Q', len(name)) + name)
+    dims = at + 8 + len(name)
+    assert struct.unpack_from('<I', d, dims)[0] == 1
+    size, _, offset = struct.unpack_from('<QIQ', d, dims + 4)
+    return at, dims + 24, size, offset
+last = max(d.rfind(n) + len(n) for n in (b'.weight', b'.panels', b'vnpu.checksums'))
+header = last + 4 + 8 * struct.unpack_from('<I', d, last)[0] + 12
+data = (header + 31) // 32 * 32
+if sys.argv[1] == 'flip':
+    at, end, size, offset = entry(sys.argv[4].encode())
+    d[data + offset + size // 2] ^= 16
+else:
+    at, end, size, offset = entry(b'vnpu.checksums')
+    version = d.index(b'vnpu.panels') + 15
+    assert d[version] == 2
+    d[version] = 1
+    struct.pack_into('<Q', d, 8, struct.unpack_from('<Q', d, 8)[0] - 1)
+    head = d[:at] + d[end:header]
+    d = head + bytes(-len(head) % 32) + d[data:]
+open(sys.argv[3], 'wb').write(d)
+PY
+for type in w8a8 w4a8 adaptive; do
+	python3 "$scratch/panels.py" flip "$scratch/$type.gguf" "$scratch/flip.gguf" blk.3.ffn_up.panels
+	refuses "$type: a flipped bit" 1 "flip.gguf: tensor blk.3.ffn_up.panels has another checksum.*damaged" "$bin/llm-logits" -m "$scratch/flip.gguf" --tokens 1
+	python3 "$scratch/panels.py" version1 "$scratch/$type.gguf" "$scratch/one.gguf"
+	same "$type: the logits of a file without checksums, of version 1" "$(logits -m "$scratch/one.gguf")" "$(logits -m "$scratch/$type.gguf")"
+done
+python3 "$scratch/panels.py" flip "$scratch/adaptive.gguf" "$scratch/flip.gguf" vnpu.checksums
+refuses "a flipped bit of a checksum" 1 "tensor blk.[0-9].[a-z_]*.panels has another checksum" "$bin/llm-logits" -m "$scratch/flip.gguf" --tokens 1
+head -c -9000 "$scratch/adaptive.gguf" >"$scratch/short.gguf"
+refuses "a short file" 1 "tensor '[a-z0-9_.]*' needs .*truncated" "$bin/llm-logits" -m "$scratch/short.gguf" --tokens 1
 
 # ---- calibrated ----
 
