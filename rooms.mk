@@ -68,14 +68,14 @@ ROOMS += runtime/api $(RUNTIME_ROOMS)
 runtime/api_folder := runtime
 runtime/api_public := llm.h llm_choices.h llm_quantize.h llm_vocab.h
 
-runtime/base_public := llm_fail.h threadpool.h
+runtime/base_public := checksum.h llm_fail.h threadpool.h
 runtime/base_uses := $(RUNTIME_BELOW)
 runtime/gguf_public := gguf.h gguf_blocks.h gguf_quantize.h gguf_writer.h dequant.h
 runtime/gguf_uses := $(runtime/base_uses) runtime/base
 # These two do not see each other:
 runtime/text_public := text.h tokenizer.h
 runtime/text_uses := $(runtime/gguf_uses) runtime/gguf
-runtime/model_public := activations.h model.h ops.h pack.h packed.h shape.h
+runtime/model_public := activations.h adaptive.h model.h ops.h pack.h packed.h shape.h
 runtime/model_uses := $(runtime/gguf_uses) runtime/gguf
 runtime/shadow_public := shadow.h shadow_calibration.h shadow_stats.h shadow_weights.h smooth.h
 runtime/shadow_uses := $(runtime/model_uses) runtime/model

@@ -86,6 +86,12 @@ static const struct llm_choice_value weights[] = {
 		"INT8 with a scale per 32 values of a row, whose sums are added as floats\n"
 		"This is what K-quants and AWQ cost an NPU (llm.npu 2.3).",
 		0, ANYWHERE, TRAIT_INTEGERS },
+	[LLM_WEIGHTS_ADAPTIVE] = { "adaptive",
+		"1 to 8 bits for each 64 output channels, with a scale per output channel "
+		"(EdgeFlow 4.1); integer activations\n"
+		"llm-quantize makes such files. The output matrix has 8 bits. Rows with separate "
+		"outliers are INT16 rows instead.",
+		ON(FINE) | ON(NPU) | ON(LINEAR), ANYWHERE, TRAIT_INTEGERS },
 };
 
 static const struct llm_choice_value activations[] = {
@@ -317,8 +323,8 @@ static const struct llm_choice_info table[LLM_NR_CHOICES] = {
 		FIELD(activations), VALUES(activations), .runs = ANYWHERE, .plans = ANYWHERE,
 		.integers = true,
 		.doc = "integers that rows of activations are rounded to for integer matmuls\n"
-		       "These are all matmuls with weights w8a8, w4a8 and native, and with others "
-		       "those of matrices that have 8 bits.",
+		       "These are all matmuls with weights w8a8, w4a8, native and adaptive, and "
+		       "with others those of matrices that have 8 bits.",
 	},
 	[LLM_CHOICE_GRAPHS] = {
 		FIELD(graphs), VALUES(graphs), .runs = WITH_NPU, .plans = ANYWHERE,
@@ -650,12 +656,19 @@ int llm_choices_settle(const struct llm_choices *asked, const struct llm_choices
 		return err;
 	if (c.weights == LLM_WEIGHTS_AUTO)
 		c.weights = choose_weights(c.placement, file);
+	if (!(placements_of(&c, LLM_CHOICE_WEIGHTS, !file) & LLM_PLACED_ON(c.placement)))
+		return refuse_value(&c, LLM_CHOICE_WEIGHTS, !file);
 	if (c.operands == LLM_OPERANDS_AUTO)
 		c.operands = c.placement == LLM_PLACE_LAYER ? LLM_OPERANDS_PERMUTED
 							    : LLM_OPERANDS_NATURAL;
 	if (c.floats == LLM_FLOATS_AUTO)
 		c.floats = virtual_clock || c.placement != LLM_PLACE_LINEAR ? LLM_FLOATS_CPU
 									    : LLM_FLOATS_ALL;
+	if (file && c.weights == LLM_WEIGHTS_ADAPTIVE && file->packed == LLM_WEIGHTS_AUTO)
+		return llm_fail(-EINVAL,
+				"%s: weights adaptive are of a file that llm-quantize makes: "
+				"llm-quantize %s OUT.gguf adaptive",
+				file->path, file->path);
 	if (file && file->packed != LLM_WEIGHTS_AUTO && !panels_serve(file->packed, c.weights))
 		return llm_fail(
 			-EINVAL,

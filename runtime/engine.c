@@ -354,7 +354,6 @@ static int engine_load_shape(struct llm_engine *e, const char *name)
 		return err;
 	snprintf(e->info.type, sizeof(e->info.type), "%s", s->name);
 	e->info.n_params = shape_params(s);
-	e->info.file_bytes = llm_shape_weight_bytes(s, e->info.choices.weights);
 	e->info.n_layer = s->layers;
 	e->info.n_embd = s->dim;
 	e->info.n_head = s->heads;
@@ -396,6 +395,31 @@ static int engine_read_shadow(struct llm_engine *e, const struct llm_options *op
 	return shadow_read(&e->shadow, &e->loaded.model, e->loaded.file, e->path, pruning);
 }
 
+/* The widths of the matmuls' weights, and their bytes. */
+static int engine_widths(struct llm_engine *e, const struct llm_options *opts)
+{
+	enum llm_weights weights = e->info.choices.weights;
+	const struct llm_model *m = &e->loaded.model;
+	double bits = opts->bits > 0 ? (double)opts->bits : LLM_ADAPTIVE_BITS;
+
+	if (opts->bits != 0 && !(opts->bits >= 1 && opts->bits <= 8))
+		return llm_fail(-EINVAL, "an average of %g bits: choose 1 to 8",
+				(double)opts->bits);
+	e->own_widths =
+		weights == LLM_WEIGHTS_ADAPTIVE || (opts->model && weights == LLM_WEIGHTS_NATIVE);
+	e->info.weight_bytes = llm_shape_weight_bytes(&e->shape, weights);
+	if (weights == LLM_WEIGHTS_ADAPTIVE && strcmp(m->packed, LLM_PACKED_ADAPTIVE) != 0) {
+		for (unsigned int op = 0; op < LLM_NR_OPS; op++)
+			e->widths[op].bits = op == LLM_OP_HEAD ? 8 : bits;
+		e->info.weight_bytes = llm_shape_adaptive_bytes(&e->shape, bits);
+	} else if (e->own_widths) {
+		e->info.weight_bytes = llm_matmul_widths(m, weights, e->widths);
+	}
+	if (!opts->model)
+		e->info.file_bytes = e->info.weight_bytes;
+	return 0;
+}
+
 /* Loads what the settled choices need: profiles, threads, packed weights, devices. */
 static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 {
@@ -403,11 +427,8 @@ static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 	struct llm_loaded *l = &e->loaded;
 	int err = engine_load_profiles(e, opts);
 
-	e->info.weight_bytes = llm_shape_weight_bytes(&e->shape, e->info.choices.weights);
-	if (opts->model && e->info.choices.weights == LLM_WEIGHTS_NATIVE) {
-		e->native = true;
-		e->info.weight_bytes = llm_native_widths(&l->model, e->widths);
-	}
+	if (!err)
+		err = engine_widths(e, opts);
 	e->info.kv_token_bytes = llm_shape_kv_bytes(&e->shape, 1, e->info.choices.kv);
 	if (!err && llm_activations_static(e->info.choices.activations))
 		err = engine_read_shadow(e, opts);

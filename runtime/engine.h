@@ -17,7 +17,8 @@ struct llm_engine {
 	struct tokenizer *tok; /* NULL: a dry run of a shape */
 	struct shape shape;
 	struct llm_loaded loaded;
-	bool native; /* weights NATIVE of a file: the matmuls have these */
+	/* Weights NATIVE of a file, and ADAPTIVE: each matmul has its own. */
+	bool own_widths;
 	struct llm_width widths[LLM_NR_OPS];
 	struct shadow shadow; /* activations static and static-max; inputs NULL: neither */
 	/* Of the weights, for the start: [nr_pieces]. */

@@ -67,6 +67,10 @@ enum llm_weights {
 	/* Only in dry runs: INT8 with a scale for each 32 values along k, whose sums an NPU adds as
 	 * floats, as K-quants and AWQ have it (llm.npu 2.3) */
 	LLM_WEIGHTS_W8A8_GROUPS,
+	/* A file of llm-quantize: 1 to 8 bits for each 64 output channels, a scale per output
+	 * channel; the output matrix is INT8; integer activations (EdgeFlow 4.1). Rows that would
+	 * have outliers apart are INT16. */
+	LLM_WEIGHTS_ADAPTIVE,
 };
 
 /*

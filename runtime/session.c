@@ -52,7 +52,7 @@ static struct plan_options session_plan(const struct llm_engine *e)
 		.chunk = e->chunk,
 		.cuts = e->soc ? e->soc : e->cuts_soc,
 		.predictor = e->predictor,
-		.widths = e->native ? e->widths : NULL,
+		.widths = e->own_widths ? e->widths : NULL,
 		.shadow = e->shadow.inputs ? &e->shadow : NULL,
 		.cut = e->cut,
 		.cut_ud = e->cut_ud,

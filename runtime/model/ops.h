@@ -66,6 +66,8 @@ double llm_kv_bits(enum llm_kv kv);
 
 /* Bytes in the modelled SoC's memory of the packed weights, and of a KV cache of @n_ctx tokens. */
 uint64_t llm_shape_weight_bytes(const struct shape *shape, enum llm_weights weights);
+/* The same of weights adaptive, of @bits on average but 8 of the output matrix. */
+uint64_t llm_shape_adaptive_bytes(const struct shape *shape, double bits);
 uint64_t llm_shape_kv_bytes(const struct shape *shape, uint32_t n_ctx, enum llm_kv kv);
 
 #endif /* OPS_H */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "adaptive.h"
 #include "gguf_blocks.h"
 #include "cpu_kernels.h"
 #include "npu_graph.h"
@@ -28,6 +29,8 @@ struct pack {
 	enum llm_format format;
 	void *panels;
 	unsigned int rows, cols;
+	const uint8_t *bits; /* of WK: [rows] */
+	struct adaptive_channel *errors; /* of WK: [panels], for the allocation */
 	size_t scratch_bytes; /* per thread: a widened row, a panel's scales, its rows as bytes */
 	atomic_uint bad_row; /* the first row with a value that is not finite; UINT_MAX: none */
 };
@@ -64,6 +67,8 @@ size_t llm_pack_bytes(enum llm_format format, unsigned int rows, unsigned int co
 {
 	if (llm_format_is_kq(format))
 		return npu_kq_bytes(llm_format_kq(format), rows, cols);
+	if (format == LLM_FORMAT_WK)
+		return 0;
 	return format == LLM_FORMAT_W4 ? npu_w4_bytes(rows, cols, LLM_W4_GROUP)
 				       : npu_w8_bytes(rows, cols);
 }
@@ -96,6 +101,10 @@ static bool pack_row(const struct pack *p, unsigned int n, unsigned int r, void 
 	if (p->format == LLM_FORMAT_W4)
 		return quant_w4(row, p->cols, dst,
 				(uint16_t *)scales + r * (p->cols / LLM_W4_GROUP));
+	if (p->format == LLM_FORMAT_WK && p->bits[n] < ADAPTIVE_MAX_BITS) {
+		((float *)scales)[r] = adaptive_quantize(row, p->cols, p->bits[n], (int8_t *)dst);
+		return isfinite(((float *)scales)[r]);
+	}
 	return !p->packer->kernels->quant((int8_t *)dst, (float *)scales + r, row, p->cols);
 }
 
@@ -131,6 +140,9 @@ static int pack_widened(const struct pack *p, uint8_t *panel, unsigned int n0, u
 	if (p->format == LLM_FORMAT_W4)
 		npu_pack_w4(p->panels, p->rows, p->cols, LLM_W4_GROUP, n0, nr, bytes,
 			    (const uint16_t *)scales);
+	else if (p->format == LLM_FORMAT_WK)
+		npu_pack_wk(p->panels, p->rows, p->cols, p->bits, n0, nr, (const int8_t *)bytes,
+			    (const float *)scales);
 	else
 		p->packer->kernels->pack->bytes(panel, &rows, (const float *)scales);
 	return -1;
@@ -229,7 +241,8 @@ static unsigned int panel_check(const uint8_t *panel, size_t bytes, enum llm_for
 	const size_t group_bytes = PANEL_ROWS * (LLM_W4_GROUP / 2 + sizeof(uint16_t));
 	unsigned int first = PANEL_ROWS;
 
-	for (unsigned int r = 0; format == LLM_FORMAT_W8 && r < first; r++) {
+	for (unsigned int r = 0; (format == LLM_FORMAT_W8 || format == LLM_FORMAT_WK) && r < first;
+	     r++) {
 		float scale;
 
 		memcpy(&scale, panel + bytes - (PANEL_ROWS - r) * sizeof(scale), sizeof(scale));
@@ -251,28 +264,51 @@ static unsigned int panel_check(const uint8_t *panel, size_t bytes, enum llm_for
 	return first;
 }
 
+/* Writes the entry of panel @panel of WK to the table. Returns where it is, and its size. */
+static size_t wk_place(const struct pack *p, unsigned int panel, size_t *bytes)
+{
+	size_t at = VNPU_WK_TABLE_BYTES(p->rows);
+
+	for (unsigned int i = 0; i < panel; i++)
+		at += VNPU_PANEL_WK_BYTES(p->cols, p->bits[i * PANEL_ROWS]);
+	*bytes = VNPU_PANEL_WK_BYTES(p->cols, p->bits[panel * PANEL_ROWS]);
+	((struct vnpu_wk_panel *)p->panels)[panel] =
+		(struct vnpu_wk_panel){ (uint32_t)(at / 64), p->bits[panel * PANEL_ROWS] };
+	return at;
+}
+
 static void copy_panel(void *arg, unsigned int task, unsigned int worker)
 {
 	struct pack *p = arg;
-	size_t bytes = llm_pack_bytes(p->format, PANEL_ROWS, p->cols);
-	uint8_t *panel = (uint8_t *)p->panels + (p->part->row / PANEL_ROWS + task) * bytes;
+	unsigned int panel = p->part->row / PANEL_ROWS + task;
+	size_t bytes = llm_pack_bytes(p->format, PANEL_ROWS, p->cols), at = panel * bytes;
 	unsigned int bad;
 
-	memcpy(panel, (const uint8_t *)p->part->data + task * bytes, bytes);
-	bad = panel_check(panel, bytes, p->format);
+	if (p->format == LLM_FORMAT_WK)
+		at = wk_place(p, panel, &bytes);
+	memcpy((uint8_t *)p->panels + at,
+	       (const uint8_t *)p->part->data + (at - llm_part_offset(p->part)), bytes);
+	bad = panel_check((uint8_t *)p->panels + at, bytes, p->format);
 	if (bad < PANEL_ROWS)
-		pack_refuse(p, p->part->row + task * PANEL_ROWS + bad);
-	pack_release(p, task, bytes);
+		pack_refuse(p, panel * PANEL_ROWS + bad);
+	if (p->format != LLM_FORMAT_WK)
+		pack_release(p, task, bytes);
 }
 
-/* Bytes of the matrix's first @row rows in its tensor. */
+/* Bytes of the matrix's first @row rows in its tensor; with WK also those of the table, from the
+ * first row on. */
 static uint64_t bytes_before(const struct llm_part *part, unsigned int row)
 {
 	const struct gguf_type_traits *traits = gguf_type_traits(part->t->type);
+	uint64_t bytes = VNPU_WK_TABLE_BYTES(part->rows);
 
-	if (part->packed)
+	if (!part->packed)
+		return (uint64_t)row * (part->cols / traits->block_values) * traits->block_bytes;
+	if (part->format != LLM_FORMAT_WK)
 		return llm_pack_bytes(part->format, row, part->cols);
-	return (uint64_t)row * (part->cols / traits->block_values) * traits->block_bytes;
+	for (unsigned int r = 0; r < row; r += PANEL_ROWS)
+		bytes += VNPU_PANEL_WK_BYTES(part->cols, part->bits[r]);
+	return row ? bytes : 0;
 }
 
 uint64_t llm_part_offset(const struct llm_part *part)
@@ -285,10 +321,10 @@ uint64_t llm_part_bytes(const struct llm_part *part)
 	return bytes_before(part, part->row + part->nr) - bytes_before(part, part->row);
 }
 
-int llm_pack_part(struct llm_packer *packer, const struct llm_part *part, void *panels,
-		  unsigned int *bad)
+static void pack_init(struct pack *p, const struct llm_packer *packer, const struct llm_part *part,
+		      void *panels)
 {
-	struct pack p = {
+	*p = (struct pack){
 		.packer = packer,
 		.part = part,
 		.t = part->t,
@@ -296,22 +332,37 @@ int llm_pack_part(struct llm_packer *packer, const struct llm_part *part, void *
 		.panels = panels,
 		.rows = part->rows,
 		.cols = part->cols,
+		.bits = part->bits,
 	};
-	int err = part->packed ? 0 : take_scratch(packer, &p);
+	atomic_init(&p->bad_row, UINT32_MAX);
+}
 
-	if (err)
-		return err;
-	atomic_init(&p.bad_row, UINT32_MAX);
-	llm_pool_run(packer->pool, part->packed ? copy_panel : pack_panel, &p,
-		     (part->nr + PANEL_ROWS - 1) / PANEL_ROWS);
-	*bad = atomic_load(&p.bad_row);
+/* Runs @task for each panel of the part. 0 or -ERANGE. */
+static int pack_run(struct pack *p, void (*task)(void *, unsigned int, unsigned int),
+		    unsigned int *bad)
+{
+	llm_pool_run(p->packer->pool, task, p, (p->part->nr + PANEL_ROWS - 1) / PANEL_ROWS);
+	*bad = atomic_load(&p->bad_row);
 	return *bad != UINT32_MAX ? -ERANGE : 0;
 }
 
-int llm_pack_matrix(struct llm_packer *packer, const struct gguf_tensor *t, enum llm_format format,
-		    void *panels, unsigned int *bad)
+int llm_pack_part(struct llm_packer *packer, const struct llm_part *part, void *panels,
+		  unsigned int *bad)
 {
-	const struct llm_part all = {
+	struct pack p;
+	int err;
+
+	pack_init(&p, packer, part, panels);
+	err = part->packed ? 0 : take_scratch(packer, &p);
+	/* With what fills the table up. */
+	if (part->packed && part->format == LLM_FORMAT_WK && !part->row)
+		memcpy(panels, part->data, VNPU_WK_TABLE_BYTES(part->rows));
+	return err ? err : pack_run(&p, part->packed ? copy_panel : pack_panel, bad);
+}
+
+static struct llm_part whole_part(const struct gguf_tensor *t, enum llm_format format)
+{
+	return (struct llm_part){
 		.t = t,
 		.format = format,
 		.rows = (unsigned int)t->dims[1],
@@ -319,8 +370,100 @@ int llm_pack_matrix(struct llm_packer *packer, const struct gguf_tensor *t, enum
 		.nr = (unsigned int)t->dims[1],
 		.data = t->data,
 	};
+}
+
+int llm_pack_matrix(struct llm_packer *packer, const struct gguf_tensor *t, enum llm_format format,
+		    void *panels, unsigned int *bad)
+{
+	const struct llm_part all = whole_part(t, format);
 
 	return llm_pack_part(packer, &all, panels, bad);
+}
+
+/* ---- WK ---- */
+
+/* Fills a buffer of widths of rows with those of panels. */
+static void spread_widths(uint8_t *bits, unsigned int rows, const uint8_t *widths)
+{
+	for (unsigned int r = 0; r < rows; r++)
+		bits[r] = widths[r / PANEL_ROWS];
+}
+
+size_t llm_wk_bytes(double average, unsigned int rows, unsigned int cols)
+{
+	unsigned int panels = (rows + PANEL_ROWS - 1) / PANEL_ROWS;
+	/* What adaptive_allocate() gives to all of them together. */
+	size_t bits = panels + (size_t)floor((average - 1) * panels + 1e-6);
+
+	return VNPU_WK_TABLE_BYTES(rows) + panels * VNPU_PANEL_WK_BYTES(cols, 0) +
+	       bits * (VNPU_PANEL_WK_BYTES(cols, 1) - VNPU_PANEL_WK_BYTES(cols, 0));
+}
+
+bool llm_wk_widths(const struct gguf_tensor *t, unsigned int rows, unsigned int cols, uint8_t *bits)
+{
+	const struct vnpu_wk_panel *table = t->data;
+	uint64_t at = VNPU_WK_TABLE_BYTES(rows);
+
+	if (t->type != GGUF_I8 || t->bytes < at)
+		return false;
+	for (unsigned int p = 0; p < (rows + PANEL_ROWS - 1) / PANEL_ROWS; p++) {
+		struct vnpu_wk_panel entry;
+
+		memcpy(&entry, table + p, sizeof(entry));
+		if (entry.offset != at / 64 || !entry.bits || entry.bits > ADAPTIVE_MAX_BITS)
+			return false;
+		for (unsigned int r = p * PANEL_ROWS; r < rows && r < (p + 1) * PANEL_ROWS; r++)
+			bits[r] = (uint8_t)entry.bits;
+		at += VNPU_PANEL_WK_BYTES(cols, entry.bits);
+	}
+	return at == t->bytes;
+}
+
+/* The error of a panel for the allocation: that of one channel with the sum of its channels'. */
+static void measure_panel(void *arg, unsigned int task, unsigned int worker)
+{
+	struct pack *p = arg;
+	float *row = (float *)(p->packer->scratch + worker * p->scratch_bytes);
+	double sum = 0;
+
+	for (unsigned int n = task * PANEL_ROWS; n < p->rows && n < (task + 1) * PANEL_ROWS; n++) {
+		struct adaptive_channel c;
+
+		gguf_dequantize(p->t->type, (const uint8_t *)p->t->data + n * row_bytes(p), row,
+				p->cols);
+		c = adaptive_measure(row, p->cols);
+		if (!isfinite(c.mean_square))
+			pack_refuse(p, n);
+		sum += adaptive_error(&c, 0);
+	}
+	p->errors[task] = (struct adaptive_channel){ .max = (float)sqrt(sum), .mean_square = 1 };
+}
+
+int llm_pack_adaptive(struct llm_packer *packer, const struct gguf_tensor *t, double average,
+		      void *panels, unsigned int *bad)
+{
+	unsigned int nr = (unsigned int)((t->dims[1] + PANEL_ROWS - 1) / PANEL_ROWS);
+	uint8_t *bits = malloc(t->dims[1]), *widths = malloc(nr);
+	struct llm_part all = whole_part(t, LLM_FORMAT_WK);
+	struct pack p;
+	int err;
+
+	all.bits = bits;
+	pack_init(&p, packer, &all, panels);
+	p.errors = malloc(nr * sizeof(*p.errors));
+	err = p.errors && bits && widths ? take_scratch(packer, &p) : -ENOMEM;
+	if (!err)
+		err = pack_run(&p, measure_panel, bad);
+	if (!err)
+		err = adaptive_allocate(p.errors, nr, average, widths);
+	if (!err) {
+		spread_widths(bits, p.rows, widths);
+		err = pack_run(&p, pack_panel, bad);
+	}
+	free(p.errors);
+	free(widths);
+	free(bits);
+	return err;
 }
 
 void llm_packer_release(struct llm_packer *packer)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "checksum.h"
 #include "llm_fail.h"
 #include "reader.h"
 
@@ -68,6 +69,7 @@ static struct llm_part matrix_part(const struct llm_model *m, enum llm_weights w
 		.t = output ? m->output : m->layers[layer].matrix[which],
 		.format = llm_format_choose(m, weights, output ? 0 : layer, which),
 		.packed = m->packed[0],
+		.bits = output ? NULL : m->layers[layer].bits[which],
 		.rows = output ? m->n_vocab : llm_model_rows(m, (enum llm_matrix)which),
 		.cols = output ? m->n_embd : llm_model_cols(m, (enum llm_matrix)which),
 	};
@@ -163,6 +165,7 @@ struct start {
 	uint64_t pack_ns;
 	atomic_uint nr_packed;
 	struct start_stats last; /* of a start that is complete */
+	struct llm_checksum sum; /* of the packed tensor so far */
 	pthread_mutex_t lock; /* start_lock()'s */
 	pthread_mutex_t failing; /* of the next two */
 	int err; /* the first error; 0: none */
@@ -190,13 +193,15 @@ static struct llm_part piece_part(const struct start *s, uint32_t i)
 int start_open(const struct llm_packed_source *src, const struct start_piece *pieces, uint32_t nr,
 	       struct llm_packed *packed, struct start **start)
 {
-	struct start *s = calloc(1, sizeof(*s));
+	/* The checksum's state has the alignment of vectors. */
+	struct start *s = aligned_alloc(_Alignof(struct start), sizeof(*s));
 	struct reader_file file;
 	int err = -ENOMEM;
 
 	*start = s;
 	if (!s)
 		return llm_fail(-ENOMEM, "%s: no memory to load it", src->path);
+	memset(s, 0, sizeof(*s));
 	s->src = *src;
 	s->packed = packed;
 	s->packer = (struct llm_packer){ .pool = src->pool, .kernels = src->kernels };
@@ -286,6 +291,27 @@ static bool ends_layer(const struct start *s, uint32_t i)
 	return i + 1 == s->nr || s->pieces[i + 1].layer != s->pieces[i].layer;
 }
 
+/*
+ * Compares a packed tensor with its checksum in the file, piece by piece: the bytes are those that
+ * have been copied. The first piece of a matrix begins with its first row.
+ */
+static int check_sum(struct start *s, uint32_t i, const struct llm_part *part)
+{
+	uint64_t want;
+
+	if (!llm_model_checksum(s->src.model, s->src.file, part->t, &want))
+		return 0;
+	if (!part->row)
+		llm_checksum_begin(&s->sum);
+	llm_checksum_add(&s->sum, part->data, s->pieces[i].bytes);
+	if (!ends_matrix(s, i) || llm_checksum_end(&s->sum) == want)
+		return 0;
+	return fail(s, -EINVAL,
+		    "%s: tensor %s has another checksum than when it was written: the file is "
+		    "damaged; copy it again, or pack the original again",
+		    s->src.path, part->t->name);
+}
+
 /* All is packed: only what it has cost remains. */
 static void complete(struct start *s)
 {
@@ -306,6 +332,9 @@ int start_pack(struct start *s, uint32_t i)
 	if (err)
 		return err;
 	part.data = s->data[i];
+	err = check_sum(s, i, &part);
+	if (err)
+		return err;
 	err = llm_pack_part(&s->packer, &part, llm_packed_panels(s->packed, p->layer, p->matrix),
 			    &bad);
 	reader_release(s->reader, i);

@@ -121,7 +121,7 @@ static void panels_hold_the_files_own_numbers_and_scales(void **state)
 		size_t bytes = llm_pack_bytes(format, rows, cols);
 		void *panels = aligned_alloc(64, bytes), *copy = aligned_alloc(64, bytes);
 		struct gguf_tensor packed = { .type = GGUF_I8, .data = panels, .bytes = bytes };
-		const struct llm_part part = { &packed, format, true, rows, cols, 0, rows, panels };
+		const struct llm_part part = { &packed, format, true, rows, cols, NULL, 0, rows, panels };
 
 		assert_int_equal(format, LLM_FORMAT_KQ + kq);
 		assert_int_equal(bytes, npu_kq_bytes(kq, rows, cols));
@@ -148,7 +148,7 @@ static void a_scale_that_is_not_finite_is_found(void **state)
 		const struct gguf_form f = gguf_form(types[kq]);
 		enum llm_format format = llm_format_own(types[kq]);
 		struct gguf_tensor t = random_matrix(types[kq], 150, 512), packed;
-		struct llm_part part = { &packed, format, true, 150, 512, 0, 150, NULL };
+		struct llm_part part = { &packed, format, true, 150, 512, NULL, 0, 150, NULL };
 		size_t bytes = llm_pack_bytes(format, 150, 512), at;
 		uint8_t *panels = aligned_alloc(64, bytes), *copy = aligned_alloc(64, bytes);
 		bool last =
