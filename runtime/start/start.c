@@ -2,6 +2,7 @@
 #include "start.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -15,9 +16,14 @@
 #include "reader.h"
 
 #define PANEL_ROWS 64
-/* Of the file, in one piece: the longer, the fewer tasks; the shorter, the sooner the first layer
- * is there, and the smaller the ring. */
-#define PIECE_BYTES (4u << 20)
+/*
+ * Of the file, in one piece: the longer, the fewer tasks; the shorter, the sooner the first layer is
+ * there, and the smaller the ring. A share of all weights, so that the ring is 1/40 of them, within
+ * limits: storage reads short pieces slowly, and gives all its bandwidth for 1 MiB already.
+ */
+#define PIECES_PER_MODEL (40 * START_RING)
+#define MIN_PIECE_BYTES (64u << 10)
+#define MAX_PIECE_BYTES (4u << 20)
 
 _Static_assert(START_RING == READER_RING, "the reader has a buffer for each");
 
@@ -78,6 +84,7 @@ static struct llm_part matrix_part(const struct llm_model *m, enum llm_weights w
 struct list {
 	struct start_piece *pieces;
 	uint32_t n, max;
+	double piece_bytes; /* about so many each */
 };
 
 static bool list_add(struct list *l, const struct start_piece *piece)
@@ -107,8 +114,8 @@ static bool add_matrix(struct list *l, const struct llm_model *m, enum llm_weigh
 		part = matrix_part(m, weights, layer, which);
 	if (m)
 		part.nr = PANEL_ROWS;
-	each = (uint32_t)(PIECE_BYTES / (m ? (double)llm_part_bytes(&part)
-					   : (double)PANEL_ROWS * cols * bits / 8));
+	each = (uint32_t)(l->piece_bytes / (m ? (double)llm_part_bytes(&part)
+					      : (double)PANEL_ROWS * cols * bits / 8));
 	each = (each ? each : 1) * PANEL_ROWS;
 	for (uint32_t row = 0; row < rows; row += each) {
 		struct start_piece piece = {
@@ -132,12 +139,28 @@ static bool add_matrix(struct list *l, const struct llm_model *m, enum llm_weigh
 	return true;
 }
 
+/* Of all pieces together, in the file. */
+static double all_bytes(const struct llm_model *m, const struct shape *shape, double bits)
+{
+	double bytes = m ? (double)m->output->bytes : 0;
+
+	if (!m)
+		return ((double)shape_layer_weights(shape) * shape->layers +
+			(double)shape->dim * shape->vocab) *
+		       bits / 8;
+	for (unsigned int i = 0; i < m->n_layer; i++)
+		for (int which = 0; which < LLM_NR_MATRICES; which++)
+			bytes += (double)m->layers[i].matrix[which]->bytes;
+	return bytes;
+}
+
 struct start_piece *start_pieces(const struct llm_model *model, enum llm_weights weights,
 				 const struct shape *shape, double bits, uint32_t *nr)
 {
-	struct list l = { 0 };
+	struct list l = { .piece_bytes = all_bytes(model, shape, bits) / PIECES_PER_MODEL };
 	bool ok = true;
 
+	l.piece_bytes = fmin(fmax(l.piece_bytes, MIN_PIECE_BYTES), MAX_PIECE_BYTES);
 	for (uint32_t layer = 0; layer < shape->layers && ok; layer++)
 		for (int which = 0; which < LLM_NR_MATRICES && ok; which++)
 			ok = add_matrix(&l, model, weights, shape, bits, layer, which);
@@ -343,6 +366,8 @@ int start_pack(struct start *s, uint32_t i)
 			    s->src.path, bad, part.t->name);
 	if (err)
 		return fail(s, err, "%s: no memory to quantise the weights", s->src.path);
+	/* Those of a part in the page cache were read from the mapping. */
+	gguf_tensor_part_done(s->src.file, part.t, llm_part_offset(&part), p->bytes);
 	if (ends_matrix(s, i))
 		gguf_tensor_done(s->src.file, part.t);
 	if (ends_layer(s, i) && !s->src.keep_mapped)

@@ -3,7 +3,7 @@
  * Starts: a model's weights, read and packed into the NPU's buffers piece by piece, in the order in
  * which a forward pass uses them.
  *
- * A piece is some panels of one matrix, a few MiB of the file. Reading a piece and packing it are
+ * A piece is some panels of one matrix, 1/640 of the weights. Reading a piece and packing it are
  * two steps, so that a warm start can do them one after another before the first prompt, and a cold
  * one as tasks of the first pass, beside the matmuls of the layers that are there already
  * (EdgeFlow 4: the quantised model is loaded asynchronously and unpacked layer by layer). Reads run
