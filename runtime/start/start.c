@@ -350,22 +350,22 @@ int start_pack(struct start *s, uint32_t i)
 	struct llm_part part = piece_part(s, i);
 	uint64_t from_ns = now_ns();
 	unsigned int bad;
-	int err = failed(s);
+	int err = failed(s), damaged;
 
 	if (err)
 		return err;
 	part.data = s->data[i];
-	err = check_sum(s, i, &part);
-	if (err)
-		return err;
 	err = llm_pack_part(&s->packer, &part, llm_packed_panels(s->packed, p->layer, p->matrix),
 			    &bad);
+	damaged = err ? 0 : check_sum(s, i, &part);
 	reader_release(s->reader, i);
 	if (err == -ERANGE)
 		return fail(s, -EINVAL, "%s: row %u of tensor %s holds a value that is not finite",
 			    s->src.path, bad, part.t->name);
 	if (err)
 		return fail(s, err, "%s: no memory to quantise the weights", s->src.path);
+	if (damaged)
+		return damaged;
 	/* Those of a part in the page cache were read from the mapping. */
 	gguf_tensor_part_done(s->src.file, part.t, llm_part_offset(&part), p->bytes);
 	if (ends_matrix(s, i))

@@ -184,7 +184,8 @@ static void so_it_has_with_all_types_of_files(void **state)
 	} files[] = { { LLM_QUANTIZE_Q8_0, LLM_WEIGHTS_W8A8 },
 		      { LLM_QUANTIZE_Q4_0, LLM_WEIGHTS_NATIVE },
 		      { LLM_QUANTIZE_W8A8, LLM_WEIGHTS_W8A8 },
-		      { LLM_QUANTIZE_W4A8, LLM_WEIGHTS_W4A8 } };
+		      { LLM_QUANTIZE_W4A8, LLM_WEIGHTS_W4A8 },
+		      { LLM_QUANTIZE_ADAPTIVE, LLM_WEIGHTS_ADAPTIVE } };
 	const struct tiny_config c = config("llama");
 	char out[] = "/tmp/test_llm_start-XXXXXX";
 	int fd = mkstemp(out);
@@ -194,7 +195,7 @@ static void so_it_has_with_all_types_of_files(void **state)
 	close(fd);
 	tiny_create(&t, &c, random_u64(&seed_state));
 	tiny_write(&t);
-	for (size_t i = 0; i < 4; i++) {
+	for (size_t i = 0; i < 5; i++) {
 		const struct llm_quantize_options q = { .in = t.path,
 							.out = out,
 							.type = files[i].type };

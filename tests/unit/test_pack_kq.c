@@ -121,7 +121,8 @@ static void panels_hold_the_files_own_numbers_and_scales(void **state)
 		size_t bytes = llm_pack_bytes(format, rows, cols);
 		void *panels = aligned_alloc(64, bytes), *copy = aligned_alloc(64, bytes);
 		struct gguf_tensor packed = { .type = GGUF_I8, .data = panels, .bytes = bytes };
-		const struct llm_part part = { &packed, format, true, rows, cols, NULL, 0, rows, panels };
+		const struct llm_part part = { &packed, format, true, rows,  cols,
+					       NULL,	0,	rows, panels };
 
 		assert_int_equal(format, LLM_FORMAT_KQ + kq);
 		assert_int_equal(bytes, npu_kq_bytes(kq, rows, cols));

@@ -137,6 +137,7 @@ static void a_copy_has_the_same_bytes_and_finds_a_scale_that_is_not_finite(void 
 	const unsigned int rows = 150, cols = 90;
 	struct gguf_tensor t, panels;
 	float nan = NAN;
+	struct llm_part part, rest;
 	uint8_t bits[150], *copy;
 	unsigned int bad;
 
@@ -146,13 +147,19 @@ static void a_copy_has_the_same_bytes_and_finds_a_scale_that_is_not_finite(void 
 	copy = aligned_alloc(64, panels.bytes);
 	memset(copy, 0, panels.bytes);
 	assert_true(llm_wk_widths(&panels, rows, cols, bits));
-	assert_int_equal(
-		llm_pack_copy(&packer, &panels, LLM_FORMAT_WK, rows, cols, bits, copy, &bad), 0);
+	/* In two parts, as a start reads them. */
+	part = (struct llm_part){ &panels, LLM_FORMAT_WK, true, rows, cols, bits, 0, 64, NULL };
+	rest = (struct llm_part){ &panels, LLM_FORMAT_WK, true, rows, cols, bits, 64, 86, NULL };
+	assert_int_equal(llm_part_offset(&part), 0);
+	assert_int_equal(llm_part_offset(&rest), llm_part_bytes(&part));
+	assert_int_equal(llm_part_bytes(&part) + llm_part_bytes(&rest), panels.bytes);
+	part.data = panels.data;
+	rest.data = (const uint8_t *)panels.data + llm_part_offset(&rest);
+	assert_int_equal(llm_pack_part(&packer, &part, copy, &bad), 0);
+	assert_int_equal(llm_pack_part(&packer, &rest, copy, &bad), 0);
 	assert_memory_equal(copy, panels.data, panels.bytes);
 	memcpy((uint8_t *)panels.data + panels.bytes - 64 * 4 + 7 * 4, &nan, sizeof(nan));
-	assert_int_equal(
-		llm_pack_copy(&packer, &panels, LLM_FORMAT_WK, rows, cols, bits, copy, &bad),
-		-ERANGE);
+	assert_int_equal(llm_pack_part(&packer, &rest, copy, &bad), -ERANGE);
 	assert_int_equal(bad, 128 + 7);
 	free(copy);
 	free((void *)t.data);
