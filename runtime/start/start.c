@@ -18,8 +18,8 @@
 #define PANEL_ROWS 64
 /*
  * Of the file, in one piece: the longer, the fewer tasks; the shorter, the sooner the first layer
- * is there, and the smaller the ring. A share of all weights, so that the ring is 1/40 of them, within
- * limits: storage reads short pieces slowly, and gives all its bandwidth for 1 MiB already.
+ * is there, and the smaller the ring. A share of all weights, so that the ring is 1/40 of them,
+ * within limits: storage reads short pieces slowly, and gives all its bandwidth for 1 MiB already.
  */
 #define PIECES_PER_MODEL (40 * START_RING)
 #define MIN_PIECE_BYTES (64u << 10)
