@@ -377,7 +377,7 @@ int start_pack(struct start *s, uint32_t i)
 	if (i + 1 == s->nr)
 		complete(s);
 	atomic_store(&s->nr_packed, i + 1);
-	if (s->src.progress &&
+	if (s->src.progress && ends_matrix(s, i) &&
 	    s->src.progress(s->src.ud, (double)s->done / (double)s->total, part.t->name))
 		return fail(s, -ECANCELED, "%s: loading was stopped at tensor %s", s->src.path,
 			    part.t->name);
