@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -52,6 +51,8 @@ struct reader {
 	uint64_t free_slots; /* bits */
 	int broken; /* 0, or -errno: the ring takes no more requests */
 	struct reader_stats stats;
+	size_t page;
+	unsigned char *resident; /* for mincore(): a byte for each page of the longest part */
 };
 
 static uint64_t now_ns(void)
@@ -78,20 +79,21 @@ static size_t range_bytes(const struct reader_part *p)
 
 /* ---- asking for parts ---- */
 
-static bool is_cached_at(const struct reader *r, uint64_t offset)
-{
-	char byte;
-	struct iovec iov = { &byte, 1 };
-
-	return preadv2(r->file.fd, &iov, 1, (off_t)offset, RWF_NOWAIT) == 1;
-}
-
-/* Whether a part is in the page cache, by its first, middle and last page: the kernel caches and
- * drops longer stretches than a part. */
+/*
+ * Whether all of a part is in the page cache, or the kernel does not tell this user. (To try by a
+ * read with RWF_NOWAIT would have the kernel read ahead.)
+ */
 static bool is_cached(const struct reader *r, const struct reader_part *p)
 {
-	return is_cached_at(r, p->offset) && is_cached_at(r, p->offset + p->bytes / 2) &&
-	       is_cached_at(r, p->offset + p->bytes - 1);
+	uint64_t start = p->offset / r->page * r->page;
+	size_t pages = (size_t)((p->offset + p->bytes - start + r->page - 1) / r->page);
+
+	if (mincore((uint8_t *)r->file.map + start, pages * r->page, r->resident))
+		return false;
+	for (size_t i = 0; i < pages; i++)
+		if (!(r->resident[i] & 1))
+			return false;
+	return true;
 }
 
 /* Asks for parts as long as there are buffers; those in the page cache need none. */
@@ -168,37 +170,52 @@ static int reap(struct reader *r, bool wait)
 
 		r->state[i].err = check(r, i, cqe->res);
 		r->state[i].state = PART_READ;
-		r->stats.direct_bytes += r->parts[i].bytes;
+		r->stats.direct_bytes += r->state[i].err ? 0 : r->parts[i].bytes;
 		r->nr_under_way--;
 		io_uring_cqe_seen(&r->ring, cqe);
 	}
 	return 0;
 }
 
-/* A direct read that the file system refuses (-EINVAL) is done again through the page cache. */
-static int read_buffered(struct reader *r, uint32_t i, const void **data)
+static uint8_t *buffer_of(const struct reader *r, uint32_t i)
 {
 	const struct reader_part *p = &r->parts[i];
-	struct part *s = &r->state[i];
-	uint8_t *buf;
+
+	return r->buffers + (size_t)r->state[i].slot * r->slot_bytes + (p->offset - range_start(p));
+}
+
+/* 0, -errno, or -EIO: the file ends before. */
+static int read_whole(int fd, uint8_t *buf, const struct reader_part *p)
+{
 	ssize_t n;
 
-	if (s->slot < 0)
-		s->slot = (int16_t)__builtin_ctzll(r->free_slots);
-	r->free_slots &= ~(1ull << s->slot);
-	buf = r->buffers + (size_t)s->slot * r->slot_bytes;
 	for (size_t done = 0; done < p->bytes; done += (size_t)n) {
-		n = pread(r->file.fd, buf + done, p->bytes - done, (off_t)(p->offset + done));
+		n = pread(fd, buf + done, p->bytes - done, (off_t)(p->offset + done));
 		if (n < 0 && errno != EINTR)
 			return -errno;
 		if (!n)
 			return -EIO;
 		n = n < 0 ? 0 : n;
 	}
-	s->state = PART_READ;
-	r->stats.buffered_bytes += p->bytes;
-	*data = buf;
 	return 0;
+}
+
+/* Reads part @i through the page cache, and says what is wrong with it if that fails too. */
+static int read_buffered(struct reader *r, uint32_t i)
+{
+	const struct reader_part *p = &r->parts[i];
+	struct part *s = &r->state[i];
+
+	if (s->slot < 0)
+		s->slot = (int16_t)__builtin_ctzll(r->free_slots);
+	r->free_slots &= ~(1ull << s->slot);
+	/* The buffer is this part's now; others are released meanwhile. */
+	pthread_mutex_unlock(&r->lock);
+	s->err = read_whole(r->file.fd, buffer_of(r, i), p);
+	pthread_mutex_lock(&r->lock);
+	s->state = PART_READ;
+	r->stats.buffered_bytes += s->err ? 0 : p->bytes;
+	return s->err;
 }
 
 /* Until part @i is in a buffer or the cache, or nobody reads it. 0 or -errno of the ring. */
@@ -211,28 +228,25 @@ static int wait_for(struct reader *r, uint32_t i)
 	return err;
 }
 
-/* Where part @i is, which is waited for. */
+/* Where part @i is, which has been waited for. */
 static int find(struct reader *r, uint32_t i, const void **data)
 {
-	const struct reader_part *p = &r->parts[i];
 	const struct part *s = &r->state[i];
+	int err = 0;
 
-	if (s->state == PART_LATER) {
-		if (!r->free_slots)
-			return -ENOBUFS;
-		r->next = i + 1;
-		return read_buffered(r, i, data);
-	}
 	if (s->state == PART_CACHED) {
-		*data = (const uint8_t *)r->file.map + p->offset;
+		*data = (const uint8_t *)r->file.map + r->parts[i].offset;
 		return 0;
 	}
-	if (s->err == -EINVAL || s->err == -EOPNOTSUPP) {
-		r->stats.direct_bytes -= p->bytes;
-		return read_buffered(r, i, data);
-	}
-	*data = r->buffers + (size_t)s->slot * r->slot_bytes + (p->offset - range_start(p));
-	return s->err;
+	if (s->state == PART_LATER && !r->free_slots)
+		return -ENOBUFS;
+	if (s->state == PART_LATER)
+		r->next = i + 1;
+	/* A file system may refuse direct reads, or give less than was asked for. */
+	if (s->state == PART_LATER || s->err)
+		err = read_buffered(r, i);
+	*data = buffer_of(r, i);
+	return err;
 }
 
 int reader_wait(struct reader *r, uint32_t i, const void **data)
@@ -270,6 +284,10 @@ static bool alloc_buffers(struct reader *r)
 	for (uint32_t i = 0; i < r->nr; i++)
 		most = range_bytes(&r->parts[i]) > most ? range_bytes(&r->parts[i]) : most;
 	r->nr_slots = r->nr < READER_RING ? r->nr : READER_RING;
+	r->page = (size_t)sysconf(_SC_PAGESIZE);
+	r->resident = malloc(most / r->page + 2);
+	if (!r->resident)
+		return false;
 	r->slot_bytes = (most + DIRECT_ALIGN - 1) / DIRECT_ALIGN * DIRECT_ALIGN;
 	r->stats.ring_bytes = (r->slot_bytes * r->nr_slots + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
 	if (!r->nr)
@@ -340,6 +358,7 @@ void reader_close(struct reader *r)
 	if (r->buffers)
 		munmap(r->buffers, r->stats.ring_bytes);
 	pthread_mutex_destroy(&r->lock);
+	free(r->resident);
 	free(r->state);
 	free(r);
 }

@@ -2,12 +2,13 @@
 /*
  * Reads parts of a file in order, ahead of their use, into a bounded ring of buffers.
  *
- * A part that is in the page cache is not copied: its pointer is into the file's mapping. Others
- * are read past the page cache (O_DIRECT), several at a time by io_uring, into buffers that are
- * used again and again: so a start touches no more memory than the weights themselves and the
- * ring, and other programs' files stay cached. Where the kernel has no io_uring or the file system
- * no direct reads, each part is read through the page cache when it is waited for, and the kernel
- * reads ahead.
+ * A part that is in the page cache is not copied: its pointer is into the file's mapping. So is
+ * that of a file that the user neither owns nor may write, as the kernel does not say what of it is
+ * cached. Others are read past the page cache (O_DIRECT), several at a time by io_uring, into
+ * buffers that are used again and again: so a start touches no more memory than the weights
+ * themselves and the ring, and other programs' files stay cached. Where the kernel has no io_uring
+ * or the file system no direct reads, each part is read through the page cache when it is waited
+ * for, and the kernel reads ahead.
  */
 #ifndef READER_H
 #define READER_H
