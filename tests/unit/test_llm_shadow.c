@@ -19,47 +19,14 @@
 
 #include "llm.h"
 #include "soc.h"
+#include "tiny_random.h"
 #include "tiny_shadow.h"
 
 #define MAX_TOKENS 300
-static uint64_t seed_state;
-
-static unsigned int any(unsigned int min, unsigned int max)
-{
-	return min + (unsigned int)(random_u64(&seed_state) % (max - min + 1));
-}
-
-static int setup(void **state)
-{
-	const char *seed = getenv("TEST_SEED");
-
-	seed_state = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL);
-	printf("TEST_SEED=%llu\n", (unsigned long long)seed_state);
-	return 0;
-}
 
 static struct tiny_config config(const char *arch)
 {
-	struct tiny_config c = {
-		.arch = arch,
-		.n_layer = any(1, 3),
-		.n_head_kv = any(1, 2),
-		.head_dim = 32,
-		.n_ctx = MAX_TOKENS,
-		.eps = 1e-5,
-		.rope_scale = 1,
-		.freq_base = 10000,
-		.bias = !strcmp(arch, "qwen2"),
-		.head_norms = !strcmp(arch, "qwen3"),
-		.untied = any(0, 1),
-	};
-
-	c.n_head = c.n_head_kv * any(2, 3);
-	c.n_embd = c.n_head * c.head_dim;
-	c.rot_dim = c.head_dim;
-	c.n_ff = 64 * any(2, 4);
-	c.n_vocab = 16 * any(20, 40);
-	return c;
+	return tiny_any(arch, MAX_TOKENS, any(1, 3), 32, any(2, 4));
 }
 
 /* A calibrated model with other scales for each input. Some values of norms are beyond 127 scales.
@@ -545,5 +512,5 @@ int main(void)
 		cmocka_unit_test(test_a_file_without_calibration_is_refused),
 	};
 
-	return cmocka_run_group_tests(tests, setup, NULL);
+	return cmocka_run_group_tests(tests, tiny_setup, NULL);
 }

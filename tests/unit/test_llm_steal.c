@@ -19,50 +19,15 @@
 #include "llm.h"
 #include "llm_quantize.h"
 #include "soc_cost.h"
-#include "tiny_model.h"
+#include "tiny_random.h"
 
 #define MAX_TOKENS 400
 /* Evaluations: a prompt, a token, and a prompt after them. */
 #define STEPS 3
 
-static uint64_t seed_state;
-
-static unsigned int any(unsigned int min, unsigned int max)
-{
-	return min + (unsigned int)(random_u64(&seed_state) % (max - min + 1));
-}
-
-static int setup(void **state)
-{
-	const char *seed = getenv("TEST_SEED");
-
-	seed_state = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL);
-	printf("TEST_SEED=%llu\n", (unsigned long long)seed_state);
-	return 0;
-}
-
 static struct tiny_config config(const char *arch)
 {
-	struct tiny_config c = {
-		.arch = arch,
-		.n_layer = any(2, 3),
-		.n_head_kv = any(1, 2),
-		.head_dim = 64,
-		.n_ctx = MAX_TOKENS,
-		.eps = 1e-5,
-		.rope_scale = 1,
-		.freq_base = 10000,
-		.bias = !strcmp(arch, "qwen2"),
-		.head_norms = !strcmp(arch, "qwen3"),
-		.untied = any(0, 1),
-	};
-
-	c.n_head = c.n_head_kv * any(2, 3);
-	c.n_embd = c.n_head * c.head_dim;
-	c.rot_dim = c.head_dim;
-	c.n_ff = 64 * any(2, 6);
-	c.n_vocab = 16 * any(20, 40);
-	return c;
+	return tiny_any(arch, MAX_TOKENS, any(2, 3), 64, any(2, 6));
 }
 
 /* Tasks of other lanes that the CPU ran, of all passes; each is a matmul of the NPU's. */
@@ -265,5 +230,5 @@ int main(void)
 		cmocka_unit_test(so_they_have_with_all_types_of_files),
 	};
 
-	return cmocka_run_group_tests(tests, setup, NULL);
+	return cmocka_run_group_tests(tests, tiny_setup, NULL);
 }
