@@ -196,13 +196,18 @@ static int engine_load_outliers(struct llm_engine *e)
 				     &e->loaded.shadow_weights);
 }
 
-/* The pieces in which weights are loaded. */
-static int engine_cut(struct llm_engine *e, bool has_file)
+/* The pieces in which weights are loaded. Weights that a dry run only plans are those of a shape. */
+static int engine_cut(struct llm_engine *e)
 {
 	enum llm_weights weights = e->info.choices.weights;
+	bool of_file = e->path && (weights != LLM_WEIGHTS_ADAPTIVE ||
+				   !strcmp(e->loaded.model.packed, LLM_PACKED_ADAPTIVE));
+	struct llm_width widths[LLM_NR_OPS];
 
-	e->pieces = start_pieces(has_file ? &e->loaded.model : NULL, weights, &e->shape,
-				 llm_weight_bits(weights), &e->nr_pieces);
+	for (unsigned int op = 0; op < LLM_NR_OPS; op++)
+		widths[op] = e->own_widths ? e->widths[op] : llm_weights_width(weights);
+	e->pieces = start_pieces(of_file ? &e->loaded.model : NULL, weights, &e->shape, widths,
+				 &e->nr_pieces);
 	return e->pieces ? 0 : llm_fail(-ENOMEM, "no memory for a list of the weights");
 }
 
@@ -434,7 +439,7 @@ static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 		err = engine_read_shadow(e, opts);
 	engine_set_chunk(e, opts->chunk ? opts->chunk : e->shadow.chunk);
 	if (!err && npu)
-		err = engine_cut(e, opts->model);
+		err = engine_cut(e);
 	if (err || opts->dry_run)
 		return err;
 	if (e->info.choices.kv == LLM_KV_Q8_0 && l->model.head_dim % VNPU_Q8_0_VALUES)

@@ -297,6 +297,15 @@ struct llm_shadow_stats {
 	uint64_t ns; /* the host's time for gathering, multiplying and adding */
 };
 
+/* How the weights were loaded, once they are: of the engine, on the wall clock. */
+struct llm_start_stats {
+	uint64_t read_bytes; /* from storage */
+	uint64_t cached_bytes; /* found in the page cache */
+	uint64_t ring_bytes; /* of buffers for what has been read and not yet packed */
+	uint64_t wait_ns; /* time in which reads were waited for */
+	uint64_t pack_ns; /* time in which weights were packed for the NPU */
+};
+
 /* What the session has cost so far; times are on the engine's clock. */
 struct llm_session_stats {
 	uint64_t prefill_tokens, prefill_ns;
@@ -310,6 +319,7 @@ struct llm_session_stats {
 	struct llm_lane_stats lanes[LLM_MAX_LANES];
 	uint64_t kv_bytes;
 	struct llm_shadow_stats shadow; /* activations static; else 0 */
+	struct llm_start_stats start; /* with an NPU; else 0 */
 	unsigned int chunk; /* tokens of the last prompt's chunks if the plan chose them; else 0 */
 };
 void llm_session_stats(const struct llm_session *session, struct llm_session_stats *stats);

@@ -33,6 +33,7 @@
 #include "llm_fail.h"
 #include "npu_lane.h"
 #include "shadow_weights.h"
+#include "start.h"
 #include "storage_lane.h"
 
 #define DEFAULT_MAX_CTX 4096
@@ -437,6 +438,8 @@ void llm_session_stats(const struct llm_session *session, struct llm_session_sta
 	stats->chunk = r->chunk;
 	if (session->engine->loaded.shadow_weights)
 		stats->shadow = session_shadow_stats(session);
+	if (session->engine->loaded.start)
+		stats->start = start_stats(session->engine->loaded.start);
 	stats->npu_jobs = npu ? npu->jobs : 0;
 	stats->npu_wait_ns = npu ? npu->waited_ns : 0;
 	stats->decisions = r->sums.picks;

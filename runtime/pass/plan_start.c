@@ -56,20 +56,34 @@ void plan_add_pieces(struct builder *b, uint32_t layer)
 	b->last = last;
 }
 
+/* Pieces in the plan that operators up to @last of @layer, and all before them, need. */
+static uint32_t pieces_up_to(const struct builder *b, uint32_t layer, enum llm_op last)
+{
+	const struct start_piece *pieces = b->o->start->pieces;
+	uint32_t low = b->o->start->first, high = b->piece;
+
+	while (low < high) {
+		uint32_t mid = low + (high - low) / 2;
+
+		if (pieces[mid].layer > layer ||
+		    (pieces[mid].layer == layer && pieces[mid].op > last))
+			high = mid;
+		else
+			low = mid + 1;
+	}
+	return low;
+}
+
 void plan_after_pieces(struct builder *b, uint32_t task, const struct lane_work *work)
 {
-	const struct plan_start *s = b->o->start;
 	enum llm_op last = work->what == LANE_SUBGRAPH ? work->last : work->op;
-	uint32_t i = b->piece;
+	uint32_t n;
 
 	if (!plan_is_cold(b->o) || work->op >= LLM_NR_OPS)
 		return;
+	n = pieces_up_to(b, work->layer, last);
 	/* Pieces are packed in their order: the last one is enough. */
-	while (i > s->first &&
-	       (s->pieces[i - 1].layer > work->layer ||
-		(s->pieces[i - 1].layer == work->layer && s->pieces[i - 1].op > last)))
-		i--;
-	if (i > s->first && s->pieces[i - 1].layer == work->layer &&
-	    s->pieces[i - 1].op >= work->op)
-		b->failed |= sched_after(b->plan->tasks, task, b->packed[i - 1]) != 0;
+	if (n > b->o->start->first && b->o->start->pieces[n - 1].layer == work->layer &&
+	    b->o->start->pieces[n - 1].op >= work->op)
+		b->failed |= sched_after(b->plan->tasks, task, b->packed[n - 1]) != 0;
 }

@@ -104,8 +104,11 @@ static bool list_add(struct list *l, const struct start_piece *piece)
 
 /* The pieces of one matrix. */
 static bool add_matrix(struct list *l, const struct llm_model *m, enum llm_weights weights,
-		       const struct shape *shape, double bits, unsigned int layer, int which)
+		       const struct shape *shape, const struct llm_width *widths,
+		       unsigned int layer, int which)
 {
+	enum llm_op op = which < 0 ? LLM_OP_HEAD : matmul_of[which];
+	double bits = widths[op].bits;
 	uint32_t rows, cols, each;
 	struct llm_part part;
 
@@ -120,14 +123,13 @@ static bool add_matrix(struct list *l, const struct llm_model *m, enum llm_weigh
 	for (uint32_t row = 0; row < rows; row += each) {
 		struct start_piece piece = {
 			.layer = layer,
-			.op = which < 0 ? LLM_OP_HEAD : matmul_of[which],
+			.op = op,
 			.matrix = which,
 			.row = row,
 			.rows = rows - row < each ? rows - row : each,
 		};
 
-		piece.weights = (double)piece.rows * cols;
-		piece.bytes = (uint64_t)(piece.weights * bits / 8);
+		piece.bytes = (uint64_t)((double)piece.rows * cols * bits / 8);
 		if (m) {
 			part.row = row;
 			part.nr = piece.rows;
@@ -140,31 +142,35 @@ static bool add_matrix(struct list *l, const struct llm_model *m, enum llm_weigh
 }
 
 /* Of all pieces together, in the file. */
-static double all_bytes(const struct llm_model *m, const struct shape *shape, double bits)
+static double all_bytes(const struct llm_model *m, const struct shape *shape,
+			const struct llm_width *widths)
 {
-	double bytes = m ? (double)m->output->bytes : 0;
+	double bytes = m ? (double)m->output->bytes
+			 : (double)shape->dim * shape->vocab * widths[LLM_OP_HEAD].bits / 8;
+	uint32_t rows, cols;
 
-	if (!m)
-		return ((double)shape_layer_weights(shape) * shape->layers +
-			(double)shape->dim * shape->vocab) *
-		       bits / 8;
-	for (unsigned int i = 0; i < m->n_layer; i++)
-		for (int which = 0; which < LLM_NR_MATRICES; which++)
-			bytes += (double)m->layers[i].matrix[which]->bytes;
+	for (unsigned int i = 0; i < shape->layers; i++) {
+		for (int which = 0; which < LLM_NR_MATRICES; which++) {
+			shape_matrix(shape, which, &rows, &cols);
+			bytes += m ? (double)m->layers[i].matrix[which]->bytes
+				   : (double)rows * cols * widths[matmul_of[which]].bits / 8;
+		}
+	}
 	return bytes;
 }
 
 struct start_piece *start_pieces(const struct llm_model *model, enum llm_weights weights,
-				 const struct shape *shape, double bits, uint32_t *nr)
+				 const struct shape *shape,
+				 const struct llm_width widths[LLM_NR_OPS], uint32_t *nr)
 {
-	struct list l = { .piece_bytes = all_bytes(model, shape, bits) / PIECES_PER_MODEL };
+	struct list l = { .piece_bytes = all_bytes(model, shape, widths) / PIECES_PER_MODEL };
 	bool ok = true;
 
 	l.piece_bytes = fmin(fmax(l.piece_bytes, MIN_PIECE_BYTES), MAX_PIECE_BYTES);
 	for (uint32_t layer = 0; layer < shape->layers && ok; layer++)
 		for (int which = 0; which < LLM_NR_MATRICES && ok; which++)
-			ok = add_matrix(&l, model, weights, shape, bits, layer, which);
-	ok = ok && add_matrix(&l, model, weights, shape, bits, shape->layers, -1);
+			ok = add_matrix(&l, model, weights, shape, widths, layer, which);
+	ok = ok && add_matrix(&l, model, weights, shape, widths, shape->layers, -1);
 	*nr = l.n;
 	if (ok)
 		return l.pieces;
@@ -185,9 +191,8 @@ struct start {
 	struct reader *reader;
 	uint64_t total; /* bytes of all pieces */
 	uint64_t done; /* of those that are packed */
-	uint64_t pack_ns;
 	atomic_uint nr_packed;
-	struct start_stats last; /* of a start that is complete */
+	struct llm_start_stats stats; /* once it is complete; pack_ns so far */
 	struct llm_checksum sum; /* of the packed tensor so far */
 	pthread_mutex_t lock; /* start_lock()'s */
 	pthread_mutex_t failing; /* of the next two */
@@ -213,13 +218,35 @@ static struct llm_part piece_part(const struct start *s, uint32_t i)
 	return part;
 }
 
+/* Where the pieces are in the file. */
+static int place_parts(struct start *s, const struct reader_file *file)
+{
+	for (uint32_t i = 0; i < s->nr; i++) {
+		const struct llm_part part = piece_part(s, i);
+
+		if (s->pieces[i].bytes > INT32_MAX)
+			return llm_fail(-ENOTSUP,
+					"%s: 64 rows of tensor %s have %llu bytes; at most 2 GiB "
+					"are possible",
+					s->src.path, part.t->name,
+					(unsigned long long)s->pieces[i].bytes);
+		s->parts[i] = (struct reader_part){
+			.offset = (uint64_t)((const char *)part.t->data - (const char *)file->map) +
+				  llm_part_offset(&part),
+			.bytes = (uint32_t)s->pieces[i].bytes,
+		};
+		s->total += s->pieces[i].bytes;
+	}
+	return 0;
+}
+
 int start_open(const struct llm_packed_source *src, const struct start_piece *pieces, uint32_t nr,
 	       struct llm_packed *packed, struct start **start)
 {
 	/* The checksum's state has the alignment of vectors. */
 	struct start *s = aligned_alloc(_Alignof(struct start), sizeof(*s));
 	struct reader_file file;
-	int err = -ENOMEM;
+	int err;
 
 	*start = s;
 	if (!s)
@@ -236,23 +263,16 @@ int start_open(const struct llm_packed_source *src, const struct start_piece *pi
 	s->parts = calloc((size_t)nr + 1, sizeof(*s->parts));
 	s->data = calloc((size_t)nr + 1, sizeof(*s->data));
 	gguf_whole(src->file, &file.fd, &file.map, &file.bytes);
-	for (uint32_t i = 0; s->parts && i < nr; i++) {
-		const struct llm_part part = piece_part(s, i);
-
-		s->parts[i] = (struct reader_part){
-			.offset = (uint64_t)((const char *)part.t->data - (const char *)file.map) +
-				  llm_part_offset(&part),
-			.bytes = (uint32_t)pieces[i].bytes,
-		};
-		s->total += pieces[i].bytes;
-	}
-	if (s->parts && s->data)
-		err = reader_open(&file, s->parts, nr, &s->reader);
+	err = s->parts && s->data ? place_parts(s, &file) : -ENOMEM;
 	if (!err)
-		return 0;
-	start_close(s);
-	*start = NULL;
-	return llm_fail(err, "%s: no memory to load it", src->path);
+		err = reader_open(&file, s->parts, nr, &s->reader);
+	if (err == -ENOMEM)
+		llm_fail(err, "%s: no memory to load it", src->path);
+	if (err) {
+		start_close(s);
+		*start = NULL;
+	}
+	return err;
 }
 
 /* ---- errors, which stay ---- */
@@ -338,7 +358,13 @@ static int check_sum(struct start *s, uint32_t i, const struct llm_part *part)
 /* All is packed: only what it has cost remains. */
 static void complete(struct start *s)
 {
-	start_stats(s, &s->last);
+	struct reader_stats r;
+
+	reader_stats(s->reader, &r);
+	s->stats.read_bytes = r.direct_bytes + r.buffered_bytes;
+	s->stats.cached_bytes = r.mapped_bytes;
+	s->stats.ring_bytes = r.ring_bytes;
+	s->stats.wait_ns = r.wait_ns;
 	reader_close(s->reader);
 	s->reader = NULL;
 	llm_packer_release(&s->packer);
@@ -372,7 +398,7 @@ int start_pack(struct start *s, uint32_t i)
 		gguf_tensor_done(s->src.file, part.t);
 	if (ends_layer(s, i) && !s->src.keep_mapped)
 		llm_packed_unmap(s->packed, p->layer);
-	s->pack_ns += now_ns() - from_ns;
+	s->stats.pack_ns += now_ns() - from_ns;
 	s->done += p->bytes;
 	if (i + 1 == s->nr)
 		complete(s);
@@ -428,20 +454,7 @@ void start_close(struct start *s)
 	free(s);
 }
 
-void start_stats(const struct start *s, struct start_stats *stats)
+struct llm_start_stats start_stats(const struct start *s)
 {
-	struct reader_stats r;
-
-	if (!s->reader) {
-		*stats = s->last;
-		return;
-	}
-	reader_stats(s->reader, &r);
-	*stats = (struct start_stats){
-		.read_bytes = r.direct_bytes + r.buffered_bytes,
-		.cached_bytes = r.mapped_bytes,
-		.ring_bytes = r.ring_bytes,
-		.read_wait_ns = r.wait_ns,
-		.pack_ns = s->pack_ns,
-	};
+	return start_is_complete(s) ? s->stats : (struct llm_start_stats){ 0 };
 }

@@ -27,25 +27,25 @@ struct start_piece {
 	int matrix; /* enum llm_matrix; -1: the output matrix */
 	uint32_t row, rows; /* output channels */
 	uint64_t bytes; /* in the file */
-	double weights; /* how many it has */
 };
 /* Pieces that may be read and not yet packed */
 #define START_RING 16
 
 /*
  * The pieces of a model in the order of their use. Of a file (@model) they are what is read; of a
- * shape alone (@model NULL) they have the sizes that @bits bits a weight give, for plans. *@nr of
+ * shape alone (@model NULL) they have the sizes that the matmuls' @widths give, for plans. *@nr of
  * them, which the caller frees; NULL: no memory.
  */
 struct start_piece *start_pieces(const struct llm_model *model, enum llm_weights weights,
-				 const struct shape *shape, double bits, uint32_t *nr);
+				 const struct shape *shape,
+				 const struct llm_width widths[LLM_NR_OPS], uint32_t *nr);
 
 struct start;
 
 /*
  * Begins to read the weights of @packed, whose buffers llm_packed_create() has made of the same
- * source. @pieces [nr] and the source's objects must stay until start_close(). 0, or -ENOMEM with
- * the error line.
+ * source. @pieces [nr] and the source's objects must stay until start_close(). 0, -ENOMEM, or
+ * -ENOTSUP for rows that are too long to be read, with the error line.
  */
 int start_open(const struct llm_packed_source *src, const struct start_piece *pieces, uint32_t nr,
 	       struct llm_packed *packed, struct start **start);
@@ -68,14 +68,7 @@ void start_lock(struct start *s);
 void start_unlock(struct start *s);
 void start_close(struct start *s);
 
-/* What a start has cost so far, on the wall clock. */
-struct start_stats {
-	uint64_t read_bytes; /* from storage */
-	uint64_t cached_bytes; /* found in the page cache */
-	uint64_t ring_bytes; /* of buffers for pieces that have been read */
-	uint64_t read_wait_ns; /* waiting for reads */
-	uint64_t pack_ns; /* packing, on all threads together */
-};
-void start_stats(const struct start *s, struct start_stats *stats);
+/* What a complete start has cost, on the wall clock; all 0 until then. */
+struct llm_start_stats start_stats(const struct start *s);
 
 #endif /* START_H */

@@ -69,6 +69,10 @@ static const struct bench_field fixed_fields[] = {
 	{ "shadow_merges", "REAL" },
 	{ "shadow_reads", "REAL" },
 	{ "shadow_weight_bytes", "INTEGER" },
+	{ "start_read_bytes", "INTEGER" },
+	{ "start_cached_bytes", "INTEGER" },
+	{ "start_wait_ms", "REAL" },
+	{ "start_pack_ms", "REAL" },
 	{ "recall", "REAL" },
 	{ "accepted_per_step", "REAL" },
 	{ "graph_switch_ms", "REAL" },
@@ -339,6 +343,18 @@ static void add_shadow(struct json_object *o, const struct bench_result *r)
 	add(o, "shadow_weight_bytes", has ? json_out_u64(s->hot_bytes) : NULL);
 }
 
+/* How the weights were loaded; null where none are packed. */
+static void add_start(struct json_object *o, const struct bench_result *r)
+{
+	const struct llm_start_stats *s = &r->start;
+	bool has = s->read_bytes + s->cached_bytes;
+
+	add(o, "start_read_bytes", has ? json_out_u64(s->read_bytes) : NULL);
+	add(o, "start_cached_bytes", has ? json_out_u64(s->cached_bytes) : NULL);
+	add(o, "start_wait_ms", has ? json_out_double((double)s->wait_ns / 1e6) : NULL);
+	add(o, "start_pack_ms", has ? json_out_double((double)s->pack_ns / 1e6) : NULL);
+}
+
 static void add_costs(struct json_object *o, const struct bench_result *r)
 {
 	const struct llm_virtual_stats *v = &r->virtual_clock;
@@ -366,6 +382,7 @@ static void add_costs(struct json_object *o, const struct bench_result *r)
 	add(o, "kv_bytes_read", integer(kv));
 	add(o, "memory_gbps", json_out_double(gbps));
 	add_shadow(o, r);
+	add_start(o, r);
 	add(o, "output_sha256", json_out_string(*r->output_sha256 ? r->output_sha256 : NULL));
 	add(o, "predictor", json_out_string(r->predictor));
 	add(o, "modelled_ns", r->modelled_ns ? json_out_u64(r->modelled_ns) : NULL);

@@ -92,6 +92,7 @@ struct bench_result {
 	unsigned int chunk; /* tokens of a prompt's chunks if the plan chose them; else 0 */
 	struct llm_virtual_stats virtual_clock;
 	struct llm_shadow_stats shadow;
+	struct llm_start_stats start;
 };
 
 /* What all tests of one engine share. */

@@ -325,6 +325,7 @@ int bench_run(struct bench_tokens *tokens, const struct bench_config *config,
 	if (dry && !status)
 		result->peak_memory_bytes = info->weight_bytes + stats.kv_bytes;
 	result->chunk = stats.chunk;
+	result->start = stats.start;
 	llm_session_free(run.s);
 	free(run.output);
 	free(run.ids);
