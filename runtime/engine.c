@@ -196,7 +196,7 @@ static int engine_load_outliers(struct llm_engine *e)
 				     &e->loaded.shadow_weights);
 }
 
-/* The pieces in which weights are loaded. Weights that a dry run only plans are those of a shape. */
+/* The pieces in which weights are loaded. Those that a dry run only plans are a shape's. */
 static int engine_cut(struct llm_engine *e)
 {
 	enum llm_weights weights = e->info.choices.weights;
