@@ -42,7 +42,7 @@ ALL_CFLAGS := -std=gnu11 $(CPPFLAGS) $(CFLAGS) -Wall -Wextra -Werror -Wno-unused
 	-DVNPU_VERSION='"$(VERSION)"' -MMD -MP
 LDFLAGS_COMMON := -pthread $(SANFLAGS) $(LDFLAGS)
 LIBS_NPU := $(shell pkg-config --libs libdrm libelf inih 2>/dev/null) -lm
-LIBS_LLM := $(shell pkg-config --libs libpcre2-8 OpenCL 2>/dev/null) -lm
+LIBS_LLM := $(shell pkg-config --libs libpcre2-8 liburing libxxhash OpenCL 2>/dev/null) -lm
 LIBS_INIH := $(shell pkg-config --libs inih 2>/dev/null)
 LIBS_TOOLS := $(shell pkg-config --libs json-c nettle 2>/dev/null)
 LIBS_SECCOMP := $(shell pkg-config --libs libseccomp 2>/dev/null)
@@ -223,7 +223,7 @@ $(O)/tests/fuzz_ioctl: $(call obj,$(wildcard tests/fuzz/fuzz_*.c))
 $(O)/tests/soak_kill $(O)/tests/follow: $(O)/tests/%: $(O)/obj/tests/fuzz/%.o $(call obj,tests/fuzz/compute.c) $(O)/lib/libnpu.a
 	$(call link,$(LIBS_NPU))
 
-$(O)/tests/kernel_bits: $(O)/obj/tests/arm/kernel_bits.o $(O)/lib/libvnpufw.a
+$(O)/tests/kernel_bits: $(O)/obj/tests/arm/kernel_bits.o $(O)/lib/libllm.a $(O)/lib/libvnpufw.a
 	$(call link,-lm)
 
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)

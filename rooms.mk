@@ -22,7 +22,7 @@ uapi/npu_public := npu
 # ---- independent of any device: arithmetic, the phone's numbers, the host's CPUs, and how to wait ---------------------
 
 ROOMS += kernels soc host wait
-kernels_public := kernels.h cpu_kernels.h
+kernels_public := kernels.h cpu_kernels.h cpu_kernels_pack.h
 kernels_uses := uapi/npu
 soc_public := soc.h soc_cost.h npu_time.h predictor.h predictor_tree.h
 host_public := cpus.h
@@ -62,33 +62,33 @@ libnpu/sim_uses := libnpu libnpu/inside libnpu/device soc host wait uapi/drm uap
 # Programs see runtime/api.
 
 RUNTIME_BELOW := runtime/api libnpu uapi/npu soc kernels host wait
-RUNTIME_ROOMS := runtime/base runtime/gguf runtime/start runtime/text runtime/model runtime/shadow runtime/quantize runtime/schedule \
-	runtime/partition runtime/lanes/opencl runtime/lanes runtime/pass runtime
+RUNTIME_ROOMS := runtime/base runtime/gguf runtime/text runtime/model runtime/shadow runtime/start runtime/quantize runtime/schedule runtime/partition \
+	runtime/lanes/opencl runtime/lanes runtime/pass runtime
 ROOMS += runtime/api $(RUNTIME_ROOMS)
 runtime/api_folder := runtime
 runtime/api_public := llm.h llm_choices.h llm_quantize.h llm_vocab.h
 
-runtime/base_public := llm_fail.h threadpool.h
+runtime/base_public := checksum.h llm_fail.h threadpool.h
 runtime/base_uses := $(RUNTIME_BELOW)
 runtime/gguf_public := gguf.h gguf_blocks.h gguf_quantize.h gguf_writer.h dequant.h
 runtime/gguf_uses := $(runtime/base_uses) runtime/base
-runtime/start_public := adaptive.h
-runtime/start_uses := $(runtime/base_uses) runtime/base
 # These two do not see each other:
 runtime/text_public := text.h tokenizer.h
 runtime/text_uses := $(runtime/gguf_uses) runtime/gguf
-runtime/model_public := activations.h model.h ops.h pack.h packed.h shape.h
-runtime/model_uses := $(runtime/gguf_uses) runtime/gguf runtime/start
+runtime/model_public := activations.h adaptive.h model.h ops.h pack.h packed.h shape.h
+runtime/model_uses := $(runtime/gguf_uses) runtime/gguf
 runtime/shadow_public := shadow.h shadow_calibration.h shadow_stats.h shadow_weights.h smooth.h
 runtime/shadow_uses := $(runtime/model_uses) runtime/model
-runtime/quantize_uses := $(runtime/shadow_uses) runtime/shadow
+runtime/start_public := start.h
+runtime/start_uses := $(runtime/shadow_uses) runtime/shadow
+runtime/quantize_uses := $(runtime/start_uses) runtime/start
 runtime/schedule_public := scheduler.h waits.h
-runtime/schedule_uses := $(runtime/shadow_uses) runtime/shadow runtime/text
+runtime/schedule_uses := $(runtime/start_uses) runtime/start runtime/text
 runtime/partition_public := partition.h
 runtime/partition_uses := $(runtime/schedule_uses) runtime/schedule
 runtime/lanes/opencl_public := gpu.h
 runtime/lanes/opencl_uses := $(runtime/partition_uses) runtime/partition
-runtime/lanes_public := breakdown.h cpu_lane.h gpu_lane.h lane.h loaded.h memory.h npu_lane.h graphs.h
+runtime/lanes_public := breakdown.h cpu_lane.h gpu_lane.h lane.h loaded.h memory.h npu_lane.h storage_lane.h graphs.h
 runtime/lanes_uses := $(runtime/lanes/opencl_uses) runtime/lanes/opencl
 runtime/pass_public := plan.h run.h times.h
 runtime/pass_uses := $(runtime/lanes_uses) runtime/lanes
@@ -110,13 +110,17 @@ tools/npu-info_uses += host
 # ---- experiments: programs that only reproduce a figure ------------------------------------------------------------------
 # tools/experiments/NAME makes build/experiments/NAME, which is not installed. They see the internals of the runtime.
 
-EXPERIMENTS := bits calibration cuts game hetero inject llmnpu
+EXPERIMENTS := bits calibration cuts edgeflow game hetero inject llmnpu trial
 ROOMS += $(EXPERIMENTS:%=tools/experiments/%)
 $(foreach e,$(EXPERIMENTS),$(eval tools/experiments/$(e)_uses := $(runtime_uses) runtime tools/common))
 tools/experiments/cuts_public := cuts.h
 tools/experiments/cuts_exceptions := runtime/partition/partition_private.h
 # A game on either clock, which is part of another program.
 tools/experiments/game_public := game.h gpu_game.h
+# Tables of prompts on modelled SoCs, which are parts of other programs.
+tools/experiments/trial_public := trial.h
+tools/experiments/edgeflow_uses += tools/experiments/trial
+tools/experiments/llmnpu_uses += tools/experiments/trial
 tools/experiments/hetero_uses += tools/experiments/cuts tools/experiments/game
 
 # ---- exceptions: headers that a room should not need ---------------------------------------------------------------------

@@ -94,6 +94,7 @@ const struct cpu_kernels cpu_kernels_generic = {
 	.bucket = bucket,
 	.beyond = beyond_generic,
 	.sum_rows = sum_rows_generic,
+	.pack = &cpu_pack_generic,
 };
 
 const struct cpu_kernels *cpu_kernels_get(const char *name)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Kernels of the CPU lane that the device does not have: F32 matmul, quantisation of weights,
- * shadow outliers, and what a sampler does with all logits. Portable C, AVX2 + FMA, or AVX-512,
- * chosen at run time. The CPU lane's other float operators are the device's (kernels/kernels.h).
+ * shadow outliers, packing, and what a sampler does with all logits. Portable C, AVX2 + FMA, or
+ * AVX-512, chosen at run time. The CPU lane's other float operators are the device's
+ * (kernels/kernels.h).
  *
  * Within one instruction set, every result element is computed by the same operations in the same
  * order, whatever the number of rows, the blocking or the threads; so chunk sizes and thread counts
@@ -14,6 +15,8 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "cpu_kernels_pack.h"
 
 #define CPU_KERNELS_BLOCK 64
 
@@ -46,6 +49,7 @@ struct cpu_kernels {
 	size_t (*beyond)(uint32_t *found, const float *x, size_t n, float limit);
 	/* y[j] = sum over i of a[i] w[i][j], rows of F16: from 0, an fma for each i in order. */
 	void (*sum_rows)(float *y, const uint16_t *const *w, const float *a, size_t rows, size_t n);
+	const struct cpu_pack *pack; /* weights into panels; cpu_kernels_pack.h */
 };
 
 extern const struct cpu_kernels cpu_kernels_generic;

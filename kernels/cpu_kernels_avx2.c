@@ -127,5 +127,6 @@ const struct cpu_kernels cpu_kernels_avx2 = {
 	.bucket = bucket,
 	.beyond = beyond,
 	.sum_rows = sum_rows,
+	.pack = &cpu_pack_avx2,
 };
 #endif

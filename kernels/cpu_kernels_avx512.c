@@ -111,5 +111,6 @@ const struct cpu_kernels cpu_kernels_avx512 = {
 	.bucket = bucket,
 	.beyond = beyond,
 	.sum_rows = sum_rows,
+	.pack = &cpu_pack_avx512,
 };
 #endif

@@ -86,6 +86,12 @@ static const struct llm_choice_value weights[] = {
 		"INT8 with a scale per 32 values of a row, whose sums are added as floats\n"
 		"This is what K-quants and AWQ cost an NPU (llm.npu 2.3).",
 		0, ANYWHERE, TRAIT_INTEGERS },
+	[LLM_WEIGHTS_ADAPTIVE] = { "adaptive",
+		"1 to 8 bits for each 64 output channels, with a scale per output channel "
+		"(EdgeFlow 4.1); integer activations\n"
+		"llm-quantize makes such files. The output matrix has 8 bits. Rows with separate "
+		"outliers are INT16 rows instead.",
+		ON(FINE) | ON(NPU) | ON(LINEAR), ANYWHERE, TRAIT_INTEGERS },
 };
 
 static const struct llm_choice_value activations[] = {
@@ -208,7 +214,8 @@ static const struct llm_choice_value orders[] = {
 		"the first in the plan; chunks follow one another",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_ORDER_LAYER] = { "layer",
-		"one of the lowest layer, so that chunks advance together",
+		"one of the lowest layer, so that chunks advance together; in it, of the earliest "
+		"chunk (EdgeFlow 4.3)",
 		ANYWHERE, ANYWHERE, 0 },
 	[LLM_ORDER_CHUNK] = { "chunk",
 		"one of the earliest chunk; later chunks fill the gaps",
@@ -216,6 +223,12 @@ static const struct llm_choice_value orders[] = {
 	[LLM_ORDER_OOE] = { "ooe",
 		"out of order: the one that keeps the NPU busiest, by its C value (llm.npu 3.4)",
 		ANYWHERE, ANYWHERE, 0 },
+	[LLM_ORDER_STEAL] = { "steal",
+		"as layer; and an idle CPU takes a matmul from a long queue of the NPU "
+		"(EdgeFlow 4.3)\n"
+		"It does if the queue takes the NPU longer than the matmul takes the CPU. Results "
+		"have the same bits.",
+		ON(FINE), ON(FINE), 0 },
 };
 
 static const struct llm_choice_value divisions[] = {
@@ -283,6 +296,16 @@ static const struct llm_choice_value spaces[] = {
 		ON(LINEAR), ON(LINEAR), 0 },
 };
 
+static const struct llm_choice_value starts[] = {
+	[LLM_START_WARM] = { "warm",
+		"when the model is opened, before the first prompt",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_START_COLD] = { "cold",
+		"in the first prompt, layer by layer, while the layers before are computed "
+		"(EdgeFlow 4)",
+		ON(NPU) | ON(FINE) | ON(LINEAR), ON(NPU) | ON(FINE) | ON(LINEAR), 0 },
+};
+
 #define COUNT(a) ((unsigned int)(sizeof(a) / sizeof((a)[0])))
 #define VALUES(a) .values = a, .n_values = COUNT(a)
 #define FIELD(field) .name = #field, .offset = offsetof(struct llm_choices, field)
@@ -300,8 +323,8 @@ static const struct llm_choice_info table[LLM_NR_CHOICES] = {
 		FIELD(activations), VALUES(activations), .runs = ANYWHERE, .plans = ANYWHERE,
 		.integers = true,
 		.doc = "integers that rows of activations are rounded to for integer matmuls\n"
-		       "These are all matmuls with weights w8a8, w4a8 and native, and with others "
-		       "those of matrices that have 8 bits.",
+		       "These are all matmuls with weights w8a8, w4a8, native and adaptive, and "
+		       "with others those of matrices that have 8 bits.",
 	},
 	[LLM_CHOICE_GRAPHS] = {
 		FIELD(graphs), VALUES(graphs), .runs = WITH_NPU, .plans = ANYWHERE,
@@ -344,12 +367,17 @@ static const struct llm_choice_info table[LLM_NR_CHOICES] = {
 	},
 	[LLM_CHOICE_FLOATS] = {
 		FIELD(floats), VALUES(floats), .runs = ON(LINEAR), .plans = ON(LINEAR),
-		.doc = "where placement linear has a prompt's float operators, attention aside",
+		.doc = "where placement linear has a prompt's float operators",
 	},
 	[LLM_CHOICE_SPACE] = {
 		FIELD(space), VALUES(spaces), .runs = ON(LINEAR), .plans = ON(LINEAR),
 		.doc = "weights that placement linear has on a modelled NPU\n"
 		       "On the wall clock the device has all.",
+	},
+	[LLM_CHOICE_START] = {
+		FIELD(start), VALUES(starts), .runs = ON(NPU) | ON(FINE) | ON(LINEAR),
+		.plans = ON(NPU) | ON(FINE) | ON(LINEAR),
+		.doc = "when the weights are read and packed for the NPU",
 	},
 };
 
@@ -374,6 +402,9 @@ static const struct llm_preset presets[] = {
 	  SETS_PLACEMENT | SETS(ACTIVATIONS) | SETS(ORDER) | SETS(FLOATS),
 	  { .placement = LLM_PLACE_LINEAR, .weights = LLM_WEIGHTS_W8A8,
 	    .activations = LLM_ACTIVATIONS_STATIC, .graphs = LLM_GRAPHS_SHARED } },
+	{ "edgeflow", "EdgeFlow: matmuls on the NPU, of which an idle CPU takes some",
+	  SETS_PLACEMENT | SETS(ORDER),
+	  { .placement = LLM_PLACE_FINE, .order = LLM_ORDER_STEAL } },
 	{ "best", "GPU and NPU together, whatever is the fastest", SETS_PLACEMENT,
 	  { .placement = LLM_PLACE_LAYER, .weights = LLM_WEIGHTS_W4A16, .graphs = LLM_GRAPHS_PIPE,
 	    .partition = LLM_PARTITION_AUTO, .operands = LLM_OPERANDS_PERMUTED,
@@ -625,12 +656,19 @@ int llm_choices_settle(const struct llm_choices *asked, const struct llm_choices
 		return err;
 	if (c.weights == LLM_WEIGHTS_AUTO)
 		c.weights = choose_weights(c.placement, file);
+	if (!(placements_of(&c, LLM_CHOICE_WEIGHTS, !file) & LLM_PLACED_ON(c.placement)))
+		return refuse_value(&c, LLM_CHOICE_WEIGHTS, !file);
 	if (c.operands == LLM_OPERANDS_AUTO)
 		c.operands = c.placement == LLM_PLACE_LAYER ? LLM_OPERANDS_PERMUTED
 							    : LLM_OPERANDS_NATURAL;
 	if (c.floats == LLM_FLOATS_AUTO)
 		c.floats = virtual_clock || c.placement != LLM_PLACE_LINEAR ? LLM_FLOATS_CPU
 									    : LLM_FLOATS_ALL;
+	if (file && c.weights == LLM_WEIGHTS_ADAPTIVE && file->packed == LLM_WEIGHTS_AUTO)
+		return llm_fail(-EINVAL,
+				"%s: weights adaptive are of a file that llm-quantize makes: "
+				"llm-quantize %s OUT.gguf adaptive",
+				file->path, file->path);
 	if (file && file->packed != LLM_WEIGHTS_AUTO && !panels_serve(file->packed, c.weights))
 		return llm_fail(
 			-EINVAL,

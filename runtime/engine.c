@@ -18,6 +18,7 @@
 #include "gpu_lane.h"
 #include "llm_fail.h"
 #include "shadow_weights.h"
+#include "start.h"
 
 /* How long an idle thread polls for its next loop; not at all with a device, which may need the
  * CPUs (transport sim). */
@@ -195,6 +196,33 @@ static int engine_load_outliers(struct llm_engine *e)
 				     &e->loaded.shadow_weights);
 }
 
+/* The pieces in which weights are loaded. Those that a dry run only plans are a shape's. */
+static int engine_cut(struct llm_engine *e)
+{
+	enum llm_weights weights = e->info.choices.weights;
+	bool of_file = e->path && (weights != LLM_WEIGHTS_ADAPTIVE ||
+				   !strcmp(e->loaded.model.packed, LLM_PACKED_ADAPTIVE));
+	struct llm_width widths[LLM_NR_OPS];
+
+	for (unsigned int op = 0; op < LLM_NR_OPS; op++)
+		widths[op] = e->own_widths ? e->widths[op] : llm_weights_width(weights);
+	e->pieces = start_pieces(of_file ? &e->loaded.model : NULL, weights, &e->shape, widths,
+				 &e->nr_pieces);
+	return e->pieces ? 0 : llm_fail(-ENOMEM, "no memory for a list of the weights");
+}
+
+/* Fills the NPU's buffers, or only begins to, for the first pass to go on with. */
+static int engine_load_weights(struct llm_engine *e, const struct llm_packed_source *src)
+{
+	int err = llm_packed_create(&e->loaded.packed, src);
+
+	if (!err)
+		err = start_open(src, e->pieces, e->nr_pieces, &e->loaded.packed, &e->loaded.start);
+	if (!err && e->info.choices.start == LLM_START_WARM)
+		err = start_finish(e->loaded.start);
+	return err;
+}
+
 static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 {
 	struct llm_packed_source src = {
@@ -205,10 +233,13 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 		.activations = e->info.choices.activations,
 		.pool = e->loaded.pool,
 		.kernels = e->loaded.kernels,
-		/* The CPU may have to take matmuls that a modelled NPU has no room for. */
+		/* The CPU may take matmuls of a modelled NPU that has no room for them, or of one
+		 * whose queue is long. */
 		.keep_mapped = llm_placement_has_gpu(e->info.choices.placement) ||
-			       e->info.choices.space == LLM_SPACE_LIMITED,
-		.progress = opts->progress,
+			       e->info.choices.space == LLM_SPACE_LIMITED ||
+			       e->info.choices.order == LLM_ORDER_STEAL,
+		/* A cold start goes on when the caller's function may be gone. */
+		.progress = e->info.choices.start == LLM_START_WARM ? opts->progress : NULL,
 		.ud = opts->ud,
 	};
 	struct npu_device_options device = opts->device;
@@ -231,7 +262,7 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 		return llm_fail(err, "%s", npu_error());
 	e->info.device = e->loaded.device = npu_device_info(e->dev);
 	src.ctx = e->loaded.ctx;
-	err = llm_packed_load(&e->loaded.packed, &src);
+	err = engine_load_weights(e, &src);
 	e->info.weight_bytes = e->loaded.packed.weight_bytes;
 	err = err ? err : engine_load_outliers(e);
 	if (!err && llm_placement_has_gpu(e->info.choices.placement))
@@ -328,7 +359,6 @@ static int engine_load_shape(struct llm_engine *e, const char *name)
 		return err;
 	snprintf(e->info.type, sizeof(e->info.type), "%s", s->name);
 	e->info.n_params = shape_params(s);
-	e->info.file_bytes = llm_shape_weight_bytes(s, e->info.choices.weights);
 	e->info.n_layer = s->layers;
 	e->info.n_embd = s->dim;
 	e->info.n_head = s->heads;
@@ -370,6 +400,31 @@ static int engine_read_shadow(struct llm_engine *e, const struct llm_options *op
 	return shadow_read(&e->shadow, &e->loaded.model, e->loaded.file, e->path, pruning);
 }
 
+/* The widths of the matmuls' weights, and their bytes. */
+static int engine_widths(struct llm_engine *e, const struct llm_options *opts)
+{
+	enum llm_weights weights = e->info.choices.weights;
+	const struct llm_model *m = &e->loaded.model;
+	double bits = opts->bits > 0 ? (double)opts->bits : LLM_ADAPTIVE_BITS;
+
+	if (opts->bits != 0 && !(opts->bits >= 1 && opts->bits <= 8))
+		return llm_fail(-EINVAL, "an average of %g bits: choose 1 to 8",
+				(double)opts->bits);
+	e->own_widths =
+		weights == LLM_WEIGHTS_ADAPTIVE || (opts->model && weights == LLM_WEIGHTS_NATIVE);
+	e->info.weight_bytes = llm_shape_weight_bytes(&e->shape, weights);
+	if (weights == LLM_WEIGHTS_ADAPTIVE && strcmp(m->packed, LLM_PACKED_ADAPTIVE) != 0) {
+		for (unsigned int op = 0; op < LLM_NR_OPS; op++)
+			e->widths[op].bits = op == LLM_OP_HEAD ? 8 : bits;
+		e->info.weight_bytes = llm_shape_adaptive_bytes(&e->shape, bits);
+	} else if (e->own_widths) {
+		e->info.weight_bytes = llm_matmul_widths(m, weights, e->widths);
+	}
+	if (!opts->model)
+		e->info.file_bytes = e->info.weight_bytes;
+	return 0;
+}
+
 /* Loads what the settled choices need: profiles, threads, packed weights, devices. */
 static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 {
@@ -377,15 +432,14 @@ static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 	struct llm_loaded *l = &e->loaded;
 	int err = engine_load_profiles(e, opts);
 
-	e->info.weight_bytes = llm_shape_weight_bytes(&e->shape, e->info.choices.weights);
-	if (opts->model && e->info.choices.weights == LLM_WEIGHTS_NATIVE) {
-		e->native = true;
-		e->info.weight_bytes = llm_native_widths(&l->model, e->widths);
-	}
+	if (!err)
+		err = engine_widths(e, opts);
 	e->info.kv_token_bytes = llm_shape_kv_bytes(&e->shape, 1, e->info.choices.kv);
 	if (!err && llm_activations_static(e->info.choices.activations))
 		err = engine_read_shadow(e, opts);
 	engine_set_chunk(e, opts->chunk ? opts->chunk : e->shadow.chunk);
+	if (!err && npu)
+		err = engine_cut(e);
 	if (err || opts->dry_run)
 		return err;
 	if (e->info.choices.kv == LLM_KV_Q8_0 && l->model.head_dim % VNPU_Q8_0_VALUES)
@@ -445,6 +499,8 @@ void llm_engine_put(struct llm_engine *e)
 {
 	if (!e || atomic_fetch_sub(&e->refs, 1) > 1)
 		return;
+	start_close(e->loaded.start);
+	free(e->pieces);
 	lane_gpu_unload(&e->loaded);
 	llm_packed_free(&e->loaded.packed);
 	shadow_weights_free(e->loaded.shadow_weights);

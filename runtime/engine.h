@@ -17,9 +17,13 @@ struct llm_engine {
 	struct tokenizer *tok; /* NULL: a dry run of a shape */
 	struct shape shape;
 	struct llm_loaded loaded;
-	bool native; /* weights NATIVE of a file: the matmuls have these */
+	/* Weights NATIVE of a file, and ADAPTIVE: each matmul has its own. */
+	bool own_widths;
 	struct llm_width widths[LLM_NR_OPS];
 	struct shadow shadow; /* activations static and static-max; inputs NULL: neither */
+	/* Of the weights, for the start: [nr_pieces]. */
+	struct start_piece *pieces;
+	uint32_t nr_pieces;
 	bool dry_run; /* only a shape is loaded */
 	struct npu_device *dev; /* NULL: no NPU is used */
 	struct soc *soc; /* of the virtual clock; NULL: the wall clock */

@@ -119,6 +119,10 @@ struct llm_options {
 	 * important ones first (llm.npu 3.3). 0: those that the file has no weights for, or with
 	 * @shape the paper's 0.85; negative: none are. At most 1. */
 	float pruning;
+	/* Weights adaptive in a dry run: the average width, 1 to 8; 0: LLM_ADAPTIVE_BITS. A file
+	 * that llm-quantize made for them has its own widths. */
+	float bits;
+#define LLM_ADAPTIVE_BITS 5
 	/* NULL: the wall clock. Otherwise a profile (docs/soc-model.md) whose SoC the virtual clock
 	 * models: it tells how long evaluations would take there. Results are the same. */
 	const char *profile;
@@ -265,7 +269,8 @@ void llm_session_observe(struct llm_session *session, llm_observe_fn fn, void *u
  * of the library may have other lanes, for which the arrays below leave room. */
 #define LLM_MAX_LANES 8
 unsigned int llm_nr_lanes(void);
-const char *llm_lane_name(unsigned int lane); /* "npu", "gpu", "cpu"; NULL: there is no such lane */
+const char *
+llm_lane_name(unsigned int lane); /* "npu", "gpu", "cpu", "storage"; NULL: there is none */
 
 struct llm_lane_stats {
 	uint64_t busy_ns; /* time with work under way */
@@ -292,6 +297,15 @@ struct llm_shadow_stats {
 	uint64_t ns; /* the host's time for gathering, multiplying and adding */
 };
 
+/* How the weights were loaded, once they are: of the engine, on the wall clock. */
+struct llm_start_stats {
+	uint64_t read_bytes; /* from storage */
+	uint64_t cached_bytes; /* found in the page cache */
+	uint64_t ring_bytes; /* of buffers for what has been read and not yet packed */
+	uint64_t wait_ns; /* time in which reads were waited for */
+	uint64_t pack_ns; /* time in which weights were packed for the NPU */
+};
+
 /* What the session has cost so far; times are on the engine's clock. */
 struct llm_session_stats {
 	uint64_t prefill_tokens, prefill_ns;
@@ -299,9 +313,13 @@ struct llm_session_stats {
 	struct llm_virtual_stats virtual_clock;
 	uint64_t npu_jobs;
 	uint64_t npu_wait_ns; /* time spent waiting for the NPU, but not in struct llm_wait_stats */
+	/* How often the order's policy chose a lane's next task, and the host's time for that; 0 on
+	 * the wall clock where one task follows another. */
+	uint64_t decisions, decision_ns;
 	struct llm_lane_stats lanes[LLM_MAX_LANES];
 	uint64_t kv_bytes;
 	struct llm_shadow_stats shadow; /* activations static; else 0 */
+	struct llm_start_stats start; /* with an NPU; else 0 */
 	unsigned int chunk; /* tokens of the last prompt's chunks if the plan chose them; else 0 */
 };
 void llm_session_stats(const struct llm_session *session, struct llm_session_stats *stats);

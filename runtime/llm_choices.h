@@ -67,6 +67,10 @@ enum llm_weights {
 	/* Only in dry runs: INT8 with a scale for each 32 values along k, whose sums an NPU adds as
 	 * floats, as K-quants and AWQ have it (llm.npu 2.3) */
 	LLM_WEIGHTS_W8A8_GROUPS,
+	/* A file of llm-quantize: 1 to 8 bits for each 64 output channels, a scale per output
+	 * channel; the output matrix is INT8; integer activations (EdgeFlow 4.1). Rows that would
+	 * have outliers apart are INT16. */
+	LLM_WEIGHTS_ADAPTIVE,
 };
 
 /*
@@ -150,7 +154,7 @@ enum llm_division {
 	LLM_DIVISION_FASTEST, /* as many as are the fastest, simulated */
 };
 
-/* Where placement linear puts a prompt's float operators, of which attention is the CPU's. */
+/* Where placement linear puts a prompt's float operators. */
 enum llm_floats {
 	/* cpu on the virtual clock; all on the wall clock, where NPU and CPU are the same cores, so
 	 * that handovers only cost time */
@@ -197,11 +201,23 @@ enum llm_order {
 	 * wall clock, whose lanes share the cores, placement linear does not overlap them. */
 	LLM_ORDER_AUTO = 0,
 	LLM_ORDER_FIFO, /* the first one in the plan; chunks follow one another */
-	LLM_ORDER_LAYER, /* one of the lowest layer, so that chunks advance together */
+	/* One of the lowest layer, so that chunks advance together; in it, of the earliest chunk
+	 * (EdgeFlow 4.3: position-guided priority) */
+	LLM_ORDER_LAYER,
 	/* One of the earliest chunk; later chunks fill gaps (llm.npu 3.4: simply overlapping) */
 	LLM_ORDER_CHUNK,
 	/* The one with the greatest C: out of order (llm.npu 3.4, equation 6) */
 	LLM_ORDER_OOE,
+	/* As LAYER; and an idle CPU takes a matmul from a long queue of the NPU (EdgeFlow 4.3) */
+	LLM_ORDER_STEAL,
+};
+
+/* When the weights are loaded. */
+enum llm_start {
+	LLM_START_WARM = 0, /* before the first evaluation, by llm_engine_open() */
+	/* In the first evaluation, layer by layer, beside the computing of the layers that are
+	 * there (EdgeFlow 4) */
+	LLM_START_COLD,
 };
 
 /* ---- a set of choices ---- */
@@ -222,6 +238,7 @@ struct llm_choices {
 	enum llm_cores cores;
 	enum llm_floats floats;
 	enum llm_space space;
+	enum llm_start start;
 };
 
 /* The fields of struct llm_choices. */
@@ -240,6 +257,7 @@ enum llm_choice {
 	LLM_CHOICE_CORES,
 	LLM_CHOICE_FLOATS,
 	LLM_CHOICE_SPACE,
+	LLM_CHOICE_START,
 	LLM_NR_CHOICES,
 };
 

@@ -36,8 +36,9 @@ enum llm_quantize_type {
 	LLM_QUANTIZE_W4A8,
 	LLM_QUANTIZE_W4A16,
 	LLM_QUANTIZE_NATIVE,
+	LLM_QUANTIZE_ADAPTIVE, /* 1 to 8 bits: llm_quantize_options.bits */
 };
-const char *llm_quantize_type_name(enum llm_quantize_type type); /* "f32", ... "native" */
+const char *llm_quantize_type_name(enum llm_quantize_type type); /* "f32", ... "adaptive" */
 /* Finds a type by its name in upper or lower case. -EINVAL: llm_error() lists the names. */
 int llm_quantize_type_parse(const char *name, enum llm_quantize_type *type);
 bool llm_quantize_type_is_packed(enum llm_quantize_type type);
@@ -156,6 +157,9 @@ struct llm_quantize_options {
 	unsigned int n_vocab; /* vocabulary size for @shape; 0: the shape's */
 	const char *out; /* replaced once all is written; a failure leaves the old file */
 	enum llm_quantize_type type; /* with @shape: not a packed one */
+	/* ADAPTIVE: the average width of each matrix of the layers, 1 to 8; 0: LLM_ADAPTIVE_BITS.
+	 * Each panel of 64 output channels gets the width that loses least (EdgeFlow 4.1). */
+	double bits;
 	/*
 	 * Of the model @in, or NULL: @out has what @in has, calibrated or not. The file says which
 	 * channels are hot and has the F16 weights of inputs that are kept (docs/gguf.md), and all

@@ -33,6 +33,8 @@
 #include "llm_fail.h"
 #include "npu_lane.h"
 #include "shadow_weights.h"
+#include "start.h"
+#include "storage_lane.h"
 
 #define DEFAULT_MAX_CTX 4096
 /* The first ISA whose records say what workers were busy with: 1.6 */
@@ -51,19 +53,11 @@ static struct plan_options session_plan(const struct llm_engine *e)
 		.chunk = e->chunk,
 		.cuts = e->soc ? e->soc : e->cuts_soc,
 		.predictor = e->predictor,
-		.widths = e->native ? e->widths : NULL,
+		.widths = e->own_widths ? e->widths : NULL,
 		.shadow = e->shadow.inputs ? &e->shadow : NULL,
 		.cut = e->cut,
 		.cut_ud = e->cut_ud,
 	};
-}
-
-/* Whether a chunk is one graph, which writes its padding to the cache too. */
-static bool session_pads_cache(const struct llm_engine *e)
-{
-	return e->info.choices.placement == LLM_PLACE_NPU ||
-	       e->info.choices.placement == LLM_PLACE_FINE ||
-	       e->info.choices.placement == LLM_PLACE_LINEAR;
 }
 
 /* NPU bindings and GPU buffers can begin at any row, so each row must be 64-byte aligned. */
@@ -92,9 +86,12 @@ static int session_create_lanes(struct llm_session *s)
 
 	if (!err)
 		lanes[SOC_CPU] = lane_cpu_create(&s->memory);
+	if (!err && s->runner.start.nr)
+		lanes[SOC_STORAGE] = lane_storage_create(&s->memory);
 	if (!err && gpu && !e->loaded.gpu)
 		lanes[SOC_GPU] = lane_cpu_create(&s->memory);
-	if (!err && (!lanes[SOC_CPU] || (gpu && !e->loaded.gpu && !lanes[SOC_GPU])))
+	if (!err && (!lanes[SOC_CPU] || (s->runner.start.nr && !lanes[SOC_STORAGE]) ||
+		     (gpu && !e->loaded.gpu && !lanes[SOC_GPU])))
 		err = llm_fail(-ENOMEM, "no memory for a session");
 	if (!err && gpu && e->loaded.gpu)
 		err = lane_gpu_create(&s->memory, &lanes[SOC_GPU]);
@@ -103,22 +100,28 @@ static int session_create_lanes(struct llm_session *s)
 	return err;
 }
 
-/* Creates memory, lanes, and the graphs that every prompt and token needs: errors show early. */
+/* Creates memory, lanes, and the graphs that every prompt and token needs: errors show early. A
+ * cold start is in a hurry, and has graphs of its own. */
 static int session_load(struct llm_session *s)
 {
 	const struct llm_engine *e = s->engine;
 	unsigned int chunk = plan_chunk(&s->runner.opts, s->n_ctx), pad = 0;
+	bool padded = plan_pads_chunks(&s->runner.opts);
+	/* Graphs online are a prompt's; a token has a static one. */
+	bool token = padded || e->info.choices.placement == LLM_PLACE_LINEAR;
 	int err;
 
-	if (session_pads_cache(e))
+	if (padded)
 		pad = e->info.choices.graphs == LLM_GRAPHS_BUCKETED ? LLM_BUCKET_ROWS : chunk;
 	err = lane_memory_init(&s->memory, &e->loaded, s->runner.opts.rows, s->n_ctx + pad);
 	s->stats.kv_bytes = s->memory.kv.bytes;
 	if (!err)
 		err = session_create_lanes(s);
-	if (!err && session_pads_cache(e))
+	if (err || s->runner.start.nr)
+		return err;
+	if (token)
 		err = pass_prepare(&s->runner, 1);
-	if (!err && session_pads_cache(e) && chunk > 1 && s->n_ctx > 1)
+	if (!err && padded && chunk > 1 && s->n_ctx > 1)
 		err = pass_prepare(&s->runner, s->n_ctx < chunk ? s->n_ctx : chunk);
 	return err;
 }
@@ -154,6 +157,8 @@ int llm_session_create(struct llm_engine *engine, unsigned int n_ctx, struct llm
 		.jitter = engine->jitter,
 		.seed = engine->seed,
 	};
+	if (engine->info.choices.start == LLM_START_COLD)
+		s->runner.start = (struct plan_start){ engine->pieces, engine->nr_pieces, 0 };
 	s->runner.opts.rows = plan_rows(&s->runner.opts, n_ctx);
 	s->stats.kv_bytes = llm_shape_kv_bytes(&engine->shape, n_ctx, engine->info.choices.kv);
 	if (!engine->dry_run)
@@ -433,8 +438,12 @@ void llm_session_stats(const struct llm_session *session, struct llm_session_sta
 	stats->chunk = r->chunk;
 	if (session->engine->loaded.shadow_weights)
 		stats->shadow = session_shadow_stats(session);
+	if (session->engine->loaded.start)
+		stats->start = start_stats(session->engine->loaded.start);
 	stats->npu_jobs = npu ? npu->jobs : 0;
 	stats->npu_wait_ns = npu ? npu->waited_ns : 0;
+	stats->decisions = r->sums.picks;
+	stats->decision_ns = r->sums.pick_ns;
 	for (unsigned int lane = 0; lane < SOC_NR_LANES; lane++)
 		stats->lanes[lane].busy_ns = r->sums.busy_ns[lane];
 	if (!r->opts.soc)

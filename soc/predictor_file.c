@@ -114,7 +114,7 @@ static int parse_number(struct reader *r, int i, const char *value)
 
 static int parse_lane(struct reader *r, const char *value)
 {
-	for (int lane = 0; lane < SOC_NR_LANES; lane++)
+	for (int lane = 0; lane <= SOC_CPU; lane++)
 		if (!strcmp(value, soc_lane_name(lane))) {
 			r->p->info.lane = lane;
 			return 1;

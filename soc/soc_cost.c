@@ -5,7 +5,7 @@
 
 const char *soc_lane_name(enum soc_lane lane)
 {
-	static const char *const names[] = { "npu", "gpu", "cpu" };
+	static const char *const names[] = { "npu", "gpu", "cpu", "storage" };
 
 	return names[lane];
 }
@@ -167,6 +167,11 @@ struct soc_cost soc_op_cost(const struct soc *p, enum soc_lane lane, const struc
 	}
 }
 
+struct soc_cost soc_read_cost(const struct soc *p, double bytes)
+{
+	return (struct soc_cost){ bytes / p->storage.read_gbps, bytes };
+}
+
 static double cpu_gbps(const struct soc *p)
 {
 	return fmin(p->cpu.dram_gbps, soc_cpu_cores(p) * p->cpu.core_gbps);
@@ -174,9 +179,16 @@ static double cpu_gbps(const struct soc *p)
 
 double soc_lane_gbps(const struct soc *p, enum soc_lane lane)
 {
-	return lane == SOC_NPU	 ? p->npu.dram_gbps
-	       : lane == SOC_GPU ? p->gpu.dram_gbps
-				 : cpu_gbps(p);
+	switch (lane) {
+	case SOC_NPU:
+		return p->npu.dram_gbps;
+	case SOC_GPU:
+		return p->gpu.dram_gbps;
+	case SOC_STORAGE:
+		return p->storage.read_gbps;
+	default:
+		return cpu_gbps(p);
+	}
 }
 
 double soc_alone_ns(const struct soc *p, enum soc_lane lane, struct soc_cost cost)
@@ -213,7 +225,7 @@ double soc_handover_ns(const struct soc *p, enum soc_lane from, enum soc_lane to
 {
 	double ns = 0;
 
-	if (from == to)
+	if (from == to || from == SOC_STORAGE || to == SOC_STORAGE)
 		return 0;
 	if (sync == SOC_SYNC_FAST)
 		return p->cpu.poll_us * 1e3;
@@ -226,14 +238,30 @@ double soc_handover_ns(const struct soc *p, enum soc_lane from, enum soc_lane to
 
 double soc_idle_w(const struct soc *p, enum soc_lane lane)
 {
-	return lane == SOC_NPU ? p->npu.idle_w : lane == SOC_GPU ? p->gpu.idle_w : p->cpu.idle_w;
+	switch (lane) {
+	case SOC_NPU:
+		return p->npu.idle_w;
+	case SOC_GPU:
+		return p->gpu.idle_w;
+	case SOC_STORAGE:
+		return 0;
+	default:
+		return p->cpu.idle_w;
+	}
 }
 
 double soc_active_w(const struct soc *p, enum soc_lane lane)
 {
-	return lane == SOC_NPU	 ? p->npu.active_w
-	       : lane == SOC_GPU ? p->gpu.active_w
-				 : soc_cpu_active_w(p);
+	switch (lane) {
+	case SOC_NPU:
+		return p->npu.active_w;
+	case SOC_GPU:
+		return p->gpu.active_w;
+	case SOC_STORAGE:
+		return 0;
+	default:
+		return soc_cpu_active_w(p);
+	}
 }
 
 void soc_share_gbps(const struct soc *p, const double want[SOC_NR_LANES], double got[SOC_NR_LANES])

@@ -22,9 +22,10 @@ enum soc_lane {
 	SOC_NPU,
 	SOC_GPU,
 	SOC_CPU,
+	SOC_STORAGE, /* flash: reads files into memory; it has no operators */
 	SOC_NR_LANES,
 };
-const char *soc_lane_name(enum soc_lane lane); /* "npu", "gpu", "cpu" */
+const char *soc_lane_name(enum soc_lane lane); /* "npu", "gpu", "cpu", "storage" */
 
 /* How a lane's end is learned, and its next work started (runtime choice `sync`). */
 enum soc_sync {
@@ -58,8 +59,10 @@ struct soc_op {
 	double density; /* attention: share of the positions that are computed; 1: all */
 };
 
-/* What @op costs on @lane without start and end. */
+/* What @op costs on @lane, which is not STORAGE, without start and end. */
 struct soc_cost soc_op_cost(const struct soc *p, enum soc_lane lane, const struct soc_op *op);
+/* What it costs STORAGE to read @bytes of a file. */
+struct soc_cost soc_read_cost(const struct soc *p, double bytes);
 /* How long that takes when the lane is alone. */
 double soc_alone_ns(const struct soc *p, enum soc_lane lane, struct soc_cost cost);
 double soc_lane_gbps(const struct soc *p, enum soc_lane lane);
@@ -76,11 +79,13 @@ double soc_npu_start_ns(const struct soc *p, enum soc_sync sync, bool after_gpu)
 double soc_gpu_submit_ns(const struct soc *p, bool drained);
 double soc_cpu_start_ns(const struct soc *p);
 /*
- * From the end of work on @from until work on @to may begin that needs its result. 0 on one lane.
+ * From the end of work on @from until work on @to may begin that needs its result. 0 on one lane,
+ * and to and from STORAGE, whose interrupts are short beside its reads.
  */
 double soc_handover_ns(const struct soc *p, enum soc_lane from, enum soc_lane to,
 		       enum soc_sync sync);
 
+/* STORAGE takes no power of its own: it is in soc.base_w. */
 double soc_idle_w(const struct soc *p, enum soc_lane lane);
 double soc_active_w(const struct soc *p, enum soc_lane lane);
 

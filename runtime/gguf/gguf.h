@@ -108,6 +108,8 @@ int gguf_i32_array(const struct gguf_file *file, const char *key, const int32_t 
 void gguf_tensor_done(const struct gguf_file *file, const struct gguf_tensor *tensor);
 void gguf_tensor_part_done(const struct gguf_file *file, const struct gguf_tensor *tensor,
 			   uint64_t offset, uint64_t bytes);
+/* The file itself, for reading by other means: its descriptor, its mapping and their size. */
+void gguf_whole(const struct gguf_file *file, int *fd, const void **map, uint64_t *bytes);
 /*
  * Copies bytes of a tensor from the file, without making the pages of its mapping resident: the
  * kernel maps up to a huge page around each byte that is read there. 0, -errno, or -EIO if the file

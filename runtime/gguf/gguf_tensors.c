@@ -258,6 +258,13 @@ void gguf_tensor_done(const struct gguf_file *file, const struct gguf_tensor *te
 	gguf_tensor_part_done(file, tensor, 0, tensor->bytes);
 }
 
+void gguf_whole(const struct gguf_file *file, int *fd, const void **map, uint64_t *bytes)
+{
+	*fd = file->fd;
+	*map = file->map;
+	*bytes = file->map_bytes;
+}
+
 int gguf_tensor_read(const struct gguf_file *file, const struct gguf_tensor *tensor,
 		     uint64_t offset, void *out, size_t bytes)
 {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "llm_fail.h"
+#include "start.h"
 
 /* Rows of a task of row-wise operators */
 #define TASK_ROWS 8
@@ -255,6 +256,8 @@ int lane_cpu_run(struct lane_memory *m, const struct lane_call *call)
 			return embed(m, call);
 		if (call->work->op == LLM_OP_SHADOW)
 			return lane_cpu_shadow(m, call);
+		if (call->work->op == LLM_OP_PACK)
+			return start_pack(m->loaded->start, call->work->piece);
 		if (call->work->op == LLM_OP_MERGE) {
 			lane_cpu_merge(m, call);
 			return 0;

@@ -16,7 +16,7 @@ struct matmul {
 	const struct lane_slice *slice;
 	const struct lane_columns *part;
 	enum llm_format format;
-	const uint8_t *w; /* panels from the part's first column on */
+	const uint8_t *w; /* panels from the part's first column on; of WK, the table */
 	const float *bias; /* likewise, or NULL */
 	const float *x; /* the slice's rows */
 	enum llm_input input; /* what x is quantised to */
@@ -36,6 +36,9 @@ static void plane_columns(const struct matmul *h, unsigned int plane, unsigned i
 {
 	const struct fw_kernels *k = h->m->loaded->floats;
 	const uint8_t *w = h->w + (first ? llm_pack_bytes(h->format, first, h->slice->k) : 0);
+	const struct vnpu_wk_panel *table =
+		(const struct vnpu_wk_panel *)h->w + (h->part->first + first) / VNPU_PANEL_N;
+	struct fw_wk_panel wk[TASK_COLS / VNPU_PANEL_N];
 	const int8_t *q = h->q + (size_t)plane * h->slice->rows * h->ldq;
 	bool integers = h->input != LLM_INPUT_FLOATS;
 	struct fw_matmul_w4 w4 = {
@@ -78,9 +81,15 @@ static void plane_columns(const struct matmul *h, unsigned int plane, unsigned i
 		.ldc = ldy,
 	};
 
+	if (h->format == LLM_FORMAT_WK) {
+		for (unsigned int p = 0; p * VNPU_PANEL_N < n; p++)
+			wk[p] = (struct fw_wk_panel){ h->w + table[p].offset * 64ull,
+						      table[p].bits };
+		i8.wk = wk;
+	}
 	if (llm_format_is_kq(h->format))
 		k->matmul_kq(&kq, scratch);
-	else if (h->format == LLM_FORMAT_W8)
+	else if (h->format == LLM_FORMAT_W8 || h->format == LLM_FORMAT_WK)
 		k->matmul_i8(&i8, scratch);
 	else if (integers)
 		k->matmul_w4(&w4, scratch);

@@ -29,14 +29,13 @@ struct lane_shadow {
 	struct lane_shadow_sums sums; /* outliers are counted by the threads that find them */
 };
 
-/* A matmul's input and the result of its outliers. */
+/* A matmul's operands, and the weights of its outliers. */
 struct shadow_pass {
 	struct lane_memory *m;
 	const struct shadow_input *in;
-	const struct llm_area *x;
-	unsigned int layer, input;
-	unsigned int row, rows; /* the chunk's */
-	unsigned int k, n;
+	unsigned int input;
+	unsigned int n; /* columns of all matrices */
+	struct lane_slice slice; /* the chunk's rows of all columns */
 };
 
 int lane_shadow_init(struct lane_memory *m)
@@ -97,35 +96,39 @@ static struct shadow_pass pass_of(struct lane_memory *m, const struct lane_call 
 {
 	const struct lane_work *w = call->work;
 	unsigned int input = (unsigned int)shadow_input_of(w->matmul);
-
-	return (struct shadow_pass){
+	struct shadow_pass p = {
 		.m = m,
 		.in = shadow_input(m->loaded->shadow, w->layer, w->matmul),
-		.x = w->matmul == LLM_OP_ATTN_OUTPUT ? &m->att
-		     : w->matmul == LLM_OP_DOWN	     ? &m->gate
-						     : &m->xn,
-		.layer = w->layer,
 		.input = input,
-		.row = call->chunk->row,
-		.rows = call->chunk->n,
-		.k = shadow_channels(&m->loaded->model, input),
 		.n = shadow_rows(&m->loaded->model, input),
 	};
+	const struct lane_work matmul = {
+		.what = LANE_SLICE,
+		.op = w->matmul,
+		.layer = w->layer,
+		.rows = call->chunk->n,
+		.cols = p.n,
+	};
+	struct lane_call whole = *call;
+
+	whole.work = &matmul;
+	lane_slice_of(m, &whole, &p.slice);
+	return p;
 }
 
 static unsigned int tasks_of(const struct shadow_pass *p)
 {
-	return (p->rows + TASK_ROWS - 1) / TASK_ROWS;
+	return (p->slice.rows + TASK_ROWS - 1) / TASK_ROWS;
 }
 
 static unsigned int task_end(const struct shadow_pass *p, unsigned int task)
 {
-	return (task + 1) * TASK_ROWS < p->rows ? (task + 1) * TASK_ROWS : p->rows;
+	return (task + 1) * TASK_ROWS < p->slice.rows ? (task + 1) * TASK_ROWS : p->slice.rows;
 }
 
 static const float *row_of(const struct shadow_pass *p, unsigned int r)
 {
-	return p->x->data + (size_t)(p->row + r) * p->k;
+	return p->slice.x->data + (size_t)(p->slice.x_row + r) * p->slice.k;
 }
 
 /* A worker's memory: k indices, then k values, then k pointers. */
@@ -136,7 +139,7 @@ static uint32_t *scratch_of(const struct shadow_pass *p, unsigned int worker)
 
 static size_t find(const struct shadow_pass *p, unsigned int r, uint32_t *found)
 {
-	return p->m->loaded->kernels->beyond(found, row_of(p, r), p->k, 127 * p->in->scale);
+	return p->m->loaded->kernels->beyond(found, row_of(p, r), p->slice.k, 127 * p->in->scale);
 }
 
 /* Marks the channels that have outliers. */
@@ -157,7 +160,7 @@ static void task_find(void *arg, unsigned int task, unsigned int worker)
 /* Rows are as wide as the widest input's, so that those of chunks in flight do not overlap. */
 static float *result_of(const struct shadow_pass *p, unsigned int r)
 {
-	return p->m->shadow.data + (size_t)(p->row + r) * lane_shadow_cols(p->m->loaded);
+	return p->m->shadow.data + (size_t)(p->slice.x_row + r) * lane_shadow_cols(p->m->loaded);
 }
 
 /* Gets the weights of all channels that were marked. */
@@ -168,10 +171,10 @@ static int gather_weights(const struct shadow_pass *p)
 	size_t cold = 0, at = 0;
 	int err = 0;
 
-	for (uint32_t c = 0; c < p->k; c++) {
+	for (uint32_t c = 0; c < p->slice.k; c++) {
 		if (!s->seen[c])
 			continue;
-		s->weights[c] = shadow_weights_hot(w, p->layer, p->input, c);
+		s->weights[c] = shadow_weights_hot(w, p->slice.layer, p->input, c);
 		cold += !s->weights[c];
 	}
 	if (cold * p->n > s->cold_values) {
@@ -181,11 +184,12 @@ static int gather_weights(const struct shadow_pass *p)
 		if (!s->cold)
 			return llm_fail(-ENOMEM, "no memory for the weights of %zu channels", cold);
 	}
-	for (uint32_t c = 0; c < p->k && !err; c++) {
+	for (uint32_t c = 0; c < p->slice.k && !err; c++) {
 		if (!s->seen[c] || s->weights[c])
 			continue;
 		s->weights[c] = s->cold + at++ * p->n;
-		err = shadow_weights_read(w, p->layer, p->input, c, s->cold + (at - 1) * p->n);
+		err = shadow_weights_read(w, p->slice.layer, p->input, c,
+					  s->cold + (at - 1) * p->n);
 	}
 	return err;
 }
@@ -196,8 +200,8 @@ static void task_multiply(void *arg, unsigned int task, unsigned int worker)
 	const struct shadow_pass *p = arg;
 	const struct lane_memory *m = p->m;
 	uint32_t *found = scratch_of(p, worker);
-	float *rest = (float *)(found + p->k);
-	const uint16_t **rows = (const uint16_t **)(rest + p->k);
+	float *rest = (float *)(found + p->slice.k);
+	const uint16_t **rows = (const uint16_t **)(rest + p->slice.k);
 
 	for (unsigned int r = task * TASK_ROWS; r < task_end(p, task); r++) {
 		const float *x = row_of(p, r);
@@ -217,7 +221,7 @@ int lane_cpu_shadow(struct lane_memory *m, const struct lane_call *call)
 	uint64_t start_ns = now_ns();
 	int err;
 
-	memset(m->shadow_work->seen, 0, p.k);
+	memset(m->shadow_work->seen, 0, p.slice.k);
 	llm_pool_run(m->loaded->pool, task_find, &p, tasks_of(&p));
 	err = gather_weights(&p);
 	if (!err)
@@ -230,29 +234,16 @@ int lane_cpu_shadow(struct lane_memory *m, const struct lane_call *call)
 static void task_merge(void *arg, unsigned int task, unsigned int worker)
 {
 	const struct shadow_pass *p = arg;
-	const struct lane_memory *m = p->m;
-	const struct llm_model *model = &m->loaded->model;
-	const struct {
-		const struct llm_area *y;
-		unsigned int cols;
-	} parts[SHADOW_INPUTS][LANE_MAX_MATRICES] = {
-		{ { &m->q, model->q_dim }, { &m->k, model->kv_dim }, { &m->v, model->kv_dim } },
-		{ { &m->y, model->n_embd } },
-		{ { &m->gate, model->n_ff }, { &m->up, model->n_ff } },
-		{ { &m->y, model->n_embd } },
-	};
 
 	for (unsigned int r = task * TASK_ROWS; r < task_end(p, task); r++) {
 		const float *add = result_of(p, r);
 
-		for (unsigned int i = 0; i < LANE_MAX_MATRICES; i++) {
-			unsigned int cols = parts[p->input][i].cols;
-			float *y = cols ? parts[p->input][i].y->data + (size_t)(p->row + r) * cols
-					: NULL;
+		for (unsigned int i = 0; i < p->slice.nr_matrices; i++) {
+			const struct lane_columns *c = &p->slice.columns[i];
+			float *y = c->y->data + (size_t)(c->y_row + r) * c->n;
 
-			if (cols)
-				m->loaded->floats->add(y, y, add, cols);
-			add += cols;
+			p->m->loaded->floats->add(y, y, add, c->n);
+			add += c->n;
 		}
 	}
 }

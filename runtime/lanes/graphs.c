@@ -96,6 +96,9 @@ static struct npu_tensor *build_with(struct graph_builder *b, struct graph_input
 
 	if (llm_format_is_kq(format))
 		w = npu_graph_weight_kq(b->g, name, llm_format_kq(format), rows, cols);
+	else if (format == LLM_FORMAT_WK)
+		w = npu_graph_weight_wk(b->g, name, rows, cols,
+					b->m->layers[b->layer].bits[matrix]);
 	else if (format == LLM_FORMAT_W4)
 		w = npu_graph_weight_w4(b->g, name, rows, cols, LLM_W4_GROUP);
 	else
@@ -105,6 +108,8 @@ static struct npu_tensor *build_with(struct graph_builder *b, struct graph_input
 	build_quant(b, in, input, matrix);
 	if (llm_format_is_kq(format))
 		y = npu_matmul_kq(b->g, in->q, in->scale, w, early);
+	else if (format == LLM_FORMAT_WK)
+		y = npu_matmul_wk(b->g, in->q, in->scale, w, early);
 	else if (format == LLM_FORMAT_W4)
 		y = npu_matmul_w4(b->g, in->q, in->scale, w, early);
 	else

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Lanes compute: one interface for the CPU's threads (cpu_lane.h), the NPU through libnpu
- * (npu_lane.h), a GPU through OpenCL (gpu_lane.h), and the CPU in a GPU's place.
+ * (npu_lane.h), a GPU through OpenCL (gpu_lane.h), and the CPU in a GPU's place; and for storage,
+ * which reads the weights of a cold start (storage_lane.h).
  *
  * The tasks of a plan (pass/plan.h) give lanes works to do: an operator of one layer for one chunk
  * of tokens, a slice of a matmul, or all operators of a chunk.
@@ -44,6 +45,7 @@ struct lane_work {
 	enum llm_op last; /* LANE_SUBGRAPH */
 	enum llm_op matmul; /* LLM_OP_SHADOW, LLM_OP_MERGE: whose input and result */
 	uint32_t chunk, layer;
+	uint32_t piece; /* LLM_OP_READ, LLM_OP_PACK (start.h) */
 	/* LANE_SLICE: rows row .. row + rows - 1, in a static graph of graph_rows, and columns col
 	 * .. col + cols - 1 of the result. The columns of a matmul's matrices are concatenated: q,
 	 * k and v; gate and up. */

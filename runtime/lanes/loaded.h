@@ -11,6 +11,7 @@
 #include "threadpool.h"
 
 struct llm_gpu;
+struct start;
 struct shadow;
 struct shadow_weights;
 struct llm_gpu_buffer;
@@ -37,6 +38,7 @@ struct llm_loaded {
 	struct npu_context *ctx;
 	const struct npu_device_info *device;
 	struct llm_packed packed;
+	struct start *start; /* which fills it in, and may not have ended yet */
 	/* Activations static and static-max: the file's calibration, and each input's scale in a
 	 * slot of LLM_SCALE_BYTES of a buffer: [layer][input]. Static only: the weights. */
 	const struct shadow *shadow;

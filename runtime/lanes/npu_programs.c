@@ -26,6 +26,7 @@ struct program_key {
 	unsigned int prompt; /* its activations may be static: lane_call.prompt */
 	unsigned int first[LANE_MAX_MATRICES], cols[LANE_MAX_MATRICES];
 	enum llm_format format[LLM_NR_MATRICES]; /* of those used; layers may differ */
+	size_t wk_bytes[LLM_NR_MATRICES]; /* of those that are WK, which likewise differ */
 };
 
 /* What a program is made of, beside its key: one of them, or neither for a whole graph. */
@@ -177,6 +178,17 @@ static int bind_part(const struct npu_programs *p, struct npu_job *job, const ch
 	return bind(job, symbol, block->buf, block->part[part].off, block->part[part].bytes);
 }
 
+/* Adds to @key what the size of a program's weights depends on. */
+static void key_matrix(const struct npu_programs *p, struct program_key *key, unsigned int i,
+		       unsigned int layer, int matrix)
+{
+	const struct llm_packed *packed = &p->memory->loaded->packed;
+
+	key->format[i] = llm_packed_format(packed, layer, matrix);
+	if (key->format[i] == LLM_FORMAT_WK)
+		key->wk_bytes[i] = packed->layers[layer].part[matrix].bytes;
+}
+
 /* Binds the slice's output channels of a matrix and of its bias. */
 static int bind_weights(const struct npu_programs *p, struct npu_job *job,
 			const struct lane_slice *slice, const struct lane_columns *c)
@@ -189,6 +201,10 @@ static int bind_weights(const struct npu_programs *p, struct npu_job *job,
 	char name[32];
 	int err;
 
+	/* Placements that cut matmuls have no adaptive weights (choices.c): their table is of the
+	 * whole matrix. */
+	if (format == LLM_FORMAT_WK)
+		bytes = block->part[c->matrix].bytes;
 	if (c->matrix < 0)
 		return bind(job, "output", packed->head, packed->output_off + skip, bytes);
 	err = bind(job, llm_matrix_names[c->matrix], block->buf, block->part[c->matrix].off + skip,
@@ -400,8 +416,7 @@ int npu_programs_slice(struct npu_programs *p, const struct lane_slice *slice, n
 	for (unsigned int i = 0; i < slice->nr_matrices; i++) {
 		key.first[i] = slice->columns[i].first;
 		key.cols[i] = slice->columns[i].cols;
-		key.format[i] = llm_packed_format(&p->memory->loaded->packed, slice->layer,
-						  slice->columns[i].matrix);
+		key_matrix(p, &key, i, slice->layer, slice->columns[i].matrix);
 	}
 	err = binding_get(p, &key, (struct program_parts){ .slice = slice }, &want, wait, ud, out,
 			  &fresh);
@@ -520,8 +535,7 @@ int npu_programs_subgraph(struct npu_programs *p, const struct lane_subgraph *su
 	key.prompt = sub->prompt;
 	for (unsigned int w = 0; w < LLM_NR_MATRICES; w++)
 		if (matrices >> w & 1)
-			key.format[w] =
-				llm_packed_format(&p->memory->loaded->packed, sub->layer, (int)w);
+			key_matrix(p, &key, w, sub->layer, (int)w);
 	err = binding_get(p, &key, (struct program_parts){ .subgraph = sub }, &want, wait, ud, out,
 			  &fresh);
 	if (err)

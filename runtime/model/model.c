@@ -51,6 +51,7 @@ unsigned int llm_model_cols(const struct llm_model *model, enum llm_matrix which
 }
 
 struct reader {
+	bool has_checksums; /* it is packed, and not by version 1 */
 	struct llm_model *model;
 	const struct gguf_file *file;
 	const char *path;
@@ -89,9 +90,27 @@ static int reader_take(struct reader *r, const char *name, unsigned int rows, un
 	return 0;
 }
 
-/* Takes @name.panels in a packed model, whose size tells the format, else @name.weight. */
+/* What the panels of a layer's matrix hold in a file that is packed for weights adaptive. */
+static int reader_widths(struct reader *r, const struct gguf_tensor *t, unsigned int rows,
+			 unsigned int cols, uint8_t **bits)
+{
+	*bits = malloc(rows);
+	if (!*bits)
+		return llm_fail(-ENOMEM, "%s: no memory for the widths of tensor %s", r->path,
+				t->name);
+	if (llm_wk_widths(t, rows, cols, *bits))
+		return 0;
+	return llm_fail(-EINVAL,
+			"%s: the table of tensor %s does not describe a matrix [%u, %u] in its "
+			"%llu bytes; pack the original again",
+			r->path, t->name, cols, rows, (unsigned long long)t->bytes);
+}
+
+/* Takes @name.panels in a packed model, whose size tells the format, else @name.weight. @bits: of
+ * a layer's matrix, whose widths its table tells if it is packed so. */
 static int reader_matrix(struct reader *r, const char *name, unsigned int rows, unsigned int cols,
-			 bool optional, const struct gguf_tensor **t, enum llm_format *format)
+			 bool optional, const struct gguf_tensor **t, enum llm_format *format,
+			 uint8_t **bits)
 {
 	char full[96];
 
@@ -104,6 +123,10 @@ static int reader_matrix(struct reader *r, const char *name, unsigned int rows, 
 				full, r->model->arch);
 	r->taken[r->nr_taken++] = *t;
 	r->model->n_params += (uint64_t)rows * cols - (*t)->bytes;
+	if (bits && !strcmp(r->model->packed, LLM_PACKED_ADAPTIVE)) {
+		*format = LLM_FORMAT_WK;
+		return reader_widths(r, *t, rows, cols, bits);
+	}
 	/* The formats' sizes differ. */
 	for (unsigned int f = 0; f < LLM_NR_FORMATS && (*t)->type == GGUF_I8; f++) {
 		*format = (enum llm_format)f;
@@ -165,7 +188,7 @@ static int reader_layer(struct reader *r, const struct llm_arch *arch, unsigned 
 	for (int w = 0; !err && w < LLM_NR_MATRICES; w++) {
 		snprintf(name, sizeof(name), "blk.%u.%s", i, llm_matrix_names[w]);
 		err = reader_matrix(r, name, llm_model_rows(m, w), llm_model_cols(m, w), false,
-				    &layer->matrix[w], &layer->format[w]);
+				    &layer->matrix[w], &layer->format[w], &layer->bits[w]);
 		if (err)
 			return err;
 		snprintf(name, sizeof(name), "blk.%u.%s.bias", i, llm_matrix_names[w]);
@@ -219,7 +242,7 @@ static int reader_embeddings(struct reader *r)
 	err = reader_take(r, "token_embd.weight", m->n_vocab, m->n_embd, false, &m->token_embd);
 	if (!err)
 		err = reader_matrix(r, "output", m->n_vocab, m->n_embd, true, &m->output,
-				    &m->output_format);
+				    &m->output_format, NULL);
 	if (!err)
 		err = reader_vector(r, "output_norm.weight", m->n_embd, false, &m->output_norm);
 	if (!err && m->packed[0] && !gguf_bool(r->file, "vnpu.tied", &tied) && tied)
@@ -238,6 +261,44 @@ static bool reader_took(const struct reader *r, const struct gguf_tensor *t)
 	return false;
 }
 
+static bool is_panels(const struct gguf_tensor *t)
+{
+	size_t n = strlen(t->name), end = strlen(".panels");
+
+	return n > end && !strcmp(t->name + n - end, ".panels");
+}
+
+static int reader_checksums(struct reader *r)
+{
+	const struct gguf_tensor *t = gguf_find_tensor(r->file, LLM_CHECKSUMS);
+	size_t panels = 0;
+
+	for (size_t i = 0; i < gguf_n_tensors(r->file); i++)
+		panels += is_panels(gguf_tensor(r->file, i));
+	if (!t || t->type != GGUF_I8 || t->bytes != panels * sizeof(uint64_t))
+		return llm_fail(-EINVAL,
+				"%s: no tensor " LLM_CHECKSUMS " for %zu tensors of panels; pack "
+				"the original again",
+				r->path, panels);
+	r->model->checksums = t;
+	r->taken[r->nr_taken++] = t;
+	r->model->n_params -= t->bytes;
+	return 0;
+}
+
+bool llm_model_checksum(const struct llm_model *model, const struct gguf_file *file,
+			const struct gguf_tensor *t, uint64_t *sum)
+{
+	size_t before = 0;
+
+	if (!model->checksums)
+		return false;
+	for (size_t i = 0; gguf_tensor(file, i) != t; i++)
+		before += is_panels(gguf_tensor(file, i));
+	memcpy(sum, (const uint8_t *)model->checksums->data + before * sizeof(*sum), sizeof(*sum));
+	return true;
+}
+
 /* Reads whether the model is packed, and for which weights. */
 static int reader_packing(struct reader *r)
 {
@@ -248,7 +309,7 @@ static int reader_packing(struct reader *r)
 
 	if (err == -ENOENT)
 		return 0;
-	if (err || version != LLM_PANELS_VERSION)
+	if (err || !version || version > LLM_PANELS_VERSION)
 		return llm_fail(
 			-ENOTSUP,
 			"%s: was packed by another version of llm-quantize; pack the original "
@@ -259,6 +320,7 @@ static int reader_packing(struct reader *r)
 		return llm_fail(-EINVAL, "%s: vnpu.weights does not say what it was packed for",
 				r->path);
 	memcpy(r->model->packed, weights, bytes);
+	r->has_checksums = version > 1;
 	return 0;
 }
 
@@ -309,6 +371,7 @@ int llm_model_read(struct llm_model *model, const struct gguf_file *file, const 
 		err = reader_packing(&r);
 	if (!err) {
 		r.taken = calloc(gguf_n_tensors(file), sizeof(*r.taken));
+
 		model->layers = calloc(model->n_layer, sizeof(*model->layers));
 		if (!model->layers || !r.taken)
 			err = llm_fail(-ENOMEM, "%s: no memory for %u layers", path,
@@ -320,6 +383,8 @@ int llm_model_read(struct llm_model *model, const struct gguf_file *file, const 
 		err = reader_layer(&r, arch, i);
 	if (!err)
 		err = reader_rope_freqs(&r);
+	if (!err && r.has_checksums)
+		err = reader_checksums(&r);
 	if (!err)
 		err = reader_rest(&r);
 	free(r.taken);
@@ -337,8 +402,10 @@ void llm_model_release(struct llm_model *model)
 		free(layer->ffn_norm);
 		free(layer->q_norm);
 		free(layer->k_norm);
-		for (int w = 0; w < LLM_NR_MATRICES; w++)
+		for (int w = 0; w < LLM_NR_MATRICES; w++) {
 			free(layer->bias[w]);
+			free(layer->bits[w]);
+		}
 	}
 	free(model->layers);
 	free(model->inv_freq);

@@ -37,9 +37,13 @@ extern const char *const llm_matrix_names[LLM_NR_MATRICES];
  * A file that llm-quantize has packed has the metadata "vnpu.panels" (LLM_PANELS_VERSION),
  * "vnpu.weights" (the weights that it is packed for) and "vnpu.tied" (whether the output matrix is
  * a copy of the embeddings). "blk.0.attn_q.panels", an I8 tensor of the panels' bytes (pack.h),
- * replaces "blk.0.attn_q.weight".
+ * replaces "blk.0.attn_q.weight". Since version 2 an I8 tensor LLM_CHECKSUMS has the checksums
+ * (checksum.h) of all such tensors, 8 bytes each, little-endian, in the order of the file.
  */
-#define LLM_PANELS_VERSION 1
+#define LLM_CHECKSUMS "vnpu.checksums"
+#define LLM_PANELS_VERSION 2
+/* Of vnpu.weights: the layers' matrices are WK. */
+#define LLM_PACKED_ADAPTIVE "adaptive"
 
 /* A layer's weights. Vectors are widened copies, or NULL; matrices are in the mapped file. */
 struct llm_layer {
@@ -47,6 +51,7 @@ struct llm_layer {
 	float *q_norm, *k_norm; /* [head_dim] */
 	const struct gguf_tensor *matrix[LLM_NR_MATRICES];
 	enum llm_format format[LLM_NR_MATRICES]; /* of the matrices, if they are packed */
+	uint8_t *bits[LLM_NR_MATRICES]; /* of WK: [rows], the width of each */
 	float *bias[LLM_NR_MATRICES];
 };
 
@@ -64,6 +69,7 @@ struct llm_model {
 	struct llm_layer *layers;
 	char packed[16]; /* vnpu.weights; "": not packed */
 	enum llm_format output_format; /* if packed */
+	const struct gguf_tensor *checksums; /* NULL: not packed, or by version 1 */
 	uint64_t n_params, file_bytes;
 };
 
@@ -75,6 +81,10 @@ unsigned int llm_model_cols(const struct llm_model *model, enum llm_matrix which
  * line; @path is for messages. The file must outlive the model. */
 int llm_model_read(struct llm_model *model, const struct gguf_file *file, const char *path);
 void llm_model_release(struct llm_model *model);
+
+/* The checksum of a packed matrix, of the file's tensor @t. False: the file has none. */
+bool llm_model_checksum(const struct llm_model *model, const struct gguf_file *file,
+			const struct gguf_tensor *t, uint64_t *sum);
 
 /* Whether the tensor holds weights of other tensors once more: a calibrated file's shadow weights
  * (shadow.h), which count in no number of parameters. */

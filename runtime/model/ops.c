@@ -15,6 +15,7 @@ const char *llm_op_name(uint16_t op)
 		[LLM_OP_HEAD] = "head",		[LLM_OP_WHOLE] = "whole",
 		[LLM_OP_BUILD] = "build",	[LLM_OP_LOGITS] = "logits",
 		[LLM_OP_SHADOW] = "shadow",	[LLM_OP_MERGE] = "merge",
+		[LLM_OP_READ] = "read",		[LLM_OP_PACK] = "pack",
 	};
 
 	return op < LLM_NR_TASK_KINDS ? names[op] : "?";
@@ -71,9 +72,13 @@ unsigned int llm_act_bits(enum llm_weights w)
 
 enum llm_input llm_op_input(enum llm_weights w, enum llm_activations a, enum llm_op op)
 {
+	enum llm_input input;
+
 	if (!llm_weights_integers(w))
 		return LLM_INPUT_FLOATS;
-	return llm_integer_input(a, op == LLM_OP_HEAD, op == LLM_OP_DOWN);
+	input = llm_integer_input(a, op == LLM_OP_HEAD, op == LLM_OP_DOWN);
+	/* As llm_packed_input() has it. */
+	return w == LLM_WEIGHTS_ADAPTIVE && input == LLM_INPUT_OUTLIERS ? LLM_INPUT_INT16 : input;
 }
 
 enum npu_time_order llm_operands_order(enum llm_operands operands)
@@ -92,6 +97,13 @@ uint64_t llm_shape_weight_bytes(const struct shape *s, enum llm_weights weights)
 	uint64_t matrices = shape_layer_weights(s) * s->layers + (uint64_t)s->dim * s->vocab;
 
 	return (uint64_t)((double)matrices * llm_weight_bits(weights) / 8);
+}
+
+uint64_t llm_shape_adaptive_bytes(const struct shape *s, double bits)
+{
+	double layers = (double)shape_layer_weights(s) * s->layers;
+
+	return (uint64_t)((layers * bits + (double)s->dim * s->vocab * 8) / 8);
 }
 
 uint64_t llm_shape_kv_bytes(const struct shape *s, uint32_t n_ctx, enum llm_kv kv)

@@ -37,9 +37,12 @@ enum llm_op {
 	 * matmul; and adds the result to the matmul's */
 	LLM_OP_SHADOW,
 	LLM_OP_MERGE,
+	/* A piece of the weights in a cold start (start.h): reads it, and packs it for the NPU */
+	LLM_OP_READ,
+	LLM_OP_PACK,
 	LLM_NR_TASK_KINDS,
 };
-const char *llm_op_name(uint16_t op); /* "embed", "attn_norm", ... "logits" */
+const char *llm_op_name(uint16_t op); /* "embed", "attn_norm", ... "pack" */
 
 /* The weights [*@k][*@n] of @op, which include the output matrix. False: @op is no matmul. */
 bool llm_op_matmul(const struct shape *shape, enum llm_op op, uint64_t *k, uint64_t *n);
@@ -63,6 +66,8 @@ double llm_kv_bits(enum llm_kv kv);
 
 /* Bytes in the modelled SoC's memory of the packed weights, and of a KV cache of @n_ctx tokens. */
 uint64_t llm_shape_weight_bytes(const struct shape *shape, enum llm_weights weights);
+/* The same of weights adaptive, of @bits on average but 8 of the output matrix. */
+uint64_t llm_shape_adaptive_bytes(const struct shape *shape, double bits);
 uint64_t llm_shape_kv_bytes(const struct shape *shape, uint32_t n_ctx, enum llm_kv kv);
 
 #endif /* OPS_H */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "adaptive.h"
 #include "gguf_blocks.h"
 #include "cpu_kernels.h"
 #include "npu_graph.h"
@@ -23,10 +24,13 @@ _Static_assert(LLM_W4_GROUP == QUANT_W4_GROUP, "the sizes of groups are equal");
 
 struct pack {
 	const struct llm_packer *packer;
+	const struct llm_part *part;
 	const struct gguf_tensor *t;
 	enum llm_format format;
 	void *panels;
 	unsigned int rows, cols;
+	const uint8_t *bits; /* of WK: [rows] */
+	struct adaptive_channel *errors; /* of WK: [panels], for the allocation */
 	size_t scratch_bytes; /* per thread: a widened row, a panel's scales, its rows as bytes */
 	atomic_uint bad_row; /* the first row with a value that is not finite; UINT_MAX: none */
 };
@@ -63,58 +67,19 @@ size_t llm_pack_bytes(enum llm_format format, unsigned int rows, unsigned int co
 {
 	if (llm_format_is_kq(format))
 		return npu_kq_bytes(llm_format_kq(format), rows, cols);
+	if (format == LLM_FORMAT_WK)
+		return 0;
 	return format == LLM_FORMAT_W4 ? npu_w4_bytes(rows, cols, LLM_W4_GROUP)
 				       : npu_w8_bytes(rows, cols);
 }
 
-/* Bytes of a panel's scales: an F32 per row, an F16 per group, or a block type's. */
+/* Bytes of a panel's scales in scratch: an F32 per row, or an F16 per group. */
 static size_t scales_bytes(enum llm_format format, unsigned int cols)
 {
 	size_t row =
 		format == LLM_FORMAT_W4 ? cols / LLM_W4_GROUP * sizeof(uint16_t) : sizeof(float);
-	struct vnpu_kq_form f;
 
-	if (llm_format_is_kq(format)) {
-		f = vnpu_kq_form(llm_format_kq(format));
-		row = cols / f.block * 2 * sizeof(uint16_t) + cols / f.group * 2;
-	}
 	return (PANEL_ROWS * row + 63) / 64 * 64;
-}
-
-/* A panel's rows in their block type, with the scales in @scales. */
-static struct npu_kq_rows kq_rows(const struct pack *p, void *scales, uint8_t *bytes)
-{
-	const struct vnpu_kq_form f = vnpu_kq_form(llm_format_kq(p->format));
-	size_t blocks = PANEL_ROWS * (p->cols / f.block), groups = PANEL_ROWS * (p->cols / f.group);
-	struct npu_kq_rows r = { .numbers = bytes, .d = scales };
-
-	r.dmin = r.d + blocks;
-	r.scale = (int8_t *)(r.dmin + blocks);
-	r.min = r.scale + groups;
-	return r;
-}
-
-/* Takes the blocks of row @n of the matrix apart, to row @r. False: a scale is not finite. */
-static bool kq_row(const struct pack *p, const uint8_t *src, unsigned int r,
-		   const struct npu_kq_rows *rows)
-{
-	const struct vnpu_kq_form f = vnpu_kq_form(llm_format_kq(p->format));
-	const size_t blocks = p->cols / f.block, groups = p->cols / f.group;
-	const struct gguf_parts parts = {
-		.numbers = rows->numbers + (size_t)r * p->cols,
-		.d = rows->d + r * blocks,
-		.dmin = rows->dmin + r * blocks,
-		.scale = rows->scale + r * groups,
-		.min = rows->min + r * groups,
-	};
-	bool finite = true;
-
-	gguf_split(p->t->type, src, p->cols, &parts);
-	for (size_t b = 0; b < blocks; b++) {
-		finite &= (parts.d[b] & 0x7c00) != 0x7c00;
-		finite &= !f.mins || (parts.dmin[b] & 0x7c00) != 0x7c00;
-	}
-	return finite;
 }
 
 /* Bytes of a row in the file. */
@@ -129,21 +94,58 @@ static size_t row_bytes(const struct pack *p)
 static bool pack_row(const struct pack *p, unsigned int n, unsigned int r, void *scales, float *row,
 		     uint8_t *bytes)
 {
-	const uint8_t *src = (const uint8_t *)p->t->data + n * row_bytes(p);
-	uint16_t *groups = (uint16_t *)scales + r * (p->cols / LLM_W4_GROUP);
+	const uint8_t *src = (const uint8_t *)p->part->data + (n - p->part->row) * row_bytes(p);
 	uint8_t *dst = bytes + (size_t)r * p->cols;
 
-	if (llm_format_is_kq(p->format)) {
-		const struct npu_kq_rows rows = kq_rows(p, scales, bytes);
-
-		return kq_row(p, src, r, &rows);
-	}
-	if (p->format == LLM_FORMAT_W4 && p->t->type == GGUF_Q4_0)
-		return quant_w4_from_q4_0(src, p->cols, dst, groups);
 	gguf_dequantize(p->t->type, src, row, p->cols);
 	if (p->format == LLM_FORMAT_W4)
-		return quant_w4(row, p->cols, dst, groups);
+		return quant_w4(row, p->cols, dst,
+				(uint16_t *)scales + r * (p->cols / LLM_W4_GROUP));
+	if (p->format == LLM_FORMAT_WK && p->bits[n] < ADAPTIVE_MAX_BITS) {
+		((float *)scales)[r] = adaptive_quantize(row, p->cols, p->bits[n], (int8_t *)dst);
+		return isfinite(((float *)scales)[r]);
+	}
 	return !p->packer->kernels->quant((int8_t *)dst, (float *)scales + r, row, p->cols);
+}
+
+/* The type of rows that kernels pack as W8; CPU_NR_ROW_TYPES: none. */
+static enum cpu_row_type row_type(enum gguf_type type)
+{
+	switch (type) {
+	case GGUF_F32:
+		return CPU_ROWS_F32;
+	case GGUF_F16:
+		return CPU_ROWS_F16;
+	case GGUF_BF16:
+		return CPU_ROWS_BF16;
+	case GGUF_Q8_0:
+		return CPU_ROWS_Q8_0;
+	default:
+		return CPU_NR_ROW_TYPES;
+	}
+}
+
+/* Packs rows that no kernel reads as they are. As struct cpu_pack's functions. */
+static int pack_widened(const struct pack *p, uint8_t *panel, unsigned int n0, unsigned int nr,
+			unsigned int worker)
+{
+	uint8_t *scales = p->packer->scratch + worker * p->scratch_bytes;
+	float *row = (float *)(scales + scales_bytes(p->format, p->cols));
+	uint8_t *bytes = (uint8_t *)(row + p->cols);
+	const struct cpu_rows rows = { bytes, p->cols, nr, p->cols };
+
+	for (unsigned int r = 0; r < nr; r++)
+		if (!pack_row(p, n0 + r, r, scales, row, bytes))
+			return (int)r;
+	if (p->format == LLM_FORMAT_W4)
+		npu_pack_w4(p->panels, p->rows, p->cols, LLM_W4_GROUP, n0, nr, bytes,
+			    (const uint16_t *)scales);
+	else if (p->format == LLM_FORMAT_WK)
+		npu_pack_wk(p->panels, p->rows, p->cols, p->bits, n0, nr, (const int8_t *)bytes,
+			    (const float *)scales);
+	else
+		p->packer->kernels->pack->bytes(panel, &rows, (const float *)scales);
+	return -1;
 }
 
 static void pack_refuse(struct pack *p, unsigned int row)
@@ -154,74 +156,66 @@ static void pack_refuse(struct pack *p, unsigned int row)
 		;
 }
 
-/* Panel @task, of @bytes in the file, has been packed. Others may still read the panels before it,
- * whose pages then come back until the whole matrix is done. */
+/* The part's panel @task, of @bytes in the file, has been packed. Others may still read the panels
+ * before it, whose pages then come back until the whole matrix is done. */
 static void pack_release(const struct pack *p, unsigned int task, size_t bytes)
 {
 	unsigned int panels = (unsigned int)(RELEASE_BYTES / bytes + 1);
 
 	if (p->packer->file && (task + 1) % panels == 0)
-		gguf_tensor_part_done(p->packer->file, p->t, (uint64_t)(task + 1 - panels) * bytes,
+		gguf_tensor_part_done(p->packer->file, p->t,
+				      llm_part_offset(p->part) +
+					      (uint64_t)(task + 1 - panels) * bytes,
 				      (uint64_t)panels * bytes);
 }
 
 static void pack_panel(void *arg, unsigned int task, unsigned int worker)
 {
 	struct pack *p = arg;
-	uint8_t *scales = p->packer->scratch + worker * p->scratch_bytes;
-	float *row = (float *)(scales + scales_bytes(p->format, p->cols));
-	uint8_t *bytes = (uint8_t *)(row + p->cols);
-	struct npu_kq_rows rows;
-	unsigned int n0 = task * PANEL_ROWS,
-		     nr = p->rows - n0 < PANEL_ROWS ? p->rows - n0 : PANEL_ROWS;
+	const struct cpu_pack *kernels = p->packer->kernels->pack;
+	const enum cpu_row_type type = row_type(p->t->type);
+	unsigned int n0 = p->part->row + task * PANEL_ROWS;
+	uint8_t *panel = (uint8_t *)p->panels +
+			 n0 / PANEL_ROWS * llm_pack_bytes(p->format, PANEL_ROWS, p->cols);
+	const struct cpu_rows rows = {
+		.data = (const uint8_t *)p->part->data + (size_t)task * PANEL_ROWS * row_bytes(p),
+		.bytes = row_bytes(p),
+		.nr = p->rows - n0 < PANEL_ROWS ? p->rows - n0 : PANEL_ROWS,
+		.cols = p->cols,
+	};
+	int bad;
 
-	for (unsigned int r = 0; r < nr; r++) {
-		if (!pack_row(p, n0 + r, r, scales, row, bytes)) {
-			pack_refuse(p, n0 + r);
-			return;
-		}
-	}
-	if (llm_format_is_kq(p->format)) {
-		rows = kq_rows(p, scales, bytes);
-		npu_pack_kq(p->panels, llm_format_kq(p->format), p->rows, p->cols, n0, nr, &rows);
-	} else if (p->format == LLM_FORMAT_W4) {
-		npu_pack_w4(p->panels, p->rows, p->cols, LLM_W4_GROUP, n0, nr, bytes,
-			    (const uint16_t *)scales);
-	} else {
-		npu_pack_w8(p->panels, p->rows, p->cols, n0, nr, (const int8_t *)bytes,
-			    (const float *)scales);
-	}
-	pack_release(p, task, PANEL_ROWS * row_bytes(p));
+	if (llm_format_is_kq(p->format))
+		bad = kernels->kq(panel, llm_format_kq(p->format), &rows);
+	else if (p->format == LLM_FORMAT_W4 && p->t->type == GGUF_Q4_0)
+		bad = kernels->w4(panel, &rows);
+	else if (p->format == LLM_FORMAT_W8 && type != CPU_NR_ROW_TYPES)
+		bad = kernels->w8(panel, type, &rows);
+	else
+		bad = pack_widened(p, panel, n0, rows.nr, worker);
+	if (bad >= 0)
+		pack_refuse(p, n0 + (unsigned int)bad);
+	else
+		pack_release(p, task, PANEL_ROWS * row_bytes(p));
 }
 
-int llm_pack_matrix(struct llm_packer *packer, const struct gguf_tensor *t, enum llm_format format,
-		    void *panels, unsigned int *bad)
+/* Scratch memory for all threads. */
+static int take_scratch(struct llm_packer *packer, struct pack *p)
 {
-	struct pack p = {
-		.packer = packer,
-		.t = t,
-		.format = format,
-		.panels = panels,
-		.rows = (unsigned int)t->dims[1],
-		.cols = (unsigned int)t->dims[0],
-	};
 	size_t bytes;
 
-	p.scratch_bytes =
-		scales_bytes(format, p.cols) + (size_t)p.cols * (sizeof(float) + PANEL_ROWS);
-	p.scratch_bytes = (p.scratch_bytes + 63) / 64 * 64;
-	bytes = p.scratch_bytes * llm_pool_threads(packer->pool);
-	if (bytes > packer->scratch_bytes) {
-		llm_packer_release(packer);
-		packer->scratch = aligned_alloc(64, bytes);
-		if (!packer->scratch)
-			return -ENOMEM;
-		packer->scratch_bytes = bytes;
-	}
-	atomic_init(&p.bad_row, UINT32_MAX);
-	llm_pool_run(packer->pool, pack_panel, &p, (p.rows + PANEL_ROWS - 1) / PANEL_ROWS);
-	*bad = atomic_load(&p.bad_row);
-	return *bad != UINT32_MAX ? -ERANGE : 0;
+	p->scratch_bytes =
+		scales_bytes(p->format, p->cols) + (size_t)p->cols * (sizeof(float) + PANEL_ROWS);
+	p->scratch_bytes = (p->scratch_bytes + 63) / 64 * 64;
+	bytes = p->scratch_bytes * llm_pool_threads(packer->pool);
+	if (bytes <= packer->scratch_bytes)
+		return 0;
+	llm_packer_release(packer);
+	packer->scratch = aligned_alloc(64, bytes);
+	if (!packer->scratch)
+		return -ENOMEM;
+	packer->scratch_bytes = bytes;
+	return 0;
 }
 
 /* The first channel of a block type's panel with a d or dmin that is not finite; PANEL_ROWS: none.
@@ -247,7 +241,8 @@ static unsigned int panel_check(const uint8_t *panel, size_t bytes, enum llm_for
 	const size_t group_bytes = PANEL_ROWS * (LLM_W4_GROUP / 2 + sizeof(uint16_t));
 	unsigned int first = PANEL_ROWS;
 
-	for (unsigned int r = 0; format == LLM_FORMAT_W8 && r < first; r++) {
+	for (unsigned int r = 0; (format == LLM_FORMAT_W8 || format == LLM_FORMAT_WK) && r < first;
+	     r++) {
 		float scale;
 
 		memcpy(&scale, panel + bytes - (PANEL_ROWS - r) * sizeof(scale), sizeof(scale));
@@ -269,36 +264,206 @@ static unsigned int panel_check(const uint8_t *panel, size_t bytes, enum llm_for
 	return first;
 }
 
+/* Writes the entry of panel @panel of WK to the table. Returns where it is, and its size. */
+static size_t wk_place(const struct pack *p, unsigned int panel, size_t *bytes)
+{
+	size_t at = VNPU_WK_TABLE_BYTES(p->rows);
+
+	for (unsigned int i = 0; i < panel; i++)
+		at += VNPU_PANEL_WK_BYTES(p->cols, p->bits[i * PANEL_ROWS]);
+	*bytes = VNPU_PANEL_WK_BYTES(p->cols, p->bits[panel * PANEL_ROWS]);
+	((struct vnpu_wk_panel *)p->panels)[panel] =
+		(struct vnpu_wk_panel){ (uint32_t)(at / 64), p->bits[panel * PANEL_ROWS] };
+	return at;
+}
+
 static void copy_panel(void *arg, unsigned int task, unsigned int worker)
 {
 	struct pack *p = arg;
-	size_t bytes = llm_pack_bytes(p->format, PANEL_ROWS, p->cols);
-	uint8_t *panel = (uint8_t *)p->panels + task * bytes;
+	unsigned int panel = p->part->row / PANEL_ROWS + task;
+	size_t bytes = llm_pack_bytes(p->format, PANEL_ROWS, p->cols), at = panel * bytes;
 	unsigned int bad;
 
-	memcpy(panel, (const uint8_t *)p->t->data + task * bytes, bytes);
-	bad = panel_check(panel, bytes, p->format);
+	if (p->format == LLM_FORMAT_WK)
+		at = wk_place(p, panel, &bytes);
+	memcpy((uint8_t *)p->panels + at,
+	       (const uint8_t *)p->part->data + (at - llm_part_offset(p->part)), bytes);
+	bad = panel_check((uint8_t *)p->panels + at, bytes, p->format);
 	if (bad < PANEL_ROWS)
-		pack_refuse(p, task * PANEL_ROWS + bad);
-	pack_release(p, task, bytes);
+		pack_refuse(p, panel * PANEL_ROWS + bad);
+	if (p->format != LLM_FORMAT_WK)
+		pack_release(p, task, bytes);
 }
 
-int llm_pack_copy(struct llm_packer *packer, const struct gguf_tensor *t, enum llm_format format,
-		  unsigned int rows, unsigned int cols, void *panels, unsigned int *bad)
+/* Bytes of the matrix's first @row rows in its tensor; with WK also those of the table, from the
+ * first row on. */
+static uint64_t bytes_before(const struct llm_part *part, unsigned int row)
 {
-	struct pack p = {
+	const struct gguf_type_traits *traits = gguf_type_traits(part->t->type);
+	uint64_t bytes = VNPU_WK_TABLE_BYTES(part->rows);
+
+	if (!part->packed)
+		return (uint64_t)row * (part->cols / traits->block_values) * traits->block_bytes;
+	if (part->format != LLM_FORMAT_WK)
+		return llm_pack_bytes(part->format, row, part->cols);
+	for (unsigned int r = 0; r < row; r += PANEL_ROWS)
+		bytes += VNPU_PANEL_WK_BYTES(part->cols, part->bits[r]);
+	return row ? bytes : 0;
+}
+
+uint64_t llm_part_offset(const struct llm_part *part)
+{
+	return bytes_before(part, part->row);
+}
+
+uint64_t llm_part_bytes(const struct llm_part *part)
+{
+	return bytes_before(part, part->row + part->nr) - bytes_before(part, part->row);
+}
+
+static void pack_init(struct pack *p, const struct llm_packer *packer, const struct llm_part *part,
+		      void *panels)
+{
+	*p = (struct pack){
 		.packer = packer,
+		.part = part,
+		.t = part->t,
+		.format = part->format,
+		.panels = panels,
+		.rows = part->rows,
+		.cols = part->cols,
+		.bits = part->bits,
+	};
+	atomic_init(&p->bad_row, UINT32_MAX);
+}
+
+/* Runs @task for each panel of the part. 0 or -ERANGE. */
+static int pack_run(struct pack *p, void (*task)(void *, unsigned int, unsigned int),
+		    unsigned int *bad)
+{
+	llm_pool_run(p->packer->pool, task, p, (p->part->nr + PANEL_ROWS - 1) / PANEL_ROWS);
+	*bad = atomic_load(&p->bad_row);
+	return *bad != UINT32_MAX ? -ERANGE : 0;
+}
+
+int llm_pack_part(struct llm_packer *packer, const struct llm_part *part, void *panels,
+		  unsigned int *bad)
+{
+	struct pack p;
+	int err;
+
+	pack_init(&p, packer, part, panels);
+	err = part->packed ? 0 : take_scratch(packer, &p);
+	/* With what fills the table up. */
+	if (part->packed && part->format == LLM_FORMAT_WK && !part->row)
+		memcpy(panels, part->data, VNPU_WK_TABLE_BYTES(part->rows));
+	return err ? err : pack_run(&p, part->packed ? copy_panel : pack_panel, bad);
+}
+
+static struct llm_part whole_part(const struct gguf_tensor *t, enum llm_format format)
+{
+	return (struct llm_part){
 		.t = t,
 		.format = format,
-		.panels = panels,
-		.rows = rows,
-		.cols = cols,
+		.rows = (unsigned int)t->dims[1],
+		.cols = (unsigned int)t->dims[0],
+		.nr = (unsigned int)t->dims[1],
+		.data = t->data,
 	};
+}
 
-	atomic_init(&p.bad_row, UINT32_MAX);
-	llm_pool_run(packer->pool, copy_panel, &p, (rows + PANEL_ROWS - 1) / PANEL_ROWS);
-	*bad = atomic_load(&p.bad_row);
-	return *bad != UINT32_MAX ? -ERANGE : 0;
+int llm_pack_matrix(struct llm_packer *packer, const struct gguf_tensor *t, enum llm_format format,
+		    void *panels, unsigned int *bad)
+{
+	const struct llm_part all = whole_part(t, format);
+
+	return llm_pack_part(packer, &all, panels, bad);
+}
+
+/* ---- WK ---- */
+
+/* Fills a buffer of widths of rows with those of panels. */
+static void spread_widths(uint8_t *bits, unsigned int rows, const uint8_t *widths)
+{
+	for (unsigned int r = 0; r < rows; r++)
+		bits[r] = widths[r / PANEL_ROWS];
+}
+
+size_t llm_wk_bytes(double average, unsigned int rows, unsigned int cols)
+{
+	unsigned int panels = (rows + PANEL_ROWS - 1) / PANEL_ROWS;
+	/* What adaptive_allocate() gives to all of them together. */
+	size_t bits = panels + (size_t)floor((average - 1) * panels + 1e-6);
+
+	return VNPU_WK_TABLE_BYTES(rows) + panels * VNPU_PANEL_WK_BYTES(cols, 0) +
+	       bits * (VNPU_PANEL_WK_BYTES(cols, 1) - VNPU_PANEL_WK_BYTES(cols, 0));
+}
+
+bool llm_wk_widths(const struct gguf_tensor *t, unsigned int rows, unsigned int cols, uint8_t *bits)
+{
+	const struct vnpu_wk_panel *table = t->data;
+	uint64_t at = VNPU_WK_TABLE_BYTES(rows);
+
+	if (t->type != GGUF_I8 || t->bytes < at)
+		return false;
+	for (unsigned int p = 0; p < (rows + PANEL_ROWS - 1) / PANEL_ROWS; p++) {
+		struct vnpu_wk_panel entry;
+
+		memcpy(&entry, table + p, sizeof(entry));
+		if (entry.offset != at / 64 || !entry.bits || entry.bits > ADAPTIVE_MAX_BITS)
+			return false;
+		for (unsigned int r = p * PANEL_ROWS; r < rows && r < (p + 1) * PANEL_ROWS; r++)
+			bits[r] = (uint8_t)entry.bits;
+		at += VNPU_PANEL_WK_BYTES(cols, entry.bits);
+	}
+	return at == t->bytes;
+}
+
+/* The error of a panel for the allocation: that of one channel with the sum of its channels'. */
+static void measure_panel(void *arg, unsigned int task, unsigned int worker)
+{
+	struct pack *p = arg;
+	float *row = (float *)(p->packer->scratch + worker * p->scratch_bytes);
+	double sum = 0;
+
+	for (unsigned int n = task * PANEL_ROWS; n < p->rows && n < (task + 1) * PANEL_ROWS; n++) {
+		struct adaptive_channel c;
+
+		gguf_dequantize(p->t->type, (const uint8_t *)p->t->data + n * row_bytes(p), row,
+				p->cols);
+		c = adaptive_measure(row, p->cols);
+		if (!isfinite(c.mean_square))
+			pack_refuse(p, n);
+		sum += adaptive_error(&c, 0);
+	}
+	p->errors[task] = (struct adaptive_channel){ .max = (float)sqrt(sum), .mean_square = 1 };
+}
+
+int llm_pack_adaptive(struct llm_packer *packer, const struct gguf_tensor *t, double average,
+		      void *panels, unsigned int *bad)
+{
+	unsigned int nr = (unsigned int)((t->dims[1] + PANEL_ROWS - 1) / PANEL_ROWS);
+	uint8_t *bits = malloc(t->dims[1]), *widths = malloc(nr);
+	struct llm_part all = whole_part(t, LLM_FORMAT_WK);
+	struct pack p;
+	int err;
+
+	all.bits = bits;
+	pack_init(&p, packer, &all, panels);
+	p.errors = malloc(nr * sizeof(*p.errors));
+	err = p.errors && bits && widths ? take_scratch(packer, &p) : -ENOMEM;
+	if (!err)
+		err = pack_run(&p, measure_panel, bad);
+	if (!err)
+		err = adaptive_allocate(p.errors, nr, average, widths);
+	if (!err) {
+		spread_widths(bits, p.rows, widths);
+		err = pack_run(&p, pack_panel, bad);
+	}
+	free(p.errors);
+	free(widths);
+	free(bits);
+	return err;
 }
 
 void llm_packer_release(struct llm_packer *packer)

@@ -36,6 +36,8 @@ enum llm_format llm_format_choose(const struct llm_model *m, enum llm_weights we
 		return which < 0 ? m->output_format : l->format[which];
 	if (weights == LLM_WEIGHTS_NATIVE)
 		return llm_format_own(t->type);
+	if (weights == LLM_WEIGHTS_ADAPTIVE)
+		return which < 0 ? LLM_FORMAT_W8 : LLM_FORMAT_WK;
 	if (which < 0)
 		w4 = w4 && t->type == GGUF_Q4_0;
 	return w4 && t->dims[0] % LLM_W4_GROUP == 0 ? LLM_FORMAT_W4 : LLM_FORMAT_W8;
@@ -46,16 +48,35 @@ struct width_sum {
 	double weights, bits, scales;
 };
 
-static void width_add(struct width_sum *sum, enum llm_format format, double weights)
+/* @bits: of WK, the width of each of the @rows. */
+static void width_add(struct width_sum *sum, enum llm_format format, const uint8_t *bits,
+		      unsigned int rows, unsigned int cols)
 {
 	unsigned int group = llm_format_group(format);
+	double weights = (double)rows * cols;
 
 	sum->weights += weights;
-	sum->bits += weights * llm_format_bits(format);
+	for (unsigned int r = 0; bits && r < rows; r++)
+		sum->bits += (double)cols * bits[r];
+	if (!bits)
+		sum->bits += weights * llm_format_bits(format);
 	sum->scales += group ? weights / group : 0;
 }
 
-uint64_t llm_native_widths(const struct llm_model *m, struct llm_width widths[LLM_NR_OPS])
+/* Bytes of the panels of a matrix, as of llm_format_choose(). */
+static size_t matrix_bytes(const struct llm_model *m, enum llm_format format, unsigned int layer,
+			   int which)
+{
+	if (which < 0)
+		return llm_pack_bytes(format, m->n_vocab, m->n_embd);
+	if (format == LLM_FORMAT_WK)
+		return m->layers[layer].matrix[which]->bytes;
+	return llm_pack_bytes(format, llm_model_rows(m, (enum llm_matrix)which),
+			      llm_model_cols(m, (enum llm_matrix)which));
+}
+
+uint64_t llm_matmul_widths(const struct llm_model *m, enum llm_weights weights,
+			   struct llm_width widths[LLM_NR_OPS])
 {
 	static const enum llm_op op_of[LLM_NR_MATRICES] = {
 		[LLM_ATTN_Q] = LLM_OP_QKV,	 [LLM_ATTN_K] = LLM_OP_QKV,
@@ -63,18 +84,17 @@ uint64_t llm_native_widths(const struct llm_model *m, struct llm_width widths[LL
 		[LLM_FFN_GATE] = LLM_OP_GATE_UP, [LLM_FFN_UP] = LLM_OP_GATE_UP,
 		[LLM_FFN_DOWN] = LLM_OP_DOWN,
 	};
-	enum llm_format format = llm_format_choose(m, LLM_WEIGHTS_NATIVE, 0, -1);
-	uint64_t bytes = llm_pack_bytes(format, m->n_vocab, m->n_embd);
+	enum llm_format format = llm_format_choose(m, weights, 0, -1);
+	uint64_t bytes = matrix_bytes(m, format, 0, -1);
 	struct width_sum sums[LLM_NR_OPS] = { 0 };
 
-	width_add(&sums[LLM_OP_HEAD], format, (double)m->n_vocab * m->n_embd);
+	width_add(&sums[LLM_OP_HEAD], format, NULL, m->n_vocab, m->n_embd);
 	for (unsigned int i = 0; i < m->n_layer; i++) {
 		for (unsigned int w = 0; w < LLM_NR_MATRICES; w++) {
-			unsigned int rows = llm_model_rows(m, w), cols = llm_model_cols(m, w);
-
-			format = llm_format_choose(m, LLM_WEIGHTS_NATIVE, i, (int)w);
-			bytes += llm_pack_bytes(format, rows, cols);
-			width_add(&sums[op_of[w]], format, (double)rows * cols);
+			format = llm_format_choose(m, weights, i, (int)w);
+			bytes += matrix_bytes(m, format, i, (int)w);
+			width_add(&sums[op_of[w]], format, m->layers[i].bits[w],
+				  llm_model_rows(m, w), llm_model_cols(m, w));
 		}
 	}
 	for (unsigned int op = 0; op < LLM_NR_OPS; op++) {
@@ -87,37 +107,6 @@ uint64_t llm_native_widths(const struct llm_model *m, struct llm_width widths[LL
 			};
 	}
 	return bytes;
-}
-
-struct loader {
-	const struct llm_packed_source *src;
-	struct llm_packer packer;
-	uint64_t done, total; /* bytes of matrices */
-};
-
-static int load_matrix(struct loader *l, const struct gguf_tensor *t, enum llm_format format,
-		       unsigned int rows, unsigned int cols, struct npu_buffer *buf, size_t off)
-{
-	const struct llm_packed_source *src = l->src;
-	uint8_t *panels = (uint8_t *)npu_buffer_data(buf) + off;
-	unsigned int bad;
-	int err;
-
-	if (src->model->packed[0])
-		err = llm_pack_copy(&l->packer, t, format, rows, cols, panels, &bad);
-	else
-		err = llm_pack_matrix(&l->packer, t, format, panels, &bad);
-	if (err == -ERANGE)
-		return llm_fail(-EINVAL, "%s: row %u of tensor %s holds a value that is not finite",
-				src->path, bad, t->name);
-	if (err)
-		return llm_fail(err, "%s: no memory to quantise the weights", src->path);
-	gguf_tensor_done(src->file, t);
-	l->done += llm_pack_bytes(format, rows, cols);
-	if (src->progress && src->progress(src->ud, (double)l->done / (double)l->total, t->name))
-		return llm_fail(-ECANCELED, "%s: loading was stopped at tensor %s", src->path,
-				t->name);
-	return 0;
 }
 
 static const float *layer_vector(const struct llm_layer *layer, unsigned int part)
@@ -138,8 +127,9 @@ static const float *layer_vector(const struct llm_layer *layer, unsigned int par
 
 /* Sets sizes and offsets of a layer's parts; returns the size of its buffer. */
 static size_t layer_layout(struct llm_packed_layer *block, const struct llm_model *m,
-			   const struct llm_layer *layer)
+			   unsigned int i)
 {
+	const struct llm_layer *layer = &m->layers[i];
 	size_t off = 0;
 
 	for (unsigned int part = 0; part < LLM_NR_LAYER_TENSORS; part++) {
@@ -147,7 +137,7 @@ static size_t layer_layout(struct llm_packed_layer *block, const struct llm_mode
 		size_t bytes;
 
 		if (part < LLM_LAYER_BIAS)
-			bytes = llm_pack_bytes(block->format[part], rows, llm_model_cols(m, part));
+			bytes = matrix_bytes(m, block->format[part], i, (int)part);
 		else if (!layer_vector(layer, part))
 			bytes = 0;
 		else if (part < LLM_LAYER_ATTN_NORM)
@@ -161,45 +151,37 @@ static size_t layer_layout(struct llm_packed_layer *block, const struct llm_mode
 	return off;
 }
 
-static int load_layer(struct loader *l, struct llm_packed_layer *block, unsigned int i)
+static int create_layer(const struct llm_packed_source *src, struct llm_packed_layer *block,
+			unsigned int i)
 {
-	const struct llm_model *m = l->src->model;
+	const struct llm_model *m = src->model;
 	const struct llm_layer *layer = &m->layers[i];
-	size_t bytes = layer_layout(block, m, layer);
-	int err = npu_buffer_create(l->src->ctx, bytes, NPU_BUFFER_DEVICE_READ_ONLY, &block->buf);
+	size_t bytes = layer_layout(block, m, i);
+	int err = npu_buffer_create(src->ctx, bytes, NPU_BUFFER_DEVICE_READ_ONLY, &block->buf);
 
 	if (err)
-		return llm_fail(err, "%s: weights of layer %u: %s", l->src->path, i, npu_error());
+		return llm_fail(err, "%s: weights of layer %u: %s", src->path, i, npu_error());
 	for (unsigned int part = LLM_LAYER_BIAS; part < LLM_NR_LAYER_TENSORS; part++) {
 		if (block->part[part].bytes)
 			memcpy((uint8_t *)npu_buffer_data(block->buf) + block->part[part].off,
 			       layer_vector(layer, part), block->part[part].bytes);
 	}
-	for (unsigned int w = 0; !err && w < LLM_NR_MATRICES; w++)
-		err = load_matrix(l, layer->matrix[w], block->format[w], llm_model_rows(m, w),
-				  llm_model_cols(m, w), block->buf, block->part[w].off);
-	if (!l->src->keep_mapped)
-		npu_buffer_unmap(block->buf);
-	return err;
+	return 0;
 }
 
-static int load_output(struct loader *l, struct llm_packed *packed)
+static int create_output(const struct llm_packed_source *src, struct llm_packed *packed)
 {
-	const struct llm_model *m = l->src->model;
+	const struct llm_model *m = src->model;
 	int err;
 
 	packed->output_off = (m->n_embd * sizeof(float) + BIND_ALIGN - 1) / BIND_ALIGN * BIND_ALIGN;
 	packed->output_bytes = llm_pack_bytes(packed->output_format, m->n_vocab, m->n_embd);
-	err = npu_buffer_create(l->src->ctx, packed->output_off + packed->output_bytes,
+	err = npu_buffer_create(src->ctx, packed->output_off + packed->output_bytes,
 				NPU_BUFFER_DEVICE_READ_ONLY, &packed->head);
 	if (err)
-		return llm_fail(err, "%s: output matrix: %s", l->src->path, npu_error());
+		return llm_fail(err, "%s: output matrix: %s", src->path, npu_error());
 	memcpy(npu_buffer_data(packed->head), m->output_norm, m->n_embd * sizeof(float));
-	err = load_matrix(l, m->output, packed->output_format, m->n_vocab, m->n_embd, packed->head,
-			  packed->output_off);
-	if (!l->src->keep_mapped)
-		npu_buffer_unmap(packed->head);
-	return err;
+	return 0;
 }
 
 /* Returns the bytes of all matrices. */
@@ -209,25 +191,21 @@ static uint64_t choose_formats(struct llm_packed *packed, const struct llm_model
 	uint64_t bytes;
 
 	packed->output_format = llm_format_choose(m, weights, 0, -1);
-	bytes = llm_pack_bytes(packed->output_format, m->n_vocab, m->n_embd);
+	bytes = matrix_bytes(m, packed->output_format, 0, -1);
 	for (unsigned int i = 0; i < m->n_layer; i++) {
 		for (unsigned int w = 0; w < LLM_NR_MATRICES; w++) {
 			enum llm_format format = llm_format_choose(m, weights, i, (int)w);
 
 			packed->layers[i].format[w] = format;
-			bytes += llm_pack_bytes(format, llm_model_rows(m, w), llm_model_cols(m, w));
+			bytes += matrix_bytes(m, format, i, (int)w);
 		}
 	}
 	return bytes;
 }
 
-int llm_packed_load(struct llm_packed *packed, const struct llm_packed_source *src)
+int llm_packed_create(struct llm_packed *packed, const struct llm_packed_source *src)
 {
 	const struct llm_model *m = src->model;
-	struct loader l = {
-		.src = src,
-		.packer = { .pool = src->pool, .kernels = src->kernels, .file = src->file },
-	};
 	int err = 0;
 
 	packed->float_input = src->weights == LLM_WEIGHTS_W4A16;
@@ -235,18 +213,29 @@ int llm_packed_load(struct llm_packed *packed, const struct llm_packed_source *s
 	packed->n_layer = m->n_layer;
 	packed->layers = calloc(m->n_layer, sizeof(*packed->layers));
 	if (packed->layers)
-		l.total = choose_formats(packed, m, src->weights);
+		packed->weight_bytes = choose_formats(packed, m, src->weights);
 	else
 		err = llm_fail(-ENOMEM, "%s: no memory to quantise the weights", src->path);
 	for (unsigned int i = 0; !err && i < m->n_layer; i++)
-		err = load_layer(&l, &packed->layers[i], i);
+		err = create_layer(src, &packed->layers[i], i);
 	if (!err)
-		err = load_output(&l, packed);
-	packed->weight_bytes = l.total;
-	llm_packer_release(&l.packer);
+		err = create_output(src, packed);
 	if (err)
 		llm_packed_free(packed);
 	return err;
+}
+
+void *llm_packed_panels(const struct llm_packed *packed, unsigned int layer, int matrix)
+{
+	const struct llm_packed_layer *block = &packed->layers[layer];
+
+	return matrix < 0 ? (uint8_t *)npu_buffer_data(packed->head) + packed->output_off
+			  : (uint8_t *)npu_buffer_data(block->buf) + block->part[matrix].off;
+}
+
+void llm_packed_unmap(struct llm_packed *packed, unsigned int layer)
+{
+	npu_buffer_unmap(layer < packed->n_layer ? packed->layers[layer].buf : packed->head);
 }
 
 void llm_packed_free(struct llm_packed *packed)
@@ -269,9 +258,12 @@ enum llm_format llm_packed_format(const struct llm_packed *packed, unsigned int 
 enum llm_input llm_packed_input(const struct llm_packed *packed, int matrix, bool prompt)
 {
 	enum llm_format format = llm_packed_format(packed, 0, matrix);
+	enum llm_input input;
 
 	if (format == LLM_FORMAT_W4 && packed->float_input)
 		return LLM_INPUT_FLOATS;
-	return llm_integer_input(llm_activations_of(packed->activations, prompt), matrix < 0,
-				 matrix == LLM_FFN_DOWN);
+	input = llm_integer_input(llm_activations_of(packed->activations, prompt), matrix < 0,
+				  matrix == LLM_FFN_DOWN);
+	/* ADD_OUTLIERS reads no panels of WK; an INT16 row keeps its outliers as well. */
+	return format == LLM_FORMAT_WK && input == LLM_INPUT_OUTLIERS ? LLM_INPUT_INT16 : input;
 }

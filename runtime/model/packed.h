@@ -28,19 +28,20 @@ enum llm_layer_tensor {
 void llm_layer_tensor_name(unsigned int part, char *name, size_t bytes);
 
 /*
- * The format that a matrix gets; @weights: NATIVE, W8A8, W4A8 or W4A16. @layer: of a matrix @which;
- * @which -1: the output matrix. A packed model keeps its formats. With 4-bit weights the output
- * matrix, whose error goes directly into the logits, has 8 bits unless the file's is Q4_0; so have
- * matrices whose rows are no multiple of a group.
+ * The format that a matrix gets; @weights: NATIVE, ADAPTIVE, W8A8, W4A8 or W4A16. @layer: of a
+ * matrix @which; @which -1: the output matrix. A packed model keeps its formats. With 4-bit weights
+ * the output matrix, whose error goes directly into the logits, has 8 bits unless the file's is
+ * Q4_0, with ADAPTIVE always; so have matrices whose rows are no multiple of a group.
  */
 enum llm_format llm_format_choose(const struct llm_model *m, enum llm_weights weights,
 				  unsigned int layer, int which);
 
 /*
- * Of weights NATIVE: the mean width of each matmul's weights over all layers, for plans. Returns
- * the bytes of all panels.
+ * The mean width of each matmul's weights over all layers, for plans; @weights: NATIVE, or ADAPTIVE
+ * of a file that is packed so. Returns the bytes of all panels.
  */
-uint64_t llm_native_widths(const struct llm_model *m, struct llm_width widths[LLM_NR_OPS]);
+uint64_t llm_matmul_widths(const struct llm_model *m, enum llm_weights weights,
+			   struct llm_width widths[LLM_NR_OPS]);
 
 struct llm_packed_layer {
 	struct npu_buffer *buf;
@@ -65,7 +66,7 @@ struct llm_packed_source {
 	const struct llm_model *model;
 	const struct gguf_file *file;
 	const char *path;
-	enum llm_weights weights; /* NATIVE, W8A8, W4A8 or W4A16 */
+	enum llm_weights weights; /* NATIVE, W8A8, W4A8 or W4A16; ADAPTIVE of a packed file */
 	enum llm_activations activations;
 	struct npu_context *ctx;
 	bool keep_mapped; /* the host reads the panels too */
@@ -75,9 +76,15 @@ struct llm_packed_source {
 	void *ud;
 };
 
-/* Reads, quantises and packs all matrices, and releases a tensor's pages of the file once it is
- * packed. Returns 0, or -errno with the error line. */
-int llm_packed_load(struct llm_packed *packed, const struct llm_packed_source *src);
+/*
+ * Chooses the formats, and makes the buffers with the norms and biases in them; the panels of the
+ * matrices are the caller's to fill in (start.h). Returns 0, or -errno with the error line.
+ */
+int llm_packed_create(struct llm_packed *packed, const struct llm_packed_source *src);
+/* The panels of a layer's matrix, or of the output matrix (@matrix -1), to be filled in. */
+void *llm_packed_panels(const struct llm_packed *packed, unsigned int layer, int matrix);
+/* The host no longer needs a layer's buffer; layer n_layer is the output's. */
+void llm_packed_unmap(struct llm_packed *packed, unsigned int layer);
 void llm_packed_free(struct llm_packed *packed);
 
 /* The format of a layer's matrix, and what its matmul's input is rounded to, in a @prompt or for a

@@ -121,22 +121,3 @@ bool quant_w4(const float *x, size_t n, uint8_t *q, uint16_t *scale)
 	}
 	return true;
 }
-
-bool quant_w4_from_q4_0(const uint8_t *blocks, size_t n, uint8_t *q, uint16_t *scale)
-{
-	for (size_t i = 0; i < n; i += QUANT_W4_GROUP, blocks += 18, scale++) {
-		memcpy(scale, blocks, sizeof(*scale));
-		if ((*scale & 0x7c00) == 0x7c00)
-			return false;
-		for (int k = 0; k < QUANT_W4_GROUP / 2; k += 8) {
-			uint64_t eight, low, high;
-
-			memcpy(&eight, blocks + 2 + k, sizeof(eight));
-			low = eight & 0x0f0f0f0f0f0f0f0f;
-			high = eight >> 4 & 0x0f0f0f0f0f0f0f0f;
-			memcpy(q + i + k, &low, sizeof(low));
-			memcpy(q + i + QUANT_W4_GROUP / 2 + k, &high, sizeof(high));
-		}
-	}
-	return true;
-}

@@ -16,7 +16,5 @@
  * too great for an F16 scale.
  */
 bool quant_w4(const float *x, size_t n, uint8_t *q, uint16_t *scale);
-/* The same from Q4_0's blocks, without rounding. False: a scale is not finite. */
-bool quant_w4_from_q4_0(const uint8_t *blocks, size_t n, uint8_t *q, uint16_t *scale);
 
 #endif /* QUANT_W4_H */

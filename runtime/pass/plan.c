@@ -37,6 +37,8 @@ static void add_matmul(struct builder *b, uint32_t layer, enum llm_op op)
 
 	if (b->o->choices.placement == LLM_PLACE_LAYER)
 		plan_add_slices(b, &work, op);
+	else if (b->o->choices.order == LLM_ORDER_STEAL && b->d->overlap)
+		plan_add_stealable(b, &work);
 	else
 		plan_add_uncut(b, &work, b->chunk->n);
 }
@@ -159,7 +161,8 @@ static void add_layers(struct builder *b, bool whole, bool logits)
 	b->leads = whole;
 	b->leads_logits = logits;
 	for (uint32_t layer = 0; layer < b->o->shape->layers && !b->failed; layer++) {
-		if (plan_is_linear(b))
+		plan_add_pieces(b, layer);
+		if (plan_has_subgraphs(b))
 			plan_add_linear(b, layer);
 		else
 			add_layer(b, layer);
@@ -188,6 +191,7 @@ static void add_chunk(struct builder *b)
 			b->failed = sched_after(b->plan->tasks, begin, b->ends[c]);
 	add_layers(b, whole, logits);
 	b->led = logits;
+	plan_add_pieces(b, b->o->shape->layers);
 	if (all)
 		add_all_logits(b);
 	else if (last && b->plan->pass.logits == PLAN_LOGITS_LAST)
@@ -336,6 +340,16 @@ uint32_t plan_divided(uint32_t tokens, uint32_t count)
 	return (each + PARTITION_MIN_GRAPH - 1) / PARTITION_MIN_GRAPH * PARTITION_MIN_GRAPH;
 }
 
+/* Chunks in flight at most. Where the CPU is to find a queue, shorter ones have the memory of as
+ * many of the default length. */
+static uint32_t most_in_flight(const struct plan_options *o, uint32_t chunk)
+{
+	uint32_t shorter = CHUNKS_IN_FLIGHT * DEFAULT_CHUNK / chunk;
+
+	return o->choices.order == LLM_ORDER_STEAL && shorter > CHUNKS_IN_FLIGHT ? shorter
+										 : CHUNKS_IN_FLIGHT;
+}
+
 uint32_t plan_rows(const struct plan_options *o, uint32_t n_ctx)
 {
 	uint32_t chunk = plan_chunk(o, n_ctx), rows = chunk_memory(o, chunk), in_flight;
@@ -349,7 +363,8 @@ uint32_t plan_rows(const struct plan_options *o, uint32_t n_ctx)
 	if (!overlaps(o))
 		return rows;
 	in_flight = (n_ctx + chunk - 1) / chunk;
-	in_flight = in_flight < CHUNKS_IN_FLIGHT ? in_flight : CHUNKS_IN_FLIGHT;
+	if (in_flight > most_in_flight(o, chunk))
+		in_flight = most_in_flight(o, chunk);
 	return rows > in_flight * chunk_memory(o, chunk) ? rows
 							 : in_flight * chunk_memory(o, chunk);
 }
@@ -358,7 +373,6 @@ uint32_t plan_rows(const struct plan_options *o, uint32_t n_ctx)
 static uint32_t padded(const struct plan_options *o, uint32_t chunk, uint32_t tokens, bool prompt)
 {
 	bool linear = o->choices.placement == LLM_PLACE_LINEAR;
-
 	uint32_t rows = (tokens + LLM_BUCKET_ROWS - 1) / LLM_BUCKET_ROWS * LLM_BUCKET_ROWS;
 
 	/*
@@ -366,8 +380,6 @@ static uint32_t padded(const struct plan_options *o, uint32_t chunk, uint32_t to
 	 * token has a graph of its own, which is not one of placement linear's for prompts.
 	 */
 	if (!plan_pads_chunks(o) || (tokens == 1 && !(linear && prompt)))
-		return tokens;
-	if (linear && o->choices.graphs == LLM_GRAPHS_ONLINE)
 		return tokens;
 	if (o->choices.graphs != LLM_GRAPHS_BUCKETED)
 		return chunk;
@@ -404,6 +416,8 @@ static const struct sched_policy *policy_of(enum llm_order order)
 		return &sched_policy_layer;
 	case LLM_ORDER_OOE:
 		return &sched_policy_ooe;
+	case LLM_ORDER_STEAL:
+		return &sched_policy_steal;
 	default:
 		/* The plan has chunk after chunk: its first task is one of the earliest. */
 		return &sched_policy_fifo;
@@ -453,13 +467,13 @@ void plan_add_up_graphs(const struct plan *plan, double *times)
 	}
 }
 
-/* What tasks take when no other lane is at work, launches included. */
+/* What tasks take at home when no other lane is at work, and what on the CPU, launches included. */
 static bool add_times(struct plan *plan, const struct plan_options *o)
 {
 	enum soc_sync sync = o->choices.sync == LLM_SYNC_FAST ? SOC_SYNC_FAST : SOC_SYNC_DRIVER;
 	uint32_t n = sched_nr_tasks(plan->tasks);
 
-	plan->times = calloc((size_t)n + 1, sizeof(*plan->times));
+	plan->times = calloc(2 * (size_t)n + 1, sizeof(*plan->times));
 	for (uint32_t i = 0; plan->times && o->soc && i < n; i++) {
 		const struct sched_task *t = sched_get(plan->tasks, i);
 
@@ -467,6 +481,8 @@ static bool add_times(struct plan *plan, const struct plan_options *o)
 		if (t->home == SOC_NPU &&
 		    !(i && t->graph && sched_get(plan->tasks, i - 1)->graph == t->graph))
 			plan->times[i] += soc_npu_start_ns(o->soc, sync, false);
+		plan->times[n + i] =
+			soc_alone_ns(o->soc, SOC_CPU, t->cost[SOC_CPU]) + soc_cpu_start_ns(o->soc);
 	}
 	if (plan->times)
 		plan_add_up_graphs(plan, plan->times);
@@ -482,11 +498,13 @@ struct plan *plan_forward_divided(const struct plan_options *o, const struct pla
 	if (!plan)
 		return NULL;
 	plan_fit(o, b.fit);
-	b.first = b.last = b.built = b.handed = SCHED_NONE;
+	b.first = b.last = b.built = b.handed = b.read = SCHED_NONE;
 	place_chunks(o, plan);
 	b.cached = calloc((size_t)plan->nr_chunks * o->shape->layers + 1, sizeof(*b.cached));
 	b.ends = calloc(plan->nr_chunks, sizeof(*b.ends));
-	b.failed = !b.cached || !b.ends;
+	b.piece = o->start ? o->start->first : 0;
+	b.packed = calloc(o->start ? o->start->nr + 1 : 1, sizeof(*b.packed));
+	b.failed = !b.cached || !b.ends || !b.packed;
 	if (!b.failed && is_built_online(&b))
 		add_build(&b);
 	for (uint32_t c = 0; c < plan->nr_chunks && !b.failed; c++) {
@@ -498,7 +516,8 @@ struct plan *plan_forward_divided(const struct plan_options *o, const struct pla
 	}
 	free(b.cached);
 	free(b.ends);
-	if (!b.failed && plan->policy == &sched_policy_ooe)
+	free(b.packed);
+	if (!b.failed && (plan->policy == &sched_policy_ooe || plan->policy == &sched_policy_steal))
 		b.failed = !add_times(plan, o);
 	if (!b.failed)
 		return plan;

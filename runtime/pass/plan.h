@@ -20,6 +20,7 @@
 #include "predictor.h"
 #include "scheduler.h"
 #include "shadow.h"
+#include "start.h"
 
 /* Which logits a pass shall give. */
 enum plan_logits {
@@ -45,6 +46,12 @@ struct plan_calls {
 	void *ud;
 };
 
+/* The weights of a cold start: those from piece @first on are loaded in the pass. */
+struct plan_start {
+	const struct start_piece *pieces;
+	uint32_t nr, first;
+};
+
 struct plan_options {
 	/* The virtual clock's; NULL: tasks have no costs, for the wall clock. */
 	const struct soc *soc;
@@ -54,6 +61,7 @@ struct plan_options {
 	 * choices.weights. */
 	const struct llm_width *widths;
 	const struct shadow *shadow; /* activations static and static-max; NULL: neither */
+	const struct plan_start *start; /* choice start cold; NULL: nothing is to be loaded */
 	uint32_t chunk; /* tokens of a chunk at most; 0: the placement's default */
 	/* Of activation memory, for all chunks in flight: plan_rows(). 0: as many as they need. */
 	uint32_t rows;
@@ -90,8 +98,9 @@ struct plan {
 	bool overlap; /* chunks are in flight together */
 	const struct sched_policy *policy;
 	/*
-	 * Order ooe: the policy's param. On the virtual clock from the tasks' costs; without costs
-	 * 0 until times_fill() (times.h).
+	 * Orders ooe and steal: the policy's param, [2 * tasks]. By task the time at home, then by
+	 * task the time on the CPU, which only counts for tasks that the CPU may take. On the
+	 * virtual clock from the tasks' costs; without costs 0 until times_fill() (times.h).
 	 */
 	double *times;
 	bool observed; /* plan_options.observe */
@@ -118,6 +127,11 @@ uint32_t plan_rows(const struct plan_options *o, uint32_t n_ctx);
  * the placement's default.
  */
 uint32_t plan_chunk(const struct plan_options *o, uint32_t n_ctx);
+/*
+ * Whether a chunk of a prompt is padded to a static graph of the NPU, of a whole chunk or bucket.
+ * Graphs online are of the chunk's own length.
+ */
+bool plan_pads_chunks(const struct plan_options *o);
 
 /*
  * With the choice of a limited space, an NPU that can only address a part of the weights

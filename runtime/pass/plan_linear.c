@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * A prompt's layer with placement linear (llm.npu 3.2 to 3.4). Operators that follow one another on
+ * A prompt's layer with placement linear (llm.npu 3.2 to 3.4), and one of placement npu in a cold
+ * start. Operators that follow one another on
  * the NPU are a subgraph. The CPU's attention comes between two of them; so does a shadow matmul,
  * which the CPU computes beside the NPU's, and whose result it adds:
  *
@@ -69,7 +70,7 @@ static void add_cost(const struct builder *b, enum soc_lane lane, struct soc_op 
  */
 static bool cpu_quantises(const struct builder *b)
 {
-	return b->o->choices.floats == LLM_FLOATS_CPU;
+	return plan_is_linear(b) && b->o->choices.floats == LLM_FLOATS_CPU;
 }
 
 /* Operations on the values at hand. */

@@ -23,12 +23,17 @@ struct builder {
 	/* By layer and chunk: the task after which the chunk's keys and values of it are there. */
 	uint32_t *cached;
 	bool token; /* one token, to be generated; else a prompt */
+	/* The CPU's cost of the NPU's task that is added, which it may take; NULL: it may not. */
+	const struct soc_cost *stolen;
 	bool leads, leads_logits; /* the next task does all of the chunk's work, logits included; */
 	bool led; /* and those after it are there for their times */
 	/* Placement linear: of the subgraph whose tasks are added; 0: none is. */
 	uint32_t subgraph, nr_subgraphs;
 	uint32_t fit[LLM_NR_OPS]; /* placement linear: plan_fit() */
 	struct cut cuts[LLM_NR_OPS]; /* of matmuls with cut.m rows; 0: not found yet */
+	/* A cold start: the next piece to be added, by piece the task that packs it, and the last
+	 * task that reads one. */
+	uint32_t piece, *packed, read;
 	bool failed;
 };
 
@@ -38,10 +43,10 @@ struct builder {
 enum soc_lane plan_lane(const struct builder *b, enum llm_op op);
 /* Whether the chunk is a part of a prompt of placement linear. */
 bool plan_is_linear(const struct builder *b);
+/* Whether operators of a layer that follow one another on the NPU are a graph (plan_linear.c). */
+bool plan_has_subgraphs(const struct builder *b);
 /* Whether all of the chunk is one graph of the NPU. */
 bool plan_is_whole(const struct builder *b);
-/* Whether the NPU's static graphs are of whole chunks or buckets, so that chunks are padded. */
-bool plan_pads_chunks(const struct plan_options *o);
 
 /* ---- tasks ---- */
 
@@ -84,6 +89,8 @@ void plan_set_whole_slice(const struct builder *b, struct lane_work *work, uint3
 void plan_add_slices(struct builder *b, const struct lane_work *work, enum llm_op op);
 /* All of it on one lane. */
 void plan_add_uncut(struct builder *b, struct lane_work *work, uint32_t tokens);
+/* The chunk's matmul, all of it on the NPU, or on the CPU if that takes it. */
+void plan_add_stealable(struct builder *b, struct lane_work *work);
 
 /* ---- layers ---- */
 
@@ -94,5 +101,14 @@ void plan_set_cached(struct builder *b, uint32_t layer, uint32_t task);
 void plan_add_linear(struct builder *b, uint32_t layer);
 /* Operators of a layer that the NPU has in a prompt of placement linear. */
 unsigned int plan_nr_npu_ops(const struct builder *b);
+
+/* ---- cold starts (plan_start.c) ---- */
+
+/* Whether weights are to be loaded in this pass. */
+bool plan_is_cold(const struct plan_options *o);
+/* Adds the pieces of the layers up to @layer that are not in the plan yet. */
+void plan_add_pieces(struct builder *b, uint32_t layer);
+/* @task, which does @work, waits for the weights that it needs. */
+void plan_after_pieces(struct builder *b, uint32_t task, const struct lane_work *work);
 
 #endif /* PLAN_PRIVATE_H */

@@ -11,6 +11,12 @@ bool plan_is_linear(const struct builder *b)
 	return b->o->choices.placement == LLM_PLACE_LINEAR && !b->token;
 }
 
+bool plan_has_subgraphs(const struct builder *b)
+{
+	return plan_is_linear(b) ||
+	       (b->o->choices.placement == LLM_PLACE_NPU && plan_is_cold(b->o));
+}
+
 /* Of a prompt with placement linear. */
 static bool floats_on_npu(const struct builder *b, enum llm_op op)
 {
@@ -63,6 +69,9 @@ enum soc_lane plan_lane(const struct builder *b, enum llm_op op)
  */
 bool plan_is_whole(const struct builder *b)
 {
+	/* The layers that are there are computed before the others are. */
+	if (plan_is_cold(b->o))
+		return false;
 	switch (b->o->choices.placement) {
 	case LLM_PLACE_NPU:
 		return true;
@@ -78,7 +87,7 @@ bool plan_is_whole(const struct builder *b)
 bool plan_pads_chunks(const struct plan_options *o)
 {
 	return o->choices.placement == LLM_PLACE_NPU || o->choices.placement == LLM_PLACE_FINE ||
-	       o->choices.placement == LLM_PLACE_LINEAR;
+	       (o->choices.placement == LLM_PLACE_LINEAR && o->choices.graphs != LLM_GRAPHS_ONLINE);
 }
 
 /* A graph is the NPU's for all that a chunk or token does there if nothing else comes
@@ -122,10 +131,11 @@ static bool add_work(struct builder *b, uint32_t task, const struct lane_work *w
 	return true;
 }
 
-/* Lanes with queues are given work ahead where more than one lane is at work. */
+/* Lanes with queues are given work ahead where more than one lane is at work. What the CPU may take
+ * stays in the scheduler's queue until the NPU is free. */
 static bool is_async(const struct builder *b, enum soc_lane lane)
 {
-	if (lane == SOC_CPU || !b->o->calls.async)
+	if (lane == SOC_CPU || lane == SOC_STORAGE || !b->o->calls.async || b->stolen)
 		return false;
 	return b->o->choices.placement == LLM_PLACE_GPU ||
 	       b->o->choices.placement == LLM_PLACE_LAYER || b->d->overlap;
@@ -151,11 +161,17 @@ uint32_t plan_add_task(struct builder *b, const struct lane_work *work, uint16_t
 	else if (!idle)
 		task.run = b->o->calls.run;
 	task.cost[lane] = cost;
+	if (b->stolen) {
+		task.lanes = 1u << SOC_CPU;
+		task.cost[SOC_CPU] = *b->stolen;
+	}
 	id = sched_add(b->plan->tasks, &task);
 	b->failed |= id == SCHED_NONE || !add_work(b, id, work);
 	if (b->last != SCHED_NONE)
 		for (uint32_t before = b->first; before <= b->last && !b->failed; before++)
 			b->failed = sched_after(b->plan->tasks, id, before);
+	if (!b->failed)
+		plan_after_pieces(b, id, work);
 	return id;
 }
 
@@ -413,4 +429,18 @@ void plan_add_uncut(struct builder *b, struct lane_work *work, uint32_t tokens)
 	    !(work->op == LLM_OP_HEAD && plan_is_whole(b) && !b->o->observe))
 		plan_set_whole_slice(b, work, tokens);
 	plan_add(b, work, &matmul);
+}
+
+void plan_add_stealable(struct builder *b, struct lane_work *work)
+{
+	struct soc_op matmul = plan_matmul(b, work->op);
+	struct soc_cost cost = { 0, 0 };
+
+	/* The CPU computes the chunk's tokens, the NPU those and the padding of its graph. */
+	matmul.m = matmul.m / b->rows * b->chunk->n;
+	if (b->o->soc)
+		cost = plan_cost(b->o, SOC_CPU, &matmul);
+	b->stolen = &cost;
+	plan_add_uncut(b, work, b->chunk->n);
+	b->stolen = NULL;
 }

@@ -3,6 +3,8 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -19,6 +21,9 @@ struct pass_state {
 	const struct plan *plan;
 	uint64_t *tickets; /* by task */
 	struct observation *seen; /* NULL: nobody looks */
+	bool cold; /* the pass loads weights */
+	atomic_flag failed; /* a task has; the error line of its thread: */
+	char line[512];
 };
 
 /* ---- tasks ---- */
@@ -82,40 +87,63 @@ static int prepare(const struct pass_state *s)
 	return err;
 }
 
+/* Keeps the error line of the first task that fails, which is its thread's, for the pass's. */
+static int keep_line(struct pass_state *s, int err)
+{
+	if (err && !atomic_flag_test_and_set(&s->failed))
+		snprintf(s->line, sizeof(s->line), "%s", llm_error());
+	return err;
+}
+
 static int begin(void *ud, const struct sched_task *task, enum soc_lane lane)
 {
-	const struct pass_state *s = ((struct pass_runner *)ud)->now;
+	struct pass_state *s = ((struct pass_runner *)ud)->now;
 	uint32_t number = sched_number(s->plan->tasks, task);
 	struct lane_call call = call_of(s, number);
 
 	call.followed = followed_elsewhere(s->plan->tasks, task);
-	return s->r->lanes[lane]->ops->begin(s->r->lanes[lane], &call, &s->tickets[number]);
+	return keep_line(
+		s, s->r->lanes[lane]->ops->begin(s->r->lanes[lane], &call, &s->tickets[number]));
 }
 
 static int poll_end(void *ud, const struct sched_task *task, enum soc_lane lane)
 {
-	const struct pass_state *s = ((struct pass_runner *)ud)->now;
+	struct pass_state *s = ((struct pass_runner *)ud)->now;
 	uint32_t number = sched_number(s->plan->tasks, task);
+	int ended = s->r->lanes[lane]->ops->poll(s->r->lanes[lane], s->tickets[number]);
 
-	return s->r->lanes[lane]->ops->poll(s->r->lanes[lane], s->tickets[number]);
+	return ended < 0 ? keep_line(s, ended) : ended;
 }
 
 static int wait_end(void *ud, const struct sched_task *task, enum soc_lane lane)
 {
-	const struct pass_state *s = ((struct pass_runner *)ud)->now;
+	struct pass_state *s = ((struct pass_runner *)ud)->now;
 	uint32_t number = sched_number(s->plan->tasks, task);
 	int err = s->r->lanes[lane]->ops->wait(s->r->lanes[lane], s->tickets[number],
 					       LANE_WAIT_DRIVER);
 
 	if (!err && s->seen)
 		observe(s->seen, number);
-	return err;
+	return keep_line(s, err);
+}
+
+/* Polling takes the time of a CPU, which threads that load weights need. */
+static enum lane_wait wait_of(const struct pass_state *s)
+{
+	return s->r->opts.choices.sync == LLM_SYNC_FAST && !s->cold ? LANE_WAIT_FAST
+								    : LANE_WAIT_DRIVER;
+}
+
+/* Whether the task's result is a tensor that an observer may see. */
+static bool is_seen(const struct pass_state *s, const struct sched_task *task)
+{
+	return s->seen && task->op != LLM_OP_READ && task->op != LLM_OP_PACK;
 }
 
 /* To the end: where one lane is at work at a time, its own way of waiting is the best. */
 static int run(void *ud, const struct sched_task *task, enum soc_lane lane)
 {
-	const struct pass_state *s = ((struct pass_runner *)ud)->now;
+	struct pass_state *s = ((struct pass_runner *)ud)->now;
 	uint32_t number = sched_number(s->plan->tasks, task);
 	const struct lane_call call = call_of(s, number);
 	struct lane *l = s->r->lanes[lane];
@@ -123,19 +151,17 @@ static int run(void *ud, const struct sched_task *task, enum soc_lane lane)
 	int err;
 
 	if (task->op == LLM_OP_BUILD)
-		return prepare(s);
+		return keep_line(s, prepare(s));
 	if (task->op == LLM_OP_LOGITS) {
 		hand_out(s, &call);
 		return 0;
 	}
 	err = l->ops->begin(l, &call, &ticket);
 	if (!err)
-		err = l->ops->wait(l, ticket,
-				   s->r->opts.choices.sync == LLM_SYNC_FAST ? LANE_WAIT_FAST
-									    : LANE_WAIT_DRIVER);
-	if (!err && s->seen)
+		err = l->ops->wait(l, ticket, wait_of(s));
+	if (!err && is_seen(s, task))
 		observe(s->seen, number);
-	return err;
+	return keep_line(s, err);
 }
 
 /* ---- plans ---- */
@@ -148,6 +174,7 @@ static struct plan_options options_of(struct pass_runner *r)
 	struct plan_options o = r->opts;
 
 	o.observe = r->observer != NULL;
+	o.start = r->start.first < r->start.nr ? &r->start : NULL;
 	if (r->lanes[SOC_CPU])
 		o.calls = (struct plan_calls){ .run = run, .async = &async, .ud = r };
 	return o;
@@ -234,7 +261,9 @@ static int run_plan(struct pass_state *s, const struct sched_options *so)
 	r->now = s;
 	err = sched_run(s->plan->tasks, so, &run);
 	r->now = NULL;
-	if (err && !run.error)
+	if (err && run.error)
+		llm_fail(err, "%s", s->line);
+	else if (err)
 		llm_fail(err, "scheduling %u tokens failed: %s", s->pass->n, strerror(-err));
 	if (!err && r->listener)
 		r->listener(r->listener_ud, at_ns, s->plan, &run);
@@ -246,7 +275,14 @@ static int run_plan(struct pass_state *s, const struct sched_options *so)
 	return err;
 }
 
-int pass_run(struct pass_runner *r, const struct pass *pass)
+/* Plans of the virtual clock have costs, those of a cold start pieces: neither serves twice. */
+static struct plan *take_plan(struct pass_runner *r, const struct plan_pass *pass, bool *kept)
+{
+	*kept = !r->opts.soc && r->start.first == r->start.nr;
+	return *kept ? find_plan(r, pass) : make_plan(r, pass);
+}
+
+static int run_pass(struct pass_runner *r, const struct pass *pass)
 {
 	const struct plan_pass p = {
 		.n_past = pass->pos,
@@ -266,8 +302,15 @@ int pass_run(struct pass_runner *r, const struct pass *pass)
 		.client = r->client,
 		.waits = find_waits(r, pass->n),
 	};
-	struct plan *plan = r->opts.soc ? make_plan(r, &p) : find_plan(r, &p);
-	struct pass_state s = { .r = r, .pass = pass, .plan = plan };
+	bool kept;
+	struct plan *plan = take_plan(r, &p, &kept);
+	struct pass_state s = {
+		.r = r,
+		.pass = pass,
+		.plan = plan,
+		.cold = r->start.first < r->start.nr,
+		.failed = ATOMIC_FLAG_INIT,
+	};
 	int err = plan ? 0 : -ENOMEM;
 
 	if (!err && so.execute) {
@@ -287,8 +330,30 @@ int pass_run(struct pass_runner *r, const struct pass *pass)
 	}
 	observation_free(s.seen);
 	free(s.tickets);
-	if (r->opts.soc)
+	if (!kept)
 		plan_free(plan);
+	return err;
+}
+
+int pass_run(struct pass_runner *r, const struct pass *pass)
+{
+	struct start *start = r->lanes[SOC_CPU] ? r->memory->loaded->start : NULL;
+	int err;
+
+	if (r->start.first == r->start.nr)
+		return run_pass(r, pass);
+	/* Of several sessions the first one loads the weights; others wait for it. */
+	if (start) {
+		start_lock(start);
+		r->start.first = start_packed(start);
+	}
+	err = run_pass(r, pass);
+	if (start) {
+		r->start.first = start_packed(start);
+		start_unlock(start);
+	} else if (!err) {
+		r->start.first = r->start.nr;
+	}
 	return err;
 }
 

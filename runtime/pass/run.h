@@ -34,6 +34,9 @@ struct pass_runner {
 	struct lane *lanes[SOC_NR_LANES]; /* all NULL: a dry run */
 	float jitter; /* of the virtual clock's durations */
 	uint64_t seed;
+	/* Choice start cold: the weights that are not there yet, as far as this session knows; the
+	 * passes count up its first. Else nr is 0. */
+	struct plan_start start;
 	struct sched_client *client; /* beside the passes on the virtual clock; NULL: none */
 	/*
 	 * Told of every pass that went well: when it began, on the pass's clock; NULL: nobody is.

@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: MIT
 #include "times.h"
 
+#include <math.h>
+
 /* Of a new time in what is known: one that other programs disturbed is soon forgotten. */
 #define TIMES_NEW 0.25
 
-/* What tells the task from those of another kind, without a time. */
-static struct task_time kind_of(const struct plan *plan, uint32_t number)
+/* How many times as long as the NPU the CPU takes for a matmul, until it has computed one: the
+ * threshold of EdgeFlow 4.3. */
+#define TIMES_CPU_RATIO 5
+
+/* What tells the task on a lane from those of another kind, without a time. */
+static struct task_time kind_of(const struct plan *plan, uint32_t number, uint8_t lane)
 {
 	const struct sched_task *task = sched_get(plan->tasks, number);
 	const struct lane_work *w = &plan->works[number];
@@ -16,7 +22,7 @@ static struct task_time kind_of(const struct plan *plan, uint32_t number)
 		.other = w->what == LANE_SUBGRAPH			   ? (uint16_t)w->last
 			 : w->op == LLM_OP_SHADOW || w->op == LLM_OP_MERGE ? (uint16_t)w->matmul
 									   : 0,
-		.lane = task->home,
+		.lane = lane,
 		.rows = w->what == LANE_SLICE ? w->graph_rows : plan->chunks[w->chunk].rows,
 	};
 }
@@ -40,7 +46,7 @@ void times_learn(struct times *t, const struct plan *plan, const struct sched_ru
 {
 	for (uint32_t i = 0; i < run->nr_spans; i++) {
 		const struct sched_span *span = &run->spans[i];
-		struct task_time kind = kind_of(plan, i);
+		struct task_time kind = kind_of(plan, i, span->lane);
 		unsigned int at = find(t, &kind);
 
 		kind.ns = (double)(span->end_ns - span->start_ns);
@@ -63,12 +69,27 @@ static double known_ns(const struct times *t, const struct task_time *kind)
 	return 0;
 }
 
+/* On the CPU, if that takes the task from its home, where it takes @home_ns. */
+static double stolen_ns(const struct times *t, const struct plan *plan, uint32_t number,
+			double home_ns)
+{
+	struct task_time kind = kind_of(plan, number, SOC_CPU);
+	double ns = known_ns(t, &kind);
+
+	if (ns > 0)
+		return ns;
+	return home_ns > 0 ? TIMES_CPU_RATIO * home_ns : INFINITY;
+}
+
 void times_fill(const struct times *t, struct plan *plan)
 {
-	for (uint32_t i = 0; i < sched_nr_tasks(plan->tasks); i++) {
-		struct task_time kind = kind_of(plan, i);
+	uint32_t n = sched_nr_tasks(plan->tasks);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct task_time kind = kind_of(plan, i, sched_get(plan->tasks, i)->home);
 
 		plan->times[i] = known_ns(t, &kind);
+		plan->times[n + i] = stolen_ns(t, plan, i, plan->times[i]);
 	}
 	plan_add_up_graphs(plan, plan->times);
 }

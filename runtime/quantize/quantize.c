@@ -23,6 +23,7 @@ static const struct {
 	[LLM_QUANTIZE_W4A8] = { .name = "w4a8" },
 	[LLM_QUANTIZE_W4A16] = { .name = "w4a16" },
 	[LLM_QUANTIZE_NATIVE] = { .name = "native" },
+	[LLM_QUANTIZE_ADAPTIVE] = { .name = "adaptive" },
 };
 #define NR_TYPES (sizeof(types) / sizeof(types[0]))
 
@@ -56,6 +57,11 @@ static int check(const struct llm_quantize_options *opts)
 {
 	if ((size_t)opts->type >= NR_TYPES)
 		return llm_fail(-EINVAL, "%d is no type of weights", (int)opts->type);
+	if (opts->bits != 0 && opts->type != LLM_QUANTIZE_ADAPTIVE)
+		return llm_fail(-EINVAL, "an average width is of adaptive, not of %s",
+				llm_quantize_type_name(opts->type));
+	if (opts->bits != 0 && !(opts->bits >= 1 && opts->bits <= 8))
+		return llm_fail(-EINVAL, "an average of %g bits: choose 1 to 8", opts->bits);
 	if (!opts->out)
 		return llm_fail(-EINVAL, "no file to write is given");
 	if (!opts->in == !opts->shape)

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checksum.h"
 #include "cpu_kernels.h"
 #include "llm_fail.h"
 #include "packed.h"
@@ -22,7 +23,21 @@ struct panels {
 	enum llm_format format;
 	uint64_t dims[GGUF_MAX_DIMS];
 	struct shadow_fold fold; /* of smoothing */
+	uint64_t sum; /* its checksum, once it is written */
 };
+
+static double average_bits(const struct quantize *q)
+{
+	return q->opts->bits > 0 ? q->opts->bits : LLM_ADAPTIVE_BITS;
+}
+
+static int pack_tensor(struct panels *p, const struct gguf_tensor *t, void *bytes,
+		       unsigned int *bad)
+{
+	if (p->format == LLM_FORMAT_WK)
+		return llm_pack_adaptive(p->packer, t, average_bits(p->q), bytes, bad);
+	return llm_pack_matrix(p->packer, t, p->format, bytes, bad);
+}
 
 /* A smoothed matrix as floats, for packing. */
 struct smoothed {
@@ -55,7 +70,7 @@ static int pack_smoothed(struct panels *p, void *bytes, unsigned int *bad)
 	floats.type = GGUF_F32;
 	floats.data = s.values;
 	floats.bytes = s.t.n * sizeof(*s.values);
-	err = llm_pack_matrix(p->packer, &floats, p->format, bytes, bad);
+	err = pack_tensor(p, &floats, bytes, bad);
 	free(s.values);
 	return err;
 }
@@ -65,8 +80,7 @@ static int pack(struct panels *p, void *bytes)
 {
 	struct quantize *q = p->q;
 	unsigned int bad;
-	int err = p->fold.in ? pack_smoothed(p, bytes, &bad)
-			     : llm_pack_matrix(p->packer, p->from, p->format, bytes, &bad);
+	int err = p->fold.in ? pack_smoothed(p, bytes, &bad) : pack_tensor(p, p->from, bytes, &bad);
 
 	if (err == -ERANGE)
 		return llm_fail(err,
@@ -92,8 +106,14 @@ static int make_panels(void *ud, struct gguf_sink *sink)
 				(unsigned long long)p->dims[0]);
 	else
 		ret = -pack(p, bytes);
-	if (!ret)
+	if (!ret) {
+		struct llm_checksum c;
+
+		llm_checksum_begin(&c);
+		llm_checksum_add(&c, bytes, p->dims[0]);
+		p->sum = llm_checksum_end(&c);
 		ret = gguf_sink_put(sink, bytes, p->dims[0]);
+	}
 	free(bytes);
 	gguf_tensor_done(q->file, p->from);
 	return ret ? ret : -quantize_progress(q, p->from->dims[0] * p->from->dims[1], p->name);
@@ -106,8 +126,12 @@ static void add_panels(struct panels *p, const struct gguf_tensor *from, const c
 
 	p->from = from;
 	p->format = format;
-	p->dims[0] =
-		llm_pack_bytes(format, (unsigned int)from->dims[1], (unsigned int)from->dims[0]);
+	if (format == LLM_FORMAT_WK)
+		p->dims[0] = llm_wk_bytes(average_bits(q), (unsigned int)from->dims[1],
+					  (unsigned int)from->dims[0]);
+	else
+		p->dims[0] = llm_pack_bytes(format, (unsigned int)from->dims[1],
+					    (unsigned int)from->dims[0]);
 	for (int i = 1; i < GGUF_MAX_DIMS; i++)
 		p->dims[i] = 1;
 	snprintf(p->name, sizeof(p->name), "%s.panels", name);
@@ -117,6 +141,22 @@ static void add_panels(struct panels *p, const struct gguf_tensor *from, const c
 	q->sum.bytes_before += from->bytes;
 	q->sum.bytes_after += p->dims[0];
 	gguf_writer_tensor_made(q->writer, p->name, GGUF_I8, 1, p->dims, make_panels, p);
+}
+
+/* The checksums of all panels, which are written before. */
+struct checksums {
+	const struct panels *panels;
+	size_t n;
+};
+
+static int make_checksums(void *ud, struct gguf_sink *sink)
+{
+	const struct checksums *c = ud;
+	int err = 0;
+
+	for (size_t i = 0; i < c->n && !err; i++)
+		err = gguf_sink_put(sink, &c->panels[i].sum, sizeof(c->panels[i].sum));
+	return err;
 }
 
 static void add_all(struct quantize *q, const struct llm_model *m, enum llm_weights weights,
@@ -162,6 +202,8 @@ static int save(struct quantize *q, const struct llm_model *m, const char *name,
 	size_t n = (size_t)m->n_layer * LLM_NR_MATRICES + 1;
 	struct panels *panels = calloc(n, sizeof(*panels));
 	struct quantize_tensor *tensors = calloc(gguf_n_tensors(q->file), sizeof(*tensors));
+	struct checksums checksums = { panels, n };
+	uint64_t dims[GGUF_MAX_DIMS] = { n * sizeof(uint64_t), 1, 1, 1 };
 	int err;
 
 	if (!panels || !tensors) {
@@ -176,6 +218,8 @@ static int save(struct quantize *q, const struct llm_model *m, const char *name,
 		gguf_writer_string(q->writer, "vnpu.weights", name, strlen(name));
 		gguf_writer_bool(q->writer, "vnpu.tied", m->output == m->token_embd);
 		add_all(q, m, weights, tensors, panels);
+		gguf_writer_tensor_made(q->writer, LLM_CHECKSUMS, GGUF_I8, 1, dims, make_checksums,
+					&checksums);
 		err = quantize_add_shadows(q);
 		if (!err)
 			err = quantize_save(q);

@@ -125,7 +125,10 @@ struct sched_policy {
 };
 
 /* The order choices of the runtime. Each keeps to a task's home unless its name says otherwise. */
-/* The lowest layer first: chunks go through the layers side by side. */
+/*
+ * The lowest layer first, in it the earliest chunk, and of a chunk the plan's order: chunks go
+ * through the layers side by side (EdgeFlow 4.3, position-guided priority within a layer).
+ */
 extern const struct sched_policy sched_policy_layer;
 /* The lowest number first: the plan's own order. */
 extern const struct sched_policy sched_policy_fifo;
@@ -140,6 +143,17 @@ extern const struct sched_policy sched_policy_fifo;
  */
 extern const struct sched_policy sched_policy_ooe;
 double sched_c_value(const struct sched_view *view, const double *ns, uint32_t task);
+
+/*
+ * As layer; and a CPU that has no ready task of its own takes the NPU's next one, if it may run
+ * that (sched_task.lanes) and the NPU's ready tasks that it may run take the NPU longer together
+ * than this one takes the CPU (EdgeFlow 4.3, task stealing; the paper's threshold is a number of
+ * tasks).
+ *
+ * @param: const double *, by task its time in ns on its home, then by task that on the CPU, which
+ * is INFINITY where it is not known. NULL: nothing is taken.
+ */
+extern const struct sched_policy sched_policy_steal;
 
 /* ---- running --------------------------------------------------------------------------------- */
 

@@ -19,22 +19,27 @@ static uint32_t pick_fifo(const struct sched_view *view, const void *param)
 
 const struct sched_policy sched_policy_fifo = { "fifo", pick_fifo };
 
-/* The lowest layer first, and in it the plan's order. */
-static uint32_t pick_layer(const struct sched_view *view, const void *param)
+/* Of the ready tasks whose home is @home: one of the lowest layer, there the first in the plan. */
+static uint32_t lowest_layer(const struct sched_view *view, enum soc_lane home)
 {
 	uint32_t best = SCHED_NONE;
 
-	(void)param;
 	for (size_t i = 0; i < view->nr_ready; i++) {
 		const struct sched_task *t = sched_get(view->plan, view->ready[i]);
 
-		if (t->home != view->lane)
+		if (t->home != home)
 			continue;
 		if (best == SCHED_NONE ||
 		    t->layer < sched_get(view->plan, view->ready[best])->layer)
 			best = (uint32_t)i;
 	}
 	return best;
+}
+
+static uint32_t pick_layer(const struct sched_view *view, const void *param)
+{
+	(void)param;
+	return lowest_layer(view, view->lane);
 }
 
 const struct sched_policy sched_policy_layer = { "layer", pick_layer };
@@ -91,3 +96,21 @@ static uint32_t pick_ooe(const struct sched_view *view, const void *param)
 }
 
 const struct sched_policy sched_policy_ooe = { "ooe", pick_ooe };
+
+static uint32_t pick_steal(const struct sched_view *view, const void *param)
+{
+	const double *npu_ns = param, *cpu_ns;
+	uint32_t own = lowest_layer(view, view->lane), top;
+	double queue_ns = 0;
+
+	if (own != SCHED_NONE || view->lane != SOC_CPU || !npu_ns)
+		return own;
+	cpu_ns = npu_ns + sched_nr_tasks(view->plan);
+	top = lowest_layer(view, SOC_NPU);
+	for (size_t i = 0; i < view->nr_ready; i++)
+		if (sched_get(view->plan, view->ready[i])->home == SOC_NPU)
+			queue_ns += npu_ns[view->ready[i]];
+	return top != SCHED_NONE && queue_ns > cpu_ns[view->ready[top]] ? top : SCHED_NONE;
+}
+
+const struct sched_policy sched_policy_steal = { "steal", pick_steal };

@@ -194,6 +194,8 @@ static double start_ns(struct simulation *sim, int lane, uint32_t task, double f
 		       factor;
 	case SOC_GPU:
 		return gpu_start_ns(sim, task, factor);
+	case SOC_STORAGE:
+		return 0;
 	default:
 		return soc_cpu_start_ns(sim->p) * factor;
 	}

@@ -476,8 +476,9 @@ static bool is_serial(const struct wall *w)
 {
 	const struct sched_policy *policy = w->s->opts->policy;
 
-	if (!w->s->plan->chain || (policy && policy != &sched_policy_fifo &&
-				   policy != &sched_policy_layer && policy != &sched_policy_ooe))
+	if (!w->s->plan->chain ||
+	    (policy && policy != &sched_policy_fifo && policy != &sched_policy_layer &&
+	     policy != &sched_policy_ooe && policy != &sched_policy_steal))
 		return false;
 	for (uint32_t i = 0; i < sched_nr_tasks(w->s->plan); i++)
 		if (flies(w, sched_get(w->s->plan, i)))

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "cpu_kernels.h"
 #include "fw_data.h"
 #include "kernels.h"
 
@@ -583,6 +584,63 @@ static void test_attn(void)
 	}
 }
 
+/* ---- packing --------------------------------------------------------------------------------- */
+
+/* What @rows are: an enum cpu_row_type, then Q4_0, then the types of KQ. */
+#define PACK_W4 CPU_NR_ROW_TYPES
+#define PACK_KQ (PACK_W4 + 1)
+
+static int pack(const struct cpu_kernels *k, uint32_t of, uint8_t *panel,
+		const struct cpu_rows *rows)
+{
+	if (of < PACK_W4)
+		return k->pack->w8(panel, of, rows);
+	if (of == PACK_W4)
+		return k->pack->w4(panel, rows);
+	return k->pack->kq(panel, of - PACK_KQ, rows);
+}
+
+static size_t pack_bytes(uint32_t of, uint32_t k)
+{
+	if (of < PACK_W4)
+		return VNPU_PANEL_I8_BYTES(k);
+	return of == PACK_W4 ? VNPU_PANEL_W4_BYTES(k, 32) : vnpu_kq_panel_bytes(of - PACK_KQ, k);
+}
+
+/* The sets of the CPU lane's kernels; the bytes are random, so that a few rows are not finite. */
+static void test_pack(uint32_t of)
+{
+	static const char *const names[] = { "generic", "avx2", "avx512" };
+	static const uint32_t block_bytes[] = {
+		4, 2, 2, 34, 18, 84, 110, 144, 176, 210, 20, 22, 24
+	};
+	static const uint32_t blocks[] = { 1, 1, 1, 32, 32, 256, 256, 256, 256, 256, 32, 32, 32 };
+	uint32_t k = blocks[of] * (1 + rng_below(600 / blocks[of])), nr = 1 + rng_below(64);
+	struct cpu_rows rows = { .bytes = k / blocks[of] * block_bytes[of], .nr = nr, .cols = k };
+	size_t bytes = pack_bytes(of, k);
+	uint8_t *data = random_bytes(nr * rows.bytes, false), *ref = need(bytes), *y = need(bytes);
+	int bad;
+
+	/* Of most matrices no exponent has all its bits. */
+	if (rng_below(8))
+		for (size_t i = 1; i < nr * rows.bytes; i += 2)
+			data[i] &= 0xbb;
+	rows.data = data;
+	bad = pack(&cpu_kernels_generic, of, ref, &rows);
+	for (size_t s = 1; s < sizeof(names) / sizeof(names[0]); s++) {
+		const struct cpu_kernels *set = cpu_kernels_get(names[s]);
+
+		if (!set ||
+		    (pack(set, of, y, &rows) == bad && (bad >= 0 || !memcmp(y, ref, bytes))))
+			continue;
+		fprintf(stderr, "pack %u k %u rows %u: %s differs\n", of, k, nr, names[s]);
+		status = 1;
+	}
+	printf("pack %u k %u rows %u bad %d %016llx\n", of, k, nr, bad,
+	       bad < 0 ? (unsigned long long)checksum(ref, bytes) : 0);
+	end_case();
+}
+
 int main(int argc, char **argv)
 {
 	enum fw_isa isa;
@@ -609,5 +667,7 @@ int main(int argc, char **argv)
 	test_rows();
 	test_rope();
 	test_attn();
+	for (uint32_t i = 0; i < 20 * (PACK_KQ + VNPU_NR_KQ_TYPES); i++)
+		test_pack(i % (PACK_KQ + VNPU_NR_KQ_TYPES));
 	return status;
 }

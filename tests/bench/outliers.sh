@@ -20,8 +20,8 @@ shift 3
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
-# calibrated NAME FILE: files of FILE that keep all outliers, plain and smoothed. As many channels as there are injected ones, and
-# the paper's share more, are taken for outliers.
+# calibrated NAME FILE: files of FILE that keep all outliers, plain and smoothed. Twice as many
+# channels as are injected are taken for outliers, but at least 0.3 % of all, llm-quantize's default.
 calibrated() {
 	local name=$1 file=$2 share=$3
 	"$build/bin/llm-quantize" --calibrate "$calibration" --pruning 0 --outlier-channels "$share" "$file" "$work/$name.gguf" w8a8 \

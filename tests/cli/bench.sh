@@ -15,8 +15,8 @@ assert [(r['n_prompt'], r['n_gen']) for r in rows] == [(8, 0), (0, 4)], rows
 for r in rows:
     for k in '''build_commit cpu_info model_filename model_type model_size model_n_params n_threads n_prompt n_gen n_depth test_time
         avg_ns stddev_ns avg_ts stddev_ts samples_ns samples_ts transport clock profile preset graphs placement partition sync order
-        weights activations kv start attention draft ttft_ms syncs npu_jobs busy_npu busy_gpu busy_cpu bubble_npu bubble_gpu bubble_cpu energy_j
-        power_w peak_memory_bytes weight_bytes_read kv_bytes_read memory_gbps shadow_ms shadow_merges shadow_reads shadow_weight_bytes recall accepted_per_step graph_switch_ms output_sha256 predictor modelled_ns prefill_breakdown decode_breakdown'''.split():
+        weights activations kv start attention draft ttft_ms syncs npu_jobs decision_ns busy_npu busy_gpu busy_cpu busy_storage bubble_npu bubble_gpu bubble_cpu bubble_storage energy_j
+        power_w peak_memory_bytes weight_bytes_read kv_bytes_read memory_gbps shadow_ms shadow_merges shadow_reads shadow_weight_bytes start_read_bytes start_cached_bytes start_wait_ms start_pack_ms recall accepted_per_step graph_switch_ms output_sha256 predictor modelled_ns prefill_breakdown decode_breakdown'''.split():
         assert k in r, k
     assert len(r['samples_ns']) == len(r['samples_ts']) == 2
     assert abs(r['avg_ns'] - sum(r['samples_ns']) / 2) <= 1
@@ -24,7 +24,7 @@ for r in rows:
     assert all(abs(t - (r['n_prompt'] + r['n_gen']) * 1e9 / n) < 1e-6 * t for t, n in zip(r['samples_ts'], r['samples_ns']))
     assert r['model_n_params'] == 5770496 and r['clock'] == 'wall' and r['placement'] == 'cpu' and r['preset'] == 'cpu'
     assert r['weights'] == 'f32' and r['peak_memory_bytes'] > 2**20
-    for k in 'transport sync npu_jobs syncs busy_npu bubble_npu busy_gpu energy_j power_w recall accepted_per_step draft prefill_breakdown decode_breakdown'.split():
+    for k in 'transport sync npu_jobs decision_ns syncs busy_npu bubble_npu busy_gpu busy_storage energy_j power_w recall accepted_per_step draft prefill_breakdown decode_breakdown'.split():
         assert r[k] is None, (k, r[k])
 assert rows[0]['ttft_ms'] > 0 and rows[1]['ttft_ms'] is None
 assert rows[0]['output_sha256'] is None and re.fullmatch('[0-9a-f]{64}', rows[1]['output_sha256'])
@@ -119,6 +119,11 @@ assert all(len(s) == 1 for s in sha.values()), sha
 npu = [r for r in rows if r['placement'] == 'npu' and r['n_gen'] == 4 and not r['n_prompt']]
 assert all(r['npu_jobs'] == 4 for r in npu), 'one job for each token'
 " "$scratch/out"
+passes "orders" "${bench[@]}" -p 40 -n 0 -r 1 --preset fine --chunk 16 --order fifo,layer,ooe -o json
+true_in_python "time of a decision, where there is one" "
+got = {r['order']: r['decision_ns'] for r in json.load(open(sys.argv[1]))}
+assert got['fifo'] is None and got['layer'] > 0 and got['ooe'] > 0, got
+" "$scratch/out"
 passes "--breakdown" "${bench[@]}" -p 16 -n 4 -r 2 --preset cpu,npu --breakdown -o json
 true_in_python "--breakdown divides the time per token where it can be measured" "
 for r in json.load(open(sys.argv[1])):
@@ -137,7 +142,7 @@ if compgen -G "/etc/OpenCL/vendors/*.icd" >/dev/null; then
 		"0 llm-bench: preset llm.npu is left out"
 	true_in_python "GPU presets report the busy time and repeat their tokens" "
 rows = json.load(open(sys.argv[1]))
-assert {r['preset'] for r in rows} == {'cpu', 'npu', 'fine', 'gpu', 'hetero-layer', 'hetero-tensor', 'best'}
+assert {r['preset'] for r in rows} == {'cpu', 'npu', 'fine', 'gpu', 'hetero-layer', 'hetero-tensor', 'best', 'edgeflow'}
 for r in rows:
     gpu = r['placement'] in ('gpu', 'layer')
     assert (r['busy_gpu'] is not None) == gpu and (not gpu or 0 < r['busy_gpu'] <= 1), r

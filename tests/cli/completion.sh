@@ -18,7 +18,7 @@ for tool in llm-bench llm-cli llm-logits llm-perplexity; do
 	same "$tool: the completion function is registered" "$(complete -p $tool)" "complete -F _vnpu_llm $tool"
 	same "$tool: all options" "$(offers $tool -)" "$($tool --help=options | cut -f1 | sort | xargs)"
 	same "$tool: options with a prefix" "$(offers $tool --plac)" --placement
-	same "$tool: all values of a choice" "$(offers $tool --weights '')" "auto f16 f32 native w4a16 w4a8 w8a8 w8a8-groups"
+	same "$tool: all values of a choice" "$(offers $tool --weights '')" "adaptive auto f16 f32 native w4a16 w4a8 w8a8 w8a8-groups"
 	same "$tool: values with a prefix" "$(offers $tool -x --weights w4)" "w4a16 w4a8"
 	same "$tool: values after an equals sign" "$(offers $tool --kv =) / $(offers $tool --kv = f)" "f16 f32 q8_0 / f16 f32"
 	same "$tool: values of the transport and of the clock" "$(offers $tool --transport s) $(offers $tool --clock v)" "sim virtual"

@@ -11,11 +11,12 @@ passes "a dry run" "${dry[@]}" --shape llama3.2-1b --preset all -p 256 -n 4 -o j
 cp "$scratch/out" "$scratch/json"
 true_in_python "has the fields of the simulation" "
 rows = json.load(open(sys.argv[1]))
-assert {(r['preset'], r['n_prompt']) for r in rows} == {(p, n) for p in ('cpu', 'npu', 'fine', 'gpu', 'hetero-layer', 'hetero-tensor', 'best', 'llm.npu')
+assert {(r['preset'], r['n_prompt']) for r in rows} == {(p, n) for p in ('cpu', 'npu', 'fine', 'gpu', 'hetero-layer', 'hetero-tensor', 'best', 'llm.npu', 'edgeflow')
     for n in (256, 0)}, rows
 for r in rows:
     assert r['clock'] == 'virtual' and r['profile'] == 'sd8gen3' and r['model_filename'] is None
     assert len(r['samples_ns']) == 1 and r['samples_ns'][0] > 0 and r['stddev_ns'] is None
+    assert r['decision_ns'] > 0
     assert r['energy_j'] > 0 and abs(r['power_w'] - r['energy_j'] * 1e9 / r['avg_ns']) < 1e-9 * r['power_w']
     assert 0 < r['memory_gbps'] <= 60
     lanes = [r['busy_npu'], r['busy_gpu'], r['busy_cpu']]
@@ -56,13 +57,23 @@ a, b = (json.loads(l) for l in open(sys.argv[1]))
 assert (a['sync'], b['sync']) == ('driver', 'fast') and a['avg_ns'] > 1.5 * b['avg_ns']
 " "$scratch/out"
 
+passes "cold and warm starts" "${dry[@]}" --shape qwen2.5-0.5b --placement fine,npu -p 32 -n 0 --start warm,cold -o json
+true_in_python "a cold start waits for storage, which reads all weights" "
+rows = {(r['placement'], r['start']): r for r in json.load(open(sys.argv[1]))}
+for place in ('fine', 'npu'):
+    warm, cold = rows[place, 'warm'], rows[place, 'cold']
+    assert warm['busy_storage'] == 0 and cold['busy_storage'] > 0.5, (place, cold['busy_storage'])
+    # At 2.65 GB/s the 494 million weights take 186 ms.
+    assert 185e6 < cold['avg_ns'] * cold['busy_storage'] < 188e6, cold['avg_ns'] * cold['busy_storage']
+    assert max(warm['avg_ns'], 185e6) < cold['avg_ns'] < warm['avg_ns'] + 190e6, place" "$scratch/out"
+
 passes "a timeline" "${dry[@]}" --shape qwen2.5-0.5b --preset fine -p 64 -n 2 --timeline "$scratch/trace"
 true_in_python "has all lanes, nested or disjoint slices, and flows" "
 trace = json.load(open(sys.argv[1]))['traceEvents']
 names = {(e['pid'], e['tid']): e['args']['name'] for e in trace if e['name'] == 'thread_name'}
 processes = [e['args']['name'] for e in trace if e['name'] == 'process_name']
 assert processes == ['qwen2.5-0.5b fine w8a8 pp64', 'qwen2.5-0.5b fine w8a8 tg2'], processes
-assert {n for (p, t), n in names.items() if p == 1} == {'npu', 'gpu', 'cpu'}
+assert {n for (p, t), n in names.items() if p == 1} == {'npu', 'gpu', 'cpu', 'storage'}
 slices = [e for e in trace if e['ph'] == 'X']
 tasks = [e for e in slices if e['name'] != 'start']
 assert len(tasks) == 3 * (1 + 24 * 10 + 2), len(tasks)

@@ -69,7 +69,7 @@ assert ns['auto'] == ns['ooe'] == min(ns.values()) and ns['fifo'] == max(ns.valu
 
 refuses "no command" 2 "give one of subgraphs, fits" "${llmnpu[@]}"
 refuses "an unknown command" 2 "give one of subgraphs, fits" "${llmnpu[@]}" lunch
-refuses "another placement" 2 "placement is linear" "${llmnpu[@]}" steps --placement npu
+refuses "another placement" 2 "llm.npu's placement is linear" "${llmnpu[@]}" steps --placement npu
 refuses "an unknown shape" 1 "no-such-shape" "${llmnpu[@]}" steps --shape no-such-shape
 refuses "an unknown SoC" 1 "no-such-soc" "${llmnpu[@]}" steps --profile no-such-soc
 refuses "graphs fixed, which linear calls shared" 1 "placement linear has no graphs fixed: choose placement fine" \

@@ -68,6 +68,7 @@ passes "output through a link" "${t[@]}" "$model" "$scratch/out-link.gguf" f16
 [ -L "$scratch/out-link.gguf" ] && [ -s "$scratch/target.gguf" ] && ok "the link stays" || not_ok "the link stays"
 
 ppl() { "$bin/llm-perplexity" -m "$1" -f "$refs/p1.txt" -c 64 --preset cpu -o json >"$scratch/ppl.json" 2>&1; python3 -c "import json; print(json.load(open('$scratch/ppl.json'))['perplexity'])"; }
+ppl_npu() { "$bin/llm-perplexity" -m "$1" -f "$refs/p1.txt" -c 64 --transport sim --placement npu -o json >"$scratch/ppl.json" 2>&1; python3 -c "import json; print(json.load(open('$scratch/ppl.json'))['perplexity'])"; }
 near() {
 	true_in_python "$1" "a, b, bound = map(float, sys.argv[1:]); print(a, b); assert abs(a - b) <= bound * b, (a, b)" "$2" "$3" "$4"
 }
@@ -124,6 +125,19 @@ for weights in w8a8 w4a8 w4a16; do
 	cmp "$scratch/$weights.gguf" "$scratch/t1.gguf" >"$scratch/err" 2>&1 && ok "$weights with one thread" || not_ok "$weights with one thread" "$(<"$scratch/err")"
 	same "$weights: the logits of the original" "$(logits -m "$scratch/$weights.gguf")" "$(logits -m "$model" --weights $weights)"
 done
+passes "adaptive" "${t[@]}" "$model" "$scratch/adaptive.gguf" adaptive --bits 4.6
+run "${t[@]}" -t 1 "$model" "$scratch/t1.gguf" adaptive --bits 4.6
+cmp "$scratch/adaptive.gguf" "$scratch/t1.gguf" >"$scratch/err" 2>&1 && ok "adaptive with one thread" || not_ok "adaptive with one thread" "$(<"$scratch/err")"
+same "adaptive: the same logits with placement fine" "$(logits -m "$scratch/adaptive.gguf" --placement fine)" "$(logits -m "$scratch/adaptive.gguf")"
+same "adaptive: the same logits with placement linear and its CPU" "$(logits -m "$scratch/adaptive.gguf" --placement linear --space limited --clock virtual --floats cpu)" \
+	"$(logits -m "$scratch/adaptive.gguf")"
+passes "adaptive of 8 bits" "${t[@]}" "$model" "$scratch/adaptive8.gguf" adaptive --bits 8
+same "adaptive of 8 bits: the logits of w8a8 where down projections read INT16" "$(logits -m "$scratch/adaptive8.gguf")" "$(logits -m "$model" --weights w8a8 --activations mixed)"
+near "adaptive of 4.6 bits predicts nearly as well" "$(ppl_npu "$scratch/adaptive.gguf")" "$want" 0.05
+for bad in 0.9 8.1 nan x; do refuses "--bits $bad" 2 "--bits: " "${t[@]}" "$model" "$out" adaptive --bits $bad; done
+refuses "--bits of another type" 2 "--bits is the average width of adaptive, not of w8a8" "${t[@]}" "$model" "$out" w8a8 --bits 5
+refuses "adaptive weights of a file that has none" 1 "llm-quantize .*docs6m-q8_0.gguf OUT.gguf adaptive" "$bin/llm-logits" -m "$model" --tokens 1 --weights adaptive
+refuses "adaptive weights with placement layer" 1 "placement layer has no weights adaptive: choose placement .*npu" "$bin/llm-logits" -m "$scratch/adaptive.gguf" --tokens 1 --placement layer
 same "a file packed for w4a16 serves w4a8" "$(logits -m "$scratch/w4a16.gguf" --weights w4a8)" "$(logits -m "$model" --weights w4a8)"
 refuses "packed for other weights" 1 "w8a8.gguf: packed for the NPU with weights w8a8; for w4a8 take the original" "$bin/llm-logits" -m "$scratch/w8a8.gguf" --tokens 1 --weights w4a8
 refuses "packed, on the CPU" 1 "packed for the NPU with weights w4a8; for f32 take the original" "$bin/llm-logits" -m "$scratch/w4a8.gguf" --tokens 1 --placement cpu
@@ -139,7 +153,7 @@ assert a in d and len(a) == len(b)
 open(sys.argv[2], 'wb').write(d.replace(a, b, 1))
 PY
 }
-damage version 'vnpu.panels\x04\0\0\0\x01' 'vnpu.panels\x04\0\0\0\x02'
+damage version 'vnpu.panels\x04\0\0\0\x02' 'vnpu.panels\x04\0\0\0\x03'
 refuses "panels of another version" 1 "packed by another version" "$bin/llm-logits" -m "$scratch/version.gguf" --tokens 1
 damage name 'w8a8' 'w7a8'
 refuses "packed for unknown weights" 1 "packed for unknown weights 'w7a8'" "$bin/llm-logits" -m "$scratch/name.gguf" --tokens 1
@@ -160,14 +174,52 @@ at = d.index(b'blk.0.attn_k.panels') + 19
 dims = struct.unpack_from('<I', d, at)[0]
 size = struct.unpack_from('<Q', d, at + 4)[0]
 offset = struct.unpack_from('<Q', d, at + 4 + 8 * dims + 4)[0]
-names = [d.rfind(b'.weight'), d.rfind(b'.panels')]
-end = max(names) + 7
+end = max(d.rfind(n) + len(n) for n in (b'.weight', b'.panels', b'vnpu.checksums'))
 end += 4 + 8 * struct.unpack_from('<I', d, end)[0] + 12
 start = (end + 31) // 32 * 32
 struct.pack_into('<f', d, start + offset + size - 4, float('nan'))
 open(sys.argv[2], 'wb').write(d)
 PY
 refuses "a scale that is not finite" 1 "row 127 of tensor blk.0.attn_k.panels" "$bin/llm-logits" -m "$scratch/scale.gguf" --tokens 1
+
+# ---- checksums ----
+
+# flip FROM TO TENSOR: a bit in the middle of a tensor; version1 FROM TO: the file without its checksums, as version 1 wrote it.
+cat >"$scratch/panels.py" <<'PY'
+import struct, sys
+d = bytearray(open(sys.argv[2], 'rb').read())
+def entry(name): # of the table of tensors: where it begins and ends, the tensor's bytes and offset
+    at = d.index(struct.pack('<Q', len(name)) + name)
+    dims = at + 8 + len(name)
+    assert struct.unpack_from('<I', d, dims)[0] == 1
+    size, _, offset = struct.unpack_from('<QIQ', d, dims + 4)
+    return at, dims + 24, size, offset
+last = max(d.rfind(n) + len(n) for n in (b'.weight', b'.panels', b'vnpu.checksums'))
+header = last + 4 + 8 * struct.unpack_from('<I', d, last)[0] + 12
+data = (header + 31) // 32 * 32
+if sys.argv[1] == 'flip':
+    at, end, size, offset = entry(sys.argv[4].encode())
+    d[data + offset + size // 2] ^= 16
+else:
+    at, end, size, offset = entry(b'vnpu.checksums')
+    version = d.index(b'vnpu.panels') + 15
+    assert d[version] == 2
+    d[version] = 1
+    struct.pack_into('<Q', d, 8, struct.unpack_from('<Q', d, 8)[0] - 1)
+    head = d[:at] + d[end:header]
+    d = head + bytes(-len(head) % 32) + d[data:]
+open(sys.argv[3], 'wb').write(d)
+PY
+for type in w8a8 w4a8 adaptive; do
+	python3 "$scratch/panels.py" flip "$scratch/$type.gguf" "$scratch/flip.gguf" blk.3.ffn_up.panels
+	refuses "$type: a flipped bit" 1 "flip.gguf: tensor blk.3.ffn_up.panels has another checksum.*damaged" "$bin/llm-logits" -m "$scratch/flip.gguf" --tokens 1
+	python3 "$scratch/panels.py" version1 "$scratch/$type.gguf" "$scratch/one.gguf"
+	same "$type: the logits of a file without checksums, of version 1" "$(logits -m "$scratch/one.gguf")" "$(logits -m "$scratch/$type.gguf")"
+done
+python3 "$scratch/panels.py" flip "$scratch/adaptive.gguf" "$scratch/flip.gguf" vnpu.checksums
+refuses "a flipped bit of a checksum" 1 "tensor blk.[0-9].[a-z_]*.panels has another checksum" "$bin/llm-logits" -m "$scratch/flip.gguf" --tokens 1
+head -c -9000 "$scratch/adaptive.gguf" >"$scratch/short.gguf"
+refuses "a short file" 1 "tensor '[a-z0-9_.]*' needs .*truncated" "$bin/llm-logits" -m "$scratch/short.gguf" --tokens 1
 
 # ---- calibrated ----
 

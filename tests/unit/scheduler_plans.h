@@ -207,9 +207,10 @@ static const struct sched_policy greedy = { "greedy", pick_last };
 static inline const struct sched_policy *any_policy(void)
 {
 	static const struct sched_policy *const all[] = { &sched_policy_fifo, &sched_policy_layer,
-							  &sched_policy_ooe, &greedy };
+							  &sched_policy_ooe, &sched_policy_steal,
+							  &greedy };
 
-	return all[any(0, 3)];
+	return all[any(0, 4)];
 }
 
 #endif

@@ -169,9 +169,9 @@ static double squared_error(const float *w, const int8_t *q, float scale)
 }
 
 /*
- * A step of 2 max / 2^b has the error max^2 / 2^2b / 3 on average, and half of its ratio to the
- * mean square is the distance: a sixth of the closed form. Narrow numbers are better than that, as
- * their search clips what is rare.
+ * A step of 2 max / 2^b has the error max^2 / 2^2b / 3 on average, and half of its ratio to
+ * the mean square is the distance: a sixth of the closed form. Narrow numbers are better than that,
+ * as their search clips what is rare.
  */
 static void the_closed_form_is_six_times_the_distance(void **state)
 {

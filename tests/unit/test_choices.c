@@ -103,9 +103,11 @@ static void properties_are_those_of_the_values(void **state)
 		assert_int_equal(llm_weights_4bit(w), w4);
 		assert_int_equal(llm_weights_integers(w),
 				 w == LLM_WEIGHTS_W8A8 || w == LLM_WEIGHTS_W4A8 ||
-					 w == LLM_WEIGHTS_NATIVE || w == LLM_WEIGHTS_W8A8_GROUPS);
-		assert_int_equal(llm_weights_packed(w),
-				 w4 || w == LLM_WEIGHTS_W8A8 || w == LLM_WEIGHTS_NATIVE);
+					 w == LLM_WEIGHTS_NATIVE || w == LLM_WEIGHTS_W8A8_GROUPS ||
+					 w == LLM_WEIGHTS_ADAPTIVE);
+		assert_int_equal(llm_weights_packed(w), w4 || w == LLM_WEIGHTS_W8A8 ||
+								w == LLM_WEIGHTS_NATIVE ||
+								w == LLM_WEIGHTS_ADAPTIVE);
 	}
 	for (enum llm_graphs g = 0; g < llm_choice_info(LLM_CHOICE_GRAPHS)->n_values; g++)
 		assert_int_equal(llm_graphs_whole_prompt(g), g != LLM_GRAPHS_BUCKETED &&
@@ -159,6 +161,8 @@ static void a_choice_applies_where_it_makes_a_difference(void **state)
 static const struct llm_choices_file plain = { .path = "plain.gguf" };
 static const struct llm_choices_file q4 = { .path = "q4.gguf", .q4 = true };
 static const struct llm_choices_file packed8 = { .path = "w8.gguf", .packed = LLM_WEIGHTS_W8A8 };
+static const struct llm_choices_file adaptive = { .path = "wk.gguf",
+						  .packed = LLM_WEIGHTS_ADAPTIVE };
 static const struct llm_choices_file packed4 = { .path = "w4.gguf", .packed = LLM_WEIGHTS_W4A16 };
 
 static void auto_is_what_the_other_options_can_run_on(void **state)
@@ -175,6 +179,7 @@ static void auto_is_what_the_other_options_can_run_on(void **state)
 		{ { 0 }, &q4, false, LLM_PLACE_NPU, LLM_WEIGHTS_W4A8 },
 		{ { 0 }, &packed8, false, LLM_PLACE_NPU, LLM_WEIGHTS_W8A8 },
 		{ { 0 }, &packed4, true, LLM_PLACE_FINE, LLM_WEIGHTS_W4A16 },
+		{ { 0 }, &adaptive, true, LLM_PLACE_FINE, LLM_WEIGHTS_ADAPTIVE },
 		{ { .weights = LLM_WEIGHTS_F32 }, &plain, false, LLM_PLACE_CPU, LLM_WEIGHTS_F32 },
 		{ { .weights = LLM_WEIGHTS_F32 }, &plain, true, LLM_PLACE_CPU, LLM_WEIGHTS_F32 },
 		{ { .weights = LLM_WEIGHTS_W4A16 },
@@ -272,6 +277,10 @@ static void a_contradiction_names_both_sides_and_the_ways_out(void **state)
 	REFUSED(ASKED(.weights = LLM_WEIGHTS_F16), &plain, -ENOTSUP,
 		"weights f16 can only be planned");
 	REFUSED(ASKED(.kv = 17), &plain, -EINVAL, "kv 17: there are 0 to");
+	REFUSED(ASKED(.weights = LLM_WEIGHTS_ADAPTIVE), &plain, -EINVAL, "llm-quantize");
+	REFUSED(ASKED(.placement = LLM_PLACE_LAYER), &adaptive, -EINVAL, "layer", "adaptive",
+		"npu");
+	REFUSED(ASKED(.placement = LLM_PLACE_GPU), &adaptive, -EINVAL, "gpu", "adaptive");
 	REFUSED(ASKED(.placement = LLM_PLACE_CPU), &packed8, -EINVAL, "w8.gguf", "w8a8",
 		"for f32 take the original");
 	REFUSED(ASKED(.weights = LLM_WEIGHTS_F32), &packed8, -EINVAL, "w8.gguf", "w8a8",
@@ -301,9 +310,10 @@ static void check_settled(const struct llm_choices *asked, const struct llm_choi
 	if (err) {
 		/*
 		 * One side alone never contradicts anything, but for a file's and
-		 * what can only be planned.
+		 * what can only be planned or is only in packed files.
 		 */
-		assert_true(nr_named(asked) > 1 || err == -ENOTSUP || (file && file->packed));
+		assert_true(nr_named(asked) > 1 || err == -ENOTSUP || (file && file->packed) ||
+			    asked->weights == LLM_WEIGHTS_ADAPTIVE);
 		return;
 	}
 	assert_true(settled.placement != LLM_PLACE_AUTO && settled.weights != LLM_WEIGHTS_AUTO &&
@@ -330,7 +340,8 @@ static bool excludes(enum llm_choice c)
 /* All combinations of the choices that exclude anything, with the values of the others in turn. */
 static void what_is_settled_keeps_what_was_asked_for_and_stays_settled(void **state)
 {
-	const struct llm_choices_file *const files[] = { NULL, &plain, &q4, &packed8, &packed4 };
+	const struct llm_choices_file *const files[] = { NULL,	   &plain,   &q4,
+							 &packed8, &packed4, &adaptive };
 	struct llm_choices asked = { 0 };
 	unsigned int turn = 0;
 	enum llm_choice c;

@@ -18,25 +18,9 @@
 
 #include "engine.h"
 #include "llm.h"
-#include "tiny_model.h"
+#include "tiny_random.h"
 
 #define MAX_TOKENS 700
-
-static uint64_t seed_state;
-
-static unsigned int any(unsigned int min, unsigned int max)
-{
-	return min + (unsigned int)(random_u64(&seed_state) % (max - min + 1));
-}
-
-static int setup(void **state)
-{
-	const char *seed = getenv("TEST_SEED");
-
-	seed_state = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL);
-	printf("TEST_SEED=%llu\n", (unsigned long long)seed_state);
-	return 0;
-}
 
 /* The presets, and what else goes together. */
 static const struct llm_choices ways[] = {
@@ -54,12 +38,23 @@ static const struct llm_choices ways[] = {
 	  .graphs = LLM_GRAPHS_FIXED,
 	  .kv = LLM_KV_F32 },
 	{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_OOE },
+	{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_CHUNK },
+	{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_STEAL },
+	{ .placement = LLM_PLACE_FINE,
+	  .order = LLM_ORDER_STEAL,
+	  .weights = LLM_WEIGHTS_W4A8,
+	  .graphs = LLM_GRAPHS_FIXED,
+	  .sync = LLM_SYNC_DRIVER },
 	{ .placement = LLM_PLACE_LINEAR },
 	{ .placement = LLM_PLACE_LINEAR,
 	  .graphs = LLM_GRAPHS_SHARED,
 	  .order = LLM_ORDER_CHUNK,
 	  .sync = LLM_SYNC_DRIVER },
 	{ .placement = LLM_PLACE_LINEAR, .graphs = LLM_GRAPHS_ONLINE },
+	{ .placement = LLM_PLACE_NPU, .start = LLM_START_COLD },
+	{ .placement = LLM_PLACE_FINE, .start = LLM_START_COLD, .weights = LLM_WEIGHTS_W4A8 },
+	{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_STEAL, .start = LLM_START_COLD },
+	{ .placement = LLM_PLACE_LINEAR, .start = LLM_START_COLD },
 	{ .placement = LLM_PLACE_GPU, .weights = LLM_WEIGHTS_W4A16 },
 	{ .placement = LLM_PLACE_LAYER, .weights = LLM_WEIGHTS_W4A16, .graphs = LLM_GRAPHS_PADDED },
 	{ .placement = LLM_PLACE_LAYER,
@@ -140,9 +135,8 @@ static void check_way(const char *path, unsigned int n_vocab, const struct llm_c
 		      const char *profile)
 {
 	/* With more chunks than there is memory for at once, where they overlap. */
-	unsigned int chunk = way->order == LLM_ORDER_LAYER ? any(20, 50)
-			     : any(0, 2)		   ? 0
-							   : any(20, 200);
+	bool short_ones = way->order == LLM_ORDER_LAYER || way->order == LLM_ORDER_STEAL;
+	unsigned int chunk = short_ones ? any(20, 50) : any(0, 2) ? 0 : any(20, 200);
 	struct llm_engine *engines[2];
 	struct llm_session *s[2];
 	int32_t ids[MAX_TOKENS];
@@ -179,24 +173,8 @@ static void check_way(const char *path, unsigned int n_vocab, const struct llm_c
 
 static struct tiny_config config(const char *arch)
 {
-	struct tiny_config c = {
-		.arch = arch,
-		.n_layer = any(1, 3),
-		.n_head_kv = any(1, 2),
-		.head_dim = 64,
-		.n_ctx = MAX_TOKENS,
-		.eps = 1e-5,
-		.rope_scale = 1,
-		.freq_base = 10000,
-		.bias = !strcmp(arch, "qwen2"),
-		.head_norms = !strcmp(arch, "qwen3"),
-		.untied = any(0, 1),
-	};
+	struct tiny_config c = tiny_any(arch, MAX_TOKENS, any(1, 3), 64, any(5, 10));
 
-	c.n_head = c.n_head_kv * any(2, 3);
-	c.n_embd = c.n_head * c.head_dim;
-	c.rot_dim = c.head_dim;
-	c.n_ff = 64 * any(5, 10);
 	c.n_vocab = 16 * any(20, 60);
 	return c;
 }
@@ -253,6 +231,8 @@ static void test_chunks_in_flight_change_no_result(void **state)
 		  .graphs = LLM_GRAPHS_FIXED },
 		{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_OOE },
 		{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_CHUNK },
+		{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_STEAL },
+		{ .placement = LLM_PLACE_FINE, .order = LLM_ORDER_STEAL, .sync = LLM_SYNC_DRIVER },
 		{ .placement = LLM_PLACE_LINEAR },
 		{ .placement = LLM_PLACE_LINEAR, .order = LLM_ORDER_FIFO },
 		{ .placement = LLM_PLACE_LINEAR,
@@ -559,5 +539,5 @@ int main(void)
 		cmocka_unit_test(test_what_a_dry_run_needs),
 	};
 
-	return cmocka_run_group_tests(tests, setup, NULL);
+	return cmocka_run_group_tests(tests, tiny_setup, NULL);
 }

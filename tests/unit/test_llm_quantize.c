@@ -69,8 +69,13 @@ static void test_options_that_exclude_each_other_are_refused(void **state)
 	expect_refused(&o, -EINVAL, "no file to write");
 	o = (struct llm_quantize_options){ .in = model,
 					   .out = out,
-					   .type = LLM_QUANTIZE_NATIVE + 1 };
-	expect_refused(&o, -EINVAL, "8 is no type");
+					   .type = LLM_QUANTIZE_ADAPTIVE + 1 };
+	expect_refused(&o, -EINVAL, "9 is no type");
+	o = (struct llm_quantize_options){ .in = model, .out = out, .bits = 5 };
+	expect_refused(&o, -EINVAL, "of adaptive, not of f32");
+	o.type = LLM_QUANTIZE_ADAPTIVE;
+	o.bits = 8.5;
+	expect_refused(&o, -EINVAL, "average of 8.5 bits: choose 1 to 8");
 	o = (struct llm_quantize_options){ .in = "/nowhere/m.gguf", .out = out };
 	expect_refused(&o, -ENOENT, "/nowhere/m.gguf");
 	o = (struct llm_quantize_options){ .in = model, .out = "/nowhere/q.gguf" };
@@ -83,11 +88,10 @@ static void test_names_of_types_parse_to_themselves(void **state)
 {
 	enum llm_quantize_type type;
 
-	for (int i = LLM_QUANTIZE_F32; i <= LLM_QUANTIZE_W4A16; i++) {
+	for (int i = LLM_QUANTIZE_F32; i <= LLM_QUANTIZE_ADAPTIVE; i++) {
 		assert_int_equal(llm_quantize_type_parse(llm_quantize_type_name(i), &type), 0);
 		assert_int_equal(type, i);
-		assert_int_equal(llm_quantize_type_is_packed(i),
-				 llm_quantize_type_name(i)[0] == 'w');
+		assert_int_equal(llm_quantize_type_is_packed(i), i >= LLM_QUANTIZE_W8A8);
 	}
 	assert_int_equal(llm_quantize_type_parse("Q8_0", &type), 0);
 	assert_int_equal(type, LLM_QUANTIZE_Q8_0);

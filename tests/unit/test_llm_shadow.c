@@ -19,47 +19,14 @@
 
 #include "llm.h"
 #include "soc.h"
+#include "tiny_random.h"
 #include "tiny_shadow.h"
 
 #define MAX_TOKENS 300
-static uint64_t seed_state;
-
-static unsigned int any(unsigned int min, unsigned int max)
-{
-	return min + (unsigned int)(random_u64(&seed_state) % (max - min + 1));
-}
-
-static int setup(void **state)
-{
-	const char *seed = getenv("TEST_SEED");
-
-	seed_state = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL);
-	printf("TEST_SEED=%llu\n", (unsigned long long)seed_state);
-	return 0;
-}
 
 static struct tiny_config config(const char *arch)
 {
-	struct tiny_config c = {
-		.arch = arch,
-		.n_layer = any(1, 3),
-		.n_head_kv = any(1, 2),
-		.head_dim = 32,
-		.n_ctx = MAX_TOKENS,
-		.eps = 1e-5,
-		.rope_scale = 1,
-		.freq_base = 10000,
-		.bias = !strcmp(arch, "qwen2"),
-		.head_norms = !strcmp(arch, "qwen3"),
-		.untied = any(0, 1),
-	};
-
-	c.n_head = c.n_head_kv * any(2, 3);
-	c.n_embd = c.n_head * c.head_dim;
-	c.rot_dim = c.head_dim;
-	c.n_ff = 64 * any(2, 4);
-	c.n_vocab = 16 * any(20, 40);
-	return c;
+	return tiny_any(arch, MAX_TOKENS, any(1, 3), 32, any(2, 4));
 }
 
 /* A calibrated model with other scales for each input. Some values of norms are beyond 127 scales.
@@ -278,6 +245,35 @@ static void test_results_have_the_same_bits_in_any_order(void **state)
 		unlink(small);
 		tiny_free(&c.t);
 	}
+}
+
+/* ---- memory ---- */
+
+static uint64_t kv_bytes(const struct calibrated *c, enum llm_graphs graphs)
+{
+	struct llm_options o = defaults(c);
+	struct llm_session_stats stats;
+	struct llm_engine *engine;
+	struct llm_session *s;
+
+	o.choices.graphs = graphs;
+	engine = open_engine(&o);
+	s = new_session(engine);
+	llm_session_stats(s, &stats);
+	llm_session_free(s);
+	llm_engine_close(engine);
+	return stats.kv_bytes;
+}
+
+/* Graphs of a prompt's own length write no padding behind it. */
+static void test_graphs_online_pad_no_cache(void **state)
+{
+	struct calibrated c;
+
+	calibrated_create(&c, "llama");
+	assert_int_equal(kv_bytes(&c, LLM_GRAPHS_ONLINE) * (MAX_TOKENS + LLM_BUCKET_ROWS),
+			 kv_bytes(&c, LLM_GRAPHS_BUCKETED) * MAX_TOKENS);
+	tiny_free(&c.t);
 }
 
 /* ---- against double precision ---- */
@@ -510,10 +506,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_results_have_the_same_bits_in_any_order),
+		cmocka_unit_test(test_graphs_online_pad_no_cache),
 		cmocka_unit_test(test_matmuls_are_those_of_double_precision),
 		cmocka_unit_test(test_hot_channels_are_in_memory_and_others_are_read),
 		cmocka_unit_test(test_a_file_without_calibration_is_refused),
 	};
 
-	return cmocka_run_group_tests(tests, setup, NULL);
+	return cmocka_run_group_tests(tests, tiny_setup, NULL);
 }

@@ -121,13 +121,14 @@ static void panels_hold_the_files_own_numbers_and_scales(void **state)
 		size_t bytes = llm_pack_bytes(format, rows, cols);
 		void *panels = aligned_alloc(64, bytes), *copy = aligned_alloc(64, bytes);
 		struct gguf_tensor packed = { .type = GGUF_I8, .data = panels, .bytes = bytes };
+		const struct llm_part part = { &packed, format, true, rows,  cols,
+					       NULL,	0,	rows, panels };
 
 		assert_int_equal(format, LLM_FORMAT_KQ + kq);
 		assert_int_equal(bytes, npu_kq_bytes(kq, rows, cols));
 		assert_int_equal(llm_pack_matrix(&packer, &t, format, panels, &bad), 0);
 		check_rows(&t, kq, panels);
-		assert_int_equal(llm_pack_copy(&packer, &packed, format, rows, cols, copy, &bad),
-				 0);
+		assert_int_equal(llm_pack_part(&packer, &part, copy, &bad), 0);
 		assert_memory_equal(copy, panels, bytes);
 		free((void *)t.data);
 		free(panels);
@@ -148,6 +149,7 @@ static void a_scale_that_is_not_finite_is_found(void **state)
 		const struct gguf_form f = gguf_form(types[kq]);
 		enum llm_format format = llm_format_own(types[kq]);
 		struct gguf_tensor t = random_matrix(types[kq], 150, 512), packed;
+		struct llm_part part = { &packed, format, true, 150, 512, NULL, 0, 150, NULL };
 		size_t bytes = llm_pack_bytes(format, 150, 512), at;
 		uint8_t *panels = aligned_alloc(64, bytes), *copy = aligned_alloc(64, bytes);
 		bool last =
@@ -159,8 +161,8 @@ static void a_scale_that_is_not_finite_is_found(void **state)
 		at = vnpu_kq_panel_bytes(kq, 512) + vnpu_kq_block_bytes(vnpu_kq_form(kq)) +
 		     (f.mins ? 128 : 0) + 6 * 2;
 		memcpy(panels + at, "\x00\x7c", 2);
-		assert_int_equal(llm_pack_copy(&packer, &packed, format, 150, 512, copy, &bad),
-				 -ERANGE);
+		part.data = panels;
+		assert_int_equal(llm_pack_part(&packer, &part, copy, &bad), -ERANGE);
 		assert_int_equal(bad, 70);
 		/* In the file's own blocks. */
 		at = last ? traits->block_bytes - 1 : f.mins ? 3 : 1;

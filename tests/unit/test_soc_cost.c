@@ -89,7 +89,8 @@ static void test_no_handover_is_free(void **state)
 			double fast = soc_handover_ns(soc, from, to, SOC_SYNC_FAST);
 			double driver = soc_handover_ns(soc, from, to, SOC_SYNC_DRIVER);
 
-			if (from == to) {
+			/* Beside reads of milliseconds, storage's interrupts are. */
+			if (from == to || from == SOC_STORAGE || to == SOC_STORAGE) {
 				assert_true(fast == 0 && driver == 0);
 				continue;
 			}

@@ -42,6 +42,8 @@ static const struct option_def engine_options[] = {
 	{ OPT_CHUNK, "chunk", "N",
 	  .doc = "tokens of the largest prefill graph (default: 256; gpu and layer: 2048)\n"
 		 "Longer prompts are evaluated in chunks of that many tokens." },
+	{ OPT_BITS, "bits", "AVERAGE",
+	  .doc = "weights adaptive in a dry run: the average width, 1 to 8 (default: 5)" },
 	{ OPT_PRUNING, "pruning", "SHARE",
 	  .doc = "activations static: the share of matmul inputs whose outliers are pruned, least "
 		 "important ones first (default: as the file was calibrated)\n"
@@ -363,6 +365,8 @@ int engine_option(struct llm_options *opts, int c, const char *value)
 	case OPT_CUTS_PROFILE:
 		opts->cuts_profile = value;
 		return 0;
+	case OPT_BITS:
+		return tool_parse_float("--bits", value, 1, 8, &opts->bits);
 	case OPT_PRUNING:
 		err = tool_parse_float("--pruning", value, 0, 1, &opts->pruning);
 		/* For the engine 0 is the default. */

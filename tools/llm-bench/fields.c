@@ -50,12 +50,15 @@ static const struct bench_field fixed_fields[] = {
 	{ "driver_waits", "REAL" },
 	{ "npu_submits", "REAL" },
 	{ "npu_jobs", "REAL" },
+	{ "decision_ns", "REAL" },
 	{ "busy_npu", "REAL" },
 	{ "busy_gpu", "REAL" },
 	{ "busy_cpu", "REAL" },
+	{ "busy_storage", "REAL" },
 	{ "bubble_npu", "REAL" },
 	{ "bubble_gpu", "REAL" },
 	{ "bubble_cpu", "REAL" },
+	{ "bubble_storage", "REAL" },
 	{ "energy_j", "REAL" },
 	{ "power_w", "REAL" },
 	{ "peak_memory_bytes", "INTEGER" },
@@ -66,6 +69,10 @@ static const struct bench_field fixed_fields[] = {
 	{ "shadow_merges", "REAL" },
 	{ "shadow_reads", "REAL" },
 	{ "shadow_weight_bytes", "INTEGER" },
+	{ "start_read_bytes", "INTEGER" },
+	{ "start_cached_bytes", "INTEGER" },
+	{ "start_wait_ms", "REAL" },
+	{ "start_pack_ms", "REAL" },
 	{ "recall", "REAL" },
 	{ "accepted_per_step", "REAL" },
 	{ "graph_switch_ms", "REAL" },
@@ -260,9 +267,12 @@ static double lane_busy(const struct bench_result *r, unsigned int lane)
 	/* The device counts its own time. */
 	if (!strcmp(name, "npu"))
 		return r->info->device && r->npu_busy_known ? (double)r->npu_busy_ns / ns : NAN;
-	if (r->info->gpu)
+	if (strcmp(name, "cpu") && !r->info->gpu)
+		return NAN;
+	/* Beside a GPU, and by order steal, it is another thread that waits for the NPU. */
+	if (r->info->gpu || r->info->choices.order == LLM_ORDER_STEAL)
 		return (double)r->lanes[lane].busy_ns / ns;
-	return strcmp(name, "cpu") ? NAN : 1 - (double)r->npu_wait_ns / ns;
+	return 1 - (double)r->npu_wait_ns / ns;
 }
 
 static void add_lane(struct json_object *o, const char *what, unsigned int lane,
@@ -301,6 +311,8 @@ static void add_counts(struct json_object *o, const struct bench_result *r)
 	add(o, "npu_submits", count(r, r->counts.submits));
 	add(o, "npu_jobs",
 	    planned ? json_out_double((double)v->launches / r->n) : count(r, r->counts.jobs));
+	add(o, "decision_ns",
+	    r->decisions ? json_out_double((double)r->decision_ns / (double)r->decisions) : NULL);
 }
 
 /* Milliseconds per token by kind of work; null if nothing was measured. */
@@ -331,6 +343,18 @@ static void add_shadow(struct json_object *o, const struct bench_result *r)
 	add(o, "shadow_weight_bytes", has ? json_out_u64(s->hot_bytes) : NULL);
 }
 
+/* How the weights were loaded; null where none are packed. */
+static void add_start(struct json_object *o, const struct bench_result *r)
+{
+	const struct llm_start_stats *s = &r->start;
+	bool has = s->read_bytes + s->cached_bytes;
+
+	add(o, "start_read_bytes", has ? json_out_u64(s->read_bytes) : NULL);
+	add(o, "start_cached_bytes", has ? json_out_u64(s->cached_bytes) : NULL);
+	add(o, "start_wait_ms", has ? json_out_double((double)s->wait_ns / 1e6) : NULL);
+	add(o, "start_pack_ms", has ? json_out_double((double)s->pack_ns / 1e6) : NULL);
+}
+
 static void add_costs(struct json_object *o, const struct bench_result *r)
 {
 	const struct llm_virtual_stats *v = &r->virtual_clock;
@@ -358,6 +382,7 @@ static void add_costs(struct json_object *o, const struct bench_result *r)
 	add(o, "kv_bytes_read", integer(kv));
 	add(o, "memory_gbps", json_out_double(gbps));
 	add_shadow(o, r);
+	add_start(o, r);
 	add(o, "output_sha256", json_out_string(*r->output_sha256 ? r->output_sha256 : NULL));
 	add(o, "predictor", json_out_string(r->predictor));
 	add(o, "modelled_ns", r->modelled_ns ? json_out_u64(r->modelled_ns) : NULL);

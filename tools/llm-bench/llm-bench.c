@@ -196,6 +196,13 @@ static int run_test(struct bench *b, struct bench_tokens *tokens, const struct b
 	return status;
 }
 
+/* Whether more would be measured than the one evaluation that is a cold start. */
+static bool starts_again(const struct bench *b, const struct llm_engine *engine)
+{
+	return llm_engine_info(engine)->choices.start == LLM_START_COLD &&
+	       (b->n_tests > 1 || b->tests[0].n_depth || b->args->repetitions > 1);
+}
+
 static int run_config(struct bench *b, struct bench_config *config)
 {
 	struct bench_tokens tokens = { .args = b->args };
@@ -214,7 +221,10 @@ static int run_config(struct bench *b, struct bench_config *config)
 	if (status)
 		return tool_fail("%s", llm_error());
 	load_peak_bytes = bench_memory_peak();
-	if (!config->opts.dry_run)
+	if (!config->opts.dry_run && starts_again(b, tokens.engine))
+		status = tool_fail("a model starts cold once: with --start cold give one test, "
+				   "-d 0 and -r 1");
+	if (!status && !config->opts.dry_run)
 		status = prompts_init(&tokens.prompts, tokens.engine, b->args->prompt_file,
 				      b->args->seed);
 	/* After an error of stdout, more results would be lost too. */

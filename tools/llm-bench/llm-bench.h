@@ -80,6 +80,7 @@ struct bench_result {
 	uint64_t ttft_ns; /* sum; 0: no prompt */
 	uint64_t npu_busy_ns, npu_wait_ns;
 	bool npu_busy_known;
+	uint64_t decisions, decision_ns;
 	struct llm_lane_stats lanes[LLM_MAX_LANES];
 	struct npu_device_counts counts;
 	uint64_t peak_memory_bytes; /* 0: unknown */
@@ -91,6 +92,7 @@ struct bench_result {
 	unsigned int chunk; /* tokens of a prompt's chunks if the plan chose them; else 0 */
 	struct llm_virtual_stats virtual_clock;
 	struct llm_shadow_stats shadow;
+	struct llm_start_stats start;
 };
 
 /* What all tests of one engine share. */

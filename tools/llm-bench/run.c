@@ -169,6 +169,8 @@ static void meter_add(struct bench_result *r, const struct meter *a, const struc
 	r->npu_busy_ns += b->state.busy_ns - a->state.busy_ns;
 	r->npu_busy_known = r->npu_busy_known && a->state_known && b->state_known;
 	r->npu_wait_ns += b->stats.npu_wait_ns - a->stats.npu_wait_ns;
+	r->decisions += b->stats.decisions - a->stats.decisions;
+	r->decision_ns += b->stats.decision_ns - a->stats.decision_ns;
 	meter_add_lanes(r->lanes, a->stats.lanes, b->stats.lanes);
 	meter_add_virtual(&r->virtual_clock, &a->stats.virtual_clock, &b->stats.virtual_clock);
 	meter_add_shadow(&r->shadow, &a->stats.shadow, &b->stats.shadow);
@@ -311,7 +313,9 @@ int bench_run(struct bench_tokens *tokens, const struct bench_config *config,
 	};
 	status = prepare(&run, tokens, test, dry, result);
 	if (!status)
-		status = measure(&run, &around, args->warmup && !dry, result);
+		status = measure(&run, &around,
+				 args->warmup && !dry && info->choices.start != LLM_START_COLD,
+				 result);
 	result->peak_memory_bytes = bench_memory_peak();
 	if (result->peak_memory_bytes < load_peak_bytes)
 		result->peak_memory_bytes = load_peak_bytes;
@@ -321,6 +325,7 @@ int bench_run(struct bench_tokens *tokens, const struct bench_config *config,
 	if (dry && !status)
 		result->peak_memory_bytes = info->weight_bytes + stats.kv_bytes;
 	result->chunk = stats.chunk;
+	result->start = stats.start;
 	llm_session_free(run.s);
 	free(run.output);
 	free(run.ids);

@@ -19,8 +19,9 @@ static const char help[] =
 	"       llm-quantize [-t N] --synthetic SHAPE OUT.gguf TYPE [--seed N] [--vocab N]\n"
 	"Writes a model with another type of weights, one that is calibrated for\n"
 	"--activations static, or one of a given shape with random weights.\n"
-	"TYPE is f32, f16, q8_0 or q4_0, or w8a8, w4a8, w4a16 or native:\n"
+	"TYPE is f32, f16, q8_0 or q4_0, or w8a8, w4a8, w4a16, native or adaptive:\n"
 	"packed for the NPU.\n\n"
+	"      --bits AVERAGE      adaptive: the average width of weights, 1 to 8 (default: 5)\n"
 	"      --calibrate TEXT    a file of text such as the model will meet; - for stdin\n"
 	"      --calibrate-tokens N  tokens of it to evaluate at most (default: 8192)\n"
 	"      --outlier-channels SHARE  of an input's channels that have outliers in a\n"
@@ -178,6 +179,7 @@ enum {
 	PROFILE,
 	SMOOTH,
 	SMOOTH_BITS,
+	BITS,
 	VERSION,
 };
 
@@ -193,6 +195,7 @@ static const struct option options[] = {
 	{ "profile", required_argument, NULL, PROFILE },
 	{ "smooth", required_argument, NULL, SMOOTH },
 	{ "smooth-bits", required_argument, NULL, SMOOTH_BITS },
+	{ "bits", required_argument, NULL, BITS },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "threads", required_argument, NULL, 't' },
 	{ "version", no_argument, NULL, VERSION },
@@ -255,6 +258,8 @@ static int parse_one(struct args *a, int opt, const char *value)
 	case VOCAB:
 		a->synthesizes = true;
 		return tool_parse_uint("--vocab", value, 260, 1u << 24, &o->n_vocab);
+	case BITS:
+		return tool_parse_double("--bits", value, 1, 8, &o->bits);
 	case 't':
 		return tool_parse_uint("-t", value, 1, LLM_MAX_THREADS, &o->threads);
 	case CALIBRATE:
@@ -289,6 +294,9 @@ static int parse_files(struct args *a, int n, char **words)
 		return tool_usage("--calibrate takes a model: make one with --synthetic first");
 	if (llm_quantize_type_parse(words[n - 1], &o->type))
 		return tool_usage("%s", llm_error());
+	if (o->bits > 0 && o->type != LLM_QUANTIZE_ADAPTIVE)
+		return tool_usage("--bits is the average width of adaptive, not of %s",
+				  llm_quantize_type_name(o->type));
 	if (o->shape && llm_quantize_type_is_packed(o->type))
 		return tool_usage(
 			"--synthetic makes f32, f16, q8_0 or q4_0; pack such a file as %s",

@@ -81,7 +81,7 @@ static const char *weights_names(void)
 
 static int word_lane(const void *ud, const char *word, unsigned int *value)
 {
-	for (*value = 0; *value < SOC_NR_LANES; ++*value)
+	for (*value = 0; *value <= SOC_CPU; ++*value)
 		if (!strcmp(word, soc_lane_name(*value)))
 			return 0;
 	return tool_usage("--lane: '%s' is none of npu, gpu, cpu", word);

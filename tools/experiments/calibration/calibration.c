@@ -121,7 +121,7 @@ static int run_forward(const struct soc *p, const struct forward *f, struct forw
 	struct shadow shadow;
 	struct plan *plan;
 	struct sched_run run;
-	double pruning = f->no_outliers ? 1 : f->kept > 0 ? 1 - f->kept : SHADOW_PRUNING;
+	double pruning = f->pruning > 0 ? f->pruning : f->pruning < 0 ? 0 : SHADOW_PRUNING;
 	int err = shape_load(f->shape, &shape);
 
 	err = err ? err : shadow_guess(&shadow, &shape, pruning);

@@ -39,8 +39,8 @@ struct forward {
 	unsigned int chunk; /* 0: the placement's default */
 	bool layer_launches; /* one launch of the NPU for each layer, else the placement's */
 	unsigned int n_past, tokens;
-	double kept; /* share of the inputs whose outliers are not pruned; 0: the paper's 0.15 */
-	bool no_outliers; /* all are pruned */
+	/* Share of the inputs whose outliers are pruned; 0: the paper's; negative: none are. */
+	double pruning;
 };
 
 struct forward_times {

@@ -239,9 +239,9 @@ static void add_merging(struct maker *m)
 	all.tokens = 4 * CHUNK;
 	all.choices.floats = LLM_FLOATS_NPU;
 	all.choices.sync = LLM_SYNC_DRIVER;
-	all.kept = 1;
+	all.pruning = -1;
 	none = all;
-	none.no_outliers = true;
+	none.pruning = 1;
 	with = calibration_forward(m, &all);
 	without = calibration_forward(m, &none);
 	if (m->err)

@@ -20,7 +20,7 @@ static int put_tokens(const struct place *place, unsigned int tokens)
 	for (size_t i = 0; i < sizeof(prunings) / sizeof(prunings[0]) && !status; i++) {
 		const struct trial t = { .choices = place->args->choices,
 					 .pruning = prunings[i],
-					 .chunk = chunk_of(place->args),
+					 .chunk = place->args->chunk,
 					 .tokens = tokens };
 		struct outcome o;
 

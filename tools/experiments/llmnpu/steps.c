@@ -43,7 +43,7 @@ static int put_step(const struct place *place, const struct step *step, unsigned
 {
 	struct trial t = { .choices = place->args->choices,
 			   .pruning = SHADOW_PRUNING,
-			   .chunk = chunk_of(place->args),
+			   .chunk = place->args->chunk,
 			   .tokens = tokens };
 	struct outcome o;
 	int status;

@@ -121,7 +121,7 @@ static int put(const struct place *place)
 		for (enum llm_floats f = LLM_FLOATS_CPU; f <= LLM_FLOATS_NPU; f++) {
 			struct trial t = { .choices = args->choices,
 					   .pruning = 1,
-					   .chunk = chunk_of(args),
+					   .chunk = args->chunk,
 					   .tokens = args->tokens.v[i] };
 			struct plan *plan;
 

@@ -4,8 +4,9 @@
  * the channels together lose least for an average width.
  *
  * A channel is a row of @n finite weights as GGUF files have them: all weights of one output. It is
- * quantised in the way that NPUs can compute: static, uniform, symmetric, one scale per channel.
- * Numbers of b bits are -2^(b-1)..2^(b-1)-1, those of 1 bit are -1 and 1 (docs/isa.md, MATMUL_WK).
+ * quantised in the way that NPUs can compute: static, uniform, symmetric, one scale for the
+ * channel. Numbers of b bits are -2^(b-1)..2^(b-1)-1, those of 1 bit are -1 and 1 (docs/isa.md,
+ * MATMUL_WK).
  */
 #ifndef ADAPTIVE_H
 #define ADAPTIVE_H
@@ -40,9 +41,10 @@ int adaptive_allocate(const struct adaptive_channel *channels, size_t n, double 
 		      uint8_t *bits);
 
 /*
- * Quantises a channel to numbers @q [n] of @bits (1..8) and returns the scale: w is about scale q.
- * The numbers are those of the step that loses least of several, and the scale is the one with the
- * least squared error for these numbers. 0 for a channel of zeros; otherwise the scale is positive.
+ * Quantises a channel to numbers @q [n] of @bits (1..8) and returns their scale: w is about scale
+ * q. The numbers are those of the step that loses least of several, and the scale is the one with
+ * the least squared error for these numbers. 0 for a channel of zeros; otherwise the scale is
+ * positive.
  */
 float adaptive_quantize(const float *w, size_t n, unsigned int bits, int8_t *q);
 

@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* One prompt on the virtual clock. */
-#include "llmnpu.h"
+#include "trial.h"
+
 #include "tool.h"
-
-/* llm.npu 4 */
-#define CHUNK 256
-
-unsigned int chunk_of(const struct args *args)
-{
-	return args->chunk ? args->chunk : CHUNK;
-}
 
 double bubbles(const struct outcome *o, enum soc_lane lane)
 {
@@ -62,7 +55,7 @@ int run_trial(const struct place *place, const struct trial *t, struct outcome *
 
 	if (!plan)
 		return 1;
-	so.policy = plan->policy;
+	so.policy = t->policy ? t->policy : plan->policy;
 	so.param = plan->times;
 	err = sched_run(plan->tasks, &so, &run);
 	*outcome = (struct outcome){
@@ -72,6 +65,8 @@ int run_trial(const struct place *place, const struct trial *t, struct outcome *
 		.tasks = sched_nr_tasks(plan->tasks),
 		.chunks = plan->nr_chunks,
 	};
+	for (uint32_t i = 0; i < run.nr_spans; i++)
+		outcome->taken += run.spans[i].lane != sched_get(plan->tasks, i)->home;
 	for (int lane = 0; lane < SOC_NR_LANES; lane++)
 		outcome->busy_ms[lane] = (double)run.busy_ns[lane] / 1e6;
 	sched_run_free(&run);

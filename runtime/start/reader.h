@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reads parts of a file in order, ahead of their use, into a bounded ring of buffers.
+ *
+ * A part that is in the page cache is not copied: its pointer is into the file's mapping. So is
+ * that of a file that the user neither owns nor may write, as the kernel does not say what of it is
+ * cached. Others are read past the page cache (O_DIRECT), several at a time by io_uring, into
+ * buffers that are used again and again: so a start touches no more memory than the weights
+ * themselves and the ring, and other programs' files stay cached. Where the kernel has no io_uring
+ * or the file system no direct reads, each part is read through the page cache when it is waited
+ * for, and the kernel reads ahead.
+ */
+#ifndef READER_H
+#define READER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A file that is open and mapped from its beginning. */
+struct reader_file {
+	int fd;
+	const void *map;
+	uint64_t bytes;
+};
+
+struct reader_part {
+	uint64_t offset; /* in the file, which has all of the part */
+	uint32_t bytes; /* at least 1 */
+};
+
+/* What a reader has done so far. */
+struct reader_stats {
+	uint64_t direct_bytes; /* read past the page cache */
+	uint64_t buffered_bytes; /* read through it */
+	uint64_t mapped_bytes; /* found in it */
+	uint64_t wait_ns; /* in reader_wait() */
+	size_t ring_bytes; /* of the buffers */
+};
+
+struct reader;
+
+/*
+ * Begins to read. @parts [nr] must stay until reader_close(). 0 or -ENOMEM; everything else that
+ * can go wrong is an error of reader_wait(), or makes the reader slower.
+ */
+int reader_open(const struct reader_file *file, const struct reader_part *parts, uint32_t nr,
+		struct reader **reader);
+/*
+ * Waits until part @i is there, and points *@data to its bytes. Parts are waited for in their
+ * order, by one thread at a time. 0, -errno of the read, -EIO: the file has become shorter;
+ * -ENOBUFS: READER_RING parts have not been released.
+ */
+#define READER_RING 16
+int reader_wait(struct reader *r, uint32_t i, const void **data);
+/* The bytes of part @i are no longer needed: its buffer takes another part. Any thread. */
+void reader_release(struct reader *r, uint32_t i);
+void reader_close(struct reader *r);
+void reader_stats(const struct reader *r, struct reader_stats *stats);
+
+#endif /* READER_H */

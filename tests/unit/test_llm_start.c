@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Cold starts in sessions: the same bits as with weights that were loaded before, whatever the
+ * placement, the weights and the first evaluation are, from the page cache or from storage; errors
+ * name the tensor and stay. TEST_SEED=N repeats a run.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "gguf.h"
+#include "llm.h"
+#include "llm_quantize.h"
+#include "tiny_random.h"
+
+#define MAX_TOKENS 300
+/* Evaluations: the first one loads the weights. */
+#define STEPS 3
+
+static struct tiny_config config(const char *arch)
+{
+	return tiny_any(arch, MAX_TOKENS, any(2, 4), 64, any(2, 6));
+}
+
+/* Drops the file's pages from the page cache, so that it has to be read. */
+static void drop(const char *path)
+{
+	int fd = open(path, O_RDONLY);
+
+	assert_true(fd >= 0);
+	assert_int_equal(fsync(fd), 0);
+	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	close(fd);
+}
+
+struct prompts {
+	int32_t ids[MAX_TOKENS];
+	unsigned int steps[STEPS];
+	size_t bytes; /* of a token's logits */
+};
+
+static struct prompts prompts_of(unsigned int n_vocab)
+{
+	struct prompts p = { .steps = { any(0, 3) ? any(2, 150) : 1, 1, any(1, 100) },
+			     .bytes = n_vocab * sizeof(float) };
+
+	for (int i = 0; i < MAX_TOKENS; i++)
+		p.ids[i] = (int32_t)any(0, n_vocab - 1);
+	return p;
+}
+
+static void evaluate(struct llm_engine *engine, const struct prompts *p, char *logits)
+{
+	unsigned int done = 0;
+	struct llm_session *s;
+
+	if (llm_session_create(engine, MAX_TOKENS, &s))
+		fail_msg("%s", llm_error());
+	for (int step = 0; step < STEPS; step++) {
+		if (llm_session_eval(s, p->ids + done, p->steps[step]))
+			fail_msg("%s", llm_error());
+		done += p->steps[step];
+		memcpy(logits + (size_t)step * p->bytes, llm_session_logits(s), p->bytes);
+	}
+	llm_session_free(s);
+}
+
+/* [STEPS] logits, to be freed. */
+static char *logits_of(const struct prompts *p, const struct llm_options *o)
+{
+	char *logits = malloc(STEPS * p->bytes);
+	struct llm_engine *engine;
+
+	if (llm_engine_open(o, &engine))
+		fail_msg("%s", llm_error());
+	evaluate(engine, p, logits);
+	llm_engine_close(engine);
+	return logits;
+}
+
+static void check(const char *path, unsigned int n_vocab, enum llm_weights weights)
+{
+	static const enum llm_placement places[] = { LLM_PLACE_NPU, LLM_PLACE_FINE,
+						     LLM_PLACE_LINEAR };
+
+	for (int i = 0; i < 6; i++) {
+		struct llm_options o = {
+			.model = path,
+			.choices = { .placement = places[i % 3], .weights = weights },
+			.threads = any(1, 3),
+			.chunk = any(0, 1) ? any(8, 64) : 0,
+			.device = { .transport = NPU_TRANSPORT_SIM, .threads = any(1, 3) },
+		};
+		const struct prompts p = prompts_of(n_vocab);
+		char *want = logits_of(&p, &o), *got;
+
+		o.choices.start = LLM_START_COLD;
+		o.choices.order = any(0, 1) ? LLM_ORDER_LAYER : LLM_ORDER_AUTO;
+		o.profile = any(0, 3) ? NULL : "sd8elite";
+		if (any(0, 1))
+			drop(path);
+		got = logits_of(&p, &o);
+		if (memcmp(got, want, STEPS * p.bytes))
+			fail_msg("placement %s, weights %s, chunks of %u: other logits after %u, "
+				 "%u and %u tokens",
+				 llm_choice_name(LLM_CHOICE_PLACEMENT, o.choices.placement),
+				 llm_choice_name(LLM_CHOICE_WEIGHTS, weights), o.chunk, p.steps[0],
+				 p.steps[1], p.steps[2]);
+		free(want);
+		free(got);
+	}
+}
+
+static void a_cold_start_has_the_bits_of_a_warm_one(void **state)
+{
+	static const char *const archs[] = { "llama", "qwen2", "qwen3" };
+	static const enum llm_weights weights[] = { LLM_WEIGHTS_W8A8, LLM_WEIGHTS_W4A8,
+						    LLM_WEIGHTS_W4A16 };
+
+	for (size_t i = 0; i < 3; i++) {
+		const struct tiny_config c = config(archs[i]);
+		struct tiny_model t;
+
+		tiny_create(&t, &c, random_u64(&seed_state));
+		tiny_write(&t);
+		for (size_t w = 0; w < 3; w++)
+			check(t.path, c.n_vocab, weights[w]);
+		tiny_free(&t);
+	}
+}
+
+/* Blocks as the file has them, and files that were packed for the NPU. */
+static void so_it_has_with_all_types_of_files(void **state)
+{
+	static const struct {
+		enum llm_quantize_type type;
+		enum llm_weights weights;
+	} files[] = { { LLM_QUANTIZE_Q8_0, LLM_WEIGHTS_W8A8 },
+		      { LLM_QUANTIZE_Q4_0, LLM_WEIGHTS_NATIVE },
+		      { LLM_QUANTIZE_W8A8, LLM_WEIGHTS_W8A8 },
+		      { LLM_QUANTIZE_W4A8, LLM_WEIGHTS_W4A8 },
+		      { LLM_QUANTIZE_ADAPTIVE, LLM_WEIGHTS_ADAPTIVE } };
+	const struct tiny_config c = config("llama");
+	char out[] = "/tmp/test_llm_start-XXXXXX";
+	int fd = mkstemp(out);
+	struct tiny_model t;
+
+	assert_true(fd >= 0);
+	close(fd);
+	tiny_create(&t, &c, random_u64(&seed_state));
+	tiny_write(&t);
+	for (size_t i = 0; i < 5; i++) {
+		const struct llm_quantize_options q = { .in = t.path,
+							.out = out,
+							.type = files[i].type };
+
+		if (llm_quantize(&q, NULL))
+			fail_msg("%s", llm_error());
+		check(out, c.n_vocab, files[i].weights);
+	}
+	unlink(out);
+	tiny_free(&t);
+}
+
+struct thread {
+	struct llm_engine *engine;
+	const struct prompts *p;
+	char *logits;
+};
+
+static void *other_session(void *arg)
+{
+	struct thread *t = arg;
+
+	evaluate(t->engine, t->p, t->logits);
+	return NULL;
+}
+
+static void sessions_that_begin_together_load_once(void **state)
+{
+	const struct tiny_config c = config("llama");
+	struct llm_options o = {
+		.choices = { .start = LLM_START_COLD, .weights = LLM_WEIGHTS_W8A8 },
+		.threads = 2,
+		.device = { .transport = NPU_TRANSPORT_SIM, .threads = 2 },
+	};
+	const struct prompts p = prompts_of(c.n_vocab);
+	struct llm_engine *engine;
+	struct thread threads[3];
+	pthread_t ids[3];
+	struct tiny_model t;
+
+	tiny_create(&t, &c, random_u64(&seed_state));
+	tiny_write(&t);
+	o.model = t.path;
+	if (llm_engine_open(&o, &engine))
+		fail_msg("%s", llm_error());
+	for (int i = 0; i < 3; i++) {
+		threads[i] = (struct thread){ engine, &p, malloc(STEPS * p.bytes) };
+		assert_int_equal(pthread_create(&ids[i], NULL, other_session, &threads[i]), 0);
+	}
+	for (int i = 0; i < 3; i++)
+		pthread_join(ids[i], NULL);
+	for (int i = 1; i < 3; i++)
+		assert_memory_equal(threads[i].logits, threads[0].logits, STEPS * p.bytes);
+	for (int i = 0; i < 3; i++)
+		free(threads[i].logits);
+	llm_engine_close(engine);
+	tiny_free(&t);
+}
+
+/* The first float of the tensor's data becomes a NaN. */
+static void damage(const char *path, const char *name)
+{
+	const uint32_t nan = 0x7fc00000;
+	struct gguf_file *file;
+	const struct gguf_tensor *tensor;
+	const void *map;
+	uint64_t bytes;
+	char line[256];
+	int fd;
+
+	assert_int_equal(gguf_open(path, &file, line, sizeof(line)), 0);
+	tensor = gguf_find_tensor(file, name);
+	gguf_whole(file, &fd, &map, &bytes);
+	fd = open(path, O_WRONLY);
+	assert_int_equal(pwrite(fd, &nan, 4, (const char *)tensor->data - (const char *)map), 4);
+	close(fd);
+	gguf_close(file);
+}
+
+static void an_error_names_the_tensor_and_stays(void **state)
+{
+	const struct tiny_config c = config("llama");
+	struct llm_options o = {
+		.choices = { .start = LLM_START_COLD, .weights = LLM_WEIGHTS_W8A8 },
+		.threads = 2,
+		.device = { .transport = NPU_TRANSPORT_SIM, .threads = 2 },
+	};
+	const struct prompts p = prompts_of(c.n_vocab);
+	struct llm_engine *engine;
+	struct llm_session *s, *later;
+	struct tiny_model t;
+
+	tiny_create(&t, &c, random_u64(&seed_state));
+	tiny_write(&t);
+	damage(t.path, "blk.1.ffn_down.weight");
+	o.model = t.path;
+	assert_int_equal(llm_engine_open(&o, &engine), 0);
+	assert_int_equal(llm_session_create(engine, MAX_TOKENS, &s), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(llm_session_eval(s, p.ids, 20), -EINVAL);
+		assert_non_null(strstr(llm_error(), "blk.1.ffn_down.weight"));
+		assert_int_equal(llm_session_n_past(s), 0);
+	}
+	assert_int_equal(llm_session_create(engine, MAX_TOKENS, &later), 0);
+	assert_int_equal(llm_session_eval(later, p.ids, 1), -EINVAL);
+	assert_non_null(strstr(llm_error(), "blk.1.ffn_down.weight"));
+	llm_session_free(later);
+	llm_session_free(s);
+	llm_engine_close(engine);
+	/* It is never waited for. */
+	assert_int_equal(llm_engine_open(&o, &engine), 0);
+	llm_engine_close(engine);
+	tiny_free(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_cold_start_has_the_bits_of_a_warm_one),
+		cmocka_unit_test(so_it_has_with_all_types_of_files),
+		cmocka_unit_test(sessions_that_begin_together_load_once),
+		cmocka_unit_test(an_error_names_the_tensor_and_stays),
+	};
+
+	return cmocka_run_group_tests(tests, tiny_setup, NULL);
+}

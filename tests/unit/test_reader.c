@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The reader of a start's weights: every part's bytes, from storage, from the page cache or through
+ * it, whoever releases them; at most a ring of them at a time; files that have become shorter.
+ * TEST_SEED=N repeats a run.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "reader.h"
+#include "tiny_random.h"
+
+#define FILE_BYTES (3u << 20)
+#define MAX_PARTS 200
+
+/* A file of random bytes, and parts of it in any order that may overlap. */
+struct fixture {
+	char path[32];
+	uint8_t *bytes;
+	struct reader_file file;
+	struct reader_part parts[MAX_PARTS];
+	uint32_t nr;
+};
+
+static void fixture_make(struct fixture *f)
+{
+	int fd;
+
+	strcpy(f->path, "/tmp/test_reader-XXXXXX");
+	fd = mkstemp(f->path);
+	assert_true(fd >= 0);
+	f->bytes = malloc(FILE_BYTES);
+	for (size_t i = 0; i < FILE_BYTES; i += 8)
+		memcpy(f->bytes + i, &(uint64_t){ random_u64(&seed_state) }, 8);
+	assert_int_equal(write(fd, f->bytes, FILE_BYTES), FILE_BYTES);
+	assert_int_equal(fsync(fd), 0);
+	f->file = (struct reader_file){
+		.fd = fd,
+		.map = mmap(NULL, FILE_BYTES, PROT_READ, MAP_PRIVATE, fd, 0),
+		.bytes = FILE_BYTES,
+	};
+	assert_true(f->file.map != MAP_FAILED);
+	f->nr = any(1, MAX_PARTS);
+	for (uint32_t i = 0; i < f->nr; i++) {
+		uint32_t bytes = any(1, any(0, 1) ? 100 : 100000);
+
+		f->parts[i] = (struct reader_part){ any(0, FILE_BYTES - bytes), bytes };
+	}
+	/* The last bytes are no whole page of a direct read. */
+	f->parts[f->nr - 1] = (struct reader_part){ FILE_BYTES - 77, 77 };
+}
+
+static void fixture_drop(const struct fixture *f)
+{
+	madvise((void *)f->file.map, FILE_BYTES, MADV_DONTNEED);
+	posix_fadvise(f->file.fd, 0, 0, POSIX_FADV_DONTNEED);
+}
+
+static void fixture_free(struct fixture *f)
+{
+	munmap((void *)f->file.map, FILE_BYTES);
+	close(f->file.fd);
+	unlink(f->path);
+	free(f->bytes);
+}
+
+/* Reads all parts, and releases each when up to @held others have been read after it. */
+static void read_all(struct fixture *f, uint32_t held, struct reader_stats *stats)
+{
+	const void *data[MAX_PARTS];
+	struct reader *r;
+
+	assert_int_equal(reader_open(&f->file, f->parts, f->nr, &r), 0);
+	for (uint32_t i = 0; i < f->nr + held; i++) {
+		if (i < f->nr)
+			assert_int_equal(reader_wait(r, i, &data[i]), 0);
+		if (i < held)
+			continue;
+		assert_memory_equal(data[i - held], f->bytes + f->parts[i - held].offset,
+				    f->parts[i - held].bytes);
+		reader_release(r, i - held);
+	}
+	reader_stats(r, stats);
+	reader_close(r);
+}
+
+static uint64_t all_bytes(const struct fixture *f)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; i < f->nr; i++)
+		bytes += f->parts[i].bytes;
+	return bytes;
+}
+
+static void every_part_has_its_bytes(void **state)
+{
+	uint64_t direct = 0, mapped = 0;
+
+	for (int round = 0; round < 20; round++) {
+		struct reader_stats stats;
+		struct fixture f;
+
+		fixture_make(&f);
+		if (round % 2)
+			fixture_drop(&f);
+		read_all(&f, f.nr < READER_RING ? 0 : any(0, READER_RING - 1), &stats);
+		assert_int_equal(stats.direct_bytes + stats.buffered_bytes + stats.mapped_bytes,
+				 all_bytes(&f));
+		assert_true(stats.ring_bytes <= READER_RING * (100000 + 3 * 4096) + (2 << 20));
+		direct += stats.direct_bytes + stats.buffered_bytes;
+		mapped += stats.mapped_bytes;
+		fixture_free(&f);
+	}
+	printf("%llu bytes read, %llu found in the page cache\n", (unsigned long long)direct,
+	       (unsigned long long)mapped);
+	assert_true(mapped > 0);
+}
+
+static void so_it_has_without_direct_reads(void **state)
+{
+	struct rlimit limit, none;
+	struct reader_stats stats;
+	struct fixture f;
+
+	fixture_make(&f);
+	fixture_drop(&f);
+	/* No second descriptor can be had. */
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = (struct rlimit){ 3, limit.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	read_all(&f, any(0, f.nr < READER_RING ? f.nr - 1 : READER_RING - 1), &stats);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_int_equal(stats.direct_bytes, 0);
+	assert_int_equal(stats.buffered_bytes + stats.mapped_bytes, all_bytes(&f));
+	fixture_free(&f);
+}
+
+struct releaser {
+	struct reader *r;
+	atomic_uint read;
+	uint32_t nr;
+};
+
+static void *release(void *arg)
+{
+	struct releaser *rel = arg;
+
+	for (uint32_t i = 0; i < rel->nr;)
+		if (i < atomic_load(&rel->read))
+			reader_release(rel->r, i++);
+	return NULL;
+}
+
+static void another_thread_may_release(void **state)
+{
+	struct releaser rel;
+	struct fixture f;
+	pthread_t thread;
+
+	fixture_make(&f);
+	fixture_drop(&f);
+	assert_int_equal(reader_open(&f.file, f.parts, f.nr, &rel.r), 0);
+	rel.nr = f.nr;
+	atomic_init(&rel.read, 0);
+	assert_int_equal(pthread_create(&thread, NULL, release, &rel), 0);
+	for (uint32_t i = 0; i < f.nr; i++) {
+		const void *data;
+
+		while (reader_wait(rel.r, i, &data) == -ENOBUFS)
+			assert_true(i >= READER_RING);
+		assert_memory_equal(data, f.bytes + f.parts[i].offset, f.parts[i].bytes);
+		atomic_store(&rel.read, i + 1);
+	}
+	pthread_join(thread, NULL);
+	reader_close(rel.r);
+	fixture_free(&f);
+}
+
+static void a_read_part_can_be_waited_for_again(void **state)
+{
+	for (int direct = 0; direct < 2; direct++) {
+		const void *first, *again;
+		struct rlimit limit;
+		struct fixture f;
+		struct reader *r;
+
+		fixture_make(&f);
+		fixture_drop(&f);
+		assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+		if (!direct)
+			setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 3, limit.rlim_max });
+		assert_int_equal(reader_open(&f.file, f.parts, f.nr, &r), 0);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+		assert_int_equal(reader_wait(r, 0, &first), 0);
+		assert_int_equal(reader_wait(r, 0, &again), 0);
+		assert_ptr_equal(again, first);
+		assert_memory_equal(again, f.bytes + f.parts[0].offset, f.parts[0].bytes);
+		reader_close(r);
+		fixture_free(&f);
+	}
+}
+
+static void a_file_that_has_become_shorter_is_an_io_error(void **state)
+{
+	const void *data;
+	struct fixture f;
+	struct reader *r;
+
+	fixture_make(&f);
+	fixture_drop(&f);
+	f.parts[0] = (struct reader_part){ FILE_BYTES - 5000, 5000 };
+	assert_int_equal(ftruncate(f.file.fd, FILE_BYTES - 1), 0);
+	fixture_drop(&f);
+	assert_int_equal(reader_open(&f.file, f.parts, 1, &r), 0);
+	assert_int_equal(reader_wait(r, 0, &data), -EIO);
+	reader_close(r);
+	fixture_free(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_part_has_its_bytes),
+		cmocka_unit_test(so_it_has_without_direct_reads),
+		cmocka_unit_test(another_thread_may_release),
+		cmocka_unit_test(a_read_part_can_be_waited_for_again),
+		cmocka_unit_test(a_file_that_has_become_shorter_is_an_io_error),
+	};
+
+	return cmocka_run_group_tests(tests, tiny_setup, NULL);
+}

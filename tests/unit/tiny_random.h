@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* Random numbers of a test: TEST_SEED, or the time; its seed is printed. And models of them. */
+#ifndef TINY_RANDOM_H
+#define TINY_RANDOM_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tiny_model.h"
+
+static uint64_t seed_state;
+
+/* @min .. @max. */
+static inline unsigned int any(unsigned int min, unsigned int max)
+{
+	return min + (unsigned int)(random_u64(&seed_state) % (max - min + 1));
+}
+
+/* For cmocka_run_group_tests(). */
+static inline int tiny_setup(void **state)
+{
+	const char *seed = getenv("TEST_SEED");
+
+	seed_state = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL);
+	printf("TEST_SEED=%llu\n", (unsigned long long)seed_state);
+	return 0;
+}
+
+/* A model of any small size, for contexts of @n_ctx tokens. @ffs: 64 values of the feed-forward
+ * network each. */
+static inline struct tiny_config tiny_any(const char *arch, unsigned int n_ctx, unsigned int layers,
+					  unsigned int head_dim, unsigned int ffs)
+{
+	struct tiny_config c = {
+		.arch = arch,
+		.n_layer = layers,
+		.n_head_kv = any(1, 2),
+		.head_dim = head_dim,
+		.n_ctx = n_ctx,
+		.eps = 1e-5,
+		.rope_scale = 1,
+		.freq_base = 10000,
+		.bias = !strcmp(arch, "qwen2"),
+		.head_norms = !strcmp(arch, "qwen3"),
+		.untied = any(0, 1),
+	};
+
+	c.n_head = c.n_head_kv * any(2, 3);
+	c.n_embd = c.n_head * c.head_dim;
+	c.rot_dim = c.head_dim;
+	c.n_ff = 64 * ffs;
+	c.n_vocab = 16 * any(20, 40);
+	return c;
+}
+
+#endif /* TINY_RANDOM_H */
