@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: MIT
 # tests/bench/bits.sh MODEL CALIBRATION TEXT [BITS...]
 # Prints what ways of quantising weights to BITS on average (4 5 6 7) cost a model, a float GGUF file: perplexity of TEXT and
-# agreement with MODEL in floats. Two tables: with activations in floats, and with those of an NPU, INT8 with one scale a tensor.
-# Files are F32 with the rounded weights (build/experiments/bits). For the NPU the engine rounds them once more, to INT8 with a
+# agreement with MODEL in floats. Three tables: with activations in floats, as the engine has them by default (INT8 with a scale for
+# each row, and outliers apart), and as an NPU has them, INT8 with one scale a tensor.
+# Files are F32 with the rounded weights (build/experiments/bits). For the last two the engine rounds them once more, to INT8 with a
 # scale for each output channel, the same for all ways. Like CMPQ has levels of their own for each input channel, so the last lines
 # are of adaptive in as many bits as these take together. See docs/edgeflow.md.
 #
 #   BUILD    the folder of bin/ and experiments/ (build)
-#   PLACES   the tables (floats npu)
+#   PLACES   the tables (floats rows npu)
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=$(realpath -m "${BUILD:-$root/build}")
@@ -77,13 +78,25 @@ as_large() {
 	echo "$line"
 }
 
+# shadowed: the line of llm.npu's shadow outliers, of all inputs.
+shadowed() {
+	local engine=("${engine[@]}")
+	engine[-1]=static
+	row "uniform, shadow outliers" shadow uniform
+}
+
 widths=("$@")
 calibrate plain
 calibrate smooth --smooth 0.5
-for place in ${PLACES:-floats npu}; do
+calibrate shadow --pruning 0
+for place in ${PLACES:-floats rows npu}; do
 	search=auto engine=(--placement linear --weights w8a8 --activations static-max)
-	[ "$place" != floats ] || search=weights engine=(--placement cpu)
-	echo "activations: $([ "$place" = npu ] && echo INT8, one scale a tensor || echo floats)"
+	what="INT8, one scale a tensor"
+	case $place in
+	floats) what=floats search=weights engine=(--placement cpu) ;;
+	rows) what="INT8, a scale for each row, and outliers apart" search=weights engine=(--placement linear --weights w8a8) ;;
+	esac
+	echo "activations: $what"
 	echo
 	echo "| weights |$(printf ' %s bits |' "${widths[@]}")"
 	echo "|---|$(printf '%.0s---:|' "${widths[@]}")"
@@ -91,8 +104,11 @@ for place in ${PLACES:-floats npu}; do
 	row "uniform" plain uniform
 	row "like CMPQ, levels shared" plain cmpq-shared --text "$calibration"
 	row "uniform, smoothed by 0.5" smooth uniform
+	[ "$place" != npu ] || shadowed
 	row "adaptive" plain adaptive
 	row "adaptive, smoothed" searched adaptive
+	row "adaptive, smoothed, steps by activations" searched adaptive-inputs --text "$calibration"
+	row "the same, widths over all matrices" searched adaptive-model --text "$calibration"
 	row "like CMPQ" plain cmpq --text "$calibration"
 	as_large
 	echo

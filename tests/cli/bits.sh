@@ -14,9 +14,10 @@ refuses "no method" 2 "--method and --bits" "${t[@]}" "$model" "$out" --bits 4
 refuses "an unknown option" 2 "unknown option '--no-such'" "${t[@]}" --no-such
 refuses "an unknown method" 2 "--method: 'awq' is none of" "${t[@]}" "$model" "$out" --bits 4 --method awq
 refuses "no width" 2 "--bits: " "${t[@]}" "$model" "$out" --bits 9 --method adaptive
-refuses "a fraction for all channels" 2 "only adaptive takes 4.5" "${t[@]}" "$model" "$out" --bits 4.5 --method uniform
-refuses "cmpq without a text" 2 "--text goes with cmpq" "${t[@]}" "$model" "$out" --bits 4 --method cmpq
-refuses "a text for uniform" 2 "--text goes with cmpq" "${t[@]}" "$model" "$out" --bits 4 --method uniform --text README.md
+refuses "a fraction for all channels" 2 "only adaptive ways take 4.5" "${t[@]}" "$model" "$out" --bits 4.5 --method uniform
+refuses "cmpq without a text" 2 "--text goes with" "${t[@]}" "$model" "$out" --bits 4 --method cmpq
+refuses "adaptive-model without a text" 2 "--text goes with" "${t[@]}" "$model" "$out" --bits 4 --method adaptive-model
+refuses "a text for uniform" 2 "--text goes with" "${t[@]}" "$model" "$out" --bits 4 --method uniform --text README.md
 refuses "more bits than cmpq has" 2 "give 2 to 7" "${t[@]}" "$model" "$out" --bits 8 --method cmpq --text README.md
 refuses "a file that does not exist" 1 "none.gguf.*No such file" "${t[@]}" none.gguf "$out" --bits 4 --method uniform
 "$bin/llm-quantize" "$model" "$scratch/w8a8.gguf" w8a8 >/dev/null
@@ -92,9 +93,9 @@ for name, (dims, values) in after.items():
             assert all(abs(v / step - round(v / step)) < 1e-3 for v in levels), (name, r)
             assert levels[-1] / step < 2 ** 7 and levels[0] / step >= -2 ** 7 - 1e-3
 PYTHON
-for case in "uniform 3" "uniform 6" "adaptive 3" "adaptive 4.5" "cmpq 3" "cmpq-shared 3"; do
+for case in "uniform 3" "uniform 6" "adaptive 3" "adaptive 4.5" "adaptive-inputs 3" "adaptive-model 4.5" "cmpq 3" "cmpq-shared 3"; do
 	method=${case% *} bits=${case#* } text=()
-	[[ $method != cmpq* ]] || text=(--text "$scratch/text")
+	[[ $method = uniform || $method = adaptive ]] || text=(--text "$scratch/text")
 	passes "$case" "${t[@]}" "$scratch/in.gguf" "$out" --method "$method" --bits "$bits" "${text[@]}"
 	true_in_python "$case: the average" "assert abs(float(sys.argv[1]) - float(sys.argv[2])) < 0.02, sys.argv" \
 		"$(sed -n 's/.*: \([0-9.]*\) bits per weight.*/\1/p' "$scratch/out")" "$bits"

@@ -322,6 +322,8 @@ true_in_python "and so do wider weights" "
 a, b = (sum(float(l) for l in open(f)) for f in sys.argv[1:])
 assert a > b, (a, b)
 " "$scratch/8.txt" "$scratch/auto.txt"
+passes "exponents for adaptive" "${cal[@]}" --smooth auto --bits 4 -v "$scratch/f32.gguf" "$scratch/adaptive4.gguf" adaptive
+same "are those for its average width" "$(awk 'NR > 1 && NR <= 25 { print $NF }' "$scratch/out")" "$(<"$scratch/auto.txt")"
 passes "smoothed and packed" "${cal[@]}" --smooth 0.5 "$scratch/f32.gguf" "$scratch/smooth8.gguf" w8a8
 passes "the smoothed file packed" "${t[@]}" "$scratch/smooth.gguf" "$scratch/smooth8b.gguf" w8a8
 same "smoothed and packed at once, or one after the other" "$(logits -m "$scratch/smooth8.gguf")" "$(logits -m "$scratch/smooth8b.gguf")"

@@ -37,7 +37,8 @@ static const char help[] =
 	"                          loses least if activations are INT8 with one scale\n"
 	"      --smooth weights    the same, if activations are floats\n"
 	"      --smooth-bits B     average width of weights, 1 to 8, that A is searched for\n"
-	"                          (default: 4 for the 4-bit types, else 8)\n"
+	"                          (default: 4 for the 4-bit types, --bits for\n"
+	"                          adaptive, else 8)\n"
 	"  -v, --verbose           print what was found of each input\n"
 	"      --synthetic SHAPE   a name in share/shapes, or a file\n"
 	"      --seed N            seed of the random weights; determines the file (default: 0)\n"
@@ -270,9 +271,19 @@ static int parse_one(struct args *a, int opt, const char *value)
 	}
 }
 
-static bool has_4_bits(enum llm_quantize_type type)
+/* The width of the type's weights. */
+static double type_bits(const struct llm_quantize_options *o)
 {
-	return type == LLM_QUANTIZE_Q4_0 || type == LLM_QUANTIZE_W4A8 || type == LLM_QUANTIZE_W4A16;
+	switch (o->type) {
+	case LLM_QUANTIZE_Q4_0:
+	case LLM_QUANTIZE_W4A8:
+	case LLM_QUANTIZE_W4A16:
+		return 4;
+	case LLM_QUANTIZE_ADAPTIVE:
+		return o->bits > 0 ? o->bits : LLM_ADAPTIVE_BITS;
+	default:
+		return 8;
+	}
 }
 
 /* The files and the type. 0 or an exit status. */
@@ -304,9 +315,7 @@ static int parse_files(struct args *a, int n, char **words)
 	if (a->calibrate.smooth >= 0 && o->type == LLM_QUANTIZE_NATIVE)
 		return tool_usage("--smooth changes the weights, whose numbers native keeps: "
 				  "choose w8a8 or w4a8");
-	a->calibrate.smooth_bits = a->smooth_bits > 0	 ? a->smooth_bits
-				   : has_4_bits(o->type) ? 4
-							 : 8;
+	a->calibrate.smooth_bits = a->smooth_bits > 0 ? a->smooth_bits : type_bits(o);
 	o->out = words[n - 2];
 	o->in = o->shape ? NULL : words[0];
 	if (o->in && same_file(o->in, o->out))

@@ -15,8 +15,18 @@ static void on_tensor(void *ud, const char *tensor, unsigned int layer, unsigned
 {
 	/* The results that are an input, in the order of the inputs. */
 	static const char *const names[SHADOW_INPUTS] = { "attn_norm", "attn", "ffn_norm", "act" };
+	static const char *const streams[2] = { "attn_residual", "layer_output" };
+	static const char *const rotated[2] = { "q_rope", "k_rope" };
 	struct bits_activations *a = ud;
 
+	a->tokens += strcmp(tensor, "embed") ? 0 : rows;
+	for (unsigned int i = 0; i < 2; i++)
+		for (size_t at = 0; !strcmp(tensor, rotated[i]) && at < (size_t)rows * cols; at++)
+			a->heads[i][layer * a->n_head + at % cols / a->head_dim] +=
+				(double)data[at] * data[at];
+	for (unsigned int i = 0; i < 2; i++)
+		for (size_t at = 0; !strcmp(tensor, streams[i]) && at < (size_t)rows * cols; at++)
+			a->streams[i][layer] += (double)data[at] * data[at];
 	for (unsigned int i = 0; i < SHADOW_INPUTS; i++) {
 		if (strcmp(tensor, names[i]) != 0)
 			continue;
@@ -79,6 +89,12 @@ int bits_observe(const char *model, const char *text, size_t bytes, struct bits_
 		if (!a->squares[i])
 			err = llm_fail(-ENOMEM, "no memory for %u layers", a->n_layer);
 	}
+	for (unsigned int i = 0; i < 2; i++) {
+		a->streams[i] = calloc(a->n_layer, sizeof(double));
+		a->heads[i] = calloc((size_t)a->n_layer * a->n_head, sizeof(double));
+		if (!a->streams[i] || !a->heads[i])
+			err = llm_fail(-ENOMEM, "no memory for %u layers", a->n_layer);
+	}
 	if (!err)
 		err = observe(engine, text, bytes, a);
 	llm_engine_close(engine);
@@ -89,4 +105,8 @@ void bits_activations_free(struct bits_activations *a)
 {
 	for (unsigned int i = 0; i < SHADOW_INPUTS; i++)
 		free(a->squares[i]);
+	for (unsigned int i = 0; i < 2; i++) {
+		free(a->streams[i]);
+		free(a->heads[i]);
+	}
 }

@@ -19,12 +19,16 @@ static const char help[] =
 	"usage: bits IN.gguf OUT.gguf --method NAME --bits AVERAGE [--text FILE]\n"
 	"Writes a model in F32 whose layers' matrices are rounded, and prints their bits per\n"
 	"weight.\n\n"
-	"      --method NAME   uniform, adaptive, cmpq or cmpq-shared (bits.h)\n"
-	"      --bits AVERAGE  1 to 8; whole but for adaptive; cmpq 2 to 7\n"
-	"      --text FILE     of cmpq: activations decide on the widths\n"
+	"      --method NAME   uniform, adaptive, adaptive-inputs,\n"
+	"                      adaptive-model, cmpq or cmpq-shared (bits.h)\n"
+	"      --bits AVERAGE  1 to 8; whole but for the adaptive ones;\n"
+	"                      cmpq 2 to 7\n"
+	"      --text FILE     of adaptive-inputs, adaptive-model and cmpq: whose\n"
+	"                      activations decide\n"
 	"  -h, --help          this help\n";
 
-static const char *const methods[] = { "uniform", "adaptive", "cmpq", "cmpq-shared" };
+static const char *const methods[] = { "uniform",	 "adaptive", "adaptive-inputs",
+				       "adaptive-model", "cmpq",     "cmpq-shared" };
 #define NR_METHODS (sizeof(methods) / sizeof(methods[0]))
 
 struct args {
@@ -38,6 +42,7 @@ struct run {
 	const struct gguf_file *file;
 	struct llm_model model;
 	struct bits_activations activations;
+	uint8_t *widths; /* of adaptive-model */
 	struct bits_size size;
 	double n; /* weights that were rounded */
 };
@@ -52,25 +57,37 @@ static bool by_columns(enum bits_method method)
 	return method == BITS_CMPQ || method == BITS_CMPQ_SHARED;
 }
 
+/* Rounds a matrix. 0 or -errno with the error line. */
+static int round_matrix(struct run *run, const struct bits_matrix *m, unsigned int layer,
+			enum llm_matrix which)
+{
+	const double *squares = run->activations.squares[shadow_input_of_matrix(which)];
+	const uint8_t *widths = run->widths;
+	const struct args *a = run->args;
+
+	run->n += (double)(m->rows * m->cols);
+	if (squares)
+		squares += layer * m->cols;
+	if (by_columns(a->method))
+		return bits_by_columns(m, a->method == BITS_CMPQ_SHARED, a->average, squares,
+				       &run->size);
+	if (a->method != BITS_ADAPTIVE_MODEL)
+		return bits_by_rows(m, a->method, a->average, squares, &run->size);
+	for (unsigned int i = 0; i < layer * LLM_NR_MATRICES + which; i++)
+		widths += llm_model_rows(&run->model, i % LLM_NR_MATRICES);
+	bits_by_widths(m, widths, squares, &run->size);
+	return 0;
+}
+
 /* Rounds a layer's matrix; other tensors stay. 0 or -errno with the error line. */
 static int round_tensor(struct run *run, const struct gguf_tensor *t, float *w)
 {
 	struct bits_matrix m = { w, t->dims[1], t->dims[0] };
-	const struct args *a = run->args;
 
 	for (unsigned int l = 0; l < run->model.n_layer; l++)
-		for (enum llm_matrix which = 0; which < LLM_NR_MATRICES; which++) {
-			unsigned int input = shadow_input_of_matrix(which);
-
-			if (run->model.layers[l].matrix[which] != t)
-				continue;
-			run->n += (double)(m.rows * m.cols);
-			if (!by_columns(a->method))
-				return bits_by_rows(&m, a->method, a->average, &run->size);
-			return bits_by_columns(&m, a->method == BITS_CMPQ_SHARED, a->average,
-					       run->activations.squares[input] + l * m.cols,
-					       &run->size);
-		}
+		for (enum llm_matrix which = 0; which < LLM_NR_MATRICES; which++)
+			if (run->model.layers[l].matrix[which] == t)
+				return round_matrix(run, &m, l, which);
 	return 0;
 }
 
@@ -108,8 +125,13 @@ static int write_model(struct run *run)
 		const struct gguf_tensor *from = gguf_tensor(run->file, i);
 
 		tensors[i] = (struct tensor){ run, from };
-		gguf_writer_tensor_made(w, from->name, GGUF_F32, from->n_dims, from->dims, make,
-					&tensors[i]);
+		/* Shadow weights, which the CPU computes with, stay as they are. */
+		if (llm_model_is_copy(run->file, from))
+			gguf_writer_tensor(w, from->name, from->type, from->n_dims, from->dims,
+					   from->data);
+		else
+			gguf_writer_tensor_made(w, from->name, GGUF_F32, from->n_dims, from->dims,
+						make, &tensors[i]);
 	}
 	if (!tensors)
 		err = llm_fail(-ENOMEM, "no memory for %zu tensors", n);
@@ -129,6 +151,8 @@ static int observe(struct run *run)
 	if (!text)
 		return 1;
 	run->activations.n_layer = run->model.n_layer;
+	run->activations.n_head = run->model.n_head;
+	run->activations.head_dim = run->model.head_dim;
 	for (unsigned int i = 0; i < SHADOW_INPUTS; i++)
 		run->activations.channels[i] = shadow_channels(&run->model, i);
 	err = bits_observe(run->args->in, text, bytes, &run->activations);
@@ -153,11 +177,17 @@ static int run(const struct args *args)
 				   run.model.packed);
 	if (!status && args->text)
 		status = observe(&run);
+	if (!status && args->method == BITS_ADAPTIVE_MODEL) {
+		run.widths = bits_by_model(&run.model, &run.activations, args->average);
+		if (!run.widths)
+			status = tool_fail("%s", llm_error());
+	}
 	if (!status && write_model(&run))
 		status = tool_fail("%s", llm_error());
 	if (!status)
 		printf("%s: %.3f bits per weight, and %.3f of scales, widths and levels\n",
 		       args->out, run.size.weights / run.n, run.size.rest / run.n);
+	free(run.widths);
 	bits_activations_free(&run.activations);
 	llm_model_release(&run.model);
 	gguf_close(file);
@@ -171,19 +201,25 @@ static int parse_method(const char *value, enum bits_method *method)
 			*method = (enum bits_method)i;
 			return 0;
 		}
-	return tool_usage("--method: '%s' is none of uniform, adaptive, cmpq, cmpq-shared", value);
+	return tool_usage("--method: '%s' is none of uniform, adaptive, "
+			  "adaptive-inputs, adaptive-model, cmpq, cmpq-shared",
+			  value);
 }
 
 /* What the options exclude. 0 or an exit status. */
 static int check(const struct args *a)
 {
-	if (a->method != BITS_ADAPTIVE && a->average != floor(a->average))
-		return tool_usage("--bits: only adaptive takes %g: give a whole number",
+	bool adaptive = a->method != BITS_UNIFORM && !by_columns(a->method);
+	bool plain = a->method == BITS_UNIFORM || a->method == BITS_ADAPTIVE;
+
+	if (!adaptive && a->average != floor(a->average))
+		return tool_usage("--bits: only adaptive ways take %g: give a whole number",
 				  a->average);
 	if (by_columns(a->method) && (a->average < 2 || a->average > 7))
 		return tool_usage("--bits: cmpq has widths of one less and one more: give 2 to 7");
-	if (by_columns(a->method) != !!a->text)
-		return tool_usage("--text goes with cmpq, and cmpq with --text");
+	if (plain == !!a->text)
+		return tool_usage("--text goes with adaptive-inputs, adaptive-model and cmpq, and "
+				  "these with --text");
 	return 0;
 }
 
