@@ -48,6 +48,14 @@ chmod +x "$scratch/llm-quantize"
 refuses "disk full" 1 "out.gguf: .*File too large" "$scratch/llm-quantize" "$model" "$out" f16
 same "the old file stays" "$(<"$out")" before
 rm "$out"
+# Killed as soon as it has written something: far more is to come.
+mkdir "$scratch/killed"
+"${t[@]}" --synthetic qwen2.5-0.5b "$scratch/killed/x.gguf" f16 >"$scratch/out" 2>&1 &
+pid=$!
+while kill -0 $pid && ! grep -q '^write_bytes: [1-9]' /proc/$pid/io && ! ls "$scratch"/killed/* >/dev/null 2>&1; do sleep 0.1; done
+kill -KILL $pid
+wait $pid 2>/dev/null
+same "a program that is killed leaves no file" "$(ls "$scratch/killed" | wc -l)" 0
 same "a refusal leaves nothing behind" "none$(find "$scratch" -name 'out.gguf*')" none
 
 # ---- types ----
