@@ -402,13 +402,8 @@ enum llm_format llm_packed_format(const struct llm_packed *packed, unsigned int 
 
 enum llm_input llm_packed_input(const struct llm_packed *packed, int matrix, bool prompt)
 {
-	enum llm_format format = llm_packed_format(packed, 0, matrix);
-	enum llm_input input;
-
-	if (format == LLM_FORMAT_W4 && packed->float_input)
+	if (llm_packed_format(packed, 0, matrix) == LLM_FORMAT_W4 && packed->float_input)
 		return LLM_INPUT_FLOATS;
-	input = llm_integer_input(llm_activations_of(packed->activations, prompt), matrix < 0,
-				  matrix == LLM_FFN_DOWN);
-	/* ADD_OUTLIERS reads no panels of WK; an INT16 row keeps its outliers as well. */
-	return format == LLM_FORMAT_WK && input == LLM_INPUT_OUTLIERS ? LLM_INPUT_INT16 : input;
+	return llm_integer_input(llm_activations_of(packed->activations, prompt), matrix < 0,
+				 matrix == LLM_FFN_DOWN);
 }

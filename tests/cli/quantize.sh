@@ -140,7 +140,9 @@ same "adaptive: the same logits with placement fine" "$(logits -m "$scratch/adap
 same "adaptive: the same logits with placement linear and its CPU" "$(logits -m "$scratch/adaptive.gguf" --placement linear --space limited --clock virtual --floats cpu)" \
 	"$(logits -m "$scratch/adaptive.gguf")"
 passes "adaptive of 8 bits" "${t[@]}" "$model" "$scratch/adaptive8.gguf" adaptive --bits 8
-same "adaptive of 8 bits: the logits of w8a8 where down projections read INT16" "$(logits -m "$scratch/adaptive8.gguf")" "$(logits -m "$model" --weights w8a8 --activations mixed)"
+for a in row-outliers row-outliers-all mixed; do
+	same "adaptive of 8 bits: the logits of w8a8, activations $a" "$(logits -m "$scratch/adaptive8.gguf" --activations $a)" "$(logits -m "$model" --weights w8a8 --activations $a)"
+done
 near "adaptive of 4.6 bits predicts nearly as well" "$(ppl_npu "$scratch/adaptive.gguf")" "$want" 0.05
 for bad in 0.9 8.1 nan x; do refuses "--bits $bad" 2 "--bits: " "${t[@]}" "$model" "$out" adaptive --bits $bad; done
 refuses "--bits of another type" 2 "--bits is the average width of adaptive, not of w8a8" "${t[@]}" "$model" "$out" w8a8 --bits 5
