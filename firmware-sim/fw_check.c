@@ -72,6 +72,20 @@ int fw_check_kq(struct decoder *d, uint32_t type, uint32_t k)
 	return 0;
 }
 
+int fw_check_wk(struct decoder *d, uint64_t w_bytes, uint32_t n, uint32_t k)
+{
+	uint64_t panels = div_up(n, VNPU_PANEL_N), least, most;
+
+	CHECK(fw_check_bounded(d, "n", n, VNPU_MAX_DIM));
+	CHECK(fw_check_bounded(d, "k", k, VNPU_MAX_K_I8));
+	least = VNPU_WK_TABLE_BYTES(n) + panels * VNPU_PANEL_WK_BYTES(k, 1);
+	most = VNPU_WK_TABLE_BYTES(n) + panels * VNPU_PANEL_WK_BYTES(k, 8);
+	if (w_bytes < least || w_bytes > most || w_bytes % 64)
+		return fw_refuse(d, "w_bytes is %llu, not %llu..%llu in steps of 64", (ull)w_bytes,
+				 (ull)least, (ull)most);
+	return 0;
+}
+
 int fw_check_extent(struct decoder *d, unsigned int i, uint64_t rows, uint64_t stride_bytes,
 		    uint64_t row_bytes, uint64_t *bytes)
 {

@@ -64,6 +64,8 @@ int fw_check_shape(struct decoder *d, uint32_t rows, uint32_t cols);
 int fw_check_group(struct decoder *d, uint32_t group, uint32_t k);
 /* Checks a block type, enum vnpu_kq_type, whose block must divide k. */
 int fw_check_kq(struct decoder *d, uint32_t type, uint32_t k);
+/* Checks n and k, and the size of a MATMUL_WK's weights: a table, and panels of 1 to 8 bits. */
+int fw_check_wk(struct decoder *d, uint64_t w_bytes, uint32_t n, uint32_t k);
 
 /*
  * Checks of operand @i of the command: set its address in @c->va[i]. Its name, type and access come

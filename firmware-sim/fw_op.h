@@ -32,7 +32,7 @@ struct fw_tile {
 	struct fw_access acc[FW_TILE_RANGES];
 	unsigned int nr_acc;
 	struct fw_fault *fault; /* out, if prepare() returns -EFAULT */
-	/* MATMUL_WK: a copy of the tile's part of the table. */
+	/* MATMUL_WK, ADD_OUTLIERS_WK: a copy of the tile's part of the table. */
 	struct vnpu_wk_panel table[FW_WK_PANELS];
 	uint32_t nr_panels;
 };
@@ -100,6 +100,16 @@ static inline void tile_touch_f32(struct fw_tile *t, unsigned int i, uint64_t ld
 /* Sets the tile to part @index of a command over [rows][cols]. */
 void tile_place(struct fw_tile *t, uint64_t rows, uint64_t cols, uint64_t index);
 
+/*
+ * For tiles of at most FW_WK_PANELS panels of MATMUL_WK, in operand 2 with @w_bytes: copies the
+ * table's part for the tile's columns and checks it. *begin, *bytes: the range of its panels in the
+ * weights. Returns as fw_tile_run().
+ */
+int tile_wk_table(struct fw_tile *t, uint64_t w_bytes, uint32_t k, uint64_t *begin,
+		  uint64_t *bytes);
+/* The panels of the checked copy, for the kernels. */
+void tile_wk_panels(const struct fw_tile *t, struct fw_wk_panel *panels);
+
 /* ---- for time() ---- */
 
 #define FLOAT_BYTES (FLOAT_BITS / 8.0)
@@ -108,6 +118,9 @@ void tile_place(struct fw_tile *t, uint64_t rows, uint64_t cols, uint64_t index)
 /* @ops operations on each of @elements; reads and writes @floats and @bytes. */
 struct npu_cost fw_vector_time(const struct soc_npu *npu, double elements, double ops,
 			       double floats, double bytes);
+/* The average width of weights of MATMUL_WK, which follows from their size: the table is in memory.
+ * Sums, scales and the table do not count. */
+double fw_wk_bits(uint64_t w_bytes, uint32_t n, uint32_t k);
 /* Bits of a cached value. F32 counts as F16: this host stores F32, the modelled NPU F16. */
 double fw_kv_bits(uint32_t type);
 

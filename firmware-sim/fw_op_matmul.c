@@ -5,9 +5,6 @@
  */
 #include "fw_op.h"
 
-#include <errno.h>
-#include <string.h>
-
 _Static_assert(offsetof(struct vnpu_cmd_matmul_w4, tile_n) ==
 			       offsetof(struct vnpu_cmd_matmul_i8, tile_n) &&
 		       offsetof(struct vnpu_cmd_matmul_wk, tile_n) ==
@@ -349,54 +346,21 @@ const struct fw_op fw_op_matmul_w4f = {
 static int check_matmul_wk(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 {
 	const struct vnpu_cmd_matmul_wk *m = &c->u.matmul_wk;
-	uint64_t panels = div_up(m->n, VNPU_PANEL_N), least, most;
 
 	CHECK(fw_check_reserved(d, m->reserved));
-	CHECK(fw_check_bounded(d, "n", m->n, VNPU_MAX_DIM));
-	CHECK(fw_check_bounded(d, "k", m->k, VNPU_MAX_K_I8));
-	least = VNPU_WK_TABLE_BYTES(m->n) + panels * VNPU_PANEL_WK_BYTES(m->k, 1);
-	most = VNPU_WK_TABLE_BYTES(m->n) + panels * VNPU_PANEL_WK_BYTES(m->k, 8);
-	if (m->w_bytes < least || m->w_bytes > most || m->w_bytes % 64)
-		return fw_refuse(d, "w_bytes is %llu, not %llu..%llu in steps of 64",
-				 (unsigned long long)m->w_bytes, (unsigned long long)least,
-				 (unsigned long long)most);
+	CHECK(fw_check_wk(d, m->w_bytes, m->n, m->k));
 	CHECK(check_matmul(d, c, m->w_bytes, FW_WK_PANELS * VNPU_PANEL_N, cost));
 	return check_s8(d, c);
 }
 
-static void copy_table(void *arg)
-{
-	struct fw_tile *t = arg;
-
-	memcpy(t->table, (struct vnpu_wk_panel *)tile_at(t, 2) + t->col / VNPU_PANEL_N,
-	       t->nr_panels * sizeof(*t->table));
-}
-
-/* The table is in the client's memory: copy it once and check the copy. */
 static int prepare_matmul_wk(struct fw_tile *t, uint64_t index)
 {
 	const struct vnpu_cmd_matmul_wk *m = &t->cmd->u.matmul_wk;
-	const struct fw_exec_job *job = t->job;
-	uint64_t begin = m->w_bytes, end = 0, at, bytes;
-	struct fw_access table;
-	uint32_t i;
+	uint64_t begin, bytes;
 
 	place_matmul(t, index);
-	t->nr_panels = div_up(t->cols, VNPU_PANEL_N);
-	table = (struct fw_access){ t->cmd->va[2] + t->col / VNPU_PANEL_N * sizeof(*t->table),
-				    t->nr_panels * sizeof(*t->table), false };
-	CHECK(job->ops->guard(job->port_priv, job->as, &table, 1, copy_table, t, t->fault));
-	for (i = 0; i < t->nr_panels; i++) {
-		if (!t->table[i].bits || t->table[i].bits > 8)
-			return -EINVAL;
-		at = t->table[i].offset * 64ull;
-		bytes = VNPU_PANEL_WK_BYTES(m->k, t->table[i].bits);
-		if (at > m->w_bytes || bytes > m->w_bytes - at)
-			return -EINVAL;
-		begin = min_u64(begin, at);
-		end = at + bytes > end ? at + bytes : end;
-	}
-	touch_matmul(t, m->lda, (m->k + 3) / 4 * 4, begin, end - begin);
+	CHECK(tile_wk_table(t, m->w_bytes, m->k, &begin, &bytes));
+	touch_matmul(t, m->lda, (m->k + 3) / 4 * 4, begin, bytes);
 	return 0;
 }
 
@@ -417,23 +381,15 @@ static void run_matmul_wk(void *arg)
 		.ldc = m->ldc,
 		.wk = panels,
 	};
-	const uint8_t *w = tile_at(t, 2);
-	uint32_t i;
 
-	for (i = 0; i < t->nr_panels; i++)
-		panels[i] =
-			(struct fw_wk_panel){ w + t->table[i].offset * 64ull, t->table[i].bits };
+	tile_wk_panels(t, panels);
 	t->k->matmul_i8(&mm, t->scratch);
 }
 
-/* Widths are in memory, but the total size gives their average. Sums, scales do not count. */
 static struct npu_cost time_matmul_wk(const struct soc_npu *npu, const struct fw_cmd *c)
 {
 	const struct vnpu_cmd_matmul_wk *m = &c->u.matmul_wk;
-	uint64_t panels = div_up(m->n, VNPU_PANEL_N);
-	uint64_t all = panels * (VNPU_PANEL_WK_BYTES(m->k, 1) - 512);
-	uint64_t own = m->w_bytes - VNPU_WK_TABLE_BYTES(m->n) - panels * 512;
-	struct npu_time_matmul op = modelled(c, (double)own / (double)all);
+	struct npu_time_matmul op = modelled(c, fw_wk_bits(m->w_bytes, m->n, m->k));
 
 	return npu_time_matmul(npu, &op);
 }

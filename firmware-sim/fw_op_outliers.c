@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* INT8 rows with float outliers, and adding their contribution: QUANT_OUTLIERS, ADD_OUTLIERS. */
+/*
+ * INT8 rows with float outliers, and adding their contribution: QUANT_OUTLIERS, ADD_OUTLIERS,
+ * ADD_OUTLIERS_WK.
+ */
 #include "fw_op.h"
 
 #define ROW_BYTES sizeof(struct vnpu_outliers)
@@ -78,23 +81,15 @@ static uint64_t panel_bytes(const struct vnpu_cmd_add_outliers *m)
 	return m->group ? VNPU_PANEL_W4_BYTES(m->k, m->group) : VNPU_PANEL_I8_BYTES(m->k);
 }
 
-/* Tiles like a matmul's: rows share the panels that they read. */
-static int check_add_outliers(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
+/* With @w_bytes of weights. Tiles like a matmul's: rows share the panels that they read. */
+static int check_adding(struct decoder *d, struct fw_cmd *c, uint64_t w_bytes, uint64_t *cost)
 {
 	const struct vnpu_cmd_add_outliers *m = &c->u.add_outliers;
-	uint64_t panels;
+	uint64_t panels = div_up(m->n, VNPU_PANEL_N);
 
-	CHECK(fw_check_bounded(d, "m", m->m, VNPU_MAX_DIM));
-	CHECK(fw_check_bounded(d, "n", m->n, VNPU_MAX_DIM));
-	CHECK(fw_check_bounded(d, "k", m->k, VNPU_MAX_K_I8));
-	if (m->group >= VNPU_OUTLIERS_KQ)
-		CHECK(fw_check_kq(d, m->group - VNPU_OUTLIERS_KQ, m->k));
-	else if (m->group)
-		CHECK(fw_check_group(d, m->group, m->k));
-	panels = div_up(m->n, VNPU_PANEL_N);
 	CHECK(fw_check_matrix(d, c, 0, m->m, m->n, m->ldx));
 	CHECK(fw_check_operand(d, c, 1, m->m * ROW_BYTES, 4));
-	CHECK(fw_check_operand(d, c, 2, panels * panel_bytes(m), 64));
+	CHECK(fw_check_operand(d, c, 2, w_bytes, 64));
 	CHECK(fw_check_matrix(d, c, 3, m->m, m->n, m->ldy));
 	c->tile_rows = m->m < TILE_ROWS ? m->m : TILE_ROWS;
 	c->tile_cols = TILE_PANELS * VNPU_PANEL_N;
@@ -103,54 +98,91 @@ static int check_add_outliers(struct decoder *d, struct fw_cmd *c, uint64_t *cos
 	return 0;
 }
 
+static int check_add_outliers(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
+{
+	const struct vnpu_cmd_add_outliers *m = &c->u.add_outliers;
+
+	CHECK(fw_check_bounded(d, "m", m->m, VNPU_MAX_DIM));
+	CHECK(fw_check_bounded(d, "n", m->n, VNPU_MAX_DIM));
+	CHECK(fw_check_bounded(d, "k", m->k, VNPU_MAX_K_I8));
+	if (m->group >= VNPU_OUTLIERS_KQ)
+		CHECK(fw_check_kq(d, m->group - VNPU_OUTLIERS_KQ, m->k));
+	else if (m->group)
+		CHECK(fw_check_group(d, m->group, m->k));
+	return check_adding(d, c, div_up(m->n, VNPU_PANEL_N) * panel_bytes(m), cost);
+}
+
+/* The tile reads @w_bytes of weights at @w. */
+static void touch_adding(struct fw_tile *t, uint64_t w, uint64_t w_bytes)
+{
+	const struct vnpu_cmd_add_outliers *m = &t->cmd->u.add_outliers;
+
+	tile_touch_f32(t, 0, m->ldx);
+	tile_touch(t, 1, t->row * ROW_BYTES, t->rows * ROW_BYTES);
+	tile_touch(t, 2, w, w_bytes);
+	tile_touch_f32(t, 3, m->ldy);
+}
+
 static int prepare_add_outliers(struct fw_tile *t, uint64_t index)
 {
 	const struct vnpu_cmd_add_outliers *m = &t->cmd->u.add_outliers;
 
 	tile_place(t, m->m, m->n, index);
-	tile_touch_f32(t, 0, m->ldx);
-	tile_touch(t, 1, t->row * ROW_BYTES, t->rows * ROW_BYTES);
-	tile_touch(t, 2, t->col / VNPU_PANEL_N * panel_bytes(m),
-		   div_up(t->cols, VNPU_PANEL_N) * panel_bytes(m));
-	tile_touch_f32(t, 3, m->ldy);
+	touch_adding(t, t->col / VNPU_PANEL_N * panel_bytes(m),
+		     div_up(t->cols, VNPU_PANEL_N) * panel_bytes(m));
 	return 0;
+}
+
+/* The kernel's arguments but for the weights. */
+static struct fw_add_outliers adding(const struct fw_tile *t)
+{
+	const struct vnpu_cmd_add_outliers *m = &t->cmd->u.add_outliers;
+
+	return (struct fw_add_outliers){
+		.x = tile_f32(t, 0, t->row, m->ldx, t->col),
+		.outliers = (struct vnpu_outliers *)tile_at(t, 1) + t->row,
+		.y = tile_f32(t, 3, t->row, m->ldy, t->col),
+		.m = t->rows,
+		.n = t->cols,
+		.k = m->k,
+		.ldx = m->ldx,
+		.ldy = m->ldy,
+	};
 }
 
 static void run_add_outliers(void *arg)
 {
 	struct fw_tile *t = arg;
 	const struct vnpu_cmd_add_outliers *m = &t->cmd->u.add_outliers;
-	struct fw_add_outliers ao = {
-		.x = tile_f32(t, 0, t->row, m->ldx, t->col),
-		.outliers = (struct vnpu_outliers *)tile_at(t, 1) + t->row,
-		.w = (uint8_t *)tile_at(t, 2) + t->col / VNPU_PANEL_N * panel_bytes(m),
-		.y = tile_f32(t, 3, t->row, m->ldy, t->col),
-		.m = t->rows,
-		.n = t->cols,
-		.k = m->k,
-		.group = m->group,
-		.ldx = m->ldx,
-		.ldy = m->ldy,
-	};
+	struct fw_add_outliers ao = adding(t);
 
+	ao.w = (uint8_t *)tile_at(t, 2) + t->col / VNPU_PANEL_N * panel_bytes(m);
+	ao.group = m->group;
 	t->k->add_outliers(&ao, t->scratch);
 }
 
 /*
- * Each row reads the words of the weights that hold its columns (4 weights of 8 bits, or 8 of 4
- * bits, per word), one word for its column; many rows together read all of them.
+ * Weights of @bits. Each row reads the words of the weights that hold its columns (4 weights of 8
+ * bits, or 8 of 4 bits, per word), one word for its column; many rows together read all of them.
  */
-static struct npu_cost time_add_outliers(const struct soc_npu *npu, const struct fw_cmd *c)
+static struct npu_cost time_adding(const struct soc_npu *npu, const struct fw_cmd *c, double bits)
 {
 	const struct vnpu_cmd_add_outliers *m = &c->u.add_outliers;
 	double elements = (double)m->m * m->n, words = (double)m->m * VNPU_OUTLIERS;
-	double all = m->k / (m->group ? 8.0 : 4.0);
-
-	if (m->group >= VNPU_OUTLIERS_KQ)
-		all = m->k * vnpu_kq_form(m->group - VNPU_OUTLIERS_KQ).bits / 32.0;
+	double all = m->k * bits / 32;
 
 	return fw_vector_time(npu, elements, FLOAT_OPS_ADD_OUTLIERS, 2 * elements,
 			      m->m * OUTLIER_BYTES + 4.0 * m->n * (words < all ? words : all));
+}
+
+static struct npu_cost time_add_outliers(const struct soc_npu *npu, const struct fw_cmd *c)
+{
+	uint32_t group = c->u.add_outliers.group;
+
+	return time_adding(npu, c,
+			   group >= VNPU_OUTLIERS_KQ ? vnpu_kq_form(group - VNPU_OUTLIERS_KQ).bits
+			   : group		     ? 4
+						     : 8);
 }
 
 const struct fw_op fw_op_add_outliers = {
@@ -158,4 +190,60 @@ const struct fw_op fw_op_add_outliers = {
 	.prepare = prepare_add_outliers,
 	.run = run_add_outliers,
 	.time = time_add_outliers,
+};
+
+/* ---- ADD_OUTLIERS_WK ---- */
+
+#define SAME_PLACE(field)                                    \
+	(offsetof(struct vnpu_cmd_add_outliers_wk, field) == \
+	 offsetof(struct vnpu_cmd_add_outliers, field))
+_Static_assert(SAME_PLACE(x) && SAME_PLACE(y) && SAME_PLACE(m) && SAME_PLACE(ldy),
+	       "also accessed as an ADD_OUTLIERS");
+_Static_assert(TILE_PANELS <= FW_WK_PANELS, "a tile has room for its part of the table");
+
+/* The table may change until the tile runs, so only its size is checked here. */
+static int check_add_outliers_wk(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
+{
+	const struct vnpu_cmd_add_outliers_wk *m = &c->u.add_outliers_wk;
+
+	CHECK(fw_check_reserved(d, m->reserved));
+	CHECK(fw_check_bounded(d, "m", m->m, VNPU_MAX_DIM));
+	CHECK(fw_check_wk(d, m->w_bytes, m->n, m->k));
+	return check_adding(d, c, m->w_bytes, cost);
+}
+
+static int prepare_add_outliers_wk(struct fw_tile *t, uint64_t index)
+{
+	const struct vnpu_cmd_add_outliers_wk *m = &t->cmd->u.add_outliers_wk;
+	uint64_t begin, bytes;
+
+	tile_place(t, m->m, m->n, index);
+	CHECK(tile_wk_table(t, m->w_bytes, m->k, &begin, &bytes));
+	touch_adding(t, begin, bytes);
+	return 0;
+}
+
+static void run_add_outliers_wk(void *arg)
+{
+	struct fw_tile *t = arg;
+	struct fw_wk_panel panels[FW_WK_PANELS];
+	struct fw_add_outliers ao = adding(t);
+
+	tile_wk_panels(t, panels);
+	ao.wk = panels;
+	t->k->add_outliers(&ao, t->scratch);
+}
+
+static struct npu_cost time_add_outliers_wk(const struct soc_npu *npu, const struct fw_cmd *c)
+{
+	const struct vnpu_cmd_add_outliers_wk *m = &c->u.add_outliers_wk;
+
+	return time_adding(npu, c, fw_wk_bits(m->w_bytes, m->n, m->k));
+}
+
+const struct fw_op fw_op_add_outliers_wk = {
+	.check = check_add_outliers_wk,
+	.prepare = prepare_add_outliers_wk,
+	.run = run_add_outliers_wk,
+	.time = time_add_outliers_wk,
 };

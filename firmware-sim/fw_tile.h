@@ -7,8 +7,8 @@
 
 /*
  * Runs tile @index (0..nr_tiles - 1) of @cmd inside the port's guard. 0; the guard's error and
- * *fault; or -EINVAL if a table of panels in memory (MATMUL_WK) is invalid. @scratch:
- * FW_SCRATCH_BYTES of the calling worker.
+ * *fault; or -EINVAL if a table of panels in memory (MATMUL_WK,
+ * ADD_OUTLIERS_WK) is invalid. @scratch: FW_SCRATCH_BYTES of the calling worker.
  */
 int fw_tile_run(const struct fw_kernels *k, const struct fw_exec_job *job, const struct fw_cmd *cmd,
 		uint64_t index, void *scratch, struct fw_fault *fault);

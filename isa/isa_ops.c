@@ -264,6 +264,18 @@ const struct isa_op isa_ops[ISA_NR_OPS] = {
 		U32(add_outliers, ldx), U32(add_outliers, ldy),
 		FIELD(add_outliers, group, U32_OR_NONE, "group", NULL),
 	},
+
+	[VNPU_OP_ADD_OUTLIERS_WK].operands = {
+		IN(add_outliers_wk, x, F32, "[m][n]", "ldx"),
+		IN(add_outliers_wk, outliers, OUTLIERS, "[m]", NULL),
+		IN(add_outliers_wk, w, WK, "[n][k]", NULL),
+		OUT(add_outliers_wk, y, F32, "[m][n]", "ldy"),
+	},
+	[VNPU_OP_ADD_OUTLIERS_WK].fields = {
+		U32(add_outliers_wk, m), U32(add_outliers_wk, n), U32(add_outliers_wk, k),
+		U32(add_outliers_wk, ldx), U32(add_outliers_wk, ldy),
+		FIELD(add_outliers_wk, w_bytes, U64, "w_bytes", NULL),
+	},
 };
 
 #define SINCE_KNOWN(NAME, lower, number, since, cmd) \

@@ -107,7 +107,7 @@ struct fw_attn {
 	uint64_t segment;
 };
 
-/* A block of ADD_OUTLIERS: m rows and n channels, starting at a panel. */
+/* A block of ADD_OUTLIERS or ADD_OUTLIERS_WK: m rows and n channels, starting at a panel. */
 struct fw_add_outliers {
 	const float *x; /* [m][ldx] */
 	const struct vnpu_outliers *outliers; /* [m] */
@@ -116,6 +116,7 @@ struct fw_add_outliers {
 	uint32_t m, n, k;
 	uint32_t group; /* as in the command: I8's panels, W4's or KQ's */
 	size_t ldx, ldy;
+	const struct fw_wk_panel *wk; /* WK: [ceil(n/64)], w and group are not used; others: NULL */
 };
 
 #define FW_ATTN_MAX_QUERIES 96

@@ -11,6 +11,7 @@
 
 #include "kernels_kq.h"
 #include "kernels_w4.h"
+#include "kernels_wk.h"
 
 #define OUTLIER_LANES 64
 /* Lanes whose maximum exceeds the first bound. */
@@ -188,14 +189,16 @@ static void kernel_quant_outliers(int8_t *q, float *scale, struct vnpu_outliers 
 
 struct outlier {
 	uint32_t w,
-		scale; /* offsets in a panel: the column's words, and W4's scales or KQ's block */
+		/* Offsets in a panel: the column's words (WK: by the width), and W4's scales or
+		 * KQ's block. */
+		scale;
 	float value;
 	uint16_t row;
-	uint16_t bit; /* shift of the weight in its word; KQ: k in the block */
+	uint16_t bit; /* shift of the weight in its word; KQ: k in the block, WK: in 8 k */
 };
 
 /* Which panels the weights are in. */
-enum outlier_panels { OUTLIER_I8, OUTLIER_W4, OUTLIER_KQ };
+enum outlier_panels { OUTLIER_I8, OUTLIER_W4, OUTLIER_KQ, OUTLIER_WK };
 
 struct outlier_work {
 	float sum[OUTLIER_ROWS][VNPU_PANEL_N];
@@ -208,6 +211,8 @@ _Static_assert(sizeof(struct outlier_work) <= FW_SCRATCH_BYTES, "outliers fit th
 
 static enum outlier_panels outlier_panels(const struct fw_add_outliers *t)
 {
+	if (t->wk)
+		return OUTLIER_WK;
 	return t->group >= VNPU_OUTLIERS_KQ ? OUTLIER_KQ : t->group ? OUTLIER_W4 : OUTLIER_I8;
 }
 
@@ -238,6 +243,11 @@ static void find_column(struct outlier *o, const struct fw_add_outliers *t, uint
 		o->w = (uint32_t)(block + vnpu_kq_scales_bytes(f) + in / 32 * 256 * f.bits);
 		o->scale = (uint32_t)block;
 		o->bit = (uint16_t)in;
+		break;
+	case OUTLIER_WK:
+		o->w = k / 8 * 64;
+		o->scale = 0;
+		o->bit = k % 8;
 		break;
 	}
 }
@@ -376,6 +386,108 @@ INLINE void add_columns(struct outlier_work *work, const struct outlier *o, uint
 	}
 }
 
+/*
+ * The numbers of column @k of 8, of the LANES channels of vector @v of a panel; @w: the planes of
+ * the 8 k. A column of a plane is in one byte of each channel's word, whose line and bits follow
+ * from the channel: one load, shift and AND for each plane.
+ */
+INLINE vi wk_column(const uint8_t *w, const uint32_t bits, uint32_t k, const uint32_t v)
+{
+	const uint32_t line = v * LANES / 16, at = v * LANES % 16 * 4;
+	uint32_t from = k % 4 * 8 + k / 4 * 4, p, to = 0;
+	vu word, u = { 0 };
+
+	if (bits == 8) {
+		memcpy(&word, w + (k / 4 * 4 + line) * 64 + at, sizeof(word));
+		return (vi)(word << (24 - k % 4 * 8)) >> 24;
+	}
+	for (p = 4; p; p /= 2) {
+		if (!(bits & p))
+			continue;
+		memcpy(&word, w + line % p * 64 + at, sizeof(word));
+		u |= (word >> (from + line / p * p) & ((1u << p) - 1)) << to;
+		w += p * 64;
+		to += p;
+	}
+	return (vi)(bits == 1 ? u << 1 : u) - wk_zero(bits);
+}
+
+/* As add_columns(), of a panel of @bits. */
+INLINE void add_wk_columns(struct outlier_work *work, const struct outlier *o, uint32_t n,
+			   const uint8_t *panel, const uint32_t bits)
+{
+	const uint32_t lines = bits == 8 ? 4 : bits;
+	const uint8_t *w;
+	uint32_t i, line, v;
+	float *sum;
+	vf weight;
+
+	for (i = 0; i < n; i++) {
+		w = panel + (size_t)o[i + OUTLIER_AHEAD].w * bits;
+		if (bits == 8)
+			w += o[i + OUTLIER_AHEAD].bit / 4 * 256;
+		for (line = 0; line < lines; line++)
+			__builtin_prefetch(w + line * 64);
+		w = panel + (size_t)o[i].w * bits;
+		sum = work->sum[o[i].row];
+#pragma GCC unroll 4
+		for (v = 0; v < PANEL_VECS; v++) {
+			weight = __builtin_convertvector(wk_column(w, bits, o[i].bit, v), vf);
+			store(sum + v * LANES,
+			      fma_v(splat(o[i].value), weight, load(sum + v * LANES)));
+		}
+	}
+}
+
+#define WK_BITS(bits)                                   \
+	case bits:                                      \
+		add_wk_columns(work, o, n, p->w, bits); \
+		break;
+
+static void add_wk_panel(struct outlier_work *work, const struct outlier *o, uint32_t n,
+			 const struct fw_wk_panel *p)
+{
+	switch (p->bits) {
+		WK_BITS(1)
+		WK_BITS(2)
+		WK_BITS(3)
+		WK_BITS(4)
+		WK_BITS(5)
+		WK_BITS(6)
+		WK_BITS(7)
+		WK_BITS(8)
+	}
+}
+
+/* Adds what @n entries contribute with panel @i to the sums. Returns the scales to multiply the sums
+ * by, or NULL if the weights have theirs already. */
+static const float *sum_panel(struct outlier_work *work, const struct outlier *list, uint32_t n,
+			      const struct fw_add_outliers *t, uint32_t i)
+{
+	const uint32_t type = t->group - VNPU_OUTLIERS_KQ;
+	const struct vnpu_kq_form f = vnpu_kq_form(type);
+	const uint8_t *panel;
+
+	switch (outlier_panels(t)) {
+	case OUTLIER_WK:
+		add_wk_panel(work, list, n, &t->wk[i]);
+		return (const float *)(wk_sums(&t->wk[i], t->k) + 256);
+	case OUTLIER_KQ:
+		add_columns(work, list, n, t->w + i * vnpu_kq_panel_bytes(type, t->k), OUTLIER_KQ,
+			    f);
+		return NULL;
+	case OUTLIER_W4:
+		add_columns(work, list, n, t->w + i * VNPU_PANEL_W4_BYTES(t->k, t->group),
+			    OUTLIER_W4, f);
+		return NULL;
+	default:
+		panel = t->w + i * VNPU_PANEL_I8_BYTES(t->k);
+		add_columns(work, list, n, panel, OUTLIER_I8, f);
+		return (const float *)(panel + VNPU_PANEL_I8_BYTES(t->k) -
+				       VNPU_PANEL_N * sizeof(float));
+	}
+}
+
 /* Adds the sums to @cols channels of a row. */
 static void add_sums(const float *sum, const float *scale, const float *x, float *y, size_t cols)
 {
@@ -396,16 +508,9 @@ static void add_sums(const float *sum, const float *scale, const float *x, float
 
 static void kernel_add_outliers(const struct fw_add_outliers *t, void *scratch)
 {
-	const enum outlier_panels panels = outlier_panels(t);
-	const struct vnpu_kq_form f = vnpu_kq_form(t->group - VNPU_OUTLIERS_KQ);
-	size_t panel_bytes = panels == OUTLIER_KQ
-				     ? vnpu_kq_panel_bytes(t->group - VNPU_OUTLIERS_KQ, t->k)
-			     : panels == OUTLIER_W4 ? VNPU_PANEL_W4_BYTES(t->k, t->group)
-						    : VNPU_PANEL_I8_BYTES(t->k);
 	uint32_t step = 2, first, rows, n0, cols, n, m;
 	struct outlier_work *work = scratch;
 	const struct outlier *list;
-	const uint8_t *panel;
 	const float *scale;
 
 	while (t->k >> step >= OUTLIER_BUCKETS)
@@ -417,18 +522,10 @@ static void kernel_add_outliers(const struct fw_add_outliers *t, void *scratch)
 			sort_outliers(work, n);
 		list = rows > 1 ? work->sorted : work->found;
 		memset((void *)(list + n), 0, OUTLIER_AHEAD * sizeof(*list));
-		for (n0 = 0, panel = t->w; n0 < t->n; n0 += VNPU_PANEL_N, panel += panel_bytes) {
+		for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
 			cols = t->n - n0 < VNPU_PANEL_N ? t->n - n0 : VNPU_PANEL_N;
-			scale = panels == OUTLIER_I8 ? (const float *)(panel + panel_bytes -
-								       VNPU_PANEL_N * sizeof(float))
-						     : NULL;
 			memset(work->sum, 0, rows * sizeof(work->sum[0]));
-			if (panels == OUTLIER_KQ)
-				add_columns(work, list, n, panel, OUTLIER_KQ, f);
-			else if (panels == OUTLIER_W4)
-				add_columns(work, list, n, panel, OUTLIER_W4, f);
-			else
-				add_columns(work, list, n, panel, OUTLIER_I8, f);
+			scale = sum_panel(work, list, n, t, n0 / VNPU_PANEL_N);
 			for (m = 0; m < rows; m++)
 				add_sums(work->sum[m], scale, t->x + (first + m) * t->ldx + n0,
 					 t->y + (first + m) * t->ldy + n0, cols);

@@ -155,9 +155,9 @@ struct npu_tensor *npu_fold(struct npu_graph *g, struct npu_tensor *x);
 /*
  * Per-row symmetric INT8 for most values of a row; the few large ones that would cost the others
  * precision stay floats (vnpu_isa.h: QUANT_OUTLIERS). npu_add_outliers() adds their contribution to
- * a matmul with the same weights, NPU_W8_PANEL, NPU_W4_PANEL or NPU_KQ_PANEL. Much of
- * npu_quant16()'s precision for a few hundredths of its time. *@scale as npu_quant(); *@outliers
- * f32 [rows][32].
+ * a matmul with the same weights, NPU_W8_PANEL, NPU_W4_PANEL, NPU_KQ_PANEL or, on a device of ISA
+ * 1.8, NPU_WK_PANEL. Much of npu_quant16()'s precision for a few hundredths of its time. *@scale as
+ * npu_quant(); *@outliers f32 [rows][32].
  *
  *	q = npu_quant_outliers(g, x, &scale, &outliers);
  *	y = npu_add_outliers(g, npu_matmul_i8(g, q, scale, w, bias), outliers, w);

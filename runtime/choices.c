@@ -89,8 +89,7 @@ static const struct llm_choice_value weights[] = {
 	[LLM_WEIGHTS_ADAPTIVE] = { "adaptive",
 		"1 to 8 bits for each 64 output channels, with a scale per output channel "
 		"(EdgeFlow 4.1); integer activations\n"
-		"llm-quantize makes such files. The output matrix has 8 bits. Rows with separate "
-		"outliers are INT16 rows instead.",
+		"llm-quantize makes such files. The output matrix has 8 bits.",
 		ON(FINE) | ON(NPU) | ON(LINEAR), ANYWHERE, TRAIT_INTEGERS },
 };
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* INT8 rows with float outliers, and adding their contribution: QUANT_OUTLIERS, ADD_OUTLIERS. */
+/*
+ * INT8 rows with float outliers, and adding their contribution: QUANT_OUTLIERS, ADD_OUTLIERS,
+ * ADD_OUTLIERS_WK.
+ */
 #include <errno.h>
 
 #include "op.h"
@@ -63,7 +66,7 @@ const struct npu_op npu_op_quant_outliers = {
 		     "INT8 rows, and a list of what they leave", text_quant_outliers } },
 };
 
-/* ---- ADD_OUTLIERS ---- */
+/* ---- ADD_OUTLIERS, ADD_OUTLIERS_WK ---- */
 
 struct npu_tensor *npu_add_outliers(struct npu_graph *g, struct npu_tensor *x,
 				    struct npu_tensor *outliers, struct npu_tensor *w)
@@ -72,21 +75,26 @@ struct npu_tensor *npu_add_outliers(struct npu_graph *g, struct npu_tensor *x,
 	    !graph_operand(g, "add_outliers", outliers, NPU_F32) ||
 	    !graph_member(g, "add_outliers", w))
 		return NULL;
-	if (w->dtype != NPU_W4_PANEL && w->dtype != NPU_KQ_PANEL &&
+	if (w->dtype != NPU_W4_PANEL && w->dtype != NPU_KQ_PANEL && w->dtype != NPU_WK_PANEL &&
 	    !graph_operand(g, "add_outliers", w, NPU_W8_PANEL))
 		return NULL;
 	if (!graph_shape(g, "add_outliers", outliers, x->rows, OUTLIERS_COLS) ||
 	    !graph_shape(g, "add_outliers", w, x->cols, w->cols))
 		return NULL;
 	return graph_simple(g,
-			    (struct graph_op){ .op = VNPU_OP_ADD_OUTLIERS,
+			    (struct graph_op){ .op = w->dtype == NPU_WK_PANEL
+							     ? VNPU_OP_ADD_OUTLIERS_WK
+							     : VNPU_OP_ADD_OUTLIERS,
 					       .in = { x, outliers, w },
 					       .param = NPU_NO_PARAM },
 			    x->rows, x->cols);
 }
 
-/* Counts the most outliers possible, each with a column of weights, but each weight once. */
-static void lower_add_outliers(struct lower_out *o, void *cmd, const struct graph_op *op)
+/*
+ * Lowers the fields that both have in common; the command is written as an ADD_OUTLIERS. Counts the
+ * most outliers possible, each with a column of weights, but each weight once.
+ */
+static void lower_adding(struct lower_out *o, void *cmd, const struct graph_op *op)
 {
 	struct vnpu_cmd_add_outliers *c = cmd;
 	const struct npu_tensor *x = op->in[0], *outliers = op->in[1], *w = op->in[2],
@@ -98,12 +106,28 @@ static void lower_add_outliers(struct lower_out *o, void *cmd, const struct grap
 	c->k = w->cols;
 	c->ldx = x->ld;
 	c->ldy = y->ld;
-	c->group = w->dtype == NPU_KQ_PANEL ? VNPU_OUTLIERS_KQ + w->group : w->group;
 	lower_refs(o, c, op);
 	columns = (uint64_t)c->m * VNPU_OUTLIERS;
 	o->macs += columns * c->n;
 	o->bytes_moved += x->bytes + outliers->bytes +
 			  w->bytes * (columns < c->k ? columns : c->k) / c->k + y->bytes;
+}
+
+static void lower_add_outliers(struct lower_out *o, void *cmd, const struct graph_op *op)
+{
+	const struct npu_tensor *w = op->in[2];
+	struct vnpu_cmd_add_outliers *c = cmd;
+
+	lower_adding(o, cmd, op);
+	c->group = w->dtype == NPU_KQ_PANEL ? VNPU_OUTLIERS_KQ + w->group : w->group;
+}
+
+static void lower_add_outliers_wk(struct lower_out *o, void *cmd, const struct graph_op *op)
+{
+	struct vnpu_cmd_add_outliers_wk *c = cmd;
+
+	lower_adding(o, cmd, op);
+	c->w_bytes = op->in[2]->bytes;
 }
 
 static void text_add_outliers(struct graph_text *t, struct npu_tensor *out[])
@@ -117,4 +141,13 @@ const struct npu_op npu_op_add_outliers = {
 	.in_place = 1 << 0,
 	.texts = { { "Y = add_outliers X OUTLIERS W", "X, a matmul with W, plus the outliers' part",
 		     text_add_outliers } },
+};
+
+_Static_assert(offsetof(struct vnpu_cmd_add_outliers_wk, ldy) ==
+		       offsetof(struct vnpu_cmd_add_outliers, ldy),
+	       "they differ in what follows ldy");
+
+const struct npu_op npu_op_add_outliers_wk = {
+	.lower = lower_add_outliers_wk,
+	.in_place = 1 << 0,
 };

@@ -3,10 +3,12 @@
  * Writing a GGUF file: two buffers collect the metadata and the tensor table. gguf_writer_data()
  * and gguf_writer_save() write them and the tensors' data to a sink, which is memory or a file.
  */
+#define _GNU_SOURCE
 #include "gguf_private.h"
 #include "gguf_writer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ALIGNMENT 32
+#define DEFAULT_ALIGNMENT 32u
+#define MAX_ALIGNMENT 64u
 
 struct buffer {
 	uint8_t *data;
@@ -42,6 +45,7 @@ struct gguf_writer {
 	struct buffer metadata, table, payloads, file;
 	uint64_t n_kv, n_tensors;
 	uint64_t data_bytes; /* of the tensors so far, padded */
+	uint32_t alignment;
 	uint64_t missing; /* elements of the array last begun */
 	bool malformed;
 };
@@ -91,7 +95,20 @@ static void put_string(struct buffer *b, const char *s, size_t bytes)
 
 struct gguf_writer *gguf_writer_create(void)
 {
-	return calloc(1, sizeof(struct gguf_writer));
+	struct gguf_writer *w = calloc(1, sizeof(*w));
+
+	if (w)
+		w->alignment = DEFAULT_ALIGNMENT;
+	return w;
+}
+
+void gguf_writer_align(struct gguf_writer *w)
+{
+	if (!w)
+		return;
+	w->malformed |= w->n_tensors != 0;
+	w->alignment = MAX_ALIGNMENT;
+	gguf_writer_u32(w, "general.alignment", w->alignment);
 }
 
 void gguf_writer_free(struct gguf_writer *w)
@@ -253,7 +270,7 @@ static void put_tensor(struct gguf_writer *w, const char *name, enum gguf_type t
 	}
 	payload.bytes = values / traits->block_values * traits->block_bytes;
 	buffer_put(&w->payloads, &payload, sizeof(payload));
-	w->data_bytes += (payload.bytes + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
+	w->data_bytes += payload.bytes + (-payload.bytes & (w->alignment - 1));
 	w->n_tensors++;
 }
 
@@ -284,11 +301,11 @@ int gguf_sink_put(struct gguf_sink *sink, const void *data, size_t bytes)
 	return sink->err;
 }
 
-static int sink_pad(struct gguf_sink *sink)
+static int sink_pad(struct gguf_sink *sink, uint32_t alignment)
 {
-	static const uint8_t zeros[ALIGNMENT];
+	static const uint8_t zeros[MAX_ALIGNMENT];
 
-	return gguf_sink_put(sink, zeros, -sink->bytes & (ALIGNMENT - 1));
+	return gguf_sink_put(sink, zeros, -sink->bytes & (alignment - 1));
 }
 
 static int sink_payload(struct gguf_sink *sink, const struct payload *payload)
@@ -330,12 +347,12 @@ static int sink_file(struct gguf_sink *sink, const struct gguf_writer *w)
 	if (!ret)
 		ret = gguf_sink_put(sink, w->table.data, w->table.bytes);
 	if (!ret)
-		ret = sink_pad(sink);
+		ret = sink_pad(sink, w->alignment);
 	for (i = 0; !ret && i < w->n_tensors; i++) {
 		memcpy(&payload, w->payloads.data + i * sizeof(payload), sizeof(payload));
 		ret = sink_payload(sink, &payload);
 		if (!ret)
-			ret = sink_pad(sink);
+			ret = sink_pad(sink, w->alignment);
 	}
 	return ret;
 }
@@ -364,16 +381,56 @@ static int save_failed(int ret, const char *path, char *err, size_t err_bytes)
 	return ret;
 }
 
-static int save_to(struct gguf_writer *w, const char *path)
+/* Closes @stream. 0, -errno, or the positive result of a tensor's function. */
+static int save_to(struct gguf_writer *w, FILE *stream)
 {
-	struct gguf_sink sink = { .stream = fopen(path, "wbe") };
+	struct gguf_sink sink = { .stream = stream };
 	int ret;
 
-	if (!sink.stream)
+	if (!stream)
 		return -errno;
 	ret = sink_file(&sink, w);
-	if (fclose(sink.stream) && !ret)
+	if (fclose(stream) && !ret)
 		ret = -errno;
+	return ret;
+}
+
+/* The folder of @path, a file's whole name. */
+static void folder_of(char *folder, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	size_t bytes = slash ? (size_t)(slash - path) : 0;
+
+	memcpy(folder, path, bytes);
+	strcpy(folder + bytes, slash == path ? "/" : slash ? "" : ".");
+}
+
+/*
+ * Writes to a file without a name, and then calls it @name: nothing is left of a program that dies
+ * before. -EOPNOTSUPP: the file system has no such files.
+ */
+static int save_nameless(struct gguf_writer *w, const char *name)
+{
+	char folder[PATH_MAX + 32], self[64];
+	int ret, fd, keep;
+	FILE *stream;
+
+	folder_of(folder, name);
+	fd = open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return errno == EISDIR || errno == ENOENT ? -EOPNOTSUPP : -errno;
+	/* Closing the stream tells of the last write's error; the file stays open without it. */
+	keep = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	stream = keep >= 0 ? fdopen(fd, "wb") : NULL;
+	ret = save_to(w, stream);
+	if (!stream)
+		close(fd);
+	if (keep < 0)
+		return ret;
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", keep);
+	if (!ret && linkat(AT_FDCWD, self, AT_FDCWD, name, AT_SYMLINK_FOLLOW))
+		ret = errno == ENOENT ? -EOPNOTSUPP : -errno;
+	close(keep);
 	return ret;
 }
 
@@ -386,7 +443,7 @@ int gguf_writer_save(struct gguf_writer *w, const char *path, char *err, size_t 
 	if (ret)
 		return save_failed(ret, path, err, err_bytes);
 	if (!stat(path, &st) && !S_ISREG(st.st_mode)) {
-		ret = S_ISDIR(st.st_mode) ? -EISDIR : save_to(w, path);
+		ret = S_ISDIR(st.st_mode) ? -EISDIR : save_to(w, fopen(path, "wbe"));
 		return ret < 0 ? save_failed(ret, path, err, err_bytes) : ret;
 	}
 	/* Of a symbolic link, the target is replaced. */
@@ -394,7 +451,10 @@ int gguf_writer_save(struct gguf_writer *w, const char *path, char *err, size_t 
 	    (size_t)snprintf(target, sizeof(target), "%s", path) >= sizeof(target))
 		return save_failed(-ENAMETOOLONG, path, err, err_bytes);
 	snprintf(temporary, sizeof(temporary), "%s.%d.part", target, (int)getpid());
-	ret = save_to(w, temporary);
+	unlink(temporary);
+	ret = save_nameless(w, temporary);
+	if (ret == -EOPNOTSUPP)
+		ret = save_to(w, fopen(temporary, "wbe"));
 	if (!ret && rename(temporary, target))
 		ret = -errno;
 	if (!ret)

@@ -27,6 +27,8 @@ struct gguf_writer;
 struct gguf_writer *gguf_writer_create(void);
 void gguf_writer_free(struct gguf_writer *w);
 
+/* Before any tensor: tensors begin at multiples of 64 bytes in the file, not 32 as by default. */
+void gguf_writer_align(struct gguf_writer *w);
 void gguf_writer_u32(struct gguf_writer *w, const char *key, uint32_t v);
 void gguf_writer_f32(struct gguf_writer *w, const char *key, float v);
 void gguf_writer_bool(struct gguf_writer *w, const char *key, bool v);
@@ -62,10 +64,11 @@ void gguf_writer_tensor_made(struct gguf_writer *w, const char *name, enum gguf_
  */
 int gguf_writer_data(struct gguf_writer *w, const void **data, size_t *bytes);
 /*
- * Writes the file under a temporary name beside @path and renames it, so a failure leaves the old
- * file at @path. Writes directly to @path if that is not a regular file (a pipe, a device).
- * Returns 0, -errno with one line in @err, or the positive number of a tensor's @make, without a
- * line.
+ * Writes a file without a name, and puts it at @path when it is complete: a failure leaves the old
+ * file there, and a program that is killed nothing else. Where the file system or a missing /proc
+ * does not allow that, the file has a temporary name beside @path. Writes directly to @path if that
+ * is not a regular file (a pipe, a device). Returns 0, -errno with one line in @err, or the
+ * positive number of a tensor's @make, without a line.
  */
 int gguf_writer_save(struct gguf_writer *w, const char *path, char *err, size_t err_bytes);
 

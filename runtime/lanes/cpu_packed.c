@@ -29,6 +29,17 @@ struct matmul {
 	unsigned int ldq;
 };
 
+/* The panels of columns first .. first + n - 1 of weights that are WK. */
+static void wk_panels(const struct matmul *h, unsigned int first, unsigned int n,
+		      struct fw_wk_panel wk[TASK_COLS / VNPU_PANEL_N])
+{
+	const struct vnpu_wk_panel *table =
+		(const struct vnpu_wk_panel *)h->w + (h->part->first + first) / VNPU_PANEL_N;
+
+	for (unsigned int p = 0; p * VNPU_PANEL_N < n; p++)
+		wk[p] = (struct fw_wk_panel){ h->w + table[p].offset * 64ull, table[p].bits };
+}
+
 /* Computes columns first .. first + n - 1 of the result of one plane. */
 static void plane_columns(const struct matmul *h, unsigned int plane, unsigned int first,
 			  unsigned int n, const float *bias, float *y, unsigned int ldy,
@@ -36,8 +47,6 @@ static void plane_columns(const struct matmul *h, unsigned int plane, unsigned i
 {
 	const struct fw_kernels *k = h->m->loaded->floats;
 	const uint8_t *w = h->w + (first ? llm_pack_bytes(h->format, first, h->slice->k) : 0);
-	const struct vnpu_wk_panel *table =
-		(const struct vnpu_wk_panel *)h->w + (h->part->first + first) / VNPU_PANEL_N;
 	struct fw_wk_panel wk[TASK_COLS / VNPU_PANEL_N];
 	const int8_t *q = h->q + (size_t)plane * h->slice->rows * h->ldq;
 	bool integers = h->input != LLM_INPUT_FLOATS;
@@ -82,9 +91,7 @@ static void plane_columns(const struct matmul *h, unsigned int plane, unsigned i
 	};
 
 	if (h->format == LLM_FORMAT_WK) {
-		for (unsigned int p = 0; p * VNPU_PANEL_N < n; p++)
-			wk[p] = (struct fw_wk_panel){ h->w + table[p].offset * 64ull,
-						      table[p].bits };
+		wk_panels(h, first, n, wk);
 		i8.wk = wk;
 	}
 	if (llm_format_is_kq(h->format))
@@ -101,6 +108,7 @@ static void plane_columns(const struct matmul *h, unsigned int plane, unsigned i
 static void outlier_columns(const struct matmul *h, unsigned int first, unsigned int n, float *y,
 			    unsigned int ldy, void *scratch)
 {
+	struct fw_wk_panel wk[TASK_COLS / VNPU_PANEL_N];
 	struct fw_add_outliers t = {
 		.x = y,
 		.outliers = h->outliers,
@@ -115,6 +123,10 @@ static void outlier_columns(const struct matmul *h, unsigned int first, unsigned
 		.ldy = ldy,
 	};
 
+	if (h->format == LLM_FORMAT_WK) {
+		wk_panels(h, first, n, wk);
+		t.wk = wk;
+	}
 	h->m->loaded->floats->add_outliers(&t, scratch);
 }
 
@@ -237,7 +249,7 @@ int lane_cpu_slice_packed(struct lane_memory *m, const struct lane_slice *slice)
 		      skip;
 		h.bias = NULL;
 		if (!head && block->part[LLM_LAYER_BIAS + part->matrix].bytes)
-			h.bias = (const float *)((const char *)npu_buffer_data(block->buf) +
+			h.bias = (const float *)((const char *)npu_buffer_data(packed->vectors) +
 						 block->part[LLM_LAYER_BIAS + part->matrix].off) +
 				 part->first;
 		llm_pool_run(m->loaded->pool, task_columns, &h,

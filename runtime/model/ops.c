@@ -72,13 +72,9 @@ unsigned int llm_act_bits(enum llm_weights w)
 
 enum llm_input llm_op_input(enum llm_weights w, enum llm_activations a, enum llm_op op)
 {
-	enum llm_input input;
-
 	if (!llm_weights_integers(w))
 		return LLM_INPUT_FLOATS;
-	input = llm_integer_input(a, op == LLM_OP_HEAD, op == LLM_OP_DOWN);
-	/* As llm_packed_input() has it. */
-	return w == LLM_WEIGHTS_ADAPTIVE && input == LLM_INPUT_OUTLIERS ? LLM_INPUT_INT16 : input;
+	return llm_integer_input(a, op == LLM_OP_HEAD, op == LLM_OP_DOWN);
 }
 
 enum npu_time_order llm_operands_order(enum llm_operands operands)

@@ -124,6 +124,12 @@ grep -q '^graph outliers isa=1.4 ' "$scratch/out" && grep -q ': quant_outliers .
 	grep -q ': add_outliers .* m=3 n=70 k=64 ldx=[0-9]* ldy=[0-9]* group=32' "$scratch/out" &&
 	ok "separates outliers and adds them with the matmul's weights" ||
 	not_ok "separates outliers and adds them with the matmul's weights" "$(<"$scratch/out")"
+sed 's/ w4 70 64 32/ wk 70 64 5/; s/matmul_w4/matmul_wk/' "$scratch/outliers.txt" >"$scratch/wk_outliers.txt"
+passes "npuc builds it with weights of 5 bits" "$bin/npuc" build "$scratch/wk_outliers.txt" -o "$scratch/outliers.elf"
+passes "npuc lists those outliers" "$bin/npuc" dis "$scratch/outliers.elf"
+grep -q '^graph outliers isa=1.8 ' "$scratch/out" &&
+	grep -q ': add_outliers_wk .* m=3 n=70 k=64 ldx=[0-9]* ldy=[0-9]* w_bytes=' "$scratch/out" &&
+	ok "adds outliers with weights of 5 bits" || not_ok "adds outliers with weights of 5 bits" "$(<"$scratch/out")"
 sed -i 's/^q, s, o = /q, s = /' "$scratch/outliers.txt"
 refuses "outliers without a name" 1 "is not a statement" "$bin/npuc" build "$scratch/outliers.txt" -o "$scratch/outliers.elf"
 cat >"$scratch/wk.txt" <<'GRAPH'

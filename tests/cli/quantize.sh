@@ -48,6 +48,14 @@ chmod +x "$scratch/llm-quantize"
 refuses "disk full" 1 "out.gguf: .*File too large" "$scratch/llm-quantize" "$model" "$out" f16
 same "the old file stays" "$(<"$out")" before
 rm "$out"
+# Killed as soon as it has written something: far more is to come.
+mkdir "$scratch/killed"
+"${t[@]}" --synthetic qwen2.5-0.5b "$scratch/killed/x.gguf" f16 >"$scratch/out" 2>&1 &
+pid=$!
+while kill -0 $pid && ! grep -q '^write_bytes: [1-9]' /proc/$pid/io && ! ls "$scratch"/killed/* >/dev/null 2>&1; do sleep 0.1; done
+kill -KILL $pid
+wait $pid 2>/dev/null
+same "a program that is killed leaves no file" "$(ls "$scratch/killed" | wc -l)" 0
 same "a refusal leaves nothing behind" "none$(find "$scratch" -name 'out.gguf*')" none
 
 # ---- types ----
@@ -132,7 +140,9 @@ same "adaptive: the same logits with placement fine" "$(logits -m "$scratch/adap
 same "adaptive: the same logits with placement linear and its CPU" "$(logits -m "$scratch/adaptive.gguf" --placement linear --space limited --clock virtual --floats cpu)" \
 	"$(logits -m "$scratch/adaptive.gguf")"
 passes "adaptive of 8 bits" "${t[@]}" "$model" "$scratch/adaptive8.gguf" adaptive --bits 8
-same "adaptive of 8 bits: the logits of w8a8 where down projections read INT16" "$(logits -m "$scratch/adaptive8.gguf")" "$(logits -m "$model" --weights w8a8 --activations mixed)"
+for a in row-outliers row-outliers-all mixed; do
+	same "adaptive of 8 bits: the logits of w8a8, activations $a" "$(logits -m "$scratch/adaptive8.gguf" --activations $a)" "$(logits -m "$model" --weights w8a8 --activations $a)"
+done
 near "adaptive of 4.6 bits predicts nearly as well" "$(ppl_npu "$scratch/adaptive.gguf")" "$want" 0.05
 for bad in 0.9 8.1 nan x; do refuses "--bits $bad" 2 "--bits: " "${t[@]}" "$model" "$out" adaptive --bits $bad; done
 refuses "--bits of another type" 2 "--bits is the average width of adaptive, not of w8a8" "${t[@]}" "$model" "$out" w8a8 --bits 5
@@ -176,7 +186,7 @@ size = struct.unpack_from('<Q', d, at + 4)[0]
 offset = struct.unpack_from('<Q', d, at + 4 + 8 * dims + 4)[0]
 end = max(d.rfind(n) + len(n) for n in (b'.weight', b'.panels', b'vnpu.checksums'))
 end += 4 + 8 * struct.unpack_from('<I', d, end)[0] + 12
-start = (end + 31) // 32 * 32
+start = (end + 63) // 64 * 64
 struct.pack_into('<f', d, start + offset + size - 4, float('nan'))
 open(sys.argv[2], 'wb').write(d)
 PY
@@ -196,7 +206,7 @@ def entry(name): # of the table of tensors: where it begins and ends, the tensor
     return at, dims + 24, size, offset
 last = max(d.rfind(n) + len(n) for n in (b'.weight', b'.panels', b'vnpu.checksums'))
 header = last + 4 + 8 * struct.unpack_from('<I', d, last)[0] + 12
-data = (header + 31) // 32 * 32
+data = (header + 63) // 64 * 64
 if sys.argv[1] == 'flip':
     at, end, size, offset = entry(sys.argv[4].encode())
     d[data + offset + size // 2] ^= 16
@@ -207,7 +217,7 @@ else:
     d[version] = 1
     struct.pack_into('<Q', d, 8, struct.unpack_from('<Q', d, 8)[0] - 1)
     head = d[:at] + d[end:header]
-    d = head + bytes(-len(head) % 32) + d[data:]
+    d = head + bytes(-len(head) % 64) + d[data:]
 open(sys.argv[3], 'wb').write(d)
 PY
 for type in w8a8 w4a8 adaptive; do

@@ -9,7 +9,7 @@
 #define ALL_DATA 0x100000
 #define ALL_WEIGHTS 0x110000
 #define ALL_OUT 0x120000
-#define ALL_OUT_BYTES (23 * 4096)
+#define ALL_OUT_BYTES (24 * 4096)
 #define ALL_END (ALL_OUT + ALL_OUT_BYTES)
 
 #define ALL_SCALE 4092 /* in ALL_WEIGHTS: a scale for all rows */
@@ -283,7 +283,21 @@ static UNUSED void all_ops_wk(struct job_builder *b)
 		.w_bytes = 64 + 8 * 64 * (3 + 5) + 2 * 512,
 	};
 
+	struct vnpu_cmd_add_outliers_wk add = {
+		.x = ref_to(ALL_SLOT_IN, 0),
+		.outliers = ref_to(ALL_SLOT_OUT, 79872),
+		.w = ref_to(ALL_SLOT_W, ALL_WK),
+		.y = ref_to(ALL_SLOT_OUT, 94208),
+		.m = 9,
+		.n = 70,
+		.k = 61,
+		.ldx = 71,
+		.ldy = 70,
+		.w_bytes = c.w_bytes,
+	};
+
 	job_cmd(b, VNPU_OP_MATMUL_WK, &c, sizeof(c));
+	job_cmd(b, VNPU_OP_ADD_OUTLIERS_WK, &add, sizeof(add));
 }
 
 /* Every operation once, on random data. */

@@ -178,7 +178,8 @@ struct sparse_matmul {
 	float *x;
 	uint8_t *panels;
 	double *weights; /* [n][k] */
-	float *scales; /* I8: [n] */
+	float *scales; /* I8, WK: [n] */
+	struct fw_wk_panel *wk; /* WK */
 };
 
 /* The weights of a block type, as vnpu_isa.h defines them for outliers. */
@@ -262,6 +263,33 @@ static void make_weights(struct sparse_matmul *p)
 	free(u);
 }
 
+/* Numbers of each panel's own width; the panels end where their memory ends. */
+static void make_wk_weights(struct sparse_matmul *p)
+{
+	uint32_t n = p->t.n, k = p->t.k, nr = (n + 63) / 64, i;
+	const size_t all = (size_t)n * k;
+	const struct vnpu_wk_panel *table;
+	uint32_t bits[4];
+	int8_t *q = need(all);
+
+	p->weights = need(all * sizeof(double));
+	p->scales = need(n * sizeof(float));
+	p->wk = need(nr * sizeof(*p->wk));
+	for (i = 0; i < nr; i++)
+		bits[i] = 1 + rng_below(8);
+	for (i = 0; i < n; i++)
+		p->scales[i] = rng_float();
+	for (size_t j = 0; j < all; j++)
+		p->weights[j] = q[j] = (int8_t)random_wk(bits[j / k / 64]);
+	p->panels = need(wk_bytes(bits, n, k));
+	pack_wk(p->panels, q, p->scales, bits, n, k);
+	table = (const struct vnpu_wk_panel *)p->panels;
+	for (i = 0; i < nr; i++)
+		p->wk[i] = (struct fw_wk_panel){ p->panels + table[i].offset * 64ull, bits[i] };
+	p->t.wk = p->wk;
+	free(q);
+}
+
 /* Lists of any length with rising columns. Entries after their ends would be valid outliers. */
 static void make_lists(struct sparse_matmul *p)
 {
@@ -285,7 +313,7 @@ static void make_lists(struct sparse_matmul *p)
 	}
 }
 
-enum panels { I8, W4, KQ };
+enum panels { I8, W4, KQ, WK, NR_PANELS };
 
 static void make_matmul(struct sparse_matmul *p, enum panels panels)
 {
@@ -304,6 +332,8 @@ static void make_matmul(struct sparse_matmul *p, enum panels panels)
 	p->t.ldy = p->t.n + rng_below(5);
 	if (panels == KQ)
 		make_kq_weights(p);
+	else if (panels == WK)
+		make_wk_weights(p);
 	else
 		make_weights(p);
 	make_lists(p);
@@ -320,6 +350,7 @@ static void free_matmul(struct sparse_matmul *p)
 	free(p->scales);
 	free(p->lists);
 	free(p->x);
+	free(p->wk);
 }
 
 static bool listed(const struct sparse_matmul *p, const struct vnpu_outliers *o, int j)
@@ -396,6 +427,12 @@ static void outliers_with_weights_of_block_types(void **state)
 	check_matmuls(KQ);
 }
 
+static void outliers_with_weights_of_1_to_8_bits(void **state)
+{
+	rng_seed(__func__);
+	check_matmuls(WK);
+}
+
 static void in_place(void **state)
 {
 	struct sparse_matmul p;
@@ -403,7 +440,7 @@ static void in_place(void **state)
 
 	rng_seed(__func__);
 	for (int round = 0; round < 50; round++) {
-		make_matmul(&p, round % 3);
+		make_matmul(&p, round % NR_PANELS);
 		p.t.ldy = p.t.ldx;
 		apart = random_floats((p.t.m - 1) * p.t.ldx + p.t.n, 1);
 		memcpy(apart, p.x, ((p.t.m - 1) * p.t.ldx + p.t.n) * sizeof(*apart));
@@ -425,6 +462,7 @@ int main(void)
 		cmocka_unit_test(outliers_with_weights_of_8_bits),
 		cmocka_unit_test(outliers_with_weights_of_4_bits),
 		cmocka_unit_test(outliers_with_weights_of_block_types),
+		cmocka_unit_test(outliers_with_weights_of_1_to_8_bits),
 		cmocka_unit_test(in_place),
 	};
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * The table of MATMUL_WK is in the client's memory: whatever its contents are, or become while the
- * device reads it, no tile reads beyond the weights or writes beyond the result.
+ * The table of MATMUL_WK and ADD_OUTLIERS_WK is in the client's memory: whatever its contents are,
+ * or become while the device reads it, no tile reads beyond the weights or writes beyond the
+ * result.
  */
 #include "fw_all_ops.h"
 
@@ -20,7 +21,7 @@ struct fixture {
 	uint64_t w_bytes, w_pages_bytes;
 	struct job_builder job;
 	float want[M * N];
-	unsigned int nr_jobs;
+	unsigned int nr_jobs, nr_tiles;
 };
 
 static struct fixture *the_fixture; /* for functions called in a guard */
@@ -46,13 +47,60 @@ static uint32_t run(struct fixture *x)
 	return fake_wait(x->f, x->nr_jobs - 1).status;
 }
 
+/* The only command: ALL_DATA is slot 0, the weights are slot 1, the result is slot 2. */
+typedef void make_cmd(struct fixture *x);
+
 /* Activations, then scales, at the start of ALL_DATA; two tiles down and two across. */
-static int set_up(void **state)
+static void make_matmul(struct fixture *x)
 {
-	static const uint32_t bits[NR] = { 4, 1, 8, 3, 7 };
 	struct vnpu_cmd_matmul_wk c = {
 		.m = M, .n = N, .k = K, .lda = K, .ldc = N, .tile_m = 2, .tile_n = 192
 	};
+	int8_t *a = (int8_t *)(x->f->mem[1] + ALL_DATA);
+
+	for (unsigned int i = 0; i < M * K; i++)
+		a[i] = (int8_t)rng_u32();
+	for (unsigned int i = 0; i < M; i++)
+		((float *)(a + 1024))[i] = rng_float();
+	c.a = ref_to(0, 0);
+	c.a_scale = ref_to(0, 1024);
+	c.w = ref_to(1, 0);
+	c.bias = ref_to(VNPU_SLOT_NONE, 0);
+	c.c = ref_to(2, 0);
+	c.w_bytes = x->w_bytes;
+	x->nr_tiles = 4;
+	job_cmd(&x->job, VNPU_OP_MATMUL_WK, &c, sizeof(c));
+}
+
+/* Lists of outliers at the start of ALL_DATA, then zeros to add them to; two tiles across. */
+static void make_outliers(struct fixture *x)
+{
+	struct vnpu_cmd_add_outliers_wk c = {
+		.x = ref_to(0, 1024),
+		.outliers = ref_to(0, 0),
+		.w = ref_to(1, 0),
+		.y = ref_to(2, 0),
+		.m = M,
+		.n = N,
+		.k = K,
+		.ldx = N,
+		.ldy = N,
+		.w_bytes = x->w_bytes,
+	};
+	struct vnpu_outliers *o = (struct vnpu_outliers *)(x->f->mem[1] + ALL_DATA);
+
+	for (unsigned int m = 0; m < M; m++)
+		for (unsigned int j = 0; j < VNPU_OUTLIERS; j++) {
+			o[m].value[j] = rng_float();
+			o[m].column[j] = (float)(j * 3 + m);
+		}
+	x->nr_tiles = 2;
+	job_cmd(&x->job, VNPU_OP_ADD_OUTLIERS_WK, &c, sizeof(c));
+}
+
+static int set_up(void **state, make_cmd *make)
+{
+	static const uint32_t bits[NR] = { 4, 1, 8, 3, 7 };
 	struct fixture *x = calloc(1, sizeof(*x));
 	static int8_t q[N * K];
 	float scale[N];
@@ -60,16 +108,12 @@ static int set_up(void **state)
 
 	rng_seed("test_fw_wk_table");
 	x->f = fake_create(16);
-	fake_bind(x->f, 1, ALL_DATA, 4096, true);
+	fake_bind(x->f, 1, ALL_DATA, 8192, true);
 	fake_bind(x->f, 1, ALL_OUT, 4096, true);
 	x->w = x->f->mem[1] + WK_VA;
 	x->w_bytes = wk_bytes(bits, N, K);
 	x->w_pages_bytes = (x->w_bytes + 4095) / 4096 * 4096;
 	fake_bind(x->f, 1, WK_VA, x->w_pages_bytes, false);
-	for (i = 0; i < M * K; i++)
-		x->f->mem[1][ALL_DATA + i] = rng_u32();
-	for (i = 0; i < M; i++)
-		((float *)(x->f->mem[1] + ALL_DATA + 1024))[i] = rng_float();
 	for (i = 0; i < N * K; i++)
 		q[i] = random_wk(bits[i / K / 64]);
 	for (i = 0; i < N; i++)
@@ -77,13 +121,10 @@ static int set_up(void **state)
 	pack_wk(x->w, q, scale, bits, N, K);
 	job_begin(&x->job);
 	job_plain(&x->job, VNPU_OP_BARRIER);
-	c.a = ref_to(job_slot(&x->job, ALL_DATA, 4096, VNPU_SLOT_READ), 0);
-	c.a_scale = ref_to(0, 1024);
-	c.w = ref_to(job_slot(&x->job, WK_VA, x->w_bytes, VNPU_SLOT_READ), 0);
-	c.bias = ref_to(VNPU_SLOT_NONE, 0);
-	c.c = ref_to(job_slot(&x->job, ALL_OUT, M * N * 4, VNPU_SLOT_WRITE), 0);
-	c.w_bytes = x->w_bytes;
-	job_cmd(&x->job, VNPU_OP_MATMUL_WK, &c, sizeof(c));
+	job_slot(&x->job, ALL_DATA, 8192, VNPU_SLOT_READ);
+	job_slot(&x->job, WK_VA, x->w_bytes, VNPU_SLOT_READ);
+	job_slot(&x->job, ALL_OUT, M * N * 4, VNPU_SLOT_WRITE);
+	make(x);
 	job_end(&x->job);
 	/* A tile that accesses a page that it did not announce crashes this test. */
 	x->f->strict = true;
@@ -92,6 +133,16 @@ static int set_up(void **state)
 	memcpy(x->want, result(x), sizeof(x->want));
 	*state = the_fixture = x;
 	return 0;
+}
+
+static int set_up_matmul(void **state)
+{
+	return set_up(state, make_matmul);
+}
+
+static int set_up_outliers(void **state)
+{
+	return set_up(state, make_outliers);
 }
 
 static int tear_down(void **state)
@@ -165,7 +216,7 @@ static void equal_entries_give_equal_columns(void **state)
 			assert_memory_equal(&result(x)[m * N + n], &x->want[m * N + n % 64], 4);
 }
 
-/* The first guard copies the stream and the binding table; then each of the four tiles has one
+/* The first guard copies the stream and the binding table; then each tile has one
  * guard that copies its part of the table, and one that computes. */
 static void spoil_before_computing(struct fake *f)
 {
@@ -190,7 +241,7 @@ static void rewriting_the_table_after_a_tile_has_copied_it_changes_nothing(void 
 	x->f->on_guard = spoil_before_computing;
 	assert_int_equal(run(x), VNPU_FW_OK);
 	x->f->on_guard = NULL;
-	assert_int_equal(guards, 1 + 2 * 4);
+	assert_int_equal(guards, 1 + 2 * x->nr_tiles);
 	assert_memory_equal(result(x), x->want, sizeof(x->want));
 }
 
@@ -216,7 +267,11 @@ static void a_table_or_weights_that_are_not_bound_are_a_fault(void **state)
 	assert_int_equal(run(x), VNPU_FW_OK);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define TEST(f)                                                       \
+	cmocka_unit_test_setup_teardown(f, set_up_matmul, tear_down), \
+	{                                                             \
+#f " (outliers)", f, set_up_outliers, tear_down, NULL \
+	}
 
 int main(void)
 {

@@ -34,7 +34,7 @@
 #include <stdint.h>
 
 #define VNPU_ISA_MAJOR 1
-#define VNPU_ISA_MINOR 7
+#define VNPU_ISA_MINOR 8
 #define VNPU_ISA_VERSION (VNPU_ISA_MAJOR << 16 | VNPU_ISA_MINOR)
 
 #define VNPU_STREAM_MAGIC 0x53504e56u /* "VNPS" */
@@ -166,7 +166,8 @@ struct vnpu_ref {
 	X(QUANT_OUTLIERS, quant_outliers, 21, 4, quant_outliers) \
 	X(ADD_OUTLIERS, add_outliers, 22, 4, add_outliers)       \
 	X(MATMUL_KQ, matmul_kq, 23, 6, matmul_kq)                \
-	X(QUANT_STATIC, quant_static, 24, 7, quant_static)
+	X(QUANT_STATIC, quant_static, 24, 7, quant_static)       \
+	X(ADD_OUTLIERS_WK, add_outliers_wk, 25, 8, add_outliers_wk)
 
 #define VNPU_OPS(X) VNPU_FLOW_OPS(X) VNPU_TENSOR_OPS(X)
 
@@ -596,6 +597,21 @@ struct vnpu_cmd_add_outliers {
 	uint32_t m, n, k;
 	uint32_t ldx, ldy;
 	uint32_t group;
+};
+
+/*
+ * ADD_OUTLIERS_WK (1.8): ADD_OUTLIERS with the weights of a MATMUL_WK, @w_bytes with their table,
+ * summed as those of MATMUL_I8: acc = fma(value, (float)w, acc) for each outlier in order, and at
+ * the end y = fma(acc, (float)scale[n], x).
+ */
+struct vnpu_cmd_add_outliers_wk {
+	struct vnpu_cmd hdr;
+	/* f32[m][ldx], struct vnpu_outliers[m], table and panels, f32[m][ldy]. */
+	struct vnpu_ref x, outliers, w, y;
+	uint32_t m, n, k;
+	uint32_t ldx, ldy;
+	uint32_t reserved;
+	uint64_t w_bytes; /* as in MATMUL_WK */
 };
 
 /*
