@@ -7,8 +7,8 @@
  *	adaptive	EdgeFlow 4.1: output channels have widths by their relative errors
  *	adaptive-inputs	the same widths, and of each channel's steps the one with which its
  *			results lose least, for a text's activations
- *	adaptive-model	the same, but output channels of all matrices together have widths by what their
- *			errors, with a text's activations, leave on the residual stream
+ *	adaptive-model	the same steps, and widths for the output channels of all matrices
+ *			together, by what their errors leave on the residual stream
  *	cmpq		like CMPQ as EdgeFlow 3.2 and table 2 describe it: input channels have
  *			widths by their activations, and levels that are not uniform
  *	cmpq-shared	the same, with levels that the channels of a width share
@@ -62,8 +62,8 @@ void bits_activations_free(struct bits_activations *a);
 
 /* ---- rounding: in place, 0 or -errno with the error line ---- */
 
-/* Rows of one width, or of the widths of EdgeFlow 4.1. @squares [cols]: of the activations that meet
- * the columns, by which steps are chosen; NULL: the weights alone decide. */
+/* Rows of one width, or of the widths of EdgeFlow 4.1. @squares [cols]: of the activations that
+ * meet the columns, by which steps are chosen; NULL: the weights alone decide. */
 int bits_by_rows(const struct bits_matrix *m, enum bits_method method, double average,
 		 const double *squares, struct bits_size *size);
 /* Rows of given widths [rows]. */

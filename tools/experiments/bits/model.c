@@ -7,10 +7,11 @@
  * stream where its block adds to it, relative to the stream's square there.
  *
  *	attn_output, down	add to the stream themselves
- *	v, gate, up		change their results by a share, and with them by the same share what
- *				attn_output's or down's columns make of these
- *	q, k			change the scores of a head, whose results then count as changed by
- *				the share by which the head's queries or keys are
+ *	v, gate, up		change their results by a share, and by the same share what the
+ *				columns of attn_output or down make of these
+ *	q, k			change the scores of a head by the share by which they change its
+ *				queries or keys, and what the head adds to the stream by the
+ *				change of its scores
  *
  * Channels are taken as uncorrelated. Then each bit quarters an error, as in 4.1, and the least sum
  * gives a bit to every channel where it gains more for its bytes than a price; the price is the one
