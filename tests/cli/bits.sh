@@ -84,6 +84,8 @@ for name, (dims, values) in after.items():
         continue
     for r in range(rows):
         row = values[r * cols:(r + 1) * cols]
+        was = before[name][1][r * cols:(r + 1) * cols]
+        assert sum((x - y) ** 2 for x, y in zip(was, row)) < sum(x * x for x in was) / 8, (name, r)
         # Numbers of a step that is their smallest difference.
         levels = sorted(set(row))
         width = next(b for b in range(1, 9) if len(levels) <= 2 ** b)
