@@ -223,7 +223,7 @@ $(O)/tests/fuzz_ioctl: $(call obj,$(wildcard tests/fuzz/fuzz_*.c))
 $(O)/tests/soak_kill $(O)/tests/follow: $(O)/tests/%: $(O)/obj/tests/fuzz/%.o $(call obj,tests/fuzz/compute.c) $(O)/lib/libnpu.a
 	$(call link,$(LIBS_NPU))
 
-$(O)/tests/kernel_bits: $(O)/obj/tests/arm/kernel_bits.o $(O)/lib/libllm.a $(O)/lib/libvnpufw.a
+$(O)/tests/kernel_bits: $(O)/obj/tests/arm/kernel_bits.o $(O)/lib/libllm.a $(O)/lib/libnpu.a
 	$(call link,-lm)
 
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)
