@@ -11,6 +11,11 @@
 
 #define WK_INLINE static inline __attribute__((always_inline))
 
+/* Bytes between a read of packed weights and the prefetch for a later one. Lines are read and
+ * written at different steps, of 64 @bits bytes and of 512, which some CPUs' prefetchers do not
+ * follow. */
+#define WK_AHEAD 1536
+
 /* Shifts are of 16 bits; bits that move to another byte are masked. */
 typedef uint8_t wk_vec __attribute__((vector_size(WK_VEC), may_alias));
 typedef uint16_t wk_words __attribute__((vector_size(WK_VEC), may_alias));
@@ -126,6 +131,9 @@ WK_INLINE void wk_unpack_bits(uint8_t *dst, const uint8_t *w, uint32_t groups, c
 	int at, line;
 
 	for (; groups; groups--, w += bits * 64, dst += 512) {
+#pragma GCC unroll 8
+		for (line = 0; line < bits; line++)
+			__builtin_prefetch(w + WK_AHEAD + line * 64);
 #pragma GCC unroll 4
 		for (at = 0; at < 64; at += WK_VEC) {
 			wk_planes(planes, w, bits, at);
