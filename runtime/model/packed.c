@@ -32,6 +32,9 @@ enum llm_format llm_format_choose(const struct llm_model *m, enum llm_weights we
 	const struct gguf_tensor *t = which < 0 ? m->output : l->matrix[which];
 	bool w4 = llm_weights_4bit(weights);
 
+	if (m->packed[0] && which >= 0 && l->format[which] == LLM_FORMAT_WK &&
+	    weights == LLM_WEIGHTS_W8A8)
+		return LLM_FORMAT_W8;
 	if (m->packed[0])
 		return which < 0 ? m->output_format : l->format[which];
 	if (weights == LLM_WEIGHTS_NATIVE)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Other ways to keep weights of 1 to 8 bits, for bench_unpack: each channel by itself, and made into
- * panels of MATMUL_I8 like the product's. A format has [64][k] numbers of a panel of channels, each
- * with its own width, in the channels' order; k is a multiple of UNPACK_GROUP.
+ * Other ways to keep weights of 1 to 8 bits, for bench_unpack: each channel by itself, and made
+ * into panels of MATMUL_I8 like the product's. A format has [64][k] numbers of a panel of channels,
+ * each with its own width, in the channels' order; k is a multiple of UNPACK_GROUP.
  */
 #ifndef UNPACK_FORMATS_H
 #define UNPACK_FORMATS_H

@@ -67,6 +67,16 @@ for place in ('fine', 'npu'):
     assert 185e6 < cold['avg_ns'] * cold['busy_storage'] < 188e6, cold['avg_ns'] * cold['busy_storage']
     assert max(warm['avg_ns'], 185e6) < cold['avg_ns'] < warm['avg_ns'] + 190e6, place" "$scratch/out"
 
+passes "a start from a file of 5 bits" "${dry[@]}" --shape qwen2.5-0.5b --profile sd8elite --placement fine --start cold --bits 5 --weights w8a8,adaptive -p 32 -n 0 -o json
+true_in_python "reads them, and unpacks them only for INT8" "
+w8a8, adaptive = json.load(open(sys.argv[1]))
+assert w8a8['model_size'] == adaptive['model_size'] < 494e6 * 6 / 8
+ms = {r['weights']: {lane: r['avg_ns'] * r['busy_' + lane] / 1e6 for lane in ('storage', 'cpu')} for r in (w8a8, adaptive)}
+assert abs(ms['w8a8']['storage'] - ms['adaptive']['storage']) < 1, ms
+# The 358 million weights of the layers at 7.7e9 a second.
+assert 46 < ms['w8a8']['cpu'] - ms['adaptive']['cpu'] < 50, ms
+" "$scratch/out"
+
 passes "a timeline" "${dry[@]}" --shape qwen2.5-0.5b --preset fine -p 64 -n 2 --timeline "$scratch/trace"
 true_in_python "has all lanes, nested or disjoint slices, and flows" "
 trace = json.load(open(sys.argv[1]))['traceEvents']

@@ -136,6 +136,8 @@ same "adaptive: the same logits with placement linear, half of it on the CPU" \
 	"$(logits -m "$scratch/adaptive.gguf")"
 passes "adaptive of 8 bits" "${t[@]}" "$model" "$scratch/adaptive8.gguf" adaptive --bits 8
 same "adaptive of 8 bits: the logits of w8a8 where down projections read INT16" "$(logits -m "$scratch/adaptive8.gguf")" "$(logits -m "$model" --weights w8a8 --activations mixed)"
+same "adaptive: the same logits unpacked to w8a8" "$(logits -m "$scratch/adaptive.gguf" --weights w8a8 --activations mixed)" "$(logits -m "$scratch/adaptive.gguf")"
+refuses "adaptive for 4 bits" 1 "packed for the NPU with weights adaptive; for w4a8 take the original" "$bin/llm-logits" -m "$scratch/adaptive.gguf" --tokens 1 --weights w4a8
 near "adaptive of 4.6 bits predicts nearly as well" "$(ppl_npu "$scratch/adaptive.gguf")" "$want" 0.05
 for bad in 0.9 8.1 nan x; do refuses "--bits $bad" 2 "--bits: " "${t[@]}" "$model" "$out" adaptive --bits $bad; done
 refuses "--bits of another type" 2 "--bits is the average width of adaptive, not of w8a8" "${t[@]}" "$model" "$out" w8a8 --bits 5
