@@ -19,9 +19,9 @@ for r in rows:
     assert r['decision_ns'] > 0
     assert r['energy_j'] > 0 and abs(r['power_w'] - r['energy_j'] * 1e9 / r['avg_ns']) < 1e-9 * r['power_w']
     assert 0 < r['memory_gbps'] <= 60
-    lanes = [r['busy_npu'], r['busy_gpu'], r['busy_cpu']]
+    lanes = [r['busy_npu'], r['busy_gpu'], r['busy_cpu'], r['busy_storage']]
     assert all(0 <= b <= 1 + 1e-9 for b in lanes) and sum(lanes) > 0.9
-    for b, bubble in zip(lanes, [r['bubble_npu'], r['bubble_gpu'], r['bubble_cpu']]):
+    for b, bubble in zip(lanes, [r['bubble_npu'], r['bubble_gpu'], r['bubble_cpu'], r['bubble_storage']]):
         assert bubble is None if b == 0 else abs(bubble - (1 - b)) < 1e-9
     for k in 'transport output_sha256 recall npu_submits driver_waits n_threads'.split():
         assert r[k] is None, (k, r[k])

@@ -36,7 +36,7 @@ assert all(r['taken'] == '0' for r in rows if not r['step'].startswith('steal'))
 " "$scratch/out"
 passes "pipeline of short chunks" "${edgeflow[@]}" pipeline --profile sd8elite --shape llama3-8b -p 1024 --chunk 64
 cp "$scratch/out" "$scratch/short"
-passes "the same by the preset" "${dry[@]}" --shape llama3-8b --profile sd8elite --preset edgeflow -p 1024 -n 0 --chunk 64 -o json
+passes "the same by the preset" "${dry[@]}" --shape llama3-8b --profile sd8elite --preset edgeflow --start warm -p 1024 -n 0 --chunk 64 -o json
 true_in_python "which takes tasks too, and as long" "$read_table
 r, = json.load(open(sys.argv[2]))
 s, = (r for r in rows if r['step'] == 'steal')
@@ -68,7 +68,7 @@ mean, = [r for r in rows if (r['tokens'], r['bits'], r['model']) == ('all', '5',
 each = [float(steps(model='llama3-8b', tokens=tokens, bits='5')['stealing']['over file']) for tokens in ('128', '1024')]
 assert abs(float(mean['over file']) - math.sqrt(each[0] * each[1])) < 0.01, (mean, each)
 " "$scratch/out"
-passes "the same from a file of 5 bits, as the preset has it" "${dry[@]}" --shape llama3-8b --profile sd8elite --preset edgeflow --start cold --bits 5 -p 128,1024 -n 0 --chunk 128 -o json
+passes "the same from a file of 5 bits, as the preset has it" "${dry[@]}" --shape llama3-8b --profile sd8elite --preset edgeflow --bits 5 -p 128,1024 -n 0 --chunk 128 -o json
 true_in_python "takes as long" "$read_table
 for r in json.load(open(sys.argv[2])):
     s, = [s for s in rows if (s['model'], s['bits'], s['tokens'], s['step']) == ('llama3-8b', '5', str(r['n_prompt']), 'stealing')]

@@ -55,8 +55,9 @@ static const enum soc_lane lanes[] = { SOC_STORAGE, SOC_CPU, SOC_NPU };
 
 static void head(void)
 {
-	puts("| soc | model | tokens | bits | step | ms | over overlapped | over file | storage, ms | "
-	     "CPU, ms | NPU, ms | storage bubbles | CPU bubbles | NPU bubbles | taken |\n"
+	puts("| soc | model | tokens | bits | step | ms | over overlapped | over file | "
+	     "storage, ms | CPU, ms | NPU, ms | storage bubbles | CPU bubbles | "
+	     "NPU bubbles | taken |\n"
 	     "|---|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
 }
 
