@@ -154,6 +154,16 @@ int npu_context_state(struct npu_context *ctx, struct npu_context_state *state);
  * The error line of -ENOMEM and -ENOSPC has the number of bytes. */
 int npu_buffer_create(struct npu_context *ctx, size_t size_bytes, uint32_t flags,
 		      struct npu_buffer **buf);
+/*
+ * Makes a buffer of @size_bytes of a file from @offset on, a multiple of 4096, which the device
+ * reads in place: its memory is the page cache's, as with mmap(). Read-only for the program too.
+ * @fd is open for reading, and may be closed afterwards. Whoever touches the buffer after the file
+ * has become shorter dies of SIGBUS. -EOPNOTSUPP: this device reads no files (transport drm):
+ * create a buffer, and read the file into it. -EINVAL: the offset, or a file that ends before, or
+ * has no pages to map.
+ */
+int npu_buffer_map_file(struct npu_context *ctx, int fd, uint64_t offset, size_t size_bytes,
+			struct npu_buffer **buf);
 void npu_buffer_free(struct npu_buffer *buf);
 void *npu_buffer_data(const struct npu_buffer *buf); /* NULL after npu_buffer_unmap() */
 /* Unmaps the memory from the program, for good. Memory that the program fills once and only the

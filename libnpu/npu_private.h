@@ -48,6 +48,7 @@ struct npu_buffer {
 	size_t size;
 	size_t wanted; /* as requested; size is rounded up to the page */
 	uint64_t va;
+	size_t skew; /* addresses before @va that are its own: of a file's range, see buffer.c */
 	void *data;
 };
 

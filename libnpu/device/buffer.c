@@ -3,6 +3,10 @@
  * Buffers: memory that the program and the device share. Each is a GEM object, mapped here and
  * bound in its context. An unbound page behind it makes an overrun fault instead of reading other
  * data.
+ *
+ * The kernel maps a file by huge pages only where addresses and offsets in the file are the same
+ * modulo a huge page. A buffer of a file therefore begins some bytes, its skew, behind a multiple
+ * of one.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,15 +42,33 @@ static int npu_buffer_bind_op(struct npu_buffer *buf, uint32_t type)
 	return transport_ioctl(buf->ctx->dev->t, DRM_IOCTL_VNPU_VM_BIND, &bind);
 }
 
-static int npu_buffer_bind(struct npu_buffer *buf)
+/* Takes addresses; 0: there are none. */
+static uint64_t npu_buffer_place(struct npu_buffer *buf)
 {
 	struct npu_context *ctx = buf->ctx;
-	int ret;
+	uint64_t va;
 
 	pthread_mutex_lock(&ctx->lock);
-	buf->va = npu_va_alloc(&ctx->va_free, buf->size + NPU_PAGE,
-			       buf->size >= NPU_HUGE ? NPU_HUGE : NPU_PAGE);
+	va = npu_va_alloc(&ctx->va_free, buf->skew + buf->size + NPU_PAGE,
+			  buf->size >= NPU_HUGE ? NPU_HUGE : NPU_PAGE);
 	pthread_mutex_unlock(&ctx->lock);
+	return va ? va + buf->skew : 0;
+}
+
+static void npu_buffer_unplace(struct npu_buffer *buf)
+{
+	struct npu_context *ctx = buf->ctx;
+
+	pthread_mutex_lock(&ctx->lock);
+	npu_va_free(&ctx->va_free, buf->va - buf->skew, buf->skew + buf->size + NPU_PAGE);
+	pthread_mutex_unlock(&ctx->lock);
+}
+
+static int npu_buffer_bind(struct npu_buffer *buf)
+{
+	int ret;
+
+	buf->va = npu_buffer_place(buf);
 	if (!buf->va)
 		return npu_fail(
 			-ENOSPC,
@@ -64,7 +86,13 @@ static int npu_buffer_bind(struct npu_buffer *buf)
 	return npu_fail(ret, "buffer: binding %zu bytes: %s", buf->wanted, strerror(-ret));
 }
 
-static int npu_buffer_alloc(struct npu_buffer *buf)
+/* A part of a file that a buffer is made of. */
+struct npu_buffer_file {
+	int fd;
+	uint64_t offset;
+};
+
+static int npu_buffer_alloc(struct npu_buffer *buf, const struct npu_buffer_file *file)
 {
 	struct npu_device *dev = buf->ctx->dev;
 	struct drm_vnpu_bo_create create = { .size = buf->wanted };
@@ -73,7 +101,17 @@ static int npu_buffer_alloc(struct npu_buffer *buf)
 
 	if (buf->flags & NPU_BUFFER_DEVICE_READ_ONLY)
 		create.flags = DRM_VNPU_BO_DEVICE_READ_ONLY;
-	ret = transport_ioctl(dev->t, DRM_IOCTL_VNPU_BO_CREATE, &create);
+	if (file && buf->wanted >= NPU_HUGE)
+		buf->skew = file->offset % NPU_HUGE;
+	ret = file ? dev->t->ops->import(dev->t, file->fd, file->offset, &create)
+		   : transport_ioctl(dev->t, DRM_IOCTL_VNPU_BO_CREATE, &create);
+	if (file && ret == -EOPNOTSUPP)
+		return npu_fail(ret, "buffer: this device reads no files in place");
+	if (file && ret == -EINVAL)
+		return npu_fail(ret,
+				"buffer: the file cannot be mapped from offset %llu on, or has not "
+				"%zu bytes there",
+				(unsigned long long)file->offset, buf->wanted);
 	/* Only the size can be the cause. */
 	if (ret == -EINVAL && buf->wanted > dev->limits.max_bo_bytes)
 		ret = -ENOSPC;
@@ -88,15 +126,15 @@ static int npu_buffer_alloc(struct npu_buffer *buf)
 	info.handle = buf->handle;
 	ret = transport_ioctl(dev->t, DRM_IOCTL_VNPU_BO_INFO, &info);
 	if (!ret)
-		ret = dev->t->ops->map(dev->t, info.mmap_offset, buf->size, PROT_READ | PROT_WRITE,
-				       &buf->data);
+		ret = dev->t->ops->map(dev->t, info.mmap_offset, buf->size,
+				       file ? PROT_READ : PROT_READ | PROT_WRITE, &buf->data);
 	if (ret)
 		return npu_fail(ret, "buffer: mapping %zu bytes: %s", buf->wanted, strerror(-ret));
 	return 0;
 }
 
 static int npu_buffer_make(struct npu_context *ctx, size_t size_bytes, uint32_t flags,
-			   struct npu_buffer **out)
+			   const struct npu_buffer_file *file, struct npu_buffer **out)
 {
 	struct npu_buffer *buf;
 	int ret;
@@ -113,17 +151,14 @@ static int npu_buffer_make(struct npu_context *ctx, size_t size_bytes, uint32_t 
 	buf->ctx = npu_context_get(ctx);
 	buf->flags = flags;
 	buf->wanted = size_bytes;
-	ret = npu_buffer_alloc(buf);
+	ret = npu_buffer_alloc(buf, file);
 	if (!ret)
 		ret = npu_buffer_bind(buf);
 	if (ret) {
 		/* Nothing is bound: npu_buffer_free() must not unbind it. */
-		if (buf->va) {
-			pthread_mutex_lock(&ctx->lock);
-			npu_va_free(&ctx->va_free, buf->va, buf->size + NPU_PAGE);
-			pthread_mutex_unlock(&ctx->lock);
-			buf->va = 0;
-		}
+		if (buf->va)
+			npu_buffer_unplace(buf);
+		buf->va = 0;
 		npu_buffer_free(buf);
 		return ret;
 	}
@@ -132,19 +167,38 @@ static int npu_buffer_make(struct npu_context *ctx, size_t size_bytes, uint32_t 
 	return 0;
 }
 
+static void npu_buffer_trace(int64_t start_ns, const char *call, const struct npu_context *ctx,
+			     size_t size_bytes, uint32_t flags, const struct npu_buffer *made,
+			     int ret)
+{
+	if (!start_ns)
+		return;
+	npu_trace_call(start_ns, call, ret,
+		       "\"ctx\":%u,\"bytes\":%zu,\"flags\":%u,\"va\":\"0x%llx\"", ctx->id,
+		       size_bytes, flags, ret ? 0 : (unsigned long long)made->va);
+	if (!ret)
+		npu_trace_memory((int64_t)made->size);
+}
+
 int npu_buffer_create(struct npu_context *ctx, size_t size_bytes, uint32_t flags,
 		      struct npu_buffer **out)
 {
 	int64_t start_ns = npu_trace_begin();
-	int ret = npu_buffer_make(ctx, size_bytes, flags, out);
+	int ret = npu_buffer_make(ctx, size_bytes, flags, NULL, out);
 
-	if (start_ns) {
-		npu_trace_call(start_ns, "npu_buffer_create", ret,
-			       "\"ctx\":%u,\"bytes\":%zu,\"flags\":%u,\"va\":\"0x%llx\"", ctx->id,
-			       size_bytes, flags, ret ? 0 : (unsigned long long)(*out)->va);
-		if (!ret)
-			npu_trace_memory((int64_t)(*out)->size);
-	}
+	npu_buffer_trace(start_ns, "npu_buffer_create", ctx, size_bytes, flags, *out, ret);
+	return ret;
+}
+
+int npu_buffer_map_file(struct npu_context *ctx, int fd, uint64_t offset, size_t size_bytes,
+			struct npu_buffer **out)
+{
+	const struct npu_buffer_file file = { fd, offset };
+	int64_t start_ns = npu_trace_begin();
+	int ret = npu_buffer_make(ctx, size_bytes, NPU_BUFFER_DEVICE_READ_ONLY, &file, out);
+
+	npu_buffer_trace(start_ns, "npu_buffer_map_file", ctx, size_bytes,
+			 NPU_BUFFER_DEVICE_READ_ONLY, *out, ret);
 	return ret;
 }
 
@@ -162,11 +216,8 @@ void npu_buffer_free(struct npu_buffer *buf)
 	if (buf->va)
 		npu_probe_buffer_free(ctx->id, buf->va, buf->size);
 	/* Do not reuse an address that could not be unbound. */
-	if (buf->va && !npu_buffer_bind_op(buf, DRM_VNPU_BIND_UNMAP)) {
-		pthread_mutex_lock(&ctx->lock);
-		npu_va_free(&ctx->va_free, buf->va, buf->size + NPU_PAGE);
-		pthread_mutex_unlock(&ctx->lock);
-	}
+	if (buf->va && !npu_buffer_bind_op(buf, DRM_VNPU_BIND_UNMAP))
+		npu_buffer_unplace(buf);
 	npu_buffer_unmap(buf);
 	if (buf->handle) {
 		gem_close.handle = buf->handle;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every device call of libnpu goes through these four functions, so that a transport can be logged,
+ * Every device call of libnpu goes through these functions, so that a transport can be logged,
  * or replaced in a test.
  *
  * A request is an ioctl number of uapi/drm/vnpu_accel.h, or one of the DRM core's for GEM_CLOSE and
@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct drm_vnpu_bo_create;
 struct transport;
 
 struct transport_ops {
@@ -20,6 +21,9 @@ struct transport_ops {
 	/* Maps [offset, offset + size) of the device's file; prot as for mmap(). */
 	int (*map)(struct transport *t, uint64_t offset, size_t size, int prot, void **addr);
 	int (*unmap)(struct transport *t, void *addr, size_t size);
+	/* BO_CREATE of part of a file, in place. -EOPNOTSUPP: the device reads no files. */
+	int (*import)(struct transport *t, int fd, uint64_t offset,
+		      struct drm_vnpu_bo_create *create);
 	void (*close)(struct transport *t);
 };
 

@@ -54,6 +54,12 @@ static int drm_transport_unmap(struct transport *t, void *addr, size_t size)
 	return munmap(addr, size) ? -errno : 0;
 }
 
+static int drm_transport_import(struct transport *t, int fd, uint64_t offset,
+				struct drm_vnpu_bo_create *create)
+{
+	return -EOPNOTSUPP;
+}
+
 static void drm_transport_close(struct transport *t)
 {
 	close(to_drm(t)->fd);
@@ -64,6 +70,7 @@ static const struct transport_ops drm_transport_ops = {
 	.ioctl = drm_transport_ioctl,
 	.map = drm_transport_map,
 	.unmap = drm_transport_unmap,
+	.import = drm_transport_import,
 	.close = drm_transport_close,
 };
 

@@ -73,6 +73,8 @@ struct sim_bo {
 	unsigned int refs; /* held by handle, bindings, mappings */
 	uint64_t offset; /* in sim->memfd; also the mmap offset */
 	uint64_t size;
+	int fd; /* -1: its pages are sim->memfd's; else those of this file, from @file_offset on */
+	uint64_t file_offset;
 	uint32_t flags;
 };
 
@@ -243,6 +245,8 @@ void *sim_table_del(struct sim_table *t, uint32_t id);
 /* ---- sim_bo.c -------------------------------------------------------------------------------- */
 uint64_t sim_bo_max_bytes(void);
 int sim_bo_create(struct sim *sim, struct drm_vnpu_bo_create *args);
+/* The same of a file's bytes from @offset on. Keeps a descriptor of its own. */
+int sim_bo_import(struct sim *sim, int fd, uint64_t offset, struct drm_vnpu_bo_create *args);
 int sim_bo_info(struct sim *sim, struct drm_vnpu_bo_info *args);
 int sim_bo_close(struct sim *sim, uint32_t handle);
 void sim_bo_put(struct sim *sim, struct sim_bo *bo);
@@ -256,7 +260,8 @@ void sim_map_huge(const struct sim *sim, void *addr, size_t size);
  */
 void *sim_reserve(size_t size);
 /* Maps a part of the file over @at (NULL: anywhere). MAP_FAILED with errno. */
-void *sim_map_pages(struct sim *sim, void *at, uint64_t offset, size_t size, int prot);
+void *sim_map_pages(struct sim *sim, const struct sim_bo *bo, void *at, uint64_t offset,
+		    size_t size, int prot);
 int sim_unmap(struct sim *sim, void *addr, size_t size);
 
 /* ---- sim_ctx.c ------------------------------------------------------------------------------- */

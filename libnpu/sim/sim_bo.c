@@ -2,7 +2,8 @@
 /*
  * Buffers of the simulated device: ranges of one memfd. Offsets only grow and the file is sparse: a
  * new buffer is zero without being written, and a freed one becomes a hole. A client's mmap offset
- * is the file's.
+ * is the file's. A buffer that is part of another file has such a range too, as its mmap offset,
+ * which stays a hole.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -12,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "npu_fail.h"
@@ -25,7 +27,8 @@ uint64_t sim_bo_max_bytes(void)
 	return host < range ? host : range;
 }
 
-int sim_bo_create(struct sim *sim, struct drm_vnpu_bo_create *args)
+/* The buffer is of sim->memfd until @fd and @file_offset are set. */
+static int sim_bo_make(struct sim *sim, struct drm_vnpu_bo_create *args, struct sim_bo **out)
 {
 	uint64_t size = (args->size + SIM_PAGE - 1) & ~(uint64_t)(SIM_PAGE - 1), align, offset;
 	struct sim_bo *bo;
@@ -47,6 +50,7 @@ int sim_bo_create(struct sim *sim, struct drm_vnpu_bo_create *args)
 	bo->refs = 1;
 	bo->offset = offset;
 	bo->size = size;
+	bo->fd = -1;
 	bo->flags = args->flags;
 	args->handle = sim_table_add(&sim->bos, bo, UINT32_MAX, &err);
 	if (!args->handle) {
@@ -56,6 +60,39 @@ int sim_bo_create(struct sim *sim, struct drm_vnpu_bo_create *args)
 	sim->file_bytes = offset + size;
 	sim->mem_bytes += size;
 	args->size = size;
+	*out = bo;
+	return 0;
+}
+
+int sim_bo_create(struct sim *sim, struct drm_vnpu_bo_create *args)
+{
+	struct sim_bo *bo;
+
+	return sim_bo_make(sim, args, &bo);
+}
+
+int sim_bo_import(struct sim *sim, int fd, uint64_t offset, struct drm_vnpu_bo_create *args)
+{
+	struct sim_bo *bo;
+	struct stat st;
+	int copy, ret;
+
+	if (fstat(fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode) || !(args->flags & DRM_VNPU_BO_DEVICE_READ_ONLY) ||
+	    offset % SIM_PAGE || offset > (uint64_t)st.st_size ||
+	    args->size > (uint64_t)st.st_size - offset)
+		return -EINVAL;
+	copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (copy < 0)
+		return -errno;
+	ret = sim_bo_make(sim, args, &bo);
+	if (ret) {
+		close(copy);
+		return ret;
+	}
+	bo->fd = copy;
+	bo->file_offset = offset;
 	return 0;
 }
 
@@ -64,8 +101,11 @@ void sim_bo_put(struct sim *sim, struct sim_bo *bo)
 	if (--bo->refs)
 		return;
 	/* If it fails, the memory stays until the device is closed. */
-	fallocate(sim->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)bo->offset,
-		  (off_t)bo->size);
+	if (bo->fd < 0)
+		fallocate(sim->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)bo->offset,
+			  (off_t)bo->size);
+	else
+		close(bo->fd);
 	sim->mem_bytes -= bo->size;
 	free(bo);
 }
@@ -122,10 +162,15 @@ void *sim_reserve(size_t size)
 	return start;
 }
 
-void *sim_map_pages(struct sim *sim, void *at, uint64_t offset, size_t size, int prot)
+void *sim_map_pages(struct sim *sim, const struct sim_bo *bo, void *at, uint64_t offset,
+		    size_t size, int prot)
 {
-	void *p =
-		mmap(at, size, prot, MAP_SHARED | (at ? MAP_FIXED : 0), sim->memfd, (off_t)offset);
+	int fd = bo && bo->fd >= 0 ? bo->fd : sim->memfd;
+	void *p;
+
+	if (bo)
+		offset += bo->fd >= 0 ? bo->file_offset : bo->offset;
+	p = mmap(at, size, prot, MAP_SHARED | (at ? MAP_FIXED : 0), fd, (off_t)offset);
 
 	if (p != MAP_FAILED && size >= SIM_HUGE)
 		madvise(p, size, MADV_HUGEPAGE);
@@ -187,12 +232,28 @@ void sim_map_huge(const struct sim *sim, void *addr, size_t size)
 		pthread_join(id[--n], NULL);
 }
 
+/* An address for a mapping of @bo from @offset on; NULL: any; MAP_FAILED: there is none. Huge pages
+ * of a file are those of its offsets. */
+static void *sim_map_place(const struct sim_bo *bo, uint64_t offset, size_t size)
+{
+	uint64_t skew = bo && bo->fd >= 0 ? (bo->file_offset + offset) % SIM_HUGE : 0;
+	uint8_t *at;
+
+	if (size < SIM_HUGE)
+		return NULL;
+	at = sim_reserve(size + skew);
+	if (at == MAP_FAILED || !skew)
+		return at;
+	munmap(at, skew);
+	return at + skew;
+}
+
 int sim_map(struct sim *sim, uint64_t offset, size_t size, int prot, void **addr, bool *weights)
 {
 	bool status = offset < (uint64_t)SIM_NR_QUEUES * SIM_PAGE;
 	struct sim_bo *bo = NULL;
 	struct sim_mapping *m;
-	void *at = NULL;
+	void *at;
 	int err;
 
 	if (!size || offset % SIM_PAGE)
@@ -203,13 +264,15 @@ int sim_map(struct sim *sim, uint64_t offset, size_t size, int prot, void **addr
 		bo = sim_bo_by_offset(sim, offset, size);
 		if (!bo)
 			return -EINVAL;
+		if (bo->fd >= 0 && (prot & PROT_WRITE))
+			return -EACCES;
+		offset -= bo->offset;
 	}
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return -ENOMEM;
-	if (size >= SIM_HUGE)
-		at = sim_reserve(size);
-	m->addr = at == MAP_FAILED ? at : sim_map_pages(sim, at, offset, size, prot);
+	at = sim_map_place(bo, offset, size);
+	m->addr = at == MAP_FAILED ? at : sim_map_pages(sim, bo, at, offset, size, prot);
 	if (m->addr == MAP_FAILED) {
 		err = errno;
 		if (at && at != MAP_FAILED)

@@ -231,8 +231,7 @@ static int sim_bind_check(struct sim *sim, const struct drm_vnpu_bind_op *op)
 static int sim_binding_pages(struct sim *sim, struct sim_ctx *ctx, const struct sim_binding *b)
 {
 	int prot = PROT_READ | (b->read_only ? 0 : PROT_WRITE);
-	void *p =
-		sim_map_pages(sim, ctx->base + b->va, b->bo->offset + b->bo_offset, b->size, prot);
+	void *p = sim_map_pages(sim, b->bo, ctx->base + b->va, b->bo_offset, b->size, prot);
 
 	return p == MAP_FAILED ? -errno : 0;
 }

@@ -271,6 +271,18 @@ static int sim_transport_unmap(struct transport *t, void *addr, size_t size)
 	return ret;
 }
 
+static int sim_transport_import(struct transport *t, int fd, uint64_t offset,
+				struct drm_vnpu_bo_create *create)
+{
+	struct sim *sim = to_sim(t);
+	int ret;
+
+	pthread_mutex_lock(&sim->lock);
+	ret = sim_bo_import(sim, fd, offset, create);
+	sim_unlock(sim);
+	return ret;
+}
+
 /* Frees what the client has left; no other thread runs any more. */
 static void sim_free_objects(struct sim *sim)
 {
@@ -324,6 +336,7 @@ static const struct transport_ops sim_transport_ops = {
 	.ioctl = sim_transport_ioctl,
 	.map = sim_transport_map,
 	.unmap = sim_transport_unmap,
+	.import = sim_transport_import,
 	.close = sim_transport_close,
 };
 

@@ -322,3 +322,13 @@ void log_decode_ioctl(struct log_text *t, unsigned long request, const void *arg
 		log_syncobj(t, request, arg, ret);
 	}
 }
+
+void log_add_import(struct log_text *text, int fd, uint64_t offset,
+		    const struct drm_vnpu_bo_create *create, int ret)
+{
+	log_add(text, "npu: import {fd=%d offset=0x%llx size=%llu", fd, (ull)offset,
+		(ull)create->size);
+	if (!ret)
+		log_add(text, " handle=%u", create->handle);
+	log_add(text, "}");
+}

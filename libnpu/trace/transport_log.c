@@ -79,6 +79,19 @@ static int log_transport_unmap(struct transport *t, void *addr, size_t size)
 	return ret;
 }
 
+static int log_transport_import(struct transport *t, int fd, uint64_t offset,
+				struct drm_vnpu_bo_create *create)
+{
+	struct log_transport *log = to_log(t);
+	struct log_text text = { .len = 0 };
+	double start_us = log_now_us();
+	int ret = log->inner->ops->import(log->inner, fd, offset, create);
+
+	log_add_import(&text, fd, offset, create, ret);
+	log_line(log, &text, ret, start_us);
+	return ret;
+}
+
 static void log_transport_close(struct transport *t)
 {
 	struct log_transport *log = to_log(t);
@@ -93,6 +106,7 @@ static const struct transport_ops log_transport_ops = {
 	.ioctl = log_transport_ioctl,
 	.map = log_transport_map,
 	.unmap = log_transport_unmap,
+	.import = log_transport_import,
 	.close = log_transport_close,
 };
 

@@ -76,6 +76,23 @@ static int trace_transport_unmap(struct transport *t, void *addr, size_t size)
 	return ret;
 }
 
+static int trace_transport_import(struct transport *t, int fd, uint64_t offset,
+				  struct drm_vnpu_bo_create *create)
+{
+	struct transport *inner = inner_of(t);
+	int64_t start_ns = npu_trace_begin(), end_ns;
+	struct log_text text;
+	int ret = inner->ops->import(inner, fd, offset, create);
+
+	if (start_ns) {
+		end_ns = npu_now_ns();
+		text.len = 0;
+		log_add_import(&text, fd, offset, create, ret);
+		trace_text(start_ns, end_ns, &text, ret);
+	}
+	return ret;
+}
+
 static void trace_transport_close(struct transport *t)
 {
 	struct transport *inner = inner_of(t);
@@ -88,6 +105,7 @@ static const struct transport_ops trace_transport_ops = {
 	.ioctl = trace_transport_ioctl,
 	.map = trace_transport_map,
 	.unmap = trace_transport_unmap,
+	.import = trace_transport_import,
 	.close = trace_transport_close,
 };
 

@@ -14,7 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ALIGNMENT 32
+#define DEFAULT_ALIGNMENT 32u
+#define MAX_ALIGNMENT 64u
 
 struct buffer {
 	uint8_t *data;
@@ -42,6 +43,7 @@ struct gguf_writer {
 	struct buffer metadata, table, payloads, file;
 	uint64_t n_kv, n_tensors;
 	uint64_t data_bytes; /* of the tensors so far, padded */
+	uint32_t alignment;
 	uint64_t missing; /* elements of the array last begun */
 	bool malformed;
 };
@@ -91,7 +93,20 @@ static void put_string(struct buffer *b, const char *s, size_t bytes)
 
 struct gguf_writer *gguf_writer_create(void)
 {
-	return calloc(1, sizeof(struct gguf_writer));
+	struct gguf_writer *w = calloc(1, sizeof(*w));
+
+	if (w)
+		w->alignment = DEFAULT_ALIGNMENT;
+	return w;
+}
+
+void gguf_writer_align(struct gguf_writer *w)
+{
+	if (!w)
+		return;
+	w->malformed |= w->n_tensors != 0;
+	w->alignment = MAX_ALIGNMENT;
+	gguf_writer_u32(w, "general.alignment", w->alignment);
 }
 
 void gguf_writer_free(struct gguf_writer *w)
@@ -253,7 +268,7 @@ static void put_tensor(struct gguf_writer *w, const char *name, enum gguf_type t
 	}
 	payload.bytes = values / traits->block_values * traits->block_bytes;
 	buffer_put(&w->payloads, &payload, sizeof(payload));
-	w->data_bytes += (payload.bytes + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1);
+	w->data_bytes += payload.bytes + (-payload.bytes & (w->alignment - 1));
 	w->n_tensors++;
 }
 
@@ -284,11 +299,11 @@ int gguf_sink_put(struct gguf_sink *sink, const void *data, size_t bytes)
 	return sink->err;
 }
 
-static int sink_pad(struct gguf_sink *sink)
+static int sink_pad(struct gguf_sink *sink, uint32_t alignment)
 {
-	static const uint8_t zeros[ALIGNMENT];
+	static const uint8_t zeros[MAX_ALIGNMENT];
 
-	return gguf_sink_put(sink, zeros, -sink->bytes & (ALIGNMENT - 1));
+	return gguf_sink_put(sink, zeros, -sink->bytes & (alignment - 1));
 }
 
 static int sink_payload(struct gguf_sink *sink, const struct payload *payload)
@@ -330,12 +345,12 @@ static int sink_file(struct gguf_sink *sink, const struct gguf_writer *w)
 	if (!ret)
 		ret = gguf_sink_put(sink, w->table.data, w->table.bytes);
 	if (!ret)
-		ret = sink_pad(sink);
+		ret = sink_pad(sink, w->alignment);
 	for (i = 0; !ret && i < w->n_tensors; i++) {
 		memcpy(&payload, w->payloads.data + i * sizeof(payload), sizeof(payload));
 		ret = sink_payload(sink, &payload);
 		if (!ret)
-			ret = sink_pad(sink);
+			ret = sink_pad(sink, w->alignment);
 	}
 	return ret;
 }

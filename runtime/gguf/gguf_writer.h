@@ -27,6 +27,8 @@ struct gguf_writer;
 struct gguf_writer *gguf_writer_create(void);
 void gguf_writer_free(struct gguf_writer *w);
 
+/* Before any tensor: tensors begin at multiples of 64 bytes in the file, not 32 as by default. */
+void gguf_writer_align(struct gguf_writer *w);
 void gguf_writer_u32(struct gguf_writer *w, const char *key, uint32_t v);
 void gguf_writer_f32(struct gguf_writer *w, const char *key, float v);
 void gguf_writer_bool(struct gguf_writer *w, const char *key, bool v);

@@ -237,7 +237,7 @@ int lane_cpu_slice_packed(struct lane_memory *m, const struct lane_slice *slice)
 		      skip;
 		h.bias = NULL;
 		if (!head && block->part[LLM_LAYER_BIAS + part->matrix].bytes)
-			h.bias = (const float *)((const char *)npu_buffer_data(block->buf) +
+			h.bias = (const float *)((const char *)npu_buffer_data(packed->vectors) +
 						 block->part[LLM_LAYER_BIAS + part->matrix].off) +
 				 part->first;
 		llm_pool_run(m->loaded->pool, task_columns, &h,

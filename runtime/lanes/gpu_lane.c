@@ -68,6 +68,7 @@ int lane_gpu_load(struct llm_loaded *l)
 	err = llm_gpu_queue_create(l->gpu, &q);
 	for (unsigned int i = 0; !err && i < l->model.n_layer; i++)
 		err = map_weights(l, q, l->packed.layers[i].buf, &w->layers[i]);
+	err = err ? err : map_weights(l, q, l->packed.vectors, &w->vectors);
 	err = err ? err : map_weights(l, q, l->packed.head, &w->head);
 	err = err ? err : map_inv_freq(l, q, w);
 	err = err ? err : llm_gpu_finish(q);
@@ -82,6 +83,7 @@ void lane_gpu_unload(struct llm_loaded *l)
 	for (unsigned int i = 0; w->layers && i < l->model.n_layer; i++)
 		llm_gpu_unmap(w->layers[i]);
 	free(w->layers);
+	llm_gpu_unmap(w->vectors);
 	llm_gpu_unmap(w->head);
 	llm_gpu_unmap(w->inv_freq);
 	free(w->inv_freq_host);
@@ -147,7 +149,9 @@ static int wrote(struct gpu_lane *g, const struct llm_area *a, size_t row, size_
 
 static struct llm_gpu_area part_of(const struct gpu_lane *g, unsigned int layer, unsigned int part)
 {
-	return (struct llm_gpu_area){ loaded(g)->gpu_weights.layers[layer],
+	const struct gpu_weights *w = &loaded(g)->gpu_weights;
+
+	return (struct llm_gpu_area){ part < LLM_LAYER_BIAS ? w->layers[layer] : w->vectors,
 				      loaded(g)->packed.layers[layer].part[part].off };
 }
 
@@ -304,7 +308,8 @@ static int attention(struct gpu_lane *g, const struct lane_call *call)
 static int output_norm(struct gpu_lane *g, const struct lane_call *call)
 {
 	const struct lane_memory *m = g->lane.memory;
-	const struct llm_gpu_area w = { m->loaded->gpu_weights.head, 0 };
+	const struct llm_gpu_area w = { m->loaded->gpu_weights.vectors,
+					m->loaded->packed.output_norm_off };
 	size_t row = call->chunk->row + call->work->logits_row;
 	int err = reads(g, &m->x, row, call->work->logits, m->loaded->model.n_embd);
 

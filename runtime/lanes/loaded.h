@@ -18,7 +18,7 @@ struct llm_gpu_buffer;
 
 /* The GPU's mappings of the NPU's buffers (struct llm_packed) and of inv_freq. */
 struct gpu_weights {
-	struct llm_gpu_buffer **layers, *head, *inv_freq;
+	struct llm_gpu_buffer **layers, *vectors, *head, *inv_freq;
 	float *inv_freq_host;
 };
 

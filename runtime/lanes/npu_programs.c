@@ -175,7 +175,8 @@ static int bind_part(const struct npu_programs *p, struct npu_job *job, const ch
 {
 	const struct llm_packed_layer *block = &p->memory->loaded->packed.layers[layer];
 
-	return bind(job, symbol, block->buf, block->part[part].off, block->part[part].bytes);
+	return bind(job, symbol, llm_packed_buffer(&p->memory->loaded->packed, layer, part),
+		    block->part[part].off, block->part[part].bytes);
 }
 
 /* Adds to @key what the size of a program's weights depends on. */
@@ -212,7 +213,7 @@ static int bind_weights(const struct npu_programs *p, struct npu_job *job,
 	if (err || !block->part[LLM_LAYER_BIAS + c->matrix].bytes)
 		return err;
 	llm_layer_tensor_name(LLM_LAYER_BIAS + (unsigned int)c->matrix, name, sizeof(name));
-	return bind(job, name, block->buf,
+	return bind(job, name, packed->vectors,
 		    block->part[LLM_LAYER_BIAS + c->matrix].off + c->first * sizeof(float),
 		    c->cols * sizeof(float));
 }
@@ -263,7 +264,7 @@ static int bind_layers(const struct npu_programs *p, struct npu_job *job)
 static int bind_head(const struct npu_programs *p, struct npu_job *job)
 {
 	const struct llm_packed *packed = &p->memory->loaded->packed;
-	int err = bind(job, "output_norm", packed->head, 0,
+	int err = bind(job, "output_norm", packed->vectors, packed->output_norm_off,
 		       p->memory->loaded->model.n_embd * sizeof(float));
 
 	return err ? err

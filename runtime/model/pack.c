@@ -264,7 +264,7 @@ static unsigned int panel_check(const uint8_t *panel, size_t bytes, enum llm_for
 	return first;
 }
 
-/* Writes the entry of panel @panel of WK to the table. Returns where it is, and its size. */
+/* Where panel @panel of WK is, and its size. */
 static size_t wk_place(const struct pack *p, unsigned int panel, size_t *bytes)
 {
 	size_t at = VNPU_WK_TABLE_BYTES(p->rows);
@@ -272,9 +272,13 @@ static size_t wk_place(const struct pack *p, unsigned int panel, size_t *bytes)
 	for (unsigned int i = 0; i < panel; i++)
 		at += VNPU_PANEL_WK_BYTES(p->cols, p->bits[i * PANEL_ROWS]);
 	*bytes = VNPU_PANEL_WK_BYTES(p->cols, p->bits[panel * PANEL_ROWS]);
-	((struct vnpu_wk_panel *)p->panels)[panel] =
-		(struct vnpu_wk_panel){ (uint32_t)(at / 64), p->bits[panel * PANEL_ROWS] };
 	return at;
+}
+
+/* Whether the part's bytes are in their place already, as those of a file in place are. */
+static bool is_in_place(const struct llm_part *part, const void *panels)
+{
+	return part->data == (const uint8_t *)panels + llm_part_offset(part);
 }
 
 static void copy_panel(void *arg, unsigned int task, unsigned int worker)
@@ -286,8 +290,14 @@ static void copy_panel(void *arg, unsigned int task, unsigned int worker)
 
 	if (p->format == LLM_FORMAT_WK)
 		at = wk_place(p, panel, &bytes);
-	memcpy((uint8_t *)p->panels + at,
-	       (const uint8_t *)p->part->data + (at - llm_part_offset(p->part)), bytes);
+	if (!is_in_place(p->part, p->panels)) {
+		memcpy((uint8_t *)p->panels + at,
+		       (const uint8_t *)p->part->data + (at - llm_part_offset(p->part)), bytes);
+		if (p->format == LLM_FORMAT_WK)
+			((struct vnpu_wk_panel *)p->panels)[panel] =
+				(struct vnpu_wk_panel){ (uint32_t)(at / 64),
+							p->bits[panel * PANEL_ROWS] };
+	}
 	bad = panel_check((uint8_t *)p->panels + at, bytes, p->format);
 	if (bad < PANEL_ROWS)
 		pack_refuse(p, panel * PANEL_ROWS + bad);
@@ -389,7 +399,8 @@ int llm_pack_part(struct llm_packer *packer, const struct llm_part *part, void *
 		return pack_run(&p, unpack_panel, bad);
 	err = part->packed ? 0 : take_scratch(packer, &p);
 	/* With what fills the table up. */
-	if (part->packed && part->format == LLM_FORMAT_WK && !part->row)
+	if (part->packed && part->format == LLM_FORMAT_WK && !part->row &&
+	    !is_in_place(part, panels))
 		memcpy(panels, part->data, VNPU_WK_TABLE_BYTES(part->rows));
 	return err ? err : pack_run(&p, part->packed ? copy_panel : pack_panel, bad);
 }

@@ -93,9 +93,10 @@ uint64_t llm_part_bytes(const struct llm_part *part);
 bool llm_part_unpacks(const struct llm_part *part);
 
 /*
- * Packs a part into @panels, those of the whole matrix; a tensor that is packed is copied, or
- * unpacked from WK to W8 for an NPU that multiplies nothing narrower (EdgeFlow 4.2). Each thread
- * widens one row of its panel at a time, so there is never a second copy of the weights.
+ * Packs a part into @panels, those of the whole matrix; a tensor that is packed is copied, or only
+ * checked if its bytes are there already, or unpacked from WK to W8 for an NPU that multiplies
+ * nothing narrower (EdgeFlow 4.2). Each thread widens one row of its panel at a time, so there is
+ * never a second copy of the weights.
  * -ENOMEM; -ERANGE if row *@bad of the matrix holds a value, or a packed one a scale, that is not
  * finite.
  */

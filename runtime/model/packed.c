@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A model's weights in the NPU's buffers: one per layer, and one for the output norm and matrix. */
+/* A model's weights in the NPU's buffers: one for each layer's matrices, one for the output matrix,
+ * and one for all vectors. */
 #include <errno.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,8 @@
 
 /* Alignment of a job's bindings */
 #define BIND_ALIGN 64
+/* Of the part of a file that a buffer is made of */
+#define MAP_ALIGN 4096u
 
 void llm_layer_tensor_name(unsigned int part, char *name, size_t bytes)
 {
@@ -128,63 +132,196 @@ static const float *layer_vector(const struct llm_layer *layer, unsigned int par
 	}
 }
 
-/* Sets sizes and offsets of a layer's parts; returns the size of its buffer. */
-static size_t layer_layout(struct llm_packed_layer *block, const struct llm_model *m,
-			   unsigned int i)
+static size_t bind_align(size_t bytes)
 {
-	const struct llm_layer *layer = &m->layers[i];
+	return (bytes + BIND_ALIGN - 1) / BIND_ALIGN * BIND_ALIGN;
+}
+
+/* Sets sizes and offsets of a layer's matrices; returns the size of their buffer. */
+static size_t matrices_layout(struct llm_packed_layer *block, const struct llm_model *m,
+			      unsigned int i)
+{
 	size_t off = 0;
 
-	for (unsigned int part = 0; part < LLM_NR_LAYER_TENSORS; part++) {
-		unsigned int rows = llm_model_rows(m, part % LLM_NR_MATRICES);
-		size_t bytes;
-
-		if (part < LLM_LAYER_BIAS)
-			bytes = matrix_bytes(m, block->format[part], i, (int)part);
-		else if (!layer_vector(layer, part))
-			bytes = 0;
-		else if (part < LLM_LAYER_ATTN_NORM)
-			bytes = rows * sizeof(float);
-		else
-			bytes = (part < LLM_LAYER_Q_NORM ? m->n_embd : m->head_dim) * sizeof(float);
+	for (unsigned int part = 0; part < LLM_NR_MATRICES; part++) {
+		block->part[part].bytes = matrix_bytes(m, block->format[part], i, (int)part);
 		block->part[part].off = off;
-		block->part[part].bytes = bytes;
-		off += (bytes + BIND_ALIGN - 1) / BIND_ALIGN * BIND_ALIGN;
+		off += bind_align(block->part[part].bytes);
 	}
 	return off;
+}
+
+/* The same of its vectors, from @off on; returns where they end. */
+static size_t vectors_layout(struct llm_packed_layer *block, const struct llm_model *m,
+			     unsigned int i, size_t off)
+{
+	for (unsigned int part = LLM_LAYER_BIAS; part < LLM_NR_LAYER_TENSORS; part++) {
+		unsigned int n = part < LLM_LAYER_ATTN_NORM
+					 ? llm_model_rows(m, part % LLM_NR_MATRICES)
+				 : part < LLM_LAYER_Q_NORM ? m->n_embd
+							   : m->head_dim;
+
+		block->part[part].bytes = layer_vector(&m->layers[i], part) ? n * sizeof(float) : 0;
+		block->part[part].off = off;
+		off += bind_align(block->part[part].bytes);
+	}
+	return off;
+}
+
+static int create_vectors(const struct llm_packed_source *src, struct llm_packed *packed)
+{
+	const struct llm_model *m = src->model;
+	size_t off = 0;
+	uint8_t *data;
+	int err;
+
+	for (unsigned int i = 0; i < m->n_layer; i++)
+		off = vectors_layout(&packed->layers[i], m, i, off);
+	packed->output_norm_off = off;
+	err = npu_buffer_create(src->ctx, off + m->n_embd * sizeof(float),
+				NPU_BUFFER_DEVICE_READ_ONLY, &packed->vectors);
+	if (err)
+		return llm_fail(err, "%s: norms: %s", src->path, npu_error());
+	data = npu_buffer_data(packed->vectors);
+	for (unsigned int i = 0; i < m->n_layer; i++) {
+		const struct llm_packed_layer *block = &packed->layers[i];
+
+		for (unsigned int part = LLM_LAYER_BIAS; part < LLM_NR_LAYER_TENSORS; part++)
+			if (block->part[part].bytes)
+				memcpy(data + block->part[part].off,
+				       layer_vector(&m->layers[i], part), block->part[part].bytes);
+	}
+	memcpy(data + off, m->output_norm, m->n_embd * sizeof(float));
+	return 0;
+}
+
+/* ---- panels in place ---- */
+
+/* Some tensors as part of the file. */
+struct range {
+	uint64_t start, end; /* whole pages from @start on */
+	bool fits; /* all of them can be bound */
+};
+
+static void range_add(struct range *r, const struct llm_packed_source *src,
+		      const struct gguf_tensor *t)
+{
+	const void *map;
+	uint64_t bytes, at;
+	int fd;
+
+	gguf_whole(src->file, &fd, &map, &bytes);
+	at = (uint64_t)((const uint8_t *)t->data - (const uint8_t *)map);
+	if (at / MAP_ALIGN * MAP_ALIGN < r->start)
+		r->start = at / MAP_ALIGN * MAP_ALIGN;
+	if (at + t->bytes > r->end)
+		r->end = at + t->bytes;
+	r->fits &= at % BIND_ALIGN == 0;
+}
+
+/*
+ * Makes a buffer of a part of the file with tensors of @bytes in all, if it has little else: files
+ * of other programs may have tensors in any order. *@buf NULL: it cannot be one. -errno with the
+ * error line.
+ */
+static int map_range(const struct llm_packed_source *src, const struct range *r, size_t bytes,
+		     struct npu_buffer **buf)
+{
+	const void *map;
+	uint64_t all;
+	int fd, err;
+
+	*buf = NULL;
+	if (!r->fits || r->end - r->start > bytes + bytes / 16 + MAP_ALIGN)
+		return 0;
+	gguf_whole(src->file, &fd, &map, &all);
+	err = npu_buffer_map_file(src->ctx, fd, r->start, r->end - r->start, buf);
+	if (err == -EOPNOTSUPP)
+		return 0;
+	return err ? llm_fail(err, "%s: weights: %s", src->path, npu_error()) : 0;
+}
+
+static uint64_t offset_in(const struct llm_packed_source *src, const struct range *r,
+			  const struct gguf_tensor *t)
+{
+	struct range one = { .start = UINT64_MAX, .fits = true };
+
+	range_add(&one, src, t);
+	return one.end - t->bytes - r->start;
+}
+
+static int map_layer(const struct llm_packed_source *src, struct llm_packed_layer *block,
+		     unsigned int i)
+{
+	struct range r = { .start = UINT64_MAX, .fits = true };
+	const struct llm_layer *layer = &src->model->layers[i];
+	size_t bytes = 0;
+	int err;
+
+	for (unsigned int part = 0; part < LLM_NR_MATRICES; part++) {
+		range_add(&r, src, layer->matrix[part]);
+		bytes += layer->matrix[part]->bytes;
+	}
+	err = map_range(src, &r, bytes, &block->buf);
+	if (!block->buf)
+		return err;
+	block->in_place = true;
+	for (unsigned int part = 0; part < LLM_NR_MATRICES; part++)
+		block->part[part].off = offset_in(src, &r, layer->matrix[part]);
+	return 0;
+}
+
+static int map_output(const struct llm_packed_source *src, struct llm_packed *packed)
+{
+	struct range r = { .start = UINT64_MAX, .fits = true };
+	const struct gguf_tensor *t = src->model->output;
+	int err;
+
+	range_add(&r, src, t);
+	err = map_range(src, &r, t->bytes, &packed->head);
+	if (!packed->head)
+		return err;
+	packed->head_in_place = true;
+	packed->output_off = offset_in(src, &r, t);
+	return 0;
+}
+
+/* ---- buffers ---- */
+
+/* Whether the NPU reads the panels that the file has: adaptive ones may be unpacked for it. */
+static bool keeps_panels(const struct llm_packed_source *src, const struct llm_packed_layer *block,
+			 unsigned int i)
+{
+	return !memcmp(block->format, src->model->layers[i].format, sizeof(block->format));
 }
 
 static int create_layer(const struct llm_packed_source *src, struct llm_packed_layer *block,
 			unsigned int i)
 {
-	const struct llm_model *m = src->model;
-	const struct llm_layer *layer = &m->layers[i];
-	size_t bytes = layer_layout(block, m, i);
-	int err = npu_buffer_create(src->ctx, bytes, NPU_BUFFER_DEVICE_READ_ONLY, &block->buf);
+	size_t bytes = matrices_layout(block, src->model, i);
+	int err = 0;
 
-	if (err)
-		return llm_fail(err, "%s: weights of layer %u: %s", src->path, i, npu_error());
-	for (unsigned int part = LLM_LAYER_BIAS; part < LLM_NR_LAYER_TENSORS; part++) {
-		if (block->part[part].bytes)
-			memcpy((uint8_t *)npu_buffer_data(block->buf) + block->part[part].off,
-			       layer_vector(layer, part), block->part[part].bytes);
-	}
-	return 0;
+	if (src->in_place && src->model->packed[0] && keeps_panels(src, block, i))
+		err = map_layer(src, block, i);
+	if (err || block->buf)
+		return err;
+	err = npu_buffer_create(src->ctx, bytes, NPU_BUFFER_DEVICE_READ_ONLY, &block->buf);
+	return err ? llm_fail(err, "%s: weights of layer %u: %s", src->path, i, npu_error()) : 0;
 }
 
 static int create_output(const struct llm_packed_source *src, struct llm_packed *packed)
 {
 	const struct llm_model *m = src->model;
-	int err;
+	int err = 0;
 
-	packed->output_off = (m->n_embd * sizeof(float) + BIND_ALIGN - 1) / BIND_ALIGN * BIND_ALIGN;
 	packed->output_bytes = llm_pack_bytes(packed->output_format, m->n_vocab, m->n_embd);
-	err = npu_buffer_create(src->ctx, packed->output_off + packed->output_bytes,
-				NPU_BUFFER_DEVICE_READ_ONLY, &packed->head);
-	if (err)
-		return llm_fail(err, "%s: output matrix: %s", src->path, npu_error());
-	memcpy(npu_buffer_data(packed->head), m->output_norm, m->n_embd * sizeof(float));
-	return 0;
+	if (src->in_place && m->packed[0])
+		err = map_output(src, packed);
+	if (err || packed->head)
+		return err;
+	err = npu_buffer_create(src->ctx, packed->output_bytes, NPU_BUFFER_DEVICE_READ_ONLY,
+				&packed->head);
+	return err ? llm_fail(err, "%s: output matrix: %s", src->path, npu_error()) : 0;
 }
 
 /* Returns the bytes of all matrices. */
@@ -223,6 +360,8 @@ int llm_packed_create(struct llm_packed *packed, const struct llm_packed_source 
 		err = create_layer(src, &packed->layers[i], i);
 	if (!err)
 		err = create_output(src, packed);
+	if (!err)
+		err = create_vectors(src, packed);
 	if (err)
 		llm_packed_free(packed);
 	return err;
@@ -234,6 +373,17 @@ void *llm_packed_panels(const struct llm_packed *packed, unsigned int layer, int
 
 	return matrix < 0 ? (uint8_t *)npu_buffer_data(packed->head) + packed->output_off
 			  : (uint8_t *)npu_buffer_data(block->buf) + block->part[matrix].off;
+}
+
+bool llm_packed_in_place(const struct llm_packed *packed, unsigned int layer)
+{
+	return layer < packed->n_layer ? packed->layers[layer].in_place : packed->head_in_place;
+}
+
+struct npu_buffer *llm_packed_buffer(const struct llm_packed *packed, unsigned int layer,
+				     unsigned int part)
+{
+	return part < LLM_LAYER_BIAS ? packed->layers[layer].buf : packed->vectors;
 }
 
 void llm_packed_unmap(struct llm_packed *packed, unsigned int layer)
@@ -250,6 +400,8 @@ void llm_packed_free(struct llm_packed *packed)
 	free(packed->layers);
 	if (packed->head)
 		npu_buffer_free(packed->head);
+	if (packed->vectors)
+		npu_buffer_free(packed->vectors);
 	memset(packed, 0, sizeof(*packed));
 }
 

@@ -13,7 +13,7 @@
 #include "ops.h"
 #include "pack.h"
 
-/* The tensors in a layer's buffer: matrices, their biases, norms. */
+/* A layer's tensors: matrices, in a buffer of the layer's, and vectors: their biases, norms. */
 enum llm_layer_tensor {
 	LLM_LAYER_MATRIX = 0, /* + enum llm_matrix */
 	LLM_LAYER_BIAS = LLM_NR_MATRICES, /* + enum llm_matrix */
@@ -45,10 +45,11 @@ uint64_t llm_matmul_widths(const struct llm_model *m, enum llm_weights weights,
 			   struct llm_width widths[LLM_NR_OPS]);
 
 struct llm_packed_layer {
-	struct npu_buffer *buf;
+	struct npu_buffer *buf; /* the matrices */
+	bool in_place; /* it is part of the file */
 	enum llm_format format[LLM_NR_MATRICES];
 	struct {
-		size_t off, bytes; /* bytes 0: the model does not have this part */
+		size_t off, bytes; /* in llm_packed_buffer(); bytes 0: the model has no such part */
 	} part[LLM_NR_LAYER_TENSORS];
 };
 
@@ -57,7 +58,10 @@ struct llm_packed {
 	enum llm_activations activations; /* for the other matrices */
 	unsigned int n_layer;
 	struct llm_packed_layer *layers;
-	struct npu_buffer *head; /* the output norm, then the output matrix */
+	struct npu_buffer *vectors; /* of all layers, then the output norm */
+	size_t output_norm_off;
+	struct npu_buffer *head; /* the output matrix */
+	bool head_in_place;
 	size_t output_off, output_bytes;
 	enum llm_format output_format;
 	uint64_t weight_bytes; /* all matrices */
@@ -71,6 +75,8 @@ struct llm_packed_source {
 	enum llm_activations activations;
 	struct npu_context *ctx;
 	bool keep_mapped; /* the host reads the panels too */
+	/* Matrices of a packed file become the file's own pages, if the device reads files. */
+	bool in_place;
 	struct llm_pool *pool;
 	const struct cpu_kernels *kernels;
 	int (*progress)(void *ud, double fraction, const char *what);
@@ -78,13 +84,19 @@ struct llm_packed_source {
 };
 
 /*
- * Chooses the formats, and makes the buffers with the norms and biases in them; the panels of the
- * matrices are the caller's to fill in (start.h). Returns 0, or -errno with the error line.
+ * Chooses the formats, and makes the buffers, with the vectors in theirs. The panels of matrices
+ * are the caller's to fill in (start.h), or to check if they are in place. Returns 0, or -errno
+ * with the error line.
  */
 int llm_packed_create(struct llm_packed *packed, const struct llm_packed_source *src);
 /* The panels of a layer's matrix, or of the output matrix (@matrix -1), to be filled in. */
 void *llm_packed_panels(const struct llm_packed *packed, unsigned int layer, int matrix);
-/* The host no longer needs a layer's buffer; layer n_layer is the output's. */
+/* Whether a layer's panels, or the output matrix's (layer n_layer), are the file's own. */
+bool llm_packed_in_place(const struct llm_packed *packed, unsigned int layer);
+/* The buffer that has a layer's tensor. */
+struct npu_buffer *llm_packed_buffer(const struct llm_packed *packed, unsigned int layer,
+				     unsigned int part);
+/* The host no longer needs a layer's matrices; layer n_layer is the output's. */
 void llm_packed_unmap(struct llm_packed *packed, unsigned int layer);
 void llm_packed_free(struct llm_packed *packed);
 

@@ -214,6 +214,7 @@ static int save(struct quantize *q, const struct llm_model *m, const char *name,
 			panels[i].packer = &packer;
 		}
 		quantize_copy_metadata(q, except, 2);
+		gguf_writer_align(q->writer);
 		gguf_writer_u32(q->writer, "vnpu.panels", LLM_PANELS_VERSION);
 		gguf_writer_string(q->writer, "vnpu.weights", name, strlen(name));
 		gguf_writer_bool(q->writer, "vnpu.tied", m->output == m->token_embd);

@@ -26,6 +26,7 @@ enum state {
 	PART_UNDER_WAY,
 	PART_READ, /* in its buffer */
 	PART_CACHED, /* in the mapping */
+	PART_IN_PLACE, /* in a mapping of its own, or will be */
 	PART_DONE, /* its buffer has been released */
 };
 
@@ -96,6 +97,19 @@ static bool is_cached(const struct reader *r, const struct reader_part *p)
 	return true;
 }
 
+/* A part that needs no buffer. Reads of parts in place before may bring later ones into the page
+ * cache, so what is there is counted first. */
+static void take_mapped(struct reader *r, uint32_t i)
+{
+	const struct reader_part *p = &r->parts[i];
+
+	r->state[i].state = p->at ? PART_IN_PLACE : PART_CACHED;
+	if (!p->at || is_cached(r, p))
+		r->stats.mapped_bytes += p->bytes;
+	else
+		r->stats.buffered_bytes += p->bytes;
+}
+
 /* Asks for parts as long as there are buffers; those in the page cache need none. */
 static void ask(struct reader *r)
 {
@@ -106,9 +120,8 @@ static void ask(struct reader *r)
 		struct part *s = &r->state[r->next];
 		struct io_uring_sqe *sqe;
 
-		if (is_cached(r, p)) {
-			s->state = PART_CACHED;
-			r->stats.mapped_bytes += p->bytes;
+		if (p->at || is_cached(r, p)) {
+			take_mapped(r, r->next);
 			continue;
 		}
 		if (r->direct_fd < 0 || !r->free_slots || r->nr_under_way == MAX_UNDER_WAY)
@@ -249,6 +262,23 @@ static int find(struct reader *r, uint32_t i, const void **data)
 	return err;
 }
 
+/* Brings part @i, which is in place, into memory. 0 or -errno. */
+static int populate(struct reader *r, uint32_t i)
+{
+	const struct reader_part *p = &r->parts[i];
+	uintptr_t start = (uintptr_t)p->at / r->page * r->page;
+	size_t bytes = (uintptr_t)p->at + p->bytes - start;
+	int err;
+
+	/* The kernel reads, and may read much. */
+	pthread_mutex_unlock(&r->lock);
+	err = madvise((void *)start, bytes, MADV_POPULATE_READ) ? -errno : 0;
+	pthread_mutex_lock(&r->lock);
+	/* Before Linux 5.14 the pages come when they are touched. Pages that cannot be had: the
+	 * storage's error, or the file has become shorter. */
+	return err == -EINVAL ? 0 : err == -EFAULT ? -EIO : err;
+}
+
 int reader_wait(struct reader *r, uint32_t i, const void **data)
 {
 	uint64_t from_ns = now_ns();
@@ -256,7 +286,12 @@ int reader_wait(struct reader *r, uint32_t i, const void **data)
 
 	pthread_mutex_lock(&r->lock);
 	err = wait_for(r, i);
-	err = err ? err : find(r, i, data);
+	if (!err && r->state[i].state == PART_IN_PLACE) {
+		err = populate(r, i);
+		*data = r->parts[i].at;
+	} else if (!err) {
+		err = find(r, i, data);
+	}
 	r->stats.wait_ns += now_ns() - from_ns;
 	pthread_mutex_unlock(&r->lock);
 	return err;
@@ -279,18 +314,22 @@ void reader_release(struct reader *r, uint32_t i)
 
 static bool alloc_buffers(struct reader *r)
 {
-	size_t most = 0;
+	size_t most = 0, longest = 0;
 
-	for (uint32_t i = 0; i < r->nr; i++)
-		most = range_bytes(&r->parts[i]) > most ? range_bytes(&r->parts[i]) : most;
+	for (uint32_t i = 0; i < r->nr; i++) {
+		size_t bytes = range_bytes(&r->parts[i]);
+
+		longest = bytes > longest ? bytes : longest;
+		most = !r->parts[i].at && bytes > most ? bytes : most;
+	}
 	r->nr_slots = r->nr < READER_RING ? r->nr : READER_RING;
 	r->page = (size_t)sysconf(_SC_PAGESIZE);
-	r->resident = malloc(most / r->page + 2);
+	r->resident = malloc(longest / r->page + 2);
 	if (!r->resident)
 		return false;
 	r->slot_bytes = (most + DIRECT_ALIGN - 1) / DIRECT_ALIGN * DIRECT_ALIGN;
 	r->stats.ring_bytes = (r->slot_bytes * r->nr_slots + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
-	if (!r->nr)
+	if (!most)
 		return true;
 	r->free_slots = (1ull << r->nr_slots) - 1;
 	r->buffers = mmap(NULL, r->stats.ring_bytes, PROT_READ | PROT_WRITE,

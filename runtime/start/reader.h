@@ -8,7 +8,8 @@
  * buffers that are used again and again: so a start touches no more memory than the weights
  * themselves and the ring, and other programs' files stay cached. Where the kernel has no io_uring
  * or the file system no direct reads, each part is read through the page cache when it is waited
- * for, and the kernel reads ahead.
+ * for, and the kernel reads ahead. So is a part that a mapping has in place, by huge pages where
+ * the page cache has them: nothing is copied then, and no memory cleared.
  */
 #ifndef READER_H
 #define READER_H
@@ -26,6 +27,7 @@ struct reader_file {
 struct reader_part {
 	uint64_t offset; /* in the file, which has all of the part */
 	uint32_t bytes; /* at least 1 */
+	const void *at; /* where a mapping of the file that stays has it; NULL: it is copied */
 };
 
 /* What a reader has done so far. */
@@ -46,7 +48,8 @@ struct reader;
 int reader_open(const struct reader_file *file, const struct reader_part *parts, uint32_t nr,
 		struct reader **reader);
 /*
- * Waits until part @i is there, and points *@data to its bytes. Parts are waited for in their
+ * Waits until part @i is there, and points *@data to its bytes, for a part in place those in its
+ * mapping. Parts are waited for in their
  * order, by one thread at a time. 0, -errno of the read, -EIO: the file has become shorter;
  * -ENOBUFS: READER_RING parts have not been released.
  */

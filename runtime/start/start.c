@@ -220,6 +220,17 @@ static struct llm_part piece_part(const struct start *s, uint32_t i)
 	return part;
 }
 
+/* Where a piece is in place; NULL: it is to be copied. */
+static const void *place_of(const struct start *s, uint32_t i, const struct llm_part *part)
+{
+	const struct start_piece *p = &s->pieces[i];
+
+	if (!llm_packed_in_place(s->packed, p->layer))
+		return NULL;
+	return (const uint8_t *)llm_packed_panels(s->packed, p->layer, p->matrix) +
+	       llm_part_offset(part);
+}
+
 /* Where the pieces are in the file. */
 static int place_parts(struct start *s, const struct reader_file *file)
 {
@@ -236,6 +247,7 @@ static int place_parts(struct start *s, const struct reader_file *file)
 			.offset = (uint64_t)((const char *)part.t->data - (const char *)file->map) +
 				  llm_part_offset(&part),
 			.bytes = (uint32_t)s->pieces[i].bytes,
+			.at = place_of(s, i, &part),
 		};
 		s->total += s->pieces[i].bytes;
 	}
@@ -395,9 +407,11 @@ int start_pack(struct start *s, uint32_t i)
 	if (damaged)
 		return damaged;
 	/* Those of a part in the page cache were read from the mapping. */
-	gguf_tensor_part_done(s->src.file, part.t, llm_part_offset(&part), p->bytes);
-	if (ends_matrix(s, i))
-		gguf_tensor_done(s->src.file, part.t);
+	if (!llm_packed_in_place(s->packed, p->layer)) {
+		gguf_tensor_part_done(s->src.file, part.t, llm_part_offset(&part), p->bytes);
+		if (ends_matrix(s, i))
+			gguf_tensor_done(s->src.file, part.t);
+	}
 	if (ends_layer(s, i) && !s->src.keep_mapped)
 		llm_packed_unmap(s->packed, p->layer);
 	s->stats.pack_ns += now_ns() - from_ns;

@@ -9,8 +9,9 @@
  * (EdgeFlow 4: the quantised model is loaded asynchronously and unpacked layer by layer). Reads run
  * ahead by themselves as far as the reader's ring goes (reader.h).
  *
- * Packing is whatever turns the file's form into panels: nothing but a copy for a file that
- * llm-quantize has packed, or unpacking where that is adaptive and the weights are to be W8A8.
+ * Packing is whatever turns the file's form into panels. The panels of a file that llm-quantize has
+ * packed are copied, or only checked if the device reads the file in place (packed.h), or unpacked
+ * where they are adaptive and the weights are to be W8A8.
  */
 #ifndef START_H
 #define START_H

@@ -181,7 +181,7 @@ size = struct.unpack_from('<Q', d, at + 4)[0]
 offset = struct.unpack_from('<Q', d, at + 4 + 8 * dims + 4)[0]
 end = max(d.rfind(n) + len(n) for n in (b'.weight', b'.panels', b'vnpu.checksums'))
 end += 4 + 8 * struct.unpack_from('<I', d, end)[0] + 12
-start = (end + 31) // 32 * 32
+start = (end + 63) // 64 * 64
 struct.pack_into('<f', d, start + offset + size - 4, float('nan'))
 open(sys.argv[2], 'wb').write(d)
 PY
@@ -201,7 +201,7 @@ def entry(name): # of the table of tensors: where it begins and ends, the tensor
     return at, dims + 24, size, offset
 last = max(d.rfind(n) + len(n) for n in (b'.weight', b'.panels', b'vnpu.checksums'))
 header = last + 4 + 8 * struct.unpack_from('<I', d, last)[0] + 12
-data = (header + 31) // 32 * 32
+data = (header + 63) // 64 * 64
 if sys.argv[1] == 'flip':
     at, end, size, offset = entry(sys.argv[4].encode())
     d[data + offset + size // 2] ^= 16
@@ -212,7 +212,7 @@ else:
     d[version] = 1
     struct.pack_into('<Q', d, 8, struct.unpack_from('<Q', d, 8)[0] - 1)
     head = d[:at] + d[end:header]
-    d = head + bytes(-len(head) % 32) + d[data:]
+    d = head + bytes(-len(head) % 64) + d[data:]
 open(sys.argv[3], 'wb').write(d)
 PY
 for type in w8a8 w4a8 adaptive; do

@@ -325,6 +325,90 @@ static void an_error_names_the_tensor_and_stays(void **state)
 	tiny_free(&t);
 }
 
+/* Opens the tiny model as it is packed for w8a8 in @out. */
+static struct llm_engine *open_packed(const struct tiny_model *t, char *out)
+{
+	const struct llm_quantize_options q = { .in = t->path,
+						.out = out,
+						.type = LLM_QUANTIZE_W8A8 };
+	const struct llm_options o = {
+		.model = out,
+		.choices = { .start = LLM_START_COLD },
+		.threads = 2,
+		.device = { .transport = NPU_TRANSPORT_SIM, .threads = 2 },
+	};
+	struct llm_engine *engine;
+	int fd = mkstemp(out);
+
+	assert_true(fd >= 0);
+	close(fd);
+	if (llm_quantize(&q, NULL) || llm_engine_open(&o, &engine))
+		fail_msg("%s", llm_error());
+	return engine;
+}
+
+/* Evaluates once. @tensor: which the error must name. */
+static void evaluation_fails(struct llm_engine *engine, const struct prompts *p, int err,
+			     const char *tensor)
+{
+	struct llm_session *s;
+
+	assert_int_equal(llm_session_create(engine, MAX_TOKENS, &s), 0);
+	assert_int_equal(llm_session_eval(s, p->ids, 20), err);
+	if (!strstr(llm_error(), tensor))
+		fail_msg("%s: does not name %s", llm_error(), tensor);
+	llm_session_free(s);
+}
+
+static void packed_weights_are_used_in_place(void **state)
+{
+	const struct tiny_config c = config("qwen2");
+	const struct prompts p = prompts_of(c.n_vocab);
+	char out[] = "/tmp/test_llm_start-XXXXXX";
+	struct llm_session_stats stats;
+	struct llm_engine *engine;
+	struct llm_session *s;
+	struct tiny_model t;
+
+	tiny_create(&t, &c, random_u64(&seed_state));
+	tiny_write(&t);
+	engine = open_packed(&t, out);
+	assert_int_equal(llm_session_create(engine, MAX_TOKENS, &s), 0);
+	if (llm_session_eval(s, p.ids, 20))
+		fail_msg("%s", llm_error());
+	llm_session_stats(s, &stats);
+	assert_true(stats.start.read_bytes + stats.start.cached_bytes > 0);
+	assert_int_equal(stats.start.ring_bytes, 0);
+	llm_session_free(s);
+	llm_engine_close(engine);
+	unlink(out);
+	tiny_free(&t);
+}
+
+/* The same with what has happened to a file since it was opened. */
+static void so_are_damaged_ones_found_in_place(void **state)
+{
+	const struct tiny_config c = config("llama");
+	const struct prompts p = prompts_of(c.n_vocab);
+	char flipped[] = "/tmp/test_llm_start-XXXXXX", cut[] = "/tmp/test_llm_start-XXXXXX";
+	struct llm_engine *engine;
+	struct tiny_model t;
+
+	tiny_create(&t, &c, random_u64(&seed_state));
+	tiny_write(&t);
+	engine = open_packed(&t, flipped);
+	damage(flipped, "blk.1.ffn_down.panels");
+	evaluation_fails(engine, &p, -EINVAL, "blk.1.ffn_down.panels");
+	llm_engine_close(engine);
+	engine = open_packed(&t, cut);
+	assert_int_equal(truncate(cut, 4096), 0);
+	evaluation_fails(engine, &p, -EIO, "tensor ");
+	llm_engine_close(engine);
+	unlink(flipped);
+	unlink(cut);
+	tiny_free(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -333,6 +417,8 @@ int main(void)
 		cmocka_unit_test(unpacked_weights_have_the_bits_of_adaptive_ones),
 		cmocka_unit_test(sessions_that_begin_together_load_once),
 		cmocka_unit_test(an_error_names_the_tensor_and_stays),
+		cmocka_unit_test(packed_weights_are_used_in_place),
+		cmocka_unit_test(so_are_damaged_ones_found_in_place),
 	};
 
 	return cmocka_run_group_tests(tests, tiny_setup, NULL);

@@ -60,10 +60,10 @@ static void fixture_make(struct fixture *f)
 	for (uint32_t i = 0; i < f->nr; i++) {
 		uint32_t bytes = any(1, any(0, 1) ? 100 : 100000);
 
-		f->parts[i] = (struct reader_part){ any(0, FILE_BYTES - bytes), bytes };
+		f->parts[i] = (struct reader_part){ any(0, FILE_BYTES - bytes), bytes, NULL };
 	}
 	/* The last bytes are no whole page of a direct read. */
-	f->parts[f->nr - 1] = (struct reader_part){ FILE_BYTES - 77, 77 };
+	f->parts[f->nr - 1] = (struct reader_part){ FILE_BYTES - 77, 77, NULL };
 }
 
 static void fixture_drop(const struct fixture *f)
@@ -90,6 +90,8 @@ static void read_all(struct fixture *f, uint32_t held, struct reader_stats *stat
 	for (uint32_t i = 0; i < f->nr + held; i++) {
 		if (i < f->nr)
 			assert_int_equal(reader_wait(r, i, &data[i]), 0);
+		if (i < f->nr && f->parts[i].at)
+			assert_ptr_equal(data[i], f->parts[i].at);
 		if (i < held)
 			continue;
 		assert_memory_equal(data[i - held], f->bytes + f->parts[i - held].offset,
@@ -118,6 +120,9 @@ static void every_part_has_its_bytes(void **state)
 		struct fixture f;
 
 		fixture_make(&f);
+		for (uint32_t i = 0; i < f.nr; i++)
+			if (any(0, round % 3) > 1)
+				f.parts[i].at = (const uint8_t *)f.file.map + f.parts[i].offset;
 		if (round % 2)
 			fixture_drop(&f);
 		read_all(&f, f.nr < READER_RING ? 0 : any(0, READER_RING - 1), &stats);
@@ -225,11 +230,33 @@ static void a_file_that_has_become_shorter_is_an_io_error(void **state)
 
 	fixture_make(&f);
 	fixture_drop(&f);
-	f.parts[0] = (struct reader_part){ FILE_BYTES - 5000, 5000 };
+	f.parts[0] = (struct reader_part){ FILE_BYTES - 5000, 5000, NULL };
 	assert_int_equal(ftruncate(f.file.fd, FILE_BYTES - 1), 0);
 	fixture_drop(&f);
 	assert_int_equal(reader_open(&f.file, f.parts, 1, &r), 0);
 	assert_int_equal(reader_wait(r, 0, &data), -EIO);
+	reader_close(r);
+	fixture_free(&f);
+}
+
+static void so_is_one_that_is_read_in_place(void **state)
+{
+	const void *data;
+	struct fixture f;
+	struct reader *r;
+
+	fixture_make(&f);
+	for (uint32_t i = 0; i < 2; i++) {
+		uint64_t offset = FILE_BYTES - 5000 * (2 - i);
+
+		f.parts[i] =
+			(struct reader_part){ offset, 5000, (const uint8_t *)f.file.map + offset };
+	}
+	assert_int_equal(reader_open(&f.file, f.parts, 2, &r), 0);
+	assert_int_equal(reader_wait(r, 0, &data), 0);
+	reader_release(r, 0);
+	assert_int_equal(ftruncate(f.file.fd, FILE_BYTES - 4096), 0);
+	assert_int_equal(reader_wait(r, 1, &data), -EIO);
 	reader_close(r);
 	fixture_free(&f);
 }
@@ -242,6 +269,7 @@ int main(void)
 		cmocka_unit_test(another_thread_may_release),
 		cmocka_unit_test(a_read_part_can_be_waited_for_again),
 		cmocka_unit_test(a_file_that_has_become_shorter_is_an_io_error),
+		cmocka_unit_test(so_is_one_that_is_read_in_place),
 	};
 
 	return cmocka_run_group_tests(tests, tiny_setup, NULL);
