@@ -216,6 +216,7 @@ $(O)/tests/abi32 $(O)/tests/abi64: tests/kmod/abi.c $(wildcard uapi/*/*.h) Makef
 	@echo "  CC      $@"
 	$(Q)$(filter-out -MMD -MP,$(call compile,tests/kmod)) $(ISA) -static -o $@ $<
 $(addprefix $(O)/tests/,bench_matmul bench_memory): $(call obj,tests/bench/reader.c)
+$(O)/tests/bench_unpack: $(call obj,$(wildcard tests/bench/unpack_formats*.c))
 $(addprefix $(O)/tests/,$(BENCH)): $(O)/tests/%: $(O)/obj/tests/bench/%.o $(O)/lib/libllm.a $(O)/lib/libnpu.a
 	$(call link,$(LIBS_TOOLS) $(LIBS_LLM) $(LIBS_NPU))
 $(O)/tests/fuzz_ioctl: $(call obj,$(wildcard tests/fuzz/fuzz_*.c))
@@ -223,7 +224,11 @@ $(O)/tests/fuzz_ioctl: $(call obj,$(wildcard tests/fuzz/fuzz_*.c))
 $(O)/tests/soak_kill $(O)/tests/follow: $(O)/tests/%: $(O)/obj/tests/fuzz/%.o $(call obj,tests/fuzz/compute.c) $(O)/lib/libnpu.a
 	$(call link,$(LIBS_NPU))
 
-$(O)/tests/kernel_bits: $(O)/obj/tests/arm/kernel_bits.o $(O)/lib/libllm.a $(O)/lib/libvnpufw.a
+# Static, so that every instruction that it executes is in the file.
+$(O)/tests/unpack_once: $(call obj,tests/bench/unpack_once.c $(wildcard tests/bench/unpack_formats*.c)) $(O)/lib/libllm.a $(O)/lib/libvnpufw.a
+	$(call link,-static -lm)
+
+$(O)/tests/kernel_bits: $(O)/obj/tests/arm/kernel_bits.o $(O)/lib/libllm.a $(O)/lib/libnpu.a
 	$(call link,-lm)
 
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)
@@ -275,6 +280,11 @@ check-full: deps
 
 .PHONY: san-tests
 san-tests: $(addprefix $(O)/tests/,$(UNIT))
+
+# For tests/bench/unpack_count.sh: the same program for this machine and for aarch64.
+.PHONY: unpack-once
+unpack-once: $(O)/tests/unpack_once
+	$(Q)$(MAKE) --no-print-directory BUILD=$(ARM) CC=aarch64-linux-gnu-gcc $(ARM)/tests/unpack_once
 
 # For tests/arm/check.sh: the program that compares kernels, for this machine and for aarch64, static as there are no aarch64
 # libraries. The rest of the tree is only compiled for aarch64, with this machine's headers of other libraries.

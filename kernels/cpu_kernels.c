@@ -7,7 +7,13 @@
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
+/* Vectors of the compiler: NEON or SSE2, or words where there is neither. */
+#define WK_VEC 16
+#include "cpu_kernels_unpack.h"
 #include "cpu_kernels_vocab.h"
 #include "kernels.h"
 
@@ -95,6 +101,7 @@ const struct cpu_kernels cpu_kernels_generic = {
 	.beyond = beyond_generic,
 	.sum_rows = sum_rows_generic,
 	.pack = &cpu_pack_generic,
+	.unpack_wk = unpack_wk,
 };
 
 const struct cpu_kernels *cpu_kernels_get(const char *name)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Kernels of the CPU lane that the device does not have: F32 matmul, quantisation of weights,
- * shadow outliers, packing, and what a sampler does with all logits. Portable C, AVX2 + FMA, or
- * AVX-512, chosen at run time. The CPU lane's other float operators are the device's
- * (kernels/kernels.h).
+ * shadow outliers, packing, unpacking, and what a sampler does with all logits. Portable C, AVX2 +
+ * FMA, or AVX-512, chosen at run time; on aarch64 portable C, whose unpacking the compiler makes
+ * NEON. The CPU lane's other float operators are the device's (kernels/kernels.h).
  *
  * Within one instruction set, every result element is computed by the same operations in the same
  * order, whatever the number of rows, the blocking or the threads; so chunk sizes and thread counts
@@ -13,6 +13,7 @@
 #ifndef CPU_KERNELS_H
 #define CPU_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -50,6 +51,16 @@ struct cpu_kernels {
 	/* y[j] = sum over i of a[i] w[i][j], rows of F16: from 0, an fma for each i in order. */
 	void (*sum_rows)(float *y, const uint16_t *const *w, const float *a, size_t rows, size_t n);
 	const struct cpu_pack *pack; /* weights into panels; cpu_kernels_pack.h */
+
+	/*
+	 * Unpacks a panel of MATMUL_WK of @bits (1..8) bits, w[VNPU_PANEL_WK_BYTES(k, bits)], to
+	 * the panel of MATMUL_I8 with the same numbers, sums and scales (EdgeFlow 4.2):
+	 * panel[VNPU_PANEL_I8_BYTES(k)], 64-byte aligned, as npu_pack_w8() makes it. @lanes (1..64)
+	 * have a channel; the others become 0. @past: not into the caches, for more bytes than fit
+	 * them before they are read; where a set has no such stores, it makes no difference.
+	 */
+	void (*unpack_wk)(uint8_t *panel, const uint8_t *w, uint32_t k, uint32_t bits,
+			  uint32_t lanes, bool past);
 };
 
 extern const struct cpu_kernels cpu_kernels_generic;

@@ -10,6 +10,7 @@
 
 #define LANES 8
 #define BLOCK_M 3
+#define WK_VEC 32
 #define INLINE static inline __attribute__((always_inline))
 
 typedef __m256 vf;
@@ -114,6 +115,7 @@ INLINE void store_i8(int8_t *q, vf v, size_t n)
 }
 
 #include "cpu_kernels_simd.h"
+#include "cpu_kernels_unpack.h"
 #include "cpu_kernels_vocab.h"
 
 const struct cpu_kernels cpu_kernels_avx2 = {
@@ -128,5 +130,6 @@ const struct cpu_kernels cpu_kernels_avx2 = {
 	.beyond = beyond,
 	.sum_rows = sum_rows,
 	.pack = &cpu_pack_avx2,
+	.unpack_wk = unpack_wk,
 };
 #endif

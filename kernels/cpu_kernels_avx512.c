@@ -6,6 +6,7 @@
 
 #define LANES 16
 #define BLOCK_M 4
+#define WK_VEC 64
 #define INLINE static inline __attribute__((always_inline))
 
 typedef __m512 vf;
@@ -98,6 +99,7 @@ INLINE void store_i8(int8_t *q, vf v, size_t n)
 }
 
 #include "cpu_kernels_simd.h"
+#include "cpu_kernels_unpack.h"
 #include "cpu_kernels_vocab.h"
 
 const struct cpu_kernels cpu_kernels_avx512 = {
@@ -112,5 +114,6 @@ const struct cpu_kernels cpu_kernels_avx512 = {
 	.beyond = beyond,
 	.sum_rows = sum_rows,
 	.pack = &cpu_pack_avx512,
+	.unpack_wk = unpack_wk,
 };
 #endif

@@ -459,8 +459,8 @@ static void add_wk_panel(struct outlier_work *work, const struct outlier *o, uin
 	}
 }
 
-/* Adds what @n entries contribute with panel @i to the sums. Returns the scales to multiply the
- * sums by, or NULL if the weights have theirs already. */
+/* Adds what @n entries contribute with panel @i to the sums. Returns the scales that the sums want,
+ * or NULL if the weights have theirs already. */
 static const float *sum_panel(struct outlier_work *work, const struct outlier *list, uint32_t n,
 			      const struct fw_add_outliers *t, uint32_t i)
 {

@@ -63,7 +63,8 @@ static const struct llm_choice_value weights[] = {
 		"the file's weights, widened while they are read",
 		ON(CPU), ANYWHERE, 0 },
 	[LLM_WEIGHTS_W8A8] = { "w8a8",
-		"INT8 with a scale per output channel; integer activations with a scale per row",
+		"INT8 with a scale per output channel; integer activations with a scale per row\n"
+		"A file of adaptive weights is unpacked for it by the CPU (EdgeFlow 4.2).",
 		WITH_NPU, ANYWHERE, TRAIT_INTEGERS },
 	[LLM_WEIGHTS_F16] = { "f16",
 		"floats of 16 bits",
@@ -401,9 +402,9 @@ static const struct llm_preset presets[] = {
 	  SETS_PLACEMENT | SETS(ACTIVATIONS) | SETS(ORDER) | SETS(FLOATS),
 	  { .placement = LLM_PLACE_LINEAR, .weights = LLM_WEIGHTS_W8A8,
 	    .activations = LLM_ACTIVATIONS_STATIC, .graphs = LLM_GRAPHS_SHARED } },
-	{ "edgeflow", "EdgeFlow: matmuls on the NPU, of which an idle CPU takes some",
-	  SETS_PLACEMENT | SETS(ORDER),
-	  { .placement = LLM_PLACE_FINE, .order = LLM_ORDER_STEAL } },
+	{ "edgeflow", "EdgeFlow: cold starts; matmuls on the NPU, of which an idle CPU takes some",
+	  SETS_PLACEMENT | SETS(ORDER) | SETS(START),
+	  { .placement = LLM_PLACE_FINE, .order = LLM_ORDER_STEAL, .start = LLM_START_COLD } },
 	{ "best", "GPU and NPU together, whatever is the fastest", SETS_PLACEMENT,
 	  { .placement = LLM_PLACE_LAYER, .weights = LLM_WEIGHTS_W4A16, .graphs = LLM_GRAPHS_PIPE,
 	    .partition = LLM_PARTITION_AUTO, .operands = LLM_OPERANDS_PERMUTED,
@@ -637,10 +638,11 @@ static enum llm_weights choose_weights(enum llm_placement p, const struct llm_ch
 	return file->q4 ? LLM_WEIGHTS_W4A8 : LLM_WEIGHTS_W8A8;
 }
 
-/* w4a16 and w4a8 use the same panels. */
+/* w4a16 and w4a8 use the same panels; adaptive weights are unpacked for w8a8. */
 static bool panels_serve(enum llm_weights made, enum llm_weights wanted)
 {
-	return made == wanted || (llm_weights_4bit(made) && llm_weights_4bit(wanted));
+	return made == wanted || (llm_weights_4bit(made) && llm_weights_4bit(wanted)) ||
+	       (made == LLM_WEIGHTS_ADAPTIVE && wanted == LLM_WEIGHTS_W8A8);
 }
 
 int llm_choices_settle(const struct llm_choices *asked, const struct llm_choices_file *file,

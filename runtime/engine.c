@@ -200,12 +200,14 @@ static int engine_load_outliers(struct llm_engine *e)
 static int engine_cut(struct llm_engine *e)
 {
 	enum llm_weights weights = e->info.choices.weights;
-	bool of_file = e->path && (weights != LLM_WEIGHTS_ADAPTIVE ||
-				   !strcmp(e->loaded.model.packed, LLM_PACKED_ADAPTIVE));
+	bool of_file = e->path && !(e->planned_bits > 0);
 	struct llm_width widths[LLM_NR_OPS];
 
-	for (unsigned int op = 0; op < LLM_NR_OPS; op++)
+	for (unsigned int op = 0; op < LLM_NR_OPS; op++) {
 		widths[op] = e->own_widths ? e->widths[op] : llm_weights_width(weights);
+		if (e->planned_bits > 0 && op != LLM_OP_HEAD)
+			widths[op].bits = e->planned_bits;
+	}
 	e->pieces = start_pieces(of_file ? &e->loaded.model : NULL, weights, &e->shape, widths,
 				 &e->nr_pieces);
 	return e->pieces ? 0 : llm_fail(-ENOMEM, "no memory for a list of the weights");
@@ -402,28 +404,44 @@ static int engine_read_shadow(struct llm_engine *e, const struct llm_options *op
 	return shadow_read(&e->shadow, &e->loaded.model, e->loaded.file, e->path, pruning);
 }
 
+/* Of the file of adaptive weights that a dry run plans in place of what there is. */
+static double planned_bits(const struct llm_engine *e, const struct llm_options *opts)
+{
+	enum llm_weights weights = e->info.choices.weights;
+
+	if (!opts->dry_run || !strcmp(e->loaded.model.packed, LLM_PACKED_ADAPTIVE))
+		return 0;
+	if (opts->bits > 0)
+		return weights == LLM_WEIGHTS_ADAPTIVE || weights == LLM_WEIGHTS_W8A8
+			       ? (double)opts->bits
+			       : 0;
+	return weights == LLM_WEIGHTS_ADAPTIVE ? LLM_ADAPTIVE_BITS : 0;
+}
+
 /* The widths of the matmuls' weights, and their bytes. */
 static int engine_widths(struct llm_engine *e, const struct llm_options *opts)
 {
 	enum llm_weights weights = e->info.choices.weights;
 	const struct llm_model *m = &e->loaded.model;
-	double bits = opts->bits > 0 ? (double)opts->bits : LLM_ADAPTIVE_BITS;
 
 	if (opts->bits != 0 && !(opts->bits >= 1 && opts->bits <= 8))
 		return llm_fail(-EINVAL, "an average of %g bits: choose 1 to 8",
 				(double)opts->bits);
 	e->own_widths =
 		weights == LLM_WEIGHTS_ADAPTIVE || (opts->model && weights == LLM_WEIGHTS_NATIVE);
+	e->planned_bits = planned_bits(e, opts);
 	e->info.weight_bytes = llm_shape_weight_bytes(&e->shape, weights);
-	if (weights == LLM_WEIGHTS_ADAPTIVE && strcmp(m->packed, LLM_PACKED_ADAPTIVE) != 0) {
+	if (weights == LLM_WEIGHTS_ADAPTIVE && e->planned_bits > 0) {
 		for (unsigned int op = 0; op < LLM_NR_OPS; op++)
-			e->widths[op].bits = op == LLM_OP_HEAD ? 8 : bits;
-		e->info.weight_bytes = llm_shape_adaptive_bytes(&e->shape, bits);
+			e->widths[op].bits = op == LLM_OP_HEAD ? 8 : e->planned_bits;
+		e->info.weight_bytes = llm_shape_adaptive_bytes(&e->shape, e->planned_bits);
 	} else if (e->own_widths) {
 		e->info.weight_bytes = llm_matmul_widths(m, weights, e->widths);
 	}
 	if (!opts->model)
-		e->info.file_bytes = e->info.weight_bytes;
+		e->info.file_bytes = e->planned_bits > 0
+					     ? llm_shape_adaptive_bytes(&e->shape, e->planned_bits)
+					     : e->info.weight_bytes;
 	return 0;
 }
 

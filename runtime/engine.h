@@ -21,6 +21,8 @@ struct llm_engine {
 	bool own_widths;
 	struct llm_width widths[LLM_NR_OPS];
 	struct shadow shadow; /* activations static and static-max; inputs NULL: neither */
+	/* A dry run plans a file of adaptive weights, of so many bits on average; 0: not so. */
+	double planned_bits;
 	/* Of the weights, for the start: [nr_pieces]. */
 	struct start_piece *pieces;
 	uint32_t nr_pieces;

@@ -119,8 +119,9 @@ struct llm_options {
 	 * important ones first (llm.npu 3.3). 0: those that the file has no weights for, or with
 	 * @shape the paper's 0.85; negative: none are. At most 1. */
 	float pruning;
-	/* Weights adaptive in a dry run: the average width, 1 to 8; 0: LLM_ADAPTIVE_BITS. A file
-	 * that llm-quantize made for them has its own widths. */
+	/* Weights adaptive in a dry run: the average width, 1 to 8; 0: LLM_ADAPTIVE_BITS. W8A8:
+	 * that of a file whose weights the CPU unpacks for it; 0: the file has 8 bits. A file that
+	 * llm-quantize made for adaptive weights has its own widths. */
 	float bits;
 #define LLM_ADAPTIVE_BITS 5
 	/* NULL: the wall clock. Otherwise a profile (docs/soc-model.md) whose SoC the virtual clock

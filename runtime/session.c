@@ -158,7 +158,8 @@ int llm_session_create(struct llm_engine *engine, unsigned int n_ctx, struct llm
 		.seed = engine->seed,
 	};
 	if (engine->info.choices.start == LLM_START_COLD)
-		s->runner.start = (struct plan_start){ engine->pieces, engine->nr_pieces, 0 };
+		s->runner.start =
+			(struct plan_start){ .pieces = engine->pieces, .nr = engine->nr_pieces };
 	s->runner.opts.rows = plan_rows(&s->runner.opts, n_ctx);
 	s->stats.kv_bytes = llm_shape_kv_bytes(&engine->shape, n_ctx, engine->info.choices.kv);
 	if (!engine->dry_run)

@@ -96,6 +96,7 @@ static const struct entry entries[] = {
 	E(cpu, gather, "", 1, 100, "a sparse matmul's cost relative to a dense one"),
 	E(cpu, vector_gelems, "G/s", TINY, 1e6, "float operations on elements"),
 	E(cpu, unpack_gelems, "G/s", TINY, 1e6, "weights of k-quants unpacked, by one core"),
+	E(cpu, unpack_planes_gelems, "G/s", TINY, 1e6, "weights in planes unpacked, by one core"),
 	E(cpu, dram_gbps, "GB/s", TINY, 1e5, "bandwidth alone"),
 	E(cpu, core_gbps, "GB/s", TINY, 1e5, "bandwidth of one core"),
 	E(cpu, dispatch_us, "us", 0, 1e9, "an operator given to the threads"),

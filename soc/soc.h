@@ -104,6 +104,7 @@ struct soc_cpu {
 	double gather; /* cost of a sparse attention's matmul relative to the same work, dense */
 	double vector_gelems;
 	double unpack_gelems; /* weights of k-quants to INT8, by one core, 1e9 a second */
+	double unpack_planes_gelems; /* the same of weights in planes (EdgeFlow 4.2) */
 	double dram_gbps;
 	double core_gbps; /* of one core alone */
 	double dispatch_us;

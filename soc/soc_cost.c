@@ -172,6 +172,22 @@ struct soc_cost soc_read_cost(const struct soc *p, double bytes)
 	return (struct soc_cost){ bytes / p->storage.read_gbps, bytes };
 }
 
+struct soc_cost soc_read_graph_cost(const struct soc *p, double bytes)
+{
+	return (struct soc_cost){ bytes / p->npu.graph_gbps, bytes };
+}
+
+struct soc_cost soc_unpack_cost(const struct soc *p, double weights, double packed_bytes)
+{
+	/* Of one core, in those that the rate is for. */
+	double core = p->cores == SOC_CORES_FOUR ? 1 : 4 * soc_cpu_share(p);
+	double bytes = packed_bytes + weights;
+
+	return (struct soc_cost){ fmax(weights / (p->cpu.unpack_planes_gelems * core),
+				       bytes / p->cpu.core_gbps),
+				  bytes };
+}
+
 static double cpu_gbps(const struct soc *p)
 {
 	return fmin(p->cpu.dram_gbps, soc_cpu_cores(p) * p->cpu.core_gbps);

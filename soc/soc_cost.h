@@ -63,6 +63,14 @@ struct soc_op {
 struct soc_cost soc_op_cost(const struct soc *p, enum soc_lane lane, const struct soc_op *op);
 /* What it costs STORAGE to read @bytes of a file. */
 struct soc_cost soc_read_cost(const struct soc *p, double bytes);
+/* The same of compiled graphs with their weights, by the vendor's runtime (EdgeFlow 3.1). */
+struct soc_cost soc_read_graph_cost(const struct soc *p, double bytes);
+/*
+ * What it costs the CPU to make INT8 weights of narrower ones in planes, which have @packed_bytes:
+ * by one thread, as EdgeFlow 3.2 has it, and within a core's bandwidth. The lane is not free for
+ * others meanwhile.
+ */
+struct soc_cost soc_unpack_cost(const struct soc *p, double weights, double packed_bytes);
 /* How long that takes when the lane is alone. */
 double soc_alone_ns(const struct soc *p, enum soc_lane lane, struct soc_cost cost);
 double soc_lane_gbps(const struct soc *p, enum soc_lane lane);

@@ -305,6 +305,33 @@ static void copy_panel(void *arg, unsigned int task, unsigned int worker)
 		pack_release(p, task, bytes);
 }
 
+/* Unpacks a panel of WK to that of W8 with the same numbers, sums and scales. The NPU reads it when
+ * the whole matrix is there. */
+static void unpack_panel(void *arg, unsigned int task, unsigned int worker)
+{
+	const struct pack *p = arg;
+	unsigned int n0 = p->part->row + task * PANEL_ROWS;
+	const size_t bytes = npu_w8_bytes(PANEL_ROWS, p->cols);
+	uint8_t *panel = (uint8_t *)p->panels + n0 / PANEL_ROWS * bytes;
+	uint64_t at = p->part->row ? 0 : VNPU_WK_TABLE_BYTES(p->rows);
+	unsigned int bad;
+
+	for (unsigned int r = p->part->row; r < n0; r += PANEL_ROWS)
+		at += VNPU_PANEL_WK_BYTES(p->cols, p->bits[r]);
+	p->packer->kernels->unpack_wk(panel, (const uint8_t *)p->part->data + at, p->cols,
+				      p->bits[n0],
+				      p->rows - n0 < PANEL_ROWS ? p->rows - n0 : PANEL_ROWS, true);
+	bad = panel_check(panel, bytes, LLM_FORMAT_W8);
+	if (bad < PANEL_ROWS)
+		pack_refuse(arg, n0 + bad);
+}
+
+/* Whether the tensor's panels are of WK, whatever they shall become. */
+static bool holds_wk(const struct llm_part *part)
+{
+	return part->packed && part->bits;
+}
+
 /* Bytes of the matrix's first @row rows in its tensor; with WK also those of the table, from the
  * first row on. */
 static uint64_t bytes_before(const struct llm_part *part, unsigned int row)
@@ -314,7 +341,7 @@ static uint64_t bytes_before(const struct llm_part *part, unsigned int row)
 
 	if (!part->packed)
 		return (uint64_t)row * (part->cols / traits->block_values) * traits->block_bytes;
-	if (part->format != LLM_FORMAT_WK)
+	if (!holds_wk(part))
 		return llm_pack_bytes(part->format, row, part->cols);
 	for (unsigned int r = 0; r < row; r += PANEL_ROWS)
 		bytes += VNPU_PANEL_WK_BYTES(part->cols, part->bits[r]);
@@ -329,6 +356,11 @@ uint64_t llm_part_offset(const struct llm_part *part)
 uint64_t llm_part_bytes(const struct llm_part *part)
 {
 	return bytes_before(part, part->row + part->nr) - bytes_before(part, part->row);
+}
+
+bool llm_part_unpacks(const struct llm_part *part)
+{
+	return holds_wk(part) && part->format == LLM_FORMAT_W8;
 }
 
 static void pack_init(struct pack *p, const struct llm_packer *packer, const struct llm_part *part,
@@ -363,6 +395,8 @@ int llm_pack_part(struct llm_packer *packer, const struct llm_part *part, void *
 	int err;
 
 	pack_init(&p, packer, part, panels);
+	if (llm_part_unpacks(part))
+		return pack_run(&p, unpack_panel, bad);
 	err = part->packed ? 0 : take_scratch(packer, &p);
 	/* With what fills the table up. */
 	if (part->packed && part->format == LLM_FORMAT_WK && !part->row &&

@@ -77,21 +77,26 @@ struct llm_packer {
 /* Some output channels of a matrix as a file has them. */
 struct llm_part {
 	const struct gguf_tensor *t; /* the whole tensor */
-	enum llm_format format; /* of the panels: W8, W4 or llm_format_own(); WK if packed */
+	/* Of the panels to be made: W8, W4 or llm_format_own(). Panels that the tensor has keep
+	 * theirs, but those of WK may become W8, with the same numbers and scales. */
+	enum llm_format format;
 	bool packed; /* the tensor has panels already */
 	unsigned int rows, cols; /* of the whole matrix */
-	const uint8_t *bits; /* of WK: [rows], llm_wk_widths() */
+	const uint8_t *bits; /* the tensor's panels are of WK: [rows], llm_wk_widths(); or NULL */
 	unsigned int row, nr; /* the part's: @row is a multiple of a panel */
 	const void *data; /* its bytes, in the file or elsewhere */
 };
 /* Where a part's bytes are in its tensor. */
 uint64_t llm_part_offset(const struct llm_part *part);
 uint64_t llm_part_bytes(const struct llm_part *part);
+/* Whether panels of WK become W8. */
+bool llm_part_unpacks(const struct llm_part *part);
 
 /*
  * Packs a part into @panels, those of the whole matrix; a tensor that is packed is copied, or only
- * checked if its bytes are there already. Each
- * thread widens one row of its panel at a time, so there is never a second copy of the weights.
+ * checked if its bytes are there already, or unpacked from WK to W8 for an NPU that multiplies
+ * nothing narrower (EdgeFlow 4.2). Each thread widens one row of its panel at a time, so there is
+ * never a second copy of the weights.
  * -ENOMEM; -ERANGE if row *@bad of the matrix holds a value, or a packed one a scale, that is not
  * finite.
  */

@@ -36,6 +36,9 @@ enum llm_format llm_format_choose(const struct llm_model *m, enum llm_weights we
 	const struct gguf_tensor *t = which < 0 ? m->output : l->matrix[which];
 	bool w4 = llm_weights_4bit(weights);
 
+	if (m->packed[0] && which >= 0 && l->format[which] == LLM_FORMAT_WK &&
+	    weights == LLM_WEIGHTS_W8A8)
+		return LLM_FORMAT_W8;
 	if (m->packed[0])
 		return which < 0 ? m->output_format : l->format[which];
 	if (weights == LLM_WEIGHTS_NATIVE)
@@ -285,13 +288,20 @@ static int map_output(const struct llm_packed_source *src, struct llm_packed *pa
 
 /* ---- buffers ---- */
 
+/* Whether the NPU reads the panels that the file has: adaptive ones may be unpacked for it. */
+static bool keeps_panels(const struct llm_packed_source *src, const struct llm_packed_layer *block,
+			 unsigned int i)
+{
+	return !memcmp(block->format, src->model->layers[i].format, sizeof(block->format));
+}
+
 static int create_layer(const struct llm_packed_source *src, struct llm_packed_layer *block,
 			unsigned int i)
 {
 	size_t bytes = matrices_layout(block, src->model, i);
 	int err = 0;
 
-	if (src->in_place && src->model->packed[0])
+	if (src->in_place && src->model->packed[0] && keeps_panels(src, block, i))
 		err = map_layer(src, block, i);
 	if (err || block->buf)
 		return err;

@@ -29,9 +29,10 @@ void llm_layer_tensor_name(unsigned int part, char *name, size_t bytes);
 
 /*
  * The format that a matrix gets; @weights: NATIVE, ADAPTIVE, W8A8, W4A8 or W4A16. @layer: of a
- * matrix @which; @which -1: the output matrix. A packed model keeps its formats. With 4-bit weights
- * the output matrix, whose error goes directly into the logits, has 8 bits unless the file's is
- * Q4_0, with ADAPTIVE always; so have matrices whose rows are no multiple of a group.
+ * matrix @which; @which -1: the output matrix. A packed model keeps its formats, but adaptive
+ * weights become W8 with W8A8. With 4-bit weights the output matrix, whose error goes directly into
+ * the logits, has 8 bits unless the file's is Q4_0, with ADAPTIVE always; so have matrices whose
+ * rows are no multiple of a group.
  */
 enum llm_format llm_format_choose(const struct llm_model *m, enum llm_weights weights,
 				  unsigned int layer, int which);

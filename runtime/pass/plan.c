@@ -261,6 +261,13 @@ static bool is_built_online(const struct builder *b)
 		b->o->choices.placement == LLM_PLACE_LINEAR);
 }
 
+/* Whether nothing is computed before all weights are there. Graphs that are compiled on a phone
+ * have the weights in them. */
+static bool loads_ahead(const struct builder *b)
+{
+	return b->o->start && (b->o->start->ahead || (b->o->soc && is_built_online(b)));
+}
+
 /* ---- how a prompt is divided ---- */
 
 /* Rows of static graphs for @tokens of a matmul of placement layer, at most. */
@@ -505,6 +512,8 @@ struct plan *plan_forward_divided(const struct plan_options *o, const struct pla
 	b.piece = o->start ? o->start->first : 0;
 	b.packed = calloc(o->start ? o->start->nr + 1 : 1, sizeof(*b.packed));
 	b.failed = !b.cached || !b.ends || !b.packed;
+	if (!b.failed && loads_ahead(&b))
+		plan_add_pieces_ahead(&b);
 	if (!b.failed && is_built_online(&b))
 		add_build(&b);
 	for (uint32_t c = 0; c < plan->nr_chunks && !b.failed; c++) {

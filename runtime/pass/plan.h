@@ -50,6 +50,12 @@ struct plan_calls {
 struct plan_start {
 	const struct start_piece *pieces;
 	uint32_t nr, first;
+	/* For experiments. The NPU's graphs are compiled with the weights in them, and loaded by
+	 * the vendor's runtime, each layer's before anything of that layer (EdgeFlow 3.1); false:
+	 * the graphs are there, and weights come from a file. */
+	bool graphs;
+	/* For experiments. All is loaded before the first operator. */
+	bool ahead;
 };
 
 struct plan_options {

@@ -108,6 +108,8 @@ unsigned int plan_nr_npu_ops(const struct builder *b);
 bool plan_is_cold(const struct plan_options *o);
 /* Adds the pieces of the layers up to @layer that are not in the plan yet. */
 void plan_add_pieces(struct builder *b, uint32_t layer);
+/* Adds all of them, and whatever is added next comes after them. */
+void plan_add_pieces_ahead(struct builder *b);
 /* @task, which does @work, waits for the weights that it needs. */
 void plan_after_pieces(struct builder *b, uint32_t task, const struct lane_work *work);
 

@@ -14,6 +14,16 @@ bool plan_is_cold(const struct plan_options *o)
 	return o->start && o->start->first < o->start->nr;
 }
 
+/* A phone's files are in the NPU's form, or in planes that the CPU unpacks to it. */
+static void piece_costs(const struct plan_options *o, const struct start_piece *p,
+			struct soc_cost *read, struct soc_cost *pack)
+{
+	*read = o->start->graphs ? soc_read_graph_cost(o->soc, (double)p->bytes)
+				 : soc_read_cost(o->soc, (double)p->bytes);
+	if (p->unpacked)
+		*pack = soc_unpack_cost(o->soc, (double)p->unpacked, (double)p->bytes);
+}
+
 /* @piece, a part of the next layer or of the output matrix. */
 static void add_piece(struct builder *b, uint32_t piece)
 {
@@ -24,20 +34,23 @@ static void add_piece(struct builder *b, uint32_t piece)
 		.layer = p->layer,
 		.piece = piece,
 	};
-	struct soc_cost cost = { 0, 0 };
+	struct soc_cost read_cost = { 0, 0 }, pack_cost = { 0, 0 };
 	uint32_t read, before = piece - b->o->start->first;
 
 	if (b->o->soc)
-		cost = soc_read_cost(b->o->soc, (double)p->bytes);
+		piece_costs(b->o, p, &read_cost, &pack_cost);
 	b->first = b->last = b->read;
-	read = b->read = plan_add_task(b, &work, 0, SOC_STORAGE, cost);
+	read = b->read = plan_add_task(b, &work, 0, SOC_STORAGE, read_cost);
+	if (b->o->start->graphs) {
+		b->packed[piece] = read;
+		return;
+	}
 	/* A read waits for a buffer. */
 	if (!b->failed && before >= START_RING)
 		b->failed = sched_after(b->plan->tasks, read, b->packed[piece - START_RING]) != 0;
 	work.op = LLM_OP_PACK;
 	b->first = b->last = read;
-	/* A phone's files are in the NPU's form. */
-	b->packed[piece] = plan_add_task(b, &work, 0, SOC_CPU, (struct soc_cost){ 0, 0 });
+	b->packed[piece] = plan_add_task(b, &work, 0, SOC_CPU, pack_cost);
 	if (!b->failed && before)
 		b->failed =
 			sched_after(b->plan->tasks, b->packed[piece], b->packed[piece - 1]) != 0;
@@ -54,6 +67,13 @@ void plan_add_pieces(struct builder *b, uint32_t layer)
 		add_piece(b, b->piece);
 	b->first = first;
 	b->last = last;
+}
+
+void plan_add_pieces_ahead(struct builder *b)
+{
+	plan_add_pieces(b, b->o->shape->layers);
+	if (plan_is_cold(b->o))
+		b->first = b->last = b->built = b->packed[b->o->start->nr - 1];
 }
 
 /* Pieces in the plan that operators up to @last of @layer, and all before them, need. */
@@ -81,6 +101,9 @@ void plan_after_pieces(struct builder *b, uint32_t task, const struct lane_work 
 
 	if (!plan_is_cold(b->o) || work->op >= LLM_NR_OPS)
 		return;
+	/* A graph is loaded as a whole. */
+	if (b->o->start->graphs)
+		last = LLM_OP_HEAD;
 	n = pieces_up_to(b, work->layer, last);
 	/* Pieces are packed in their order: the last one is enough. */
 	if (n > b->o->start->first && b->o->start->pieces[n - 1].layer == work->layer &&

@@ -135,6 +135,8 @@ static bool add_matrix(struct list *l, const struct llm_model *m, enum llm_weigh
 			part.nr = piece.rows;
 			piece.bytes = llm_part_bytes(&part);
 		}
+		if (m ? llm_part_unpacks(&part) : weights == LLM_WEIGHTS_W8A8 && bits < 8)
+			piece.unpacked = (uint64_t)piece.rows * cols;
 		if (!list_add(l, &piece))
 			return false;
 	}

@@ -10,7 +10,8 @@
  * ahead by themselves as far as the reader's ring goes (reader.h).
  *
  * Packing is whatever turns the file's form into panels. The panels of a file that llm-quantize has
- * packed are copied, or only checked if the device reads the file in place (packed.h).
+ * packed are copied, or only checked if the device reads the file in place (packed.h), or unpacked
+ * where they are adaptive and the weights are to be W8A8.
  */
 #ifndef START_H
 #define START_H
@@ -27,14 +28,17 @@ struct start_piece {
 	int matrix; /* enum llm_matrix; -1: the output matrix */
 	uint32_t row, rows; /* output channels */
 	uint64_t bytes; /* in the file */
+	/* Weights that the CPU widens for the NPU; 0: it multiplies those of the file */
+	uint64_t unpacked;
 };
 /* Pieces that may be read and not yet packed */
 #define START_RING 16
 
 /*
  * The pieces of a model in the order of their use. Of a file (@model) they are what is read; of a
- * shape alone (@model NULL) they have the sizes that the matmuls' @widths give, for plans. *@nr of
- * them, which the caller frees; NULL: no memory.
+ * shape alone (@model NULL) they have the sizes that the @widths of the matmuls' weights in a file
+ * give, for plans. Narrower weights than those of W8A8 are to be unpacked for it. *@nr of them,
+ * which the caller frees; NULL: no memory.
  */
 struct start_piece *start_pieces(const struct llm_model *model, enum llm_weights weights,
 				 const struct shape *shape,

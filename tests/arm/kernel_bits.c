@@ -16,6 +16,7 @@
 #include "cpu_kernels.h"
 #include "fw_data.h"
 #include "kernels.h"
+#include "unpack_panel.h"
 
 static const struct fw_kernels *sets[FW_ISA_NEON_I8MM];
 static unsigned int nr_sets;
@@ -259,6 +260,48 @@ static void test_wk(uint32_t m, uint32_t n, uint32_t k, uint32_t width, bool ext
 	snprintf(what, sizeof(what), "matmul_wk m %u n %u k %u, %u bits", m, n, k, width);
 	compare(what, ((m - 1) * ldc + n) * 4, F32, call_i8, &t);
 	end_case();
+}
+
+/* The CPU's sets, which are not those of the device. */
+static void test_unpack(uint32_t lanes, uint32_t k, uint32_t bits)
+{
+	static const char *const names[] = { "generic", "avx2", "avx512" };
+	size_t bytes = npu_w8_bytes(lanes, k), packed_bytes = VNPU_PANEL_WK_BYTES(k, bits), i;
+	uint8_t *want = need(bytes), *panel = need(bytes), *w = need(packed_bytes);
+	uint8_t *packed = unpack_random_wk(lanes, k, bits);
+	const struct cpu_kernels *set;
+
+	unpack_by_rows(want, packed, lanes, k);
+	memcpy(w, packed + VNPU_WK_TABLE_BYTES(lanes), packed_bytes);
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		set = cpu_kernels_get(names[i]);
+		if (!set)
+			continue;
+		memset(panel, 0x55, bytes);
+		set->unpack_wk(panel, w, k, bits, lanes, false);
+		if (!memcmp(panel, want, bytes))
+			continue;
+		fprintf(stderr, "unpack_wk: %s: lanes %u k %u, %u bits differ\n", names[i], lanes,
+			k, bits);
+		status = 1;
+	}
+	printf("unpack_wk lanes %u k %u, %u bits %016llx\n", lanes, k, bits,
+	       (unsigned long long)checksum(panel, bytes));
+	free(packed);
+	end_case();
+}
+
+static void test_unpacks(void)
+{
+	uint32_t bits, i, lanes;
+
+	for (bits = 1; bits <= 8; bits++) {
+		for (i = 0; i < 8; i++) {
+			lanes = random_in(1, 64);
+			test_unpack(lanes, random_in(1, 100), bits);
+		}
+		test_unpack(64, random_in(1, 300), bits);
+	}
 }
 
 static void call_kq(const struct fw_kernels *k, void *y, const void *arg)
@@ -664,6 +707,7 @@ int main(int argc, char **argv)
 		status = 1;
 	}
 	test_matmuls();
+	test_unpacks();
 	test_rows();
 	test_rope();
 	test_attn();

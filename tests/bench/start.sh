@@ -1,11 +1,15 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# LLAMA_BENCH=PEER[,PEER...] tests/bench/start.sh [options] MODEL.gguf...
+# LLAMA_BENCH=PEER[,PEER...] tests/bench/start.sh [options] MODEL.gguf[=PACKED.gguf]...
 # Times whole programs from their start until a prompt has been evaluated: llm-bench with --start cold and warm, and the
 # llama-bench of llama.cpp and its forks, one after another, with the page cache dropped before each or with the file in it. Prints
 # medians in seconds, with median and quartiles of how many times longer than the cold start of the same round. Programs take turns at
 # being the first. Before each, as much memory as three files is touched and freed, so that none of them waits for a hypervisor to give
 # it memory for the first time. Dropping the page cache needs root.
+#
+# Of MODEL=PACKED, llm-bench has the packed file and the peers the other. Two more columns say what bounds a cold start: "read", the
+# time to read its file past the page cache and do nothing else, in each round (0 if it is cached), and "prefill", a prompt with all
+# weights in memory, at the end.
 #
 #   -p LIST   prompt lengths (64,128,512)
 #   -r N      rounds (5)
@@ -31,7 +35,7 @@ shift $((OPTIND - 1))
 [ $# -gt 0 ] || { echo "start.sh: give a model file" >&2; exit 2; }
 [[ $caches != *dropped* ]] || [ -w /proc/sys/vm/drop_caches ] || { echo "start.sh: dropping the page cache needs root; give -c cached" >&2; exit 1; }
 bin=$bin threads=$threads exec python3 - "$prompts" "$rounds" "$caches" "$@" <<'PYTHON'
-import mmap, os, re, shlex, statistics, subprocess, sys, time
+import json, mmap, os, re, shlex, statistics, subprocess, sys, threading, time
 
 prompts, rounds, caches, models = sys.argv[1].split(","), int(sys.argv[2]), sys.argv[3].split(","), sys.argv[4:]
 threads = os.environ["threads"]
@@ -54,6 +58,33 @@ def put(model, cache):
     with mmap.mmap(-1, 3 * os.path.getsize(model)) as memory:
         memory.madvise(POPULATE_WRITE)
 
+def read_alone(model, bytes_each=2 << 20):
+    """Seconds of reading the file past the page cache, four reads at a time."""
+    fd = os.open(model, os.O_RDONLY | os.O_DIRECT)
+    offsets = iter(range(0, os.path.getsize(model), bytes_each))
+    lock = threading.Lock()
+    def work():
+        with mmap.mmap(-1, bytes_each) as buffer:
+            while True:
+                with lock:
+                    offset = next(offsets, None)
+                if offset is None:
+                    return
+                os.preadv(fd, [buffer], offset)
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    begin = time.monotonic()
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    os.close(fd)
+    return time.monotonic() - begin
+
+def prefill(model, prompt):
+    command = [programs["vnpu warm"][0], "--npu-threads", threads, "-t", threads, "-m", model, "-p", prompt, "-n", "0", "-r", "5", "-o", "json"]
+    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+    return statistics.median(json.loads(run.stdout)[0]["samples_ns"]) / 1e9
+
 def seconds(command, model, prompt):
     full = command + ["-m", model, "-p", prompt, "-n", "0", "-r", "1", "-t", threads]
     begin = time.monotonic()
@@ -62,21 +93,29 @@ def seconds(command, model, prompt):
         sys.exit(f"start.sh: {shlex.join(full)}: {run.stderr.decode().strip().splitlines()[-1:]}")
     return time.monotonic() - begin
 
-print("| model | cache | prompt | " + " | ".join(programs) + " |")
-print("|---|---|--:|" + "---|" * len(programs))
+print("| model | cache | prompt | " + " | ".join(programs) + " | read | prefill |")
+print("|---|---|--:|" + "---|" * len(programs) + "--:|--:|")
 for model in models:
+    model, _, packed = model.partition("=")
+    ours_file = packed or model
     for cache in caches:
         for prompt in prompts:
             taken = {label: [] for label in programs}
+            reads = []
             for i in range(rounds):
                 turn = list(programs)
                 for label in turn[i % len(turn):] + turn[:i % len(turn)]:
-                    put(model, cache)
-                    taken[label].append(seconds(programs[label], model, prompt))
+                    file = ours_file if label.startswith("vnpu ") else model
+                    put(file, cache)
+                    taken[label].append(seconds(programs[label], file, prompt))
+                if cache == "dropped":
+                    put(ours_file, cache)
+                reads.append(read_alone(ours_file) if cache == "dropped" else 0)
             ours, cells = taken["vnpu cold"], []
             for label, s in taken.items():
                 ratios = sorted(t / o for t, o in zip(s, ours))
                 cells.append(f"{statistics.median(s):.3f}" + ("" if s is ours else
                              f" ({statistics.median(ratios):.2f}; {ratios[len(ratios) // 4]:.2f} .. {ratios[-1 - len(ratios) // 4]:.2f})"))
-            print(f"| {os.path.basename(model)} | {cache} | {prompt} | " + " | ".join(cells) + " |", flush=True)
+            cells += [f"{statistics.median(reads):.3f}", f"{prefill(ours_file, prompt):.3f}"]
+            print(f"| {os.path.basename(ours_file)} | {cache} | {prompt} | " + " | ".join(cells) + " |", flush=True)
 PYTHON

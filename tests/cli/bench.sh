@@ -124,6 +124,16 @@ true_in_python "time of a decision, where there is one" "
 got = {r['order']: r['decision_ns'] for r in json.load(open(sys.argv[1]))}
 assert got['fifo'] is None and got['layer'] > 0 and got['ooe'] > 0, got
 " "$scratch/out"
+passes "a preset that starts cold" "${bench[@]}" --preset edgeflow --profile sd8elite -p 40,8 -n 4 -r 3 -o json
+true_in_python "starts in every repetition of every test: each reads all weights" "
+rows = json.load(open(sys.argv[1]))
+assert [(r['n_prompt'], r['n_gen'], r['start']) for r in rows] == [(40, 0, 'cold'), (8, 0, 'cold'), (0, 4, 'cold')], rows
+for r in rows:
+    # 5.8 MB at 2.65 GB/s.
+    assert len(r['samples_ns']) == 3 and max(r['samples_ns']) < 1.01 * min(r['samples_ns']) and min(r['samples_ns']) > 2e6, r['samples_ns']
+    assert r['start_pack_ms'] > 0
+" "$scratch/out"
+refuses "tokens of a depth before a cold start" 1 "with -d choose --start warm" "${bench[@]}" --preset edgeflow -p 8 -n 0 -d 4
 passes "--breakdown" "${bench[@]}" -p 16 -n 4 -r 2 --preset cpu,npu --breakdown -o json
 true_in_python "--breakdown divides the time per token where it can be measured" "
 for r in json.load(open(sys.argv[1])):

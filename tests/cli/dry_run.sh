@@ -19,9 +19,9 @@ for r in rows:
     assert r['decision_ns'] > 0
     assert r['energy_j'] > 0 and abs(r['power_w'] - r['energy_j'] * 1e9 / r['avg_ns']) < 1e-9 * r['power_w']
     assert 0 < r['memory_gbps'] <= 60
-    lanes = [r['busy_npu'], r['busy_gpu'], r['busy_cpu']]
+    lanes = [r['busy_npu'], r['busy_gpu'], r['busy_cpu'], r['busy_storage']]
     assert all(0 <= b <= 1 + 1e-9 for b in lanes) and sum(lanes) > 0.9
-    for b, bubble in zip(lanes, [r['bubble_npu'], r['bubble_gpu'], r['bubble_cpu']]):
+    for b, bubble in zip(lanes, [r['bubble_npu'], r['bubble_gpu'], r['bubble_cpu'], r['bubble_storage']]):
         assert bubble is None if b == 0 else abs(bubble - (1 - b)) < 1e-9
     for k in 'transport output_sha256 recall npu_submits driver_waits n_threads'.split():
         assert r[k] is None, (k, r[k])
@@ -66,6 +66,16 @@ for place in ('fine', 'npu'):
     # At 2.65 GB/s the 494 million weights take 186 ms.
     assert 185e6 < cold['avg_ns'] * cold['busy_storage'] < 188e6, cold['avg_ns'] * cold['busy_storage']
     assert max(warm['avg_ns'], 185e6) < cold['avg_ns'] < warm['avg_ns'] + 190e6, place" "$scratch/out"
+
+passes "a start from a file of 5 bits" "${dry[@]}" --shape qwen2.5-0.5b --profile sd8elite --placement fine --start cold --bits 5 --weights w8a8,adaptive -p 32 -n 0 -o json
+true_in_python "reads them, and unpacks them only for INT8" "
+w8a8, adaptive = json.load(open(sys.argv[1]))
+assert w8a8['model_size'] == adaptive['model_size'] < 494e6 * 6 / 8
+ms = {r['weights']: {lane: r['avg_ns'] * r['busy_' + lane] / 1e6 for lane in ('storage', 'cpu')} for r in (w8a8, adaptive)}
+assert abs(ms['w8a8']['storage'] - ms['adaptive']['storage']) < 1, ms
+# The 358 million weights of the layers at 7.7e9 a second.
+assert 46 < ms['w8a8']['cpu'] - ms['adaptive']['cpu'] < 50, ms
+" "$scratch/out"
 
 passes "a timeline" "${dry[@]}" --shape qwen2.5-0.5b --preset fine -p 64 -n 2 --timeline "$scratch/trace"
 true_in_python "has all lanes, nested or disjoint slices, and flows" "

@@ -36,14 +36,47 @@ assert all(r['taken'] == '0' for r in rows if not r['step'].startswith('steal'))
 " "$scratch/out"
 passes "pipeline of short chunks" "${edgeflow[@]}" pipeline --profile sd8elite --shape llama3-8b -p 1024 --chunk 64
 cp "$scratch/out" "$scratch/short"
-passes "the same by the preset" "${dry[@]}" --shape llama3-8b --profile sd8elite --preset edgeflow -p 1024 -n 0 --chunk 64 -o json
+passes "the same by the preset" "${dry[@]}" --shape llama3-8b --profile sd8elite --preset edgeflow --start warm -p 1024 -n 0 --chunk 64 -o json
 true_in_python "which takes tasks too, and as long" "$read_table
 r, = json.load(open(sys.argv[2]))
 s, = (r for r in rows if r['step'] == 'steal')
 assert int(s['taken']) > 50 and r['order'] == 'steal' and round(r['avg_ns'] / 1e6) == int(s['ms']), (r, s)
 " "$scratch/short" "$scratch/out"
 
-refuses "no command" 2 "give one of pipeline" "${edgeflow[@]}"
+passes "cold starts" "${edgeflow[@]}" start --profile sd8elite -p 128,1024
+cp "$scratch/out" "$scratch/start"
+true_in_python "llm.npu waits for graphs, k-quants for the CPU, and EdgeFlow for storage" "$read_table
+for model in 'llama3-8b', 'qwen1.5-1.8b':
+    old = steps(model=model, tokens='128', bits='8')
+    assert list(old) == ['cpu', 'llm.npu', 'materialised', 'overlapped', 'file'], old
+    ms = {step: float(r['ms']) for step, r in old.items()}
+    assert ms['llm.npu'] > 3 * ms['materialised'] > 3 * ms['overlapped'] > 9 * ms['file'], ms
+    assert percent(old['overlapped'], 'NPU') > 90
+    for bits in '4', '5', '6', '7':
+        new = steps(model=model, tokens='128', bits=bits)
+        assert percent(new['quantised'], 'CPU') < 13 and float(new['quantised']['ms']) > ms['file'], new
+        assert percent(new['packed'], 'storage') < 2 and float(new['stealing']['ms']) < ms['file'], new
+        # The output matrix has 8 bits.
+        assert float(new['packed']['storage, ms']) < float(old['file']['storage, ms']) * (int(bits) + 2) / 8
+" "$scratch/out"
+true_in_python "the position of a chunk fills bubbles of long prompts, and of short ones storage is all" "$read_table
+for bits in '4', '5', '6', '7':
+    long, short = (steps(model='llama3-8b', tokens=tokens, bits=bits) for tokens in ('1024', '128'))
+    assert percent(long['priority'], 'NPU') < percent(long['placement'], 'NPU') - 10, long
+    assert len({short[s]['ms'] for s in ('packed', 'placement', 'priority', 'stealing')}) == 1, short
+mean, = [r for r in rows if (r['tokens'], r['bits'], r['model']) == ('all', '5', 'llama3-8b')]
+each = [float(steps(model='llama3-8b', tokens=tokens, bits='5')['stealing']['over file']) for tokens in ('128', '1024')]
+assert abs(float(mean['over file']) - math.sqrt(each[0] * each[1])) < 0.01, (mean, each)
+" "$scratch/out"
+passes "the same from a file of 5 bits, as the preset has it" "${dry[@]}" --shape llama3-8b --profile sd8elite --preset edgeflow --bits 5 -p 128,1024 -n 0 --chunk 128 -o json
+true_in_python "takes as long" "$read_table
+for r in json.load(open(sys.argv[2])):
+    s, = [s for s in rows if (s['model'], s['bits'], s['tokens'], s['step']) == ('llama3-8b', '5', str(r['n_prompt']), 'stealing')]
+    assert round(r['avg_ns'] / 1e6) == int(s['ms']) and r['start'] == 'cold', (r['avg_ns'], s)
+" "$scratch/start" "$scratch/out"
+
+refuses "no command" 2 "give one of pipeline, start" "${edgeflow[@]}"
+refuses "files of no bits" 2 "--bits" "${edgeflow[@]}" start --bits 0
 refuses "an unknown command" 2 "give one of pipeline" "${edgeflow[@]}" lunch
 refuses "another placement" 2 "edgeflow's placement is fine" "${edgeflow[@]}" pipeline --placement npu
 refuses "an unknown SoC" 1 "no-such-soc" "${edgeflow[@]}" pipeline --profile no-such-soc

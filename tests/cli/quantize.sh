@@ -137,12 +137,17 @@ passes "adaptive" "${t[@]}" "$model" "$scratch/adaptive.gguf" adaptive --bits 4.
 run "${t[@]}" -t 1 "$model" "$scratch/t1.gguf" adaptive --bits 4.6
 cmp "$scratch/adaptive.gguf" "$scratch/t1.gguf" >"$scratch/err" 2>&1 && ok "adaptive with one thread" || not_ok "adaptive with one thread" "$(<"$scratch/err")"
 same "adaptive: the same logits with placement fine" "$(logits -m "$scratch/adaptive.gguf" --placement fine)" "$(logits -m "$scratch/adaptive.gguf")"
-same "adaptive: the same logits with placement linear and its CPU" "$(logits -m "$scratch/adaptive.gguf" --placement linear --space limited --clock virtual --floats cpu)" \
+# An NPU that holds about half of the layers' weights; the CPU computes with the others.
+sed 's/^space_gib = [^ ]*/space_gib = 0.0015/' share/profiles/sd8gen3.conf >"$scratch/small.conf"
+same "adaptive: the same logits with placement linear, half of it on the CPU" \
+	"$(logits -m "$scratch/adaptive.gguf" --placement linear --space limited --profile "$scratch/small.conf" --floats cpu)" \
 	"$(logits -m "$scratch/adaptive.gguf")"
 passes "adaptive of 8 bits" "${t[@]}" "$model" "$scratch/adaptive8.gguf" adaptive --bits 8
 for a in row-outliers row-outliers-all mixed; do
 	same "adaptive of 8 bits: the logits of w8a8, activations $a" "$(logits -m "$scratch/adaptive8.gguf" --activations $a)" "$(logits -m "$model" --weights w8a8 --activations $a)"
 done
+same "adaptive: the same logits unpacked to w8a8" "$(logits -m "$scratch/adaptive.gguf" --weights w8a8)" "$(logits -m "$scratch/adaptive.gguf")"
+refuses "adaptive for 4 bits" 1 "packed for the NPU with weights adaptive; for w4a8 take the original" "$bin/llm-logits" -m "$scratch/adaptive.gguf" --tokens 1 --weights w4a8
 near "adaptive of 4.6 bits predicts nearly as well" "$(ppl_npu "$scratch/adaptive.gguf")" "$want" 0.05
 for bad in 0.9 8.1 nan x; do refuses "--bits $bad" 2 "--bits: " "${t[@]}" "$model" "$out" adaptive --bits $bad; done
 refuses "--bits of another type" 2 "--bits is the average width of adaptive, not of w8a8" "${t[@]}" "$model" "$out" w8a8 --bits 5

@@ -150,7 +150,8 @@ static void so_it_has_with_all_types_of_files(void **state)
 		      { LLM_QUANTIZE_Q4_0, LLM_WEIGHTS_NATIVE },
 		      { LLM_QUANTIZE_W8A8, LLM_WEIGHTS_W8A8 },
 		      { LLM_QUANTIZE_W4A8, LLM_WEIGHTS_W4A8 },
-		      { LLM_QUANTIZE_ADAPTIVE, LLM_WEIGHTS_ADAPTIVE } };
+		      { LLM_QUANTIZE_ADAPTIVE, LLM_WEIGHTS_ADAPTIVE },
+		      { LLM_QUANTIZE_ADAPTIVE, LLM_WEIGHTS_W8A8 } };
 	const struct tiny_config c = config("llama");
 	char out[] = "/tmp/test_llm_start-XXXXXX";
 	int fd = mkstemp(out);
@@ -160,7 +161,7 @@ static void so_it_has_with_all_types_of_files(void **state)
 	close(fd);
 	tiny_create(&t, &c, random_u64(&seed_state));
 	tiny_write(&t);
-	for (size_t i = 0; i < 5; i++) {
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		const struct llm_quantize_options q = { .in = t.path,
 							.out = out,
 							.type = files[i].type };
@@ -168,6 +169,54 @@ static void so_it_has_with_all_types_of_files(void **state)
 		if (llm_quantize(&q, NULL))
 			fail_msg("%s", llm_error());
 		check(out, c.n_vocab, files[i].weights);
+	}
+	unlink(out);
+	tiny_free(&t);
+}
+
+/* The NPU has the same numbers in wider panels, so integer activations give the same sums. */
+static void unpacked_weights_have_the_bits_of_adaptive_ones(void **state)
+{
+	static const enum llm_activations forms[] = { LLM_ACTIVATIONS_INT8, LLM_ACTIVATIONS_MIXED,
+						      LLM_ACTIVATIONS_INT16 };
+	static const enum llm_placement places[] = { LLM_PLACE_NPU, LLM_PLACE_FINE,
+						     LLM_PLACE_LINEAR };
+	const struct tiny_config c = config("llama");
+	char out[] = "/tmp/test_llm_start-XXXXXX";
+	int fd = mkstemp(out);
+	struct tiny_model t;
+
+	assert_true(fd >= 0);
+	close(fd);
+	tiny_create(&t, &c, random_u64(&seed_state));
+	tiny_write(&t);
+	for (int i = 0; i < 9; i++) {
+		const struct llm_quantize_options q = { .in = t.path,
+							.out = out,
+							.type = LLM_QUANTIZE_ADAPTIVE,
+							.bits = 1 + (float)any(0, 70) / 10 };
+		struct llm_options o = {
+			.model = out,
+			.choices = { .placement = places[i % 3],
+				     .weights = LLM_WEIGHTS_ADAPTIVE,
+				     .activations = forms[i / 3] },
+			.threads = any(1, 3),
+			.device = { .transport = NPU_TRANSPORT_SIM, .threads = any(1, 3) },
+		};
+		const struct prompts p = prompts_of(c.n_vocab);
+		char *want, *got;
+
+		if (llm_quantize(&q, NULL))
+			fail_msg("%s", llm_error());
+		want = logits_of(&p, &o);
+		o.choices.weights = LLM_WEIGHTS_W8A8;
+		for (int cold = 0; cold < 2; cold++) {
+			o.choices.start = cold ? LLM_START_COLD : LLM_START_WARM;
+			got = logits_of(&p, &o);
+			assert_memory_equal(got, want, STEPS * p.bytes);
+			free(got);
+		}
+		free(want);
 	}
 	unlink(out);
 	tiny_free(&t);
@@ -365,6 +414,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_cold_start_has_the_bits_of_a_warm_one),
 		cmocka_unit_test(so_it_has_with_all_types_of_files),
+		cmocka_unit_test(unpacked_weights_have_the_bits_of_adaptive_ones),
 		cmocka_unit_test(sessions_that_begin_together_load_once),
 		cmocka_unit_test(an_error_names_the_tensor_and_stays),
 		cmocka_unit_test(packed_weights_are_used_in_place),

@@ -2,7 +2,8 @@
 /*
  * Packing adaptive weights: panels have the widths that the average allows and the numbers of
  * adaptive_quantize(), those of 8 bits the numbers of W8; a file's panels are copied as they are,
- * and tables that do not describe their matrix are refused.
+ * or unpacked to those of W8 with the same numbers, and tables that do not describe their matrix
+ * are refused.
  */
 #include <errno.h>
 #include <math.h>
@@ -166,6 +167,46 @@ static void a_copy_has_the_same_bytes_and_finds_a_scale_that_is_not_finite(void 
 	free((void *)panels.data);
 }
 
+static void unpacked_panels_are_the_rows_packed_again(void **state)
+{
+	const unsigned int rows = 150, cols = 90;
+	const size_t bytes = npu_w8_bytes(rows, cols);
+	struct gguf_tensor t, panels;
+	int8_t *numbers = malloc((size_t)rows * cols);
+	uint8_t bits[150], *want = aligned_alloc(64, bytes), *got = aligned_alloc(64, bytes);
+	float scales[150], nan = NAN;
+	struct llm_part part;
+	unsigned int bad;
+
+	random_begin(__func__);
+	t = random_matrix(rows, cols);
+	panels = pack(&t, 4.7);
+	assert_true(llm_wk_widths(&panels, rows, cols, bits));
+	for (unsigned int r = 0; r < rows; r++)
+		npu_unpack_wk(panels.data, cols, r, numbers + (size_t)r * cols, scales + r);
+	memset(want, 0, bytes);
+	npu_pack_w8(want, rows, cols, 0, rows, numbers, scales);
+	memset(got, 0xff, bytes);
+	part = (struct llm_part){ &panels, LLM_FORMAT_W8, true, rows, cols, bits, 0, 64, NULL };
+	for (part.row = 0; part.row < rows; part.row += part.nr) {
+		part.nr = part.row ? rows - part.row : 64;
+		assert_true(llm_part_unpacks(&part));
+		part.data = (const uint8_t *)panels.data + llm_part_offset(&part);
+		assert_int_equal(llm_pack_part(&packer, &part, got, &bad), 0);
+	}
+	assert_memory_equal(got, want, bytes);
+	memcpy((uint8_t *)panels.data + panels.bytes - 64 * 4 + 7 * 4, &nan, sizeof(nan));
+	part.row = 64;
+	part.nr = rows - 64;
+	assert_int_equal(llm_pack_part(&packer, &part, got, &bad), -ERANGE);
+	assert_int_equal(bad, 128 + 7);
+	free(numbers);
+	free(want);
+	free(got);
+	free((void *)t.data);
+	free((void *)panels.data);
+}
+
 static void a_weight_that_is_not_finite_is_found_with_its_row(void **state)
 {
 	struct gguf_tensor t;
@@ -219,6 +260,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(panels_hold_the_numbers_of_the_widths_that_the_average_allows),
 		cmocka_unit_test(panels_with_more_outliers_get_more_bits),
+		cmocka_unit_test(unpacked_panels_are_the_rows_packed_again),
 		cmocka_unit_test(a_copy_has_the_same_bytes_and_finds_a_scale_that_is_not_finite),
 		cmocka_unit_test(a_weight_that_is_not_finite_is_found_with_its_row),
 		cmocka_unit_test(tables_that_do_not_describe_the_matrix_are_refused),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
  * The weights of a cold start in plans: every piece that is left is read and packed once, in order
- * and within the ring; whatever computes waits for the weights that it needs, however many of them
- * an earlier pass has packed. TEST_SEED=N repeats a run.
+ * and within the ring; whatever computes waits for the weights that it needs, or for all of its
+ * layer's graph, or of the model, however many of them an earlier pass has packed. TEST_SEED=N
+ * repeats a run.
  */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -51,6 +52,7 @@ static bool comes_after(const struct plan *plan, uint32_t task, uint32_t before)
 struct pieces {
 	struct start_piece *list;
 	uint32_t nr, first;
+	bool graphs, ahead;
 	uint32_t *read, *packed; /* by piece: the tasks */
 };
 
@@ -68,6 +70,11 @@ static void find_tasks(const struct plan *plan, struct pieces *p)
 		assert_int_equal(task->home, task->op == LLM_OP_READ ? SOC_STORAGE : SOC_CPU);
 		by[piece] = t;
 	}
+	/* The parts of a graph are there when they have been read. */
+	for (uint32_t i = p->first; i < p->nr && p->graphs; i++) {
+		assert_int_equal(p->packed[i], SCHED_NONE);
+		p->packed[i] = p->read[i];
+	}
 }
 
 static void check_order(const struct plan *plan, const struct pieces *p)
@@ -75,12 +82,12 @@ static void check_order(const struct plan *plan, const struct pieces *p)
 	for (uint32_t i = p->first; i < p->nr; i++) {
 		assert_int_not_equal(p->read[i], SCHED_NONE);
 		assert_int_not_equal(p->packed[i], SCHED_NONE);
-		assert_true(comes_after(plan, p->packed[i], p->read[i]));
+		assert_true(p->graphs || comes_after(plan, p->packed[i], p->read[i]));
 		if (i == p->first)
 			continue;
 		assert_true(comes_after(plan, p->read[i], p->read[i - 1]));
 		assert_true(comes_after(plan, p->packed[i], p->packed[i - 1]));
-		if (i - p->first >= START_RING)
+		if (i - p->first >= START_RING && !p->graphs)
 			assert_true(comes_after(plan, p->read[i], p->packed[i - START_RING]));
 	}
 }
@@ -95,8 +102,11 @@ static void check_matmuls(const struct plan *plan, const struct pieces *p)
 		enum llm_op last = w->what == LANE_SUBGRAPH ? w->last : w->op;
 
 		for (uint32_t i = p->first; i < p->nr && w->op < LLM_NR_OPS; i++) {
-			if (p->list[i].layer != w->layer || p->list[i].op < w->op ||
-			    p->list[i].op > last)
+			bool needs =
+				p->list[i].layer == w->layer && p->list[i].op >= w->op &&
+				(p->list[i].op <= last || (p->graphs && w->op != LLM_OP_EMBED));
+
+			if (!needs && !p->ahead)
 				continue;
 			if (!comes_after(plan, t, p->packed[i]))
 				fail_msg("%s of layer %u does not wait for piece %u",
@@ -107,9 +117,34 @@ static void check_matmuls(const struct plan *plan, const struct pieces *p)
 	assert_true(found >= p->nr - p->first);
 }
 
+/* A phone's file is in the NPU's form, or in planes. */
+static void check_costs(const struct plan *plan, const struct pieces *p, const struct soc *soc)
+{
+	for (uint32_t i = p->first; i < p->nr && soc; i++) {
+		const struct soc_cost *read =
+			&sched_get(plan->tasks, p->read[i])->cost[SOC_STORAGE];
+		const struct soc_cost *pack = &sched_get(plan->tasks, p->packed[i])->cost[SOC_CPU];
+		const struct start_piece *piece = &p->list[i];
+		double bytes = (double)piece->bytes;
+
+		assert_true(read->dram_bytes == bytes);
+		assert_true(read->ns == (p->graphs ? soc_read_graph_cost(soc, bytes)
+						   : soc_read_cost(soc, bytes))
+						.ns);
+		assert_true((pack->ns > 0) == (piece->unpacked > 0 && !p->graphs));
+		if (pack->ns > 0)
+			assert_true(pack->ns ==
+				    soc_unpack_cost(soc, (double)piece->unpacked, bytes).ns);
+	}
+}
+
 static void check_plan(const struct plan_options *o, const struct plan_pass *pass, struct pieces *p)
 {
-	const struct plan_start start = { p->list, p->nr, p->first };
+	const struct plan_start start = { .pieces = p->list,
+					  .nr = p->nr,
+					  .first = p->first,
+					  .graphs = p->graphs,
+					  .ahead = p->ahead };
 	struct plan_options cold = *o;
 	struct sched_options so = { .clock = SCHED_VIRTUAL, .soc = o->soc };
 	struct sched_run run;
@@ -133,6 +168,7 @@ static void check_plan(const struct plan_options *o, const struct plan_pass *pas
 	sched_run_free(&run);
 	check_order(plan, p);
 	check_matmuls(plan, p);
+	check_costs(plan, p, cold.soc);
 	plan_free(plan);
 	soc_free((struct soc *)so.soc);
 }
@@ -161,7 +197,7 @@ static void weights_are_there_before_they_are_needed(void **state)
 			.n_tokens = any(0, 2) ? any(2, 150) : 1,
 			.logits = any(0, 2) ? PLAN_LOGITS_LAST : PLAN_LOGITS_ALL,
 		};
-		struct pieces p = { 0 };
+		struct pieces p = { .graphs = !any(0, 3), .ahead = !any(0, 3) };
 
 		for (unsigned int op = 0; op < LLM_NR_OPS; op++)
 			widths[op].bits = any(1, 8);
@@ -191,6 +227,7 @@ static void pieces_are_all_of_a_shapes_weights(void **state)
 	for (uint32_t i = 0; i < nr; i++) {
 		bytes += pieces[i].bytes;
 		rows += pieces[i].rows;
+		assert_int_equal(pieces[i].unpacked, 0);
 		assert_int_equal(pieces[i].row % 64, 0);
 		if (i)
 			assert_true(pieces[i].layer > pieces[i - 1].layer ||
@@ -203,11 +240,31 @@ static void pieces_are_all_of_a_shapes_weights(void **state)
 	free(pieces);
 }
 
+static void narrow_weights_are_unpacked_for_an_npu_of_int8(void **state)
+{
+	struct llm_width widths[LLM_NR_OPS];
+	struct start_piece *pieces;
+	uint64_t unpacked = 0;
+	uint32_t nr;
+
+	for (unsigned int op = 0; op < LLM_NR_OPS; op++)
+		widths[op].bits = op == LLM_OP_HEAD ? 8 : 4.5;
+	pieces = start_pieces(NULL, LLM_WEIGHTS_W8A8, &shape, widths, &nr);
+	assert_non_null(pieces);
+	for (uint32_t i = 0; i < nr; i++) {
+		unpacked += pieces[i].unpacked;
+		assert_true(pieces[i].matrix >= 0 || !pieces[i].unpacked);
+	}
+	assert_int_equal(unpacked, shape_layer_weights(&shape) * shape.layers);
+	free(pieces);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(weights_are_there_before_they_are_needed),
 		cmocka_unit_test(pieces_are_all_of_a_shapes_weights),
+		cmocka_unit_test(narrow_weights_are_unpacked_for_an_npu_of_int8),
 	};
 
 	return cmocka_run_group_tests(tests, tiny_setup, NULL);

@@ -81,6 +81,26 @@ static void test_work_of_bytes_only_takes_the_lanes_bandwidth_and_of_nothing_no_
 	assert_true(isinf(rate[SOC_GPU]));
 }
 
+/* By one thread: the slower of its arithmetic and its bandwidth. */
+static void test_unpacking_takes_what_one_core_takes(void **state)
+{
+	struct soc other = *soc;
+	struct soc_cost cost;
+
+	other.cpu.unpack_planes_gelems = 2;
+	other.cpu.core_gbps = 100;
+	cost = soc_unpack_cost(&other, 1000, 600);
+	assert_near(cost.ns, 500);
+	assert_near(cost.dram_bytes, 1600);
+	other.cpu.core_gbps = 1;
+	assert_near(soc_unpack_cost(&other, 1000, 600).ns, 1600);
+	/* A slower core than the four's mean one takes longer. */
+	other.cpu.core_gbps = 100;
+	assert_int_equal(soc_use_cores(&other, SOC_CORES_MIDDLE), 0);
+	assert_near(soc_unpack_cost(&other, 1000, 600).ns, 500 / (4 * soc_cpu_share(&other)));
+	assert_near(soc_read_graph_cost(soc, 1000).ns, 1000 / soc->npu.graph_gbps);
+}
+
 /* Learning of another lane's end takes time by either way, and the drivers' takes more. */
 static void test_no_handover_is_free(void **state)
 {
@@ -130,6 +150,7 @@ int main(void)
 		cmocka_unit_test(test_lanes_that_want_less_than_there_is_do_not_slow_one_another),
 		cmocka_unit_test(
 			test_work_of_bytes_only_takes_the_lanes_bandwidth_and_of_nothing_no_time),
+		cmocka_unit_test(test_unpacking_takes_what_one_core_takes),
 		cmocka_unit_test(test_no_handover_is_free),
 	};
 

@@ -43,7 +43,8 @@ static const struct option_def engine_options[] = {
 	  .doc = "tokens of the largest prefill graph (default: 256; gpu and layer: 2048)\n"
 		 "Longer prompts are evaluated in chunks of that many tokens." },
 	{ OPT_BITS, "bits", "AVERAGE",
-	  .doc = "weights adaptive in a dry run: the average width, 1 to 8 (default: 5)" },
+	  .doc = "weights adaptive in a dry run: the average width, 1 to 8 (default: 5)\n"
+		 "With w8a8: of a file that the CPU unpacks to INT8 (default: the file has 8)." },
 	{ OPT_PRUNING, "pruning", "SHARE",
 	  .doc = "activations static: the share of matmul inputs whose outliers are pruned, least "
 		 "important ones first (default: as the file was calibrated)\n"

@@ -196,11 +196,14 @@ static int run_test(struct bench *b, struct bench_tokens *tokens, const struct b
 	return status;
 }
 
-/* Whether more would be measured than the one evaluation that is a cold start. */
-static bool starts_again(const struct bench *b, const struct llm_engine *engine)
+/* Whether a cold start would be over before a test begins. */
+static bool starts_untimed(const struct bench *b, const struct llm_engine *engine)
 {
-	return llm_engine_info(engine)->choices.start == LLM_START_COLD &&
-	       (b->n_tests > 1 || b->tests[0].n_depth || b->args->repetitions > 1);
+	bool deep = false;
+
+	for (size_t i = 0; i < b->n_tests; i++)
+		deep |= b->tests[i].n_depth != 0;
+	return deep && llm_engine_info(engine)->choices.start == LLM_START_COLD;
 }
 
 static int run_config(struct bench *b, struct bench_config *config)
@@ -221,9 +224,9 @@ static int run_config(struct bench *b, struct bench_config *config)
 	if (status)
 		return tool_fail("%s", llm_error());
 	load_peak_bytes = bench_memory_peak();
-	if (!config->opts.dry_run && starts_again(b, tokens.engine))
-		status = tool_fail("a model starts cold once: with --start cold give one test, "
-				   "-d 0 and -r 1");
+	if (!config->opts.dry_run && starts_untimed(b, tokens.engine))
+		status = tool_fail("the tokens of a depth, which are not timed, would start the "
+				   "model: with -d choose --start warm");
 	if (!status && !config->opts.dry_run)
 		status = prompts_init(&tokens.prompts, tokens.engine, b->args->prompt_file,
 				      b->args->seed);

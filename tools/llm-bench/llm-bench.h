@@ -99,6 +99,7 @@ struct bench_result {
 struct bench_tokens {
 	const struct bench_args *args;
 	struct llm_engine *engine;
+	bool started; /* it has evaluated something: its weights are loaded */
 	struct prompts prompts; /* not used in a dry run */
 };
 

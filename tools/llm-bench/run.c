@@ -5,7 +5,8 @@
  * Every repetition starts from the same state: the KV cache holds the tokens of the depth, which
  * are evaluated once and not timed. A repetition evaluates the prompt in one call, then generates
  * tokens greedily one by one. Clocks and counters are read before and after it. All repetitions
- * must generate the same tokens, whose hash is reported.
+ * must generate the same tokens, whose hash is reported. A model starts cold once, so with --start
+ * cold each repetition but those of a dry run opens it again, which is not timed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -206,24 +207,77 @@ static int listen(const struct run *run, struct timeline *timeline,
 	return timeline_listen(timeline, name, run->s);
 }
 
-/* The device, and who is told of a test's progress. */
+/* Whose tokens they are, and who is told of a test's progress. */
 struct surroundings {
-	struct npu_device *dev; /* NULL: none */
+	struct bench_tokens *tokens;
+	const struct bench_config *config;
 	struct timeline *timeline; /* NULL: none */
 	bench_progress_fn progress;
 	void *ud;
 };
 
+/* Makes a session that has evaluated the tokens of the depth. 0, or 1 after a message. */
+static int begin_session(struct run *run, struct bench_tokens *tokens)
+{
+	const struct bench_test *t = run->test;
+
+	if (llm_session_create(tokens->engine, t->n_depth + t->n_prompt + t->n_gen, &run->s) ||
+	    (t->n_depth && llm_session_eval(run->s, run->ids, t->n_depth)))
+		return tool_fail("%s", llm_error());
+	/* Where it cannot be measured, the field stays null. */
+	if (tokens->args->breakdown)
+		llm_session_measure(run->s, true);
+	return 0;
+}
+
+/* Opens a model again that has to start cold and has started. 0, or 1 after a message. */
+static int open_again(struct bench_tokens *tokens, const struct bench_config *config)
+{
+	struct llm_options opts = config->opts;
+
+	if (opts.dry_run || !tokens->started ||
+	    llm_engine_info(tokens->engine)->choices.start != LLM_START_COLD)
+		return 0;
+	llm_engine_close(tokens->engine);
+	tokens->engine = NULL;
+	tokens->started = false;
+	if (engine_open(&opts, &tokens->engine))
+		return 1;
+	tokens->prompts.engine = tokens->engine;
+	return 0;
+}
+
+/* The next repetition of a cold start begins with a model that has not started. */
+static int start_again(struct run *run, const struct surroundings *around, struct bench_result *r)
+{
+	const struct bench_config *config = around->config;
+
+	if (config->opts.dry_run || r->info->choices.start != LLM_START_COLD)
+		return 0;
+	llm_session_free(run->s);
+	run->s = NULL;
+	if (open_again(around->tokens, config))
+		return 1;
+	r->info = llm_engine_info(around->tokens->engine);
+	if (begin_session(run, around->tokens))
+		return 1;
+	return around->timeline ? listen(run, around->timeline, r->info) : 0;
+}
+
 static int repeat(struct run *run, const struct surroundings *around, struct bench_result *r)
 {
-	struct npu_device *dev = around->dev;
 	struct meter before, after;
 	uint64_t ttft_ns;
 
 	for (unsigned int i = 0; i < r->n; i++) {
+		struct npu_device *dev;
 		uint64_t begin_ns;
 
 		around->progress(around->ud, run->test, i + 1);
+		if (i && start_again(run, around, r))
+			return 1;
+		around->tokens->started = true;
+		dev = llm_engine_device(around->tokens->engine);
 		if (llm_session_truncate(run->s, run->test->n_depth))
 			return tool_fail("%s", llm_error());
 		meter_read(&before, dev, run->s);
@@ -259,8 +313,8 @@ static int measure(struct run *run, const struct surroundings *around, bool warm
 
 /* Makes the tokens, a session that has evaluated those of the depth, and room for results. 0, or 1
  * after a message. */
-static int prepare(struct run *run, const struct bench_tokens *tokens,
-		   const struct bench_test *test, bool dry, struct bench_result *r)
+static int prepare(struct run *run, struct bench_tokens *tokens, const struct bench_test *test,
+		   bool dry, struct bench_result *r)
 {
 	size_t n_before = (size_t)test->n_depth + test->n_prompt;
 	int32_t *ids = NULL;
@@ -278,13 +332,7 @@ static int prepare(struct run *run, const struct bench_tokens *tokens,
 	if (!r->samples_ns || (!dry && !run->output))
 		return tool_fail("no memory for the results");
 	bench_memory_reset();
-	if (llm_session_create(tokens->engine, (unsigned int)n_before + test->n_gen, &run->s) ||
-	    (test->n_depth && llm_session_eval(run->s, ids, test->n_depth)))
-		return tool_fail("%s", llm_error());
-	/* Where it cannot be measured, the field stays null. */
-	if (tokens->args->breakdown)
-		llm_session_measure(run->s, true);
-	return 0;
+	return begin_session(run, tokens);
 }
 
 int bench_run(struct bench_tokens *tokens, const struct bench_config *config,
@@ -292,14 +340,18 @@ int bench_run(struct bench_tokens *tokens, const struct bench_config *config,
 	      bench_progress_fn progress, void *ud, struct bench_result *result)
 {
 	const struct bench_args *args = tokens->args;
-	const struct surroundings around = { llm_engine_device(tokens->engine), timeline, progress,
-					     ud };
-	const struct llm_engine_info *info = llm_engine_info(tokens->engine);
+	const struct surroundings around = { tokens, config, timeline, progress, ud };
 	bool dry = config->opts.dry_run;
 	struct llm_session_stats stats = { 0 };
 	struct run run = { .test = test };
+	const struct llm_engine_info *info;
 	int status;
 
+	if (open_again(tokens, config)) {
+		*result = (struct bench_result){ 0 };
+		return 1;
+	}
+	info = llm_engine_info(tokens->engine);
 	*result = (struct bench_result){
 		.config = config,
 		.info = info,
@@ -323,7 +375,7 @@ int bench_run(struct bench_tokens *tokens, const struct bench_config *config,
 		llm_session_stats(run.s, &stats);
 	/* A dry run reports the memory that a real run would take. */
 	if (dry && !status)
-		result->peak_memory_bytes = info->weight_bytes + stats.kv_bytes;
+		result->peak_memory_bytes = result->info->weight_bytes + stats.kv_bytes;
 	result->chunk = stats.chunk;
 	result->start = stats.start;
 	llm_session_free(run.s);

@@ -108,6 +108,7 @@ static int run_forward(const struct soc *p, const struct forward *f, struct forw
 		.shape = &shape,
 		.choices = f->choices,
 		.chunk = f->chunk,
+		.start = f->start,
 		.launches = f->layer_launches ? PLAN_LAUNCH_LAYER : PLAN_LAUNCH_AUTO,
 	};
 	const struct plan_pass pass = { .n_past = f->n_past,

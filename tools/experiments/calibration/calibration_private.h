@@ -6,6 +6,7 @@
 #include "calibration.h"
 #include "llm.h"
 #include "npu_time.h"
+#include "plan.h"
 #include "soc_cost.h"
 
 /* Rows of a matmul for which a characteristic of no stated size is printed. */
@@ -41,6 +42,7 @@ struct forward {
 	unsigned int n_past, tokens;
 	/* Share of the inputs whose outliers are pruned; 0: the paper's; negative: none are. */
 	double pruning;
+	const struct plan_start *start; /* of a cold one; NULL: the weights are there */
 };
 
 struct forward_times {

@@ -17,27 +17,6 @@
 
 #define PAPERS_RATIO 5
 
-/* What the paper improves on: the lowest layer, in it the first operator, of that the earliest
- * chunk. */
-static uint32_t pick_operator(const struct sched_view *view, const void *param)
-{
-	uint32_t best = SCHED_NONE;
-
-	(void)param;
-	for (size_t i = 0; i < view->nr_ready; i++) {
-		const struct sched_task *t = sched_get(view->plan, view->ready[i]), *b;
-
-		if (t->home != view->lane)
-			continue;
-		b = best == SCHED_NONE ? NULL : sched_get(view->plan, view->ready[best]);
-		if (!b || t->layer < b->layer || (t->layer == b->layer && t->op < b->op))
-			best = (uint32_t)i;
-	}
-	return best;
-}
-
-static const struct sched_policy policy_operator = { "operator", pick_operator };
-
 static const struct step {
 	const char *name;
 	enum llm_placement placement;
@@ -46,7 +25,7 @@ static const struct step {
 	bool papers_cpu;
 } steps[] = {
 	{ "llm.npu", LLM_PLACE_LINEAR, LLM_ORDER_OOE, NULL, false },
-	{ "fine", LLM_PLACE_FINE, LLM_ORDER_LAYER, &policy_operator, false },
+	{ "fine", LLM_PLACE_FINE, LLM_ORDER_LAYER, &edgeflow_operator, false },
 	{ "layer", LLM_PLACE_FINE, LLM_ORDER_LAYER, NULL, false },
 	{ "chunk", LLM_PLACE_FINE, LLM_ORDER_CHUNK, NULL, false },
 	{ "steal", LLM_PLACE_FINE, LLM_ORDER_STEAL, NULL, false },
@@ -64,19 +43,10 @@ static void head(void)
 static struct trial trial_of(const struct place *place, const struct step *step,
 			     unsigned int tokens)
 {
-	struct trial t = { .choices = place->args->choices,
-			   .policy = step->policy,
-			   .pruning = SHADOW_PRUNING,
-			   .chunk = place->args->chunk,
-			   .tokens = tokens };
+	struct trial t = edgeflow_trial(place, step->placement, tokens);
 
-	t.choices.placement = step->placement;
 	t.choices.order = step->order;
-	if (step->placement == LLM_PLACE_LINEAR) {
-		t.choices.activations = LLM_ACTIVATIONS_STATIC;
-		t.choices.graphs = LLM_GRAPHS_SHARED;
-		t.choices.floats = LLM_FLOATS_NPU;
-	}
+	t.policy = step->policy;
 	return t;
 }
 

@@ -16,9 +16,9 @@ enum {
 };
 
 /* The program's options and their documentation. */
-#define NR_OPTIONS 4
+#define NR_OPTIONS 5
 static void make_options(const struct program *program, struct option_def options[NR_OPTIONS],
-			 char docs[2][64])
+			 char docs[3][64])
 {
 	snprintf(docs[0], 64, "SoCs of share/profiles (default: %s)", program->profiles);
 	snprintf(docs[1], 64, "tokens of prompts (default: %s)", program->tokens);
@@ -26,6 +26,12 @@ static void make_options(const struct program *program, struct option_def option
 	options[1] = (struct option_def){ OPT_PROFILE, "profile", "NAMES", .doc = docs[0] };
 	options[2] = (struct option_def){ 'p', "n-prompt", "LIST", .doc = docs[1] };
 	options[3] = (struct option_def){ .code = 0 };
+	if (!program->bits)
+		return;
+	snprintf(docs[2], 64, "bits a weight of files that start cold (default: %s)",
+		 program->bits);
+	options[3] = (struct option_def){ OPT_BITS, "bits", "LIST", .doc = docs[2] };
+	options[4] = (struct option_def){ .code = 0 };
 }
 
 static int parse_one(void *ud, int c, const char *value)
@@ -43,6 +49,8 @@ static int parse_one(void *ud, int c, const char *value)
 		return 0;
 	case 'p':
 		return range_parse(&args->tokens, "-p", value, 2, MAX_TOKENS);
+	case OPT_BITS:
+		return range_parse(&args->bits, "--bits", value, 1, 8);
 	case OPT_CHUNK:
 		return tool_parse_uint("--chunk", value, 1, LLM_MAX_CHUNK, &args->chunk);
 	}
@@ -132,6 +140,8 @@ static int run(const struct program *program, const struct command *command, str
 		status = tool_fail("%s", llm_error());
 	else if (!args->tokens.n)
 		status = range_parse(&args->tokens, "-p", program->tokens, 2, MAX_TOKENS);
+	if (!status && program->bits && !args->bits.n)
+		status = range_parse(&args->bits, "--bits", program->bits, 1, 8);
 	return status ? status : put_all(command, args);
 }
 
@@ -140,7 +150,7 @@ int program_run(const struct program *program, int argc, char **argv)
 	const struct llm_preset *preset =
 		llm_preset((unsigned int)llm_preset_parse(program->preset));
 	struct option_def options[NR_OPTIONS];
-	char docs[2][64];
+	char docs[3][64];
 	const struct option_set set = { .options = options,
 					.usage = program->usage,
 					.option = parse_one };
@@ -159,5 +169,6 @@ int program_run(const struct program *program, int argc, char **argv)
 			program, optind + 1 == argc ? find_command(program, argv[optind]) : NULL,
 			&args, preset->choices.placement));
 	range_free(&args.tokens);
+	range_free(&args.bits);
 	return status;
 }

@@ -2,6 +2,8 @@
 /* One prompt on the virtual clock. */
 #include "trial.h"
 
+#include <stdlib.h>
+
 #include "tool.h"
 
 double bubbles(const struct outcome *o, enum soc_lane lane)
@@ -9,21 +11,46 @@ double bubbles(const struct outcome *o, enum soc_lane lane)
 	return 1 - o->busy_ms[lane] / o->ms;
 }
 
+/* The pieces of the weights' file. */
+static int cut_weights(const struct place *place, const struct trial *t, struct plan_start *start,
+		       struct start_piece **pieces)
+{
+	struct llm_width widths[LLM_NR_OPS];
+
+	for (unsigned int op = 0; op < LLM_NR_OPS; op++)
+		widths[op].bits = op == LLM_OP_HEAD ? 8 : t->start.bits;
+	*pieces = NULL;
+	*start = (struct plan_start){ .graphs = t->start.graphs, .ahead = t->start.ahead };
+	if (!t->start.cold)
+		return 0;
+	start->pieces = *pieces =
+		start_pieces(NULL, t->choices.weights, place->shape, widths, &start->nr);
+	return *pieces ? 0 : -1;
+}
+
 static struct plan *make_plan(const struct place *place, const struct trial *t,
 			      const struct shadow *shadow)
 {
+	struct start_piece *pieces;
+	struct plan_start start;
+	struct plan *plan;
 	const struct plan_options o = {
 		.soc = place->soc,
 		.cuts = place->soc,
 		.shape = place->shape,
 		.choices = t->choices,
 		.shadow = llm_activations_static(t->choices.activations) ? shadow : NULL,
+		.start = t->start.cold ? &start : NULL,
 		/* Graphs of the prompt's length take it whole. */
 		.chunk = t->choices.graphs == LLM_GRAPHS_ONLINE ? t->tokens : t->chunk,
 	};
 	const struct plan_pass pass = { .n_tokens = t->tokens, .logits = PLAN_LOGITS_LAST };
 
-	return plan_forward(&o, &pass);
+	if (cut_weights(place, t, &start, &pieces))
+		return NULL;
+	plan = plan_forward(&o, &pass);
+	free(pieces);
+	return plan;
 }
 
 struct plan *plan_trial(const struct place *place, const struct trial *t)

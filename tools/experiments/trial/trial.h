@@ -18,6 +18,7 @@ struct args {
 	const char *shapes, *profiles; /* comma-separated */
 	struct llm_choices choices;
 	struct range tokens; /* of a prompt */
+	struct range bits; /* of a file's weights; for programs that have cold starts */
 	unsigned int chunk;
 };
 
@@ -28,11 +29,19 @@ struct place {
 	const struct shape *shape;
 };
 
+/* A cold start: struct plan_start of a file of @bits a weight, but 8 of the output matrix. */
+struct trial_start {
+	bool cold; /* false: the weights are there */
+	bool graphs, ahead;
+	double bits;
+};
+
 /* One prompt on it. */
 struct trial {
 	struct llm_choices choices;
 	const struct sched_policy *policy; /* in place of the order's; NULL: that */
 	double pruning; /* of shadow outliers */
+	struct trial_start start;
 	unsigned int chunk, tokens;
 };
 
@@ -62,6 +71,7 @@ struct program {
 	const char *preset; /* whose placement all command lines keep */
 	/* If the command line says nothing else; shapes_doc says which these are. */
 	const char *shapes, *profiles, *tokens, *shapes_doc;
+	const char *bits; /* NULL: it has no cold starts */
 	unsigned int chunk;
 	const struct command *const *commands;
 	unsigned int n_commands;

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT
+/* Other ways to keep weights of 1 to 8 bits, for bench_unpack: vectors of 32 bytes. */
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define WK_VEC 32
+#include "unpack_formats_simd.h"
+
+const struct unpack_format unpack_formats_avx2[UNPACK_FORMATS] = UNPACK_FORMATS_INIT;
+#endif
