@@ -439,7 +439,7 @@ INLINE void add_wk_columns(struct outlier_work *work, const struct outlier *o, u
 	}
 }
 
-#define WK_BITS(bits)                                   \
+#define WK_COLUMNS(bits)                                \
 	case bits:                                      \
 		add_wk_columns(work, o, n, p->w, bits); \
 		break;
@@ -448,14 +448,14 @@ static void add_wk_panel(struct outlier_work *work, const struct outlier *o, uin
 			 const struct fw_wk_panel *p)
 {
 	switch (p->bits) {
-		WK_BITS(1)
-		WK_BITS(2)
-		WK_BITS(3)
-		WK_BITS(4)
-		WK_BITS(5)
-		WK_BITS(6)
-		WK_BITS(7)
-		WK_BITS(8)
+		WK_COLUMNS(1)
+		WK_COLUMNS(2)
+		WK_COLUMNS(3)
+		WK_COLUMNS(4)
+		WK_COLUMNS(5)
+		WK_COLUMNS(6)
+		WK_COLUMNS(7)
+		WK_COLUMNS(8)
 	}
 }
 

@@ -155,14 +155,14 @@ static void call_add_outliers(const struct fw_kernels *k, void *y, const void *a
 	k->add_outliers(&t, scratch);
 }
 
-/* With the weights of a matmul. */
+/* With the weights of a matmul; @wk: those of MATMUL_WK, or NULL. */
 static void test_add_outliers(uint32_t m, uint32_t n, uint32_t k, uint32_t group,
-			      const uint8_t *panels)
+			      const uint8_t *panels, const struct fw_wk_panel *wk)
 {
 	size_t ldx = n + rng_below(9), ldy = n + rng_below(9);
 	struct vnpu_outliers *lists = need(m * sizeof(*lists));
 	float *x = random_floats((m - 1) * ldx + n, 10);
-	struct fw_add_outliers t = { x, lists, panels, NULL, m, n, k, group, ldx, ldy };
+	struct fw_add_outliers t = { x, lists, panels, NULL, m, n, k, group, ldx, ldy, wk };
 	char what[96];
 
 	for (uint32_t i = 0; i < m; i++)
@@ -171,7 +171,8 @@ static void test_add_outliers(uint32_t m, uint32_t n, uint32_t k, uint32_t group
 			lists[i].value[j] = rng_float() * 10;
 			lists[i].column[j] = (float)column;
 		}
-	snprintf(what, sizeof(what), "add_outliers m %u n %u k %u group %u", m, n, k, group);
+	snprintf(what, sizeof(what), "add_outliers%s m %u n %u k %u group %u", wk ? "_wk" : "", m,
+		 n, k, group);
 	compare(what, ((m - 1) * ldy + n) * 4, F32, call_add_outliers, &t);
 }
 
@@ -192,7 +193,7 @@ static void test_i8(uint32_t m, uint32_t n, uint32_t k, bool extreme)
 	pack_w8(panels, w, w_scale, n, k);
 	snprintf(what, sizeof(what), "matmul_i8 m %u n %u k %u", m, n, k);
 	compare(what, ((m - 1) * ldc + n) * 4, F32, call_i8, &t);
-	test_add_outliers(m, n, k, 0, panels);
+	test_add_outliers(m, n, k, 0, panels, NULL);
 	end_case();
 }
 
@@ -229,7 +230,7 @@ static void test_w4(uint32_t m, uint32_t n, uint32_t k, uint32_t group, bool ext
 	t.a_scale = NULL;
 	snprintf(what, sizeof(what), "matmul_w4f m %u n %u k %u group %u", m, n, k, group);
 	compare(what, ((m - 1) * ldc + n) * 4, F32, call_w4, &t);
-	test_add_outliers(m, n, k, group, panels);
+	test_add_outliers(m, n, k, group, panels, NULL);
 	end_case();
 }
 
@@ -259,6 +260,7 @@ static void test_wk(uint32_t m, uint32_t n, uint32_t k, uint32_t width, bool ext
 		t.bias = NULL;
 	snprintf(what, sizeof(what), "matmul_wk m %u n %u k %u, %u bits", m, n, k, width);
 	compare(what, ((m - 1) * ldc + n) * 4, F32, call_i8, &t);
+	test_add_outliers(m, n, k, 0, NULL, panels);
 	end_case();
 }
 
@@ -334,7 +336,7 @@ static void test_kq(uint32_t type, uint32_t m, uint32_t n, uint32_t blocks, bool
 		t.bias = NULL;
 	snprintf(what, sizeof(what), "matmul_kq type %u m %u n %u k %u", type, m, n, k);
 	compare(what, ((m - 1) * ldc + n) * 4, F32, call_kq, &t);
-	test_add_outliers(m, n, k, VNPU_OUTLIERS_KQ + type, panels);
+	test_add_outliers(m, n, k, VNPU_OUTLIERS_KQ + type, panels, NULL);
 	end_case();
 }
 

@@ -305,6 +305,25 @@ static void a_matmul_of_k_bits_reads_k_bits_of_each_weight(void **state)
 	}
 }
 
+/* Of one row: a word of weights for each outlier, whatever their width. Of many: all weights. */
+static void outliers_take_no_longer_with_narrower_weights(void **state)
+{
+	for (int i = 0; i < 100; i++) {
+		uint32_t bits = 1 + i % 8, panels = any(1, 200), many = i % 2;
+		struct vnpu_cmd_add_outliers_wk wk = { .m = many ? any(600, 2000) : 1,
+						       .n = panels * 64,
+						       .k = any(16, 1000) * 8 };
+		struct vnpu_cmd_add_outliers w8 = { .m = wk.m, .n = wk.n, .k = wk.k };
+		uint64_t ns, w8_ns;
+
+		wk.ldx = wk.ldy = w8.ldx = w8.ldy = wk.n;
+		wk.w_bytes = VNPU_WK_TABLE_BYTES(wk.n) + panels * VNPU_PANEL_WK_BYTES(wk.k, bits);
+		ns = cmd_ns(VNPU_OP_ADD_OUTLIERS_WK, &wk, sizeof(wk), false);
+		w8_ns = cmd_ns(VNPU_OP_ADD_OUTLIERS, &w8, sizeof(w8), false);
+		assert_true(bits < 8 && many ? ns <= w8_ns : ns == w8_ns);
+	}
+}
+
 static void a_job_s_time_is_that_of_its_launch_and_commands_in_ns_and_cycles(void **state)
 {
 	struct fake *f = fake_create(16);
@@ -576,6 +595,7 @@ int main(void)
 		cmocka_unit_test(a_static_scale_takes_two_operations_per_value),
 		cmocka_unit_test(a_matmul_of_4_bits_reads_half_the_bytes),
 		cmocka_unit_test(a_matmul_of_k_bits_reads_k_bits_of_each_weight),
+		cmocka_unit_test(outliers_take_no_longer_with_narrower_weights),
 		cmocka_unit_test(a_job_s_time_is_that_of_its_launch_and_commands_in_ns_and_cycles),
 		cmocka_unit_test(sleeps_take_their_time_one_after_another),
 		cmocka_unit_test(a_copy_takes_its_bytes),
