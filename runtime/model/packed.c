@@ -220,25 +220,22 @@ static void range_add(struct range *r, const struct llm_packed_source *src,
 }
 
 /*
- * Makes a buffer of a part of the file with tensors of @bytes in all, if it has little else: files
- * of other programs may have tensors in any order. *@buf NULL: it cannot be one. -errno with the
- * error line.
+ * A buffer of a part of the file with tensors of @bytes in all, if it has little else: files of
+ * other programs may have tensors in any order. NULL: it cannot be one, and the tensors are to be
+ * copied: the device reads no files, or the process may open no more (each buffer keeps one open).
  */
-static int map_range(const struct llm_packed_source *src, const struct range *r, size_t bytes,
-		     struct npu_buffer **buf)
+static struct npu_buffer *map_range(const struct llm_packed_source *src, const struct range *r,
+				    size_t bytes)
 {
+	struct npu_buffer *buf;
 	const void *map;
 	uint64_t all;
-	int fd, err;
+	int fd;
 
-	*buf = NULL;
 	if (!r->fits || r->end - r->start > bytes + bytes / 16 + MAP_ALIGN)
-		return 0;
+		return NULL;
 	gguf_whole(src->file, &fd, &map, &all);
-	err = npu_buffer_map_file(src->ctx, fd, r->start, r->end - r->start, buf);
-	if (err == -EOPNOTSUPP)
-		return 0;
-	return err ? llm_fail(err, "%s: weights: %s", src->path, npu_error()) : 0;
+	return npu_buffer_map_file(src->ctx, fd, r->start, r->end - r->start, &buf) ? NULL : buf;
 }
 
 static uint64_t offset_in(const struct llm_packed_source *src, const struct range *r,
@@ -250,40 +247,33 @@ static uint64_t offset_in(const struct llm_packed_source *src, const struct rang
 	return one.end - t->bytes - r->start;
 }
 
-static int map_layer(const struct llm_packed_source *src, struct llm_packed_layer *block,
-		     unsigned int i)
+static void map_layer(const struct llm_packed_source *src, struct llm_packed_layer *block,
+		      unsigned int i)
 {
 	struct range r = { .start = UINT64_MAX, .fits = true };
 	const struct llm_layer *layer = &src->model->layers[i];
 	size_t bytes = 0;
-	int err;
 
 	for (unsigned int part = 0; part < LLM_NR_MATRICES; part++) {
 		range_add(&r, src, layer->matrix[part]);
 		bytes += layer->matrix[part]->bytes;
 	}
-	err = map_range(src, &r, bytes, &block->buf);
-	if (!block->buf)
-		return err;
-	block->in_place = true;
-	for (unsigned int part = 0; part < LLM_NR_MATRICES; part++)
+	block->buf = map_range(src, &r, bytes);
+	block->in_place = block->buf;
+	for (unsigned int part = 0; block->in_place && part < LLM_NR_MATRICES; part++)
 		block->part[part].off = offset_in(src, &r, layer->matrix[part]);
-	return 0;
 }
 
-static int map_output(const struct llm_packed_source *src, struct llm_packed *packed)
+static void map_output(const struct llm_packed_source *src, struct llm_packed *packed)
 {
 	struct range r = { .start = UINT64_MAX, .fits = true };
 	const struct gguf_tensor *t = src->model->output;
-	int err;
 
 	range_add(&r, src, t);
-	err = map_range(src, &r, t->bytes, &packed->head);
-	if (!packed->head)
-		return err;
-	packed->head_in_place = true;
-	packed->output_off = offset_in(src, &r, t);
-	return 0;
+	packed->head = map_range(src, &r, t->bytes);
+	packed->head_in_place = packed->head;
+	if (packed->head_in_place)
+		packed->output_off = offset_in(src, &r, t);
 }
 
 /* ---- buffers ---- */
@@ -299,12 +289,12 @@ static int create_layer(const struct llm_packed_source *src, struct llm_packed_l
 			unsigned int i)
 {
 	size_t bytes = matrices_layout(block, src->model, i);
-	int err = 0;
+	int err;
 
 	if (src->in_place && src->model->packed[0] && keeps_panels(src, block, i))
-		err = map_layer(src, block, i);
-	if (err || block->buf)
-		return err;
+		map_layer(src, block, i);
+	if (block->buf)
+		return 0;
 	err = npu_buffer_create(src->ctx, bytes, NPU_BUFFER_DEVICE_READ_ONLY, &block->buf);
 	return err ? llm_fail(err, "%s: weights of layer %u: %s", src->path, i, npu_error()) : 0;
 }
@@ -312,13 +302,13 @@ static int create_layer(const struct llm_packed_source *src, struct llm_packed_l
 static int create_output(const struct llm_packed_source *src, struct llm_packed *packed)
 {
 	const struct llm_model *m = src->model;
-	int err = 0;
+	int err;
 
 	packed->output_bytes = llm_pack_bytes(packed->output_format, m->n_vocab, m->n_embd);
 	if (src->in_place && m->packed[0])
-		err = map_output(src, packed);
-	if (err || packed->head)
-		return err;
+		map_output(src, packed);
+	if (packed->head)
+		return 0;
 	err = npu_buffer_create(src->ctx, packed->output_bytes, NPU_BUFFER_DEVICE_READ_ONLY,
 				&packed->head);
 	return err ? llm_fail(err, "%s: output matrix: %s", src->path, npu_error()) : 0;

@@ -378,7 +378,9 @@ int reader_open(const struct reader_file *file, const struct reader_part *parts,
 	}
 	for (uint32_t i = 0; i < nr; i++)
 		r->state[i].slot = -1;
-	open_direct(r);
+	/* Nothing is copied of a file whose parts are all in place. */
+	if (r->buffers)
+		open_direct(r);
 	ask(r);
 	return 0;
 }
