@@ -22,7 +22,7 @@
 #include "cuts.h"
 #include "lane.h"
 #include "llm_refs.h"
-#include "tiny_model.h"
+#include "tiny_random.h"
 
 /*
  * Of the largest logit. Lanes round differently, and a number that is quantised near a tie may move
@@ -34,45 +34,20 @@
 #define MAX_TOKENS 1100
 #define DECODED 3
 
-static uint64_t seed_state;
 static bool no_platform;
-
-static unsigned int any(unsigned int min, unsigned int max)
-{
-	return min + (unsigned int)(random_u64(&seed_state) % (max - min + 1));
-}
 
 static int setup(void **state)
 {
-	const char *seed = getenv("TEST_SEED");
 	unsigned int n;
 
-	seed_state = seed ? strtoull(seed, NULL, 0) : (uint64_t)time(NULL);
-	printf("TEST_SEED=%llu\n", (unsigned long long)seed_state);
 	no_platform = llm_gpu_list(NULL, 0, &n) == -ENODEV || !n;
-	return 0;
+	return tiny_setup(state);
 }
 
 static struct tiny_config wide_config(const char *arch)
 {
-	struct tiny_config c = {
-		.arch = arch,
-		.n_layer = 2,
-		.n_head_kv = any(1, 2),
-		.head_dim = 64,
-		.n_ctx = MAX_TOKENS + 2 * DECODED,
-		.eps = 1e-5,
-		.rope_scale = 1,
-		.freq_base = 10000,
-		.bias = !strcmp(arch, "qwen2"),
-		.head_norms = !strcmp(arch, "qwen3"),
-		.untied = any(0, 1),
-	};
+	struct tiny_config c = tiny_any(arch, MAX_TOKENS + 2 * DECODED, 2, 64, any(5, 10));
 
-	c.n_head = c.n_head_kv * any(2, 3);
-	c.n_embd = c.n_head * c.head_dim;
-	c.rot_dim = c.head_dim;
-	c.n_ff = 64 * any(5, 10);
 	c.n_vocab = 16 * any(20, 60);
 	return c;
 }

@@ -37,19 +37,25 @@ static struct npu_buffer *map_floats(struct fixture *f, int fd)
 	return buf;
 }
 
+/* y = x + x */
+static struct npu_job *doubling(struct fixture *f)
+{
+	struct npu_graph *g = npu_graph_create("sum");
+	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 1, FLOATS);
+
+	npu_graph_output(g, "y", npu_add(g, x, x));
+	return fixture_job(f->ctx, g);
+}
+
 static void the_device_reads_a_file_in_place(void **state)
 {
 	struct fixture *f = *state;
-	struct npu_graph *g = npu_graph_create("sum");
-	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 1, FLOATS);
 	struct npu_buffer *w, *y = fixture_floats(f->ctx, FLOATS, 0);
-	struct npu_job *job;
+	struct npu_job *job = doubling(f);
 	char path[256];
 	int fd = fixture_file(path, sizeof(path));
 	float changed = -5;
 
-	npu_graph_output(g, "y", npu_add(g, x, x));
-	job = fixture_job(f->ctx, g);
 	fill(fd);
 	w = map_floats(f, fd);
 	if (w) {
@@ -76,15 +82,11 @@ static void the_device_reads_a_file_in_place(void **state)
 static void the_device_cannot_write_to_a_file(void **state)
 {
 	struct fixture *f = *state;
-	struct npu_graph *g = npu_graph_create("sum");
-	struct npu_tensor *x = npu_graph_input(g, "x", NPU_F32, 1, FLOATS);
 	struct npu_buffer *y, *zeros = fixture_floats(f->ctx, FLOATS, 0);
-	struct npu_job *job;
+	struct npu_job *job = doubling(f);
 	char path[256];
 	int fd = fixture_file(path, sizeof(path));
 
-	npu_graph_output(g, "y", npu_add(g, x, x));
-	job = fixture_job(f->ctx, g);
 	fill(fd);
 	y = map_floats(f, fd);
 	if (y) {
