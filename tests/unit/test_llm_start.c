@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
@@ -385,7 +387,47 @@ static void packed_weights_are_used_in_place(void **state)
 	tiny_free(&t);
 }
 
-/* The same with what has happened to a file since it was opened. */
+/* Each buffer of a file keeps it open. */
+static void without_descriptors_they_are_copied(void **state)
+{
+	const struct tiny_config c = config("llama");
+	const struct prompts p = prompts_of(c.n_vocab);
+	char out[] = "/tmp/test_llm_start-XXXXXX";
+	struct llm_options o = {
+		.model = out,
+		.choices = { .start = LLM_START_COLD },
+		.threads = 2,
+		.device = { .transport = NPU_TRANSPORT_SIM, .threads = 2 },
+	};
+	struct llm_session_stats stats;
+	struct llm_engine *engine;
+	struct llm_session *s;
+	struct rlimit limit;
+	struct tiny_model t;
+	int err = -EMFILE;
+
+	tiny_create(&t, &c, random_u64(&seed_state));
+	tiny_write(&t);
+	llm_engine_close(open_packed(&t, out));
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	/* The first number with which a model can be opened at all. */
+	for (rlim_t n = 4; n < 64 && err; n++) {
+		setrlimit(RLIMIT_NOFILE, &(struct rlimit){ n, limit.rlim_max });
+		err = llm_engine_open(&o, &engine);
+	}
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	if (err || llm_session_create(engine, MAX_TOKENS, &s) || llm_session_eval(s, p.ids, 20))
+		fail_msg("%s", llm_error());
+	llm_session_stats(s, &stats);
+	assert_true(stats.start.read_bytes + stats.start.cached_bytes > 0);
+	assert_true(stats.start.ring_bytes > 0);
+	llm_session_free(s);
+	llm_engine_close(engine);
+	unlink(out);
+	tiny_free(&t);
+}
+
+/* What has happened to a file since it was opened. */
 static void so_are_damaged_ones_found_in_place(void **state)
 {
 	const struct tiny_config c = config("llama");
@@ -418,6 +460,7 @@ int main(void)
 		cmocka_unit_test(sessions_that_begin_together_load_once),
 		cmocka_unit_test(an_error_names_the_tensor_and_stays),
 		cmocka_unit_test(packed_weights_are_used_in_place),
+		cmocka_unit_test(without_descriptors_they_are_copied),
 		cmocka_unit_test(so_are_damaged_ones_found_in_place),
 	};
 
