@@ -62,7 +62,7 @@ libnpu/sim_uses := libnpu libnpu/inside libnpu/device soc host wait uapi/drm uap
 # Programs see runtime/api.
 
 RUNTIME_BELOW := runtime/api libnpu uapi/npu soc kernels host wait
-RUNTIME_ROOMS := runtime/base runtime/gguf runtime/text runtime/model runtime/shadow runtime/start runtime/quantize runtime/schedule runtime/partition \
+RUNTIME_ROOMS := runtime/base runtime/draft runtime/gguf runtime/text runtime/model runtime/shadow runtime/start runtime/quantize runtime/schedule runtime/partition \
 	runtime/lanes/opencl runtime/lanes runtime/pass runtime
 ROOMS += runtime/api $(RUNTIME_ROOMS)
 runtime/api_folder := runtime
@@ -70,6 +70,9 @@ runtime/api_public := llm.h llm_choices.h llm_quantize.h llm_vocab.h
 
 runtime/base_public := checksum.h llm_fail.h threadpool.h
 runtime/base_uses := $(RUNTIME_BELOW)
+# Knows token ids, but no model and no session.
+runtime/draft_public := automaton.h
+runtime/draft_uses := $(runtime/base_uses) runtime/base
 runtime/gguf_public := gguf.h gguf_blocks.h gguf_quantize.h gguf_writer.h dequant.h
 runtime/gguf_uses := $(runtime/base_uses) runtime/base
 # These two do not see each other:
@@ -94,7 +97,7 @@ runtime/pass_public := plan.h run.h times.h
 runtime/pass_uses := $(runtime/lanes_uses) runtime/lanes
 # Experiments see the internals of engines.
 runtime_public := engine.h
-runtime_uses := $(runtime/pass_uses) runtime/pass
+runtime_uses := $(runtime/pass_uses) runtime/pass runtime/draft
 
 # ---- tools: a room each ------------------------------------------------------------------------------------------------
 

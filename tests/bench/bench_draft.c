@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Drafting: the time to append a token to a suffix automaton, to follow another text in it and to
+ * draft 64 tokens, and its memory, by the length of the text.
+ *
+ *	bench_draft [-v VOCABULARY (151936)] [-r REPEATED, share of the text (0.5)] [-s SEED (1)]
+ *
+ * Ids are distributed as words are (Zipf); stretches of 4 to 32 tokens are repeated from earlier
+ * ones. Beside it a scan: the search for the last 3 tokens, from the end of the text on, as prompt
+ * lookup does it. All figures are of this process's CPU time.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "automaton.h"
+
+#define DRAFT 64
+#define NGRAM 3
+#define STEPS 2000 /* drafts per figure, which follow one appended token each */
+
+static struct bench {
+	unsigned int n_vocab;
+	double repeated;
+	uint64_t state;
+	int32_t *ids;
+	uint32_t sink; /* results, so that they are computed */
+} b;
+
+static double now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
+	return (double)ts.tv_sec * 1e9 + (double)ts.tv_nsec;
+}
+
+/* splitmix64, as a number in 0..1 */
+static double uniform(void)
+{
+	uint64_t z = b.state += 0x9e3779b97f4a7c15u;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+	return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
+}
+
+static void make_text(size_t n)
+{
+	size_t i = 0;
+
+	while (i < n) {
+		size_t stretch = 4 + (size_t)(uniform() * 29),
+		       from = (size_t)(uniform() * (double)i);
+		int repeat = i > 100 && uniform() < b.repeated;
+
+		for (size_t j = 0; j < stretch && i < n; j++, i++)
+			b.ids[i] = repeat ? b.ids[from + j]
+					  : (int32_t)(pow((double)b.n_vocab, uniform()) - 1);
+	}
+}
+
+/* Prompt lookup's: the latest end before the text's of its last NGRAM tokens. */
+static uint32_t scan(size_t n)
+{
+	for (size_t end = n - 1; end-- > NGRAM;) {
+		unsigned int i = 0;
+
+		while (i < NGRAM && b.ids[end - i] == b.ids[n - 1 - i])
+			i++;
+		if (i == NGRAM)
+			return (uint32_t)end;
+	}
+	return 0;
+}
+
+static struct automaton *build(size_t n)
+{
+	struct automaton *a;
+
+	if (automaton_create(n + STEPS, &a))
+		exit(1);
+	for (size_t i = 0; i < n; i++)
+		if (automaton_append(a, b.ids[i]))
+			exit(1);
+	return a;
+}
+
+/* Steps as in decoding behind @n tokens: append one, find the repeat, copy a draft. */
+static double step_ns(struct automaton *a, size_t n)
+{
+	int32_t draft[DRAFT];
+	double begin = now_ns();
+
+	for (size_t i = n; i < n + STEPS; i++) {
+		automaton_append(a, b.ids[i]);
+		b.sink += (uint32_t)automaton_copy(a, automaton_repeat(a), draft, DRAFT);
+	}
+	return (now_ns() - begin) / STEPS;
+}
+
+static double scan_ns(size_t n)
+{
+	double begin = now_ns();
+
+	for (size_t i = n; i < n + STEPS; i++)
+		b.sink += scan(i + 1);
+	return (now_ns() - begin) / STEPS;
+}
+
+static double follow_ns(const struct automaton *a, size_t n)
+{
+	struct automaton_match m = { 0 };
+	double begin = now_ns();
+
+	for (size_t i = n; i < n + STEPS; i++)
+		automaton_follow(a, &m, b.ids[i]);
+	b.sink += m.length;
+	return (now_ns() - begin) / STEPS;
+}
+
+static void measure(size_t n)
+{
+	double begin, append, follow, step, scanned;
+	struct automaton *a;
+	size_t bytes;
+
+	make_text(n + STEPS);
+	begin = now_ns();
+	a = build(n);
+	append = (now_ns() - begin) / (double)n;
+	bytes = automaton_bytes(a);
+	follow = follow_ns(a, n);
+	step = step_ns(a, n);
+	scanned = scan_ns(n);
+	printf("%8zu %10.0f %10.0f %10.0f %10.0f %10.1f %10.2f %10.1f\n", n, append, follow, step,
+	       scanned, scanned / step, (double)automaton_states(a) / (double)(n + STEPS),
+	       (double)bytes / (double)n);
+	automaton_free(a);
+}
+
+int main(int argc, char **argv)
+{
+	int c;
+
+	b = (struct bench){ .n_vocab = 151936, .repeated = 0.5, .state = 1 };
+	while ((c = getopt(argc, argv, "v:r:s:")) != -1) {
+		if (c == 'v')
+			b.n_vocab = (unsigned int)strtoul(optarg, NULL, 0);
+		else if (c == 'r')
+			b.repeated = strtod(optarg, NULL);
+		else if (c == 's')
+			b.state = strtoull(optarg, NULL, 0);
+	}
+	if (optind < argc || !b.n_vocab) {
+		fprintf(stderr, "usage: bench_draft [-v VOCABULARY] [-r REPEATED] [-s SEED]\n");
+		return 2;
+	}
+	b.ids = malloc(((128 << 10) + STEPS) * sizeof(*b.ids));
+	printf("%8s %10s %10s %10s %10s %10s %10s %10s\n%8s %10s %10s %10s %10s %10s %10s %10s\n",
+	       "text", "append", "follow", "step", "scan", "scan/step", "states", "bytes", "tokens",
+	       "ns", "ns", "ns", "ns", "", "a token", "a token");
+	for (size_t n = 8 << 10; n <= 128 << 10; n *= 4)
+		measure(n);
+	free(b.ids);
+	return b.sink == UINT32_MAX;
+}
