@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Drafts by retrieval (CoordGen 2.2 and 4.1): guessed tokens are what followed the last tokens of a
+ * session before, in its context or in a history of past answers.
+ *
+ *	struct retrieval_options o = {
+ *		.history = answers, .context = 8192, .min_match = 2, .max_draft = 15,
+ *	};
+ *	struct retrieval *r;
+ *
+ *	retrieval_create(&o, &r);
+ *	retrieval_read(r, prompt, n_prompt);
+ *	for (each step) {
+ *		n = retrieval_draft(r, draft, &found);
+ *		accepted = ... verify the draft ...
+ *		retrieval_read(r, accepted, n_accepted);
+ *	}
+ *
+ * The context is the session's tokens: the prompt and what has been generated. Without a history
+ * this is prompt lookup (PLD), with matches of any length in place of n-grams. With one it is as
+ * SAM decoding: the longest end of the session that occurs in the context competes with the longest
+ * that occurs in the history. The longer match wins, the context's if they are equally long; if
+ * nothing followed it, the other one drafts. Of several occurrences the latest counts.
+ *
+ * A match of m tokens has agreed with the session m times in a row. By the rule of succession it
+ * agrees once more with a probability of (m + 1) / (m + 2), and n times more with (m + 1) / (m + 1
+ * + n): the draft's confidence. Longer matches thus draft more tokens above a given confidence.
+ */
+#ifndef RETRIEVAL_H
+#define RETRIEVAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "automaton.h"
+
+struct retrieval_options {
+	/*
+	 * Past answers, each ended by AUTOMATON_BREAK, or NULL. It stays the caller's and must not
+	 * change in calls.
+	 */
+	const struct automaton *history;
+	size_t context; /* tokens that the session may reach; more are possible, with a pause */
+	uint32_t min_match; /* shorter matches draft nothing; 0 is 1 */
+	uint32_t max_draft; /* tokens of a draft */
+	double min_confidence; /* a draft ends before its confidence falls below; 0: never */
+};
+
+enum retrieval_source {
+	RETRIEVAL_NONE,
+	RETRIEVAL_CONTEXT,
+	RETRIEVAL_HISTORY,
+};
+
+struct retrieval;
+
+/* 0, or -ENOMEM with the error line. */
+int retrieval_create(const struct retrieval_options *o, struct retrieval **retrieval);
+void retrieval_free(struct retrieval *r);
+
+/*
+ * Tokens that the session has, at the end of those before. 0, or with the error line an error of
+ * automaton_append(), before which none, some or all but one of @ids have been read.
+ */
+int retrieval_read(struct retrieval *r, const int32_t *ids, size_t n);
+
+/* Where a draft comes from. */
+struct retrieval_found {
+	enum retrieval_source source;
+	uint32_t match; /* tokens */
+	double confidence; /* of the whole draft */
+};
+
+/* Stores a draft of at most max_draft tokens in @draft and returns how many; 0: nothing matches. */
+size_t retrieval_draft(const struct retrieval *r, int32_t *draft, struct retrieval_found *found);
+
+/* That the next @n tokens are all those that followed a match of @match tokens: 0 to 1. */
+double retrieval_confidence(uint32_t match, uint32_t n);
+
+/* The session's tokens, and its match with the history, which is empty without one. */
+const struct automaton *retrieval_context(const struct retrieval *r);
+struct automaton_match retrieval_history(const struct retrieval *r);
+
+#endif /* RETRIEVAL_H */
