@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT
+#define _GNU_SOURCE
+#include "tree.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+void tree_begin(struct tree_growth *g, int32_t token)
+{
+	g->n = 1;
+	g->nodes[0] = (struct tree_node){ .token = token, .p = 1 };
+}
+
+uint32_t tree_add(struct tree_growth *g, uint32_t node, int32_t token, double p)
+{
+	double all = g->nodes[node].p * (p > 0 ? p < 1 ? p : 1 : 0);
+	uint32_t i = g->nodes[node].child;
+
+	while (i && g->nodes[i].token != token)
+		i = g->nodes[i].sibling;
+	if (i) {
+		g->nodes[i].p = all > g->nodes[i].p ? all : g->nodes[i].p;
+		return i;
+	}
+	if (g->n == TREE_GROWTH)
+		return TREE_NONE;
+	g->nodes[g->n] = (struct tree_node){
+		.token = token,
+		.parent = node,
+		.sibling = g->nodes[node].child,
+		.p = all,
+	};
+	g->nodes[node].child = g->n;
+	return g->n++;
+}
+
+size_t tree_add_draft(struct tree_growth *g, uint32_t node, const int32_t *draft, size_t n,
+		      double p)
+{
+	for (size_t i = 0; i < n; i++) {
+		node = tree_add(g, node, draft[i], p);
+		if (node == TREE_NONE)
+			return i;
+	}
+	return n;
+}
+
+/* ---- picking ---- */
+
+/* A node before those that are less probable, and as probable ones that came later: its parent is
+ * before it. */
+static bool is_before(const struct tree_growth *g, uint32_t a, uint32_t b)
+{
+	double pa = g->nodes[a].p, pb = g->nodes[b].p;
+
+	return pa > pb || (pa == pb && a < b);
+}
+
+static int by_rank(const void *a, const void *b, void *growth)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return is_before(growth, x, y) ? -1 : 1;
+}
+
+/* All nodes, the most probable first. */
+static void rank_nodes(const struct tree_growth *g, uint32_t *ranked)
+{
+	for (uint32_t i = 0; i < g->n; i++)
+		ranked[i] = i;
+	qsort_r(ranked, g->n, sizeof(*ranked), by_rank, (void *)g);
+}
+
+static uint8_t append(const struct tree_growth *g, uint32_t node, uint8_t parent,
+		      struct token_tree *t)
+{
+	uint8_t i = (uint8_t)t->n++;
+
+	t->tokens[i] = g->nodes[node].token;
+	t->p[i] = g->nodes[node].p;
+	t->parents[i] = parent;
+	t->depths[i] = i ? t->depths[parent] + 1 : 0;
+	t->ancestors[i] = (i ? t->ancestors[parent] : 0) | 1ull << i;
+	return i;
+}
+
+/* The best child of @node that is still to come, or 0. */
+static uint32_t next_child(const struct tree_growth *g, uint32_t node, const bool *to_come)
+{
+	uint32_t best = 0;
+
+	for (uint32_t i = g->nodes[node].child; i; i = g->nodes[i].sibling)
+		if (to_come[i] && (!best || is_before(g, i, best)))
+			best = i;
+	return best;
+}
+
+void tree_pick(const struct tree_growth *g, uint32_t n, struct token_tree *tree)
+{
+	bool to_come[TREE_GROWTH] = { false };
+	uint32_t ranked[TREE_GROWTH], node = 0;
+	uint8_t at;
+
+	rank_nodes(g, ranked);
+	for (uint32_t i = 0; i < n && i < g->n; i++)
+		to_come[ranked[i]] = true;
+	tree->n = 0;
+	at = append(g, 0, 0, tree);
+	for (;;) {
+		uint32_t child = next_child(g, node, to_come);
+
+		if (child) {
+			to_come[child] = false;
+			at = append(g, child, at, tree);
+			node = child;
+		} else if (node) {
+			node = g->nodes[node].parent;
+			at = tree->parents[at];
+		} else {
+			return;
+		}
+	}
+}
+
+double tree_expected(const struct tree_growth *g, uint32_t n)
+{
+	uint32_t ranked[TREE_GROWTH];
+	double sum = 0;
+
+	rank_nodes(g, ranked);
+	for (uint32_t i = 0; i < n && i < g->n; i++)
+		sum += g->nodes[ranked[i]].p;
+	return sum;
+}
+
+uint32_t tree_best_size(const struct tree_growth *g, const uint32_t *n, const double *cost,
+			uint32_t nr)
+{
+	uint32_t best = 0;
+	double most = 0;
+
+	for (uint32_t i = 0; i < nr; i++) {
+		double rate = tree_expected(g, n[i]) / cost[i];
+
+		if (rate > most) {
+			most = rate;
+			best = i;
+		}
+	}
+	return best;
+}
+
+/* ---- accepting ---- */
+
+uint32_t token_tree_child(const struct token_tree *t, uint32_t node, int32_t token)
+{
+	for (uint32_t i = node + 1; i < t->n; i++)
+		if (t->parents[i] == node && t->tokens[i] == token)
+			return i;
+	return TREE_NONE;
+}
+
+uint32_t token_tree_accept(const struct token_tree *t, const int32_t *next, uint8_t *path)
+{
+	uint32_t n = 0;
+
+	for (uint32_t node = 0; node != TREE_NONE; node = token_tree_child(t, node, next[node]))
+		path[n++] = (uint8_t)node;
+	return n;
+}
+
+uint32_t token_tree_moves(const uint8_t *path, uint32_t n, struct tree_move *moves)
+{
+	uint32_t nr = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (path[i] == i)
+			continue;
+		if (nr && path[i] == path[i - 1] + 1)
+			moves[nr - 1].rows++;
+		else
+			moves[nr++] = (struct tree_move){ path[i], (uint8_t)i, 1 };
+	}
+	return nr;
+}

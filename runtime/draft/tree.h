@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Token trees: several drafts that are verified in one pass (CoordGen 3.1).
+ *
+ *	struct tree_growth g;
+ *	struct token_tree t;
+ *
+ *	tree_begin(&g, last_token);
+ *	tree_add_draft(&g, 0, draft, n, 0.8);	as often as needed; drafts share their beginnings
+ *	tree_pick(&g, 16, &t);
+ *	... evaluate t.n tokens at positions pos + depth; node i sees its ancestors ...
+ *	n = token_tree_accept(&t, next, path);
+ *	... the path's tokens are accepted; next[path[n - 1]] is the token behind them ...
+ *	n = token_tree_moves(path, n, moves);
+ *	... move rows of the KV cache, then truncate it to pos + n ...
+ *
+ * Node 0, the root, is the last token of the session, which is known but not evaluated yet; so a
+ * tree of one node is plain decoding. The other nodes are guesses: each may follow its parent. A
+ * growth holds all drafts as one tree with probabilities; a pick takes its most probable nodes.
+ */
+#ifndef TREE_H
+#define TREE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TREE_MAX 64 /* nodes of a token tree */
+#define TREE_GROWTH 512 /* nodes of a growth */
+#define TREE_NONE UINT32_MAX
+
+struct tree_growth {
+	uint32_t n;
+	struct tree_node {
+		int32_t token;
+		uint32_t parent, child, sibling; /* child, sibling: 0: none */
+		double p; /* that all tokens from the root to this one are right */
+	} nodes[TREE_GROWTH];
+};
+
+/* An empty growth: the root, of probability 1. */
+void tree_begin(struct tree_growth *g, int32_t token);
+
+/*
+ * Adds @token behind @node, which it follows with probability @p (what is not in 0..1 is taken as
+ * the nearer of the two, NaN as 0). Returns its node: an existing one if another draft had it, with
+ * the higher of the two probabilities; or TREE_NONE if the growth is full.
+ */
+uint32_t tree_add(struct tree_growth *g, uint32_t node, int32_t token, double p);
+
+/* Adds a draft behind @node; each token follows with probability @p. Returns how many tokens are in
+ * the growth now: fewer than @n if it is full. */
+size_t tree_add_draft(struct tree_growth *g, uint32_t node, const int32_t *draft, size_t n,
+		      double p);
+
+/* In depth-first order, the more probable child first: each node follows its parent, and a path
+ * that is accepted is often a beginning of the tree. */
+struct token_tree {
+	uint32_t n; /* at least 1 */
+	int32_t tokens[TREE_MAX];
+	uint8_t parents[TREE_MAX]; /* the root's is 0 */
+	uint8_t depths[TREE_MAX]; /* positions behind the root's */
+	uint64_t
+		ancestors[TREE_MAX]; /* bit j: the node sees node j; itself and the root included */
+	double p[TREE_MAX];
+};
+
+/*
+ * The tree of the @n (1..TREE_MAX) most probable nodes, or of all if there are fewer. A child is
+ * never more probable than its parent, so this is best-first growth: no tree of that size has a
+ * higher expectation of accepted tokens.
+ */
+void tree_pick(const struct tree_growth *g, uint32_t n, struct token_tree *tree);
+
+/*
+ * The tokens that a pass of tree_pick(@n) is expected to generate, by the probabilities: at least
+ * 1, as the one behind the accepted path comes with it.
+ */
+double tree_expected(const struct tree_growth *g, uint32_t n);
+
+/* Which of @nr sizes @n generates most tokens in the time @cost of its pass, in any unit. */
+uint32_t tree_best_size(const struct tree_growth *g, const uint32_t *n, const double *cost,
+			uint32_t nr);
+
+/* The child of @node with @token, or TREE_NONE: for samplers, which draw a node's next token only
+ * when the node has been accepted. */
+uint32_t token_tree_child(const struct token_tree *t, uint32_t node, int32_t token);
+
+/*
+ * The accepted path, from the root on, by the token @next [t->n] that the model puts behind each
+ * node: @path [at most t->n] of nodes. Returns its length, at least 1.
+ */
+uint32_t token_tree_accept(const struct token_tree *t, const int32_t *next, uint8_t *path);
+
+/*
+ * Rows of a tree's part of the KV cache that are to be moved: @rows of them from @from on to @to.
+ */
+struct tree_move {
+	uint8_t from, to, rows;
+};
+/*
+ * What compacts the cache to the accepted @path [n]: afterwards the path's rows are the first @n of
+ * the tree's. Moves are done in their order; a move's rows may overlap, as with memmove(). Returns
+ * their number, at most @n; 0: the path is the beginning of the tree.
+ */
+uint32_t token_tree_moves(const uint8_t *path, uint32_t n, struct tree_move *moves);
+
+#endif /* TREE_H */
