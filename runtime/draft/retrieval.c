@@ -94,6 +94,90 @@ size_t retrieval_draft(const struct retrieval *r, int32_t *draft, struct retriev
 	return draft_from(r, past ? RETRIEVAL_CONTEXT : RETRIEVAL_HISTORY, draft, found);
 }
 
+/* ---- trees ---- */
+
+/* A node that may be added to a growth. */
+struct hope {
+	uint32_t parent; /* in the growth */
+	uint32_t depth;
+	int32_t token;
+	double p, all; /* that it follows its parent; that its path is right */
+	struct automaton_match m; /* with it */
+};
+
+struct hopes {
+	const struct automaton *a;
+	struct automaton_match from; /* what the root has matched */
+	double least;
+	uint32_t max_depth, n;
+	struct hope list[(TREE_MAX + 1) * RETRIEVAL_NEXTS];
+};
+
+/* What followed @m, which is of node @parent in @depth. */
+static void hope_behind(struct hopes *h, struct automaton_match m, uint32_t parent, uint32_t depth,
+			double all)
+{
+	double agrees = retrieval_confidence(m.length, 1);
+	struct automaton_next next[RETRIEVAL_NEXTS];
+	uint64_t total;
+	size_t n = automaton_nexts(h->a, m.state, next, RETRIEVAL_NEXTS, &total);
+
+	/* The end of the context, which goes on as behind its repeat. */
+	if (!total)
+		n = automaton_nexts(h->a, h->from.state, next, RETRIEVAL_NEXTS, &total);
+	for (size_t i = 0; i < n && depth < h->max_depth; i++) {
+		double p = agrees * next[i].count / (double)total;
+
+		if (all * p >= h->least)
+			h->list[h->n++] =
+				(struct hope){ parent, depth + 1, next[i].token,
+					       p,      all * p,	  { next[i].state, m.length + 1 } };
+	}
+}
+
+static struct hope take_best(struct hopes *h)
+{
+	uint32_t best = 0;
+	struct hope taken;
+
+	for (uint32_t i = 1; i < h->n; i++)
+		if (h->list[i].all > h->list[best].all)
+			best = i;
+	taken = h->list[best];
+	h->list[best] = h->list[--h->n];
+	return taken;
+}
+
+static void grow_from(const struct retrieval *r, const struct automaton *a,
+		      struct automaton_match m, struct tree_growth *g, uint32_t max)
+{
+	struct hopes h = {
+		.a = a,
+		.from = m,
+		.least = r->o.min_confidence,
+		.max_depth = r->o.max_draft,
+	};
+
+	if (m.length < r->o.min_match)
+		return;
+	hope_behind(&h, m, 0, 0, 1);
+	for (uint32_t i = 0; i < max && h.n; i++) {
+		struct hope best = take_best(&h);
+		uint32_t node = tree_add(g, best.parent, best.token, best.p);
+
+		if (node == TREE_NONE)
+			return;
+		hope_behind(&h, best.m, node, best.depth, best.all);
+	}
+}
+
+void retrieval_grow(const struct retrieval *r, struct tree_growth *g, uint32_t max)
+{
+	grow_from(r, r->context, automaton_repeat(r->context), g, max);
+	if (r->o.history)
+		grow_from(r, r->o.history, r->history, g, max);
+}
+
 const struct automaton *retrieval_context(const struct retrieval *r)
 {
 	return r->context;

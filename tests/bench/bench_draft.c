@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Drafting: the time to append a token to a suffix automaton, to follow another text in it and to
- * draft 64 tokens, and its memory, by the length of the text.
+ * Drafting: the time to append a token to a suffix automaton, to follow another text in it, for a
+ * step with a draft of 64 tokens and for one with a tree of 64 nodes, and memory, by the length of
+ * the text. Steps have a history of the same length.
  *
  *	bench_draft [-v VOCABULARY (151936)] [-r REPEATED, share of the text (0.5)] [-s SEED (1)]
  *
@@ -15,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "automaton.h"
+#include "retrieval.h"
 
 #define DRAFT 64
 #define NGRAM 3
@@ -88,16 +89,49 @@ static struct automaton *build(size_t n)
 	return a;
 }
 
-/* Steps as in decoding behind @n tokens: append one, find the repeat, copy a draft. */
-static double step_ns(struct automaton *a, size_t n)
+static struct retrieval *start(const struct automaton *history, size_t n)
 {
+	const struct retrieval_options o = {
+		.history = history,
+		.context = n + STEPS,
+		.max_draft = DRAFT,
+	};
+	struct retrieval *r;
+
+	if (retrieval_create(&o, &r) || retrieval_read(r, b.ids, n))
+		exit(1);
+	return r;
+}
+
+/* Steps as in decoding behind @n tokens: read one, and draft behind it. */
+static double step_ns(struct retrieval *r, size_t n)
+{
+	struct retrieval_found found;
 	int32_t draft[DRAFT];
 	double begin = now_ns();
 
 	for (size_t i = n; i < n + STEPS; i++) {
-		automaton_append(a, b.ids[i]);
-		b.sink += (uint32_t)automaton_copy(a, automaton_repeat(a), draft, DRAFT);
+		retrieval_read(r, &b.ids[i], 1);
+		b.sink += (uint32_t)retrieval_draft(r, draft, &found);
 	}
+	return (now_ns() - begin) / STEPS;
+}
+
+static double tree_ns(struct retrieval *r, size_t n, double *nodes)
+{
+	static struct tree_growth g;
+	static struct token_tree t;
+	double begin = now_ns();
+	uint32_t sum = 0;
+
+	for (size_t i = n; i < n + STEPS; i++) {
+		retrieval_read(r, &b.ids[i], 1);
+		tree_begin(&g, b.ids[i]);
+		retrieval_grow(r, &g, TREE_MAX);
+		tree_pick(&g, TREE_MAX, &t);
+		sum += t.n;
+	}
+	*nodes = (double)sum / STEPS;
 	return (now_ns() - begin) / STEPS;
 }
 
@@ -123,21 +157,25 @@ static double follow_ns(const struct automaton *a, size_t n)
 
 static void measure(size_t n)
 {
-	double begin, append, follow, step, scanned;
+	double begin, append, follow, step, tree, nodes, scanned;
+	struct retrieval *r;
 	struct automaton *a;
-	size_t bytes;
 
 	make_text(n + STEPS);
 	begin = now_ns();
 	a = build(n);
 	append = (now_ns() - begin) / (double)n;
-	bytes = automaton_bytes(a);
 	follow = follow_ns(a, n);
-	step = step_ns(a, n);
+	r = start(a, n);
+	step = step_ns(r, n);
+	retrieval_free(r);
+	r = start(a, n);
+	tree = tree_ns(r, n, &nodes);
+	retrieval_free(r);
 	scanned = scan_ns(n);
-	printf("%8zu %10.0f %10.0f %10.0f %10.0f %10.1f %10.2f %10.1f\n", n, append, follow, step,
-	       scanned, scanned / step, (double)automaton_states(a) / (double)(n + STEPS),
-	       (double)bytes / (double)n);
+	printf("%8zu %8.0f %8.0f %8.0f %8.0f %8.1f %8.0f %10.1f %8.2f %8.1f\n", n, append, follow,
+	       step, tree, nodes, scanned, scanned / step, (double)automaton_states(a) / (double)n,
+	       (double)automaton_bytes(a) / (double)n);
 	automaton_free(a);
 }
 
@@ -159,9 +197,10 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	b.ids = malloc(((128 << 10) + STEPS) * sizeof(*b.ids));
-	printf("%8s %10s %10s %10s %10s %10s %10s %10s\n%8s %10s %10s %10s %10s %10s %10s %10s\n",
-	       "text", "append", "follow", "step", "scan", "scan/step", "states", "bytes", "tokens",
-	       "ns", "ns", "ns", "ns", "", "a token", "a token");
+	printf("%8s %8s %8s %8s %8s %8s %8s %10s %8s %8s\n", "text", "append", "follow", "step",
+	       "tree", "nodes", "scan", "scan/step", "states", "bytes");
+	printf("%8s %8s %8s %8s %8s %8s %8s %10s %8s %8s\n", "tokens", "ns", "ns", "ns", "ns", "",
+	       "ns", "", "a token", "a token");
 	for (size_t n = 8 << 10; n <= 128 << 10; n *= 4)
 		measure(n);
 	free(b.ids);

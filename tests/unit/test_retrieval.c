@@ -196,6 +196,148 @@ static void random_sessions_are_drafted_as_by_brute_force(void **state)
 	}
 }
 
+/* ---- trees ---- */
+
+#define MAX_PATHS 40000
+
+/* All paths behind a text's repeat, by brute force. */
+struct paths {
+	int32_t text[AUTOMATON_REACH], path[MAX_DRAFT];
+	size_t n, match; /* of the text; of its repeat */
+	uint32_t ids, depth;
+	double p[MAX_PATHS];
+	size_t nr;
+};
+
+/* How often the repeat, and the path's tokens from @since to @depth, were followed by @id. */
+static uint32_t count_next(const struct paths *t, uint32_t since, uint32_t depth, int32_t id)
+{
+	size_t length = depth - since;
+	uint32_t count = 0;
+
+	for (size_t at = 0; at + t->match + length < t->n; at++)
+		count += !memcmp(t->text + at, t->text + t->n - t->match, t->match * 4) &&
+			 !memcmp(t->text + at + t->match, t->path + since, length * 4) &&
+			 t->text[at + t->match + length] == id;
+	return count;
+}
+
+static uint32_t count_all(const struct paths *t, uint32_t since, uint32_t depth, uint32_t *counts)
+{
+	uint32_t total = 0;
+
+	for (uint32_t id = 0; id <= t->ids; id++)
+		total += counts[id] = count_next(t, since, depth, (int32_t)id);
+	return total;
+}
+
+static void add_paths(struct paths *t, uint32_t since, uint32_t depth, double p)
+{
+	uint32_t counts[8], total = count_all(t, since, depth, counts);
+
+	if (depth == t->depth)
+		return;
+	/* The path has reached the end of the text: it goes on as the repeat does. */
+	if (!total) {
+		since = depth;
+		total = count_all(t, since, depth, counts);
+	}
+	for (uint32_t id = 0; id <= t->ids; id++) {
+		double q = p * (double)counts[id] / total * (double)(t->match + depth + 1) /
+			   (double)(t->match + depth + 2);
+
+		if (!counts[id])
+			continue;
+		assert_true(t->nr < MAX_PATHS);
+		t->p[t->nr++] = q;
+		t->path[depth] = (int32_t)id;
+		add_paths(t, since, depth + 1, q);
+	}
+}
+
+static int falling(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x > y ? -1 : x < y;
+}
+
+static void grown_trees_have_the_most_probable_paths(void **state)
+{
+	static struct paths t;
+
+	random_begin("grow");
+	for (int round = 0; round < 300; round++) {
+		struct retrieval *r = create((struct retrieval_options){ .max_draft = 4 });
+		uint32_t max = random_in(1, 30);
+		double p[TREE_GROWTH];
+		struct tree_growth g;
+
+		t = (struct paths){ .n = AUTOMATON_REACH, .ids = random_in(1, 5), .depth = 4 };
+		for (size_t i = 0; i < t.n; i++)
+			t.text[i] = (int32_t)random_in(0, t.ids);
+		read_ids(r, t.text, t.n);
+		t.match = automaton_repeat(retrieval_context(r)).length;
+		tree_begin(&g, t.text[t.n - 1]);
+		retrieval_grow(r, &g, max);
+		if (t.match)
+			add_paths(&t, 0, 0, 1);
+		qsort(t.p, t.nr, sizeof(double), falling);
+		assert_int_equal(g.n - 1, t.nr < max ? t.nr : max);
+		for (uint32_t i = 1; i < g.n; i++)
+			p[i - 1] = g.nodes[i].p;
+		qsort(p, g.n - 1, sizeof(double), falling);
+		for (uint32_t i = 0; i + 1 < g.n; i++)
+			assert_float_equal(p[i], t.p[i], 1e-9);
+		retrieval_free(r);
+	}
+}
+
+static void a_periodic_context_grows_beyond_its_end(void **state)
+{
+	struct retrieval *r = create((struct retrieval_options){ .max_draft = 9 });
+	struct tree_growth g;
+	struct token_tree t;
+
+	READ(r, 1, 2, 3, 1, 2, 3);
+	tree_begin(&g, 3);
+	retrieval_grow(r, &g, TREE_MAX);
+	tree_pick(&g, TREE_MAX, &t);
+	assert_int_equal(t.n, 10);
+	for (uint32_t i = 0; i < t.n; i++) {
+		assert_int_equal(t.tokens[i], i ? (i - 1) % 3 + 1 : 3);
+		assert_float_equal(t.p[i], 4.0 / (4 + i), 1e-9);
+	}
+	retrieval_free(r);
+}
+
+static void both_sources_grow_one_tree(void **state)
+{
+	static const int32_t past[] = { 1, 2, 50, 51, AUTOMATON_BREAK, 1, 2, AUTOMATON_BREAK };
+	struct automaton *history = answers(past, 8);
+	struct retrieval *r = create((struct retrieval_options){
+		.history = history,
+		.max_draft = 2,
+		.min_confidence = 0.2,
+	});
+	struct tree_growth g;
+	struct token_tree t;
+
+	READ(r, 2, 40, 41, 3, 1, 2);
+	tree_begin(&g, 2);
+	retrieval_grow(r, &g, TREE_MAX);
+	tree_pick(&g, TREE_MAX, &t);
+	/* 2/3 behind one token of the context, half of 3/4 behind two of the history. */
+	assert_int_equal(t.n, 5);
+	assert_memory_equal(t.tokens, ((int32_t[]){ 2, 40, 41, 50, 51 }), 20);
+	assert_memory_equal(t.parents, ((uint8_t[]){ 0, 0, 1, 0, 3 }), 5);
+	assert_float_equal(t.p[1], 2.0 / 3, 1e-9);
+	assert_float_equal(t.p[3], 3.0 / 8, 1e-9);
+	assert_float_equal(t.p[4], 3.0 / 8 * 4 / 5, 1e-9);
+	retrieval_free(r);
+	automaton_free(history);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -204,6 +346,9 @@ int main(void)
 		cmocka_unit_test(short_matches_and_low_confidence_end_drafts),
 		cmocka_unit_test(confidence_is_that_of_succession),
 		cmocka_unit_test(random_sessions_are_drafted_as_by_brute_force),
+		cmocka_unit_test(grown_trees_have_the_most_probable_paths),
+		cmocka_unit_test(a_periodic_context_grows_beyond_its_end),
+		cmocka_unit_test(both_sources_grow_one_tree),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
