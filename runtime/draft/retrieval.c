@@ -10,6 +10,7 @@ struct retrieval {
 	struct retrieval_options o;
 	struct automaton *context;
 	struct automaton_match history; /* of the session in o.history */
+	const struct calibrated *calibrated;
 };
 
 int retrieval_create(const struct retrieval_options *o, struct retrieval **retrieval)
@@ -171,11 +172,33 @@ static void grow_from(const struct retrieval *r, const struct automaton *a,
 	}
 }
 
+void retrieval_calibrate(struct retrieval *r, const struct calibrated *c)
+{
+	r->calibrated = c;
+}
+
+static void grow_calibrated(const struct retrieval *r, struct tree_growth *g)
+{
+	const struct calibrated_limits limits = {
+		.depth = r->o.max_draft,
+		.least = r->o.min_confidence > RETRIEVAL_LEAST ? r->o.min_confidence
+							       : RETRIEVAL_LEAST,
+	};
+	struct automaton_match m = automaton_repeat(r->context);
+	size_t end = m.length ? automaton_end(r->context, m) : CALIBRATED_NONE;
+	size_t position = calibrated_begin(r->calibrated, g->nodes[0].token, end);
+
+	if (position != CALIBRATED_NONE)
+		calibrated_grow(r->calibrated, position, g, 0, &limits);
+}
+
 void retrieval_grow(const struct retrieval *r, struct tree_growth *g, uint32_t max)
 {
 	grow_from(r, r->context, automaton_repeat(r->context), g, max);
 	if (r->o.history)
 		grow_from(r, r->o.history, r->history, g, max);
+	if (r->calibrated)
+		grow_calibrated(r, g);
 }
 
 const struct automaton *retrieval_context(const struct retrieval *r)

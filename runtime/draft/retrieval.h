@@ -33,6 +33,7 @@
 #include <stdint.h>
 
 #include "automaton.h"
+#include "calibrated.h"
 #include "tree.h"
 
 struct retrieval_options {
@@ -78,13 +79,20 @@ size_t retrieval_draft(const struct retrieval *r, int32_t *draft, struct retriev
 /* That the next @n tokens are all those that followed a match of @match tokens: 0 to 1. */
 double retrieval_confidence(uint32_t match, uint32_t n);
 
+/* From now on trees grow from calibrated candidates of the context too (CoordGen 3.3). @c stays the
+ * caller's. NULL: no more. */
+void retrieval_calibrate(struct retrieval *r, const struct calibrated *c);
+
 /*
  * The same for a tree: adds to @g, whose root is the session's last token, what followed both
  * matches, of each the at most @max (up to TREE_MAX) most probable nodes, no deeper than max_draft,
  * with a probability of min_confidence or more. A token that came c times out of n behind a match
  * of m tokens, and of the path to it, follows with a probability of (m + 1) / (m + 2) c / n; only
- * the RETRIEVAL_NEXTS most frequent are considered.
+ * the RETRIEVAL_NEXTS most frequent are considered. Last comes the calibrated tree of the position
+ * where the context's match ends, or of the last one of the same token, to the same depth, with the
+ * model's probabilities; its nodes have at least RETRIEVAL_LEAST.
  */
+#define RETRIEVAL_LEAST 0.02
 #define RETRIEVAL_NEXTS 8
 void retrieval_grow(const struct retrieval *r, struct tree_growth *g, uint32_t max);
 

@@ -338,6 +338,43 @@ static void both_sources_grow_one_tree(void **state)
 	automaton_free(history);
 }
 
+/* The context's "1 2" goes on with 3; the model would rather say 4 there, and 5 behind it. */
+static void calibrated_candidates_grow_too(void **state)
+{
+	static const int32_t prompt[] = { 1, 2, 3, 4, 9, 2, 8 };
+	struct retrieval *r = create((struct retrieval_options){ .max_draft = 3 });
+	struct calibrated *c;
+	struct tree_growth g;
+	struct token_tree t;
+
+	assert_int_equal(calibrated_create(prompt, 7, 2, &c), 0);
+	calibrated_add(c, 1, (int32_t[]){ 4, 3 }, (float[]){ 0.75f, 0.25f }, 2);
+	calibrated_add(c, 3, (int32_t[]){ 5, 6 }, (float[]){ 0.5f, 0.01f }, 2);
+	calibrated_add(c, 5, (int32_t[]){ 60 }, (float[]){ 1 }, 1);
+	read_ids(r, prompt, 7);
+	READ(r, 1, 2);
+	retrieval_calibrate(r, c);
+	tree_begin(&g, 2);
+	retrieval_grow(r, &g, 1);
+	tree_pick(&g, TREE_MAX, &t);
+	assert_int_equal(t.n, 4);
+	assert_memory_equal(t.tokens, ((int32_t[]){ 2, 3, 4, 5 }), 16);
+	assert_memory_equal(t.parents, ((uint8_t[]){ 0, 0, 0, 2 }), 4);
+	assert_float_equal(t.p[1], 0.75, 1e-9);
+	assert_float_equal(t.p[3], 0.375, 1e-9);
+	/* Without a position of the match the token's last one counts; without any, nothing. */
+	assert_int_equal(calibrated_begin(c, 2, CALIBRATED_NONE), 5);
+	assert_int_equal(calibrated_begin(c, 2, 0), 5);
+	assert_int_equal(calibrated_begin(c, 2, 1), 1);
+	assert_true(calibrated_begin(c, 8, 6) == CALIBRATED_NONE);
+	retrieval_calibrate(r, NULL);
+	tree_begin(&g, 2);
+	retrieval_grow(r, &g, 1);
+	assert_int_equal(g.n, 2);
+	retrieval_free(r);
+	calibrated_free(c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -349,6 +386,7 @@ int main(void)
 		cmocka_unit_test(grown_trees_have_the_most_probable_paths),
 		cmocka_unit_test(a_periodic_context_grows_beyond_its_end),
 		cmocka_unit_test(both_sources_grow_one_tree),
+		cmocka_unit_test(calibrated_candidates_grow_too),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
