@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reuse of rejected drafts (CoordGen 3.4): tokens behind a mismatch may still come, after others
+ * that were missing in the draft, or with one word for another. Of each rejected draft the longest
+ * plausible segment is kept for the next steps.
+ *
+ *	struct reuse r;
+ *
+ *	reuse_begin(&r, 64, 0.1);
+ *	for (each step) {
+ *		drafted = ... tokens of other drafts ...;
+ *		reuse_step(&r, drafted);
+ *		reuse_grow(&r, &growth);
+ *		... pick a tree, evaluate it ...
+ *		n = token_tree_accept(&tree, next, path);
+ *		reuse_keep(&r, &tree, path, n, confidence);
+ *	}
+ *
+ * The copy of the paper from which this was made has lost its equation (3); what is here is from
+ * the words around it: confidence-based and length-first. With a draft d and the confidence c of
+ * each token, the probability that the model gave it behind the draft's tokens before it, the
+ * segment is the longest d[s..e] behind the last accepted token with c[i] >= the threshold for all
+ * s <= i <= e; of equally long ones the first. One pass over a draft finds it.
+ *
+ * A segment takes part in at least one step after that of its draft. It is dropped in the first
+ * later step in which the tokens drafted, with it, exceed a limit; the newest segments are counted
+ * first.
+ */
+#ifndef REUSE_H
+#define REUSE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tree.h"
+
+#define REUSE_SEGMENTS 8 /* at a time; with more the oldest goes */
+
+struct reuse {
+	uint32_t limit; /* tokens of a step's drafts together */
+	double threshold;
+	uint32_t n;
+	struct reuse_segment { /* the newest first */
+		uint32_t n, steps; /* tokens; steps in which it took part */
+		int32_t tokens[TREE_MAX];
+		double p[TREE_MAX]; /* confidences */
+	} segments[REUSE_SEGMENTS];
+};
+
+/* @limit: of the tokens that a step drafts. @threshold: of confidence, 0 to 1. */
+void reuse_begin(struct reuse *r, uint32_t limit, double threshold);
+
+/*
+ * The longest run of @confidence [n] that is at least @threshold: its length, and @start if that is
+ * not 0.
+ */
+uint32_t reuse_segment(const double *confidence, uint32_t n, double threshold, uint32_t *start);
+
+/*
+ * Begins a step that has drafted @drafted tokens otherwise: drops the segments whose time is over.
+ */
+void reuse_step(struct reuse *r, uint32_t drafted);
+
+/*
+ * Adds the segments to @g behind its root, the session's last token: from their start on, and, if
+ * the root is one of their tokens, from behind it on. A token follows with the confidence that it
+ * had. Returns how many tokens were offered.
+ */
+uint32_t reuse_grow(const struct reuse *r, struct tree_growth *g);
+
+/*
+ * After a step: keeps the longest segment of the drafts of @t that were rejected, where @path [n]
+ * was accepted and the model gave each node's token the probability @confidence [t->n] behind its
+ * parent; of equally long ones that of the earliest leaf. Returns its length; 0: there was none, or
+ * an older segment contains it, which goes on in its stead. Accepted tokens leave the segments that
+ * they came from.
+ */
+uint32_t reuse_keep(struct reuse *r, const struct token_tree *t, const uint8_t *path, uint32_t n,
+		    const double *confidence);
+
+#endif /* REUSE_H */
