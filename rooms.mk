@@ -71,7 +71,7 @@ runtime/api_public := llm.h llm_choices.h llm_quantize.h llm_vocab.h
 runtime/base_public := checksum.h llm_fail.h threadpool.h
 runtime/base_uses := $(RUNTIME_BELOW)
 # Knows token ids, but no model and no session.
-runtime/draft_public := automaton.h calibrated.h history.h retrieval.h reuse.h tree.h
+runtime/draft_public := automaton.h calibrated.h history.h retrieval.h reuse.h switching.h tree.h
 runtime/draft_uses := $(runtime/base_uses) runtime/base
 runtime/gguf_public := gguf.h gguf_blocks.h gguf_quantize.h gguf_writer.h dequant.h
 runtime/gguf_uses := $(runtime/base_uses) runtime/base
