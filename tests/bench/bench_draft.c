@@ -6,6 +6,8 @@
  *
  *	bench_draft [-v VOCABULARY (151936)] [-r REPEATED, share of the text (0.5)] [-s SEED (1)]
  *
+ * Then the same of calibrated trees, with 4 candidates for each token of the context.
+ *
  * Ids are distributed as words are (Zipf); stretches of 4 to 32 tokens are repeated from earlier
  * ones. Beside it a scan: the search for the last 3 tokens, from the end of the text on, as prompt
  * lookup does it. All figures are of this process's CPU time.
@@ -155,6 +157,59 @@ static double follow_ns(const struct automaton *a, size_t n)
 	return (now_ns() - begin) / STEPS;
 }
 
+#define CANDIDATES 4
+
+/* Candidates as of a model that has learned from the text: what follows, and others. */
+static struct calibrated *calibrate(size_t n)
+{
+	static const float p[CANDIDATES] = { 0.5f, 0.2f, 0.1f, 0.05f };
+	struct calibrated *c;
+
+	if (calibrated_create(b.ids, n, CANDIDATES, &c))
+		exit(1);
+	for (size_t i = 0; i < n; i++) {
+		int32_t ids[CANDIDATES] = { b.ids[i + 1] };
+
+		for (int k = 1; k < CANDIDATES; k++)
+			ids[k] = b.ids[(size_t)(uniform() * (double)n)];
+		calibrated_add(c, i, ids, p, CANDIDATES);
+	}
+	return c;
+}
+
+static double calibrated_ns(const struct calibrated *c, size_t n, double *nodes)
+{
+	static struct tree_growth g;
+	const struct calibrated_limits limits = { TREE_MAX, RETRIEVAL_LEAST };
+	double begin = now_ns();
+	uint32_t sum = 0;
+
+	for (size_t i = n; i < n + STEPS; i++) {
+		size_t position = calibrated_begin(c, b.ids[i], CALIBRATED_NONE);
+
+		tree_begin(&g, b.ids[i]);
+		sum += position == CALIBRATED_NONE ? 0
+						   : calibrated_grow(c, position, &g, 0, &limits);
+	}
+	*nodes = (double)sum / STEPS;
+	return (now_ns() - begin) / STEPS;
+}
+
+static void measure_calibrated(size_t n)
+{
+	double begin, made, grown, nodes;
+	struct calibrated *c;
+
+	make_text(n + STEPS);
+	begin = now_ns();
+	c = calibrate(n);
+	made = (now_ns() - begin) / (double)n;
+	grown = calibrated_ns(c, n, &nodes);
+	printf("%8zu %8.0f %8.0f %8.1f %8.1f\n", n, made, grown, nodes,
+	       (double)calibrated_bytes(c) / (double)n);
+	calibrated_free(c);
+}
+
 static void measure(size_t n)
 {
 	double begin, append, follow, step, tree, nodes, scanned;
@@ -203,6 +258,10 @@ int main(int argc, char **argv)
 	       "ns", "", "a token", "a token");
 	for (size_t n = 8 << 10; n <= 128 << 10; n *= 4)
 		measure(n);
+	printf("\n%8s %8s %8s %8s %8s\n%8s %8s %8s %8s %8s\n", "context", "made", "tree", "nodes",
+	       "bytes", "tokens", "ns/token", "ns", "", "a token");
+	for (size_t n = 8 << 10; n <= 128 << 10; n *= 4)
+		measure_calibrated(n);
 	free(b.ids);
 	return b.sink == UINT32_MAX;
 }
