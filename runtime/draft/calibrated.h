@@ -65,7 +65,7 @@ size_t calibrated_begin(const struct calibrated *c, int32_t token, size_t positi
 
 struct calibrated_limits {
 	uint32_t depth; /* of nodes below the one where the tree begins, at most TREE_MAX */
-	double least; /* probability of a node's path in the growth; less ends a branch; above 0 */
+	double least; /* probability of a node's path in the growth; less ends a path; above 0 */
 };
 /*
  * Adds the tree of @position to @g, behind @node, which stands for the token at that position.

@@ -205,8 +205,3 @@ const struct automaton *retrieval_context(const struct retrieval *r)
 {
 	return r->context;
 }
-
-struct automaton_match retrieval_history(const struct retrieval *r)
-{
-	return r->history;
-}

@@ -84,7 +84,7 @@ double retrieval_confidence(uint32_t match, uint32_t n);
 void retrieval_calibrate(struct retrieval *r, const struct calibrated *c);
 
 /*
- * The same for a tree: adds to @g, whose root is the session's last token, what followed both
+ * For a tree: adds to @g, whose root is the session's last token, what followed both
  * matches, of each the at most @max (up to TREE_MAX) most probable nodes, no deeper than max_draft,
  * with a probability of min_confidence or more. A token that came c times out of n behind a match
  * of m tokens, and of the path to it, follows with a probability of (m + 1) / (m + 2) c / n; only
@@ -96,8 +96,7 @@ void retrieval_calibrate(struct retrieval *r, const struct calibrated *c);
 #define RETRIEVAL_NEXTS 8
 void retrieval_grow(const struct retrieval *r, struct tree_growth *g, uint32_t max);
 
-/* The session's tokens, and its match with the history, which is empty without one. */
+/* The session's tokens. */
 const struct automaton *retrieval_context(const struct retrieval *r);
-struct automaton_match retrieval_history(const struct retrieval *r);
 
 #endif /* RETRIEVAL_H */

@@ -16,11 +16,11 @@
  *		reuse_keep(&r, &tree, path, n, confidence);
  *	}
  *
- * The copy of the paper from which this was made has lost its equation (3); what is here is from
- * the words around it: confidence-based and length-first. With a draft d and the confidence c of
- * each token, the probability that the model gave it behind the draft's tokens before it, the
- * segment is the longest d[s..e] behind the last accepted token with c[i] >= the threshold for all
- * s <= i <= e; of equally long ones the first. One pass over a draft finds it.
+ * The segment is the paper's equation (3), read from the words around it: confidence-based and
+ * length-first. With a draft d and the confidence c of each token, which is the probability that
+ * the model gave it behind the draft's tokens before it, the segment is the longest d[s..e] behind
+ * the last accepted token with c[i] >= the threshold for all s <= i <= e; of equally long ones the
+ * first. One pass over a draft finds it.
  *
  * A segment takes part in at least one step after that of its draft. It is dropped in the first
  * later step in which the tokens drafted, with it, exceed a limit; the newest segments are counted
@@ -50,10 +50,8 @@ struct reuse {
 /* @limit: of the tokens that a step drafts. @threshold: of confidence, 0 to 1. */
 void reuse_begin(struct reuse *r, uint32_t limit, double threshold);
 
-/*
- * The longest run of @confidence [n] that is at least @threshold: its length, and @start if that is
- * not 0.
- */
+/* The longest run of @confidence [n] that is at least @threshold: returns its length; stores its
+ * @start if the length is not 0. */
 uint32_t reuse_segment(const double *confidence, uint32_t n, double threshold, uint32_t *start);
 
 /*

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "switching.h"
 
+#include <stddef.h>
+
 static uint64_t sum(const uint64_t *values, uint32_t n)
 {
 	uint64_t total = 0;

@@ -24,7 +24,6 @@
 #ifndef SWITCHING_H
 #define SWITCHING_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 struct switching_profile {

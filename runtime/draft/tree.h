@@ -59,8 +59,8 @@ struct token_tree {
 	int32_t tokens[TREE_MAX];
 	uint8_t parents[TREE_MAX]; /* the root's is 0 */
 	uint8_t depths[TREE_MAX]; /* positions behind the root's */
-	uint64_t
-		ancestors[TREE_MAX]; /* bit j: the node sees node j; itself and the root included */
+	/* Bit j: the node sees node j; itself and the root are included. */
+	uint64_t ancestors[TREE_MAX];
 	double p[TREE_MAX];
 };
 

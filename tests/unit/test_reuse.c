@@ -194,7 +194,7 @@ static uint32_t longest_run(const struct token_tree *t, uint64_t path, const dou
 	return best;
 }
 
-static void rejected_branches_of_random_trees_are_kept(void **state)
+static void rejected_paths_of_random_trees_are_kept(void **state)
 {
 	random_begin("trees");
 	for (int round = 0; round < 2000; round++) {
@@ -235,7 +235,7 @@ int main(void)
 		cmocka_unit_test(segments_live_for_a_step_and_within_the_limit),
 		cmocka_unit_test(of_many_segments_the_oldest_go),
 		cmocka_unit_test(the_longest_plausible_segment_is_found),
-		cmocka_unit_test(rejected_branches_of_random_trees_are_kept),
+		cmocka_unit_test(rejected_paths_of_random_trees_are_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
