@@ -70,7 +70,7 @@ runtime/api_public := llm.h llm_choices.h llm_quantize.h llm_vocab.h
 
 runtime/base_public := checksum.h llm_fail.h threadpool.h
 runtime/base_uses := $(RUNTIME_BELOW)
-runtime/gguf_public := gguf.h gguf_blocks.h gguf_quantize.h gguf_writer.h dequant.h
+runtime/gguf_public := gguf.h gguf_blocks.h gguf_quantize.h gguf_recast.h gguf_writer.h dequant.h
 runtime/gguf_uses := $(runtime/base_uses) runtime/base
 # These two do not see each other:
 runtime/text_public := text.h tokenizer.h

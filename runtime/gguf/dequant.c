@@ -229,13 +229,13 @@ DEQUANT_PARTS(q3_k, GGUF_Q3_K)
 static void dequant_levels(enum gguf_type type, const uint8_t *src, float *dst, size_t n)
 {
 	const struct gguf_type_traits *traits = gguf_type_traits(type);
-	float scale[256 / GGUF_LEVELS_GROUP];
-	int8_t numbers[256];
+	struct gguf_levels block;
 
 	for (size_t i = 0; i < n; i += traits->block_values, src += traits->block_bytes) {
-		gguf_levels[type](src, numbers, scale);
+		gguf_levels_of[type](src, &block);
 		for (uint32_t k = 0; k < traits->block_values; k++)
-			*dst++ = scale[k / GGUF_LEVELS_GROUP] * (float)numbers[k];
+			*dst++ = block.unit * (float)block.scale[k / GGUF_LEVELS_GROUP] *
+				 (float)block.numbers[k];
 	}
 }
 

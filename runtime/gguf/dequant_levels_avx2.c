@@ -28,13 +28,13 @@ static inline __m128i load_16(const void *p)
 static void dequant_levels(enum gguf_type type, const uint8_t *src, float *dst, size_t n)
 {
 	const struct gguf_type_traits *traits = gguf_type_traits(type);
-	float scale[256 / GGUF_LEVELS_GROUP];
-	int8_t numbers[256];
+	struct gguf_levels block;
 
 	for (size_t i = 0; i < n; i += traits->block_values, src += traits->block_bytes) {
-		gguf_levels[type](src, numbers, scale);
+		gguf_levels_of[type](src, &block);
 		for (uint32_t k = 0; k < traits->block_values; k += 16, dst += 16)
-			store_16(dst, load_16(numbers + k), scale[k / GGUF_LEVELS_GROUP]);
+			store_16(dst, load_16(block.numbers + k),
+				 block.unit * (float)block.scale[k / GGUF_LEVELS_GROUP]);
 	}
 }
 
@@ -89,12 +89,15 @@ static void dequant_mxfp4(const uint8_t *src, float *dst, size_t n)
 static void dequant_iq4_xs(const uint8_t *src, float *dst, size_t n)
 {
 	const __m128i levels = load_16(gguf_levels_iq4);
-	float scale[8];
+	int8_t scale[8];
 
 	for (size_t i = 0; i < n; i += 256, src += 136) {
+		const float d = scale_f16(src);
+
 		gguf_levels_iq4_xs_scales(src, scale);
 		for (int g = 0; g < 8; g++)
-			store_nibbles(dst + i + 32 * g, src + 8 + 16 * g, levels, scale[g]);
+			store_nibbles(dst + i + 32 * g, src + 8 + 16 * g, levels,
+				      d * (float)scale[g]);
 	}
 }
 
