@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "gguf_recast.h"
+#include "llm_quantize.h"
 #include "tiny_blocks.h"
 
 #define PROMPT 11
@@ -83,10 +84,10 @@ static void rewrite(struct tiny_model *t, bool recast)
 }
 
 /* The logits of a prompt's last token and of those decoded after it. */
-static void run(struct tiny_model *t, enum llm_placement placement, enum llm_weights weights,
-		float (*logits)[N_VOCAB])
+static void run_file(const char *path, enum llm_placement placement, enum llm_weights weights,
+		     float (*logits)[N_VOCAB])
 {
-	struct llm_options opts = { .model = tiny_write(t),
+	struct llm_options opts = { .model = path,
 				    .choices.placement = placement,
 				    .choices.weights = weights,
 				    .threads = 2 };
@@ -107,6 +108,29 @@ static void run(struct tiny_model *t, enum llm_placement placement, enum llm_wei
 	}
 	llm_session_free(s);
 	llm_engine_close(engine);
+}
+
+static void run(struct tiny_model *t, enum llm_placement placement, enum llm_weights weights,
+		float (*logits)[N_VOCAB])
+{
+	run_file(tiny_write(t), placement, weights, logits);
+}
+
+/* The same of the file packed for weights native. */
+static void run_packed(struct tiny_model *t, float (*logits)[N_VOCAB])
+{
+	char path[] = "/tmp/test_llm_types.XXXXXX";
+	const struct llm_quantize_options opts = { .in = tiny_write(t),
+						   .out = path,
+						   .type = LLM_QUANTIZE_NATIVE };
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	close(fd);
+	if (llm_quantize(&opts, NULL))
+		fail_msg("%s", llm_error());
+	run_file(path, LLM_PLACE_NPU, LLM_WEIGHTS_AUTO, logits);
+	unlink(path);
 }
 
 #define RUNS (TOKENS - PROMPT + 1)
@@ -140,6 +164,8 @@ static void check(struct tiny_model *t, const char *name)
 	error = distance(own, cpu);
 	print_message("%s: native differs by %.4f, w8a8 by %.4f\n", name, error, distance(w8, cpu));
 	assert_true(error < BOUND && distance(w8, cpu) < BOUND);
+	run_packed(t, other);
+	assert_memory_equal(own, other, sizeof(own));
 	rewrite(t, true);
 	run(t, LLM_PLACE_NPU, LLM_WEIGHTS_NATIVE, other);
 	assert_memory_equal(own, other, sizeof(own));
