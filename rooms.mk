@@ -73,7 +73,7 @@ runtime/base_uses := $(RUNTIME_BELOW)
 # Knows token ids, but no model and no session.
 runtime/draft_public := automaton.h calibrated.h history.h retrieval.h reuse.h switching.h tree.h
 runtime/draft_uses := $(runtime/base_uses) runtime/base
-runtime/gguf_public := gguf.h gguf_blocks.h gguf_quantize.h gguf_writer.h dequant.h
+runtime/gguf_public := gguf.h gguf_blocks.h gguf_quantize.h gguf_recast.h gguf_writer.h dequant.h
 runtime/gguf_uses := $(runtime/base_uses) runtime/base
 # These two do not see each other:
 runtime/text_public := text.h tokenizer.h

@@ -81,7 +81,8 @@ static const struct llm_choice_value weights[] = {
 	[LLM_WEIGHTS_NATIVE] = { "native",
 		"each matrix in the file's own type, where the NPU has it; integer activations\n"
 		"These are Q4_0, Q4_1, Q5_0, Q5_1 and Q2_K to Q6_K, whose numbers and scales are "
-		"used as they are. Matrices of other types are as in w8a8.",
+		"used as they are, and TQ1_0, TQ2_0, IQ1_S, IQ1_M, IQ3_XXS, IQ3_S and MXFP4, whose "
+		"values are. Matrices of other types are as in w8a8.",
 		WITH_NPU, ANYWHERE, TRAIT_INTEGERS },
 	[LLM_WEIGHTS_W8A8_GROUPS] = { "w8a8-groups",
 		"INT8 with a scale per 32 values of a row, whose sums are added as floats\n"

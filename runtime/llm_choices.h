@@ -61,8 +61,8 @@ enum llm_weights {
 	/* INT4 in groups of 32 (packed.h); the output matrix is INT8 unless the file's is Q4_0. */
 	LLM_WEIGHTS_W4A16, /* float activations and arithmetic (HeteroLLM, table 2) */
 	LLM_WEIGHTS_W4A8, /* integer activations */
-	/* Each matrix in its own type: Q4_0 and those of MATMUL_KQ with the file's numbers and
-	 * scales, others as in W8A8; integer activations. */
+	/* Each matrix in its own type: Q4_0, those of MATMUL_KQ and those that can be rewritten as
+	 * one of them (docs/gguf.md), others as in W8A8; integer activations. */
 	LLM_WEIGHTS_NATIVE,
 	/* Only in dry runs: INT8 with a scale for each 32 values along k, whose sums an NPU adds as
 	 * floats, as K-quants and AWQ have it (llm.npu 2.3) */

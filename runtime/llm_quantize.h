@@ -30,6 +30,9 @@ enum llm_quantize_type {
 	LLM_QUANTIZE_F16,
 	LLM_QUANTIZE_Q8_0,
 	LLM_QUANTIZE_Q4_0,
+	LLM_QUANTIZE_Q4_1,
+	LLM_QUANTIZE_Q5_0,
+	LLM_QUANTIZE_Q5_1,
 	/* Packed as the NPU reads them (docs/gguf.md), for engines with these weights. Loading such
 	 * a file takes no packing; it cannot be quantised again. */
 	LLM_QUANTIZE_W8A8,

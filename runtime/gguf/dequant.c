@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * GGUF's tensor types and their widening to F32.
+ * Widening GGUF's tensor types to F32.
  *
  * A block type stores small integers with a scale (and for some an offset) per 16 or 32 of them;
  * the K types store these scales as small integers too, with one or two F16 scales per 256 values.
@@ -12,27 +12,10 @@
 #include <string.h>
 
 #include "gguf_blocks.h"
+#include "gguf_levels.h"
 
-static const struct gguf_type_traits type_traits[] = {
-	[GGUF_F32] = { "F32", 1, 4 },	    [GGUF_F16] = { "F16", 1, 2 },
-	[GGUF_BF16] = { "BF16", 1, 2 },	    [GGUF_Q4_0] = { "Q4_0", 32, 18 },
-	[GGUF_Q4_1] = { "Q4_1", 32, 20 },   [GGUF_Q5_0] = { "Q5_0", 32, 22 },
-	[GGUF_Q5_1] = { "Q5_1", 32, 24 },   [GGUF_Q8_0] = { "Q8_0", 32, 34 },
-	[GGUF_Q2_K] = { "Q2_K", 256, 84 },  [GGUF_Q3_K] = { "Q3_K", 256, 110 },
-	[GGUF_Q4_K] = { "Q4_K", 256, 144 }, [GGUF_Q5_K] = { "Q5_K", 256, 176 },
-	[GGUF_Q6_K] = { "Q6_K", 256, 210 }, [GGUF_I8] = { "I8", 1, 1 },
-};
-
-const struct gguf_type_traits *gguf_type_traits(enum gguf_type type)
-{
-	if ((unsigned int)type >= sizeof(type_traits) / sizeof(type_traits[0]) ||
-	    !type_traits[type].name)
-		return NULL;
-	return &type_traits[type];
-}
-
-/* Exact. A signalling NaN becomes quiet, as with the CPU's instruction. */
-static float f16_to_f32(const uint8_t *p)
+/* A signalling NaN becomes quiet, as with the CPU's instruction. */
+float dequant_one_f16(const uint8_t *p)
 {
 	uint16_t h;
 	uint32_t sign, exponent, mantissa, bits;
@@ -64,7 +47,7 @@ static void dequant_f16(const uint8_t *src, float *dst, size_t n)
 	size_t i;
 
 	for (i = 0; i < n; i++)
-		dst[i] = f16_to_f32(src + 2 * i);
+		dst[i] = dequant_one_f16(src + 2 * i);
 }
 
 static void dequant_bf16(const uint8_t *src, float *dst, size_t n)
@@ -88,7 +71,7 @@ static void dequant_q8_0(const uint8_t *src, float *dst, size_t n)
 	int j;
 
 	for (i = 0; i < n; i += 32, src += 34) {
-		float d = f16_to_f32(src);
+		float d = dequant_one_f16(src);
 
 		for (j = 0; j < 32; j++)
 			dst[i + j] = d * (float)(int8_t)src[2 + j];
@@ -105,7 +88,7 @@ static void dequant_q4_0(const uint8_t *src, float *dst, size_t n)
 	int j;
 
 	for (i = 0; i < n; i += 32, src += 18) {
-		float d = f16_to_f32(src);
+		float d = dequant_one_f16(src);
 
 		for (j = 0; j < 16; j++) {
 			dst[i + j] = d * (float)((src[2 + j] & 15) - 8);
@@ -122,7 +105,7 @@ static void dequant_q4_0(const uint8_t *src, float *dst, size_t n)
  */
 void dequant_k_scales(const uint8_t *src, float scale[8], float offset[8])
 {
-	float d = f16_to_f32(src), m = f16_to_f32(src + 2);
+	float d = dequant_one_f16(src), m = dequant_one_f16(src + 2);
 	const uint8_t *s = src + 4;
 	int j;
 
@@ -188,7 +171,7 @@ static void dequant_q6_k(const uint8_t *src, float *dst, size_t n)
 
 	for (i = 0; i < n; i += 256, src += 210) {
 		const int8_t *scales = (const int8_t *)src + 192;
-		float d = f16_to_f32(src + 208);
+		float d = dequant_one_f16(src + 208);
 
 		for (half = 0; half < 2; half++) {
 			const uint8_t *low = src + half * 64, *high = src + 128 + half * 32;
@@ -220,8 +203,8 @@ static void dequant_parts(enum gguf_type type, const uint8_t *src, float *dst, s
 	for (size_t i = 0; i < n; i += f.block, src += bytes) {
 		gguf_split(type, src, f.block, &parts);
 		for (int g = 0; g < f.block / f.group; g++) {
-			float s = f16_to_f32((uint8_t *)&d) * (float)scale[g],
-			      m = f16_to_f32((uint8_t *)&dmin) * (float)min[g];
+			float s = dequant_one_f16((uint8_t *)&d) * (float)scale[g],
+			      m = dequant_one_f16((uint8_t *)&dmin) * (float)min[g];
 
 			for (int k = g * f.group; k < (g + 1) * f.group; k++) {
 				float v = s * (float)(numbers[k] - zero);
@@ -243,12 +226,51 @@ DEQUANT_PARTS(q5_1, GGUF_Q5_1)
 DEQUANT_PARTS(q2_k, GGUF_Q2_K)
 DEQUANT_PARTS(q3_k, GGUF_Q3_K)
 
+static void dequant_levels(enum gguf_type type, const uint8_t *src, float *dst, size_t n)
+{
+	const struct gguf_type_traits *traits = gguf_type_traits(type);
+	struct gguf_levels block;
+
+	for (size_t i = 0; i < n; i += traits->block_values, src += traits->block_bytes) {
+		gguf_levels_of[type](src, &block);
+		for (uint32_t k = 0; k < traits->block_values; k++)
+			*dst++ = block.unit * (float)block.scale[k / GGUF_LEVELS_GROUP] *
+				 (float)block.numbers[k];
+	}
+}
+
+#define DEQUANT_LEVELS(name, type)                                           \
+	static void dequant_##name(const uint8_t *src, float *dst, size_t n) \
+	{                                                                    \
+		dequant_levels(type, src, dst, n);                           \
+	}
+DEQUANT_LEVELS(iq1_s, GGUF_IQ1_S)
+DEQUANT_LEVELS(iq1_m, GGUF_IQ1_M)
+DEQUANT_LEVELS(iq2_xxs, GGUF_IQ2_XXS)
+DEQUANT_LEVELS(iq2_xs, GGUF_IQ2_XS)
+DEQUANT_LEVELS(iq2_s, GGUF_IQ2_S)
+DEQUANT_LEVELS(iq3_xxs, GGUF_IQ3_XXS)
+DEQUANT_LEVELS(iq3_s, GGUF_IQ3_S)
+DEQUANT_LEVELS(iq4_nl, GGUF_IQ4_NL)
+DEQUANT_LEVELS(iq4_xs, GGUF_IQ4_XS)
+DEQUANT_LEVELS(tq1_0, GGUF_TQ1_0)
+DEQUANT_LEVELS(tq2_0, GGUF_TQ2_0)
+DEQUANT_LEVELS(mxfp4, GGUF_MXFP4)
+
 const dequant_fn dequant_generic[GGUF_TYPES] = {
-	[GGUF_F32] = dequant_f32,   [GGUF_F16] = dequant_f16,	[GGUF_BF16] = dequant_bf16,
-	[GGUF_Q8_0] = dequant_q8_0, [GGUF_Q4_0] = dequant_q4_0, [GGUF_Q4_K] = dequant_q4_k,
-	[GGUF_Q5_K] = dequant_q5_k, [GGUF_Q6_K] = dequant_q6_k, [GGUF_Q4_1] = dequant_q4_1,
-	[GGUF_Q5_0] = dequant_q5_0, [GGUF_Q5_1] = dequant_q5_1, [GGUF_Q2_K] = dequant_q2_k,
-	[GGUF_Q3_K] = dequant_q3_k,
+	[GGUF_F32] = dequant_f32,	  [GGUF_F16] = dequant_f16,
+	[GGUF_BF16] = dequant_bf16,	  [GGUF_Q8_0] = dequant_q8_0,
+	[GGUF_Q4_0] = dequant_q4_0,	  [GGUF_Q4_K] = dequant_q4_k,
+	[GGUF_Q5_K] = dequant_q5_k,	  [GGUF_Q6_K] = dequant_q6_k,
+	[GGUF_Q4_1] = dequant_q4_1,	  [GGUF_Q5_0] = dequant_q5_0,
+	[GGUF_Q5_1] = dequant_q5_1,	  [GGUF_Q2_K] = dequant_q2_k,
+	[GGUF_Q3_K] = dequant_q3_k,	  [GGUF_IQ1_S] = dequant_iq1_s,
+	[GGUF_IQ1_M] = dequant_iq1_m,	  [GGUF_IQ2_XXS] = dequant_iq2_xxs,
+	[GGUF_IQ2_XS] = dequant_iq2_xs,	  [GGUF_IQ2_S] = dequant_iq2_s,
+	[GGUF_IQ3_XXS] = dequant_iq3_xxs, [GGUF_IQ3_S] = dequant_iq3_s,
+	[GGUF_IQ4_NL] = dequant_iq4_nl,	  [GGUF_IQ4_XS] = dequant_iq4_xs,
+	[GGUF_TQ1_0] = dequant_tq1_0,	  [GGUF_TQ2_0] = dequant_tq2_0,
+	[GGUF_MXFP4] = dequant_mxfp4,
 };
 
 bool gguf_type_is_float(enum gguf_type type)
@@ -259,9 +281,10 @@ bool gguf_type_is_float(enum gguf_type type)
 void gguf_dequantize(enum gguf_type type, const void *src, float *dst, size_t n)
 {
 #if defined(__x86_64__)
-	if (dequant_avx2[type] && __builtin_cpu_supports("avx2") &&
-	    __builtin_cpu_supports("f16c")) {
-		dequant_avx2[type](src, dst, n);
+	const dequant_fn simd = dequant_avx2(type);
+
+	if (simd && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) {
+		simd(src, dst, n);
 		return;
 	}
 #endif

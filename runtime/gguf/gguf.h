@@ -27,8 +27,20 @@ enum gguf_type {
 	GGUF_Q4_K = 12,
 	GGUF_Q5_K = 13,
 	GGUF_Q6_K = 14,
+	GGUF_IQ2_XXS = 16,
+	GGUF_IQ2_XS = 17,
+	GGUF_IQ3_XXS = 18,
+	GGUF_IQ1_S = 19,
+	GGUF_IQ4_NL = 20,
+	GGUF_IQ3_S = 21,
+	GGUF_IQ2_S = 22,
+	GGUF_IQ4_XS = 23,
 	GGUF_I8 = 24, /* bytes that are no weights, such as packed panels */
+	GGUF_IQ1_M = 29,
 	GGUF_BF16 = 30,
+	GGUF_TQ1_0 = 34,
+	GGUF_TQ2_0 = 35,
+	GGUF_MXFP4 = 39,
 };
 
 /* Metadata value types, with the numbers of the file format. */
@@ -56,10 +68,17 @@ struct gguf_type_traits {
 };
 /* NULL for a type that is not supported. */
 const struct gguf_type_traits *gguf_type_traits(enum gguf_type type);
+/* The name of any type that the format has or had, supported or not; NULL: there is none. */
+const char *gguf_type_name(uint32_t number);
+/* Whether the format no longer has the type of this number. */
+bool gguf_type_is_removed(uint32_t number);
 /* Whether gguf_dequantize() supports the type. */
 bool gguf_type_is_float(enum gguf_type type);
-/* Widens @n values (a multiple of block_values) from @src to F32. Exact for F32, F16 and BF16;
- * block types use the arithmetic of the format's definition and round each operation once. */
+/*
+ * Widens @n values (a multiple of block_values) from @src to F32. Exact for F32, F16, BF16, Q4_0,
+ * Q5_0, Q8_0, Q3_K, Q6_K and all IQ, TQ and MXFP4 types, but for products that overflow; the types
+ * with minima use the arithmetic of the format's definition and round each operation once.
+ */
 void gguf_dequantize(enum gguf_type type, const void *src, float *dst, size_t n);
 
 #define GGUF_MAX_DIMS 4

@@ -138,11 +138,95 @@ static bool quantize_q4_0(const float *src, uint8_t *dst, size_t n)
 	return true;
 }
 
+/* The least and the greatest value. False: not all are finite. */
+static bool find_range(const float *src, float *min, float *max)
+{
+	*min = *max = src[0];
+	for (int j = 0; j < 32; j++) {
+		if (!isfinite(src[j]))
+			return false;
+		if (src[j] < *min)
+			*min = src[j];
+		if (src[j] > *max)
+			*max = src[j];
+	}
+	return true;
+}
+
+/* Numbers below 32: their low nibbles, and their fifth bits if @fifth is not NULL. */
+static void put_numbers(uint8_t *nibbles, uint8_t *fifth, const uint8_t q[32])
+{
+	for (int j = 0; j < 16; j++)
+		nibbles[j] = (q[j] & 15) | (q[j + 16] & 15) << 4;
+	for (int j = 0; fifth && j < 32; j++)
+		fifth[j / 8] = (j % 8 ? fifth[j / 8] : 0) | q[j] >> 4 << j % 8;
+}
+
+/* Q4_1 and Q5_1: a scale, the least value, fifth bits in Q5_1, and nibbles. */
+static bool quantize_range(const float *src, uint8_t *dst, int most)
+{
+	float min, max, d, inverse;
+	bool zero, zero_min;
+	uint8_t q[32];
+
+	if (!find_range(src, &min, &max))
+		return false;
+	d = (max - min) / (float)most;
+	if (!put_scale(dst, d, &zero) || !put_scale(dst + 2, min, &zero_min))
+		return false;
+	inverse = zero ? 0 : 1 / d;
+	for (int j = 0; j < 32; j++) {
+		int n = (int)((src[j] - min) * inverse + 0.5f);
+
+		q[j] = (uint8_t)(n < most ? n : most);
+	}
+	put_numbers(dst + (most > 15 ? 8 : 4), most > 15 ? dst + 4 : NULL, q);
+	return true;
+}
+
+static bool quantize_q4_1(const float *src, uint8_t *dst, size_t n)
+{
+	for (size_t i = 0; i < n; i += 32, src += 32, dst += 20)
+		if (!quantize_range(src, dst, 15))
+			return false;
+	return true;
+}
+
+static bool quantize_q5_1(const float *src, uint8_t *dst, size_t n)
+{
+	for (size_t i = 0; i < n; i += 32, src += 32, dst += 24)
+		if (!quantize_range(src, dst, 31))
+			return false;
+	return true;
+}
+
+static bool quantize_q5_0(const float *src, uint8_t *dst, size_t n)
+{
+	for (size_t i = 0; i < n; i += 32, src += 32, dst += 22) {
+		float x, d, inverse;
+		uint8_t q[32];
+		bool zero;
+
+		if (!greatest(src, &x))
+			return false;
+		d = x / -16;
+		if (!put_scale(dst, d, &zero))
+			return false;
+		inverse = zero ? 0 : 1 / d;
+		for (int j = 0; j < 32; j++) {
+			int number = (int)(src[j] * inverse + 16.5f);
+
+			q[j] = (uint8_t)(number < 31 ? number : 31);
+		}
+		put_numbers(dst + 6, dst + 2, q);
+	}
+	return true;
+}
+
 const quantize_fn quantize_generic[GGUF_TYPES] = {
-	[GGUF_F32] = quantize_f32,
-	[GGUF_F16] = quantize_f16,
-	[GGUF_Q8_0] = quantize_q8_0,
-	[GGUF_Q4_0] = quantize_q4_0,
+	[GGUF_F32] = quantize_f32,   [GGUF_F16] = quantize_f16,	  [GGUF_Q8_0] = quantize_q8_0,
+	[GGUF_Q4_0] = quantize_q4_0, [GGUF_Q4_1] = quantize_q4_1, [GGUF_Q5_0] = quantize_q5_0,
+	[GGUF_Q5_1] = quantize_q5_1,
 };
 
 bool gguf_quantize(enum gguf_type type, const float *src, void *dst, size_t n)

@@ -9,10 +9,13 @@
  *							nearest, ties away from zero
  *	Q4_0	d = (the x of greatest magnitude) / -8,	q = min(15, floor(x / d + 8.5))
  *		the first of several
+ *	Q5_0	the same with -16,			q = min(31, floor(x / d + 16.5))
+ *	Q4_1	m = min x, d = (max x - m) / 15;	q = min(15, floor((x - m) / d + 0.5))
+ *	Q5_1	the same with 31
  *
- * d is stored as F16, but q is computed with the unrounded d. x / d is x times the rounded
- * reciprocal of d. If d rounds to zero as F16, the block widens to zeros, and its q are those of
- * zeros.
+ * d and m are stored as F16, but q is computed with the unrounded ones. x / d is x times the
+ * rounded reciprocal of d. If d rounds to zero as F16, the block widens to zeros, or to m, and its
+ * q are those of zeros, or 0.
  */
 #ifndef GGUF_QUANTIZE_H
 #define GGUF_QUANTIZE_H
@@ -24,13 +27,17 @@ enum gguf_file_type {
 	GGUF_FILE_F32 = 0,
 	GGUF_FILE_F16 = 1,
 	GGUF_FILE_Q4_0 = 2,
+	GGUF_FILE_Q4_1 = 3,
 	GGUF_FILE_Q8_0 = 7,
+	GGUF_FILE_Q5_0 = 8,
+	GGUF_FILE_Q5_1 = 9,
 };
 
 /*
- * Narrows @n values, a multiple of the block of @type (F32, F16, Q8_0 or Q4_0), into @dst (any
- * alignment). False, and @dst is undefined, if a value is not finite or too great: the limit is
- * 65504 for F16, 127 times that for Q8_0, and 8 times that for Q4_0.
+ * Narrows @n values, a multiple of the block of @type (F32, F16, Q8_0, Q5_1, Q5_0, Q4_1 or Q4_0),
+ * into @dst (any alignment). False, and @dst is undefined, if a value is not finite or too great:
+ * the limit is 65504 for F16 and for what Q4_1 and Q5_1 store, 127 times that for Q8_0, 16 times
+ * for Q5_0, and 8 times for Q4_0.
  */
 bool gguf_quantize(enum gguf_type type, const float *src, void *dst, size_t n);
 

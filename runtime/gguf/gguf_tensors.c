@@ -41,6 +41,23 @@ static int read_alignment(struct gguf_cursor *c, uint64_t *alignment)
 	return 0;
 }
 
+static int refuse_type(struct gguf_cursor *c, const char *tensor, uint32_t type)
+{
+	const char *name = gguf_type_name(type);
+
+	if (!name)
+		return gguf_fail(c, -ENOTSUP,
+				 "tensor '%s' has type %u, which this version does not know",
+				 tensor, type);
+	if (gguf_type_is_removed(type))
+		return gguf_fail(c, -ENOTSUP,
+				 "tensor '%s' has type %s, which was removed from the format; "
+				 "quantise the original model again",
+				 tensor, name);
+	return gguf_fail(c, -ENOTSUP, "tensor '%s' has type %s, which is not supported", tensor,
+			 name);
+}
+
 /* Reads dimensions and type, and computes the size. */
 static int read_shape(struct gguf_cursor *c, struct gguf_tensor *t)
 {
@@ -72,11 +89,7 @@ static int read_shape(struct gguf_cursor *c, struct gguf_tensor *t)
 		return -EINVAL;
 	traits = gguf_type_traits(type);
 	if (!traits)
-		return gguf_fail(
-			c, -ENOTSUP,
-			"tensor '%s' has type %u, which is not supported (F32, F16, BF16, Q4_0, "
-			"Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, I8 are)",
-			t->name, type);
+		return refuse_type(c, t->name, type);
 	if (t->dims[0] % traits->block_values)
 		return gguf_fail(c, -EINVAL,
 				 "tensor '%s' has rows of %" PRIu64

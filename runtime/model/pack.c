@@ -10,6 +10,7 @@
 
 #include "adaptive.h"
 #include "gguf_blocks.h"
+#include "gguf_recast.h"
 #include "cpu_kernels.h"
 #include "npu_graph.h"
 #include "quant_w4.h"
@@ -31,13 +32,14 @@ struct pack {
 	unsigned int rows, cols;
 	const uint8_t *bits; /* of WK: [rows] */
 	struct adaptive_channel *errors; /* of WK: [panels], for the allocation */
-	size_t scratch_bytes; /* per thread: a widened row, a panel's scales, its rows as bytes */
+	/* Per thread: a widened row, a panel's scales, its rows as bytes; or its new blocks. */
+	size_t scratch_bytes;
 	atomic_uint bad_row; /* the first row with a value that is not finite; UINT_MAX: none */
 };
 
 enum llm_format llm_format_own(enum gguf_type type)
 {
-	switch (type) {
+	switch (gguf_recast_type(type)) {
 	case GGUF_Q4_0:
 		return LLM_FORMAT_W4;
 #define OWN(NAME, ...)    \
@@ -148,6 +150,29 @@ static int pack_widened(const struct pack *p, uint8_t *panel, unsigned int n0, u
 	return -1;
 }
 
+/* Packs rows of blocks, which are rewritten first if the NPU has no such type. As struct cpu_pack's
+ * functions. */
+static int pack_kq(const struct pack *p, uint8_t *panel, const struct cpu_rows *rows,
+		   unsigned int worker)
+{
+	const enum gguf_type type = gguf_recast_type(p->t->type);
+	const struct gguf_type_traits *traits = gguf_type_traits(type);
+	uint8_t *scratch = p->packer->scratch + worker * p->scratch_bytes;
+	const struct cpu_rows recast = {
+		.data = scratch,
+		.bytes = (size_t)(p->cols / traits->block_values) * traits->block_bytes,
+		.nr = rows->nr,
+		.cols = p->cols,
+	};
+
+	if (type == p->t->type)
+		return p->packer->kernels->pack->kq(panel, llm_format_kq(p->format), rows);
+	for (unsigned int r = 0; r < rows->nr; r++)
+		gguf_recast(p->t->type, (const uint8_t *)rows->data + r * rows->bytes,
+			    scratch + r * recast.bytes, p->cols);
+	return p->packer->kernels->pack->kq(panel, llm_format_kq(p->format), &recast);
+}
+
 static void pack_refuse(struct pack *p, unsigned int row)
 {
 	unsigned int bad = atomic_load(&p->bad_row);
@@ -186,7 +211,7 @@ static void pack_panel(void *arg, unsigned int task, unsigned int worker)
 	int bad;
 
 	if (llm_format_is_kq(p->format))
-		bad = kernels->kq(panel, llm_format_kq(p->format), &rows);
+		bad = pack_kq(p, panel, &rows, worker);
 	else if (p->format == LLM_FORMAT_W4 && p->t->type == GGUF_Q4_0)
 		bad = kernels->w4(panel, &rows);
 	else if (p->format == LLM_FORMAT_W8 && type != CPU_NR_ROW_TYPES)

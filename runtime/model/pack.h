@@ -9,7 +9,8 @@
  *	wk	integers of 1 to 8 bits, a width for each panel, a scale per output channel
  *		(EdgeFlow 4.1; adaptive.h); those of 8 bits as in w8. Only llm-quantize makes them.
  *	kq	GGUF's block types Q2_K to Q6_K, Q4_1, Q5_0 and Q5_1 with the file's own numbers
- *		and scales (enum vnpu_kq_type)
+ *		and scales (enum vnpu_kq_type), and the types that can be rewritten as one of these
+ *		(gguf_recast.h)
  */
 #ifndef PACK_H
 #define PACK_H

@@ -19,6 +19,9 @@ static const struct {
 	[LLM_QUANTIZE_F16] = { "f16", GGUF_F16, GGUF_FILE_F16 },
 	[LLM_QUANTIZE_Q8_0] = { "q8_0", GGUF_Q8_0, GGUF_FILE_Q8_0 },
 	[LLM_QUANTIZE_Q4_0] = { "q4_0", GGUF_Q4_0, GGUF_FILE_Q4_0 },
+	[LLM_QUANTIZE_Q4_1] = { "q4_1", GGUF_Q4_1, GGUF_FILE_Q4_1 },
+	[LLM_QUANTIZE_Q5_0] = { "q5_0", GGUF_Q5_0, GGUF_FILE_Q5_0 },
+	[LLM_QUANTIZE_Q5_1] = { "q5_1", GGUF_Q5_1, GGUF_FILE_Q5_1 },
 	[LLM_QUANTIZE_W8A8] = { .name = "w8a8" },
 	[LLM_QUANTIZE_W4A8] = { .name = "w4a8" },
 	[LLM_QUANTIZE_W4A16] = { .name = "w4a16" },
@@ -71,7 +74,8 @@ static int check(const struct llm_quantize_options *opts)
 				opts->shape);
 	if (opts->shape && llm_quantize_type_is_packed(opts->type))
 		return llm_fail(-EINVAL,
-				"shape %s: make f32, f16, q8_0 or q4_0 first, and pack that as %s",
+				"shape %s: make f32, f16 or a quantised type first, and pack that "
+				"as %s",
 				opts->shape, llm_quantize_type_name(opts->type));
 	return 0;
 }

@@ -26,7 +26,7 @@ static bool ends_with(const char *s, const char *end)
 
 /*
  * Norms, biases and the experts' router stay as they are, since they are small and affect every
- * value. The output matrix of a Q4_0 file has 8 bits, since its error goes directly into the
+ * value. The output matrix of a file of 4 or 5 bits has 8, since its error goes directly into the
  * logits. Matrices whose rows are no multiple of a block become F16.
  */
 enum gguf_type quantize_target(enum gguf_type type, const char *name,
@@ -37,7 +37,7 @@ enum gguf_type quantize_target(enum gguf_type type, const char *name,
 		return from;
 	if (dims[0] % gguf_type_traits(type)->block_values)
 		return GGUF_F16;
-	return head && type == GGUF_Q4_0 ? GGUF_Q8_0 : type;
+	return head && gguf_type_traits(type)->block_values > 1 ? GGUF_Q8_0 : type;
 }
 
 static uint64_t blocks_bytes(enum gguf_type type, uint64_t n)

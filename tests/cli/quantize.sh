@@ -9,7 +9,7 @@ t=("$bin/llm-quantize")
 out=$scratch/out.gguf
 
 passes "--help" "${t[@]}" --help
-for option in --calibrate --calibrate-tokens --outlier-channels --hot --pruning --profile --smooth --smooth-bits --verbose --synthetic --seed --vocab --threads --help --version f32 f16 q8_0 q4_0 w8a8 w4a8 w4a16; do
+for option in --calibrate --calibrate-tokens --outlier-channels --hot --pruning --profile --smooth --smooth-bits --verbose --synthetic --seed --vocab --threads --help --version f32 f16 q8_0 q5_1 q5_0 q4_1 q4_0 w8a8 w4a8 w4a16; do
 	grep -q -- "$option" "$scratch/out" || not_ok "--help explains $option"
 done
 passes "--version" "${t[@]}" --version
@@ -17,7 +17,7 @@ refuses "no arguments" 2 "--help" "${t[@]}"
 refuses "a word too many" 2 "--help" "${t[@]}" "$model" "$out" f16 f16
 refuses "unknown option" 2 "unknown option '--no-such'" "${t[@]}" --no-such
 refuses "option without its value" 2 "needs a value" "${t[@]}" "$model" "$out" f16 --seed
-refuses "unknown type lists the names" 2 "'q2_k' is none of f32, f16, q8_0, q4_0, w8a8, w4a8, w4a16" "${t[@]}" "$model" "$out" q2_k
+refuses "unknown type lists the names" 2 "'q2_k' is none of f32, f16, q8_0, q4_0, q4_1, q5_0, q5_1, w8a8, w4a8, w4a16" "${t[@]}" "$model" "$out" q2_k
 refuses "--seed without --synthetic" 2 "go with --synthetic" "${t[@]}" "$model" "$out" f16 --seed 1
 for bad in "-t 0" "-t x" "--seed -1" "--vocab 259" "--vocab x"; do
 	# shellcheck disable=SC2086
@@ -361,7 +361,7 @@ shape head head_dim=15
 shape few vocab=100
 
 for name in tied untied; do
-	for type in f32 f16 q8_0 q4_0; do
+	for type in f32 f16 q8_0 q4_0 q4_1 q5_0 q5_1; do
 		passes "synthetic $name, $type" "${t[@]}" --synthetic "$scratch/$name.conf" "$out" $type --seed 7
 		for preset in cpu npu; do
 			run "$bin/llm-cli" -m "$out" -p "ab c" -n 8 --ids --temp 0 --preset $preset -t 1
@@ -395,7 +395,7 @@ passes "and they can be loaded" "$bin/llm-logits" -m "$out" --tokens 1,2 --prese
 "${t[@]}" --synthetic "$scratch/tied.conf" "$scratch/nan.gguf" f32 >/dev/null
 printf '\0\0\300\177' | dd of="$scratch/nan.gguf" bs=4 seek=$(($(stat -c %s "$scratch/nan.gguf") / 4 - 1)) conv=notrunc status=none
 rm -f "$out"
-for type in f16 q8_0 q4_0; do
+for type in f16 q8_0 q4_0 q4_1 q5_0 q5_1; do
 	refuses "NaN in a matrix, $type" 1 "nan.gguf: tensor blk.1.ffn_down.weight: value 6143 is nan, which ${type^^}" "${t[@]}" "$scratch/nan.gguf" "$out" $type
 done
 same "an error leaves nothing behind" "none$(find "$scratch" -name 'out.gguf*')" none

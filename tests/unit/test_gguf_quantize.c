@@ -11,9 +11,11 @@
 #include <cmocka.h>
 
 #include "gguf_image.h"
+#include "checksum.h"
 #include "gguf_quantize.h"
 
-static const enum gguf_type all_types[] = { GGUF_F32, GGUF_F16, GGUF_Q8_0, GGUF_Q4_0 };
+static const enum gguf_type all_types[] = { GGUF_F32,  GGUF_F16,  GGUF_Q8_0, GGUF_Q4_0,
+					    GGUF_Q4_1, GGUF_Q5_0, GGUF_Q5_1 };
 #define N_TYPES (sizeof(all_types) / sizeof(all_types[0]))
 
 static uint64_t start_seed(void)
@@ -148,16 +150,31 @@ static void blocks_are_those_computed_by_hand(void **state)
 	memset(v, 0, sizeof(v));
 	assert_true(gguf_quantize(GGUF_Q8_0, v, got, 32));
 	assert_memory_equal(got, zeros, 34);
+
+	/* d = (29 + 2) / 31 = 1, m = -2, 0xc000: 29 becomes 31, 0.5 is rounded up to 3. */
+	v[0] = -2;
+	v[1] = 29;
+	v[16] = 0.5f;
+	assert_true(gguf_quantize(GGUF_Q5_1, v, got, 32));
+	assert_int_equal(got[0] | got[1] << 8, 0x3c00);
+	assert_int_equal(got[2] | got[3] << 8, 0xc000);
+	assert_int_equal(got[4], 2);
+	assert_int_equal(got[5] | got[6] | got[7], 0);
+	assert_int_equal(got[8], 0x30);
+	assert_int_equal(got[9], 0x2f);
 }
 
 /* Half a step of the type, plus the effect of the scale's F16 rounding on the greatest value. */
 static double error_bound(enum gguf_type type, const float *block, float x)
 {
-	double great = 0, step;
+	double great = 0, min = block[0], max = block[0], step;
 	int j;
 
-	for (j = 0; j < 32; j++)
+	for (j = 0; j < 32; j++) {
 		great = fmax(great, fabs((double)block[j]));
+		min = fmin(min, (double)block[j]);
+		max = fmax(max, (double)block[j]);
+	}
 	switch (type) {
 	case GGUF_F16:
 		return fmax(fabs((double)x) * 0x1p-11, 0x1p-25);
@@ -169,6 +186,15 @@ static double error_bound(enum gguf_type type, const float *block, float x)
 		step = great / 8;
 		/* The value opposite to the greatest one is at most seven steps. */
 		return step * (1 + 1e-5) + 8 * fmax(step * 0x1p-11, 0x1p-25);
+	case GGUF_Q5_0:
+		step = great / 16;
+		return step * (1 + 1e-5) + 16 * fmax(step * 0x1p-11, 0x1p-25);
+	case GGUF_Q4_1:
+	case GGUF_Q5_1:
+		j = type == GGUF_Q4_1 ? 15 : 31;
+		step = (max - min) / j;
+		return step / 2 * (1 + 1e-5) + j * fmax(step * 0x1p-11, 0x1p-25) +
+		       fmax(great * 0x1p-11, 0x1p-25);
 	default:
 		return 0;
 	}
@@ -187,8 +213,10 @@ static void widening_gives_values_within_the_error_bound(void **state)
 	for (t = 0; t < N_TYPES; t++) {
 		for (round = 0; round < 7000; round++) {
 			p = round % 7;
-			/* F16 has a smaller range than the other types. */
-			if (patterns[p] == LARGE && all_types[t] == GGUF_F16)
+			/* F16 has a smaller range than most other types. */
+			if (patterns[p] == LARGE &&
+			    (all_types[t] == GGUF_F16 || all_types[t] == GGUF_Q4_1 ||
+			     all_types[t] == GGUF_Q5_1))
 				continue;
 			for (i = 0; i < 256; i++) {
 				v[i] = random_value(patterns[p], &seed);
@@ -216,7 +244,7 @@ static void simd_kernels_give_the_same_bits(void **state)
 	uint64_t seed = start_seed();
 	uint8_t a[4 * MAX + 2], b[4 * MAX + 2];
 	float v[MAX + 1];
-	unsigned int accepted[N_TYPES] = { 0 }, refused[N_TYPES] = { 0 };
+	unsigned int accepted[N_TYPES] = { 0 }, refused[N_TYPES] = { 0 }, found = 0;
 	size_t t;
 	int round;
 
@@ -225,7 +253,8 @@ static void simd_kernels_give_the_same_bits(void **state)
 	for (t = 1; t < N_TYPES; t++) {
 		const struct gguf_type_traits *traits = gguf_type_traits(all_types[t]);
 
-		assert_non_null(quantize_avx2[all_types[t]]);
+		if (!quantize_avx2[all_types[t]])
+			continue;
 		for (round = 0; round < 30000; round++) {
 			uint32_t block = traits->block_values;
 			size_t n = (1 + random_u64(&seed) % (block > 1 ? 9 : 67)) * block, i;
@@ -252,8 +281,10 @@ static void simd_kernels_give_the_same_bits(void **state)
 			accepted[t] += done;
 			refused[t] += !done;
 		}
+		found++;
 		assert_true(accepted[t] > 1000 && refused[t] > 1000);
 	}
+	assert_int_equal(found, 3);
 #else
 	skip();
 #endif
@@ -292,6 +323,48 @@ static void values_out_of_range_are_refused(void **state)
 	assert_true(gguf_quantize(GGUF_Q4_0, v, out, 64));
 	v[40] = 65520.0f * 8;
 	assert_false(gguf_quantize(GGUF_Q4_0, v, out, 64));
+	v[40] = -65504.0f * 16;
+	assert_true(gguf_quantize(GGUF_Q5_0, v, out, 64));
+	v[40] = -65520.0f * 16;
+	assert_false(gguf_quantize(GGUF_Q5_0, v, out, 64));
+	v[40] = -65504.0f;
+	assert_true(gguf_quantize(GGUF_Q4_1, v, out, 64));
+	v[40] = -65520.0f;
+	assert_false(gguf_quantize(GGUF_Q4_1, v, out, 64));
+}
+
+/*
+ * The checksums (runtime/base/checksum.h) of 4096 blocks of values that are random_unit()'s from
+ * state 0x6b6e6f776e on, as llama.cpp's functions quantize_row_*_ref make them: commit c392e5094
+ * (b4747), on x86-64.
+ */
+static void blocks_are_those_of_llama_cpp(void **state)
+{
+	enum { N = 32 * 4096 };
+	static const struct {
+		enum gguf_type type;
+		uint64_t sum;
+	} known[] = { { GGUF_Q8_0, 0x1354c35d02294f68 },
+		      { GGUF_Q4_0, 0x836a086706eda243 },
+		      { GGUF_Q4_1, 0xc5f9eb357ee11765 },
+		      { GGUF_Q5_0, 0xe9b8a12852b2c275 },
+		      { GGUF_Q5_1, 0x38cd5209147f6993 } };
+	static uint8_t blocks[2 * N];
+	static float v[N];
+	uint64_t seed = 0x6b6e6f776e;
+
+	for (int i = 0; i < N; i++)
+		v[i] = random_unit(&seed);
+	for (size_t t = 0; t < sizeof(known) / sizeof(known[0]); t++) {
+		const struct gguf_type_traits *traits = gguf_type_traits(known[t].type);
+		struct llm_checksum c;
+
+		assert_true(gguf_quantize(known[t].type, v, blocks, N));
+		llm_checksum_begin(&c);
+		llm_checksum_add(&c, blocks, N / 32 * traits->block_bytes);
+		if (llm_checksum_end(&c) != known[t].sum)
+			fail_msg("%s", traits->name);
+	}
 }
 
 /* ---- llama.cpp's files ----------------------------------------------------------------------- */
@@ -357,6 +430,7 @@ int main(void)
 		cmocka_unit_test(widening_gives_values_within_the_error_bound),
 		cmocka_unit_test(simd_kernels_give_the_same_bits),
 		cmocka_unit_test(values_out_of_range_are_refused),
+		cmocka_unit_test(blocks_are_those_of_llama_cpp),
 		cmocka_unit_test(q8_0_equals_llama_cpps),
 		cmocka_unit_test(q4_0_equals_llama_cpps),
 	};

@@ -16,6 +16,7 @@
 
 #include "cpu_kernels.h"
 #include "gguf_blocks.h"
+#include "gguf_recast.h"
 #include "npu_graph.h"
 #include "npu_random.h"
 #include "pack.h"
@@ -51,13 +52,31 @@ static size_t row_bytes(const struct gguf_tensor *t)
 	return t->dims[0] / traits->block_values * traits->block_bytes;
 }
 
-/* Where the F16 scales of a block are; -1: it has no second one. */
+/* Where the F16 scales of a block are; -1: it has no second one, or no whole one. */
 static void scales_of(enum gguf_type type, int *d, int *dmin)
 {
 	const struct gguf_form f = gguf_form(type);
 
-	*d = type == GGUF_Q2_K ? 80 : type == GGUF_Q3_K ? 108 : type == GGUF_Q6_K ? 208 : 0;
+	*d = type == GGUF_Q2_K	  ? 80
+	     : type == GGUF_Q3_K  ? 108
+	     : type == GGUF_Q6_K  ? 208
+	     : type == GGUF_TQ1_0 ? 52
+	     : type == GGUF_TQ2_0 ? 64
+	     : type == GGUF_IQ1_M ? -1
+	     : type == GGUF_MXFP4 ? -1
+				  : 0;
 	*dmin = f.mins ? *d + 2 : -1;
+}
+
+/* The types that are rewritten have finite scales only up to some magnitude. */
+static void make_small(enum gguf_type type, uint8_t *block, int d)
+{
+	if (type == GGUF_IQ1_M)
+		block[55] &= 0xbf; /* the upper nibble of its scale */
+	else if (type == GGUF_MXFP4)
+		block[0] &= 0x7f;
+	else if (gguf_recast_type(type) != type)
+		block[d + 1] &= 0xbf;
 }
 
 /* Finite, of any magnitude, or round: then quotients are often in the middle of two integers. */
@@ -124,9 +143,11 @@ static void random_blocks_row(const struct gguf_tensor *t, uint8_t *row)
 	for (size_t i = 0; i < row_bytes(t); i += bytes) {
 		uint16_t h[2] = { random_half(kind), random_half(kind) };
 
-		memcpy(row + i + d, &h[0], 2);
+		if (d >= 0)
+			memcpy(row + i + d, &h[0], 2);
 		if (dmin >= 0)
 			memcpy(row + i + dmin, &h[1], 2);
+		make_small(t->type, row + i, d);
 	}
 }
 
@@ -204,10 +225,17 @@ static void expect_kq(const struct gguf_tensor *t, uint32_t kq, void *panels)
 	size_t n = (size_t)rows * cols;
 	const struct gguf_parts parts = { malloc(n), malloc(n / 16), malloc(n / 16), malloc(n / 16),
 					  malloc(n / 16) };
+	const enum gguf_type type = gguf_recast_type(t->type);
+	void *recast = NULL;
 	const struct npu_kq_rows from = { parts.numbers, parts.d, parts.dmin, parts.scale,
 					  parts.min };
 
-	gguf_split(t->type, t->data, n, &parts);
+	if (type != t->type) {
+		recast = malloc(n / gguf_form(type).block * gguf_type_traits(type)->block_bytes);
+		gguf_recast(t->type, t->data, recast, n);
+	}
+	gguf_split(type, recast ? recast : t->data, n, &parts);
+	free(recast);
 	npu_pack_kq(panels, kq, rows, cols, 0, rows, &from);
 	free(parts.numbers);
 	free(parts.d);
@@ -250,9 +278,12 @@ static void check(const struct gguf_tensor *t, enum llm_format format)
 	free(got);
 }
 
-static const enum gguf_type types[] = { GGUF_F32,  GGUF_F16,  GGUF_BF16, GGUF_Q8_0, GGUF_Q4_0,
-					GGUF_Q2_K, GGUF_Q3_K, GGUF_Q4_K, GGUF_Q5_K, GGUF_Q6_K,
-					GGUF_Q4_1, GGUF_Q5_0, GGUF_Q5_1 };
+static const enum gguf_type types[] = {
+	GGUF_F32,    GGUF_F16,	   GGUF_BF16,	GGUF_Q8_0,  GGUF_Q4_0,	  GGUF_Q2_K,  GGUF_Q3_K,
+	GGUF_Q4_K,   GGUF_Q5_K,	   GGUF_Q6_K,	GGUF_Q4_1,  GGUF_Q5_0,	  GGUF_Q5_1,  GGUF_IQ1_S,
+	GGUF_IQ1_M,  GGUF_IQ2_XXS, GGUF_IQ2_XS, GGUF_IQ2_S, GGUF_IQ3_XXS, GGUF_IQ3_S, GGUF_IQ4_NL,
+	GGUF_IQ4_XS, GGUF_TQ1_0,   GGUF_TQ2_0,	GGUF_MXFP4
+};
 #define NR_TYPES (sizeof(types) / sizeof(types[0]))
 
 static void panels_have_the_bits_of_widening_and_quantising(void **state)
@@ -307,6 +338,14 @@ static void spoil(const struct gguf_tensor *t, size_t r)
 		scales_of(t->type, &d, &dmin);
 	else
 		d = traits->block_bytes - 2;
+	if (t->type == GGUF_MXFP4)
+		at[0] = 255;
+	if (t->type == GGUF_IQ1_M) {
+		at[53] |= 0xc0;
+		at[55] |= 0x70;
+	}
+	if (d < 0)
+		return;
 	at += dmin >= 0 && random_in(0, 1) ? dmin : d;
 	at[1] |= 0x7f;
 	at[0] |= t->type == GGUF_F16 || traits->block_values > 1 ? 0 : 0x80;

@@ -34,6 +34,9 @@ struct tiny_tensor {
 	uint64_t dims[2]; /* columns, rows (1: a vector) */
 	float *data;
 	bool half; /* written as F16 */
+	/* Not NULL: written in their place, with the same values in @type (tiny_blocks.h). */
+	void *blocks;
+	enum gguf_type type;
 };
 
 struct tiny_key {
@@ -74,6 +77,7 @@ static inline void tiny_add(struct tiny_model *t, const char *name, unsigned int
 	tensor->dims[0] = cols;
 	tensor->dims[1] = rows ? rows : 1;
 	tensor->half = false;
+	tensor->blocks = NULL;
 	tensor->data = malloc(n * sizeof(float));
 	for (size_t i = 0; i < n; i++)
 		tensor->data[i] = (float)(mean + spread * tiny_uniform(t));
@@ -149,6 +153,7 @@ static inline void tiny_drop_tensor(struct tiny_model *t, const char *name)
 	struct tiny_tensor *tensor = tiny_find(t, name);
 
 	free(tensor->data);
+	free(tensor->blocks);
 	*tensor = t->tensors[--t->n_tensors];
 }
 
@@ -223,8 +228,10 @@ static inline void tiny_create(struct tiny_model *t, const struct tiny_config *c
 
 static inline void tiny_free(struct tiny_model *t)
 {
-	for (unsigned int i = 0; i < t->n_tensors; i++)
+	for (unsigned int i = 0; i < t->n_tensors; i++) {
 		free(t->tensors[i].data);
+		free(t->tensors[i].blocks);
+	}
 	if (t->fd >= 0)
 		close(t->fd);
 }
@@ -278,12 +285,25 @@ static inline void tiny_put_key(struct image *m, const struct tiny_key *key)
 		image_string(m, key->string);
 }
 
+static inline enum gguf_type tiny_type(const struct tiny_tensor *tensor)
+{
+	return tensor->blocks ? tensor->type : tensor->half ? GGUF_F16 : GGUF_F32;
+}
+
+static inline size_t tiny_bytes(const struct tiny_tensor *tensor)
+{
+	const struct gguf_type_traits *traits = gguf_type_traits(tiny_type(tensor));
+
+	return tensor->dims[0] * tensor->dims[1] / traits->block_values * traits->block_bytes;
+}
+
 static inline void tiny_put_values(struct image *m, const struct tiny_tensor *tensor)
 {
 	size_t n = tensor->dims[0] * tensor->dims[1];
 
-	if (!tensor->half)
-		return image_put(m, tensor->data, n * sizeof(float));
+	if (tensor->blocks || !tensor->half)
+		return image_put(m, tensor->blocks ? tensor->blocks : tensor->data,
+				 tiny_bytes(tensor));
 	for (size_t i = 0; i < n; i++) {
 		uint16_t half;
 
@@ -307,9 +327,8 @@ static inline const char *tiny_write(struct tiny_model *t)
 		const struct tiny_tensor *tensor = &t->tensors[i];
 
 		image_tensor(&m, tensor->name, tensor->dims[1] > 1 ? 2 : 1, tensor->dims,
-			     tensor->half ? GGUF_F16 : GGUF_F32, offset);
-		offset +=
-			(tensor->dims[0] * tensor->dims[1] * (tensor->half ? 2 : 4) + 31) / 32 * 32;
+			     tiny_type(tensor), offset);
+		offset += (tiny_bytes(tensor) + 31) / 32 * 32;
 	}
 	for (unsigned int i = 0; i < t->n_tensors; i++) {
 		image_pad(&m, 32);

@@ -19,7 +19,8 @@ static const char help[] =
 	"       llm-quantize [-t N] --synthetic SHAPE OUT.gguf TYPE [--seed N] [--vocab N]\n"
 	"Writes a model with another type of weights, one that is calibrated for\n"
 	"--activations static, or one of a given shape with random weights.\n"
-	"TYPE is f32, f16, q8_0 or q4_0, or w8a8, w4a8, w4a16, native or adaptive:\n"
+	"TYPE is f32, f16, q8_0, q5_1, q5_0, q4_1 or q4_0, or w8a8, w4a8, w4a16,\n"
+	"native or adaptive:\n"
 	"packed for the NPU.\n\n"
 	"      --bits AVERAGE      adaptive: the average width of weights, 1 to 8 (default: 5)\n"
 	"      --calibrate TEXT    a file of text such as the model will meet; - for stdin\n"
@@ -276,9 +277,13 @@ static double type_bits(const struct llm_quantize_options *o)
 {
 	switch (o->type) {
 	case LLM_QUANTIZE_Q4_0:
+	case LLM_QUANTIZE_Q4_1:
 	case LLM_QUANTIZE_W4A8:
 	case LLM_QUANTIZE_W4A16:
 		return 4;
+	case LLM_QUANTIZE_Q5_0:
+	case LLM_QUANTIZE_Q5_1:
+		return 5;
 	case LLM_QUANTIZE_ADAPTIVE:
 		return o->bits > 0 ? o->bits : LLM_ADAPTIVE_BITS;
 	default:
@@ -310,7 +315,7 @@ static int parse_files(struct args *a, int n, char **words)
 				  llm_quantize_type_name(o->type));
 	if (o->shape && llm_quantize_type_is_packed(o->type))
 		return tool_usage(
-			"--synthetic makes f32, f16, q8_0 or q4_0; pack such a file as %s",
+			"--synthetic makes f32, f16 and quantised types; pack such a file as %s",
 			llm_quantize_type_name(o->type));
 	if (a->calibrate.smooth >= 0 && o->type == LLM_QUANTIZE_NATIVE)
 		return tool_usage("--smooth changes the weights, whose numbers native keeps: "
