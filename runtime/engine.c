@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cpus.h"
 #include "engine.h"
@@ -23,6 +24,14 @@
 /* How long an idle thread polls for its next loop; not at all with a device, which may need the
  * CPUs (transport sim). */
 #define CPU_SPIN_US 50
+
+uint64_t engine_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
 
 static int engine_check(const struct llm_options *opts)
 {
@@ -91,6 +100,7 @@ static int engine_settle(struct llm_engine *e, const struct llm_options *opts)
 static int engine_read(struct llm_engine *e)
 {
 	struct llm_loaded *l = &e->loaded;
+	uint64_t from_ns = engine_now_ns();
 	char line[256];
 	int err;
 
@@ -100,7 +110,9 @@ static int engine_read(struct llm_engine *e)
 	err = llm_model_read(&l->model, l->file, e->path);
 	if (err)
 		return err;
+	e->file_ns = engine_now_ns() - from_ns;
 	err = tokenizer_create(l->file, &e->tok, line, sizeof(line));
+	e->tokenizer_ns = engine_now_ns() - from_ns - e->file_ns;
 	if (err)
 		return llm_fail(err, "%s: %s", e->path, line);
 	if (tokenizer_n_vocab(e->tok) > l->model.n_vocab)
@@ -247,6 +259,7 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 		.ud = opts->ud,
 	};
 	struct npu_device_options device = opts->device;
+	uint64_t from_ns = engine_now_ns();
 	int err;
 
 	/* Bindings are 64-byte aligned, and so must the last row of a chunk be, which is bound. */
@@ -264,6 +277,7 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 		err = npu_context_create(e->dev, &e->loaded.ctx);
 	if (err)
 		return llm_fail(err, "%s", npu_error());
+	e->device_ns = engine_now_ns() - from_ns;
 	e->info.device = e->loaded.device = npu_device_info(e->dev);
 	src.ctx = e->loaded.ctx;
 	err = engine_load_weights(e, &src);
@@ -486,6 +500,7 @@ static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 
 int llm_engine_open(const struct llm_options *opts, struct llm_engine **engine)
 {
+	uint64_t from_ns = engine_now_ns();
 	struct llm_engine *e;
 	int err = engine_check(opts);
 
@@ -511,6 +526,7 @@ int llm_engine_open(const struct llm_options *opts, struct llm_engine **engine)
 		llm_engine_put(e);
 		return err;
 	}
+	e->open_ns = engine_now_ns() - from_ns;
 	*engine = e;
 	return 0;
 }

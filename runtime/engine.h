@@ -34,6 +34,9 @@ struct llm_engine {
 	unsigned int chunk; /* as asked for; 0: the default */
 	float jitter; /* of the virtual clock's durations */
 	uint64_t seed;
+	/* The host's time for opening it: all of it; of that, the file, its tokenizer, and the
+	 * device. */
+	uint64_t open_ns, file_ns, tokenizer_ns, device_ns;
 	/* Tests and experiments replace the solver (plan_options.cut) before a session is made. */
 	void (*cut)(void *ud, const struct partition_options *o, uint32_t m, uint64_t k, uint64_t n,
 		    struct cut *cut);
@@ -42,6 +45,7 @@ struct llm_engine {
 };
 
 void llm_engine_put(struct llm_engine *engine);
+uint64_t engine_now_ns(void); /* CLOCK_MONOTONIC */
 
 struct llm_session {
 	struct llm_engine *engine;
@@ -53,6 +57,7 @@ struct llm_session {
 		llm_pass_fn fn; /* NULL: none */
 		void *ud;
 	} listener;
+	uint64_t create_ns; /* the host's time for creating it */
 	struct llm_session_stats stats;
 	struct llm_breakdown breakdowns[2]; /* of prompts, and of tokens */
 	bool last_was_token; /* the last evaluation was of one token */

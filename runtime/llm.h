@@ -244,6 +244,8 @@ struct llm_span {
 	unsigned int lane, home; /* the lane that ran it, and the one that the plan gave it to */
 	uint64_t ready_ns, start_ns, end_ns;
 	uint64_t overhead_ns; /* time to submit the work, which begins at start_ns */
+	/* "read" and "pack": of a piece of the weights, as the file and as the lanes have it */
+	uint64_t file_bytes, packed_bytes;
 	const uint32_t *after; /* indices of the spans that it depended on: [nr_after] */
 	size_t nr_after;
 };
@@ -303,6 +305,7 @@ struct llm_start_stats {
 	uint64_t read_bytes; /* from storage */
 	uint64_t cached_bytes; /* found in the page cache */
 	uint64_t ring_bytes; /* of buffers for what has been read and not yet packed */
+	uint64_t ring_peak_bytes; /* of those that were ever in use */
 	uint64_t wait_ns; /* time in which reads were waited for */
 	uint64_t pack_ns; /* time in which weights were packed for the NPU */
 };
@@ -324,6 +327,61 @@ struct llm_session_stats {
 	unsigned int chunk; /* tokens of the last prompt's chunks if the plan chose them; else 0 */
 };
 void llm_session_stats(const struct llm_session *session, struct llm_session_stats *stats);
+
+/*
+ * What a lane did in a cold start. The first four add up to the time with work under way, all five
+ * to llm_cold_stats.ns; a lane without work has no bubbles.
+ */
+struct llm_cold_lane {
+	uint64_t read_ns; /* storage: weights are read */
+	uint64_t pack_ns; /* the CPU copies, packs, unpacks and checks them */
+	uint64_t graph_ns; /* graphs are made and loaded */
+	uint64_t compute_ns; /* operators */
+	uint64_t bubble_ns; /* idle */
+};
+
+/* Bytes that were in use at most, and that are set aside. */
+struct llm_cold_memory {
+	uint64_t peak, bound;
+};
+
+/*
+ * A cold start (EdgeFlow 4): the evaluation that loaded the weights, on the engine's clock. On the
+ * wall clock reads run ahead by themselves from llm_engine_open() on, so the storage lane is at
+ * work while a read is waited for; and lanes share the host's CPUs, so each takes longer than it
+ * would alone.
+ *
+ * The pipeline is measured by what it takes if the longest of its three kinds of work hides the two
+ * others, but for the beginning, when the first layer is read and nothing can be computed, and the
+ * end, when all has been read and the last layer is computed. It can be faster where parts of these
+ * are hidden too.
+ *
+ *	bound_ns = max(read_ns, pack_ns, compute_ns) + first_read_ns + last_compute_ns
+ */
+struct llm_cold_stats {
+	/* Before the evaluation, on the wall clock; on the virtual clock 0: */
+	uint64_t file_ns; /* opening the file, and reading what it says of the model */
+	uint64_t tokenizer_ns;
+	uint64_t device_ns; /* opening the NPU */
+	uint64_t load_ns; /* the rest of llm_engine_open(): threads, buffers, the first requests */
+	uint64_t session_ns; /* llm_session_create() */
+	/* The evaluation: until its first task, when the plan is made; and from there to its end */
+	uint64_t plan_ns, ns;
+	struct llm_cold_lane lanes[LLM_MAX_LANES];
+	/* Reading all weights; packing them; computing as if they and the graphs were there, in the
+	 * order and with the times that the operators had. */
+	uint64_t read_ns, pack_ns, compute_ns;
+	uint64_t first_read_ns; /* reading what the first layer needs */
+	uint64_t last_compute_ns; /* computing the last layer and the logits */
+	uint64_t bound_ns;
+	uint64_t read_bytes, cached_bytes; /* from storage, from the page cache */
+	double energy_j; /* the evaluation's; 0 on the wall clock */
+	struct llm_cold_memory weights, kv;
+	struct llm_cold_memory activations; /* with logits, and scratch memory of the CPU lane */
+	struct llm_cold_memory ring; /* llm_start_stats.ring_bytes */
+};
+/* False: no evaluation of this session has loaded weights, and *@stats is zero. */
+bool llm_session_cold(const struct llm_session *session, struct llm_cold_stats *stats);
 
 /* The fast waits of placements gpu and layer (HeteroLLM 4.2), of prompts or of single tokens. Each
  * waits for one lane's work: predicted_us was predicted from earlier work of the same kind, and

@@ -129,6 +129,7 @@ static int session_load(struct llm_session *s)
 int llm_session_create(struct llm_engine *engine, unsigned int n_ctx, struct llm_session **session)
 {
 	unsigned int n_ctx_train = engine->info.n_ctx_train, chunk = engine->info.chunk;
+	uint64_t from_ns = engine_now_ns();
 	struct llm_session *s;
 	int err = 0;
 
@@ -168,6 +169,7 @@ int llm_session_create(struct llm_engine *engine, unsigned int n_ctx, struct llm
 		llm_session_free(s);
 		return err;
 	}
+	s->create_ns = engine_now_ns() - from_ns;
 	*session = s;
 	return 0;
 }
@@ -364,12 +366,15 @@ const float *llm_session_logits(const struct llm_session *session)
 
 /* ---- listeners and statistics ---- */
 
-static struct llm_span *make_spans(const struct plan *plan, const struct sched_run *run)
+static struct llm_span *make_spans(const struct start_piece *pieces, const struct plan *plan,
+				   const struct sched_run *run)
 {
 	struct llm_span *spans = calloc(run->nr_spans + 1, sizeof(*spans));
 
 	for (uint32_t i = 0; spans && i < run->nr_spans; i++) {
 		const struct sched_task *t = sched_get(plan->tasks, i);
+		bool loads = t->op == LLM_OP_READ || t->op == LLM_OP_PACK;
+		const struct start_piece *piece = loads ? &pieces[plan->works[i].piece] : NULL;
 		const struct sched_span *r = &run->spans[i];
 
 		spans[i] = (struct llm_span){
@@ -383,6 +388,8 @@ static struct llm_span *make_spans(const struct plan *plan, const struct sched_r
 			.start_ns = r->start_ns,
 			.end_ns = r->end_ns,
 			.overhead_ns = r->overhead_ns,
+			.file_bytes = piece ? piece->bytes : 0,
+			.packed_bytes = piece ? piece->packed : 0,
 		};
 		spans[i].after = sched_predecessors(plan->tasks, i, &spans[i].nr_after);
 	}
@@ -392,7 +399,7 @@ static struct llm_span *make_spans(const struct plan *plan, const struct sched_r
 static void tell(void *ud, uint64_t at_ns, const struct plan *plan, const struct sched_run *run)
 {
 	const struct llm_session *s = ud;
-	struct llm_span *spans = make_spans(plan, run);
+	struct llm_span *spans = make_spans(s->engine->pieces, plan, run);
 
 	s->listener.fn(s->listener.ud, at_ns, spans, spans ? run->nr_spans : 0);
 	free(spans);
@@ -455,6 +462,47 @@ void llm_session_stats(const struct llm_session *session, struct llm_session_sta
 	v->handovers = r->sums.handovers;
 	v->dram_bytes = r->sums.dram_bytes;
 	v->energy_j = r->sums.energy_j;
+}
+
+/* Its memory: all of the weights, as the pieces have them. */
+static void session_cold_memory(const struct llm_session *s, struct llm_cold_stats *stats)
+{
+	const struct llm_engine *e = s->engine;
+
+	for (uint32_t i = 0; i < e->nr_pieces; i++)
+		stats->weights.peak += e->pieces[i].packed;
+	stats->weights.bound = e->dry_run ? stats->weights.peak : e->info.weight_bytes;
+	stats->kv.peak = e->info.kv_token_bytes * s->runner.cold.tokens;
+	stats->kv.bound = s->stats.kv_bytes;
+	stats->activations.peak = lane_memory_bytes(&s->memory, &e->shape, s->runner.cold.rows);
+	stats->activations.bound = lane_memory_bytes(&s->memory, &e->shape, s->runner.opts.rows);
+}
+
+/* What only the wall clock knows. */
+static void session_cold_host(const struct llm_session *s, struct llm_cold_stats *stats)
+{
+	const struct llm_engine *e = s->engine;
+	const struct llm_start_stats start = start_stats(e->loaded.start);
+
+	stats->file_ns = e->file_ns;
+	stats->tokenizer_ns = e->tokenizer_ns;
+	stats->device_ns = e->device_ns;
+	stats->load_ns = e->open_ns - e->file_ns - e->tokenizer_ns - e->device_ns;
+	stats->session_ns = s->create_ns;
+	stats->read_bytes = start.read_bytes;
+	stats->cached_bytes = start.cached_bytes;
+	stats->ring = (struct llm_cold_memory){ start.ring_peak_bytes, start.ring_bytes };
+}
+
+bool llm_session_cold(const struct llm_session *session, struct llm_cold_stats *stats)
+{
+	*stats = session->runner.cold.stats;
+	if (!stats->ns)
+		return false;
+	session_cold_memory(session, stats);
+	if (!session->runner.opts.soc)
+		session_cold_host(session, stats);
+	return true;
 }
 
 bool llm_session_waits(const struct llm_session *session, bool tokens, struct llm_wait_stats *stats)

@@ -92,6 +92,22 @@ static int alloc_work(struct lane_memory *m)
 	return err;
 }
 
+uint64_t lane_memory_bytes(const struct lane_memory *m, const struct shape *shape,
+			   unsigned int rows)
+{
+	/* x, y and xn; q and att; k and v; gate and up */
+	uint64_t cols = 3ull * shape->dim + 2ull * shape->heads * shape->head_dim +
+			2ull * shape->kv_heads * shape->head_dim + 2ull * shape->ffn;
+	uint64_t bytes = (rows * cols + shape->vocab) * sizeof(float);
+
+	if (!m->loaded)
+		return bytes;
+	return bytes + (uint64_t)rows * lane_shadow_cols(m->loaded) * sizeof(float) +
+	       m->all_memory.bytes +
+	       (uint64_t)m->scratch_floats * sizeof(float) * m->loaded->threads +
+	       lane_embedding_bytes(&m->loaded->model);
+}
+
 static int alloc_scratch(struct lane_memory *m)
 {
 	m->scratch_floats = (lane_cpu_scratch(&m->loaded->model) + 15) / 16 * 16;

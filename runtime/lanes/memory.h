@@ -60,6 +60,12 @@ struct lane_memory {
  */
 int lane_memory_init(struct lane_memory *m, const struct llm_loaded *loaded, unsigned int rows,
 		     unsigned int kv_rows);
+/*
+ * Bytes of activations, logits and scratch memory when @rows rows are in use; of the areas' sizes
+ * alone in a dry run, where @m has no memory.
+ */
+uint64_t lane_memory_bytes(const struct lane_memory *m, const struct shape *shape,
+			   unsigned int rows);
 /* Allocates memory for all tokens' logits, once. 0 or -ENOMEM. */
 int lane_memory_want_all(struct lane_memory *m);
 void lane_memory_fini(struct lane_memory *m);

@@ -255,9 +255,8 @@ static int npu_begin(struct lane *lane, const struct lane_call *call, uint64_t *
 	}
 }
 
-static int npu_prepare(struct lane *lane, const struct lane_call *call)
+static int find_work(struct npu_lane *n, const struct lane_call *call)
 {
-	struct npu_lane *n = (struct npu_lane *)lane;
 	struct npu_binding *bindings[2];
 	unsigned int nr;
 
@@ -266,6 +265,16 @@ static int npu_prepare(struct lane *lane, const struct lane_call *call)
 	if (call->work->what == LANE_SUBGRAPH)
 		return find_subgraph(n, call, bindings);
 	return call->work->what == LANE_CHUNK ? find_chunk(n, call, bindings, &nr) : 0;
+}
+
+/* Who prepares has a task for that, on another lane, or no task yet. */
+static int npu_prepare(struct lane *lane, const struct lane_call *call)
+{
+	uint64_t graph_ns = lane->graph_ns;
+	int err = find_work((struct npu_lane *)lane, call);
+
+	lane->graph_ns = graph_ns;
+	return err;
 }
 
 static int npu_poll(struct lane *lane, uint64_t seqno)
@@ -319,7 +328,7 @@ int lane_npu_create(struct lane_memory *memory, struct lane **lane)
 	*lane = n ? &n->lane : NULL;
 	if (n) {
 		n->lane = (struct lane){ .ops = &ops, .memory = memory };
-		n->programs = npu_programs_create(memory);
+		n->programs = npu_programs_create(memory, &n->lane.graph_ns);
 	}
 	if (!n || !n->programs)
 		return llm_fail(-ENOMEM, "no memory for a session");

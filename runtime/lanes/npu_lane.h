@@ -23,7 +23,8 @@ int lane_npu_create(struct lane_memory *memory, struct lane **lane);
 
 struct npu_programs;
 
-struct npu_programs *npu_programs_create(const struct lane_memory *memory);
+/* @made_ns: counts the time for making programs. */
+struct npu_programs *npu_programs_create(const struct lane_memory *memory, uint64_t *made_ns);
 void npu_programs_free(struct npu_programs *programs);
 
 /* A program's job and what it is bound to; the cache owns it. */

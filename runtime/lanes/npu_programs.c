@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "llm_fail.h"
 #include "npu_lane.h"
@@ -49,14 +50,17 @@ struct npu_programs {
 	struct program programs[MAX_PROGRAMS];
 	unsigned int nr; /* entries ever used */
 	uint64_t uses;
+	uint64_t *made_ns;
 };
 
-struct npu_programs *npu_programs_create(const struct lane_memory *memory)
+struct npu_programs *npu_programs_create(const struct lane_memory *memory, uint64_t *made_ns)
 {
 	struct npu_programs *p = calloc(1, sizeof(*p));
 
-	if (p)
+	if (p) {
 		p->memory = memory;
+		p->made_ns = made_ns;
+	}
 	return p;
 }
 
@@ -92,6 +96,14 @@ void npu_programs_free(struct npu_programs *p)
 
 /* ---- programs ---- */
 
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
 static int program_make(const struct npu_programs *p, struct program *g, struct program_parts parts)
 {
 	const struct llm_loaded *l = p->memory->loaded;
@@ -126,6 +138,7 @@ static int program_find(struct npu_programs *p, const struct program_key *key,
 			struct program_parts parts, struct program **out)
 {
 	struct program *oldest = &p->programs[0];
+	uint64_t from_ns;
 	int err;
 
 	for (unsigned int i = 0; i < p->nr; i++) {
@@ -144,7 +157,9 @@ static int program_find(struct npu_programs *p, const struct program_key *key,
 	/* Its jobs have ended: never are so many programs under way. */
 	program_free(oldest);
 	oldest->key = *key;
+	from_ns = now_ns();
 	err = program_make(p, oldest, parts);
+	*p->made_ns += now_ns() - from_ns;
 	if (err)
 		program_free(oldest);
 	else

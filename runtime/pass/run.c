@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "cold.h"
 #include "llm_fail.h"
 #include "observe.h"
 
@@ -22,6 +23,9 @@ struct pass_state {
 	uint64_t *tickets; /* by task */
 	struct observation *seen; /* NULL: nobody looks */
 	bool cold; /* the pass loads weights */
+	uint64_t from_ns; /* cold: when it was begun, on the pass's clock */
+	/* Cold, on the wall clock: by task, the time for graphs that it made; else NULL. */
+	uint64_t *graph_ns;
 	atomic_flag failed; /* a task has; the error line of its thread: */
 	char line[512];
 };
@@ -95,6 +99,18 @@ static int keep_line(struct pass_state *s, int err)
 	return err;
 }
 
+/* Gives the task @number to the lane. */
+static int give(const struct pass_state *s, uint32_t number, struct lane *lane,
+		const struct lane_call *call, uint64_t *ticket)
+{
+	uint64_t graph_ns = lane->graph_ns;
+	int err = lane->ops->begin(lane, call, ticket);
+
+	if (s->graph_ns)
+		s->graph_ns[number] = lane->graph_ns - graph_ns;
+	return err;
+}
+
 static int begin(void *ud, const struct sched_task *task, enum soc_lane lane)
 {
 	struct pass_state *s = ((struct pass_runner *)ud)->now;
@@ -102,8 +118,7 @@ static int begin(void *ud, const struct sched_task *task, enum soc_lane lane)
 	struct lane_call call = call_of(s, number);
 
 	call.followed = followed_elsewhere(s->plan->tasks, task);
-	return keep_line(
-		s, s->r->lanes[lane]->ops->begin(s->r->lanes[lane], &call, &s->tickets[number]));
+	return keep_line(s, give(s, number, s->r->lanes[lane], &call, &s->tickets[number]));
 }
 
 static int poll_end(void *ud, const struct sched_task *task, enum soc_lane lane)
@@ -156,7 +171,7 @@ static int run(void *ud, const struct sched_task *task, enum soc_lane lane)
 		hand_out(s, &call);
 		return 0;
 	}
-	err = l->ops->begin(l, &call, &ticket);
+	err = give(s, number, l, &call, &ticket);
 	if (!err)
 		err = l->ops->wait(l, ticket, wait_of(s));
 	if (!err && is_seen(s, task))
@@ -250,11 +265,36 @@ uint64_t pass_now_ns(const struct pass_runner *r)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+/* A start that has gone well: what it took. */
+static int measure_cold(const struct pass_state *s, uint64_t at_ns, const struct sched_run *run)
+{
+	struct pass_cold *c = &s->r->cold;
+	const struct cold_pass pass = {
+		.plan = s->plan,
+		.start = &s->r->start,
+		.layers = s->r->opts.shape->layers,
+		.run = run,
+		.graph_ns = s->graph_ns,
+	};
+
+	if (cold_measure(&pass, &c->stats))
+		return llm_fail(-ENOMEM, "no memory for the statistics of a cold start");
+	c->stats.plan_ns = at_ns - s->from_ns;
+	c->tokens = s->pass->pos + s->pass->n;
+	c->rows = 0;
+	for (uint32_t i = 0; i < s->plan->nr_chunks; i++) {
+		uint32_t end = s->plan->chunks[i].row + s->plan->chunks[i].rows;
+
+		c->rows = end > c->rows ? end : c->rows;
+	}
+	return 0;
+}
+
 /* With a state for those who compute and those who look. */
 static int run_plan(struct pass_state *s, const struct sched_options *so)
 {
 	struct pass_runner *r = s->r;
-	uint64_t at_ns = r->listener ? pass_now_ns(r) : 0;
+	uint64_t at_ns = r->listener || s->cold ? pass_now_ns(r) : 0;
 	struct sched_run run;
 	int err;
 
@@ -265,6 +305,8 @@ static int run_plan(struct pass_state *s, const struct sched_options *so)
 		llm_fail(err, "%s", s->line);
 	else if (err)
 		llm_fail(err, "scheduling %u tokens failed: %s", s->pass->n, strerror(-err));
+	if (!err && s->cold)
+		err = measure_cold(s, at_ns, &run);
 	if (!err && r->listener)
 		r->listener(r->listener_ud, at_ns, s->plan, &run);
 	if (!err && s->plan->times && !r->opts.soc)
@@ -280,6 +322,20 @@ static struct plan *take_plan(struct pass_runner *r, const struct plan_pass *pas
 {
 	*kept = !r->opts.soc && r->start.first == r->start.nr;
 	return *kept ? find_plan(r, pass) : make_plan(r, pass);
+}
+
+/* What the tasks' functions write to. */
+static int make_room(struct pass_state *s)
+{
+	uint32_t n = sched_nr_tasks(s->plan->tasks);
+	bool graphs = s->cold && !s->r->opts.soc;
+
+	s->tickets = calloc(n, sizeof(*s->tickets));
+	if (graphs)
+		s->graph_ns = calloc(n, sizeof(*s->graph_ns));
+	return s->tickets && (s->graph_ns || !graphs)
+		       ? 0
+		       : llm_fail(-ENOMEM, "no memory for the tasks of %u tokens", s->pass->n);
 }
 
 static int run_pass(struct pass_runner *r, const struct pass *pass)
@@ -302,22 +358,21 @@ static int run_pass(struct pass_runner *r, const struct pass *pass)
 		.client = r->client,
 		.waits = find_waits(r, pass->n),
 	};
-	bool kept;
+	bool kept, cold = r->start.first < r->start.nr;
+	uint64_t from_ns = cold ? pass_now_ns(r) : 0;
 	struct plan *plan = take_plan(r, &p, &kept);
 	struct pass_state s = {
 		.r = r,
 		.pass = pass,
 		.plan = plan,
-		.cold = r->start.first < r->start.nr,
+		.cold = cold,
+		.from_ns = from_ns,
 		.failed = ATOMIC_FLAG_INIT,
 	};
 	int err = plan ? 0 : -ENOMEM;
 
-	if (!err && so.execute) {
-		s.tickets = calloc(sched_nr_tasks(plan->tasks), sizeof(*s.tickets));
-		if (!s.tickets)
-			err = llm_fail(-ENOMEM, "no memory for the tasks of %u tokens", pass->n);
-	}
+	if (!err && so.execute)
+		err = make_room(&s);
 	if (!err && so.execute && r->observer)
 		err = observation_create(r, pass, plan, &s.seen);
 	if (!err) {
@@ -330,6 +385,7 @@ static int run_pass(struct pass_runner *r, const struct pass *pass)
 	}
 	observation_free(s.seen);
 	free(s.tickets);
+	free(s.graph_ns);
 	if (!kept)
 		plan_free(plan);
 	return err;

@@ -28,6 +28,12 @@ struct pass_sums {
 	double dram_bytes, energy_j;
 };
 
+/* The last pass that has loaded weights; ns 0: there was none. */
+struct pass_cold {
+	struct llm_cold_stats stats; /* as cold_measure() sets them, and plan_ns */
+	unsigned int rows, tokens; /* of activations in flight; in the KV cache after it */
+};
+
 struct pass_runner {
 	struct plan_options opts; /* but for calls, which are the runner's */
 	struct lane_memory *memory;
@@ -63,6 +69,7 @@ struct pass_runner {
 	struct times times; /* wall clock: of earlier passes */
 	struct pass_sums sums;
 	unsigned int chunk; /* of the last prompt, if plan_divide() chose it; else 0 */
+	struct pass_cold cold;
 	struct pass_state *now; /* the pass under way */
 };
 

@@ -110,6 +110,18 @@ static void take_mapped(struct reader *r, uint32_t i)
 		r->stats.buffered_bytes += p->bytes;
 }
 
+/* Gives the part a buffer: the first free one, so that as few as possible are ever touched. */
+static void take_slot(struct reader *r, struct part *s)
+{
+	size_t end;
+
+	s->slot = (int16_t)__builtin_ctzll(r->free_slots);
+	r->free_slots &= ~(1ull << s->slot);
+	end = ((size_t)s->slot + 1) * r->slot_bytes;
+	if (end > r->stats.peak_bytes)
+		r->stats.peak_bytes = end;
+}
+
 /* Asks for parts as long as there are buffers; those in the page cache need none. */
 static void ask(struct reader *r)
 {
@@ -129,9 +141,8 @@ static void ask(struct reader *r)
 		sqe = io_uring_get_sqe(&r->ring);
 		if (!sqe)
 			break;
-		s->slot = (int16_t)__builtin_ctzll(r->free_slots);
+		take_slot(r, s);
 		s->state = PART_UNDER_WAY;
-		r->free_slots &= ~(1ull << s->slot);
 		r->nr_under_way++;
 		io_uring_prep_read(sqe, r->direct_fd, r->buffers + (size_t)s->slot * r->slot_bytes,
 				   (unsigned int)range_bytes(p), range_start(p));
@@ -220,8 +231,7 @@ static int read_buffered(struct reader *r, uint32_t i)
 	struct part *s = &r->state[i];
 
 	if (s->slot < 0)
-		s->slot = (int16_t)__builtin_ctzll(r->free_slots);
-	r->free_slots &= ~(1ull << s->slot);
+		take_slot(r, s);
 	/* The buffer is this part's now; others are released meanwhile. */
 	pthread_mutex_unlock(&r->lock);
 	s->err = read_whole(r->file.fd, buffer_of(r, i), p);

@@ -37,6 +37,7 @@ struct reader_stats {
 	uint64_t mapped_bytes; /* found in it */
 	uint64_t wait_ns; /* in reader_wait() */
 	size_t ring_bytes; /* of the buffers */
+	size_t peak_bytes; /* of those that were ever in use */
 };
 
 struct reader;

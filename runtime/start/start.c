@@ -137,6 +137,10 @@ static bool add_matrix(struct list *l, const struct llm_model *m, enum llm_weigh
 		}
 		if (m ? llm_part_unpacks(&part) : weights == LLM_WEIGHTS_W8A8 && bits < 8)
 			piece.unpacked = (uint64_t)piece.rows * cols;
+		piece.packed = m && part.format != LLM_FORMAT_WK
+				       ? llm_pack_bytes(part.format, piece.rows, cols)
+			       : piece.unpacked ? piece.unpacked
+						: piece.bytes;
 		if (!list_add(l, &piece))
 			return false;
 	}
@@ -378,6 +382,7 @@ static void complete(struct start *s)
 	s->stats.read_bytes = r.direct_bytes + r.buffered_bytes;
 	s->stats.cached_bytes = r.mapped_bytes;
 	s->stats.ring_bytes = r.ring_bytes;
+	s->stats.ring_peak_bytes = r.peak_bytes;
 	s->stats.wait_ns = r.wait_ns;
 	reader_close(s->reader);
 	s->reader = NULL;

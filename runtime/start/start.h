@@ -28,6 +28,7 @@ struct start_piece {
 	int matrix; /* enum llm_matrix; -1: the output matrix */
 	uint32_t row, rows; /* output channels */
 	uint64_t bytes; /* in the file */
+	uint64_t packed; /* of its panels */
 	/* Weights that the CPU widens for the NPU; 0: it multiplies those of the file */
 	uint64_t unpacked;
 };

@@ -7,9 +7,14 @@
 # being the first. Before each, as much memory as three files is touched and freed, so that none of them waits for a hypervisor to give
 # it memory for the first time. Dropping the page cache needs root.
 #
-# Of MODEL=PACKED, llm-bench has the packed file and the peers the other. Two more columns say what bounds a cold start: "read", the
-# time to read its file past the page cache and do nothing else, in each round (0 if it is cached), and "prefill", a prompt with all
-# weights in memory, at the end.
+# Of MODEL=PACKED, llm-bench has the packed file and the peers the other. More columns say what bounds a cold start, in seconds:
+#   read     reading its file past the page cache and doing nothing else, in each round (0 if it is cached)
+#   pack     packing the weights, in the warm starts, where nothing is computed beside it, or in the cold ones if that was faster:
+#            these only check the panels of a packed file
+#   prefill  a prompt with all weights in memory, at the end
+#   before   what comes before the first task of a cold start: the whole program without the evaluation
+#   bound    the longest of read, pack and prefill, with the first layer's read and the last layer's compute as the cold starts have
+#            them; in brackets how many times as long the evaluation took, the median and the quartiles
 #
 #   -p LIST   prompt lengths (64,128,512)
 #   -r N      rounds (5)
@@ -40,7 +45,7 @@ import json, mmap, os, re, shlex, statistics, subprocess, sys, threading, time
 prompts, rounds, caches, models = sys.argv[1].split(","), int(sys.argv[2]), sys.argv[3].split(","), sys.argv[4:]
 threads = os.environ["threads"]
 POPULATE_WRITE = 23  # MADV_POPULATE_WRITE
-programs = {f"vnpu {start}": [os.environ["bin"] + "/llm-bench", "--start", start, "--no-warmup", "--npu-threads", threads]
+programs = {f"vnpu {start}": [os.environ["bin"] + "/llm-bench", "--start", start, "--no-warmup", "--npu-threads", threads, "-o", "json"]
             for start in ("cold", "warm")}
 for peer in filter(None, os.environ.get("LLAMA_BENCH", "").split(",")):
     label, command = re.fullmatch(r"(?:([\w. -]+)=)?(.*)", peer).groups()
@@ -86,36 +91,48 @@ def prefill(model, prompt):
     return statistics.median(json.loads(run.stdout)[0]["samples_ns"]) / 1e9
 
 def seconds(command, model, prompt):
+    """Of the whole program, and what it printed."""
     full = command + ["-m", model, "-p", prompt, "-n", "0", "-r", "1", "-t", threads]
     begin = time.monotonic()
-    run = subprocess.run(full, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    run = subprocess.run(full, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if run.returncode:
         sys.exit(f"start.sh: {shlex.join(full)}: {run.stderr.decode().strip().splitlines()[-1:]}")
-    return time.monotonic() - begin
+    return time.monotonic() - begin, run.stdout
 
-print("| model | cache | prompt | " + " | ".join(programs) + " | read | prefill |")
-print("|---|---|--:|" + "---|" * len(programs) + "--:|--:|")
+def spread(ratios):
+    ratios = sorted(ratios)
+    return f"{statistics.median(ratios):.2f}; {ratios[len(ratios) // 4]:.2f} .. {ratios[-1 - len(ratios) // 4]:.2f}"
+
+print("| model | cache | prompt | " + " | ".join(programs) + " | read | pack | prefill | before | bound |")
+print("|---|---|--:|" + "---|" * len(programs) + "--:|--:|--:|--:|---|")
 for model in models:
     model, _, packed = model.partition("=")
     ours_file = packed or model
     for cache in caches:
         for prompt in prompts:
             taken = {label: [] for label in programs}
-            reads = []
+            reads, starts, packs = [], [], {}
             for i in range(rounds):
                 turn = list(programs)
                 for label in turn[i % len(turn):] + turn[:i % len(turn)]:
                     file = ours_file if label.startswith("vnpu ") else model
                     put(file, cache)
-                    taken[label].append(seconds(programs[label], file, prompt))
+                    whole, out = seconds(programs[label], file, prompt)
+                    taken[label].append(whole)
+                    if label == "vnpu cold":
+                        starts.append(json.loads(out)[0]["cold_breakdown"])
+                    if label.startswith("vnpu "):
+                        packs.setdefault(label, []).append(json.loads(out)[0]["start_pack_ms"] / 1e3)
                 if cache == "dropped":
                     put(ours_file, cache)
                 reads.append(read_alone(ours_file) if cache == "dropped" else 0)
             ours, cells = taken["vnpu cold"], []
             for label, s in taken.items():
-                ratios = sorted(t / o for t, o in zip(s, ours))
-                cells.append(f"{statistics.median(s):.3f}" + ("" if s is ours else
-                             f" ({statistics.median(ratios):.2f}; {ratios[len(ratios) // 4]:.2f} .. {ratios[-1 - len(ratios) // 4]:.2f})"))
-            cells += [f"{statistics.median(reads):.3f}", f"{prefill(ours_file, prompt):.3f}"]
+                cells.append(f"{statistics.median(s):.3f}" + ("" if s is ours else f" ({spread(t / o for t, o in zip(s, ours))})"))
+            alone = [statistics.median(reads), min(map(statistics.median, packs.values())), prefill(ours_file, prompt)]
+            before = statistics.median(t - c["ms"] / 1e3 for t, c in zip(ours, starts))
+            bound = max(alone) + statistics.median(c["first_read_ms"] + c["last_compute_ms"] for c in starts) / 1e3
+            cells += [f"{s:.3f}" for s in alone + [before]]
+            cells.append(f"{bound:.3f} ({spread(c['ms'] / 1e3 / bound for c in starts)})")
             print(f"| {os.path.basename(ours_file)} | {cache} | {prompt} | " + " | ".join(cells) + " |", flush=True)
 PYTHON

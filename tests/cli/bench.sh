@@ -16,7 +16,7 @@ for r in rows:
     for k in '''build_commit cpu_info model_filename model_type model_size model_n_params n_threads n_prompt n_gen n_depth test_time
         avg_ns stddev_ns avg_ts stddev_ts samples_ns samples_ts transport clock profile preset graphs placement partition sync order
         weights activations kv start attention draft ttft_ms syncs npu_jobs decision_ns busy_npu busy_gpu busy_cpu busy_storage bubble_npu bubble_gpu bubble_cpu bubble_storage energy_j
-        power_w peak_memory_bytes weight_bytes_read kv_bytes_read memory_gbps shadow_ms shadow_merges shadow_reads shadow_weight_bytes start_read_bytes start_cached_bytes start_wait_ms start_pack_ms recall accepted_per_step graph_switch_ms output_sha256 predictor modelled_ns prefill_breakdown decode_breakdown'''.split():
+        power_w peak_memory_bytes weight_bytes_read kv_bytes_read memory_gbps shadow_ms shadow_merges shadow_reads shadow_weight_bytes start_read_bytes start_cached_bytes start_wait_ms start_pack_ms recall accepted_per_step graph_switch_ms output_sha256 predictor modelled_ns prefill_breakdown decode_breakdown cold_breakdown'''.split():
         assert k in r, k
     assert len(r['samples_ns']) == len(r['samples_ts']) == 2
     assert abs(r['avg_ns'] - sum(r['samples_ns']) / 2) <= 1
@@ -24,7 +24,7 @@ for r in rows:
     assert all(abs(t - (r['n_prompt'] + r['n_gen']) * 1e9 / n) < 1e-6 * t for t, n in zip(r['samples_ts'], r['samples_ns']))
     assert r['model_n_params'] == 5770496 and r['clock'] == 'wall' and r['placement'] == 'cpu' and r['preset'] == 'cpu'
     assert r['weights'] == 'f32' and r['peak_memory_bytes'] > 2**20
-    for k in 'transport sync npu_jobs decision_ns syncs busy_npu bubble_npu busy_gpu busy_storage energy_j power_w recall accepted_per_step draft prefill_breakdown decode_breakdown'.split():
+    for k in 'transport sync npu_jobs decision_ns syncs busy_npu bubble_npu busy_gpu busy_storage energy_j power_w recall accepted_per_step draft prefill_breakdown decode_breakdown cold_breakdown'.split():
         assert r[k] is None, (k, r[k])
 assert rows[0]['ttft_ms'] > 0 and rows[1]['ttft_ms'] is None
 assert rows[0]['output_sha256'] is None and re.fullmatch('[0-9a-f]{64}', rows[1]['output_sha256'])
@@ -132,6 +132,29 @@ for r in rows:
     # 5.8 MB at 2.65 GB/s.
     assert len(r['samples_ns']) == 3 and max(r['samples_ns']) < 1.01 * min(r['samples_ns']) and min(r['samples_ns']) > 2e6, r['samples_ns']
     assert r['start_pack_ms'] > 0
+    c = r['cold_breakdown']
+    # Without a prompt, the first token's evaluation starts.
+    assert c['ms'] == r['ttft_ms'] if r['n_prompt'] else c['ms'] < r['avg_ns'] / 1e6, (c, r['ttft_ms'])
+    assert c['read_bytes'] > 5.8e6 and c['cached_bytes'] == 0 and 0 < c['energy_j'] <= r['energy_j'] * 1.000001
+" "$scratch/out"
+passes "a cold start on the wall clock" "${bench[@]}" --placement npu,fine,linear --start cold,warm -p 40 -n 0 -r 2 -o json
+true_in_python "is broken down: lanes fill the evaluation, the bound is of its parts, and memory keeps to its bounds" "
+rows = json.load(open(sys.argv[1]))
+assert len(rows) == 6
+for r in rows:
+    c = r['cold_breakdown']
+    if r['start'] == 'warm':
+        assert c is None, r
+        continue
+    for name, lane in c['lanes'].items():
+        assert abs(sum(lane.values()) - (0 if name == 'gpu' else c['ms'])) < 1e-6, (name, lane, c['ms'])
+    assert c['plan_ms'] + c['ms'] <= r['samples_ns'][-1] / 1e6
+    bound = max(c['read_ms'], c['pack_ms'], c['compute_ms']) + c['first_read_ms'] + c['last_compute_ms']
+    assert abs(bound - c['bound_ms']) < 1e-6, c
+    assert all(0 < m['peak_bytes'] <= m['bound_bytes'] for name, m in c['memory'].items() if name != 'ring'), c['memory']
+    assert c['memory']['ring']['peak_bytes'] <= c['memory']['ring']['bound_bytes']
+    assert c['read_bytes'] + c['cached_bytes'] > 5.8e6 and c['energy_j'] is None
+    assert min(c[k] for k in 'file_ms tokenizer_ms device_ms load_ms session_ms'.split()) > 0, c
 " "$scratch/out"
 refuses "tokens of a depth before a cold start" 1 "with -d choose --start warm" "${bench[@]}" --preset edgeflow -p 8 -n 0 -d 4
 passes "--breakdown" "${bench[@]}" -p 16 -n 4 -r 2 --preset cpu,npu --breakdown -o json

@@ -65,7 +65,31 @@ for place in ('fine', 'npu'):
     assert warm['busy_storage'] == 0 and cold['busy_storage'] > 0.5, (place, cold['busy_storage'])
     # At 2.65 GB/s the 494 million weights take 186 ms.
     assert 185e6 < cold['avg_ns'] * cold['busy_storage'] < 188e6, cold['avg_ns'] * cold['busy_storage']
-    assert max(warm['avg_ns'], 185e6) < cold['avg_ns'] < warm['avg_ns'] + 190e6, place" "$scratch/out"
+    assert max(warm['avg_ns'], 185e6) < cold['avg_ns'] < warm['avg_ns'] + 190e6, place
+    c = cold['cold_breakdown']
+    assert warm['cold_breakdown'] is None and c['ms'] * 1e6 == cold['avg_ns'] and abs(c['energy_j'] - cold['energy_j']) < 1e-9
+    assert abs(c['lanes']['storage']['read_ms'] * 1e6 - cold['avg_ns'] * cold['busy_storage']) < 1e4
+    assert 493e6 < c['read_bytes'] < 495e6 and c['cached_bytes'] == 0 and c['memory']['weights']['peak_bytes'] == c['read_bytes']
+    # Without weights to wait for, all is computed as fast as warm, but for handovers and the memory that storage takes.
+    assert 0.8 * warm['avg_ns'] < c['compute_ms'] * 1e6 < 1.1 * warm['avg_ns'], (c['compute_ms'], warm['avg_ns'])
+    assert c['memory']['ring']['peak_bytes'] <= c['memory']['ring']['bound_bytes'] < 494e6 / 39, c['memory']" "$scratch/out"
+passes "a timeline of a cold start" "${dry[@]}" --shape qwen2.5-0.5b --preset edgeflow -p 32 -n 1 --timeline "$scratch/trace" -o json
+true_in_python "counts what has been read and what is in memory" "
+trace, bench = (json.load(open(f)) for f in sys.argv[1:])
+prompts = [e for e in trace['traceEvents'] if e['pid'] == 1]
+cold = bench[0]['cold_breakdown']
+counters = {name: [e for e in prompts if e['ph'] == 'C' and e['name'] == name] for name in ('bytes in memory', 'bytes read')}
+loads = [e for e in prompts if e['ph'] == 'X' and e['name'] in ('read', 'pack')]
+for name, events in counters.items():
+    assert [e['ts'] for e in events] == sorted(e['ts'] for e in events) and len(events) == len(loads) > 600, (name, len(events))
+read = [e['args']['weights'] for e in counters['bytes read']]
+assert read == sorted(read) and read[-1] == cold['read_bytes']
+memory = [e['args'] for e in counters['bytes in memory']]
+assert [m['weights'] for m in memory] == sorted(m['weights'] for m in memory)
+assert memory[-1]['weights'] == cold['memory']['weights']['peak_bytes'] and memory[-1]['read, not packed'] == 0
+assert 0 < max(m['read, not packed'] for m in memory) <= cold['memory']['ring']['peak_bytes']
+assert {(m['KV cache'], m['activations']) for m in memory} == {(cold['memory'][k]['peak_bytes'], cold['memory'][a]['peak_bytes']) for k, a in [('kv', 'activations')]}
+" "$scratch/trace" "$scratch/out"
 
 passes "a start from a file of 5 bits" "${dry[@]}" --shape qwen2.5-0.5b --profile sd8elite --placement fine --start cold --bits 5 --weights w8a8,adaptive -p 32 -n 0 -o json
 true_in_python "reads them, and unpacks them only for INT8" "

@@ -100,6 +100,25 @@ else
 	not_ok "--stats says where that is not known" "$(outcome)"
 fi
 
+for clock in wall virtual; do
+	run "${cli[@]}" --preset edgeflow --clock $clock -p "$prompt" --temp 0 -n 2 --stats
+	true_in_python "--stats of a cold start, $clock clock: each lane's times fill the evaluation, and the bound is of its parts" "
+text = open(sys.argv[1]).read()
+number = r'([0-9]+\.[0-9]+)'
+lanes = re.findall(r'^ *(npu|cpu|storage)' + 5 * (' +' + number) + '$', text, re.M)
+bound = re.search(f'longest of read {number}, pack {number}, compute {number}; first layer.s read {number}, last layer.s compute {number}\n'
+                  f' +together {number} ms; the evaluation took {number} ms, {number} times as long', text)
+read, pack, compute, first, last, together, took, times = map(float, bound.groups())
+assert len(lanes) == 3 and all(abs(sum(map(float, l[1:])) - took) < 0.004 for l in lanes), (lanes, took)
+assert abs(max(read, pack, compute) + first + last - together) < 0.003 and abs(took / together - times) < 0.02
+assert re.search(r'^cold .*tokenizer ' + ('[0-9.]*[1-9]' if '$clock' == 'wall' else r'0\.000,'), text, re.M)
+assert re.search(r'^loaded +[0-9.]+ MiB from storage, [0-9.]+ MiB from the page cache' + ('$' if '$clock' == 'wall' else '; [0-9.]+ J$'), text, re.M)
+assert re.search(r'^memory +MiB at most: weights [0-9.]+ of .*; the process [0-9.]+$', text, re.M)
+" "$scratch/err"
+done
+run "${cli[@]}" --preset npu -p "$prompt" --temp 0 -n 2 --stats
+if grep -q '^cold' "$scratch/err"; then not_ok "--stats of a warm start has none of this" "$(outcome)"; else ok "--stats of a warm start has none of this"; fi
+
 # The three output formats of llm-logits agree.
 run "${logits[@]}" --preset cpu -p "$prompt"
 cp "$scratch/out" "$scratch/l.json"

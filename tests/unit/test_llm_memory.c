@@ -199,6 +199,77 @@ static void test_a_packed_file_is_in_memory_once(void **state)
 	check_peak("packed.gguf", LLM_WEIGHTS_W8A8);
 }
 
+/* ---- cold starts ---- */
+
+/* Drops the file's pages from the page cache, or brings all of them into it. */
+static void cache(const char *path, bool dropped)
+{
+	static char buf[1 << 16];
+	int fd = open(path, O_RDONLY);
+
+	assert_true(fd >= 0);
+	assert_int_equal(fsync(fd), 0);
+	if (dropped)
+		posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	else
+		while (read(fd, buf, sizeof(buf)) > 0)
+			;
+	close(fd);
+}
+
+/*
+ * The process's peak is what the start reports of weights, KV cache, activations and ring: within
+ * 2 % of it and 4 MiB, for the tokenizer, threads' stacks and programs.
+ */
+static void check_cold_peak(const char *name, bool dropped)
+{
+	struct llm_options o = { .model = in_folder(name),
+				 .choices = { .placement = LLM_PLACE_NPU, .start = LLM_START_COLD },
+				 .threads = 2,
+				 .device = { .transport = NPU_TRANSPORT_SIM, .threads = 2 } };
+	size_t before = status_bytes("VmRSS"), peak, sum;
+	struct llm_engine *engine;
+	struct llm_cold_stats c;
+	struct llm_session *s;
+
+	cache(o.model, dropped);
+	if (!reset_peak())
+		skip();
+	if (llm_engine_open(&o, &engine))
+		fail_msg("%s", llm_error());
+	assert_int_equal(llm_session_create(engine, PROMPT + TOKENS, &s), 0);
+	evaluate(s);
+	peak = status_bytes("VmHWM") - before;
+	assert_true(llm_session_cold(s, &c));
+	sum = c.weights.peak + c.kv.peak + c.activations.peak + c.ring.peak;
+	print_message(
+		"%s, %s: %.1f MiB; weights %.1f, KV %.1f, activations %.1f, ring %.1f of %.1f, "
+		"sum %.1f\n",
+		name, dropped ? "dropped" : "cached", (double)peak / 1048576,
+		(double)c.weights.peak / 1048576, (double)c.kv.peak / 1048576,
+		(double)c.activations.peak / 1048576, (double)c.ring.peak / 1048576,
+		(double)c.ring.bound / 1048576, (double)sum / 1048576);
+	assert_in_range(peak, sum - sum / 50, sum + sum / 50 + (4 << 20));
+	llm_session_free(s);
+	llm_engine_close(engine);
+}
+
+static void test_a_cold_start_takes_what_it_reports(void **state)
+{
+	char in[128], out[128];
+	struct llm_quantize_options o = { .in = in, .out = out, .type = LLM_QUANTIZE_W8A8 };
+
+	make_model(LLM_QUANTIZE_Q8_0);
+	check_cold_peak("m.gguf", true);
+	check_cold_peak("m.gguf", false);
+	snprintf(in, sizeof(in), "%s", in_folder("m.gguf"));
+	snprintf(out, sizeof(out), "%s", in_folder("packed.gguf"));
+	if (llm_quantize(&o, NULL))
+		fail_msg("%s", llm_error());
+	check_cold_peak("packed.gguf", true);
+	check_cold_peak("packed.gguf", false);
+}
+
 static void test_a_file_that_has_become_shorter_is_an_error(void **state)
 {
 	struct llm_engine *engine;
@@ -285,6 +356,7 @@ int main(void)
 		cmocka_unit_test(test_q4_0_is_in_memory_once),
 		cmocka_unit_test(test_a_larger_file_does_not_stay_in_memory),
 		cmocka_unit_test(test_a_packed_file_is_in_memory_once),
+		cmocka_unit_test(test_a_cold_start_takes_what_it_reports),
 		cmocka_unit_test(test_a_file_that_has_become_shorter_is_an_error),
 		cmocka_unit_test(test_the_device_reads_weights_from_huge_pages),
 	};

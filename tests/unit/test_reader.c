@@ -129,6 +129,11 @@ static void every_part_has_its_bytes(void **state)
 		assert_int_equal(stats.direct_bytes + stats.buffered_bytes + stats.mapped_bytes,
 				 all_bytes(&f));
 		assert_true(stats.ring_bytes <= READER_RING * (100000 + 3 * 4096) + (2 << 20));
+		assert_in_range(stats.peak_bytes, 0, stats.ring_bytes);
+		/* Buffers are for what is read, unless that has a place. */
+		if (!(round % 3))
+			assert_int_equal(stats.peak_bytes > 0,
+					 stats.direct_bytes + stats.buffered_bytes > 0);
 		direct += stats.direct_bytes + stats.buffered_bytes;
 		mapped += stats.mapped_bytes;
 		fixture_free(&f);

@@ -16,6 +16,7 @@ struct timeline {
 	char *path;
 	char *process; /* name of the current one */
 	char *listening; /* name of the session's process */
+	const struct llm_session *session; /* of whom it hears */
 	bool failed; /* a pass could not be added */
 	int pid;
 	uint64_t nr_events, nr_flows;
@@ -137,6 +138,83 @@ static void put_task(struct timeline *t, uint64_t at_ns, const struct llm_span *
 			put_flow(t, &spans[span->after[i]], span, at_ns);
 }
 
+/* ---- counters of a cold start ---- */
+
+/* What has been loaded so far, in bytes. */
+struct loaded {
+	uint64_t read; /* from the file */
+	uint64_t waiting; /* of it, what is not packed yet */
+	uint64_t weights; /* packed */
+};
+
+static void put_counter(struct timeline *t, const char *name, uint64_t ns, struct json_object *args)
+{
+	struct json_object *e = event(t, "C", name, 0, ns);
+
+	json_object_object_add(e, "args", args);
+	put(t, e);
+}
+
+static void put_loaded(struct timeline *t, uint64_t ns, const struct loaded *l,
+		       const struct llm_cold_stats *cold)
+{
+	struct json_object *memory = json_object_new_object(), *read = json_object_new_object();
+
+	json_object_object_add(memory, "weights", json_out_u64(l->weights));
+	json_object_object_add(memory, "read, not packed", json_out_u64(l->waiting));
+	json_object_object_add(memory, "KV cache", json_out_u64(cold->kv.peak));
+	json_object_object_add(memory, "activations", json_out_u64(cold->activations.peak));
+	put_counter(t, "bytes in memory", ns, memory);
+	json_object_object_add(read, "weights", json_out_u64(l->read));
+	put_counter(t, "bytes read", ns, read);
+}
+
+static int end_cmp(const void *a, const void *b)
+{
+	const struct llm_span *const *x = a, *const *y = b;
+
+	if ((*x)->end_ns != (*y)->end_ns)
+		return (*x)->end_ns < (*y)->end_ns ? -1 : 1;
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* The spans that load weights, in the order of their ends; *@nr of them. NULL: no memory. */
+static const struct llm_span **loading(const struct llm_span *spans, size_t n, size_t *nr)
+{
+	const struct llm_span **list = malloc((n + 1) * sizeof(*list));
+
+	*nr = 0;
+	for (size_t i = 0; list && i < n; i++)
+		if (spans[i].file_bytes)
+			list[(*nr)++] = &spans[i];
+	if (list)
+		qsort(list, *nr, sizeof(*list), end_cmp);
+	return list;
+}
+
+/* 0, or 1 after a message. */
+static int put_counters(struct timeline *t, uint64_t at_ns, const struct llm_span *spans, size_t n)
+{
+	struct loaded now = { 0 };
+	struct llm_cold_stats cold;
+	size_t nr;
+	const struct llm_span **list = loading(spans, n, &nr);
+
+	if (!list)
+		return tool_fail("no memory for a timeline");
+	llm_session_cold(t->session, &cold);
+	for (size_t i = 0; i < nr; i++) {
+		bool read = !strcmp(list[i]->op, "read");
+
+		now.read += read ? list[i]->file_bytes : 0;
+		now.waiting += read ? list[i]->file_bytes : -list[i]->file_bytes;
+		now.weights += read ? 0 : list[i]->packed_bytes;
+		put_loaded(t, at_ns + list[i]->end_ns, &now, &cold);
+	}
+	free(list);
+	return 0;
+}
+
 static void heard(void *ud, uint64_t at_ns, const struct llm_span *spans, size_t n)
 {
 	struct timeline *t = ud;
@@ -146,6 +224,8 @@ static void heard(void *ud, uint64_t at_ns, const struct llm_span *spans, size_t
 	t->failed = put_process(t, t->listening);
 	for (size_t i = 0; i < n && !t->failed; i++)
 		put_task(t, at_ns, spans, &spans[i]);
+	if (!t->failed)
+		t->failed = put_counters(t, at_ns, spans, n);
 }
 
 int timeline_listen(struct timeline *t, const char *name, struct llm_session *session)
@@ -156,6 +236,7 @@ int timeline_listen(struct timeline *t, const char *name, struct llm_session *se
 		return tool_fail("no memory for a timeline");
 	free(t->listening);
 	t->listening = copy;
+	t->session = session;
 	llm_session_listen(session, heard, t);
 	return 0;
 }

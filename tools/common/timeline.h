@@ -5,7 +5,8 @@
  *
  * A session is a process of the trace, a lane a thread. A task is a slice of the trace with its
  * chunk, its layer and the time that it was ready before it began; the time to start it is a slice
- * inside. A dependency between lanes is a flow.
+ * inside. A dependency between lanes is a flow. Of a cold start, counters show the bytes of weights
+ * that were read, and those in memory, beside the KV cache's and the activations' in use.
  */
 #ifndef TIMELINE_H
 #define TIMELINE_H

@@ -150,6 +150,21 @@ fail:
 	return NULL;
 }
 
+uint64_t tool_peak_memory(void)
+{
+	FILE *f = fopen("/proc/self/status", "re");
+	unsigned long long kib = 0;
+	char line[256];
+
+	if (!f)
+		return 0;
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "VmHWM: %llu kB", &kib) == 1)
+			break;
+	fclose(f);
+	return kib * 1024;
+}
+
 uint64_t tool_now_ns(void)
 {
 	struct timespec ts;

@@ -32,6 +32,10 @@ int tool_parse_double(const char *what, const char *s, double min, double max, d
 /* Reads a whole file, "-" for stdin; adds a NUL after its *@bytes. NULL after a message. */
 char *tool_read_file(const char *path, size_t *bytes);
 
+/* The process's peak memory in bytes, or since it was reset (proc_pid_clear_refs(5)); 0: /proc does
+ * not say. */
+uint64_t tool_peak_memory(void);
+
 /* CLOCK_MONOTONIC. */
 uint64_t tool_now_ns(void);
 

@@ -81,6 +81,7 @@ static const struct bench_field fixed_fields[] = {
 	{ "modelled_ns", "INTEGER" },
 	{ "prefill_breakdown", NULL },
 	{ "decode_breakdown", NULL },
+	{ "cold_breakdown", NULL },
 };
 
 #define NR_FIXED (sizeof(fixed_fields) / sizeof(fixed_fields[0]))
@@ -355,6 +356,78 @@ static void add_start(struct json_object *o, const struct bench_result *r)
 	add(o, "start_pack_ms", has ? json_out_double((double)s->pack_ns / 1e6) : NULL);
 }
 
+/* ---- cold starts ---- */
+
+static void add_ms(struct json_object *o, const char *name, uint64_t ns)
+{
+	add(o, name, json_out_double((double)ns / 1e6));
+}
+
+static struct json_object *cold_lane(const struct llm_cold_lane *lane)
+{
+	struct json_object *o = json_object_new_object();
+
+	add_ms(o, "read_ms", lane->read_ns);
+	add_ms(o, "pack_ms", lane->pack_ns);
+	add_ms(o, "graph_ms", lane->graph_ns);
+	add_ms(o, "compute_ms", lane->compute_ns);
+	add_ms(o, "bubble_ms", lane->bubble_ns);
+	return o;
+}
+
+static void add_memory(struct json_object *o, const char *name, const struct llm_cold_memory *m)
+{
+	struct json_object *memory = json_object_new_object();
+
+	add(memory, "peak_bytes", json_out_u64(m->peak));
+	add(memory, "bound_bytes", json_out_u64(m->bound));
+	add(o, name, memory);
+}
+
+/* What the evaluation takes, what bounds it, and what came before it. */
+static void add_cold_times(struct json_object *o, const struct llm_cold_stats *c)
+{
+	add_ms(o, "file_ms", c->file_ns);
+	add_ms(o, "tokenizer_ms", c->tokenizer_ns);
+	add_ms(o, "device_ms", c->device_ns);
+	add_ms(o, "load_ms", c->load_ns);
+	add_ms(o, "session_ms", c->session_ns);
+	add_ms(o, "plan_ms", c->plan_ns);
+	add_ms(o, "ms", c->ns);
+	add_ms(o, "bound_ms", c->bound_ns);
+	add_ms(o, "read_ms", c->read_ns);
+	add_ms(o, "pack_ms", c->pack_ns);
+	add_ms(o, "compute_ms", c->compute_ns);
+	add_ms(o, "first_read_ms", c->first_read_ns);
+	add_ms(o, "last_compute_ms", c->last_compute_ns);
+}
+
+/* The last repetition's start; null if it was not cold. */
+static struct json_object *cold_breakdown(const struct bench_result *r)
+{
+	const struct llm_cold_stats *c = &r->cold;
+	struct json_object *o, *lanes, *memory;
+
+	if (!c->ns)
+		return NULL;
+	o = json_object_new_object();
+	lanes = json_object_new_object();
+	memory = json_object_new_object();
+	add_cold_times(o, c);
+	for (unsigned int lane = 0; lane < llm_nr_lanes(); lane++)
+		add(lanes, llm_lane_name(lane), cold_lane(&c->lanes[lane]));
+	add(o, "lanes", lanes);
+	add(o, "read_bytes", json_out_u64(c->read_bytes));
+	add(o, "cached_bytes", json_out_u64(c->cached_bytes));
+	add(o, "energy_j", r->info->profile ? json_out_double(c->energy_j) : NULL);
+	add_memory(memory, "weights", &c->weights);
+	add_memory(memory, "kv", &c->kv);
+	add_memory(memory, "activations", &c->activations);
+	add_memory(memory, "ring", &c->ring);
+	add(o, "memory", memory);
+	return o;
+}
+
 static void add_costs(struct json_object *o, const struct bench_result *r)
 {
 	const struct llm_virtual_stats *v = &r->virtual_clock;
@@ -388,6 +461,7 @@ static void add_costs(struct json_object *o, const struct bench_result *r)
 	add(o, "modelled_ns", r->modelled_ns ? json_out_u64(r->modelled_ns) : NULL);
 	add(o, "prefill_breakdown", breakdown(&r->breakdowns[0]));
 	add(o, "decode_breakdown", breakdown(&r->breakdowns[1]));
+	add(o, "cold_breakdown", cold_breakdown(r));
 }
 
 /* In the order of the fields; unknown ones are null. */

@@ -223,7 +223,7 @@ static int run_config(struct bench *b, struct bench_config *config)
 	}
 	if (status)
 		return tool_fail("%s", llm_error());
-	load_peak_bytes = bench_memory_peak();
+	load_peak_bytes = tool_peak_memory();
 	if (!config->opts.dry_run && starts_untimed(b, tokens.engine))
 		status = tool_fail("the tokens of a depth, which are not timed, would start the "
 				   "model: with -d choose --start warm");

@@ -93,6 +93,7 @@ struct bench_result {
 	struct llm_virtual_stats virtual_clock;
 	struct llm_shadow_stats shadow;
 	struct llm_start_stats start;
+	struct llm_cold_stats cold; /* of the last repetition that started cold; ns 0: none did */
 };
 
 /* What all tests of one engine share. */
@@ -103,9 +104,7 @@ struct bench_tokens {
 	struct prompts prompts; /* not used in a dry run */
 };
 
-/* The process's peak memory in bytes since bench_memory_reset(); 0: /proc does not say. */
-uint64_t bench_memory_peak(void);
-void bench_memory_reset(void);
+void bench_memory_reset(void); /* for tool_peak_memory() */
 
 /* Called before the warm-up (0) and before each repetition (1..). */
 typedef void (*bench_progress_fn)(void *ud, const struct bench_test *test, unsigned int repetition);

@@ -36,21 +36,6 @@ void bench_memory_reset(void)
 	close(fd);
 }
 
-uint64_t bench_memory_peak(void)
-{
-	FILE *f = fopen("/proc/self/status", "re");
-	unsigned long long kib = 0;
-	char line[256];
-
-	if (!f)
-		return 0;
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "VmHWM: %llu kB", &kib) == 1)
-			break;
-	fclose(f);
-	return kib * 1024;
-}
-
 /* The session and tokens of one test. */
 struct run {
 	struct llm_session *s;
@@ -368,7 +353,7 @@ int bench_run(struct bench_tokens *tokens, const struct bench_config *config,
 		status = measure(&run, &around,
 				 args->warmup && !dry && info->choices.start != LLM_START_COLD,
 				 result);
-	result->peak_memory_bytes = bench_memory_peak();
+	result->peak_memory_bytes = tool_peak_memory();
 	if (result->peak_memory_bytes < load_peak_bytes)
 		result->peak_memory_bytes = load_peak_bytes;
 	if (!status)
@@ -378,6 +363,8 @@ int bench_run(struct bench_tokens *tokens, const struct bench_config *config,
 		result->peak_memory_bytes = result->info->weight_bytes + stats.kv_bytes;
 	result->chunk = stats.chunk;
 	result->start = stats.start;
+	if (!status)
+		llm_session_cold(run.s, &result->cold);
 	llm_session_free(run.s);
 	free(run.output);
 	free(run.ids);

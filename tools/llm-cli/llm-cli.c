@@ -16,6 +16,7 @@
 
 #include "options.h"
 #include "progress.h"
+#include "stats.h"
 #include "timeline.h"
 #include "tokens.h"
 #include "tool.h"
@@ -250,118 +251,6 @@ static int generate(struct cli_output *out, struct llm_session *s, struct llm_sa
 	return status;
 }
 
-static double per_second(uint64_t n, uint64_t ns)
-{
-	return ns ? (double)n * 1e9 / (double)ns : 0;
-}
-
-/* Prints how well the ends of the lanes' work were predicted. */
-static void print_waits(const struct llm_session *s, bool tokens)
-{
-	struct llm_wait_stats w;
-
-	if (!llm_session_waits(s, tokens, &w) || !w.waits)
-		return;
-	fprintf(stderr,
-		"waits    %s: %" PRIu64 " predicted, %" PRIu64 " overslept, %" PRIu64
-		" given up; slept %.3f s, polled %.3f s\n",
-		tokens ? "decode" : "prefill", w.waits, w.overslept, w.given_up, w.slept_s,
-		w.polled_s);
-	fprintf(stderr,
-		"         late by (us, percentiles 10 50 90 99) %.0f %.0f %.0f %.0f of %.0f %.0f "
-		"%.0f %.0f predicted\n",
-		w.late_us[0], w.late_us[1], w.late_us[2], w.late_us[3], w.predicted_us[0],
-		w.predicted_us[1], w.predicted_us[2], w.predicted_us[3]);
-}
-
-/* One cell of the breakdown @b. */
-static void print_item(uint64_t ns, const struct llm_breakdown *b)
-{
-	if (b->tokens)
-		fprintf(stderr, " %9.4f %6.2f%%", (double)ns / 1e6 / (double)b->tokens,
-			100 * (double)ns / (double)b->ns);
-	else
-		fprintf(stderr, " %9s %6s ", "-", "-");
-}
-
-/* Prints which kinds of work the time of a prompt's and of a generated token went into. */
-static void print_breakdown(const struct llm_session *s)
-{
-	struct llm_breakdown b[2];
-	const char *item;
-
-	for (int tokens = 0; tokens < 2; tokens++)
-		llm_session_breakdown(s, tokens, &b[tokens]);
-	if (!b[0].tokens && !b[1].tokens) {
-		fputs("time     per kind of work: only known with placement npu on the wall "
-		      "clock\n",
-		      stderr);
-		return;
-	}
-	fprintf(stderr, "ms per token      prefill            decode\n");
-	for (unsigned int i = 0; (item = llm_breakdown_item(i)); i++) {
-		fprintf(stderr, "%9s", item);
-		for (int tokens = 0; tokens < 2; tokens++)
-			print_item(b[tokens].item_ns[i], &b[tokens]);
-		fputc('\n', stderr);
-	}
-	fprintf(stderr, "%9s", "total");
-	for (int tokens = 0; tokens < 2; tokens++)
-		print_item(b[tokens].ns, &b[tokens]);
-	fputc('\n', stderr);
-}
-
-/* Prints what shadow outliers cost, if there were any. */
-static void print_shadow(const struct llm_shadow_stats *s)
-{
-	if (!s->all_bytes)
-		return;
-	fprintf(stderr,
-		"shadow   %" PRIu64 " outliers, added to %" PRIu64
-		" matmuls, %.3f s; weights %.2f MiB "
-		"in memory of %.2f MiB, %" PRIu64 " channels (%.2f MiB) read\n",
-		s->outliers, s->merges, (double)s->ns / 1e9, (double)s->hot_bytes / (1 << 20),
-		(double)s->all_bytes / (1 << 20), s->reads, (double)s->read_bytes / (1 << 20));
-}
-
-static void print_stats(const struct llm_engine *engine, const struct llm_session *s,
-			uint64_t load_ns)
-{
-	const struct llm_engine_info *info = llm_engine_info(engine);
-	struct npu_device *dev = llm_engine_device(engine);
-	struct llm_session_stats st;
-
-	llm_session_stats(s, &st);
-	fprintf(stderr, "model    %s, placement %s, weights %s, %u threads, loaded in %.3f s\n",
-		info->type, llm_choice_name(LLM_CHOICE_PLACEMENT, info->choices.placement),
-		llm_choice_name(LLM_CHOICE_WEIGHTS, info->choices.weights), info->threads,
-		(double)load_ns / 1e9);
-	if (info->device)
-		fprintf(stderr, "device   %s over %s: %s\n", info->device->name,
-			engine_transport_name(info->device->transport), info->device->reason);
-	fprintf(stderr, "prefill  %" PRIu64 " tokens in %.3f s, %.2f t/s\n", st.prefill_tokens,
-		(double)st.prefill_ns / 1e9, per_second(st.prefill_tokens, st.prefill_ns));
-	fprintf(stderr, "decode   %" PRIu64 " tokens in %.3f s, %.2f t/s\n", st.decode_tokens,
-		(double)st.decode_ns / 1e9, per_second(st.decode_tokens, st.decode_ns));
-	if (dev) {
-		struct npu_device_counts counts;
-
-		npu_device_counts(dev, &counts);
-		fprintf(stderr,
-			"NPU      %" PRIu64 " jobs, %" PRIu64 " waits, %" PRIu64
-			" polls, %.3f s waited for it\n",
-			st.npu_jobs, counts.waits, counts.polls, (double)st.npu_wait_ns / 1e9);
-	}
-	print_shadow(&st.shadow);
-	if (info->gpu)
-		fprintf(stderr, "GPU      %s\n", info->gpu);
-	print_waits(s, false);
-	print_waits(s, true);
-	print_breakdown(s);
-	fprintf(stderr, "KV cache %.1f MiB for %u tokens, %u used\n",
-		(double)st.kv_bytes / (1 << 20), llm_session_n_ctx(s), llm_session_n_past(s));
-}
-
 static int run(const struct cli_options *o, struct llm_engine *engine, uint64_t load_ns)
 {
 	struct llm_sampler *sampler = NULL;
@@ -384,7 +273,7 @@ static int run(const struct cli_options *o, struct llm_engine *engine, uint64_t 
 	if (!status)
 		status = generate(&out, s, sampler, &prompt);
 	if (!status && o->stats)
-		print_stats(engine, s, load_ns);
+		stats_print(engine, s, load_ns);
 	if (timeline && timeline_close(timeline))
 		status = 1;
 	llm_sampler_free(sampler);
