@@ -93,6 +93,7 @@ struct bench_result {
 	struct llm_virtual_stats virtual_clock;
 	struct llm_shadow_stats shadow;
 	struct llm_start_stats start;
+	struct llm_panels_cache cache; /* of the first repetition, or of one where it failed */
 };
 
 /* What all tests of one engine share. */

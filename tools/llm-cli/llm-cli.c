@@ -324,8 +324,21 @@ static void print_shadow(const struct llm_shadow_stats *s)
 		(double)s->all_bytes / (1 << 20), s->reads, (double)s->read_bytes / (1 << 20));
 }
 
-static void print_stats(const struct llm_engine *engine, const struct llm_session *s,
-			uint64_t load_ns)
+/* Waits until the cache of panels is made, if it is being made. */
+static void print_cache(struct llm_engine *engine)
+{
+	struct llm_panels_cache cache;
+
+	llm_engine_panels_cache(engine, true, &cache);
+	/* A warning will say why. */
+	if (cache.state == LLM_PANELS_FAILED)
+		fputs("cache    failed\n", stderr);
+	else if (cache.state != LLM_PANELS_NONE)
+		fprintf(stderr, "cache    %s: %s, %.2f MiB\n", llm_panels_state_name(cache.state),
+			cache.path, (double)cache.bytes / (1 << 20));
+}
+
+static void print_stats(struct llm_engine *engine, const struct llm_session *s, uint64_t load_ns)
 {
 	const struct llm_engine_info *info = llm_engine_info(engine);
 	struct npu_device *dev = llm_engine_device(engine);
@@ -358,6 +371,7 @@ static void print_stats(const struct llm_engine *engine, const struct llm_sessio
 	print_waits(s, false);
 	print_waits(s, true);
 	print_breakdown(s);
+	print_cache(engine);
 	fprintf(stderr, "KV cache %.1f MiB for %u tokens, %u used\n",
 		(double)st.kv_bytes / (1 << 20), llm_session_n_ctx(s), llm_session_n_past(s));
 }
@@ -414,7 +428,7 @@ int main(int argc, char **argv)
 	status = engine_open(&o.engine, &engine);
 	if (!status) {
 		status = run(&o, engine, tool_now_ns() - begin_ns);
-		llm_engine_close(engine);
+		engine_close(engine);
 	}
 	status = tool_finish(status);
 	/* Ends by the signal after all, so that the shell sees it. */
