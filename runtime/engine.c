@@ -18,6 +18,7 @@
 #include "gpu.h"
 #include "gpu_lane.h"
 #include "llm_fail.h"
+#include "panels_cache.h"
 #include "shadow_weights.h"
 #include "start.h"
 
@@ -237,21 +238,45 @@ static int engine_load_weights(struct llm_engine *e, const struct llm_packed_sou
 	return err;
 }
 
+/* Looks for a cache of the model's panels, if there is to be one. */
+static int engine_open_cache(struct llm_engine *e, const struct llm_options *opts)
+{
+	struct llm_loaded *l = &e->loaded;
+
+	if (!opts->panels_cache_bytes)
+		return 0;
+	if (opts->dry_run)
+		return llm_fail(-EINVAL, "a dry run reads no weights: leave the cache of panels "
+					 "out");
+	if (e->info.choices.start != LLM_START_COLD)
+		return llm_fail(-EINVAL,
+				"only a cold start uses a cache of panels: choose start cold, or "
+				"leave the cache out");
+	if (l->model.packed[0])
+		return llm_fail(-EINVAL,
+				"%s: is packed already, and needs no cache of panels: leave it out",
+				e->path);
+	return panels_cache_open(&l->model, l->file, e->path, e->info.choices.weights,
+				 opts->panels_cache_bytes, &e->cache);
+}
+
+/* The file that has the matrices. */
+static void engine_set_file(const struct llm_engine *e, struct llm_packed_source *src)
+{
+	src->cache = e->cache && panels_cache_file(e->cache);
+	src->file = src->cache ? panels_cache_file(e->cache) : e->loaded.file;
+	src->path = src->cache ? panels_cache_path(e->cache) : e->path;
+}
+
 static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 {
 	struct llm_packed_source src = {
 		.model = &e->loaded.model,
-		.file = e->loaded.file,
-		.path = e->path,
 		.weights = e->info.choices.weights,
 		.activations = e->info.choices.activations,
 		.pool = e->loaded.pool,
 		.kernels = e->loaded.kernels,
-		/* The CPU may take matmuls of a modelled NPU that has no room for them, or of one
-		 * whose queue is long. */
-		.keep_mapped = llm_placement_has_gpu(e->info.choices.placement) ||
-			       e->info.choices.space == LLM_SPACE_LIMITED ||
-			       e->info.choices.order == LLM_ORDER_STEAL,
+		.keep_mapped = e->keep_mapped || (e->cache && panels_cache_is_due(e->cache)),
 		/* A warm start has the time to fill huge pages, which decoding reads faster. */
 		.in_place = e->info.choices.start == LLM_START_COLD,
 		/* A cold start goes on when the caller's function may be gone. */
@@ -262,6 +287,7 @@ static int engine_load_npu(struct llm_engine *e, const struct llm_options *opts)
 	uint64_t from_ns = engine_now_ns();
 	int err;
 
+	engine_set_file(e, &src);
 	/* Bindings are 64-byte aligned, and so must the last row of a chunk be, which is bound. */
 	if (e->loaded.model.n_embd % 16)
 		return llm_fail(
@@ -467,11 +493,18 @@ static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 	int err = engine_load_profiles(e, opts);
 
 	if (!err)
+		err = engine_open_cache(e, opts);
+	if (!err)
 		err = engine_widths(e, opts);
 	e->info.kv_token_bytes = llm_shape_kv_bytes(&e->shape, 1, e->info.choices.kv);
 	if (!err && llm_activations_static(e->info.choices.activations))
 		err = engine_read_shadow(e, opts);
 	engine_set_chunk(e, opts->chunk ? opts->chunk : e->shadow.chunk);
+	/* The CPU may take matmuls of a modelled NPU that has no room for them, or of one whose
+	 * queue is long. */
+	e->keep_mapped = llm_placement_has_gpu(e->info.choices.placement) ||
+			 e->info.choices.space == LLM_SPACE_LIMITED ||
+			 e->info.choices.order == LLM_ORDER_STEAL;
 	if (!err && npu)
 		err = engine_cut(e);
 	if (err || opts->dry_run)
@@ -536,6 +569,7 @@ void llm_engine_put(struct llm_engine *e)
 	if (!e || atomic_fetch_sub(&e->refs, 1) > 1)
 		return;
 	start_close(e->loaded.start);
+	panels_cache_close(e->cache);
 	free(e->pieces);
 	lane_gpu_unload(&e->loaded);
 	llm_packed_free(&e->loaded.packed);
@@ -563,6 +597,39 @@ void llm_engine_put(struct llm_engine *e)
 void llm_engine_close(struct llm_engine *engine)
 {
 	llm_engine_put(engine);
+}
+
+void llm_engine_busy(struct llm_engine *e)
+{
+	if (e->cache)
+		panels_cache_busy(e->cache);
+}
+
+void llm_engine_idle(struct llm_engine *e)
+{
+	if (!e->cache)
+		return;
+	panels_cache_idle(e->cache);
+	if (start_is_complete(e->loaded.start))
+		panels_cache_make(e->cache, &e->loaded.packed, e->keep_mapped);
+}
+
+void llm_engine_panels_cache(struct llm_engine *engine, bool wait, struct llm_panels_cache *cache)
+{
+	*cache = (struct llm_panels_cache){ 0 };
+	if (engine->cache)
+		*cache = panels_cache_info(engine->cache, wait);
+}
+
+const char *llm_panels_state_name(enum llm_panels_state state)
+{
+	static const char *const names[] = {
+		[LLM_PANELS_NONE] = "none", [LLM_PANELS_FOUND] = "found",
+		[LLM_PANELS_DUE] = "due",   [LLM_PANELS_MAKING] = "making",
+		[LLM_PANELS_MADE] = "made", [LLM_PANELS_FAILED] = "failed",
+	};
+
+	return names[state];
 }
 
 const struct llm_engine_info *llm_engine_info(const struct llm_engine *engine)

@@ -11,6 +11,8 @@
 #include "shadow.h"
 #include "tokenizer.h"
 
+struct panels_cache;
+
 struct llm_engine {
 	struct llm_engine_info info;
 	char *path;
@@ -26,6 +28,8 @@ struct llm_engine {
 	/* Of the weights, for the start: [nr_pieces]. */
 	struct start_piece *pieces;
 	uint32_t nr_pieces;
+	struct panels_cache *cache; /* NULL: none */
+	bool keep_mapped; /* the host reads the panels, too */
 	bool dry_run; /* only a shape is loaded */
 	struct npu_device *dev; /* NULL: no NPU is used */
 	struct soc *soc; /* of the virtual clock; NULL: the wall clock */
@@ -46,6 +50,9 @@ struct llm_engine {
 
 void llm_engine_put(struct llm_engine *engine);
 uint64_t engine_now_ns(void); /* CLOCK_MONOTONIC */
+/* Around each evaluation. Between them the cache of panels is made, once the weights are there. */
+void llm_engine_busy(struct llm_engine *engine);
+void llm_engine_idle(struct llm_engine *engine);
 
 struct llm_session {
 	struct llm_engine *engine;

@@ -145,6 +145,14 @@ struct llm_options {
 	 * placement layer the solver uses it (HeteroLLM 4.3); with other placements it gives the
 	 * times of matmuls on the virtual clock's NPU. */
 	const char *predictor;
+	/*
+	 * Start cold of a file that is not packed: keeps the panels that it was packed to in a
+	 * cache beside it, MODEL.WEIGHTS.panels, which later cold starts use without packing. This
+	 * is the most that all such caches of the folder may have together, in bytes; those that
+	 * have not been used for longest are removed for others. 0: there is no cache. See
+	 * llm_engine_panels_cache().
+	 */
+	uint64_t panels_cache_bytes;
 	/* Called while loading with a fraction 0..1; non-zero stops the load with -ECANCELED. */
 	int (*progress)(void *ud, double fraction, const char *what);
 	void *ud;
@@ -154,6 +162,7 @@ struct llm_options {
  * architecture, tensor type or tokenizer that is not supported, -ENOENT, -EACCES, -ENOMEM, and the
  * device's errors. */
 int llm_engine_open(const struct llm_options *opts, struct llm_engine **engine);
+/* Frees it with its last session, and waits for its cache of panels if that is being made. */
 void llm_engine_close(struct llm_engine *engine);
 
 struct llm_engine_info {
@@ -178,6 +187,26 @@ const struct llm_engine_info *llm_engine_info(const struct llm_engine *engine);
 struct npu_device *llm_engine_device(const struct llm_engine *engine);
 /* Whether there is an OpenCL device for placements gpu and layer. */
 bool llm_has_gpu(void);
+
+/* What has become of a cache of panels (llm_options.panels_cache_bytes). */
+enum llm_panels_state {
+	LLM_PANELS_NONE = 0, /* there is to be none */
+	LLM_PANELS_FOUND, /* the weights are its panels */
+	LLM_PANELS_DUE, /* there was none of this model: the first evaluation will have it made */
+	/* A thread makes it while nothing is evaluated. llm_engine_close() waits. */
+	LLM_PANELS_MAKING,
+	LLM_PANELS_MADE, /* for the next start */
+	LLM_PANELS_FAILED, /* the weights are the model's, and it has no cache */
+};
+const char *llm_panels_state_name(enum llm_panels_state state); /* "none", ... "failed" */
+struct llm_panels_cache {
+	enum llm_panels_state state;
+	const char *path; /* the engine's; NULL: NONE */
+	uint64_t bytes; /* of the file: FOUND and MADE */
+	char why[512]; /* FAILED: one line. A full disk, a read-only folder, too low a limit, ... */
+};
+/* @wait: as long as it is being made, which then does not wait for evaluations. Any thread. */
+void llm_engine_panels_cache(struct llm_engine *engine, bool wait, struct llm_panels_cache *cache);
 
 /* ---- text <-> tokens ------------------------------------------------------------------------- */
 

@@ -309,7 +309,9 @@ static int session_run(struct llm_session *s, struct pass *pass)
 		return err;
 	pass->pos = s->n_past;
 	s->has_logits = false;
+	llm_engine_busy(s->engine);
 	err = pass_run(&s->runner, pass);
+	llm_engine_idle(s->engine);
 	if (err)
 		return err;
 	s->n_past += pass->n;

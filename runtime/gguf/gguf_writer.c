@@ -18,6 +18,8 @@
 
 #define DEFAULT_ALIGNMENT 32u
 #define MAX_ALIGNMENT 64u
+/* The magic, the version, and the numbers of tensors and of metadata */
+#define HEAD_BYTES 24u
 
 struct buffer {
 	uint8_t *data;
@@ -357,6 +359,13 @@ static int sink_file(struct gguf_sink *sink, const struct gguf_writer *w)
 	return ret;
 }
 
+uint64_t gguf_writer_bytes(const struct gguf_writer *w)
+{
+	uint64_t head = w ? HEAD_BYTES + w->metadata.bytes + w->table.bytes : 0;
+
+	return w ? head + (-head & (w->alignment - 1)) + w->data_bytes : 0;
+}
+
 int gguf_writer_data(struct gguf_writer *w, const void **data, size_t *bytes)
 {
 	struct gguf_sink sink = { 0 };
@@ -450,7 +459,7 @@ int gguf_writer_save(struct gguf_writer *w, const char *path, char *err, size_t 
 	if (!realpath(path, target) &&
 	    (size_t)snprintf(target, sizeof(target), "%s", path) >= sizeof(target))
 		return save_failed(-ENAMETOOLONG, path, err, err_bytes);
-	snprintf(temporary, sizeof(temporary), "%s.%d.part", target, (int)getpid());
+	snprintf(temporary, sizeof(temporary), "%s.%d.part", target, (int)gettid());
 	unlink(temporary);
 	ret = save_nameless(w, temporary);
 	if (ret == -EOPNOTSUPP)

@@ -58,6 +58,8 @@ void gguf_writer_tensor_made(struct gguf_writer *w, const char *name, enum gguf_
 			     uint32_t n_dims, const uint64_t *dims,
 			     int (*make)(void *ud, struct gguf_sink *sink), void *ud);
 
+/* Bytes of the file, as far as it has been described. */
+uint64_t gguf_writer_bytes(const struct gguf_writer *w);
 /*
  * Makes the whole file in memory, which the writer owns. -ENOMEM, -EINVAL, or the result of a
  * tensor's @make.

@@ -360,9 +360,16 @@ int llm_model_read(struct llm_model *model, const struct gguf_file *file, const 
 {
 	struct reader r = { .model = model, .file = file, .path = path };
 	const struct llm_arch *arch;
+	const char *source;
+	size_t bytes;
 	int err;
 
 	memset(model, 0, sizeof(*model));
+	if (gguf_string(file, LLM_PANELS_SOURCE, &source, &bytes) != -ENOENT)
+		return llm_fail(-EINVAL,
+				"%s: is a cache of another file's panels: give that file, the name "
+				"without .WEIGHTS.panels",
+				path);
 	arch = llm_arch_find(file, path, &err);
 	if (!arch)
 		return err;
@@ -391,6 +398,55 @@ int llm_model_read(struct llm_model *model, const struct gguf_file *file, const 
 	if (err)
 		llm_model_release(model);
 	return err;
+}
+
+/* All matrices of the model that r->file has the panels of. */
+static int reader_panels(struct reader *r)
+{
+	struct llm_model *m = r->model;
+	char name[64];
+	int err = reader_packing(r);
+
+	if (!err && !r->has_checksums)
+		err = llm_fail(-EINVAL, "%s: has no panels with checksums", r->path);
+	if (!err)
+		err = reader_matrix(r, "output", m->n_vocab, m->n_embd, false, &m->output,
+				    &m->output_format, NULL);
+	for (unsigned int i = 0; !err && i < m->n_layer; i++) {
+		for (int w = 0; !err && w < LLM_NR_MATRICES; w++) {
+			snprintf(name, sizeof(name), "blk.%u.%s", i, llm_matrix_names[w]);
+			err = reader_matrix(r, name, llm_model_rows(m, w), llm_model_cols(m, w),
+					    false, &m->layers[i].matrix[w], &m->layers[i].format[w],
+					    NULL);
+		}
+	}
+	return err ? err : reader_checksums(r);
+}
+
+int llm_model_use_panels(struct llm_model *model, const struct gguf_file *panels, const char *path)
+{
+	struct llm_model m = *model;
+	struct reader r = { .model = &m, .file = panels, .path = path };
+	size_t bytes = model->n_layer * sizeof(*m.layers);
+	int err;
+
+	m.layers = malloc(bytes);
+	r.taken = calloc(gguf_n_tensors(panels) + 1, sizeof(*r.taken));
+	if (m.layers && r.taken) {
+		memcpy(m.layers, model->layers, bytes);
+		err = reader_panels(&r);
+	} else {
+		err = llm_fail(-ENOMEM, "%s: no memory for %u layers", path, model->n_layer);
+	}
+	free(r.taken);
+	if (err) {
+		free(m.layers);
+		return err;
+	}
+	free(model->layers);
+	m.n_params = model->n_params;
+	*model = m;
+	return 0;
 }
 
 void llm_model_release(struct llm_model *model)

@@ -42,6 +42,8 @@ extern const char *const llm_matrix_names[LLM_NR_MATRICES];
  */
 #define LLM_CHECKSUMS "vnpu.checksums"
 #define LLM_PANELS_VERSION 2
+/* Metadata of a cache of panels, which is no model: the file that they are of (panels_file.h). */
+#define LLM_PANELS_SOURCE "vnpu.source"
 /* Of vnpu.weights: the layers' matrices are WK. */
 #define LLM_PACKED_ADAPTIVE "adaptive"
 
@@ -81,6 +83,13 @@ unsigned int llm_model_cols(const struct llm_model *model, enum llm_matrix which
  * line; @path is for messages. The file must outlive the model. */
 int llm_model_read(struct llm_model *model, const struct gguf_file *file, const char *path);
 void llm_model_release(struct llm_model *model);
+/*
+ * Replaces the matrices of a model that is not packed by the panels of another file, which must
+ * outlive it too. Everything else stays: vectors, embeddings and hyperparameters. -EINVAL or
+ * -ENOTSUP with the error line if the file has not the panels of all of them, with checksums, or
+ * -ENOMEM; the model is as it was then.
+ */
+int llm_model_use_panels(struct llm_model *model, const struct gguf_file *panels, const char *path);
 
 /* The checksum of a packed matrix, of the file's tensor @t. False: the file has none. */
 bool llm_model_checksum(const struct llm_model *model, const struct gguf_file *file,

@@ -69,8 +69,9 @@ struct llm_packed {
 
 struct llm_packed_source {
 	const struct llm_model *model;
-	const struct gguf_file *file;
+	const struct gguf_file *file; /* which has the matrices */
 	const char *path;
+	bool cache; /* that is a cache of panels, which is removed if it is damaged */
 	enum llm_weights weights; /* NATIVE, W8A8, W4A8 or W4A16; ADAPTIVE of a packed file */
 	enum llm_activations activations;
 	struct npu_context *ctx;

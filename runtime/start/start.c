@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "checksum.h"
 #include "llm_fail.h"
@@ -295,6 +296,16 @@ int start_open(const struct llm_packed_source *src, const struct start_piece *pi
 
 /* ---- errors, which stay ---- */
 
+/* A cache that cannot be used would be in the way of a good one. */
+static void remove_cache(struct start *s)
+{
+	size_t used = strlen(s->line);
+
+	snprintf(s->line + used, sizeof(s->line) - used,
+		 unlink(s->src.path) ? "; remove this cache, and start again"
+				     : "; this cache has been removed: start again");
+}
+
 /* Records an error, and sets the line of the first one. */
 __attribute__((format(printf, 3, 4))) static int fail(struct start *s, int err, const char *fmt,
 						      ...)
@@ -307,6 +318,8 @@ __attribute__((format(printf, 3, 4))) static int fail(struct start *s, int err, 
 		vsnprintf(s->line, sizeof(s->line), fmt, args);
 		va_end(args);
 		s->err = err;
+		if (s->src.cache && err != -ENOMEM)
+			remove_cache(s);
 	}
 	err = llm_fail(s->err, "%s", s->line);
 	pthread_mutex_unlock(&s->failing);
@@ -369,8 +382,9 @@ static int check_sum(struct start *s, uint32_t i, const struct llm_part *part)
 		return 0;
 	return fail(s, -EINVAL,
 		    "%s: tensor %s has another checksum than when it was written: the file is "
-		    "damaged; copy it again, or pack the original again",
-		    s->src.path, part->t->name);
+		    "damaged%s",
+		    s->src.path, part->t->name,
+		    s->src.cache ? "" : "; copy it again, or pack the original again");
 }
 
 /* All is packed: only what it has cost remains. */

@@ -11,7 +11,8 @@
  *
  * Packing is whatever turns the file's form into panels. The panels of a file that llm-quantize has
  * packed are copied, or only checked if the device reads the file in place (packed.h), or unpacked
- * where they are adaptive and the weights are to be W8A8.
+ * where they are adaptive and the weights are to be W8A8. The panels of a cache (panels_cache.h)
+ * are used as those of a packed file are; an error removes the cache, so the next start works.
  */
 #ifndef START_H
 #define START_H

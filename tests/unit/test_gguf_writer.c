@@ -35,6 +35,7 @@ static void the_writers_file_is_read_back(void **state)
 	gguf_writer_tensor(w, "v", GGUF_F32, 1, dims, weights[1]);
 	gguf_writer_tensor(w, "w", GGUF_F32, 2, dims, weights);
 	assert_int_equal(gguf_writer_data(w, &data, &bytes), 0);
+	assert_int_equal(gguf_writer_bytes(w), bytes);
 	assert_int_equal(image_open(data, bytes, &file, err, sizeof(err)), 0);
 	assert_memory_equal(gguf_find_tensor(file, "w")->data, weights, sizeof(weights));
 	assert_int_equal(gguf_f32_array(file, "f", &f, &n), 0);
@@ -53,6 +54,28 @@ static void the_writers_file_is_read_back(void **state)
 	assert_int_equal(gguf_writer_save(w, "/nonexistent/x", err, sizeof(err)), -EINVAL);
 	gguf_writer_free(w);
 	assert_int_equal(gguf_writer_data(NULL, &data, &bytes), -ENOMEM);
+}
+
+static void the_size_is_known_before(void **state)
+{
+	static const uint8_t values[100];
+
+	for (uint64_t n = 1; n < sizeof(values); n++) {
+		const uint64_t dims[] = { n };
+		struct gguf_writer *w = gguf_writer_create();
+		const void *data;
+		size_t bytes;
+
+		if (n % 2)
+			gguf_writer_align(w);
+		gguf_writer_string(w, "name", (const char *)values, n);
+		gguf_writer_tensor(w, "a", GGUF_I8, 1, dims, values);
+		gguf_writer_tensor(w, "b", GGUF_I8, 1, dims, values);
+		assert_int_equal(gguf_writer_data(w, &data, &bytes), 0);
+		assert_int_equal(gguf_writer_bytes(w), bytes);
+		gguf_writer_free(w);
+	}
+	assert_int_equal(gguf_writer_bytes(NULL), 0);
 }
 
 /* A tensor's function that puts @n floats one by one. */
@@ -165,6 +188,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_writers_file_is_read_back),
+		cmocka_unit_test(the_size_is_known_before),
 		cmocka_unit_test(tensors_made_while_writing_equal_given_ones),
 		cmocka_unit_test(metadata_is_copied_in_order),
 	};

@@ -50,6 +50,13 @@ static const struct option_def engine_options[] = {
 		 "important ones first (default: as the file was calibrated)\n"
 		 "From 0 to 1 (llm.npu 3.3). The file has no weights for what was pruned when it "
 		 "was calibrated. The default of a dry run with --shape is 0.85." },
+	{ OPT_PANELS_CACHE, "panels-cache", "GIB",
+	  .doc = "keep the packed weights of cold starts beside their models, in FILE.*.panels of "
+		 "at most GIB together (default: 0, none)\n"
+		 "With start cold, of a file that is not packed. The first start with it makes "
+		 "the file while nothing is evaluated, at the latest before the program ends, and "
+		 "later ones use it without packing anything. Files that have not been used for "
+		 "longest are removed for others." },
 	{ OPT_CLOCK, "clock", "CLOCK",
 	  .doc = "clock of all times: wall, or virtual, which models a phone's SoC (default: "
 		 "wall)\n"
@@ -337,6 +344,15 @@ static int parse_preset(const char *name, struct llm_choices *choices)
 	return 0;
 }
 
+static int parse_gib(const char *what, const char *value, uint64_t *bytes)
+{
+	double gib = 0;
+	int err = tool_parse_double(what, value, 0, 1 << 20, &gib);
+
+	*bytes = (uint64_t)(gib * (1 << 30));
+	return err;
+}
+
 int engine_option(struct llm_options *opts, int c, const char *value)
 {
 	int setting = engine_setting(c), err;
@@ -373,6 +389,8 @@ int engine_option(struct llm_options *opts, int c, const char *value)
 		/* For the engine 0 is the default. */
 		opts->pruning = opts->pruning > 0 ? opts->pruning : -1;
 		return err;
+	case OPT_PANELS_CACHE:
+		return parse_gib("--panels-cache", value, &opts->panels_cache_bytes);
 	case OPT_PRESET:
 		return parse_preset(value, &opts->choices);
 	}
@@ -394,6 +412,21 @@ int engine_open(struct llm_options *opts, struct llm_engine **engine)
 	if (!opts->model && !opts->shape)
 		return tool_usage("no model: give one with -m FILE");
 	return engine_try_open(opts, engine) ? tool_fail("%s", llm_error()) : 0;
+}
+
+void engine_close(struct llm_engine *engine)
+{
+	static char last[sizeof(((struct llm_panels_cache *)NULL)->why)];
+	struct llm_panels_cache cache;
+
+	if (!engine)
+		return;
+	llm_engine_panels_cache(engine, true, &cache);
+	if (cache.state == LLM_PANELS_FAILED && strcmp(cache.why, last) != 0) {
+		fprintf(stderr, "%s: warning: %s\n", tool_name, cache.why);
+		strcpy(last, cache.why);
+	}
+	llm_engine_close(engine);
 }
 
 static int list_device(enum npu_transport transport, const char *path)

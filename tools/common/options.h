@@ -82,6 +82,7 @@ enum engine_option_code {
 	OPT_CUTS_PROFILE,
 	OPT_BITS,
 	OPT_PRUNING,
+	OPT_PANELS_CACHE,
 	OPT_LIST_DEVICES,
 	OPT_HELP,
 	OPT_VERSION,
@@ -119,6 +120,9 @@ int engine_open(struct llm_options *opts, struct llm_engine **engine);
 /* The same without a message: returns what llm_engine_open() does, whose error line is
  * llm_error()'s. */
 int engine_try_open(struct llm_options *opts, struct llm_engine **engine);
+/* Closes it, once its cache of panels has been made. Warns if that could not be done, but of the
+ * same only once. NULL: nothing. */
+void engine_close(struct llm_engine *engine);
 
 /* --list-devices: prints the transports' devices. */
 int engine_list_devices(void);

@@ -73,6 +73,7 @@ static const struct bench_field fixed_fields[] = {
 	{ "start_cached_bytes", "INTEGER" },
 	{ "start_wait_ms", "REAL" },
 	{ "start_pack_ms", "REAL" },
+	{ "panels_cache", "TEXT" },
 	{ "recall", "REAL" },
 	{ "accepted_per_step", "REAL" },
 	{ "graph_switch_ms", "REAL" },
@@ -354,6 +355,8 @@ static void add_start(struct json_object *o, const struct bench_result *r)
 	add(o, "start_cached_bytes", has ? json_out_u64(s->cached_bytes) : NULL);
 	add(o, "start_wait_ms", has ? json_out_double((double)s->wait_ns / 1e6) : NULL);
 	add(o, "start_pack_ms", has ? json_out_double((double)s->pack_ns / 1e6) : NULL);
+	add(o, "panels_cache",
+	    json_out_string(r->cache.state ? llm_panels_state_name(r->cache.state) : NULL));
 }
 
 /* ---- cold starts ---- */

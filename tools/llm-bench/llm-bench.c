@@ -174,7 +174,7 @@ static int run_without_predictor(struct bench *b, const struct bench_config *con
 	if (!status)
 		*ns = (uint64_t)bench_stat_ns(&r).mean;
 	free(r.samples_ns);
-	llm_engine_close(tokens.engine);
+	engine_close(tokens.engine);
 	return status;
 }
 
@@ -234,7 +234,7 @@ static int run_config(struct bench *b, struct bench_config *config)
 	for (size_t i = 0; i < b->n_tests && !status && !ferror(stdout); i++)
 		status = run_test(b, &tokens, config, &b->tests[i], load_peak_bytes);
 	prompts_free(&tokens.prompts);
-	llm_engine_close(tokens.engine);
+	engine_close(tokens.engine);
 	return status;
 }
 

@@ -223,7 +223,7 @@ static int open_again(struct bench_tokens *tokens, const struct bench_config *co
 	if (opts.dry_run || !tokens->started ||
 	    llm_engine_info(tokens->engine)->choices.start != LLM_START_COLD)
 		return 0;
-	llm_engine_close(tokens->engine);
+	engine_close(tokens->engine);
 	tokens->engine = NULL;
 	tokens->started = false;
 	if (engine_open(&opts, &tokens->engine))
@@ -247,6 +247,16 @@ static int start_again(struct run *run, const struct surroundings *around, struc
 	if (begin_session(run, around->tokens))
 		return 1;
 	return around->timeline ? listen(run, around->timeline, r->info) : 0;
+}
+
+/* A repetition with another start than the first would be compared with it. */
+static void note_cache(const struct bench_tokens *tokens, struct bench_result *r)
+{
+	struct llm_panels_cache cache;
+
+	llm_engine_panels_cache(tokens->engine, true, &cache);
+	if (r->cache.state == LLM_PANELS_NONE || cache.state == LLM_PANELS_FAILED)
+		r->cache = cache;
 }
 
 static int repeat(struct run *run, const struct surroundings *around, struct bench_result *r)
@@ -273,6 +283,7 @@ static int repeat(struct run *run, const struct surroundings *around, struct ben
 		meter_read(&after, dev, run->s);
 		meter_add(r, &before, &after);
 		r->ttft_ns += ttft_ns;
+		note_cache(around->tokens, r);
 		if (check_output(run, r, i))
 			return 1;
 	}

@@ -303,7 +303,7 @@ int main(int argc, char **argv)
 	status = engine_open(&o.engine, &engine);
 	if (!status) {
 		status = run(&o, engine, tool_now_ns() - begin_ns);
-		llm_engine_close(engine);
+		engine_close(engine);
 	}
 	status = tool_finish(status);
 	/* Ends by the signal after all, so that the shell sees it. */

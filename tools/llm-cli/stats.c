@@ -149,7 +149,21 @@ static void print_cold(const struct llm_session *s, bool virtual_clock)
 	fprintf(stderr, "the process %.2f\n", mib(tool_peak_memory()));
 }
 
-void stats_print(const struct llm_engine *engine, const struct llm_session *s, uint64_t load_ns)
+/* Waits until the cache of panels is made, if it is being made. */
+static void print_cache(struct llm_engine *engine)
+{
+	struct llm_panels_cache cache;
+
+	llm_engine_panels_cache(engine, true, &cache);
+	/* A warning will say why. */
+	if (cache.state == LLM_PANELS_FAILED)
+		fputs("cache    failed\n", stderr);
+	else if (cache.state != LLM_PANELS_NONE)
+		fprintf(stderr, "cache    %s: %s, %.2f MiB\n", llm_panels_state_name(cache.state),
+			cache.path, (double)cache.bytes / (1 << 20));
+}
+
+void stats_print(struct llm_engine *engine, const struct llm_session *s, uint64_t load_ns)
 {
 	const struct llm_engine_info *info = llm_engine_info(engine);
 	struct npu_device *dev = llm_engine_device(engine);
@@ -183,6 +197,7 @@ void stats_print(const struct llm_engine *engine, const struct llm_session *s, u
 	print_waits(s, true);
 	print_breakdown(s);
 	print_cold(s, info->profile);
+	print_cache(engine);
 	fprintf(stderr, "KV cache %.1f MiB for %u tokens, %u used\n",
 		(double)st.kv_bytes / (1 << 20), llm_session_n_ctx(s), llm_session_n_past(s));
 }

@@ -6,6 +6,6 @@
 #include "llm.h"
 
 /* Prints them on stderr. Loading the model took @load_ns. */
-void stats_print(const struct llm_engine *engine, const struct llm_session *s, uint64_t load_ns);
+void stats_print(struct llm_engine *engine, const struct llm_session *s, uint64_t load_ns);
 
 #endif /* STATS_H */

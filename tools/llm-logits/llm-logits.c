@@ -176,7 +176,7 @@ int main(int argc, char **argv)
 		status = engine_open(&o.engine, &engine);
 	if (!status) {
 		status = run(&o, engine, &tokens);
-		llm_engine_close(engine);
+		engine_close(engine);
 	}
 	free(tokens.ids);
 	return tool_finish(status);

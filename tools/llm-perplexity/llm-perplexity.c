@@ -171,7 +171,7 @@ static void reference_close(struct reference *ref)
 	if (ref->s)
 		llm_session_free(ref->s);
 	if (ref->engine)
-		llm_engine_close(ref->engine);
+		engine_close(ref->engine);
 	free(ref->top);
 }
 
@@ -327,7 +327,7 @@ int main(int argc, char **argv)
 	status = text ? engine_open(&o.engine, &engine) : 1;
 	if (!status) {
 		status = run(&o, engine, text, bytes);
-		llm_engine_close(engine);
+		engine_close(engine);
 	}
 	free(text);
 	return tool_finish(status);
