@@ -62,8 +62,8 @@ libnpu/sim_uses := libnpu libnpu/inside libnpu/device soc host wait uapi/drm uap
 # Programs see runtime/api.
 
 RUNTIME_BELOW := runtime/api libnpu uapi/npu soc kernels host wait
-RUNTIME_ROOMS := runtime/base runtime/gguf runtime/text runtime/model runtime/shadow runtime/start runtime/quantize runtime/schedule runtime/partition \
-	runtime/lanes/opencl runtime/lanes runtime/pass runtime
+RUNTIME_ROOMS := runtime/base runtime/gguf runtime/text runtime/model runtime/shadow runtime/start runtime/attention runtime/quantize runtime/schedule \
+	runtime/partition runtime/lanes/opencl runtime/lanes runtime/pass runtime
 ROOMS += runtime/api $(RUNTIME_ROOMS)
 runtime/api_folder := runtime
 runtime/api_public := llm.h llm_choices.h llm_quantize.h llm_vocab.h
@@ -81,9 +81,11 @@ runtime/shadow_public := shadow.h shadow_calibration.h shadow_stats.h shadow_wei
 runtime/shadow_uses := $(runtime/model_uses) runtime/model
 runtime/start_public := start.h
 runtime/start_uses := $(runtime/shadow_uses) runtime/shadow
-runtime/quantize_uses := $(runtime/start_uses) runtime/start
+runtime/attention_public := head_ratios.h
+runtime/attention_uses := $(runtime/shadow_uses)
+runtime/quantize_uses := $(runtime/start_uses) runtime/start runtime/attention
 runtime/schedule_public := scheduler.h waits.h
-runtime/schedule_uses := $(runtime/start_uses) runtime/start runtime/text
+runtime/schedule_uses := $(runtime/quantize_uses) runtime/text
 runtime/partition_public := partition.h
 runtime/partition_uses := $(runtime/schedule_uses) runtime/schedule
 runtime/lanes/opencl_public := gpu.h
