@@ -18,10 +18,11 @@
  *	fused		heads of a bucket share launches
  *	greedy		algorithm 1: next is the launch, and in it the head, whose attention would
  *			end first; of equals the earlier one
- *	insertion	launch after launch, the longest first, is inserted where those that have
- *			been end first; its heads in the order that suits top-k and attention
- *	exhaustive	the best of all orders of fused launches and of the heads in each, with up to
- *			HEAD_PLAN_EXHAUSTIVE heads: for comparison
+ *	insertion	launch after launch, the longest first, takes the place among those before
+ *			it with which they end first, then once more among all; its heads are in
+ *			the order that suits top-k and attention
+ *	exhaustive	the best of all orders of fused launches and of their heads, for up to
+ *			HEAD_PLAN_EXHAUSTIVE heads, to compare with
  *
  * The plan assumes that top-k and attention have a core each. Where one core does both, give 0 as
  * top-k's time and the sum as attention's: the order and the end are then of two resources.

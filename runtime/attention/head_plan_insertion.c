@@ -83,36 +83,46 @@ static void sort_launches(struct head_plan *plan, const struct head_plan_work *w
 	}
 }
 
-/* Moves launch @from to the place among those before it with which they end first; of equal ones
- * the last. */
-static void place_launch(struct head_plan *plan, const struct head_plan_work *work,
+/* Exchanges a launch and the next one. */
+static void exchange(struct head_plan *plan, unsigned int at)
+{
+	move_launch(plan, at + 1, at);
+}
+
+/* Moves launch @from to the place among the first @n with which they end first; to none if its own
+ * is as good. */
+static void place_launch(struct head_plan *plan, const struct head_plan_work *work, unsigned int n,
 			 unsigned int from)
 {
-	double best = ends_of(plan, work, from + 1).qkv_ns;
+	double best = ends_of(plan, work, n).qkv_ns, end;
 	unsigned int best_at = from;
 
-	/* One place up at a time. */
-	for (unsigned int to = from; to > 0; to--) {
-		double end;
-
-		move_launch(plan, to, to - 1);
-		end = ends_of(plan, work, from + 1).qkv_ns;
+	for (unsigned int at = from; at < n - 1; at++)
+		exchange(plan, at);
+	for (unsigned int at = n; at-- > 0;) {
+		if (at < n - 1)
+			exchange(plan, at);
+		end = ends_of(plan, work, n).qkv_ns;
 		if (end < best) {
 			best = end;
-			best_at = to - 1;
+			best_at = at;
 		}
 	}
-	/* It is the first now. */
 	for (unsigned int at = 0; at < best_at; at++)
-		move_launch(plan, at + 1, at);
+		exchange(plan, at);
 }
 
 void head_plan_insertion(struct head_plan *plan, const struct head_plan_work *work)
 {
-	for (unsigned int i = 0; i < plan->n_launches; i++)
+	unsigned int n = plan->n_launches;
+
+	for (unsigned int i = 0; i < n; i++)
 		sort_heads(work, &plan->launches[i]);
 	sort_launches(plan, work);
-	for (unsigned int i = 0; i < plan->n_launches; i++)
-		place_launch(plan, work, i);
-	plan->ends = ends_of(plan, work, plan->n_launches);
+	for (unsigned int i = 0; i < n; i++)
+		place_launch(plan, work, i + 1, i);
+	/* The first ones were placed among few. */
+	for (unsigned int i = 0; i < n; i++)
+		place_launch(plan, work, n, i);
+	plan->ends = ends_of(plan, work, n);
 }
