@@ -112,7 +112,7 @@ tools/npu-info_uses += host
 # ---- experiments: programs that only reproduce a figure ------------------------------------------------------------------
 # tools/experiments/NAME makes build/experiments/NAME, which is not installed. They see the internals of the runtime.
 
-EXPERIMENTS := bits calibration cuts edgeflow game hetero inject llmnpu trial
+EXPERIMENTS := bits calibration cuts edgeflow game hetero inject llmnpu shadowattn trial
 ROOMS += $(EXPERIMENTS:%=tools/experiments/%)
 $(foreach e,$(EXPERIMENTS),$(eval tools/experiments/$(e)_uses := $(runtime_uses) runtime tools/common))
 tools/experiments/cuts_public := cuts.h
@@ -123,6 +123,7 @@ tools/experiments/game_public := game.h gpu_game.h
 tools/experiments/trial_public := trial.h
 tools/experiments/edgeflow_uses += tools/experiments/trial
 tools/experiments/llmnpu_uses += tools/experiments/trial
+tools/experiments/shadowattn_uses += tools/experiments/trial
 tools/experiments/hetero_uses += tools/experiments/cuts tools/experiments/game
 
 # ---- exceptions: headers that a room should not need ---------------------------------------------------------------------
