@@ -62,8 +62,8 @@ libnpu/sim_uses := libnpu libnpu/inside libnpu/device soc host wait uapi/drm uap
 # Programs see runtime/api.
 
 RUNTIME_BELOW := runtime/api libnpu uapi/npu soc kernels host wait
-RUNTIME_ROOMS := runtime/base runtime/draft runtime/gguf runtime/text runtime/model runtime/shadow runtime/start runtime/quantize runtime/schedule runtime/partition \
-	runtime/lanes/opencl runtime/lanes runtime/pass runtime
+RUNTIME_ROOMS := runtime/base runtime/draft runtime/gguf runtime/text runtime/model runtime/shadow runtime/start runtime/attention runtime/quantize runtime/schedule \
+	runtime/partition runtime/lanes/opencl runtime/lanes runtime/pass runtime
 ROOMS += runtime/api $(RUNTIME_ROOMS)
 runtime/api_folder := runtime
 runtime/api_public := llm.h llm_choices.h llm_quantize.h llm_vocab.h
@@ -84,9 +84,11 @@ runtime/shadow_public := shadow.h shadow_calibration.h shadow_stats.h shadow_wei
 runtime/shadow_uses := $(runtime/model_uses) runtime/model
 runtime/start_public := panels_cache.h start.h
 runtime/start_uses := $(runtime/shadow_uses) runtime/shadow
-runtime/quantize_uses := $(runtime/start_uses) runtime/start
+runtime/attention_public := head_plan.h head_ratios.h scale_buckets.h
+runtime/attention_uses := $(runtime/shadow_uses)
+runtime/quantize_uses := $(runtime/start_uses) runtime/start runtime/attention
 runtime/schedule_public := scheduler.h waits.h
-runtime/schedule_uses := $(runtime/start_uses) runtime/start runtime/text
+runtime/schedule_uses := $(runtime/quantize_uses) runtime/text
 runtime/partition_public := partition.h
 runtime/partition_uses := $(runtime/schedule_uses) runtime/schedule
 runtime/lanes/opencl_public := gpu.h
@@ -113,7 +115,7 @@ tools/npu-info_uses += host
 # ---- experiments: programs that only reproduce a figure ------------------------------------------------------------------
 # tools/experiments/NAME makes build/experiments/NAME, which is not installed. They see the internals of the runtime.
 
-EXPERIMENTS := bits calibration cuts edgeflow game hetero inject llmnpu trial
+EXPERIMENTS := bits calibration cuts edgeflow game hetero inject llmnpu shadowattn trial
 ROOMS += $(EXPERIMENTS:%=tools/experiments/%)
 $(foreach e,$(EXPERIMENTS),$(eval tools/experiments/$(e)_uses := $(runtime_uses) runtime tools/common))
 tools/experiments/cuts_public := cuts.h
@@ -124,6 +126,7 @@ tools/experiments/game_public := game.h gpu_game.h
 tools/experiments/trial_public := trial.h
 tools/experiments/edgeflow_uses += tools/experiments/trial
 tools/experiments/llmnpu_uses += tools/experiments/trial
+tools/experiments/shadowattn_uses += tools/experiments/trial
 tools/experiments/hetero_uses += tools/experiments/cuts tools/experiments/game
 
 # ---- exceptions: headers that a room should not need ---------------------------------------------------------------------

@@ -60,6 +60,9 @@
 #define FLOAT_OPS_RELU 1
 #define FLOAT_OPS_ADD 1 /* or a product */
 #define FLOAT_OPS_COPY 1
+/* A score that may be one of the greatest: a bin, a count, and then whether it is beyond the bound.
+ * Assumed of a linear selection; keeping the few that are costs their bytes. */
+#define FLOAT_OPS_TOPK 3
 #define FLOAT_OPS_SOFTMAX 5 /* scale, maximum, exponential, sum, division */
 /* The modelled SoC's float operators work on F16. */
 #define FLOAT_BITS 16

@@ -42,6 +42,12 @@ static double attention_bytes(const struct soc_op *op)
 	       (act_bytes(op) * (double)op->m * (double)op->n + kv_bytes * op->ctx * op->kv_heads);
 }
 
+/* Scores, and 32 bits for each position that is kept. */
+static double topk_bytes(const struct soc_op *op)
+{
+	return scores(op) * (act_bytes(op) + 4 * op->density);
+}
+
 static struct soc_cost gpu_cost(const struct soc_gpu *gpu, const struct soc_op *op)
 {
 	double flops = 2 * (double)op->k * (double)op->n, gemm, gemv;
@@ -62,6 +68,9 @@ static struct soc_cost gpu_cost(const struct soc_gpu *gpu, const struct soc_op *
 	case SOC_QK_ESTIMATE:
 		return (struct soc_cost){ 2 * scores(op) * (double)op->k / gpu->tflops / 1e3,
 					  attention_bytes(op) / 2 };
+	case SOC_TOPK:
+		return (struct soc_cost){ scores(op) * FLOAT_OPS_TOPK / gpu->vector_gelems,
+					  topk_bytes(op) };
 	default:
 		return (struct soc_cost){ (double)op->m * (double)op->n * op->ops /
 						  gpu->vector_gelems,
@@ -96,6 +105,9 @@ static struct soc_cost four_cores_cost(const struct soc_cpu *cpu, const struct s
 	case SOC_QK_ESTIMATE:
 		return (struct soc_cost){ 2 * scores(op) * (double)op->k / cpu->f16_gflops,
 					  attention_bytes(op) / 2 };
+	case SOC_TOPK:
+		return (struct soc_cost){ scores(op) * FLOAT_OPS_TOPK / cpu->vector_gelems,
+					  topk_bytes(op) };
 	default:
 		return (struct soc_cost){ (double)op->m * (double)op->n * op->ops /
 						  cpu->vector_gelems,
@@ -146,6 +158,9 @@ static struct soc_cost npu_cost(const struct soc_npu *npu, const struct soc_op *
 	case SOC_ATTENTION:
 	case SOC_QK_ESTIMATE:
 		cost = npu_attention(npu, op, op->kind == SOC_ATTENTION);
+		break;
+	case SOC_TOPK:
+		cost = npu_time_vector(npu, scores(op), FLOAT_OPS_TOPK, topk_bytes(op));
 		break;
 	default:
 		cost = npu_time_vector(npu, (double)op->m * (double)op->n, op->ops,

@@ -8,7 +8,8 @@
  * the SoC, two nearly do).
  *
  * Sources: GPU and synchronisation HeteroLLM 3.1 and 4.2, NPU soc/npu_time.h, CPU llm.npu
- * table 3 and shadowAttn 2.2.
+ * table 3 and shadowAttn 2.2. Top-k is assumed to be linear in the scores (FLOAT_OPS_TOPK): the
+ * paper calls it bound by memory (3.4) and gives no time of it.
  */
 #ifndef SOC_COST_H
 #define SOC_COST_H
@@ -42,13 +43,15 @@ enum soc_op_kind {
 	SOC_MATMUL, /* [m][k] x [k][n] with constant weights */
 	SOC_ATTENTION, /* m queries of n heads of k over ctx positions: Q K^T, softmax, P V */
 	SOC_QK_ESTIMATE, /* m queries of n heads of k over ctx positions: Q K^T in INT8 alone */
+	/* m queries of n heads: the positions of the greatest of ctx scores of act_bits */
+	SOC_TOPK,
 	SOC_VECTOR, /* m rows of n elements, ops operations each */
 };
 
 struct soc_op {
 	enum soc_op_kind kind;
 	uint64_t m, k, n;
-	double ctx; /* attention: positions that a query sees, on average */
+	double ctx; /* attention and top-k: positions that a query sees, on average */
 	double ops;
 	double weight_bits; /* in DRAM */
 	unsigned int act_bits; /* 8: INT8 products; 16: F16 products; 32: F32 */
@@ -56,7 +59,8 @@ struct soc_op {
 	double kv_bits; /* attention: of a cached value in DRAM; 0: as act_bits */
 	enum npu_time_order order; /* NPU */
 	uint32_t group; /* INT8 matmul: values along k that share a scale; 0: all */
-	double density; /* attention: share of the positions that are computed; 1: all */
+	/* attention and top-k: share of the positions that are computed, or kept; 1: all */
+	double density;
 };
 
 /* What @op costs on @lane, which is not STORAGE, without start and end. */

@@ -128,6 +128,28 @@ static void test_no_handover_is_free(void **state)
 	assert_near(soc_npu_start_ns(soc, SOC_SYNC_DRIVER, true), soc->npu.launch_awake_us * 1e3);
 }
 
+/* Every score is looked at; what is kept costs only its bytes. */
+static void test_top_k_is_linear_in_the_scores(void **state)
+{
+	struct soc_op op = {
+		.kind = SOC_TOPK, .m = 128, .n = 2, .ctx = 1000.5, .act_bits = 16, .density = 0.2
+	};
+	double scores = 128 * 2 * 1000.5;
+	struct soc one = *soc;
+
+	assert_int_equal(soc_use_cores(&one, SOC_CORES_MIDDLE), 0);
+	assert_near(soc_op_cost(soc, SOC_CPU, &op).ns,
+		    scores * FLOAT_OPS_TOPK / soc->cpu.vector_gelems);
+	assert_near(soc_op_cost(&one, SOC_CPU, &op).ns,
+		    scores * FLOAT_OPS_TOPK / soc->cpu.vector_gelems / soc_cpu_share(&one));
+	assert_near(soc_op_cost(soc, SOC_GPU, &op).ns,
+		    scores * FLOAT_OPS_TOPK / soc->gpu.vector_gelems);
+	assert_near(soc_op_cost(soc, SOC_NPU, &op).ns,
+		    scores * FLOAT_OPS_TOPK / soc->npu.vector_gelems);
+	for (int lane = 0; lane < SOC_STORAGE; lane++)
+		assert_near(soc_op_cost(soc, lane, &op).dram_bytes, scores * (2 + 4 * 0.2));
+}
+
 static int open_profile(void **state)
 {
 	char why[256];
@@ -151,6 +173,7 @@ int main(void)
 		cmocka_unit_test(
 			test_work_of_bytes_only_takes_the_lanes_bandwidth_and_of_nothing_no_time),
 		cmocka_unit_test(test_unpacking_takes_what_one_core_takes),
+		cmocka_unit_test(test_top_k_is_linear_in_the_scores),
 		cmocka_unit_test(test_no_handover_is_free),
 	};
 

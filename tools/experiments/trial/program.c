@@ -73,6 +73,11 @@ static int put_place(const struct command *command, const struct args *args, con
 	soc = soc_load(profile, why, sizeof(why));
 	if (!soc)
 		return tool_fail("%s", why);
+	if (soc_use_cores(soc, (enum soc_cores)args->choices.cores)) {
+		soc_free(soc);
+		return tool_fail("profile %s has no %s core", profile,
+				 llm_choice_name(LLM_CHOICE_CORES, args->choices.cores));
+	}
 	place.soc = soc;
 	place.shape = &shape;
 	if (first)
@@ -164,6 +169,7 @@ int program_run(const struct program *program, int argc, char **argv)
 	tool_name = program->name;
 	make_options(program, options, docs);
 	llm_preset_apply(preset, &args.choices);
+	args.choices.cores = program->cores;
 	if (!options_parse(&set, argc, argv, &args, &status))
 		status = tool_finish(run(
 			program, optind + 1 == argc ? find_command(program, argv[optind]) : NULL,

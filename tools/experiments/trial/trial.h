@@ -73,6 +73,7 @@ struct program {
 	const char *shapes, *profiles, *tokens, *shapes_doc;
 	const char *bits; /* NULL: it has no cold starts */
 	unsigned int chunk;
+	enum llm_cores cores; /* of the CPU lane, if the command line says nothing else */
 	const struct command *const *commands;
 	unsigned int n_commands;
 };
