@@ -74,6 +74,8 @@ int npu_predict(const struct npu_image *img, struct fw_prog *prog)
 
 		if (c->u.hdr.op == VNPU_OP_ATTN && c->u.attn.pos_param != VNPU_PARAM_NONE)
 			c->pos = c->u.attn.ctx_rows - c->u.attn.rows;
+		if (c->u.hdr.op == VNPU_OP_QK_I8 && c->u.qk_i8.pos_param != VNPU_PARAM_NONE)
+			c->pos = c->u.qk_i8.ctx_rows - c->u.qk_i8.rows;
 	}
 	return 0;
 }

@@ -9,7 +9,7 @@
 #define ALL_DATA 0x100000
 #define ALL_WEIGHTS 0x110000
 #define ALL_OUT 0x120000
-#define ALL_OUT_BYTES (24 * 4096)
+#define ALL_OUT_BYTES (25 * 4096)
 #define ALL_END (ALL_OUT + ALL_OUT_BYTES)
 
 #define ALL_SCALE 4092 /* in ALL_WEIGHTS: a scale for all rows */
@@ -300,6 +300,27 @@ static UNUSED void all_ops_wk(struct job_builder *b)
 	job_cmd(b, VNPU_OP_ADD_OUTLIERS_WK, &add, sizeof(add));
 }
 
+#define ALL_KEYS 36864 /* in ALL_WEIGHTS: 128 positions of 70 numbers */
+
+/* INT8 rows quantised by all_ops_int8() as a head's queries. */
+static UNUSED void all_ops_qk(struct job_builder *b)
+{
+	struct vnpu_cmd_qk_i8 c = {
+		.q = ref_to(ALL_SLOT_OUT, 28672),
+		.k = ref_to(ALL_SLOT_W, ALL_KEYS),
+		.scores = ref_to(ALL_SLOT_OUT, 98304),
+		.rows = 9,
+		.head_dim = 70,
+		.ctx_rows = 128,
+		.ldq = 73,
+		.lds = 192,
+		.pos_param = ALL_PARAM_POS,
+		.shift = 5,
+	};
+
+	job_cmd(b, VNPU_OP_QK_I8, &c, sizeof(c));
+}
+
 /* Every operation once, on random data. */
 static UNUSED void all_ops_make(struct job_builder *b, struct fake *f, uint32_t ctx)
 {
@@ -349,6 +370,8 @@ static UNUSED void all_ops_make(struct job_builder *b, struct fake *f, uint32_t 
 	for (i = 0; i < 70 * 61; i++)
 		w[i] = random_wk(wk_bits[i / (64 * 61)]);
 	pack_wk(f->mem[ctx] + ALL_WEIGHTS + ALL_WK, w, w_scale, wk_bits, 70, 61);
+	for (i = 0; i < 2 * VNPU_QK_PANEL_BYTES(70); i++)
+		f->mem[ctx][ALL_WEIGHTS + ALL_KEYS + i] = (uint8_t)rng_u32();
 	memset(f->mem[ctx] + ALL_OUT, 0, ALL_OUT_BYTES);
 
 	job_begin(b);
@@ -366,6 +389,7 @@ static UNUSED void all_ops_make(struct job_builder *b, struct fake *f, uint32_t 
 	all_ops_w4(b);
 	all_ops_outliers(b);
 	all_ops_wk(b);
+	all_ops_qk(b);
 	job_plain(b, VNPU_OP_BARRIER);
 	job_cmd(b, VNPU_OP_ATTN, &attn, sizeof(attn));
 	all_ops_caches(b);
