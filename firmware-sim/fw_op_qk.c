@@ -32,15 +32,6 @@ static int check_sizes(struct decoder *d, const struct vnpu_cmd_qk_i8 *m)
 	return 0;
 }
 
-/* Whether the command follows a QK_I8 without a BARRIER between them. */
-static bool follows_another(const struct decoder *d)
-{
-	const struct fw_prog *p = d->prog;
-
-	return p->regions[p->nr_regions - 1].nr_cmds &&
-	       p->cmds[p->nr_cmds - 1].u.hdr.op == VNPU_OP_QK_I8;
-}
-
 static int check_qk_i8(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 {
 	const struct vnpu_cmd_qk_i8 *m = &c->u.qk_i8;
@@ -57,7 +48,7 @@ static int check_qk_i8(struct decoder *d, struct fw_cmd *c, uint64_t *cost)
 	CHECK(fw_check_extent(d, 2, m->rows, m->lds * 2ull, m->ctx_rows * 2ull, &bytes));
 	CHECK(fw_check_operand(d, c, 2, bytes, 64));
 	cols = columns(c, m->rows - 1);
-	c->fused = follows_another(d);
+	c->fused = fw_follows(d, VNPU_OP_QK_I8);
 	c->tile_rows = min_u64(m->rows, TILE_ROWS);
 	c->tile_cols = TILE_SCORES / c->tile_rows / VNPU_QK_PANEL * VNPU_QK_PANEL;
 	c->nr_tiles = div_up(m->rows, c->tile_rows) * div_up(cols, c->tile_cols);

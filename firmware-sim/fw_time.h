@@ -22,6 +22,7 @@
  *	QK_I8		the first half of that, INT8, over all columns that the last row gets; of
  *			commands that follow one another between two barriers only the first has
  *			the set-up (shadowAttn 3.4)
+ *	ATTN_I8		as ATTN in INT8, with the set-ups of QK_I8
  *	COPY		the bytes read and written
  *	SLEEP		its duration
  *	BARRIER, END	0

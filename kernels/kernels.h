@@ -2,11 +2,11 @@
 /*
  * The device's kernels: one table of functions per instruction set of the host.
  *
- * kernels_float.h, kernels_rope.h, kernels_cache.h, kernels_attn.h, kernels_keys.h and
- * kernels_outliers.h have the float kernels, written once for vectors of 16 lanes and compiled for
- * each instruction set: the same operations in the same order, hence the same bits everywhere. Each
- * instruction set has its own matmuls; their integer parts are exact and their float operations
- * have a fixed order, so their results have the same bits as well.
+ * kernels_float.h, kernels_rope.h, kernels_cache.h, kernels_attn.h, kernels_keys.h,
+ * kernels_attn_i8.h and kernels_outliers.h have the float kernels, written once for vectors of 16
+ * lanes and compiled for each instruction set: the same operations in the same order, hence the
+ * same bits everywhere. Each instruction set has its own matmuls; their integer parts are exact and
+ * their float operations have a fixed order, so their results have the same bits as well.
  *
  * Kernels read context memory, which its owner may change at any moment: a value from it may be
  * used as an index or a size only after a copy of it was checked.
@@ -122,6 +122,19 @@ struct fw_qk_i8 {
 	size_t ldq, lds;
 };
 
+/* Some rows of one query head of ATTN_I8; row r is at position pos + r. */
+struct fw_attn_i8 {
+	const float *q; /* [rows][ldq] */
+	float *y; /* [rows][ldy] */
+	size_t ldq, ldy;
+	uint64_t pos; /* pos + rows is at most VNPU_MAX_K_I8 */
+	uint32_t rows, head_dim;
+	const uint8_t *k; /* panels of QK_I8, 64-byte aligned */
+	const int8_t *v;
+	float q_scale, k_scale, v_scale;
+	float scale; /* of the scores */
+};
+
 /* A block of ADD_OUTLIERS or ADD_OUTLIERS_WK: m rows and n channels, starting at a panel. */
 struct fw_add_outliers {
 	const float *x; /* [m][ldx] */
@@ -211,6 +224,11 @@ struct fw_kernels {
 	 */
 	void (*pack_keys)(uint8_t *panels, const float *x, size_t ldx, uint32_t rows,
 			  uint32_t head_dim, uint64_t pos, float s);
+	void (*attn_i8)(const struct fw_attn_i8 *t, void *scratch);
+	/* The same for values of attn_i8(): positions of VNPU_PV_BYTES() at @values. Threads must
+	 * not pack positions of the same four at the same time. */
+	void (*pack_values)(uint8_t *values, const float *x, size_t ldx, uint32_t rows,
+			    uint32_t head_dim, uint64_t pos, float s);
 	/* Converts a row of @n values to a cache of @type (enum vnpu_kv_type, not F32). */
 	void (*store)(void *row, const float *x, size_t n, uint32_t type);
 	/* y[i] = exp(x[i]): the function used by silu, softmax and attn, for tests. */

@@ -655,6 +655,7 @@ static void kernel_softmax(float *y, const float *x, size_t n, size_t cols, floa
 #include "kernels_attn_tile.h"
 #include "kernels_attn.h"
 #include "kernels_keys.h"
+#include "kernels_attn_i8.h"
 #include "kernels_outliers.h"
 
 #ifndef FW_KERNELS_I8_ROWS
@@ -688,6 +689,8 @@ const struct fw_kernels FW_KERNELS_NAME = {
 	.attn_fold = kernel_attn_fold,
 	.qk_i8 = kernel_qk_i8,
 	.pack_keys = kernel_pack_keys,
+	.attn_i8 = kernel_attn_i8,
+	.pack_values = kernel_pack_values,
 	.store = kernel_store,
 	.exp = kernel_exp,
 };

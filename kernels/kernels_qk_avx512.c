@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
  * QK_I8 with AVX-512 VNNI. As in kernels_avx512.c vpdpbusd needs unsigned bytes: the queries plus
- * 128, in the worker's scratch. Panels carry no sums of the keys with which to correct that, so each
- * begins with a row of 128s of its own, which costs as much as one query.
+ * 128, in the worker's scratch. Panels carry no sums of the keys with which to correct that, so
+ * each begins with a row of 128s of its own, which costs as much as one query.
  *
- * The register tile is 6 rows x 64 positions: 24 registers of sums, 4 of keys, 1 of queries. A row's
- * scores of a panel are two whole cache lines, stored from the registers. They are prefetched, and
- * so is the next panel, while a tile is multiplied.
+ * The register tile is 6 rows x 64 positions: 24 registers of sums, 4 of keys, 1 of queries. A
+ * row's scores of a panel are two whole cache lines, stored from the registers. They are
+ * prefetched, and so is the next panel, while a tile is multiplied.
  */
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -57,6 +57,9 @@ enum npu_dtype {
 	 * (<npu/vnpu_isa.h>: QK_I8); positions a multiple of 64. */
 	NPU_K8_PANEL,
 	NPU_S16, /* scores */
+	/* [positions][head_dim] INT8 values of one KV head (<npu/vnpu_isa.h>: ATTN_I8); positions a
+	 * multiple of 64. */
+	NPU_V8_PANEL,
 };
 
 struct npu_graph *npu_graph_create(const char *name); /* NULL: out of memory */
@@ -243,6 +246,16 @@ struct npu_tensor *npu_attn(struct npu_graph *g, struct npu_tensor *q, struct np
  */
 struct npu_tensor *npu_qk_i8(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *k,
 			     uint32_t shift, int pos);
+/*
+ * Causal attention of one KV head in INT8 with static scales (shadowAttn 2.2): q f32 [rows][heads *
+ * head_dim], the query heads that use it, k NPU_K8_PANEL and v NPU_V8_PANEL [positions][head_dim],
+ * inputs, and @scales f32 [1][3], those of q, k and v. Row r is at params[pos] + r. positions is at
+ * most 65536, and @scale above 0. KV heads of one graph run at the same time. The device needs ISA
+ * 1.9.
+ */
+struct npu_tensor *npu_attn_i8(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *k,
+			       struct npu_tensor *v, struct npu_tensor *scales, uint32_t heads,
+			       float scale, int pos);
 /* Pauses the job, for tests of timeouts and schedulers; later operators wait. 0 or -errno. */
 int npu_sleep(struct npu_graph *g, uint64_t duration_ns);
 

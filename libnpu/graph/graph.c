@@ -10,8 +10,8 @@
 #include "graph.h"
 #include "npu_fail.h"
 
-const char *const npu_dtype_names[NPU_NR_DTYPES] = { "f32", "s8", "w8", "f16", "q8_0",
-						     "w4",  "wk", "kq", "k8",  "s16" };
+const char *const npu_dtype_names[NPU_NR_DTYPES] = { "f32", "s8", "w8", "f16", "q8_0", "w4",
+						     "wk",  "kq", "k8", "s16", "v8" };
 
 int graph_fail(struct npu_graph *g, int err, const char *fmt, ...)
 {
@@ -103,7 +103,9 @@ static bool keys_layout(struct npu_graph *g, struct npu_tensor *t, const char *n
 			   name, t->rows, t->cols, VNPU_QK_PANEL, VNPU_MAX_HEAD_DIM);
 		return false;
 	}
-	t->bytes = t->rows / VNPU_QK_PANEL * VNPU_QK_PANEL_BYTES(t->cols);
+	t->bytes = t->dtype == NPU_V8_PANEL
+			   ? VNPU_PV_BYTES(t->rows, t->cols)
+			   : t->rows / VNPU_QK_PANEL * VNPU_QK_PANEL_BYTES(t->cols);
 	return true;
 }
 
@@ -172,6 +174,7 @@ static bool tensor_layout(struct npu_graph *g, struct npu_tensor *t, const uint8
 				   name, t->cols, t->group, VNPU_MAX_K_I8);
 		return t->bytes != 0;
 	case NPU_K8_PANEL:
+	case NPU_V8_PANEL:
 		return keys_layout(g, t, name);
 	case NPU_S16:
 		t->bytes = (uint64_t)t->rows * t->cols * 2;

@@ -192,9 +192,17 @@ static void do_param(struct graph_text *t)
 	define(t, word(t, 0), NULL, npu_graph_param(t->g, word(t, 0)));
 }
 
+/* The type of an input. */
+static enum npu_dtype input_type(struct graph_text *t, unsigned int arg)
+{
+	if (!strcmp(word(t, arg), "k8"))
+		return NPU_K8_PANEL;
+	return strcmp(word(t, arg), "v8") ? dtype(t, arg, NPU_S8, "s8") : NPU_V8_PANEL;
+}
+
 static void do_input(struct graph_text *t)
 {
-	enum npu_dtype type = strcmp(word(t, 1), "k8") ? dtype(t, 1, NPU_S8, "s8") : NPU_K8_PANEL;
+	enum npu_dtype type = input_type(t, 1);
 	uint32_t rows = text_integer(t, 2, UINT32_MAX), cols = text_integer(t, 3, UINT32_MAX);
 	uint32_t ld = left_out(t, 4) ? 0 : (uint32_t)text_integer(t, 4, UINT32_MAX);
 
@@ -393,8 +401,8 @@ static const struct declaration {
 static const char *const declaration_help[][2] = {
 	{ "graph NAME", "names the graph" },
 	{ "param P", "an integer that is set for each run" },
-	{ "input X f32|s8|k8 ROWS COLS [LD]",
-	  "read; bound for each run; k8: packed INT8 keys; LD: columns of longer rows, f32" },
+	{ "input X f32|s8|k8|v8 ROWS COLS [LD]",
+	  "read; bound for each run; k8, v8: packed INT8 keys, values; LD: of longer rows, f32" },
 	{ "weight W f32|w8 ROWS COLS", "read; w8: packed INT8 [n][k] with scales" },
 	{ "weight W w4 ROWS COLS GROUP",
 	  "read; packed 4 bits, a scale for each 32, 64 or 128 of k" },

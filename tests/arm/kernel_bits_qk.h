@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Part of kernel_bits.c: scores (QK_I8), and the keys that they are computed from. */
+/* Part of kernel_bits.c: scores (QK_I8), attention in INT8, and packed keys and values. */
 
 static void call_qk_i8(const struct fw_kernels *k, void *y, const void *arg)
 {
@@ -52,6 +52,49 @@ static void test_keys(uint32_t dim, uint32_t rows, uint32_t pos)
 	compare(what, (pos + rows + 63) / 64 * VNPU_QK_PANEL_BYTES(dim), BYTES, call_pack_keys, &x);
 }
 
+static void call_attn_i8(const struct fw_kernels *k, void *y, const void *arg)
+{
+	struct fw_attn_i8 t = *(const struct fw_attn_i8 *)arg;
+
+	t.y = y;
+	k->attn_i8(&t, scratch);
+}
+
+static void call_pack_values(const struct fw_kernels *k, void *y, const void *arg)
+{
+	const struct keys *x = arg;
+
+	k->pack_values(y, x->x, x->ldx, x->rows, x->dim, x->pos, 0.01f);
+}
+
+static void test_attn_i8(uint32_t dim, uint32_t rows, uint32_t pos)
+{
+	uint32_t keys = pos + rows;
+	struct keys values = { .rows = rows, .dim = dim, .ldx = dim, .pos = pos };
+	struct fw_attn_i8 t = {
+		.ldq = dim + rng_below(5),
+		.ldy = dim + rng_below(5),
+		.pos = pos,
+		.rows = rows,
+		.head_dim = dim,
+		.q_scale = 0.02f,
+		.k_scale = 0.013f,
+		.v_scale = 0.01f,
+		.scale = 0.05f,
+	};
+	char what[96];
+
+	t.q = random_floats((rows - 1) * t.ldq + dim, 2);
+	t.k = random_bytes((keys + 63) / 64 * VNPU_QK_PANEL_BYTES(dim), rng_below(2));
+	t.v = random_bytes(VNPU_PV_BYTES((keys + 3) / 4 * 4, dim), rng_below(2));
+	snprintf(what, sizeof(what), "attn_i8 dim %u rows %u at %u", dim, rows, pos);
+	compare(what, ((rows - 1) * t.ldy + dim) * 4, F32, call_attn_i8, &t);
+	values.x = t.q;
+	values.ldx = (uint32_t)t.ldq;
+	snprintf(what, sizeof(what), "pack_values dim %u rows %u at %u", dim, rows, pos);
+	compare(what, VNPU_PV_BYTES((keys + 3) / 4 * 4, dim), BYTES, call_pack_values, &values);
+}
+
 static void test_qk(void)
 {
 	static const uint32_t dims[] = { 64, 80, 128, 160, 256, 1, 17, 100, VNPU_MAX_HEAD_DIM };
@@ -62,6 +105,7 @@ static void test_qk(void)
 
 		test_scores(dim, rows, pos);
 		test_keys(dim, rows, pos);
+		test_attn_i8(dim, rows, pos);
 		end_case();
 	}
 }

@@ -8,7 +8,7 @@
  * For each head_dim: the scores of the context's last rows, one thread, with rows of scores as far
  * apart as there are positions, and 64 further. Subject and peer run alternately, and figures are
  * medians over the turns, in CPU time. pack: nanoseconds per key, and the time of copying as many
- * floats, as a fraction of it.
+ * floats, as a fraction of it. attn: ATTN_I8 of those rows, beside ATTN with a cache of F16.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -150,12 +150,77 @@ static void pack(uint32_t dim)
 	free(copy);
 }
 
+/* One query head's attention, in INT8 and with a cache of F16, alternately. */
+static void attention(uint32_t dim)
+{
+	static double times[MAX_TURNS], ratios[MAX_TURNS];
+	float *q = need((size_t)b.rows * dim * 4), *y = need((size_t)b.rows * dim * 4);
+	uint8_t *cache = need((size_t)b.ctx * dim * 2);
+	struct fw_attn_i8 i8 = {
+		.q = q,
+		.y = y,
+		.ldq = dim,
+		.ldy = dim,
+		.pos = b.ctx - b.rows,
+		.rows = b.rows,
+		.head_dim = dim,
+		.k = need(b.ctx / VNPU_QK_PANEL * VNPU_QK_PANEL_BYTES(dim)),
+		.v = need(VNPU_PV_BYTES(b.ctx, dim)),
+		.q_scale = 0.01f,
+		.k_scale = 0.01f,
+		.v_scale = 0.01f,
+		.scale = 0.1f,
+	};
+	struct fw_attn f16 = {
+		.q = q,
+		.y = y,
+		.ldq = dim,
+		.ldy = dim,
+		.heads = 1,
+		.group = 1,
+		.pos = i8.pos,
+		.k = cache,
+		.v = cache,
+		.k_row_bytes = dim * 2ul,
+		.v_row_bytes = dim * 2ul,
+		.kv_type = VNPU_KV_F16,
+		.head_dim = dim,
+		.scale = 0.1f,
+	};
+	double end = cpu_s() + b.seconds;
+	unsigned int n = 0;
+
+	do {
+		double t0 = cpu_s(), t1, t2;
+
+		b.kernels->attn_i8(&i8, b.scratch);
+		t1 = cpu_s();
+		for (f16.first = 0; f16.first < b.rows; f16.first += f16.nr_q) {
+			uint32_t most = fw_attn_queries(dim), left = b.rows - (uint32_t)f16.first;
+
+			f16.nr_q = left < most ? left : most;
+			b.kernels->attn(&f16, b.scratch);
+		}
+		t2 = cpu_s();
+		times[n] = t1 - t0;
+		ratios[n++] = (t2 - t1) / (t1 - t0);
+	} while (n < MAX_TURNS && cpu_s() < end);
+	printf("%-12s attn   %4u x %5u x %3u: %.0f us, %.2f times as fast as with a cache of f16\n",
+	       b.kernels->name, b.rows, b.ctx, dim, median(times, n) * 1e6, median(ratios, n));
+	free(q);
+	free(y);
+	free(cache);
+	free((void *)i8.k);
+	free((void *)i8.v);
+}
+
 static void measure(void)
 {
 	for (size_t d = 0; d < sizeof(dims) / sizeof(dims[0]); d++) {
 		scores(dims[d], b.ctx);
 		scores(dims[d], b.ctx + 64);
 		pack(dims[d]);
+		attention(dims[d]);
 	}
 }
 

@@ -125,6 +125,20 @@ grep -q '^graph scores isa=1.9 ' "$scratch/out" && grep -q '^slot 2 input k k8 \
 	grep -q ': quant_static .* rows=3 cols=60 ldx=200 ' "$scratch/out" &&
 	grep -q ': qk_i8 .* rows=3 head_dim=60 ctx_rows=128 ldq=60 lds=192 shift=5 pos=' "$scratch/out" &&
 	ok "queries are columns of a matrix, scores of another" || not_ok "queries are columns of a matrix, scores of another" "$(<"$scratch/out")"
+cat >"$scratch/attn.txt" <<'GRAPH'
+graph attn
+input q f32 3 128
+input k k8 128 64
+input v v8 128 64
+input s f32 1 3
+y = attn_i8 q k v s 2 0.125 -
+output y y
+GRAPH
+passes "npuc builds a graph of INT8 attention" "$bin/npuc" build "$scratch/attn.txt" -o "$scratch/attn.elf"
+passes "npuc lists it" "$bin/npuc" dis "$scratch/attn.elf"
+grep -q '^graph attn isa=1.9 ' "$scratch/out" && grep -q '^slot 2 input v v8 \[128\]\[64\] bytes=8192' "$scratch/out" &&
+	grep -q ': attn_i8 .* rows=3 heads=2 head_dim=64 ctx_rows=128 ldq=128 ldy=128 scale=0.125' "$scratch/out" &&
+	ok "one command has a KV head's queries" || not_ok "one command has a KV head's queries" "$(<"$scratch/out")"
 for bad in "k k8 100 60:100 positions of 60 values" "k k8 128 60 64:only f32 can be columns" "x f32 3 60 59:narrower than the input"; do
 	name=${bad%% *}
 	sed "s/^input $name .*/input ${bad%%:*}/" "$scratch/scores.txt" >"$scratch/bad.txt"

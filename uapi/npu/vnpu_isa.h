@@ -168,7 +168,8 @@ struct vnpu_ref {
 	X(MATMUL_KQ, matmul_kq, 23, 6, matmul_kq)                   \
 	X(QUANT_STATIC, quant_static, 24, 7, quant_static)          \
 	X(ADD_OUTLIERS_WK, add_outliers_wk, 25, 8, add_outliers_wk) \
-	X(QK_I8, qk_i8, 26, 9, qk_i8)
+	X(QK_I8, qk_i8, 26, 9, qk_i8)                               \
+	X(ATTN_I8, attn_i8, 27, 9, attn_i8)
 
 #define VNPU_OPS(X) VNPU_FLOW_OPS(X) VNPU_TENSOR_OPS(X)
 
@@ -683,6 +684,41 @@ struct vnpu_cmd_qk_i8 {
 	uint32_t pos_param; /* or VNPU_PARAM_NONE for 0 */
 	uint32_t shift;
 	uint32_t reserved;
+};
+
+/*
+ * ATTN_I8 (1.9): causal attention of the query heads of one KV head, all in INT8 with scales that
+ * are known before the tensors are: what an NPU without floats computes, and what that costs in
+ * accuracy (shadowAttn 2.2, table 3). q f32[rows][heads][head_dim] (ldq per row), k the keys of
+ * QK_I8, y as q (ldy). scales f32[3], in memory as QUANT_STATIC's: those of q, k and v. v is the
+ * values of the KV head, four positions together, VNPU_PV_BYTES(ctx_rows, head_dim):
+ *
+ *   s8 v[ctx_rows/4][VNPU_PV_COLUMNS(head_dim)][4]   element (position, d) at
+ *                                                    [position/4][d][position%4]
+ *
+ * With p = params[pos_param], row r of each head attends to the positions 0..p + r. Of a row:
+ *
+ *	q8 = QUANT_STATIC of the head's values with scales[0]
+ *	s = scores of QK_I8 with vnpu_qk_shift(head_dim)
+ *	w = round-to-nearest-even(exp((float)(s - max s) * factor) * 127), s8 with scale 1/127
+ *	    factor = scales[0] * scales[1] * scale * 2^shift
+ *	y[d] = (float)(sum w v[d]) * (scales[2] / (float)(sum w))
+ *
+ * sums exact, factor from left to right, each float operation rounded once. A row whose values have
+ * a NaN or an infinity becomes NaN, and so do all rows if factor or scales[2] is not finite or not
+ * above 0. scale is above 0. ctx_rows is a multiple of 64 and at most VNPU_MAX_K_I8.
+ */
+#define VNPU_PV_COLUMNS(head_dim) (((uint64_t)(head_dim) + 15) / 16 * 16)
+#define VNPU_PV_BYTES(ctx_rows, head_dim) ((uint64_t)(ctx_rows)*VNPU_PV_COLUMNS(head_dim))
+
+struct vnpu_cmd_attn_i8 {
+	struct vnpu_cmd hdr;
+	struct vnpu_ref q, k, v, scales, y;
+	uint32_t rows, heads, head_dim;
+	uint32_t ctx_rows;
+	uint32_t ldq, ldy;
+	uint32_t pos_param; /* or VNPU_PARAM_NONE for 0 */
+	float scale;
 };
 
 /*
