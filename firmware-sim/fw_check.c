@@ -158,6 +158,13 @@ int fw_check_cache(struct decoder *d, struct fw_cmd *c, unsigned int i, uint64_t
 	return fw_check_operand(d, c, i, bytes, type == VNPU_KV_F32 ? 4 : 2);
 }
 
+bool fw_follows(const struct decoder *d, enum vnpu_op op)
+{
+	const struct fw_prog *p = d->prog;
+
+	return p->regions[p->nr_regions - 1].nr_cmds && p->cmds[p->nr_cmds - 1].u.hdr.op == op;
+}
+
 void fw_cut_rows(struct fw_cmd *c, uint32_t rows, uint64_t cols, bool split)
 {
 	c->tile_cols = split && cols > TILE_ELEMS ? TILE_ELEMS : cols;

@@ -92,6 +92,9 @@ static inline uint64_t div_up(uint64_t a, uint64_t b)
 	return (a + b - 1) / b;
 }
 
+/* Whether the command before this one, without a BARRIER between them, is an @op too. */
+bool fw_follows(const struct decoder *d, enum vnpu_op op);
+
 /* Divides @c into tiles of whole rows, or of parts of a row if @split is set and rows are long. */
 void fw_cut_rows(struct fw_cmd *c, uint32_t rows, uint64_t cols, bool split);
 

@@ -3,6 +3,7 @@
 #ifndef FW_STREAM_H
 #define FW_STREAM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,9 @@ struct fw_cmd {
 	 * head, and KV heads.
 	 */
 	uint32_t tile_rows, tile_cols;
+	/* QK_I8, ATTN_I8: the command before it, in the same region, is one too; they share a
+	 * set-up. */
+	bool fused;
 	/* ATTN: segments of keys that its tiles divide, or 1, and where in the engine's memory for
 	 * parts their sums are. */
 	uint64_t nr_segments, parts;

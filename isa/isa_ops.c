@@ -276,6 +276,29 @@ const struct isa_op isa_ops[ISA_NR_OPS] = {
 		U32(add_outliers_wk, ldx), U32(add_outliers_wk, ldy),
 		FIELD(add_outliers_wk, w_bytes, U64, "w_bytes", NULL),
 	},
+
+	[VNPU_OP_QK_I8].operands = {
+		IN(qk_i8, q, S8P, "[rows][head_dim]", "ldq"),
+		IN(qk_i8, k, K8, "[ctx_rows][head_dim]", NULL),
+		OUT(qk_i8, scores, S16, "[rows][ctx_rows]", "lds"),
+	},
+	[VNPU_OP_QK_I8].fields = {
+		U32(qk_i8, rows), U32(qk_i8, head_dim), U32(qk_i8, ctx_rows), U32(qk_i8, ldq),
+		U32(qk_i8, lds), U32(qk_i8, shift), PARAM(qk_i8, pos),
+	},
+
+	[VNPU_OP_ATTN_I8].operands = {
+		IN(attn_i8, q, F32, "[rows][heads*head_dim]", "ldq"),
+		IN(attn_i8, k, K8, "[ctx_rows][head_dim]", NULL),
+		IN(attn_i8, v, V8, "[ctx_rows][head_dim]", NULL),
+		IN(attn_i8, scales, F32, "[3]", NULL),
+		OUT(attn_i8, y, F32, "[rows][heads*head_dim]", "ldy"),
+	},
+	[VNPU_OP_ATTN_I8].fields = {
+		U32(attn_i8, rows), U32(attn_i8, heads), U32(attn_i8, head_dim),
+		U32(attn_i8, ctx_rows), U32(attn_i8, ldq), U32(attn_i8, ldy),
+		FIELD(attn_i8, scale, FLOAT, "scale", NULL), PARAM(attn_i8, pos),
+	},
 };
 
 #define SINCE_KNOWN(NAME, lower, number, since, cmd) \
@@ -287,6 +310,7 @@ const char *const isa_type_names[ISA_NR_TYPES] = {
 	[ISA_S8] = "s8",     [ISA_S8P] = "s8p",	    [ISA_KV] = "kv",
 	[ISA_W8] = "w8",     [ISA_W4] = "w4",	    [ISA_OUTLIERS] = "outliers",
 	[ISA_WK] = "wk",     [ISA_KQ] = "kq",	    [ISA_W8_W4] = "w8/w4",
+	[ISA_K8] = "k8",     [ISA_S16] = "s16",	    [ISA_V8] = "v8",
 };
 
 #define KQ_STRING(NAME, name, ...) #name,

@@ -29,6 +29,9 @@ enum isa_type {
 	ISA_WK,
 	ISA_KQ,
 	ISA_W8_W4, /* W8 if group is 0, else W4 */
+	ISA_K8, /* packed keys of QK_I8 */
+	ISA_S16,
+	ISA_V8, /* packed values of ATTN_I8 */
 	ISA_NR_TYPES,
 };
 

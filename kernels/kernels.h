@@ -2,11 +2,11 @@
 /*
  * The device's kernels: one table of functions per instruction set of the host.
  *
- * kernels_float.h, kernels_rope.h, kernels_cache.h, kernels_attn.h and kernels_outliers.h have the
- * float kernels, written once for vectors of 16 lanes and compiled for each instruction set: the
- * same operations in the same order, hence the same bits everywhere. Each instruction set has its
- * own matmuls; their integer parts are exact and their float operations have a fixed order, so
- * their results have the same bits as well.
+ * kernels_float.h, kernels_rope.h, kernels_cache.h, kernels_attn.h, kernels_keys.h,
+ * kernels_attn_i8.h and kernels_outliers.h have the float kernels, written once for vectors of 16
+ * lanes and compiled for each instruction set: the same operations in the same order, hence the
+ * same bits everywhere. Each instruction set has its own matmuls; their integer parts are exact and
+ * their float operations have a fixed order, so their results have the same bits as well.
  *
  * Kernels read context memory, which its owner may change at any moment: a value from it may be
  * used as an index or a size only after a copy of it was checked.
@@ -107,6 +107,34 @@ struct fw_attn {
 	uint64_t segment;
 };
 
+/*
+ * A block of QK_I8: the panels panel..panel + panels - 1 of the keys for some rows. Row r is at
+ * position pos + r and gets those of its first (pos + r) / 64 + 1 panels that are in the block.
+ */
+struct fw_qk_i8 {
+	const int8_t *q; /* [rows][ldq], the block's rows */
+	const uint8_t *k; /* from panel 0 on, 64-byte aligned */
+	int16_t *scores; /* [rows][lds], the block's rows, from column 0 on; 64-byte aligned */
+	uint64_t pos;
+	uint32_t rows, head_dim;
+	uint32_t panel, panels;
+	uint32_t shift;
+	size_t ldq, lds;
+};
+
+/* Some rows of one query head of ATTN_I8; row r is at position pos + r. */
+struct fw_attn_i8 {
+	const float *q; /* [rows][ldq] */
+	float *y; /* [rows][ldy] */
+	size_t ldq, ldy;
+	uint64_t pos; /* pos + rows is at most VNPU_MAX_K_I8 */
+	uint32_t rows, head_dim;
+	const uint8_t *k; /* panels of QK_I8, 64-byte aligned */
+	const int8_t *v;
+	float q_scale, k_scale, v_scale;
+	float scale; /* of the scores */
+};
+
 /* A block of ADD_OUTLIERS or ADD_OUTLIERS_WK: m rows and n channels, starting at a panel. */
 struct fw_add_outliers {
 	const float *x; /* [m][ldx] */
@@ -185,6 +213,22 @@ struct fw_kernels {
 	/* Folds the sums of all segments of the tile's keys, in its part, and writes the results;
 	 * any number of heads. Overwrites the first segment's sums. */
 	void (*attn_fold)(const struct fw_attn *t);
+	void (*qk_i8)(const struct fw_qk_i8 *t, void *scratch);
+	/*
+	 * Packs keys for qk_i8(): rows f32 [rows][ldx] of one KV head become the positions pos..pos
+	 * + rows - 1 of its panels, which begin at @panels (64-byte aligned), each of
+	 * VNPU_QK_PANEL_BYTES(head_dim). The numbers are those of quant_static() with scale @s:
+	 * a row with a NaN or an infinity becomes zeros, and so do all rows if @s is not finite
+	 * or not above 0. Other positions stay as they are, so threads may pack different
+	 * positions at the same time. head_dim is at most VNPU_MAX_HEAD_DIM.
+	 */
+	void (*pack_keys)(uint8_t *panels, const float *x, size_t ldx, uint32_t rows,
+			  uint32_t head_dim, uint64_t pos, float s);
+	void (*attn_i8)(const struct fw_attn_i8 *t, void *scratch);
+	/* The same for values of attn_i8(): positions of VNPU_PV_BYTES() at @values. Threads must
+	 * not pack positions of the same four at the same time. */
+	void (*pack_values)(uint8_t *values, const float *x, size_t ldx, uint32_t rows,
+			    uint32_t head_dim, uint64_t pos, float s);
 	/* Converts a row of @n values to a cache of @type (enum vnpu_kv_type, not F32). */
 	void (*store)(void *row, const float *x, size_t n, uint32_t type);
 	/* y[i] = exp(x[i]): the function used by silu, softmax and attn, for tests. */

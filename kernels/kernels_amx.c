@@ -40,12 +40,13 @@ static const struct amx_config amx_config = {
 };
 
 /* Copies @rows rows of a K block, each padded to whole tiles. */
-static void amx_copy(uint8_t *dst, const int8_t *src, size_t lds, uint32_t rows, uint32_t bytes)
+static void amx_copy(uint8_t *dst, size_t ldd, const int8_t *src, size_t lds, uint32_t rows,
+		     uint32_t bytes)
 {
 	uint32_t r, i;
 	__mmask64 m;
 
-	for (r = 0; r < rows; r++, dst += MM_LD, src += lds) {
+	for (r = 0; r < rows; r++, dst += ldd, src += lds) {
 		for (i = 0; i < bytes; i += AMX_K) {
 			_mm_prefetch(src + 8 * lds + i, _MM_HINT_T0);
 			m = bytes - i < 64 ? (1ull << (bytes - i)) - 1 : ~0ull;
@@ -115,8 +116,8 @@ static void amx_group(const struct fw_matmul_i8 *t, uint32_t m0, uint32_t rows, 
 		lines = (AMX_K + (rows + AMX_ROWS - 1) / AMX_ROWS * 2 - 1) /
 			((rows + AMX_ROWS - 1) / AMX_ROWS * 2);
 		if (whole < rows)
-			amx_copy(a + whole * MM_LD, t->a + (m0 + whole) * t->lda + k0, t->lda,
-				 rows - whole, k_block);
+			amx_copy(a + whole * MM_LD, MM_LD, t->a + (m0 + whole) * t->lda + k0,
+				 t->lda, rows - whole, k_block);
 		acc = sums;
 		for (n0 = 0; n0 < t->n; n0 += VNPU_PANEL_N) {
 			part = mm_part(t, n0, k0, k_block, unpacked);
@@ -172,6 +173,53 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 			amx_group(&part, m0, rows, scratch, a, (int32_t *)(a + most * MM_LD));
 		}
 	}
+	_tile_release();
+}
+
+#define QK_ROWS 256
+#define QK_STEP AMX_ROWS
+#include "kernels_qk.h"
+
+/* Distance between rows in scratch: whole tiles, and an odd number of cache lines. */
+static size_t qk_ld(const struct fw_qk_i8 *t)
+{
+	return ((t->head_dim + AMX_K - 1) / AMX_K | 1) * AMX_K;
+}
+
+static void qk_rows(const struct fw_qk_i8 *t, uint32_t m0, uint32_t rows, void *scratch)
+{
+	_Static_assert(QK_ROWS * (VNPU_MAX_HEAD_DIM + AMX_K) <= FW_SCRATCH_BYTES,
+		       "a group's rows fit");
+	amx_copy(scratch, qk_ld(t), t->q + m0 * t->ldq, t->ldq, rows, (t->head_dim + 3) / 4 * 4);
+}
+
+/* Rows beyond the last one are computed, but not used. */
+static void qk_sums(const struct fw_qk_i8 *t, uint32_t m0, uint32_t m, uint32_t now,
+		    const uint8_t *k, void *scratch, int32_t *acc)
+{
+	const size_t bytes = VNPU_QK_PANEL_BYTES(t->head_dim), ld = qk_ld(t);
+	const uint8_t *q = (uint8_t *)scratch + m * ld, *tail = NULL;
+	uint32_t tiles = (t->head_dim + AMX_K - 1) / AMX_K;
+	_Alignas(64) uint8_t last[AMX_K * VNPU_QK_PANEL];
+
+	/* A panel's last tile may extend into the next panel, where the rows have zeros. */
+	if (bytes % sizeof(last) && k == t->k + (t->panel + t->panels - 1) * bytes) {
+		memset(last, 0, sizeof(last));
+		memcpy(last, k + (tiles - 1) * sizeof(last), bytes % sizeof(last));
+		tail = last;
+	}
+	amx_block(q, ld, k, tail, tiles, true, NULL, 0, acc);
+	amx_block(q, ld, k + 128, tail ? tail + 128 : NULL, tiles, true, NULL, 0, acc + 32);
+}
+
+static void kernel_qk_i8(const struct fw_qk_i8 *t, void *scratch)
+{
+	if (t->rows < AMX_MIN_ROWS) {
+		fw_qk_i8_avx512(t, scratch);
+		return;
+	}
+	_tile_loadconfig(&amx_config);
+	qk_i8(t, scratch);
 	_tile_release();
 }
 

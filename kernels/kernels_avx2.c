@@ -227,6 +227,31 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 	}
 }
 
+#define QK_ROWS 192
+#define QK_STEP MM_ROWS
+#include "kernels_qk.h"
+
+/* Distance between rows in scratch: as in kernel_matmul_i8(). */
+static size_t qk_ld(const struct fw_qk_i8 *t)
+{
+	return ((t->head_dim + 31) / 32 | 1) * 32;
+}
+
+static void qk_rows(const struct fw_qk_i8 *t, uint32_t m0, uint32_t rows, void *scratch)
+{
+	_Static_assert(QK_ROWS * (VNPU_MAX_HEAD_DIM + 32) * sizeof(int16_t) <= FW_SCRATCH_BYTES,
+		       "a group's rows fit");
+	mm_widen(scratch, qk_ld(t), t->q + m0 * t->ldq, t->ldq, rows, (t->head_dim + 3) / 4 * 4);
+}
+
+static void qk_sums(const struct fw_qk_i8 *t, uint32_t m0, uint32_t m, uint32_t now,
+		    const uint8_t *k, void *scratch, int32_t *acc)
+{
+	mm_block((int)now, (int16_t *)scratch + m * qk_ld(t), qk_ld(t), k, (t->head_dim + 3) / 4,
+		 true, acc);
+}
+
+#define kernel_qk_i8 qk_i8
 #define kernel_matmul_w4 fw_matmul_w4_avx2
 #define kernel_matmul_kq fw_matmul_kq_avx2
 #define kernel_matmul_w4f fw_matmul_w4f_avx2

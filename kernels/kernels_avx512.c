@@ -576,6 +576,7 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 	}
 }
 
+#define kernel_qk_i8 fw_qk_i8_avx512
 #define kernel_matmul_w4 fw_matmul_w4_avx512
 #define kernel_matmul_kq fw_matmul_kq_avx512
 #define kernel_matmul_w4f fw_matmul_w4f_avx512

@@ -122,6 +122,9 @@ static inline uint32_t mm_columns(struct fw_matmul_i8 *part, const struct fw_mat
 	return (FW_SCRATCH_BYTES - FW_UNPACK_BYTES) / ld / step * step;
 }
 
+/* fw_kernels.qk_i8. */
+void fw_qk_i8_avx512(const struct fw_qk_i8 *t, void *scratch);
+
 /* The part of a panel in a K block. */
 struct mm_part {
 	const uint8_t *w; /* s8 [k/4][64][4] */

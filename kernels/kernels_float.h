@@ -2,8 +2,8 @@
 /*
  * The float kernels, in GCC's portable vectors. Each file that includes this one, one per
  * instruction set, defines first: FW_KERNELS_NAME (the table's symbol), FW_KERNELS_LABEL,
- * kernel_matmul_i8(), kernel_matmul_w4() and kernel_matmul_w4f(), and FW_KERNELS_I8_ROWS and
- * FW_KERNELS_I8_STEP if i8_rows is not 0.
+ * kernel_matmul_i8(), kernel_matmul_w4(), kernel_matmul_w4f() and kernel_qk_i8(), and
+ * FW_KERNELS_I8_ROWS and FW_KERNELS_I8_STEP if i8_rows is not 0.
  *
  * The order of operations, and so every result, is fixed here and depends neither on the
  * instruction set nor on how a job is divided into tiles: sums run in 16 lanes by index modulo 16
@@ -654,6 +654,8 @@ static void kernel_softmax(float *y, const float *x, size_t n, size_t cols, floa
 #include "kernels_cache.h"
 #include "kernels_attn_tile.h"
 #include "kernels_attn.h"
+#include "kernels_keys.h"
+#include "kernels_attn_i8.h"
 #include "kernels_outliers.h"
 
 #ifndef FW_KERNELS_I8_ROWS
@@ -685,6 +687,10 @@ const struct fw_kernels FW_KERNELS_NAME = {
 	.rope = kernel_rope,
 	.attn = kernel_attn,
 	.attn_fold = kernel_attn_fold,
+	.qk_i8 = kernel_qk_i8,
+	.pack_keys = kernel_pack_keys,
+	.attn_i8 = kernel_attn_i8,
+	.pack_values = kernel_pack_values,
 	.store = kernel_store,
 	.exp = kernel_exp,
 };

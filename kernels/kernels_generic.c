@@ -204,6 +204,29 @@ static void kernel_matmul_kq(const struct fw_matmul_kq *t, void *scratch)
 	}
 }
 
+#define QK_ROWS 1
+#define QK_STEP 1
+#include "kernels_qk.h"
+
+/* Rows are read where they are. */
+static void qk_rows(const struct fw_qk_i8 *t, uint32_t m0, uint32_t rows, void *scratch)
+{
+}
+
+static void qk_sums(const struct fw_qk_i8 *t, uint32_t m0, uint32_t m, uint32_t now,
+		    const uint8_t *k, void *scratch, int32_t *acc)
+{
+	const int8_t *q = t->q + (m0 + m) * t->ldq;
+	uint32_t columns = (t->head_dim + 3) / 4 * 4;
+
+	for (uint32_t n = 0; n < VNPU_QK_PANEL; n++) {
+		acc[n] = 0;
+		for (uint32_t d = 0; d < columns; d++)
+			acc[n] += q[d] * (int8_t)k[d / 4 * 256 + n * 4 + d % 4];
+	}
+}
+
+#define kernel_qk_i8 qk_i8
 #define FW_KERNELS_NAME fw_kernels_generic
 #define FW_KERNELS_LABEL "generic"
 #include "kernels_float.h"

@@ -348,3 +348,38 @@ static void kernel_matmul_i8(const struct fw_matmul_i8 *t, void *scratch)
 			mm_panel(t, m0, rows, n0, scratch, acc, pairs);
 	}
 }
+
+#define QK_ROWS 96
+#define QK_STEP 8
+#include "kernels_qk.h"
+
+/* SMMLA reads pairs of rows; SDOT reads rows where they are. */
+static void qk_rows(const struct fw_qk_i8 *t, uint32_t m0, uint32_t rows, void *scratch)
+{
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+	_Static_assert(QK_ROWS / 2 * (VNPU_MAX_HEAD_DIM * 2 + 16) <= FW_SCRATCH_BYTES,
+		       "a group's rows fit");
+	mm_pair(scratch, t->q + m0 * t->ldq, t->ldq, rows, (t->head_dim + 3) / 4);
+#endif
+}
+
+static void qk_sums(const struct fw_qk_i8 *t, uint32_t m0, uint32_t m, uint32_t now,
+		    const uint8_t *k, void *scratch, int32_t *acc)
+{
+	uint32_t kb = (t->head_dim + 3) / 4, r = 0, n;
+
+	memset(acc, 0, now * VNPU_QK_PANEL * sizeof(*acc));
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+	if (now > 1) {
+		mm_mmlas(now / 2, acc, (int8_t *)scratch + m / 2 * mm_pair_bytes(kb),
+			 mm_pair_bytes(kb), k, kb);
+		r = now & ~1u;
+	}
+#endif
+	for (; r < now; r += n) {
+		n = now - r < 4 ? now - r : 4;
+		mm_dots(n, acc + r * VNPU_QK_PANEL, t->q + (m0 + m + r) * t->ldq, t->ldq, k, kb);
+	}
+}
+
+#define kernel_qk_i8 qk_i8

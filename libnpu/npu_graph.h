@@ -53,6 +53,13 @@ enum npu_dtype {
 	/* [n][k] weights in GGUF's block types, as npu_pack_kq() packs them;
 	 * npu_graph_weight_kq(). */
 	NPU_KQ_PANEL,
+	/* [positions][head_dim] INT8 keys of one KV head in panels of 64 positions
+	 * (<npu/vnpu_isa.h>: QK_I8); positions a multiple of 64. */
+	NPU_K8_PANEL,
+	NPU_S16, /* scores */
+	/* [positions][head_dim] INT8 values of one KV head (<npu/vnpu_isa.h>: ATTN_I8); positions a
+	 * multiple of 64. */
+	NPU_V8_PANEL,
 };
 
 struct npu_graph *npu_graph_create(const char *name); /* NULL: out of memory */
@@ -63,6 +70,13 @@ void npu_graph_free(struct npu_graph *g);
 /* Memory that is bound for each job; the graph reads it. */
 struct npu_tensor *npu_graph_input(struct npu_graph *g, const char *name, enum npu_dtype type,
 				   uint32_t rows, uint32_t cols);
+/*
+ * The same for some columns of a wider f32 matrix whose rows are @ld elements apart, such as a head
+ * of a row's queries. The binding extends from the first element to the last. No operand of a norm
+ * per head.
+ */
+struct npu_tensor *npu_graph_input_columns(struct npu_graph *g, const char *name, uint32_t rows,
+					   uint32_t cols, uint32_t ld);
 /* Bound and read as an input: weights [n][k] as NPU_W8_PANEL, or an f32 vector with rows = 1. */
 struct npu_tensor *npu_graph_weight(struct npu_graph *g, const char *name, enum npu_dtype type,
 				    uint32_t rows, uint32_t cols);
@@ -86,10 +100,10 @@ struct npu_tensor *npu_graph_const(struct npu_graph *g, const char *name, const 
 /* Makes an operator's result a binding that the graph writes. Returns @t. */
 struct npu_tensor *npu_graph_output(struct npu_graph *g, const char *name, struct npu_tensor *t);
 /*
- * The same for some columns of a wider f32 matrix whose rows are @ld elements apart, so that
- * several graphs or processors can write their columns of one result without a copy. The binding
- * extends from the first element to the last; the graph does not write between its rows. Not
- * allowed for the result of a norm per head, or for its operand.
+ * The same for some columns of a wider matrix of f32 or s16 whose rows are @ld elements apart, of
+ * s16 a multiple of 64, so that several graphs or processors can write their columns of one result
+ * without a copy. The binding extends from the first element to the last; the graph does not write
+ * between its rows. Not allowed for the result of a norm per head, or for its operand.
  */
 struct npu_tensor *npu_graph_output_columns(struct npu_graph *g, const char *name,
 					    struct npu_tensor *t, uint32_t ld);
@@ -217,6 +231,31 @@ int npu_store_rows(struct npu_graph *g, struct npu_tensor *x, struct npu_tensor 
 struct npu_tensor *npu_attn(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *k,
 			    struct npu_tensor *v, uint32_t heads, uint32_t kv_heads, float scale,
 			    int pos);
+/*
+ * The scores by which queries find their important keys (shadowAttn 3.2): q s8 [rows][head_dim],
+ * one query head, k NPU_K8_PANEL [positions][head_dim], an input. The result, s16
+ * [rows][positions], is Q K^T shifted right by @shift: vnpu_qk_shift(head_dim) of
+ * <npu/vnpu_isa.h> is the least with which no score is limited. Row r is at params[pos] + r and
+ * gets the columns of the panels up to its own; its others are left as they are. Heads of one graph
+ * run at the same time. The device needs ISA 1.9.
+ *
+ *	x = npu_graph_input_columns(g, "q0", rows, head_dim, heads * head_dim);
+ *	q = npu_quant_static(g, x, npu_graph_input(g, "scale", NPU_F32, 1, 1), &scale);
+ *	k = npu_graph_input(g, "k0", NPU_K8_PANEL, positions, head_dim);
+ *	npu_graph_output(g, "scores0", npu_qk_i8(g, q, k, vnpu_qk_shift(head_dim), pos));
+ */
+struct npu_tensor *npu_qk_i8(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *k,
+			     uint32_t shift, int pos);
+/*
+ * Causal attention of one KV head in INT8 with static scales (shadowAttn 2.2): q f32 [rows][heads *
+ * head_dim], the query heads that use it, k NPU_K8_PANEL and v NPU_V8_PANEL [positions][head_dim],
+ * inputs, and @scales f32 [1][3], those of q, k and v. Row r is at params[pos] + r. positions is at
+ * most 65536, and @scale above 0. KV heads of one graph run at the same time. The device needs ISA
+ * 1.9.
+ */
+struct npu_tensor *npu_attn_i8(struct npu_graph *g, struct npu_tensor *q, struct npu_tensor *k,
+			       struct npu_tensor *v, struct npu_tensor *scales, uint32_t heads,
+			       float scale, int pos);
 /* Pauses the job, for tests of timeouts and schedulers; later operators wait. 0 or -errno. */
 int npu_sleep(struct npu_graph *g, uint64_t duration_ns);
 

@@ -10,8 +10,8 @@
 #include "graph.h"
 #include "npu_fail.h"
 
-const char *const npu_dtype_names[NPU_NR_DTYPES] = { "f32",  "s8", "w8", "f16",
-						     "q8_0", "w4", "wk", "kq" };
+const char *const npu_dtype_names[NPU_NR_DTYPES] = { "f32", "s8", "w8", "f16", "q8_0", "w4",
+						     "wk",  "kq", "k8", "s16", "v8" };
 
 int graph_fail(struct npu_graph *g, int err, const char *fmt, ...)
 {
@@ -94,6 +94,21 @@ static bool graph_symbol_ok(struct npu_graph *g, const char *name, const char *w
 	return true;
 }
 
+static bool keys_layout(struct npu_graph *g, struct npu_tensor *t, const char *name)
+{
+	if (t->rows % VNPU_QK_PANEL || t->cols > VNPU_MAX_HEAD_DIM) {
+		graph_fail(g, -EINVAL,
+			   "%s: %u positions of %u values: positions are a multiple of %d, values "
+			   "at most %d",
+			   name, t->rows, t->cols, VNPU_QK_PANEL, VNPU_MAX_HEAD_DIM);
+		return false;
+	}
+	t->bytes = t->dtype == NPU_V8_PANEL
+			   ? VNPU_PV_BYTES(t->rows, t->cols)
+			   : t->rows / VNPU_QK_PANEL * VNPU_QK_PANEL_BYTES(t->cols);
+	return true;
+}
+
 /* @bits: width of each row of an NPU_WK_PANEL. */
 static bool tensor_layout(struct npu_graph *g, struct npu_tensor *t, const uint8_t *bits)
 {
@@ -158,6 +173,12 @@ static bool tensor_layout(struct npu_graph *g, struct npu_tensor *t, const uint8
 				   "block, 32 or 256, and may be %u",
 				   name, t->cols, t->group, VNPU_MAX_K_I8);
 		return t->bytes != 0;
+	case NPU_K8_PANEL:
+	case NPU_V8_PANEL:
+		return keys_layout(g, t, name);
+	case NPU_S16:
+		t->bytes = (uint64_t)t->rows * t->cols * 2;
+		return true;
 	}
 	graph_fail(g, -EINVAL, "%s: type %d is not known", name, t->dtype);
 	return false;
@@ -197,6 +218,29 @@ struct npu_tensor *npu_graph_input(struct npu_graph *g, const char *name, enum n
 	if (!graph_symbol_ok(g, name, "input"))
 		return NULL;
 	return graph_tensor(g, TENSOR_INPUT, name, type, rows, cols, 0, NULL);
+}
+
+/* Makes @t columns of a matrix whose rows are @ld elements of @bytes apart. */
+static void tensor_columns(struct npu_tensor *t, uint32_t ld, uint32_t bytes)
+{
+	t->ld = ld;
+	t->bytes = ((uint64_t)(t->rows - 1) * ld + t->cols) * bytes;
+}
+
+struct npu_tensor *npu_graph_input_columns(struct npu_graph *g, const char *name, uint32_t rows,
+					   uint32_t cols, uint32_t ld)
+{
+	struct npu_tensor *t = npu_graph_input(g, name, NPU_F32, rows, cols);
+
+	if (!t)
+		return NULL;
+	if (ld < cols || ld > VNPU_MAX_DIM) {
+		graph_fail(g, -EINVAL,
+			   "input '%s': the matrix is narrower than the input, or too wide", name);
+		return NULL;
+	}
+	tensor_columns(t, ld, 4);
+	return t;
 }
 
 struct npu_tensor *npu_graph_weight(struct npu_graph *g, const char *name, enum npu_dtype type,
@@ -293,25 +337,36 @@ static bool graph_reads_groups(const struct graph_op *op)
 	return op->op == VNPU_OP_RMSNORM && op->in[1]->cols != op->in[0]->cols;
 }
 
+/* Why @t cannot be columns of a matrix whose rows are @ld elements apart; NULL: it can. */
+static const char *columns_refused(const struct npu_graph *g, const struct npu_tensor *t,
+				   uint32_t ld)
+{
+	if (t->dtype != NPU_F32 && t->dtype != NPU_S16)
+		return "only f32 and s16 can be columns of a wider matrix";
+	for (uint32_t i = 0; i < g->nr_ops; i++)
+		if (graph_reads_groups(&g->ops[i]) &&
+		    (g->ops[i].in[0] == t || g->ops[i].out[0] == t))
+			return "a norm per head needs its rows dense";
+	if (ld < t->cols || ld > VNPU_MAX_DIM)
+		return "the matrix is narrower than the output, or too wide";
+	if (t->dtype == NPU_S16 && ld % VNPU_QK_PANEL)
+		return "the distance between rows of s16 is no multiple of 64";
+	return NULL;
+}
+
 struct npu_tensor *npu_graph_output_columns(struct npu_graph *g, const char *name,
 					    struct npu_tensor *t, uint32_t ld)
 {
-	bool dense = false;
+	const char *why;
 
 	if (!npu_graph_output(g, name, t))
 		return NULL;
-	for (uint32_t i = 0; i < g->nr_ops; i++)
-		dense |= graph_reads_groups(&g->ops[i]) &&
-			 (g->ops[i].in[0] == t || g->ops[i].out[0] == t);
-	if (t->dtype != NPU_F32 || ld < t->cols || ld > VNPU_MAX_DIM || dense) {
-		graph_fail(g, -EINVAL, "output '%s': %s", name,
-			   t->dtype != NPU_F32 ? "only f32 can be columns of a wider matrix"
-			   : dense	       ? "a norm per head needs its rows dense"
-				   : "the matrix is narrower than the output, or too wide");
+	why = columns_refused(g, t, ld);
+	if (why) {
+		graph_fail(g, -EINVAL, "output '%s': %s", name, why);
 		return NULL;
 	}
-	t->ld = ld;
-	t->bytes = ((uint64_t)(t->rows - 1) * ld + t->cols) * 4;
+	tensor_columns(t, ld, t->dtype == NPU_S16 ? 2 : 4);
 	return t;
 }
 

@@ -192,13 +192,28 @@ static void do_param(struct graph_text *t)
 	define(t, word(t, 0), NULL, npu_graph_param(t->g, word(t, 0)));
 }
 
+/* The type of an input. */
+static enum npu_dtype input_type(struct graph_text *t, unsigned int arg)
+{
+	if (!strcmp(word(t, arg), "k8"))
+		return NPU_K8_PANEL;
+	return strcmp(word(t, arg), "v8") ? dtype(t, arg, NPU_S8, "s8") : NPU_V8_PANEL;
+}
+
 static void do_input(struct graph_text *t)
 {
-	enum npu_dtype type = dtype(t, 1, NPU_S8, "s8");
+	enum npu_dtype type = input_type(t, 1);
 	uint32_t rows = text_integer(t, 2, UINT32_MAX), cols = text_integer(t, 3, UINT32_MAX);
+	uint32_t ld = left_out(t, 4) ? 0 : (uint32_t)text_integer(t, 4, UINT32_MAX);
 
-	if (!t->failed)
-		define(t, word(t, 0), npu_graph_input(t->g, word(t, 0), type, rows, cols), -1);
+	if (!left_out(t, 4) && type != NPU_F32)
+		fail(t, "input %s: only f32 can be columns of longer rows", word(t, 0));
+	if (t->failed)
+		return;
+	define(t, word(t, 0),
+	       left_out(t, 4) ? npu_graph_input(t->g, word(t, 0), type, rows, cols)
+			      : npu_graph_input_columns(t->g, word(t, 0), rows, cols, ld),
+	       -1);
 }
 
 static void do_weight_w4(struct graph_text *t)
@@ -375,7 +390,7 @@ static const struct declaration {
 	unsigned int min, max; /* number of words in the line */
 	void (*run)(struct graph_text *t);
 } declarations[] = {
-	{ "param", 2, 2, do_param },	 { "input", 5, 5, do_input },
+	{ "param", 2, 2, do_param },	 { "input", 5, 6, do_input },
 	{ "weight", 5, 6, do_weight },	 { "state", 4, 5, do_state },
 	{ "output", 3, 4, do_output },	 { "const", 5, MAX_WORDS, do_const },
 	{ "permute", 2, 2, do_permute }, { "shape", 2, 3, do_shape },
@@ -386,7 +401,8 @@ static const struct declaration {
 static const char *const declaration_help[][2] = {
 	{ "graph NAME", "names the graph" },
 	{ "param P", "an integer that is set for each run" },
-	{ "input X f32|s8 ROWS COLS", "read; bound for each run" },
+	{ "input X f32|s8|k8|v8 ROWS COLS [LD]",
+	  "read; bound for each run; k8, v8: packed INT8 keys, values; LD: of longer rows, f32" },
 	{ "weight W f32|w8 ROWS COLS", "read; w8: packed INT8 [n][k] with scales" },
 	{ "weight W w4 ROWS COLS GROUP",
 	  "read; packed 4 bits, a scale for each 32, 64 or 128 of k" },

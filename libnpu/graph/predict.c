@@ -53,6 +53,21 @@ int npu_profile_load(const char *name, struct soc **p)
 	return 0;
 }
 
+/* Attention by the last rows of a cache. */
+static void full_cache(struct fw_cmd *c)
+{
+	const struct vnpu_cmd_attn *attn = &c->u.attn;
+	const struct vnpu_cmd_qk_i8 *qk = &c->u.qk_i8;
+	const struct vnpu_cmd_attn_i8 *i8 = &c->u.attn_i8;
+
+	if (c->u.hdr.op == VNPU_OP_ATTN && attn->pos_param != VNPU_PARAM_NONE)
+		c->pos = attn->ctx_rows - attn->rows;
+	if (c->u.hdr.op == VNPU_OP_QK_I8 && qk->pos_param != VNPU_PARAM_NONE)
+		c->pos = qk->ctx_rows - qk->rows;
+	if (c->u.hdr.op == VNPU_OP_ATTN_I8 && i8->pos_param != VNPU_PARAM_NONE)
+		c->pos = i8->ctx_rows - i8->rows;
+}
+
 int npu_predict(const struct npu_image *img, struct fw_prog *prog)
 {
 	char why[256];
@@ -69,11 +84,7 @@ int npu_predict(const struct npu_image *img, struct fw_prog *prog)
 		return npu_fail(ret, "image: no device would run it: %s", why);
 	if (ret)
 		return npu_fail(ret, "image: out of memory");
-	for (uint32_t i = 0; i < prog->nr_cmds; i++) {
-		struct fw_cmd *c = &prog->cmds[i];
-
-		if (c->u.hdr.op == VNPU_OP_ATTN && c->u.attn.pos_param != VNPU_PARAM_NONE)
-			c->pos = c->u.attn.ctx_rows - c->u.attn.rows;
-	}
+	for (uint32_t i = 0; i < prog->nr_cmds; i++)
+		full_cache(&prog->cmds[i]);
 	return 0;
 }

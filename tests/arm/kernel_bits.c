@@ -629,6 +629,8 @@ static void test_attn(void)
 	}
 }
 
+#include "kernel_bits_qk.h"
+
 /* ---- packing --------------------------------------------------------------------------------- */
 
 /* What @rows are: an enum cpu_row_type, then Q4_0, then the types of KQ. */
@@ -713,6 +715,7 @@ int main(int argc, char **argv)
 	test_rows();
 	test_rope();
 	test_attn();
+	test_qk();
 	for (uint32_t i = 0; i < 20 * (PACK_KQ + VNPU_NR_KQ_TYPES); i++)
 		test_pack(i % (PACK_KQ + VNPU_NR_KQ_TYPES));
 	return status;

@@ -109,6 +109,41 @@ grep -q '^graph static isa=1.7 ' "$scratch/out" && grep -q ': quant_static .* st
 	ok "the scale is a binding" || not_ok "the scale is a binding" "$(<"$scratch/out")"
 sed -i 's/^weight s f32 1 1/weight s f32 1 2/' "$scratch/static.txt"
 refuses "a static scale for each column" 1 "'s' is 1 x 2, not 1 x 1" "$bin/npuc" build "$scratch/static.txt" -o "$scratch/static.elf"
+cat >"$scratch/scores.txt" <<'GRAPH'
+graph scores
+param pos
+input x f32 3 60 200
+input s f32 1 1
+input k k8 128 60
+q, scale = quant_static x s
+y = qk_i8 q k 5 pos
+output y y 192
+GRAPH
+passes "npuc builds a graph of scores" "$bin/npuc" build "$scratch/scores.txt" -o "$scratch/scores.elf"
+passes "npuc lists it" "$bin/npuc" dis "$scratch/scores.elf"
+grep -q '^graph scores isa=1.9 ' "$scratch/out" && grep -q '^slot 2 input k k8 \[128\]\[60\] bytes=7680' "$scratch/out" &&
+	grep -q ': quant_static .* rows=3 cols=60 ldx=200 ' "$scratch/out" &&
+	grep -q ': qk_i8 .* rows=3 head_dim=60 ctx_rows=128 ldq=60 lds=192 shift=5 pos=' "$scratch/out" &&
+	ok "queries are columns of a matrix, scores of another" || not_ok "queries are columns of a matrix, scores of another" "$(<"$scratch/out")"
+cat >"$scratch/attn.txt" <<'GRAPH'
+graph attn
+input q f32 3 128
+input k k8 128 64
+input v v8 128 64
+input s f32 1 3
+y = attn_i8 q k v s 2 0.125 -
+output y y
+GRAPH
+passes "npuc builds a graph of INT8 attention" "$bin/npuc" build "$scratch/attn.txt" -o "$scratch/attn.elf"
+passes "npuc lists it" "$bin/npuc" dis "$scratch/attn.elf"
+grep -q '^graph attn isa=1.9 ' "$scratch/out" && grep -q '^slot 2 input v v8 \[128\]\[64\] bytes=8192' "$scratch/out" &&
+	grep -q ': attn_i8 .* rows=3 heads=2 head_dim=64 ctx_rows=128 ldq=128 ldy=128 scale=0.125' "$scratch/out" &&
+	ok "one command has a KV head's queries" || not_ok "one command has a KV head's queries" "$(<"$scratch/out")"
+for bad in "k k8 100 60:100 positions of 60 values" "k k8 128 60 64:only f32 can be columns" "x f32 3 60 59:narrower than the input"; do
+	name=${bad%% *}
+	sed "s/^input $name .*/input ${bad%%:*}/" "$scratch/scores.txt" >"$scratch/bad.txt"
+	refuses "input ${bad%%:*}" 1 "bad.txt:[0-9]*: .*${bad#*:}" "$bin/npuc" build "$scratch/bad.txt" -o "$scratch/bad.elf"
+done
 cat >"$scratch/outliers.txt" <<'GRAPH'
 graph outliers
 input x f32 3 64

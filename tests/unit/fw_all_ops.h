@@ -9,7 +9,7 @@
 #define ALL_DATA 0x100000
 #define ALL_WEIGHTS 0x110000
 #define ALL_OUT 0x120000
-#define ALL_OUT_BYTES (24 * 4096)
+#define ALL_OUT_BYTES (26 * 4096)
 #define ALL_END (ALL_OUT + ALL_OUT_BYTES)
 
 #define ALL_SCALE 4092 /* in ALL_WEIGHTS: a scale for all rows */
@@ -300,6 +300,46 @@ static UNUSED void all_ops_wk(struct job_builder *b)
 	job_cmd(b, VNPU_OP_ADD_OUTLIERS_WK, &add, sizeof(add));
 }
 
+/* In ALL_WEIGHTS: 128 positions of 70 numbers. */
+#define ALL_KEYS 36864
+#define ALL_VALUES 46080
+
+/* INT8 rows quantised by all_ops_int8() as a head's queries, and rows of floats. */
+static UNUSED void all_ops_qk(struct job_builder *b)
+{
+	struct vnpu_cmd_qk_i8 c = {
+		.q = ref_to(ALL_SLOT_OUT, 28672),
+		.k = ref_to(ALL_SLOT_W, ALL_KEYS),
+		.scores = ref_to(ALL_SLOT_OUT, 98304),
+		.rows = 9,
+		.head_dim = 70,
+		.ctx_rows = 128,
+		.ldq = 73,
+		.lds = 192,
+		.pos_param = ALL_PARAM_POS,
+		.shift = 5,
+	};
+
+	struct vnpu_cmd_attn_i8 attn = {
+		.q = ref_to(ALL_SLOT_IN, 0),
+		.k = ref_to(ALL_SLOT_W, ALL_KEYS),
+		.v = ref_to(ALL_SLOT_W, ALL_VALUES),
+		.scales = ref_to(ALL_SLOT_W, ALL_SCALE - 8),
+		.y = ref_to(ALL_SLOT_OUT, 102400),
+		.rows = 5,
+		.heads = 2,
+		.head_dim = 70,
+		.ctx_rows = 128,
+		.ldq = 150,
+		.ldy = 140,
+		.pos_param = ALL_PARAM_POS,
+		.scale = 0.1f,
+	};
+
+	job_cmd(b, VNPU_OP_QK_I8, &c, sizeof(c));
+	job_cmd(b, VNPU_OP_ATTN_I8, &attn, sizeof(attn));
+}
+
 /* Every operation once, on random data. */
 static UNUSED void all_ops_make(struct job_builder *b, struct fake *f, uint32_t ctx)
 {
@@ -349,6 +389,9 @@ static UNUSED void all_ops_make(struct job_builder *b, struct fake *f, uint32_t 
 	for (i = 0; i < 70 * 61; i++)
 		w[i] = random_wk(wk_bits[i / (64 * 61)]);
 	pack_wk(f->mem[ctx] + ALL_WEIGHTS + ALL_WK, w, w_scale, wk_bits, 70, 61);
+	vec[ALL_SCALE / 4 - 1] = vec[ALL_SCALE / 4 - 2] = 0.02f;
+	for (i = 0; i < 2 * VNPU_QK_PANEL_BYTES(70) + VNPU_PV_BYTES(128, 70); i++)
+		f->mem[ctx][ALL_WEIGHTS + ALL_KEYS + i] = (uint8_t)rng_u32();
 	memset(f->mem[ctx] + ALL_OUT, 0, ALL_OUT_BYTES);
 
 	job_begin(b);
@@ -366,6 +409,7 @@ static UNUSED void all_ops_make(struct job_builder *b, struct fake *f, uint32_t 
 	all_ops_w4(b);
 	all_ops_outliers(b);
 	all_ops_wk(b);
+	all_ops_qk(b);
 	job_plain(b, VNPU_OP_BARRIER);
 	job_cmd(b, VNPU_OP_ATTN, &attn, sizeof(attn));
 	all_ops_caches(b);

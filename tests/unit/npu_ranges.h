@@ -80,6 +80,12 @@ static inline uint64_t range_row_bytes(const struct isa_op *op, const void *cmd,
 	switch ((enum isa_type)o->type) {
 	case ISA_F32:
 		return cols * 4;
+	case ISA_S16:
+		return cols * 2;
+	case ISA_V8:
+		return VNPU_PV_COLUMNS(cols);
+	/* A panel has as many bytes as its positions would have alone. */
+	case ISA_K8:
 	case ISA_S8P:
 		return (cols + 3) / 4 * 4;
 	case ISA_OUTLIERS:

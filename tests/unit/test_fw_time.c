@@ -324,6 +324,91 @@ static void outliers_take_no_longer_with_narrower_weights(void **state)
 	}
 }
 
+/* Commands of one head, one after another, with a barrier after the first @apart of them. */
+static uint64_t scores_ns(struct vnpu_cmd_qk_i8 *c, uint32_t heads, uint32_t apart)
+{
+	struct job_builder b;
+
+	begin(&b);
+	job_param(&b, c->ctx_rows - c->rows);
+	for (uint32_t h = 0; h < heads; h++) {
+		if (h == apart)
+			job_plain(&b, VNPU_OP_BARRIER);
+		job_cmd(&b, VNPU_OP_QK_I8, c, sizeof(*c));
+	}
+	return job_ns(&b);
+}
+
+/* shadowAttn 3.4: heads that share a launch share its set-up. */
+static void scores_of_heads_side_by_side_are_set_up_once(void **state)
+{
+	for (int i = 0; i < 100; i++) {
+		uint32_t heads = any(2, 5), rows = any(1, 300);
+		struct vnpu_cmd_qk_i8 c = { .rows = rows,
+					    .head_dim = any(1, 64) * 4,
+					    .ctx_rows = 64 * any((rows + 63) / 64, 64) };
+		struct npu_time_attention op = { .rows = rows,
+						 .heads = 1,
+						 .head_dim = c.head_dim,
+						 .ctx = c.ctx_rows,
+						 .type = NPU_TIME_I8,
+						 .scores_only = true };
+		struct npu_cost cost = npu_time_attention(&soc->npu, &op);
+		double first = npu_time_alone_ns(&soc->npu, cost), next;
+
+		cost.ns -= soc->npu.dynamic_setup_us * 1000;
+		next = npu_time_alone_ns(&soc->npu, cost);
+		c.ldq = c.head_dim;
+		c.lds = c.ctx_rows;
+		assert_true(fabs((double)scores_ns(&c, heads, heads) - launch_ns() - first -
+				 (heads - 1) * next) <= heads);
+		assert_true(fabs((double)scores_ns(&c, heads, 1) - launch_ns() - 2 * first -
+				 (heads - 2) * next) <= heads);
+	}
+}
+
+static void attention_in_int8_takes_what_the_model_says(void **state)
+{
+	for (int i = 0; i < 100; i++) {
+		uint32_t rows = any(1, 300);
+		struct vnpu_cmd_attn_i8 c = { .rows = rows,
+					      .heads = any(1, 16),
+					      .head_dim = any(1, 64) * 4,
+					      .ctx_rows = 64 * any((rows + 63) / 64, 64),
+					      .pos_param = VNPU_PARAM_NONE,
+					      .scale = 1 };
+		struct npu_time_attention op = { .rows = rows,
+						 .heads = c.heads,
+						 .head_dim = c.head_dim,
+						 .ctx = (rows + 1.0) / 2,
+						 .type = NPU_TIME_I8 };
+		struct npu_cost cost = npu_time_attention(&soc->npu, &op);
+		struct job_builder b;
+
+		c.ldq = c.ldy = c.heads * c.head_dim;
+		assert_true(fabs((double)cmd_ns(VNPU_OP_ATTN_I8, &c, sizeof(c), false) -
+				 launch_ns() - npu_time_alone_ns(&soc->npu, cost)) <= 1);
+		begin(&b);
+		job_cmd(&b, VNPU_OP_ATTN_I8, &c, sizeof(c));
+		job_cmd(&b, VNPU_OP_ATTN_I8, &c, sizeof(c));
+		cost.ns -= 2 * soc->npu.dynamic_setup_us * 1000;
+		assert_true(
+			fabs((double)(job_ns(&b) - cmd_ns(VNPU_OP_ATTN_I8, &c, sizeof(c), false)) -
+			     npu_time_alone_ns(&soc->npu, cost)) <= 2);
+	}
+}
+
+/* 2 and 4 ms, which the model meets to 2 % (docs/soc-model.md). */
+static void scores_take_as_long_as_the_paper_s(void **state)
+{
+	struct vnpu_cmd_qk_i8 c = {
+		.rows = 128, .head_dim = 64, .ctx_rows = 2048, .ldq = 64, .lds = 2048
+	};
+
+	assert_true(fabs((double)scores_ns(&c, 1, 1) - 2e6) < 4e4);
+	assert_true(fabs((double)scores_ns(&c, 4, 4) - 4e6) < 8e4);
+}
+
 static void a_job_s_time_is_that_of_its_launch_and_commands_in_ns_and_cycles(void **state)
 {
 	struct fake *f = fake_create(16);
@@ -596,6 +681,9 @@ int main(void)
 		cmocka_unit_test(a_matmul_of_4_bits_reads_half_the_bytes),
 		cmocka_unit_test(a_matmul_of_k_bits_reads_k_bits_of_each_weight),
 		cmocka_unit_test(outliers_take_no_longer_with_narrower_weights),
+		cmocka_unit_test(scores_of_heads_side_by_side_are_set_up_once),
+		cmocka_unit_test(attention_in_int8_takes_what_the_model_says),
+		cmocka_unit_test(scores_take_as_long_as_the_paper_s),
 		cmocka_unit_test(a_job_s_time_is_that_of_its_launch_and_commands_in_ns_and_cycles),
 		cmocka_unit_test(sleeps_take_their_time_one_after_another),
 		cmocka_unit_test(a_copy_takes_its_bytes),

@@ -17,7 +17,7 @@
  * token's position). The firmware checks that every operand, with its shape, strides and the
  * present params, lies inside its slot; that the slot lies inside the context's address space and
  * is writable if the operand is written; and that the operand is aligned: to 4 bytes for f32 and
- * s32, 2 for caches of f16 and q8_0, 64 for packed weights, 1 for s8.
+ * s32, 2 for caches of f16 and q8_0, 64 for packed weights, packed keys and s16, 1 for s8.
  *
  * Order: commands between two BARRIERs (or the ends of the stream) are independent and run
  * concurrently; a BARRIER waits for all commands before it. If concurrent commands overlap in
@@ -34,7 +34,7 @@
 #include <stdint.h>
 
 #define VNPU_ISA_MAJOR 1
-#define VNPU_ISA_MINOR 8
+#define VNPU_ISA_MINOR 9
 #define VNPU_ISA_VERSION (VNPU_ISA_MAJOR << 16 | VNPU_ISA_MINOR)
 
 #define VNPU_STREAM_MAGIC 0x53504e56u /* "VNPS" */
@@ -145,29 +145,31 @@ struct vnpu_ref {
 	X(BARRIER, barrier, 2, 0, plain) \
 	X(SLEEP, sleep, 3, 0, sleep)
 
-#define VNPU_TENSOR_OPS(X)                                       \
-	X(COPY, copy, 4, 0, copy)                                \
-	X(ADD, add, 5, 0, binary)                                \
-	X(MUL, mul, 6, 0, binary)                                \
-	X(ACT, act, 7, 0, act)                                   \
-	X(RMSNORM, rmsnorm, 8, 0, rmsnorm)                       \
-	X(ROPE, rope, 9, 0, rope)                                \
-	X(SOFTMAX, softmax, 10, 0, softmax)                      \
-	X(QUANT, quant, 11, 0, quant)                            \
-	X(DEQUANT, dequant, 12, 0, dequant)                      \
-	X(MATMUL_I8, matmul_i8, 13, 0, matmul_i8)                \
-	X(ATTN, attn, 14, 0, attn)                               \
-	X(MATMUL_W4, matmul_w4, 15, 2, matmul_w4)                \
-	X(MATMUL_W4F, matmul_w4f, 16, 2, matmul_w4)              \
-	X(STORE, store, 17, 2, store)                            \
-	X(GLU, glu, 18, 2, glu)                                  \
-	X(MATMUL_WK, matmul_wk, 19, 3, matmul_wk)                \
-	X(QUANT16, quant16, 20, 4, quant)                        \
-	X(QUANT_OUTLIERS, quant_outliers, 21, 4, quant_outliers) \
-	X(ADD_OUTLIERS, add_outliers, 22, 4, add_outliers)       \
-	X(MATMUL_KQ, matmul_kq, 23, 6, matmul_kq)                \
-	X(QUANT_STATIC, quant_static, 24, 7, quant_static)       \
-	X(ADD_OUTLIERS_WK, add_outliers_wk, 25, 8, add_outliers_wk)
+#define VNPU_TENSOR_OPS(X)                                          \
+	X(COPY, copy, 4, 0, copy)                                   \
+	X(ADD, add, 5, 0, binary)                                   \
+	X(MUL, mul, 6, 0, binary)                                   \
+	X(ACT, act, 7, 0, act)                                      \
+	X(RMSNORM, rmsnorm, 8, 0, rmsnorm)                          \
+	X(ROPE, rope, 9, 0, rope)                                   \
+	X(SOFTMAX, softmax, 10, 0, softmax)                         \
+	X(QUANT, quant, 11, 0, quant)                               \
+	X(DEQUANT, dequant, 12, 0, dequant)                         \
+	X(MATMUL_I8, matmul_i8, 13, 0, matmul_i8)                   \
+	X(ATTN, attn, 14, 0, attn)                                  \
+	X(MATMUL_W4, matmul_w4, 15, 2, matmul_w4)                   \
+	X(MATMUL_W4F, matmul_w4f, 16, 2, matmul_w4)                 \
+	X(STORE, store, 17, 2, store)                               \
+	X(GLU, glu, 18, 2, glu)                                     \
+	X(MATMUL_WK, matmul_wk, 19, 3, matmul_wk)                   \
+	X(QUANT16, quant16, 20, 4, quant)                           \
+	X(QUANT_OUTLIERS, quant_outliers, 21, 4, quant_outliers)    \
+	X(ADD_OUTLIERS, add_outliers, 22, 4, add_outliers)          \
+	X(MATMUL_KQ, matmul_kq, 23, 6, matmul_kq)                   \
+	X(QUANT_STATIC, quant_static, 24, 7, quant_static)          \
+	X(ADD_OUTLIERS_WK, add_outliers_wk, 25, 8, add_outliers_wk) \
+	X(QK_I8, qk_i8, 26, 9, qk_i8)                               \
+	X(ATTN_I8, attn_i8, 27, 9, attn_i8)
 
 #define VNPU_OPS(X) VNPU_FLOW_OPS(X) VNPU_TENSOR_OPS(X)
 
@@ -632,6 +634,91 @@ struct vnpu_cmd_attn {
 	uint32_t pos_param; /* or VNPU_PARAM_NONE for 0 */
 	float scale;
 	uint32_t kv_type; /* enum vnpu_kv_type */
+};
+
+/*
+ * QK_I8 (1.9): the scores by which a head's queries find their important keys: Q K^T in INT8,
+ * without softmax, mask or scale (shadowAttn 3.2). q s8[rows][ldq] with ldq >= align4(head_dim), as
+ * QUANT_STATIC writes it; scores s16[rows][lds], where lds is at least ctx_rows. ctx_rows and lds
+ * are multiples of 64. k is the keys of one KV head in panels of 64 positions, each
+ * VNPU_QK_PANEL_BYTES(head_dim):
+ *
+ *   s8 k[ceil(head_dim/4)][64][4]   element (d, position) of the panel at [d/4][position][d%4]
+ *
+ * which is MATMUL_I8's order without sums and scales. The columns head_dim..align4(head_dim)-1 of q
+ * and of the keys count too; QUANT_STATIC writes zeros there.
+ *
+ * With p = params[pos_param], row r gets the columns of the panels that it sees: 0..64 * ceil((p +
+ * r + 1) / 64) - 1. The device leaves its other columns as they are. p + rows must not exceed
+ * ctx_rows. With acc = sum_d q[r][d] k[d][column], exact,
+ *
+ *	scores[r][column] = (acc + (1 << shift >> 1)) >> shift
+ *
+ * rounds towards positive infinity at ties, and is limited to the range of s16. shift is at most
+ * VNPU_QK_MAX_SHIFT. With vnpu_qk_shift(head_dim) no score of numbers in -127..127 is limited.
+ *
+ * Heads that share a launch are commands of their own between the same two barriers. The modelled
+ * NPU sets up the first of QK_I8s that follow one another, and so all of them (shadowAttn 3.4).
+ */
+#define VNPU_QK_PANEL 64
+#define VNPU_QK_PANEL_BYTES(head_dim) (((uint64_t)(head_dim) + 3) / 4 * 256)
+#define VNPU_QK_MAX_SHIFT 16
+
+/* The least shift with which 127^2 head_dim, the greatest magnitude of a sum, fits s16. */
+static inline uint32_t vnpu_qk_shift(uint32_t head_dim)
+{
+	uint64_t most = 127ull * 127 * head_dim;
+	uint32_t shift = 0;
+
+	while ((most + (1ull << shift >> 1)) >> shift > INT16_MAX)
+		shift++;
+	return shift;
+}
+
+struct vnpu_cmd_qk_i8 {
+	struct vnpu_cmd hdr;
+	struct vnpu_ref q, k, scores;
+	uint32_t rows, head_dim;
+	uint32_t ctx_rows;
+	uint32_t ldq, lds;
+	uint32_t pos_param; /* or VNPU_PARAM_NONE for 0 */
+	uint32_t shift;
+	uint32_t reserved;
+};
+
+/*
+ * ATTN_I8 (1.9): causal attention of the query heads of one KV head, all in INT8 with scales that
+ * are known before the tensors are: what an NPU without floats computes, and what that costs in
+ * accuracy (shadowAttn 2.2, table 3). q f32[rows][heads][head_dim] (ldq per row), k the keys of
+ * QK_I8, y as q (ldy). scales f32[3], in memory as QUANT_STATIC's: those of q, k and v. v is the
+ * values of the KV head, four positions together, VNPU_PV_BYTES(ctx_rows, head_dim):
+ *
+ *   s8 v[ctx_rows/4][VNPU_PV_COLUMNS(head_dim)][4]   element (position, d) at
+ *                                                    [position/4][d][position%4]
+ *
+ * With p = params[pos_param], row r of each head attends to the positions 0..p + r. Of a row:
+ *
+ *	q8 = QUANT_STATIC of the head's values with scales[0]
+ *	s = scores of QK_I8 with vnpu_qk_shift(head_dim)
+ *	w = round-to-nearest-even(exp((float)(s - max s) * factor) * 127), s8 with scale 1/127
+ *	    factor = scales[0] * scales[1] * scale * 2^shift
+ *	y[d] = (float)(sum w v[d]) * (scales[2] / (float)(sum w))
+ *
+ * sums exact, factor from left to right, each float operation rounded once. A row whose values have
+ * a NaN or an infinity becomes NaN, and so do all rows if factor or scales[2] is not finite or not
+ * above 0. scale is above 0. ctx_rows is a multiple of 64 and at most VNPU_MAX_K_I8.
+ */
+#define VNPU_PV_COLUMNS(head_dim) (((uint64_t)(head_dim) + 15) / 16 * 16)
+#define VNPU_PV_BYTES(ctx_rows, head_dim) ((uint64_t)(ctx_rows)*VNPU_PV_COLUMNS(head_dim))
+
+struct vnpu_cmd_attn_i8 {
+	struct vnpu_cmd hdr;
+	struct vnpu_ref q, k, v, scales, y;
+	uint32_t rows, heads, head_dim;
+	uint32_t ctx_rows;
+	uint32_t ldq, ldy;
+	uint32_t pos_param; /* or VNPU_PARAM_NONE for 0 */
+	float scale;
 };
 
 /*
