@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Attention's register tiles: transposed keys, scores, and weighted sums of values. Part of
- * kernels_float.h, which includes it.
+ * Attention's register tiles: transposed keys, scores, and weighted sums of values. For files that
+ * include kernels_vec.h and kernels_cache.h first.
  *
  * A block has 64 keys. There are two ways to its scores, with the same operations for each of them:
  *
