@@ -46,6 +46,7 @@ EMIT(emit_s16, int16_t)
 EMIT(emit_f32, float)
 
 #include "cpu_sparse_attn.h"
+#include "cpu_sparse_scores.h"
 #include "cpu_sparse_select.h"
 
 const struct cpu_sparse cpu_sparse_generic = {
@@ -53,6 +54,7 @@ const struct cpu_sparse cpu_sparse_generic = {
 	.select_s16 = select_s16,
 	.select_f32 = select_f32,
 	.attn = sparse_attn,
+	.scores = sparse_scores,
 };
 
 const struct cpu_sparse *cpu_sparse_get(const char *name)

@@ -38,7 +38,21 @@ struct cpu_sparse_attn {
 	const uint32_t *nr; /* [nr_q] */
 };
 
-/* Private memory of a call of attn(), 64-byte aligned. */
+/* A tile of scores: queries as in struct cpu_sparse_attn, and all keys that they may see. */
+struct cpu_sparse_scores {
+	const float *q; /* [rows][ldq], starts at the KV head's first query head */
+	size_t ldq;
+	uint32_t group; /* query heads per KV head */
+	uint32_t first, nr_q; /* queries first .. first + nr_q - 1 */
+	uint64_t pos; /* row r sees keys 0..pos + r */
+	const void *k; /* of the KV head */
+	size_t k_row_bytes;
+	uint32_t kv_type, head_dim;
+	float *scores; /* [nr_q][ld], of query @first first; of later keys none is written */
+	size_t ld;
+};
+
+/* Private memory of a call of attn() or scores(), 64-byte aligned. */
 #define CPU_SPARSE_SCRATCH_BYTES (768 << 10)
 
 struct cpu_sparse {
@@ -64,6 +78,12 @@ struct cpu_sparse {
 	 * @scratch: CPU_SPARSE_SCRATCH_BYTES.
 	 */
 	void (*attn)(const struct cpu_sparse_attn *t, void *scratch);
+
+	/*
+	 * q . k of each query and key, without a scale, within (head_dim + 2) 2^-24 sum |q k|: what
+	 * a CPU estimates without an NPU (C/G-Sparse, section 2.2). Bits do not depend on tiles.
+	 */
+	void (*scores)(const struct cpu_sparse_scores *t, void *scratch);
 };
 
 extern const struct cpu_sparse cpu_sparse_generic;

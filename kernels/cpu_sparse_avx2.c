@@ -106,6 +106,7 @@ static uint32_t *emit_f32(uint32_t *found, const float *x, size_t i, size_t end,
 }
 
 #include "cpu_sparse_attn.h"
+#include "cpu_sparse_scores.h"
 #include "cpu_sparse_select.h"
 
 const struct cpu_sparse cpu_sparse_avx2 = {
@@ -113,5 +114,6 @@ const struct cpu_sparse cpu_sparse_avx2 = {
 	.select_s16 = select_s16,
 	.select_f32 = select_f32,
 	.attn = sparse_attn,
+	.scores = sparse_scores,
 };
 #endif

@@ -423,6 +423,77 @@ static void test_attention_is_near_double_precision(void **s)
 	check_attention(30, 9, VNPU_MAX_HEAD_DIM, VNPU_KV_F32);
 }
 
+/* ---- scores ---------------------------------------------------------------------------------- */
+
+static void check_scores(const struct cpu_sparse *set, const struct tile *tile, uint32_t i,
+			 const float *scores)
+{
+	const struct cpu_sparse_attn *t = &tile->t;
+	uint32_t query = t->first + i, n = tile->ctx - tile->rows + query / t->group + 1;
+	const float *q = t->q + query / t->group * t->ldq + query % t->group * t->head_dim;
+
+	for (uint32_t j = 0; j < n; j++) {
+		double magnitude = 0, exact = exact_score(tile, q, j, &magnitude);
+		double scale = (double)t->scale, bound = (t->head_dim + 2) * 0x1p-24 * magnitude;
+
+		if (!(fabs((double)scores[j] * scale - exact) <= bound))
+			fail_msg("%s: %.9g, expected %.9g within %.3g", set->name,
+				 (double)scores[j] * scale, exact, bound);
+	}
+	if (n < tile->ctx)
+		assert_true(scores[n] == 1234);
+}
+
+static void check_all_scores(uint32_t rows, uint32_t group, uint32_t dim, uint32_t type)
+{
+	struct tile tile;
+	size_t n;
+	float *scores;
+
+	begin_tile(&tile, rows, group, dim, type);
+	n = (tile.t.nr_q - 1) * tile.t.ld + tile.ctx;
+	scores = malloc(n * sizeof(*scores));
+	for_each_set(set)
+	{
+		struct cpu_sparse_scores t = {
+			.q = tile.t.q,
+			.ldq = tile.t.ldq,
+			.group = group,
+			.first = tile.t.first,
+			.nr_q = tile.t.nr_q,
+			.pos = tile.ctx - rows,
+			.k = tile.t.k,
+			.k_row_bytes = tile.t.k_row_bytes,
+			.kv_type = type,
+			.head_dim = dim,
+			.scores = scores,
+			.ld = tile.t.ld,
+		};
+
+		for (size_t i = 0; i < n; i++)
+			scores[i] = 1234;
+		set->scores(&t, tile.scratch);
+		for (uint32_t i = 0; i < t.nr_q; i++)
+			check_scores(set, &tile, i, scores + i * t.ld);
+	}
+	free(scores);
+	end_tile(&tile);
+}
+
+static void test_scores_are_near_double_precision(void **s)
+{
+	static const uint32_t usual[] = { 64, 128, 160, 32, 96, 256 };
+
+	for (unsigned int i = 0; i < 40; i++) {
+		uint32_t type = random_in(VNPU_KV_F32, VNPU_KV_Q8_0), dim = usual[random_in(0, 5)];
+
+		if (type != VNPU_KV_Q8_0 && i % 3 == 0)
+			dim = random_in(1, 130);
+		check_all_scores(random_in(1, 12), random_in(1, 7), dim, type);
+	}
+	check_all_scores(2, 9, VNPU_MAX_HEAD_DIM, VNPU_KV_F32);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -430,6 +501,7 @@ int main(void)
 		cmocka_unit_test(test_selections_equal_sorting),
 		cmocka_unit_test(test_one_or_all_may_be_selected),
 		cmocka_unit_test(test_attention_is_near_double_precision),
+		cmocka_unit_test(test_scores_are_near_double_precision),
 	};
 	const char *seed = getenv("TEST_SEED");
 
