@@ -33,6 +33,7 @@ struct sparse_query {
 	const float *q; /* padded to whole vectors */
 	const uint32_t *next; /* of its positions */
 	uint32_t left, here; /* positions from @next on; of these in the block */
+	float *p; /* the weights of those */
 	float max, scale;
 };
 
@@ -40,7 +41,7 @@ struct sparse_work {
 	const struct cpu_sparse_attn *t;
 	uint32_t wide, keys, nr_q; /* head_dim in whole vectors; keys of a block */
 	float *block; /* [keys][wide] */
-	float *p; /* [nr_q][BLOCK_KEYS]: a block's weights */
+	float *p; /* a block's weights, of one query after another */
 	float *sums; /* [nr_q][wide] */
 	float *totals; /* [nr_q][LANES] */
 	float *q; /* [nr_q][wide] */
@@ -270,19 +271,19 @@ INLINE void add_weights(struct sparse_query *query, float *p, uint32_t n, float 
 	store(total, mul_add(load(total), splat(query->scale), sum));
 }
 
-/* The weights of query @i for its keys of a block. */
-INLINE void weigh(const struct sparse_work *w, uint32_t i, uint32_t begin, uint32_t keys,
-		  const uint32_t wide)
+/* The weights @p of query @i for its keys of a block; returns the end of whole vectors of them. */
+INLINE float *weigh(const struct sparse_work *w, uint32_t i, float *p, uint32_t begin,
+		    uint32_t keys, const uint32_t wide)
 {
 	struct sparse_query *query = &w->queries[i];
 	uint32_t at[BLOCK_KEYS + LANES], j, n = list_keys(query, at, begin, keys, wide);
 	vf scale = splat(w->t->scale), most = splat(query->max), x;
-	float *p = w->p + i * BLOCK_KEYS;
 	const vi iota = IOTA;
 
 	query->here = n;
+	query->p = p;
 	if (!n)
-		return;
+		return p;
 	for (j = 0; j < n; j += LANES) {
 		x = score(query->q, w->block, at + j, n - j, wide) * scale;
 		if (n - j < LANES)
@@ -291,15 +292,18 @@ INLINE void weigh(const struct sparse_work *w, uint32_t i, uint32_t begin, uint3
 		store(p + j, x);
 	}
 	add_weights(query, p, n, greatest(most), w->totals + i * LANES);
+	return p + j;
 }
 
 #define WEIGH_ALL(wide)                        \
 	for (uint32_t i = 0; i < w->nr_q; i++) \
-		weigh(w, i, begin, keys, wide);
+		p = weigh(w, i, p, begin, keys, wide);
 
 /* Common head sizes have loops of their own. */
 static void weigh_block(const struct sparse_work *w, uint32_t begin, uint32_t keys)
 {
+	float *p = w->p;
+
 	switch (w->wide) {
 	case 64:
 		WEIGH_ALL(64)
@@ -317,9 +321,9 @@ static void weigh_block(const struct sparse_work *w, uint32_t begin, uint32_t ke
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* Adds a query's weighted values to its @sums, @vecs vectors of each; @v: of position 0. */
-INLINE void add_values(const struct sparse_query *query, float *sums, const float *p,
-		       const float *block, uint32_t begin, uint32_t wide, const uint32_t vecs)
+/* Adds a query's weighted values to its @sums, @vecs vectors of each. */
+INLINE void add_values(const struct sparse_query *query, float *sums, const float *block,
+		       uint32_t begin, uint32_t wide, const uint32_t vecs)
 {
 	const float *v;
 	vf sum[10], x;
@@ -330,7 +334,7 @@ INLINE void add_values(const struct sparse_query *query, float *sums, const floa
 		sum[c] = load(sums + c * LANES) * query->scale;
 	for (uint32_t j = 0; j < query->here; j++) {
 		v = block + (size_t)(query->next[j] - begin) * wide;
-		x = splat(p[j]);
+		x = splat(query->p[j]);
 #pragma GCC unroll 10
 		for (c = 0; c < vecs; c++)
 			sum[c] = mul_add(x, load(v + c * LANES), sum[c]);
@@ -340,10 +344,9 @@ INLINE void add_values(const struct sparse_query *query, float *sums, const floa
 		store(sums + c * LANES, sum[c]);
 }
 
-#define ADD_VALUES(vecs)                                                                       \
-	for (; d + vecs * LANES <= wide; d += vecs * LANES)                                    \
-		add_values(query, w->sums + i * wide + d, w->p + i * BLOCK_KEYS, w->block + d, \
-			   begin, wide, vecs);
+#define ADD_VALUES(vecs)                                    \
+	for (; d + vecs * LANES <= wide; d += vecs * LANES) \
+		add_values(query, w->sums + i * wide + d, w->block + d, begin, wide, vecs);
 
 static void add_block(const struct sparse_work *w, uint32_t begin)
 {

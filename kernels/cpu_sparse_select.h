@@ -158,13 +158,27 @@ INLINE bool sample_keys(int64_t keys[2], const void *x, size_t n, size_t keep, c
 	return true;
 }
 
+/* How many of @n scores from @i on equal @key. */
+INLINE size_t count_equal(const void *x, size_t i, size_t n, int64_t key, const bool f32)
+{
+	x = (const uint8_t *)x + i * (f32 ? sizeof(float) : sizeof(int16_t));
+	return count_from(x, n, key, f32) - count_from(x, n, key + 1, f32);
+}
+
 /* The end of the first @ties of the scores that equal @key. */
 INLINE size_t end_of_ties(const void *x, size_t n, int64_t key, size_t ties, const bool f32)
 {
 	const int16_t *s16 = x;
 	const float *s32 = x;
-	size_t i = 0;
+	size_t i = 0, equal;
 
+	for (size_t half = n / 2; half >= 16; half /= 2) {
+		equal = count_equal(x, i, half, key, f32);
+		if (equal < ties) {
+			ties -= equal;
+			i += half;
+		}
+	}
 	for (; i < n && ties; i++)
 		ties -= f32 ? s32[i] == float_of((int32_t)key) : s16[i] == key;
 	return i;
