@@ -53,7 +53,7 @@ struct cpu_sparse_scores {
 };
 
 /* Private memory of a call of attn() or scores(), 64-byte aligned. */
-#define CPU_SPARSE_SCRATCH_BYTES (768 << 10)
+#define CPU_SPARSE_SCRATCH_BYTES (896 << 10)
 
 struct cpu_sparse {
 	const char *name; /* "generic", "avx2", "avx512" */

@@ -3,10 +3,10 @@
  * Sparse attention, for files that include kernels_vec.h, kernels_cache.h and kernels_attn_tile.h
  * first.
  *
- * Positions are taken by blocks of keys, so that what a block's queries read again and again stays
- * in the first cache. Of each block the keys are widened to floats; each query's listed ones become
- * scores, and these weights (online softmax); then the values are widened to the same place, and
- * each query adds those listed, weighted.
+ * Positions are taken by blocks of keys, so that what a block's queries read again and again
+ * stays in the second cache. Of each block the keys are widened to floats; each query's listed ones
+ * become scores, and these weights (online softmax); then the values are widened to the same place,
+ * and each query adds those listed, weighted.
  *
  * A score is a sum of LANES sums over a head's elements, which a tree of additions folds for LANES
  * keys at a time. Blocks depend on head_dim only, so a query's bits depend on its own list only.
@@ -14,9 +14,12 @@
 
 #include "cpu_sparse.h"
 
-/* Bytes of a block of widened keys or values: about the first cache. */
-#define BLOCK_BYTES 32768
-#define BLOCK_KEYS 128
+/*
+ * A block of widened keys or values. Half as many fit into the first cache, but each query has some
+ * instructions for each block.
+ */
+#define BLOCK_BYTES 65536
+#define BLOCK_KEYS 256
 #define BLOCK_FLOATS (16 * VNPU_MAX_HEAD_DIM)
 #define SPARSE_QUERIES 256
 /* Floats of a call's sums. */
