@@ -363,8 +363,8 @@ static void end_shape(void)
 
 static void measure_all(const char *shape, unsigned int only)
 {
-	printf("%s, CPU lane %s\n%-12s %6s %5s %9s %9s %9s %6s %6s   ns per query and key: estimate, "
-	       "scores, select s16, f32, sparse, full\n",
+	printf("%s, CPU lane %s\n%-12s %6s %5s %9s %9s %9s %6s %6s   ns per query and key: "
+	       "estimate, scores, select s16, f32, sparse, full\n",
 	       b.kernels->name, b.cpu->name, "shape", "tokens", "ratio", "full ms", "shadow ms",
 	       "C/G ms", "shadow", "C/G");
 	for (size_t s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++)
