@@ -54,7 +54,7 @@ include rooms.mk
 
 sources = $(wildcard $(addsuffix /*.c,$(1)))
 # Arithmetic and the phone's numbers go into the library whose code calls them.
-LLM_BELOW := $(wildcard kernels/cpu_kernels*.c soc/predictor*.c) soc/soc_cost.c
+LLM_BELOW := $(wildcard kernels/cpu_*.c soc/predictor*.c) soc/soc_cost.c
 FW_MAIN := firmware-sim/vnpu_fw.c firmware-sim/port_kmd.c firmware-sim/confine.c
 FW_SRC := $(filter-out $(FW_MAIN) $(LLM_BELOW),$(call sources,firmware-sim isa kernels soc host wait))
 NPU_SRC := $(call sources,$(NPU_ROOMS))

@@ -22,7 +22,7 @@ uapi/npu_public := npu
 # ---- independent of any device: arithmetic, the phone's numbers, the host's CPUs, and how to wait ---------------------
 
 ROOMS += kernels soc host wait
-kernels_public := kernels.h cpu_kernels.h cpu_kernels_pack.h
+kernels_public := kernels.h cpu_kernels.h cpu_kernels_pack.h cpu_sparse.h
 kernels_uses := uapi/npu
 soc_public := soc.h soc_cost.h npu_time.h predictor.h predictor_tree.h
 host_public := cpus.h

@@ -2,11 +2,10 @@
 /*
  * The device's kernels: one table of functions per instruction set of the host.
  *
- * kernels_float.h, kernels_rope.h, kernels_cache.h, kernels_attn.h, kernels_keys.h,
- * kernels_attn_i8.h and kernels_outliers.h have the float kernels, written once for vectors of 16
- * lanes and compiled for each instruction set: the same operations in the same order, hence the
- * same bits everywhere. Each instruction set has its own matmuls; their integer parts are exact and
- * their float operations have a fixed order, so their results have the same bits as well.
+ * kernels_float.h and the headers that it includes have the float kernels, written once for vectors
+ * of 16 lanes and compiled for each instruction set: the same operations in the same order, hence
+ * the same bits everywhere. Each instruction set has its own matmuls; their integer parts are exact
+ * and their float operations have a fixed order, so their results have the same bits as well.
  *
  * Kernels read context memory, which its owner may change at any moment: a value from it may be
  * used as an index or a size only after a copy of it was checked.

@@ -59,37 +59,6 @@ _Static_assert((ATTN_KEYS + 16 + ATTN_KEYS / 32) * VNPU_MAX_HEAD_DIM * 4 + 2 * 1
 		       FW_SCRATCH_BYTES,
 	       "a tile's scratch");
 
-/* Cases of a switch over rows: f(rows, ...) with a constant for rows. */
-#define ATTN_CASE(f, rows, ...)       \
-	case rows:                    \
-		f(rows, __VA_ARGS__); \
-		break;
-#define ATTN_CASES6(f, ...)          \
-	ATTN_CASE(f, 1, __VA_ARGS__) \
-	ATTN_CASE(f, 2, __VA_ARGS__) \
-	ATTN_CASE(f, 3, __VA_ARGS__) \
-	ATTN_CASE(f, 4, __VA_ARGS__) \
-	ATTN_CASE(f, 5, __VA_ARGS__) \
-	ATTN_CASE(f, 6, __VA_ARGS__)
-#define ATTN_CASES8(f, ...)          \
-	ATTN_CASES6(f, __VA_ARGS__)  \
-	ATTN_CASE(f, 7, __VA_ARGS__) \
-	ATTN_CASE(f, 8, __VA_ARGS__)
-_Static_assert(ATTN_ROWS == 6 && ATTN_FEW == 8, "the cases");
-
-/* f(..., type) with a constant for type. */
-#define ATTN_TYPED(kv_type, f, ...)           \
-	switch (kv_type) {                    \
-	case VNPU_KV_F16:                     \
-		f(__VA_ARGS__, VNPU_KV_F16);  \
-		break;                        \
-	case VNPU_KV_Q8_0:                    \
-		f(__VA_ARGS__, VNPU_KV_Q8_0); \
-		break;                        \
-	default:                              \
-		f(__VA_ARGS__, VNPU_KV_F32);  \
-	}
-
 /* ---- a block of keys ------------------------------------------------------------------------- */
 
 INLINE void attn_few_scores(uint32_t rows, float *p, const float *const *q, const uint8_t *k,
@@ -100,15 +69,6 @@ INLINE void attn_few_scores(uint32_t rows, float *p, const float *const *q, cons
 			    (uint8_t *)w->rows, &w->k_ahead, type)
 	}
 }
-
-/* The two forms of attn_dot(). */
-#define ATTN_DOT(rows, s, q, kt, dim, scaled)                     \
-	do {                                                      \
-		if (scaled)                                       \
-			attn_dot(rows, s, q, kt, dim, w->scales); \
-		else                                              \
-			attn_dot(rows, s, q, kt, dim, NULL);      \
-	} while (0)
 
 /* The scores of a head's queries @q from @first on, and of @n keys from @k on. */
 static void attn_scores(struct attn_work *w, uint32_t first, const float *const *q,
@@ -128,7 +88,7 @@ static void attn_scores(struct attn_work *w, uint32_t first, const float *const 
 		rows = t->nr_q - i < ATTN_ROWS ? t->nr_q - i : ATTN_ROWS;
 		switch (rows) {
 			ATTN_CASES6(ATTN_DOT, w->p + i * ATTN_KEYS, q + i, w->block, dim,
-				    t->kv_type == VNPU_KV_Q8_0)
+				    t->kv_type == VNPU_KV_Q8_0 ? w->scales : NULL)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Attention's register tiles: transposed keys, scores, and weighted sums of values. Part of
- * kernels_float.h, which includes it.
+ * Attention's register tiles: transposed keys, scores, and weighted sums of values. For files that
+ * include kernels_vec.h and kernels_cache.h first.
  *
  * A block has 64 keys. There are two ways to its scores, with the same operations for each of them:
  *
@@ -417,3 +417,45 @@ INLINE void attn_sums(const uint32_t rows, float *sums, size_t wide, const float
 	for (; d < end; d += LANES)
 		attn_sum(rows, 1, sums, wide, scale, p, n, v, d, type);
 }
+
+/* ---- cases of constants ---------------------------------------------------------------------- */
+
+/* Cases of a switch over rows: f(rows, ...) with a constant for rows. */
+#define ATTN_CASE(f, rows, ...)       \
+	case rows:                    \
+		f(rows, __VA_ARGS__); \
+		break;
+#define ATTN_CASES6(f, ...)          \
+	ATTN_CASE(f, 1, __VA_ARGS__) \
+	ATTN_CASE(f, 2, __VA_ARGS__) \
+	ATTN_CASE(f, 3, __VA_ARGS__) \
+	ATTN_CASE(f, 4, __VA_ARGS__) \
+	ATTN_CASE(f, 5, __VA_ARGS__) \
+	ATTN_CASE(f, 6, __VA_ARGS__)
+#define ATTN_CASES8(f, ...)          \
+	ATTN_CASES6(f, __VA_ARGS__)  \
+	ATTN_CASE(f, 7, __VA_ARGS__) \
+	ATTN_CASE(f, 8, __VA_ARGS__)
+_Static_assert(ATTN_ROWS == 6 && ATTN_FEW == 8, "the cases");
+
+/* f(..., type) with a constant for type. */
+#define ATTN_TYPED(kv_type, f, ...)           \
+	switch (kv_type) {                    \
+	case VNPU_KV_F16:                     \
+		f(__VA_ARGS__, VNPU_KV_F16);  \
+		break;                        \
+	case VNPU_KV_Q8_0:                    \
+		f(__VA_ARGS__, VNPU_KV_Q8_0); \
+		break;                        \
+	default:                              \
+		f(__VA_ARGS__, VNPU_KV_F32);  \
+	}
+
+/* The two forms of attn_dot(). */
+#define ATTN_DOT(rows, s, q, kt, dim, scales)                  \
+	do {                                                   \
+		if (scales)                                    \
+			attn_dot(rows, s, q, kt, dim, scales); \
+		else                                           \
+			attn_dot(rows, s, q, kt, dim, NULL);   \
+	} while (0)
