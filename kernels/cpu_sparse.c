@@ -55,6 +55,7 @@ const struct cpu_sparse cpu_sparse_generic = {
 	.select_f32 = select_f32,
 	.attn = sparse_attn,
 	.scores = sparse_scores,
+	.widen = sparse_widen,
 };
 
 const struct cpu_sparse *cpu_sparse_get(const char *name)

@@ -84,6 +84,10 @@ struct cpu_sparse {
 	 * a CPU estimates without an NPU (C/G-Sparse, section 2.2). Bits do not depend on tiles.
 	 */
 	void (*scores)(const struct cpu_sparse_scores *t, void *scratch);
+
+	/* y[j][i] = value i of row j of a KV head's cache, exactly: @n rows of @dim values. */
+	void (*widen)(float *y, size_t ldy, const void *rows, size_t row_bytes, uint32_t n,
+		      uint32_t dim, uint32_t kv_type);
 };
 
 extern const struct cpu_sparse cpu_sparse_generic;

@@ -79,21 +79,32 @@ INLINE void widen_scaled(float *y, const uint8_t *row, uint32_t dim)
 	}
 }
 
+INLINE void widen_row(float *y, const uint8_t *row, uint32_t dim, uint32_t type)
+{
+	if (type == VNPU_KV_Q8_0)
+		widen_scaled(y, row, dim);
+	else
+		widen(y, row, dim, type);
+}
+
 /* Widens @n rows of a cache. */
 static void widen_block(const struct sparse_work *w, const uint8_t *row, size_t row_bytes,
 			uint32_t n)
 {
-	uint32_t dim = w->t->head_dim, type = w->t->kv_type;
 	float *y = w->block;
 
 	for (uint32_t j = 0; j < n; j++, y += w->wide, row += row_bytes) {
-		if (type == VNPU_KV_Q8_0)
-			widen_scaled(y, row, dim);
-		else
-			widen(y, row, dim, type);
-		for (uint32_t d = dim; d < w->wide; d++)
+		widen_row(y, row, w->t->head_dim, w->t->kv_type);
+		for (uint32_t d = w->t->head_dim; d < w->wide; d++)
 			y[d] = 0;
 	}
+}
+
+static void sparse_widen(float *y, size_t ldy, const void *rows, size_t row_bytes, uint32_t n,
+			 uint32_t dim, uint32_t kv_type)
+{
+	for (uint32_t j = 0; j < n; j++)
+		widen_row(y + j * ldy, (const uint8_t *)rows + j * row_bytes, dim, kv_type);
 }
 
 /* ---- scores ---------------------------------------------------------------------------------- */

@@ -115,5 +115,6 @@ const struct cpu_sparse cpu_sparse_avx2 = {
 	.select_f32 = select_f32,
 	.attn = sparse_attn,
 	.scores = sparse_scores,
+	.widen = sparse_widen,
 };
 #endif

@@ -103,5 +103,6 @@ const struct cpu_sparse cpu_sparse_avx512 = {
 	.select_f32 = select_f32,
 	.attn = sparse_attn,
 	.scores = sparse_scores,
+	.widen = sparse_widen,
 };
 #endif

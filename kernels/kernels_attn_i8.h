@@ -106,8 +106,8 @@ static int32_t i8_weights(int16_t *scores, size_t n, size_t columns, float facto
 }
 
 /*
- * y[rows][ldy] = weights x values / sums for @vecs vectors of columns, @n of which are the result's.
- * @w: rows @ldw apart; @v: the columns' first values, of groups @ldv bytes apart.
+ * y[rows][ldy] = weights x values / sums for @vecs vectors of columns, @n of which are the
+ * result's. @w: rows @ldw apart; @v: the columns' first values, of groups @ldv bytes apart.
  */
 struct i8_sums {
 	const int8_t *w, *v;
