@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Calibrating: evaluates a text with float weights, and observes the inputs of all matmuls.
+ * Calibrating: evaluates a text with float weights, and observes the inputs of all matmuls, and
+ * queries, keys and values. calibrate_heads.c finds which heads matter.
  *
  * shadow_stats.h says what is collected. A smoothed model is not made for that: its activations are
  * those of the original, divided by the factors.
@@ -11,9 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calibrate.h"
 #include "engine.h"
+#include "llm_calibration.h"
 #include "llm_fail.h"
-#include "shadow_calibration.h"
 #include "shadow_stats.h"
 
 struct calibrator {
@@ -25,6 +27,7 @@ struct calibrator {
 	int32_t *ids;
 	unsigned int window, n_windows;
 	unsigned int run, n_runs; /* evaluations of the text */
+	uint64_t done, all; /* windows, of those and for the importance of heads */
 };
 
 static const char *text_name(const struct llm_calibrate_options *o)
@@ -62,17 +65,28 @@ static int check(const struct llm_calibrate_options *o)
 	return 0;
 }
 
-static int open_session(struct calibrator *c)
+/* With float weights, and full attention or the sparse one whose ratios are to be found. */
+static int open_engine(const struct calibrator *c, enum llm_attention attention,
+		       struct llm_engine **engine)
 {
-	struct llm_options opts = {
+	const struct llm_options opts = {
 		.model = c->opts->model,
 		.choices = { .placement = LLM_PLACE_CPU,
 			     .weights = LLM_WEIGHTS_F32,
-			     .kv = LLM_KV_F32 },
+			     .kv = LLM_KV_F32,
+			     .attention = attention,
+			     .ratios = LLM_RATIOS_UNIFORM },
+		.sparse_from = 1,
 		.threads = c->opts->threads,
 		.chunk = SHADOW_CHUNK,
 	};
-	int err = llm_engine_open(&opts, &c->engine);
+
+	return llm_engine_open(&opts, engine);
+}
+
+static int open_session(struct calibrator *c)
+{
+	int err = open_engine(c, LLM_ATTENTION_FULL, &c->engine);
 
 	if (err)
 		return err;
@@ -113,24 +127,27 @@ static void on_tensor(void *ud, const char *tensor, unsigned int layer, unsigned
 		      unsigned int rows, unsigned int cols, const float *data)
 {
 	/* The results that are an input, in the order of the inputs. */
-	static const char *const names[SHADOW_INPUTS] = { "attn_norm", "attn", "ffn_norm", "act" };
+	static const char *const names[SHADOW_INPUTS] = { "attn_norm", "attn", "ffn_norm", "act" },
+				 *const attention[ATTENTION_TENSORS] = { "q_rope", "k_rope", "v" };
 	struct calibrator *c = ud;
 
 	for (unsigned int i = 0; i < SHADOW_INPUTS; i++)
 		if (!strcmp(tensor, names[i]))
 			shadow_stats_add(&c->stats, layer, i, rows, data);
+	/* One evaluation is enough: smoothing leaves them as they are. */
+	for (enum attention_tensor t = 0; t < ATTENTION_TENSORS && !c->run; t++)
+		if (!strcmp(tensor, attention[t]))
+			attention_stats_add(&c->result->attention, t, layer, rows, data);
 }
 
-static int report(const struct calibrator *c, unsigned int window)
+/* calibrate_text.evaluated: some windows more were. */
+static int report(void *ud, unsigned int windows, const char *what)
 {
-	double runs = c->run + (double)window / c->n_windows;
-	char what[64];
+	struct calibrator *c = ud;
 
-	if (!c->opts->progress)
-		return 0;
-	snprintf(what, sizeof(what), "calibrating: window %u of %u, %u of %u times", window,
-		 c->n_windows, c->run + 1, c->n_runs);
-	if (!c->opts->progress(c->opts->ud, runs / c->n_runs, what))
+	c->done += windows;
+	if (!c->opts->progress ||
+	    !c->opts->progress(c->opts->ud, (double)c->done / (double)c->all, what))
 		return 0;
 	return llm_fail(-ECANCELED, "%s: calibration interrupted; nothing was written",
 			c->opts->model);
@@ -139,6 +156,7 @@ static int report(const struct calibrator *c, unsigned int window)
 /* Evaluates the whole text once. */
 static int evaluate(struct calibrator *c)
 {
+	char what[64];
 	int err = 0;
 
 	for (unsigned int w = 0; !err && w < c->n_windows; w++) {
@@ -152,8 +170,10 @@ static int evaluate(struct calibrator *c)
 				       "finite; is the model damaged?",
 				       c->opts->model, c->stats.failed_layer,
 				       shadow_input_names[c->stats.failed_input]);
+		snprintf(what, sizeof(what), "calibrating: window %u of %u, %u of %u times", w + 1,
+			 c->n_windows, c->run + 1, c->n_runs);
 		if (!err)
-			err = report(c, w + 1);
+			err = report(c, 1, what);
 	}
 	c->run++;
 	return err;
@@ -176,6 +196,14 @@ static int smooth(struct calibrator *c)
 	return evaluate(c);
 }
 
+/* The first windows, by which the importance of heads is found. */
+static unsigned int head_windows(const struct calibrator *c)
+{
+	unsigned int windows = c->opts->head_tokens / c->window;
+
+	return windows < c->n_windows ? windows : c->n_windows;
+}
+
 static int collect(struct calibrator *c)
 {
 	const struct llm_model *m = &c->engine->loaded.model;
@@ -187,12 +215,17 @@ static int collect(struct calibrator *c)
 		result->channels[i] = shadow_channels(m, i);
 	result->n_tokens = c->n_windows * c->window;
 	result->n_chunks = c->n_windows * per_window;
-	err = shadow_stats_create(&c->stats, m->n_layer, result->channels, result->n_chunks,
-				  c->opts->outlier_channels);
+	err = attention_stats_create(&result->attention, m->n_layer, m->n_head, m->n_head_kv,
+				     m->head_dim);
+	if (!err)
+		err = shadow_stats_create(&c->stats, m->n_layer, result->channels, result->n_chunks,
+					  c->opts->outlier_channels);
 	if (err)
 		return err;
 	llm_session_observe(c->session, on_tensor, c);
 	c->n_runs = c->opts->smooth >= 0 ? 3 : 2;
+	c->all = (uint64_t)c->n_runs * c->n_windows +
+		 (uint64_t)head_windows(c) * calibrate_times(&result->attention);
 	err = evaluate(c);
 	if (!err && c->opts->smooth >= 0)
 		err = smooth(c);
@@ -203,6 +236,36 @@ static int collect(struct calibrator *c)
 	if (!err)
 		err = shadow_stats_finish(&c->stats, c->opts->hot, &result->shadow);
 	return err ? err : shadow_prune(&result->shadow, c->opts->pruning);
+}
+
+/* What the loss grows by without a head or a layer. */
+static int importance(struct calibrator *c)
+{
+	struct calibrate_text text = {
+		.session = c->session,
+		.ids = c->ids,
+		.window = c->window,
+		.n_windows = head_windows(c),
+		.evaluated = report,
+		.ud = c,
+	};
+	struct llm_engine *sparse;
+	int err;
+
+	llm_session_observe(c->session, NULL, NULL);
+	if (!text.n_windows)
+		return 0;
+	err = calibrate_heads(&text, &c->result->attention);
+	if (!err)
+		err = open_engine(c, LLM_ATTENTION_SPARSE, &sparse);
+	if (err)
+		return err;
+	err = llm_session_create(sparse, c->window, &text.session);
+	if (!err)
+		err = calibrate_limit(&text, &c->result->attention);
+	llm_session_free(text.session);
+	llm_engine_close(sparse);
+	return err;
 }
 
 /* ---- the length of chunks ---- */
@@ -274,6 +337,8 @@ int llm_calibrate(const struct llm_calibrate_options *opts, struct llm_calibrati
 		err = choose_chunk(&c);
 	if (!err)
 		err = collect(&c);
+	if (!err)
+		err = importance(&c);
 	shadow_stats_free(&c.stats);
 	free(c.ids);
 	llm_session_free(c.session);
@@ -291,6 +356,7 @@ void llm_calibration_free(struct llm_calibration *c)
 		return;
 	shadow_free(&c->shadow);
 	shadow_smooth_free(&c->smooth);
+	attention_stats_free(&c->attention);
 	free(c);
 }
 

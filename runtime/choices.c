@@ -13,6 +13,7 @@
 #define ANYWHERE (ON(FINE) | ON(CPU) | ON(NPU) | ON(GPU) | ON(LAYER) | ON(LINEAR))
 #define WITH_NPU (ANYWHERE & ~ON(CPU))
 #define MATMULS_ON_NPU (WITH_NPU & ~ON(GPU))
+#define WITH_CPU_FLOATS (ON(FINE) | ON(CPU) | ON(LINEAR))
 
 #define TRAIT_NPU (1u << 0)
 #define TRAIT_GPU (1u << 1)
@@ -307,6 +308,65 @@ static const struct llm_choice_value starts[] = {
 		ON(NPU) | ON(FINE) | ON(LINEAR), ON(NPU) | ON(FINE) | ON(LINEAR), 0 },
 };
 
+static const struct llm_choice_value attentions[] = {
+	[LLM_ATTENTION_FULL] = { "full",
+		"every key that a query sees, in floats",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_ATTENTION_SPARSE] = { "sparse",
+		"the keys with the greatest scores, which the CPU estimates in floats "
+		"(shadowAttn's C/G-Sparse)",
+		WITH_CPU_FLOATS, WITH_CPU_FLOATS, 0 },
+	[LLM_ATTENTION_BLOCK] = { "block",
+		"blocks of 64 keys for blocks of 64 queries, which the CPU estimates by their "
+		"means",
+		WITH_CPU_FLOATS, WITH_CPU_FLOATS, 0 },
+	[LLM_ATTENTION_NPU] = { "npu",
+		"every key, in INT8 with static scales on the NPU (shadowAttn's NPU-Full)",
+		ON(FINE) | ON(LINEAR), ON(FINE) | ON(LINEAR), 0 },
+	[LLM_ATTENTION_SHADOW] = { "shadow",
+		"the keys with the greatest scores, which the NPU estimates in INT8 "
+		"(shadowAttn 3.2)",
+		ON(FINE) | ON(LINEAR), ON(FINE) | ON(LINEAR), 0 },
+};
+
+static const struct llm_choice_value decodes[] = {
+	[LLM_DECODE_FULL] = { "full",
+		"every key, since decoding mainly waits for memory (shadowAttn 4)",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_DECODE_SPARSE] = { "sparse",
+		"as that of a prompt: fewer keys and values are read",
+		WITH_CPU_FLOATS, WITH_CPU_FLOATS, 0 },
+};
+
+static const struct llm_choice_value ratios[] = {
+	[LLM_RATIOS_HEAD] = { "head",
+		"by the importance of heads, if llm-quantize has calibrated the file "
+		"(shadowAttn 3.2); else uniform",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_RATIOS_UNIFORM] = { "uniform",
+		"the same for all",
+		ANYWHERE, ANYWHERE, 0 },
+};
+
+static const struct llm_choice_value pipelines[] = {
+	[LLM_PIPELINE_INSERTION] = { "insertion",
+		"as fused, in the order in which launches and heads end soonest if they are "
+		"inserted one by one, the longest first",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_PIPELINE_SEQUENTIAL] = { "sequential",
+		"head after head, each stage after the one before",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_PIPELINE_OVERLAP] = { "overlap",
+		"the estimate of a head while the CPU computes the one before",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_PIPELINE_FUSED] = { "fused",
+		"as overlap; and heads of one scale bucket are estimated in one launch",
+		ANYWHERE, ANYWHERE, 0 },
+	[LLM_PIPELINE_GREEDY] = { "greedy",
+		"as fused, in the order of algorithm 1 (shadowAttn 3.4)",
+		ANYWHERE, ANYWHERE, 0 },
+};
+
 #define COUNT(a) ((unsigned int)(sizeof(a) / sizeof((a)[0])))
 #define VALUES(a) .values = a, .n_values = COUNT(a)
 #define FIELD(field) .name = #field, .offset = offsetof(struct llm_choices, field)
@@ -380,6 +440,26 @@ static const struct llm_choice_info table[LLM_NR_CHOICES] = {
 		.plans = ON(NPU) | ON(FINE) | ON(LINEAR),
 		.doc = "when the weights are read and packed for the NPU",
 	},
+	[LLM_CHOICE_ATTENTION] = {
+		FIELD(attention), VALUES(attentions), .runs = ANYWHERE, .plans = ANYWHERE,
+		.doc = "attention of a prompt: with every key that a query sees, or with those "
+		       "that an estimate finds important\n"
+		       "Their share is --ratio. Chunks of up to --sparse-from tokens, counted "
+		       "from the first, have full attention.",
+	},
+	[LLM_CHOICE_DECODE] = {
+		FIELD(decode), VALUES(decodes), .runs = WITH_CPU_FLOATS, .plans = WITH_CPU_FLOATS,
+		.doc = "attention of single tokens, where a prompt's is not full",
+	},
+	[LLM_CHOICE_RATIOS] = {
+		FIELD(ratios), VALUES(ratios), .runs = WITH_CPU_FLOATS, .plans = WITH_CPU_FLOATS,
+		.doc = "how the keys of sparse attention are divided among heads",
+	},
+	[LLM_CHOICE_PIPELINE] = {
+		FIELD(pipeline), VALUES(pipelines), .runs = ON(FINE) | ON(LINEAR),
+		.plans = ON(FINE) | ON(LINEAR),
+		.doc = "how attention shadow orders a layer's heads on NPU and CPU",
+	},
 };
 
 #define SETS(choice) (1u << LLM_CHOICE_##choice)
@@ -406,6 +486,13 @@ static const struct llm_preset presets[] = {
 	{ "edgeflow", "EdgeFlow: cold starts; matmuls on the NPU, of which an idle CPU takes some",
 	  SETS_PLACEMENT | SETS(ORDER) | SETS(START),
 	  { .placement = LLM_PLACE_FINE, .order = LLM_ORDER_STEAL, .start = LLM_START_COLD } },
+	{ "shadowattn", "shadowAttn: llm.npu with sparse attention, which the NPU estimates",
+	  SETS_PLACEMENT | SETS(ACTIVATIONS) | SETS(ORDER) | SETS(FLOATS) | SETS(ATTENTION) |
+	  SETS(CORES) | SETS(PIPELINE),
+	  { .placement = LLM_PLACE_LINEAR, .weights = LLM_WEIGHTS_W8A8,
+	    .activations = LLM_ACTIVATIONS_STATIC, .graphs = LLM_GRAPHS_SHARED,
+	    .floats = LLM_FLOATS_NPU, .attention = LLM_ATTENTION_SHADOW,
+	    .pipeline = LLM_PIPELINE_GREEDY, .cores = LLM_CORES_MIDDLE } },
 	{ "best", "GPU and NPU together, whatever is the fastest", SETS_PLACEMENT,
 	  { .placement = LLM_PLACE_LAYER, .weights = LLM_WEIGHTS_W4A16, .graphs = LLM_GRAPHS_PIPE,
 	    .partition = LLM_PARTITION_AUTO, .operands = LLM_OPERANDS_PERMUTED,

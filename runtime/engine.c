@@ -444,6 +444,24 @@ static int engine_read_shadow(struct llm_engine *e, const struct llm_options *op
 	return shadow_read(&e->shadow, &e->loaded.model, e->loaded.file, e->path, pruning);
 }
 
+static int engine_make_attention(struct llm_engine *e, const struct llm_options *opts)
+{
+	const struct attention_options o = {
+		.shape = &e->shape,
+		.choices = &e->info.choices,
+		.file = e->loaded.file,
+		.path = e->path,
+		.ratio = (double)(opts->ratio != 0 ? opts->ratio : LLM_SPARSE_RATIO),
+		.from = opts->sparse_from ? opts->sparse_from : LLM_SPARSE_FROM,
+		.buckets = opts->scale_buckets ? opts->scale_buckets : SCALE_BUCKETS_DEFAULT,
+		.step = opts->scale_step != 0 ? (double)opts->scale_step : SCALE_BUCKETS_SIGMA,
+	};
+	int err = attention_create(&o, &e->attention);
+
+	e->loaded.attention = e->attention;
+	return err;
+}
+
 /* Of the file of adaptive weights that a dry run plans in place of what there is. */
 static double planned_bits(const struct llm_engine *e, const struct llm_options *opts)
 {
@@ -499,6 +517,8 @@ static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 	e->info.kv_token_bytes = llm_shape_kv_bytes(&e->shape, 1, e->info.choices.kv);
 	if (!err && llm_activations_static(e->info.choices.activations))
 		err = engine_read_shadow(e, opts);
+	if (!err)
+		err = engine_make_attention(e, opts);
 	engine_set_chunk(e, opts->chunk ? opts->chunk : e->shadow.chunk);
 	/* The CPU may take matmuls of a modelled NPU that has no room for them, or of one whose
 	 * queue is long. */
@@ -509,6 +529,11 @@ static int engine_load(struct llm_engine *e, const struct llm_options *opts)
 		err = engine_cut(e);
 	if (err || opts->dry_run)
 		return err;
+	if (e->info.choices.attention == LLM_ATTENTION_NPU && l->model.head_dim % 16)
+		return llm_fail(-ENOTSUP,
+				"%s: heads of %u values; attention npu needs a multiple of 16, "
+				"choose shadow or full",
+				e->path, l->model.head_dim);
 	if (e->info.choices.kv == LLM_KV_Q8_0 && l->model.head_dim % VNPU_Q8_0_VALUES)
 		return llm_fail(
 			-EINVAL,
@@ -545,6 +570,7 @@ int llm_engine_open(const struct llm_options *opts, struct llm_engine **engine)
 		return llm_fail(-ENOMEM, "no memory for an engine");
 	atomic_init(&e->refs, 1);
 	e->loaded.kernels = cpu_kernels_get(NULL);
+	e->loaded.sparse = cpu_sparse_get(NULL);
 	e->loaded.floats = fw_kernels_get(FW_ISA_AUTO);
 	e->dry_run = opts->dry_run;
 	e->jitter = opts->jitter;
@@ -577,6 +603,7 @@ void llm_engine_put(struct llm_engine *e)
 	if (e->loaded.scales)
 		npu_buffer_free(e->loaded.scales);
 	shadow_free(&e->shadow);
+	attention_free(e->attention);
 	if (e->loaded.ctx)
 		npu_context_free(e->loaded.ctx);
 	if (e->dev)

@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "attention.h"
 #include "llm.h"
 #include "loaded.h"
 #include "run.h"
@@ -23,6 +24,7 @@ struct llm_engine {
 	bool own_widths;
 	struct llm_width widths[LLM_NR_OPS];
 	struct shadow shadow; /* activations static and static-max; inputs NULL: neither */
+	struct attention *attention; /* NULL: it is full */
 	/* A dry run plans a file of adaptive weights, of so many bits on average; 0: not so. */
 	double planned_bits;
 	/* Of the weights, for the start: [nr_pieces]. */

@@ -124,6 +124,21 @@ struct llm_options {
 	 * llm-quantize made for adaptive weights has its own widths. */
 	float bits;
 #define LLM_ADAPTIVE_BITS 5
+	/* Attention sparse, block and shadow: the share of the keys that a query sees, on average
+	 * over heads, up to 1; 0: LLM_SPARSE_RATIO. */
+	float ratio;
+#define LLM_SPARSE_RATIO 0.2f
+	/* Attention other than full: chunks that end within so many tokens have full attention
+	 * all the same, since an estimate costs more than it saves there. 0: LLM_SPARSE_FROM;
+	 * 1: none has. */
+	unsigned int sparse_from;
+#define LLM_SPARSE_FROM 1024
+	/* Attention shadow and npu: the pairs of scales that graphs are made for, an odd number
+	 * squared up to LLM_MAX_SCALE_BUCKETS, and the step between them, above 0 and below 1
+	 * (shadowAttn 3.3). 0: 9, and 0.5. */
+	unsigned int scale_buckets;
+	float scale_step;
+#define LLM_MAX_SCALE_BUCKETS 81
 	/* NULL: the wall clock. Otherwise a profile (docs/soc-model.md) whose SoC the virtual clock
 	 * models: it tells how long evaluations would take there. Results are the same. */
 	const char *profile;
@@ -329,6 +344,21 @@ struct llm_shadow_stats {
 	uint64_t ns; /* the host's time for gathering, multiplying and adding */
 };
 
+/* Attention other than full (shadowAttn 3), in chunks that had it. */
+struct llm_attention_stats {
+	uint64_t key_bytes; /* of INT8 keys (and values), beside the KV cache */
+	uint64_t score_bytes; /* of memory for scores, and for queries head by head */
+	uint64_t visible, selected; /* keys that queries saw, and that were computed with */
+	/* The host's time, summed over threads: for scores on the CPU, for selecting keys, and for
+	 * computing with them. */
+	uint64_t estimate_ns, select_ns, attend_ns;
+	/* The NPU's estimates: launches, the jobs that they were submitted as, heads in them, and
+	 * those in another scale bucket than the plan had them in. */
+	uint64_t launches, jobs, heads, moved;
+	uint64_t repacked; /* KV heads whose keys were quantised again, as they grew */
+	uint64_t graphs, graph_bytes; /* of estimates that were made */
+};
+
 /* How the weights were loaded, once they are: of the engine, on the wall clock. */
 struct llm_start_stats {
 	uint64_t read_bytes; /* from storage */
@@ -352,6 +382,7 @@ struct llm_session_stats {
 	struct llm_lane_stats lanes[LLM_MAX_LANES];
 	uint64_t kv_bytes;
 	struct llm_shadow_stats shadow; /* activations static; else 0 */
+	struct llm_attention_stats attention; /* attention other than full; else 0 */
 	struct llm_start_stats start; /* with an NPU; else 0 */
 	unsigned int chunk; /* tokens of the last prompt's chunks if the plan chose them; else 0 */
 };

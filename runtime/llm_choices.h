@@ -220,6 +220,44 @@ enum llm_start {
 	LLM_START_COLD,
 };
 
+/*
+ * The attention of a prompt's chunks (shadowAttn 2.2, 3.2). All but full compute it for the keys
+ * that an estimate finds important, a share of those that a query sees: llm_options.ratio. The
+ * first chunks of a prompt have full attention: llm_options.sparse_from.
+ */
+enum llm_attention {
+	LLM_ATTENTION_FULL = 0,
+	LLM_ATTENTION_SPARSE, /* the CPU estimates, in floats: C/G-Sparse */
+	LLM_ATTENTION_BLOCK, /* the CPU estimates whole blocks of 64 queries and 64 keys */
+	/* All of it on the NPU in INT8, with static scales: NPU-Full; nothing is sparse */
+	LLM_ATTENTION_NPU,
+	LLM_ATTENTION_SHADOW, /* the NPU estimates, in INT8; the CPU computes: shadowAttn */
+};
+
+/* The attention of single tokens, where that of prompts is not full. */
+enum llm_decode {
+	LLM_DECODE_FULL = 0, /* every key: decoding mainly waits for memory (shadowAttn 4) */
+	/* As that of a prompt's chunks: fewer keys and values are read */
+	LLM_DECODE_SPARSE,
+};
+
+/* How the ratio is divided among heads (shadowAttn 3.2). */
+enum llm_ratios {
+	/* By their importance, if the file has it: llm-quantize --calibrate; else uniform */
+	LLM_RATIOS_HEAD = 0,
+	LLM_RATIOS_UNIFORM,
+};
+
+/* How the NPU's estimates and the CPU's work of a layer's heads follow one another (shadowAttn
+ * 3.4, figure 9; head_plan.h). The paper's is greedy. */
+enum llm_pipeline {
+	LLM_PIPELINE_INSERTION = 0, /* fused, in an order that ends sooner than greedy's */
+	LLM_PIPELINE_SEQUENTIAL, /* head after head, and each stage after the other */
+	LLM_PIPELINE_OVERLAP, /* a head's estimate while the CPU is at the one before */
+	LLM_PIPELINE_FUSED, /* and heads of one scale bucket are estimated in one launch */
+	LLM_PIPELINE_GREEDY, /* and launches and heads are reordered: algorithm 1 */
+};
+
 /* ---- a set of choices ---- */
 
 /* Zeros are the defaults. */
@@ -239,6 +277,10 @@ struct llm_choices {
 	enum llm_floats floats;
 	enum llm_space space;
 	enum llm_start start;
+	enum llm_attention attention;
+	enum llm_decode decode;
+	enum llm_ratios ratios;
+	enum llm_pipeline pipeline;
 };
 
 /* The fields of struct llm_choices. */
@@ -258,6 +300,10 @@ enum llm_choice {
 	LLM_CHOICE_FLOATS,
 	LLM_CHOICE_SPACE,
 	LLM_CHOICE_START,
+	LLM_CHOICE_ATTENTION,
+	LLM_CHOICE_DECODE,
+	LLM_CHOICE_RATIOS,
+	LLM_CHOICE_PIPELINE,
 	LLM_NR_CHOICES,
 };
 

@@ -51,7 +51,9 @@ bool llm_quantize_type_is_packed(enum llm_quantize_type type);
 /*
  * What a text's activations tell of the inputs of a model's matmuls (llm.npu 3.3): for each input
  * one scale for all rows, how large its outliers are, and which channels have them. A layer has
- * four inputs: of q, k and v; of attn_output; of gate and up; of down.
+ * four inputs: of q, k and v; of attn_output; of gate and up; of down. And of its attention
+ * (shadowAttn 3.2, 3.3): the scales of each head's queries, keys and values, and how much the loss
+ * grows without the head.
  */
 struct llm_calibration;
 
@@ -101,6 +103,12 @@ struct llm_calibrate_options {
 	 * figure 8), and kept in the file. NULL: the file has none, and engines take their default.
 	 */
 	const char *profile;
+	/*
+	 * Tokens of the text, in whole windows, that are evaluated again without each attention
+	 * head and without each layer, to find which heads need many keys (shadowAttn 3.2). 0, or
+	 * less than a window: the file has no importance of heads, whose ratios are then uniform.
+	 */
+	unsigned int head_tokens;
 	unsigned int threads; /* 0: one per CPU allowed to the process; does not change results */
 	/* As in llm_quantize_options. */
 	int (*progress)(void *ud, double fraction, const char *what);
@@ -114,9 +122,11 @@ struct llm_calibrate_options {
 #define LLM_CALIBRATE_HOT 0.8
 #define LLM_CALIBRATE_PRUNING 0.85
 #define LLM_CALIBRATE_TOKENS 8192
+#define LLM_CALIBRATE_HEAD_TOKENS 1024
 #define LLM_CALIBRATE_DEFAULTS                                                          \
 	.max_tokens = LLM_CALIBRATE_TOKENS, .outlier_channels = LLM_CALIBRATE_CHANNELS, \
-	.hot = LLM_CALIBRATE_HOT, .pruning = LLM_CALIBRATE_PRUNING, .smooth = -1, .smooth_bits = 8
+	.hot = LLM_CALIBRATE_HOT, .pruning = LLM_CALIBRATE_PRUNING, .smooth = -1,       \
+	.smooth_bits = 8, .head_tokens = LLM_CALIBRATE_HEAD_TOKENS
 
 /*
  * Evaluates the text on the CPU with the file's weights as floats. -EINVAL for options out of

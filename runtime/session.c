@@ -30,6 +30,7 @@
 #include "cpu_lane.h"
 #include "engine.h"
 #include "gpu_lane.h"
+#include "lane_attention.h"
 #include "llm_fail.h"
 #include "npu_lane.h"
 #include "shadow_weights.h"
@@ -55,6 +56,7 @@ static struct plan_options session_plan(const struct llm_engine *e)
 		.predictor = e->predictor,
 		.widths = e->own_widths ? e->widths : NULL,
 		.shadow = e->shadow.inputs ? &e->shadow : NULL,
+		.attention = e->attention,
 		.cut = e->cut,
 		.cut_ud = e->cut_ud,
 	};
@@ -448,6 +450,8 @@ void llm_session_stats(const struct llm_session *session, struct llm_session_sta
 	stats->chunk = r->chunk;
 	if (session->engine->loaded.shadow_weights)
 		stats->shadow = session_shadow_stats(session);
+	if (session->memory.attention)
+		stats->attention = lane_attention_stats(&session->memory);
 	if (session->engine->loaded.start)
 		stats->start = start_stats(session->engine->loaded.start);
 	stats->npu_jobs = npu ? npu->jobs : 0;

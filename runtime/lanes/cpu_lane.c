@@ -2,10 +2,10 @@
 /* The CPU lane's float operators, and the lane itself. */
 #include "cpu_lane.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "lane_attention.h"
 #include "llm_fail.h"
 #include "start.h"
 
@@ -140,50 +140,6 @@ static void task_rope(void *arg, unsigned int task, unsigned int worker)
 	}
 }
 
-/* Tiles of a KV head's queries, which are all rows of the heads that share it. */
-static unsigned int attention_tiles(const struct layer_pass *p)
-{
-	const struct llm_model *model = &p->m->loaded->model;
-	unsigned int most = fw_attn_tile(model->head_dim, (uint64_t)p->n * model->n_head);
-
-	return (p->n * (model->n_head / model->n_head_kv) + most - 1) / most;
-}
-
-/* att = softmax(q k^T) v for a tile of queries of one KV head. */
-static void task_attention(void *arg, unsigned int task, unsigned int worker)
-{
-	const struct layer_pass *p = arg;
-	const struct lane_memory *m = p->m;
-	const struct llm_model *model = &m->loaded->model;
-	unsigned int tiles = attention_tiles(p),
-		     most = fw_attn_tile(model->head_dim, (uint64_t)p->n * model->n_head);
-	unsigned int group = model->n_head / model->n_head_kv;
-	enum vnpu_kv_type type = llm_kv_type(m->loaded->kv);
-	size_t kv_head = task / tiles, d = model->head_dim, head_bytes = VNPU_KV_BYTES(type, d);
-	size_t first = p->row * model->q_dim + kv_head * group * d;
-	struct fw_attn t = {
-		.q = m->q.data + first,
-		.y = m->att.data + first,
-		.ldq = model->q_dim,
-		.ldy = model->q_dim,
-		.heads = 1,
-		.group = group,
-		/* The tiles with the most keys first, for balance. */
-		.first = (uint64_t)(tiles - 1 - task % tiles) * most,
-		.pos = p->pos,
-		.k = (char *)lane_kv(m, lane_k_off(m, p->index), 0) + kv_head * head_bytes,
-		.v = (char *)lane_kv(m, lane_v_off(m, p->index), 0) + kv_head * head_bytes,
-		.k_row_bytes = m->kv_row_bytes,
-		.v_row_bytes = m->kv_row_bytes,
-		.kv_type = type,
-		.head_dim = model->head_dim,
-		.scale = 1.0f / sqrtf((float)model->head_dim),
-	};
-
-	t.nr_q = p->n * group - t.first < most ? (uint32_t)(p->n * group - t.first) : most;
-	m->loaded->floats->attn(&t, m->scratch + worker * m->scratch_floats);
-}
-
 /* The norm after the residual at the end of @layer: the next layer's; NULL after the last layer. */
 static const float *next_norm(const struct llm_model *model, unsigned int layer)
 {
@@ -200,6 +156,19 @@ static void output_norm(struct lane_memory *m, const struct lane_call *call)
 					   m->x.data + (call->chunk->row + w->logits_row + i) *
 							       model->n_embd,
 					   model->output_norm, model->n_embd, model->eps);
+}
+
+/* Zeroes what the calibration at hand does without: columns of a result of the chunk. */
+static void remove_columns(const struct lane_memory *m, const struct lane_call *call,
+			   const struct llm_area *area, size_t cols)
+{
+	bool head = m->removed.what == LANE_REMOVED_HEAD;
+	size_t n = head ? m->loaded->model.head_dim : cols, first = head ? m->removed.head * n : 0;
+
+	if (m->removed.what == LANE_REMOVED_NOTHING || m->removed.layer != call->work->layer)
+		return;
+	for (size_t r = call->chunk->row; r < call->chunk->row + call->chunk->n; r++)
+		memset(area->data + r * cols + first, 0, n * sizeof(float));
 }
 
 static void run_op(struct lane_memory *m, const struct lane_call *call)
@@ -228,7 +197,8 @@ static void run_op(struct lane_memory *m, const struct lane_call *call)
 		llm_pool_run(pool, task_rope, &p, rows);
 		break;
 	case LLM_OP_ATTN:
-		llm_pool_run(pool, task_attention, &p, attention_tiles(&p) * model->n_head_kv);
+		lane_cpu_attention(m, call);
+		remove_columns(m, call, &m->att, model->q_dim);
 		break;
 	case LLM_OP_FFN_NORM:
 		p.norm = p.layer->ffn_norm;
@@ -236,6 +206,8 @@ static void run_op(struct lane_memory *m, const struct lane_call *call)
 		break;
 	case LLM_OP_ACT:
 		llm_pool_run(pool, task_silu, &p, rows);
+		if (m->removed.what == LANE_REMOVED_LAYER)
+			remove_columns(m, call, &m->gate, model->n_ff);
 		break;
 	case LLM_OP_OUTPUT_NORM:
 		output_norm(m, call);
@@ -251,6 +223,10 @@ int lane_cpu_run(struct lane_memory *m, const struct lane_call *call)
 {
 	struct lane_slice slice;
 
+	if (call->work->what == LANE_HEADS) {
+		lane_cpu_heads(m, call);
+		return 0;
+	}
 	if (call->work->what != LANE_SLICE) {
 		if (call->work->op == LLM_OP_EMBED)
 			return embed(m, call);

@@ -22,6 +22,13 @@
 #include "ops.h"
 #include "soc_cost.h"
 
+/* Heads in one launch of an estimate at most (shadowAttn 3.4). */
+#define LANE_FUSED_HEADS 8
+/* Queries, and keys, of a block of attention block. */
+#define LANE_BLOCK_ROWS 64
+/* Heads whose scores are in memory at a time. */
+#define LANE_SCORE_SLOTS (2 * LANE_FUSED_HEADS)
+
 /* Tokens that go through the layers together. */
 struct lane_chunk {
 	uint32_t first, n; /* of the pass's tokens */
@@ -37,6 +44,7 @@ enum lane_what {
 	/* Operators op .. last of a layer as one program of the NPU: a subgraph that all layers and
 	 * chunks share (llm.npu 3.2) */
 	LANE_SUBGRAPH,
+	LANE_HEADS, /* a stage of sparse attention for some heads of a layer, or all of them */
 };
 
 struct lane_work {
@@ -54,6 +62,11 @@ struct lane_work {
 	/* Output norm, head, LLM_OP_LOGITS, LANE_CHUNK: the chunk's rows whose logits are wanted,
 	 * at most LANE_LOGIT_ROWS. */
 	uint32_t logits_row, logits;
+	/* LLM_OP_ESTIMATE, LLM_OP_SELECT: some of the layer's heads, and the slot of the scores of
+	 * each; nr_heads 0: all of them, without slots. */
+	uint8_t nr_heads;
+	uint8_t slot[LANE_FUSED_HEADS];
+	uint16_t head[LANE_FUSED_HEADS];
 };
 
 /* A work and its data. */

@@ -4,12 +4,14 @@
 #define LOADED_H
 
 #include "cpu_kernels.h"
+#include "cpu_sparse.h"
 #include "kernels.h"
 #include "llm.h"
 #include "model.h"
 #include "packed.h"
 #include "threadpool.h"
 
+struct attention;
 struct llm_gpu;
 struct start;
 struct shadow;
@@ -29,6 +31,7 @@ struct llm_loaded {
 	struct llm_pool *pool; /* the CPU lane's threads */
 	unsigned int threads;
 	const struct cpu_kernels *kernels;
+	const struct cpu_sparse *sparse;
 	/* The device's kernels, for the CPU lane's float operators: the same bits on both. */
 	const struct fw_kernels *floats;
 	enum llm_kv kv;
@@ -44,6 +47,7 @@ struct llm_loaded {
 	const struct shadow *shadow;
 	struct npu_buffer *scales;
 	struct shadow_weights *shadow_weights;
+	const struct attention *attention; /* other than full; NULL: it is full */
 	struct llm_gpu *gpu; /* NULL: the CPU computes the GPU's part (LLM_GPU_HOST) */
 	struct gpu_weights gpu_weights;
 };

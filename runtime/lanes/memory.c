@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "cpu_lane.h"
+#include "lane_attention.h"
 #include "llm_fail.h"
 
 #define AREA_ALIGN 64
@@ -131,6 +132,7 @@ int lane_memory_init(struct lane_memory *m, const struct llm_loaded *loaded, uns
 	err = alloc_kv(m, kv_rows);
 	err = err ? err : alloc_work(m);
 	err = err ? err : lane_shadow_init(m);
+	err = err ? err : lane_attention_init(m);
 	return err ? err : alloc_scratch(m);
 }
 
@@ -155,6 +157,7 @@ void lane_memory_fini(struct lane_memory *m)
 	llm_memory_free(&m->work);
 	llm_memory_free(&m->all_memory);
 	lane_shadow_fini(m);
+	lane_attention_fini(m);
 	free(m->scratch);
 	free(m->embedding);
 	memset(m, 0, sizeof(*m));

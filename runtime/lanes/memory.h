@@ -23,12 +23,20 @@ int llm_memory_alloc(const struct llm_loaded *loaded, struct llm_memory *mem, si
 void llm_memory_free(struct llm_memory *mem);
 
 struct lane_shadow;
+struct lane_attention;
 
 /* A matrix of floats, and its offset in the memory for a job's binding. */
 struct llm_area {
 	const struct llm_memory *in;
 	float *data;
 	size_t off, bytes;
+};
+
+/* What the CPU lane leaves out of the model, for calibrations: results of a head, or of a layer's
+ * attention and FFN, are zeros. */
+struct lane_removed {
+	enum { LANE_REMOVED_NOTHING, LANE_REMOVED_HEAD, LANE_REMOVED_LAYER } what;
+	unsigned int layer, head;
 };
 
 struct lane_memory {
@@ -46,6 +54,8 @@ struct lane_memory {
 	struct llm_area all; /* [LANE_LOGIT_ROWS][n_vocab] */
 	struct llm_area shadow; /* [rows][lane_shadow_cols()]: results of shadow outliers */
 	struct lane_shadow *shadow_work; /* cpu_shadow.c's; NULL: there are none */
+	struct lane_attention *attention; /* lane_attention.h's; NULL: all attention is full */
+	struct lane_removed removed;
 	float *scratch; /* [threads of the CPU lane][scratch_floats] */
 	size_t scratch_floats;
 	void *embedding; /* a row as the file has it */

@@ -7,12 +7,15 @@
 #include <time.h>
 
 #include "cpu_lane.h"
+#include "lane_attention.h"
 #include "llm_fail.h"
+#include "npu_estimate.h"
 
 struct npu_lane {
 	struct lane lane;
 	struct npu_queue *queue;
 	struct npu_programs *programs;
+	struct npu_estimates *estimates; /* NULL: attention has none */
 	struct npu_job *timed[2]; /* jobs under way that record their commands' times; NULL: none */
 };
 
@@ -138,6 +141,114 @@ static int begin_subgraph(struct npu_lane *n, const struct lane_call *call, uint
 	return submit(n, &binding, 1, seqno);
 }
 
+/* ---- estimates ---- */
+
+/* The bucket of a head's queries in the chunk, and of its keys. */
+static unsigned int bucket_of(const struct lane_attention *t, const struct lane_call *call,
+			      unsigned int head)
+{
+	unsigned int group = t->a->heads / t->a->kv_heads;
+	uint8_t q = t->q_scale[(size_t)call->chunk->row * t->a->heads + head],
+		k = t->k_scale[(size_t)call->work->layer * t->a->kv_heads + head / group];
+
+	return scale_buckets_index(&t->a->buckets, q, k);
+}
+
+/* Takes the next heads of @work that are in one bucket, as many as a graph has; 0: none is left. */
+static unsigned int take_heads(const struct npu_lane *n, const struct lane_call *call,
+			       uint32_t *left, unsigned int *bucket,
+			       struct estimate_head heads[LANE_FUSED_HEADS])
+{
+	const struct lane_attention *t = n->lane.memory->attention;
+	const struct lane_work *w = call->work;
+	unsigned int first = (unsigned int)__builtin_ctz(*left | 1u << w->nr_heads), found = 0,
+		     nr = 1;
+
+	if (first == w->nr_heads)
+		return 0;
+	*bucket = bucket_of(t, call, w->head[first]);
+	for (unsigned int i = first; i < w->nr_heads; i++)
+		found += *left >> i & 1 && bucket_of(t, call, w->head[i]) == *bucket;
+	while (2 * nr <= found)
+		nr *= 2;
+	found = 0;
+	for (unsigned int i = first; i < w->nr_heads && found < nr; i++) {
+		if (!(*left >> i & 1) || bucket_of(t, call, w->head[i]) != *bucket)
+			continue;
+		heads[found++] = (struct estimate_head){ w->head[i], w->slot[i] };
+		*left &= ~(1u << i);
+	}
+	return nr;
+}
+
+static void count_launch(struct lane_attention *t, const struct lane_call *call, unsigned int jobs)
+{
+	const struct lane_work *w = call->work;
+
+	t->launches++;
+	t->jobs += jobs;
+	t->estimated += w->nr_heads;
+	for (unsigned int i = 0; i < w->nr_heads; i++)
+		t->moved += bucket_of(t, call, w->head[i]) !=
+			    t->a->expected[(size_t)w->layer * t->a->heads + w->head[i]];
+}
+
+static int begin_estimate(struct npu_lane *n, const struct lane_call *call, uint64_t *seqno)
+{
+	struct estimate_head heads[LANE_FUSED_HEADS];
+	struct npu_job *jobs[LANE_FUSED_HEADS];
+	uint64_t *seqnos[LANE_FUSED_HEADS];
+	uint32_t left = (1u << call->work->nr_heads) - 1;
+	unsigned int nr = 0, fused, bucket;
+	int err = 0;
+
+	while (!err && (fused = take_heads(n, call, &left, &bucket, heads))) {
+		err = npu_estimate_job(n->estimates, call, bucket, heads, fused, wait_to_bind, n,
+				       &jobs[nr], &seqnos[nr]);
+		nr++;
+	}
+	if (err)
+		return err;
+	err = npu_queue_submit(n->queue, jobs, nr, NULL, seqno);
+	if (err)
+		return llm_fail(err, "%s", npu_error());
+	for (unsigned int i = 0; i < nr; i++)
+		*seqnos[i] = *seqno;
+	n->lane.jobs += nr;
+	count_launch(n->lane.memory->attention, call, nr);
+	return 0;
+}
+
+static int begin_attention(struct npu_lane *n, const struct lane_call *call, uint64_t *seqno)
+{
+	struct npu_job *job;
+	uint64_t *last;
+	int err = npu_attention_job(n->estimates, call, wait_to_bind, n, &job, &last);
+
+	if (err)
+		return err;
+	err = npu_queue_submit(n->queue, &job, 1, NULL, seqno);
+	if (err)
+		return llm_fail(err, "%s", npu_error());
+	*last = *seqno;
+	n->lane.jobs++;
+	return 0;
+}
+
+/* Makes the graph that the launch is planned with. */
+static int prepare_heads(struct npu_lane *n, const struct lane_call *call)
+{
+	const struct attention *a = n->lane.memory->attention->a;
+	const struct lane_work *w = call->work;
+	struct estimate_graph *graph;
+
+	if (w->op == LLM_OP_ATTN)
+		return npu_attention_prepare(n->estimates, call->chunk->rows);
+	return npu_estimate_prepare(n->estimates,
+				    a->expected[(size_t)w->layer * a->heads + w->head[0]],
+				    w->nr_heads, call->chunk->rows, &graph);
+}
+
 /* ---- whole chunks ---- */
 
 static const struct llm_area *logits_of(const struct npu_lane *n, const struct lane_call *call)
@@ -249,6 +360,9 @@ static int npu_begin(struct lane *lane, const struct lane_call *call, uint64_t *
 		return begin_subgraph(n, call, ticket);
 	case LANE_CHUNK:
 		return begin_chunk(n, call, ticket);
+	case LANE_HEADS:
+		return call->work->op == LLM_OP_ATTN ? begin_attention(n, call, ticket)
+						     : begin_estimate(n, call, ticket);
 	default:
 		return call->work->op == LLM_OP_HEAD ? begin_head(n, call, ticket)
 						     : lane_cpu_run(lane->memory, call);
@@ -264,6 +378,8 @@ static int find_work(struct npu_lane *n, const struct lane_call *call)
 		return find_slice(n, call, bindings);
 	if (call->work->what == LANE_SUBGRAPH)
 		return find_subgraph(n, call, bindings);
+	if (call->work->what == LANE_HEADS)
+		return prepare_heads(n, call);
 	return call->work->what == LANE_CHUNK ? find_chunk(n, call, bindings, &nr) : 0;
 }
 
@@ -306,6 +422,7 @@ static void npu_free(struct lane *lane)
 	struct npu_lane *n = (struct npu_lane *)lane;
 
 	npu_programs_free(n->programs);
+	npu_estimates_free(n->estimates);
 	if (n->queue)
 		npu_queue_free(n->queue);
 	free(n);
@@ -329,8 +446,9 @@ int lane_npu_create(struct lane_memory *memory, struct lane **lane)
 	if (n) {
 		n->lane = (struct lane){ .ops = &ops, .memory = memory };
 		n->programs = npu_programs_create(memory, &n->lane.graph_ns);
+		n->estimates = memory->attention ? npu_estimates_create(memory) : NULL;
 	}
-	if (!n || !n->programs)
+	if (!n || !n->programs || (memory->attention && !n->estimates))
 		return llm_fail(-ENOMEM, "no memory for a session");
 	err = npu_queue_create(memory->loaded->ctx, NULL, &n->queue);
 	return err ? llm_fail(err, "%s", npu_error()) : 0;

@@ -40,9 +40,17 @@ enum llm_op {
 	/* A piece of the weights in a cold start (start.h): reads it, and packs it for the NPU */
 	LLM_OP_READ,
 	LLM_OP_PACK,
+	/*
+	 * Attention that is not full (shadowAttn 3.2), before LLM_OP_ATTN: finds the scales of a
+	 * chunk's queries and keys, and quantises the keys; estimates the scores of some heads;
+	 * selects their keys.
+	 */
+	LLM_OP_SCALE,
+	LLM_OP_ESTIMATE,
+	LLM_OP_SELECT,
 	LLM_NR_TASK_KINDS,
 };
-const char *llm_op_name(uint16_t op); /* "embed", "attn_norm", ... "pack" */
+const char *llm_op_name(uint16_t op); /* "embed", "attn_norm", ... "select" */
 
 /* The weights [*@k][*@n] of @op, which include the output matrix. False: @op is no matmul. */
 bool llm_op_matmul(const struct shape *shape, enum llm_op op, uint64_t *k, uint64_t *n);

@@ -59,9 +59,12 @@ static void add_float(struct builder *b, uint32_t layer, enum llm_op op)
 
 static void add_attention(struct builder *b, uint32_t layer)
 {
-	struct lane_work work = plan_work(b, layer, LLM_OP_ATTN);
 	struct soc_op attention = plan_attention(b, b->rows);
+	struct lane_work work;
 
+	if (plan_is_sparse(b))
+		return plan_add_sparse(b, layer);
+	work = plan_work(b, layer, LLM_OP_ATTN);
 	plan_after_cached(b, layer, plan_add(b, &work, &attention));
 }
 
@@ -511,7 +514,10 @@ struct plan *plan_forward_divided(const struct plan_options *o, const struct pla
 	b.ends = calloc(plan->nr_chunks, sizeof(*b.ends));
 	b.piece = o->start ? o->start->first : 0;
 	b.packed = calloc(o->start ? o->start->nr + 1 : 1, sizeof(*b.packed));
-	b.failed = !b.cached || !b.ends || !b.packed;
+	b.estimated = malloc((o->shape->layers + 1) * sizeof(*b.estimated));
+	b.failed = !b.cached || !b.ends || !b.packed || !b.estimated;
+	for (uint32_t layer = 0; layer < o->shape->layers && !b.failed; layer++)
+		b.estimated[layer] = SCHED_NONE;
 	if (!b.failed && loads_ahead(&b))
 		plan_add_pieces_ahead(&b);
 	if (!b.failed && is_built_online(&b))
@@ -526,6 +532,7 @@ struct plan *plan_forward_divided(const struct plan_options *o, const struct pla
 	free(b.cached);
 	free(b.ends);
 	free(b.packed);
+	free(b.estimated);
 	if (!b.failed && (plan->policy == &sched_policy_ooe || plan->policy == &sched_policy_steal))
 		b.failed = !add_times(plan, o);
 	if (!b.failed)

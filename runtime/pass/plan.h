@@ -14,6 +14,7 @@
 #ifndef PLAN_H
 #define PLAN_H
 
+#include "attention.h"
 #include "lane.h"
 #include "llm.h"
 #include "partition.h"
@@ -67,6 +68,8 @@ struct plan_options {
 	 * choices.weights. */
 	const struct llm_width *widths;
 	const struct shadow *shadow; /* activations static and static-max; NULL: neither */
+	/* Attention other than full; NULL: it is full. */
+	const struct attention *attention;
 	const struct plan_start *start; /* choice start cold; NULL: nothing is to be loaded */
 	uint32_t chunk; /* tokens of a chunk at most; 0: the placement's default */
 	/* Of activation memory, for all chunks in flight: plan_rows(). 0: as many as they need. */

@@ -73,8 +73,7 @@ static bool cpu_quantises(const struct builder *b)
 	return plan_is_linear(b) && b->o->choices.floats == LLM_FLOATS_CPU;
 }
 
-/* Operations on the values at hand. */
-static double side_ops(const struct builder *b, enum llm_op op)
+double plan_side_ops(const struct builder *b, enum llm_op op)
 {
 	return cpu_quantises(b) ? plan_fold_ops(b, op - 1) + plan_quant_ops(b, op + 1) : 0;
 }
@@ -86,7 +85,7 @@ static struct soc_cost attention_cost(const struct builder *b)
 	uint32_t rows = lane == SOC_CPU ? b->chunk->n : b->rows;
 	struct soc_op attention = plan_attention(b, rows),
 		      side = plan_vector(rows, (uint64_t)s->heads * s->head_dim,
-					 side_ops(b, LLM_OP_ATTN));
+					 plan_side_ops(b, LLM_OP_ATTN));
 	struct soc_cost cost = plan_cost(b->o, lane, &attention);
 
 	cost.ns += plan_cost(b->o, lane, &side).ns;
@@ -124,7 +123,7 @@ static struct soc_cost op_cost(const struct builder *b, uint32_t layer, enum llm
 		return attention_cost(b);
 	if (llm_op_matmul(b->o->shape, op, &k, &cols))
 		return matmul_cost(b, lane, op);
-	ops = plan_float_ops(b->o->shape, op, &cols) + side_ops(b, op);
+	ops = plan_float_ops(b->o->shape, op, &cols) + plan_side_ops(b, op);
 	add_cost(b, lane, plan_vector(lane == SOC_CPU ? b->chunk->n : b->rows, cols, ops), &cost);
 	return cost;
 }
@@ -222,6 +221,9 @@ void plan_add_linear(struct builder *b, uint32_t layer)
 			last++;
 		if (last == op && is_matmul(b, op)) {
 			add_matmul(b, layer, op);
+		} else if (op == LLM_OP_ATTN && plan_is_sparse(b)) {
+			plan_add_sparse(b, layer);
+			continue;
 		} else if (plan_lane(b, op) == SOC_CPU) {
 			struct lane_work work = work_of(b, layer, op);
 

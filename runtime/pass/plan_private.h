@@ -22,6 +22,8 @@ struct builder {
 	uint32_t *ends; /* by chunk: its last task */
 	/* By layer and chunk: the task after which the chunk's keys and values of it are there. */
 	uint32_t *cached;
+	/* Attention that is not full: by layer, the last estimate of the chunks so far. */
+	uint32_t *estimated;
 	bool token; /* one token, to be generated; else a prompt */
 	/* The CPU's cost of the NPU's task that is added, which it may take; NULL: it may not. */
 	const struct soc_cost *stolen;
@@ -75,6 +77,8 @@ struct soc_op plan_matmul(const struct builder *b, enum llm_op op);
 double plan_float_ops(const struct shape *s, enum llm_op op, uint64_t *cols);
 /* What the input of the matmul @op costs to quantise, an element; 0 if @op is no matmul. */
 double plan_quant_ops(const struct builder *b, enum llm_op op);
+/* Operations of placement linear's CPU on each value of the result of @op that it has at hand. */
+double plan_side_ops(const struct builder *b, enum llm_op op);
 /* What it costs to add the results of two planes, or of integers and outliers, of the matmul @op,
  * an element of the next operator's; 0 if @op is no matmul. */
 double plan_fold_ops(const struct builder *b, enum llm_op op);
@@ -101,6 +105,13 @@ void plan_set_cached(struct builder *b, uint32_t layer, uint32_t task);
 void plan_add_linear(struct builder *b, uint32_t layer);
 /* Operators of a layer that the NPU has in a prompt of placement linear. */
 unsigned int plan_nr_npu_ops(const struct builder *b);
+
+/* ---- attention that is not full (plan_attention.c) ---- */
+
+/* Whether the chunk's is such. */
+bool plan_is_sparse(const struct builder *b);
+/* The chunk's in a layer, after RoPE. */
+void plan_add_sparse(struct builder *b, uint32_t layer);
 
 /* ---- cold starts (plan_start.c) ---- */
 

@@ -24,7 +24,7 @@ static bool floats_on_npu(const struct builder *b, enum llm_op op)
 
 	switch (op) {
 	case LLM_OP_ATTN:
-		return floats == LLM_FLOATS_ALL;
+		return floats == LLM_FLOATS_ALL && !plan_is_sparse(b);
 	case LLM_OP_ATTN_NORM:
 	case LLM_OP_ROPE:
 	case LLM_OP_FFN_NORM:
@@ -69,8 +69,9 @@ enum soc_lane plan_lane(const struct builder *b, enum llm_op op)
  */
 bool plan_is_whole(const struct builder *b)
 {
-	/* The layers that are there are computed before the others are. */
-	if (plan_is_cold(b->o))
+	/* The layers that are there are computed before the others are; and a graph has full
+	 * attention. */
+	if (plan_is_cold(b->o) || plan_is_sparse(b))
 		return false;
 	switch (b->o->choices.placement) {
 	case LLM_PLACE_NPU:

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "cold.h"
+#include "lane_attention.h"
 #include "llm_fail.h"
 #include "observe.h"
 
@@ -205,7 +206,16 @@ static struct plan *make_plan(struct pass_runner *r, const struct plan_pass *pas
 	return plan;
 }
 
-/* Of the wall clock, where a plan without costs is the same after any number of tokens. */
+/* Whether the plan of a pass depends on the tokens before it: they decide which chunks have full
+ * attention. */
+static bool counts_past(const struct pass_runner *r, const struct plan_pass *pass)
+{
+	return r->opts.attention &&
+	       (pass->n_tokens > 1 || r->opts.choices.decode == LLM_DECODE_SPARSE);
+}
+
+/* Of the wall clock, where a plan without costs is mostly the same after any number
+ * of tokens. */
 static struct plan *find_plan(struct pass_runner *r, const struct plan_pass *pass)
 {
 	unsigned int at = 0;
@@ -213,8 +223,9 @@ static struct plan *find_plan(struct pass_runner *r, const struct plan_pass *pas
 
 	for (unsigned int i = 0; i < PASS_MAX_PLANS; i++) {
 		plan = r->plans[i].plan;
-		if (plan && plan->pass.n_tokens == pass->n_tokens &&
-		    plan->pass.logits == pass->logits && plan->observed == (r->observer != NULL)) {
+		if (plan && (!counts_past(r, pass) || plan->pass.n_past == pass->n_past) &&
+		    plan->pass.n_tokens == pass->n_tokens && plan->pass.logits == pass->logits &&
+		    plan->observed == (r->observer != NULL)) {
 			r->plans[i].used = ++r->uses;
 			return plan;
 		}
@@ -375,6 +386,8 @@ static int run_pass(struct pass_runner *r, const struct pass *pass)
 		err = make_room(&s);
 	if (!err && so.execute && r->observer)
 		err = observation_create(r, pass, plan, &s.seen);
+	if (!err && so.execute)
+		lane_attention_truncate(r->memory, pass->pos);
 	if (!err) {
 		r->chunk = plan->divided ? plan->chunk : pass->n > 1 ? 0 : r->chunk;
 		if (plan->times && !r->opts.soc)

@@ -13,10 +13,11 @@
 #ifndef QUANTIZE_H
 #define QUANTIZE_H
 
+#include "attention.h"
+#include "llm_calibration.h"
 #include "gguf_quantize.h"
 #include "gguf_writer.h"
 #include "llm_quantize.h"
-#include "shadow_calibration.h"
 #include "threadpool.h"
 
 /* Values of a task, a multiple of every block */
@@ -77,6 +78,12 @@ int quantize_check_calibration(struct quantize *q);
  * Copies the file's metadata without the @n keys of @except, and adds those of a calibration.
  */
 void quantize_copy_metadata(struct quantize *q, const char *const *except, size_t n);
+/* Adds those of a calibration's attention (quantize_attention.c), whose keys are: */
+void quantize_put_attention(struct quantize *q);
+#define QUANTIZE_ATTENTION_KEYS                                                               \
+	ATTENTION_KEY, ATTENTION_KEY ".head_importance", ATTENTION_KEY ".layer_importance",   \
+		ATTENTION_KEY ".limit", ATTENTION_KEY ".q_scales", ATTENTION_KEY ".k_scales", \
+		ATTENTION_KEY ".v_scales"
 /* Whether @from belongs to an old calibration, which the new one replaces. */
 bool quantize_replaced(const struct quantize *q, const struct gguf_tensor *from);
 /* If the calibration is smoothed: sets the fold of a tensor, whose vectors become F32. */

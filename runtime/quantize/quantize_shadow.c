@@ -29,8 +29,15 @@ struct quantize_shadow {
 };
 
 static const char *const keys[] = {
-	SHADOW_KEY,	    SHADOW_KEY ".scales",     SHADOW_KEY ".limits", SHADOW_KEY ".channels",
-	SHADOW_KEY ".cold", SHADOW_KEY ".hot_counts", SHADOW_KEY ".hot",    SHADOW_KEY ".chunk",
+	SHADOW_KEY,
+	SHADOW_KEY ".scales",
+	SHADOW_KEY ".limits",
+	SHADOW_KEY ".channels",
+	SHADOW_KEY ".cold",
+	SHADOW_KEY ".hot_counts",
+	SHADOW_KEY ".hot",
+	SHADOW_KEY ".chunk",
+	QUANTIZE_ATTENTION_KEYS,
 };
 #define NR_KEYS (sizeof(keys) / sizeof(keys[0]))
 #define MAX_EXCEPT 3
@@ -114,6 +121,7 @@ void quantize_copy_metadata(struct quantize *q, const char *const *except, size_
 	put_hot(q);
 	if (q->opts->calibration->chunk)
 		gguf_writer_u32(q->writer, SHADOW_KEY ".chunk", q->opts->calibration->chunk);
+	quantize_put_attention(q);
 }
 
 bool quantize_replaced(const struct quantize *q, const struct gguf_tensor *from)

@@ -337,11 +337,47 @@ static bool excludes(enum llm_choice c)
 	return some;
 }
 
-/* All combinations of the choices that exclude anything, with the values of the others in turn. */
+/* Whether two values of @c go with the same placements; placements and weights are all unlike. */
+static bool alike(enum llm_choice c, unsigned int a, unsigned int b)
+{
+	const struct llm_choice_value *values = llm_choice_info(c)->values;
+
+	return a == b || (c != LLM_CHOICE_PLACEMENT && c != LLM_CHOICE_WEIGHTS &&
+			  values[a].runs == values[b].runs && values[a].plans == values[b].plans &&
+			  values[a].traits == values[b].traits);
+}
+
+/* The first value after @v that is like none up to it; 0: there is none. */
+static unsigned int next_unlike(enum llm_choice c, unsigned int v)
+{
+	unsigned int n = llm_choice_info(c)->n_values, before;
+
+	while (++v < n) {
+		for (before = 0; before < v && !alike(c, before, v);)
+			before++;
+		if (before == v)
+			return v;
+	}
+	return 0;
+}
+
+/* One of the values like @v, another one in each turn. */
+static unsigned int one_like(enum llm_choice c, unsigned int v, unsigned int turn)
+{
+	unsigned int n = llm_choice_info(c)->n_values, at = turn / (c + 1) % n;
+
+	while (!alike(c, v, at))
+		at = (at + 1) % n;
+	return at;
+}
+
+/* All combinations of values that exclude anything, each with one of those like it, and with the
+ * values of other choices in turn. */
 static void what_is_settled_keeps_what_was_asked_for_and_stays_settled(void **state)
 {
 	const struct llm_choices_file *const files[] = { NULL,	   &plain,   &q4,
 							 &packed8, &packed4, &adaptive };
+	unsigned int at[LLM_NR_CHOICES] = { 0 };
 	struct llm_choices asked = { 0 };
 	unsigned int turn = 0;
 	enum llm_choice c;
@@ -352,21 +388,18 @@ static void what_is_settled_keeps_what_was_asked_for_and_stays_settled(void **st
 			check_settled(&asked, files[f], true);
 		}
 		turn++;
-		for (c = 0; c < LLM_NR_CHOICES; c++)
-			if (!excludes(c))
-				llm_choices_set(&asked, c,
-						turn / (c + 1) % llm_choice_info(c)->n_values);
 		for (c = 0; c < LLM_NR_CHOICES; c++) {
-			unsigned int next =
-				(llm_choices_get(&asked, c) + 1) % llm_choice_info(c)->n_values;
-
-			if (!excludes(c))
-				continue;
-			llm_choices_set(&asked, c, next);
-			if (next)
+			at[c] = excludes(c) ? next_unlike(c, at[c]) : at[c];
+			if (at[c])
 				break;
 		}
+		for (enum llm_choice i = 0; i < LLM_NR_CHOICES; i++)
+			llm_choices_set(&asked, i,
+					excludes(i)
+						? one_like(i, at[i], turn)
+						: turn / (i + 1) % llm_choice_info(i)->n_values);
 	} while (c < LLM_NR_CHOICES);
+	print_message("%u combinations\n", turn);
 }
 
 /* ---- presets ---- */

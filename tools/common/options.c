@@ -10,6 +10,10 @@
 #include "tool.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+/* For the engine 0 is the default, and a step of 1 none. */
+#define LEAST_RATIO 0.001f
+#define LEAST_STEP 0.01f
+#define MOST_STEP 0.99f
 
 static const char *const transports[] = {
 	[NPU_TRANSPORT_AUTO] = "auto",
@@ -57,6 +61,17 @@ static const struct option_def engine_options[] = {
 		 "the file while nothing is evaluated, at the latest before the program ends, and "
 		 "later ones use it without packing anything. Files that have not been used for "
 		 "longest are removed for others." },
+	{ OPT_RATIO, "ratio", "SHARE",
+	  .doc = "attention sparse, block and shadow: the share of the keys that a query sees, on "
+		 "average over heads (default: 0.2)" },
+	{ OPT_SPARSE_FROM, "sparse-from", "N",
+	  .doc = "chunks within the first N tokens have full attention (default: 1024)\n"
+		 "There an estimate costs more than it saves. With 1, no chunk has." },
+	{ OPT_SCALE_BUCKETS, "scale-buckets", "N",
+	  .doc = "attention shadow and npu: pairs of scales that graphs are made for: 1, 9, 25, "
+		 "49 or 81 (default: 9; shadowAttn 3.3)" },
+	{ OPT_SCALE_STEP, "scale-step", "FACTOR",
+	  .doc = "the factor from one scale to the next, below 1 (default: 0.5)" },
 	{ OPT_CLOCK, "clock", "CLOCK",
 	  .doc = "clock of all times: wall, or virtual, which models a phone's SoC (default: "
 		 "wall)\n"
@@ -391,6 +406,16 @@ int engine_option(struct llm_options *opts, int c, const char *value)
 		return err;
 	case OPT_PANELS_CACHE:
 		return parse_gib("--panels-cache", value, &opts->panels_cache_bytes);
+	case OPT_RATIO:
+		return tool_parse_float("--ratio", value, LEAST_RATIO, 1, &opts->ratio);
+	case OPT_SPARSE_FROM:
+		return tool_parse_uint("--sparse-from", value, 1, UINT32_MAX, &opts->sparse_from);
+	case OPT_SCALE_BUCKETS:
+		return tool_parse_uint("--scale-buckets", value, 1, LLM_MAX_SCALE_BUCKETS,
+				       &opts->scale_buckets);
+	case OPT_SCALE_STEP:
+		return tool_parse_float("--scale-step", value, LEAST_STEP, MOST_STEP,
+					&opts->scale_step);
 	case OPT_PRESET:
 		return parse_preset(value, &opts->choices);
 	}

@@ -69,6 +69,13 @@ static const struct bench_field fixed_fields[] = {
 	{ "shadow_merges", "REAL" },
 	{ "shadow_reads", "REAL" },
 	{ "shadow_weight_bytes", "INTEGER" },
+	{ "ratio", "REAL" },
+	{ "sparse_from", "INTEGER" },
+	{ "attn_keys", "REAL" },
+	{ "attn_estimate_ms", "REAL" },
+	{ "attn_select_ms", "REAL" },
+	{ "attn_attend_ms", "REAL" },
+	{ "attn_launches", "REAL" },
 	{ "start_read_bytes", "INTEGER" },
 	{ "start_cached_bytes", "INTEGER" },
 	{ "start_wait_ms", "REAL" },
@@ -345,6 +352,27 @@ static void add_shadow(struct json_object *o, const struct bench_result *r)
 	add(o, "shadow_weight_bytes", has ? json_out_u64(s->hot_bytes) : NULL);
 }
 
+/* Sparse attention: the share of the keys, the CPU's time, summed over threads, and the NPU's
+ * launches of a repetition; null without it. */
+static void add_attention(struct json_object *o, const struct bench_result *r)
+{
+	const struct llm_options *opts = &r->config->opts;
+	const struct llm_attention_stats *a = &r->attention;
+	bool sparse = r->info->choices.attention != LLM_ATTENTION_FULL, has = a->visible;
+	double ms = 1e-6 / r->n;
+
+	add(o, "ratio",
+	    sparse ? json_out_double((double)(opts->ratio != 0 ? opts->ratio : LLM_SPARSE_RATIO))
+		   : NULL);
+	add(o, "sparse_from",
+	    sparse ? json_out_u64(opts->sparse_from ? opts->sparse_from : LLM_SPARSE_FROM) : NULL);
+	add(o, "attn_keys", has ? json_out_double((double)a->selected / (double)a->visible) : NULL);
+	add(o, "attn_estimate_ms", has ? json_out_double((double)a->estimate_ns * ms) : NULL);
+	add(o, "attn_select_ms", has ? json_out_double((double)a->select_ns * ms) : NULL);
+	add(o, "attn_attend_ms", has ? json_out_double((double)a->attend_ns * ms) : NULL);
+	add(o, "attn_launches", has ? json_out_double((double)a->launches / r->n) : NULL);
+}
+
 /* How the weights were loaded; null where none are packed. */
 static void add_start(struct json_object *o, const struct bench_result *r)
 {
@@ -458,6 +486,7 @@ static void add_costs(struct json_object *o, const struct bench_result *r)
 	add(o, "kv_bytes_read", integer(kv));
 	add(o, "memory_gbps", json_out_double(gbps));
 	add_shadow(o, r);
+	add_attention(o, r);
 	add_start(o, r);
 	add(o, "output_sha256", json_out_string(*r->output_sha256 ? r->output_sha256 : NULL));
 	add(o, "predictor", json_out_string(r->predictor));

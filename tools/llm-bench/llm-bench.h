@@ -92,6 +92,7 @@ struct bench_result {
 	unsigned int chunk; /* tokens of a prompt's chunks if the plan chose them; else 0 */
 	struct llm_virtual_stats virtual_clock;
 	struct llm_shadow_stats shadow;
+	struct llm_attention_stats attention;
 	struct llm_start_stats start;
 	struct llm_cold_stats cold; /* of the last repetition that started cold; ns 0: none did */
 	struct llm_panels_cache cache; /* of the first repetition, or of one where it failed */

@@ -143,6 +143,18 @@ static void meter_add_shadow(struct llm_shadow_stats *sum, const struct llm_shad
 	sum->ns += b->ns - a->ns;
 }
 
+static void meter_add_attention(struct llm_attention_stats *sum,
+				const struct llm_attention_stats *a,
+				const struct llm_attention_stats *b)
+{
+	sum->visible += b->visible - a->visible;
+	sum->selected += b->selected - a->selected;
+	sum->estimate_ns += b->estimate_ns - a->estimate_ns;
+	sum->select_ns += b->select_ns - a->select_ns;
+	sum->attend_ns += b->attend_ns - a->attend_ns;
+	sum->launches += b->launches - a->launches;
+}
+
 static void meter_add(struct bench_result *r, const struct meter *a, const struct meter *b)
 {
 	for (int tokens = 0; tokens < 2; tokens++)
@@ -160,6 +172,7 @@ static void meter_add(struct bench_result *r, const struct meter *a, const struc
 	meter_add_lanes(r->lanes, a->stats.lanes, b->stats.lanes);
 	meter_add_virtual(&r->virtual_clock, &a->stats.virtual_clock, &b->stats.virtual_clock);
 	meter_add_shadow(&r->shadow, &a->stats.shadow, &b->stats.shadow);
+	meter_add_attention(&r->attention, &a->stats.attention, &b->stats.attention);
 }
 
 /* A repetition must generate the same tokens as the one before. */

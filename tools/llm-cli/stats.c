@@ -149,6 +149,36 @@ static void print_cold(const struct llm_session *s, bool virtual_clock)
 	fprintf(stderr, "the process %.2f\n", mib(tool_peak_memory()));
 }
 
+static double seconds(uint64_t ns)
+{
+	return (double)ns / 1e9;
+}
+
+/* Prints what sparse attention did, if any chunk had it. */
+static void print_attention(const struct llm_attention_stats *a)
+{
+	if (!a->visible && !a->key_bytes)
+		return;
+	if (a->visible)
+		fprintf(stderr,
+			"attention  %.1f %% of the keys; estimate %.3f s, selection %.3f s, the "
+			"rest %.3f s of CPU time\n",
+			100 * (double)a->selected / (double)a->visible, seconds(a->estimate_ns),
+			seconds(a->select_ns), seconds(a->attend_ns));
+	else
+		fputs("attention  full: no chunk was long enough for an estimate\n", stderr);
+	if (a->heads)
+		fprintf(stderr,
+			"           %" PRIu64 " heads estimated in %" PRIu64 " launches (%" PRIu64
+			" jobs), %" PRIu64 " in another scale bucket than planned, keys of %" PRIu64
+			" rescaled; %" PRIu64 " graphs of %.1f KiB\n",
+			a->heads, a->launches, a->jobs, a->moved, a->repacked, a->graphs,
+			(double)a->graph_bytes / 1024);
+	if (a->key_bytes)
+		fprintf(stderr, "           INT8 keys %.2f MiB, scores and queries %.2f MiB\n",
+			mib(a->key_bytes), mib(a->score_bytes));
+}
+
 /* Waits until the cache of panels is made, if it is being made. */
 static void print_cache(struct llm_engine *engine)
 {
@@ -191,6 +221,7 @@ void stats_print(struct llm_engine *engine, const struct llm_session *s, uint64_
 			st.npu_jobs, counts.waits, counts.polls, (double)st.npu_wait_ns / 1e9);
 	}
 	print_shadow(&st.shadow);
+	print_attention(&st.attention);
 	if (info->gpu)
 		fprintf(stderr, "GPU      %s\n", info->gpu);
 	print_waits(s, false);

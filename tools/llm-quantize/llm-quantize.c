@@ -18,13 +18,17 @@ static const char help[] =
 	"       llm-quantize [-t N] --calibrate TEXT [options] IN.gguf OUT.gguf TYPE\n"
 	"       llm-quantize [-t N] --synthetic SHAPE OUT.gguf TYPE [--seed N] [--vocab N]\n"
 	"Writes a model with another type of weights, one that is calibrated for\n"
-	"--activations static, or one of a given shape with random weights.\n"
+	"--activations static and --attention shadow, or one of a given shape with random\n"
+	"weights.\n"
 	"TYPE is f32, f16, q8_0, q5_1, q5_0, q4_1 or q4_0, or w8a8, w4a8, w4a16,\n"
 	"native or adaptive:\n"
 	"packed for the NPU.\n\n"
 	"      --bits AVERAGE      adaptive: the average width of weights, 1 to 8 (default: 5)\n"
 	"      --calibrate TEXT    a file of text such as the model will meet; - for stdin\n"
 	"      --calibrate-tokens N  tokens of it to evaluate at most (default: 8192)\n"
+	"      --head-tokens N     of these, tokens that are evaluated again without each head\n"
+	"                          and each layer, for the ratios of heads; 0: none\n"
+	"                          (default: 1024)\n"
 	"      --outlier-channels SHARE  of an input's channels that have outliers in a\n"
 	"                          chunk of 256 tokens (default: 0.003)\n"
 	"      --hot SHARE         of the outliers whose channels' weights stay in memory\n"
@@ -175,6 +179,7 @@ enum {
 	VOCAB,
 	CALIBRATE,
 	TOKENS,
+	HEAD_TOKENS,
 	CHANNELS,
 	HOT,
 	PRUNING,
@@ -191,6 +196,7 @@ static const struct option options[] = {
 	{ "vocab", required_argument, NULL, VOCAB },
 	{ "calibrate", required_argument, NULL, CALIBRATE },
 	{ "calibrate-tokens", required_argument, NULL, TOKENS },
+	{ "head-tokens", required_argument, NULL, HEAD_TOKENS },
 	{ "outlier-channels", required_argument, NULL, CHANNELS },
 	{ "hot", required_argument, NULL, HOT },
 	{ "pruning", required_argument, NULL, PRUNING },
@@ -225,6 +231,8 @@ static int parse_calibration(struct args *a, int opt, const char *value)
 	switch (opt) {
 	case TOKENS:
 		return tool_parse_uint("--calibrate-tokens", value, 1, UINT32_MAX, &o->max_tokens);
+	case HEAD_TOKENS:
+		return tool_parse_uint("--head-tokens", value, 0, UINT32_MAX, &o->head_tokens);
 	case CHANNELS:
 		return tool_parse_double("--outlier-channels", value, 1e-6, 0.5,
 					 &o->outlier_channels);

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT
+#include "attention.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "head_ratios.h"
+#include "llm_fail.h"
+
+/* Keys that a query keeps, whatever its head's ratio. */
+#define LEAST_KEYS 16
+
+/* ---- what the file has ---- */
+
+__attribute__((format(printf, 2, 3))) static int bad(const struct attention_options *o,
+						     const char *fmt, ...)
+{
+	char line[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	return llm_fail(-EINVAL, "%s: %s; calibrate the original again: llm-quantize --calibrate",
+			o->path, line);
+}
+
+/* Copies the @n values of a key; they may be unaligned in the file. */
+static int read_floats(const struct attention_options *o, const char *key, size_t n, float *to)
+{
+	const float *values;
+	size_t has;
+	int err = gguf_f32_array(o->file, key, &values, &has);
+
+	if (err)
+		return bad(o, "no key %s, or no array of floats", key);
+	if (has != n)
+		return bad(o, "%s has %zu values, not %zu", key, has, n);
+	memcpy(to, values, n * sizeof(*to));
+	return 0;
+}
+
+static int read_scales(const struct attention_options *o, const char *key, size_t n, float *to)
+{
+	int err = read_floats(o, key, n, to);
+
+	for (size_t i = 0; !err && i < n; i++)
+		if (!isnormal(to[i]) || to[i] < 0)
+			err = bad(o, "%s holds %g at %zu", key, (double)to[i], i);
+	return err;
+}
+
+static bool is_calibrated(const struct attention_options *o, int *err)
+{
+	uint64_t version = 0;
+
+	*err = 0;
+	if (!o->file || gguf_u64(o->file, ATTENTION_KEY, &version))
+		return false;
+	if (version != ATTENTION_VERSION)
+		*err = bad(o, "its calibration of attention has version %llu, not %d",
+			   (unsigned long long)version, ATTENTION_VERSION);
+	return !*err;
+}
+
+/* ---- ratios ---- */
+
+static int read_ratios(struct attention *a, const struct attention_options *o)
+{
+	size_t n = (size_t)a->layers * a->heads;
+	float *read = malloc((n + a->layers) * sizeof(*read));
+	double *of = malloc((2 * n + a->layers) * sizeof(*of));
+	const struct head_importance importance = { a->layers, a->heads, of, of + n };
+	float limit;
+	int err = read && of ? 0 : llm_fail(-ENOMEM, "no memory for the ratios of heads");
+
+	if (!err)
+		err = read_scales(o, ATTENTION_KEY ".limit", 1, &limit);
+	if (!err)
+		err = read_floats(o, ATTENTION_KEY ".head_importance", n, read);
+	if (!err)
+		err = read_floats(o, ATTENTION_KEY ".layer_importance", a->layers, read + n);
+	for (size_t i = 0; !err && i < n + a->layers; i++)
+		of[i] = (double)read[i];
+	if (!err)
+		err = head_ratios(&importance, a->ratio, (double)limit, of + n + a->layers);
+	for (size_t i = 0; !err && i < n; i++)
+		a->ratios[i] = (float)of[n + a->layers + i];
+	free(read);
+	free(of);
+	return err;
+}
+
+static int make_ratios(struct attention *a, const struct attention_options *o, bool calibrated)
+{
+	if (!(a->ratio > 0 && a->ratio <= 1))
+		return llm_fail(-EINVAL, "a ratio of %g of the keys: choose one up to 1", a->ratio);
+	for (size_t i = 0; i < (size_t)a->layers * a->heads; i++)
+		a->ratios[i] = (float)a->ratio;
+	a->by_head = calibrated && o->choices->ratios == LLM_RATIOS_HEAD;
+	return a->by_head ? read_ratios(a, o) : 0;
+}
+
+unsigned int attention_keep(const struct attention *a, unsigned int layer, unsigned int head,
+			    unsigned int visible)
+{
+	double share = (double)a->ratios[(size_t)layer * a->heads + head] * visible;
+	unsigned int keep = (unsigned int)ceil(share);
+
+	keep = keep < LEAST_KEYS ? LEAST_KEYS : keep;
+	return keep < visible ? keep : visible;
+}
+
+/* ---- scale buckets ---- */
+
+static double mean_of(const float *scales, size_t n)
+{
+	struct scale_mean mean = { 0, 0 };
+
+	for (size_t i = 0; i < n; i++)
+		scale_mean_add(&mean, scales[i]);
+	return scale_mean(&mean);
+}
+
+static int read_buckets(struct attention *a, const struct attention_options *o)
+{
+	size_t nq = (size_t)a->layers * a->heads, nk = (size_t)a->layers * a->kv_heads;
+	unsigned int group = a->heads / a->kv_heads;
+	float *q = malloc((nq + nk) * sizeof(*q)), *k = q ? q + nq : NULL;
+	int err = q ? 0 : llm_fail(-ENOMEM, "no memory for the scales of attention");
+
+	if (!err)
+		err = read_scales(o, ATTENTION_KEY ".q_scales", nq, q);
+	if (!err)
+		err = read_scales(o, ATTENTION_KEY ".k_scales", nk, k);
+	if (!err)
+		err = read_scales(o, ATTENTION_KEY ".v_scales", nk, a->v_scales);
+	if (!err)
+		err = scale_buckets_init(&a->buckets, o->buckets, mean_of(q, nq), mean_of(k, nk),
+					 o->step);
+	for (size_t i = 0; !err && i < nq; i++)
+		a->expected[i] = (uint8_t)scale_buckets_pick(&a->buckets, q[i], k[i / group]);
+	free(q);
+	return err;
+}
+
+static int make_buckets(struct attention *a, const struct attention_options *o, bool calibrated)
+{
+	int err;
+
+	if (calibrated)
+		return read_buckets(a, o);
+	if (o->file)
+		return llm_fail(-ENODATA,
+				"%s: attention %s needs the scales of queries and keys, which it "
+				"lacks: llm-quantize --calibrate TEXT makes a file with them; or "
+				"choose attention sparse",
+				o->path, llm_choice_name(LLM_CHOICE_ATTENTION, a->kind));
+	err = scale_buckets_init(&a->buckets, o->buckets, 1, 1, o->step);
+	if (!err)
+		memset(a->expected, (int)scale_buckets_pick(&a->buckets, 1, 1),
+		       (size_t)a->layers * a->heads);
+	return err;
+}
+
+/* ---- life ---- */
+
+static struct attention *alloc(const struct attention_options *o)
+{
+	const struct shape *s = o->shape;
+	struct attention *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return NULL;
+	a->kind = o->choices->attention;
+	a->layers = s->layers;
+	a->heads = s->heads;
+	a->kv_heads = s->kv_heads;
+	a->head_dim = s->head_dim;
+	a->from = o->from;
+	a->ratio = o->ratio;
+	a->ratios = calloc((size_t)s->layers * s->heads, sizeof(*a->ratios));
+	a->expected = calloc((size_t)s->layers * s->heads, 1);
+	a->v_scales = calloc((size_t)s->layers * s->kv_heads, sizeof(*a->v_scales));
+	if (a->ratios && a->expected && a->v_scales)
+		return a;
+	attention_free(a);
+	return NULL;
+}
+
+int attention_create(const struct attention_options *o, struct attention **out)
+{
+	bool npu = o->choices->attention == LLM_ATTENTION_SHADOW ||
+		   o->choices->attention == LLM_ATTENTION_NPU,
+	     calibrated;
+	struct attention *a;
+	int err;
+
+	*out = NULL;
+	if (o->choices->attention == LLM_ATTENTION_FULL)
+		return 0;
+	calibrated = is_calibrated(o, &err);
+	if (err)
+		return err;
+	a = alloc(o);
+	if (!a)
+		return llm_fail(-ENOMEM, "no memory for the ratios of heads");
+	err = make_ratios(a, o, calibrated);
+	if (!err && npu)
+		err = make_buckets(a, o, calibrated);
+	if (err)
+		attention_free(a);
+	else
+		*out = a;
+	return err;
+}
+
+void attention_free(struct attention *a)
+{
+	if (!a)
+		return;
+	free(a->ratios);
+	free(a->expected);
+	free(a->v_scales);
+	free(a);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Attention that is not full (shadowAttn 3): what a model's file and the options decide of it, once
+ * for all sessions. Each head has a ratio (head_ratios.h) and, for a chunk, a scale bucket
+ * (scale_buckets.h); the calibration says in which bucket a head mostly is, and plans count on it.
+ *
+ * A calibrated file has, all f32 but the first:
+ *
+ *	vnpu.attention			u32: ATTENTION_VERSION
+ *	vnpu.attention.head_importance	[n_layer][n_head] loss without the head, less that with all
+ *	vnpu.attention.layer_importance	[n_layer] the same of a layer
+ *	vnpu.attention.limit		[1] of their products (head_ratios.h)
+ *	vnpu.attention.q_scales		[n_layer][n_head] mean scale of a chunk's queries
+ *	vnpu.attention.k_scales		[n_layer][n_head_kv] and of its keys
+ *	vnpu.attention.v_scales		[n_layer][n_head_kv] and of its values
+ */
+#ifndef ATTENTION_H
+#define ATTENTION_H
+
+#include <stdbool.h>
+
+#include "gguf.h"
+#include "llm.h"
+#include "scale_buckets.h"
+#include "shape.h"
+
+#define ATTENTION_KEY "vnpu.attention"
+#define ATTENTION_VERSION 1
+
+struct attention {
+	enum llm_attention kind; /* not FULL */
+	unsigned int layers, heads, kv_heads, head_dim;
+	unsigned int from; /* chunks that end within so many tokens have full attention */
+	double ratio; /* the mean of: */
+	float *ratios; /* [layers][heads] */
+	bool by_head; /* the ratios follow the file's importance of heads */
+	/* Attention shadow and npu: */
+	struct scale_buckets buckets;
+	uint8_t *expected; /* [layers][heads]: the bucket of the calibration's scales */
+	float *v_scales; /* [layers][kv_heads] */
+};
+
+struct attention_options {
+	const struct shape *shape;
+	const struct llm_choices *choices; /* settled */
+	/* NULL: a shape without a file, whose heads are all alike and in the middle bucket. */
+	const struct gguf_file *file;
+	const char *path; /* for messages */
+	double ratio;
+	unsigned int from, buckets;
+	double step;
+};
+
+/*
+ * NULL in *@a if the choice is full. 0, or -errno with the error line: -ENODATA if attention shadow
+ * or npu is chosen and the file has no calibration, -EINVAL if that or an option is not valid,
+ * -ENOMEM. An error leaves nothing to free.
+ */
+int attention_create(const struct attention_options *o, struct attention **a);
+void attention_free(struct attention *a); /* NULL: nothing */
+
+/* How many of @visible keys a query of the head computes with: at least one, at most all. */
+unsigned int attention_keep(const struct attention *a, unsigned int layer, unsigned int head,
+			    unsigned int visible);
+
+#endif /* ATTENTION_H */

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a calibration text tells of a model's attention: the scales of each head's queries, keys
+ * and values, and what the loss grows by without a head or a layer (shadowAttn 3.2, 3.3).
+ */
+#ifndef ATTENTION_STATS_H
+#define ATTENTION_STATS_H
+
+#include "scale_buckets.h"
+
+enum attention_tensor {
+	ATTENTION_Q, /* after RoPE */
+	ATTENTION_K,
+	ATTENTION_V,
+	ATTENTION_TENSORS,
+};
+
+struct attention_stats {
+	unsigned int layers, heads, kv_heads, head_dim;
+	struct scale_mean *scales[ATTENTION_TENSORS]; /* [layers][heads or kv_heads] */
+	/* Losses are in nats a token. */
+	double *head_importance; /* [layers][heads] */
+	double *layer_importance; /* [layers] */
+	double limit; /* of their products, with which a ratio of 0.2 loses least */
+};
+
+/* 0 or -ENOMEM with the error line, which leaves nothing to free. */
+int attention_stats_create(struct attention_stats *s, unsigned int layers, unsigned int heads,
+			   unsigned int kv_heads, unsigned int head_dim);
+void attention_stats_free(struct attention_stats *s);
+
+/* Adds the scales of a chunk: @data [rows][heads of the tensor][head_dim]. Scales that are not
+ * finite are left out. */
+void attention_stats_add(struct attention_stats *s, enum attention_tensor tensor,
+			 unsigned int layer, unsigned int rows, const float *data);
+/* Heads of such a tensor. */
+unsigned int attention_stats_heads(const struct attention_stats *s, enum attention_tensor tensor);
+
+#endif /* ATTENTION_STATS_H */

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Sessions with attention that is not full: with all keys the results of full attention, with
+ * fewer the same bits whatever the threads, pipelines, placements, clocks and transports are, and
+ * what a session has been through. TEST_SEED=N repeats a run.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "attention.h"
+#include "llm.h"
+#include "tiny_random.h"
+
+#define MAX_TOKENS 400
+#define MAX_LAYERS 4
+#define MAX_HEADS 64
+/* Between logits by full attention and by all keys: other sums of the same products. */
+#define BOUND 2e-3
+
+/* A model with a calibration of its attention: scales that its own evaluation has shown. */
+struct calibrated {
+	struct tiny_model t;
+	float heads[MAX_LAYERS * MAX_HEADS], layers[MAX_LAYERS];
+	float q[MAX_LAYERS * MAX_HEADS], k[MAX_LAYERS * MAX_HEADS], v[MAX_LAYERS * MAX_HEADS];
+	float limit;
+	int32_t ids[MAX_TOKENS];
+};
+
+static void observe(void *ud, const char *tensor, unsigned int layer, unsigned int pos,
+		    unsigned int rows, unsigned int cols, const float *data)
+{
+	struct calibrated *c = ud;
+	unsigned int n = c->t.c.head_dim, heads = cols / n;
+	float *scales = !strcmp(tensor, "q_rope")   ? c->q
+			: !strcmp(tensor, "k_rope") ? c->k
+			: !strcmp(tensor, "v")	    ? c->v
+						    : NULL;
+
+	for (unsigned int h = 0; scales && h < heads; h++)
+		scales[layer * heads + h] = scale_buckets_scale(data + h * n, rows, n, cols);
+}
+
+static struct llm_engine *open_engine(const struct llm_options *o)
+{
+	struct llm_engine *engine;
+
+	if (llm_engine_open(o, &engine))
+		fail_msg("%s", llm_error());
+	return engine;
+}
+
+static struct llm_session *new_session(struct llm_engine *engine)
+{
+	struct llm_session *s;
+
+	if (llm_session_create(engine, MAX_TOKENS, &s))
+		fail_msg("%s", llm_error());
+	return s;
+}
+
+static void eval(struct llm_session *s, const int32_t *ids, size_t n)
+{
+	if (llm_session_eval(s, ids, n))
+		fail_msg("%s", llm_error());
+}
+
+static struct llm_options options_of(const struct calibrated *c, enum llm_attention attention,
+				     float ratio)
+{
+	return (struct llm_options){
+		.model = c->t.path,
+		.choices = { .placement = LLM_PLACE_FINE,
+			     .weights = LLM_WEIGHTS_W8A8,
+			     .attention = attention },
+		.threads = 1,
+		.chunk = 64,
+		.ratio = ratio,
+		.sparse_from = 1,
+		.device = { .transport = NPU_TRANSPORT_SIM, .threads = 1 },
+	};
+}
+
+static void calibrated_create(struct calibrated *c, const char *arch)
+{
+	const struct tiny_config config = tiny_any(arch, MAX_TOKENS, any(1, MAX_LAYERS), 32, 4);
+	unsigned int nq = config.n_layer * config.n_head, nk = config.n_layer * config.n_head_kv;
+	struct llm_options o;
+	struct llm_engine *engine;
+	struct llm_session *s;
+
+	tiny_create(&c->t, &config, random_u64(&seed_state));
+	tiny_write(&c->t);
+	for (int i = 0; i < MAX_TOKENS; i++)
+		c->ids[i] = (int32_t)any(0, config.n_vocab - 1);
+	o = options_of(c, LLM_ATTENTION_FULL, 0);
+	engine = open_engine(&o);
+	s = new_session(engine);
+	llm_session_observe(s, observe, c);
+	eval(s, c->ids, 60);
+	llm_session_free(s);
+	llm_engine_close(engine);
+	c->limit = 1;
+	for (unsigned int i = 0; i < nq; i++)
+		c->heads[i] = (float)any(1, 9) * 1e-3f;
+	for (unsigned int i = 0; i < config.n_layer; i++)
+		c->layers[i] = (float)any(1, 9) * 1e-2f;
+	tiny_key(&c->t, ATTENTION_KEY, 'u', ATTENTION_VERSION, NULL);
+	tiny_array(&c->t, ATTENTION_KEY ".head_importance", 'F', c->heads, nq);
+	tiny_array(&c->t, ATTENTION_KEY ".layer_importance", 'F', c->layers, config.n_layer);
+	tiny_array(&c->t, ATTENTION_KEY ".limit", 'F', &c->limit, 1);
+	tiny_array(&c->t, ATTENTION_KEY ".q_scales", 'F', c->q, nq);
+	tiny_array(&c->t, ATTENTION_KEY ".k_scales", 'F', c->k, nk);
+	tiny_array(&c->t, ATTENTION_KEY ".v_scales", 'F', c->v, nk);
+	tiny_write(&c->t);
+}
+
+/* Logits after a prompt, two single tokens, and another prompt: [3][n_vocab]. */
+static float *logits_of(const struct calibrated *c, const struct llm_options *o)
+{
+	struct llm_engine *engine = open_engine(o);
+	struct llm_session *s = new_session(engine);
+	size_t n = c->t.c.n_vocab;
+	float *logits = malloc(3 * n * sizeof(*logits));
+
+	eval(s, c->ids, 200);
+	memcpy(logits, llm_session_logits(s), n * sizeof(*logits));
+	eval(s, c->ids + 200, 1);
+	eval(s, c->ids + 201, 1);
+	memcpy(logits + n, llm_session_logits(s), n * sizeof(*logits));
+	eval(s, c->ids + 202, 150);
+	memcpy(logits + 2 * n, llm_session_logits(s), n * sizeof(*logits));
+	llm_session_free(s);
+	llm_engine_close(engine);
+	return logits;
+}
+
+static void assert_same(const struct calibrated *c, const float *want, const struct llm_options *o)
+{
+	float *got = logits_of(c, o);
+
+	assert_memory_equal(want, got, 3 * c->t.c.n_vocab * sizeof(*got));
+	free(got);
+}
+
+/* ---- all keys ---- */
+
+static const enum llm_attention selecting[] = { LLM_ATTENTION_SPARSE, LLM_ATTENTION_BLOCK,
+						LLM_ATTENTION_SHADOW };
+
+static void assert_near(const struct calibrated *c, const float *want, const float *got,
+			const char *what)
+{
+	double worst = 0, most = 0;
+
+	for (size_t i = 0; i < 3 * c->t.c.n_vocab; i++) {
+		worst = fmax(worst, fabs((double)got[i] - (double)want[i]));
+		most = fmax(most, fabs((double)want[i]));
+	}
+	if (!(worst <= BOUND * most))
+		fail_msg("%s, %s: %g of %g", c->t.c.arch, what, worst, most);
+}
+
+/* With weights and caches of floats, since what is rounded to integers changes by steps. */
+static void with_all_keys_results_are_those_of_full_attention(void **state)
+{
+	static const char *const archs[] = { "llama", "qwen2", "qwen3" };
+
+	for (int a = 0; a < 3; a++) {
+		struct calibrated c;
+		struct llm_options o;
+		float *full;
+
+		calibrated_create(&c, archs[a]);
+		o = options_of(&c, LLM_ATTENTION_FULL, 1);
+		o.choices.placement = LLM_PLACE_CPU;
+		o.choices.weights = LLM_WEIGHTS_F32;
+		full = logits_of(&c, &o);
+		for (int k = 0; k < 2; k++) {
+			float *got;
+
+			o.choices.attention = selecting[k];
+			got = logits_of(&c, &o);
+			assert_near(&c, full, got,
+				    llm_choice_name(LLM_CHOICE_ATTENTION, selecting[k]));
+			free(got);
+		}
+		free(full);
+		tiny_free(&c.t);
+	}
+}
+
+/* Who has estimated does not matter then. */
+static void with_all_keys_shadow_is_sparse(void **state)
+{
+	struct calibrated c;
+	struct llm_options o;
+	float *sparse;
+
+	calibrated_create(&c, "llama");
+	o = options_of(&c, LLM_ATTENTION_SPARSE, 1);
+	sparse = logits_of(&c, &o);
+	o = options_of(&c, LLM_ATTENTION_SHADOW, 1);
+	assert_same(&c, sparse, &o);
+	free(sparse);
+	tiny_free(&c.t);
+}
+
+/* ---- the same bits ---- */
+
+static void results_do_not_depend_on_how_it_is_run(void **state)
+{
+	for (int k = 0; k < 3; k++) {
+		struct calibrated c;
+		struct llm_options o;
+		float *want;
+
+		calibrated_create(&c, "llama");
+		o = options_of(&c, selecting[k], 0.3f);
+		want = logits_of(&c, &o);
+		assert_same(&c, want, &o);
+		o.threads = 3;
+		o.device.threads = 2;
+		assert_same(&c, want, &o);
+		o.profile = "sd8gen3";
+		assert_same(&c, want, &o);
+		o.choices.order = LLM_ORDER_LAYER;
+		assert_same(&c, want, &o);
+		o.profile = NULL;
+		assert_same(&c, want, &o);
+		o.choices.order = LLM_ORDER_AUTO;
+		o.choices.placement = LLM_PLACE_LINEAR;
+		o.choices.graphs = LLM_GRAPHS_SHARED;
+		assert_same(&c, want, &o);
+		for (enum llm_floats f = LLM_FLOATS_CPU; f <= LLM_FLOATS_ALL; f++) {
+			o.choices.floats = f;
+			assert_same(&c, want, &o);
+		}
+		for (enum llm_pipeline p = LLM_PIPELINE_INSERTION; p <= LLM_PIPELINE_GREEDY; p++) {
+			o.choices.pipeline = p;
+			assert_same(&c, want, &o);
+		}
+		free(want);
+		tiny_free(&c.t);
+	}
+}
+
+static void a_session_that_went_back_computes_the_same(void **state)
+{
+	struct calibrated c;
+	struct llm_options o;
+	struct llm_engine *engine;
+	struct llm_session *s;
+	float *want;
+
+	calibrated_create(&c, "qwen2");
+	o = options_of(&c, LLM_ATTENTION_SHADOW, 0.3f);
+	want = logits_of(&c, &o);
+	engine = open_engine(&o);
+	s = new_session(engine);
+	/* Other tokens, of which nothing may be left. */
+	eval(s, c.ids + 100, 250);
+	assert_int_equal(llm_session_truncate(s, 0), 0);
+	eval(s, c.ids, 200);
+	assert_memory_equal(want, llm_session_logits(s), c.t.c.n_vocab * sizeof(*want));
+	llm_session_free(s);
+	llm_engine_close(engine);
+	free(want);
+	tiny_free(&c.t);
+}
+
+/* ---- what is refused, and counted ---- */
+
+static void shadow_needs_a_calibrated_file(void **state)
+{
+	struct calibrated c;
+	struct llm_options o;
+	struct llm_engine *engine;
+
+	calibrated_create(&c, "llama");
+	o = options_of(&c, LLM_ATTENTION_SHADOW, 0);
+	o.choices.placement = LLM_PLACE_CPU;
+	assert_int_equal(llm_engine_open(&o, &engine), -EINVAL);
+	assert_non_null(strstr(llm_error(), "placement cpu has no"));
+	o.choices.placement = LLM_PLACE_FINE;
+	o.scale_buckets = 4;
+	assert_int_equal(llm_engine_open(&o, &engine), -EINVAL);
+	assert_non_null(strstr(llm_error(), "odd number"));
+	o.scale_buckets = 0;
+	o.ratio = 1.5f;
+	assert_int_equal(llm_engine_open(&o, &engine), -EINVAL);
+	assert_non_null(strstr(llm_error(), "ratio"));
+	o.ratio = 0;
+	tiny_free(&c.t);
+	memset(&c, 0, sizeof(c));
+	{
+		const struct tiny_config config = tiny_any("llama", MAX_TOKENS, 2, 32, 4);
+
+		tiny_create(&c.t, &config, 1);
+		tiny_write(&c.t);
+	}
+	o.model = c.t.path;
+	assert_int_equal(llm_engine_open(&o, &engine), -ENODATA);
+	assert_non_null(strstr(llm_error(), "llm-quantize --calibrate"));
+	tiny_free(&c.t);
+}
+
+static void what_was_selected_is_counted(void **state)
+{
+	struct calibrated c;
+	struct llm_options o;
+	struct llm_engine *engine;
+	struct llm_session *s;
+	struct llm_session_stats stats;
+	double share;
+
+	calibrated_create(&c, "llama");
+	o = options_of(&c, LLM_ATTENTION_SHADOW, 0.4f);
+	engine = open_engine(&o);
+	s = new_session(engine);
+	eval(s, c.ids, 320);
+	llm_session_stats(s, &stats);
+	share = (double)stats.attention.selected / (double)stats.attention.visible;
+	assert_int_equal(stats.attention.visible, 320ull * 321 / 2 * c.t.c.n_layer * c.t.c.n_head);
+	/* Early queries keep more than their share. */
+	assert_true(share > 0.4 && share < 0.6);
+	assert_int_equal(stats.attention.heads, 5 * c.t.c.n_layer * c.t.c.n_head);
+	assert_true(stats.attention.launches <= stats.attention.heads);
+	assert_true(stats.attention.jobs >= stats.attention.launches);
+	llm_session_free(s);
+	llm_engine_close(engine);
+	tiny_free(&c.t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(with_all_keys_results_are_those_of_full_attention),
+		cmocka_unit_test(with_all_keys_shadow_is_sparse),
+		cmocka_unit_test(results_do_not_depend_on_how_it_is_run),
+		cmocka_unit_test(a_session_that_went_back_computes_the_same),
+		cmocka_unit_test(shadow_needs_a_calibrated_file),
+		cmocka_unit_test(what_was_selected_is_counted),
+	};
+
+	return cmocka_run_group_tests(tests, tiny_setup, NULL);
+}
