@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# shadowAttn's method on a phone's SoC: the claims of docs/shadowattn.md, by build/experiments/shadowattn; and wrong command lines.
+# shadowAttn's method on a phone's SoC, and what the estimate finds of a model's greatest scores: the claims of
+# docs/shadowattn.md, by build/experiments/shadowattn; and wrong command lines.
 set -u
 . tests/cli/common.bash
 
@@ -62,6 +63,49 @@ same "is planned once for each use of cores" "$(grep -c 'gemma-2b | 64 | 8 |' "$
 cut -d'|' -f1-15 "$scratch/out" >"$scratch/once"
 passes "the same again" "${shadowattn[@]}" plan --shape gemma-2b -p 64
 same "plans are the same on every run" "$(md5sum <"$scratch/once")" "$(cut -d'|' -f1-15 "$scratch/out" | md5sum)"
+
+# ---- recall, of a file that is calibrated here ----
+
+recall=("${shadowattn[@]}" recall)
+read_recall='
+lines = [[c.strip() for c in l.strip().strip("|").split("|")] for l in open(sys.argv[1])]
+rows = {l[0]: dict(zip(("ratio", "estimate", "worst", "at", "blocks", "worst_blocks", "computed"), l)) for l in lines[2:]}
+'
+cat tests/data/docs6m/*.txt docs/*.md | head -c 30000 >"$scratch/text"
+head -c 8000 docs/architecture.md >"$scratch/other"
+passes "calibrating" "$bin/llm-quantize" --calibrate "$scratch/text" --calibrate-tokens 1024 --head-tokens 512 "$model" "$scratch/cal.gguf" q8_0
+passes "recall" "${recall[@]}" --windows 2 "$scratch/cal.gguf" "$scratch/other"
+cp "$scratch/out" "$scratch/recall"
+true_in_python "the estimate finds nearly all of the greatest scores, and far more than blocks do" "$read_recall
+assert list(rows) == ['0.2', '0.3', '0.4', '0.5', '0.8'], rows
+for r in rows.values():
+    assert 0.96 < float(r['estimate']) < 1 and float(r['worst']) <= float(r['estimate']), r
+    assert float(r['worst_blocks']) < float(r['blocks']) < float(r['estimate']), r
+assert float(rows['0.2']['blocks']) < 0.8 and float(rows['0.2']['computed']) > 1, rows
+" "$scratch/recall"
+passes "recall with one scale" "${recall[@]}" --windows 2 --ratio 0.2 --scale-buckets 1 "$scratch/cal.gguf" "$scratch/other"
+true_in_python "one scale for all heads finds less, and blocks do not depend on it" "$read_recall
+one, nine = rows['0.2'], {l.split('|')[1].strip(): l.split('|') for l in open(sys.argv[2])}['0.2']
+assert float(one['estimate']) < float(nine[2]), (one, nine)
+assert one['blocks'] == nine[5].strip(), (one, nine)
+" "$scratch/out" "$scratch/recall"
+passes "recall of each head" "${recall[@]}" --windows 1 --ratio 0.3 --ratios uniform --by-head "$scratch/cal.gguf" "$scratch/other"
+true_in_python "uniform ratios are those of all heads, whose mean is the table's" "
+lines = [[c.strip() for c in l.strip().strip('|').split('|')] for l in open(sys.argv[1])]
+heads = [l for l in lines if len(l) == 6][2:]
+assert len(heads) == 48 and {l[3] for l in heads} == {'0.3000'}, heads
+for column, mean in ((4, lines[2][1]), (5, lines[2][4])):
+    assert abs(sum(float(l[column]) for l in heads) / 48 - float(mean)) < 1e-4, (column, mean)
+assert min(float(l[4]) for l in heads) == float(lines[2][2]), lines[2]
+" "$scratch/out"
+passes "recall with every position kept" "${recall[@]}" --windows 1 --ratio 1 --ratios uniform "$scratch/cal.gguf" "$scratch/other"
+same "leaves nothing to find" "$(tail -1 "$scratch/out")" "| 1 | 1.0000 | 1.0000 | 0, 0 | 1.0000 | 1.0000 | 1.00 |"
+refuses "recall without a text" 2 "takes a model and a text" "${recall[@]}" "$scratch/cal.gguf"
+refuses "recall of a file that is not calibrated" 1 "needs the scales of queries and keys" "${recall[@]}" "$model" "$scratch/other"
+refuses "recall of a text that is too short" 1 "a window 4096: give a longer text" "${recall[@]}" --tokens 4096 "$scratch/cal.gguf" "$scratch/other"
+refuses "recall of a ratio above 1" 2 "[-]-ratio" "${recall[@]}" --ratio 0.2,1.5 "$scratch/cal.gguf" "$scratch/other"
+refuses "unknown ratios of heads" 2 "neither head nor uniform" "${recall[@]}" --ratios layer "$scratch/cal.gguf" "$scratch/other"
+refuses "a number of buckets that is no odd square" 1 "4" "${recall[@]}" --scale-buckets 4 "$scratch/cal.gguf" "$scratch/other"
 
 refuses "no command" 2 "give one of plan" "${shadowattn[@]}"
 refuses "an unknown command" 2 "give one of plan" "${shadowattn[@]}" order

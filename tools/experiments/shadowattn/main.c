@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: MIT
 /* The command line of shadowattn: see shadowattn.h. */
+#include <string.h>
+
 #include "shadowattn.h"
+#include "tool.h"
 
 static const struct command *const commands[] = { &command_plan };
 
 static const struct program program = {
 	.name = "shadowattn",
-	.usage = "usage: shadowattn plan [options]\n"
-		 "Prints a table of what shadowAttn's method brings on modelled SoCs.\n",
+	.usage =
+		"usage: shadowattn plan [options]\n"
+		"       shadowattn recall [options] MODEL.gguf TEXT\n"
+		"Prints tables of what shadowAttn's method brings: plan on modelled SoCs, with these\n"
+		"options, recall of a model (recall --help).\n",
 	/* The engine of the paper's experiments (4). */
 	.preset = "llm.npu",
 	.shapes = "phonelm-0.5b,phonelm-1.5b,qwen2.5-0.5b,qwen2.5-1.5b",
@@ -22,5 +28,8 @@ static const struct program program = {
 
 int main(int argc, char **argv)
 {
+	tool_name = program.name;
+	if (argc > 1 && !strcmp(argv[1], "recall"))
+		return recall_main(argc - 1, argv + 1);
 	return program_run(&program, argc, argv);
 }
