@@ -83,7 +83,7 @@ struct llm_attention_stats lane_attention_stats(const struct lane_memory *memory
 /* Cache rows from @pos on are about to be written. */
 void lane_attention_truncate(struct lane_memory *memory, unsigned int pos);
 
-/* ---- inside: on the CPU (cpu_attention.c, cpu_scale.c, cpu_sparse.c) ---- */
+/* ---- inside: on the CPU (cpu_attention.c, cpu_scale.c, cpu_heads.c, cpu_block.c) ---- */
 
 /* LLM_OP_ATTN: every key. */
 void lane_cpu_attention(struct lane_memory *m, const struct lane_call *call);
