@@ -127,6 +127,12 @@ int gguf_i32_array(const struct gguf_file *file, const char *key, const int32_t 
 void gguf_tensor_done(const struct gguf_file *file, const struct gguf_tensor *tensor);
 void gguf_tensor_part_done(const struct gguf_file *file, const struct gguf_tensor *tensor,
 			   uint64_t offset, uint64_t bytes);
+/*
+ * Begins to read the tensor's pages, and no others, into the page cache. Touching them through the
+ * mapping later waits for these alone; without, the kernel reads ahead as far as the device's
+ * setting goes, megabytes for each small tensor among large ones.
+ */
+void gguf_tensor_ahead(const struct gguf_file *file, const struct gguf_tensor *tensor);
 /* The file itself, for reading by other means: its descriptor, its mapping and their size. */
 void gguf_whole(const struct gguf_file *file, int *fd, const void **map, uint64_t *bytes);
 /*

@@ -8,6 +8,7 @@
 #include "gguf_private.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -269,6 +270,14 @@ void gguf_tensor_part_done(const struct gguf_file *file, const struct gguf_tenso
 void gguf_tensor_done(const struct gguf_file *file, const struct gguf_tensor *tensor)
 {
 	gguf_tensor_part_done(file, tensor, 0, tensor->bytes);
+}
+
+void gguf_tensor_ahead(const struct gguf_file *file, const struct gguf_tensor *tensor)
+{
+	off_t at = (off_t)((const uint8_t *)tensor->data - file->map);
+
+	/* Only a hint: without it, the mapping reads. */
+	posix_fadvise(file->fd, at, (off_t)tensor->bytes, POSIX_FADV_WILLNEED);
 }
 
 void gguf_whole(const struct gguf_file *file, int *fd, const void **map, uint64_t *bytes)

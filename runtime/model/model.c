@@ -16,6 +16,9 @@
 #include "model.h"
 #include "model_keys.h"
 
+/* Of a tensor that is read before the weights; a longer one of one dimension is none of a model. */
+#define MAX_VECTOR_BYTES (1u << 20)
+
 const char *const llm_matrix_names[LLM_NR_MATRICES] = {
 	[LLM_ATTN_Q] = "attn_q",	   [LLM_ATTN_K] = "attn_k",	[LLM_ATTN_V] = "attn_v",
 	[LLM_ATTN_OUTPUT] = "attn_output", [LLM_FFN_GATE] = "ffn_gate", [LLM_FFN_UP] = "ffn_up",
@@ -356,6 +359,17 @@ static int reader_rest(struct reader *r)
 	return 0;
 }
 
+/* Begins to read all vectors, so that the kernel waits for storage once, not for each of them. */
+static void vectors_ahead(const struct gguf_file *file)
+{
+	for (size_t i = 0; i < gguf_n_tensors(file); i++) {
+		const struct gguf_tensor *t = gguf_tensor(file, i);
+
+		if (t->n_dims == 1 && t->bytes <= MAX_VECTOR_BYTES)
+			gguf_tensor_ahead(file, t);
+	}
+}
+
 int llm_model_read(struct llm_model *model, const struct gguf_file *file, const char *path)
 {
 	struct reader r = { .model = model, .file = file, .path = path };
@@ -376,6 +390,9 @@ int llm_model_read(struct llm_model *model, const struct gguf_file *file, const 
 	err = llm_model_read_keys(model, arch, file, path);
 	if (!err)
 		err = reader_packing(&r);
+	/* A packed file has its vectors together. */
+	if (!err && !model->packed[0])
+		vectors_ahead(file);
 	if (!err) {
 		r.taken = calloc(gguf_n_tensors(file), sizeof(*r.taken));
 
