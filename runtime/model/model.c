@@ -390,7 +390,7 @@ int llm_model_read(struct llm_model *model, const struct gguf_file *file, const 
 	err = llm_model_read_keys(model, arch, file, path);
 	if (!err)
 		err = reader_packing(&r);
-	/* A packed file has its vectors together. */
+	/* Cold starts of packed files did not gain by it. */
 	if (!err && !model->packed[0])
 		vectors_ahead(file);
 	if (!err) {

@@ -12,9 +12,9 @@ static const struct program program = {
 	.usage =
 		"usage: shadowattn plan [options]\n"
 		"       shadowattn recall [options] MODEL.gguf TEXT\n"
-		"Prints tables of what shadowAttn's method brings: plan on modelled SoCs, with these\n"
-		"options, recall of a model (recall --help).\n",
-	/* The engine of the paper's experiments (4). */
+		"Prints tables of what shadowAttn's method brings: plan on modelled SoCs, with\n"
+		"these options, recall of a model (recall --help).\n",
+	/* The engine of the paper's experiments (4); attention is what is planned here. */
 	.preset = "llm.npu",
 	.shapes = "phonelm-0.5b,phonelm-1.5b,qwen2.5-0.5b,qwen2.5-1.5b",
 	.shapes_doc = "shapes of share/shapes (default: the paper's heads and dimensions)",
