@@ -25,6 +25,8 @@
 #define SAMPLE_RUN 8
 /* How far the ranks of the two keys are from the one wanted. */
 #define SAMPLE_OFF 6
+/* Halvings of a sample's range. */
+#define SAMPLE_STEPS 8
 
 /* Keys of s16 are the scores; keys of f32 are their bits, ordered. The first is above all keys. */
 #define KEY_END_S16 32768
@@ -136,25 +138,40 @@ INLINE struct bracket sample_bracket(const void *x, const bool f32)
 	return b;
 }
 
+/*
+ * Keys whose ranks in a sample are about @rank + SAMPLE_OFF and @rank - SAMPLE_OFF. Without
+ * branches, which could not be predicted, and both at a time.
+ */
+INLINE void bisect_sample(int64_t keys[2], const void *sample, size_t rank, const bool f32)
+{
+	const size_t ranks[2] = { rank + SAMPLE_OFF, rank - SAMPLE_OFF };
+	struct bracket all = sample_bracket(sample, f32);
+	int64_t width = all.hi - all.lo, key;
+
+	keys[0] = keys[1] = all.lo;
+	for (int step = 0; step < SAMPLE_STEPS; step++) {
+		width = (width + 1) / 2;
+#pragma GCC unroll 2
+		for (int i = 0; i < 2; i++) {
+			key = keys[i] + width;
+			key = key < all.hi ? key : all.hi - 1;
+			keys[i] = count_from(sample, SAMPLE, key, f32) >= ranks[i] ? key : keys[i];
+		}
+	}
+}
+
 /* Two keys that a sample expects to enclose the threshold; false: the row is too short for one. */
 INLINE bool sample_keys(int64_t keys[2], const void *x, size_t n, size_t keep, const bool f32)
 {
 	size_t bytes = (f32 ? sizeof(float) : sizeof(int16_t)) * SAMPLE_RUN;
 	size_t gap = n / SAMPLE * bytes, rank = keep * SAMPLE / n;
 	_Alignas(64) uint8_t sample[SAMPLE * sizeof(float)];
-	struct bracket all, b;
 
 	if (n < 4 * SAMPLE || rank <= SAMPLE_OFF || rank + SAMPLE_OFF >= SAMPLE)
 		return false;
 	for (size_t run = 0; run < SAMPLE / SAMPLE_RUN; run++)
 		memcpy(sample + run * bytes, (const uint8_t *)x + run * gap, bytes);
-	b = all = sample_bracket(sample, f32);
-	search(&b, sample, SAMPLE, rank + SAMPLE_OFF, f32);
-	keys[0] = b.lo;
-	b.hi = all.hi;
-	b.from_hi = 0;
-	search(&b, sample, SAMPLE, rank - SAMPLE_OFF, f32);
-	keys[1] = b.lo;
+	bisect_sample(keys, sample, rank, f32);
 	return true;
 }
 
