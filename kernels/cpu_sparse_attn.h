@@ -27,6 +27,8 @@
 
 /* Smaller weights would be subnormal numbers, which are slow and contribute nothing. */
 #define SPARSE_EXP_MIN (-87.0f)
+/* How far a score may be above those that set a query's maximum, before it is raised. */
+#define SPARSE_EXP_MAX 10.0f
 
 /* Keys that are multiplied at a time, each in its own register. */
 #define ABREAST 4
@@ -37,7 +39,8 @@ struct sparse_query {
 	const uint32_t *next; /* of its positions */
 	uint32_t left, here; /* positions from @next on; of these in the block */
 	float *p; /* the weights of those */
-	float max, scale;
+	float max; /* what weights are relative to */
+	float scale; /* of the sums before the block */
 };
 
 struct sparse_work {
@@ -202,44 +205,54 @@ INLINE vf score(const float *q, const float *k, const uint32_t *at, uint32_t n, 
 }
 #endif
 
-INLINE uint32_t first_lanes(vi mask)
+/* A bit for each lane of @mask. */
+INLINE uint32_t lane_bits(vi mask)
 {
 #if LANES == 16
-	uint32_t bits = _mm512_movepi32_mask((__m512i)mask);
+	return _mm512_movepi32_mask((__m512i)mask);
 #elif LANES == 8
-	uint32_t bits = (uint32_t)_mm256_movemask_ps((__m256)mask);
+	return (uint32_t)_mm256_movemask_ps((__m256)mask);
 #else
 	uint32_t bits = 0;
 
 	for (int i = 0; i < LANES; i++)
 		bits |= (uint32_t)(mask[i] & 1) << i;
+	return bits;
 #endif
-	return (uint32_t)__builtin_ctz(~bits);
+}
+
+INLINE bool any_lane(vi mask)
+{
+	return lane_bits(mask) != 0;
+}
+
+/* How many lanes are set before the first that is not. */
+INLINE uint32_t first_lanes(vi mask)
+{
+	return (uint32_t)__builtin_ctz(~lane_bits(mask));
 }
 
 /*
- * at[] = where the query's listed keys of the block from @begin on are, in floats; returns how
- * many. Further numbers in at[] are in the block, too.
+ * at[] = where the first LANES of @left listed keys are in the block from @begin on, in floats;
+ * returns how many of them are there. All of at[] are in the block.
  */
-INLINE uint32_t list_keys(const struct sparse_query *query, uint32_t *at, uint32_t begin,
+INLINE uint32_t list_keys(uint32_t at[LANES], const uint32_t *next, uint32_t left, uint32_t begin,
 			  uint32_t keys, uint32_t wide)
 {
-	uint32_t n = 0, there = LANES;
+	uint32_t there;
 	vu key;
 	vi in;
 
-	for (; n < query->left && there == LANES; n += there) {
-		memcpy(&key, query->next + n, sizeof(key));
-		key -= begin;
-		in = (vi)(key < keys);
-		key = ((key & (vu)in) | ((keys - 1) & ~(vu)in)) * wide;
-		memcpy(at + n, &key, sizeof(key));
-		there = first_lanes(in);
-	}
-	return n < query->left ? n : query->left;
+	memcpy(&key, next, sizeof(key));
+	key -= begin;
+	in = (vi)(key < keys);
+	key = ((key & (vu)in) | ((keys - 1) & ~(vu)in)) * wide;
+	memcpy(at, &key, sizeof(key));
+	there = first_lanes(in);
+	return there < left ? there : left;
 }
 
-/* exp(x - max) for x <= max; 0 below SPARSE_EXP_MIN. */
+/* exp(x - max) for x up to max + SPARSE_EXP_MAX; 0 below SPARSE_EXP_MIN. */
 INLINE vf weight(vf x, vf max)
 {
 	vf d = x - max, e;
@@ -264,25 +277,21 @@ INLINE float greatest(vf v)
 #endif
 }
 
-/* Turns @n scores @p into weights, and adds them to @total. */
-INLINE void add_weights(struct sparse_query *query, float *p, uint32_t n, float max, float *total)
+/*
+ * Raises a query's maximum to that of @x; scales its @total, and its weights of the block, which
+ * end at @p. Rare, as a query's first scores are seldom far below all others.
+ */
+static void __attribute__((noinline))
+raise_max(struct sparse_query *query, const float *x, const float *p, float *total)
 {
-	vf sum = splat(0), m = splat(max);
-	float scale[LANES];
+	float max = greatest(greater(load(x), splat(query->max))), factor[LANES];
 
-	for (uint32_t j = 0; j < n; j += LANES) {
-		vf e = weight(load(p + j), m);
-
-		store(p + j, e);
-		sum += e;
-	}
-	query->scale = 1;
-	if (max > query->max) {
-		store(scale, weight(splat(query->max), m));
-		query->scale = scale[0];
-		query->max = max;
-	}
-	store(total, mul_add(load(total), splat(query->scale), sum));
+	store(factor, weight(splat(query->max), splat(max)));
+	for (float *before = query->p; before < p; before++)
+		*before *= factor[0];
+	store(total, load(total) * factor[0]);
+	query->scale *= factor[0];
+	query->max = max;
 }
 
 /* The weights @p of query @i for its keys of a block; returns the end of whole vectors of them. */
@@ -290,23 +299,33 @@ INLINE float *weigh(const struct sparse_work *w, uint32_t i, float *p, uint32_t 
 		    uint32_t keys, const uint32_t wide)
 {
 	struct sparse_query *query = &w->queries[i];
-	uint32_t at[BLOCK_KEYS + LANES], j, n = list_keys(query, at, begin, keys, wide);
-	vf scale = splat(w->t->scale), most = splat(query->max), x;
+	float *total = w->totals + i * LANES;
+	uint32_t at[LANES], n = 0, there = LANES;
+	vf x, sum = splat(0);
 	const vi iota = IOTA;
 
-	query->here = n;
 	query->p = p;
-	if (!n)
-		return p;
-	for (j = 0; j < n; j += LANES) {
-		x = score(query->q, w->block, at + j, n - j, wide) * scale;
-		if (n - j < LANES)
-			x = choose(iota < (int32_t)(n - j), x, splat(-INFINITY));
-		most = greater(x, most);
-		store(p + j, x);
+	query->scale = 1;
+	for (; there == LANES && n < query->left; n += there, p += LANES) {
+		there = list_keys(at, query->next + n, query->left - n, begin, keys, wide);
+		if (!there)
+			break;
+		x = score(query->q, w->block, at, there, wide) * w->t->scale;
+		if (there < LANES)
+			x = choose(iota < (int32_t)there, x, splat(-INFINITY));
+		if (any_lane(x > query->max + SPARSE_EXP_MAX)) {
+			store(p, x);
+			store(total, load(total) + sum);
+			sum = splat(0);
+			raise_max(query, p, p, total);
+		}
+		x = weight(x, splat(query->max));
+		store(p, x);
+		sum += x;
 	}
-	add_weights(query, p, n, greatest(most), w->totals + i * LANES);
-	return p + j;
+	store(total, load(total) + sum);
+	query->here = n;
+	return p;
 }
 
 #define WEIGH_ALL(wide)                        \
