@@ -74,8 +74,12 @@ struct cpu_sparse {
 	 * y = softmax(scale q K^T) V over each query's positions. Sums are of floats. With n
 	 * positions, a result is within ((head_dim / 4 + 8) S + n + 32) 2^-23 max |v| of the exact
 	 * one, where S is the greatest scale * sum |q k| of a position. Scores more than 87 below a
-	 * query's greatest count nothing. Within one instruction set, bits do not depend on tiles.
-	 * @scratch: CPU_SPARSE_SCRATCH_BYTES.
+	 * query's greatest may count nothing. Within one instruction set, bits do not depend on
+	 * tiles. @scratch: CPU_SPARSE_SCRATCH_BYTES.
+	 *
+	 * Time is in proportion to the positions. From about half of the keys on, fw_kernels.attn
+	 * over all of them takes less, and from about two fifths on if estimating and selecting
+	 * count: queries that keep so many are better left to it.
 	 */
 	void (*attn)(const struct cpu_sparse_attn *t, void *scratch);
 
