@@ -9,11 +9,10 @@ static const struct command *const commands[] = { &command_plan };
 
 static const struct program program = {
 	.name = "shadowattn",
-	.usage =
-		"usage: shadowattn plan [options]\n"
-		"       shadowattn recall [options] MODEL.gguf TEXT\n"
-		"Prints tables of what shadowAttn's method brings: plan on modelled SoCs, with\n"
-		"these options, recall of a model (recall --help).\n",
+	.usage = "usage: shadowattn plan [options]\n"
+		 "       shadowattn recall [options] MODEL.gguf TEXT\n"
+		 "Prints tables of what shadowAttn's method brings: plan on modelled SoCs, with\n"
+		 "these options, recall of a model (recall --help).\n",
 	/* The engine of the paper's experiments (4); attention is what is planned here. */
 	.preset = "llm.npu",
 	.shapes = "phonelm-0.5b,phonelm-1.5b,qwen2.5-0.5b,qwen2.5-1.5b",
