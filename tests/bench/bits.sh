@@ -27,7 +27,7 @@ quiet() { "$@" >"$work/log" 2>&1 || fail "$(<"$work/log")"; }
 calibrate() {
 	local name=$1
 	shift
-	quiet "$build/bin/llm-quantize" --calibrate "$calibration" --pruning 1 "$@" "$model" "$work/$name.gguf" f32
+	quiet "$build/bin/llm-quantize" --calibrate "$calibration" --head-tokens 0 --pruning 1 "$@" "$model" "$work/$name.gguf" f32
 }
 
 # measure FILE OPTIONS...: "perplexity, agreement".

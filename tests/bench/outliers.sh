@@ -24,9 +24,9 @@ trap 'rm -rf "$work"' EXIT
 # channels as are injected are taken for outliers, but at least 0.3 % of all, llm-quantize's default.
 calibrated() {
 	local name=$1 file=$2 share=$3
-	"$build/bin/llm-quantize" --calibrate "$calibration" --pruning 0 --outlier-channels "$share" "$file" "$work/$name.gguf" w8a8 \
+	"$build/bin/llm-quantize" --calibrate "$calibration" --head-tokens 0 --pruning 0 --outlier-channels "$share" "$file" "$work/$name.gguf" w8a8 \
 		>"$work/log" 2>&1 || fail "$(<"$work/log")"
-	"$build/bin/llm-quantize" --calibrate "$calibration" --pruning 0 --outlier-channels "$share" --smooth 0.5 "$file" \
+	"$build/bin/llm-quantize" --calibrate "$calibration" --head-tokens 0 --pruning 0 --outlier-channels "$share" --smooth 0.5 "$file" \
 		"$work/$name-smooth.gguf" w8a8 >"$work/log" 2>&1 || fail "$(<"$work/log")"
 }
 

@@ -47,12 +47,12 @@ same_logits() {
 		echo "$(($(stat -c %s "$out/logits.drm") / 4)) logits, bit for bit the same"
 }
 
-# Prompts with static activations and shadow outliers: all bits of the logits on both transports.
+# Prompts with static activations, shadow outliers and more options: all bits of the logits on both transports.
 same_shadow() {
-	[ -s "$out/calibrated.gguf" ] || "$bin/llm-quantize" --calibrate docs/driver.md --calibrate-tokens 512 --pruning 0 $model \
-		"$out/calibrated.gguf" q8_0 || return 1
+	[ -s "$out/calibrated.gguf" ] || "$bin/llm-quantize" --calibrate docs/driver.md --calibrate-tokens 512 --head-tokens 0 --pruning 0 \
+		$model "$out/calibrated.gguf" q8_0 || return 1
 	for t in drm sim; do
-		"$bin/llm-logits" -m "$out/calibrated.gguf" --transport $t --preset llm.npu --floats "$1" --order "$2" --chunk 32 \
+		"$bin/llm-logits" -m "$out/calibrated.gguf" --transport $t --preset llm.npu --chunk 32 "$@" \
 			-p "$(head -c 300 docs/words.md)" -o f32 >"$out/logits.$t" || return 1
 	done
 	[ -s "$out/logits.drm" ] && cmp "$out/logits.drm" "$out/logits.sim" &&
@@ -118,8 +118,10 @@ for p in fine npu; do
 	unless_late "stories260K's tokens, drm and sim, $p" same_tokens "$stories" $p "Once upon a time"
 	unless_late "stories260K's logits, drm and sim, $p" same_logits "$stories" $p "Once upon a time"
 done
-unless_late "logits with shadow outliers, drm and sim" same_shadow all fifo
-unless_late "logits with shadow outliers out of order, drm and sim" same_shadow cpu ooe
+unless_late "logits with shadow outliers, drm and sim" same_shadow --floats all --order fifo
+unless_late "logits with shadow outliers out of order, drm and sim" same_shadow --floats cpu --order ooe
+unless_late "logits with attention shadow, drm and sim" same_shadow --attention shadow --sparse-from 1 --floats npu --order fifo
+unless_late "logits with attention npu, drm and sim" same_shadow --attention npu --sparse-from 1 --floats npu --order fifo
 unless_late "calls per token, fast" calls_per_token fast
 unless_late "calls per token, driver" calls_per_token driver
 unless_late "NPU_LOG=ioctl" decoded_log
