@@ -254,12 +254,14 @@ static int take_job(struct estimate_graph *g, npu_wait_fn wait, void *ud, struct
 	unsigned int i = g->next++ % JOBS;
 	int err = 0;
 
-	if (g->jobs[i].job)
+	if (g->jobs[i].job) {
 		err = g->jobs[i].seqno ? wait(ud, g->jobs[i].seqno) : 0;
-	else
+	} else {
 		err = npu_job_create(g->prog, &g->jobs[i].job);
-	if (!err)
+		if (err)
+			return llm_fail(err, "%s", npu_error());
 		npu_job_timeout(g->jobs[i].job, g->timeout_ms);
+	}
 	*job = g->jobs[i].job;
 	return err;
 }

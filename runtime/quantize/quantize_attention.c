@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Writes what a calibration tells of attention: see attention.h. */
+#include <float.h>
+
 #include "quantize.h"
 
 static void put_losses(struct quantize *q, const char *key, const double *losses, size_t n)
@@ -15,8 +17,12 @@ static void put_scales(struct quantize *q, const char *key, enum attention_tenso
 	size_t n = (size_t)s->layers * attention_stats_heads(s, tensor);
 
 	gguf_writer_array(q->writer, key, GGUF_KV_F32, n);
-	for (size_t i = 0; i < n; i++)
-		gguf_writer_f32_element(q->writer, (float)scale_mean(&s->scales[tensor][i]));
+	for (size_t i = 0; i < n; i++) {
+		float scale = (float)scale_mean(&s->scales[tensor][i]);
+
+		/* Of a head whose values are all 0, any scale will do. */
+		gguf_writer_f32_element(q->writer, scale > FLT_MIN ? scale : FLT_MIN);
+	}
 }
 
 void quantize_put_attention(struct quantize *q)
