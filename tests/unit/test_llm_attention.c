@@ -220,13 +220,23 @@ static void with_all_keys_shadow_is_sparse(void **state)
 
 static void results_do_not_depend_on_how_it_is_run(void **state)
 {
-	for (int k = 0; k < 3; k++) {
+	static const struct {
+		enum llm_attention attention;
+		enum llm_decode decode;
+	} ways[] = { { LLM_ATTENTION_SPARSE, LLM_DECODE_FULL },
+		     { LLM_ATTENTION_BLOCK, LLM_DECODE_FULL },
+		     { LLM_ATTENTION_NPU, LLM_DECODE_FULL },
+		     { LLM_ATTENTION_SHADOW, LLM_DECODE_FULL },
+		     { LLM_ATTENTION_SHADOW, LLM_DECODE_SPARSE } };
+
+	for (size_t k = 0; k < sizeof(ways) / sizeof(ways[0]); k++) {
 		struct calibrated c;
 		struct llm_options o;
 		float *want;
 
 		calibrated_create(&c, "llama");
-		o = options_of(&c, selecting[k], 0.3f);
+		o = options_of(&c, ways[k].attention, 0.3f);
+		o.choices.decode = ways[k].decode;
 		want = logits_of(&c, &o);
 		assert_same(&c, want, &o);
 		o.threads = 3;
