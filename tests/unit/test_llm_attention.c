@@ -20,6 +20,7 @@
 
 #include "attention.h"
 #include "llm.h"
+#include "llm_open.h"
 #include "tiny_random.h"
 
 #define MAX_TOKENS 400
@@ -49,24 +50,6 @@ static void observe(void *ud, const char *tensor, unsigned int layer, unsigned i
 
 	for (unsigned int h = 0; scales && h < heads; h++)
 		scales[layer * heads + h] = scale_buckets_scale(data + h * n, rows, n, cols);
-}
-
-static struct llm_engine *open_engine(const struct llm_options *o)
-{
-	struct llm_engine *engine;
-
-	if (llm_engine_open(o, &engine))
-		fail_msg("%s", llm_error());
-	return engine;
-}
-
-static struct llm_session *new_session(struct llm_engine *engine)
-{
-	struct llm_session *s;
-
-	if (llm_session_create(engine, MAX_TOKENS, &s))
-		fail_msg("%s", llm_error());
-	return s;
 }
 
 static void eval(struct llm_session *s, const int32_t *ids, size_t n)
@@ -105,7 +88,7 @@ static void calibrated_create(struct calibrated *c, const char *arch)
 		c->ids[i] = (int32_t)any(0, config.n_vocab - 1);
 	o = options_of(c, LLM_ATTENTION_FULL, 0);
 	engine = open_engine(&o);
-	s = new_session(engine);
+	s = new_session(engine, MAX_TOKENS);
 	llm_session_observe(s, observe, c);
 	eval(s, c->ids, 60);
 	llm_session_free(s);
@@ -129,7 +112,7 @@ static void calibrated_create(struct calibrated *c, const char *arch)
 static float *logits_of(const struct calibrated *c, const struct llm_options *o)
 {
 	struct llm_engine *engine = open_engine(o);
-	struct llm_session *s = new_session(engine);
+	struct llm_session *s = new_session(engine, MAX_TOKENS);
 	size_t n = c->t.c.n_vocab;
 	float *logits = malloc(3 * n * sizeof(*logits));
 
@@ -277,7 +260,7 @@ static void a_session_that_went_back_computes_the_same(void **state)
 	o = options_of(&c, LLM_ATTENTION_SHADOW, 0.3f);
 	want = logits_of(&c, &o);
 	engine = open_engine(&o);
-	s = new_session(engine);
+	s = new_session(engine, MAX_TOKENS);
 	/* Other tokens, of which nothing may be left. */
 	eval(s, c.ids + 100, 250);
 	assert_int_equal(llm_session_truncate(s, 0), 0);
@@ -337,7 +320,7 @@ static void what_was_selected_is_counted(void **state)
 	calibrated_create(&c, "llama");
 	o = options_of(&c, LLM_ATTENTION_SHADOW, 0.4f);
 	engine = open_engine(&o);
-	s = new_session(engine);
+	s = new_session(engine, MAX_TOKENS);
 	eval(s, c.ids, 320);
 	llm_session_stats(s, &stats);
 	share = (double)stats.attention.selected / (double)stats.attention.visible;

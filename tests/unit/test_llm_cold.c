@@ -16,6 +16,7 @@
 
 #include "cold.h"
 #include "llm.h"
+#include "llm_open.h"
 #include "tiny_random.h"
 
 #define MAX_TOKENS 300
@@ -153,24 +154,6 @@ static struct llm_options options(const char *path)
 	};
 }
 
-static struct llm_engine *open_engine(const struct llm_options *o)
-{
-	struct llm_engine *engine;
-
-	if (llm_engine_open(o, &engine))
-		fail_msg("%s", llm_error());
-	return engine;
-}
-
-static struct llm_session *new_session(struct llm_engine *engine)
-{
-	struct llm_session *s;
-
-	if (llm_session_create(engine, MAX_TOKENS, &s))
-		fail_msg("%s", llm_error());
-	return s;
-}
-
 static void eval(struct llm_session *s, unsigned int n)
 {
 	int32_t ids[MAX_TOKENS] = { 0 };
@@ -245,7 +228,7 @@ static void times_add_up_on_the_wall_clock(void **state)
 		tiny_write(&t);
 		o = options(t.path);
 		engine = open_engine(&o);
-		s = new_session(engine);
+		s = new_session(engine, MAX_TOKENS);
 		assert_false(llm_session_cold(s, &c));
 		assert_true(is_zero(&c));
 		eval(s, n);
@@ -271,7 +254,7 @@ static void times_add_up_on_the_wall_clock(void **state)
 static struct llm_cold_stats start_of(const struct llm_options *o, unsigned int n)
 {
 	struct llm_engine *engine = open_engine(o);
-	struct llm_session *s = new_session(engine);
+	struct llm_session *s = new_session(engine, MAX_TOKENS);
 	struct llm_session_stats stats;
 	struct llm_cold_stats c;
 
@@ -329,8 +312,8 @@ static void who_loads_no_weights_has_no_report(void **state)
 	tiny_write(&t);
 	o = options(t.path);
 	engine = open_engine(&o);
-	s = new_session(engine);
-	other = new_session(engine);
+	s = new_session(engine, MAX_TOKENS);
+	other = new_session(engine, MAX_TOKENS);
 	eval(s, 20);
 	eval(other, 20);
 	assert_false(llm_session_cold(other, &later));
@@ -345,7 +328,7 @@ static void who_loads_no_weights_has_no_report(void **state)
 
 	o.choices.start = LLM_START_WARM;
 	engine = open_engine(&o);
-	s = new_session(engine);
+	s = new_session(engine, MAX_TOKENS);
 	eval(s, 20);
 	assert_false(llm_session_cold(s, &later));
 	assert_true(is_zero(&later));

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "llm.h"
+#include "llm_open.h"
 #include "soc.h"
 #include "tiny_random.h"
 #include "tiny_shadow.h"
@@ -66,24 +67,6 @@ static struct llm_options defaults(const struct calibrated *c)
 	};
 }
 
-static struct llm_engine *open_engine(const struct llm_options *o)
-{
-	struct llm_engine *engine;
-
-	if (llm_engine_open(o, &engine))
-		fail_msg("%s", llm_error());
-	return engine;
-}
-
-static struct llm_session *new_session(struct llm_engine *engine)
-{
-	struct llm_session *s;
-
-	if (llm_session_create(engine, MAX_TOKENS, &s))
-		fail_msg("%s", llm_error());
-	return s;
-}
-
 /* ---- the same bits ---- */
 
 struct logits {
@@ -96,7 +79,7 @@ static struct logits logits_of(const struct calibrated *c, const struct llm_opti
 			       unsigned int n, unsigned int more)
 {
 	struct llm_engine *engine = open_engine(o);
-	struct llm_session *s = new_session(engine);
+	struct llm_session *s = new_session(engine, MAX_TOKENS);
 	size_t bytes = c->t.c.n_vocab * sizeof(float);
 	struct logits l = { malloc(3 * bytes), 3 * bytes };
 	const unsigned int steps[] = { n, 1, more };
@@ -258,7 +241,7 @@ static uint64_t kv_bytes(const struct calibrated *c, enum llm_graphs graphs)
 
 	o.choices.graphs = graphs;
 	engine = open_engine(&o);
-	s = new_session(engine);
+	s = new_session(engine, MAX_TOKENS);
 	llm_session_stats(s, &stats);
 	llm_session_free(s);
 	llm_engine_close(engine);
@@ -425,7 +408,7 @@ static void test_matmuls_are_those_of_double_precision(void **state)
 
 			o.pruning = pruned ? 1 : -1;
 			engine = open_engine(&o);
-			s = new_session(engine);
+			s = new_session(engine, MAX_TOKENS);
 			llm_session_observe(s, look, &all);
 			if (llm_session_eval(s, c.ids, 40))
 				fail_msg("%s", llm_error());
@@ -453,7 +436,7 @@ static void test_hot_channels_are_in_memory_and_others_are_read(void **state)
 	calibrated_create(&c, "llama");
 	o = defaults(&c);
 	engine = open_engine(&o);
-	s = new_session(engine);
+	s = new_session(engine, MAX_TOKENS);
 	for (unsigned int i = 0; i < c.shadow.n; i++) {
 		const struct tiny_tensor *w;
 		char name[64];
